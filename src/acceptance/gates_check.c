@@ -115,11 +115,10 @@ static bb_status topology_check(const struct bb_profile_spot *at, struct bb_sour
 	while (of && what < BB_BOUNDS && strcmp(of + 5, bb_bound_name(what)) != 0)
 		what++;
 	if (!of || what == BB_BOUNDS || !bb_parse_percent(share, &s->percent))
-		return bb_profile_refuse(
-			at,
-			"from: topology: %s is not such as 80%% of ring (pair, ring, tree, "
-			"NVLS, SHARP, all-to-all)",
-			s->topology);
+		return bb_profile_refuse(at,
+					 "from: topology: %s is not such as 80%% of ring (pair, "
+					 "ring, tree, NVLS, SHARP, all-to-all)",
+					 s->topology);
 	if (!at->profile->system)
 		return bb_profile_refuse(at, "from: topology: the profile names no system");
 	st = bb_topology_system(at->profile->system, &t, at->error);
@@ -138,8 +137,7 @@ static bb_status topology_check(const struct bb_profile_spot *at, struct bb_sour
 						 bb_strbuf_text(&why));
 	} else {
 		st = bb_profile_refuse(at, "from: topology: %lld x %s has %d GPUs, not %lld ranks",
-				       (long long)nodes, at->profile->system, n,
-				       (long long)at->step->ranks);
+				       (long long)nodes, at->profile->system, n, at->step->ranks);
 	}
 	free(gpus);
 	bb_strbuf_free(&why);
@@ -230,11 +228,11 @@ static bb_status source_check(const struct bb_profile_spot *at, struct bb_source
 		n += value != NULL;
 	}
 	if (n != 1)
-		return bb_profile_refuse(
-			at,
-			"%s; from: is one of copy, bound, topology, cluster, link, reference, "
-			"baseline, rule",
-			n ? "from: names several sources" : "does not say where it comes from");
+		return bb_profile_refuse(at,
+					 "%s; from: is one of copy, bound, topology, cluster, "
+					 "link, reference, baseline, rule",
+					 n ? "from: names several sources"
+					   : "does not say where it comes from");
 	BB_TRY(st,
 	       KEEP(at,
 		    ((const struct rule[]){
@@ -334,25 +332,25 @@ static bb_status shape_check(const struct bb_profile_spot *at, struct bb_gate *g
 	      strcmp(g->first, g->second) != 0 && strlen(rest + strspn(rest, " ,")) < 32;
 	window = g->window && sizes_read(g->window, &g->least_bytes, &g->most_bytes) &&
 		 g->least_bytes < g->most_bytes;
-	return KEEP(
-		at,
-		((const struct rule[]){
-			{g->where && g->where->least_bytes == g->where->most_bytes, "where: size: ",
-			 g->where ? g->where->size : "", " is one size, and a shape needs several"},
-			{least > 0 && least == size_in(at->step->run, 'e', "maxbytes"),
-			 "run: has one size, and a shape needs several", "", ""},
-			{g->up || g->warn, "up and warn are for gates with a metric", "", ""},
-			{dip && (isnan(g->lower) || g->lower > MOST_DOWN),
-			 "shape: no-dip needs down:, at most 95%", "", ""},
-			{!dip && strcmp(g->shape, "crossover") != 0, "shape: ", g->shape,
-			 " is not no-dip or crossover"},
-			{!dip && g->down, "shape: crossover has a window:, no down:", "", ""},
-			{!dip && !two,
-			 "shape: crossover needs between: two algorithms, such as tree, ring: the "
-			 "first is faster below",
-			 "", ""},
-			{!dip && !window, "shape: crossover needs window: of sizes, such as 64K-4M",
-			 "", ""}}));
+	return KEEP(at,
+		    ((const struct rule[]){
+			    {g->where && g->where->least_bytes == g->where->most_bytes,
+			     "where: size: ", g->where ? g->where->size : "",
+			     " is one size, and a shape needs several"},
+			    {least > 0 && least == size_in(at->step->run, 'e', "maxbytes"),
+			     "run: has one size, and a shape needs several", "", ""},
+			    {g->up || g->warn, "up and warn are for gates with a metric", "", ""},
+			    {dip && (isnan(g->lower) || g->lower > MOST_DOWN),
+			     "shape: no-dip needs down:, at most 95%", "", ""},
+			    {!dip && strcmp(g->shape, "crossover") != 0, "shape: ", g->shape,
+			     " is not no-dip or crossover"},
+			    {!dip && g->down, "shape: crossover has a window:, no down:", "", ""},
+			    {!dip && !two,
+			     "shape: crossover needs between: two algorithms, such as tree, ring: "
+			     "the first is faster below",
+			     "", ""},
+			    {!dip && !window,
+			     "shape: crossover needs window: of sizes, such as 64K-4M", "", ""}}));
 }
 
 bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *step, const char *path,

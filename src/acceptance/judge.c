@@ -313,11 +313,10 @@ static void group_judge(const struct bb_gate *gate, const struct group *g, struc
 		/* A mean that passes is no evidence of a fault. */
 		ratio_decide(gate, &ratio, j, BB_UNJUDGED, "not shown, the runs spread too much");
 	else if (g->beaten == g->n)
-		bb_judgement_decide(j, BB_WARNED,
-				    "%.4g %s is beyond its bound of %.4g: %s; the gate shows "
-				    "little",
-				    j->value, gate->measure->unit,
-				    j->expected / gate->from->percent, g->doubt);
+		bb_judgement_decide(
+			j, BB_WARNED,
+			"%.4g %s is beyond its bound of %.4g: %s; the gate shows little", j->value,
+			gate->measure->unit, j->expected / gate->from->percent, g->doubt);
 	else if (behind > gate->warning)
 		ratio_decide(gate, &ratio, j, BB_WARNED, "near the limit");
 	else if (ahead > surprise)
@@ -571,13 +570,13 @@ static void crossover_judge(const struct bb_evidence *e, const struct bb_gate *g
 			&j, inside ? BB_PASSED : BB_FAILED,
 			"%s is faster than %s from %s on (%zu run%s: %s to %s); window %s",
 			gate->second, gate->first, bb_format_size(from, (uint64_t)j.value), c.n,
-			bb_plural((long long)c.n), bb_format_size(low, (uint64_t)exp2(c.low)),
+			bb_plural(c.n), bb_format_size(low, (uint64_t)exp2(c.low)),
 			bb_format_size(high, (uint64_t)exp2(fmin(c.high, 60))), gate->window);
 	} else {
 		bb_judgement_decide(
 			&j, BB_FAILED,
 			"they do not cross in %zu of %zu run%s: %s is faster %s; window %s",
-			e->nruns - found, e->nruns, bb_plural((long long)e->nruns),
+			e->nruns - found, e->nruns, bb_plural(e->nruns),
 			behind ? gate->first : gate->second,
 			behind ? "at the largest size" : "at every size", gate->window);
 	}
@@ -634,7 +633,7 @@ static void counters_judge(const struct bb_evidence *e, struct bb_judgements *ju
 		j.own = "counters";
 		if (broken > 1)
 			snprintf(others, sizeof(others), ", and %zu other counter%s", broken - 1,
-				 bb_plural((long long)broken - 1));
+				 bb_plural(broken - 1));
 		bb_judgement_decide(&j, BB_WARNED, "%s rose by %lld during the step (%s)%s",
 				    j.subject, (long long)worst->by,
 				    bb_counter_class_name(worst->class), others);

@@ -62,36 +62,32 @@ static bool collective_find(struct bb_question *q)
 	q->collective = q->given->collective ? q->given->collective : q->claims->collective;
 	if (q->collective[0])
 		return true;
-	bb_strbuf_add(q->out, "  The file does not name its collective; ");
+	SAY(q, "  The file does not name its collective; ");
 	if (ratio > 1.001) {
 		q->collective = "all_reduce";
-		bb_strbuf_addf(q->out, "busbw / algbw = %.4g is all_reduce's alone.\n", ratio);
+		SAY(q, "busbw / algbw = %.4g is all_reduce's alone.\n", ratio);
 		return true;
 	}
 	q->collective = collective_of_columns(q->claims, ratio);
 	if (q->collective[0]) {
-		bb_strbuf_addf(q->out,
-			       "redop %s, root %s%s and busbw / algbw = %.4g are those of %s.\n",
-			       q->claims->op, q->claims->root,
-			       in_place_checked(q->claims) ? "" : ", no check in place", ratio,
-			       q->collective);
+		SAY(q, "redop %s, root %s%s and busbw / algbw = %.4g are those of %s.\n",
+		    q->claims->op, q->claims->root,
+		    in_place_checked(q->claims) ? "" : ", no check in place", ratio, q->collective);
 		return true;
 	}
 	if (!isfinite(ratio)) {
-		bb_strbuf_add(q->out, "--collective does.\n");
+		SAY(q, "--collective does.\n");
 		return false;
 	}
-	bb_strbuf_addf(q->out, "busbw / algbw = %.4g fits ", ratio);
+	SAY(q, "busbw / algbw = %.4g fits ", ratio);
 	if (ratio > 0.999)
-		bb_strbuf_add(q->out, "broadcast, reduce or sendrecv, or all_reduce on 2 ranks");
+		SAY(q, "broadcast, reduce or sendrecv, or all_reduce on 2 ranks");
 	else if (!bb_claims_ranks(q->claims, "all_gather", &least, &most))
-		bb_strbuf_add(q->out, "no number of ranks");
+		SAY(q, "no number of ranks");
 	else
-		bb_strbuf_addf(q->out,
-			       "all_gather, reduce_scatter, alltoall, gather or scatter on %lld "
-			       "rank%s",
-			       (long long)least, bb_plural(least));
-	bb_strbuf_add(q->out, "; name it with --collective.\n");
+		SAY(q, "all_gather, reduce_scatter, alltoall, gather or scatter on %lld rank%s",
+		    (long long)least, bb_plural(least));
+	SAY(q, "; name it with --collective.\n");
 	return false;
 }
 
@@ -105,32 +101,31 @@ static bool ranks_find(struct bb_question *q)
 
 	q->ranks = given;
 	if (!fits && (least != 1 || most != 0)) {
-		bb_strbuf_addf(
-			q->out,
-			"  Impossible: busbw / algbw = %.4g fits no number of ranks of %s in all "
-			"rows. Likely: another collective, or mixed-up columns.\n",
-			ratio, q->collective);
+		SAY(q,
+		    "  Impossible: busbw / algbw = %.4g fits no number of ranks of %s in all rows. "
+		    "Likely: another collective, or mixed-up columns.\n",
+		    ratio, q->collective);
 		return false;
 	}
 	/* A rounded ratio cannot distinguish large numbers of ranks. */
 	if (!fits || (given == 0 && most >= 2 * least))
 		return true;
 	if (given >= least && given <= most) {
-		bb_strbuf_addf(q->out, "  busbw / algbw = %.4g fits %lld rank%s.\n", ratio,
-			       (long long)given, bb_plural(given));
+		SAY(q, "  busbw / algbw = %.4g fits %lld rank%s.\n", ratio, (long long)given,
+		    bb_plural(given));
 		return true;
 	}
 	q->ranks = least;
 	if (given > 0)
-		bb_strbuf_addf(q->out, "  %s %lld rank%s, but ",
-			       q->given->ranks > 0 ? "--ranks gives" : "The file gives",
-			       (long long)given, bb_plural(given));
+		SAY(q, "  %s %lld rank%s, but ",
+		    q->given->ranks > 0 ? "--ranks gives" : "The file gives", (long long)given,
+		    bb_plural(given));
 	else
-		bb_strbuf_add(q->out, "  The file gives no number of ranks; ");
-	bb_strbuf_addf(q->out, "busbw / algbw = %.6g means %lld", ratio, (long long)least);
+		SAY(q, "  The file gives no number of ranks; ");
+	SAY(q, "busbw / algbw = %.6g means %lld", ratio, (long long)least);
 	if (most > least)
-		bb_strbuf_addf(q->out, " to %lld", (long long)most);
-	bb_strbuf_addf(q->out, " rank%s.\n", bb_plural(most));
+		SAY(q, " to %lld", (long long)most);
+	SAY(q, " rank%s.\n", bb_plural(most));
 	return true;
 }
 
@@ -172,16 +167,15 @@ static bb_status find_gpu(struct bb_question *q, char model[BB_TEXT], struct bb_
 		if (model[0])
 			q->gpu = model;
 	} else if (!given->gpu && !q->claims->gpu[0] && prose) {
-		bb_strbuf_addf(q->out, "  Line %d names %s: %s\n", prose->line, prose->text,
-			       prose->quote);
+		SAY(q, "  Line %d names %s: %s\n", prose->line, prose->text, prose->quote);
 	}
 	q->card = bb_card_find(q->gpu);
 	if (q->claims->backend[0] && strcmp(q->claims->backend, "nccl") != 0)
 		q->card = NULL;
 	if (q->card && given->machine && q->claims->gpu[0] &&
 	    bb_card_find(q->claims->gpu) != q->card)
-		bb_strbuf_addf(q->out, "  The log names %s, but %s has %s.\n", q->claims->gpu,
-			       given->machine, q->card->name);
+		SAY(q, "  The log names %s, but %s has %s.\n", q->claims->gpu, given->machine,
+		    q->card->name);
 	return BB_OK;
 out:
 	return st;
@@ -198,11 +192,10 @@ static enum bb_normality by_bound(const struct bb_question *q)
 	const bool low = c->percent_of_bound < 100 * least;
 
 	if (isnan(c->percent_of_bound) && c->backend[0] && !on_gpus) {
-		bb_strbuf_addf(
-			q->out,
-			"  Not judged: the data of %s is in the memory of CPUs, and this log "
-			"names no bound.\n",
-			c->backend);
+		SAY(q,
+		    "  Not judged: the data of %s is in the memory of CPUs, and this log names no "
+		    "bound.\n",
+		    c->backend);
 		return BB_UNKNOWN;
 	}
 	if (isnan(c->percent_of_bound) ||
@@ -210,36 +203,34 @@ static enum bb_normality by_bound(const struct bb_question *q)
 		const char *const near = bb_card_suggest(q->gpu);
 
 		if (!q->gpu[0]) {
-			bb_strbuf_add(q->out, "  The file names no GPU; name it with --gpu.\n");
+			SAY(q, "  The file names no GPU; name it with --gpu.\n");
 			return BB_UNKNOWN;
 		}
-		bb_strbuf_addf(q->out, "  Nothing is known about %s. Known cards:", q->gpu);
+		SAY(q, "  Nothing is known about %s. Known cards:", q->gpu);
 		for (int n = 0; bb_card_at(n); n++)
-			bb_strbuf_addf(q->out, "%s %s", n > 0 ? "," : "", bb_card_at(n)->name);
-		bb_strbuf_addf(q->out, ".%s%s%s\n", near ? " Did you mean " : "", near ? near : "",
-			       near ? "?" : "");
+			SAY(q, "%s %s", n > 0 ? "," : "", bb_card_at(n)->name);
+		SAY(q, ".%s%s%s\n", near ? " Did you mean " : "", near ? near : "",
+		    near ? "?" : "");
 		return BB_UNKNOWN;
 	}
 	if (c->percent_of_bound > 100 * BB_NORMAL_BEYOND) {
 		/* A bound by copies ignores caches. */
-		bb_strbuf_addf(
-			q->out,
-			"  Above its bound: the largest size reaches %.0f%% of it%s (%s). %s\n",
-			c->percent_of_bound, c->list[c->n - 1].in_place ? " in place" : "",
-			c->bound_source,
-			strstr(c->bound_source, "copy speed")
-				? "The bound is that of copies between two buffers. Data that is "
-				  "still in a cache takes less time, and so do in-place buffers, "
-				  "which are half as large: larger sizes (-e) can be judged."
-				: "The links cannot carry more: the link is another one, or the "
-				  "bytes are miscounted.");
+		SAY(q, "  Above its bound: the largest size reaches %.0f%% of it%s (%s). %s\n",
+		    c->percent_of_bound, c->list[c->n - 1].in_place ? " in place" : "",
+		    c->bound_source,
+		    strstr(c->bound_source, "copy speed")
+			    ? "The bound is that of copies between two buffers. Data that is still "
+			      "in a cache takes less time, and so do in-place buffers, which are "
+			      "half as large: larger sizes (-e) can be judged."
+			    : "The links cannot carry more: the link is another one, or the bytes "
+			      "are miscounted.");
 		return BB_HIGH;
 	}
-	bb_strbuf_addf(q->out,
-		       "  %s: the largest size reaches %.0f%% of its bound (%s); low is below "
-		       "%.0f%%. There are no published runs of %s.\n",
-		       low ? "Low" : "Normal", c->percent_of_bound, c->bound_source, 100 * least,
-		       q->gpu[0] ? q->gpu : "such machines");
+	SAY(q,
+	    "  %s: the largest size reaches %.0f%% of its bound (%s); low is below %.0f%%. There "
+	    "are no published runs of %s.\n",
+	    low ? "Low" : "Normal", c->percent_of_bound, c->bound_source, 100 * least,
+	    q->gpu[0] ? q->gpu : "such machines");
 	return low ? BB_LOW : BB_NORMAL;
 }
 
@@ -255,7 +246,7 @@ static enum bb_normality numbers_compare(const struct bb_question *q)
 		const struct bb_claim row = bb_normal_largest(q->claims);
 
 		bb_normal_describe_row(q, &row);
-		bb_strbuf_add(q->out, "Bandwidth shows at larger sizes, such as -e 8G.\n");
+		SAY(q, "Bandwidth shows at larger sizes, such as -e 8G.\n");
 		return BB_LATENCY;
 	}
 	return n == BB_UNKNOWN ? bb_normal_by_share(q) : n;
@@ -310,8 +301,8 @@ static enum bb_normality by_every_card(const struct bb_question *q)
 	}
 	for (int k = 0; k < 3; k++) {
 		if (n[k] > 0)
-			bb_strbuf_addf(q->out, "  It would be %s on%s.\n", kinds[k].text,
-				       bb_strbuf_text(&lists[k]));
+			SAY(q, "  It would be %s on%s.\n", kinds[k].text,
+			    bb_strbuf_text(&lists[k]));
 		bb_strbuf_free(&lists[k]);
 	}
 	return n[0] > 0 && n[1] == 0 && n[2] == 0 ? BB_LOW : BB_UNKNOWN;
@@ -338,21 +329,19 @@ static void describe_nics(const struct bb_question *q, enum bb_normality n)
 	if (!(bound > 0) || m->nics.n < 2 || k < 1 || k >= m->nics.n || equal < EQUAL_LEAST * k ||
 	    q->ranks / q->nodes < m->nics.n)
 		return;
-	bb_strbuf_addf(q->out, "  %.4g GB/s equals %d NIC%s of %.4g Gb/s (%.3g GB/s each): as if ",
-		       busbw, k, k == 1 ? "" : "s", (double)m->nics.Mbps / m->nics.n / 1e3,
-		       busbw / k);
+	SAY(q, "  %.4g GB/s equals %d NIC%s of %.4g Gb/s (%.3g GB/s each): as if ", busbw, k,
+	    k == 1 ? "" : "s", (double)m->nics.Mbps / m->nics.n / 1e3, busbw / k);
 	if (2 * k == m->nics.n)
-		bb_strbuf_addf(q->out, "half of %d work.", m->nics.n);
+		SAY(q, "half of %d work.", m->nics.n);
 	else
-		bb_strbuf_addf(q->out, "%d of %d work.", k, m->nics.n);
+		SAY(q, "%d of %d work.", k, m->nics.n);
 	if (m->assumed && n != BB_LOW)
-		bb_strbuf_addf(q->out, " If a node has %d, that is all they carry: --nics %d.", k,
-			       k);
+		SAY(q, " If a node has %d, that is all they carry: --nics %d.", k, k);
 	else if (m->assumed && verdict_on(q, NULL, m->system, k, &fewer) == BB_NORMAL)
-		bb_strbuf_addf(q->out, " If a node has %d, that is normal: --nics %d.", k, k);
+		SAY(q, " If a node has %d, that is normal: --nics %d.", k, k);
 	else if (m->assumed)
-		bb_strbuf_addf(q->out, " If a node has %d, --nics %d compares with those.", k, k);
-	bb_strbuf_add(q->out, "\n");
+		SAY(q, " If a node has %d, --nics %d compares with those.", k, k);
+	SAY(q, "\n");
 }
 
 /* Names the other known systems with such cards on which the number would be normal. */
@@ -366,13 +355,13 @@ static void describe_others(const struct bb_question *q)
 		if (strcmp(bb_card_system(q->card, i), q->machine->system) == 0 ||
 		    verdict_on(q, NULL, bb_card_system(q->card, i), 0, &machine) != BB_NORMAL)
 			continue;
-		bb_strbuf_addf(q->out, "%s %s (", found++ ? "," : "  Normal on", machine.name);
+		SAY(q, "%s %s (", found++ ? "," : "  Normal on", machine.name);
 		bb_normal_describe_nics(&machine, q->out);
-		bb_strbuf_add(q->out, ")");
+		SAY(q, ")");
 	}
 	if (found > 0)
-		bb_strbuf_addf(q->out, ": on %s nothing is wrong; --cluster judges by it.\n",
-			       found == 1 ? "that" : "one of these");
+		SAY(q, ": on %s nothing is wrong; --cluster judges by it.\n",
+		    found == 1 ? "that" : "one of these");
 }
 
 /* ---- causes ----------------------------------------------------------------------------------
@@ -394,8 +383,7 @@ static const struct cause {
 	{BB_FACT_SOCKET, ANYWHERE, "NCCL communicates over sockets (TCP), without RDMA"},
 	{BB_FACT_GDR_OFF, OVER_NODES,
 	 "GPUDirect RDMA is off, so data to and from the NICs goes through host memory; "
-	 "nvidia-peermem "
-	 "or DMA-BUF is missing, or ACS forbids it"},
+	 "nvidia-peermem or DMA-BUF is missing, or ACS forbids it"},
 	{BB_FACT_MNNVL_OFF, OVER_NODES, "NVLink between nodes is off, so they use the NICs"},
 	{BB_FACT_NVLS_OFF, ANYWHERE, "NVLS is off, so NVSwitches do not reduce"},
 	{BB_FACT_CHANNELS, ANYWHERE, "NCCL has few channels, of which each moves a bounded rate"},
@@ -427,8 +415,8 @@ static int describe_causes(const struct bb_question *q)
 		    (causes[i].where == IN_A_NODE && q->nodes > 0 && q->ranks <= q->nodes) ||
 		    (causes[i].where == OVER_NODES && one_node))
 			continue;
-		bb_strbuf_addf(q->out, "  %s: %s. Line %d: %s\n", n++ ? "Also" : "Cause",
-			       causes[i].text, fact->line, fact->quote);
+		SAY(q, "  %s: %s. Line %d: %s\n", n++ ? "Also" : "Cause", causes[i].text,
+		    fact->line, fact->quote);
 	}
 	return n;
 }
@@ -436,32 +424,24 @@ static int describe_causes(const struct bb_question *q)
 static void describe_next(const struct bb_question *q, enum bb_normality n)
 {
 	if (n == BB_UNEVEN)
-		bb_strbuf_add(
-			q->out,
-			"  Next: repeat it (another job may use the nodes or the network); check "
-			"clocks and power limits; try NCCL_ALGO=Ring (a change of algorithm "
-			"may cause it).\n");
+		SAY(q, "  Next: repeat it (another job may use the nodes or the network); check "
+		       "clocks and power limits; try NCCL_ALGO=Ring (a change of algorithm may "
+		       "cause it).\n");
 	else if (!q->card)
-		bb_strbuf_add(q->out,
-			      "  Next: is the machine idle? build/topology shows its hardware, "
-			      "build/mem_bandwidth_perf its memory bandwidth.\n");
+		SAY(q, "  Next: is the machine idle? build/topology shows its hardware, "
+		       "build/mem_bandwidth_perf its memory bandwidth.\n");
 	else if (bb_normal_is_near(q->card, q->ranks, q->nodes) || q->nodes == 1)
-		bb_strbuf_addf(q->out,
-			       "  Next: build/topology (NVLinks that are down, GPUs without P2P); "
-			       "build/p2p_bandwidth_perf (which pair is slow); NCCL_DEBUG=INFO "
-			       "(%sis P2P or "
-			       "SHM disabled?); clocks and power limits.\n",
-			       has_nvls(q) ? "is NVLS used, " : "");
+		SAY(q,
+		    "  Next: build/topology (NVLinks that are down, GPUs without P2P); "
+		    "build/p2p_bandwidth_perf (which pair is slow); NCCL_DEBUG=INFO (%sis P2P or "
+		    "SHM disabled?); clocks and power limits.\n",
+		    has_nvls(q) ? "is NVLS used, " : "");
 	else
-		bb_strbuf_add(
-			q->out,
-			"  Next: build/topology (are a node's NICs as many and as fast as above?); "
-			"NCCL_DEBUG=INFO (are all used, with GPUDirect RDMA and the network "
-			"plugin, "
-			"not sockets?); in virtual machines ACS and ATS, without which data goes "
-			"through the CPU; the same on one node alone; build/diagnose (which node "
-			"or "
-			"link is slow).\n");
+		SAY(q, "  Next: build/topology (are a node's NICs as many and as fast as above?); "
+		       "NCCL_DEBUG=INFO (are all used, with GPUDirect RDMA and the network plugin, "
+		       "not sockets?); in virtual machines ACS and ATS, without which data goes "
+		       "through the CPU; the same on one node alone; build/diagnose (which node or "
+		       "link is slow).\n");
 }
 
 static void add_finding(void *context, const char *text)
@@ -486,15 +466,15 @@ static void verdict_explain(const struct bb_question *q, enum bb_normality n)
 		const struct bb_fact *const error = bb_normal_fact(q, BB_FACT_ERROR);
 
 		if (error)
-			bb_strbuf_addf(q->out, "  The log reports an error. Line %d: %s\n",
-				       error->line, error->quote);
+			SAY(q, "  The log reports an error. Line %d: %s\n", error->line,
+			    error->quote);
 		return;
 	}
 	if (n == BB_LOW && q->machine->cluster && q->nodes == 1 && !q->given->machine)
-		bb_strbuf_addf(q->out,
-			       "  The machine is assumed from its GPU: %s. --topology or --cluster "
-			       "names another.\n",
-			       q->machine->name);
+		SAY(q,
+		    "  The machine is assumed from its GPU: %s. --topology or --cluster names "
+		    "another.\n",
+		    q->machine->name);
 	if (q->given->machine && q->machine->cluster)
 		found = bb_topology_findings(q->machine->cluster->node, add_finding, q->out);
 	if (describe_causes(q) == 0 && found == 0)
@@ -531,34 +511,30 @@ static void describe_machine(const struct bb_question *q)
 
 	if (!m->cluster) {
 		if (q->nodes > q->ranks && q->ranks > 0)
-			bb_strbuf_addf(q->out, "  %lld ranks cannot be on %lld nodes.\n",
-				       (long long)q->ranks, (long long)q->nodes);
+			SAY(q, "  %lld ranks cannot be on %lld nodes.\n", q->ranks, q->nodes);
 		else if (q->card && q->ranks >= 2)
-			bb_strbuf_addf(q->out,
-				       "  No known system with %s has room for %lld ranks on %lld "
-				       "node%s; --cluster or --topology describes one.\n",
-				       q->card->name, (long long)q->ranks, (long long)q->nodes,
-				       bb_plural(q->nodes));
+			SAY(q,
+			    "  No known system with %s has room for %lld ranks on %lld node%s; "
+			    "--cluster or --topology describes one.\n",
+			    q->card->name, q->ranks, q->nodes, bb_plural(q->nodes));
 		return;
 	}
 	if (q->claims->hosts == 0 && q->given->nodes == 0)
-		bb_strbuf_addf(q->out,
-			       "  The log does not name the nodes: %lld assumed; --nodes says "
-			       "otherwise.\n",
-			       (long long)q->nodes);
+		SAY(q, "  The log does not name the nodes: %lld assumed; --nodes says otherwise.\n",
+		    q->nodes);
 	if (q->nodes == 1 || m->nics.n == 0)
 		return;
-	bb_strbuf_addf(q->out, "  Machine: %s", m->name);
+	SAY(q, "  Machine: %s", m->name);
 	if (!strstr(m->name, " with ")) {
-		bb_strbuf_add(q->out, ", ");
+		SAY(q, ", ");
 		bb_normal_describe_nics(m, q->out);
 	}
 	if (m->assumed)
-		bb_strbuf_add(q->out, " (assumed: the log does not name the NICs; --cluster, "
-				      "--nics and --nic-rate do)");
+		SAY(q, " (assumed: the log does not name the NICs; --cluster, --nics and "
+		       "--nic-rate do)");
 	else if (nics && q->given->nics == 0 && nics->value == m->nics.n && nics->quote[0])
-		bb_strbuf_addf(q->out, ". Line %d: %s", nics->line, nics->quote);
-	bb_strbuf_add(q->out, "\n");
+		SAY(q, ". Line %d: %s", nics->line, nics->quote);
+	SAY(q, "\n");
 }
 
 /* Judges by published runs, the model or bounds and, on GPUs, by the other rows: on CPUs caches
@@ -576,7 +552,7 @@ static bb_status judge(struct bb_question *q, enum bb_normality *n, struct bb_er
 	q->machine = &machine;
 	describe_machine(q);
 	if (q->card && q->ranks == 0)
-		bb_strbuf_addf(q->out, "  The number of ranks is unknown; give --ranks.\n");
+		SAY(q, "  The number of ranks is unknown; give --ranks.\n");
 	*n = machine.cluster ? numbers_compare(q) : q->card ? BB_UNKNOWN : by_bound(q);
 	if (*n == BB_UNKNOWN && !q->card && q->ranks > 1 && on_gpus && isnan(c->percent_of_bound))
 		*n = by_every_card(q);
@@ -603,10 +579,9 @@ static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struc
 	bb_status st;
 
 	if (is_alone(q->claims))
-		bb_strbuf_add(q->out,
-			      "  busbw is 0: every rank was alone, and nothing went over any link. "
-			      "If several ranks were started, nccl-tests was built without MPI=1, "
-			      "or for another MPI than the launcher's.\n");
+		SAY(q, "  busbw is 0: every rank was alone, and nothing went over any link. If "
+		       "several ranks were started, nccl-tests was built without MPI=1, or for "
+		       "another MPI than the launcher's.\n");
 	if (is_alone(q->claims) || (q->claims->n == 0 && !(q->claims->average_GBps > 0))) {
 		*n = BB_IMPOSSIBLE;
 		return BB_OK;
@@ -620,8 +595,7 @@ static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struc
 	BB_TRY(st, find_gpu(q, model, error), out);
 	nodes_find(q);
 	if (q->ranks == 1)
-		bb_strbuf_add(q->out, "  One rank is a copy within a GPU: nothing went over any "
-				      "link.\n");
+		SAY(q, "  One rank is a copy within a GPU: nothing went over any link.\n");
 	else
 		st = judge(q, n, error);
 out:
@@ -632,22 +606,20 @@ static void describe_title(const struct bb_question *q)
 {
 	const struct bb_claims *const c = q->claims;
 
-	bb_strbuf_addf(q->out, "%s%s%s", c->collective[0] ? c->collective : "a collective",
-		       c->algorithm[0] ? ", " : "", c->algorithm);
+	SAY(q, "%s%s%s", c->collective[0] ? c->collective : "a collective",
+	    c->algorithm[0] ? ", " : "", c->algorithm);
 	if (c->nranks > 0)
-		bb_strbuf_addf(q->out, ", %lld rank%s", (long long)c->nranks, bb_plural(c->nranks));
+		SAY(q, ", %lld rank%s", (long long)c->nranks, bb_plural(c->nranks));
 	if (c->hosts > 0)
-		bb_strbuf_addf(q->out, " on %lld host%s", (long long)c->hosts, bb_plural(c->hosts));
-	bb_strbuf_addf(q->out, "%s%s: %zu result%s\n", c->gpu[0] ? ", " : "", c->gpu, c->n,
-		       bb_plural(c->n));
+		SAY(q, " on %lld host%s", (long long)c->hosts, bb_plural(c->hosts));
+	SAY(q, "%s%s: %zu result%s\n", c->gpu[0] ? ", " : "", c->gpu, c->n, bb_plural(c->n));
 	if (c->implausible > 0)
-		bb_strbuf_addf(q->out,
-			       "  %zu left out: algbw is not size over time, or busbw / algbw is "
-			       "not that out of place.\n",
-			       c->implausible);
+		SAY(q,
+		    "  %zu left out: algbw is not size over time, or busbw / algbw is not that out "
+		    "of place.\n",
+		    c->implausible);
 	if (c->not_finite > 0)
-		bb_strbuf_addf(q->out, "  %zu left out: nan or inf is among their numbers.\n",
-			       c->not_finite);
+		SAY(q, "  %zu left out: nan or inf is among their numbers.\n", c->not_finite);
 }
 
 bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *references,
@@ -666,9 +638,8 @@ bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *
 	*n = BB_UNKNOWN;
 	describe_title(&q);
 	if (claims->simulated) {
-		bb_strbuf_add(out,
-			      "  Simulated in virtual time: no hardware was measured, so nothing "
-			      "is compared.\n");
+		bb_strbuf_add(out, "  Simulated in virtual time: no hardware was measured, so "
+				   "nothing is compared.\n");
 		return BB_OK;
 	}
 

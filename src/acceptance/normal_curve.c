@@ -87,13 +87,12 @@ void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *
 	char size[BB_UNIT_TEXT];
 
 	if (row->size_bytes == 0)
-		bb_strbuf_addf(q->out, "  Average of all sizes: %.4g GB/s. ", row->busbw_GBps);
+		SAY(q, "  Average of all sizes: %.4g GB/s. ", row->busbw_GBps);
 	else if (bb_normal_is_latency(q->claims))
-		bb_strbuf_addf(q->out, "  At %s, bound by latency: %.4g us. ",
-			       size_text(size, row->size_bytes), row->time_us);
+		SAY(q, "  At %s, bound by latency: %.4g us. ", size_text(size, row->size_bytes),
+		    row->time_us);
 	else
-		bb_strbuf_addf(q->out, "  At %s: %.4g GB/s. ", size_text(size, row->size_bytes),
-			       row->busbw_GBps);
+		SAY(q, "  At %s: %.4g GB/s. ", size_text(size, row->size_bytes), row->busbw_GBps);
 }
 
 /* ---- dips -------------------------------------------------------------------------------------
@@ -149,15 +148,12 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 	if (dip.ratio.n == 0 || dip.ratio.mean >= BB_NORMAL_DIP)
 		return BB_NORMAL;
 	if (collapse) {
-		bb_strbuf_addf(q->out,
-			       "  Collapse: from %s on at most %.0f%% of the best at a smaller "
-			       "size, %s.\n",
-			       size_text(size, collapse), 100 * left, placement(in_place));
+		SAY(q, "  Collapse: from %s on at most %.0f%% of the best at a smaller size, %s.\n",
+		    size_text(size, collapse), 100 * left, placement(in_place));
 		return BB_UNEVEN;
 	}
-	bb_strbuf_addf(q->out, "  Dip: %s %s reaches %.0f%% of the best at a smaller size.\n",
-		       size_text(size, (uint64_t)dip.size), placement(in_place),
-		       100 * dip.ratio.mean);
+	SAY(q, "  Dip: %s %s reaches %.0f%% of the best at a smaller size.\n",
+	    size_text(size, (uint64_t)dip.size), placement(in_place), 100 * dip.ratio.mean);
 	return BB_UNEVEN;
 }
 
@@ -186,9 +182,9 @@ static enum bb_normality describe_placements(const struct bb_question *q,
 	}
 	if (!slow)
 		return BB_NORMAL;
-	bb_strbuf_addf(q->out, "  Uneven: %s reaches %.4g GB/s %s, %.4g GB/s %s.\n",
-		       size_text(size, slow->size_bytes), slow->busbw_GBps,
-		       placement(slow->in_place), fast->busbw_GBps, placement(fast->in_place));
+	SAY(q, "  Uneven: %s reaches %.4g GB/s %s, %.4g GB/s %s.\n",
+	    size_text(size, slow->size_bytes), slow->busbw_GBps, placement(slow->in_place),
+	    fast->busbw_GBps, placement(fast->in_place));
 	return BB_UNEVEN;
 }
 
@@ -258,11 +254,11 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 		memmove(&rows[slow + 1], &rows[slow], (n - slow - 1) * sizeof(*rows));
 		rows[slow] = row;
 		if (verdict == BB_NORMAL)
-			bb_strbuf_addf(q->out,
-				       "  One row alone is slow: %s %s reaches %.4g GB/s. Repeat "
-				       "it; one measurement is no verdict.\n",
-				       size_text(size, row.size_bytes), placement(row.in_place),
-				       row.busbw_GBps);
+			SAY(q,
+			    "  One row alone is slow: %s %s reaches %.4g GB/s. Repeat it; one "
+			    "measurement is no verdict.\n",
+			    size_text(size, row.size_bytes), placement(row.in_place),
+			    row.busbw_GBps);
 	}
 	if (verdict == BB_UNEVEN)
 		verdict = judge_rows(q, rows, n);

@@ -389,8 +389,7 @@ static bool is_possible(const struct bb_question *q, struct bb_normal_shape *sha
 	struct bb_normal_bound sharp;
 
 	if (most <= BB_NORMAL_ABOVE_LINKS * other.GBps) {
-		bb_strbuf_addf(q->out, "  Possible on %s: up to %.4g GB/s.\n", other.system,
-			       other.GBps);
+		SAY(q, "  Possible on %s: up to %.4g GB/s.\n", other.system, other.GBps);
 		return true;
 	}
 	shape->by_sharp = true;
@@ -398,9 +397,7 @@ static bool is_possible(const struct bb_question *q, struct bb_normal_shape *sha
 				     : bb_normal_bound_of(q->card, shape);
 	if (most > BB_NORMAL_ABOVE_LINKS * sharp.GBps)
 		return false;
-	bb_strbuf_addf(q->out,
-		       "  Possible only with switches that reduce (SHARP): up to %.4g GB/s.\n",
-		       sharp.GBps);
+	SAY(q, "  Possible only with switches that reduce (SHARP): up to %.4g GB/s.\n", sharp.GBps);
 	return true;
 }
 
@@ -418,14 +415,13 @@ enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 		return BB_NORMAL;
 	for (size_t i = 0; i < c->n; i++)
 		most = fmax(most, c->list[i].busbw_GBps);
-	bb_strbuf_addf(q->out, "  %s: %.4g GB/s, %.0f%% of the %s bound of %lld x %s: %s.\n",
-		       c->n > 0 ? "Best row" : "Average", most, 100 * most / bound.GBps,
-		       bound.algorithm, (long long)q->nodes, q->machine->name, bound.why);
+	SAY(q, "  %s: %.4g GB/s, %.0f%% of the %s bound of %lld x %s: %s.\n",
+	    c->n > 0 ? "Best row" : "Average", most, 100 * most / bound.GBps, bound.algorithm,
+	    q->nodes, q->machine->name, bound.why);
 	if (most <= BB_NORMAL_ABOVE_LINKS * bound.GBps || is_possible(q, &shape, most))
 		return BB_NORMAL;
-	bb_strbuf_add(q->out,
-		      "  Impossible on such links. Likely: another system, or a wrong number of "
-		      "ranks or nodes.\n");
+	SAY(q, "  Impossible on such links. Likely: another system, or a wrong number of ranks or "
+	       "nodes.\n");
 	return BB_IMPOSSIBLE;
 }
 
@@ -445,46 +441,43 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 	if (!q->machine->cluster)
 		return BB_UNKNOWN;
 	if (!bb_normal_has_share(q->collective)) {
-		bb_strbuf_addf(
-			q->out,
-			"  Not judged: %s has no model on %s, and no published run says what "
-			"share of its bound is usual.\n",
-			q->collective, q->machine->name);
+		SAY(q,
+		    "  Not judged: %s has no model on %s, and no published run says what share of "
+		    "its bound is usual.\n",
+		    q->collective, q->machine->name);
 		return BB_UNKNOWN;
 	}
 	bound = bb_normal_bound_on(q->machine->cluster->node, &shape);
 	if (!(bound.GBps > 0)) {
-		bb_strbuf_addf(q->out, "  No bound is known for %lld ranks on %s.\n",
-			       (long long)q->ranks, q->machine->name);
+		SAY(q, "  No bound is known for %lld ranks on %s.\n", q->ranks, q->machine->name);
 		return BB_UNKNOWN;
 	}
 	share = row.busbw_GBps / bound.GBps;
 	if (row.size_bytes == 0 && share < BB_NORMAL_SHARE) {
 		bb_normal_describe_row(q, &row);
-		bb_strbuf_addf(
-			q->out,
-			"Not judged: %.0f%% of the %s bound; small sizes lower an average. Its "
-			"rows can be judged.\n",
-			100 * share, bound.algorithm);
+		SAY(q,
+		    "Not judged: %.0f%% of the %s bound; small sizes lower an average. Its rows "
+		    "can be judged.\n",
+		    100 * share, bound.algorithm);
 		return BB_UNKNOWN;
 	}
 	bb_normal_describe_row(q, &row);
 	if (share < BB_NORMAL_SHARE && row.size_bytes > 0 && row.size_bytes < BB_NORMAL_WIDE) {
-		bb_strbuf_addf(q->out,
-			       "Not judged: %.0f%% of the %s bound; latency may bound sizes below "
-			       "256 MiB, and %s has no model. Run it with -e 8G.\n",
-			       100 * share, bound.algorithm, q->machine->name);
+		SAY(q,
+		    "Not judged: %.0f%% of the %s bound; latency may bound sizes below 256 MiB, "
+		    "and %s has no model. Run it with -e 8G.\n",
+		    100 * share, bound.algorithm, q->machine->name);
 		return BB_UNKNOWN;
 	}
 	if (share > BB_NORMAL_ABOVE_LINKS) {
-		bb_strbuf_addf(q->out, "Higher than the %s bound of %lld x %s, %.4g GB/s.\n",
-			       bound.algorithm, (long long)q->nodes, q->machine->name, bound.GBps);
+		SAY(q, "Higher than the %s bound of %lld x %s, %.4g GB/s.\n", bound.algorithm,
+		    q->nodes, q->machine->name, bound.GBps);
 		return BB_HIGH;
 	}
-	bb_strbuf_addf(q->out,
-		       "%s: %.0f%% of the %s bound of %lld x %s; nothing else compares, and "
-		       "healthy machines reach %.0f%%.\n",
-		       share < BB_NORMAL_SHARE ? "Low" : "Normal", 100 * share, bound.algorithm,
-		       (long long)q->nodes, q->machine->name, 100 * BB_NORMAL_SHARE);
+	SAY(q,
+	    "%s: %.0f%% of the %s bound of %lld x %s; nothing else compares, and healthy machines "
+	    "reach %.0f%%.\n",
+	    share < BB_NORMAL_SHARE ? "Low" : "Normal", 100 * share, bound.algorithm, q->nodes,
+	    q->machine->name, 100 * BB_NORMAL_SHARE);
 	return share < BB_NORMAL_SHARE ? BB_LOW : BB_NORMAL;
 }

@@ -231,23 +231,21 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 		n = row.time_us > 1e6 * late * p.high ? BB_LOW
 		    : row.time_us < 1e6 * p.low       ? BB_HIGH
 						      : BB_NORMAL;
-		bb_strbuf_addf(q->out, "%s: the simulator expects %.4g to %.4g us",
-			       n == BB_LOW    ? "Low (slow)"
-			       : n == BB_HIGH ? "Faster than expected"
-					      : "Normal",
-			       1e6 * p.low, 1e6 * late * p.high);
+		SAY(q, "%s: the simulator expects %.4g to %.4g us",
+		    n == BB_LOW    ? "Low (slow)"
+		    : n == BB_HIGH ? "Faster than expected"
+				   : "Normal",
+		    1e6 * p.low, 1e6 * late * p.high);
 	} else {
-		bb_strbuf_addf(q->out, "%s: the simulator expects %.4g to %.4g GB/s",
-			       n == BB_LOW    ? "Low"
-			       : n == BB_HIGH ? "Higher than expected"
-					      : "Normal",
-			       least, most);
+		SAY(q, "%s: the simulator expects %.4g to %.4g GB/s",
+		    n == BB_LOW    ? "Low"
+		    : n == BB_HIGH ? "Higher than expected"
+				   : "Normal",
+		    least, most);
 	}
-	bb_strbuf_addf(q->out,
-		       " of %lld rank%s on %lld x %s%s%s (model of NCCL %s; interval from %s).\n",
-		       (long long)q->ranks, bb_plural(q->ranks), (long long)q->nodes,
-		       q->machine->name, p.choice[0] ? " by " : "", p.choice,
-		       q->machine->constants.versions, p.basis[0] ? p.basis : "all sizes");
+	SAY(q, " of %lld rank%s on %lld x %s%s%s (model of NCCL %s; interval from %s).\n", q->ranks,
+	    bb_plural(q->ranks), q->nodes, q->machine->name, p.choice[0] ? " by " : "", p.choice,
+	    q->machine->constants.versions, p.basis[0] ? p.basis : "all sizes");
 	return n;
 }
 
@@ -451,15 +449,15 @@ static void describe_runs(const struct bb_question *q, const struct published *p
 		snprintf(range, sizeof(range), "%.4g to %.4g GB/s", p->scale * p->least,
 			 p->scale * p->most);
 	if (p->scale != 1)
-		bb_strbuf_addf(q->out, " %s, the share of the bound that", range);
-	bb_strbuf_addf(q->out, " %d published run%s of %s on %lld rank%s", p->runs,
-		       bb_plural(p->runs), q->card->name, (long long)p->ranks, bb_plural(p->ranks));
+		SAY(q, " %s, the share of the bound that", range);
+	SAY(q, " %d published run%s of %s on %lld rank%s", p->runs, bb_plural(p->runs),
+	    q->card->name, (long long)p->ranks, bb_plural(p->ranks));
 	if (p->scale != 1)
-		bb_strbuf_addf(q->out, " reach%s", p->runs == 1 ? "es" : "");
+		SAY(q, " reach%s", p->runs == 1 ? "es" : "");
 	else
-		bb_strbuf_addf(q->out, ": %s", range);
-	bb_strbuf_addf(q->out, " (%s%s, %s, %s).\n", p->interpolated ? "between two sizes; " : "",
-		       p->example->system, p->example->fabric, p->example->source);
+		SAY(q, ": %s", range);
+	SAY(q, " (%s%s, %s, %s).\n", p->interpolated ? "between two sizes; " : "",
+	    p->example->system, p->example->fabric, p->example->source);
 }
 
 #define SIZES_TRIED 8 /* from the largest one on */
@@ -500,9 +498,9 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 								      : BB_NORMAL;
 	bb_normal_describe_row(q, &at);
 	if (n == BB_LOW)
-		bb_strbuf_addf(q->out, "Low: %.0f%% of", 100 * share);
+		SAY(q, "Low: %.0f%% of", 100 * share);
 	else
-		bb_strbuf_add(q->out, n == BB_HIGH ? "Higher than" : "Normal, beside");
+		SAY(q, "%s", n == BB_HIGH ? "Higher than" : "Normal, beside");
 	describe_runs(q, &best);
 	return n;
 }

@@ -103,8 +103,7 @@ static void add_simulated(struct bb_strbuf *text, const struct bb_profile_step *
 	substitute(text, arguments(step), step, step->nodes);
 	bb_strbuf_add(text, " --backend sim ");
 	if (step->ranks > 1)
-		bb_strbuf_addf(text, "-t 1 -g %lld ",
-			       (long long)(nodes * (step->ranks / step->nodes)));
+		bb_strbuf_addf(text, "-t 1 -g %lld ", (nodes * (step->ranks / step->nodes)));
 	bb_strbuf_addf(text, "%s %s", what, value);
 }
 
@@ -112,15 +111,14 @@ static void add_simulated(struct bb_strbuf *text, const struct bb_profile_step *
  */
 static void add_split(struct bb_strbuf *text, const struct bb_profile_step *step, int64_t nodes)
 {
-	const int64_t per_node = step->ranks / step->nodes;
+	const long long per_node = step->ranks / step->nodes;
 
 	if (!bb_step_is_split(step))
 		return;
 	bb_strbuf_add(text, "env NCCL_TESTS_SPLIT=");
 	if (step->shift > 0)
-		bb_strbuf_addf(text, "+%lld%%%lld", (long long)(step->shift * per_node),
-			       (long long)(nodes * per_node));
-	bb_strbuf_addf(text, "/%lld ", (long long)step->ranks);
+		bb_strbuf_addf(text, "+%lld%%%lld", (step->shift * per_node), (nodes * per_node));
+	bb_strbuf_addf(text, "/%lld ", step->ranks);
 }
 
 /*
@@ -130,8 +128,8 @@ static void add_split(struct bb_strbuf *text, const struct bb_profile_step *step
 #define WORD 32
 struct launch {
 	const char *launcher; /* "local", "mpirun", "srun" */
-	int64_t processes;    /* of a node */
-	int64_t each;         /* ranks of a process: -t x -g */
+	long long processes;  /* of a node */
+	long long each;       /* ranks of a process: -t x -g */
 	char backend[WORD];   /* as run: names it; "": it does not */
 };
 
@@ -172,7 +170,7 @@ static int64_t number_of(const char *text, const char *name, char letter)
 static struct launch launch_of(const struct bb_profile *profile, const struct bb_profile_step *step)
 {
 	const char *const own = step->launcher ? step->launcher : profile->all.launcher;
-	const int64_t per_node = step->ranks / step->nodes;
+	const long long per_node = step->ranks / step->nodes;
 	struct launch launch = {.launcher = own ? own : "local", .processes = 1};
 	struct bb_strbuf text = {0};
 
@@ -203,16 +201,16 @@ static void add_launched(struct bb_strbuf *text, const struct bb_profile *profil
 	const struct launch launch = launch_of(profile, step);
 	const char *const more =
 		step->launcher_args ? step->launcher_args : profile->all.launcher_args;
-	const int64_t nodes = bb_step_nodes(step);
-	const long long all = (long long)(nodes * launch.processes);
+	const long long nodes = bb_step_nodes(step);
+	const long long all = (nodes * launch.processes);
 
 	add_split(text, step, nodes);
 	if (strcmp(launch.launcher, "mpirun") == 0)
-		bb_strbuf_addf(text, "mpirun -np %lld -N %lld ", all, (long long)launch.processes);
+		bb_strbuf_addf(text, "mpirun -np %lld -N %lld ", all, launch.processes);
 	else if (strcmp(launch.launcher, "srun") == 0)
 		/* Without --ntasks-per-node Slurm fills the first node. */
 		bb_strbuf_addf(text, "srun --mpi=pmix -K1 -N %lld -n %lld --ntasks-per-node=%lld ",
-			       (long long)nodes, all, (long long)launch.processes);
+			       nodes, all, launch.processes);
 	if (strcmp(launch.launcher, "mpirun") == 0 && bb_step_is_split(step))
 		bb_strbuf_add(text, "-x NCCL_TESTS_SPLIT ");
 	if (strcmp(launch.launcher, "local") != 0 && more)
@@ -260,7 +258,7 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 			  const struct bb_plan_cluster *simulated, const struct bb_places *places,
 			  struct bb_words_list *words, struct bb_error *error)
 {
-	const int64_t nodes = bb_plan_nodes(simulated, step);
+	const long long nodes = bb_plan_nodes(simulated, step);
 	struct bb_strbuf text = {0};
 
 	if (simulated->cluster) {
@@ -305,8 +303,8 @@ static void add_ansi(struct bb_strbuf *out, const char *word)
 
 void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 {
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789_-+=./,:@%";
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
 
 	for (size_t i = 0; i < words->n; i++) {
 		const char *const w = words->words[i];
@@ -372,40 +370,36 @@ static bb_status check_ranks(const struct bb_planned *plan, const struct bb_prof
 			     struct bb_error *error)
 {
 	const struct launch launch = launch_of(plan->profile, step);
-	const int64_t per_node = step->ranks / step->nodes, nodes = bb_step_nodes(step);
-	const int64_t started = launch.processes * launch.each;
+	const long long per_node = step->ranks / step->nodes, nodes = bb_step_nodes(step);
+	const long long started = launch.processes * launch.each;
 
 	if (plan->simulated->cluster)
 		return BB_OK;
 	if (strcmp(launch.backend, "host") == 0 && launch.processes * nodes > 1)
-		return bb_fail(
-			error, BB_EUSAGE,
-			"%s:%d: step %s: %s would start %lld processes, but --backend host is "
-			"one; give --backend mpi, or --nodes 1",
-			plan->path, step->line, step->name, launch.launcher,
-			(long long)(launch.processes * nodes));
+		return bb_fail(error, BB_EUSAGE,
+			       "%s:%d: step %s: %s would start %lld processes, but --backend host "
+			       "is one; give --backend mpi, or --nodes 1",
+			       plan->path, step->line, step->name, launch.launcher,
+			       (launch.processes * nodes));
 	if (strcmp(launch.backend, "mpi") == 0 && launch.each > 1)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: step %s: -t and -g of run: are %lld ranks a process, but on "
 			       "--backend mpi a rank is a process; leave them out",
-			       plan->path, step->line, step->name, (long long)launch.each);
+			       plan->path, step->line, step->name, launch.each);
 	if (!step->counted || started == per_node)
 		return BB_OK;
 	if (strcmp(launch.launcher, "local") == 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: step %s: %lld ranks are planned, but run: starts %lld (-t x "
 			       "-g); give -g {per_node}, or launcher: mpirun",
-			       plan->path, step->line, step->name, (long long)per_node,
-			       (long long)launch.each);
+			       plan->path, step->line, step->name, per_node, launch.each);
 	return bb_fail(error, BB_EUSAGE,
 		       "%s:%d: step %s: %lld node%s x %lld ranks = %lld ranks are planned, but %s "
 		       "would start %lld process%s x %lld ranks (-t x -g) = %lld; give -g "
 		       "{per_node}, or no -g for a rank a process",
-		       plan->path, step->line, step->name, (long long)nodes, bb_plural(nodes),
-		       (long long)per_node, (long long)(nodes * per_node), launch.launcher,
-		       (long long)(nodes * launch.processes),
-		       nodes * launch.processes == 1 ? "" : "es", (long long)launch.each,
-		       (long long)(nodes * started));
+		       plan->path, step->line, step->name, nodes, bb_plural(nodes), per_node,
+		       (nodes * per_node), launch.launcher, (nodes * launch.processes),
+		       nodes * launch.processes == 1 ? "" : "es", launch.each, (nodes * started));
 }
 
 /* Checks the link or cluster of GATE, if its expectation is the simulator's. */
@@ -427,7 +421,7 @@ static bb_status check_model(const struct bb_planned *plan, const struct bb_prof
 	if (st == BB_OK && cluster && step->ranks > cluster->ranks)
 		st = bb_fail(&why, BB_EUSAGE, "--cluster %s has %d rank%s, the step %lld",
 			     gate->from->cluster, cluster->ranks, bb_plural(cluster->ranks),
-			     (long long)step->ranks);
+			     step->ranks);
 	if (st != BB_OK)
 		st = bb_fail(error, st, "%s:%d: gate of %s: from: %s", plan->path, gate->line,
 			     step->name, why.text);
@@ -478,7 +472,7 @@ static bb_status check_simulated(const struct bb_planned *plan, struct bb_error 
 	BB_TRY(st, bb_cluster_open(simulated->cluster, plan->parse, &cluster, error), out);
 	for (uint32_t i = 0; st == BB_OK && i < plan->profile->nsteps; i++) {
 		const struct bb_profile_step *const step = &plan->profile->steps[i];
-		const int64_t nodes = bb_step_nodes(step), each = step->ranks / step->nodes;
+		const long long nodes = bb_step_nodes(step), each = step->ranks / step->nodes;
 
 		if (!(step->mode & plan->mode))
 			continue;
@@ -487,7 +481,7 @@ static bb_status check_simulated(const struct bb_planned *plan, struct bb_error 
 				error, BB_EUSAGE,
 				"--cluster %s has %d node%s; step %s needs %lld, as in NAME:%lld",
 				simulated->cluster, cluster->nodes, bb_plural(cluster->nodes),
-				step->name, (long long)nodes, (long long)nodes);
+				step->name, nodes, nodes);
 		else if (nodes > 1 ? each != cluster->gpus : each > cluster->gpus)
 			/* Ranks fill a cluster node after node, so a step must have its nodes full
 			   or be on one alone. */
@@ -495,7 +489,7 @@ static bb_status check_simulated(const struct bb_planned *plan, struct bb_error 
 				error, BB_EUSAGE,
 				"--cluster %s has nodes of %d rank%s; step %s has %lld on a node",
 				simulated->cluster, cluster->gpus, bb_plural(cluster->gpus),
-				step->name, (long long)each);
+				step->name, each);
 	}
 	if (st == BB_OK && simulated->fault) {
 		/* A step refuses a fault that its program does not support. */

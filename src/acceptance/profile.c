@@ -80,13 +80,13 @@ static bb_status launcher_read(const struct bb_profile_spot *at, const struct ke
 static bb_status count_read(const struct bb_profile_spot *at, const struct key *key, char *text,
 			    void *to)
 {
-	int64_t *const value = to;
+	int64_t value = ALL_NODES;
 
-	if (key->all && strcmp(text, "all") == 0)
-		*value = ALL_NODES;
-	else if (!bb_parse_int(text, value) || *value < 1 || *value > key->most)
+	if ((!key->all || strcmp(text, "all") != 0) &&
+	    (!bb_parse_int(text, &value) || value < 1 || value > key->most))
 		return bb_profile_refuse(at, "%s: %s is not a whole number from 1 to %lld",
 					 key->name, text, (long long)key->most);
+	*(long long *)to = value;
 	return BB_OK;
 }
 
@@ -295,7 +295,7 @@ static bb_status step_scale(const struct bb_profile_spot *at, struct bb_profile_
 	s->takes_ns = s->takes_ns ? s->takes_ns : all->takes_ns;
 	if (s->ranks % s->nodes != 0)
 		return bb_profile_refuse(at, "%lld ranks cannot be spread evenly over %lld nodes",
-					 (long long)s->ranks, (long long)s->nodes);
+					 s->ranks, s->nodes);
 	s->ranks = scale->per_node > 0 ? scale->per_node : s->ranks / s->nodes;
 	s->groups = 1;
 	if (on_all && scale->nodes == 0)
@@ -306,8 +306,8 @@ static bb_status step_scale(const struct bb_profile_spot *at, struct bb_profile_
 	if (scale->nodes == 0)
 		return BB_OK;
 	if (s->nodes > scale->nodes)
-		return bb_profile_refuse(at, "--nodes %lld: step %s needs %lld nodes",
-					 (long long)scale->nodes, s->name, (long long)s->nodes);
+		return bb_profile_refuse(at, "--nodes %lld: step %s needs %lld nodes", scale->nodes,
+					 s->name, s->nodes);
 	s->groups = scale->nodes / s->nodes;
 	s->left = scale->nodes % s->nodes;
 	return BB_OK;
@@ -329,11 +329,10 @@ static bb_status step_check(const struct bb_profile *p, size_t i, const char *pa
 			return bb_profile_refuse(&at, "name: %s is that of line %d, too", s->name,
 						 p->declared[k].line);
 	if (memchr(word, '/', (size_t)n) || (!perf && !bb_step_diagnoses(s)))
-		return bb_profile_refuse(
-			&at,
-			"run: %.*s is not the name of a perf binary, such as all_reduce_perf, or "
-			"diagnose",
-			n, word);
+		return bb_profile_refuse(&at,
+					 "run: %.*s is not the name of a perf binary, such as "
+					 "all_reduce_perf, or diagnose",
+					 n, word);
 	BB_TRY(st, modes_read(&at, s), out);
 	if (s->when && strcmp(s->when, "failed") != 0)
 		return bb_profile_refuse(&at, "when: %s is not failed", s->when);

@@ -28,7 +28,8 @@
 	TEXT(dtype) TEXT(op) TEXT(size) TEXT(placement) TEXT(route) TEXT(direction) TEXT(ranks)
 #define BB_SOURCE_TEXTS(TEXT)                                                                      \
 	TEXT(copy, COPY)                                                                           \
-	TEXT(bound, BOUND) TEXT(topology, TOPOLOGY) TEXT(cluster, SIMULATOR) TEXT(link, SIMULATOR) \
+	TEXT(bound, BOUND)                                                                         \
+	TEXT(topology, TOPOLOGY) TEXT(cluster, SIMULATOR) TEXT(link, SIMULATOR)                    \
 		TEXT(reference, REFERENCE) TEXT(baseline, BASELINE) TEXT(rule, RULE)
 #define BB_GATE_TEXTS(TEXT)                                                                        \
 	TEXT(metric) TEXT(shape) TEXT(between) TEXT(window) TEXT(down) TEXT(up) TEXT(warn)
@@ -89,9 +90,9 @@ struct bb_profile_step {
 	bool after_failure; /* it runs only if an earlier step has not passed */
 	/* Of a group; groups of as many nodes run at the same time. A step has one but with
 	   --nodes. LEFT: nodes of one more group, which has fewer. */
-	int64_t ranks, nodes, groups, left;
-	int64_t shift; /* nodes by which the groups are shifted round all nodes */
-	int64_t repeats;
+	long long ranks, nodes, groups, left;
+	long long shift; /* nodes by which the groups are shifted round all nodes */
+	long long repeats;
 	bool counted;                /* the profile or step gives the number of ranks */
 	uint64_t limit_ns, takes_ns; /* takes_ns: of a run on a healthy system; 0: unknown */
 	/* Of a step that the profile does not declare: the step whose groups it replaces. With
@@ -101,12 +102,12 @@ struct bb_profile_step {
 };
 
 /* The nodes of all groups. */
-static inline int64_t bb_step_nodes(const struct bb_profile_step *step)
+static inline long long bb_step_nodes(const struct bb_profile_step *step)
 {
 	return step->groups * step->nodes + step->left;
 }
 /* The ranks of all groups. */
-static inline int64_t bb_step_all_ranks(const struct bb_profile_step *step)
+static inline long long bb_step_all_ranks(const struct bb_profile_step *step)
 {
 	return bb_step_nodes(step) * (step->ranks / step->nodes);
 }
@@ -115,7 +116,7 @@ static inline bool bb_step_is_split(const struct bb_profile_step *step)
 	return bb_step_nodes(step) > step->nodes;
 }
 /* The groups that gates judge: a node alone is none among groups of several. */
-static inline int64_t bb_step_groups(const struct bb_profile_step *step)
+static inline long long bb_step_groups(const struct bb_profile_step *step)
 {
 	return step->groups + (step->left > 1);
 }
@@ -125,7 +126,7 @@ static inline const struct bb_profile_step *bb_step_declared(const struct bb_pro
 	return step->narrows ? step->narrows : step;
 }
 /* Returns the node at position I of GROUP of STEP. */
-static inline int64_t bb_step_node(const struct bb_profile_step *step, int64_t group, int64_t i)
+static inline long long bb_step_node(const struct bb_profile_step *step, int64_t group, int64_t i)
 {
 	const int64_t all = bb_step_nodes(step);
 
@@ -160,7 +161,7 @@ extern const struct bb_metric bb_metrics[]; /* ends with name NULL */
  * as the profile has them).
  */
 struct bb_scale {
-	int64_t nodes, per_node;
+	long long nodes, per_node;
 };
 
 /*

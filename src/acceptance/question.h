@@ -33,10 +33,13 @@ struct bb_question {
 	const char *gpu;            /* its name by the user or the file; "": unknown */
 	const struct bb_card *card; /* NULL: not in src/topology/cards.c */
 	const char *collective;     /* "": unknown */
-	int64_t ranks, nodes;       /* 0: unknown */
+	long long ranks, nodes;     /* 0: unknown */
 	const struct bb_claimed_machine *machine;
 	struct bb_strbuf *out;
 };
+
+/* Appends to the text about Q. */
+#define SAY(q, ...) bb_strbuf_addf((q)->out, __VA_ARGS__)
 
 /* The fact of KIND of the claims, or NULL. */
 const struct bb_fact *bb_normal_fact(const struct bb_question *q, enum bb_fact_kind kind);

@@ -140,10 +140,10 @@ bb_status bb_references_find(const struct bb_references *table, const char *key,
 		    (in_place >= 0 && r->in_place >= 0 && r->in_place != in_place))
 			continue;
 		if (*row && strcmp((*row)->algo, r->algo) != 0)
-			return bb_fail(error, BB_EUSAGE,
-				       "reference %s has several algorithms there; say %s:%s or "
-				       "%s:%s",
-				       key, key, (*row)->algo, key, r->algo);
+			return bb_fail(
+				error, BB_EUSAGE,
+				"reference %s has several algorithms there; say %s:%s or %s:%s",
+				key, key, (*row)->algo, key, r->algo);
 		if (!*row)
 			*row = r;
 	}
@@ -151,7 +151,7 @@ bb_status bb_references_find(const struct bb_references *table, const char *key,
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,
 		       known ? "reference %s has no row of %s at %s on %lld ranks"
-			     : "reference %s is no id of reports/reference/reference_busbw.csv "
-			       "(%s at %s on %lld ranks)",
+			     : "reference %s is no id of reports/reference/reference_busbw.csv (%s "
+			       "at %s on %lld ranks)",
 		       key, collective, bb_format_size(size, size_bytes), (long long)nranks);
 }

@@ -90,13 +90,12 @@ void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *ou
 	const struct bb_node *w = NULL;
 	size_t unknown = 0;
 
-	bb_strbuf_addf(
-		out,
-		"%zu of %zu check%s in %zu step%s passed, %zu with a warning; %zu failed, %zu "
-		"could not be judged, %zu skipped.\n",
-		of[BB_PASSED] + of[BB_WARNED], a->judgements->n, bb_plural(a->judgements->n),
-		a->session->n, bb_plural(a->session->n), of[BB_WARNED], of[BB_FAILED],
-		of[BB_UNJUDGED], of[BB_SKIPPED]);
+	bb_strbuf_addf(out,
+		       "%zu of %zu check%s in %zu step%s passed, %zu with a warning; %zu failed, "
+		       "%zu could not be judged, %zu skipped.\n",
+		       of[BB_PASSED] + of[BB_WARNED], a->judgements->n, bb_plural(a->judgements->n),
+		       a->session->n, bb_plural(a->session->n), of[BB_WARNED], of[BB_FAILED],
+		       of[BB_UNJUDGED], of[BB_SKIPPED]);
 	add_worst(a, out);
 	for (size_t i = 0; i < nodes->n; i++) {
 		unknown += nodes->list[i].verdict == BB_NODE_UNKNOWN;
@@ -230,8 +229,8 @@ static void add_reasons(const struct bb_acceptance *a, struct bb_strbuf *out)
 void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	/* Names of hosts come from records; these may be put into a command. */
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789-._";
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
 	const struct bb_nodes *const nodes = a->nodes;
 	struct bb_strbuf sentences = {0};
 	bool bounded = false, once = false; /* judged by several runs, and by one */
@@ -245,10 +244,9 @@ void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 		add_simulated(a->session, out);
 	add_table(a, bounded, out);
 	if (once)
-		bb_strbuf_addf(out,
-			       "%sone run, no confidence interval; the value is compared "
-			       "directly\n",
-			       bounded ? "bound -: " : "No bound: ");
+		bb_strbuf_addf(
+			out, "%sone run, no confidence interval; the value is compared directly\n",
+			bounded ? "bound -: " : "No bound: ");
 	bb_strbuf_add(out, out->length > 0 ? "\n" : "");
 	add_reasons(a, out);
 	/* A line for each node that is not OK; if verbose, for all. */

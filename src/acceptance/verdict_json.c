@@ -134,8 +134,8 @@ static void add_args(const struct bb_acceptance *a, struct bb_json *j)
 	size_t n = 3;
 
 	snprintf(binary, sizeof(binary), "%s/acceptance", s->places.binaries);
-	snprintf(nodes, sizeof(nodes), "%lld", (long long)s->scale.nodes);
-	snprintf(per_node, sizeof(per_node), "%lld", (long long)s->scale.per_node);
+	snprintf(nodes, sizeof(nodes), "%lld", s->scale.nodes);
+	snprintf(per_node, sizeof(per_node), "%lld", s->scale.per_node);
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		if (options[i].given)
 			words[n++] = options[i].option;
@@ -271,11 +271,11 @@ static void add_suite(const struct bb_acceptance *a, const struct bb_evidence *e
 		seconds += e->runs[i].outcome.wall_s;
 	bb_strbuf_add(out, "  <testsuite name=\"");
 	bb_printable_xml(out, e->step->name);
-	bb_strbuf_addf(out,
-		       "\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" "
-		       "time=\"%.3f\">\n",
-		       n, of[BB_FAILED] + (a->strict ? of[BB_WARNED] : 0), of[BB_UNJUDGED],
-		       of[BB_SKIPPED], seconds);
+	bb_strbuf_addf(
+		out,
+		"\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\">\n",
+		n, of[BB_FAILED] + (a->strict ? of[BB_WARNED] : 0), of[BB_UNJUDGED], of[BB_SKIPPED],
+		seconds);
 	for (size_t i = 0; i < all->n; i++)
 		if (all->list[i].step == e->step)
 			add_case(a, &all->list[i], out);

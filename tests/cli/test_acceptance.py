@@ -322,7 +322,7 @@ def time_of_a_plan():
         f.run(small).exits(0)
         out = os.path.join(f.name, "out")
         acceptance("run", small, "--dry-run", "--times", out).exits(0).prints(f"Runs: 1; time of 1 as measured in {out}\nTime: ", " s if healthy\n")
-        acceptance("run", small, "--times", out).exits(2).says("--times is for --dry-run")
+        acceptance("run", small, "--times", out).exits(2).says("--times", "needs --dry-run")
         acceptance("run", small, "--dry-run", "--times", f.name).exits(2).says("holds no verdict.json")
         acceptance("run", f.profile(profile(step("all_reduce_perf"), more="takes: long\n")), "--dry-run").exits(2).says("p.yaml:2: takes: long")
 

@@ -275,7 +275,7 @@ static bb_status check_file(const char *path, const struct bb_references *refere
 		bb_strbuf_addf(out,
 			       "%s: %zu row%s left out, the first in line %d: cut off before the "
 			       "numbers end.\n",
-			       path, file->cut, bb_plural((long long)file->cut), file->cut_line);
+			       path, file->cut, bb_plural(file->cut), file->cut_line);
 out:
 	if (st != BB_OK)
 		bb_claims_free(file);

@@ -453,8 +453,8 @@ static void add_notes(const struct differences *d, const struct tally *t, double
 		      struct bb_strbuf *out)
 {
 	bb_strbuf_addf(out,
-		       "# %zu compared: %zu slower by more than %g%%, %zu slower by less, "
-		       "%zu faster, %zu the same\n",
+		       "# %zu compared: %zu slower by more than %g%%, %zu slower by less, %zu "
+		       "faster, %zu the same\n",
 		       d->n, t->of[BEYOND], 100 * tolerance, t->of[SLOWER], t->of[FASTER],
 		       t->of[SAME]);
 	if (t->of[UNCLEAR] > 0)
@@ -465,8 +465,7 @@ static void add_notes(const struct differences *d, const struct tally *t, double
 			       d->only_before, d->only_after);
 	if (t->within > 0)
 		bb_strbuf_add(out, "# One run on each side: the intervals hold within these runs; "
-				   "several runs on each side show what changes from run to "
-				   "run\n");
+				   "several runs on each side show what changes from run to run\n");
 	if (t->single > 0)
 		bb_strbuf_addf(out,
 			       "# %zu without an interval are judged by their change alone: "
@@ -474,8 +473,8 @@ static void add_notes(const struct differences *d, const struct tally *t, double
 			       t->single);
 	if (d->n - t->single > 20)
 		bb_strbuf_addf(out,
-			       "# By chance alone about %zu of %zu equal ones would look "
-			       "slower or faster\n",
+			       "# By chance alone about %zu of %zu equal ones would look slower or "
+			       "faster\n",
 			       (d->n - t->single + 19) / 20, d->n - t->single);
 }
 
@@ -500,7 +499,7 @@ static bb_status add_verdict(const struct differences *d, const struct tally *t,
 
 	if (d->wrong > 0) {
 		bb_strbuf_addf(out, "Verdict: wrong data in %zu result%s after\n", d->wrong,
-			       bb_plural((long long)d->wrong));
+			       bb_plural(d->wrong));
 		return BB_EDATA;
 	}
 	if (d->n == 0 && !objection)
@@ -510,10 +509,9 @@ static bb_status add_verdict(const struct differences *d, const struct tally *t,
 		return BB_EBACKEND;
 	}
 	if (t->of[BEYOND] > 0) {
-		bb_strbuf_addf(out,
-			       "Verdict: slower: %zu of %zu by more than %g%%, the worst by "
-			       "%.1f%%\n",
-			       t->of[BEYOND], d->n, 100 * tolerance, -100 * d->list[0].change);
+		bb_strbuf_addf(
+			out, "Verdict: slower: %zu of %zu by more than %g%%, the worst by %.1f%%\n",
+			t->of[BEYOND], d->n, 100 * tolerance, -100 * d->list[0].change);
 		return BB_EDATA;
 	}
 	/* Too little can be judged to say that nothing became slower. */
@@ -521,8 +519,7 @@ static bb_status add_verdict(const struct differences *d, const struct tally *t,
 		bb_strbuf_addf(out,
 			       "Verdict: could not judge: %zu of %zu result%s can be judged, %g%% "
 			       "are needed",
-			       d->n - t->of[UNCLEAR], of, bb_plural((long long)of),
-			       100 * LEAST_SHARE);
+			       d->n - t->of[UNCLEAR], of, bb_plural(of), 100 * LEAST_SHARE);
 		if (t->of[UNCLEAR] > 0)
 			bb_strbuf_addf(out, "; %zu too noisy: repeat both sides", t->of[UNCLEAR]);
 		if (d->only_before > 0)
@@ -532,7 +529,7 @@ static bb_status add_verdict(const struct differences *d, const struct tally *t,
 		return BB_EBACKEND;
 	}
 	bb_strbuf_addf(out, "Verdict: not slower by more than %g%%: %zu of %zu result%s\n",
-		       100 * tolerance, d->n - t->of[UNCLEAR], d->n, bb_plural((long long)d->n));
+		       100 * tolerance, d->n - t->of[UNCLEAR], d->n, bb_plural(d->n));
 	return BB_OK;
 }
 

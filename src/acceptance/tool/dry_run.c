@@ -146,25 +146,23 @@ static void total_add(const json_t *verdict, const char *dir, const struct bb_ac
  * show. */
 static void add_scope(const struct bb_profile_step *step, struct bb_strbuf *out)
 {
-	bb_strbuf_addf(out, "  on %lld ", (long long)step->groups);
+	bb_strbuf_addf(out, "  on %lld ", step->groups);
 	if (step->nodes == 1)
 		bb_strbuf_addf(out, "node%s, each alone", bb_plural(step->groups));
 	else
-		bb_strbuf_addf(out, "group%s of %lld nodes", bb_plural(step->groups),
-			       (long long)step->nodes);
+		bb_strbuf_addf(out, "group%s of %lld nodes", bb_plural(step->groups), step->nodes);
 	if (step->left > 1)
-		bb_strbuf_addf(out, " and 1 of %lld", (long long)step->left);
+		bb_strbuf_addf(out, " and 1 of %lld", step->left);
 	bb_strbuf_addf(out, "%s%s\n", bb_step_is_split(step) ? ", all at once" : "",
 		       step->shift > 0 ? "; the last node is in the first group" : "");
 	if (step->left == 1 && step->shift == 0 && !step->narrows)
 		bb_strbuf_addf(out, "  the last node is tested by %s@%lld+1\n", step->name,
-			       (long long)step->nodes);
+			       step->nodes);
 	if (bb_step_diagnoses(step))
-		bb_strbuf_add(out,
-			      "  sees: slow and flapping nodes, rails and links, and ranks that "
-			      "come late\n"
-			      "  cannot see: links between nodes that do not meet, congestion "
-			      "of collectives\n");
+		bb_strbuf_add(out, "  sees: slow and flapping nodes, rails and links, and ranks "
+				   "that come late\n"
+				   "  cannot see: links between nodes that do not meet, congestion "
+				   "of collectives\n");
 	else if (step->nodes == 1)
 		bb_strbuf_add(out, "  sees: GPUs, NVLink, PCIe and memory of each node\n"
 				   "  cannot see: NICs, cables, switches\n");
@@ -203,8 +201,7 @@ static void add_step(const struct bb_acceptance_session *s, const json_t *verdic
 			bb_strbuf_addf(out,
 				       narrower++ == 0 ? "  if it fails: groups of %lld%s"
 						       : ", %lld%s",
-				       (long long)other->nodes,
-				       other->shift > 0 ? " shifted by a node" : "");
+				       other->nodes, other->shift > 0 ? " shifted by a node" : "");
 	}
 	if (narrower > 0)
 		bb_strbuf_addf(out, ": at most %d run%s until the culprit is found\n", narrower,

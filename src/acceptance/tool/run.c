@@ -194,8 +194,8 @@ static void fault_explain(const struct bb_acceptance_session *s, struct bb_judge
 	}
 	if (here.length > 0)
 		bb_judgement_decide(j, BB_UNJUDGED,
-				    "--fault %s changes no time: nothing of %s goes over it; "
-				    "plant it where they communicate",
+				    "--fault %s changes no time: nothing of %s goes over it; plant "
+				    "it where they communicate",
 				    p->fault, bb_strbuf_text(&here));
 	else if (there.length > 0)
 		bb_judgement_decide(
@@ -207,7 +207,7 @@ static void fault_explain(const struct bb_acceptance_session *s, struct bb_judge
 				    "--fault %s is in no step: a step of %d ranks on %d nodes or "
 				    "more sees it, and the largest, %s, has %lld on %lld",
 				    p->fault, nodes * p->per_node, nodes, j->step->name,
-				    (long long)j->step->ranks, (long long)j->step->nodes);
+				    j->step->ranks, j->step->nodes);
 	bb_strbuf_free(&here);
 	bb_strbuf_free(&there);
 }
