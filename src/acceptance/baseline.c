@@ -61,22 +61,6 @@ static void add_entry(const struct bb_evidence *e, const struct bb_metric *metri
 	bb_json_end(j);
 }
 
-/* Adds an entry for every metric of every record in the first run of a step, over all its runs. */
-static bb_status add_step(const struct bb_evidence *e, struct bb_json *j, struct bb_error *error)
-{
-	const struct bb_records *const first = &e->runs[0].records;
-	const size_t room = e->nruns * 64;
-	double *const values = calloc(room, sizeof(*values));
-
-	if (!values)
-		return bb_no_memory(error, "a baseline");
-	for (size_t i = 0; i < first->n; i++)
-		for (int m = 0; bb_metrics[m].name; m++)
-			add_entry(e, &bb_metrics[m], &first->list[i], values, room, j);
-	free(values);
-	return BB_OK;
-}
-
 static void add_head(const struct bb_acceptance_session *s, struct bb_json *j)
 {
 	const struct bb_read_record *const run =
@@ -141,8 +125,21 @@ bb_status bb_baseline_make(const struct bb_acceptance_session *s, struct bb_strb
 	bb_json_object(&j);
 	add_head(s, &j);
 	bb_json_add_array(&j, "entries");
-	for (size_t i = 0; st == BB_OK && i < s->n; i++)
-		st = add_step(&s->evidence[i], &j, error);
+	/* An entry for every metric of every record in the first run of a step, over all its runs.
+	 */
+	for (size_t i = 0; st == BB_OK && i < s->n; i++) {
+		const struct bb_records *const first = &s->evidence[i].runs[0].records;
+		const size_t room = s->evidence[i].nruns * 64;
+		double *const values = calloc(room, sizeof(*values));
+
+		if (!values)
+			st = bb_no_memory(error, "a baseline");
+		for (size_t k = 0; values && k < first->n; k++)
+			for (int m = 0; bb_metrics[m].name; m++)
+				add_entry(&s->evidence[i], &bb_metrics[m], &first->list[k], values,
+					  room, &j);
+		free(values);
+	}
 	bb_json_end(&j);
 	bb_json_end(&j);
 	bb_strbuf_add(out, "\n");

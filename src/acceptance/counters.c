@@ -17,34 +17,40 @@ static int compare_rises(const void *left, const void *right)
 	return hosts ? hosts : devices ? devices : strcmp(a->counter, b->counter);
 }
 
-/* *RISE = the counter of RECORD; returns false if it is none that means trouble. */
-static bool rise_read(const struct bb_read_record *record, struct bb_rise *rise)
-{
-	const char *const class = bb_record_string(record->json, "class");
-
-	*rise = (struct bb_rise){.host = bb_record_string(record->json, "host"),
-				 .device = bb_record_string(record->json, "device"),
-				 .counter = bb_record_string(record->json, "counter"),
-				 .by = bb_record_int(record->json, "moved")};
-	while (class && rise->class < BB_COUNTER_FREQUENCY &&
-	       strcmp(class, bb_counter_class_name(rise->class)) != 0)
-		rise->class ++;
-	return strcmp(record->kind, "counter") == 0 && class &&
-	       rise->class < BB_COUNTER_FREQUENCY && rise->host && rise->device && rise->counter &&
-	       rise->by > 0;
-}
-
 bool bb_rises_have(const struct bb_rises *rises, const struct bb_rise *one)
 {
 	return rises->n > 0 &&
 	       bsearch(one, rises->list, rises->n, sizeof(*one), compare_rises) != NULL;
 }
 
-/* Merges the rises of one counter, which are neighbours. */
-static void rises_sum(struct bb_rises *rises)
+bool bb_rises_add(struct bb_rises *rises, const struct bb_records *records)
 {
 	size_t n = 0;
 
+	for (size_t i = 0; i < records->n; i++) {
+		const struct json_t *const record = records->list[i].json;
+		const char *const class = bb_record_string(record, "class");
+		struct bb_rise one = {.host = bb_record_string(record, "host"),
+				      .device = bb_record_string(record, "device"),
+				      .counter = bb_record_string(record, "counter"),
+				      .by = bb_record_int(record, "moved")},
+			       *new;
+
+		while (class && one.class < BB_COUNTER_FREQUENCY &&
+		       strcmp(class, bb_counter_class_name(one.class)) != 0)
+			one.class ++;
+		if (strcmp(records->list[i].kind, "counter") != 0 || !class ||
+		    one.class >= BB_COUNTER_FREQUENCY || !one.host || !one.device || !one.counter ||
+		    one.by <= 0)
+			continue;
+		new = BB_ARRAY_ADD(rises->list, rises->n, rises->room);
+		if (!new)
+			return false;
+		*new = one;
+	}
+	if (rises->n > 0)
+		qsort(rises->list, rises->n, sizeof(*rises->list), compare_rises);
+	/* The rises of one counter, which are neighbours, become one. */
 	for (size_t i = 0; i < rises->n; i++) {
 		const struct bb_rise *const rise = &rises->list[i];
 		struct bb_rise *const last = n > 0 ? &rises->list[n - 1] : NULL;
@@ -55,23 +61,6 @@ static void rises_sum(struct bb_rises *rises)
 			last->by = INT64_MAX;
 	}
 	rises->n = n;
-}
-
-bool bb_rises_add(struct bb_rises *rises, const struct bb_records *records)
-{
-	for (size_t i = 0; i < records->n; i++) {
-		struct bb_rise one, *new;
-
-		if (!rise_read(&records->list[i], &one))
-			continue;
-		new = BB_ARRAY_ADD(rises->list, rises->n, rises->room);
-		if (!new)
-			return false;
-		*new = one;
-	}
-	if (rises->n > 0)
-		qsort(rises->list, rises->n, sizeof(*rises->list), compare_rises);
-	rises_sum(rises);
 	return true;
 }
 

@@ -6,20 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* RATIO = the points at P of its size, over the BEST of their run at smaller sizes. Returns how
-   many points have that size; *JUDGED of them have a smaller size in their run. */
-static size_t ratios_at(const struct bb_curve_point *p, size_t n, const double *best, double *ratio,
-			size_t *judged)
-{
-	size_t here = 0;
-
-	*judged = 0;
-	for (; here < n && p[here].size == p[0].size; here++)
-		if (best[p[here].run] > 0)
-			ratio[(*judged)++] = p[here].busbw / best[p[here].run];
-	return here;
-}
-
 bool bb_dip_find(const struct bb_curve_point *points, size_t n, size_t nruns, struct bb_dip *dip)
 {
 	double *const best = calloc(nruns, sizeof(*best));
@@ -27,9 +13,13 @@ bool bb_dip_find(const struct bb_curve_point *points, size_t n, size_t nruns, st
 	const bool good = best && ratio;
 
 	*dip = (struct bb_dip){.ratio = {.low = INFINITY}};
-	for (size_t i = 0, judged; good && i < n;) {
-		const size_t next = i + ratios_at(&points[i], n - i, best, ratio, &judged);
+	for (size_t i = 0; good && i < n;) {
+		size_t next = i,
+		       judged = 0; /* points of this size with a smaller one in their run */
 
+		for (; next < n && points[next].size == points[i].size; next++)
+			if (best[points[next].run] > 0)
+				ratio[judged++] = points[next].busbw / best[points[next].run];
 		if (judged > 0) {
 			const struct bb_confidence c = bb_confidence_of(ratio, judged);
 

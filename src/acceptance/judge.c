@@ -135,22 +135,6 @@ struct groups {
 	size_t n, room;
 };
 
-/* The group of SUBJECT; NULL without memory. */
-static struct group *group_find(struct groups *g, const char *subject)
-{
-	struct group *new;
-
-	for (size_t i = 0; i < g->n; i++)
-		if (strcmp(g->list[i].subject, subject) == 0)
-			return &g->list[i];
-	new = BB_ARRAY_ADD(g->list, g->n, g->room);
-	if (!new)
-		return NULL;
-	*new = (struct group){.runs = 0};
-	snprintf(new->subject, sizeof(new->subject), "%s", subject);
-	return new;
-}
-
 /* ---- what is expected ----------------------------------------------------------------------- */
 
 /* The value that a gate expects of RECORD; NAN, and *WHY: there is none. */
@@ -162,10 +146,12 @@ static double expected_value(const struct bb_evidence *e, const struct bb_gate *
 	const double percent = bb_record_number(record->json, "percent_of_bound");
 	const double value = bb_record_number(record->json, gate->measure->field);
 	const char *const source = bb_record_string(record->json, "bound_source");
+	char wanted[BB_SUBJECT_TEXT];
 	size_t i;
 	json_t *entry;
 
 	*why = "it has no expectation";
+	bb_record_subject(wanted, record, BB_SUBJECT_ALL);
 	switch (from->kind) {
 	case BB_FROM_COPY:
 	case BB_FROM_BOUND: /* the value that the metric would have at the record's bound */
@@ -181,9 +167,7 @@ static double expected_value(const struct bb_evidence *e, const struct bb_gate *
 		return from->GBps;
 	case BB_FROM_SIMULATOR: {
 		const struct bb_step_run *const p = &e->predicted[nth];
-		char wanted[BB_SUBJECT_TEXT];
 
-		bb_record_subject(wanted, record, BB_SUBJECT_ALL);
 		*why = p->trouble[0] ? p->trouble : "the simulator has no such result";
 		for (i = 0; i < p->records.n; i++)
 			if (strcmp(p->records.list[i].kind, record->kind) == 0 &&
@@ -199,7 +183,7 @@ static double expected_value(const struct bb_evidence *e, const struct bb_gate *
 			const char *const step = bb_record_string(entry, "step");
 			const char *const metric = bb_record_string(entry, "metric");
 
-			if (subject && step && metric && bb_record_is(record, subject) &&
+			if (subject && step && metric && strcmp(subject, wanted) == 0 &&
 			    strcmp(step, bb_step_declared(e->step)->name) == 0 &&
 			    strcmp(metric, gate->metric) == 0)
 				return bb_record_number(entry, "mean");
@@ -231,7 +215,7 @@ static bool record_collect(const struct bb_evidence *e, const struct bb_gate *ga
 			   const struct bb_read_record *r, size_t run, struct groups *groups)
 {
 	char subject[BB_SUBJECT_TEXT];
-	struct group *const g = group_find(groups, bb_record_subject(subject, r, BB_SUBJECT_ALL));
+	struct group *g = NULL;
 	const char *why = NULL;
 	const double value =
 		bb_step_is_split(e->step)
@@ -241,8 +225,16 @@ static bool record_collect(const struct bb_evidence *e, const struct bb_gate *ga
 	const char *doubt;
 	struct sample *new;
 
-	if (!g)
-		return false;
+	bb_record_subject(subject, r, BB_SUBJECT_ALL);
+	for (size_t i = 0; i < groups->n && !g; i++)
+		g = strcmp(groups->list[i].subject, subject) == 0 ? &groups->list[i] : NULL;
+	if (!g) {
+		g = BB_ARRAY_ADD(groups->list, groups->n, groups->room);
+		if (!g)
+			return false;
+		*g = (struct group){.runs = 0};
+		memcpy(g->subject, subject, sizeof(subject));
+	}
 	g->runs += g->last != run + 1;
 	g->last = run + 1;
 	if (!isfinite(value) || !isfinite(expected) || expected <= 0) {
@@ -395,33 +387,6 @@ struct points {
 	struct point *list;
 	size_t n, room;
 };
-
-static bool points_collect(const struct bb_evidence *e, const struct bb_gate *gate,
-			   struct points *p)
-{
-	struct bb_evidence_cursor cursor = {0};
-	const struct bb_read_record *r;
-
-	while ((r = bb_evidence_next(e, &cursor))) {
-		struct point point = {.algorithm = bb_record_string(r->json, "algorithm_asked"),
-				      .at = {bb_record_number(r->json, "size_bytes"),
-					     bb_record_number(r->json, "busbw_GBps"), cursor.run},
-				      .time = bb_record_number(r->json, "time_us")};
-		struct point *new;
-
-		if (!bb_where_selects(gate->where, r) || !(point.at.size > 0) ||
-		    !(point.at.busbw > 0) || !(point.time > 0) || !point.algorithm)
-			continue;
-		bb_record_subject(point.series, r,
-				  gate->kind == BB_GATE_NO_DIP ? BB_SUBJECT_SIZES
-							       : BB_SUBJECT_ALGORITHMS);
-		new = BB_ARRAY_ADD(p->list, p->n, p->room);
-		if (!new)
-			return false;
-		*new = point;
-	}
-	return true;
-}
 
 /* By series, size, run. */
 static int compare_points(const void *a, const void *b)
@@ -591,9 +556,27 @@ static void shape_judge(const struct bb_evidence *e, const struct bb_gate *gate,
 			struct bb_judgements *judgements)
 {
 	struct bb_judgement none = bb_judgement_of(e, gate, gate->shape);
+	const bool dips = gate->kind == BB_GATE_NO_DIP;
+	struct bb_evidence_cursor cursor = {0};
+	const struct bb_read_record *r;
 	struct points p = {.n = 0};
 
-	judgements->failed |= !points_collect(e, gate, &p);
+	while ((r = bb_evidence_next(e, &cursor)) && !judgements->failed) {
+		struct point point = {.algorithm = bb_record_string(r->json, "algorithm_asked"),
+				      .at = {bb_record_number(r->json, "size_bytes"),
+					     bb_record_number(r->json, "busbw_GBps"), cursor.run},
+				      .time = bb_record_number(r->json, "time_us")},
+			     *new;
+
+		if (!bb_where_selects(gate->where, r) || !(point.at.size > 0) ||
+		    !(point.at.busbw > 0) || !(point.time > 0) || !point.algorithm)
+			continue;
+		bb_record_subject(point.series, r, dips ? BB_SUBJECT_SIZES : BB_SUBJECT_ALGORITHMS);
+		new = BB_ARRAY_ADD(p.list, p.n, p.room);
+		judgements->failed |= !new;
+		if (new)
+			*new = point;
+	}
 	if (p.n == 0) {
 		bb_judgement_decide(&none, BB_UNJUDGED, "no record is selected by where:");
 		bb_judgements_add(judgements, &none);
@@ -604,8 +587,7 @@ static void shape_judge(const struct bb_evidence *e, const struct bb_gate *gate,
 		for (next = i + 1;
 		     next < p.n && strcmp(p.list[next].series, p.list[i].series) == 0;)
 			next++;
-		(gate->kind == BB_GATE_NO_DIP ? dip_judge : crossover_judge)(e, gate, &p.list[i],
-									     next - i, judgements);
+		(dips ? dip_judge : crossover_judge)(e, gate, &p.list[i], next - i, judgements);
 	}
 	free(p.list);
 }

@@ -34,31 +34,24 @@ struct bb_claim bb_normal_largest(const struct bb_claims *claims)
 	return found;
 }
 
-/* Returns, in the placement of LARGEST, the smallest size within a factor of BB_LATENCY_SPAN, else
-   the next smaller one; NULL: it is the only size. */
-static const struct bb_claim *below(const struct bb_claims *c, const struct bb_claim *largest)
-{
-	const struct bb_claim *within = NULL, *next = NULL;
-
-	for (size_t i = 0; i < c->n; i++) {
-		const struct bb_claim *const at = &c->list[i];
-
-		if (at->in_place != largest->in_place || at->size_bytes >= largest->size_bytes)
-			continue;
-		if (at->size_bytes >= largest->size_bytes / BB_LATENCY_SPAN &&
-		    (!within || at->size_bytes < within->size_bytes))
-			within = at;
-		if (!next || at->size_bytes > next->size_bytes)
-			next = at;
-	}
-	return within ? within : next;
-}
-
 bool bb_normal_is_latency(const struct bb_claims *claims)
 {
 	const struct bb_claim last = bb_normal_largest(claims);
-	const struct bb_claim *const less = below(claims, &last);
+	/* The smallest size within a factor of BB_LATENCY_SPAN, and the next smaller one. */
+	const struct bb_claim *within = NULL, *less = NULL;
 
+	for (size_t i = 0; i < claims->n; i++) {
+		const struct bb_claim *const at = &claims->list[i];
+
+		if (at->in_place != last.in_place || at->size_bytes >= last.size_bytes)
+			continue;
+		if (at->size_bytes >= last.size_bytes / BB_LATENCY_SPAN &&
+		    (!within || at->size_bytes < within->size_bytes))
+			within = at;
+		if (!less || at->size_bytes > less->size_bytes)
+			less = at;
+	}
+	less = within ? within : less;
 	if (last.size_bytes == 0 || last.size_bytes >= BB_NORMAL_WIDE)
 		return false;
 	if (!less)
@@ -108,23 +101,6 @@ static int compare_rows(const void *a, const void *b)
 	return p->in_place - q->in_place;
 }
 
-/* Returns the size from which on, for several sizes up to the largest, less than half of the best
-   at a smaller size is left, and the most that is LEFT there; 0: there is none. */
-static uint64_t find_collapse(const struct bb_curve_point *curve, size_t n, double *left)
-{
-	size_t best = 0, from;
-	double most = 0;
-
-	for (size_t i = 1; i < n; i++)
-		best = curve[i].busbw > curve[best].busbw ? i : best;
-	for (from = n; from > best + 1 && 2 * curve[from - 1].busbw < curve[best].busbw; from--)
-		most = fmax(most, curve[from - 1].busbw);
-	if (from + 1 >= n)
-		return 0;
-	*left = most / curve[best].busbw;
-	return (uint64_t)curve[from].size;
-}
-
 /* Reports the dip of one placement. ROWS are sorted; those before the first that reaches LEAST do
    not count, because latency and changes of algorithm shape them. */
 static enum bb_normality describe_dip(const struct bb_question *q, const struct bb_claim *rows,
@@ -135,7 +111,7 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 	char size[BB_UNIT_TEXT];
 	uint64_t collapse;
 	double left = 0;
-	size_t n = 0;
+	size_t n = 0, best = 0, from;
 
 	for (size_t i = 0; curve && i < nrows; i++)
 		if (rows[i].in_place == in_place && (n > 0 || rows[i].busbw_GBps >= least))
@@ -143,7 +119,13 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 							     rows[i].busbw_GBps, 0};
 	if (n < 2 || !bb_dip_find(curve, n, 1, &dip))
 		dip.ratio.n = 0;
-	collapse = find_collapse(curve, n, &left);
+	/* From a size on, for several sizes up to the largest, less than half of the best at a
+	   smaller size is left. */
+	for (size_t i = 1; i < n; i++)
+		best = curve[i].busbw > curve[best].busbw ? i : best;
+	for (from = n; from > best + 1 && 2 * curve[from - 1].busbw < curve[best].busbw; from--)
+		left = fmax(left, curve[from - 1].busbw / curve[best].busbw);
+	collapse = from + 1 < n ? (uint64_t)curve[from].size : 0;
 	free(curve);
 	if (dip.ratio.n == 0 || dip.ratio.mean >= BB_NORMAL_DIP)
 		return BB_NORMAL;

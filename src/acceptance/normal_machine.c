@@ -272,9 +272,9 @@ static bool is_usable(const struct bb_normal_shape *s, enum bb_bound what)
  * How much more than rings can carry over nodes of G of N ranks: the data of gather and scatter
  * that crosses the root's node is (n-g)/n of the whole, that of a ring (n-1)/n.
  */
-static double beyond_ring(const struct bb_normal_shape *s)
+static double beyond_ring(const struct bb_normal_shape *s, int ranks)
 {
-	const double n = (double)s->ranks, g = n / (double)s->nodes;
+	const double n = ranks, g = n / (double)s->nodes;
 
 	if (s->nodes == 1 ||
 	    (strcmp(s->collective, "gather") != 0 && strcmp(s->collective, "scatter") != 0))
@@ -282,76 +282,55 @@ static double beyond_ring(const struct bb_normal_shape *s)
 	return (n - 1) / (n - g);
 }
 
-/* Raise BOUND to the highest of the algorithms that the collective could use. */
-static void bound_raise(const struct bb_normal_shape *s, const struct bb_topology *t,
-			const struct bb_rank_place *places, struct bb_normal_bound *bound)
-{
-	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
-		struct bb_strbuf why = {0};
-		double GBps = 0;
-
-		if (!is_usable(s, (enum bb_bound)what))
-			continue;
-		if (bb_speed_of_light(t, places, (int)s->ranks, what, &GBps, &why) == BB_OK &&
-		    GBps * beyond_ring(s) > bound->GBps * (1 + ROUNDING)) {
-			bound->GBps = GBps * beyond_ring(s);
-			bound->system = t->name;
-			bound->algorithm = bb_bound_name(what);
-			if (beyond_ring(s) > 1)
-				bb_strbuf_addf(&why, ", × %.3g for %s", beyond_ring(s),
-					       s->collective);
-			snprintf(bound->why, sizeof(bound->why), "%s", bb_strbuf_text(&why));
-		}
-		bb_strbuf_free(&why);
-	}
-}
-
-/* Returns the places of the ranks; NULL: too few GPUs,
-   or too many nodes. */
-static struct bb_rank_place *places_of(const struct bb_normal_shape *s, const struct bb_topology *t)
-{
-	const int64_t each = s->nodes > 0 ? (s->ranks + s->nodes - 1) / s->nodes : 0;
-	struct bb_rank_place *places;
-
-	if (s->nodes < 1 || s->nodes > 1 << 14 || s->ranks < 2 || s->ranks < s->nodes ||
-	    each > bb_topology_count(t, BB_GPU))
-		return NULL;
-	places = calloc((size_t)s->ranks, sizeof(*places));
-	for (int64_t i = 0; places && i < s->ranks; i++) {
-		int64_t node, gpu;
-
-		rank_place(s->ranks, s->nodes, i, &node, &gpu);
-		places[i] = (struct bb_rank_place){.node = (int)node, .device = (int)gpu};
-	}
-	return places;
-}
-
 struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t,
 					  const struct bb_normal_shape *shape)
 {
-	struct bb_rank_place *const places = places_of(shape, t);
+	const int64_t nodes = shape->nodes;
+	const int64_t each = nodes > 0 ? (shape->ranks + nodes - 1) / nodes : 0;
 	struct bb_normal_bound bound = {.GBps = 0};
 	struct bb_topology spread = *t;
-	struct bb_normal_shape pair = *shape;
-	int domains;
+	struct bb_rank_place *places = NULL;
+	int domains, ranks = (int)shape->ranks;
 
-	if (places) {
-		/* Evenly over as few NVLink domains as possible: the placement is unknown, and no
-		   other one has a higher bound. */
-		spread.nodes = (int)shape->nodes;
-		domains = (spread.nodes + t->nvlink_nodes - 1) / t->nvlink_nodes;
-		spread.nvlink_nodes = (spread.nodes + domains - 1) / domains;
-		/* One rank of each node sends out: the last one to the first of the next node. */
-		if (strcmp(shape->collective, "sendrecv") == 0 && shape->nodes > 1) {
-			const int64_t each = (shape->ranks + shape->nodes - 1) / shape->nodes;
+	if (nodes >= 1 && nodes <= 1 << 14 && shape->ranks >= 2 && shape->ranks >= nodes &&
+	    each <= bb_topology_count(t, BB_GPU))
+		places = calloc((size_t)shape->ranks, sizeof(*places));
+	if (!places)
+		return bound;
+	for (int64_t i = 0; i < shape->ranks; i++) {
+		int64_t node, gpu;
 
-			places[0] = places[each - 1];
-			places[1] = places[each];
-			pair.ranks = 2;
-		}
-		bound_raise(&pair, &spread, places, &bound);
-		if (bound.system)
+		rank_place(shape->ranks, nodes, i, &node, &gpu);
+		places[i] = (struct bb_rank_place){.node = (int)node, .device = (int)gpu};
+	}
+	/* Evenly over as few NVLink domains as possible: the placement is unknown, and no other one
+	   has a higher bound. */
+	spread.nodes = (int)nodes;
+	domains = (spread.nodes + t->nvlink_nodes - 1) / t->nvlink_nodes;
+	spread.nvlink_nodes = (spread.nodes + domains - 1) / domains;
+	/* One rank of each node sends out: the last one to the first of the next node. */
+	if (strcmp(shape->collective, "sendrecv") == 0 && nodes > 1) {
+		places[0] = places[each - 1];
+		places[1] = places[each];
+		ranks = 2;
+	}
+	/* The highest bound of the algorithms that the collective could use. */
+	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
+		const double beyond = beyond_ring(shape, ranks);
+		struct bb_strbuf why = {0};
+		double GBps = 0;
+
+		if (is_usable(shape, (enum bb_bound)what) &&
+		    bb_speed_of_light(&spread, places, ranks, what, &GBps, &why) == BB_OK &&
+		    GBps * beyond > bound.GBps * (1 + ROUNDING)) {
+			bound.GBps = GBps * beyond;
 			bound.system = t->name;
+			bound.algorithm = bb_bound_name(what);
+			if (beyond > 1)
+				bb_strbuf_addf(&why, ", × %.3g for %s", beyond, shape->collective);
+			snprintf(bound.why, sizeof(bound.why), "%s", bb_strbuf_text(&why));
+		}
+		bb_strbuf_free(&why);
 	}
 	free(places);
 	return bound;

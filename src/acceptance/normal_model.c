@@ -438,28 +438,6 @@ static bool look_up(const struct bb_question *q, uint64_t size, struct published
 /* ---- the verdict ------------------------------------------------------------------------------
  */
 
-static void describe_runs(const struct bb_question *q, const struct published *p)
-{
-	const bool one = p->most <= 1.005 * p->least;
-	char range[64];
-
-	if (one)
-		snprintf(range, sizeof(range), "%.4g GB/s", p->scale * p->most);
-	else
-		snprintf(range, sizeof(range), "%.4g to %.4g GB/s", p->scale * p->least,
-			 p->scale * p->most);
-	if (p->scale != 1)
-		SAY(q, " %s, the share of the bound that", range);
-	SAY(q, " %d published run%s of %s on %lld rank%s", p->runs, bb_plural(p->runs),
-	    q->card->name, (long long)p->ranks, bb_plural(p->ranks));
-	if (p->scale != 1)
-		SAY(q, " reach%s", p->runs == 1 ? "es" : "");
-	else
-		SAY(q, ": %s", range);
-	SAY(q, " (%s%s, %s, %s).\n", p->interpolated ? "between two sizes; " : "",
-	    p->example->system, p->example->fabric, p->example->source);
-}
-
 #define SIZES_TRIED 8 /* from the largest one on */
 
 enum bb_normality bb_normal_by_published(const struct bb_question *q)
@@ -469,6 +447,7 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 	struct bb_claim at = row;
 	enum bb_normality n;
 	double share;
+	char range[64];
 	int tries = 0;
 
 	if (!q->machine->cluster)
@@ -501,6 +480,20 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 		SAY(q, "Low: %.0f%% of", 100 * share);
 	else
 		SAY(q, "%s", n == BB_HIGH ? "Higher than" : "Normal, beside");
-	describe_runs(q, &best);
+	if (best.most <= 1.005 * best.least)
+		snprintf(range, sizeof(range), "%.4g GB/s", best.scale * best.most);
+	else
+		snprintf(range, sizeof(range), "%.4g to %.4g GB/s", best.scale * best.least,
+			 best.scale * best.most);
+	if (best.scale != 1)
+		SAY(q, " %s, the share of the bound that", range);
+	SAY(q, " %d published run%s of %s on %lld rank%s", best.runs, bb_plural(best.runs),
+	    q->card->name, (long long)best.ranks, bb_plural(best.ranks));
+	if (best.scale != 1)
+		SAY(q, " reach%s", best.runs == 1 ? "es" : "");
+	else
+		SAY(q, ": %s", range);
+	SAY(q, " (%s%s, %s, %s).\n", best.interpolated ? "between two sizes; " : "",
+	    best.example->system, best.example->fabric, best.example->source);
 	return n;
 }

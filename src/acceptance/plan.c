@@ -285,22 +285,6 @@ bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb
 	return split(&text, step, places, words, error);
 }
 
-/* Appends WORD with the escapes of bash and zsh, so that no terminal obeys its bytes. */
-static void add_ansi(struct bb_strbuf *out, const char *word)
-{
-	bb_strbuf_add(out, "$'");
-	for (size_t n; *word; word += n ? n : 1) {
-		n = bb_printable_character(word);
-		if (n == 0)
-			bb_strbuf_addf(out, "\\x%02x", (unsigned char)*word);
-		else if (*word == '\'' || *word == '\\')
-			bb_strbuf_addf(out, "\\%c", *word);
-		else
-			bb_strbuf_add_bytes(out, word, n);
-	}
-	bb_strbuf_add(out, "'");
-}
-
 void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 {
 	static const char plain[] =
@@ -320,7 +304,18 @@ void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 			continue;
 		}
 		if (!shown) {
-			add_ansi(out, w);
+			/* With the escapes of bash and zsh, so that no terminal obeys its bytes. */
+			bb_strbuf_add(out, "$'");
+			for (size_t at = 0, n; w[at]; at += n ? n : 1) {
+				n = bb_printable_character(w + at);
+				if (n == 0)
+					bb_strbuf_addf(out, "\\x%02x", (unsigned char)w[at]);
+				else if (w[at] == '\'' || w[at] == '\\')
+					bb_strbuf_addf(out, "\\%c", w[at]);
+				else
+					bb_strbuf_add_bytes(out, w + at, n);
+			}
+			bb_strbuf_add(out, "'");
 			continue;
 		}
 		bb_strbuf_add(out, "'");

@@ -128,12 +128,17 @@ static bool is_same(const json_t *first, const char *name, const char *value)
 	return before && value ? strcmp(before, value) == 0 : before == value;
 }
 
+/* Takes over the run whose first line is FIRST, if S continues it. */
 static bb_status check_first(struct bb_acceptance_session *s, const json_t *first,
 			     struct bb_error *error)
 {
 	const char *const mode = bb_record_string(first, "mode");
 	const char *const id = bb_record_string(first, "run_id");
 	const char *const start = bb_record_string(first, "start_time");
+	/* Sessions of older versions have no nodes. */
+	const json_int_t nodes = json_integer_value(json_object_get(first, "nodes"));
+	const json_int_t per_node = json_integer_value(json_object_get(first, "ranks_per_node"));
+	const char *other = NULL;
 
 	if (!mode || !id || !start)
 		return bb_fail(error, BB_EUSAGE, "--resume %s: holds no run of acceptance", s->dir);
@@ -141,16 +146,14 @@ static bb_status check_first(struct bb_acceptance_session *s, const json_t *firs
 		return bb_fail(error, BB_EUSAGE, "--resume %s: that was --%s, not --%s", s->dir,
 			       mode, mode_name(s->mode));
 	if (bb_record_int(first, "repeats") != s->repeats)
-		return bb_fail(error, BB_EUSAGE, "--resume %s: that had another -n", s->dir);
-	/* Sessions of older versions have no nodes. */
-	if (json_integer_value(json_object_get(first, "nodes")) != s->scale.nodes ||
-	    json_integer_value(json_object_get(first, "ranks_per_node")) != s->scale.per_node)
-		return bb_fail(error, BB_EUSAGE,
-			       "--resume %s: that had another --nodes or --ranks-per-node", s->dir);
-	if (!is_same(first, "cluster", s->simulated.cluster) ||
-	    !is_same(first, "fault", s->simulated.fault))
-		return bb_fail(error, BB_EUSAGE,
-			       "--resume %s: that had another --cluster or --fault", s->dir);
+		other = "-n";
+	else if (nodes != s->scale.nodes || per_node != s->scale.per_node)
+		other = "--nodes or --ranks-per-node";
+	else if (!is_same(first, "cluster", s->simulated.cluster) ||
+		 !is_same(first, "fault", s->simulated.fault))
+		other = "--cluster or --fault";
+	if (other)
+		return bb_fail(error, BB_EUSAGE, "--resume %s: that had another %s", s->dir, other);
 	snprintf(s->run_id, sizeof(s->run_id), "%s", id);
 	snprintf(s->start_time, sizeof(s->start_time), "%s", start);
 	return BB_OK;

@@ -214,21 +214,6 @@ static bool are(const struct bb_log_words *words, int i, const char *a, const ch
 	       strcmp(words->at[i + 1], b) == 0 && strcmp(words->at[i + 2], c) == 0;
 }
 
-static int64_t host_index(struct stream *s, const char *host)
-{
-	char(*new)[64];
-
-	for (int64_t i = s->nhosts; i > 0; i--)
-		if (strncmp(s->hosts[i - 1], host, 63) == 0)
-			return i - 1;
-	if (s->nhosts == MOST_HOSTS)
-		return MOST_HOSTS;
-	new = BB_ARRAY_ADD(s->hosts, s->nhosts, s->hosts_room);
-	if (new)
-		BB_LOG_KEEP(*new, host);
-	return new ? s->nhosts - 1 : -1;
-}
-
 /*
  * Notes that a rank uses the GPU with address BUS, "[0000:1b:00]", and number DEVICE. Several
  * instances (MIG) of a GPU have its address; the short form, "[0x1b]", lacks the domain. Returns
@@ -283,9 +268,19 @@ static bool rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 	s->listed++;
 	s->nranks = rank + 1 > s->nranks && rank < 1 << 24 ? rank + 1 : s->nranks;
 	if (on > i && on + 1 < words->n) {
-		host = host_index(s, words->at[on + 1]);
-		if (host < 0)
-			return false;
+		for (host = s->nhosts - 1;
+		     host >= 0 && strncmp(s->hosts[host], words->at[on + 1], 63) != 0; host--)
+			;
+		if (host < 0 && s->nhosts == MOST_HOSTS)
+			host = MOST_HOSTS;
+		if (host < 0) {
+			char(*const new)[64] = BB_ARRAY_ADD(s->hosts, s->nhosts, s->hosts_room);
+
+			if (!new)
+				return false;
+			BB_LOG_KEEP(*new, words->at[on + 1]);
+			host = s->nhosts - 1;
+		}
 		if (rank == 0)
 			BB_LOG_KEEP(s->host, words->at[on + 1]);
 	}
@@ -670,22 +665,6 @@ static bool row_add(struct log *log, struct stream *s, const struct bb_log_row *
 	return true;
 }
 
-/* Begins a row of which WORDS have only the first N from word I on, because another line
-   interrupted it. */
-static void row_begin(struct log *log, struct stream *s, const struct bb_log_words *words, int i,
-		      int n)
-{
-	size_t used = 0;
-
-	if (log->file->cut++ == 0)
-		log->file->cut_line = log->line;
-	s->begun[0] = '\0';
-	for (int k = i; k < i + n && used < sizeof(s->begun); k++)
-		used += (size_t)snprintf(s->begun + used, sizeof(s->begun) - used, "%s ",
-					 k == i ? bb_log_digits(words->at[k]) : words->at[k]);
-	s->begun_line = log->line;
-}
-
 /* Reads the rest of an interrupted row, which has a line of its own. */
 static bool row_end(struct log *log, struct stream *s, const struct bb_log_words *words)
 {
@@ -765,6 +744,7 @@ static bool row_line(struct log *log, const char *text, bool *read)
 	struct bb_log_words words;
 	struct bb_log_row row;
 	struct stream *s;
+	size_t used = 0;
 	int i;
 
 	BB_LOG_KEEP(work, text);
@@ -785,7 +765,14 @@ static bool row_line(struct log *log, const char *text, bool *read)
 	bb_log_row_read(&words, i, &s->shape, &row);
 	if (row.whole)
 		return row_add(log, s, &row);
-	row_begin(log, s, &words, i, row.n);
+	/* Another line interrupted it. */
+	if (log->file->cut++ == 0)
+		log->file->cut_line = log->line;
+	s->begun[0] = '\0';
+	for (int k = i; k < i + row.n && used < sizeof(s->begun); k++)
+		used += (size_t)snprintf(s->begun + used, sizeof(s->begun) - used, "%s ",
+					 k == i ? bb_log_digits(words.at[k]) : words.at[k]);
+	s->begun_line = log->line;
 	return true;
 }
 

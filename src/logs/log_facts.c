@@ -111,30 +111,13 @@ static const struct {
 
 #define VARIABLES (int)(sizeof(variables) / sizeof(variables[0]))
 
-/* Returns the NICs that a list as of NCCL_IB_HCA names; 0: it excludes some, or names a family. */
-static int64_t count_nics(const char *list)
-{
-	int64_t n = 0;
-
-	list += *list == '=';
-	while (*list) {
-		const size_t length = strcspn(list, ","), name = strcspn(list, ",:");
-
-		if (name == 0 || *list == '^' || !isdigit((unsigned char)list[name - 1]) ||
-		    (name == 4 && strncmp(list, "mlx", 3) == 0))
-			return 0;
-		n++;
-		list += length + (list[length] == ',');
-	}
-	return n;
-}
-
 /* Sets FACT from VALUE of variable V. Returns false if VALUE does not state the fact. */
 static bool value_read(int v, const char *value, struct bb_fact *fact)
 {
 	char *end;
 	const long number = strtol(value, &end, 10);
 	const bool is_number = end != value && !*end;
+	size_t n;
 
 	snprintf(fact->text, sizeof(fact->text), "%.31s", value);
 	switch (variables[v].meaning) {
@@ -154,7 +137,18 @@ static bool value_read(int v, const char *value, struct bb_fact *fact)
 		fact->value = number;
 		return is_number && number > 0 && number < 1024;
 	case NICS:
-		fact->value = count_nics(value);
+		/* It may exclude some, or name a family. */
+		fact->value = 0;
+		for (value += *value == '='; *value; value += n + (value[n] == ',')) {
+			const size_t name = strcspn(value, ",:");
+
+			n = strcspn(value, ",");
+			if (name == 0 || *value == '^' ||
+			    !isdigit((unsigned char)value[name - 1]) ||
+			    (name == 4 && strncmp(value, "mlx", 3) == 0))
+				return false;
+			fact->value++;
+		}
 		return fact->value > 0;
 	}
 	return false;
@@ -384,34 +378,6 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Returns the bytes of the longest name of CARD at TEXT; 0: none. */
-static size_t name_length(const struct bb_card *card, const char *text)
-{
-	size_t longest = 0;
-
-	for (int i = -1; i < 0 || (card->also && card->also[i]); i++) {
-		const char *const name = i < 0 ? card->name : card->also[i];
-		const size_t n = strlen(name);
-
-		if (n > longest && strncasecmp(text, name, n) == 0 &&
-		    (!is_word(text[n]) || (text[n] == 's' && !is_word(text[n + 1]))))
-			longest = n;
-	}
-	return longest;
-}
-
-/* True if a whole word begins at byte AT, which is no part of a host's name or a path: also in
-   "8xH100" and "DGX-A100". */
-static bool is_begin(const char *text, size_t at)
-{
-	if (at == 0 || strchr(" \t(,;:\"'*", text[at - 1]))
-		return true;
-	if (at >= 2 && strchr("xX", text[at - 1]) && isdigit((unsigned char)text[at - 2]))
-		return true;
-	return at >= 4 &&
-	       (strncmp(text + at - 4, "DGX-", 4) == 0 || strncmp(text + at - 4, "HGX-", 4) == 0);
-}
-
 /* Returns the card that is named at TEXT, whose name has *N bytes; NULL: none. "H100 80GB PCIe" is
    not "H100": then *N is above 0. */
 static const struct bb_card *card_at(const char *text, size_t *n)
@@ -422,11 +388,18 @@ static const struct bb_card *card_at(const char *text, size_t *n)
 
 	*n = 0;
 	for (int i = 0; bb_card_at(i); i++) {
-		const size_t length = name_length(bb_card_at(i), text);
+		const struct bb_card *const card = bb_card_at(i);
 
-		if (length > *n) {
+		for (int k = -1; k < 0 || (card->also && card->also[k]); k++) {
+			const char *const its = k < 0 ? card->name : card->also[k];
+			const size_t length = strlen(its);
+
+			if (length <= *n || strncasecmp(text, its, length) != 0 ||
+			    (is_word(text[length]) &&
+			     (text[length] != 's' || is_word(text[length + 1]))))
+				continue;
 			*n = length;
-			found = bb_card_at(i);
+			found = card;
 		}
 	}
 	if (!found)
@@ -458,7 +431,14 @@ void bb_log_card_read(struct bb_fact *card, const char *text, int number)
 		const struct bb_card *found;
 
 		n = 0;
-		if (!strchr("ABGHLMRVabghlmrv", text[at]) || !is_begin(text, at))
+		/* A word begins here, which is no part of a host's name or a path: also in "8xH100"
+		   and "DGX-A100". */
+		if (!strchr("ABGHLMRVabghlmrv", text[at]) ||
+		    (at > 0 && !strchr(" \t(,;:\"'*", text[at - 1]) &&
+		     !(at >= 2 && strchr("xX", text[at - 1]) &&
+		       isdigit((unsigned char)text[at - 2])) &&
+		     !(at >= 4 && (strncmp(text + at - 4, "DGX-", 4) == 0 ||
+				   strncmp(text + at - 4, "HGX-", 4) == 0))))
 			continue;
 		found = card_at(text + at, &n);
 		if (n == 0)
