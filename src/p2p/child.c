@@ -1,7 +1,14 @@
-#include "p2p/child.h"
-
-#include "core/clock.h"
+/*
+ * child.c - the half of a run that needs the library in another state. A library chooses its state
+ * once per process, so the half with its P2P off is measured by a child process: the same program
+ * with the same command line, which writes its records to its stdout as JSON lines. Its stderr is
+ * the user's.
+ */
 #include "p2p/pairs.h"
+
+#include "core/array.h"
+#include "core/clock.h"
+#include "core/json_find.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,45 +24,47 @@
 #include <unistd.h>
 
 #define PARENT "BUSBENCH_P2P_PARENT" /* the parent's process; only in a child's environment */
-#define PIPE 3                       /* the child's end */
 #define PROGRAM "/proc/self/exe"
 #define PROCESS_TEXT 24
-#define MAGIC 0x70327063u
+#define KIND_TEXT 16
+#define MOST_LINE ((size_t)1 << 20)
 /* Beyond -T, which the child obeys itself and reports in more detail. */
 #define GRACE_S 5.0
 #define SUBJECT "the child process that measures with P2P of the library off"
 
-enum kind { BEGIN, ALIVE, CELL, AGAIN, END, KINDS };
+/* What findings are judged by: the rounds of one rank with one peer. Between the two processes. */
+#define BB_FLOOR_FIELDS(FIELD)                                                                     \
+	FIELD(STRING, route, "", "name of the route")                                              \
+	FIELD(BOOL, bidirectional, "", "both directions at once, or a ping")                       \
+	FIELD(INT, size_bytes, "bytes", "size of a transfer; null: a ping")                        \
+	FIELD(INT, rank, "", "rank that timed it")                                                 \
+	FIELD(INT, peer, "", "its peer")                                                           \
+	FIELD(DOUBLE, shortest_s, "s", "shortest times, ascending")                                \
+	FIELD(DOUBLE, second_s, "s", "")                                                           \
+	FIELD(DOUBLE, third_s, "s", "")                                                            \
+	FIELD(INT, rounds, "", "all rounds")                                                       \
+	FIELD(INT, near, "", "those that were undisturbed")
 
-/* One message. CELL and AGAIN are followed by nranks² parts, unless TEXT says why not. */
-struct note {
-	uint32_t magic, kind;
-	uint32_t bytes; /* of this note and the parts that follow; the same program wrote it */
-	int32_t nranks;
-	uint64_t cell; /* index among the child's cells */
-	uint64_t cell_bytes, repeats, direction;
-	double end_unix_s;
-	char text[BB_CHILD_TEXT]; /* BEGIN: the state of the library; CELL: why it is skipped */
+struct floor_record {
+	BB_FLOOR_FIELDS(BB_MEMBER)
 };
 
-static const struct bb_payload_field note_fields[] = {
-	BB_PAYLOAD_FIELD("the magic", BB_PAYLOAD_UNSIGNED, struct note, magic, .low = MAGIC,
-			 .high = MAGIC),
-	BB_PAYLOAD_FIELD("the kind", BB_PAYLOAD_UNSIGNED, struct note, kind, .high = KINDS - 1),
-	BB_PAYLOAD_FIELD("the length", BB_PAYLOAD_UNSIGNED, struct note, bytes, .high = UINT32_MAX),
-	BB_PAYLOAD_FIELD("the number of ranks", BB_PAYLOAD_SIGNED, struct note, nranks,
-			 .high = INT32_MAX),
-	BB_PAYLOAD_FIELD("the cell", BB_PAYLOAD_UNSIGNED, struct note, cell, .high = INT64_MAX),
-	BB_PAYLOAD_FIELD("the size", BB_PAYLOAD_UNSIGNED, struct note, cell_bytes,
-			 .high = INT64_MAX),
-	BB_PAYLOAD_FIELD("the repeats", BB_PAYLOAD_UNSIGNED, struct note, repeats,
-			 .high = INT64_MAX),
-	BB_PAYLOAD_FIELD("the direction", BB_PAYLOAD_UNSIGNED, struct note, direction,
-			 .high = BB_DIRECTIONS - 1),
-	BB_PAYLOAD_FIELD("the end", BB_PAYLOAD_REAL, struct note, end_unix_s, .high = INT64_MAX),
-	BB_PAYLOAD_FIELD("the text", BB_PAYLOAD_TEXT, struct note, text),
-	{.name = NULL}};
-static const struct bb_payload note_table = {"a note", sizeof(struct note), note_fields, NULL};
+#define BB_RECORD floor_record
+BB_RECORD_KIND(bb_record_floor, BB_FLOOR_FIELDS, "floor", "Times by which a pair is judged.");
+
+static const struct bb_field no_fields[] = {{.name = NULL}};
+static const struct bb_record_kind record_alive = {.name = "alive", .fields = no_fields};
+
+/* A record of the child, and the strings that it borrows. */
+struct bb_child_record {
+	const struct bb_record_kind *kind; /* pair, skip or floor */
+	union {
+		struct bb_pair_record pair;
+		struct bb_skip_record skip;
+		struct floor_record floor;
+	} of;
+	char *text;
+};
 
 /* ---- in the child ---------------------------------------------------------------------------- */
 
@@ -70,123 +79,185 @@ bb_status bb_child_find(bool *is, struct bb_error *error)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	snprintf(text, sizeof(text), "%ld", (long)getppid());
 	/* The parent may have died before that. */
-	if (strcmp(parent, text) != 0 || fcntl(PIPE, F_SETFD, FD_CLOEXEC) != 0)
+	if (strcmp(parent, text) != 0)
 		return bb_fail(error, BB_EUSAGE,
 			       PARENT "=%s: busbench sets it for its own child processes; unset it",
 			       parent);
 	return BB_OK;
 }
 
-static bb_status write_all(struct bb_pairs *pairs, const void *bytes, size_t n)
+bb_status bb_child_write_alive(struct bb_pairs *pairs)
 {
-	const char *at = bytes;
-
-	while (n > 0) {
-		const ssize_t written = write(PIPE, at, n);
-
-		if (written < 0 && errno != EINTR)
-			return bb_fail(&pairs->run->error, BB_EINTERNAL,
-				       SUBJECT " cannot write to its parent: %s", strerror(errno));
-		at += written > 0 ? written : 0;
-		n -= written > 0 ? (size_t)written : 0;
-	}
-	return BB_OK;
+	return bb_sinks_record(&pairs->run->sinks, &record_alive, pairs);
 }
 
-static size_t parts_bytes(const struct bb_pairs *pairs)
+bb_status bb_child_write_floors(struct bb_pairs *pairs)
 {
-	const size_t n = (size_t)pairs->run->world.nranks;
+	bb_status status = BB_OK;
 
-	return n * n * sizeof(struct bb_pair_part);
+	for (size_t k = 0; k < pairs->nmatrices; k++)
+		for (int i = 0; i < pairs->n * pairs->n && status == BB_OK; i++) {
+			const struct bb_cell *cell = &pairs->judged[k].cell;
+			const struct bb_floor *floor = &pairs->judged[k].floors[i];
+			const struct floor_record r = {
+				.route = cell->route->name,
+				.bidirectional = cell->bidirectional,
+				.size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes,
+				.rank = i / pairs->n,
+				.peer = i % pairs->n,
+				.shortest_s = floor->kept[0],
+				.second_s = floor->kept[1],
+				.third_s = floor->kept[2],
+				.rounds = floor->rounds,
+				.near = floor->near};
+
+			status = bb_sinks_record(&pairs->run->sinks, &bb_record_floor, &r);
+		}
+	return status;
 }
 
-static bb_status child_send(struct bb_pairs *pairs, struct note *note,
-			    const struct bb_pair_part *parts)
-{
-	const size_t behind = parts ? parts_bytes(pairs) : 0;
-	bb_status status;
-
-	if (!pairs->settings.child)
-		return BB_OK;
-	note->magic = MAGIC;
-	note->bytes = (uint32_t)(sizeof(*note) + behind);
-	note->nranks = pairs->run->world.nranks;
-	status = write_all(pairs, note, sizeof(*note));
-	return status == BB_OK ? write_all(pairs, parts, behind) : status;
-}
-
-bb_status bb_child_send_begin(struct bb_pairs *pairs)
-{
-	struct note note = {.kind = BEGIN};
-
-	snprintf(note.text, sizeof(note.text), "%.*s", BB_CHILD_TEXT - 1, pairs->library_text);
-	return child_send(pairs, &note, NULL);
-}
-
-bb_status bb_child_send_alive(struct bb_pairs *pairs)
-{
-	return child_send(pairs, &(struct note){.kind = ALIVE}, NULL);
-}
-
-bb_status bb_child_send_cell(struct bb_pairs *pairs, size_t number,
-			     const struct bb_pair_part *parts, bool again)
-{
-	const struct bb_cell *cell = &pairs->cells[number];
-	struct note note = {.kind = again ? AGAIN : CELL,
-			    .cell = number,
-			    .cell_bytes = cell->bytes,
-			    .repeats = cell->repeats,
-			    .direction = bb_cell_direction(cell)};
-
-	note.end_unix_s = bb_clock_unix();
-	snprintf(note.text, sizeof(note.text), "%s", cell->skip ? cell->skip : "");
-	return child_send(pairs, &note, cell->skip ? NULL : parts);
-}
-
-bb_status bb_child_send_end(struct bb_pairs *pairs)
-{
-	return child_send(pairs, &(struct note){.kind = END}, NULL);
-}
-
-/* ---- in the parent: starting it -------------------------------------------------------------- */
+/* ---- in the parent: its lines ---------------------------------------------------------------- */
 
 struct child {
 	struct bb_driver *driver;
 	struct bb_pairs *pairs;
-	pid_t process;   /* 0: none that has not been waited for */
-	int fd;          /* to be read; -1: none */
-	int status;      /* once it has ended, as waitpid reports it */
-	double heard;    /* time of the last message, on the monotonic clock */
-	char *message;   /* the current one */
-	size_t filled;   /* bytes of it that have arrived */
-	size_t received; /* cells */
-	bool ended;      /* END has arrived */
+	pid_t process; /* 0: none that has not been waited for */
+	int fd;        /* to be read; -1: none */
+	int status;    /* once it has ended, as waitpid reports it */
+	double heard;  /* time of the last bytes, on the monotonic clock */
+	struct bb_strbuf lines;
+	int64_t received,
+		results; /* records of pairs; those that its end record counts; -1: no end */
 };
 
-void bb_child_cell_free(struct bb_child_cell *cell)
+/* Fill the members of RECORD, which bb_record_init has initialised, from LINE. TEXT has room for
+   the strings. */
+static void record_read(const struct bb_record_kind *kind, const char *line, void *record,
+			char *text)
 {
-	if (!cell)
-		return;
-	free(cell->first);
-	free(cell->again);
-	free(cell);
+	const size_t room = strlen(line) + 1;
+
+	for (const struct bb_field *f = kind->fields; f->name; f++) {
+		char *const member = (char *)record + f->offset, *to = text;
+		double number;
+
+		if (f->type == BB_FIELD_BOOL)
+			(void)bb_json_find_bool(line, f->name, (bool *)member);
+		else if (f->type == BB_FIELD_DOUBLE)
+			(void)bb_json_find_number(line, f->name, (double *)(void *)member);
+		else if (f->type == BB_FIELD_INT && bb_json_find_number(line, f->name, &number) &&
+			 fabs(number) < 1e18)
+			*(int64_t *)(void *)member = (int64_t)number;
+		else if (f->type == BB_FIELD_STRING &&
+			 bb_json_find_string(line, f->name, text, room)) {
+			*(const char **)(void *)member = text;
+			for (const char *from = text; *from; from++) /* text has no controls */
+				*to++ = *from == '\\' && from[1] ? *++from : *from;
+			*to = '\0';
+			text = to + 1;
+		}
+	}
 }
 
-/* Returns a new environment with PARENT; NULL without memory. */
-static char **make_environment(char parent[])
+static bool is_seconds(double value)
 {
-	char **environment;
-	size_t n = 0;
-
-	while (environ[n])
-		n++;
-	environment = calloc(n + 2, sizeof(*environment));
-	if (!environment)
-		return NULL;
-	memcpy(environment, environ, n * sizeof(*environment));
-	environment[n] = parent;
-	return environment;
+	return value >= 0 && value <= BB_PAYLOAD_MOST_SECONDS;
 }
+
+/* Does the record have all that is used of it? */
+static bool is_sound(const struct bb_pairs *pairs, const struct bb_child_record *r)
+{
+	const struct bb_pair_record *p = &r->of.pair;
+	const struct floor_record *f = &r->of.floor;
+	const int n = pairs->n;
+
+	if (r->kind == &bb_record_pair)
+		return p->quantity && p->route && p->p2p && p->direction && p->path && p->actor &&
+		       p->from < n && p->to < n && is_seconds(p->p50_us) && is_seconds(p->max_us);
+	if (r->kind == &bb_record_skip)
+		return r->of.skip.algorithm && r->of.skip.reason;
+	return f->route && f->rank >= 0 && f->rank < n && f->peer >= 0 && f->peer < n &&
+	       is_seconds(f->shortest_s) && is_seconds(f->second_s) && is_seconds(f->third_s) &&
+	       f->near >= 0 && f->near <= f->rounds && f->rounds <= INT32_MAX;
+}
+
+static bb_status fail_invalid(struct child *c, const char *why)
+{
+	return bb_fail(&c->pairs->run->error, BB_EINTERNAL,
+		       SUBJECT " sent an invalid record after %lld results: %s",
+		       (long long)c->received, why);
+}
+
+static bb_status line_receive(struct child *c, const char *line)
+{
+	static const struct bb_record_kind *const kinds[] = {&bb_record_pair, &bb_record_skip,
+							     &bb_record_floor};
+	struct bb_pairs *pairs = c->pairs;
+	const size_t used = strlen(pairs->library_text);
+	char word[KIND_TEXT], state[BB_SWITCH_TEXT + 32];
+	struct bb_child_record *r;
+	double results;
+
+	if (!bb_json_find_string(line, "kind", word, sizeof(word)))
+		return fail_invalid(c, "it has no kind");
+	if (c->results >= 0)
+		return fail_invalid(c, "it comes after the end");
+	if (strcmp(word, "run") == 0 &&
+	    bb_json_find_string(line, "library_p2p", state, sizeof(state)))
+		snprintf(pairs->library_text + used, sizeof(pairs->library_text) - used,
+			 "; in a child process %s", state);
+	if (strcmp(word, "end") == 0) {
+		if (!bb_json_find_number(line, "results", &results) || !(results >= 0))
+			return fail_invalid(c, "its end counts no results");
+		c->results = (int64_t)results;
+	}
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
+		if (strcmp(word, kinds[k]->name) != 0)
+			continue;
+		r = BB_ARRAY_ADD(pairs->child, pairs->nchild, pairs->child_room);
+		if (!r)
+			return bb_no_memory(&pairs->run->error, "results");
+		r->kind = kinds[k];
+		r->text = malloc(strlen(line) + 1);
+		if (!r->text)
+			return bb_no_memory(&pairs->run->error, "results");
+		bb_record_init(r->kind, &r->of);
+		record_read(r->kind, line, &r->of, r->text);
+		if (!is_sound(pairs, r))
+			return fail_invalid(c, line);
+		c->received += r->kind == &bb_record_pair;
+	}
+	return BB_OK;
+}
+
+/* Read and handle all that has arrived. */
+static bb_status listen(struct child *c)
+{
+	char bytes[4096], *end;
+	bb_status status = BB_OK;
+	ssize_t n;
+
+	while (status == BB_OK && (n = read(c->fd, bytes, sizeof(bytes) - 1)) > 0) {
+		c->heard = bb_clock_now();
+		if (memchr(bytes, '\0', (size_t)n) || c->lines.length > MOST_LINE)
+			return fail_invalid(c, "it is no line of text");
+		bytes[n] = '\0';
+		for (char *at = bytes; status == BB_OK && *at; at = end) {
+			end = at + strcspn(at, "\n");
+			bb_strbuf_addf(&c->lines, "%.*s", (int)(end - at), at);
+			if (!*end)
+				break;
+			end++;
+			if (bb_strbuf_failed(&c->lines))
+				return bb_no_memory(&c->pairs->run->error, "results");
+			status = line_receive(c, bb_strbuf_text(&c->lines));
+			bb_strbuf_clear(&c->lines);
+		}
+	}
+	return status;
+}
+
+/* ---- in the parent: its process -------------------------------------------------------------- */
 
 /* Returns an errno. The child is in a process group of its own, so that a signal from the terminal
    reaches only the parent, which reports it once and ends the child. */
@@ -195,15 +266,19 @@ static int spawn(struct child *c, int fd, char **environment)
 	char *const *words = c->pairs->run->record.args.words;
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
+	cpu_set_t mine[BB_CPU_SETS];
 	sigset_t none;
 	int error;
 
+	/* This thread is pinned; the child must not be. */
+	if (sched_getaffinity(0, sizeof(mine), mine) != 0 ||
+	    sched_setaffinity(0, sizeof(mine), c->pairs->cpus) != 0)
+		return errno;
 	sigemptyset(&none);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawnattr_init(&attributes);
-	posix_spawn_file_actions_adddup2(&actions, fd, PIPE);
 	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO);
 	posix_spawnattr_setpgroup(&attributes, 0);
 	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
@@ -211,19 +286,6 @@ static int spawn(struct child *c, int fd, char **environment)
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
 	c->process = error == 0 ? c->process : 0;
-	return error;
-}
-
-/* This thread is pinned; the child must not be. */
-static int spawn_unpinned(struct child *c, int fd, char **environment)
-{
-	cpu_set_t mine[BB_CPU_SETS];
-	int error;
-
-	if (sched_getaffinity(0, sizeof(mine), mine) != 0 ||
-	    sched_setaffinity(0, sizeof(mine), c->pairs->cpus) != 0)
-		return errno;
-	error = spawn(c, fd, environment);
 	return sched_setaffinity(0, sizeof(mine), mine) == 0 ? error : errno;
 }
 
@@ -231,21 +293,21 @@ static bb_status start(struct child *c)
 {
 	char parent[sizeof(PARENT) + PROCESS_TEXT], **environment;
 	int ends[2], error;
+	size_t n = 0;
 
 	snprintf(parent, sizeof(parent), PARENT "=%ld", (long)getpid());
-	environment = make_environment(parent);
-	c->message = malloc(sizeof(struct note) + parts_bytes(c->pairs));
-	if (!environment || !c->message) {
-		free(environment);
+	while (environ[n])
+		n++;
+	environment = calloc(n + 2, sizeof(*environment));
+	if (!environment)
 		return bb_no_memory(&c->pairs->run->error, SUBJECT);
-	}
+	memcpy(environment, environ, n * sizeof(*environment));
+	environment[n] = parent;
 	error = pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
 	if (error == 0) {
 		c->fd = ends[0];
-		if (fcntl(c->fd, F_SETFL, O_NONBLOCK) != 0)
-			error = errno;
-		if (error == 0)
-			error = spawn_unpinned(c, ends[1], environment);
+		error = fcntl(c->fd, F_SETFL, O_NONBLOCK) == 0 ? spawn(c, ends[1], environment)
+							       : errno;
 		close(ends[1]);
 	}
 	free(environment);
@@ -253,143 +315,6 @@ static bb_status start(struct child *c)
 	return error == 0 ? BB_OK
 			  : bb_fail(&c->pairs->run->error, BB_EINTERNAL,
 				    "cannot start " SUBJECT ": %s", strerror(error));
-}
-
-/* ---- in the parent: its messages ------------------------------------------------------------- */
-
-static bb_status fail_invalid(struct child *c, const char *why)
-{
-	return bb_fail(&c->pairs->run->error, BB_EINTERNAL,
-		       SUBJECT " sent an invalid message after %zu of its cells: it %s",
-		       c->received, why);
-}
-
-/* Returns the cell of NOTE: the cells at the end of the plan are the child's plan. NULL: none. */
-static struct bb_cell *cell_of(struct bb_pairs *pairs, const struct note *note)
-{
-	size_t first = pairs->ncells;
-	struct bb_cell *cell;
-
-	while (first > 0 && pairs->cells[first - 1].child)
-		first--;
-	if (note->cell >= pairs->ncells - first)
-		return NULL;
-	cell = &pairs->cells[first + note->cell];
-	return note->cell_bytes == cell->bytes && note->repeats == cell->repeats &&
-			       note->direction == bb_cell_direction(cell)
-		       ? cell
-		       : NULL;
-}
-
-static bool is_sound(const struct child *c, const struct note *note)
-{
-	const bool of_cell = note->kind == CELL || note->kind == AGAIN;
-	const size_t behind = of_cell && !*note->text ? parts_bytes(c->pairs) : 0;
-
-	return !c->ended && note->bytes == sizeof(*note) + behind &&
-	       note->nranks == c->pairs->run->world.nranks && (!of_cell || cell_of(c->pairs, note));
-}
-
-static bb_status decode_parts(struct child *c, struct bb_pair_part *parts, size_t n)
-{
-	char why[BB_PAYLOAD_WHY];
-
-	for (size_t i = 0; i < n; i++)
-		if (!bb_payload_decode(&bb_pair_part_table, &parts[i], why))
-			return fail_invalid(c, why);
-	return BB_OK;
-}
-
-/* Each cell is sent once, and once more after the review. */
-static bb_status receive_cell(struct child *c, const struct note *note)
-{
-	struct bb_cell *cell = cell_of(c->pairs, note);
-	struct bb_child_cell *child = cell->child;
-	struct bb_pair_part **to = note->kind == AGAIN ? &child->again : &child->first;
-	const size_t bytes = parts_bytes(c->pairs);
-
-	if (*to || *child->skip || (note->kind == AGAIN && (!child->first || *note->text)))
-		return fail_invalid(c, "sent a cell twice");
-	if (note->kind == CELL) {
-		c->received++;
-		child->end_unix_s = note->end_unix_s;
-		memcpy(child->skip, note->text, sizeof(child->skip));
-		cell->skip = *child->skip ? child->skip : NULL;
-	}
-	if (*note->text)
-		return BB_OK;
-	*to = malloc(bytes);
-	if (!*to)
-		return bb_no_memory(&c->pairs->run->error, "results");
-	memcpy(*to, c->message + sizeof(*note), bytes);
-	return decode_parts(c, *to, bytes / sizeof(**to));
-}
-
-static bb_status receive(struct child *c, const struct note *note)
-{
-	char *text = c->pairs->library_text;
-	const size_t used = strlen(text);
-
-	switch ((enum kind)note->kind) {
-	case BEGIN:
-		snprintf(text + used, sizeof(c->pairs->library_text) - used,
-			 "; in a child process %s", note->text);
-		return BB_OK;
-	case CELL:
-	case AGAIN:
-		return receive_cell(c, note);
-	case END:
-		c->ended = true;
-		return BB_OK;
-	case ALIVE:
-	case KINDS:
-		break;
-	}
-	return BB_OK;
-}
-
-/* Read and handle all that has arrived. */
-static bb_status listen(struct child *c)
-{
-	char why[BB_PAYLOAD_WHY];
-	struct note note;
-	bb_status status = BB_OK;
-
-	while (status == BB_OK) {
-		const bool headed = c->filled >= sizeof(note);
-		size_t all = sizeof(note);
-		ssize_t n;
-
-		if (headed) {
-			memcpy(&note, c->message, sizeof(note));
-			if (!bb_payload_decode(&note_table, &note, why))
-				return fail_invalid(c, why);
-			if (!is_sound(c, &note))
-				return fail_invalid(c, "sent a note of another plan");
-			all = note.bytes;
-		}
-		if (headed && c->filled == all) {
-			c->filled = 0;
-			status = receive(c, &note);
-			continue;
-		}
-		n = read(c->fd, c->message + c->filled, all - c->filled);
-		if (n <= 0)
-			break; /* nothing more for now, or for ever */
-		c->heard = bb_clock_now();
-		c->filled += (size_t)n;
-	}
-	return status;
-}
-
-/* ---- in the parent: its end ------------------------------------------------------------------ */
-
-static bool has_ended(struct child *c)
-{
-	if (waitpid(c->process, &c->status, WNOHANG) != c->process)
-		return false;
-	c->process = 0;
-	return true;
 }
 
 /* BB_OK while there is a reason to wait. The child obeys -T itself, so the run's deadline is
@@ -412,33 +337,35 @@ static bb_status judge(const struct child *c)
 {
 	struct bb_error *error = &c->pairs->run->error;
 	const int status = WIFEXITED(c->status) ? WEXITSTATUS(c->status) : 0;
-	size_t cells = 0;
 
-	for (size_t i = 0; i < c->pairs->ncells; i++)
-		cells += c->pairs->cells[i].child != NULL;
 	if (WIFSIGNALED(c->status))
 		return bb_fail(error, BB_EBACKEND, SUBJECT " was ended by signal %d (%s)",
 			       WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));
 	/* Wrong data, or no case that fits into memory, is found by the parent too. */
-	if (status != BB_OK && !(c->ended && (status == BB_EDATA || status == BB_EUNSUPPORTED)))
+	if (status != BB_OK &&
+	    !(c->results >= 0 && (status == BB_EDATA || status == BB_EUNSUPPORTED)))
 		return bb_fail(error, status > BB_EDATA ? BB_EBACKEND : (bb_status)status,
 			       SUBJECT " failed with exit status %d; --p2p on leaves it out",
 			       status);
-	if (!c->ended || c->received != cells)
-		return bb_fail(error, BB_EINTERNAL, SUBJECT " sent %zu of its %zu cells",
-			       c->received, cells);
+	if (c->results < 0)
+		return bb_fail(error, BB_EINTERNAL, SUBJECT " sent no end after %lld results",
+			       (long long)c->received);
+	if (c->received != c->results)
+		return bb_fail(error, BB_EINTERNAL, SUBJECT " sent %lld of its %lld results",
+			       (long long)c->received, (long long)c->results);
 	return BB_OK;
 }
 
 bb_status bb_child_run(struct bb_driver *driver, struct bb_pairs *pairs)
 {
 	const struct timespec moment = {.tv_nsec = BB_MOMENT_NS};
-	struct child c = {.driver = driver, .pairs = pairs, .fd = -1};
+	struct child c = {.driver = driver, .pairs = pairs, .fd = -1, .results = -1};
 	bool over = false;
 	bb_status status = start(&c);
 
 	while (status == BB_OK && !over) {
-		over = has_ended(&c);
+		over = waitpid(c.process, &c.status, WNOHANG) == c.process;
+		c.process = over ? 0 : c.process;
 		status = listen(&c);
 		if (status == BB_OK && !over)
 			status = look(&c);
@@ -451,6 +378,49 @@ bb_status bb_child_run(struct bb_driver *driver, struct bb_pairs *pairs)
 	}
 	if (c.fd >= 0)
 		close(c.fd);
-	free(c.message);
+	bb_strbuf_free(&c.lines);
 	return status == BB_OK ? judge(&c) : status;
+}
+
+void bb_child_free(struct bb_pairs *pairs)
+{
+	for (size_t i = 0; i < pairs->nchild; i++)
+		free(pairs->child[i].text);
+	free(pairs->child);
+}
+
+/* ---- in the parent: its records -------------------------------------------------------------- */
+
+bb_status bb_child_deliver(struct bb_engine *engine)
+{
+	const struct bb_route *list = engine->backend->routes->list, *route;
+	struct bb_pairs *pairs = engine->run->own;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < pairs->nchild && status == BB_OK; i++) {
+		const struct bb_child_record *r = &pairs->child[i];
+		const struct floor_record *f = &r->of.floor;
+
+		if (r->kind == &bb_record_pair)
+			status = bb_engine_deliver(engine, r->kind, &r->of, r->of.pair.wrong);
+		if (r->kind == &bb_record_skip)
+			status = bb_engine_skip(engine, &r->of.skip);
+		for (route = list; r->kind == &bb_record_floor && route->name && status == BB_OK;
+		     route++)
+			if (route->switched && strcmp(route->name, f->route) == 0)
+				status = bb_review_take(
+					pairs,
+					&(struct bb_cell){
+						.route = route,
+						.ping = f->size_bytes == BB_ABSENT,
+						.bidirectional = f->bidirectional,
+						.bytes = f->size_bytes == BB_ABSENT
+								 ? 0
+								 : (uint64_t)f->size_bytes},
+					(int)f->rank, (int)f->peer,
+					&(struct bb_floor){{f->shortest_s, f->second_s, f->third_s},
+							   (int)f->rounds,
+							   (int)f->near});
+	}
+	return status;
 }

@@ -1,8 +1,10 @@
 /*
  * drive.c - the experiment: one pair after the other, round after round. The other ranks sleep.
  */
+#include "p2p/pairs.h"
+
+#include "core/payload.h"
 #include "core/units.h"
-#include "p2p/turn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,59 +21,119 @@ static const struct bb_payload token_table = {"a token", sizeof(struct bb_token)
 
 /* ---- before the first pair ----------------------------------------------------------------- */
 
+#define REASON sizeof(((struct bb_reach *)NULL)->reason)
+
+/* Find the ranks that ROUTE connects: those of which neither refuses the other. Each rank's answer
+   is its first reason, then for each peer whether it refuses. MINE: room for one. */
+static bb_status find_reach(struct bb_pairs_session *s, const struct bb_route *route,
+			    struct bb_reach *one, char *mine)
+{
+	const int n = s->n;
+	const size_t bytes = REASON + (size_t)n;
+	const struct bb_payload_field fields[] = {
+		{"the reason", BB_PAYLOAD_TEXT, 0, REASON, 1, 0, 0, 0},
+		{"a refusal", BB_PAYLOAD_UNSIGNED, REASON, 1, (size_t)n, 1, 0, 1},
+		{.name = NULL}};
+	const struct bb_payload table = {"what it refuses", bytes, fields, NULL};
+	const void *all;
+	bb_status status;
+
+	memset(mine, 0, bytes);
+	for (int peer = n - 1; peer >= 0; peer--) {
+		const char *why = s->engine.backend->routes->refuses(s->engine.world, route, peer);
+
+		mine[REASON + (size_t)peer] = why != NULL;
+		if (why && peer != s->me)
+			snprintf(mine, REASON, "%s", why);
+	}
+	status = bb_crew_gather(s->engine.driver, &table, mine, 1, &all);
+	for (int i = 0; i < n * n && status == BB_OK; i++) {
+		const int from = i / n, to = i % n;
+		const char *a = (const char *)all + (size_t)from * bytes;
+		const char *b = (const char *)all + (size_t)to * bytes;
+		const bool by_a = a[REASON + (size_t)to], by_b = b[REASON + (size_t)from];
+
+		one->connects[i] = !by_a && !by_b;
+		if (from >= to || (!by_a && !by_b) || one->refused++ > 0)
+			continue;
+		one->from = from;
+		one->to = to;
+		memcpy(one->reason, by_a ? a : b, REASON);
+	}
+	return status;
+}
+
+static bb_status open_reach(struct bb_pairs_session *s)
+{
+	const struct bb_route *list = s->engine.backend->routes->list;
+	char *mine = malloc(REASON + (size_t)s->n);
+	bb_status status = BB_OK;
+	int nroutes = 0;
+
+	while (list[nroutes].name)
+		nroutes++;
+	s->reach = calloc((size_t)nroutes, sizeof(*s->reach));
+	for (int r = 0; r < nroutes && status == BB_OK; r++) {
+		if (s->reach)
+			s->reach[r].connects = calloc((size_t)s->n * (size_t)s->n, sizeof(bool));
+		status = mine && s->reach && s->reach[r].connects
+				 ? find_reach(s, &list[r], &s->reach[r], mine)
+				 : bb_no_memory(&s->engine.run->error, "the ranks");
+	}
+	free(mine);
+	return status;
+}
+
 static bb_status open_memory(struct bb_pairs_session *s)
 {
+	const struct bb_routes *routes = s->engine.backend->routes;
 	struct bb_token mine[BB_PAIRS_BUFFERS];
 	const struct bb_token *all;
+	struct bb_pattern pattern;
 	const void *gathered;
 	bb_status status;
 
 	s->stride = ((size_t)s->pairs->most_bytes + 2 * APART - 1) / APART * APART;
 	BB_TRY(status,
 	       bb_engine_alloc(&s->engine, BB_PAIRS_BUFFERS * s->stride, (void **)&s->memory), out);
-	if (!s->engine.backend->routes->share)
-		goto out;
-	for (int b = 0; b < BB_PAIRS_BUFFERS; b++)
+	for (int b = 0; b < BB_PAIRS_BUFFERS && routes->share; b++)
 		BB_TRY(status,
-		       s->engine.backend->routes->share(s->engine.rank,
-							bb_pairs_buffer(s, (enum bb_pairs_buffer)b),
-							s->stride, &mine[b]),
+		       routes->share(s->engine.rank, bb_pairs_buffer(s, (enum bb_pairs_buffer)b),
+				     s->stride, &mine[b]),
 		       out);
-	BB_TRY(status,
-	       bb_crew_gather(s->engine.driver, &token_table, mine, BB_PAIRS_BUFFERS, &gathered),
-	       out);
-	all = gathered;
-	for (int i = 0; i < s->n * BB_PAIRS_BUFFERS; i++)
+	if (routes->share)
 		BB_TRY(status,
-		       s->engine.backend->routes->reach(s->engine.world, i / BB_PAIRS_BUFFERS,
-							&all[i], &s->theirs[i],
-							&s->engine.run->error),
+		       bb_crew_gather(s->engine.driver, &token_table, mine, BB_PAIRS_BUFFERS,
+				      &gathered),
 		       out);
+	for (int i = 0; i < s->n * BB_PAIRS_BUFFERS && routes->share; i++) {
+		all = gathered;
+		BB_TRY(status,
+		       routes->reach(s->engine.world, i / BB_PAIRS_BUFFERS, &all[i], &s->theirs[i],
+				     &s->engine.run->error),
+		       out);
+	}
+	BB_TRY(status, open_reach(s), out);
+	BB_TRY(status, bb_engine_patterns(&s->engine, BB_INT8, -1, s->n, &s->patterns), out);
+	pattern = bb_patterns_get(s->patterns, s->me);
+	/* Also the targets, so that the first write does not include the page faults. */
+	for (int b = BB_SOURCE; b < BB_PAIRS_BUFFERS && status == BB_OK; b++)
+		status = bb_pairs_fill(s, (enum bb_pairs_buffer)b, &pattern, s->stride);
 out:
 	return status;
 }
 
-static bb_status open_data(struct bb_pairs_session *s)
+static bb_status pairs_open(struct bb_engine *engine)
 {
-	struct bb_pattern mine;
-	bb_status status = bb_engine_patterns(&s->engine, BB_INT8, -1, s->n, &s->patterns);
-
-	if (status != BB_OK)
-		return status;
-	mine = bb_patterns_get(s->patterns, s->me);
-	status = bb_pairs_fill(s, BB_SOURCE, &mine, s->stride);
-	/* So that the first write does not include the page faults. */
-	for (int b = BB_TARGET; b < BB_PAIRS_BUFFERS && status == BB_OK; b++)
-		status = bb_pairs_fill(s, (enum bb_pairs_buffer)b, &mine, s->stride);
-	return status;
-}
-
-static bb_status open_lists(struct bb_pairs_session *s)
-{
-	const size_t n = (size_t)s->n, iters = (size_t)s->engine.options->iters;
+	struct bb_pairs_session *s = (struct bb_pairs_session *)engine;
+	const size_t n = (size_t)engine->run->world.nranks, iters = (size_t)engine->options->iters;
 	const size_t rounds =
-		s->engine.options->precision != 0 ? BB_PAIR_MOST_ROUNDS : BB_PAIR_ROUNDS;
+		engine->options->precision != 0 ? BB_PAIR_MOST_ROUNDS : BB_PAIR_ROUNDS;
 
+	s->me = engine->driver->rank;
+	s->n = (int)n;
+	if (bb_pairs_are_virtual(s->pairs))
+		return BB_OK;
 	s->most_samples = (iters / BB_PAIR_ROUNDS + 1) * rounds + 1;
 	s->with = calloc(n, sizeof(struct bb_group *));
 	s->theirs = calloc(n * BB_PAIRS_BUFFERS, sizeof(*s->theirs));
@@ -79,28 +141,11 @@ static bb_status open_lists(struct bb_pairs_session *s)
 	s->parts = calloc(n, sizeof(*s->parts));
 	s->scratch = calloc(2 * s->most_samples, sizeof(*s->scratch));
 	if (!s->with || !s->theirs || !s->series || !s->parts || !s->scratch)
-		return bb_no_memory(&s->engine.run->error, "the ranks");
+		return bb_no_memory(&engine->run->error, "the ranks");
 	for (size_t i = 0; i < n; i++)
 		if (bb_series_open(&s->series[i], s->most_samples) != BB_OK)
-			return bb_no_memory(&s->engine.run->error, "samples");
-	return BB_OK;
-}
-
-static bb_status pairs_open(struct bb_engine *engine)
-{
-	struct bb_pairs_session *s = (struct bb_pairs_session *)engine;
-	bb_status status;
-
-	s->me = engine->driver->rank;
-	s->n = engine->run->world.nranks;
-	if (bb_pairs_are_virtual(s->pairs))
-		return BB_OK;
-	BB_TRY(status, open_lists(s), done);
-	BB_TRY(status, open_memory(s), done);
-	BB_TRY(status, bb_reach_find(engine->driver, engine->run, engine->world, &s->reach), done);
-	status = open_data(s);
-done:
-	return status;
+			return bb_no_memory(&engine->run->error, "samples");
+	return open_memory(s);
 }
 
 /* After a failure the others may still be reading this rank's memory. */
@@ -121,30 +166,24 @@ static void pairs_close(struct bb_engine *engine)
 	free(s->series);
 	free(s->parts);
 	free(s->scratch);
-	bb_reach_free(engine->backend, s->reach);
+	for (int r = 0; s->reach && engine->backend->routes->list[r].name; r++)
+		free(s->reach[r].connects);
+	free(s->reach);
 }
 
 /* ---- all pairs ------------------------------------------------------------------------------ */
 
-static bb_status begin_turn(struct bb_pairs_session *s, const struct bb_turn *t)
+static bb_status run_turn(struct bb_pairs_session *s, const struct bb_turn *t)
 {
+	const bool takes_part = bb_turn_takes_part(t);
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	bb_status status;
 
 	snprintf(what, sizeof(what), "%s %d -> %d: %s", t->cell->route->name, t->from, t->to,
 		 t->cell->ping ? "latency" : bb_format_size(size, t->cell->bytes));
-	status = bb_engine_begin(&s->engine, what);
-	if (status == BB_OK && bb_engine_leads(&s->engine))
-		status = bb_child_send_alive(s->pairs);
-	return status;
-}
-
-static bb_status run_turn(struct bb_pairs_session *s, const struct bb_turn *t)
-{
-	const bool takes_part = bb_turn_takes_part(t);
-	bb_status status;
-
-	BB_TRY(status, begin_turn(s, t), out);
+	BB_TRY(status, bb_engine_begin(&s->engine, what), out);
+	if (s->pairs->settings.child && bb_engine_leads(&s->engine))
+		BB_TRY(status, bb_child_write_alive(s->pairs), out);
 	if (takes_part && t->final)
 		BB_TRY(status, bb_turn_poison(t), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
@@ -209,33 +248,25 @@ bb_status bb_pairs_agree_to_stop(struct bb_engine *engine, const struct bb_serie
 	return status;
 }
 
-static bb_status run_rounds(struct bb_pairs_session *s, const struct bb_cell *cell)
+/* *ALL = what all ranks measured in CELL, on rank 0. */
+static bb_status measure_cell(struct bb_pairs_session *s, const struct bb_cell *cell,
+			      const void **all)
 {
 	const double began = s->engine.backend->now(s->engine.rank);
 	bool stop = false;
 	bb_status status = BB_OK;
 
+	if (bb_pairs_are_virtual(s->pairs))
+		return bb_virtual_measure(&s->engine, s->pairs, cell, all);
+	for (int peer = 0; peer < s->n; peer++)
+		bb_series_clear(&s->series[peer]);
 	for (int round = 0; status == BB_OK && !stop; round++) {
 		status = run_round(s, cell, round, false);
 		if (status == BB_OK)
 			status = bb_pairs_agree_to_stop(&s->engine, s->series, s->n, round, began,
 							&stop);
 	}
-	return status;
-}
-
-/* *ALL = what all ranks measured in CELL, on rank 0. VERIFIED: the data is checked too. */
-static bb_status measure_cell(struct bb_pairs_session *s, const struct bb_cell *cell, bool verified,
-			      const void **all)
-{
-	bb_status status;
-
-	if (bb_pairs_are_virtual(s->pairs))
-		return bb_virtual_measure(&s->engine, s->pairs, cell, all);
-	for (int peer = 0; peer < s->n; peer++)
-		bb_series_clear(&s->series[peer]);
-	status = run_rounds(s, cell);
-	if (status == BB_OK && verified && !cell->ping && s->engine.options->check > 0)
+	if (status == BB_OK && !cell->ping && s->engine.options->check > 0)
 		status = run_round(s, cell, 1, true);
 	for (int peer = 0; peer < s->n && status == BB_OK; peer++)
 		bb_series_sum_up(&s->series[peer], &s->parts[peer]);
@@ -254,12 +285,8 @@ static bb_status run_cell(struct bb_pairs_session *s, size_t i)
 
 	if (leads)
 		bb_ticker_show(&s->engine.run->ticker, cell->route->name, cell->bytes);
-	if (cell->child)
-		all = cell->child->first;
-	else if (!cell->skip && status == BB_OK)
-		status = measure_cell(s, cell, true, &all);
-	if (status == BB_OK && leads)
-		status = bb_child_send_cell(s->pairs, i, all, false);
+	if (!cell->skip && status == BB_OK)
+		status = measure_cell(s, cell, &all);
 	if (status == BB_OK && leads)
 		status = bb_pairs_deliver(&s->engine, i, all);
 	if (leads)
@@ -269,14 +296,16 @@ static bb_status run_cell(struct bb_pairs_session *s, size_t i)
 
 /* ---- suspects, once more -------------------------------------------------------------------- */
 
-/* Virtual ranks have no turns: all pairs of a suspect's cell are measured again. */
-static bb_status measure_virtual_again(struct bb_pairs_session *s,
-				       const struct bb_pair_turns *turns)
+/* Measure a round of TURNS: each rank's shortest samples go to rank 0. Virtual ranks have no turns:
+   all pairs of a suspect's cell are measured again. */
+static bb_status measure_again(struct bb_pairs_session *s, const struct bb_pair_turns *turns)
 {
+	const bool virtual = bb_pairs_are_virtual(s->pairs);
+	double mine[BB_PAIR_TURNS] = {0};
 	const void *all;
 	bb_status status = BB_OK;
 
-	for (size_t cell = 0; cell < s->pairs->ncells && status == BB_OK; cell++) {
+	for (size_t cell = 0; virtual && cell < s->pairs->ncells && status == BB_OK; cell++) {
 		bool among = false;
 
 		for (int i = 0; i < turns->n; i++)
@@ -287,19 +316,7 @@ static bb_status measure_virtual_again(struct bb_pairs_session *s,
 		if (status == BB_OK)
 			bb_review_merge(s->pairs, cell, all);
 	}
-	return status;
-}
-
-/* Measure a round of TURNS: each rank's shortest samples go to rank 0. */
-static bb_status measure_again(struct bb_pairs_session *s, const struct bb_pair_turns *turns)
-{
-	double mine[BB_PAIR_TURNS] = {0};
-	const void *all;
-	bb_status status = BB_OK;
-
-	if (bb_pairs_are_virtual(s->pairs))
-		return measure_virtual_again(s, turns);
-	for (int i = 0; i < turns->n && status == BB_OK; i++) {
+	for (int i = 0; !virtual && i < turns->n && status == BB_OK; i++) {
 		const struct bb_pair_turn *p = &turns->list[i];
 		const struct bb_turn t = {s, &s->pairs->cells[p->cell], p->from, p->to, 1, false};
 		struct bb_series *series = &s->series[bb_turn_peer(&t)];
@@ -309,9 +326,9 @@ static bb_status measure_again(struct bb_pairs_session *s, const struct bb_pair_
 		if (bb_turn_takes_part(&t))
 			mine[i] = bb_floor_best(&series->floor);
 	}
-	if (status == BB_OK)
-		status = bb_crew_collect(s->engine.driver, &bb_payload_seconds, mine, BB_PAIR_TURNS,
-					 &all);
+	if (virtual || status != BB_OK)
+		return status;
+	status = bb_crew_collect(s->engine.driver, &bb_payload_seconds, mine, BB_PAIR_TURNS, &all);
 	if (status == BB_OK && bb_driver_leads(s->engine.driver))
 		bb_review_add(s->pairs, turns, all);
 	return status;
@@ -324,7 +341,7 @@ static bb_status review(struct bb_pairs_session *s)
 	const double began = s->engine.backend->now(s->engine.rank);
 	const bool leads = bb_driver_leads(s->engine.driver);
 	struct bb_pair_turns turns = {.n = 0};
-	bb_status status = leads ? bb_review_receive(s->pairs) : BB_OK;
+	bb_status status = leads ? bb_child_deliver(&s->engine) : BB_OK;
 
 	for (int round = 0; status == BB_OK; round++) {
 		if (leads)
@@ -340,8 +357,6 @@ static bb_status review(struct bb_pairs_session *s)
 			bb_crew_delay(s->engine.driver, BB_RETEST_PAUSE_S);
 		status = measure_again(s, &turns);
 	}
-	if (status == BB_OK && leads && s->pairs->settings.child)
-		status = bb_review_send(s->pairs);
 	return status;
 }
 
@@ -349,15 +364,12 @@ static bb_status review(struct bb_pairs_session *s)
 static bb_status pairs_before(struct bb_engine *engine)
 {
 	struct bb_pairs_session *s = (struct bb_pairs_session *)engine;
-	const bool leads = bb_engine_leads(engine);
 	bb_status status = BB_OK;
 
 	s->pairs = engine->run->own;
-	if (leads)
-		BB_TRY(status, bb_child_send_begin(s->pairs), out);
-	if (!s->pairs->cells[s->pairs->ncells - 1].child)
-		goto out;
-	if (leads)
+	if (!s->pairs->has_child)
+		return BB_OK;
+	if (bb_engine_leads(engine))
 		BB_TRY(status, bb_child_run(engine->driver, s->pairs), out);
 	status = bb_crew_barrier(engine->driver);
 out:
@@ -377,9 +389,8 @@ static bb_status pairs_run(struct bb_engine *engine)
 static bb_status pairs_deliver(struct bb_engine *engine)
 {
 	struct bb_pairs *pairs = engine->run->own;
-	const bb_status status = bb_pairs_judge(pairs);
 
-	return status == BB_OK ? bb_child_send_end(pairs) : status;
+	return pairs->settings.child ? bb_child_write_floors(pairs) : bb_pairs_judge(pairs);
 }
 
 const struct bb_experiment bb_pairs_experiment = {

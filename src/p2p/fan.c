@@ -1,4 +1,8 @@
-#include "p2p/fan.h"
+/*
+ * fan.c - the turn of one rank with all others at once, over one route: all-to-one, where the
+ * others send to it, and one-to-all, where it sends to them.
+ */
+#include "p2p/pairs.h"
 
 #include <math.h>
 

@@ -6,7 +6,6 @@
 #include "core/array.h"
 #include "core/units.h"
 #include "harness/run/plugin.h"
-#include "p2p/fan.h"
 #include "topology/topology.h"
 
 #include <inttypes.h>
@@ -112,7 +111,8 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 		/* The parent judges and writes the results. */
 		settings->p2p = BB_P2P_OFF;
 		settings->findings = BB_FINDINGS_REPORT;
-		o->csv_file = o->json_file = NULL;
+		o->csv_file = NULL;
+		o->json_file = "-"; /* its records, which the parent reads */
 	}
 	return status == BB_OK ? switch_library(settings, o->backend, environment, error) : status;
 }
@@ -139,6 +139,84 @@ static void list(struct bb_strbuf *out)
 	bb_plugin_list(out, list_backend);
 }
 
+/* ---- the ranks whose pairs are measured ---------------------------------------------------- */
+
+#define FIRST_NODES 4
+#define FIRST_LINKED 8 /* ranks, where all links are alike */
+
+/* Choose all ranks; of many virtual ones those of some nodes, which cover every kind of path and
+   every rank that a fault concerns. */
+static bb_status choose_ranks(struct bb_pairs *pairs)
+{
+	struct bb_run *run = pairs->run;
+	const struct bb_backend_config *config = &run->options.config;
+	const struct bb_cluster *cluster = run->options.cluster;
+	const int nranks = run->world.nranks, per_node = cluster ? cluster->gpus : 1;
+	/* Some nodes, so that a slow one is not typical; with a cluster also the nearest ones
+	   behind other switches: in another domain, leaf and pod. */
+	int nodes[FIRST_LINKED + 8], n = 0;
+	struct bb_strbuf *text = &pairs->selection_text;
+
+	pairs->n = nranks;
+	if (!bb_pairs_are_virtual(pairs) || nranks <= BB_PAIR_ALL_ENDS)
+		return BB_OK;
+	pairs->ranks = calloc((size_t)nranks, sizeof(*pairs->ranks));
+	if (!pairs->ranks)
+		return bb_no_memory(&run->error, "the ranks");
+	while (n < (cluster ? FIRST_NODES : FIRST_LINKED))
+		nodes[n] = n, n++;
+	if (cluster) {
+		nodes[n++] = cluster->domain;
+		nodes[n++] = (int)cluster->figures[BB_FIGURE_LEAF_NODES];
+		nodes[n++] = (int)cluster->figures[BB_FIGURE_POD_NODES];
+	}
+	nodes[n++] = (nranks - 1) / per_node;
+	if (config->flawed)
+		nodes[n++] = config->flaw.node;
+	if (config->slow_link.factor > 0) {
+		nodes[n++] = config->slow_link.from / per_node;
+		nodes[n++] = config->slow_link.to / per_node;
+	}
+	if (config->slow_rank.seconds > 0)
+		nodes[n++] = config->slow_rank.rank / per_node;
+	pairs->n = 0;
+	for (int r = 0; r < nranks; r++)
+		for (int i = 0; i < n; i++)
+			if (r / per_node == nodes[i]) {
+				pairs->ranks[pairs->n++] = r;
+				break;
+			}
+	for (int i = 0; i < pairs->n; i++) { /* "0-7,24-31" */
+		const int first = pairs->ranks[i];
+
+		while (i + 1 < pairs->n && pairs->ranks[i + 1] == pairs->ranks[i] + 1)
+			i++;
+		bb_strbuf_addf(text, "%s%d", bb_strbuf_text(text)[0] ? "," : "", first);
+		if (pairs->ranks[i] > first)
+			bb_strbuf_addf(text, "-%d", pairs->ranks[i]);
+	}
+	run->record.pair_ranks = bb_strbuf_text(text);
+	return bb_strbuf_failed(text) ? bb_no_memory(&run->error, "the ranks") : BB_OK;
+}
+
+int bb_selection_read(const char *text, int *ranks)
+{
+	int n = 0;
+
+	while (*text) {
+		char *end;
+		int first = (int)strtol(text, &end, 10), last = first;
+
+		if (*end == '-')
+			last = (int)strtol(end + 1, &end, 10);
+		for (int r = first; r <= last; r++, n++)
+			if (ranks)
+				ranks[n] = r;
+		text = *end == ',' ? end + 1 : end;
+	}
+	return n;
+}
+
 /* ---- plan --------------------------------------------------------------------------------- */
 
 static struct bb_pairs *of(struct bb_run *run)
@@ -151,44 +229,37 @@ static bool is_direct(const struct bb_pairs *pairs, const struct bb_route *route
 	return route->direct && (!route->switched || pairs->library_p2p);
 }
 
-/* CHILDS: whether this is about the cells of a child process, in its own or its parent's plan. */
-static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route, unsigned use,
-		      bool childs)
+static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route, unsigned use)
 {
 	const int p2p = pairs->settings.p2p;
 
-	if (childs)
+	if (pairs->settings.child)
 		return (route->uses & use) && route->switched;
 	return (route->uses & use) &&
 	       (p2p == BB_P2P_BOTH || is_direct(pairs, route) == (p2p == BB_P2P_ON));
 }
 
-static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell, bool childs)
+static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell)
 {
 	struct bb_cell *added = BB_ARRAY_ADD(pairs->cells, pairs->ncells, pairs->room);
-	const bool elsewhere = childs && !pairs->settings.child;
 
-	if (added)
-		*added = cell;
-	if (added && elsewhere)
-		added->child = calloc(1, sizeof(*added->child));
-	if (!added || (elsewhere && !added->child))
+	if (!added)
 		return bb_no_memory(&pairs->run->error, "the plan");
-	added->direct = !childs && is_direct(pairs, cell.route);
+	*added = cell;
+	added->direct = !pairs->settings.child && is_direct(pairs, cell.route);
 	return BB_OK;
 }
 
 static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
-			   enum bb_direction direction, bool childs)
+			   enum bb_direction direction)
 {
 	const struct bb_options *o = &pairs->run->options;
-	const bool gpus = o->backend->gpu;
 	const bool virtual = bb_pairs_are_virtual(pairs); /* reading its clock takes no time */
 	bb_status status = BB_OK;
 
 	for (uint64_t size = o->min_bytes; size && status == BB_OK;
 	     size = bb_options_next_size(o, size)) {
-		const uint64_t repeats = (gpus ? GPU_SAMPLE_BYTES : SAMPLE_BYTES) / size;
+		const uint64_t repeats = (o->backend->gpu ? GPU_SAMPLE_BYTES : SAMPLE_BYTES) / size;
 		struct bb_cell cell = {.route = route,
 				       .bidirectional = direction == BB_BIDIRECTIONAL,
 				       .fan = direction >= BB_ALL_TO_ONE ? direction : 0,
@@ -203,51 +274,40 @@ static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
 			cell.skip = bb_fan_refuses(&cell, pairs->n);
 		if (!cell.skip && size > pairs->most_bytes)
 			pairs->most_bytes = size;
-		status = add_cell(pairs, cell, childs);
+		status = add_cell(pairs, cell);
 	}
 	return status;
 }
 
-static bool is_measured(const struct bb_pairs *pairs, enum bb_direction direction)
-{
-	const int chosen = pairs->settings.directions;
-
-	return chosen == (int)direction || chosen == BB_ALL_DIRECTIONS ||
-	       (chosen == BB_BOTH_DIRECTIONS && direction <= BB_BIDIRECTIONAL);
-}
-
-static bb_status plan_bandwidth(struct bb_pairs *pairs, bool childs)
+static bb_status plan_bandwidth(struct bb_pairs *pairs)
 {
 	const struct bb_backend *backend = pairs->run->options.backend;
+	const int chosen = pairs->settings.directions;
 	bb_status status = BB_OK;
 
 	for (enum bb_direction d = 0; d < BB_DIRECTIONS; d++)
 		for (const struct bb_route *r = backend->routes->list; r->name && status == BB_OK;
 		     r++)
-			if (is_measured(pairs, d) &&
-			    is_wanted(pairs, r, BB_ROUTE_TRANSFER, childs) &&
+			if ((chosen == (int)d || chosen == BB_ALL_DIRECTIONS ||
+			     (chosen == BB_BOTH_DIRECTIONS && d <= BB_BIDIRECTIONAL)) &&
+			    is_wanted(pairs, r, BB_ROUTE_TRANSFER) &&
 			    (d < BB_ALL_TO_ONE || bb_fan_uses(backend, r, d)))
-				status = add_sizes(pairs, r, d, childs);
+				status = add_sizes(pairs, r, d);
 	return status;
 }
 
-static bb_status plan_latency(struct bb_pairs *pairs, bool childs)
+static bb_status plan_latency(struct bb_pairs *pairs)
 {
-	const bool gpus = pairs->run->options.backend->gpu;
-	const size_t pings = bb_pairs_are_virtual(pairs) ? 1
-			     : gpus                      ? GPU_SAMPLE_PINGS
-							 : SAMPLE_PINGS;
-	const struct bb_route *routes = pairs->run->options.backend->routes->list;
+	struct bb_cell cell = {.ping = true, .bidirectional = true};
 	bb_status status = BB_OK;
 
-	for (const struct bb_route *r = routes; r->name && status == BB_OK; r++)
-		if (is_wanted(pairs, r, BB_ROUTE_PING, childs))
-			status = add_cell(pairs,
-					  (struct bb_cell){.route = r,
-							   .ping = true,
-							   .bidirectional = true,
-							   .repeats = pings},
-					  childs);
+	cell.repeats = bb_pairs_are_virtual(pairs)        ? 1
+		       : pairs->run->options.backend->gpu ? GPU_SAMPLE_PINGS
+							  : SAMPLE_PINGS;
+	for (cell.route = pairs->run->options.backend->routes->list;
+	     cell.route->name && status == BB_OK; cell.route++)
+		if (is_wanted(pairs, cell.route, BB_ROUTE_PING))
+			status = add_cell(pairs, cell);
 	return status;
 }
 
@@ -294,25 +354,21 @@ static bb_status query_library(struct bb_pairs *pairs)
 	return BB_OK;
 }
 
-/* A process that a launcher started cannot start another rank. */
-static bool has_child(const struct bb_pairs *pairs)
-{
-	return pairs->settings.p2p == BB_P2P_BOTH && pairs->library_p2p &&
-	       !pairs->run->options.launch;
-}
-
-static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pairs, bool childs))
+static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pairs))
 {
 	struct bb_pairs *pairs = of(run);
+	const int directions = pairs->settings.directions;
 	bb_status status;
 
 	pairs->run = run;
-	BB_TRY(status, bb_selection_choose(pairs), out);
+	BB_TRY(status, choose_ranks(pairs), out);
 	BB_TRY(status, check_world(pairs), out);
 	BB_TRY(status, query_library(pairs), out);
-	BB_TRY(status, make(pairs, pairs->settings.child), out);
-	if (has_child(pairs))
-		BB_TRY(status, make(pairs, true), out);
+	BB_TRY(status, make(pairs), out);
+	/* A process that a launcher started cannot start another rank. */
+	for (size_t i = 0; i < pairs->ncells && !run->options.launch; i++)
+		pairs->has_child |= pairs->settings.p2p == BB_P2P_BOTH && pairs->library_p2p &&
+				    pairs->cells[i].route->switched;
 	/* Before drivers are pinned. */
 	if (sched_getaffinity(0, sizeof(pairs->cpus), pairs->cpus) != 0)
 		return bb_fail(&run->error, BB_EINTERNAL,
@@ -321,9 +377,9 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
 				 "--p2p %s%s: the %s backend has no such route%s%s (see --list)",
 				 p2p_names[pairs->settings.p2p],
-				 pairs->settings.directions == BB_ALL_TO_ONE   ? ", all-to-one"
-				 : pairs->settings.directions == BB_ONE_TO_ALL ? ", one-to-all"
-									       : "",
+				 directions == BB_ALL_TO_ONE   ? ", all-to-one"
+				 : directions == BB_ONE_TO_ALL ? ", one-to-all"
+							       : "",
 				 run->options.backend->name,
 				 *pairs->library_text ? "; P2P of the library is " : "",
 				 pairs->library_text);
@@ -359,11 +415,10 @@ static bb_status open_results(struct bb_run *run)
 
 	if (run->experiment == &bb_memory_experiment)
 		return bb_memory_open_results(run);
-	pairs->matrices = calloc(pairs->ncells, sizeof(*pairs->matrices));
-	pairs->values = calloc(pairs->ncells, sizeof(*pairs->values));
-	pairs->floors = calloc(pairs->ncells, sizeof(*pairs->floors));
-	pairs->matrix_cells = calloc(pairs->ncells, sizeof(*pairs->matrix_cells));
-	if (!pairs->matrices || !pairs->values || !pairs->floors || !pairs->matrix_cells)
+	/* A child process measures at most as many. */
+	pairs->matrices = calloc(2 * pairs->ncells, sizeof(*pairs->matrices));
+	pairs->judged = calloc(2 * pairs->ncells, sizeof(*pairs->judged));
+	if (!pairs->matrices || !pairs->judged)
 		return bb_no_memory(&run->error, "the findings");
 	for (size_t i = 0; i < pairs->ncells; i++)
 		bytes += pairs->cells[i].bytes;
@@ -416,13 +471,13 @@ static void close_pairs(struct bb_run *run)
 {
 	struct bb_pairs *pairs = of(run);
 
-	for (size_t i = 0; i < pairs->ncells; i++)
-		bb_child_cell_free(pairs->cells[i].child);
+	bb_child_free(pairs);
 	bb_pair_link_bounds_close(pairs);
 	free(pairs->host.cases);
 	bb_strbuf_free(&pairs->host_bound);
 	bb_virtual_close(pairs);
-	bb_selection_close(pairs);
+	free(pairs->ranks);
+	bb_strbuf_free(&pairs->selection_text);
 	bb_review_close(pairs);
 	bb_strbuf_free(&pairs->unjudged);
 	free(pairs->cells);

@@ -1,22 +1,19 @@
 /*
  * pairs.h - the benchmarks of pairs of ranks: bandwidth and latency between any two.
  *
- *   pairs.c        the benchmark: options, plan, verdict
+ *   pairs.c        the benchmark: options, plan, verdict; the ranks whose pairs are measured
  *   drive.c        the experiment: one pair after the other, round after round
- *   turn.c         the turn of one pair (turn.h)
- *   fan.c          the turn of one rank with all others: all-to-one, one-to-all (fan.h)
- *   series.c       the samples that a rank timed with a peer
+ *   turn.c         the turn of one pair, and the samples that a rank timed with a peer
+ *   fan.c          the turn of one rank with all others: all-to-one, one-to-all
  *   child.c        the half of a run that a child process measures
- *   reach.c        the ranks that each route connects
- *   selection.c    the ranks whose pairs are measured
  *   virtual.c      pairs of virtual ranks, measured as a program
  *   host_pair.c    one GPU alone: the pair of it and its host
  *   results.c      records and findings from what the ranks measured
  *   review.c       the rounds that findings are judged by, and measuring suspects again
  *   paths.c        the path between two ranks, its bound, and why a pair may be slow
- *   pair_record.c  the fields of these records
  *   matrix.c       the text: matrices
- *   findings.c     what looks wrong in a matrix
+ *
+ * What looks wrong in a matrix follows in src/suspects.
  */
 #ifndef BB_P2P_PAIRS_H
 #define BB_P2P_PAIRS_H
@@ -24,9 +21,8 @@
 #include "backends/routes.h"
 #include "harness/measure/engine.h"
 #include "memory/bandwidth/bandwidth.h"
-#include "p2p/child.h"
 #include "suspects/findings.h"
-#include "p2p/series.h"
+#include "suspects/retest.h"
 
 #include <sched.h>
 
@@ -109,7 +105,7 @@ struct bb_finding_record {
 	BB_FINDING_FIELDS(BB_MEMBER)
 };
 
-extern const struct bb_record_kind bb_record_finding;
+extern const struct bb_record_kind bb_record_finding, bb_record_floor;
 
 /* ---- paths (paths.c); on rank 0 ---------------------------------------------------------- */
 
@@ -148,9 +144,14 @@ struct bb_cell {
 	uint64_t bytes;   /* of a transfer, with FAN of all at once; 0 with ping */
 	size_t repeats;   /* transfers, or rounds, of one sample */
 	const char *skip; /* why it is not run; NULL: run it */
-	/* What a child process measures in place of this one; NULL: it is measured here. Such cells
-	   are the last of the plan. */
-	struct bb_child_cell *child;
+};
+
+/* A matrix that is judged. */
+struct bb_judged {
+	struct bb_cell cell;          /* the largest size of its kind */
+	int number;                   /* of that cell; -1: a child process has measured it */
+	struct bb_floor *floors;      /* [end that timed it * n + end of its peer] */
+	struct bb_pair_value *values; /* [from * n + to] */
 };
 
 /* The state of a benchmark of pairs. */
@@ -165,17 +166,18 @@ struct bb_pairs {
 	size_t ncells, room;
 	uint64_t most_bytes; /* of the cells that are run */
 	bool library_p2p;    /* P2P of the library is on, so switched routes are direct */
-	char library_text[BB_SWITCH_TEXT + BB_CHILD_TEXT + 32];
+	bool has_child;      /* a child process measures the routes of the library with P2P off */
+	char library_text[2 * BB_SWITCH_TEXT + 64];
 	cpu_set_t cpus[BB_CPU_SETS]; /* CPUs that this process may use */
 
 	struct bb_memory_plan host;  /* one GPU alone: its plan, instead of cells */
 	struct bb_strbuf host_bound; /* the sentence that explains the bound of that pair */
 
 	/* On rank 0 only. */
-	struct bb_pair_matrix *matrices; /* that are judged: the largest size of each kind */
-	struct bb_pair_value **values;   /* [matrix][from * n + to] */
-	struct bb_floor **floors;        /* [matrix][end that timed it * n + end of its peer] */
-	size_t *matrix_cells;
+	struct bb_child_record *child; /* what a child process has measured */
+	size_t nchild, child_room;
+	struct bb_pair_matrix *matrices; /* that are judged */
+	struct bb_judged *judged;        /* [matrix] */
 	size_t nmatrices;
 	size_t nfindings;
 	size_t nunjudged;          /* suspects with too few undisturbed rounds to judge */
@@ -217,18 +219,58 @@ static inline size_t bb_pair_samples(const struct bb_options *o, int round)
 	return bb_engine_samples_of(o->iters, bb_pair_rounds(o), round);
 }
 
+/* ---- samples (turn.c) ------------------------------------------------------------------- */
+
+#define BB_PAIR_MOST_ROUNDS 100 /* with --precision */
+
+struct bb_series {
+	double *samples; /* seconds of one operation */
+	size_t n, most;
+	size_t kept; /* samples in rounds that have ended */
+	double medians[BB_PAIR_MOST_ROUNDS];
+	int rounds;
+	struct bb_floor floor; /* of the shortest sample of each round */
+	uint64_t wrong;
+	bool checked;
+};
+
+/* The summary of a series, which may be sent to any process. */
+struct bb_pair_part {
+	double low, mid, high;     /* seconds of one operation: quartiles of the rounds */
+	double p50, p99, min, max; /* over all samples */
+	uint64_t wrong;
+	int rounds; /* 0: the rank did not time this pair */
+	int samples;
+	struct bb_floor floor;
+	bool checked;
+};
+
+/* Its payload: one rank and one of its peers. */
+extern const struct bb_payload bb_pair_part_table;
+
+/* Open SERIES with room for MOST samples. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_series_open(struct bb_series *series, size_t most);
+void bb_series_close(struct bb_series *series); /* a zeroed series: nothing */
+
+/* Forget all samples, keep the room. */
+void bb_series_clear(struct bb_series *series);
+/* Add a sample; without room it is dropped. */
+void bb_series_add(struct bb_series *series, double seconds);
+/* End a round: the samples since the last one, if there are any. SCRATCH has as much room as
+   SERIES. */
+void bb_series_end_round(struct bb_series *series, double *scratch);
+/* True if the median of the rounds of each of N series is as precise as PRECISION
+   (bb_stats_precision). */
+bool bb_series_are_precise(const struct bb_series *series, int n, double precision);
+/* Write the summary to PART. Sorts the rounds, so none may follow. */
+void bb_series_sum_up(struct bb_series *series, struct bb_pair_part *part);
+
 /* *STOP = whether the pairs need no round after ROUND, by the N series of this driver; BEGAN as in
    bb_engine_agree_on_next (drive.c). --max-time leaves the rounds that findings need. Collective.
  */
 BB_MUST bb_status bb_pairs_agree_to_stop(struct bb_engine *engine, const struct bb_series *series,
 					 int n, int round, double began, bool *stop);
 
-/* ---- the ranks whose pairs are measured (selection.c) ------------------------------------ */
-
-/* Set pairs->n, ranks and selection_text: all ranks, or of many virtual ones those of some nodes.
- */
-BB_MUST bb_status bb_selection_choose(struct bb_pairs *pairs);
-void bb_selection_close(struct bb_pairs *pairs);
 /* Returns the number of ranks in TEXT, a run record's pair_ranks, and writes them to RANKS unless
    that is NULL. */
 int bb_selection_read(const char *text, int *ranks);
@@ -254,8 +296,9 @@ bool bb_pairs_are_host(const struct bb_run *run);
 BB_MUST bb_status bb_host_pair_plan(struct bb_pairs *pairs);
 void bb_host_pair_list(struct bb_strbuf *out); /* appends its routes */
 
-/* ---- the ranks that a route connects (reach.c) ------------------------------------------- */
+/* ---- turns (turn.c) --------------------------------------------------------------------- */
 
+/* The ranks that a route connects. */
 struct bb_reach {
 	bool *connects; /* [from * nranks + to] */
 	int refused;    /* number of pairs that it does not connect */
@@ -263,11 +306,117 @@ struct bb_reach {
 	char reason[160];
 };
 
-/* *REACH = one for each of the backend's routes, in their order, between the members of GROUP, the
-   world. Collective. To be freed by bb_reach_free whatever comes back. */
-BB_MUST bb_status bb_reach_find(struct bb_driver *driver, struct bb_run *run,
-				struct bb_group *group, struct bb_reach **reach);
-void bb_reach_free(const struct bb_backend *backend, struct bb_reach *reach);
+enum bb_pairs_buffer { BB_SOURCE, BB_TARGET, BB_VERIFIED, BB_PAIRS_BUFFERS };
+
+/* A driver's state. */
+struct bb_pairs_session {
+	struct bb_engine engine;
+	struct bb_pairs *pairs;
+	struct bb_group **with; /* [peer]: the group of the two; NULL: not opened yet */
+	int me, n;
+	char *memory;  /* of all buffers */
+	size_t stride; /* of a buffer */
+	void **theirs; /* [peer * BB_PAIRS_BUFFERS + buffer]: as this rank reaches it */
+	const struct bb_patterns *patterns;
+	size_t most_samples;
+	struct bb_series *series;   /* [peer]: of the cell at hand */
+	struct bb_pair_part *parts; /* [peer] */
+	struct bb_reach *reach;     /* of each route */
+	double *scratch;            /* 2 * most_samples */
+};
+
+/* One pair's turn; with the cell's fan FROM and TO are the rank whose turn it is. */
+struct bb_turn {
+	struct bb_pairs_session *s;
+	const struct bb_cell *cell;
+	int from, to;
+	int round;
+	bool final; /* its only sample goes to poisoned memory, and is verified */
+};
+
+static inline void *bb_pairs_buffer(const struct bb_pairs_session *s, enum bb_pairs_buffer which)
+{
+	return s->memory + (size_t)which * s->stride;
+}
+
+/* Fill BYTES of a buffer of this rank, which others reach. */
+BB_MUST bb_status bb_pairs_fill(struct bb_pairs_session *s, enum bb_pairs_buffer which,
+				const struct bb_pattern *pattern, size_t bytes);
+
+/* A part of the buffers of both ends. */
+struct bb_pair_range {
+	size_t at, bytes;
+};
+
+/* Moves RANGE to PEER if this rank GIVES it, and from PEER to its buffer TARGET if it TAKES it. */
+BB_MUST bb_status bb_turn_transfer(const struct bb_turn *t, int peer, struct bb_pair_range range,
+				   bool gives, bool takes, enum bb_pairs_buffer target);
+
+/* True if this rank is one of the pair. */
+bool bb_turn_takes_part(const struct bb_turn *t);
+/* Returns the other end, of a rank that takes part. */
+int bb_turn_peer(const struct bb_turn *t);
+
+/* The three steps of a turn, on the ranks that take part: poison what is verified in the end; move
+   the bytes and time it; verify them. No rank may be in one step while another is in the next. */
+BB_MUST bb_status bb_turn_poison(const struct bb_turn *t);
+BB_MUST bb_status bb_turn_act(const struct bb_turn *t);
+BB_MUST bb_status bb_turn_verify(const struct bb_turn *t);
+
+/* ---- one rank with all others (fan.c) ---------------------------------------------------- */
+
+/* Each of the others moves a part of the bytes of the cell, so all of them go through that rank's
+   port. The ends that move bytes are the others, one transfer each; where both ends act, the route
+   batches the transfers of that rank (backends/routes.h). */
+
+#define BB_FAN_GRAIN 256 /* bytes: parts begin at multiples of it */
+
+/* Returns the part of CELL that OTHER moves from or to HUB, of N ends. */
+struct bb_pair_range bb_fan_part_of(const struct bb_cell *cell, int n, int hub, int other);
+
+/* NULL, or why CELL cannot be split among N ends. */
+const char *bb_fan_refuses(const struct bb_cell *cell, int n);
+
+/* True if transfers of ROUTE in DIRECTION go on at once. */
+bool bb_fan_uses(const struct bb_backend *backend, const struct bb_route *route,
+		 enum bb_direction direction);
+
+/*
+ * bb_turn_act and bb_turn_verify of a fan. The series of the hub with itself gets the time until
+ * the last transfer has ended; on CPUs, where one end acts, its series with the next rank that of
+ * private copies of the same bytes by the same ranks.
+ */
+BB_MUST bb_status bb_fan_act(const struct bb_turn *t);
+BB_MUST bb_status bb_fan_verify(const struct bb_turn *t);
+
+/* Returns the bandwidth in bytes per second that HUB's port allows, or, where it is not known,
+   those private copies, which take PRIVATE_S seconds; 0: none is known. *SOURCE names it. On rank
+   0. */
+double bb_fan_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int hub, double private_s,
+		    const char **source);
+
+/* ---- a child process (child.c) ---------------------------------------------------------- */
+
+/*
+ * Rank 0: start the child, and wait until it has ended and all its records are in PAIRS->child. The
+ * state of the library in the child is added to PAIRS->library_text. All drivers wait for it before
+ * they allocate memory, so that the child has the memory. A child that fails is a failure with its
+ * exit status; one that sends nothing for longer than -T is BB_ETIMEOUT. BB_ETIMEOUT without a
+ * report once the run is being abandoned. The child ends with the run and with this process.
+ */
+BB_MUST bb_status bb_child_run(struct bb_driver *driver, struct bb_pairs *pairs);
+/* Rank 0: give its records to the sinks, and keep its times for the findings. */
+BB_MUST bb_status bb_child_deliver(struct bb_engine *engine);
+void bb_child_free(struct bb_pairs *pairs);
+
+/* *IS = whether this process is such a child. If so, it dies with its parent from now on. */
+BB_MUST bb_status bb_child_find(bool *is, struct bb_error *error);
+/* Rank 0 of the child writes a sign of life; and, after the review, the times of all that is
+   judged. */
+BB_MUST bb_status bb_child_write_alive(struct bb_pairs *pairs);
+BB_MUST bb_status bb_child_write_floors(struct bb_pairs *pairs);
+
+/* ---- results (results.c); on rank 0 ------------------------------------------------------ */
 
 /* Rank 0: record the pairs of CELL that REACH, that of its route, does not connect, unless all of
    the cell is skipped. */
@@ -297,11 +446,17 @@ void bb_pair_fill_bound(struct bb_pair_record *r, double GBps);
 double bb_pair_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to,
 		     double private_s, const char **source);
 
-/* Keep PARTS of CELL for the findings, in place of those of a smaller size. */
+/* Keep PARTS of CELL for the findings, in place of those of a smaller size; keep FLOOR of RANK with
+   PEER, which a child process measured in CELL. */
 BB_MUST bb_status bb_review_keep(struct bb_pairs *pairs, size_t cell,
 				 const struct bb_pair_part *parts);
+BB_MUST bb_status bb_review_take(struct bb_pairs *pairs, const struct bb_cell *cell, int rank,
+				 int peer, const struct bb_floor *floor);
 /* Add the rounds of PARTS to those of CELL, which was kept and has been measured again. */
 void bb_review_merge(struct bb_pairs *pairs, size_t cell, const struct bb_pair_part *parts);
+
+/* FOUND = the findings of all that was kept. Free it whatever comes back. */
+BB_MUST bb_status bb_review_find(struct bb_pairs *pairs, struct bb_findings *found);
 
 /* A pair to be measured again. */
 struct bb_pair_turn {
@@ -326,10 +481,6 @@ BB_MUST bb_status bb_review_share(struct bb_pairs *pairs, struct bb_driver *driv
 void bb_review_add(struct bb_pairs *pairs, const struct bb_pair_turns *turns,
 		   const double *seconds);
 
-/* In a child process: send its parent all rounds of what is judged, including those measured again.
-   In the parent: take them over. */
-BB_MUST bb_status bb_review_send(struct bb_pairs *pairs);
-BB_MUST bb_status bb_review_receive(struct bb_pairs *pairs);
 void bb_review_close(struct bb_pairs *pairs);
 
 #endif

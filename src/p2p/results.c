@@ -1,7 +1,8 @@
 /*
  * results.c - results of all ranks: a record for each pair, and findings.
  */
-#include "p2p/fan.h"
+#include "p2p/pairs.h"
+
 #include "core/bound.h"
 
 #include "core/clock.h"
@@ -102,7 +103,8 @@ static const char *handle_of(const struct bb_pairs *pairs, const struct bb_cell 
 	return mapped->handle;
 }
 
-static void fill_route(const struct bb_cell *cell, struct bb_pair_record *r)
+static void fill_route(const struct bb_pairs *pairs, const struct bb_cell *cell,
+		       struct bb_pair_record *r)
 {
 	static const char *const actors[] = {
 		[BB_BY_TARGET] = "target", [BB_BY_SOURCE] = "source", [BB_BY_BOTH] = "both"};
@@ -114,7 +116,7 @@ static void fill_route(const struct bb_cell *cell, struct bb_pair_record *r)
 	r->direction = direction_of(cell);
 	r->size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
 	r->repeats = (int64_t)cell->repeats;
-	r->child_process = cell->child != NULL;
+	r->child_process = pairs->settings.child;
 }
 
 static void fill_times(const struct bb_cell *cell, const struct bb_pair_part *part,
@@ -126,7 +128,7 @@ static void fill_times(const struct bb_cell *cell, const struct bb_pair_part *pa
 	r->max_us = part->max * 1e6;
 	r->rounds = part->rounds;
 	r->samples = part->samples;
-	r->end_unix_s = cell->child ? cell->child->end_unix_s : bb_clock_unix();
+	r->end_unix_s = bb_clock_unix();
 }
 
 static void add_wrong(struct bb_pair_record *r, const struct bb_pair_part *part)
@@ -194,7 +196,7 @@ static bb_status deliver_pair(struct bb_engine *engine, const struct bb_cell *ce
 		return BB_OK;
 	bb_record_init(&bb_record_pair, &r);
 	fill_ends(pairs, from, to, path, &r);
-	fill_route(cell, &r);
+	fill_route(pairs, cell, &r);
 	r.handle = handle_of(pairs, cell, from, to);
 	fill_times(cell, part, &r);
 	add_wrong(&r, part_of(pairs, parts, to, from));
@@ -247,7 +249,7 @@ static bb_status deliver_fan(struct bb_engine *engine, const struct bb_cell *cel
 		return BB_OK;
 	bb_record_init(&bb_record_pair, &r);
 	fill_hub(pairs, cell, hub, path, &r);
-	fill_route(cell, &r);
+	fill_route(pairs, cell, &r);
 	fill_times(cell, part, &r);
 	for (int rank = 0; rank < pairs->n; rank++)
 		add_wrong(&r, part_of(pairs, parts, rank, hub));
@@ -364,7 +366,7 @@ static void add_subject(struct bb_strbuf *out, const struct bb_pairs *pairs,
 static void finding_describe(struct bb_strbuf *out, const struct bb_pairs *pairs,
 			     const struct bb_finding *f)
 {
-	const struct bb_cell *cell = &pairs->cells[pairs->matrix_cells[f->matrix]];
+	const struct bb_cell *cell = &pairs->judged[f->matrix].cell;
 	char size[BB_UNIT_TEXT], text[BB_CAUSE_TEXT];
 	const char *cause = bb_pair_cause(pairs, f, text);
 
@@ -388,7 +390,7 @@ static int64_t rank_or_absent(const struct bb_pairs *pairs, int end)
 
 static bb_status deliver_finding(struct bb_pairs *pairs, const struct bb_finding *f)
 {
-	const struct bb_cell *cell = &pairs->cells[pairs->matrix_cells[f->matrix]];
+	const struct bb_cell *cell = &pairs->judged[f->matrix].cell;
 	char path[BB_PAIR_PATH_TEXT], cause[BB_CAUSE_TEXT];
 	struct bb_strbuf text = {0}, answer = {0};
 	struct bb_finding_record r;
@@ -437,10 +439,8 @@ static void count_unjudged(struct bb_pairs *pairs, const struct bb_finding *f)
 bb_status bb_pairs_judge(struct bb_pairs *pairs)
 {
 	struct bb_findings found;
-	bb_status status = bb_findings_make(&found, pairs->matrices, pairs->nmatrices);
+	bb_status status = bb_review_find(pairs, &found);
 
-	if (status != BB_OK)
-		(void)bb_no_memory(&pairs->run->error, "the findings");
 	for (size_t i = 0; i < found.n && status == BB_OK; i++) {
 		const struct bb_finding *f = &found.list[i];
 

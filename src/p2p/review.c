@@ -72,10 +72,10 @@ double bb_pair_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int fro
 
 static struct bb_floor *floor_of(const struct bb_pairs *pairs, size_t matrix, int from, int to)
 {
-	const struct bb_cell *cell = &pairs->cells[pairs->matrix_cells[matrix]];
-	const int rank = bb_pair_timer(cell, from, to), peer = rank == from ? to : from;
+	const struct bb_judged *judged = &pairs->judged[matrix];
+	const int rank = bb_pair_timer(&judged->cell, from, to), peer = rank == from ? to : from;
 
-	return &pairs->floors[matrix][(size_t)rank * (size_t)pairs->n + (size_t)peer];
+	return &judged->floors[rank * pairs->n + peer];
 }
 
 /* Add one direction to V. */
@@ -89,7 +89,7 @@ static void add_floor(struct bb_pair_value *v, const struct bb_floor *floor, dou
 
 static struct bb_pair_value value_of(struct bb_pairs *pairs, size_t matrix, int from, int to)
 {
-	const struct bb_cell *cell = &pairs->cells[pairs->matrix_cells[matrix]];
+	const struct bb_cell *cell = &pairs->judged[matrix].cell;
 	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
 	const bool adds = cell->bidirectional && !cell->ping;
 	const double unit = cell->ping ? 1 : (double)cell->bytes;
@@ -113,166 +113,135 @@ static struct bb_pair_value value_of(struct bb_pairs *pairs, size_t matrix, int 
 	return v;
 }
 
-/* Compute all values of MATRIX from its floors. A rank with itself is not judged. */
-static void settle(struct bb_pairs *pairs, size_t matrix)
-{
-	const bool bidirectional = pairs->matrices[matrix].bidirectional;
-	const int n = pairs->n;
-
-	for (int i = 0; i < n * n; i++) {
-		struct bb_pair_value *v = &pairs->values[matrix][i];
-
-		*v = (struct bb_pair_value){.rounds = 0};
-		if (bidirectional ? i / n < i % n : i / n != i % n)
-			*v = value_of(pairs, matrix, i / n, i % n);
-	}
-}
-
-/* Returns the matrix of CELL's route and direction, which holds the largest size. */
+/* Returns the number of the matrix of CELL's route and direction, which holds the largest size;
+   nmatrices: there is none yet. */
 static size_t place_of(const struct bb_pairs *pairs, const struct bb_cell *cell)
 {
-	size_t i = 0;
+	size_t k = 0;
 
-	while (i < pairs->nmatrices &&
-	       (pairs->cells[pairs->matrix_cells[i]].route != cell->route ||
-		pairs->cells[pairs->matrix_cells[i]].direct != cell->direct ||
-		pairs->cells[pairs->matrix_cells[i]].bidirectional != cell->bidirectional))
-		i++;
-	return i;
+	while (k < pairs->nmatrices && (pairs->judged[k].cell.route != cell->route ||
+					pairs->judged[k].cell.direct != cell->direct ||
+					pairs->judged[k].cell.bidirectional != cell->bidirectional))
+		k++;
+	return k;
 }
 
-bb_status bb_review_keep(struct bb_pairs *pairs, size_t number, const struct bb_pair_part *parts)
+/* Make matrix K that of CELL. */
+static bb_status open_matrix(struct bb_pairs *pairs, size_t k, const struct bb_cell *cell)
 {
-	const struct bb_cell *cell = &pairs->cells[number];
-	const size_t all = (size_t)pairs->n * (size_t)pairs->n, k = place_of(pairs, cell);
+	struct bb_judged *judged = &pairs->judged[k];
+	const size_t all = (size_t)pairs->n * (size_t)pairs->n;
 
 	if (k == pairs->nmatrices) {
-		pairs->floors[k] = calloc(all, sizeof(**pairs->floors));
-		pairs->values[k] = calloc(all, sizeof(**pairs->values));
+		if (k == 2 * pairs->ncells)
+			return bb_fail(&pairs->run->error, BB_EINTERNAL, "too many matrices");
+		judged->floors = calloc(all, sizeof(*judged->floors));
+		judged->values = calloc(all, sizeof(*judged->values));
 		pairs->nmatrices++;
 	}
-	if (!pairs->floors[k] || !pairs->values[k])
+	if (!judged->floors || !judged->values)
 		return bb_no_memory(&pairs->run->error, "the findings");
-	pairs->matrix_cells[k] = number;
+	judged->cell = *cell;
 	pairs->matrices[k] = (struct bb_pair_matrix){
 		.direct = cell->direct,
 		.bidirectional = cell->bidirectional,
 		.by_source = cell->route->actor == BB_BY_SOURCE,
 		.by_target = cell->route->actor == BB_BY_TARGET,
 		.exact = pairs->run->options.exact,
-		.values = pairs->values[k],
+		.values = judged->values,
 		.nranks = pairs->n,
 	};
-	for (size_t i = 0; i < all; i++)
-		pairs->floors[k][i] = parts[i].floor;
-	settle(pairs, k);
+	return BB_OK;
+}
+
+bb_status bb_review_keep(struct bb_pairs *pairs, size_t number, const struct bb_pair_part *parts)
+{
+	const size_t k = place_of(pairs, &pairs->cells[number]);
+	bb_status status = open_matrix(pairs, k, &pairs->cells[number]);
+
+	if (status != BB_OK)
+		return status;
+	pairs->judged[k].number = (int)number;
+	for (int i = 0; i < pairs->n * pairs->n; i++)
+		pairs->judged[k].floors[i] = parts[i].floor;
+	return BB_OK;
+}
+
+bb_status bb_review_take(struct bb_pairs *pairs, const struct bb_cell *cell, int rank, int peer,
+			 const struct bb_floor *floor)
+{
+	const size_t k = place_of(pairs, cell);
+	bb_status status = open_matrix(pairs, k, cell);
+
+	if (status != BB_OK)
+		return status;
+	pairs->judged[k].number = -1;
+	pairs->judged[k].floors[rank * pairs->n + peer] = *floor;
 	return BB_OK;
 }
 
 void bb_review_merge(struct bb_pairs *pairs, size_t number, const struct bb_pair_part *parts)
 {
-	const size_t all = (size_t)pairs->n * (size_t)pairs->n;
 	const size_t k = place_of(pairs, &pairs->cells[number]);
 
-	for (size_t i = 0; i < all; i++)
-		bb_floor_merge(&pairs->floors[k][i], &parts[i].floor);
-	settle(pairs, k);
-}
-
-/* ---- between a child process and its parent ------------------------------------------------- */
-
-bb_status bb_review_send(struct bb_pairs *pairs)
-{
-	const size_t all = (size_t)pairs->n * (size_t)pairs->n;
-	struct bb_pair_part *parts = calloc(all, sizeof(*parts));
-	bb_status status = BB_OK;
-
-	if (!parts)
-		return bb_no_memory(&pairs->run->error, "the findings");
-	for (size_t k = 0; k < pairs->nmatrices && status == BB_OK; k++) {
-		for (size_t i = 0; i < all; i++)
-			parts[i].floor = pairs->floors[k][i];
-		status = bb_child_send_cell(pairs, pairs->matrix_cells[k], parts, true);
-	}
-	free(parts);
-	return status;
-}
-
-bb_status bb_review_receive(struct bb_pairs *pairs)
-{
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < pairs->ncells && status == BB_OK; i++) {
-		const struct bb_child_cell *child = pairs->cells[i].child;
-
-		if (child && child->again)
-			status = bb_review_keep(pairs, i, child->again);
-	}
-	return status;
+	for (int i = 0; i < pairs->n * pairs->n; i++)
+		bb_floor_merge(&pairs->judged[k].floors[i], &parts[i].floor);
 }
 
 /* ---- measuring again ---------------------------------------------------------------- */
 
-/* True if F suspects the pair; also for the private copies of its ends, which are its bound. */
-static bool is_suspect(const struct bb_finding *f, int from, int to)
-{
-	if (f->rank >= 0)
-		return from == f->rank || to == f->rank;
-	return (from == f->from || from == f->to) && (to == f->from || to == f->to);
-}
-
-static void add_turn(struct bb_pair_turns *turns, struct bb_pair_turn turn)
-{
-	for (int i = 0; i < turns->n; i++)
-		if (memcmp(&turns->list[i], &turn, sizeof(turn)) == 0)
-			return;
-	if (turns->n < BB_PAIR_TURNS)
-		turns->list[turns->n++] = turn;
-}
-
-/* Add at most EACH pairs of MATRIX that F suspects, or others, different ones in each round. */
-static void add_turns(const struct bb_pairs *pairs, const struct bb_finding *f, size_t matrix,
+/* Add at most EACH pairs of matrix K that F suspects, or others, different ones in each round; also
+   the private copies of the ends of suspects, which are their bound. */
+static void add_turns(const struct bb_pairs *pairs, const struct bb_finding *f, size_t k,
 		      bool suspects, int round, struct bb_pair_turns *turns)
 {
-	const bool bidirectional = pairs->matrices[matrix].bidirectional;
 	const int n = pairs->n, all = n * n;
 	const int begin = (int)((int64_t)round * EACH % all);
 
 	for (int i = 0, added = 0; i < all && added < EACH; i++) {
 		const int at = (begin + i) % all, from = at / n, to = at % n;
+		const struct bb_pair_turn turn = {(int32_t)pairs->judged[k].number, from, to};
+		const bool is_suspect = f->rank >= 0 ? from == f->rank || to == f->rank
+						     : (from == f->from || from == f->to) &&
+							       (to == f->from || to == f->to);
+		int before = 0;
 
-		if (is_suspect(f, from, to) != suspects || (bidirectional && from > to) ||
-		    floor_of(pairs, matrix, from, to)->rounds == 0)
+		if (is_suspect != suspects || (pairs->matrices[k].bidirectional && from > to) ||
+		    floor_of(pairs, k, from, to)->rounds == 0)
 			continue;
-		add_turn(turns,
-			 (struct bb_pair_turn){(int32_t)pairs->matrix_cells[matrix], from, to});
+		while (before < turns->n && memcmp(&turns->list[before], &turn, sizeof(turn)) != 0)
+			before++;
+		if (before == turns->n && before < BB_PAIR_TURNS)
+			turns->list[turns->n++] = turn;
 		added++;
 	}
 }
 
-/* Another order in each ROUND, so that no pair always finds the caches of the same one. */
-static void shuffle(struct bb_pair_turns *turns, int round)
+bb_status bb_review_find(struct bb_pairs *pairs, struct bb_findings *found)
 {
-	uint64_t random = (uint64_t)round;
+	const int n = pairs->n;
+	bb_status status;
 
-	for (int i = turns->n - 1; i > 0; i--) {
-		const struct bb_pair_turn last = turns->list[i];
-		int with;
+	for (size_t k = 0; k < pairs->nmatrices; k++)
+		for (int i = 0; i < n * n; i++) {
+			struct bb_pair_value *v = &pairs->judged[k].values[i];
 
-		with = (int)((bb_random_congruential(&random) >> 33) % (uint64_t)(i + 1));
-		turns->list[i] = turns->list[with];
-		turns->list[with] = last;
-	}
+			*v = (struct bb_pair_value){.rounds = 0};
+			/* A rank with itself is not judged. */
+			if (pairs->matrices[k].bidirectional ? i / n < i % n : i / n != i % n)
+				*v = value_of(pairs, k, i / n, i % n);
+		}
+	status = bb_findings_make(found, pairs->matrices, pairs->nmatrices);
+	return status == BB_OK ? BB_OK : bb_no_memory(&pairs->run->error, "the findings");
 }
 
 bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns *turns)
 {
+	uint64_t random = (uint64_t)round;
 	struct bb_findings found;
-	bb_status status = bb_findings_make(&found, pairs->matrices, pairs->nmatrices);
+	bb_status status = bb_review_find(pairs, &found);
 
 	turns->n = 0;
-	if (status != BB_OK)
-		(void)bb_no_memory(&pairs->run->error, "the findings");
 	for (size_t i = 0; i < found.n && status == BB_OK; i++) {
 		const struct bb_finding *f = &found.list[i];
 		const bool direct = f->kind == BB_FIND_SLOWER_DIRECT;
@@ -280,14 +249,21 @@ bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns
 		for (size_t k = 0; k < pairs->nmatrices && !f->confirmed; k++) {
 			/* P2P that is slower is compared with the routes without it. */
 			if ((k != f->matrix && (!direct || pairs->matrices[k].bidirectional)) ||
-			    pairs->cells[pairs->matrix_cells[k]].child)
+			    pairs->judged[k].number < 0)
 				continue;
 			add_turns(pairs, f, k, true, round, turns);
 			add_turns(pairs, f, k, false, round, turns);
 		}
 	}
 	bb_findings_free(&found);
-	shuffle(turns, round);
+	/* Another order in each ROUND, so that no pair always finds the caches of the same one. */
+	for (int i = turns->n - 1; i > 0; i--) {
+		const struct bb_pair_turn last = turns->list[i];
+		const int with = (int)((bb_random_congruential(&random) >> 33) % (uint64_t)(i + 1));
+
+		turns->list[i] = turns->list[with];
+		turns->list[with] = last;
+	}
 	return status;
 }
 
@@ -299,30 +275,24 @@ void bb_review_add(struct bb_pairs *pairs, const struct bb_pair_turns *turns, co
 		const int ends[2] = {t->from, t->to};
 
 		for (int e = 0; e < (t->from == t->to ? 1 : 2); e++) {
-			const size_t rank = (size_t)ends[e], peer = (size_t)ends[1 - e];
-			const double s = seconds[rank * BB_PAIR_TURNS + (size_t)i];
+			const double s = seconds[ends[e] * BB_PAIR_TURNS + i];
 
 			if (s > 0)
-				bb_floor_add(&pairs->floors[k][rank * (size_t)pairs->n + peer], s);
+				bb_floor_add(
+					&pairs->judged[k].floors[ends[e] * pairs->n + ends[1 - e]],
+					s);
 		}
-		if (t->from != t->to)
-			pairs->values[k][t->from * pairs->n + t->to] =
-				value_of(pairs, k, t->from, t->to);
-		else
-			settle(pairs, k); /* a bound of others */
 	}
 }
 
 void bb_review_close(struct bb_pairs *pairs)
 {
 	for (size_t i = 0; i < pairs->nmatrices; i++) {
-		free(pairs->floors[i]);
-		free(pairs->values[i]);
+		free(pairs->judged[i].floors);
+		free(pairs->judged[i].values);
 	}
-	free(pairs->floors);
-	free(pairs->values);
+	free(pairs->judged);
 	free(pairs->matrices);
-	free(pairs->matrix_cells);
 }
 
 /* ---- sharing the turns -------------------------------------------------------------------------

@@ -7,7 +7,7 @@
  */
 #include "core/array.h"
 #include "harness/measure/runner.h"
-#include "p2p/fan.h"
+#include "p2p/pairs.h"
 
 #include <math.h>
 #include <stdio.h>

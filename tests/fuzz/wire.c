@@ -6,7 +6,7 @@
 #include "harness/run/world.h"
 #include "launch/control_inside.h"
 #include "launch/greet.h"
-#include "p2p/series.h"
+#include "p2p/pairs.h"
 
 #include <errno.h>
 #include <netinet/in.h>

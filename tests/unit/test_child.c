@@ -1,12 +1,14 @@
-/* The half that a child process measures: what a parent takes from it, and what not. The children
-   are this program, which does what its first word says. */
+/* The half that a child process measures: what a parent takes from its records, and what not. The
+   children are this program, which does what its first word says. */
 #include "harness/run/crew_watch.h"
 #include "p2p/pairs.h"
 
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,43 +16,28 @@
 #include <cmocka.h>
 
 #define NRANKS 2
-#define CELLS 2
-#define BEFORE 1 /* cells that the parent measures */
-#define PIPE 3
 
 static const struct bb_route route = {.name = "send", .switched = true, .direct = true};
 
-/* A parent or a child, as far as they have to do with each other. */
+/* A parent, as far as it has to do with its child. */
 struct world {
 	struct bb_run run;
 	struct bb_pairs pairs;
-	struct bb_cell cells[BEFORE + CELLS];
+	struct bb_cell cell;
 	struct bb_crew_config config;
 	struct bb_crew crew;
 	struct bb_driver driver;
 };
 
-static void set_cell(struct bb_cell *cell, uint64_t bytes)
+static void open_world(struct world *w)
 {
-	*cell = (struct bb_cell){.route = &route, .bytes = bytes, .repeats = 10};
-}
-
-static void open_world(struct world *w, bool child)
-{
-	const int before = child ? 0 : BEFORE;
-
 	memset(w, 0, sizeof(*w));
 	w->run.world.nranks = NRANKS;
 	w->pairs.run = &w->run;
-	w->pairs.settings.child = child;
-	w->pairs.cells = w->cells;
-	w->pairs.ncells = (size_t)before + CELLS;
-	for (int i = 0; i < before; i++)
-		set_cell(&w->cells[i], 64);
-	for (int i = 0; i < CELLS; i++) {
-		set_cell(&w->cells[before + i], 64u << i);
-		w->cells[before + i].child = child ? NULL : calloc(1, sizeof(struct bb_child_cell));
-	}
+	w->pairs.n = NRANKS;
+	w->cell = (struct bb_cell){.route = &route, .direct = true, .bytes = 64, .repeats = 10};
+	w->pairs.cells = &w->cell;
+	w->pairs.ncells = 1;
 	w->crew.config = &w->config;
 	pthread_mutex_init(&w->crew.lock, NULL);
 	w->driver.crew = &w->crew;
@@ -59,180 +46,75 @@ static void open_world(struct world *w, bool child)
 
 static void close_world(struct world *w)
 {
-	for (size_t i = 0; i < w->pairs.ncells; i++)
-		bb_child_cell_free(w->cells[i].child);
+	bb_child_free(&w->pairs);
+	bb_review_close(&w->pairs);
 	pthread_mutex_destroy(&w->crew.lock);
-}
-
-static void make_parts(struct bb_pair_part parts[NRANKS * NRANKS], double seconds)
-{
-	memset(parts, 0, NRANKS * NRANKS * sizeof(*parts));
-	for (int i = 0; i < NRANKS * NRANKS; i++) {
-		parts[i].low = parts[i].mid = seconds;
-		parts[i].high = seconds + i;
-		parts[i].rounds = 3;
-		parts[i].samples = 4;
-		parts[i].wrong = (uint64_t)i;
-	}
 }
 
 /* ---- children -------------------------------------------------------------------------------- */
 
-static bb_status tell_cell(struct world *w, size_t cell, double seconds, bool again)
-{
-	struct bb_pair_part parts[NRANKS * NRANKS];
-
-	make_parts(parts, seconds);
-	return bb_child_send_cell(&w->pairs, cell, parts, again);
-}
-
-static bb_status tell_whole(struct world *w)
-{
-	bb_status status;
-
-	strcpy(w->pairs.library_text, "off");
-	w->cells[1].skip = "it is too large";
-	BB_TRY(status, bb_child_send_begin(&w->pairs), out);
-	BB_TRY(status, bb_child_send_alive(&w->pairs), out);
-	BB_TRY(status, tell_cell(w, 0, 1, false), out);
-	BB_TRY(status, tell_cell(w, 1, 2, false), out);
-	BB_TRY(status, tell_cell(w, 0, 0.5, true), out);
-	status = bb_child_send_end(&w->pairs);
-out:
-	return status;
-}
-
-static bb_status tell_one(struct world *w)
-{
-	return tell_cell(w, 0, 1, false);
-}
-
-static bb_status tell_nothing(struct world *w)
-{
-	return BB_OK;
-}
-
-static bb_status tell_twice(struct world *w)
-{
-	bb_status status = tell_cell(w, 0, 1, false);
-
-	return status == BB_OK ? tell_cell(w, 0, 1, false) : status;
-}
-
-static bb_status tell_again_first(struct world *w)
-{
-	return tell_cell(w, 0, 1, true);
-}
-
-static bb_status tell_impossible(struct world *w)
-{
-	return tell_cell(w, 0, NAN, false);
-}
-
-static bb_status tell_another_size(struct world *w)
-{
-	w->cells[0].bytes++;
-	return tell_cell(w, 0, 1, false);
-}
-
-static bb_status tell_another_world(struct world *w)
-{
-	w->run.world.nranks = 1;
-	return tell_cell(w, 0, 1, false);
-}
-
-static bb_status tell_too_many(struct world *w)
-{
-	return bb_child_send_end(&w->pairs) == BB_OK ? bb_child_send_alive(&w->pairs)
-						     : BB_EINTERNAL;
-}
-
-static bb_status tell_junk(struct world *w)
-{
-	char junk[1000];
-
-	memset(junk, 0x5a, sizeof(junk));
-	return write(PIPE, junk, sizeof(junk)) == sizeof(junk) ? BB_OK : BB_EINTERNAL;
-}
-
-static bb_status tell_half(struct world *w)
-{
-	return write(PIPE, "half", 4) == 4 ? BB_OK : BB_EINTERNAL;
-}
-
-static bb_status end_wrong(struct world *w)
-{
-	return tell_whole(w) == BB_OK ? BB_EDATA : BB_EINTERNAL;
-}
-
-static bb_status end_unusable(struct world *w)
-{
-	return BB_EBACKEND;
-}
-
-static bb_status end_unsupported(struct world *w)
-{
-	return BB_EUNSUPPORTED;
-}
-
-static bb_status end_failing(struct world *w)
-{
-	return tell_whole(w) == BB_OK ? BB_ETIMEOUT : BB_EINTERNAL;
-}
-
-static bb_status be_killed(struct world *w)
-{
-	raise(SIGKILL);
-	return BB_OK;
-}
-
-static bb_status stay(struct world *w)
-{
-	pause();
-	return BB_OK;
-}
+#define RUN "{\"kind\":\"run\",\"args\":[\"a\"],\"library_p2p\":\"off\"}\n"
+#define PAIR                                                                                       \
+	"{\"kind\":\"pair\",\"quantity\":\"bandwidth\",\"from\":0,\"to\":1,\"from_host\":\"a "     \
+	"\\\"b\\\"\",\"path\":\"NV18\",\"route\":\"send\",\"p2p\":\"off\",\"actor\":\"both\","     \
+	"\"direction\":\"unidirectional\",\"size_bytes\":64,\"GBps\":0.1,\"low_GBps\":null,"       \
+	"\"p50_us\":2.5,\"max_us\":3,\"wrong\":0,\"child_process\":true}\n"
+#define SKIP "{\"kind\":\"skip\",\"algorithm\":\"send\",\"reason\":\"it is too large\"}\n"
+#define FLOOR(rank, near)                                                                          \
+	"{\"kind\":\"floor\",\"route\":\"send\",\"bidirectional\":false,\"size_bytes\":64,"        \
+	"\"rank\":" rank ",\"peer\":1,\"shortest_s\":0.5,\"second_s\":0.625,\"third_s\":0.75,"     \
+	"\"rounds\":4,\"near\":" near "}\n"
+#define ALIVE "{\"schema\":2,\"kind\":\"alive\"}\n"
+#define END "{\"kind\":\"end\",\"results\":2,\"exit_status\":0}\n"
+#define WHOLE RUN ALIVE PAIR PAIR SKIP FLOOR("0", "3") END
+#define JUNK "ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ\n"
 
 static const struct scene {
-	const char *name;
-	bb_status (*play)(struct world *w);
+	const char *name, *lines;
+	int exits;        /* -1: killed, -2: stays */
 	bb_status status; /* that the parent finds */
 	const char *says;
 } scenes[] = {
-	{"whole", tell_whole, BB_OK, ""},
-	{"wrong data", end_wrong, BB_OK, ""},
-	{"one cell", tell_one, BB_EINTERNAL, "sent 1 of its 2 cells"},
-	{"nothing", tell_nothing, BB_EINTERNAL, "sent 0 of its 2 cells"},
-	{"half a message", tell_half, BB_EINTERNAL, "sent 0 of its 2 cells"},
-	{"twice", tell_twice, BB_EINTERNAL, "invalid message after 1 of its cells"},
-	{"again first", tell_again_first, BB_EINTERNAL, "sent an invalid message"},
-	{"impossible", tell_impossible, BB_EINTERNAL, "sent an invalid message"},
-	{"another size", tell_another_size, BB_EINTERNAL, "sent an invalid message"},
-	{"another world", tell_another_world, BB_EINTERNAL, "sent an invalid message"},
-	{"too many", tell_too_many, BB_EINTERNAL, "sent an invalid message"},
-	{"junk", tell_junk, BB_EINTERNAL, "sent an invalid message"},
-	{"unusable", end_unusable, BB_EBACKEND, "failed with exit status 3"},
-	{"unsupported", end_unsupported, BB_EUNSUPPORTED, "failed with exit status 5"},
-	{"failing", end_failing, BB_ETIMEOUT, "failed with exit status 4"},
-	{"killed", be_killed, BB_EBACKEND, "was ended by signal 9"},
+	{"whole", WHOLE, BB_OK, BB_OK, ""},
+	{"wrong data", WHOLE, BB_EDATA, BB_OK, ""},
+	{"one result", RUN PAIR END, BB_OK, BB_EINTERNAL, "sent 1 of its 2 results"},
+	{"nothing", "", BB_OK, BB_EINTERNAL, "sent no end after 0 results"},
+	{"half a line", RUN PAIR "{\"kind\":\"pai", BB_OK, BB_EINTERNAL,
+	 "sent no end after 1 results"},
+	{"once more", RUN PAIR PAIR PAIR END, BB_OK, BB_EINTERNAL, "sent 3 of its 2 results"},
+	{"after the end", WHOLE ALIVE, BB_OK, BB_EINTERNAL, "it comes after the end"},
+	{"no count", RUN "{\"kind\":\"end\"}\n", BB_OK, BB_EINTERNAL, "counts no results"},
+	{"impossible", RUN FLOOR("0", "5"), BB_OK, BB_EINTERNAL, "sent an invalid record"},
+	{"another world", RUN FLOOR("2", "3"), BB_OK, BB_EINTERNAL, "sent an invalid record"},
+	{"no route", RUN "{\"kind\":\"pair\",\"from\":0,\"to\":1}\n", BB_OK, BB_EINTERNAL,
+	 "sent an invalid record after 0 results"},
+	{"no reason", RUN "{\"kind\":\"skip\"}\n", BB_OK, BB_EINTERNAL, "sent an invalid record"},
+	{"junk", JUNK, BB_OK, BB_EINTERNAL, "it has no kind"},
+	{"unusable", "", BB_EBACKEND, BB_EBACKEND, "failed with exit status 3"},
+	{"unsupported", "", BB_EUNSUPPORTED, BB_EUNSUPPORTED, "failed with exit status 5"},
+	{"failing", WHOLE, BB_ETIMEOUT, BB_ETIMEOUT, "failed with exit status 4"},
+	{"killed", RUN, -1, BB_EBACKEND, "was ended by signal 9"},
+	{"stays", RUN, -2, BB_OK, NULL},
 };
+#define SCENES (sizeof(scenes) / sizeof(*scenes))
 
 static int be_child(const char *name)
 {
 	struct bb_error error = {.text = ""};
-	struct world w;
+	const struct scene *s = scenes;
 	bool is = false;
-	int status = BB_EINTERNAL;
 
 	if (bb_child_find(&is, &error) != BB_OK || !is)
 		return BB_EINTERNAL;
-	open_world(&w, true);
-	if (strcmp(name, "stay") == 0)
-		status = stay(&w);
-	for (size_t i = 0; i < sizeof(scenes) / sizeof(*scenes); i++)
-		if (strcmp(name, scenes[i].name) == 0)
-			status = scenes[i].play(&w);
-	close_world(&w);
-	return status;
+	while (strcmp(s->name, name) != 0)
+		s++;
+	if (write(STDOUT_FILENO, s->lines, strlen(s->lines)) != (ssize_t)strlen(s->lines))
+		return BB_EINTERNAL;
+	if (s->exits == -1)
+		raise(SIGKILL);
+	while (s->exits == -2)
+		pause();
+	return s->exits;
 }
 
 /* ---- parents --------------------------------------------------------------------------------- */
@@ -248,10 +130,12 @@ static bb_status run_child(struct world *w, const char *name)
 
 static void every_scene(void **state)
 {
-	for (size_t i = 0; i < sizeof(scenes) / sizeof(*scenes); i++) {
+	for (size_t i = 0; i < SCENES; i++) {
 		struct world w;
 
-		open_world(&w, false);
+		if (!scenes[i].says)
+			continue;
+		open_world(&w);
 		if (run_child(&w, scenes[i].name) != scenes[i].status ||
 		    !strstr(w.run.error.text, scenes[i].says))
 			fail_msg("%s: \"%s\"", scenes[i].name, w.run.error.text);
@@ -259,35 +143,63 @@ static void every_scene(void **state)
 	}
 }
 
-static void what_is_told(void **state)
+/* What the parent's sinks get. */
+static struct bb_pair_record pair;
+static struct bb_skip_record skip;
+
+static bb_status sink_record(struct bb_sink *sink, const struct bb_record_kind *kind,
+			     const void *record)
 {
-	struct bb_pair_part parts[NRANKS * NRANKS];
-	const struct bb_child_cell *cell;
+	if (kind == &bb_record_pair)
+		pair = *(const struct bb_pair_record *)record;
+	if (kind == &bb_record_skip)
+		skip = *(const struct bb_skip_record *)record;
+	return BB_OK;
+}
+
+static void what_is_sent(void **state)
+{
+	static const struct bb_route list[] = {route, {.name = NULL}};
+	static const struct bb_routes routes = {.list = list};
+	static const struct bb_backend backend = {.routes = &routes};
+	static const struct bb_sink_ops ops = {.record = sink_record};
+	struct bb_sink sink = {.ops = &ops};
+	struct bb_engine engine;
 	struct world w;
 
-	open_world(&w, false);
+	open_world(&w);
 	assert_int_equal(run_child(&w, "whole"), BB_OK);
 	assert_string_equal(w.pairs.library_text, "on; in a child process off");
-	cell = w.cells[BEFORE].child;
-	make_parts(parts, 1);
-	assert_memory_equal(cell->first, parts, sizeof(parts));
-	make_parts(parts, 0.5);
-	assert_memory_equal(cell->again, parts, sizeof(parts));
-	assert_true(cell->end_unix_s > 0);
-	assert_null(w.cells[BEFORE].skip);
-	assert_string_equal(w.cells[BEFORE + 1].skip, "it is too large");
-	assert_null(w.cells[BEFORE + 1].child->first);
+	w.run.own = &w.pairs;
+	w.run.sinks = (struct bb_sinks){.list = {&sink}, .n = 1, .error = &w.run.error};
+	w.pairs.matrices = calloc(2, sizeof(*w.pairs.matrices));
+	w.pairs.judged = calloc(2, sizeof(*w.pairs.judged));
+	engine = (struct bb_engine){.run = &w.run, .driver = &w.driver, .backend = &backend};
+	assert_int_equal(bb_child_deliver(&engine), BB_OK);
+	assert_int_equal(w.run.end.results, 2);
+	assert_string_equal(pair.from_host, "a \"b\"");
+	assert_string_equal(pair.route, "send");
+	assert_true(pair.child_process && pair.GBps == 0.1 && isnan(pair.low_GBps));
+	assert_true(pair.to == 1 && pair.to_numa == BB_ABSENT && pair.p50_us == 2.5);
+	assert_null(pair.to_host);
+	assert_string_equal(skip.reason, "it is too large");
+	assert_int_equal(w.pairs.nmatrices, 1);
+	assert_int_equal(w.pairs.judged[0].number, -1);
+	assert_false(w.pairs.matrices[0].direct);
+	assert_true(bb_floor_best(&w.pairs.judged[0].floors[1]) == 0.5 &&
+		    bb_floor_usual(&w.pairs.judged[0].floors[1]) == 0.75);
+	assert_int_equal(w.pairs.judged[0].floors[1].near, 3);
 	close_world(&w);
 }
 
-/* The run is being abandoned: its cause is told elsewhere. */
+/* The run is being abandoned: its cause is reported elsewhere. */
 static void ends_with_the_run(void **state)
 {
 	struct world w;
 
-	open_world(&w, false);
+	open_world(&w);
 	atomic_store(&w.crew.stop, true);
-	assert_int_equal(run_child(&w, "stay"), BB_ETIMEOUT);
+	assert_int_equal(run_child(&w, "stays"), BB_ETIMEOUT);
 	assert_int_equal(bb_error_status(&w.run.error), BB_OK);
 	close_world(&w);
 }
@@ -297,7 +209,7 @@ static void keeps_its_cpus(void **state)
 	cpu_set_t before, after;
 	struct world w;
 
-	open_world(&w, false);
+	open_world(&w);
 	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
 	assert_int_equal(run_child(&w, "whole"), BB_OK);
 	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
@@ -309,7 +221,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_scene),
-		cmocka_unit_test(what_is_told),
+		cmocka_unit_test(what_is_sent),
 		cmocka_unit_test(ends_with_the_run),
 		cmocka_unit_test(keeps_its_cpus),
 	};
