@@ -40,21 +40,6 @@ static bb_status broadcast_numbers(struct bb_examiner *s, const char *name, int6
 	return broadcast(s, &(struct bb_payload){name, bytes, fields, NULL}, data, count);
 }
 
-static bb_status broadcast_pairs(struct bb_examiner *s, struct bb_suspects *suspects)
-{
-	const int nodes = s->ports.nodes;
-	const struct bb_payload_field fields[] = {
-		BB_PAYLOAD_FIELD("a node", BB_PAYLOAD_SIGNED, struct bb_suspect_pair, a,
-				 .high = nodes - 1),
-		BB_PAYLOAD_FIELD("its peer", BB_PAYLOAD_SIGNED, struct bb_suspect_pair, b,
-				 .high = nodes - 1),
-		{.name = NULL}};
-	const struct bb_payload table = {"a suspected pair", sizeof(struct bb_suspect_pair), fields,
-					 NULL};
-
-	return broadcast(s, &table, suspects->pairs, (size_t)suspects->npairs);
-}
-
 static bb_status broadcast_lone(struct bb_examiner *s, struct bb_lone *list, int n)
 {
 	const int nodes = s->ports.nodes;
@@ -83,52 +68,50 @@ static bb_status broadcast_suspects(struct bb_examiner *s, struct bb_suspects *s
 		if (!suspects->standing)
 			return BB_EINTERNAL;
 	}
-	status = broadcast_numbers(s, "a standing", BB_SUSPECT, suspects->standing, 1, nodes);
-	if (status == BB_OK)
-		status = broadcast_numbers(s, "the number of pairs", BB_MOST_PAIRS,
-					   &suspects->npairs, sizeof(suspects->npairs), 1);
-	if (status == BB_OK)
-		status = broadcast_numbers(s, "the mark of rails", 1, &suspects->rails,
-					   sizeof(suspects->rails), 1);
-	if (status == BB_OK && suspects->npairs > 0)
-		status = broadcast_pairs(s, suspects);
+	BB_TRY(status, broadcast_numbers(s, "a standing", BB_SUSPECT, suspects->standing, 1, nodes),
+	       out);
+	BB_TRY(status,
+	       broadcast_numbers(s, "the number of pairs", BB_MOST_PAIRS, &suspects->npairs,
+				 sizeof(suspects->npairs), 1),
+	       out);
+	BB_TRY(status,
+	       broadcast_numbers(s, "the mark of rails", 1, &suspects->rails,
+				 sizeof(suspects->rails), 1),
+	       out);
+	if (suspects->npairs > 0)
+		status = broadcast_numbers(s, "a node of a pair", s->ports.nodes - 1,
+					   suspects->pairs, sizeof(suspects->pairs[0].a),
+					   2 * (size_t)suspects->npairs);
+out:
 	return status;
 }
 
 /* ---- distances ------------------------------------------------------------------------------ */
 
-/* Rank 0: the places of the nodes' first ranks, if all ranks are on one host. */
+/* Rank 0: the places of the nodes' first ranks, if all ranks are on one host. A rank that waits for
+   a processor would measure that wait: at most as many pairs meet at a time as have processors of
+   their own. Collective. */
 static bb_status find_places(struct bb_examiner *s)
 {
 	const struct bb_rank_info *infos = s->engine.run->infos;
-
-	if (bb_engine_is_virtual(&s->engine) ||
-	    strcmp(infos[0].location.host, infos[s->engine.run->world.nranks - 1].location.host) !=
-		    0)
-		return BB_OK;
-	s->places = calloc((size_t)s->ports.nodes, sizeof(*s->places));
-	if (!s->places)
-		return BB_EINTERNAL;
-	for (int i = 0; i < s->ports.nodes; i++) {
-		const int first = s->ports.rank[i * s->ports.rails];
-
-		s->places[i] =
-			(struct bb_spot){infos[first].location.device, infos[first].location.numa};
-	}
-	return BB_OK;
-}
-
-/* A rank that waits for a processor would measure that wait: at most as many pairs meet at a time
-   as have processors of their own. Collective. */
-static bb_status find_pairs_at_once(struct bb_examiner *s)
-{
 	const int64_t ranks = 2 * s->ports.rails; /* of a pair */
-	bb_status status = leads(s) ? find_places(s) : BB_OK;
+	const int last = s->engine.run->world.nranks - 1;
 
-	if (status == BB_OK && leads(s) && bb_examiner_is_crowded(s))
-		s->pairs_at_once = (int)fmax(1, (double)(s->engine.run->record.cores / ranks));
-	if (status != BB_OK)
-		return status;
+	if (leads(s) && !bb_engine_is_virtual(&s->engine) &&
+	    strcmp(infos[0].location.host, infos[last].location.host) == 0) {
+		s->places = calloc((size_t)s->ports.nodes, sizeof(*s->places));
+		if (!s->places)
+			return BB_EINTERNAL;
+		for (int i = 0; i < s->ports.nodes; i++) {
+			const struct bb_location *first =
+				&infos[s->ports.rank[i * s->ports.rails]].location;
+
+			s->places[i] = (struct bb_spot){first->device, first->numa};
+		}
+		if (bb_examiner_is_crowded(s))
+			s->pairs_at_once =
+				(int)fmax(1, (double)(s->engine.run->record.cores / ranks));
+	}
 	return broadcast_numbers(s, "the pairs at a time", INT32_MAX, &s->pairs_at_once,
 				 sizeof(s->pairs_at_once), 1);
 }
@@ -151,26 +134,7 @@ static void level(struct bb_examiner *s, struct bb_diagnose_stage *stage)
 	}
 }
 
-static bb_status find_level(struct bb_examiner *s)
-{
-	bb_status status = BB_OK;
-
-	for (int q = 0; q < BB_QUANTITIES && has_levels(s) && status == BB_OK; q++) {
-		const struct bb_quantity m = bb_diagnose_stage_quantity(s, &s->survey, q);
-
-		status = bb_level_find(s->level[q], &m, s->places);
-	}
-	return status;
-}
-
 /* ---- the survey ----------------------------------------------------------------------------- */
-
-static bool is_full(const struct bb_examiner *s)
-{
-	const struct bb_diagnose_options *a = &s->diagnose->options;
-
-	return a->full || (!a->quick && s->ports.nodes <= FULL_UP_TO);
-}
 
 /* The cost of a round, from STAGE, a first one. A survey waits for the slowest pair. */
 static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_diagnose_stage *stage)
@@ -199,16 +163,19 @@ static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_dia
 static bb_status pilot(struct bb_examiner *s)
 {
 	struct bb_diagnose_stage stage = {0};
-	bb_status status = bb_rounds_survey(&stage.rounds, s->ports.nodes, 1, false,
-					    (uint64_t)s->engine.run->options.seed);
+	struct bb_pilot p;
+	bb_status status;
 
-	if (status == BB_OK)
-		status = bb_diagnose_stage_measure(s, &stage, "a first round");
-	if (status == BB_OK && leads(s)) {
-		const struct bb_pilot p = pilot_of(s, &stage);
-
+	BB_TRY(status,
+	       bb_rounds_survey(&stage.rounds, s->ports.nodes, 1, false,
+				(uint64_t)s->engine.run->options.seed),
+	       out);
+	BB_TRY(status, bb_diagnose_stage_measure(s, &stage, "a first round"), out);
+	if (leads(s)) {
+		p = pilot_of(s, &stage);
 		status = bb_diagnose_announce(s, &p);
 	}
+out:
 	bb_diagnose_stage_free(&stage);
 	return status;
 }
@@ -258,7 +225,11 @@ static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 
 	if (status != BB_OK || !leads(s))
 		return status;
-	BB_TRY(status, find_level(s), out);
+	for (int q = 0; q < BB_QUANTITIES && has_levels(s); q++) {
+		const struct bb_quantity m = bb_diagnose_stage_quantity(s, &s->survey, q);
+
+		BB_TRY(status, bb_level_find(s->level[q], &m, s->places), out);
+	}
 	level(s, &s->survey);
 	for (int q = 0; q < BB_QUANTITIES; q++)
 		BB_TRY(status, view(s, q), out);
@@ -269,49 +240,13 @@ out:
 
 /* ---- confirmation --------------------------------------------------------------------------- */
 
-static bb_status confirm(struct bb_examiner *s, const struct bb_suspects *suspects)
+/* MEASURED = the quantities of STAGE, once they are level. Rank 0. */
+static void read_stage(struct bb_examiner *s, struct bb_diagnose_stage *stage,
+		       struct bb_quantity measured[BB_QUANTITIES])
 {
-	bb_status status = bb_rounds_confirm(&s->confirm.rounds, suspects,
-					     (uint64_t)s->engine.run->options.seed + 1);
-
-	if (status != BB_OK)
-		return status;
-	s->confirm.pause_s = BB_CONFIRM_PAUSE_S;
-	status = bb_diagnose_stage_measure(s, &s->confirm, "the rounds that confirm");
-	if (status == BB_OK && leads(s))
-		level(s, &s->confirm);
-	return status;
-}
-
-/* Add the verdicts of JUDGE on the rounds that confirm. */
-static bb_status
-convict(struct bb_examiner *s, const struct bb_suspects *suspects,
-	bb_status (*judge)(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
-			   const struct bb_view *views, const struct bb_quantity *measured, int n,
-			   double tolerance))
-{
-	struct bb_quantity measured[BB_QUANTITIES];
-
+	level(s, stage);
 	for (int q = 0; q < BB_QUANTITIES; q++)
-		measured[q] = bb_diagnose_stage_quantity(s, &s->confirm, q);
-	return judge(&s->verdicts, suspects, s->views, measured, BB_QUANTITIES,
-		     s->diagnose->options.tolerance);
-}
-
-static bb_status measure_alone(struct bb_examiner *s, const struct bb_suspects *suspects,
-			       struct bb_diagnose_stage *stage, const struct bb_lone *list, int n,
-			       int times)
-{
-	bb_status status = bb_rounds_alone(&stage->rounds, suspects, list, n, times);
-
-	if (status != BB_OK)
-		return status;
-	stage->pause_s = BB_RETEST_PAUSE_S;
-	stage->in_turn = true;
-	status = bb_diagnose_stage_measure(s, stage, "suspects alone");
-	if (status == BB_OK && leads(s))
-		level(s, stage);
-	return status;
+		measured[q] = bb_diagnose_stage_quantity(s, stage, q);
 }
 
 /* Measure those convicted from verdict FIRST on once more, with all others silent. */
@@ -332,30 +267,48 @@ static bb_status retest_alone(struct bb_examiner *s, const struct bb_suspects *s
 	BB_TRY(status, broadcast_numbers(s, "how often", BB_CONFIRMING, &times, sizeof(times), 1),
 	       out);
 	BB_TRY(status, broadcast_lone(s, list, n), out);
-	BB_TRY(status, measure_alone(s, suspects, stage, list, n, times), out);
+	BB_TRY(status, bb_rounds_alone(&stage->rounds, suspects, list, n, times), out);
+	stage->pause_s = BB_RETEST_PAUSE_S;
+	stage->in_turn = true;
+	BB_TRY(status, bb_diagnose_stage_measure(s, stage, "suspects alone"), out);
 	if (!leads(s))
 		goto out;
-	for (int q = 0; q < BB_QUANTITIES; q++)
-		measured[q] = bb_diagnose_stage_quantity(s, stage, q);
+	read_stage(s, stage, measured);
 	status = bb_acquit(&s->verdicts, first, s->views, measured, BB_QUANTITIES);
 out:
 	return status;
 }
 
-/* Nodes and rails first: a link may be slow because of its ends. */
+/* Measure the suspects again, and judge them. Nodes and rails first: a link may be slow because of
+   its ends. */
 static bb_status confirm_suspects(struct bb_examiner *s, const struct bb_suspects *suspects)
 {
+	const double tolerance = s->diagnose->options.tolerance;
+	struct bb_quantity measured[BB_QUANTITIES];
 	int first = s->verdicts.n;
 	bb_status status;
 
-	BB_TRY(status, confirm(s, suspects), out);
-	if (leads(s))
-		BB_TRY(status, convict(s, suspects, bb_convict), out);
+	BB_TRY(status,
+	       bb_rounds_confirm(&s->confirm.rounds, suspects,
+				 (uint64_t)s->engine.run->options.seed + 1),
+	       out);
+	s->confirm.pause_s = BB_CONFIRM_PAUSE_S;
+	BB_TRY(status, bb_diagnose_stage_measure(s, &s->confirm, "the rounds that confirm"), out);
+	if (leads(s)) {
+		read_stage(s, &s->confirm, measured);
+		BB_TRY(status,
+		       bb_convict(&s->verdicts, suspects, s->views, measured, BB_QUANTITIES,
+				  tolerance),
+		       out);
+	}
 	BB_TRY(status, retest_alone(s, suspects, first, &s->alone), out);
 	first = s->verdicts.n;
 	if (leads(s))
-		BB_TRY(status, convict(s, suspects, bb_convict_links), out);
-	BB_TRY(status, retest_alone(s, suspects, first, &s->links_alone), out);
+		BB_TRY(status,
+		       bb_convict_links(&s->verdicts, suspects, s->views, measured, BB_QUANTITIES,
+					tolerance),
+		       out);
+	status = retest_alone(s, suspects, first, &s->links_alone);
 out:
 	return status;
 }
@@ -374,14 +327,6 @@ static bb_status find_late_ranks(struct bb_examiner *s, struct bb_verdicts *late
 	return status;
 }
 
-static bool is_among(const struct bb_verdicts *late, int rank)
-{
-	for (int i = 0; i < late->n; i++)
-		if (late->list[i].node == rank)
-			return true;
-	return false;
-}
-
 /* Stragglers are the ranks of BEFORE that come late again. */
 static bb_status confirm_late_ranks(struct bb_examiner *s, const struct bb_verdicts *before)
 {
@@ -394,9 +339,10 @@ static bb_status confirm_late_ranks(struct bb_examiner *s, const struct bb_verdi
 	if (n == 0)
 		return BB_OK;
 	BB_TRY(status, find_late_ranks(s, &late), out);
-	for (int i = 0; i < late.n && status == BB_OK; i++)
-		if (is_among(before, late.list[i].node))
-			status = bb_verdicts_add(&s->verdicts, &late.list[i]);
+	for (int i = 0; i < late.n; i++)
+		for (int k = 0; k < before->n; k++)
+			if (before->list[k].node == late.list[i].node)
+				BB_TRY(status, bb_verdicts_add(&s->verdicts, &late.list[i]), out);
 out:
 	bb_verdicts_free(&late);
 	return status;
@@ -414,38 +360,33 @@ static bb_status reported(struct bb_examiner *s, bb_status status)
 static bb_status diagnose_open(struct bb_engine *engine)
 {
 	struct bb_examiner *s = (struct bb_examiner *)engine;
-	const struct bb_diagnose_options *a;
+	const struct bb_diagnose_options *a = &((struct bb_diagnose *)engine->run->own)->options;
 	bb_status status;
 	int least;
 
 	s->diagnose = engine->run->own;
-	a = &s->diagnose->options;
 	BB_TRY(status, bb_ports_find(&s->ports, engine->run, a->node_ranks, &engine->run->error),
 	       out);
 	least = bb_survey_least(s->ports.nodes);
 	if (a->partners > least)
 		least = (int)a->partners;
-	status = bb_rounds_survey(&s->survey.rounds, s->ports.nodes, least, is_full(s),
+	status = bb_rounds_survey(&s->survey.rounds, s->ports.nodes, least,
+				  a->full || (!a->quick && s->ports.nodes <= FULL_UP_TO),
 				  (uint64_t)engine->run->options.seed);
 out:
 	return reported(s, status);
 }
 
-/* Does noise alone, not --tolerance, hide all that is slow? */
-static bool is_blind(const struct bb_examiner *s)
-{
-	const double most = fmax(log(BLIND), bb_tolerated(s->diagnose->options.tolerance));
-
-	return s->views[BB_LATENCY].limit > most && s->views[BB_BANDWIDTH].limit > most;
-}
-
 /* Why somebody can be neither blamed nor cleared; NULL: everybody is judged. */
 static const char *find_unjudged(const struct bb_examiner *s)
 {
+	const double most = fmax(log(BLIND), bb_tolerated(s->diagnose->options.tolerance));
+
 	if (s->verdicts.unjudged)
 		return "suspects have no reference pairs on the same processors; measure with "
 		       "fewer ranks, or on a quieter machine";
-	if (is_blind(s))
+	/* Noise alone, not --tolerance, hides all that is slow. */
+	if (s->views[BB_LATENCY].limit > most && s->views[BB_BANDWIDTH].limit > most)
 		return "the noise is too large to judge anybody (see \"typical\"); measure on a "
 		       "quieter machine, or more often (-n)";
 	return NULL;
@@ -458,7 +399,7 @@ static bb_status diagnose_run(struct bb_engine *engine)
 	struct bb_verdicts late = {0};
 	bb_status status;
 
-	BB_TRY(status, find_pairs_at_once(s), out);
+	BB_TRY(status, find_places(s), out);
 	BB_TRY(status, pilot(s), out);
 	BB_TRY(status, survey(s, &suspects), out);
 	if (s->diagnose->options.steps > 0)

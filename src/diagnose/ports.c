@@ -13,27 +13,21 @@ void bb_ports_free(struct bb_ports *ports)
 	memset(ports, 0, sizeof(*ports));
 }
 
-/* The node of each rank by its host, in the order of their first ranks: how many there are. */
-static int by_host(const struct bb_run *run, int *node)
+/* Set the node of each rank; returns how many nodes there are. */
+static int choose_nodes(const struct bb_run *run, int64_t node_ranks, int *node)
 {
 	const struct bb_rank_info *infos = run->infos;
-	int n = 0;
+	const int nranks = run->world.nranks;
+	int hosts = 0;
 
-	for (int r = 0; r < run->world.nranks; r++) {
-		int before = r - 1; /* mostly the same host */
+	for (int r = 0; r < nranks; r++) { /* the hosts, in the order of their first ranks */
+		int before = r - 1;        /* mostly the same host */
 
 		while (before >= 0 &&
 		       strcmp(infos[before].location.host, infos[r].location.host) != 0)
 			before--;
-		node[r] = before >= 0 ? node[before] : n++;
+		node[r] = before >= 0 ? node[before] : hosts++;
 	}
-	return n;
-}
-
-static int choose_nodes(const struct bb_run *run, int64_t node_ranks, int *node)
-{
-	const int nranks = run->world.nranks, hosts = by_host(run, node);
-
 	if (node_ranks == 0 && run->options.cluster)
 		node_ranks = run->options.cluster->gpus;
 	else if (node_ranks == 0 && hosts > 1 && hosts < nranks)
@@ -41,27 +35,6 @@ static int choose_nodes(const struct bb_run *run, int64_t node_ranks, int *node)
 	for (int r = 0; r < nranks; r++)
 		node[r] = node_ranks > 0 ? r / (int)node_ranks : r;
 	return node_ranks > 0 ? (nranks + (int)node_ranks - 1) / (int)node_ranks : nranks;
-}
-
-/* The rails of a node are its ranks in their order; ports->rails = the fewest of any node. */
-static void count_rails(struct bb_ports *ports, int nranks, int *counts)
-{
-	for (int r = 0; r < nranks; r++)
-		ports->rail[r] = counts[ports->node[r]]++;
-	ports->rails = BB_MOST_RAILS;
-	for (int i = 0; i < ports->nodes; i++)
-		if (counts[i] < ports->rails)
-			ports->rails = counts[i];
-}
-
-static void settle_ranks(struct bb_ports *ports, int nranks)
-{
-	for (int r = 0; r < nranks; r++) {
-		if (ports->rail[r] >= ports->rails)
-			ports->node[r] = -1;
-		else
-			ports->rank[ports->node[r] * ports->rails + ports->rail[r]] = r;
-	}
 }
 
 bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_t node_ranks,
@@ -78,9 +51,20 @@ bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_
 		return bb_no_memory(error, "the ports of nodes");
 	}
 	ports->nodes = choose_nodes(run, node_ranks, ports->node);
-	count_rails(ports, nranks, counts);
+	/* The rails of a node are its ranks in their order; there are as many as the smallest node
+	   has. */
+	for (int r = 0; r < nranks; r++)
+		ports->rail[r] = counts[ports->node[r]]++;
+	ports->rails = BB_MOST_RAILS;
+	for (int i = 0; i < ports->nodes; i++)
+		ports->rails = counts[i] < ports->rails ? counts[i] : ports->rails;
 	free(counts);
-	settle_ranks(ports, nranks);
+	for (int r = 0; r < nranks; r++) {
+		if (ports->rail[r] >= ports->rails)
+			ports->node[r] = -1;
+		else
+			ports->rank[ports->node[r] * ports->rails + ports->rail[r]] = r;
+	}
 	if (ports->nodes < LEAST_NODES)
 		return bb_fail(error, BB_EBACKEND,
 			       "%d %s: blaming one takes two others to compare with; give at least "

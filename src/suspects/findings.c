@@ -217,16 +217,6 @@ static void scale(struct judgement *c, const struct bb_pair_matrix *m, double p)
 	}
 }
 
-/* True if OWN pairs of a rank are enough to call the rank slow, and OTHERS enough to compare with.
-   Pairs with a single peer are a slow pair. */
-static bool are_enough(const struct bb_pair_matrix *m, const struct bb_finding *f, enum role role,
-		       size_t own, size_t others)
-{
-	if (f->like < 0)
-		return own >= 2 && others >= 2;
-	return own >= (role == EITHER && !m->bidirectional ? 4 : 2) && others >= LEAST_OTHERS;
-}
-
 /* True if V is of F's kind, if F has one, and not explained yet. */
 static bool is_judged(const struct judgement *c, const struct bb_finding *f,
 		      const struct bb_pair_value *v)
@@ -235,13 +225,15 @@ static bool is_judged(const struct judgement *c, const struct bb_finding *f,
 	       (f->like < 0 || v->like == f->like);
 }
 
-/* Returns the median of the pairs without F's rank, relative to their kinds; 0: there are too few.
-   Writes the evidence to F. */
-static double find_usual(struct judgement *c, const struct bb_pair_matrix *m, enum role role,
-			 struct bb_finding *f)
+/* True if all pairs of F's rank in ROLE, of F's kind if F has one, are slower than those without
+   the rank, each relative to its kind. Completes F. */
+static bool is_slow(struct judgement *c, const struct bb_pair_matrix *m, enum role role,
+		    struct bb_finding *f)
 {
+	const size_t least = f->like >= 0 && role == EITHER && !m->bidirectional ? 4 : 2;
 	struct share mine = {0}, others = {0};
-	size_t nothers = 0, own = 0;
+	double usual, most = 0;
+	size_t n = 0, own = 0;
 	int rounds = INT_MAX;
 
 	for (size_t i = 0; i < count(m); i++) {
@@ -254,27 +246,16 @@ static double find_usual(struct judgement *c, const struct bb_pair_matrix *m, en
 			pool(&mine, v);
 			rounds = v->rounds < rounds ? v->rounds : rounds;
 		} else {
-			c->scratch[nothers++] = v->usual / c->relative[i];
+			c->scratch[n++] = v->usual / c->relative[i];
 			pool(&others, v);
 		}
 	}
-	if (!are_enough(m, f, role, own, nothers))
-		return 0;
-	weigh(f, rounds, mine, others);
-	f->pairs = (int)own;
-	return quantile(c->scratch, nothers, 0.5);
-}
-
-/* True if all pairs of F's rank in ROLE, of F's kind if F has one, are slower than those without
-   the rank, each relative to its kind. */
-static bool is_slow(struct judgement *c, const struct bb_pair_matrix *m, enum role role,
-		    struct bb_finding *f)
-{
-	const double usual = find_usual(c, m, role, f);
-	double most = 0;
-	size_t own = 0;
-
-	for (size_t i = 0; i < count(m) && usual > 0; i++) {
+	/* Pairs with a single peer are a slow pair. */
+	if (own < least || n < (f->like < 0 ? 2 : LEAST_OTHERS))
+		return false;
+	usual = quantile(c->scratch, n, 0.5);
+	n = 0;
+	for (size_t i = 0; i < count(m); i++) {
 		const struct bb_pair_value *v = &m->values[i];
 
 		if (!is_judged(c, f, v) || !has_role(v, f->rank, role))
@@ -282,30 +263,13 @@ static bool is_slow(struct judgement *c, const struct bb_pair_matrix *m, enum ro
 		if (!slower(v, usual * c->relative[i]))
 			return false;
 		most = fmax(most, v->usual / c->relative[i]);
-		c->scratch[own++] = v->usual;
+		c->scratch[n++] = v->usual;
 	}
-	if (own == 0)
-		return false;
-	f->value = quantile(c->scratch, own, 0.5);
+	weigh(f, rounds, mine, others);
+	f->pairs = (int)own;
+	f->value = quantile(c->scratch, n, 0.5);
 	f->reference = f->value / most * usual;
 	return true;
-}
-
-/* Mark all pairs of the rank, or those of the kind in which it is slow, as explained. */
-static void explain_rank(struct judgement *c, const struct bb_finding *f)
-{
-	const struct bb_pair_matrix *m = &c->matrices[f->matrix];
-
-	if (f->like < 0)
-		c->rank_done[f->rank] = true;
-	for (size_t i = 0; i < count(m) && f->like >= 0; i++) {
-		const struct bb_pair_value *v = &m->values[i];
-
-		if (v->rounds == 0 || v->like != f->like || !has_role(v, f->rank, EITHER))
-			continue;
-		*pair_flag(c, v->from, v->to) = true;
-		*pair_flag(c, v->to, v->from) = true;
-	}
 }
 
 /* True if F's rank is slow in at least one role. */
@@ -322,27 +286,6 @@ static bool is_slow_in_a_role(struct judgement *c, const struct bb_pair_matrix *
 }
 
 /* A rank that is not slow everywhere may be slow over one kind of path, such as its NIC. */
-static bb_status find_slow_kinds(struct judgement *c, struct bb_finding f)
-{
-	const struct bb_pair_matrix *m = &c->matrices[f.matrix];
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < count(m) && status == BB_OK; i++) {
-		const struct bb_pair_value *v = &m->values[i];
-		bool first = v->rounds > 0 && has_role(v, f.rank, EITHER);
-
-		for (size_t k = 0; k < i && first; k++)
-			first = !is_like(&m->values[k], v) ||
-				!has_role(&m->values[k], f.rank, EITHER);
-		f.like = v->like;
-		f.from = v->from;
-		f.to = v->to;
-		if (first && is_slow_in_a_role(c, m, &f))
-			status = add(c, f);
-	}
-	return status;
-}
-
 static bb_status find_slow_ranks(struct judgement *c, size_t matrix)
 {
 	const struct bb_pair_matrix *m = &c->matrices[matrix];
@@ -356,8 +299,23 @@ static bb_status find_slow_ranks(struct judgement *c, size_t matrix)
 				       .like = -1,
 				       .from = -1,
 				       .to = -1};
+		const bool everywhere = is_slow_in_a_role(c, m, &f);
 
-		status = is_slow_in_a_role(c, m, &f) ? add(c, f) : find_slow_kinds(c, f);
+		if (everywhere)
+			status = add(c, f);
+		for (size_t i = 0; i < count(m) && !everywhere && status == BB_OK; i++) {
+			const struct bb_pair_value *v = &m->values[i];
+			bool first = v->rounds > 0 && has_role(v, r, EITHER);
+
+			for (size_t k = 0; k < i && first; k++)
+				first = !is_like(&m->values[k], v) ||
+					!has_role(&m->values[k], r, EITHER);
+			f.like = v->like;
+			f.from = v->from;
+			f.to = v->to;
+			if (first && is_slow_in_a_role(c, m, &f))
+				status = add(c, f);
+		}
 	}
 	return status;
 }
@@ -382,34 +340,7 @@ static bb_status find_asymmetries(struct judgement *c, size_t matrix)
 	return status;
 }
 
-/* True if V is slower than the median of the other unexplained pairs of its kind; F = the finding.
- */
-static bool is_outlier(struct judgement *c, const struct bb_pair_matrix *m,
-		       const struct bb_pair_value *v, struct bb_finding *f)
-{
-	struct share mine = {0}, others = {0};
-	double reference;
-	size_t n = 0;
-
-	for (size_t k = 0; k < count(m); k++) {
-		const struct bb_pair_value *o = &m->values[k];
-
-		if (!is_like(o, v) || explained(c, m, o) ||
-		    (o->from == v->from && o->to == v->to) ||
-		    (o->from == v->to && o->to == v->from))
-			continue;
-		c->scratch[n++] = o->usual;
-		pool(&others, o);
-	}
-	if (n < LEAST_OTHERS)
-		return false;
-	reference = quantile(c->scratch, n, 0.5);
-	*f = of_pair(BB_FIND_SLOW_PAIR, 0, v, reference, NULL);
-	pool(&mine, v);
-	weigh(f, v->rounds, mine, others);
-	return slower(v, reference);
-}
-
+/* Pairs that are slower than the median of the other unexplained pairs of their kind. */
 static bb_status find_slow_pairs(struct judgement *c, size_t matrix)
 {
 	const struct bb_pair_matrix *m = &c->matrices[matrix];
@@ -418,13 +349,30 @@ static bb_status find_slow_pairs(struct judgement *c, size_t matrix)
 	scale(c, m, 1);
 	for (size_t i = 0; i < count(m) && status == BB_OK; i++) {
 		const struct bb_pair_value *v = &m->values[i];
+		struct share mine = {0}, others = {0};
 		struct bb_finding f;
+		size_t n = 0;
 
 		/* Most are as fast as the fastest and need no comparison. */
-		if (v->rounds == 0 || v->best >= SLOW * c->relative[i] || explained(c, m, v) ||
-		    !is_outlier(c, m, v, &f))
+		if (v->rounds == 0 || v->best >= SLOW * c->relative[i] || explained(c, m, v))
 			continue;
-		f.matrix = matrix;
+		for (size_t k = 0; k < count(m); k++) {
+			const struct bb_pair_value *o = &m->values[k];
+
+			if (!is_like(o, v) || explained(c, m, o) ||
+			    (o->from == v->from && o->to == v->to) ||
+			    (o->from == v->to && o->to == v->from))
+				continue;
+			c->scratch[n++] = o->usual;
+			pool(&others, o);
+		}
+		if (n < LEAST_OTHERS)
+			continue;
+		f = of_pair(BB_FIND_SLOW_PAIR, matrix, v, quantile(c->scratch, n, 0.5), NULL);
+		pool(&mine, v);
+		weigh(&f, v->rounds, mine, others);
+		if (!slower(v, f.reference))
+			continue;
 		if (f.from > f.to) { /* the same pair in either direction */
 			f.from = v->to;
 			f.to = v->from;
@@ -434,19 +382,28 @@ static bb_status find_slow_pairs(struct judgement *c, size_t matrix)
 	return status;
 }
 
-/* A finding explains its pairs in other matrices too. */
+/* A finding explains its pairs in other matrices too: those of a slow rank, or of the kind in which
+   it is slow. */
 static void explain(struct judgement *c)
 {
 	for (size_t i = 0; i < c->found->n; i++) {
 		const struct bb_finding *f = &c->found->list[i];
+		const struct bb_pair_matrix *m = &c->matrices[f->matrix];
 
-		if (f->kind == BB_FIND_SLOW_RANK)
-			explain_rank(c, f);
-		if (f->kind != BB_FIND_ASYMMETRY && f->kind != BB_FIND_SLOW_PAIR)
-			continue;
-		*pair_flag(c, f->from, f->to) = true;
+		if (f->kind == BB_FIND_ASYMMETRY || f->kind == BB_FIND_SLOW_PAIR)
+			*pair_flag(c, f->from, f->to) = true;
 		if (f->kind == BB_FIND_SLOW_PAIR)
 			*pair_flag(c, f->to, f->from) = true;
+		if (f->kind == BB_FIND_SLOW_RANK && f->like < 0)
+			c->rank_done[f->rank] = true;
+		for (size_t k = 0; k < count(m) && f->kind == BB_FIND_SLOW_RANK; k++) {
+			const struct bb_pair_value *v = &m->values[k];
+
+			if (v->rounds == 0 || v->like != f->like || !has_role(v, f->rank, EITHER))
+				continue;
+			*pair_flag(c, v->from, v->to) = true;
+			*pair_flag(c, v->to, v->from) = true;
+		}
 	}
 }
 
@@ -513,22 +470,21 @@ static void join_contrary(struct judgement *c)
 /* How many ends of a pair must run at the same moment: the more, the more rounds are disturbed. */
 enum effort { ONE_END, BOTH_ENDS, BOTH_DIRECTIONS, EFFORTS };
 
-static enum effort effort_of(const struct bb_pair_matrix *m)
-{
-	return m->bidirectional               ? BOTH_DIRECTIONS
-	       : m->by_source || m->by_target ? ONE_END
-					      : BOTH_ENDS;
-}
-
 /* Call FIND for each matrix of EFFORT. */
 static bb_status each(struct judgement *c, enum effort effort,
 		      bb_status (*find)(struct judgement *c, size_t matrix))
 {
 	bb_status status = BB_OK;
 
-	for (size_t k = 0; k < c->n && status == BB_OK; k++)
-		if (effort_of(&c->matrices[k]) == effort)
+	for (size_t k = 0; k < c->n && status == BB_OK; k++) {
+		const struct bb_pair_matrix *m = &c->matrices[k];
+		const enum effort its = m->bidirectional               ? BOTH_DIRECTIONS
+					: m->by_source || m->by_target ? ONE_END
+								       : BOTH_ENDS;
+
+		if (its == effort)
 			status = find(c, k);
+	}
 	explain(c);
 	return status;
 }
