@@ -12,19 +12,26 @@
 
 #define CELL 7 /* characters of a column */
 #define END_TEXT 16
+#define PAIR_TEXT (2 * END_TEXT + 4)
 
 #define MOST_PATHS 16
 #define ALIKE 0.999 /* ratio of values that are reported as one */
 
+/* One pair. NAN: not measured. */
+struct shown {
+	double value, tail; /* latency: p50 and p99 in ns */
+	double share;       /* percent of the bound */
+	const char *doubt;  /* why it does not hold; NULL: it may */
+	int path;           /* index into paths; -1: none */
+};
+
 struct matrix {
 	struct bb_sink sink;
-	int n;                  /* ends: ranks, or a GPU alone */
-	int *ranks;             /* [end], ascending */
-	bool hosted;            /* and the host behind it */
-	double *values, *tails; /* [from * n + to]; NAN: not measured. Latency: p50 and p99 in ns */
-	double *shares;         /* percent of the bound */
-	const char **doubts;    /* why it does not hold; NULL: it may */
-	int *path_of;           /* [from * n + to]: index into paths; -1: none */
+	int n;                                     /* ends: ranks, or a GPU alone */
+	int *ranks;                                /* [end], ascending */
+	bool hosted;                               /* and the host behind it */
+	struct shown *cells;                       /* [from * n + to] */
+	double *sorted;                            /* room for a number of each */
 	char paths[MOST_PATHS][BB_PAIR_PATH_TEXT]; /* in the order in which they come */
 	int npaths;
 	int filled;               /* off the diagonal */
@@ -41,8 +48,11 @@ static struct matrix *of(struct bb_sink *sink)
 
 /* ---- the head -------------------------------------------------------------------------------- */
 
-static bool begin_matrices(struct matrix *m, const struct bb_run_record *run)
+static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
+	struct matrix *m = of(sink);
+	struct bb_strbuf *out = &sink->out;
+	const char *handles = NULL; /* by which processes map memory of each other */
 	size_t all;
 
 	m->hosted = run->nranks == 1;
@@ -50,46 +60,25 @@ static bool begin_matrices(struct matrix *m, const struct bb_run_record *run)
 			       : (int)run->nranks + m->hosted;
 	all = (size_t)m->n * (size_t)m->n;
 	m->ranks = calloc((size_t)m->n, sizeof(int));
-	m->values = calloc(all, sizeof(double));
-	m->tails = calloc(all, sizeof(double));
-	m->shares = calloc(all, sizeof(double));
-	m->doubts = calloc(all, sizeof(*m->doubts));
-	m->path_of = calloc(all, sizeof(int));
-	if (!m->ranks || !m->values || !m->tails || !m->shares || !m->doubts || !m->path_of)
-		return false;
+	m->cells = calloc(all, sizeof(*m->cells));
+	m->sorted = calloc(all, sizeof(*m->sorted));
+	if (!m->ranks || !m->cells || !m->sorted)
+		return BB_EINTERNAL;
 	for (int i = 0; i < m->n; i++)
 		m->ranks[i] = i;
 	if (run->pair_ranks)
 		bb_selection_read(run->pair_ranks, m->ranks);
-	return true;
-}
+	for (size_t i = 0; i < run->ranks.n; i++) {
+		const char *handle = run->ranks.ranks[i].location.handle;
 
-/* The kind of handles by which processes map memory of each other; NULL: they do not. */
-static const char *handles_of(const struct bb_rank_infos *infos)
-{
-	const char *handles = NULL;
-
-	for (size_t i = 0; i < infos->n; i++) {
-		const char *handle = infos->ranks[i].location.handle;
-
-		if (!handle[0])
-			continue;
-		if (handles && strcmp(handles, handle) != 0)
-			return "ipc or fabric";
-		handles = handle;
+		if (handles && handle[0] && strcmp(handles, handle) != 0) {
+			handles = "ipc or fabric";
+			break;
+		}
+		handles = handle[0] ? handle : handles;
 	}
-	return handles;
-}
-
-static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
-{
-	const char *const handles = handles_of(&run->ranks);
-	struct bb_strbuf *out = &sink->out;
-
-	if (!begin_matrices(of(sink), run))
-		return BB_EINTERNAL;
 	bb_sink_add_head(out, run);
-	if (of(sink)->hosted)
+	if (m->hosted)
 		bb_strbuf_add(out, "# The pair of a GPU and its host\n");
 	if (run->library_p2p)
 		bb_strbuf_addf(out, "# P2P of the library: %s\n", run->library_p2p);
@@ -98,8 +87,7 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 	if (run->topology)
 		bb_strbuf_addf(out, "# topology: %s\n", run->topology);
 	if (run->pair_ranks)
-		bb_strbuf_addf(out, "# Pairs of %d of the ranks: %s\n", of(sink)->n,
-			       run->pair_ranks);
+		bb_strbuf_addf(out, "# Pairs of %d of the ranks: %s\n", m->n, run->pair_ranks);
 	return bb_sink_write(sink, out);
 }
 
@@ -129,7 +117,7 @@ static int end_of(const struct matrix *m, int64_t rank)
 	return low;
 }
 
-static void add_values(struct bb_strbuf *out, const struct matrix *m, const double *values)
+static void add_values(struct bb_strbuf *out, const struct matrix *m, bool tails)
 {
 	struct bb_text_table t = {.limit = bb_table_limit(m->sink.file)};
 	char text[BB_NUMBER_TEXT], name[END_TEXT];
@@ -141,90 +129,84 @@ static void add_values(struct bb_strbuf *out, const struct matrix *m, const doub
 	for (int from = 0; from < m->n; from++) {
 		bb_table_cell(&t, end_name(m, from, name));
 		for (int to = 0; to < m->n; to++)
-			bb_table_cell(&t, bb_format_fit(text, values[from * m->n + to], CELL));
+			bb_table_cell(&t, bb_format_fit(text,
+							tails ? m->cells[from * m->n + to].tail
+							      : m->cells[from * m->n + to].value,
+							CELL));
 	}
 	bb_table_print(&t, out);
 	bb_table_free(&t);
 }
 
+/* "0 -> 1" */
+static const char *pair_name(const struct matrix *m, int at, char text[PAIR_TEXT])
+{
+	char from[END_TEXT], to[END_TEXT];
+
+	snprintf(text, PAIR_TEXT, "%s -> %s", end_name(m, at / m->n, from),
+		 end_name(m, at % m->n, to));
+	return text;
+}
+
 /* "# of the bound: least 91% (0 -> 1), median 95%: SOURCE" */
 static void add_bound(struct bb_strbuf *out, const struct matrix *m)
 {
-	double *sorted = calloc((size_t)m->n * (size_t)m->n, sizeof(*sorted));
-	char from[END_TEXT], to[END_TEXT];
 	int n = 0, least = -1, most = -1, beaten = 0;
-
-	for (int i = 0; sorted && i < m->n * m->n; i++) {
-		if (isnan(m->shares[i]))
-			continue;
-		sorted[n++] = m->shares[i];
-		if (m->doubts[i]) {
-			beaten++;
-			most = most < 0 || m->shares[i] > m->shares[most] ? i : most;
-		}
-		if (least < 0 || m->shares[i] < m->shares[least])
-			least = i;
-	}
-	if (n > 0) {
-		bb_stats_sort(sorted, (size_t)n);
-		bb_strbuf_addf(
-			out, "# of the bound: least %.0f%% (%s -> %s), median %.0f%%; bound: %s\n",
-			m->shares[least], end_name(m, least / m->n, from),
-			end_name(m, least % m->n, to), sorted[n / 2], m->of.bound_source);
-	}
-	if (most >= 0)
-		bb_strbuf_addf(out, "# %d of %d pairs beat%s the bound, %s -> %s with %.0f%%: %s\n",
-			       beaten, n, beaten == 1 ? "s" : "", end_name(m, most / m->n, from),
-			       end_name(m, most % m->n, to), m->shares[most], m->doubts[most]);
-	out->failed |= !sorted;
-	free(sorted);
-}
-
-/* VALUES = those of the pairs with PATH; returns how many. *LEAST, *MOST = indices of the extremes.
- */
-static int collect(const struct matrix *m, int path, double *values, int *least, int *most)
-{
-	int n = 0;
+	char pair[PAIR_TEXT];
 
 	for (int i = 0; i < m->n * m->n; i++) {
-		if (m->path_of[i] != path)
+		const struct shown *c = &m->cells[i];
+
+		if (isnan(c->share))
 			continue;
-		*least = n == 0 || m->values[i] < m->values[*least] ? i : *least;
-		*most = n == 0 || m->values[i] > m->values[*most] ? i : *most;
-		values[n++] = m->values[i];
+		m->sorted[n++] = c->share;
+		beaten += c->doubt != NULL;
+		if (c->doubt && (most < 0 || c->share > m->cells[most].share))
+			most = i;
+		if (least < 0 || c->share < m->cells[least].share)
+			least = i;
 	}
-	return n;
-}
-
-static void add_extreme(struct bb_strbuf *out, const struct matrix *m, const char *word, int at)
-{
-	char from[END_TEXT], to[END_TEXT];
-
-	bb_strbuf_addf(out, ", %s %.4g (%s -> %s)", word, m->values[at],
-		       end_name(m, at / m->n, from), end_name(m, at % m->n, to));
+	bb_stats_sort(m->sorted, (size_t)n);
+	if (n > 0)
+		bb_strbuf_addf(out, "# of the bound: least %.0f%% (%s), median %.0f%%; bound: %s\n",
+			       m->cells[least].share, pair_name(m, least, pair), m->sorted[n / 2],
+			       m->of.bound_source);
+	if (most >= 0)
+		bb_strbuf_addf(out, "# %d of %d pairs beat%s the bound, %s with %.0f%%: %s\n",
+			       beaten, n, beaten == 1 ? "s" : "", pair_name(m, most, pair),
+			       m->cells[most].share, m->cells[most].doubt);
 }
 
 /* "# NVLink: 56 pairs, median 357.2, least 178.9 (3 -> 4), most 357.2 (0 -> 1)", where there are
    several paths. */
 static void add_paths(struct bb_strbuf *out, const struct matrix *m)
 {
-	double *values = calloc((size_t)m->n * (size_t)m->n, sizeof(*values));
+	char pair[PAIR_TEXT];
 
-	out->failed |= !values;
-	for (int path = 0; path < m->npaths && m->npaths > 1 && values; path++) {
-		int least = 0, most = 0;
-		const int n = collect(m, path, values, &least, &most);
+	for (int path = 0; path < m->npaths && m->npaths > 1; path++) {
+		int n = 0, least = 0, most = 0;
 
-		bb_stats_sort(values, (size_t)n);
+		for (int i = 0; i < m->n * m->n; i++) {
+			const struct shown *c = &m->cells[i];
+
+			if (c->path != path)
+				continue;
+			least = n == 0 || c->value < m->cells[least].value ? i : least;
+			most = n == 0 || c->value > m->cells[most].value ? i : most;
+			m->sorted[n++] = c->value;
+		}
+		bb_stats_sort(m->sorted, (size_t)n);
 		bb_strbuf_addf(out, "# %s: %d pair%s, median %.4g", m->paths[path], n,
-			       n == 1 ? "" : "s", values[n / 2]);
-		if (m->values[least] < ALIKE * m->values[most]) {
-			add_extreme(out, m, "least", least);
-			add_extreme(out, m, "most", most);
+			       n == 1 ? "" : "s", m->sorted[n / 2]);
+		for (int k = 0; k < 2 && m->cells[least].value < ALIKE * m->cells[most].value;
+		     k++) {
+			const int at = k ? most : least;
+
+			bb_strbuf_addf(out, ", %s %.4g (%s)", k ? "most" : "least",
+				       m->cells[at].value, pair_name(m, at, pair));
 		}
 		bb_strbuf_add(out, "\n");
 	}
-	free(values);
 }
 
 static void add_title(struct bb_strbuf *out, const struct bb_pair_record *r, const char *what)
@@ -249,19 +231,19 @@ static void flush(struct bb_sink *sink)
 	if (strcmp(m->of.quantity, "latency") == 0) {
 		add_title(out, &m->of, "One-way latency");
 		bb_strbuf_add(out, ", ns, median: row <-> column\n");
-		add_values(out, m, m->values);
+		add_values(out, m, false);
 		add_title(out, &m->of, "One-way latency");
 		bb_strbuf_add(out, ", ns, 99th percentile: row <-> column\n");
-		add_values(out, m, m->tails);
+		add_values(out, m, true);
 	} else if (strcmp(m->of.direction, "bidirectional") == 0) {
 		add_title(out, &m->of, "Bidirectional bandwidth");
 		bb_strbuf_add(out, ", GB/s, both directions added up: row <-> column\n");
-		add_values(out, m, m->values);
+		add_values(out, m, false);
 	} else {
 		add_title(out, &m->of, "Unidirectional bandwidth");
 		bb_strbuf_addf(out, ", GB/s: data goes row -> column%s\n",
-			       isnan(m->values[0]) ? "" : "; diagonal: private copy");
-		add_values(out, m, m->values);
+			       isnan(m->cells[0].value) ? "" : "; diagonal: private copy");
+		add_values(out, m, false);
 		add_bound(out, m);
 	}
 	add_paths(out, m);
@@ -276,56 +258,42 @@ static bool belongs(const struct bb_pair_record *first, const struct bb_pair_rec
 	       first->size_bytes == r->size_bytes;
 }
 
-static void clear(struct matrix *m)
-{
-	for (int i = 0; i < m->n * m->n; i++) {
-		m->values[i] = m->tails[i] = m->shares[i] = NAN;
-		m->doubts[i] = NULL;
-		m->path_of[i] = -1;
-	}
-	m->filled = m->npaths = 0;
-}
-
-/* Returns the number of PATH; without room for it, the last number. */
-static int find_path(struct matrix *m, const char *path)
-{
-	int i = 0;
-
-	while (i < m->npaths && strcmp(m->paths[i], path) != 0)
-		i++;
-	if (i == m->npaths && i < MOST_PATHS)
-		snprintf(m->paths[m->npaths++], BB_PAIR_PATH_TEXT, "%s", path);
-	return i < MOST_PATHS ? i : MOST_PATHS - 1;
-}
-
 static void pair(struct matrix *m, const struct bb_pair_record *r)
 {
 	const bool latency = strcmp(r->quantity, "latency") == 0;
 	const bool both = latency || strcmp(r->direction, "bidirectional") == 0;
 	const int from = end_of(m, r->from), to = end_of(m, r->to);
-	const int at = from * m->n + to, back = to * m->n + from;
-	char a[END_TEXT], b[END_TEXT];
+	const int at = from * m->n + to;
+	struct shown *c = &m->cells[at];
+	char text[PAIR_TEXT];
 
 	if (!belongs(&m->of, r)) {
 		flush(&m->sink);
-		clear(m);
+		for (int i = 0; i < m->n * m->n; i++)
+			m->cells[i] = (struct shown){NAN, NAN, NAN, NULL, -1};
+		m->filled = m->npaths = 0;
 	}
 	if (!belongs(&m->of, r) || r->bound_source)
 		m->of = *r;
-	m->values[at] = latency ? 1e3 * r->p50_us : r->GBps;
-	m->tails[at] = 1e3 * r->p99_us;
-	m->shares[at] = r->percent_of_bound;
-	m->doubts[at] = r->bound_doubt;
-	if (from != to)
-		m->path_of[at] = find_path(m, r->path);
+	c->value = latency ? 1e3 * r->p50_us : r->GBps;
+	c->tail = 1e3 * r->p99_us;
 	if (both) {
-		m->values[back] = m->values[at];
-		m->tails[back] = m->tails[at];
+		m->cells[to * m->n + from].value = c->value;
+		m->cells[to * m->n + from].tail = c->tail;
+	}
+	c->share = r->percent_of_bound;
+	c->doubt = r->bound_doubt;
+	if (from != to) { /* without room for it, the last path */
+		c->path = 0;
+		while (c->path < m->npaths && strcmp(m->paths[c->path], r->path) != 0)
+			c->path++;
+		if (c->path == m->npaths && m->npaths < MOST_PATHS)
+			snprintf(m->paths[m->npaths++], BB_PAIR_PATH_TEXT, "%s", r->path);
+		c->path = c->path < MOST_PATHS ? c->path : MOST_PATHS - 1;
 	}
 	if (r->wrong != BB_ABSENT && r->wrong > 0)
-		bb_strbuf_addf(&m->sink.out, "# wrong data: %s -> %s over %s: %lld bytes\n",
-			       end_name(m, from, a), end_name(m, to, b), r->route,
-			       (long long)r->wrong);
+		bb_strbuf_addf(&m->sink.out, "# wrong data: %s over %s: %lld bytes\n",
+			       pair_name(m, at, text), r->route, (long long)r->wrong);
 	m->filled += from != to;
 	if (m->filled == m->n * (m->n - 1) / (both ? 2 : 1))
 		flush(&m->sink);
@@ -392,19 +360,13 @@ static void fan(struct matrix *m, const struct bb_pair_record *r)
 		bb_table_cellf(&m->fans, "%lld", (long long)r->wrong);
 }
 
-static bool is_fan(const struct bb_pair_record *r)
-{
-	return strcmp(r->direction, "all-to-one") == 0 || strcmp(r->direction, "one-to-all") == 0;
-}
-
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
 	const struct bb_finding_record *f = r;
+	const struct bb_pair_record *p = r;
 
-	if (kind == &bb_record_pair && is_fan(r))
-		fan(of(sink), r);
-	else if (kind == &bb_record_pair)
-		pair(of(sink), r);
+	if (kind == &bb_record_pair)
+		(strstr(p->direction, "-to-") ? fan : pair)(of(sink), r);
 	else
 		flush(sink);
 	if (kind == &bb_record_finding)
@@ -419,11 +381,8 @@ static void release(struct bb_sink *sink)
 	struct matrix *m = of(sink);
 
 	bb_table_free(&m->fans);
-	free(m->values);
-	free(m->tails);
-	free(m->shares);
-	free((void *)m->doubts);
-	free(m->path_of);
+	free(m->cells);
+	free(m->sorted);
 	free(m->ranks);
 }
 

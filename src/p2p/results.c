@@ -48,44 +48,38 @@ static const struct bb_pair_part *timed(const struct bb_pairs *pairs, const stru
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-/* Virtual ranks have no host; in a cluster each is a GPU or core of a node. */
-static void fill_virtual_ends(const struct bb_pairs *pairs, struct bb_pair_record *r)
-{
-	const struct bb_cluster *c = pairs->run->options.cluster;
-
-	r->ends = "rank";
-	if (!c)
-		return;
-	if (c->inside != BB_INSIDE_NOTHING)
-		r->ends = c->inside == BB_INSIDE_MEMORY ? "core" : "gpu";
-	r->from_node = bb_cluster_node(c, (int)r->from);
-	r->to_node = bb_cluster_node(c, (int)r->to);
-	r->from_device = r->from % c->gpus;
-	r->to_device = r->to % c->gpus;
-}
-
-/* PATH holds the name of the path, which R borrows. */
+/* PATH holds the name of the path, which R borrows. Virtual ranks have no host; in a cluster each
+   is a GPU or core of a node. */
 static void fill_ends(const struct bb_pairs *pairs, int from, int to, char path[BB_PAIR_PATH_TEXT],
 		      struct bb_pair_record *r)
 {
 	const struct bb_location *a = &pairs->run->infos[from].location;
 	const struct bb_location *b = &pairs->run->infos[to].location;
+	const struct bb_cluster *c = pairs->run->options.cluster;
 
 	r->from = bb_pair_rank(pairs, from);
 	r->to = bb_pair_rank(pairs, to);
 	bb_pair_path(pairs, from, to, path);
 	r->path = from == to ? "private copy" : path;
-	if (bb_pairs_are_virtual(pairs)) {
-		fill_virtual_ends(pairs, r);
+	if (!bb_pairs_are_virtual(pairs)) {
+		r->ends = pairs->run->options.backend->gpu ? "gpu" : "core";
+		r->from_host = a->host;
+		r->to_host = b->host;
+		r->from_device = a->device;
+		r->to_device = b->device;
+		r->from_numa = a->numa < 0 ? BB_ABSENT : a->numa;
+		r->to_numa = b->numa < 0 ? BB_ABSENT : b->numa;
 		return;
 	}
-	r->ends = pairs->run->options.backend->gpu ? "gpu" : "core";
-	r->from_host = a->host;
-	r->to_host = b->host;
-	r->from_device = a->device;
-	r->to_device = b->device;
-	r->from_numa = a->numa < 0 ? BB_ABSENT : a->numa;
-	r->to_numa = b->numa < 0 ? BB_ABSENT : b->numa;
+	r->ends = !c || c->inside == BB_INSIDE_NOTHING ? "rank"
+		  : c->inside == BB_INSIDE_MEMORY      ? "core"
+						       : "gpu";
+	if (!c)
+		return;
+	r->from_node = bb_cluster_node(c, (int)r->from);
+	r->to_node = bb_cluster_node(c, (int)r->to);
+	r->from_device = r->from % c->gpus;
+	r->to_device = r->to % c->gpus;
 }
 
 /* The kind of handle by which one end has mapped the other's memory; NULL: both are in one process,
@@ -103,8 +97,8 @@ static const char *handle_of(const struct bb_pairs *pairs, const struct bb_cell 
 	return mapped->handle;
 }
 
-static void fill_route(const struct bb_pairs *pairs, const struct bb_cell *cell,
-		       struct bb_pair_record *r)
+static void fill_case(const struct bb_pairs *pairs, const struct bb_cell *cell,
+		      const struct bb_pair_part *part, struct bb_pair_record *r)
 {
 	static const char *const actors[] = {
 		[BB_BY_TARGET] = "target", [BB_BY_SOURCE] = "source", [BB_BY_BOTH] = "both"};
@@ -117,11 +111,6 @@ static void fill_route(const struct bb_pairs *pairs, const struct bb_cell *cell,
 	r->size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
 	r->repeats = (int64_t)cell->repeats;
 	r->child_process = pairs->settings.child;
-}
-
-static void fill_times(const struct bb_cell *cell, const struct bb_pair_part *part,
-		       struct bb_pair_record *r)
-{
 	r->p50_us = part->p50 * 1e6;
 	r->p99_us = part->p99 * 1e6;
 	r->min_us = part->min * 1e6;
@@ -150,14 +139,10 @@ static void add_bandwidth(struct bb_pair_record *r, const struct bb_cell *cell,
 	r->high_GBps += GB * bb_pair_rate(part->low);
 }
 
-static void fill_bound(struct bb_pair_record *r, double bound)
-{
-	if (bound > 0)
-		bb_pair_fill_bound(r, bound / 1e9);
-}
-
 void bb_pair_fill_bound(struct bb_pair_record *r, double GBps)
 {
+	if (GBps <= 0)
+		return;
 	r->bound_GBps = GBps;
 	r->percent_of_bound = 100 * r->GBps / GBps;
 	r->bound_doubt = bb_bound_doubt(r->percent_of_bound, 100 * r->low_GBps / GBps,
@@ -165,22 +150,6 @@ void bb_pair_fill_bound(struct bb_pair_record *r, double GBps)
 							r->bound_source == bb_fan_private_copies
 						? BB_BOUND_BY_COPIES
 						: BB_BOUND_BY_LINKS);
-}
-
-/* The bandwidth of both directions at once is their sum. */
-static void fill_speeds(struct bb_pairs *pairs, const struct bb_cell *cell,
-			const struct bb_pair_part *parts, int from, int to,
-			struct bb_pair_record *r)
-{
-	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
-
-	if (cell->ping)
-		return;
-	add_bandwidth(r, cell, timed(pairs, cell, parts, from, to));
-	if (cell->bidirectional)
-		add_bandwidth(r, cell, timed(pairs, cell, parts, to, from));
-	fill_bound(r, bb_pair_bound(pairs, cell, from, to, part_of(pairs, parts, actor, actor)->mid,
-				    &r->bound_source));
 }
 
 /* Deliver a pair, or a rank with itself, if it was measured. */
@@ -196,65 +165,65 @@ static bb_status deliver_pair(struct bb_engine *engine, const struct bb_cell *ce
 		return BB_OK;
 	bb_record_init(&bb_record_pair, &r);
 	fill_ends(pairs, from, to, path, &r);
-	fill_route(pairs, cell, &r);
+	fill_case(pairs, cell, part, &r);
 	r.handle = handle_of(pairs, cell, from, to);
-	fill_times(cell, part, &r);
 	add_wrong(&r, part_of(pairs, parts, to, from));
 	if (cell->bidirectional)
 		add_wrong(&r, part_of(pairs, parts, from, to));
-	fill_speeds(pairs, cell, parts, from, to, &r);
+	if (!cell->ping) {
+		const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
+
+		add_bandwidth(&r, cell, part);
+		/* The bandwidth of both directions at once is their sum. */
+		if (cell->bidirectional)
+			add_bandwidth(&r, cell, timed(pairs, cell, parts, to, from));
+		bb_pair_fill_bound(&r, bb_pair_bound(pairs, cell, from, to,
+						     part_of(pairs, parts, actor, actor)->mid,
+						     &r.bound_source) /
+					       1e9);
+	}
 	return bb_engine_deliver(engine, &bb_record_pair, &r, r.wrong);
 }
 
-/* Fills in the end of HUB, which is FROM or TO, and the path to all others: their common one, if
-   they have one. */
-static void fill_hub(const struct bb_pairs *pairs, const struct bb_cell *cell, int hub,
-		     char path[BB_PAIR_PATH_TEXT], struct bb_pair_record *r)
-{
-	const bool in = cell->fan == BB_ALL_TO_ONE;
-	const int n = pairs->n, next = (hub + 1) % n;
-	char other[BB_PAIR_PATH_TEXT];
-	bool alike = true;
-
-	fill_ends(pairs, in ? next : hub, in ? hub : next, path, r);
-	for (int peer = 0; peer < n; peer++)
-		if (peer != hub) {
-			bb_pair_path(pairs, in ? peer : hub, in ? hub : peer, other);
-			alike = alike && strcmp(path, other) == 0;
-			if (!r->handle)
-				r->handle =
-					handle_of(pairs, cell, in ? peer : hub, in ? hub : peer);
-		}
-	r->path = alike ? path : "several";
-	if (in) {
-		r->from = r->from_node = r->from_device = r->from_numa = BB_ABSENT;
-		r->from_host = NULL;
-	} else {
-		r->to = r->to_node = r->to_device = r->to_numa = BB_ABSENT;
-		r->to_host = NULL;
-	}
-}
-
-/* Deliver the turn of HUB with all others, if it had one. */
+/* Deliver the turn of HUB with all others, if it had one. Its path is their common one, if they
+   have one. */
 static bb_status deliver_fan(struct bb_engine *engine, const struct bb_cell *cell,
 			     const struct bb_pair_part *parts, int hub)
 {
 	struct bb_pairs *pairs = engine->run->own;
+	const bool in = cell->fan == BB_ALL_TO_ONE;
+	const int n = pairs->n, next = (hub + 1) % n;
 	const struct bb_pair_part *part = part_of(pairs, parts, hub, hub);
-	const struct bb_pair_part *alone = part_of(pairs, parts, hub, (hub + 1) % pairs->n);
-	char path[BB_PAIR_PATH_TEXT];
+	char path[BB_PAIR_PATH_TEXT], other[BB_PAIR_PATH_TEXT];
 	struct bb_pair_record r;
 
 	if (part->rounds == 0)
 		return BB_OK;
 	bb_record_init(&bb_record_pair, &r);
-	fill_hub(pairs, cell, hub, path, &r);
-	fill_route(pairs, cell, &r);
-	fill_times(cell, part, &r);
-	for (int rank = 0; rank < pairs->n; rank++)
-		add_wrong(&r, part_of(pairs, parts, rank, hub));
+	fill_ends(pairs, in ? next : hub, in ? hub : next, path, &r);
+	for (int peer = 0; peer < n; peer++) {
+		const int from = in ? peer : hub, to = in ? hub : peer;
+
+		add_wrong(&r, part_of(pairs, parts, peer, hub));
+		if (peer == hub)
+			continue;
+		bb_pair_path(pairs, from, to, other);
+		if (strcmp(path, other) != 0)
+			r.path = "several";
+		r.handle = r.handle ? r.handle : handle_of(pairs, cell, from, to);
+	}
+	if (in) {
+		r.from = r.from_node = r.from_device = r.from_numa = BB_ABSENT;
+		r.from_host = NULL;
+	} else {
+		r.to = r.to_node = r.to_device = r.to_numa = BB_ABSENT;
+		r.to_host = NULL;
+	}
+	fill_case(pairs, cell, part, &r);
 	add_bandwidth(&r, cell, part);
-	fill_bound(&r, bb_fan_bound(pairs, cell, hub, alone->mid, &r.bound_source));
+	bb_pair_fill_bound(&r, bb_fan_bound(pairs, cell, hub, part_of(pairs, parts, hub, next)->mid,
+					    &r.bound_source) /
+				       1e9);
 	return bb_engine_deliver(engine, &bb_record_pair, &r, r.wrong);
 }
 
@@ -319,6 +288,12 @@ static const char *const finding_names[] = {
 	[BB_FIND_BELOW_BOUND] = "below bound",
 };
 
+/* Microseconds or GB/s. */
+static double shown(const struct bb_cell *cell, double speed)
+{
+	return cell->ping ? 1e6 * bb_pair_rate(speed) : speed / 1e9;
+}
+
 static void add_speed(struct bb_strbuf *out, const struct bb_cell *cell, double speed)
 {
 	char text[BB_UNIT_TEXT];
@@ -364,11 +339,10 @@ static void add_subject(struct bb_strbuf *out, const struct bb_pairs *pairs,
 
 /* "0 -> 1 is slower than 1 -> 0: 3.1 GB/s, not 9.9 GB/s (read, unidirectional, 32M)" */
 static void finding_describe(struct bb_strbuf *out, const struct bb_pairs *pairs,
-			     const struct bb_finding *f)
+			     const struct bb_finding *f, const char *cause)
 {
 	const struct bb_cell *cell = &pairs->judged[f->matrix].cell;
-	char size[BB_UNIT_TEXT], text[BB_CAUSE_TEXT];
-	const char *cause = bb_pair_cause(pairs, f, text);
+	char size[BB_UNIT_TEXT];
 
 	add_subject(out, pairs, f);
 	add_speed(out, cell, f->value);
@@ -388,11 +362,12 @@ static int64_t rank_or_absent(const struct bb_pairs *pairs, int end)
 	return end < 0 ? BB_ABSENT : bb_pair_rank(pairs, end);
 }
 
-static bb_status deliver_finding(struct bb_pairs *pairs, const struct bb_finding *f)
+static bb_status deliver_finding(struct bb_pairs *pairs, const struct bb_finding *f,
+				 const char *cause)
 {
 	const struct bb_cell *cell = &pairs->judged[f->matrix].cell;
-	char path[BB_PAIR_PATH_TEXT], cause[BB_CAUSE_TEXT];
-	struct bb_strbuf text = {0}, answer = {0};
+	char path[BB_PAIR_PATH_TEXT];
+	struct bb_strbuf answer = {0};
 	struct bb_finding_record r;
 	bb_status status;
 
@@ -409,31 +384,17 @@ static bb_status deliver_finding(struct bb_pairs *pairs, const struct bb_finding
 	r.p2p = p2p_of(cell);
 	r.direction = direction_of(cell);
 	r.size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
-	if (cell->ping) {
-		r.value_us = 1e6 * bb_pair_rate(f->value);
-		r.reference_us = 1e6 * bb_pair_rate(f->reference);
-	} else {
-		r.value_GBps = f->value / 1e9;
-		r.reference_GBps = f->reference / 1e9;
-	}
+	*(cell->ping ? &r.value_us : &r.value_GBps) = shown(cell, f->value);
+	*(cell->ping ? &r.reference_us : &r.reference_GBps) = shown(cell, f->reference);
 	r.share = f->value / f->reference;
-	r.cause = bb_pair_cause(pairs, f, cause);
-	finding_describe(&text, pairs, f);
-	r.text = bb_strbuf_text(&text);
-	bb_strbuf_addf(&answer, "finding: %s", r.text);
+	r.cause = cause;
+	bb_strbuf_add(&answer, "finding: ");
+	finding_describe(&answer, pairs, f, cause);
 	bb_run_answer(pairs->run, &answer, 0);
-	bb_strbuf_free(&answer);
+	r.text = bb_strbuf_text(&answer) + strlen("finding: ");
 	status = bb_sinks_record(&pairs->run->sinks, &bb_record_finding, &r);
-	bb_strbuf_free(&text);
+	bb_strbuf_free(&answer);
 	return status;
-}
-
-/* Counts a suspect whose result may be chance. */
-static void count_unjudged(struct bb_pairs *pairs, const struct bb_finding *f)
-{
-	if (pairs->nunjudged++ > 0)
-		bb_strbuf_add(&pairs->unjudged, "; ");
-	finding_describe(&pairs->unjudged, pairs, f);
 }
 
 bb_status bb_pairs_judge(struct bb_pairs *pairs)
@@ -443,13 +404,18 @@ bb_status bb_pairs_judge(struct bb_pairs *pairs)
 
 	for (size_t i = 0; i < found.n && status == BB_OK; i++) {
 		const struct bb_finding *f = &found.list[i];
+		char text[BB_CAUSE_TEXT];
+		const char *cause = bb_pair_cause(pairs, f, text);
 
-		if (!f->confirmed) {
-			count_unjudged(pairs, f);
+		if (f->confirmed) {
+			pairs->nfindings++;
+			status = deliver_finding(pairs, f, cause);
 			continue;
 		}
-		pairs->nfindings++;
-		status = deliver_finding(pairs, f);
+		/* A suspect whose result may be chance. */
+		if (pairs->nunjudged++ > 0)
+			bb_strbuf_add(&pairs->unjudged, "; ");
+		finding_describe(&pairs->unjudged, pairs, f, cause);
 	}
 	bb_findings_free(&found);
 	return status;
