@@ -35,36 +35,18 @@ static void add_node(const struct bb_examiner *s, int node, struct bb_strbuf *ou
 	bb_strbuf_add(out, ")");
 }
 
+/* LINES to the sinks; they are freed. */
+static bb_status comment_deliver(struct bb_examiner *s, struct bb_strbuf *lines)
+{
+	const bb_status status = bb_strbuf_failed(lines) ? BB_EINTERNAL
+							 : bb_sinks_comment(&s->engine.run->sinks,
+									    bb_strbuf_text(lines));
+
+	bb_strbuf_free(lines);
+	return status;
+}
+
 /* ---- the announcement ----------------------------------------------------------------------- */
-
-static void add_pairs(const struct bb_examiner *s, int met, int all, struct bb_strbuf *out)
-{
-	const struct bb_diagnose_options *a = &s->diagnose->options;
-	const int rounds = s->survey.rounds.n, pairs = s->ports.nodes / 2 * s->ports.rails;
-	const int limit = s->pairs_at_once * s->ports.rails;
-	const double bytes = 2.0 * (double)(a->large + 1) * (double)a->bytes * rounds * pairs;
-
-	bb_strbuf_addf(out, "# %d nodes of %d %s: %d of %d pairs, %d rounds of ", s->ports.nodes,
-		       s->ports.rails, s->ports.rails == 1 ? "rail" : "rails", met, all, rounds);
-	bb_strbuf_addf(out, pairs == 1 ? "one pair" : "%d pairs", pairs);
-	if (pairs > 1)
-		bb_strbuf_addf(out, ", %d at a time", limit > 0 && limit < pairs ? limit : pairs);
-	bb_strbuf_addf(out, ", %.3g GB; %lld steps\n", 1e-9 * bytes, (long long)a->steps);
-}
-
-static void add_left_out(const struct bb_examiner *s, struct bb_strbuf *out)
-{
-	const int nranks = s->engine.run->world.nranks;
-	const int measured = s->ports.nodes * s->ports.rails;
-
-	if (measured == nranks)
-		return;
-	bb_strbuf_addf(
-		out,
-		"# %d of %d ranks are measured in the steps alone: the smallest node has %d %s; "
-		"--node-ranks makes nodes of consecutive ranks\n",
-		nranks - measured, nranks, s->ports.rails, s->ports.rails == 1 ? "rank" : "ranks");
-}
 
 static void add_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
 		     struct bb_strbuf *out)
@@ -94,11 +76,31 @@ static bool can_judge_lateness(int steps, int ranks)
 	       ranks * bb_chance(steps, steps, 0, steps * (ranks - 1)) <= BB_FALSE_BLAME;
 }
 
-static void add_few_steps(const struct bb_examiner *s, struct bb_strbuf *out)
+/* What is not measured or judged. */
+static void add_left_out(const struct bb_examiner *s, bool all_met, struct bb_strbuf *out)
 {
+	const struct bb_options *o = &s->engine.run->options;
+	const struct bb_fault *f = &o->fault;
+	const struct bb_ports *p = &s->ports;
 	const int ranks = s->engine.run->world.nranks, steps = (int)s->diagnose->options.steps;
 	int enough = 1;
 
+	if (!all_met)
+		bb_strbuf_add(out,
+			      "# Links between nodes that do not meet are not measured: --full "
+			      "measures all pairs\n");
+	/* A planted link whose ends never meet cannot be found. */
+	if (f->kind == BB_FAULT_SLOW_LINK && p->node[f->rank] >= 0 && p->node[f->to] >= 0) {
+		if (p->node[f->rank] == p->node[f->to])
+			bb_strbuf_addf(out, "# --fault %s is within node %d and is not measured\n",
+				       o->fault_text, p->node[f->rank]);
+		else if (p->rail[f->rank] != p->rail[f->to])
+			bb_strbuf_addf(
+				out,
+				"# --fault %s joins rails %d and %d, which never meet, and is not "
+				"measured\n",
+				o->fault_text, p->rail[f->rank], p->rail[f->to]);
+	}
 	if (can_judge_lateness(steps, ranks))
 		return;
 	while (!can_judge_lateness(enough, ranks))
@@ -108,55 +110,30 @@ static void add_few_steps(const struct bb_examiner *s, struct bb_strbuf *out)
 		       steps, steps == 1 ? "step is" : "steps are", ranks, enough);
 }
 
-/* LINES to the sinks; they are freed. */
-static bb_status comment_deliver(struct bb_examiner *s, struct bb_strbuf *lines)
-{
-	const bb_status status = bb_strbuf_failed(lines) ? BB_EINTERNAL
-							 : bb_sinks_comment(&s->engine.run->sinks,
-									    bb_strbuf_text(lines));
-
-	bb_strbuf_free(lines);
-	return status;
-}
-
-/* A planted link whose ends never meet cannot be found. */
-static void add_unmet(const struct bb_examiner *s, struct bb_strbuf *out)
-{
-	const struct bb_options *o = &s->engine.run->options;
-	const struct bb_fault *f = &o->fault;
-	const struct bb_ports *p = &s->ports;
-
-	if (f->kind != BB_FAULT_SLOW_LINK)
-		return;
-	if (p->node[f->rank] < 0 || p->node[f->to] < 0)
-		return; /* add_left_out counts such ranks */
-	if (p->node[f->rank] == p->node[f->to])
-		bb_strbuf_addf(out, "# --fault %s is within node %d and is not measured\n",
-			       o->fault_text, p->node[f->rank]);
-	else if (p->rail[f->rank] != p->rail[f->to])
-		bb_strbuf_addf(out,
-			       "# --fault %s joins rails %d and %d, which never meet, and is not "
-			       "measured\n",
-			       o->fault_text, p->rail[f->rank], p->rail[f->to]);
-}
-
 bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pilot)
 {
-	const int rounds = s->survey.rounds.n;
-	const int all = s->ports.nodes * (s->ports.nodes - 1) / 2;
-	const int met =
-		rounds < bb_circle_rounds(s->ports.nodes) ? rounds * (s->ports.nodes / 2) : all;
+	const struct bb_diagnose_options *a = &s->diagnose->options;
+	const int nodes = s->ports.nodes, rails = s->ports.rails, rounds = s->survey.rounds.n;
+	const int all = nodes * (nodes - 1) / 2, nranks = s->engine.run->world.nranks;
+	const int met = rounds < bb_circle_rounds(nodes) ? rounds * (nodes / 2) : all;
+	const int pairs = nodes / 2 * rails, limit = s->pairs_at_once * rails;
+	const double bytes = 2.0 * (double)(a->large + 1) * (double)a->bytes * rounds * pairs;
 	struct bb_strbuf out = {0};
 
-	add_pairs(s, met, all, &out);
-	add_left_out(s, &out);
+	bb_strbuf_addf(&out, "# %d nodes of %d %s: %d of %d pairs, %d rounds of ", nodes, rails,
+		       rails == 1 ? "rail" : "rails", met, all, rounds);
+	bb_strbuf_addf(&out, pairs == 1 ? "one pair" : "%d pairs", pairs);
+	if (pairs > 1)
+		bb_strbuf_addf(&out, ", %d at a time", limit > 0 && limit < pairs ? limit : pairs);
+	bb_strbuf_addf(&out, ", %.3g GB; %lld steps\n", 1e-9 * bytes, (long long)a->steps);
+	if (nodes * rails < nranks)
+		bb_strbuf_addf(
+			&out,
+			"# %d of %d ranks are measured in the steps alone: the smallest node has "
+			"%d %s; --node-ranks makes nodes of consecutive ranks\n",
+			nranks - nodes * rails, nranks, rails, rails == 1 ? "rank" : "ranks");
 	add_cost(s, pilot, &out);
-	if (met < all)
-		bb_strbuf_add(&out,
-			      "# Links between nodes that do not meet are not measured: --full "
-			      "measures all pairs\n");
-	add_unmet(s, &out);
-	add_few_steps(s, &out);
+	add_left_out(s, met == all, &out);
 	return comment_deliver(s, &out);
 }
 
@@ -267,43 +244,23 @@ static void add_charge(const struct bb_examiner *s, const struct bb_diagnosis *v
 			       v->alone ? ", and the link is as slow alone" : "");
 }
 
-/* "> 99.99%" where it would round to 100. */
-static void add_confidence(const struct bb_diagnosis *v, struct bb_strbuf *out)
-{
-	const double percent = 100 * (1 - v->chance);
-
-	if (percent >= 99.995)
-		bb_strbuf_add(out, "; confidence > 99.99%");
-	else
-		bb_strbuf_addf(out, "; confidence %.2f%%", percent);
-}
-
-/* REASON of a node goes on with V. */
-static void node_note_another(const struct bb_examiner *s, const struct bb_diagnosis *v,
-			      struct bb_strbuf *reason)
-{
-	if (v->charge == BB_CHARGE_STRAGGLER)
-		bb_strbuf_addf(reason, "; and %s: rank %d", code_of(v), v->node);
-	else
-		bb_strbuf_addf(reason, "; and %s: rail %d (rank %d)", code_of(v), v->rail,
-			       s->ports.rank[v->node * s->ports.rails + v->rail]);
-}
-
-/* The reason of a node: its first culprit in full, whose code is the node's, and the codes of the
+/* The reason of a node is its first culprit in full, whose code is the node's, and the codes of the
    others. */
-static void node_note(struct report *report, const struct bb_diagnosis *v, const char *text)
+static void node_note(struct report *report, const struct bb_diagnosis *v, int node,
+		      const char *text)
 {
 	const struct bb_examiner *s = report->s;
-	const int node = v->charge == BB_CHARGE_STRAGGLER ? s->ports.node[v->node] : v->node;
+	struct bb_strbuf *reason = &report->reasons[node];
 
-	if (node < 0 || v->charge == BB_CHARGE_LINK)
-		return;
-	if (report->codes[node]) {
-		node_note_another(s, v, &report->reasons[node]);
-		return;
+	if (!report->codes[node]) {
+		report->codes[node] = code_of(v);
+		bb_strbuf_add(reason, text);
+	} else if (v->charge == BB_CHARGE_STRAGGLER) {
+		bb_strbuf_addf(reason, "; and %s: rank %d", code_of(v), v->node);
+	} else {
+		bb_strbuf_addf(reason, "; and %s: rail %d (rank %d)", code_of(v), v->rail,
+			       s->ports.rank[v->node * s->ports.rails + v->rail]);
 	}
-	report->codes[node] = code_of(v);
-	bb_strbuf_add(&report->reasons[node], text);
 }
 
 static int64_t number_or_absent(int number)
@@ -311,57 +268,27 @@ static int64_t number_or_absent(int number)
 	return number >= 0 ? number : BB_ABSENT;
 }
 
-static void culprit_describe(const struct bb_examiner *s, const struct bb_diagnosis *v,
-			     struct bb_culprit_record *r)
-{
-	const bool straggler = v->charge == BB_CHARGE_STRAGGLER;
-	const int node = straggler ? s->ports.node[v->node] : v->node;
-
-	bb_record_init(&bb_record_culprit, r);
-	r->code = code_of(v);
-	r->node = number_or_absent(node);
-	r->peer = number_or_absent(v->peer);
-	r->rail = number_or_absent(v->rail);
-	if (node >= 0) {
-		r->host = host_of(s, node);
-		r->rank = s->ports.rank[node * s->ports.rails + (v->rail > 0 ? v->rail : 0)];
-	}
-	if (straggler)
-		r->rank = v->node;
-	if (v->peer >= 0)
-		r->peer_host = host_of(s, v->peer);
-	r->direction = direction_of(v);
-	r->quantity = quantity_of(v);
-	r->factor = v->factor;
-	r->share = v->share;
-	r->measured = v->measured;
-	r->confidence = 1 - v->chance;
-	r->flapping = v->flapping;
-}
-
-/* A slow node is late for collectives too: it is reported once. */
-static bool verdict_is_reported(const struct report *report, const struct bb_diagnosis *v)
-{
-	const struct bb_examiner *s = report->s;
-
-	return v->charge == BB_CHARGE_STRAGGLER && s->ports.node[v->node] >= 0 &&
-	       report->codes[s->ports.node[v->node]];
-}
-
 static bb_status report_verdict(struct report *report, const struct bb_diagnosis *v,
 				struct bb_strbuf *lines)
 {
 	struct bb_examiner *s = report->s;
+	const bool straggler = v->charge == BB_CHARGE_STRAGGLER;
+	const int node = straggler ? s->ports.node[v->node] : v->node;
+	const double percent = 100 * (1 - v->chance);
 	struct bb_culprit_record r;
 	struct bb_strbuf text = {0};
 	bb_status status = BB_OK;
 
-	if (verdict_is_reported(report, v))
+	/* A slow node is late for collectives too: it is reported once. */
+	if (straggler && node >= 0 && report->codes[node])
 		return BB_OK;
 	add_subject(s, v, &text);
 	add_charge(s, v, &text);
-	if (!v->contended)
-		add_confidence(v, &text);
+	/* "> 99.99%" where it would round to 100. */
+	if (!v->contended && percent >= 99.995)
+		bb_strbuf_add(&text, "; confidence > 99.99%");
+	else if (!v->contended)
+		bb_strbuf_addf(&text, "; confidence %.2f%%", percent);
 	if (bb_strbuf_failed(&text)) {
 		status = BB_EINTERNAL;
 		goto out;
@@ -370,10 +297,30 @@ static bb_status report_verdict(struct report *report, const struct bb_diagnosis
 		bb_strbuf_addf(lines, "# contended: %s\n", bb_strbuf_text(&text));
 		goto out;
 	}
-	culprit_describe(s, v, &r);
+	bb_record_init(&bb_record_culprit, &r);
+	r.code = code_of(v);
+	r.node = number_or_absent(node);
+	r.peer = number_or_absent(v->peer);
+	r.rail = number_or_absent(v->rail);
+	if (node >= 0) {
+		r.host = host_of(s, node);
+		r.rank = s->ports.rank[node * s->ports.rails + (v->rail > 0 ? v->rail : 0)];
+	}
+	if (straggler)
+		r.rank = v->node;
+	if (v->peer >= 0)
+		r.peer_host = host_of(s, v->peer);
+	r.direction = direction_of(v);
+	r.quantity = quantity_of(v);
+	r.factor = v->factor;
+	r.share = v->share;
+	r.measured = v->measured;
+	r.confidence = 1 - v->chance;
+	r.flapping = v->flapping;
 	r.text = bb_strbuf_text(&text);
 	s->diagnose->culprits++;
-	node_note(report, v, r.text);
+	if (node >= 0 && v->charge != BB_CHARGE_LINK)
+		node_note(report, v, node, r.text);
 	bb_strbuf_addf(lines, "# culprit: %s: %s\n", r.code, r.text);
 	status = bb_sinks_record(&s->engine.run->sinks, &bb_record_culprit, &r);
 out:
@@ -469,12 +416,12 @@ static bb_status report_meetings(struct bb_examiner *s, const struct bb_diagnose
 
 	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(&stage->rounds, &m);)
 		for (int k = 0; k < s->ports.rails && status == BB_OK; k++) {
+			if (!bb_rounds_has(&stage->rounds, m.round, m.to, k))
+				continue;
 			r.round = m.round;
 			r.from = m.from;
 			r.to = m.to;
 			r.rail = k;
-			if (!bb_rounds_has(&stage->rounds, m.round, m.to, k))
-				continue;
 			r.latency_us = 1e6 * exp(bb_measured_at(&latency, m.round, m.to, k));
 			r.GBps = 1e-9 * (double)s->diagnose->options.bytes /
 				 exp(bb_measured_at(&bandwidth, m.round, m.to, k));
@@ -483,9 +430,12 @@ static bb_status report_meetings(struct bb_examiner *s, const struct bb_diagnose
 	return status;
 }
 
+/* ---- all of it ------------------------------------------------------------------------------ */
+
 static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
 {
 	const struct bb_view *l = &s->views[BB_LATENCY], *b = &s->views[BB_BANDWIDTH];
+	const struct bb_run *run = s->engine.run;
 	double latency[BB_MOST_RAILS], bandwidth[BB_MOST_RAILS];
 	const size_t rails = (size_t)s->ports.rails;
 
@@ -498,35 +448,30 @@ static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
 		BB_SMALL_BYTES, 1e6 * exp(bb_low_median(latency, rails)),
 		1e-9 * (double)s->diagnose->options.bytes / exp(bb_low_median(bandwidth, rails)),
 		100 * l->fit.noise.sigma, 100 * b->fit.noise.sigma, exp(l->limit), exp(b->limit));
-}
-
-static void add_crowded(const struct bb_examiner *s, struct bb_strbuf *lines)
-{
 	if (bb_examiner_is_crowded(s))
 		bb_strbuf_addf(lines,
 			       "# crowded: %d ranks share %d %s: only %d times the typical work "
 			       "counts as slow\n",
-			       s->engine.run->world.nranks, (int)s->engine.run->record.cores,
-			       s->engine.run->record.cores == 1 ? "processor" : "processors",
-			       BB_CROWDED);
+			       run->world.nranks, (int)run->record.cores,
+			       run->record.cores == 1 ? "processor" : "processors", BB_CROWDED);
 }
 
-/* A block of the network, and its distance from the largest. */
-static void add_block(const struct bb_examiner *s, int block, struct bb_strbuf *lines)
+/* The blocks of the network, and their distances from the largest. */
+static void add_blocks(const struct bb_examiner *s, struct bb_strbuf *lines)
 {
 	static const char *const names[BB_QUANTITIES] = {"latency", "bandwidth"};
 
-	for (int q = 0; q < BB_QUANTITIES; q++) {
+	for (int i = BB_QUANTITIES; i < BB_QUANTITIES * BB_MOST_BLOCKS; i++) {
+		const int block = i / BB_QUANTITIES, q = i % BB_QUANTITIES;
 		const struct bb_block_map *p = &s->blocks[q];
-		int first = -1, last = -1;
+		int first = 0, last = s->ports.nodes - 1;
 
 		if (block >= p->n)
 			continue;
-		for (int i = s->ports.nodes - 1; i >= 0; i--)
-			if (p->of[i] == block) {
-				last = last < 0 ? i : last;
-				first = i;
-			}
+		while (p->of[first] != block)
+			first++;
+		while (p->of[last] != block)
+			last--;
 		bb_strbuf_addf(
 			lines,
 			"# block of the network: %d nodes, from node %d (%s) to node %d (%s): "
@@ -535,12 +480,6 @@ static void add_block(const struct bb_examiner *s, int block, struct bb_strbuf *
 			p->size[block], first, host_of(s, first), last, host_of(s, last),
 			exp(p->level[block][0] - p->level[0][0]), names[q], p->size[0]);
 	}
-}
-
-static void add_blocks(const struct bb_examiner *s, struct bb_strbuf *lines)
-{
-	for (int block = 1; block < BB_MOST_BLOCKS; block++)
-		add_block(s, block, lines);
 }
 
 static bb_status report_all(struct report *report, struct bb_strbuf *lines)
@@ -554,11 +493,11 @@ static bb_status report_all(struct report *report, struct bb_strbuf *lines)
 	BB_TRY(status, report_meetings(s, &s->links_alone, "alone"), out);
 	/* Those of nodes first: their code is that of the node. */
 	for (int straggling = 0; straggling < 2; straggling++)
-		for (int i = 0; i < s->verdicts.n && status == BB_OK; i++)
+		for (int i = 0; i < s->verdicts.n; i++)
 			if ((s->verdicts.list[i].charge == BB_CHARGE_STRAGGLER) == straggling)
-				status = report_verdict(report, &s->verdicts.list[i], lines);
-	if (status == BB_OK)
-		status = report_nodes(report);
+				BB_TRY(status, report_verdict(report, &s->verdicts.list[i], lines),
+				       out);
+	status = report_nodes(report);
 out:
 	return status;
 }
@@ -574,7 +513,6 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 	bb_status status = report.reasons && report.codes ? BB_OK : BB_EINTERNAL;
 
 	add_summary(s, &lines);
-	add_crowded(s, &lines);
 	add_blocks(s, &lines);
 	answer = lines.length;
 	if (status == BB_OK)
