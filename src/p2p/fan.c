@@ -8,19 +8,16 @@
 
 /* ---- parts --------------------------------------------------------------------------------- */
 
-static size_t part_begin(uint64_t bytes, size_t parts, size_t k)
-{
-	const size_t at = bb_part_start((size_t)bytes, parts, k);
-
-	return k == parts ? (size_t)bytes : at / BB_FAN_GRAIN * BB_FAN_GRAIN;
-}
-
 struct bb_pair_range bb_fan_part_of(const struct bb_cell *cell, int n, int hub, int other)
 {
 	const size_t parts = (size_t)n - 1, k = (size_t)(other < hub ? other : other - 1);
-	const size_t at = part_begin(cell->bytes, parts, k);
+	size_t ends[2];
 
-	return (struct bb_pair_range){at, part_begin(cell->bytes, parts, k + 1) - at};
+	for (size_t i = 0; i < 2; i++)
+		ends[i] = k + i == parts ? (size_t)cell->bytes
+					 : bb_part_start((size_t)cell->bytes, parts, k + i) /
+						   BB_FAN_GRAIN * BB_FAN_GRAIN;
+	return (struct bb_pair_range){ends[0], ends[1] - ends[0]};
 }
 
 const char *bb_fan_refuses(const struct bb_cell *cell, int n)
@@ -142,18 +139,13 @@ static bb_status fan_sample(const struct bb_turn *t, bool alone, int series)
 	return status;
 }
 
-static bool copies_alone(const struct bb_turn *t)
-{
-	return !t->final && !t->s->engine.backend->gpu && t->cell->route->actor != BB_BY_BOTH;
-}
-
 bb_status bb_fan_act(const struct bb_turn *t)
 {
+	const bool copies =
+		!t->final && !t->s->engine.backend->gpu && t->cell->route->actor != BB_BY_BOTH;
 	bb_status status = fan_sample(t, false, t->from);
 
-	if (status == BB_OK && copies_alone(t))
-		status = fan_sample(t, true, (t->from + 1) % t->s->n);
-	return status;
+	return status == BB_OK && copies ? fan_sample(t, true, (t->from + 1) % t->s->n) : status;
 }
 
 /* The hub has the parts of all others, each of these one of the hub's. */

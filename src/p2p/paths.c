@@ -43,36 +43,29 @@ static int by_place(const struct bb_location *a, const struct bb_location *b)
 	return a->numa == b->numa ? SAME_NUMA : SAME_HOST;
 }
 
-/* Paths of a cluster with the same rate are alike, and so are all links. */
-static int by_model(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT])
-{
-	const struct bb_cluster *c = pairs->run->options.cluster;
-	struct bb_cluster_route route;
-
-	snprintf(name, BB_PAIR_PATH_TEXT, "link");
-	if (!c || from == to)
-		return 0;
-	route = bb_cluster_route(c, bb_pair_rank(pairs, from), bb_pair_rank(pairs, to));
-	snprintf(name, BB_PAIR_PATH_TEXT, "%s", bb_cluster_path_name(c, route.path));
-	return (int)route.path + BB_CLUSTER_PATHS * (int)(route.rate / 1e6);
-}
-
 int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PAIR_PATH_TEXT])
 {
 	const struct bb_run *run = pairs->run;
 	const int place = by_place(&run->infos[from].location, &run->infos[to].location);
 	const struct bb_rank_place *at = run->link_bounds.places;
 	char text[BB_PATH_TEXT];
-	enum bb_path path;
+	enum bb_path path = BB_PATH_UNKNOWN;
 	int nvlinks = 0;
 
-	if (bb_pairs_are_virtual(pairs))
-		return by_model(pairs, from, to, name);
-	if (!on_topology(run) || place == OTHER_HOST || place == SAME_DEVICE) {
-		snprintf(name, BB_PAIR_PATH_TEXT, "%s", place_names[place]);
-		return place;
+	if (bb_pairs_are_virtual(pairs)) {
+		const struct bb_cluster *c = run->options.cluster;
+		struct bb_cluster_route route;
+
+		snprintf(name, BB_PAIR_PATH_TEXT, "link");
+		if (!c || from == to)
+			return 0;
+		/* Paths of a cluster with the same rate are alike, and so are all links. */
+		route = bb_cluster_route(c, bb_pair_rank(pairs, from), bb_pair_rank(pairs, to));
+		snprintf(name, BB_PAIR_PATH_TEXT, "%s", bb_cluster_path_name(c, route.path));
+		return (int)route.path + BB_CLUSTER_PATHS * (int)(route.rate / 1e6);
 	}
-	path = bb_topology_path(run->topology, at[from].device, at[to].device, &nvlinks);
+	if (on_topology(run) && place != OTHER_HOST && place != SAME_DEVICE)
+		path = bb_topology_path(run->topology, at[from].device, at[to].device, &nvlinks);
 	if (path == BB_PATH_UNKNOWN) {
 		snprintf(name, BB_PAIR_PATH_TEXT, "%s", place_names[place]);
 		return place;

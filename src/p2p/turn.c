@@ -175,18 +175,6 @@ static bool is_timed(const struct bb_pairs_session *s, const struct bb_turn *t)
 	return acts(s, t);
 }
 
-static bb_status meet(struct bb_pairs_session *s, const struct bb_turn *t)
-{
-	const int peer = bb_turn_peer(t);
-	const int members[2] = {t->from < t->to ? t->from : t->to,
-				t->from < t->to ? t->to : t->from};
-
-	if (!is_joint(t) || s->with[peer])
-		return BB_OK;
-	return s->engine.backend->group_open(s->engine.rank, members, 2, &s->with[peer],
-					     &s->engine.run->error);
-}
-
 /* Returns where this rank accesses a buffer of PEER, from AT on; NULL: it cannot. */
 static void *reached(const struct bb_pairs_session *s, int peer, enum bb_pairs_buffer which,
 		     size_t at)
@@ -258,6 +246,7 @@ bb_status bb_turn_act(const struct bb_turn *t)
 	struct bb_pairs_session *s = t->s;
 	const struct bb_cell *cell = t->cell;
 	const struct bb_options *o = s->engine.options;
+	const int peer = bb_turn_peer(t);
 	/* A round trip is two messages. */
 	const struct bb_sampling sampling = {
 		.ready = pairs_ready,
@@ -275,11 +264,17 @@ bb_status bb_turn_act(const struct bb_turn *t)
 		return bb_fan_act(t);
 	if (!acts(s, t))
 		return BB_OK;
-	status = meet(s, t);
-	if (status == BB_OK)
-		status = bb_engine_sample(&s->engine, &sampling);
+	if (is_joint(t) && !s->with[peer])
+		BB_TRY(status,
+		       s->engine.backend->group_open(s->engine.rank,
+						     (const int[]){s->me < peer ? s->me : peer,
+								   s->me < peer ? peer : s->me},
+						     2, &s->with[peer], &s->engine.run->error),
+		       out);
+	status = bb_engine_sample(&s->engine, &sampling);
 	if (status == BB_OK && !t->final)
-		bb_series_end_round(&s->series[bb_turn_peer(t)], s->scratch);
+		bb_series_end_round(&s->series[peer], s->scratch);
+out:
 	return status;
 }
 

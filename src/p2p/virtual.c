@@ -79,57 +79,32 @@ static void add_message(struct bb_virtual_pairs *v, int from, int to, enum work 
 		    .act = BB_ACT_RECV, .queue = into, .work = (unsigned char)work, .peer = from});
 }
 
-static void add_sample(struct bb_virtual_pairs *v, int a, int b)
-{
-	const bool both = v->cell->bidirectional && !v->cell->ping;
-
-	add_delay(v, a);
-	if (!v->cell->ping)
-		add_delay(v, b);
-	add_message(v, a, b, THERE, both);
-	if (both)
-		add_message(v, b, a, THERE, 1);
-	if (!v->cell->ping)
-		return;
-	add_delay(v, b);
-	add_message(v, b, a, BACK, 0);
-}
-
-/* True if RANK knows that the pair before is done. */
-static bool knows(const struct bb_virtual_pairs *v, int rank)
-{
-	return v->last[0] < 0 || rank == v->last[0] || rank == v->last[1];
-}
-
 static void add_turn(struct bb_virtual_pairs *v, int a, int b, size_t samples)
 {
-	int first = a;
+	const bool ping = v->cell->ping, both = v->cell->bidirectional && !ping;
+	/* Which of the two knows that the pair before is done? */
+	const bool a_knows = v->last[0] < 0 || a == v->last[0] || a == v->last[1];
+	const bool b_knows = b == v->last[0] || b == v->last[1];
+	const int first = !a_knows && b_knows ? b : a;
 
-	if (!knows(v, a) && knows(v, b))
-		first = b;
-	else if (!knows(v, a))
+	if (!a_knows && !b_knows)
 		add_message(v, v->last[1], a, PASS, 0);
 	add_message(v, first, first == a ? b : a, MEET, 0);
 	for (size_t i = 0; i < samples; i++) {
-		add_sample(v, a, b);
+		add_delay(v, a);
+		if (!ping)
+			add_delay(v, b);
+		add_message(v, a, b, THERE, both);
+		if (both)
+			add_message(v, b, a, THERE, 1);
+		if (ping) {
+			add_delay(v, b);
+			add_message(v, b, a, BACK, 0);
+		}
 		add_message(v, a, b, MEET, 0);
 	}
 	v->last[0] = a;
 	v->last[1] = b;
-}
-
-static void add_turns(struct bb_virtual_pairs *v, size_t samples)
-{
-	const struct bb_pairs *pairs = v->pairs;
-
-	for (int end = 0; end < pairs->n; end++)
-		v->scripts[end].n = 0;
-	v->last[0] = v->last[1] = -1;
-	for (int a = 0; a < pairs->n; a++)
-		for (int b = v->cell->bidirectional ? a + 1 : 0; b < pairs->n; b++)
-			if (a != b)
-				add_turn(v, bb_pair_rank(pairs, a), bb_pair_rank(pairs, b),
-					 samples);
 }
 
 /* ---- the turn of a rank with all others ----------------------------------------------------- */
@@ -175,11 +150,6 @@ static size_t length(const struct bb_program *program, int rank)
 	return v->end_of[rank] < 0 ? 0 : v->scripts[v->end_of[rank]].n;
 }
 
-static size_t fan_bytes(const struct bb_virtual_pairs *v, int a, int b)
-{
-	return bb_fan_part_of(v->cell, v->pairs->n, v->hub, a == v->hub ? b : a).bytes;
-}
-
 static void operation(const struct bb_program *program, int rank, size_t index,
 		      struct bb_operation *o)
 {
@@ -197,7 +167,10 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	if (act->work == DELAY)
 		o->seconds = v->pairs->run->options.fault.seconds;
 	else if (act->work >= THERE && v->cell->fan)
-		o->count = fan_bytes(v, v->end_of[rank], v->end_of[act->peer]);
+		o->count = bb_fan_part_of(v->cell, v->pairs->n, v->hub,
+					  v->end_of[rank] == v->hub ? v->end_of[act->peer]
+								    : v->end_of[rank])
+				   .bytes;
 	else if (act->work >= THERE)
 		o->count = v->cell->ping ? PING_BYTES : (size_t)v->cell->bytes;
 }
@@ -298,12 +271,23 @@ void bb_virtual_close(struct bb_pairs *pairs)
 	free(v);
 }
 
-/* Each sample of each rank with all others is a program of its own. */
-static bb_status run_fans(struct bb_virtual_pairs *v, struct bb_engine *engine, size_t samples)
+/* Each round of pairs is a program of its own, and so is each sample of each rank with all others.
+ */
+static bb_status run_round(struct bb_virtual_pairs *v, struct bb_engine *engine, size_t samples)
 {
 	const int n = v->pairs->n;
 	bb_status status = BB_OK;
 
+	for (int end = 0; end < n; end++)
+		v->scripts[end].n = 0;
+	v->last[0] = v->last[1] = -1;
+	for (int a = 0; a < n && !v->cell->fan; a++)
+		for (int b = v->cell->bidirectional ? a + 1 : 0; b < n; b++)
+			if (a != b)
+				add_turn(v, bb_pair_rank(v->pairs, a), bb_pair_rank(v->pairs, b),
+					 samples);
+	if (!v->cell->fan)
+		return v->failed ? no_memory(v->pairs) : run_program(v, engine);
 	for (int hub = 0; hub < n; hub++)
 		for (size_t i = 0; i < samples && status == BB_OK; i++) {
 			add_fan(v, hub);
@@ -315,47 +299,30 @@ static bb_status run_fans(struct bb_virtual_pairs *v, struct bb_engine *engine, 
 	return status;
 }
 
-static bb_status run_pairs(struct bb_virtual_pairs *v, struct bb_engine *engine, size_t samples)
-{
-	add_turns(v, samples);
-	return v->failed ? no_memory(v->pairs) : run_program(v, engine);
-}
-
-/* Each round of pairs is a program of its own. */
-static bb_status run_rounds(struct bb_virtual_pairs *v, struct bb_engine *engine)
+bb_status bb_virtual_measure(struct bb_engine *engine, struct bb_pairs *pairs,
+			     const struct bb_cell *cell, const void **all)
 {
 	const double began = engine->backend->now(engine->rank);
-	const int n = v->pairs->n * v->pairs->n;
+	const int n = pairs->n * pairs->n;
+	struct bb_virtual_pairs *v;
 	bool stop = false;
-	bb_status status = BB_OK;
+	bb_status status = pairs->virtual ? BB_OK : open_virtual(pairs);
 
+	if (status != BB_OK)
+		return status;
+	v = pairs->virtual;
+	v->cell = cell;
+	for (int i = 0; i < n; i++)
+		bb_series_clear(&v->series[i]);
 	for (int round = 0; status == BB_OK && !stop; round++) {
-		status = (v->cell->fan ? run_fans : run_pairs)(
-			v, engine, bb_pair_samples(engine->options, round));
+		status = run_round(v, engine, bb_pair_samples(engine->options, round));
 		for (int i = 0; i < n; i++)
 			bb_series_end_round(&v->series[i], v->scratch);
 		if (status == BB_OK)
 			status = bb_pairs_agree_to_stop(engine, v->series, n, round, began, &stop);
 	}
-	return status;
-}
-
-bb_status bb_virtual_measure(struct bb_engine *engine, struct bb_pairs *pairs,
-			     const struct bb_cell *cell, const void **all)
-{
-	struct bb_virtual_pairs *v;
-	bb_status status = BB_OK;
-
-	if (!pairs->virtual)
-		BB_TRY(status, open_virtual(pairs), out);
-	v = pairs->virtual;
-	v->cell = cell;
-	for (int i = 0; i < pairs->n * pairs->n; i++)
-		bb_series_clear(&v->series[i]);
-	BB_TRY(status, run_rounds(v, engine), out);
-	for (int i = 0; i < pairs->n * pairs->n; i++)
+	for (int i = 0; i < n && status == BB_OK; i++)
 		bb_series_sum_up(&v->series[i], &v->parts[i]);
 	*all = v->parts;
-out:
 	return status;
 }
