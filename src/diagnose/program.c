@@ -31,37 +31,26 @@ int *bb_probe_active(const struct bb_rounds *rounds, int rails)
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-/* Does anything delay what RANK sends? */
-static bool is_delayed(const struct bb_probe *p, int rank)
+/* The operations of a rank in a round. */
+struct layout {
+	size_t request; /* of a request: two messages, and maybe a delay before the one that it
+			   sends */
+	/* Before large messages the rails of a node synchronise, if there are several: a link that
+	   they share shows only while both use it. */
+	bool meets;
+	size_t meeting; /* the number of that operation */
+	size_t all;
+};
+
+static struct layout layout_of(const struct bb_probe *p, int rank)
 {
 	const struct bb_planted *f = &p->planted;
+	const bool delayed = (f->send_s > 0 && rank == f->rank) || f->factor > 0;
+	struct layout l = {.request = delayed ? 3 : 2, .meets = p->ports->rails > 1};
 
-	return (f->send_s > 0 && rank == f->rank) || f->factor > 0;
-}
-
-/* Operations of a rank for each request: two messages, and a delay before the one that it sends. */
-static size_t per_request(const struct bb_probe *p, int rank)
-{
-	return is_delayed(p, rank) ? 3 : 2;
-}
-
-/* Do the rails of a node synchronise before large messages? A link that they share shows only while
-   both use it. */
-static bool comes_together(const struct bb_probe *p)
-{
-	return p->ports->rails > 1;
-}
-
-/* The operation of a round at which they do. */
-static size_t meeting_at(const struct bb_probe *p, int rank)
-{
-	return 1 + (size_t)(2 * BB_SMALL_REQUESTS) * per_request(p, rank);
-}
-
-static size_t per_round(const struct bb_probe *p, int rank)
-{
-	return meeting_at(p, rank) + comes_together(p) +
-	       (size_t)(2 * p->large) * per_request(p, rank);
+	l.meeting = 1 + (size_t)(2 * BB_SMALL_REQUESTS) * l.request;
+	l.all = l.meeting + l.meets + (size_t)(2 * p->large) * l.request;
+	return l;
 }
 
 /* The planted delay of BYTES from RANK to PEER, in seconds. */
@@ -100,7 +89,7 @@ struct place {
 /* In turn there is a collective before each round, also of those without a partner. */
 static struct place find_place(const struct bb_probe *p, int rank, size_t index)
 {
-	const size_t each = per_round(p, rank);
+	const size_t each = layout_of(p, rank).all;
 	size_t low = 0, high;
 	const int *active = active_of(p, rank, &high);
 
@@ -131,7 +120,7 @@ static size_t rounds_length(const struct bb_program *program, int rank)
 	size_t n;
 
 	active_of(p, rank, &n);
-	return n * per_round(p, rank) + (p->in_turn ? (size_t)p->rounds->n : 0);
+	return n * layout_of(p, rank).all + (p->in_turn ? (size_t)p->rounds->n : 0);
 }
 
 /* All of GROUP gather 4 bytes. */
@@ -146,39 +135,18 @@ static void gather(struct bb_operation *o, enum bb_probe_work work, int group)
 	o->op = BB_SUM;
 }
 
-/* A request, or the data requested. */
-static void message(const struct bb_probe *p, struct bb_operation *o, bool sends, bool is_request,
-		    bool small)
-{
-	o->act = sends ? BB_ACT_SEND : BB_ACT_RECV;
-	o->work = small ? BB_PROBE_SMALL : BB_PROBE_LARGE;
-	o->count = is_request || small ? BB_SMALL_BYTES : p->bytes;
-	o->dtype = BB_INT8;
-}
-
-/* A rail that is measured alone does not wait for others. */
-static void come_together(const struct bb_probe *p, int rank, int round, struct bb_operation *o)
-{
-	if (p->rounds->rail[round] < 0) {
-		gather(o, BB_PROBE_TURN, p->in_turn + p->ports->node[rank]);
-		return;
-	}
-	o->act = BB_ACT_COMPUTE;
-	o->work = BB_PROBE_DELAY;
-}
-
 static void rounds_operation(const struct bb_program *program, int rank, size_t index,
 			     struct bb_operation *o)
 {
 	const struct bb_probe *p = of(program);
+	const struct layout l = layout_of(p, rank);
 	const int node = p->ports->node[rank], rail = p->ports->rail[rank];
 	struct place place = find_place(p, rank, index);
-	const int round = place.round;
-	int partner;
 	size_t request, part;
-	bool is_requester;
+	int partner;
+	bool is_requester, small, sends;
 
-	o->item = (size_t)round;
+	o->item = (size_t)place.round;
 	if (place.turn) {
 		gather(o, BB_PROBE_TURN, 0);
 		return;
@@ -189,73 +157,75 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 		o->seconds = p->pause_s;
 		return;
 	}
-	if (comes_together(p) && place.at == meeting_at(p, rank)) {
-		come_together(p, rank, round, o);
+	if (l.meets && place.at == l.meeting) {
+		/* A rail that is measured alone does not wait for others. */
+		if (p->rounds->rail[place.round] < 0) {
+			gather(o, BB_PROBE_TURN, p->in_turn + node);
+			return;
+		}
+		o->act = BB_ACT_COMPUTE;
+		o->work = BB_PROBE_DELAY;
 		return;
 	}
-	place.at -= comes_together(p) && place.at > meeting_at(p, rank);
-	partner = bb_rounds_partner(p->rounds, round, node);
-	request = (place.at - 1) / per_request(p, rank);
-	part = (place.at - 1) % per_request(p, rank);
+	place.at -= l.meets && place.at > l.meeting;
+	request = (place.at - 1) / l.request;
+	part = (place.at - 1) % l.request;
+	small = request < 2 * BB_SMALL_REQUESTS;
+	partner = bb_rounds_partner(p->rounds, place.round, node);
 	is_requester = (request % 2 == 0) == (node < partner);
 	o->peer = p->ports->rank[partner * p->ports->rails + rail];
 	/* The delay precedes the message that the rank sends. */
-	if (per_request(p, rank) == 3 && part == (is_requester ? 0 : 1)) {
+	if (l.request == 3 && part == (is_requester ? 0 : 1)) {
 		o->act = BB_ACT_COMPUTE;
 		o->work = BB_PROBE_DELAY;
-		o->seconds =
-			delay_of(p, rank, o->peer,
-				 is_requester || request < 2 * BB_SMALL_REQUESTS ? BB_SMALL_BYTES
-										 : p->bytes);
+		o->seconds = delay_of(p, rank, o->peer,
+				      is_requester || small ? BB_SMALL_BYTES : p->bytes);
 		o->peer = BB_NO_PEER;
 		return;
 	}
-	if (per_request(p, rank) == 3)
+	if (l.request == 3)
 		part = part > 0 && (is_requester || part == 2) ? part - 1 : part;
-	message(p, o, is_requester == (part == 0), part == 0, request < 2 * BB_SMALL_REQUESTS);
+	/* A request, or the data requested. */
+	sends = is_requester == (part == 0);
+	o->act = sends ? BB_ACT_SEND : BB_ACT_RECV;
+	o->work = small ? BB_PROBE_SMALL : BB_PROBE_LARGE;
+	o->count = part == 0 || small ? BB_SMALL_BYTES : p->bytes;
+	o->dtype = BB_INT8;
 	o->item = request;
 }
 
 /* Groups: the world if rounds begin in turn, then the rails of each node. */
-static bool is_world(const struct bb_probe *p, int group)
-{
-	return p->in_turn && group == 0;
-}
-
 static int rounds_group_size(const struct bb_program *program, int group)
 {
 	const struct bb_probe *p = of(program);
 
-	return is_world(p, group) ? program->nranks : p->ports->rails;
+	return p->in_turn && group == 0 ? program->nranks : p->ports->rails;
 }
 
 static int rounds_member(const struct bb_program *program, int group, int i)
 {
 	const struct bb_probe *p = of(program);
 
-	return is_world(p, group) ? i : p->ports->rank[(group - p->in_turn) * p->ports->rails + i];
+	return p->in_turn && group == 0
+		       ? i
+		       : p->ports->rank[(group - p->in_turn) * p->ports->rails + i];
 }
 
 void bb_probe_rounds(struct bb_program *program, const struct bb_probe *probe)
 {
-	*program = (struct bb_program){.own = probe,
-				       .nranks = probe->nranks,
-				       .queues = 1,
-				       .lanes = 1,
-				       .groups = probe->in_turn +
-						 (comes_together(probe) ? probe->ports->nodes : 0),
-				       .length = rounds_length,
-				       .operation = rounds_operation,
-				       .group_size = rounds_group_size,
-				       .member = rounds_member};
+	*program = (struct bb_program){
+		.own = probe,
+		.nranks = probe->nranks,
+		.queues = 1,
+		.lanes = 1,
+		.groups = probe->in_turn + (probe->ports->rails > 1 ? probe->ports->nodes : 0),
+		.length = rounds_length,
+		.operation = rounds_operation,
+		.group_size = rounds_group_size,
+		.member = rounds_member};
 }
 
 /* ---- steps ---------------------------------------------------------------------------------- */
-
-static double late_by(const struct bb_probe *p, int rank)
-{
-	return rank == p->planted.rank ? p->planted.late_s : 0;
-}
 
 static size_t steps_length(const struct bb_program *program, int rank)
 {
@@ -271,7 +241,7 @@ static void steps_operation(const struct bb_program *program, int rank, size_t i
 	if (index % 2 == 0) {
 		o->act = BB_ACT_COMPUTE;
 		o->work = BB_PROBE_STEP;
-		o->seconds = p->work_s + late_by(p, rank);
+		o->seconds = p->work_s + (rank == p->planted.rank ? p->planted.late_s : 0);
 		return;
 	}
 	gather(o, BB_PROBE_GATHER, 0);

@@ -65,18 +65,6 @@ static void compute(void *own, int rank, const struct bb_operation *o)
 
 /* ---- recording ------------------------------------------------------------------------------ */
 
-static void end_round(struct stage_run *p, struct round_samples *a, int rank, size_t round)
-{
-	float *to = &p->times[(size_t)(rank - p->first) * p->per_rank + round * BB_QUANTITIES];
-
-	for (int q = 0; q < BB_QUANTITIES; q++) {
-		const double middle = bb_low_median(a->values[q], (size_t)a->n[q]);
-
-		to[q] = a->n[q] > 0 && middle > 0 ? (float)log(middle) : NAN;
-		a->n[q] = 0;
-	}
-}
-
 static void round_record(void *own, int rank, size_t index, const struct bb_operation *o,
 			 double from, double to, int source)
 {
@@ -101,8 +89,16 @@ static void round_record(void *own, int rank, size_t index, const struct bb_oper
 
 		a->values[q][a->n[q]++] = to - a->requested_at;
 	}
-	if (o->item == last && (o->act == BB_ACT_RECV) == is_requester)
-		end_round(p, a, rank, (size_t)bb_probe_round_at(&p->probe, rank, index));
+	if (o->item != last || (o->act == BB_ACT_RECV) != is_requester)
+		return;
+	for (int q = 0; q < BB_QUANTITIES; q++) { /* the round has ended */
+		const size_t round = (size_t)bb_probe_round_at(&p->probe, rank, index);
+		const double middle = bb_low_median(a->values[q], (size_t)a->n[q]);
+
+		p->times[(size_t)(rank - p->first) * p->per_rank + round * BB_QUANTITIES +
+			 (size_t)q] = a->n[q] > 0 && middle > 0 ? (float)log(middle) : NAN;
+		a->n[q] = 0;
+	}
 }
 
 static void step_record(void *own, int rank, size_t index, const struct bb_operation *o,
@@ -120,62 +116,50 @@ static void step_record(void *own, int rank, size_t index, const struct bb_opera
 static struct bb_planted plant(const struct bb_options *o)
 {
 	const struct bb_fault *fault = &o->fault;
-	const bool link = fault->kind == BB_FAULT_SLOW_LINK;
-	struct bb_planted p = {.rank = -1,
-			       .from = fault->rank,
-			       .to = link ? fault->to : -1,
-			       .back = !link,
-			       .rate = o->config.link_rate,
-			       .latency = o->config.link_latency};
+	const bool link = fault->kind == BB_FAULT_SLOW_LINK, slow = fault->kind == BB_FAULT_SLOW;
+	const bool virtual = o->backend->virtual;
 
-	if (fault->kind == BB_FAULT_SLOW || fault->kind == BB_FAULT_LATE)
-		p.rank = fault->rank;
-	p.send_s = fault->kind == BB_FAULT_SLOW ? fault->seconds : 0;
-	p.late_s = fault->seconds;
-	if (!o->virtual.flawed && !(link && o->backend->virtual))
-		p.factor = fault->factor;
-	return p;
+	return (struct bb_planted){.rank = slow || fault->kind == BB_FAULT_LATE ? fault->rank : -1,
+				   .send_s = slow ? fault->seconds : 0,
+				   .late_s = fault->seconds,
+				   .from = fault->rank,
+				   .to = link ? fault->to : -1,
+				   .back = !link,
+				   .factor = o->virtual.flawed || (link && virtual) ? 0
+										    : fault->factor,
+				   .rate = o->config.link_rate,
+				   .latency = o->config.link_latency};
 }
 
-static void stage_run_init(struct stage_run *p, struct bb_examiner *s)
+/* Prepare to measure PER_RANK times of each rank. */
+static bb_status stage_run_init(struct stage_run *p, struct bb_examiner *s, size_t per_rank)
 {
-	*p = (struct stage_run){
-		.s = s,
-		.nranks = bb_engine_is_virtual(&s->engine) ? s->engine.run->world.nranks : 1,
-		.first = bb_engine_is_virtual(&s->engine) ? 0 : s->engine.driver->rank,
-		.probe = {.ports = &s->ports,
-			  .nranks = s->engine.run->world.nranks,
-			  .planted = plant(&s->engine.run->options),
-			  .bytes = (size_t)s->diagnose->options.bytes,
-			  .large = 1 + (int)s->diagnose->options.large,
-			  .steps = (int)s->diagnose->options.steps,
-			  .work_s = BB_STEP_WORK_S}};
-}
+	const bool virtual = bb_engine_is_virtual(&s->engine);
+	const int large = 1 + (int)s->diagnose->options.large;
+	const size_t each = (size_t)(large > BB_SMALL_REQUESTS ? large : BB_SMALL_REQUESTS);
+	size_t n;
 
-static bb_status open_times(struct stage_run *p, size_t per_rank)
-{
-	p->per_rank = per_rank;
-	p->times = malloc(((size_t)p->nranks * per_rank + 1) * sizeof(*p->times));
-	if (!p->times)
+	*p = (struct stage_run){.s = s,
+				.nranks = virtual ? s->engine.run->world.nranks : 1,
+				.first = virtual ? 0 : s->engine.driver->rank,
+				.per_rank = per_rank,
+				.probe = {.ports = &s->ports,
+					  .nranks = s->engine.run->world.nranks,
+					  .planted = plant(&s->engine.run->options),
+					  .bytes = (size_t)s->diagnose->options.bytes,
+					  .large = large,
+					  .steps = (int)s->diagnose->options.steps,
+					  .work_s = BB_STEP_WORK_S}};
+	n = (size_t)p->nranks;
+	p->times = malloc((n * per_rank + 1) * sizeof(*p->times));
+	p->samples = calloc(n, sizeof(*p->samples));
+	p->room = malloc(n * BB_QUANTITIES * each * sizeof(*p->room));
+	if (!p->times || !p->samples || !p->room)
 		return BB_EINTERNAL;
-	for (size_t i = 0; i < (size_t)p->nranks * per_rank; i++)
+	for (size_t i = 0; i < n * per_rank; i++)
 		p->times[i] = NAN;
-	return BB_OK;
-}
-
-static bb_status open_samples(struct stage_run *p)
-{
-	const size_t each =
-		(size_t)(p->probe.large > BB_SMALL_REQUESTS ? p->probe.large : BB_SMALL_REQUESTS);
-
-	p->samples = calloc((size_t)p->nranks, sizeof(*p->samples));
-	p->room = malloc((size_t)p->nranks * BB_QUANTITIES * each * sizeof(*p->room));
-	if (!p->samples || !p->room)
-		return BB_EINTERNAL;
-	for (int i = 0; i < p->nranks; i++)
-		for (int q = 0; q < BB_QUANTITIES; q++)
-			p->samples[i].values[q] =
-				&p->room[((size_t)i * BB_QUANTITIES + (size_t)q) * each];
+	for (size_t i = 0; i < n * BB_QUANTITIES; i++)
+		p->samples[i / BB_QUANTITIES].values[i % BB_QUANTITIES] = &p->room[i * each];
 	return BB_OK;
 }
 
@@ -187,18 +171,25 @@ static void stage_run_close(struct stage_run *p)
 	free(p->times);
 }
 
-/* Measure p->program once; RECORD gets this driver's operations. */
+/* NAN: the rank was not in this round. */
+static const struct bb_payload_field time_fields[] = {
+	{"a time", BB_PAYLOAD_ANY, 0, sizeof(float), 1, 0, 0, 0}, {.name = NULL}};
+static const struct bb_payload time_table = {"a time", sizeof(float), time_fields, NULL};
+
+/* Measure p->program once; RECORD gets this driver's operations. *SECONDS = the time of all; *ALL =
+   what was recorded of all ranks, on rank 0, NULL elsewhere. */
 static bb_status stage_run_measure(struct stage_run *p, const char *what,
 				   void (*record)(void *own, int rank, size_t index,
 						  const struct bb_operation *o, double from,
 						  double to, int source),
-				   double *seconds)
+				   double *seconds, const float **all)
 {
 	struct bb_engine *e = &p->s->engine;
 	struct bb_trial trial = {.workload = {.program = &p->program, .compute = compute, .own = p},
 				 .timing = BB_TIMING_STEPS,
 				 .steps = 1,
 				 .watch = {record, p}};
+	const void *got = p->times;
 	bb_status status;
 
 	/* The gathers bring ranks together. What a slow link costs NCCL's may be unknown. */
@@ -206,31 +197,14 @@ static bb_status stage_run_measure(struct stage_run *p, const char *what,
 		p->program.algorithm = BB_OWN "bruck";
 	snprintf(trial.what, sizeof(trial.what), "%s", what);
 	bb_engine_clear(e);
-	status = bb_engine_add(e, &trial, NULL);
-	if (status == BB_OK)
-		status = bb_engine_measure(e);
-	if (status == BB_OK)
-		*seconds = e->trials[0].samples[0];
-	return status;
-}
-
-/* NAN: the rank was not in this round. */
-static const struct bb_payload_field time_fields[] = {
-	{"a time", BB_PAYLOAD_ANY, 0, sizeof(float), 1, 0, 0, 0}, {.name = NULL}};
-static const struct bb_payload time_table = {"a time", sizeof(float), time_fields, NULL};
-
-/* *ALL = the times of all ranks on rank 0, NULL elsewhere. */
-static bb_status collect(struct stage_run *p, const float **all)
-{
-	const void *got = NULL;
-	bb_status status = BB_OK;
-
-	if (bb_engine_is_virtual(&p->s->engine))
-		got = p->times;
-	else
-		status = bb_crew_collect(p->s->engine.driver, &time_table, p->times, p->per_rank,
-					 &got);
+	BB_TRY(status, bb_engine_add(e, &trial, NULL), out);
+	BB_TRY(status, bb_engine_measure(e), out);
+	*seconds = e->trials[0].samples[0];
+	if (!bb_engine_is_virtual(e))
+		BB_TRY(status, bb_crew_collect(e->driver, &time_table, p->times, p->per_rank, &got),
+		       out);
 	*all = got;
+out:
 	return status;
 }
 
@@ -270,7 +244,7 @@ bb_status bb_diagnose_stage_measure(struct bb_examiner *s, struct bb_diagnose_st
 			return BB_EINTERNAL;
 		stage->in_turn = true;
 	}
-	stage_run_init(&p, s);
+	BB_TRY(status, stage_run_init(&p, s, (size_t)stage->rounds.n * BB_QUANTITIES), out);
 	p.probe.rounds = &stage->rounds;
 	p.probe.pause_s = stage->pause_s;
 	p.probe.in_turn = stage->in_turn;
@@ -279,11 +253,8 @@ bb_status bb_diagnose_stage_measure(struct bb_examiner *s, struct bb_diagnose_st
 		status = BB_EINTERNAL;
 		goto out;
 	}
-	BB_TRY(status, open_times(&p, (size_t)stage->rounds.n * BB_QUANTITIES), out);
-	BB_TRY(status, open_samples(&p), out);
 	bb_probe_rounds(&p.program, &p.probe);
-	BB_TRY(status, stage_run_measure(&p, what, round_record, &stage->seconds), out);
-	BB_TRY(status, collect(&p, &all), out);
+	BB_TRY(status, stage_run_measure(&p, what, round_record, &stage->seconds, &all), out);
 	if (all)
 		status = stage_store(s, stage, all);
 out:
@@ -318,11 +289,9 @@ bb_status bb_diagnose_steps_measure(struct bb_examiner *s, float **waits)
 	bb_status status;
 
 	*waits = NULL;
-	stage_run_init(&p, s);
-	BB_TRY(status, open_times(&p, steps), out);
+	BB_TRY(status, stage_run_init(&p, s, steps), out);
 	bb_probe_steps(&p.program, &p.probe);
-	BB_TRY(status, stage_run_measure(&p, "steps", step_record, &seconds), out);
-	BB_TRY(status, collect(&p, &all), out);
+	BB_TRY(status, stage_run_measure(&p, "steps", step_record, &seconds, &all), out);
 	if (!all)
 		goto out;
 	s->step_s = seconds / (double)steps;
