@@ -1,5 +1,5 @@
 /*
- * review.c - the undisturbed rounds of each pair that findings are judged by (core/retest.h), and
+ * review.c - the undisturbed rounds of each pair that findings are judged by (suspects/retest.h), and
  * the pairs to measure again until every finding is decided.
  */
 #include "p2p/pairs.h"
