@@ -158,54 +158,38 @@ static bb_status barrier_finish(void *own)
 	return s->call.collective ? s->engine.backend->finish(s->engine.rank, NULL) : BB_OK;
 }
 
-static void barrier_record_sample(void *own, int64_t sample, double seconds)
+static bb_status barrier_heard(void *own, int64_t sample, double begin, double seconds)
 {
 	struct barrier_session *s = own;
 
 	s->samples[s->n++] = seconds;
+	return BB_OK;
 }
 
-static bool barrier_is_precise(const struct barrier_session *s, const struct bb_stats *stats)
+/* Times *COUNT barriers more, each on the rank that it took longest; see bb_engine_until_precise.
+ */
+static bb_status barrier_time(void *own, size_t *count, bool *enough)
 {
+	struct barrier_session *s = own;
 	const struct bb_options *o = s->engine.options;
+	const size_t room = s->most_samples - s->n;
+	double *const mine = s->samples + s->n;
+	const struct bb_sampling sampling = {.ready = barrier_meet,
+					     .operate = barrier_operate,
+					     .finish = barrier_finish,
+					     .heard = barrier_heard,
+					     .own = s,
+					     .warm = s->n == 0 ? o->warmup_iters : 0,
+					     .samples = (int64_t)(*count < room ? *count : room),
+					     .operations = 1};
+	bb_status status;
 
-	return stats->n >= (size_t)o->iters && stats->n >= BB_STATS_INTERVAL &&
-	       bb_stats_precision(stats) <= o->precision;
-}
-
-/* Times -n barriers, or with --precision as many as the median or --max-time needs. */
-static bb_status barrier_time(struct barrier_session *s, struct bb_stats *stats)
-{
-	const struct bb_options *o = &s->engine.run->options;
-	const double began = s->engine.backend->now(s->engine.rank);
-	struct bb_sampling sampling = {.ready = barrier_meet,
-				       .operate = barrier_operate,
-				       .finish = barrier_finish,
-				       .heard = barrier_record_sample,
-				       .own = s,
-				       .warm = o->warmup_iters,
-				       .operations = 1};
-	size_t next = o->precision != 0 ? 1 : (size_t)o->iters;
-	bb_status status = BB_OK;
-
-	s->n = 0;
-	while (next > 0) {
-		double *const mine = s->samples + s->n;
-
-		sampling.samples = (int64_t)next;
-		BB_TRY(status, bb_engine_sample(&s->engine, &sampling), out);
-		BB_TRY(status, bb_engine_slowest(&s->engine, mine, next), out);
-		bb_stats_compute(s->samples, s->n, stats);
-		sampling.warm = 0;
-		next = s->most_samples - s->n;
-		if (next > (size_t)o->iters)
-			next = (size_t)o->iters;
-		if (next > 0)
-			BB_TRY(status,
-			       bb_engine_agree_on_next(&s->engine, barrier_is_precise(s, stats),
-						       began, s->n, &next),
-			       out);
-	}
+	*count = (size_t)sampling.samples;
+	BB_TRY(status, bb_engine_sample(&s->engine, &sampling), out);
+	BB_TRY(status, bb_engine_slowest(&s->engine, mine, *count), out);
+	*enough =
+		(bb_engine_is_precise(&s->engine, s->samples, s->n) && s->n >= (size_t)o->iters) ||
+		s->n == s->most_samples;
 out:
 	return status;
 }
@@ -239,6 +223,8 @@ static bb_status barrier_deliver(struct barrier_session *s, int index, const str
 static bb_status barrier_measure(struct barrier_session *s, int index)
 {
 	char objection[BB_OBJECTION_TEXT], what[BB_WHAT_TEXT];
+	size_t all = (size_t)s->engine.options->iters;
+	bool enough;
 	struct bb_stats stats;
 	int64_t wrong;
 	bb_status status;
@@ -253,7 +239,12 @@ static bb_status barrier_measure(struct barrier_session *s, int index)
 	if (s->call.collective)
 		BB_TRY(status, barrier_fill(s), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
-	BB_TRY(status, barrier_time(s, &stats), out);
+	s->n = 0;
+	if (s->engine.options->precision != 0)
+		BB_TRY(status, bb_engine_until_precise(&s->engine, barrier_time, s), out);
+	else
+		BB_TRY(status, barrier_time(s, &all, &enough), out);
+	bb_stats_compute(s->samples, s->n, &stats);
 	BB_TRY(status, barrier_verify(s, &wrong), out);
 	bb_engine_release(&s->engine, s->memory);
 	s->memory = NULL;

@@ -106,11 +106,12 @@ static bb_status fan_operate(void *own, int64_t sample)
 	return status;
 }
 
-static void fan_record_sample(void *own, int64_t sample, double seconds)
+static bb_status fan_record_sample(void *own, int64_t sample, double begin, double seconds)
 {
 	const struct fan_run *r = own;
 
 	r->times[sample] = fan_acts(r->t) ? seconds : 0;
+	return BB_OK;
 }
 
 /* Adds the times of the slowest ranks to the hub's SERIES. Collective over the world. */

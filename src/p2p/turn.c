@@ -233,12 +233,13 @@ static bb_status pairs_operate(void *own, int64_t sample)
 			       : status;
 }
 
-static void pairs_record_sample(void *own, int64_t sample, double seconds)
+static bb_status pairs_record_sample(void *own, int64_t sample, double begin, double seconds)
 {
 	const struct bb_turn *t = own;
 
 	if (is_timed(t->s, t))
 		bb_series_add(&t->s->series[bb_turn_peer(t)], seconds);
+	return BB_OK;
 }
 
 bb_status bb_turn_act(const struct bb_turn *t)

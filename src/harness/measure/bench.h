@@ -2,9 +2,7 @@
  * bench.h - the experiment of a collective: its cases, one after the other.
  *
  *   bench.c       the sequence of cases
- *   measure.c     one case in one placement: fill, warm up, time, verify
- *   timing.c      the timed iterations
- *   copy_speed.c  the speed of memory copies
+ *   measure.c     one case in one placement: fill, warm up, time, verify; the speed of copies
  *   judge.c       a record from what all ranks measured
  */
 #ifndef BB_HARNESS_MEASURE_BENCH_H

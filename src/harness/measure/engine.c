@@ -3,6 +3,7 @@
  */
 #include "harness/measure/engine.h"
 
+#include "backends/gpu.h"
 #include "harness/run/run_gpus.h"
 
 #include <stdarg.h>
@@ -180,52 +181,86 @@ bb_status bb_engine_slowest(struct bb_engine *e, double *seconds, size_t n)
 
 /* ---- samples --------------------------------------------------------------------------- */
 
-bb_status bb_engine_begin(struct bb_engine *e, const char *what)
+bb_status bb_engine_die(const struct bb_engine *e)
 {
 	const struct bb_fault *fault = &e->options->fault;
 
+	return fault->kind == BB_FAULT_DIE && fault->rank == e->driver->rank ? BB_ETIMEOUT : BB_OK;
+}
+
+bb_status bb_engine_begin(struct bb_engine *e, const char *what)
+{
 	bb_crew_deadline(e->driver, what);
 	if (bb_engine_leads(e))
 		bb_ticker_show(&e->run->ticker, what, 0);
 	atomic_fetch_add_explicit(&e->driver->progress->entered, 1, memory_order_relaxed);
-	return fault->kind == BB_FAULT_DIE && fault->rank == e->driver->rank ? BB_ETIMEOUT : BB_OK;
-}
-
-/* *SECONDS = time of one operation of sample I. --fault slow delays each operation; the delays of a
-   sample come together at its begin. */
-static bb_status engine_time_sample(struct bb_engine *e, const struct bb_sampling *s, int64_t i,
-				    double *seconds)
-{
-	const struct bb_fault *fault = &e->options->fault;
-	struct bb_rank *rank = e->rank;
-	double begin;
-	bb_status status = BB_OK;
-
-	if (s->ready)
-		BB_TRY(status, s->ready(s->own), out);
-	begin = e->backend->now(rank);
-	if (i >= 0 && fault->kind == BB_FAULT_SLOW && fault->rank == e->driver->rank)
-		bb_crew_delay(e->driver, fault->seconds * s->operations);
-	BB_TRY(status, s->operate(s->own, i), out);
-	status = s->finish ? s->finish(s->own) : e->backend->finish(rank, NULL);
-	*seconds = (e->backend->now(rank) - begin) / s->operations;
-out:
-	return status;
+	return bb_engine_die(e);
 }
 
 bb_status bb_engine_sample(struct bb_engine *e, const struct bb_sampling *s)
 {
+	const struct bb_backend *backend = e->backend;
+	const struct bb_fault *fault = &e->options->fault;
+	const bool slow = fault->kind == BB_FAULT_SLOW && fault->rank == e->driver->rank &&
+			  !backend->virtual && !s->faultless;
+	const double delay = fault->seconds * s->operations;
 	atomic_int *phase = &e->driver->progress->phase;
-	double seconds;
+	double end = 0, begin, seconds;
 	bb_status status = BB_OK;
 
 	atomic_store_explicit(phase, BB_PHASE_INSIDE, memory_order_relaxed);
-	for (int64_t i = -s->warm; i < s->samples && status == BB_OK; i++) {
-		status = engine_time_sample(e, s, i, &seconds);
-		if (status == BB_OK && i >= 0)
-			s->heard(s->own, i, seconds);
+	for (int64_t i = -s->warm; i < s->samples; i++) {
+		if (s->ready)
+			BB_TRY(status, s->ready(s->own), out);
+		if (slow && i >= 0 && s->arrives)
+			bb_crew_delay(e->driver, delay);
+		begin = s->ready || end == 0 ? backend->now(e->rank) : end;
+		if (slow && i >= 0 && !s->arrives)
+			bb_crew_delay(e->driver, delay);
+		if (s->events[0])
+			BB_TRY(status, backend->event_record(e->rank, NULL, s->events[0]), out);
+		BB_TRY(status, s->operate(s->own, i), out);
+		if (s->events[0])
+			BB_TRY(status, backend->event_record(e->rank, NULL, s->events[1]), out);
+		BB_TRY(status, s->finish ? s->finish(s->own) : backend->finish(e->rank, NULL), out);
+		end = backend->now(e->rank);
+		seconds = end - begin;
+		if (s->events[0])
+			BB_TRY(status,
+			       backend->gpu->elapsed(e->rank, s->events[0], s->events[1], &seconds),
+			       out);
+		if (i >= 0)
+			BB_TRY(status, s->heard(s->own, i, begin, seconds / s->operations), out);
 	}
+out:
 	atomic_store_explicit(phase, BB_PHASE_BETWEEN, memory_order_relaxed);
+	return status;
+}
+
+bool bb_engine_is_precise(const struct bb_engine *e, double *samples, size_t n)
+{
+	struct bb_stats stats;
+
+	bb_stats_compute(samples, n, &stats);
+	return n >= BB_STATS_INTERVAL && bb_stats_precision(&stats) <= e->options->precision;
+}
+
+bb_status bb_engine_until_precise(struct bb_engine *e,
+				  bb_status (*run)(void *own, size_t *count, bool *enough),
+				  void *own)
+{
+	const double began = e->backend->now(e->rank);
+	size_t done = 0, next = 1;
+	bool enough = false;
+	bb_status status = BB_OK;
+
+	while (next > 0) {
+		BB_TRY(status, run(own, &next, &enough), out);
+		done += next;
+		next = (size_t)e->options->iters;
+		BB_TRY(status, bb_engine_agree_on_next(e, enough, began, done, &next), out);
+	}
+out:
 	return status;
 }
 

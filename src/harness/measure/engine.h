@@ -5,10 +5,8 @@
  * trials to records. The engine owns the world, memory, warm-up, barriers, clocks, deadlines,
  * faults, progress, precision, agreement between ranks, verification and statistics.
  *
- *   engine.c   an experiment on one driver, from start to end; memory, records
+ *   engine.c   an experiment on one driver, from start to end; memory, samples, records
  *   trials.c   trials that are programs, timed against each other or one by one
- *   timing.c   operations back to back, with as few readings of the clock as possible: collectives
- *              (bench.h)
  */
 #ifndef BB_HARNESS_MEASURE_ENGINE_H
 #define BB_HARNESS_MEASURE_ENGINE_H
@@ -197,11 +195,16 @@ BB_MUST bb_status bb_engine_slowest(struct bb_engine *engine, double *seconds, s
 
 /* ---- timing outside of trials ----------------------------------------------------- */
 
-/* Begin WHAT: a new deadline and line of progress. With --fault die, the rank that it names returns
-   BB_ETIMEOUT: it leaves without a report, as a killed process would. */
+/* Begin WHAT: a new deadline and line of progress. Then as bb_engine_die. */
 BB_MUST bb_status bb_engine_begin(struct bb_engine *engine, const char *what);
+/* With --fault die, the rank that it names returns BB_ETIMEOUT: it leaves without a report, as a
+   killed process would. */
+BB_MUST bb_status bb_engine_die(const struct bb_engine *engine);
 
-/* Operations of this rank, with others or alone, timed sample by sample. */
+/*
+ * Operations of this rank, with others or alone, timed sample by sample. Without READY the end of a
+ * sample is the begin of the next, so that they add up to the time of the loop.
+ */
 struct bb_sampling {
 	/* Prepares each sample, untimed. NULL: nothing. */
 	bb_status (*ready)(void *own);
@@ -209,15 +212,35 @@ struct bb_sampling {
 	bb_status (*operate)(void *own, int64_t sample);
 	/* Waits for the sample. NULL: finishes the main queue. */
 	bb_status (*finish)(void *own);
-	/* Receives the SECONDS of one operation of sample number SAMPLE. */
-	void (*heard)(void *own, int64_t sample, double seconds);
+	/* Receives when sample number SAMPLE began, and the SECONDS of one of its operations. */
+	bb_status (*heard)(void *own, int64_t sample, double begin, double seconds);
 	void *own;
 	int64_t warm, samples;
 	double operations; /* of a sample */
+	/* The device's events that time a sample; NULL: the clock. */
+	struct bb_event *events[2];
+	bool arrives;   /* --fault slow delays the rank before it begins; else what is timed */
+	bool faultless; /* --fault slow delays nothing */
 };
 
-/* Run the samples, warm-up first. */
+/*
+ * Run the samples, warm-up first: every loop that is timed. With --fault slow, the rank that it
+ * names is delayed at the begin of each sample, for all of its operations; in virtual time the
+ * simulator delays it.
+ */
 BB_MUST bb_status bb_engine_sample(struct bb_engine *engine, const struct bb_sampling *sampling);
+
+/* True if SAMPLES[0, N), which it sorts, suffice for --precision. */
+bool bb_engine_is_precise(const struct bb_engine *engine, double *samples, size_t n);
+
+/*
+ * Call RUN, which takes about *COUNT samples more and sets *COUNT to the number taken, with 1, 1,
+ * 2, 4 … up to -n of them, until --max-time has passed or all ranks have *ENOUGH: they are precise,
+ * or have no room for more. Collective.
+ */
+BB_MUST bb_status bb_engine_until_precise(struct bb_engine *engine,
+					  bb_status (*run)(void *own, size_t *count, bool *enough),
+					  void *own);
 
 /*
  * *NEXT, the most samples to take after DONE (> 0), becomes 0 if every rank is PRECISE

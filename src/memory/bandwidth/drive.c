@@ -351,11 +351,12 @@ static bb_status memory_finish(void *own)
 	return status;
 }
 
-static void memory_record_sample(void *own, int64_t sample, double seconds)
+static bb_status memory_record_sample(void *own, int64_t sample, double begin, double seconds)
 {
 	struct memory_session *s = own;
 
 	s->report[REPORT_HEAD + sample] = seconds;
+	return BB_OK;
 }
 
 /* ---- results -------------------------------------------------------------------------------- */

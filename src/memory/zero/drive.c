@@ -143,12 +143,13 @@ static bb_status zero_operate(void *own, int64_t sample)
 }
 
 /* A skipped step takes less time and does not count. */
-static void zero_heard(void *own, int64_t sample, double seconds)
+static bb_status zero_heard(void *own, int64_t sample, double begin, double seconds)
 {
 	struct steps *t = own;
 
 	if (t->z->scale.skipped == t->skipped)
 		t->m->times[t->m->timed++] = t->z->times;
+	return BB_OK;
 }
 
 static bb_status time_steps(struct bb_zero_session *s, struct bb_zero_rank *z,
