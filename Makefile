@@ -129,7 +129,7 @@ $(WHOLE): LINK_LIB = -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
 $(PROGRAMS): $(UPPER_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter $(UNIT_LIB) $(UPPER_LIB),$^) $(LINK_LIB) $(LDLIBS)
+	$(Q)$(LINK) -o $@ $(filter %.o,$^) $(filter $(UNIT_LIB),$^) $(filter $(UPPER_LIB),$^) $(LINK_LIB) $(LDLIBS)
 
 help:
 	@sed -n '/^$$/q; s/^# \{0,1\}//p' Makefile

@@ -67,6 +67,22 @@ double evaluate(const struct bb_order *o, const struct bb_pipeline *p, bool firs
 	return last;
 }
 
+void order_memory(const struct bb_order *o, const struct bb_pipeline *p, double *peaks)
+{
+	for (int s = 0; s < o->stages; s++) {
+		const struct bb_pass *passes = bb_order_passes(o, s);
+		int64_t held = 0, peak = 0;
+
+		for (size_t i = 0; i < o->length; i++) {
+			const int d = bb_order_depth(o, s, passes[i].chunk);
+
+			held += bb_part_of(p, o, d).change[passes[i].kind];
+			peak = held > peak ? held : peak;
+		}
+		peaks[s] = (double)peak / (double)bb_stage_kept(p, o, s);
+	}
+}
+
 struct bb_order make_order(const char *name, const struct bb_pipeline *p)
 {
 	const struct bb_pipeline_schedule *schedule = bb_pipeline_find(name);

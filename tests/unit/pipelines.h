@@ -12,6 +12,13 @@
 double evaluate(const struct bb_order *o, const struct bb_pipeline *p, bool first_wraps,
 		double *span);
 
+/*
+ * PEAKS[stage] = the most activations that the stage holds, in units of what F of all its chunks
+ * leaves of one microbatch (M_B): F adds its share, B leaves kept_w of it and W nothing
+ * (arXiv 2401.10241, 2.3).
+ */
+void order_memory(const struct bb_order *o, const struct bb_pipeline *p, double *peaks);
+
 /* The order of the schedule NAME, which has passed its check; to be freed. */
 struct bb_order make_order(const char *name, const struct bb_pipeline *p);
 

@@ -129,7 +129,7 @@ static void assert_peaks(const char *name, int p, int m, int v, double (*expecte
 
 	pipe.kept = 1000;
 	pipe.kept_w = 300;
-	bb_order_memory(&o, &pipe, peaks);
+	order_memory(&o, &pipe, peaks);
 	for (int s = 0; s < p; s++)
 		if (fabs(peaks[s] - expected(p, s)) > 1e-9)
 			fail_msg("%s: stage %d of %d holds %g", name, s, p, peaks[s]);
@@ -179,7 +179,7 @@ static void test_memory(void **state)
 	assert_peaks("zb-h2", 4, 12, 1, h2);
 	assert_peaks("zb-v", 4, 12, 1, all);
 	/* p (1 + (p - 1) / (p v)), arXiv 2104.04473 */
-	bb_order_memory(&o, &pipe, peaks);
+	order_memory(&o, &pipe, peaks);
 	assert_true(peaks[0] == 5.5);
 	bb_order_free(&o);
 }

@@ -21,7 +21,7 @@ static void test_memory_limit(void **state)
 
 		pipe.limit = limit;
 		o = make_order("zb-auto", &pipe);
-		bb_order_memory(&o, &pipe, peaks);
+		order_memory(&o, &pipe, peaks);
 		for (int s = 0; s < 8; s++)
 			assert_true(peaks[s] <= limit);
 		bb_order_free(&o);

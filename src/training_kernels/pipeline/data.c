@@ -14,13 +14,6 @@
 /* Blocks of each chunk and microbatch. */
 enum block { BLOCK_X, BLOCK_Y, BLOCK_DY, BLOCK_DX, BLOCK_G, BLOCK_DW, BLOCKS };
 
-struct bb_pipeline_data {
-	const struct bb_order *order;
-	int stage;
-	uint64_t seed;
-	uint32_t *memory; /* [(chunk * microbatches + microbatch) * BLOCKS + block][N] */
-};
-
 /* ---- the arithmetic of a part ---------------------------------------------------------------- */
 
 /* Numbers that look random and follow from their position. */
@@ -31,7 +24,7 @@ static uint32_t draw_number(uint64_t seed, uint64_t where)
 	return (uint32_t)(bb_random_mix(at) % PRIME);
 }
 
-static uint32_t weight(uint64_t seed, int depth, int i)
+static uint32_t draw_weight(uint64_t seed, int depth, int i)
 {
 	return draw_number(seed, (uint64_t)depth * N + (uint64_t)i);
 }
@@ -53,7 +46,7 @@ static void part_forward(uint64_t seed, int depth, const uint32_t *x, uint32_t *
 	for (int i = 0; i < N; i++) {
 		const uint64_t square = (uint64_t)x[i] * x[i] % PRIME;
 
-		y[i] = (uint32_t)((weight(seed, depth, i) * square + x[(i + 1) % N]) % PRIME);
+		y[i] = (uint32_t)((draw_weight(seed, depth, i) * square + x[(i + 1) % N]) % PRIME);
 	}
 }
 
@@ -63,7 +56,7 @@ static void backward_input(uint64_t seed, int depth, const uint32_t *x, const ui
 {
 	for (int i = 0; i < N; i++) {
 		g[i] = (uint32_t)((uint64_t)x[i] * dy[i] % PRIME);
-		dx[i] = (uint32_t)((2 * (uint64_t)weight(seed, depth, i) % PRIME * g[i] +
+		dx[i] = (uint32_t)((2 * (uint64_t)draw_weight(seed, depth, i) % PRIME * g[i] +
 				    dy[(i + N - 1) % N]) %
 				   PRIME);
 	}
@@ -82,21 +75,11 @@ size_t bb_pipeline_data_bytes(const struct bb_order *order)
 	return (size_t)order->chunks * (size_t)order->microbatches * BLOCKS * BLOCK;
 }
 
-struct bb_pipeline_data *bb_pipeline_data_open(const struct bb_order *order, int stage,
+struct bb_pipeline_data bb_pipeline_data_begin(const struct bb_order *order, int stage,
 					       uint64_t seed, void *memory)
 {
-	struct bb_pipeline_data *data = malloc(sizeof(*data));
-
-	if (!data)
-		return NULL;
-	*data = (struct bb_pipeline_data){order, stage, seed, memory};
 	memset(memory, 0xff, bb_pipeline_data_bytes(order)); /* no such number */
-	return data;
-}
-
-void bb_pipeline_data_close(struct bb_pipeline_data *data)
-{
-	free(data);
+	return (struct bb_pipeline_data){order, stage, seed, memory};
 }
 
 static uint32_t *block_of(const struct bb_pipeline_data *data, int chunk, int microbatch,
@@ -118,48 +101,35 @@ static int stage_chunk(const struct bb_pipeline_data *data, int depth)
 	return depth / order->stages;
 }
 
-static void do_forward(const struct bb_pipeline_data *data, int depth, const struct bb_pass *pass)
-{
-	const int before = stage_chunk(data, depth - 1);
-	uint32_t *x = block_of(data, pass->chunk, pass->microbatch, BLOCK_X);
-	uint32_t *y = block_of(data, pass->chunk, pass->microbatch, BLOCK_Y);
-
-	if (depth == 0)
-		make_input(data->seed, pass->microbatch, x);
-	else if (before >= 0)
-		memcpy(x, block_of(data, before, pass->microbatch, BLOCK_Y), BLOCK);
-	part_forward(data->seed, depth, x, y);
-}
-
-static void do_backward(const struct bb_pipeline_data *data, int depth, const struct bb_pass *pass)
-{
-	const int behind = stage_chunk(data, depth + 1);
-	uint32_t *dy = block_of(data, pass->chunk, pass->microbatch, BLOCK_DY);
-
-	if (depth == bb_order_depths(data->order) - 1)
-		make_loss(block_of(data, pass->chunk, pass->microbatch, BLOCK_Y), dy);
-	else if (behind >= 0)
-		memcpy(dy, block_of(data, behind, pass->microbatch, BLOCK_DX), BLOCK);
-	backward_input(data->seed, depth, block_of(data, pass->chunk, pass->microbatch, BLOCK_X),
-		       dy, block_of(data, pass->chunk, pass->microbatch, BLOCK_DX),
-		       block_of(data, pass->chunk, pass->microbatch, BLOCK_G));
-}
-
 void bb_pipeline_compute(void *own, int rank, const struct bb_operation *operation)
 {
 	const struct bb_pipeline_data *data = own;
 	int stage;
 	const struct bb_pass pass = bb_order_pass(data->order, operation->item, &stage);
-	const int depth = bb_order_depth(data->order, stage, pass.chunk);
+	const int depth = bb_order_depth(data->order, stage, pass.chunk), m = pass.microbatch;
+	const int before = stage_chunk(data, depth - 1), behind = stage_chunk(data, depth + 1);
+	uint32_t *x = block_of(data, pass.chunk, m, BLOCK_X);
+	uint32_t *y = block_of(data, pass.chunk, m, BLOCK_Y);
+	uint32_t *dy = block_of(data, pass.chunk, m, BLOCK_DY);
+	uint32_t *g = block_of(data, pass.chunk, m, BLOCK_G);
 
-	if (pass.kind == BB_PASS_F)
-		do_forward(data, depth, &pass);
-	if (pass.kind == BB_PASS_B || pass.kind == BB_PASS_BW)
-		do_backward(data, depth, &pass);
+	if (pass.kind == BB_PASS_F) {
+		if (depth == 0)
+			make_input(data->seed, m, x);
+		else if (before >= 0)
+			memcpy(x, block_of(data, before, m, BLOCK_Y), BLOCK);
+		part_forward(data->seed, depth, x, y);
+	}
+	if (pass.kind == BB_PASS_B || pass.kind == BB_PASS_BW) {
+		if (depth == bb_order_depths(data->order) - 1)
+			make_loss(y, dy);
+		else if (behind >= 0)
+			memcpy(dy, block_of(data, behind, m, BLOCK_DX), BLOCK);
+		backward_input(data->seed, depth, x, dy, block_of(data, pass.chunk, m, BLOCK_DX),
+			       g);
+	}
 	if (pass.kind == BB_PASS_W || pass.kind == BB_PASS_BW)
-		backward_weight(block_of(data, pass.chunk, pass.microbatch, BLOCK_X),
-				block_of(data, pass.chunk, pass.microbatch, BLOCK_G),
-				block_of(data, pass.chunk, pass.microbatch, BLOCK_DW));
+		backward_weight(x, g, block_of(data, pass.chunk, m, BLOCK_DW));
 }
 
 /* A message carries the result of its pass, and arrives where the next chunk needs it. */
@@ -187,64 +157,40 @@ void *bb_pipeline_data_output(const struct bb_pipeline_data *data)
 
 /* ---- comparison with one rank that computes all parts ---------------------------------------- */
 
-static uint64_t blocks_compare(const uint32_t *got, const uint32_t *expected)
-{
-	uint64_t wrong = 0;
-
-	for (int i = 0; i < N; i++)
-		wrong += got[i] != expected[i];
-	return wrong;
-}
-
-static uint64_t compare_forward(const struct bb_pipeline_data *data, int depth, int microbatch,
-				const uint32_t *y)
+/* Numbers of BLOCK of the part at DEPTH, if this stage has it, that differ from those EXPECTED. */
+static uint64_t block_wrong(const struct bb_pipeline_data *data, int depth, int microbatch,
+			    enum block block, const uint32_t *expected)
 {
 	const int chunk = stage_chunk(data, depth);
-
-	return chunk < 0 ? 0 : blocks_compare(block_of(data, chunk, microbatch, BLOCK_Y), y);
-}
-
-static uint64_t compare_backward(const struct bb_pipeline_data *data, int depth, int microbatch,
-				 const uint32_t *dx, const uint32_t *dw)
-{
-	const int chunk = stage_chunk(data, depth);
-
-	if (chunk < 0)
-		return 0;
-	return blocks_compare(block_of(data, chunk, microbatch, BLOCK_DX), dx) +
-	       blocks_compare(block_of(data, chunk, microbatch, BLOCK_DW), dw);
-}
-
-/* XS has room for one block more than there are depths. */
-static uint64_t blocks_verify(const struct bb_pipeline_data *data, int microbatch,
-			      uint32_t (*xs)[N])
-{
-	const int depths = bb_order_depths(data->order);
-	uint32_t dy[N], dx[N], g[N], dw[N];
 	uint64_t wrong = 0;
 
-	make_input(data->seed, microbatch, xs[0]);
-	for (int d = 0; d < depths; d++) {
-		part_forward(data->seed, d, xs[d], xs[d + 1]);
-		wrong += compare_forward(data, d, microbatch, xs[d + 1]);
-	}
-	make_loss(xs[depths], dy);
-	for (int d = depths - 1; d >= 0; d--) {
-		backward_input(data->seed, d, xs[d], dy, dx, g);
-		backward_weight(xs[d], g, dw);
-		wrong += compare_backward(data, d, microbatch, dx, dw);
-		memcpy(dy, dx, sizeof(dy));
-	}
+	for (int i = 0; i < N && chunk >= 0; i++)
+		wrong += block_of(data, chunk, microbatch, block)[i] != expected[i];
 	return wrong;
 }
 
 bb_status bb_pipeline_data_verify(void *own, uint64_t *wrong)
 {
 	const struct bb_pipeline_data *data = own;
-	uint32_t(*xs)[N] = calloc((size_t)bb_order_depths(data->order) + 1, sizeof(*xs));
+	const int depths = bb_order_depths(data->order);
+	uint32_t(*xs)[N] = calloc((size_t)depths + 1, sizeof(*xs));
+	uint32_t dy[N], dx[N], g[N], dw[N];
 
-	for (int i = 0; i < data->order->microbatches && xs; i++)
-		*wrong += blocks_verify(data, i, xs);
+	for (int m = 0; m < data->order->microbatches && xs; m++) {
+		make_input(data->seed, m, xs[0]);
+		for (int d = 0; d < depths; d++) {
+			part_forward(data->seed, d, xs[d], xs[d + 1]);
+			*wrong += block_wrong(data, d, m, BLOCK_Y, xs[d + 1]);
+		}
+		make_loss(xs[depths], dy);
+		for (int d = depths - 1; d >= 0; d--) {
+			backward_input(data->seed, d, xs[d], dy, dx, g);
+			backward_weight(xs[d], g, dw);
+			*wrong += block_wrong(data, d, m, BLOCK_DX, dx) +
+				  block_wrong(data, d, m, BLOCK_DW, dw);
+			memcpy(dy, dx, sizeof(dy));
+		}
+	}
 	free(xs);
 	return xs ? BB_OK : BB_EINTERNAL;
 }

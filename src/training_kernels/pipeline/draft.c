@@ -1,6 +1,6 @@
 /*
- * draft.c - passes that are placed one by one, and list scheduling: no stage waits that has
- * something to do.
+ * draft.c - passes that are placed one by one; list scheduling: no stage waits that has something
+ * to do; and the checker of orders.
  */
 #include "training_kernels/pipeline/draft.h"
 
@@ -129,7 +129,7 @@ void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int
 	struct bb_stage_state *state = &draft->stages[stage];
 	const struct bb_pass pass = next_pass(draft, stage, kind, chunk);
 
-	state->held += bb_draft_change(draft, stage, kind, chunk);
+	state->held += bb_draft_part(draft, stage, chunk)->change[kind];
 	if (draft->failed || bb_draft_arrival(draft, stage, kind, chunk) < 0 ||
 	    pass.microbatch == draft->microbatches || state->held > bb_draft_room(draft, stage) ||
 	    (kind != BB_PASS_F && pass.microbatch >= state->done[kind - 1][chunk])) {
@@ -170,7 +170,7 @@ void bb_draft_put_w(struct bb_draft *draft, int stage)
 
 void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
 {
-	const int64_t change = bb_draft_change(draft, stage, kind, chunk);
+	const int64_t change = bb_draft_part(draft, stage, chunk)->change[kind];
 
 	while (!draft->failed && draft->stages[stage].held + change > bb_draft_room(draft, stage))
 		bb_draft_put_w(draft, stage);
@@ -183,7 +183,7 @@ void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival)
 	while (!draft->failed && state->waiting > 0) {
 		const int chunk = draft_next_w(draft, stage);
 
-		if (state->time + bb_draft_cost(draft, stage, BB_PASS_W, chunk) > arrival)
+		if (state->time + bb_draft_part(draft, stage, chunk)->cost[BB_PASS_W] > arrival)
 			break;
 		bb_draft_put(draft, stage, BB_PASS_W, chunk);
 	}
@@ -209,36 +209,16 @@ static int64_t earliest(const struct bb_draft *draft, int stage, enum bb_pass_ki
 	if (kind == BB_PASS_B && state->done[BB_PASS_B][0] == state->done[BB_PASS_F][0])
 		return NEVER;
 	if (kind == BB_PASS_F && (state->done[BB_PASS_F][0] == draft->microbatches ||
-				  state->held + bb_draft_change(draft, stage, BB_PASS_F, 0) >
+				  state->held + bb_draft_part(draft, stage, 0)->change[BB_PASS_F] >
 					  bb_draft_room(draft, stage)))
 		return NEVER;
 	arrival = bb_draft_arrival(draft, stage, kind, 0);
 	return arrival < 0 ? NEVER : later(arrival, state->time);
 }
 
-static void choose_by_kind(struct bb_draft *draft, int stage)
-{
-	struct bb_stage_state *state = &draft->stages[stage];
-	const enum bb_pass_kind first = draft->rule.first;
-	const enum bb_pass_kind list[] = {first, first == BB_PASS_B ? BB_PASS_F : BB_PASS_B,
-					  BB_PASS_W};
-	const int64_t b = earliest(draft, stage, BB_PASS_B);
-
-	state->begins = NEVER;
-	for (int i = 0; i < 3; i++) {
-		const int64_t at = earliest(draft, stage, list[i]);
-
-		if (draft->rule.patient && list[i] != BB_PASS_B && at < b && b < NEVER &&
-		    at + bb_draft_cost(draft, stage, list[i], 0) > b)
-			continue;
-		if (at < state->begins) {
-			state->begins = at;
-			state->next.kind = (uint8_t)list[i];
-		}
-	}
-}
-
-bool bb_draft_lacks_own(const struct bb_draft *draft, int stage)
+/* A fixed rule: does the next pass of STAGE precede the pass that it builds on, on the same
+   stage? */
+static bool lacks_own(const struct bb_draft *draft, int stage)
 {
 	const size_t written = draft->stages[stage].written;
 	const struct bb_pass *pass = &bb_order_passes(&draft->order, stage)[written];
@@ -248,26 +228,37 @@ bool bb_draft_lacks_own(const struct bb_draft *draft, int stage)
 			  bb_order_depth(&draft->order, stage, pass->chunk), pass->microbatch) < 0;
 }
 
-static void choose_fixed(struct bb_draft *draft, int stage)
-{
-	struct bb_stage_state *state = &draft->stages[stage];
-	int64_t arrival;
-
-	state->begins = NEVER;
-	if (state->written == draft->order.length || bb_draft_lacks_own(draft, stage))
-		return;
-	state->next = bb_order_passes(&draft->order, stage)[state->written];
-	arrival = arrival_of(draft, stage, &state->next);
-	if (arrival >= 0)
-		state->begins = later(arrival, state->time);
-}
-
+/* The next pass of STAGE, and when it begins. */
 static void draft_choose(struct bb_draft *draft, int stage)
 {
-	if (draft->rule.fixed)
-		choose_fixed(draft, stage);
-	else
-		choose_by_kind(draft, stage);
+	struct bb_stage_state *state = &draft->stages[stage];
+	const enum bb_pass_kind first = draft->rule.first;
+	const enum bb_pass_kind list[] = {first, first == BB_PASS_B ? BB_PASS_F : BB_PASS_B,
+					  BB_PASS_W};
+	int64_t b;
+
+	state->begins = NEVER;
+	if (draft->rule.fixed) {
+		if (state->written == draft->order.length || lacks_own(draft, stage))
+			return;
+		state->next = bb_order_passes(&draft->order, stage)[state->written];
+		b = arrival_of(draft, stage, &state->next);
+		if (b >= 0)
+			state->begins = later(b, state->time);
+		return;
+	}
+	b = earliest(draft, stage, BB_PASS_B);
+	for (int i = 0; i < 3; i++) {
+		const int64_t at = earliest(draft, stage, list[i]);
+
+		if (draft->rule.patient && list[i] != BB_PASS_B && at < b && b < NEVER &&
+		    at + bb_draft_part(draft, stage, 0)->cost[list[i]] > b)
+			continue;
+		if (at < state->begins) {
+			state->begins = at;
+			state->next.kind = (uint8_t)list[i];
+		}
+	}
 }
 
 /* ---- the stage that can begin first: a tree of winners, whose last half are the stages ------- */
@@ -307,8 +298,7 @@ bb_status bb_draft_follow(struct bb_draft *draft, const struct bb_order *order,
 
 	if (status != BB_OK)
 		return status;
-	memcpy(draft->order.passes, order->passes,
-	       (size_t)order->stages * order->length * sizeof(*order->passes));
+	bb_order_copy(&draft->order, order);
 	bb_draft_clear(draft);
 	bb_draft_list(draft, (struct bb_list_rule){.fixed = true});
 	return BB_OK;
@@ -333,4 +323,84 @@ const struct bb_pass *bb_draft_step(struct bb_draft *draft, int *stage)
 	if (output >= 0)
 		choose_again(draft, bb_order_stage(&draft->order, output));
 	return pass;
+}
+
+/* ---- the checker ----------------------------------------------------------------------------- */
+
+/* "B of microbatch 3, chunk 1, on stage 2" */
+#define PASS "%s of microbatch %d, chunk %d, on stage %d"
+#define PASS_OF(pass, stage) bb_pass_names[(pass)->kind], (pass)->microbatch, (pass)->chunk, stage
+
+static bool is_possible(const struct bb_order *order, const struct bb_pass *pass)
+{
+	const bool whole = pass->kind == BB_PASS_BW,
+		   half = pass->kind == BB_PASS_B || pass->kind == BB_PASS_W;
+
+	return pass->kind < BB_PASS_KINDS && !(order->split ? whole : half) &&
+	       pass->chunk < order->chunks && pass->microbatch < order->microbatches;
+}
+
+/* Each pass of the list is there once; with its length, none is missing. */
+static bb_status check_stage(const struct bb_order *order, int stage, bool *seen,
+			     struct bb_error *error)
+{
+	const struct bb_pass *passes = bb_order_passes(order, stage);
+
+	for (size_t i = 0; i < order->length; i++) {
+		size_t slot;
+
+		if (!is_possible(order, &passes[i]))
+			return bb_fail(error, BB_EDATA,
+				       "no such pass: number %zu of "
+				       "stage %d: kind %d, microbatch %d, chunk %d",
+				       i, stage, passes[i].kind, passes[i].microbatch,
+				       passes[i].chunk);
+		slot = bb_order_slot(order, stage, &passes[i]);
+		if (seen[slot])
+			return bb_fail(error, BB_EDATA, PASS " appears twice",
+				       PASS_OF(&passes[i], stage));
+		seen[slot] = true;
+	}
+	return BB_OK;
+}
+
+static bb_status check_fail(const struct bb_draft *draft, int stage, const char *why,
+			    struct bb_error *error)
+{
+	const struct bb_pass *pass =
+		&bb_order_passes(&draft->order, stage)[draft->stages[stage].written];
+
+	return bb_fail(error, BB_EDATA, PASS " %s", PASS_OF(pass, stage), why);
+}
+
+bb_status bb_order_check(const struct bb_order *order, struct bb_error *error)
+{
+	const struct bb_pipeline equal = {.f = 1, .b = 1, .w = 1};
+	bool *seen = calloc(bb_order_slots(order), sizeof(*seen));
+	struct bb_draft draft = {0};
+	bb_status status = seen ? BB_OK : bb_no_memory(error, "a pipeline's order");
+	int stage;
+
+	for (int s = 0; s < order->stages && status == BB_OK; s++)
+		status = check_stage(order, s, seen, error);
+	free(seen);
+	if (status != BB_OK)
+		return status;
+	BB_TRY(status, bb_draft_follow(&draft, order, &equal, error), out);
+	while (bb_draft_step(&draft, &stage))
+		;
+	/* Is a stage left whose next pass never begins? The cause is reported before its victims.
+	 */
+	for (int s = 0; s < order->stages && status == BB_OK; s++)
+		if (lacks_own(&draft, s))
+			status = check_fail(&draft, s, "comes before a pass that it depends on",
+					    error);
+	for (int s = 0; s < order->stages && status == BB_OK; s++)
+		if (draft.stages[s].written < order->length)
+			status = check_fail(
+				&draft, s,
+				"never begins: the stages wait for each other in a cycle", error);
+out:
+	bb_draft_free(&draft);
+	return status;
 }

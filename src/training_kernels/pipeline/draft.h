@@ -1,6 +1,6 @@
 /*
  * draft.h - an order in the making: passes are placed one by one, each as early as its stage and
- * what it needs allow.
+ * what it needs allow. So orders are searched (schedules.c) and followed.
  */
 #ifndef BB_TRAINING_KERNELS_PIPELINE_DRAFT_H
 #define BB_TRAINING_KERNELS_PIPELINE_DRAFT_H
@@ -50,17 +50,11 @@ BB_MUST bb_status bb_draft_open(struct bb_draft *draft, const struct bb_pipeline
 				struct bb_error *error);
 void bb_draft_free(struct bb_draft *draft);
 
-/* Time of a pass, and its change of memory. */
-static inline int64_t bb_draft_cost(const struct bb_draft *draft, int stage, enum bb_pass_kind kind,
-				    int chunk)
+/* The part of the model that is CHUNK of STAGE. */
+static inline const struct bb_part *bb_draft_part(const struct bb_draft *draft, int stage,
+						  int chunk)
 {
-	return draft->parts[bb_order_depth(&draft->order, stage, chunk)].cost[kind];
-}
-
-static inline int64_t bb_draft_change(const struct bb_draft *draft, int stage,
-				      enum bb_pass_kind kind, int chunk)
-{
-	return draft->parts[bb_order_depth(&draft->order, stage, chunk)].change[kind];
+	return &draft->parts[bb_order_depth(&draft->order, stage, chunk)];
 }
 
 /* Memory of STAGE. */
@@ -104,15 +98,5 @@ BB_MUST bb_status bb_draft_follow(struct bb_draft *draft, const struct bb_order 
 /* Places the pass that can begin first, and returns it and its STAGE; NULL: none can begin, at
    the end or because each stage that is not done waits for another. */
 const struct bb_pass *bb_draft_step(struct bb_draft *draft, int *stage);
-/* A fixed rule: does the next pass of STAGE precede the pass that it builds on, on the same
-   stage? */
-bool bb_draft_lacks_own(const struct bb_draft *draft, int stage);
-
-/* ---- the schedules that are found so --------------------------------------------------------- */
-
-bb_status bb_fill_auto(const struct bb_pipeline *pipeline, struct bb_order *order,
-		       struct bb_error *error);
-bb_status bb_fill_v(const struct bb_pipeline *pipeline, struct bb_order *order,
-		    struct bb_error *error);
 
 #endif

@@ -1,10 +1,9 @@
 /*
  * order.h - pipeline schedules as data: the passes of each stage, in their order.
  *
- *   order.c             the schedules, and the lists of those that follow a rule
- *   draft.h             passes placed one by one: list scheduling, zb-auto (zb.c), zb-v (v.c)
- *   part.c              time and memory of a part of the model
- *   check.c             the checker, and the memory of an order
+ *   schedules.c         the schedules, by rules and by searches
+ *   draft.h             passes placed one by one, and the checker
+ *   order.c             time and memory of a part of the model
  *
  * Pure: no clock, no I/O. A model is cut into chunks x stages parts; the place of a part is its
  * depth. Each microbatch goes forward through all of them and back again. The backward pass has two
@@ -75,12 +74,14 @@ struct bb_pipeline_schedule {
 	const char *name, *brief;
 	bool split, folded;
 	int chunks;  /* required number; 0: as requested */
+	int reach;   /* F that a stage is ahead for each stage behind it; of some rules */
 	bool by_hop; /* the order depends on pipeline->hop */
 	/* The reason why there is no such order ("needs …"), or NULL. May itself be NULL. */
 	const char *(*refuses)(const struct bb_pipeline *pipeline);
 	/* Fills the lists. BB_EUNSUPPORTED if no order is found within the memory limit,
 	   BB_EINTERNAL without memory. */
-	bb_status (*fill)(const struct bb_pipeline *pipeline, struct bb_order *order,
+	bb_status (*fill)(const struct bb_pipeline_schedule *schedule,
+			  const struct bb_pipeline *pipeline, struct bb_order *order,
 			  struct bb_error *error);
 };
 
@@ -102,6 +103,8 @@ BB_MUST bb_status bb_order_make(const struct bb_pipeline_schedule *schedule,
 				const struct bb_pipeline *pipeline, struct bb_order *order,
 				struct bb_error *error);
 void bb_order_free(struct bb_order *order);
+/* The lists of TO become those of FROM, of the same sizes. */
+void bb_order_copy(struct bb_order *to, const struct bb_order *from);
 /* Returns a bound from below of the longest time of a stage, from its first pass to its last, in
    any order of PIPELINE, which has one chunk (zb-auto). */
 int64_t bb_auto_least(const struct bb_pipeline *pipeline);
@@ -141,6 +144,9 @@ static inline size_t bb_order_slot(const struct bb_order *order, int stage,
 		       (size_t)order->microbatches +
 	       pass->microbatch;
 }
+
+/* The pass with SLOT of ORDER, and its STAGE; where the order is not split, BW instead of B. */
+struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *stage);
 
 static inline size_t bb_order_slots(const struct bb_order *order)
 {
@@ -184,28 +190,17 @@ struct bb_part bb_part_of(const struct bb_pipeline *pipeline, const struct bb_or
 /* The layers of a part, as equal as whole layers allow. */
 int bb_part_layers(const struct bb_pipeline *pipeline, const struct bb_order *order, int depth);
 
-/* Nanoseconds of a pass. */
-int64_t bb_pass_ns(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage,
-		   const struct bb_pass *pass);
 /* Nanoseconds of all passes of a microbatch on STAGE; the activations that its F leave, in bytes
    times chunks (M_B). */
 int64_t bb_stage_ns(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
 int64_t bb_stage_kept(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
 
-/* ---- the checker (check.c) ------------------------------------------------------------------- */
+/* ---- the checker (draft.c) ------------------------------------------------------------------- */
 
 /*
  * Checks that ORDER has every pass once, none before what it needs, and that it ends. BB_EDATA,
  * with ERROR naming the stage and the pass, or BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_order_check(const struct bb_order *order, struct bb_error *error);
-
-/*
- * PEAKS[stage] = the most activations that the stage holds, in units of what F of all its chunks
- * leaves of one microbatch (M_B): F adds its share, B leaves KEPT_W of it and W nothing
- * (arXiv 2401.10241, 2.3).
- */
-void bb_order_memory(const struct bb_order *order, const struct bb_pipeline *pipeline,
-		     double *peaks);
 
 #endif

@@ -3,11 +3,9 @@
  * measured.
  *
  *   pipeline.c          its options, records and descriptor
- *   drive.c             the experiment: predict, time, check
- *   deliver.c           its results, as records
+ *   drive.c             the experiment: predict, time, check, deliver
  *   data.c              numbers that go through the stages, and their verification
- *   text.c              the text: two rows per schedule
- *   gantt.c             the passes of each stage over time, as characters
+ *   text.c              the text: two rows per schedule, charts, and the best of them
  *
  * Schedules are in order.h, their programs in program.h.
  */
@@ -205,24 +203,11 @@ extern const struct bb_experiment bb_pipeline_experiment;
 /* The benchmark's open_text. */
 bb_sink_open bb_sink_pipeline_open;
 
-/* Does the schedule fit into the memory of a rank? True if that is not asked. */
-bool bb_pipeline_fits(const struct bb_pipeline_record *r);
 /* Keep R if it may be the best. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_pipeline_keep(struct bb_pipeline_state *state,
 				   const struct bb_pipeline_record *r);
 /* Append the best schedules of those kept as '#' lines, which answer the run. */
 void bb_pipeline_recommend(struct bb_run *run, struct bb_strbuf *out);
-
-/* The largest of NUMBERS, which are not negative. */
-double bb_pipeline_most(const struct bb_numbers *numbers);
-
-/* SOURCE of a record in the words of the text: "played" is "simulated". */
-const char *bb_pipeline_source_name(const char *source);
-
-/* Append the chart of N records of passes, all of one schedule and source: a line for each stage,
-   WIDTH characters wide, with COLOURS for a terminal. */
-void bb_pipeline_gantt(struct bb_strbuf *out, const struct bb_pass_record *passes, size_t n,
-		       int width, bool colours);
 
 /* ---- data of the verification (data.c) ------------------------------------------------------- */
 
@@ -233,14 +218,18 @@ void bb_pipeline_gantt(struct bb_strbuf *out, const struct bb_pass_record *passe
  * where x' is x rotated by one, all modulo a prime, so that nothing is rounded. The gradient of the
  * last part is 3 y + 1. B computes the gradient of x, and what W needs for that of w.
  */
-struct bb_pipeline_data;
+struct bb_pipeline_data {
+	const struct bb_order *order; /* borrowed, as MEMORY */
+	int stage;
+	uint64_t seed;
+	uint32_t *memory; /* [(chunk * microbatches + microbatch) * blocks + block][elements] */
+};
 
 /* Bytes of a stage of ORDER in the backend's memory. */
 size_t bb_pipeline_data_bytes(const struct bb_order *order);
-/* ORDER and MEMORY, of that many bytes, are borrowed. NULL without memory. */
-struct bb_pipeline_data *bb_pipeline_data_open(const struct bb_order *order, int stage,
+/* The data of STAGE in MEMORY, of that many bytes, before the first pass. */
+struct bb_pipeline_data bb_pipeline_data_begin(const struct bb_order *order, int stage,
 					       uint64_t seed, void *memory);
-void bb_pipeline_data_close(struct bb_pipeline_data *data); /* NULL: nothing */
 
 /* The output of this stage's first microbatch, which is verified. */
 void *bb_pipeline_data_output(const struct bb_pipeline_data *data);

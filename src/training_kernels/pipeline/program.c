@@ -1,5 +1,5 @@
 /*
- * program.c - orders of passes as programs.
+ * program.c - orders of passes as programs, and results from the times of passes.
  *
  * Operations are laid out as a draft follows the order (draft.h): a pass, then its message, at both
  * ends. So the operations of each stage could also be done one at a time, whatever their queue.
@@ -9,8 +9,10 @@
 #include "core/array.h"
 #include "training_kernels/pipeline/draft.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define COMPUTES 0
 #define SENDS 1    /* and the next queue: forward, backward */
@@ -40,20 +42,6 @@ static size_t pipeline_program_length(const struct bb_program *program, int rank
 	return p->lists[rank].n;
 }
 
-struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *stage)
-{
-	const size_t m = (size_t)order->microbatches;
-	const size_t depths = (size_t)bb_order_depths(order);
-	const int kind = (int)(slot / m / depths), depth = (int)(slot / m % depths);
-
-	*stage = bb_order_stage(order, depth);
-	return (struct bb_pass){
-		.kind = kind == BB_PASS_B && !order->split ? BB_PASS_BW : (uint8_t)kind,
-		.chunk = (uint8_t)(depth / order->stages),
-		.microbatch = (uint16_t)(slot % m),
-	};
-}
-
 /* The slot of the pass that is done in the place of SLOT: another one if they are swapped. */
 static size_t done_at(const struct bb_pipeline_program *p, int rank, size_t slot)
 {
@@ -73,7 +61,7 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 	const struct bb_pipeline_program *p = program->own;
 	const struct bb_pipeline_step *step = &p->lists[rank].steps[index];
 	struct bb_pass pass;
-	int stage;
+	int stage, depth;
 
 	operation->act = (enum bb_act)step->act;
 	operation->queue = step->queue;
@@ -81,9 +69,10 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 	case BB_ACT_COMPUTE:
 		operation->item = done_at(p, rank, step->slot);
 		pass = bb_order_pass(&p->order, operation->item, &stage);
+		depth = bb_order_depth(&p->order, stage, pass.chunk);
 		operation->work = pass.kind;
 		operation->seconds =
-			1e-9 * (double)bb_pass_ns(&p->pipeline, &p->order, stage, &pass);
+			1e-9 * (double)bb_part_of(&p->pipeline, &p->order, depth).cost[pass.kind];
 		operation->flops = operation->seconds * p->form.rate;
 		operation->seconds += rank == p->form.late_stage ? p->form.late : 0;
 		break;
@@ -144,21 +133,16 @@ static bool is_sent(const struct layout *l, int from, int to, int microbatch)
 	return !l->program->form.first_wraps || !wraps || microbatch % order->stages == 0;
 }
 
-/* The lane of the message of a pass at DEPTH: those of a lane always come from the same side. */
-static int message_lane(const struct bb_order *order, const struct bb_pass *pass, int depth)
-{
-	const int backward = pass->kind != BB_PASS_F;
-
-	return order->folded ? backward + 2 * (depth / order->stages % 2) : backward;
-}
-
+/* The message with the result of PASS to stage TO. Those of a lane always come from the same side.
+ */
 static void layout_add_message(struct layout *l, int stage, int to, const struct bb_pass *pass,
 			       size_t slot)
 {
 	const struct bb_order *order = &l->program->order;
-	const int lane = message_lane(order, pass, bb_order_depth(order, stage, pass->chunk));
-	const uint8_t sends = (uint8_t)(SENDS + (pass->kind != BB_PASS_F));
-	const uint8_t receives = (uint8_t)(RECEIVES + lane);
+	const int depth = bb_order_depth(order, stage, pass->chunk);
+	const int backward = pass->kind != BB_PASS_F;
+	const int lane = backward + (order->folded ? 2 * (depth / order->stages % 2) : 0);
+	const uint8_t sends = (uint8_t)(SENDS + backward), receives = (uint8_t)(RECEIVES + lane);
 	const uint32_t done = l->program->lists[stage].events++;
 	const uint32_t arrived = l->program->lists[to].events++;
 
@@ -199,34 +183,16 @@ static void layout_add_pass(struct layout *l, int stage, const struct bb_pass *p
 		layout_add_message(l, stage, bb_order_stage(order, output), pass, slot);
 }
 
-static bb_status pipeline_lay_out(struct layout *l, struct bb_error *error)
-{
-	const struct bb_order *order = &l->program->order;
-	const struct bb_pass *pass;
-	struct bb_draft draft = {0};
-	bb_status status;
-	int stage;
-
-	BB_TRY(status, bb_draft_follow(&draft, order, &l->program->pipeline, error), out);
-	while ((pass = bb_draft_step(&draft, &stage)))
-		layout_add_pass(l, stage, pass);
-	for (int s = 0; s < order->stages; s++)
-		if (l->program->program.events < (int)l->program->lists[s].events)
-			l->program->program.events = (int)l->program->lists[s].events;
-	if (l->failed)
-		status = bb_no_memory(error, "a pipeline's program");
-out:
-	bb_draft_free(&draft);
-	return status;
-}
-
 bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 				   const struct bb_order *order, const struct bb_pipeline *pipeline,
 				   const struct bb_pipeline_form *form, struct bb_error *error)
 {
 	const int lanes = order->stages == 1 ? 0 : order->folded ? 4 : 2;
 	struct layout l = {.program = program};
-	bb_status status;
+	const struct bb_pass *pass;
+	struct bb_draft draft = {0};
+	bb_status status = BB_OK;
+	int stage;
 
 	*program = (struct bb_pipeline_program){
 		.program = {.own = program,
@@ -242,8 +208,18 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 		.lists = calloc((size_t)order->stages, sizeof(*program->lists)),
 	};
 	l.arrivals = calloc(bb_order_slots(order), sizeof(*l.arrivals));
-	status = program->lists && l.arrivals ? pipeline_lay_out(&l, error)
-					      : bb_no_memory(error, "a pipeline's program");
+	l.failed = !program->lists || !l.arrivals;
+	if (!l.failed)
+		BB_TRY(status, bb_draft_follow(&draft, order, pipeline, error), out);
+	while (!l.failed && (pass = bb_draft_step(&draft, &stage)))
+		layout_add_pass(&l, stage, pass);
+	for (int s = 0; s < order->stages && !l.failed; s++)
+		if (program->program.events < (int)program->lists[s].events)
+			program->program.events = (int)program->lists[s].events;
+	if (l.failed)
+		status = bb_no_memory(error, "a pipeline's program");
+out:
+	bb_draft_free(&draft);
 	free(l.arrivals);
 	return status;
 }
@@ -253,4 +229,88 @@ void bb_pipeline_program_free(struct bb_pipeline_program *program)
 	for (int s = 0; program->lists && s < program->order.stages; s++)
 		free(program->lists[s].steps);
 	free(program->lists);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+bb_status bb_pass_times_open(struct bb_pass_times *times, const struct bb_order *order,
+			     const struct bb_pipeline *pipeline, struct bb_error *error)
+{
+	const size_t slots = bb_order_slots(order), n = (size_t)order->stages;
+	double *const slot_times = malloc(2 * slots * sizeof(double));
+	double *const stages = calloc(4 * n, sizeof(double));
+
+	*times = (struct bb_pass_times){
+		.order = order, .pipeline = pipeline, .from = slot_times, .held = stages};
+	if (!slot_times || !stages)
+		return bb_no_memory(error, "the times of passes");
+	times->to = slot_times + slots;
+	times->peaks = stages + n;
+	times->sent = stages + 2 * n;
+	times->spans = stages + 3 * n;
+	for (size_t i = 0; i < 2 * slots; i++)
+		slot_times[i] = NAN;
+	return BB_OK;
+}
+
+void bb_pass_times_close(struct bb_pass_times *times)
+{
+	free(times->from);
+	free(times->held);
+}
+
+void bb_pass_times_begin(struct bb_pass_times *times)
+{
+	for (int s = 0; s < times->order->stages; s++)
+		times->held[s] = times->peaks[s] = times->sent[s] = 0;
+}
+
+void bb_pass_times_note(void *own, int rank, size_t index, const struct bb_operation *operation,
+			double from, double to, int source)
+{
+	struct bb_pass_times *times = own;
+	const struct bb_order *order = times->order;
+	struct bb_pass pass;
+	int stage, depth;
+
+	if (operation->act == BB_ACT_SEND)
+		times->sent[rank] += (double)bb_operation_bytes(operation);
+	if (operation->act != BB_ACT_COMPUTE)
+		return;
+	pass = bb_order_pass(order, operation->item, &stage);
+	depth = bb_order_depth(order, stage, pass.chunk);
+	times->held[stage] += (double)bb_part_of(times->pipeline, order, depth).change[pass.kind];
+	times->peaks[stage] = fmax(times->peaks[stage], times->held[stage]);
+	times->from[operation->item] = from;
+	times->to[operation->item] = to;
+}
+
+/* PART / WHOLE, without what is only rounding of sums. */
+static double ratio(double part, double whole)
+{
+	return fabs(part) < 1e-9 * whole ? 0 : part / whole;
+}
+
+struct bb_pipeline_result bb_pipeline_result_of(struct bb_pass_times *times)
+{
+	const struct bb_order *order = times->order;
+	struct bb_pipeline_result r = {.makespan = 0};
+
+	for (int s = 0; s < order->stages; s++) {
+		/* A stage does its passes in the order of its list. */
+		const struct bb_pass *passes = bb_order_passes(order, s);
+		const double begin = times->from[bb_order_slot(order, s, &passes[0])];
+		const double end = times->to[bb_order_slot(order, s, &passes[order->length - 1])];
+
+		times->spans[s] = end - begin;
+		r.makespan = fmax(r.makespan, end);
+		r.ideal = fmax(r.ideal, 1e-9 * (double)order->microbatches *
+						(double)bb_stage_ns(times->pipeline, order, s));
+		r.span = fmax(r.span, times->spans[s]);
+	}
+	r.bubble_over_ideal = ratio(r.makespan - r.ideal, r.ideal);
+	r.bubble_over_total = ratio(r.makespan - r.ideal, r.makespan);
+	r.span_bubble_over_ideal = ratio(r.span - r.ideal, r.ideal);
+	r.span_bubble_over_total = ratio(r.span - r.ideal, r.span);
+	return r;
 }

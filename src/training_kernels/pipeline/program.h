@@ -46,18 +46,17 @@ BB_MUST bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 					   struct bb_error *error);
 void bb_pipeline_program_free(struct bb_pipeline_program *program);
 
-/* The pass with SLOT of ORDER, and its STAGE; where the order is not split, BW instead of B. */
-struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *stage);
-
-/* ---- results (result.c) ---------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------------
+ */
 
 /* What was observed of a step. */
 struct bb_pass_times {
 	const struct bb_order *order; /* borrowed */
 	const struct bb_pipeline *pipeline;
 	double *from, *to; /* [slot]: seconds on the clock of the stage; NAN: not yet */
-	/* [stage]: activations held now and at most, bytes times chunks; bytes sent. */
-	int64_t *held, *peaks, *sent;
+	/* [stage]: activations held now and at most, bytes times chunks; bytes sent; seconds from
+	   its first pass to its last. */
+	double *held, *peaks, *sent, *spans;
 };
 
 /* PIPELINE and ORDER are borrowed. Close TIMES whatever comes back. */
@@ -80,8 +79,7 @@ struct bb_pipeline_result {
 	double span_bubble_over_ideal, span_bubble_over_total;
 };
 
-/* SPANS: NULL, or [stage]: the span of each. All passes have been observed. */
-struct bb_pipeline_result bb_pipeline_result_of(const struct bb_pass_times *times,
-						const struct bb_pipeline *pipeline, double *spans);
+/* All passes of TIMES have been observed; its spans become known. */
+struct bb_pipeline_result bb_pipeline_result_of(struct bb_pass_times *times);
 
 #endif

@@ -1,12 +1,18 @@
 /*
- * text.c - schedules as text: tables of stages and schedules, and charts.
+ * text.c - schedules as text: tables of stages and schedules, charts of passes, and the best of the
+ * schedules that fit.
  */
 #include "core/array.h"
+#include "core/recommend.h"
 #include "core/table.h"
 #include "core/units.h"
+#include "harness/run/run.h"
 #include "training_kernels/pipeline/pipeline.h"
 
+#include <ctype.h>
 #include <limits.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +33,18 @@ struct text {
 static struct text *text_of(struct bb_sink *sink)
 {
 	return (struct text *)sink;
+}
+
+/* SOURCE of a record in the words of the text: "played" is "simulated". */
+static const char *source_name(const char *source)
+{
+	return strcmp(source, "played") == 0 ? "simulated" : source;
+}
+
+/* Does the schedule fit into the memory of a rank? True if that is not asked. */
+static bool schedule_fits(const struct bb_pipeline_record *r)
+{
+	return !r->fit || r->memory_bytes <= r->memory_limit_bytes;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -56,8 +74,7 @@ static void text_add_head(struct text *t, const struct bb_pipeline_record *r)
 		       (long long)r->stages, bb_plural(r->stages), (long long)r->microbatches,
 		       r->microbatches == 1 ? "" : "es", bb_format_duration(f, 1e-6 * r->f_us),
 		       bb_format_duration(b, 1e-6 * r->b_us), bb_format_duration(w, 1e-6 * r->w_us),
-		       bb_format_duration(hop, 1e-6 * r->hop_us),
-		       bb_pipeline_source_name(r->hop_source),
+		       bb_format_duration(hop, 1e-6 * r->hop_us), source_name(r->hop_source),
 		       bb_format_size(message, (uint64_t)r->message_bytes));
 	if (r->compute)
 		bb_strbuf_addf(&t->sink.out, "; passes: %s", r->compute);
@@ -68,39 +85,22 @@ static void text_add_head(struct text *t, const struct bb_pipeline_record *r)
 		bb_table_column(&t->stages, "layers", "", 0);
 }
 
-double bb_pipeline_most(const struct bb_numbers *numbers)
+/* The begin of a row: the schedule, and the times and bubbles of its step and of its stages. */
+static void add_times(struct bb_text_table *t, const struct bb_pipeline_record *r,
+		      const char *source, const double of[6])
+{
+	bb_table_cellf(t, "%s\t%lld\t%s\t%.2f\t%.4f\t%.4f\t%.2f\t%.4f\t%.4f", r->schedule,
+		       (long long)r->chunks, source, of[0] / 1e3, of[1], of[2], of[3] / 1e3, of[4],
+		       of[5]);
+}
+
+static double largest(const struct bb_numbers *numbers)
 {
 	double most = 0;
 
 	for (size_t i = 0; i < numbers->n; i++)
 		most = fmax(most, numbers->values[i]);
 	return most;
-}
-
-static void add_predicted(struct bb_text_table *t, const struct bb_pipeline_record *r)
-{
-	bb_table_cellf(t,
-		       "%s\t%lld\tpredicted\t%.2f\t%.4f\t%.4f\t%.2f\t%.4f\t%.4f\t\t\t%.2f\t%lld\t",
-		       r->schedule, (long long)r->chunks, r->predicted_us / 1e3,
-		       r->predicted_bubble_over_ideal, r->predicted_bubble_over_total,
-		       r->predicted_span_us / 1e3, r->predicted_span_bubble_over_ideal,
-		       r->predicted_span_bubble_over_total, bb_pipeline_most(&r->peak_microbatches),
-		       (long long)r->sent_bytes);
-}
-
-static void add_found(struct bb_text_table *t, const struct bb_pipeline_record *r,
-		      const char *found)
-{
-	bb_table_cellf(
-		t, "%s\t%lld\t%s\t%.2f\t%.4f\t%.4f\t%.2f\t%.4f\t%.4f\t%.2f\t%+.1f\t%.2f\t%lld",
-		r->schedule, (long long)r->chunks, found, r->p50_us / 1e3, r->bubble_over_ideal,
-		r->bubble_over_total, r->span_us / 1e3, r->span_bubble_over_ideal,
-		r->span_bubble_over_total, r->p99_us / 1e3, r->off_percent,
-		bb_pipeline_most(&r->counted_peak_microbatches), (long long)r->counted_sent_bytes);
-	if (r->wrong == BB_ABSENT)
-		bb_table_cell(t, "N/A");
-	else
-		bb_table_cellf(t, "%lld", (long long)r->wrong);
 }
 
 /* Stage S: its time SPAN_US, its PEAK in microbatches, and the bytes that it has SENT. */
@@ -113,23 +113,36 @@ static void add_stage(struct bb_text_table *t, const struct bb_pipeline_record *
 		bb_table_cellf(t, "%.0f", r->layers.values[s]);
 }
 
-/* Whether the stages of a model, if there is one, fit into the memory of a rank. */
-static void keep_fit(struct text *t, const struct bb_pipeline_record *r)
+static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
 {
-	if (!bb_pipeline_fits(r))
+	const double predicted[] = {r->predicted_us,
+				    r->predicted_bubble_over_ideal,
+				    r->predicted_bubble_over_total,
+				    r->predicted_span_us,
+				    r->predicted_span_bubble_over_ideal,
+				    r->predicted_span_bubble_over_total};
+	const double measured[] = {
+		r->p50_us,  r->bubble_over_ideal,      r->bubble_over_total,
+		r->span_us, r->span_bubble_over_ideal, r->span_bubble_over_total};
+	const char *found = t->sink.run->virtual_time ? "simulated" : "measured";
+
+	if (!schedule_fits(r))
 		bb_strbuf_addf(&t->misfits, "# %s %s\n", r->schedule, r->fit);
 	else if (r->fit)
 		bb_strbuf_addf(&t->fits, "%s %s", t->fits.length ? "," : "", r->schedule);
-}
-
-static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
-{
-	const char *found = t->sink.run->virtual_time ? "simulated" : "measured";
-
-	keep_fit(t, r);
-	add_predicted(&t->schedules, r);
-	if (r->compute)
-		add_found(&t->schedules, r, found);
+	add_times(&t->schedules, r, "predicted", predicted);
+	bb_table_cellf(&t->schedules, "\t\t%.2f\t%lld\t", largest(&r->peak_microbatches),
+		       (long long)r->sent_bytes);
+	if (r->compute) {
+		add_times(&t->schedules, r, found, measured);
+		bb_table_cellf(&t->schedules, "%.2f\t%+.1f\t%.2f\t%lld", r->p99_us / 1e3,
+			       r->off_percent, largest(&r->counted_peak_microbatches),
+			       (long long)r->counted_sent_bytes);
+		if (r->wrong == BB_ABSENT)
+			bb_table_cell(&t->schedules, "N/A");
+		else
+			bb_table_cellf(&t->schedules, "%lld", (long long)r->wrong);
+	}
 	if (!isnan(r->published_bubble_over_total)) {
 		bb_table_cellf(&t->schedules, "%s\t%lld\tpublished\t\t\t%.4f\t\t\t\t\t\t\t\t",
 			       r->schedule, (long long)r->chunks, r->published_bubble_over_total);
@@ -146,7 +159,71 @@ static void text_add_rows(struct text *t, const struct bb_pipeline_record *r)
 			  r->counted_stage_sent_bytes.values[s]);
 }
 
-/* ---- charts ---------------------------------------------------------------------------------- */
+/* ---- charts: a line for each stage, time from left to right ---------------------------------- */
+
+/*
+ * A pass of LENGTH columns is its letter, the number of its microbatch and dashes, as far as there
+ * is room; odd chunks have small letters. Dots are waits.
+ */
+static void chart_pass(struct bb_strbuf *out, const struct bb_pass_record *pass, int length,
+		       bool colours)
+{
+	const char *colour = *pass->pass == 'F'   ? "\033[44;97m"  /* blue */
+			     : *pass->pass == 'B' ? "\033[42;30m"  /* green */
+						  : "\033[43;30m"; /* yellow */
+	char text[32];
+	int n;
+
+	snprintf(text, sizeof(text), "%c%lld", pass->chunk % 2 ? tolower(*pass->pass) : *pass->pass,
+		 (long long)pass->microbatch);
+	n = (int)strlen(text);
+	if (n > length) /* a truncated number would be another one */
+		n = 1;
+	if (length <= 0)
+		return;
+	bb_strbuf_addf(out, "%s%.*s", colours ? colour : "", n, text);
+	for (; n < length; n++)
+		bb_strbuf_add(out, colours ? " " : "-");
+	bb_strbuf_add(out, colours ? "\033[0m" : "");
+}
+
+/* The column of TIME, of WIDTH columns for END. */
+static int chart_column(double time, double end, int width)
+{
+	const int c = (int)(time / end * width + 0.5);
+
+	return c < 0 ? 0 : c > width ? width : c;
+}
+
+/* N passes of one schedule and source, on a line of WIDTH characters for each stage. */
+static void chart_passes(struct bb_strbuf *out, const struct bb_pass_record *passes, size_t n,
+			 int width, bool colours)
+{
+	double end = 0;
+
+	for (size_t i = 0; i < n; i++)
+		end = fmax(end, passes[i].to_us);
+	bb_strbuf_addf(out, "# %s, %s: %.2f ms\n", passes[0].schedule,
+		       source_name(passes[0].source), end / 1e3);
+	for (size_t i = 0; i < n;) {
+		const int64_t stage = passes[i].stage;
+		int at = 0;
+
+		bb_strbuf_addf(out, "# %4lld |", (long long)stage);
+		for (; i < n && passes[i].stage == stage; i++) {
+			const int from = chart_column(passes[i].from_us, end, width);
+			const int to = chart_column(passes[i].to_us, end, width);
+
+			for (; at < from; at++)
+				bb_strbuf_add(out, ".");
+			chart_pass(out, &passes[i], to - at, colours);
+			at = to > at ? to : at;
+		}
+		for (; at < width; at++)
+			bb_strbuf_add(out, ".");
+		bb_strbuf_add(out, "|\n");
+	}
+}
 
 /* Draws the chart. */
 static bb_status text_draw(struct text *t)
@@ -161,26 +238,11 @@ static bb_status text_draw(struct text *t)
 
 	if (t->n == 0)
 		return BB_OK;
-	bb_pipeline_gantt(&chart, t->passes, t->n, width < NARROW ? NARROW : width,
-			  terminal && !(no_colour && *no_colour));
+	chart_passes(&chart, t->passes, t->n, width < NARROW ? NARROW : width,
+		     terminal && !(no_colour && *no_colour));
 	t->n = 0;
 	status = bb_sink_draw(&t->sink, &chart);
 	bb_strbuf_free(&chart);
-	return status;
-}
-
-/* The strings of a record are constant; the record itself is not. */
-static bb_status keep_pass(struct text *t, const struct bb_pass_record *r)
-{
-	struct bb_pass_record *pass;
-	bb_status status = BB_OK;
-
-	if (t->n > 0 && strcmp(t->passes[0].source, r->source) != 0)
-		status = text_draw(t);
-	pass = BB_ARRAY_ADD(t->passes, t->n, t->room);
-	if (!pass)
-		return BB_EINTERNAL;
-	*pass = *r;
 	return status;
 }
 
@@ -189,12 +251,21 @@ static bb_status keep_pass(struct text *t, const struct bb_pass_record *r)
 static bb_status text_record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
 	struct text *t = text_of(sink);
+	const struct bb_pass_record *pass = kind == &bb_record_pass ? r : NULL;
 	const struct bb_skip_record *s = r;
-	bb_status status;
+	bb_status status = BB_OK;
 
-	if (kind == &bb_record_pass)
-		return keep_pass(t, r);
-	BB_TRY(status, text_draw(t), out);
+	if (!pass || (t->n > 0 && strcmp(t->passes[0].source, pass->source) != 0))
+		BB_TRY(status, text_draw(t), out);
+	if (pass) {
+		/* Its strings are constant; the record itself is not. */
+		struct bb_pass_record *kept = BB_ARRAY_ADD(t->passes, t->n, t->room);
+
+		if (!kept)
+			return BB_EINTERNAL;
+		*kept = *pass;
+		return BB_OK;
+	}
 	if (kind == &bb_record_pipeline && t->schedules.ncolumns == 0)
 		text_add_head(t, r);
 	if (kind == &bb_record_pipeline)
@@ -268,4 +339,80 @@ bb_status bb_sink_pipeline_open(struct bb_sink **sink, FILE *file, const char *p
 	t->stages.merges = 2;
 	*sink = &t->sink;
 	return BB_OK;
+}
+
+/* ---- the best of the schedules that fit ------------------------------------------------------ */
+
+bb_status bb_pipeline_keep(struct bb_pipeline_state *state, const struct bb_pipeline_record *r)
+{
+	struct bb_pipeline_record *kept;
+
+	if (!schedule_fits(r))
+		return BB_OK;
+	kept = BB_ARRAY_ADD(state->kept, state->nkept, state->kept_room);
+	if (!kept)
+		return BB_EINTERNAL;
+	for (; kept > state->kept && kept[-1].peak_bytes > r->peak_bytes; kept--)
+		*kept = kept[-1];
+	*kept = *r;
+	return BB_OK;
+}
+
+/* OWN of a candidate is its record; its time is a step's or a stage's. */
+static void bubble_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+			 struct bb_strbuf *out)
+{
+	const struct bb_pipeline_record *a = ahead->own, *b = behind->own;
+	const double bubble =
+		behind->seconds - 1e-6 * b->ideal_us - (ahead->seconds - 1e-6 * a->ideal_us);
+	char text[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "its bubble is %s longer", bb_format_duration(text, bubble));
+}
+
+/* The best by the step, or by the predicted stage. */
+static void add_best(const struct bb_run *run, bool by_stage, struct bb_strbuf *out)
+{
+	const struct bb_pipeline_state *state = run->own;
+	const bool exact = !state->kept[0].compute || !bb_estimate_noise(run);
+	struct bb_candidate *list = calloc(state->nkept, sizeof(*list));
+	struct bb_recommendation choice = {.subject = by_stage ? "schedule by stage time"
+							       : "schedule by step time",
+					   .noise = exact ? NULL : "their ranges overlap",
+					   .unit = "",
+					   .list = list,
+					   .n = list ? state->nkept : 0,
+					   .preference = "no more memory",
+					   .cause = bubble_cause};
+
+	out->failed |= !list;
+	for (size_t i = 0; i < choice.n; i++) {
+		const struct bb_pipeline_record *r = &state->kept[i];
+		const double us = by_stage     ? r->predicted_span_us
+				  : r->compute ? r->p50_us
+					       : r->predicted_us;
+		char bytes[BB_UNIT_TEXT];
+
+		list[i] = (struct bb_candidate){.seconds = 1e-6 * us,
+						.low = 1e-6 * r->min_us,
+						.high = 1e-6 * r->max_us,
+						.own = r};
+		snprintf(list[i].name, sizeof(list[i].name), "%s (peak %s)", r->schedule,
+			 bb_format_bytes(bytes, (uint64_t)r->peak_bytes));
+	}
+	bb_recommend(&choice, out);
+	free(list);
+}
+
+void bb_pipeline_recommend(struct bb_run *run, struct bb_strbuf *out)
+{
+	const struct bb_pipeline_state *state = run->own;
+	const size_t answer = out->length;
+
+	/* Measured times of stages have no interval. */
+	if (state->nkept > 0 && !state->kept[0].compute)
+		add_best(run, true, out);
+	if (state->nkept > 0)
+		add_best(run, false, out);
+	bb_run_answer(run, out, answer);
 }

@@ -1,0 +1,738 @@
+/*
+ * schedules.c - the schedules: lists of passes that follow a rule, zb-v, and the search of zb-auto.
+ *
+ * Sources: GPipe arXiv 1811.06965; 1F1B arXiv 1806.03377 and 2104.04473, also interleaved;
+ * ZB-H1, ZB-H2, zb-v and the search arXiv 2401.10241.
+ */
+#include "training_kernels/pipeline/draft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The passes of a stage as they are written, from front to back. */
+struct pen {
+	struct bb_pass *at;
+	int written[BB_PASS_KINDS];
+};
+
+/* The pass of the next microbatch, of the only chunk. */
+static void write_next(struct pen *pen, enum bb_pass_kind kind)
+{
+	*pen->at++ = (struct bb_pass){.kind = (uint8_t)kind,
+				      .microbatch = (uint16_t)pen->written[kind]++};
+}
+
+/* ---- one chunk ------------------------------------------------------------------------------- */
+
+/*
+ * A stage does REACH times as many F ahead as there are stages behind it; from then on F and B take
+ * turns. 0: while one stage works all others wait. With W split from B, W begins when the first
+ * stage begins with it, so that those that are left fill the bubble at the end.
+ */
+static bb_status fill_ahead(const struct bb_pipeline_schedule *schedule,
+			    const struct bb_pipeline *pipeline, struct bb_order *order,
+			    struct bb_error *error)
+{
+	const int reach = schedule->reach, m = order->microbatches;
+
+	for (int stage = 0; stage < order->stages; stage++) {
+		const int64_t ahead = (int64_t)reach * (order->stages - 1 - stage);
+		struct pen pen = {.at = &order->passes[(size_t)stage * order->length]};
+
+		for (int i = 0; i < ahead && i < m; i++)
+			write_next(&pen, BB_PASS_F);
+		for (int i = 0; i < m; i++) {
+			if (pen.written[BB_PASS_F] < m)
+				write_next(&pen, BB_PASS_F);
+			write_next(&pen, order->split ? BB_PASS_B : BB_PASS_BW);
+			if (order->split && i >= reach * stage)
+				write_next(&pen, BB_PASS_W);
+		}
+		while (order->split && pen.written[BB_PASS_W] < m)
+			write_next(&pen, BB_PASS_W);
+	}
+	return BB_OK;
+}
+
+static bb_status fill_gpipe(const struct bb_pipeline_schedule *schedule,
+			    const struct bb_pipeline *pipeline, struct bb_order *order,
+			    struct bb_error *error)
+{
+	for (int s = 0; s < order->stages; s++) {
+		struct pen pen = {.at = &order->passes[(size_t)s * order->length]};
+
+		for (int i = 0; i < order->microbatches; i++)
+			write_next(&pen, BB_PASS_F);
+		for (int i = 0; i < order->microbatches; i++)
+			write_next(&pen, BB_PASS_BW);
+	}
+	return BB_OK;
+}
+
+/* ---- interleaved ----------------------------------------------------------------------------- */
+
+static const char *refuses_interleaved(const struct bb_pipeline *pipeline)
+{
+	return pipeline->microbatches % pipeline->stages == 0
+		       ? NULL
+		       : "needs a number of microbatches that the number of stages divides";
+}
+
+/* Number I of the F of a stage or, mirrored, of its BW: as many microbatches as there are stages go
+   through a chunk before the next chunk. */
+static struct bb_pass interleaved_pass(const struct bb_order *order, enum bb_pass_kind kind, int i)
+{
+	const int p = order->stages, v = order->chunks;
+	const int chunk = i % (p * v) / p;
+
+	return (struct bb_pass){.kind = (uint8_t)kind,
+				.chunk = (uint8_t)(kind == BB_PASS_F ? chunk : v - 1 - chunk),
+				.microbatch = (uint16_t)(i / (p * v) * p + i % p)};
+}
+
+static bb_status fill_interleaved(const struct bb_pipeline_schedule *schedule,
+				  const struct bb_pipeline *pipeline, struct bb_order *order,
+				  struct bb_error *error)
+{
+	const int all = order->microbatches * order->chunks;
+	struct bb_pass *at = order->passes;
+
+	for (int s = 0; s < order->stages; s++) {
+		const int ahead = 2 * (order->stages - 1 - s) + (order->chunks - 1) * order->stages;
+		int written = 0;
+
+		while (written < ahead && written < all)
+			*at++ = interleaved_pass(order, BB_PASS_F, written++);
+		for (int i = 0; i < all; i++) {
+			if (written < all)
+				*at++ = interleaved_pass(order, BB_PASS_F, written++);
+			*at++ = interleaved_pass(order, BB_PASS_BW, i);
+		}
+	}
+	return BB_OK;
+}
+
+/*
+ * ---- zb-v ----
+ *
+ * The parts of the model are folded over the stages, so each stage has two chunks and the first
+ * stage is also the last (arXiv 2401.10241, 6). Passes are placed round by round, a B and an F of
+ * each stage, and W where a stage would otherwise be idle.
+ */
+
+struct fold {
+	struct bb_draft draft;
+	bool before_f, before_b; /* a W may fill a shorter gap before the pass */
+	/* [stage]: bubbles of the previous try, which this one may have too; NULL: none. */
+	const int64_t *granted;
+	int64_t most_granted;
+};
+
+/* A search takes at least as many microbatches as fill the pipeline. */
+static const char *refuses_v(const struct bb_pipeline *pipeline)
+{
+	const int64_t p = pipeline->stages, m = pipeline->microbatches;
+
+	return 6 * p * (m > 2 * p ? m : 2 * p) <= BB_PIPELINE_TRIED
+		       ? NULL
+		       : "needs fewer stages, as its search takes twice as many microbatches";
+}
+
+/* W first while they fit, then one more if the stage's bubble would otherwise be the longest. */
+static void fold_put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
+{
+	struct bb_draft *draft = &f->draft;
+	const struct bb_stage_state *state = &draft->stages[stage];
+	const int64_t arrival = bb_draft_arrival(draft, stage, kind, chunk);
+	const bool always = kind == BB_PASS_B ? chunk == 0 || f->before_b : f->before_f;
+	int64_t most = draft->bubble;
+
+	if (f->granted && f->most_granted - f->granted[stage] > most)
+		most = f->most_granted - f->granted[stage];
+	bb_draft_put_fitting_w(draft, stage, arrival);
+	if (state->waiting > 0 && arrival - state->time > most - state->bubble && always)
+		bb_draft_put_w(draft, stage);
+	bb_draft_put(draft, stage, kind, chunk);
+}
+
+/* Before the first B: one microbatch there and back, where on the way back each stage adds the F
+   that fit before its turn; then each stage gets as many F as the one before it. */
+static void fold_warm_up(struct bb_draft *draft)
+{
+	const struct bb_stage_state *stages = draft->stages;
+	const int p = draft->order.stages;
+	int chunk = 0;
+
+	for (int i = 0; i < p; i++)
+		bb_draft_put(draft, i, BB_PASS_F, 0);
+	for (int i = p - 1; i >= 0 && !draft->failed; i--) {
+		const int64_t arrival = bb_draft_arrival(draft, i, BB_PASS_F, 1);
+		const struct bb_part *part = bb_draft_part(draft, i, 0);
+
+		while (i < p - 1 &&
+		       stages[i].held + part->change[BB_PASS_F] * (2 + 2 * i) <=
+			       bb_draft_room(draft, i) &&
+		       stages[i].time + part->cost[BB_PASS_F] <= arrival &&
+		       stages[i].done[BB_PASS_F][0] < draft->microbatches && !draft->failed)
+			for (int j = 0; j <= i; j++)
+				bb_draft_put(draft, j, BB_PASS_F, 0);
+		bb_draft_put(draft, i, BB_PASS_F, 1);
+	}
+	for (int i = 1; i < p; i++) {
+		const int *here = stages[i].done[BB_PASS_F];
+		const int *before = stages[i - 1].done[BB_PASS_F];
+
+		for (; !draft->failed && here[0] + here[1] < before[0] + before[1];
+		     chunk = 1 - chunk)
+			for (int j = p - 1; j >= i; j--)
+				if (stages[j].done[BB_PASS_F][chunk] < draft->microbatches)
+					bb_draft_put(draft, j, BB_PASS_F, chunk);
+	}
+}
+
+/* The chunk whose B a stage does next: the first chunk once its input has arrived, else the
+   second. */
+static int chunk_of_b(const struct bb_draft *draft, int stage)
+{
+	const int *done = draft->stages[stage].done[BB_PASS_B];
+
+	if (done[0] >= done[1])
+		return 1;
+	return done[1] == draft->microbatches || bb_draft_arrival(draft, stage, BB_PASS_B, 0) >= 0
+		       ? 0
+		       : 1;
+}
+
+/* The chunk whose F it does next; -1: none now. */
+static int chunk_of_f(const struct bb_draft *draft, int stage)
+{
+	const int *done = draft->stages[stage].done[BB_PASS_F];
+
+	if (done[1] == draft->microbatches)
+		return -1;
+	if (done[1] >= done[0])
+		return 0;
+	if (bb_draft_arrival(draft, stage, BB_PASS_F, 1) >= 0)
+		return 1;
+	if (done[0] < draft->microbatches && bb_draft_arrival(draft, stage, BB_PASS_F, 0) >= 0)
+		return 0;
+	return -1;
+}
+
+/* Does the stage have what the pass needs? Always if all parts are equal; else it may skip a
+   turn. */
+static bool is_ready(const struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
+{
+	const int(*done)[2] = draft->stages[stage].done;
+
+	return done[kind][chunk] <
+		       (kind == BB_PASS_F ? draft->microbatches : done[BB_PASS_F][chunk]) &&
+	       bb_draft_arrival(draft, stage, kind, chunk) >= 0;
+}
+
+/* A B and an F of each stage that has what they need; returns the number of these passes. */
+static int fold_round(struct fold *f)
+{
+	struct bb_draft *draft = &f->draft;
+	struct bb_stage_state *stages = draft->stages;
+	const int p = draft->order.stages;
+	int placed = 0;
+
+	for (int i = 0; i < p; i++) {
+		bb_draft_make_room(draft, i, BB_PASS_B, 0);
+		stages[i].extra = chunk_of_b(draft, i);
+	}
+	for (int i = p - 1; i >= 0; i--)
+		if (stages[i].extra == 0 && is_ready(draft, i, BB_PASS_B, 0)) {
+			fold_put(f, i, BB_PASS_B, 0);
+			placed++;
+		}
+	for (int i = 0; i < p; i++)
+		if (stages[i].extra == 1 && is_ready(draft, i, BB_PASS_B, 1)) {
+			fold_put(f, i, BB_PASS_B, 1);
+			placed++;
+		}
+	for (int i = 0; i < p; i++) {
+		const int chunk = chunk_of_f(draft, i);
+
+		if (chunk < 0 || !is_ready(draft, i, BB_PASS_F, chunk))
+			continue;
+		bb_draft_make_room(draft, i, BB_PASS_F, chunk);
+		fold_put(f, i, BB_PASS_F, chunk);
+		placed++;
+	}
+	return placed;
+}
+
+static void fold_try(struct fold *f)
+{
+	struct bb_draft *draft = &f->draft;
+
+	bb_draft_clear(draft);
+	fold_warm_up(draft);
+	while (!draft->failed && fold_round(f) > 0)
+		;
+	bb_draft_finish(draft);
+	for (int s = 0; s < draft->order.stages; s++)
+		for (int chunk = 0; chunk < 2; chunk++)
+			draft->failed |=
+				draft->stages[s].done[BB_PASS_B][chunk] < draft->microbatches;
+}
+
+/* Tries again and again, with the bubbles of the previous try allowed, while that improves it. */
+static void fold_improve(struct fold *f, int64_t *bubbles, int64_t *best, struct bb_order *order)
+{
+	f->granted = NULL;
+	for (int64_t last = INT64_MAX;; f->granted = bubbles) {
+		fold_try(f);
+		if (f->draft.failed || f->draft.bubble >= last)
+			return;
+		last = f->most_granted = f->draft.bubble;
+		for (int s = 0; s < order->stages; s++)
+			bubbles[s] = f->draft.stages[s].bubble;
+		if (last >= *best)
+			continue;
+		*best = last;
+		bb_order_copy(order, &f->draft.order);
+	}
+}
+
+static bb_status fill_v(const struct bb_pipeline_schedule *schedule,
+			const struct bb_pipeline *pipeline, struct bb_order *order,
+			struct bb_error *error)
+{
+	/* That many microbatches fill the pipeline; those beyond the requested are not written. */
+	const int least = 2 * order->stages - 1;
+	const int m = order->microbatches > least ? order->microbatches : least;
+	int64_t *bubbles = calloc((size_t)order->stages, sizeof(*bubbles));
+	struct fold f = {.before_f = false};
+	int64_t best = INT64_MAX;
+	bb_status status = bb_draft_open(&f.draft, pipeline, order, m, order->stages, error);
+
+	if (status == BB_OK && !bubbles)
+		status = bb_no_memory(error, "a pipeline's order");
+	/* A stage holds about twice as many microbatches as stages of its first chunk and later of
+	   its second: memory is for twice the larger of the two. */
+	for (int s = 0; s < order->stages && status == BB_OK; s++) {
+		const int64_t there = bb_draft_part(&f.draft, s, 0)->change[BB_PASS_F];
+		const int64_t back = bb_draft_part(&f.draft, s, 1)->change[BB_PASS_F];
+
+		f.draft.kept[s] = 2 * (there > back ? there : back);
+	}
+	for (int i = 0; i < 4 && status == BB_OK; i++) {
+		f.before_b = i < 2;
+		f.before_f = i % 2 == 0;
+		fold_improve(&f, bubbles, &best, order);
+	}
+	if (status == BB_OK && best == INT64_MAX)
+		status = bb_fail(
+			error, BB_EUNSUPPORTED,
+			"no folded order of %d stages is found for these times and activations",
+			order->stages);
+	bb_draft_free(&f.draft);
+	free(bubbles);
+	return status;
+}
+
+/*
+ * ---- zb-auto ----
+ *
+ * The best of several tries within a memory limit. Eight of them are greedy (arXiv 2401.10241,
+ * 3.1), with each answer to three questions: may a stage be idle before its first B, does B go
+ * before F, and may a W fill a gap that is shorter than it? They need memory for about as many
+ * microbatches as stages; with less, list scheduling (draft.h) is better. The rules are tried too,
+ * so that none is better than the search: 1F1B, ZB-H1, ZB-H2, and GPipe in groups of as many
+ * microbatches as fit.
+ */
+
+struct greedy {
+	struct bb_draft *draft;
+	bool waits;   /* a stage may be idle before its first B */
+	bool hurries; /* B goes before F where another stage waits for it */
+	bool eager;   /* a gap is filled by a W that is longer */
+};
+
+/* The pass of KIND after W that make room for it and W that fit before it, then one that is too
+   long for the rest of the gap, if EAGER or if the stage's bubble would otherwise be the longest.
+   The LAST_W all go first. */
+static void greedy_put(const struct greedy *g, int stage, enum bb_pass_kind kind, bool last_w)
+{
+	struct bb_draft *draft = g->draft;
+	const struct bb_stage_state *state = &draft->stages[stage];
+	int64_t arrival, slack;
+
+	bb_draft_make_room(draft, stage, kind, 0);
+	arrival = bb_draft_arrival(draft, stage, kind, 0);
+	slack = draft->bubble - state->bubble;
+	bb_draft_put_fitting_w(draft, stage, arrival);
+	if (state->waiting > 0 && state->time < arrival &&
+	    (g->eager || arrival - state->time > slack))
+		bb_draft_put_w(draft, stage);
+	while (last_w && state->waiting > 0 && !draft->failed)
+		bb_draft_put_w(draft, stage);
+	bb_draft_put(draft, stage, kind, 0);
+}
+
+/* Until each stage has done its first B: F that fit before it, in time and in memory. */
+static void greedy_warm_up(const struct greedy *g)
+{
+	struct bb_draft *draft = g->draft;
+	struct bb_stage_state *stages = draft->stages;
+	const int p = draft->order.stages;
+	int64_t arrival = 0; /* of the first B of the next stage */
+
+	for (int j = 0; j < p; j++)
+		bb_draft_put(draft, j, BB_PASS_F, 0);
+	for (int j = p - 1; j >= 0; j--) {
+		const struct bb_part *part = bb_draft_part(draft, j, 0);
+		const int64_t f = part->cost[BB_PASS_F], memory = part->change[BB_PASS_F];
+		int64_t held = stages[j].held, time = stages[j].time;
+
+		stages[j].extra = 0;
+		while (j < p - 1 &&
+		       stages[j].done[BB_PASS_F][0] + stages[j].extra < draft->microbatches &&
+		       held + memory <= bb_draft_room(draft, j) &&
+		       (g->waits ? time + f <= arrival : time < arrival)) {
+			held += memory;
+			time += f;
+			stages[j].extra++;
+		}
+		arrival = (time > arrival ? time : arrival) + part->cost[BB_PASS_B] + draft->hop;
+	}
+	/* No stage is ahead of the one that feeds it. */
+	for (int j = 1; j < p; j++)
+		while (stages[j].extra > 0 && stages[j].extra >= stages[j - 1].extra &&
+		       stages[j].done[BB_PASS_F][0] + stages[j].extra < draft->microbatches)
+			stages[j].extra--;
+	for (int j = 0; j < p; j++)
+		for (; stages[j].extra > 0; stages[j].extra--)
+			bb_draft_put(draft, j, BB_PASS_F, 0);
+	for (int j = p - 1; j >= 0; j--)
+		bb_draft_put(draft, j, BB_PASS_B, 0);
+}
+
+/* Should the stage do an F now? With HURRIES not if it is well ahead and its B would be late. */
+static bool wants_f(const struct greedy *g, int stage)
+{
+	const struct bb_draft *draft = g->draft;
+	const struct bb_stage_state *state = &draft->stages[stage];
+	const struct bb_part *part = bb_draft_part(draft, stage, 0), *next;
+	int64_t held, b, room = 0; /* arrival of the B; time of the W that make room */
+
+	if (state->done[BB_PASS_F][0] == draft->microbatches)
+		return false;
+	if (!g->hurries || stage + 1 == draft->order.stages ||
+	    state->done[BB_PASS_F][0] < state[1].done[BB_PASS_F][0] + 2)
+		return true;
+	/* The next stage does one more F and B. */
+	next = bb_draft_part(draft, stage + 1, 0);
+	b = state[1].time + next->cost[BB_PASS_F] + next->cost[BB_PASS_B] + draft->hop;
+	if (state->time >= b)
+		return false;
+	held = state->held + part->change[BB_PASS_F];
+	for (int n = 0; held > bb_draft_room(draft, stage) && n < state->waiting; n++) {
+		held += part->change[BB_PASS_W];
+		room += part->cost[BB_PASS_W];
+	}
+	return state->time + part->cost[BB_PASS_F] + room <= b ||
+	       b - state->time > draft->bubble - state->bubble;
+}
+
+/* Each stage does an F, if any, and a B. */
+static void greedy_round(const struct greedy *g)
+{
+	struct bb_draft *draft = g->draft;
+	struct bb_stage_state *stages = draft->stages;
+	const int p = draft->order.stages;
+
+	for (int j = 0; j < p; j++)
+		stages[j].extra = wants_f(g, j);
+	for (int j = p - 2; j >= 0; j--)
+		if (stages[j].extra > stages[j + 1].extra)
+			stages[j].extra = stages[j + 1].extra;
+	for (int j = 0; j < p; j++)
+		if (stages[j].extra)
+			greedy_put(g, j, BB_PASS_F, false);
+	for (int j = p - 1; j >= 0; j--)
+		greedy_put(g, j, BB_PASS_B,
+			   j == 0 && stages[j].done[BB_PASS_F][0] == draft->microbatches);
+}
+
+/* A rule: REACH times as many F ahead as there are stages behind, and W delayed by LATE times as
+   many B as there are stages before. 1F1B is 1 and 0, ZB-H1 1 and 1, ZB-H2 2 and 2. */
+static void follow_rule(struct bb_draft *draft, int reach, int late)
+{
+	const int p = draft->order.stages, m = draft->microbatches;
+
+	for (int j = 0; j < p; j++)
+		for (int i = 0; i < reach * (p - 1 - j) && i < m; i++)
+			bb_draft_put(draft, j, BB_PASS_F, 0);
+	for (int i = 0; i < m; i++) {
+		for (int j = 0; j < p; j++)
+			if (draft->stages[j].done[BB_PASS_F][0] < m)
+				bb_draft_put(draft, j, BB_PASS_F, 0);
+		for (int j = p - 1; j >= 0; j--) {
+			bb_draft_put(draft, j, BB_PASS_B, 0);
+			if (i >= late * j)
+				bb_draft_put_w(draft, j);
+		}
+	}
+	bb_draft_finish(draft);
+}
+
+/* GPipe in groups of N microbatches. */
+static void follow_groups(struct bb_draft *draft, int n)
+{
+	const int p = draft->order.stages, m = draft->microbatches;
+
+	for (int begin = 0; begin < m; begin += n) {
+		const int these = begin + n < m ? n : m - begin;
+
+		for (int j = 0; j < p; j++)
+			for (int i = 0; i < these; i++)
+				bb_draft_put(draft, j, BB_PASS_F, 0);
+		for (int j = p - 1; j >= 0; j--)
+			for (int i = 0; i < these; i++) {
+				bb_draft_put(draft, j, BB_PASS_B, 0);
+				bb_draft_put_w(draft, j);
+			}
+	}
+}
+
+#define SEARCHES 8
+#define LISTS 4
+#define RULES 3
+#define TRIES (SEARCHES + LISTS + RULES + 1)
+
+/* Try number I of TRIES, within the memory of LIMIT microbatches. */
+static void try_draft(struct bb_draft *draft, int i, int limit)
+{
+	static const int rules[RULES][2] = {{1, 0}, {1, 1}, {2, 2}};
+	const struct greedy g = {draft, i & 1, i & 2, i & 4};
+	int stage;
+
+	bb_draft_clear(draft);
+	if (i < SEARCHES) {
+		greedy_warm_up(&g);
+		for (int round = 1; round < draft->microbatches && !draft->failed; round++)
+			greedy_round(&g);
+		bb_draft_finish(draft);
+	} else if ((i -= SEARCHES) < LISTS) {
+		bb_draft_list(draft, (struct bb_list_rule){.first = i & 1 ? BB_PASS_F : BB_PASS_B,
+							   .patient = i & 2});
+		while (!draft->failed && bb_draft_step(draft, &stage))
+			;
+	} else if ((i -= LISTS) < RULES) {
+		follow_rule(draft, rules[i][0], rules[i][1]);
+	} else {
+		follow_groups(draft, limit);
+	}
+}
+
+/* The longest time of a stage from its first pass to its last, and the end of the last pass. FIRST
+   is the one to minimize, REST decides between equals. */
+struct cost {
+	int64_t first, rest;
+};
+
+static struct cost order_cost(int64_t span, int64_t end, bool by_step)
+{
+	return by_step ? (struct cost){end, span} : (struct cost){span, end};
+}
+
+static bool is_better(struct cost a, struct cost b)
+{
+	return a.first != b.first ? a.first < b.first : a.rest < b.rest;
+}
+
+/* A bound from below: a stage begins after one F of each stage before it, and does all its passes.
+   Before its first B it waits for one F and B of each stage behind, and has memory for few F. */
+static struct cost least_cost(const struct bb_pipeline *pipeline, const struct bb_order *order)
+{
+	const int64_t m = order->microbatches, kept = pipeline->limit < m ? pipeline->limit : m;
+	int64_t before = 0, wait = 0, span = 0, end = 0;
+
+	for (int s = 0; s < order->stages - 1; s++)
+		before += bb_part_of(pipeline, order, s).cost[BB_PASS_F] + pipeline->hop;
+	for (int s = order->stages - 1; s >= 0; s--) {
+		const struct bb_part part = bb_part_of(pipeline, order, s);
+		int64_t passes = m * bb_stage_ns(pipeline, order, s);
+
+		wait += part.cost[BB_PASS_F];
+		if (wait > kept * part.cost[BB_PASS_F])
+			passes += wait - kept * part.cost[BB_PASS_F];
+		span = passes > span ? passes : span;
+		end = before + passes > end ? before + passes : end;
+		wait += part.cost[BB_PASS_B] + 2 * pipeline->hop;
+		before -= s > 0 ? bb_part_of(pipeline, order, s - 1).cost[BB_PASS_F] + pipeline->hop
+				: 0;
+	}
+	return order_cost(span, end, pipeline->by_step);
+}
+
+int64_t bb_auto_least(const struct bb_pipeline *pipeline)
+{
+	const struct bb_order order = {.stages = pipeline->stages,
+				       .microbatches = pipeline->microbatches,
+				       .chunks = 1,
+				       .split = true};
+	const struct cost least = least_cost(pipeline, &order);
+
+	return pipeline->by_step ? least.rest : least.first;
+}
+
+/* True if BEST can be better: LEAST is a bound from below. */
+static bool can_improve(const struct bb_pipeline *pipeline, struct cost least, struct cost best)
+{
+	return pipeline->hasty ? least.first < best.first : is_better(least, best);
+}
+
+/* All tries within LIMIT microbatches, until none can be better; the best, if better than BEST, is
+   copied to ORDER. */
+static void try_all(struct bb_draft *draft, const struct bb_pipeline *pipeline, int limit,
+		    struct cost least, struct bb_order *order, struct cost *best)
+{
+	draft->limit = limit;
+	for (int i = 0; i < TRIES && can_improve(pipeline, least, *best); i++) {
+		int64_t span = 0, end = 0;
+		struct cost this;
+
+		try_draft(draft, i, limit);
+		for (int s = 0; s < order->stages; s++) {
+			const struct bb_stage_state *state = &draft->stages[s];
+
+			if (state->time - state->begin > span)
+				span = state->time - state->begin;
+			if (state->time > end)
+				end = state->time;
+		}
+		this = order_cost(span, end, pipeline->by_step);
+		if (draft->failed || !is_better(this, *best))
+			continue;
+		*best = this;
+		bb_order_copy(order, &draft->order);
+	}
+}
+
+/* Lower limits are tried too, as they are sometimes better; so more memory is never worse. */
+static bb_status fill_auto(const struct bb_pipeline_schedule *schedule,
+			   const struct bb_pipeline *pipeline, struct bb_order *order,
+			   struct bb_error *error)
+{
+	const size_t passes = TRIES * (size_t)order->stages * order->length;
+	const size_t tried = pipeline->hasty ? BB_PIPELINE_TRIED / 32 : BB_PIPELINE_TRIED;
+	const int most = (int)(pipeline->limit < order->microbatches ? pipeline->limit
+								     : order->microbatches);
+	const struct cost least = least_cost(pipeline, order);
+	struct cost best = {INT64_MAX, INT64_MAX};
+	struct bb_draft draft;
+	bb_status status = bb_draft_open(&draft, pipeline, order, order->microbatches, most, error);
+
+	for (int limit = most; limit > 0 && status == BB_OK; limit--) {
+		if (!can_improve(pipeline, least, best) ||
+		    (limit < most && (size_t)(most - limit + 1) * passes > tried))
+			break;
+		try_all(&draft, pipeline, limit, least, order, &best);
+	}
+	if (status == BB_OK && best.first == INT64_MAX)
+		status = bb_fail(error, BB_EUNSUPPORTED,
+				 "the search finds no order within the memory of %lld microbatches",
+				 (long long)pipeline->limit);
+	bb_draft_free(&draft);
+	return status;
+}
+
+/* ---- the schedules --------------------------------------------------------------------------- */
+
+const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
+	{.name = "naive",
+	 .brief = "one microbatch after another",
+	 .chunks = 1,
+	 .reach = 0,
+	 .fill = fill_ahead},
+	{.name = "gpipe",
+	 .brief = "all forward passes, then all backward passes",
+	 .chunks = 1,
+	 .fill = fill_gpipe},
+	{.name = "1f1b",
+	 .brief =
+		 "forward and backward passes alternate: memory for as many microbatches as stages",
+	 .chunks = 1,
+	 .reach = 1,
+	 .fill = fill_ahead},
+	{.name = "interleaved",
+	 .brief = "1f1b with several chunks per stage, in rounds over the stages",
+	 .refuses = refuses_interleaved,
+	 .fill = fill_interleaved},
+	{.name = "zb-h1",
+	 .brief = "1f1b with W split from B, to fill the bubble at the end",
+	 .split = true,
+	 .chunks = 1,
+	 .reach = 1,
+	 .fill = fill_ahead},
+	{.name = "zb-h2",
+	 .brief = "twice as many forward passes ahead: no bubble if F, B and W are equal",
+	 .split = true,
+	 .chunks = 1,
+	 .reach = 2,
+	 .fill = fill_ahead},
+	{.name = "zb-v",
+	 .brief = "two chunks per stage, folded: no bubble with the memory of 1f1b",
+	 .split = true,
+	 .folded = true,
+	 .chunks = 2,
+	 .by_hop = true,
+	 .refuses = refuses_v,
+	 .fill = fill_v},
+	{.name = "zb-auto",
+	 .brief = "the best order that a search finds within --memory",
+	 .split = true,
+	 .chunks = 1,
+	 .by_hop = true,
+	 .fill = fill_auto},
+	{.name = NULL},
+};
+
+const struct bb_pipeline_schedule *bb_pipeline_find(const char *name)
+{
+	for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++)
+		if (strcmp(s->name, name) == 0)
+			return s;
+	return NULL;
+}
+
+int bb_pipeline_chunks(const struct bb_pipeline_schedule *schedule,
+		       const struct bb_pipeline *pipeline)
+{
+	return schedule->chunks ? schedule->chunks : pipeline->chunks;
+}
+
+const char *bb_pipeline_refuses(const struct bb_pipeline_schedule *schedule,
+				const struct bb_pipeline *pipeline)
+{
+	const int chunks = bb_pipeline_chunks(schedule, pipeline);
+
+	if (chunks > 1 && pipeline->layers % (chunks * pipeline->stages))
+		return "needs a number of layers that the chunks of all stages divide";
+	return schedule->refuses ? schedule->refuses(pipeline) : NULL;
+}
+
+bb_status bb_order_make(const struct bb_pipeline_schedule *schedule,
+			const struct bb_pipeline *pipeline, struct bb_order *order,
+			struct bb_error *error)
+{
+	const int chunks = bb_pipeline_chunks(schedule, pipeline);
+
+	*order = (struct bb_order){
+		.stages = pipeline->stages,
+		.microbatches = pipeline->microbatches,
+		.chunks = chunks,
+		.split = schedule->split,
+		.folded = schedule->folded,
+		.length =
+			(schedule->split ? 3 : 2) * (size_t)chunks * (size_t)pipeline->microbatches,
+	};
+	order->passes = calloc((size_t)order->stages * order->length, sizeof(*order->passes));
+	return order->passes ? schedule->fill(schedule, pipeline, order, error)
+			     : bb_no_memory(error, "a pipeline's order");
+}
