@@ -63,24 +63,16 @@ static struct bb_tensor_size small_size(size_t t)
 
 /* ---- the unsplit part ------------------------------------------------------------------------ */
 
-/* The scheme of PART on one rank. */
-static const struct bb_tensor_scheme *unsplit_scheme(enum bb_tensor_part part)
-{
-	const struct bb_tensor_scheme *scheme = bb_tensor_schemes;
-
-	while (scheme->of != part)
-		scheme++;
-	return scheme;
-}
-
 /* A single rank does its computations in order and sends nothing. */
 static bb_status make_whole(struct job *j, const struct bb_tensor_scheme *scheme)
 {
 	struct bb_tensor_form form = {
-		.scheme = unsplit_scheme(scheme->of), .size = &j->size, .layers = 1, .real = true};
+		.scheme = bb_tensor_schemes, .size = &j->size, .layers = 1, .real = true};
 	struct bb_tensor_program program;
 	bb_status status;
 
+	while (form.scheme->of != scheme->of)
+		form.scheme++;
 	j->whole = (struct bb_tensor_state){
 		.scheme = form.scheme, .size = &j->size, .t = 1, .grid = j->mine.grid};
 	j->whole.memory = malloc(bb_tensor_state_numbers(&j->whole) * sizeof(double));
@@ -149,35 +141,22 @@ static bb_status open_mine(struct job *j, const struct bb_tensor_scheme *scheme)
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
-static double largest(const double *x, size_t n)
-{
-	double most = 0;
-
-	for (size_t i = 0; i < n; i++)
-		most = fmax(most, fabs(x[i]));
-	return most;
-}
-
-/* The difference of A and B, in units of the last place of MOST > 0. */
-static double ulps(double a, double b, double most)
-{
-	return a == b ? 0 : fabs(a - b) / (DBL_EPSILON * most);
-}
-
 static void equality_compare(const struct job *j, enum bb_tensor_slot slot, int kind,
 			     struct found *found)
 {
 	const struct bb_tensor_place all = bb_tensor_place_of(&j->whole, slot);
 	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, slot);
 	const double *mine = j->mine.slots[slot], *whole = j->whole.slots[slot];
-	const double most = largest(whole, all.rows * all.columns);
 	const double tolerance = j->mine.grid ? 0 : RING_ULPS;
+	double most = 0;
 
+	for (size_t i = 0; i < all.rows * all.columns; i++)
+		most = fmax(most, fabs(whole[i]));
 	for (size_t r = 0; r < p.rows; r++)
 		for (size_t c = 0; c < p.columns; c++) {
-			const double off =
-				ulps(mine[r * p.columns + c],
-				     whole[(p.row + r) * p.whole_columns + p.column + c], most);
+			const double a = mine[r * p.columns + c];
+			const double b = whole[(p.row + r) * p.whole_columns + p.column + c];
+			const double off = a == b ? 0 : fabs(a - b) / (DBL_EPSILON * most);
 
 			found->wrong[kind] += !(off <= tolerance);
 			if (!(off <= found->off))
@@ -186,28 +165,10 @@ static void equality_compare(const struct job *j, enum bb_tensor_slot slot, int 
 	found->compared[kind] += p.rows * p.columns;
 }
 
-/* The highest byte of a number in the middle: its change exceeds any tolerance. */
-static void *equality_victim(const struct job *j, const struct bb_tensor_results *r)
-{
-	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, r->output);
-
-	return (char *)&j->mine.slots[r->output][p.rows * p.columns / 2] + sizeof(double) - 1;
-}
-
-static struct found equality_look(const struct job *j, const struct bb_tensor_results *r)
-{
-	struct found found = {.off = 0};
-
-	equality_compare(j, r->output, 0, &found);
-	for (size_t i = 0; i < r->ngradients; i++)
-		equality_compare(j, r->gradients[i], 1, &found);
-	return found;
-}
-
 /* ---- records --------------------------------------------------------------------------------- */
 
 static struct bb_tensor_equality_record
-sum_up(const struct job *j, const struct bb_tensor_results *results, const struct found *all)
+equality_sum(const struct job *j, const struct bb_tensor_results *results, const struct found *all)
 {
 	const bool must_differ = j->mine.scheme->mode == BB_TENSOR_ROWS;
 	struct bb_tensor_equality_record r;
@@ -220,7 +181,7 @@ sum_up(const struct job *j, const struct bb_tensor_results *results, const struc
 	r.tolerance_ulps = j->mine.grid ? 0 : RING_ULPS;
 	r.outputs = r.gradients = r.wrong_outputs = r.wrong_gradients = 0;
 	r.off_ulps = 0;
-	for (int rank = 0; rank < j->engine->run->world.nranks; rank++) {
+	for (int rank = 0; rank < r.nranks; rank++) {
 		r.outputs += (int64_t)all[rank].compared[0];
 		r.gradients += (int64_t)all[rank].compared[1];
 		r.wrong_outputs += (int64_t)all[rank].wrong[0];
@@ -239,20 +200,28 @@ sum_up(const struct job *j, const struct bb_tensor_results *results, const struc
 
 static bb_status equality_deliver(struct job *j, const struct bb_tensor_results *results)
 {
+	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, results->output);
+	double *const middle = &j->mine.slots[results->output][p.rows * p.columns / 2];
 	struct bb_tensor_equality_record record;
-	struct found mine;
+	struct found mine = {.off = 0};
 	const void *all;
-	bb_status status = bb_engine_corrupt(j->engine, equality_victim(j, results));
+	bb_status status;
 
-	if (status != BB_OK)
-		return status;
-	mine = equality_look(j, results);
-	status = bb_crew_gather(j->engine->driver, &bb_payload_number, &mine,
-				sizeof(mine) / sizeof(uint64_t), &all);
-	if (status != BB_OK || !bb_engine_leads(j->engine))
-		return status;
-	record = sum_up(j, results, all);
-	return bb_engine_deliver(j->engine, &bb_record_tensor_equality, &record, !record.passed);
+	/* The highest byte of a number: its change exceeds any tolerance. */
+	BB_TRY(status, bb_engine_corrupt(j->engine, (char *)middle + sizeof(double) - 1), out);
+	equality_compare(j, results->output, 0, &mine);
+	for (size_t i = 0; i < results->ngradients; i++)
+		equality_compare(j, results->gradients[i], 1, &mine);
+	BB_TRY(status,
+	       bb_crew_gather(j->engine->driver, &bb_payload_number, &mine,
+			      sizeof(mine) / sizeof(uint64_t), &all),
+	       out);
+	if (!bb_engine_leads(j->engine))
+		return BB_OK;
+	record = equality_sum(j, results, all);
+	status = bb_engine_deliver(j->engine, &bb_record_tensor_equality, &record, !record.passed);
+out:
+	return status;
 }
 
 static bb_status check_scheme(struct job *j, const struct bb_tensor_scheme *scheme)

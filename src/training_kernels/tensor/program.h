@@ -65,63 +65,60 @@ struct bb_tensor_size {
 	} project, core, core_back, output, mlp;
 };
 
-/* The work of an operation. In the first group each work of attention is followed by that of the
- * MLP. */
-enum bb_tensor_work {
-	BB_TW_NORM,
-	BB_TW_GATHER = BB_TW_NORM + 2,              /* its output, of all tokens */
-	BB_TW_INNER = BB_TW_GATHER + 2,             /* attention or MLP between norm and sum */
-	BB_TW_SUM = BB_TW_INNER + 2,                /* of all ranks' outputs */
-	BB_TW_ADD = BB_TW_SUM + 2,                  /* to the residual stream */
-	BB_TW_BACK_GATHER = BB_TW_ADD + 2,          /* gradient of the output */
-	BB_TW_GATHER_AGAIN = BB_TW_BACK_GATHER + 2, /* as the result of GATHER is not kept */
-	BB_TW_BACK_INNER = BB_TW_GATHER_AGAIN + 2,  /* down to the gradient of its input */
-	BB_TW_BACK_SUM = BB_TW_BACK_INNER + 2,
-	BB_TW_WEIGHTS = BB_TW_BACK_SUM + 2, /* gradients of its matrices */
-	BB_TW_BACK_NORM = BB_TW_WEIGHTS + 2,
+/*
+ * The works of operations, and what they are called. PAIR is one of attention, followed by that of
+ * the MLP. The item of TO_HEADS and BACK_TO_TOKENS is 0 for queries, 1 for keys, 2 for values; that
+ * of REDUCE_WEIGHTS the matrix. From LOOKUP on they are of embedding and loss.
+ */
+#define BB_TENSOR_WORKS(PAIR, WORK)                                                                \
+	PAIR(NORM, "norm before")                                                                  \
+	PAIR(GATHER, "all-gather of the input of")                                                 \
+	PAIR(INNER, "matrices of")                                                                 \
+	PAIR(SUM, "sum of the output of")                                                          \
+	PAIR(ADD, "residual of")                                                                   \
+	PAIR(BACK_GATHER, "all-gather of the gradient of")                                         \
+	PAIR(GATHER_AGAIN, "second all-gather of the input of")                                    \
+	PAIR(BACK_INNER, "backward pass of")                                                       \
+	PAIR(BACK_SUM, "sum of the gradient of")                                                   \
+	PAIR(WEIGHTS, "gradients of the weights of")                                               \
+	PAIR(BACK_NORM, "backward pass of the norm before")                                        \
+	WORK(PROJECT, "queries, keys and values")                                                  \
+	WORK(TO_HEADS, "all-to-all from tokens to heads")                                          \
+	WORK(CORE, "core of attention")                                                            \
+	WORK(TO_TOKENS, "all-to-all from heads to tokens")                                         \
+	WORK(BLOCK, "block of attention")                                                          \
+	WORK(PASS, "block of keys and values")                                                     \
+	WORK(OUTPUT, "output of attention")                                                        \
+	WORK(BACK_OUTPUT, "backward of attention's output")                                        \
+	WORK(OUTPUT_WEIGHTS, "gradient of the output's weights")                                   \
+	WORK(BACK_TO_HEADS, "all-to-all of gradients to heads")                                    \
+	WORK(BACK_CORE, "backward of attention's core")                                            \
+	WORK(BACK_TO_TOKENS, "all-to-all of gradients to tokens")                                  \
+	WORK(BACK_BLOCK, "backward of a block of attention")                                       \
+	WORK(BACK_ADD, "sum of a block's gradients")                                               \
+	WORK(BACK_PASS, "gradients of a block")                                                    \
+	WORK(BACK_PROJECT, "backward of queries, keys and values")                                 \
+	WORK(REDUCE_WEIGHTS, "sum of the gradients of weights")                                    \
+	WORK(ROWS, "MLP with its first matrix by rows")                                            \
+	WORK(ROWS_SUM, "sum of that MLP")                                                          \
+	WORK(LOOKUP, "look-up of tokens")                                                          \
+	WORK(EMBED_SUM, "sum of the embedding")                                                    \
+	WORK(EMBED_GATHER, "all-gather of the embedding's gradient")                               \
+	WORK(EMBED_BACK, "backward of the embedding")                                              \
+	WORK(LOSS_MAX, "largest logits")                                                           \
+	WORK(ALL_MAX, "maximum of the logits")                                                     \
+	WORK(LOSS_EXP, "exponentials")                                                             \
+	WORK(ALL_TARGET, "sum of the targets' logits")                                             \
+	WORK(ALL_EXP, "sum of the exponentials")                                                   \
+	WORK(LOSS_END, "loss and its gradient")                                                    \
+	WORK(LOGITS, "all-gather of the logits")                                                   \
+	WORK(LOSS_WHOLE, "loss of all logits")
 
-	/* Attention in pieces: ulysses and ring. */
-	BB_TW_PROJECT = BB_TW_BACK_NORM + 2, /* queries, keys and values */
-	BB_TW_TO_HEADS,                      /* item: 0 queries, 1 keys, 2 values */
-	BB_TW_CORE,
-	BB_TW_TO_TOKENS,
-	BB_TW_BLOCK, /* of the ring: one block of keys and values */
-	BB_TW_PASS,  /* of keys and values */
-	BB_TW_OUTPUT,
-	BB_TW_BACK_OUTPUT,
-	BB_TW_OUTPUT_WEIGHTS,
-	BB_TW_BACK_TO_HEADS,
-	BB_TW_BACK_CORE,
-	BB_TW_BACK_TO_TOKENS, /* item as TO_HEADS */
-	BB_TW_BACK_BLOCK,
-	BB_TW_BACK_ADD,  /* what a block's gradients are so far */
-	BB_TW_BACK_PASS, /* of them */
-	BB_TW_BACK_PROJECT,
-	BB_TW_REDUCE_WEIGHTS, /* item: which matrix */
-	BB_TW_ROWS,           /* the MLP with its first matrix by rows */
-	BB_TW_ROWS_SUM,
-
-	BB_TW_LOOKUP, /* from here on of embedding and loss */
-	BB_TW_EMBED_SUM,
-	BB_TW_EMBED_GATHER,
-	BB_TW_EMBED_BACK,
-
-	BB_TW_LOSS_MAX,
-	BB_TW_ALL_MAX,
-	BB_TW_LOSS_EXP,
-	BB_TW_ALL_TARGET,
-	BB_TW_ALL_EXP,
-	BB_TW_LOSS_END,
-	BB_TW_LOGITS,
-	BB_TW_LOSS_WHOLE,
-
-	BB_TW_WORKS
-};
+#define BB_TENSOR_WORK_PAIR(name, text) BB_TW_##name, BB_TW_MLP_##name,
+#define BB_TENSOR_WORK(name, text) BB_TW_##name,
+enum bb_tensor_work { BB_TENSOR_WORKS(BB_TENSOR_WORK_PAIR, BB_TENSOR_WORK) BB_TW_WORKS };
 
 #define BB_TENSOR_MATRICES 6 /* of a layer: queries, keys, values, output, first, second */
-size_t bb_tensor_matrix(const struct bb_tensor_size *size, int matrix); /* its elements */
-/* Vocabulary of each of T ranks; that of the last one may be padded. */
-size_t bb_tensor_vocab_part(const struct bb_tensor_size *size, size_t t);
 
 enum bb_tensor_half { BB_TENSOR_STEP, BB_TENSOR_COMPUTE, BB_TENSOR_COMMUNICATE };
 
@@ -142,10 +139,6 @@ struct bb_tensor_program {
 	struct bb_tape tape;
 	size_t forward; /* operations */
 };
-
-/* For bb_tensor_program_make: sets the operations of one layer and the numbers of queues, lanes,
-   events and groups; form and ranks are set. */
-void bb_tensor_program_build(struct bb_tensor_program *program);
 
 /* The reason why SCHEME cannot split a part of SIZE among NRANKS, constant, or NULL. */
 const char *bb_tensor_refuses(const struct bb_tensor_scheme *scheme,

@@ -1,10 +1,7 @@
 /*
  * state.h - the matrices of one rank of a split part, and the computations on them. Initial numbers
  * follow from their position in the whole part, so that every rank knows its share and the whole.
- *
- *   state.c          the matrices, and their initial numbers
- *   works.c          the computations; vocabulary.c those of embedding and loss
- *   math.c           arithmetic
+ * Their arithmetic is in math.h.
  */
 #ifndef BB_TRAINING_KERNELS_TENSOR_STATE_H
 #define BB_TRAINING_KERNELS_TENSOR_STATE_H
@@ -26,7 +23,7 @@ enum bb_tensor_slot {
 
 	BB_TS_Z = BB_TS_DX + 2, /* output of the layer, and its gradient */
 	BB_TS_DZ,
-	BB_TS_WEIGHTS, /* matrices, in the order of bb_tensor_matrix */
+	BB_TS_WEIGHTS, /* matrices, queries, keys, values, output, first, second */
 	BB_TS_DWEIGHTS = BB_TS_WEIGHTS + BB_TENSOR_MATRICES,
 	BB_TS_INNER = BB_TS_DWEIGHTS + BB_TENSOR_MATRICES, /* of the MLP: first product */
 	BB_TS_GELU,
@@ -123,8 +120,6 @@ uint64_t bb_tensor_kept(const struct bb_tensor_scheme *scheme, const struct bb_t
 
 /* Performs the computation OPERATION. */
 void bb_tensor_compute(struct bb_tensor_state *state, const struct bb_operation *operation);
-/* Performs the computation WORK, BB_TW_LOOKUP or later. */
-void bb_tensor_compute_vocabulary(struct bb_tensor_state *state, int work);
 /* The buffers of a collective or message. */
 void bb_tensor_buffers(struct bb_tensor_state *state, const struct bb_operation *operation,
 		       void **in, void **out);

@@ -1,11 +1,16 @@
 /*
- * tensor.c - tensor and sequence parallelism: options, records and descriptor of the benchmark.
+ * tensor.c - tensor and sequence parallelism: options, records and experiment of the benchmark.
  */
 #include "training_kernels/tensor/tensor.h"
 
+#include "core/clock.h"
+#include "core/recommend.h"
 #include "core/units.h"
+#include "models/memory/activations.h"
 #include "training_kernels/estimate.h"
+#include "training_kernels/tensor/state.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,21 +24,7 @@ static const char *const scheme_names[] = {"tensor", "sequence", "ulysses", "rin
 #define BB_OPTIONS struct bb_tensor_options
 const struct bb_option bb_tensor_rows[] = BB_OPTION_ROWS(BB_TENSOR_OPTIONS);
 
-/* Adds the schemes of NAME; NULL: all schemes. */
-static void add_schemes(struct bb_tensor_options *a, const char *name)
-{
-	for (const struct bb_tensor_scheme *s = bb_tensor_schemes; s->part; s++)
-		if (s->mode != BB_TENSOR_ROWS && (!name || strcmp(name, s->name) == 0))
-			a->schemes[a->nschemes++] = s;
-}
-
 /* ---- the layer ------------------------------------------------------------------------------- */
-
-/* FLOPs of matrices of so many ELEMENTS, for all tokens of a micro-batch. */
-static double product(const struct bb_tensor_size *s, size_t elements)
-{
-	return 2.0 * (double)s->tokens * (double)elements;
-}
 
 /*
  * Divides the FLOPs of the model's first layer into those of the core, which has no weights, of the
@@ -41,6 +32,7 @@ static double product(const struct bb_tensor_size *s, size_t elements)
  */
 static void divide_flops(const struct bb_tensor_run *t, struct bb_tensor_size *s, double batch)
 {
+	const double each = 2.0 * (double)s->tokens; /* FLOPs of an element of a matrix */
 	double matrices = 0;
 
 	for (size_t i = 0; i < t->model.nworks; i++) {
@@ -55,8 +47,8 @@ static void divide_flops(const struct bb_tensor_run *t, struct bb_tensor_size *s
 			matrices += w->forward * batch;
 		}
 	}
-	s->project.flops = product(s, s->hidden * (s->queries + 2 * s->keys));
-	s->output.flops = product(s, s->queries * s->hidden);
+	s->project.flops = each * (double)(s->hidden * (s->queries + 2 * s->keys));
+	s->output.flops = each * (double)(s->queries * s->hidden);
 	s->mlp.flops = matrices - s->project.flops - s->output.flops;
 }
 
@@ -127,10 +119,12 @@ static bb_status tensor_check(const struct bb_benchmark *benchmark, void *own, s
 	if (a->flops_given && a->layer_ns_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "--flops and --layer-time both set the time of a layer; give one");
-	if (!a->scheme_choices_given)
-		add_schemes(a, NULL);
-	for (size_t i = 0; a->scheme_choices_given && i < a->scheme_choices.n; i++)
-		add_schemes(a, scheme_names[a->scheme_choices.list[i]]);
+	for (size_t i = 0; i < (a->scheme_choices_given ? a->scheme_choices.n : 1); i++)
+		for (const struct bb_tensor_scheme *s = bb_tensor_schemes; s->part; s++)
+			if (s->mode != BB_TENSOR_ROWS &&
+			    (!a->scheme_choices_given ||
+			     strcmp(scheme_names[a->scheme_choices.list[i]], s->name) == 0))
+				a->schemes[a->nschemes++] = s;
 	if (a->equality && o->check == 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--equality: -c 0 verifies nothing; leave one of them out");
@@ -152,7 +146,8 @@ static void about_equality(const void *record, struct bb_strbuf *out)
 		"#\n# Split over %lld rank%s, compared with unsplit parts: small matrices, forward "
 		"and "
 		"backward. A tolerance of 0 is bit for bit;\n"
-		"# others are in units of the last place of the largest number of a matrix.\n",
+		"# others are in units of the last place of the largest number of a matrix. rows "
+		"must differ.\n",
 		(long long)r->nranks, bb_plural(r->nranks));
 }
 
@@ -184,6 +179,245 @@ BB_RECORD_KIND(bb_record_tensor, BB_TENSOR_FIELDS, "tensor_parallel",
 BB_RECORD_KIND(bb_record_tensor_equality, BB_TENSOR_EQUALITY_FIELDS, "tensor_equality",
 	       "Tensor parallelism: a module on small matrices, compared with the unsplit one.",
 	       .about = about_equality);
+
+#define HALVES 3 /* of each scheme: the step, its computations alone, its communication alone */
+
+/* A driver's state. */
+struct sweep {
+	struct bb_engine engine; /* its trials are HALVES of each scheme */
+	struct bb_tensor_run *tensor;
+	struct bb_tensor_program programs[HALVES * BB_TENSOR_MOST_SCHEMES]; /* beside the trials */
+};
+
+static const struct bb_tensor_options *tensor_options(const struct sweep *s)
+{
+	return &s->tensor->options;
+}
+
+/* ---- trials ---------------------------------------------------------------------------------- */
+
+static bb_status tensor_add_trial(struct sweep *s, const struct bb_tensor_scheme *scheme,
+				  enum bb_tensor_half half)
+{
+	static const char *const names[HALVES] = {"", " alone: computations",
+						  " alone: communication"};
+	const struct bb_tensor_form form = {
+		.scheme = scheme,
+		.size = &s->tensor->size,
+		.layers = scheme->of == BB_TENSOR_LAYER ? (size_t)tensor_options(s)->layers : 1,
+		.half = half};
+	struct bb_tensor_program *program = &s->programs[s->engine.ntrials];
+	struct bb_trial trial = {
+		.workload = {.program = &program->program,
+			     .stand_in = (enum bb_stand_in)tensor_options(s)->stand_in,
+			     .own = program}};
+	const int nranks = s->engine.run->world.nranks;
+	const char *reason = bb_tensor_refuses(scheme, &s->tensor->size, nranks);
+	bb_status status = BB_OK;
+
+	if (!reason)
+		status = bb_tensor_program_make(program, &form, nranks, &s->engine.run->error);
+	snprintf(trial.what, sizeof(trial.what), "%s by %s%s", scheme->part, scheme->name,
+		 names[half]);
+	return status == BB_OK ? bb_engine_add(&s->engine, &trial, reason) : status;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+/* Ring attention keeps no scores: without FlashAttention its blocks are recomputed, as by selective
+   recomputation. Gated MLPs are not counted, as the small matrices have no gates. */
+static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme *scheme,
+			    struct bb_tensor_record *r)
+{
+	const bool gated = s->tensor->model.gated;
+	struct bb_layer layer =
+		bb_layer_of_model(&s->tensor->model, s->tensor->model.hyper.experts > 0,
+				  (uint64_t)tensor_options(s)->batch,
+				  (unsigned)bb_dtype_size(tensor_options(s)->dtype));
+
+	if (scheme->of != BB_TENSOR_LAYER)
+		return;
+	layer.eager = !s->tensor->size.flash;
+	r->kept_unsplit_bytes = (int64_t)bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
+	layer.tp = (uint64_t)r->nranks;
+	layer.sequence_parallel = scheme->mode != BB_TENSOR_SPLIT;
+	r->kept_formula_bytes = (int64_t)bb_layer_kept(
+		&layer, scheme->mode == BB_TENSOR_RING && layer.eager ? BB_RECOMPUTE_SELECTIVE
+								      : BB_RECOMPUTE_NONE);
+	if (!gated)
+		r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &s->tensor->size, layer.tp, true);
+}
+
+static void tensor_describe(const struct sweep *s, size_t i, struct bb_tensor_record *r)
+{
+	const struct bb_tensor_program *program = &s->programs[HALVES * i];
+	const struct bb_tensor_scheme *scheme = tensor_options(s)->schemes[i];
+	size_t calls;
+
+	bb_record_init(&bb_record_tensor, r);
+	r->model = s->tensor->model.name;
+	r->part = scheme->part;
+	r->way = scheme->name;
+	r->dtype = bb_dtype_name(tensor_options(s)->dtype);
+	r->nranks = s->engine.run->world.nranks;
+	r->layers = (int64_t)program->form.layers;
+	r->seq = s->tensor->model.hyper.seq;
+	r->batch = tensor_options(s)->batch;
+	r->attention = bb_attention_words[tensor_options(s)->attention];
+	r->compute = bb_stand_in_names[tensor_options(s)->stand_in];
+	r->wire_bytes = bb_tensor_wire_counted(program, &calls);
+	r->calls = (int64_t)calls;
+	r->formula_bytes = (double)r->layers * bb_tensor_wire_formula(scheme, &s->tensor->size,
+								      s->engine.run->world.nranks);
+	describe_memory(s, scheme, r);
+}
+
+static void tensor_measure(const struct sweep *s, size_t i, struct bb_tensor_record *r)
+{
+	const struct bb_tape *tape = &s->programs[HALVES * i].tape;
+	const struct bb_stats *step = &s->engine.trials[HALVES * i].stats;
+	bool computes = false; /* and may so hide communication */
+	const double compute_s = s->engine.trials[HALVES * i + BB_TENSOR_COMPUTE].stats.p50;
+	const double communicate_s = s->engine.trials[HALVES * i + BB_TENSOR_COMMUNICATE].stats.p50;
+
+	r->step_us = 1e6 * step->p50;
+	r->low_us = 1e6 * step->ci_low;
+	r->high_us = 1e6 * step->ci_high;
+	r->p95_us = 1e6 * step->p95;
+	r->samples = (int64_t)step->n;
+	r->compute_us = 1e6 * compute_s;
+	r->communicate_us = 1e6 * communicate_s;
+	r->exposed_us = r->step_us - r->compute_us;
+	for (size_t k = 0; k < tape->n; k++)
+		computes |= tape->list[k].act == BB_ACT_COMPUTE && tape->list[k].seconds > 0;
+	if (computes) {
+		r->hidden_us = r->communicate_us - r->exposed_us;
+		if (r->calls > 0 && communicate_s > 0)
+			r->hidden = r->hidden_us / r->communicate_us;
+	}
+	r->end_unix_s = bb_clock_unix();
+}
+
+static const char *refusal_of(const struct sweep *s, size_t i)
+{
+	for (int half = 0; half < HALVES; half++)
+		if (s->engine.trials[HALVES * i + (size_t)half].refusal)
+			return s->engine.trials[HALVES * i + (size_t)half].refusal;
+	return NULL;
+}
+
+static void no_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+		     struct bb_strbuf *out)
+{
+}
+
+/* The best way to split PART, by the time of a step. */
+static void add_best(const struct sweep *s, const char *part, struct bb_strbuf *out)
+{
+	const struct bb_tensor_options *a = tensor_options(s);
+	struct bb_candidate list[BB_TENSOR_MOST_SCHEMES];
+	char subject[BB_CANDIDATE_TEXT];
+	struct bb_recommendation choice = {.subject = subject,
+					   .noise = bb_estimate_noise(s->engine.run),
+					   .unit = " per step",
+					   .list = list,
+					   .cause = no_cause};
+
+	snprintf(subject, sizeof(subject), "way to split the %s", part);
+	for (size_t i = 0; i < a->nschemes; i++) {
+		const struct bb_stats *step = &s->engine.trials[HALVES * i].stats;
+		struct bb_candidate *c = &list[choice.n];
+
+		if (refusal_of(s, i) || strcmp(a->schemes[i]->part, part) != 0)
+			continue;
+		*c = (struct bb_candidate){
+			.seconds = step->p50, .low = step->ci_low, .high = step->ci_high};
+		snprintf(c->name, sizeof(c->name), "%s", a->schemes[i]->name);
+		choice.n++;
+	}
+	bb_recommend(&choice, out);
+}
+
+static bb_status tensor_deliver(struct sweep *s)
+{
+	const struct bb_tensor_options *a = tensor_options(s);
+	struct bb_tensor_record record;
+	struct bb_strbuf out = {0};
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < a->nschemes && status == BB_OK; i++)
+		if (refusal_of(s, i))
+			status = bb_engine_skip_subject(&s->engine, a->schemes[i]->part,
+							a->schemes[i]->name,
+							bb_dtype_name(a->dtype), refusal_of(s, i));
+	for (size_t i = 0; i < a->nschemes && status == BB_OK; i++) {
+		if (refusal_of(s, i))
+			continue;
+		tensor_describe(s, i, &record);
+		tensor_measure(s, i, &record);
+		status = bb_engine_deliver(&s->engine, &bb_record_tensor, &record, BB_ABSENT);
+	}
+	if (status != BB_OK)
+		return status;
+	for (size_t i = 0; i < a->nschemes; i++)
+		if (i == 0 || strcmp(a->schemes[i]->part, a->schemes[i - 1]->part) != 0)
+			add_best(s, a->schemes[i]->part, &out);
+	return bb_engine_answer(&s->engine, &out);
+}
+
+/* ---- the experiment -------------------------------------------------------------------------- */
+
+/* Compares split parts with unsplit ones, or reports why not. */
+static bb_status tensor_check_parts(struct sweep *s)
+{
+	const char *reason = s->engine.run->options.check == 0
+				     ? "-c 0"
+				     : bb_tensor_equality_refuses(s->engine.run);
+	struct bb_strbuf line = {0};
+
+	if (!reason)
+		return bb_tensor_equality(&s->engine);
+	if (!bb_engine_leads(&s->engine))
+		return BB_OK;
+	bb_strbuf_addf(&line, "# Not compared with unsplit modules: %s\n", reason);
+	return bb_engine_answer(&s->engine, &line);
+}
+
+static bb_status tensor_run(struct bb_engine *engine)
+{
+	struct sweep *s = (struct sweep *)engine;
+	bb_status status;
+
+	s->tensor = engine->run->own;
+	BB_TRY(status, tensor_check_parts(s), out);
+	if (tensor_options(s)->equality)
+		return BB_OK;
+	for (size_t i = 0; i < tensor_options(s)->nschemes; i++)
+		for (int half = 0; half < HALVES; half++)
+			BB_TRY(status,
+			       tensor_add_trial(s, tensor_options(s)->schemes[i],
+						(enum bb_tensor_half)half),
+			       out);
+	BB_TRY(status, bb_engine_measure(engine), out);
+	if (bb_engine_leads(engine))
+		status = tensor_deliver(s);
+out:
+	return status;
+}
+
+static void tensor_close(struct bb_engine *engine)
+{
+	struct sweep *s = (struct sweep *)engine;
+
+	for (size_t i = 0; i < HALVES * BB_TENSOR_MOST_SCHEMES; i++)
+		bb_tensor_program_free(&s->programs[i]);
+}
+
+static const struct bb_experiment experiment = {
+	.bytes = sizeof(struct sweep),
+	.run = tensor_run,
+	.close = tensor_close,
+};
 
 /* ---- the benchmark --------------------------------------------------------------------------- */
 
@@ -236,6 +470,6 @@ const struct bb_benchmark bb_tensor_benchmark = {
 	.open_text = bb_sink_table_open,
 	.rows = &bb_record_tensor,
 	.plan = tensor_plan,
-	.experiment = &bb_tensor_experiment,
+	.experiment = &experiment,
 	.close = close_tensor,
 };

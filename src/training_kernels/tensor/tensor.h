@@ -2,12 +2,10 @@
  * tensor.h - the benchmark of tensor and sequence parallelism: a transformer layer, its embedding
  * and its loss split over all ranks.
  *
- *   tensor.c           its options, records and descriptor
- *   program.c          parts as programs, and their bytes; build.c their operations
- *   state.c            small matrices, and computations on them (works.c, vocabulary.c,
- *                      math.c)
+ *   tensor.c           its options and records, and the experiment: parts of real size, timed
+ *   program.c          parts as programs, and their bytes
+ *   state.c            small matrices, and computations on them (math.c)
  *   equality.c         the comparison with unsplit parts
- *   sweep.c            the experiment: parts of real size, timed
  */
 #ifndef BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 #define BB_TRAINING_KERNELS_TENSOR_TENSOR_H
@@ -81,8 +79,7 @@ extern const struct bb_benchmark bb_tensor_benchmark;
 	      BB_COLUMN("off", 9, 1))                                                              \
 	FIELD(DOUBLE, tolerance_ulps, "ulps", "tolerated difference; 0: bit for bit",              \
 	      BB_COLUMN("tolerance", 9, 0))                                                        \
-	FIELD(STRING, verdict, "", "equal, wrong, or wrong, as it must be",                        \
-	      BB_COLUMN("verdict", -22, 0))                                                        \
+	FIELD(STRING, verdict, "", "equal, wrong, or wrong, as it must be")                        \
 	FIELD(BOOL, passed, "", "whether the verdict is as required")
 
 /* A module split by one scheme, compared with the unsplit module. */
@@ -153,7 +150,5 @@ struct bb_tensor_record {
 };
 
 extern const struct bb_record_kind bb_record_tensor;
-
-extern const struct bb_experiment bb_tensor_experiment;
 
 #endif
