@@ -2,7 +2,7 @@
  * Models whose layers alternate: every second one has experts. Parameters, FLOPs, activations,
  * bytes of memory and traffic by hand, each of its own kind of layer.
  */
-#include "training_kernels/hybrid/memory_time.h"
+#include "training_kernels/hybrid/volume.h"
 #include "training_kernels/hybrid/plan.h"
 
 #include <math.h>

@@ -15,7 +15,7 @@
  * exact if p divides m. Rings take rounds x latency + sent / rate (volume.h); if any group of a
  * kind leaves its node, the kind has the links between nodes. In an all-to-all each rank sends what
  * leaves its node by its own link, beside the rest. Operations that the memory limits, with the
- * optimizer, take the bytes of memory_time.h at the memory's rate, if that is given. A stage takes
+ * optimizer, take the bytes of volume.h at the memory's rate, if that is given. A stage takes
  * at least the time in which the CPU launches the kernels of its layers with experts, if that is
  * given; the remainder is a wait.
  */
@@ -139,6 +139,12 @@ BB_MUST bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan,
 				      const struct bb_hybrid_cluster *cluster,
 				      const struct bb_hybrid_space *space, struct bb_error *error);
 void bb_hybrid_plan_free(struct bb_hybrid_plan *plan);
+
+/* Ranks that divide each sequence, at least 1. */
+uint64_t bb_hybrid_context(const struct bb_hybrid_division *division);
+
+/* The pipeline of DIVISION, without times. */
+struct bb_bubble_form bb_hybrid_bubble(const struct bb_hybrid_division *division);
 
 /* Computes volumes, crossings and cost of DIVISION from its grid and training. */
 void bb_hybrid_division_cost(struct bb_hybrid_division *division,

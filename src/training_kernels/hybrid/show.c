@@ -1,20 +1,35 @@
 /*
- * show.c - --plan: a comparison of divisions of a model.
+ * show.c - --plan: a comparison of divisions of a model, as records and as text.
  */
+#include "core/recommend.h"
 #include "core/table.h"
 #include "core/units.h"
 #include "core/version.h"
-#include "core/recommend.h"
 #include "simulator/cluster.h"
 #include "topology/cards.h"
 #include "training_kernels/estimate.h"
-#include "training_kernels/hybrid/cost.h"
-#include "training_kernels/hybrid/view.h"
+#include "training_kernels/hybrid/hybrid.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define REASON 192
+#define NAME 64
+
+struct view {
+	struct bb_run *run;
+	struct bb_strbuf *out;
+	const struct bb_hybrid_options *options;
+	const struct bb_model *model;
+	const struct bb_capacity *capacity;
+	struct bb_model_layout layout;
+	struct bb_hybrid_cluster cluster;
+	double peak; /* FLOPs per second of a rank's GPU; NAN: unknown */
+	struct bb_hybrid_space space;
+	struct bb_hybrid_plan plan;
+};
 
 /* ---- the request ----------------------------------------------------------------------------- */
 
@@ -29,24 +44,7 @@ static double cluster_peak(const char *name)
 	return card && card->peak_TFLOPS > 0 ? 1e12 * card->peak_TFLOPS : NAN;
 }
 
-static void open_settings(struct bb_plan_view *s)
-{
-	const struct bb_hybrid_options *a = s->options;
-	struct bb_hybrid_space *space = &s->space;
-
-	if (a->fixed || a->preset) /* a preset has the settings of its run */
-		return;
-	space->any.chunks = !a->chunks_given;
-	space->any.cp = !a->cp_given && a->attention == BB_ATTENTION_FLASH;
-	space->any.sequence_parallel = !a->sequence_parallel;
-	space->any.zero = !a->zero_given;
-	space->exchanges = a->context < 2 ? a->context : -1;
-	space->any.schedule = !a->schedule_given;
-	space->any.experts = !a->ep_given && !a->etp_given;
-	space->any.scatter = !a->scatter;
-}
-
-static bb_status plan_prepare(struct bb_plan_view *s)
+static bb_status plan_prepare(struct view *s)
 {
 	const struct bb_hybrid_options *a = s->options;
 	const struct bb_backend_config *link = &s->run->options.config;
@@ -93,13 +91,240 @@ static bb_status plan_prepare(struct bb_plan_view *s)
 			 .sequence_parallel = a->sequence_parallel,
 			 .eager = a->attention == BB_ATTENTION_EAGER},
 	};
-	open_settings(s);
+	if (!a->fixed && !a->preset) { /* a preset has the settings of its run */
+		s->space.any.chunks = !a->chunks_given;
+		s->space.any.cp = !a->cp_given && a->attention == BB_ATTENTION_FLASH;
+		s->space.any.sequence_parallel = !a->sequence_parallel;
+		s->space.any.zero = !a->zero_given;
+		s->space.exchanges = a->context < 2 ? a->context : -1;
+		s->space.any.schedule = !a->schedule_given;
+		s->space.any.experts = !a->ep_given && !a->etp_given;
+		s->space.any.scatter = !a->scatter;
+	}
 	return bb_model_layout_make(&s->layout, s->model, 0, &s->run->error);
+}
+
+/* ---- reasons --------------------------------------------------------------------------------- */
+
+/* Those beside the traffic. */
+enum part { BUBBLE = BB_TRAFFICS, COMPUTE, LAUNCH, PARTS };
+
+static double cost_part(const struct bb_hybrid_cost *cost, int part)
+{
+	return part < BB_TRAFFICS ? cost->traffic[part]
+	       : part == BUBBLE   ? cost->bubble
+	       : part == COMPUTE  ? cost->compute
+				  : cost->launch;
+}
+
+static const char *part_name(int part)
+{
+	return part < BB_TRAFFICS ? bb_traffic_names[part]
+	       : part == BUBBLE   ? "bubble"
+	       : part == COMPUTE  ? "compute"
+				  : "wait for the CPU";
+}
+
+/* TEXT = "2.52 s more pipeline communication THAN, across nodes": DIVISION compared with OTHER,
+   which is ahead of it if it is BEHIND. */
+static void plan_compare(const struct bb_hybrid_division *division,
+			 const struct bb_hybrid_division *other, bool behind, const char *than,
+			 char text[REASON])
+{
+	const struct bb_hybrid_cost *slow = &(behind ? division : other)->cost;
+	const struct bb_hybrid_cost *fast = &(behind ? other : division)->cost;
+	const enum bb_recompute again = division->training.recompute;
+	const char *cause = "";
+	char time[BB_UNIT_TEXT];
+	int worst = 0; /* the part in which the slow one loses most */
+
+	for (int i = 1; i < PARTS; i++)
+		if (cost_part(slow, i) - cost_part(fast, i) >
+		    cost_part(slow, worst) - cost_part(fast, worst))
+			worst = i;
+	if (worst < BB_TRAFFICS && division->crosses[worst] && !other->crosses[worst])
+		cause = ", across nodes";
+	else if (worst == COMPUTE && again > other->training.recompute)
+		cause = again == BB_RECOMPUTE_FULL
+				? "; recomputes the forward pass to fit in memory"
+				: "; recomputes attention to fit in memory";
+	bb_format_duration(time, cost_part(slow, worst) - cost_part(fast, worst));
+	snprintf(text, REASON, "%s %s %s%s%s%s", time, behind ? "more" : "less", part_name(worst),
+		 worst < BB_TRAFFICS ? " communication" : "", than, cause);
+}
+
+/* TEXT = why division number I is slower than the best, or the best faster than the second. */
+static void plan_explain(const struct bb_hybrid_plan *plan, size_t i, char text[REASON])
+{
+	if (plan->n == 1)
+		snprintf(text, REASON, "the only division that fits");
+	else
+		plan_compare(&plan->list[i], &plan->list[i > 0 ? 0 : 1], i > 0,
+			     i > 0 ? " than the best plan" : " than the second-best plan", text);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* Whether G is the division of --preset. */
+static bool is_published(const struct view *s, const struct bb_grid *g)
+{
+	const struct bb_hybrid_preset *p = s->options->preset;
+
+	return p && g->tp == p->grid.tp && g->pp == p->grid.pp && g->dp == p->grid.dp &&
+	       g->order == p->grid.order;
+}
+
+static int plan_replicas(const struct bb_hybrid_division *division)
+{
+	return division->grid.dp / (int)bb_hybrid_context(division);
+}
+
+/* TEXT = "dp 8, tp 2, pp 4, cp 2": sizes whose product is the number of ranks; without cp if that
+   is 1. */
+static void plan_name(const struct bb_hybrid_division *division, char text[NAME])
+{
+	const struct bb_grid *g = &division->grid;
+	const int cp = (int)bb_hybrid_context(division);
+	const int n =
+		snprintf(text, NAME, "dp %d, tp %d, pp %d", plan_replicas(division), g->tp, g->pp);
+
+	if (cp > 1)
+		snprintf(text + n, (size_t)(NAME - n), ", cp %d", cp);
+}
+
+/* Groups of TRAFFIC that cross nodes; of experts on fewer than the tensor ranks all, if any does.
+ */
+static int plan_crossing(const struct view *s, const struct bb_hybrid_division *division,
+			 int traffic)
+{
+	const struct bb_grid *g = &division->grid;
+
+	if (traffic != BB_TRAFFIC_EXPERT || bb_grid_expert_tensor(g) == g->tp)
+		return bb_grid_crossing(g, bb_traffic_axes[traffic], s->cluster.node);
+	return division->crosses[BB_TRAFFIC_EXPERT] ? s->cluster.ranks / bb_grid_expert_ranks(g)
+						    : 0;
+}
+
+/* "-": no pipeline. */
+static const char *plan_schedule(const struct bb_hybrid_division *division)
+{
+	return division->grid.pp == 1 ? "-" : bb_hybrid_bubble(division).schedule->name;
+}
+
+/* Tokens that a rank trains per second. */
+static double token_rate(const struct view *s, const struct bb_hybrid_division *division)
+{
+	return (double)s->space.batch * (double)s->model->hyper.seq /
+	       (division->cost.step * s->cluster.ranks);
+}
+
+/* The FLOPs that it does for them each second, without recomputation and without the masked half of
+   attention, which FlashAttention skips. */
+static double flop_rate(const struct view *s, const struct bb_hybrid_division *division)
+{
+	const bool skips = !division->training.eager && !s->model->encoder;
+	const double masked = skips ? 1.5 * bb_attention_flops(s->model) * s->model->blocks : 0;
+
+	return token_rate(s, division) * (s->model->forward + s->model->backward - masked) /
+	       (double)s->model->hyper.seq;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static void describe_costs(const struct bb_hybrid_division *division,
+			   struct bb_hybrid_plan_record *r)
+{
+	const struct bb_hybrid_cost *c = &division->cost;
+	const struct bb_volume *of = division->volume.of;
+
+	r->step_us = 1e6 * c->step;
+	r->compute_us = 1e6 * c->compute;
+	r->bubble_us = 1e6 * c->bubble;
+	r->tensor_us = 1e6 * c->traffic[BB_TRAFFIC_TENSOR];
+	r->local_us = 1e6 * c->local;
+	r->launch_us = 1e6 * c->launch;
+	r->context_us = 1e6 * c->traffic[BB_TRAFFIC_CONTEXT];
+	r->expert_us = 1e6 * c->traffic[BB_TRAFFIC_EXPERT];
+	r->pipeline_us = 1e6 * c->traffic[BB_TRAFFIC_PIPELINE];
+	r->data_us = 1e6 * c->traffic[BB_TRAFFIC_DATA];
+	r->embedding_us = 1e6 * c->traffic[BB_TRAFFIC_EMBEDDING];
+	r->bubble_over_ideal =
+		(double)(division->grid.pp - 1) / (double)division->training.micro_batches;
+	r->tensor_bytes = of[BB_TRAFFIC_TENSOR].sent;
+	r->expert_bytes = of[BB_TRAFFIC_EXPERT].sent;
+	r->pipeline_bytes = of[BB_TRAFFIC_PIPELINE].sent;
+	r->data_bytes = of[BB_TRAFFIC_DATA].sent;
+	r->embedding_bytes = of[BB_TRAFFIC_EMBEDDING].sent;
+	r->tensor_calls = (int64_t)of[BB_TRAFFIC_TENSOR].calls;
+	r->expert_calls = (int64_t)of[BB_TRAFFIC_EXPERT].calls;
+	r->pipeline_calls = (int64_t)of[BB_TRAFFIC_PIPELINE].calls;
+	r->data_calls = (int64_t)of[BB_TRAFFIC_DATA].calls;
+	r->activation_bytes = (int64_t)division->volume.activation;
+	r->boundary_bytes = (int64_t)division->volume.boundary;
+}
+
+static void division_describe(const struct view *s, const struct bb_hybrid_division *division,
+			      struct bb_hybrid_plan_record *r)
+{
+	const struct bb_training *t = &division->training;
+	const struct bb_grid *g = &division->grid;
+
+	bb_record_init(&bb_record_hybrid_plan, r);
+	r->model = s->model->name;
+	r->order = bb_grid_order_names[g->order];
+	r->recompute = bb_recompute_words[t->recompute];
+	r->tightest = bb_category_words[bb_need_tightest(&division->need)];
+	r->nranks = s->cluster.ranks;
+	r->tokens_per_s = token_rate(s, division);
+	r->flops_share = flop_rate(s, division) / s->cluster.flops;
+	r->mfu = flop_rate(s, division) / s->peak;
+	r->node = s->cluster.node;
+	r->tp = g->tp;
+	r->pp = g->pp;
+	r->dp = plan_replicas(division);
+	r->cp = (int64_t)bb_hybrid_context(division);
+	r->context = r->cp == 1 ? NULL : bb_context_words[division->exchanges];
+	r->schedule = g->pp == 1 ? NULL : plan_schedule(division);
+	r->scatter_gather = division->scatter;
+	r->virtual_stages = (int64_t)t->chunks;
+	r->attention = bb_attention_words[t->eager];
+	r->overlap = bb_overlap_words[division->overlap];
+	r->ep = bb_grid_expert_ranks(g);
+	r->etp = bb_grid_expert_tensor(g);
+	r->dispatch = r->ep == 1 ? NULL : bb_dispatch_words[division->by_node];
+	r->micro_batch = (int64_t)t->micro_batch;
+	r->micro_batches = (int64_t)t->micro_batches;
+	r->zero = t->zero;
+	r->sequence_parallel = t->sequence_parallel;
+	r->published = is_published(s, g);
+	r->memory_bytes = (int64_t)division->need.total;
+	r->memory_limit_bytes = (int64_t)s->cluster.memory;
+	r->tensor_crossing = plan_crossing(s, division, BB_TRAFFIC_TENSOR);
+	r->expert_crossing = plan_crossing(s, division, BB_TRAFFIC_EXPERT);
+	r->pipeline_crossing = plan_crossing(s, division, BB_TRAFFIC_PIPELINE);
+	r->data_crossing = plan_crossing(s, division, BB_TRAFFIC_DATA);
+	describe_costs(division, r);
+}
+
+static bb_status plan_write(struct view *s)
+{
+	struct bb_hybrid_plan_record r;
+	bb_status status = BB_OK;
+	char why[REASON];
+
+	for (size_t i = 0; i < s->plan.n && status == BB_OK; i++) {
+		division_describe(s, &s->plan.list[i], &r);
+		plan_explain(&s->plan, i, why);
+		r.place = (int64_t)i + 1;
+		r.reason = why;
+		status = bb_estimate_record(s->run, &bb_record_hybrid_plan, &r);
+	}
+	return status;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void add_preset(const struct bb_plan_view *s)
+static void add_preset(const struct view *s)
 {
 	const struct bb_hybrid_preset *p = s->options->preset;
 
@@ -113,7 +338,7 @@ static void add_preset(const struct bb_plan_view *s)
 
 /* The parts of a step that take time only on request; the launch time is that of
    docs/training_runs.md. */
-static void add_assumptions(const struct bb_plan_view *s)
+static void add_assumptions(const struct view *s)
 {
 	const struct bb_hybrid_cluster *c = &s->cluster;
 	char launch[BB_UNIT_TEXT];
@@ -133,7 +358,7 @@ static void add_assumptions(const struct bb_plan_view *s)
 				      "(--launch-time; on H100 9.3 ms)\n");
 }
 
-static void add_setting(const struct bb_plan_view *s)
+static void add_setting(const struct view *s)
 {
 	const struct bb_hybrid_cluster *c = &s->cluster;
 	char in[BB_UNIT_TEXT], between[BB_UNIT_TEXT];
@@ -170,14 +395,14 @@ static const int shown_traffic[] = {BB_TRAFFIC_TENSOR, BB_TRAFFIC_EXPERT, BB_TRA
 				    BB_TRAFFIC_PIPELINE, BB_TRAFFIC_DATA};
 #define SHOWN_TRAFFICS (int)(sizeof(shown_traffic) / sizeof(shown_traffic[0]))
 
-static bool is_shown(const struct bb_plan_view *s, int traffic)
+static bool is_shown(const struct view *s, int traffic)
 {
 	if (traffic == BB_TRAFFIC_CONTEXT)
 		return s->space.any.cp || s->space.grid.cp > 1;
 	return traffic != BB_TRAFFIC_EXPERT || s->model->hyper.experts;
 }
 
-static void add_division_columns(const struct bb_plan_view *s, struct bb_text_table *t)
+static void add_division_columns(const struct view *s, struct bb_text_table *t)
 {
 	static const struct bb_table_head ranks[] = {
 		{"", "", 0}, {"dp", "", 0}, {"tp", "", 0}, {"pp", "", 0}, {NULL, NULL, 0}};
@@ -209,26 +434,26 @@ static const char *yes_or_no(bool is)
 	return is ? "yes" : "no";
 }
 
-static void add_division(const struct bb_plan_view *s, const struct bb_hybrid_division *division,
+static void add_division(const struct view *s, const struct bb_hybrid_division *division,
 			 const char *why, struct bb_text_table *table)
 {
 	const struct bb_hybrid_cost *cost = &division->cost;
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
 
-	bb_table_cellf(table, "%s\t%d\t%d\t%d", bb_plan_is_published(s, g) ? ">" : "",
-		       bb_plan_replicas(division), g->tp, g->pp);
+	bb_table_cellf(table, "%s\t%d\t%d\t%d", is_published(s, g) ? ">" : "",
+		       plan_replicas(division), g->tp, g->pp);
 	if (s->model->hyper.experts)
 		bb_table_cellf(table, "%d\t%d", bb_grid_expert_ranks(g), bb_grid_expert_tensor(g));
 	bb_table_cellf(table, "%d\t%s\t%s\t%llu\t%d\t%s\t%s\t%llu\t%llu\t%s",
 		       (int)bb_hybrid_context(division),
 		       g->cp > 1 ? bb_context_words[division->exchanges] : "-",
-		       bb_plan_schedule(division), (unsigned long long)t->chunks, t->zero,
+		       plan_schedule(division), (unsigned long long)t->chunks, t->zero,
 		       yes_or_no(t->sequence_parallel), yes_or_no(division->scatter),
 		       (unsigned long long)t->micro_batch, (unsigned long long)t->micro_batches,
 		       bb_recompute_words[t->recompute]);
 	bb_table_cellf(table, "%.1f\t%.0f\t%.3f\t%.3f\t%.3f", 1e-9 * (double)division->need.total,
-		       bb_plan_token_rate(s, division), cost->step, cost->compute, cost->bubble);
+		       token_rate(s, division), cost->step, cost->compute, cost->bubble);
 	if (s->cluster.launch > 0)
 		bb_table_cellf(table, "%.3f", cost->launch);
 	for (int i = 0; i < SHOWN_TRAFFICS; i++)
@@ -238,11 +463,11 @@ static void add_division(const struct bb_plan_view *s, const struct bb_hybrid_di
 	bb_table_cell(table, why);
 }
 
-static void add_misfits(const struct bb_plan_view *s)
+static void add_misfits(const struct view *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
 	const struct bb_hybrid_division *n = &plan->nearest;
-	char name[BB_PLAN_NAME];
+	char name[NAME];
 
 	bb_strbuf_addf(s->out, "#\n# %zu of %zu divisions of %d rank%s are possible", plan->n,
 		       plan->tried, s->cluster.ranks, bb_plural(s->cluster.ranks));
@@ -252,37 +477,23 @@ static void add_misfits(const struct bb_plan_view *s)
 	bb_strbuf_add(s->out, "\n");
 	if (n->need.total == 0)
 		return;
-	bb_plan_name(n, name);
+	plan_name(n, name);
 	bb_strbuf_addf(s->out, "# nearest to fitting: %s needs %.1f of %.1f GB, most of it %s\n",
 		       name, 1e-9 * (double)n->need.total, 1e-9 * (double)s->cluster.memory,
 		       bb_category_words[bb_need_tightest(&n->need)]);
 }
 
-/* The rank of the published division, number I, among all. */
-static void add_published(const struct bb_plan_view *s, size_t i)
-{
-	const struct bb_hybrid_plan *plan = &s->plan;
-	char why[BB_PLAN_REASON];
-
-	bb_plan_explain(plan, i, why);
-	bb_strbuf_addf(s->out,
-		       "# the published division is number %zu of %zu, %.1f%% slower than the "
-		       "best: %s\n",
-		       i + 1, plan->n,
-		       100 * (plan->list[i].cost.step / plan->list[0].cost.step - 1), why);
-}
-
 static void division_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
 			   struct bb_strbuf *out)
 {
-	char text[BB_PLAN_REASON];
+	char text[REASON];
 
-	bb_plan_compare(behind->own, ahead->own, true, "", text);
+	plan_compare(behind->own, ahead->own, true, "", text);
 	bb_strbuf_add(out, text);
 }
 
 /* The best division and the runner-up. */
-static void add_best(const struct bb_plan_view *s)
+static void add_best(const struct view *s)
 {
 	struct bb_candidate *list = calloc(s->plan.n, sizeof(*list));
 	const struct bb_recommendation choice = {.subject = "division",
@@ -294,11 +505,11 @@ static void add_best(const struct bb_plan_view *s)
 
 	s->out->failed |= !list;
 	for (size_t i = 0; i < choice.n; i++) {
-		char name[BB_PLAN_NAME];
+		char name[NAME];
 
 		list[i] = (struct bb_candidate){.seconds = s->plan.list[i].cost.step,
 						.own = &s->plan.list[i]};
-		bb_plan_name(&s->plan.list[i], name);
+		plan_name(&s->plan.list[i], name);
 		snprintf(list[i].name, sizeof(list[i].name), "%s", name);
 	}
 	bb_strbuf_add(s->out, choice.n > 1 ? "#\n" : "");
@@ -308,20 +519,8 @@ static void add_best(const struct bb_plan_view *s)
 	free(list);
 }
 
-/* TEXT = "3 of 8 groups of 4 cross nodes": the groups of TRAFFIC. */
-static void count_groups(const struct bb_plan_view *s, const struct bb_hybrid_division *division,
-			 int traffic, char text[BB_PLAN_REASON])
-{
-	const int size = traffic == BB_TRAFFIC_EXPERT
-				 ? bb_grid_expert_ranks(&division->grid)
-				 : bb_grid_size(&division->grid, bb_traffic_axes[traffic]);
-
-	snprintf(text, BB_PLAN_REASON, "%d of %d groups of %d cross nodes",
-		 bb_plan_crossing(s, division, traffic), s->cluster.ranks / size, size);
-}
-
 /* The bytes that a rank sends in a step of DIVISION, and the groups that cross nodes. */
-static void add_traffic(const struct bb_plan_view *s, const struct bb_hybrid_division *division)
+static void add_traffic(const struct view *s, const struct bb_hybrid_division *division)
 {
 	static const struct bb_table_head heads[] = {{"part", "", -9},
 						     {"calls", "", 8},
@@ -329,41 +528,43 @@ static void add_traffic(const struct bb_plan_view *s, const struct bb_hybrid_div
 						     {"groups", "", -1},
 						     {NULL, NULL, 0}};
 	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
-	char name[BB_PLAN_NAME];
+	char name[NAME];
 
 	bb_table_columns(&t, heads, 1);
-	bb_plan_name(division, name);
+	plan_name(division, name);
 	bb_strbuf_addf(s->out, "#\n# %s: bytes that a rank of the slowest stage sends per step\n",
 		       name);
 	for (int i = 0; i <= BB_TRAFFIC_DATA; i++) {
 		const struct bb_volume *v = &division->volume.of[i];
-		char groups[BB_PLAN_REASON];
+		const int size = i == BB_TRAFFIC_EXPERT
+					 ? bb_grid_expert_ranks(&division->grid)
+					 : bb_grid_size(&division->grid, bb_traffic_axes[i]);
 
-		if (v->calls == 0)
-			continue;
-		count_groups(s, division, i, groups);
-		bb_table_cellf(&t, "%s\t%llu\t%.3f\t%s", bb_traffic_names[i],
-			       (unsigned long long)v->calls, 1e-9 * v->sent, groups);
+		if (v->calls > 0)
+			bb_table_cellf(&t, "%s\t%llu\t%.3f\t%d of %d groups of %d cross nodes",
+				       bb_traffic_names[i], (unsigned long long)v->calls,
+				       1e-9 * v->sent, plan_crossing(s, division, i),
+				       s->cluster.ranks / size, size);
 	}
 	bb_table_print(&t, s->out);
 	bb_table_free(&t);
 }
 
 /* The settings of DIVISION, in words. */
-static void add_settings(const struct bb_plan_view *s, const struct bb_hybrid_division *division)
+static void add_settings(const struct view *s, const struct bb_hybrid_division *division)
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
-	char name[BB_PLAN_NAME];
+	char name[NAME];
 
-	bb_plan_name(division, name);
+	plan_name(division, name);
 	bb_strbuf_addf(s->out, "#\n# %s%s%s", name, g->cp > 1 ? " by " : "",
 		       g->cp > 1 ? bb_context_words[division->exchanges] : "");
 	if (s->model->hyper.experts)
 		bb_strbuf_addf(s->out, ", ep %d, etp %d", bb_grid_expert_ranks(g),
 			       bb_grid_expert_tensor(g));
 	if (t->pp > 1)
-		bb_strbuf_addf(s->out, ", %s, %llu virtual stage%s", bb_plan_schedule(division),
+		bb_strbuf_addf(s->out, ", %s, %llu virtual stage%s", plan_schedule(division),
 			       (unsigned long long)t->chunks, bb_plural((long long)t->chunks));
 	bb_strbuf_addf(s->out, ", ZeRO %d%s%s:\n", t->zero,
 		       t->sequence_parallel ? ", sequence parallel" : "",
@@ -371,10 +572,9 @@ static void add_settings(const struct bb_plan_view *s, const struct bb_hybrid_di
 }
 
 /* What DIVISION reaches, and the communication that computations wait for. */
-static void add_rates(const struct bb_plan_view *s, const struct bb_hybrid_division *division)
+static void add_rates(const struct view *s, const struct bb_hybrid_division *division)
 {
-	const double rate = bb_plan_flop_rate(s, division),
-		     tokens = bb_plan_token_rate(s, division);
+	const double rate = flop_rate(s, division), tokens = token_rate(s, division);
 	bool any = false;
 
 	add_settings(s, division);
@@ -400,22 +600,22 @@ static void add_rates(const struct bb_plan_view *s, const struct bb_hybrid_divis
 			       division->cost.launch);
 }
 
-static void add_plan(const struct bb_plan_view *s)
+static void add_plan(const struct view *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
 	const struct bb_hybrid_division *published = NULL;
 	struct bb_text_table table = {.limit = bb_table_limit(stdout)};
-	char why[BB_PLAN_REASON];
+	char why[REASON];
 
 	add_division_columns(s, &table);
 	for (size_t i = 0; i < plan->n; i++) {
-		const bool mark = bb_plan_is_published(s, &plan->list[i].grid);
+		const bool mark = is_published(s, &plan->list[i].grid);
 
 		if (mark)
 			published = &plan->list[i];
 		if (i >= (size_t)s->options->best && !mark)
 			continue;
-		bb_plan_explain(plan, i, why);
+		plan_explain(plan, i, why);
 		add_division(s, &plan->list[i], why, &table);
 	}
 	if (plan->n > 0)
@@ -424,8 +624,16 @@ static void add_plan(const struct bb_plan_view *s)
 	add_misfits(s);
 	if (plan->n > 0)
 		add_rates(s, &plan->list[0]);
-	if (published)
-		add_published(s, (size_t)(published - plan->list));
+	if (published) {
+		const size_t place = (size_t)(published - plan->list);
+
+		plan_explain(plan, place, why);
+		bb_strbuf_addf(s->out,
+			       "# the published division is number %zu of %zu, %.1f%% slower than "
+			       "the best: %s\n",
+			       place + 1, plan->n,
+			       100 * (published->cost.step / plan->list[0].cost.step - 1), why);
+	}
 	if (plan->n > 0)
 		add_traffic(s, &plan->list[0]);
 	if (published && published != plan->list)
@@ -434,38 +642,29 @@ static void add_plan(const struct bb_plan_view *s)
 		add_best(s);
 }
 
-static bb_status plan_show(struct bb_plan_view *s)
-{
-	bb_status status = plan_prepare(s);
-
-	if (status != BB_OK)
-		return status;
-	BB_TRY(status, bb_hybrid_plan_make(&s->plan, &s->cluster, &s->space, &s->run->error), out);
-	BB_TRY(status, bb_estimate_open(s->run, &bb_record_hybrid_plan, s->cluster.ranks, NULL),
-	       out);
-	add_setting(s);
-	add_plan(s);
-	status = bb_plan_write(s);
-	if (status == BB_OK && s->plan.n == 0)
-		status = bb_fail(&s->run->error, BB_EUNSUPPORTED,
-				 "--plan: no division of %s among %d ranks is possible; the "
-				 "listing has the reasons",
-				 s->model->name, s->cluster.ranks);
-	status = bb_estimate_end(s->run, s->out, status);
-out:
-	return status;
-}
-
 bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
 {
 	struct bb_hybrid *h = run->own;
-	struct bb_plan_view s = {.run = run,
-				 .out = out,
-				 .options = &h->options,
-				 .model = &h->model,
-				 .capacity = &h->capacity};
-	const bb_status status = plan_show(&s);
+	struct view s = {.run = run,
+			 .out = out,
+			 .options = &h->options,
+			 .model = &h->model,
+			 .capacity = &h->capacity};
+	bb_status status;
 
+	BB_TRY(status, plan_prepare(&s), out);
+	BB_TRY(status, bb_hybrid_plan_make(&s.plan, &s.cluster, &s.space, &run->error), out);
+	BB_TRY(status, bb_estimate_open(run, &bb_record_hybrid_plan, s.cluster.ranks, NULL), out);
+	add_setting(&s);
+	add_plan(&s);
+	status = plan_write(&s);
+	if (status == BB_OK && s.plan.n == 0)
+		status = bb_fail(&run->error, BB_EUNSUPPORTED,
+				 "--plan: no division of %s among %d ranks is possible; the "
+				 "listing has the reasons",
+				 h->model.name, s.cluster.ranks);
+	status = bb_estimate_end(run, out, status);
+out:
 	bb_sinks_close(&run->sinks);
 	bb_hybrid_plan_free(&s.plan);
 	bb_model_layout_free(&s.layout);
