@@ -5,6 +5,7 @@
  */
 #include "training_kernels/hybrid/hybrid.h"
 
+#include "core/array.h"
 #include "models/memory/states.h"
 
 #include <stdlib.h>
@@ -129,27 +130,119 @@ size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank)
 	return data_lay_out(&d, rank);
 }
 
-/* ---- open and close -------------------------------------------------------------------------- */
+/* ---- known data ------------------------------------------------------------------------------ */
 
-static bb_status open_patterns(struct bb_hybrid_data *d)
+/* COUNT elements AT: those of RANK of PATTERNS from FIRST on. */
+struct bb_hybrid_region {
+	char *at;
+	const struct bb_patterns *patterns;
+	int rank;
+	size_t first, count;
+};
+
+static void add_region(struct bb_hybrid_regions *to, char *at, const struct bb_patterns *patterns,
+		       int rank, size_t first, size_t count)
+{
+	struct bb_hybrid_region *added = at ? BB_ARRAY_ADD(to->list, to->n, to->room) : NULL;
+
+	to->failed |= at && !added;
+	if (added)
+		*added = (struct bb_hybrid_region){at, patterns, rank, first, count};
+}
+
+/* GOT has PART elements of each member of this rank's group along AXIS, in order; NULL: nothing. */
+static void check_gathered(struct bb_hybrid_data *d, char *got, enum bb_axis axis, size_t part)
+{
+	const size_t bytes = part * bb_dtype_size(d->shape->dtype);
+
+	for (int i = 0; i < bb_grid_size(&d->shape->grid, axis) && got; i++)
+		add_region(&d->checks, got + (size_t)i * bytes, d->moved, data_member(d, axis, i),
+			   0, part);
+}
+
+static void list_half(struct bb_hybrid_data *d, const struct bb_hybrid_half *h,
+		      const struct bb_patterns *sums)
+{
+	const int rank = d->engine->driver->rank, place = data_place(d, BB_AXIS_TP);
+	const size_t before = d->shape->sequence_parallel ? (size_t)place * h->part : 0;
+
+	add_region(&d->fills, h->summands, sums, place, 0, h->whole);
+	add_region(&d->fills, h->sum, d->moved, rank, 0, h->part);
+	add_region(&d->fills, h->piece, d->moved, rank, 0, h->part);
+	/* Shifted, so that even the rank's own piece is wrong until it is moved. */
+	add_region(&d->fills, h->gathered, d->moved, rank, 1, h->whole);
+	add_region(&d->checks, h->sum, sums, BB_REDUCED, before, h->part);
+	check_gathered(d, h->gathered, BB_AXIS_TP, h->part);
+}
+
+static void list_replica(struct bb_hybrid_data *d, const struct bb_hybrid_replica *r,
+			 const struct bb_patterns *averages)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const int rank = d->engine->driver->rank, place = data_place(d, r->axis);
+	const size_t before = (size_t)place * r->part;
+	const size_t whole = (size_t)bb_grid_size(&s->grid, r->axis) * r->part;
+	char *const mine =
+		s->zero ? r->gradients + before * bb_dtype_size(s->gradient_dtype) : r->gradients;
+
+	add_region(&d->fills, r->gradients, averages, place, 0, whole);
+	add_region(&d->checks, mine, averages, BB_REDUCED, s->zero ? before : 0,
+		   s->zero ? r->part : r->elements);
+	if (!r->parameters)
+		return;
+	add_region(&d->fills, r->parameters, d->moved, rank, 1, whole);
+	add_region(&d->fills, r->parameters + before * bb_dtype_size(s->dtype), d->moved, rank, 0,
+		   r->part);
+	check_gathered(d, r->parameters, r->axis, r->part);
+}
+
+/* What a step finds, and what it must leave. */
+static bb_status list_regions(struct bb_hybrid_data *d)
 {
 	const struct bb_hybrid_shape *s = d->shape;
 	const struct bb_grid *g = &s->grid;
 	struct bb_engine *e = d->engine;
+	const int rank = e->driver->rank, tensor = data_place(d, BB_AXIS_TP);
+	const int stage = data_place(d, BB_AXIS_PP);
+	const size_t message = bb_hybrid_boundary(s);
+	const struct bb_patterns *sums, *losses, *ends, *averages;
 	bb_status status;
 
-	BB_TRY(status, bb_engine_patterns(e, s->dtype, BB_SUM, g->tp, &d->sums), out);
+	BB_TRY(status, bb_engine_patterns(e, s->dtype, BB_SUM, g->tp, &sums), out);
 	BB_TRY(status, bb_engine_patterns(e, s->dtype, -1, e->run->world.nranks, &d->moved), out);
-	BB_TRY(status, bb_engine_patterns(e, BB_FLOAT, BB_SUM, g->tp, &d->loss_sums), out);
-	BB_TRY(status, bb_engine_patterns(e, s->gradient_dtype, BB_SUM, 2, &d->embedding_sums),
-	       out);
-	for (int i = 0; i < 2; i++)
-		if (d->replicas[i].gradients)
-			BB_TRY(status,
-			       bb_engine_patterns(e, s->gradient_dtype, BB_AVG,
-						  bb_grid_size(g, d->replicas[i].axis),
-						  &d->replicas[i].averages),
-			       out);
+	BB_TRY(status, bb_engine_patterns(e, BB_FLOAT, BB_SUM, g->tp, &losses), out);
+	BB_TRY(status, bb_engine_patterns(e, s->gradient_dtype, BB_SUM, 2, &ends), out);
+	for (int i = 0; i < BB_HYBRID_HALVES; i++)
+		if (i == 0 || d->halves[i].sum != d->halves[0].sum)
+			list_half(d, &d->halves[i], sums);
+	for (int i = 0; i < 2; i++) {
+		struct bb_hybrid_replica *r = &d->replicas[i];
+
+		if (!r->gradients)
+			continue;
+		BB_TRY(status,
+		       bb_engine_patterns(e, s->gradient_dtype, BB_AVG, bb_grid_size(g, r->axis),
+					  &averages),
+		       out);
+		list_replica(d, r, averages);
+	}
+	add_region(&d->fills, d->losses, losses, tensor, 0, s->tokens);
+	/* Different from any sum. */
+	add_region(&d->fills, d->loss, losses, tensor, 1, s->tokens);
+	add_region(&d->checks, d->loss, losses, BB_REDUCED, 0, s->tokens);
+	add_region(&d->fills, d->embedding, ends, stage > 0, 0, s->shared);
+	add_region(&d->checks, d->embedding, ends, BB_REDUCED, 0, s->shared);
+	add_region(&d->fills, d->sent, d->moved, rank, 0, message);
+	for (int lane = 0; lane < LANES && g->pp > 1; lane++) {
+		const int from = stage + (lane == 0 ? -1 : 1);
+
+		add_region(&d->fills, d->got[lane], d->moved, rank, 0, message);
+		if (from >= 0 && from < g->pp)
+			add_region(&d->checks, d->got[lane], d->moved,
+				   data_member(d, BB_AXIS_PP, from), 0, message);
+	}
+	if (d->fills.failed || d->checks.failed)
+		status = bb_no_memory(&e->run->error, "a step's data");
 out:
 	return status;
 }
@@ -176,132 +269,28 @@ bb_status bb_hybrid_data_open(struct bb_hybrid_data *d, const struct bb_hybrid_s
 	if (status != BB_OK)
 		return status;
 	data_lay_out(d, rank);
-	return open_patterns(d);
+	return list_regions(d);
 }
 
 void bb_hybrid_data_close(struct bb_hybrid_data *d)
 {
 	free(d->ranks);
+	free(d->fills.list);
+	free(d->checks.list);
 }
 
-/* ---- buffers --------------------------------------------------------------------------------- */
-
-/* In place: the part of this rank is one of the two buffers. */
-static void replica_buffers(const struct bb_hybrid_data *d, const struct bb_operation *o, void **in,
-			    void **out)
-{
-	const struct bb_hybrid_replica *r = &d->replicas[o->item];
-	const size_t before = (size_t)data_place(d, r->axis) * r->part;
-
-	*in = *out = o->collective == &bb_all_gather ? r->parameters : r->gradients;
-	if (o->collective == &bb_reduce_scatter)
-		*out = r->gradients + before * bb_dtype_size(o->dtype);
-	else if (o->collective == &bb_all_gather)
-		*in = r->parameters + before * bb_dtype_size(o->dtype);
-}
-
-void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, void **in,
-			    void **out)
-{
-	const struct bb_hybrid_data *d = own;
-	const struct bb_hybrid_half *h = &d->halves[o->item % BB_HYBRID_HALVES];
-
-	switch (o->work) {
-	case BB_HYBRID_EXPERT:
-		*(o->act == BB_ACT_SEND ? in : out) = bb_moe_rows_of(&d->rows, o->lane % 2, o);
-		break;
-	case BB_HYBRID_PIPELINE:
-		if (o->act == BB_ACT_SEND)
-			*in = d->sent;
-		else
-			*out = d->got[o->lane];
-		break;
-	case BB_HYBRID_DATA:
-		replica_buffers(d, o, in, out);
-		break;
-	case BB_HYBRID_EMBEDDING:
-		*in = *out = d->embedding;
-		break;
-	default:
-		if (o->item == BB_HYBRID_LOSS) {
-			*in = d->losses;
-			*out = d->loss;
-			break;
-		}
-		*in = o->collective == &bb_all_gather ? h->piece : h->summands;
-		*out = o->collective == &bb_all_gather ? h->gathered : h->sum;
-	}
-}
-
-static bb_status fill_half(struct bb_hybrid_data *d, const struct bb_hybrid_half *h)
-{
-	const int rank = d->engine->driver->rank;
-	bb_status status;
-
-	BB_TRY(status,
-	       bb_engine_fill(d->engine, h->summands, d->sums, data_place(d, BB_AXIS_TP), 0,
-			      h->whole),
-	       out);
-	BB_TRY(status, bb_engine_fill(d->engine, h->sum, d->moved, rank, 0, h->part), out);
-	BB_TRY(status, bb_engine_fill(d->engine, h->piece, d->moved, rank, 0, h->part), out);
-	/* Shifted, so that even the rank's own piece is wrong until it is moved. */
-	BB_TRY(status, bb_engine_fill(d->engine, h->gathered, d->moved, rank, 1, h->whole), out);
-out:
-	return status;
-}
-
-static bb_status fill_replica(struct bb_hybrid_data *d, const struct bb_hybrid_replica *r)
-{
-	const struct bb_grid *g = &d->shape->grid;
-	const size_t element = bb_dtype_size(d->shape->dtype);
-	const size_t before = (size_t)data_place(d, r->axis) * r->part;
-	const size_t whole = (size_t)bb_grid_size(g, r->axis) * r->part;
-	const int rank = d->engine->driver->rank;
-	bb_status status;
-
-	BB_TRY(status,
-	       bb_engine_fill(d->engine, r->gradients, r->averages, data_place(d, r->axis), 0,
-			      whole),
-	       out);
-	BB_TRY(status, bb_engine_fill(d->engine, r->parameters, d->moved, rank, 1, whole), out);
-	if (r->parameters)
-		BB_TRY(status,
-		       bb_engine_fill(d->engine, r->parameters + before * element, d->moved, rank,
-				      0, r->part),
-		       out);
-out:
-	return status;
-}
-
-bb_status bb_hybrid_data_fill(void *own)
+static bb_status hybrid_fill(void *own)
 {
 	struct bb_hybrid_data *d = own;
-	const size_t message = bb_hybrid_boundary(d->shape);
-	const int rank = d->engine->driver->rank;
 	bb_status status;
 
-	for (int i = 0; i < BB_HYBRID_HALVES; i++)
-		BB_TRY(status, fill_half(d, &d->halves[i]), out);
-	for (int i = 0; i < 2; i++)
-		if (d->replicas[i].gradients)
-			BB_TRY(status, fill_replica(d, &d->replicas[i]), out);
-	BB_TRY(status,
-	       bb_engine_fill(d->engine, d->losses, d->loss_sums, data_place(d, BB_AXIS_TP), 0,
-			      d->shape->tokens),
-	       out);
-	/* Different from any sum. */
-	BB_TRY(status,
-	       bb_engine_fill(d->engine, d->loss, d->loss_sums, data_place(d, BB_AXIS_TP), 1,
-			      d->shape->tokens),
-	       out);
-	BB_TRY(status,
-	       bb_engine_fill(d->engine, d->embedding, d->embedding_sums,
-			      data_place(d, BB_AXIS_PP) > 0, 0, d->shape->shared),
-	       out);
-	BB_TRY(status, bb_engine_fill(d->engine, d->sent, d->moved, rank, 0, message), out);
-	for (int lane = 0; lane < LANES; lane++)
-		BB_TRY(status, bb_engine_fill(d->engine, d->got[lane], d->moved, rank, 0, message),
+	for (size_t i = 0; i < d->fills.n; i++) {
+		const struct bb_hybrid_region *r = &d->fills.list[i];
+
+		BB_TRY(status,
+		       bb_engine_fill(d->engine, r->at, r->patterns, r->rank, r->first, r->count),
 		       out);
+	}
 	if (d->rows.mine)
 		BB_TRY(status, bb_moe_rows_fill(&d->rows, d->engine, d->moved), out);
 	status = d->engine->backend->finish(d->engine->rank, NULL);
@@ -309,74 +298,26 @@ out:
 	return status;
 }
 
-/* ---- verification
- * ---------------------------------------------------------------------------------
- */
-
-static bb_status verify_ends(struct bb_hybrid_data *d, uint64_t *wrong)
+static bb_status hybrid_verify(void *own, uint64_t *wrong)
 {
-	const bb_status status = bb_engine_verify(d->engine, d->loss, d->loss_sums, BB_REDUCED, 0,
-						  d->shape->tokens, wrong);
-
-	return status == BB_OK ? bb_engine_verify(d->engine, d->embedding, d->embedding_sums,
-						  BB_REDUCED, 0, d->shape->shared, wrong)
-			       : status;
-}
-
-/* Verifies PART elements of each member of this rank's group along AXIS, in order. */
-static bb_status verify_gathered(struct bb_hybrid_data *d, const char *got, enum bb_axis axis,
-				 size_t part, uint64_t *wrong)
-{
-	const int n = bb_grid_size(&d->shape->grid, axis);
-	const size_t bytes = part * bb_dtype_size(d->shape->dtype);
+	struct bb_hybrid_data *d = own;
 	bb_status status = BB_OK;
 
-	for (int i = 0; i < n && got && status == BB_OK; i++)
-		status = bb_engine_verify(d->engine, got + (size_t)i * bytes, d->moved,
-					  data_member(d, axis, i), 0, part, wrong);
-	return status;
-}
+	for (size_t i = 0; i < d->checks.n; i++) {
+		const struct bb_hybrid_region *r = &d->checks.list[i];
 
-static bb_status verify_half(struct bb_hybrid_data *d, const struct bb_hybrid_half *h,
-			     uint64_t *wrong)
-{
-	const size_t before =
-		d->shape->sequence_parallel ? (size_t)data_place(d, BB_AXIS_TP) * h->part : 0;
-	const bb_status status =
-		bb_engine_verify(d->engine, h->sum, d->sums, BB_REDUCED, before, h->part, wrong);
-
-	return status == BB_OK ? verify_gathered(d, h->gathered, BB_AXIS_TP, h->part, wrong)
-			       : status;
-}
-
-static bb_status verify_replica(struct bb_hybrid_data *d, const struct bb_hybrid_replica *r,
-				uint64_t *wrong)
-{
-	const size_t before = d->shape->zero ? (size_t)data_place(d, r->axis) * r->part : 0;
-	const bb_status status = bb_engine_verify(
-		d->engine, r->gradients + before * bb_dtype_size(d->shape->gradient_dtype),
-		r->averages, BB_REDUCED, before, d->shape->zero ? r->part : r->elements, wrong);
-
-	return status == BB_OK ? verify_gathered(d, r->parameters, r->axis, r->part, wrong)
-			       : status;
-}
-
-static bb_status verify_messages(struct bb_hybrid_data *d, uint64_t *wrong)
-{
-	bb_status status = BB_OK;
-
-	for (int lane = 0; lane < LANES && status == BB_OK; lane++) {
-		const int from = data_place(d, BB_AXIS_PP) + (lane == 0 ? -1 : 1);
-
-		if (from >= 0 && from < d->shape->grid.pp)
-			status = bb_engine_verify(d->engine, d->got[lane], d->moved,
-						  data_member(d, BB_AXIS_PP, from), 0,
-						  bb_hybrid_boundary(d->shape), wrong);
+		BB_TRY(status,
+		       bb_engine_verify(d->engine, r->at, r->patterns, r->rank, r->first, r->count,
+					wrong),
+		       out);
 	}
+	if (d->rows.mine)
+		status = bb_moe_rows_verify(&d->rows, d->engine, d->moved, wrong);
+out:
 	return status;
 }
 
-int bb_hybrid_data_victims(void *own, void *victims[BB_MOST_VICTIMS])
+static int hybrid_victims(void *own, void *victims[BB_MOST_VICTIMS])
 {
 	const struct bb_hybrid_data *d = own;
 	const struct bb_hybrid_replica *r = d->replicas;
@@ -404,21 +345,47 @@ int bb_hybrid_data_victims(void *own, void *victims[BB_MOST_VICTIMS])
 	return n;
 }
 
-bb_status bb_hybrid_data_verify(void *own, uint64_t *wrong)
-{
-	struct bb_hybrid_data *d = own;
-	bb_status status = BB_OK;
+const struct bb_expectation bb_hybrid_expectation = {hybrid_fill, hybrid_victims, hybrid_verify};
 
-	for (int i = 0; i < BB_HYBRID_HALVES; i++)
-		if (i == 0 || d->halves[i].sum != d->halves[0].sum)
-			BB_TRY(status, verify_half(d, &d->halves[i], wrong), out);
-	BB_TRY(status, verify_ends(d, wrong), out);
-	for (int i = 0; i < 2; i++)
-		if (d->replicas[i].gradients)
-			BB_TRY(status, verify_replica(d, &d->replicas[i], wrong), out);
-	if (d->rows.mine)
-		BB_TRY(status, bb_moe_rows_verify(&d->rows, d->engine, d->moved, wrong), out);
-	status = d->shape->grid.pp > 1 ? verify_messages(d, wrong) : BB_OK;
-out:
-	return status;
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, void **in,
+			    void **out)
+{
+	const struct bb_hybrid_data *d = own;
+	const struct bb_hybrid_half *h = &d->halves[o->item % BB_HYBRID_HALVES];
+	const struct bb_hybrid_replica *r = &d->replicas[o->item % 2];
+	size_t before;
+
+	switch (o->work) {
+	case BB_HYBRID_EXPERT:
+		*(o->act == BB_ACT_SEND ? in : out) = bb_moe_rows_of(&d->rows, o->lane % 2, o);
+		break;
+	case BB_HYBRID_PIPELINE:
+		if (o->act == BB_ACT_SEND)
+			*in = d->sent;
+		else
+			*out = d->got[o->lane];
+		break;
+	case BB_HYBRID_DATA:
+		/* In place: the part of this rank is one of the two buffers. */
+		before = (size_t)data_place(d, r->axis) * r->part * bb_dtype_size(o->dtype);
+		*in = *out = o->collective == &bb_all_gather ? r->parameters : r->gradients;
+		if (o->collective == &bb_reduce_scatter)
+			*out = r->gradients + before;
+		else if (o->collective == &bb_all_gather)
+			*in = r->parameters + before;
+		break;
+	case BB_HYBRID_EMBEDDING:
+		*in = *out = d->embedding;
+		break;
+	default:
+		if (o->item == BB_HYBRID_LOSS) {
+			*in = d->losses;
+			*out = d->loss;
+			break;
+		}
+		*in = o->collective == &bb_all_gather ? h->piece : h->summands;
+		*out = o->collective == &bb_all_gather ? h->gathered : h->sum;
+	}
 }

@@ -1,15 +1,259 @@
 /*
- * drive.c - the experiment: a whole step and each of its parts alone, timed against each other; the
- * communication of the step is verified.
+ * drive.c - the step that is run, and the experiment: the whole step and each of its parts alone,
+ * timed against each other; the communication of the step is verified.
  */
 #include "core/clock.h"
 #include "core/units.h"
 #include "simulator/cluster.h"
 #include "training_kernels/hybrid/hybrid.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- the step that is run, derived from the options ------------------------------------------ */
+
+struct hybrid_job {
+	struct bb_hybrid_shape shape; /* borrows from the rest */
+	uint64_t *gradients, *experts;
+	bool *is_dense;
+	struct bb_moe_load load;
+	double flops; /* per second, of a rank */
+	/* The cost by the formula of --plan; step 0: the links are unknown. */
+	struct bb_hybrid_cost plan;
+	struct bb_training training; /* without its layout */
+};
+
+/* FLOPs that a rank recomputes in the backward pass of a layer by selective recomputation. */
+static double again_of(const struct bb_hybrid *h)
+{
+	return h->options.recompute == BB_RECOMPUTE_SELECTIVE
+		       ? bb_attention_core(&h->model, 0, (enum bb_attention)h->options.attention) *
+				 (double)h->options.micro_batch / h->grid.tp
+		       : 0;
+}
+
+/* Computations of a rank for a micro-batch in layers FIRST to LAST; seconds are FLOPs at this
+   point. */
+static struct bb_hybrid_time layers_time(const struct bb_hybrid *h, int first, int last)
+{
+	const struct bb_model *m = &h->model;
+	const double share = (double)h->options.micro_batch / h->grid.tp;
+	struct bb_hybrid_time t = {.flops = 0};
+
+	for (size_t i = 0; i < m->nworks; i++)
+		if (m->works[i].layer >= first && m->works[i].layer <= last) {
+			const struct bb_work w = bb_attention_work(
+				&m->works[i], (enum bb_attention)h->options.attention);
+
+			t.forward_s += share * w.forward;
+			t.backward_s += share * (w.input + w.weights);
+		}
+	if (first >= 0 && first < m->blocks)
+		t.backward_s += again_of(h);
+	t.flops = t.forward_s + t.backward_s;
+	return t;
+}
+
+/* Times at --flops, or such that the layers of a stage take --pass-time without recomputation. */
+static void time_work(const struct bb_hybrid *h, struct hybrid_job *job)
+{
+	const struct bb_hybrid_options *a = &h->options;
+	const struct bb_model *m = &h->model;
+	struct bb_hybrid_shape *s = &job->shape;
+	struct bb_hybrid_time *const times[] = {&s->embedding, &s->layer, &s->dense_layer,
+						&s->head};
+	/* Of blocks that have experts, and of those that have none: the number, and the first.
+	   Blocks of a model without such a one are all alike. */
+	int n[2] = {0, 0}, first[2] = {0, 0};
+
+	for (int i = 0; i < m->blocks; i++) {
+		job->is_dense[i] = !bb_model_block(m, i).sparse;
+		if (n[job->is_dense[i]]++ == 0)
+			first[job->is_dense[i]] = i;
+	}
+	s->embedding = layers_time(h, BB_LAYER_BEFORE, BB_LAYER_BEFORE);
+	s->layer = layers_time(h, first[0], first[0]);
+	s->dense_layer = layers_time(h, first[1], first[1]);
+	s->head = layers_time(h, m->blocks, INT_MAX);
+	job->flops = a->flops;
+	if (a->flops <= 0)
+		job->flops = (s->layer.flops * n[0] + s->dense_layer.flops * n[1] -
+			      again_of(h) * m->blocks) /
+			     h->grid.pp / (1e-9 * (double)a->pass_ns);
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		times[i]->forward_s /= job->flops;
+		times[i]->backward_s /= job->flops;
+	}
+}
+
+/* The division of the model, as far as the data of a rank depends on it. A step that is run
+   recomputes only on request. */
+static struct bb_training training_of(const struct bb_hybrid *h,
+				      const struct bb_model_layout *layout, int64_t micro_batches)
+{
+	const struct bb_hybrid_options *a = &h->options;
+	const struct bb_grid *g = &h->grid;
+
+	return (struct bb_training){
+		.model = &h->model,
+		.layout = layout,
+		.recipe = {&bb_precisions[a->precision], &bb_optimizers[0]},
+		.trainable = 1,
+		.zero = (int)a->zero,
+		.dp = (uint64_t)g->dp,
+		.tp = (uint64_t)g->tp,
+		.pp = (uint64_t)g->pp,
+		.ep = (uint64_t)g->ep,
+		.sequence_parallel = a->sequence_parallel,
+		.eager = a->attention == BB_ATTENTION_EAGER,
+		.recompute = a->recompute > BB_RECOMPUTE_FULL ? BB_RECOMPUTE_NONE
+							      : (enum bb_recompute)a->recompute,
+		.chunks = 1,
+		.micro_batch = (uint64_t)a->micro_batch,
+		.micro_batches = (uint64_t)micro_batches,
+	};
+}
+
+/* The cost by the formula of --plan, with the same links and rate; without nodes, all ranks are on
+   one. */
+static void plan_step(struct hybrid_job *job, const struct bb_hybrid *h,
+		      const struct bb_training *t, const struct bb_options *options)
+{
+	const struct bb_hybrid_link link = {options->config.link_rate,
+					    options->config.link_latency};
+	const struct bb_cluster *c = options->virtual.cluster;
+	struct bb_hybrid_cluster cluster = {.ranks = bb_grid_ranks(&h->grid),
+					    .node = bb_grid_ranks(&h->grid),
+					    .inside = link,
+					    .between = link,
+					    .flops = job->flops};
+	struct bb_hybrid_division division = {.grid = h->grid, .training = *t};
+
+	if (c)
+		bb_hybrid_cluster_set(&cluster, c);
+	if (cluster.inside.rate <= 0)
+		return;
+	bb_hybrid_division_cost(&division, &cluster);
+	job->plan = division.cost;
+}
+
+static struct bb_hybrid_shape job_shape(const struct hybrid_job *job, const struct bb_hybrid *h,
+					const struct bb_training *t)
+{
+	const struct bb_hybrid_options *a = &h->options;
+	const struct bb_precision *precision = &bb_precisions[a->precision];
+	const struct bb_hyper *m = &h->model.hyper;
+
+	return (struct bb_hybrid_shape){
+		.grid = h->grid,
+		.layers = h->model.blocks,
+		.micro_batches = (int)t->micro_batches,
+		.activation = (size_t)(m->seq * a->micro_batch * m->hidden),
+		.tokens = (size_t)(m->seq * a->micro_batch),
+		.shared = (size_t)(t->layout->embedding / t->tp),
+		.recomputes = a->recompute == BB_RECOMPUTE_FULL,
+		.sequence_parallel = a->sequence_parallel,
+		.zero = (int)a->zero,
+		.load = m->experts ? &job->load : NULL,
+		.is_dense = m->experts ? job->is_dense : NULL,
+		.hidden = (size_t)m->hidden,
+		.gradients = job->gradients,
+		.experts = m->experts ? job->experts : NULL,
+		.dtype = precision->parameter == 2 ? BB_BFLOAT16 : BB_FLOAT,
+		.gradient_dtype = precision->gradient == 2 ? BB_BFLOAT16 : BB_FLOAT,
+	};
+}
+
+static void job_close(struct hybrid_job *job)
+{
+	bb_moe_load_free(&job->load);
+	free(job->gradients);
+	free(job->experts);
+	free(job->is_dense);
+}
+
+/* The step of H, whose grid is known, over the links of OPTIONS. BB_EUSAGE if the grid cannot
+   divide the model, BB_EINTERNAL without memory. Close JOB whatever comes back. */
+static bb_status job_open(struct hybrid_job *job, const struct bb_hybrid *h,
+			  const struct bb_options *options, struct bb_error *error)
+{
+	const struct bb_hybrid_options *a = &h->options;
+	const struct bb_grid *g = &h->grid;
+	const struct bb_hyper *m = &h->model.hyper;
+	const int64_t replica = a->batch_given ? a->batch / g->dp : 2 * g->pp * a->micro_batch;
+	const struct bb_moe_form form = {
+		.nranks = g->ep,
+		.experts = (int)m->experts,
+		.top_k = (int)m->top_k,
+		.tokens = m->seq * a->micro_batch / (a->sequence_parallel ? g->tp : 1),
+	};
+	struct bb_model_layout layout = {.before = NULL};
+	const struct bb_training t = training_of(h, &layout, replica / a->micro_batch);
+	bb_status status;
+
+	*job = (struct hybrid_job){
+		.gradients = calloc((size_t)g->pp, sizeof(*job->gradients)),
+		.experts = calloc((size_t)g->pp, sizeof(*job->experts)),
+		.is_dense = calloc((size_t)h->model.blocks + 1, sizeof(*job->is_dense)),
+	};
+	if (!job->gradients || !job->experts || !job->is_dense)
+		return bb_no_memory(error, "the stages");
+	if (a->batch_given && (a->batch % g->dp || replica % a->micro_batch))
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--batch %lld: not a multiple of %d replicas x micro-batches of %lld; give "
+			"one",
+			(long long)a->batch, g->dp, (long long)a->micro_batch);
+	BB_TRY(status, bb_model_layout_make(&layout, &h->model, 0, error), out);
+	BB_TRY(status, bb_training_check(&t, error), out);
+	if (m->experts)
+		BB_TRY(status, bb_moe_load_make(&job->load, &form, error), out);
+	for (uint64_t stage = 0; stage < t.pp; stage++) {
+		const struct bb_need need = bb_training_stage(&t, stage);
+
+		job->gradients[stage] = need.elements - need.experts;
+		job->experts[stage] = need.experts;
+	}
+	job->training = t;
+	job->training.layout = NULL;
+	job->shape = job_shape(job, h, &t);
+	time_work(h, job);
+	plan_step(job, h, &t, options);
+out:
+	bb_model_layout_free(&layout);
+	return status;
+}
+
+/* The benchmark's plan, once the grid is known: does the model fit, and is there room for the data
+   of the rank that has most? */
+bb_status bb_hybrid_settle(struct bb_run *run)
+{
+	struct bb_hybrid *h = run->own;
+	struct hybrid_job job;
+	char subject[128];
+	uint64_t most = 0;
+	bb_status status;
+
+	run->record.collective = bb_all_reduce.name;
+	run->record.algorithms = h->options.algo_text;
+	BB_TRY(status, job_open(&job, h, &run->options, &run->error), out);
+	BB_TRY(status, bb_fit_judge(&h->fit, &job.training, h->capacity.usable, &run->error), out);
+	for (int rank = 0; rank < run->world.nranks; rank++) {
+		const uint64_t bytes = bb_hybrid_data_bytes(&job.shape, rank);
+
+		most = bytes > most ? bytes : most;
+	}
+	snprintf(subject, sizeof(subject), "--model %s", h->model.name);
+	status = bb_estimate_room(run, most, subject, "gradients and activations",
+				  "a smaller one, --plan or --backend sim");
+out:
+	job_close(&job);
+	return status;
+}
+
+/* ---- the experiment -------------------------------------------------------------------------- */
 
 /* The step first. */
 static const struct {
@@ -38,17 +282,13 @@ struct observed {
 struct hybrid_session {
 	struct bb_engine engine;
 	const struct bb_hybrid *hybrid;
-	struct bb_hybrid_job job;
+	struct hybrid_job job;
 	struct bb_hybrid_data data; /* of this rank */
 	struct bb_program programs[KINDS];
 	size_t kind_of[KINDS];          /* of each trial */
 	struct observed observed, mean; /* of this rank; mean of all ranks, per step */
 	struct bb_sent sent[KINDS];     /* in a step, by the rank that sends most of each kind */
 };
-
-/* ---- observation of steps
- * ----------------------------------------------------------------------------
- */
 
 static void hybrid_observe(void *own, int rank, size_t index, const struct bb_operation *o,
 			   double from, double to, int source)
@@ -62,11 +302,6 @@ static void hybrid_observe(void *own, int rank, size_t index, const struct bb_op
 	/* The end of a step of this rank, or of each rank in virtual time. */
 	s->observed.steps += index + 1 == s->programs[0].length(&s->programs[0], rank);
 }
-
-/* ---- data ------------------------------------------------------------------------------------ */
-
-static const struct bb_expectation expectation = {bb_hybrid_data_fill, bb_hybrid_data_victims,
-						  bb_hybrid_data_verify};
 
 static void keep_most(struct bb_sent *most, const struct bb_sent *sent)
 {
@@ -95,27 +330,21 @@ static bb_status hybrid_opened(void *own, struct bb_runner *runner)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Does any rank have operations of KIND? */
-static bool hybrid_exists(const struct hybrid_session *s, size_t kind)
-{
-	for (int r = 0; r < s->engine.run->world.nranks; r++)
-		if (s->programs[kind].length(&s->programs[kind], r) > 0)
-			return true;
-	return false;
-}
-
 static bb_status hybrid_add_trial(struct hybrid_session *s, size_t kind)
 {
 	const char *algorithm = s->hybrid->options.algo_text;
 	struct bb_hybrid_shape shape = s->job.shape;
-	struct bb_trial trial = {.expects = kind == 0 ? &expectation : NULL};
+	struct bb_trial trial = {.expects = kind == 0 ? &bb_hybrid_expectation : NULL};
+	bool exists = false; /* has any rank operations of this kind? */
 	bb_status status;
 
 	shape.parts = kinds[kind].parts;
 	status = bb_hybrid_program_open(&s->programs[kind], &shape,
 					strcmp(algorithm, "auto") == 0 ? NULL : algorithm,
 					&s->engine.run->error);
-	if (status != BB_OK || !hybrid_exists(s, kind))
+	for (int rank = 0; rank < s->engine.run->world.nranks && status == BB_OK && !exists; rank++)
+		exists = s->programs[kind].length(&s->programs[kind], rank) > 0;
+	if (!exists)
 		return status;
 	s->kind_of[s->engine.ntrials] = kind;
 	trial.workload =
@@ -138,8 +367,7 @@ static bb_status hybrid_open(struct bb_engine *engine)
 	bb_status status;
 
 	s->hybrid = engine->run->own;
-	BB_TRY(status,
-	       bb_hybrid_job_open(&s->job, s->hybrid, &engine->run->options, &engine->run->error),
+	BB_TRY(status, job_open(&s->job, s->hybrid, &engine->run->options, &engine->run->error),
 	       out);
 	BB_TRY(status, bb_hybrid_data_open(&s->data, &s->job.shape, engine), out);
 	for (size_t kind = 0; kind < KINDS; kind++)
@@ -155,7 +383,7 @@ static void hybrid_close(struct bb_engine *engine)
 	for (size_t i = 0; i < KINDS; i++)
 		bb_hybrid_program_close(&s->programs[i]);
 	bb_hybrid_data_close(&s->data);
-	bb_hybrid_job_close(&s->job);
+	job_close(&s->job);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -207,25 +435,12 @@ static void describe_links(const struct hybrid_session *s, char text[LINKS_TEXT]
 						 : "as they are");
 }
 
-static void hybrid_describe_plan(const struct hybrid_session *s, size_t kind,
-				 struct bb_hybrid_record *r)
-{
-	const struct bb_hybrid_cost *plan = &s->job.plan;
-
-	if (plan->step <= 0)
-		return;
-	r->plan_us = 1e6 * (kind == 0   ? plan->step
-			    : kind == 1 ? plan->compute
-					: plan->traffic[kinds[kind].traffic]);
-	if (kind == 0)
-		r->plan_bubble_us = 1e6 * plan->bubble;
-}
-
 static void hybrid_describe(const struct hybrid_session *s, const struct bb_trial *trial,
 			    size_t kind, const struct observed *mean, struct bb_hybrid_record *r)
 {
 	const struct bb_hybrid *h = s->hybrid;
 	const struct bb_sent *sent = &s->sent[kind];
+	const struct bb_hybrid_cost *plan = &s->job.plan;
 
 	bb_record_init(&bb_record_hybrid, r);
 	r->model = h->model.name;
@@ -248,7 +463,12 @@ static void hybrid_describe(const struct hybrid_session *s, const struct bb_tria
 	r->low_us = 1e6 * trial->stats.ci_low;
 	r->high_us = 1e6 * trial->stats.ci_high;
 	r->samples = (int64_t)trial->stats.n;
-	hybrid_describe_plan(s, kind, r);
+	if (plan->step > 0)
+		r->plan_us = 1e6 * (kind == 0   ? plan->step
+				    : kind == 1 ? plan->compute
+						: plan->traffic[kinds[kind].traffic]);
+	if (plan->step > 0 && kind == 0)
+		r->plan_bubble_us = 1e6 * plan->bubble;
 	if (kind > 0)
 		r->in_step_us = 1e6 * mean->seconds[kind];
 	if (kind >= 2) {
@@ -262,23 +482,12 @@ static void hybrid_describe(const struct hybrid_session *s, const struct bb_tria
 	r->end_unix_s = bb_clock_unix();
 }
 
-static void hybrid_add_answer(const struct bb_hybrid_record *r, struct bb_strbuf *out)
-{
-	char text[BB_UNIT_TEXT];
-
-	bb_strbuf_addf(out, "# A step takes %s", bb_format_duration(text, 1e-6 * r->time_us));
-	if (r->plan_us > 0)
-		bb_strbuf_addf(out, "; the formula of --plan gives %s",
-			       bb_format_duration(text, 1e-6 * r->plan_us));
-	bb_strbuf_add(out, "\n");
-}
-
 static bb_status hybrid_deliver(struct bb_engine *engine)
 {
 	const struct hybrid_session *s = (const struct hybrid_session *)engine;
 	struct bb_strbuf answer = {0};
 	struct bb_hybrid_record r;
-	char links[LINKS_TEXT];
+	char links[LINKS_TEXT], text[BB_UNIT_TEXT];
 	bb_status status = BB_OK;
 
 	describe_links(s, links);
@@ -286,8 +495,14 @@ static bb_status hybrid_deliver(struct bb_engine *engine)
 		BB_TRY(status, bb_engine_require(engine, i), out);
 		hybrid_describe(s, &engine->trials[i], s->kind_of[i], &s->mean, &r);
 		r.links = links;
-		if (s->kind_of[i] == 0)
-			hybrid_add_answer(&r, &answer);
+		if (s->kind_of[i] == 0) {
+			bb_strbuf_addf(&answer, "# A step takes %s",
+				       bb_format_duration(text, 1e-6 * r.time_us));
+			if (r.plan_us > 0)
+				bb_strbuf_addf(&answer, "; the formula of --plan gives %s",
+					       bb_format_duration(text, 1e-6 * r.plan_us));
+			bb_strbuf_add(&answer, "\n");
+		}
 		BB_TRY(status, bb_engine_deliver(engine, &bb_record_hybrid, &r, r.wrong), out);
 	}
 	status = bb_engine_answer(engine, &answer);

@@ -2,10 +2,9 @@
  * hybrid.h - the benchmark of hybrid-parallel training: tensor, pipeline, data and expert
  * parallelism at once.
  *
- *   hybrid.c           its options, records and descriptor; presets.c published runs
- *   show.c             --plan: divisions of a model compared, without a run; view.h
- *   job.c              the step that is run, derived from the options
- *   drive.c            the experiment: a step and its parts, timed
+ *   hybrid.c           its options, published runs, records and descriptor
+ *   show.c             --plan: divisions of a model compared, without a run
+ *   drive.c            the step that is run, and the experiment: it and its parts, timed
  *   data.c             known data for the communication of a step, and its verification
  *
  * Divisions are in layout.h and plan.h, bytes in volume.h, programs in program.h.
@@ -158,13 +157,6 @@ struct bb_hybrid_preset {
 extern const char *const bb_context_words[];  /* of --cp-by, ends with NULL */
 extern const char *const bb_dispatch_words[]; /* of --dispatch, ends with NULL */
 
-extern const struct bb_hybrid_preset bb_hybrid_presets[]; /* ends with name NULL */
-
-/* *FLOPS = FLOPs per second of computations of a rank of PRESET: given, or derived from the rate of
-   the run (bb_hybrid_division_rate). Failures are those of opening its model. */
-BB_MUST bb_status bb_hybrid_preset_rate(const struct bb_hybrid_preset *preset, double *flops,
-					struct bb_error *error);
-
 /* Sets nodes and links of CLUSTER to those of the system C: a GPU's to the others of its node, or
    of the nodes that share NVSwitches with it, which count as one, and its share of a NIC. */
 void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cluster *c);
@@ -311,24 +303,12 @@ struct bb_hybrid {
 extern const struct bb_option bb_hybrid_rows[];
 extern const struct bb_benchmark bb_hybrid_benchmark;
 
-/* ---- the step that is run (job.c) ------------------------------------------------------------ */
+/* ---- the step that is run (drive.c) ---------------------------------------------------------- */
 
-struct bb_hybrid_job {
-	struct bb_hybrid_shape shape; /* borrows from the rest */
-	uint64_t *gradients, *experts, shared;
-	bool *is_dense;
-	struct bb_moe_load load;
-	double flops; /* per second, of a rank */
-	/* The cost by the formula of --plan; step 0: the links are unknown. */
-	struct bb_hybrid_cost plan;
-	struct bb_training training; /* without its layout */
-};
-
-/* The step of HYBRID, whose grid is known, over the links of CONFIG. BB_EUSAGE if the grid cannot
-   divide the model, BB_EINTERNAL without memory. Close JOB whatever comes back. */
-BB_MUST bb_status bb_hybrid_job_open(struct bb_hybrid_job *job, const struct bb_hybrid *hybrid,
-				     const struct bb_options *options, struct bb_error *error);
-void bb_hybrid_job_close(struct bb_hybrid_job *job);
+/* The benchmark's plan, once the grid is known: BB_EUSAGE if it cannot divide the model,
+   BB_EUNSUPPORTED if there is no room for the data of a rank. */
+BB_MUST bb_status bb_hybrid_settle(struct bb_run *run);
+extern const struct bb_experiment bb_hybrid_experiment;
 
 /* ---- its data (data.c) ----------------------------------------------------------------------- */
 
@@ -344,7 +324,13 @@ struct bb_hybrid_replica {
 	enum bb_axis axis;
 	size_t part, elements;
 	char *gradients, *parameters;
-	const struct bb_patterns *averages;
+};
+
+/* Regions of memory with known data. */
+struct bb_hybrid_regions {
+	struct bb_hybrid_region *list;
+	size_t n, room;
+	bool failed; /* no memory */
 };
 
 /* Data of one rank; NULL where there is none. */
@@ -359,7 +345,8 @@ struct bb_hybrid_data {
 	char *sent, *got[2]; /* to other stages, and from them by lane */
 	char *losses, *loss; /* a number per token, before and after its sum */
 	char *embedding;     /* its gradient, summed by the first and the last stage */
-	const struct bb_patterns *sums, *moved, *loss_sums, *embedding_sums;
+	const struct bb_patterns *moved;
+	struct bb_hybrid_regions fills, checks; /* before a step, and after it */
 };
 
 /* Bytes of the data of RANK. */
@@ -371,16 +358,11 @@ BB_MUST bb_status bb_hybrid_data_open(struct bb_hybrid_data *data,
 				      struct bb_engine *engine);
 void bb_hybrid_data_close(struct bb_hybrid_data *data);
 
-/* The buffers of a struct bb_workload, and the functions of a struct bb_expectation; OWN is a
-   struct bb_hybrid_data. Everything that a step overwrites is filled with other data. Some victims
-   are NULL. */
+/* The buffers of a struct bb_workload; OWN is a struct bb_hybrid_data, as that of the expectation.
+   Everything that a step overwrites is filled with other data. */
 void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, void **in,
 			    void **out);
-BB_MUST bb_status bb_hybrid_data_fill(void *own);
-int bb_hybrid_data_victims(void *own, void *victims[BB_MOST_VICTIMS]);
-BB_MUST bb_status bb_hybrid_data_verify(void *own, uint64_t *wrong);
-
-extern const struct bb_experiment bb_hybrid_experiment;
+extern const struct bb_expectation bb_hybrid_expectation;
 
 /* The benchmark's show. */
 BB_MUST bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out);

@@ -43,25 +43,12 @@ struct bb_hybrid_program {
 	struct bb_moe_exchange exchange;
 	int first[FAMILIES + 1]; /* first group of each family */
 	int events;              /* of the pipeline, before those of exchanges */
-	int most_events;
-	struct step *steps; /* of all stages */
+	struct step *steps;      /* of all stages */
 	size_t nsteps, room;
 	size_t *begins; /* [stage], one more for the end */
 };
 
 static const enum bb_axis axes[FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP, BB_AXIS_PP};
-
-/* The first layer of STAGE. */
-static int first_layer(const struct bb_hybrid_shape *shape, int stage)
-{
-	return (int)bb_layers_before((uint64_t)shape->layers, (uint64_t)shape->grid.pp,
-				     (uint64_t)stage);
-}
-
-static bool is_dense(const struct bb_hybrid_shape *shape, int layer)
-{
-	return shape->is_dense && shape->is_dense[layer];
-}
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -127,72 +114,59 @@ static int hybrid_member(const struct bb_program *program, int group, int i)
 			      family == ENDS ? i * (h->shape.grid.pp - 1) : i);
 }
 
-static void hybrid_call(const struct bb_hybrid_program *h, int rank, enum family family,
-			const struct bb_collective *collective, size_t count,
-			struct bb_operation *o)
+/* A collective of tensor ranks, replicas or ends. The loss takes three numbers per token, one after
+   another. */
+static void hybrid_collective(const struct bb_hybrid_program *h, int rank, const struct step *step,
+			      struct bb_operation *o)
 {
+	const struct bb_hybrid_shape *s = &h->shape;
+	const bool experts = step->kind == DATA && step->half == 1;
+	const uint64_t *elements = experts ? s->experts : s->gradients;
+	enum family family = TENSOR;
+
 	o->act = BB_ACT_COLLECTIVE;
 	o->queue = BB_HYBRID_COMPUTES;
-	o->collective = collective;
-	o->count = count;
-	o->group = h->first[family] + bb_grid_group(&h->shape.grid, axes[family], rank);
-}
-
-static void call_tensor(const struct bb_hybrid_program *h, int rank, const struct step *step,
-			struct bb_operation *o)
-{
-	const struct bb_hybrid_shape *s = &h->shape;
-	const struct bb_collective *sum =
-		s->sequence_parallel ? &bb_reduce_scatter : &bb_all_reduce;
-
 	o->work = BB_HYBRID_TENSOR;
-	o->item = step->half;
+	o->collective = &bb_all_reduce;
 	o->dtype = s->dtype;
 	o->op = BB_SUM;
-	hybrid_call(h, rank, TENSOR, step->kind == GATHER ? &bb_all_gather : sum,
-		    bb_hybrid_part(s, step->half, rank), o);
-}
-
-static void call_data(const struct bb_hybrid_program *h, int rank, const struct step *step,
-		      struct bb_operation *o)
-{
-	const struct bb_hybrid_shape *s = &h->shape;
-	const bool experts = step->half == 1;
-	const enum family family = holders(s, experts);
-	const size_t elements =
-		(size_t)(experts ? s->experts : s->gradients)[hybrid_stage(h, rank)];
-	const size_t part =
-		(size_t)bb_partition(elements, (uint64_t)bb_grid_size(&s->grid, axes[family]));
-
-	o->work = BB_HYBRID_DATA;
-	o->item = experts;
-	o->dtype = step->last ? s->dtype : s->gradient_dtype;
-	o->op = BB_AVG;
-	o->in_place = true;
-	hybrid_call(h, rank, family,
-		    step->last ? &bb_all_gather
-		    : s->zero  ? &bb_reduce_scatter
-			       : &bb_all_reduce,
-		    s->zero ? part : elements, o);
-}
-
-/* Three numbers per token are reduced, one after another. */
-static void call_loss(const struct bb_hybrid_program *h, int rank, struct bb_operation *o)
-{
-	o->work = BB_HYBRID_TENSOR;
-	o->item = BB_HYBRID_LOSS;
-	o->dtype = BB_FLOAT;
-	o->op = BB_SUM;
-	hybrid_call(h, rank, TENSOR, &bb_all_reduce, h->shape.tokens, o);
-}
-
-static void call_embedding(const struct bb_hybrid_program *h, int rank, struct bb_operation *o)
-{
-	o->work = BB_HYBRID_EMBEDDING;
-	o->dtype = h->shape.gradient_dtype;
-	o->op = BB_SUM;
-	o->in_place = true;
-	hybrid_call(h, rank, ENDS, &bb_all_reduce, h->shape.shared, o);
+	switch (step->kind) {
+	case LOSS:
+		o->item = BB_HYBRID_LOSS;
+		o->dtype = BB_FLOAT;
+		o->count = s->tokens;
+		break;
+	case EMBEDDING:
+		family = ENDS;
+		o->work = BB_HYBRID_EMBEDDING;
+		o->dtype = s->gradient_dtype;
+		o->in_place = true;
+		o->count = s->shared;
+		break;
+	case DATA:
+		family = holders(s, experts);
+		o->work = BB_HYBRID_DATA;
+		o->item = experts;
+		if (!step->last)
+			o->dtype = s->gradient_dtype;
+		o->op = BB_AVG;
+		o->in_place = true;
+		o->count = (size_t)elements[hybrid_stage(h, rank)];
+		if (!s->zero)
+			break;
+		o->collective = step->last ? &bb_all_gather : &bb_reduce_scatter;
+		o->count = (size_t)bb_partition(o->count,
+						(uint64_t)bb_grid_size(&s->grid, axes[family]));
+		break;
+	default:
+		o->item = step->half;
+		o->count = bb_hybrid_part(s, step->half, rank);
+		if (step->kind == GATHER)
+			o->collective = &bb_all_gather;
+		else if (s->sequence_parallel)
+			o->collective = &bb_reduce_scatter;
+	}
+	o->group = h->first[family] + bb_grid_group(&s->grid, axes[family], rank);
 }
 
 static void hybrid_compute(const struct bb_hybrid_program *h, const struct step *step,
@@ -215,69 +189,50 @@ static void hybrid_compute(const struct bb_hybrid_program *h, const struct step 
 	o->flops = both > 0 ? t->flops * mine / both / pieces : 0;
 }
 
-/* Exchange of rows among the ranks that divide the experts. */
-static void hybrid_exchange(const struct bb_hybrid_program *h, int rank, const struct step *step,
-			    struct bb_operation *o)
+/* The rank at PLACE of the group of RANK along AXIS. */
+static int at_place(const struct bb_hybrid_program *h, enum bb_axis axis, int rank, int place)
 {
 	const struct bb_grid *g = &h->shape.grid;
 
-	o->work = BB_HYBRID_EXPERT;
-	if (step->kind == FORK) {
-		bb_moe_fork(&h->exchange, step->event, step->k, o);
-	} else if (step->kind == JOIN) {
-		bb_moe_join(&h->exchange, step->event, step->k, o);
-	} else {
-		bb_moe_message(&h->exchange, step->last, bb_grid_place(g, BB_AXIS_EP, rank),
-			       step->k, o);
-		o->peer =
-			bb_grid_member(g, BB_AXIS_EP, bb_grid_group(g, BB_AXIS_EP, rank), o->peer);
-	}
-}
-
-/* An operation of the pipeline, between RANK and the other stages of its replica. */
-static void pass_on(const struct bb_hybrid_program *h, int rank, const struct step *step,
-		    struct bb_operation *o)
-{
-	const struct bb_grid *g = &h->shape.grid;
-
-	*o = bb_program_at(&h->base.program, hybrid_stage(h, rank), step->base);
-	o->work = BB_HYBRID_PIPELINE;
-	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV) {
-		o->peer =
-			bb_grid_member(g, BB_AXIS_PP, bb_grid_group(g, BB_AXIS_PP, rank), o->peer);
-		o->count = bb_hybrid_boundary(&h->shape);
-		o->dtype = h->shape.dtype;
-	}
+	return bb_grid_member(g, axis, bb_grid_group(g, axis, rank), place);
 }
 
 static void hybrid_program_operation(const struct bb_program *program, int rank, size_t index,
 				     struct bb_operation *o)
 {
 	const struct bb_hybrid_program *h = program->own;
-	const struct step *step = &h->steps[h->begins[hybrid_stage(h, rank)] + index];
+	const int stage = hybrid_stage(h, rank);
+	const struct step *step = &h->steps[h->begins[stage] + index];
 
 	switch ((enum kind)step->kind) {
-	case BASE:
-		pass_on(h, rank, step, o);
+	case BASE: /* between RANK and the other stages of its replica */
+		*o = bb_program_at(&h->base.program, stage, step->base);
+		o->work = BB_HYBRID_PIPELINE;
+		if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV) {
+			o->peer = at_place(h, BB_AXIS_PP, rank, o->peer);
+			o->count = bb_hybrid_boundary(&h->shape);
+			o->dtype = h->shape.dtype;
+		}
 		break;
 	case COMPUTE:
 		hybrid_compute(h, step, o);
 		break;
-	case SUM:
-	case GATHER:
-		call_tensor(h, rank, step, o);
+	case FORK:
+		o->work = BB_HYBRID_EXPERT;
+		bb_moe_fork(&h->exchange, step->event, step->k, o);
 		break;
-	case LOSS:
-		call_loss(h, rank, o);
+	case JOIN:
+		o->work = BB_HYBRID_EXPERT;
+		bb_moe_join(&h->exchange, step->event, step->k, o);
 		break;
-	case EMBEDDING:
-		call_embedding(h, rank, o);
-		break;
-	case DATA:
-		call_data(h, rank, step, o);
+	case MESSAGE:
+		o->work = BB_HYBRID_EXPERT;
+		bb_moe_message(&h->exchange, step->last,
+			       bb_grid_place(&h->shape.grid, BB_AXIS_EP, rank), step->k, o);
+		o->peer = at_place(h, BB_AXIS_EP, rank, o->peer);
 		break;
 	default:
-		hybrid_exchange(h, rank, step, o);
+		hybrid_collective(h, rank, step, o);
 	}
 }
 
@@ -307,25 +262,20 @@ struct layout {
 	bool failed; /* no memory */
 };
 
-static unsigned kind_part(enum kind kind)
-{
-	static const unsigned parts[] = {
-		[BASE] = BB_HYBRID_PIPELINE,       [COMPUTE] = BB_HYBRID_COMPUTE,
-		[SUM] = BB_HYBRID_TENSOR,          [GATHER] = BB_HYBRID_TENSOR,
-		[LOSS] = BB_HYBRID_TENSOR,         [FORK] = BB_HYBRID_EXPERT,
-		[MESSAGE] = BB_HYBRID_EXPERT,      [JOIN] = BB_HYBRID_EXPERT,
-		[EMBEDDING] = BB_HYBRID_EMBEDDING, [DATA] = BB_HYBRID_DATA,
-	};
-
-	return parts[kind];
-}
+static const unsigned kind_parts[] = {
+	[BASE] = BB_HYBRID_PIPELINE,       [COMPUTE] = BB_HYBRID_COMPUTE,
+	[SUM] = BB_HYBRID_TENSOR,          [GATHER] = BB_HYBRID_TENSOR,
+	[LOSS] = BB_HYBRID_TENSOR,         [FORK] = BB_HYBRID_EXPERT,
+	[MESSAGE] = BB_HYBRID_EXPERT,      [JOIN] = BB_HYBRID_EXPERT,
+	[EMBEDDING] = BB_HYBRID_EMBEDDING, [DATA] = BB_HYBRID_DATA,
+};
 
 static void layout_add(struct layout *l, struct step step)
 {
 	struct bb_hybrid_program *h = l->program;
 	struct step *added;
 
-	if (!(h->shape.parts & kind_part((enum kind)step.kind)))
+	if (!(h->shape.parts & kind_parts[step.kind]))
 		return;
 	added = BB_ARRAY_ADD(h->steps, h->nsteps, h->room);
 	l->failed |= !added;
@@ -378,12 +328,17 @@ static void layout_add_half(struct layout *l, int half, bool dense, bool backwar
 static void layout_add_layers(struct layout *l, int stage, bool backward)
 {
 	const struct bb_hybrid_shape *s = &l->program->shape;
-	const int begin = first_layer(s, stage), end = first_layer(s, stage + 1);
+	const uint64_t layers = (uint64_t)s->layers, pp = (uint64_t)s->grid.pp;
+	const int begin = (int)bb_layers_before(layers, pp, (uint64_t)stage);
+	const int end = (int)bb_layers_before(layers, pp, (uint64_t)stage + 1);
 
 	for (int i = begin; i < end; i++)
-		for (int half = 0; half < BB_HYBRID_HALVES; half++)
+		for (int half = 0; half < BB_HYBRID_HALVES; half++) {
+			const int layer = backward ? begin + end - 1 - i : i;
+
 			layout_add_half(l, backward ? BB_HYBRID_HALVES - 1 - half : half,
-					is_dense(s, backward ? begin + end - 1 - i : i), backward);
+					s->is_dense && s->is_dense[layer], backward);
+		}
 }
 
 /* COUNT pieces of KIND, if there are other tensor ranks. */
@@ -393,65 +348,41 @@ static void layout_add_tensor(struct layout *l, enum kind kind, int count)
 		layout_add(l, (struct step){.kind = (uint8_t)kind});
 }
 
-/* Most models compute nothing there. */
-static void layout_add_look_up(struct layout *l, bool backward)
-{
-	const struct bb_hybrid_time *t = &l->program->shape.embedding;
-
-	if (t->forward_s + t->backward_s > 0)
-		layout_add(l, (struct step){.kind = COMPUTE, .k = LOOK_UP, .backward = backward});
-}
-
-static void layout_add_forward(struct layout *l, int stage)
+/* A pass of all layers of STAGE, with the embedding or the head. */
+static void layout_add_pass(struct layout *l, int stage, bool backward)
 {
 	const struct bb_hybrid_shape *s = &l->program->shape;
+	const bool first = stage == 0, last = stage == s->grid.pp - 1;
+	/* Most models compute nothing there. */
+	const bool looks_up = first && s->embedding.forward_s + s->embedding.backward_s > 0;
+	const struct step look_up = {.kind = COMPUTE, .k = LOOK_UP, .backward = backward};
+	const struct step head = {.kind = COMPUTE, .k = HEAD, .backward = backward};
 
-	if (stage == 0) {
-		layout_add_look_up(l, false);
-		layout_add_tensor(l, SUM, 1);
+	if (!backward) {
+		if (looks_up)
+			layout_add(l, look_up);
+		layout_add_tensor(l, SUM, first);
+		layout_add_layers(l, stage, false);
+		layout_add_tensor(l, GATHER, last && s->sequence_parallel);
+		if (last)
+			layout_add(l, head);
+		layout_add_tensor(l, LOSS, last ? 3 : 0);
+		return;
 	}
-	layout_add_layers(l, stage, false);
-	if (stage == s->grid.pp - 1) {
-		layout_add_tensor(l, GATHER, s->sequence_parallel);
-		layout_add(l, (struct step){.kind = COMPUTE, .k = HEAD});
-		layout_add_tensor(l, LOSS, 3);
-	}
-}
-
-static void layout_add_backward(struct layout *l, int stage)
-{
-	const struct bb_hybrid_shape *s = &l->program->shape;
-
-	if (stage == s->grid.pp - 1) {
-		layout_add(l, (struct step){.kind = COMPUTE, .k = HEAD, .backward = true});
-		layout_add_tensor(l, SUM, 1);
-	}
+	if (last)
+		layout_add(l, head);
+	layout_add_tensor(l, SUM, last);
 	if (s->recomputes)
 		layout_add_layers(l, stage, false);
 	layout_add_layers(l, stage, true);
-	if (stage == 0) {
-		layout_add_tensor(l, GATHER, s->sequence_parallel);
-		layout_add_look_up(l, true);
-	}
+	layout_add_tensor(l, GATHER, first && s->sequence_parallel);
+	if (looks_up)
+		layout_add(l, look_up);
 }
 
 static bool shares_embedding(const struct bb_hybrid_shape *s)
 {
 	return s->shared > 0 && s->grid.pp > 1;
-}
-
-static void layout_add_data(struct layout *l)
-{
-	const struct bb_hybrid_shape *s = &l->program->shape;
-	struct step step = {.kind = DATA};
-
-	for (int turn = 0; turn <= s->zero; turn++)
-		for (int experts = 0; experts <= (s->experts != NULL); experts++) {
-			step.last = turn == 1;
-			step.half = (uint8_t)experts;
-			if (bb_grid_size(&s->grid, axes[holders(s, experts)]) > 1)
-				layout_add(l, step);
-		}
 }
 
 static void layout_add_stage(struct layout *l, int stage)
@@ -465,27 +396,17 @@ static void layout_add_stage(struct layout *l, int stage)
 
 		if (o.act != BB_ACT_COMPUTE)
 			layout_add(l, (struct step){.kind = BASE, .base = i});
-		else if (o.work == BB_PASS_F)
-			layout_add_forward(l, stage);
 		else
-			layout_add_backward(l, stage);
+			layout_add_pass(l, stage, o.work != BB_PASS_F);
 	}
 	if (shares_embedding(s) && (stage == 0 || stage == s->grid.pp - 1))
 		layout_add(l, (struct step){.kind = EMBEDDING});
-	layout_add_data(l);
-}
-
-static bb_status hybrid_lay_out(struct bb_hybrid_program *h, struct bb_error *error)
-{
-	struct layout l = {.program = h};
-
-	h->begins = calloc((size_t)h->shape.grid.pp + 1, sizeof(*h->begins));
-	for (int stage = 0; h->begins && stage < h->shape.grid.pp; stage++) {
-		layout_add_stage(&l, stage);
-		h->begins[stage + 1] = h->nsteps;
-		h->most_events = l.events > h->most_events ? l.events : h->most_events;
-	}
-	return h->begins && !l.failed ? BB_OK : bb_no_memory(error, "a step's program");
+	for (int turn = 0; turn <= s->zero; turn++)
+		for (int experts = 0; experts <= (s->experts != NULL); experts++)
+			if (bb_grid_size(&s->grid, axes[holders(s, experts)]) > 1)
+				layout_add(l, (struct step){.kind = DATA,
+							    .half = (uint8_t)experts,
+							    .last = turn == 1});
 }
 
 static bb_status make_base(struct bb_hybrid_program *h, struct bb_error *error)
@@ -543,6 +464,7 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 				 const char *algorithm, struct bb_error *error)
 {
 	struct bb_hybrid_program *h = calloc(1, sizeof(*h));
+	struct layout l = {.program = h};
 	bb_status status;
 
 	*program = (struct bb_program){
@@ -558,11 +480,19 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 	if (!h)
 		return bb_no_memory(error, "a step's program");
 	h->shape = *shape;
+	h->begins = calloc((size_t)shape->grid.pp + 1, sizeof(*h->begins));
+	l.failed = !h->begins;
 	BB_TRY(status, make_base(h, error), fail);
 	hybrid_number(h, program);
-	BB_TRY(status, hybrid_lay_out(h, error), fail);
-	program->events = h->events + h->most_events;
-	return BB_OK;
+	for (int stage = 0; !l.failed && stage < shape->grid.pp; stage++) {
+		layout_add_stage(&l, stage);
+		h->begins[stage + 1] = h->nsteps;
+		if (program->events < h->events + l.events)
+			program->events = h->events + l.events;
+	}
+	if (!l.failed)
+		return BB_OK;
+	status = bb_no_memory(error, "a step's program");
 fail:
 	bb_hybrid_program_close(program);
 	return status;
