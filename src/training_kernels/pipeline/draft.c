@@ -119,6 +119,8 @@ static void place(struct bb_draft *draft, int stage, struct bb_pass pass)
 		state->begin = from;
 	draft->bubble = later(draft->bubble, state->bubble);
 	state->time = from + draft->parts[depth].cost[pass.kind];
+	state->held += draft->parts[depth].change[pass.kind];
+	draft->failed |= state->held > bb_draft_room(draft, stage);
 	*draft_end(draft, pass.kind, depth, pass.microbatch) = state->time;
 	if (pass.microbatch < draft->order.microbatches)
 		draft->order.passes[(size_t)stage * draft->order.length + state->written++] = pass;
@@ -129,9 +131,8 @@ void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int
 	struct bb_stage_state *state = &draft->stages[stage];
 	const struct bb_pass pass = next_pass(draft, stage, kind, chunk);
 
-	state->held += bb_draft_part(draft, stage, chunk)->change[kind];
 	if (draft->failed || bb_draft_arrival(draft, stage, kind, chunk) < 0 ||
-	    pass.microbatch == draft->microbatches || state->held > bb_draft_room(draft, stage) ||
+	    pass.microbatch == draft->microbatches ||
 	    (kind != BB_PASS_F && pass.microbatch >= state->done[kind - 1][chunk])) {
 		draft->failed = true;
 		return;

@@ -26,14 +26,13 @@ static void write_next(struct pen *pen, enum bb_pass_kind kind)
 
 /*
  * A stage does REACH times as many F ahead as there are stages behind it; from then on F and B take
- * turns. 0: while one stage works all others wait. With W split from B, W begins when the first
- * stage begins with it, so that those that are left fill the bubble at the end.
+ * turns. 0: while one stage works all others wait. With W split from B, W begins after LATE times
+ * as many B as there are stages before; with LATE as REACH that is when the first stage begins with
+ * it, so that those that are left fill the bubble at the end.
  */
-static bb_status fill_ahead(const struct bb_pipeline_schedule *schedule,
-			    const struct bb_pipeline *pipeline, struct bb_order *order,
-			    struct bb_error *error)
+static void write_ahead(struct bb_order *order, int reach, int late)
 {
-	const int reach = schedule->reach, m = order->microbatches;
+	const int m = order->microbatches;
 
 	for (int stage = 0; stage < order->stages; stage++) {
 		const int64_t ahead = (int64_t)reach * (order->stages - 1 - stage);
@@ -45,12 +44,39 @@ static bb_status fill_ahead(const struct bb_pipeline_schedule *schedule,
 			if (pen.written[BB_PASS_F] < m)
 				write_next(&pen, BB_PASS_F);
 			write_next(&pen, order->split ? BB_PASS_B : BB_PASS_BW);
-			if (order->split && i >= reach * stage)
+			if (order->split && i >= late * stage)
 				write_next(&pen, BB_PASS_W);
 		}
 		while (order->split && pen.written[BB_PASS_W] < m)
 			write_next(&pen, BB_PASS_W);
 	}
+}
+
+/* Groups of N microbatches go forward together and then back. */
+static void write_groups(struct bb_order *order, int n)
+{
+	const int m = order->microbatches;
+
+	for (int s = 0; s < order->stages; s++) {
+		struct pen pen = {.at = &order->passes[(size_t)s * order->length]};
+
+		for (int end = n; end < m + n; end += n) {
+			while (pen.written[BB_PASS_F] < m && pen.written[BB_PASS_F] < end)
+				write_next(&pen, BB_PASS_F);
+			for (int i = end - n; i < pen.written[BB_PASS_F]; i++) {
+				write_next(&pen, order->split ? BB_PASS_B : BB_PASS_BW);
+				if (order->split)
+					write_next(&pen, BB_PASS_W);
+			}
+		}
+	}
+}
+
+static bb_status fill_ahead(const struct bb_pipeline_schedule *schedule,
+			    const struct bb_pipeline *pipeline, struct bb_order *order,
+			    struct bb_error *error)
+{
+	write_ahead(order, schedule->reach, schedule->reach);
 	return BB_OK;
 }
 
@@ -58,14 +84,7 @@ static bb_status fill_gpipe(const struct bb_pipeline_schedule *schedule,
 			    const struct bb_pipeline *pipeline, struct bb_order *order,
 			    struct bb_error *error)
 {
-	for (int s = 0; s < order->stages; s++) {
-		struct pen pen = {.at = &order->passes[(size_t)s * order->length]};
-
-		for (int i = 0; i < order->microbatches; i++)
-			write_next(&pen, BB_PASS_F);
-		for (int i = 0; i < order->microbatches; i++)
-			write_next(&pen, BB_PASS_BW);
-	}
+	write_groups(order, order->microbatches);
 	return BB_OK;
 }
 
@@ -138,20 +157,29 @@ static const char *refuses_v(const struct bb_pipeline *pipeline)
 		       : "needs fewer stages, as its search takes twice as many microbatches";
 }
 
-/* W first while they fit, then one more if the stage's bubble would otherwise be the longest. */
+/* W while they fit before the pass of KIND and CHUNK, then, if LATE, one that is too long for the
+   rest of the gap, where the stage's bubble would otherwise grow by more than SLACK. */
+static void put_fitting(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk,
+			bool late, int64_t slack)
+{
+	const struct bb_stage_state *state = &draft->stages[stage];
+	const int64_t arrival = bb_draft_arrival(draft, stage, kind, chunk);
+
+	bb_draft_put_fitting_w(draft, stage, arrival);
+	if (late && state->waiting > 0 && arrival - state->time > slack)
+		bb_draft_put_w(draft, stage);
+}
+
+/* A pass, for which no stage gets a longer bubble than the worst has or had in the previous try. */
 static void fold_put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 {
 	struct bb_draft *draft = &f->draft;
-	const struct bb_stage_state *state = &draft->stages[stage];
-	const int64_t arrival = bb_draft_arrival(draft, stage, kind, chunk);
-	const bool always = kind == BB_PASS_B ? chunk == 0 || f->before_b : f->before_f;
+	const bool late = kind == BB_PASS_B ? chunk == 0 || f->before_b : f->before_f;
 	int64_t most = draft->bubble;
 
 	if (f->granted && f->most_granted - f->granted[stage] > most)
 		most = f->most_granted - f->granted[stage];
-	bb_draft_put_fitting_w(draft, stage, arrival);
-	if (state->waiting > 0 && arrival - state->time > most - state->bubble && always)
-		bb_draft_put_w(draft, stage);
+	put_fitting(draft, stage, kind, chunk, late, most - draft->stages[stage].bubble);
 	bb_draft_put(draft, stage, kind, chunk);
 }
 
@@ -352,22 +380,15 @@ struct greedy {
 	bool eager;   /* a gap is filled by a W that is longer */
 };
 
-/* The pass of KIND after W that make room for it and W that fit before it, then one that is too
-   long for the rest of the gap, if EAGER or if the stage's bubble would otherwise be the longest.
-   The LAST_W all go first. */
+/* The pass of KIND after W that make room for it and W that fit before it, and one more if EAGER or
+   if the stage's bubble would otherwise be the longest. The LAST_W all go first. */
 static void greedy_put(const struct greedy *g, int stage, enum bb_pass_kind kind, bool last_w)
 {
 	struct bb_draft *draft = g->draft;
 	const struct bb_stage_state *state = &draft->stages[stage];
-	int64_t arrival, slack;
 
 	bb_draft_make_room(draft, stage, kind, 0);
-	arrival = bb_draft_arrival(draft, stage, kind, 0);
-	slack = draft->bubble - state->bubble;
-	bb_draft_put_fitting_w(draft, stage, arrival);
-	if (state->waiting > 0 && state->time < arrival &&
-	    (g->eager || arrival - state->time > slack))
-		bb_draft_put_w(draft, stage);
+	put_fitting(draft, stage, kind, 0, true, g->eager ? 0 : draft->bubble - state->bubble);
 	while (last_w && state->waiting > 0 && !draft->failed)
 		bb_draft_put_w(draft, stage);
 	bb_draft_put(draft, stage, kind, 0);
@@ -458,47 +479,6 @@ static void greedy_round(const struct greedy *g)
 			   j == 0 && stages[j].done[BB_PASS_F][0] == draft->microbatches);
 }
 
-/* A rule: REACH times as many F ahead as there are stages behind, and W delayed by LATE times as
-   many B as there are stages before. 1F1B is 1 and 0, ZB-H1 1 and 1, ZB-H2 2 and 2. */
-static void follow_rule(struct bb_draft *draft, int reach, int late)
-{
-	const int p = draft->order.stages, m = draft->microbatches;
-
-	for (int j = 0; j < p; j++)
-		for (int i = 0; i < reach * (p - 1 - j) && i < m; i++)
-			bb_draft_put(draft, j, BB_PASS_F, 0);
-	for (int i = 0; i < m; i++) {
-		for (int j = 0; j < p; j++)
-			if (draft->stages[j].done[BB_PASS_F][0] < m)
-				bb_draft_put(draft, j, BB_PASS_F, 0);
-		for (int j = p - 1; j >= 0; j--) {
-			bb_draft_put(draft, j, BB_PASS_B, 0);
-			if (i >= late * j)
-				bb_draft_put_w(draft, j);
-		}
-	}
-	bb_draft_finish(draft);
-}
-
-/* GPipe in groups of N microbatches. */
-static void follow_groups(struct bb_draft *draft, int n)
-{
-	const int p = draft->order.stages, m = draft->microbatches;
-
-	for (int begin = 0; begin < m; begin += n) {
-		const int these = begin + n < m ? n : m - begin;
-
-		for (int j = 0; j < p; j++)
-			for (int i = 0; i < these; i++)
-				bb_draft_put(draft, j, BB_PASS_F, 0);
-		for (int j = p - 1; j >= 0; j--)
-			for (int i = 0; i < these; i++) {
-				bb_draft_put(draft, j, BB_PASS_B, 0);
-				bb_draft_put_w(draft, j);
-			}
-	}
-}
-
 #define SEARCHES 8
 #define LISTS 4
 #define RULES 3
@@ -507,6 +487,7 @@ static void follow_groups(struct bb_draft *draft, int n)
 /* Try number I of TRIES, within the memory of LIMIT microbatches. */
 static void try_draft(struct bb_draft *draft, int i, int limit)
 {
+	/* REACH and LATE of 1F1B, ZB-H1 and ZB-H2. */
 	static const int rules[RULES][2] = {{1, 0}, {1, 1}, {2, 2}};
 	const struct greedy g = {draft, i & 1, i & 2, i & 4};
 	int stage;
@@ -517,16 +498,18 @@ static void try_draft(struct bb_draft *draft, int i, int limit)
 		for (int round = 1; round < draft->microbatches && !draft->failed; round++)
 			greedy_round(&g);
 		bb_draft_finish(draft);
-	} else if ((i -= SEARCHES) < LISTS) {
-		bb_draft_list(draft, (struct bb_list_rule){.first = i & 1 ? BB_PASS_F : BB_PASS_B,
-							   .patient = i & 2});
-		while (!draft->failed && bb_draft_step(draft, &stage))
-			;
-	} else if ((i -= LISTS) < RULES) {
-		follow_rule(draft, rules[i][0], rules[i][1]);
-	} else {
-		follow_groups(draft, limit);
+		return;
 	}
+	i -= SEARCHES;
+	if (i >= LISTS + RULES)
+		write_groups(&draft->order, limit);
+	else if (i >= LISTS)
+		write_ahead(&draft->order, rules[i - LISTS][0], rules[i - LISTS][1]);
+	bb_draft_list(draft, (struct bb_list_rule){.fixed = i >= LISTS,
+						   .first = i & 1 ? BB_PASS_F : BB_PASS_B,
+						   .patient = i & 2});
+	while (!draft->failed && bb_draft_step(draft, &stage))
+		;
 }
 
 /* The longest time of a stage from its first pass to its last, and the end of the last pass. FIRST
