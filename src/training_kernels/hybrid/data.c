@@ -14,7 +14,7 @@
 
 static int data_place(const struct bb_hybrid_data *d, enum bb_axis axis)
 {
-	return bb_grid_place(&d->shape->grid, axis, d->engine->driver->rank);
+	return bb_grid_place(&d->shape->grid, axis, d->rank);
 }
 
 /* Member I of this rank's group along AXIS. */
@@ -22,115 +22,10 @@ static int data_member(const struct bb_hybrid_data *d, enum bb_axis axis, int i)
 {
 	const struct bb_grid *g = &d->shape->grid;
 
-	return bb_grid_member(g, axis, bb_grid_group(g, axis, d->engine->driver->rank), i);
+	return bb_grid_member(g, axis, bb_grid_group(g, axis, d->rank), i);
 }
 
-/* ---- layout ---------------------------------------------------------------------------------- */
-
-/* The next BYTES of MEMORY. NULL: they are only counted. */
-static char *carve(char *memory, size_t *at, size_t bytes)
-{
-	char *const here = memory ? memory + *at : NULL;
-
-	*at += (bytes + 63) / 64 * 64;
-	return here;
-}
-
-static void lay_out_halves(struct bb_hybrid_data *d, int rank, size_t *at)
-{
-	const struct bb_hybrid_shape *s = d->shape;
-	const size_t element = bb_dtype_size(s->dtype);
-	const int different = s->sequence_parallel && s->load ? BB_HYBRID_HALVES : 1;
-
-	for (int i = 0; i < different && s->grid.tp > 1; i++) {
-		struct bb_hybrid_half *h = &d->halves[i];
-
-		h->part = bb_hybrid_part(s, i, rank);
-		h->whole = s->sequence_parallel ? h->part * (size_t)s->grid.tp : h->part;
-		h->summands = carve(d->memory, at, h->whole * element);
-		h->sum = carve(d->memory, at, h->part * element);
-		if (!s->sequence_parallel)
-			continue;
-		h->piece = carve(d->memory, at, h->part * element);
-		h->gathered = carve(d->memory, at, h->whole * element);
-	}
-	for (int i = different; i < BB_HYBRID_HALVES; i++)
-		d->halves[i] = d->halves[0];
-}
-
-/* Embedding and head also use the data of the first half of a layer. */
-static void lay_out_ends(struct bb_hybrid_data *d, int rank, size_t *at)
-{
-	const struct bb_hybrid_shape *s = d->shape;
-	const int stage = bb_grid_place(&s->grid, BB_AXIS_PP, rank), last = s->grid.pp - 1;
-
-	if (stage == last && s->grid.tp > 1) {
-		d->losses = carve(d->memory, at, s->tokens * sizeof(float));
-		d->loss = carve(d->memory, at, s->tokens * sizeof(float));
-	}
-	if (s->shared > 0 && last > 0 && (stage == 0 || stage == last))
-		d->embedding = carve(d->memory, at, s->shared * bb_dtype_size(s->gradient_dtype));
-}
-
-static void lay_out_replicas(struct bb_hybrid_data *d, int rank, size_t *at)
-{
-	const struct bb_hybrid_shape *s = d->shape;
-	const size_t stage = (size_t)bb_grid_place(&s->grid, BB_AXIS_PP, rank);
-	const uint64_t *const elements[] = {s->gradients, s->experts};
-
-	for (int i = 0; i < 2 && elements[i]; i++) {
-		struct bb_hybrid_replica *r = &d->replicas[i];
-		size_t n, whole;
-
-		r->axis = i == 0 ? BB_AXIS_DP : BB_AXIS_EDP;
-		n = (size_t)bb_grid_size(&s->grid, r->axis);
-		if (n == 1)
-			continue;
-		r->elements = (size_t)elements[i][stage];
-		r->part = (size_t)bb_partition(r->elements, n);
-		whole = n * r->part;
-		r->gradients = carve(d->memory, at, whole * bb_dtype_size(s->gradient_dtype));
-		if (s->zero)
-			r->parameters = carve(d->memory, at, whole * bb_dtype_size(s->dtype));
-	}
-}
-
-/* Lays out all data of RANK; returns its bytes. */
-static size_t data_lay_out(struct bb_hybrid_data *d, int rank)
-{
-	const struct bb_hybrid_shape *s = d->shape;
-	const size_t message = bb_hybrid_boundary(s) * bb_dtype_size(s->dtype);
-	size_t at = 0;
-
-	lay_out_halves(d, rank, &at);
-	lay_out_ends(d, rank, &at);
-	lay_out_replicas(d, rank, &at);
-	if (s->grid.pp > 1) {
-		d->sent = carve(d->memory, &at, message);
-		for (int lane = 0; lane < LANES; lane++)
-			d->got[lane] = carve(d->memory, &at, message);
-	}
-	if (!s->load || s->grid.ep == 1)
-		return at;
-	d->rows = (struct bb_moe_rows){.load = s->load,
-				       .hidden = s->hidden,
-				       .dtype = s->dtype,
-				       .place = bb_grid_place(&s->grid, BB_AXIS_EP, rank),
-				       .ranks = d->ranks};
-	d->rows.mine = carve(d->memory, &at, bb_moe_bytes_mine(&d->rows));
-	d->rows.back = carve(d->memory, &at, bb_moe_bytes_mine(&d->rows));
-	d->rows.theirs = carve(d->memory, &at, bb_moe_bytes_theirs(&d->rows));
-	return at;
-}
-
-size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank)
-{
-	struct bb_hybrid_data d = {.shape = shape};
-
-	return data_lay_out(&d, rank);
-}
-
-/* ---- known data ------------------------------------------------------------------------------ */
+/* ---- layout: what a step finds, and what it must leave --------------------------------------- */
 
 /* COUNT elements AT: those of RANK of PATTERNS from FIRST on. */
 struct bb_hybrid_region {
@@ -140,6 +35,7 @@ struct bb_hybrid_region {
 	size_t first, count;
 };
 
+/* Without AT nothing is added. */
 static void add_region(struct bb_hybrid_regions *to, char *at, const struct bb_patterns *patterns,
 		       int rank, size_t first, size_t count)
 {
@@ -150,7 +46,7 @@ static void add_region(struct bb_hybrid_regions *to, char *at, const struct bb_p
 		*added = (struct bb_hybrid_region){at, patterns, rank, first, count};
 }
 
-/* GOT has PART elements of each member of this rank's group along AXIS, in order; NULL: nothing. */
+/* GOT has PART elements of each member of this rank's group along AXIS, in order. */
 static void check_gathered(struct bb_hybrid_data *d, char *got, enum bb_axis axis, size_t part)
 {
 	const size_t bytes = part * bb_dtype_size(d->shape->dtype);
@@ -160,116 +56,178 @@ static void check_gathered(struct bb_hybrid_data *d, char *got, enum bb_axis axi
 			   0, part);
 }
 
-static void list_half(struct bb_hybrid_data *d, const struct bb_hybrid_half *h,
-		      const struct bb_patterns *sums)
+/* The next BYTES of the memory. NULL: they are only counted. */
+static char *carve(struct bb_hybrid_data *d, size_t bytes)
 {
-	const int rank = d->engine->driver->rank, place = data_place(d, BB_AXIS_TP);
-	const size_t before = d->shape->sequence_parallel ? (size_t)place * h->part : 0;
+	char *const here = d->memory ? d->memory + d->bytes : NULL;
 
-	add_region(&d->fills, h->summands, sums, place, 0, h->whole);
-	add_region(&d->fills, h->sum, d->moved, rank, 0, h->part);
-	add_region(&d->fills, h->piece, d->moved, rank, 0, h->part);
-	/* Shifted, so that even the rank's own piece is wrong until it is moved. */
-	add_region(&d->fills, h->gathered, d->moved, rank, 1, h->whole);
-	add_region(&d->checks, h->sum, sums, BB_REDUCED, before, h->part);
-	check_gathered(d, h->gathered, BB_AXIS_TP, h->part);
+	d->bytes += (bytes + 63) / 64 * 64;
+	return here;
 }
 
-static void list_replica(struct bb_hybrid_data *d, const struct bb_hybrid_replica *r,
-			 const struct bb_patterns *averages)
+static void lay_out_half(struct bb_hybrid_data *d, int half)
 {
 	const struct bb_hybrid_shape *s = d->shape;
-	const int rank = d->engine->driver->rank, place = data_place(d, r->axis);
-	const size_t before = (size_t)place * r->part;
-	const size_t whole = (size_t)bb_grid_size(&s->grid, r->axis) * r->part;
-	char *const mine =
-		s->zero ? r->gradients + before * bb_dtype_size(s->gradient_dtype) : r->gradients;
+	const size_t element = bb_dtype_size(s->dtype), place = (size_t)data_place(d, BB_AXIS_TP);
+	const size_t part = bb_hybrid_part(s, half, d->rank);
+	const size_t whole = s->sequence_parallel ? part * (size_t)s->grid.tp : part;
+	struct bb_hybrid_half *h = &d->halves[half];
 
-	add_region(&d->fills, r->gradients, averages, place, 0, whole);
-	add_region(&d->checks, mine, averages, BB_REDUCED, s->zero ? before : 0,
-		   s->zero ? r->part : r->elements);
-	if (!r->parameters)
+	h->summands = carve(d, whole * element);
+	h->sum = carve(d, part * element);
+	add_region(&d->fills, h->summands, d->sums, (int)place, 0, whole);
+	add_region(&d->fills, h->sum, d->moved, d->rank, 0, part);
+	add_region(&d->checks, h->sum, d->sums, BB_REDUCED, s->sequence_parallel ? place * part : 0,
+		   part);
+	if (!s->sequence_parallel)
 		return;
-	add_region(&d->fills, r->parameters, d->moved, rank, 1, whole);
-	add_region(&d->fills, r->parameters + before * bb_dtype_size(s->dtype), d->moved, rank, 0,
-		   r->part);
-	check_gathered(d, r->parameters, r->axis, r->part);
+	h->piece = carve(d, part * element);
+	h->gathered = carve(d, whole * element);
+	add_region(&d->fills, h->piece, d->moved, d->rank, 0, part);
+	/* Shifted, so that even the rank's own piece is wrong until it is moved. */
+	add_region(&d->fills, h->gathered, d->moved, d->rank, 1, whole);
+	check_gathered(d, h->gathered, BB_AXIS_TP, part);
 }
 
-/* What a step finds, and what it must leave. */
-static bb_status list_regions(struct bb_hybrid_data *d)
+/* Embedding and head also use the data of the first half of a layer. */
+static void lay_out_ends(struct bb_hybrid_data *d)
 {
 	const struct bb_hybrid_shape *s = d->shape;
-	const struct bb_grid *g = &s->grid;
-	struct bb_engine *e = d->engine;
-	const int rank = e->driver->rank, tensor = data_place(d, BB_AXIS_TP);
-	const int stage = data_place(d, BB_AXIS_PP);
-	const size_t message = bb_hybrid_boundary(s);
-	const struct bb_patterns *sums, *losses, *ends, *averages;
-	bb_status status;
+	const int stage = data_place(d, BB_AXIS_PP), last = s->grid.pp - 1;
+	const int place = data_place(d, BB_AXIS_TP);
 
-	BB_TRY(status, bb_engine_patterns(e, s->dtype, BB_SUM, g->tp, &sums), out);
-	BB_TRY(status, bb_engine_patterns(e, s->dtype, -1, e->run->world.nranks, &d->moved), out);
-	BB_TRY(status, bb_engine_patterns(e, BB_FLOAT, BB_SUM, g->tp, &losses), out);
-	BB_TRY(status, bb_engine_patterns(e, s->gradient_dtype, BB_SUM, 2, &ends), out);
-	for (int i = 0; i < BB_HYBRID_HALVES; i++)
-		if (i == 0 || d->halves[i].sum != d->halves[0].sum)
-			list_half(d, &d->halves[i], sums);
-	for (int i = 0; i < 2; i++) {
-		struct bb_hybrid_replica *r = &d->replicas[i];
-
-		if (!r->gradients)
-			continue;
-		BB_TRY(status,
-		       bb_engine_patterns(e, s->gradient_dtype, BB_AVG, bb_grid_size(g, r->axis),
-					  &averages),
-		       out);
-		list_replica(d, r, averages);
+	if (stage == last && s->grid.tp > 1) {
+		d->losses = carve(d, s->tokens * sizeof(float));
+		d->loss = carve(d, s->tokens * sizeof(float));
+		add_region(&d->fills, d->losses, d->loss_sums, place, 0, s->tokens);
+		/* Different from any sum. */
+		add_region(&d->fills, d->loss, d->loss_sums, place, 1, s->tokens);
+		add_region(&d->checks, d->loss, d->loss_sums, BB_REDUCED, 0, s->tokens);
 	}
-	add_region(&d->fills, d->losses, losses, tensor, 0, s->tokens);
-	/* Different from any sum. */
-	add_region(&d->fills, d->loss, losses, tensor, 1, s->tokens);
-	add_region(&d->checks, d->loss, losses, BB_REDUCED, 0, s->tokens);
-	add_region(&d->fills, d->embedding, ends, stage > 0, 0, s->shared);
-	add_region(&d->checks, d->embedding, ends, BB_REDUCED, 0, s->shared);
-	add_region(&d->fills, d->sent, d->moved, rank, 0, message);
-	for (int lane = 0; lane < LANES && g->pp > 1; lane++) {
+	if (s->shared > 0 && last > 0 && (stage == 0 || stage == last)) {
+		d->embedding = carve(d, s->shared * bb_dtype_size(s->gradient_dtype));
+		add_region(&d->fills, d->embedding, d->end_sums, stage > 0, 0, s->shared);
+		add_region(&d->checks, d->embedding, d->end_sums, BB_REDUCED, 0, s->shared);
+	}
+}
+
+/* ELEMENTS that the replicas along AXIS share. */
+static void lay_out_replica(struct bb_hybrid_data *d, struct bb_hybrid_replica *r,
+			    enum bb_axis axis, size_t elements)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const size_t n = (size_t)bb_grid_size(&s->grid, axis), place = (size_t)data_place(d, axis);
+	const size_t part = (size_t)bb_partition(elements, n), before = place * part;
+
+	if (n == 1)
+		return;
+	r->before = before;
+	r->gradients = carve(d, n * part * bb_dtype_size(s->gradient_dtype));
+	r->mine = r->gradients;
+	if (r->gradients && s->zero)
+		r->mine += before * bb_dtype_size(s->gradient_dtype);
+	add_region(&d->fills, r->gradients, r->averages, (int)place, 0, n * part);
+	add_region(&d->checks, r->mine, r->averages, BB_REDUCED, s->zero ? before : 0,
+		   s->zero ? part : elements);
+	if (!s->zero)
+		return;
+	r->parameters = carve(d, n * part * bb_dtype_size(s->dtype));
+	add_region(&d->fills, r->parameters, d->moved, d->rank, 1, n * part);
+	if (r->parameters)
+		add_region(&d->fills, r->parameters + before * bb_dtype_size(s->dtype), d->moved,
+			   d->rank, 0, part);
+	check_gathered(d, r->parameters, axis, part);
+}
+
+static void lay_out_messages(struct bb_hybrid_data *d)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const size_t message = bb_hybrid_boundary(s);
+	const int stage = data_place(d, BB_AXIS_PP);
+
+	d->sent = carve(d, message * bb_dtype_size(s->dtype));
+	add_region(&d->fills, d->sent, d->moved, d->rank, 0, message);
+	for (int lane = 0; lane < LANES; lane++) {
 		const int from = stage + (lane == 0 ? -1 : 1);
 
-		add_region(&d->fills, d->got[lane], d->moved, rank, 0, message);
-		if (from >= 0 && from < g->pp)
+		d->got[lane] = carve(d, message * bb_dtype_size(s->dtype));
+		add_region(&d->fills, d->got[lane], d->moved, d->rank, 0, message);
+		if (from >= 0 && from < s->grid.pp)
 			add_region(&d->checks, d->got[lane], d->moved,
 				   data_member(d, BB_AXIS_PP, from), 0, message);
 	}
+}
+
+/* Lays out all data of the rank. */
+static void data_lay_out(struct bb_hybrid_data *d)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const size_t stage = (size_t)data_place(d, BB_AXIS_PP);
+
+	if (s->grid.tp > 1)
+		lay_out_half(d, 0);
+	d->halves[1] = d->halves[0];
+	if (s->grid.tp > 1 && s->sequence_parallel && s->load)
+		lay_out_half(d, 1);
+	lay_out_ends(d);
+	lay_out_replica(d, &d->replicas[0], BB_AXIS_DP, (size_t)s->gradients[stage]);
+	if (s->experts)
+		lay_out_replica(d, &d->replicas[1], BB_AXIS_EDP, (size_t)s->experts[stage]);
+	if (s->grid.pp > 1)
+		lay_out_messages(d);
+	if (!s->load || s->grid.ep == 1)
+		return;
+	d->rows = (struct bb_moe_rows){.load = s->load,
+				       .hidden = s->hidden,
+				       .dtype = s->dtype,
+				       .place = data_place(d, BB_AXIS_EP),
+				       .ranks = d->ranks};
+	d->rows.mine = carve(d, bb_moe_bytes_mine(&d->rows));
+	d->rows.back = carve(d, bb_moe_bytes_mine(&d->rows));
+	d->rows.theirs = carve(d, bb_moe_bytes_theirs(&d->rows));
+}
+
+size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank)
+{
+	struct bb_hybrid_data d = {.shape = shape, .rank = rank};
+
+	data_lay_out(&d);
+	return d.bytes;
+}
+
+bb_status bb_hybrid_data_open(struct bb_hybrid_data *d, const struct bb_hybrid_shape *s,
+			      struct bb_engine *e)
+{
+	const struct bb_grid *g = &s->grid;
+	const int rank = e->driver->rank;
+	const size_t bytes = bb_hybrid_data_bytes(s, rank);
+	bb_status status;
+
+	*d = (struct bb_hybrid_data){.shape = s, .engine = e, .rank = rank};
+	/* A single rank sends nothing. */
+	if (bb_engine_is_virtual(e) || bytes == 0)
+		return BB_OK;
+	d->ranks = calloc((size_t)g->ep, sizeof(*d->ranks));
+	if (!d->ranks)
+		return bb_no_memory(&e->run->error, "a step's data");
+	for (int i = 0; i < g->ep; i++)
+		d->ranks[i] = data_member(d, BB_AXIS_EP, i);
+	BB_TRY(status, bb_engine_patterns(e, s->dtype, BB_SUM, g->tp, &d->sums), out);
+	BB_TRY(status, bb_engine_patterns(e, s->dtype, -1, e->run->world.nranks, &d->moved), out);
+	BB_TRY(status, bb_engine_patterns(e, BB_FLOAT, BB_SUM, g->tp, &d->loss_sums), out);
+	BB_TRY(status, bb_engine_patterns(e, s->gradient_dtype, BB_SUM, 2, &d->end_sums), out);
+	for (int i = 0; i < (s->experts ? 2 : 1); i++)
+		BB_TRY(status,
+		       bb_engine_patterns(e, s->gradient_dtype, BB_AVG,
+					  bb_grid_size(g, i == 0 ? BB_AXIS_DP : BB_AXIS_EDP),
+					  &d->replicas[i].averages),
+		       out);
+	BB_TRY(status, bb_engine_alloc(e, bytes, (void **)&d->memory), out);
+	data_lay_out(d);
 	if (d->fills.failed || d->checks.failed)
 		status = bb_no_memory(&e->run->error, "a step's data");
 out:
 	return status;
-}
-
-bb_status bb_hybrid_data_open(struct bb_hybrid_data *d, const struct bb_hybrid_shape *shape,
-			      struct bb_engine *engine)
-{
-	const int ep = shape->grid.ep, rank = engine->driver->rank;
-	const size_t bytes = bb_hybrid_data_bytes(shape, rank);
-	bb_status status;
-
-	*d = (struct bb_hybrid_data){.shape = shape, .engine = engine};
-	if (bb_engine_is_virtual(engine))
-		return BB_OK;
-	d->ranks = calloc((size_t)ep, sizeof(*d->ranks));
-	if (!d->ranks)
-		return bb_no_memory(&engine->run->error, "a step's data");
-	for (int i = 0; i < ep; i++)
-		d->ranks[i] = data_member(d, BB_AXIS_EP, i);
-	/* A single rank sends nothing. */
-	if (bytes == 0)
-		return BB_OK;
-	status = bb_engine_alloc(engine, bytes, (void **)&d->memory);
-	if (status != BB_OK)
-		return status;
-	data_lay_out(d, rank);
-	return list_regions(d);
 }
 
 void bb_hybrid_data_close(struct bb_hybrid_data *d)
@@ -320,8 +278,6 @@ out:
 static int hybrid_victims(void *own, void *victims[BB_MOST_VICTIMS])
 {
 	const struct bb_hybrid_data *d = own;
-	const struct bb_hybrid_replica *r = d->replicas;
-	const size_t element = bb_dtype_size(d->shape->gradient_dtype);
 	const struct bb_moe_rows *rows = &d->rows;
 	/* Rows of another rank, as a rank's own are not moved. */
 	const int peer = rows->load ? (rows->place + 1) % rows->load->form.nranks : 0;
@@ -333,13 +289,10 @@ static int hybrid_victims(void *own, void *victims[BB_MOST_VICTIMS])
 	victims[n++] = d->loss;
 	victims[n++] = d->embedding;
 	victims[n++] = d->got[data_place(d, BB_AXIS_PP) == 0];
-	for (int i = 0; i < 2; i++)
-		if (r[i].gradients) {
-			const size_t mine = d->shape->zero ? (size_t)data_place(d, r[i].axis) : 0;
-
-			victims[n++] = r[i].gradients + mine * r[i].part * element;
-			victims[n++] = r[i].parameters;
-		}
+	for (int i = 0; i < 2; i++) {
+		victims[n++] = d->replicas[i].mine;
+		victims[n++] = d->replicas[i].parameters;
+	}
 	for (int combines = 0; combines < 2 && rows->mine; combines++)
 		victims[n++] = bb_moe_rows_of(rows, combines, &from);
 	return n;
@@ -355,7 +308,7 @@ void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, v
 	const struct bb_hybrid_data *d = own;
 	const struct bb_hybrid_half *h = &d->halves[o->item % BB_HYBRID_HALVES];
 	const struct bb_hybrid_replica *r = &d->replicas[o->item % 2];
-	size_t before;
+	const size_t before = r->before * bb_dtype_size(o->dtype);
 
 	switch (o->work) {
 	case BB_HYBRID_EXPERT:
@@ -369,7 +322,6 @@ void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, v
 		break;
 	case BB_HYBRID_DATA:
 		/* In place: the part of this rank is one of the two buffers. */
-		before = (size_t)data_place(d, r->axis) * r->part * bb_dtype_size(o->dtype);
 		*in = *out = o->collective == &bb_all_gather ? r->parameters : r->gradients;
 		if (o->collective == &bb_reduce_scatter)
 			*out = r->gradients + before;

@@ -312,18 +312,18 @@ extern const struct bb_experiment bb_hybrid_experiment;
 
 /* ---- its data (data.c) ----------------------------------------------------------------------- */
 
-/* Data of a half of a layer: WHOLE summands, of whose sum this rank has PART elements; with
-   sequence parallelism also its piece of PART elements, and WHOLE gathered elements. */
+/* Data of a half of a layer: summands, and this rank's part of their sum; with sequence parallelism
+   also its piece, and the gathered pieces. */
 struct bb_hybrid_half {
-	size_t part, whole;
 	char *summands, *sum, *piece, *gathered;
 };
 
-/* Data that replicas share: PART elements of each, together at least ELEMENTS. */
+/* Data that replicas share: equal parts of each, of which this rank's is BEFORE elements behind the
+   begin; MINE: the gradients that it has after a step. */
 struct bb_hybrid_replica {
-	enum bb_axis axis;
-	size_t part, elements;
-	char *gradients, *parameters;
+	size_t before;
+	char *gradients, *mine, *parameters;
+	const struct bb_patterns *averages;
 };
 
 /* Regions of memory with known data. */
@@ -337,7 +337,9 @@ struct bb_hybrid_regions {
 struct bb_hybrid_data {
 	const struct bb_hybrid_shape *shape;
 	struct bb_engine *engine;
+	int rank;
 	char *memory; /* of the engine; NULL: time is virtual, or nothing is sent */
+	size_t bytes; /* of it */
 	struct bb_hybrid_half halves[BB_HYBRID_HALVES];
 	struct bb_hybrid_replica replicas[2]; /* the second: of experts */
 	struct bb_moe_rows rows;
@@ -345,7 +347,7 @@ struct bb_hybrid_data {
 	char *sent, *got[2]; /* to other stages, and from them by lane */
 	char *losses, *loss; /* a number per token, before and after its sum */
 	char *embedding;     /* its gradient, summed by the first and the last stage */
-	const struct bb_patterns *moved;
+	const struct bb_patterns *sums, *moved, *loss_sums, *end_sums;
 	struct bb_hybrid_regions fills, checks; /* before a step, and after it */
 };
 
