@@ -36,14 +36,6 @@ static int64_t ns_of(const struct bb_pipeline_options *a, double flops)
 	return flops > 0 ? 1 + (int64_t)(1e9 * flops * (double)a->batch / a->flops) : 0;
 }
 
-static void add_work(const struct bb_pipeline_options *a, const struct bb_work *work,
-		     struct bb_pipeline_end *to)
-{
-	to->f += ns_of(a, work->forward);
-	to->b += ns_of(a, work->input);
-	to->w += ns_of(a, work->weights);
-}
-
 /* Bytes that W of a layer needs: inputs of its matrix products and gradients of their outputs, of
    all routes; 32 s b h for an inner width of 4 h (arXiv 2401.10241, 2.3). */
 static uint64_t weights_need(const struct bb_layer *l)
@@ -85,7 +77,8 @@ static void mean_layer(const struct bb_model *m, const struct bb_pipeline_option
  * from models/memory/activations.h. The embedding is on the first stage; norm, head or pooler and
  * the loss are on the last. Messages have 2 s b h bytes. False: the numbers exceed the limits.
  */
-static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_options *a)
+static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_options *a,
+				 struct bb_pipeline *p)
 {
 	const struct bb_layer layer = bb_layer_of_model(m, false, (uint64_t)a->batch, 2);
 	const uint64_t head = m->logits ? bb_head_kept(&layer, (uint64_t)m->hyper.vocab) : 0;
@@ -97,51 +90,28 @@ static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_op
 	if (bb_bytes_add(bb_bytes_times(kept, (uint64_t)m->blocks), head) > MOST_KEPT ||
 	    seconds > MOST_SECONDS)
 		return false;
-	a->layers = m->blocks;
-	for (size_t i = 0; i < m->nworks; i++)
-		add_work(a, &m->works[i],
-			 m->works[i].layer < 0            ? &a->first
-			 : m->works[i].layer >= m->blocks ? &a->last
-							  : &all);
-	a->tf_ns = (uint64_t)all.f / (uint64_t)m->blocks;
-	a->tb_ns = (uint64_t)all.b / (uint64_t)m->blocks;
-	a->tw_ns = (uint64_t)all.w / (uint64_t)m->blocks;
-	a->message_bytes = 2 * layer.seq * layer.batch * layer.hidden;
-	a->mb_bytes = kept;
-	a->mw_bytes = weights;
-	a->first.kept = (int64_t)bb_embedding_kept(&layer);
-	a->last.kept = (int64_t)head;
+	for (size_t i = 0; i < m->nworks; i++) {
+		const struct bb_work *work = &m->works[i];
+		struct bb_pipeline_end *to = work->layer < 0            ? &p->first
+					     : work->layer >= m->blocks ? &p->last
+									: &all;
+
+		to->f += ns_of(a, work->forward);
+		to->b += ns_of(a, work->input);
+		to->w += ns_of(a, work->weights);
+	}
+	p->layers = m->blocks;
+	p->f = all.f / m->blocks;
+	p->b = all.b / m->blocks;
+	p->w = all.w / m->blocks;
+	p->kept = (int64_t)kept;
+	p->kept_w = (int64_t)weights;
+	p->first.kept = (int64_t)bb_embedding_kept(&layer);
+	p->last.kept = (int64_t)head;
 	/* W needs the input of the head and the gradients of the logits. */
-	a->last.kept_w = (int64_t)(head - (head ? layer.seq * layer.batch * layer.hidden * 2 : 0));
+	p->last.kept_w = (int64_t)(head - (head ? layer.seq * layer.batch * layer.hidden * 2 : 0));
+	a->message_bytes = 2 * layer.seq * layer.batch * layer.hidden;
 	return true;
-}
-
-static bb_status read_model(struct bb_pipeline_state *state, struct bb_error *error)
-{
-	struct bb_pipeline_options *a = &state->options;
-	struct bb_model *model = &state->model;
-	bb_status status;
-
-	BB_TRY(status, bb_model_open(model, a->model_text, a->seq, error), out);
-	bb_attention_apply(model, (enum bb_attention)a->attention);
-	if (model->hyper.heads == 0 || model->hyper.seq == 0)
-		status = bb_fail(error, BB_EUSAGE,
-				 "--model %s: not a transformer; give --tf, --tb and --tw",
-				 a->model_text);
-	else if (model->blocks < a->stages)
-		status = bb_fail(error, BB_EUSAGE,
-				 "--stages %lld: more than the %d layers of %s; "
-				 "give at most as many",
-				 (long long)a->stages, model->blocks, a->model_text);
-	else if (!pipeline_apply_model(model, a))
-		status = bb_fail(error, BB_EUSAGE,
-				 "--model: a microbatch takes more than %d s or more than 4 TiB; "
-				 "give a smaller --batch or --seq, or more --flops",
-				 MOST_SECONDS);
-	else
-		status = bb_model_layout_make(&state->layout, model, 0, error);
-out:
-	return status;
 }
 
 static bb_status pipeline_check_model(struct bb_pipeline_state *state, struct bb_error *error)
@@ -153,7 +123,9 @@ static bb_status pipeline_check_model(struct bb_pipeline_state *state, struct bb
 			    : a->rank_memory_given ? "--rank-memory"
 			    : a->reserve_given     ? "--reserve"
 						   : NULL;
+	struct bb_model *model = &state->model;
 	bool passes;
+	bb_status status;
 
 	if (!a->model_text && alone)
 		return bb_fail(error, BB_EUSAGE, "%s needs --model; give it, or leave %s out",
@@ -161,11 +133,8 @@ static bb_status pipeline_check_model(struct bb_pipeline_state *state, struct bb
 	if (a->stand_in == BB_GEMM && !a->model_text)
 		return bb_fail(error, BB_EUSAGE,
 			       "--compute gemm needs the FLOPs of --model; give it");
-	if (!a->model_text) {
-		if (!a->mw_bytes)
-			a->mw_bytes = a->mb_bytes / 2;
+	if (!a->model_text)
 		return BB_OK;
-	}
 	if (!a->flops_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "--model: the times of its passes need --flops; give it");
@@ -175,7 +144,26 @@ static bb_status pipeline_check_model(struct bb_pipeline_state *state, struct bb
 			       "--model sets the times of passes and the sizes of activations and "
 			       "messages; leave out %s",
 			       passes ? "--tf, --tb and --tw" : "--mb, --mw and --message");
-	return read_model(state, error);
+	BB_TRY(status, bb_model_open(model, a->model_text, a->seq, error), out);
+	bb_attention_apply(model, (enum bb_attention)a->attention);
+	if (model->hyper.heads == 0 || model->hyper.seq == 0)
+		status = bb_fail(error, BB_EUSAGE,
+				 "--model %s: not a transformer; give --tf, --tb and --tw",
+				 a->model_text);
+	else if (model->blocks < a->stages)
+		status = bb_fail(error, BB_EUSAGE,
+				 "--stages %lld: more than the %d layers of %s; "
+				 "give at most as many",
+				 (long long)a->stages, model->blocks, a->model_text);
+	else if (!pipeline_apply_model(model, a, &state->pipeline))
+		status = bb_fail(error, BB_EUSAGE,
+				 "--model: a microbatch takes more than %d s or more than 4 TiB; "
+				 "give a smaller --batch or --seq, or more --flops",
+				 MOST_SECONDS);
+	else
+		status = bb_model_layout_make(&state->layout, model, 0, error);
+out:
+	return status;
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
@@ -201,27 +189,13 @@ static bb_status check_predict(struct bb_pipeline_options *a, struct bb_options 
 	return BB_OK;
 }
 
-static bb_status pipeline_check_size(const struct bb_pipeline_options *a, struct bb_error *error)
-{
-	const int64_t chunks = a->chunks > 2 ? a->chunks : 2;
-
-	if (a->mw_bytes > a->mb_bytes)
-		return bb_fail(error, BB_EUSAGE,
-			       "--mw: more than --mb, of which it is a part; give at most --mb");
-	if (3 * a->stages * a->microbatches * chunks > BB_PIPELINE_PASSES)
-		return bb_fail(error, BB_EUSAGE,
-			       "--stages, --microbatches and --chunks make more than %lld passes; "
-			       "give fewer",
-			       (long long)BB_PIPELINE_PASSES);
-	return BB_OK;
-}
-
 static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 				struct bb_options *o, const struct bb_environment *environment,
 				struct bb_error *error)
 {
 	struct bb_pipeline_state *state = own;
 	struct bb_pipeline_options *a = &state->options;
+	const int64_t chunks = a->chunks > 2 ? a->chunks : 2;
 	bb_status status;
 
 	if (a->tc_ns_given && o->link.text)
@@ -237,12 +211,31 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 		a->stages = bb_estimate_ranks(o, environment);
 	if (a->iters_given || !o->exact)
 		o->iters = a->iters;
+	state->pipeline = (struct bb_pipeline){
+		.stages = (int)a->stages,
+		.microbatches = (int)a->microbatches,
+		.chunks = (int)a->chunks,
+		.f = (int64_t)a->tf_ns,
+		.b = (int64_t)a->tb_ns,
+		.w = (int64_t)a->tw_ns,
+		.kept = (int64_t)a->mb_bytes,
+		.kept_w = (int64_t)(a->mw_bytes ? a->mw_bytes : a->mb_bytes / 2),
+		.limit = a->memory ? a->memory : 2 * a->stages,
+		.by_step = a->cost == BB_COST_STEP,
+	};
 	BB_TRY(status, pipeline_check_model(state, error), out);
 	BB_TRY(status,
 	       bb_estimate_capacity(&state->capacity, "--rank-memory", a->rank_memory,
 				    a->rank_memory_given, a->reserve, o->cluster, error),
 	       out);
-	status = pipeline_check_size(a, error);
+	if (state->pipeline.kept_w > state->pipeline.kept)
+		return bb_fail(error, BB_EUSAGE,
+			       "--mw: more than --mb, of which it is a part; give at most --mb");
+	if (3 * a->stages * a->microbatches * chunks > BB_PIPELINE_PASSES)
+		return bb_fail(error, BB_EUSAGE,
+			       "--stages, --microbatches and --chunks make more than %lld passes; "
+			       "give fewer",
+			       (long long)BB_PIPELINE_PASSES);
 out:
 	return status;
 }
@@ -268,18 +261,6 @@ static void pipeline_list(struct bb_strbuf *out)
 	bb_model_list(out);
 }
 
-static bb_status pipeline_check_world(struct bb_run *run, const struct bb_pipeline_options *a)
-{
-	const int n = run->world.nranks;
-
-	if (a->predict || run->options.backend->virtual || n == a->stages)
-		return BB_OK;
-	return bb_fail(&run->error, BB_EUSAGE,
-		       "--stages %lld: each stage is a rank, and the number of ranks is %d; give "
-		       "as many, or --predict",
-		       (long long)a->stages, n);
-}
-
 static bool pipeline_predicts(const void *own)
 {
 	const struct bb_pipeline_state *state = own;
@@ -289,28 +270,16 @@ static bool pipeline_predicts(const void *own)
 
 static bb_status pipeline_plan(struct bb_run *run)
 {
-	struct bb_pipeline_state *state = run->own;
+	const struct bb_pipeline_state *state = run->own;
 	const struct bb_pipeline_options *a = &state->options;
 	const struct bb_pipeline_schedule *first = &bb_pipeline_schedules[a->schedules.list[0]];
-	const bb_status status = pipeline_check_world(run, a);
+	const int n = run->world.nranks;
 
-	if (status != BB_OK)
-		return status;
-	state->pipeline = (struct bb_pipeline){
-		.stages = (int)a->stages,
-		.microbatches = (int)a->microbatches,
-		.chunks = (int)a->chunks,
-		.f = (int64_t)a->tf_ns,
-		.b = (int64_t)a->tb_ns,
-		.w = (int64_t)a->tw_ns,
-		.kept = (int64_t)a->mb_bytes,
-		.kept_w = (int64_t)a->mw_bytes,
-		.layers = a->layers,
-		.first = a->first,
-		.last = a->last,
-		.limit = a->memory ? a->memory : 2 * a->stages,
-		.by_step = a->cost == BB_COST_STEP,
-	};
+	if (!a->predict && !run->options.backend->virtual && n != a->stages)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--stages %lld: each stage is a rank, and the number of ranks is "
+			       "%d; give as many, or --predict",
+			       (long long)a->stages, n);
 	for (size_t i = 0; i < a->schedules.n; i++)
 		if (!bb_pipeline_refuses(&bb_pipeline_schedules[a->schedules.list[i]],
 					 &state->pipeline))

@@ -85,10 +85,8 @@ struct bb_pipeline_options {
 	BB_OPTION_MEMBERS(BB_PIPELINE_OPTIONS)
 
 	/* Derived from them. */
-	int layers; /* of --model: times and bytes are those of one layer; */
-	struct bb_pipeline_end first, last; /* those of the ends are added */
-	bool by_link;                       /* the prediction uses --link: */
-	double link_rate, link_latency;     /* bytes per second, seconds */
+	bool by_link;                   /* the prediction uses --link: */
+	double link_rate, link_latency; /* bytes per second, seconds */
 };
 
 /* ---- records --------------------------------------------------------------------------------- */
