@@ -117,14 +117,6 @@ static double cost_part(const struct bb_hybrid_cost *cost, int part)
 				  : cost->launch;
 }
 
-static const char *part_name(int part)
-{
-	return part < BB_TRAFFICS ? bb_traffic_names[part]
-	       : part == BUBBLE   ? "bubble"
-	       : part == COMPUTE  ? "compute"
-				  : "wait for the CPU";
-}
-
 /* TEXT = "2.52 s more pipeline communication THAN, across nodes": DIVISION compared with OTHER,
    which is ahead of it if it is BEHIND. */
 static void plan_compare(const struct bb_hybrid_division *division,
@@ -134,6 +126,7 @@ static void plan_compare(const struct bb_hybrid_division *division,
 	const struct bb_hybrid_cost *slow = &(behind ? division : other)->cost;
 	const struct bb_hybrid_cost *fast = &(behind ? other : division)->cost;
 	const enum bb_recompute again = division->training.recompute;
+	static const char *const others[] = {"bubble", "compute", "wait for the CPU"};
 	const char *cause = "";
 	char time[BB_UNIT_TEXT];
 	int worst = 0; /* the part in which the slow one loses most */
@@ -149,7 +142,8 @@ static void plan_compare(const struct bb_hybrid_division *division,
 				? "; recomputes the forward pass to fit in memory"
 				: "; recomputes attention to fit in memory";
 	bb_format_duration(time, cost_part(slow, worst) - cost_part(fast, worst));
-	snprintf(text, REASON, "%s %s %s%s%s%s", time, behind ? "more" : "less", part_name(worst),
+	snprintf(text, REASON, "%s %s %s%s%s%s", time, behind ? "more" : "less",
+		 worst < BB_TRAFFICS ? bb_traffic_names[worst] : others[worst - BB_TRAFFICS],
 		 worst < BB_TRAFFICS ? " communication" : "", than, cause);
 }
 
@@ -324,43 +318,10 @@ static bb_status plan_write(struct view *s)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void add_preset(const struct view *s)
-{
-	const struct bb_hybrid_preset *p = s->options->preset;
-
-	bb_strbuf_addf(s->out, "# preset %s: %s; assumed: %s\n", p->name, p->source, p->assumed);
-	if (p->run_flops > 0 && !s->options->flops_given)
-		bb_strbuf_addf(s->out,
-			       "# the whole run reached %.4g TFLOPS with communication and bubble; "
-			       "computations alone reach %.4g\n",
-			       1e-12 * p->run_flops, 1e-12 * s->cluster.flops);
-}
-
-/* The parts of a step that take time only on request; the launch time is that of
-   docs/training_runs.md. */
-static void add_assumptions(const struct view *s)
-{
-	const struct bb_hybrid_cluster *c = &s->cluster;
-	char launch[BB_UNIT_TEXT];
-
-	bb_strbuf_addf(s->out, "# overlap: %s; operations that the memory limits ",
-		       bb_overlap_words[s->space.overlap]);
-	if (c->memory_rate > 0)
-		bb_strbuf_addf(s->out, "at %.4g GB/s", 1e-9 * c->memory_rate);
-	else
-		bb_strbuf_add(s->out, "take no time (--memory-rate)");
-	bb_strbuf_add(s->out, "\n");
-	if (s->model->hyper.experts && c->launch > 0)
-		bb_strbuf_addf(s->out, "# launch of a layer with experts: %s\n",
-			       bb_format_duration(launch, c->launch));
-	else if (s->model->hyper.experts)
-		bb_strbuf_add(s->out, "# launches of layers with experts take no time "
-				      "(--launch-time; on H100 9.3 ms)\n");
-}
-
 static void add_setting(const struct view *s)
 {
 	const struct bb_hybrid_cluster *c = &s->cluster;
+	const struct bb_hybrid_preset *p = s->options->preset;
 	char in[BB_UNIT_TEXT], between[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(s->out,
@@ -381,13 +342,31 @@ static void add_setting(const struct view *s)
 		       "%s\n",
 		       1e-9 * c->inside.rate, bb_format_duration(in, c->inside.latency),
 		       1e-9 * c->between.rate, bb_format_duration(between, c->between.latency));
-	add_assumptions(s);
-	if (s->options->preset)
-		add_preset(s);
+	bb_strbuf_addf(s->out, "# overlap: %s; operations that the memory limits ",
+		       bb_overlap_words[s->space.overlap]);
+	if (c->memory_rate > 0)
+		bb_strbuf_addf(s->out, "at %.4g GB/s\n", 1e-9 * c->memory_rate);
+	else
+		bb_strbuf_add(s->out, "take no time (--memory-rate)\n");
+	/* The launch time is that of docs/training_runs.md. */
+	if (s->model->hyper.experts && c->launch > 0)
+		bb_strbuf_addf(s->out, "# launch of a layer with experts: %s\n",
+			       bb_format_duration(in, c->launch));
+	else if (s->model->hyper.experts)
+		bb_strbuf_add(s->out, "# launches of layers with experts take no time "
+				      "(--launch-time; on H100 9.3 ms)\n");
+	if (p)
+		bb_strbuf_addf(s->out, "# preset %s: %s; assumed: %s\n", p->name, p->source,
+			       p->assumed);
+	if (p && p->run_flops > 0 && !s->options->flops_given)
+		bb_strbuf_addf(s->out,
+			       "# the whole run reached %.4g TFLOPS with communication and bubble; "
+			       "computations alone reach %.4g\n",
+			       1e-12 * p->run_flops, 1e-12 * c->flops);
 	bb_strbuf_addf(s->out,
 		       "#\n# Divisions of the model, fastest first. Seconds per step; * crosses "
 		       "nodes%s\n#\n",
-		       s->options->preset ? "; > published" : "");
+		       p ? "; > published" : "");
 }
 
 /* The parts of a step that are columns; experts and context only where there are any. */
@@ -429,11 +408,6 @@ static void add_division_columns(const struct view *s, struct bb_text_table *t)
 	bb_table_column(t, "why", "", -1);
 }
 
-static const char *yes_or_no(bool is)
-{
-	return is ? "yes" : "no";
-}
-
 static void add_division(const struct view *s, const struct bb_hybrid_division *division,
 			 const char *why, struct bb_text_table *table)
 {
@@ -449,7 +423,7 @@ static void add_division(const struct view *s, const struct bb_hybrid_division *
 		       (int)bb_hybrid_context(division),
 		       g->cp > 1 ? bb_context_words[division->exchanges] : "-",
 		       plan_schedule(division), (unsigned long long)t->chunks, t->zero,
-		       yes_or_no(t->sequence_parallel), yes_or_no(division->scatter),
+		       t->sequence_parallel ? "yes" : "no", division->scatter ? "yes" : "no",
 		       (unsigned long long)t->micro_batch, (unsigned long long)t->micro_batches,
 		       bb_recompute_words[t->recompute]);
 	bb_table_cellf(table, "%.1f\t%.0f\t%.3f\t%.3f\t%.3f", 1e-9 * (double)division->need.total,
@@ -550,11 +524,13 @@ static void add_traffic(const struct view *s, const struct bb_hybrid_division *d
 	bb_table_free(&t);
 }
 
-/* The settings of DIVISION, in words. */
-static void add_settings(const struct view *s, const struct bb_hybrid_division *division)
+/* What DIVISION reaches, and the communication that computations wait for. */
+static void add_rates(const struct view *s, const struct bb_hybrid_division *division)
 {
+	const double rate = flop_rate(s, division), tokens = token_rate(s, division);
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
+	bool any = false;
 	char name[NAME];
 
 	plan_name(division, name);
@@ -569,15 +545,6 @@ static void add_settings(const struct view *s, const struct bb_hybrid_division *
 	bb_strbuf_addf(s->out, ", ZeRO %d%s%s:\n", t->zero,
 		       t->sequence_parallel ? ", sequence parallel" : "",
 		       division->scatter ? ", messages scattered" : "");
-}
-
-/* What DIVISION reaches, and the communication that computations wait for. */
-static void add_rates(const struct view *s, const struct bb_hybrid_division *division)
-{
-	const double rate = flop_rate(s, division), tokens = token_rate(s, division);
-	bool any = false;
-
-	add_settings(s, division);
 	bb_strbuf_addf(s->out, "# %.*f tokens per second and rank, %.1f%% of --flops for the model",
 		       tokens < 1000, tokens, 100 * rate / s->cluster.flops);
 	if (!isnan(s->peak))
