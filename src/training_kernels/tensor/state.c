@@ -52,6 +52,7 @@ struct shape {
 	uint8_t rows, columns; /* enum width, of the whole */
 	uint8_t share;         /* enum share */
 	uint8_t only;          /* schemes that have it, as bits of enum bb_tensor_mode */
+	uint8_t instead;       /* slot whose memory others have there; 0: none */
 };
 
 #define EVERY 0xff
@@ -60,47 +61,48 @@ struct shape {
 #define RING (1 << BB_TENSOR_RING)
 
 static const struct shape shapes[] = {
-	{BB_TS_X, TOKENS, HIDDEN, STREAM, EVERY},
-	{BB_TS_GATHERED, TOKENS, HIDDEN, WHOLE, SEQUENCE},
-	{BB_TS_PARTIAL, TOKENS, HIDDEN, HERE, EVERY},
-	{BB_TS_SUM, TOKENS, HIDDEN, STREAM, EVERY},
-	{BB_TS_BACK_GATHERED, TOKENS, HIDDEN, WHOLE, SEQUENCE},
-	{BB_TS_BACK_PARTIAL, TOKENS, HIDDEN, HERE, EVERY},
-	{BB_TS_BACK_SUM, TOKENS, HIDDEN, STREAM, EVERY},
-	{BB_TS_WEIGHTS, HIDDEN, QUERIES, COLUMNS, EVERY},
-	{BB_TS_WEIGHTS + 3, QUERIES, HIDDEN, ROWS, EVERY},
-	{BB_TS_WEIGHTS + 4, HIDDEN, FFN, COLUMNS, EVERY},
-	{BB_TS_WEIGHTS + 5, FFN, HIDDEN, ROWS, EVERY},
-	{BB_TS_DWEIGHTS, HIDDEN, QUERIES, COLUMNS, EVERY},
-	{BB_TS_DWEIGHTS + 3, QUERIES, HIDDEN, ROWS, EVERY},
-	{BB_TS_DWEIGHTS + 4, HIDDEN, FFN, COLUMNS, EVERY},
-	{BB_TS_DWEIGHTS + 5, FFN, HIDDEN, ROWS, EVERY},
-	{BB_TS_INNER, TOKENS, FFN, PART, EVERY},
-	{BB_TS_Q, TOKENS, QUERIES, PART, EVERY},
-	{BB_TS_Q + 1, TOKENS, KEYS, PART, EVERY},
-	{BB_TS_DQ, TOKENS, QUERIES, PART, EVERY},
-	{BB_TS_DQ + 1, TOKENS, KEYS, PART, EVERY},
-	{BB_TS_OUT, TOKENS, QUERIES, PART, EVERY},
-	{BB_TS_SOFTMAX, HEADS, SCORES, PART, EVERY & ~RING},
-	{BB_TS_PACKED, TOKENS, QUERIES, PART, ULYSSES},
-	{BB_TS_BLOCK, TOKENS, BOTH, PART, RING},
-	{BB_TS_EXP_SUM, TOKENS, HEADS, PART, RING},
-	{BB_TS_TABLE, VOCAB, HIDDEN, ALL_ROWS, EVERY},
-	{BB_TS_EMBEDDED, TOKENS, HIDDEN, WHOLE, EVERY},
-	{BB_TS_EMBEDDED_SUM, TOKENS, HIDDEN, STREAM, EVERY},
-	{BB_TS_DEMBEDDED_GATHERED, TOKENS, HIDDEN, WHOLE, EVERY},
-	{BB_TS_DTABLE, VOCAB, HIDDEN, ALL_ROWS, EVERY},
-	{BB_TS_LOGITS, TOKENS, VOCAB, ALL_COLUMNS, EVERY},
-	{BB_TS_LOGITS_ALL, TOKENS, VOCAB, WHOLE, EVERY},
-	{BB_TS_LOGITS_MOST, TOKENS, ONE, WHOLE, EVERY},
-	{BB_TS_LOSS, TOKENS, ONE, STREAM, EVERY},
-	{BB_TS_DLOGITS, TOKENS, VOCAB, ALL_COLUMNS, EVERY},
-	{BB_TS_ROWS_X, TOKENS, HIDDEN, ALL_COLUMNS, EVERY},
-	{BB_TS_ROWS_FIRST, HIDDEN, FFN, ALL_ROWS, EVERY},
-	{BB_TS_ROWS_SECOND, FFN, HIDDEN, STREAM, EVERY},
-	{BB_TS_ROWS_INNER, ONE, FFN, WHOLE, EVERY},
-	{BB_TS_ROWS_OUT, TOKENS, HIDDEN, WHOLE, EVERY},
-	{BB_TS_SLOTS, ONE, ONE, WHOLE, EVERY},
+	{BB_TS_X, TOKENS, HIDDEN, STREAM, EVERY, 0},
+	{BB_TS_GATHERED, TOKENS, HIDDEN, WHOLE, SEQUENCE, BB_TS_NORM},
+	{BB_TS_PARTIAL, TOKENS, HIDDEN, HERE, EVERY, 0},
+	{BB_TS_SUM, TOKENS, HIDDEN, STREAM, SEQUENCE, BB_TS_PARTIAL},
+	{BB_TS_BACK_GATHERED, TOKENS, HIDDEN, WHOLE, SEQUENCE, BB_TS_DX + 1},
+	{BB_TS_BACK_PARTIAL, TOKENS, HIDDEN, HERE, EVERY, 0},
+	{BB_TS_BACK_SUM, TOKENS, HIDDEN, STREAM, SEQUENCE, BB_TS_BACK_PARTIAL},
+	{BB_TS_DX, TOKENS, HIDDEN, STREAM, EVERY, 0},
+	{BB_TS_WEIGHTS, HIDDEN, QUERIES, COLUMNS, EVERY, 0},
+	{BB_TS_WEIGHTS + 3, QUERIES, HIDDEN, ROWS, EVERY, 0},
+	{BB_TS_WEIGHTS + 4, HIDDEN, FFN, COLUMNS, EVERY, 0},
+	{BB_TS_WEIGHTS + 5, FFN, HIDDEN, ROWS, EVERY, 0},
+	{BB_TS_DWEIGHTS, HIDDEN, QUERIES, COLUMNS, EVERY, 0},
+	{BB_TS_DWEIGHTS + 3, QUERIES, HIDDEN, ROWS, EVERY, 0},
+	{BB_TS_DWEIGHTS + 4, HIDDEN, FFN, COLUMNS, EVERY, 0},
+	{BB_TS_DWEIGHTS + 5, FFN, HIDDEN, ROWS, EVERY, 0},
+	{BB_TS_INNER, TOKENS, FFN, PART, EVERY, 0},
+	{BB_TS_Q, TOKENS, QUERIES, PART, EVERY, 0},
+	{BB_TS_Q + 1, TOKENS, KEYS, PART, EVERY, 0},
+	{BB_TS_DQ, TOKENS, QUERIES, PART, EVERY, 0},
+	{BB_TS_DQ + 1, TOKENS, KEYS, PART, EVERY, 0},
+	{BB_TS_OUT, TOKENS, QUERIES, PART, EVERY, 0},
+	{BB_TS_SOFTMAX, HEADS, SCORES, PART, EVERY & ~RING, 0},
+	{BB_TS_PACKED, TOKENS, QUERIES, PART, ULYSSES, 0},
+	{BB_TS_BLOCK, TOKENS, BOTH, PART, RING, 0},
+	{BB_TS_EXP_SUM, TOKENS, HEADS, PART, RING, 0},
+	{BB_TS_TABLE, VOCAB, HIDDEN, ALL_ROWS, EVERY, 0},
+	{BB_TS_EMBEDDED, TOKENS, HIDDEN, WHOLE, SEQUENCE, BB_TS_EMBEDDED_SUM},
+	{BB_TS_EMBEDDED_SUM, TOKENS, HIDDEN, STREAM, EVERY, 0},
+	{BB_TS_DEMBEDDED_GATHERED, TOKENS, HIDDEN, WHOLE, SEQUENCE, BB_TS_DEMBEDDED},
+	{BB_TS_DTABLE, VOCAB, HIDDEN, ALL_ROWS, EVERY, 0},
+	{BB_TS_LOGITS, TOKENS, VOCAB, ALL_COLUMNS, EVERY, 0},
+	{BB_TS_LOGITS_ALL, TOKENS, VOCAB, WHOLE, EVERY, 0},
+	{BB_TS_LOGITS_MOST, TOKENS, ONE, WHOLE, EVERY, 0},
+	{BB_TS_LOSS, TOKENS, ONE, STREAM, EVERY, 0},
+	{BB_TS_DLOGITS, TOKENS, VOCAB, ALL_COLUMNS, EVERY, 0},
+	{BB_TS_ROWS_X, TOKENS, HIDDEN, ALL_COLUMNS, EVERY, 0},
+	{BB_TS_ROWS_FIRST, HIDDEN, FFN, ALL_ROWS, EVERY, 0},
+	{BB_TS_ROWS_SECOND, FFN, HIDDEN, STREAM, EVERY, 0},
+	{BB_TS_ROWS_INNER, ONE, FFN, WHOLE, EVERY, 0},
+	{BB_TS_ROWS_OUT, TOKENS, HIDDEN, WHOLE, EVERY, 0},
+	{BB_TS_SLOTS, ONE, ONE, WHOLE, EVERY, 0},
 };
 
 static const struct shape *shape_of(int slot)
@@ -215,6 +217,12 @@ void bb_tensor_state_fill(struct bb_tensor_state *s, double *memory)
 		s->slots[slot] = memory;
 		memory += slot_numbers(s, slot);
 	}
+	for (int slot = 0; slot < BB_TS_SLOTS; slot++) {
+		const struct shape *shape = shape_of(slot);
+
+		if (shape->instead && slot_numbers(s, slot) == 0)
+			s->slots[slot] = s->slots[shape->instead + slot - shape->first];
+	}
 	switch (s->scheme->of) {
 	case BB_TENSOR_LAYER:
 		draw_slot(s, BB_TS_X, 8, 0.25);
@@ -273,35 +281,6 @@ static double *gradients(const struct bb_tensor_state *s, int matrix)
 
 /* ---- norms and the residual stream; WHOSE: 0 attention, 1 MLP -------------------------------- */
 
-/* The normed input of all tokens that the matrices process. */
-static const double *input(const struct bb_tensor_state *s, size_t whose)
-{
-	return s->slots[(bb_tensor_gathers(s) ? BB_TS_GATHERED : BB_TS_NORM) + whose];
-}
-
-static double *block_sum(const struct bb_tensor_state *s, size_t slot, size_t whose)
-{
-	/* Reduce-scattered there; all-reduced in place, or complete as it is. */
-	return s->slots[(bb_tensor_gathers(s) ? slot + 2 : slot) + whose];
-}
-
-/* The output of the block. */
-static double *output(const struct bb_tensor_state *s, size_t whose)
-{
-	return whose ? s->slots[BB_TS_Z] : s->slots[BB_TS_X + 1];
-}
-
-static const double *output_gradient(const struct bb_tensor_state *s, size_t whose)
-{
-	return whose ? s->slots[BB_TS_DZ] : s->slots[BB_TS_DX + 1];
-}
-
-static const double *gradient(const struct bb_tensor_state *s, size_t whose)
-{
-	return bb_tensor_gathers(s) ? s->slots[BB_TS_BACK_GATHERED + whose]
-				    : output_gradient(s, whose);
-}
-
 static void norm(struct bb_tensor_state *s, size_t whose)
 {
 	bb_tm_norm(s->grid, s->slots[BB_TS_NORM + whose], s->slots[BB_TS_X + whose], stream(s),
@@ -310,8 +289,8 @@ static void norm(struct bb_tensor_state *s, size_t whose)
 
 static void add(struct bb_tensor_state *s, size_t whose)
 {
-	const double *x = s->slots[BB_TS_X + whose], *more = block_sum(s, BB_TS_PARTIAL, whose);
-	double *out = output(s, whose);
+	const double *x = s->slots[BB_TS_X + whose], *more = s->slots[BB_TS_SUM + whose];
+	double *out = s->slots[BB_TS_X + whose + 1];
 
 	for (size_t i = 0; i < stream(s) * s->size->hidden; i++)
 		out[i] = x[i] + more[i];
@@ -323,11 +302,11 @@ static void add(struct bb_tensor_state *s, size_t whose)
 
 static void back_norm(struct bb_tensor_state *s, size_t whose)
 {
-	const double *more = output_gradient(s, whose);
+	const double *more = s->slots[BB_TS_DX + whose + 1];
 	double *dx = s->slots[BB_TS_DX + whose];
 
-	bb_tm_norm_back(s->grid, dx, block_sum(s, BB_TS_BACK_PARTIAL, whose),
-			s->slots[BB_TS_X + whose], stream(s), s->size->hidden);
+	bb_tm_norm_back(s->grid, dx, s->slots[BB_TS_BACK_SUM + whose], s->slots[BB_TS_X + whose],
+			stream(s), s->size->hidden);
 	for (size_t i = 0; i < stream(s) * s->size->hidden; i++)
 		dx[i] += more[i];
 }
@@ -344,7 +323,8 @@ static void mlp(struct bb_tensor_state *s, size_t none)
 {
 	const size_t n = here(s), h = s->size->hidden, f = inner(s);
 
-	bb_tm_product(s->slots[BB_TS_INNER], input(s, 1), weights(s, 4), n, h, f, false);
+	bb_tm_product(s->slots[BB_TS_INNER], s->slots[BB_TS_GATHERED + 1], weights(s, 4), n, h, f,
+		      false);
 	gelu(s->grid, s->slots[BB_TS_GELU], s->slots[BB_TS_INNER], n * f);
 	bb_tm_product(s->slots[BB_TS_PARTIAL + 1], s->slots[BB_TS_GELU], weights(s, 5), n, f, h,
 		      false);
@@ -355,7 +335,7 @@ static void back_mlp(struct bb_tensor_state *s, size_t none)
 	const size_t n = here(s), h = s->size->hidden, f = inner(s);
 	double *d = s->slots[BB_TS_DINNER];
 
-	bb_tm_product_bt(d, gradient(s, 1), weights(s, 5), n, h, f, false);
+	bb_tm_product_bt(d, s->slots[BB_TS_BACK_GATHERED + 1], weights(s, 5), n, h, f, false);
 	for (size_t i = 0; i < n * f; i++)
 		d[i] *= bb_tm_round(s->grid, bb_tm_gelu_slope(s->slots[BB_TS_INNER][i]), GELU_BITS);
 	bb_tm_product_bt(s->slots[BB_TS_BACK_PARTIAL + 1], d, weights(s, 4), n, f, h, false);
@@ -365,8 +345,10 @@ static void mlp_weights(struct bb_tensor_state *s, size_t none)
 {
 	const size_t n = here(s), h = s->size->hidden, f = inner(s);
 
-	bb_tm_product_at(gradients(s, 4), input(s, 1), s->slots[BB_TS_DINNER], h, n, f);
-	bb_tm_product_at(gradients(s, 5), s->slots[BB_TS_GELU], gradient(s, 1), f, n, h);
+	bb_tm_product_at(gradients(s, 4), s->slots[BB_TS_GATHERED + 1], s->slots[BB_TS_DINNER], h,
+			 n, f);
+	bb_tm_product_at(gradients(s, 5), s->slots[BB_TS_GELU], s->slots[BB_TS_BACK_GATHERED + 1],
+			 f, n, h);
 }
 
 /* The first matrix by rows: GeLU of partial sums. */
@@ -425,8 +407,8 @@ static void begin_ring(struct bb_tensor_state *s)
 static void project(struct bb_tensor_state *s, size_t none)
 {
 	for (int m = 0; m < 3; m++) {
-		bb_tm_product(s->slots[BB_TS_Q + m], input(s, 0), weights(s, m), here(s),
-			      s->size->hidden, projected(s), false);
+		bb_tm_product(s->slots[BB_TS_Q + m], s->slots[BB_TS_GATHERED], weights(s, m),
+			      here(s), s->size->hidden, projected(s), false);
 		if (s->scheme->mode == BB_TENSOR_ULYSSES)
 			reorder(s, s->slots[BB_TS_PACKED + m], s->slots[BB_TS_Q + m], true);
 	}
@@ -449,8 +431,8 @@ static void project_out(struct bb_tensor_state *s, size_t none)
 
 static void back_out(struct bb_tensor_state *s, size_t none)
 {
-	bb_tm_product_bt(s->slots[BB_TS_DOUT], gradient(s, 0), weights(s, 3), here(s),
-			 s->size->hidden, projected(s), false);
+	bb_tm_product_bt(s->slots[BB_TS_DOUT], s->slots[BB_TS_BACK_GATHERED], weights(s, 3),
+			 here(s), s->size->hidden, projected(s), false);
 	if (s->scheme->mode == BB_TENSOR_ULYSSES)
 		reorder(s, s->slots[BB_TS_OUT_PACKED], s->slots[BB_TS_DOUT], true);
 	if (s->scheme->mode == BB_TENSOR_RING) {
@@ -461,8 +443,8 @@ static void back_out(struct bb_tensor_state *s, size_t none)
 
 static void out_weights(struct bb_tensor_state *s, size_t none)
 {
-	bb_tm_product_at(gradients(s, 3), s->slots[BB_TS_OUT], gradient(s, 0), projected(s),
-			 here(s), s->size->hidden);
+	bb_tm_product_at(gradients(s, 3), s->slots[BB_TS_OUT], s->slots[BB_TS_BACK_GATHERED],
+			 projected(s), here(s), s->size->hidden);
 }
 
 static void back_project_input(struct bb_tensor_state *s)
@@ -487,7 +469,7 @@ static void back_project_input(struct bb_tensor_state *s)
 static void project_weights(struct bb_tensor_state *s)
 {
 	for (int m = 0; m < 3; m++)
-		bb_tm_product_at(gradients(s, m), input(s, 0), s->slots[BB_TS_DQ + m],
+		bb_tm_product_at(gradients(s, m), s->slots[BB_TS_GATHERED], s->slots[BB_TS_DQ + m],
 				 s->size->hidden, here(s), projected(s));
 }
 
@@ -568,8 +550,7 @@ static bool is_mine(const struct bb_tensor_state *s, size_t entry, size_t *row)
 static void embedding_look_up(struct bb_tensor_state *s, size_t none)
 {
 	const size_t h = s->size->hidden;
-	double *out =
-		bb_tensor_gathers(s) ? s->slots[BB_TS_EMBEDDED] : s->slots[BB_TS_EMBEDDED_SUM];
+	double *out = s->slots[BB_TS_EMBEDDED];
 	size_t row;
 
 	for (size_t i = 0; i < s->size->tokens; i++) {
@@ -583,8 +564,7 @@ static void embedding_look_up(struct bb_tensor_state *s, size_t none)
 static void back_look_up(struct bb_tensor_state *s, size_t none)
 {
 	const size_t h = s->size->hidden;
-	const double *g =
-		s->slots[bb_tensor_gathers(s) ? BB_TS_DEMBEDDED_GATHERED : BB_TS_DEMBEDDED];
+	const double *g = s->slots[BB_TS_DEMBEDDED_GATHERED];
 	double *table = s->slots[BB_TS_DTABLE];
 	size_t row;
 
@@ -592,6 +572,14 @@ static void back_look_up(struct bb_tensor_state *s, size_t none)
 	for (size_t i = 0; i < s->size->tokens; i++)
 		for (size_t c = 0; is_mine(s, token(s, i), &row) && c < h; c++)
 			table[row * h + c] += g[i * h + c];
+}
+
+/* Logit ENTRY of token I, of all that are gathered. */
+static double gathered_logit(const struct bb_tensor_state *s, size_t i, size_t entry)
+{
+	const size_t v = vocab_part(s);
+
+	return s->slots[BB_TS_LOGITS_ALL][(entry / v * s->size->tokens + i) * v + entry % v];
 }
 
 static void loss_most(struct bb_tensor_state *s, size_t none)
@@ -650,20 +638,16 @@ static void loss_end(struct bb_tensor_state *s, size_t none)
 /* All logits are here, so no all-reduce is needed. */
 static void loss_whole(struct bb_tensor_state *s, size_t none)
 {
-	const size_t v = vocab_part(s), n = s->size->tokens;
-
-	for (size_t i = 0; i < n; i++) {
-		const size_t target = token(s, i + 1);
-		const double *all = s->slots[BB_TS_LOGITS_ALL] + i * v;
-		double most = all[0], sum = 0;
+	for (size_t i = 0; i < s->size->tokens; i++) {
+		double most = gathered_logit(s, i, 0), sum = 0;
 
 		for (size_t w = 1; w < s->size->vocab; w++)
-			most = fmax(most, all[w / v * n * v + w % v]);
+			most = fmax(most, gathered_logit(s, i, w));
 		s->slots[BB_TS_LOGITS_MOST][i] = most;
 		for (size_t w = 0; w < s->size->vocab; w++)
-			sum += exponential(s, i, all[w / v * n * v + w % v]);
+			sum += exponential(s, i, gathered_logit(s, i, w));
 		s->slots[BB_TS_LOGITS_EXP][i] = sum;
-		s->slots[BB_TS_TARGET][i] = all[target / v * n * v + target % v];
+		s->slots[BB_TS_TARGET][i] = gathered_logit(s, i, token(s, i + 1));
 	}
 	loss_end(s, none);
 }
@@ -734,24 +718,24 @@ void bb_tensor_compute(struct bb_tensor_state *s, const struct bb_operation *o)
 	works[o->work](s, o->work < BB_TW_PROJECT ? (size_t)o->work % 2 : o->item);
 }
 
-/* The slots of a communication; equal: in place. */
-struct route {
-	int in, out;
-};
-
-/* That of WORK, with K as in bb_tensor_compute. What is not gathered or scattered is summed in
-   place. */
-static struct route route_of(const struct bb_tensor_state *s, int work, int k)
+void bb_tensor_buffers(struct bb_tensor_state *s, const struct bb_operation *o, void **in,
+		       void **out)
 {
-	static const struct route routes[BB_TW_WORKS] = {
+	/* What is not gathered or scattered is summed in place. */
+	static const struct {
+		uint8_t in, out;
+	} routes[BB_TW_WORKS] = {
 		[BB_TW_GATHER] = {BB_TS_NORM, BB_TS_GATHERED},
 		[BB_TW_SUM] = {BB_TS_PARTIAL, BB_TS_SUM},
+		[BB_TW_BACK_GATHER] = {BB_TS_DX + 1, BB_TS_BACK_GATHERED},
 		[BB_TW_GATHER_AGAIN] = {BB_TS_NORM, BB_TS_GATHERED},
 		[BB_TW_BACK_SUM] = {BB_TS_BACK_PARTIAL, BB_TS_BACK_SUM},
 		[BB_TW_TO_HEADS] = {BB_TS_PACKED, BB_TS_HEADS},
 		[BB_TW_TO_TOKENS] = {BB_TS_OUT_HEADS, BB_TS_OUT_PACKED},
+		[BB_TW_PASS] = {BB_TS_BLOCK, BB_TS_BLOCK},
 		[BB_TW_BACK_TO_HEADS] = {BB_TS_OUT_PACKED, BB_TS_DOUT_HEADS},
 		[BB_TW_BACK_TO_TOKENS] = {BB_TS_DHEADS, BB_TS_PACKED},
+		[BB_TW_BACK_PASS] = {BB_TS_DBLOCK, BB_TS_DBLOCK},
 		[BB_TW_REDUCE_WEIGHTS] = {BB_TS_DWEIGHTS, BB_TS_DWEIGHTS},
 		[BB_TW_EMBED_SUM] = {BB_TS_EMBEDDED, BB_TS_EMBEDDED_SUM},
 		[BB_TW_EMBED_GATHER] = {BB_TS_DEMBEDDED, BB_TS_DEMBEDDED_GATHERED},
@@ -761,34 +745,11 @@ static struct route route_of(const struct bb_tensor_state *s, int work, int k)
 		[BB_TW_LOGITS] = {BB_TS_LOGITS, BB_TS_LOGITS_ALL},
 		[BB_TW_ROWS_SUM] = {BB_TS_ROWS_OUT, BB_TS_ROWS_OUT},
 	};
-	const int from = k % 2, to = (k + 1) % 2;
+	const bool twice = o->work < BB_TW_PROJECT; /* of both halves */
+	const bool turns = o->work == BB_TW_PASS || o->work == BB_TW_BACK_PASS;
+	const int work = twice ? o->work - o->work % 2 : o->work;
+	const size_t k = twice ? (size_t)o->work % 2 : o->item;
 
-	switch (work) {
-	case BB_TW_BACK_GATHER:
-		return (struct route){k ? BB_TS_DZ : BB_TS_DX + 1, BB_TS_BACK_GATHERED + k};
-	case BB_TW_PASS:
-		return (struct route){BB_TS_BLOCK + from, BB_TS_BLOCK + to};
-	case BB_TW_BACK_PASS:
-		return (struct route){BB_TS_DBLOCK + from, BB_TS_DBLOCK + to};
-	case BB_TW_SUM:
-	case BB_TW_BACK_SUM:
-		if (!bb_tensor_gathers(s))
-			return (struct route){routes[work].in + k, routes[work].in + k};
-		break;
-	case BB_TW_EMBED_SUM:
-		if (!bb_tensor_gathers(s))
-			return (struct route){BB_TS_EMBEDDED_SUM, BB_TS_EMBEDDED_SUM};
-	}
-	return (struct route){routes[work].in + k, routes[work].out + k};
-}
-
-void bb_tensor_buffers(struct bb_tensor_state *s, const struct bb_operation *o, void **in,
-		       void **out)
-{
-	const int whose = o->work % 2;
-	const struct route route = o->work < BB_TW_PROJECT ? route_of(s, o->work - whose, whose)
-							   : route_of(s, o->work, (int)o->item);
-
-	*in = s->slots[route.in];
-	*out = s->slots[route.out];
+	*in = s->slots[routes[work].in + (turns ? k % 2 : k)];
+	*out = s->slots[routes[work].out + (turns ? (k + 1) % 2 : k)];
 }

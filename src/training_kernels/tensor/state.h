@@ -10,19 +10,20 @@
 
 /* Matrices of a rank. */
 enum bb_tensor_slot {
-	/* A layer: of attention, followed by the same of the MLP. */
-	BB_TS_X,                  /* input; of the MLP */
-	BB_TS_NORM = BB_TS_X + 2, /* normed */
+	/* A layer: of attention, followed by the same of the MLP. What a scheme does not gather or
+	   scatter has the memory of what it is then (see state.c). */
+	BB_TS_X,               /* inputs */
+	BB_TS_Z = BB_TS_X + 2, /* output of the layer, which follows */
+	BB_TS_NORM,            /* normed */
 	BB_TS_GATHERED = BB_TS_NORM + 2,
 	BB_TS_PARTIAL = BB_TS_GATHERED + 2, /* output before the sum */
 	BB_TS_SUM = BB_TS_PARTIAL + 2,
 	BB_TS_BACK_GATHERED = BB_TS_SUM + 2, /* gradient of the output */
 	BB_TS_BACK_PARTIAL = BB_TS_BACK_GATHERED + 2,
 	BB_TS_BACK_SUM = BB_TS_BACK_PARTIAL + 2,
-	BB_TS_DX = BB_TS_BACK_SUM + 2, /* gradient of X */
+	BB_TS_DX = BB_TS_BACK_SUM + 2, /* gradients of X and, which follows, of Z */
+	BB_TS_DZ = BB_TS_DX + 2,
 
-	BB_TS_Z = BB_TS_DX + 2, /* output of the layer, and its gradient */
-	BB_TS_DZ,
 	BB_TS_WEIGHTS, /* matrices, queries, keys, values, output, first, second */
 	BB_TS_DWEIGHTS = BB_TS_WEIGHTS + BB_TENSOR_MATRICES,
 	BB_TS_INNER = BB_TS_DWEIGHTS + BB_TENSOR_MATRICES, /* of the MLP: first product */
