@@ -75,7 +75,7 @@ def plan_of_a_cluster():
     run(f"{line} gb200-nvl72:36 --ranks 128 --node 64").exits(0).prints("# 128 ranks, 64 per node")
     run(f"{line} hgx-h100:2 --ranks 64").exits(2).says("--ranks 64: more than the 16 of --cluster")
     run(f"{line} hgx-h100:2 --node 16").exits(2).says("--node 16: more than the 8 ranks of a node of --cluster")
-    run(f"{line} hgx-h100:2 --node-link 1GB/s").exits(2).says("--node-link: --cluster has the links")
+    run(f"{line} hgx-h100:2 --node-link 1GB/s").exits(2).says("--node-link 1GB/s and --cluster hgx-h100:2 exclude each other")
     run("hybrid_parallel --plan --preset deepspeed-3d --backend sim --cluster hgx-h100:4").exits(0).prints("# 32 ranks, 8 per node")
 
 

@@ -221,7 +221,7 @@ for words, wanted in (
     ("--way ring,ring", ['"ring" is given twice']),
     ("-d double", ["-d double"]),
     ("--flops 10", ["--flops", "100T"]),
-    ("--flops 10T --layer-time 1ms", ["give one"]),
+    ("--flops 10T --layer-time 1ms", ["--layer-time and --flops exclude each other"]),
     ("--model resnet50", ["not a transformer"]),
     ("--model mixtral-8x7b", ["experts"]),
     ("--model t5-small", ["encoders with decoders"]),

@@ -210,46 +210,29 @@ static bb_status check_plan_cluster(struct bb_hybrid_options *a, const struct bb
 			       "--node %lld: more than the %lld ranks of a node of --cluster; give "
 			       "at most as many",
 			       (long long)a->node, (long long)node);
-	if (a->node_link_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--node-link: --cluster has the links between nodes; leave one of "
-			       "them out");
 	return BB_OK;
 }
 
 static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options *o,
 			    struct bb_error *error)
 {
-	const char *given = o->fault_text_given  ? "--fault"
-			    : a->pass_ns_given   ? "--pass-time"
-			    : a->algo_text_given ? "--algo"
-			    : o->threads_given   ? "-t"
-			    : o->gpus_given      ? "-g"
-						 : NULL;
+	const struct {
+		const char *name;
+		int64_t n;
+	} sizes[] = {{"tp", a->tp}, {"pp", a->pp}, {"dp", a->dp}, {"cp", a->cp}};
 	bb_status status = BB_OK;
 
-	if (given)
-		return bb_fail(
-			error, BB_EUSAGE,
-			"%s: --plan runs nothing; leave one of them out, --ranks sets their number",
-			given);
 	if (o->virtual.cluster)
 		BB_TRY(status, check_plan_cluster(a, o->virtual.cluster, error), out);
-	if (!a->ranks_given)
-		return bb_fail(error, BB_EUSAGE, "--plan needs the number of ranks; give --ranks");
-	if (o->config.link_rate <= 0 && !o->virtual.cluster)
-		return bb_fail(error, BB_EUSAGE, "--plan needs the time of messages; give --link");
-	if (a->flops <= 0)
-		return bb_fail(error, BB_EUSAGE,
-			       "--plan needs the time of computations; give --flops");
-	if (a->kept_given &&
-	    (!a->schedule_given || strcmp(hybrid_schedule_name(a->schedule), "zb-auto") != 0))
-		return bb_fail(error, BB_EUSAGE,
-			       "--kept needs --schedule zb-auto; give both or neither");
 	if (!a->node_link_given) {
 		a->node_link.rate = o->config.link_rate;
 		a->node_link.latency = o->config.link_latency;
 	}
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (sizes[i].n > 0 && a->ranks % sizes[i].n != 0)
+			return bb_fail(error, BB_EUSAGE,
+				       "--%s %lld: does not divide the %lld ranks; give a divisor",
+				       sizes[i].name, (long long)sizes[i].n, (long long)a->ranks);
 out:
 	return status;
 }
@@ -263,10 +246,6 @@ static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb
 	const int64_t ranks = o->threads * o->gpus;
 	bb_status status;
 
-	if (!a->node_link_given && a->node_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--node needs --node-link, the links between nodes; give "
-			       "both or neither");
 	if (!a->node_link_given)
 		return BB_OK;
 	if (!o->backend->virtual || o->config.link_rate <= 0)
@@ -285,65 +264,6 @@ static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb
 	return status;
 }
 
-/* Options of --plan alone. */
-static bb_status check_steps(const struct bb_hybrid_options *a, struct bb_error *error)
-{
-	const char *given = a->ranks_given             ? "--ranks"
-			    : a->fixed                 ? "--fixed"
-			    : a->best_given            ? "--best"
-			    : a->scatter               ? "--scatter-gather"
-			    : a->cp_given              ? "--cp"
-			    : a->chunks_given          ? "--virtual-stages"
-			    : a->etp_given             ? "--etp"
-			    : a->context_given         ? "--cp-by"
-			    : a->dispatch_given        ? "--dispatch"
-			    : a->schedule_given        ? "--schedule"
-			    : a->kept_given            ? "--kept"
-			    : a->peak_given            ? "--peak"
-			    : a->attention_flops_given ? "--attention-flops"
-			    : a->overlap_given         ? "--overlap"
-			    : a->memory_rate_given     ? "--memory-rate"
-			    : a->launch_ns_given       ? "--launch-time"
-						       : NULL;
-
-	if (given)
-		return bb_fail(error, BB_EUSAGE, "%s needs --plan; give both or neither", given);
-	if (a->zero > 1)
-		return bb_fail(
-			error, BB_EUSAGE,
-			"--zero %lld: without --plan only stages 0 and 1 are supported; give one "
-			"of them, or --plan",
-			(long long)a->zero);
-	if (a->flops > 0 && a->pass_ns_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--flops and --pass-time both set the time of computations; give "
-			       "one");
-	return BB_OK;
-}
-
-static bb_status check_divisions(const struct bb_hybrid_options *a, struct bb_error *error)
-{
-	const struct {
-		const char *name;
-		int64_t n;
-	} sizes[] = {{"tp", a->tp}, {"pp", a->pp}, {"dp", a->dp}, {"cp", a->cp}};
-
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		if (sizes[i].n > 0 && a->ranks % sizes[i].n != 0)
-			return bb_fail(error, BB_EUSAGE,
-				       "--%s %lld: does not divide the %lld ranks; give a divisor",
-				       sizes[i].name, (long long)sizes[i].n, (long long)a->ranks);
-	return BB_OK;
-}
-
-static bb_status hybrid_check_model(const struct bb_hybrid *h, struct bb_error *error)
-{
-	if (h->model.hyper.heads > 0 && h->model.hyper.seq > 0)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "--model %s: not a transformer; give one",
-		       h->options.model_text);
-}
-
 static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			      const struct bb_environment *environment, struct bb_error *error)
 {
@@ -358,11 +278,12 @@ static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, s
 				    error),
 	       out);
 	BB_TRY(status, bb_algorithms_check_one(a->algo_text, o, error), out);
-	BB_TRY(status, a->plan ? check_plan(a, o, error) : check_steps(a, error), out);
 	if (a->plan)
-		BB_TRY(status, check_divisions(a, error), out);
+		BB_TRY(status, check_plan(a, o, error), out);
 	BB_TRY(status, bb_model_open(&h->model, a->model_text, a->seq, error), out);
-	BB_TRY(status, hybrid_check_model(h, error), out);
+	if (h->model.hyper.heads == 0 || h->model.hyper.seq == 0)
+		return bb_fail(error, BB_EUSAGE, "--model %s: not a transformer; give one",
+			       a->model_text);
 	status = a->plan ? bb_check_outputs(o, NULL, environment->launch.proc == 0, error)
 			 : make_nodes(h, o, error);
 out:

@@ -19,6 +19,9 @@
 #include "training_kernels/hybrid/program.h"
 #include "training_kernels/moe/exchange.h"
 
+/* For options of the plan alone. */
+#define BB_NEEDS_PLAN .needs = {{"plan"}}
+
 #define BB_HYBRID_OPTIONS(OPTION, COMMON)                                                          \
 	OPTION(CHOICE, preset_choice, "preset", 0, NULL,                                           \
 	       "a published run; other options override its settings", .argument = "NAME",         \
@@ -47,28 +50,28 @@
 	       .min = 1, .max = MOST_RANKS)                                                        \
 	OPTION(INT, etp, "etp", 0, NULL,                                                           \
 	       "ranks that divide each expert (default: as --tp; with --plan, without --ep: any)", \
-	       .min = 1, .max = MOST_RANKS)                                                        \
+	       .min = 1, .max = MOST_RANKS, BB_NEEDS_PLAN)                                         \
 	OPTION(CHOICE, dispatch, "dispatch", 0, "ranks",                                           \
 	       "rows of experts: each to its rank, or once to each node and on from there, as by " \
 	       "DeepEP",                                                                           \
-	       .choices = bb_dispatch_words)                                                       \
+	       .choices = bb_dispatch_words, BB_NEEDS_PLAN)                                        \
 	OPTION(INT, cp, "cp", 0, "1", "ranks that divide each sequence; default with --plan: any", \
-	       .min = 1, .max = MOST_RANKS)                                                        \
+	       .min = 1, .max = MOST_RANKS, BB_NEEDS_PLAN)                                         \
 	OPTION(CHOICE, context, "cp-by", 0, "any",                                                 \
 	       "communication of --cp: keys and values in rings, or all-to-alls of heads "         \
 	       "(Ulysses); any: the faster, with --fixed rings",                                   \
-	       .choices = bb_context_words)                                                        \
+	       .choices = bb_context_words, BB_NEEDS_PLAN)                                         \
 	OPTION(CHOICE, schedule, "schedule", 0, NULL,                                              \
 	       "schedule of the pipeline (default: 1f1b, interleaved with virtual stages; with "   \
 	       "--plan: the fastest of 1f1b, interleaved, zb-h1 and zb-h2)",                       \
-	       .argument = "NAME", .choice = hybrid_schedule_name)                                 \
+	       .argument = "NAME", .choice = hybrid_schedule_name, BB_NEEDS_PLAN)                  \
 	OPTION(INT, kept, "kept", 0, NULL,                                                         \
 	       "for zb-auto: micro-batches whose activations a stage keeps (default: twice the "   \
 	       "stages)",                                                                          \
-	       .min = 1, .max = MOST_BATCH)                                                        \
+	       .min = 1, .max = MOST_BATCH, .needs = {{"plan"}, {"schedule=zb-auto"}})             \
 	OPTION(INT, chunks, "virtual-stages", 0, "1",                                              \
 	       "virtual stages of each stage, interleaved; default with --plan: any", .min = 1,    \
-	       .max = 1000)                                                                        \
+	       .max = 1000, BB_NEEDS_PLAN)                                                         \
 	OPTION(CHOICE, order, "order", 0, "tp-pp-dp",                                              \
 	       "order of ranks: tensor ranks are neighbours, then stages or "                      \
 	       "replicas",                                                                         \
@@ -76,11 +79,14 @@
 	OPTION(FLAG, sequence_parallel, "sequence-parallel", 0, NULL,                              \
 	       "all-gather and reduce-scatter instead of all-reduce in tensor parallelism")        \
 	OPTION(FLAG, scatter, "scatter-gather", 0, NULL,                                           \
-	       "each tensor rank sends a part to the next stage; default with --plan: if faster")  \
+	       "each tensor rank sends a part to the next stage; default with --plan: if faster",  \
+	       BB_NEEDS_PLAN)                                                                      \
 	OPTION(INT, zero, "zero", 0, "0",                                                          \
 	       "stage of ZeRO among the replicas; without --plan 0 or 1 (default with --plan: "    \
 	       "any)",                                                                             \
-	       .min = 0, .max = 3)                                                                 \
+	       .min = 0, .max = 3,                                                                 \
+	       .needs = {{"plan", "runs have stages 0 and 1", .value = "2"},                       \
+			 {"plan", "runs have stages 0 and 1", .value = "3"}})                      \
 	OPTION(CHOICE, recompute, "recompute", 0, "any",                                           \
 	       "part of the forward pass that is recomputed; any: the fastest with --plan, "       \
 	       "else none",                                                                        \
@@ -88,38 +94,47 @@
 	OPTION(FLAG, plan, "plan", 0, NULL,                                                        \
 	       "compare all divisions of the model, by --link, --node-link, --flops and "          \
 	       "--memory; run nothing",                                                            \
-	       .section = "Plan", .usual = true)                                                   \
+	       .section = "Plan", .usual = true,                                                   \
+	       .needs = {{"ranks cluster preset"}, {"link cluster preset"}, {"flops preset"}},     \
+	       .excludes = {{"fault pass-time algo nthreads ngpus",                                \
+			     "a plan runs nothing; --ranks sets their number"}})                   \
 	OPTION(FLAG, fixed, "fixed", 0, NULL,                                                      \
 	       "with --plan: no search for --zero, --sequence-parallel, --scatter-gather, --cp, "  \
-	       "--ep, --schedule and --virtual-stages; what is not given is as without --plan")    \
+	       "--ep, --schedule and --virtual-stages; what is not given is as without --plan",    \
+	       BB_NEEDS_PLAN)                                                                      \
 	OPTION(INT, ranks, "ranks", 0, NULL, "number of ranks of the plan", .min = 1,              \
-	       .max = MOST_RANKS)                                                                  \
+	       .max = MOST_RANKS, BB_NEEDS_PLAN)                                                   \
 	OPTION(INT, node, "node", 0, "8",                                                          \
 	       "ranks of a node, connected by --link; with --cluster fewer than it has", .min = 1, \
-	       .max = MOST_RANKS)                                                                  \
+	       .max = MOST_RANKS, .needs = {{"node-link plan"}})                                   \
 	OPTION(LINK, node_link, "node-link", 0, NULL,                                              \
 	       "link of a rank to other nodes, as in 25GB/s,5us (default: as --link); for "        \
-	       "--plan and sim")                                                                   \
+	       "--plan and sim",                                                                   \
+	       .excludes = {{"cluster", "it has the links between nodes"}})                        \
 	BB_MEMORY_OPTION(OPTION, .usual = true)                                                    \
-	BB_FLOPS_OPTION(OPTION, "")                                                                \
+	BB_FLOPS_OPTION(OPTION, "",                                                                \
+			.excludes = {{"pass-time", "both set the time of computations"}})          \
 	OPTION(FLOPS, attention_flops, "attention-flops", 0, NULL,                                 \
 	       "FLOPs per second of attention's products, which stay in 16 bits where others "     \
-	       "have 8 (default: as --flops)")                                                     \
+	       "have 8 (default: as --flops)",                                                     \
+	       BB_NEEDS_PLAN)                                                                      \
 	OPTION(FLOPS, peak, "peak", 0, NULL,                                                       \
-	       "peak of a rank, for the MFU (default: 16-bit peak of the GPU of --cluster)")       \
+	       "peak of a rank, for the MFU (default: 16-bit peak of the GPU of --cluster)",       \
+	       BB_NEEDS_PLAN)                                                                      \
 	OPTION(INT, best, "best", 0, "8", "number of divisions in the text; --json has all",       \
-	       .min = 1, .max = 1000)                                                              \
+	       .min = 1, .max = 1000, BB_NEEDS_PLAN)                                               \
 	BB_ATTENTION_OPTION(OPTION, "; a preset: eager")                                           \
 	OPTION(CHOICE, overlap, "overlap", 0, "none",                                              \
 	       "communication beside computations: of data parallelism; all: also of tensors, "    \
 	       "context and stages; experts: of experts, too",                                     \
-	       .choices = bb_overlap_words)                                                        \
+	       .choices = bb_overlap_words, BB_NEEDS_PLAN)                                         \
 	OPTION(LINK, memory_rate, "memory-rate", 0, NULL,                                          \
 	       "rate of a rank's memory, as in 1.7TB/s, for operations that it limits "            \
-	       "(default: they take no time)")                                                     \
+	       "(default: they take no time)",                                                     \
+	       BB_NEEDS_PLAN)                                                                      \
 	OPTION(DURATION, launch_ns, "launch-time", 0, NULL,                                        \
 	       "time of the CPU to launch a layer with experts for a micro-batch (default: none)", \
-	       .min = 1, .max = BB_YEAR_NS)                                                        \
+	       .min = 1, .max = BB_YEAR_NS, BB_NEEDS_PLAN)                                         \
 	COMMON("iters", 'n', "5", "timed steps of each kind", .min = 1, .max = 1000000,            \
 	       .section = "Steps", .usual = true)                                                  \
 	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \

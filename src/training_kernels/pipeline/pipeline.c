@@ -117,33 +117,11 @@ static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_op
 static bb_status pipeline_check_model(struct bb_pipeline_state *state, struct bb_error *error)
 {
 	struct bb_pipeline_options *a = &state->options;
-	const char *alone = a->flops_given         ? "--flops"
-			    : a->seq_given         ? "--seq"
-			    : a->batch_given       ? "--batch"
-			    : a->rank_memory_given ? "--rank-memory"
-			    : a->reserve_given     ? "--reserve"
-						   : NULL;
 	struct bb_model *model = &state->model;
-	bool passes;
 	bb_status status;
 
-	if (!a->model_text && alone)
-		return bb_fail(error, BB_EUSAGE, "%s needs --model; give it, or leave %s out",
-			       alone, alone);
-	if (a->stand_in == BB_GEMM && !a->model_text)
-		return bb_fail(error, BB_EUSAGE,
-			       "--compute gemm needs the FLOPs of --model; give it");
 	if (!a->model_text)
 		return BB_OK;
-	if (!a->flops_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--model: the times of its passes need --flops; give it");
-	passes = a->tf_ns_given || a->tb_ns_given || a->tw_ns_given;
-	if (passes || a->mb_bytes_given || a->mw_bytes_given || a->message_bytes_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--model sets the times of passes and the sizes of activations and "
-			       "messages; leave out %s",
-			       passes ? "--tf, --tb and --tw" : "--mb, --mw and --message");
 	BB_TRY(status, bb_model_open(model, a->model_text, a->seq, error), out);
 	bb_attention_apply(model, (enum bb_attention)a->attention);
 	if (model->hyper.heads == 0 || model->hyper.seq == 0)
@@ -168,27 +146,6 @@ out:
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-/* One rank that runs nothing is enough, and the link is that of the prediction. */
-static bb_status check_predict(struct bb_pipeline_options *a, struct bb_options *o,
-			       struct bb_error *error)
-{
-	const char *given = o->fault_text_given                    ? "--fault"
-			    : o->threads_given                     ? "-t"
-			    : o->gpus_given                        ? "-g"
-			    : strcmp(o->backend_text, "auto") != 0 ? "--backend"
-								   : NULL;
-
-	if (given)
-		return bb_fail(error, BB_EUSAGE,
-			       "%s: --predict runs nothing; leave one of them out", given);
-	a->by_link = o->link.text;
-	a->link_rate = o->config.link_rate;
-	a->link_latency = o->config.link_latency;
-	o->link.text = NULL;
-	o->config.link_rate = o->config.link_latency = 0;
-	return BB_OK;
-}
-
 static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 				struct bb_options *o, const struct bb_environment *environment,
 				struct bb_error *error)
@@ -198,13 +155,16 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 	const int64_t chunks = a->chunks > 2 ? a->chunks : 2;
 	bb_status status;
 
-	if (a->tc_ns_given && o->link.text)
-		return bb_fail(error, BB_EUSAGE,
-			       "--tc and --link both set the time of messages; give one");
-	if (a->predict)
-		BB_TRY(status, check_predict(a, o, error), out);
-	else
+	/* One rank that runs nothing is enough, and the link is that of the prediction. */
+	if (a->predict) {
+		a->by_link = o->link.text;
+		a->link_rate = o->config.link_rate;
+		a->link_latency = o->config.link_latency;
+		o->link.text = NULL;
+		o->config.link_rate = o->config.link_latency = 0;
+	} else {
 		bb_estimate_set_ranks(o, environment, a->stages_given ? a->stages : DEFAULT_STAGES);
+	}
 	if (!a->stages_given && a->predict)
 		a->stages = DEFAULT_STAGES;
 	else if (!a->stages_given)

@@ -19,6 +19,9 @@
 
 enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 
+/* For options that say more about --model. */
+#define BB_NEEDS_MODEL .needs = {{"model"}}
+
 #define BB_PIPELINE_OPTIONS(OPTION, COMMON)                                                        \
 	OPTION(CHOICES, schedules, "schedule", 0, "all", "schedules", .choice = schedule_name,     \
 	       .section = "Pipeline", .usual = true)                                               \
@@ -39,13 +42,15 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 	       "where all stages meet before the optimizer",                                       \
 	       .choices = costs)                                                                   \
 	OPTION(FLAG, predict, "predict", 0, NULL,                                                  \
-	       "predict only, for any number of stages; run nothing", .usual = true)               \
+	       "predict only, for any number of stages; run nothing", .usual = true,               \
+	       .excludes = {{"fault nthreads ngpus backend", "nothing is run"}})                   \
 	OPTION(FLAG, gantt, "gantt", 0, NULL,                                                      \
 	       "draw the passes of each stage over time, and write a record of each pass",         \
 	       .usual = true)                                                                      \
 	OPTION(INT, iters, "iters", 'n', "5", "timed steps of each schedule", .min = 1,            \
 	       .max = 1000000, .usual = true)                                                      \
-	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	BB_COMPUTE_OPTION(OPTION,                                                                  \
+			  .needs = {{"model", "it has the FLOPs of passes", .value = "gemm"}})     \
 	OPTION(DURATION, tf_ns, "tf", 0, "10ms",                                                   \
 	       "forward pass of a microbatch through all chunks of a stage", .min = 1,             \
 	       .max = BB_YEAR_NS)                                                                  \
@@ -58,7 +63,8 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 	OPTION(DURATION, tc_ns, "tc", 0, NULL,                                                     \
 	       "time from the end of a pass until another stage has its "                          \
 	       "result, for the prediction (default: measured; 0 with --predict)",                 \
-	       .min = 0, .max = BB_YEAR_NS)                                                        \
+	       .min = 0, .max = BB_YEAR_NS,                                                        \
+	       .excludes = {{"link", "both set the time of messages"}})                            \
 	OPTION(SIZE, mb_bytes, "mb", 0, "2M",                                                      \
 	       "activations of a microbatch that the forward pass leaves on a stage", .min = 4,    \
 	       .max = MOST_BYTES)                                                                  \
@@ -67,19 +73,20 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 	       .max = MOST_BYTES)                                                                  \
 	OPTION(SIZE, message_bytes, "message", 0, "4K",                                            \
 	       "size of a message between two parts of the model", .min = 4, .max = MOST_BYTES)    \
-	BB_MODEL_OPTION(OPTION, NULL,                                                              \
-			"transformer that times and bytes follow from, with --flops: ",            \
-			.section = "Model")                                                        \
-	BB_FLOPS_OPTION(OPTION, "")                                                                \
-	BB_SEQ_OPTION(OPTION)                                                                      \
+	BB_MODEL_OPTION(                                                                           \
+		OPTION, NULL, "transformer that times and bytes follow from, with --flops: ",      \
+		.section = "Model", .needs = {{"flops", "passes take the time of their FLOPs"}},   \
+		.excludes = {{"tf tb tw mb mw message", "it sets times and sizes"}})               \
+	BB_FLOPS_OPTION(OPTION, "", BB_NEEDS_MODEL)                                                \
+	BB_SEQ_OPTION(OPTION, BB_NEEDS_MODEL)                                                      \
 	BB_ATTENTION_OPTION(OPTION, "")                                                            \
 	OPTION(INT, batch, "batch", 0, "1", "sequences of a microbatch", .min = 1,                 \
-	       .max = INT64_C(1) << 30)                                                            \
+	       .max = INT64_C(1) << 30, BB_NEEDS_MODEL)                                            \
 	OPTION(SIZE, rank_memory, "rank-memory", 0, "80G",                                         \
 	       "memory of a rank, into which a stage of --model fits or not (default: that of "    \
 	       "the GPUs of --cluster, else 80G)",                                                 \
-	       .min = 1, .max = BB_MOST_BYTES)                                                     \
-	BB_RESERVE_OPTION(OPTION)
+	       .min = 1, .max = BB_MOST_BYTES, BB_NEEDS_MODEL)                                     \
+	BB_RESERVE_OPTION(OPTION, BB_NEEDS_MODEL)
 
 struct bb_pipeline_options {
 	BB_OPTION_MEMBERS(BB_PIPELINE_OPTIONS)

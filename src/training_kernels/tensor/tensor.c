@@ -116,18 +116,12 @@ static bb_status tensor_check(const struct bb_benchmark *benchmark, void *own, s
 	struct bb_tensor_options *a = &t->options;
 	bb_status status;
 
-	if (a->flops_given && a->layer_ns_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--flops and --layer-time both set the time of a layer; give one");
 	for (size_t i = 0; i < (a->scheme_choices_given ? a->scheme_choices.n : 1); i++)
 		for (const struct bb_tensor_scheme *s = bb_tensor_schemes; s->part; s++)
 			if (s->mode != BB_TENSOR_ROWS &&
 			    (!a->scheme_choices_given ||
 			     strcmp(scheme_names[a->scheme_choices.list[i]], s->name) == 0))
 				a->schemes[a->nschemes++] = s;
-	if (a->equality && o->check == 0)
-		return bb_fail(error, BB_EUSAGE,
-			       "--equality: -c 0 verifies nothing; leave one of them out");
 	BB_TRY(status, bb_model_open(&t->model, a->model_text, a->seq, error), out);
 	BB_TRY(status, tensor_apply_model(t, error), out);
 	bb_estimate_set_ranks(o, environment, DEFAULT_RANKS);

@@ -31,11 +31,11 @@
 	       .choices = scheme_names, .section = "Parallelism", .usual = true)                   \
 	OPTION(FLAG, equality, "equality", 0, NULL,                                                \
 	       "compare split parts with unsplit ones on small matrices; time nothing",            \
-	       .usual = true)                                                                      \
+	       .usual = true, .excludes = {{"check=0", "nothing is verified"}})                    \
 	BB_FLOPS_OPTION(OPTION, ", for the time of its part", .section = "Time")                   \
 	OPTION(DURATION, layer_ns, "layer-time", 0, "40ms",                                        \
 	       "instead of --flops: forward and backward pass of the unsplit layer", .min = 1,     \
-	       .max = BB_YEAR_NS)                                                                  \
+	       .max = BB_YEAR_NS, .excludes = {{"flops", "both set the time of a layer"}})         \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	COMMON("iters", 'n', "10", "timed steps of each kind, over all rounds", .min = 1,          \
 	       .max = 1000000, .usual = true)
