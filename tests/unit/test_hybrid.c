@@ -2,6 +2,7 @@
  * Hybrid parallelism: where ranks are, what they send, and which ways of dividing a model fit and
  * are fast. Oracles: BLOOM's published run, DeepSpeed's 32 GPUs, GPT-3's tensor parallelism.
  */
+#include "hybrid_steps.h"
 #include "models/attention.h"
 #include "training_kernels/hybrid/plan.h"
 
@@ -150,15 +151,15 @@ static void test_stages(void **state)
 /* ---- volumes ----------------------------------------------------------------------------------
  */
 
-static struct bb_hybrid_step bloom(void)
+static struct step bloom(void)
 {
-	return (struct bb_hybrid_step){.grid = {4, 12, 8, 1, .order = BB_GRID_TP_PP_DP},
-				       .seq = 2048,
-				       .hidden = 14336,
-				       .micro_batch = 2,
-				       .micro_batches = 128,
-				       .embedding = UINT64_C(250880) * 14336,
-				       .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
+	return (struct step){.grid = {4, 12, 8, 1, .order = BB_GRID_TP_PP_DP},
+			     .seq = 2048,
+			     .hidden = 14336,
+			     .micro_batch = 2,
+			     .micro_batches = 128,
+			     .embedding = UINT64_C(250880) * 14336,
+			     .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
 }
 
 static void assert_near(double got, double wanted, double within)
@@ -169,9 +170,9 @@ static void assert_near(double got, double wanted, double within)
 
 static void test_bloom_volumes(void **state)
 {
-	struct bb_hybrid_step s = bloom();
+	struct step s = bloom();
 	const struct bb_hybrid_part part = {.layers = 6, .elements = UINT64_C(176247271424) / 48};
-	struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
+	struct bb_hybrid_volumes v = step_volumes(&s, &part);
 
 	assert_near((double)v.activation, 112 * MIB, 0);
 	assert_near((double)v.boundary, 112 * MIB, 0);
@@ -183,10 +184,10 @@ static void test_bloom_volumes(void **state)
 	assert_int_equal(v.of[BB_TRAFFIC_PIPELINE].calls, 2 * 128);
 	assert_int_equal(v.of[BB_TRAFFIC_EMBEDDING].calls, 0);
 	s.recomputes = true;
-	v = bb_hybrid_volumes_of(&s, &part);
+	v = step_volumes(&s, &part);
 	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, 756 * GIB, 0);
 	s.scatter = true;
-	v = bb_hybrid_volumes_of(&s, &part);
+	v = step_volumes(&s, &part);
 	assert_near((double)v.boundary, 28 * MIB, 0);
 	assert_near(v.of[BB_TRAFFIC_PIPELINE].sent, 7 * GIB, 0);
 	/* What is not sent between stages is gathered by the tensor ranks. */
@@ -196,11 +197,11 @@ static void test_bloom_volumes(void **state)
 /* The ends: embedding and head, the loss, and the gradient of what both share. */
 static void test_ends(void **state)
 {
-	const struct bb_hybrid_step s = bloom();
+	const struct step s = bloom();
 	const struct bb_hybrid_part first = {.layers = 6, .first = true};
 	const struct bb_hybrid_part last = {.layers = 6, .last = true};
-	const struct bb_hybrid_volumes a = bb_hybrid_volumes_of(&s, &first);
-	const struct bb_hybrid_volumes b = bb_hybrid_volumes_of(&s, &last);
+	const struct bb_hybrid_volumes a = step_volumes(&s, &first);
+	const struct bb_hybrid_volumes b = step_volumes(&s, &last);
 
 	assert_near(a.of[BB_TRAFFIC_TENSOR].sent, 504 * GIB + 128 * 1.5 * 112 * MIB, 0);
 	/* Three all-reduces of 4 bytes a token: 24,576 bytes of a sequence of 2048. */
@@ -215,45 +216,45 @@ static void test_ends(void **state)
    two matrices. */
 static void test_tensor_volumes(void **state)
 {
-	struct bb_hybrid_step s = {.grid = {8, 4, 1, 1, .order = BB_GRID_TP_PP_DP},
-				   .seq = 2048,
-				   .hidden = 12288,
-				   .micro_batch = 1,
-				   .micro_batches = 1,
-				   .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
+	struct step s = {.grid = {8, 4, 1, 1, .order = BB_GRID_TP_PP_DP},
+			 .seq = 2048,
+			 .hidden = 12288,
+			 .micro_batch = 1,
+			 .micro_batches = 1,
+			 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
 	const struct bb_hybrid_part part = {.layers = 1};
-	struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
+	struct bb_hybrid_volumes v = step_volumes(&s, &part);
 
 	assert_near((double)v.activation, 48 * MIB, 0);
 	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, 336 * MIB, 0);
 	s.sequence_parallel = true;
-	v = bb_hybrid_volumes_of(&s, &part);
+	v = step_volumes(&s, &part);
 	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, (336 + 2 * 42) * MIB, 0);
 	assert_int_equal(v.of[BB_TRAFFIC_TENSOR].calls, 4 * 2 + 2);
 	assert_near((double)v.boundary, 6 * MIB, 0);
 	/* With experts half of that is of the rows that two of them get of each token. */
 	s.routes = 2;
-	v = bb_hybrid_volumes_of(&s, &(struct bb_hybrid_part){.layers = 1, .sparse = 1});
+	v = step_volumes(&s, &(struct bb_hybrid_part){.layers = 1, .sparse = 1});
 	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, (5 + 2 * 5) * 42 * MIB, 0);
 }
 
 /* Four all-to-alls of tokens x experts of each x width: Mixtral 64 MiB, of which 7 of 8 leave. */
 static void test_expert_volumes(void **state)
 {
-	struct bb_hybrid_step s = {.grid = {1, 1, 8, 8, .order = BB_GRID_TP_PP_DP},
-				   .seq = 4096,
-				   .hidden = 4096,
-				   .routes = 2,
-				   .micro_batch = 1,
-				   .micro_batches = 1,
-				   .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
+	struct step s = {.grid = {1, 1, 8, 8, .order = BB_GRID_TP_PP_DP},
+			 .seq = 4096,
+			 .hidden = 4096,
+			 .routes = 2,
+			 .micro_batch = 1,
+			 .micro_batches = 1,
+			 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
 	const struct bb_hybrid_part part = {.layers = 1,
 					    .sparse = 1,
 					    .first = true,
 					    .last = true,
 					    .elements = 800,
 					    .experts = 600};
-	const struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
+	const struct bb_hybrid_volumes v = step_volumes(&s, &part);
 
 	assert_near(v.of[BB_TRAFFIC_EXPERT].sent, 4 * 56 * MIB, 0);
 	assert_int_equal(v.of[BB_TRAFFIC_EXPERT].calls, 4);
@@ -266,19 +267,19 @@ static void test_expert_volumes(void **state)
    an expert are not gathered. */
 static void test_folded_experts(void **state)
 {
-	struct bb_hybrid_step s = {.grid = {2, 8, 64, 32, .order = BB_GRID_TP_DP_PP, .etp = 1},
-				   .seq = 4096,
-				   .hidden = 7168,
-				   .routes = 8,
-				   .sequence_parallel = true,
-				   .micro_batch = 1,
-				   .micro_batches = 1,
-				   .zero = 1,
-				   .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
+	struct step s = {.grid = {2, 8, 64, 32, .order = BB_GRID_TP_DP_PP, .etp = 1},
+			 .seq = 4096,
+			 .hidden = 7168,
+			 .routes = 8,
+			 .sequence_parallel = true,
+			 .micro_batch = 1,
+			 .micro_batches = 1,
+			 .zero = 1,
+			 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
 	const struct bb_hybrid_part part = {
 		.layers = 1, .sparse = 1, .elements = 800, .experts = 800};
 	const double a = 2. * 4096 * 7168;
-	struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
+	struct bb_hybrid_volumes v = step_volumes(&s, &part);
 
 	assert_near(v.of[BB_TRAFFIC_EXPERT].sent, 4 * 8 * a / 2 * 63 / 64, 0);
 	assert_int_equal(v.of[BB_TRAFFIC_EXPERT].rounds, 4);
@@ -286,7 +287,7 @@ static void test_folded_experts(void **state)
 	assert_near(v.of[BB_TRAFFIC_DATA].sent, 2 * 800 * 2 / 2, 0);
 	/* Of both halves of an expert both ranks need the rows. */
 	s.grid.etp = 0;
-	v = bb_hybrid_volumes_of(&s, &part);
+	v = step_volumes(&s, &part);
 	assert_near(v.of[BB_TRAFFIC_EXPERT].sent, 4 * 8 * a / 2 * 31 / 32, 0);
 	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, 5 * a / 2 + 5 * 8 * a / 2, 0);
 }
@@ -295,20 +296,20 @@ static void test_folded_experts(void **state)
    values of 1024 each. */
 static void test_context_volumes(void **state)
 {
-	struct bb_hybrid_step s = {.grid = {1, 1, 4, 1, .order = BB_GRID_TP_PP_DP, .cp = 4},
-				   .seq = 2048,
-				   .hidden = 4096,
-				   .queries = 4096,
-				   .keys = 1024,
-				   .micro_batch = 1,
-				   .micro_batches = 1,
-				   .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
+	struct step s = {.grid = {1, 1, 4, 1, .order = BB_GRID_TP_PP_DP, .cp = 4},
+			 .seq = 2048,
+			 .hidden = 4096,
+			 .queries = 4096,
+			 .keys = 1024,
+			 .micro_batch = 1,
+			 .micro_batches = 1,
+			 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
 	const struct bb_hybrid_part part = {.layers = 1};
-	struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
+	struct bb_hybrid_volumes v = step_volumes(&s, &part);
 
 	assert_near(v.of[BB_TRAFFIC_CONTEXT].sent, 3 * 3 * 2. * 2048 * 2048, 0);
 	s.exchanges = true;
-	v = bb_hybrid_volumes_of(&s, &part);
+	v = step_volumes(&s, &part);
 	assert_near(v.of[BB_TRAFFIC_CONTEXT].sent, 2 * 3. / 4 * 2 * 2048 * (2 * 4096 + 2 * 1024),
 		    0);
 	assert_int_equal(v.of[BB_TRAFFIC_CONTEXT].calls, 8);

@@ -2,6 +2,7 @@
  * Steps of hybrid parallelism as programs: they keep the rules, do what the plan's formulas count,
  * and take in virtual time what follows by hand.
  */
+#include "hybrid_steps.h"
 #include "training_kernels/hybrid/plan.h"
 #include "training_kernels/hybrid/program.h"
 #include "simulator/timeline.h"
@@ -159,17 +160,17 @@ static uint64_t count_sparse(const struct divided *d, int stage)
 static void assert_counts(const struct divided *d)
 {
 	const struct bb_grid *g = &d->grid;
-	const struct bb_hybrid_step s = {.grid = *g,
-					 .seq = 12,
-					 .hidden = 8,
-					 .routes = d->experts ? 2 : 0,
-					 .micro_batch = 1,
-					 .micro_batches = M,
-					 .recipe = {&bb_precisions[1], &bb_optimizers[0]},
-					 .zero = d->zero,
-					 .embedding = d->shared * (uint64_t)g->tp,
-					 .sequence_parallel = d->sequence_parallel,
-					 .recomputes = d->recomputes};
+	const struct step s = {.grid = *g,
+			       .seq = 12,
+			       .hidden = 8,
+			       .routes = d->experts ? 2 : 0,
+			       .micro_batch = 1,
+			       .micro_batches = M,
+			       .recipe = {&bb_precisions[1], &bb_optimizers[0]},
+			       .zero = d->zero,
+			       .embedding = d->shared * (uint64_t)g->tp,
+			       .sequence_parallel = d->sequence_parallel,
+			       .recomputes = d->recomputes};
 	struct bb_program program;
 	struct bb_moe_load load;
 
@@ -184,7 +185,7 @@ static void assert_counts(const struct divided *d)
 			.first = stage == 0,
 			.last = stage == g->pp - 1,
 			.experts = d->experts ? experts[stage] : 0};
-		const struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
+		const struct bb_hybrid_volumes v = step_volumes(&s, &part);
 		const struct bb_volume *of = v.of;
 
 		assert_counted(&program, rank, BB_HYBRID_TENSOR, of[BB_TRAFFIC_TENSOR].calls,

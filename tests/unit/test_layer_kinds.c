@@ -2,6 +2,7 @@
  * Models whose layers alternate: every second one has experts. Parameters, FLOPs, activations,
  * bytes of memory and traffic by hand, each of its own kind of layer.
  */
+#include "hybrid_steps.h"
 #include "training_kernels/hybrid/volume.h"
 #include "training_kernels/hybrid/plan.h"
 
@@ -237,16 +238,16 @@ static void test_exchange_beside_products(void **state)
    A bytes, a rank sends half; four times for each layer with experts, for others never. */
 static void test_traffic(void **state)
 {
-	const struct bb_hybrid_step s = {.grid = {2, 1, 2, 2, .order = BB_GRID_TP_PP_DP},
-					 .seq = TOKENS,
-					 .hidden = 64,
-					 .routes = 2,
-					 .sequence_parallel = true,
-					 .micro_batch = 1,
-					 .micro_batches = 3,
-					 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
+	const struct step s = {.grid = {2, 1, 2, 2, .order = BB_GRID_TP_PP_DP},
+			       .seq = TOKENS,
+			       .hidden = 64,
+			       .routes = 2,
+			       .sequence_parallel = true,
+			       .micro_batch = 1,
+			       .micro_batches = 3,
+			       .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
 	const struct bb_hybrid_part part = {.layers = 4, .sparse = 2};
-	const struct bb_hybrid_volumes v = bb_hybrid_volumes_of(&s, &part);
+	const struct bb_hybrid_volumes v = step_volumes(&s, &part);
 	const double a = 2 * TOKENS * 64;
 
 	assert_true(v.of[BB_TRAFFIC_TENSOR].sent == 3 * a / 2 * (2 * 10 + 2 * (5 + 2 * 5)));

@@ -20,22 +20,35 @@ int bb_grid_expert_ranks(const struct bb_grid *grid)
 	return grid->ep * grid->tp / bb_grid_expert_tensor(grid);
 }
 
-int bb_grid_size(const struct bb_grid *grid, enum bb_axis axis)
+/* The members of a group along an axis, and the ranks between two neighbours. */
+struct axis {
+	int size, stride;
+};
+
+static struct axis axis_of(const struct bb_grid *g, enum bb_axis axis)
 {
+	const bool data_outside = g->order == BB_GRID_TP_PP_DP;
+	const int replica = data_outside ? g->tp * g->pp : g->tp; /* to the next one */
+
 	switch (axis) {
 	case BB_AXIS_TP:
-		return grid->tp;
+		return (struct axis){g->tp, 1};
 	case BB_AXIS_PP:
-		return grid->pp;
+		return (struct axis){g->pp, data_outside ? g->tp : g->tp * g->dp};
 	case BB_AXIS_DP:
-		return grid->dp;
+		return (struct axis){g->dp, replica};
 	case BB_AXIS_EP:
-		return grid->ep;
+		return (struct axis){g->ep, replica};
 	case BB_AXIS_CP:
-		return grid->cp > 1 ? grid->cp : 1;
+		return (struct axis){g->cp > 1 ? g->cp : 1, replica};
 	default:
-		return grid->dp / grid->ep;
+		return (struct axis){g->dp / g->ep, replica * g->ep};
 	}
+}
+
+int bb_grid_size(const struct bb_grid *grid, enum bb_axis axis)
+{
+	return axis_of(grid, axis).size;
 }
 
 int bb_grid_groups(const struct bb_grid *grid, enum bb_axis axis)
@@ -43,40 +56,25 @@ int bb_grid_groups(const struct bb_grid *grid, enum bb_axis axis)
 	return bb_grid_ranks(grid) / bb_grid_size(grid, axis);
 }
 
-/* Ranks between neighbours along AXIS. */
-static int stride_of(const struct bb_grid *grid, enum bb_axis axis)
-{
-	const bool data_outside = grid->order == BB_GRID_TP_PP_DP;
-
-	switch (axis) {
-	case BB_AXIS_TP:
-		return 1;
-	case BB_AXIS_PP:
-		return data_outside ? grid->tp : grid->tp * grid->dp;
-	case BB_AXIS_EDP:
-		return stride_of(grid, BB_AXIS_EP) * grid->ep;
-	default:
-		return data_outside ? grid->tp * grid->pp : grid->tp;
-	}
-}
-
 int bb_grid_place(const struct bb_grid *grid, enum bb_axis axis, int rank)
 {
-	return rank / stride_of(grid, axis) % bb_grid_size(grid, axis);
+	const struct axis a = axis_of(grid, axis);
+
+	return rank / a.stride % a.size;
 }
 
 int bb_grid_group(const struct bb_grid *grid, enum bb_axis axis, int rank)
 {
-	const int stride = stride_of(grid, axis);
+	const struct axis a = axis_of(grid, axis);
 
-	return rank / (stride * bb_grid_size(grid, axis)) * stride + rank % stride;
+	return rank / (a.stride * a.size) * a.stride + rank % a.stride;
 }
 
 int bb_grid_member(const struct bb_grid *grid, enum bb_axis axis, int group, int i)
 {
-	const int stride = stride_of(grid, axis);
+	const struct axis a = axis_of(grid, axis);
 
-	return group / stride * stride * bb_grid_size(grid, axis) + i * stride + group % stride;
+	return group / a.stride * a.stride * a.size + i * a.stride + group % a.stride;
 }
 
 int bb_grid_crossing(const struct bb_grid *grid, enum bb_axis axis, int node)
@@ -93,7 +91,8 @@ int bb_grid_crossing(const struct bb_grid *grid, enum bb_axis axis, int node)
 
 bool bb_grid_crosses(const struct bb_grid *grid, enum bb_axis axis, int node)
 {
-	const int size = bb_grid_size(grid, axis), block = size * stride_of(grid, axis);
+	const struct axis a = axis_of(grid, axis);
+	const int size = a.size, block = size * a.stride;
 	const int blocks = bb_grid_ranks(grid) / block;
 
 	/* Groups interleave in blocks of ranks; one crosses wherever a node ends within a block,

@@ -92,31 +92,6 @@ static struct stage_time stage_time(const struct bb_hybrid_division *division, u
 	};
 }
 
-static struct bb_hybrid_step step_of(const struct bb_hybrid_division *division)
-{
-	const struct bb_training *t = &division->training;
-	const struct bb_hyper *h = &t->model->hyper;
-
-	return (struct bb_hybrid_step){
-		.grid = division->grid,
-		.seq = (uint64_t)h->seq / bb_hybrid_context(division),
-		.hidden = (uint64_t)h->hidden,
-		.exchanges = division->exchanges,
-		.queries = (uint64_t)h->head_dim * bb_partition((uint64_t)h->heads, t->tp),
-		.keys = (uint64_t)h->head_dim * bb_partition((uint64_t)h->kv_heads, t->tp),
-		.chunks = t->chunks,
-		.routes = (uint64_t)h->top_k,
-		.micro_batch = t->micro_batch,
-		.micro_batches = t->micro_batches,
-		.embedding = t->layout->embedding,
-		.recipe = t->recipe,
-		.zero = t->zero,
-		.sequence_parallel = t->sequence_parallel,
-		.scatter = division->scatter && division->grid.tp > 1,
-		.recomputes = t->recompute == BB_RECOMPUTE_FULL,
-	};
-}
-
 /* ---- links ----------------------------------------------------------------------------------- */
 
 /* Computes what leaves nodes of NODE ranks. */
@@ -275,7 +250,6 @@ static double busy_seconds(const struct stage_cost *s)
 
 static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 				    const struct bb_hybrid_cluster *cluster,
-				    const struct bb_hybrid_step *step,
 				    const struct bb_hybrid_part *part, uint64_t stage)
 {
 	const struct bb_training *t = &division->training;
@@ -290,7 +264,8 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 		.time = stage_time(division, stage, cluster->flops,
 				   cluster->attention_flops > 0 ? cluster->attention_flops
 								: cluster->flops),
-		.volume = bb_hybrid_volumes_of(step, part),
+		.volume = bb_hybrid_volumes_of(&division->grid, t, division->exchanges,
+					       division->scatter && t->tp > 1, part),
 		.local = m * moved.pass / rate,
 		.optimizer = moved.step / rate,
 	};
@@ -342,7 +317,6 @@ static void find_cost(struct bb_hybrid_division *division, const struct bb_hybri
 		      struct bb_bubble_orders *orders, double most)
 {
 	const struct bb_training *t = &division->training;
-	const struct bb_hybrid_step step = step_of(division);
 	struct bb_hybrid_cost cost = {.compute = 0};
 	struct stage_cost slowest = {.compute = -1};
 	double optimizer = 0;
@@ -358,7 +332,7 @@ static void find_cost(struct bb_hybrid_division *division, const struct bb_hybri
 		    part.sparse == before.sparse && part.elements == before.elements)
 			continue;
 		before = part;
-		s = stage_cost(division, cluster, &step, &part, stage);
+		s = stage_cost(division, cluster, &part, stage);
 		cost.traffic[BB_TRAFFIC_DATA] =
 			fmax(cost.traffic[BB_TRAFFIC_DATA], s.traffic[BB_TRAFFIC_DATA]);
 		cost.traffic[BB_TRAFFIC_EMBEDDING] =

@@ -74,7 +74,7 @@ struct bb_hybrid_space {
 	uint64_t kept;                               /* likewise */
 	enum bb_hybrid_overlap overlap;
 	int recompute; /* enum bb_recompute; -1: any */
-	bool scatter;  /* see struct bb_hybrid_step */
+	bool scatter;  /* each tensor rank sends a part to the next stage */
 	/* Settings to search, whatever is given for them; experts: ep and etp; schedule: of 1f1b,
 	   interleaved, zb-h1 and zb-h2. */
 	struct {
@@ -101,7 +101,7 @@ struct bb_hybrid_division {
 	/* NULL: 1f1b, or interleaved with virtual stages. */
 	const struct bb_pipeline_schedule *schedule;
 	uint64_t kept; /* zb-auto: micro-batches that a stage keeps; 0: 2 pp */
-	bool scatter;  /* see struct bb_hybrid_step */
+	bool scatter;  /* each tensor rank sends a part to the next stage */
 	enum bb_hybrid_overlap overlap;
 	struct bb_training training;
 	struct bb_need need;             /* of the stage that needs most */

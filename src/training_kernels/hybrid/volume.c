@@ -34,101 +34,110 @@ static void add_exchanges(struct bb_volume *v, uint64_t calls, int n, double byt
 	v->sent += (double)calls * bytes * (n - 1) / n;
 }
 
-static void add_tensor(const struct bb_hybrid_step *s, const struct bb_hybrid_part *part,
-		       double activation, struct bb_volume *v)
+/* A step of T on GRID, of which a rank has SEQ tokens of each sequence. */
+struct step {
+	const struct bb_grid *grid;
+	const struct bb_training *t;
+	uint64_t seq;
+	bool recomputes;
+};
+
+static void add_tensor(const struct step *s, const struct bb_hybrid_part *part, double activation,
+		       struct bb_volume *v)
 {
-	const uint64_t m = s->micro_batches;
+	const struct bb_training *t = s->t;
+	const uint64_t m = t->micro_batches;
 	const uint64_t passes = s->recomputes ? 3 : 2;
 	/* Halves of layers that keep their tokens, and those with rows of experts. */
 	const uint64_t own = m * (2 * part->layers - part->sparse), routed = m * part->sparse;
 	const uint64_t ends = m * ((uint64_t)part->first + (uint64_t)part->last);
-	const double loss = (double)(LOSS_BYTES * s->seq * s->micro_batch);
-	const int etp = bb_grid_expert_tensor(&s->grid);
-	const double rows = activation * (double)s->routes * etp / s->grid.tp;
+	const double loss = (double)(LOSS_BYTES * s->seq * t->micro_batch);
+	const int tp = s->grid->tp, etp = bb_grid_expert_tensor(s->grid);
+	const double rows = activation * (double)t->model->hyper.top_k * etp / tp;
 
-	if (s->sequence_parallel) {
-		add_rings(v, (2 * passes + 1) * own + 2 * ends, 1, s->grid.tp, activation);
+	if (t->sequence_parallel) {
+		add_rings(v, (2 * passes + 1) * own + 2 * ends, 1, tp, activation);
 		add_rings(v, (2 * passes + 1) * routed, 1, etp, rows);
 	} else {
-		add_rings(v, passes * (own + routed) + ends, 2, s->grid.tp, activation);
+		add_rings(v, passes * (own + routed) + ends, 2, tp, activation);
 	}
 	if (part->last)
-		add_rings(v, 3 * m, 2, s->grid.tp, loss);
+		add_rings(v, 3 * m, 2, tp, loss);
 }
 
-static void add_pipeline(const struct bb_hybrid_step *s, const struct bb_hybrid_part *part,
-			 struct bb_hybrid_volumes *v)
-{
-	/* All virtual stages but the first of the model and the last have both neighbours. */
-	const uint64_t chunks = s->chunks > 1 ? s->chunks : 1;
-	const uint64_t ends = (uint64_t)part->first + (uint64_t)part->last;
-	const uint64_t neighbours = s->grid.pp == 1 ? 0 : 2 * chunks - ends;
-	const uint64_t messages = s->micro_batches * neighbours;
-	struct bb_volume *pipeline = &v->of[BB_TRAFFIC_PIPELINE];
-
-	pipeline->calls = pipeline->rounds = messages;
-	pipeline->sent = (double)messages * (double)v->boundary;
-	if (s->scatter && !s->sequence_parallel)
-		add_rings(&v->of[BB_TRAFFIC_TENSOR], messages, 1, s->grid.tp,
-			  (double)v->activation);
-}
-
-static void add_context(const struct bb_hybrid_step *s, const struct bb_hybrid_part *part,
+static void add_context(const struct step *s, const struct bb_hybrid_part *part, bool exchanges,
 			struct bb_volume *v)
 {
-	const int cp = bb_grid_size(&s->grid, BB_AXIS_CP);
-	const uint64_t passes = s->micro_batches * part->layers;
+	const struct bb_training *t = s->t;
+	const struct bb_hyper *h = &t->model->hyper;
+	const int cp = bb_grid_size(s->grid, BB_AXIS_CP);
+	const uint64_t passes = t->micro_batches * part->layers;
 	const uint64_t turns = (s->recomputes ? 4 : 3) * passes;
-	const uint64_t tokens = s->recipe.precision->parameter * s->seq * s->micro_batch;
 	const uint64_t again = (s->recomputes ? 6 : 4) * passes;
+	/* Bytes of an element of all tokens, and elements of the queries, and of the output, of a
+	   token on a rank; of the keys, and of the values. */
+	const uint64_t tokens = t->recipe.precision->parameter * s->seq * t->micro_batch;
+	const uint64_t queries = (uint64_t)h->head_dim * bb_partition((uint64_t)h->heads, t->tp);
+	const uint64_t keys = (uint64_t)h->head_dim * bb_partition((uint64_t)h->kv_heads, t->tp);
 
 	if (cp < 2)
 		return;
-	if (s->exchanges) {
-		add_exchanges(v, again, cp, (double)(tokens * s->queries));
-		add_exchanges(v, again, cp, (double)(tokens * s->keys));
+	if (exchanges) {
+		add_exchanges(v, again, cp, (double)(tokens * queries));
+		add_exchanges(v, again, cp, (double)(tokens * keys));
 		return;
 	}
 	v->calls = v->rounds = turns * (uint64_t)(cp - 1);
-	v->sent = (double)v->calls * (double)(2 * tokens * s->keys);
+	v->sent = (double)v->calls * (double)(2 * tokens * keys);
 }
 
 /* The reduction, and ZeRO's all-gathers, of ELEMENTS that RANKS share. */
-static void add_data(const struct bb_hybrid_step *s, uint64_t elements, int ranks,
-		     struct bb_volume *v)
+static void add_data(const struct bb_training *t, uint64_t elements, int ranks, struct bb_volume *v)
 {
-	const uint64_t reductions = s->zero < 2 ? 1 : s->micro_batches;
-	const uint64_t turns = s->zero == 3 ? 3 * reductions : reductions + 1;
+	const uint64_t reductions = t->zero < 2 ? 1 : t->micro_batches;
+	const uint64_t turns = t->zero == 3 ? 3 * reductions : reductions + 1;
 
 	if (ranks == 1 || elements == 0)
 		return;
-	v->calls += s->zero == 0 ? 1 : turns;
+	v->calls += t->zero == 0 ? 1 : turns;
 	v->rounds += turns * (uint64_t)(ranks - 1);
-	v->sent += (double)bb_zero_bytes(&s->recipe, elements, s->zero, (uint64_t)ranks,
-					 s->micro_batches);
+	v->sent += (double)bb_zero_bytes(&t->recipe, elements, t->zero, (uint64_t)ranks,
+					 t->micro_batches);
 }
 
-struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_step *s,
+struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_grid *g, const struct bb_training *t,
+					      bool exchanges, bool scatter,
 					      const struct bb_hybrid_part *part)
 {
-	const struct bb_grid *g = &s->grid;
-	const uint64_t t = (uint64_t)g->tp, again = s->recomputes ? 6 : 4;
-	const bool parts = s->sequence_parallel || s->scatter;
-	struct bb_hybrid_volumes v = {.activation = (uint64_t)s->recipe.precision->parameter *
-						    s->seq * s->micro_batch * s->hidden};
-	const double routed = (double)v.activation * (double)s->routes;
+	const struct bb_hyper *h = &t->model->hyper;
+	const struct step s = {.grid = g,
+			       .t = t,
+			       .seq = (uint64_t)(h->seq / bb_grid_size(g, BB_AXIS_CP)),
+			       .recomputes = t->recompute == BB_RECOMPUTE_FULL};
+	const uint64_t again = s.recomputes ? 6 : 4;
+	const bool parts = t->sequence_parallel || scatter;
+	/* All virtual stages but the first of the model and the last have both neighbours. */
+	const uint64_t chunks = t->chunks > 1 ? t->chunks : 1;
+	const uint64_t ends = (uint64_t)part->first + (uint64_t)part->last;
+	const uint64_t messages = g->pp == 1 ? 0 : t->micro_batches * (2 * chunks - ends);
+	struct bb_hybrid_volumes v = {.activation = (uint64_t)t->recipe.precision->parameter *
+						    s.seq * t->micro_batch * (uint64_t)h->hidden};
+	const double activation = (double)v.activation, routed = activation * (double)h->top_k;
 
-	v.boundary = parts ? (v.activation + t - 1) / t : v.activation;
-	add_tensor(s, part, (double)v.activation, &v.of[BB_TRAFFIC_TENSOR]);
-	add_pipeline(s, part, &v);
-	add_exchanges(&v.of[BB_TRAFFIC_EXPERT], again * s->micro_batches * part->sparse,
-		      bb_grid_expert_ranks(g), s->sequence_parallel ? routed / g->tp : routed);
-	add_context(s, part, &v.of[BB_TRAFFIC_CONTEXT]);
-	add_data(s, part->elements - part->experts, g->dp, &v.of[BB_TRAFFIC_DATA]);
-	add_data(s, part->experts, g->dp / g->ep, &v.of[BB_TRAFFIC_DATA]);
+	v.boundary = parts ? (v.activation + t->tp - 1) / t->tp : v.activation;
+	add_tensor(&s, part, activation, &v.of[BB_TRAFFIC_TENSOR]);
+	v.of[BB_TRAFFIC_PIPELINE] =
+		(struct bb_volume){messages, messages, (double)messages * (double)v.boundary};
+	if (scatter && !t->sequence_parallel)
+		add_rings(&v.of[BB_TRAFFIC_TENSOR], messages, 1, g->tp, activation);
+	add_exchanges(&v.of[BB_TRAFFIC_EXPERT], again * t->micro_batches * part->sparse,
+		      bb_grid_expert_ranks(g), t->sequence_parallel ? routed / g->tp : routed);
+	add_context(&s, part, exchanges, &v.of[BB_TRAFFIC_CONTEXT]);
+	add_data(t, part->elements - part->experts, g->dp, &v.of[BB_TRAFFIC_DATA]);
+	add_data(t, part->experts, g->dp / g->ep, &v.of[BB_TRAFFIC_DATA]);
 	if (part->first != part->last)
-		add_rings(&v.of[BB_TRAFFIC_EMBEDDING], s->embedding > 0, 2, 2,
-			  (double)(s->embedding / t * s->recipe.precision->gradient));
+		add_rings(&v.of[BB_TRAFFIC_EMBEDDING], t->layout->embedding > 0, 2, 2,
+			  (double)(t->layout->embedding / t->tp * t->recipe.precision->gradient));
 	return v;
 }
 

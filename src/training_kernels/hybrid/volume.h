@@ -59,25 +59,6 @@ enum bb_traffic {
 extern const char *const bb_traffic_names[BB_TRAFFICS];
 extern const enum bb_axis bb_traffic_axes[BB_TRAFFICS]; /* of the groups that communicate */
 
-/* The properties that all stages share. */
-struct bb_hybrid_step {
-	struct bb_grid grid;
-	uint64_t seq, hidden; /* tokens of a rank's part of a sequence */
-	bool exchanges;       /* cp ranks exchange heads; else keys and values go around */
-	/* Elements of the queries, and of the output, of a token on a rank; of the keys, and of the
-	   values. */
-	uint64_t queries, keys;
-	uint64_t chunks; /* virtual stages of a stage; 0 as 1 */
-	uint64_t routes; /* experts per token; 0: no experts */
-	uint64_t micro_batch, micro_batches;
-	uint64_t embedding; /* elements that head and embedding share; 0: none */
-	struct bb_recipe recipe;
-	int zero;
-	bool sequence_parallel;
-	bool scatter;    /* each tensor rank sends a part to the next stage */
-	bool recomputes; /* full recomputation */
-};
-
 /* A rank of one stage. */
 struct bb_hybrid_part {
 	uint64_t layers, sparse; /* all; those with experts among them */
@@ -97,8 +78,13 @@ struct bb_hybrid_volumes {
 	uint64_t activation;              /* A */
 };
 
-struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_step *step,
-					      const struct bb_hybrid_part *part);
+/*
+ * A rank of PART of T on GRID. EXCHANGES: the ranks that divide a sequence exchange heads; else
+ * keys and values go around. SCATTER: each of several tensor ranks sends a part to the next stage.
+ */
+struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_grid *grid,
+					      const struct bb_training *t, bool exchanges,
+					      bool scatter, const struct bb_hybrid_part *part);
 
 /* ---- the memory of a rank ------------------------------------------------------------------- */
 
