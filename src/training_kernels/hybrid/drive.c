@@ -226,16 +226,69 @@ out:
 	return status;
 }
 
-/* The benchmark's plan, once the grid is known: does the model fit, and is there room for the data
-   of the rank that has most? */
+/* ---- the grid -------------------------------------------------------------------------------- */
+
+/* REQUESTED, or 2 if that divides the LEFT ranks, else 1. *LEFT is divided by it; 0: it cannot be.
+ */
+static int choose_size(int64_t requested, int64_t *left)
+{
+	const int64_t n = requested ? requested : *left % 2 == 0 ? 2 : 1;
+
+	*left = *left % n == 0 ? *left / n : 0;
+	return (int)n;
+}
+
+static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
+{
+	const struct bb_hybrid *h = run->own;
+	const struct bb_hybrid_options *a = &h->options;
+	const struct {
+		const char *name;
+		int64_t n;
+	} requested[] = {{"dp", a->dp}, {"ep", a->dp ? 0 : a->ep}, {"tp", a->tp}, {"pp", a->pp}};
+	const int n = (int)(sizeof(requested) / sizeof(requested[0]));
+	struct bb_strbuf given = {0};
+	int64_t left = run->world.nranks;
+
+	*grid = (struct bb_grid){.ep = (int)a->ep, .order = (enum bb_grid_order)a->order};
+	/* The ranks that divide experts are replicas. */
+	grid->dp = choose_size(a->dp ? a->dp : a->ep, &left);
+	grid->tp = choose_size(a->tp, &left);
+	grid->pp = choose_size(a->pp, &left);
+	if (!a->dp) {
+		grid->dp *= (int)left;
+		left = left > 0;
+	}
+	if (left == 1)
+		return BB_OK;
+	if (a->preset)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--preset %s: it has %d ranks, but there are %d; give as many, "
+			       "or --tp, --pp and --dp",
+			       a->preset->name, bb_grid_ranks(&a->preset->grid), run->world.nranks);
+	for (int i = 0; i < n; i++)
+		if (requested[i].n > (i == 1))
+			bb_strbuf_addf(&given, "%s--%s %lld", given.length ? ", " : "",
+				       requested[i].name, (long long)requested[i].n);
+	bb_fail(&run->error, BB_EUSAGE,
+		"%s: cannot divide the %d ranks; give numbers whose product divides %d, or "
+		"equals it if all three are given",
+		bb_strbuf_text(&given), run->world.nranks, run->world.nranks);
+	bb_strbuf_free(&given);
+	return BB_EUSAGE;
+}
+
+/* Does the model fit, and is there room for the data of the rank that has most? */
 bb_status bb_hybrid_settle(struct bb_run *run)
 {
 	struct bb_hybrid *h = run->own;
 	struct hybrid_job job;
 	char subject[128];
 	uint64_t most = 0;
-	bb_status status;
+	bb_status status = settle_grid(run, &h->grid);
 
+	if (status != BB_OK)
+		return status;
 	run->record.collective = bb_all_reduce.name;
 	run->record.algorithms = h->options.algo_text;
 	BB_TRY(status, job_open(&job, h, &run->options, &run->error), out);

@@ -338,66 +338,6 @@ static void hybrid_list(struct bb_strbuf *out)
 	bb_model_list(out);
 }
 
-/* ---- the grid -------------------------------------------------------------------------------- */
-
-/* REQUESTED, or 2 if that divides the LEFT ranks, else 1. *LEFT is divided by it; 0: it cannot be.
- */
-static int choose_size(int64_t requested, int64_t *left)
-{
-	const int64_t n = requested ? requested : *left % 2 == 0 ? 2 : 1;
-
-	*left = *left % n == 0 ? *left / n : 0;
-	return (int)n;
-}
-
-static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
-{
-	const struct bb_hybrid *h = run->own;
-	const struct bb_hybrid_options *a = &h->options;
-	const struct {
-		const char *name;
-		int64_t n;
-	} requested[] = {{"dp", a->dp}, {"ep", a->dp ? 0 : a->ep}, {"tp", a->tp}, {"pp", a->pp}};
-	const int n = (int)(sizeof(requested) / sizeof(requested[0]));
-	struct bb_strbuf given = {0};
-	int64_t left = run->world.nranks;
-
-	*grid = (struct bb_grid){.ep = (int)a->ep, .order = (enum bb_grid_order)a->order};
-	/* The ranks that divide experts are replicas. */
-	grid->dp = choose_size(a->dp ? a->dp : a->ep, &left);
-	grid->tp = choose_size(a->tp, &left);
-	grid->pp = choose_size(a->pp, &left);
-	if (!a->dp) {
-		grid->dp *= (int)left;
-		left = left > 0;
-	}
-	if (left == 1)
-		return BB_OK;
-	if (a->preset)
-		return bb_fail(&run->error, BB_EUSAGE,
-			       "--preset %s: it has %d ranks, but there are %d; give as many, "
-			       "or --tp, --pp and --dp",
-			       a->preset->name, bb_grid_ranks(&a->preset->grid), run->world.nranks);
-	for (int i = 0; i < n; i++)
-		if (requested[i].n > (i == 1))
-			bb_strbuf_addf(&given, "%s--%s %lld", given.length ? ", " : "",
-				       requested[i].name, (long long)requested[i].n);
-	bb_fail(&run->error, BB_EUSAGE,
-		"%s: cannot divide the %d ranks; give numbers whose product divides %d, or "
-		"equals it if all three are given",
-		bb_strbuf_text(&given), run->world.nranks, run->world.nranks);
-	bb_strbuf_free(&given);
-	return BB_EUSAGE;
-}
-
-static bb_status hybrid_plan(struct bb_run *run)
-{
-	struct bb_hybrid *h = run->own;
-	const bb_status status = settle_grid(run, &h->grid);
-
-	return status == BB_OK ? bb_hybrid_settle(run) : status;
-}
-
 static void close_hybrid(struct bb_run *run)
 {
 	struct bb_hybrid *h = run->own;
@@ -429,7 +369,7 @@ const struct bb_benchmark bb_hybrid_benchmark = {
 	.show = bb_hybrid_show,
 	.open_text = bb_sink_table_open,
 	.rows = &bb_record_hybrid,
-	.plan = hybrid_plan,
+	.plan = bb_hybrid_settle,
 	.experiment = &bb_hybrid_experiment,
 	.close = close_hybrid,
 };

@@ -320,7 +320,7 @@ extern const struct bb_benchmark bb_hybrid_benchmark;
 
 /* ---- the step that is run (drive.c) ---------------------------------------------------------- */
 
-/* The benchmark's plan, once the grid is known: BB_EUSAGE if it cannot divide the model,
+/* The benchmark's plan: settles the grid. BB_EUSAGE if the ranks or the model cannot be divided so,
    BB_EUNSUPPORTED if there is no room for the data of a rank. */
 BB_MUST bb_status bb_hybrid_settle(struct bb_run *run);
 extern const struct bb_experiment bb_hybrid_experiment;
