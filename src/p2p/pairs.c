@@ -150,6 +150,7 @@ static bb_status choose_ranks(struct bb_pairs *pairs)
 {
 	struct bb_run *run = pairs->run;
 	const struct bb_backend_config *config = &run->options.config;
+	const struct bb_virtual_config *virtual = &run->options.virtual;
 	const struct bb_cluster *cluster = run->options.cluster;
 	const int nranks = run->world.nranks, per_node = cluster ? cluster->gpus : 1;
 	/* Some nodes, so that a slow one is not typical; with a cluster also the nearest ones
@@ -171,14 +172,14 @@ static bb_status choose_ranks(struct bb_pairs *pairs)
 		nodes[n++] = (int)cluster->figures[BB_FIGURE_POD_NODES];
 	}
 	nodes[n++] = (nranks - 1) / per_node;
-	if (config->flawed)
-		nodes[n++] = config->flaw.node;
+	if (virtual->flawed)
+		nodes[n++] = virtual->flaw.node;
 	if (config->slow_link.factor > 0) {
 		nodes[n++] = config->slow_link.from / per_node;
 		nodes[n++] = config->slow_link.to / per_node;
 	}
-	if (config->slow_rank.seconds > 0)
-		nodes[n++] = config->slow_rank.rank / per_node;
+	if (virtual->slow_rank.seconds > 0)
+		nodes[n++] = virtual->slow_rank.rank / per_node;
 	pairs->n = 0;
 	for (int r = 0; r < nranks; r++)
 		for (int i = 0; i < n; i++)

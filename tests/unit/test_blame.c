@@ -1,7 +1,7 @@
 /*
  * Verdicts of small clusters whose faults are known: every field, with next to no noise.
  */
-#include "diagnose/judge.h"
+#include "suspects/judge.h"
 
 #include <math.h>
 #include <setjmp.h>

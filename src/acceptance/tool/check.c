@@ -1,7 +1,7 @@
 /*
  * check.c - acceptance check: is my number normal?
  */
-#include "acceptance/confidence.h"
+#include "acceptance/fleet.h"
 #include "acceptance/normal.h"
 #include "acceptance/records.h"
 #include "acceptance/tool/tool.h"
@@ -19,222 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- runs compared with their equals ---------------------------------------------------------
- *
- * The excess of a row is the logarithm of what is usual there over its bandwidth; usual is the
- * median of all other runs that have that row. That of a size is the smaller one of its placements,
- * that of a run the largest one of its sizes: a run that collapses at one size is slow. A run is
- * compared with the excesses of all others.
- */
-
-/* Fewer runs do not show what is usual among them. */
-#define FLEET_LEAST 4
-/* A run is slow if it is slower than the median of its equals by this share and by four sigma of
-   their noise, as diagnose has it, and the chance of that among healthy ones is at most
-   FLEET_CHANCE for all of them together. */
-#define FLEET_TOLERANCE 0.05
-#define FLEET_CHANCE 0.01
-
-struct fleet_run {
-	const char *name; /* of its file; borrowed */
-	const struct bb_claims *claims;
-};
-
-#define SIGMAS 4
-#define MOST_ROWS 2000 /* of a run are compared, the last ones */
-#define SETTINGS                                                                                   \
-	(1u << BB_FACT_ALGORITHM | 1u << BB_FACT_PROTOCOL | 1u << BB_FACT_P2P_OFF |                \
-	 1u << BB_FACT_SHM_OFF | 1u << BB_FACT_NVLS_OFF | 1u << BB_FACT_MNNVL_OFF)
-
-static size_t first_row(const struct bb_claims *c)
-{
-	return c->n > MOST_ROWS ? c->n - MOST_ROWS : 0;
-}
-
-static const struct bb_claim *find_row(const struct bb_claims *c, const struct bb_claim *like)
-{
-	for (size_t i = first_row(c); i < c->n; i++)
-		if (c->list[i].size_bytes == like->size_bytes &&
-		    c->list[i].in_place == like->in_place && c->list[i].busbw_GBps > 0)
-			return &c->list[i];
-	return NULL;
-}
-
-/* True if runs A and B are equals: the same collective, datatype, GPU, numbers of ranks and hosts,
-   and both logs, or neither, have a fact of each kind of setting. */
-static bool is_like(const struct bb_claims *a, const struct bb_claims *b)
-{
-	unsigned differ = 0;
-
-	for (size_t i = 0; i < a->nfacts; i++)
-		differ ^= 1u << a->facts[i].kind;
-	for (size_t i = 0; i < b->nfacts; i++)
-		differ ^= 1u << b->facts[i].kind;
-	return a->nranks > 0 && (differ & SETTINGS) == 0 && strcmp(a->op, b->op) == 0 &&
-	       strcmp(a->collective, b->collective) == 0 && strcmp(a->type, b->type) == 0 &&
-	       strcmp(a->algorithm, b->algorithm) == 0 && strcmp(a->gpu, b->gpu) == 0 &&
-	       a->nranks == b->nranks && a->hosts == b->hosts;
-}
-
-/* The runs of one group, by index; VALUES has room for them. */
-struct fleet {
-	const struct fleet_run *runs;
-	size_t *list, n;
-	double *excess, *values;
-	const struct bb_claim **at; /* of each run: its row of the largest excess */
-};
-
-/* What is usual of rows like LIKE: the median of all runs but SELF; NAN: too few have it. */
-static double usual_of(const struct fleet *f, size_t self, const struct bb_claim *like)
-{
-	size_t n = 0;
-
-	for (size_t k = 0; k < f->n; k++) {
-		const struct bb_claim *const row =
-			k == self ? NULL : find_row(f->runs[f->list[k]].claims, like);
-
-		if (row)
-			f->values[n++] = row->busbw_GBps;
-	}
-	return n + 1 >= FLEET_LEAST ? bb_stats_median(f->values, n) : NAN;
-}
-
-/* Set the excess of run RUN and its row; NAN: too few others have its rows. */
-static void excess_find(const struct fleet *f, size_t run)
-{
-	const struct bb_claims *const c = f->runs[f->list[run]].claims;
-
-	f->excess[run] = NAN;
-	for (size_t i = first_row(c); i < c->n; i++) {
-		const struct bb_claim *const row = &c->list[i];
-		const struct bb_claim other = {.size_bytes = row->size_bytes,
-					       .in_place = !row->in_place};
-		const struct bb_claim *const pair = find_row(c, &other);
-		double excess = log(usual_of(f, run, row) / row->busbw_GBps);
-
-		if (pair)
-			excess = fmin(excess, log(usual_of(f, run, pair) / pair->busbw_GBps));
-		if (isfinite(excess) && !(excess <= f->excess[run])) {
-			f->excess[run] = excess;
-			f->at[run] = row;
-		}
-	}
-}
-
-/* The chance that one of the healthy is as far off as run RUN; 1: it is not slow. Median and MAD do
-   not see the other slow ones, as long as most are healthy. */
-static double chance_of(const struct fleet *f, size_t run)
-{
-	double middle, sigma;
-	size_t n = 0;
-
-	for (size_t k = 0; k < f->n; k++)
-		if (k != run && !isnan(f->excess[k]))
-			f->values[n++] = f->excess[k];
-	if (isnan(f->excess[run]) || n + 1 < FLEET_LEAST)
-		return 1;
-	middle = bb_stats_median(f->values, n);
-	for (size_t k = 0; k < n; k++)
-		f->values[k] = fabs(f->values[k] - middle);
-	sigma = 1.4826 * bb_stats_median(f->values, n);
-	if (f->excess[run] - middle < fmax(-log1p(-FLEET_TOLERANCE), SIGMAS * sigma))
-		return 1;
-	if (sigma <= 0)
-		return 0;
-	/* One more value than N (Student): their spread, and that of their middle. A MAD has 37% of
-	   the efficiency of a standard deviation (Rousseeuw and Croux, 1993). */
-	return fmin(1, (double)f->n * bb_student_beyond((f->excess[run] - middle) /
-								(sigma * sqrt(1 + 1 / (double)n)),
-							fmax(1, 0.37 * (double)(n - 1))));
-}
-
-static int describe_fleet(const struct fleet *f, struct bb_strbuf *out)
-{
-	const struct bb_claims *const c = f->runs[f->list[0]].claims;
-	int compared = 0, slow = 0;
-	double usual;
-
-	for (size_t i = 0; i < f->n; i++)
-		excess_find(f, i);
-	bb_strbuf_addf(out, "%zu like runs (%s, %lld rank%s on %lld host%s", f->n,
-		       c->collective[0] ? c->collective : "a collective", (long long)c->nranks,
-		       bb_plural(c->nranks), (long long)c->hosts, bb_plural(c->hosts));
-	bb_strbuf_add(out, c->gpu[0] ? ", " : "");
-	bb_printable_add(out, c->gpu);
-	bb_strbuf_add(out, "):\n");
-	for (size_t i = 0; i < f->n; i++) {
-		const double chance = chance_of(f, i);
-		const struct fleet_run *const run = &f->runs[f->list[i]];
-		char size[BB_UNIT_TEXT];
-
-		if (chance > FLEET_CHANCE)
-			continue;
-		slow++;
-		bb_strbuf_add(out, "  Outlier: ");
-		bb_printable_add(out, run->name);
-		if (run->claims->host[0] && run->claims->hosts == 1) {
-			bb_strbuf_add(out, " (host ");
-			bb_printable_add(out, run->claims->host);
-			bb_strbuf_add(out, ")");
-		}
-		usual = usual_of(f, i, f->at[i]);
-		bb_strbuf_addf(
-			out, " reaches %.1f%% of the median of its equals at %s: %.4g of %.4g GB/s",
-			100 * f->at[i]->busbw_GBps / usual,
-			bb_format_size(size, f->at[i]->size_bytes), f->at[i]->busbw_GBps, usual);
-		if (chance < 1e-4)
-			bb_strbuf_add(out, "; confidence > 99.99%");
-		else
-			bb_strbuf_addf(out, "; confidence %.2f%%", 100 * (1 - chance));
-		bb_strbuf_add(out, ".\n");
-	}
-	for (size_t i = 0; i < f->n; i++)
-		compared += !isnan(f->excess[i]);
-	if (compared < FLEET_LEAST)
-		bb_strbuf_addf(out, "  Not compared: fewer than %d have a size in common.\n",
-			       FLEET_LEAST);
-	else if (slow == 0)
-		bb_strbuf_addf(out,
-			       "  None is slower than its equals by more than %.0f%% and four "
-			       "sigma of their noise.\n",
-			       100 * FLEET_TOLERANCE);
-	return slow;
-}
-
-/*
- * Compares the N RUNS with their equals. Appends to OUT a sentence for each group of FLEET_LEAST or
- * more, and names those that are slow. Returns how many are; -1: out of memory.
- */
-static int fleet_judge(const struct fleet_run *runs, size_t n, struct bb_strbuf *out)
-{
-	struct fleet f = {.runs = runs};
-	int slow = 0;
-
-	f.list = calloc(n + 1, sizeof(*f.list));
-	f.excess = calloc(2 * (n + 1), sizeof(*f.excess));
-	f.at = calloc(n + 1, sizeof(*f.at));
-	if (!f.list || !f.excess || !f.at)
-		slow = -1;
-	f.values = f.excess + n + 1;
-	for (size_t i = 0; slow >= 0 && i < n; i++) {
-		bool is_first = true;
-
-		f.n = 0;
-		for (size_t k = 0; k < n; k++) {
-			if (!is_like(runs[i].claims, runs[k].claims))
-				continue;
-			is_first &= k >= i;
-			f.list[f.n++] = k;
-		}
-		if (is_first && f.n >= FLEET_LEAST)
-			slow += describe_fleet(&f, out);
-	}
-	free(f.list);
-	free(f.excess);
-	free(f.at);
-	return slow;
-}
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -323,7 +107,7 @@ static bb_status check_all(struct bb_acceptance_job *job, const struct bb_circum
 {
 	struct bb_references references = {.n = 0};
 	struct bb_claim_file *const files = calloc((size_t)job->noperands + 1, sizeof(*files));
-	struct fleet_run *runs = NULL, *run; /* of all tables */
+	struct bb_fleet_run *runs = NULL, *run; /* of all tables */
 	size_t nruns = 0;
 	int unread = 0, n = 0;
 	bb_status st;
@@ -361,8 +145,8 @@ static bb_status check_all(struct bb_acceptance_job *job, const struct bb_circum
 	run = runs = calloc(nruns + 1, sizeof(*runs));
 	for (int i = 0; run && i < n; i++)
 		for (size_t k = 0; k < files[i].n; k++)
-			*run++ = (struct fleet_run){job->operands[i], &files[i].list[k]};
-	*slow = run ? fleet_judge(runs, nruns, found) : -1;
+			*run++ = (struct bb_fleet_run){job->operands[i], &files[i].list[k]};
+	*slow = run ? bb_fleet_judge(runs, nruns, found) : -1;
 	if (*slow < 0)
 		st = bb_no_memory(error, "the runs");
 out:
