@@ -125,7 +125,8 @@ $(REFERENCE): $(B)/docs/reference.o
 PROGRAMS += $(FRONT) $(BINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(REFERENCE)
 WHOLE    += $(BINS) $(ACCEPTANCE)
 LINK_LIB  = $(LIB)
-$(WHOLE): LINK_LIB = -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
+WHOLE_LIB = -rdynamic -Wl,--whole-archive $(LIB) -Wl,--no-whole-archive
+$(WHOLE): LINK_LIB = $(WHOLE_LIB)
 $(PROGRAMS): $(UPPER_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)

@@ -91,7 +91,7 @@ $(FAKE_UNITS): $(B)/tests/%: $(B)/tests/gpu/%.o $(GPU_TEST_OBJECTS) $(FAKED_NCCL
 $(B)/tests/gpu/gpus_device.o: private BB_FLAGS += -Itests/unit
 $(DEVICE_UNITS): $(GPU_B)/tests/device/%: $(B)/tests/gpu/%.o $(subst gpus_fake,gpus_device,$(GPU_TEST_OBJECTS)) $(GPU_B)/backends/nccl.so
 $(DEVICE_UNITS): private LDFLAGS += -L$(GPU_B)/backends -Wl,-rpath,\$$ORIGIN/../../backends
-$(DEVICE_UNITS): LINK_LIB += -l:nccl.so
+$(DEVICE_UNITS): LINK_LIB = $(WHOLE_LIB) -l:nccl.so
 
 # The speed of the kernels, on a device and with stand-ins.
 $(B)/tests/perf/gpu_speed.o: private BB_FLAGS += $(CUDA_INCLUDE)

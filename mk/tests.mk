@@ -13,7 +13,7 @@ PLAYER_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/play/*.c))
 
 UNIT_PROGRAMS := $(UNITS) $(FAKE_UNITS) $(DEVICE_UNITS)
 PROGRAMS      += $(UNIT_PROGRAMS) $(PLAYER)
-WHOLE         += $(PLAYER) $(DEVICE_UNITS)
+WHOLE         += $(PLAYER)
 $(UNIT_LIB): $(patsubst %.c,$(B)/%.o,$(filter-out $(UNIT_SOURCES),$(wildcard tests/unit/*.c)))
 $(UNITS): $(B)/tests/%: $(B)/tests/unit/%.o
 $(UNIT_PROGRAMS): $(UNIT_LIB)
