@@ -1,7 +1,8 @@
 /*
  * A client of NCCL's RAS, which reports on a run that hangs. From 2.24 on NCCL has a RAS thread in
- * each process that answers lines of text over TCP (src/ras/client.cc of NCCL). Nothing here
- * blocks: each call continues the inquiry as far as it can, until its time is over.
+ * each process that answers lines of text over TCP (src/ras/client.cc of NCCL). NCCL's own client,
+ * ncclras, prints the same text, but the packages of NCCL that pip and PyTorch install have none.
+ * Nothing here blocks: each call continues the inquiry as far as it can, until its time is over.
  */
 #include "backends/nccl/nccl.h"
 
