@@ -29,14 +29,6 @@ static void add_known_rate(struct bb_json *j, const char *key, double GBps)
 	bb_json_add_double(j, key, GBps > 0 ? GBps : NAN);
 }
 
-static void add_int_list(struct bb_json *j, const int *values, int n)
-{
-	bb_json_array(j);
-	for (int i = 0; i < n; i++)
-		bb_json_int(j, values[i]);
-	bb_json_end(j);
-}
-
 /* ---- the host ------------------------------------------------------------------------------- */
 
 static void write_numas(struct bb_json *j, const struct bb_host *h)
@@ -57,8 +49,12 @@ static void write_numas(struct bb_json *j, const struct bb_host *h)
 		return;
 	}
 	bb_json_array(j);
-	for (int i = 0; i < h->nnumas; i++)
-		add_int_list(j, h->distances + i * h->nnumas, h->nnumas);
+	for (int i = 0; i < h->nnumas; i++) {
+		bb_json_array(j);
+		for (int k = 0; k < h->nnumas; k++)
+			bb_json_int(j, h->distances[i * h->nnumas + k]);
+		bb_json_end(j);
+	}
 	bb_json_end(j);
 }
 
@@ -207,21 +203,6 @@ static void write_paths(struct bb_json *j, const struct bb_topology *t)
 	bb_json_end(j);
 }
 
-static void write_p2p(struct bb_json *j, const struct bb_topology *t)
-{
-	static const char *const words[] = {"OK", "CNS", "GNS", "TNS", "DR", "NS", NULL};
-	const int n = bb_topology_count(t, BB_GPU);
-
-	bb_json_add_array(j, "p2p");
-	for (int a = 0; a < n; a++) {
-		bb_json_array(j);
-		for (int b = 0; b < n; b++)
-			bb_json_string(j, words[bb_topology_p2p(t, a, b)]);
-		bb_json_end(j);
-	}
-	bb_json_end(j);
-}
-
 static void add_json_finding(void *context, const char *text)
 {
 	bb_json_string(context, text);
@@ -246,23 +227,28 @@ static void write_bounds(struct bb_json *j, const struct bb_topology *t,
 	bb_json_end(j);
 }
 
-/* Bounds of all pairs of GPUs, row by row; null on the diagonal and if unknown. */
-static void write_pairs(struct bb_json *j, const struct bb_topology *t)
+/* P2P as nvidia-smi topo -p2p abbreviates it, and bounds, of all pairs of GPUs, row by row; null if
+   unknown, and as the bound of a GPU to itself. */
+static void write_pairs(struct bb_json *j, const struct bb_topology *t, bool bounds)
 {
+	static const char *const words[] = {"OK", "CNS", "GNS", "TNS", "DR", "NS", NULL};
 	const int n = bb_topology_count(t, BB_GPU);
 
-	bb_json_add_array(j, "pair_GBps");
+	bb_json_add_array(j, bounds ? "pair_GBps" : "p2p");
 	for (int a = 0; a < n; a++) {
 		bb_json_array(j);
 		for (int b = 0; b < n; b++) {
 			const struct bb_rank_place pair[] = {{0, a}, {0, b}};
 			struct bb_strbuf why = {0};
-			double GBps;
+			double GBps = NAN;
 
-			if (a == b ||
-			    bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, &why) != BB_OK)
+			if (bounds && (a == b || bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps,
+								   &why) != BB_OK))
 				GBps = NAN;
-			bb_json_double(j, GBps);
+			if (bounds)
+				bb_json_double(j, GBps);
+			else
+				bb_json_string(j, words[bb_topology_p2p(t, a, b)]);
 			bb_strbuf_free(&why);
 		}
 		bb_json_end(j);
@@ -295,8 +281,8 @@ void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *rank
 	write_devices(&j, t);
 	write_links(&j, t);
 	write_paths(&j, t);
-	write_p2p(&j, t);
-	write_pairs(&j, t);
+	write_pairs(&j, t, false);
+	write_pairs(&j, t, true);
 	write_bounds(&j, t, ranks, n);
 	bb_json_add_array(&j, "findings");
 	bb_topology_findings(t, add_json_finding, &j);

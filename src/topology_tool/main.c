@@ -249,37 +249,12 @@ out:
 	return st;
 }
 
-static bb_status list_systems(struct bb_error *error)
+static void add_systems(struct bb_strbuf *out)
 {
-	struct bb_strbuf out = {0};
-	bb_status st;
-
 	for (int i = 0; bb_system_at(i); i++)
-		bb_strbuf_addf(&out, "%-17s %s%s%s\n", bb_system_at(i)->name,
-			       bb_system_at(i)->brief, bb_system_at(i)->alias ? "; also " : "",
+		bb_strbuf_addf(out, "%-17s %s%s%s\n", bb_system_at(i)->name, bb_system_at(i)->brief,
+			       bb_system_at(i)->alias ? "; also " : "",
 			       bb_system_at(i)->alias ? bb_system_at(i)->alias : "");
-	st = bb_write_text("-", &out, error);
-	bb_strbuf_free(&out);
-	return st;
-}
-
-static bb_status print_about(const struct options *o, struct bb_error *error)
-{
-	const struct bb_option_table tables[] = {
-		{rows, NULL, NULL}, {bb_about_rows, NULL, NULL}, {NULL, NULL, NULL}};
-	const struct bb_about_program program = {
-		.name = "topology",
-		.brief = BRIEF,
-		.tables = tables,
-		.examples = {"--print tree", "--system hgx-h100 --nodes 4"},
-	};
-	struct bb_strbuf out = {0};
-	bb_status st;
-
-	bb_about_add(&o->about, &program, &out);
-	st = bb_write_text("-", &out, error);
-	bb_strbuf_free(&out);
-	return st;
 }
 
 /* ARGV with "--diff A B" written as "--diff A --with B", since an option has one argument. NULL
@@ -316,13 +291,29 @@ static char **split_diff(int *argc, char **argv)
 
 static bb_status topology_perform(const struct options *o, struct bb_error *error)
 {
-	if (bb_about_requested(&o->about))
-		return print_about(o, error);
-	if (o->list_systems)
-		return list_systems(error);
-	if (o->with_given && !o->diff)
-		return bb_fail(error, BB_EUSAGE, "--with %s: only with --diff", o->with);
-	return o->diff ? compare_machines(o, error) : show_machine(o, error);
+	const struct bb_option_table tables[] = {
+		{rows, NULL, NULL}, {bb_about_rows, NULL, NULL}, {NULL, NULL, NULL}};
+	const struct bb_about_program program = {
+		.name = "topology",
+		.brief = BRIEF,
+		.tables = tables,
+		.examples = {"--print tree", "--system hgx-h100 --nodes 4"},
+	};
+	struct bb_strbuf out = {0};
+	bb_status st;
+
+	if (bb_about_requested(&o->about)) {
+		bb_about_add(&o->about, &program, &out);
+	} else if (o->list_systems) {
+		add_systems(&out);
+	} else {
+		if (o->with_given && !o->diff)
+			return bb_fail(error, BB_EUSAGE, "--with %s: only with --diff", o->with);
+		return o->diff ? compare_machines(o, error) : show_machine(o, error);
+	}
+	st = bb_write_text("-", &out, error);
+	bb_strbuf_free(&out);
+	return st;
 }
 
 int main(int argc, char **argv)

@@ -1,9 +1,13 @@
+/*
+ * text.c - a machine as text: its tree, matrices, findings and speed of light.
+ */
 #include "core/units.h"
 #include "topology/rates.h"
 #include "topology_tool/print.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BYTES_TEXT 24
@@ -261,20 +265,10 @@ static void print_package(struct printer *p, int k)
 	}
 }
 
-static bool has_unplaced(const struct bb_topology *t)
-{
-	for (int i = 0; i < t->npcis; i++)
-		if (t->pcis[i].numa < 0)
-			return true;
-	for (int d = 0; d < t->ndevices; d++)
-		if (t->devices[d].pci < 0 && t->devices[d].numa < 0)
-			return true;
-	return false;
-}
-
 void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out)
 {
 	struct printer p = {t, out, width};
+	bool unplaced = false;
 
 	print_summary(&p);
 	for (int k = 0; k < t->host.npackages; k++)
@@ -282,9 +276,234 @@ void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out
 	for (int i = 0; i < t->host.nnumas; i++)
 		if (t->host.numas[i].package < 0)
 			print_numa(&p, 0, i);
-	if (has_unplaced(t)) {
+	for (int i = 0; i < t->npcis; i++)
+		unplaced |= t->pcis[i].numa < 0;
+	for (int d = 0; d < t->ndevices; d++)
+		unplaced |= t->devices[d].pci < 0 && t->devices[d].numa < 0;
+	if (unplaced) {
 		print_line(&p, 0, "at no known NUMA node");
 		print_io(&p, 2, -1);
+	}
+	bb_strbuf_add(out, "\n");
+}
+
+/* ---- matrices -------------------------------------------------------------------------------- */
+
+#define CELL 16
+
+/* Print the matrix of N rows and columns in CELLS, with labels in its first row and column, in
+   blocks of columns that fit. */
+static void print_cells(char (*cells)[CELL], int n, int width, struct bb_strbuf *out)
+{
+	int column = 2, block;
+
+	for (int i = 1; i < (n + 1) * (n + 1); i++)
+		column = (int)strlen(cells[i]) >= column ? (int)strlen(cells[i]) + 1 : column;
+	block = (width - column) / column < 1 ? 1 : (width - column) / column;
+	for (int from = 1; from <= n; from += block) {
+		for (int i = 0; i <= n; i++) {
+			bb_strbuf_addf(out, "%-*s", column - 1, cells[i * (n + 1)]);
+			for (int j = from; j < from + block && j <= n; j++)
+				bb_strbuf_addf(out, " %*s", column - 1, cells[i * (n + 1) + j]);
+			bb_strbuf_add(out, "\n");
+		}
+		bb_strbuf_add(out, "\n");
+	}
+}
+
+static void print_legend(const struct bb_topology *t, int n, int width, struct bb_strbuf *out)
+{
+	struct bb_strbuf nics = {0};
+	bool seen[BB_PATH_UNKNOWN + 1] = {false};
+	const int gpus = bb_topology_count(t, BB_GPU);
+
+	for (int i = 0; i < n; i++)
+		for (int j = 0; j < n; j++)
+			seen[bb_topology_path(t, i, j, NULL)] = true;
+	for (int path = BB_PATH_UNKNOWN - 1; path >= 0; path--)
+		if (seen[path])
+			bb_strbuf_addf(out, "  %-4s = %s\n", bb_path_word((enum bb_path)path),
+				       bb_path_meaning((enum bb_path)path));
+	if (seen[BB_PATH_UNKNOWN])
+		bb_strbuf_add(out, "  ?    = not known\n");
+	if (n > gpus)
+		bb_strbuf_add(out, "\n");
+	for (int d = gpus; d < n; d++)
+		bb_strbuf_addf(&nics, "NIC%d=%s ", d - gpus, t->devices[d].name);
+	if (n > gpus) {
+		bb_strbuf_add(out, "  ");
+		bb_strbuf_wrap(out, bb_strbuf_text(&nics), 2, 2, width);
+	}
+	bb_strbuf_free(&nics);
+	bb_strbuf_add(out, "\n");
+}
+
+/* The last columns of nvidia-smi, on separate lines since they are long. */
+static void print_affinity(const struct bb_topology *t, int width, struct bb_strbuf *out)
+{
+	const int gpus = bb_topology_count(t, BB_GPU);
+
+	if (gpus > 0)
+		bb_strbuf_add(out, "     NUMA  CPU affinity\n");
+	for (int d = 0; d < gpus; d++) {
+		const int numa = t->devices[d].numa;
+		const char *cpus = numa >= 0 ? t->host.numas[numa].cpus : NULL;
+
+		bb_strbuf_addf(out, "%-5s", t->devices[d].name);
+		if (numa >= 0)
+			bb_strbuf_addf(out, "%4d  %.*s%s\n", t->host.numas[numa].os, width - 14,
+				       cpus ? cpus : "?",
+				       cpus && (int)strlen(cpus) > width - 14 ? "..." : "");
+		else
+			bb_strbuf_add(out, "   ?  ?\n");
+	}
+	if (gpus > 0)
+		bb_strbuf_add(out, "\n");
+}
+
+void bb_print_matrix(const struct bb_topology *t, int width, struct bb_strbuf *out)
+{
+	const int gpus = bb_topology_count(t, BB_GPU), n = gpus + bb_topology_count(t, BB_NIC);
+	char(*cells)[CELL] = calloc((size_t)(n + 1) * (size_t)(n + 1), CELL);
+
+	if (n >= 2 && cells) {
+		for (int i = 0; i < n; i++) {
+			snprintf(cells[i + 1], CELL, i < gpus ? "GPU%d" : "NIC%d",
+				 i < gpus ? i : i - gpus);
+			memcpy(cells[(i + 1) * (n + 1)], cells[i + 1], CELL);
+			for (int j = 0; j < n; j++) {
+				int links = 0;
+				const enum bb_path path = bb_topology_path(t, i, j, &links);
+
+				bb_topology_path_text(cells[(i + 1) * (n + 1) + j + 1], path,
+						      links);
+			}
+		}
+		print_cells(cells, n, width, out);
+		print_affinity(t, width, out);
+		print_legend(t, n, width, out);
+	}
+	out->failed |= !cells;
+	free(cells);
+}
+
+void bb_print_numas(const struct bb_topology *t, int width, struct bb_strbuf *out)
+{
+	const int n = t->host.nnumas;
+	char(*cells)[CELL] = calloc((size_t)(n + 1) * (size_t)(n + 1), CELL);
+
+	if (n >= 2 && !t->host.distances) {
+		bb_strbuf_add(out, "The distances between NUMA nodes are not known.\n\n");
+	} else if (n >= 2 && cells) {
+		for (int i = 0; i < n; i++) {
+			snprintf(cells[i + 1], CELL, "node%d", t->host.numas[i].os);
+			memcpy(cells[(i + 1) * (n + 1)], cells[i + 1], CELL);
+			for (int j = 0; j < n; j++)
+				snprintf(cells[(i + 1) * (n + 1) + j + 1], CELL, "%d",
+					 t->host.distances[i * n + j]);
+		}
+		bb_strbuf_add(out, "NUMA distances by the firmware (10: the node itself)\n");
+		print_cells(cells, n, width, out);
+	}
+	out->failed |= !cells;
+	free(cells);
+}
+
+/* ---- findings and the speed of light ----------------------------------------------------------
+ */
+
+struct list {
+	struct bb_strbuf *out;
+	int width;
+};
+
+static void add_text_finding(void *context, const char *text)
+{
+	struct list *list = context;
+
+	bb_strbuf_add(list->out, "  ! ");
+	bb_strbuf_wrap(list->out, text, 4, 4, list->width);
+}
+
+void bb_print_findings(const struct bb_topology *t, int width, struct bb_strbuf *out)
+{
+	struct list list = {out, width};
+
+	bb_strbuf_add(out, "Findings\n");
+	if (bb_topology_findings(t, add_text_finding, &list) == 0)
+		bb_strbuf_add(out, "  none\n");
+	bb_strbuf_add(out, "\n");
+}
+
+#define SENTENCE_AT 20
+
+static void print_bound(const char *name, bb_status st, double GBps, const struct bb_strbuf *why,
+			int width, struct bb_strbuf *out)
+{
+	if (st == BB_OK)
+		bb_strbuf_addf(out, "  %-10s %6.4g ", name, GBps);
+	else
+		bb_strbuf_addf(out, "  %-10s %6s ", name, "-");
+	bb_strbuf_wrap(out, bb_strbuf_text(why), SENTENCE_AT, SENTENCE_AT, width);
+}
+
+/* Print the slowest pair of RANKS and, if it differs, the fastest. */
+static void print_pairs(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
+			int width, struct bb_strbuf *out)
+{
+	double least = 0, most = 0;
+	struct bb_strbuf low = {0}, high = {0}, why = {0};
+
+	for (int i = 1; i < n; i++) {
+		for (int j = 0; j < i; j++) {
+			const struct bb_rank_place pair[] = {ranks[j], ranks[i]};
+			double GBps;
+
+			bb_strbuf_clear(&why);
+			if (bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, &why) != BB_OK)
+				continue;
+			if (least == 0 || GBps < least) {
+				bb_strbuf_clear(&low);
+				bb_strbuf_add(&low, bb_strbuf_text(&why));
+				least = GBps;
+			}
+			if (GBps > most) {
+				bb_strbuf_clear(&high);
+				bb_strbuf_add(&high, bb_strbuf_text(&why));
+				most = GBps;
+			}
+		}
+	}
+	if (most > least)
+		print_bound("best pair", BB_OK, most, &high, width, out);
+	print_bound(most > least ? "worst pair" : "pair", least > 0 ? BB_OK : BB_EUNSUPPORTED,
+		    least, least > 0 ? &low : &why, width, out);
+	bb_strbuf_free(&low);
+	bb_strbuf_free(&high);
+	bb_strbuf_free(&why);
+}
+
+#define PAIR_RANKS 128 /* further pairs are like these, on equal nodes */
+
+void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
+		     int width, struct bb_strbuf *out)
+{
+	int nodes = 0;
+
+	if (n < 2)
+		return;
+	for (int i = 0; i < n; i++)
+		nodes = ranks[i].node >= nodes ? ranks[i].node + 1 : nodes;
+	bb_strbuf_addf(out, "Speed of light of %d %s on %d node%s, GB/s\n", n,
+		       ranks[0].device == BB_ON_HOST ? "ranks" : "GPUs", nodes, bb_plural(nodes));
+	print_pairs(t, ranks, n < PAIR_RANKS ? n : PAIR_RANKS, width, out);
+	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
+		struct bb_strbuf why = {0};
+		double GBps;
+		bb_status st = bb_speed_of_light(t, ranks, n, (enum bb_bound)what, &GBps, &why);
+
+		print_bound(bb_bound_name((enum bb_bound)what), st, GBps, &why, width, out);
+		bb_strbuf_free(&why);
 	}
 	bb_strbuf_add(out, "\n");
 }
