@@ -264,26 +264,23 @@ static char **split_diff(int *argc, char **argv)
 	static const char option[] = "--with";
 	const size_t most = (size_t)*argc + 2;
 	char **words = calloc(1, most * sizeof(*words) + sizeof(option)), *with;
-	int n = 0;
+	int n = 0, operand = *argc; /* the place of B; -1: behind us */
 
 	if (!words)
 		return NULL;
 	with = (char *)(words + most); /* behind the arguments */
 	memcpy(with, option, sizeof(option));
 	for (int i = 0; i < *argc; i++) {
-		int operand = strcmp(argv[i], "--diff") == 0        ? i + 2
-			      : strncmp(argv[i], "--diff=", 7) == 0 ? i + 1
-								    : *argc;
-
+		if (i == operand) {
+			operand = argv[i][0] == '-' ? *argc : -1;
+			if (operand < 0)
+				words[n++] = with;
+		}
+		if (operand == *argc && strcmp(argv[i], "--diff") == 0)
+			operand = i + 2;
+		else if (operand == *argc && strncmp(argv[i], "--diff=", 7) == 0)
+			operand = i + 1;
 		words[n++] = argv[i];
-		if (operand >= *argc || argv[operand][0] == '-')
-			continue;
-		for (i++; i < operand; i++)
-			words[n++] = argv[i];
-		words[n++] = with;
-		words[n++] = argv[i];
-		for (i++; i < *argc; i++)
-			words[n++] = argv[i];
 	}
 	*argc = n;
 	return words;

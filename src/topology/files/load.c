@@ -6,33 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bb_status read_document(const struct bb_xml *root, struct bb_topology *t,
-			       struct bb_error *error)
-{
-	if (bb_xml_is(root, "topology"))
-		return bb_read_hwloc_xml(root, t, error);
-	if (bb_xml_is(root, "system"))
-		return bb_read_nccl_xml(root, t, error);
-	return bb_fail(error, BB_EUSAGE,
-		       "the outermost element is %.32s; expected topology (hwloc) or system (NCCL)",
-		       root->name);
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static bb_status parse(const char *text, size_t length, const char *name, struct bb_topology **out,
 		       struct bb_error *error)
 {
 	struct bb_xml_document *document = NULL;
-	struct bb_topology *t = NULL;
+	struct bb_topology *t = bb_topology_new();
+	const struct bb_xml *root;
+	const char *slash;
 	bb_status st;
 
-	t = bb_topology_new();
 	if (!t) {
 		st = bb_no_memory(error, "a topology");
 		goto out;
@@ -41,11 +23,23 @@ static bb_status parse(const char *text, size_t length, const char *name, struct
 		BB_TRY(st, bb_read_nvidia_smi(text, length, t, error), out);
 	} else {
 		BB_TRY(st, bb_xml_open(text, length, &document, error), out);
-		BB_TRY(st, read_document(bb_xml_root(document), t, error), out);
+		root = bb_xml_root(document);
+		if (bb_xml_is(root, "topology"))
+			BB_TRY(st, bb_read_hwloc_xml(root, t, error), out);
+		else if (bb_xml_is(root, "system"))
+			BB_TRY(st, bb_read_nccl_xml(root, t, error), out);
+		else
+			BB_TRY(st,
+			       bb_fail(error, BB_EUSAGE,
+				       "the outermost element is %.32s; expected topology (hwloc) "
+				       "or system (NCCL)",
+				       root->name),
+			       out);
 		BB_TRY(st, bb_xml_check(document, error), out);
 	}
+	slash = strrchr(name, '/');
 	if (!t->name[0])
-		snprintf(t->name, sizeof(t->name), "%s", base_name(name));
+		snprintf(t->name, sizeof(t->name), "%s", slash ? slash + 1 : name);
 	BB_TRY(st, bb_topology_finish(t, error), out);
 	*out = t;
 	t = NULL;

@@ -261,14 +261,6 @@ static bb_status read_line(struct smi *s, char *line)
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static bool shares(const struct smi *s, int level, int column)
-{
-	for (int i = 0; i < s->n; i++)
-		if (i != column && s->groups[level][i] == s->groups[level][column])
-			return true;
-	return false;
-}
-
 /* Give the devices without a number that of a GPU in their group, or a number that none has. */
 static void number_numas(struct smi *s)
 {
@@ -317,7 +309,7 @@ static bb_status add_column(struct smi *s, int column, int ports[2][MOST])
 	const struct column *const c = &s->columns[column];
 	struct bb_device d = {.kind = c->gpu ? BB_GPU : BB_NIC};
 	int port = -1;
-	bool below = false;
+	bool shared = false, below = false;
 	bb_status st = BB_OK;
 
 	d.numa = bb_host_numa(&s->t->host, c->numa);
@@ -327,13 +319,16 @@ static bb_status add_column(struct smi *s, int column, int ports[2][MOST])
 		BB_TRY(st, bb_add_numa(s->t, &numa, c->affinity, &d.numa, s->error), out);
 	}
 	/* An outer switch, if some paths pass several; then each device is below an inner one. */
-	for (int i = 0; i < s->n; i++)
-		below |= s->groups[LEVEL_PXB][i] == s->groups[LEVEL_PXB][column] &&
-			 s->groups[LEVEL_PIX][i] != s->groups[LEVEL_PIX][column];
+	for (int i = 0; i < s->n; i++) {
+		const bool pix = s->groups[LEVEL_PIX][i] == s->groups[LEVEL_PIX][column];
+
+		shared |= pix && i != column;
+		below |= !pix && s->groups[LEVEL_PXB][i] == s->groups[LEVEL_PXB][column];
+	}
 	for (int level = LEVEL_PXB; level >= LEVEL_PIX; level--) {
 		int *up = &ports[level][s->groups[level][column]];
 
-		if (!below && (level == LEVEL_PXB || !shares(s, LEVEL_PIX, column)))
+		if (!below && (level == LEVEL_PXB || !shared))
 			continue;
 		if (*up < 0)
 			BB_TRY(st, add_object(s, column, d.numa, port, BB_PCI_SWITCH_UP, up), out);

@@ -76,49 +76,38 @@ static void stop(struct parse *p, const char *problem)
 	XML_StopParser(p->parser, XML_FALSE);
 }
 
-static bool copy_attributes(struct bb_xml_document *d, struct bb_xml *x, const char **pairs)
-{
-	struct bb_xml_attribute *list;
-	int n = 0;
-
-	while (pairs[2 * n])
-		n++;
-	list = allocate(d, (size_t)(n + 1) * sizeof(*list));
-	if (!list)
-		return false;
-	for (int i = 0; i < n; i++) {
-		list[i].name = copy_text(d, pairs[2 * i]);
-		list[i].value = copy_text(d, pairs[2 * i + 1]);
-		if (!list[i].name || !list[i].value)
-			return false;
-	}
-	x->attributes = list;
-	x->nattributes = n;
-	return true;
-}
-
 static void on_start(void *context, const char *name, const char **attributes)
 {
 	struct parse *p = context;
 	struct bb_xml_document *d = p->document;
 	struct bb_xml *x;
+	struct bb_xml_attribute *list;
+	bool lacks_memory;
+	int n;
 	struct open_element *parent = p->depth > 0 ? &p->open[p->depth - 1] : NULL;
 
 	if (p->problem)
 		return;
-	if (p->depth == BB_XML_DEPTH) {
-		stop(p, "elements nest too deep");
-		return;
-	}
-	if (++d->elements > BB_XML_ELEMENTS) {
-		stop(p, "too many elements");
+	if (p->depth == BB_XML_DEPTH || ++d->elements > BB_XML_ELEMENTS) {
+		stop(p, p->depth == BB_XML_DEPTH ? "elements nest too deep" : "too many elements");
 		return;
 	}
 	x = allocate(d, sizeof(*x));
-	if (!x || !(x->name = copy_text(d, name)) || !copy_attributes(d, x, attributes)) {
+	for (n = 0; attributes[2 * n];)
+		n++;
+	list = allocate(d, (size_t)(n + 1) * sizeof(*list));
+	lacks_memory = !x || !list || !(x->name = copy_text(d, name));
+	for (int i = 0; i < n && !lacks_memory; i++) {
+		list[i].name = copy_text(d, attributes[2 * i]);
+		list[i].value = copy_text(d, attributes[2 * i + 1]);
+		lacks_memory = !list[i].name || !list[i].value;
+	}
+	if (lacks_memory) {
 		stop(p, "out of memory");
 		return;
 	}
+	x->attributes = list;
+	x->nattributes = n;
 	x->text = "";
 	x->line = (int)XML_GetCurrentLineNumber(p->parser);
 	x->error = &d->error;
