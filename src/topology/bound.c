@@ -145,17 +145,6 @@ static bool all_on_switches(const struct bb_topology *t, bb_gpus set)
 	return true;
 }
 
-/* GPUs of SET that GPU has NVLinks to. */
-static bb_gpus linked(const struct bb_topology *t, int gpu, bb_gpus set)
-{
-	bb_gpus found = 0;
-
-	for (bb_gpus s = set; s; s &= s - 1)
-		if (bb_topology_nvlinks(t, gpu, first_of(s)) > 0)
-			found |= 1ull << first_of(s);
-	return found;
-}
-
 struct mesh {
 	int n;
 	int gpus[MESH_MOST];
@@ -328,7 +317,9 @@ static bb_gpus joined(const struct bb_topology *t, int gpu, bb_gpus set)
 	while (part != before) {
 		before = part;
 		for (bb_gpus s = before; s; s &= s - 1)
-			part |= linked(t, first_of(s), set);
+			for (bb_gpus rest = set & ~part; rest; rest &= rest - 1)
+				if (bb_topology_nvlinks(t, first_of(s), first_of(rest)) > 0)
+					part |= 1ull << first_of(rest);
 	}
 	return part;
 }

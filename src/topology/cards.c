@@ -100,15 +100,6 @@ static bool same_name(const char *a, const char *b)
 	return !*a && !*b;
 }
 
-static bool is_called(const struct bb_card *card, const char *product)
-{
-	bool found = same_name(card->name, product);
-
-	for (int i = 0; card->also && card->also[i] && !found; i++)
-		found = same_name(card->also[i], product);
-	return found;
-}
-
 const struct bb_card *bb_card_find(const char *name)
 {
 	const struct bb_system *const system = bb_system_find(name);
@@ -117,9 +108,14 @@ const struct bb_card *bb_card_find(const char *name)
 	for (int i = 0; bb_system_at(i); i++)
 		if (bb_system_at(i)->gpu && same_name(bb_system_at(i)->gpu->model, product))
 			product = bb_system_at(i)->gpu->card;
-	for (int i = 0; i < CARDS; i++)
-		if (is_called(&cards[i], product))
+	for (int i = 0; i < CARDS; i++) {
+		bool found = same_name(cards[i].name, product);
+
+		for (int k = 0; cards[i].also && cards[i].also[k] && !found; k++)
+			found = same_name(cards[i].also[k], product);
+		if (found)
 			return &cards[i];
+	}
 	return NULL;
 }
 

@@ -148,16 +148,6 @@ static int switches_below(const struct bb_topology *t, int p, int above)
 	return n;
 }
 
-/* The lowest port above both, or -1. */
-static int common_port(const struct bb_topology *t, int a, int b)
-{
-	for (int x = t->pcis[a].parent; x >= 0; x = t->pcis[x].parent)
-		for (int y = t->pcis[b].parent; y >= 0; y = t->pcis[y].parent)
-			if (x == y)
-				return x;
-	return -1;
-}
-
 bool bb_pci_same_card(const struct bb_pci *a, const struct bb_pci *b)
 {
 	size_t length = strcspn(a->id, ".");
@@ -175,7 +165,15 @@ enum bb_path bb_topology_pci_path(const struct bb_topology *t, int a, int b)
 	if (da->pci >= 0 && db->pci >= 0) {
 		if (da->pci == db->pci || bb_pci_same_card(&t->pcis[da->pci], &t->pcis[db->pci]))
 			return BB_PATH_PIX;
-		port = common_port(t, da->pci, db->pci);
+		/* The lowest port above both. */
+		for (port = t->pcis[da->pci].parent; port >= 0; port = t->pcis[port].parent) {
+			int p = t->pcis[db->pci].parent;
+
+			while (p >= 0 && p != port)
+				p = t->pcis[p].parent;
+			if (p == port)
+				break;
+		}
 		if (port >= 0) {
 			switches = (t->pcis[port].role == BB_PCI_SWITCH_UP) +
 				   switches_below(t, da->pci, port) +

@@ -249,14 +249,6 @@ out:
 	return st;
 }
 
-static void add_systems(struct bb_strbuf *out)
-{
-	for (int i = 0; bb_system_at(i); i++)
-		bb_strbuf_addf(out, "%-17s %s%s%s\n", bb_system_at(i)->name, bb_system_at(i)->brief,
-			       bb_system_at(i)->alias ? "; also " : "",
-			       bb_system_at(i)->alias ? bb_system_at(i)->alias : "");
-}
-
 /* ARGV with "--diff A B" written as "--diff A --with B", since an option has one argument. NULL
    without memory. The caller frees it. */
 static char **split_diff(int *argc, char **argv)
@@ -302,7 +294,12 @@ static bb_status topology_perform(const struct options *o, struct bb_error *erro
 	if (bb_about_requested(&o->about)) {
 		bb_about_add(&o->about, &program, &out);
 	} else if (o->list_systems) {
-		add_systems(&out);
+		for (int i = 0; bb_system_at(i); i++) {
+			const struct bb_system *const s = bb_system_at(i);
+
+			bb_strbuf_addf(&out, "%-17s %s%s%s\n", s->name, s->brief,
+				       s->alias ? "; also " : "", s->alias ? s->alias : "");
+		}
 	} else {
 		if (o->with_given && !o->diff)
 			return bb_fail(error, BB_EUSAGE, "--with %s: only with --diff", o->with);

@@ -4,59 +4,33 @@
  */
 #include "topology/files/formats.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WORDS 2048 /* 65536 processors */
 #define ULONG_BITS (8 * sizeof(unsigned long))
 
-/* Read a word up to the next comma or the end; an empty one is 0. */
-static bool read_word(const char **text, uint32_t *word)
-{
-	const char *at = *text;
-	int digits = 0;
-
-	if (strncmp(at, "0x", 2) == 0)
-		at += 2;
-	for (*word = 0; isxdigit((unsigned char)*at); at++) {
-		int digit = isdigit((unsigned char)*at) ? *at - '0' : tolower(*at) - 'a' + 10;
-
-		if (++digits > 8)
-			return false;
-		*word = *word << 4 | (uint32_t)digit;
-	}
-	*text = at;
-	return *at == ',' || *at == '\0';
-}
-
-static int count_words(const char *text)
-{
-	int words = 1;
-
-	for (; *text && words <= WORDS; text++)
-		words += *text == ',';
-	return words;
-}
-
 hwloc_bitmap_t bb_read_mask(const char *mask)
 {
-	int words = count_words(mask);
-	hwloc_bitmap_t set = words <= WORDS ? hwloc_bitmap_alloc() : NULL;
+	hwloc_bitmap_t set = hwloc_bitmap_alloc();
+	int words = 1;
 
-	while (set && words-- > 0) {
-		uint32_t word;
+	for (const char *c = mask; *c && words <= WORDS; c++)
+		words += *c == ',';
+	while (set && words-- > 0 && words < WORDS) {
+		/* An empty word is 0. */
+		const char *const at = mask + (strncmp(mask, "0x", 2) == 0 ? 2 : 0);
+		const size_t digits = strspn(at, "0123456789abcdefABCDEF");
+		const unsigned long word = digits > 0 ? strtoul(at, NULL, 16) : 0;
 
-		if (!read_word(&mask, &word)) {
-			hwloc_bitmap_free(set);
-			return NULL;
-		}
-		for (int bit = 0; bit < 32; bit++)
+		if (digits > 8 || (at[digits] != ',' && at[digits] != '\0'))
+			break;
+		for (unsigned bit = 0; bit < 32; bit++)
 			if (word >> bit & 1)
-				hwloc_bitmap_set(set, (unsigned)(32 * words + bit));
-		mask += *mask == ',';
+				hwloc_bitmap_set(set, 32 * (unsigned)words + bit);
+		mask = at + digits + (at[digits] == ',');
 	}
-	if (set && hwloc_bitmap_iszero(set)) {
+	if (set && (words >= 0 || hwloc_bitmap_iszero(set))) {
 		hwloc_bitmap_free(set);
 		set = NULL;
 	}

@@ -35,13 +35,6 @@ struct reader {
 
 /* ---- PCI ------------------------------------------------------------------------------------- */
 
-/* "16.0 GT/s PCIe" and "16"; a virtual machine without this information has width 0. */
-static struct bb_pcie link_of(const struct bb_xml *x)
-{
-	return bb_pcie(bb_pcie_gen(strtod(bb_xml_text(x, "link_speed"), NULL)),
-		       (int)bb_xml_number(x, "link_width", 0, 255, 0));
-}
-
 static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, int *index)
 {
 	struct bb_pci p = {
@@ -52,7 +45,10 @@ static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, i
 		.root = (int)bb_xml_number(x, "host_bridge", -1, BB_TOPOLOGY_MOST,
 					   parent >= 0 ? r->t->pcis[parent].root : r->numa),
 		.numa = r->numa,
-		.most = link_of(x), /* NCCL reads the maximum, not the current link */
+		/* "16.0 GT/s PCIe" and "16": NCCL reads the maximum, not the current link. A
+		   virtual machine without this information has width 0. */
+		.most = bb_pcie(bb_pcie_gen(strtod(bb_xml_text(x, "link_speed"), NULL)),
+				(int)bb_xml_number(x, "link_width", 0, 255, 0)),
 	};
 
 	if (!bb_pci_id(p.id, bb_xml_text(x, "busid")))
@@ -121,17 +117,6 @@ static bb_status add_nic(struct reader *r, const struct bb_xml *x, int pci)
 	return bb_add_device(r->t, &d, NULL, r->error);
 }
 
-static bb_status add_ports(struct reader *r, const struct bb_xml *nic, int pci)
-{
-	bb_status st = BB_OK;
-
-	for (const struct bb_xml *c = nic->child; c; c = c->next)
-		if (bb_xml_is(c, "net"))
-			BB_TRY(st, add_nic(r, c, pci), out);
-out:
-	return st;
-}
-
 static bb_status read_below(struct reader *r, const struct bb_xml *x, int pci)
 {
 	bb_status st = BB_OK;
@@ -144,7 +129,9 @@ static bb_status read_below(struct reader *r, const struct bb_xml *x, int pci)
 		} else if (bb_xml_is(c, "gpu")) {
 			BB_TRY(st, add_gpu(r, c, pci), out);
 		} else if (bb_xml_is(c, "nic")) {
-			BB_TRY(st, add_ports(r, c, pci), out);
+			for (const struct bb_xml *port = c->child; port; port = port->next)
+				if (bb_xml_is(port, "net"))
+					BB_TRY(st, add_nic(r, port, pci), out);
 		} else if (bb_xml_is(c, "net")) {
 			BB_TRY(st, add_nic(r, c, pci), out);
 		}
