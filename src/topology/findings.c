@@ -135,32 +135,30 @@ static const struct bb_pci *port_above(const struct bb_topology *t, const struct
 	return port && port->role != BB_PCI_SWITCH_UP && port->most.width > 0 ? port : NULL;
 }
 
-static void check_width(struct findings *f, const char *name, const struct bb_pci *p)
+/* The link above P, called NAME: a card of KIND, or a switch (BB_DEVICE_KINDS). */
+static void check_link(struct findings *f, const char *name, const struct bb_pci *p,
+		       enum bb_device_kind kind)
 {
-	const struct bb_pci *port = port_above(f->t, p);
-	const int now = p->now.width, most = p->most.width;
+	const struct bb_pci *const port = port_above(f->t, p);
+	const int now = p->now.width, most = p->most.width, gen = p->most.gen;
+	const int of_port = port && port->most.gen > 0 ? port->most.gen : gen;
+	const int possible = of_port < gen ? of_port : gen;
 
-	if (now == 0 || now >= most)
+	if (bb_pci_virtual(p))
 		return;
-	if (port && port->most.width <= now)
+	if (now > 0 && now < most && port && port->most.width <= now)
 		add_finding(f, "%s: runs at PCIe x%d; the card supports x%d, its slot has x%d",
 			    name, now, most, port->most.width);
-	else
+	else if (now > 0 && now < most)
 		add_finding(f, "%s: runs at PCIe x%d; the card supports x%d%s", name, now, most,
 			    port ? " and so does its slot: reseat or replace it" : "");
-}
-
-/* Not for GPUs, which lower their speed while idle. */
-static void check_speed(struct findings *f, const char *name, const struct bb_pci *p)
-{
-	const struct bb_pci *port = port_above(f->t, p);
-	int possible = p->most.gen;
-
-	if (port && port->most.gen > 0 && port->most.gen < possible)
-		possible = port->most.gen;
-	if (p->now.gen > 0 && p->now.gen < possible)
+	/* GPUs lower their speed while idle. */
+	if (kind != BB_GPU && p->now.gen > 0 && p->now.gen < possible)
 		add_finding(f, "%s: runs at PCIe generation %d; both ends support %d", name,
 			    p->now.gen, possible);
+	if (kind != BB_DEVICE_KINDS && of_port < gen)
+		add_finding(f, "%s: a card of PCIe generation %d in a slot of generation %d", name,
+			    gen, of_port);
 }
 
 /* Payload of the narrowest link from GPU to the host bridge, of those with a known rate, its own
@@ -185,7 +183,7 @@ static bool is_narrow(const struct bb_topology *t, int device)
 	return p->now.width > 0 && p->now.width < p->most.width;
 }
 
-/* A GPU whose way to the host is slower than that of its equals; not for lanes that check_width
+/* A GPU whose way to the host is slower than that of its equals; not for lanes that check_link
    reports. */
 static void check_gpu_paths(struct findings *f)
 {
@@ -269,31 +267,16 @@ static void check_links(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 
-	for (int d = 0; d < t->ndevices; d++) {
-		const struct bb_pci *p =
-			t->devices[d].pci >= 0 ? &t->pcis[t->devices[d].pci] : NULL;
-
-		const struct bb_pci *port;
-
-		if (!p || bb_pci_virtual(p))
-			continue;
-		port = port_above(t, p);
-		check_width(f, t->devices[d].name, p);
-		if (t->devices[d].kind != BB_GPU)
-			check_speed(f, t->devices[d].name, p);
-		if (port && port->most.gen > 0 && port->most.gen < p->most.gen)
-			add_finding(f,
-				    "%s: a card of PCIe generation %d in a slot of generation %d",
-				    t->devices[d].name, p->most.gen, port->most.gen);
-	}
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].pci >= 0)
+			check_link(f, t->devices[d].name, &t->pcis[t->devices[d].pci],
+				   t->devices[d].kind);
 	for (int i = 0; i < t->npcis; i++) {
 		char name[40];
 
-		if (t->pcis[i].role != BB_PCI_SWITCH_UP || bb_pci_virtual(&t->pcis[i]))
-			continue;
 		snprintf(name, sizeof(name), "PCIe switch %s", t->pcis[i].id);
-		check_width(f, name, &t->pcis[i]);
-		check_speed(f, name, &t->pcis[i]);
+		if (t->pcis[i].role == BB_PCI_SWITCH_UP)
+			check_link(f, name, &t->pcis[i], BB_DEVICE_KINDS);
 	}
 }
 

@@ -195,17 +195,6 @@ static int map_devices(struct diff *f, bool by_bus)
 	return n;
 }
 
-/* Report device D, which only machine SIDE has. */
-static void report_only(struct diff *f, int side, int d)
-{
-	struct bb_strbuf text = {0};
-
-	bb_describe_device(f->t[side], d, &text);
-	add_difference(f, side ? "%s is only in %s (%s)" : "%s is missing from %s (%s)",
-		       f->t[side]->devices[d].name, f->names[1], bb_strbuf_text(&text));
-	bb_strbuf_free(&text);
-}
-
 int bb_print_diff(const struct bb_topology *a, const struct bb_topology *b, const char *name_a,
 		  const char *name_b, int width, struct bb_strbuf *out)
 {
@@ -224,12 +213,18 @@ int bb_print_diff(const struct bb_topology *a, const struct bb_topology *b, cons
 		memset(f.taken, 0, sizeof(f.taken));
 	}
 	map_devices(&f, false);
-	for (int d = 0; d < a->ndevices; d++)
-		if (f.map[d] < 0)
-			report_only(&f, 0, d);
-	for (int e = 0; e < b->ndevices; e++)
-		if (!f.taken[e])
-			report_only(&f, 1, e);
+	for (int side = 0; side < 2; side++)
+		for (int d = 0; d < f.t[side]->ndevices; d++) {
+			struct bb_strbuf text = {0};
+
+			if (side ? f.taken[d] : f.map[d] >= 0)
+				continue;
+			bb_describe_device(f.t[side], d, &text);
+			add_difference(
+				&f, side ? "%s is only in %s (%s)" : "%s is missing from %s (%s)",
+				f.t[side]->devices[d].name, name_b, bb_strbuf_text(&text));
+			bb_strbuf_free(&text);
+		}
 	add_devices(&f, 0);
 	add_devices(&f, 1);
 	report_facts(&f);
