@@ -214,28 +214,6 @@ static bb_status find_machine(struct bb_calibration *c, int ranks, int nodes,
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Set P's algorithm and protocol to those of NAME: "ring", "ring:LL", "auto:Simple". Returns false
-   if NCCL has none of that name. */
-static bool find_algorithm(struct bb_point *p, const char *name)
-{
-	const char *const colon = strchr(name, ':');
-	const size_t length = colon ? (size_t)(colon - name) : strlen(name);
-	int a = 0, b = 0;
-
-	while (a < BB_NCCL_ANY &&
-	       (strlen(bb_nccl_algorithm_name((enum bb_nccl_algorithm)a)) != length ||
-		strncmp(bb_nccl_algorithm_name((enum bb_nccl_algorithm)a), name, length) != 0))
-		a++;
-	while (colon && b < BB_NCCL_ANY_PROTOCOL &&
-	       strcmp(bb_nccl_protocol_name((enum bb_nccl_protocol)b), colon + 1) != 0)
-		b++;
-	p->algorithm = (enum bb_nccl_algorithm)a;
-	p->protocol = colon ? (enum bb_nccl_protocol)b : BB_NCCL_ANY_PROTOCOL;
-	if (colon && b == BB_NCCL_ANY_PROTOCOL)
-		return false;
-	return a < BB_NCCL_ANY || length == 0 || (length == 4 && strncmp(name, "auto", 4) == 0);
-}
-
 /* Fill P with all of table T but its sizes and times. P->collective NULL: T is not of NCCL, or
    names too little. */
 static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t, struct bb_point *p,
@@ -252,7 +230,8 @@ static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t,
 	if (!t->collective[0] && t->n > 0 &&
 	    t->list[t->n - 1].busbw_GBps > 1.01 * t->list[t->n - 1].algbw_GBps)
 		collective = &bb_all_reduce;
-	if (!collective || (collective->flags & BB_VARIABLE) || !find_algorithm(p, t->algorithm) ||
+	if (!collective || (collective->flags & BB_VARIABLE) ||
+	    !bb_nccl_named(t->algorithm, &p->algorithm, &p->protocol) ||
 	    (backend[0] && strcmp(backend, "nccl") != 0 && strcmp(backend, "sim") != 0))
 		return BB_OK;
 	BB_TRY(st, check_card(c, t, error), out);

@@ -69,6 +69,7 @@ struct bb_nccl_call bb_calibration_call(const struct bb_point *p)
 				     .bytes = p->bytes};
 }
 
+/* Seconds of P by the model with VALUES for the figures. */
 static double time_with(const struct bb_calibration *c, const double *values,
 			const struct bb_point *p)
 {
@@ -103,25 +104,19 @@ static bool figure_is_share(enum bb_site_figure figure)
 
 /* ---- the fit --------------------------------------------------------------------------------- */
 
-/* The points that depend on a figure. */
-struct dependents {
-	const struct bb_calibration *c;
-	const bool *depends; /* [point] */
-	double values[BB_SITE_FIGURES];
-};
-
-/* The mean error of the points that depend on FIGURE, with VALUE for it. */
-static double loss(struct dependents *d, enum bb_site_figure figure, double value)
+/* The mean error of the points of C that DEPENDS says depend on FIGURE, with VALUE for it. */
+static double loss(const struct bb_calibration *c, const bool *depends, enum bb_site_figure figure,
+		   double value)
 {
-	double sum = 0;
+	double values[BB_SITE_FIGURES], sum = 0;
 	size_t n = 0;
 
-	d->values[figure] = value;
-	for (size_t i = 0; i < d->c->n; i++) {
-		if (!d->depends[i])
+	memcpy(values, c->site.fitted, sizeof(values));
+	values[figure] = value;
+	for (size_t i = 0; i < c->n; i++) {
+		if (!depends[i])
 			continue;
-		sum += fabs(
-			log(time_with(d->c, d->values, &d->c->points[i]) / d->c->points[i].time));
+		sum += fabs(log(time_with(c, values, &c->points[i]) / c->points[i].time));
 		n++;
 	}
 	return sum / (double)n;
@@ -138,26 +133,27 @@ static double grid_value(const struct bb_site *s, enum bb_site_figure figure, in
 }
 
 /* The best value of FIGURE for the points that depend on it. */
-static double search(struct dependents *d, enum bb_site_figure figure)
+static double search(const struct bb_calibration *c, const bool *depends,
+		     enum bb_site_figure figure)
 {
 	const double golden = (sqrt(5) - 1) / 2;
 	double low, high, least = INFINITY;
 	int best = 0;
 
 	for (int i = 0; i < GRID; i++) {
-		const double error = loss(d, figure, grid_value(&d->c->site, figure, i));
+		const double error = loss(c, depends, figure, grid_value(&c->site, figure, i));
 
 		if (error < least) {
 			least = error;
 			best = i;
 		}
 	}
-	low = grid_value(&d->c->site, figure, best > 0 ? best - 1 : 0);
-	high = grid_value(&d->c->site, figure, best < GRID - 1 ? best + 1 : best);
+	low = grid_value(&c->site, figure, best > 0 ? best - 1 : 0);
+	high = grid_value(&c->site, figure, best < GRID - 1 ? best + 1 : best);
 	for (int step = 0; step < STEPS; step++) {
 		const double a = high - golden * (high - low), b = low + golden * (high - low);
 
-		if (loss(d, figure, a) < loss(d, figure, b))
+		if (loss(c, depends, figure, a) < loss(c, depends, figure, b))
 			high = b;
 		else
 			low = a;
@@ -211,7 +207,6 @@ static bool has_plateau(const struct bb_calibration *c)
 static enum bb_site_state fit_figure(struct bb_calibration *c, enum bb_site_figure figure,
 				     bool *depends)
 {
-	struct dependents d = {.c = c, .depends = depends};
 	double *value = &c->site.fitted[figure], before, found;
 	bool several = false; /* results of several nodes */
 
@@ -224,10 +219,9 @@ static enum bb_site_state fit_figure(struct bb_calibration *c, enum bb_site_figu
 	if (find_dependents(c, figure, depends) < FEWEST_SIZES)
 		/* Fewer than in the pass before, whose value stays. */
 		return *value == c->site.described[figure] ? BB_SITE_FEW_SIZES : BB_SITE_FITTED;
-	memcpy(d.values, c->site.fitted, sizeof(d.values));
-	before = loss(&d, figure, *value);
-	found = search(&d, figure);
-	if (loss(&d, figure, found) < (1 - GAIN) * before)
+	before = loss(c, depends, figure, *value);
+	found = search(c, depends, figure);
+	if (loss(c, depends, figure, found) < (1 - GAIN) * before)
 		*value = found;
 	return *value == c->site.described[figure] ? BB_SITE_AS_DESCRIBED : BB_SITE_FITTED;
 }

@@ -17,91 +17,61 @@ static double flaw_of(const struct bb_fabric *f, int node, int rail)
 	return factor;
 }
 
-static bool is_lost(const struct bb_fabric *f, int node, int rail)
-{
-	for (int i = 0; i < f->nflaws; i++)
-		if (f->flaws[i].node == node && f->flaws[i].rail == rail && f->flaws[i].factor == 0)
-			return true;
-	return false;
-}
-
 int bb_fabric_rail(const struct bb_fabric *f, int rank)
 {
 	const int node = rank / f->per_node;
 	int rail = f->rail_of[rank - node * f->per_node];
 
-	for (int i = 0; i < f->rails && f->nflaws > 0 && is_lost(f, node, rail); i++)
+	for (int tried = 0; tried < f->rails; tried++) {
+		bool lost = false;
+
+		for (const struct bb_fabric_flaw *w = f->flaws; w < f->flaws + f->nflaws; w++)
+			lost = lost || (w->node == node && w->rail == rail && w->factor == 0);
+		if (!lost)
+			break;
 		rail = (rail + 1) % f->rails;
+	}
 	return rail;
 }
 
 /* ---- routes ----------------------------------------------------------------------------- */
 
-static struct bb_fabric_route route_outside(const struct bb_fabric *f, int from, int to, int a,
-					    int b)
+struct bb_fabric_route bb_fabric_route(const struct bb_fabric *f, int from, int to)
 {
-	struct bb_fabric_route route = {.outside = true,
-					.out_rail = bb_fabric_rail(f, from),
-					.in_rail = bb_fabric_rail(f, to),
-					.second_per_byte = f->rail_second_per_byte,
-					.levels = BB_LEVEL_LEAF};
-	int hops = 0;
-
-	if (a / f->pod != b / f->pod)
-		hops = 2;
-	else if (a / f->leaf != b / f->leaf || route.out_rail != route.in_rail)
-		hops = 1;
-	route.levels = (enum bb_fabric_level)(BB_LEVEL_LEAF + hops);
-	route.latency = f->latency[hops];
-	if (f->nflaws > 0) {
-		const double out = flaw_of(f, a, route.out_rail), in = flaw_of(f, b, route.in_rail);
-
-		route.second_per_byte *= out > in ? out : in;
-	}
-	return route;
-}
-
-static struct bb_fabric_route route_inside(const struct bb_fabric *f, int from, int to, int a,
-					   int b)
-{
-	const struct bb_fabric_pair *pair;
-	struct bb_fabric_route route = {.second_per_byte = f->domain_second_per_byte,
+	const int a = from / f->per_node, b = to / f->per_node;
+	struct bb_fabric_route route = {.outside = f->loopback || a / f->domain != b / f->domain,
+					.second_per_byte = f->domain_second_per_byte,
 					.latency = f->domain_latency};
 
-	if (a == b) {
-		pair = &f->pairs[(from - a * f->per_node) * f->per_node + to - b * f->per_node];
+	if (route.outside) {
+		int hops = 0;
+
+		route.out_rail = bb_fabric_rail(f, from);
+		route.in_rail = bb_fabric_rail(f, to);
+		if (a / f->pod != b / f->pod)
+			hops = 2;
+		else if (a / f->leaf != b / f->leaf || route.out_rail != route.in_rail)
+			hops = 1;
+		route.levels = (enum bb_fabric_level)(BB_LEVEL_LEAF + hops);
+		route.second_per_byte = f->rail_second_per_byte;
+		route.latency = f->latency[hops];
+	} else if (a == b) {
+		const struct bb_fabric_pair *pair =
+			&f->pairs[(from - a * f->per_node) * f->per_node + to - b * f->per_node];
+
 		route.second_per_byte = pair->second_per_byte;
 		route.latency = pair->latency;
 	}
 	if (f->nflaws > 0) {
-		const double out = flaw_of(f, a, -1), in = flaw_of(f, b, -1);
+		const double out = flaw_of(f, a, route.outside ? route.out_rail : -1);
+		const double in = flaw_of(f, b, route.outside ? route.in_rail : -1);
 
 		route.second_per_byte *= out > in ? out : in;
 	}
 	return route;
 }
 
-struct bb_fabric_route bb_fabric_route(const struct bb_fabric *f, int from, int to)
-{
-	const int a = from / f->per_node, b = to / f->per_node;
-	const bool inside = !f->loopback && a / f->domain == b / f->domain;
-
-	return (inside ? route_inside : route_outside)(f, from, to, a, b);
-}
-
 /* ---- what is shared ------------------------------------------------------------------- */
-
-static bool shares_rails(const struct bb_fabric *f)
-{
-	for (int i = 0; i < f->nflaws; i++)
-		if (f->flaws[i].factor == 0)
-			return true;
-	for (int a = 0; a < f->per_node && f->rails > 0; a++)
-		for (int b = 0; b < a; b++)
-			if (f->rail_of[a] == f->rail_of[b])
-				return true;
-	return false;
-}
 
 bool bb_fabric_shares(const struct bb_fabric *f, enum bb_fabric_level level)
 {
@@ -109,9 +79,16 @@ bool bb_fabric_shares(const struct bb_fabric *f, enum bb_fabric_level level)
 		return f->memory_second_per_byte > 0;
 	if (!bb_fabric_has_outside(f))
 		return false;
-	if (level == BB_LEVEL_RAIL)
-		return shares_rails(f);
-	return (level == BB_LEVEL_LEAF ? f->leaf_taper : f->pod_taper) > 1;
+	if (level != BB_LEVEL_RAIL)
+		return (level == BB_LEVEL_LEAF ? f->leaf_taper : f->pod_taper) > 1;
+	for (int i = 0; i < f->nflaws; i++)
+		if (f->flaws[i].factor == 0)
+			return true;
+	for (int i = 0; i < f->per_node * f->per_node && f->rails > 0; i++)
+		if (i % f->per_node < i / f->per_node &&
+		    f->rail_of[i / f->per_node] == f->rail_of[i % f->per_node])
+			return true;
+	return false;
 }
 
 bool bb_fabric_shares_any(const struct bb_fabric *f)

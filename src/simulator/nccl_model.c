@@ -5,6 +5,7 @@
 #include "simulator/nccl_search.h"
 
 #include <math.h>
+#include <string.h>
 
 struct view {
 	const struct bb_nccl_constants *c;
@@ -19,18 +20,36 @@ struct view {
 	struct bb_nccl_channels rings, trees;
 };
 
+static const char *const algorithm_names[] = {"ring", "tree", "nvls", "nvlstree", "pat", "auto"};
+static const char *const protocol_names[] = {"LL", "LL128", "Simple", ""};
+
 const char *bb_nccl_algorithm_name(enum bb_nccl_algorithm algorithm)
 {
-	static const char *const names[] = {"ring", "tree", "nvls", "nvlstree", "pat", "auto"};
-
-	return names[algorithm];
+	return algorithm_names[algorithm];
 }
 
 const char *bb_nccl_protocol_name(enum bb_nccl_protocol protocol)
 {
-	static const char *const names[] = {"LL", "LL128", "Simple", ""};
+	return protocol_names[protocol];
+}
 
-	return names[protocol];
+bool bb_nccl_named(const char *name, enum bb_nccl_algorithm *algorithm,
+		   enum bb_nccl_protocol *protocol)
+{
+	const size_t length = strcspn(name, ":");
+	int a = 0, p = 0;
+
+	while (a < BB_NCCL_ANY && (strlen(algorithm_names[a]) != length ||
+				   strncmp(algorithm_names[a], name, length) != 0))
+		a++;
+	while (name[length] && p < BB_NCCL_ANY_PROTOCOL &&
+	       strcmp(protocol_names[p], name + length + 1) != 0)
+		p++;
+	*algorithm = (enum bb_nccl_algorithm)a;
+	*protocol = name[length] ? (enum bb_nccl_protocol)p : BB_NCCL_ANY_PROTOCOL;
+	if (name[length] && p == BB_NCCL_ANY_PROTOCOL)
+		return false;
+	return a < BB_NCCL_ANY || length == 0 || (length == 4 && strncmp(name, "auto", 4) == 0);
 }
 
 /* ---- support ------------------------------------------------------------------------------- */

@@ -233,6 +233,11 @@ enum bb_nccl_view { BB_NCCL_AS_TUNED, BB_NCCL_AS_MEASURED };
 const char *bb_nccl_algorithm_name(enum bb_nccl_algorithm algorithm);
 const char *bb_nccl_protocol_name(enum bb_nccl_protocol protocol);
 
+/* Set *ALGORITHM and *PROTOCOL to those of NAME: "ring", "ring:LL", "auto:Simple"; empty is auto.
+   Returns false if NCCL has none of that name. */
+bool bb_nccl_named(const char *name, enum bb_nccl_algorithm *algorithm,
+		   enum bb_nccl_protocol *protocol);
+
 /* NULL, or why ALGORITHM does not support COLLECTIVE on any machine. */
 const char *bb_nccl_lacks(const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
 /* NULL, or why ALGORITHM does not run on MACHINE or is not modelled there. ANY: why none is. */

@@ -13,20 +13,6 @@ BB_EMBED(bb_openmpi_data, "src/simulator/openmpi.txt");
 
 /* ---- rules ------------------------------------------------------------------------------- */
 
-/* The name in RULE, NAME BYTES NAME …, for BYTES. */
-static void name_below(const char *rule, size_t bytes, char name[32])
-{
-	unsigned long long below;
-	int length;
-
-	while (sscanf(rule, "%31s%n", name, &length) == 1) {
-		rule += length;
-		if (sscanf(rule, "%llu%n", &below, &length) != 1 || bytes < below)
-			return;
-		rule += length;
-	}
-}
-
 /* Copy the value of SECTION's first key above NUMBER to VALUE; false: there is no such section. */
 static bool find_line(const char *section, int64_t number, char value[BB_SETTING_LINE])
 {
@@ -44,14 +30,22 @@ static bool find_line(const char *section, int64_t number, char value[BB_SETTING
 	return false;
 }
 
-/* Set NAME to the algorithm of SECTION among N ranks; false: there is no such section. */
+/* Set NAME to the algorithm of SECTION among N ranks, of the first rule NAME BYTES NAME … that
+   holds for BYTES; false: there is no such section. */
 static bool find_rule(const char *section, int n, size_t bytes, char name[32])
 {
-	char rule[BB_SETTING_LINE];
+	char line[BB_SETTING_LINE], *rule = line;
+	unsigned long long below;
+	int length;
 
-	if (!find_line(section, n, rule))
+	if (!find_line(section, n, line))
 		return false;
-	name_below(rule, bytes, name);
+	while (sscanf(rule, "%31s%n", name, &length) == 1) {
+		rule += length;
+		if (sscanf(rule, "%llu%n", &below, &length) != 1 || bytes < below)
+			break;
+		rule += length;
+	}
 	return true;
 }
 
@@ -62,12 +56,6 @@ void bb_openmpi_interval(double bytes, double *low, double *high)
 	*low = *high = NAN;
 	if (find_line("interval", (int64_t)bytes, ends))
 		sscanf(ends, "%lf %lf", low, high);
-}
-
-/* Elements that the rules count. */
-static size_t ruled_count(const struct bb_collective *collective, const struct bb_shape *shape)
-{
-	return collective == &bb_alltoall ? bb_alltoall_count(shape, 0, 1) : shape->count;
 }
 
 /* ---- algorithms as schedules --------------------------------------------------------------- */
@@ -117,14 +105,6 @@ static const struct way {
 	{&bb_sendrecv, "MPI_Sendrecv", &bb_ring_sendrecv, {NULL}, false},
 };
 
-static const struct way *find_way(const struct bb_collective *collective, const char *name)
-{
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		if (ways[i].collective == collective && strcmp(ways[i].name, name) == 0)
-			return &ways[i];
-	return NULL;
-}
-
 /* What Open MPI runs in place of NAME, which does not fit SHAPE; NAME if it fits. */
 static const char *fallback_of(const struct bb_collective *collective, const char *name,
 			       const struct bb_shape *shape)
@@ -150,10 +130,14 @@ static const char *fallback_of(const struct bb_collective *collective, const cha
 static const char *add_phase(struct bb_openmpi_plan *plan, const struct bb_collective *collective,
 			     const struct bb_shape *shape, size_t element, const char *name)
 {
-	const struct way *way = find_way(collective, fallback_of(collective, name, shape));
+	const struct way *way = ways, *end = ways + sizeof(ways) / sizeof(ways[0]);
 	const char *why = NULL;
 
-	if (!way || (way->schedule && way->schedule->refuses && way->schedule->refuses(shape)))
+	name = fallback_of(collective, name, shape);
+	while (way < end && (way->collective != collective || strcmp(way->name, name) != 0))
+		way++;
+	if (way == end ||
+	    (way->schedule && way->schedule->refuses && way->schedule->refuses(shape)))
 		return "Open MPI's algorithm for this size and number of ranks has no model";
 	plan->copies = way->copies && !shape->in_place;
 	if (way->schedule) {
@@ -181,7 +165,8 @@ const char *bb_openmpi_choose(const struct bb_collective *collective, const stru
 			      struct bb_openmpi_plan *plan)
 {
 	const bool nonblocking = call == BB_OPENMPI_NONBLOCKING;
-	const size_t bytes = ruled_count(collective, shape) * element;
+	const size_t count =
+		collective == &bb_alltoall ? bb_alltoall_count(shape, 0, 1) : shape->count;
 	struct bb_shape whole = *shape;
 	char section[64];
 
@@ -189,7 +174,7 @@ const char *bb_openmpi_choose(const struct bb_collective *collective, const stru
 	whole.chunk = 0;
 	snprintf(section, sizeof(section), "%s%s", collective->name,
 		 nonblocking ? " nonblocking" : "");
-	if (!find_rule(section, shape->nranks, bytes, plan->name) &&
+	if (!find_rule(section, shape->nranks, count * element, plan->name) &&
 	    (nonblocking || collective != &bb_sendrecv))
 		return nonblocking ? "coll/libnbc has a model for all_reduce and broadcast alone"
 				   : "Open MPI has no such collective";

@@ -57,57 +57,50 @@ static double swept(const struct choosing *c, const struct bb_algorithm *schedul
 	return latest;
 }
 
-/* Rank I of the sample of N: the first ones, and others evenly spaced. */
-static int sampled(int n, int i)
-{
-	if (n <= SAMPLE || i < SAMPLE / 2)
-		return i;
-	return (int)((int64_t)(i - SAMPLE / 2) * n / (SAMPLE / 2));
-}
-
-/* Seconds of what ROLE's rank sends in this round, as if all of it left by one port. */
-static double round_of(const struct choosing *c, const struct bb_algorithm *schedule,
-		       const struct bb_shape *shape, const struct bb_role *role, size_t round)
-{
-	struct bb_step steps[BB_MAX_STEPS];
-	const int n = bb_algorithm_steps(schedule, shape, role, round, steps);
-	double seconds = 0, latency = 0;
-
-	for (int i = 0; i < n; i++) {
-		const double bytes = (double)steps[i].count * (double)c->element;
-		struct bb_fabric_route route;
-
-		if (steps[i].kind == BB_RECV_REDUCE)
-			seconds += bb_link_sum(&c->links, bytes, 0);
-		if (steps[i].kind != BB_SEND)
-			continue;
-		route = bb_link_route(&c->links, role->rank, steps[i].peer);
-		seconds += bb_route_entry(&c->links, route.second_per_byte, bytes);
-		latency = fmax(latency, bb_route_latency(&c->links, route.latency, bytes));
-	}
-	return seconds + latency;
-}
-
-/* The sum over rounds, each as long as the slowest rank of the sample. */
+/* The sum over rounds, each as long as the slowest rank of a sample, the first ones and others
+   evenly spaced, as if all that a rank sends left by one port. */
 static double estimated(const struct choosing *c, const struct bb_algorithm *schedule,
 			const struct bb_shape *shape)
 {
-	const int n = shape->nranks < SAMPLE ? shape->nranks : SAMPLE;
+	const int n = shape->nranks < SAMPLE ? shape->nranks : SAMPLE, half = SAMPLE / 2;
 	struct bb_role roles[SAMPLE];
-	double seconds = 0;
+	double all = 0;
 	size_t step;
 
 	for (int i = 0; i < n; i++)
-		bb_algorithm_prepare(schedule, shape, sampled(shape->nranks, i), &roles[i]);
+		bb_algorithm_prepare(schedule, shape,
+				     shape->nranks <= SAMPLE || i < half
+					     ? i
+					     : (int)((int64_t)(i - half) * shape->nranks / half),
+				     &roles[i]);
 	step = 1 + roles[0].rounds / ROUNDS_MOST;
 	for (size_t round = 0; round < roles[0].rounds; round += step) {
 		double longest = 0;
 
-		for (int i = 0; i < n; i++)
-			longest = fmax(longest, round_of(c, schedule, shape, &roles[i], round));
-		seconds += longest * (double)bb_least(step, roles[0].rounds - round);
+		for (int i = 0; i < n; i++) {
+			struct bb_step steps[BB_MAX_STEPS];
+			const int nsteps =
+				bb_algorithm_steps(schedule, shape, &roles[i], round, steps);
+			double seconds = 0, latency = 0;
+
+			for (const struct bb_step *s = steps; s < steps + nsteps; s++) {
+				const double bytes = (double)s->count * (double)c->element;
+				struct bb_fabric_route route;
+
+				if (s->kind == BB_RECV_REDUCE)
+					seconds += bb_link_sum(&c->links, bytes, 0);
+				if (s->kind != BB_SEND)
+					continue;
+				route = bb_link_route(&c->links, roles[i].rank, s->peer);
+				seconds += bb_route_entry(&c->links, route.second_per_byte, bytes);
+				latency = fmax(latency,
+					       bb_route_latency(&c->links, route.latency, bytes));
+			}
+			longest = fmax(longest, seconds + latency);
+		}
+		all += longest * (double)bb_least(step, roles[0].rounds - round);
 	}
-	return seconds;
+	return all;
 }
 
 /* Set shape->chunk to the fastest of none and of powers of two, longest first; returns its seconds.
@@ -236,14 +229,6 @@ struct bb_chosen {
 	const struct bb_algorithm *schedule;
 };
 
-static bool is_same(const struct bb_chosen *a, const struct bb_chosen *b)
-{
-	return a->members == b->members && a->collective == b->collective && a->named == b->named &&
-	       a->element == b->element && a->shape.nranks == b->shape.nranks &&
-	       a->shape.root == b->shape.root && a->shape.in_place == b->shape.in_place &&
-	       a->shape.count == b->shape.count;
-}
-
 /* Equal for groups placed alike: the same GPUs, on nodes at the same distances, with as many other
    users of shared links. */
 static uint64_t place_of_members(const struct bb_link_model *links, int n)
@@ -289,10 +274,15 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 	if (name && !chosen.named)
 		return no_such(collective, name, error);
 	for (size_t i = 0; cache && i < cache->n; i++) {
-		if (!is_same(&cache->chosen[i], &chosen))
+		const struct bb_chosen *a = &cache->chosen[i];
+
+		if (a->members != chosen.members || a->collective != collective ||
+		    a->named != chosen.named || a->element != element ||
+		    a->shape.nranks != shape->nranks || a->shape.root != shape->root ||
+		    a->shape.in_place != shape->in_place || a->shape.count != shape->count)
 			continue;
-		shape->chunk = cache->chosen[i].shape.chunk;
-		return cache->chosen[i].schedule;
+		shape->chunk = a->shape.chunk;
+		return a->schedule;
 	}
 	chosen.schedule = choose_schedule(links, chosen.named, collective, shape, element, error);
 	chosen.shape.chunk = shape->chunk;

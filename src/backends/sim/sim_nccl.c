@@ -10,54 +10,46 @@
 
 /* ---- NCCL's names ------------------------------------------------------------------------ */
 
-struct choice {
-	enum bb_nccl_algorithm algorithm;
-	enum bb_nccl_protocol protocol;
-};
-
 /* Collectives that NCCL makes of messages run with auto alone, as they have no algorithm. */
 static const char *choice_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective)
 {
-	const struct choice *choice = native->own;
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
 
 	if (collective == &bb_hypercube)
 		return "it is an algorithm of its own, not a collective of NCCL";
-	if (choice->algorithm == BB_NCCL_ANY && choice->protocol == BB_NCCL_ANY_PROTOCOL)
+	if (strcmp(native->name, "auto") == 0)
 		return NULL;
-	return bb_nccl_lacks(collective, choice->algorithm);
+	(void)bb_nccl_named(native->name, &algorithm, &protocol);
+	return bb_nccl_lacks(collective, algorithm);
 }
 
-#define NATIVE(text, sentence, algo, proto)                                                        \
+#define NATIVE(text, sentence)                                                                     \
 	{                                                                                          \
-		.name = text, .brief = sentence, .refuses = choice_refuses,                        \
-		.own = &(const struct choice)                                                      \
-		{                                                                                  \
-			BB_NCCL_##algo, BB_NCCL_##proto                                            \
-		}                                                                                  \
+		.name = text, .brief = sentence, .refuses = choice_refuses                         \
 	}
 
 const struct bb_native bb_sim_nccl_natives[] = {
-	NATIVE("ring", "the model of NCCL_ALGO=Ring", RING, ANY_PROTOCOL),
-	NATIVE("tree", "the model of NCCL_ALGO=Tree", TREE, ANY_PROTOCOL),
-	NATIVE("nvls", "the model of NCCL_ALGO=NVLS: reduced by NVSwitch", NVLS, ANY_PROTOCOL),
+	NATIVE("ring", "the model of NCCL_ALGO=Ring"),
+	NATIVE("tree", "the model of NCCL_ALGO=Tree"),
+	NATIVE("nvls", "the model of NCCL_ALGO=NVLS: reduced by NVSwitch"),
 	NATIVE("nvlstree",
-	       "the model of NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them", NVLSTREE,
-	       ANY_PROTOCOL),
-	NATIVE("pat", "the model of NCCL_ALGO=PAT: parallel aggregated trees", PAT, ANY_PROTOCOL),
-	NATIVE("ring:LL", "the model of NCCL_ALGO=Ring and NCCL_PROTO=LL", RING, LL),
-	NATIVE("ring:LL128", "the model of NCCL_ALGO=Ring and NCCL_PROTO=LL128", RING, LL128),
-	NATIVE("ring:Simple", "the model of NCCL_ALGO=Ring and NCCL_PROTO=Simple", RING, SIMPLE),
-	NATIVE("tree:LL", "the model of NCCL_ALGO=Tree and NCCL_PROTO=LL", TREE, LL),
-	NATIVE("tree:LL128", "the model of NCCL_ALGO=Tree and NCCL_PROTO=LL128", TREE, LL128),
-	NATIVE("tree:Simple", "the model of NCCL_ALGO=Tree and NCCL_PROTO=Simple", TREE, SIMPLE),
-	NATIVE("auto:LL", "NCCL's choice under NCCL_PROTO=LL", ANY, LL),
-	NATIVE("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", ANY, LL128),
-	NATIVE("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", ANY, SIMPLE),
+	       "the model of NCCL_ALGO=NVLSTree: NVSwitch in a node, a tree between them"),
+	NATIVE("pat", "the model of NCCL_ALGO=PAT: parallel aggregated trees"),
+	NATIVE("ring:LL", "the model of NCCL_ALGO=Ring and NCCL_PROTO=LL"),
+	NATIVE("ring:LL128", "the model of NCCL_ALGO=Ring and NCCL_PROTO=LL128"),
+	NATIVE("ring:Simple", "the model of NCCL_ALGO=Ring and NCCL_PROTO=Simple"),
+	NATIVE("tree:LL", "the model of NCCL_ALGO=Tree and NCCL_PROTO=LL"),
+	NATIVE("tree:LL128", "the model of NCCL_ALGO=Tree and NCCL_PROTO=LL128"),
+	NATIVE("tree:Simple", "the model of NCCL_ALGO=Tree and NCCL_PROTO=Simple"),
+	NATIVE("auto:LL", "NCCL's choice under NCCL_PROTO=LL"),
+	NATIVE("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128"),
+	NATIVE("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple"),
 	{.name = NULL},
 };
 
-static const struct bb_native nccl_auto = NATIVE("auto", "NCCL's own choice", ANY, ANY_PROTOCOL);
+static const struct bb_native nccl_auto = NATIVE("auto", "NCCL's own choice");
 
 /* ---- constants ----------------------------------------------------------------------------- */
 
@@ -107,21 +99,20 @@ static double even_size(const struct bb_shape *shape)
 static struct bb_nccl_call call_of(const struct bb_nccl_machine *machine,
 				   const struct bb_call *call)
 {
-	const struct choice *choice = call->native->own;
 	const double size = call->collective == &bb_alltoallv
 				    ? even_size(&call->shape)
 				    : (double)bb_size_count(call->collective, &call->shape);
-
-	return (struct bb_nccl_call){
+	struct bb_nccl_call asked = {
 		.collective = call->collective,
-		.algorithm = choice->algorithm,
-		.protocol = choice->protocol,
 		.machine = machine,
 		.dtype = call->dtype,
 		.op = call->op,
 		.in_place = call->shape.in_place,
 		.bytes = size * (double)bb_dtype_size(call->dtype),
 	};
+
+	(void)bb_nccl_named(call->native->name, &asked.algorithm, &asked.protocol);
+	return asked;
 }
 
 static bool is_messages(const struct bb_call *call)
