@@ -20,8 +20,9 @@ void bb_calibration_free(struct bb_calibration *c)
 	free(c);
 }
 
-/* ---- the model of schedules: latencies of rounds and times of bytes, none of them negative ----
- */
+/* ---- the model of schedules ----------------------------------------------------------- */
+
+/* Latencies of rounds and times of bytes, none of them negative. */
 
 #define OCTAVES 2 /* from knot to knot */
 #define SWEEPS 2000
@@ -141,7 +142,7 @@ static void cost_fit(struct bb_cost_model *m, const struct bb_point *points, siz
 		m->per_byte[k] = x[m->ncounts + k] + (k > 0 ? m->per_byte[k - 1] : 0);
 }
 
-/* ---- series and the fit ---------------------------------------------------------------------- */
+/* ---- series and the fit --------------------------------------------------------------- */
 
 /* The same schedule, or the same algorithm and protocol of NCCL for one collective? */
 static bool same_algorithm(const struct bb_point *a, const struct bb_point *b)
@@ -211,7 +212,7 @@ static bool calibration_fit(struct bb_calibration *c)
 	return true;
 }
 
-/* ---- predictions of points --------------------------------------------------------------- */
+/* ---- predictions of points ------------------------------------------------------------ */
 
 /* The series of QUERY's algorithm that is nearest in ranks, nodes and placement, or NULL. */
 static const struct bb_calibration_series *nearest_series(const struct bb_calibration *c,
@@ -294,15 +295,17 @@ static double predict(const struct bb_calibration *c, const struct bb_point *que
 	return model_time(c, query) * left_factor(c, query);
 }
 
-/* ---- cross-validation: results are left out of the fit in turn and predicted; the errors give
-   the intervals of predictions ----------------------------------------------------------- */
+/* ---- cross-validation ----------------------------------------------------------------- */
+
+/* Results are left out of the fit in turn and predicted; the errors give the intervals of
+   predictions. */
 
 /* The largest of so many errors in random order holds the next one in nine of ten cases. */
 #define NEAREST 9
 #define BINS 2 /* of sizes in an octave; the sizes of one are left out together */
 #define FAR 1  /* octaves by which distances beyond the measured sizes may differ */
 
-/* ---- what is left out ------------------------------------------------------------------------ */
+/* ---- what is left out ----------------------------------------------------------------- */
 
 enum aspect { OF_BIN, OF_LARGER, OF_SMALLER, OF_SERIES, OF_RANKS, OF_ALGORITHM, OF_COLLECTIVE };
 
@@ -417,7 +420,7 @@ static bool cross_validate(struct bb_calibration *c)
 	return good;
 }
 
-/* ---- intervals ------------------------------------------------------------------------------- */
+/* ---- intervals ------------------------------------------------------------------------ */
 
 size_t bb_cross_select(const struct bb_calibration *c, enum bb_cross_kind kind,
 		       const struct bb_point *of, double *errors)
@@ -486,7 +489,7 @@ static bool cross_interval(const struct bb_calibration *c, const struct bb_point
 	*high = ceil(100 * exp(half)) / 100;
 	return n >= NEAREST;
 }
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening -------------------------------------------------------------------------- */
 
 /* Why a file without a cluster, or with C's, has too few points. */
 static bb_status check_points(const struct bb_calibration *c, struct bb_error *error)
@@ -567,8 +570,7 @@ out:
 	return st;
 }
 
-/* ---- predictions of calls
- * ----------------------------------------------------------------------------- */
+/* ---- predictions of calls ------------------------------------------------------------- */
 
 static struct bb_point query_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
 				size_t element)

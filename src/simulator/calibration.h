@@ -63,7 +63,7 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 size_t bb_calibration_chunk(const struct bb_calibration *c, const struct bb_algorithm *schedule,
 			    const struct bb_shape *shape, size_t element);
 
-/* ---- NCCL on a cluster ---------------------------------------------------------------------- */
+/* ---- NCCL on a cluster ---------------------------------------------------------------- */
 
 /* Apply the fitted figures to MACHINE, a group of the cluster without a fault. */
 void bb_calibration_adjust(const struct bb_calibration *c, struct bb_nccl_machine *machine);

@@ -132,7 +132,7 @@ struct bb_calibration {
 	struct bb_cost_model model;
 };
 
-/* ---- calibration.c ---- */
+/* ---- calibration.c -------------------------------------------------------------------- */
 
 #define BB_CROSS_MOST 10000 /* results; more are not cross-validated */
 /* Set ERRORS, with room for all, to the relative errors of KIND, of the series of OF in both
@@ -142,7 +142,7 @@ struct bb_calibration {
 size_t bb_cross_select(const struct bb_calibration *c, enum bb_cross_kind kind,
 		       const struct bb_point *of, double *errors);
 
-/* ---- calibration_results.c ---- */
+/* ---- calibration_results.c ------------------------------------------------------------ */
 
 /* The cost of SCHEDULE for SHAPE with elements of ELEMENT bytes. */
 struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
@@ -156,7 +156,7 @@ BB_MUST bb_status bb_calibration_lines(struct bb_calibration *c, char *text,
 BB_MUST bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size_t length,
 					struct bb_error *error);
 
-/* ---- calibration_site.c -------------------------------------------------------------------- */
+/* ---- calibration_site.c --------------------------------------------------------------- */
 
 /* The collective of P, a result of NCCL, on the machine as it is described. */
 struct bb_nccl_call bb_calibration_call(const struct bb_point *p);

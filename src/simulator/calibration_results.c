@@ -32,7 +32,7 @@ static bb_status point_add(struct bb_calibration *c, const struct bb_point *poin
 	return BB_OK;
 }
 
-/* ---- records of schedules ---- */
+/* ---- records of schedules ------------------------------------------------------------- */
 
 struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
 			  size_t element)
@@ -128,7 +128,7 @@ static bool read_point(const struct bb_claims *run, const char *line, struct bb_
 	return true;
 }
 
-/* ---- the machine of a table ------------------------------------------------------------------ */
+/* ---- the machine of a table ----------------------------------------------------------- */
 
 /* Refuse a table of other GPUs than the cluster's. */
 static bb_status check_card(const struct bb_calibration *c, const struct bb_claims *t,
@@ -212,7 +212,7 @@ static bb_status find_machine(struct bb_calibration *c, int ranks, int nodes,
 	return BB_OK;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows ----------------------------------------------------------------------------- */
 
 /* Fill P with all of table T but its sizes and times. P->collective NULL: T is not of NCCL, or
    names too little. */
@@ -298,7 +298,7 @@ out:
 	return st;
 }
 
-/* ---- records --------- */
+/* ---- records -------------------------------------------------------------------------- */
 
 /* Read what the record LINE of a run says of all its results. */
 static void run_read(struct bb_calibration *c, const char *line)

@@ -102,7 +102,7 @@ static bool figure_is_share(enum bb_site_figure figure)
 	return bb_site_row(figure)->unit == BB_SETTING_SHARE;
 }
 
-/* ---- the fit --------------------------------------------------------------------------------- */
+/* ---- the fit -------------------------------------------------------------------------- */
 
 /* The mean error of the points of C that DEPENDS says depend on FIGURE, with VALUE for it. */
 static double loss(const struct bb_calibration *c, const bool *depends, enum bb_site_figure figure,

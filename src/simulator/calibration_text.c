@@ -82,8 +82,7 @@ static void add_cost_model(const struct bb_cost_model *m, struct bb_strbuf *out)
 	bb_strbuf_addf(out, " GB/s of 2^%d bytes and every fourfold of that\n", m->first);
 }
 
-/* ---- NCCL on a cluster ------------------------------------------------------------------------
- */
+/* ---- NCCL on a cluster ---------------------------------------------------------------- */
 
 static void add_figure_value(enum bb_site_figure figure, double value, struct bb_strbuf *out)
 {
@@ -171,8 +170,7 @@ static void add_doubts(const struct bb_calibration *c, struct bb_strbuf *out)
 				   "are assumed\n");
 }
 
-/* ---- both -------------------------------------------------------------------------------------
- */
+/* ---- both ----------------------------------------------------------------------------- */
 
 static void add_series(const struct bb_calibration *c, const struct bb_calibration_series *series,
 		       struct bb_strbuf *out)

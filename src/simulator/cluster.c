@@ -33,7 +33,7 @@ void bb_cluster_free(struct bb_cluster *c)
 	free(c);
 }
 
-/* ---- files --------------------------------------------------------------------------------- */
+/* ---- files ---------------------------------------------------------------------------- */
 
 /* What a cluster is read with. */
 struct reading {
@@ -248,7 +248,7 @@ static bb_status request_parse(const char *text, int *length, int *nodes, struct
 	return BB_OK;
 }
 
-/* ---- the pairs of a node ------------------------------------------------------------------ */
+/* ---- the pairs of a node -------------------------------------------------------------- */
 
 /* The package of a rank of a node without GPUs: they have equal parts of the ranks. */
 static int package_of(const struct bb_cluster *c, int rank)
@@ -293,7 +293,7 @@ static struct bb_cluster_route pair_route(const struct bb_cluster *c, int a, int
 	return route;
 }
 
-/* ---- opening ------------------------------------------------------------------------------- */
+/* ---- opening -------------------------------------------------------------------------- */
 
 /* Apply CHANGE to the NICs of T that serve GPUs: as many remain, evenly spread. */
 static bb_status change_nics(struct bb_topology *t, const struct bb_cluster_change *change,
@@ -409,7 +409,7 @@ out:
 	return st;
 }
 
-/* ---- a cluster known by its links alone ---------------------------------------------------- */
+/* ---- a cluster known by its links alone ----------------------------------------------- */
 
 bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, int ranks,
 			      const struct bb_cluster_link *inside,
@@ -463,7 +463,7 @@ no_memory:
 	return bb_no_memory(error, "a cluster");
 }
 
-/* ---- routes -------------------------------------------------------------------------------- */
+/* ---- routes --------------------------------------------------------------------------- */
 
 const char *bb_cluster_path_name(const struct bb_cluster *c, enum bb_cluster_path path)
 {
@@ -499,7 +499,7 @@ struct bb_cluster_route bb_cluster_route(const struct bb_cluster *c, int from, i
 	return route;
 }
 
-/* ---- text ---------------------------------------------------------------------------------- */
+/* ---- text ----------------------------------------------------------------------------- */
 
 static void describe_memory(const struct bb_cluster *c, struct bb_strbuf *out)
 {

@@ -211,7 +211,7 @@ BB_MUST bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, in
 				      const struct bb_cluster_link *between,
 				      struct bb_error *error);
 
-/* ---- routes between two ranks ----------------------------------------------------------- */
+/* ---- routes between two ranks --------------------------------------------------------- */
 
 const char *bb_cluster_path_name(const struct bb_cluster *c,
 				 enum bb_cluster_path path); /* "leaf" */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- between the GPUs ------------------------------------------------------------------- */
+/* ---- between the GPUs ----------------------------------------------------------------- */
 
 static int links_between(const struct bb_topology *t, int gpu, int n)
 {
@@ -160,7 +160,7 @@ static bb_status derive_gpu_rate(struct bb_cluster *c, struct bb_error *error)
 		       c->name, c->inside == BB_INSIDE_PCIE ? "PCIe links" : "NVLinks");
 }
 
-/* ---- out of the node -------------------------------------------------------------------- */
+/* ---- out of the node ------------------------------------------------------------------ */
 
 struct rail_search {
 	int first[BB_CLUSTER_NODE_RANKS]; /* [rail]: the NIC that it was made for */

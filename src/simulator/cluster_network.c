@@ -8,7 +8,7 @@ static double per_byte(double rate)
 	return rate > 0 && !isinf(rate) ? 1 / rate : 0;
 }
 
-/* ---- users of links -------------------------------------------------------------------- */
+/* ---- users of links ------------------------------------------------------------------- */
 
 /* Are users of links of LEVEL counted? Of rails always, of others where they are shared. */
 static bool is_counted(const struct bb_fabric *f, int level)
@@ -93,7 +93,7 @@ bool bb_network_crowd(struct bb_network *network, const struct bb_fabric *f, con
 	return true;
 }
 
-/* ---- the network ----------------------------------------------------------------------- */
+/* ---- the network ---------------------------------------------------------------------- */
 
 bool bb_network_make(struct bb_network *network, const struct bb_cluster *c, int ranks,
 		     const struct bb_fabric_flaw *flaw)

@@ -34,7 +34,7 @@ int bb_fabric_rail(const struct bb_fabric *f, int rank)
 	return rail;
 }
 
-/* ---- routes ----------------------------------------------------------------------------- */
+/* ---- routes --------------------------------------------------------------------------- */
 
 struct bb_fabric_route bb_fabric_route(const struct bb_fabric *f, int from, int to)
 {

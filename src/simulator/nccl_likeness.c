@@ -90,7 +90,7 @@ void bb_nccl_basis_describe(const struct bb_nccl_constants *c, const struct bb_n
 		 between ? network_names[between - 1][1] : "one node");
 }
 
-/* ---- the interval ---- */
+/* ---- the interval --------------------------------------------------------------------- */
 
 /* How many times as long CALL takes on OTHER as on its own machine. */
 static double times_on(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,

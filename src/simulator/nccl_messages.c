@@ -60,7 +60,7 @@ static bool find_traffic(struct traffic *t, const struct bb_collective *collecti
 	return true;
 }
 
-/* ---- channels ----------------------------------------------------------------------------- */
+/* ---- channels ------------------------------------------------------------------------- */
 
 /* The most channels to a peer (ncclTopoGetNchannels, src/graph/paths.cc). */
 static double channels_to_peer(const struct traffic *t)
@@ -96,7 +96,7 @@ static double channels_of_message(const struct traffic *t)
 	return channels;
 }
 
-/* ---- times -------------------------------------------------------------------------------- */
+/* ---- times ---------------------------------------------------------------------------- */
 
 /* Seconds that BYTES of each message take on the links of the busiest GPU. */
 static double link_time(const struct traffic *t, double bytes)

@@ -52,7 +52,7 @@ bool bb_nccl_named(const char *name, enum bb_nccl_algorithm *algorithm,
 	return a < BB_NCCL_ANY || length == 0 || (length == 4 && strncmp(name, "auto", 4) == 0);
 }
 
-/* ---- support ------------------------------------------------------------------------------- */
+/* ---- support -------------------------------------------------------------------------- */
 
 static bool is_gather(const struct bb_collective *collective)
 {
@@ -126,7 +126,7 @@ static bool has_protocol(const struct view *v, enum bb_nccl_algorithm algorithm,
 					  (v->m->nvlink || (v->gpus == 1 && v->m->near_nics)));
 }
 
-/* ---- hops and rates ------------------------------------------------------------------------- */
+/* ---- hops and rates ------------------------------------------------------------------- */
 
 static double hop(const struct view *v, enum bb_nccl_hop over, enum bb_nccl_algorithm algorithm,
 		  enum bb_nccl_protocol protocol)
@@ -205,7 +205,7 @@ static double fill_share(const struct view *v)
 	return v->bytes < v->c->fill_most ? sqrt(v->bytes / v->c->fill_most) : 1;
 }
 
-/* ---- rings ---------------------------------------------------------------------------------- */
+/* ---- rings ---------------------------------------------------------------------------- */
 
 static double ring_steps(const struct bb_collective *collective, int n)
 {
@@ -335,7 +335,7 @@ static double ring_time(const struct view *v, const struct bb_collective *collec
 				 ring_bus(v, collective, protocol);
 }
 
-/* ---- trees ---------------------------------------------------------------------------------- */
+/* ---- trees ---------------------------------------------------------------------------- */
 
 /* Trees send S up and S down: a node receives 2 S, but each of two nodes only S. */
 static double tree_crossings(const struct view *v)
@@ -415,7 +415,7 @@ static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
 			   tree_share(v, protocol, BB_NCCL_TREE_SIZES - 1));
 }
 
-/* ---- switches that reduce ------------------------------------------------------------------- */
+/* ---- switches that reduce ------------------------------------------------------------- */
 
 static bool is_wide(const struct view *v)
 {
@@ -500,7 +500,7 @@ static double nvlstree_time(const struct view *v)
 	       wide_fill(v, v->m->net_fill);
 }
 
-/* ---- PAT, and all of them ------------------------------------------------------------------- */
+/* ---- PAT, and all of them ------------------------------------------------------------- */
 
 /* NCCL's tuner counts a rank's own part as sent. */
 static double pat_time(const struct view *v)

@@ -303,7 +303,7 @@ double bb_nccl_reluctance(const struct bb_nccl_call *call, enum bb_nccl_algorith
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
 
-/* ---- a slow path ---------------------------------------------------------------------------- */
+/* ---- a slow path ---------------------------------------------------------------------- */
 
 /* The part of the bytes that leave a NIC which takes the slow path of MACHINE, by ALGORITHM or,
    of collectives made of messages, ANY. NAN: unknown. */

@@ -109,7 +109,7 @@ double bb_nccl_net_fault(const struct bb_nccl_machine *machine,
 	return most;
 }
 
-/* ---- tapers ---- */
+/* ---- tapers --------------------------------------------------------------------------- */
 
 int bb_nccl_tree_edges(int nodes, int block)
 {

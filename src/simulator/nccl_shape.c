@@ -27,7 +27,7 @@ static int domain_of(const struct bb_cluster *cluster, int rank)
 	return bb_cluster_node(cluster, rank) / cluster->domain;
 }
 
-/* ---- the members of a node ------------------------------------------------------------------- */
+/* ---- the members of a node ------------------------------------------------------------ */
 
 /* The GPUs of SET that GPU has NVLinks to, and the *RATE of all these links. */
 static uint64_t linked_gpus(const struct bb_cluster *c, int gpu, uint64_t set, double *rate)
@@ -118,7 +118,7 @@ static void count_node(const struct bb_cluster *c, int world, const int *members
 	domain->nodes++;
 }
 
-/* ---- the whole group ------------------------------------------------------------------------ */
+/* ---- the whole group ------------------------------------------------------------------ */
 
 /* Count the domains of N MEMBERS, which are sorted. *LEAST combines them. */
 static int count_domains(const struct bb_cluster *c, int world, const int *members, int n,
@@ -251,7 +251,7 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 	return true;
 }
 
-/* ---- faults -------------------------------------------------------------------------------- */
+/* ---- faults --------------------------------------------------------------------------- */
 
 /* How many of the MEMBERS leave NODE by RAIL (-1: by any). */
 static int count_leaving(const struct bb_cluster *cluster, const int *members, int n, int node,

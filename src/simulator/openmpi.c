@@ -11,7 +11,7 @@
 
 BB_EMBED(bb_openmpi_data, "src/simulator/openmpi.txt");
 
-/* ---- rules ------------------------------------------------------------------------------- */
+/* ---- rules ---------------------------------------------------------------------------- */
 
 /* Copy the value of SECTION's first key above NUMBER to VALUE; false: there is no such section. */
 static bool find_line(const char *section, int64_t number, char value[BB_SETTING_LINE])
@@ -58,7 +58,7 @@ void bb_openmpi_interval(double bytes, double *low, double *high)
 		sscanf(ends, "%lf %lf", low, high);
 }
 
-/* ---- algorithms as schedules --------------------------------------------------------------- */
+/* ---- algorithms as schedules ---------------------------------------------------------- */
 
 static const struct way {
 	const struct bb_collective *collective;
@@ -125,7 +125,7 @@ static const char *fallback_of(const struct bb_collective *collective, const cha
 	return name;
 }
 
-/* ---- plans ----------------------------------------------------------------------------------- */
+/* ---- plans ---------------------------------------------------------------------------- */
 
 static const char *add_phase(struct bb_openmpi_plan *plan, const struct bb_collective *collective,
 			     const struct bb_shape *shape, size_t element, const char *name)

@@ -4,8 +4,10 @@
 #include "schedules/parts.h"
 #include "simulator/openmpi.h"
 
-/* ---- trees of coll/base (coll_base_topo.c). Ranks are counted from the root. In a round of a
-   broadcast, ranks of one level send the whole data to one of their children. ---- */
+/* ---- trees ---------------------------------------------------------------------------- */
+
+/* Those of coll/base (coll_base_topo.c). Ranks are counted from the root. In a round of a
+   broadcast, ranks of one level send the whole data to one of their children. */
 
 #define RADIX 4 /* coll_tuned_bcast_knomial_radix */
 
@@ -23,7 +25,7 @@ static void edge_perform(struct bb_writer *w, const struct bb_shape *shape, int 
 		bb_recv(w, bb_wrap(parent + shape->root, n), out, shape->count, false);
 }
 
-/* ---- binary: the children of rank v are 2v + 1 and 2v + 2 ------------------------------------ */
+/* ---- binary: the children of rank v are 2v + 1 and 2v + 2 ----------------------------- */
 
 static void binary_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
 {
@@ -52,7 +54,7 @@ const struct bb_algorithm bb_openmpi_binary_broadcast = {
 	.round = binary_round,
 };
 
-/* ---- 4-nomial: the parent of v has v's lowest digit that is not 0 set to 0 ------------------- */
+/* ---- 4-nomial: the parent of v has v's lowest digit that is not 0 set to 0 ------------ */
 
 /* Levels: the least number of digits that number N ranks. */
 static int digits_of(int n)
@@ -88,8 +90,7 @@ const struct bb_algorithm bb_openmpi_knomial_broadcast = {
 	.round = knomial_round,
 };
 
-/* ---- binomial, in order: the parent of v has v's lowest bit set to 0 --------------------------
- */
+/* ---- binomial, in order: the parent of v has v's lowest bit set to 0 ------------------ */
 
 static size_t binomial_tmp(const struct bb_shape *shape, int rank)
 {
@@ -123,9 +124,11 @@ const struct bb_algorithm bb_openmpi_binomial_reduce = {
 	.round = binomial_round,
 };
 
-/* ---- neighbor exchange (coll_base_allgather.c), for an even number of ranks: pairs of neighbours
-   swap their blocks, then each rank passes the pair of blocks that it received last to its
-   neighbours on both sides in turn. ---- */
+/* ---- neighbor exchange ---------------------------------------------------------------- */
+
+/* coll_base_allgather.c, for an even number of ranks: pairs of neighbours swap their blocks, then
+   each rank passes the pair of blocks that it received last to its neighbours on both sides in
+   turn. */
 
 static const char *neighbor_refuses(const struct bb_shape *shape)
 {
@@ -176,9 +179,11 @@ const struct bb_algorithm bb_openmpi_neighbor = {
 	.round = neighbor_round,
 };
 
-/* ---- recursive halving and doubling (coll_base_allreduce.c, redscat_allgather): near partners
-   swap the longest parts. Beyond a power of two P, each even rank of the first 2 (n - P) adds half
-   of the data for its odd neighbour, which then stands for both. ---- */
+/* ---- recursive halving and doubling --------------------------------------------------- */
+
+/* coll_base_allreduce.c, redscat_allgather: near partners swap the longest parts. Beyond a power of
+   two P, each even rank of the first 2 (n - P) adds half of the data for its odd neighbour, which
+   then stands for both. */
 
 /* Rounds are: two of neighbours (where REST > 0), halving, doubling, one of neighbours. */
 struct plan {
@@ -305,8 +310,7 @@ const struct bb_algorithm bb_openmpi_rabenseifner = {
 	.round = rabenseifner_round,
 };
 
-/* ---- reduce_scatter among a power of two ranks ------------------------------------------------
- */
+/* ---- reduce_scatter among a power of two ranks ---------------------------------------- */
 
 static const char *butterfly_refuses(const struct bb_shape *shape)
 {

@@ -75,7 +75,7 @@ struct sweep {
 	size_t places, used; /* a power of two; places that are not empty */
 };
 
-/* ---- links --------------------------------------------------------------------------- */
+/* ---- links ---------------------------------------------------------------------------- */
 
 static struct busy *place_of(struct busy *table, size_t places, uint64_t pair)
 {
@@ -160,7 +160,7 @@ static void come_in(struct sweep *s, int rank)
 	}
 }
 
-/* ---- steps --------------------------------------------------------------------------- */
+/* ---- steps ---------------------------------------------------------------------------- */
 
 /* Does A enter a port of TO before B does? At equal times the sender that is nearer around the ring
    comes first, so that ranks related by a shift stay so. */
@@ -385,7 +385,7 @@ static bb_status sweep_all(const struct bb_link_model *links, const struct bb_al
 	return status;
 }
 
-/* ---- choice of an evaluator -------------------------------------------------------------- */
+/* ---- choice of an evaluator ----------------------------------------------------------- */
 
 #define SWEEP_MOST 4e6 /* rounds times ranks that are swept where alike would round parts up */
 

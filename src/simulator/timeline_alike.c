@@ -49,7 +49,7 @@ static int shifted(const struct alike *a, int rank, int d)
 	return (int)(((int64_t)rank + d) % a->period);
 }
 
-/* ---- shape and period ------------------------------------------------------------------ */
+/* ---- shape and period ----------------------------------------------------------------- */
 
 /* Only all_reduce, whose count is that of the whole, has parts of different lengths. */
 struct bb_shape bb_timeline_alike_shape(const struct bb_algorithm *schedule,
@@ -98,7 +98,7 @@ static int find_period(const struct bb_link_model *links, int n, const double *t
 	return period;
 }
 
-/* ---- messages -------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------- */
 
 /* Add the message of STEP to the round. */
 static bb_status add_message(struct alike *a, const struct bb_step *step)
@@ -125,7 +125,7 @@ static bb_status add_message(struct alike *a, const struct bb_step *step)
 	return BB_TAKE_ZEROED(&a->slabs, a->busy[m->d], (size_t)a->period) ? BB_OK : BB_EINTERNAL;
 }
 
-/* ---- sending --------------------------------------------------------------------------- */
+/* ---- sending -------------------------------------------------------------------------- */
 
 /* How long each message of the round takes to leave. */
 static void find_entries(struct alike *a)
@@ -190,7 +190,7 @@ static void send_by_links(struct alike *a, const struct message *m)
 	}
 }
 
-/* ---- receiving ------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------ */
 
 /* M of the rank SENDER enters a port of the rank TO. */
 INLINED void enter(struct alike *a, const struct message *m, int sender, int to, bool pulled)
@@ -269,7 +269,7 @@ static const struct message *sent_by(const struct alike *a, int peer, int channe
 	return NULL;
 }
 
-/* ---- rounds ---------------------------------------------------------------------------- */
+/* ---- rounds --------------------------------------------------------------------------- */
 
 static bb_status receive_all(struct alike *a, const struct bb_step *steps, int nsteps)
 {

@@ -218,7 +218,7 @@ static const struct bb_algorithm *choose_schedule(const struct bb_link_model *li
 	return schedule;
 }
 
-/* ---- the cache ------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------ */
 
 struct bb_chosen {
 	uint64_t members; /* their placement, hashed */

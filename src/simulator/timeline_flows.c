@@ -55,7 +55,7 @@ struct bb_flows *bb_flows_open(const struct bb_link_model *model, struct bb_slab
 	return f;
 }
 
-/* ---- pace ---------------------------------------------------------------------------------- */
+/* ---- pace ----------------------------------------------------------------------------- */
 
 static void set_pace(struct bb_flows *f, int number, double now)
 {
@@ -86,7 +86,7 @@ static void set_paces(struct bb_flows *f, const struct flow *flow, double now)
 			set_pace(f, user / MOST, now);
 }
 
-/* ---- joining and leaving ------------------------------------------------------------------- */
+/* ---- joining and leaving -------------------------------------------------------------- */
 
 static struct place *place_at(const struct bb_flows *f, int user)
 {

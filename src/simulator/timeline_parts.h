@@ -157,7 +157,7 @@ static inline bool bb_pace_allows(const struct bb_link_model *links,
 	       links->pace->goes_on(links->pace->own, schedule, done, all);
 }
 
-/* ---- load of shared links in one round (timeline_loads.c) ------------------------------ */
+/* ---- load of shared links in one round (timeline_loads.c) ----------------------------- */
 
 struct bb_loads;
 

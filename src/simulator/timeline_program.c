@@ -100,7 +100,7 @@ static int rank_of(const struct timeline *p, int queue)
 	return queue / p->program->queues;
 }
 
-/* ---- lines of queues -------------------------------------------------------------------- */
+/* ---- lines of queues ------------------------------------------------------------------ */
 
 static struct line *landed_at(const struct timeline *p, int rank, int lane)
 {
@@ -130,7 +130,7 @@ static void lift(struct timeline *p, struct line *landed, int queue)
 	*(q->after == NONE ? &landed->last : &p->queues[q->after].before) = q->before;
 }
 
-/* ---- messages --------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------- */
 
 /* The queue of RANK in STATE whose ACT on LANE is with OTHER, or NONE. */
 static int find_queue(const struct timeline *p, int rank, enum queue_state state, enum bb_act act,
@@ -254,7 +254,7 @@ static void message_send(struct timeline *p, int queue)
 				 latency);
 }
 
-/* ---- receives that are posted together ---------------------------------------------------- */
+/* ---- receives that are posted together ------------------------------------------------ */
 
 /* The state of RANK's posted receive from PEER on LANE; NULL: it never posted several together. */
 static unsigned char *posted_for(const struct timeline *p, int rank, int lane, int peer)
@@ -397,7 +397,7 @@ static bb_status message_advance(struct timeline *p, int queue)
 	return BB_OK;
 }
 
-/* ---- collectives --------------------------------------------------------------------- */
+/* ---- collectives ---------------------------------------------------------------------- */
 
 static int queue_of_seat(const struct timeline *p, size_t seat)
 {
@@ -515,7 +515,7 @@ static bb_status meet(struct timeline *p, int queue)
 	return status;
 }
 
-/* ---- all operations ------------------------------------------------------------------ */
+/* ---- all operations ------------------------------------------------------------------- */
 
 /* When RANK reached EVENT. */
 static double *reached_at(const struct timeline *p, int rank, int event)
@@ -585,7 +585,7 @@ static bb_status begin(struct timeline *p, int queue, size_t from, double time)
 	return BB_OK;
 }
 
-/* ---- the event loop -------------------------------------------------------------------- */
+/* ---- the event loop ------------------------------------------------------------------- */
 
 static bb_status program_open(struct timeline *p)
 {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- the process ----------------------------------------------------------------------- */
+/* ---- the process ---------------------------------------------------------------------- */
 
 static void sim_close(struct bb_context *context)
 {
@@ -151,7 +151,7 @@ static void sim_locate(struct bb_rank *rank, struct bb_location *location)
 	snprintf(location->name, sizeof(location->name), "virtual");
 }
 
-/* ---- memory: none is needed -------------------------------------------------------------- */
+/* ---- memory: none is needed ----------------------------------------------------------- */
 
 static bb_status sim_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 {
@@ -159,7 +159,7 @@ static bb_status sim_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 	return BB_OK;
 }
 
-/* ---- groups ------------------------------------------------------------------------------ */
+/* ---- groups --------------------------------------------------------------------------- */
 
 void bb_sim_group_close(struct bb_group *group)
 {
@@ -240,7 +240,7 @@ static bb_status sim_barrier(struct bb_group *group)
 	return atomic_load(&c->aborted) ? BB_ETIMEOUT : BB_OK;
 }
 
-/* ---- modelled libraries: NCCL over GPUs, Open MPI over ranks on CPUs ------------------------ */
+/* ---- modelled libraries: NCCL over GPUs, Open MPI over ranks on CPUs ------------------ */
 
 static const char *library_name(const struct bb_context *context)
 {
@@ -256,7 +256,7 @@ static void library_chosen(struct bb_group *group, char text[BB_CHOSEN_TEXT])
 	snprintf(text, BB_CHOSEN_TEXT, "%s", group->chosen);
 }
 
-/* ---- queues: of programs, which are evaluated as a whole ------------------------------------ */
+/* ---- queues: of programs, which are evaluated as a whole ------------------------------ */
 
 static bb_status sim_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 				struct bb_error *error)
@@ -281,7 +281,7 @@ static bb_status sim_compute(struct bb_rank *rank, struct bb_queue *queue,
 	return BB_EUNSUPPORTED;
 }
 
-/* ---- time -------------------------------------------------------------------------------- */
+/* ---- time ----------------------------------------------------------------------------- */
 
 static double sim_now(struct bb_rank *rank)
 {

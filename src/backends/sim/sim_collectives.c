@@ -181,7 +181,7 @@ void bb_sim_time_whole(struct bb_group *group, double seconds, double *times)
 	group->evaluator = "model";
 }
 
-/* ---- how calls were evaluated ---- */
+/* ---- how calls were evaluated --------------------------------------------------------- */
 
 struct bb_sim_count {
 	const struct bb_collective *collective;
@@ -280,7 +280,7 @@ bool bb_sim_summarize(const struct bb_context *c, struct bb_strbuf *out)
 	return modelled;
 }
 
-/* ---- times ---- */
+/* ---- times ---------------------------------------------------------------------------- */
 
 /* Evaluate CALL, as the library's time does. */
 static bb_status time_call(struct bb_group *group, int course, const struct bb_link_model *all,
@@ -342,7 +342,7 @@ bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *queue,
 	return status;
 }
 
-/* ---- programs ---- */
+/* ---- programs ------------------------------------------------------------------------- */
 
 /* A watch whose times are those of the clock, BY seconds later. */
 struct later {

@@ -116,13 +116,13 @@ static inline double bb_sim_now(const struct bb_context *c, const struct bb_cour
 	return bb_sim_latest(course->clocks, c->world.nranks);
 }
 
-/* ---- sim.c: as the backend's table has them ---------------------------------------------- */
+/* ---- sim.c: as the backend's table has them ------------------------------------------- */
 
 BB_MUST bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
 				    struct bb_group **group, struct bb_error *error);
 void bb_sim_group_close(struct bb_group *group); /* NULL: nothing */
 
-/* ---- sim_collectives.c: likewise --------------------------------------------------------- */
+/* ---- sim_collectives.c: likewise ------------------------------------------------------ */
 
 BB_MUST bb_status bb_sim_choose(struct bb_group *group, struct bb_call *call);
 const char *bb_sim_refuses(struct bb_group *group, const struct bb_call *call);

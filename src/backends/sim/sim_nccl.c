@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- NCCL's names ------------------------------------------------------------------------ */
+/* ---- NCCL's names --------------------------------------------------------------------- */
 
 /* Collectives that NCCL makes of messages run with auto alone, as they have no algorithm. */
 static const char *choice_refuses(const struct bb_native *native,
@@ -51,7 +51,7 @@ const struct bb_native bb_sim_nccl_natives[] = {
 
 static const struct bb_native nccl_auto = NATIVE("auto", "NCCL's own choice");
 
-/* ---- constants ----------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------ */
 
 static bb_status nccl_open(struct bb_context *context, struct bb_error *error)
 {
@@ -75,7 +75,7 @@ out:
 	return st;
 }
 
-/* ---- calls ------------------------------------------------------------------------------- */
+/* ---- calls ---------------------------------------------------------------------------- */
 
 /* The size of an even alltoall in which each rank moves as much as the busiest rank of SHAPE. */
 static double even_size(const struct bb_shape *shape)
