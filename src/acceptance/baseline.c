@@ -61,27 +61,6 @@ static void add_entry(const struct bb_evidence *e, const struct bb_metric *metri
 	bb_json_end(j);
 }
 
-static void add_head(const struct bb_acceptance_session *s, struct bb_json *j)
-{
-	const struct bb_read_record *const run =
-		bb_records_first(&s->evidence[0].runs[0].records, "run");
-	static const char *const members[] = {"backend", "library", "host",
-					      "cpu",     "os",      "topology"};
-	char now[BB_TIME_TEXT];
-
-	bb_time_text(now);
-	bb_json_add_int(j, "schema", BB_SCHEMA);
-	bb_json_add_string(j, "kind", "acceptance_baseline");
-	bb_json_add_string(j, "run_id", s->run_id);
-	bb_json_add_string(j, "date", now);
-	bb_json_add_string(j, "profile", s->profile->name);
-	bb_json_add_uint(j, "n", s->evidence[0].nruns);
-	bb_json_add_string(j, "version", BB_VERSION);
-	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
-		bb_json_add_string(j, members[i],
-				   bb_record_string(run ? run->json : NULL, members[i]));
-}
-
 /* Judges a step without its gates: a baseline must have run, with right data (in virtual time there
    is none). */
 static bb_status step_check(const struct bb_evidence *evidence, struct bb_error *error)
@@ -113,6 +92,11 @@ static bb_status step_check(const struct bb_evidence *evidence, struct bb_error 
 bb_status bb_baseline_make(const struct bb_acceptance_session *s, struct bb_strbuf *out,
 			   struct bb_error *error)
 {
+	const struct bb_read_record *const run =
+		bb_records_first(&s->evidence[0].runs[0].records, "run");
+	static const char *const members[] = {"backend", "library", "host",
+					      "cpu",     "os",      "topology"};
+	char now[BB_TIME_TEXT];
 	struct bb_json j;
 	bb_status st = BB_OK;
 
@@ -123,7 +107,17 @@ bb_status bb_baseline_make(const struct bb_acceptance_session *s, struct bb_strb
 		return st;
 	bb_json_init(&j, out, true);
 	bb_json_object(&j);
-	add_head(s, &j);
+	bb_time_text(now);
+	bb_json_add_int(&j, "schema", BB_SCHEMA);
+	bb_json_add_string(&j, "kind", "acceptance_baseline");
+	bb_json_add_string(&j, "run_id", s->run_id);
+	bb_json_add_string(&j, "date", now);
+	bb_json_add_string(&j, "profile", s->profile->name);
+	bb_json_add_uint(&j, "n", s->evidence[0].nruns);
+	bb_json_add_string(&j, "version", BB_VERSION);
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+		bb_json_add_string(&j, members[i],
+				   bb_record_string(run ? run->json : NULL, members[i]));
 	bb_json_add_array(&j, "entries");
 	/* An entry for every metric of every record in the first run of a step, over all its runs.
 	 */

@@ -1,9 +1,11 @@
 /*
- * confidence.h - confidence bounds of a mean from repeats.
+ * confidence.h - confidence bounds of a mean from repeats, and dips of a curve: sizes at which
+ * bandwidth falls below that of smaller ones.
  */
 #ifndef BB_ACCEPTANCE_CONFIDENCE_H
 #define BB_ACCEPTANCE_CONFIDENCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Quantile P (0.5 < P < 1) of Student's t with DEGREES > 0 of freedom, which need not be whole. */
@@ -28,5 +30,19 @@ static inline struct bb_confidence bb_confidence_of(const double *values, size_t
 {
 	return bb_confidence_every(values, n, 1);
 }
+
+struct bb_curve_point {
+	double size, busbw; /* bytes, GB/s */
+	size_t run;
+};
+
+/* The deepest dip of a curve: bus bandwidth over the best at a smaller size, run by run. */
+struct bb_dip {
+	struct bb_confidence ratio; /* n 0: there is only one size */
+	double size;                /* of the dip */
+};
+
+/* *DIP = the deepest of N points of NRUNS runs, sorted by size. Returns false without memory. */
+bool bb_dip_find(const struct bb_curve_point *points, size_t n, size_t nruns, struct bb_dip *dip);
 
 #endif

@@ -7,7 +7,6 @@
 #include "acceptance/judge.h"
 
 #include "acceptance/counters.h"
-#include "acceptance/dip.h"
 #include "core/array.h"
 #include "core/bound.h"
 #include "core/units.h"
@@ -594,37 +593,6 @@ static void shape_judge(const struct bb_evidence *e, const struct bb_gate *gate,
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-/* Healthy links never go down or make symbol errors, under any load. */
-static void counters_judge(const struct bb_evidence *e, struct bb_judgements *judgements)
-{
-	struct bb_rises rises = {.n = 0};
-	size_t broken = 0;
-
-	for (size_t i = 0; i < e->nruns; i++)
-		judgements->failed |= !bb_rises_add(&rises, &e->runs[i].records);
-	while (broken < rises.n && rises.list[broken].class <= BB_COUNTER_SYMBOL_ERROR)
-		broken++;
-	if (broken > 0) {
-		const struct bb_rise *const worst = &rises.list[0];
-		struct bb_strbuf name = {0};
-		struct bb_judgement j;
-		char others[48] = "";
-
-		bb_rise_name(worst, &name);
-		j = bb_judgement_of(e, NULL, bb_strbuf_text(&name));
-		j.own = "counters";
-		if (broken > 1)
-			snprintf(others, sizeof(others), ", and %zu other counter%s", broken - 1,
-				 bb_plural(broken - 1));
-		bb_judgement_decide(&j, BB_WARNED, "%s rose by %lld during the step (%s)%s",
-				    j.subject, (long long)worst->by,
-				    bb_counter_class_name(worst->class), others);
-		bb_judgements_add(judgements, &j);
-		bb_strbuf_free(&name);
-	}
-	free(rises.list);
-}
-
 /* True if R of E cannot be judged; then J has the verdict and the reason. */
 static bool is_obstacle(const struct bb_evidence *e, const struct bb_step_run *r,
 			struct bb_judgement *j)
@@ -714,12 +682,11 @@ static void record_check(const struct bb_evidence *e, const struct bb_read_recor
 static struct bb_judgement correctness_judge(const struct bb_evidence *e)
 {
 	struct bb_judgement j = bb_judgement_of(e, NULL, own_gate(e->step));
-	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
 	struct checked c = {.wrong = 0};
 	int status = 0;
 
-	while ((r = bb_evidence_next(e, &at)))
+	for (struct bb_evidence_cursor at = {0}; (r = bb_evidence_next(e, &at));)
 		record_check(e, r, &c);
 	for (size_t i = 0; i < e->nruns; i++)
 		status = e->runs[i].outcome.status ? e->runs[i].outcome.status : status;
@@ -770,6 +737,8 @@ static void step_abandon(const struct bb_evidence *e, const struct bb_judgement 
 bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judgements,
 			struct bb_error *error)
 {
+	struct bb_rises rises = {.n = 0};
+	size_t broken = 0;
 	struct bb_judgement own = bb_judgement_of(e, NULL, own_gate(e->step));
 	bool obstacle = false;
 
@@ -790,7 +759,29 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 		for (size_t i = 0; i < e->step->ngates; i++)
 			(e->step->gates[i].kind == BB_GATE_VALUE ? value_judge : shape_judge)(
 				e, &e->step->gates[i], judgements);
-		counters_judge(e, judgements);
+		for (size_t i = 0; i < e->nruns; i++)
+			judgements->failed |= !bb_rises_add(&rises, &e->runs[i].records);
+		while (broken < rises.n && rises.list[broken].class <= BB_COUNTER_SYMBOL_ERROR)
+			broken++;
+		if (broken > 0) {
+			const struct bb_rise *const worst = &rises.list[0];
+			struct bb_strbuf name = {0};
+			struct bb_judgement j;
+			char others[48] = "";
+
+			bb_rise_name(worst, &name);
+			j = bb_judgement_of(e, NULL, bb_strbuf_text(&name));
+			j.own = "counters";
+			if (broken > 1)
+				snprintf(others, sizeof(others), ", and %zu other counter%s",
+					 broken - 1, bb_plural(broken - 1));
+			bb_judgement_decide(&j, BB_WARNED, "%s rose by %lld during the step (%s)%s",
+					    j.subject, (long long)worst->by,
+					    bb_counter_class_name(worst->class), others);
+			bb_judgements_add(judgements, &j);
+			bb_strbuf_free(&name);
+		}
+		free(rises.list);
 	}
 	return judgements->failed ? bb_no_memory(error, "verdicts") : BB_OK;
 }

@@ -2,7 +2,7 @@
  * normal_curve.c - compares the rows of a table with each other: bound by latency, dips as sizes
  * grow, one placement slower than the other.
  */
-#include "acceptance/dip.h"
+#include "acceptance/confidence.h"
 #include "acceptance/question.h"
 
 #include "core/units.h"

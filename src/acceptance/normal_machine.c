@@ -64,33 +64,14 @@ static int64_t ranks_of_node(const struct bb_question *q)
 	return q->nodes > 0 ? (q->ranks + q->nodes - 1) / q->nodes : 0;
 }
 
-/* Fill the model of NCCL of MACHINE, or leave it without. */
-static void model_find(const struct bb_question *q, struct bb_claimed_machine *machine)
-{
-	const struct bb_cluster *const c = machine->cluster;
-	const int gpu = bb_topology_device(c->node, BB_GPU, 0);
-	int *const members = calloc((size_t)q->ranks, sizeof(*members));
-	struct bb_error ignored = {0};
-
-	for (int i = 0; members && i < q->ranks; i++) {
-		int64_t node, of_node;
-
-		rank_place(q->ranks, q->nodes, i, &node, &of_node);
-		members[i] = (int)(node * c->gpus + of_node);
-	}
-	if (!members || gpu < 0 || bb_topology_is_amd(c->node, gpu) ||
-	    bb_nccl_constants_find(&machine->constants, c->node->devices[gpu].sm, &ignored) !=
-		    BB_OK ||
-	    !bb_nccl_shape_make(&machine->nccl, c, 0, members, (int)q->ranks))
-		machine->constants.generation = NULL;
-	free(members);
-}
-
 static bb_status machine_open(const struct bb_question *q, const char *text,
 			      const struct bb_cluster_change *change,
 			      struct bb_claimed_machine *machine, struct bb_error *error)
 {
 	struct bb_cluster_change of_nodes = *change;
+	struct bb_error ignored = {0};
+	const struct bb_cluster *c;
+	int *members, gpu;
 	bb_status st;
 
 	*machine = (struct bb_claimed_machine){.cluster = NULL};
@@ -109,7 +90,22 @@ static bb_status machine_open(const struct bb_question *q, const char *text,
 	machine->nics = bb_cluster_nics_of(machine->cluster->node);
 	snprintf(machine->system, sizeof(machine->system), "%.*s", (int)strcspn(text, ":"), text);
 	snprintf(machine->name, sizeof(machine->name), "%s", machine->system);
-	model_find(q, machine);
+	/* The model of NCCL, if there is one. */
+	c = machine->cluster;
+	gpu = bb_topology_device(c->node, BB_GPU, 0);
+	members = calloc((size_t)q->ranks, sizeof(*members));
+	for (int i = 0; members && i < q->ranks; i++) {
+		int64_t node, of_node;
+
+		rank_place(q->ranks, q->nodes, i, &node, &of_node);
+		members[i] = (int)(node * c->gpus + of_node);
+	}
+	if (!members || gpu < 0 || bb_topology_is_amd(c->node, gpu) ||
+	    bb_nccl_constants_find(&machine->constants, c->node->devices[gpu].sm, &ignored) !=
+		    BB_OK ||
+	    !bb_nccl_shape_make(&machine->nccl, c, 0, members, (int)q->ranks))
+		machine->constants.generation = NULL;
+	free(members);
 	return BB_OK;
 }
 

@@ -1,12 +1,16 @@
 /*
- * profile.c - reads a profile by libyaml: its keys as tables, what steps inherit, and the steps
- * that find the culprit of a group that failed.
+ * profile.c - reads a profile by libyaml: its keys as tables, what steps inherit, the steps that
+ * find the culprit of a group that failed, and gates, which must name their metric, their
+ * expectation and its source, and be able to fail.
  */
 #include "acceptance/profile.h"
 
-#include "core/option.h"
+#include "acceptance/reference.h"
 #include "core/units.h"
+#include "harness/run/options_check.h"
+#include "schedules/schedule.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +21,21 @@
 #define MOST_RANKS (1 << 20)
 #define ALL_NODES (-1)
 
-bb_status bb_profile_refuse(const struct bb_profile_spot *at, const char *format, ...)
+/* What a message is about: a line of the profile at PATH, and the gate of a step there. */
+struct spot {
+	const char *path;
+	int line;
+	const struct bb_profile *profile;
+	const struct bb_profile_step *step; /* NULL: no gate */
+	struct bb_gate *gate;
+	struct bb_error *error;
+};
+
+/* BB_EUSAGE with the place and the reason. */
+static bb_status refuse(const struct spot *at, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static bb_status refuse(const struct spot *at, const char *format, ...)
 {
 	char text[400];
 	va_list args;
@@ -37,8 +55,7 @@ struct key {
 	const char *name;
 	/* Reads TEXT, the value, into member TO. NULL: the value is a mapping by KEYS or, if MOST
 	   is not 0, a list of so many of these. */
-	bb_status (*read)(const struct bb_profile_spot *at, const struct key *key, char *text,
-			  void *to);
+	bb_status (*read)(const struct spot *at, const struct key *key, char *text, void *to);
 	size_t member;
 	bool needed, all; /* ALL: the value may be "all" */
 	int64_t most;
@@ -46,59 +63,51 @@ struct key {
 	size_t size, number, line; /* of a structure; members of the number and of a line */
 };
 
-static bb_status text_read(const struct bb_profile_spot *at, const struct key *key, char *text,
-			   void *to)
+static bb_status text_read(const struct spot *at, const struct key *key, char *text, void *to)
 {
 	if (!*text || strlen(text) > WORD_MOST)
-		return bb_profile_refuse(at, "%s: is not a text of 1 to %d bytes", key->name,
-					 WORD_MOST);
+		return refuse(at, "%s: is not a text of 1 to %d bytes", key->name, WORD_MOST);
 	*(char **)to = text;
 	return BB_OK;
 }
 
 /* A name becomes part of the names of files. */
-static bb_status name_read(const struct bb_profile_spot *at, const struct key *key, char *text,
-			   void *to)
+static bb_status name_read(const struct spot *at, const struct key *key, char *text, void *to)
 {
 	static const char letters[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 
 	if (strlen(text) <= 60 && text[0] != '.' && text[strspn(text, letters)] == '\0')
 		return text_read(at, key, text, to);
-	return bb_profile_refuse(at, "name: %s is not up to 60 letters, digits, '_', '-' and '.'",
-				 text);
+	return refuse(at, "name: %s is not up to 60 letters, digits, '_', '-' and '.'", text);
 }
 
-static bb_status launcher_read(const struct bb_profile_spot *at, const struct key *key, char *text,
-			       void *to)
+static bb_status launcher_read(const struct spot *at, const struct key *key, char *text, void *to)
 {
 	if (strcmp(text, "local") == 0 || strcmp(text, "mpirun") == 0 || strcmp(text, "srun") == 0)
 		return text_read(at, key, text, to);
-	return bb_profile_refuse(at, "launcher: %s is not local, mpirun or srun", text);
+	return refuse(at, "launcher: %s is not local, mpirun or srun", text);
 }
 
-static bb_status count_read(const struct bb_profile_spot *at, const struct key *key, char *text,
-			    void *to)
+static bb_status count_read(const struct spot *at, const struct key *key, char *text, void *to)
 {
 	int64_t value = ALL_NODES;
 
 	if ((!key->all || strcmp(text, "all") != 0) &&
 	    (!bb_parse_int(text, &value) || value < 1 || value > key->most))
-		return bb_profile_refuse(at, "%s: %s is not a whole number from 1 to %lld",
-					 key->name, text, (long long)key->most);
+		return refuse(at, "%s: %s is not a whole number from 1 to %lld", key->name, text,
+			      (long long)key->most);
 	*(long long *)to = value;
 	return BB_OK;
 }
 
-static bb_status time_read(const struct bb_profile_spot *at, const struct key *key, char *text,
-			   void *to)
+static bb_status time_read(const struct spot *at, const struct key *key, char *text, void *to)
 {
 	uint64_t *const ns = to;
 
 	if (bb_parse_duration(text, ns) && *ns >= 1000000 && *ns <= UINT64_C(86400) * 1000000000)
 		return BB_OK;
-	return bb_profile_refuse(at, "%s: %s is not a time such as 90s or 10m, 1ms to 24h",
-				 key->name, text);
+	return refuse(at, "%s: %s is not a time such as 90s or 10m, 1ms to 24h", key->name, text);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -156,7 +165,7 @@ static const struct key profile_keys[] = {ROW("name", name_read, PROFILE(name), 
 					  LAST};
 
 struct reader {
-	struct bb_profile_spot at;
+	struct spot at;
 	yaml_document_t *document;
 	yaml_node_item_t last; /* node that was read */
 };
@@ -167,7 +176,7 @@ static bb_status node_open(struct reader *r, yaml_node_item_t id, const yaml_nod
 	*node = yaml_document_get_node(r->document, id);
 	r->at.line = (int)(*node)->start_mark.line + 1;
 	if (id <= r->last)
-		return bb_profile_refuse(&r->at, "an alias repeats this; write it again instead");
+		return refuse(&r->at, "an alias repeats this; write it again instead");
 	r->last = id;
 	return BB_OK;
 }
@@ -191,16 +200,15 @@ static bb_status value_read(struct reader *r, yaml_node_item_t id, const struct 
 	}
 	BB_TRY(st, node_open(r, id, &node), out);
 	if (node->type != (key->read ? YAML_SCALAR_NODE : YAML_SEQUENCE_NODE))
-		return bb_profile_refuse(&r->at, "%s: is no %s", key->name,
-					 key->read ? "text" : "list");
+		return refuse(&r->at, "%s: is no %s", key->name, key->read ? "text" : "list");
 	if (key->read)
 		return strlen(text) == node->data.scalar.length
 			       ? key->read(&r->at, key, text, into + key->member)
-			       : bb_profile_refuse(&r->at, "%s: holds a byte of 0", key->name);
+			       : refuse(&r->at, "%s: holds a byte of 0", key->name);
 	n = (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
 	if (n > (size_t)key->most || n < key->needed)
-		return bb_profile_refuse(&r->at, "%s: has %zu entries, not %d to %lld", key->name,
-					 n, key->needed, (long long)key->most);
+		return refuse(&r->at, "%s: has %zu entries, not %d to %lld", key->name, n,
+			      key->needed, (long long)key->most);
 	*(void **)(into + key->member) = list = calloc(n + 1, key->size);
 	if (!list)
 		return bb_no_memory(r->at.error, r->at.path);
@@ -223,7 +231,7 @@ static bb_status keys_read(struct reader *r, yaml_node_item_t id, const struct k
 
 	BB_TRY(st, node_open(r, id, &node), out);
 	if (node->type != YAML_MAPPING_NODE)
-		return bb_profile_refuse(&r->at, "no mapping: keys with values are needed here");
+		return refuse(&r->at, "no mapping: keys with values are needed here");
 	if (line > 0)
 		*(int *)(into + line) = r->at.line;
 	for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
@@ -236,16 +244,384 @@ static bb_status keys_read(struct reader *r, yaml_node_item_t id, const struct k
 		while (keys[k].name && strcmp(keys[k].name, word) != 0)
 			k++;
 		if (!keys[k].name)
-			return bb_profile_refuse(&r->at, "Unexpected key: %.60s", word);
+			return refuse(&r->at, "Unexpected key: %.60s", word);
 		if (seen >> k & 1)
-			return bb_profile_refuse(&r->at, "%s: is there twice", word);
+			return refuse(&r->at, "%s: is there twice", word);
 		seen |= 1u << k;
 		BB_TRY(st, value_read(r, pair->value, &keys[k], into), out);
 	}
 	r->at.line = (int)node->start_mark.line + 1;
 	for (int k = 0; keys[k].name; k++)
 		if (keys[k].needed && !(seen >> k & 1))
-			return bb_profile_refuse(&r->at, "Missing key: %s", keys[k].name);
+			return refuse(&r->at, "Missing key: %s", keys[k].name);
+out:
+	return st;
+}
+
+/* ---- gates ----------------------------------------------------------------------------------- */
+
+const struct bb_metric bb_metrics[] = {
+	{"busbw", "busbw_GBps", "GB/s", true, false}, {"peak", "busbw_GBps", "GB/s", true, true},
+	{"algbw", "algbw_GBps", "GB/s", true, false}, {"time", "time_us", "us", false, false},
+	{"p99", "p99_us", "us", false, false},        {"skew", "skew_p50_us", "us", false, false},
+	{"bandwidth", "GBps", "GB/s", true, false},   {"latency", "p50_us", "us", false, false},
+	{"step", "step_us", "us", false, false},      {NULL, NULL, NULL, false, false},
+};
+
+/* A looser gate can hardly fail: the largest tolerance, and the least share of a bound less its
+   tolerance, with room for rounding. */
+#define MOST_DOWN 0.95
+#define LEAST_SHARE 0.999e-3
+
+/* What is wrong if BROKEN: KEY, VALUE and WHY make the sentence. */
+struct rule {
+	bool broken;
+	const char *key, *value, *why;
+};
+
+/* BB_EUSAGE with the first of N RULES that is broken. */
+static bb_status rules_keep(const struct spot *at, const struct rule *rules, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rules[i].broken)
+			return refuse(at, "%s%s%s", rules[i].key, rules[i].value, rules[i].why);
+	return BB_OK;
+}
+#define KEEP(at, rules) rules_keep(at, rules, sizeof(rules) / sizeof(rules[0]))
+
+/* True if TEXT is missing or a percentage, the FRACTION; NAN: it is missing. */
+static bool fraction_read(const char *text, double *fraction)
+{
+	*fraction = NAN;
+	return !text || bb_parse_percent(text, fraction);
+}
+
+/* "16M" or "1M-1G" */
+static bool sizes_read(const char *text, uint64_t *least, uint64_t *most)
+{
+	const char *const dash = strchr(text, '-');
+	char first[BB_UNIT_TEXT];
+
+	if (!dash) {
+		*most = 0;
+		return bb_parse_size(text, least) && (*most = *least) > 0;
+	}
+	if ((size_t)(dash - text) >= sizeof(first))
+		return false;
+	memcpy(first, text, (size_t)(dash - text));
+	first[dash - text] = '\0';
+	return bb_parse_size(first, least) && bb_parse_size(dash + 1, most);
+}
+
+static bb_status where_check(const struct spot *at, struct bb_where *w)
+{
+	const char *const place = w->placement;
+	bool sized, counted;
+
+	w->least_bytes = 0;
+	w->most_bytes = UINT64_MAX;
+	w->in_place = !place ? -1 : strcmp(place, "in-place") == 0;
+	sized = !w->size || sizes_read(w->size, &w->least_bytes, &w->most_bytes);
+	counted = !w->ranks || (bb_parse_int(w->ranks, &w->nranks) && w->nranks >= 1);
+	return KEEP(at,
+		    ((const struct rule[]){
+			    {!sized, "where: size: ", w->size,
+			     " is not a size such as 16M, or a range 1M-1G"},
+			    {w->least_bytes > w->most_bytes, "where: size: ", w->size,
+			     " selects nothing"},
+			    {w->collective && !bb_collective_find(w->collective),
+			     "where: collective: there is no ", w->collective, ""},
+			    {!counted, "where: ranks: ", w->ranks, " is not a number of ranks"},
+			    {w->in_place == 0 && strcmp(place, "out-of-place") != 0,
+			     "where: placement: ", place, " is not out-of-place or in-place"}}));
+}
+
+/* ---- the source of the expectation ------------------------------------------------------ */
+
+const char *bb_source_name(enum bb_source_kind kind)
+{
+	static const char *const names[BB_SOURCES] = {
+		"copy", "bound", "topology", "simulator", "reference", "baseline", "rule"};
+
+	return names[kind];
+}
+
+/* Reads "80% of ring" as a share of a bound of the profile's system on the step's nodes. */
+static bb_status topology_check(const struct spot *at, struct bb_source *s)
+{
+	const char *const of = strstr(s->topology, "% of ");
+	struct bb_topology *t = NULL;
+	struct bb_rank_place *gpus = NULL;
+	struct bb_strbuf why = {0};
+	const int64_t nodes = at->step->nodes;
+	char share[BB_UNIT_TEXT];
+	bb_status st;
+	int n = 0, what = 0;
+
+	snprintf(share, sizeof(share), "%.*s", of ? (int)(of - s->topology) + 1 : 0, s->topology);
+	while (of && what < BB_BOUNDS && strcmp(of + 5, bb_bound_name(what)) != 0)
+		what++;
+	if (!of || what == BB_BOUNDS || !bb_parse_percent(share, &s->percent))
+		return refuse(at,
+			      "from: topology: %s is not such as 80%% of ring (pair, ring, tree, "
+			      "NVLS, SHARP, all-to-all)",
+			      s->topology);
+	if (!at->profile->system)
+		return refuse(at, "from: topology: the profile names no system");
+	st = bb_topology_system(at->profile->system, &t, at->error);
+	if (st != BB_OK)
+		return st;
+	gpus = nodes < 1 << 14 ? bb_all_gpus(t, (int)nodes, &n) : NULL;
+	if (gpus && n > 1 && n == at->step->ranks) {
+		t->nodes = (int)nodes;
+		st = bb_speed_of_light(t, gpus, n, what, &s->GBps, &why);
+		snprintf(s->origin, sizeof(s->origin), "speed of light of %lld x %s, %s: %.200s",
+			 (long long)nodes, at->profile->system, bb_bound_name(what),
+			 bb_strbuf_text(&why));
+		st = st == BB_OK && s->GBps > 0
+			     ? BB_OK
+			     : refuse(at, "from: topology: %s: a bound on nothing",
+				      bb_strbuf_text(&why));
+	} else {
+		st = refuse(at, "from: topology: %lld x %s has %d GPUs, not %lld ranks",
+			    (long long)nodes, at->profile->system, n, at->step->ranks);
+	}
+	free(gpus);
+	bb_strbuf_free(&why);
+	bb_topology_free(t);
+	return st;
+}
+
+static bb_status reference_check(const struct spot *at, struct bb_source *s)
+{
+	const struct bb_where *const w = at->gate->where;
+	const struct bb_reference *row;
+	struct bb_references table;
+	struct bb_error why = {0};
+	bb_status st;
+
+	if (!w || !w->collective || !w->size || w->least_bytes != w->most_bytes)
+		return refuse(at, "from: reference: needs where: with a collective and one size");
+	if (strcmp(at->gate->measure->name, "busbw") != 0)
+		return refuse(at, "from: reference: the table knows busbw, not %s",
+			      at->gate->metric);
+	BB_TRY(st, bb_references_own(&table, at->error), out);
+	if (bb_references_find(&table, s->reference, w->collective, w->least_bytes, at->step->ranks,
+			       w->in_place, &row, &why) != BB_OK) {
+		st = refuse(at, "from: %s", why.text);
+	} else {
+		s->GBps = row->busbw_GBps;
+		snprintf(s->origin, sizeof(s->origin),
+			 "%s: %g GB/s, %s, %s %s, %s; table of " BB_REFERENCE_DATE, row->id,
+			 row->busbw_GBps, row->system, row->fabric, row->kind, row->source);
+	}
+	bb_references_free(&table);
+out:
+	return st;
+}
+
+/* Checks that G, of which S is a share of a bound, TEXT, can fail. */
+static bb_status share_check(const struct spot *at, const struct bb_gate *g, struct bb_source *s,
+			     const char *text)
+{
+	const char *const source = bb_source_name(s->kind);
+	bb_status st;
+
+	if (strcmp(g->metric, "busbw") != 0 && strcmp(g->metric, "peak") != 0 &&
+	    strcmp(g->metric, "bandwidth") != 0)
+		return refuse(at, "from: %s: is for busbw, peak or bandwidth", source);
+	if (s->kind == BB_FROM_TOPOLOGY)
+		BB_TRY(st, topology_check(at, s), out);
+	else if (!bb_parse_percent(text, &s->percent))
+		return refuse(at, "from: %s: %s is not a percentage such as 20%%", source, text);
+	st = BB_OK;
+	if (!(s->percent > 0))
+		st = refuse(at, "from: %s: 0%% is a gate that cannot fail", source);
+	else if (s->percent * (1 - g->lower) < LEAST_SHARE)
+		st = refuse(at, "from: %s: %s%s%s can hardly fail; at least 0.1%% of the bound",
+			    source, text, g->down ? " less down: " : "", g->down ? g->down : "");
+out:
+	return st;
+}
+
+static bb_status source_check(const struct spot *at, struct bb_source *s)
+{
+	static const struct {
+		const char *key;
+		size_t offset;
+		enum bb_source_kind kind;
+	} keys[] = {
+#define KEY(key, kind) {#key, offsetof(struct bb_source, key), BB_FROM_##kind},
+		BB_SOURCE_TEXTS(KEY)
+#undef KEY
+	};
+	static const char *const of_what[BB_SOURCES] = {
+		[BB_FROM_COPY] = " of what the copy speed of the same run allows",
+		[BB_FROM_BOUND] = " of the bound that the record carries",
+		[BB_FROM_SIMULATOR] = " in virtual time"};
+	const bool shape = at->gate->kind != BB_GATE_VALUE;
+	const char *text = NULL;
+	bb_status st;
+	int n = 0;
+
+	for (size_t i = 0; s && i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const char *const value = *(char **)((char *)s + keys[i].offset);
+
+		s->kind = value ? keys[i].kind : s->kind;
+		text = value ? value : text;
+		n += value != NULL;
+	}
+	if (n != 1)
+		return refuse(at,
+			      "%s; from: is one of copy, bound, topology, cluster, link, "
+			      "reference, baseline, rule",
+			      n ? "from: names several sources"
+				: "does not say where it comes from");
+	BB_TRY(st,
+	       KEEP(at,
+		    ((const struct rule[]){
+			    {s->kind == BB_FROM_RULE && !shape,
+			     "from: rule: is for gates with shape:; a value needs a source with a "
+			     "number",
+			     "", ""},
+			    {s->kind != BB_FROM_RULE && shape,
+			     "from: a gate with shape: needs rule:, a sentence that explains it",
+			     "", ""},
+			    {shape && text[strspn(text, " \t\r\n")] == '\0',
+			     "from: rule: is empty; it needs a sentence that explains the gate", "",
+			     ""}})),
+	       out);
+	snprintf(s->origin, sizeof(s->origin), "%.400s%s", text,
+		 of_what[s->kind] ? of_what[s->kind] : "");
+	if (s->kind <= BB_FROM_TOPOLOGY)
+		BB_TRY(st, share_check(at, at->gate, s, text), out);
+	if (s->kind == BB_FROM_REFERENCE)
+		BB_TRY(st, reference_check(at, s), out);
+	if ((s->kind == BB_FROM_TOPOLOGY || s->kind == BB_FROM_REFERENCE) && !(s->GBps > 0))
+		return refuse(at, "expects 0: it cannot fail");
+out:
+	return st;
+}
+
+/* ---- the gate itself ----------------------------------------------------------------------- */
+
+static bb_status value_check(const struct spot *at, struct bb_gate *g)
+{
+	const char *names[16] = {NULL};
+	char hint[BB_SUGGESTION];
+	double worst;
+	bool more;
+
+	for (int i = 0; bb_metrics[i].name; i++) {
+		names[i] = bb_metrics[i].name;
+		if (g->metric && strcmp(g->metric, bb_metrics[i].name) == 0)
+			g->measure = &bb_metrics[i];
+	}
+	if (!g->metric)
+		return refuse(at, "needs a metric, such as busbw, or a shape");
+	if (!g->measure)
+		return refuse(at, "metric: \"%s\" is not a metric%s", g->metric,
+			      bb_suggest(hint, g->metric, names));
+	more = g->measure->more_is_better;
+	worst = more ? g->lower : g->upper;
+	if (more && isnan(g->lower))
+		g->lower = 0;
+	if (!more && isnan(g->upper))
+		g->upper = 0;
+	return KEEP(
+		at,
+		((const struct rule[]){
+			{g->between || g->window, "between and window belong to shape: crossover",
+			 "", ""},
+			{more && worst >= 1, "down: ", g->down, " can never fail; less than 100%"},
+			{more && worst > MOST_DOWN, "down: ", g->down,
+			 " can hardly fail; at most 95%"},
+			{!more && worst > 10, "up: ", g->up, " can hardly fail; at most 1000%"},
+			{g->warning >= (isnan(worst) ? 0 : worst), "warn: ", g->warn,
+			 " is not less than the tolerance at which it fails"}}));
+}
+
+/* Returns the size that the last of the options -KEY and --NAME in RUN gives; 0: none. */
+static uint64_t size_in(const char *run, char key, const char *name)
+{
+	const size_t n = strlen(name);
+	char word[BB_UNIT_TEXT] = "";
+	uint64_t size = 0;
+
+	for (const char *at = run; *(at += strspn(at, " \t\n")); at += strcspn(at, " \t\n")) {
+		if (at[0] == '-' && at[1] == key)
+			at += 2;
+		else if (strncmp(at, "--", 2) == 0 && strncmp(at + 2, name, n) == 0)
+			at += 2 + n;
+		else
+			continue;
+		at += strspn(at, "= \t\n");
+		snprintf(word, sizeof(word), "%.*s", (int)strcspn(at, " \t\n"), at);
+	}
+	return bb_parse_size(word, &size) ? size : 0;
+}
+
+static bb_status shape_check(const struct spot *at, struct bb_gate *g)
+{
+	const uint64_t least = size_in(at->step->run, 'b', "minbytes");
+	const bool dip = strcmp(g->shape, "no-dip") == 0;
+	const char *const names = g->between ? g->between : "";
+	const char *const rest = names + strcspn(names, " ,");
+	bool two, window;
+
+	g->kind = dip ? BB_GATE_NO_DIP : BB_GATE_CROSSOVER;
+	snprintf(g->first, sizeof(g->first), "%.*s", (int)(rest - names), names);
+	snprintf(g->second, sizeof(g->second), "%s", rest + strspn(rest, " ,"));
+	two = g->first[0] && g->second[0] && rest - names < 32 && !strpbrk(g->second, " ,") &&
+	      strcmp(g->first, g->second) != 0 && strlen(rest + strspn(rest, " ,")) < 32;
+	window = g->window && sizes_read(g->window, &g->least_bytes, &g->most_bytes) &&
+		 g->least_bytes < g->most_bytes;
+	return KEEP(at,
+		    ((const struct rule[]){
+			    {g->where && g->where->least_bytes == g->where->most_bytes,
+			     "where: size: ", g->where ? g->where->size : "",
+			     " is one size, and a shape needs several"},
+			    {least > 0 && least == size_in(at->step->run, 'e', "maxbytes"),
+			     "run: has one size, and a shape needs several", "", ""},
+			    {g->up || g->warn, "up and warn are for gates with a metric", "", ""},
+			    {dip && (isnan(g->lower) || g->lower > MOST_DOWN),
+			     "shape: no-dip needs down:, at most 95%", "", ""},
+			    {!dip && strcmp(g->shape, "crossover") != 0, "shape: ", g->shape,
+			     " is not no-dip or crossover"},
+			    {!dip && g->down, "shape: crossover has a window:, no down:", "", ""},
+			    {!dip && !two,
+			     "shape: crossover needs between: two algorithms, such as tree, ring: "
+			     "the first is faster below",
+			     "", ""},
+			    {!dip && !window,
+			     "shape: crossover needs window: of sizes, such as 64K-4M", "", ""}}));
+}
+
+/* Reads every text of the gates of STEP. */
+static bb_status gates_check(const struct bb_profile *p, struct bb_profile_step *step,
+			     const char *path, struct bb_error *error)
+{
+	bb_status st = BB_OK;
+
+	for (size_t i = 0; i < step->ngates; i++) {
+		struct bb_gate *const g = &step->gates[i];
+		const struct spot at = {path, g->line, p, step, g, error};
+		const char *const why = " is not a percentage such as 5%";
+
+		BB_TRY(st,
+		       KEEP(&at,
+			    ((const struct rule[]){
+				    {!fraction_read(g->down, &g->lower), "down: ", g->down, why},
+				    {!fraction_read(g->up, &g->upper), "up: ", g->up, why},
+				    {!fraction_read(g->warn, &g->warning), "warn: ", g->warn, why},
+				    {g->shape && g->metric, "has a metric and a shape; two gates",
+				     "", ""}})),
+		       out);
+		if (g->where)
+			BB_TRY(st, where_check(&at, g->where), out);
+		BB_TRY(st, (g->shape ? shape_check : value_check)(&at, g), out);
+		BB_TRY(st, source_check(&at, g->from), out);
+	}
 out:
 	return st;
 }
@@ -253,7 +629,7 @@ out:
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* "quick, full" */
-static bb_status modes_read(const struct bb_profile_spot *at, struct bb_profile_step *s)
+static bb_status modes_read(const struct spot *at, struct bb_profile_step *s)
 {
 	const char *word = s->modes;
 	size_t n;
@@ -266,10 +642,9 @@ static bb_status modes_read(const struct bb_profile_spot *at, struct bb_profile_
 		else if (n == 4 && strncmp(word, "full", n) == 0)
 			s->mode |= BB_FULL;
 		else
-			return bb_profile_refuse(at, "modes: %.*s is not quick or full", (int)n,
-						 word);
+			return refuse(at, "modes: %.*s is not quick or full", (int)n, word);
 	}
-	return s->mode ? BB_OK : bb_profile_refuse(at, "modes: names none; quick, full, or both");
+	return s->mode ? BB_OK : refuse(at, "modes: names none; quick, full, or both");
 }
 
 bool bb_step_diagnoses(const struct bb_profile_step *step)
@@ -280,7 +655,7 @@ bool bb_step_diagnoses(const struct bb_profile_step *step)
 }
 
 /* Gives S what it does not say itself, and spreads it over the nodes of SCALE. */
-static bb_status step_scale(const struct bb_profile_spot *at, struct bb_profile_step *s,
+static bb_status step_scale(const struct spot *at, struct bb_profile_step *s,
 			    const struct bb_profile_step *all, const struct bb_scale *scale)
 {
 	const bool on_all = s->nodes == ALL_NODES;
@@ -294,8 +669,8 @@ static bb_status step_scale(const struct bb_profile_spot *at, struct bb_profile_
 				      : UINT64_C(300) * 1000000000;
 	s->takes_ns = s->takes_ns ? s->takes_ns : all->takes_ns;
 	if (s->ranks % s->nodes != 0)
-		return bb_profile_refuse(at, "%lld ranks cannot be spread evenly over %lld nodes",
-					 s->ranks, s->nodes);
+		return refuse(at, "%lld ranks cannot be spread evenly over %lld nodes", s->ranks,
+			      s->nodes);
 	s->ranks = scale->per_node > 0 ? scale->per_node : s->ranks / s->nodes;
 	s->groups = 1;
 	if (on_all && scale->nodes == 0)
@@ -306,8 +681,8 @@ static bb_status step_scale(const struct bb_profile_spot *at, struct bb_profile_
 	if (scale->nodes == 0)
 		return BB_OK;
 	if (s->nodes > scale->nodes)
-		return bb_profile_refuse(at, "--nodes %lld: step %s needs %lld nodes", scale->nodes,
-					 s->name, s->nodes);
+		return refuse(at, "--nodes %lld: step %s needs %lld nodes", scale->nodes, s->name,
+			      s->nodes);
 	s->groups = scale->nodes / s->nodes;
 	s->left = scale->nodes % s->nodes;
 	return BB_OK;
@@ -318,7 +693,7 @@ static bb_status step_check(const struct bb_profile *p, size_t i, const char *pa
 			    const struct bb_scale *scale, struct bb_error *error)
 {
 	struct bb_profile_step *const s = &p->declared[i];
-	const struct bb_profile_spot at = {.path = path, .line = s->line, .error = error};
+	const struct spot at = {.path = path, .line = s->line, .error = error};
 	const char *const word = s->run + strspn(s->run, " \t\r\n");
 	const int n = (int)strcspn(word, " \t\r\n");
 	const bool perf = n > 5 && n < 60 && strncmp(word + n - 5, "_perf", 5) == 0;
@@ -326,20 +701,20 @@ static bb_status step_check(const struct bb_profile *p, size_t i, const char *pa
 
 	for (size_t k = 0; k < i; k++)
 		if (strcmp(p->declared[k].name, s->name) == 0)
-			return bb_profile_refuse(&at, "name: %s is that of line %d, too", s->name,
-						 p->declared[k].line);
+			return refuse(&at, "name: %s is that of line %d, too", s->name,
+				      p->declared[k].line);
 	if (memchr(word, '/', (size_t)n) || (!perf && !bb_step_diagnoses(s)))
-		return bb_profile_refuse(&at,
-					 "run: %.*s is not the name of a perf binary, such as "
-					 "all_reduce_perf, or diagnose",
-					 n, word);
+		return refuse(&at,
+			      "run: %.*s is not the name of a perf binary, such as "
+			      "all_reduce_perf, or diagnose",
+			      n, word);
 	BB_TRY(st, modes_read(&at, s), out);
 	if (s->when && strcmp(s->when, "failed") != 0)
-		return bb_profile_refuse(&at, "when: %s is not failed", s->when);
+		return refuse(&at, "when: %s is not failed", s->when);
 	s->after_failure = s->when != NULL;
 	BB_TRY(st, step_scale(&at, s, &p->all, scale), out);
 	if (s->mode != 0)
-		st = bb_gates_check(p, s, path, error);
+		st = gates_check(p, s, path, error);
 out:
 	return st;
 }
@@ -446,14 +821,14 @@ static bb_status document_read(yaml_parser_t *parser, struct held *h, const char
 	if (parser->error == YAML_MEMORY_ERROR)
 		return bb_no_memory(error, path);
 	if (!good)
-		return bb_profile_refuse(&r.at, "libyaml: %s", parser->problem);
+		return refuse(&r.at, "libyaml: %s", parser->problem);
 	if (!yaml_document_get_root_node(&h->document))
-		return bb_profile_refuse(&r.at, "empty; a profile has a name and steps");
+		return refuse(&r.at, "empty; a profile has a name and steps");
 	BB_TRY(st, keys_read(&r, 1, profile_keys, (char *)&h->profile, 0), out);
 	good = yaml_parser_load(parser, &second);
 	r.at.line = (int)(good ? second.start_mark : parser->problem_mark).line + 1;
 	if (!good || yaml_document_get_root_node(&second))
-		st = bb_profile_refuse(&r.at, "a second document begins; a profile is one");
+		st = refuse(&r.at, "a second document begins; a profile is one");
 	yaml_document_delete(&second);
 out:
 	return st;

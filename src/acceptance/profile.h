@@ -29,8 +29,9 @@
 #define BB_SOURCE_TEXTS(TEXT)                                                                      \
 	TEXT(copy, COPY)                                                                           \
 	TEXT(bound, BOUND)                                                                         \
-	TEXT(topology, TOPOLOGY) TEXT(cluster, SIMULATOR) TEXT(link, SIMULATOR)                    \
-		TEXT(reference, REFERENCE) TEXT(baseline, BASELINE) TEXT(rule, RULE)
+	TEXT(topology, TOPOLOGY)                                                                   \
+	TEXT(cluster, SIMULATOR)                                                                   \
+	TEXT(link, SIMULATOR) TEXT(reference, REFERENCE) TEXT(baseline, BASELINE) TEXT(rule, RULE)
 #define BB_GATE_TEXTS(TEXT)                                                                        \
 	TEXT(metric) TEXT(shape) TEXT(between) TEXT(window) TEXT(down) TEXT(up) TEXT(warn)
 #define BB_PROFILE_TEXT(key, ...) char *key;
@@ -186,22 +187,5 @@ bool bb_step_diagnoses(const struct bb_profile_step *step);
 
 /* The name of a source in verdicts: "copy", "reference". */
 const char *bb_source_name(enum bb_source_kind kind);
-
-/* What a message is about: a line of the profile at PATH, and the gate of a step there. */
-struct bb_profile_spot {
-	const char *path;
-	int line;
-	const struct bb_profile *profile;
-	const struct bb_profile_step *step; /* NULL: no gate */
-	struct bb_gate *gate;
-	struct bb_error *error;
-};
-/* BB_EUSAGE with the place and the reason. */
-bb_status bb_profile_refuse(const struct bb_profile_spot *at, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-/* Reads every text of the gates of STEP. BB_EUSAGE names one that is wrong. */
-BB_MUST bb_status bb_gates_check(const struct bb_profile *p, struct bb_profile_step *step,
-				 const char *path, struct bb_error *error);
 
 #endif

@@ -3,7 +3,7 @@
  */
 #include "acceptance/session.h"
 
-#include "acceptance/bisect.h"
+#include "acceptance/nodes.h"
 #include "acceptance/plan.h"
 #include "core/json.h"
 #include "core/output.h"

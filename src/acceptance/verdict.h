@@ -23,8 +23,6 @@ const char *bb_acceptance_word(const struct bb_acceptance *a);
    further in. */
 void bb_acceptance_prose(const char *text, struct bb_strbuf *out);
 
-/* Three sentences that explain the verdict, a line each. */
-void bb_acceptance_sentences(const struct bb_acceptance *a, struct bb_strbuf *out);
 /* A table of the checks with a number, the reasons of those that did not pass, a line for each node
    that is not OK, the commands that drain bad ones, which nobody runs by itself, and the
    sentences. */
@@ -33,8 +31,5 @@ void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out);
 void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out);
 /* A test suite for each step; failure: below a gate, error: could not be judged. */
 void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out);
-
-/* "busbw", "no-dip", "correctness"; of a step of diagnose "diagnosis", of --fault "fault". */
-const char *bb_judgement_metric(const struct bb_judgement *j);
 
 #endif

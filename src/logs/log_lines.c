@@ -23,34 +23,6 @@ static bool line_give(const char *text, size_t length, int number, bb_log_reader
 	return read(state, copy, number);
 }
 
-/* Resolves escapes in place: characters beyond ASCII become '?'. */
-static void unescape(char *text)
-{
-	static const char from[] = "nrt\"/\\", to[] = "\n \t\"/\\";
-	char *out = text;
-
-	for (const char *c = text; *c; c++) {
-		const char *const found = c[0] == '\\' && c[1] ? strchr(from, c[1]) : NULL;
-
-		if (found) {
-			*out++ = to[found - from];
-			c++;
-		} else if (c[0] == '\\' && c[1] == 'u' && strnlen(c + 2, 4) == 4) {
-			char digits[5] = {0}, *end;
-			unsigned long code;
-
-			memcpy(digits, c + 2, 4);
-			code = strtoul(digits, &end, 16);
-			code = end != digits + 4 ? '?' : code == 0 || code == 0xa0 ? ' ' : code;
-			*out++ = code < 0x80 ? (char)code : '?';
-			c += 5;
-		} else {
-			*out++ = *c;
-		}
-	}
-	*out = '\0';
-}
-
 /* Returns the string of a logger's JSON object, "{"log":"...", cut at its end; NULL: none. */
 static char *logged(char *text)
 {
@@ -126,8 +98,33 @@ static bool wrapped_give(const char *text, size_t length, int number, bb_log_rea
 	next = next ? memrchr(at, '"', (size_t)(next - at)) : NULL;
 	if (next && (next == at || next[-1] != '\\'))
 		at = next + 1;
-	for (int depth = 0; depth == 0 || (depth < 3 && strstr(at, "\\n")); depth++)
-		unescape(at);
+	for (int depth = 0; depth == 0 || (depth < 3 && strstr(at, "\\n")); depth++) {
+		static const char from[] = "nrt\"/\\", to[] = "\n \t\"/\\";
+		char *out = at;
+
+		for (const char *c = at; *c; c++) {
+			const char *const found = c[0] == '\\' && c[1] ? strchr(from, c[1]) : NULL;
+
+			if (found) {
+				*out++ = to[found - from];
+				c++;
+			} else if (c[0] == '\\' && c[1] == 'u' && strnlen(c + 2, 4) == 4) {
+				char digits[5] = {0}, *end;
+				unsigned long code;
+
+				memcpy(digits, c + 2, 4);
+				code = strtoul(digits, &end, 16);
+				code = end != digits + 4           ? '?'
+				       : code == 0 || code == 0xa0 ? ' '
+								   : code;
+				*out++ = code < 0x80 ? (char)code : '?';
+				c += 5;
+			} else {
+				*out++ = *c;
+			}
+		}
+		*out = '\0';
+	}
 	next = array_break(at, '"');
 	next = next ? next : array_break(at, '\'');
 	at = next ? next : at;

@@ -1,7 +1,7 @@
 /*
  * Bisection: whom the groups of a step and of the steps that narrow it convict.
  */
-#include "acceptance/bisect.h"
+#include "acceptance/nodes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -142,39 +142,6 @@ static void total_add(const json_t *verdict, const char *dir, const struct bb_ac
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Appends the groups of STEP, "on 14 groups of 2 nodes and 1 of 3, all at once",, and what that can
- * show. */
-static void add_scope(const struct bb_profile_step *step, struct bb_strbuf *out)
-{
-	bb_strbuf_addf(out, "  on %lld ", step->groups);
-	if (step->nodes == 1)
-		bb_strbuf_addf(out, "node%s, each alone", bb_plural(step->groups));
-	else
-		bb_strbuf_addf(out, "group%s of %lld nodes", bb_plural(step->groups), step->nodes);
-	if (step->left > 1)
-		bb_strbuf_addf(out, " and 1 of %lld", step->left);
-	bb_strbuf_addf(out, "%s%s\n", bb_step_is_split(step) ? ", all at once" : "",
-		       step->shift > 0 ? "; the last node is in the first group" : "");
-	if (step->left == 1 && step->shift == 0 && !step->narrows)
-		bb_strbuf_addf(out, "  the last node is tested by %s@%lld+1\n", step->name,
-			       step->nodes);
-	if (bb_step_diagnoses(step))
-		bb_strbuf_add(out, "  sees: slow and flapping nodes, rails and links, and ranks "
-				   "that come late\n"
-				   "  cannot see: links between nodes that do not meet, congestion "
-				   "of collectives\n");
-	else if (step->nodes == 1)
-		bb_strbuf_add(out, "  sees: GPUs, NVLink, PCIe and memory of each node\n"
-				   "  cannot see: NICs, cables, switches\n");
-	else
-		bb_strbuf_addf(out,
-			       "  sees: NICs and rails of each node, %s\n"
-			       "  cannot see: which node%s is slow\n",
-			       bb_step_is_split(step) ? "paths within its group"
-						      : "the network under full load",
-			       bb_step_is_split(step) ? " of a group" : "");
-}
-
 static void add_step(const struct bb_acceptance_session *s, const json_t *verdict,
 		     const struct bb_profile_step *step, struct bb_strbuf *out,
 		     struct bb_words_list *words)
@@ -192,8 +159,36 @@ static void add_step(const struct bb_acceptance_session *s, const json_t *verdic
 	}
 	bb_strbuf_addf(out, ", each at most %.6g s%s\n", (double)step->limit_ns / 1e9,
 		       step->after_failure ? ", if an earlier step fails" : "");
-	if (s->scale.nodes > 0)
-		add_scope(step, out);
+	if (s->scale.nodes > 0) {
+		bb_strbuf_addf(out, "  on %lld ", step->groups);
+		if (step->nodes == 1)
+			bb_strbuf_addf(out, "node%s, each alone", bb_plural(step->groups));
+		else
+			bb_strbuf_addf(out, "group%s of %lld nodes", bb_plural(step->groups),
+				       step->nodes);
+		if (step->left > 1)
+			bb_strbuf_addf(out, " and 1 of %lld", step->left);
+		bb_strbuf_addf(out, "%s%s\n", bb_step_is_split(step) ? ", all at once" : "",
+			       step->shift > 0 ? "; the last node is in the first group" : "");
+		if (step->left == 1 && step->shift == 0 && !step->narrows)
+			bb_strbuf_addf(out, "  the last node is tested by %s@%lld+1\n", step->name,
+				       step->nodes);
+		if (bb_step_diagnoses(step))
+			bb_strbuf_add(out, "  sees: slow and flapping nodes, rails and links, and "
+					   "ranks that come late\n"
+					   "  cannot see: links between nodes that do not meet, "
+					   "congestion of collectives\n");
+		else if (step->nodes == 1)
+			bb_strbuf_add(out, "  sees: GPUs, NVLink, PCIe and memory of each node\n"
+					   "  cannot see: NICs, cables, switches\n");
+		else
+			bb_strbuf_addf(out,
+				       "  sees: NICs and rails of each node, %s\n"
+				       "  cannot see: which node%s is slow\n",
+				       bb_step_is_split(step) ? "paths within its group"
+							      : "the network under full load",
+				       bb_step_is_split(step) ? " of a group" : "");
+	}
 	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
 		const struct bb_profile_step *const other = &s->profile->steps[i];
 

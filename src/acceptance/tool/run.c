@@ -2,7 +2,6 @@
  * run.c - acceptance run and acceptance baseline.
  */
 #include "acceptance/baseline.h"
-#include "acceptance/bisect.h"
 #include "acceptance/plan.h"
 #include "acceptance/process.h"
 #include "acceptance/records.h"
