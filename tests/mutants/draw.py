@@ -14,10 +14,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 # Where mutants are drawn. Each pattern has a file; those that only print, read options or drive a run are left out.
 WHERE = """schedules/* programs/* models/* models/memory/* logs/* diagnose/* simulator/* topology/* topology/files/*
-core/stats core/units core/payload core/share core/scalar core/retest core/recommend core/nearest core/bound core/json*
+core/stats core/units core/payload core/share core/scalar suspects/* core/recommend core/nearest core/bound core/json*
 core/printable launch/secret launch/greet launch/star launch/control* acceptance/judge* acceptance/nodes
 acceptance/node_values acceptance/bisect acceptance/baseline acceptance/compare acceptance/confidence acceptance/dip
-acceptance/duration acceptance/fleet acceptance/normal* p2p/findings p2p/review p2p/paths p2p/series
+acceptance/duration acceptance/fleet acceptance/normal* p2p/review p2p/paths p2p/turn
 harness/measure/judge harness/measure/link_bound harness/measure/trials harness/measure/pattern harness/results/compare
 training_kernels/* training_kernels/*/order training_kernels/*/bubble training_kernels/*/volume training_kernels/*/cost
 training_kernels/*/load training_kernels/*/zb training_kernels/*/v training_kernels/*/result training_kernels/*/layout
