@@ -355,17 +355,26 @@ static bb_status query_library(struct bb_pairs *pairs)
 	return BB_OK;
 }
 
-static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pairs))
+static bb_status plan(struct bb_run *run)
 {
+	const bool latency = run->benchmark == &bb_latency_benchmark;
 	struct bb_pairs *pairs = of(run);
 	const int directions = pairs->settings.directions;
 	bb_status status;
 
 	pairs->run = run;
+	if (bb_pairs_are_host(run) && latency)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "-g 1: a GPU and its host exchange no messages; give -g 2, or use "
+			       "mem_bandwidth_perf --work latency");
+	if (bb_pairs_are_host(run)) {
+		run->experiment = &bb_memory_experiment;
+		return bb_host_pair_plan(pairs);
+	}
 	BB_TRY(status, choose_ranks(pairs), out);
 	BB_TRY(status, check_world(pairs), out);
 	BB_TRY(status, query_library(pairs), out);
-	BB_TRY(status, make(pairs), out);
+	BB_TRY(status, latency ? plan_latency(pairs) : plan_bandwidth(pairs), out);
 	/* A process that a launcher started cannot start another rank. */
 	for (size_t i = 0; i < pairs->ncells && !run->options.launch; i++)
 		pairs->has_child |= pairs->settings.p2p == BB_P2P_BOTH && pairs->library_p2p &&
@@ -386,27 +395,6 @@ static bb_status plan(struct bb_run *run, bb_status (*make)(struct bb_pairs *pai
 				 pairs->library_text);
 out:
 	return status;
-}
-
-static bb_status plan_for_bandwidth(struct bb_run *run)
-{
-	struct bb_pairs *pairs = of(run);
-
-	if (bb_pairs_are_host(run)) {
-		run->experiment = &bb_memory_experiment;
-		pairs->run = run;
-		return bb_host_pair_plan(pairs);
-	}
-	return plan(run, plan_bandwidth);
-}
-
-static bb_status plan_for_latency(struct bb_run *run)
-{
-	if (bb_pairs_are_host(run))
-		return bb_fail(&run->error, BB_EUSAGE,
-			       "-g 1: a GPU and its host exchange no messages; give -g 2, or use "
-			       "mem_bandwidth_perf --work latency");
-	return plan(run, plan_latency);
 }
 
 static bb_status open_results(struct bb_run *run)
@@ -494,46 +482,31 @@ static void close_pairs(struct bb_run *run)
 			     "--link or --cluster"                                                 \
 	}
 
+/* What both benchmarks have. */
+#define OF_PAIRS                                                                                   \
+	.own_bytes = sizeof(struct bb_pairs), .programs = true, .check = check, .list = list,      \
+	.open_text = bb_sink_matrix_open, .rows = &bb_record_pair, .plan = plan,                   \
+	.open_results = open_results, .experiment = &bb_pairs_experiment, .judge = judge,          \
+	.tell = tell, .close = close_pairs
+
 const struct bb_benchmark bb_bandwidth_benchmark = {
+	OF_PAIRS,
 	.brief = "Bandwidth between any two ranks, with P2P on and off.",
 	.examples = {"-g 2 --p2p both", "--backend sim --cluster hgx-h100:2 -b 64M -e 64M"},
 	.subject = &(const size_t){offsetof(struct bb_pairs, host)},
-	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_bandwidth_rows,
 	.refuses = {NOT_FITTED},
 	.faults = FAULTS,
-	.programs = true,
-	.check = check,
-	.list = list,
-	.open_text = bb_sink_matrix_open,
-	.rows = &bb_record_pair,
-	.plan = plan_for_bandwidth,
-	.open_results = open_results,
-	.experiment = &bb_pairs_experiment,
-	.judge = judge,
-	.tell = tell,
-	.close = close_pairs,
 };
 
 const struct bb_benchmark bb_latency_benchmark = {
+	OF_PAIRS,
 	.brief = "Latency between any two ranks: half a round trip of a small message.",
 	.examples = {"-g 2", "--backend sim --cluster hgx-h100:2"},
-	.own_bytes = sizeof(struct bb_pairs),
 	.options = bb_latency_rows,
-	.faults = FAULTS & ~(1u << BB_FAULT_CORRUPT),
 	.refuses = {{BB_ALL_SIZES,
 		     "latency is that of a small message of fixed size; leave it out, or use "
 		     "p2p_bandwidth_perf"},
 		    NOT_FITTED},
-	.programs = true,
-	.check = check,
-	.list = list,
-	.open_text = bb_sink_matrix_open,
-	.rows = &bb_record_pair,
-	.plan = plan_for_latency,
-	.open_results = open_results,
-	.experiment = &bb_pairs_experiment,
-	.judge = judge,
-	.tell = tell,
-	.close = close_pairs,
+	.faults = FAULTS & ~(1u << BB_FAULT_CORRUPT),
 };
