@@ -179,30 +179,30 @@ static bool is_about(const struct confirmation *t, int node, int other)
 	return is_questioned && is_proven(t, other) && !bb_suspects_have(t->suspects, node, other);
 }
 
-/* The last quantity that convicts decides: latency is a round trip and has no direction. */
-static void set_direction(struct bb_diagnosis *v, int quantity, bool sends)
-{
-	if (!v->slow[quantity])
-		v->sends = v->receives = false;
-	*(sends ? &v->sends : &v->receives) = true;
-}
-
-/* Add TALLY, which convicts, to V: its chance and share are those of the least likely tally, its
-   factor that of the slowest. */
-static void charge(const struct confirmation *t, const struct reading *h,
-		   const struct bb_tally *tally, bool whole, struct bb_diagnosis *v)
+/* If TALLY is guilty, adds it to V and returns true: the chance and share of V are those of the
+   least likely tally, its factor that of the slowest. */
+static bool charge(const struct confirmation *t, const struct reading *h,
+		   const struct bb_tally *tally, bool whole, bool sends, struct bb_diagnosis *v)
 {
 	const double chance = chance_of(t, h, tally, whole);
+	const ptrdiff_t q = h - t->readings;
 
-	v->slow[h - t->readings] = true;
-	v->limit[h - t->readings] = h->limit;
+	if (!is_guilty(t, h, tally, whole))
+		return false;
+	/* The last quantity decides: latency is a round trip and has no direction. */
+	if (!v->slow[q])
+		v->sends = v->receives = false;
+	*(sends ? &v->sends : &v->receives) = true;
+	v->slow[q] = true;
+	v->limit[q] = h->limit;
 	v->factor = fmax(v->factor, exp(tally->sum / tally->slow));
 	if (v->measured > 0 && v->chance <= chance)
-		return;
+		return true;
 	v->chance = chance;
 	v->measured = tally->of;
 	v->share = bb_tally_share(tally);
 	v->flapping = !bb_tally_is_steady(tally);
+	return true;
 }
 
 /* Is RAIL of NODE (-1: most of them) guilty in a quantity and direction? V = in which. */
@@ -210,19 +210,14 @@ static bool judge_port(const struct confirmation *t, int node, int rail, struct 
 {
 	bool guilty = false;
 
-	for (int q = 0; q < t->n; q++)
-		for (int direction = 0; direction < DIRECTIONS; direction++) {
-			const struct reading *h = &t->readings[q];
-			const struct bb_tally *tally =
-				rail < 0 ? &h->nodes[node * DIRECTIONS + direction]
-					 : port_of(t, h, node, rail, (enum direction)direction);
+	for (int i = 0; i < t->n * DIRECTIONS; i++) {
+		const struct reading *h = &t->readings[i / DIRECTIONS];
+		const enum direction direction = (enum direction)(i % DIRECTIONS);
+		const struct bb_tally *tally = rail < 0 ? &h->nodes[node * DIRECTIONS + direction]
+							: port_of(t, h, node, rail, direction);
 
-			if (!is_guilty(t, h, tally, rail < 0))
-				continue;
-			guilty = true;
-			set_direction(v, q, direction == SENDS);
-			charge(t, h, tally, rail < 0, v);
-		}
+		guilty |= charge(t, h, tally, rail < 0, direction == SENDS, v);
+	}
 	return guilty;
 }
 
@@ -320,11 +315,7 @@ static bool judge_link_rail(const struct confirmation *t, int a, int b, int rail
 		const bool there = i % 2 == 0;
 		const struct bb_tally tally = count_link(t, h, there ? a : b, there ? b : a, rail);
 
-		if (!is_guilty(t, h, &tally, false))
-			continue;
-		guilty = true;
-		set_direction(v, i / 2, there);
-		charge(t, h, &tally, false, v);
+		guilty |= charge(t, h, &tally, false, there, v);
 	}
 	return guilty;
 }
@@ -418,10 +409,8 @@ static bb_status judge_rail(struct confirmation *t, int rail)
 		if (!h->controlled || beyond <= h->limit)
 			continue;
 		tally = controls_count(t, h, rail, h->base[rail] - beyond);
-		if (!is_guilty(t, h, &tally, false))
-			continue;
-		guilty = v.sends = v.receives = true;
-		charge(t, h, &tally, false, &v);
+		if (charge(t, h, &tally, false, true, &v))
+			guilty = v.receives = true;
 	}
 	return guilty ? bb_verdicts_add(t->verdicts, &v) : BB_OK;
 }
