@@ -2,14 +2,11 @@
  * diagnose.h - finds the node, rail, link or rank that is slow.
  *
  *   main.c              the program
- *   diagnose.c          the benchmark: its options, how it begins and ends
+ *   diagnose.c          the benchmark: its options, how it begins and ends; nodes and rails
  *   drive.c             the experiment: survey, steps, confirmation
  *   stage.c             the rounds of one stage, measured and collected
- *   ports.c             which rank is which rail of which node
- *   report.c            the results: records and sentences
- *   record.c            the fields of the records
- *
  *   program.c           the messages of pairs of nodes; pure
+ *   report.c            the results: records and sentences
  *
  * Who is to blame follows from the times in src/suspects.
  */

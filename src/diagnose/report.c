@@ -10,6 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- the fields of the records ----------------------------------------------------------------
+ */
+
+#define BB_RECORD bb_node_record
+BB_RECORD_KIND(bb_record_node, BB_NODE_FIELDS, "node", "Diagnosis: a node and its verdict.");
+
+#undef BB_RECORD
+#define BB_RECORD bb_culprit_record
+BB_RECORD_KIND(bb_record_culprit, BB_CULPRIT_FIELDS, "culprit", "Diagnosis: a culprit.");
+
+#undef BB_RECORD
+#define BB_RECORD bb_meeting_record
+BB_RECORD_KIND(bb_record_meeting, BB_MEETING_FIELDS, "meeting",
+	       "Diagnosis: two nodes in one round.");
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
 struct report {
 	struct bb_examiner *s;
 	struct bb_strbuf *reasons; /* [node]; empty: none */
