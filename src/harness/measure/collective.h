@@ -137,10 +137,6 @@ BB_MUST bb_status bb_collective_check(const struct bb_benchmark *benchmark, void
 				      const struct bb_environment *environment,
 				      struct bb_error *error);
 
-/* Read A's matrix_file, which OPTION named, into its matrices. BB_EUSAGE: it is none. */
-BB_MUST bb_status bb_collective_read_matrices(struct bb_collective_options *a, const char *option,
-					      struct bb_error *error);
-
 /* Check that the matrices suit groups of up to GROUP_MAX ranks, and that each is at most MOST bytes
    large among FIRST ranks, which LIMIT names. */
 BB_MUST bb_status bb_collective_check_matrices(const struct bb_collective_options *settings,

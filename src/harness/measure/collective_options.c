@@ -2,14 +2,16 @@
  * collective_options.c - checks the options of collectives: datatypes, operations, root, algorithms
  * and environment, and their conflicts.
  */
+
 #include "backends/library.h"
 #include "backends/virtual.h"
+#include "core/file.h"
 #include "core/output.h"
 #include "core/units.h"
 #include "harness/measure/collective.h"
+#include "harness/measure/plan.h"
 #include "harness/results/compare.h"
 #include "harness/run/options_check.h"
-#include "harness/measure/plan.h"
 #include "schedules/checker.h"
 
 #include <errno.h>
@@ -19,6 +21,30 @@
 #include <strings.h>
 
 #define MATRIX_VARIABLE "NCCL_TESTS_ALLTOALLV_MATRIX_FILE"
+
+const char *const bb_cache_names[] = {"rotate", "reuse", "rewrite", NULL};
+
+static const char *dtype_name(int index)
+{
+	return index < BB_NDTYPES ? bb_dtype_name((enum bb_dtype)index) : NULL;
+}
+
+/* Those of the schedules; a library may have others. */
+static const char *algorithm_name(int index)
+{
+	for (int i = 0; bb_algorithms[i]; i++)
+		if (index == i + 1)
+			return bb_algorithms[i]->name;
+	return index == 0 ? "auto" : NULL;
+}
+
+static const char *op_name(int index)
+{
+	return index < BB_NOPS ? bb_op_name((enum bb_op)index) : NULL;
+}
+
+#define BB_OPTIONS struct bb_collective_options
+const struct bb_option bb_collective_rows[] = BB_OPTION_ROWS(BB_COLLECTIVE_OPTIONS);
 
 static bool is_set(const char *text)
 {
@@ -111,6 +137,53 @@ static bb_status resolve_number(const char *name, const char *text, double low, 
 	return BB_OK;
 }
 
+#define MATRIX_BYTES ((size_t)64 << 20) /* of a file: 2500 ranks with numbers of ten digits */
+
+static bb_status read_matrices(struct bb_collective_options *a, const char *option,
+			       struct bb_error *error)
+{
+	const struct bb_file_request request = {
+		.option = option, .path = a->matrix_file, .most = MATRIX_BYTES};
+	struct bb_strbuf origin = {0};
+	char *text = NULL;
+	size_t length;
+	bb_status st = bb_file_read(&request, &text, &length, error);
+
+	bb_strbuf_addf(&origin, "%s %.200s", option, a->matrix_file);
+	if (st == BB_OK)
+		st = bb_matrices_parse(&a->matrices, bb_strbuf_text(&origin), a->matrix_file, text,
+				       length, a->matrix_scale, error);
+	bb_strbuf_free(&origin);
+	free(text);
+	return st;
+}
+
+bb_status bb_collective_check_matrices(const struct bb_collective_options *a, int first,
+				       int group_max, uint64_t most, const char *limit,
+				       struct bb_error *error)
+{
+	const struct bb_matrices *m = &a->matrices;
+	char size[BB_UNIT_TEXT], room[BB_UNIT_TEXT];
+
+	if (m->n > 0 && (size_t)group_max > m->nranks)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--matrix %.200s: it is for %zu rank%s, and there are %d; give fewer ranks "
+			"or a larger matrix",
+			a->matrix_file, m->nranks, bb_plural((long long)m->nranks), group_max);
+	for (size_t k = 0; k < m->n; k++) {
+		const uint64_t bytes = bb_matrices_busiest(m, k, first);
+
+		if (bytes > most)
+			return bb_fail(error, BB_EUSAGE,
+				       "a rank of matrix \"%s\" moves %s, more than the %s of %s; "
+				       "--matrix-scale makes all matrices smaller",
+				       m->names[k], bb_format_size(size, bytes),
+				       bb_format_size(room, most), limit);
+	}
+	return BB_OK;
+}
+
 /* --matrix, or nccl-tests' variables in its place. */
 static bb_status resolve_matrices(struct bb_collective_options *a, const struct bb_options *o,
 				  const struct bb_collective *collective,
@@ -148,7 +221,7 @@ static bb_status resolve_matrices(struct bb_collective_options *a, const struct 
 			       "give both the same value as room for the largest",
 			       option);
 	if (a->matrix_file)
-		st = bb_collective_read_matrices(a, option, error);
+		st = read_matrices(a, option, error);
 out:
 	return st;
 }

@@ -82,7 +82,7 @@ void bb_compare_text(const struct bb_compare *compare, struct bb_strbuf *out,
 BB_MUST bb_status bb_compare_records(const struct bb_compare *compare, struct bb_sinks *sinks);
 
 void bb_compare_free(struct bb_compare *compare);
-/* ---- for the library's tuner (compare_tuner.c) --------------------------------------------- */
+/* ---- for the library's tuner --------------------------------------------- */
 
 /* Where the results are from. */
 struct bb_tuner_place {

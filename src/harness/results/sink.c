@@ -411,3 +411,56 @@ bb_status bb_text_end(struct bb_sink *sink, const struct bb_end_record *end)
 	sink_add_end(&sink->out, end);
 	return bb_sink_write(sink, &sink->out);
 }
+
+/* ---- tidy CSV: one row for each record of the kind that it holds ------------------------- */
+
+static bb_status csv_begin(struct bb_sink *sink, const struct bb_run_record *run)
+{
+	bb_record_csv_header(&sink->out, sink->rows);
+	return bb_sink_write(sink, &sink->out);
+}
+
+static bb_status csv_record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
+{
+	if (kind != sink->rows)
+		return BB_OK;
+	bb_record_csv_row(&sink->out, kind, sink->run->run_id, r);
+	return bb_sink_write(sink, &sink->out);
+}
+
+static const struct bb_sink_ops csv_ops = {.begin = csv_begin, .record = csv_record};
+
+bb_status bb_sink_csv_open(struct bb_sink **sink, FILE *file, const char *path)
+{
+	*sink = bb_sink_new(sizeof(struct bb_sink), &csv_ops, file, path);
+	return *sink ? BB_OK : BB_EINTERNAL;
+}
+
+/* ---- every record as one line of JSON ------------------------------------------------------ */
+
+static bb_status jsonl_record(struct bb_sink *sink, const struct bb_record_kind *kind,
+			      const void *r)
+{
+	bb_record_json(&sink->out, kind, sink->run->run_id, r);
+	bb_strbuf_add(&sink->out, "\n");
+	return bb_sink_write(sink, &sink->out);
+}
+
+static bb_status jsonl_begin(struct bb_sink *sink, const struct bb_run_record *run)
+{
+	return jsonl_record(sink, &bb_record_run, run);
+}
+
+static bb_status jsonl_end(struct bb_sink *sink, const struct bb_end_record *r)
+{
+	return jsonl_record(sink, &bb_record_end, r);
+}
+
+static const struct bb_sink_ops jsonl_ops = {
+	.begin = jsonl_begin, .record = jsonl_record, .end = jsonl_end};
+
+bb_status bb_sink_jsonl_open(struct bb_sink **sink, FILE *file, const char *path)
+{
+	*sink = bb_sink_new(sizeof(struct bb_sink), &jsonl_ops, file, path);
+	return *sink ? BB_OK : BB_EINTERNAL;
+}

@@ -13,7 +13,7 @@
 #include "harness/run/crew.h"
 #include "harness/run/guard.h"
 #include "harness/measure/link_bound.h"
-#include "harness/measure/pattern_store.h"
+#include "harness/measure/pattern.h"
 #include "harness/run/run_counters.h"
 #include "harness/run/ticker.h"
 #include "harness/run/world.h"
