@@ -31,8 +31,6 @@ struct job {
 	struct bb_pass_times predicted, measured;
 	struct bb_pipeline_result prediction;
 	double *steps, *spans; /* [iteration]: makespan, and the time of this stage in it */
-	/* This rank's begin and end of each pass, its span, activations held and bytes sent. */
-	double *report;
 	double *kept, *layers; /* [stage]: predicted bytes of activations; layers */
 	double published;      /* bubble_over_total with first_wraps; NAN: not interleaved */
 	int64_t wrong;         /* BB_ABSENT: not verified */
@@ -42,11 +40,6 @@ struct job {
 static size_t job_slot(const struct job *j, int stage, size_t i)
 {
 	return bb_order_slot(&j->order, stage, &bb_order_passes(&j->order, stage)[i]);
-}
-
-static size_t report_length(const struct job *j)
-{
-	return 2 * j->order.length + 3;
 }
 
 static bb_status open_job(struct job *j)
@@ -59,13 +52,12 @@ static bb_status open_job(struct job *j)
 	BB_TRY(status, bb_pass_times_open(&j->predicted, &j->order, &s->pipeline, error), out);
 	BB_TRY(status, bb_pass_times_open(&j->measured, &j->order, &s->pipeline, error), out);
 	j->published = NAN;
-	j->steps = calloc(2 * iters + report_length(j) + 2 * stages, sizeof(double));
+	j->steps = calloc(2 * (iters + stages), sizeof(double));
 	if (!j->steps)
 		return bb_no_memory(error, j->schedule->name);
 	j->spans = j->steps + iters;
 	j->kept = j->spans + iters;
 	j->layers = j->kept + stages;
-	j->report = j->layers + stages;
 out:
 	return status;
 }
@@ -175,42 +167,30 @@ static bb_status pipeline_measure(struct pipeline_session *s, const struct bb_tr
 	return status;
 }
 
-/* Rank 0 learns what all ranks have observed. In virtual time it has observed all stages, whose
-   steps differ by noise only. */
+/* All ranks learn what each has observed of its stage, with --gantt also each pass. In virtual time
+   each has observed all stages, whose steps differ by noise only. */
 static bb_status job_gather(struct job *j)
 {
 	struct bb_engine *e = &j->s->engine;
-	const size_t iters = (size_t)j->s->options->iters, n = j->order.length;
-	const int mine = j->s->stage;
-	double *report = j->report;
-	const void *all;
+	struct bb_pass_times *t = &j->measured;
+	const size_t iters = (size_t)j->s->options->iters, stages = (size_t)j->order.stages;
 	bb_status status;
 
 	if (bb_engine_is_virtual(e)) {
-		(void)bb_pipeline_result_of(&j->measured);
+		(void)bb_pipeline_result_of(t);
 		return BB_OK;
 	}
-	for (size_t i = 0; i < n; i++) {
-		report[2 * i] = j->measured.from[job_slot(j, mine, i)];
-		report[2 * i + 1] = j->measured.to[job_slot(j, mine, i)];
-	}
 	bb_stats_sort(j->spans, iters);
-	report[2 * n] = j->spans[iters / 2];
-	report[2 * n + 1] = j->measured.peaks[mine];
-	report[2 * n + 2] = j->measured.sent[mine];
+	t->spans[j->s->stage] = j->spans[iters / 2];
 	BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, j->steps, iters), out);
-	BB_TRY(status, bb_crew_collect(e->driver, &bb_payload_real, report, report_length(j), &all),
-	       out);
-	for (int s = 0; s < j->order.stages && bb_engine_leads(e); s++) {
-		const double *its = (const double *)all + (size_t)s * report_length(j);
+	BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, t->peaks, stages), out);
+	BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, t->sent, stages), out);
+	BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, t->spans, stages), out);
+	if (j->s->options->gantt) {
+		const size_t slots = bb_order_slots(&j->order);
 
-		for (size_t i = 0; i < n; i++) {
-			j->measured.from[job_slot(j, s, i)] = its[2 * i];
-			j->measured.to[job_slot(j, s, i)] = its[2 * i + 1];
-		}
-		j->measured.spans[s] = its[2 * n];
-		j->measured.peaks[s] = its[2 * n + 1];
-		j->measured.sent[s] = its[2 * n + 2];
+		BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, t->from, slots), out);
+		BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, t->to, slots), out);
 	}
 out:
 	return status;

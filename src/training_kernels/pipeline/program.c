@@ -237,7 +237,7 @@ bb_status bb_pass_times_open(struct bb_pass_times *times, const struct bb_order 
 			     const struct bb_pipeline *pipeline, struct bb_error *error)
 {
 	const size_t slots = bb_order_slots(order), n = (size_t)order->stages;
-	double *const slot_times = malloc(2 * slots * sizeof(double));
+	double *const slot_times = calloc(2 * slots, sizeof(double));
 	double *const stages = calloc(4 * n, sizeof(double));
 
 	*times = (struct bb_pass_times){
@@ -248,8 +248,6 @@ bb_status bb_pass_times_open(struct bb_pass_times *times, const struct bb_order 
 	times->peaks = stages + n;
 	times->sent = stages + 2 * n;
 	times->spans = stages + 3 * n;
-	for (size_t i = 0; i < 2 * slots; i++)
-		slot_times[i] = NAN;
 	return BB_OK;
 }
 
