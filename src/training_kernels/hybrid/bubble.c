@@ -51,15 +51,12 @@ static bool order_span(const struct bb_order *order, const struct bb_pipeline *p
 	struct bb_draft draft = {.failed = false};
 	struct bb_error error;
 	const bool opened = bb_draft_follow(&draft, order, pipeline, &error) == BB_OK;
-	int64_t span = 0;
+	int64_t end;
 	int stage;
 
 	while (opened && bb_draft_step(&draft, &stage))
 		;
-	for (int s = 0; opened && s < order->stages; s++)
-		if (draft.stages[s].time - draft.stages[s].begin > span)
-			span = draft.stages[s].time - draft.stages[s].begin;
-	*seconds = 1e-9 * (double)span;
+	*seconds = opened ? 1e-9 * (double)bb_draft_span(&draft, &end) : 0;
 	bb_draft_free(&draft);
 	return opened;
 }

@@ -65,18 +65,22 @@ static const struct bb_hybrid_preset presets[] = {
 	{.name = NULL},
 };
 
-/* The rate of the published run, whatever other options say. None of them had FlashAttention. */
-static double preset_rate(const struct bb_hybrid_preset *p, const struct bb_model *model,
-			  const struct bb_model_layout *layout)
+/* *FLOPS = FLOPs per second of computations of a rank of P, whatever other options say: given, or
+   derived from the rate of the run (bb_hybrid_division_rate). None of them had FlashAttention.
+   Failures are those of opening its model. */
+static bb_status preset_rate(const struct bb_hybrid_preset *p, double *flops,
+			     struct bb_error *error)
 {
 	const struct bb_hybrid_cluster cluster = {.ranks = bb_grid_ranks(&p->grid),
 						  .node = p->node,
 						  .inside = p->inside,
 						  .between = p->between};
+	struct bb_model_layout layout = {.before = NULL};
+	struct bb_model model = {.tensors = NULL};
 	struct bb_hybrid_division division = {
 		.grid = p->grid,
-		.training = {.model = model,
-			     .layout = layout,
+		.training = {.model = &model,
+			     .layout = &layout,
 			     .recipe = {&bb_precisions[0], &bb_optimizers[0]},
 			     .trainable = 1,
 			     .zero = p->zero,
@@ -89,15 +93,6 @@ static double preset_rate(const struct bb_hybrid_preset *p, const struct bb_mode
 			     .micro_batches = p->batch / (uint64_t)p->grid.dp / p->micro_batch,
 			     .recompute = p->recompute,
 			     .eager = true}};
-
-	return bb_hybrid_division_rate(&division, &cluster, p->run_flops);
-}
-
-static bb_status preset_rate_of(const struct bb_hybrid_preset *p, double *flops,
-				struct bb_error *error)
-{
-	struct bb_model_layout layout = {.before = NULL};
-	struct bb_model model = {.tensors = NULL};
 	bb_status status = BB_OK;
 
 	*flops = p->flops;
@@ -105,7 +100,7 @@ static bb_status preset_rate_of(const struct bb_hybrid_preset *p, double *flops,
 		return BB_OK;
 	BB_TRY(status, bb_model_open(&model, p->model, 0, error), out);
 	BB_TRY(status, bb_model_layout_make(&layout, &model, 0, error), out);
-	*flops = preset_rate(p, &model, &layout);
+	*flops = bb_hybrid_division_rate(&division, &cluster, p->run_flops);
 out:
 	bb_model_layout_free(&layout);
 	bb_model_free(&model);
@@ -178,30 +173,24 @@ static void apply_preset(struct bb_hybrid_options *a, struct bb_options *o)
 	a->node_link_given = true;
 }
 
-static bb_status settle_preset(struct bb_hybrid_options *a, struct bb_options *o,
-			       struct bb_error *error)
-{
-	if (!a->preset_choice_given)
-		return BB_OK;
-	a->preset = &presets[a->preset_choice];
-	apply_preset(a, o);
-	return a->flops_given || a->pass_ns_given ? BB_OK
-						  : preset_rate_of(a->preset, &a->flops, error);
-}
-
 /* ---- the check ------------------------------------------------------------------------------- */
 
 /* --cluster has nodes and links; --node may take a part of its nodes. */
-static bb_status check_plan_cluster(struct bb_hybrid_options *a, const struct bb_cluster *cluster,
-				    struct bb_error *error)
+static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options *o,
+			    struct bb_error *error)
 {
-	const int64_t node = cluster->gpus * cluster->domain;
+	const struct bb_cluster *cluster = o->virtual.cluster;
+	const int64_t node = cluster ? cluster->gpus * cluster->domain : a->node;
+	const struct {
+		const char *name;
+		int64_t n;
+	} sizes[] = {{"tp", a->tp}, {"pp", a->pp}, {"dp", a->dp}, {"cp", a->cp}};
 
-	if (!a->ranks_given) {
+	if (cluster && !a->ranks_given) {
 		a->ranks = cluster->ranks;
 		a->ranks_given = true;
 	}
-	if (a->ranks > cluster->ranks)
+	if (cluster && a->ranks > cluster->ranks)
 		return bb_fail(error, BB_EUSAGE,
 			       "--ranks %lld: more than the %d of --cluster; give more nodes",
 			       (long long)a->ranks, cluster->ranks);
@@ -210,20 +199,6 @@ static bb_status check_plan_cluster(struct bb_hybrid_options *a, const struct bb
 			       "--node %lld: more than the %lld ranks of a node of --cluster; give "
 			       "at most as many",
 			       (long long)a->node, (long long)node);
-	return BB_OK;
-}
-
-static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options *o,
-			    struct bb_error *error)
-{
-	const struct {
-		const char *name;
-		int64_t n;
-	} sizes[] = {{"tp", a->tp}, {"pp", a->pp}, {"dp", a->dp}, {"cp", a->cp}};
-	bb_status status = BB_OK;
-
-	if (o->virtual.cluster)
-		BB_TRY(status, check_plan_cluster(a, o->virtual.cluster, error), out);
 	if (!a->node_link_given) {
 		a->node_link.rate = o->config.link_rate;
 		a->node_link.latency = o->config.link_latency;
@@ -233,8 +208,7 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 			return bb_fail(error, BB_EUSAGE,
 				       "--%s %lld: does not divide the %lld ranks; give a divisor",
 				       sizes[i].name, (long long)sizes[i].n, (long long)a->ranks);
-out:
-	return status;
+	return BB_OK;
 }
 
 /* Nodes in virtual time: --link within a node, --node-link between nodes. */
@@ -271,7 +245,12 @@ static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, s
 	struct bb_hybrid_options *a = &h->options;
 	bb_status status;
 
-	BB_TRY(status, settle_preset(a, o, error), out);
+	if (a->preset_choice_given) {
+		a->preset = &presets[a->preset_choice];
+		apply_preset(a, o);
+		if (!a->flops_given && !a->pass_ns_given)
+			BB_TRY(status, preset_rate(a->preset, &a->flops, error), out);
+	}
 	BB_TRY(status,
 	       bb_estimate_capacity(&h->capacity, "--memory", a->memory,
 				    a->memory_given || a->preset, a->reserve, o->virtual.cluster,

@@ -225,43 +225,13 @@ static double flop_rate(const struct view *s, const struct bb_hybrid_division *d
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static void describe_costs(const struct bb_hybrid_division *division,
-			   struct bb_hybrid_plan_record *r)
-{
-	const struct bb_hybrid_cost *c = &division->cost;
-	const struct bb_volume *of = division->volume.of;
-
-	r->step_us = 1e6 * c->step;
-	r->compute_us = 1e6 * c->compute;
-	r->bubble_us = 1e6 * c->bubble;
-	r->tensor_us = 1e6 * c->traffic[BB_TRAFFIC_TENSOR];
-	r->local_us = 1e6 * c->local;
-	r->launch_us = 1e6 * c->launch;
-	r->context_us = 1e6 * c->traffic[BB_TRAFFIC_CONTEXT];
-	r->expert_us = 1e6 * c->traffic[BB_TRAFFIC_EXPERT];
-	r->pipeline_us = 1e6 * c->traffic[BB_TRAFFIC_PIPELINE];
-	r->data_us = 1e6 * c->traffic[BB_TRAFFIC_DATA];
-	r->embedding_us = 1e6 * c->traffic[BB_TRAFFIC_EMBEDDING];
-	r->bubble_over_ideal =
-		(double)(division->grid.pp - 1) / (double)division->training.micro_batches;
-	r->tensor_bytes = of[BB_TRAFFIC_TENSOR].sent;
-	r->expert_bytes = of[BB_TRAFFIC_EXPERT].sent;
-	r->pipeline_bytes = of[BB_TRAFFIC_PIPELINE].sent;
-	r->data_bytes = of[BB_TRAFFIC_DATA].sent;
-	r->embedding_bytes = of[BB_TRAFFIC_EMBEDDING].sent;
-	r->tensor_calls = (int64_t)of[BB_TRAFFIC_TENSOR].calls;
-	r->expert_calls = (int64_t)of[BB_TRAFFIC_EXPERT].calls;
-	r->pipeline_calls = (int64_t)of[BB_TRAFFIC_PIPELINE].calls;
-	r->data_calls = (int64_t)of[BB_TRAFFIC_DATA].calls;
-	r->activation_bytes = (int64_t)division->volume.activation;
-	r->boundary_bytes = (int64_t)division->volume.boundary;
-}
-
 static void division_describe(const struct view *s, const struct bb_hybrid_division *division,
 			      struct bb_hybrid_plan_record *r)
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
+	const struct bb_hybrid_cost *c = &division->cost;
+	const struct bb_volume *of = division->volume.of;
 
 	bb_record_init(&bb_record_hybrid_plan, r);
 	r->model = s->model->name;
@@ -297,7 +267,30 @@ static void division_describe(const struct view *s, const struct bb_hybrid_divis
 	r->expert_crossing = plan_crossing(s, division, BB_TRAFFIC_EXPERT);
 	r->pipeline_crossing = plan_crossing(s, division, BB_TRAFFIC_PIPELINE);
 	r->data_crossing = plan_crossing(s, division, BB_TRAFFIC_DATA);
-	describe_costs(division, r);
+	r->step_us = 1e6 * c->step;
+	r->compute_us = 1e6 * c->compute;
+	r->bubble_us = 1e6 * c->bubble;
+	r->tensor_us = 1e6 * c->traffic[BB_TRAFFIC_TENSOR];
+	r->local_us = 1e6 * c->local;
+	r->launch_us = 1e6 * c->launch;
+	r->context_us = 1e6 * c->traffic[BB_TRAFFIC_CONTEXT];
+	r->expert_us = 1e6 * c->traffic[BB_TRAFFIC_EXPERT];
+	r->pipeline_us = 1e6 * c->traffic[BB_TRAFFIC_PIPELINE];
+	r->data_us = 1e6 * c->traffic[BB_TRAFFIC_DATA];
+	r->embedding_us = 1e6 * c->traffic[BB_TRAFFIC_EMBEDDING];
+	r->bubble_over_ideal =
+		(double)(division->grid.pp - 1) / (double)division->training.micro_batches;
+	r->tensor_bytes = of[BB_TRAFFIC_TENSOR].sent;
+	r->expert_bytes = of[BB_TRAFFIC_EXPERT].sent;
+	r->pipeline_bytes = of[BB_TRAFFIC_PIPELINE].sent;
+	r->data_bytes = of[BB_TRAFFIC_DATA].sent;
+	r->embedding_bytes = of[BB_TRAFFIC_EMBEDDING].sent;
+	r->tensor_calls = (int64_t)of[BB_TRAFFIC_TENSOR].calls;
+	r->expert_calls = (int64_t)of[BB_TRAFFIC_EXPERT].calls;
+	r->pipeline_calls = (int64_t)of[BB_TRAFFIC_PIPELINE].calls;
+	r->data_calls = (int64_t)of[BB_TRAFFIC_DATA].calls;
+	r->activation_bytes = (int64_t)division->volume.activation;
+	r->boundary_bytes = (int64_t)division->volume.boundary;
 }
 
 static bb_status plan_write(struct view *s)

@@ -197,6 +197,18 @@ void bb_draft_finish(struct bb_draft *draft)
 			bb_draft_put_w(draft, s);
 }
 
+int64_t bb_draft_span(const struct bb_draft *draft, int64_t *end)
+{
+	int64_t span = 0;
+
+	*end = 0;
+	for (int s = 0; s < draft->order.stages; s++) {
+		span = later(span, draft->stages[s].time - draft->stages[s].begin);
+		*end = later(*end, draft->stages[s].time);
+	}
+	return span;
+}
+
 /* ---- list scheduling: the next pass of a stage ----------------------------------------------- */
 
 /* The earliest begin of a pass of KIND. */

@@ -79,6 +79,8 @@ void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kin
 void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival);
 /* The W that are left. */
 void bb_draft_finish(struct bb_draft *draft);
+/* The longest time of a stage from its first pass to its last; *END = the end of the last pass. */
+int64_t bb_draft_span(const struct bb_draft *draft, int64_t *end);
 
 /*
  * ---- list scheduling ----

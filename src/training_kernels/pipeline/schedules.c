@@ -577,18 +577,11 @@ static void try_all(struct bb_draft *draft, const struct bb_pipeline *pipeline, 
 {
 	draft->limit = limit;
 	for (int i = 0; i < TRIES && can_improve(pipeline, least, *best); i++) {
-		int64_t span = 0, end = 0;
+		int64_t end, span;
 		struct cost this;
 
 		try_draft(draft, i, limit);
-		for (int s = 0; s < order->stages; s++) {
-			const struct bb_stage_state *state = &draft->stages[s];
-
-			if (state->time - state->begin > span)
-				span = state->time - state->begin;
-			if (state->time > end)
-				end = state->time;
-		}
+		span = bb_draft_span(draft, &end);
 		this = order_cost(span, end, pipeline->by_step);
 		if (draft->failed || !is_better(this, *best))
 			continue;

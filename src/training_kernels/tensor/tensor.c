@@ -246,6 +246,12 @@ static void tensor_describe(const struct sweep *s, size_t i, struct bb_tensor_re
 {
 	const struct bb_tensor_program *program = &s->programs[HALVES * i];
 	const struct bb_tensor_scheme *scheme = tensor_options(s)->schemes[i];
+	const struct bb_trial *trials = &s->engine.trials[HALVES * i];
+	const struct bb_stats *step = &trials->stats;
+	const double compute_s = trials[BB_TENSOR_COMPUTE].stats.p50;
+	const double communicate_s = trials[BB_TENSOR_COMMUNICATE].stats.p50;
+	const struct bb_tape *tape = &program->tape;
+	bool computes = false; /* and may so hide communication */
 	size_t calls;
 
 	bb_record_init(&bb_record_tensor, r);
@@ -264,16 +270,6 @@ static void tensor_describe(const struct sweep *s, size_t i, struct bb_tensor_re
 	r->formula_bytes = (double)r->layers * bb_tensor_wire_formula(scheme, &s->tensor->size,
 								      s->engine.run->world.nranks);
 	describe_memory(s, scheme, r);
-}
-
-static void tensor_measure(const struct sweep *s, size_t i, struct bb_tensor_record *r)
-{
-	const struct bb_tape *tape = &s->programs[HALVES * i].tape;
-	const struct bb_stats *step = &s->engine.trials[HALVES * i].stats;
-	bool computes = false; /* and may so hide communication */
-	const double compute_s = s->engine.trials[HALVES * i + BB_TENSOR_COMPUTE].stats.p50;
-	const double communicate_s = s->engine.trials[HALVES * i + BB_TENSOR_COMMUNICATE].stats.p50;
-
 	r->step_us = 1e6 * step->p50;
 	r->low_us = 1e6 * step->ci_low;
 	r->high_us = 1e6 * step->ci_high;
@@ -348,7 +344,6 @@ static bb_status tensor_deliver(struct sweep *s)
 		if (refusal_of(s, i))
 			continue;
 		tensor_describe(s, i, &record);
-		tensor_measure(s, i, &record);
 		status = bb_engine_deliver(&s->engine, &bb_record_tensor, &record, BB_ABSENT);
 	}
 	if (status != BB_OK)
