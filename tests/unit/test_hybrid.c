@@ -453,7 +453,7 @@ static void test_rate_of_a_run(void **state)
 
 	plan(&p, "gpt2:layers=4,hidden=64,heads=4,vocab=1,seq=16,tied=0", 2,
 	     UINT64_C(800000000000));
-	p.cluster.inside = p.cluster.between = (struct bb_hybrid_link){INFINITY, 0};
+	p.cluster.inside = p.cluster.between = (struct bb_cluster_link){INFINITY, 0};
 	division = (struct bb_hybrid_division){.grid = {1, 2, 1, 1, .order = BB_GRID_TP_PP_DP},
 					       .training = p.space.base};
 	division.training.pp = 2;
@@ -510,7 +510,7 @@ static void test_step_by_hand(void **state)
 	double tensor, busy;
 
 	plan(&p, model, 4, UINT64_C(800000000000));
-	p.cluster.inside = p.cluster.between = (struct bb_hybrid_link){rate, latency};
+	p.cluster.inside = p.cluster.between = (struct bb_cluster_link){rate, latency};
 	p.cluster.flops = 1e9;
 	division = (struct bb_hybrid_division){.grid = {2, 2, 1, 1, .order = BB_GRID_TP_PP_DP},
 					       .training = p.space.base};

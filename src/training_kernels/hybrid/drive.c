@@ -121,8 +121,8 @@ static struct bb_training training_of(const struct bb_hybrid *h,
 static void plan_step(struct hybrid_job *job, const struct bb_hybrid *h,
 		      const struct bb_training *t, const struct bb_options *options)
 {
-	const struct bb_hybrid_link link = {options->config.link_rate,
-					    options->config.link_latency};
+	const struct bb_cluster_link link = {options->config.link_rate,
+					     options->config.link_latency};
 	const struct bb_cluster *c = options->virtual.cluster;
 	struct bb_hybrid_cluster cluster = {.ranks = bb_grid_ranks(&h->grid),
 					    .node = bb_grid_ranks(&h->grid),

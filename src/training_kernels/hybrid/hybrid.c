@@ -110,9 +110,9 @@ out:
 void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cluster *c)
 {
 	cluster->node = c->gpus * c->domain;
-	cluster->inside = (struct bb_hybrid_link){c->gpu_rate, c->figures[BB_FIGURE_GPU_LATENCY]};
-	cluster->between = (struct bb_hybrid_link){c->nic_rate / (c->rails ? c->rail_gpus[0] : 1),
-						   c->figures[BB_FIGURE_NET_LATENCY]};
+	cluster->inside = (struct bb_cluster_link){c->gpu_rate, c->figures[BB_FIGURE_GPU_LATENCY]};
+	cluster->between = (struct bb_cluster_link){c->nic_rate / (c->rails ? c->rail_gpus[0] : 1),
+						    c->figures[BB_FIGURE_NET_LATENCY]};
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -123,11 +123,6 @@ void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cl
 static const char *hybrid_preset_name(int index)
 {
 	return presets[index].name;
-}
-
-static const char *hybrid_schedule_name(int index)
-{
-	return bb_pipeline_schedules[index].name;
 }
 
 const char *const bb_dispatch_words[] = {"ranks", "nodes", NULL};

@@ -64,7 +64,7 @@
 	OPTION(CHOICE, schedule, "schedule", 0, NULL,                                              \
 	       "schedule of the pipeline (default: 1f1b, interleaved with virtual stages; with "   \
 	       "--plan: the fastest of 1f1b, interleaved, zb-h1 and zb-h2)",                       \
-	       .argument = "NAME", .choice = hybrid_schedule_name, BB_NEEDS_PLAN)                  \
+	       .argument = "NAME", .choice = bb_pipeline_name, BB_NEEDS_PLAN)                      \
 	OPTION(INT, kept, "kept", 0, NULL,                                                         \
 	       "for zb-auto: micro-batches whose activations a stage keeps (default: twice the "   \
 	       "stages)",                                                                          \
@@ -166,7 +166,7 @@ struct bb_hybrid_preset {
 	/* FLOPs per second of a rank: of the whole run with communication and bubble; or of
 	   computations alone. The other one is 0. */
 	double run_flops, flops;
-	struct bb_hybrid_link inside, between;
+	struct bb_cluster_link inside, between;
 };
 
 extern const char *const bb_context_words[];  /* of --cp-by, ends with NULL */

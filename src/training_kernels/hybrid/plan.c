@@ -116,10 +116,10 @@ static int members_on_node(const struct bb_grid *g, enum bb_axis axis, int node)
 }
 
 /* The link of the ring of TRAFFIC. */
-static struct bb_hybrid_link ring_link(const struct bb_hybrid_division *division,
-				       const struct bb_hybrid_cluster *c, int traffic)
+static struct bb_cluster_link ring_link(const struct bb_hybrid_division *division,
+					const struct bb_hybrid_cluster *c, int traffic)
 {
-	struct bb_hybrid_link link = division->crosses[traffic] ? c->between : c->inside;
+	struct bb_cluster_link link = division->crosses[traffic] ? c->between : c->inside;
 	const struct bb_grid *g = &division->grid;
 	const enum bb_axis axis = bb_traffic_axes[traffic];
 
@@ -184,7 +184,7 @@ static void traffic_seconds(const struct bb_hybrid_division *division,
 			    double each[BB_TRAFFICS])
 {
 	for (int i = 0; i < BB_TRAFFICS; i++) {
-		const struct bb_hybrid_link link = ring_link(division, c, i);
+		const struct bb_cluster_link link = ring_link(division, c, i);
 
 		each[i] = (double)v->of[i].rounds * link.latency + v->of[i].sent / link.rate;
 	}
@@ -298,7 +298,7 @@ static bool division_bubble(const struct bb_hybrid_division *division,
 			    const struct stage_cost *slowest, struct bb_bubble_orders *orders,
 			    double most, struct bb_bubble *bubble)
 {
-	const struct bb_hybrid_link hop = ring_link(division, cluster, BB_TRAFFIC_PIPELINE);
+	const struct bb_cluster_link hop = ring_link(division, cluster, BB_TRAFFIC_PIPELINE);
 	const struct stage_time *time = &slowest->time;
 	struct bb_bubble_form form = bb_hybrid_bubble(division);
 	const double rest = busy_seconds(slowest) / (double)form.micro_batches - time->forward -

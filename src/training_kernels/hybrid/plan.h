@@ -23,12 +23,9 @@
 #define BB_TRAINING_KERNELS_HYBRID_PLAN_H
 
 #include "models/memory/training.h"
+#include "simulator/cluster.h"
 #include "training_kernels/hybrid/bubble.h"
 #include "training_kernels/hybrid/volume.h"
-
-struct bb_hybrid_link {
-	double rate, latency; /* bytes per second of a rank, seconds */
-};
 
 /* The communication that runs beside computations. */
 enum bb_hybrid_overlap {
@@ -49,7 +46,7 @@ extern const char *const bb_overlap_words[]; /* ends with NULL */
 
 struct bb_hybrid_cluster {
 	int ranks, node; /* ranks of a node */
-	struct bb_hybrid_link inside, between;
+	struct bb_cluster_link inside, between;
 	double flops;           /* of a rank, per second */
 	double attention_flops; /* of attention's products; 0: as FLOPS */
 	double memory_rate;     /* bytes per second of a rank's memory; 0: takes no time */

@@ -88,6 +88,7 @@ struct bb_pipeline_schedule {
 /* In the order of their invention; ends with name NULL. */
 extern const struct bb_pipeline_schedule bb_pipeline_schedules[];
 const struct bb_pipeline_schedule *bb_pipeline_find(const char *name); /* or NULL */
+const char *bb_pipeline_name(int index); /* of a schedule; for choices of options */
 
 /* Chunks of a stage of PIPELINE under SCHEDULE. */
 int bb_pipeline_chunks(const struct bb_pipeline_schedule *schedule,

@@ -20,11 +20,6 @@
 
 static const char *const costs[] = {[BB_COST_STAGE] = "stage", [BB_COST_STEP] = "step", NULL};
 
-static const char *schedule_name(int index)
-{
-	return bb_pipeline_schedules[index].name;
-}
-
 #define BB_OPTIONS struct bb_pipeline_options
 const struct bb_option bb_pipeline_rows[] = BB_OPTION_ROWS(BB_PIPELINE_OPTIONS);
 

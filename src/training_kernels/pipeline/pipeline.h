@@ -23,7 +23,7 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 #define BB_NEEDS_MODEL .needs = {{"model"}}
 
 #define BB_PIPELINE_OPTIONS(OPTION, COMMON)                                                        \
-	OPTION(CHOICES, schedules, "schedule", 0, "all", "schedules", .choice = schedule_name,     \
+	OPTION(CHOICES, schedules, "schedule", 0, "all", "schedules", .choice = bb_pipeline_name,  \
 	       .section = "Pipeline", .usual = true)                                               \
 	OPTION(INT, stages, "stages", 0, NULL,                                                     \
 	       "number of stages, one rank each (default: number of ranks, else 4)", .min = 1,     \

@@ -677,6 +677,11 @@ const struct bb_pipeline_schedule *bb_pipeline_find(const char *name)
 	return NULL;
 }
 
+const char *bb_pipeline_name(int index)
+{
+	return bb_pipeline_schedules[index].name;
+}
+
 int bb_pipeline_chunks(const struct bb_pipeline_schedule *schedule,
 		       const struct bb_pipeline *pipeline)
 {
