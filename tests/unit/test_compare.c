@@ -1,6 +1,7 @@
 #include "core/bound.h"
 #include "harness/results/compare.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -310,6 +311,40 @@ static void test_holes(void **state)
 	bb_compare_free(&c);
 }
 
+/* A time that is not a number wins nothing and is no second; rows in place count where the others
+   have none. */
+static void test_not_a_number(void **state)
+{
+	struct bb_strbuf out = {0};
+	struct bb_compare c = {.ncells = 0};
+	const char *text;
+
+	add(&c, "ring", "ring", 1024, false, NAN, NAN);
+	add(&c, "tree", "tree", 1024, false, 20, NAN);
+	add(&c, "linear", "linear", 1024, false, 30, NAN);
+	add(&c, "tree", "tree", 2048, false, NAN, NAN);
+	add(&c, "ring", "ring", 4096, false, 10, NAN);
+	add(&c, "linear", "linear", 4096, false, 20, NAN);
+	text = text_of(&c, &out);
+	assert_non_null(strstr(text, "1K          -      20.00      30.00 tree 1.50x\n"));
+	assert_non_null(strstr(text, "2K          -          -          -\n"));
+	assert_non_null(strstr(text, "4K      10.00          -      20.00 ring 2.00x\n"));
+	assert_null(strstr(text, "below about"));
+	bb_compare_free(&c);
+	bb_strbuf_clear(&out);
+
+	c = (struct bb_compare){.ncells = 0};
+	for (int i = 0; i < 2; i++) {
+		add(&c, i ? "tree" : "ring", "ring", 1024, false, NAN, NAN);
+		add(&c, i ? "tree" : "ring", "ring", 1024, true, 5 + i, NAN);
+	}
+	text = text_of(&c, &out);
+	assert_non_null(strstr(text, "in place"));
+	assert_non_null(strstr(text, "1K       5.00       6.00 ring 1.20x\n"));
+	bb_strbuf_free(&out);
+	bb_compare_free(&c);
+}
+
 static void test_again(void **state)
 {
 	struct bb_strbuf out = {0};
@@ -375,6 +410,7 @@ int main(void)
 		cmocka_unit_test(test_auto_of_placements),
 		cmocka_unit_test(test_told_of_placements),
 		cmocka_unit_test(test_holes),
+		cmocka_unit_test(test_not_a_number),
 		cmocka_unit_test(test_again),
 		cmocka_unit_test(test_many),
 	};

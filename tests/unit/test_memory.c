@@ -258,6 +258,10 @@ static void test_checkpoints_change_nothing(void **state)
 			/* The comparison sees a single bit. */
 			some.numbers[some.n - 1] = nextafterf(some.numbers[some.n - 1], 1);
 			assert_false(bb_chain_same(&all, &some));
+			/* And that one is shorter. */
+			some.numbers[some.n - 1] = all.numbers[all.n - 1];
+			some.n--;
+			assert_false(bb_chain_same(&some, &all));
 			bb_chain_result_free(&some);
 		}
 		bb_chain_result_free(&all);
