@@ -58,6 +58,11 @@ class Mutant:
         begin = max(m.end() for m in re.finditer(r"[;}]|\) \{\n|else \{\n|^\{\n", self.text[: self.start], re.M))
         return range(self.text.count("\n", 0, begin) + 1, self.text.count("\n", 0, self.end) + 2)
 
+    def body(self):
+        """Those of the function, for statements that gcov does not count."""
+        begin, end = self.text.rfind("\n{", 0, self.start) + 1, self.text.find("\n}", self.end)
+        return range(self.text.count("\n", 0, begin) + 1, self.text.count("\n", 0, end) + 2)
+
     def mutated(self):
         return self.text[: self.start] + self.new + self.text[self.end :]
 

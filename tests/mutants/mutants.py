@@ -201,8 +201,13 @@ def in_turn(items, name):
 
 def choose(covering, mutant):
     """The tests for MUTANT, in the order in which they run."""
-    lines, spent, chosen = sum(1 << n for n in mutant.lines()), 0, []
-    fitting = sorted((c for c in covering if int(c.lines.get(mutant.file, "0"), 16) & lines), key=lambda c: c.seconds)
+    spent, chosen = 0, []
+
+    def execute_any(lines):
+        mask = sum(1 << n for n in lines)
+        return [c for c in covering if int(c.lines.get(mutant.file, "0"), 16) & mask]
+
+    fitting = sorted(execute_any(mutant.lines()) or execute_any(mutant.body()), key=lambda c: c.seconds)
     for c in in_turn(fitting, lambda c: c.test):
         spent += c.seconds if c.test.startswith("cli/") else 0
         if spent <= PATIENCE:
