@@ -329,15 +329,6 @@ out:
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static double largest(const double *numbers, int n)
-{
-	double most = 0;
-
-	for (int i = 0; i < n; i++)
-		most = fmax(most, numbers[i]);
-	return most;
-}
-
 static void fill_prediction(const struct job *j, struct bb_pipeline_record *r)
 {
 	const struct bb_pipeline *p = &j->s->pipeline;
@@ -373,12 +364,15 @@ static void fill_prediction(const struct job *j, struct bb_pipeline_record *r)
 	r->predicted_span_bubble_over_ideal = result->span_bubble_over_ideal;
 	r->predicted_span_bubble_over_total = result->span_bubble_over_total;
 	r->published_bubble_over_total = j->published;
-	for (size_t s = 0; s < n; s++)
+	r->peak_bytes = 0;
+	for (size_t s = 0; s < n; s++) {
 		j->predicted.spans[s] *= 1e6;
+		if ((int64_t)j->kept[s] > r->peak_bytes)
+			r->peak_bytes = (int64_t)j->kept[s];
+	}
 	r->predicted_stage_us = (struct bb_numbers){j->predicted.spans, n};
 	r->peak_microbatches = (struct bb_numbers){j->predicted.peaks, n};
 	r->stage_peak_bytes = (struct bb_numbers){j->kept, n};
-	r->peak_bytes = (int64_t)largest(j->kept, p->stages);
 	r->stage_sent_bytes = (struct bb_numbers){j->predicted.sent, n};
 	if (p->layers)
 		r->layers = (struct bb_numbers){j->layers, n};
@@ -397,13 +391,14 @@ static void fill_measurement(struct job *j, struct bb_pipeline_record *r)
 	r->min_us = 1e6 * stats.min;
 	r->max_us = 1e6 * stats.max;
 	r->counted_sent_bytes = 0;
+	r->span_us = 0;
 	for (int s = 0; s < r->stages; s++) {
 		j->measured.spans[s] *= 1e6;
+		r->span_us = fmax(r->span_us, j->measured.spans[s]);
 		j->measured.peaks[s] /= (double)bb_stage_kept(&j->s->pipeline, &j->order, s);
 		r->counted_sent_bytes += (int64_t)j->measured.sent[s];
 	}
 	r->stage_us = (struct bb_numbers){j->measured.spans, n};
-	r->span_us = largest(j->measured.spans, j->order.stages);
 	r->bubble_over_ideal = r->p50_us / r->ideal_us - 1;
 	r->bubble_over_total = 1 - r->ideal_us / r->p50_us;
 	r->span_bubble_over_ideal = r->span_us / r->ideal_us - 1;
