@@ -60,8 +60,9 @@ include mk/libraries.mk
 # ---- sources and targets -------------------------------------------------------------------------
 
 BACKENDS := host sim null
-SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c src/simulator/cluster_file.c src/core/json_file.c,$(wildcard $(foreach d,\
-            core schedules suspects programs logs topology topology/probes launch simulator backends backends/cpu \
+SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c src/simulator/cluster/file.c src/core/json_file.c,$(wildcard $(foreach d,\
+            core schedules suspects programs logs topology topology/probes launch simulator \
+            simulator/cluster simulator/timeline simulator/nccl simulator/openmpi simulator/calibration backends backends/cpu \
             $(BACKENDS:%=backends/%) harness/run harness/measure harness/results,src/$(d)/*.c)))
 OBJECTS  := $(SOURCES:%.c=$(B)/%.o)
 LIB      := $(B)/libbusbench.a
@@ -71,7 +72,7 @@ LIB      := $(B)/libbusbench.a
 HAVE_JANSSON := $(call have,jansson)
 HAVE_YAML   := $(call have,jansson yaml zlib)
 HAVE_EXPAT   := $(call have,expat)
-READER       := $(if $(HAVE_EXPAT),$(wildcard src/topology/files/*.c) src/simulator/cluster_file.c)
+READER       := $(if $(HAVE_EXPAT),$(wildcard src/topology/files/*.c) src/simulator/cluster/file.c)
 UPPER        := $(filter-out %_perf.c %/main.c,$(READER) $(wildcard src/collectives/*.c src/p2p/*.c src/diagnose/*.c src/memory/bandwidth/*.c \
                 $(if $(HAVE_JANSSON),src/core/json_file.c src/models/*.c src/models/memory/*.c src/memory/tool/*.c src/memory/zero/*.c \
                 src/training_kernels/*.c src/training_kernels/*/*.c) $(if $(HAVE_YAML),src/acceptance/*.c src/acceptance/tool/*.c) \
@@ -101,9 +102,9 @@ $(B)/%.o: %.c $(B)/flags
 	$(Q)$(COMPILE) -c -o $@ $<
 
 # Compiled into the program.
-$(B)/src/simulator/cluster.o: src/simulator/clusters.txt
-$(B)/src/simulator/nccl_constants.o: src/simulator/nccl.txt
-$(B)/src/simulator/openmpi.o: src/simulator/openmpi.txt
+$(B)/src/simulator/cluster/open.o: src/simulator/cluster/clusters.txt
+$(B)/src/simulator/nccl/constants.o: src/simulator/nccl/nccl.txt
+$(B)/src/simulator/openmpi/openmpi.o: src/simulator/openmpi/openmpi.txt
 $(B)/src/acceptance/reference.o: reports/reference/reference_busbw.csv
 
 $(LIB): $(OBJECTS)

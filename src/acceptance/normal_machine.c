@@ -5,7 +5,7 @@
 #include "acceptance/question.h"
 
 #include "harness/run/plugin.h"
-#include "simulator/nccl_shape.h"
+#include "simulator/nccl/shape.h"
 #include "topology/bound.h"
 
 #include <math.h>

@@ -13,7 +13,7 @@
 
 #include "core/units.h"
 #include "schedules/schedule.h"
-#include "simulator/nccl_likeness.h"
+#include "simulator/nccl/likeness.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 
 #include "acceptance/profile.h"
 #include "core/strbuf.h"
-#include "simulator/cluster.h"
+#include "simulator/cluster/cluster.h"
 
 /* The words of a command, followed by NULL; zero-initialise. */
 struct bb_words_list {

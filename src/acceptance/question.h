@@ -6,8 +6,8 @@
 
 #include "acceptance/normal.h"
 #include "core/units.h"
-#include "simulator/cluster.h"
-#include "simulator/nccl_constants.h"
+#include "simulator/cluster/cluster.h"
+#include "simulator/nccl/constants.h"
 #include "topology/cards.h"
 
 #include <string.h>

@@ -10,9 +10,9 @@
 #include "core/status.h"
 #include "core/strbuf.h"
 #include "schedules/schedule.h"
-#include "simulator/calibration.h"
-#include "simulator/nccl_likeness.h"
-#include "simulator/timeline.h"
+#include "simulator/calibration/calibration.h"
+#include "simulator/nccl/likeness.h"
+#include "simulator/timeline/timeline.h"
 
 struct bb_backend;
 struct bb_context;

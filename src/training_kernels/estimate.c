@@ -1,7 +1,7 @@
 #include "training_kernels/estimate.h"
 
 #include "core/units.h"
-#include "simulator/cluster.h"
+#include "simulator/cluster/cluster.h"
 #include "topology/systems.h"
 
 bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *subject,

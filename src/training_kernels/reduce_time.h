@@ -4,7 +4,7 @@
 #ifndef BB_TRAINING_KERNELS_REDUCE_TIME_H
 #define BB_TRAINING_KERNELS_REDUCE_TIME_H
 
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 
 struct bb_reduce_known {
 	uint64_t bytes;

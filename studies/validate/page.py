@@ -154,7 +154,7 @@ def document(build, rows):
     yield fill("Fitted: rows to which a constant was fitted. Same machine, other sizes: other rows of the same sites. Machine "
                "left out: all rows, each machine predicted with constants fitted to the others.")
     yield "## Fitted\n"
-    yield "`src/simulator/nccl.txt` names the rows to which each constant was fitted.\n"
+    yield "`src/simulator/nccl/nccl.txt` names the rows to which each constant was fitted.\n"
     yield from table(["row", "system", "collective", "ranks", "size", "published us", "predicted us", "error"],
                      ([*cells[:5], *cells[6:9]] for cells in every(part(rows, "fitted"))))
     yield "\n## Same machine, other sizes\n"

@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 REFERENCE = os.path.join(ROOT, "reports", "reference")
 CLUSTERS = os.path.join(REFERENCE, "clusters")
 # The constants for all sites.
-GENERAL = (os.path.join(ROOT, "src", "simulator", "nccl.txt"), os.path.join(ROOT, "src", "simulator", "clusters.txt"))
+GENERAL = (os.path.join(ROOT, "src", "simulator", "nccl", "nccl.txt"), os.path.join(ROOT, "src", "simulator", "cluster", "clusters.txt"))
 LARGE = 256 << 20
 # An interval shall hold nine in ten measurements of another machine. Taken from K machines it holds (1 + 1 / K) times
 # that share of theirs, since the next machine may differ from all of them.

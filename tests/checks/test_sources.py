@@ -59,6 +59,10 @@ def code(path):
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', blank, read(path), flags=re.S)
 
 
+# Likewise the folders of the simulator; what stands in none of them is below all.
+SIMULATOR = {"cluster": 1, "timeline": 1, "openmpi": 1, "nccl": 2, "calibration": 3}
+
+
 def upward(path, included):
     """The reason why the file may not include that one; None if it may."""
     folder, target = path.split("/")[1], included.split("/")[0]
@@ -68,6 +72,10 @@ def upward(path, included):
         return "pairs know nothing of other benchmarks but memory/bandwidth"
     if target != folder and FLOORS[target] >= FLOORS[folder]:
         return f"{folder} knows nothing of {target}"
+    if folder == target == "simulator" and included.count("/") > 1:
+        mine, other = path.split("/")[2], included.split("/")[1]
+        if mine != other and SIMULATOR[other] >= SIMULATOR.get(mine, 0):
+            return f"{mine} knows nothing of {other}"
     if folder == "memory" and "/tool/" in path and target not in ("core", "memory", "models"):
         return "what is calculated needs nothing that measures"
     if folder == "memory" and "/tool/" in path and included.startswith("memory/zero/"):
@@ -104,8 +112,10 @@ def the_check_of_includes_can_fail():
         ("src/models/model.c", "training_kernels/buckets.h"),
         ("src/models/model.c", "harness/run/options.h"),
         ("src/models/model.c", "topology/topology.h"),
-        ("src/programs/program.c", "simulator/timeline.h"),
-        ("src/simulator/network.c", "backends/backend.h"),
+        ("src/programs/program.c", "simulator/timeline/timeline.h"),
+        ("src/simulator/cluster/network.c", "backends/backend.h"),
+        ("src/simulator/cluster/network.c", "simulator/timeline/timeline.h"),
+        ("src/simulator/nccl/model.h", "simulator/calibration/calibration.h"),
         ("src/diagnose/drive.c", "acceptance/plan.h"),
         ("src/suspects/fit.c", "schedules/schedule.h"),
         ("src/models/memory/states.c", "harness/run/run.h"),

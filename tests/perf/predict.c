@@ -17,9 +17,9 @@
  * NCCL counts them.
  */
 #include "harness/run/plugin.h"
-#include "simulator/nccl_constants.h"
-#include "simulator/nccl_likeness.h"
-#include "simulator/nccl_shape.h"
+#include "simulator/nccl/constants.h"
+#include "simulator/nccl/likeness.h"
+#include "simulator/nccl/shape.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef BB_TESTS_CLUSTERS_H
 #define BB_TESTS_CLUSTERS_H
 
-#include "simulator/cluster.h"
+#include "simulator/cluster/cluster.h"
 
 #include <math.h>
 #include <setjmp.h>

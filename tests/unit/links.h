@@ -2,7 +2,7 @@
 #ifndef BB_TESTS_LINKS_H
 #define BB_TESTS_LINKS_H
 
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 
 #include <math.h>
 #include <setjmp.h>

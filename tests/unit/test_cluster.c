@@ -1,5 +1,5 @@
 /* The description of clusters: systems by name, files of figures, ways between ranks. */
-#include "simulator/cluster.h"
+#include "simulator/cluster/cluster.h"
 #include "topology/systems.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Messages between CPUs: who copies, who adds, and what memory allows. */
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * The evaluators of virtual time held against each other and against closed forms, on links that
  * are all alike and on networks.
  */
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 #include "script.h"
 
 #include <math.h>

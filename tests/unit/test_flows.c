@@ -1,8 +1,8 @@
 /*
  * Messages of a program divide the links that they share, at each moment anew: ends by hand.
  */
-#include "simulator/timeline_flows.h"
-#include "simulator/timeline_slabs.h"
+#include "simulator/timeline/flows.h"
+#include "simulator/timeline/slabs.h"
 
 #include <math.h>
 #include <setjmp.h>

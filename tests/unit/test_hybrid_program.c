@@ -5,7 +5,7 @@
 #include "hybrid_steps.h"
 #include "training_kernels/hybrid/plan.h"
 #include "training_kernels/hybrid/program.h"
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
  * Mixtures of experts: shares of experts, what is dropped, bytes of published models, and the layer
  * as a program.
  */
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 #include "training_kernels/moe/program.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Open MPI's choice of algorithms, and its trees. */
-#include "simulator/openmpi.h"
+#include "simulator/openmpi/openmpi.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

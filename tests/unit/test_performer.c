@@ -1,5 +1,5 @@
 /* Who does a program's collectives instead of schedules: what he is asked, and what comes of it. */
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 #include "script.h"
 
 #include <math.h>

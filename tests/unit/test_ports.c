@@ -1,7 +1,7 @@
 /*
  * Virtual time with ports: what all messages of a rank share.
  */
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 #include "script.h"
 
 #include <math.h>

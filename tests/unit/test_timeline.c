@@ -2,7 +2,7 @@
  * Virtual time of collectives: against closed forms (Thakur et al. 2005, Sanders et al. 2009) and
  * against lower bounds that no schedule can pass; and the choices that it makes.
  */
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 #include "links.h"
 
 #include <math.h>

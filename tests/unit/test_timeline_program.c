@@ -1,5 +1,5 @@
 /* Virtual time of programs: of training steps, pipelines and servers, against closed forms. */
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 #include "links.h"
 #include "script.h"
 

@@ -18,7 +18,7 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/queue.h"
 #include "backends/routes.h"
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 
 #include <pthread.h>
 

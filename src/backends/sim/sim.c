@@ -1,6 +1,6 @@
 /*
  * sim.c - the backend with virtual time: no byte moves, and each rank has a clock that the model of
- * the links advances (simulator/timeline.h). One driver stands for all ranks.
+ * the links advances (simulator/timeline/timeline.h). One driver stands for all ranks.
  */
 #include "backends/sim/sim_inside.h"
 

@@ -12,8 +12,8 @@
 #include "backends/library.h"
 #include "backends/backend.h"
 #include "backends/virtual.h"
-#include "simulator/cluster_network.h"
-#include "simulator/nccl_shape.h"
+#include "simulator/cluster/network.h"
+#include "simulator/nccl/shape.h"
 
 #include <stdatomic.h>
 

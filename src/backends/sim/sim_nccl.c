@@ -2,7 +2,7 @@
  * sim_nccl.c - the model of NCCL: its names of algorithms, their limits and times.
  */
 #include "backends/sim/sim_inside.h"
-#include "simulator/nccl_model.h"
+#include "simulator/nccl/model.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * links of the cluster.
  */
 #include "backends/sim/sim_inside.h"
-#include "simulator/openmpi.h"
+#include "simulator/openmpi/openmpi.h"
 
 #include <stdio.h>
 

@@ -7,7 +7,7 @@
 
 #include "harness/run/run.h"
 #include "programs/program.h"
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 
 /* What is done in place of a computation whose kernel does not matter. */
 enum bb_stand_in {

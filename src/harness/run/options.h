@@ -9,7 +9,7 @@
 #include "core/about.h"
 #include "harness/run/plugin.h"
 #include "launch/launch.h"
-#include "simulator/cluster.h"
+#include "simulator/cluster/cluster.h"
 
 #define BB_MAX_RANKS 1024                    /* -t times -g in one process, but for virtual ranks */
 #define BB_REASON_TEXT (BB_ERROR_TEXT + 256) /* an error and its circumstances */

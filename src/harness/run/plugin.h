@@ -8,7 +8,7 @@
 #include "backends/backend.h"
 #include "core/strbuf.h"
 #include "launch/launch.h"
-#include "simulator/cluster.h"
+#include "simulator/cluster/cluster.h"
 
 #define BB_GPUS "nccl"    /* the backend of GPUs */
 #define BB_CPUS "gloo"    /* the backend of processes without MPI and without GPUs */

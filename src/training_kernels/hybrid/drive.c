@@ -4,7 +4,7 @@
  */
 #include "core/clock.h"
 #include "core/units.h"
-#include "simulator/cluster.h"
+#include "simulator/cluster/cluster.h"
 #include "training_kernels/hybrid/hybrid.h"
 
 #include <limits.h>

@@ -7,7 +7,7 @@
 #include "core/units.h"
 #include "harness/measure/algorithms.h"
 #include "harness/run/options_check.h"
-#include "simulator/cluster.h"
+#include "simulator/cluster/cluster.h"
 #include "training_kernels/estimate.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "core/version.h"
-#include "simulator/cluster.h"
+#include "simulator/cluster/cluster.h"
 #include "topology/cards.h"
 #include "training_kernels/estimate.h"
 #include "training_kernels/hybrid/hybrid.h"

@@ -9,7 +9,7 @@
 #define BB_TRAINING_KERNELS_PIPELINE_PROGRAM_H
 
 #include "programs/program.h"
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 #include "training_kernels/pipeline/order.h"
 
 struct bb_pipeline_form {

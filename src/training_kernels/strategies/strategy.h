@@ -14,7 +14,7 @@
 #define BB_TRAINING_KERNELS_STRATEGIES_STRATEGY_H
 
 #include "programs/tape.h"
-#include "simulator/timeline.h"
+#include "simulator/timeline/timeline.h"
 
 /* The work of an operation, and its item. */
 enum bb_strategy_work {

@@ -1,0 +1,399 @@
+/*
+ * results.c - the results that a model is fitted to: of schedules in records, of NCCL
+ * on a cluster in records and in the text of nccl-tests.
+ */
+#include "simulator/calibration/points.h"
+
+#include "core/array.h"
+#include "core/datatype.h"
+#include "core/json_find.h"
+#include "core/units.h"
+#include "topology/cards.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FARTHEST 10 /* times as long, or as short, as the model: no time of this machine */
+#define WORD 64
+#define RANKS_MOST (1 << 20)
+#define COUNT_MOST ((size_t)1 << 40) /* elements; those of all ranks fit into a size_t */
+#define TIME_LEAST 1e-4              /* us: a clock cannot see less */
+#define TIME_MOST 3.2e13             /* us: a year */
+
+static bb_status point_add(struct bb_calibration *c, const struct bb_point *point,
+			   struct bb_error *error)
+{
+	struct bb_point *new = BB_ARRAY_ADD(c->points, c->n, c->room);
+
+	if (!new)
+		return bb_no_memory(error, "--calibrate");
+	*new = *point;
+	return BB_OK;
+}
+
+/* ---- records of schedules ------------------------------------------------------------- */
+
+struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
+			  size_t element)
+{
+	size_t rounds;
+	const double moved = bb_algorithm_cost(schedule, shape, &rounds, NULL);
+
+	return (struct bb_cost){
+		.nranks = shape->nranks,
+		.rounds = (double)rounds,
+		.moved = moved * (double)element,
+		.size = (double)shape->nranks * (double)element *
+			(double)bb_size_count(schedule->collective, shape),
+	};
+}
+
+/* The schedule of LINE of RUN; NULL: none, or a library's own algorithm, or a model of one. */
+static const struct bb_algorithm *schedule_of(const struct bb_claims *run, const char *line)
+{
+	const struct bb_collective *collective;
+	char name[WORD], algorithm[WORD], library[WORD];
+	const char *own = algorithm;
+
+	if (bb_json_find_string(line, "library_algorithm", library, sizeof(library)) ||
+	    !bb_json_find_string(line, "collective", name, sizeof(name)) ||
+	    !bb_json_find_string(line, "algorithm", algorithm, sizeof(algorithm)))
+		return NULL;
+	collective = bb_collective_find(name);
+	if (strncmp(own, BB_OWN, strlen(BB_OWN)) == 0)
+		own = bb_algorithm_own(own);
+	else if (strcmp(run->backend, "nccl") == 0)
+		return NULL; /* a plain name is NCCL's */
+	return collective ? bb_algorithm_find(collective, own) : NULL;
+}
+
+/* No fit survives the times of a broken record. */
+static bool is_time(double us)
+{
+	return us >= TIME_LEAST && us <= TIME_MOST;
+}
+
+/* Set the time of P to the median of the result LINE's samples, and their spread. False: it has one
+   sample, or no median. */
+static bool read_samples(struct bb_point *p, const char *line)
+{
+	double samples, median, least, p95;
+
+	if (!bb_json_find_number(line, "samples", &samples) || !(samples > 1) ||
+	    !bb_json_find_number(line, "p50_us", &median) || !is_time(median))
+		return false;
+	p->time = p->least = p->p95 = median * 1e-6;
+	if (bb_json_find_number(line, "min_us", &least) && is_time(least) && least < median)
+		p->least = least * 1e-6;
+	if (bb_json_find_number(line, "p95_us", &p95) && is_time(p95) && p95 > median)
+		p->p95 = p95 * 1e-6;
+	return true;
+}
+
+/* Read a result into POINT. False: it is not the result of a schedule among several ranks. */
+static bool read_point(const struct bb_claims *run, const char *line, struct bb_point *point)
+{
+	struct bb_shape shape = {.nranks = 0};
+	double count, ranks, time, chunk = 0;
+	char dtype[WORD];
+	enum bb_dtype type;
+
+	*point = (struct bb_point){.schedule = schedule_of(run, line)};
+	if (!point->schedule || (point->schedule->collective->flags & BB_VARIABLE) ||
+	    !bb_json_find_number(line, "count", &count) ||
+	    !bb_json_find_number(line, "nranks", &ranks) ||
+	    !bb_json_find_number(line, "size_bytes", &point->bytes) ||
+	    !bb_json_find_bool(line, "in_place", &point->in_place) ||
+	    !bb_json_find_number(line, "time_us", &time) ||
+	    !bb_json_find_string(line, "dtype", dtype, sizeof(dtype)))
+		return false;
+	type = bb_dtype_named(dtype);
+	bb_json_find_number(line, "chunk_bytes", &chunk);
+	if (type == BB_NDTYPES || !(ranks >= 2 && ranks <= RANKS_MOST) ||
+	    !(count >= 1 && count <= COUNT_MOST) || !(chunk >= 0 && chunk <= COUNT_MOST) ||
+	    !is_time(time) || !(point->bytes >= 1 && isfinite(point->bytes)))
+		return false;
+	point->collective = point->schedule->collective;
+	point->chunk = (size_t)chunk;
+	point->time = time * 1e-6;
+	point->median = read_samples(point, line);
+	shape.nranks = (int)ranks;
+	shape.count = (size_t)count;
+	shape.in_place = point->in_place;
+	shape.chunk = point->chunk / bb_dtype_size(type);
+	if (point->schedule->refuses && point->schedule->refuses(&shape))
+		return false;
+	point->cost = bb_cost_of(point->schedule, &shape, bb_dtype_size(type));
+	return true;
+}
+
+/* ---- the machine of a table ----------------------------------------------------------- */
+
+/* Refuse a table of other GPUs than the cluster's. */
+static bb_status check_card(const struct bb_calibration *c, const struct bb_claims *t,
+			    struct bb_error *error)
+{
+	const int gpu = bb_topology_device(c->cluster->node, BB_GPU, 0);
+	const struct bb_card *of_cluster =
+		gpu >= 0 ? bb_card_find(c->cluster->node->devices[gpu].model) : NULL;
+	const struct bb_card *of_log = t->gpu[0] ? bb_card_find(t->gpu) : NULL;
+	const char *system = of_log ? bb_card_system(of_log, 0) : NULL;
+
+	if (!of_log || !of_cluster || of_log == of_cluster)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--calibrate: %s was measured on %s, but --cluster %s has %s%s%s", c->path,
+		       t->gpu, c->cluster->name, of_cluster->name,
+		       system ? "; give --cluster " : "", system ? system : "");
+}
+
+/* Set *RANKS and *NODES of table T, 0 if the ranks are unknown. */
+static bb_status find_ranks(const struct bb_calibration *c, const struct bb_claims *t,
+			    const struct bb_collective *collective, int64_t *ranks, int64_t *nodes,
+			    struct bb_error *error)
+{
+	int64_t least, most;
+
+	*ranks = t->nranks;
+	if (bb_claims_ranks(t, collective->name, &least, &most)) {
+		if (*ranks > 0 && (*ranks < least || *ranks > most))
+			return bb_fail(error, BB_EUSAGE,
+				       "--calibrate: %s has %lld ranks, but busbw / algbw of its "
+				       "rows means %lld; its columns or its ranks are wrong",
+				       c->path, (long long)*ranks, (long long)least);
+		*ranks = *ranks > 0 ? *ranks : least == most ? least : 0;
+	} else if (least > most && most > 0) {
+		return bb_fail(error, BB_EUSAGE,
+			       "--calibrate: busbw / algbw of the rows of %s fits no number of "
+			       "ranks of %s; its columns are mixed up",
+			       c->path, collective->name);
+	}
+	*nodes = t->hosts > 0 ? t->hosts : (*ranks + c->cluster->gpus - 1) / c->cluster->gpus;
+	if (*nodes > c->cluster->nodes || *ranks > *nodes * c->cluster->gpus)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--calibrate: %s has %lld ranks on %lld node%s, but --cluster %s has "
+			"%d on %d; give more nodes",
+			c->path, (long long)*ranks, (long long)*nodes, bb_plural(*nodes),
+			c->cluster->name, c->cluster->ranks, c->cluster->nodes);
+	return BB_OK;
+}
+
+/* Set *MACHINE to that of RANKS on NODES of the cluster: equally many on each, or else in order. */
+static bb_status find_machine(struct bb_calibration *c, int ranks, int nodes,
+			      const struct bb_nccl_machine **machine, struct bb_error *error)
+{
+	const int each = ranks % nodes == 0 ? ranks / nodes : c->cluster->gpus;
+	int *members = NULL;
+	bool good;
+
+	for (int i = 0; i < c->ngroups; i++)
+		if (c->groups[i].ranks == ranks && c->groups[i].nodes == nodes) {
+			*machine = &c->groups[i].machine;
+			return BB_OK;
+		}
+	if (c->ngroups == BB_MOST_GROUPS)
+		return bb_fail(error, BB_EUSAGE,
+			       "--calibrate: %s has more than %d numbers of ranks and nodes",
+			       c->path, BB_MOST_GROUPS);
+	members = malloc((size_t)ranks * sizeof(*members));
+	if (!members)
+		return bb_no_memory(error, "--calibrate");
+	for (int i = 0; i < ranks; i++)
+		members[i] = i / each * c->cluster->gpus + i % each;
+	c->groups[c->ngroups].ranks = ranks;
+	c->groups[c->ngroups].nodes = nodes;
+	good = bb_nccl_shape_make(&c->groups[c->ngroups].machine, c->cluster, 0, members, ranks);
+	free(members);
+	if (!good)
+		return bb_no_memory(error, "--calibrate");
+	*machine = &c->groups[c->ngroups++].machine;
+	return BB_OK;
+}
+
+/* ---- rows ----------------------------------------------------------------------------- */
+
+/* Fill P with all of table T but its sizes and times. P->collective NULL: T is not of NCCL, or
+   names too little. */
+static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t, struct bb_point *p,
+			    struct bb_error *error)
+{
+	const struct bb_collective *collective = bb_collective_find(t->collective);
+	const char *const backend = t->backend;
+	int64_t ranks = 0, nodes = 0;
+	bb_status st;
+
+	*p = (struct bb_point){.collective = NULL};
+	bb_claims_operand(t, &p->dtype, &p->op);
+	/* Only the factor of all_reduce exceeds 1. */
+	if (!t->collective[0] && t->n > 0 &&
+	    t->list[t->n - 1].busbw_GBps > 1.01 * t->list[t->n - 1].algbw_GBps)
+		collective = &bb_all_reduce;
+	if (!collective || (collective->flags & BB_VARIABLE) ||
+	    !bb_nccl_named(t->algorithm, &p->algorithm, &p->protocol) ||
+	    (backend[0] && strcmp(backend, "nccl") != 0 && strcmp(backend, "sim") != 0))
+		return BB_OK;
+	BB_TRY(st, check_card(c, t, error), out);
+	BB_TRY(st, find_ranks(c, t, collective, &ranks, &nodes, error), out);
+	if (ranks < 2)
+		goto out;
+	BB_TRY(st, find_machine(c, (int)ranks, (int)nodes, &p->machine, error), out);
+	if (bb_nccl_unfit(c->constants, p->machine, p->algorithm))
+		goto out;
+	p->collective = collective;
+	p->cost.nranks = (int)ranks;
+	p->nodes = p->machine->nodes;
+	c->simulated = c->simulated || t->simulated;
+	c->names_gpu = c->names_gpu || (t->gpu[0] && bb_card_find(t->gpu));
+out:
+	return st;
+}
+
+/* Add ROW of a table whose other fields are in P. */
+static bb_status row_add(struct bb_calibration *c, const struct bb_point *p,
+			 const struct bb_claim *row, struct bb_error *error)
+{
+	struct bb_point point = *p;
+	struct bb_nccl_call call;
+	double ratio, low, high;
+
+	point.bytes = (double)row->size_bytes;
+	point.in_place = row->in_place;
+	point.time = row->time_us * 1e-6;
+	ratio = point.time / bb_site_time(c, &point);
+	if (!(ratio > 1.0 / FARTHEST && ratio < FARTHEST)) {
+		c->far++;
+		return BB_OK;
+	}
+	call = bb_calibration_call(&point);
+	bb_nccl_interval(c->constants, &call, &low, &high);
+	c->unlike += ratio < low || ratio > high;
+	return point_add(c, &point, error);
+}
+
+bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size_t length,
+				struct bb_error *error)
+{
+	struct bb_claim_file file;
+	struct bb_point point;
+	bb_status st;
+
+	BB_TRY(st, bb_claims_read_by(bb_claims_read_log, c->path, text, length, &file, error), out);
+	c->is_table = true;
+	c->cut = file.cut;
+	c->cut_line = file.cut_line;
+	for (size_t i = 0; i < file.n && st == BB_OK; i++) {
+		const struct bb_claims *const t = &file.list[i];
+
+		st = table_read(c, t, &point, error);
+		c->wrong += t->wrong;
+		c->implausible += t->implausible + t->not_finite;
+		c->others += point.collective ? 0 : t->n;
+		for (size_t k = 0; k < t->n && point.collective && st == BB_OK; k++)
+			st = row_add(c, &point, &t->list[k], error);
+	}
+	bb_claims_free(&file);
+out:
+	return st;
+}
+
+/* ---- records -------------------------------------------------------------------------- */
+
+/* Read what the record LINE of a run says of all its results. */
+static void run_read(struct bb_calibration *c, const char *line)
+{
+	struct bb_claims *run = &c->run;
+	static const char key[] = "\"ranks\":";
+	const char *at = strstr(line, key);
+	char host[WORD], before[WORD] = "";
+	double cores;
+
+	*run = (struct bb_claims){.nranks = 0};
+	bb_json_find_string(line, "backend", run->backend, sizeof(run->backend));
+	bb_json_find_bool(line, "virtual_time", &run->simulated);
+	if (bb_json_find_number(line, "cores", &cores) && cores >= 1)
+		c->model.cores = cores < RANKS_MOST ? (int)cores : RANKS_MOST;
+	if (!at)
+		return;
+	at += sizeof(key) - 1;
+	if (at[strspn(at, " ")] != '[')
+		return;
+	for (at += strcspn(at, "{]"); *at == '{'; at += strcspn(at, "{]")) {
+		run->nranks++;
+		if (bb_json_find_string(at, "host", host, sizeof(host)) &&
+		    strcmp(host, before) != 0) {
+			memcpy(before, host, sizeof(before));
+			run->hosts++;
+		}
+		bb_json_find_string(at, "name", run->gpu, sizeof(run->gpu));
+		at += strcspn(at, "}");
+	}
+}
+
+/* Add the result of NCCL in the record LINE. BB_EUSAGE: it is of another machine than the cluster.
+ */
+static bb_status record_add(struct bb_calibration *c, const struct bb_claims *run, const char *line,
+			    struct bb_error *error)
+{
+	struct bb_claims table = *run;
+	struct bb_claim row = {.line = 0};
+	struct bb_point point;
+	double ranks, bytes;
+	char evaluator[WORD];
+	bb_status st = BB_OK;
+
+	if (!bb_json_find_string(line, "collective", table.collective, sizeof(table.collective)) ||
+	    !bb_json_find_string(line, "algorithm_asked", table.algorithm,
+				 sizeof(table.algorithm)) ||
+	    !bb_json_find_number(line, "nranks", &ranks) ||
+	    !bb_json_find_number(line, "size_bytes", &bytes) ||
+	    !bb_json_find_bool(line, "in_place", &row.in_place) ||
+	    !bb_json_find_number(line, "time_us", &row.time_us) || !(row.time_us > 0) ||
+	    !(bytes >= 1 && bytes < 0x1p60) || !(ranks >= 2 && ranks <= BB_CLUSTER_MOST_RANKS) ||
+	    (bb_json_find_string(line, "evaluator", evaluator, sizeof(evaluator)) &&
+	     strcmp(evaluator, "model") != 0)) {
+		c->others++;
+		return BB_OK;
+	}
+	/* Part of the run's ranks, of a split: in order. */
+	table.hosts = run->nranks == (int64_t)ranks ? run->hosts : 0;
+	table.nranks = (int64_t)ranks;
+	bb_json_find_string(line, "dtype", table.type, sizeof(table.type));
+	bb_json_find_string(line, "op", table.op, sizeof(table.op));
+	row.size_bytes = (uint64_t)bytes;
+	BB_TRY(st, table_read(c, &table, &point, error), out);
+	point.median = read_samples(&point, line);
+	if (point.median)
+		row.time_us = point.time * 1e6;
+	if (point.collective)
+		st = row_add(c, &point, &row, error);
+	else
+		c->others++;
+out:
+	return st;
+}
+
+bb_status bb_calibration_lines(struct bb_calibration *c, char *text, struct bb_error *error)
+{
+	bb_status st = BB_OK;
+	char *rest;
+
+	for (char *line = strtok_r(text, "\n", &rest); line && st == BB_OK;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		struct bb_point point;
+		char kind[WORD];
+
+		if (!bb_json_find_string(line, "kind", kind, sizeof(kind)))
+			c->is_table = c->is_table || strstr(line, "out-of-place");
+		else if (strcmp(kind, "run") == 0)
+			run_read(c, line);
+		else if (strcmp(kind, "result") == 0 && c->cluster)
+			st = record_add(c, &c->run, line, error);
+		else if (strcmp(kind, "result") == 0 && !read_point(&c->run, line, &point))
+			c->others++;
+		else if (strcmp(kind, "result") == 0)
+			st = point_add(c, &point, error);
+	}
+	return st;
+}

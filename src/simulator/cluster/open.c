@@ -1,0 +1,551 @@
+/*
+ * open.c - a cluster by its name, its file or its links, and the routes between its ranks.
+ */
+#include "simulator/cluster/machine.h"
+
+#include "core/embed.h"
+#include "core/file.h"
+#include "core/option.h"
+#include "core/share.h"
+#include "core/units.h"
+#include "topology/systems.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+BB_EMBED(bb_cluster_data, "src/simulator/cluster/clusters.txt");
+
+#define FIGURE(figure, name, unit) [BB_FIGURE_##figure] = {name, BB_SETTING_##unit},
+
+const struct bb_figure_row bb_figure_rows[BB_FIGURES] = {BB_FIGURE_LIST(FIGURE)};
+
+#define FILE_MOST ((size_t)64 << 20) /* bytes of a file of figures or of a topology */
+
+void bb_cluster_free(struct bb_cluster *c)
+{
+	if (!c)
+		return;
+	bb_topology_free(c->node);
+	free(c->pairs);
+	free(c);
+}
+
+/* ---- files ---------------------------------------------------------------------------- */
+
+/* What a cluster is read with. */
+struct reading {
+	struct bb_cluster *cluster;
+	bb_topology_parser *parse;
+	struct bb_error *error;
+};
+
+/* Settings of a file other than figures; empty or 0 where it has none. */
+struct figure_head {
+	char system[BB_TEXT], topology[BB_SETTING_LINE];
+	int nodes;
+};
+
+static const char *const examples[] = {
+	[BB_SETTING_RATE] = "a rate as in 48GB/s",
+	[BB_SETTING_SHARE] = "a share as in 97%",
+	[BB_SETTING_TIME] = "a time as in 2.7us",
+	[BB_SETTING_SIZE] = "a size as in 4K",
+	[BB_SETTING_COUNT] = "a number of nodes, or of ranks, from 1 to 1048576",
+	[BB_SETTING_NUMBER] = "a factor from 1 to 1000",
+	[BB_SETTING_YES] = "yes or no",
+};
+
+static bool read_value(enum bb_setting_unit unit, const char *text, double *value)
+{
+	const double most = unit == BB_SETTING_COUNT    ? BB_CLUSTER_MOST_RANKS
+			    : unit == BB_SETTING_NUMBER ? 1000
+							: INFINITY;
+
+	if (!bb_setting_read(unit, text, value))
+		return false;
+	return isinf(most) || (*value >= 1 && *value <= most);
+}
+
+static bb_status unknown_key(const struct bb_settings *l, bool head, struct bb_error *error)
+{
+	const char *names[BB_FIGURES + 4] = {NULL}, *near;
+	int n = 0;
+
+	for (int f = 0; f < BB_FIGURES; f++)
+		names[n++] = bb_figure_rows[f].name;
+	if (head) {
+		names[n++] = "system";
+		names[n++] = "topology";
+		names[n++] = "nodes";
+	}
+	near = bb_nearest(l->key, names);
+	return bb_fail(error, BB_EUSAGE, "%s: line %d: \"%s\" is not a figure of a cluster%s%s%s",
+		       l->name, l->line, l->key, near ? "; did you mean " : "", near ? near : "",
+		       near ? "?" : "");
+}
+
+static bb_status wrong_value(const struct bb_settings *l, enum bb_setting_unit unit,
+			     struct bb_error *error)
+{
+	return bb_fail(error, BB_EUSAGE, "%s: line %d: %s = \"%s\": expected %s", l->name, l->line,
+		       l->key, l->value, examples[unit]);
+}
+
+static bb_status read_line(const struct bb_settings *l, double *figures, struct figure_head *head,
+			   struct bb_error *error)
+{
+	double value;
+	int f = 0;
+
+	while (f < BB_FIGURES && strcmp(bb_figure_rows[f].name, l->key) != 0)
+		f++;
+	if (f < BB_FIGURES) {
+		if (!read_value(bb_figure_rows[f].unit, l->value, figures ? &figures[f] : &value))
+			return wrong_value(l, bb_figure_rows[f].unit, error);
+		return BB_OK;
+	}
+	if (head && strcmp(l->key, "system") == 0)
+		snprintf(head->system, sizeof(head->system), "%s", l->value);
+	else if (head && strcmp(l->key, "topology") == 0)
+		snprintf(head->topology, sizeof(head->topology), "%s", l->value);
+	else if (!head || strcmp(l->key, "nodes") != 0)
+		return unknown_key(l, head, error);
+	else if (!read_value(BB_SETTING_COUNT, l->value, &value))
+		return wrong_value(l, BB_SETTING_COUNT, error);
+	else
+		head->nodes = (int)value;
+	return BB_OK;
+}
+
+/* Read figures of a TEXT of settings into FIGURES (NULL: skip them), other settings into HEAD
+   (NULL: they are errors). BB_EUSAGE names the line that is wrong. */
+static bb_status read_figures(const struct bb_settings *text, double *figures,
+			      struct figure_head *head, struct bb_error *error)
+{
+	struct bb_settings l = *text;
+	bool more = true;
+	bb_status st = BB_OK;
+
+	while (st == BB_OK && more) {
+		st = bb_settings_next(&l, &more, error);
+		if (st == BB_OK && more)
+			st = read_line(&l, figures, head, error);
+	}
+	return st;
+}
+
+/* The figures of all clusters, and those of SYSTEM (empty: none), of which there may be none. */
+static bb_status read_known(const struct reading *r, const char *system)
+{
+	struct bb_settings text = {
+		.name = "clusters.txt", .rest = bb_cluster_data, .section = "all"};
+	bb_status st = read_figures(&text, r->cluster->figures, NULL, r->error);
+
+	text.section = system;
+	return st == BB_OK && *system ? read_figures(&text, r->cluster->figures, NULL, r->error)
+				      : st;
+}
+
+static bb_status read_system(const struct reading *r, const char *name)
+{
+	const bb_status st = bb_topology_system(name, &r->cluster->node, r->error);
+
+	return st == BB_OK ? read_known(r, r->cluster->node->name) : st;
+}
+
+static bb_status parse_topology(const struct reading *r, const char *path, const char *text,
+				size_t length)
+{
+	bb_status st;
+
+	if (!r->parse)
+		return bb_fail(r->error, BB_EUNSUPPORTED,
+			       "--cluster %s: busbench was built without its XML reader; "
+			       "build it with libexpat1-dev",
+			       path);
+	BB_TRY(st, r->parse(text, length, path, &r->cluster->node, r->error), out);
+	if (r->cluster->node->links_unknown)
+		return bb_fail(
+			r->error, BB_EUSAGE,
+			"--cluster %s: the file does not show NVLinks, which its GPUs may have; "
+			"give NCCL's dump (NCCL_TOPO_DUMP_FILE) or a known system",
+			path);
+	st = read_known(r, "");
+out:
+	return st;
+}
+
+static bb_status read_file(const struct reading *r, const char *path, bool only_topology);
+
+/* A file of figures names a system or a topology (as it is, else beside PATH) and then overrides
+   figures. */
+static bb_status read_settings(const struct reading *r, const char *path, const char *text)
+{
+	const struct bb_settings in = {.name = path, .rest = text};
+	const char *slash = strrchr(path, '/');
+	struct figure_head head = {.nodes = 0};
+	char file[BB_SHARE_PATH];
+	bb_status st;
+
+	BB_TRY(st, read_figures(&in, NULL, &head, r->error), out);
+	if (!*head.system == !*head.topology)
+		return bb_fail(r->error, BB_EUSAGE,
+			       "%s: give one of system = NAME and topology = FILE", path);
+	snprintf(file, sizeof(file), "%s", head.topology);
+	if (*head.topology != '/' && access(head.topology, R_OK) != 0)
+		snprintf(file, sizeof(file), "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path,
+			 head.topology);
+	st = *head.system ? read_system(r, head.system) : read_file(r, file, true);
+	if (st == BB_OK)
+		st = read_figures(&in, r->cluster->figures, &head, r->error);
+	r->cluster->nodes = head.nodes;
+out:
+	return st;
+}
+
+static bb_status read_file(const struct reading *r, const char *path, bool only_topology)
+{
+	const struct bb_file_request request = {
+		.option = "--cluster", .path = path, .most = FILE_MOST};
+	char *text = NULL;
+	size_t length;
+	bb_status st;
+
+	BB_TRY(st, bb_file_read(&request, &text, &length, r->error), out);
+	/* The matrix of nvidia-smi topo -m names GPUs and has no keys. */
+	if (only_topology || text[strspn(text, " \t\r\n\xef\xbb\xbf")] == '<' ||
+	    (strstr(text, "GPU0") && !strchr(text, '=')))
+		st = parse_topology(r, path, text, length);
+	else
+		st = read_settings(r, path, text);
+	free(text);
+out:
+	return st;
+}
+
+/* Set *LENGTH and *NODES (0: not given) of TEXT, a name or a path. */
+static bb_status request_parse(const char *text, int *length, int *nodes, struct bb_error *error)
+{
+	const char *colon = strrchr(text, ':');
+	int64_t given = 0;
+
+	*length = colon ? (int)(colon - text) : (int)strlen(text);
+	if (colon &&
+	    (!bb_parse_int(colon + 1, &given) || given < 1 || given > BB_CLUSTER_MOST_RANKS))
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s: \"%s\" is not a number of nodes from 1 to %d; give "
+			       "NAME:NODES, as in hgx-h100:128",
+			       text, colon + 1, BB_CLUSTER_MOST_RANKS);
+	if (*length == 0 || *length >= BB_SETTING_LINE)
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s: give the name of a system or of a file, as in "
+			       "hgx-h100:128",
+			       text);
+	*nodes = (int)given;
+	return BB_OK;
+}
+
+/* ---- the pairs of a node -------------------------------------------------------------- */
+
+/* The package of a rank of a node without GPUs: they have equal parts of the ranks. */
+static int package_of(const struct bb_cluster *c, int rank)
+{
+	const int packages = c->node->host.npackages > 0 ? c->node->host.npackages : 1;
+
+	return rank / ((c->gpus + packages - 1) / packages);
+}
+
+static struct bb_cluster_route pair_route(const struct bb_cluster *c, int a, int b)
+{
+	const double *f = c->figures;
+	struct bb_cluster_route route = {BB_CLUSTER_NVLINK, 0, c->gpu_rate,
+					 f[BB_FIGURE_GPU_LATENCY]};
+	int links = 0, all = 0;
+
+	if (a == b)
+		return (struct bb_cluster_route){BB_CLUSTER_SELF, 0, INFINITY, 0};
+	if (bb_cluster_loops_back(c))
+		return (struct bb_cluster_route){BB_CLUSTER_LEAF, 1, c->nic_rate,
+						 f[BB_FIGURE_NET_LATENCY]};
+	if (c->inside == BB_INSIDE_MEMORY)
+		return (struct bb_cluster_route){
+			BB_CLUSTER_MEMORY, 0, c->gpu_rate,
+			f[package_of(c, a) == package_of(c, b) ? BB_FIGURE_CORE_LATENCY
+							       : BB_FIGURE_PACKAGE_LATENCY]};
+	if (c->inside == BB_INSIDE_SWITCH)
+		return route;
+	for (int other = 0; other < c->gpus; other++)
+		all += other != a ? bb_topology_nvlinks(c->node, a, other) : 0;
+	links = bb_topology_nvlinks(c->node, a, b);
+	if (links > 0) {
+		route.rate = c->gpu_rate * links / all;
+		return route;
+	}
+	route.path = BB_CLUSTER_PCIE;
+	route.latency = f[BB_FIGURE_PCIE_LATENCY];
+	if (c->inside == BB_INSIDE_LINKS)
+		route.rate = bb_cluster_pcie_rate(c->node, a, b) * f[BB_FIGURE_GPU_EFFICIENCY];
+	if (!bb_cluster_reaches(c, a, b))
+		route.rate *= f[BB_FIGURE_HOST_EFFICIENCY];
+	return route;
+}
+
+/* ---- opening -------------------------------------------------------------------------- */
+
+/* Apply CHANGE to the NICs of T that serve GPUs: as many remain, evenly spread. */
+static bb_status change_nics(struct bb_topology *t, const struct bb_cluster_change *change,
+			     struct bb_error *error)
+{
+	const struct bb_cluster_nics now = bb_cluster_nics_of(t);
+	const int kept = change->nics > 0 && change->nics < now.n ? change->nics : now.n;
+	const int nics = change->nics > 0 ? change->nics : now.n;
+	bool serves[BB_MOST_DEVICES];
+
+	if (change->nics == 0 && change->nic_Mbps == 0 && change->layer == BB_LAYER_UNKNOWN)
+		return BB_OK;
+	if (now.n == 0)
+		return bb_fail(error, BB_EUSAGE, "%s has no NIC whose number or rate could differ",
+			       t->name);
+	for (int d = 0; d < t->ndevices; d++)
+		serves[d] = bb_cluster_nic_serves(t, d);
+	for (int d = 0, i = 0; d < t->ndevices; d++) {
+		const int64_t each = change->nic_Mbps > 0 ? change->nic_Mbps : now.Mbps / now.n;
+
+		if (!serves[d]) {
+			/* Else the GPUs that lose theirs would take those for storage. */
+			if (t->devices[d].kind == BB_NIC && kept < now.n)
+				t->devices[d].state = BB_STATE_DOWN;
+			continue;
+		}
+		if (i * kept % now.n >= kept)
+			t->devices[d].state = BB_STATE_DOWN;
+		t->devices[d].rate_Mbps = each * nics / kept;
+		if (change->layer != BB_LAYER_UNKNOWN)
+			t->devices[d].layer = change->layer;
+		i++;
+	}
+	return BB_OK;
+}
+
+bb_status bb_cluster_open(const char *text, bb_topology_parser *parse, struct bb_cluster **cluster,
+			  struct bb_error *error)
+{
+	return bb_cluster_open_changed(text, &(struct bb_cluster_change){.nodes = 0}, parse,
+				       cluster, error);
+}
+
+/* BB_EUSAGE where the figures of NAME contradict each other. */
+static bb_status figures_check(const char *name, const double *f, struct bb_error *error)
+{
+	const double leaf = f[BB_FIGURE_LEAF_NODES], pod = f[BB_FIGURE_POD_NODES];
+
+	if (f[BB_FIGURE_NODE_RANKS] > BB_CLUSTER_NODE_RANKS)
+		return bb_fail(error, BB_EUSAGE, "%s: node_ranks %.0f is more than %d", name,
+			       f[BB_FIGURE_NODE_RANKS], BB_CLUSTER_NODE_RANKS);
+	if (pod < leaf)
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: pod_nodes %.0f is below leaf_nodes %.0f; a pod holds leaves",
+			       name, pod, leaf);
+	return BB_OK;
+}
+
+bb_status bb_cluster_open_changed(const char *text, const struct bb_cluster_change *change,
+				  bb_topology_parser *parse, struct bb_cluster **cluster,
+				  struct bb_error *error)
+{
+	struct bb_cluster *c = calloc(1, sizeof(*c));
+	const struct reading r = {c, parse, error};
+	char name[BB_SETTING_LINE], path[BB_SHARE_PATH];
+	const double *f = c ? c->figures : NULL;
+	int length, nodes = 0;
+	bb_status st;
+
+	if (!c)
+		return bb_no_memory(error, "a cluster");
+	snprintf(c->name, sizeof(c->name), "%s", text);
+	BB_TRY(st, request_parse(text, &length, &nodes, error), out);
+	snprintf(name, sizeof(name), "%.*s", length, text);
+	/* A name that no system has is a file of a shelf or, with a dot or a slash, any file. */
+	if (!bb_system_find(name) && bb_shelf_find(&bb_shelf_clusters, name, path))
+		st = read_file(&r, path, false);
+	else if (!bb_system_find(name) && strpbrk(name, "./"))
+		st = read_file(&r, name, false);
+	else
+		st = read_system(&r, name);
+	if (st == BB_OK)
+		BB_TRY(st, figures_check(name, f, error), out);
+	if (st != BB_OK)
+		goto out;
+	if (nodes > 0)
+		c->nodes = nodes;
+	if (change->nodes > 0) {
+		const int span = c->node->nvlink_nodes;
+		const int domains = (change->nodes + span - 1) / span;
+
+		c->nodes = change->nodes;
+		c->node->nvlink_nodes = (c->nodes + domains - 1) / domains;
+		c->node->nodes = c->nodes;
+	}
+	if (c->nodes == 0)
+		c->nodes = c->node->nodes;
+	BB_TRY(st, change_nics(c->node, change, error), out);
+	BB_TRY(st, bb_cluster_derive(c, error), out);
+	c->gpu_rate = f[BB_FIGURE_GPU_RATE] *
+		      (c->inside == BB_INSIDE_MEMORY ? 1 : f[BB_FIGURE_GPU_EFFICIENCY]);
+	c->nic_rate = f[BB_FIGURE_NIC_RATE] * f[BB_FIGURE_NIC_EFFICIENCY];
+	c->pairs = malloc((size_t)c->gpus * (size_t)c->gpus * sizeof(*c->pairs));
+	if (!c->pairs)
+		st = bb_no_memory(error, "a cluster");
+	for (int i = 0; i < c->gpus * c->gpus && c->pairs; i++)
+		c->pairs[i] = pair_route(c, i / c->gpus, i % c->gpus);
+out:
+	if (st == BB_OK)
+		*cluster = c;
+	else
+		bb_cluster_free(c);
+	return st;
+}
+
+/* ---- a cluster known by its links alone ----------------------------------------------- */
+
+bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, int ranks,
+			      const struct bb_cluster_link *inside,
+			      const struct bb_cluster_link *between, struct bb_error *error)
+{
+	struct bb_cluster *c = calloc(1, sizeof(*c));
+
+	*cluster = c;
+	if (!c)
+		goto no_memory;
+	*c = (struct bb_cluster){
+		.node = calloc(1, sizeof(*c->node)),
+		.nodes = nodes,
+		.gpus = ranks,
+		.ranks = nodes * ranks,
+		.domain = 1,
+		.inside = ranks > 1 ? BB_INSIDE_LINKS : BB_INSIDE_NOTHING,
+		.rails = ranks,
+		.gpu_rate = inside->rate,
+		.nic_rate = between->rate,
+		.figures = {[BB_FIGURE_GPU_EFFICIENCY] = 1,
+			    [BB_FIGURE_NIC_EFFICIENCY] = 1,
+			    [BB_FIGURE_GPU_LATENCY] = inside->latency,
+			    [BB_FIGURE_NET_LATENCY] = between->latency,
+			    [BB_FIGURE_LEAF_NODES] = nodes,
+			    [BB_FIGURE_POD_NODES] = nodes,
+			    [BB_FIGURE_LEAF_TAPER] = 1,
+			    [BB_FIGURE_POD_TAPER] = 1},
+		.pairs = calloc((size_t)ranks * (size_t)ranks, sizeof(*c->pairs)),
+	};
+	snprintf(c->name, sizeof(c->name), "%d nodes of %d ranks", nodes, ranks);
+	for (int i = 0; i < ranks; i++) {
+		c->rail_of[i] = i;
+		c->rail_gpus[i] = 1;
+	}
+	if (c->node && c->pairs) {
+		for (int i = 0; i < ranks * ranks; i++) {
+			const bool self = i / ranks == i % ranks;
+
+			c->pairs[i] = (struct bb_cluster_route){
+				.path = self ? BB_CLUSTER_SELF : BB_CLUSTER_NVLINK,
+				.rate = self ? INFINITY : inside->rate,
+				.latency = self ? 0 : inside->latency,
+			};
+		}
+		return BB_OK;
+	}
+no_memory:
+	bb_cluster_free(c);
+	*cluster = NULL;
+	return bb_no_memory(error, "a cluster");
+}
+
+/* ---- routes --------------------------------------------------------------------------- */
+
+const char *bb_cluster_path_name(const struct bb_cluster *c, enum bb_cluster_path path)
+{
+	static const char *const names[BB_CLUSTER_PATHS] = {
+		[BB_CLUSTER_SELF] = "self", [BB_CLUSTER_NVLINK] = "NVLink",
+		[BB_CLUSTER_PCIE] = "PCIe", [BB_CLUSTER_MEMORY] = "memory",
+		[BB_CLUSTER_LEAF] = "leaf", [BB_CLUSTER_POD] = "spine",
+		[BB_CLUSTER_CORE] = "core",
+	};
+
+	return path == BB_CLUSTER_NVLINK && bb_topology_is_amd(c->node, 0) ? "xGMI" : names[path];
+}
+
+struct bb_cluster_route bb_cluster_route(const struct bb_cluster *c, int from, int to)
+{
+	const int a = bb_cluster_node(c, from), b = bb_cluster_node(c, to);
+	const double *f = c->figures;
+	const int leaf = (int)f[BB_FIGURE_LEAF_NODES], pod = (int)f[BB_FIGURE_POD_NODES];
+	struct bb_cluster_route route = {.path = BB_CLUSTER_LEAF, .rate = c->nic_rate};
+
+	if (a == b)
+		return c->pairs[from % c->gpus * c->gpus + to % c->gpus];
+	if (a / c->domain == b / c->domain)
+		return (struct bb_cluster_route){BB_CLUSTER_NVLINK, 0, c->gpu_rate,
+						 f[BB_FIGURE_GPU_LATENCY]};
+	if (a / pod != b / pod)
+		route.path = BB_CLUSTER_CORE;
+	else if (a / leaf != b / leaf || bb_cluster_rail(c, from) != bb_cluster_rail(c, to))
+		route.path = BB_CLUSTER_POD;
+	route.switches = 1 + 2 * (int)(route.path - BB_CLUSTER_LEAF);
+	route.latency =
+		f[BB_FIGURE_NET_LATENCY] + (route.switches - 1) * f[BB_FIGURE_SWITCH_LATENCY];
+	return route;
+}
+
+/* ---- text ----------------------------------------------------------------------------- */
+
+static void describe_memory(const struct bb_cluster *c, struct bb_strbuf *out)
+{
+	const double memory =
+		c->figures[BB_FIGURE_MEMORY_RATE] * c->figures[BB_FIGURE_MEMORY_EFFICIENCY];
+
+	if (bb_cluster_loops_back(c))
+		bb_strbuf_add(out, "; messages take the NICs within a node, too");
+	else
+		bb_strbuf_addf(out, "; shared memory, %.4g GB/s a rank", c->gpu_rate / 1e9);
+	if (memory > 0)
+		bb_strbuf_addf(out, ", %.4g GB/s a package beyond %.4g MB of cache", memory / 1e9,
+			       bb_cluster_cache(c) / 1e6);
+}
+
+void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
+{
+	static const char *const inside[] = {[BB_INSIDE_SWITCH] = "NVSwitches",
+					     [BB_INSIDE_LINKS] = "NVLinks between pairs",
+					     [BB_INSIDE_PCIE] = "PCIe"};
+	const int leaf = (int)c->figures[BB_FIGURE_LEAF_NODES];
+	const int pod = (int)c->figures[BB_FIGURE_POD_NODES];
+
+	bb_strbuf_addf(out, "room for %d rank%s on %d node%s of %s", c->ranks, bb_plural(c->ranks),
+		       c->nodes, bb_plural(c->nodes), c->node->name);
+	if (c->inside == BB_INSIDE_MEMORY)
+		describe_memory(c, out);
+	else if (c->inside != BB_INSIDE_NOTHING)
+		bb_strbuf_addf(out, "; %s, %.4g GB/s a GPU",
+			       c->inside == BB_INSIDE_LINKS && bb_topology_is_amd(c->node, 0)
+				       ? "xGMI between pairs"
+				       : inside[c->inside],
+			       c->gpu_rate / 1e9);
+	if (c->domain > 1)
+		bb_strbuf_addf(out, ", shared by %d nodes", c->domain);
+	if (c->nodes <= c->domain && !bb_cluster_loops_back(c))
+		return;
+	bb_strbuf_addf(out, "; %d rail%s of %.4g GB/s; leaves of %d node%s", c->rails,
+		       bb_plural(c->rails), c->nic_rate / 1e9, leaf, bb_plural(leaf));
+	if (c->nics != BB_NICS_INFINIBAND && c->figures[BB_FIGURE_NCCL_NIC_LATENCY] == 0 &&
+	    bb_topology_count(c->node, BB_GPU) > 0 && !bb_topology_is_amd(c->node, 0))
+		bb_strbuf_addf(out, "; nccl_nic_latency not stated%s",
+			       c->nics >= BB_NICS_EFA ? ", EFA's usual one is used" : "");
+	if (c->nodes > leaf)
+		bb_strbuf_addf(out, ", taper %g", c->figures[BB_FIGURE_LEAF_TAPER]);
+	if (c->nodes > pod)
+		bb_strbuf_addf(out, "; pods of %d nodes, taper %g", pod,
+			       c->figures[BB_FIGURE_POD_TAPER]);
+}

@@ -1,0 +1,615 @@
+/*
+ * algorithms.c - NCCL's algorithms and protocols as closed forms. The formulas of the tuner are
+ * those of NCCL's src/graph/tuning.cc; model.h derives the others.
+ */
+#include "simulator/nccl/search.h"
+
+#include <math.h>
+#include <string.h>
+
+struct view {
+	const struct bb_nccl_constants *c;
+	const struct bb_nccl_machine *m;
+	bool tuned;  /* BB_NCCL_AS_TUNED */
+	int span;    /* index of limits: one node, two, more */
+	double gpus; /* of a node */
+	int levels;  /* of the tree over nodes */
+	double link; /* rate of a GPU's links */
+	double bytes;
+	double net_fault, path_delay; /* as bb_nccl_net_fault and bb_nccl_path_delay */
+	struct bb_nccl_channels rings, trees;
+};
+
+static const char *const algorithm_names[] = {"ring", "tree", "nvls", "nvlstree", "pat", "auto"};
+static const char *const protocol_names[] = {"LL", "LL128", "Simple", ""};
+
+const char *bb_nccl_algorithm_name(enum bb_nccl_algorithm algorithm)
+{
+	return algorithm_names[algorithm];
+}
+
+const char *bb_nccl_protocol_name(enum bb_nccl_protocol protocol)
+{
+	return protocol_names[protocol];
+}
+
+bool bb_nccl_named(const char *name, enum bb_nccl_algorithm *algorithm,
+		   enum bb_nccl_protocol *protocol)
+{
+	const size_t length = strcspn(name, ":");
+	int a = 0, p = 0;
+
+	while (a < BB_NCCL_ANY && (strlen(algorithm_names[a]) != length ||
+				   strncmp(algorithm_names[a], name, length) != 0))
+		a++;
+	while (name[length] && p < BB_NCCL_ANY_PROTOCOL &&
+	       strcmp(protocol_names[p], name + length + 1) != 0)
+		p++;
+	*algorithm = (enum bb_nccl_algorithm)a;
+	*protocol = name[length] ? (enum bb_nccl_protocol)p : BB_NCCL_ANY_PROTOCOL;
+	if (name[length] && p == BB_NCCL_ANY_PROTOCOL)
+		return false;
+	return a < BB_NCCL_ANY || length == 0 || (length == 4 && strncmp(name, "auto", 4) == 0);
+}
+
+/* ---- support -------------------------------------------------------------------------- */
+
+static bool is_gather(const struct bb_collective *collective)
+{
+	return collective == &bb_all_gather || collective == &bb_reduce_scatter;
+}
+
+static bool is_chain(const struct bb_collective *collective)
+{
+	return collective == &bb_broadcast || collective == &bb_reduce;
+}
+
+const char *bb_nccl_lacks(const struct bb_collective *collective, enum bb_nccl_algorithm algorithm)
+{
+	const bool reduces_all = collective == &bb_all_reduce;
+
+	if (!reduces_all && !is_gather(collective) && !is_chain(collective))
+		return "NCCL_ALGO and NCCL_PROTO do not govern NCCL's messages";
+	switch (algorithm) {
+	case BB_NCCL_RING:
+	case BB_NCCL_ANY:
+		return NULL;
+	case BB_NCCL_PAT:
+		if (is_gather(collective))
+			return NULL;
+		break;
+	case BB_NCCL_NVLS:
+		if (is_gather(collective))
+			return "there is no model of NVLS for this collective";
+		/* fall through */
+	default:
+		if (reduces_all)
+			return NULL;
+	}
+	return "NCCL has no such algorithm for this collective";
+}
+
+const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+			  enum bb_nccl_algorithm algorithm)
+{
+	if (machine->unknown)
+		return machine->unknown;
+	if (algorithm == BB_NCCL_NVLS || algorithm == BB_NCCL_NVLSTREE) {
+		if (!machine->nvswitch || c->nvls_share == 0)
+			return "these GPUs have no NVSwitch that reduces";
+		if (machine->nvls_off)
+			return "this machine is described as without NVLS (nccl_nvls = no)";
+		if (machine->fewest < c->nvls_least)
+			return "NCCL does not use NVLS with so few GPUs on a node";
+		if (machine->nodes > 1 && machine->rails < 2)
+			return "NCCL does not use NVLS with one NIC on a node";
+	}
+	if (algorithm == BB_NCCL_NVLS && machine->nodes > 1)
+		return "NVLS is for one node; use nvlstree over several nodes";
+	if (algorithm == BB_NCCL_NVLSTREE && machine->nodes < 2)
+		return "NVLSTree is for several nodes; use nvls on one node";
+	if (algorithm == BB_NCCL_PAT && machine->ranks != machine->nodes)
+		return "PAT is for one GPU on each node";
+	return NULL;
+}
+
+/* LL128 needs NVLinks within a node, and NICs that reach the GPUs without the CPU (tuning.cc:523).
+   On machines with NVLinks these are near. */
+static bool has_protocol(const struct view *v, enum bb_nccl_algorithm algorithm,
+			 enum bb_nccl_protocol protocol)
+{
+	if (protocol == BB_NCCL_SIMPLE)
+		return true;
+	if (algorithm != BB_NCCL_RING && algorithm != BB_NCCL_TREE)
+		return false;
+	return protocol == BB_NCCL_LL || ((v->m->nodes == 1 || !v->m->staged) &&
+					  (v->m->nvlink || (v->gpus == 1 && v->m->near_nics)));
+}
+
+/* ---- hops and rates ------------------------------------------------------------------- */
+
+static double hop(const struct view *v, enum bb_nccl_hop over, enum bb_nccl_algorithm algorithm,
+		  enum bb_nccl_protocol protocol)
+{
+	double time = v->c->hop[over][algorithm][protocol];
+
+	if (over == BB_NCCL_OVER_NET)
+		time += bb_nccl_plugin(v->c, v->m) * (protocol == BB_NCCL_SIMPLE ? 2 : 1);
+	return time;
+}
+
+static double inside(const struct view *v, enum bb_nccl_algorithm algorithm,
+		     enum bb_nccl_protocol protocol)
+{
+	if (!v->tuned && v->m->nvlink && algorithm == BB_NCCL_RING && protocol == BB_NCCL_SIMPLE &&
+	    v->c->ring_simple_hop > 0)
+		return v->c->ring_simple_hop;
+	if (!v->tuned && v->m->nvlink && protocol == BB_NCCL_LL) {
+		if (v->m->wide && v->c->ring_wide_ll_hop > 0)
+			return v->c->ring_wide_ll_hop;
+		if (v->c->ring_ll_hop > 0)
+			return v->c->ring_ll_hop;
+	}
+	if (!v->tuned && !v->m->nvlink && protocol == BB_NCCL_LL)
+		return v->c->ring_pcie_ll_hop;
+	return hop(v, v->m->nvlink ? BB_NCCL_OVER_NVLINK : BB_NCCL_OVER_PCIE, algorithm, protocol) +
+	       (!v->tuned && v->m->nvlink && protocol == BB_NCCL_LL128 ? v->c->ll128_hop_more : 0);
+}
+
+/* With one GPU on a node nothing hides the network's latency; it is that of trees. */
+static double between(const struct view *v, enum bb_nccl_algorithm algorithm,
+		      enum bb_nccl_protocol protocol)
+{
+	return hop(v, BB_NCCL_OVER_NET, v->gpus == 1 ? BB_NCCL_TREE : algorithm, protocol);
+}
+
+/* The additional latency of a hop over a slow path. */
+static double path_delay(const struct view *v, enum bb_nccl_algorithm algorithm,
+			 enum bb_nccl_protocol protocol)
+{
+	return v->path_delay > 0 ? v->path_delay * between(v, algorithm, protocol) : 0;
+}
+
+/* The rate of a node's NICs for an algorithm that crosses the network CROSSINGS times, slowed by
+   TAPER and by a fault. */
+static double through_net(const struct view *v, double crossings, double taper)
+{
+	const double staged = v->m->staged ? v->c->staged_part : 1;
+	const double slowdown = v->tuned ? 1 : fmax(taper, 1) * v->net_fault / staged;
+
+	return v->m->net_rate / slowdown / crossings;
+}
+
+/* The lower rate of the node's links and NICs. */
+static double through_node(const struct view *v, double crossings, double taper)
+{
+	const double net = through_net(v, crossings, taper);
+
+	if (v->m->nodes == 1)
+		return v->link;
+	return v->gpus > 1 && v->link < net ? v->link : net;
+}
+
+static double ll_most(const struct view *v)
+{
+	if (v->span > 0)
+		return v->c->ll_most_net[v->m->amd][v->span - 1];
+	if (!v->tuned && v->m->wide && v->c->ring_wide_ll_rate > 0)
+		return v->c->ring_wide_ll_rate;
+	return !v->tuned && v->c->ring_ll_rate > 0 ? v->c->ring_ll_rate : v->c->ll_most_node;
+}
+
+/* The time to fill a pipeline over the longest such time. */
+static double fill_share(const struct view *v)
+{
+	return v->bytes < v->c->fill_most ? sqrt(v->bytes / v->c->fill_most) : 1;
+}
+
+/* ---- rings ---------------------------------------------------------------------------- */
+
+static double ring_steps(const struct bb_collective *collective, int n)
+{
+	return is_chain(collective) ? n : is_gather(collective) ? n - 1 : 2 * (n - 1);
+}
+
+/* NCCL counts one hop of a broadcast if all channels pass the GPUs in the same order, as in one
+   node or with one NIC; else one for each rank, of Simple with a tree's latency. */
+static double chain_tuned_latency(const struct view *v, enum bb_nccl_protocol protocol)
+{
+	const enum bb_nccl_hop over = bb_nccl_slowest_hop(v->m);
+	const bool same = v->m->nodes == 1 || v->m->rails == 1;
+	const bool of_tree = !same && protocol == BB_NCCL_SIMPLE;
+
+	return (same ? 1 : v->m->ranks) *
+	       v->c->hop[over][of_tree ? BB_NCCL_TREE : BB_NCCL_RING][protocol];
+}
+
+static double ring_latency(const struct view *v, const struct bb_collective *collective,
+			   enum bb_nccl_protocol protocol)
+{
+	const double n = v->m->ranks, nodes = v->m->nodes;
+	double hops = ring_steps(collective, v->m->ranks), out = 0, in;
+
+	in = inside(v, BB_NCCL_RING, protocol);
+	if (is_chain(collective)) {
+		if (v->tuned)
+			return chain_tuned_latency(v, protocol);
+		hops = n - 1;
+	}
+	if (nodes > 1) {
+		const double least_hop = v->c->ring_net_least[v->m->amd][protocol];
+
+		in = in < least_hop ? least_hop : in;
+		out = collective == &bb_all_reduce ? 2 * (nodes - 1) : nodes - 1;
+	}
+	return (hops - out) * in + out * between(v, BB_NCCL_RING, protocol) +
+	       (collective == &bb_all_reduce ? 2 : 1) * path_delay(v, BB_NCCL_RING, protocol);
+}
+
+/* SMs load and store each byte of a ring several times: in an all_reduce of n ranks 3n - 2 times
+   each, n times and 2n - 1 times in an all_gather, and likewise in a reduce_scatter
+   (prims_simple.h). Few ranks thus reach less than their links carry. */
+static double operations_bus(const struct view *v, const struct bb_collective *collective)
+{
+	const double n = v->m->ranks;
+	const double each = collective == &bb_all_reduce ? 3 * n - 2
+			    : is_gather(collective)      ? 3 * n - 1
+							 : 0;
+
+	if (!v->m->nvlink || each == 0 || n == v->m->nodes)
+		return INFINITY;
+	return v->link * v->c->ring_operations * (n - 1) / each;
+}
+
+/* The rate that rings reach: a part of NVLinks among nodes that share switches; over nodes
+   all_gather and reduce_scatter move so much on a channel. */
+static double ring_reach(const struct view *v, const struct bb_collective *collective)
+{
+	double bus = through_node(v, 1, v->m->taper.ring);
+
+	if (v->tuned)
+		return v->rings.count * v->rings.between;
+	/* Of two ranks one sends and one receives, so that neither direction is shared. */
+	if (v->m->through_host && is_chain(collective) && v->m->ranks == 2)
+		return v->m->alone_rate * v->m->gpu_share / fmax(v->m->node_fault, 1);
+	bus = fmin(bus, operations_bus(v, collective));
+	if (is_gather(collective) && v->m->nodes > 1)
+		bus = fmin(bus, v->c->ring_gather_channel * v->rings.count);
+	return v->m->wide ? fmin(bus, v->c->ring_wide_part * v->link) : bus;
+}
+
+/* The flags of LL128 cost a part of the slowest link's rate; the measured limit is that of NVLink.
+ */
+static double ring_ll128_bus(const struct view *v, double bus)
+{
+	const struct bb_nccl_constants *c = v->c;
+
+	bus = fmin(c->ring_ll128_part * bus, v->rings.count * c->ring_ll128_channel[v->span]);
+	return v->tuned || c->ring_ll128_share == 0 ? bus
+						    : fmin(bus, c->ring_ll128_share * v->link);
+}
+
+static double ring_bus(const struct view *v, const struct bb_collective *collective,
+		       enum bb_nccl_protocol protocol)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double bus = ring_reach(v, collective);
+
+	if (protocol == BB_NCCL_LL)
+		return fmin(ll_most(v), c->ring_ll_part * bus);
+	if (protocol == BB_NCCL_LL128)
+		return ring_ll128_bus(v, bus);
+	return bus;
+}
+
+/* The factor by which NCCL raises the latency of long rings by Simple, so that it does not choose
+   them too early; their real latency is not higher. Over nodes that is one factor for all_reduce.
+   In one node, where RING_PLATEAU_NODE says so (src/tuning/ring.cc), fewer steps have less of it,
+   and so have parts of a channel beyond 256 KiB. */
+static double ring_plateau(const struct view *v, const struct bb_collective *collective)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double part = floor(v->bytes / (2 * v->rings.count * v->m->ranks));
+	const double less = 0.1, whole = 0x1p18;
+	double more = c->ring_plateau_node - 1;
+
+	if (part < 64 || is_chain(collective))
+		return 1;
+	if (v->m->nodes > 1)
+		return collective == &bb_all_reduce ? c->ring_plateau : 1;
+	if (!v->m->nvlink || more <= 0)
+		return 1;
+	return 1 + (1 - pow(less / more, fmax(0, ring_steps(collective, v->m->ranks) - 1))) *
+			   (more - less * fmin(1, fmax(0, part / whole - 1)));
+}
+
+static double ring_time(const struct view *v, const struct bb_collective *collective,
+			enum bb_nccl_protocol protocol)
+{
+	const double n = v->m->ranks;
+	double latency = v->c->base[BB_NCCL_RING][protocol] + ring_latency(v, collective, protocol);
+
+	if (v->tuned && protocol == BB_NCCL_SIMPLE)
+		latency *= ring_plateau(v, collective);
+	return latency + v->bytes * ring_steps(collective, v->m->ranks) / n /
+				 ring_bus(v, collective, protocol);
+}
+
+/* ---- trees ---------------------------------------------------------------------------- */
+
+/* Trees send S up and S down: a node receives 2 S, but each of two nodes only S. */
+static double tree_crossings(const struct view *v)
+{
+	return v->m->nodes == 2 ? 0.5 : 1;
+}
+
+/* The share of a tree's rate at this size, from the first SIZES entries of its table. NCCL's own
+   steps would let times fall from one size to the next; measured times lie between, so AS_MEASURED
+   interpolates. */
+static double tree_share(const struct view *v, enum bb_nccl_protocol protocol, int sizes)
+{
+	const double *share = v->c->tree_share[protocol];
+	const double place = v->bytes >= 64 ? log2(v->bytes / 64) : -1;
+	const int size = (int)floor(place);
+	double next;
+
+	if (size < 0 || size >= sizes)
+		return 1;
+	if (v->tuned)
+		return share[size];
+	next = size + 1 < sizes ? share[size + 1] : 1;
+	return share[size] + (place - size) * (next - share[size]);
+}
+
+/* NCCL counts the rate within a node for two of them, unless TWO_BETWEEN is not 0. */
+static double tree_tuned_links(const struct view *v, double two_between)
+{
+	const bool within = v->m->nodes == 2 && two_between == 0;
+
+	return v->trees.count * (within ? v->trees.inside : v->trees.between);
+}
+
+/* A balanced tree enters a node by one GPU and leaves it by another, both near the same NIC. Where
+   there is none, NCCL takes a plain tree: with one GPU on a node, and from Hopper on as soon as the
+   NIC nearest to each GPU is its own, before it tries farther NICs. Before Hopper it tries these
+   first. */
+static bool tree_is_plain(const struct view *v)
+{
+	if (v->m->nodes == 1)
+		return false;
+	return v->gpus == 1 || (v->c->tree_plain > 0 && v->m->x86 && v->m->rails >= v->gpus);
+}
+
+static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double links = v->tuned ? tree_tuned_links(v, c->tree_two_between)
+				      : through_node(v, tree_crossings(v), v->m->taper.tree);
+	const double channels = v->tuned ? v->trees.count : fmax(v->trees.count, c->tree_channels);
+	const double bus = fmin(c->tree_part * links, channels * c->tree_channel[v->span]);
+	const double pattern = v->tuned && tree_is_plain(v) ? c->tree_plain_part : 1;
+
+	if (protocol == BB_NCCL_LL)
+		return pattern * fmin(c->tree_ll_part * bus, ll_most(v));
+	if (protocol == BB_NCCL_LL128)
+		return pattern * fmin(bus * c->tree_ll128_part[v->span],
+				      channels * c->tree_ll128_channel[v->span]);
+	return pattern * bus;
+}
+
+/* The measured excess of a hop over the network above NCCL's constants. */
+static double tree_net_more(const struct view *v)
+{
+	return v->tuned ? 0 : v->c->tree_net_more * fmin(1, sqrt(v->bytes / v->c->tree_net_whole));
+}
+
+static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
+{
+	const double hops =
+		2 * ((v->gpus - 1) * inside(v, BB_NCCL_TREE, protocol) +
+		     v->levels * (between(v, BB_NCCL_TREE, protocol) + tree_net_more(v)) +
+		     path_delay(v, BB_NCCL_TREE, protocol));
+
+	return v->c->base[BB_NCCL_TREE][protocol] + hops +
+	       v->bytes / (0.5 * tree_bus(v, protocol) *
+			   tree_share(v, protocol, BB_NCCL_TREE_SIZES - 1));
+}
+
+/* ---- switches that reduce ------------------------------------------------------------- */
+
+static bool is_wide(const struct view *v)
+{
+	return v->gpus > v->c->nvls_few && v->c->nvls_wide_rate > 0;
+}
+
+/* The time to fill the pipeline of a few GPUs is FILL; beyond, each adds to it, and a part that no
+   size hides. */
+static double wide_fill(const struct view *v, double fill)
+{
+	const double further = is_wide(v) ? v->gpus - v->c->nvls_few : 0;
+
+	return further * v->c->nvls_gpu_least + (fill + further * v->c->nvls_gpu) * fill_share(v);
+}
+
+/* The rate of a GPU's links; RATE is that of a few GPUs with all of their links. */
+static double nvls_rate(const struct view *v, double rate)
+{
+	rate *= fmin(1, v->m->gpu_rate / fmax(v->m->node_fault, 1) / v->c->nvls_link);
+	return is_wide(v) ? rate * v->c->nvls_wide_rate / v->c->nvls_rate : rate;
+}
+
+/* Bytes per second of an all_reduce as NCCL's tuner counts them: by HEADS, of which each has twice
+   the rate of its links, for two operations at once, and at most MOST. */
+static double nvls_tuned_rate(const struct view *v, const struct bb_nccl_channels *heads,
+			      double most)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double n = v->m->ranks, spread = (heads->count - 1) / heads->count;
+
+	if (heads->count == 0)
+		return 0;
+	return heads->count * fmin(2 * heads->inside * c->nvls_share * spread, most) * n /
+	       (2 * (n - 1));
+}
+
+/* As NCCL's tuner counts NVLS (TREE: NVLSTree). */
+static double nvls_tuned(const struct view *v, bool tree)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const enum bb_nccl_algorithm algorithm = tree ? BB_NCCL_NVLSTREE : BB_NCCL_NVLS;
+	const struct bb_nccl_channels heads = bb_nccl_search_heads(c, v->m);
+	const double between = tree ? heads.between / tree_crossings(v) : INFINITY;
+	double latency = c->hop[BB_NCCL_OVER_NVLINK][algorithm][BB_NCCL_SIMPLE], rate;
+
+	if (c->nvls_part > 0)
+		rate = c->nvls_part * heads.count * fmin(heads.inside, between / 2);
+	else
+		rate = nvls_tuned_rate(v, &heads,
+				       tree ? fmin(between, c->nvlstree_channel[v->span - 1])
+					    : INFINITY);
+	if (tree)
+		latency += 2 * v->levels * hop(v, BB_NCCL_OVER_NET, algorithm, BB_NCCL_SIMPLE);
+	if (tree && c->nvlstree_by_size > 0 && v->m->x86)
+		rate *= tree_share(v, BB_NCCL_SIMPLE, BB_NCCL_TREE_SIZES);
+	return latency + v->bytes / rate;
+}
+
+static double nvls_time(const struct view *v)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double n = v->m->ranks, wire = v->bytes * (1 + 1 / n);
+
+	if (v->tuned)
+		return nvls_tuned(v, false);
+	return c->nvls_base + wire / nvls_rate(v, c->nvls_rate) + wide_fill(v, c->nvls_fill);
+}
+
+static double nvlstree_time(const struct view *v)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double heads = fmin(v->gpus, v->m->rails); /* GPUs with a NIC of their own */
+	double rate;
+
+	if (v->tuned)
+		return nvls_tuned(v, true);
+	rate = fmin(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / heads),
+		    through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
+	return c->nvls_base +
+	       2 * v->levels * (between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + tree_net_more(v)) +
+	       2 * path_delay(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + v->bytes / rate +
+	       wide_fill(v, v->m->net_fill);
+}
+
+/* ---- PAT, and all of them ------------------------------------------------------------- */
+
+/* NCCL's tuner counts a rank's own part as sent. */
+static double pat_time(const struct view *v)
+{
+	const struct bb_nccl_constants *c = v->c;
+	const double n = v->m->ranks, sent = v->tuned ? 1 : (n - 1) / n;
+	const double links = v->tuned ? tree_tuned_links(v, c->pat_two_between)
+				      : through_node(v, 1, v->m->taper.pat);
+
+	return c->base[BB_NCCL_PAT][BB_NCCL_SIMPLE] +
+	       v->levels * between(v, BB_NCCL_PAT, BB_NCCL_SIMPLE) * c->pat_hop_part +
+	       n * c->pat_rank + v->bytes * sent / (c->pat_part * links);
+}
+
+/* The rate of a GPU's links that rings reach. */
+static double measured_link(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m)
+{
+	double rate = m->gpu_rate * m->gpu_share;
+
+	if (m->through_host)
+		rate *= c->host_part;
+	else if (!m->nvlink && m->ranks > m->nodes)
+		rate = fmin(rate, c->peers_most);
+	return rate / fmax(m->node_fault, 1);
+}
+
+double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+		    enum bb_nccl_view view, const struct bb_collective *collective,
+		    enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol protocol, double bytes)
+{
+	const bool tuned = view == BB_NCCL_AS_TUNED;
+	struct view v = {
+		.c = c,
+		.m = machine,
+		.tuned = tuned,
+		.span = machine->nodes < 3 ? machine->nodes - 1 : BB_NCCL_SPANS - 1,
+		.gpus = (double)machine->ranks / machine->nodes,
+		.levels = ilogb(machine->nodes),
+		.link = tuned ? machine->gpu_rate : measured_link(c, machine),
+		.bytes = bytes,
+		.net_fault = bb_nccl_net_fault(machine, collective, algorithm),
+		.path_delay = tuned ? 0 : bb_nccl_path_delay(machine, collective, algorithm),
+		.rings = bb_nccl_search_rings(c, machine),
+	};
+	double time;
+
+	if (bb_nccl_lacks(collective, algorithm) || bb_nccl_unfit(c, machine, algorithm) ||
+	    !has_protocol(&v, algorithm, protocol))
+		return INFINITY;
+	v.trees = bb_nccl_search_trees(c, machine, &v.rings);
+	switch (algorithm) {
+	case BB_NCCL_TREE:
+		time = tree_time(&v, protocol);
+		break;
+	case BB_NCCL_NVLS:
+		time = nvls_time(&v);
+		break;
+	case BB_NCCL_NVLSTREE:
+		time = nvlstree_time(&v);
+		break;
+	case BB_NCCL_PAT:
+		time = pat_time(&v);
+		break;
+	default:
+		time = ring_time(&v, collective, protocol);
+	}
+	/* Operations are not faster than they are issued. */
+	return tuned ? time : fmax(time, bb_nccl_issue(c, machine));
+}
+
+bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
+		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol)
+{
+	double best = INFINITY;
+
+	for (int a = 0; a < BB_NCCL_ALGORITHMS; a++) {
+		const enum bb_nccl_algorithm one = (enum bb_nccl_algorithm)a;
+
+		if ((call->algorithm != BB_NCCL_ANY && call->algorithm != one) ||
+		    bb_nccl_cannot_reduce(c, call, one))
+			continue;
+		for (int p = 0; p < BB_NCCL_PROTOCOLS; p++) {
+			const enum bb_nccl_protocol by = (enum bb_nccl_protocol)p;
+			double time;
+
+			if (call->protocol != BB_NCCL_ANY_PROTOCOL && call->protocol != by)
+				continue;
+			time = bb_nccl_reluctance(call, one) *
+			       bb_nccl_time(c, call->machine, BB_NCCL_AS_TUNED, call->collective,
+					    one, by, call->bytes);
+			if (time < best) {
+				best = time;
+				*algorithm = one;
+				*protocol = by;
+			}
+		}
+	}
+	return best < INFINITY;
+}
+
+double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call)
+{
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
+
+	if (bb_nccl_lacks(call->collective, BB_NCCL_ANY))
+		return bb_nccl_messages_time(c, call->machine, call->collective, call->bytes);
+	if (!bb_nccl_choose(c, call, &algorithm, &protocol))
+		return INFINITY;
+	return bb_nccl_time(c, call->machine, BB_NCCL_AS_MEASURED, call->collective, algorithm,
+			    protocol, call->bytes);
+}

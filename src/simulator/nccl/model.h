@@ -1,0 +1,355 @@
+/*
+ * model.h - the times of NCCL's collectives on modelled GPUs. Pure: closed forms over
+ * constants that constants.h reads from nccl.txt.
+ *
+ * Two views share one set of formulas, those by which NCCL chooses (src/graph/tuning.cc): a time is
+ * a latency of each hop of an algorithm plus bytes over the rate that it reaches. AS_TUNED uses
+ * NCCL's own constants and predicts its choice; AS_MEASURED uses constants from measurements and
+ * predicts how long that choice takes:
+ *
+ * - Rings: each channel goes through all GPUs of a node and leaves by a NIC of its own. all_reduce
+ *   has 2(n - 1) hops, all_gather and reduce_scatter n - 1; broadcast and reduce pass all ranks
+ * once.
+ * - Tree: a chain through the GPUs of a node, a double binary tree over nodes. Each of three or
+ *   more nodes receives and sends 2S; each of two nodes receives S.
+ * - NVLS: a GPU moves S + S / n each way, so busbw <= rate * 2(n - 1) / (n + 1).
+ * - NVLSTree: NVLS in the node, the double tree over nodes; the slower of the two. The time to
+ *   fill its pipeline grows with the bytes, up to fill_most.
+ * - PAT: log2(nodes) rounds, one GPU on each node.
+ * - Messages (alltoall, gather, scatter, sendrecv): messages.c.
+ */
+#ifndef BB_SIMULATOR_NCCL_MODEL_H
+#define BB_SIMULATOR_NCCL_MODEL_H
+
+#include "core/datatype.h"
+#include "simulator/cluster/cluster.h"
+#include "simulator/nccl/tapers.h"
+#include "schedules/schedule.h"
+
+#include <stdbool.h>
+
+enum bb_nccl_algorithm {
+	BB_NCCL_RING,
+	BB_NCCL_TREE,
+	BB_NCCL_NVLS,
+	BB_NCCL_NVLSTREE,
+	BB_NCCL_PAT,
+	BB_NCCL_ALGORITHMS,
+	BB_NCCL_ANY = BB_NCCL_ALGORITHMS /* requested: the fastest */
+};
+
+enum bb_nccl_protocol {
+	BB_NCCL_LL,
+	BB_NCCL_LL128,
+	BB_NCCL_SIMPLE,
+	BB_NCCL_PROTOCOLS,
+	BB_NCCL_ANY_PROTOCOL = BB_NCCL_PROTOCOLS
+};
+
+/* The link that a hop goes over. */
+enum bb_nccl_hop { BB_NCCL_OVER_NVLINK, BB_NCCL_OVER_PCIE, BB_NCCL_OVER_NET, BB_NCCL_HOPS };
+
+enum { BB_NCCL_SPANS = 3 };       /* one node, two nodes, more */
+enum { BB_NCCL_TREE_SIZES = 24 }; /* powers of two from 64 bytes on */
+enum { BB_NCCL_CHANNEL_RATES = 21 };
+
+/* The path from the NIC of one node to that of another, or between two GPUs if they are the same
+   node. Nodes count from 0 in the group. FACTOR below 1: none is slow. */
+struct bb_nccl_slow_path {
+	double factor; /* times as long for each byte, and for the latency */
+	int from, to;
+};
+
+enum { BB_NCCL_EFA = 3 }; /* generations of AWS's adapters: of p4d, of p5, later ones */
+
+/* Predictions that have an interval in common. */
+enum bb_nccl_interval_class {
+	BB_NCCL_SMALL,  /* below 1 MiB */
+	BB_NCCL_MEDIUM, /* below 256 MiB */
+	BB_NCCL_LARGE,
+	BB_NCCL_LARGE_MESSAGES, /* as large, of collectives made of messages, over nodes */
+	BB_NCCL_INTERVAL_CLASSES
+};
+
+enum { BB_NCCL_KINDS = 60 }; /* of machines: likeness.h */
+
+/* Published rows that were predicted without their machine, and these machines. */
+struct bb_nccl_basis {
+	int machines, rows;
+};
+struct bb_nccl_likeness {
+	int nodes; /* the most of any of these rows, as NCCL counts them */
+	struct bb_nccl_basis basis[BB_NCCL_INTERVAL_CLASSES];
+};
+
+/* The constants of nccl.txt that are one number: their names there and their units. Rates are in
+   bytes per second, times in seconds. */
+#define BB_NCCL_NUMBERS(ONE)                                                                       \
+	/* ---- NCCL's own. */                                                                     \
+	ONE(nvlstree_by_size, NUMBER) /* not 0: NVLSTree has tree_share on CPUs of x86 */          \
+	ONE(ring_plateau, NUMBER)     /* latency factor of long rings over nodes, Simple */        \
+	ONE(ring_ll_part, SHARE)      /* of the links' rate, as other parts */                     \
+	ONE(ring_ll128_part, SHARE)                                                                \
+	ONE(tree_part, SHARE)                                                                      \
+	ONE(tree_ll_part, SHARE)    /* of tree_part's rate */                                      \
+	ONE(tree_plain_part, SHARE) /* of the rate of a tree that is not balanced */               \
+	ONE(pat_part, SHARE)                                                                       \
+	ONE(pat_hop_part, SHARE)                                                                   \
+	ONE(pat_rank, TIME)                                                                        \
+	ONE(tree_plain, NUMBER) /* not 0: trees are not balanced if GPUs have NICs of their own */ \
+	ONE(tree_two_between, NUMBER)  /* not 0: over two nodes the rate between them counts */    \
+	ONE(pat_two_between, NUMBER)   /* likewise, of PAT */                                      \
+	ONE(ring_plateau_node, NUMBER) /* as ring_plateau, in one node; 0: none */                 \
+	ONE(channels_most, NUMBER)     /* of rings and trees that NCCL searches for */             \
+	ONE(nvls_heads, NUMBER)        /* the most channels of NVLS */                             \
+	ONE(ll_most_node, RATE)        /* of all channels together; other rates are of one */      \
+	ONE(fp8, NUMBER)               /* not 0: collectives reduce fp8 */                         \
+	ONE(nvls_share, SHARE)         /* of NVLink's rate; 0: no NVLS */                          \
+	ONE(nvls_least, NUMBER)        /* the fewest GPUs of a node that NVLS runs on */           \
+	ONE(nvls_part, SHARE)          /* algbw of its channels' rate; 0: by nvls_share */         \
+	ONE(messages_channels, NUMBER)                                                             \
+	ONE(messages_net_rate, RATE)                                                               \
+	ONE(messages_net_most, NUMBER) /* channels to a peer over the network */                   \
+	ONE(messages_batch, NUMBER)                                                                \
+	ONE(messages_ll, SIZE) /* LL's most bytes on a channel */                                  \
+	/* ---- Measured replacements. */                                                          \
+	ONE(ring_ll_rate, RATE)      /* busbw of a ring in one node, LL */                         \
+	ONE(ring_ll128_share, SHARE) /* of NVLink's rate, LL128, also over nodes */                \
+	ONE(host_part, SHARE)        /* of PCIe's rate, each way at once, to the host's memory */  \
+	ONE(peers_most, RATE)        /* of a GPU over PCIe with peer access */                     \
+	ONE(staged_part, SHARE)      /* of the network's, without GPUDirect RDMA */                \
+	ONE(ring_operations, NUMBER) /* loads and stores of SMs for each byte of NVLinks */        \
+	ONE(ring_simple_hop, TIME)   /* over NVLink */                                             \
+	ONE(ring_ll_hop, TIME)       /* over NVLink */                                             \
+	ONE(ring_pcie_ll_hop, TIME)  /* over PCIe */                                               \
+	ONE(ll128_hop_more, TIME)    /* over NVLink, above NCCL's */                               \
+	ONE(tree_channels, NUMBER)   /* that run at least */                                       \
+	ONE(ring_gather_channel, RATE) /* over nodes, of all_gather and reduce_scatter */          \
+	ONE(ring_wide_part, SHARE)     /* of NVLinks' rate, among nodes that share switches */     \
+	ONE(ring_wide_ll_hop, TIME)    /* likewise; 0: as within a node */                         \
+	ONE(ring_wide_ll_rate, RATE)   /* their busbw, LL; 0: as within a node */                  \
+	ONE(nvls_base, TIME)                                                                       \
+	ONE(nvls_rate, RATE)                                                                       \
+	ONE(nvls_fill, TIME)                                                                       \
+	ONE(nvls_link, RATE)  /* rate of the measured GPUs' links; fewer links are slower */       \
+	ONE(nvls_few, NUMBER) /* GPUs on the switches; of more these two hold */                   \
+	ONE(nvls_wide_rate, RATE)                                                                  \
+	ONE(nvls_gpu_least, TIME) /* each further GPU, of any size */                              \
+	ONE(nvls_gpu, TIME)       /* and with the pipeline filled */                               \
+	ONE(nvlstree_rate, RATE)                                                                   \
+	ONE(fill_most, SIZE)      /* bytes from which the fill time no longer grows */             \
+	ONE(tree_net_more, TIME)  /* of each hop over the network */                               \
+	ONE(tree_net_whole, SIZE) /* bytes from which all of that counts */                        \
+	/* ---- Of collectives made of messages. */                                                \
+	ONE(sm_clock, NUMBER)       /* of an SM, in GHz */                                         \
+	ONE(messages_base, TIME)    /* of LL within a node */                                      \
+	ONE(messages_share, SHARE)  /* of the links' rate */                                       \
+	ONE(messages_clock, NUMBER) /* bytes that a channel moves in a clock */                    \
+	ONE(messages_stage, SHARE)  /* of the first chunks' time until they are received */        \
+	ONE(messages_issue, SHARE)  /* share of the issue time, for each message */                \
+	ONE(launch, TIME)           /* time to issue an operation of one rank */                   \
+	ONE(messages_net_channel, RATE)                                                            \
+	/* ---- Of network plug-ins. */                                                            \
+	ONE(interval_plugin, TIME)  /* added to a hop at most, by an unknown network plug-in */    \
+	ONE(like_least, NUMBER)     /* machines for an interval of their own */                    \
+	ONE(like_nodes, NUMBER)     /* multiple of the most nodes of rows that it holds for */     \
+	ONE(racks_measured, NUMBER) /* of NVSwitches; the most that were measured */
+
+#define BB_NCCL_MEMBER(name, unit) double name;
+struct bb_nccl_constants {
+	BB_NCCL_NUMBERS(BB_NCCL_MEMBER)
+	/* NCCL's own. */
+	double base[BB_NCCL_ALGORITHMS][BB_NCCL_PROTOCOLS];
+	double hop[BB_NCCL_HOPS][BB_NCCL_ALGORITHMS][BB_NCCL_PROTOCOLS];
+	double tree_share[BB_NCCL_PROTOCOLS][BB_NCCL_TREE_SIZES]; /* of a tree's rate, by size */
+	double ring_net_least[2]
+			     [BB_NCCL_PROTOCOLS]; /* of each hop of a ring over nodes; [1]: AMD */
+	double tree_ll128_part[BB_NCCL_SPANS];    /* of tree_part's rate */
+	/* The rates of a channel that NCCL tries over nodes and in one node, and those from which
+	   it doubles up to four channels, and more. */
+	double channel_rates[BB_NCCL_CHANNEL_RATES], channel_rates_node[BB_NCCL_CHANNEL_RATES];
+	double channels_double[2];
+	double ll_most_net[2][BB_NCCL_SPANS - 1]; /* [1]: CPUs of AMD */
+	double ring_ll128_channel[BB_NCCL_SPANS];
+	double tree_ll128_channel[BB_NCCL_SPANS];
+	double tree_channel[BB_NCCL_SPANS];
+	double nvlstree_channel[BB_NCCL_SPANS - 1]; /* two nodes, more */
+	double messages_chunk[BB_NCCL_HOPS];
+	double messages_least[BB_NCCL_HOPS], messages_most[BB_NCCL_HOPS]; /* chunks */
+	double efa[BB_NCCL_EFA]; /* seconds that AWS's plug-in adds to a hop */
+	/* Multiples of a predicted time between which nine in ten measurements lay, of machines
+	   that nothing was fitted to. */
+	double interval_low[BB_NCCL_INTERVAL_CLASSES], interval_high[BB_NCCL_INTERVAL_CLASSES];
+	/* The same of machines of which no other was alike. */
+	double unlike_low[BB_NCCL_INTERVAL_CLASSES], unlike_high[BB_NCCL_INTERVAL_CLASSES];
+	struct bb_nccl_likeness likeness[BB_NCCL_KINDS];
+	/* Lines of the file that are published, fitted to measurements, or assumed. */
+	int published, fitted, assumed;
+	const char *generation; /* "hopper"; NULL: there is no model */
+	const char *versions;   /* "2.30.7" */
+};
+#undef BB_NCCL_MEMBER
+
+/* Rates are in bytes per second, times in seconds. */
+struct bb_nccl_machine {
+	int ranks;
+	int nodes;      /* as NCCL counts them: no NVLinks between two */
+	int fewest;     /* ranks of any node */
+	bool nvlink;    /* within a node; else PCIe */
+	bool some_gpus; /* not all of each node */
+	bool wide;      /* a node of NCCL is several nodes of the cluster */
+	bool nvswitch;
+	bool nvls_off;      /* though it could reduce */
+	bool through_host;  /* over PCIe without peer access */
+	bool near_nics;     /* of each GPU, behind PCIe switches at most */
+	bool staged;        /* the network is reached through the host's memory */
+	bool amd, x86;      /* CPUs */
+	double gpu_rate;    /* of a GPU's links as NCCL assumes it, each way */
+	double gpu_share;   /* share of it that rings reach */
+	double alone_rate;  /* of a GPU that shares no PCIe switch with others, as gpu_rate */
+	int rails;          /* NICs of a node; the fewest of any */
+	double nic_rate;    /* of one of them as NCCL assumes it, each way */
+	double net_rate;    /* of a node, all NICs, each way, as reached */
+	double rank_rate;   /* a rank's share of it; the least of all nodes, as net_rate */
+	double rail_rate;   /* the group's share of one rail, the least of all */
+	double nic_latency; /* added to a hop by the network plug-in, twice with Simple, which
+			       flushes; 0: what is usual for NICS */
+	enum bb_nic_kind nics;
+	struct bb_nccl_slowdown taper; /* of the network, by collective; NCCL's tuner ignores it */
+	/* How many times as long a byte takes over the network, or over the links of a node,
+	   because of a fault; below 1: there is none. NCCL's tuner does not know of it. */
+	double net_fault, node_fault;
+	struct bb_nccl_slow_path slow_path; /* which the tuner does not know of, either */
+	double net_fill;                    /* of a tree's pipeline */
+	double issue;                       /* least time between two operations */
+	double process_gpus;                /* ranks that one process issues operations for */
+	/* Why no algorithm is modelled on this machine; NULL: some are. */
+	const char *unknown;
+};
+
+enum bb_nccl_view { BB_NCCL_AS_TUNED, BB_NCCL_AS_MEASURED };
+
+/* "ring", "LL128" */
+const char *bb_nccl_algorithm_name(enum bb_nccl_algorithm algorithm);
+const char *bb_nccl_protocol_name(enum bb_nccl_protocol protocol);
+
+/* Set *ALGORITHM and *PROTOCOL to those of NAME: "ring", "ring:LL", "auto:Simple"; empty is auto.
+   Returns false if NCCL has none of that name. */
+bool bb_nccl_named(const char *name, enum bb_nccl_algorithm *algorithm,
+		   enum bb_nccl_protocol *protocol);
+
+/* NULL, or why ALGORITHM does not support COLLECTIVE on any machine. */
+const char *bb_nccl_lacks(const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
+/* NULL, or why ALGORITHM does not run on MACHINE or is not modelled there. ANY: why none is. */
+const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+			  enum bb_nccl_algorithm algorithm);
+
+/*
+ * Seconds of one COLLECTIVE of BYTES, as "size" counts them, by ALGORITHM and PROTOCOL, neither
+ * ANY; INFINITY where they do not run.
+ */
+double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
+		    enum bb_nccl_view view, const struct bb_collective *collective,
+		    enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol protocol, double bytes);
+
+/* Seconds of a collective made of messages; INFINITY for others. BYTES are as "size" counts them;
+   an alltoallv counts as an alltoall whose ranks all move as much as its busiest. */
+double bb_nccl_messages_time(const struct bb_nccl_constants *c,
+			     const struct bb_nccl_machine *machine,
+			     const struct bb_collective *collective, double bytes);
+
+/* The least seconds between two operations of MACHINE: a process issues the operations of its
+   ranks one after the other. */
+static inline double bb_nccl_issue(const struct bb_nccl_constants *c,
+				   const struct bb_nccl_machine *machine)
+{
+	const double one = machine->process_gpus > 1 ? machine->process_gpus * c->launch : 0;
+
+	return machine->issue > one ? machine->issue : one;
+}
+
+/* The slowest link of MACHINE. */
+static inline enum bb_nccl_hop bb_nccl_slowest_hop(const struct bb_nccl_machine *machine)
+{
+	return machine->nodes > 1 ? BB_NCCL_OVER_NET
+	       : machine->nvlink  ? BB_NCCL_OVER_NVLINK
+				  : BB_NCCL_OVER_PCIE;
+}
+
+/* A collective as it is requested. */
+struct bb_nccl_call {
+	const struct bb_collective *collective;
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
+	const struct bb_nccl_machine *machine;
+	enum bb_dtype dtype; /* DTYPE and OP count where COLLECTIVE reduces */
+	enum bb_op op;
+	bool in_place;
+	double bytes; /* as "size" counts them */
+};
+
+/* NULL, or why ALGORITHM does not reduce the datatype of CALL by its operation. ANY: why none does.
+ */
+const char *bb_nccl_cannot_reduce(const struct bb_nccl_constants *c,
+				  const struct bb_nccl_call *call,
+				  enum bb_nccl_algorithm algorithm);
+/* The multiple of its time AS_TUNED that NCCL counts for ALGORITHM, because it loses precision. */
+double bb_nccl_reluctance(const struct bb_nccl_call *call, enum bb_nccl_algorithm algorithm);
+
+/*
+ * Set *ALGORITHM and *PROTOCOL to NCCL's choice for CALL, the least time AS_TUNED. Returns false if
+ * none runs.
+ */
+bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
+		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
+
+/* ---- a slow path ---------------------------------------------------------------------- */
+
+/* The part of the bytes that leave a NIC which takes the slow path of MACHINE, by ALGORITHM or,
+   of collectives made of messages, ANY. NAN: unknown. */
+double bb_nccl_path_share(const struct bb_nccl_machine *machine,
+			  const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
+/* NULL, or why the cost of the slow path is unknown for what NCCL chooses for CALL. */
+const char *bb_nccl_path_unknown(const struct bb_nccl_constants *c,
+				 const struct bb_nccl_call *call);
+/* By how many times its latency a hop over the slow path takes longer; 0: nothing passes it. */
+double bb_nccl_path_delay(const struct bb_nccl_machine *machine,
+			  const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
+/* How many times as long the busiest NIC needs because of net_fault and the slow path, at least 1.
+ */
+double bb_nccl_net_fault(const struct bb_nccl_machine *machine,
+			 const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
+
+/* Seconds AS_MEASURED of what NCCL chooses for CALL; INFINITY if nothing runs. */
+double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
+
+/* Seconds that a network plug-in adds to a hop of MACHINE. */
+static inline double bb_nccl_plugin(const struct bb_nccl_constants *c,
+				    const struct bb_nccl_machine *machine)
+{
+	if (machine->nic_latency > 0)
+		return machine->nic_latency;
+	return machine->nics >= BB_NICS_EFA ? c->efa[machine->nics - BB_NICS_EFA] : 0;
+}
+
+/* How many times as long CALL takes if the network has a slow plug-in. 1 where that is excluded: in
+   one node, over InfiniBand, or with a nic_latency. */
+double bb_nccl_slow_plugin(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
+
+/* How many times as long CALL takes if the memory of its hosts costs nothing; 1 where messages do
+   not pass it. */
+double bb_nccl_fast_host(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
+
+enum bb_nccl_interval_class bb_nccl_interval_class(const struct bb_nccl_call *call);
+
+/*
+ * Set *LOW and *HIGH to the interval around the predicted time of CALL that held nine in ten
+ * measurements of unseen machines, as multiples of that time. The high end includes a slow plug-in
+ * of the network, unless that is excluded. With too few published machines like that of CALL
+ * (bb_nccl_basis) it is that of machines without their like, whose low end includes the fastest
+ * host; beyond racks_measured the widest.
+ */
+void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
+		      double *low, double *high);
+
+#endif

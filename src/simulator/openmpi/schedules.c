@@ -1,0 +1,371 @@
+/*
+ * schedules.c - schedules that only Open MPI has.
+ */
+#include "schedules/parts.h"
+#include "simulator/openmpi/openmpi.h"
+
+/* ---- trees ---------------------------------------------------------------------------- */
+
+/* Those of coll/base (coll_base_topo.c). Ranks are counted from the root. In a round of a
+   broadcast, ranks of one level send the whole data to one of their children. */
+
+#define RADIX 4 /* coll_tuned_bcast_knomial_radix */
+
+/* The rank's edge of a round: it sends to CHILD or receives from PARENT, BB_NO_PEER: neither. */
+static void edge_perform(struct bb_writer *w, const struct bb_shape *shape, int rank, int child,
+			 int parent)
+{
+	const int n = shape->nranks;
+	const struct bb_place out = bb_at(BB_OUT, 0);
+
+	if (child != BB_NO_PEER && child < n)
+		bb_send(w, bb_wrap(child + shape->root, n),
+			rank == shape->root ? bb_at(BB_IN, 0) : out, shape->count);
+	if (parent != BB_NO_PEER)
+		bb_recv(w, bb_wrap(parent + shape->root, n), out, shape->count, false);
+}
+
+/* ---- binary: the children of rank v are 2v + 1 and 2v + 2 ----------------------------- */
+
+static void binary_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	bb_role_fill(role, rank, 2 * (size_t)bb_log2_down(shape->nranks));
+}
+
+static void binary_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			 struct bb_writer *w)
+{
+	const int self = bb_wrap(role->rank - shape->root, shape->nranks);
+	const int depth = bb_log2_down(self + 1), level = (int)round / 2, side = (int)round % 2;
+	const bool receives = depth == level + 1 && (self - 1) % 2 == side;
+
+	edge_perform(w, shape, role->rank, depth == level ? 2 * self + 1 + side : BB_NO_PEER,
+		     receives ? (self - 1) / 2 : BB_NO_PEER);
+	if (!self && !round)
+		bb_copy_over(w, shape, 0, shape->count);
+}
+
+const struct bb_algorithm bb_openmpi_binary_broadcast = {
+	.name = "binary_tree",
+	.collective = &bb_broadcast,
+	.meaning = "A binary tree: a rank that has the data sends all of it to two others.",
+	.fan = 2,
+	.prepare = binary_prepare,
+	.round = binary_round,
+};
+
+/* ---- 4-nomial: the parent of v has v's lowest digit that is not 0 set to 0 ------------ */
+
+/* Levels: the least number of digits that number N ranks. */
+static int digits_of(int n)
+{
+	return (bb_log2_up(n) + 1) / 2;
+}
+
+static void knomial_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	bb_role_fill(role, rank, (RADIX - 1) * (size_t)digits_of(shape->nranks));
+}
+
+static void knomial_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			  struct bb_writer *w)
+{
+	const int n = shape->nranks, self = bb_wrap(role->rank - shape->root, n);
+	const int level = (int)round / (RADIX - 1), digit = 1 + (int)round % (RADIX - 1);
+	const int unit = 1 << 2 * (digits_of(n) - 1 - level), low = self % (RADIX * unit);
+
+	edge_perform(w, shape, role->rank, low == 0 ? self + digit * unit : BB_NO_PEER,
+		     low == digit * unit ? self - low : BB_NO_PEER);
+	if (!self && !round)
+		bb_copy_over(w, shape, 0, shape->count);
+}
+
+const struct bb_algorithm bb_openmpi_knomial_broadcast = {
+	.name = "knomial",
+	.collective = &bb_broadcast,
+	.meaning = "A 4-nomial tree: every rank that has the data sends all of it to three that "
+		   "have not, level by level.",
+	.fan = RADIX - 1,
+	.prepare = knomial_prepare,
+	.round = knomial_round,
+};
+
+/* ---- binomial, in order: the parent of v has v's lowest bit set to 0 ------------------ */
+
+static size_t binomial_tmp(const struct bb_shape *shape, int rank)
+{
+	const int self = bb_wrap(rank - shape->root, shape->nranks);
+
+	return self > 0 && self % 2 == 0 && self + 1 < shape->nranks ? shape->count : 0;
+}
+
+static void binomial_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			   struct bb_writer *w)
+{
+	const int n = shape->nranks, self = bb_wrap(role->rank - shape->root, n);
+	const int bit = 1 << round, low = self % (2 * bit);
+	const struct bb_place in = bb_at(BB_IN, 0), sum = bb_at(self ? BB_TMP : BB_OUT, 0);
+	/* A rank without a child at distance 1 has none. */
+	const bool summed = round > 0 && self % 2 == 0 && self + 1 < n;
+
+	if (low == bit)
+		bb_send(w, bb_wrap(role->rank - bit + n, n), summed ? sum : in, shape->count);
+	else if (low == 0 && self + bit < n)
+		bb_add(w, bb_wrap(role->rank + bit, n), summed ? sum : in, sum, shape->count,
+		       !self && 2 * bit >= n);
+}
+
+const struct bb_algorithm bb_openmpi_binomial_reduce = {
+	.name = "binomial",
+	.collective = &bb_reduce,
+	.meaning = "A binomial tree whose near ranks add first: in round k, ranks 2^k apart.",
+	.tmp_count = binomial_tmp,
+	.prepare = bb_prepare_log,
+	.round = binomial_round,
+};
+
+/* ---- neighbor exchange ---------------------------------------------------------------- */
+
+/* coll_base_allgather.c, for an even number of ranks: pairs of neighbours swap their blocks, then
+   each rank passes the pair of blocks that it received last to its neighbours on both sides in
+   turn. */
+
+static const char *neighbor_refuses(const struct bb_shape *shape)
+{
+	return shape->nranks % 2 ? "the number of ranks is odd" : NULL;
+}
+
+static void neighbor_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	bb_role_fill(role, rank, (size_t)shape->nranks / 2);
+}
+
+/* The first of the two blocks that RANK, in ROUND, passes on in the next one. */
+static int held_after(int n, int rank, int round)
+{
+	const int pair = rank - rank % 2, times = round / 2 + round % 2;
+	/* Even ranks receive from the right in even rounds, odd ranks in odd rounds. */
+	const int away = (round % 2 == rank % 2 ? 2 : -2) * times;
+
+	return ((pair + away) % n + n) % n;
+}
+
+static void neighbor_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			   struct bb_writer *w)
+{
+	const int n = shape->nranks, rank = role->rank, at = (int)round;
+	const int peer = bb_wrap(at % 2 == rank % 2 ? rank + 1 : rank - 1, n);
+	const bool last = 2 * (at + 1) == n;
+	const size_t count = shape->count;
+
+	if (at == 0) {
+		if (!shape->in_place)
+			bb_copy(w, bb_at(BB_IN, 0), bb_at(BB_OUT, (size_t)rank * count), count,
+				last);
+		bb_send(w, peer, bb_at(BB_IN, 0), count);
+		bb_recv(w, peer, bb_at(BB_OUT, (size_t)peer * count), count, last);
+		return;
+	}
+	bb_send(w, peer, bb_at(BB_OUT, (size_t)held_after(n, rank, at - 1) * count), 2 * count);
+	bb_recv(w, peer, bb_at(BB_OUT, (size_t)held_after(n, rank, at) * count), 2 * count, last);
+}
+
+const struct bb_algorithm bb_openmpi_neighbor = {
+	.name = "neighbor",
+	.collective = &bb_all_gather,
+	.meaning = "Neighbours swap blocks, then pass on pairs of blocks to both sides in turn.",
+	.refuses = neighbor_refuses,
+	.prepare = neighbor_prepare,
+	.round = neighbor_round,
+};
+
+/* ---- recursive halving and doubling --------------------------------------------------- */
+
+/* coll_base_allreduce.c, redscat_allgather: near partners swap the longest parts. Beyond a power of
+   two P, each even rank of the first 2 (n - P) adds half of the data for its odd neighbour, which
+   then stands for both. */
+
+/* Rounds are: two of neighbours (where REST > 0), halving, doubling, one of neighbours. */
+struct plan {
+	struct bb_power power;
+	int rank, virtual; /* VIRTUAL is the rank among P; -1: its neighbour stands for it */
+	bool is_neighbour;
+	size_t count;
+	enum bb_buffer sum;
+};
+
+static struct plan plan_of(const struct bb_shape *shape, int rank)
+{
+	struct plan p = {.power = bb_power_of(shape->nranks),
+			 .rank = rank,
+			 .count = shape->count,
+			 .sum = BB_OUT};
+
+	p.is_neighbour = rank < 2 * p.power.rest;
+	p.virtual = !p.is_neighbour ? rank - p.power.rest : rank % 2 ? rank / 2 : -1;
+	return p;
+}
+
+static void rabenseifner_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	const struct bb_power power = bb_power_of(shape->nranks);
+
+	bb_role_fill(role, rank, 2 * (size_t)power.levels + 3 * (size_t)(power.rest > 0));
+}
+
+/* What Open MPI allocates, which counts for caches; the steps need none. */
+static size_t rabenseifner_tmp(const struct bb_shape *shape, int rank)
+{
+	return shape->count;
+}
+
+/* The neighbours' sum of its left half by the even rank, of its right half by the odd one. */
+static void neighbours_add(struct bb_writer *w, const struct plan *p)
+{
+	const size_t left = p->count / 2, right = p->count - left;
+	const bool odd = p->rank % 2;
+	const size_t mine = odd ? left : 0, theirs = odd ? 0 : left;
+
+	bb_send(w, p->rank ^ 1, bb_at(BB_IN, theirs), odd ? left : right);
+	bb_add(w, p->rank ^ 1, bb_at(BB_IN, mine), bb_at(BB_OUT, mine), odd ? right : left, false);
+}
+
+/* COUNT elements of OUT from the even neighbour to the odd one, or (BACK) the other way. */
+static void neighbours_pass(struct bb_writer *w, const struct plan *p, size_t count, bool back)
+{
+	if (p->rank % 2 == back)
+		bb_send(w, p->rank ^ 1, bb_at(BB_OUT, 0), count);
+	else
+		bb_recv(w, p->rank ^ 1, bb_at(BB_OUT, 0), count, back);
+}
+
+/* The parts that RANK and its partner at distance 2^LEVEL swap when halving. */
+struct halves {
+	size_t start, count; /* kept and added to */
+	size_t other, given; /* sent */
+};
+
+static struct halves halves_of(const struct plan *p, int level)
+{
+	struct halves h = {0, p->count, 0, 0};
+
+	for (int i = 0; i <= level; i++) {
+		const bool upper = p->virtual >> i & 1;
+		const size_t left = h.count / 2, right = h.count - left;
+
+		h.other = upper ? h.start : h.start + left;
+		h.given = upper ? left : right;
+		h.start += upper ? left : 0;
+		h.count = upper ? right : left;
+	}
+	return h;
+}
+
+static int peer_of(const struct plan *p, int level)
+{
+	const int partner = p->virtual ^ (1 << level);
+
+	return partner < p->power.rest ? 2 * partner + 1 : partner + p->power.rest;
+}
+
+static void halve(struct bb_writer *w, const struct plan *p, int level)
+{
+	const struct halves h = halves_of(p, level);
+	const enum bb_buffer from = level > 0 || p->is_neighbour ? p->sum : BB_IN;
+
+	bb_send(w, peer_of(p, level), bb_at(from, h.other), h.given);
+	bb_add(w, peer_of(p, level), bb_at(from, h.start), bb_at(p->sum, h.start), h.count, false);
+}
+
+static void rabenseifner_round(const struct bb_shape *shape, const struct bb_role *role,
+			       size_t round, struct bb_writer *w)
+{
+	const struct plan p = plan_of(shape, role->rank);
+	const int levels = p.power.levels, at = (int)round - 2 * (p.power.rest > 0);
+
+	if (at == -2 && p.is_neighbour)
+		neighbours_add(w, &p);
+	else if (at == -1 && p.is_neighbour)
+		neighbours_pass(w, &p, shape->count / 2, false);
+	else if (at == 2 * levels && p.is_neighbour)
+		neighbours_pass(w, &p, shape->count, true);
+	else if (at >= 0 && at < levels && p.virtual >= 0)
+		halve(w, &p, at);
+	else if (at >= levels && at < 2 * levels && p.virtual >= 0) {
+		const int level = 2 * levels - 1 - at;
+		const struct halves h = halves_of(&p, level);
+
+		bb_send(w, peer_of(&p, level), bb_at(BB_OUT, h.start), h.count);
+		bb_recv(w, peer_of(&p, level), bb_at(BB_OUT, h.other), h.given,
+			level == 0 && !p.is_neighbour);
+	}
+}
+
+const struct bb_algorithm bb_openmpi_rabenseifner = {
+	.name = "rabenseifner",
+	.collective = &bb_all_reduce,
+	.meaning = "Recursive halving, then doubling: near partners swap the longest parts.",
+	.tmp_count = rabenseifner_tmp,
+	.prepare = rabenseifner_prepare,
+	.round = rabenseifner_round,
+};
+
+/* ---- reduce_scatter among a power of two ranks ---------------------------------------- */
+
+static const char *butterfly_refuses(const struct bb_shape *shape)
+{
+	return bb_power_of(shape->nranks).rest > 0 ? "the number of ranks is no power of two"
+						   : NULL;
+}
+
+static void butterfly_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+{
+	bb_role_fill(role, rank, (size_t)bb_power_of(shape->nranks).levels + 1);
+}
+
+static size_t butterfly_tmp(const struct bb_shape *shape, int rank)
+{
+	return shape->count * (size_t)shape->nranks;
+}
+
+/* Halving leaves the block whose number has the rank's bits in reverse order. */
+static int mirror(int rank, int levels)
+{
+	int mirrored = 0;
+
+	for (int i = 0; i < levels; i++)
+		mirrored |= (rank >> i & 1) << (levels - 1 - i);
+	return mirrored;
+}
+
+static void butterfly_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
+			    struct bb_writer *w)
+{
+	const int rank = role->rank, levels = bb_power_of(shape->nranks).levels;
+	const int other = mirror(rank, levels);
+	struct plan p = plan_of(shape, rank);
+
+	p.sum = BB_TMP;
+	p.count *= (size_t)shape->nranks;
+	if ((int)round < levels) {
+		halve(w, &p, (int)round);
+	} else if (other == rank) {
+		bb_copy(w, bb_at(BB_TMP, (size_t)rank * shape->count), bb_at(BB_OUT, 0),
+			shape->count, true);
+	} else {
+		bb_send(w, other, bb_at(BB_TMP, (size_t)other * shape->count), shape->count);
+		bb_recv(w, other, bb_at(BB_OUT, 0), shape->count, true);
+	}
+}
+
+const struct bb_algorithm bb_openmpi_butterfly = {
+	.name = "butterfly",
+	.collective = &bb_reduce_scatter,
+	.meaning =
+		"Recursive halving with near partners first; then each rank swaps the block that "
+		"it holds for its own.",
+	.refuses = butterfly_refuses,
+	.tmp_count = butterfly_tmp,
+	.prepare = butterfly_prepare,
+	.round = butterfly_round,
+};

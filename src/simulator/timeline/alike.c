@@ -1,0 +1,391 @@
+/*
+ * alike.c - a collective in virtual time whose ranks do the same but for a shift: what
+ * rank 0 does in a round, all do, so a round is a few passes over arrays of ranks. Where the routes
+ * between ranks repeat, ranks a period apart are always at the same point, and only the first
+ * period is evaluated.
+ */
+#include "simulator/timeline/links.h"
+
+#include <string.h>
+
+#define LANE_MOST 4194304 /* ranks times distances that are kept for links of pairs */
+
+/* A message that every rank sends in this round to the rank D further. The one before it in the
+   same place had the same routes if D is the same, and the same entries if all of its round were
+   the same. */
+struct message {
+	int d; /* 0: there was none yet */
+	int channel;
+	double bytes;
+	struct bb_fabric_route *routes;       /* [rank] that sends */
+	double *entry, *head, *arrival, *sum; /* likewise; sum: seconds to add it */
+	/* The same for all ranks, known before the loops over them: */
+	bool pulled;        /* within a node */
+	double delay, swap; /* bb_route_latency beyond the route's, bb_link_swap within a node */
+};
+
+struct alike {
+	const struct bb_link_model *links;
+	const struct bb_algorithm *schedule;
+	struct bb_shape shape;
+	double element;
+	int n, period;
+	double *times, *taken;
+	double *out, *in; /* [2 * rank + outside] */
+	/* With links of pairs: [d]: [rank]: when the message before to the rank D further has left;
+	   NULL: there was none. */
+	double **busy;
+	int nbusy;
+	struct message messages[BB_MAX_STEPS];
+	int nmessages;
+	bool same; /* messages as those of the round before */
+	bool adds; /* additions take time */
+	struct bb_loads *loads;
+	struct bb_slabs slabs;
+};
+
+static int shifted(const struct alike *a, int rank, int d)
+{
+	return (int)(((int64_t)rank + d) % a->period);
+}
+
+/* ---- shape and period ----------------------------------------------------------------- */
+
+/* Only all_reduce, whose count is that of the whole, has parts of different lengths. */
+struct bb_shape bb_timeline_alike_shape(const struct bb_algorithm *schedule,
+					const struct bb_shape *shape)
+{
+	const struct bb_collective *collective = schedule->collective;
+	struct bb_shape even = *shape;
+	size_t pieces = 1, parts;
+
+	if (collective != &bb_all_reduce)
+		return even;
+	if (shape->chunk > 0)
+		pieces = (shape->count + shape->chunk * (size_t)shape->nranks - 1) /
+			 (shape->chunk * (size_t)shape->nranks);
+	parts = (size_t)shape->nranks * (pieces > 0 ? pieces : 1);
+	even.count = (shape->count + parts - 1) / parts * parts;
+	return even;
+}
+
+static int period_of(const struct bb_link_model *links, int n)
+{
+	if (links->slow_link.factor > 0)
+		return n;
+	if (!links->fabric)
+		return 1;
+	return links->members || links->crowd ? n : bb_fabric_period(links->fabric, n);
+}
+
+double bb_timeline_alike_work(const struct bb_link_model *links,
+			      const struct bb_algorithm *schedule, const struct bb_shape *shape)
+{
+	struct bb_role role;
+
+	bb_algorithm_prepare(schedule, shape, 0, &role);
+	return (double)role.rounds * period_of(links, shape->nranks);
+}
+
+/* The least period of routes and of TIMES. */
+static int find_period(const struct bb_link_model *links, int n, const double *times)
+{
+	const int period = period_of(links, n);
+
+	for (int i = period; i < n; i++)
+		if (times[i] != times[i - period])
+			return n;
+	return period;
+}
+
+/* ---- messages ------------------------------------------------------------------------- */
+
+/* Add the message of STEP to the round. */
+static bb_status add_message(struct alike *a, const struct bb_step *step)
+{
+	struct message *m = &a->messages[a->nmessages++];
+	const double bytes = (double)step->count * a->element;
+
+	a->same = a->same && m->d == step->peer && m->bytes == bytes;
+	m->channel = step->channel;
+	m->bytes = bytes;
+	for (int r = 0; r < a->period && m->d != step->peer; r++)
+		m->routes[r] = bb_link_route(a->links, r, (r + step->peer) % a->n);
+	m->d = step->peer;
+	m->pulled = bb_link_pulls(a->links, false, bytes);
+	m->delay = bb_route_latency(a->links, 0, bytes);
+	m->swap = bb_link_swap(a->links, false, bytes);
+	/* Where links belong to pairs, all that were in use are kept, as a message may have to
+	 * wait. */
+	if (bb_link_ports(a->links) || a->busy[m->d])
+		return BB_OK;
+	if ((double)a->nbusy * a->period > LANE_MOST)
+		return BB_EUNSUPPORTED;
+	a->nbusy++;
+	return BB_TAKE_ZEROED(&a->slabs, a->busy[m->d], (size_t)a->period) ? BB_OK : BB_EINTERNAL;
+}
+
+/* ---- sending -------------------------------------------------------------------------- */
+
+/* How long each message of the round takes to leave. */
+static void find_entries(struct alike *a)
+{
+	if (a->same)
+		return;
+	for (int i = 0; i < a->nmessages && a->loads; i++) {
+		const struct message *m = &a->messages[i];
+
+		for (int r = 0; r < a->period; r++)
+			bb_loads_add(a->loads, r, shifted(a, r, m->d), &m->routes[r], m->bytes);
+	}
+	for (int i = 0; i < a->nmessages; i++) {
+		const struct message *m = &a->messages[i];
+
+		for (int r = 0; r < a->period; r++) {
+			const struct bb_fabric_route *route = &m->routes[r];
+			double second = route->second_per_byte, memory = 0;
+
+			if (a->loads)
+				second = bb_loads_second_per_byte(a->loads, r, shifted(a, r, m->d),
+								  route, &memory);
+			m->entry[r] = bb_route_entry(a->links, second, m->bytes);
+			m->sum[r] = bb_link_sum(a->links, m->bytes, memory);
+		}
+	}
+	for (int i = 0; i < a->nmessages && a->loads; i++) {
+		const struct message *m = &a->messages[i];
+
+		for (int r = 0; r < a->period; r++)
+			bb_loads_drop(a->loads, r, shifted(a, r, m->d), &m->routes[r]);
+	}
+}
+
+/* The loops over ranks are made twice, for messages that need no special treatment and others. */
+#define INLINED static inline __attribute__((always_inline))
+
+INLINED void leave_ports(struct alike *a, const struct message *m, bool pulled)
+{
+	const struct bb_fabric_route *routes = m->routes;
+
+	for (int r = 0; r < a->period; r++) {
+		double *out = &a->out[2 * r + routes[r].outside];
+		const double start = a->times[r] > *out ? a->times[r] : *out;
+
+		*out = start +
+		       (pulled && !routes[r].outside ? a->links->fabric->overhead : m->entry[r]);
+		m->head[r] = start + (routes[r].latency + m->delay);
+	}
+}
+
+static void send_by_links(struct alike *a, const struct message *m)
+{
+	double *busy = a->busy[m->d];
+
+	for (int r = 0; r < a->period; r++) {
+		const double start = a->times[r] > busy[r] ? a->times[r] : busy[r];
+
+		if (m->entry[r] > 0)
+			busy[r] = start + m->entry[r];
+		m->arrival[r] = start + (m->entry[r] + m->routes[r].latency);
+	}
+}
+
+/* ---- receiving ------------------------------------------------------------------------ */
+
+/* M of the rank SENDER enters a port of the rank TO. */
+INLINED void enter(struct alike *a, const struct message *m, int sender, int to, bool pulled)
+{
+	const bool outside = m->routes[sender].outside;
+	double *in = &a->in[2 * to + outside], from = *in > m->head[sender] ? *in : m->head[sender];
+
+	if (pulled && !outside && from < a->times[to])
+		from = a->times[to];
+	*in = from + m->entry[sender];
+	m->arrival[sender] = *in;
+}
+
+INLINED void enter_all(struct alike *a, const struct message *m, bool pulled)
+{
+	int to = m->d % a->period;
+
+	for (int r = 0; r < a->period; r++) {
+		enter(a, m, r, to, pulled);
+		to = to + 1 == a->period ? 0 : to + 1;
+	}
+}
+
+/* The messages to RANK enter its ports in the order in which they reach them, at equal times the
+   sender that is nearer around the ring first. */
+static void come_in(struct alike *a, int rank)
+{
+	int order[BB_MAX_STEPS], from[BB_MAX_STEPS];
+
+	for (int i = 0; i < a->nmessages; i++) {
+		const struct message *m = &a->messages[i];
+		const double head = m->head[from[i] = shifted(a, rank, a->n - m->d)];
+		int at = i;
+
+		for (; at > 0; at--) {
+			const struct message *other = &a->messages[order[at - 1]];
+			const double its = other->head[from[order[at - 1]]];
+
+			if (its < head || (its == head && other->d <= m->d))
+				break;
+			order[at] = order[at - 1];
+		}
+		order[at] = i;
+	}
+	for (int k = 0; k < a->nmessages; k++)
+		enter(a, &a->messages[order[k]], from[order[k]], rank,
+		      a->messages[order[k]].pulled);
+}
+
+INLINED void take(struct alike *a, int from, const struct message *m, double swap, bool adds)
+{
+	for (int r = 0; r < a->period; r++) {
+		const double arrival =
+			m->arrival[from] + (swap > 0 && !m->routes[from].outside ? swap : 0);
+		const double time = a->times[r] > arrival ? a->times[r] : arrival;
+
+		a->times[r] = adds ? time + m->sum[from] : time;
+		if (a->taken[from] < time)
+			a->taken[from] = time;
+		from = from + 1 == a->period ? 0 : from + 1;
+	}
+}
+
+/* The message of this round to rank 0 from PEER on CHANNEL that is not in *TAKEN yet; added to it.
+ */
+static const struct message *sent_by(const struct alike *a, int peer, int channel, unsigned *taken)
+{
+	const int d = (a->n - peer) % a->n;
+
+	for (int i = 0; i < a->nmessages; i++)
+		if (a->messages[i].d == d && a->messages[i].channel == channel &&
+		    !(*taken >> i & 1)) {
+			*taken |= 1u << i;
+			return &a->messages[i];
+		}
+	return NULL;
+}
+
+/* ---- rounds --------------------------------------------------------------------------- */
+
+static bb_status receive_all(struct alike *a, const struct bb_step *steps, int nsteps)
+{
+	unsigned taken = 0;
+
+	for (int i = 0; i < 2 * nsteps; i++) {
+		const struct bb_step *step = &steps[i / 2];
+		const int peer = i % 2 ? step->peer2 : step->peer;
+		const struct message *m;
+		double swap;
+		bool adds;
+
+		if (step->kind == BB_SEND || step->kind == BB_COPY || peer == BB_NO_PEER)
+			continue;
+		m = sent_by(a, peer, step->channel, &taken);
+		if (!m)
+			return BB_EINTERNAL;
+		swap = bb_steps_send_to(steps, nsteps, peer) ? m->swap : 0;
+		adds = step->kind == BB_RECV_REDUCE && a->adds;
+		if (swap > 0 || adds)
+			take(a, peer % a->period, m, swap, adds);
+		else
+			take(a, peer % a->period, m, 0, false);
+	}
+	return BB_OK;
+}
+
+static bb_status alike_round(struct alike *a, const struct bb_step *steps, int nsteps)
+{
+	const bool ports = bb_link_ports(a->links);
+	const int before = a->nmessages;
+	bb_status status = BB_OK;
+
+	a->nmessages = 0;
+	a->same = true;
+	for (int i = 0; i < nsteps && status == BB_OK; i++)
+		if (steps[i].kind == BB_SEND)
+			status = add_message(a, &steps[i]);
+	if (status != BB_OK)
+		return status;
+	a->same = a->same && a->nmessages == before;
+	find_entries(a);
+	for (int i = 0; i < a->nmessages; i++)
+		if (!ports)
+			send_by_links(a, &a->messages[i]);
+		else if (a->messages[i].pulled)
+			leave_ports(a, &a->messages[i], true);
+		else
+			leave_ports(a, &a->messages[i], false);
+	if (ports && a->nmessages == 1 && a->messages[0].pulled)
+		enter_all(a, &a->messages[0], true);
+	else if (ports && a->nmessages == 1)
+		enter_all(a, &a->messages[0], false);
+	for (int r = 0; ports && a->nmessages > 1 && r < a->period; r++)
+		come_in(a, r);
+	return receive_all(a, steps, nsteps);
+}
+
+static bb_status alike_evaluate(struct alike *a)
+{
+	struct bb_step steps[BB_MAX_STEPS];
+	struct bb_role role;
+	bb_status status = BB_OK;
+
+	memset(&role, 0, sizeof(role));
+	bb_algorithm_prepare(a->schedule, &a->shape, 0, &role);
+	memcpy(a->taken, a->times, (size_t)a->period * sizeof(*a->taken));
+	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
+		status = alike_round(
+			a, steps, bb_algorithm_steps(a->schedule, &a->shape, &role, round, steps));
+		if (!bb_pace_allows(a->links, a->schedule, round, role.rounds, a->period))
+			status = BB_ETIMEOUT;
+	}
+	for (int r = 0; r < a->period; r++)
+		if (a->times[r] < a->taken[r])
+			a->times[r] = a->taken[r];
+	return status;
+}
+
+bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_algorithm *schedule,
+			    const struct bb_shape *shape, double element, double *times)
+{
+	const int period = find_period(links, shape->nranks, times);
+	const size_t n = (size_t)period;
+	struct alike a = {
+		.links = links,
+		.schedule = schedule,
+		.shape = bb_timeline_alike_shape(schedule, shape),
+		.element = element,
+		.n = shape->nranks,
+		.period = period,
+		.adds = links->fabric && (links->fabric->sum_second_per_byte > 0 ||
+					  links->fabric->memory_second_per_byte > 0),
+	};
+	bb_status status = BB_EINTERNAL;
+
+	BB_TAKE_ZEROED(&a.slabs, a.busy, (size_t)a.n);
+	BB_TAKE(&a.slabs, a.times, n);
+	BB_TAKE(&a.slabs, a.taken, n);
+	BB_TAKE_ZEROED(&a.slabs, a.out, 2 * n);
+	BB_TAKE_ZEROED(&a.slabs, a.in, 2 * n);
+	for (struct message *m = a.messages; m < a.messages + BB_MAX_STEPS; m++) {
+		BB_TAKE(&a.slabs, m->routes, n);
+		BB_TAKE(&a.slabs, m->entry, n);
+		BB_TAKE(&a.slabs, m->head, n);
+		BB_TAKE(&a.slabs, m->arrival, n);
+		BB_TAKE(&a.slabs, m->sum, n);
+	}
+	if (bb_link_shares(links))
+		a.loads = bb_loads_open(links, &a.slabs, schedule, a.n);
+	if (!a.slabs.lacking) {
+		memcpy(a.times, times, n * sizeof(*times));
+		status = alike_evaluate(&a);
+	}
+	for (int r = 0; r < a.n && status == BB_OK; r++)
+		times[r] = a.times[r % a.period];
+	bb_slabs_free(&a.slabs);
+	return status;
+}

@@ -1,0 +1,189 @@
+/*
+ * links.h - how long messages take over links, for all timelines: for this folder alone.
+ */
+#ifndef BB_SIMULATOR_TIMELINE_LINKS_H
+#define BB_SIMULATOR_TIMELINE_LINKS_H
+
+#include "core/random.h"
+#include "simulator/timeline/timeline.h"
+#include "simulator/timeline/slabs.h"
+
+#include <math.h>
+
+/* Mix WORD into the identity that a random number is drawn for. */
+static inline uint64_t bb_draw(uint64_t so_far, uint64_t word)
+{
+	return bb_random_mix(so_far + BB_RANDOM_STEP + word);
+}
+
+/* The noise factor drawn for the identity DRAWN: lognormal with median 1 (Box and Muller's
+   transform). */
+static inline double bb_noise_factor(const struct bb_link_model *links, uint64_t drawn)
+{
+	double u, v;
+
+	if (links->noise == 0)
+		return 1;
+	u = bb_random_positive(bb_draw(drawn, 1));
+	v = bb_random_uniform(bb_draw(drawn, 2));
+	return exp(links->noise * sqrt(-2 * log(u)) * cos(2 * M_PI * v));
+}
+
+/* The rank in the world of MEMBER of a group. */
+static inline int bb_link_member(const struct bb_link_model *links, int member)
+{
+	return links->members ? links->members[member] : member;
+}
+
+/* Do messages of a rank share ports? */
+static inline bool bb_link_ports(const struct bb_link_model *links)
+{
+	return links->port || links->fabric;
+}
+
+/* Do several ranks share links? */
+static inline bool bb_link_shares(const struct bb_link_model *links)
+{
+	return links->fabric && bb_fabric_shares_any(links->fabric);
+}
+
+/* The factor by which ranks outside the group slow MEMBER's shared link of LEVEL. */
+static inline double bb_link_crowd(const struct bb_link_model *links, enum bb_fabric_level level,
+				   int member)
+{
+	return links->crowd ? links->crowd[member * BB_LEVELS + level] : 1;
+}
+
+/* Seconds per byte over MEMBER's RAIL. */
+static inline double bb_link_rail(const struct bb_link_model *links, int member, int rail)
+{
+	const int node = bb_link_member(links, member) / links->fabric->per_node;
+
+	return bb_fabric_shared_second_per_byte(links->fabric, BB_LEVEL_RAIL, node, rail) *
+	       bb_link_crowd(links, BB_LEVEL_RAIL, member);
+}
+
+/* The route of a message from member FROM to another, TO; route.outside selects the port. */
+static inline struct bb_fabric_route bb_link_route(const struct bb_link_model *links, int from,
+						   int to)
+{
+	const int a = bb_link_member(links, from), b = bb_link_member(links, to);
+	struct bb_fabric_route route = {
+		.second_per_byte = links->rate > 0 ? 1 / links->rate : 0,
+		.latency = links->latency,
+	};
+
+	if (links->fabric)
+		route = bb_fabric_route(links->fabric, a, b);
+	if (links->crowd && route.outside)
+		route.second_per_byte = fmax(bb_link_rail(links, from, route.out_rail),
+					     bb_link_rail(links, to, route.in_rail));
+	if (links->slow_link.factor > 0 && links->slow_link.from == a && links->slow_link.to == b) {
+		route.second_per_byte *= links->slow_link.factor;
+		route.latency *= links->slow_link.factor;
+	}
+	return route;
+}
+
+/* Seconds that BYTES occupy a port, or take to enter a link, at SECOND_PER_BYTE. On identical links
+   they are bytes over the rate, bit for bit. */
+static inline double bb_route_entry(const struct bb_link_model *links, double second_per_byte,
+				    double bytes)
+{
+	if (links->fabric)
+		return links->fabric->overhead + bytes * second_per_byte;
+	if (links->slow_link.factor > 0)
+		return bytes * second_per_byte;
+	return links->rate > 0 ? bytes / links->rate : 0;
+}
+
+/* Does the receiver of a message of BYTES copy it? */
+static inline bool bb_link_pulls(const struct bb_link_model *links, bool outside, double bytes)
+{
+	return links->fabric && bb_fabric_pulls(links->fabric, outside, bytes);
+}
+
+/* Seconds that a message of BYTES occupies the port that it leaves by, where it takes ENTRY to
+   enter the other. */
+static inline double bb_route_exit(const struct bb_link_model *links, bool outside, double bytes,
+				   double entry)
+{
+	return bb_link_pulls(links, outside, bytes) ? links->fabric->overhead : entry;
+}
+
+/* Seconds from the beginning of a message of BYTES at one port to that at the other, over a route
+   of LATENCY. */
+static inline double bb_route_latency(const struct bb_link_model *links, double latency,
+				      double bytes)
+{
+	return links->fabric ? latency + bb_fabric_delay(links->fabric, bytes) : latency;
+}
+
+/* Does one of N STEPS send to PEER? */
+static inline bool bb_steps_send_to(const struct bb_step *steps, int n, int peer)
+{
+	for (int i = 0; i < n; i++)
+		if (steps[i].kind == BB_SEND && steps[i].peer == peer)
+			return true;
+	return false;
+}
+
+/* Seconds that a message of BYTES within a node arrives later if its receiver sends to the sender
+   at once: between CPUs each has the work of a fragment twice. */
+static inline double bb_link_swap(const struct bb_link_model *links, bool outside, double bytes)
+{
+	return links->fabric && links->fabric->pulls && !outside &&
+			       bytes > links->fabric->limits[0].most
+		       ? links->fabric->limits[0].latency
+		       : 0;
+}
+
+/* Seconds to add BYTES that were received, where memory gives MEMORY seconds per byte to copies,
+   which read and write: an addition reads twice and writes. */
+static inline double bb_link_sum(const struct bb_link_model *links, double bytes, double memory)
+{
+	return links->fabric ? bytes * fmax(links->fabric->sum_second_per_byte, 1.5 * memory) : 0;
+}
+
+/* Report to links->pace, once every few thousand ranks, that DONE of ALL rounds of N ranks are
+   evaluated. Returns false when the evaluation is to end. */
+static inline bool bb_pace_allows(const struct bb_link_model *links,
+				  const struct bb_algorithm *schedule, size_t done, size_t all,
+				  int n)
+{
+	const size_t mask = n < 64 ? 1023 : n < 4096 ? 63 : 0;
+
+	return !links->pace || (done & mask) != 0 ||
+	       links->pace->goes_on(links->pace->own, schedule, done, all);
+}
+
+/* ---- load of shared links in one round (loads.c) ----------------------------- */
+
+struct bb_loads;
+
+/* For N members that perform SCHEDULE, in SLABS, which may be lacking then. */
+struct bb_loads *bb_loads_open(const struct bb_link_model *links, struct bb_slabs *slabs,
+			       const struct bb_algorithm *schedule, int n);
+/* Add a message of BYTES from FROM to TO to the round; remove it at the end of the round. */
+void bb_loads_add(struct bb_loads *loads, int from, int to, const struct bb_fabric_route *route,
+		  double bytes);
+void bb_loads_drop(struct bb_loads *loads, int from, int to, const struct bb_fabric_route *route);
+/* Its seconds per byte once all messages of the round are added: at least those of its route.
+ *MEMORY = those of the memory of TO, which it shares with others of the round. */
+double bb_loads_second_per_byte(const struct bb_loads *loads, int from, int to,
+				const struct bb_fabric_route *route, double *memory);
+
+/* ---- all ranks at once (alike.c) --------------------------------------------- */
+
+/* Rounds times ranks that are evaluated. */
+double bb_timeline_alike_work(const struct bb_link_model *links,
+			      const struct bb_algorithm *schedule, const struct bb_shape *shape);
+/* SHAPE with parts as long as the longest. */
+struct bb_shape bb_timeline_alike_shape(const struct bb_algorithm *schedule,
+					const struct bb_shape *shape);
+/* BB_EUNSUPPORTED, with TIMES unchanged: ranks that differ have too many links to keep. */
+BB_MUST bb_status bb_timeline_alike(const struct bb_link_model *links,
+				    const struct bb_algorithm *schedule,
+				    const struct bb_shape *shape, double element, double *times);
+
+#endif

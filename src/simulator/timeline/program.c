@@ -1,0 +1,692 @@
+/*
+ * program.c - a program in virtual time, by discrete events. Each queue has at most one
+ * event ahead: the end of its operation or a step of its message. The earliest event is next, at
+ * equal times the lowest rank and queue. Messages go over links of their own, through ports, or
+ * over shared links.
+ */
+#include "programs/seats.h"
+#include "simulator/timeline/agenda.h"
+#include "simulator/timeline/slabs.h"
+#include "simulator/timeline/flows.h"
+
+#include <stdint.h>
+#include <string.h>
+
+enum queue_state {
+	IDLE, /* before its first operation, or past its last */
+	BUSY, /* the operation ends at a known time */
+	/* Its message, on shared links: */
+	QUEUED,  /* waits until those before it have left */
+	LEAVING, /* begins to share its links at a known time */
+	SHARING, /* leaves at a time that messages on the same links may change */
+	/* and on all links: */
+	COMING,  /* with ports: reaches the peer's port at a known time */
+	FLYING,  /* arrives at a known time */
+	LANDED,  /* waits for the receiver */
+	WAITING, /* for an event, a message or other members */
+};
+
+#define NONE (-1)
+
+/* A message that a rank is to receive from a peer, together with others. */
+enum posted {
+	POSTED_NOT,   /* or its queue has reached the receive */
+	POSTED_OPEN,  /* not arrived yet */
+	POSTED_THERE, /* arrived, and its queue has not reached the receive */
+};
+
+struct queue {
+	enum queue_state state;
+	size_t index; /* of the operation */
+	struct bb_operation operation;
+	double from, to;     /* of the operation; TO is also the time of the queue's next event */
+	int peer;            /* of a message, once it is known */
+	int port;            /* with ports: the peer's port that it arrives at */
+	double entry;        /* of a message: seconds on a port, alone */
+	struct bb_flow flow; /* of a message on shared links */
+	/* Neighbours in a line: messages landed on the same lane, or leaving the same rank. */
+	int before, after;
+};
+
+struct line {
+	int first, last; /* numbers of queues, NONE */
+};
+
+/* A collective that not all members of its group have reached yet. Members that are done early may
+   have reached the next one already. */
+struct meeting {
+	struct meeting *next;
+	uint64_t number; /* in the group's order */
+	int arrived;
+	bool whole;       /* no member is done before all have arrived */
+	double *done;     /* [member] */
+	double entered[]; /* [member]; INFINITY: not yet */
+};
+
+struct timeline {
+	struct bb_link_model links;
+	const struct bb_program *program;
+	const struct bb_timeline_watch *watch;
+	struct bb_timeline_performer performer;
+	struct bb_error *error;
+	struct bb_seats seats;
+	struct queue *queues;    /* [rank * queues + queue] */
+	struct line *landed;     /* [rank * lanes + lane]; behind: [rank], what leaves it */
+	unsigned char **posted;  /* [rank * lanes + lane]: [peer] enum posted; NULL: none yet */
+	double *reached;         /* [rank * events + event]; NAN: not yet */
+	double *out, *in;        /* [port]: when it is free again */
+	struct bb_flows *flows;  /* over shared links; NULL: there are none */
+	int **sources;           /* [rank]: [index] source of a receive from any; NULL: none yet */
+	unsigned char *queue_of; /* of each operation: its queue; those of a rank begin at: */
+	size_t *first;           /* [rank]; [nranks]: of all */
+	size_t begun;            /* operations begun so far */
+	uint64_t *calls;         /* [seat]: collectives that it has reached */
+	struct meeting **meetings; /* [group] */
+	struct bb_choices choices; /* of this evaluation, where links.choices is NULL */
+	struct bb_agenda agenda;   /* of queues */
+	double end;
+	struct bb_slabs slabs; /* that all of this is in */
+};
+
+static void schedule(struct timeline *p, int queue, enum queue_state state, double time)
+{
+	p->queues[queue].state = state;
+	p->queues[queue].to = time;
+	bb_agenda_set(&p->agenda, queue, time);
+}
+
+static int rank_of(const struct timeline *p, int queue)
+{
+	return queue / p->program->queues;
+}
+
+/* ---- lines of queues ------------------------------------------------------------------ */
+
+static struct line *landed_at(const struct timeline *p, int rank, int lane)
+{
+	return &p->landed[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
+}
+
+/* The line of QUEUE's rank: the message that leaves, and those behind it. */
+static struct line *leaving_at(const struct timeline *p, int queue)
+{
+	return landed_at(p, p->program->nranks, 0) + rank_of(p, queue);
+}
+
+static void land(struct timeline *p, struct line *landed, int queue)
+{
+	p->queues[queue].state = LANDED;
+	p->queues[queue].before = landed->last;
+	p->queues[queue].after = NONE;
+	*(landed->last == NONE ? &landed->first : &p->queues[landed->last].after) = queue;
+	landed->last = queue;
+}
+
+static void lift(struct timeline *p, struct line *landed, int queue)
+{
+	const struct queue *q = &p->queues[queue];
+
+	*(q->before == NONE ? &landed->first : &p->queues[q->before].after) = q->after;
+	*(q->after == NONE ? &landed->last : &p->queues[q->after].before) = q->before;
+}
+
+/* ---- messages ------------------------------------------------------------------------- */
+
+/* The queue of RANK in STATE whose ACT on LANE is with OTHER, or NONE. */
+static int find_queue(const struct timeline *p, int rank, enum queue_state state, enum bb_act act,
+		      int lane, int other)
+{
+	const int first = rank * p->program->queues;
+
+	for (int queue = first; queue < first + p->program->queues; queue++) {
+		const struct queue *q = &p->queues[queue];
+
+		if (q->state == state && q->operation.act == act && q->operation.lane == lane &&
+		    (act == BB_ACT_RECV_ANY || q->peer == other))
+			return queue;
+	}
+	return NONE;
+}
+
+/* RECEIVER has what SENDER sent: both are done at TIME. */
+static bb_status hand_over(struct timeline *p, int sender, int receiver, double time)
+{
+	struct queue *r = &p->queues[receiver];
+	const int rank = rank_of(p, receiver);
+
+	r->peer = rank_of(p, sender);
+	schedule(p, sender, BUSY, time);
+	schedule(p, receiver, BUSY, time);
+	if (r->operation.act != BB_ACT_RECV_ANY)
+		return BB_OK;
+	if (!p->sources[rank])
+		BB_TAKE(&p->slabs, p->sources[rank], p->program->length(p->program, rank));
+	if (!p->sources[rank])
+		return BB_EINTERNAL;
+	p->sources[rank][r->index] = r->peer;
+	return BB_OK;
+}
+
+/* The number of a port of RANK: outside over its rail, else within its node. */
+static int port_of(const struct timeline *p, int rank, bool outside)
+{
+	return outside ? p->program->nranks + rank : rank;
+}
+
+/* When a message that is ready at TIME and takes ENTRY has passed the port that is free at *FREE.
+ */
+static double use_port(double *free, double time, double entry)
+{
+	*free = (*free > time ? *free : time) + entry;
+	return *free;
+}
+
+/* The port of QUEUE's rank is free for its message at TIME. */
+static void depart(struct timeline *p, int queue, double time)
+{
+	schedule(p, queue, LEAVING,
+		 time + p->links.fabric->overhead * p->queues[queue].flow.factor);
+}
+
+/* The message of QUEUE waits behind those of its rank that leave before it. */
+static void queue_up(struct timeline *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	struct line *line = leaving_at(p, queue);
+	const bool first = line->first == NONE;
+
+	land(p, line, queue);
+	q->state = QUEUED;
+	if (first)
+		depart(p, queue, q->from);
+}
+
+/* The message of QUEUE has left: the next one may. */
+static void leave(struct timeline *p, int queue)
+{
+	const struct queue *q = &p->queues[queue];
+	struct line *line = leaving_at(p, queue);
+	const double time = q->to;
+
+	if (q->state == SHARING)
+		bb_flows_leave(p->flows, queue, time);
+	lift(p, line, queue);
+	schedule(p, queue, COMING,
+		 time + bb_route_latency(&p->links, q->flow.route.latency, q->flow.bytes) *
+				 q->flow.factor);
+	if (line->first != NONE)
+		depart(p, line->first, time);
+}
+
+static void change_end(void *own, int queue, double end)
+{
+	schedule(own, queue, SHARING, end);
+}
+
+/* QUEUE has reached a send. */
+static void message_send(struct timeline *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	const int rank = rank_of(p, queue);
+	uint64_t drawn = bb_draw(bb_draw(p->links.seed, 2), (uint64_t)rank);
+	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index)), entry, exit, latency;
+	const double bytes = (double)bb_operation_bytes(&q->operation);
+	struct bb_fabric_route route;
+
+	q->peer = q->operation.peer;
+	if (q->peer == BB_NO_PEER)
+		q->peer = p->sources[rank][q->operation.answers];
+	route = bb_link_route(&p->links, rank, q->peer);
+	entry = bb_route_entry(&p->links, route.second_per_byte, bytes);
+	q->entry = entry * factor;
+	exit = bb_route_exit(&p->links, route.outside, bytes, entry) * factor;
+	latency = bb_route_latency(&p->links, route.latency, bytes) * factor;
+	q->port = port_of(p, q->peer, route.outside);
+	q->flow = (struct bb_flow){rank, q->peer, route, bytes, factor};
+	/* The message before has been received: the link is free. */
+	if (!bb_link_ports(&p->links))
+		schedule(p, queue, FLYING, q->from + (entry + route.latency) * factor);
+	else if (p->flows && route.outside)
+		queue_up(p, queue);
+	else
+		schedule(p, queue, COMING,
+			 use_port(&p->out[port_of(p, rank, route.outside)], q->from, exit) - exit +
+				 latency);
+}
+
+/* ---- receives that are posted together ------------------------------------------------ */
+
+/* The state of RANK's posted receive from PEER on LANE; NULL: it never posted several together. */
+static unsigned char *posted_for(const struct timeline *p, int rank, int lane, int peer)
+{
+	unsigned char *posted = p->posted[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
+
+	return posted ? &posted[peer] : NULL;
+}
+
+/* The message of the queue SENDER arrives before its receiver's queue reaches the receive. */
+static void take_early(struct timeline *p, unsigned char *posted, int sender, double time)
+{
+	*posted = POSTED_THERE;
+	schedule(p, sender, BUSY, time);
+}
+
+/* The index behind FROM of the next receive that QUEUE posts together with the one before, with
+ *O; or SIZE_MAX. */
+static size_t next_together(const struct timeline *p, int queue, size_t from,
+			    struct bb_operation *o)
+{
+	const int rank = rank_of(p, queue), mine = queue - rank * p->program->queues;
+	const unsigned char *queue_of = &p->queue_of[p->first[rank]];
+	const size_t rest = p->first[rank + 1] - p->first[rank] - from - 1;
+	const unsigned char *next = memchr(&queue_of[from + 1], mine, rest);
+
+	if (!next)
+		return SIZE_MAX;
+	*o = bb_program_at(p->program, rank, (size_t)(next - queue_of));
+	return o->act == BB_ACT_RECV && o->together ? (size_t)(next - queue_of) : SIZE_MAX;
+}
+
+/* QUEUE has reached the first of several receives posted together: messages for the others that
+   have arrived already are taken, too. */
+static bb_status post(struct timeline *p, int queue)
+{
+	const struct queue *q = &p->queues[queue];
+	const int rank = rank_of(p, queue), lane = q->operation.lane;
+	struct line *landed = landed_at(p, rank, lane);
+	unsigned char **all = &p->posted[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
+	struct bb_operation o;
+
+	for (size_t i = q->index; (i = next_together(p, queue, i, &o)) != SIZE_MAX;) {
+		if (!*all)
+			BB_TAKE_ZEROED(&p->slabs, *all, (size_t)p->program->nranks);
+		if (!*all)
+			return BB_EINTERNAL;
+		(*all)[o.peer] = POSTED_OPEN;
+	}
+	for (int sender = landed->first, after; *all && sender != NONE; sender = after) {
+		unsigned char *posted = &(*all)[rank_of(p, sender)];
+
+		after = p->queues[sender].after;
+		if (*posted != POSTED_OPEN)
+			continue;
+		lift(p, landed, sender);
+		take_early(p, posted, sender, q->from);
+	}
+	return BB_OK;
+}
+
+static bb_status arrive(struct timeline *p, int queue)
+{
+	const struct queue *q = &p->queues[queue];
+	const int rank = rank_of(p, queue), lane = q->operation.lane;
+	int receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV, lane, rank);
+	unsigned char *posted;
+
+	if (receiver == NONE)
+		receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV_ANY, lane, rank);
+	if (receiver != NONE)
+		return hand_over(p, queue, receiver, q->to);
+	posted = posted_for(p, q->peer, lane, rank);
+	if (posted && *posted == POSTED_OPEN) {
+		take_early(p, posted, queue, q->to);
+		return BB_OK;
+	}
+	land(p, landed_at(p, q->peer, lane), queue);
+	return BB_OK;
+}
+
+/* QUEUE has reached a receive. */
+static bb_status message_receive(struct timeline *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	const int rank = rank_of(p, queue), lane = q->operation.lane;
+	struct line *landed = landed_at(p, rank, lane);
+	bb_status status;
+	int sender;
+
+	q->peer = q->operation.peer;
+	if (q->operation.together) {
+		/* The posted receive ends; its message may be there. */
+		unsigned char *posted = posted_for(p, rank, lane, q->peer);
+		const bool there = *posted == POSTED_THERE;
+
+		*posted = POSTED_NOT;
+		if (there) {
+			schedule(p, queue, BUSY, q->from);
+			return BB_OK;
+		}
+	}
+	if (q->operation.act == BB_ACT_RECV && !q->operation.together &&
+	    (status = post(p, queue)) != BB_OK)
+		return status;
+	sender = landed->first;
+	if (q->operation.act == BB_ACT_RECV)
+		sender = find_queue(p, q->peer, LANDED, BB_ACT_SEND, lane, rank);
+	q->state = WAITING;
+	if (sender == NONE)
+		return BB_OK;
+	lift(p, landed, sender);
+	return hand_over(p, sender, queue, q->from);
+}
+
+/* The next event of QUEUE's message has happened. */
+static bb_status message_advance(struct timeline *p, int queue)
+{
+	const struct queue *q = &p->queues[queue];
+	bool last;
+
+	switch (q->state) {
+	case LEAVING: /* The overhead is over; the message shares its links from now on. */
+		if (q->flow.bytes > 0)
+			bb_flows_join(p->flows, queue, &q->flow, q->to);
+		else
+			leave(p, queue);
+		break;
+	case SHARING:
+		leave(p, queue);
+		break;
+	case COMING: /* The first byte is at the port or, on shared links, the last. */
+		last = p->flows && q->flow.route.outside;
+		schedule(p, queue, FLYING,
+			 use_port(&p->in[q->port], last ? q->to - q->entry : q->to, q->entry));
+		break;
+	default:
+		return arrive(p, queue);
+	}
+	return BB_OK;
+}
+
+/* ---- collectives ---------------------------------------------------------------------- */
+
+static int queue_of_seat(const struct timeline *p, size_t seat)
+{
+	const int first = p->seats.rank[seat] * p->program->queues;
+
+	for (int queue = first; queue < first + p->program->queues; queue++) {
+		const struct queue *q = &p->queues[queue];
+
+		if (q->state == WAITING && q->operation.act == BB_ACT_COLLECTIVE &&
+		    q->operation.group == p->seats.group[seat])
+			return queue;
+	}
+	return NONE;
+}
+
+/* The next meeting of SEAT. NULL: out of memory. */
+static struct meeting *meeting_of(struct timeline *p, int group, size_t seat)
+{
+	const size_t size = (size_t)bb_seats_size(&p->seats, group);
+	struct meeting **link = &p->meetings[group], *m;
+
+	while (*link && (*link)->number != p->calls[seat])
+		link = &(*link)->next;
+	if (*link)
+		return *link;
+	m = malloc(sizeof(*m) + 2 * size * sizeof(double));
+	if (!m)
+		return NULL;
+	*m = (struct meeting){.number = p->calls[seat], .done = m->entered + size};
+	for (size_t i = 0; i < size; i++)
+		m->entered[i] = INFINITY;
+	*link = m;
+	return m;
+}
+
+static void end_meeting(struct timeline *p, int group, struct meeting *m)
+{
+	struct meeting **link = &p->meetings[group];
+
+	while (*link != m)
+		link = &(*link)->next;
+	*link = m->next;
+	free(m);
+}
+
+/* Perform a collective by a schedule over the links. A group of the first ranks needs no list. */
+static bb_status schedule_perform(void *own, const struct bb_operation *o, const int *members,
+				  int n, uint64_t number, double *times, bool *whole,
+				  struct bb_error *error)
+{
+	const struct timeline *p = own;
+	const size_t element = bb_dtype_size(o->dtype);
+	struct bb_link_model links = p->links;
+	struct bb_shape shape = {
+		.nranks = n, .root = o->root, .in_place = o->in_place, .count = o->count};
+	const struct bb_algorithm *algorithm;
+	int i = 0;
+
+	while (i < n && members[i] == i)
+		i++;
+	if (i < n)
+		links.members = members;
+	algorithm = bb_timeline_choose(&links, p->program->algorithm, o->collective, &shape,
+				       element, error);
+	if (!algorithm)
+		return bb_error_status(error);
+	return bb_timeline_collective(&links, algorithm, &shape, element, number, times);
+}
+
+/*
+ * Members that have not arrived count as never arriving; a member whose time is finite nevertheless
+ * does not depend on them. An arrival only adds times later than itself, so nothing happens in the
+ * past.
+ */
+static bb_status meeting_evaluate(struct timeline *p, const struct bb_operation *o,
+				  struct meeting *m)
+{
+	const size_t first = p->seats.first[o->group];
+	const int size = bb_seats_size(&p->seats, o->group);
+	const uint64_t number = bb_draw((uint64_t)o->group, m->number);
+	bb_status status;
+
+	memcpy(m->done, m->entered, (size_t)size * sizeof(*m->done));
+	status = p->performer.perform(p->performer.own, o, &p->seats.rank[first], size, number,
+				      m->done, &m->whole, p->error);
+	for (size_t i = 0; i < (size_t)size && status == BB_OK; i++) {
+		int queue = NONE;
+
+		if (!isinf(m->done[i]) && p->calls[first + i] == m->number + 1)
+			queue = queue_of_seat(p, first + i);
+		if (queue != NONE)
+			schedule(p, queue, BUSY, m->done[i]);
+	}
+	return status;
+}
+
+static bb_status meet(struct timeline *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	const int group = q->operation.group, size = bb_seats_size(&p->seats, group);
+	const size_t seat = bb_seats_find(&p->seats, group, rank_of(p, queue));
+	struct meeting *m = meeting_of(p, group, seat);
+	bb_status status = BB_OK;
+
+	if (!m)
+		return BB_EINTERNAL;
+	q->state = WAITING;
+	p->calls[seat]++;
+	m->entered[seat - p->seats.first[group]] = q->from;
+	m->arrived++;
+	if (m->arrived == size || (bb_operation_ends_early(&q->operation) && !m->whole))
+		status = meeting_evaluate(p, &q->operation, m);
+	if (m->arrived == size)
+		end_meeting(p, group, m);
+	return status;
+}
+
+/* ---- all operations ------------------------------------------------------------------- */
+
+/* When RANK reached EVENT. */
+static double *reached_at(const struct timeline *p, int rank, int event)
+{
+	return &p->reached[(size_t)rank * (size_t)p->program->events + (size_t)event];
+}
+
+static void record(struct timeline *p, int queue)
+{
+	struct queue *q = &p->queues[queue];
+	const int rank = rank_of(p, queue), first = rank * p->program->queues;
+	const int event = q->operation.event;
+
+	*reached_at(p, rank, event) = q->from;
+	schedule(p, queue, BUSY, q->from);
+	for (int other = first; other < first + p->program->queues; other++) {
+		const struct queue *o = &p->queues[other];
+
+		if (o->state == WAITING && o->operation.act == BB_ACT_WAIT &&
+		    o->operation.event == event)
+			schedule(p, other, BUSY, q->from);
+	}
+}
+
+/* QUEUE continues at TIME with its operation of index FROM or later. */
+static bb_status begin(struct timeline *p, int queue, size_t from, double time)
+{
+	const int rank = rank_of(p, queue), mine = queue - rank * p->program->queues;
+	const unsigned char *queue_of = &p->queue_of[p->first[rank]], *next;
+	struct queue *q = &p->queues[queue];
+	uint64_t drawn;
+
+	q->state = IDLE;
+	q->from = time;
+	q->peer = BB_NO_PEER;
+	next = memchr(&queue_of[from], mine, p->first[rank + 1] - p->first[rank] - from);
+	if (!next)
+		return BB_OK;
+	q->index = (size_t)(next - queue_of);
+	p->begun++;
+	q->operation = bb_program_at(p->program, rank, q->index);
+	switch (q->operation.act) {
+	case BB_ACT_COMPUTE:
+		drawn = bb_draw(bb_draw(p->links.seed, 3), (uint64_t)rank);
+		schedule(p, queue, BUSY,
+			 time + q->operation.seconds *
+					 bb_noise_factor(&p->links, bb_draw(drawn, q->index)));
+		break;
+	case BB_ACT_COLLECTIVE:
+		return meet(p, queue);
+	case BB_ACT_SEND:
+		message_send(p, queue);
+		break;
+	case BB_ACT_RECV:
+	case BB_ACT_RECV_ANY:
+		return message_receive(p, queue);
+	case BB_ACT_RECORD:
+		record(p, queue);
+		break;
+	case BB_ACT_WAIT:
+		if (isnan(*reached_at(p, rank, q->operation.event)))
+			q->state = WAITING;
+		else
+			schedule(p, queue, BUSY, time);
+		break;
+	}
+	return BB_OK;
+}
+
+/* ---- the event loop ------------------------------------------------------------------- */
+
+static bb_status program_open(struct timeline *p)
+{
+	const struct bb_program *program = p->program;
+	const struct bb_flows_watch watch = {change_end, p};
+	const size_t n = (size_t)program->nranks, queues = n * (size_t)program->queues;
+	const size_t events = n * (size_t)program->events, lanes = n * (size_t)program->lanes;
+	const bool shares = bb_link_shares(&p->links);
+	struct bb_slabs *slabs = &p->slabs;
+
+	BB_TAKE_ZEROED(slabs, p->queues, queues);
+	BB_TAKE(slabs, p->reached, events);
+	BB_TAKE_ZEROED(slabs, p->calls, p->seats.first[program->groups]);
+	BB_TAKE_ZEROED(slabs, p->meetings, (size_t)program->groups);
+	BB_TAKE(slabs, p->landed, lanes + n);
+	BB_TAKE_ZEROED(slabs, p->out, 2 * n);
+	BB_TAKE_ZEROED(slabs, p->in, 2 * n);
+	BB_TAKE_ZEROED(slabs, p->sources, n);
+	BB_TAKE_ZEROED(slabs, p->posted, lanes);
+	BB_TAKE(slabs, p->first, n + 1);
+	bb_agenda_open(&p->agenda, slabs, queues);
+	if (shares)
+		p->flows = bb_flows_open(&p->links, slabs, queues, &watch);
+	if (slabs->lacking)
+		return BB_EINTERNAL;
+	for (size_t i = 0; i < events; i++)
+		p->reached[i] = NAN;
+	for (size_t i = 0; i < lanes + n; i++)
+		p->landed[i] = (struct line){NONE, NONE};
+	/* The queue of each operation, so that a queue finds its next one without the program. */
+	p->first[0] = 0;
+	for (size_t rank = 0; rank < n; rank++)
+		p->first[rank + 1] = p->first[rank] + program->length(program, (int)rank);
+	if (!BB_TAKE(slabs, p->queue_of, p->first[n]))
+		return BB_EINTERNAL;
+	for (size_t rank = 0; rank < n; rank++)
+		for (size_t i = p->first[rank]; i < p->first[rank + 1]; i++)
+			p->queue_of[i] =
+				(unsigned char)bb_program_at(program, (int)rank, i - p->first[rank])
+					.queue;
+	return BB_OK;
+}
+
+static bb_status program_evaluate(struct timeline *p)
+{
+	const int queues = p->program->nranks * p->program->queues;
+	bb_status st;
+
+	BB_TRY(st, bb_seats_make(&p->seats, p->program, p->error), out);
+	BB_TRY(st, program_open(p), out);
+	for (int queue = 0; queue < queues; queue++)
+		BB_TRY(st, begin(p, queue, 0, 0), out);
+	while (p->agenda.n > 0 && st == BB_OK) {
+		const int queue = bb_agenda_pop(&p->agenda);
+		const struct queue *q = &p->queues[queue];
+
+		if (q->state != BUSY) {
+			st = message_advance(p, queue);
+		} else {
+			p->end = q->to;
+			if (p->watch)
+				p->watch->done(p->watch->own, rank_of(p, queue), q->index,
+					       &q->operation, q->from, q->to, q->peer);
+			st = begin(p, queue, q->index + 1, q->to);
+		}
+		if (st == BB_OK &&
+		    !bb_pace_allows(&p->links, NULL, p->begun, p->first[p->program->nranks], 1))
+			st = BB_ETIMEOUT;
+	}
+out:
+	return st;
+}
+
+bb_status bb_timeline_program_by(const struct bb_timeline_performer *performer,
+				 const struct bb_link_model *links,
+				 const struct bb_program *program,
+				 const struct bb_timeline_watch *watch, double *end,
+				 struct bb_error *error)
+{
+	struct timeline p = {.links = *links, .program = program, .watch = watch, .error = error};
+	bb_status status;
+
+	p.performer = performer ? *performer : (struct bb_timeline_performer){schedule_perform, &p};
+	if (!links->choices)
+		p.links.choices = &p.choices;
+	status = program_evaluate(&p);
+	if (status == BB_EINTERNAL) /* if no other reason is there yet */
+		(void)bb_no_memory(error, "the simulation of a program");
+	*end = p.end;
+	for (int group = 0; p.meetings && group < program->groups; group++)
+		while (p.meetings[group])
+			end_meeting(&p, group, p.meetings[group]);
+	bb_seats_free(&p.seats);
+	bb_choices_free(&p.choices);
+	bb_slabs_free(&p.slabs);
+	return status;
+}
+
+bb_status bb_timeline_program(const struct bb_link_model *links, const struct bb_program *program,
+			      const struct bb_timeline_watch *watch, double *end,
+			      struct bb_error *error)
+{
+	return bb_timeline_program_by(NULL, links, program, watch, end, error);
+}
