@@ -10,13 +10,6 @@ static double per_byte(double rate)
 
 /* ---- users of links ------------------------------------------------------------------- */
 
-/* Are users of links of LEVEL counted? Of rails always, of others where they are shared. */
-static bool is_counted(const struct bb_fabric *f, int level)
-{
-	return bb_fabric_shares(f, (enum bb_fabric_level)level) ||
-	       (level == BB_LEVEL_RAIL && bb_fabric_has_outside(f));
-}
-
 /* The shared link of LEVEL that RANK uses. */
 static size_t shared_link_of(const struct bb_fabric *f, int level, int rank)
 {
@@ -32,7 +25,9 @@ static bool open_users(struct bb_network *network)
 		int **members = &network->members[level];
 		size_t links;
 
-		if (!is_counted(f, level))
+		/* Users of rails are counted always, of other links where they are shared. */
+		if (!bb_fabric_shares(f, (enum bb_fabric_level)level) &&
+		    (level != BB_LEVEL_RAIL || !bb_fabric_has_outside(f)))
 			continue;
 		links = bb_fabric_shared_count(f, (enum bb_fabric_level)level);
 		*users = calloc(links, sizeof(**users));
@@ -45,27 +40,17 @@ static bool open_users(struct bb_network *network)
 	return true;
 }
 
-static bool leave_domain(const struct bb_fabric *f, const int *members, int n)
-{
-	const int span = f->per_node * f->domain;
-
-	if (f->loopback)
-		return true;
-	for (int i = 1; i < n; i++)
-		if (members[i] / span != members[0] / span)
-			return true;
-	return false;
-}
-
 bool bb_network_crowd(struct bb_network *network, const struct bb_fabric *f, const int *members,
 		      int n, double **crowd)
 {
 	const bool faulty = f == &network->faulty;
-	bool any = false;
+	const int span = f->per_node * f->domain;
+	bool leaves = f->loopback, any = false;
 
 	*crowd = NULL;
-	if (n == network->ranks ||
-	    (!bb_fabric_shares(f, BB_LEVEL_MEMORY) && !leave_domain(f, members, n)))
+	for (int i = 1; i < n; i++)
+		leaves = leaves || members[i] / span != members[0] / span;
+	if (n == network->ranks || (!bb_fabric_shares(f, BB_LEVEL_MEMORY) && !leaves))
 		return true;
 	*crowd = malloc((size_t)n * BB_LEVELS * sizeof(**crowd));
 	if (!*crowd)
