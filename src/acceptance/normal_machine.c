@@ -353,33 +353,12 @@ struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card,
 	return highest;
 }
 
-/* True if links of this machine with switches that reduce, or of any known one with such cards, can
-   carry MOST; says which. A machine that the user names has no other links. */
-static bool is_possible(const struct bb_question *q, struct bb_normal_shape *shape, double most)
-{
-	const bool is_given = q->given->machine || q->given->nics > 0 || q->given->nic_Mbps > 0;
-	const struct bb_normal_bound other = is_given || !q->card
-						     ? (struct bb_normal_bound){.GBps = 0}
-						     : bb_normal_bound_of(q->card, shape);
-	struct bb_normal_bound sharp;
-
-	if (most <= BB_NORMAL_ABOVE_LINKS * other.GBps) {
-		SAY(q, "  Possible on %s: up to %.4g GB/s.\n", other.system, other.GBps);
-		return true;
-	}
-	shape->by_sharp = true;
-	sharp = is_given || !q->card ? bb_normal_bound_on(q->machine->cluster->node, shape)
-				     : bb_normal_bound_of(q->card, shape);
-	if (most > BB_NORMAL_ABOVE_LINKS * sharp.GBps)
-		return false;
-	SAY(q, "  Possible only with switches that reduce (SHARP): up to %.4g GB/s.\n", sharp.GBps);
-	return true;
-}
-
 enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 {
 	struct bb_normal_shape shape = bb_normal_shape_of(q, q->ranks, q->nodes);
 	const struct bb_claims *const c = q->claims;
+	const bool is_given =
+		q->given->machine || q->given->nics > 0 || q->given->nic_Mbps > 0 || !q->card;
 	struct bb_normal_bound bound;
 	double most = c->average_GBps;
 
@@ -393,8 +372,24 @@ enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 	SAY(q, "  %s: %.4g GB/s, %.0f%% of the %s bound of %lld x %s: %s.\n",
 	    c->n > 0 ? "Best row" : "Average", most, 100 * most / bound.GBps, bound.algorithm,
 	    q->nodes, q->machine->name, bound.why);
-	if (most <= BB_NORMAL_ABOVE_LINKS * bound.GBps || is_possible(q, &shape, most))
+	if (most <= BB_NORMAL_ABOVE_LINKS * bound.GBps)
 		return BB_NORMAL;
+	/* Links of any known machine with such cards may carry it, or switches that reduce; but a
+	   machine that the user names has no other links. */
+	if (!is_given)
+		bound = bb_normal_bound_of(q->card, &shape);
+	if (!is_given && most <= BB_NORMAL_ABOVE_LINKS * bound.GBps) {
+		SAY(q, "  Possible on %s: up to %.4g GB/s.\n", bound.system, bound.GBps);
+		return BB_NORMAL;
+	}
+	shape.by_sharp = true;
+	bound = is_given ? bb_normal_bound_on(q->machine->cluster->node, &shape)
+			 : bb_normal_bound_of(q->card, &shape);
+	if (most <= BB_NORMAL_ABOVE_LINKS * bound.GBps) {
+		SAY(q, "  Possible only with switches that reduce (SHARP): up to %.4g GB/s.\n",
+		    bound.GBps);
+		return BB_NORMAL;
+	}
 	SAY(q, "  Impossible on such links. Likely: another system, or a wrong number of ranks or "
 	       "nodes.\n");
 	return BB_IMPOSSIBLE;

@@ -195,30 +195,6 @@ static struct launch launch_of(const struct bb_profile *profile, const struct bb
 	return launch;
 }
 
-static void add_launched(struct bb_strbuf *text, const struct bb_profile *profile,
-			 const struct bb_profile_step *step)
-{
-	const struct launch launch = launch_of(profile, step);
-	const char *const more =
-		step->launcher_args ? step->launcher_args : profile->all.launcher_args;
-	const long long nodes = bb_step_nodes(step);
-	const long long all = (nodes * launch.processes);
-
-	add_split(text, step, nodes);
-	if (strcmp(launch.launcher, "mpirun") == 0)
-		bb_strbuf_addf(text, "mpirun -np %lld -N %lld ", all, launch.processes);
-	else if (strcmp(launch.launcher, "srun") == 0)
-		/* Without --ntasks-per-node Slurm fills the first node. */
-		bb_strbuf_addf(text, "srun --mpi=pmix -K1 -N %lld -n %lld --ntasks-per-node=%lld ",
-			       nodes, all, launch.processes);
-	if (strcmp(launch.launcher, "mpirun") == 0 && bb_step_is_split(step))
-		bb_strbuf_add(text, "-x NCCL_TESTS_SPLIT ");
-	if (strcmp(launch.launcher, "local") != 0 && more)
-		substitute(text, more, step, nodes);
-	bb_strbuf_add(text, " " COMMAND);
-	substitute(text, arguments(step), step, step->nodes);
-}
-
 static int64_t group_of(const struct bb_profile_step *step, int rank)
 {
 	const int64_t node = rank / (step->ranks / step->nodes);
@@ -265,7 +241,26 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 		add_split(&text, step, nodes);
 		add_simulated(&text, step, nodes, "--cluster", simulated->cluster);
 	} else {
-		add_launched(&text, profile, step);
+		const struct launch launch = launch_of(profile, step);
+		const char *const more =
+			step->launcher_args ? step->launcher_args : profile->all.launcher_args;
+		const long long all = (nodes * launch.processes);
+
+		add_split(&text, step, nodes);
+		if (strcmp(launch.launcher, "mpirun") == 0)
+			bb_strbuf_addf(&text, "mpirun -np %lld -N %lld ", all, launch.processes);
+		else if (strcmp(launch.launcher, "srun") == 0)
+			/* Without --ntasks-per-node Slurm fills the first node. */
+			bb_strbuf_addf(
+				&text,
+				"srun --mpi=pmix -K1 -N %lld -n %lld --ntasks-per-node=%lld ",
+				nodes, all, launch.processes);
+		if (strcmp(launch.launcher, "mpirun") == 0 && bb_step_is_split(step))
+			bb_strbuf_add(&text, "-x NCCL_TESTS_SPLIT ");
+		if (strcmp(launch.launcher, "local") != 0 && more)
+			substitute(&text, more, step, nodes);
+		bb_strbuf_add(&text, " " COMMAND);
+		substitute(&text, arguments(step), step, step->nodes);
 	}
 	if (bb_plan_has_fault(simulated, step))
 		bb_strbuf_addf(&text, " --fault %s", simulated->fault);

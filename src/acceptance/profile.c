@@ -628,25 +628,6 @@ out:
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* "quick, full" */
-static bb_status modes_read(const struct spot *at, struct bb_profile_step *s)
-{
-	const char *word = s->modes;
-	size_t n;
-
-	s->mode = word ? 0 : BB_QUICK | BB_FULL;
-	for (; word && *(word += strspn(word, " ,")); word += n) {
-		n = strcspn(word, " ,");
-		if (n == 5 && strncmp(word, "quick", n) == 0)
-			s->mode |= BB_QUICK;
-		else if (n == 4 && strncmp(word, "full", n) == 0)
-			s->mode |= BB_FULL;
-		else
-			return refuse(at, "modes: %.*s is not quick or full", (int)n, word);
-	}
-	return s->mode ? BB_OK : refuse(at, "modes: names none; quick, full, or both");
-}
-
 bool bb_step_diagnoses(const struct bb_profile_step *step)
 {
 	const char *const word = step->run + strspn(step->run, " \t\r\n");
@@ -697,6 +678,7 @@ static bb_status step_check(const struct bb_profile *p, size_t i, const char *pa
 	const char *const word = s->run + strspn(s->run, " \t\r\n");
 	const int n = (int)strcspn(word, " \t\r\n");
 	const bool perf = n > 5 && n < 60 && strncmp(word + n - 5, "_perf", 5) == 0;
+	size_t length;
 	bb_status st;
 
 	for (size_t k = 0; k < i; k++)
@@ -708,7 +690,19 @@ static bb_status step_check(const struct bb_profile *p, size_t i, const char *pa
 			      "run: %.*s is not the name of a perf binary, such as "
 			      "all_reduce_perf, or diagnose",
 			      n, word);
-	BB_TRY(st, modes_read(&at, s), out);
+	/* "quick, full" */
+	s->mode = s->modes ? 0 : BB_QUICK | BB_FULL;
+	for (const char *mode = s->modes; mode && *(mode += strspn(mode, " ,")); mode += length) {
+		length = strcspn(mode, " ,");
+		if (length == 5 && strncmp(mode, "quick", length) == 0)
+			s->mode |= BB_QUICK;
+		else if (length == 4 && strncmp(mode, "full", length) == 0)
+			s->mode |= BB_FULL;
+		else
+			return refuse(&at, "modes: %.*s is not quick or full", (int)length, mode);
+	}
+	if (s->mode == 0)
+		return refuse(&at, "modes: names none; quick, full, or both");
 	if (s->when && strcmp(s->when, "failed") != 0)
 		return refuse(&at, "when: %s is not failed", s->when);
 	s->after_failure = s->when != NULL;
