@@ -737,9 +737,9 @@ static void step_abandon(const struct bb_evidence *e, const struct bb_judgement 
 bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judgements,
 			struct bb_error *error)
 {
+	struct bb_judgement own = bb_judgement_of(e, NULL, own_gate(e->step));
 	struct bb_rises rises = {.n = 0};
 	size_t broken = 0;
-	struct bb_judgement own = bb_judgement_of(e, NULL, own_gate(e->step));
 	bool obstacle = false;
 
 	if (e->unneeded) {
@@ -759,6 +759,7 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 		for (size_t i = 0; i < e->step->ngates; i++)
 			(e->step->gates[i].kind == BB_GATE_VALUE ? value_judge : shape_judge)(
 				e, &e->step->gates[i], judgements);
+		/* Healthy links never go down or make symbol errors, under any load. */
 		for (size_t i = 0; i < e->nruns; i++)
 			judgements->failed |= !bb_rises_add(&rises, &e->runs[i].records);
 		while (broken < rises.n && rises.list[broken].class <= BB_COUNTER_SYMBOL_ERROR)

@@ -244,7 +244,7 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 		const struct launch launch = launch_of(profile, step);
 		const char *const more =
 			step->launcher_args ? step->launcher_args : profile->all.launcher_args;
-		const long long all = (nodes * launch.processes);
+		const long long all = nodes * launch.processes;
 
 		add_split(&text, step, nodes);
 		if (strcmp(launch.launcher, "mpirun") == 0)

@@ -279,6 +279,11 @@ struct rule {
 	const char *key, *value, *why;
 };
 
+#define RULE(broken, text)                                                                         \
+	{                                                                                          \
+		broken, text, "", ""                                                               \
+	}
+
 /* BB_EUSAGE with the first of N RULES that is broken. */
 static bb_status rules_keep(const struct spot *at, const struct rule *rules, size_t n)
 {
@@ -478,18 +483,15 @@ static bb_status source_check(const struct spot *at, struct bb_source *s)
 			      n ? "from: names several sources"
 				: "does not say where it comes from");
 	BB_TRY(st,
-	       KEEP(at,
-		    ((const struct rule[]){
-			    {s->kind == BB_FROM_RULE && !shape,
-			     "from: rule: is for gates with shape:; a value needs a source with a "
-			     "number",
-			     "", ""},
-			    {s->kind != BB_FROM_RULE && shape,
-			     "from: a gate with shape: needs rule:, a sentence that explains it",
-			     "", ""},
-			    {shape && text[strspn(text, " \t\r\n")] == '\0',
-			     "from: rule: is empty; it needs a sentence that explains the gate", "",
-			     ""}})),
+	       KEEP(at, ((const struct rule[]){RULE(s->kind == BB_FROM_RULE && !shape,
+						    "from: rule: is for gates with shape:; a value "
+						    "needs a source with a number"),
+					       RULE(s->kind != BB_FROM_RULE && shape,
+						    "from: a gate with shape: needs rule:, a "
+						    "sentence that explains it"),
+					       RULE(shape && text[strspn(text, " \t\r\n")] == '\0',
+						    "from: rule: is empty; it needs a sentence "
+						    "that explains the gate")})),
 	       out);
 	snprintf(s->origin, sizeof(s->origin), "%.400s%s", text,
 		 of_what[s->kind] ? of_what[s->kind] : "");
@@ -531,8 +533,8 @@ static bb_status value_check(const struct spot *at, struct bb_gate *g)
 	return KEEP(
 		at,
 		((const struct rule[]){
-			{g->between || g->window, "between and window belong to shape: crossover",
-			 "", ""},
+			RULE(g->between || g->window,
+			     "between and window belong to shape: crossover"),
 			{more && worst >= 1, "down: ", g->down, " can never fail; less than 100%"},
 			{more && worst > MOST_DOWN, "down: ", g->down,
 			 " can hardly fail; at most 95%"},
@@ -581,20 +583,18 @@ static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 			    {g->where && g->where->least_bytes == g->where->most_bytes,
 			     "where: size: ", g->where ? g->where->size : "",
 			     " is one size, and a shape needs several"},
-			    {least > 0 && least == size_in(at->step->run, 'e', "maxbytes"),
-			     "run: has one size, and a shape needs several", "", ""},
-			    {g->up || g->warn, "up and warn are for gates with a metric", "", ""},
-			    {dip && (isnan(g->lower) || g->lower > MOST_DOWN),
-			     "shape: no-dip needs down:, at most 95%", "", ""},
+			    RULE(least > 0 && least == size_in(at->step->run, 'e', "maxbytes"),
+				 "run: has one size, and a shape needs several"),
+			    RULE(g->up || g->warn, "up and warn are for gates with a metric"),
+			    RULE(dip && (isnan(g->lower) || g->lower > MOST_DOWN),
+				 "shape: no-dip needs down:, at most 95%"),
 			    {!dip && strcmp(g->shape, "crossover") != 0, "shape: ", g->shape,
 			     " is not no-dip or crossover"},
-			    {!dip && g->down, "shape: crossover has a window:, no down:", "", ""},
-			    {!dip && !two,
-			     "shape: crossover needs between: two algorithms, such as tree, ring: "
-			     "the first is faster below",
-			     "", ""},
-			    {!dip && !window,
-			     "shape: crossover needs window: of sizes, such as 64K-4M", "", ""}}));
+			    RULE(!dip && g->down, "shape: crossover has a window:, no down:"),
+			    RULE(!dip && !two, "shape: crossover needs between: two algorithms, "
+					       "such as tree, ring: the first is faster below"),
+			    RULE(!dip && !window,
+				 "shape: crossover needs window: of sizes, such as 64K-4M")}));
 }
 
 /* Reads every text of the gates of STEP. */
@@ -614,8 +614,8 @@ static bb_status gates_check(const struct bb_profile *p, struct bb_profile_step 
 				    {!fraction_read(g->down, &g->lower), "down: ", g->down, why},
 				    {!fraction_read(g->up, &g->upper), "up: ", g->up, why},
 				    {!fraction_read(g->warn, &g->warning), "warn: ", g->warn, why},
-				    {g->shape && g->metric, "has a metric and a shape; two gates",
-				     "", ""}})),
+				    RULE(g->shape && g->metric,
+					 "has a metric and a shape; two gates")})),
 		       out);
 		if (g->where)
 			BB_TRY(st, where_check(&at, g->where), out);

@@ -72,8 +72,7 @@ bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const ch
 	*file = (struct bb_claim_file){.n = 0};
 	if (memchr(text, '\0', length))
 		return bb_fail(error, BB_EUSAGE,
-			       "%s: holds bytes of 0, as text in UTF-16 does; iconv -f UTF-16 -t "
-			       "UTF-8 converts that",
+			       "%s: holds bytes of 0, as text in UTF-16 does; iconv -f UTF-16 -t UTF-8 converts that",
 			       path);
 	if (cr && cr + 1 < text + length && !memchr(text, '\n', length))
 		return bb_fail(error, BB_EUSAGE,
@@ -83,8 +82,7 @@ bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const ch
 		found = memmem(text, length, failures[i], strlen(failures[i]));
 	if (st == BB_OK && file->n == 0 && file->cut > 0)
 		st = bb_fail(error, BB_EUSAGE,
-			     "%s:%d: a row of nccl-tests ends before its numbers do, and there is "
-			     "no whole one",
+			     "%s:%d: a row of nccl-tests ends before its numbers do, and there is no whole one",
 			     path, file->cut_line);
 	else if (st == BB_OK && file->n == 0 && found) {
 		size_t n = strcspn(found, "\r\n");
@@ -94,8 +92,7 @@ bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const ch
 			     n < 199 ? (int)n : 199, found);
 	} else if (st == BB_OK && file->n == 0)
 		st = bb_fail(error, BB_EUSAGE,
-			     "%s: neither results of a collective nor a table of nccl-tests: size, "
-			     "count, type, redop, root, then time, algbw, busbw, #wrong twice",
+			     "%s: neither results of a collective nor a table of nccl-tests: size, count, type, redop, root, then time, algbw, busbw, #wrong twice",
 			     path);
 	if (st != BB_OK)
 		bb_claims_free(file);

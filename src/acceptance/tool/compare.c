@@ -35,8 +35,7 @@ static bb_status add_file(const char *path, struct bb_records *records, struct b
 		/* The tables of a log of nccl-tests. */
 		if (bb_claims_read(path, text, length, &log, &none) != BB_OK)
 			st = bb_fail(error, BB_EUSAGE,
-				     "%s has no records; compare takes what --json wrote, or logs "
-				     "of nccl-tests",
+				     "%s has no records; compare takes what --json wrote, or logs of nccl-tests",
 				     path);
 		else if (!bb_claims_records(path, &log, &more))
 			st = bb_no_memory(error, path);
@@ -453,8 +452,7 @@ static void add_notes(const struct differences *d, const struct tally *t, double
 		      struct bb_strbuf *out)
 {
 	bb_strbuf_addf(out,
-		       "# %zu compared: %zu slower by more than %g%%, %zu slower by less, %zu "
-		       "faster, %zu the same\n",
+		       "# %zu compared: %zu slower by more than %g%%, %zu slower by less, %zu faster, %zu the same\n",
 		       d->n, t->of[BEYOND], 100 * tolerance, t->of[SLOWER], t->of[FASTER],
 		       t->of[SAME]);
 	if (t->of[UNCLEAR] > 0)
@@ -464,17 +462,14 @@ static void add_notes(const struct differences *d, const struct tally *t, double
 		bb_strbuf_addf(out, "# not compared: %zu only before, %zu only after\n",
 			       d->only_before, d->only_after);
 	if (t->within > 0)
-		bb_strbuf_add(out, "# One run on each side: the intervals hold within these runs; "
-				   "several runs on each side show what changes from run to run\n");
+		bb_strbuf_add(out, "# One run on each side: the intervals hold within these runs; several runs on each side show what changes from run to run\n");
 	if (t->single > 0)
 		bb_strbuf_addf(out,
-			       "# %zu without an interval are judged by their change alone: "
-			       "several runs on each side, or -I 1, give one\n",
+			       "# %zu without an interval are judged by their change alone: several runs on each side, or -I 1, give one\n",
 			       t->single);
 	if (d->n - t->single > 20)
 		bb_strbuf_addf(out,
-			       "# By chance alone about %zu of %zu equal ones would look slower or "
-			       "faster\n",
+			       "# By chance alone about %zu of %zu equal ones would look slower or faster\n",
 			       (d->n - t->single + 19) / 20, d->n - t->single);
 }
 
@@ -517,8 +512,7 @@ static bb_status add_verdict(const struct differences *d, const struct tally *t,
 	/* Too little can be judged to say that nothing became slower. */
 	if ((double)(d->n - t->of[UNCLEAR]) < LEAST_SHARE * (double)of) {
 		bb_strbuf_addf(out,
-			       "Verdict: could not judge: %zu of %zu result%s can be judged, %g%% "
-			       "are needed",
+			       "Verdict: could not judge: %zu of %zu result%s can be judged, %g%% are needed",
 			       d->n - t->of[UNCLEAR], of, bb_plural(of), 100 * LEAST_SHARE);
 		if (t->of[UNCLEAR] > 0)
 			bb_strbuf_addf(out, "; %zu too noisy: repeat both sides", t->of[UNCLEAR]);

@@ -174,10 +174,8 @@ static void add_step(const struct bb_acceptance_session *s, const json_t *verdic
 			bb_strbuf_addf(out, "  the last node is tested by %s@%lld+1\n", step->name,
 				       step->nodes);
 		if (bb_step_diagnoses(step))
-			bb_strbuf_add(out, "  sees: slow and flapping nodes, rails and links, and "
-					   "ranks that come late\n"
-					   "  cannot see: links between nodes that do not meet, "
-					   "congestion of collectives\n");
+			bb_strbuf_add(out, "  sees: slow and flapping nodes, rails and links, and ranks that come late\n"
+					   "  cannot see: links between nodes that do not meet, congestion of collectives\n");
 		else if (step->nodes == 1)
 			bb_strbuf_add(out, "  sees: GPUs, NVLink, PCIe and memory of each node\n"
 					   "  cannot see: NICs, cables, switches\n");

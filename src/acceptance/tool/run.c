@@ -193,8 +193,7 @@ static void fault_explain(const struct bb_acceptance_session *s, struct bb_judge
 	}
 	if (here.length > 0)
 		bb_judgement_decide(j, BB_UNJUDGED,
-				    "--fault %s changes no time: nothing of %s goes over it; plant "
-				    "it where they communicate",
+				    "--fault %s changes no time: nothing of %s goes over it; plant it where they communicate",
 				    p->fault, bb_strbuf_text(&here));
 	else if (there.length > 0)
 		bb_judgement_decide(
@@ -203,8 +202,7 @@ static void fault_explain(const struct bb_acceptance_session *s, struct bb_judge
 			quick ? "quick" : "full", quick ? "full" : "quick", bb_strbuf_text(&there));
 	else
 		bb_judgement_decide(j, BB_UNJUDGED,
-				    "--fault %s is in no step: a step of %d ranks on %d nodes or "
-				    "more sees it, and the largest, %s, has %lld on %lld",
+				    "--fault %s is in no step: a step of %d ranks on %d nodes or more sees it, and the largest, %s, has %lld on %lld",
 				    p->fault, nodes * p->per_node, nodes, j->step->name,
 				    j->step->ranks, j->step->nodes);
 	bb_strbuf_free(&here);
@@ -249,8 +247,7 @@ static void report_make(const char *dir, struct bb_strbuf *said)
 	struct bb_error why = {0};
 
 	if (!bb_share_find("scripts/report.py", "scripts/report.py", script)) {
-		bb_strbuf_add(said, "No report: scripts/report.py is neither installed nor beside "
-				    "the build folder\n");
+		bb_strbuf_add(said, "No report: scripts/report.py is neither installed nor beside the build folder\n");
 		return;
 	}
 	snprintf(out, sizeof(out), "%s/logs/report.out.txt", dir);
