@@ -34,6 +34,10 @@ REFUSED = {
     "second document": (step(RUN) + "---\nname: q\n", "p.yaml:5", "a second document"),
     "no steps": ("  []\n", "p.yaml:", "steps: has 0 entries"),
     "no YAML": ("  [", "p.yaml:", "libyaml"),
+    "an alias": (step(RUN, more="    modes: &m quick\n    when: *m\n"), "p.yaml:5", "an alias repeats this"),
+    "a key twice": (step(RUN, more="    run: x_perf\n"), "p.yaml:5", "run: is there twice"),
+    "a list for a text": (step(RUN, more="    modes: [quick]\n"), "p.yaml:5", "modes: is no text"),
+    "no name": ("  - run: x_perf\n", "p.yaml:3", "Missing key: name"),
 }  # fmt: skip
 
 
