@@ -195,7 +195,7 @@ static double settle_levels(struct bb_block_map *blocks, const struct bb_view *v
 			double *level = &blocks->level[from][to];
 			size_t met = 0;
 
-			for (struct bb_measured at = BB_BEFORE_MEASURED;
+			for (struct bb_measurement at = BB_BEFORE_MEASUREMENT;
 			     bb_quantity_next(&v->measured, &at);)
 				if (blocks->of[at.met.from] == from && blocks->of[at.met.to] == to)
 					values[met++] = at.log_s - v->fit.base[at.rail];

@@ -86,7 +86,7 @@ static size_t collect_controls(const struct confirmation *t, const struct readin
 {
 	size_t n = 0;
 
-	for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(h->measured, &at);)
+	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(h->measured, &at);)
 		if ((rail < 0 || rail == at.rail) && is_control(t, at.met.from, at.met.to))
 			t->values[n++] = rail < 0 ? at.log_s - h->base[at.rail] : at.log_s;
 	return n;
@@ -559,7 +559,7 @@ static void reference_find(struct lone *l)
 	size_t n = 0;
 
 	l->rate = bb_tally_rate(l->view->slow, l->view->of);
-	for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(l->measured, &at);)
+	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(l->measured, &at);)
 		if (at.met.round % (2 * l->n) == 2 * l->which + 1 &&
 		    bb_rounds_has(rounds, at.met.round, at.met.to, at.rail))
 			l->values[n++] = at.log_s - l->view->fit.base[at.rail] - l->shift;

@@ -8,7 +8,7 @@
 #define SWEEPS 6   /* at most */
 #define STILL 0.01 /* far below what counts as slow */
 
-bool bb_quantity_next(const struct bb_quantity *m, struct bb_measured *at)
+bool bb_quantity_next(const struct bb_quantity *m, struct bb_measurement *at)
 {
 	do {
 		if (at->met.from == BB_NOBODY || ++at->rail == m->rails) {
@@ -58,7 +58,7 @@ static size_t port(const struct bb_polish *fit, int node, int rail)
 	return (size_t)node * (size_t)fit->rails + (size_t)rail;
 }
 
-static double residual(const struct bb_polish *fit, const struct bb_measured *at)
+static double residual(const struct bb_polish *fit, const struct bb_measurement *at)
 {
 	return at->log_s - fit->base[at->rail] - fit->out[port(fit, at->met.from, at->rail)] -
 	       fit->in[port(fit, at->met.to, at->rail)];
@@ -70,7 +70,7 @@ static size_t collect_residuals(const struct bb_polish *fit, const struct bb_qua
 {
 	size_t n = 0;
 
-	for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(m, &at);)
+	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);)
 		if (rail < 0 || at.rail == rail)
 			values[n++] = residual(fit, &at);
 	return n;
@@ -89,7 +89,7 @@ static double settle_ports(struct bb_polish *fit, const struct bb_quantity *m, i
 		for (int r = 0; r < m->rounds->n; r++) {
 			const int partner = bb_rounds_partner(m->rounds, r, i);
 			const int from = sends ? i : partner, to = sends ? partner : i;
-			struct bb_measured at = {{r, from, to}, rail, NAN};
+			struct bb_measurement at = {{r, from, to}, rail, NAN};
 
 			if (partner == BB_NOBODY)
 				continue;
@@ -112,7 +112,7 @@ static double settle_ports(struct bb_polish *fit, const struct bb_quantity *m, i
 	return most;
 }
 
-bb_status bb_polish_make(struct bb_polish *fit, const struct bb_quantity *m)
+static bb_status polish_make(struct bb_polish *fit, const struct bb_quantity *m)
 {
 	const size_t ports = (size_t)m->rounds->nodes * (size_t)m->rails;
 	double *scratch = malloc(((size_t)m->rounds->n * ports + ports + 1) * sizeof(*scratch));
@@ -165,14 +165,14 @@ double bb_view_excess(const struct bb_view *view, int round, int node, int rail,
 
 bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double tolerance)
 {
-	bb_status status = bb_polish_make(&view->fit, m);
+	bb_status status = polish_make(&view->fit, m);
 	struct bb_tally all = {0};
 
 	if (status != BB_OK)
 		return status;
 	view->measured = *m;
 	view->limit = fmax(view->floor, bb_slow_from(bb_tolerated(tolerance), view->fit.noise));
-	for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(m, &at);)
+	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);)
 		bb_tally_count(&all,
 			       bb_view_excess(view, at.met.round, at.met.to, at.rail, true, true),
 			       view->limit);
@@ -196,7 +196,7 @@ bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m
 	for (int kind = 0; kind < BB_NEARNESSES; kind++) {
 		size_t n = 0;
 
-		for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(m, &at);)
+		for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);)
 			if (bb_nearness(&places[at.met.from], &places[at.met.to]) == kind)
 				scratch[n++] = at.log_s;
 		level[kind] = bb_low_median(scratch, n);
@@ -212,7 +212,7 @@ bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m
 void bb_quantity_subtract(const struct bb_quantity *m, float *log_s,
 			  double (*level)(const void *own, int from, int to), const void *own)
 {
-	for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(m, &at);) {
+	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);) {
 		const size_t seat =
 			(size_t)at.met.round * (size_t)m->rounds->nodes + (size_t)at.met.to;
 

@@ -64,18 +64,18 @@ static inline double bb_measured_at(const struct bb_quantity *m, int round, int 
 }
 
 /* One measurement: what went from one node to another over RAIL in a round. */
-struct bb_measured {
+struct bb_measurement {
 	struct bb_pairing met;
 	int rail;
 	double log_s;
 };
-#define BB_BEFORE_MEASURED                                                                         \
+#define BB_BEFORE_MEASUREMENT                                                                      \
 	{                                                                                          \
 		.met = BB_BEFORE_FIRST                                                             \
 	}
 
 /* The next of M, by round, receiver and rail. Returns false behind the last. */
-bool bb_quantity_next(const struct bb_quantity *m, struct bb_measured *at);
+bool bb_quantity_next(const struct bb_quantity *m, struct bb_measurement *at);
 
 /* Take LEVEL(OWN, FROM, TO) off each measurement in LOG_S, which is that of M. */
 void bb_quantity_subtract(const struct bb_quantity *m, float *log_s,
@@ -101,9 +101,6 @@ struct bb_polish { /* zero-initialise */
 };
 
 void bb_polish_free(struct bb_polish *fit);
-
-/* Fit M. BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_polish_make(struct bb_polish *fit, const struct bb_quantity *m);
 
 /*
  * LEVEL[distance] = the median of its pairs above that of the commonest distance. Distance is

@@ -119,7 +119,8 @@ static void survey_links(struct bb_suspects *s, const struct bb_view *v, struct 
 	const int most = s->nodes < BB_MOST_PAIRS ? s->nodes : BB_MOST_PAIRS;
 	const struct bb_rounds *rounds = v->measured.rounds;
 
-	for (struct bb_measured at = BB_BEFORE_MEASURED; bb_quantity_next(&v->measured, &at);) {
+	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT;
+	     bb_quantity_next(&v->measured, &at);) {
 		const int from = at.met.from, to = at.met.to;
 		struct candidate c = {.pair = {from < to ? from : to, from < to ? to : from}};
 		size_t n = 0;
