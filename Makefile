@@ -63,7 +63,7 @@ BACKENDS := host sim null
 SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c src/simulator/cluster/file.c src/core/json_file.c,$(wildcard $(foreach d,\
             core schedules suspects programs logs topology topology/probes launch simulator \
             simulator/cluster simulator/timeline simulator/nccl simulator/openmpi simulator/calibration backends backends/cpu \
-            $(BACKENDS:%=backends/%) harness/run harness/measure harness/results,src/$(d)/*.c)))
+            $(BACKENDS:%=backends/%) harness harness/run harness/measure harness/results,src/$(d)/*.c)))
 OBJECTS  := $(SOURCES:%.c=$(B)/%.o)
 LIB      := $(B)/libbusbench.a
 

@@ -2,7 +2,7 @@
  * Every rank contributes a piece and receives all pieces in rank order. Use: gathering sharded
  * parameters before a layer runs.
  */
-#include "harness/run/harness.h"
+#include "collectives/collective.h"
 
 int main(int argc, char **argv)
 {

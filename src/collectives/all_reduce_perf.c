@@ -2,7 +2,7 @@
  * Every rank contributes a vector and receives the element-wise reduction of all. Use: averaging
  * gradients in data-parallel training.
  */
-#include "harness/run/harness.h"
+#include "collectives/collective.h"
 
 int main(int argc, char **argv)
 {

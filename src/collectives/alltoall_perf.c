@@ -2,7 +2,7 @@
  * Every rank has a piece of the same size for each rank: piece d of rank s becomes piece s of rank
  * d. Use: sending tokens to their experts.
  */
-#include "harness/run/harness.h"
+#include "collectives/collective.h"
 
 int main(int argc, char **argv)
 {

@@ -2,7 +2,7 @@
  * All-to-all with pieces of different sizes, as in real expert routing: those of a file (--matrix),
  * or every rank sends more to ranks further round the ring (NCCL_TESTS_ALLTOALLV_SPREAD).
  */
-#include "harness/run/harness.h"
+#include "collectives/collective.h"
 
 int main(int argc, char **argv)
 {

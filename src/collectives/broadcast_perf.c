@@ -1,7 +1,7 @@
 /*
  * Every rank receives the data of the root. Use: distributing initial weights.
  */
-#include "harness/run/harness.h"
+#include "collectives/collective.h"
 
 int main(int argc, char **argv)
 {

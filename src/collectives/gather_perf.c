@@ -1,7 +1,7 @@
 /*
  * The root receives the pieces of all ranks, in rank order.
  */
-#include "harness/run/harness.h"
+#include "collectives/collective.h"
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,7 @@
 /*
  * An all-gather in log2(n) pairwise exchanges of doubling size, for powers of two.
  */
-#include "harness/run/harness.h"
+#include "collectives/collective.h"
 
 int main(int argc, char **argv)
 {

@@ -1,7 +1,7 @@
 /*
  * The root receives the element-wise reduction of the vectors of all ranks.
  */
-#include "harness/run/harness.h"
+#include "collectives/collective.h"
 
 int main(int argc, char **argv)
 {

@@ -2,7 +2,7 @@
  * The vectors of all ranks are reduced, and each rank receives its piece of the result: the first
  * half of an all-reduce. Use: summing sharded gradients.
  */
-#include "harness/run/harness.h"
+#include "collectives/collective.h"
 
 int main(int argc, char **argv)
 {

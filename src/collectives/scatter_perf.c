@@ -1,7 +1,7 @@
 /*
  * The root sends each rank its piece.
  */
-#include "harness/run/harness.h"
+#include "collectives/collective.h"
 
 int main(int argc, char **argv)
 {

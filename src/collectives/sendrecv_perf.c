@@ -1,7 +1,7 @@
 /*
  * Every rank sends to the next one and receives from the previous one, as pipeline stages do.
  */
-#include "harness/run/harness.h"
+#include "collectives/collective.h"
 
 int main(int argc, char **argv)
 {

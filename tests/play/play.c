@@ -5,6 +5,7 @@
  */
 #include "scripts.h"
 
+#include "collectives/result.h"
 #include "harness/run/harness.h"
 #include "harness/measure/engine.h"
 

@@ -1,5 +1,6 @@
 #include "core/bound.h"
-#include "harness/results/compare.h"
+#include "collectives/result.h"
+#include "collectives/compare.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,8 @@
 /*
  * The groups of a split world: each one's own time and bandwidth, and which is behind.
  */
-#include "harness/run/groups.h"
+#include "collectives/result.h"
+#include "collectives/groups.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

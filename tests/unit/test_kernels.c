@@ -4,7 +4,7 @@
  */
 #include "backends/cpu/kernels.h"
 #include "core/scalar.h"
-#include "harness/measure/pattern.h"
+#include "harness/run/pattern.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * and nobody verifies while one may still write. Real runs on the host backend, whose calls are
  * watched; the late rank holds each other one back that would go ahead, or would see it go.
  */
-#include "harness/measure/collective.h"
+#include "collectives/collective.h"
 #include "harness/run/harness.h"
 
 #include <fcntl.h>

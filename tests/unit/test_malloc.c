@@ -9,9 +9,10 @@
 #include "core/json.h"
 #include "core/option.h"
 #include "core/strbuf.h"
-#include "harness/results/compare.h"
-#include "harness/measure/pattern.h"
-#include "harness/measure/plan.h"
+#include "collectives/result.h"
+#include "collectives/compare.h"
+#include "harness/run/pattern.h"
+#include "collectives/plan.h"
 #include "harness/results/sink.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "harness/measure/collective.h"
+#include "collectives/collective.h"
 
 #include <limits.h>
 #include <setjmp.h>

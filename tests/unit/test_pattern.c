@@ -1,7 +1,7 @@
 /* Inputs are exact in any order, every rank matters, and filling and checking agree. */
 #include "backends/cpu/memory.h"
 #include "core/scalar.h"
-#include "harness/measure/pattern.h"
+#include "harness/run/pattern.h"
 
 #include <math.h>
 #include <setjmp.h>

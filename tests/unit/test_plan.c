@@ -1,4 +1,4 @@
-#include "harness/measure/plan.h"
+#include "collectives/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+#include "collectives/result.h"
 #include "harness/results/record.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+#include "collectives/result.h"
 #include "harness/results/sink.h"
 
 #include <setjmp.h>
@@ -490,7 +491,7 @@ static bb_status open_all(struct set *s)
 	bb_status st = bb_sinks_open(&s->sinks, &s->options, bb_sink_text_open, &bb_record_result,
 				     s->text, &s->error);
 
-	return st == BB_OK ? bb_sinks_add_nccl(&s->sinks, s->output_file) : st;
+	return st == BB_OK ? bb_sinks_add_new(&s->sinks, bb_sink_nccl_json_open, s->output_file) : st;
 }
 
 static void tear_down(struct set *s)
@@ -523,13 +524,13 @@ static void test_all(void **state)
 		assert_int_equal(open_all(&s), BB_OK);
 		assert_int_equal(s.sinks.n, 4);
 		if (i == 2)
-			assert_string_equal(s.sinks.nccl_path + strlen(s.nccl), ".1");
+			assert_string_equal(s.sinks.new_path + strlen(s.nccl), ".1");
 		assert_int_equal(bb_sinks_begin(&s.sinks, &s.run), BB_OK);
 		assert_int_equal(bb_sinks_record(&s.sinks, &bb_record_result, &r), BB_OK);
 		assert_int_equal(bb_sinks_comment(&s.sinks, "# c\n"), BB_OK);
 		assert_int_equal(bb_sinks_end_data(&s.sinks, &end), BB_OK);
 		assert_int_equal(bb_sinks_end_text(&s.sinks, &end), BB_OK);
-		assert_int_equal(access(s.sinks.nccl_path, R_OK), 0);
+		assert_int_equal(access(s.sinks.new_path, R_OK), 0);
 		bb_sinks_close(&s.sinks);
 	}
 	s.output_file = NULL;

@@ -216,116 +216,6 @@ struct bb_run_record {
 	BB_RUN_FIELDS(BB_MEMBER)
 };
 
-#define BB_RESULT_FIELDS(FIELD)                                                                    \
-	FIELD(STRING, collective, "", "what was done")                                             \
-	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
-	FIELD(STRING, algorithm, "", "algorithm that ran; for auto the backend's choice")          \
-	FIELD(STRING, library_algorithm, "",                                                       \
-	      "choice reported by the library, as ring:LL128; null: not reported")                 \
-	FIELD(STRING, dtype, "", "element type")                                                   \
-	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
-	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
-	FIELD(INT, nranks, "", "ranks that take part in the call")                                 \
-	FIELD(INT, size_bytes, "bytes", "size that bandwidths refer to")                           \
-	FIELD(INT, count, "elements", "count parameter of the call; 0 with --matrix")              \
-	FIELD(BOOL, in_place, "", "input and output lie in one buffer")                            \
-	FIELD(DOUBLE, time_us, "us", "time of one operation, over the ranks as chosen by -a")      \
-	FIELD(DOUBLE, algbw_GBps, "GB/s", "size_bytes / time_us / 1000")                           \
-	FIELD(DOUBLE, busbw_GBps, "GB/s", "algbw_GBps times the bus factor of the collective")     \
-	FIELD(INT, wrong, "elements",                                                              \
-	      "elements that differ from the expected result; null: not checked")                  \
-	FIELD(INT, iterations, "", "timed iterations")                                             \
-	FIELD(INT, samples, "",                                                                    \
-	      "samples of these iterations: short ones share a sample, so that reading the clock " \
-	      "does not count")                                                                    \
-	FIELD(STRING, verified, "", "buffers of the verified iteration; null: not checked")        \
-	FIELD(DOUBLE, min_us, "us", "shortest sample (each the maximum over the ranks)")           \
-	FIELD(DOUBLE, p50_us, "us", "median of the samples")                                       \
-	FIELD(DOUBLE, p95_us, "us", "95th percentile")                                             \
-	FIELD(DOUBLE, p99_us, "us", "99th percentile")                                             \
-	FIELD(DOUBLE, max_us, "us", "longest sample")                                              \
-	FIELD(DOUBLE, mean_us, "us", "mean")                                                       \
-	FIELD(DOUBLE, stdev_us, "us", "standard deviation")                                        \
-	FIELD(DOUBLE, cv_percent, "%", "stdev_us / mean_us")                                       \
-	FIELD(DOUBLE, ci_low_us, "us",                                                             \
-	      "95% confidence interval of the median, from 6 samples on: lower end")               \
-	FIELD(DOUBLE, ci_high_us, "us", "upper end")                                               \
-	FIELD(DOUBLE, busbw_low_GBps, "GB/s", "busbw in ci_high_us")                               \
-	FIELD(DOUBLE, busbw_high_GBps, "GB/s", "busbw in ci_low_us")                               \
-	FIELD(NUMBERS, samples_us, "us", "time of each sample; with -I of each iteration")         \
-	FIELD(NUMBERS, rank_mean_us, "us", "mean time of each rank")                               \
-	FIELD(NUMBERS, groups, "", "numbers of the groups of a split world")                       \
-	FIELD(NUMBERS, group_time_us, "us", "time of each group, over its ranks as chosen by -a")  \
-	FIELD(NUMBERS, group_busbw_GBps, "GB/s",                                                   \
-	      "busbw of each group, from its own size, factor and time")                           \
-	FIELD(INT, worst_group, "", "group furthest behind the median of those of its size")       \
-	FIELD(DOUBLE, skew_p50_us, "us",                                                           \
-	      "arrival skew: median time between the first and the last rank")                     \
-	FIELD(DOUBLE, skew_max_us, "us", "largest arrival skew")                                   \
-	FIELD(INT, last_rank, "", "rank that arrived last most often")                             \
-	FIELD(DOUBLE, last_share, "fraction", "fraction of the iterations in which it was last")   \
-	FIELD(DOUBLE, last_late_us, "us", "mean delay after the median rank in these")             \
-	FIELD(DOUBLE, clock_uncertainty_us, "us", "uncertainty of the three times above")          \
-	FIELD(DOUBLE, bound_us, "us",                                                              \
-	      "time of this algorithm's bytes at the rate of bound_source")                        \
-	FIELD(DOUBLE, bound_busbw_GBps, "GB/s", "busbw in bound_us")                               \
-	FIELD(DOUBLE, percent_of_bound, "%", "bound_us / time_us")                                 \
-	FIELD(STRING, bound_source, "", "source of the bound")                                     \
-	FIELD(STRING, bound_doubt, "",                                                             \
-	      "why the bound does not hold, where the result beats it by more than 5% and its "    \
-	      "interval; null: it may hold")                                                       \
-	FIELD(STRING, cache, "", "--cache")                                                        \
-	FIELD(INT, chunk_bytes, "bytes", "largest message of a pipelined algorithm")               \
-	FIELD(DOUBLE, cpu_time_us, "us", "CPU time in the call; with -C")                          \
-	FIELD(INT, cycle, "", "of -N, from 1")                                                     \
-	FIELD(STRING, evaluator, "",                                                               \
-	      "evaluator of virtual time: sweep, loads, alike (docs/simulator.md)")                \
-	FIELD(DOUBLE, faultless_us, "us", "virtual time: time_us without --fault")                 \
-	FIELD(DOUBLE, predicted_low_us, "us",                                                      \
-	      "a model: lower end of the interval of nine in ten measurements")                    \
-	FIELD(DOUBLE, predicted_high_us, "us", "upper end")                                        \
-	FIELD(STRING, predicted_from, "",                                                          \
-	      "a model: published rows behind the interval, of machines that are alike")           \
-	FIELD(DOUBLE, measured_us, "us", "--calibrate: the time of this case in its file")         \
-	FIELD(DOUBLE, measured_min_us, "us", "--calibrate: the least of its samples")              \
-	FIELD(DOUBLE, measured_p95_us, "us", "--calibrate: the 95th percentile of its samples")    \
-	FIELD(DOUBLE, left_out_us, "us", "--calibrate: that time predicted without this size")     \
-	FIELD(STRING, other_versions, "",                                                          \
-	      "choices of other versions of the library, or their times")                          \
-	FIELD(DOUBLE, end_unix_s, "s", "end of the measurement, since 1970 UTC")                   \
-	FIELD(STRING, throttled, "",                                                               \
-	      "GPUs: why the driver lowered the clock of one while the row was measured: power, "  \
-	      "temperature or both; null: it did not, or does not say")                            \
-	FIELD(STRING, registration, "",                                                            \
-	      "GPUs: what -R came to: none, local, symmetric, or local or symmetric where NCCL "   \
-	      "does not tell; null: no -R")                                                        \
-	FIELD(STRING, matrix, "", "--matrix: name of the matrix; null without")
-
-/* One case in one placement. */
-struct bb_result_record {
-	BB_RESULT_FIELDS(BB_MEMBER)
-};
-
-#define BB_ARRIVAL_FIELDS(FIELD)                                                                   \
-	FIELD(STRING, collective, "", "as in the result before it, like the next fields")          \
-	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
-	FIELD(STRING, algorithm, "", "the one that ran")                                           \
-	FIELD(STRING, dtype, "", "element type")                                                   \
-	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
-	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
-	FIELD(INT, size_bytes, "bytes", "as in the result")                                        \
-	FIELD(BOOL, in_place, "", "input and output lie in one buffer")                            \
-	FIELD(INT, cycle, "", "of -N, from 1")                                                     \
-	FIELD(INT, rank, "", "rank that arrived")                                                  \
-	FIELD(NUMBERS, late_us, "us", "per iteration: delay after the first rank of its group")    \
-	FIELD(DOUBLE, clock_uncertainty_us, "us", "uncertainty of these times")                    \
-	FIELD(STRING, matrix, "", "as in the result")
-
-/* When one rank entered the iterations of a case in one placement; with -I. */
-struct bb_arrival_record {
-	BB_ARRIVAL_FIELDS(BB_MEMBER)
-};
-
 #define BB_SKIP_FIELDS(FIELD)                                                                      \
 	FIELD(STRING, collective, "", "what was requested")                                        \
 	FIELD(STRING, algorithm, "", "as in --algo")                                               \
@@ -376,11 +266,7 @@ struct bb_end_record {
 void bb_run_id(char text[BB_RUN_ID_TEXT]);
 void bb_time_text(char text[BB_TIME_TEXT]);
 
-extern const struct bb_record_kind bb_record_run, bb_record_result, bb_record_arrival,
-	bb_record_skip, bb_record_end;
-
-/* True if A and B are the two placements of one row of a table. */
-bool bb_result_is_row_of(const struct bb_result_record *a, const struct bb_result_record *b);
+extern const struct bb_record_kind bb_record_run, bb_record_skip, bb_record_end;
 
 /* Make every number of RECORD, a struct of KIND, absent, and everything else zero. */
 void bb_record_init(const struct bb_record_kind *kind, void *record);

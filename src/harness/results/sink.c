@@ -118,7 +118,7 @@ static bb_status open_new(struct bb_sinks *sinks, const char *path, FILE **file)
 		if (st != BB_OK && errno != EEXIST)
 			bb_fail(sinks->error, st, "%s", why.text);
 	}
-	sinks->nccl_path = st == BB_OK ? strdup(bb_strbuf_text(&name)) : NULL;
+	sinks->new_path = st == BB_OK ? strdup(bb_strbuf_text(&name)) : NULL;
 	bb_strbuf_free(&name);
 	return st == BB_OK ? st : bb_fail(sinks->error, st, "-J: %s and 10000 more exist", path);
 }
@@ -163,7 +163,7 @@ static bb_status add_file(struct bb_sinks *sinks, bb_sink_open *open, const char
 	return st == BB_OK ? add(sinks, open, file, path, true) : st;
 }
 
-bb_status bb_sinks_add_nccl(struct bb_sinks *sinks, const char *path)
+bb_status bb_sinks_add_new(struct bb_sinks *sinks, bb_sink_open *open, const char *path)
 {
 	bb_status st;
 	FILE *file;
@@ -173,8 +173,7 @@ bb_status bb_sinks_add_nccl(struct bb_sinks *sinks, const char *path)
 	st = open_new(sinks, path, &file);
 	if (st != BB_OK)
 		return st;
-	return add(sinks, bb_sink_nccl_json_open, file, sinks->nccl_path ? sinks->nccl_path : path,
-		   true);
+	return add(sinks, open, file, sinks->new_path ? sinks->new_path : path, true);
 }
 
 bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options,
@@ -198,7 +197,7 @@ void bb_sinks_close(struct bb_sinks *sinks)
 
 	for (i = 0; i < sinks->n; i++)
 		bb_sink_close(sinks->list[i]);
-	free(sinks->nccl_path);
+	free(sinks->new_path);
 	*sinks = (struct bb_sinks){.n = 0};
 }
 
@@ -234,8 +233,8 @@ bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run
 		sinks->list[i]->run = run;
 		sinks->list[i]->rows = sinks->rows;
 	}
-	if (sinks->nccl_path) {
-		snprintf(line, sizeof(line), "# Writing JSON output to %s\n", sinks->nccl_path);
+	if (sinks->new_path) {
+		snprintf(line, sizeof(line), "# Writing JSON output to %s\n", sinks->new_path);
 		EACH(sinks, true, comment, line);
 	}
 	EACH(sinks, true, begin, run);

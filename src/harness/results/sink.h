@@ -44,7 +44,6 @@ struct bb_sink {
 /* Open kinds. *SINK is closed by bb_sink_close. BB_EINTERNAL without memory. */
 typedef bb_status bb_sink_open(struct bb_sink **sink, FILE *file, const char *path);
 bb_sink_open bb_sink_csv_open, bb_sink_jsonl_open;
-bb_sink_open bb_sink_text_open, bb_sink_nccl_json_open; /* of collectives */
 /* Text: a head that says what ran, for each kind with columns a table, comments, and how it ended.
    For benchmarks whose results are rows. */
 bb_sink_open bb_sink_table_open;
@@ -83,7 +82,7 @@ struct bb_sinks { /* zero-initialise */
 	int n;
 	const struct bb_record_kind *rows;
 	const char *folder;     /* of the files; NULL: anywhere; borrowed */
-	char *nccl_path;        /* the file that -J writes */
+	char *new_path;         /* the file of bb_sinks_add_new */
 	struct bb_error *error; /* borrowed; gets the first write error */
 	bb_status status;
 };
@@ -96,9 +95,9 @@ struct bb_sinks { /* zero-initialise */
 BB_MUST bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options,
 				bb_sink_open *open_text, const struct bb_record_kind *rows,
 				FILE *text, struct bb_error *error);
-/* Add nccl-tests' JSON. An existing file is kept: .0, .1, … is appended to the name. PATH NULL:
-   nothing. */
-BB_MUST bb_status bb_sinks_add_nccl(struct bb_sinks *sinks, const char *path);
+/* Add the sink that OPEN opens on a new file. An existing one is kept: .0, .1, … is appended to the
+   name. PATH NULL: nothing. */
+BB_MUST bb_status bb_sinks_add_new(struct bb_sinks *sinks, bb_sink_open *open, const char *path);
 void bb_sinks_close(struct bb_sinks *sinks); /* also after a failed open */
 
 /*

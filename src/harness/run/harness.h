@@ -3,14 +3,11 @@
  *
  *   benchmark.h   the descriptor that each program supplies
  *   options.h     the options, parsed and checked
- *   collective.h  the benchmark of a collective
  *   plugin.h      backends and launches that are loaded at run time
  *   run.h         one run, from start-up to exit status
  *   world.h       what the processes of a run agree on
- *   plan.h        the ordered list of cases that the options select
  *   record.h      what is known about the run and about each finished case
- *   sink.h        where records go: text, CSV, JSON lines, nccl-tests' JSON
- *   compare.h     several algorithms side by side
+ *   sink.h        where records go: text, CSV, JSON lines
  */
 #ifndef BB_HARNESS_RUN_HARNESS_H
 #define BB_HARNESS_RUN_HARNESS_H
@@ -22,6 +19,5 @@ struct bb_benchmark;
 
 /* main() of a perf program. Returns the exit status (see status.h). */
 int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark);
-int bb_collective_main(int argc, char **argv, const struct bb_collective *collective);
 
 #endif

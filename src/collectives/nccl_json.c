@@ -1,10 +1,11 @@
 /*
- * sink_nccl_json.c - one JSON document in the layout (version 3) of nccl-tests' -J, its oddities
+ * nccl_json.c - one JSON document in the layout (version 3) of nccl-tests' -J, its oddities
  * kept: booleans and root are strings. Its copy of the whole environment is left empty.
  *
  * The document is complete after every row: a row is written over the end of the document, and
  * then a new end.
  */
+#include "collectives/result.h"
 #include "harness/results/sink.h"
 
 #include <errno.h>

@@ -1,9 +1,10 @@
 /*
  * collective.c - the benchmark of a collective: its plan, its part of the run record, its verdict.
  */
-#include "harness/measure/collective.h"
-#include "harness/measure/bench.h"
-#include "harness/measure/explanation.h"
+#include "collectives/result.h"
+#include "collectives/collective.h"
+#include "collectives/bench.h"
+#include "collectives/explanation.h"
 #include "harness/run/estimate.h"
 #include "harness/run/harness.h"
 
@@ -197,7 +198,7 @@ static bb_status open_results(struct bb_run *run)
 	for (size_t i = 0; i < p->ncases; i++)
 		bytes += p->cases[i].skip ? 0 : p->cases[i].size_bytes;
 	bb_ticker_start(&run->ticker, p->ncases, bytes);
-	return bb_sinks_add_nccl(&run->sinks, bench->settings.output_file);
+	return bb_sinks_add_new(&run->sinks, bb_sink_nccl_json_open, bench->settings.output_file);
 }
 
 static bb_status judge(struct bb_run *run, const char **verdict)

@@ -1,12 +1,12 @@
 /*
  * collective.h - the benchmark of one collective: its options beside those of all programs.
  */
-#ifndef BB_HARNESS_MEASURE_COLLECTIVE_H
-#define BB_HARNESS_MEASURE_COLLECTIVE_H
+#ifndef BB_COLLECTIVES_COLLECTIVE_H
+#define BB_COLLECTIVES_COLLECTIVE_H
 
 #include "harness/measure/algorithms.h"
 #include "harness/run/benchmark.h"
-#include "harness/run/split.h"
+#include "collectives/split.h"
 #include "schedules/matrices.h"
 #include "schedules/schedule.h"
 
@@ -127,6 +127,9 @@ struct bb_collective_options {
 
 /* The options of collectives beside bb_option_rows; ends with name NULL. */
 extern const struct bb_option bb_collective_rows[];
+
+/* main() of the program of COLLECTIVE. Returns the exit status. */
+int bb_collective_main(int argc, char **argv, const struct bb_collective *collective);
 
 /* The benchmark of COLLECTIVE. */
 struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collective);

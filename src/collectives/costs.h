@@ -1,10 +1,11 @@
 /*
  * costs.h - results in virtual time: the evaluator of each, its interval, and the cost of a fault.
  */
-#ifndef BB_HARNESS_RESULTS_COSTS_H
-#define BB_HARNESS_RESULTS_COSTS_H
+#ifndef BB_COLLECTIVES_COSTS_H
+#define BB_COLLECTIVES_COSTS_H
 
 #include "core/strbuf.h"
+#include "collectives/result.h"
 #include "harness/results/record.h"
 
 struct bb_costs { /* of the results so far; zero-initialise */

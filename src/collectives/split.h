@@ -1,8 +1,8 @@
 /*
  * split.h - splits a world into groups that run at the same time, by NCCL_TESTS_SPLIT.
  */
-#ifndef BB_HARNESS_RUN_SPLIT_H
-#define BB_HARNESS_RUN_SPLIT_H
+#ifndef BB_COLLECTIVES_SPLIT_H
+#define BB_COLLECTIVES_SPLIT_H
 
 #include "core/status.h"
 

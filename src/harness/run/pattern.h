@@ -5,8 +5,8 @@
  * reduction. Every partial sum, in any order, is exact in the datatype. Filling and verifying are
  * copies from and comparisons with tables that stay in the cache, whatever the op.
  */
-#ifndef BB_HARNESS_MEASURE_PATTERN_H
-#define BB_HARNESS_MEASURE_PATTERN_H
+#ifndef BB_HARNESS_RUN_PATTERN_H
+#define BB_HARNESS_RUN_PATTERN_H
 
 #include "backends/backend.h"
 

@@ -1,5 +1,5 @@
 /*
- * collective_options.c - checks the options of collectives: datatypes, operations, root, algorithms
+ * options.c - checks the options of collectives: datatypes, operations, root, algorithms
  * and environment, and their conflicts.
  */
 
@@ -8,9 +8,9 @@
 #include "core/file.h"
 #include "core/output.h"
 #include "core/units.h"
-#include "harness/measure/collective.h"
-#include "harness/measure/plan.h"
-#include "harness/results/compare.h"
+#include "collectives/collective.h"
+#include "collectives/plan.h"
+#include "collectives/compare.h"
 #include "harness/run/options_check.h"
 #include "schedules/checker.h"
 

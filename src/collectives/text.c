@@ -1,8 +1,9 @@
 /*
- * sink_text.c - the text of a collective in the layout of nccl-tests, which parsers in the wild
+ * text.c - the text of a collective in the layout of nccl-tests, which parsers in the wild
  * read: the same comment lines and the same 13 columns. Everything else is in lines that begin with
  * '#'.
  */
+#include "collectives/result.h"
 #include "harness/results/sink.h"
 
 #include <stdlib.h>

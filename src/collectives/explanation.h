@@ -1,11 +1,11 @@
 /*
  * explanation.h - what --explain prints and records: one algorithm after the other.
  */
-#ifndef BB_HARNESS_MEASURE_EXPLANATION_H
-#define BB_HARNESS_MEASURE_EXPLANATION_H
+#ifndef BB_COLLECTIVES_EXPLANATION_H
+#define BB_COLLECTIVES_EXPLANATION_H
 
 #include "core/strbuf.h"
-#include "harness/measure/collective.h"
+#include "collectives/collective.h"
 #include "harness/results/record.h"
 
 #define BB_SCHEDULE_FIELDS(FIELD)                                                                  \

@@ -1,7 +1,8 @@
 /*
  * costs.c - how results in virtual time were obtained, in text.
  */
-#include "harness/results/costs.h"
+#include "collectives/result.h"
+#include "collectives/costs.h"
 
 #include "backends/virtual.h"
 #include "core/array.h"

@@ -1,7 +1,8 @@
 /*
  * groups.c - results of the groups of a split world, and their table.
  */
-#include "harness/run/groups.h"
+#include "collectives/result.h"
+#include "collectives/groups.h"
 
 #include "core/array.h"
 #include "core/stats.h"

@@ -1,7 +1,7 @@
 /*
  * bench.c - the experiment of a collective: one case after the other.
  */
-#include "harness/measure/bench.h"
+#include "collectives/bench.h"
 
 #include "backends/gpu.h"
 #include "backends/library.h"

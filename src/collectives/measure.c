@@ -12,7 +12,7 @@
  *     end: one sample, unless the device's own events time each iteration (-I);
  *   - all -G launches of a captured graph are one sample.
  */
-#include "harness/measure/bench.h"
+#include "collectives/bench.h"
 
 #include "backends/gpu.h"
 #include "backends/graphs.h"

@@ -1,4 +1,4 @@
-#include "harness/measure/pattern.h"
+#include "harness/run/pattern.h"
 
 #include "core/random.h"
 #include "core/scalar.h"

@@ -1,4 +1,4 @@
-#include "harness/measure/link_bound.h"
+#include "harness/run/link_bound.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,8 +138,8 @@ static double look_up(struct bb_link_bounds *links, enum bb_bound what)
 	return links->bounds[what].GBps;
 }
 
-void bb_link_bounds_fill(struct bb_link_bounds *links, const struct bb_collective *collective,
-			 const char *algorithm, double busbw_bytes, struct bb_result_record *result)
+double bb_link_bounds_find(struct bb_link_bounds *links, const struct bb_collective *collective,
+			   const char *algorithm, const char **source)
 {
 	const unsigned bounds = links->n >= 2 ? bounds_of(collective, algorithm) : 0;
 	double most = 0;
@@ -151,9 +151,7 @@ void bb_link_bounds_fill(struct bb_link_bounds *links, const struct bb_collectiv
 			most = links->bounds[b].GBps;
 		}
 	if (most <= 0 || bb_strbuf_failed(&links->bounds[best].why))
-		return;
-	result->bound_us = busbw_bytes / most / 1e3;
-	result->bound_source = bb_strbuf_text(&links->bounds[best].why);
-	if (result->time_us > 0)
-		result->percent_of_bound = 100 * result->bound_us / result->time_us;
+		return 0;
+	*source = bb_strbuf_text(&links->bounds[best].why);
+	return most;
 }

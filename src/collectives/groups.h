@@ -1,11 +1,12 @@
 /*
  * groups.h - results of the groups of a split world, on process 0.
  */
-#ifndef BB_HARNESS_RUN_GROUPS_H
-#define BB_HARNESS_RUN_GROUPS_H
+#ifndef BB_COLLECTIVES_GROUPS_H
+#define BB_COLLECTIVES_GROUPS_H
 
 #include "core/status.h"
 #include "core/strbuf.h"
+#include "collectives/result.h"
 #include "harness/results/record.h"
 
 struct bb_groups; /* the members of each group, and the results so far */

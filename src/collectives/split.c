@@ -1,4 +1,4 @@
-#include "harness/run/split.h"
+#include "collectives/split.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,7 +2,8 @@
  * compare.c - stores one cell for each case, arranges them in tables (a row for each size, a column
  * for each algorithm), prints these and delivers them as records.
  */
-#include "harness/results/compare.h"
+#include "collectives/result.h"
+#include "collectives/compare.h"
 
 #include "backends/library.h"
 #include "core/array.h"

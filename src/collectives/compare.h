@@ -1,11 +1,12 @@
 /*
  * compare.h - several algorithms of one run, side by side.
  */
-#ifndef BB_HARNESS_RESULTS_COMPARE_H
-#define BB_HARNESS_RESULTS_COMPARE_H
+#ifndef BB_COLLECTIVES_COMPARE_H
+#define BB_COLLECTIVES_COMPARE_H
 
 #include "core/status.h"
 #include "core/strbuf.h"
+#include "collectives/result.h"
 #include "harness/results/record.h"
 #include "harness/results/sink.h"
 

@@ -5,17 +5,17 @@
  *   measure.c     one case in one placement: fill, warm up, time, verify; the speed of copies
  *   judge.c       a record from what all ranks measured
  */
-#ifndef BB_HARNESS_MEASURE_BENCH_H
-#define BB_HARNESS_MEASURE_BENCH_H
+#ifndef BB_COLLECTIVES_BENCH_H
+#define BB_COLLECTIVES_BENCH_H
 
 #include "backends/library.h"
 #include "harness/measure/call.h"
-#include "harness/measure/collective.h"
+#include "collectives/collective.h"
 #include "harness/measure/engine.h"
-#include "harness/results/compare.h"
-#include "harness/run/groups.h"
-#include "harness/measure/plan.h"
-#include "harness/results/costs.h"
+#include "collectives/compare.h"
+#include "collectives/groups.h"
+#include "collectives/plan.h"
+#include "collectives/costs.h"
 #include "harness/run/run.h"
 
 /* The state of a collective's benchmark. All drivers of a process share it, read-only except for

@@ -1,7 +1,7 @@
 /*
  * plan.c - expands a request into cases: algorithms first, then datatypes, ops, roots and sizes.
  */
-#include "harness/measure/plan.h"
+#include "collectives/plan.h"
 
 #include "harness/run/options_check.h"
 

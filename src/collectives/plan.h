@@ -1,12 +1,12 @@
 /*
  * plan.h - the ordered list of cases that a request makes.
  */
-#ifndef BB_HARNESS_MEASURE_PLAN_H
-#define BB_HARNESS_MEASURE_PLAN_H
+#ifndef BB_COLLECTIVES_PLAN_H
+#define BB_COLLECTIVES_PLAN_H
 
 #include "core/strbuf.h"
 #include "harness/measure/algorithms.h"
-#include "harness/measure/collective.h"
+#include "collectives/collective.h"
 
 #define BB_NO_OP (-1)
 #define BB_NO_ROOT (-1)

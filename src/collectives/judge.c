@@ -1,8 +1,9 @@
 /*
  * judge.c - one record per case and placement from what all ranks measured.
  */
+#include "collectives/result.h"
 #include "backends/virtual.h"
-#include "harness/measure/bench.h"
+#include "collectives/bench.h"
 
 #include "backends/gpu.h"
 #include "backends/library.h"
@@ -517,6 +518,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	struct bb_measured *all;
 	double *scratch;
 	const void *gathered;
+	double GBps = 0;
 	bb_status status;
 
 	/* Samples, then arrivals, in one piece. */
@@ -539,8 +541,12 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	fill_prediction(s, &result);
 	status = fill_bound(s, call, all, &result);
 	if (bb_driver_leads(s->engine.driver) && isnan(result.bound_us))
-		bb_link_bounds_fill(&s->engine.run->link_bounds, s->bench->collective,
-				    result.algorithm, measured->part.busbw_bytes, &result);
+		GBps = bb_link_bounds_find(&s->engine.run->link_bounds, s->bench->collective,
+					   result.algorithm, &result.bound_source);
+	if (GBps > 0)
+		result.bound_us = measured->part.busbw_bytes / GBps / 1e3;
+	if (GBps > 0 && result.time_us > 0)
+		result.percent_of_bound = 100 * result.bound_us / result.time_us;
 	if (status == BB_OK)
 		status = bb_crew_collect(s->engine.driver, &bb_payload_number, s->samples,
 					 2 * nsamples, &gathered);

@@ -1,8 +1,8 @@
 /*
  * link_bound.h - bounds of collectives by the links between the ranks of a run.
  */
-#ifndef BB_HARNESS_MEASURE_LINK_BOUND_H
-#define BB_HARNESS_MEASURE_LINK_BOUND_H
+#ifndef BB_HARNESS_RUN_LINK_BOUND_H
+#define BB_HARNESS_RUN_LINK_BOUND_H
 
 #include "harness/results/record.h"
 #include "schedules/schedule.h"
@@ -32,12 +32,11 @@ BB_MUST bb_status bb_link_bounds_open(struct bb_link_bounds *links, struct bb_to
 void bb_link_bounds_close(struct bb_link_bounds *links); /* of a zeroed one: nothing */
 
 /*
- * Write to RESULT, which has no bound, the time of BUSBW_BYTES at the bus bandwidth that the links
- * allow, and its source, for COLLECTIVE by ALGORITHM as the record names it. If the library
- * chooses, the best algorithm that it may choose counts. Nothing if no bound is known.
+ * Returns the bus bandwidth in GB/s that the links allow COLLECTIVE by ALGORITHM, as a record names
+ * it, and its *SOURCE, which lasts as long as LINKS; 0: not known. If the library chooses, the best
+ * algorithm that it may choose counts.
  */
-void bb_link_bounds_fill(struct bb_link_bounds *links, const struct bb_collective *collective,
-			 const char *algorithm, double busbw_bytes,
-			 struct bb_result_record *result);
+double bb_link_bounds_find(struct bb_link_bounds *links, const struct bb_collective *collective,
+			   const char *algorithm, const char **source);
 
 #endif
