@@ -74,13 +74,13 @@ HAVE_YAML   := $(call have,jansson yaml zlib)
 HAVE_EXPAT   := $(call have,expat)
 READER       := $(if $(HAVE_EXPAT),$(wildcard src/topology/files/*.c) src/simulator/cluster/file.c)
 UPPER        := $(filter-out %_perf.c %/main.c,$(READER) $(wildcard src/collectives/*.c src/p2p/*.c src/diagnose/*.c src/memory/bandwidth/*.c \
-                $(if $(HAVE_JANSSON),src/core/json_file.c src/models/*.c src/models/memory/*.c src/memory/tool/*.c src/memory/zero/*.c \
+                $(if $(HAVE_JANSSON),src/core/json_file.c src/models/*.c src/models/memory/*.c src/memory/tool/*.c \
                 src/training_kernels/*.c src/training_kernels/*/*.c) $(if $(HAVE_YAML),src/acceptance/*.c src/acceptance/tool/*.c) \
                 $(if $(HAVE_EXPAT),src/topology_tool/*.c)))
 UPPER_LIB    := $(B)/libbenchmarks.a
 
 PERFS        := $(wildcard src/collectives/*_perf.c src/p2p/*_perf.c src/memory/bandwidth/*_perf.c \
-                $(if $(HAVE_JANSSON),src/training_kernels/*/*_perf.c src/memory/zero/*_perf.c))
+                $(if $(HAVE_JANSSON),src/training_kernels/*/*_perf.c))
 BINS         := $(patsubst %.c,$(B)/%,$(notdir $(PERFS))) $(B)/diagnose
 FRONT        := $(B)/busbench
 TOPOLOGY     := $(if $(HAVE_EXPAT),$(B)/topology)

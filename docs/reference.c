@@ -12,7 +12,6 @@
 #include "harness/run/run_counters.h"
 #include "harness/run/run_gpus.h"
 #include "memory/bandwidth/bandwidth.h"
-#include "memory/zero/zero.h"
 #include "p2p/pairs.h"
 #include "schedules/explain.h"
 #include "training_kernels/data_parallel/data_parallel.h"
@@ -21,6 +20,7 @@
 #include "training_kernels/moe/moe.h"
 #include "training_kernels/pipeline/pipeline.h"
 #include "training_kernels/tensor/tensor.h"
+#include "training_kernels/zero/zero.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -13,6 +13,34 @@ void bb_tape_add(struct bb_tape *tape, struct bb_operation operation)
 		*added = operation;
 }
 
+void bb_tape_compute(struct bb_tape *tape, int queue, int work, size_t item, double seconds,
+		     double flops)
+{
+	bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_COMPUTE,
+						.queue = queue,
+						.work = work,
+						.item = item,
+						.seconds = seconds,
+						.flops = flops,
+						.peer = BB_NO_PEER});
+}
+
+void bb_tape_collective(struct bb_tape *tape, int queue, int work, size_t item,
+			const struct bb_collective *collective, size_t count, enum bb_dtype dtype,
+			enum bb_op op)
+{
+	bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
+						.queue = queue,
+						.work = work,
+						.item = item,
+						.collective = collective,
+						.count = count,
+						.dtype = dtype,
+						.op = op,
+						.in_place = true,
+						.peer = BB_NO_PEER});
+}
+
 int bb_tape_record(struct bb_tape *tape, int queue)
 {
 	bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_RECORD,
@@ -39,4 +67,60 @@ void bb_tape_free(struct bb_tape *tape)
 {
 	free(tape->list);
 	*tape = (struct bb_tape){.list = NULL};
+}
+
+/* ---- programs on tapes ----------------------------------------------------------------------- */
+
+static const struct bb_tape *taped_tape(const struct bb_taped *t, int rank)
+{
+	return &t->tapes[t->ntapes == 1 ? 0 : rank];
+}
+
+static size_t taped_length(const struct bb_program *program, int rank)
+{
+	const struct bb_taped *t = program->own;
+
+	return taped_tape(t, rank)->n + (t->times - 1) * t->repeated;
+}
+
+static void taped_operation(const struct bb_program *program, int rank, size_t index,
+			    struct bb_operation *o)
+{
+	const struct bb_taped *t = program->own;
+	const size_t before = t->times * t->repeated;
+
+	*o = taped_tape(t, rank)
+		     ->list[index < before ? index % t->repeated : t->repeated + index - before];
+}
+
+bb_status bb_taped_begin(struct bb_taped *t, int nranks, bool alike, struct bb_error *error)
+{
+	*t = (struct bb_taped){.ntapes = alike ? 1 : nranks, .times = 1};
+	t->program = (struct bb_program){.own = t,
+					 .nranks = nranks,
+					 .length = taped_length,
+					 .operation = taped_operation,
+					 .group_size = bb_program_all_ranks,
+					 .member = bb_program_rank_itself};
+	t->tapes = calloc((size_t)t->ntapes, sizeof(*t->tapes));
+	return t->tapes ? BB_OK : bb_no_memory(error, "a program");
+}
+
+bb_status bb_taped_end(struct bb_taped *t, const char *what, struct bb_error *error)
+{
+	for (int i = 0; i < t->ntapes; i++) {
+		if (t->tapes[i].failed)
+			return bb_no_memory(error, what);
+		if (t->program.events < t->tapes[i].events)
+			t->program.events = t->tapes[i].events;
+	}
+	return BB_OK;
+}
+
+void bb_taped_free(struct bb_taped *t)
+{
+	for (int i = 0; i < t->ntapes && t->tapes; i++)
+		bb_tape_free(&t->tapes[i]);
+	free(t->tapes);
+	*t = (struct bb_taped){.tapes = NULL};
 }

@@ -1,6 +1,6 @@
 /*
- * tape.h - the operations of a rank as they are written, one after another, for programs that
- * cannot compute an operation from its index.
+ * tape.h - the operations of a rank as they are written, one after another, and programs that
+ * consist of them because they cannot compute an operation from its index.
  */
 #ifndef BB_PROGRAMS_TAPE_H
 #define BB_PROGRAMS_TAPE_H
@@ -16,6 +16,13 @@ struct bb_tape { /* zero-initialise */
 
 /* Append OPERATION. */
 void bb_tape_add(struct bb_tape *tape, struct bb_operation operation);
+/* Append a computation of SECONDS and FLOPS to QUEUE. */
+void bb_tape_compute(struct bb_tape *tape, int queue, int work, size_t item, double seconds,
+		     double flops);
+/* Append COLLECTIVE in place, in group 0, to QUEUE. */
+void bb_tape_collective(struct bb_tape *tape, int queue, int work, size_t item,
+			const struct bb_collective *collective, size_t count, enum bb_dtype dtype,
+			enum bb_op op);
 /* Append the record of a new event to QUEUE. Returns the event. */
 int bb_tape_record(struct bb_tape *tape, int queue);
 /* Append a wait for EVENT to QUEUE. */
@@ -24,5 +31,26 @@ void bb_tape_wait(struct bb_tape *tape, int queue, int event);
 void bb_tape_order(struct bb_tape *tape, int from, int to);
 
 void bb_tape_free(struct bb_tape *tape); /* zeroed: no-op */
+
+/* A program whose operations are on tapes. */
+struct bb_taped {
+	struct bb_program program;
+	struct bb_tape *tapes; /* [rank], or a single one that all ranks perform; owned */
+	int ntapes;
+	/* The first REPEATED operations are performed TIMES times. They record no event. */
+	size_t repeated, times;
+};
+
+/*
+ * *TAPED = a program of NRANKS with empty tapes, one for all ranks if they are ALIKE, and groups of
+ * all ranks. The caller sets queues, lanes, groups, algorithm and describe, writes the tapes, and
+ * calls bb_taped_end. TAPED must not move. BB_EINTERNAL without memory. Free it whatever comes
+ * back.
+ */
+BB_MUST bb_status bb_taped_begin(struct bb_taped *taped, int nranks, bool alike,
+				 struct bb_error *error);
+/* The tapes are written: BB_EINTERNAL if operations of WHAT are missing. */
+BB_MUST bb_status bb_taped_end(struct bb_taped *taped, const char *what, struct bb_error *error);
+void bb_taped_free(struct bb_taped *taped); /* zeroed: no-op */
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * A step with buckets as a program: it keeps the rules, and in virtual time it is the step model.
+ * A step with buckets as a program: it keeps the rules, takes in virtual time what follows from its
+ * parts, and a small case is worked out by hand.
  */
+#include "simulator/timeline/timeline.h"
 #include "training_kernels/ddp/step.h"
-#include "training_kernels/reduce_time.h"
-#include "training_kernels/step_model.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -60,39 +60,38 @@ static double play(const struct bb_ddp_step *step, int nranks, const char *algor
 		   const struct bb_link_model *links)
 {
 	struct bb_error error = {.text = ""};
-	struct bb_ddp_program p;
+	struct bb_taped p;
 	double end = -1;
 
-	assert_int_equal(bb_ddp_program_make(&p, step, nranks, algorithm, &error), BB_OK);
+	assert_int_equal(bb_ddp_write(&p, step, nranks, algorithm, &error), BB_OK);
 	if (bb_program_check(&p.program, &error) != BB_OK)
 		fail_msg("%s", error.text);
 	assert_int_equal(bb_timeline_program(links, &p.program, NULL, &end, &error), BB_OK);
-	bb_ddp_program_free(&p);
+	bb_taped_free(&p);
 	return end;
 }
 
-static double model(struct setting *s, int nranks, const char *algorithm,
-		    const struct bb_link_model *links, struct bb_train_step *step)
+/* Seconds to reduce each bucket alone. */
+static void reductions(const struct setting *s, int nranks, const char *algorithm,
+		       const struct bb_link_model *links, double reduce_s[MOST_BUCKETS])
+{
+	for (size_t k = 0; k < s->buckets.n; k++) {
+		const struct bb_buckets one = {&s->buckets.list[k], 1, s->buckets.list[k].bytes};
+		struct bb_ddp_step step = s->step;
+
+		step.buckets = &one;
+		step.part = BB_DDP_REDUCTIONS;
+		reduce_s[k] = play(&step, nranks, algorithm, links);
+	}
+}
+
+static struct bb_ddp_times simulate(const struct setting *s, double alone_s, const double *reduce_s)
 {
 	struct bb_error error = {.text = ""};
-	struct bb_reduce_time reduce = {.links = *links,
-					.algorithm = algorithm,
-					.nranks = nranks,
-					.dtype = BB_FLOAT,
-					.error = &error};
-	const struct bb_step_request request = {
-		.compute = {s->step.forward_s, 0.1, s->ready_s},
-		.buckets = &s->buckets,
-		.overlap = s->step.overlap,
-		.accumulate = (int)s->step.microbatches,
-		.reduce = bb_reduce_time_seconds,
-		.own = &reduce,
-	};
+	struct bb_ddp_times t;
 
-	*step = bb_step_model(&request, NULL);
-	assert_int_equal(reduce.status, BB_OK);
-	bb_reduce_time_close(&reduce);
-	return step->step_s;
+	assert_int_equal(bb_ddp_simulate(&s->step, alone_s, 0.1, reduce_s, &t, &error), BB_OK);
+	return t;
 }
 
 static void assert_same(double a, double b)
@@ -101,28 +100,32 @@ static void assert_same(double a, double b)
 		fail_msg("%.17g, not %.17g", a, b);
 }
 
-/* Step, exposed communication and efficiency in virtual time are those of the model. */
+/* Step, exposed communication and efficiency in virtual time are those that follow from the parts.
+ */
 static void compare(const char *name, uint64_t cap, int nranks, const char *algorithm)
 {
 	const struct bb_link_model links = {.rate = 2e9, .latency = 20e-6};
+	double reduce_s[MOST_BUCKETS];
 	struct setting s;
 
 	open_setting(&s, name, cap);
+	reductions(&s, nranks, algorithm, &links, reduce_s);
 	for (int overlap = 0; overlap < 2; overlap++)
 		for (size_t batches = 1; batches < 4; batches += 2) {
-			struct bb_train_step expected;
+			struct bb_ddp_times expected;
 			double step, alone, reduce;
 
 			s.step.overlap = overlap;
 			s.step.microbatches = batches;
-			s.step.part = BB_DDP_STEP;
-			step = play(&s.step, nranks, algorithm, &links);
-			assert_same(step, model(&s, nranks, algorithm, &links, &expected));
 			s.step.part = BB_DDP_ALONE;
 			alone = play(&s.step, nranks, algorithm, &links);
-			assert_same(alone, expected.compute_s);
+			assert_same(alone, (double)batches * 0.15);
 			s.step.part = BB_DDP_REDUCTIONS;
 			reduce = play(&s.step, nranks, algorithm, &links);
+			s.step.part = BB_DDP_STEP;
+			step = play(&s.step, nranks, algorithm, &links);
+			expected = simulate(&s, alone, reduce_s);
+			assert_same(step, expected.step_s);
 			assert_same(reduce, expected.reduce_s);
 			assert_true(fabs((step - alone) - expected.exposed_s) < 1e-12);
 			if (overlap && nranks > 1)
@@ -132,7 +135,7 @@ static void compare(const char *name, uint64_t cap, int nranks, const char *algo
 	close_setting(&s);
 }
 
-static void test_is_the_step_model(void **state)
+static void test_follows_from_its_parts(void **state)
 {
 	static const char *const algorithms[] = {"ring", "tree", "recursive_doubling", NULL};
 	static const uint64_t caps[] = {1, M, 25 * M, BB_BUCKET_UNLIMITED};
@@ -164,8 +167,7 @@ static void test_keeps_the_rules(void **state)
 }
 
 struct heard {
-	size_t next; /* bucket to be reduced */
-	size_t nbuckets;
+	size_t next;                   /* bucket to be reduced */
 	double complete[MOST_BUCKETS]; /* when the backward pass had the bucket, in the last batch
 					*/
 	int reductions, forwards;
@@ -180,7 +182,7 @@ static void hear(void *own, int rank, size_t index, const struct bb_operation *o
 		return;
 	h->forwards += o->work == BB_DDP_FORWARD;
 	if (o->work == BB_DDP_BACKWARD)
-		h->complete[o->item % h->nbuckets] = to;
+		h->complete[o->item] = to;
 	if (o->work == BB_DDP_REDUCE) {
 		assert_true(from >= h->complete[o->item]);
 		assert_int_equal(o->item, h->next++);
@@ -195,27 +197,151 @@ static void test_order(void **state)
 	struct heard heard = {.next = 0};
 	const struct bb_timeline_watch watch = {hear, &heard};
 	struct bb_error error = {.text = ""};
-	struct bb_ddp_program p;
+	struct bb_taped p;
 	struct setting s;
 	double end;
 
 	open_setting(&s, "linear:7x128", 64 << 10);
-	heard.nbuckets = s.buckets.n;
 	s.step.microbatches = 4;
-	assert_int_equal(bb_ddp_program_make(&p, &s.step, 3, "ring", &error), BB_OK);
+	assert_int_equal(bb_ddp_write(&p, &s.step, 3, "ring", &error), BB_OK);
 	assert_int_equal(bb_timeline_program(&links, &p.program, &watch, &end, &error), BB_OK);
 	assert_int_equal(heard.reductions, s.buckets.n);
 	assert_int_equal(heard.forwards, 4);
-	bb_ddp_program_free(&p);
+	bb_taped_free(&p);
+	close_setting(&s);
+}
+
+/* Three buckets of 4, 6 and 2 bytes, complete at 1, 2 and 5; a byte takes a second. */
+static void test_by_hand(void **state)
+{
+	static const double ready[] = {1, 2, 5}, reduce[] = {4, 6, 2};
+	struct bb_bucket list[] = {{0, 2, 2, 4}, {2, 1, 3, 6}, {3, 1, 1, 2}};
+	const struct bb_buckets buckets = {list, 3, 12};
+	struct bb_ddp_step step = {.forward_s = 3,
+				   .ready_s = ready,
+				   .buckets = &buckets,
+				   .microbatches = 1,
+				   .overlap = true};
+	struct bb_error error = {.text = ""};
+	struct bb_ddp_times t;
+
+	/* 1 to 5, 5 to 11, 11 to 13 */
+	assert_int_equal(bb_ddp_simulate(&step, 8, 5, reduce, &t, &error), BB_OK);
+	assert_true(t.step_s == 16 && t.exposed_s == 8 && t.reduce_s == 12);
+	assert_true(fabs(t.hidden - 4. / 12) < 1e-15);
+	/* A backward pass that takes twice as long: 2 to 6, 6 to 12, 12 to 14 */
+	assert_int_equal(bb_ddp_simulate(&step, 13, 10, reduce, &t, &error), BB_OK);
+	assert_true(t.step_s == 17 && t.exposed_s == 4);
+
+	step.overlap = false;
+	assert_int_equal(bb_ddp_simulate(&step, 8, 5, reduce, &t, &error), BB_OK);
+	assert_true(t.step_s == 20 && t.exposed_s == 12 && t.hidden == 0);
+
+	/* Only the last of 4 batches is reduced. */
+	step.overlap = true;
+	step.microbatches = 4;
+	assert_int_equal(bb_ddp_simulate(&step, 32, 5, reduce, &t, &error), BB_OK);
+	assert_true(t.step_s == 3 * 8 + 16 && t.exposed_s == 8);
+}
+
+/* An all-reduce of BYTES over a ring of N ranks: 2 (N-1) rounds of LATENCY and BYTES / N at RATE
+   each (Patarasuk and Yuan 2009). */
+static double ring_seconds(uint64_t bytes, int n, double latency, double rate)
+{
+	return 2.0 * (n - 1) * (latency + (double)bytes / n / rate);
+}
+
+/* A reduction by a ring is its formula, where all parts are as long; what is best is never worse;
+   one rank has nothing to wait for. */
+static void test_reductions(void **state)
+{
+	static const char *const names[] = {"ring", "tree", "halving_doubling", NULL};
+	const struct bb_link_model links = {.rate = 1e9, .latency = 1e-5};
+	struct bb_ddp_times t;
+	struct setting s;
+
+	open_setting(&s, "linear:1x8", BB_BUCKET_UNLIMITED);
+	for (int n = 1; n <= 32; n *= 2)
+		for (uint64_t bytes = 4 * (uint64_t)n; bytes <= 64 * M; bytes *= 16) {
+			double times[4][MOST_BUCKETS];
+
+			s.buckets.list[0].elements = bytes / 4;
+			s.buckets.list[0].bytes = bytes;
+			for (int i = 0; i < 4; i++)
+				reductions(&s, n, names[i], &links, times[i]);
+			assert_true(fabs(times[0][0] - ring_seconds(bytes, n, 1e-5, 1e9)) <=
+				    1e-9 * times[0][0]);
+			for (int i = 0; i < 3; i++)
+				assert_true(times[3][0] <= times[i][0]);
+			t = simulate(&s, 0.15, times[0]);
+			assert_true(n > 1 ? t.hidden < 1e-9
+					  : fabs(t.exposed_s) < 1e-15 && isnan(t.hidden));
+		}
+	close_setting(&s);
+}
+
+/* exposed is at least the last bucket and at most all of them, and overlap never costs; one bucket
+   hides nothing. */
+static void test_bounds(void **state)
+{
+	static const char *const words[] = {"resnet50", "gpt2", "linear:20x2000"};
+	static const struct {
+		int n;
+		double latency, rate;
+	} links[] = {{2, 0, 1e9}, {8, 1e-5, 1e10}, {64, 1e-6, 1e11}, {512, 1e-4, 1e12}};
+	static const uint64_t caps[] = {1, M, 5 * M, 25 * M, 200 * M, BB_BUCKET_UNLIMITED};
+
+	for (size_t w = 0; w < 3; w++)
+		for (size_t k = 0; k < 24; k++) {
+			double reduce_s[MOST_BUCKETS], last;
+			struct bb_ddp_times on, off;
+			struct setting s;
+
+			open_setting(&s, words[w], caps[k / 4]);
+			for (size_t b = 0; b < s.buckets.n; b++)
+				reduce_s[b] = ring_seconds(s.buckets.list[b].bytes, links[k % 4].n,
+							   links[k % 4].latency, links[k % 4].rate);
+			last = reduce_s[s.buckets.n - 1];
+			on = simulate(&s, 0.15, reduce_s);
+			s.step.overlap = false;
+			off = simulate(&s, 0.15, reduce_s);
+			assert_true(on.exposed_s >= last * (1 - 1e-9));
+			assert_true(on.exposed_s <= on.reduce_s * (1 + 1e-9));
+			assert_true(fabs(off.exposed_s / off.reduce_s - 1) < 1e-9);
+			assert_true(on.step_s <= off.step_s);
+			assert_true(on.hidden > -1e-9 && on.hidden < 1);
+			close_setting(&s);
+		}
+}
+
+/* A third of GPT-2's bytes are complete only in the end: they cannot be hidden, however fast. */
+static void test_embedding_is_exposed(void **state)
+{
+	double reduce_s[MOST_BUCKETS], last;
+	struct bb_ddp_times t;
+	struct setting s;
+
+	open_setting(&s, "gpt2", 25 * M);
+	for (size_t b = 0; b < s.buckets.n; b++)
+		reduce_s[b] = ring_seconds(s.buckets.list[b].bytes, 8, 0, 1e12);
+	last = reduce_s[s.buckets.n - 1];
+	t = simulate(&s, 0.15, reduce_s);
+	assert_true(last / t.reduce_s > 0.3);
+	assert_true(fabs(t.exposed_s / last - 1) < 1e-9);
+	assert_true(fabs(t.hidden - (1 - last / t.reduce_s)) < 1e-9);
 	close_setting(&s);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_is_the_step_model),
+		cmocka_unit_test(test_follows_from_its_parts),
 		cmocka_unit_test(test_keeps_the_rules),
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_by_hand),
+		cmocka_unit_test(test_reductions),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_embedding_is_exposed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,7 +63,7 @@ static void make(struct bb_strategy_program *p, const char *strategy,
 
 	if (bb_strategy_program_make(p, strategy_named(strategy), setting, "ring", &error) !=
 		    BB_OK ||
-	    bb_program_check(&p->program, &error) != BB_OK)
+	    bb_program_check(&p->taped.program, &error) != BB_OK)
 		fail_msg("%s, %d of %d ranks: %s", strategy, setting->active, setting->nranks,
 			 error.text);
 }
@@ -77,10 +77,10 @@ static double play(const char *strategy, const struct bb_strategy_setting *setti
 	double end = 0;
 
 	make(&p, strategy, setting);
-	if (bb_timeline_program(links, &p.program, NULL, &end, &error) != BB_OK)
+	if (bb_timeline_program(links, &p.taped.program, NULL, &end, &error) != BB_OK)
 		fail_msg("%s, %d ranks: %s", strategy, setting->active, error.text);
 	end /= (double)bb_strategy_steps(p.strategy, setting);
-	bb_strategy_program_free(&p);
+	bb_taped_free(&p.taped);
 	return end;
 }
 
@@ -117,7 +117,7 @@ static void test_rules(void **state)
 				if (refuses(bb_strategies[strategy]->name, &s))
 					continue;
 				make(&p, bb_strategies[strategy]->name, &s);
-				bb_strategy_program_free(&p);
+				bb_taped_free(&p.taped);
 			}
 }
 
@@ -199,7 +199,7 @@ static void test_wire(void **state)
 
 			make(&p, strategies[i], &s);
 			near(bb_strategy_wire(&p, "ring"), all[i], strategies[i], &s);
-			bb_strategy_program_free(&p);
+			bb_taped_free(&p.taped);
 		}
 	}
 }

@@ -4,9 +4,9 @@
  */
 #include "core/scalar.h"
 #include "models/memory/states.h"
-#include "memory/zero/adam.h"
-#include "memory/zero/data.h"
-#include "memory/zero/ledger.h"
+#include "training_kernels/zero/adam.h"
+#include "training_kernels/zero/data.h"
+#include "training_kernels/zero/ledger.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -33,6 +33,9 @@ struct bb_benchmark {
 
 	/* True if OWN's options request what SHOW prints. NULL: there is no such option. */
 	bool (*shows)(const void *own);
+	/* True if OWN's options, whose links are in OPTIONS, request a simulation instead of what
+	   SHOW prints; then --backend auto is sim. NULL: never. */
+	bool (*simulates)(const void *own, const struct bb_options *options);
 	/* True if OWN's options need no measurement; then --backend auto is null. NULL: never. */
 	bool (*predicts)(const void *own);
 	/*

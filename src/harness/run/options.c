@@ -185,6 +185,7 @@ static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hi
 	const char *const only_sim = o->cluster_text     ? "--cluster"
 				     : o->calibrate_text ? "--calibrate"
 				     : o->noise != 0     ? "--noise"
+				     : o->simulates      ? "--predict"
 							 : NULL;
 	struct bb_plugin plugin = {.backend = NULL};
 	bb_status st = BB_OK;
@@ -352,7 +353,8 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	BB_TRY(st, bb_options_check_rules(tables, error), out);
 	if (o->step_bytes_given && !o->step_factor_given)
 		o->step_factor = 1;
-	o->shows = benchmark->shows && benchmark->shows(own);
+	o->simulates = benchmark->simulates && benchmark->simulates(own, o);
+	o->shows = benchmark->shows && benchmark->shows(own) && !o->simulates;
 	o->predicts = benchmark->predicts && benchmark->predicts(own);
 	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
 	BB_TRY(st, bb_options_fault(o, benchmark->faults, error), out);

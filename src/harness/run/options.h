@@ -180,8 +180,9 @@ struct bb_options {
 	/* Complete but for what bb_run_open adds. */
 	struct bb_backend_config config;
 	struct bb_virtual_config virtual;
-	bool shows;    /* the benchmark prints something instead of running: nothing is started */
-	bool predicts; /* it measures nothing */
+	bool shows;     /* the benchmark prints something instead of running: nothing is started */
+	bool simulates; /* its benchmark's options request a simulation */
+	bool predicts;  /* it measures nothing */
 };
 
 /* Both end with name NULL. */

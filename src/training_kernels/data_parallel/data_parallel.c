@@ -8,7 +8,7 @@
 #include "harness/measure/algorithms.h"
 #include "harness/run/options_check.h"
 #include "training_kernels/ddp/ddp.h"
-#include "training_kernels/estimate.h"
+#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/sampler.h"
 #include "training_kernels/train.h"
 
@@ -104,8 +104,6 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 	struct bb_dp_options *a = &dp->options;
 	bb_status status;
 
-	BB_TRY(status, bb_ddp_check_time(a->flops_given, a->step_ns_given, a->batch_given, error),
-	       out);
 	BB_TRY(status, bb_algorithms_check_one(a->algo_text, o, error), out);
 	BB_TRY(status, check_sampler(a, error), out);
 	BB_TRY(status, check_train(a, o, error), out);
@@ -113,12 +111,7 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 		status = check_sampler_alone(o, error);
 		goto out;
 	}
-	BB_TRY(status, bb_model_open(&dp->model, a->model_text, a->seq, error), out);
-	BB_TRY(status,
-	       bb_estimate_capacity(&dp->capacity, "--memory", a->memory, a->memory_given,
-				    a->reserve, o->cluster, error),
-	       out);
-	bb_attention_apply(&dp->model, (enum bb_attention)a->attention);
+	status = bb_replica_open(&dp->replica, &BB_REPLICA_REQUEST(a), o, error);
 out:
 	return status;
 }
@@ -196,34 +189,22 @@ static bb_status dp_show(struct bb_run *run, struct bb_strbuf *out)
 static bb_status dp_plan(struct bb_run *run)
 {
 	struct bb_dp *dp = run->own;
-	const struct bb_replica replica = {&dp->model, dp->options.dtype,
-					   (enum bb_attention)dp->options.attention,
-					   dp->options.batch, run->world.nranks};
-	bb_status status;
-	char subject[128];
 
 	run->record.algorithms = dp->options.algo_text;
-	if (dp->options.train_given && dp->options.samples < run->world.nranks)
+	if (!dp->options.train_given)
+		return bb_replica_plan(&dp->replica, run, 2, "gradients and parameters",
+				       "fewer ranks, a smaller datatype or --backend sim");
+	if (dp->options.samples < run->world.nranks)
 		return bb_fail(
 			&run->error, BB_EUSAGE,
 			"--samples %lld: fewer than the %d ranks; give at least one for each rank",
 			(long long)dp->options.samples, run->world.nranks);
-	if (dp->options.train_given)
-		return BB_OK;
-	status = bb_estimate_fit(&dp->fit, &replica, dp->capacity.usable, &run->error);
-	if (status != BB_OK)
-		return status;
-	snprintf(subject, sizeof(subject), "--model %s", dp->options.model_text);
-	return bb_estimate_room(run, 2 * dp->model.parameters * bb_dtype_size(dp->options.dtype),
-				subject, "gradients and parameters",
-				"fewer ranks, a smaller datatype or --backend sim");
+	return BB_OK;
 }
 
-static void close_dp(struct bb_run *run)
+static void dp_free(void *own)
 {
-	struct bb_dp *dp = run->own;
-
-	bb_model_free(&dp->model);
+	bb_replica_close(&((struct bb_dp *)own)->replica);
 }
 
 static bool dp_shows(const void *own)
@@ -244,11 +225,11 @@ const struct bb_benchmark bb_dp_benchmark = {
 	.queues = true,
 	.shows = dp_shows,
 	.check = dp_check,
+	.free_options = dp_free,
 	.list = dp_list,
 	.show = dp_show,
 	.open_text = bb_sink_table_open,
 	.rows = &bb_record_strategy,
 	.plan = dp_plan,
 	.experiment = &bb_dp_experiment,
-	.close = close_dp,
 };

@@ -12,8 +12,8 @@
 #define BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 
 #include "harness/measure/engine.h"
-#include "harness/measure/step_options.h"
-#include "training_kernels/estimate.h"
+#include "training_kernels/kernel/options.h"
+#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/strategies/strategy.h"
 
 enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
@@ -154,9 +154,7 @@ extern const struct bb_record_kind bb_record_strategy;
 /* The state of the benchmark. */
 struct bb_dp {
 	struct bb_dp_options options; /* first: the rows are read into it */
-	struct bb_model model;
-	struct bb_capacity capacity;
-	struct bb_fit_verdict fit; /* of DDP */
+	struct bb_replica replica;    /* of DDP */
 };
 
 /* A strategy with a setting, and its results on this rank. */

@@ -5,7 +5,7 @@
 #include "core/units.h"
 #include "core/recommend.h"
 #include "training_kernels/data_parallel/data_parallel.h"
-#include "training_kernels/estimate.h"
+#include "training_kernels/kernel/estimate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +39,11 @@ static void dp_describe(struct bb_dp_record *r, const struct bb_dp_cell *c)
 	r->colocated = s->colocated;
 	r->nranks = s->active;
 	r->workers = bb_strategy_workers(c->strategy, s);
-	r->model = dp->options.train_given ? "two layers" : dp->model.name;
+	r->model = dp->options.train_given ? "two layers" : dp->replica.model.name;
 	r->parameters = (int64_t)s->elements - dp->options.train_given;
 	r->gradient_bytes = (int64_t)(s->elements * bb_dtype_size(s->dtype));
 	if (!dp->options.train_given)
-		BB_FIT_SET(r, &dp->fit);
+		BB_FIT_SET(r, &dp->replica.fit);
 	r->dtype = bb_dtype_name(s->dtype);
 	r->compute = dp->options.train_given ? "real" : bb_stand_in_names[dp->options.stand_in];
 	r->batches = (int64_t)s->batches;

@@ -44,10 +44,12 @@ static struct bb_strategy_setting setting_of(const struct bb_dp_sweep *s, int ac
 	return (struct bb_strategy_setting){
 		.nranks = s->engine.run->world.nranks,
 		.active = active,
-		.elements = a->train_given ? BB_TRAIN_ELEMENTS : (size_t)dp->model.parameters,
+		.elements =
+			a->train_given ? BB_TRAIN_ELEMENTS : (size_t)dp->replica.model.parameters,
 		.dtype = a->train_given ? BB_DOUBLE : a->dtype,
 		.compute_s = a->train_given ? 0 : s->batch_s,
-		.flops = (dp->model.forward + dp->model.backward) * (double)a->batch,
+		.flops =
+			(dp->replica.model.forward + dp->replica.model.backward) * (double)a->batch,
 		.batches = (size_t)a->accumulate,
 		.every = (size_t)a->every,
 		.steps = a->train_given ? (size_t)a->train : (size_t)a->steps,
@@ -95,7 +97,7 @@ static bb_status dp_add_cell(struct bb_dp_sweep *s, const struct bb_strategy *st
 	const char *reason = strategy->refuses ? strategy->refuses(setting) : NULL;
 	struct bb_dp_cell *c = &s->cells[s->engine.ntrials];
 	struct bb_trial trial = {
-		.workload = {.program = &c->program.program,
+		.workload = {.program = &c->program.taped.program,
 			     .stand_in = (enum bb_stand_in)s->dp->options.stand_in}};
 	bb_status status = BB_OK;
 
@@ -188,22 +190,13 @@ static bb_status make_cells(struct bb_dp_sweep *s)
 
 /* ---- the experiment -------------------------------------------------------------------------- */
 
-static double batch_seconds(const struct bb_dp *dp)
-{
-	const struct bb_dp_options *a = &dp->options;
-
-	if (a->flops_given)
-		return (dp->model.forward + dp->model.backward) * (double)a->batch / a->flops;
-	return 1e-9 * (double)a->step_ns;
-}
-
 static bb_status dp_open(struct bb_engine *engine)
 {
 	const struct bb_backend_config *config = &engine->run->options.config;
 	struct bb_dp_sweep *s = (struct bb_dp_sweep *)engine;
 
 	s->dp = engine->run->own;
-	s->batch_s = batch_seconds(s->dp);
+	s->batch_s = s->dp->replica.batch_s;
 	s->links = (struct bb_link_model){.rate = config->link_rate,
 					  .latency = config->link_latency,
 					  .port = config->link_port};
@@ -227,7 +220,7 @@ static void dp_close(struct bb_engine *engine)
 	struct bb_dp_sweep *s = (struct bb_dp_sweep *)engine;
 
 	for (size_t i = 0; i < s->ncells && s->cells; i++) {
-		bb_strategy_program_free(&s->cells[i].program);
+		bb_taped_free(&s->cells[i].program.taped);
 		free(s->cells[i].fetched);
 		free(s->cells[i].trainee);
 	}

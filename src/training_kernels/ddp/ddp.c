@@ -3,11 +3,11 @@
  */
 #include "training_kernels/ddp/ddp.h"
 
+#include "core/version.h"
 #include "harness/measure/algorithms.h"
-#include "harness/run/options_check.h"
-#include "training_kernels/estimate.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -32,21 +32,11 @@ static bb_status add_algorithm(struct bb_ddp_options *a, const char *name, struc
 	return BB_OK;
 }
 
-/* A schedule of busbench gets its prefix if the backend's library has the name too. */
-static bb_status add_schedule(struct bb_ddp_options *a, const struct bb_native *natives,
-			      const char *name, struct bb_error *error)
-{
-	char own[BB_WORD];
-
-	snprintf(own, sizeof(own), "%s%s", bb_native_find(natives, name) ? BB_OWN : "", name);
-	return add_algorithm(a, own, error);
-}
-
 /* The algorithms of --algo, which has passed its check. */
 static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backend *backend,
 				 struct bb_error *error)
 {
-	const struct bb_native *natives = a->predict ? NULL : backend->natives;
+	const struct bb_native *natives = backend->natives;
 	const char *rest = a->algo_text;
 	char word[BB_WORD];
 	bb_status status = BB_OK;
@@ -62,30 +52,88 @@ static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backe
 		if (!n->refuses || !n->refuses(n, &bb_all_reduce))
 			status = add_algorithm(a, n->name, error);
 	for (int i = 0; bb_algorithms[i] && status == BB_OK; i++)
-		if (bb_algorithms[i]->collective == &bb_all_reduce)
-			status = add_schedule(a, natives, bb_algorithms[i]->name, error);
+		if (bb_algorithms[i]->collective == &bb_all_reduce) {
+			const char *name = bb_algorithms[i]->name;
+
+			/* A name that the backend's library has too means that. */
+			snprintf(word, sizeof(word), "%s%s",
+				 bb_native_find(natives, name) ? BB_OWN : "", name);
+			status = add_algorithm(a, word, error);
+		}
 	return status;
 }
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
-bb_status bb_ddp_check_time(bool flops_given, bool step_given, bool batch_given,
-			    struct bb_error *error)
+static bb_status add_cap(struct bb_ddp *ddp, uint64_t bytes, struct bb_error *error)
 {
-	if (flops_given && step_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--flops and --step-time both set the time of a batch; give one");
-	if (step_given && batch_given)
-		return bb_fail(
-			error, BB_EUSAGE,
-			"--batch: --step-time is the time of a batch of any size; leave one of "
-			"them out");
-	return BB_OK;
+	const struct bb_ddp_options *a = &ddp->options;
+	const struct bb_model *model = &ddp->replica.model;
+	struct bb_ddp_cap *cap = &ddp->caps[ddp->ncaps];
+	double *ready = NULL;
+	size_t offset = 0;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < ddp->ncaps; i++)
+		if (ddp->caps[i].bytes == bytes)
+			return BB_OK;
+	ddp->ncaps++;
+	cap->bytes = bytes;
+	cap->first = a->first_cap && bb_ddp_is_capped(cap) ? a->first_cap : bytes;
+	if (bb_ddp_is_capped(cap))
+		bb_format_size(cap->name, bytes);
+	else
+		snprintf(cap->name, sizeof(cap->name), "%s", bytes == 1 ? "tensor" : "one");
+	BB_TRY(status,
+	       bb_buckets_make(&cap->buckets, model, bb_dtype_size(a->dtype), cap->first, bytes,
+			       error),
+	       out);
+	while (!bb_buckets_are_same(&ddp->caps[cap->same].buckets, &cap->buckets))
+		cap->same++;
+	ready = calloc(model->ntensors, sizeof(*ready));
+	cap->ready_s = calloc(cap->buckets.n, sizeof(*cap->ready_s));
+	cap->offsets = calloc(cap->buckets.n, sizeof(*cap->offsets));
+	if (!ready || !cap->ready_s || !cap->offsets)
+		BB_TRY(status, bb_no_memory(error, "the buckets"), out);
+	bb_model_ready(model, ddp->replica.backward_s, ready);
+	for (size_t k = 0; k < cap->buckets.n; k++) {
+		const struct bb_bucket *b = &cap->buckets.list[k];
+
+		cap->ready_s[k] = ready[b->first + b->count - 1];
+		cap->offsets[k] = offset;
+		offset += (size_t)b->elements;
+	}
+out:
+	free(ready);
+	return status;
+}
+
+const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap)
+{
+	size_t last = ddp->ncaps - 1;
+
+	while (ddp->caps[last].same != cap->same)
+		last--;
+	return &ddp->caps[last];
+}
+
+static bool links_are_known(const struct bb_options *o)
+{
+	return o->link.text || o->cluster_text || o->calibrate_text;
+}
+
+/* With the time of computations and links, --predict is a run in virtual time. */
+static bool ddp_simulates(const void *own, const struct bb_options *o)
+{
+	const struct bb_ddp_options *a = own;
+
+	return a->predict && (a->flops_given || a->step_ns_given) && links_are_known(o);
 }
 
 static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			   const struct bb_environment *environment, struct bb_error *error)
 {
+	static const uint64_t references[] = {BB_DDP_DEFAULT_CAP, BB_BUCKET_UNLIMITED, 1};
 	struct bb_ddp *ddp = own;
 	struct bb_ddp_options *a = &ddp->options;
 	bb_status status;
@@ -93,90 +141,36 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	if (a->predict && o->fault_text_given)
 		return bb_fail(error, BB_EUSAGE,
 			       "--fault: --predict runs nothing; leave one of them out");
-	BB_TRY(status, bb_ddp_check_time(a->flops_given, a->step_ns_given, a->batch_given, error),
-	       out);
+	if (a->predict && !o->shows && !o->backend->virtual)
+		return bb_fail(error, BB_EUSAGE,
+			       "--backend %s: --predict simulates; leave one of them out",
+			       o->backend->name);
+	if (!a->predict && !a->flops_given && !a->step_ns_given)
+		a->step_ns = STEP_NS;
 	BB_TRY(status, bb_algorithms_check(a->algo_text, o, &bb_all_reduce, error), out);
 	BB_TRY(status, read_algorithms(a, o->backend, error), out);
-	BB_TRY(status, bb_model_open(&ddp->model, a->model_text, a->seq, error), out);
-	BB_TRY(status,
-	       bb_estimate_capacity(&ddp->capacity, "--memory", a->memory, a->memory_given,
-				    a->reserve, o->cluster, error),
-	       out);
-	bb_attention_apply(&ddp->model, (enum bb_attention)a->attention);
-	if (!a->predict && !a->flops_given && !a->step_ns_given) {
-		a->step_ns = STEP_NS;
-		a->step_ns_given = true;
-	}
-	if (a->predict)
+	BB_TRY(status, bb_replica_open(&ddp->replica, &BB_REPLICA_REQUEST(a), o, error), out);
+	for (size_t i = 0; i < a->caps.n; i++)
+		BB_TRY(status, add_cap(ddp, a->caps.list[i], error), out);
+	ddp->nrequested = ddp->ncaps;
+	for (size_t i = 0; i < 3; i++)
+		BB_TRY(status, add_cap(ddp, references[i], error), out);
+	if (o->shows)
 		status = bb_check_outputs(o, NULL, environment->launch.proc == 0, error);
 out:
 	return status;
 }
 
-bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backward_s)
+static void ddp_free(void *own)
 {
-	const struct bb_ddp_options *a = &ddp->options;
-	const struct bb_model *m = &ddp->model;
-	double per_flop = 0;
+	struct bb_ddp *ddp = own;
 
-	if (a->step_ns_given)
-		per_flop = 1e-9 * (double)a->step_ns / (m->forward + m->backward);
-	else if (a->flops_given)
-		per_flop = (double)a->batch / a->flops;
-	*forward_s = m->forward * per_flop;
-	*backward_s = m->backward * per_flop;
-	return per_flop > 0;
-}
-
-/* ---- sizes of buckets ------------------------------------------------------------------------ */
-
-/* One bucket and a bucket per tensor have no cap. */
-static bool is_capped(uint64_t bytes)
-{
-	return bytes != BB_BUCKET_UNLIMITED && bytes != 1;
-}
-
-bb_status bb_ddp_cap_make(struct bb_ddp_cap *cap, const struct bb_ddp *ddp, uint64_t bytes,
-			  struct bb_error *error)
-{
-	const struct bb_ddp_options *a = &ddp->options;
-
-	cap->bytes = bytes;
-	cap->first = a->first_cap && is_capped(bytes) ? a->first_cap : bytes;
-	if (is_capped(bytes))
-		bb_format_size(cap->name, bytes);
-	else
-		snprintf(cap->name, sizeof(cap->name), "%s", bytes == 1 ? "tensor" : "one");
-	return bb_buckets_make(&cap->buckets, &ddp->model, bb_dtype_size(a->dtype), cap->first,
-			       bytes, error);
-}
-
-/* ---- recommendations ------------------------------------------------------------------------- */
-
-static const char *cap_words(const struct bb_ddp_cap *cap)
-{
-	if (is_capped(cap->bytes))
-		return cap->name;
-	return cap->bytes == 1 ? "a bucket per tensor" : "one bucket";
-}
-
-void bb_ddp_name_caps(char name[BB_CANDIDATE_TEXT], const struct bb_ddp_cap *first,
-		      const struct bb_ddp_cap *last, const char *algorithm)
-{
-	snprintf(name, BB_CANDIDATE_TEXT, algorithm ? "%s%s%s (%s)" : "%s%s%s", cap_words(first),
-		 last != first ? " to " : "", last != first ? cap_words(last) : "", algorithm);
-}
-
-void bb_ddp_add_cause(double reduce_s, double exposed_s, struct bb_strbuf *out)
-{
-	char text[BB_UNIT_TEXT];
-
-	if (reduce_s >= exposed_s - reduce_s)
-		bb_strbuf_addf(out, "its reductions take %s longer",
-			       bb_format_duration(text, reduce_s));
-	else
-		bb_strbuf_addf(out, "it hides %s less of its reductions",
-			       bb_format_duration(text, exposed_s - reduce_s));
+	for (size_t i = 0; i < ddp->ncaps; i++) {
+		bb_buckets_free(&ddp->caps[i].buckets);
+		free(ddp->caps[i].ready_s);
+		free(ddp->caps[i].offsets);
+	}
+	bb_replica_close(&ddp->replica);
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */
@@ -213,39 +207,32 @@ static void ddp_about(const void *record, struct bb_strbuf *out)
 BB_RECORD_KIND(bb_record_ddp, BB_DDP_FIELDS, "data_parallel",
 	       "Data-parallel training: one size of gradient buckets.", .about = ddp_about);
 
-void bb_ddp_describe(const struct bb_ddp *ddp, int nranks, struct bb_ddp_record *r)
+void bb_ddp_describe(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap, int nranks,
+		     double *numbers, struct bb_ddp_record *r)
 {
-	const struct bb_ddp_options *a = &ddp->options;
-	const struct bb_model *m = &ddp->model;
-	double forward_s, backward_s;
+	const struct bb_model *m = &ddp->replica.model;
+	const struct bb_buckets *b = &cap->buckets;
+	double *bytes = numbers, *tensors = bytes + b->n, *ready = tensors + b->n;
+	const bool capped = bb_ddp_is_capped(cap), computes = ddp->replica.batch_s > 0;
 
 	bb_record_init(&bb_record_ddp, r);
 	r->model = m->name;
 	r->family = m->family;
-	r->dtype = bb_dtype_name(a->dtype);
+	r->dtype = bb_dtype_name(ddp->options.dtype);
 	r->nranks = nranks;
-	r->batches = a->accumulate;
+	r->batches = ddp->options.accumulate;
 	r->tensors = (int64_t)m->ntensors;
 	r->parameters = (int64_t)m->parameters;
-	r->gradient_bytes = (int64_t)(m->parameters * bb_dtype_size(a->dtype));
-	BB_FIT_SET(r, &ddp->fit);
-	if (bb_ddp_compute(ddp, &forward_s, &backward_s)) {
-		r->forward_us = 1e6 * forward_s;
-		r->backward_us = 1e6 * backward_s;
+	r->gradient_bytes = (int64_t)ddp->replica.bytes;
+	BB_FIT_SET(r, &ddp->replica.fit);
+	if (computes) {
+		r->forward_us = 1e6 * ddp->replica.forward_s;
+		r->backward_us = 1e6 * ddp->replica.backward_s;
 	}
-}
-
-void bb_ddp_describe_cap(struct bb_ddp_record *r, const struct bb_ddp_cap *cap,
-			 const double *ready_s, double *numbers)
-{
-	const struct bb_buckets *b = &cap->buckets;
-	double *bytes = numbers, *tensors = bytes + b->n, *ready = tensors + b->n;
-	const bool capped = is_capped(cap->bytes);
-
 	for (size_t i = 0; i < b->n; i++) {
 		bytes[i] = (double)b->list[i].bytes;
 		tensors[i] = (double)b->list[i].count;
-		ready[i] = ready_s ? 1e6 * ready_s[b->list[i].first + b->list[i].count - 1] : 0;
+		ready[i] = 1e6 * cap->ready_s[i];
 	}
 	r->grouping = capped ? "cap" : cap->bytes == 1 ? "tensor" : "one";
 	r->cap_bytes = capped ? (int64_t)cap->bytes : BB_ABSENT;
@@ -257,55 +244,96 @@ void bb_ddp_describe_cap(struct bb_ddp_record *r, const struct bb_ddp_cap *cap,
 	r->mean_bytes = (double)b->bytes / (double)b->n;
 	r->bucket_bytes = (struct bb_numbers){bytes, b->n};
 	r->bucket_tensors = (struct bb_numbers){tensors, b->n};
-	r->bucket_ready_us = (struct bb_numbers){ready, ready_s ? b->n : 0};
+	r->bucket_ready_us = (struct bb_numbers){ready, computes ? b->n : 0};
 }
 
-/* ---- the benchmark --------------------------------------------------------------------------- */
-
-bb_status bb_ddp_fit(struct bb_ddp *ddp, int nranks, struct bb_error *error)
-{
-	const struct bb_ddp_options *a = &ddp->options;
-	const struct bb_replica replica = {&ddp->model, a->dtype, (enum bb_attention)a->attention,
-					   a->batch, nranks};
-
-	return bb_estimate_fit(&ddp->fit, &replica, ddp->capacity.usable, error);
-}
-
-static bb_status ddp_plan(struct bb_run *run)
-{
-	struct bb_ddp *ddp = run->own;
-	const bb_status status = bb_ddp_fit(ddp, run->world.nranks, &run->error);
-	char subject[128];
-
-	if (status != BB_OK)
-		return status;
-
-	run->record.collective = bb_all_reduce.name;
-	run->record.algorithms = ddp->options.algo_text;
-	snprintf(subject, sizeof(subject), "--model %s", ddp->options.model_text);
-	return bb_estimate_room(run, ddp->model.parameters * bb_dtype_size(ddp->options.dtype),
-				subject, "gradients",
-				"fewer ranks, a smaller datatype, --predict or --backend sim");
-}
-
-static void ddp_list(struct bb_strbuf *out)
-{
-	bb_model_list(out);
-	bb_algorithms_list(out);
-}
-
-static void close_ddp(struct bb_run *run)
-{
-	struct bb_ddp *ddp = run->own;
-
-	bb_model_free(&ddp->model);
-}
+/* ---- --predict without links or the time of computations ------------------------------------- */
 
 static bool ddp_shows(const void *own)
 {
 	const struct bb_ddp *ddp = own;
 
 	return ddp->options.predict;
+}
+
+static void add_setting(const struct bb_run *run, const struct bb_ddp *ddp, int nranks,
+			struct bb_strbuf *out)
+{
+	const struct bb_ddp_options *a = &ddp->options;
+	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT], rate[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "# %d rank%s", nranks, bb_plural(nranks));
+	if (ddp->replica.batch_s > 0)
+		bb_strbuf_addf(out, ", each: forward %s, backward %s",
+			       bb_format_duration(forward, ddp->replica.forward_s),
+			       bb_format_duration(backward, ddp->replica.backward_s));
+	if (a->flops_given)
+		bb_strbuf_addf(out, " (batch %lld at %s)", (long long)a->batch,
+			       bb_format_count(rate, (uint64_t)a->flops));
+	if (a->accumulate > 1)
+		bb_strbuf_addf(out, ", %lld batches", (long long)a->accumulate);
+	if (run->options.link.text)
+		bb_strbuf_addf(out, "; links of %s%s", run->options.link.text,
+			       run->options.link.port ? "" : " per pair of ranks");
+	bb_strbuf_addf(out, "\n# DDP %s\n", ddp->replica.fit.text);
+}
+
+/* The records of all sizes, without times. */
+static bb_status record_buckets(struct bb_run *run, const struct bb_ddp *ddp, int nranks)
+{
+	double *numbers = calloc(ddp->replica.model.ntensors, 3 * sizeof(*numbers));
+	struct bb_ddp_record r;
+	bb_status status = numbers ? BB_OK : bb_no_memory(&run->error, "the buckets");
+
+	for (size_t i = 0; i < ddp->ncaps && status == BB_OK; i++) {
+		bb_ddp_describe(ddp, &ddp->caps[i], nranks, numbers, &r);
+		status = bb_estimate_record(run, &bb_record_ddp, &r);
+	}
+	free(numbers);
+	return status;
+}
+
+static bb_status ddp_show(struct bb_run *run, struct bb_strbuf *out)
+{
+	struct bb_ddp *ddp = run->own;
+	const int nranks = bb_estimate_ranks(&run->options, &run->environment);
+	bb_status status;
+
+	BB_TRY(status, bb_replica_judge(&ddp->replica, nranks, &run->error), out);
+	BB_TRY(status, bb_estimate_open(run, &bb_record_ddp, nranks, ddp->options.algo_text), out);
+	bb_strbuf_addf(out, "# busbench version %s\n", BB_VERSION);
+	bb_ddp_add_model(ddp, out);
+	add_setting(run, ddp, nranks, out);
+	bb_ddp_add_buckets(ddp, NULL, out);
+	if (!links_are_known(&run->options))
+		bb_strbuf_add(out,
+			      "#\n# The step needs --link RATE,LATENCY, the links of ranks, as "
+			      "in 10GB/s,5us, or --cluster\n");
+	if (ddp->replica.batch_s == 0)
+		bb_strbuf_add(out, "#\n# The step needs --flops RATE or --step-time TIME, the time "
+				   "of computations\n");
+	status = bb_estimate_end(run, out, record_buckets(run, ddp, nranks));
+out:
+	bb_sinks_close(&run->sinks);
+	return status;
+}
+
+/* ---- the benchmark --------------------------------------------------------------------------- */
+
+static bb_status ddp_plan(struct bb_run *run)
+{
+	struct bb_ddp *ddp = run->own;
+
+	run->record.collective = bb_all_reduce.name;
+	run->record.algorithms = ddp->options.algo_text;
+	return bb_replica_plan(&ddp->replica, run, 1, "gradients",
+			       "fewer ranks, a smaller datatype, --predict or --backend sim");
+}
+
+static void ddp_list(struct bb_strbuf *out)
+{
+	bb_model_list(out);
+	bb_algorithms_list(out);
 }
 
 const struct bb_benchmark bb_ddp_benchmark = {
@@ -319,12 +347,13 @@ const struct bb_benchmark bb_ddp_benchmark = {
 				   "sets the sizes of buckets"}},
 	.queues = true,
 	.shows = ddp_shows,
+	.simulates = ddp_simulates,
 	.check = ddp_check,
+	.free_options = ddp_free,
 	.list = ddp_list,
-	.show = bb_ddp_predict,
+	.show = ddp_show,
 	.open_text = bb_sink_table_open,
 	.rows = &bb_record_ddp,
 	.plan = ddp_plan,
 	.experiment = &bb_ddp_experiment,
-	.close = close_ddp,
 };

@@ -2,22 +2,19 @@
  * ddp.h - the benchmark of data-parallel training: gradients are reduced in buckets while the
  * backward pass continues.
  *
- *   ddp.c          its options, record and descriptor
- *   predict.c      --predict: buckets and step computed, nothing run; predict_text.c prints it
- *   step.c         a step as a program
- *   sweep.c        the experiment: steps with buckets of all sizes, timed and verified
- *   rows.c         what was measured, as rows
+ *   ddp.c        its options, record and descriptor
+ *   step.c       a step as a program
+ *   sweep.c      the experiment: steps with buckets of all sizes, timed and verified; their rows
+ *   listing.c    --predict: the model and its buckets as text
  */
 #ifndef BB_TRAINING_KERNELS_DDP_DDP_H
 #define BB_TRAINING_KERNELS_DDP_DDP_H
 
 #include "core/units.h"
 #include "harness/run/options_check.h"
-#include "harness/measure/step_options.h"
-#include "core/recommend.h"
-#include "harness/run/run.h"
-#include "training_kernels/estimate.h"
-#include "training_kernels/step_model.h"
+#include "training_kernels/buckets.h"
+#include "training_kernels/kernel/estimate.h"
+#include "training_kernels/kernel/kernel.h"
 
 #define BB_DDP_MOST_ALGORITHMS 32
 #define BB_DDP_DEFAULT_CAP ((uint64_t)25 << 20) /* PyTorch's bucket_cap_mb */
@@ -55,7 +52,8 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	COMMON("iters", 'n', "10", "timed steps of each kind, over all rounds", .min = 1,          \
 	       .max = 1000000, .usual = true)                                                      \
 	OPTION(FLAG, predict, "predict", 0, NULL,                                                  \
-	       "print the buckets and, with --link, the step; run nothing", .usual = true)
+	       "print the buckets and, with --link or --cluster, simulate the step",               \
+	       .usual = true)
 
 struct bb_ddp_options {
 	BB_OPTION_MEMBERS(BB_DDP_OPTIONS)
@@ -99,10 +97,7 @@ struct bb_ddp_options {
 	      "time in the backward pass at which each bucket is complete")                        \
 	FIELD(DOUBLE, forward_us, "us", "forward pass of a batch")                                 \
 	FIELD(DOUBLE, backward_us, "us", "backward pass of a batch")                               \
-	FIELD(DOUBLE, predicted_step_us, "us",                                                     \
-	      "step by the step model, until the last reduction ends; of a run: from its parts "   \
-	      "as "                                                                                \
-	      "measured alone",                                                                    \
+	FIELD(DOUBLE, predicted_step_us, "us", "step simulated from its parts as measured alone",  \
 	      BB_COLUMN("model", 8, 2), .place = 13, BB_MS)                                        \
 	FIELD(DOUBLE, predicted_reduce_us, "us", "time of all reductions, one after another")      \
 	FIELD(DOUBLE, predicted_exposed_us, "us", "time that the step waits for reductions")       \
@@ -114,8 +109,7 @@ struct bb_ddp_options {
 	FIELD(STRING, compute, "", "stand-in for computations: --compute; null: nothing ran")      \
 	FIELD(DOUBLE, step_us, "us", "measured step, until the last rank ends: median",            \
 	      BB_COLUMN("step", 8, 2), .place = 9, BB_MS)                                          \
-	FIELD(DOUBLE, low_us, "us", "95% confidence interval of the median, lower end")            \
-	FIELD(DOUBLE, high_us, "us", "its upper end")                                              \
+	BB_INTERVAL_FIELDS(FIELD)                                                                  \
 	FIELD(DOUBLE, p95_us, "us", "95th percentile of the steps")                                \
 	FIELD(INT, samples, "", "number of timed steps")                                           \
 	FIELD(DOUBLE, compute_us, "us", "computations without communication: median",              \
@@ -145,10 +139,9 @@ struct bb_ddp_options {
 	      BB_COLUMN("vs 25M", 7, 3), .place = 17, BB_TIMES)                                    \
 	FIELD(INT, best, "", "1: shortest step with this overlap")                                 \
 	FIELD(INT, as_good, "", "1: its confidence interval reaches that of the best")             \
-	FIELD(INT, wrong, "elements", "elements that differ from the average; null: not verified", \
-	      BB_COLUMN("#wrong", 6, 0), .place = 18, .head_unit = "")                             \
+	BB_WRONG_FIELD(FIELD, 18, "elements that differ from the average; null: not verified")     \
 	FIELD(NUMBERS, bucket_us, "us", "reduction of each bucket, without computations")          \
-	FIELD(DOUBLE, end_unix_s, "s", "time of the end, since 1970 UTC")
+	BB_END_FIELD(FIELD)
 
 /* One size of buckets, reduced by one algorithm with or without overlap. */
 struct bb_ddp_record {
@@ -157,14 +150,25 @@ struct bb_ddp_record {
 
 extern const struct bb_record_kind bb_record_ddp;
 
-struct bb_ddp;
-
 /* One size of buckets. */
 struct bb_ddp_cap {
 	uint64_t bytes;          /* BB_BUCKET_UNLIMITED: a single bucket; 1: a bucket per tensor */
 	uint64_t first;          /* of the first bucket */
 	char name[BB_UNIT_TEXT]; /* "25M", "one", "tensor" */
 	struct bb_buckets buckets;
+	size_t same;     /* index of the first size with the same buckets; its own */
+	double *ready_s; /* [bucket]: seconds since the backward pass began */
+	size_t *offsets; /* [bucket]: elements before it */
+};
+
+/* The state of the benchmark. */
+struct bb_ddp {
+	struct bb_ddp_options options; /* first: the rows are read into it */
+	struct bb_replica replica;
+	/* The requested sizes, then the references 25 MiB, one bucket and a bucket per tensor
+	   unless they are requested. */
+	struct bb_ddp_cap caps[BB_OPTION_MOST + 3];
+	size_t nrequested, ncaps;
 };
 
 /* Are steps with overlap (ON) or without requested? */
@@ -173,52 +177,39 @@ static inline bool bb_ddp_has_overlap(const struct bb_ddp_options *options, bool
 	return options->overlap != (on ? BB_OVERLAP_OFF : BB_OVERLAP_ON);
 }
 
-/* *CAP = the buckets of DDP's model, closed at BYTES, and the first as --first-bucket says.
-   BB_EINTERNAL without memory. Free its buckets whatever comes back. */
-BB_MUST bb_status bb_ddp_cap_make(struct bb_ddp_cap *cap, const struct bb_ddp *ddp, uint64_t bytes,
-				  struct bb_error *error);
-/* For recommendations. NAME = "25M (ring)", "one bucket", "a bucket per tensor", "25M to 50M" if
-   LAST is not FIRST; ALGORITHM may be NULL. */
-void bb_ddp_name_caps(char name[BB_CANDIDATE_TEXT], const struct bb_ddp_cap *first,
-		      const struct bb_ddp_cap *last, const char *algorithm);
-/* Append why a step is longer than another with the same computations, whose reductions take
-   REDUCE_S less and are exposed for EXPOSED_S less. */
-void bb_ddp_add_cause(double reduce_s, double exposed_s, struct bb_strbuf *out);
+/* One bucket and a bucket per tensor have no cap. */
+static inline bool bb_ddp_is_capped(const struct bb_ddp_cap *cap)
+{
+	return cap->bytes != BB_BUCKET_UNLIMITED && cap->bytes != 1;
+}
 
-/* Judges the memory of one of NRANKS ranks, for DDP's verdict. */
-BB_MUST bb_status bb_ddp_fit(struct bb_ddp *ddp, int nranks, struct bb_error *error);
+/* The last size with the buckets of CAP, which may be CAP. */
+const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap);
 
-/* R = the fields that all records of DDP on NRANKS share; all others are absent. */
-void bb_ddp_describe(const struct bb_ddp *ddp, int nranks, struct bb_ddp_record *r);
-/* Fills the fields of R about CAP. READY_S: see bb_model_ready; NULL: unknown. NUMBERS has room for
-   three numbers of each bucket and outlives R. */
-void bb_ddp_describe_cap(struct bb_ddp_record *r, const struct bb_ddp_cap *cap,
-			 const double *ready_s, double *numbers);
-
-/* The state of the benchmark. */
-struct bb_ddp {
-	struct bb_ddp_options options; /* first: the rows are read into it */
-	struct bb_model model;
-	struct bb_capacity capacity;
-	struct bb_fit_verdict fit;
-};
+/* R = the fields of CAP on NRANKS that follow from the request; all others are absent. NUMBERS has
+   room for three numbers of each bucket and outlives R. */
+void bb_ddp_describe(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap, int nranks,
+		     double *numbers, struct bb_ddp_record *r);
 
 extern const struct bb_option bb_ddp_rows[];
 extern const struct bb_benchmark bb_ddp_benchmark;
+extern const struct bb_experiment bb_ddp_experiment;
+
+/* ---- listing.c ------------------------------------------------------------------------------- */
+
+/* When the reduction of each bucket began and ended, in seconds of the backward pass. */
+struct bb_ddp_reductions {
+	const double *start_s, *end_s; /* NULL: unknown */
+	bool overlap;
+};
+
+/* Append the model. */
+void bb_ddp_add_model(const struct bb_ddp *ddp, struct bb_strbuf *out);
+/* Append the sizes of buckets, and each bucket with its reduction. REDUCTIONS: [cap] */
+void bb_ddp_add_buckets(const struct bb_ddp *ddp, const struct bb_ddp_reductions *reductions,
+			struct bb_strbuf *out);
 
 /* Datatypes of gradients; ends with NULL. */
 extern const char *const bb_ddp_dtypes[];
-/* BB_EUSAGE with the reason unless the options of time go together. */
-BB_MUST bb_status bb_ddp_check_time(bool flops_given, bool step_given, bool batch_given,
-				    struct bb_error *error);
-
-/* Is the time of computations known? Then *FORWARD_S and *BACKWARD_S are those of a batch: its
-   FLOPs at --flops, or --step-time in proportion to FLOPs. Otherwise both are 0. */
-bool bb_ddp_compute(const struct bb_ddp *ddp, double *forward_s, double *backward_s);
-
-extern const struct bb_experiment bb_ddp_experiment;
-
-/* The benchmark's show. */
-BB_MUST bb_status bb_ddp_predict(struct bb_run *run, struct bb_strbuf *out);
 
 #endif

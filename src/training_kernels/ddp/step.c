@@ -10,132 +10,129 @@
  */
 #include "training_kernels/ddp/step.h"
 
+#include "simulator/timeline/timeline.h"
+
+#include <math.h>
 #include <stdio.h>
 
 enum queue { COMPUTING, COMMUNICATING, QUEUES };
 
-/* ---- writing --------------------------------------------------------------------------------- */
-
-static void add_compute(struct bb_ddp_program *p, enum bb_ddp_work work, size_t item,
-			double seconds)
+static void ddp_add_call(struct bb_tape *tape, const struct bb_ddp_step *s, size_t bucket)
 {
-	bb_tape_add(&p->tape, (struct bb_operation){.act = BB_ACT_COMPUTE,
-						    .queue = COMPUTING,
-						    .work = work,
-						    .item = item,
-						    .seconds = seconds,
-						    .flops = seconds * p->step.flops,
-						    .peer = BB_NO_PEER});
+	const bool start = s->part == BB_DDP_START;
+
+	bb_tape_collective(tape, COMMUNICATING, start ? BB_DDP_BROADCAST : BB_DDP_REDUCE, bucket,
+			   start ? &bb_broadcast : &bb_all_reduce,
+			   (size_t)s->buckets->list[bucket].elements, s->dtype, BB_AVG);
 }
 
-static void add_call(struct bb_ddp_program *p, size_t bucket)
+/* The computations of the last microbatch, or of an earlier one; REDUCES: with the reduction of
+   each bucket. */
+static void add_microbatch(struct bb_tape *tape, const struct bb_ddp_step *s, bool last,
+			   bool reduces)
 {
-	const bool start = p->step.part == BB_DDP_START;
+	const double *ready_s = s->ready_s;
 
-	bb_tape_add(&p->tape,
-		    (struct bb_operation){.act = BB_ACT_COLLECTIVE,
-					  .queue = COMMUNICATING,
-					  .work = start ? BB_DDP_BROADCAST : BB_DDP_REDUCE,
-					  .item = bucket,
-					  .collective = start ? &bb_broadcast : &bb_all_reduce,
-					  .count = (size_t)p->step.buckets->list[bucket].elements,
-					  .dtype = p->step.dtype,
-					  .op = BB_AVG,
-					  .in_place = true,
-					  .peer = BB_NO_PEER});
-}
+	bb_tape_compute(tape, COMPUTING, BB_DDP_FORWARD, 0, s->forward_s, s->forward_s * s->flops);
+	for (size_t k = 0; k < s->buckets->n; k++) {
+		const double seconds = ready_s[k] - (k > 0 ? ready_s[k - 1] : 0);
 
-/* The computations of a microbatch; REDUCES: with the reduction of each bucket. */
-static void add_microbatch(struct bb_ddp_program *p, bool reduces)
-{
-	const double *ready_s = p->step.ready_s;
-
-	add_compute(p, BB_DDP_FORWARD, 0, p->step.forward_s);
-	for (size_t k = 0; k < p->step.buckets->n; k++) {
-		add_compute(p, BB_DDP_BACKWARD, k, ready_s[k] - (k > 0 ? ready_s[k - 1] : 0));
-		if (!reduces)
-			continue;
-		bb_tape_order(&p->tape, COMPUTING, COMMUNICATING);
-		add_call(p, k);
+		bb_tape_compute(tape, COMPUTING, last ? BB_DDP_BACKWARD : BB_DDP_EARLIER, k,
+				seconds, seconds * s->flops);
+		if (reduces) {
+			bb_tape_order(tape, COMPUTING, COMMUNICATING);
+			ddp_add_call(tape, s, k);
+		}
 	}
-}
-
-static void step_write(struct bb_ddp_program *p)
-{
-	const enum bb_ddp_part part = p->step.part;
-	const bool overlaps = part == BB_DDP_STEP && p->step.overlap;
-
-	if (part == BB_DDP_STEP || part == BB_DDP_ALONE) {
-		add_microbatch(p, false);
-		p->repeated = p->tape.n;
-		add_microbatch(p, overlaps);
-	}
-	if (part == BB_DDP_STEP && !overlaps)
-		bb_tape_order(&p->tape, COMPUTING, COMMUNICATING);
-	for (size_t k = 0; k < p->step.buckets->n && part != BB_DDP_ALONE && !overlaps; k++)
-		add_call(p, k);
-	if (part == BB_DDP_STEP)
-		bb_tape_order(&p->tape, COMMUNICATING, COMPUTING);
-}
-
-/* ---- the program ----------------------------------------------------------------------------- */
-
-static size_t ddp_step_length(const struct bb_program *program, int rank)
-{
-	const struct bb_ddp_program *p = program->own;
-
-	return p->tape.n + (p->step.microbatches - 1) * p->repeated - p->repeated;
-}
-
-static void ddp_step_operation(const struct bb_program *program, int rank, size_t index,
-			       struct bb_operation *o)
-{
-	const struct bb_ddp_program *p = program->own;
-	const size_t last = p->step.microbatches - 1, before = last * p->repeated;
-	const bool repeats = index < before;
-
-	*o = p->tape.list[repeats ? index % p->repeated : p->repeated + index - before];
-	if (o->act == BB_ACT_COMPUTE)
-		o->item += (repeats ? index / p->repeated : last) * p->step.buckets->n;
 }
 
 static void ddp_step_describe(const struct bb_program *program, const struct bb_operation *o,
 			      char text[BB_PROGRAM_TEXT])
 {
 	static const char *const names[] = {
-		[BB_DDP_FORWARD] = "forward pass of microbatch",
+		[BB_DDP_FORWARD] = "forward pass",
 		[BB_DDP_BACKWARD] = "backward pass until bucket",
+		[BB_DDP_EARLIER] = "backward pass without reductions, bucket",
 		[BB_DDP_REDUCE] = "all-reduce of bucket",
 		[BB_DDP_BROADCAST] = "broadcast of bucket",
 	};
-	const size_t n = ((const struct bb_ddp_program *)program->own)->step.buckets->n;
 
-	snprintf(text, BB_PROGRAM_TEXT, "%s %zu", names[o->work],
-		 o->work == BB_DDP_FORWARD ? o->item / n : o->item % n);
+	if (o->work == BB_DDP_FORWARD)
+		snprintf(text, BB_PROGRAM_TEXT, "%s", names[o->work]);
+	else
+		snprintf(text, BB_PROGRAM_TEXT, "%s %zu", names[o->work], o->item);
 }
 
-bb_status bb_ddp_program_make(struct bb_ddp_program *p, const struct bb_ddp_step *step, int nranks,
-			      const char *algorithm, struct bb_error *error)
+bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step *s, int nranks,
+		       const char *algorithm, struct bb_error *error)
 {
-	*p = (struct bb_ddp_program){.step = *step};
-	step_write(p);
-	p->program = (struct bb_program){
-		.own = p,
-		.nranks = nranks,
-		.queues = QUEUES,
-		.events = p->tape.events,
-		.groups = step->part == BB_DDP_ALONE ? 0 : 1,
-		.algorithm = algorithm,
-		.length = ddp_step_length,
-		.operation = ddp_step_operation,
-		.group_size = bb_program_all_ranks,
-		.member = bb_program_rank_itself,
-		.describe = ddp_step_describe,
-	};
-	return p->tape.failed ? bb_no_memory(error, "a step") : BB_OK;
+	const bool steps = s->part == BB_DDP_STEP, overlaps = steps && s->overlap;
+	const bb_status status = bb_taped_begin(taped, nranks, true, error);
+	struct bb_tape *tape = taped->tapes;
+
+	if (status != BB_OK)
+		return status;
+	taped->program.queues = QUEUES;
+	taped->program.groups = s->part == BB_DDP_ALONE ? 0 : 1;
+	taped->program.algorithm = algorithm;
+	taped->program.describe = ddp_step_describe;
+	if (steps || s->part == BB_DDP_ALONE) {
+		if (s->microbatches > 1)
+			add_microbatch(tape, s, false, false);
+		taped->repeated = tape->n;
+		taped->times = s->microbatches > 1 ? s->microbatches - 1 : 1;
+		add_microbatch(tape, s, true, overlaps);
+	}
+	if (steps && !overlaps)
+		bb_tape_order(tape, COMPUTING, COMMUNICATING);
+	for (size_t k = 0; k < s->buckets->n && s->part != BB_DDP_ALONE && !overlaps; k++)
+		ddp_add_call(tape, s, k);
+	if (steps)
+		bb_tape_order(tape, COMMUNICATING, COMPUTING);
+	return bb_taped_end(taped, "a step", error);
 }
 
-void bb_ddp_program_free(struct bb_ddp_program *p)
+/* ---- from its parts -------------------------------------------------------------------------- */
+
+static bb_status take_given_time(void *own, const struct bb_operation *o, const int *members, int n,
+				 uint64_t number, double *times, bool *whole,
+				 struct bb_error *error)
 {
-	bb_tape_free(&p->tape);
+	const double *reduce_s = own;
+
+	times[0] += reduce_s[o->item];
+	*whole = true;
+	return BB_OK;
+}
+
+bb_status bb_ddp_simulate(const struct bb_ddp_step *step, double alone_s, double backward_s,
+			  const double *reduce_s, struct bb_ddp_times *t, struct bb_error *error)
+{
+	const struct bb_timeline_performer given = {take_given_time, (void *)reduce_s};
+	const struct bb_link_model none = {.rate = 0};
+	const size_t n = step->buckets->n;
+	const double scale = backward_s / step->ready_s[n - 1];
+	struct bb_ddp_step whole = *step;
+	struct bb_taped taped;
+	bb_status status;
+
+	*t = (struct bb_ddp_times){.hidden = NAN};
+	whole.microbatches = 1;
+	BB_TRY(status, bb_ddp_write(&taped, &whole, 1, NULL, error), out);
+	for (size_t i = 0; i < taped.tapes->n; i++) {
+		struct bb_operation *o = &taped.tapes->list[i];
+
+		o->seconds = o->work == BB_DDP_FORWARD ? alone_s - backward_s : o->seconds * scale;
+	}
+	BB_TRY(status,
+	       bb_timeline_program_by(&given, &none, &taped.program, NULL, &t->step_s, error), out);
+	for (size_t k = 0; k < n; k++)
+		t->reduce_s += reduce_s[k];
+	t->exposed_s = t->step_s - alone_s;
+	/* Below 0 only by rounding. */
+	if (t->reduce_s > 0)
+		t->hidden = fmax(0, 1 - t->exposed_s / t->reduce_s);
+out:
+	bb_taped_free(&taped);
+	return status;
 }

@@ -8,11 +8,11 @@
 #include "programs/tape.h"
 #include "training_kernels/buckets.h"
 
-/* The work of an operation. Its item is the bucket; of FORWARD and BACKWARD microbatch * buckets +
-   bucket. */
+/* The work of an operation. Its item is the bucket. */
 enum bb_ddp_work {
 	BB_DDP_FORWARD = 1, /* 0: an event */
-	BB_DDP_BACKWARD,    /* until a bucket is complete */
+	BB_DDP_BACKWARD,    /* of the last microbatch, until a bucket is complete */
+	BB_DDP_EARLIER,     /* the same of another microbatch */
 	BB_DDP_REDUCE,      /* a bucket's gradients, averaged */
 	BB_DDP_BROADCAST    /* a bucket's parameters, from rank 0 */
 };
@@ -36,20 +36,28 @@ struct bb_ddp_step {
 	enum bb_ddp_part part;
 };
 
-struct bb_ddp_program {
-	struct bb_program program;
-	struct bb_ddp_step step;
-	struct bb_tape tape; /* of every rank */
-	size_t repeated;     /* its first operations: a microbatch that is not the last */
+/*
+ * TAPED performs STEP on NRANKS. What STEP points to outlives TAPED, which must not move.
+ * ALGORITHM: see struct bb_program. BB_EINTERNAL without memory. Free TAPED whatever comes back.
+ */
+BB_MUST bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step *step, int nranks,
+			       const char *algorithm, struct bb_error *error);
+
+/* Seconds of a step. */
+struct bb_ddp_times {
+	double step_s;    /* until the last reduction ends; no optimizer */
+	double reduce_s;  /* all reductions, one after another */
+	double exposed_s; /* not hidden behind the backward pass */
+	double hidden;    /* 1 - exposed / reduce, 0 to 1; NAN if reductions take no time */
 };
 
 /*
- * PROGRAM performs STEP on NRANKS. What STEP points to outlives PROGRAM, which must not move.
- * ALGORITHM: see struct bb_program. BB_EINTERNAL without memory. Free PROGRAM whatever comes back.
+ * *TIMES of STEP, simulated with given parts: its computations take ALONE_S, of which the last
+ * BACKWARD_S are the last backward pass, and its reductions REDUCE_S[bucket], which slow down no
+ * computation.
  */
-BB_MUST bb_status bb_ddp_program_make(struct bb_ddp_program *program,
-				      const struct bb_ddp_step *step, int nranks,
-				      const char *algorithm, struct bb_error *error);
-void bb_ddp_program_free(struct bb_ddp_program *program); /* zeroed: no-op */
+BB_MUST bb_status bb_ddp_simulate(const struct bb_ddp_step *step, double alone_s, double backward_s,
+				  const double *reduce_s, struct bb_ddp_times *times,
+				  struct bb_error *error);
 
 #endif

@@ -8,7 +8,7 @@
 #include "harness/measure/algorithms.h"
 #include "harness/run/options_check.h"
 #include "simulator/cluster/cluster.h"
-#include "training_kernels/estimate.h"
+#include "training_kernels/kernel/estimate.h"
 
 #include <math.h>
 #include <stdio.h>

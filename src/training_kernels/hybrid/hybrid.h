@@ -13,8 +13,8 @@
 #define BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 
 #include "harness/measure/engine.h"
-#include "harness/measure/step_options.h"
-#include "training_kernels/estimate.h"
+#include "training_kernels/kernel/options.h"
+#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/hybrid/plan.h"
 #include "training_kernels/hybrid/program.h"
 #include "training_kernels/moe/exchange.h"

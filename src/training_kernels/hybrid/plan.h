@@ -23,7 +23,7 @@
 #define BB_TRAINING_KERNELS_HYBRID_PLAN_H
 
 #include "models/memory/training.h"
-#include "simulator/cluster.h"
+#include "simulator/cluster/cluster.h"
 #include "training_kernels/hybrid/bubble.h"
 #include "training_kernels/hybrid/volume.h"
 

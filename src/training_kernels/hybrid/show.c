@@ -7,7 +7,7 @@
 #include "core/version.h"
 #include "simulator/cluster/cluster.h"
 #include "topology/cards.h"
-#include "training_kernels/estimate.h"
+#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/hybrid/hybrid.h"
 
 #include <math.h>

@@ -1,13 +1,16 @@
 /*
- * moe.c - expert parallelism: options, record and descriptor of the benchmark.
+ * moe.c - expert parallelism: layers of experts and their parts are timed against each other; rows
+ * are verified at the experts and after their return.
  */
 #include "training_kernels/moe/moe.h"
 
 #include "core/units.h"
-#include "training_kernels/estimate.h"
+#include "training_kernels/kernel/estimate.h"
+#include "training_kernels/kernel/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -70,20 +73,16 @@ static void moe_about(const void *record, struct bb_strbuf *out)
 BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "experts",
 	       "Expert parallelism: a layer of experts under one load.", .about = moe_about);
 
-/* ---- the benchmark --------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
-static void moe_list(struct bb_strbuf *out)
+static bb_status moe_plan(struct bb_run *run)
 {
-	bb_strbuf_add(out, "published models (--preset):\n");
-	for (const struct preset *p = presets; p->name; p++)
-		bb_strbuf_addf(out, "    %-14s experts %lld, top-k %lld, hidden %lld; %s\n",
-			       p->name, (long long)p->experts, (long long)p->top_k,
-			       (long long)p->hidden, p->source);
-}
-
-static bb_status moe_check_experts(struct bb_run *run, struct bb_moe_options *a)
-{
+	struct bb_moe *moe = run->own;
+	struct bb_moe_options *a = &moe->options;
 	const int n = run->world.nranks;
+	uint64_t most = 0;
+	bb_status status = BB_OK;
+	char subject[32];
 
 	if (a->experts == 0)
 		a->experts = 2 * (int64_t)n;
@@ -95,49 +94,350 @@ static bb_status moe_check_experts(struct bb_run *run, struct bb_moe_options *a)
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "--top-k %lld: there are %lld experts; give fewer",
 			       (long long)a->top_k, (long long)a->experts);
-	return BB_OK;
-}
-
-/* Rows of the busiest rank: its own, those that come, and those that come back. */
-static bb_status check_room(struct bb_run *run, const struct bb_moe *moe)
-{
-	const struct bb_moe_options *a = &moe->options;
-	const uint64_t row = (uint64_t)a->hidden * bb_dtype_size(a->dtype);
-	char subject[32];
-	uint64_t most = 0;
-
-	for (size_t i = 0; i < a->skews.n; i++) {
-		const struct bb_moe_load *l = &moe->loads[i];
-		const uint64_t rows = (uint64_t)(2 * l->rows_before[run->world.nranks] +
-						 bb_moe_rows_at(l, l->busiest));
-
-		most = rows > most ? rows : most;
-	}
-	snprintf(subject, sizeof(subject), "--tokens %lld", (long long)a->tokens);
-	return bb_estimate_room(run, most * row, subject, "rows", "fewer");
-}
-
-static bb_status moe_plan(struct bb_run *run)
-{
-	struct bb_moe *moe = run->own;
-	struct bb_moe_options *a = &moe->options;
-	bb_status status = moe_check_experts(run, a);
-
-	if (status != BB_OK)
-		return status;
 	moe->loads = calloc(a->skews.n, sizeof(*moe->loads));
 	if (!moe->loads)
 		return bb_no_memory(&run->error, "the loads of experts");
-	for (size_t i = 0; i < a->skews.n && status == BB_OK; i++)
-		status = bb_moe_load_make(&moe->loads[i],
-					  &(const struct bb_moe_form){.nranks = run->world.nranks,
-								      .experts = (int)a->experts,
-								      .top_k = (int)a->top_k,
-								      .tokens = a->tokens,
-								      .skew = a->skews.list[i],
-								      .capacity = a->capacity},
-					  &run->error);
-	return status == BB_OK ? check_room(run, moe) : status;
+	for (size_t i = 0; i < a->skews.n; i++) {
+		const struct bb_moe_form form = {.nranks = n,
+						 .experts = (int)a->experts,
+						 .top_k = (int)a->top_k,
+						 .tokens = a->tokens,
+						 .skew = a->skews.list[i],
+						 .capacity = a->capacity};
+		struct bb_moe_load *l = &moe->loads[i];
+		uint64_t rows;
+
+		BB_TRY(status, bb_moe_load_make(l, &form, &run->error), out);
+		/* Of the busiest rank: its own, those that come, and those that come back. */
+		rows = (uint64_t)(2 * l->rows_before[n] + bb_moe_rows_at(l, l->busiest));
+		most = rows > most ? rows : most;
+	}
+	snprintf(subject, sizeof(subject), "--tokens %lld", (long long)a->tokens);
+	status = bb_estimate_room(run, most * (uint64_t)a->hidden * bb_dtype_size(a->dtype),
+				  subject, "rows", "fewer");
+out:
+	return status;
+}
+
+static void close_moe(struct bb_run *run)
+{
+	struct bb_moe *moe = run->own;
+
+	for (size_t i = 0; moe->loads && i < moe->options.skews.n; i++)
+		bb_moe_load_free(&moe->loads[i]);
+	free(moe->loads);
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* The layer first. */
+static const struct {
+	const char *name;
+	unsigned parts;
+} kinds[] = {
+	{"layer", BB_MOE_LAYER},
+	{"exchange of counts", BB_MOE_COUNTS},
+	{"dispatch", BB_MOE_DISPATCH},
+	{"combine", BB_MOE_COMBINE},
+};
+
+enum { LAYER, COUNTS, DISPATCH, COMBINE, KINDS };
+
+/* One program under one load. */
+struct moe_variant {
+	struct bb_variant variant;
+	size_t skew;
+	struct bb_moe_step step;
+	struct bb_program program;
+	struct bb_moe_rows rows; /* of this rank */
+};
+
+/* A driver's state. */
+struct moe_state {
+	struct bb_kernel kernel; /* its variants are KINDS of each skew */
+	struct bb_moe *moe;
+	/* Of this rank, for the largest load: rows as in struct bb_moe_rows; counts that it sends
+	   and receives, one for each expert. NULL: no data. */
+	char *mine, *theirs, *back, *counts_out, *counts_in;
+	const struct bb_patterns *patterns;
+	int64_t *counts; /* room for as many in CPU memory */
+};
+
+static struct moe_state *moe_state_of(const struct moe_variant *v)
+{
+	return (struct moe_state *)v->variant.kernel;
+}
+
+static const struct moe_variant *moe_variant(const struct moe_state *s, size_t skew, int kind)
+{
+	return (const struct moe_variant *)s->kernel.variants[KINDS * skew + (size_t)kind];
+}
+
+static void moe_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
+{
+	const struct moe_variant *v = own;
+
+	if (o->act == BB_ACT_COLLECTIVE) {
+		*in = moe_state_of(v)->counts_out;
+		*out = moe_state_of(v)->counts_in;
+		return;
+	}
+	*(o->act == BB_ACT_SEND ? in : out) =
+		bb_moe_rows_of(&v->rows, o->work == BB_MOE_COMBINE, o);
+}
+
+static struct bb_moe_rows moe_rows_of(const struct moe_state *s, size_t skew)
+{
+	return (struct bb_moe_rows){
+		.load = &s->moe->loads[skew],
+		.hidden = (size_t)s->moe->options.hidden,
+		.dtype = s->moe->options.dtype,
+		.place = s->kernel.engine.driver->rank,
+		.mine = s->mine,
+		.theirs = s->theirs,
+		.back = s->back,
+	};
+}
+
+static size_t round_up(size_t bytes)
+{
+	return (bytes + 63) / 64 * 64;
+}
+
+static bb_status moe_open_data(struct moe_state *s)
+{
+	const struct bb_moe_options *a = &s->moe->options;
+	struct bb_engine *e = &s->kernel.engine;
+	const size_t counts = round_up((size_t)a->experts * sizeof(int64_t));
+	size_t mine = 0, theirs = 0;
+	bb_status status;
+
+	if (bb_engine_is_virtual(e))
+		return BB_OK;
+	for (size_t i = 0; i < a->skews.n; i++) {
+		const struct bb_moe_rows rows = moe_rows_of(s, i);
+		const size_t leave = round_up(bb_moe_bytes_mine(&rows));
+		const size_t come = round_up(bb_moe_bytes_theirs(&rows));
+
+		mine = leave > mine ? leave : mine;
+		theirs = come > theirs ? come : theirs;
+	}
+	s->counts = bb_kernel_keep(&s->kernel, (size_t)a->experts, sizeof(*s->counts));
+	if (!s->counts)
+		return BB_EINTERNAL;
+	status = bb_engine_alloc(e, 2 * mine + theirs + 2 * counts, (void **)&s->mine);
+	if (status != BB_OK)
+		return status;
+	s->back = s->mine + mine;
+	s->counts_out = s->back + mine;
+	s->counts_in = s->counts_out + counts;
+	s->theirs = s->counts_in + counts;
+	return bb_engine_patterns(e, a->dtype, -1, e->run->world.nranks, &s->patterns);
+}
+
+/* Fills buffers that the layer overwrites with other data than it leaves there. */
+static bb_status moe_fill(void *own)
+{
+	const struct moe_variant *v = own;
+	struct moe_state *s = moe_state_of(v);
+	struct bb_engine *e = &s->kernel.engine;
+	const struct bb_moe_load *l = v->step.load;
+	const size_t experts = (size_t)l->form.experts, bytes = experts * sizeof(*s->counts);
+	bb_status status;
+
+	BB_TRY(status, bb_moe_rows_fill(&v->rows, e, s->patterns), out);
+	memset(s->counts, 0xff, bytes);
+	BB_TRY(status, e->backend->copy(e->rank, s->counts_in, s->counts, bytes), out);
+	memcpy(s->counts, l->rows, bytes);
+	BB_TRY(status, e->backend->copy(e->rank, s->counts_out, s->counts, bytes), out);
+	status = e->backend->finish(e->rank, NULL);
+out:
+	return status;
+}
+
+/* A byte of each buffer that is verified and not empty. */
+static int moe_victims(void *own, void *list[BB_MOST_VICTIMS])
+{
+	const struct moe_variant *v = own;
+	const struct moe_state *s = moe_state_of(v);
+	const struct bb_moe_load *l = v->step.load;
+	const int rank = v->rows.place, peer = (rank + 1) % l->form.nranks;
+	const size_t row = v->rows.hidden * bb_dtype_size(v->rows.dtype);
+	int n = 0;
+
+	list[n++] = s->counts_in;
+	if (peer != rank && l->rows_to[rank] > 0)
+		list[n++] = s->theirs + (size_t)peer * (size_t)l->rows_to[rank] * row;
+	if (peer != rank && l->rows_to[peer] > 0)
+		list[n++] = s->back + (size_t)l->rows_before[peer] * row;
+	return n;
+}
+
+/* Each rank has sent its rows, and before them their number for each expert here. */
+static bb_status moe_verify(void *own, uint64_t *wrong)
+{
+	const struct moe_variant *v = own;
+	struct moe_state *s = moe_state_of(v);
+	struct bb_engine *e = &s->kernel.engine;
+	const struct bb_moe_form *f = &v->step.load->form;
+	const size_t each = (size_t)(f->experts / f->nranks), experts = (size_t)f->experts;
+	const int64_t *rows = &v->step.load->rows[(size_t)v->rows.place * each];
+	bb_status status = bb_moe_rows_verify(&v->rows, e, s->patterns, wrong);
+
+	if (status == BB_OK)
+		status = e->backend->copy(e->rank, s->counts, s->counts_in,
+					  experts * sizeof(*s->counts));
+	for (size_t i = 0; i < experts && status == BB_OK; i++)
+		*wrong += s->counts[i] != rows[i % each];
+	return status;
+}
+
+static const struct bb_expectation expectation = {moe_fill, moe_victims, moe_verify};
+
+/* ---- the experiment -------------------------------------------------------------------------- */
+
+static bb_status moe_add_variant(struct moe_state *s, size_t skew, int kind)
+{
+	const struct bb_moe_options *a = &s->moe->options;
+	struct moe_variant *v = bb_variant_new(&s->kernel, sizeof(*v));
+	struct bb_trial trial = {.workload = {.stand_in = (enum bb_stand_in)a->stand_in,
+					      .buffers = s->mine ? moe_buffers : NULL},
+				 .expects = kind == LAYER ? &expectation : NULL};
+
+	if (!v)
+		return BB_EINTERNAL;
+	v->skew = skew;
+	v->rows = moe_rows_of(s, skew);
+	v->step = (struct bb_moe_step){.load = &s->moe->loads[skew],
+				       .hidden = (size_t)a->hidden,
+				       .dtype = a->dtype,
+				       .expert_s = 1e-9 * (double)a->expert_ns,
+				       .parts = kinds[kind].parts};
+	bb_moe_program(&v->program, &v->step);
+	trial.workload.program = &v->program;
+	return bb_variant_add(&v->variant, &trial, NULL, "%s, skew %g", kinds[kind].name,
+			      a->skews.list[skew]);
+}
+
+static bb_status moe_open(struct bb_engine *engine)
+{
+	struct moe_state *s = (struct moe_state *)engine;
+	bb_status status;
+
+	s->moe = engine->run->own;
+	status = moe_open_data(s);
+	for (size_t skew = 0; skew < s->moe->options.skews.n; skew++)
+		for (int kind = 0; kind < KINDS && status == BB_OK; kind++)
+			status = moe_add_variant(s, skew, kind);
+	return status;
+}
+
+static double busiest_bytes(const struct moe_state *s, size_t skew)
+{
+	const struct moe_variant *v = moe_variant(s, skew, LAYER);
+
+	return bb_moe_bytes_of(&v->step, v->step.load->busiest).received;
+}
+
+/* Compared with a skew of 0, if it was measured. */
+static void moe_compare_with_even(const struct moe_state *s, size_t skew, double dispatch,
+				  struct bb_moe_record *r)
+{
+	const struct bb_moe_options *a = &s->moe->options;
+
+	for (size_t i = 0; i < a->skews.n; i++)
+		if (a->skews.list[i] == 0 && busiest_bytes(s, i) > 0) {
+			r->times_even =
+				dispatch / bb_variant_median(&moe_variant(s, i, DISPATCH)->variant);
+			r->expected_times_even = busiest_bytes(s, skew) / busiest_bytes(s, i);
+			return;
+		}
+}
+
+static void moe_describe(const struct moe_state *s, size_t skew, struct bb_moe_record *r)
+{
+	const struct bb_moe_options *a = &s->moe->options;
+	const struct bb_moe_load *l = &s->moe->loads[skew];
+	const struct moe_variant *layer = moe_variant(s, skew, LAYER);
+	const double dispatch = bb_variant_median(&moe_variant(s, skew, DISPATCH)->variant);
+	const double combine = bb_variant_median(&moe_variant(s, skew, COMBINE)->variant);
+	const double rows = (double)(a->tokens * a->top_k);
+	double sum = 0;
+
+	bb_record_init(&bb_record_moe, r);
+	r->nranks = l->form.nranks;
+	r->experts = a->experts;
+	r->top_k = a->top_k;
+	r->hidden = a->hidden;
+	r->tokens = a->tokens;
+	r->dtype = bb_dtype_name(a->dtype);
+	r->skew = a->skews.list[skew];
+	r->capacity = a->capacity;
+	r->compute = a->expert_ns > 0 ? bb_stand_in_names[a->stand_in] : NULL;
+	for (int rank = 0; rank < l->form.nranks; rank++)
+		sum += bb_moe_bytes_of(&layer->step, rank).received;
+	r->dropped_rows = l->dropped;
+	r->dropped_share = (double)l->dropped / rows;
+	r->imbalance = bb_moe_imbalance(l);
+	r->busiest = l->busiest;
+	r->busiest_bytes = (int64_t)busiest_bytes(s, skew);
+	r->mean_bytes = (int64_t)(sum / l->form.nranks);
+	r->sent_bytes = (int64_t)(rows * (double)a->hidden * (double)bb_dtype_size(a->dtype));
+	r->counts_us = 1e6 * bb_variant_median(&moe_variant(s, skew, COUNTS)->variant);
+	r->dispatch_us = 1e6 * dispatch;
+	r->combine_us = 1e6 * combine;
+	BB_TIMES_SET(r, layer_us, bb_variant_trial(&layer->variant), 1);
+	if (r->nranks > 1 && dispatch > 0 && combine > 0) {
+		r->dispatch_GBps = 1e-9 * (double)r->busiest_bytes / dispatch;
+		r->dispatch_mean_GBps = 1e-9 * (double)r->mean_bytes / dispatch;
+		r->combine_GBps = 1e-9 * (double)r->busiest_bytes / combine;
+		moe_compare_with_even(s, skew, dispatch, r);
+	}
+	r->wrong = bb_variant_trial(&layer->variant)->wrong;
+}
+
+/* The answer is the time of the layer under the first and the last load. */
+static bb_status moe_deliver(struct bb_engine *engine)
+{
+	struct moe_state *s = (struct moe_state *)engine;
+	const struct bb_option_numbers *skews = &s->moe->options.skews;
+	struct bb_strbuf answer = {0};
+	char text[BB_UNIT_TEXT];
+	struct bb_moe_record r;
+	bb_status status;
+
+	BB_TRY(status, bb_kernel_require_all(&s->kernel), out);
+	for (size_t skew = 0; skew < skews->n; skew++) {
+		moe_describe(s, skew, &r);
+		BB_TRY(status, bb_engine_deliver(engine, &bb_record_moe, &r, r.wrong), out);
+		if (skew == 0 || skew + 1 == skews->n)
+			bb_strbuf_addf(&answer, "%s%s at skew %g",
+				       skew == 0 ? "# The layer of experts takes " : ", ",
+				       bb_format_duration(text, 1e-6 * r.layer_us),
+				       skews->list[skew]);
+	}
+	bb_strbuf_add(&answer, "\n");
+	status = bb_engine_answer(engine, &answer);
+out:
+	return status;
+}
+
+static const struct bb_experiment moe_experiment = {
+	.bytes = sizeof(struct moe_state),
+	.open = moe_open,
+	.deliver = moe_deliver,
+	.close = bb_kernel_close,
+};
+
+/* ---- the benchmark --------------------------------------------------------------------------- */
+
+static void moe_list(struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, "published models (--preset):\n");
+	for (const struct preset *p = presets; p->name; p++)
+		bb_strbuf_addf(out, "    %-14s experts %lld, top-k %lld, hidden %lld; %s\n",
+			       p->name, (long long)p->experts, (long long)p->top_k,
+			       (long long)p->hidden, p->source);
 }
 
 static void moe_add_notes(struct bb_run *run, struct bb_strbuf *out)
@@ -148,15 +448,6 @@ static void moe_add_notes(struct bb_run *run, struct bb_strbuf *out)
 		"receives (combine: sends) / time; mean: of the mean rank\n"
 		"# even: dispatch time relative to no skew; bytes: the same ratio of the busiest "
 		"rank's bytes\n");
-}
-
-static void close_moe(struct bb_run *run)
-{
-	struct bb_moe *moe = run->own;
-
-	for (size_t i = 0; moe->loads && i < moe->options.skews.n; i++)
-		bb_moe_load_free(&moe->loads[i]);
-	free(moe->loads);
 }
 
 const struct bb_benchmark bb_moe_benchmark = {
@@ -175,7 +466,7 @@ const struct bb_benchmark bb_moe_benchmark = {
 	.open_text = bb_sink_table_open,
 	.rows = &bb_record_moe,
 	.plan = moe_plan,
-	.experiment = &bb_moe_experiment,
+	.experiment = &moe_experiment,
 	.tell = moe_add_notes,
 	.close = close_moe,
 };

@@ -2,16 +2,14 @@
  * moe.h - the benchmark of expert parallelism: tokens go to experts on other ranks and back, under
  * even and uneven loads.
  *
- *   moe.c          its options, record and descriptor
- *   drive.c        the experiment: layers and their parts timed, rows verified
- *
- * Loads are in load.h, programs in program.h.
+ *   load.c       the experts of each token, and the loads of ranks
+ *   program.c    a layer as a program; exchange.c: its rows
+ *   moe.c        options, record, experiment
  */
 #ifndef BB_TRAINING_KERNELS_MOE_MOE_H
 #define BB_TRAINING_KERNELS_MOE_MOE_H
 
-#include "harness/measure/engine.h"
-#include "harness/measure/step_options.h"
+#include "training_kernels/kernel/kernel.h"
 #include "training_kernels/moe/program.h"
 
 #define BB_MOE_OPTIONS(OPTION, COMMON)                                                             \
@@ -74,8 +72,7 @@ struct bb_moe_options {
 	FIELD(DOUBLE, combine_us, "us", "combine alone: median", BB_COLUMN("combine", 10, 2))      \
 	FIELD(DOUBLE, layer_us, "us", "counts, dispatch, experts and combine together: median",    \
 	      BB_COLUMN("layer", 10, 2))                                                           \
-	FIELD(DOUBLE, low_us, "us", "95% confidence interval of layer_us, lower end")              \
-	FIELD(DOUBLE, high_us, "us", "its upper end")                                              \
+	BB_INTERVAL_FIELDS(FIELD)                                                                  \
 	FIELD(INT, samples, "", "number of timed layers")                                          \
 	FIELD(STRING, compute, "", "stand-in for experts: --compute; null: they compute nothing")  \
 	FIELD(DOUBLE, dispatch_GBps, "GB/s", "busiest_bytes / dispatch_us",                        \
@@ -89,10 +86,10 @@ struct bb_moe_options {
 	      BB_COLUMN("even", 7, 3), BB_TIMES)                                                   \
 	FIELD(DOUBLE, expected_times_even, "", "busiest_bytes / busiest_bytes without skew",       \
 	      BB_COLUMN("bytes", 7, 3), BB_TIMES)                                                  \
-	FIELD(INT, wrong, "elements",                                                              \
-	      "wrong elements of rows and counts, at experts and back; null: not verified",        \
-	      BB_COLUMN("#wrong", 6, 0), .head_unit = "")                                          \
-	FIELD(DOUBLE, end_unix_s, "s", "time of the end, since 1970 UTC")
+	BB_WRONG_FIELD(FIELD, 0,                                                                   \
+		       "wrong elements of rows and counts, at experts and back; null: not "        \
+		       "verified")                                                                 \
+	BB_END_FIELD(FIELD)
 
 /* The layer under one skew. */
 struct bb_moe_record {
@@ -109,7 +106,5 @@ struct bb_moe {
 
 extern const struct bb_option bb_moe_rows[];
 extern const struct bb_benchmark bb_moe_benchmark;
-
-extern const struct bb_experiment bb_moe_experiment;
 
 #endif

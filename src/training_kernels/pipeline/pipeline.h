@@ -13,8 +13,8 @@
 #define BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
 
 #include "harness/measure/engine.h"
-#include "harness/measure/step_options.h"
-#include "training_kernels/estimate.h"
+#include "training_kernels/kernel/options.h"
+#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/pipeline/program.h"
 
 enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };

@@ -11,18 +11,18 @@ static void peers_write_rank(struct bb_strategy_program *w, const struct bb_stra
 
 	bb_writer_add_batches(w, rank);
 	if (s->active > 1) {
-		bb_tape_order(&w->tapes[rank], COMPUTING, SENDING);
+		bb_tape_order(&w->taped.tapes[rank], COMPUTING, SENDING);
 		if (w->strategy == &bb_strategy_zero)
 			bb_writer_add_collective(w, rank, BB_STRATEGY_REDUCE, &bb_reduce_scatter,
 						 part);
 		else
 			bb_writer_add_collective(w, rank, BB_STRATEGY_REDUCE, &bb_all_reduce,
 						 s->elements);
-		bb_tape_order(&w->tapes[rank], SENDING, COMPUTING);
+		bb_tape_order(&w->taped.tapes[rank], SENDING, COMPUTING);
 	}
 	bb_writer_add_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
 	if (s->active > 1 && w->strategy == &bb_strategy_zero) {
-		bb_tape_order(&w->tapes[rank], COMPUTING, SENDING);
+		bb_tape_order(&w->taped.tapes[rank], COMPUTING, SENDING);
 		bb_writer_add_collective(w, rank, BB_STRATEGY_GATHER, &bb_all_gather, part);
 	}
 }
@@ -43,9 +43,9 @@ static void write_average(struct bb_strategy_program *w, const struct bb_strateg
 		}
 		if (s->active == 1)
 			continue;
-		bb_tape_order(&w->tapes[rank], COMPUTING, SENDING);
+		bb_tape_order(&w->taped.tapes[rank], COMPUTING, SENDING);
 		bb_writer_add_collective(w, rank, BB_STRATEGY_AVERAGE, &bb_all_reduce, s->elements);
-		bb_tape_order(&w->tapes[rank], SENDING, COMPUTING);
+		bb_tape_order(&w->taped.tapes[rank], SENDING, COMPUTING);
 		bb_writer_add_real(w, rank, COMPUTING, BB_STRATEGY_AVERAGE, 0);
 	}
 }

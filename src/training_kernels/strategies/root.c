@@ -12,11 +12,11 @@ static void root_write_root(struct bb_strategy_program *w, const struct bb_strat
 	bb_writer_add_batches(w, 0);
 	for (int worker = 1; worker < s->active; worker++)
 		bb_writer_add_recv(w, 0, BB_STRATEGY_PUSH, worker, 0);
-	bb_tape_order(&w->tapes[0], RECEIVING, COMPUTING);
+	bb_tape_order(&w->taped.tapes[0], RECEIVING, COMPUTING);
 	for (int worker = 1; worker < s->active; worker++)
 		bb_writer_add_real(w, 0, COMPUTING, BB_STRATEGY_ADD, (size_t)worker);
 	/* Parameters stay unchanged until the last worker has them. */
-	bb_tape_order(&w->tapes[0], SENDING, COMPUTING);
+	bb_tape_order(&w->taped.tapes[0], SENDING, COMPUTING);
 	bb_writer_add_real(w, 0, COMPUTING, BB_STRATEGY_UPDATE, 0);
 }
 
@@ -25,9 +25,9 @@ static void root_write(struct bb_strategy_program *w, const struct bb_strategy_s
 	root_write_root(w, s);
 	for (int worker = 1; worker < s->active; worker++) {
 		bb_writer_add_recv(w, worker, BB_STRATEGY_PULL, 0, 0);
-		bb_tape_order(&w->tapes[worker], RECEIVING, COMPUTING);
+		bb_tape_order(&w->taped.tapes[worker], RECEIVING, COMPUTING);
 		bb_writer_add_batches(w, worker);
-		bb_tape_order(&w->tapes[worker], COMPUTING, SENDING);
+		bb_tape_order(&w->taped.tapes[worker], COMPUTING, SENDING);
 		bb_writer_add_send(w, worker, BB_STRATEGY_PUSH, 0, 0);
 	}
 }

@@ -63,17 +63,17 @@ static void server_write(struct bb_strategy_program *w, const struct bb_strategy
 
 	for (int worker = 0; worker < workers; worker++) {
 		bb_writer_add_batches(w, worker_rank(s, worker));
-		bb_tape_order(&w->tapes[worker_rank(s, worker)], COMPUTING, SENDING);
+		bb_tape_order(&w->taped.tapes[worker_rank(s, worker)], COMPUTING, SENDING);
 		/* A colocated server also adds its own gradient. */
 		if (s->real && s->colocated && worker < s->servers)
-			bb_tape_order(&w->tapes[worker], COMPUTING, RECEIVING);
+			bb_tape_order(&w->taped.tapes[worker], COMPUTING, RECEIVING);
 	}
 	in_rounds(w, s, write_push);
 	for (int server = 0; server < s->servers; server++) {
 		if (s->updates)
 			bb_writer_add_real(w, server, RECEIVING, BB_STRATEGY_UPDATE,
 					   (size_t)server);
-		bb_tape_order(&w->tapes[server], RECEIVING, SENDING);
+		bb_tape_order(&w->taped.tapes[server], RECEIVING, SENDING);
 	}
 	in_rounds(w, s, write_pull);
 	for (int worker = 0; worker < workers && !s->updates; worker++)
@@ -152,9 +152,9 @@ static void write_worker(struct bb_strategy_program *w, const struct bb_strategy
 
 	for (size_t step = 0; step < s->steps; step++) {
 		if (step > 0)
-			bb_tape_order(&w->tapes[rank], RECEIVING, COMPUTING);
+			bb_tape_order(&w->taped.tapes[rank], RECEIVING, COMPUTING);
 		bb_writer_add_batches(w, rank);
-		bb_tape_order(&w->tapes[rank], COMPUTING, SENDING);
+		bb_tape_order(&w->taped.tapes[rank], COMPUTING, SENDING);
 		for (int round = 0; round < s->servers; round++) {
 			const int server = (worker + round) % s->servers;
 

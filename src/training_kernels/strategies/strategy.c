@@ -41,24 +41,15 @@ void bb_writer_add_batches(struct bb_strategy_program *w, int rank)
 	const struct bb_strategy_setting *s = &w->setting;
 
 	for (size_t k = 0; k < s->batches; k++)
-		bb_tape_add(&w->tapes[rank], (struct bb_operation){.act = BB_ACT_COMPUTE,
-								   .queue = COMPUTING,
-								   .work = BB_STRATEGY_COMPUTE,
-								   .item = k,
-								   .peer = BB_NO_PEER,
-								   .seconds = s->compute_s,
-								   .flops = s->flops});
+		bb_tape_compute(&w->taped.tapes[rank], COMPUTING, BB_STRATEGY_COMPUTE, k,
+				s->compute_s, s->flops);
 }
 
 void bb_writer_add_real(struct bb_strategy_program *w, int rank, int queue,
 			enum bb_strategy_work work, size_t item)
 {
 	if (w->setting.real)
-		bb_tape_add(&w->tapes[rank], (struct bb_operation){.act = BB_ACT_COMPUTE,
-								   .queue = queue,
-								   .work = work,
-								   .item = item,
-								   .peer = BB_NO_PEER});
+		bb_tape_compute(&w->taped.tapes[rank], queue, work, item, 0, 0);
 }
 
 static struct bb_operation strategy_message(const struct bb_strategy_program *w, enum bb_act act,
@@ -82,18 +73,18 @@ static struct bb_operation strategy_message(const struct bb_strategy_program *w,
 void bb_writer_add_send(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
 			int peer, size_t item)
 {
-	bb_tape_add(&w->tapes[rank], strategy_message(w, BB_ACT_SEND, work, peer, item));
+	bb_tape_add(&w->taped.tapes[rank], strategy_message(w, BB_ACT_SEND, work, peer, item));
 }
 
 void bb_writer_add_recv(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
 			int peer, size_t item)
 {
-	bb_tape_add(&w->tapes[rank], strategy_message(w, BB_ACT_RECV, work, peer, item));
+	bb_tape_add(&w->taped.tapes[rank], strategy_message(w, BB_ACT_RECV, work, peer, item));
 }
 
 void bb_writer_add_serve(struct bb_strategy_program *w, int rank, size_t item)
 {
-	bb_tape_add(&w->tapes[rank],
+	bb_tape_add(&w->taped.tapes[rank],
 		    strategy_message(w, BB_ACT_RECV_ANY, BB_STRATEGY_PUSH, BB_NO_PEER, item));
 }
 
@@ -104,45 +95,23 @@ void bb_writer_add_answer(struct bb_strategy_program *w, int rank, size_t item)
 
 	answer.queue = RECEIVING;
 	/* The request is the operation before, or the one before its sum. */
-	answer.answers = w->tapes[rank].n - 1 - w->setting.real;
-	bb_tape_add(&w->tapes[rank], answer);
+	answer.answers = w->taped.tapes[rank].n - 1 - w->setting.real;
+	bb_tape_add(&w->taped.tapes[rank], answer);
 }
 
 void bb_writer_add_collective(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
 			      const struct bb_collective *collective, size_t count)
 {
-	bb_tape_add(&w->tapes[rank], (struct bb_operation){.act = BB_ACT_COLLECTIVE,
-							   .queue = SENDING,
-							   .work = work,
-							   .collective = collective,
-							   .count = count,
-							   .dtype = w->setting.dtype,
-							   .op = BB_SUM,
-							   .in_place = true,
-							   .peer = BB_NO_PEER});
+	bb_tape_collective(&w->taped.tapes[rank], SENDING, work, 0, collective, count,
+			   w->setting.dtype, BB_SUM);
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static const struct bb_strategy_program *strategy_program(const struct bb_program *program)
-{
-	return program->own;
-}
-
-static size_t strategy_length(const struct bb_program *program, int rank)
-{
-	return strategy_program(program)->tapes[rank].n;
-}
-
-static void strategy_operation(const struct bb_program *program, int rank, size_t index,
-			       struct bb_operation *o)
-{
-	*o = strategy_program(program)->tapes[rank].list[index];
-}
-
+/* The program's own is its tapes, which are the first member. */
 static int strategy_group_size(const struct bb_program *program, int group)
 {
-	return strategy_program(program)->setting.active;
+	return ((const struct bb_strategy_program *)program->own)->setting.active;
 }
 
 static void strategy_describe(const struct bb_program *program, const struct bb_operation *o,
@@ -170,40 +139,21 @@ bb_status bb_strategy_program_make(struct bb_strategy_program *p,
 				   const struct bb_strategy_setting *setting, const char *algorithm,
 				   struct bb_error *error)
 {
-	*p = (struct bb_strategy_program){
-		.program = {.own = p,
-			    .nranks = setting->nranks,
-			    .queues = QUEUES,
-			    .lanes = strategy->reduces ? 0 : LANES,
-			    .groups = strategy->reduces ? 1 : 0,
-			    .algorithm = algorithm,
-			    .length = strategy_length,
-			    .operation = strategy_operation,
-			    .group_size = strategy_group_size,
-			    .member = bb_program_rank_itself,
-			    .describe = strategy_describe},
-		.strategy = strategy,
-		.setting = *setting,
-		.tapes = calloc((size_t)setting->nranks, sizeof(*p->tapes)),
-	};
-	if (!p->tapes)
-		return bb_no_memory(error, strategy->name);
-	strategy->write(p, &p->setting);
-	for (int r = 0; r < setting->nranks; r++) {
-		if (p->tapes[r].failed)
-			return bb_no_memory(error, strategy->name);
-		if (p->program.events < p->tapes[r].events)
-			p->program.events = p->tapes[r].events;
-	}
-	return BB_OK;
-}
+	struct bb_program *program = &p->taped.program;
+	const bb_status status = bb_taped_begin(&p->taped, setting->nranks, false, error);
 
-void bb_strategy_program_free(struct bb_strategy_program *p)
-{
-	for (int r = 0; p->tapes && r < p->setting.nranks; r++)
-		bb_tape_free(&p->tapes[r]);
-	free(p->tapes);
-	p->tapes = NULL;
+	if (status != BB_OK)
+		return status;
+	p->strategy = strategy;
+	p->setting = *setting;
+	program->queues = QUEUES;
+	program->lanes = strategy->reduces ? 0 : LANES;
+	program->groups = strategy->reduces ? 1 : 0;
+	program->algorithm = algorithm;
+	program->group_size = strategy_group_size;
+	program->describe = strategy_describe;
+	strategy->write(p, &p->setting);
+	return bb_taped_end(&p->taped, strategy->name, error);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -229,8 +179,8 @@ double bb_strategy_wire(const struct bb_strategy_program *p, const char *name)
 	for (int r = 0; r < p->setting.active; r++) {
 		double sent = 0, received = 0;
 
-		for (size_t i = 0; i < p->tapes[r].n; i++) {
-			const struct bb_operation *o = &p->tapes[r].list[i];
+		for (size_t i = 0; i < p->taped.tapes[r].n; i++) {
+			const struct bb_operation *o = &p->taped.tapes[r].list[i];
 
 			if (o->act == BB_ACT_SEND)
 				sent += (double)bb_operation_bytes(o);

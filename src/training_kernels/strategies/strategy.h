@@ -88,21 +88,19 @@ int bb_strategy_worker(const struct bb_strategy *strategy,
 
 /* A strategy with a setting: all operations of all ranks. */
 struct bb_strategy_program {
-	struct bb_program program;
+	struct bb_taped taped;
 	const struct bb_strategy *strategy;
 	struct bb_strategy_setting setting;
-	struct bb_tape *tapes; /* [rank] */
 };
 
 /*
  * PROGRAM performs STRATEGY, which does not refuse SETTING. PROGRAM must not move. ALGORITHM: see
- * struct bb_program. BB_EINTERNAL without memory. Free PROGRAM whatever comes back.
+ * struct bb_program. BB_EINTERNAL without memory. Free its tapes whatever comes back.
  */
 BB_MUST bb_status bb_strategy_program_make(struct bb_strategy_program *program,
 					   const struct bb_strategy *strategy,
 					   const struct bb_strategy_setting *setting,
 					   const char *algorithm, struct bb_error *error);
-void bb_strategy_program_free(struct bb_strategy_program *program); /* zeroed: no-op */
 
 /* The maximum over ranks of bytes sent and bytes received in a step, with collectives by the
    schedule ALGORITHM; those of an unknown schedule count 0. */

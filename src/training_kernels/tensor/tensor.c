@@ -7,7 +7,7 @@
 #include "core/recommend.h"
 #include "core/units.h"
 #include "models/memory/activations.h"
-#include "training_kernels/estimate.h"
+#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/tensor/state.h"
 
 #include <math.h>

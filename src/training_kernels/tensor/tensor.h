@@ -11,7 +11,7 @@
 #define BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 
 #include "harness/measure/engine.h"
-#include "harness/measure/step_options.h"
+#include "training_kernels/kernel/options.h"
 #include "models/attention.h"
 #include "training_kernels/tensor/program.h"
 

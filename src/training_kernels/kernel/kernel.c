@@ -1,0 +1,80 @@
+#include "training_kernels/kernel/kernel.h"
+
+#include "core/array.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct bb_kernel_memory {
+	struct bb_kernel_memory *next;
+	max_align_t memory[];
+};
+
+void *bb_kernel_keep(struct bb_kernel *k, size_t n, size_t bytes)
+{
+	struct bb_kernel_memory *m = NULL;
+
+	if (bytes == 0 || n < (SIZE_MAX - sizeof(*m)) / bytes)
+		m = calloc(1, sizeof(*m) + n * bytes);
+	if (!m) {
+		(void)bb_no_memory(&k->engine.run->error, "the steps");
+		return NULL;
+	}
+	m->next = k->memory;
+	k->memory = m;
+	return m->memory;
+}
+
+void *bb_variant_new(struct bb_kernel *k, size_t bytes)
+{
+	struct bb_variant *v = bb_kernel_keep(k, 1, bytes);
+	struct bb_variant **place = v ? BB_ARRAY_ADD(k->variants, k->nvariants, k->room) : NULL;
+
+	if (v && !place)
+		(void)bb_no_memory(&k->engine.run->error, "the steps");
+	if (!place)
+		return NULL;
+	v->kernel = k;
+	return *place = v;
+}
+
+bb_status bb_variant_add(struct bb_variant *v, const struct bb_trial *trial, const char *refusal,
+			 const char *format, ...)
+{
+	struct bb_trial own = *trial;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(own.what, sizeof(own.what), format, args);
+	va_end(args);
+	own.workload.own = v;
+	if (!own.workload.program)
+		own.workload.program = &v->taped.program;
+	v->trial = v->kernel->engine.ntrials;
+	return bb_engine_add(&v->kernel->engine, &own, refusal);
+}
+
+bb_status bb_kernel_require_all(struct bb_kernel *k)
+{
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < k->engine.ntrials && status == BB_OK; i++)
+		status = bb_engine_require(&k->engine, i);
+	return status;
+}
+
+void bb_kernel_close(struct bb_engine *engine)
+{
+	struct bb_kernel *k = (struct bb_kernel *)engine;
+
+	for (size_t i = 0; i < k->nvariants; i++)
+		bb_taped_free(&k->variants[i]->taped);
+	free(k->variants);
+	while (k->memory) {
+		struct bb_kernel_memory *m = k->memory;
+
+		k->memory = m->next;
+		free(m);
+	}
+}

@@ -1,0 +1,79 @@
+/*
+ * kernel.h - what the training kernels share. A kernel is a program writer, an expectation of its
+ * data and a row:
+ *
+ *   options.h    options that several kernels have, declared once
+ *   fields.h     fields of their records, and the functions that fill them from a measured variant
+ *   kernel.c     a driver's state: variants of the step, memory, rows
+ *   estimate.c   whether data and model fit, and how many ranks there will be
+ *
+ * The state of a kernel's driver begins with a struct bb_kernel, each of its variants with a struct
+ * bb_variant. Its experiment is
+ *
+ *   open      bb_engine_alloc and bb_engine_patterns for the data; for each variant bb_variant_new,
+ *             bb_taped_begin, operations, bb_taped_end (programs/tape.h), and bb_variant_add
+ *   deliver   for each variant of k->variants: bb_record_init, the kernel's fields,
+ *             BB_TIMES_SET, and bb_engine_deliver; then bb_recommend or a sentence, and
+ *             bb_engine_answer
+ *   close     bb_kernel_close
+ *
+ * so that it frees nothing itself.
+ */
+#ifndef BB_TRAINING_KERNELS_KERNEL_KERNEL_H
+#define BB_TRAINING_KERNELS_KERNEL_KERNEL_H
+
+#include "core/recommend.h"
+#include "harness/measure/engine.h"
+#include "programs/tape.h"
+#include "training_kernels/kernel/fields.h"
+#include "training_kernels/kernel/options.h"
+
+struct bb_kernel_memory;
+
+struct bb_kernel {
+	struct bb_engine engine;
+	struct bb_variant **variants; /* in the order of bb_variant_new */
+	size_t nvariants, room;
+	struct bb_kernel_memory *memory;
+};
+
+/* One timed program; own of its workload. */
+struct bb_variant {
+	struct bb_kernel *kernel;
+	size_t trial; /* its number */
+	struct bb_taped
+		taped; /* freed with the variant; zeroed where its program is none of tapes */
+};
+
+/* N zeroed elements of BYTES in CPU memory, until the experiment ends. NULL without memory, with
+   the run's error set. */
+void *bb_kernel_keep(struct bb_kernel *kernel, size_t n, size_t bytes);
+
+/* A zeroed variant of BYTES; NULL without memory, with the run's error set. It does not move. */
+void *bb_variant_new(struct bb_kernel *kernel, size_t bytes);
+
+/* Add VARIANT as a copy of TRIAL, whose workload.own becomes VARIANT and whose program, unless set,
+   that of its tapes. FORMAT is its name; REFUSAL as in bb_engine_add. */
+BB_MUST bb_status bb_variant_add(struct bb_variant *variant, const struct bb_trial *trial,
+				 const char *refusal, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* What was measured of VARIANT. */
+static inline const struct bb_trial *bb_variant_trial(const struct bb_variant *variant)
+{
+	return &variant->kernel->engine.trials[variant->trial];
+}
+
+/* Median seconds of its steps. */
+static inline double bb_variant_median(const struct bb_variant *variant)
+{
+	return bb_variant_trial(variant)->stats.p50;
+}
+
+/* BB_EUNSUPPORTED with the reason of the first variant that cannot run. */
+BB_MUST bb_status bb_kernel_require_all(struct bb_kernel *kernel);
+
+/* The `close` of an experiment whose state begins with a struct bb_kernel. */
+void bb_kernel_close(struct bb_engine *engine);
+
+#endif

@@ -1,0 +1,184 @@
+#include "training_kernels/zero/data.h"
+
+#include "core/random.h"
+#include "core/scalar.h"
+#include "training_kernels/zero/adam.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNIT 0x1p-16f /* of gradients, before scaling */
+#define BLOCK 256
+
+int bb_zero_most_draw(enum bb_dtype dtype, int nranks, int64_t microbatches)
+{
+	/* Integers up to 2^(mantissa + 1) are exact; half ends at 65504, below 2^11 times 32. */
+	const int64_t exact = dtype == BB_HALF ? 1 << 11 : dtype == BB_BFLOAT16 ? 1 << 8 : 1 << 24;
+	const int64_t most = exact / nranks / microbatches;
+
+	return most < BB_ZERO_MOST_DRAW ? (int)most : BB_ZERO_MOST_DRAW;
+}
+
+static uint32_t bits_at(enum bb_dtype dtype, const void *elements, size_t i)
+{
+	return dtype == BB_FLOAT ? ((const uint32_t *)elements)[i]
+				 : ((const uint16_t *)elements)[i];
+}
+
+/* Multiples of 2^-14 below 1/16. */
+void bb_zero_initial(enum bb_dtype dtype, uint64_t first, size_t n, void *parameters)
+{
+	char *to = parameters;
+
+	for (size_t i = 0; i < n; i++) {
+		const float value =
+			(float)(int)(bb_random_mix(first + i + 1) % 2047 - 1023) * 0x1p-14f;
+
+		bb_adam_narrow(dtype, &value, to + i * bb_dtype_size(dtype), 1);
+	}
+}
+
+uint64_t bb_zero_sum(enum bb_dtype dtype, uint64_t first, size_t n, const void *parameters)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += bb_random_mix((first + i) << 32 ^ bits_at(dtype, parameters, i) ^
+				     0x5bd1e995);
+	return sum;
+}
+
+/* The seed of all gradients of a batch. */
+static uint64_t batch_seed(const struct bb_zero_batch *b, int rank, int64_t microbatch)
+{
+	return bb_random_mix(b->forward ^
+			     bb_random_mix((uint64_t)b->step << 40 ^ (uint64_t)microbatch << 20 ^
+					   (uint64_t)rank));
+}
+
+/* The gradient of element INDEX with value BITS, in units. */
+static int draw_gradient(const struct bb_zero_data *d, uint64_t seed, uint64_t index, uint32_t bits)
+{
+	const uint64_t x = bb_random_mix(seed ^ (index << 32 ^ bits));
+
+	return (int)(x % (uint64_t)(2 * d->most + 1)) - d->most;
+}
+
+static bool overflows(const struct bb_zero_data *d, int64_t step, uint64_t index)
+{
+	return d->overflow && step == d->overflow && index == d->elements / 2;
+}
+
+void bb_zero_gradients(const struct bb_zero_data *d, const struct bb_zero_batch *b, uint64_t first,
+		       size_t n, const void *parameters, void *gradients, bool add)
+{
+	const uint64_t seed = batch_seed(b, b->rank, b->microbatch);
+	const bool last = b->rank == d->nranks - 1 && b->microbatch == 0;
+	const size_t size = bb_dtype_size(d->dtype);
+
+	for (size_t i = 0; i < n; i++) {
+		char *const to = (char *)gradients + i * size;
+		float value, before = 0;
+
+		value = (float)draw_gradient(d, seed, first + i, bits_at(d->dtype, parameters, i)) *
+			UNIT;
+		if (last && overflows(d, b->step, first + i))
+			value = 1e38f;
+		value *= b->scale;
+		if (add)
+			bb_adam_widen(d->dtype, to, &before, 1);
+		value += before;
+		bb_adam_narrow(d->dtype, &value, to, 1);
+	}
+}
+
+void bb_zero_scale_update(struct bb_zero_scale *s, bool overflowed)
+{
+	if (overflowed) {
+		s->skipped++;
+		s->good = 0;
+		s->scale = s->scale > 1 && !s->fixed ? s->scale / 2 : s->scale;
+	} else if (++s->good == s->growth && !s->fixed) {
+		s->good = 0;
+		s->scale = s->scale < BB_ZERO_MOST_SCALE ? 2 * s->scale : s->scale;
+	}
+}
+
+/* ---- the reference -------------------------------------------------------------------------- */
+
+bb_status bb_zero_reference_open(struct bb_zero_reference *r, const struct bb_zero_data *data,
+				 const struct bb_zero_scale *scale, struct bb_error *error)
+{
+	const size_t n = (size_t)data->elements;
+
+	*r = (struct bb_zero_reference){
+		.data = data,
+		.scale = *scale,
+		.nseeds = (size_t)data->nranks * (size_t)data->microbatches,
+		.parameters = malloc(n * bb_dtype_size(data->dtype)),
+		.master = malloc(n * sizeof(float)),
+		.moment1 = calloc(n, sizeof(float)),
+		.moment2 = calloc(n, sizeof(float)),
+	};
+	r->seeds = calloc(r->nseeds, sizeof(*r->seeds));
+	if (!r->parameters || !r->master || !r->moment1 || !r->moment2 || !r->seeds) {
+		bb_zero_reference_close(r);
+		return bb_no_memory(error, "the check of parameters");
+	}
+	bb_zero_initial(data->dtype, 0, n, r->parameters);
+	for (size_t i = 0; i < n; i++)
+		r->master[i] = (float)bb_scalar_decode(
+			data->dtype, r->parameters + i * bb_dtype_size(data->dtype));
+	return BB_OK;
+}
+
+/* The gradient of element I, summed over all ranks and microbatches in integers. */
+static float sum_gradient(const struct bb_zero_reference *r, size_t i)
+{
+	const uint32_t bits = bits_at(r->data->dtype, r->parameters, i);
+	int64_t sum = 0;
+
+	for (size_t s = 0; s < r->nseeds; s++)
+		sum += draw_gradient(r->data, r->seeds[s], i, bits);
+	return (float)sum * UNIT * r->scale.scale;
+}
+
+static void reference_update(struct bb_zero_reference *r, size_t first, size_t n)
+{
+	const size_t size = bb_dtype_size(r->data->dtype);
+	const float unscale = 1.0f / (r->scale.scale * (float)r->nseeds);
+	float gradients[BLOCK];
+
+	for (size_t i = 0; i < n; i++)
+		gradients[i] = sum_gradient(r, first + i);
+	bb_adam_step(&bb_adam_defaults, r->steps, unscale, gradients, r->master + first,
+		     r->moment1 + first, r->moment2 + first, n);
+	for (size_t i = first; i < first + n; i++)
+		bb_scalar_encode(r->data->dtype, r->master[i], r->parameters + i * size);
+}
+
+void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
+{
+	const struct bb_zero_data *d = r->data;
+	const size_t n = (size_t)d->elements, ranks = (size_t)d->nranks;
+	const struct bb_zero_batch batch = {.step = step,
+					    .forward = bb_zero_sum(d->dtype, 0, n, r->parameters)};
+	const bool overflowed = d->overflow == step;
+
+	for (size_t s = 0; s < r->nseeds; s++)
+		r->seeds[s] = batch_seed(&batch, (int)(s % ranks), (int64_t)(s / ranks));
+	r->steps += !overflowed;
+	for (size_t i = 0; i < n && !overflowed; i += BLOCK)
+		reference_update(r, i, n - i < BLOCK ? n - i : BLOCK);
+	bb_zero_scale_update(&r->scale, overflowed);
+}
+
+void bb_zero_reference_close(struct bb_zero_reference *r)
+{
+	free(r->parameters);
+	free(r->master);
+	free(r->moment1);
+	free(r->moment2);
+	free(r->seeds);
+}

@@ -1,0 +1,86 @@
+/*
+ * data.h - parameters and gradients of the training. Initial parameters follow from their index. A
+ * gradient follows from the bits of its parameter, and from a sum over all parameters that the
+ * forward pass read. A parameter that was wrong anywhere, at any time, therefore changes all later
+ * results.
+ *
+ * Scaled gradients are small multiples of a power of two, such that all their sums are exact in the
+ * datatype. The order in which ranks and microbatches are summed thus does not change the result.
+ */
+#ifndef BB_TRAINING_KERNELS_ZERO_DATA_H
+#define BB_TRAINING_KERNELS_ZERO_DATA_H
+
+#include "core/datatype.h"
+#include "training_kernels/zero/units.h"
+
+#define BB_ZERO_MOST_SCALE 65536.0f
+#define BB_ZERO_MOST_DRAW 8
+
+struct bb_zero_data {
+	enum bb_dtype dtype;
+	int nranks;
+	int64_t microbatches; /* of a step */
+	int most;             /* gradients are drawn from -most to most (bb_zero_most_draw) */
+	uint64_t elements;    /* of the model */
+	int64_t overflow;     /* step, from 1, in which a gradient overflows; 0: none */
+};
+
+/* The largest draw whose sums stay exact, at most BB_ZERO_MOST_DRAW; 0: none. */
+int bb_zero_most_draw(enum bb_dtype dtype, int nranks, int64_t microbatches);
+
+/* The origin of a gradient. */
+struct bb_zero_batch {
+	int64_t step, microbatch; /* from 1, from 0 */
+	int rank;
+	uint64_t forward; /* sum of the forward pass */
+	float scale;
+};
+
+/* Set PARAMETERS to the initial values of N elements of the model, from FIRST on. */
+void bb_zero_initial(enum bb_dtype dtype, uint64_t first, size_t n, void *parameters);
+
+/* A sum over N elements from FIRST on, which depends on their indices and bits. The sums of parts
+   add up to the sum of the whole. */
+uint64_t bb_zero_sum(enum bb_dtype dtype, uint64_t first, size_t n, const void *parameters);
+
+/* Set GRADIENTS to the scaled gradients of N elements from FIRST on, whose values are PARAMETERS.
+   ADD: add to GRADIENTS instead. */
+void bb_zero_gradients(const struct bb_zero_data *data, const struct bb_zero_batch *batch,
+		       uint64_t first, size_t n, const void *parameters, void *gradients, bool add);
+
+/* ---- dynamic loss scaling ------------------------------------------------------------------ */
+
+struct bb_zero_scale {
+	float scale;     /* a power of two */
+	int64_t good;    /* good steps since the scale last changed */
+	int64_t growth;  /* good steps until the scale doubles */
+	int64_t skipped; /* skipped steps */
+	bool fixed;      /* fp32: always 1 */
+};
+
+/* Update the scale after a step. An overflow skips the step and halves the scale, down to 1. After
+   GROWTH good steps the scale doubles, up to BB_ZERO_MOST_SCALE, above which sums may be
+   inexact. */
+void bb_zero_scale_update(struct bb_zero_scale *scale, bool overflowed);
+
+/* ---- the reference -------------------------------------------------------------------------- */
+
+/* A model trained without communication: it is whole, and gets the gradients of all ranks. */
+struct bb_zero_reference {
+	const struct bb_zero_data *data;
+	struct bb_zero_scale scale;
+	uint64_t steps;   /* of the optimizer */
+	char *parameters; /* in the datatype; owned */
+	float *master, *moment1, *moment2;
+	uint64_t *seeds; /* [rank and microbatch] of a step; owned */
+	size_t nseeds;
+};
+
+/* Make the initial model. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_zero_reference_open(struct bb_zero_reference *reference,
+					 const struct bb_zero_data *data,
+					 const struct bb_zero_scale *scale, struct bb_error *error);
+void bb_zero_reference_step(struct bb_zero_reference *reference, int64_t step);
+void bb_zero_reference_close(struct bb_zero_reference *reference);
+
+#endif

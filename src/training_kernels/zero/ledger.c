@@ -1,0 +1,117 @@
+#include "training_kernels/zero/ledger.h"
+
+#include "core/array.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct bb_block {
+	char *memory;
+	size_t bytes; /* as allocated */
+	enum bb_holding holding;
+	bool held, host;
+};
+
+uint64_t bb_usage_held(const struct bb_usage *usage)
+{
+	uint64_t sum = 0;
+
+	for (int h = 0; h < BB_HOLDINGS; h++)
+		sum += usage->holds[h];
+	return sum;
+}
+
+uint64_t bb_usage_fragmentation(const struct bb_usage *usage)
+{
+	return usage->reserved - bb_usage_held(usage);
+}
+
+size_t bb_ledger_rounded(size_t bytes)
+{
+	const size_t page = bytes >= BB_LEDGER_HUGE ? BB_LEDGER_HUGE : BB_LEDGER_PAGE;
+
+	return (bytes + page - 1) / page * page;
+}
+
+static struct bb_block *find_free(struct bb_ledger *l, size_t bytes, bool host)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (!l->blocks[i].held && l->blocks[i].bytes == bytes && l->blocks[i].host == host)
+			return &l->blocks[i];
+	return NULL;
+}
+
+static void block_free(const struct bb_ledger *l, void *memory, size_t bytes, bool host)
+{
+	if (host)
+		free(memory);
+	else
+		l->backend->release(l->rank, memory, bytes);
+}
+
+static bb_status add_block(struct bb_ledger *l, size_t bytes, bool host, struct bb_block **block)
+{
+	void *memory = NULL;
+	bb_status status = BB_OK;
+
+	if (host)
+		memory = aligned_alloc(BB_LEDGER_PAGE, bytes);
+	else
+		status = l->backend->alloc(l->rank, bytes, &memory);
+	if (status != BB_OK || !memory)
+		return bb_fail(l->error, status == BB_OK ? BB_EINTERNAL : status,
+			       "cannot allocate %zu bytes%s beside the %llu already allocated",
+			       bytes, host ? " of the host's memory" : "",
+			       (unsigned long long)(host ? l->now.host : l->now.reserved));
+	*block = BB_ARRAY_ADD(l->blocks, l->n, l->room);
+	if (!*block) {
+		block_free(l, memory, bytes, host);
+		return bb_no_memory(l->error, "a ledger");
+	}
+	**block = (struct bb_block){.memory = memory, .bytes = bytes, .host = host};
+	if (!host)
+		l->now.reserved += bytes;
+	return BB_OK;
+}
+
+bb_status bb_ledger_acquire(struct bb_ledger *l, enum bb_holding holding, size_t bytes, bool host,
+			    struct bb_held *held)
+{
+	const size_t rounded = bb_ledger_rounded(bytes);
+	struct bb_block *block = find_free(l, rounded, host);
+
+	if (!block) {
+		const bb_status status = add_block(l, rounded, host, &block);
+
+		if (status != BB_OK)
+			return status;
+	}
+	block->held = true;
+	block->holding = holding;
+	*held = (struct bb_held){block->memory, bytes, (size_t)(block - l->blocks)};
+	*(host ? &l->now.host : &l->now.holds[holding]) += bytes;
+	if (bb_usage_held(&l->now) >= bb_usage_held(&l->peak))
+		l->peak = l->now;
+	return BB_OK;
+}
+
+void bb_ledger_release(struct bb_ledger *l, struct bb_held *held)
+{
+	struct bb_block *block;
+
+	if (!held->memory)
+		return;
+	block = &l->blocks[held->block];
+	block->held = false;
+	*(block->host ? &l->now.host : &l->now.holds[block->holding]) -= held->bytes;
+	memset(held, 0, sizeof(*held));
+}
+
+void bb_ledger_close(struct bb_ledger *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		block_free(l, l->blocks[i].memory, l->blocks[i].bytes, l->blocks[i].host);
+	free(l->blocks);
+	l->blocks = NULL;
+	l->n = l->room = 0;
+}
