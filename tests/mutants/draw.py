@@ -21,7 +21,7 @@ acceptance/duration acceptance/fleet acceptance/normal* p2p/review p2p/paths p2p
 harness/measure/judge harness/measure/link_bound harness/measure/trials harness/measure/pattern harness/results/compare
 training_kernels/* training_kernels/*/order training_kernels/*/bubble training_kernels/*/volume training_kernels/*/cost
 training_kernels/*/load training_kernels/*/zb training_kernels/*/v training_kernels/*/result training_kernels/*/layout
-training_kernels/zero/ledger training_kernels/zero/units""".split()
+training_kernels/zero/ledger training_kernels/zero/units training_kernels/ddp/step""".split()
 NOT = r"_text|trace|explain|document|report|record|main|drive|stage|export|systems|presets|cards|log_parts|config|program$"
 
 TOKEN = re.compile(

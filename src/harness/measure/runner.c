@@ -72,7 +72,7 @@ static bool is_message(const struct bb_operation *o)
 static void judge_operation(struct bb_runner *p, const struct bb_operation *o)
 {
 	const struct bb_backend *backend = p->backend;
-	const bool multiplies = o->act == BB_ACT_COMPUTE && !p->workload->compute &&
+	const bool multiplies = o->act == BB_ACT_COMPUTE && !bb_runner_performs(p, o) &&
 				p->workload->stand_in == BB_GEMM;
 
 	if (multiplies && !backend->gpu)
@@ -107,12 +107,13 @@ static bb_status try_gemm(struct bb_runner *p)
 	struct bb_error cause = {0};
 	bb_status status = BB_OK;
 
-	if (p->objection[0] || p->workload->compute || p->workload->stand_in != BB_GEMM)
+	if (p->objection[0] || p->workload->stand_in != BB_GEMM)
 		return BB_OK;
 	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
 		const struct bb_operation *o = &p->items[i].operation;
 
-		if (o->act == BB_ACT_COMPUTE && o->flops > 0 && is_first_of_its_size(p, i))
+		if (o->act == BB_ACT_COMPUTE && o->flops > 0 && !bb_runner_performs(p, o) &&
+		    is_first_of_its_size(p, i))
 			status = p->backend->gpu->gemm(p->rank, NULL, o->flops, &cause);
 	}
 	if (status == BB_EUNSUPPORTED) {
@@ -440,7 +441,8 @@ static void shift(void *own, int rank, size_t index, const struct bb_operation *
 		       source);
 }
 
-double bb_faultless_now(const struct bb_backend *backend, struct bb_group *world)
+/* Returns the virtual clock as it would be without the fault; NAN: no fault, or time is real. */
+static double faultless_now(const struct bb_backend *backend, struct bb_group *world)
 {
 	const char *evaluator;
 	double seconds = NAN;
@@ -450,7 +452,9 @@ double bb_faultless_now(const struct bb_backend *backend, struct bb_group *world
 	return seconds;
 }
 
-void bb_run_add_faulted(struct bb_run *run, double took, double faultless)
+/* Adds TOOK seconds of virtual time to the end record, and FAULTLESS, the same without the fault
+   (NAN: there is none). */
+static void add_faulted(struct bb_run *run, double took, double faultless)
 {
 	struct bb_end_record *sum = &run->end;
 
@@ -472,14 +476,13 @@ static bb_status runner_run_virtual(struct bb_runner *p, const struct bb_timelin
 	if (status != BB_OK)
 		return status;
 	shifted.start = p->backend->now(rank);
-	before = bb_faultless_now(p->backend, p->driver->world);
+	before = faultless_now(p->backend, p->driver->world);
 	status = p->backend->virtual->evaluate(rank, p->program, watch ? &inner : NULL, end,
 					       &p->run->error);
 	*end -= shifted.start;
 	/* The program itself contains the delays of --fault slow. */
 	if (status == BB_OK && p->run->options.fault.kind != BB_FAULT_SLOW)
-		bb_run_add_faulted(p->run, *end,
-				   bb_faultless_now(p->backend, p->driver->world) - before);
+		add_faulted(p->run, *end, faultless_now(p->backend, p->driver->world) - before);
 	return status;
 }
 

@@ -24,9 +24,10 @@ struct bb_workload {
 	enum bb_stand_in stand_in;
 	/*
 	 * Performs a computation of RANK, in the order of its queue, on any thread of RANK's
-	 * process. NULL: stand-ins.
+	 * process; of a GPU on its driver's, which waits for the queue. NULL: stand-ins.
 	 */
 	void (*compute)(void *own, int rank, const struct bb_operation *operation);
+	bool stands_in; /* a stand-in performs those that take time, COMPUTE the others */
 	/*
 	 * *in and *out = the buffers of a collective or of a message (*in is sent, *out is
 	 * received), in the backend's memory, until the program has run. Not called in virtual
@@ -60,12 +61,6 @@ void bb_runner_close(struct bb_runner *runner); /* NULL: nothing */
 BB_MUST bb_status bb_runner_run(struct bb_runner *runner, const struct bb_timeline_watch *watch,
 				double *end);
 
-/* Returns the virtual clock as it would be without the fault; NAN: no fault, or time is real. */
-double bb_faultless_now(const struct bb_backend *backend, struct bb_group *world);
-/* Add TOOK seconds of virtual time to the end record, and FAULTLESS, the same without the fault
-   (NAN: there is none). */
-void bb_run_add_faulted(struct bb_run *run, double took, double faultless);
-
 /*
  * *SENT = the collectives and sent messages of RANK that belong to WORK, and the bytes they send by
  * the algorithms that run here. The bytes of a collective are those of the member that sends most;
@@ -75,6 +70,7 @@ void bb_run_add_faulted(struct bb_run *run, double took, double faultless);
 struct bb_sent {
 	uint64_t calls;
 	double bytes;
+	size_t tmp_bytes; /* temporary memory, of the collective that needs most */
 };
 BB_MUST bb_status bb_runner_count(struct bb_runner *runner, int rank, int work,
 				  struct bb_sent *sent);

@@ -74,6 +74,12 @@ struct bb_runner {
 	char objection[BB_OBJECTION_TEXT]; /* why this rank cannot run it; empty: it can */
 };
 
+/* True if the workload performs the computation O, false if a stand-in does. */
+static inline bool bb_runner_performs(const struct bb_runner *runner, const struct bb_operation *o)
+{
+	return runner->workload->compute && !(runner->workload->stands_in && o->seconds > 0);
+}
+
 /* Set the runner's objection, unless it has one. */
 void bb_runner_object(struct bb_runner *runner, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

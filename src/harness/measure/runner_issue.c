@@ -104,8 +104,8 @@ static void record_due(void *argument)
 	item->runner->dues[item->operation.event] = queue_of(item)->due;
 }
 
-/* After anything but a computation or a record: a message or collective is done now, a wait when its
-   event was due. */
+/* After anything but a computation or a record: a message or collective is done now, a wait when
+   its event was due. */
 static void update_due(void *argument)
 {
 	const struct bb_item *item = argument;
@@ -135,9 +135,17 @@ static bb_status issue_computation(struct bb_item *item)
 	const struct bb_backend *backend = p->backend;
 	struct bb_rank *rank = p->rank;
 	struct bb_queue *queue = queue_of(item)->handle;
+	bb_status status;
 
-	if (p->workload->compute)
+	if (bb_runner_performs(p, &item->operation) && !backend->gpu)
 		return backend->compute(rank, queue, compute, item);
+	/* A function in a device's queue must not call the device, whose memory COMPUTE reads. */
+	if (bb_runner_performs(p, &item->operation)) {
+		status = backend->finish(rank, queue);
+		if (status == BB_OK)
+			compute(item);
+		return status;
+	}
 	if (p->workload->stand_in == BB_GEMM && item->operation.flops == 0)
 		return BB_OK; /* its seconds are 0 as well: see judge_operation */
 	if (p->workload->stand_in == BB_GEMM)
@@ -232,8 +240,8 @@ static bb_status run_in_queue(struct bb_item *item, void (*function)(void *argum
 	return p->backend->compute(p->rank, queue_of(item)->handle, function, item);
 }
 
-/* A record takes no time and has no stamp: a stamp behind it could be later than what waited for the
-   event. */
+/* A record takes no time and has no stamp: a stamp behind it could be later than what waited for
+   the event. */
 bb_status bb_runner_issue(struct bb_item *item, bool watched)
 {
 	const struct bb_runner *p = item->runner;

@@ -1,15 +1,18 @@
 /*
- * rank.h - one rank under one stage: its memory, its collectives and its steps.
+ * rank.h - one rank under one stage: its memory, and its step as a program that all ranks perform.
+ *
+ * Writing the program acquires and releases memory as the step does, so that the ledger knows every
+ * byte before anything runs; its operations have the addresses.
  */
 #ifndef BB_TRAINING_KERNELS_ZERO_RANK_H
 #define BB_TRAINING_KERNELS_ZERO_RANK_H
 
+#include "programs/tape.h"
 #include "training_kernels/zero/ledger.h"
-#include "training_kernels/zero/tape.h"
 #include "training_kernels/zero/zero.h"
 
 #define BB_ZERO_BLOCK ((size_t)16 << 10) /* elements that the CPU processes at a time */
-#define BB_ZERO_VIEWS 5
+#define BB_ZERO_BLOCKS 7                 /* five copies of memory, two for arithmetic */
 
 /* Points of a step at which memory is recorded. */
 enum bb_zero_point {
@@ -21,7 +24,6 @@ enum bb_zero_point {
 	BB_ZERO_AFTER,
 	BB_ZERO_POINTS
 };
-extern const char *const bb_zero_point_names[BB_ZERO_POINTS];
 
 struct bb_zero_moment {
 	enum bb_zero_point point;
@@ -30,34 +32,47 @@ struct bb_zero_moment {
 	uint64_t peak; /* most bytes held until then */
 };
 
-enum bb_zero_kind { BB_ZERO_REDUCE, BB_ZERO_SCATTER, BB_ZERO_GATHER, BB_ZERO_KINDS };
-
-/* An in-place collective on one unit. */
-struct bb_zero_call {
-	struct bb_call call;
-	uint64_t wire; /* bytes that a rank sends, by the schedule */
+/* The part of a step that an operation belongs to, its work. */
+enum bb_zero_phase {
+	BB_ZERO_IN_FORWARD,
+	BB_ZERO_IN_BACKWARD,
+	BB_ZERO_IN_OPTIMIZER,
+	BB_ZERO_IN_GATHER,
+	BB_ZERO_PHASES
 };
 
-/* Working memory of a driver for all stages. */
-struct bb_zero_blocks {
-	float (*views)[BB_ZERO_BLOCK];  /* copies of memory that the CPU cannot access */
-	float (*floats)[BB_ZERO_BLOCK]; /* two, for arithmetic */
+/* Seconds of one step. */
+struct bb_zero_times {
+	double took[BB_ZERO_PHASES];   /* time in the phase */
+	double waited[BB_ZERO_PHASES]; /* part of it spent waiting for collectives */
+	double step;
 };
 
-/* BLOCKS is zeroed before. BB_EINTERNAL without memory; the caller closes BLOCKS whatever is
-   returned. */
-BB_MUST bb_status bb_zero_blocks_open(struct bb_zero_blocks *blocks, struct bb_error *error);
-void bb_zero_blocks_close(struct bb_zero_blocks *blocks);
+/* What an operation does: the item is its number. */
+enum bb_zero_action {
+	BB_ZERO_SUM,     /* add up the parameters of a unit: its forward pass */
+	BB_ZERO_DRAW,    /* make the gradients of a unit */
+	BB_ZERO_KEEP,    /* add this rank's part of a reduced unit to its gradients */
+	BB_ZERO_PLACE,   /* copy this rank's parameters of a unit to where it is gathered */
+	BB_ZERO_INSPECT, /* look for gradients that overflow */
+	BB_ZERO_UPDATE,  /* the optimizer, unless they do */
+	BB_ZERO_CALL,    /* a collective on TO */
+};
+
+struct bb_zero_work {
+	enum bb_zero_action action;
+	size_t unit;
+	int64_t microbatch;
+	char *from, *to;
+};
 
 struct bb_zero_rank {
 	const struct bb_zero *zero;
-	struct bb_run *run;
-	struct bb_driver *driver;
-	const struct bb_backend *backend;
-	struct bb_zero_blocks *blocks; /* borrowed */
-	int stage, rank;               /* of the ranks that divide the states */
-	bool data;                     /* elements are really trained */
-	bool has_peers;                /* other ranks run */
+	struct bb_engine *engine;
+	float (*blocks)[BB_ZERO_BLOCK]; /* borrowed */
+	int stage, rank;                /* of the ranks that divide the states */
+	bool data;                      /* elements are really trained */
+	bool has_peers;                 /* other ranks run */
 	struct bb_zero_places places;
 	struct bb_ledger ledger;
 
@@ -69,73 +84,53 @@ struct bb_zero_rank {
 	/* Stages 2 and 3: gradients of the current unit, and of the unit being reduced. */
 	struct bb_held bucket, reducing;
 	size_t reducing_unit;
-	bool reducing_first; /* of the first microbatch */
-	struct bb_held tmp, flag;
+	int64_t reducing_microbatch;
+	struct bb_held flag; /* does any gradient overflow? */
 
-	struct bb_queue *queue;     /* of collectives; NULL: the main one */
-	struct bb_zero_tape tape;   /* used in virtual time */
-	bool taped;                 /* steps are recorded and evaluated in virtual time */
-	struct bb_zero_call *calls; /* [kind * units + unit] */
-	struct bb_call flag_call;
-	const struct bb_native *natives;
-	struct bb_native *own_natives;
-	char objection[BB_OBJECTION_TEXT];
+	/* The program, and what is written. */
+	struct bb_taped taped;
+	struct bb_zero_work *works;
+	size_t nworks, work_room;
+	enum bb_zero_phase phase;
+	struct bb_zero_moment *moments; /* of the first step */
+	size_t nmoments, most_moments;
+	bool noted; /* the first step is written */
+	/* Temporary memory of collectives, which the runner allocates; among the held memory. */
+	size_t tmp_bytes;
+	uint64_t wire; /* bytes sent in a step, without the flag */
 
+	/* The training. */
 	int64_t step;   /* from 1 */
 	uint64_t taken; /* steps of the optimizer */
 	struct bb_zero_scale scale;
+	int64_t skipped;  /* steps before this one */
 	uint64_t forward; /* sum of the forward pass */
-	uint64_t wire;    /* bytes sent in this step */
-	enum bb_zero_phase phase;
-	double since; /* start of the phase */
+	bool overflowed;
+	bb_status status; /* the first failure */
+
+	/* Of the current step of rank 0. */
 	struct bb_zero_times times;
-	struct bb_zero_moment *moments; /* of the first step */
-	size_t nmoments, most_moments;
+	double last; /* end of the previous operation */
 };
 
-/* ---- rank.c ---------------------------------------------------------------------------------- */
-
 /*
- * Allocate parameters and buffers of collectives of Z, of which only zero, run, driver, blocks,
- * stage and rank are set. BB_EUNSUPPORTED on all ranks, with the reason in z->objection, if a
- * collective cannot run. Collective over the world unless zero->alone. The caller calls
+ * Allocate the parameters of Z, of which only zero, engine, blocks, stage and rank are set, and
+ * write the program of its steps, of which there will be STEPS. The caller calls
  * bb_zero_rank_close whatever is returned.
  */
-BB_MUST bb_status bb_zero_rank_open(struct bb_zero_rank *z);
+BB_MUST bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps);
 void bb_zero_rank_close(struct bb_zero_rank *z);
 
-/* Acquire BYTES for HOLDING from the ledger, filled with zeros. */
-BB_MUST bb_status bb_zero_acquire(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes,
-				  bool host, struct bb_held *held);
-/* Record the memory at POINT, in the first step only. */
-void bb_zero_note(struct bb_zero_rank *z, enum bb_zero_point point, size_t item);
-size_t bb_zero_size(const struct bb_zero_rank *z); /* bytes of an element */
+/* Settle the collectives of Z's program: tmp_bytes and wire. BB_EUNSUPPORTED on all ranks with the
+   reason in REFUSAL if one cannot run. Collective over the world. */
+BB_MUST bb_status bb_zero_rank_settle(struct bb_zero_rank *z, struct bb_error *refusal);
 
-/*
- * Set *SEEN to BYTES of MEMORY that the CPU can access: MEMORY itself, or a copy in view VIEW.
- * bb_zero_store writes changes back. HOST: MEMORY is host memory on any backend.
- */
+/* The trial of Z's program, of BB_TIMING_STEPS, without name, steps and stepped. */
+struct bb_trial bb_zero_trial(struct bb_zero_rank *z);
+
+/* Set *SEEN to BYTES of MEMORY that the CPU can access: MEMORY itself, or a copy in block VIEW.
+   HOST: MEMORY is host memory on any backend. */
 BB_MUST bb_status bb_zero_view(struct bb_zero_rank *z, int view, char *memory, size_t bytes,
 			       bool host, void **seen);
-BB_MUST bb_status bb_zero_store(struct bb_zero_rank *z, char *memory, const void *seen,
-				size_t bytes);
-
-/* ---- calls.c --------------------------------------------------------------------------------- */
-
-/* Prepare all collectives of the stage. */
-BB_MUST bb_status bb_zero_calls_open(struct bb_zero_rank *z);
-void bb_zero_calls_close(struct bb_zero_rank *z);
-/* Issue KIND on UNIT, which is whole at MEMORY, after all work in the main queue. */
-BB_MUST bb_status bb_zero_call(struct bb_zero_rank *z, enum bb_zero_kind kind, size_t unit,
-			       char *memory);
-/* Wait for all issued collectives. */
-BB_MUST bb_status bb_zero_wait(struct bb_zero_rank *z);
-/* Set *FOUND to whether it is true on any rank. Collective over the world. */
-BB_MUST bb_status bb_zero_agree(struct bb_zero_rank *z, bool *found);
-
-/* ---- step.c ---------------------------------------------------------------------------------- */
-
-/* Run the next step, and set z->times and z->wire. Collective over the world. */
-BB_MUST bb_status bb_zero_step(struct bb_zero_rank *z);
 
 #endif

@@ -1,14 +1,209 @@
 /*
- * zero.c - the benchmark of ZeRO and its plan.
+ * zero.c - the benchmark of ZeRO: options, records, plan.
  */
 #include "training_kernels/zero/zero.h"
 
 #include "core/units.h"
+#include "harness/measure/algorithms.h"
+#include "harness/run/options_check.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define ALONE_SHARE 0.95
+#define MOST_RANKS (1 << 20)
+#define MOST_PARAMETERS UINT64_C(1000000000000000) /* their bytes fit into 64 bits */
+
+static const char *const dtypes[] = {"half", "bfloat16", "float", NULL};
+static const char *const stage_names[] = {"0", "1", "2", "3", NULL};
+static const char *const overlap_names[] = {"on", "off", NULL};
+
+#define BB_OPTIONS struct bb_zero_options
+const struct bb_option bb_zero_rows[] = BB_OPTION_ROWS(BB_ZERO_OPTIONS);
+
+static bb_status check_scaling(const struct bb_zero_options *a, const struct bb_options *o,
+			       struct bb_error *error)
+{
+	const long long steps = (long long)(a->iters + o->warmup_iters);
+
+	if (a->scale & (a->scale - 1))
+		return bb_fail(error, BB_EUSAGE,
+			       "--loss-scale %lld: sums of gradients are exact only for a power of "
+			       "two, such as 65536",
+			       (long long)a->scale);
+	if (a->overflow_given && a->overflow > 0 && a->dtype == BB_FLOAT)
+		return bb_fail(error, BB_EUSAGE,
+			       "--overflow: fp32 has no loss scale, so gradients cannot overflow; "
+			       "give -d half or bfloat16");
+	if (a->overflow_given && a->overflow > steps)
+		return bb_fail(error, BB_EUSAGE,
+			       "--overflow %lld: exceeds the %lld steps (-w and -n together)",
+			       (long long)a->overflow, steps);
+	return BB_OK;
+}
+
+static bb_status check_rank(const struct bb_zero_options *a, struct bb_error *error)
+{
+	if (a->as_rank_given != a->world_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--as-rank and --world go together: for rank 0 of 64 give --as-rank "
+			       "0 --world 64");
+	if (a->as_rank >= a->world)
+		return bb_fail(error, BB_EUSAGE, "--as-rank %lld: --world %lld has ranks 0 to %lld",
+			       (long long)a->as_rank, (long long)a->world, (long long)a->world - 1);
+	return BB_OK;
+}
+
+static bb_status check_backend(const struct bb_zero_options *a, const struct bb_options *o,
+			       struct bb_error *error)
+{
+	if (a->offload && !o->backend->gpu)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--offload: the %s backend already uses host memory",
+			       o->backend->name);
+	if (a->as_rank_given && !o->backend->has_data)
+		return bb_fail(error, BB_EUNSUPPORTED, "--as-rank: the %s backend has no memory",
+			       o->backend->name);
+	return BB_OK;
+}
+
+static bb_status check_compute(const struct bb_zero_options *a, const struct bb_options *o,
+			       struct bb_error *error)
+{
+	if (!a->stand_in_given)
+		return BB_OK;
+	if (!a->flops_given && !a->step_ns)
+		return bb_fail(error, BB_EUSAGE,
+			       "--compute: passes take no time; give --step-time or --flops");
+	if (a->stand_in == BB_GEMM && !a->flops_given)
+		return bb_fail(error, BB_EUSAGE,
+			       "--compute gemm: needs the number of operations; give --flops and "
+			       "--batch instead of --step-time");
+	if (a->stand_in == BB_GEMM && !o->backend->gpu)
+		return bb_fail(
+			error, BB_EUNSUPPORTED,
+			"--compute gemm: the %s backend multiplies no matrices; give sleep or spin",
+			o->backend->name);
+	return BB_OK;
+}
+
+/* Set time and FLOPs of a microbatch. FORWARD and BACKWARD are FLOPs of a sample; 0: unknown. */
+static bb_status read_time(struct bb_zero *zero, double forward, double backward,
+			   struct bb_error *error)
+{
+	const struct bb_zero_options *a = &zero->options;
+	double per_flop = 0;
+
+	if (a->flops_given && a->step_ns)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--flops and --step-time both set the duration of a microbatch; give one");
+	if (a->batch_given && !a->flops_given)
+		return bb_fail(error, BB_EUSAGE, "--batch: valid only with --flops");
+	if (a->flops_given && forward == 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--flops: the FLOPs of a bare number of parameters are unknown; "
+			       "give a model, or --step-time");
+	if (a->flops_given)
+		per_flop = (double)a->batch / a->flops;
+	else if (forward > 0)
+		per_flop = 1e-9 * (double)a->step_ns / (forward + backward);
+	zero->forward.seconds = forward > 0 ? forward * per_flop : 1e-9 * (double)a->step_ns / 3;
+	zero->backward.seconds = forward > 0 ? backward * per_flop : 2 * zero->forward.seconds;
+	zero->forward.flops = (double)a->batch * forward;
+	zero->backward.flops = (double)a->batch * backward;
+	return BB_OK;
+}
+
+static bb_status open_size(struct bb_zero *zero, uint64_t count, struct bb_error *error)
+{
+	bb_status status;
+
+	if (count == 0 || count > MOST_PARAMETERS)
+		return bb_fail(error, BB_EUSAGE, "--model %s: expected 1 to 1000T parameters",
+			       zero->options.model_text);
+	status = bb_zero_units_of_size(&zero->units, count, error);
+	return status == BB_OK ? read_time(zero, 0, 0, error) : status;
+}
+
+static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
+{
+	const struct bb_zero_options *a = &zero->options;
+	struct bb_model model = {0};
+	uint64_t count;
+	bb_status status;
+
+	if (bb_parse_count(a->model_text, &count))
+		return open_size(zero, count, error);
+	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
+	bb_attention_apply(&model, (enum bb_attention)a->attention);
+	BB_TRY(status, bb_zero_units_of_model(&zero->units, &model, error), out);
+	status = read_time(zero, model.forward, model.backward, error);
+out:
+	bb_model_free(&model);
+	return status;
+}
+
+static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
+			    const struct bb_environment *environment, struct bb_error *error)
+{
+	struct bb_zero *zero = own;
+	struct bb_zero_options *a = &zero->options;
+	bb_status status;
+
+	o->iters = a->iters;
+	BB_TRY(status, check_scaling(a, o, error), out);
+	BB_TRY(status, check_rank(a, error), out);
+	BB_TRY(status, bb_algorithms_check_one(a->algo_text, o, error), out);
+	BB_TRY(status, check_backend(a, o, error), out);
+	BB_TRY(status, check_compute(a, o, error), out);
+	status = open_units(zero, error);
+	o->config.library_optional =
+		a->as_rank_given || (o->threads * o->gpus == 1 && environment->launch.nprocs <= 1);
+out:
+	return status;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static void add_about(const void *record, struct bb_strbuf *out)
+{
+	const struct bb_zero_record *r = record;
+
+	bb_strbuf_addf(out, "# %s: %lld parameters in %lld layer%s, %s", r->model,
+		       (long long)r->parameters, (long long)r->units, bb_plural(r->units),
+		       r->dtype);
+	if (r->accumulate > 1)
+		bb_strbuf_addf(out, ", %lld microbatches per step", (long long)r->accumulate);
+	if (r->alone)
+		bb_strbuf_addf(out, "; only rank %lld of %lld", (long long)r->rank,
+			       (long long)r->nranks);
+	bb_strbuf_add(out, "\n");
+}
+
+void bb_zero_text_phases(const struct bb_zero_record *r, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out,
+		       "#       forward %.2f ms (waits %.2f), backward %.2f (waits %.2f), "
+		       "optimizer %.2f, gather %.2f",
+		       1e-3 * r->forward_us, 1e-3 * r->forward_wait_us, 1e-3 * r->backward_us,
+		       1e-3 * r->backward_wait_us, 1e-3 * r->optimise_us, 1e-3 * r->gather_us);
+	if (r->skipped != BB_ABSENT)
+		bb_strbuf_addf(out, "; %lld of %lld steps skipped, loss scale %g",
+			       (long long)r->skipped, (long long)r->steps, r->loss_scale);
+	bb_strbuf_add(out, "\n");
+}
+
+#define BB_RECORD bb_zero_record
+BB_RECORD_KIND(bb_record_zero, BB_ZERO_FIELDS, "zero", "ZeRO: a stage, and the memory of one rank.",
+	       .about = add_about);
+
+#undef BB_RECORD
+#define BB_RECORD bb_zero_moment_record
+BB_RECORD_KIND(bb_record_zero_moment, BB_ZERO_MOMENT_FIELDS, "zero_moment",
+	       "ZeRO: the memory of one rank at a point of its first step.");
+
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static void zero_set_up(struct bb_zero *zero, const struct bb_run *run)
 {
@@ -43,6 +238,29 @@ static bb_status check_sums(const struct bb_zero *zero, struct bb_run *run)
 		       bb_dtype_name(zero->options.dtype));
 }
 
+/* Set *BYTES to the maximum that a rank allocates under STAGE, without buffers of collectives and
+   offloaded states. */
+static bb_status zero_need(const struct bb_zero *zero, int stage, uint64_t *bytes,
+			   struct bb_error *error)
+{
+	const uint64_t n = stage == 0 ? 1 : (uint64_t)zero->nranks;
+	struct bb_zero_places places;
+	struct bb_states states;
+	bb_status status =
+		bb_zero_places_make(&places, &zero->units, stage, zero->nranks, 0, error);
+
+	if (status != BB_OK)
+		return status;
+	states = bb_states_of_rank(&zero->recipe, places.whole, 0, stage, n);
+	*bytes = states.parameters + states.gradients +
+		 (zero->options.offload ? 0 : states.optimizer);
+	/* Two units being reduced, and under stage 3 two being gathered. */
+	if (stage >= 2)
+		*bytes += (stage == 3 ? 4 : 2) * places.largest * zero->recipe.precision->parameter;
+	bb_zero_places_free(&places);
+	return BB_OK;
+}
+
 /* Bytes that the ranks of this process may allocate: nearly all of a GPU for a rank alone. */
 static uint64_t room_for(const struct bb_zero *zero, const struct bb_run *run)
 {
@@ -63,7 +281,7 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 
 	for (int stage = 0; stage < BB_ZERO_STAGES; stage++) {
 		uint64_t bytes = 0;
-		const bb_status status = bb_zero_need(zero, stage, &bytes, &run->error);
+		const bb_status status = zero_need(zero, stage, &bytes, &run->error);
 
 		if (status != BB_OK)
 			return status;
@@ -127,7 +345,7 @@ const struct bb_benchmark bb_zero_benchmark = {
 		{{BB_ALL_SIZES " precision",
 		  "no size is swept; leave it out: --model sets the size, -n the number of steps"}},
 	.queues = true,
-	.check = bb_zero_check,
+	.check = zero_check,
 	.list = bb_model_list,
 	.open_text = bb_sink_table_open,
 	.rows = &bb_record_zero,

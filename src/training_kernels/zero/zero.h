@@ -2,23 +2,17 @@
  * zero.h - the benchmark of ZeRO: mixed-precision Adam steps under each stage. Memory is accounted
  * byte by byte, results are checked bit by bit.
  *
- *   zero.c           the benchmark and its plan
- *   options.c        its options
+ *   zero.c           options, records, plan
  *   units.c          layers of a model, and their places on a rank
  *   ledger.c         accounted memory
  *   data.c adam.c    parameters, gradients, reference; arithmetic
- *   rank.c           memory of a rank under a stage
- *   calls.c          the collectives of a step
- *   step.c           a step; tape.c: a step in virtual time
- *   drive.c          the experiment: stage by stage, timed and verified
- *   check.c          verification of the parameters
- *   deliver.c        records; text.c: their fields and the table
+ *   rank.c           a step of a rank under a stage, as a program, and its memory
+ *   sweep.c          the experiment: stage by stage, timed and verified; their rows
  */
 #ifndef BB_TRAINING_KERNELS_ZERO_ZERO_H
 #define BB_TRAINING_KERNELS_ZERO_ZERO_H
 
-#include "harness/measure/engine.h"
-#include "training_kernels/kernel/options.h"
+#include "training_kernels/kernel/kernel.h"
 #include "models/attention.h"
 #include "models/memory/states.h"
 #include "training_kernels/zero/data.h"
@@ -215,10 +209,6 @@ struct bb_zero {
 	char skip_text[BB_ZERO_STAGES][256];
 };
 
-/* The check hook of the benchmark (benchmark.h). */
-BB_MUST bb_status bb_zero_check(const struct bb_benchmark *benchmark, void *own,
-				struct bb_options *options,
-				const struct bb_environment *environment, struct bb_error *error);
 extern const struct bb_experiment bb_zero_experiment;
 
 /* Whether elements are really trained: not by a rank alone, nor by a backend without data. */
@@ -226,11 +216,6 @@ static inline bool bb_zero_trains(const struct bb_zero *zero, const struct bb_ru
 {
 	return run->options.backend->has_data && !zero->alone;
 }
-
-/* Set *BYTES to the maximum that a rank allocates under STAGE, without buffers of collectives and
-   offloaded states. BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_zero_need(const struct bb_zero *zero, int stage, uint64_t *bytes,
-			       struct bb_error *error);
 
 /* Append the '#' line below the row of R: the phases of its steps. */
 void bb_zero_text_phases(const struct bb_zero_record *r, struct bb_strbuf *out);
