@@ -14,6 +14,27 @@ def rows(line, runner=run):
     return runner(f"{line} --json -").exits(0).records("way")
 
 
+def formula_us(r, rate, latency, port):
+    """The step by the formulas of docs/training.md, with the largest part where parts differ."""
+    n, workers, k = r["nranks"], r["workers"], r["servers"]
+    compute = r["batch_us"] * r["batches"]
+    size = r["gradient_bytes"] // r["parameters"]
+
+    def entry(parts):
+        return -(-r["parameters"] // parts) * size / rate * 1e6
+
+    ring = 2 * (n - 1) * (latency + entry(n))
+    if r["way"] == "dp":
+        return compute + (n * (latency + entry(1)) if n > 1 else 0)
+    if r["way"] == "average":
+        return compute + ring / r["every"]
+    if r["way"] in ("ddp", "zero") or r["colocated"]:
+        return compute + ring
+    alone = k * (latency + entry(k))
+    pushed = max(workers * entry(k) + latency, alone + (-(-workers // k) - 1) * entry(k)) if port else alone
+    return compute + pushed + workers * (latency + entry(k))
+
+
 def agrees(link, ranks):
     """Steps in virtual time take the time of their formulas, for every number of ranks."""
     found = rows(f"{SIM} -g {ranks} --link {link} --scale --servers 1,2,4 --every 3 --accumulate 2")
@@ -22,7 +43,9 @@ def agrees(link, ranks):
         # Every second server would have one worker less, and asynchronous workers begin at once.
         exact = r["way"] != "ps_async" and (r["servers"] or 1) < 4
         if exact or r["colocated"]:
-            expect(abs(r["error_percent"]) < 1e-9, f"not what the formula says: {r}")
+            wanted = formula_us(r, 10e9, 5 if "5us" in link else 0, "port" in link)
+            expect(abs(r["step_us"] / wanted - 1) < 1e-9, f"not what the formula says, {wanted}: {r}")
+        expect(abs(r["error_percent"]) < 1e-9, f"not what is simulated: {r}")
 
 
 for number in (2, 4, 8, 16):
@@ -56,7 +79,8 @@ def many_ranks():
     """A root with up to 16383 workers."""
     found = rows("data_parallel --backend sim -t 16 -g 1024 --model linear:1x10 --link 10GB/s,5us --scale --way dp")
     equal([r["nranks"] for r in found], [1 << k for k in range(15)], "ranks")
-    expect(all(abs(r["error_percent"]) < 1e-9 for r in found), "not what the formula says")
+    for r in found:
+        expect(abs(r["step_us"] / formula_us(r, 10e9, 5, False) - 1) < 1e-9, f"not what the formula says: {r}")
 
 
 @test

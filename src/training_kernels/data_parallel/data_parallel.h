@@ -2,18 +2,16 @@
  * data_parallel.h - the benchmark of strategies of data-parallel training: the same step by a root,
  * by parameter servers, by all-reduce and so on, side by side.
  *
- *   strategies/               the strategies: programs, and formulas of their time
+ *   strategies/               the strategies as programs
  *   data_parallel.c           its options, record and descriptor
- *   sweep.c                   the experiment: strategies and settings
+ *   sweep.c                   the experiment: strategies and settings, and their rows
  *   train.c                   --train: a small model is trained and verified
- *   rows.c                    the results
  */
 #ifndef BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 #define BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 
-#include "harness/measure/engine.h"
-#include "training_kernels/kernel/options.h"
 #include "training_kernels/kernel/estimate.h"
+#include "training_kernels/kernel/kernel.h"
 #include "training_kernels/strategies/strategy.h"
 
 enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
@@ -99,18 +97,18 @@ struct bb_dp_options {
 	FIELD(STRING, algorithm, "", "algorithm of the collectives; null: none")                   \
 	FIELD(DOUBLE, step_us, "us", "measured step, until the last rank ends: median",            \
 	      BB_COLUMN("step", 10, 3), .place = 4, BB_MS)                                         \
-	FIELD(DOUBLE, low_us, "us", "95% confidence interval of the median, lower end")            \
-	FIELD(DOUBLE, high_us, "us", "its upper end")                                              \
+	BB_INTERVAL_FIELDS(FIELD)                                                                  \
 	FIELD(DOUBLE, p95_us, "us", "95th percentile")                                             \
 	FIELD(INT, samples, "", "number of timed programs; with --train: samples of a step")       \
 	FIELD(DOUBLE, exposed_us, "us",                                                            \
 	      "step_us without its batches: time that communication adds",                         \
 	      BB_COLUMN("exposed", 10, 3), .place = 5, BB_MS)                                      \
-	FIELD(DOUBLE, predicted_us, "us", "step by the formula; null: no --link, or not a ring",   \
-	      BB_COLUMN("formula", 10, 3), .place = 6, BB_MS)                                      \
+	FIELD(DOUBLE, predicted_us, "us",                                                          \
+	      "step simulated over --link; null: no --link, or no such schedule",                  \
+	      BB_COLUMN("simulated", 10, 3), .place = 6, BB_MS)                                    \
 	FIELD(DOUBLE, error_percent, "%", "predicted_us / step_us - 1", BB_COLUMN("error", 6, 2),  \
 	      .place = 7)                                                                          \
-	FIELD(STRING, formula, "", "formula of the prediction; letters: docs/training.md")         \
+	FIELD(STRING, formula, "", "formula of the step by rings; letters: docs/training.md")      \
 	FIELD(DOUBLE, updates_per_s, "1/s", "updates of the parameters by all workers together",   \
 	      BB_COLUMN("updates", 8, 2), .place = 8)                                              \
 	FIELD(INT, most_bytes, "bytes",                                                            \
@@ -138,11 +136,11 @@ struct bb_dp_options {
 	      BB_COLUMN("loss", 9, 6), .place = 14)                                                \
 	FIELD(DOUBLE, apart, "", "largest difference of a parameter from that of one rank",        \
 	      BB_COLUMN("apart", 8, 6), .place = 15)                                               \
-	FIELD(INT, wrong, "elements",                                                              \
-	      "parameters, summed gradients and losses whose bits differ from those of one rank "  \
-	      "with all samples; null: not compared",                                              \
-	      BB_COLUMN("#wrong", 6, 0), .place = 16, .head_unit = "")                             \
-	FIELD(DOUBLE, end_unix_s, "s", "time of the end, since 1970 UTC")
+	BB_WRONG_FIELD(FIELD, 16,                                                                  \
+		       "parameters, summed gradients and losses whose bits differ from those of "  \
+		       "one rank "                                                                 \
+		       "with all samples; null: not compared")                                     \
+	BB_END_FIELD(FIELD)
 
 /* One strategy with one setting. */
 struct bb_dp_record {
@@ -158,32 +156,19 @@ struct bb_dp {
 };
 
 /* A strategy with a setting, and its results on this rank. */
-struct bb_dp_cell {
+struct bb_dp_variant {
+	struct bb_variant variant; /* its tapes are those of PROGRAM */
 	const struct bb_strategy *strategy;
 	struct bb_strategy_setting setting;
 	struct bb_strategy_program program;
-	struct bb_dp_sweep *sweep;
 	/* Server 0: number of gradients by staleness. */
 	double staleness[BB_STALENESS_MOST];
 	uint64_t update;   /* number of the current update */
 	uint64_t *fetched; /* [rank]: the update before its latest answer */
 	/* Of --train. */
-	struct bb_trainee *trainee; /* owned */
-	int64_t wrong;              /* BB_ABSENT: not verified */
+	struct bb_trainee *trainee;
+	int64_t wrong; /* BB_ABSENT: not verified */
 	double loss, apart;
-};
-
-/* A driver's state. */
-struct bb_dp_sweep {
-	struct bb_engine engine; /* a trial for each cell */
-	struct bb_dp *dp;
-	struct bb_dp_cell *cells; /* room for ncells */
-	size_t ncells;
-	struct bb_link_model links;
-	double batch_s;
-	/* Buffers without known contents: for sends and collectives, and for receives. NULL in
-	   virtual time. */
-	char *out, *in;
 };
 
 extern const struct bb_option bb_dp_rows[];
@@ -193,12 +178,9 @@ extern const struct bb_experiment bb_dp_experiment;
 /* The buffers of RANK for the collective O on ALL, in place. */
 void bb_dp_in_place(const struct bb_operation *o, int rank, void *all, void **in, void **out);
 
-/* Makes TRIAL train the model of CELL. */
-BB_MUST bb_status bb_dp_train_add(struct bb_dp_cell *cell, struct bb_trial *trial);
+/* Makes TRIAL train the model of V. */
+BB_MUST bb_status bb_dp_train_add(struct bb_dp_variant *v, struct bb_trial *trial);
 /* Compares the trained model with that of one rank. Collective. */
-BB_MUST bb_status bb_dp_train_compare(struct bb_dp_cell *cell);
-
-/* Rank 0, after the measurement: rows and notes to the sinks. */
-BB_MUST bb_status bb_dp_deliver(struct bb_engine *engine);
+BB_MUST bb_status bb_dp_train_compare(struct bb_dp_variant *v);
 
 #endif

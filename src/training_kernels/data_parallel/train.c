@@ -11,9 +11,10 @@
 
 /* The training of one rank; each array has room for all elements with padding. */
 struct bb_trainee {
-	struct bb_dp_cell *cell;
+	struct bb_dp_variant *v;
 	int rank;
 	uint64_t seed;
+	int64_t steps;
 	size_t samples, room;
 	double *values, *gradient; /* of a worker; the gradient of a root becomes the sum */
 	double *sum, *inbox;       /* of a server */
@@ -23,21 +24,21 @@ struct bb_trainee {
 
 static size_t part_start(const struct bb_trainee *p, size_t part)
 {
-	return bb_part_start(p->cell->setting.elements, p->cell->setting.servers, (int)part);
+	return bb_part_start(p->v->setting.elements, p->v->setting.servers, (int)part);
 }
 
 static size_t part_count(const struct bb_trainee *p, size_t part)
 {
-	return bb_part_count(p->cell->setting.elements, p->cell->setting.servers, (int)part);
+	return bb_part_count(p->v->setting.elements, p->v->setting.servers, (int)part);
 }
 
 /* ---- computations ---------------------------------------------------------------------------- */
 
 static void compute_batch(struct bb_trainee *p, size_t batch)
 {
-	const struct bb_strategy_setting *s = &p->cell->setting;
-	const int worker = bb_strategy_worker(p->cell->strategy, s, p->rank);
-	const int workers = bb_strategy_workers(p->cell->strategy, s);
+	const struct bb_strategy_setting *s = &p->v->setting;
+	const int worker = bb_strategy_worker(p->v->strategy, s, p->rank);
+	const int workers = bb_strategy_workers(p->v->strategy, s);
 	const size_t first = bb_part_start(p->samples, workers, worker);
 	const size_t share = bb_part_count(p->samples, workers, worker);
 
@@ -50,13 +51,13 @@ static void compute_batch(struct bb_trainee *p, size_t batch)
 /* Adds the gradient of WORKER, or the server's own, to the sum. */
 static void trainee_add(struct bb_trainee *p, size_t worker)
 {
-	const struct bb_strategy_setting *s = &p->cell->setting;
-	const size_t n = (size_t)bb_strategy_workers(p->cell->strategy, s);
+	const struct bb_strategy_setting *s = &p->v->setting;
+	const size_t n = (size_t)bb_strategy_workers(p->v->strategy, s);
 	const double *from = &p->gathered[worker * p->room];
 	double *to = p->gradient;
 	size_t count = s->elements;
 
-	if (p->cell->strategy->servers) {
+	if (p->v->strategy->servers) {
 		const size_t part = (size_t)p->rank;
 		const bool own = s->colocated && worker == part;
 
@@ -73,15 +74,15 @@ static void trainee_add(struct bb_trainee *p, size_t worker)
 /* Updates part PART of the parameters, as divided among servers. */
 static void update_part(struct bb_trainee *p, size_t part)
 {
-	const struct bb_strategy_setting *s = &p->cell->setting;
+	const struct bb_strategy_setting *s = &p->v->setting;
 	const bool serves = part == (size_t)p->rank && (s->colocated || s->updates);
 	const size_t first = part_start(p, part);
 	const double *sum = serves ? p->sum : p->gradient + first;
 	double samples = (double)p->samples;
 
-	if (!p->cell->strategy->synchronous) { /* the gradient of one worker, from its samples */
+	if (!p->v->strategy->synchronous) { /* the gradient of one worker, from its samples */
 		sum = p->inbox;
-		samples /= bb_strategy_workers(p->cell->strategy, s);
+		samples /= bb_strategy_workers(p->v->strategy, s);
 	}
 	bb_train_update(p->values, first, part_count(p, part), sum, samples);
 }
@@ -98,24 +99,24 @@ static void zero_part(const struct bb_strategy_setting *s, int rank, size_t *fir
 /* PART: that of a server. */
 static void trainee_update(struct bb_trainee *p, size_t part)
 {
-	const struct bb_strategy_setting *s = &p->cell->setting;
+	const struct bb_strategy_setting *s = &p->v->setting;
 	size_t first = 0, count = s->elements;
 	double samples = (double)p->samples;
 
-	if (p->cell->strategy->servers) {
+	if (p->v->strategy->servers) {
 		update_part(p, part);
 		return;
 	}
-	if (p->cell->strategy == &bb_strategy_zero)
+	if (p->v->strategy == &bb_strategy_zero)
 		zero_part(s, p->rank, &first, &count);
-	else if (p->cell->strategy == &bb_strategy_average)
+	else if (p->v->strategy == &bb_strategy_average)
 		samples = (double)bb_part_count(p->samples, s->active, p->rank);
 	bb_train_update(p->values, first, count, p->gradient + first, samples);
 }
 
 static void trainee_average(struct bb_trainee *p)
 {
-	const struct bb_strategy_setting *s = &p->cell->setting;
+	const struct bb_strategy_setting *s = &p->v->setting;
 
 	for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
 		p->values[i] = bb_train_round(p->values[i] / s->active);
@@ -124,7 +125,7 @@ static void trainee_average(struct bb_trainee *p)
 
 static void train_compute(void *own, int rank, const struct bb_operation *operation)
 {
-	struct bb_trainee *p = own;
+	struct bb_trainee *p = ((struct bb_dp_variant *)own)->trainee;
 
 	switch ((enum bb_strategy_work)operation->work) {
 	case BB_STRATEGY_COMPUTE:
@@ -146,10 +147,10 @@ static void train_compute(void *own, int rank, const struct bb_operation *operat
 static void message_buffers(struct bb_trainee *p, const struct bb_operation *o, void **in,
 			    void **out)
 {
-	const struct bb_strategy_setting *s = &p->cell->setting;
-	const bool servers = p->cell->strategy->servers;
+	const struct bb_strategy_setting *s = &p->v->setting;
+	const bool servers = p->v->strategy->servers;
 	const size_t first = servers ? part_start(p, o->item) : 0;
-	const bool parameters = !servers || !p->cell->strategy->synchronous || s->updates;
+	const bool parameters = !servers || !p->v->strategy->synchronous || s->updates;
 
 	if (o->work == BB_STRATEGY_PUSH) {
 		*in = p->gradient + first;
@@ -163,7 +164,7 @@ static void message_buffers(struct bb_trainee *p, const struct bb_operation *o, 
 
 static void train_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
 {
-	struct bb_trainee *p = own;
+	struct bb_trainee *p = ((struct bb_dp_variant *)own)->trainee;
 
 	if (o->act == BB_ACT_COLLECTIVE)
 		bb_dp_in_place(o, rank, o->work == BB_STRATEGY_REDUCE ? p->gradient : p->values, in,
@@ -178,7 +179,7 @@ static void train_buffers(void *own, int rank, const struct bb_operation *o, voi
 static void train_alone(const struct bb_trainee *p, double *values, double *sum)
 {
 	bb_train_begin(values, p->seed);
-	for (int64_t k = 0; k < p->cell->sweep->dp->options.train; k++) {
+	for (int64_t k = 0; k < p->steps; k++) {
 		memset(sum, 0, BB_TRAIN_ELEMENTS * sizeof(*sum));
 		bb_train_add(values, p->seed, 0, p->samples, sum);
 		bb_train_update(values, 0, BB_TRAIN_ELEMENTS, sum, (double)p->samples);
@@ -198,23 +199,23 @@ static int64_t differences(const double *a, const double *b, size_t n)
  */
 static bool is_complete(const struct bb_trainee *p)
 {
-	const struct bb_strategy *strategy = p->cell->strategy;
+	const struct bb_strategy *strategy = p->v->strategy;
 
 	if (strategy == &bb_strategy_dp)
 		return p->rank == 0;
-	return bb_strategy_worker(strategy, &p->cell->setting, p->rank) >= 0;
+	return bb_strategy_worker(strategy, &p->v->setting, p->rank) >= 0;
 }
 
 /* The sum of gradients on this rank, or its part from element *FIRST with *COUNT elements. */
 static const double *trainee_sum(const struct bb_trainee *p, size_t *first, size_t *count)
 {
-	const struct bb_strategy_setting *s = &p->cell->setting;
+	const struct bb_strategy_setting *s = &p->v->setting;
 
 	*first = 0;
 	*count = 0;
 	if (p->rank >= s->active)
 		return p->gradient;
-	if (p->cell->strategy->servers) {
+	if (p->v->strategy->servers) {
 		if (p->rank < s->servers) {
 			*first = part_start(p, (size_t)p->rank);
 			*count = part_count(p, (size_t)p->rank);
@@ -222,9 +223,9 @@ static const double *trainee_sum(const struct bb_trainee *p, size_t *first, size
 		return p->sum;
 	}
 	*count = s->elements;
-	if (p->cell->strategy == &bb_strategy_dp && p->rank > 0)
+	if (p->v->strategy == &bb_strategy_dp && p->rank > 0)
 		*count = 0;
-	if (p->cell->strategy == &bb_strategy_zero)
+	if (p->v->strategy == &bb_strategy_zero)
 		zero_part(s, p->rank, first, count);
 	return p->gradient + *first;
 }
@@ -251,11 +252,11 @@ static struct outcome train_compare(const struct bb_trainee *p)
 	const double *mine = trainee_sum(p, &first, &count);
 
 	train_alone(p, values, sum);
-	if (p->cell->strategy->synchronous)
+	if (p->v->strategy->synchronous)
 		o.wrong += differences(mine, sum + first, count);
 	if (!is_complete(p))
 		return o;
-	if (p->cell->strategy->synchronous)
+	if (p->v->strategy->synchronous)
 		o.wrong += differences(p->values, values, BB_TRAIN_ELEMENTS);
 	o.loss = loss_of(p, p->values);
 	o.apart = 0;
@@ -265,7 +266,8 @@ static struct outcome train_compare(const struct bb_trainee *p)
 }
 
 /* All ranks get the outcome of all ranks. */
-static bb_status train_agree(struct bb_engine *e, struct bb_dp_cell *c, const struct outcome *mine)
+static bb_status train_agree(struct bb_engine *e, struct bb_dp_variant *c,
+			     const struct outcome *mine)
 {
 	const struct outcome *all;
 	const void *gathered;
@@ -287,20 +289,21 @@ static bb_status train_agree(struct bb_engine *e, struct bb_dp_cell *c, const st
 
 /* ---- the trial ------------------------------------------------------------------------------- */
 
-bb_status bb_dp_train_add(struct bb_dp_cell *c, struct bb_trial *trial)
+bb_status bb_dp_train_add(struct bb_dp_variant *c, struct bb_trial *trial)
 {
-	struct bb_engine *e = &c->sweep->engine;
-	const struct bb_dp_options *a = &c->sweep->dp->options;
+	struct bb_engine *e = &c->variant.kernel->engine;
+	const struct bb_dp_options *a = &((const struct bb_dp *)e->run->own)->options;
 	const size_t n = (size_t)c->setting.active, room = c->setting.elements + n;
-	struct bb_trainee *p = calloc(1, sizeof(*p));
+	struct bb_trainee *p = bb_kernel_keep(c->variant.kernel, 1, sizeof(*p));
 	bb_status status;
 
 	if (!p)
-		return bb_no_memory(&e->run->error, "training");
+		return BB_EINTERNAL;
 	c->trainee = p;
-	*p = (struct bb_trainee){.cell = c,
+	*p = (struct bb_trainee){.v = c,
 				 .rank = e->driver->rank,
 				 .seed = (uint64_t)e->run->options.seed,
+				 .steps = a->train,
 				 .samples = (size_t)a->samples,
 				 .room = room};
 	status = bb_engine_alloc(e, (4 + n) * room * sizeof(double), (void **)&p->values);
@@ -314,15 +317,14 @@ bb_status bb_dp_train_add(struct bb_dp_cell *c, struct bb_trial *trial)
 	bb_train_begin(p->values, p->seed);
 	trial->workload.compute = train_compute;
 	trial->workload.buffers = train_buffers;
-	trial->workload.own = p;
 	trial->timing = BB_TIMING_STEPS;
 	trial->steps = (size_t)a->train / bb_strategy_steps(c->strategy, &c->setting);
 	return BB_OK;
 }
 
-bb_status bb_dp_train_compare(struct bb_dp_cell *c)
+bb_status bb_dp_train_compare(struct bb_dp_variant *c)
 {
-	struct bb_engine *e = &c->sweep->engine;
+	struct bb_engine *e = &c->variant.kernel->engine;
 	const struct bb_trainee *p = c->trainee;
 	struct outcome mine;
 	bb_status status;

@@ -1,18 +1,14 @@
-#include "training_kernels/strategies/writer.h"
+/*
+ * strategy.c - the strategies as programs, and the bytes that they send.
+ */
+#include "training_kernels/strategies/strategy.h"
 
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-const struct bb_strategy *const bb_strategies[] = {
-	&bb_strategy_dp,
-	&bb_strategy_ps,
-	&bb_strategy_ps_async,
-	&bb_strategy_ddp,
-	&bb_strategy_zero,
-	&bb_strategy_average,
-	NULL,
-};
+enum { COMPUTING, SENDING, RECEIVING, QUEUES };
+enum { TO_SERVER, TO_WORKER, LANES };
 
 size_t bb_strategy_steps(const struct bb_strategy *strategy, const struct bb_strategy_setting *s)
 {
@@ -36,7 +32,7 @@ int bb_strategy_worker(const struct bb_strategy *strategy, const struct bb_strat
 
 /* ---- the writer ------------------------------------------------------------------------------ */
 
-void bb_writer_add_batches(struct bb_strategy_program *w, int rank)
+static void add_batches(struct bb_strategy_program *w, int rank)
 {
 	const struct bb_strategy_setting *s = &w->setting;
 
@@ -45,8 +41,8 @@ void bb_writer_add_batches(struct bb_strategy_program *w, int rank)
 				s->compute_s, s->flops);
 }
 
-void bb_writer_add_real(struct bb_strategy_program *w, int rank, int queue,
-			enum bb_strategy_work work, size_t item)
+static void add_real(struct bb_strategy_program *w, int rank, int queue, enum bb_strategy_work work,
+		     size_t item)
 {
 	if (w->setting.real)
 		bb_tape_compute(&w->taped.tapes[rank], queue, work, item, 0, 0);
@@ -70,25 +66,25 @@ static struct bb_operation strategy_message(const struct bb_strategy_program *w,
 	};
 }
 
-void bb_writer_add_send(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
-			int peer, size_t item)
+static void add_send(struct bb_strategy_program *w, int rank, enum bb_strategy_work work, int peer,
+		     size_t item)
 {
 	bb_tape_add(&w->taped.tapes[rank], strategy_message(w, BB_ACT_SEND, work, peer, item));
 }
 
-void bb_writer_add_recv(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
-			int peer, size_t item)
+static void add_recv(struct bb_strategy_program *w, int rank, enum bb_strategy_work work, int peer,
+		     size_t item)
 {
 	bb_tape_add(&w->taped.tapes[rank], strategy_message(w, BB_ACT_RECV, work, peer, item));
 }
 
-void bb_writer_add_serve(struct bb_strategy_program *w, int rank, size_t item)
+static void add_serve(struct bb_strategy_program *w, int rank, size_t item)
 {
 	bb_tape_add(&w->taped.tapes[rank],
 		    strategy_message(w, BB_ACT_RECV_ANY, BB_STRATEGY_PUSH, BB_NO_PEER, item));
 }
 
-void bb_writer_add_answer(struct bb_strategy_program *w, int rank, size_t item)
+static void add_answer(struct bb_strategy_program *w, int rank, size_t item)
 {
 	struct bb_operation answer =
 		strategy_message(w, BB_ACT_SEND, BB_STRATEGY_PULL, BB_NO_PEER, item);
@@ -99,12 +95,325 @@ void bb_writer_add_answer(struct bb_strategy_program *w, int rank, size_t item)
 	bb_tape_add(&w->taped.tapes[rank], answer);
 }
 
-void bb_writer_add_collective(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
-			      const struct bb_collective *collective, size_t count)
+static void add_collective(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
+			   const struct bb_collective *collective, size_t count)
 {
 	bb_tape_collective(&w->taped.tapes[rank], SENDING, work, 0, collective, count,
 			   w->setting.dtype, BB_SUM);
 }
+
+/* Bytes of all gradients. */
+static uint64_t gradient_bytes(const struct bb_strategy_setting *s)
+{
+	return (uint64_t)s->elements * bb_dtype_size(s->dtype);
+}
+
+/* ---- a root ---------------------------------------------------------------------------------- */
+
+/* As in a single process that drives all devices: rank 0 sends its parameters to one worker after
+   another, computes a batch like all others, gathers the gradients and updates. */
+static void root_write_root(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
+{
+	for (int worker = 1; worker < s->active; worker++)
+		add_send(w, 0, BB_STRATEGY_PULL, worker, 0);
+	add_batches(w, 0);
+	for (int worker = 1; worker < s->active; worker++)
+		add_recv(w, 0, BB_STRATEGY_PUSH, worker, 0);
+	bb_tape_order(&w->taped.tapes[0], RECEIVING, COMPUTING);
+	for (int worker = 1; worker < s->active; worker++)
+		add_real(w, 0, COMPUTING, BB_STRATEGY_ADD, (size_t)worker);
+	/* Parameters stay unchanged until the last worker has them. */
+	bb_tape_order(&w->taped.tapes[0], SENDING, COMPUTING);
+	add_real(w, 0, COMPUTING, BB_STRATEGY_UPDATE, 0);
+}
+
+static void root_write(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
+{
+	root_write_root(w, s);
+	for (int worker = 1; worker < s->active; worker++) {
+		add_recv(w, worker, BB_STRATEGY_PULL, 0, 0);
+		bb_tape_order(&w->taped.tapes[worker], RECEIVING, COMPUTING);
+		add_batches(w, worker);
+		bb_tape_order(&w->taped.tapes[worker], COMPUTING, SENDING);
+		add_send(w, worker, BB_STRATEGY_PUSH, 0, 0);
+	}
+}
+
+/* The root keeps the gradients of all ranks until it sums them. */
+static struct bb_strategy_memory root_memory(const struct bb_strategy_setting *s)
+{
+	const uint64_t bytes = gradient_bytes(s);
+
+	return (struct bb_strategy_memory){(uint64_t)(1 + s->active) * bytes, 2 * bytes};
+}
+
+const struct bb_strategy bb_strategy_dp = {
+	.name = "dp",
+	.brief = "a root sends parameters and gathers gradients, as a single process does",
+	.formula = "C + n (L + M/B)",
+	.synchronous = true,
+	.write = root_write,
+	.memory = root_memory,
+};
+
+/* ---- equal ranks ----------------------------------------------------------------------------- */
+
+/* The batches, a collective of their gradients, and the update. */
+static void peers_write_rank(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
+			     int rank)
+{
+	const size_t part = bb_part_count(s->elements, s->active, 0);
+
+	add_batches(w, rank);
+	if (s->active > 1) {
+		bb_tape_order(&w->taped.tapes[rank], COMPUTING, SENDING);
+		if (w->strategy == &bb_strategy_zero)
+			add_collective(w, rank, BB_STRATEGY_REDUCE, &bb_reduce_scatter, part);
+		else
+			add_collective(w, rank, BB_STRATEGY_REDUCE, &bb_all_reduce, s->elements);
+		bb_tape_order(&w->taped.tapes[rank], SENDING, COMPUTING);
+	}
+	add_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
+	if (s->active > 1 && w->strategy == &bb_strategy_zero) {
+		bb_tape_order(&w->taped.tapes[rank], COMPUTING, SENDING);
+		add_collective(w, rank, BB_STRATEGY_GATHER, &bb_all_gather, part);
+	}
+}
+
+static void peers_write(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
+{
+	for (int rank = 0; rank < s->active; rank++)
+		peers_write_rank(w, s, rank);
+}
+
+/* Each rank updates by its own gradients, until parameters are averaged. */
+static void write_average(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
+{
+	for (int rank = 0; rank < s->active; rank++) {
+		for (size_t k = 0; k < s->every; k++) {
+			add_batches(w, rank);
+			add_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
+		}
+		if (s->active == 1)
+			continue;
+		bb_tape_order(&w->taped.tapes[rank], COMPUTING, SENDING);
+		add_collective(w, rank, BB_STRATEGY_AVERAGE, &bb_all_reduce, s->elements);
+		bb_tape_order(&w->taped.tapes[rank], SENDING, COMPUTING);
+		add_real(w, rank, COMPUTING, BB_STRATEGY_AVERAGE, 0);
+	}
+}
+
+static struct bb_strategy_memory peers_memory(const struct bb_strategy_setting *s)
+{
+	const uint64_t bytes = 2 * gradient_bytes(s);
+
+	return (struct bb_strategy_memory){bytes, bytes};
+}
+
+/* All parts have one length; those of the last ranks may have padding. */
+static struct bb_strategy_memory padded_memory(const struct bb_strategy_setting *s)
+{
+	const size_t part = bb_part_count(s->elements, s->active, 0) * bb_dtype_size(s->dtype);
+	const uint64_t bytes = 2 * (uint64_t)part * (uint64_t)s->active;
+
+	return (struct bb_strategy_memory){bytes, bytes};
+}
+
+const struct bb_strategy bb_strategy_ddp = {
+	.name = "ddp",
+	.brief = "gradients are summed by an all-reduce, every rank updates",
+	.formula = "C + 2 (n-1) (L + M/nB)",
+	.synchronous = true,
+	.reduces = true,
+	.write = peers_write,
+	.memory = peers_memory,
+};
+
+const struct bb_strategy bb_strategy_zero = {
+	.name = "zero",
+	.brief = "each rank sums and updates a part (reduce-scatter), then all gather it",
+	.formula = "C + 2 (n-1) (L + M/nB)",
+	.synchronous = true,
+	.reduces = true,
+	.write = peers_write,
+	.memory = padded_memory,
+};
+
+const struct bb_strategy bb_strategy_average = {
+	.name = "average",
+	.brief = "ranks update independently; every H steps parameters are averaged",
+	.formula = "C + 2 (n-1) (L + M/nB) / H",
+	.reduces = true,
+	.write = write_average,
+	.memory = peers_memory,
+};
+
+/* ---- parameter servers ----------------------------------------------------------------------- */
+
+/*
+ * Each server has a part of the parameters, receives the gradients of that part from all workers,
+ * and answers with the result. Messages are exchanged in rounds. In round j worker w communicates
+ * with server (w + j) mod k, so that all servers are busy at once. Both sides order their messages
+ * by round, then by worker, so that no two wait for each other, even if a rank that is both does
+ * one operation at a time.
+ */
+static int worker_rank(const struct bb_strategy_setting *s, int worker)
+{
+	return s->colocated ? worker : s->servers + worker;
+}
+
+static const char *server_refuses(const struct bb_strategy_setting *s)
+{
+	if (s->colocated && s->servers != s->active)
+		return "with colocated servers, every worker is a server";
+	if (!s->colocated && s->servers >= s->active)
+		return "no rank is left for a worker";
+	if (!s->colocated && 2 * s->servers > s->active)
+		return "fewer workers than servers: the links of the workers limit a step";
+	return NULL;
+}
+
+/* Both ends of the gradients from WORKER to SERVER, and of the answer. */
+static void write_push(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
+		       int worker, int server)
+{
+	const int rank = worker_rank(s, worker);
+
+	if (rank != server) {
+		add_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server);
+		add_recv(w, server, BB_STRATEGY_PUSH, rank, (size_t)server);
+	}
+	add_real(w, server, RECEIVING, BB_STRATEGY_ADD, (size_t)worker);
+}
+
+static void write_pull(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
+		       int worker, int server)
+{
+	const int rank = worker_rank(s, worker);
+
+	if (rank == server)
+		return;
+	add_send(w, server, BB_STRATEGY_PULL, rank, (size_t)server);
+	add_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server);
+}
+
+static void in_rounds(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
+		      void (*write)(struct bb_strategy_program *,
+				    const struct bb_strategy_setting *, int, int))
+{
+	for (int round = 0; round < s->servers; round++)
+		for (int worker = 0; worker < bb_strategy_workers(&bb_strategy_ps, s); worker++)
+			write(w, s, worker, (worker + round) % s->servers);
+}
+
+static void server_write(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
+{
+	const int workers = bb_strategy_workers(&bb_strategy_ps, s);
+
+	for (int worker = 0; worker < workers; worker++) {
+		add_batches(w, worker_rank(s, worker));
+		bb_tape_order(&w->taped.tapes[worker_rank(s, worker)], COMPUTING, SENDING);
+		/* A colocated server also adds its own gradient. */
+		if (s->real && s->colocated && worker < s->servers)
+			bb_tape_order(&w->taped.tapes[worker], COMPUTING, RECEIVING);
+	}
+	in_rounds(w, s, write_push);
+	for (int server = 0; server < s->servers; server++) {
+		if (s->updates)
+			add_real(w, server, RECEIVING, BB_STRATEGY_UPDATE, (size_t)server);
+		bb_tape_order(&w->taped.tapes[server], RECEIVING, SENDING);
+	}
+	in_rounds(w, s, write_pull);
+	for (int worker = 0; worker < workers && !s->updates; worker++)
+		for (int part = 0; part < s->servers; part++)
+			add_real(w, worker_rank(s, worker), RECEIVING, BB_STRATEGY_UPDATE,
+				 (size_t)part);
+}
+
+/* A server holds its part of the sum and of one gradient, and of the parameters if it updates them.
+ */
+static struct bb_strategy_memory server_memory(const struct bb_strategy_setting *s)
+{
+	const uint64_t part = bb_part_count(s->elements, s->servers, 0) * bb_dtype_size(s->dtype);
+	const uint64_t worker = 2 * gradient_bytes(s);
+	const uint64_t server = (s->updates ? 3 : 2) * part;
+
+	return (struct bb_strategy_memory){s->colocated ? worker + server : server, worker};
+}
+
+const struct bb_strategy bb_strategy_ps = {
+	.name = "ps",
+	.brief = "workers push gradients to k servers, which answer once all have arrived",
+	.formula = "C + (k + N) (L + M/kB), N workers; as many: C + 2 (n-1) (L + M/nB)",
+	.shared = "C + max(L + N M/kB, k L + (k + ceil(N/k) - 1) M/kB) + N (L + M/kB); as many: "
+		  "C + 2 (n-1) (L + M/nB)",
+	.synchronous = true,
+	.servers = true,
+	.refuses = server_refuses,
+	.write = server_write,
+	.memory = server_memory,
+};
+
+/* ---- asynchronous ---------------------------------------------------------------------------- */
+
+static const char *refuses_async(const struct bb_strategy_setting *s)
+{
+	if (s->colocated)
+		return "a server that receives from any worker cannot be a worker";
+	return server_refuses(s);
+}
+
+static void write_worker(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
+			 int worker)
+{
+	const int rank = worker_rank(s, worker);
+
+	for (size_t step = 0; step < s->steps; step++) {
+		if (step > 0)
+			bb_tape_order(&w->taped.tapes[rank], RECEIVING, COMPUTING);
+		add_batches(w, rank);
+		bb_tape_order(&w->taped.tapes[rank], COMPUTING, SENDING);
+		for (int round = 0; round < s->servers; round++) {
+			const int server = (worker + round) % s->servers;
+
+			add_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server);
+			add_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server);
+		}
+	}
+}
+
+static void write_async(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
+{
+	for (int worker = 0; worker < bb_strategy_workers(&bb_strategy_ps, s); worker++)
+		write_worker(w, s, worker);
+	for (int server = 0; server < s->servers; server++)
+		for (size_t i = 0; i < s->steps * (size_t)bb_strategy_workers(&bb_strategy_ps, s);
+		     i++) {
+			add_serve(w, server, (size_t)server);
+			add_real(w, server, RECEIVING, BB_STRATEGY_UPDATE, (size_t)server);
+			add_answer(w, server, (size_t)server);
+		}
+}
+
+const struct bb_strategy bb_strategy_ps_async = {
+	.name = "ps_async",
+	.brief = "servers update by each gradient as it arrives, and answer its worker",
+	.formula = "max(C + (k+1) (L + M/kB), N (L + M/kB)), N workers",
+	.servers = true,
+	.refuses = refuses_async,
+	.write = write_async,
+	.memory = server_memory,
+};
+
+const struct bb_strategy *const bb_strategies[] = {
+	&bb_strategy_dp,
+	&bb_strategy_ps,
+	&bb_strategy_ps_async,
+	&bb_strategy_ddp,
+	&bb_strategy_zero,
+	&bb_strategy_average,
+	NULL,
+};
 
 /* ---- the program ----------------------------------------------------------------------------- */
 

@@ -2,11 +2,6 @@
  * strategy.h - strategies of data-parallel training: a step of each as a program, with a formula of
  * its time.
  *
- *   strategy.c  the table of strategies; their programs, and the bytes that they send
- *   root.c      dp: one rank sends parameters and gathers gradients
- *   server.c    ps and ps_async: parameter servers
- *   peers.c     ddp, zero and average: all ranks are equal
- *
  * In the formulas C is the time of the batches of a rank, M the bytes of all gradients (and of all
  * parameters), B the rate of links and L their latency.
  */
@@ -65,9 +60,6 @@ struct bb_strategy {
 	/* Appends the operations of all ranks; SETTING is that of PROGRAM. */
 	void (*write)(struct bb_strategy_program *program,
 		      const struct bb_strategy_setting *setting);
-	/* Seconds of a step by the formula, with rings as collectives. */
-	double (*seconds)(const struct bb_strategy_setting *setting,
-			  const struct bb_link_model *links);
 	struct bb_strategy_memory (*memory)(const struct bb_strategy_setting *setting);
 };
 
