@@ -139,7 +139,7 @@ def algorithms():
     cluster = f"{PREDICT} --cluster hgx-h100:1 --model gpt2 --flops 100T --buckets 25M"
     run(f"{cluster} --algo ring,nvlstree").exits(0).prints("# skipped: all_reduce by nvlstree: ", "NVLSTree is for several nodes")
     run(f"{cluster} --algo nvlstree").exits(5).says("NVLSTree is for several nodes")
-    run(f"{line} --algo direct").exits(2).says("--algo: direct is an algorithm of the host backend; this is sim")
+    run(f"{line} --algo direct").exits(2).says("the sim backend has no algorithm \"direct\"")
     run(f"{line} --backend host").exits(2).says("--backend host: --predict simulates; leave one of them out")
 
 
@@ -218,8 +218,8 @@ BAD = [
     ("-d flot", "did you mean float?"),
     ("--flops 100", "--flops 100: not a rate"),
     ("--flops -1T", "not a rate"),
-    ("--flops 1T --step-time 1ms", "give one"),
-    ("--batch 2 --step-time 1ms", "--batch: --step-time"),
+    ("--flops 1T --step-time 1ms", "exclude each other: both set the time of a batch"),
+    ("--batch 2 --step-time 1ms", "--batch 2 and --step-time exclude each other"),
     ("--batch 0", "--batch"),
     ("--accumulate 0", "--accumulate"),
     ("--overlap maybe", "--overlap"),
@@ -231,7 +231,7 @@ BAD = [
     ("-e 8", "-e: the model's gradients are reduced"),
     ("--csv /no/such/folder/x", "--csv: /no/such/folder/x cannot be written"),
     ("--json - --csv -", "--csv and --json both write -"),
-    ("--fault die:0", "--fault: --predict runs nothing"),
+    ("--fault die:0", "--fault die:0 exclude each other: --predict runs nothing"),
     ("--link 10", "--link 10"),
     ("-g 2000", "-g"),
 ]  # fmt: skip

@@ -31,17 +31,6 @@ const struct bb_option bb_dp_rows[] = BB_OPTION_ROWS(BB_DP_OPTIONS);
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
-static bb_status check_sampler(const struct bb_dp_options *a, struct bb_error *error)
-{
-	if (!a->sampler_given && (a->drop_last || a->epochs_given))
-		return bb_fail(error, BB_EUSAGE, "%s needs --sampler; give both or neither",
-			       a->drop_last ? "--drop-last" : "--epochs");
-	if (a->sampler_given && a->train_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--train: --sampler runs nothing; leave one of them out");
-	return BB_OK;
-}
-
 static bool averages(const struct bb_dp_options *a)
 {
 	for (size_t i = 0; i < a->strategies.n; i++)
@@ -50,70 +39,23 @@ static bool averages(const struct bb_dp_options *a)
 	return false;
 }
 
-static bb_status check_train(const struct bb_dp_options *a, const struct bb_options *o,
-			     struct bb_error *error)
-{
-	const char *given = a->step_ns_given ? "--step-time"
-			    : a->flops_given ? "--flops"
-			    : a->scale       ? "--scale"
-					     : NULL;
-
-	if (!a->train_given && a->samples_given)
-		return bb_fail(error, BB_EUSAGE, "--samples needs --train; give both or neither");
-	if (!a->train_given && o->fault.kind == BB_FAULT_CORRUPT)
-		return bb_fail(error, BB_EUSAGE, "--fault %s: only --train verifies data",
-			       o->fault_text);
-	if (!a->train_given)
-		return BB_OK;
-	if (given)
-		return bb_fail(error, BB_EUSAGE, "%s: --train times nothing; leave one of them out",
-			       given);
-	if (!o->backend->has_data)
-		return bb_fail(error, BB_EUNSUPPORTED, "--train: the %s backend moves no data",
-			       o->backend->name);
-	if (o->backend->gpu)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--train: the CPU computes, and cannot access the memory of the %s "
-			       "backend",
-			       o->backend->name);
-	if (averages(a) && a->train % a->every != 0)
-		return bb_fail(error, BB_EUSAGE,
-			       "--train %lld: average needs a multiple of --every %lld steps",
-			       (long long)a->train, (long long)a->every);
-	return BB_OK;
-}
-
-/* Options that --sampler would ignore. */
-static bb_status check_sampler_alone(const struct bb_options *o, struct bb_error *error)
-{
-	const char *given = o->csv_file           ? "--csv"
-			    : o->json_file        ? "--json"
-			    : o->fault_text_given ? "--fault"
-						  : NULL;
-
-	if (!given)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "%s: --sampler runs nothing and prints text; leave one of them out", given);
-}
-
 static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			  const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_dp *dp = own;
 	struct bb_dp_options *a = &dp->options;
-	bb_status status;
+	const bb_status status = bb_algorithms_check_one(a->algo_text, o, error);
 
-	BB_TRY(status, bb_algorithms_check_one(a->algo_text, o, error), out);
-	BB_TRY(status, check_sampler(a, error), out);
-	BB_TRY(status, check_train(a, o, error), out);
-	if (a->sampler_given) {
-		status = check_sampler_alone(o, error);
-		goto out;
-	}
-	status = bb_replica_open(&dp->replica, &BB_REPLICA_REQUEST(a), o, error);
-out:
-	return status;
+	if (status != BB_OK || a->sampler_given)
+		return status;
+	if (!a->train_given && o->fault.kind == BB_FAULT_CORRUPT)
+		return bb_fail(error, BB_EUSAGE, "--fault %s: only --train verifies data",
+			       o->fault_text);
+	if (a->train_given && averages(a) && a->train % a->every != 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--train %lld: average needs a multiple of --every %lld steps",
+			       (long long)a->train, (long long)a->every);
+	return bb_replica_open(&dp->replica, &BB_REPLICA_REQUEST(a), o, error);
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */

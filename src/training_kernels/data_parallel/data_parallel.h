@@ -43,12 +43,12 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	BB_ATTENTION_OPTION(OPTION, "")                                                            \
 	OPTION(INT, batch, "batch", 0, "1",                                                        \
 	       "sequences or images of a batch of each rank, for --flops", .min = 1,               \
-	       .max = INT64_C(1) << 30)                                                            \
+	       .max = INT64_C(1) << 30, BB_TIME_CONFLICT)                                          \
 	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the gradients",                \
 	       .choices = bb_ddp_dtypes)                                                           \
 	OPTION(INT, accumulate, "accumulate", 0, "1", "batches of a rank for one gradient",        \
 	       .min = 1, .max = 1 << 20)                                                           \
-	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time")                    \
+	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time", BB_TIME_CONFLICT)  \
 	BB_STEP_TIME_OPTION(OPTION, "50ms", "")                                                    \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	BB_MEMORY_OPTION(OPTION)                                                                   \
@@ -56,17 +56,21 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	       .max = 1000000, .usual = true)                                                      \
 	OPTION(INT, train, "train", 0, NULL,                                                       \
 	       "train a small model for N steps and compare with one rank; time nothing",          \
-	       .min = 1, .max = 1 << 20, .section = "Training", .usual = true)                     \
+	       .min = 1, .max = 1 << 20, .section = "Training", .usual = true,                     \
+	       .excludes = {{"flops step-time scale", "--train times nothing"}},                   \
+	       .on = {{BB_ON_DATA, "moves no data"},                                               \
+		      {BB_ON_CPUS, "has memory that the CPU, which computes, cannot access"}})     \
 	OPTION(INT, samples, "samples", 0, "61",                                                   \
 	       "with --train: samples of a step, of all workers", .min = 1,                        \
-	       .max = BB_TRAIN_MOST_SAMPLES)                                                       \
+	       .max = BB_TRAIN_MOST_SAMPLES, .needs = {{"train"}})                                 \
 	OPTION(INT, sampler, "sampler", 0, NULL,                                                   \
 	       "print how a DistributedSampler divides N samples; run nothing", .min = 1,          \
-	       .max = 1 << 30)                                                                     \
+	       .max = 1 << 30,                                                                     \
+	       .excludes = {{"csv json fault train", "--sampler prints text and runs nothing"}})   \
 	OPTION(INT, epochs, "epochs", 0, "2", "number of epochs, with --sampler", .min = 1,        \
-	       .max = 1000)                                                                        \
+	       .max = 1000, .needs = {{"sampler"}})                                                \
 	OPTION(FLAG, drop_last, "drop-last", 0, NULL,                                              \
-	       "with --sampler: drop the tail instead of padding it")
+	       "with --sampler: drop the tail instead of padding it", .needs = {{"sampler"}})
 
 struct bb_dp_options {
 	BB_OPTION_MEMBERS(BB_DP_OPTIONS)

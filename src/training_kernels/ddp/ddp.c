@@ -138,9 +138,6 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	struct bb_ddp_options *a = &ddp->options;
 	bb_status status;
 
-	if (a->predict && o->fault_text_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--fault: --predict runs nothing; leave one of them out");
 	if (a->predict && !o->shows && !o->backend->virtual)
 		return bb_fail(error, BB_EUSAGE,
 			       "--backend %s: --predict simulates; leave one of them out",

@@ -27,7 +27,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	BB_ATTENTION_OPTION(OPTION, "")                                                            \
 	OPTION(INT, batch, "batch", 0, "1",                                                        \
 	       "sequences or images of a batch of each rank, for --flops", .min = 1,               \
-	       .max = MOST_BATCH)                                                                  \
+	       .max = MOST_BATCH, BB_TIME_CONFLICT)                                                \
 	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the gradients",                \
 	       .choices = bb_ddp_dtypes)                                                           \
 	OPTION(SIZES, caps, "buckets", 0, "1M,5M,10M,25M,50M,100M,200M",                           \
@@ -45,7 +45,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	OPTION(INT, accumulate, "accumulate", 0, "1",                                              \
 	       "batches of a step; only the gradients of the last are reduced", .min = 1,          \
 	       .max = 1 << 20)                                                                     \
-	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time")                    \
+	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time", BB_TIME_CONFLICT)  \
 	BB_STEP_TIME_OPTION(OPTION, NULL, " (default: 50ms; with --predict: none)")                \
 	BB_COMPUTE_OPTION(OPTION)                                                                  \
 	BB_MEMORY_OPTION(OPTION)                                                                   \
@@ -53,7 +53,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	       .max = 1000000, .usual = true)                                                      \
 	OPTION(FLAG, predict, "predict", 0, NULL,                                                  \
 	       "print the buckets and, with --link or --cluster, simulate the step",               \
-	       .usual = true)
+	       .usual = true, .excludes = {{"fault", "--predict runs nothing"}})
 
 struct bb_ddp_options {
 	BB_OPTION_MEMBERS(BB_DDP_OPTIONS)

@@ -62,14 +62,6 @@ bb_status bb_replica_open(struct bb_replica *r, const struct bb_replica_request 
 	bb_status status;
 
 	r->request = *q;
-	if (q->flops_given && q->step_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--flops and --step-time both set the time of a batch; give one");
-	if (q->step_given && q->batch_given)
-		return bb_fail(
-			error, BB_EUSAGE,
-			"--batch: --step-time is the time of a batch of any size; leave one of "
-			"them out");
 	BB_TRY(status, bb_model_open(&r->model, q->model, q->seq, error), out);
 	bb_attention_apply(&r->model, q->attention);
 	flops = m->forward + m->backward;

@@ -39,9 +39,8 @@ BB_MUST bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const cha
 /* What options request by the macros of options.h; A has members of their names. */
 #define BB_REPLICA_REQUEST(a)                                                                      \
 	((struct bb_replica_request){(a)->model_text, (a)->seq, (enum bb_attention)(a)->attention, \
-				     (a)->dtype, (a)->batch, (a)->batch_given, (a)->flops,         \
-				     (a)->flops_given, (a)->step_ns, (a)->step_ns_given,           \
-				     (a)->memory, (a)->memory_given, (a)->reserve})
+				     (a)->dtype, (a)->batch, (a)->flops, (a)->flops_given,         \
+				     (a)->step_ns, (a)->memory, (a)->memory_given, (a)->reserve})
 
 struct bb_replica_request {
 	const char *model;
@@ -49,11 +48,9 @@ struct bb_replica_request {
 	enum bb_attention attention;
 	enum bb_dtype dtype; /* of the gradients */
 	int64_t batch;
-	bool batch_given;
 	double flops;
 	bool flops_given;
 	uint64_t step_ns; /* 0: the time of a batch is unknown, unless FLOPS are given */
-	bool step_given;
 	uint64_t memory;
 	bool memory_given;
 	uint64_t reserve;
@@ -70,8 +67,7 @@ struct bb_replica {
 	struct bb_fit_verdict fit;
 };
 
-/* BB_EUSAGE if the options of time conflict, or a reason of model or memory. The caller closes
-   REPLICA whatever comes back. */
+/* Read the model and judge the memory. The caller closes REPLICA whatever comes back. */
 BB_MUST bb_status bb_replica_open(struct bb_replica *replica,
 				  const struct bb_replica_request *request,
 				  const struct bb_options *options, struct bb_error *error);

@@ -23,6 +23,8 @@
 	OPTION(DURATION, step_ns, "step-time", 0, initial,                                         \
 	       "instead of --flops: time of forward and backward pass of a batch together" more,   \
 	       .min = 1, .max = BB_YEAR_NS)
+/* What speaks against --flops or --batch beside --step-time. */
+#define BB_TIME_CONFLICT .excludes = {{"step-time", "both set the time of a batch"}}
 /* STAND_IN is an enum bb_stand_in. */
 #define BB_COMPUTE_OPTION(OPTION, ...)                                                             \
 	OPTION(CHOICE, stand_in, "compute", 0, "sleep",                                            \

@@ -42,51 +42,6 @@ static bb_status check_scaling(const struct bb_zero_options *a, const struct bb_
 	return BB_OK;
 }
 
-static bb_status check_rank(const struct bb_zero_options *a, struct bb_error *error)
-{
-	if (a->as_rank_given != a->world_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--as-rank and --world go together: for rank 0 of 64 give --as-rank "
-			       "0 --world 64");
-	if (a->as_rank >= a->world)
-		return bb_fail(error, BB_EUSAGE, "--as-rank %lld: --world %lld has ranks 0 to %lld",
-			       (long long)a->as_rank, (long long)a->world, (long long)a->world - 1);
-	return BB_OK;
-}
-
-static bb_status check_backend(const struct bb_zero_options *a, const struct bb_options *o,
-			       struct bb_error *error)
-{
-	if (a->offload && !o->backend->gpu)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--offload: the %s backend already uses host memory",
-			       o->backend->name);
-	if (a->as_rank_given && !o->backend->has_data)
-		return bb_fail(error, BB_EUNSUPPORTED, "--as-rank: the %s backend has no memory",
-			       o->backend->name);
-	return BB_OK;
-}
-
-static bb_status check_compute(const struct bb_zero_options *a, const struct bb_options *o,
-			       struct bb_error *error)
-{
-	if (!a->stand_in_given)
-		return BB_OK;
-	if (!a->flops_given && !a->step_ns)
-		return bb_fail(error, BB_EUSAGE,
-			       "--compute: passes take no time; give --step-time or --flops");
-	if (a->stand_in == BB_GEMM && !a->flops_given)
-		return bb_fail(error, BB_EUSAGE,
-			       "--compute gemm: needs the number of operations; give --flops and "
-			       "--batch instead of --step-time");
-	if (a->stand_in == BB_GEMM && !o->backend->gpu)
-		return bb_fail(
-			error, BB_EUNSUPPORTED,
-			"--compute gemm: the %s backend multiplies no matrices; give sleep or spin",
-			o->backend->name);
-	return BB_OK;
-}
-
 /* Set time and FLOPs of a microbatch. FORWARD and BACKWARD are FLOPs of a sample; 0: unknown. */
 static bb_status read_time(struct bb_zero *zero, double forward, double backward,
 			   struct bb_error *error)
@@ -94,12 +49,6 @@ static bb_status read_time(struct bb_zero *zero, double forward, double backward
 	const struct bb_zero_options *a = &zero->options;
 	double per_flop = 0;
 
-	if (a->flops_given && a->step_ns)
-		return bb_fail(
-			error, BB_EUSAGE,
-			"--flops and --step-time both set the duration of a microbatch; give one");
-	if (a->batch_given && !a->flops_given)
-		return bb_fail(error, BB_EUSAGE, "--batch: valid only with --flops");
 	if (a->flops_given && forward == 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--flops: the FLOPs of a bare number of parameters are unknown; "
@@ -153,10 +102,10 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 
 	o->iters = a->iters;
 	BB_TRY(status, check_scaling(a, o, error), out);
-	BB_TRY(status, check_rank(a, error), out);
+	if (a->as_rank >= a->world)
+		return bb_fail(error, BB_EUSAGE, "--as-rank %lld: --world %lld has ranks 0 to %lld",
+			       (long long)a->as_rank, (long long)a->world, (long long)a->world - 1);
 	BB_TRY(status, bb_algorithms_check_one(a->algo_text, o, error), out);
-	BB_TRY(status, check_backend(a, o, error), out);
-	BB_TRY(status, check_compute(a, o, error), out);
 	status = open_units(zero, error);
 	o->config.library_optional =
 		a->as_rank_given || (o->threads * o->gpus == 1 && environment->launch.nprocs <= 1);

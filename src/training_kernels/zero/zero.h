@@ -42,7 +42,7 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	OPTION(INT, accumulate, "accumulate", 0, "1", "microbatches per step", .min = 1,           \
 	       .max = 1024)                                                                        \
 	OPTION(FLAG, offload, "offload", 0, NULL, "optimizer states in host memory",               \
-	       .gpu_only = true)                                                                   \
+	       .gpu_only = true, .on = {{BB_ON_GPUS, "already uses host memory"}})                 \
 	OPTION(INT, iters, "iters", 'n', "5",                                                      \
 	       "timed steps, after -w warm-up steps; a step that overflows does not count",        \
 	       .min = 1, .max = 1000000, .section = "Steps", .usual = true)                        \
@@ -50,10 +50,14 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	       "duration of the forward and backward pass of a microbatch, in addition to the "    \
 	       "work on its data (default: none)",                                                 \
 	       .min = 1, .max = BB_YEAR_NS)                                                        \
-	BB_FLOPS_OPTION(OPTION, ", in place of --step-time")                                       \
+	BB_FLOPS_OPTION(OPTION, ", in place of --step-time", BB_TIME_CONFLICT)                     \
 	OPTION(INT, batch, "batch", 0, "1", "sequences or images per microbatch, for --flops",     \
-	       .min = 1, .max = INT64_C(1) << 30)                                                  \
-	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	       .min = 1, .max = INT64_C(1) << 30, .needs = {{"flops"}})                            \
+	BB_COMPUTE_OPTION(OPTION,                                                                  \
+			  .needs = {{"step-time flops", "passes take no time"},                    \
+				    {"flops", "it multiplies as many numbers", .value = "gemm"}},  \
+			  .on = {{BB_ON_GPUS, "multiplies no matrices; give sleep or spin",        \
+				  .value = "gemm"}})                                               \
 	OPTION(INT, scale, "loss-scale", 0, "65536",                                               \
 	       "initial loss scale, a power of two; it halves when a gradient overflows",          \
 	       .min = 1, .max = 65536)                                                             \
@@ -63,11 +67,12 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	OPTION(INT, overflow, "overflow", 0, "2",                                                  \
 	       "step, from 1, in which a gradient of the last rank overflows; 0: none", .min = 0,  \
 	       .max = 1000000, .argument = "STEP")                                                 \
-	OPTION(INT, as_rank, "as-rank", 0, "0",                                                    \
+	OPTION(INT, as_rank, "as-rank", 0, NULL,                                                    \
 	       "rank of --world whose memory this process holds, alone; nothing is sent",          \
-	       .min = 0, .max = MOST_RANKS - 1, .argument = "RANK", .section = "One rank of many") \
+	       .min = 0, .max = MOST_RANKS - 1, .argument = "RANK", .section = "One rank of many", \
+	       .needs = {{"world"}}, .on = {{BB_ON_DATA, "has no memory"}})                        \
 	OPTION(INT, world, "world", 0, "1", "number of ranks that --as-rank is one of", .min = 1,  \
-	       .max = MOST_RANKS)
+	       .max = MOST_RANKS, .needs = {{"as-rank"}})
 
 struct bb_zero_options {
 	BB_OPTION_MEMBERS(BB_ZERO_OPTIONS)
