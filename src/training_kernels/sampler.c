@@ -16,34 +16,28 @@ size_t bb_sampler_length(const struct bb_sampler *s)
 	return s->drop_last ? s->samples / n : (s->samples + n - 1) / n;
 }
 
-/* Fisher and Yates, in the order of Durstenfeld 1964. */
-static void permute(size_t *order, size_t n, uint64_t seed)
-{
-	uint64_t state = seed;
-
-	for (size_t i = 0; i < n; i++)
-		order[i] = i;
-	for (size_t i = n; i > 1; i--) {
-		const size_t j = (size_t)(((unsigned __int128)bb_random_next(&state) * i) >> 64);
-		const size_t last = order[i - 1];
-
-		order[i - 1] = order[j];
-		order[j] = last;
-	}
-}
-
 bb_status bb_sampler_order(const struct bb_sampler *s, uint64_t epoch, size_t **order,
 			   struct bb_error *error)
 {
 	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
 	const size_t room = total > s->samples ? total : s->samples;
+	size_t *all = *order = calloc(room, sizeof(**order));
+	uint64_t state = s->seed + epoch;
 
-	*order = calloc(room, sizeof(**order));
-	if (!*order)
+	if (!all)
 		return bb_no_memory(error, "the samples");
-	permute(*order, s->samples, s->seed + epoch);
+	for (size_t i = 0; i < s->samples; i++)
+		all[i] = i;
+	/* Fisher and Yates, in the order of Durstenfeld 1964. */
+	for (size_t i = s->samples; i > 1; i--) {
+		const size_t j = (size_t)(((unsigned __int128)bb_random_next(&state) * i) >> 64);
+		const size_t last = all[i - 1];
+
+		all[i - 1] = all[j];
+		all[j] = last;
+	}
 	for (size_t i = s->samples; i < total; i++)
-		(*order)[i] = (*order)[i - s->samples];
+		all[i] = all[i - s->samples];
 	return BB_OK;
 }
 
@@ -98,50 +92,23 @@ static void sampler_add_ranks(const struct bb_sampler *s, const size_t *order,
 	bb_table_free(&t);
 }
 
-static bb_status sampler_add_epoch(const struct bb_sampler *s, uint64_t epoch, const size_t *order,
-				   struct bb_strbuf *out, struct bb_error *error)
-{
-	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
-	struct bb_coverage c;
-	const bb_status status = bb_sampler_coverage(s, order, &c, error);
-
-	if (status != BB_OK)
-		return status;
-	bb_strbuf_addf(out, "#\n# Epoch %llu\n", (unsigned long long)epoch);
-	sampler_add_ranks(s, order, out);
-	bb_strbuf_addf(out,
-		       "# %zu places; %zu of %zu samples are in them, %zu are left out; %zu "
-		       "places repeat a sample; %zu samples are on several ranks\n",
-		       total, c.covered, s->samples, s->samples - c.covered, c.repeated,
-		       c.overlaps);
-	return BB_OK;
-}
-
-static size_t same_places(const struct bb_sampler *s, const size_t *a, const size_t *b)
-{
-	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
-	size_t same = 0;
-
-	for (size_t i = 0; i < total; i++)
-		same += a[i] == b[i];
-	return same;
-}
-
 /* The effect of set_epoch, and of forgetting it. */
 static bb_status sampler_add_mistake(const struct bb_sampler *s, struct bb_strbuf *out,
 				     struct bb_error *error)
 {
 	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
-	size_t *first = NULL, *next = NULL;
+	size_t *first = NULL, *next = NULL, same = 0;
 	bb_status status;
 
 	BB_TRY(status, bb_sampler_order(s, 0, &first, error), out);
 	BB_TRY(status, bb_sampler_order(s, 1, &next, error), out);
+	for (size_t i = 0; i < total; i++)
+		same += first[i] == next[i];
 	bb_strbuf_addf(out,
 		       "#\n# With set_epoch, %zu of %zu places are equal in epochs 0 and 1\n"
 		       "# Without it, the usual mistake, %zu of %zu: every epoch has the "
 		       "order of the first\n",
-		       same_places(s, first, next), total, total, total);
+		       same, total, total, total);
 out:
 	free(first);
 	free(next);
@@ -161,10 +128,22 @@ bb_status bb_sampler_describe(const struct bb_sampler *s, uint64_t epochs, struc
 		       (unsigned long long)s->seed);
 	for (uint64_t epoch = 0; epoch < epochs && status == BB_OK; epoch++) {
 		size_t *order = NULL;
+		struct bb_coverage c;
 
 		status = bb_sampler_order(s, epoch, &order, error);
 		if (status == BB_OK)
-			status = sampler_add_epoch(s, epoch, order, out, error);
+			status = bb_sampler_coverage(s, order, &c, error);
+		if (status == BB_OK) {
+			bb_strbuf_addf(out, "#\n# Epoch %llu\n", (unsigned long long)epoch);
+			sampler_add_ranks(s, order, out);
+			bb_strbuf_addf(
+				out,
+				"# %zu places; %zu of %zu samples are in them, %zu are left "
+				"out; %zu places repeat a sample; %zu samples are on several "
+				"ranks\n",
+				bb_sampler_length(s) * (size_t)s->nranks, c.covered, s->samples,
+				s->samples - c.covered, c.repeated, c.overlaps);
+		}
 		free(order);
 	}
 	if (status == BB_OK)

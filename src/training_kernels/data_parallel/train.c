@@ -114,15 +114,6 @@ static void trainee_update(struct bb_trainee *p, size_t part)
 	bb_train_update(p->values, first, count, p->gradient + first, samples);
 }
 
-static void trainee_average(struct bb_trainee *p)
-{
-	const struct bb_strategy_setting *s = &p->v->setting;
-
-	for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
-		p->values[i] = bb_train_round(p->values[i] / s->active);
-	p->values[BB_TRAIN_PARAMETERS] /= s->active;
-}
-
 static void train_compute(void *own, int rank, const struct bb_operation *operation)
 {
 	struct bb_trainee *p = ((struct bb_dp_variant *)own)->trainee;
@@ -138,7 +129,9 @@ static void train_compute(void *own, int rank, const struct bb_operation *operat
 		trainee_update(p, operation->item);
 		break;
 	default:
-		trainee_average(p);
+		for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
+			p->values[i] = bb_train_round(p->values[i] / p->v->setting.active);
+		p->values[BB_TRAIN_PARAMETERS] /= p->v->setting.active;
 	}
 }
 
@@ -175,17 +168,6 @@ static void train_buffers(void *own, int rank, const struct bb_operation *o, voi
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
-/* One rank with all samples. *SUM = the last gradient, undivided. */
-static void train_alone(const struct bb_trainee *p, double *values, double *sum)
-{
-	bb_train_begin(values, p->seed);
-	for (int64_t k = 0; k < p->steps; k++) {
-		memset(sum, 0, BB_TRAIN_ELEMENTS * sizeof(*sum));
-		bb_train_add(values, p->seed, 0, p->samples, sum);
-		bb_train_update(values, 0, BB_TRAIN_ELEMENTS, sum, (double)p->samples);
-	}
-}
-
 static int64_t differences(const double *a, const double *b, size_t n)
 {
 	int64_t wrong = 0;
@@ -193,17 +175,6 @@ static int64_t differences(const double *a, const double *b, size_t n)
 	for (size_t i = 0; i < n; i++)
 		wrong += memcmp(&a[i], &b[i], sizeof(*a)) != 0;
 	return wrong;
-}
-
-/* Does this rank have all parameters at the end? A worker of a root has those of the step before.
- */
-static bool is_complete(const struct bb_trainee *p)
-{
-	const struct bb_strategy *strategy = p->v->strategy;
-
-	if (strategy == &bb_strategy_dp)
-		return p->rank == 0;
-	return bb_strategy_worker(strategy, &p->v->setting, p->rank) >= 0;
 }
 
 /* The sum of gradients on this rank, or its part from element *FIRST with *COUNT elements. */
@@ -235,30 +206,32 @@ struct outcome {
 	double loss, apart; /* NAN: this rank has no parameters */
 };
 
-/* Loss of VALUES over all samples. */
-static double loss_of(const struct bb_trainee *p, const double *values)
-{
-	double sum[BB_TRAIN_ELEMENTS] = {0};
-
-	bb_train_add(values, p->seed, 0, p->samples, sum);
-	return sum[BB_TRAIN_PARAMETERS] / (double)p->samples;
-}
-
+/* Compares with one rank that trains alone with all samples. */
 static struct outcome train_compare(const struct bb_trainee *p)
 {
+	const struct bb_strategy *strategy = p->v->strategy;
 	double values[BB_TRAIN_ELEMENTS], sum[BB_TRAIN_ELEMENTS];
 	struct outcome o = {0, NAN, NAN};
 	size_t first, count;
 	const double *mine = trainee_sum(p, &first, &count);
 
-	train_alone(p, values, sum);
-	if (p->v->strategy->synchronous)
+	bb_train_begin(values, p->seed);
+	for (int64_t k = 0; k < p->steps; k++) {
+		memset(sum, 0, sizeof(sum));
+		bb_train_add(values, p->seed, 0, p->samples, sum);
+		bb_train_update(values, 0, BB_TRAIN_ELEMENTS, sum, (double)p->samples);
+	}
+	if (strategy->synchronous)
 		o.wrong += differences(mine, sum + first, count);
-	if (!is_complete(p))
+	/* A worker of a root has the parameters of the step before, a server a part of them. */
+	if (strategy == &bb_strategy_dp ? p->rank > 0
+					: bb_strategy_worker(strategy, &p->v->setting, p->rank) < 0)
 		return o;
-	if (p->v->strategy->synchronous)
+	if (strategy->synchronous)
 		o.wrong += differences(p->values, values, BB_TRAIN_ELEMENTS);
-	o.loss = loss_of(p, p->values);
+	memset(sum, 0, sizeof(sum));
+	bb_train_add(p->values, p->seed, 0, p->samples, sum);
+	o.loss = sum[BB_TRAIN_PARAMETERS] / (double)p->samples;
 	o.apart = 0;
 	for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
 		o.apart = fmax(o.apart, fabs(p->values[i] - values[i]));

@@ -13,46 +13,6 @@
 enum queue { COMPUTES, SENDS, RECEIVES, QUEUES };
 enum event { COUNTED, SENT, RECEIVED, COMPUTED, EVENTS };
 
-static int ranks_of(const struct bb_moe_step *step)
-{
-	return step->load->form.nranks;
-}
-
-static struct bb_moe_exchange exchange_of(const struct bb_moe_step *step)
-{
-	return (struct bb_moe_exchange){.load = step->load,
-					.hidden = step->hidden,
-					.dtype = step->dtype,
-					.computes = COMPUTES,
-					.sends = SENDS,
-					.receives = RECEIVES};
-}
-
-/* ---- one operation --------------------------------------------------------------------------- */
-
-static void moe_counts(const struct bb_moe_step *step, struct bb_operation *o)
-{
-	const struct bb_moe_form *f = &step->load->form;
-
-	o->act = BB_ACT_COLLECTIVE;
-	o->queue = COMPUTES;
-	o->work = BB_MOE_COUNTS;
-	o->collective = &bb_alltoall;
-	o->count = (size_t)(f->experts / f->nranks);
-	o->dtype = BB_INT64;
-}
-
-static void moe_experts(const struct bb_moe_step *step, int rank, struct bb_operation *o)
-{
-	const struct bb_moe_load *l = step->load;
-
-	o->act = BB_ACT_COMPUTE;
-	o->queue = COMPUTES;
-	o->work = BB_MOE_EXPERTS;
-	o->seconds = step->expert_s * (double)bb_moe_rows_at(l, rank) /
-		     ((double)l->form.tokens * l->form.top_k);
-}
-
 /* ---- the order ------------------------------------------------------------------------------- */
 
 /* Pieces of a program, in their order. */
@@ -102,14 +62,25 @@ static void moe_program_operation(const struct bb_program *program, int rank, si
 				  struct bb_operation *o)
 {
 	const struct bb_moe_step *step = program->own;
-	const struct bb_moe_exchange exchange = exchange_of(step);
+	const struct bb_moe_load *l = step->load;
+	const struct bb_moe_exchange exchange = {.load = l,
+						 .hidden = step->hidden,
+						 .dtype = step->dtype,
+						 .computes = COMPUTES,
+						 .sends = SENDS,
+						 .receives = RECEIVES};
 	enum piece piece = COUNTS;
 
 	for (; index >= piece_length(step, piece); piece++)
 		index -= piece_length(step, piece);
 	switch (piece) {
 	case COUNTS:
-		moe_counts(step, o);
+		o->act = BB_ACT_COLLECTIVE;
+		o->queue = COMPUTES;
+		o->work = BB_MOE_COUNTS;
+		o->collective = &bb_alltoall;
+		o->count = (size_t)(l->form.experts / l->form.nranks);
+		o->dtype = BB_INT64;
 		break;
 	case BEFORE_DISPATCH:
 		bb_moe_fork(&exchange, COUNTED, index, o);
@@ -118,7 +89,11 @@ static void moe_program_operation(const struct bb_program *program, int rank, si
 		bb_moe_join(&exchange, SENT, index, o);
 		break;
 	case EXPERTS:
-		moe_experts(step, rank, o);
+		o->act = BB_ACT_COMPUTE;
+		o->queue = COMPUTES;
+		o->work = BB_MOE_EXPERTS;
+		o->seconds = step->expert_s * (double)bb_moe_rows_at(l, rank) /
+			     ((double)l->form.tokens * l->form.top_k);
 		break;
 	case BEFORE_COMBINE:
 		bb_moe_fork(&exchange, COMPUTED, index, o);
@@ -148,7 +123,7 @@ void bb_moe_program(struct bb_program *program, const struct bb_moe_step *step)
 
 	*program = (struct bb_program){
 		.own = step,
-		.nranks = ranks_of(step),
+		.nranks = step->load->form.nranks,
 		.queues = step->parts & messages ? QUEUES : 1,
 		.lanes = step->parts & messages ? BB_MOE_LANES : 0,
 		.events = step->parts == BB_MOE_LAYER ? EVENTS : 0,

@@ -564,24 +564,18 @@ static bb_status run_stage(struct zero_sweep *s, int stage)
 
 /* ---- the experiment -------------------------------------------------------------------------- */
 
-/* Steps of a stage: the requested ones, and one more if a timed one overflows. A rank alone runs
-   one that allocates everything, and one that reuses it. */
-static int64_t steps_of(const struct zero_sweep *s)
-{
-	const int64_t warm = s->engine.run->options.warmup_iters,
-		      all = warm + s->zero->options.iters;
-	const int64_t overflow =
-		bb_zero_trains(s->zero, s->engine.run) ? s->zero->data.overflow : 0;
-
-	return s->zero->alone ? 2 : all + (overflow > warm && overflow <= all);
-}
-
 static bb_status zero_open(struct bb_engine *engine)
 {
 	struct zero_sweep *s = (struct zero_sweep *)engine;
+	const int64_t warm = engine->run->options.warmup_iters;
+	int64_t all, overflow;
 
 	s->zero = engine->run->own;
-	s->steps = steps_of(s);
+	overflow = bb_zero_trains(s->zero, engine->run) ? s->zero->data.overflow : 0;
+	all = warm + s->zero->options.iters;
+	/* The requested steps, and one more if a timed one overflows. A rank alone runs one that
+	   allocates everything, and one that reuses it. */
+	s->steps = s->zero->alone ? 2 : all + (overflow > warm && overflow <= all);
 	s->blocks = calloc(BB_ZERO_BLOCKS, sizeof(*s->blocks));
 	if (!s->blocks)
 		return bb_no_memory(&engine->run->error, "blocks");

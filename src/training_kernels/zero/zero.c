@@ -64,17 +64,6 @@ static bb_status read_time(struct bb_zero *zero, double forward, double backward
 	return BB_OK;
 }
 
-static bb_status open_size(struct bb_zero *zero, uint64_t count, struct bb_error *error)
-{
-	bb_status status;
-
-	if (count == 0 || count > MOST_PARAMETERS)
-		return bb_fail(error, BB_EUSAGE, "--model %s: expected 1 to 1000T parameters",
-			       zero->options.model_text);
-	status = bb_zero_units_of_size(&zero->units, count, error);
-	return status == BB_OK ? read_time(zero, 0, 0, error) : status;
-}
-
 static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 {
 	const struct bb_zero_options *a = &zero->options;
@@ -82,8 +71,13 @@ static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 	uint64_t count;
 	bb_status status;
 
-	if (bb_parse_count(a->model_text, &count))
-		return open_size(zero, count, error);
+	if (bb_parse_count(a->model_text, &count)) {
+		if (count == 0 || count > MOST_PARAMETERS)
+			return bb_fail(error, BB_EUSAGE,
+				       "--model %s: expected 1 to 1000T parameters", a->model_text);
+		status = bb_zero_units_of_size(&zero->units, count, error);
+		return status == BB_OK ? read_time(zero, 0, 0, error) : status;
+	}
 	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
 	bb_attention_apply(&model, (enum bb_attention)a->attention);
 	BB_TRY(status, bb_zero_units_of_model(&zero->units, &model, error), out);
@@ -176,17 +170,6 @@ static void zero_set_up(struct bb_zero *zero, const struct bb_run *run)
 		.scale = scaled ? (float)a->scale : 1, .growth = a->growth, .fixed = !scaled};
 }
 
-static bb_status check_sums(const struct bb_zero *zero, struct bb_run *run)
-{
-	if (zero->data.most > 0 || !bb_zero_trains(zero, run))
-		return BB_OK;
-	return bb_fail(&run->error, BB_EUSAGE,
-		       "--accumulate %lld on %d rank%s: sums of so many gradients are not exact in "
-		       "%s; give a smaller number or another -d",
-		       (long long)zero->options.accumulate, zero->nranks, bb_plural(zero->nranks),
-		       bb_dtype_name(zero->options.dtype));
-}
-
 /* Set *BYTES to the maximum that a rank allocates under STAGE, without buffers of collectives and
    offloaded states. */
 static bb_status zero_need(const struct bb_zero *zero, int stage, uint64_t *bytes,
@@ -210,20 +193,15 @@ static bb_status zero_need(const struct bb_zero *zero, int stage, uint64_t *byte
 	return BB_OK;
 }
 
-/* Bytes that the ranks of this process may allocate: nearly all of a GPU for a rank alone. */
-static uint64_t room_for(const struct bb_zero *zero, const struct bb_run *run)
-{
-	const struct bb_backend *backend = run->options.backend;
-
-	if (zero->alone && backend->gpu)
-		return (uint64_t)(ALONE_SHARE * (double)backend->memory_available(run->context));
-	return run->memory;
-}
-
 /* Skip stages that do not fit into memory. BB_EUNSUPPORTED if none fits. */
 static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 {
-	const uint64_t room = room_for(zero, run);
+	const struct bb_backend *backend = run->options.backend;
+	/* Nearly all of a GPU for a rank alone. */
+	const uint64_t room =
+		zero->alone && backend->gpu
+			? (uint64_t)(ALONE_SHARE * (double)backend->memory_available(run->context))
+			: run->memory;
 	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
 	int first = -1;
 	bool any = false;
@@ -256,7 +234,6 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 static bb_status zero_plan(struct bb_run *run)
 {
 	struct bb_zero *zero = run->own;
-	bb_status status;
 
 	run->record.algorithms = zero->options.algo_text;
 	if (zero->options.as_rank_given && run->world.nranks > 1)
@@ -264,8 +241,13 @@ static bb_status zero_plan(struct bb_run *run)
 			       "--as-rank: runs one rank alone, not %d; leave -t and -g out",
 			       run->world.nranks);
 	zero_set_up(zero, run);
-	status = check_sums(zero, run);
-	return status == BB_OK ? find_room(zero, run) : status;
+	if (zero->data.most == 0 && bb_zero_trains(zero, run))
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--accumulate %lld on %d rank%s: sums of so many gradients are not "
+			       "exact in %s; give a smaller number or another -d",
+			       (long long)zero->options.accumulate, zero->nranks,
+			       bb_plural(zero->nranks), bb_dtype_name(zero->options.dtype));
+	return find_room(zero, run);
 }
 
 static void add_heading(struct bb_run *run, struct bb_strbuf *out)
