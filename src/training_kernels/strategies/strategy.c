@@ -219,7 +219,7 @@ static struct bb_strategy_memory padded_memory(const struct bb_strategy_setting 
 	return (struct bb_strategy_memory){bytes, bytes};
 }
 
-const struct bb_strategy bb_strategy_ddp = {
+static const struct bb_strategy strategy_ddp = {
 	.name = "ddp",
 	.brief = "gradients are summed by an all-reduce, every rank updates",
 	.formula = "C + 2 (n-1) (L + M/nB)",
@@ -395,7 +395,7 @@ static void write_async(struct bb_strategy_program *w, const struct bb_strategy_
 		}
 }
 
-const struct bb_strategy bb_strategy_ps_async = {
+static const struct bb_strategy strategy_ps_async = {
 	.name = "ps_async",
 	.brief = "servers update by each gradient as it arrives, and answer its worker",
 	.formula = "max(C + (k+1) (L + M/kB), N (L + M/kB)), N workers",
@@ -408,8 +408,8 @@ const struct bb_strategy bb_strategy_ps_async = {
 const struct bb_strategy *const bb_strategies[] = {
 	&bb_strategy_dp,
 	&bb_strategy_ps,
-	&bb_strategy_ps_async,
-	&bb_strategy_ddp,
+	&strategy_ps_async,
+	&strategy_ddp,
 	&bb_strategy_zero,
 	&bb_strategy_average,
 	NULL,

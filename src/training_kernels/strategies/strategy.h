@@ -63,8 +63,8 @@ struct bb_strategy {
 	struct bb_strategy_memory (*memory)(const struct bb_strategy_setting *setting);
 };
 
-extern const struct bb_strategy bb_strategy_dp, bb_strategy_ps, bb_strategy_ps_async,
-	bb_strategy_ddp, bb_strategy_zero, bb_strategy_average;
+extern const struct bb_strategy bb_strategy_dp, bb_strategy_ps, bb_strategy_zero,
+	bb_strategy_average;
 /* All of them, in the order of --list; ends with NULL. */
 extern const struct bb_strategy *const bb_strategies[];
 
