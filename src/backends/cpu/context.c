@@ -22,7 +22,7 @@ bb_status bb_cpu_open(struct bb_cpu_context *context, const struct bb_world *wor
 			getenv("BUSBENCH_ISA"));
 	BB_TRY(status, bb_machine_open(&context->machine, error), out);
 	context->ranks = config->ranks_here > 0 ? config->ranks_here : world->nlocal;
-	context->cores = bb_machine_cores(context->machine);
+	context->cores = context->machine->ncores;
 	context->crowded = context->ranks > context->cores;
 out:
 	return status;
@@ -48,15 +48,14 @@ uint64_t bb_cpu_memory_available(struct bb_context *context)
 void bb_cpu_locate(const struct bb_cpu_context *context, int core, const char *unbound,
 		   struct bb_location *location)
 {
-	const struct bb_core c = bb_machine_core(context->machine, core);
+	const struct bb_core c = context->machine->cores[core];
 
 	bb_location_here(location);
 	location->device = c.pu;
 	location->numa = c.numa;
 	snprintf(location->bus, sizeof(location->bus), "%04x:%02x:%02x", c.package & 0xffff,
 		 c.numa & 0xff, c.pu & 0xff);
-	snprintf(location->name, sizeof(location->name), "%s%s", bb_machine_cpu(context->machine),
-		 unbound);
+	snprintf(location->name, sizeof(location->name), "%s%s", context->machine->cpu, unbound);
 }
 
 /*
@@ -74,8 +73,8 @@ bool bb_cpu_streams(const struct bb_cpu_context *context, size_t bytes, int n)
 	const size_t part = context->crowded ? CROWDED_STREAM_L3_PART : STREAM_L3_PART;
 	const int cores = n < context->cores ? n : context->cores;
 
-	return total / (size_t)cores >= STREAM_L2S * bb_machine_l2(context->machine) &&
-	       total >= bb_machine_l3(context->machine) / part;
+	return total / (size_t)cores >= STREAM_L2S * context->machine->l2 &&
+	       total >= context->machine->l3 / part;
 }
 
 bb_status bb_cpu_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)

@@ -14,7 +14,7 @@
 
 static const struct bb_host *host_of(const struct bb_context *context)
 {
-	return bb_machine_host(((const struct bb_cpu_context *)context)->machine);
+	return &((const struct bb_cpu_context *)context)->machine->host;
 }
 
 /* Nodes that have memory; without NUMA there is one. */
@@ -28,7 +28,7 @@ static int space_count(struct bb_context *context)
 /* The system's number of SPACE's node; -1: there is only one. */
 static int node_of(const struct bb_rank *rank, int space)
 {
-	const struct bb_host *host = bb_machine_host(bb_cpu_of(rank)->machine);
+	const struct bb_host *host = &bb_cpu_of(rank)->machine->host;
 
 	return host->nnumas > 1 && numa_available() >= 0 ? host->numas[space].os : -1;
 }

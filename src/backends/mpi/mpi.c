@@ -24,8 +24,7 @@ bb_status bb_mpi_failed(struct bb_context *context, const char *function, int co
 /* Find the processes that share this one's cores. */
 static int find_neighbours(struct bb_context *c, MPI_Comm host)
 {
-	const int mine = bb_machine_core(c->cpu.machine, 0).pu,
-		  cores = bb_machine_cores(c->cpu.machine);
+	const int mine = c->cpu.machine->cores[0].pu, cores = c->cpu.machine->ncores;
 	int *pus, me, code, lowest = c->cpu.world.proc;
 
 	MPI_Comm_size(host, &c->cpu.ranks);
@@ -196,7 +195,7 @@ static void mpi_detach(struct bb_rank *rank)
 static void mpi_locate(struct bb_rank *rank, struct bb_location *location)
 {
 	const struct bb_context *c = rank->context;
-	const int cores = bb_machine_cores(c->cpu.machine);
+	const int cores = c->cpu.machine->ncores;
 	const int place = c->cpu.crowded ? (int)((int64_t)c->place * cores / c->sharing) : c->place;
 
 	bb_cpu_locate(&c->cpu, place, cores == 1 ? "" : " (not bound)", location);

@@ -186,8 +186,8 @@ static void describe_run(struct bb_run *run)
 		o->backend->library ? o->backend->library->name(run->context) : run->launch.library;
 	r->launch = run->launch.library;
 	r->backend_reason = *o->backend_reason ? o->backend_reason : NULL;
-	r->cpu = bb_machine_cpu(run->machine);
-	r->cores = bb_machine_cores(run->machine);
+	r->cpu = run->machine->cpu;
+	r->cores = run->machine->ncores;
 	r->nccl_environment = run->nccl_environment;
 	r->lists_all = o->verbose;
 	r->nranks = run->world.nranks;

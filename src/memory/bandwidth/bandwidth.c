@@ -56,11 +56,10 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	if (status != BB_OK)
 		return status;
 	if (!o->gpus_given && !o->threads_given && !o->backend->gpu)
-		o->gpus = bb_machine_cores(machine) < o->backend->max_local
-				  ? bb_machine_cores(machine)
-				  : o->backend->max_local;
+		o->gpus = machine->ncores < o->backend->max_local ? machine->ncores
+								  : o->backend->max_local;
 	if (!o->min_bytes_given && !o->max_bytes_given) {
-		const uint64_t caches = CACHES * (uint64_t)bb_machine_l3(machine);
+		const uint64_t caches = CACHES * (uint64_t)machine->l3;
 
 		o->min_bytes = o->max_bytes = caches > LEAST_BYTES ? caches : LEAST_BYTES;
 	}

@@ -5,16 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct bb_machine {
-	hwloc_topology_t topology;
-	struct bb_host host;
-	int ncores;
-	struct bb_core *cores; /* usable ones */
-	size_t l2;
-	size_t l3;
-	char cpu[BB_TEXT];
-};
-
 /* Keep the host's cores with a usable hardware thread; hwloc has the cores in the same order. */
 static void read_cores(struct bb_machine *m, hwloc_const_bitmap_t usable)
 {
@@ -90,36 +80,6 @@ void bb_machine_close(struct bb_machine *machine)
 	bb_host_free(&machine->host);
 	free(machine->cores);
 	free(machine);
-}
-
-const struct bb_host *bb_machine_host(const struct bb_machine *machine)
-{
-	return &machine->host;
-}
-
-int bb_machine_cores(const struct bb_machine *machine)
-{
-	return machine->ncores;
-}
-
-struct bb_core bb_machine_core(const struct bb_machine *machine, int core)
-{
-	return machine->cores[core];
-}
-
-size_t bb_machine_l2(const struct bb_machine *machine)
-{
-	return machine->l2;
-}
-
-size_t bb_machine_l3(const struct bb_machine *machine)
-{
-	return machine->l3;
-}
-
-const char *bb_machine_cpu(const struct bb_machine *machine)
-{
-	return machine->cpu;
 }
 
 bool bb_machine_pin(const struct bb_machine *machine, int core)
