@@ -2,7 +2,7 @@
  * normal.c - "is my number normal?" Judges a table by published runs, bounds and its own rows, and
  * names the likely causes of a low number.
  */
-#include "acceptance/question.h"
+#include "acceptance/normal.h"
 
 #include "core/units.h"
 #include "harness/run/plugin.h"

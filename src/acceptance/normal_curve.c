@@ -3,7 +3,7 @@
  * grow, one placement slower than the other.
  */
 #include "acceptance/confidence.h"
-#include "acceptance/question.h"
+#include "acceptance/normal.h"
 
 #include "core/units.h"
 

@@ -2,7 +2,7 @@
  * normal_machine.c - which machine claims come from: as the user says, else by the evidence in the
  * log, else the first known system with such GPUs; and the bounds of its links.
  */
-#include "acceptance/question.h"
+#include "acceptance/normal.h"
 
 #include "harness/run/plugin.h"
 #include "simulator/nccl/shape.h"

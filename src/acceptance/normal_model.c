@@ -9,7 +9,7 @@
  * bound: the bandwidth of 8 GPUs is little evidence about 4, but both come equally near to what
  * their links carry (tests/unit/test_normal.c).
  */
-#include "acceptance/question.h"
+#include "acceptance/normal.h"
 
 #include "core/units.h"
 #include "schedules/schedule.h"

@@ -16,8 +16,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WHERE = """schedules/* programs/* models/* models/memory/* logs/* diagnose/* simulator/* topology/* topology/files/*
 core/stats core/units core/payload core/share core/scalar suspects/* core/recommend core/nearest core/bound core/json*
 core/printable launch/secret launch/greet launch/star launch/control* acceptance/judge* acceptance/nodes
-acceptance/node_values acceptance/bisect acceptance/baseline acceptance/compare acceptance/confidence acceptance/dip
-acceptance/duration acceptance/fleet acceptance/normal* p2p/review p2p/paths p2p/turn
+acceptance/baseline acceptance/tool/compare acceptance/confidence acceptance/tool/dry_run acceptance/fleet
+acceptance/normal* p2p/review p2p/paths p2p/turn
 harness/measure/judge harness/measure/link_bound harness/measure/trials harness/measure/pattern harness/results/compare
 training_kernels/* training_kernels/*/order training_kernels/*/bubble training_kernels/*/volume training_kernels/*/cost
 training_kernels/*/load training_kernels/*/zb training_kernels/*/v training_kernels/*/result training_kernels/*/layout

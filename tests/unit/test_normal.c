@@ -2,7 +2,7 @@
  * The verdict on claims against every row of the table of published runs: none is above its bound,
  * each is normal beside the others, and none of them dips.
  */
-#include "acceptance/question.h"
+#include "acceptance/normal.h"
 #include "core/array.h"
 #include "schedules/schedule.h"
 #include "topology/bound.h"
