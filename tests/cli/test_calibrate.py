@@ -11,9 +11,9 @@ import tempfile
 
 from kit import ROOT, built, execute, expect, run, test
 
-sys.path.insert(0, os.path.join(ROOT, "scripts"))
-import validate_calibrated  # noqa: E402
-import validate_sim  # noqa: E402
+sys.path.insert(0, os.path.join(ROOT, "studies", "validate"))
+import calibrated as validate_calibrated  # noqa: E402
+import sim as validate_sim  # noqa: E402
 
 LINK = "--backend sim --link 10G,5us"
 

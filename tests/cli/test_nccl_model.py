@@ -10,10 +10,10 @@ import tempfile
 
 from kit import ROOT, built, equal, expect, run, test, write_program
 
-sys.path.insert(0, os.path.join(ROOT, "scripts"))
-import validate_left_out  # noqa: E402
-import validate  # noqa: E402
-import validate_sim  # noqa: E402
+sys.path.insert(0, os.path.join(ROOT, "studies", "validate"))
+import left_out as validate_left_out  # noqa: E402
+import page as validate  # noqa: E402
+import sim as validate_sim  # noqa: E402
 
 H100 = "--backend sim --cluster hgx-h100"
 

@@ -7,8 +7,8 @@ import tempfile
 
 from kit import ROOT, built, equal, expect, run, test
 
-sys.path.insert(0, os.path.join(ROOT, "scripts"))
-import validate_sim  # noqa: E402
+sys.path.insert(0, os.path.join(ROOT, "studies", "validate"))
+import sim as validate_sim  # noqa: E402
 
 GRACE, EPYC = "--backend sim --cluster grace-x4:1", "--backend sim --cluster epyc-7742"
 

@@ -236,7 +236,7 @@ def launch_time_of_published_runs():
 @test(full=True)
 def training_runs():
     """docs/training_runs.md is what make validate writes."""
-    found = subprocess.run([sys.executable, os.path.join(ROOT, "scripts", "validate_runs.py"),
+    found = subprocess.run([sys.executable, os.path.join(ROOT, "studies", "validate", "runs.py"),
                             os.path.dirname(built("hybrid_parallel_perf"))], capture_output=True,
                            text=True, check=True).stdout
     with open(os.path.join(ROOT, "docs", "training_runs.md"), encoding="utf-8") as file:
