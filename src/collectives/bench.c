@@ -223,13 +223,6 @@ static bb_status open_events(struct bb_session *s)
 	return status;
 }
 
-static void close_events(struct bb_session *s)
-{
-	for (size_t i = 0; i < s->nevents; i++)
-		s->engine.backend->event_close(s->events[i]);
-	free(s->events);
-}
-
 static bb_status open_samples(struct bb_session *s)
 {
 	const struct bb_options *options = s->engine.options;
@@ -299,7 +292,9 @@ static void bench_close(struct bb_engine *engine)
 {
 	struct bb_session *s = (struct bb_session *)engine;
 
-	close_events(s);
+	for (size_t i = 0; i < s->nevents; i++)
+		engine->backend->event_close(s->events[i]);
+	free(s->events);
 	if (s->group != engine->world)
 		engine->backend->group_close(s->group);
 	bb_pattern_store_give(&engine->run->patterns, s->patterns);
@@ -347,15 +342,6 @@ static bb_status skip(struct bb_session *s, const struct bb_case *c, const char 
 	record.placement = placement;
 	record.reason = reason;
 	return bb_engine_skip(&s->engine, &record);
-}
-
-static void begin_deadline(struct bb_session *s, const struct bb_case *c)
-{
-	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
-
-	snprintf(what, sizeof(what), "%s at %s", c->choice->name,
-		 bb_format_size(size, c->size_bytes));
-	bb_crew_deadline(s->engine.driver, what);
 }
 
 /* Rank 0 reports, once for all sizes, that busbench's SCHEDULE runs in place of the library's
@@ -427,10 +413,12 @@ static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bo
 	struct bb_measurement measured = {0};
 	struct bb_layout layout;
 	struct bb_call call;
-	char objection[BB_OBJECTION_TEXT];
+	char objection[BB_OBJECTION_TEXT], size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	bb_status status;
 
-	begin_deadline(s, c);
+	snprintf(what, sizeof(what), "%s at %s", c->choice->name,
+		 bb_format_size(size, c->size_bytes));
+	bb_crew_deadline(s->engine.driver, what);
 	status = agree_on_call(s, c, in_place, &call, &layout, objection);
 	if (status != BB_OK)
 		return status;
@@ -476,25 +464,9 @@ static bb_status run_case(struct bb_session *s, const struct bb_case *c)
 	return status;
 }
 
-/* Rank 0 reports which schedules always run in place of an algorithm of the library. */
-static bb_status report_stand_ins(struct bb_session *s)
-{
-	const struct bb_plan *plan = &s->bench->plan;
-	bb_status status = BB_OK;
-
-	for (int i = 0; i < plan->nchoices && status == BB_OK; i++) {
-		const struct bb_choice *choice = &plan->choices[i];
-
-		if (choice->instead_of && bb_engine_leads(&s->engine))
-			status = bb_engine_comment(&s->engine, "# %s: %s runs, because %s\n",
-						   choice->instead_of->name, choice->name,
-						   choice->reason);
-	}
-	return status;
-}
-
-/* Rank 0 records the parts of the request that have no cases. */
-static bb_status skip_algorithms(struct bb_session *s)
+/* Rank 0 records the parts of the request that have no cases, and which schedules always run in
+   place of an algorithm of the library. */
+static bb_status report_plan(struct bb_session *s)
 {
 	const struct bb_plan *plan = &s->bench->plan;
 	bb_status status = BB_OK;
@@ -503,6 +475,14 @@ static bb_status skip_algorithms(struct bb_session *s)
 		status = bb_engine_skip_subject(&s->engine, s->bench->collective->name,
 						plan->skips[i].algorithm, NULL,
 						plan->skips[i].reason);
+	for (int i = 0; i < plan->nchoices && status == BB_OK; i++) {
+		const struct bb_choice *choice = &plan->choices[i];
+
+		if (choice->instead_of && bb_engine_leads(&s->engine))
+			status = bb_engine_comment(&s->engine, "# %s: %s runs, because %s\n",
+						   choice->instead_of->name, choice->name,
+						   choice->reason);
+	}
 	return status;
 }
 
@@ -516,8 +496,7 @@ static bb_status bench_run(struct bb_engine *engine)
 
 	if (bb_engine_leads(engine) && bb_groups_open(&bench->groups, &run->record.ranks) != BB_OK)
 		return bb_no_memory(&run->error, "groups");
-	BB_TRY(status, skip_algorithms(s), out);
-	BB_TRY(status, report_stand_ins(s), out);
+	BB_TRY(status, report_plan(s), out);
 	for (int64_t cycle = 1; cycles == 0 || cycle <= cycles; cycle++) {
 		s->cycle = cycle;
 		for (size_t i = 0; i < bench->plan.ncases; i++)

@@ -1,14 +1,14 @@
 /*
  * collective.c - the benchmark of a collective: its plan, its part of the run record, its verdict.
  */
-#include "collectives/result.h"
 #include "collectives/collective.h"
+
 #include "collectives/bench.h"
 #include "collectives/explanation.h"
+#include "collectives/result.h"
+#include "core/output.h"
 #include "harness/run/estimate.h"
 #include "harness/run/harness.h"
-
-#include "core/output.h"
 
 #include <stdlib.h>
 #include <string.h>

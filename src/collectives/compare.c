@@ -2,10 +2,10 @@
  * compare.c - stores one cell for each case, arranges them in tables (a row for each size, a column
  * for each algorithm), prints these and delivers them as records.
  */
-#include "collectives/result.h"
 #include "collectives/compare.h"
 
 #include "backends/library.h"
+#include "collectives/result.h"
 #include "core/array.h"
 #include "core/table.h"
 #include "core/units.h"

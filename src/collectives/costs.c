@@ -1,10 +1,10 @@
 /*
  * costs.c - how results in virtual time were obtained, in text.
  */
-#include "collectives/result.h"
 #include "collectives/costs.h"
 
 #include "backends/virtual.h"
+#include "collectives/result.h"
 #include "core/array.h"
 #include "core/table.h"
 #include "core/units.h"

@@ -1,8 +1,8 @@
 #include "collectives/explanation.h"
 
+#include "collectives/plan.h"
 #include "core/table.h"
 #include "core/units.h"
-#include "collectives/plan.h"
 #include "harness/run/estimate.h"
 #include "harness/run/options_check.h"
 #include "harness/run/run.h"

@@ -1,9 +1,9 @@
 /*
  * groups.c - results of the groups of a split world, and their table.
  */
-#include "collectives/result.h"
 #include "collectives/groups.h"
 
+#include "collectives/result.h"
 #include "core/array.h"
 #include "core/stats.h"
 #include "core/table.h"

@@ -1,12 +1,12 @@
 /*
  * judge.c - one record per case and placement from what all ranks measured.
  */
-#include "collectives/result.h"
-#include "backends/virtual.h"
 #include "collectives/bench.h"
 
 #include "backends/gpu.h"
 #include "backends/library.h"
+#include "backends/virtual.h"
+#include "collectives/result.h"
 #include "core/bound.h"
 #include "core/clock.h"
 #include "core/stats.h"
@@ -200,15 +200,6 @@ static void fill_prediction(const struct bb_session *s, struct bb_result_record 
 	result->other_versions = said->otherwise[0] ? said->otherwise : NULL;
 }
 
-/* True if the bound of any rank needs the speed of copies. */
-static bool any_counts(const struct bb_measurement *all, int n)
-{
-	for (int r = 0; r < n; r++)
-		if (all[r].cost_bytes > 0)
-			return true;
-	return false;
-}
-
 /* Fills in the least time of the algorithm's bytes at the copy or link speed of this run. Only some
    groups may need the copy speed, but all ranks measure it. */
 static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
@@ -216,10 +207,13 @@ static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 {
 	const struct bb_options *options = s->engine.options;
 	const double cost = all[s->engine.driver->rank].cost_bytes;
+	bool copied = false;
 	double rate = 0;
 	bb_status status = BB_OK;
 
-	if (any_counts(all, s->engine.run->world.nranks))
+	for (int r = 0; r < s->engine.run->world.nranks; r++)
+		copied |= all[r].cost_bytes > 0;
+	if (copied)
 		status = bb_measure_copy(s, (size_t)result->size_bytes, &rate);
 	if (status != BB_OK)
 		return status;

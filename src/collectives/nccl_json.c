@@ -6,6 +6,7 @@
  * then a new end.
  */
 #include "collectives/result.h"
+
 #include "harness/results/sink.h"
 
 #include <errno.h>

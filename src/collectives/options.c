@@ -3,14 +3,15 @@
  * and environment, and their conflicts.
  */
 
+#include "collectives/collective.h"
+
 #include "backends/library.h"
 #include "backends/virtual.h"
+#include "collectives/compare.h"
+#include "collectives/plan.h"
 #include "core/file.h"
 #include "core/output.h"
 #include "core/units.h"
-#include "collectives/collective.h"
-#include "collectives/plan.h"
-#include "collectives/compare.h"
 #include "harness/run/options_check.h"
 #include "schedules/checker.h"
 

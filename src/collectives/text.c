@@ -4,6 +4,7 @@
  * '#'.
  */
 #include "collectives/result.h"
+
 #include "harness/results/sink.h"
 
 #include <stdlib.h>

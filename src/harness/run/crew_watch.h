@@ -48,17 +48,4 @@ struct bb_crew_outcome bb_watch_run(struct bb_crew *crew);
 /* Send config->error to the other processes; without a crew, too. */
 void bb_watch_tell(const struct bb_crew_config *config);
 
-/* ---- the report of a deadline (crew_report.c) ----------------------------------------------- */
-
-/* Append the name of process PROC for the user. */
-void bb_report_name(const struct bb_crew_config *config, int proc, struct bb_strbuf *out);
-
-/*
- * Write to config->error that WHAT exceeded its time, which RANKS of the world had arrived at the
- * last collective, which had not, which processes did not answer, and the library's DIAGNOSIS
- * (empty: none).
- */
-void bb_report_deadline(const struct bb_crew_config *config, const char *what,
-			const struct bb_rank_progress *ranks, const char *diagnosis);
-
 #endif

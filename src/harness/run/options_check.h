@@ -7,10 +7,6 @@
 #include "core/output.h"
 #include "harness/run/options.h"
 
-/* Check everything that needs no world. BB_EUSAGE or BB_EUNSUPPORTED with the reason. */
-BB_MUST bb_status bb_options_check(const struct bb_options *options,
-				   const struct bb_launch_hint *launch, struct bb_error *error);
-
 /* Copy the word at *LIST and move *LIST to the comma or end behind it. False: empty or too long. */
 #define BB_WORD 64 /* longest name in a list, with its end */
 bool bb_next_word(const char **list, char word[BB_WORD]);
