@@ -372,13 +372,33 @@ static void test_stragglers(void **state)
 	}
 }
 
+/* Ranks that always wait differently are no noise: only rank 5 is late by more than the tolerance.
+ */
+static void test_steady_ranks(void **state)
+{
+	enum { STEPS = 30, RANKS = 6 };
+	static const double late[RANKS] = {0, 0.04e-3, 0.08e-3, 0.12e-3, 0.16e-3, 0.4e-3};
+	struct bb_verdicts v = {.list = NULL};
+	float waits[STEPS * RANKS];
+
+	for (int i = 0; i < STEPS * RANKS; i++)
+		waits[i] = (float)(0.5e-3 - late[i % RANKS] +
+				   1e-3 * noise_of(i / RANKS, i % RANKS, 0));
+	assert_int_equal(bb_find_stragglers(&v, waits, STEPS, RANKS, 1e-3, TOLERANCE), BB_OK);
+	assert_int_equal(v.n, 1);
+	assert_int_equal(v.list[0].node, 5);
+	assert_true(fabs(v.list[0].factor - 1.28) < 1e-3);
+	assert_true(fabs(v.list[0].limit[0]) < 1e-9);
+	bb_verdicts_free(&v);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_healthy),    cmocka_unit_test(test_node),
 		cmocka_unit_test(test_contended),  cmocka_unit_test(test_rails),
 		cmocka_unit_test(test_link),       cmocka_unit_test(test_too_many),
-		cmocka_unit_test(test_stragglers),
+		cmocka_unit_test(test_stragglers), cmocka_unit_test(test_steady_ranks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
