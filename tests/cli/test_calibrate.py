@@ -196,7 +196,7 @@ def refused():
         run("all_reduce --backend sim --calibrate nowhere -g 2").exits(2).says("nowhere")
         path = write(folder, records(f"all_reduce {LINK} -g 4 -b 1K -e 1M -f 4 --algo ring"))
         run(f"all_reduce --backend host --calibrate {path} -g 2").exits(5).says("--backend sim")
-        run(f"all_reduce {LINK} --calibrate {path} -g 2").exits(2).says("give one")
+        run(f"all_reduce {LINK} --calibrate {path} -g 2").exits(2).says("exclude each other")
         run(f"all_reduce --backend sim --cluster hgx-h100:1 --calibrate {path}").exits(2).says("has 0 results of NCCL", "12 others")
         run(f"alltoallv --backend sim --calibrate {path} -g 4 -b 1M -e 1M").exits(5).says("several sizes")
         run(f"pipeline --backend sim --calibrate {path} -g 4").exits(5).says("--calibrate is for collectives")
