@@ -127,6 +127,6 @@ def published_rows():
 @test
 def intervals_follow():
     """The intervals of openmpi.txt are those that follow from machines left out."""
-    with open(os.path.join(ROOT, "src", "simulator", "openmpi.txt"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "src", "simulator", "openmpi", "openmpi.txt"), encoding="utf-8") as file:
         said = file.read().split("[interval]\n")[1].splitlines()
     equal(said, list(validate_sim.openmpi_interval_lines(evaluated())), "intervals")
