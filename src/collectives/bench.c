@@ -410,7 +410,7 @@ out:
 static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bool in_place)
 {
 	const char *placement = in_place ? "in-place" : "out-of-place";
-	struct bb_measurement measured = {0};
+	struct bb_measured measured = {0};
 	struct bb_layout layout;
 	struct bb_call call;
 	char objection[BB_OBJECTION_TEXT], size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];

@@ -76,7 +76,7 @@ struct bb_session {
 };
 
 /* The measurement of one rank of one case in one placement. */
-struct bb_measurement {
+struct bb_measured {
 	struct bb_group_part part; /* seconds: mean of one timed operation */
 	double cpu_seconds;        /* the same in CPU time: see bb_measure */
 	double clock_uncertainty;  /* of the arrivals, which are on rank 0's clock */
@@ -97,7 +97,7 @@ struct bb_measurement {
  */
 BB_MUST bb_status bb_measure(struct bb_session *s, const struct bb_case *c,
 			     const struct bb_call *call, const struct bb_layout *layout,
-			     struct bb_measurement *measured);
+			     struct bb_measured *measured);
 
 /* *RATE = bytes per second of private copies of BYTES by all devices at once. Each of the first
    BB_COPY_SPEEDS sizes is measured once. Overwrites the arena, whose content does not matter
@@ -113,6 +113,6 @@ BB_MUST bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *ra
  */
 BB_MUST bb_status bb_judge(struct bb_session *s, const struct bb_case *c,
 			   const struct bb_call *call, const struct bb_layout *layout,
-			   struct bb_measurement *measured, char objection[BB_OBJECTION_TEXT]);
+			   struct bb_measured *measured, char objection[BB_OBJECTION_TEXT]);
 
 #endif

@@ -130,7 +130,7 @@ static void fill_skew(const struct view *v, const int *members, int n,
 
 static void fill_case(const struct bb_session *s, const struct bb_case *c,
 		      const struct bb_call *call, const struct bb_layout *layout,
-		      const struct bb_measurement *measured, struct bb_result_record *result)
+		      const struct bb_measured *measured, struct bb_result_record *result)
 {
 	const struct bb_options *options = s->engine.options;
 	const struct bb_collective_options *settings = &s->bench->settings;
@@ -203,7 +203,7 @@ static void fill_prediction(const struct bb_session *s, struct bb_result_record 
 /* Fills in the least time of the algorithm's bytes at the copy or link speed of this run. Only some
    groups may need the copy speed, but all ranks measure it. */
 static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
-			    const struct bb_measurement *all, struct bb_result_record *result)
+			    const struct bb_measured *all, struct bb_result_record *result)
 {
 	const struct bb_options *options = s->engine.options;
 	const double cost = all[s->engine.driver->rank].cost_bytes;
@@ -270,7 +270,7 @@ static bool is_another(const struct bb_backend *backend, const struct bb_native 
 /* OBJECTION = that the library ran another algorithm on some rank; empty: it did not, or data is
    wrong, which is worse. The same on all ranks. */
 static void object_to_choice(const struct bb_session *s, const struct bb_call *call,
-			     const struct bb_measurement *all, char objection[BB_OBJECTION_TEXT])
+			     const struct bb_measured *all, char objection[BB_OBJECTION_TEXT])
 {
 	const int n = s->engine.run->world.nranks;
 	uint64_t wrong = 0;
@@ -299,7 +299,7 @@ static bb_status report_unregistered(struct bb_session *s, const struct bb_resul
 }
 
 /* Rank 0 records why any GPU was slowed down, and reports it once. */
-static bb_status fill_throttling(struct bb_session *s, const struct bb_measurement *all,
+static bb_status fill_throttling(struct bb_session *s, const struct bb_measured *all,
 				 struct bb_result_record *result)
 {
 	static const char *const names[1 << BB_GPU_THROTTLES] = {
@@ -366,7 +366,7 @@ static void fill_from_samples(const struct bb_session *s, const struct view *v,
 }
 
 /* Fills in what follows from the summaries of all ranks. MEANS has room for 2 numbers per rank. */
-static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_measurement *all,
+static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_measured *all,
 				 double *means, struct bb_result_record *result)
 {
 	const struct bb_collective_options *settings = &s->bench->settings;
@@ -437,7 +437,7 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 }
 
 /* Completes and delivers the record on rank 0. */
-static bb_status put_together(struct bb_session *s, const struct bb_measurement *all,
+static bb_status put_together(struct bb_session *s, const struct bb_measured *all,
 			      const double *samples, struct bb_result_record *result)
 {
 	const size_t skip = (size_t)s->bench->settings.per_iter_skip;
@@ -472,7 +472,7 @@ static bb_status put_together(struct bb_session *s, const struct bb_measurement 
 }
 
 /* Returns the time of the row, over all ranks of the world. */
-static double row_seconds(const struct bb_session *s, const struct bb_measurement *all,
+static double row_seconds(const struct bb_session *s, const struct bb_measured *all,
 			  double *scratch)
 {
 	const int n = s->engine.run->world.nranks;
@@ -484,33 +484,32 @@ static double row_seconds(const struct bb_session *s, const struct bb_measuremen
 
 /* EVALUATOR is a pointer that only the process that sent it uses. */
 static const struct bb_payload_field measured_fields[] = {
-	BB_PAYLOAD_FIELD("its part", BB_PAYLOAD_ANY, struct bb_measurement, part),
-	BB_PAYLOAD_FIELD("the CPU time", BB_PAYLOAD_ANY, struct bb_measurement, cpu_seconds),
-	BB_PAYLOAD_FIELD("the uncertainty", BB_PAYLOAD_ANY, struct bb_measurement,
-			 clock_uncertainty),
-	BB_PAYLOAD_FIELD("the cost", BB_PAYLOAD_ANY, struct bb_measurement, cost_bytes),
-	BB_PAYLOAD_FIELD("the number of wrong elements", BB_PAYLOAD_UNSIGNED, struct bb_measurement,
+	BB_PAYLOAD_FIELD("its part", BB_PAYLOAD_ANY, struct bb_measured, part),
+	BB_PAYLOAD_FIELD("the CPU time", BB_PAYLOAD_ANY, struct bb_measured, cpu_seconds),
+	BB_PAYLOAD_FIELD("the uncertainty", BB_PAYLOAD_ANY, struct bb_measured, clock_uncertainty),
+	BB_PAYLOAD_FIELD("the cost", BB_PAYLOAD_ANY, struct bb_measured, cost_bytes),
+	BB_PAYLOAD_FIELD("the number of wrong elements", BB_PAYLOAD_UNSIGNED, struct bb_measured,
 			 wrong, .high = INT64_MAX),
-	BB_PAYLOAD_FIELD("the number of iterations", BB_PAYLOAD_UNSIGNED, struct bb_measurement,
+	BB_PAYLOAD_FIELD("the number of iterations", BB_PAYLOAD_UNSIGNED, struct bb_measured,
 			 iterations, .high = INT64_MAX),
-	BB_PAYLOAD_FIELD("the number of samples", BB_PAYLOAD_UNSIGNED, struct bb_measurement,
-			 nsamples, .high = INT64_MAX),
-	BB_PAYLOAD_FIELD("the choice", BB_PAYLOAD_TEXT, struct bb_measurement, chosen),
-	BB_PAYLOAD_FIELD("the evaluator", BB_PAYLOAD_ANY, struct bb_measurement, evaluator),
-	BB_PAYLOAD_FIELD("the faultless time", BB_PAYLOAD_ANY, struct bb_measurement, faultless),
-	BB_PAYLOAD_FIELD("the throttling", BB_PAYLOAD_UNSIGNED, struct bb_measurement, throttled,
+	BB_PAYLOAD_FIELD("the number of samples", BB_PAYLOAD_UNSIGNED, struct bb_measured, nsamples,
+			 .high = INT64_MAX),
+	BB_PAYLOAD_FIELD("the choice", BB_PAYLOAD_TEXT, struct bb_measured, chosen),
+	BB_PAYLOAD_FIELD("the evaluator", BB_PAYLOAD_ANY, struct bb_measured, evaluator),
+	BB_PAYLOAD_FIELD("the faultless time", BB_PAYLOAD_ANY, struct bb_measured, faultless),
+	BB_PAYLOAD_FIELD("the throttling", BB_PAYLOAD_UNSIGNED, struct bb_measured, throttled,
 			 .high = (1 << BB_GPU_THROTTLES) - 1),
 	{.name = NULL}};
-static const struct bb_payload measured_table = {"a measurement", sizeof(struct bb_measurement),
+static const struct bb_payload measured_table = {"a measurement", sizeof(struct bb_measured),
 						 measured_fields, NULL};
 
 bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
-		   const struct bb_layout *layout, struct bb_measurement *measured,
+		   const struct bb_layout *layout, struct bb_measured *measured,
 		   char objection[BB_OBJECTION_TEXT])
 {
 	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = measured->nsamples;
 	struct bb_result_record result;
-	struct bb_measurement *all;
+	struct bb_measured *all;
 	double *scratch;
 	const void *gathered;
 	double GBps = 0;

@@ -644,7 +644,7 @@ static unsigned throttled_since(const struct bb_session *s, const int64_t before
 }
 
 /* Virtual time: returns the clock without the fault, and notes the evaluator. Real time: NAN. */
-static double faultless_now(const struct job *job, struct bb_measurement *measured)
+static double faultless_now(const struct job *job, struct bb_measured *measured)
 {
 	const struct bb_virtual *virtual = job->s->engine.backend->virtual;
 	double seconds = NAN;
@@ -655,7 +655,7 @@ static double faultless_now(const struct job *job, struct bb_measurement *measur
 }
 
 bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
-		     const struct bb_layout *layout, struct bb_measurement *measured)
+		     const struct bb_layout *layout, struct bb_measured *measured)
 {
 	const struct bb_collective_options *settings = &s->bench->settings;
 	struct job job = {.s = s,

@@ -18,7 +18,7 @@ core/stats core/units core/payload core/share core/scalar suspects/* core/recomm
 core/printable launch/secret launch/greet launch/star launch/control* acceptance/judge* acceptance/nodes
 acceptance/baseline acceptance/tool/compare acceptance/confidence acceptance/tool/dry_run acceptance/fleet
 acceptance/normal* p2p/review p2p/paths p2p/turn
-harness/measure/judge harness/measure/link_bound harness/measure/trials harness/measure/pattern harness/results/compare
+collectives/judge harness/run/link_bound harness/measure/trials harness/run/pattern collectives/compare
 training_kernels/* training_kernels/*/order training_kernels/*/bubble training_kernels/*/volume training_kernels/*/cost
 training_kernels/*/load training_kernels/*/zb training_kernels/*/v training_kernels/*/result training_kernels/*/layout
 training_kernels/zero/ledger training_kernels/zero/units training_kernels/ddp/step""".split()
