@@ -91,6 +91,8 @@ static bb_status barrier_settle(struct barrier_session *s, int index,
 		reason = "clocks of virtual ranks meet without messages, in no time";
 	if (call->collective)
 		status = bb_call_settle(backend, s->engine.world, &choice, call, &s->tmp, &reason);
+	if (status == BB_EUNSUPPORTED)
+		status = BB_OK;
 	if (call->collective && status == BB_OK && !reason)
 		status = bb_call_ready(backend, s->engine.world, call, &reason);
 	snprintf(objection, BB_OBJECTION_TEXT, "%s", reason ? reason : "");

@@ -21,10 +21,8 @@ bb_status bb_call_settle(const struct bb_backend *backend, struct bb_group *grou
 		return BB_OK;
 	if (!call->schedule && !call->native)
 		status = backend->choose(group, call);
-	if (status == BB_EUNSUPPORTED) {
+	if (status == BB_EUNSUPPORTED)
 		*objection = "the backend has none";
-		return BB_OK;
-	}
 	if (status == BB_OK)
 		status = backend->tune(group, call);
 	if (status == BB_OK)

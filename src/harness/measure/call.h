@@ -10,7 +10,8 @@
 /*
  * Settle the algorithm of CALL, whose collective, datatype, op and shape are set, in GROUP: that of
  * CHOICE, or the backend's if that names none. *TMP = the temporary bytes that it needs. *OBJECTION
- * = why there is none; NULL: there is.
+ * = why there is none; NULL: there is. BB_EUNSUPPORTED, too, if the backend chooses none; where it
+ * has a reason of its own, that is in its error.
  */
 BB_MUST bb_status bb_call_settle(const struct bb_backend *backend, struct bb_group *group,
 				 const struct bb_choice *choice, struct bb_call *call, size_t *tmp,

@@ -194,9 +194,11 @@ bb_status bb_runner_settle(struct bb_runner *p, const struct bb_runner_group *g,
 	c->call = call_of(o, g->size, &choice);
 	p->names_native |= choice.native != NULL;
 	status = bb_call_settle(p->backend, g->handle, &choice, &c->call, &tmp, &reason);
-	if (reason)
+	if (reason) {
 		object_to_call(p, o, g->size, reason);
-	else if (status == BB_OK)
+		return BB_OK;
+	}
+	if (status == BB_OK)
 		c->layout = bb_layout_make(o->collective, &c->call.shape, g->place,
 					   bb_dtype_size(o->dtype), 0, tmp, SIZE_MAX,
 					   p->backend->gpu, 0);
