@@ -278,9 +278,8 @@ class Tree:
             planted.enter_context(self.replaced([target, *archives]))
             with open(self.path(target), "wb") as file:
                 file.write(mutant.object)
-            for archive in archives:
-                shutil.copy(self.path(archive) + ".original", self.path(archive))
-                execute(["ar", "r", archive, target], self.folder)
+            for archive in archives:  # anew: two of its objects may have one name
+                execute(self.commands[archive], self.folder)
             linked = set()
             for c in tests:
                 wanted = {f"{self.build}/{program}" for program in c.programs} | set(plugins)
