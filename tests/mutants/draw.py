@@ -12,17 +12,14 @@ import re
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# Where mutants are drawn. Each pattern has a file; those that only print, read options or drive a run are left out.
-WHERE = """schedules/* programs/* models/* models/memory/* logs/* diagnose/* simulator/* topology/* topology/files/*
-core/stats core/units core/payload core/share core/scalar suspects/* core/recommend core/nearest core/bound core/json*
-core/printable launch/secret launch/greet launch/star launch/control* acceptance/judge* acceptance/nodes
-acceptance/baseline acceptance/tool/compare acceptance/confidence acceptance/tool/dry_run acceptance/fleet
-acceptance/normal* p2p/review p2p/paths p2p/turn
-collectives/judge harness/run/link_bound harness/measure/trials harness/run/pattern collectives/compare
-training_kernels/* training_kernels/*/order training_kernels/*/bubble training_kernels/*/volume training_kernels/*/cost
-training_kernels/*/load training_kernels/*/zb training_kernels/*/v training_kernels/*/result training_kernels/*/layout
-training_kernels/zero/ledger training_kernels/zero/units training_kernels/ddp/step""".split()
-NOT = r"_text|trace|explain|document|report|record|main|drive|stage|export|systems|presets|cards|log_parts|config|program$"
+# Where mutants are drawn: folders, and names wherever they are, since files are joined and moved. Each has a file. What only
+# prints, reads options, holds data or drives a run is left out.
+WHERE = """schedules/**/* programs/**/* models/**/* logs/**/* diagnose/**/* suspects/**/* simulator/**/* topology/*
+topology/files/* acceptance/* training_kernels/* training_kernels/hybrid/* training_kernels/pipeline/* **/stats **/units **/payload **/share
+**/scalar **/recommend **/nearest **/bound **/json* **/printable **/secret **/greet **/star **/control* **/judge
+**/link_bound **/trials **/pattern **/compare **/review **/paths **/ledger **/load""".split()
+NOT = (r"_text|_perf|^text|trace|explain|document|report|records?$|main|drive|stage|export|systems|presets|cards|config|program$"
+       r"|data$|show|profile|session|process|plan_check|gates|verdict_json|ports|hybrid$|pipeline$|results|nccl_json")  # fmt: skip
 
 TOKEN = re.compile(
     r"""(?P<skip>\s+|/\*.*?\*/|//[^\n]*|^[ \t]*\#(?:\\.|[^\n\\])*)|(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
@@ -208,7 +205,7 @@ class Source:
 
 def files(patterns=WHERE):
     """The files of each pattern."""
-    found = {p: [f for f in glob.glob(os.path.join(ROOT, "src", p + ".c")) if not re.search(NOT, os.path.basename(f)[:-2])]
+    found = {p: [f for f in glob.glob(os.path.join(ROOT, "src", p + ".c"), recursive=True) if not re.search(NOT, os.path.basename(f)[:-2])]
              for p in patterns}  # fmt: skip
     missing = [p for p, paths in found.items() if not paths]
     if missing:
