@@ -21,6 +21,7 @@ KNOWN = [
     (r".*", r"\? -\(1 \+ 1\) : 1;|\? -1 : \(1 \+ 1\);", "of a comparison for sorting, the sign alone counts"),
     (r"judge_link_rail", r"there = i % 2 [!=]= 0;", "both directions are judged, in either order"),
     (r"encode_small", r"ilogb\(magnitude\) : \(0 [+-] 1\);", "the next line is about zero, whatever its exponent"),
+    (r"size_of", r"kv_lora > 0 \? h->rope : 0; => .*kv_lora >= 0", "a model without kv_lora has no rope either"),
     (r".*signature|.*digest", r"mix\((\S+), (.*)\).* => .*mix\(\2, \1\)", "any mixture of the same numbers tells machines apart"),
     (r".*", r"bb_bytes_times\((\w+), (\w+)\).* => .*bb_bytes_times\(\2, \1\)", "a product may be turned round"),
 ]

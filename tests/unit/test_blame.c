@@ -294,9 +294,9 @@ static void test_rails(void **state)
 /* A link, there, back or both ways, over all rails or one of them. */
 static void test_link(void **state)
 {
-	for (int how = 0; how < 4; how++) {
+	for (int how = 0; how < 5; how++) {
 		const bool there = how != 1, back = how != 0;
-		const int rail = how == 3 ? 1 : -1;
+		const int rail = how < 3 ? -1 : how - 3;
 		struct cluster c = {.rails = how == 2 ? 1 : 2};
 		struct outcome o;
 
