@@ -100,5 +100,5 @@ def conflicts():
 def failing_calls():
     for call in ("ncclDevCommCreate:2", "ncclDevCommDestroy:1"):
         result = gpus.run(f"all_reduce -g 2 -D 1 -R 2 {SMALL}", {"BUSBENCH_FAKE_FAIL": call})
-        result.exits(3).says(call.split(":")[0] + " failed in src/backends/nccl/device_calls.c")
+        result.exits(3).says(call.split(":")[0] + " failed in src/backends/nccl/native.c")
         expect("device" not in result.err.split("fake: not let go")[-1] or "not let go" not in result.err, result.err)

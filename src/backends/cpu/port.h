@@ -105,7 +105,7 @@ double bb_port_cost_bytes(struct bb_group *group, const struct bb_call *call);
 /* The run of struct bb_cpu_context. */
 BB_MUST bb_status bb_port_run(struct bb_group *group, const struct bb_call *call);
 
-/* ---- routes whose both ends act (port_route.c) ------------------------------------------- */
+/* ---- routes whose both ends act ------------------------------------------------------------ */
 
 bb_status bb_port_transfer(struct bb_group *group, const struct bb_route *route, int peer,
 			   const struct bb_half *out, const struct bb_half *in);

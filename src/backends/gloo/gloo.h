@@ -4,10 +4,7 @@
  *
  *   gloo.c      the backend's table: opening, ranks, memory
  *   address.c   which address of this host a rank announces
- *   meet.c      what ranks exchange before they are connected
- *   group.c     groups and their meshes; aborting
- *   messages.c  messages: of schedules, of queues, of the clocks
- *   routes.c    the route between two ranks
+ *   group.c     messages of schedules, queues and clocks; groups and their meshes; meeting
  *   native.c    Gloo's own collectives
  *   wrapper.cc  Gloo as plain C (wrapper.h)
  */
@@ -70,7 +67,7 @@ struct bb_rank {
    which this waits for: then BB_ETIMEOUT. */
 bb_status bb_gloo_failed(const struct bb_rank *rank, const char *act, const char *why);
 
-/* ---- what ranks exchange (meet.c) -------------------------------------------------------- */
+/* ---- what ranks exchange (group.c) ------------------------------------------------------- */
 
 /* Connect RANK to all others: sets world, hosts and one_clock. BB_EUSAGE if their addresses cannot
    reach each other. Collective over the world. */
@@ -92,15 +89,8 @@ struct bb_group {
 
 BB_PORT_STRUCTS_FIT;
 
-/* *MEMBER = a mesh of N ranks that is not connected yet; ADDRESSES as in bb_gloo_mesh_open. */
-BB_MUST bb_status bb_gloo_member_open(struct bb_rank *rank, int me, int n,
-				      struct bb_gloo_address *addresses,
-				      struct bb_gloo_member **member);
 /* Connect it to all others of N MEMBERS (NULL: of the world), ADDRESSES[i] being the end that
    member i made for this rank. */
-BB_MUST bb_status bb_gloo_member_connect(struct bb_rank *rank, struct bb_gloo_member *member,
-					 const int *members, int n,
-					 const struct bb_gloo_address *addresses);
 void bb_gloo_member_close(struct bb_rank *rank, struct bb_gloo_member *member);
 
 /* Start the thread that aborts the meshes once the run is being abandoned; end it. */
@@ -112,7 +102,7 @@ BB_MUST bb_status bb_gloo_group_open(struct bb_rank *rank, const int *members, i
 void bb_gloo_group_close(struct bb_group *group);
 BB_MUST bb_status bb_gloo_group_barrier(struct bb_group *group);
 
-/* ---- messages (messages.c) --------------------------------------------------------------- */
+/* ---- messages and routes (group.c) ----------------------------------------------------- */
 
 /* Uses of a mesh, whose messages do not mix. Gloo's collectives take slots below them. */
 enum bb_gloo_use { BB_GLOO_SCHEDULES = 0x10, BB_GLOO_QUEUES, BB_GLOO_OPENING, BB_GLOO_PINGS };
@@ -122,13 +112,10 @@ static inline uint64_t bb_gloo_slot(enum bb_gloo_use use, int channel)
 	return (uint64_t)use << 56 | (uint32_t)channel;
 }
 
-extern const struct bb_port_calls bb_gloo_port_calls;
 extern const struct bb_clocks bb_gloo_clocks;
 
 /* bb_cpu_context's pass. */
 BB_MUST bb_status bb_gloo_message(const struct bb_message *message);
-
-/* ---- routes (routes.c) -------------------------------------------------------------------- */
 
 extern const struct bb_routes bb_gloo_routes;
 

@@ -5,14 +5,185 @@
 #include "backends/gloo/gloo.h"
 
 #include "core/clock.h"
+#include "core/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- messages ------------------------------------------------------------------------ */
+
+/*
+ * Messages over Gloo's unbound buffers: of schedules, of queues, and of the clocks. Each is a
+ * rendezvous: its data leaves once the peer has posted the receive.
+ */
+
+/* Data to be reduced comes in pieces: one is reduced while the next is in flight. Each piece is a
+   rendezvous of its own, so other messages are not cut. */
+#define PIECE_BYTES ((size_t)512 << 10)
+#define WHOLE_BYTES ((size_t)1 << 40)
+
+/* Report that a message to or from PEER failed; negative: from any member. */
+static bb_status message_failed(const struct bb_group *group, bool sends, int peer, const char *why)
+{
+	char act[64] = "receiving";
+
+	if (peer >= 0)
+		snprintf(act, sizeof(act), "%s rank %d", sends ? "sending to" : "receiving from",
+			 group->port.members[peer]);
+	return bb_gloo_failed(group->port.rank, act, why);
+}
+
+static bb_status message_start(const struct bb_group *group, bool sends, int peer, uint64_t slot,
+			       void *data, size_t bytes, union bb_request *request)
+{
+	struct bb_gloo_request *started = NULL;
+	char why[BB_GLOO_WHY];
+
+	if (!bb_gloo_start(group->member->mesh, sends, peer, slot, data, bytes, &started, why))
+		return message_failed(group, sends, peer, why);
+	request->handle = started;
+	return BB_OK;
+}
+
+/* *PEER = the other end. */
+static bb_status message_wait(const struct bb_group *group, bool sends, union bb_request *request,
+			      int *peer)
+{
+	char why[BB_GLOO_WHY];
+
+	return bb_gloo_wait(request->handle, peer, why) ? BB_OK
+							: message_failed(group, sends, *peer, why);
+}
+
+/* ---- of schedules ------------------------------------------------------------------------ */
+
+static size_t piece_of(const struct bb_group *group, const struct bb_call *call)
+{
+	return call->collective->flags & BB_REDUCES ? PIECE_BYTES : WHOLE_BYTES;
+}
+
+static bb_status start_send(struct bb_group *group, int peer, int channel, const void *data,
+			    size_t bytes, union bb_request *request)
+{
+	return message_start(group, true, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel),
+			     (void *)data, bytes, request);
+}
+
+static bb_status start_receive(struct bb_group *group, int peer, int channel, void *data,
+			       size_t bytes, union bb_request *request)
+{
+	return message_start(group, false, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel), data,
+			     bytes, request);
+}
+
+static bb_status wait_sent(struct bb_group *group, union bb_request *request)
+{
+	int peer;
+
+	return message_wait(group, true, request, &peer);
+}
+
+static bb_status wait_received(struct bb_group *group, union bb_request *request, size_t bytes)
+{
+	int peer;
+
+	return message_wait(group, false, request, &peer);
+}
+
+static const struct bb_port_calls gloo_port_calls = {
+	.send = start_send,
+	.receive = start_receive,
+	.wait_sent = wait_sent,
+	.wait_received = wait_received,
+	.piece = piece_of,
+	.native = bb_gloo_native,
+	.native_tmp_bytes = bb_gloo_native_tmp_bytes,
+};
+
+/* ---- of queues --------------------------------------------------------------------------- */
+
+bb_status bb_gloo_message(const struct bb_message *message)
+{
+	const struct bb_group *group = message->group;
+	const struct bb_rank *rank = group->port.rank;
+	const bool sends = message->kind == BB_MESSAGE_SEND;
+	union bb_request request = {.handle = NULL};
+	int peer = sends ? *message->to : message->kind == BB_MESSAGE_RECV ? message->from : -1;
+	bb_status status;
+
+	if (bb_cpu_aborted(&rank->context->cpu))
+		return BB_ETIMEOUT;
+	if (peer == group->port.me)
+		return bb_fail(rank->context->cpu.error, BB_EINTERNAL,
+			       "rank %d sends itself a message", rank->rank);
+	BB_TRY(status,
+	       message_start(group, sends, peer, bb_gloo_slot(BB_GLOO_QUEUES, 0),
+			     sends ? (void *)message->out : message->in, message->bytes, &request),
+	       out);
+	status = message_wait(group, sends, &request, &peer);
+	if (status == BB_OK && message->source)
+		*message->source = peer;
+out:
+	return status;
+}
+
+/* ---- of the clocks ----------------------------------------------------------------------- */
+
+static bb_status pass_ping(struct bb_rank *rank, bool sends, int peer, void *data, size_t bytes)
+{
+	struct bb_gloo_request *request;
+	char why[BB_GLOO_WHY];
+
+	return bb_gloo_start(rank->world->mesh, sends, peer, bb_gloo_slot(BB_GLOO_PINGS, 0), data,
+			     bytes, &request, why) &&
+			       bb_gloo_wait(request, NULL, why)
+		       ? BB_OK
+		       : bb_gloo_failed(rank, "comparing clocks", why);
+}
+
+static bb_status clock_offset(struct bb_rank *rank, double *offset, double *uncertainty)
+{
+	return bb_clock_compare(rank, rank->one_clock, pass_ping, offset, uncertainty);
+}
+
+const struct bb_clocks bb_gloo_clocks = {.offset = clock_offset};
+
+/* ---- routes -------------------------------------------------------------------------- */
+
+/*
+ * The route between two ranks: messages of Gloo.
+ */
+
+static const struct bb_route routes[] = {
+	{.name = "message",
+	 .brief = "messages of Gloo over TCP, also within a host",
+	 .uses = BB_ROUTE_TRANSFER | BB_ROUTE_PING,
+	 .actor = BB_BY_BOTH,
+	 .batches = true},
+	{.name = NULL},
+};
+
+static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
+{
+	return peer == group->port.me ? "a rank sends no messages to itself" : NULL;
+}
+
+const struct bb_routes bb_gloo_routes = {
+	.list = routes,
+	.refuses = route_refuses,
+	.transfer = bb_port_transfer,
+	.batch = bb_port_batch,
+	.ping = bb_port_ping,
+};
 
 /* ---- meshes ----------------------------------------------------------------------------- */
 
-bb_status bb_gloo_member_open(struct bb_rank *rank, int me, int n,
-			      struct bb_gloo_address *addresses, struct bb_gloo_member **member)
+/* *MEMBER = a mesh of N ranks that is not connected yet; ADDRESSES as in bb_gloo_mesh_open. */
+static bb_status gloo_member_open(struct bb_rank *rank, int me, int n,
+				  struct bb_gloo_address *addresses, struct bb_gloo_member **member)
 {
 	struct bb_context *context = rank->context;
 	struct bb_gloo_member *m = calloc(1, sizeof(*m));
@@ -32,8 +203,11 @@ bb_status bb_gloo_member_open(struct bb_rank *rank, int me, int n,
 	return BB_OK;
 }
 
-bb_status bb_gloo_member_connect(struct bb_rank *rank, struct bb_gloo_member *member,
-				 const int *members, int n, const struct bb_gloo_address *addresses)
+/* Connect it to all others of N MEMBERS (NULL: of the world), ADDRESSES[i] being the end that
+   member i made for this rank. */
+static bb_status gloo_member_connect(struct bb_rank *rank, struct bb_gloo_member *member,
+				     const int *members, int n,
+				     const struct bb_gloo_address *addresses)
 {
 	char why[BB_GLOO_WHY], act[64];
 
@@ -138,10 +312,10 @@ static bb_status connect_group(struct bb_group *g)
 
 	if (!ends)
 		return bb_no_memory(g->port.rank->context->cpu.error, "addresses");
-	BB_TRY(status, bb_gloo_member_open(g->port.rank, g->port.me, g->port.n, ends, &g->member),
+	BB_TRY(status, gloo_member_open(g->port.rank, g->port.me, g->port.n, ends, &g->member),
 	       out);
 	BB_TRY(status, swap_ends(g, ends), out);
-	status = bb_gloo_member_connect(g->port.rank, g->member, g->port.members, g->port.n, ends);
+	status = gloo_member_connect(g->port.rank, g->member, g->port.members, g->port.n, ends);
 out:
 	free(ends);
 	return status;
@@ -156,7 +330,7 @@ bb_status bb_gloo_group_open(struct bb_rank *rank, const int *members, int n,
 	if (!g)
 		return bb_no_memory(error, "a group");
 	g->counts = calloc(2 * (size_t)n, sizeof(*g->counts));
-	status = bb_port_open(&g->port, &bb_gloo_port_calls, rank, rank->hosts, members, n, error);
+	status = bb_port_open(&g->port, &gloo_port_calls, rank, rank->hosts, members, n, error);
 	if (status == BB_OK && !g->counts)
 		status = bb_no_memory(error, "a group");
 	if (status == BB_OK && n > 1)
@@ -187,4 +361,166 @@ bb_status bb_gloo_group_barrier(struct bb_group *group)
 	if (group->port.n == 1 || bb_gloo_barrier(group->member->mesh, why))
 		return BB_OK;
 	return bb_gloo_failed(group->port.rank, "Gloo's barrier", why);
+}
+
+/* ---- meeting ------------------------------------------------------------------------- */
+
+/*
+ * Ranks exchange their places, their clocks and the ends of their connections before they are
+ * connected.
+ */
+
+#define IDENTITY 192 /* bytes: a host's name, its boot and its network */
+#define PART (IDENTITY / 3)
+
+struct place {
+	char host[PART]; /* its name */
+	char identity[IDENTITY];
+	char clock[BB_CLOCK_NAME];
+	bool has_clock;
+	char address[BB_GLOO_HOST_ADDRESS];
+	int family;
+	bool is_loopback;
+};
+
+static const struct bb_payload_field place_fields[] = {
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct place, host),
+	BB_PAYLOAD_FIELD("the host's identity", BB_PAYLOAD_ANY, struct place, identity),
+	BB_PAYLOAD_FIELD("the clock", BB_PAYLOAD_ANY, struct place, clock),
+	BB_PAYLOAD_FIELD("the mark of a clock", BB_PAYLOAD_UNSIGNED, struct place, has_clock,
+			 .high = 1),
+	BB_PAYLOAD_FIELD("the address", BB_PAYLOAD_TEXT, struct place, address),
+	BB_PAYLOAD_FIELD("the address family", BB_PAYLOAD_SIGNED, struct place, family,
+			 .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the mark of loopback", BB_PAYLOAD_UNSIGNED, struct place, is_loopback,
+			 .high = 1),
+	{.name = NULL}};
+static const struct bb_payload place_table = {"a place", sizeof(struct place), place_fields, NULL};
+
+static bb_status ranks_gather(struct bb_rank *rank, const struct bb_payload *table,
+			      const void *mine, void *all)
+{
+	const struct bb_exchange *exchange = &rank->context->cpu.config.exchange;
+
+	return exchange->gather(exchange->own, rank->local, table, mine, all);
+}
+
+static void place_describe(struct place *place, const struct bb_gloo_choice *choice)
+{
+	struct bb_location here;
+
+	memset(place, 0, sizeof(*place)); /* padding is sent, too */
+	bb_location_here(&here);
+	snprintf(place->host, sizeof(place->host), "%s", here.host);
+	memcpy(place->identity, place->host, PART);
+	bb_kernel_read("/proc/sys/kernel/random/boot_id", place->identity + PART, PART);
+	/* Network namespaces of one host have loopback addresses of their own. */
+	if (readlink("/proc/self/ns/net", place->identity + 2 * PART, PART) < 0)
+		place->identity[2 * PART] = '\0';
+	place->has_clock = bb_clock_identify(place->clock);
+	snprintf(place->address, sizeof(place->address), "%s", choice->address);
+	place->family = choice->family;
+	place->is_loopback = choice->is_loopback;
+}
+
+/* Can the addresses of all ranks reach each other, as far as they show? */
+static bb_status check_places(const struct bb_rank *rank, const struct place *all)
+{
+	struct bb_error *const error = rank->context->cpu.error;
+	const int n = rank->context->cpu.world.nranks;
+
+	for (int r = 1; r < n; r++)
+		if (all[r].family != all[0].family)
+			return bb_fail(error, BB_EUSAGE,
+				       "Gloo's ranks 0 (%s, %s) and %d (%s, %s) announce addresses "
+				       "of different families; set GLOO_SOCKET_IFNAME to an "
+				       "interface that has the same family on all hosts",
+				       all[0].host, all[0].address, r, all[r].host, all[r].address);
+	for (int r = 0; r < n; r++)
+		for (int o = 0; o < n && all[r].is_loopback; o++)
+			if (rank->hosts[o] != rank->hosts[r])
+				return bb_fail(
+					error, BB_EUSAGE,
+					"rank %d (%s) announces the loopback address %s, which "
+					"rank %d (%s) cannot reach; set GLOO_SOCKET_IFNAME to the "
+					"interface between the hosts",
+					r, all[r].host, all[r].address, o, all[o].host);
+	return BB_OK;
+}
+
+static bb_status exchange_places(struct bb_rank *rank)
+{
+	const int n = rank->context->cpu.world.nranks;
+	struct place *all = calloc((size_t)n, sizeof(*all)), mine;
+	bb_status status;
+
+	rank->hosts = calloc((size_t)n, sizeof(*rank->hosts));
+	if (!all || !rank->hosts) {
+		free(all);
+		return bb_no_memory(rank->context->cpu.error, "a rank");
+	}
+	place_describe(&mine, &rank->context->choice);
+	status = ranks_gather(rank, &place_table, &mine, all);
+	rank->one_clock = mine.has_clock;
+	for (int r = 0; r < n && status == BB_OK; r++) {
+		while (memcmp(all[rank->hosts[r]].identity, all[r].identity, IDENTITY) != 0)
+			rank->hosts[r]++;
+		rank->one_clock &=
+			all[r].has_clock && memcmp(all[r].clock, all[0].clock, BB_CLOCK_NAME) == 0;
+	}
+	if (status == BB_OK)
+		status = check_places(rank, all);
+	free(all);
+	return status;
+}
+
+/* MINE[i] is the end for rank i. It is replaced by the end that rank i made for this rank. */
+static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *mine)
+{
+	const size_t n = (size_t)rank->context->cpu.world.nranks;
+	const struct bb_payload_field fields[] = {
+		{.name = "the length of an address",
+		 .kind = BB_PAYLOAD_UNSIGNED,
+		 .offset = offsetof(struct bb_gloo_address, bytes),
+		 .bytes = sizeof(mine->bytes),
+		 .count = n,
+		 .stride = sizeof(*mine),
+		 .high = BB_GLOO_ADDRESS},
+		{.name = NULL}};
+	const struct bb_payload table = {"addresses", n * sizeof(*mine), fields, NULL};
+	struct bb_gloo_address *all = calloc(n * n, sizeof(*all));
+	bb_status status;
+
+	if (!all)
+		return bb_no_memory(rank->context->cpu.error, "addresses");
+	status = ranks_gather(rank, &table, mine, all);
+	for (size_t r = 0; r < n && status == BB_OK; r++)
+		mine[r] = all[r * n + (size_t)rank->rank];
+	free(all);
+	return status;
+}
+
+static bb_status connect_world(struct bb_rank *rank)
+{
+	const int n = rank->context->cpu.world.nranks;
+	struct bb_gloo_address *ends = calloc((size_t)n, sizeof(*ends));
+	bb_status status;
+
+	if (!ends)
+		return bb_no_memory(rank->context->cpu.error, "addresses");
+	BB_TRY(status, gloo_member_open(rank, rank->rank, n, ends, &rank->world), out);
+	BB_TRY(status, exchange_ends(rank, ends), out);
+	status = gloo_member_connect(rank, rank->world, NULL, n, ends);
+out:
+	free(ends);
+	return status;
+}
+
+bb_status bb_gloo_meet(struct bb_rank *rank)
+{
+	const bb_status status = exchange_places(rank);
+
+	if (status != BB_OK || rank->context->cpu.world.nranks == 1)
+		return status;
+	return connect_world(rank);
 }

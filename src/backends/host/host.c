@@ -7,6 +7,251 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+/* ---- groups -------------------------------------------------------------------------- */
+
+/*
+ * Groups. The members' drivers open a group independently; the first makes the team, the others
+ * join it. Memory that only some pairs need is mapped and left untouched until used.
+ */
+
+/* A team and all that its members share lie in one mapping. */
+static struct bb_host_team *team_new(const int *members, int n)
+{
+	const size_t size = (size_t)n;
+	const size_t pipes = size * size * BB_CHANNELS * sizeof(struct bb_pipe);
+	const size_t words = size * size * sizeof(struct bb_word);
+	const size_t offers = size * sizeof(struct bb_host_offer);
+	const size_t bells = size * sizeof(struct bb_bell);
+	const size_t bytes = sizeof(struct bb_host_team) + pipes + words + offers + bells +
+			     size * (sizeof(*members) + sizeof(bool));
+	struct bb_host_team *team = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *at;
+
+	if (team == MAP_FAILED)
+		return NULL;
+	at = (char *)(team + 1);
+	team->bytes = bytes;
+	team->n = n;
+	team->pipes = (struct bb_pipe *)at;
+	team->words = (struct bb_word *)(at += pipes);
+	team->offers = (struct bb_host_offer *)(at += words);
+	team->bells = (struct bb_bell *)(at += offers);
+	team->members = (int *)(at += bells);
+	team->has_joined = (bool *)(team->members + n);
+	memcpy(team->members, members, size * sizeof(*members));
+	return team;
+}
+
+/* The oldest team with these members that ME has not joined yet, made if there is none. */
+static struct bb_host_team *team_join(struct bb_context *context, const int *members, int n, int me)
+{
+	struct bb_host_team **link, *team;
+
+	pthread_mutex_lock(&context->lock);
+	for (link = &context->teams; (team = *link) != NULL; link = &team->next)
+		if (team->n == n && !team->has_joined[me] &&
+		    memcmp(team->members, members, (size_t)n * sizeof(*members)) == 0)
+			break;
+	if (!team)
+		team = *link = team_new(members, n);
+	if (team)
+		team->has_joined[me] = true;
+	pthread_mutex_unlock(&context->lock);
+	return team;
+}
+
+static void team_leave(struct bb_context *context, struct bb_host_team *team)
+{
+	struct bb_host_team **link;
+	bool last;
+
+	pthread_mutex_lock(&context->lock);
+	last = ++team->left == team->n;
+	for (link = &context->teams; last && *link; link = &(*link)->next) {
+		if (*link != team)
+			continue;
+		*link = team->next;
+		break;
+	}
+	pthread_mutex_unlock(&context->lock);
+	if (last)
+		munmap(team, team->bytes);
+}
+
+/* Free the teams of members that never left (after an abort). */
+static void host_teams_free(struct bb_context *context)
+{
+	while (context->teams) {
+		struct bb_host_team *team = context->teams;
+
+		context->teams = team->next;
+		munmap(team, team->bytes);
+	}
+}
+
+static void host_group_close(struct bb_group *group)
+{
+	if (!group)
+		return;
+	if (group->team)
+		team_leave(group->rank->context, group->team);
+	free(group->sent);
+	free(group->received);
+	free(group->link_free);
+	free(group->words);
+	bb_host_bounce_free(group);
+	free(group);
+}
+
+static bb_status host_group_open(struct bb_rank *rank, const int *members, int n,
+				 struct bb_group **group, struct bb_error *error)
+{
+	struct bb_group *g = calloc(1, sizeof(*g));
+	const size_t lanes = (size_t)n * BB_CHANNELS;
+
+	if (!g)
+		goto no_memory;
+	g->rank = rank;
+	g->me = bb_member_index(members, n, rank->rank);
+	if (g->me < 0) {
+		free(g);
+		return bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
+			       rank->rank);
+	}
+	g->sent = calloc(lanes, sizeof(*g->sent));
+	g->received = calloc(lanes, sizeof(*g->received));
+	g->link_free = calloc((size_t)n, sizeof(*g->link_free));
+	g->words = calloc((size_t)n, sizeof(*g->words));
+	if (!g->sent || !g->received || !g->link_free || !g->words)
+		goto no_memory;
+	g->team = team_join(rank->context, members, n, g->me);
+	if (!g->team)
+		goto no_memory;
+	*group = g;
+	return BB_OK;
+no_memory:
+	host_group_close(g);
+	return bb_no_memory(error, "a group");
+}
+
+static bb_status host_barrier(struct bb_group *group)
+{
+	struct bb_context *context = group->rank->context;
+	struct bb_host_team *team = group->team;
+	const uint32_t number = ++group->barriers;
+
+	if (atomic_fetch_add(&team->barrier_arrived, 1) + 1 == number * (uint32_t)team->n) {
+		bb_host_store(context, &team->barrier_opened, number);
+		bb_host_wake(context, team->bells, team->n);
+		return BB_OK;
+	}
+	return bb_host_wait(context, &team->bells[group->me], &team->barrier_opened, number);
+}
+
+/* ---- choices ------------------------------------------------------------------------- */
+
+/*
+ * The choice of `auto`, and the message size of pipelined algorithms.
+ */
+
+/* ALGORITHM was the fastest up to max_bytes and max_ranks; the first row that fits counts. */
+struct choice {
+	const char *collective;
+	bool crowded; /* more ranks than cores */
+	int max_ranks;
+	size_t max_bytes;
+	const char *algorithm;
+};
+
+#define K *1024
+#define M *1048576
+
+/* Written by studies/tune.py (make tune). Without a matching row, direct is used. */
+static const struct choice choices[] = {
+#include "backends/host/tuning_table.inc"
+	{.collective = NULL},
+};
+
+#define CHUNK_BYTES ((size_t)128 << 10)
+#define CROWDED_CHUNK_BYTES ((size_t)64 << 10)
+
+static const char *measured_best(const struct bb_group *group, const struct bb_call *call)
+{
+	const size_t bytes =
+		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
+
+	for (const struct choice *c = choices; c->collective; c++)
+		if (strcmp(c->collective, call->collective->name) == 0 &&
+		    c->crowded == group->rank->context->cpu.crowded &&
+		    call->shape.nranks <= c->max_ranks && bytes <= c->max_bytes)
+			return c->algorithm;
+	return "direct";
+}
+
+/*
+ * Paced links carry only messages, which excludes direct. Their times are known, as on the sim
+ * backend. Returns the schedule NAME, or the best one if that is NULL; *CHUNK = its best message
+ * length.
+ */
+static const struct bb_algorithm *over_links(struct bb_group *group, const struct bb_call *call,
+					     const char *name, size_t *chunk)
+{
+	const struct bb_backend_config *config = &group->rank->context->cpu.config;
+	const struct bb_link_model links = {.rate = config->link_rate,
+					    .latency = config->link_latency,
+					    .port = config->link_port,
+					    .choices = &group->rank->choices};
+	struct bb_error refusal = {.text = ""}; /* reported by refuses */
+	struct bb_shape shape = call->shape;
+	const struct bb_algorithm *schedule = bb_timeline_choose(
+		&links, name, call->collective, &shape, bb_dtype_size(call->dtype), &refusal);
+
+	*chunk = shape.chunk;
+	return schedule;
+}
+
+static const struct bb_algorithm *measured_schedule(const struct bb_group *group,
+						    const struct bb_call *call)
+{
+	const struct bb_algorithm *schedule =
+		bb_algorithm_find(call->collective, measured_best(group, call));
+
+	/* A collective that is an algorithm of its own has no direct. */
+	if (!schedule && bb_host_natives[0].refuses(NULL, call->collective))
+		schedule = bb_algorithm_find(call->collective, call->collective->name);
+	if (schedule && schedule->refuses && schedule->refuses(&call->shape))
+		schedule = NULL;
+	return schedule;
+}
+
+static bb_status host_choose(struct bb_group *group, struct bb_call *call)
+{
+	const bool paced = group->rank->context->cpu.config.link_rate != 0;
+	size_t chunk;
+
+	call->native = NULL;
+	call->schedule =
+		paced ? over_links(group, call, NULL, &chunk) : measured_schedule(group, call);
+	if (call->schedule)
+		return BB_OK;
+	if (paced || bb_host_natives[0].refuses(NULL, call->collective))
+		return BB_EUNSUPPORTED;
+	call->native = &bb_host_natives[0];
+	return BB_OK;
+}
+
+static bb_status host_tune(struct bb_group *group, struct bb_call *call)
+{
+	const size_t bytes = group->rank->context->cpu.crowded ? CROWDED_CHUNK_BYTES : CHUNK_BYTES;
+
+	call->shape.chunk = bytes / bb_dtype_size(call->dtype);
+	if (group->rank->context->cpu.config.link_rate != 0 && call->schedule)
+		(void)over_links(group, call, call->schedule->name, &call->shape.chunk);
+	return BB_OK;
+}
 
 static bb_status open_ports(struct bb_context *c, int n, struct bb_error *error)
 {
@@ -41,7 +286,7 @@ static void host_settle(struct bb_rank *rank)
 
 static void host_close(struct bb_context *context)
 {
-	bb_host_teams_free(context);
+	host_teams_free(context);
 	pthread_mutex_destroy(&context->lock);
 	bb_cpu_close(&context->cpu);
 	free(context->ports);
@@ -149,11 +394,11 @@ const struct bb_backend bb_backend_host = {
 	.detach = host_detach,
 	.locate = host_locate,
 	.release = bb_cpu_release,
-	.group_open = bb_host_group_open,
-	.group_close = bb_host_group_close,
-	.barrier = bb_host_barrier,
-	.choose = bb_host_choose,
-	.tune = bb_host_tune,
+	.group_open = host_group_open,
+	.group_close = host_group_close,
+	.barrier = host_barrier,
+	.choose = host_choose,
+	.tune = host_tune,
 	.refuses = host_refuses,
 	.tmp_bytes = host_tmp_bytes,
 	.cost_bytes = host_cost_bytes,

@@ -2,13 +2,10 @@
  * host.h - the host backend from inside: ranks are threads of one process that read each other's
  * memory.
  *
- *   host.c    the backend's table: opening, pinning
- *   team.c    groups: shared state of the members, barrier
+ *   host.c    the backend's table: groups, choices, opening, pinning
  *   wait.c    waiting and waking, also with more threads than cores
- *   p2p.c     messages, for the executor
+ *   p2p.c     messages, for the executor and queues; routes between two ranks
  *   direct.c  the algorithm without messages
- *   pair.c    routes between two ranks
- *   tuning.c  choice of algorithm and chunk
  */
 #ifndef BB_BACKENDS_HOST_HOST_H
 #define BB_BACKENDS_HOST_HOST_H
@@ -79,7 +76,7 @@ static inline bool bb_reached(uint32_t value, uint32_t target)
 	return (int32_t)(value - target) >= 0;
 }
 
-/* ---- groups (team.c) --------------------------------------------------------------- */
+/* ---- groups (host.c) ---------------------------------------------------------------  */
 
 #define BB_INLINE_BYTES 40
 #define BB_SLOTS 16 /* messages in flight per (pair, channel) */
@@ -165,14 +162,7 @@ struct bb_group {
 
 BB_CPU_STRUCTS_FIT;
 
-BB_MUST bb_status bb_host_group_open(struct bb_rank *rank, const int *members, int n,
-				     struct bb_group **group, struct bb_error *error);
-void bb_host_group_close(struct bb_group *group);
-/* Free the teams of members that never left (after an abort). */
-void bb_host_teams_free(struct bb_context *context);
-BB_MUST bb_status bb_host_barrier(struct bb_group *group);
-
-/* ---- messages (p2p.c) and the algorithm without them (direct.c) ---------------------- */
+/* ---- messages and routes (p2p.c), and the algorithm without them (direct.c) ---------------------- */
 
 extern const struct bb_p2p bb_host_p2p; /* port: struct bb_group * */
 BB_MUST bb_status bb_host_message(const struct bb_message *message);
@@ -182,14 +172,7 @@ BB_MUST bb_status bb_host_direct(struct bb_group *group, const struct bb_call *c
 size_t bb_host_direct_tmp_bytes(const struct bb_call *call, int rank);
 double bb_host_direct_cost(const struct bb_call *call);
 
-/* ---- routes between two members (pair.c) ---------------------------------------------- */
-
 extern const struct bb_routes bb_host_routes;
 void bb_host_bounce_free(struct bb_group *group);
-
-/* ---- choices (tuning.c) -------------------------------------------------------------- */
-
-BB_MUST bb_status bb_host_choose(struct bb_group *group, struct bb_call *call);
-BB_MUST bb_status bb_host_tune(struct bb_group *group, struct bb_call *call);
 
 #endif

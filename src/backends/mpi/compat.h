@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* BB_MPI(Bcast) takes counts up to BB_MPI_MOST, and so does an operation that BB_MPI(Op_create) makes
-   of a bb_mpi_operation: MPI 4 has functions for large counts. */
+/* BB_MPI(Bcast) takes counts up to BB_MPI_MOST, and so does an operation that BB_MPI(Op_create)
+   makes of a bb_mpi_operation: MPI 4 has functions for large counts. */
 #if MPI_VERSION >= 4
 #define BB_MPI(name) MPI_##name##_c
 #define BB_MPI_MOST ((size_t)PTRDIFF_MAX)

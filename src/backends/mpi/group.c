@@ -6,6 +6,396 @@
 
 #include <stdlib.h>
 
+/* ---- the library's collectives ------------------------------------------------------- */
+
+/*
+ * The library's own collectives. TMP replaces a buffer where MPI defines "in place" differently, or
+ * where a buffer would be read and written at once.
+ */
+
+#define SENDRECV_TAG 0
+#define NO_FUNCTION BB_MPI_FUNCTIONS
+
+/* One call, in terms of the library. */
+struct work {
+	struct bb_group *group;
+	const struct bb_call *call;
+	const struct bb_mpi_prepared *prepared;
+	const void *in;
+	bool in_place;     /* and OUT holds the input where MPI expects it */
+	size_t unit;       /* elements that one count stands for */
+	MPI_Datatype type; /* of a unit */
+	MPI_Op op;
+};
+
+struct bb_mpi_row {
+	const struct bb_collective *collective;
+	const char *name; /* the library's, for errors */
+	/* Functions with selectable algorithms; the first that has the requested one is used. */
+	enum bb_mpi_function functions[2];
+	const char *lacks; /* why an algorithm cannot be forced */
+	/* Do N units from element AT on; returns an MPI code. Only rows without MOST are called
+	   with AT above 0. */
+	int (*run)(const struct work *work, size_t at, bb_mpi_count n);
+	/* Largest number of elements behind one count; NULL: the call may be cut into pieces. */
+	size_t (*most)(const struct bb_shape *shape, int rank);
+};
+
+/* ---- reductions and broadcast ----------------------------------------------------------- */
+
+/* Element AT of what MEMORY holds. */
+static void *element(const struct work *w, const void *memory, size_t at)
+{
+	return at == 0 ? (void *)memory : (char *)memory + at * bb_dtype_size(w->call->dtype);
+}
+
+/* Copy N elements of SRC into OUT from element AT on. */
+static void copy_out(const struct work *w, const void *src, size_t at, size_t n)
+{
+	bb_cpu_copy(w->group->port.rank, element(w, w->call->out, at), src,
+		    n * bb_dtype_size(w->call->dtype));
+}
+
+static int all_reduce(const struct work *w, size_t at, bb_mpi_count n)
+{
+	return BB_MPI(Allreduce)(w->in_place ? MPI_IN_PLACE : element(w, w->in, at),
+				 element(w, w->call->out, at), n, w->type, w->op,
+				 w->prepared->comm);
+}
+
+static int reduce(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const bool at_root = w->group->port.me == w->call->shape.root;
+
+	return BB_MPI(Reduce)(w->in_place && at_root ? MPI_IN_PLACE : element(w, w->in, at),
+			      at_root ? element(w, w->call->out, at) : NULL, n, w->type, w->op,
+			      w->call->shape.root, w->prepared->comm);
+}
+
+/* MPI has a single buffer: at the root it is IN. */
+static int broadcast(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const bool at_root = w->group->port.me == w->call->shape.root;
+	void *buffer = element(w, at_root ? w->in : w->call->out, at);
+	const int code = BB_MPI(Bcast)(buffer, n, w->type, w->call->shape.root, w->prepared->comm);
+
+	if (code == MPI_SUCCESS && at_root && w->in != w->call->out)
+		copy_out(w, buffer, at, (size_t)n);
+	return code;
+}
+
+/* In place the result belongs into this rank's block, but MPI writes it into the first one. It goes
+   through TMP, unless TMP holds the input. */
+static int reduce_scatter(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const struct bb_group *g = w->group;
+	void *result = w->in_place ? w->call->tmp : w->call->out;
+	int code;
+
+	for (int r = 0; w->prepared->function == BB_MPI_REDUCE_SCATTER && r < g->port.n; r++)
+		g->counts[r] = n;
+	if (w->prepared->function == BB_MPI_REDUCE_SCATTER)
+		code = BB_MPI(Reduce_scatter)(w->in, result, g->counts, w->type, w->op,
+					      w->prepared->comm);
+	else
+		code = BB_MPI(Reduce_scatter_block)(w->in, result, n, w->type, w->op,
+						    w->prepared->comm);
+	if (code == MPI_SUCCESS && result != w->call->out)
+		copy_out(w, result, 0, (size_t)n);
+	return code;
+}
+
+static size_t whole(const struct bb_shape *shape, int rank)
+{
+	return shape->count;
+}
+
+/* ---- moving data ------------------------------------------------------------------------ */
+
+static int all_gather(const struct work *w, size_t at, bb_mpi_count n)
+{
+	return BB_MPI(Allgather)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
+				 w->type, w->prepared->comm);
+}
+
+static int gather(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const int root = w->call->shape.root;
+
+	return BB_MPI(Gather)(w->in_place && w->group->port.me == root ? MPI_IN_PLACE : w->in, n,
+			      w->type, w->call->out, n, w->type, root, w->prepared->comm);
+}
+
+static int scatter(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const int root = w->call->shape.root;
+
+	return BB_MPI(Scatter)(w->in, n, w->type,
+			       w->in_place && w->group->port.me == root ? MPI_IN_PLACE
+									: w->call->out,
+			       n, w->type, root, w->prepared->comm);
+}
+
+static int alltoall(const struct work *w, size_t at, bb_mpi_count n)
+{
+	return BB_MPI(Alltoall)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
+				w->type, w->prepared->comm);
+}
+
+/* In place MPI requires that a rank receives from each peer as much as it sends: the input is
+   copied to TMP instead. */
+static int alltoallv(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const struct bb_shape *shape = &w->call->shape;
+	const struct bb_group *g = w->group;
+	bb_mpi_count *sent = g->counts, *received = sent + g->port.n;
+	bb_mpi_offset *from = g->offsets, *to = from + g->port.n;
+	const void *in = w->in_place ? w->call->tmp : w->in;
+	size_t in_at = 0, out_at = 0;
+
+	for (int r = 0; r < g->port.n; r++) {
+		const size_t out = bb_alltoall_count(shape, g->port.me, r) / w->unit;
+		const size_t back = bb_alltoall_count(shape, r, g->port.me) / w->unit;
+
+		sent[r] = (bb_mpi_count)out;
+		received[r] = (bb_mpi_count)back;
+		from[r] = (bb_mpi_offset)in_at;
+		to[r] = (bb_mpi_offset)out_at;
+		in_at += out;
+		out_at += back;
+	}
+	if (w->in_place)
+		bb_cpu_copy(w->group->port.rank, w->call->tmp, w->in,
+			    in_at * w->unit * bb_dtype_size(w->call->dtype));
+	return BB_MPI(Alltoallv)(in, sent, from, w->type, w->call->out, received, to, w->type,
+				 w->prepared->comm);
+}
+
+static size_t row_or_column(const struct bb_shape *shape, int rank)
+{
+	const size_t row = bb_alltoall_in(shape, rank, shape->nranks);
+	const size_t column = bb_alltoall_out(shape, shape->nranks, rank);
+
+	return row > column ? row : column;
+}
+
+static int sendrecv(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const int next = w->group->port.me + 1 == w->group->port.n ? 0 : w->group->port.me + 1;
+	const int previous = (w->group->port.me ? w->group->port.me : w->group->port.n) - 1;
+
+	if (w->in_place)
+		return BB_MPI(Sendrecv_replace)(w->call->out, n, w->type, next, SENDRECV_TAG,
+						previous, SENDRECV_TAG, w->prepared->comm,
+						MPI_STATUS_IGNORE);
+	return BB_MPI(Sendrecv)(w->in, n, w->type, next, SENDRECV_TAG, w->call->out, n, w->type,
+				previous, SENDRECV_TAG, w->prepared->comm, MPI_STATUS_IGNORE);
+}
+
+/* ---- the table ------------------------------------------------------------------------- */
+
+#define ROW(collective, name, run, most, ...)                                                      \
+	{                                                                                          \
+		&bb_##collective, name, {__VA_ARGS__},                                             \
+			"the MPI library has no algorithm of that name for " #collective, run,     \
+			most                                                                       \
+	}
+
+static const struct bb_mpi_row rows[] = {
+	ROW(all_reduce, "MPI_Allreduce", all_reduce, NULL, BB_MPI_ALLREDUCE, NO_FUNCTION),
+	ROW(all_gather, "MPI_Allgather", all_gather, whole, BB_MPI_ALLGATHER, NO_FUNCTION),
+	ROW(reduce_scatter, "MPI_Reduce_scatter_block", reduce_scatter, whole,
+	    BB_MPI_REDUCE_SCATTER_BLOCK, BB_MPI_REDUCE_SCATTER),
+	ROW(broadcast, "MPI_Bcast", broadcast, NULL, BB_MPI_BCAST, NO_FUNCTION),
+	ROW(reduce, "MPI_Reduce", reduce, NULL, BB_MPI_REDUCE, NO_FUNCTION),
+	ROW(gather, "MPI_Gather", gather, whole, BB_MPI_GATHER, NO_FUNCTION),
+	ROW(scatter, "MPI_Scatter", scatter, whole, BB_MPI_SCATTER, NO_FUNCTION),
+	ROW(alltoall, "MPI_Alltoall", alltoall, whole, BB_MPI_ALLTOALL, NO_FUNCTION),
+	ROW(alltoallv, "MPI_Alltoallv", alltoallv, row_or_column, BB_MPI_ALLTOALLV, NO_FUNCTION),
+	ROW(sendrecv, "MPI_Sendrecv", sendrecv, whole, NO_FUNCTION, NO_FUNCTION),
+};
+
+/* The row of COLLECTIVE; NULL: the library has no such function. */
+static const struct bb_mpi_row *mpi_row_find(const struct bb_collective *collective)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].collective == collective)
+			return &rows[i];
+	return NULL;
+}
+
+/* Value that forces NATIVE on *FUNCTION of ROW. 0: nothing is forced, and *FUNCTION is the one that
+   ROW prefers. */
+static int mpi_native_forces(const struct bb_native *native, const struct bb_mpi_row *row,
+			     enum bb_mpi_function *function)
+{
+	const struct bb_mpi_forced *forced = native->own;
+
+	for (int i = 0; forced && i < 2 && row->functions[i] != NO_FUNCTION; i++) {
+		*function = row->functions[i];
+		if (forced->value[*function] != 0)
+			return forced->value[*function];
+	}
+	*function = row->functions[0];
+	return 0;
+}
+
+const char *bb_mpi_native_refuses(const struct bb_native *native,
+				  const struct bb_collective *collective)
+{
+	const struct bb_mpi_row *row = mpi_row_find(collective);
+	enum bb_mpi_function function;
+
+	if (!row)
+		return "hypercube is an algorithm of its own; all_gather has native";
+	if (native->own && !mpi_native_forces(native, row, &function))
+		return row->lacks;
+	return NULL;
+}
+
+const char *bb_mpi_native_refuses_group(const struct bb_native *native, int nranks)
+{
+	const struct bb_mpi_forced *forced = native->own;
+
+	if (nranks == 1)
+		return "the MPI library uses no algorithm for a single rank";
+	return forced->only_pairs && nranks != 2 ? "two_proc is for groups of two ranks" : NULL;
+}
+
+const struct bb_native bb_mpi_natives[] = {
+	{.name = "native",
+	 .brief = "the MPI library's own collective",
+	 .refuses = bb_mpi_native_refuses,
+	 .discover = bb_mpi_discover},
+	{.name = NULL},
+};
+
+/* ---- limits ----------------------------------------------------------------------------- */
+
+/* Elements of a unit, so that the library's counts can express MOST elements. */
+static size_t unit_for(size_t most)
+{
+	size_t unit = 1;
+
+	while (most > unit * BB_MPI_MOST)
+		unit *= 2;
+	return unit;
+}
+
+static bool divides(size_t unit, const struct bb_shape *shape)
+{
+	for (int r = 0; shape->matrix && r < shape->nranks; r++)
+		for (int s = 0; s < shape->nranks; s++)
+			if (bb_alltoall_count(shape, r, s) % unit != 0)
+				return false;
+	return shape->matrix || shape->count % unit == 0;
+}
+
+/* NULL, or why the library cannot make CALL; the same on all ranks. */
+static const char *mpi_native_limits(const struct bb_call *call)
+{
+	const struct bb_mpi_row *row = mpi_row_find(call->collective);
+	const struct bb_shape *shape = &call->shape;
+	size_t most = 0;
+
+	if (!BB_MPI_REDUCES_IN_PLACE_ANYWHERE && call->collective == &bb_reduce &&
+	    shape->in_place && shape->root != 0 && call->op != BB_MULSUM)
+		return "MPICH before 4.1.2 crashes with MPI_IN_PLACE at a root other than 0";
+	for (int r = 0; row->most && r < (shape->matrix ? shape->nranks : 1); r++) {
+		const size_t its = row->most(shape, r);
+
+		most = its > most ? its : most;
+	}
+	if (most <= BB_MPI_MOST)
+		return NULL;
+	if (call->collective->flags & BB_REDUCES)
+		return "this MPI counts in ints: at most 2147483647 elements per rank";
+	if (!divides(unit_for(most), shape))
+		return "this MPI counts in ints: more than 2147483647 elements must divide into "
+		       "equal units";
+	return NULL;
+}
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+size_t bb_mpi_native_tmp_bytes(const struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_collective *c = call->collective;
+	const int rank = group->port.me;
+	const size_t element = bb_dtype_size(call->dtype);
+
+	if (bb_call_weighs(call, rank))
+		return c->in_count(&call->shape, rank) * element;
+	if (!call->shape.in_place)
+		return 0;
+	if (c == &bb_reduce_scatter)
+		return call->shape.count * element;
+	return c == &bb_alltoallv ? c->in_count(&call->shape, rank) * element : 0;
+}
+
+#define PIECE ((size_t)1 << 30)
+
+static int run_in_pieces(const struct work *w)
+{
+	const size_t count = w->call->shape.count;
+	size_t at = 0;
+	int code;
+
+	do {
+		const size_t n = count - at > BB_MPI_MOST ? PIECE : count - at;
+
+		code = w->prepared->row->run(w, at, (bb_mpi_count)n);
+		at += n;
+	} while (code == MPI_SUCCESS && at < count);
+	return code;
+}
+
+static int run_in_units(struct work *w)
+{
+	int code = MPI_Type_contiguous((int)w->unit, w->type, &w->type);
+
+	if (code != MPI_SUCCESS)
+		return code;
+	code = MPI_Type_commit(&w->type);
+	if (code == MPI_SUCCESS)
+		code = w->prepared->row->run(w, 0, (bb_mpi_count)(w->call->shape.count / w->unit));
+	MPI_Type_free(&w->type);
+	return code;
+}
+
+bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_mpi_types *types = &group->port.rank->context->types;
+	const struct bb_kernels *kernels = group->port.rank->context->cpu.kernels;
+	const struct bb_mpi_prepared *prepared = call->prepared;
+	const struct bb_mpi_row *row = prepared->row;
+	struct work w = {.group = group,
+			 .call = call,
+			 .prepared = prepared,
+			 .in = call->in,
+			 .in_place = call->shape.in_place,
+			 .unit = row->most ? unit_for(row->most(&call->shape, group->port.me)) : 1,
+			 .type = types->type[call->dtype],
+			 .op = types->op[call->dtype][call->op]};
+	bb_status status;
+	int code;
+
+	if (bb_call_weighs(call, group->port.me)) {
+		bb_cpu_weigh(kernels, call, group->port.me, call->tmp);
+		w.in = call->tmp;
+		w.in_place = false;
+	}
+	if (w.unit > 1)
+		code = run_in_units(&w);
+	else
+		code = row->most ? row->run(&w, 0, (bb_mpi_count)call->shape.count)
+				 : run_in_pieces(&w);
+	status = bb_mpi_check(group->port.rank->context, row->name, code);
+	if (status == BB_OK && bb_call_divides(call))
+		bb_cpu_divide(kernels, call, group->port.me);
+	return status;
+}
+
 #define CREATE_TAG 0
 #define CHUNK_BYTES ((size_t)512 << 10)
 
@@ -130,7 +520,7 @@ static bb_status add_prepared(struct bb_group *group, const struct bb_native *na
 				      .forced = MPI_COMM_NULL,
 				      .comm = group->comm};
 	group->prepared = p;
-	value = bb_mpi_native_forces(native, row, &p->function);
+	value = mpi_native_forces(native, row, &p->function);
 	return bb_mpi_check(context, "MPI_Comm_dup", value ? force(group, p, value) : MPI_SUCCESS);
 }
 
@@ -158,7 +548,7 @@ bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call)
 
 bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call)
 {
-	const struct bb_mpi_row *row = bb_mpi_row_find(call->collective);
+	const struct bb_mpi_row *row = mpi_row_find(call->collective);
 	bb_status status = BB_OK;
 
 	call->shape.chunk = CHUNK_BYTES / bb_dtype_size(call->dtype);
@@ -180,5 +570,5 @@ const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call)
 	reason = bb_mpi_native_refuses(call->native, call->collective);
 	if (!reason)
 		reason = p ? p->reason : "tune was not called";
-	return reason ? reason : bb_mpi_native_limits(call);
+	return reason ? reason : mpi_native_limits(call);
 }

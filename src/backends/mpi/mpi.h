@@ -2,15 +2,10 @@
  * mpi.h - the mpi backend from inside: a rank is a process of MPI_COMM_WORLD.
  *
  *   mpi.c       the backend's table: opening, location, memory
- *   group.c     groups, and what tune prepares for their calls
- *   native.c    the library's own collectives
- *   forced.c    the algorithms that the library names
+ *   group.c     the library's own collectives; groups, and what tune prepares for their calls
+ *   forced.c    what the library reveals: algorithms that it names, how it moves bytes in a host
  *   types.c     datatypes and operations
- *   p2p.c       messages, for the executor; waiting
- *   messages.c  messages of queues
- *   routes.c    routes between two ranks
- *   library.c   how the library moves bytes within a host
- *   clock.c     differences of the processes' clocks
+ *   messages.c  messages of schedules and queues, routes, differences of the processes' clocks
  *   compat.h    differences between versions of MPI
  *
  * The launch starts and ends MPI. Errors of the library are returned; none is fatal.
@@ -69,23 +64,12 @@ struct bb_mpi_controls {
 
 void bb_mpi_controls_open(struct bb_mpi_controls *controls);
 void bb_mpi_controls_close(struct bb_mpi_controls *controls);
-/* TEXT = name of the value of control variable NAME, cut at ROOM; false: there is none. */
-bool bb_mpi_control_read(const struct bb_mpi_controls *controls, const char *name, char *text,
-			 size_t room);
 /*
  * *FORCED = a duplicate of COMM on which FUNCTION uses algorithm VALUE; or MPI_COMM_NULL and
  * *REASON, on all members alike. Collective over COMM. Returns an MPI code.
  */
 int bb_mpi_force(struct bb_mpi_controls *controls, MPI_Comm comm, enum bb_mpi_function function,
 		 int value, MPI_Comm *forced, const char **reason);
-
-/*
- * TEXT = names of FRAMEWORK's open components, "self,tcp", cut at ROOM: for FRAMEWORK "btl_" those
- * with a control variable "btl_NAME" SUFFIX. "none": no component is open, or the library does not
- * report them.
- */
-void bb_mpi_components(const struct bb_mpi_controls *controls, const char *framework,
-		       const char *suffix, char *text, size_t room);
 
 /* How bytes move between processes of one host; the same in all processes. */
 struct bb_mpi_found {
@@ -125,21 +109,16 @@ BB_MUST static inline bb_status bb_mpi_check(struct bb_context *context, const c
 	return code == MPI_SUCCESS ? BB_OK : bb_mpi_failed(context, function, code);
 }
 
-/* ---- messages (p2p.c) ------------------------------------------------------------------- */
+/* ---- messages (messages.c) -------------------------------------------------------------- */
 
 extern const struct bb_port_calls bb_mpi_port_calls;
-/* Wait until REQUEST is done; BB_ETIMEOUT once the run is being abandoned. */
-BB_MUST bb_status bb_mpi_await(struct bb_context *context, MPI_Request *request,
-			       MPI_Status *message);
-
-/* ---- messages of queues (messages.c) ----------------------------------------------------- */
 
 /* bb_cpu_context's pass. */
 BB_MUST bb_status bb_mpi_message(const struct bb_message *message);
 
 /* ---- groups (group.c) ------------------------------------------------------------------- */
 
-struct bb_mpi_row; /* the library's function for a collective (native.c) */
+struct bb_mpi_row; /* the library's function for a collective (group.c) */
 
 /* What all calls of one collective by one native share: prepared of bb_call. */
 struct bb_mpi_prepared {
@@ -178,11 +157,11 @@ BB_MUST bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call);
 BB_MUST bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call);
 const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call);
 
-/* ---- the library's state (library.c) ----------------------------------------------------- */
+/* ---- how bytes move within a host (forced.c) --------------------------------------------- */
 
 extern const struct bb_route_switch bb_mpi_route_switch;
 
-/* ---- routes (routes.c) ------------------------------------------------------------------ */
+/* ---- routes (messages.c) ---------------------------------------------------------------- */
 
 struct bb_mpi_shared {
 	struct bb_mpi_shared *next;
@@ -194,7 +173,7 @@ extern const struct bb_routes bb_mpi_routes;
 /* Unshare all that was shared of BYTES at MEMORY; no window may be open to it. */
 void bb_mpi_unshare(struct bb_rank *rank, const void *memory, size_t bytes);
 
-/* ---- the library's collectives (native.c) ----------------------------------------------- */
+/* ---- the library's collectives (group.c) ----------------------------------------------- */
 
 extern const struct bb_native bb_mpi_natives[];
 
@@ -203,18 +182,10 @@ const char *bb_mpi_native_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective);
 /* NULL, or why NRANKS cannot use a forced NATIVE (refuses_group of bb_native). */
 const char *bb_mpi_native_refuses_group(const struct bb_native *native, int nranks);
-/* The row of COLLECTIVE; NULL: the library has no such function. */
-const struct bb_mpi_row *bb_mpi_row_find(const struct bb_collective *collective);
-/* Value that forces NATIVE on *FUNCTION of ROW. 0: nothing is forced, and *FUNCTION is the one that
-   ROW prefers. */
-int bb_mpi_native_forces(const struct bb_native *native, const struct bb_mpi_row *row,
-			 enum bb_mpi_function *function);
-/* NULL, or why the library cannot make CALL; the same on all ranks. */
-const char *bb_mpi_native_limits(const struct bb_call *call);
 size_t bb_mpi_native_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
 BB_MUST bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call);
 
-/* ---- the clock (clock.c) ---------------------------------------------------------------- */
+/* ---- the clock (messages.c) ------------------------------------------------------------- */
 
 /* Sets context->one_clock. Collective over the world. Returns an MPI code. */
 int bb_mpi_compare_clocks(struct bb_context *context);

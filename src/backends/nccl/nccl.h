@@ -1,25 +1,15 @@
 /*
  * nccl.h - internals of the nccl backend: a rank is a GPU with a driver thread of its own.
  *
- *   nccl.c      the backend's table: opening, devices, attaching, location
- *   memory.c    buffers: allocated, registered, copied, filled, verified
- *   meet.c      first exchange of all ranks: their GPUs and capabilities
- *   comm.c      groups and their communicators, one algorithm at a time
- *   native.c    NCCL's collectives
- *   device_calls.c  collectives as kernels on NCCL's device API (device.h, device.cu)
- *   chosen.c    NCCL's choice for a call
- *   ras.c       NCCL's own report on a run that hangs
- *   executor.c  busbench's schedules over ncclSend and ncclRecv
- *   queue.c     streams, events and graphs; waiting
- *   health.c    state and counters of the GPUs, by NVML
- *   gemm.c      matrix products by cuBLAS (cublas_api.h)
- *   peers.c     access to the memory of other ranks
- *   fabric.c    fabric handles of memory, which also reach other hosts
- *   routes.c    routes between two ranks
- *   staged.c    the route through host memory
- *   spaces.c    measuring memory
- *   check.h     calls of CUDA and NCCL, and reports of their failures
- *   compat.h    differences between versions
+ *   nccl.c      the backend's table: queues, events and graphs; waiting; devices, attaching
+ *   memory.c    buffers: allocated, registered, copied, filled, verified, measured
+ *   comm.c      first exchange of all ranks; groups and their communicators, one algorithm at a
+ * time native.c    NCCL's collectives, and kernels on its device API (device.h, device.cu) chosen.c
+ * NCCL's choice for a call ras.c       NCCL's own report on a run that hangs executor.c  busbench's
+ * schedules over ncclSend and ncclRecv health.c    state and counters of the GPUs, by NVML gemm.c
+ * matrix products by cuBLAS (cublas_api.h) routes.c    access to the memory of other ranks, by
+ * fabric handles too; routes between two ranks staged.c    the route through host memory check.h
+ * calls of CUDA and NCCL, and reports of their failures compat.h    differences between versions
  *   library.c   finding NCCL and CUDA's driver
  *   versions.c  the version and usable features of the NCCL that was found
  *   kernels.h   kernels: patterns.cu, reductions.cu, works.cu, transfers.cu; all use pieces.cuh
@@ -217,11 +207,9 @@ void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *mem
 /* See backends/library.h. */
 const char *bb_nccl_registered(const struct bb_group *group);
 
-/* ---- measured memory (spaces.c) ---------------------------------------------------- */
-
 extern const struct bb_spaces bb_nccl_spaces;
 
-/* ---- access to other ranks (peers.c) ------------------------------------------------------- */
+/* ---- access to other ranks (routes.c) ------------------------------------------------------ */
 
 /* Another rank, or this one, as this rank accesses it. */
 struct bb_nccl_peer {
@@ -249,37 +237,19 @@ struct bb_nccl_mapped {
 };
 
 BB_MUST bb_status bb_nccl_peers_open(struct bb_rank *rank);
-void bb_nccl_peers_close(struct bb_rank *rank);
-/* See backends/routes.h. */
-BB_MUST bb_status bb_nccl_share(struct bb_rank *rank, void *memory, size_t bytes,
-				struct bb_token *token);
-BB_MUST bb_status bb_nccl_reach(struct bb_group *group, int peer, const struct bb_token *token,
-				void **theirs, struct bb_error *error);
-void bb_nccl_unreach(struct bb_group *group, int peer, void *theirs);
 
-/* ---- fabric handles (fabric.c) -------------------------------------------------------- */
+/* ---- fabric handles (routes.c) ------------------------------------------------------ */
 
 #define BB_NCCL_HANDLE_BYTES 64 /* of a fabric handle, and of an IPC handle */
 
 /* Called once rank->device is set. rank->fabric stays NULL, and rank->obstacle says why, unless the
    rank's memory is to have fabric handles and can. */
 BB_MUST bb_status bb_nccl_fabric_open(struct bb_rank *rank);
-/* Why another rank cannot map memory of a rank with this OBSTACLE; it is not BB_NCCL_NO_OBSTACLE.
- */
-const char *bb_nccl_obstacle_text(enum bb_nccl_obstacle obstacle);
 /* For ranks with rank->fabric. *AT = memory of *BYTES, rounded up, that the process's GPUs access
    and that has a handle. */
 BB_MUST bb_status bb_nccl_fabric_alloc(struct bb_rank *rank, size_t *bytes, void **at);
 /* Free such memory, or unmap imported memory. */
 void bb_nccl_fabric_free(struct bb_rank *rank, void *at, size_t bytes);
-/* *HANDLE = that of the memory at AT. */
-BB_MUST bb_status bb_nccl_fabric_export(struct bb_rank *rank, void *at,
-					unsigned char handle[BB_NCCL_HANDLE_BYTES]);
-/* *AT = BYTES of another process's memory for this rank's GPU; or *WHY = why HANDLE cannot be
-   imported. */
-BB_MUST bb_status bb_nccl_fabric_import(struct bb_rank *rank,
-					const unsigned char handle[BB_NCCL_HANDLE_BYTES],
-					size_t bytes, void **at, const char **why);
 
 /* ---- routes (routes.c) --------------------------------------------------------------- */
 
@@ -333,22 +303,6 @@ const char *bb_nccl_ras_address(const struct bb_nccl_library *library);
 /* See backends/library.h. */
 bool bb_nccl_diagnose(struct bb_context *context, struct bb_strbuf *out);
 void bb_nccl_diagnose_end(struct bb_context *context);
-
-/* ---- meeting (meet.c) ------------------------------------------------------------------ */
-
-/*
- * All drivers of the world exchange payloads of TABLE: all[r] = that of rank r. A driver that has
- * failed must not call it, but end: others may wait for it inside NCCL, where nothing can interrupt
- * them.
- */
-BB_MUST bb_status bb_nccl_gather(struct bb_rank *rank, const struct bb_payload *table,
-				 const void *mine, void *all);
-/*
- * Called before the first communicator: BB_EUSAGE on all ranks if some would share a GPU without
- * permission. Afterwards capability, version and ranks_per_root are the minimum of all ranks, so
- * that all ranks decide alike what NCCL can do.
- */
-BB_MUST bb_status bb_nccl_meet(struct bb_rank *rank);
 
 /* ---- the state of GPUs (health.c) --------------------------------------------------------- */
 
@@ -431,11 +385,8 @@ BB_MUST bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream,
  */
 BB_MUST bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call);
 
-/* ---- kernels on NCCL's device API (device_calls.c) ----------------------------------------------
- */
+/* ---- kernels on NCCL's device API (native.c) ------------------------------------------- */
 
-/* NULL, or why no kernel can make CALL, whose native is one of them: the same on all ranks. */
-const char *bb_nccl_device_limits(const struct bb_group *group, const struct bb_call *call);
 /*
  * Open the device part of the group's communicator, unless it is open. *REFUSED: NCCL, or the GPUs,
  * cannot run the kernel of CALL; the reason is in group->refusal, and the communicator must not be
@@ -444,9 +395,6 @@ const char *bb_nccl_device_limits(const struct bb_group *group, const struct bb_
 BB_MUST bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call,
 				      bool *refused);
 BB_MUST bb_status bb_nccl_device_close(struct bb_group *group);
-/* Issue CALL, with its input at IN, to STREAM. Its buffers are registered, its group is open. */
-BB_MUST bb_status bb_nccl_device_call(struct bb_group *group, cudaStream_t stream,
-				      const struct bb_call *call, const void *in);
 
 /* ---- schedules (executor.c) ---------------------------------------------------------- */
 
@@ -461,40 +409,13 @@ BB_MUST bb_status bb_nccl_multiply(struct bb_rank *rank, cudaStream_t stream, do
 				   struct bb_error *error);
 void bb_nccl_gemm_close(struct bb_rank *rank);
 
-/* ---- queues (queue.c) ---------------------------------------------------------------- */
+/* ---- queues (nccl.c) ---------------------------------------------------------------- */
 
 /* Wait until STREAM is empty; BB_ETIMEOUT once the run is being abandoned. */
 BB_MUST bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream);
 cudaStream_t bb_nccl_stream(const struct bb_rank *rank, const struct bb_queue *queue);
-/* Allocate rank->halt, which bb_nccl_wait sets to 1 when it fails. The main stream exists. */
-BB_MUST bb_status bb_nccl_halt_open(struct bb_rank *rank);
-void bb_nccl_halt_close(struct bb_rank *rank);
 
-BB_MUST bb_status bb_nccl_queue_open(struct bb_rank *rank, struct bb_queue **queue,
-				     struct bb_error *error);
-void bb_nccl_queue_close(struct bb_queue *queue);
-BB_MUST bb_status bb_nccl_event_open(struct bb_rank *rank, struct bb_event **event,
-				     struct bb_error *error);
-void bb_nccl_event_close(struct bb_event *event);
-BB_MUST bb_status bb_nccl_event_record(struct bb_rank *rank, struct bb_queue *queue,
-				       struct bb_event *event);
-BB_MUST bb_status bb_nccl_event_wait(struct bb_rank *rank, struct bb_queue *queue,
-				     struct bb_event *event);
-BB_MUST bb_status bb_nccl_compute(struct bb_rank *rank, struct bb_queue *queue,
-				  void (*function)(void *argument), void *argument);
-BB_MUST bb_status bb_nccl_collective(struct bb_group *group, struct bb_queue *queue,
-				     const struct bb_call *call);
-BB_MUST bb_status bb_nccl_spin(struct bb_rank *rank, struct bb_queue *queue, double seconds);
-BB_MUST bb_status bb_nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flops,
-			       struct bb_error *error);
-extern const struct bb_messages bb_nccl_messages;
-BB_MUST bb_status bb_nccl_finish(struct bb_rank *rank, struct bb_queue *queue);
 /* End the group of a batch if one has begun. */
 BB_MUST bb_status bb_nccl_group_end(struct bb_rank *rank);
-BB_MUST bb_status bb_nccl_batch_begin(struct bb_rank *rank);
-BB_MUST bb_status bb_nccl_batch_end(struct bb_rank *rank);
-BB_MUST bb_status bb_nccl_elapsed(struct bb_rank *rank, struct bb_event *from, struct bb_event *to,
-				  double *seconds);
-extern const struct bb_graphs bb_nccl_graphs;
 
 #endif

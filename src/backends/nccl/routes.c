@@ -10,6 +10,502 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- fabric handles ------------------------------------------------------------------ */
+
+/*
+ * Fabric handles: by them processes map GPU memory of each other within an NVLink domain, also
+ * where it spans several hosts. Memory has them if cuMemCreate made it for them. That takes a GPU
+ * that supports them, and a channel of nvidia-imex that the user of the processes may open.
+ */
+
+/* As in cuda.h from 12.3 on. */
+#define FABRIC ((CUmemAllocationHandleType)8)
+#define FABRIC_SUPPORTED ((CUdevice_attribute)128)
+
+struct bb_nccl_fabric {
+	struct bb_nccl_driver driver;
+	CUmemAllocationProp memory; /* of the rank's */
+	size_t granularity;
+};
+
+/* Call a function of the driver. Its results are numbered as the runtime's. */
+#define DRIVER(rank, call)                                                                         \
+	bb_cuda_check(rank, (cudaError_t)(rank)->fabric->driver.call, #call, __FILE__, __LINE__)
+
+/* ---- whether the rank has them ------------------------------------------------------------ */
+
+/* Why another rank cannot map memory of a rank with this OBSTACLE; it is not BB_NCCL_NO_OBSTACLE.
+ */
+static const char *nccl_obstacle_text(enum bb_nccl_obstacle obstacle)
+{
+	static const char *const texts[] = {
+		[BB_NCCL_NOT_USED] = "the GPUs are in different hosts",
+		[BB_NCCL_NOT_SUPPORTED] =
+			"GPU or driver have no fabric handles, which reach other hosts "
+			"(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED)",
+		[BB_NCCL_NO_CHANNEL] =
+			"CUDA makes no fabric handles, which reach other hosts: this takes "
+			"nvidia-imex and a channel in /dev/nvidia-caps-imex-channels",
+	};
+
+	return texts[obstacle];
+}
+
+static bool is_supported(const struct bb_nccl_driver *driver, int device)
+{
+	CUdevice handle;
+	int supported = 0;
+
+	/* An older driver does not know the attribute. */
+	return driver->cuDeviceGet(&handle, device) == CUDA_SUCCESS &&
+	       driver->cuDeviceGetAttribute(&supported, FABRIC_SUPPORTED, handle) == CUDA_SUCCESS &&
+	       supported;
+}
+
+/* Whether memory can be made, exported and imported shows only when it is. */
+static bool has_channel(const struct bb_nccl_fabric *f)
+{
+	const struct bb_nccl_driver *driver = &f->driver;
+	unsigned char handle[BB_NCCL_HANDLE_BYTES];
+	CUmemGenericAllocationHandle made, imported;
+	bool has;
+
+	if (driver->cuMemCreate(&made, f->granularity, &f->memory, 0) != CUDA_SUCCESS)
+		return false;
+	has = driver->cuMemExportToShareableHandle(handle, made, FABRIC, 0) == CUDA_SUCCESS &&
+	      driver->cuMemImportFromShareableHandle(&imported, handle, FABRIC) == CUDA_SUCCESS;
+	if (has)
+		driver->cuMemRelease(imported);
+	driver->cuMemRelease(made);
+	return has;
+}
+
+static enum bb_nccl_obstacle fabric_find(struct bb_nccl_fabric *f, int device)
+{
+	f->memory = (CUmemAllocationProp){
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = FABRIC,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+	if (!bb_nccl_driver_find(&f->driver) || !is_supported(&f->driver, device))
+		return BB_NCCL_NOT_SUPPORTED;
+	if (f->driver.cuMemGetAllocationGranularity(&f->granularity, &f->memory,
+						    CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) !=
+		    CUDA_SUCCESS ||
+	    !has_channel(f))
+		return BB_NCCL_NO_CHANNEL;
+	return BB_NCCL_NO_OBSTACLE;
+}
+
+static bool is_wanted(const struct bb_context *c)
+{
+	const enum bb_handles handles = c->config.handles;
+
+	return c->config.reached && c->world.nprocs > 1 && handles != BB_HANDLES_IPC &&
+	       (handles == BB_HANDLES_FABRIC || c->config.ranks_here < c->world.nranks);
+}
+
+bb_status bb_nccl_fabric_open(struct bb_rank *rank)
+{
+	struct bb_nccl_fabric *f;
+
+	rank->obstacle = BB_NCCL_NOT_USED;
+	if (!is_wanted(rank->context))
+		return BB_OK;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return bb_no_memory(rank->context->error, "a rank");
+	rank->obstacle = fabric_find(f, rank->device);
+	if (rank->obstacle == BB_NCCL_NO_OBSTACLE)
+		rank->fabric = f;
+	else
+		free(f);
+	return BB_OK;
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+static bb_status access_grant(struct bb_rank *rank, CUdeviceptr at, size_t bytes, int device)
+{
+	const CUmemAccessDesc access = {
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+		.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+
+	return DRIVER(rank, cuMemSetAccess(at, bytes, &access, 1));
+}
+
+/* *AT = address of BYTES of MEMORY, for the rank's GPU. Releases MEMORY, which exists as long as it
+   is mapped. */
+static bb_status memory_map(struct bb_rank *rank, CUmemGenericAllocationHandle memory, size_t bytes,
+			    void **at)
+{
+	CUdeviceptr address;
+	bb_status status;
+
+	BB_TRY(status, DRIVER(rank, cuMemAddressReserve(&address, bytes, 0, 0, 0)), out);
+	BB_TRY(status, DRIVER(rank, cuMemMap(address, bytes, 0, memory, 0)), out);
+	BB_TRY(status, DRIVER(rank, cuMemRelease(memory)), out);
+	BB_TRY(status, access_grant(rank, address, bytes, rank->device), out);
+	*at = (void *)(uintptr_t)address;
+out:
+	return status;
+}
+
+/* Let the other GPUs of the process access the rank's memory: cudaDeviceEnablePeerAccess holds for
+   memory of cudaMalloc alone. */
+static bb_status access_share(struct bb_rank *rank, void *at, size_t bytes)
+{
+	const struct bb_context *c = rank->context;
+	bb_status status = BB_OK;
+
+	for (int local = 0; local < c->world.nlocal && status == BB_OK; local++) {
+		const int device = bb_nccl_device(c, local);
+		int can = 0;
+
+		if (device == rank->device)
+			continue;
+		status = BB_CUDA(rank, cudaDeviceCanAccessPeer(&can, device, rank->device));
+		if (status == BB_OK && can)
+			status = access_grant(rank, (CUdeviceptr)(uintptr_t)at, bytes, device);
+	}
+	return status;
+}
+
+bb_status bb_nccl_fabric_alloc(struct bb_rank *rank, size_t *bytes, void **at)
+{
+	const size_t granularity = rank->fabric->granularity;
+	CUmemGenericAllocationHandle memory;
+	bb_status status;
+
+	*bytes = (*bytes + granularity - 1) / granularity * granularity;
+	BB_TRY(status, DRIVER(rank, cuMemCreate(&memory, *bytes, &rank->fabric->memory, 0)), out);
+	BB_TRY(status, memory_map(rank, memory, *bytes, at), out);
+	status = access_share(rank, *at, *bytes);
+out:
+	return status;
+}
+
+void bb_nccl_fabric_free(struct bb_rank *rank, void *at, size_t bytes)
+{
+	const CUdeviceptr address = (CUdeviceptr)(uintptr_t)at;
+
+	if (bb_nccl_aborted(rank->context)) /* see BB_CUDA_FREE */
+		return;
+	bb_nccl_ignore(DRIVER(rank, cuMemUnmap(address, bytes)));
+	bb_nccl_ignore(DRIVER(rank, cuMemAddressFree(address, bytes)));
+}
+
+/* ---- handles ------------------------------------------------------------------------------ */
+
+/* *HANDLE = that of the memory at AT. */
+static bb_status nccl_fabric_export(struct bb_rank *rank, void *at,
+				    unsigned char handle[BB_NCCL_HANDLE_BYTES])
+{
+	CUmemGenericAllocationHandle memory;
+	bb_status status;
+
+	BB_TRY(status, DRIVER(rank, cuMemRetainAllocationHandle(&memory, at)), out);
+	BB_TRY(status, DRIVER(rank, cuMemExportToShareableHandle(handle, memory, FABRIC, 0)), out);
+	status = DRIVER(rank, cuMemRelease(memory));
+out:
+	return status;
+}
+
+/* *AT = BYTES of another process's memory for this rank's GPU; or *WHY = why HANDLE cannot be
+   imported. */
+static bb_status nccl_fabric_import(struct bb_rank *rank,
+				    const unsigned char handle[BB_NCCL_HANDLE_BYTES], size_t bytes,
+				    void **at, const char **why)
+{
+	unsigned char copy[BB_NCCL_HANDLE_BYTES];
+	CUmemGenericAllocationHandle memory;
+	CUresult result;
+
+	memcpy(copy, handle, sizeof(copy));
+	result = rank->fabric->driver.cuMemImportFromShareableHandle(&memory, copy, FABRIC);
+	if (result == CUDA_SUCCESS)
+		return memory_map(rank, memory, bytes, at);
+	*why = result == CUDA_ERROR_NOT_PERMITTED
+		       ? "the processes share no IMEX channel, so a fabric handle of one is "
+			 "refused "
+			 "to the other (CUDA_ERROR_NOT_PERMITTED)"
+		       : "the GPU cannot import the other's fabric handle: they are in different "
+			 "NVLink "
+			 "domains, or nvidia-imex does not connect their hosts";
+	return BB_OK;
+}
+
+/* ---- access to memory of other ranks ------------------------------------------------- */
+
+/*
+ * Access to memory of other ranks. Within a process its address is valid once peer access is
+ * enabled; memory of other processes is mapped by CUDA's handles: those of CUDA IPC, or fabric
+ * ones.
+ */
+
+/* The content of a bb_token. */
+struct shared {
+	uint64_t machine; /* see struct bb_rank */
+	char bus[16];     /* of the GPU */
+	unsigned char uuid[16];
+	int proc;
+	int device; /* its number in process PROC */
+	uint64_t base, offset, scratch;
+	struct bb_nccl_staging staging;
+	uint64_t bytes, scratch_bytes; /* from BASE and SCRATCH on */
+	/* The kind of handles, see struct bb_rank; zeros in a world of one process. */
+	enum bb_nccl_obstacle obstacle;
+	unsigned char base_handle[BB_NCCL_HANDLE_BYTES], scratch_handle[BB_NCCL_HANDLE_BYTES];
+};
+
+_Static_assert(sizeof(struct shared) <= sizeof(((struct bb_token *)NULL)->bytes),
+	       "a token has no room");
+_Static_assert(sizeof(cudaIpcMemHandle_t) == BB_NCCL_HANDLE_BYTES, "handles have one size");
+
+static bb_status handle_make(struct bb_rank *rank, void *at,
+			     unsigned char handle[BB_NCCL_HANDLE_BYTES])
+{
+	cudaIpcMemHandle_t ipc;
+	bb_status status;
+
+	if (rank->fabric)
+		return nccl_fabric_export(rank, at, handle);
+	status = BB_CUDA(rank, cudaIpcGetMemHandle(&ipc, at));
+	if (status == BB_OK)
+		memcpy(handle, &ipc, sizeof(ipc));
+	return status;
+}
+
+static bb_status nccl_share(struct bb_rank *rank, void *memory, size_t bytes,
+			    struct bb_token *token)
+{
+	const struct bb_nccl_memory *m = *bb_nccl_memory_link(rank, memory);
+	struct shared s = {.machine = rank->machine,
+			   .proc = rank->context->world.proc,
+			   .device = rank->device,
+			   .scratch_bytes = rank->scratch_bytes,
+			   .obstacle = rank->obstacle};
+	bb_status status = BB_OK;
+
+	if (!m)
+		return bb_fail(rank->context->error, BB_EINTERNAL,
+			       "rank %d shares memory that it did not allocate", rank->rank);
+	s.base = (uintptr_t)m->base;
+	s.offset = (uintptr_t)memory - s.base;
+	s.bytes = m->bytes;
+	s.scratch = (uintptr_t)rank->scratch;
+	BB_TRY(status, BB_CUDA(rank, cudaDeviceGetPCIBusId(s.bus, sizeof(s.bus), rank->device)),
+	       out);
+	if (rank->context->world.nprocs > 1) {
+		BB_TRY(status, handle_make(rank, m->base, s.base_handle), out);
+		BB_TRY(status, handle_make(rank, rank->scratch, s.scratch_handle), out);
+		bb_nccl_staging_open(rank, &s.staging);
+	}
+	memcpy(s.uuid, rank->uuid, sizeof(s.uuid));
+	memset(token, 0, sizeof(*token));
+	memcpy(token->bytes, &s, sizeof(s));
+out:
+	return status;
+}
+
+/* Let this rank's GPU access DEVICE, another one; *WHY = why it cannot. */
+static bb_status peer_access_enable(struct bb_rank *rank, int device, bool within, const char **why)
+{
+	cudaError_t result;
+	int can = 0;
+	bb_status status = BB_CUDA(rank, cudaDeviceCanAccessPeer(&can, rank->device, device));
+
+	if (status != BB_OK)
+		return status;
+	if (!can) {
+		*why = "the GPUs have no access to each other's memory (cudaDeviceCanAccessPeer)";
+		return BB_OK;
+	}
+	if (!within)
+		return BB_OK; /* cudaIpcMemLazyEnablePeerAccess does */
+	result = cudaDeviceEnablePeerAccess(device, 0);
+	if (result != cudaErrorPeerAccessAlreadyEnabled)
+		return bb_cuda_check(rank, result, "cudaDeviceEnablePeerAccess", __FILE__,
+				     __LINE__);
+	cudaGetLastError(); /* clears it */
+	return BB_OK;
+}
+
+/* BUS as cudaDeviceGetPCIBusId spells it. */
+static bool is_on_bus(const struct bb_rank *rank, const char *bus)
+{
+	const char *const mine = rank->location.bus;
+
+	return strncasecmp(mine, bus, strlen(mine)) == 0;
+}
+
+/* *AT = address of BYTES of PEER's memory, in another process. If that is impossible, peer->why is
+   the reason. */
+static bb_status handle_map(struct bb_rank *rank, struct bb_nccl_peer *peer,
+			    const unsigned char handle[BB_NCCL_HANDLE_BYTES], size_t bytes,
+			    void **at)
+{
+	cudaIpcMemHandle_t ipc;
+
+	if (peer->by_fabric)
+		return nccl_fabric_import(rank, handle, bytes, at, &peer->why);
+	memcpy(&ipc, handle, sizeof(ipc));
+	return BB_CUDA(rank, cudaIpcOpenMemHandle(at, ipc, cudaIpcMemLazyEnablePeerAccess));
+}
+
+static void handle_unmap(struct bb_rank *rank, const struct bb_nccl_peer *peer, void *at,
+			 size_t bytes)
+{
+	if (peer->by_fabric)
+		bb_nccl_fabric_free(rank, at, bytes);
+	else
+		BB_CUDA_FREE(rank, cudaIpcCloseMemHandle(at));
+}
+
+/* Is rank S, in another process, accessed by fabric handles alone? */
+static bool is_by_fabric(const struct bb_rank *rank, const struct shared *s)
+{
+	return s->machine != rank->machine || s->obstacle == BB_NCCL_NO_OBSTACLE ||
+	       rank->context->config.handles == BB_HANDLES_FABRIC;
+}
+
+/* Map the scratch buffer of rank S, in another process, by its fabric handle. */
+static bb_status fabric_open(struct bb_rank *rank, struct bb_nccl_peer *peer,
+			     const struct shared *s)
+{
+	const enum bb_nccl_obstacle obstacle = s->obstacle ? s->obstacle : rank->obstacle;
+
+	peer->by_fabric = true;
+	if (obstacle == BB_NCCL_NO_OBSTACLE)
+		return handle_map(rank, peer, s->scratch_handle, s->scratch_bytes,
+				  (void **)&peer->scratch);
+	peer->why = nccl_obstacle_text(obstacle);
+	return BB_OK;
+}
+
+static bb_status peer_open(struct bb_rank *rank, int other, const struct shared *s)
+{
+	struct bb_nccl_peer *peer = &rank->peers[other];
+	int device = s->device;
+	bb_status status = BB_OK;
+
+	peer->known = true;
+	peer->within = s->proc == rank->context->world.proc;
+	peer->shares_gpu =
+		s->machine == rank->machine && memcmp(s->uuid, rank->uuid, sizeof(rank->uuid)) == 0;
+	peer->scratch_bytes = s->scratch_bytes;
+	if (s->machine != rank->machine)
+		peer->apart = nccl_obstacle_text(BB_NCCL_NOT_USED);
+	else if (!peer->within)
+		BB_TRY(status, bb_nccl_lanes_meet(rank, other, &s->staging), out);
+	if (!peer->within && is_by_fabric(rank, s))
+		return fabric_open(rank, peer, s);
+	if (!peer->within && cudaDeviceGetByPCIBusId(&device, s->bus) != cudaSuccess) {
+		cudaGetLastError();
+		peer->why = "the process does not see the other's GPU (CUDA_VISIBLE_DEVICES)";
+		return BB_OK;
+	}
+	if (!peer->shares_gpu && is_on_bus(rank, s->bus))
+		peer->why = "CUDA does not let parts of one GPU (MIG) access each other's memory";
+	else if (!peer->shares_gpu)
+		BB_TRY(status, peer_access_enable(rank, device, peer->within, &peer->why), out);
+	if (peer->within)
+		peer->scratch = (char *)(uintptr_t)s->scratch;
+	else if (!peer->why)
+		status = handle_map(rank, peer, s->scratch_handle, s->scratch_bytes,
+				    (void **)&peer->scratch);
+out:
+	return status;
+}
+
+/* *THEIRS = the address of memory S of PEER, in another process, or peer->why. */
+static bb_status remote_map(struct bb_rank *rank, struct bb_nccl_peer *peer, const struct shared *s,
+			    void **theirs)
+{
+	struct bb_nccl_mapped *m = calloc(1, sizeof(*m));
+	bb_status status;
+
+	if (!m)
+		return bb_no_memory(rank->context->error, "a rank");
+	m->bytes = s->bytes;
+	status = handle_map(rank, peer, s->base_handle, m->bytes, &m->base);
+	if (status != BB_OK || peer->why) {
+		free(m);
+		return status;
+	}
+	m->at = (char *)m->base + s->offset;
+	m->next = rank->mapped;
+	rank->mapped = m;
+	*theirs = m->at;
+	return BB_OK;
+}
+
+static bb_status nccl_reach(struct bb_group *group, int number, const struct bb_token *token,
+			    void **theirs, struct bb_error *error)
+{
+	struct bb_rank *rank = group->rank;
+	struct bb_nccl_peer *peer = &rank->peers[group->members[number]];
+	struct shared s;
+	bb_status status = BB_OK;
+
+	*theirs = NULL;
+	memcpy(&s, token->bytes, sizeof(s));
+	if (!peer->known)
+		BB_TRY(status, peer_open(rank, group->members[number], &s), out);
+	if (peer->why)
+		return BB_OK;
+	peer->reached++;
+	if (peer->within)
+		*theirs = (void *)(uintptr_t)(s.base + s.offset);
+	else
+		status = remote_map(rank, peer, &s, theirs);
+out:
+	return status;
+}
+
+static void nccl_unreach(struct bb_group *group, int number, void *theirs)
+{
+	struct bb_rank *rank = group->rank;
+	struct bb_nccl_peer *peer = &rank->peers[group->members[number]];
+	struct bb_nccl_mapped **link = &rank->mapped, *m;
+
+	if (!theirs)
+		return;
+	while (!peer->within && *link && (*link)->at != (char *)theirs)
+		link = &(*link)->next;
+	if (!peer->within && *link) {
+		m = *link;
+		*link = m->next;
+		handle_unmap(rank, peer, m->base, m->bytes);
+		free(m);
+	}
+	if (--peer->reached > 0)
+		return;
+	if (!peer->within)
+		handle_unmap(rank, peer, peer->scratch, peer->scratch_bytes);
+	peer->scratch = NULL;
+	peer->known = false;
+}
+
+/* ---- a rank's part ------------------------------------------------------------------- */
+
+bb_status bb_nccl_peers_open(struct bb_rank *rank)
+{
+	rank->peers = calloc((size_t)rank->context->world.nranks, sizeof(*rank->peers));
+	return rank->peers ? BB_OK : bb_no_memory(rank->context->error, "a rank");
+}
+
+/* Memory that is still mapped, after a failure, stays so until the process ends. */
+static void nccl_peers_close(struct bb_rank *rank)
+{
+	struct bb_nccl_mapped *m;
+
+	while ((m = rank->mapped) != NULL) {
+		rank->mapped = m->next;
+		free(m);
+	}
+	free(rank->peers);
+}
+
 #define FLAG_BYTES sizeof(uint64_t)
 #define NO_NCCL                                                                                    \
 	"NCCL (libnccl.so.2) is missing or not usable; set NCCL_HOME, or add its folder to "       \
@@ -246,7 +742,7 @@ static bb_status route_ping(struct bb_group *group, const struct bb_route *route
 void bb_nccl_routes_close(struct bb_rank *rank)
 {
 	bb_nccl_lanes_close(rank);
-	bb_nccl_peers_close(rank);
+	nccl_peers_close(rank);
 }
 
 static const struct bb_route_switch route_switch = {.states = states, .p2p = library_p2p};
@@ -255,9 +751,9 @@ const struct bb_routes bb_nccl_routes = {
 	.list = routes,
 	.library = &route_switch,
 	.refuses = route_refuses,
-	.share = bb_nccl_share,
-	.reach = bb_nccl_reach,
-	.unreach = bb_nccl_unreach,
+	.share = nccl_share,
+	.reach = nccl_reach,
+	.unreach = nccl_unreach,
 	.transfer = route_transfer,
 	.batch = route_batch,
 	.ping = route_ping,
