@@ -194,6 +194,16 @@ static inline struct bb_shape bb_call_scheduled_shape(const struct bb_call *call
 	return shape;
 }
 
+/* The address of PLACE in a call's buffers, whose elements have ELEMENT bytes. */
+static inline char *bb_place_address(struct bb_place place, size_t element, const char *in,
+				     char *out, char *tmp)
+{
+	return (place.buffer == BB_IN    ? (char *)in
+		: place.buffer == BB_OUT ? out
+					 : tmp) +
+	       place.offset * element;
+}
+
 /*
  * Inputs and expected outputs. Element i of a pattern is
  *     table[(i % period + rotation(i / period)) % period],

@@ -59,4 +59,12 @@ static inline bb_status bb_dataless_finish(struct bb_rank *rank, struct bb_queue
 	return BB_OK;
 }
 
+/* Entries of struct bb_backend that are alike in all backends without data. */
+#define BB_DATALESS_ENTRIES                                                                        \
+	.memory_available = bb_dataless_memory_available, .release = bb_dataless_release,          \
+	.copy = bb_dataless_copy, .fill = bb_dataless_fill, .verify = bb_dataless_verify,          \
+	.tmp_bytes = bb_dataless_tmp_bytes, .cost_bytes = bb_dataless_cost_bytes,                  \
+	.queue_close = bb_dataless_queue_close, .event_close = bb_dataless_event_close,            \
+	.finish = bb_dataless_finish
+
 #endif

@@ -36,16 +36,7 @@ struct run {
 
 static char *address(const struct run *run, struct bb_place place)
 {
-	size_t offset = place.offset * run->element;
-
-	switch (place.buffer) {
-	case BB_IN:
-		return (char *)run->in + offset;
-	case BB_OUT:
-		return run->out + offset;
-	default:
-		return run->tmp + offset;
-	}
+	return bb_place_address(place, run->element, run->in, run->out, run->tmp);
 }
 
 static void forget_taken(struct run *run)
@@ -172,19 +163,6 @@ static bb_status expect_pieces(struct run *run)
 	return status;
 }
 
-/* Begin a round: announce its pieces if the transport has expect. */
-static bb_status begin_round(struct run *run, const struct bb_step *steps, int n)
-{
-	if (!run->x->p2p->expect)
-		return BB_OK;
-	run->steps = steps;
-	run->nsteps = n;
-	run->next = (struct piece){.step = -1};
-	while (++run->next.step < n && !receives(&steps[run->next.step]))
-		;
-	return expect_pieces(run);
-}
-
 /* Receive the piece of STEP at byte AT, BYTES long, from every peer. */
 static bb_status receive_piece(struct run *run, const struct bb_step *step, size_t at, size_t bytes)
 {
@@ -239,8 +217,17 @@ static bb_status copy_step(struct run *run, const struct bb_step *step)
 
 static bb_status run_round(struct run *run, const struct bb_step *steps, int n)
 {
-	bb_status status = begin_round(run, steps, n);
+	bb_status status = BB_OK;
 
+	/* Announce its pieces if the transport has expect. */
+	if (run->x->p2p->expect) {
+		run->steps = steps;
+		run->nsteps = n;
+		run->next = (struct piece){.step = -1};
+		while (++run->next.step < n && !receives(&steps[run->next.step]))
+			;
+		status = expect_pieces(run);
+	}
 	for (int i = 0; i < n && status == BB_OK; i++)
 		if (steps[i].kind == BB_SEND)
 			status = send_step(run, &steps[i]);
@@ -250,24 +237,6 @@ static bb_status run_round(struct run *run, const struct bb_step *steps, int n)
 		else if (steps[i].kind != BB_SEND)
 			status = receive_step(run, &steps[i]);
 	}
-	return status;
-}
-
-static bb_status run_schedule(struct run *run, const struct bb_shape *shape)
-{
-	const struct bb_algorithm *algorithm = run->call->schedule;
-	struct bb_step steps[BB_MAX_STEPS];
-	struct bb_role role;
-	bb_status status = BB_OK;
-
-	bb_algorithm_prepare(algorithm, shape, run->x->rank, &role);
-	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
-		int n = bb_algorithm_steps(algorithm, shape, &role, round, steps);
-
-		status = run_round(run, steps, n);
-	}
-	while (run->nsent > 0 && status == BB_OK)
-		status = wait_for(run, run->nsent - 1);
 	return status;
 }
 
@@ -322,8 +291,10 @@ void bb_cpu_divide(const struct bb_kernels *kernels, const struct bb_call *call,
 bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *call)
 {
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
+	struct bb_step steps[BB_MAX_STEPS];
+	struct bb_role role;
 	struct run run;
-	bb_status status;
+	bb_status status = BB_OK;
 
 	run.x = executor;
 	run.call = call;
@@ -339,7 +310,12 @@ bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *c
 		run.in = run.tmp + schedule_tmp_bytes(call, executor->rank);
 		bb_cpu_weigh(executor->kernels, call, executor->rank, (void *)run.in);
 	}
-	status = run_schedule(&run, &shape);
+	bb_algorithm_prepare(call->schedule, &shape, executor->rank, &role);
+	for (size_t round = 0; round < role.rounds && status == BB_OK; round++)
+		status = run_round(&run, steps,
+				   bb_algorithm_steps(call->schedule, &shape, &role, round, steps));
+	while (run.nsent > 0 && status == BB_OK)
+		status = wait_for(&run, run.nsent - 1);
 	if (status == BB_OK && bb_call_divides(call))
 		bb_cpu_divide(executor->kernels, call, executor->rank);
 	return status;

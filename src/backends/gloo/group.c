@@ -158,11 +158,8 @@ const struct bb_clocks bb_gloo_clocks = {.offset = clock_offset};
  */
 
 static const struct bb_route routes[] = {
-	{.name = "message",
-	 .brief = "messages of Gloo over TCP, also within a host",
-	 .uses = BB_ROUTE_TRANSFER | BB_ROUTE_PING,
-	 .actor = BB_BY_BOTH,
-	 .batches = true},
+	{"message", "messages of Gloo over TCP, also within a host",
+	 BB_ROUTE_TRANSFER | BB_ROUTE_PING, BB_BY_BOTH, .batches = true},
 	{.name = NULL},
 };
 

@@ -178,19 +178,6 @@ static const struct choice choices[] = {
 #define CHUNK_BYTES ((size_t)128 << 10)
 #define CROWDED_CHUNK_BYTES ((size_t)64 << 10)
 
-static const char *measured_best(const struct bb_group *group, const struct bb_call *call)
-{
-	const size_t bytes =
-		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
-
-	for (const struct choice *c = choices; c->collective; c++)
-		if (strcmp(c->collective, call->collective->name) == 0 &&
-		    c->crowded == group->rank->context->cpu.crowded &&
-		    call->shape.nranks <= c->max_ranks && bytes <= c->max_bytes)
-			return c->algorithm;
-	return "direct";
-}
-
 /*
  * Paced links carry only messages, which excludes direct. Their times are known, as on the sim
  * backend. Returns the schedule NAME, or the best one if that is NULL; *CHUNK = its best message
@@ -216,8 +203,16 @@ static const struct bb_algorithm *over_links(struct bb_group *group, const struc
 static const struct bb_algorithm *measured_schedule(const struct bb_group *group,
 						    const struct bb_call *call)
 {
-	const struct bb_algorithm *schedule =
-		bb_algorithm_find(call->collective, measured_best(group, call));
+	const size_t bytes =
+		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
+	const struct choice *c = choices;
+	const struct bb_algorithm *schedule;
+
+	while (c->collective && (strcmp(c->collective, call->collective->name) != 0 ||
+				 c->crowded != group->rank->context->cpu.crowded ||
+				 call->shape.nranks > c->max_ranks || bytes > c->max_bytes))
+		c++;
+	schedule = bb_algorithm_find(call->collective, c->collective ? c->algorithm : "direct");
 
 	/* A collective that is an algorithm of its own has no direct. */
 	if (!schedule && bb_host_natives[0].refuses(NULL, call->collective))
@@ -250,15 +245,6 @@ static bb_status host_tune(struct bb_group *group, struct bb_call *call)
 	call->shape.chunk = bytes / bb_dtype_size(call->dtype);
 	if (group->rank->context->cpu.config.link_rate != 0 && call->schedule)
 		(void)over_links(group, call, call->schedule->name, &call->shape.chunk);
-	return BB_OK;
-}
-
-static bb_status open_ports(struct bb_context *c, int n, struct bb_error *error)
-{
-	c->ports = aligned_alloc(BB_LINE, (size_t)n * sizeof(*c->ports));
-	if (!c->ports)
-		return bb_no_memory(error, "ports");
-	memset(c->ports, 0, (size_t)n * sizeof(*c->ports));
 	return BB_OK;
 }
 
@@ -310,8 +296,14 @@ static bb_status host_open(struct bb_context **context, const struct bb_world *w
 	c->cpu.pass = bb_host_message;
 	pthread_mutex_init(&c->lock, NULL);
 	BB_TRY(status, bb_cpu_open(&c->cpu, world, config, error), failed);
-	if (config->link_port)
-		BB_TRY(status, open_ports(c, world->nlocal, error), failed);
+	if (config->link_port) {
+		const size_t bytes = (size_t)world->nlocal * sizeof(*c->ports);
+
+		c->ports = aligned_alloc(BB_LINE, bytes);
+		if (!c->ports)
+			BB_TRY(status, bb_no_memory(error, "ports"), failed);
+		memset(c->ports, 0, bytes);
+	}
 	*context = c;
 	return BB_OK;
 failed:
@@ -319,24 +311,18 @@ failed:
 	return status;
 }
 
-/* Neighbouring ranks share a core, or have neighbouring cores. */
-static int core_of(const struct bb_context *context, int local)
-{
-	const struct bb_cpu_context *c = &context->cpu;
-
-	return c->crowded ? (int)((int64_t)local * c->cores / c->ranks) : local;
-}
-
 static bb_status host_attach(struct bb_context *context, int local, struct bb_rank **rank,
 			     struct bb_error *error)
 {
+	const struct bb_cpu_context *c = &context->cpu;
 	struct bb_rank *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return bb_no_memory(error, "a rank");
 	r->context = context;
-	r->rank = context->cpu.world.first_rank + local;
-	r->core = core_of(context, local);
+	r->rank = c->world.first_rank + local;
+	/* Neighbouring ranks share a core, or have neighbouring cores. */
+	r->core = c->crowded ? (int)((int64_t)local * c->cores / c->ranks) : local;
 	r->pinned = bb_machine_pin(context->cpu.machine, r->core);
 	*rank = r;
 	return BB_OK;

@@ -142,15 +142,6 @@ const struct bb_p2p bb_host_p2p = {
 
 /* ---- messages of queues ------------------------------------------------------------------ */
 
-static bb_status pass_out(struct bb_group *group, const struct bb_message *m)
-{
-	uint32_t ticket;
-	bool lent;
-	bb_status status = host_send(group, *m->to, 0, m->out, m->bytes, &ticket, &lent);
-
-	return status == BB_OK ? host_wait_taken(group, *m->to, 0, ticket) : status;
-}
-
 static bb_status pass_in(struct bb_group *group, int peer, const struct bb_message *m)
 {
 	const struct bb_context *c = group->rank->context;
@@ -167,15 +158,6 @@ static bb_status pass_in(struct bb_group *group, int peer, const struct bb_messa
 	return bb_cpu_aborted(&c->cpu) ? BB_ETIMEOUT : BB_OK;
 }
 
-/* The next message from PEER; NULL: not sent yet. */
-static const struct bb_slot *next_slot(const struct bb_group *group, int peer)
-{
-	const uint32_t number = group->received[peer * BB_CHANNELS] + 1;
-	struct bb_slot *slot = &pipe_of(group, peer, group->me, 0)->slots[number % BB_SLOTS];
-
-	return bb_reached(atomic_load(&slot->sequence), number) ? slot : NULL;
-}
-
 /* The sender of the posted message that arrives first; -1: none. All messages have the same
    length, so no later one overtakes it. Without paced links peers are served in turn, so that
    none starves. */
@@ -187,9 +169,12 @@ static int find_first(const struct bb_group *group)
 
 	for (int i = 1; i <= n; i++) {
 		const int peer = (group->heard + i) % n;
-		const struct bb_slot *slot = next_slot(group, peer);
+		const uint32_t number = group->received[peer * BB_CHANNELS] + 1;
+		struct bb_slot *slot =
+			&pipe_of(group, peer, group->me, 0)->slots[number % BB_SLOTS];
 
-		if (!slot || (first >= 0 && slot->ready_at >= ready_at))
+		if (!bb_reached(atomic_load(&slot->sequence), number) ||
+		    (first >= 0 && slot->ready_at >= ready_at))
 			continue;
 		first = peer;
 		ready_at = slot->ready_at;
@@ -202,11 +187,21 @@ static bool any_has_arrived(const void *group)
 	return find_first(group) >= 0;
 }
 
-static bb_status pass_in_any(struct bb_group *group, const struct bb_message *m)
+bb_status bb_host_message(const struct bb_message *m)
 {
-	bb_status status = bb_host_wait_for(group->rank->context, &group->team->bells[group->me],
-					    any_has_arrived, group);
+	struct bb_group *group = m->group;
+	uint32_t ticket;
+	bool lent;
+	bb_status status;
 
+	if (m->kind == BB_MESSAGE_RECV)
+		return pass_in(group, m->from, m);
+	if (m->kind == BB_MESSAGE_SEND) {
+		status = host_send(group, *m->to, 0, m->out, m->bytes, &ticket, &lent);
+		return status == BB_OK ? host_wait_taken(group, *m->to, 0, ticket) : status;
+	}
+	status = bb_host_wait_for(group->rank->context, &group->team->bells[group->me],
+				  any_has_arrived, group);
 	if (status != BB_OK)
 		return status;
 	group->heard = find_first(group);
@@ -214,21 +209,6 @@ static bb_status pass_in_any(struct bb_group *group, const struct bb_message *m)
 	if (status == BB_OK)
 		*m->source = group->heard;
 	return status;
-}
-
-bb_status bb_host_message(const struct bb_message *message)
-{
-	struct bb_group *group = message->group;
-
-	switch (message->kind) {
-	case BB_MESSAGE_SEND:
-		return pass_out(group, message);
-	case BB_MESSAGE_RECV:
-		return pass_in(group, message->from, message);
-	case BB_MESSAGE_RECV_ANY:
-		break;
-	}
-	return pass_in_any(group, message);
 }
 
 /* ---- routes -------------------------------------------------------------------------- */
@@ -244,30 +224,17 @@ bb_status bb_host_message(const struct bb_message *message)
 enum route_kind { READ, WRITE, STAGED, WORD, MESSAGE };
 
 static const struct bb_route routes[] = {
-	[READ] = {.name = "read",
-		  .brief = "the target copies from the source's memory",
-		  .uses = BB_ROUTE_TRANSFER,
-		  .actor = BB_BY_TARGET,
-		  .direct = true},
-	[WRITE] = {.name = "write",
-		   .brief = "the source copies into the target's memory",
-		   .uses = BB_ROUTE_TRANSFER,
-		   .actor = BB_BY_SOURCE,
-		   .direct = true},
-	[STAGED] =
-		{.name = "staged",
-		 .brief = "the source copies into a bounce buffer, the target out of it, in pieces",
-		 .uses = BB_ROUTE_TRANSFER,
-		 .actor = BB_BY_BOTH},
-	[WORD] = {.name = "word",
-		  .brief = "each end spins on a word that the other writes",
-		  .uses = BB_ROUTE_PING,
-		  .actor = BB_BY_BOTH,
-		  .direct = true},
-	[MESSAGE] = {.name = "message",
-		     .brief = "a small message, as collectives send them",
-		     .uses = BB_ROUTE_PING,
-		     .actor = BB_BY_BOTH},
+	[READ] = {"read", "the target copies from the source's memory", BB_ROUTE_TRANSFER,
+		  BB_BY_TARGET, .direct = true},
+	[WRITE] = {"write", "the source copies into the target's memory", BB_ROUTE_TRANSFER,
+		   BB_BY_SOURCE, .direct = true},
+	[STAGED] = {"staged",
+		    "the source copies into a bounce buffer, the target out of it, in pieces",
+		    BB_ROUTE_TRANSFER, BB_BY_BOTH, .direct = false},
+	[WORD] = {"word", "each end spins on a word that the other writes", BB_ROUTE_PING,
+		  BB_BY_BOTH, .direct = true},
+	[MESSAGE] = {"message", "a small message, as collectives send them", BB_ROUTE_PING,
+		     BB_BY_BOTH, .direct = false},
 	{.name = NULL},
 };
 
@@ -492,29 +459,23 @@ static bb_status ping_message(struct bb_group *group, int peer, bool first, size
 	return status;
 }
 
-/* Pace pings: messages are delayed by their own link, words here, all rounds at once. */
-static void pace_words(struct bb_group *group, const struct bb_route *route, int peer,
-		       size_t rounds, double start)
-{
-	const struct bb_backend_config *c = &group->rank->context->cpu.config;
-	const double one_way = 0.5 * (bb_clock_now() - start);
-	const double link = route_kind_of(route) == WORD ? c->link_latency * (double)rounds : 0;
-	const double wait = 2 * link + slowness(group, group->me, peer) * (one_way + link) +
-			    slowness(group, peer, group->me) * (one_way + link);
-
-	if (wait > 0)
-		bb_clock_pause(wait, &group->rank->context->cpu.aborted);
-}
-
 static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,
 			    bool first, size_t rounds)
 {
+	const struct bb_cpu_context *c = &group->rank->context->cpu;
+	const bool words = route_kind_of(route) == WORD;
 	const double start = bb_clock_now();
-	bb_status status = route_kind_of(route) == WORD ? ping_word(group, peer, first, rounds)
-							: ping_message(group, peer, first, rounds);
+	bb_status status = words ? ping_word(group, peer, first, rounds)
+				 : ping_message(group, peer, first, rounds);
+	/* Messages are delayed by their own link, words here, all rounds at once. */
+	const double link = words ? c->config.link_latency * (double)rounds : 0;
+	const double one_way = 0.5 * (bb_clock_now() - start) + link;
+	const double wait =
+		2 * link +
+		(slowness(group, group->me, peer) + slowness(group, peer, group->me)) * one_way;
 
-	if (status == BB_OK)
-		pace_words(group, route, peer, rounds, start);
+	if (status == BB_OK && wait > 0)
+		bb_clock_pause(wait, &c->aborted);
 	return status;
 }
 

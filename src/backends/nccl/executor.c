@@ -82,24 +82,7 @@ size_t bb_nccl_schedule_tmp_bytes(const struct bb_call *call, int rank)
 
 static char *address(const struct run *run, struct bb_place place)
 {
-	const size_t offset = place.offset * run->element;
-
-	switch (place.buffer) {
-	case BB_IN:
-		return (char *)run->in + offset;
-	case BB_OUT:
-		return run->out + offset;
-	default:
-		return run->tmp + offset;
-	}
-}
-
-static bb_status send_step(const struct run *run, const struct bb_step *step)
-{
-	struct bb_group *g = run->group;
-
-	return BB_NCCL(g->rank, ncclSend(address(run, step->src), step->count * run->element,
-					 ncclInt8, step->peer, g->comm, run->stream));
+	return bb_place_address(place, run->element, run->in, run->out, run->tmp);
 }
 
 /* Receive into the step's destination; what is to be reduced arrives at *INBOX, which advances. */
@@ -139,7 +122,11 @@ static bb_status issue_messages(const struct run *run, const struct bb_step *ste
 			const bool mine = step->channel == channel;
 
 			if (step->kind == BB_SEND && mine)
-				status = send_step(run, step);
+				status = BB_NCCL(run->group->rank,
+						 ncclSend(address(run, step->src),
+							  step->count * run->element, ncclInt8,
+							  step->peer, run->group->comm,
+							  run->stream));
 			else if (step->kind != BB_SEND && step->kind != BB_COPY && mine)
 				status = receive_step(run, step, &inbox);
 			else if (step->kind == BB_RECV_REDUCE)
@@ -147,22 +134,6 @@ static bb_status issue_messages(const struct run *run, const struct bb_step *ste
 					 aligned(step->count * run->element);
 		}
 	}
-	return status;
-}
-
-static bb_status exchange(const struct run *run, const struct bb_step *steps, int n)
-{
-	struct bb_rank *rank = run->group->rank;
-	int messages = 0;
-	bb_status status;
-
-	for (int i = 0; i < n; i++)
-		messages += steps[i].kind != BB_COPY;
-	if (messages == 0)
-		return BB_OK;
-	BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), out);
-	status = bb_nccl_messages_end(rank, issue_messages(run, steps, n));
-out:
 	return status;
 }
 
@@ -181,48 +152,34 @@ static bb_status reduce_step(const struct run *run, const struct bb_step *step, 
 				     address(run, step->dst), sources, 1 + n, step->count));
 }
 
-static bb_status copy_step(const struct run *run, const struct bb_step *step)
-{
-	const char *src = address(run, step->src);
-	char *dst = address(run, step->dst);
-
-	if (dst == src)
-		return BB_OK;
-	return BB_CUDA(run->group->rank, cudaMemcpyAsync(dst, src, step->count * run->element,
-							 cudaMemcpyDeviceToDevice, run->stream));
-}
-
 static bb_status run_round(const struct run *run, const struct bb_step *steps, int n)
 {
+	struct bb_rank *rank = run->group->rank;
 	char *inbox = run->inbox;
-	bb_status status = exchange(run, steps, n);
+	int messages = 0;
+	bb_status status = BB_OK;
 
+	for (int i = 0; i < n; i++)
+		messages += steps[i].kind != BB_COPY;
+	if (messages > 0)
+		status = BB_NCCL(rank, ncclGroupStart());
+	if (messages > 0 && status == BB_OK)
+		status = bb_nccl_messages_end(rank, issue_messages(run, steps, n));
 	for (int i = 0; i < n && status == BB_OK; i++) {
+		const char *const src = address(run, steps[i].src);
+		char *const dst = address(run, steps[i].dst);
+
 		if (steps[i].kind == BB_RECV_REDUCE)
 			status = reduce_step(run, &steps[i], &inbox);
-		else if (steps[i].kind == BB_COPY)
-			status = copy_step(run, &steps[i]);
+		else if (steps[i].kind == BB_COPY && dst != src)
+			status = BB_CUDA(rank,
+					 cudaMemcpyAsync(dst, src, steps[i].count * run->element,
+							 cudaMemcpyDeviceToDevice, run->stream));
 	}
 	return status;
 }
 
 /* ---- a call -------------------------------------------------------------------------- */
-
-static bb_status run_rounds(const struct run *run)
-{
-	const struct bb_shape shape = bb_call_scheduled_shape(run->call);
-	struct bb_step steps[BB_MAX_STEPS];
-	struct bb_role role;
-	bb_status status = BB_OK;
-
-	bb_algorithm_prepare(run->call->schedule, &shape, run->group->me, &role);
-	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
-		const int n = bb_algorithm_steps(run->call->schedule, &shape, &role, round, steps);
-
-		status = run_round(run, steps, n);
-	}
-	return status;
-}
 
 /* This rank's weighted input, where the schedule reads it. */
 static bb_status weigh_inputs(struct run *run)
@@ -238,16 +195,6 @@ static bb_status weigh_inputs(struct run *run)
 					  bb_mulsum_weight(me), 1));
 }
 
-static bb_status divide_outputs(const struct run *run)
-{
-	const struct bb_call *call = run->call;
-	struct bb_rank *rank = run->group->rank;
-	const size_t count = call->collective->out_count(&call->shape, run->group->me);
-
-	return BB_CUDA(rank, bb_gpu_scale(bb_nccl_lane(rank, run->stream), call->dtype, run->out,
-					  run->out, count, 1, call->shape.nranks));
-}
-
 bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const struct bb_call *call)
 {
 	struct run run = {.group = group,
@@ -258,14 +205,24 @@ bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const st
 			  .in = call->in,
 			  .out = call->out,
 			  .tmp = call->tmp};
+	const struct bb_shape shape = bb_call_scheduled_shape(call);
+	struct bb_step steps[BB_MAX_STEPS];
+	struct bb_role role;
 	bb_status status = BB_OK;
 
 	run.inbox = run.tmp + own_bytes(call, group->me) + weighted_bytes(call, group->me);
 	if (bb_call_weighs(call, group->me))
 		BB_TRY(status, weigh_inputs(&run), out);
-	BB_TRY(status, run_rounds(&run), out);
-	if (bb_call_divides(call))
-		status = divide_outputs(&run);
+	bb_algorithm_prepare(call->schedule, &shape, group->me, &role);
+	for (size_t round = 0; round < role.rounds && status == BB_OK; round++)
+		status = run_round(&run, steps,
+				   bb_algorithm_steps(call->schedule, &shape, &role, round, steps));
+	if (bb_call_divides(call) && status == BB_OK)
+		status = BB_CUDA(group->rank,
+				 bb_gpu_scale(bb_nccl_lane(group->rank, stream), call->dtype,
+					      run.out, run.out,
+					      call->collective->out_count(&call->shape, group->me),
+					      1, call->shape.nranks));
 out:
 	return status;
 }

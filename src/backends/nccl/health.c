@@ -69,57 +69,6 @@ void bb_nccl_health_close(struct bb_rank *rank)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static void read_clocks(const struct bb_nccl_health *h, struct bb_gpu_health *health)
-{
-	unsigned value;
-
-	if (NVML(h, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_SM, &value))
-		health->sm_MHz = value;
-	if (NVML(h, nvmlDeviceGetMaxClockInfo, BB_NVML_CLOCK_SM, &value))
-		health->sm_most_MHz = value;
-	if (NVML(h, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_MEMORY, &value))
-		health->memory_MHz = value;
-	if (NVML(h, nvmlDeviceGetMaxClockInfo, BB_NVML_CLOCK_MEMORY, &value))
-		health->memory_most_MHz = value;
-}
-
-static void read_settings(const struct bb_nccl_health *h, struct bb_gpu_health *health)
-{
-	unsigned long long reasons;
-	unsigned value, pending;
-	int mode;
-
-	if (NVML(h, nvmlDeviceGetTemperature, 0, &value))
-		health->temperature_C = value;
-	if (NVML(h, nvmlDeviceGetPowerUsage, &value))
-		health->power_W = value / 1000;
-	if (NVML(h, nvmlDeviceGetEnforcedPowerLimit, &value))
-		health->power_cap_W = value / 1000;
-	if (NVML(h, nvmlDeviceGetPowerManagementDefaultLimit, &value))
-		health->power_default_W = value / 1000;
-	if (NVML(h, nvmlDeviceGetPersistenceMode, &mode))
-		health->persistence = mode;
-	if (NVML(h, nvmlDeviceGetMigMode, &value, &pending))
-		health->mig = value;
-	if (NVML(h, nvmlDeviceGetCurrentClocksThrottleReasons, &reasons))
-		health->throttle_reasons = (int64_t)reasons;
-}
-
-/* The sum over all links; NVML fails for links that do not exist or are down. */
-static void read_link_errors(const struct bb_nccl_health *h, struct bb_gpu_health *health)
-{
-	unsigned long long value;
-
-	for (unsigned link = 0; link < BB_NVML_LINKS; link++)
-		for (int counter = 0; counter < BB_NVML_NVLINK_COUNTERS; counter++) {
-			if (!NVML(h, nvmlDeviceGetNvLinkErrorCounter, link, counter, &value))
-				continue;
-			if (health->nvlink_errors == BB_GPU_UNKNOWN)
-				health->nvlink_errors = 0;
-			health->nvlink_errors += (int64_t)value;
-		}
-}
-
 static int64_t throttled_us(const struct bb_nccl_health *h, int policy)
 {
 	nvmlViolationTime_t time;
@@ -129,23 +78,46 @@ static int64_t throttled_us(const struct bb_nccl_health *h, int policy)
 		       : BB_GPU_UNKNOWN;
 }
 
-static void read_counts(const struct bb_nccl_health *h, struct bb_gpu_health *health)
-{
-	unsigned long long value;
-	unsigned corrected, uncorrected, pending, failed, replays;
+/* health->FIELD = RESULT if a call of NAME succeeds, which sets what RESULT is made of. */
+#define READ(field, result, ...)                                                                   \
+	if (NVML(h, __VA_ARGS__))                                                                  \
+	health->field = (int64_t)(result)
 
-	if (NVML(h, nvmlDeviceGetTotalEccErrors, 0, 0, &value))
-		health->ecc_corrected = (int64_t)value;
-	if (NVML(h, nvmlDeviceGetTotalEccErrors, 1, 0, &value))
-		health->ecc_uncorrected = (int64_t)value;
+static void read_state(const struct bb_nccl_health *h, struct bb_gpu_health *health)
+{
+	unsigned long long wide;
+	unsigned value, pending, corrected, uncorrected, failed;
+	int mode;
+
+	READ(sm_MHz, value, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_SM, &value);
+	READ(sm_most_MHz, value, nvmlDeviceGetMaxClockInfo, BB_NVML_CLOCK_SM, &value);
+	READ(memory_MHz, value, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_MEMORY, &value);
+	READ(memory_most_MHz, value, nvmlDeviceGetMaxClockInfo, BB_NVML_CLOCK_MEMORY, &value);
+	READ(temperature_C, value, nvmlDeviceGetTemperature, 0, &value);
+	READ(power_W, value / 1000, nvmlDeviceGetPowerUsage, &value);
+	READ(power_cap_W, value / 1000, nvmlDeviceGetEnforcedPowerLimit, &value);
+	READ(power_default_W, value / 1000, nvmlDeviceGetPowerManagementDefaultLimit, &value);
+	READ(persistence, mode, nvmlDeviceGetPersistenceMode, &mode);
+	READ(mig, value, nvmlDeviceGetMigMode, &value, &pending);
+	READ(throttle_reasons, wide, nvmlDeviceGetCurrentClocksThrottleReasons, &wide);
+	READ(ecc_corrected, wide, nvmlDeviceGetTotalEccErrors, 0, 0, &wide);
+	READ(ecc_uncorrected, wide, nvmlDeviceGetTotalEccErrors, 1, 0, &wide);
+	READ(pcie_replays, value, nvmlDeviceGetPcieReplayCounter, &value);
 	if (NVML(h, nvmlDeviceGetRemappedRows, &corrected, &uncorrected, &pending, &failed)) {
 		health->rows_remapped = (int64_t)corrected + uncorrected;
 		health->rows_pending = pending;
 	}
-	if (NVML(h, nvmlDeviceGetPcieReplayCounter, &replays))
-		health->pcie_replays = replays;
 	health->power_throttled_us = throttled_us(h, BB_NVML_POLICY_POWER);
 	health->thermal_throttled_us = throttled_us(h, BB_NVML_POLICY_THERMAL);
+	/* The sum over all links; NVML fails for links that do not exist or are down. */
+	for (unsigned link = 0; link < BB_NVML_LINKS; link++)
+		for (int counter = 0; counter < BB_NVML_NVLINK_COUNTERS; counter++) {
+			if (!NVML(h, nvmlDeviceGetNvLinkErrorCounter, link, counter, &wide))
+				continue;
+			if (health->nvlink_errors == BB_GPU_UNKNOWN)
+				health->nvlink_errors = 0;
+			health->nvlink_errors += (int64_t)wide;
+		}
 }
 
 void bb_nccl_health(struct bb_rank *rank, struct bb_gpu_health *health)
@@ -162,10 +134,7 @@ void bb_nccl_health(struct bb_rank *rank, struct bb_gpu_health *health)
 	if (h->nvmlSystemGetDriverVersion(health->driver, sizeof(health->driver)) != 0)
 		snprintf(health->driver, sizeof(health->driver), "unknown");
 	health->driver[sizeof(health->driver) - 1] = '\0';
-	read_clocks(h, health);
-	read_settings(h, health);
-	read_counts(h, health);
-	read_link_errors(h, health);
+	read_state(h, health);
 }
 
 void bb_nccl_throttled(struct bb_rank *rank, int64_t us[BB_GPU_THROTTLES])

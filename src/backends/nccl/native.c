@@ -454,6 +454,14 @@ static const char *native_refuses(const struct bb_native *native,
 		}                                                                                  \
 	}
 
+#define PROTOCOL(text, sentence, proto, ...)                                                       \
+	NATIVE(text proto, sentence " NCCL_PROTO=" proto, .protocol = proto, __VA_ARGS__)
+/* The same under each protocol. */
+#define PROTOCOLS(text, sentence, ...)                                                             \
+	PROTOCOL(text, sentence, "LL", __VA_ARGS__),                                               \
+		PROTOCOL(text, sentence, "LL128", __VA_ARGS__),                                    \
+		PROTOCOL(text, sentence, "Simple", __VA_ARGS__)
+
 const struct bb_native bb_nccl_natives[] = {
 	NATIVE("ring", "NCCL_ALGO=Ring", .algorithms = RING, .algorithm = "Ring"),
 	NATIVE("tree", "NCCL_ALGO=Tree", .algorithms = TREE, .algorithm = "Tree"),
@@ -465,24 +473,9 @@ const struct bb_native bb_nccl_natives[] = {
 	       .algorithms = NVLSTREE, .algorithm = "NVLSTree"),
 	NATIVE("pat", "NCCL_ALGO=PAT: parallel aggregated trees", .algorithms = PAT,
 	       .algorithm = "PAT"),
-	NATIVE("ring:LL", "and NCCL_PROTO=LL", .algorithms = RING, .algorithm = "Ring",
-	       .protocol = "LL"),
-	NATIVE("ring:LL128", "and NCCL_PROTO=LL128", .algorithms = RING, .algorithm = "Ring",
-	       .protocol = "LL128"),
-	NATIVE("ring:Simple", "and NCCL_PROTO=Simple", .algorithms = RING, .algorithm = "Ring",
-	       .protocol = "Simple"),
-	NATIVE("tree:LL", "and NCCL_PROTO=LL", .algorithms = TREE, .algorithm = "Tree",
-	       .protocol = "LL"),
-	NATIVE("tree:LL128", "and NCCL_PROTO=LL128", .algorithms = TREE, .algorithm = "Tree",
-	       .protocol = "LL128"),
-	NATIVE("tree:Simple", "and NCCL_PROTO=Simple", .algorithms = TREE, .algorithm = "Tree",
-	       .protocol = "Simple"),
-	NATIVE("auto:LL", "NCCL's choice under NCCL_PROTO=LL", .algorithms = RING | TREE,
-	       .protocol = "LL"),
-	NATIVE("auto:LL128", "NCCL's choice under NCCL_PROTO=LL128", .algorithms = RING | TREE,
-	       .protocol = "LL128"),
-	NATIVE("auto:Simple", "NCCL's choice under NCCL_PROTO=Simple", .algorithms = RING | TREE,
-	       .protocol = "Simple"),
+	PROTOCOLS("ring:", "and", .algorithms = RING, .algorithm = "Ring"),
+	PROTOCOLS("tree:", "and", .algorithms = TREE, .algorithm = "Tree"),
+	PROTOCOLS("auto:", "NCCL's choice under", .algorithms = RING | TREE),
 	NATIVE("device:1", "a kernel on NCCL's device API (-D 1), element by element", .device = 1),
 	NATIVE("device:2", "the same (-D 2), in pieces of 16 bytes", .device = 2),
 	NATIVE("device:3", "NVSwitch sums (-D 3), element by element", .device = 3),
@@ -522,35 +515,14 @@ static ncclDataType_t reduced_type(const struct bb_group *group, enum bb_dtype d
 		       : types[dtype];
 }
 
-/* A collective that does not reduce may use any type of the same size. */
-static ncclDataType_t moved_type(const struct bb_group *group, enum bb_dtype dtype)
-{
-	const ncclDataType_t type = reduced_type(group, dtype);
-
-	if (type != NO_TYPE)
-		return type;
-	return bb_dtype_size(dtype) == 1 ? ncclUint8 : ncclUint64;
-}
-
-static bool has_op(enum bb_op op)
-{
-	return op <= BB_MULSUM;
-}
-
 static bool reduces(const struct bb_call *call)
 {
 	return call->collective->flags & BB_REDUCES;
 }
 
-/* May NCCL silently run a ring in place of SELECTION? See BB_NCCL_SINCE_STRICT. */
-static bool may_fall_back(const struct bb_rank *rank, const struct bb_nccl_selection *selection)
-{
-	return rank->version < BB_NCCL_SINCE_STRICT && selection->algorithm &&
-	       selection->algorithms & ~(RING | TREE);
-}
-
 const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_call *call)
 {
+	const struct bb_nccl_selection *const selection = call->native->own;
 	const struct bb_rank *rank = group->rank;
 	const char *const reason = call->native->refuses(call->native, call->collective);
 
@@ -560,11 +532,13 @@ const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_
 		return nccl_device_limits(group, call);
 	if (strcmp(call->native->name, "pat") == 0 && rank->version < BB_NCCL_SINCE_PAT)
 		return "PAT is in NCCL from 2.23 on";
-	if (may_fall_back(rank, call->native->own))
+	/* See BB_NCCL_SINCE_STRICT. */
+	if (rank->version < BB_NCCL_SINCE_STRICT && selection->algorithm &&
+	    selection->algorithms & ~(RING | TREE))
 		return "NCCL before 2.24 may silently run a ring instead";
 	if (!reduces(call))
 		return NULL;
-	if (!has_op(call->op))
+	if (call->op > BB_MULSUM)
 		return "NCCL has no logical or bitwise operations, no maxloc and no minloc";
 	if (reduced_type(group, call->dtype) == NO_TYPE)
 		return is_fp8(call->dtype) ? "NCCL has eight-bit floats from 2.24 on"
@@ -624,6 +598,8 @@ size_t bb_nccl_native_tmp_bytes(const struct bb_call *call, int rank)
 static bb_status library_call_prepare(struct library_call *w, struct bb_group *group,
 				      cudaStream_t stream, const struct bb_call *call)
 {
+	const ncclDataType_t type = reduced_type(group, call->dtype);
+
 	*w = (struct library_call){.nccl = group->rank->nccl,
 				   .group = group,
 				   .call = call,
@@ -631,7 +607,10 @@ static bb_status library_call_prepare(struct library_call *w, struct bb_group *g
 				   .out = call->out,
 				   .count = call->shape.count,
 				   .element = bb_dtype_size(call->dtype),
-				   .type = moved_type(group, call->dtype),
+				   /* What does not reduce may use any type of the same size. */
+				   .type = type != NO_TYPE                   ? type
+					   : bb_dtype_size(call->dtype) == 1 ? ncclUint8
+									     : ncclUint64,
 				   .comm = group->comm,
 				   .stream = stream};
 	return reduction_op(group, call, &w->op);

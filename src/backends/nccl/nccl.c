@@ -383,7 +383,6 @@ static const struct bb_graphs nccl_graphs = {
 	.close = graph_close,
 };
 
-#define NCCL_TEXT (BB_NCCL_VERSION_TEXT + 8)
 #define CHUNK_BYTES ((size_t)4 << 20)
 /* Costs by which choose compares schedules; only their ratio matters. */
 #define ROUND_SECONDS 10e-6
@@ -431,19 +430,9 @@ static int max_ranks_per_device(const struct bb_context *c)
 					   : divide_up(here, c->devices);
 }
 
-/* NCCL_TESTS_DEVICE is the device of a process's first rank, as in nccl-tests. */
-static bb_status read_first_device(struct bb_context *c, const char *text, struct bb_error *error)
-{
-	if (bb_parse_rank(text, &c->first_device) && c->first_device < c->devices)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "NCCL_TESTS_DEVICE=%s: expected the number of one of the %d GPUs that this "
-		       "process sees, from 0 on",
-		       text, c->devices);
-}
-
 /*
- * Ranks of a host take its devices in order, across processes, unless the launcher shows each
+ * NCCL_TESTS_DEVICE is the device of a process's first rank, as in nccl-tests. Else ranks of a host
+ * take its devices in order, across processes, unless the launcher shows each
  * process only its own. Ranks may share a device only where NCCL permits it (bb_nccl_may_share).
  */
 static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
@@ -453,7 +442,13 @@ static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 	bb_status status = BB_OK;
 
 	if (given && *given)
-		status = read_first_device(c, given, error);
+		status =
+			bb_parse_rank(given, &c->first_device) && c->first_device < c->devices
+				? BB_OK
+				: bb_fail(error, BB_EUSAGE,
+					  "NCCL_TESTS_DEVICE=%s: expected the number of one of the "
+					  "%d GPUs that this process sees, from 0 on",
+					  given, c->devices);
 	else if (before + mine <= c->devices || mine != c->devices)
 		c->first_device = before;
 	if (status != BB_OK || bb_nccl_may_share())
@@ -466,27 +461,19 @@ static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 	return BB_OK;
 }
 
-/*
- * Called before the first call of CUDA, which reads the variable. Ranks of a process that share a
- * GPU share a CUDA context. Lazy loading of a kernel may wait until that context is idle, and would
- * deadlock if a running kernel of another rank waits for this rank.
- */
-static bb_status load_eagerly(struct bb_error *error)
-{
-	if (bb_nccl_may_share() && setenv("CUDA_MODULE_LOADING", "EAGER", 0) != 0)
-		return bb_no_memory(error, "the nccl backend");
-	return BB_OK;
-}
-
 static bb_status count_devices(int *devices, struct bb_error *error)
 {
-	const bb_status status = load_eagerly(error);
 	cudaError_t result;
 	const char *why;
 	int driver;
 
-	if (status != BB_OK)
-		return status;
+	/*
+	 * Before the first call of CUDA, which reads the variable. Ranks of a process that share a
+	 * GPU share a CUDA context. Lazy loading of a kernel may wait until that context is idle,
+	 * and would deadlock if a running kernel of another rank waits for this rank.
+	 */
+	if (bb_nccl_may_share() && setenv("CUDA_MODULE_LOADING", "EAGER", 0) != 0)
+		return bb_no_memory(error, "the nccl backend");
 	result = cudaGetDeviceCount(devices);
 	why = cudaGetErrorString(result);
 	if (result == cudaSuccess && *devices > 0)
@@ -509,40 +496,20 @@ static bb_status nccl_usable(struct bb_error *error)
 
 /* ---- opening ------------------------------------------------------------------------- */
 
-/* PyTorch's variable, and its default (ProcessGroupNCCL.cpp). */
-static bb_status read_ranks_per_root(struct bb_context *c, struct bb_error *error)
-{
-	const char *const text = getenv("TORCH_NCCL_RANKS_PER_ROOT");
-
-	c->ranks_per_root = RANKS_PER_ROOT;
-	if (!text || !*text || (bb_parse_rank(text, &c->ranks_per_root) && c->ranks_per_root > 0))
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "TORCH_NCCL_RANKS_PER_ROOT=%s: expected a number from 1 on", text);
-}
-
-static void nccl_text(const struct bb_nccl_library *library, char text[NCCL_TEXT])
-{
-	char version[BB_NCCL_VERSION_TEXT];
-
-	bb_nccl_version_text(library->version, version);
-	if (library->version > 0)
-		snprintf(text, NCCL_TEXT, "NCCL %s", version);
-	else
-		snprintf(text, NCCL_TEXT, "NCCL: not %s",
-			 library->ncclGetVersion ? "usable" : "found");
-}
-
 static bb_status library_text(struct bb_context *c, struct bb_error *error)
 {
 	int runtime = 0, driver = 0;
-	char nccl[NCCL_TEXT];
+	char version[BB_NCCL_VERSION_TEXT];
 	bb_status status;
 
 	BB_TRY(status, BB_CUDA_PROCESS(error, cudaRuntimeGetVersion(&runtime)), out);
 	BB_TRY(status, BB_CUDA_PROCESS(error, cudaDriverGetVersion(&driver)), out);
-	nccl_text(&c->nccl, nccl);
-	snprintf(c->library, sizeof(c->library), "%s, CUDA %d.%d, driver's %d.%d", nccl,
+	bb_nccl_version_text(c->nccl.version, version);
+	snprintf(c->library, sizeof(c->library), "NCCL%s %s, CUDA %d.%d, driver's %d.%d",
+		 c->nccl.version > 0 ? "" : ": not",
+		 c->nccl.version > 0      ? version
+		 : c->nccl.ncclGetVersion ? "usable"
+					  : "found",
 		 runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10);
 out:
 	return status;
@@ -574,40 +541,29 @@ static bb_status check_features(const struct bb_backend_config *config,
 	return status;
 }
 
-/* Where NCCL is optional, busbench's own routes and kernels work without it. */
-static bb_status open_library(struct bb_context *c, struct bb_error *error)
+static bb_status nccl_open(struct bb_context **context, const struct bb_world *world,
+			   const struct bb_backend_config *config, struct bb_error *error)
 {
-	const bb_status status = bb_nccl_library_open(&c->nccl, &c->unusable);
+	const char *const roots = getenv("TORCH_NCCL_RANKS_PER_ROOT");
+	struct bb_context *c;
+	bb_status status;
 
-	if (status == BB_OK || c->config.library_optional)
-		return BB_OK;
-	return bb_fail(error, status, "%s", c->unusable.text);
-}
-
-static bb_status check_config(const struct bb_backend_config *config, struct bb_error *error)
-{
 	if (config->link_rate != 0)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--link paces ranks that are threads; the links of the nccl "
 			       "backend are real");
 	if (!config->exchange.gather)
 		return bb_fail(error, BB_EINTERNAL, "the nccl backend was given no exchange");
-	return BB_OK;
-}
-
-static bb_status nccl_open(struct bb_context **context, const struct bb_world *world,
-			   const struct bb_backend_config *config, struct bb_error *error)
-{
-	struct bb_context *c = calloc(1, sizeof(*c));
-	bb_status status;
-
+	c = calloc(1, sizeof(*c));
 	if (!c)
 		return bb_no_memory(error, "the nccl backend");
 	c->world = *world;
 	c->config = *config;
 	c->error = error;
-	BB_TRY(status, check_config(config, error), failed);
-	BB_TRY(status, open_library(c, error), failed);
+	status = bb_nccl_library_open(&c->nccl, &c->unusable);
+	/* Where NCCL is optional, busbench's own routes and kernels work without it. */
+	if (status != BB_OK && !config->library_optional)
+		BB_TRY(status, bb_fail(error, status, "%s", c->unusable.text), failed);
 	BB_TRY(status, check_features(config, &c->nccl, error), failed);
 	BB_TRY(status, count_devices(&c->devices, error), failed);
 	BB_TRY(status, library_text(c, error), failed);
@@ -615,7 +571,13 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	/* A thread that sets no device uses GPU 0, and would create a context there even if the GPU
 	   belongs to another process. Drivers set theirs when they attach. */
 	BB_TRY(status, BB_CUDA_PROCESS(error, cudaSetDevice(bb_nccl_device(c, 0))), failed);
-	BB_TRY(status, read_ranks_per_root(c, error), failed);
+	/* PyTorch's variable, and its default (ProcessGroupNCCL.cpp). */
+	c->ranks_per_root = RANKS_PER_ROOT;
+	if (roots && *roots && !(bb_parse_rank(roots, &c->ranks_per_root) && c->ranks_per_root > 0))
+		BB_TRY(status,
+		       bb_fail(error, BB_EUSAGE,
+			       "TORCH_NCCL_RANKS_PER_ROOT=%s: expected a number from 1 on", roots),
+		       failed);
 	c->ras_address = bb_nccl_ras_address(&c->nccl);
 	c->ranks_per_device = max_ranks_per_device(c);
 	BB_TRY(status, bb_nccl_lanes_open(c), failed);
@@ -751,13 +713,6 @@ static void nccl_locate(struct bb_rank *rank, struct bb_location *location)
 
 /* ---- calls ------------------------------------------------------------------------- */
 
-/* The cheapest schedule, for calls that NCCL cannot make. */
-static const struct bb_algorithm *best_schedule(const struct bb_call *call)
-{
-	return bb_algorithm_cheapest(call->collective, &call->shape, ROUND_SECONDS,
-				     (double)bb_dtype_size(call->dtype) / BYTES_PER_SECOND);
-}
-
 static bb_status nccl_choose(struct bb_group *group, struct bb_call *call)
 {
 	call->schedule = NULL;
@@ -765,7 +720,10 @@ static bb_status nccl_choose(struct bb_group *group, struct bb_call *call)
 	if (!bb_nccl_native_limits(group, call))
 		return BB_OK;
 	call->native = NULL;
-	call->schedule = best_schedule(call);
+	/* The cheapest schedule, for calls that NCCL cannot make. */
+	call->schedule =
+		bb_algorithm_cheapest(call->collective, &call->shape, ROUND_SECONDS,
+				      (double)bb_dtype_size(call->dtype) / BYTES_PER_SECOND);
 	return call->schedule ? BB_OK : BB_EUNSUPPORTED;
 }
 
@@ -775,17 +733,9 @@ static bb_status nccl_tune(struct bb_group *group, struct bb_call *call)
 	return BB_OK;
 }
 
-/* Is CALL like the last one given to ready? */
-static bool was_probed(const struct bb_group *group, const struct bb_call *call)
-{
-	const struct bb_call *p = &group->probed;
-
-	return p->collective == call->collective && p->native == call->native &&
-	       p->dtype == call->dtype && p->op == call->op;
-}
-
 static const char *nccl_refuses(struct bb_group *group, const struct bb_call *call)
 {
+	const struct bb_call *const p = &group->probed;
 	const char *limit;
 
 	if (call->schedule)
@@ -793,7 +743,12 @@ static const char *nccl_refuses(struct bb_group *group, const struct bb_call *ca
 	limit = bb_nccl_native_limits(group, call);
 	if (limit)
 		return limit;
-	return group->refusal[0] && was_probed(group, call) ? group->refusal : NULL;
+	/* Is the call like the last one given to ready? */
+	return group->refusal[0] && p->collective == call->collective &&
+			       p->native == call->native && p->dtype == call->dtype &&
+			       p->op == call->op
+		       ? group->refusal
+		       : NULL;
 }
 
 static size_t nccl_tmp_bytes(struct bb_group *group, const struct bb_call *call)
