@@ -184,6 +184,12 @@ static inline bool bb_call_divides(const struct bb_call *call)
 	return call->op == BB_AVG && (call->collective->flags & BB_REDUCES);
 }
 
+/* Bytes of RANK's input. */
+static inline size_t bb_call_in_bytes(const struct bb_call *call, int rank)
+{
+	return call->collective->in_count(&call->shape, rank) * bb_dtype_size(call->dtype);
+}
+
 /* The shape for CALL's schedule. Weighted inputs are copies, so such a call is never in place. */
 static inline struct bb_shape bb_call_scheduled_shape(const struct bb_call *call)
 {

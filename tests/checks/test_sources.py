@@ -133,7 +133,7 @@ def the_check_of_includes_can_fail():
 # Each backend has its own of what backends/backend.h declares without a definition.
 CORE_MOST = 30
 TABLES = {name: f"src/backends/{name}/{name}.c" for name in ("gloo", "host", "mpi", "nccl", "null", "sim")}
-SHARED = {"BB_CPU_ENTRIES": "src/backends/cpu/queue.h"}
+SHARED = {"BB_CPU_ENTRIES": "src/backends/cpu/queue.h", "BB_DATALESS_ENTRIES": "src/backends/dataless.h"}
 
 
 def core():

@@ -254,8 +254,7 @@ size_t bb_execute_tmp_bytes(const struct bb_call *call, int rank)
 	size_t bytes = schedule_tmp_bytes(call, rank);
 
 	if (bb_call_weighs(call, rank))
-		bytes +=
-			call->collective->in_count(&call->shape, rank) * bb_dtype_size(call->dtype);
+		bytes += bb_call_in_bytes(call, rank);
 	return bytes;
 }
 

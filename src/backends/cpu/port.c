@@ -64,8 +64,7 @@ static size_t port_piece(void *argument, size_t bytes)
 /* Room for a piece that is lent: what is reduced is no longer than a rank's IN. */
 static size_t lent_bytes(const struct bb_call *call, int rank, size_t wanted)
 {
-	const size_t most =
-		call->collective->in_count(&call->shape, rank) * bb_dtype_size(call->dtype);
+	const size_t most = bb_call_in_bytes(call, rank);
 	const size_t piece = piece_of(most, wanted);
 
 	if (!(call->collective->flags & BB_REDUCES))

@@ -302,17 +302,21 @@ static bb_status swap_ends(const struct bb_group *g, struct bb_gloo_address *end
 	return BB_OK;
 }
 
-static bb_status connect_group(struct bb_group *g)
+static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *mine);
+
+/* *MEMBER = RANK's connections to the members of G; NULL: to all ranks of the world. */
+static bb_status connect_members(struct bb_rank *rank, const struct bb_group *g,
+				 struct bb_gloo_member **member)
 {
-	struct bb_gloo_address *ends = calloc((size_t)g->port.n, sizeof(*ends));
+	const int n = g ? g->port.n : rank->context->cpu.world.nranks;
+	struct bb_gloo_address *ends = calloc((size_t)n, sizeof(*ends));
 	bb_status status;
 
 	if (!ends)
-		return bb_no_memory(g->port.rank->context->cpu.error, "addresses");
-	BB_TRY(status, gloo_member_open(g->port.rank, g->port.me, g->port.n, ends, &g->member),
-	       out);
-	BB_TRY(status, swap_ends(g, ends), out);
-	status = gloo_member_connect(g->port.rank, g->member, g->port.members, g->port.n, ends);
+		return bb_no_memory(rank->context->cpu.error, "addresses");
+	BB_TRY(status, gloo_member_open(rank, g ? g->port.me : rank->rank, n, ends, member), out);
+	BB_TRY(status, g ? swap_ends(g, ends) : exchange_ends(rank, ends), out);
+	status = gloo_member_connect(rank, *member, g ? g->port.members : NULL, n, ends);
 out:
 	free(ends);
 	return status;
@@ -331,7 +335,7 @@ bb_status bb_gloo_group_open(struct bb_rank *rank, const int *members, int n,
 	if (status == BB_OK && !g->counts)
 		status = bb_no_memory(error, "a group");
 	if (status == BB_OK && n > 1)
-		status = connect_group(g);
+		status = connect_members(rank, g, &g->member);
 	if (status == BB_OK)
 		*group = g;
 	else
@@ -497,27 +501,11 @@ static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *min
 	return status;
 }
 
-static bb_status connect_world(struct bb_rank *rank)
-{
-	const int n = rank->context->cpu.world.nranks;
-	struct bb_gloo_address *ends = calloc((size_t)n, sizeof(*ends));
-	bb_status status;
-
-	if (!ends)
-		return bb_no_memory(rank->context->cpu.error, "addresses");
-	BB_TRY(status, gloo_member_open(rank, rank->rank, n, ends, &rank->world), out);
-	BB_TRY(status, exchange_ends(rank, ends), out);
-	status = gloo_member_connect(rank, rank->world, NULL, n, ends);
-out:
-	free(ends);
-	return status;
-}
-
 bb_status bb_gloo_meet(struct bb_rank *rank)
 {
 	const bb_status status = exchange_places(rank);
 
 	if (status != BB_OK || rank->context->cpu.world.nranks == 1)
 		return status;
-	return connect_world(rank);
+	return connect_members(rank, NULL, &rank->world);
 }

@@ -86,12 +86,6 @@ const char *bb_gloo_refuses(struct bb_group *group, const struct bb_call *call)
 
 /* ---- buffers ----------------------------------------------------------------------------- */
 
-static size_t in_bytes(const struct bb_group *group, const struct bb_call *call)
-{
-	return call->collective->in_count(&call->shape, group->port.me) *
-	       bb_dtype_size(call->dtype);
-}
-
 /* Does the call read a copy of its input in TMP? */
 static bool copies_input(const struct bb_group *group, const struct bb_call *call)
 {
@@ -107,7 +101,9 @@ static bool lacks_output(const struct bb_group *group, const struct bb_call *cal
 
 static size_t copied_bytes(const struct bb_group *group, const struct bb_call *call)
 {
-	return copies_input(group, call) ? (in_bytes(group, call) + 63) & ~(size_t)63 : 0;
+	return copies_input(group, call)
+		       ? (bb_call_in_bytes(call, group->port.me) + 63) & ~(size_t)63
+		       : 0;
 }
 
 size_t bb_gloo_native_tmp_bytes(const struct bb_group *group, const struct bb_call *call)
@@ -129,7 +125,8 @@ static void place_buffers(const struct bb_group *group, const struct bb_call *ca
 	if (bb_call_weighs(call, group->port.me))
 		bb_cpu_weigh(c->cpu.kernels, call, group->port.me, call->tmp);
 	else if (copies_input(group, call))
-		bb_cpu_copy(group->port.rank, call->tmp, call->in, in_bytes(group, call));
+		bb_cpu_copy(group->port.rank, call->tmp, call->in,
+			    bb_call_in_bytes(call, group->port.me));
 	else if (!call->shape.in_place || roots_alone || lacks_output(group, call))
 		return;
 	*in = copies_input(group, call) ? call->tmp : NULL;
@@ -143,11 +140,6 @@ static void call_reduce(const void *own, void *result, const void *a, const void
 	const struct bb_reduce_args args = {.stream = false};
 
 	(*reduce)(&result, 1, (const void *[]){a, b}, 2, count, &args);
-}
-
-static bool has_work(const struct bb_call *call)
-{
-	return call->collective == &bb_alltoallv || call->shape.count > 0;
 }
 
 bb_status bb_gloo_native(struct bb_group *group, const struct bb_call *call)
@@ -172,7 +164,8 @@ bb_status bb_gloo_native(struct bb_group *group, const struct bb_call *call)
 		group->counts[r] = (int64_t)bb_alltoall_count(&call->shape, group->port.me, r);
 		group->counts[n + r] = (int64_t)bb_alltoall_count(&call->shape, r, group->port.me);
 	}
-	if (has_work(call) && !bb_gloo_run(group->member->mesh, &collective, why))
+	if ((call->collective == &bb_alltoallv || call->shape.count > 0) &&
+	    !bb_gloo_run(group->member->mesh, &collective, why))
 		return bb_gloo_failed(group->port.rank, row->name, why);
 	if (bb_call_divides(call) && !lacks_output(group, call))
 		bb_cpu_divide(kernels, call, group->port.me);

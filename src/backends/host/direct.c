@@ -340,14 +340,9 @@ static bool needs_staging(const struct bb_call *call)
 	return call->shape.in_place && c->share == BB_SHARE_BY_DESTINATION && !c->in_place_out;
 }
 
-static size_t in_bytes_of(const struct bb_call *call, int rank)
-{
-	return call->collective->in_count(&call->shape, rank) * bb_dtype_size(call->dtype);
-}
-
 size_t bb_host_direct_tmp_bytes(const struct bb_call *call, int rank)
 {
-	return needs_staging(call) ? in_bytes_of(call, rank) : 0;
+	return needs_staging(call) ? bb_call_in_bytes(call, rank) : 0;
 }
 
 /*
@@ -382,13 +377,14 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 	work.stream = !(call->shape.in_place && (call->collective->flags & BB_REDUCES)) &&
 		      bb_cpu_streams(&context->cpu, 2 * size, n);
 	if (!context->cpu.crowded && size <= BB_FLAT_BYTES)
-		return run_flat(group, &work, in_bytes_of(call, group->me));
+		return run_flat(group, &work, bb_call_in_bytes(call, group->me));
 	offer->in = call->in;
 	offer->out = call->out;
 	if (needs_staging(call)) {
 		void *tmp = call->tmp;
 
-		context->cpu.kernels->copy(&tmp, 1, call->in, in_bytes_of(call, group->me), false);
+		context->cpu.kernels->copy(&tmp, 1, call->in, bb_call_in_bytes(call, group->me),
+					   false);
 		offer->in = tmp;
 	}
 	return context->cpu.crowded ? run_pooled(group, &work, size * (size_t)n)

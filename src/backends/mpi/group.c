@@ -322,33 +322,17 @@ size_t bb_mpi_native_tmp_bytes(const struct bb_group *group, const struct bb_cal
 {
 	const struct bb_collective *c = call->collective;
 	const int rank = group->port.me;
-	const size_t element = bb_dtype_size(call->dtype);
 
 	if (bb_call_weighs(call, rank))
-		return c->in_count(&call->shape, rank) * element;
+		return bb_call_in_bytes(call, rank);
 	if (!call->shape.in_place)
 		return 0;
 	if (c == &bb_reduce_scatter)
-		return call->shape.count * element;
-	return c == &bb_alltoallv ? c->in_count(&call->shape, rank) * element : 0;
+		return call->shape.count * bb_dtype_size(call->dtype);
+	return c == &bb_alltoallv ? bb_call_in_bytes(call, rank) : 0;
 }
 
 #define PIECE ((size_t)1 << 30)
-
-static int run_in_pieces(const struct work *w)
-{
-	const size_t count = w->call->shape.count;
-	size_t at = 0;
-	int code;
-
-	do {
-		const size_t n = count - at > BB_MPI_MOST ? PIECE : count - at;
-
-		code = w->prepared->row->run(w, at, (bb_mpi_count)n);
-		at += n;
-	} while (code == MPI_SUCCESS && at < count);
-	return code;
-}
 
 static int run_in_units(struct work *w)
 {
@@ -377,6 +361,7 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 			 .unit = row->most ? unit_for(row->most(&call->shape, group->port.me)) : 1,
 			 .type = types->type[call->dtype],
 			 .op = types->op[call->dtype][call->op]};
+	size_t at = 0, n;
 	bb_status status;
 	int code;
 
@@ -388,8 +373,13 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 	if (w.unit > 1)
 		code = run_in_units(&w);
 	else
-		code = row->most ? row->run(&w, 0, (bb_mpi_count)call->shape.count)
-				 : run_in_pieces(&w);
+		do { /* in pieces, if the row may be cut */
+			n = call->shape.count - at;
+			if (!row->most && n > BB_MPI_MOST)
+				n = PIECE;
+			code = row->run(&w, at, (bb_mpi_count)n);
+			at += n;
+		} while (code == MPI_SUCCESS && at < call->shape.count);
 	status = bb_mpi_check(group->port.rank->context, row->name, code);
 	if (status == BB_OK && bb_call_divides(call))
 		bb_cpu_divide(kernels, call, group->port.me);
@@ -491,26 +481,12 @@ bb_status bb_mpi_barrier(struct bb_group *group)
 
 /* ---- preparing calls ----------------------------------------------------------------- */
 
-/* Collective over the group. Returns an MPI code. */
-static int force(struct bb_group *group, struct bb_mpi_prepared *p, int value)
-{
-	int code;
-
-	p->reason = bb_mpi_native_refuses_group(p->native, group->port.n);
-	if (p->reason)
-		return MPI_SUCCESS;
-	code = bb_mpi_force(&group->port.rank->context->controls, group->comm, p->function, value,
-			    &p->forced, &p->reason);
-	p->comm = p->forced;
-	return code;
-}
-
 static bb_status add_prepared(struct bb_group *group, const struct bb_native *native,
 			      const struct bb_mpi_row *row)
 {
 	struct bb_context *context = group->port.rank->context;
 	struct bb_mpi_prepared *p = calloc(1, sizeof(*p));
-	int value;
+	int value, code = MPI_SUCCESS;
 
 	if (!p)
 		return bb_no_memory(context->cpu.error, "an algorithm");
@@ -521,7 +497,14 @@ static bb_status add_prepared(struct bb_group *group, const struct bb_native *na
 				      .comm = group->comm};
 	group->prepared = p;
 	value = mpi_native_forces(native, row, &p->function);
-	return bb_mpi_check(context, "MPI_Comm_dup", value ? force(group, p, value) : MPI_SUCCESS);
+	if (value)
+		p->reason = bb_mpi_native_refuses_group(native, group->port.n);
+	if (value && !p->reason) {
+		code = bb_mpi_force(&context->controls, group->comm, p->function, value, &p->forced,
+				    &p->reason);
+		p->comm = p->forced;
+	}
+	return bb_mpi_check(context, "MPI_Comm_dup", code);
 }
 
 static const struct bb_mpi_prepared *find_prepared(const struct bb_group *group,

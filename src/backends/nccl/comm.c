@@ -80,30 +80,6 @@ static uint64_t identify_machine(const char *name)
 	return hash_add(hash_add(EMPTY_HASH, name), boot);
 }
 
-/* NCCL treats ranks of one NCCL_HOSTID as one host, so a machine may appear as several. */
-static uint64_t identify_host(uint64_t machine)
-{
-	const char *const given = getenv("NCCL_HOSTID");
-
-	return given && *given ? hash_add(EMPTY_HASH, given) : machine;
-}
-
-static struct rank_gpu rank_gpu_describe(const struct bb_rank *rank)
-{
-	struct rank_gpu rank_gpu;
-
-	memset(&rank_gpu, 0, sizeof(rank_gpu)); /* padding is sent, too */
-	rank_gpu.host = identify_host(rank->machine);
-	snprintf(rank_gpu.name, sizeof(rank_gpu.name), "%s", rank->location.host);
-	snprintf(rank_gpu.bus, sizeof(rank_gpu.bus), "%s", rank->location.bus);
-	memcpy(rank_gpu.uuid, rank->uuid, sizeof(rank_gpu.uuid));
-	rank_gpu.shares = bb_nccl_may_share();
-	rank_gpu.capability = rank->capability;
-	rank_gpu.version = rank->version;
-	rank_gpu.ranks_per_root = rank->ranks_per_root;
-	return rank_gpu;
-}
-
 /* ---- GPUs ---------------------------------------------------------------------------- */
 
 /* By NCCL's rule: before 2.30.7 the parts of a GPU under MIG are one GPU. */
@@ -153,13 +129,23 @@ static bb_status nccl_meet(struct bb_rank *rank)
 {
 	const int n = rank->context->world.nranks;
 	struct rank_gpu *all = calloc((size_t)n, sizeof(*all));
+	const char *const id = getenv("NCCL_HOSTID");
 	struct rank_gpu mine;
 	bb_status status;
 
 	if (!all)
 		return bb_no_memory(rank->context->error, "a rank");
 	rank->machine = identify_machine(rank->location.host);
-	mine = rank_gpu_describe(rank);
+	memset(&mine, 0, sizeof(mine)); /* padding is sent, too */
+	/* NCCL treats ranks of one NCCL_HOSTID as one host, so a machine may appear as several. */
+	mine.host = id && *id ? hash_add(EMPTY_HASH, id) : rank->machine;
+	snprintf(mine.name, sizeof(mine.name), "%s", rank->location.host);
+	snprintf(mine.bus, sizeof(mine.bus), "%s", rank->location.bus);
+	memcpy(mine.uuid, rank->uuid, sizeof(mine.uuid));
+	mine.shares = bb_nccl_may_share();
+	mine.capability = rank->capability;
+	mine.version = rank->version;
+	mine.ranks_per_root = rank->ranks_per_root;
 	status = nccl_gather(rank, &rank_gpu_table, &mine, all);
 	for (int r = 0; r < n && status == BB_OK; r++) {
 		if (!all[r].shares && is_taken(all, r))
@@ -611,15 +597,6 @@ static bb_status comm_split(struct bb_group *group, const struct bb_group *world
 					   &config));
 }
 
-static bb_status comm_create_world(struct bb_group *group)
-{
-	const bb_status status = nccl_meet(group->rank);
-
-	if (status != BB_OK || group->rank->version == 0)
-		return status;
-	return comm_create_as(group, &bb_nccl_auto);
-}
-
 /* Open a group that is not the world: CREATE its communicator once the main stream is empty. */
 static bb_status part_open(struct bb_group *group, const struct bb_group *world,
 			   bb_status (*create)(struct bb_group *group,
@@ -678,8 +655,13 @@ static bb_status group_make(struct bb_rank *rank, const int *members, int n,
 	bb_status status;
 
 	BB_TRY(status, group_add(rank, members, n, group, error), out);
-	status = n == rank->context->world.nranks && !world ? comm_create_world(*group)
-							    : part_open(*group, world, create);
+	if (n != rank->context->world.nranks || world) {
+		status = part_open(*group, world, create);
+	} else {
+		status = nccl_meet(rank);
+		if (status == BB_OK && rank->version > 0)
+			status = comm_create_as(*group, &bb_nccl_auto);
+	}
 	if (status != BB_OK) {
 		bb_nccl_group_close(*group);
 		*group = NULL;

@@ -38,9 +38,7 @@ static size_t own_bytes(const struct bb_call *call, int rank)
 
 static size_t weighted_bytes(const struct bb_call *call, int rank)
 {
-	return bb_call_weighs(call, rank) ? aligned(call->collective->in_count(&call->shape, rank) *
-						    bb_dtype_size(call->dtype))
-					  : 0;
+	return bb_call_weighs(call, rank) ? aligned(bb_call_in_bytes(call, rank)) : 0;
 }
 
 static int sources_of(const struct bb_step *step)

@@ -155,14 +155,6 @@ static bb_status buffer_deregister(struct bb_group *group, const struct bb_nccl_
 	return BB_NCCL(group->rank, ncclCommDeregister(group->comm, r->handle));
 }
 
-static bool is_registered(const struct bb_group *group, const struct bb_nccl_memory *memory)
-{
-	for (const struct bb_nccl_registration *r = group->registrations; r; r = r->next)
-		if (r->memory == memory)
-			return true;
-	return false;
-}
-
 bb_status bb_nccl_register(struct bb_group *group)
 {
 	struct bb_rank *rank = group->rank;
@@ -171,9 +163,11 @@ bb_status bb_nccl_register(struct bb_group *group)
 	if (rank->context->config.registration == BB_REGISTER_NONE)
 		return BB_OK;
 	for (const struct bb_nccl_memory *m = rank->memories; m && status == BB_OK; m = m->next) {
-		struct bb_nccl_registration *r;
+		struct bb_nccl_registration *r = group->registrations;
 
-		if (is_registered(group, m))
+		while (r && r->memory != m)
+			r = r->next;
+		if (r)
 			continue;
 		r = calloc(1, sizeof(*r));
 		if (!r)

@@ -590,9 +590,7 @@ static bool needs_copy(const struct bb_call *call)
 
 size_t bb_nccl_native_tmp_bytes(const struct bb_call *call, int rank)
 {
-	return needs_copy(call)
-		       ? call->collective->in_count(&call->shape, rank) * bb_dtype_size(call->dtype)
-		       : 0;
+	return needs_copy(call) ? bb_call_in_bytes(call, rank) : 0;
 }
 
 static bb_status library_call_prepare(struct library_call *w, struct bb_group *group,

@@ -104,21 +104,6 @@ static void close_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_SLOTS]
 			bb_nccl_ignore(BB_CUDA(rank, cudaEventDestroy(events[i])));
 }
 
-/* See BB_CUDA_FREE. */
-static void close_shared(struct bb_rank *rank, struct bb_nccl_lane *lane)
-{
-	if (!lane->shared || bb_nccl_aborted(rank->context))
-		return;
-	bb_nccl_ignore(BB_CUDA(rank, cudaHostUnregister(lane->slots)));
-	munmap(lane->counts, SHARED_BYTES);
-}
-
-static void close_within(struct bb_rank *rank, struct bb_nccl_lane *out)
-{
-	if (out->slots)
-		BB_CUDA_FREE(rank, cudaFreeHost(out->slots));
-}
-
 void bb_nccl_lanes_close(struct bb_rank *rank)
 {
 	const struct bb_world *w = &rank->context->world;
@@ -128,14 +113,18 @@ void bb_nccl_lanes_close(struct bb_rank *rank)
 
 		close_events(rank, out->full);
 		close_events(rank, lane_within(rank->context, r, rank->rank)->empty);
-		close_within(rank, out);
+		if (out->slots)
+			BB_CUDA_FREE(rank, cudaFreeHost(out->slots));
 	}
 	for (int r = 0; r < w->nranks; r++) {
 		struct bb_nccl_lane *lanes = rank->peers[r].lanes;
 
 		for (int i = 0; lanes && i < 2; i++) {
 			close_events(rank, i == 0 ? lanes[i].full : lanes[i].empty);
-			close_shared(rank, &lanes[i]);
+			if (!lanes[i].shared || bb_nccl_aborted(rank->context))
+				continue; /* see BB_CUDA_FREE */
+			bb_nccl_ignore(BB_CUDA(rank, cudaHostUnregister(lanes[i].slots)));
+			munmap(lanes[i].counts, SHARED_BYTES);
 		}
 		free(lanes);
 	}

@@ -342,21 +342,19 @@ static const struct bb_virtual sim_virtual = {
 
 /* Members of both tables. */
 #define SIM                                                                                        \
-	.abi = BB_BACKEND_ABI, .name = "sim",                                                      \
-	.brief = "ranks are virtual: times are computed from --link, --cluster or --calibrate",    \
-	.close = sim_close, .abort = sim_abort, .max_local = BB_CLUSTER_MOST_RANKS,                \
-	.memory_available = bb_dataless_memory_available, .attach = sim_attach,                    \
-	.detach = sim_detach, .locate = sim_locate, .alloc = sim_alloc,                            \
-	.release = bb_dataless_release, .copy = bb_dataless_copy, .fill = bb_dataless_fill,        \
-	.verify = bb_dataless_verify, .group_open = bb_sim_group_open,                             \
-	.group_close = bb_sim_group_close, .barrier = sim_barrier, .choose = bb_sim_choose,        \
-	.tune = bb_sim_tune, .refuses = bb_sim_refuses, .tmp_bytes = bb_dataless_tmp_bytes,        \
-	.cost_bytes = bb_dataless_cost_bytes, .queue_open = sim_queue_open,                        \
-	.queue_close = bb_dataless_queue_close, .event_open = sim_event_open,                      \
-	.event_close = bb_dataless_event_close, .event_record = sim_event,                         \
-	.event_wait = sim_event, .compute = sim_compute, .collective = bb_sim_collective,          \
-	.finish = bb_dataless_finish, .now = sim_now, .virtual = &sim_virtual,                     \
-	.routes = &sim_routes
+	BB_DATALESS_ENTRIES,                                                                       \
+		.abi = BB_BACKEND_ABI, .name = "sim",                                              \
+		.brief = "ranks are virtual: times are computed from --link, --cluster or "        \
+			 "--calibrate",                                                            \
+		.close = sim_close, .abort = sim_abort, .max_local = BB_CLUSTER_MOST_RANKS,        \
+		.attach = sim_attach, .detach = sim_detach, .locate = sim_locate,                  \
+		.alloc = sim_alloc, .group_open = bb_sim_group_open,                               \
+		.group_close = bb_sim_group_close, .barrier = sim_barrier,                         \
+		.choose = bb_sim_choose, .tune = bb_sim_tune, .refuses = bb_sim_refuses,           \
+		.queue_open = sim_queue_open, .event_open = sim_event_open,                        \
+		.event_record = sim_event, .event_wait = sim_event, .compute = sim_compute,        \
+		.collective = bb_sim_collective, .now = sim_now, .virtual = &sim_virtual,          \
+		.routes = &sim_routes
 
 static const struct bb_library modelled = {
 	.name = library_name,
