@@ -28,41 +28,23 @@ enum lane {
 
 BB_INLINE enum lane lane_of(enum bb_dtype dtype)
 {
-	switch (dtype) {
-	case BB_INT8:
-		return LANE_I8;
-	case BB_UINT8:
-		return LANE_U8;
-	case BB_INT32:
-		return LANE_I32;
-	case BB_UINT32:
-		return LANE_U32;
-	case BB_INT64:
-		return LANE_I64;
-	case BB_UINT64:
-		return LANE_U64;
-	case BB_DOUBLE:
-		return LANE_F64;
-	case BB_FLOAT_INT:
-		return LANE_PAIR;
-	default:
-		return LANE_F32;
-	}
+	return dtype == BB_INT8        ? LANE_I8
+	       : dtype == BB_UINT8     ? LANE_U8
+	       : dtype == BB_INT32     ? LANE_I32
+	       : dtype == BB_UINT32    ? LANE_U32
+	       : dtype == BB_INT64     ? LANE_I64
+	       : dtype == BB_UINT64    ? LANE_U64
+	       : dtype == BB_DOUBLE    ? LANE_F64
+	       : dtype == BB_FLOAT_INT ? LANE_PAIR
+				       : LANE_F32;
 }
 
 /* Bytes of memory that a vector of computed elements occupies. */
 BB_INLINE size_t unit_of(enum bb_dtype dtype)
 {
-	switch (dtype) {
-	case BB_HALF:
-	case BB_BFLOAT16:
-		return BB_VEC / 2;
-	case BB_F8E4M3:
-	case BB_F8E5M2:
-		return BB_VEC / 4;
-	default:
-		return BB_VEC;
-	}
+	return dtype == BB_HALF || dtype == BB_BFLOAT16   ? BB_VEC / 2
+	       : dtype == BB_F8E4M3 || dtype == BB_F8E5M2 ? BB_VEC / 4
+							  : BB_VEC;
 }
 
 BB_INLINE size_t element_of(enum bb_dtype dtype)
@@ -158,24 +140,6 @@ BB_INLINE void put(enum bb_dtype dtype, void *p, union result r, enum bb_access 
 
 /* ---- arithmetic -------------------------------------------------------------------- */
 
-BB_INLINE bb_vec add(enum lane lane, bb_vec a, bb_vec b)
-{
-	switch (lane) {
-	case LANE_I8:
-	case LANE_U8:
-		return (bb_vec)((bb_vu8)a + (bb_vu8)b);
-	case LANE_I32:
-	case LANE_U32:
-		return (bb_vec)((bb_vu32)a + (bb_vu32)b);
-	case LANE_F32:
-		return (bb_vec)((bb_vf32)a + (bb_vf32)b);
-	case LANE_F64:
-		return (bb_vec)((bb_vf64)a + (bb_vf64)b);
-	default:
-		return a + b;
-	}
-}
-
 /* No instruction set multiplies bytes: multiply the even and the odd ones of each pair
    separately. */
 BB_INLINE bb_vec multiply_bytes(bb_vec a, bb_vec b)
@@ -185,23 +149,29 @@ BB_INLINE bb_vec multiply_bytes(bb_vec a, bb_vec b)
 	return (bb_vec)(((x * y) & 0xff) | ((x >> 8) * (y & 0xff00)));
 }
 
-BB_INLINE bb_vec multiply(enum lane lane, bb_vec a, bb_vec b)
-{
-	switch (lane) {
-	case LANE_I8:
-	case LANE_U8:
-		return multiply_bytes(a, b);
-	case LANE_I32:
-	case LANE_U32:
-		return (bb_vec)((bb_vu32)a * (bb_vu32)b);
-	case LANE_F32:
-		return (bb_vec)((bb_vf32)a * (bb_vf32)b);
-	case LANE_F64:
-		return (bb_vec)((bb_vf64)a * (bb_vf64)b);
-	default:
-		return a * b;
+/* Integers are unsigned, because they wrap. */
+#define ARITHMETIC(name, operator, bytes)                                                          \
+	BB_INLINE bb_vec name(enum lane lane, bb_vec a, bb_vec b)                                  \
+	{                                                                                          \
+		switch (lane) {                                                                    \
+		case LANE_I8:                                                                      \
+		case LANE_U8:                                                                      \
+			return bytes;                                                              \
+		case LANE_I32:                                                                     \
+		case LANE_U32:                                                                     \
+			return (bb_vec)((bb_vu32)a operator(bb_vu32) b);                           \
+		case LANE_F32:                                                                     \
+			return (bb_vec)((bb_vf32)a operator(bb_vf32) b);                           \
+		case LANE_F64:                                                                     \
+			return (bb_vec)((bb_vf64)a operator(bb_vf64) b);                           \
+		default:                                                                           \
+			return a operator b;                                                       \
+		}                                                                                  \
 	}
-}
+
+ARITHMETIC(add, +, (bb_vec)((bb_vu8)a + (bb_vu8)b))
+ARITHMETIC(multiply, *, multiply_bytes(a, b))
+#undef ARITHMETIC
 
 /* All ones where a < b. */
 BB_INLINE bb_vec less(enum lane lane, bb_vec a, bb_vec b)

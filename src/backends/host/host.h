@@ -76,7 +76,7 @@ static inline bool bb_reached(uint32_t value, uint32_t target)
 	return (int32_t)(value - target) >= 0;
 }
 
-/* ---- groups (host.c) ---------------------------------------------------------------  */
+/* ---- groups (host.c) --------------------------------------------------------------- */
 
 #define BB_INLINE_BYTES 40
 #define BB_SLOTS 16 /* messages in flight per (pair, channel) */
@@ -162,7 +162,7 @@ struct bb_group {
 
 BB_CPU_STRUCTS_FIT;
 
-/* ---- messages and routes (p2p.c), and the algorithm without them (direct.c) ---------------------- */
+/* ---- messages and routes (p2p.c), and the algorithm without them (direct.c) ------------ */
 
 extern const struct bb_p2p bb_host_p2p; /* port: struct bb_group * */
 BB_MUST bb_status bb_host_message(const struct bb_message *message);

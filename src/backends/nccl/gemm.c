@@ -62,11 +62,41 @@ static bb_status cublas_check(const struct bb_rank *rank, cublasStatus_t result,
 		       rank->gemm->cublasGetStatusString(result), result);
 }
 
-static bb_status cublas_load(struct bb_nccl_gemm *g, struct bb_error *error)
+static bb_status matrices_fill(struct bb_rank *rank)
 {
+	uint16_t *numbers = malloc(BLOCK_BYTES);
+	uint64_t x = BB_RANDOM_STEP;
+	bb_status status = BB_OK;
+
+	if (!numbers)
+		return bb_no_memory(rank->context->error, "a rank");
+	/* Half-precision numbers of magnitude 1/8 to 2. */
+	for (size_t i = 0; i < BLOCK_BYTES / sizeof(*numbers); i++) {
+		const unsigned exponent = 12 + (unsigned)(x >> 40) % 4;
+
+		numbers[i] = (uint16_t)((x >> 48 & 0x8000) | exponent << 10 | (x >> 20 & 0x3ff));
+		bb_random_congruential(&x);
+	}
+	for (size_t at = 0; at < MATRICES * MATRIX_BYTES && status == BB_OK; at += BLOCK_BYTES)
+		status = bb_nccl_copy(rank, rank->gemm->matrices + at, numbers, BLOCK_BYTES);
+	free(numbers);
+	return status;
+}
+
+/* After a failure, what exists is freed by bb_nccl_gemm_close. */
+static bb_status gemm_open(struct bb_rank *rank, struct bb_error *error)
+{
+	struct bb_nccl_gemm *g = rank->gemm;
 	char name[32];
 	bool complete = true;
+	bb_status status = BB_OK;
 
+	if (!g)
+		g = rank->gemm = calloc(1, sizeof(*g));
+	if (!g)
+		return bb_no_memory(rank->context->error, "a rank");
+	if (g->matrices)
+		return BB_OK;
 	snprintf(name, sizeof(name), BB_CUBLAS_LIBRARY, BB_CUBLAS_MAJOR);
 	g->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
 	if (!g->library)
@@ -78,49 +108,6 @@ static bb_status cublas_load(struct bb_nccl_gemm *g, struct bb_error *error)
 #undef RESOLVE
 	if (!complete)
 		return bb_fail(error, BB_EUNSUPPORTED, "gemm: %s lacks functions of cuBLAS", name);
-	return BB_OK;
-}
-
-/* Half-precision numbers of magnitude 1/8 to 2. */
-static void make_numbers(uint16_t *numbers, size_t n)
-{
-	uint64_t x = BB_RANDOM_STEP;
-
-	for (size_t i = 0; i < n; i++) {
-		const unsigned exponent = 12 + (unsigned)(x >> 40) % 4;
-
-		numbers[i] = (uint16_t)((x >> 48 & 0x8000) | exponent << 10 | (x >> 20 & 0x3ff));
-		bb_random_congruential(&x);
-	}
-}
-
-static bb_status matrices_fill(struct bb_rank *rank)
-{
-	uint16_t *numbers = malloc(BLOCK_BYTES);
-	bb_status status = BB_OK;
-
-	if (!numbers)
-		return bb_no_memory(rank->context->error, "a rank");
-	make_numbers(numbers, BLOCK_BYTES / sizeof(*numbers));
-	for (size_t at = 0; at < MATRICES * MATRIX_BYTES && status == BB_OK; at += BLOCK_BYTES)
-		status = bb_nccl_copy(rank, rank->gemm->matrices + at, numbers, BLOCK_BYTES);
-	free(numbers);
-	return status;
-}
-
-/* After a failure, what exists is freed by bb_nccl_gemm_close. */
-static bb_status gemm_open(struct bb_rank *rank, struct bb_error *error)
-{
-	struct bb_nccl_gemm *g = rank->gemm;
-	bb_status status = BB_OK;
-
-	if (!g)
-		g = rank->gemm = calloc(1, sizeof(*g));
-	if (!g)
-		return bb_no_memory(rank->context->error, "a rank");
-	if (g->matrices)
-		return BB_OK;
-	BB_TRY(status, cublas_load(g, error), out);
 	BB_TRY(status, cublas_check(rank, g->cublasCreate_v2(&g->handle), "cublasCreate"), out);
 	BB_TRY(status, BB_CUDA(rank, cudaMalloc((void **)&g->matrices, MATRICES * MATRIX_BYTES)),
 	       out);

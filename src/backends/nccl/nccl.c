@@ -155,7 +155,8 @@ static bb_status nccl_spin(struct bb_rank *rank, struct bb_queue *queue, double 
 							 (const unsigned *)rank->halt)));
 }
 
-/* The kernel that takes time is loaded here, too. Later, beside a kernel that waits for another
+/* Allocate rank->halt, which bb_nccl_wait sets to 1 when it fails. The main stream exists. The
+   kernel that takes time is loaded here, too. Later, beside a kernel that waits for another
    rank, either step might never end: CUDA may pin memory, and load a kernel, only while the device
    is idle. */
 static bb_status nccl_halt_open(struct bb_rank *rank)

@@ -1,15 +1,19 @@
 /*
  * nccl.h - internals of the nccl backend: a rank is a GPU with a driver thread of its own.
  *
- *   nccl.c      the backend's table: queues, events and graphs; waiting; devices, attaching
+ *   nccl.c      the backend's table; queues, events and graphs; waiting; devices, attaching
  *   memory.c    buffers: allocated, registered, copied, filled, verified, measured
- *   comm.c      first exchange of all ranks; groups and their communicators, one algorithm at a
- * time native.c    NCCL's collectives, and kernels on its device API (device.h, device.cu) chosen.c
- * NCCL's choice for a call ras.c       NCCL's own report on a run that hangs executor.c  busbench's
- * schedules over ncclSend and ncclRecv health.c    state and counters of the GPUs, by NVML gemm.c
- * matrix products by cuBLAS (cublas_api.h) routes.c    access to the memory of other ranks, by
- * fabric handles too; routes between two ranks staged.c    the route through host memory check.h
- * calls of CUDA and NCCL, and reports of their failures compat.h    differences between versions
+ *   comm.c      first exchange of all ranks; groups and their communicators
+ *   native.c    NCCL's collectives, and kernels on its device API (device.h, device.cu)
+ *   chosen.c    NCCL's choice for a call
+ *   ras.c       NCCL's own report on a run that hangs
+ *   executor.c  busbench's schedules over ncclSend and ncclRecv
+ *   health.c    state and counters of the GPUs, by NVML
+ *   gemm.c      matrix products by cuBLAS (cublas_api.h)
+ *   routes.c    access to the memory of other ranks, also by fabric handles; routes to them
+ *   staged.c    the route through host memory
+ *   check.h     calls of CUDA and NCCL, and reports of their failures
+ *   compat.h    differences between versions
  *   library.c   finding NCCL and CUDA's driver
  *   versions.c  the version and usable features of the NCCL that was found
  *   kernels.h   kernels: patterns.cu, reductions.cu, works.cu, transfers.cu; all use pieces.cuh

@@ -330,14 +330,6 @@ static bb_status peer_access_enable(struct bb_rank *rank, int device, bool withi
 	return BB_OK;
 }
 
-/* BUS as cudaDeviceGetPCIBusId spells it. */
-static bool is_on_bus(const struct bb_rank *rank, const char *bus)
-{
-	const char *const mine = rank->location.bus;
-
-	return strncasecmp(mine, bus, strlen(mine)) == 0;
-}
-
 /* *AT = address of BYTES of PEER's memory, in another process. If that is impossible, peer->why is
    the reason. */
 static bb_status handle_map(struct bb_rank *rank, struct bb_nccl_peer *peer,
@@ -361,13 +353,6 @@ static void handle_unmap(struct bb_rank *rank, const struct bb_nccl_peer *peer, 
 		BB_CUDA_FREE(rank, cudaIpcCloseMemHandle(at));
 }
 
-/* Is rank S, in another process, accessed by fabric handles alone? */
-static bool is_by_fabric(const struct bb_rank *rank, const struct shared *s)
-{
-	return s->machine != rank->machine || s->obstacle == BB_NCCL_NO_OBSTACLE ||
-	       rank->context->config.handles == BB_HANDLES_FABRIC;
-}
-
 /* Map the scratch buffer of rank S, in another process, by its fabric handle. */
 static bb_status fabric_open(struct bb_rank *rank, struct bb_nccl_peer *peer,
 			     const struct shared *s)
@@ -385,6 +370,7 @@ static bb_status fabric_open(struct bb_rank *rank, struct bb_nccl_peer *peer,
 static bb_status peer_open(struct bb_rank *rank, int other, const struct shared *s)
 {
 	struct bb_nccl_peer *peer = &rank->peers[other];
+	const char *const bus = rank->location.bus; /* in s->bus the function follows */
 	int device = s->device;
 	bb_status status = BB_OK;
 
@@ -397,14 +383,16 @@ static bb_status peer_open(struct bb_rank *rank, int other, const struct shared 
 		peer->apart = nccl_obstacle_text(BB_NCCL_NOT_USED);
 	else if (!peer->within)
 		BB_TRY(status, bb_nccl_lanes_meet(rank, other, &s->staging), out);
-	if (!peer->within && is_by_fabric(rank, s))
+	/* Is the other, in another process, accessed by fabric handles alone? */
+	if (!peer->within && (s->machine != rank->machine || s->obstacle == BB_NCCL_NO_OBSTACLE ||
+			      rank->context->config.handles == BB_HANDLES_FABRIC))
 		return fabric_open(rank, peer, s);
 	if (!peer->within && cudaDeviceGetByPCIBusId(&device, s->bus) != cudaSuccess) {
 		cudaGetLastError();
 		peer->why = "the process does not see the other's GPU (CUDA_VISIBLE_DEVICES)";
 		return BB_OK;
 	}
-	if (!peer->shares_gpu && is_on_bus(rank, s->bus))
+	if (!peer->shares_gpu && strncasecmp(bus, s->bus, strlen(bus)) == 0)
 		peer->why = "CUDA does not let parts of one GPU (MIG) access each other's memory";
 	else if (!peer->shares_gpu)
 		BB_TRY(status, peer_access_enable(rank, device, peer->within, &peer->why), out);
@@ -417,33 +405,12 @@ out:
 	return status;
 }
 
-/* *THEIRS = the address of memory S of PEER, in another process, or peer->why. */
-static bb_status remote_map(struct bb_rank *rank, struct bb_nccl_peer *peer, const struct shared *s,
-			    void **theirs)
-{
-	struct bb_nccl_mapped *m = calloc(1, sizeof(*m));
-	bb_status status;
-
-	if (!m)
-		return bb_no_memory(rank->context->error, "a rank");
-	m->bytes = s->bytes;
-	status = handle_map(rank, peer, s->base_handle, m->bytes, &m->base);
-	if (status != BB_OK || peer->why) {
-		free(m);
-		return status;
-	}
-	m->at = (char *)m->base + s->offset;
-	m->next = rank->mapped;
-	rank->mapped = m;
-	*theirs = m->at;
-	return BB_OK;
-}
-
 static bb_status nccl_reach(struct bb_group *group, int number, const struct bb_token *token,
 			    void **theirs, struct bb_error *error)
 {
 	struct bb_rank *rank = group->rank;
 	struct bb_nccl_peer *peer = &rank->peers[group->members[number]];
+	struct bb_nccl_mapped *m;
 	struct shared s;
 	bb_status status = BB_OK;
 
@@ -454,10 +421,23 @@ static bb_status nccl_reach(struct bb_group *group, int number, const struct bb_
 	if (peer->why)
 		return BB_OK;
 	peer->reached++;
-	if (peer->within)
+	if (peer->within) {
 		*theirs = (void *)(uintptr_t)(s.base + s.offset);
-	else
-		status = remote_map(rank, peer, &s, theirs);
+		return BB_OK;
+	}
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return bb_no_memory(rank->context->error, "a rank");
+	m->bytes = s.bytes;
+	status = handle_map(rank, peer, s.base_handle, m->bytes, &m->base);
+	if (status != BB_OK || peer->why) {
+		free(m);
+		return status;
+	}
+	m->at = (char *)m->base + s.offset;
+	m->next = rank->mapped;
+	rank->mapped = m;
+	*theirs = m->at;
 out:
 	return status;
 }

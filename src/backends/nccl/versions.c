@@ -45,54 +45,32 @@ bool bb_nccl_resolve(void *handle, const char *name, void *function)
 	return symbol;
 }
 
-/* A function that VERSION of the library should have and does not; NULL: there is none. */
-static const char *missing_function(const struct bb_nccl_library *library, int version)
+bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct bb_error *error)
 {
-	const struct {
-		int since;
-		bool is_there;
-		const char *name;
-	} functions[] = {
-#define FUNCTION(version, function) {version, library->function != NULL, #function},
-		BB_NCCL_FUNCTIONS(FUNCTION)
-#undef FUNCTION
-	};
-
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
-		if (version >= functions[i].since && !functions[i].is_there)
-			return functions[i].name;
-	return NULL;
-}
-
-static bb_status library_check(const struct bb_nccl_library *library, int version,
-			       struct bb_error *error)
-{
+	int version = 0;
 	char found[BB_NCCL_VERSION_TEXT];
-	const char *missing;
+	const char *missing = NULL; /* a function that VERSION should have */
+	bb_status status;
 
+	*library = (struct bb_nccl_library){.version = 0};
+	BB_TRY(status, bb_nccl_library_find(library, error), out);
+	BB_TRY(status, BB_NCCL_PROCESS(error, library, ncclGetVersion(&version)), out);
 	bb_nccl_version_text(version, found);
 	if (version < BB_NCCL_LEAST)
 		return bb_fail(
 			error, BB_EBACKEND,
 			"the nccl backend needs NCCL 2.18 or newer and found %s (%s); " REMEDY,
 			found, library_path(library));
-	missing = missing_function(library, version);
-	if (!missing)
-		return BB_OK;
-	return bb_fail(error, BB_EBACKEND,
-		       "%s is NCCL %s by its version and lacks %s; reinstall it, or " REMEDY,
-		       library_path(library), found, missing);
-}
-
-bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct bb_error *error)
-{
-	int version = 0;
-	bb_status status;
-
-	*library = (struct bb_nccl_library){.version = 0};
-	BB_TRY(status, bb_nccl_library_find(library, error), out);
-	BB_TRY(status, BB_NCCL_PROCESS(error, library, ncclGetVersion(&version)), out);
-	BB_TRY(status, library_check(library, version, error), out);
+#define FUNCTION(since, function)                                                                  \
+	if (!missing && version >= (since) && !library->function)                                  \
+		missing = #function;
+	BB_NCCL_FUNCTIONS(FUNCTION)
+#undef FUNCTION
+	if (missing)
+		return bb_fail(
+			error, BB_EBACKEND,
+			"%s is NCCL %s by its version and lacks %s; reinstall it, or " REMEDY,
+			library_path(library), found, missing);
 	library->version = version;
 out:
 	return status;
