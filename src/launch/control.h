@@ -7,10 +7,9 @@
  * user: a process that fails sends it the cause, and process 0 tells all others that the run is
  * over. Nothing is sent while nothing fails.
  *
- *   control.c          messages received and sent
- *   control_connect.c  opening the connections
- *   star.c             connecting and admitting processes, also for the tcp launch
- *   wire.c             frames over one connection
+ *   control.c  messages received and sent, and the opening of the connections
+ *   star.c     connecting and admitting processes, also for the tcp launch
+ *   wire.c     frames over one connection
  *
  * Once open, a control channel belongs to one thread at a time. A channel that is NULL, as with one
  * process, receives and sends nothing.

@@ -17,7 +17,4 @@ struct bb_control {
 	int nevents, next;             /* number of events, and the next to handle */
 };
 
-/* Free CONTROL and close its connections without a goodbye. NULL: nothing. */
-void bb_control_release(struct bb_control *control);
-
 #endif

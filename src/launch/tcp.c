@@ -112,14 +112,9 @@ static bool is_stop(const struct bb_wire *wire)
  */
 static bool receive_stop(struct bb_wire *wire, double seconds)
 {
-	const double end = bb_clock_now() + seconds;
-	enum bb_received received;
-
 	if (wire->got == 0 && is_stop(wire))
 		return true;
-	while ((received = bb_wire_receive(wire)) == BB_RECEIVED_NOTHING && bb_clock_now() < end)
-		poll(&(struct pollfd){.fd = wire->fd, .events = POLLIN}, 1, 50);
-	return received == BB_RECEIVED_FRAME && is_stop(wire);
+	return bb_wire_await(wire, bb_clock_now() + seconds) == BB_RECEIVED_FRAME && is_stop(wire);
 }
 
 /* The connection to process I is broken, or it sent invalid data. */

@@ -1,11 +1,8 @@
 /*
  * tcp.h - the launch over TCP from inside: a star around process 0.
  *
- *   tcp_environment.c  the variables
- *   tcp_open.c         opening: what all processes share
- *   tcp_gather.c       opening at process 0, and its failures
- *   tcp_join.c         opening elsewhere
- *   tcp.c              exchanges of an open launch
+ *   tcp_open.c  the variables, and the opening
+ *   tcp.c       exchanges of an open launch
  */
 #ifndef BB_LAUNCH_TCP_H
 #define BB_LAUNCH_TCP_H

@@ -1,8 +1,10 @@
 #include "launch/wire.h"
 
+#include "core/clock.h"
 #include "core/printable.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -100,6 +102,15 @@ enum bb_received bb_wire_receive(struct bb_wire *wire)
 		wire->got += (size_t)got;
 	}
 	return BB_RECEIVED_END;
+}
+
+enum bb_received bb_wire_await(struct bb_wire *wire, double end)
+{
+	enum bb_received received;
+
+	while ((received = bb_wire_receive(wire)) == BB_RECEIVED_NOTHING && bb_clock_now() < end)
+		poll(&(struct pollfd){.fd = wire->fd, .events = POLLIN}, 1, 50);
+	return received;
 }
 
 void bb_wire_close(struct bb_wire *wire)

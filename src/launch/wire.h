@@ -50,6 +50,8 @@ enum bb_received {
 void bb_wire_send(struct bb_wire *wire, struct bb_frame *frame, const char *text, size_t length);
 /* Receive at most one frame into wire->frame, so that no data is buffered outside the socket. */
 enum bb_received bb_wire_receive(struct bb_wire *wire);
+/* The same, but wait for it until END on the monotonic clock. */
+enum bb_received bb_wire_await(struct bb_wire *wire, double end);
 void bb_wire_close(struct bb_wire *wire); /* without a connection: nothing */
 
 #endif

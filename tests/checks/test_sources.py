@@ -109,7 +109,7 @@ def the_check_of_includes_can_fail():
         ("src/harness/main.c", "backends/host/host.h"),
         ("src/harness/run/run.h", "harness/measure/engine.h"),
         ("src/harness/measure/runner.c", "collectives/plan.h"),
-        ("src/launch/single.c", "collectives/plan.h"),
+        ("src/launch/launch.c", "collectives/plan.h"),
         ("src/core/json.c", "json.h"),
         ("src/models/model.c", "training_kernels/buckets.h"),
         ("src/models/model.c", "harness/run/options.h"),
@@ -305,7 +305,7 @@ def what_others_send_is_decoded():
     """A launch gathers raw bytes: one file calls its function, and decodes."""
     pattern = re.compile(r"launch(->|\.)gather\(")
     found = [p for p in sources("src", (".c",)) if pattern.search(code(p))]
-    expect(found == ["src/launch/gather.c"], f"raw bytes reach {found}")
+    expect(found == ["src/launch/launch.c"], f"raw bytes reach {found}")
 
 
 @test

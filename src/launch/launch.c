@@ -2,7 +2,85 @@
 
 #include "core/units.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* ---- gathering ----------------------------------------------------------------------- */
+
+/* Check what the other processes sent. */
+static bb_status check_all(struct bb_launch *launch, const struct bb_payload *table, size_t count,
+			   char *all)
+{
+	char why[BB_PAYLOAD_WHY];
+
+	for (int p = 0; p < launch->nprocs; p++)
+		for (size_t i = 0; i < count && p != launch->proc; i++) {
+			char *payload = all + ((size_t)p * count + i) * table->bytes;
+
+			if (bb_payload_decode(table, payload, why))
+				continue;
+			snprintf(launch->refused, sizeof(launch->refused), "process %d %s", p, why);
+			launch->cause = launch->refused;
+			if (launch->refuse)
+				launch->refuse(launch);
+			return BB_EBACKEND;
+		}
+	return BB_OK;
+}
+
+bb_status bb_launch_all_gather(struct bb_launch *launch, const struct bb_payload *table,
+			       const void *mine, size_t count, void *all)
+{
+	const size_t bytes = count * table->bytes;
+	const bb_status status = launch->gather(launch, mine, bytes, all, true);
+
+	if (status != BB_OK)
+		return status;
+	/* This process's own payloads may have travelled to another process and back. */
+	if (bytes > 0)
+		memmove((char *)all + (size_t)launch->proc * bytes, mine, bytes);
+	return check_all(launch, table, count, all);
+}
+
+bb_status bb_launch_gather(struct bb_launch *launch, const struct bb_payload *table,
+			   const void *mine, size_t count, void *all)
+{
+	const bb_status status = launch->gather(launch, mine, count * table->bytes, all, false);
+
+	return status == BB_OK && launch->proc == 0 ? check_all(launch, table, count, all) : status;
+}
+
+/* ---- one process --------------------------------------------------------------------- */
+
+static bb_status single_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			       bool everywhere)
+{
+	memcpy(all, mine, bytes);
+	return BB_OK;
+}
+
+static bb_status single_barrier(struct bb_launch *launch)
+{
+	return BB_OK;
+}
+
+static void single_close(struct bb_launch *launch)
+{
+}
+
+struct bb_launch bb_launch_single(void)
+{
+	return (struct bb_launch){
+		.proc = 0,
+		.nprocs = 1,
+		.barrier = single_barrier,
+		.gather = single_gather,
+		.close = single_close,
+	};
+}
+
+/* ---- the launcher ---------------------------------------------------------------------- */
 
 #define MPIRUN "mpirun", "mpirun -np", NULL
 #define TORCHRUN "torchrun", "torchrun --no-python --nproc-per-node", &bb_launch_tcp
