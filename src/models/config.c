@@ -286,12 +286,13 @@ static bb_status read_special_key(const struct config *c, const char *key, const
 	*known = true;
 	if (strcmp(key, "architectures") == 0 && json_array_size(value) > 0)
 		return read_architecture(c, value, family, hyper);
-	if (strcmp(key, "id2label") == 0 && family->uses[BB_LABELS] && json_object_size(value) > 0)
+	if (strcmp(key, "id2label") == 0 && family->uses[BB_HYPER(labels)] &&
+	    json_object_size(value) > 0)
 		hyper->labels = (int64_t)json_object_size(value);
-	else if (strcmp(key, "layer_types") == 0 && family->uses[BB_GLOBAL_EVERY] &&
+	else if (strcmp(key, "layer_types") == 0 && family->uses[BB_HYPER(global_every)] &&
 		 !json_is_null(value))
 		return read_layer_types(c, value, hyper);
-	else if (strcmp(key, "mlp_only_layers") == 0 && family->uses[BB_DENSE])
+	else if (strcmp(key, "mlp_only_layers") == 0 && family->uses[BB_HYPER(dense)])
 		return read_dense_blocks(c, value, hyper);
 	else if (strcmp(key, "feed_forward_proj") == 0 && json_is_string(value))
 		hyper->gated = strncmp(json_string_value(value), "gated-", 6) == 0;
@@ -325,7 +326,7 @@ static bb_status check_key(const struct config *c, const char *key, const json_t
 		return refuse_key(c, key, value, "is not known of this family");
 	if (strcmp(key, "pooler_output_size") == 0)
 		return BB_OK;
-	if (strcmp(key, "sliding_window") == 0 && !family->uses[BB_WINDOW])
+	if (strcmp(key, "sliding_window") == 0 && !family->uses[BB_HYPER(window)])
 		return BB_OK; /* valid only with use_sliding_window, which is refused */
 	if (!is_absent(value) && !is_harmless(key))
 		add_item(c->unknown, c->part, key);
@@ -576,7 +577,7 @@ bb_status bb_config_read(const char *path, struct bb_model *model, const struct 
 	BB_TRY(status, refuse_unknown_keys(&c), out);
 	if (!(*family)->tower)
 		add_defaults(&c, &model->hyper, *family);
-	if ((*family)->uses[BB_FUSED] != BB_HYPER_NONE)
+	if ((*family)->uses[BB_HYPER(fused)] != BB_HYPER_NONE)
 		read_version(&c, &model->hyper);
 	describe_origin(&c, *family, &model->origin);
 out:

@@ -431,14 +431,14 @@ static const struct bb_head no_heads[] = {{.word = "none"}, {.word = NULL}};
 /* ---- families ---------------------------------------------------------------------------------
  */
 
-#define NEED(row) [BB_##row] = BB_HYPER_NEEDED
-#define MAY(row) [BB_##row] = BB_HYPER_OPTIONAL
-#define BASIC NEED(LAYERS), NEED(HIDDEN), NEED(HEADS), NEED(VOCAB), MAY(HEAD)
-#define TRANSFORMER BASIC, NEED(SEQ), MAY(TIED), MAY(LABELS)
-#define LLAMA TRANSFORMER, NEED(FFN), MAY(KV_HEADS), MAY(HEAD_DIM)
-#define MOE NEED(EXPERTS), NEED(TOP_K), MAY(EXPERT_FFN), MAY(FUSED)
-#define LOCAL MAY(WINDOW), MAY(GLOBAL_EVERY)
-#define MLA MAY(Q_LORA), NEED(KV_LORA), NEED(NOPE), NEED(ROPE), NEED(VALUE_DIM)
+#define NEED(field) [BB_HYPER(field)] = BB_HYPER_NEEDED
+#define MAY(field) [BB_HYPER(field)] = BB_HYPER_OPTIONAL
+#define BASIC NEED(layers), NEED(hidden), NEED(heads), NEED(vocab), MAY(head)
+#define TRANSFORMER BASIC, NEED(seq), MAY(tied), MAY(labels)
+#define LLAMA TRANSFORMER, NEED(ffn), MAY(kv_heads), MAY(head_dim)
+#define MOE NEED(experts), NEED(top_k), MAY(expert_ffn), MAY(fused)
+#define LOCAL MAY(window), MAY(global_every)
+#define MLA MAY(q_lora), NEED(kv_lora), NEED(nope), NEED(rope), NEED(value_dim)
 
 #define LLAMA_KIND(block)                                                                          \
 	.base = "model.", .before = embed_tokens, .stacks = {{"layers", block, last_rms}},         \
@@ -447,7 +447,7 @@ static const struct bb_head no_heads[] = {{.word = "none"}, {.word = NULL}};
 	.base = "transformer.", .before = embed, .stacks = {{"h", block, ln_f}},                   \
 	.heads = lm_heads, .known = decoder_heads
 
-#define TOWER NEED(LAYERS), NEED(HIDDEN), NEED(HEADS), NEED(FFN), NEED(IMAGE), NEED(PATCH)
+#define TOWER NEED(layers), NEED(hidden), NEED(heads), NEED(ffn), NEED(image), NEED(patch)
 
 static const struct bb_family siglip_tower = {
 	.name = "siglip_vision_model",
@@ -457,8 +457,8 @@ static const struct bb_family siglip_tower = {
 	.heads = gemma3_projector,
 	.head_base = "model.multi_modal_projector.",
 	.known = no_heads,
-	.uses = {TOWER, MAY(POOLED), MAY(VISION_HEAD), MAY(EMBEDDING)},
-	.defaults = {{BB_POOLED, 256}, {BB_VISION_HEAD, 1}},
+	.uses = {TOWER, MAY(pooled), MAY(vision_head), MAY(embedding)},
+	.defaults = {.pooled = 256, .vision_head = 1},
 };
 static const struct bb_family llama4_tower = {
 	.name = "llama4_vision_model",
@@ -469,35 +469,36 @@ static const struct bb_family llama4_tower = {
 	.head_base = "multi_modal_projector.",
 	.known = no_heads,
 	.traits = BB_HAS_CLASS_TOKEN,
-	.uses = {TOWER, NEED(ADAPTER), NEED(ADAPTER_OUT), NEED(VISION_OUT), MAY(EMBEDDING)},
+	.uses = {TOWER, NEED(adapter), NEED(adapter_out), NEED(vision_out), MAY(embedding)},
 };
 
 #define LLAMA4                                                                                     \
 	.traits = BB_HAS_GATE | BB_HAS_FUSED,                                                      \
-	.uses = {LLAMA,       NEED(EXPERTS),  MAY(TOP_K), NEED(EXPERT_FFN),                        \
-		 MAY(SHARED), MAY(MOE_EVERY), MAY(BIAS),  LOCAL},                                  \
-	.defaults = {{BB_SHARED, 1}, {BB_TOP_K, 1}, {BB_GLOBAL_EVERY, 4}, {BB_FUSED, 1}},          \
-	.keys = {{"intermediate_size", BB_EXPERT_FFN}, {"intermediate_size_mlp", BB_FFN}}
+	.uses = {LLAMA,       NEED(experts),  MAY(top_k), NEED(expert_ffn),                        \
+		 MAY(shared), MAY(moe_every), MAY(bias),  LOCAL},                                  \
+	.defaults = {.shared = 1, .top_k = 1, .global_every = 4, .fused = 1},                      \
+	.keys = {{"intermediate_size", BB_HYPER(expert_ffn)},                                      \
+		 {"intermediate_size_mlp", BB_HYPER(ffn)}}
 #define GEMMA3                                                                                     \
 	.traits = BB_HAS_GATE | BB_HAS_POST_NORMS | BB_HAS_QK_NORM,                                \
-	.uses = {LLAMA, LOCAL, MAY(BIAS)}, .defaults = {{BB_TIED, 1}, {BB_GLOBAL_EVERY, 6}}
+	.uses = {LLAMA, LOCAL, MAY(bias)}, .defaults = {.tied = 1, .global_every = 6}
 
 const struct bb_family bb_families[] = {
 	{"gpt2", "decoder with learned positions; kv and head width follow from heads",
-	 GPT_KIND(gpt2_embed, gpt2_block), .uses = {TRANSFORMER, MAY(FFN), MAY(POSITIONS)},
-	 .defaults = {{BB_TIED, 1}}},
+	 GPT_KIND(gpt2_embed, gpt2_block), .uses = {TRANSFORMER, MAY(ffn), MAY(positions)},
+	 .defaults = {.tied = 1}},
 	{"bloom", "decoder with ALiBi and a norm behind the embedding",
-	 GPT_KIND(bloom_embed, bloom_block), .uses = {TRANSFORMER, MAY(FFN)},
+	 GPT_KIND(bloom_embed, bloom_block), .uses = {TRANSFORMER, MAY(ffn)},
 	 /* ALiBi has no limit, and transformers saves none; BLOOM was trained with 2048 (BigScience
 	    2022). */
-	 .defaults = {{BB_TIED, 1}, {BB_SEQ, 2048}}},
+	 .defaults = {.tied = 1, .seq = 2048}},
 	{"bert", "encoder; head=masked, pretraining, sequence and others", .base = "bert.",
 	 .before = bert_embed, .stacks = {{"encoder.layer", bert_block, bert_pooler}},
 	 .heads = bert_heads, .known = bert_classes, .encoder = true,
-	 .uses = {BASIC, NEED(SEQ), MAY(FFN), MAY(POSITIONS), MAY(TYPES), MAY(LABELS), MAY(TIED)},
-	 .defaults = {{BB_TYPES, 2}, {BB_LABELS, 2}, {BB_TIED, 1}}},
+	 .uses = {BASIC, NEED(seq), MAY(ffn), MAY(positions), MAY(types), MAY(labels), MAY(tied)},
+	 .defaults = {.types = 2, .labels = 2, .tied = 1}},
 	{"llama", "decoder, gated, grouped keys and values; Llama 1 to 3", LLAMA_KIND(llama_block),
-	 .traits = BB_HAS_GATE, .uses = {LLAMA, MAY(BIAS), MAY(MLP_BIAS)}},
+	 .traits = BB_HAS_GATE, .uses = {LLAMA, MAY(bias), MAY(mlp_bias)}},
 	{"llama4_text", "Llama 4 without its vision: shared and fused experts, local layers",
 	 LLAMA_KIND(llama4_block), LLAMA4},
 	{"llama4", "Llama 4 with its vision tower; from a config.json alone",
@@ -513,16 +514,16 @@ const struct bb_family bb_families[] = {
 	 LLAMA_KIND(qwen_block), .traits = BB_HAS_GATE | BB_HAS_BIAS, .uses = {LLAMA}},
 	{"qwen2_moe", "qwen2 with experts and a gated shared one", LLAMA_KIND(qwen_block),
 	 .traits = BB_HAS_GATE,
-	 .uses = {LLAMA, MOE, NEED(SHARED_FFN), MAY(DENSE), MAY(MOE_EVERY), MAY(BIAS)},
-	 .defaults = {{BB_BIAS, 1}}},
+	 .uses = {LLAMA, MOE, NEED(shared_ffn), MAY(dense), MAY(moe_every), MAY(bias)},
+	 .defaults = {.bias = 1}},
 	{"qwen3", "llama with norms of queries and keys", LLAMA_KIND(llama_block),
-	 .traits = BB_HAS_GATE | BB_HAS_QK_NORM, .uses = {LLAMA, MAY(BIAS)}},
+	 .traits = BB_HAS_GATE | BB_HAS_QK_NORM, .uses = {LLAMA, MAY(bias)}},
 	{"qwen3_moe", "qwen3 with experts", LLAMA_KIND(llama_block),
 	 .traits = BB_HAS_GATE | BB_HAS_QK_NORM,
-	 .uses = {LLAMA, MOE, MAY(DENSE), MAY(MOE_EVERY), MAY(BIAS)}},
+	 .uses = {LLAMA, MOE, MAY(dense), MAY(moe_every), MAY(bias)}},
 	{"gemma2", "llama with norms behind attention and feed-forward network; local layers",
 	 LLAMA_KIND(llama_block), .traits = BB_HAS_GATE | BB_HAS_POST_NORMS,
-	 .uses = {LLAMA, LOCAL, MAY(BIAS)}, .defaults = {{BB_TIED, 1}, {BB_GLOBAL_EVERY, 2}}},
+	 .uses = {LLAMA, LOCAL, MAY(bias)}, .defaults = {.tied = 1, .global_every = 2}},
 	{"gemma3_text", "gemma2 with norms of queries and keys; Gemma 3 without its vision",
 	 LLAMA_KIND(llama_block), GEMMA3},
 	{"gemma3", "Gemma 3 with its vision tower; from a config.json alone",
@@ -531,57 +532,57 @@ const struct bb_family bb_families[] = {
 	 .known = vision_heads, GEMMA3},
 	{"deepseek_v2", "latent attention, dense blocks first, experts and shared ones",
 	 LLAMA_KIND(deepseek_block), .traits = BB_HAS_GATE,
-	 .uses = {TRANSFORMER, NEED(FFN), MOE, MLA, MAY(SHARED), MAY(DENSE), MAY(MOE_EVERY),
-		  MAY(BIAS), MAY(MLP_BIAS)}},
+	 .uses = {TRANSFORMER, NEED(ffn), MOE, MLA, MAY(shared), MAY(dense), MAY(moe_every),
+		  MAY(bias), MAY(mlp_bias)}},
 	{"deepseek_v3", "the same tensors as deepseek_v2", LLAMA_KIND(deepseek_block),
 	 .traits = BB_HAS_GATE,
-	 .uses = {TRANSFORMER, NEED(FFN), MOE, MLA, MAY(SHARED), MAY(DENSE), MAY(MOE_EVERY),
-		  MAY(BIAS)}},
+	 .uses = {TRANSFORMER, NEED(ffn), MOE, MLA, MAY(shared), MAY(dense), MAY(moe_every),
+		  MAY(bias)}},
 	{"gpt_oss", "experts in all blocks, biases, sinks; every second layer is local",
 	 LLAMA_KIND(gpt_oss_block), .traits = BB_HAS_GATE | BB_HAS_FUSED,
-	 .uses = {LLAMA, NEED(EXPERTS), NEED(TOP_K), MAY(BIAS), LOCAL},
-	 .defaults = {{BB_BIAS, 1}, {BB_GLOBAL_EVERY, 2}, {BB_FUSED, 1}}},
+	 .uses = {LLAMA, NEED(experts), NEED(top_k), MAY(bias), LOCAL},
+	 .defaults = {.bias = 1, .global_every = 2, .fused = 1}},
 	{"phi3", "llama with queries, keys and values in one matrix, gate and up in another",
 	 LLAMA_KIND(phi3_block), .traits = BB_HAS_GATE, .uses = {LLAMA, LOCAL}},
 	{"gpt_neox", "decoder with biases; GPT-NeoX and Pythia", .base = "gpt_neox.",
 	 .before = gpt_neox_embed, .stacks = {{"layers", gpt_neox_block, gpt_neox_norm}},
-	 .heads = lm_heads, .known = decoder_heads, .uses = {TRANSFORMER, MAY(FFN), MAY(BIAS)},
-	 .defaults = {{BB_BIAS, 1}}},
+	 .heads = lm_heads, .known = decoder_heads, .uses = {TRANSFORMER, MAY(ffn), MAY(bias)},
+	 .defaults = {.bias = 1}},
 	{"opt", "decoder with biases and learned positions", .base = "model.decoder.",
 	 .before = opt_embed, .stacks = {{"layers", opt_block, NULL}}, .heads = lm_heads,
 	 .known = decoder_heads,
-	 .uses = {TRANSFORMER, MAY(FFN), MAY(POSITIONS), MAY(EMBEDDING), MAY(PRE_NORM), MAY(BIAS)},
-	 .defaults = {{BB_TIED, 1}, {BB_PRE_NORM, 1}, {BB_BIAS, 1}}},
+	 .uses = {TRANSFORMER, MAY(ffn), MAY(positions), MAY(embedding), MAY(pre_norm), MAY(bias)},
+	 .defaults = {.tied = 1, .pre_norm = 1, .bias = 1}},
 	{"falcon", "decoder; multi_query=1 as 7B, two_norms=1 with kv as 40B",
 	 GPT_KIND(falcon_embed, falcon_block),
-	 .uses = {TRANSFORMER, MAY(FFN), MAY(KV_HEADS), MAY(MULTI_QUERY), MAY(TWO_NORMS),
-		  MAY(PARALLEL), MAY(BIAS)},
-	 .defaults = {{BB_TIED, 1}, {BB_MULTI_QUERY, 1}, {BB_PARALLEL, 1}, {BB_SEQ, 2048}}},
+	 .uses = {TRANSFORMER, MAY(ffn), MAY(kv_heads), MAY(multi_query), MAY(two_norms),
+		  MAY(parallel), MAY(bias)},
+	 .defaults = {.tied = 1, .multi_query = 1, .parallel = 1, .seq = 2048}},
 	{"t5", "encoder and decoder; layers of the encoder, decoders of the decoder", .base = "",
 	 .before = t5_embed,
 	 .stacks = {{"encoder.block", t5_encoder, t5_encoder_norm},
 		    {"decoder.block", t5_decoder, t5_decoder_norm}},
 	 .heads = lm_heads, .known = t5_heads,
-	 .uses = {BASIC, NEED(SEQ), MAY(TIED), NEED(FFN), MAY(HEAD_DIM), MAY(DECODERS), MAY(GATED),
-		  MAY(BUCKETS)},
-	 .defaults = {{BB_TIED, 1}, {BB_BUCKETS, 32}, {BB_SEQ, 512}}},
+	 .uses = {BASIC, NEED(seq), MAY(tied), NEED(ffn), MAY(head_dim), MAY(decoders), MAY(gated),
+		  MAY(buckets)},
+	 .defaults = {.tied = 1, .buckets = 32, .seq = 512}},
 	{"vit", "vision transformer; image and patch in pixels", .base = "vit.",
 	 .before = vit_embed, .stacks = {{"layers", vit_block, vit_norm}}, .heads = vit_heads,
 	 .known = vit_classes, .encoder = true, .traits = BB_HAS_CLASS_TOKEN,
-	 .uses = {NEED(LAYERS), NEED(HIDDEN), NEED(HEADS), MAY(FFN), NEED(IMAGE), NEED(PATCH),
-		  MAY(LABELS), MAY(HEAD), MAY(BIAS)},
-	 .defaults = {{BB_LABELS, 2}, {BB_BIAS, 1}}},
+	 .uses = {NEED(layers), NEED(hidden), NEED(heads), MAY(ffn), NEED(image), NEED(patch),
+		  MAY(labels), MAY(head), MAY(bias)},
+	 .defaults = {.labels = 2, .bias = 1}},
 	{"generic", "decoder of these numbers, each part as in llama, qwen3, gemma2 or deepseek_v2",
 	 LLAMA_KIND(llama_block),
-	 .uses = {LLAMA, MAY(EXPERTS), MAY(TOP_K), MAY(EXPERT_FFN), MAY(FUSED), MAY(SHARED),
-		  MAY(DENSE), MAY(MOE_EVERY), MAY(Q_LORA), MAY(KV_LORA), MAY(NOPE), MAY(ROPE),
-		  MAY(VALUE_DIM), LOCAL, MAY(BIAS), MAY(MLP_BIAS), MAY(QK_NORM), MAY(GATED)},
-	 .defaults = {{BB_GATED, 1}, {BB_FUSED, 1}, {BB_TOP_K, 1}}},
+	 .uses = {LLAMA, MAY(experts), MAY(top_k), MAY(expert_ffn), MAY(fused), MAY(shared),
+		  MAY(dense), MAY(moe_every), MAY(q_lora), MAY(kv_lora), MAY(nope), MAY(rope),
+		  MAY(value_dim), LOCAL, MAY(bias), MAY(mlp_bias), MAY(qk_norm), MAY(gated)},
+	 .defaults = {.gated = 1, .fused = 1, .top_k = 1}},
 	{"resnet", "resnet:50; 18, 34, 50, 101 or 152 layers", .build = bb_build_resnet,
-	 .known = no_heads, .uses = {NEED(LAYERS)}},
+	 .known = no_heads, .uses = {NEED(layers)}},
 	{"vgg", "vgg:16; 11, 13, 16 or 19 layers, without batch norms", .build = bb_build_vgg,
-	 .known = no_heads, .uses = {NEED(LAYERS)}},
+	 .known = no_heads, .uses = {NEED(layers)}},
 	{"linear", "linear:20x2000; that many linear layers of that width, with bias",
-	 .build = bb_build_linear, .known = no_heads, .uses = {NEED(LAYERS), NEED(HIDDEN)}},
+	 .build = bb_build_linear, .known = no_heads, .uses = {NEED(layers), NEED(hidden)}},
 	{.name = NULL},
 };

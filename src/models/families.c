@@ -11,90 +11,76 @@
 #define MOST_NAMES 128 /* of presets and families */
 #define ITEM 64        /* bytes of a NAME=NUMBER in the text, with its end */
 
-#define AT(field) offsetof(struct bb_hyper, field)
+#define AT(field) [BB_HYPER(field)]
 #define SWITCH .is_bool = true
 
 /* Limits far beyond any built model; products of three fit into 64 bits. */
 const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS] = {
-	[BB_LAYERS] = {"layers", AT(layers), 1, 4096,
-		       .keys = {"num_hidden_layers", "n_layer", "num_layers"}},
-	[BB_HIDDEN] = {"hidden", AT(hidden), 1, 1 << 20,
-		       .keys = {"hidden_size", "n_embd", "n_embed", "d_model"}},
-	[BB_HEADS] = {"heads", AT(heads), 1, 1 << 14,
-		      .keys = {"num_attention_heads", "n_head", "num_heads"}},
-	[BB_VOCAB] = {"vocab", AT(vocab), 1, 1 << 28, .keys = {"vocab_size"}},
-	[BB_SEQ] = {"seq", AT(seq), 1, 1 << 28,
-		    .keys = {"max_position_embeddings", "n_positions", "seq_length"}},
-	[BB_KV_HEADS] = {"kv", AT(kv_heads), 1, 1 << 14,
-			 .keys = {"num_key_value_heads", "num_kv_heads"}},
-	[BB_HEAD_DIM] = {"head_dim", AT(head_dim), 1, 1 << 14, .keys = {"head_dim", "d_kv"}},
-	[BB_FFN] = {"ffn", AT(ffn), 1, 1 << 24,
-		    .keys = {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff"}},
-	[BB_POSITIONS] = {"positions", AT(positions), 1, 1 << 28, .keys = {NULL}},
-	[BB_TYPES] = {"types", AT(types), 1, 1 << 20, .keys = {"type_vocab_size"}},
-	[BB_EXPERTS] = {"experts", AT(experts), 1, 4096,
-			.keys = {"num_local_experts", "num_experts", "n_routed_experts"}},
-	[BB_TOP_K] = {"top_k", AT(top_k), 1, 4096,
-		      .keys = {"num_experts_per_tok", "experts_per_token"}},
-	[BB_FUSED] = {"fused", AT(fused), 0, 1, .trait = BB_HAS_FUSED},
-	[BB_TIED] = {"tied", AT(tied), 0, 1, .keys = {"tie_word_embeddings"}, SWITCH,
-		     .trait = BB_HAS_TIED},
-	[BB_EXPERT_FFN] = {"expert_ffn", AT(expert_ffn), 1, 1 << 24,
-			   .keys = {"moe_intermediate_size"}},
-	[BB_SHARED] = {"shared", AT(shared), 0, 4096, .keys = {"n_shared_experts"}},
-	[BB_SHARED_FFN] = {"shared_ffn", AT(shared_ffn), 0, 1 << 24,
-			   .keys = {"shared_expert_intermediate_size"}, .trait = BB_HAS_SHARED},
-	[BB_DENSE] = {"dense", AT(dense), 0, 4096, .keys = {"first_k_dense_replace"}},
-	[BB_MOE_EVERY] = {"moe_every", AT(moe_every), 1, 4096,
-			  .keys = {"decoder_sparse_step", "interleave_moe_layer_step",
-				   "moe_layer_freq"}},
-	[BB_Q_LORA] = {"q_lora", AT(q_lora), 0, 1 << 20, .keys = {"q_lora_rank"},
-		       .trait = BB_HAS_Q_LORA},
-	[BB_KV_LORA] = {"kv_lora", AT(kv_lora), 1, 1 << 20, .keys = {"kv_lora_rank"},
-			.trait = BB_HAS_MLA},
-	[BB_NOPE] = {"nope", AT(nope), 1, 1 << 13, .keys = {"qk_nope_head_dim"}},
-	[BB_ROPE] = {"rope", AT(rope), 1, 1 << 13, .keys = {"qk_rope_head_dim"}},
-	[BB_VALUE_DIM] = {"value_dim", AT(value_dim), 1, 1 << 14, .keys = {"v_head_dim"}},
-	[BB_WINDOW] = {"window", AT(window), 0, 1 << 28,
-		       .keys = {"sliding_window", "attention_chunk_size"}},
-	[BB_GLOBAL_EVERY] = {"global_every", AT(global_every), 0, 4096,
-			     .keys = {"sliding_window_pattern", "_sliding_window_pattern",
-				      "no_rope_layer_interval"}},
-	[BB_BIAS] = {"bias", AT(bias), 0, 1,
-		     .keys = {"attention_bias", "qkv_bias", "enable_bias", "bias"}, SWITCH,
-		     .trait = BB_HAS_BIAS},
-	[BB_MLP_BIAS] = {"mlp_bias", AT(mlp_bias), 0, 1, .keys = {"mlp_bias"}, SWITCH,
-			 .trait = BB_HAS_MLP_BIAS},
-	[BB_QK_NORM] = {"qk_norm", AT(qk_norm), 0, 1, .trait = BB_HAS_QK_NORM},
-	[BB_GATED] = {"gated", AT(gated), 0, 1, .keys = {"is_gated_act"}, SWITCH,
-		      .trait = BB_HAS_GATE},
-	[BB_DECODERS] = {"decoders", AT(decoders), 1, 4096, .keys = {"num_decoder_layers"}},
-	[BB_EMBEDDING] = {"embedding", AT(embedding), 1, 1 << 20, .keys = {"word_embed_proj_dim"}},
-	[BB_PRE_NORM] = {"pre_norm", AT(pre_norm), 0, 1, .keys = {"do_layer_norm_before"}, SWITCH,
-			 .trait = BB_HAS_PRE_NORM},
-	[BB_MULTI_QUERY] = {"multi_query", AT(multi_query), 0, 1, .keys = {"multi_query"}, SWITCH},
-	[BB_PARALLEL] = {"parallel", AT(parallel), 0, 1, .keys = {"parallel_attn"}, SWITCH,
-			 .trait = BB_HAS_PARALLEL},
-	[BB_TWO_NORMS] = {"two_norms", AT(two_norms), 0, 1, .keys = {"new_decoder_architecture"},
-			  SWITCH, .trait = BB_HAS_TWO_NORMS},
-	[BB_BUCKETS] = {"buckets", AT(buckets), 1, 1 << 20,
-			.keys = {"relative_attention_num_buckets"}},
-	[BB_IMAGE] = {"image", AT(image), 1, 1 << 14, .keys = {"image_size"}},
-	[BB_PATCH] = {"patch", AT(patch), 1, 1 << 14, .keys = {"patch_size"}},
-	[BB_POOLED] = {"pooled", AT(pooled), 1, 1 << 20, .keys = {"mm_tokens_per_image"}},
-	[BB_ADAPTER] = {"adapter", AT(adapter), 1, 1 << 20, .keys = {"projector_input_dim"}},
-	[BB_ADAPTER_OUT] = {"adapter_out", AT(adapter_out), 1, 1 << 20,
-			    .keys = {"projector_output_dim"}},
-	[BB_VISION_OUT] = {"vision_out", AT(vision_out), 1, 1 << 20, .keys = {"vision_output_dim"}},
-	[BB_VISION_HEAD] = {"vision_head", AT(vision_head), 0, 1, .keys = {"vision_use_head"},
-			    SWITCH, .trait = BB_HAS_POOLER},
-	[BB_LABELS] = {"labels", AT(labels), 1, 1 << 20, .keys = {"num_labels"}},
-	[BB_HEAD] = {"head", AT(head), 0, 15, .keys = {NULL}},
+	AT(layers) = {"layers", 1, 4096, .keys = {"num_hidden_layers", "n_layer", "num_layers"}},
+	AT(hidden) = {"hidden", 1, 1 << 20,
+		      .keys = {"hidden_size", "n_embd", "n_embed", "d_model"}},
+	AT(heads) = {"heads", 1, 1 << 14, .keys = {"num_attention_heads", "n_head", "num_heads"}},
+	AT(vocab) = {"vocab", 1, 1 << 28, .keys = {"vocab_size"}},
+	AT(seq) = {"seq", 1, 1 << 28,
+		   .keys = {"max_position_embeddings", "n_positions", "seq_length"}},
+	AT(kv_heads) = {"kv", 1, 1 << 14, .keys = {"num_key_value_heads", "num_kv_heads"}},
+	AT(head_dim) = {"head_dim", 1, 1 << 14, .keys = {"head_dim", "d_kv"}},
+	AT(ffn) = {"ffn", 1, 1 << 24,
+		   .keys = {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff"}},
+	AT(positions) = {"positions", 1, 1 << 28, .keys = {NULL}},
+	AT(types) = {"types", 1, 1 << 20, .keys = {"type_vocab_size"}},
+	AT(experts) = {"experts", 1, 4096,
+		       .keys = {"num_local_experts", "num_experts", "n_routed_experts"}},
+	AT(top_k) = {"top_k", 1, 4096, .keys = {"num_experts_per_tok", "experts_per_token"}},
+	AT(fused) = {"fused", 0, 1, .trait = BB_HAS_FUSED},
+	AT(tied) = {"tied", 0, 1, .keys = {"tie_word_embeddings"}, SWITCH, .trait = BB_HAS_TIED},
+	AT(expert_ffn) = {"expert_ffn", 1, 1 << 24, .keys = {"moe_intermediate_size"}},
+	AT(shared) = {"shared", 0, 4096, .keys = {"n_shared_experts"}},
+	AT(shared_ffn) = {"shared_ffn", 0, 1 << 24, .keys = {"shared_expert_intermediate_size"},
+			  .trait = BB_HAS_SHARED},
+	AT(dense) = {"dense", 0, 4096, .keys = {"first_k_dense_replace"}},
+	AT(moe_every) = {"moe_every", 1, 4096,
+			 .keys = {"decoder_sparse_step", "interleave_moe_layer_step",
+				  "moe_layer_freq"}},
+	AT(q_lora) = {"q_lora", 0, 1 << 20, .keys = {"q_lora_rank"}, .trait = BB_HAS_Q_LORA},
+	AT(kv_lora) = {"kv_lora", 1, 1 << 20, .keys = {"kv_lora_rank"}, .trait = BB_HAS_MLA},
+	AT(nope) = {"nope", 1, 1 << 13, .keys = {"qk_nope_head_dim"}},
+	AT(rope) = {"rope", 1, 1 << 13, .keys = {"qk_rope_head_dim"}},
+	AT(value_dim) = {"value_dim", 1, 1 << 14, .keys = {"v_head_dim"}},
+	AT(window) = {"window", 0, 1 << 28, .keys = {"sliding_window", "attention_chunk_size"}},
+	AT(global_every) = {"global_every", 0, 4096,
+			    .keys = {"sliding_window_pattern", "_sliding_window_pattern",
+				     "no_rope_layer_interval"}},
+	AT(bias) = {"bias", 0, 1, .keys = {"attention_bias", "qkv_bias", "enable_bias", "bias"},
+		    SWITCH, .trait = BB_HAS_BIAS},
+	AT(mlp_bias) = {"mlp_bias", 0, 1, .keys = {"mlp_bias"}, SWITCH, .trait = BB_HAS_MLP_BIAS},
+	AT(qk_norm) = {"qk_norm", 0, 1, .trait = BB_HAS_QK_NORM},
+	AT(gated) = {"gated", 0, 1, .keys = {"is_gated_act"}, SWITCH, .trait = BB_HAS_GATE},
+	AT(decoders) = {"decoders", 1, 4096, .keys = {"num_decoder_layers"}},
+	AT(embedding) = {"embedding", 1, 1 << 20, .keys = {"word_embed_proj_dim"}},
+	AT(pre_norm) = {"pre_norm", 0, 1, .keys = {"do_layer_norm_before"}, SWITCH,
+			.trait = BB_HAS_PRE_NORM},
+	AT(multi_query) = {"multi_query", 0, 1, .keys = {"multi_query"}, SWITCH},
+	AT(parallel) = {"parallel", 0, 1, .keys = {"parallel_attn"}, SWITCH,
+			.trait = BB_HAS_PARALLEL},
+	AT(two_norms) = {"two_norms", 0, 1, .keys = {"new_decoder_architecture"}, SWITCH,
+			 .trait = BB_HAS_TWO_NORMS},
+	AT(buckets) = {"buckets", 1, 1 << 20, .keys = {"relative_attention_num_buckets"}},
+	AT(image) = {"image", 1, 1 << 14, .keys = {"image_size"}},
+	AT(patch) = {"patch", 1, 1 << 14, .keys = {"patch_size"}},
+	AT(pooled) = {"pooled", 1, 1 << 20, .keys = {"mm_tokens_per_image"}},
+	AT(adapter) = {"adapter", 1, 1 << 20, .keys = {"projector_input_dim"}},
+	AT(adapter_out) = {"adapter_out", 1, 1 << 20, .keys = {"projector_output_dim"}},
+	AT(vision_out) = {"vision_out", 1, 1 << 20, .keys = {"vision_output_dim"}},
+	AT(vision_head) = {"vision_head", 0, 1, .keys = {"vision_use_head"}, SWITCH,
+			   .trait = BB_HAS_POOLER},
+	AT(labels) = {"labels", 1, 1 << 20, .keys = {"num_labels"}},
+	AT(head) = {"head", 0, 15, .keys = {NULL}},
 };
 
 int64_t *bb_hyper_at(struct bb_hyper *hyper, const struct bb_hyper_row *row)
 {
-	return (int64_t *)((char *)hyper + row->offset);
+	return (int64_t *)hyper + (row - bb_hyper_rows);
 }
 
 static const struct bb_family *find_family(const char *name, size_t length)
@@ -159,39 +145,31 @@ static bb_status refuse_missing(struct bb_builder *b, const struct bb_family *fa
 	return BB_EUSAGE;
 }
 
-/* Set the family's defaults; those that the text must give only for a config.json. */
-static void set_defaults(struct bb_builder *b, const struct bb_family *family)
+static void set_default(int64_t *value, int64_t otherwise)
 {
-	for (int i = 0; i < BB_FAMILY_DEFAULTS && family->defaults[i].row != 0; i++) {
-		const int row = family->defaults[i].row;
-		int64_t *value = bb_hyper_at(&b->model->hyper, &bb_hyper_rows[row]);
-
-		if (*value == BB_NOT_GIVEN &&
-		    (b->from_file || family->uses[row] != BB_HYPER_NEEDED))
-			*value = family->defaults[i].value;
-	}
+	if (*value == BB_NOT_GIVEN)
+		*value = otherwise;
 }
 
-/* Check that all hyperparameters which the family needs are given; set those that it lacks to 0. */
+/* Set the family's defaults, those that the text must give only for a config.json. Check that all
+   hyperparameters which the family needs are given; set those that it lacks to 0. */
 static bb_status check_given(struct bb_builder *b, const struct bb_family *family)
 {
-	set_defaults(b, family);
+	struct bb_hyper defaults = family->defaults;
+
 	for (int i = 0; i < BB_NHYPERS; i++) {
 		const struct bb_hyper_row *row = &bb_hyper_rows[i];
+		const int64_t otherwise = *bb_hyper_at(&defaults, row);
 		int64_t *value = bb_hyper_at(&b->model->hyper, row);
 
+		if (otherwise != 0 && (b->from_file || family->uses[i] != BB_HYPER_NEEDED))
+			set_default(value, otherwise);
 		if (*value == BB_NOT_GIVEN && family->uses[i] == BB_HYPER_NEEDED)
 			return refuse_missing(b, family, row);
 		if (family->uses[i] == BB_HYPER_NONE)
 			*value = 0;
 	}
 	return BB_OK;
-}
-
-static void set_default(int64_t *value, int64_t otherwise)
-{
-	if (*value == BB_NOT_GIVEN)
-		*value = otherwise;
 }
 
 static bb_status check_heads(struct bb_builder *b)
@@ -229,7 +207,7 @@ static bb_status derive_hyper(struct bb_builder *b, const struct bb_family *fami
 		h->head_dim = h->nope + h->rope;
 	if (h->multi_query == 1 && h->two_norms != 1)
 		h->kv_heads = 1;
-	else if (family->uses[BB_MULTI_QUERY] && h->two_norms != 1)
+	else if (family->uses[BB_HYPER(multi_query)] && h->two_norms != 1)
 		h->kv_heads = h->heads;
 	status = check_heads(b);
 	set_default(&h->ffn, 4 * h->hidden);
@@ -333,7 +311,7 @@ static bb_status read_named(struct bb_builder *b, const struct bb_family *family
 	for (int i = 0; i < BB_NHYPERS; i++) {
 		if (family->uses[i] == BB_HYPER_NONE)
 			continue;
-		if (i == BB_HEAD && strcmp(bb_hyper_rows[i].name, item) == 0)
+		if (i == BB_HYPER(head) && strcmp(bb_hyper_rows[i].name, item) == 0)
 			return read_head(b, family, equals + 1);
 		if (strcmp(bb_hyper_rows[i].name, item) == 0)
 			return read_hyper_value(b, &bb_hyper_rows[i], equals + 1);

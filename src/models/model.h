@@ -25,22 +25,23 @@
 
 #define BB_TENSOR_NAME 96
 
-/* Hyperparameters; 0 where the family has none. */
+/* Hyperparameters in the order in which --model and its list have them; 0 where the family has
+ * none. */
 struct bb_hyper {
-	int64_t layers;   /* blocks of a transformer, linear layers; of resnet its name's number */
-	int64_t hidden;   /* width of the residual stream, or of a linear layer */
-	int64_t heads;    /* of attention */
-	int64_t kv_heads; /* groups of heads that share keys and values */
-	int64_t head_dim; /* width of a head */
-	int64_t ffn;      /* inner width of the feed-forward network */
+	int64_t layers; /* blocks of a transformer, linear layers; of resnet its name's number */
+	int64_t hidden; /* width of the residual stream, or of a linear layer */
+	int64_t heads;  /* of attention */
 	int64_t vocab;
+	int64_t seq;       /* tokens of a sample; tensors do not depend on it */
+	int64_t kv_heads;  /* groups of heads that share keys and values */
+	int64_t head_dim;  /* width of a head */
+	int64_t ffn;       /* inner width of the feed-forward network */
 	int64_t positions; /* with a learned embedding */
 	int64_t types;     /* of tokens: the segments of bert */
 	int64_t experts;   /* feed-forward networks of a block */
 	int64_t top_k;     /* experts that compute each token */
 	int64_t fused; /* 1: a block's experts are stacked in two tensors, as in transformers 5 */
 	int64_t tied;  /* 1: the head's weights are those of the embedding */
-	int64_t seq;   /* tokens of a sample; tensors do not depend on it */
 	int64_t expert_ffn; /* inner width of an expert; ffn is that of blocks without experts */
 	int64_t shared;     /* shared experts, which compute every token */
 	int64_t shared_ffn; /* inner width of all of them together */

@@ -190,60 +190,14 @@ enum bb_hyper_use {
 	BB_HYPER_OPTIONAL, /* the family has a default */
 };
 
-enum bb_hyper_index {
-	BB_LAYERS,
-	BB_HIDDEN,
-	BB_HEADS,
-	BB_VOCAB,
-	BB_SEQ,
-	BB_KV_HEADS,
-	BB_HEAD_DIM,
-	BB_FFN,
-	BB_POSITIONS,
-	BB_TYPES,
-	BB_EXPERTS,
-	BB_TOP_K,
-	BB_FUSED,
-	BB_TIED,
-	BB_EXPERT_FFN,
-	BB_SHARED,
-	BB_SHARED_FFN,
-	BB_DENSE,
-	BB_MOE_EVERY,
-	BB_Q_LORA,
-	BB_KV_LORA,
-	BB_NOPE,
-	BB_ROPE,
-	BB_VALUE_DIM,
-	BB_WINDOW,
-	BB_GLOBAL_EVERY,
-	BB_BIAS,
-	BB_MLP_BIAS,
-	BB_QK_NORM,
-	BB_GATED,
-	BB_DECODERS,
-	BB_EMBEDDING,
-	BB_PRE_NORM,
-	BB_MULTI_QUERY,
-	BB_PARALLEL,
-	BB_TWO_NORMS,
-	BB_BUCKETS,
-	BB_IMAGE,
-	BB_PATCH,
-	BB_POOLED,
-	BB_ADAPTER,
-	BB_ADAPTER_OUT,
-	BB_VISION_OUT,
-	BB_VISION_HEAD,
-	BB_LABELS,
-	BB_HEAD,
-	BB_NHYPERS
-};
+/* The index of a hyperparameter: its place in struct bb_hyper, whose members are all int64_t. */
+#define BB_HYPER(field) ((int)(offsetof(struct bb_hyper, field) / sizeof(int64_t)))
+#define BB_NHYPERS ((int)(sizeof(struct bb_hyper) / sizeof(int64_t)))
+
 #define BB_HYPER_KEYS 6
 
 struct bb_hyper_row {
 	const char *name; /* "layers" */
-	size_t offset;    /* of an int64_t in struct bb_hyper */
 	int64_t min, max;
 	const char *keys[BB_HYPER_KEYS + 1]; /* in a config.json, synonyms; ends with NULL */
 	bool is_bool;                        /* true or false in a config.json */
@@ -257,8 +211,6 @@ struct bb_head {
 	unsigned traits;
 	bool is_base; /* the model itself, whose names lack the family's base */
 };
-
-#define BB_FAMILY_DEFAULTS 8
 
 struct bb_family {
 	const char *name; /* also model_type in a config.json */
@@ -274,10 +226,7 @@ struct bb_family {
 	unsigned traits;
 	bool encoder;
 	unsigned char uses[BB_NHYPERS]; /* enum bb_hyper_use of each of bb_hyper_rows */
-	struct {
-		unsigned char row;
-		int64_t value;
-	} defaults[BB_FAMILY_DEFAULTS]; /* row 0, which has none, ends them */
+	struct bb_hyper defaults;       /* 0: none */
 	/* Keys of a config.json that mean something else than in other families. */
 	struct {
 		const char *key;
@@ -316,6 +265,7 @@ const struct bb_family *bb_family_generic(void);
 /* "bert, gpt2, …" */
 void bb_family_config_types(struct bb_strbuf *out);
 
+/* The hyperparameter of ROW, one of bb_hyper_rows. */
 int64_t *bb_hyper_at(struct bb_hyper *hyper, const struct bb_hyper_row *row);
 
 /*
