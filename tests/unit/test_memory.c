@@ -2,7 +2,7 @@
  * Inference, DeepSpeed's estimates, quantisation and checkpointing: published figures, round trips,
  * and gradients that recomputation does not change.
  */
-#include "models/memory/checkpoint.h"
+#include "memory/tool/chain.h"
 #include "models/memory/deepspeed.h"
 #include "models/memory/inference.h"
 #include "models/memory/quantise.h"

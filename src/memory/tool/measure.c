@@ -3,7 +3,7 @@
  * that keep all activations or recompute some.
  */
 #include "core/stats.h"
-#include "models/memory/checkpoint.h"
+#include "memory/tool/chain.h"
 #include "memory/tool/tool.h"
 
 #include <stdio.h>
@@ -155,9 +155,8 @@ static void add_variant_row(struct job *job, const struct measurement *m, const 
 	if (v->every != BB_CHECKPOINT_NEVER)
 		snprintf(every, sizeof(every), "%zu", v->every);
 	bb_table_cellf(
-		&job->table,
-		"%s\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.1f%%\t%s", every,
-		MB(c->most), MiB(c->most), MB(bb_chain_expected(&m->chain, v->every)),
+		&job->table, "%s\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.1f%%\t%s",
+		every, MB(c->most), MiB(c->most), MB(bb_chain_expected(&m->chain, v->every)),
 		100 * (1 - (double)c->most / (double)all->most), c->forward_s * 1e3,
 		c->backward_s * 1e3, c->repeated_s * 1e3, 100 * c->repeated_s / c->forward_s,
 		100 * ((c->forward_s + c->backward_s) / (all->forward_s + all->backward_s) - 1),

@@ -6,7 +6,8 @@
  *   train.c       one training run; fit.c: the combinations that fit
  *   zero.c        stages of ZeRO, compared; deepspeed.c: DeepSpeed's estimates
  *   infer.c       inference
- *   measure.c     checkpointing, measured; quantise.c: a tensor in integers
+ *   measure.c     checkpointing, measured on the passes of chain.c
+ *   quantise.c    a tensor in integers
  */
 #ifndef BB_MEMORY_TOOL_TOOL_H
 #define BB_MEMORY_TOOL_TOOL_H

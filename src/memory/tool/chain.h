@@ -1,5 +1,5 @@
 /*
- * checkpoint.h - activation checkpointing, measured: a forward and a backward pass over a chain of
+ * chain.h - activation checkpointing, measured: a forward and a backward pass over a chain of
  * layers with real arithmetic. They count the bytes of activations held at any time, and measure
  * the time of recomputation.
  *
@@ -9,8 +9,8 @@
  * pass goes through segments of K layers from last to first and recomputes their inner activations
  * (Chen et al., arXiv 1604.06174).
  */
-#ifndef BB_MODELS_MEMORY_CHECKPOINT_H
-#define BB_MODELS_MEMORY_CHECKPOINT_H
+#ifndef BB_MEMORY_TOOL_CHAIN_H
+#define BB_MEMORY_TOOL_CHAIN_H
 
 #include "core/status.h"
 

@@ -1,7 +1,7 @@
 /*
- * checkpoint.c - forward and backward passes over a chain of layers.
+ * chain.c - forward and backward passes over a chain of layers.
  */
-#include "models/memory/checkpoint.h"
+#include "memory/tool/chain.h"
 #include "core/clock.h"
 #include "core/random.h"
 
