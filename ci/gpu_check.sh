@@ -8,10 +8,12 @@
 #                   sanitizers: in this order, by default all
 #   --plan PLAN     one-gpu or node: the checks that a borrowed machine of one GPU or of eight has time for, in the
 #                   order in which they answer most (ci/gpu_plans.sh); 540 seconds
-#   --again FILE    of the checks whose latest records in FILE failed or lacked time, with NCCL's INFO log; 540 seconds
+#   --again FILE    of the checks whose latest records in FILE failed, lacked time or found no working GPU or NCCL; 540
+#                   seconds
 #   -l              list the checks (part, tab, name) and end
-#   -o FOLDER       where records.jsonl and log.txt are added to (the folder that OUT of the environment names, else
-#                   gpu_check in the bundle or the build)
+#   -o FOLDER       where records.jsonl, log.txt and nccl.txt (NCCL's INFO log of commands that failed; with --again of
+#                   all) are added to (the folder that OUT of the environment names, else gpu_check in the bundle or the
+#                   build)
 #   -k WORD         only checks with WORD in their name
 #   -t SECONDS      for everything together; what does not begin within is skipped
 #   -p SECONDS      for each part, in place of its own limit
@@ -125,9 +127,11 @@ mkdir -p "$OUT" || exit 2
 RECORDS=$OUT/records.jsonl LOG=$OUT/log.txt
 DATE=$(date -u '+%Y-%m-%d %H:%M UTC')
 RUN=$(date -u +%Y%m%dT%H%M%SZ)-$$
-[ -z "$AGAIN" ] || export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=$OUT/nccl.%p.txt
+export NCCL_DEBUG=INFO NCCL_DEBUG_FILE=$TEMP/nccl.%p.txt
+KEEP_LOG=$AGAIN
 SECONDS=0 END=$TOTAL PART_END=${PART_SECONDS:-${PART_LIMIT[machine]}}
 [ -z "$STAND_IN" ] || take_stand_in
+hold_gpus
 find_tools
 find_driver
 find_libraries

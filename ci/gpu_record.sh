@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by gpu_check.sh: runs one check under its limits and writes its record.
 #
-# Reads RECORDS and LOG (files), RUN (names this run), TEMP (a folder), ONLY, PARTS, HAVE, STAND_IN, GPUS.
+# Reads RECORDS and LOG (files), RUN (names this run), OUT and TEMP (folders), ONLY, PARTS, HAVE, STAND_IN, GPUS.
 # A record is one line of JSON, on the disk before the next check begins:
 #   kind "machine"  what was found, once a run
 #   kind "check"    part, name, status (passed, failed, skipped or timeout), seconds, reason, commands, numbers
@@ -69,46 +69,87 @@ limit() {
 	echo $((left > 0 ? left : 1))
 }
 
+# -T of a command: two thirds of its time, so that a run that hangs still has the time to name the ranks that it awaits.
+patience() {
+	local seconds=$(($(limit) * 2 / 3))
+	seconds=$((seconds < 120 ? seconds : 120))
+	echo $((seconds > 5 ? seconds : 5))
+}
+
+# Programs buffer what they write to a pipe, which would be lost when they run out of time.
+by_line() {
+	timeout -k 2 "$(limit)" ${BY_LINE:+"$BY_LINE" -oL} "$@" 2>&1 </dev/null
+}
+BY_LINE=$(command -v stdbuf)
+
+# Of the output of one command the log has this much, so that one that floods it does not make it too large to send.
+LOG_BYTES=524288
+logged() {
+	head -c $LOG_BYTES 2>/dev/null >>"$LOG"
+}
+
+# keep_nccl_log STATUS: what NCCL logged during a command that did not pass goes to nccl.txt beside the records; under
+# KEEP_LOG, of every command. All of it is one file, as some machines send back only a few.
+keep_nccl_log() {
+	local file
+	for file in "$TEMP"/nccl.*.txt; do
+		[ -f "$file" ] || continue
+		if [ "$1" -ne 0 ] || [ -n "${KEEP_LOG:-}" ]; then
+			{
+				printf '\n$ %s\n' "${COMMANDS[*]: -1}"
+				head -c $((LOG_BYTES / 2)) "$file"
+			} 2>/dev/null >>"$OUT/nccl.txt"
+		fi
+		rm -f "$file"
+	done
+}
+
 # limited WORD...: runs it; its output is $TEMP/out and goes to the log as it comes. 124 or 137: it ran out of time.
 limited() {
 	local status
 	COMMANDS+=("$*")
 	log $'\n$' "$*"
-	timeout -k 2 "$(limit)" "$@" 2>&1 </dev/null | tee "$TEMP/out" 2>/dev/null >>"$LOG"
+	by_line "$@" | tee -p "$TEMP/out" 2>/dev/null | logged
 	status=${PIPESTATUS[0]}
 	log "exit status $status"
+	keep_nccl_log "$status"
 	return "$status"
 }
 
-# processes N WORD...: N of them that find each other, all on GPU 0; NCCL takes each for a host of its own. The output
-# of the first is $TEMP/out. Returns the first status that is not 0.
+# processes N PROGRAM WORD...: N of them that find each other, all on GPU 0; NCCL takes each for a host of its own. The
+# output of the first is $TEMP/out. Returns the first status that is not 0.
 processes() {
 	local n=$1 rank pid status=0 pids=() port=$((20000 + RANDOM % 10000))
 	shift
+	set -- "$1" -T "$(patience)" "${@:2}"
 	COMMANDS+=("$n processes: $*")
 	log $'\n$' "$n processes: $*"
 	[ -z "$STAND_IN" ] || export BUSBENCH_FAKE_REGION=$TEMP/region.$port
 	for ((rank = 0; rank < n; rank++)); do
 		RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=$n MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
 			NCCL_HOSTID=busbench-$rank NCCL_TESTS_DEVICE=0 NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 \
-			NCCL_MNNVL_ENABLE=0 timeout -k 2 "$(limit)" "$@" >"$TEMP/out.$rank" 2>&1 </dev/null &
+			NCCL_MNNVL_ENABLE=0 by_line "$@" >"$TEMP/out.$rank" &
 		pids+=($!)
 	done
 	for pid in "${pids[@]}"; do
 		wait "$pid" || status=$((status ? status : $?))
 	done
-	cat "$TEMP"/out.* 2>/dev/null >>"$LOG"
+	for ((rank = 0; rank < n; rank++)); do
+		log "process $rank:"
+		logged <"$TEMP/out.$rank"
+	done
 	cp "$TEMP/out.0" "$TEMP/out"
 	[ $status -eq 0 ] || cat "$TEMP"/out.* >"$TEMP/out"
 	rm -f "$TEMP"/out.* "$TEMP"/region.*
 	unset BUSBENCH_FAKE_REGION
 	log "exit status $status"
+	keep_nccl_log "$status"
 	return "$status"
 }
 
 # perf NAME WORD...: a benchmark of busbench on GPUs.
 perf() {
-	limited "$BIN/$1_perf" --backend nccl "${@:2}"
+	limited "$BIN/$1_perf" --backend nccl -T "$(patience)" "${@:2}"
 }
 
 # The last line of a program's output.
@@ -165,7 +206,10 @@ verdict() {
 		VERDICT=skipped REASON=${REASON:-$(skip_reason)}
 		REASON=${REASON:-$(last_words)}
 		;;
-	124 | 137) VERDICT=timeout REASON="it did not end in time: ${COMMANDS[-1]}" ;;
+	124 | 137)
+		VERDICT=timeout REASON="it did not end in time: ${COMMANDS[*]: -1}"
+		REASON+="; last line: $(last_words)"
+		;;
 	*) VERDICT=failed REASON=${REASON:-"exit status $1: $(last_words)"} ;;
 	esac
 }
