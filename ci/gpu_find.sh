@@ -1,21 +1,39 @@
 # shellcheck shell=bash
 # Sourced by gpu_check.sh: finds the driver, CUDA, NCCL and the tools of this machine, without Python or a compiler.
 
+# Without persistence mode the driver starts a GPU anew for each program, which takes a second or more: an open device
+# keeps it started until this script ends. A driver that hangs does so in head.
+hold_gpus() {
+	local device
+	[ -z "$STAND_IN" ] || return 0
+	for device in /dev/nvidia[0-9]*; do
+		if [ -r "$device" ] && timeout -k 2 20 head -c 0 "$device" >/dev/null; then
+			exec {HELD}<"$device"
+		fi
+	done
+} 2>/dev/null
+
+smi() {
+	timeout -k 2 20 nvidia-smi "$@" 2>/dev/null
+}
+
 # Of the first GPU: its clocks and what may lower them.
 clocks() {
-	nvidia-smi --query-gpu=clocks.sm,clocks.max.sm,clocks.mem,clocks.max.mem,power.limit,persistence_mode --format=csv,noheader 2>/dev/null |
+	smi --query-gpu=clocks.sm,clocks.max.sm,clocks.mem,clocks.max.mem,power.limit,persistence_mode --format=csv,noheader |
 		awk -F ', ' 'NR == 1 && NF == 6 { printf "SM %s of %s, memory %s of %s, %s, persistence %s\n", $1, $2, $3, $4, $5, tolower($6) }'
 }
 
-# Each call of nvidia-smi may take a second: one for all values. The whole state goes into the log.
+# Each call of nvidia-smi may take a second: one for all values. It prints its errors in their place. The whole state goes
+# into the log.
 find_driver() {
 	IFS=, read -r DRIVER GPU CAPABILITY MEMORY < <(
-		nvidia-smi --query-gpu=driver_version,name,compute_cap,memory.total --format=csv,noheader 2>/dev/null | sed 's/, /,/g'
+		smi --query-gpu=driver_version,name,compute_cap,memory.total --format=csv,noheader | sed 's/, /,/g'
 	)
-	[ -n "$DRIVER" ] || DRIVER=$(awk '/NVRM/ { for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9.]+$/) { print $i; exit } }' \
+	[[ $DRIVER =~ ^[0-9] ]] || DRIVER=$(awk '/NVRM/ { for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9.]+$/) { print $i; exit } }' \
 		/proc/driver/nvidia/version 2>/dev/null)
 	CLOCKS=$(clocks)
-	nvidia-smi -q -i 0 -d CLOCK,POWER,PERFORMANCE >>"$LOG" 2>&1
+	smi >>"$LOG"
+	smi -q -i 0 -d CLOCK,POWER,PERFORMANCE >>"$LOG"
 }
 
 # beside LIBRARY: its path in CUDA's folders or, of Python's packages, beside NCCL's.
@@ -49,6 +67,9 @@ find_tools() {
 	local folder
 	for folder in "$CUDA_HOME/bin" "$CUDA_HOME/compute-sanitizer" /usr/local/nvidia/bin; do
 		PATH=$PATH:$folder
+	done
+	for folder in /usr/local/nvidia/lib64 /usr/local/nvidia/lib; do # where containers have the driver, not always in the linker's cache
+		[ ! -f "$folder/libcuda.so.1" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder"
 	done
 	SANITIZER=$(command -v "${STAND_IN:+$STAND_IN/}compute-sanitizer")
 	PEERS=''
@@ -137,7 +158,7 @@ declare -A WHY=()
 probe() {
 	HAVE='' NCCL_NUMBER=0 LIBRARY=''
 	read_once
-	GPUS=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ')
+	GPUS=$(smi -L | grep -c '^GPU ')
 	[ "$GPUS" -eq 0 ] || HAVE+=" driver"
 	can gpu "$TESTS/gpu_speed" 1K 1K 2 1
 	can memory "$BIN/mem_bandwidth_perf" --backend nccl -b 4K -e 4K -n 1 -w 0 --json -
@@ -208,6 +229,7 @@ describe() {
 	field sanitizer "${SANITIZER:-not found}"
 	field libraries "$(found_libraries | paste -sd ' ' -)"
 	field missing "${missing:-nothing}"
+	field "found in" "$SECONDS s"
 	[ -z "$NCCL_PATH" ] || say "by hand    export LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
 	put machine date "$(json_text "$DATE")" busbench "$(json_text "$(built_from)")" \
 		stand_in "$([ -n "$STAND_IN" ] && echo true || echo false)" gpu "$(json_text "$GPU")" gpus "$GPUS" \
