@@ -51,7 +51,8 @@ read_plan() {
 	done <<<"$rows"
 }
 
-# read_again: REDO has the checks ("PART NAME") whose latest record in AGAIN failed or lacked time.
+# read_again: REDO has the checks ("PART NAME") whose latest record in AGAIN failed, lacked time, or was skipped because
+# CUDA, the backend or NCCL did not work.
 declare -A REDO=()
 read_again() {
 	local check
@@ -67,7 +68,7 @@ read_again() {
 			return match($0, "\"" name "\":\"[^\"]*\"") ? substr($0, RSTART + length(name) + 4, RLENGTH - length(name) - 5) : ""
 		}
 		/"kind":"check"/ {
-			redo[field("part") " " field("name")] = field("status") ~ /^(failed|timeout)$/ || field("reason") ~ /^the time of /
+			redo[field("part") " " field("name")] = field("status") ~ /^(failed|timeout)$/ || field("reason") ~ /^(the time of |no GPU that CUDA can use|the nccl backend does not run|collectives do not run|no time for )/
 		}
 		END { for (check in redo) if (redo[check]) print check }' "$AGAIN")
 	[ ${#REDO[@]} -gt 0 ] || {

@@ -342,7 +342,7 @@ def no_time_left():
     equal(statuses(run).keys(), {"skipped"}, "statuses")
 
 
-def with_program(name, body, words):
+def with_program(name, body, words, env=None):
     """The check of a build in which this script replaces a program; the others are stripped and quickly copied."""
     with tempfile.TemporaryDirectory() as folder:
         others = (*kit.COLLECTIVES, "mem_bandwidth")
@@ -350,7 +350,7 @@ def with_program(name, body, words):
         program = os.path.join(folder, f"{name}_perf")
         shutil.move(program, os.path.join(folder, "real_perf"))
         script(program, body)
-        return checked(words, {"B": folder}, where=ROOT)
+        return checked(words, {"B": folder, **(env or {})}, where=ROOT)
 
 
 @test
@@ -422,20 +422,45 @@ def again_is_what_failed():
     used_up = "the time of the part units is used up"
     rows = [("kernels", "fill", "failed", "x"), ("kernels", "fill", "passed", None), ("kernels", "verify", "timeout", "x"),
             ("units", "memory and patterns", "skipped", used_up), ("topology", "every GPU of the driver", "skipped", "no"),
-            ("features", "1 GPU: graphs (-G)", "passed", None), ("algorithms", "1 GPU: reduce", "failed", "x")]  # fmt: skip
+            ("features", "1 GPU: graphs (-G)", "passed", None), ("algorithms", "1 GPU: reduce", "failed", "x"),
+            ("algorithms", "1 GPU: gather", "skipped", "collectives do not run: it did not end in time")]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "records.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             for part, name, status, reason in rows:
                 file.write(json.dumps({"kind": "check", "part": part, "name": name, "status": status, "reason": reason}, separators=(",", ":")) + "\n")
         found = listed("--again", path)
-        equal(found, [("kernels", "verify"), ("units", "memory and patterns"), ("algorithms", "1 GPU: reduce")], "what is made again")
+        wanted = [("kernels", "verify"), ("units", "memory and patterns"), ("algorithms", "1 GPU: reduce"), ("algorithms", "1 GPU: gather")]
+        equal(found, wanted, "what is made again")
         run = with_program("reduce", 'echo "log $NCCL_DEBUG ${NCCL_DEBUG_FILE##*/}"; exit 1', ["--again", path, "algorithms"])
         equal(run.checks[0]["reason"], "exit status 1: log INFO nccl.%p.txt", "NCCL's variables")
         with open(path, "w", encoding="utf-8"):
             pass
         execute([os.path.join(CI, "gpu_check.sh"), "--again", path]).exits(0).prints("no check of", "failed or lacked time")
         execute([os.path.join(CI, "gpu_check.sh"), "--again", folder + "/none"]).exits(2).says("cannot be read")
+
+
+@test
+def logs_of_nccl_are_one_file():
+    """Of commands that failed, or of all: a machine may send back only a few files. -T ends before the check's time does."""
+    lines = [
+        "COMMANDS=('a program'); TEMP=$PWD OUT=$PWD/out; mkdir out",
+        "for status in 0 1; do echo text $status >nccl.7.txt; keep_nccl_log $status; done; cat out/nccl.txt",
+        "echo kept >nccl.8.txt; KEEP_LOG=1 keep_nccl_log 0; tail -n 1 out/nccl.txt; ls",
+        "for seconds in 30 3 900; do CHECK_END=$((SECONDS + seconds)); patience; done",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        result = execute(["bash", "-c", "\n".join([f". {CI}/gpu_record.sh", *lines])], cwd=folder).exits(0)
+    equal(result.out.split("\n"), ["", "$ a program", "text 1", "kept", "out", "20", "5", "120", ""], "what is kept, and -T")
+
+
+@test
+def a_cold_probe_costs_no_checks():
+    """Where the probe of collectives ran out of time but the run by hand passes, checks that need them are made."""
+    body = 'case "$*" in *"-b 8 -e 8") exec sleep 3600 ;; *) exec "${0%/*}/real_perf" "$@" ;; esac'
+    run = with_program("all_reduce", body, ["-k", "all_reduce", "hand", "device"], {"GPU_CHECK_PROBE": "15"})
+    equal(named(run, "all_reduce, 8 B to 256 MiB")["status"], "passed", "the run by hand")
+    equal(named(run, "1 GPU: all_reduce by kernel 1 (-D 1)")["status"], "passed", "a check of collectives")
 
 
 @test
@@ -589,7 +614,7 @@ def peers_take_turns():
     for record in (r for r in run.checks if r["commands"]):
         equal([record["reason"], record["numbers"]["turns"], record["numbers"]["iterations"]], ["stand-ins have no speed", 3, 5], record["name"])
         equal(["/bin/" not in c for c in record["commands"]], [True, False] * 3, "turns of nccl-tests and of busbench")
-    real = execute(["bash", "-c", f'. {CI}/gpu_checks.sh; STAND_IN=; choose_sizes; echo "${{LIKE[*]}} -n $LIKE_N"']).exits(0).out.split()
+    real = execute(["bash", "-c", f'. {CI}/gpu_checks.sh; STAND_IN= GPUS=8; choose_sizes; echo "${{LIKE[*]}} -n $LIKE_N"']).exits(0).out.split()
     sizes = [16 * int(real[5]) ** k for k in range(8)]
     expect(real[0:2] == ["-b", "16"] and real[6:] == ["-n", "400"] and 1 << 20 in sizes, f"{real}")
 
