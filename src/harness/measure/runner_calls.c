@@ -3,12 +3,37 @@
  * order of their numbers, so that no two members wait for each other in different groups.
  */
 #include "backends/gpu.h"
-#include "harness/measure/runner_inside.h"
+#include "harness/measure/runner_calls.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- which algorithm --------------------------------------------------------------------- */
+
+/* True if A and B are the same call but for their buffers. */
+static bool is_like(const struct bb_operation *a, const struct bb_operation *b)
+{
+	return a->group == b->group && a->collective == b->collective && a->count == b->count &&
+	       a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
+	       a->in_place == b->in_place;
+}
+
+/* *HANDLE = the backend's group of the members of GROUP, or of all ranks if GROUP is negative. */
+static bb_status open_group(struct bb_runner *p, int group, struct bb_group **handle)
+{
+	const struct bb_program *program = p->program;
+	const int n = group < 0 ? program->nranks : program->group_size(program, group);
+	int *members = calloc((size_t)n, sizeof(*members));
+	bb_status status;
+
+	if (!members)
+		return bb_no_memory(&p->run->error, "a group");
+	for (int i = 0; i < n; i++)
+		members[i] = group < 0 ? i : program->member(program, group, i);
+	status = p->backend->group_open(p->rank, members, n, handle, &p->run->error);
+	free(members);
+	return status;
+}
 
 static const char *algorithm_of(const struct bb_runner *p)
 {
@@ -63,7 +88,7 @@ static bb_status judge_native(struct bb_runner *p, const struct bb_operation *o,
 	const struct bb_call call = call_of(o, n, choice);
 	struct bb_group *group;
 	const char *reason;
-	bb_status status = bb_runner_open_group(p, o->group, &group);
+	bb_status status = open_group(p, o->group, &group);
 
 	if (status != BB_OK)
 		return status;
@@ -74,7 +99,7 @@ static bb_status judge_native(struct bb_runner *p, const struct bb_operation *o,
 	return BB_OK;
 }
 
-#define KINDS_KEPT 8 /* judged collectives that are remembered */
+#define KINDS_KEPT 8 /* judged or counted collectives that are remembered */
 
 /* True if a collective like O was judged already. No backend refuses a size, so it does not count.
  */
@@ -82,7 +107,7 @@ static bool is_judged(struct bb_operation kinds[KINDS_KEPT], size_t *n, struct b
 {
 	o.count = 1;
 	for (size_t i = 0; i < *n && i < KINDS_KEPT; i++)
-		if (bb_runner_is_like(&kinds[i], &o))
+		if (is_like(&kinds[i], &o))
 			return true;
 	kinds[(*n)++ % KINDS_KEPT] = o;
 	return false;
@@ -132,22 +157,6 @@ static bool is_needed(const struct bb_runner *p, int group)
 	return false;
 }
 
-bb_status bb_runner_open_group(struct bb_runner *p, int group, struct bb_group **handle)
-{
-	const struct bb_program *program = p->program;
-	const int n = group < 0 ? program->nranks : program->group_size(program, group);
-	int *members = calloc((size_t)n, sizeof(*members));
-	bb_status status;
-
-	if (!members)
-		return bb_no_memory(&p->run->error, "a group");
-	for (int i = 0; i < n; i++)
-		members[i] = group < 0 ? i : program->member(program, group, i);
-	status = p->backend->group_open(p->rank, members, n, handle, &p->run->error);
-	free(members);
-	return status;
-}
-
 static bb_status open_groups(struct bb_runner *p)
 {
 	const struct bb_program *program = p->program;
@@ -162,24 +171,18 @@ static bb_status open_groups(struct bb_runner *p)
 		g->size = program->group_size(program, i);
 		g->place = bb_program_place(program, i, p->driver->rank);
 		if (is_needed(p, i))
-			status = bb_runner_open_group(p, i, &g->handle);
+			status = open_group(p, i, &g->handle);
 	}
 	for (int l = 0; l < program->lanes && status == BB_OK && program->nranks > 1; l++)
-		status = bb_runner_open_group(p, -1, &p->lanes[l]);
+		status = open_group(p, -1, &p->lanes[l]);
 	return status;
 }
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-bool bb_runner_is_like(const struct bb_operation *a, const struct bb_operation *b)
-{
-	return a->group == b->group && a->collective == b->collective && a->count == b->count &&
-	       a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
-	       a->in_place == b->in_place;
-}
-
-bb_status bb_runner_settle(struct bb_runner *p, const struct bb_runner_group *g,
-			   struct bb_runner_call *c)
+/* Choose the algorithm of C, whose operation is known, in G. Objects if there is none. */
+static bb_status settle(struct bb_runner *p, const struct bb_runner_group *g,
+			struct bb_runner_call *c)
 {
 	const struct bb_operation *o = &c->like;
 	struct bb_choice choice;
@@ -209,21 +212,12 @@ static bb_status settle_item(struct bb_runner *p, struct bb_item *item, size_t f
 {
 	for (size_t c = first; c < p->ncalls; c++) {
 		item->call = c;
-		if (bb_runner_is_like(&p->calls[c].like, &item->operation))
+		if (is_like(&p->calls[c].like, &item->operation))
 			return BB_OK;
 	}
 	item->call = p->ncalls++;
 	p->calls[item->call].like = item->operation;
-	return bb_runner_settle(p, &p->groups[item->operation.group], &p->calls[item->call]);
-}
-
-const struct bb_call *bb_runner_call(const struct bb_runner *p, const struct bb_operation *o)
-{
-	size_t c = 0;
-
-	while (!bb_runner_is_like(&p->calls[c].like, o))
-		c++;
-	return &p->calls[c].call;
+	return settle(p, &p->groups[item->operation.group], &p->calls[item->call]);
 }
 
 /* All members settle the same calls in the same order. */
@@ -387,4 +381,107 @@ void bb_runner_close_calls(struct bb_runner *p)
 					    p->queues[q].arena.bytes);
 	free(p->groups);
 	free(p->calls);
+}
+
+/* ---- what a rank sends -------------------------------------------------------------------- */
+
+struct kept {
+	struct bb_operation like;
+	double bytes;
+};
+
+struct counting {
+	struct bb_runner *runner;
+	struct bb_sent *sent;
+	struct kept kept[KINDS_KEPT];
+	size_t n;
+};
+
+/* Virtual time: *CALL = the call of O, settled in a group that is open only for this, and *TMP the
+   temporary memory that it needs. */
+static bb_status choose_virtual(struct bb_runner *p, const struct bb_operation *o,
+				struct bb_call *call, size_t *tmp)
+{
+	struct bb_runner_call c = {.like = *o};
+	struct bb_runner_group group = {.size = p->program->group_size(p->program, o->group)};
+	bb_status status = open_group(p, o->group, &group.handle);
+
+	if (status != BB_OK)
+		return status;
+	status = settle(p, &group, &c);
+	*call = c.call;
+	*tmp = status == BB_OK ? p->backend->tmp_bytes(group.handle, call) : 0;
+	p->backend->group_close(group.handle);
+	return status;
+}
+
+/* *BYTES = those that the member of a group of N sends in O that sends most. */
+static bb_status count_collective(struct counting *counting, const struct bb_operation *o, int n,
+				  double *bytes)
+{
+	struct bb_runner *p = counting->runner;
+	struct bb_call call = {.schedule = NULL};
+	struct bb_sent *sent = counting->sent;
+	size_t wire = 0, tmp = 0, c = 0;
+	bb_status status = BB_OK;
+
+	*bytes = 0;
+	if (n == 1)
+		return BB_OK;
+	if (p->backend->virtual) {
+		status = choose_virtual(p, o, &call, &tmp);
+	} else {
+		while (!is_like(&p->calls[c].like, o))
+			c++;
+		call = p->calls[c].call;
+		tmp = p->backend->tmp_bytes(p->groups[o->group].handle, &call);
+	}
+	if (status != BB_OK)
+		return status;
+	sent->tmp_bytes = tmp > sent->tmp_bytes ? tmp : sent->tmp_bytes;
+	/* A library's own algorithm is unknown, but sends no less than the cheapest schedule. */
+	if (!call.schedule)
+		call.schedule = bb_algorithm_cheapest(o->collective, &call.shape, 0, 1);
+	bb_algorithm_cost(call.schedule, &call.shape, NULL, &wire);
+	*bytes = (double)wire * (double)bb_dtype_size(o->dtype);
+	return BB_OK;
+}
+
+static bb_status count(struct counting *c, const struct bb_operation *o, double *bytes)
+{
+	const struct bb_program *program = c->runner->program;
+	bb_status status;
+
+	if (o->act == BB_ACT_SEND) {
+		*bytes = (double)bb_operation_bytes(o);
+		return BB_OK;
+	}
+	for (size_t i = 0; i < c->n && i < KINDS_KEPT; i++)
+		if (is_like(&c->kept[i].like, o)) {
+			*bytes = c->kept[i].bytes;
+			return BB_OK;
+		}
+	status = count_collective(c, o, program->group_size(program, o->group), bytes);
+	c->kept[c->n++ % KINDS_KEPT] = (struct kept){*o, *bytes};
+	return status;
+}
+
+bb_status bb_runner_count(struct bb_runner *runner, int rank, int work, struct bb_sent *sent)
+{
+	const struct bb_program *program = runner->program;
+	struct counting c = {.runner = runner, .sent = sent};
+	bb_status status = BB_OK;
+
+	*sent = (struct bb_sent){.calls = 0};
+	for (size_t i = 0; i < program->length(program, rank) && status == BB_OK; i++) {
+		const struct bb_operation o = bb_program_at(program, rank, i);
+		double bytes = 0;
+
+		if (o.work != work || (o.act != BB_ACT_COLLECTIVE && o.act != BB_ACT_SEND))
+			continue;
+		status = count(&c, &o, &bytes);
+		sent->calls++;
+		sent->bytes += bytes;
+	}
+	return status;
 }

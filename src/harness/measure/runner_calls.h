@@ -1,13 +1,9 @@
 /*
- * runner_inside.h - what the files of the runner share.
- *
- *   runner.c        opening, closing, one run and its times
- *   runner_calls.c  groups, the calls of collectives, buffers
- *   runner_issue.c  operations, and stand-ins of computations
- *   runner_sent.c   what a rank sends
+ * runner_calls.h - the groups, calls of collectives and buffers of a runner (runner.c), and what a
+ * rank sends by them.
  */
-#ifndef BB_HARNESS_MEASURE_RUNNER_INSIDE_H
-#define BB_HARNESS_MEASURE_RUNNER_INSIDE_H
+#ifndef BB_HARNESS_MEASURE_RUNNER_CALLS_H
+#define BB_HARNESS_MEASURE_RUNNER_CALLS_H
 
 #include "harness/measure/call.h"
 #include "harness/measure/runner.h"
@@ -74,12 +70,6 @@ struct bb_runner {
 	char objection[BB_OBJECTION_TEXT]; /* why this rank cannot run it; empty: it can */
 };
 
-/* True if the workload performs the computation O, false if a stand-in does. */
-static inline bool bb_runner_performs(const struct bb_runner *runner, const struct bb_operation *o)
-{
-	return runner->workload->compute && !(runner->workload->stands_in && o->seconds > 0);
-}
-
 /* Set the runner's objection, unless it has one. */
 void bb_runner_object(struct bb_runner *runner, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -88,22 +78,8 @@ void bb_runner_object(struct bb_runner *runner, const char *format, ...)
    cannot be done. Collective over the world. */
 BB_MUST bb_status bb_runner_open_calls(struct bb_runner *runner);
 void bb_runner_close_calls(struct bb_runner *runner);
-/* True if A and B are the same call but for their buffers. */
-bool bb_runner_is_like(const struct bb_operation *a, const struct bb_operation *b);
-/* *HANDLE = the backend's group of the members of GROUP, or of all ranks if GROUP is negative. */
-BB_MUST bb_status bb_runner_open_group(struct bb_runner *runner, int group,
-				       struct bb_group **handle);
-/* Choose the algorithm of CALL, whose operation is known, in GROUP. Objects if there is none. */
-BB_MUST bb_status bb_runner_settle(struct bb_runner *runner, const struct bb_runner_group *group,
-				   struct bb_runner_call *call);
-/* Returns the call of this rank's OPERATION, whose group has several members. Calls are open. */
-const struct bb_call *bb_runner_call(const struct bb_runner *runner,
-				     const struct bb_operation *operation);
 /* Virtual time: object to collectives that the program's algorithm cannot do, of the groups whose
    first member is RANK. */
 BB_MUST bb_status bb_runner_judge_collectives(struct bb_runner *runner, int rank);
-
-/* Issue ITEM to its queue, and if WATCHED whatever records its end. */
-BB_MUST bb_status bb_runner_issue(struct bb_item *item, bool watched);
 
 #endif
