@@ -1,6 +1,6 @@
 /*
- * options.c - reads the options of all programs, resolves backend, launch, cluster and calibration,
- * and checks what the rows cannot declare.
+ * options.c - the options of all programs and docs/options.md. Reads them, resolves backend,
+ * launch, cluster, calibration and fault, and checks what the rows cannot declare.
  */
 #include "backends/gpu.h"
 #include "backends/library.h"
@@ -14,6 +14,89 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- the rows, and the page of all options ------------------------------------------- */
+
+#define MAX_SAMPLES 1000000 /* the sample of each timed iteration is stored */
+
+/* auto, then the backends of the program, then those that it loads. */
+static const char *backend_name(int index)
+{
+	int i = 1;
+
+	if (index == 0)
+		return "auto";
+	for (int b = 0; bb_backends[b]; b++, i++)
+		if (i == index)
+			return bb_backends[b]->name;
+	for (const struct bb_loadable *l = bb_loadables; l->name; l++, i++)
+		if (i == index)
+			return l->name;
+	return NULL;
+}
+
+#define BB_OPTIONS struct bb_options
+const struct bb_option bb_size_rows[] = BB_OPTION_ROWS(BB_SIZE_OPTIONS);
+
+const struct bb_option bb_option_rows[] = BB_OPTION_ROWS(BB_RUN_OPTIONS);
+
+static const char introduction[] =
+	"# Options\n\n"
+	"An option that nccl-tests has too has the same name and form here. `--help` prints the "
+	"most used options of a program and two examples, `--help-all` every option, "
+	"`--help-markdown` the tables of this page. Of an option given twice the last value "
+	"counts. One difference is deliberate: without `-i` or `-f` the size doubles from row to "
+	"row.\n";
+
+static const char variables_and_statuses[] =
+	"\n## Environment\n\n"
+	"| Variable | Meaning |\n"
+	"| --- | --- |\n"
+	"| `NCCL_ALGO` | `Ring` or `Tree`: the algorithm without `--algo` |\n"
+	"| `NCCL_TESTS_SPLIT` | `AND`, `OR`, `MOD`, `DIV` (or `&`, `\\|`, `%`, `/`) and a number: "
+	"ranks with the same result form a group; all groups run at the same time. `+S%N` before "
+	"it counts rank r as (r + S) % N |\n"
+	"| `NCCL_TESTS_SPLIT_MASK` | a hexadecimal number: the same with `AND`; it overrides "
+	"`NCCL_TESTS_SPLIT` |\n"
+	"| `NCCL_TESTS_MIN_BW` | GB/s: the run fails (exit 7) when the average busbw is below 0.9 "
+	"of "
+	"it |\n"
+	"| `NCCL_TESTS_ALLTOALLV_SPREAD` | 0 to 1: how uneven alltoallv is; 0 is even |\n"
+	"| `NCCL_TESTS_ALLTOALLV_MATRIX_FILE`, `NCCL_TESTS_ALLTOALLV_MATRIX_SCALE` | as `--matrix` "
+	"and `--matrix-scale`, see [numbers.md](numbers.md#matrices-of-alltoallv) |\n"
+	"| `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`, `LOCAL_RANK` | as torchrun sets "
+	"them: several processes connect by them without MPI, see [launch.md](launch.md) |\n"
+	"| `BUSBENCH_PORT` | port on which process 0 then listens (default: `MASTER_PORT` + 1) |\n"
+	"| `BUSBENCH_SECRET` | at least 16 bytes, the same for all processes: each proves that it "
+	"knows them before it may join, see [launch.md](launch.md) |\n"
+	"| `BUSBENCH_ISA` | `plain`, `avx2` or `avx512`: vector instructions of ranks on CPUs "
+	"(default: the widest that the processor has) |\n"
+	"| `BUSBENCH_BACKEND_DIR` | absolute path of a folder with backends, searched after "
+	"`backends` beside the binary and `../lib/busbench` from there |\n"
+	"\nnccl-tests' `NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY` is not supported: alltoallv refuses to "
+	"run with it (exit 5).\n"
+	"\n## Exit status\n\n"
+	"| Status | Meaning |\n"
+	"| --- | --- |\n"
+	"| 0 | passed |\n"
+	"| 1 | internal error, or writing an output failed (a full disk) |\n"
+	"| 2 | the request makes no sense, or names a file that cannot be written |\n"
+	"| 3 | the backend, the hardware or a rank is not usable |\n"
+	"| 4 | timed out |\n"
+	"| 5 | nothing that was requested is supported |\n"
+	"| 7 | wrong data, or below a gate |\n";
+
+void bb_options_document(const struct bb_option_section *sections, struct bb_strbuf *out)
+{
+	bb_strbuf_add(out, introduction);
+	for (; sections->title; sections++) {
+		bb_strbuf_addf(out, "\n## %s\n\n", sections->title);
+		bb_options_markdown(&(struct bb_option_table){.rows = sections->rows}, out);
+	}
+	bb_strbuf_add(out, variables_and_statuses);
+}
+
+/* ---- environment and backend ------------------------------------------------------- */
 
 #define VARIABLE(name, field)                                                                      \
 	{                                                                                          \
@@ -309,6 +392,190 @@ static void resolve_noise(struct bb_options *o)
 		o->iters = 1;
 	if (o->exact && !o->warmup_iters_given)
 		o->warmup_iters = 0;
+}
+
+/* ---- faults ----------------------------------------------------------------------------- */
+
+#define MOST_FACTOR 1e6 /* of a slow link */
+
+/* FIELDS are the words behind the name, a letter each: see fault_read. */
+static const struct {
+	const char *name, *fields, *form;
+} faults[] = {
+	[BB_FAULT_CORRUPT] = {"corrupt", "R", "corrupt:RANK"},
+	[BB_FAULT_SLOW] = {"slow", "RD", "slow:RANK:TIME (slow:2:5ms)"},
+	[BB_FAULT_DIE] = {"die", "R", "die:RANK"},
+	[BB_FAULT_SLOW_LINK] = {"slow_link", "RPF", "slow_link:FROM:TO:FACTOR (slow_link:0:1:1.5)"},
+	[BB_FAULT_SWAP] = {"swap", "R", "swap:RANK"},
+	[BB_FAULT_SLOW_NODE] = {"slow_node", "RF", "slow_node:NODE:FACTOR (slow_node:3:2)"},
+	[BB_FAULT_SLOW_RAIL] = {"slow_rail", "RTF", "slow_rail:NODE:RAIL:FACTOR (slow_rail:3:0:2)"},
+	[BB_FAULT_LOST_RAIL] = {"lost_rail", "RT", "lost_rail:NODE:RAIL (lost_rail:3:0)"},
+	[BB_FAULT_LATE] = {"late", "RD", "late:RANK:TIME (late:2:5ms)"},
+};
+
+/* The kinds that a cluster simulates for every benchmark. */
+#define OF_CLUSTERS                                                                                \
+	(1u << BB_FAULT_SLOW_NODE | 1u << BB_FAULT_SLOW_RAIL | 1u << BB_FAULT_LOST_RAIL |          \
+	 1u << BB_FAULT_SLOW_LINK)
+
+static void add_kinds(struct bb_strbuf *out, unsigned kinds)
+{
+	for (int k = BB_FAULT_NONE + 1; k < BB_NFAULTS; k++)
+		if (kinds >> k & 1)
+			bb_strbuf_addf(out, "      %s\n", faults[k].form);
+}
+
+void bb_options_fault_help(unsigned known, struct bb_strbuf *out)
+{
+	if (known) {
+		bb_strbuf_add(out, "\nKinds of --fault:\n");
+		add_kinds(out, known);
+	}
+	bb_strbuf_add(out, "\nMore kinds of --fault with --backend sim --cluster:\n");
+	add_kinds(out, OF_CLUSTERS & ~known);
+}
+
+/* What the field FIELD of a fault must be. */
+static const char *field_is(char field)
+{
+	switch (field) {
+	case 'R':
+		return "a rank or node";
+	case 'P':
+		return "another rank";
+	case 'T':
+		return "a rail";
+	case 'F':
+		return "a factor above 1 and at most 1000000";
+	default:
+		return "a time";
+	}
+}
+
+static bb_status unknown_fault(const struct bb_options *o, unsigned known, const char *name,
+			       struct bb_error *error)
+{
+	const char *forms[BB_NFAULTS], *names[BB_NFAULTS], *near;
+	int n = 0, k;
+	char list[640] = "";
+
+	for (k = BB_FAULT_NONE + 1; k < BB_NFAULTS; k++) {
+		if (!(known >> k & 1))
+			continue;
+		names[n] = faults[k].name;
+		forms[n++] = faults[k].form;
+	}
+	names[n] = NULL;
+	if (n == 0)
+		return bb_fail(error, BB_EUSAGE, "--fault %s: %s supports no faults; leave it out",
+			       o->fault_text, o->program);
+	near = bb_nearest(name, names);
+	for (k = 0; k < n; k++)
+		if (!near || names[k] == near)
+			snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+				 !*list       ? ""
+				 : k == n - 1 ? " or "
+					      : ", ",
+				 forms[k]);
+	return bb_fail(error, BB_EUSAGE, "--fault %s: \"%s\" is not a fault here; %s %s%s",
+		       o->fault_text, name, near ? "did you mean" : "give", list, near ? "?" : "");
+}
+
+static bool fault_read(struct bb_fault *fault, char field, const char *word)
+{
+	uint64_t ns;
+	char *end;
+
+	switch (field) {
+	case 'R': /* a rank or node */
+		return bb_parse_rank(word, &fault->rank);
+	case 'P': /* its peer, another rank */
+		return bb_parse_rank(word, &fault->to) && fault->to != fault->rank;
+	case 'T': /* a rail */
+		return bb_parse_rank(word, &fault->to);
+	case 'F': /* a factor */
+		fault->factor = strtod(word, &end);
+		return end != word && !*end && fault->factor > 1 && fault->factor <= MOST_FACTOR;
+	default: /* a duration */
+		if (!bb_parse_duration(word, &ns))
+			return false;
+		fault->seconds = (double)ns * 1e-9;
+		return true;
+	}
+}
+
+/* Copies into the configuration of the backend, or of virtual time, what it simulates. */
+static void configure_fault(struct bb_options *o)
+{
+	const struct bb_fault *fault = &o->fault;
+
+	switch (fault->kind) {
+	case BB_FAULT_SLOW_LINK:
+		o->config.slow_link.from = fault->rank;
+		o->config.slow_link.to = fault->to;
+		o->config.slow_link.factor = fault->factor;
+		break;
+	case BB_FAULT_SLOW:
+		o->virtual.slow_rank.rank = fault->rank;
+		o->virtual.slow_rank.seconds = fault->seconds;
+		break;
+	case BB_FAULT_SLOW_NODE:
+	case BB_FAULT_SLOW_RAIL:
+	case BB_FAULT_LOST_RAIL:
+		o->virtual.flawed = o->cluster_text != NULL;
+		o->virtual.flaw = (struct bb_fabric_flaw){fault->rank, fault->to, fault->factor};
+		break;
+	default:
+		break;
+	}
+}
+
+/* Reads what follows the name, REST, as the fields of o->fault; NULL: nothing follows. */
+static bb_status fields_read(struct bb_options *o, char *rest, struct bb_error *error)
+{
+	const char *form = faults[o->fault.kind].form, *word;
+
+	for (const char *field = faults[o->fault.kind].fields; *field; field++) {
+		word = strsep(&rest, ":");
+		if (!word)
+			return bb_fail(error, BB_EUSAGE, "--fault %s: incomplete; give %s",
+				       o->fault_text, form);
+		if (!fault_read(&o->fault, *field, word))
+			return bb_fail(error, BB_EUSAGE, "--fault %s: \"%s\" is not %s; give %s",
+				       o->fault_text, word, field_is(*field), form);
+	}
+	if (rest)
+		return bb_fail(error, BB_EUSAGE, "--fault %s: \"%s\" is too much; give %s",
+			       o->fault_text, rest, form);
+	return BB_OK;
+}
+
+bb_status bb_options_fault(struct bb_options *o, unsigned known, struct bb_error *error)
+{
+	char copy[64], *rest = copy, *name;
+	int kind = BB_FAULT_NONE + 1;
+	bb_status st;
+
+	if (!o->fault_text)
+		return BB_OK;
+	if (o->backend->virtual)
+		known |= 1u << BB_FAULT_SLOW_LINK;
+	if (o->cluster_text)
+		known |= OF_CLUSTERS;
+	snprintf(copy, sizeof(copy), "%s", o->fault_text);
+	name = strsep(&rest, ":");
+	while (kind < BB_NFAULTS && (!(known >> kind & 1) || strcmp(name, faults[kind].name) != 0))
+		kind++;
+	if (kind == BB_NFAULTS)
+		return unknown_fault(o, known, name, error);
+	if (strlen(o->fault_text) >= sizeof(copy))
+		return bb_fail(error, BB_EUSAGE, "--fault %s: too long; give %s", o->fault_text,
+			       faults[kind].form);
+	o->fault = (struct bb_fault){.kind = (enum bb_fault_kind)kind, .to = -1};
+	BB_TRY(st, fields_read(o, rest, error), out);
+	configure_fault(o);
+out:
+	return st;
 }
 
 /* ---- words -------------------------------------------------------------------------------- */
