@@ -177,7 +177,7 @@ bb_status bb_mpi_discover(struct bb_native **natives, struct bb_error *error)
 
 /* ---- forcing ---------------------------------------------------------------------------- */
 
-void bb_mpi_controls_open(struct bb_mpi_controls *controls)
+static void mpi_controls_open(struct bb_mpi_controls *controls)
 {
 	struct variable v;
 	int provided;
@@ -281,7 +281,7 @@ int bb_mpi_force(struct bb_mpi_controls *controls, MPI_Comm comm, enum bb_mpi_fu
 	int mine, all = 0, code;
 
 	*forced = MPI_COMM_NULL;
-	bb_mpi_controls_open(controls);
+	mpi_controls_open(controls);
 	*reason = controls->reason;
 	mine = !*reason && find_choice(function, &v) &&
 	       read_variable(&v, &before, sizeof(before)) && write_variable(&v, value);
@@ -334,7 +334,7 @@ static void detect(struct bb_context *context, struct bb_mpi_found *found)
 	struct bb_mpi_controls *controls = &context->controls;
 	char pml[NAMES_BYTES], btl[NAMES_BYTES], mechanism[NAMES_BYTES] = "";
 
-	bb_mpi_controls_open(controls);
+	mpi_controls_open(controls);
 	mpi_components(controls, "pml_", "_priority", pml, sizeof(pml));
 	mpi_components(controls, "btl_", "_exclusivity", btl, sizeof(btl));
 	found->p2p = true;

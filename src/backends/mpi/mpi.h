@@ -62,7 +62,6 @@ struct bb_mpi_controls {
 	const char *reason; /* why no algorithm can be forced; NULL: they can */
 };
 
-void bb_mpi_controls_open(struct bb_mpi_controls *controls);
 void bb_mpi_controls_close(struct bb_mpi_controls *controls);
 /*
  * *FORCED = a duplicate of COMM on which FUNCTION uses algorithm VALUE; or MPI_COMM_NULL and
