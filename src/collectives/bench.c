@@ -430,27 +430,19 @@ static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bo
 	return status == BB_OK && *objection ? skip(s, c, placement, objection) : status;
 }
 
-/* Rank 0 describes the matrix of the rows that follow. */
-static bb_status report_matrix(struct bb_session *s, const struct bb_case *c)
-{
-	const struct bb_plan *plan = &s->bench->plan;
-	struct bb_strbuf text = {0};
-	bb_status status;
-
-	if (c->matrix == BB_NO_MATRIX || c->matrix == s->reported_matrix ||
-	    !bb_engine_leads(&s->engine))
-		return BB_OK;
-	s->reported_matrix = c->matrix;
-	bb_matrices_describe(plan->matrices, (size_t)c->matrix, s->n, &text);
-	status = bb_engine_comment(&s->engine, "# Matrix %s\n", bb_strbuf_text(&text));
-	bb_strbuf_free(&text);
-	return status;
-}
-
 static bb_status run_case(struct bb_session *s, const struct bb_case *c)
 {
-	bb_status status = report_matrix(s, c);
+	bb_status status = BB_OK;
 
+	if (c->matrix != BB_NO_MATRIX && c->matrix != s->reported_matrix &&
+	    bb_engine_leads(&s->engine)) {
+		struct bb_strbuf text = {0}; /* describes the matrix of the rows that follow */
+
+		s->reported_matrix = c->matrix;
+		bb_matrices_describe(s->bench->plan.matrices, (size_t)c->matrix, s->n, &text);
+		status = bb_engine_comment(&s->engine, "# Matrix %s\n", bb_strbuf_text(&text));
+		bb_strbuf_free(&text);
+	}
 	if (status == BB_OK && c->skip)
 		return skip(s, c, NULL, c->skip);
 	if (bb_driver_leads(s->engine.driver))

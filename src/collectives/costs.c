@@ -56,27 +56,20 @@ bb_status bb_costs_add(struct bb_costs *p, const struct bb_result_record *r)
 
 /* ---- text ---------------------------------------------------------------------------- */
 
-static bool same_evaluation(const struct bb_cost_row *a, const struct bb_cost_row *b)
-{
-	return strcmp(a->algorithm, b->algorithm) == 0 && strcmp(a->evaluator, b->evaluator) == 0;
-}
-
-static bool is_first(const struct bb_costs *p, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (same_evaluation(&p->rows[k], &p->rows[i]))
-			return false;
-	return true;
-}
-
 static void add_evaluators(const struct bb_costs *p, struct bb_strbuf *out)
 {
 	const char *before = "# Evaluated by: ";
 
 	for (size_t i = 0; i < p->n; i++) {
-		if (!is_first(p, i))
+		const struct bb_cost_row *r = &p->rows[i];
+		size_t first = 0;
+
+		while (strcmp(p->rows[first].algorithm, r->algorithm) != 0 ||
+		       strcmp(p->rows[first].evaluator, r->evaluator) != 0)
+			first++;
+		if (first < i)
 			continue;
-		bb_strbuf_addf(out, "%s%s %s", before, p->rows[i].algorithm, p->rows[i].evaluator);
+		bb_strbuf_addf(out, "%s%s %s", before, r->algorithm, r->evaluator);
 		before = ", ";
 	}
 	if (p->n > 0)

@@ -171,13 +171,19 @@ static double algbw_bytes(const struct bb_call *call)
 	       (double)bb_dtype_size(call->dtype);
 }
 
-static void fill_bandwidth(const struct bb_session *s, const struct bb_call *call, double seconds,
+/* Fills in the time of the row, over all ranks of the world, and its bandwidths. */
+static void fill_bandwidth(const struct bb_session *s, const struct bb_call *call,
+			   const struct bb_measured *all, double *scratch,
 			   struct bb_result_record *result)
 {
-	const double bytes = algbw_bytes(call);
+	const int n = s->engine.run->world.nranks;
+	double seconds;
 
+	for (int r = 0; r < n; r++)
+		scratch[r] = all[r].part.seconds;
+	seconds = over_ranks(scratch, n, s->bench->settings.average);
 	result->time_us = seconds * 1e6;
-	result->algbw_GBps = seconds > 0 ? bytes / seconds / 1e9 : 0;
+	result->algbw_GBps = seconds > 0 ? algbw_bytes(call) / seconds / 1e9 : 0;
 	result->busbw_GBps = result->algbw_GBps * s->bench->collective->bus_factor(s->n);
 }
 
@@ -325,24 +331,20 @@ static double busbw_in(const struct bb_result_record *r, double us)
 	return us > 0 ? r->busbw_GBps * r->time_us / us : NAN;
 }
 
-/* The bound is doubted by the longer of the mean and the end of the interval. */
-static void fill_doubt(struct bb_result_record *r)
-{
-	const double longest = fmax(r->time_us, isnan(r->ci_high_us) ? 0 : r->ci_high_us);
-
-	if (r->bound_source)
-		r->bound_doubt = bb_bound_doubt(r->percent_of_bound, 100 * r->bound_us / longest,
-						r->bound_source == copy_source ? BB_BOUND_BY_COPIES
-									       : BB_BOUND_BY_LINKS);
-}
-
-/* Delivers RESULT on rank 0, and adds it to the sums. */
+/* Delivers RESULT on rank 0, and adds it to the sums. The bound is doubted by the longer of the
+   mean and the end of the interval. */
 static bb_status deliver(struct bb_session *s, struct bb_result_record *result)
 {
 	struct bb_bench *bench = s->bench;
+	const double end = isnan(result->ci_high_us) ? 0 : result->ci_high_us;
 	bb_status status;
 
-	fill_doubt(result);
+	if (result->bound_source)
+		result->bound_doubt =
+			bb_bound_doubt(result->percent_of_bound,
+				       100 * result->bound_us / fmax(result->time_us, end),
+				       result->bound_source == copy_source ? BB_BOUND_BY_COPIES
+									   : BB_BOUND_BY_LINKS);
 	bench->busbw_sum += result->busbw_GBps;
 	status = bb_engine_deliver(&s->engine, &bb_record_result, result, result->wrong);
 	if (status == BB_OK && result->evaluator)
@@ -471,17 +473,6 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 	return status;
 }
 
-/* Returns the time of the row, over all ranks of the world. */
-static double row_seconds(const struct bb_session *s, const struct bb_measured *all,
-			  double *scratch)
-{
-	const int n = s->engine.run->world.nranks;
-
-	for (int r = 0; r < n; r++)
-		scratch[r] = all[r].part.seconds;
-	return over_ranks(scratch, n, s->bench->settings.average);
-}
-
 /* EVALUATOR is a pointer that only the process that sent it uses. */
 static const struct bb_payload_field measured_fields[] = {
 	BB_PAYLOAD_FIELD("its part", BB_PAYLOAD_ANY, struct bb_measured, part),
@@ -531,7 +522,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	object_to_choice(s, call, all, objection);
 	if (*objection)
 		goto out;
-	fill_bandwidth(s, call, row_seconds(s, all, scratch), &result);
+	fill_bandwidth(s, call, all, scratch, &result);
 	fill_prediction(s, &result);
 	status = fill_bound(s, call, all, &result);
 	if (bb_driver_leads(s->engine.driver) && isnan(result.bound_us))

@@ -72,14 +72,11 @@ static bb_status check_program(struct bb_runner *p)
 	return BB_OK;
 }
 
-static bool is_message(const struct bb_operation *o)
-{
-	return o->act == BB_ACT_SEND || o->act == BB_ACT_RECV || o->act == BB_ACT_RECV_ANY;
-}
-
 static void judge_operation(struct bb_runner *p, const struct bb_operation *o)
 {
 	const struct bb_backend *backend = p->backend;
+	const bool is_message =
+		o->act == BB_ACT_SEND || o->act == BB_ACT_RECV || o->act == BB_ACT_RECV_ANY;
 	const bool multiplies =
 		o->act == BB_ACT_COMPUTE && !performs(p, o) && p->workload->stand_in == BB_GEMM;
 
@@ -91,7 +88,7 @@ static void judge_operation(struct bb_runner *p, const struct bb_operation *o)
 		bb_runner_object(p,
 				 "the FLOPs of its computations are not known, so matrices cannot "
 				 "stand in for them");
-	else if (is_message(o) && !backend->messages && backend->has_data)
+	else if (is_message && !backend->messages && backend->has_data)
 		bb_runner_object(p, "the %s backend passes no messages", backend->name);
 	else if (o->act == BB_ACT_RECV_ANY && backend->messages && !backend->messages->recv_any)
 		bb_runner_object(p, "the %s backend cannot receive from any rank", backend->name);
@@ -622,17 +619,6 @@ out:
 
 /* ---- one run ----------------------------------------------------------------------------- */
 
-static bb_status issue_all(struct bb_runner *p, bool watched, double start)
-{
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
-		p->items[i].end = start;
-		status = issue(&p->items[i], watched);
-	}
-	return status;
-}
-
 /* Returns the first error of any queue. BB_ETIMEOUT, by which queues only notice that the run is
    abandoned, counts last. */
 static bb_status finish_all(struct bb_runner *p)
@@ -677,7 +663,10 @@ static bb_status runner_run_real(struct bb_runner *p, const struct bb_timeline_w
 		return status;
 	atomic_store_explicit(&progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
 	atomic_fetch_add_explicit(&progress->entered, 1, memory_order_relaxed);
-	status = issue_all(p, watch, start);
+	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
+		p->items[i].end = start;
+		status = issue(&p->items[i], watch);
+	}
 	if (status == BB_OK)
 		status = finish_all(p);
 	*end = p->backend->now(p->rank) - start;
@@ -711,25 +700,14 @@ static double faultless_now(const struct bb_backend *backend, struct bb_group *w
 	return seconds;
 }
 
-/* Adds TOOK seconds of virtual time to the end record, and FAULTLESS, the same without the fault
-   (NAN: there is none). */
-static void add_faulted(struct bb_run *run, double took, double faultless)
-{
-	struct bb_end_record *sum = &run->end;
-
-	if (isnan(faultless))
-		return;
-	sum->faulty_s = (isnan(sum->faulty_s) ? 0 : sum->faulty_s) + took;
-	sum->faultless_s = (isnan(sum->faultless_s) ? 0 : sum->faultless_s) + faultless;
-}
-
 static bb_status runner_run_virtual(struct bb_runner *p, const struct bb_timeline_watch *watch,
 				    double *end)
 {
 	struct bb_rank *rank = p->rank;
 	struct shifted shifted = {.watch = watch};
 	const struct bb_timeline_watch inner = {shift, &shifted};
-	double before;
+	struct bb_end_record *sum = &p->run->end;
+	double before, faultless;
 	bb_status status = p->backend->barrier(p->driver->world);
 
 	if (status != BB_OK)
@@ -739,10 +717,15 @@ static bb_status runner_run_virtual(struct bb_runner *p, const struct bb_timelin
 	status = p->backend->virtual->evaluate(rank, p->program, watch ? &inner : NULL, end,
 					       &p->run->error);
 	*end -= shifted.start;
+	if (status != BB_OK)
+		return status;
+	faultless = faultless_now(p->backend, p->driver->world) - before;
 	/* The program itself contains the delays of --fault slow. */
-	if (status == BB_OK && p->run->options.fault.kind != BB_FAULT_SLOW)
-		add_faulted(p->run, *end, faultless_now(p->backend, p->driver->world) - before);
-	return status;
+	if (p->run->options.fault.kind != BB_FAULT_SLOW && !isnan(faultless)) {
+		sum->faulty_s = (isnan(sum->faulty_s) ? 0 : sum->faulty_s) + *end;
+		sum->faultless_s = (isnan(sum->faultless_s) ? 0 : sum->faultless_s) + faultless;
+	}
+	return BB_OK;
 }
 
 bb_status bb_runner_run(struct bb_runner *p, const struct bb_timeline_watch *watch, double *end)

@@ -208,18 +208,6 @@ static bb_status settle(struct bb_runner *p, const struct bb_runner_group *g,
 	return status;
 }
 
-static bb_status settle_item(struct bb_runner *p, struct bb_item *item, size_t first)
-{
-	for (size_t c = first; c < p->ncalls; c++) {
-		item->call = c;
-		if (is_like(&p->calls[c].like, &item->operation))
-			return BB_OK;
-	}
-	item->call = p->ncalls++;
-	p->calls[item->call].like = item->operation;
-	return settle(p, &p->groups[item->operation.group], &p->calls[item->call]);
-}
-
 /* All members settle the same calls in the same order. */
 static bb_status settle_group(struct bb_runner *p, int group)
 {
@@ -228,9 +216,17 @@ static bb_status settle_group(struct bb_runner *p, int group)
 
 	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
 		const struct bb_operation *o = &p->items[i].operation;
+		size_t c = first;
 
-		if (o->act == BB_ACT_COLLECTIVE && o->group == group)
-			status = settle_item(p, &p->items[i], first);
+		if (o->act != BB_ACT_COLLECTIVE || o->group != group)
+			continue;
+		while (c < p->ncalls && !is_like(&p->calls[c].like, o))
+			c++;
+		p->items[i].call = c;
+		if (c < p->ncalls)
+			continue;
+		p->calls[p->ncalls++].like = *o;
+		status = settle(p, &p->groups[group], &p->calls[c]);
 	}
 	return status;
 }

@@ -115,15 +115,6 @@ static bool is_called(const char *algorithm, const char *name)
 	       (algorithm[length] == '\0' || algorithm[length] == ':');
 }
 
-static unsigned bounds_of(const struct bb_collective *collective, const char *algorithm)
-{
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (rows[i].collective == collective &&
-		    (!rows[i].algorithm || is_called(algorithm, rows[i].algorithm)))
-			return rows[i].bounds;
-	return 0;
-}
-
 /* Returns a bound in GB/s; 0: unknown. */
 static double look_up(struct bb_link_bounds *links, enum bb_bound what)
 {
@@ -141,12 +132,16 @@ static double look_up(struct bb_link_bounds *links, enum bb_bound what)
 double bb_link_bounds_find(struct bb_link_bounds *links, const struct bb_collective *collective,
 			   const char *algorithm, const char **source)
 {
-	const unsigned bounds = links->n >= 2 ? bounds_of(collective, algorithm) : 0;
+	const size_t nrows = links->n >= 2 ? sizeof(rows) / sizeof(rows[0]) : 0;
 	double most = 0;
+	size_t row = 0;
 	int best = 0;
 
-	for (int b = 0; b < BB_BOUNDS; b++)
-		if ((bounds >> b & 1) && look_up(links, (enum bb_bound)b) > most) {
+	while (row < nrows && (rows[row].collective != collective ||
+			       (rows[row].algorithm && !is_called(algorithm, rows[row].algorithm))))
+		row++;
+	for (int b = 0; b < BB_BOUNDS && row < nrows; b++)
+		if ((rows[row].bounds >> b & 1) && look_up(links, (enum bb_bound)b) > most) {
 			best = b;
 			most = links->bounds[b].GBps;
 		}
