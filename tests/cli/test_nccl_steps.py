@@ -79,7 +79,7 @@ def what_there_is_no_model_of():
     run(f"{DDP} {H100}:2 --algo nvls").exits(5).says("among 16 ranks: NVLS is for one node")
     run(f"hybrid_parallel {H100}:2 --model gpt2 --tp 4 --dp 4 --algo nvls").exits(5).says("nvls among 4 ranks")
     out = run(f"zero {H100}:2 --stages 1 -n 1 --algo nvlstree").exits(5).out
-    expect("reduce_scatter by nvlstree on 16 ranks: NCCL has no such algorithm" in out, out)
+    expect("reduce_scatter by nvlstree among 16 ranks: NCCL has no such algorithm" in out, out)
     # The rank without its rail uses that of another group, and all groups run at once.
     line = "hybrid_parallel --backend sim --cluster hgx-h100:2 --model llama2-7b --tp 8 --dp 2 --fault"
     for algorithm in ("auto", "busbench:ring"):

@@ -11,7 +11,7 @@ LISTED = [
     ("no clock begins while another rank warms up", "warm_up", r"status = job_line_up\(\w+\);", ";"),
     ("clocks begin together", "job_line_up", r"status == BB_OK \? [^:]*barrier[^:]*: ", ""),
     ("no rank verifies what another still writes", "check", r"BB_TRY\([^;]*barrier[^;]*;(?=\s*BB_TRY\([^;]*corrupt)", ";"),
-    ("the host backend's barrier holds ranks", "bb_host_barrier", r"return bb_host_wait[^;]*;", "return BB_OK;"),
+    ("the host backend's barrier holds ranks", "host_barrier", r"return bb_host_wait[^;]*;", "return BB_OK;"),
     ("the deadline ends a run", "check_deadline", r"w->now > deadline\b", "w->now < 0"),
     ("a challenge is random", "bb_greet_send", r"getrandom\([^;]*?\) == sizeof\(mine->challenge\)", "true"),
 ]
