@@ -58,7 +58,9 @@ struct meeting {
 	struct meeting *next;
 	uint64_t number; /* in the group's order */
 	int arrived;
-	bool whole;       /* no member is done before all have arrived */
+	bool whole; /* no member is done before all have arrived */
+	bool due;   /* its event is ahead: some members may be done early */
+	struct bb_operation operation;
 	double *done;     /* [member] */
 	double entered[]; /* [member]; INFINITY: not yet */
 };
@@ -83,7 +85,7 @@ struct timeline {
 	uint64_t *calls;         /* [seat]: collectives that it has reached */
 	struct meeting **meetings; /* [group] */
 	struct bb_choices choices; /* of this evaluation, where links.choices is NULL */
-	struct bb_agenda agenda;   /* of queues */
+	struct bb_agenda agenda;   /* of queues; behind: [group], where a meeting is due */
 	double end;
 	struct bb_slabs slabs; /* that all of this is in */
 };
@@ -93,6 +95,11 @@ static void schedule(struct timeline *p, int queue, enum queue_state state, doub
 	p->queues[queue].state = state;
 	p->queues[queue].to = time;
 	bb_agenda_set(&p->agenda, queue, time);
+}
+
+static int queues_of(const struct timeline *p)
+{
+	return p->program->nranks * p->program->queues;
 }
 
 static int rank_of(const struct timeline *p, int queue)
@@ -472,14 +479,15 @@ static bb_status schedule_perform(void *own, const struct bb_operation *o, const
  * does not depend on them. An arrival only adds times later than itself, so nothing happens in the
  * past.
  */
-static bb_status meeting_evaluate(struct timeline *p, const struct bb_operation *o,
-				  struct meeting *m)
+static bb_status meeting_evaluate(struct timeline *p, struct meeting *m)
 {
+	const struct bb_operation *o = &m->operation;
 	const size_t first = p->seats.first[o->group];
 	const int size = bb_seats_size(&p->seats, o->group);
 	const uint64_t number = bb_draw((uint64_t)o->group, m->number);
 	bb_status status;
 
+	m->due = false;
 	memcpy(m->done, m->entered, (size_t)size * sizeof(*m->done));
 	status = p->performer.perform(p->performer.own, o, &p->seats.rank[first], size, number,
 				      m->done, &m->whole, p->error);
@@ -508,10 +516,26 @@ static bb_status meet(struct timeline *p, int queue)
 	p->calls[seat]++;
 	m->entered[seat - p->seats.first[group]] = q->from;
 	m->arrived++;
-	if (m->arrived == size || (bb_operation_ends_early(&q->operation) && !m->whole))
-		status = meeting_evaluate(p, &q->operation, m);
-	if (m->arrived == size)
+	m->operation = q->operation;
+	if (m->arrived == size) {
+		status = meeting_evaluate(p, m);
 		end_meeting(p, group, m);
+	} else if (bb_operation_ends_early(&q->operation) && !m->whole) {
+		/* Once, after all that arrive at the same time. */
+		m->due = true;
+		bb_agenda_set(&p->agenda, queues_of(p) + group, q->from);
+	}
+	return status;
+}
+
+/* All that is to happen at the time of GROUP's event has happened. */
+static bb_status meet_early(struct timeline *p, int group)
+{
+	bb_status status = BB_OK;
+
+	for (struct meeting *m = p->meetings[group]; m && status == BB_OK; m = m->next)
+		if (m->due)
+			status = meeting_evaluate(p, m);
 	return status;
 }
 
@@ -606,7 +630,7 @@ static bb_status program_open(struct timeline *p)
 	BB_TAKE_ZEROED(slabs, p->sources, n);
 	BB_TAKE_ZEROED(slabs, p->posted, lanes);
 	BB_TAKE(slabs, p->first, n + 1);
-	bb_agenda_open(&p->agenda, slabs, queues);
+	bb_agenda_open(&p->agenda, slabs, queues + (size_t)program->groups);
 	if (shares)
 		p->flows = bb_flows_open(&p->links, slabs, queues, &watch);
 	if (slabs->lacking)
@@ -631,7 +655,7 @@ static bb_status program_open(struct timeline *p)
 
 static bb_status program_evaluate(struct timeline *p)
 {
-	const int queues = p->program->nranks * p->program->queues;
+	const int queues = queues_of(p);
 	bb_status st;
 
 	BB_TRY(st, bb_seats_make(&p->seats, p->program, p->error), out);
@@ -640,9 +664,11 @@ static bb_status program_evaluate(struct timeline *p)
 		BB_TRY(st, begin(p, queue, 0, 0), out);
 	while (p->agenda.n > 0 && st == BB_OK) {
 		const int queue = bb_agenda_pop(&p->agenda);
-		const struct queue *q = &p->queues[queue];
+		const struct queue *q = queue < queues ? &p->queues[queue] : NULL;
 
-		if (q->state != BUSY) {
+		if (!q) {
+			st = meet_early(p, queue - queues);
+		} else if (q->state != BUSY) {
 			st = message_advance(p, queue);
 		} else {
 			p->end = q->to;
