@@ -35,7 +35,7 @@ static bool open_course(struct bb_context *c, const struct bb_backend_config *co
 			  .port = config->link_port,
 			  .noise = virtual->noise,
 			  .seed = virtual->seed,
-			  .choices = &c->choices,
+			  .choices = faulty ? NULL : &c->choices, /* no fault is known to them */
 			  .pace = &c->pace},
 		.clocks = calloc((size_t)c->world.nranks, sizeof(*course->clocks)),
 	};

@@ -307,8 +307,8 @@ static bb_status time_call(struct bb_group *group, int course, const struct bb_l
 	} else {
 		group->evaluator = bb_evaluator_name(
 			bb_timeline_evaluator(&links, call->schedule, &shape), &links);
-		status = bb_timeline_collective(&links, call->schedule, &shape, element, number,
-						times);
+		status = bb_timeline_collective_known(&links, call->schedule, &shape, element,
+						      number, times);
 		if (status == BB_EINTERNAL)
 			(void)bb_no_memory(error, "the messages of a collective");
 	}

@@ -227,6 +227,7 @@ struct bb_chosen {
 	struct bb_shape shape;            /* with the chosen chunk */
 	size_t element;
 	const struct bb_algorithm *schedule;
+	double *done; /* [member]: its end if all enter at time 0; NULL: not known yet */
 };
 
 /* Equal for groups placed alike: the same GPUs, on nodes at the same distances, with as many other
@@ -255,6 +256,14 @@ static uint64_t place_of_members(const struct bb_link_model *links, int n)
 	return place;
 }
 
+static bool is_same_call(const struct bb_chosen *a, const struct bb_chosen *b)
+{
+	return a->members == b->members && a->collective == b->collective &&
+	       a->element == b->element && a->shape.nranks == b->shape.nranks &&
+	       a->shape.root == b->shape.root && a->shape.in_place == b->shape.in_place &&
+	       a->shape.count == b->shape.count;
+}
+
 const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links, const char *name,
 					      const struct bb_collective *collective,
 					      struct bb_shape *shape, size_t element,
@@ -276,10 +285,7 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 	for (size_t i = 0; cache && i < cache->n; i++) {
 		const struct bb_chosen *a = &cache->chosen[i];
 
-		if (a->members != chosen.members || a->collective != collective ||
-		    a->named != chosen.named || a->element != element ||
-		    a->shape.nranks != shape->nranks || a->shape.root != shape->root ||
-		    a->shape.in_place != shape->in_place || a->shape.count != shape->count)
+		if (a->named != chosen.named || !is_same_call(a, &chosen))
 			continue;
 		shape->chunk = a->shape.chunk;
 		return a->schedule;
@@ -297,7 +303,52 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 	return chosen.schedule;
 }
 
+bb_status bb_timeline_collective_known(const struct bb_link_model *links,
+				       const struct bb_algorithm *schedule,
+				       const struct bb_shape *shape, size_t element, uint64_t call,
+				       double *times)
+{
+	const struct bb_choices *cache = shape->matrix ? NULL : links->choices;
+	const size_t n = (size_t)shape->nranks;
+	const double start = times[0];
+	struct bb_chosen *known = NULL, wanted = {.collective = schedule->collective,
+						  .shape = *shape,
+						  .element = element};
+	bool together =
+		cache && isfinite(start) && links->noise == 0 && links->slow_link.factor == 0;
+	bb_status status = BB_OK;
+
+	for (size_t i = 1; i < n && together; i++)
+		together = times[i] == start;
+	if (together)
+		wanted.members = place_of_members(links, shape->nranks);
+	for (size_t i = 0; together && i < cache->n && !known; i++)
+		if (cache->chosen[i].schedule == schedule &&
+		    cache->chosen[i].shape.chunk == shape->chunk &&
+		    is_same_call(&cache->chosen[i], &wanted))
+			known = &cache->chosen[i];
+	if (!known)
+		return bb_timeline_collective(links, schedule, shape, element, call, times);
+	if (!known->done) {
+		double *done = calloc(n, sizeof(*done));
+
+		if (!done)
+			return BB_EINTERNAL;
+		status = bb_timeline_collective(links, schedule, shape, element, call, done);
+		if (status != BB_OK) {
+			free(done);
+			return status;
+		}
+		known->done = done;
+	}
+	for (size_t i = 0; i < n; i++)
+		times[i] = start + known->done[i];
+	return BB_OK;
+}
+
 void bb_choices_free(struct bb_choices *choices)
 {
+	for (size_t i = 0; i < choices->n; i++)
+		free(choices->chosen[i].done);
 	free(choices->chosen);
 }

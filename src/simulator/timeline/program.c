@@ -471,7 +471,7 @@ static bb_status schedule_perform(void *own, const struct bb_operation *o, const
 				       element, error);
 	if (!algorithm)
 		return bb_error_status(error);
-	return bb_timeline_collective(&links, algorithm, &shape, element, number, times);
+	return bb_timeline_collective_known(&links, algorithm, &shape, element, number, times);
 }
 
 /*

@@ -56,7 +56,7 @@ struct bb_link_model {
 	   shared resource of that level (fabric.h), because ranks outside the group use it too;
 	   NULL: no others do. */
 	const double *crowd;
-	/* A cache of choices, because choosing takes many times as long as evaluating. NULL: no
+	/* A cache of choices and of the times of chosen collectives, for this model alone. NULL: no
 	   cache. */
 	struct bb_choices *choices;
 	const struct bb_timeline_pace *pace; /* NULL: none */
@@ -102,6 +102,13 @@ BB_MUST bb_status bb_timeline_collective(const struct bb_link_model *links,
 					 const struct bb_algorithm *schedule,
 					 const struct bb_shape *shape, size_t element,
 					 uint64_t call, double *times);
+
+/* The same, remembered in links->choices for a SCHEDULE chosen there whose members all enter at the
+   same time: a later equal one, of members placed alike, takes the same seconds. */
+BB_MUST bb_status bb_timeline_collective_known(const struct bb_link_model *links,
+					       const struct bb_algorithm *schedule,
+					       const struct bb_shape *shape, size_t element,
+					       uint64_t call, double *times);
 
 /* The same by EVALUATOR, for comparisons of evaluators: one that can evaluate SCHEDULE. Alike falls
    back to the sweep where ranks that differ have too many links to keep. */
