@@ -353,6 +353,55 @@ static void test_choices_of_domains(void **state)
 	bb_choices_free(&choices);
 }
 
+static bool count_steps(void *own, const struct bb_algorithm *schedule, size_t done, size_t all)
+{
+	++*(int *)own;
+	return true;
+}
+
+/* A collective is evaluated once for all that begin together; any other one is evaluated anew, with
+   the same result as without what is kept. */
+static void test_kept_times(void **state)
+{
+	static const struct {
+		double start, late, noise; /* LATE: of member 2 */
+		uint64_t count;
+		bool kept;
+	} calls[] = {{0, 0, 0, 4096, false},    {0, 0, 0, 4096, true},    {3, 0, 0, 4096, true},
+		     {3, 1e-3, 0, 4096, false}, {3, 0, 0, 1024, false},   {5, 0, 0, 1024, true},
+		     {0, 0, 0.1, 4096, false},  {0, 0, 0.1, 4096, false}, {7, 1e-3, 0, 1024, false},
+		     {7, 0, 0, 4096, true}};
+	struct bb_choices choices = {0};
+	struct bb_error e = {0};
+	int steps = 0;
+
+	for (size_t c = 0; c < sizeof(calls) / sizeof(*calls); c++) {
+		const struct bb_timeline_pace pace = {count_steps, &steps};
+		struct bb_link_model keeping = {.rate = RATE,
+						.latency = ALPHA,
+						.noise = calls[c].noise,
+						.choices = &choices,
+						.pace = &pace};
+		struct bb_shape shape = {.nranks = 6, .count = calls[c].count};
+		const struct bb_algorithm *tree =
+			bb_timeline_choose(&keeping, "tree", &bb_broadcast, &shape, 4, &e);
+		double known[6], anew[6];
+		int before;
+
+		assert_non_null(tree);
+		for (int i = 0; i < 6; i++)
+			known[i] = anew[i] = calls[c].start + (i == 2 ? calls[c].late : 0);
+		before = steps;
+		assert_int_equal(bb_timeline_collective_known(&keeping, tree, &shape, 4, c, known),
+				 BB_OK);
+		assert_int_equal(steps == before, calls[c].kept);
+		assert_int_equal(bb_timeline_collective(&keeping, tree, &shape, 4, c, anew), BB_OK);
+		for (int i = 0; i < 6; i++)
+			assert_true(fabs(known[i] - anew[i]) < 1e-14 * (1 + calls[c].start));
+	}
+	bb_choices_free(&choices);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -361,6 +410,7 @@ int main(void)
 		cmocka_unit_test(test_noise),        cmocka_unit_test(test_choice),
 		cmocka_unit_test(test_best_chunk),   cmocka_unit_test(test_no_choice),
 		cmocka_unit_test(test_kept_choices), cmocka_unit_test(test_choices_of_domains),
+		cmocka_unit_test(test_kept_times),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
