@@ -131,7 +131,7 @@ def algorithms():
     line = f"{PREDICT} {LINK} --model gpt2 --flops 100T --batch 8 --buckets 25M"
     result = run(f"{line} --algo ring,tree,auto --overlap on --json -").exits(0)
     found = {r["algorithm"]: r["step_us"] for r in result.by_kind()["data_parallel"] if r["cap_bytes"] == 25 << 20}
-    expect(found["auto"] <= min(found.values()), f"auto is not the best: {found}")
+    expect(found["auto"] <= min(found.values()) * (1 + 1e-9), f"auto is not the best: {found}")
     out = run(f"{line} --algo ring,tree,auto").exits(0).prints("Evaluated by: event simulation; all_reduce among 8: ").out
     expect("start" not in out, "times of buckets of several algorithms")
     run(f"{line} --algo ring").exits(0).prints("start", "end")
