@@ -58,7 +58,7 @@ static void test_ids(void **state)
 	for (int bus = 0; bus < 4; bus++)
 		assert_int_equal(add_pci(t, bus, -1, BB_PCI_ENDPOINT), bus);
 	for (int bus = 0; bus < 4; bus++) {
-		snprintf(text, sizeof(text), "0:%d:0.0", bus);
+		snprintf(text, sizeof(text), "0:%c:0.0", '0' + bus);
 		assert_int_equal(bb_find_pci(t, text), bus);
 	}
 	assert_int_equal(bb_find_pci(t, "0:4:0.0"), -1);
