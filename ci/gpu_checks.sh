@@ -86,7 +86,7 @@ like() {
 	return $status
 }
 
-# headers_fit: the kernels on NCCL's device API were compiled for this library: as in device_calls.c, headers before 2.29
+# headers_fit: the kernels on NCCL's device API were compiled for this library: as in native.c, headers before 2.29
 # go with a library of their own 2.xx, later ones with one at least as new.
 headers_fit() {
 	[ -n "$NCCL_PATH" ] || { because "NCCL was not found"; return 5; }

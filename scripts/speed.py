@@ -1,4 +1,4 @@
-"""Runs the speed programs, and collects their JSON lines. Used by perf.py and tune.py."""
+"""Runs the speed programs, and collects their JSON lines. Used by studies/perf and studies/tune.py."""
 
 import json
 import os

@@ -75,7 +75,7 @@ enum bb_findings_choice { BB_FINDINGS_REPORT, BB_FINDINGS_FAIL };
 struct bb_pair_options {
 	BB_OPTION_MEMBERS(BB_BANDWIDTH_OPTIONS) /* those of latency are among them */
 
-	bool child; /* this process is a child that measures for its parent (child.h) */
+	bool child; /* this process is a child that measures for its parent (child.c) */
 };
 
 /* ---- records (pair_record.c) ----------------------------------------------------------- */

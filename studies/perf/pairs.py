@@ -1,4 +1,4 @@
-"""Pairs of ranks against bare loops: memcpy within one thread, a word between two. Used by perf.py."""
+"""Pairs of ranks against bare loops: memcpy within one thread, a word between two. Used by __main__.py."""
 
 import speed
 

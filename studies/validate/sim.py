@@ -308,7 +308,7 @@ def intervals(rows, without=None):
 
 
 def rounded_up(multiple):
-    """As in nccl_plugin.c."""
+    """As in likeness.c."""
     steps = 10 if multiple < 2 else 2
     return math.ceil(multiple * steps) / steps
 

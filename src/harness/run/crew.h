@@ -5,7 +5,6 @@
  *
  *   crew.c         the drivers and their exchanges
  *   crew_watch.c   the watch: failures, deadlines, signals, reports of other processes
- *   crew_report.c  the report when a deadline has passed
  */
 #ifndef BB_HARNESS_RUN_CREW_H
 #define BB_HARNESS_RUN_CREW_H
