@@ -247,6 +247,8 @@ def gpu_stand_ins():
             states = r["formula_optimizer_bytes"]
             equal((r["host_bytes"], r["optimizer_bytes"]), (states, 0) if "off" in words[:5] else (0, states),
                   f"optimizer of {r}")
+    slow = gpus.run(f"zero -g 2 --model linear:3x90 {SHORT} --json -", env={"BUSBENCH_FAKE_COPY_US": "2000"})
+    equal({r["checksum"] for r in check(slow)}, {host[0]["checksum"]}, "collectives wait for the copies before them")
 
 
 # ---- wrong ---------------------------------------------------------------------------------

@@ -493,12 +493,13 @@ static bb_status issue_computation(struct bb_item *item)
 
 	if (performs(p, &item->operation) && !backend->gpu)
 		return backend->compute(rank, queue, compute, item);
-	/* A function in a device's queue must not call the device, whose memory COMPUTE reads. */
+	/* A function in a device's queue must not call the device, whose memory COMPUTE reads. Its
+	   copies within the device are in the rank's main queue, for which no other queue waits. */
 	if (performs(p, &item->operation)) {
-		status = backend->finish(rank, queue);
-		if (status == BB_OK)
-			compute(item);
-		return status;
+		BB_TRY(status, backend->finish(rank, queue), out);
+		compute(item);
+		status = backend->finish(rank, NULL);
+		goto out;
 	}
 	if (p->workload->stand_in == BB_GEMM && item->operation.flops == 0)
 		return BB_OK; /* its seconds are 0 as well: see judge_operation */
@@ -506,8 +507,10 @@ static bb_status issue_computation(struct bb_item *item)
 		return backend->gpu->gemm(rank, queue, item->operation.flops, &p->run->error);
 	if (p->workload->stand_in == BB_SPIN && backend->gpu)
 		return backend->gpu->spin(rank, queue, item->operation.seconds);
-	return backend->compute(rank, queue, p->workload->stand_in == BB_SPIN ? spin_on : sleep_on,
-				item);
+	status = backend->compute(rank, queue, p->workload->stand_in == BB_SPIN ? spin_on : sleep_on,
+				  item);
+out:
+	return status;
 }
 
 /* Returns the workload's buffers, or part of the queue's own memory. */
