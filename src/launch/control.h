@@ -19,10 +19,18 @@
 
 #include "launch/launch.h"
 #include "launch/secret.h"
+#include "launch/wire.h"
 
-#include <stdint.h>
+#include <sys/epoll.h>
 
-struct bb_control;
+struct bb_control { /* the members are control.c's own */
+	int proc;
+	int epoll;
+	int nwires;                    /* NPROCS at process 0, else 1 */
+	struct bb_wire *wires;         /* to process i; process 0 has none to itself */
+	struct epoll_event events[64]; /* data: the wire */
+	int nevents, next;             /* number of events, and the next to handle */
+};
 
 /*
  * Connect all processes of LAUNCH within TIMEOUT_S (more than 0) seconds; collective over them. The
@@ -40,49 +48,14 @@ BB_MUST bb_status bb_control_open(struct bb_control **control, struct bb_launch 
  */
 void bb_control_close(struct bb_control *control);
 
-enum bb_news_kind {
-	BB_NEWS_NONE,
-	BB_NEWS_FAILED,   /* at process 0: process PROC failed with STATUS, TEXT says why */
-	BB_NEWS_LEFT,     /* at process 0: process PROC leaves because of SIGNAL */
-	BB_NEWS_PROGRESS, /* at process 0: RANK of process PROC has ENTERED that many collectives
-			   and is still INSIDE the last one, or not */
-	BB_NEWS_STOP,     /* elsewhere: the run is over, with STATUS or because of SIGNAL (not 0) */
-	BB_NEWS_REQUEST,  /* elsewhere: request for the progress of this process's ranks */
-	BB_NEWS_GONE      /* process PROC (elsewhere: process 0) ended without goodbye, or was
-			     disconnected because of what TEXT says; the last news of it */
-};
-
-#define BB_NEWS_TEXT BB_ERROR_TEXT
-/* After the name of a process, if nothing says more. */
-#define BB_NEWS_GONE_WHY "is gone: its process ended without reporting a cause"
-
-struct bb_news {
-	enum bb_news_kind kind;
-	int proc;
-	bb_status status;
-	int signal;
-	int rank;
-	uint64_t entered;
-	bool inside;
-	char text[BB_NEWS_TEXT];
-};
-
-/* *NEWS = the next message; BB_NEWS_NONE, at once, if there is none. */
-void bb_control_poll(struct bb_control *control, struct bb_news *news);
+/* The next message, and the process *PROC that it is from (elsewhere than at process 0: process 0);
+   NULL, at once, if there is none. It is valid until the next call. */
+const struct bb_frame *bb_control_poll(struct bb_control *control, int *proc);
 
 /* Is there a connection to process PROC, as far as the received messages say? */
 bool bb_control_reaches(const struct bb_control *control, int proc);
 
-/*
- * None of these waits. A process that has not read for so long that its connection is full is given
- * up; it will report this process as gone.
- */
-/* Elsewhere than at process 0. TEXT is cut at BB_NEWS_TEXT - 1 bytes. */
-void bb_control_send_failed(struct bb_control *control, bb_status status, const char *text);
-void bb_control_send_left(struct bb_control *control, int signal);
-void bb_control_send_progress(struct bb_control *control, int rank, uint64_t entered, bool inside);
-/* At process 0, to all others. */
-void bb_control_send_stop(struct bb_control *control, bb_status status, int signal);
-void bb_control_request_progress(struct bb_control *control);
+/* Send MESSAGE with TEXT as bb_wire_send does: to process 0, from there to all others. */
+void bb_control_send(struct bb_control *control, struct bb_frame *message, const char *text);
 
 #endif

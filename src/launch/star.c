@@ -4,9 +4,11 @@
 #include "core/file.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,6 +30,35 @@ struct bb_stranger {
 };
 
 /* ---- both sides ------------------------------------------------------------------------ */
+
+int bb_star_resolve(const char *host, uint16_t port, bool numeric,
+		    struct bb_address addresses[BB_STAR_ADDRESSES], int n, const char **why)
+{
+	const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
+					.ai_flags = numeric ? AI_NUMERICHOST : 0};
+	struct addrinfo *all;
+	char number[8];
+	int error;
+
+	snprintf(number, sizeof(number), "%d", port);
+	error = getaddrinfo(host, number, &wanted, &all);
+	*why = error ? gai_strerror(error) : "no address";
+	for (const struct addrinfo *a = error ? NULL : all; a && n < BB_STAR_ADDRESSES;
+	     a = a->ai_next) {
+		int same = 0; /* /etc/hosts may list an address twice */
+
+		while (same < n && (addresses[same].length != a->ai_addrlen ||
+				    memcmp(&addresses[same].to, a->ai_addr, a->ai_addrlen) != 0))
+			same++;
+		if (same < n || a->ai_addrlen > sizeof(addresses[n].to))
+			continue;
+		memcpy(&addresses[n].to, a->ai_addr, a->ai_addrlen);
+		addresses[n++].length = a->ai_addrlen;
+	}
+	if (!error)
+		freeaddrinfo(all);
+	return n;
+}
 
 static void set_option(int fd, int level, int option, int value)
 {

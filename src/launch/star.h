@@ -22,6 +22,11 @@ struct bb_address {
 
 #define BB_STAR_ADDRESSES 16
 
+/* Append the addresses of HOST and PORT, a name or only a number (NUMERIC), that are not yet among
+   the N ADDRESSES. Returns how many there are then; if none were found, *WHY. */
+int bb_star_resolve(const char *host, uint16_t port, bool numeric,
+		    struct bb_address addresses[BB_STAR_ADDRESSES], int n, const char **why);
+
 struct bb_stranger; /* a connection whose peer is not yet identified */
 
 /* Why process 0 closed a connection. */

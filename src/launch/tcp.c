@@ -1,19 +1,94 @@
+/*
+ * The launch over TCP: all other processes connect to process 0.
+ *
+ * Without a secret a process of the run and a stranger that claims to be one look the same.
+ * Therefore no peer ends the wait: one that does not fit is rejected, and named if a process is
+ * missing in the end. With a secret every peer belongs to the run, and a peer that does not fit
+ * ends the run at once.
+ */
 #include "launch/tcp.h"
 
 #include "core/clock.h"
+#include "core/ranges.h"
 #include "core/strbuf.h"
+#include "core/units.h"
+#include "core/version.h"
+#include "launch/star.h"
+#include "launch/wire.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
-/* For the control channel to report the lost process and the cause. */
-#define GONE_S 1.0
+#define MOST_PORT 65535
+#define RESOLVE_MS 300 /* between two attempts to resolve the address of process 0 */
+#define CHECK_S 0.2    /* between two checks for lost processes */
+#define LATE_S 1.0     /* for processes that arrive after the run has failed */
+#define GONE_S 1.0     /* for the control channel to report the lost process and the cause */
+#define NAME_TEXT 112  /* of a process */
+
+/* Of the connecting and of the answering side; another program at that port sends other data. */
+static const unsigned char passwords[2][16] = {"busbench, hello", "busbench, indeed"};
+
+/* A transfer between this process and another, after a frame that holds its length. */
+struct transfer {
+	char *data;
+	size_t bytes, done; /* of the data; a sender counts the head in DONE */
+	bool headed;        /* the head has arrived */
+	struct bb_frame head;
+};
+
+/* A process that this one has a connection to. */
+struct peer {
+	struct bb_wire wire; /* none of process 0 to itself */
+	struct bb_hello hello;
+	struct transfer transfer;
+	atomic_bool awaited; /* the transfer is not complete. Another thread may read it. */
+};
+
+/* One process of an open launch. */
+struct tcp {
+	int proc, nprocs;
+	int npeers;         /* NPROCS at process 0, else 1 */
+	struct peer *peers; /* process i */
+	struct pollfd *fds; /* of each */
+	bool secured;       /* at process 0: every process proved that it knows the secret */
+	bool reports; /* elsewhere than at process 0: reports for its host if process 0 cannot */
+	char note[400];
+	char cause[NAME_TEXT + BB_PAYLOAD_WHY];
+};
+
+static const char *hello_name(char text[NAME_TEXT], const struct bb_hello *hello)
+{
+	snprintf(text, NAME_TEXT, "process %d (%s, pid %d)", hello->proc, hello->host, hello->pid);
+	return text;
+}
+
+/* At process 0: tell all connected processes that the run is over, with STATUS. Never waits. */
+static void send_stop(struct tcp *tcp, bb_status status)
+{
+	for (int i = 0; i < tcp->npeers; i++)
+		bb_wire_send(&tcp->peers[i].wire,
+			     &(struct bb_frame){.kind = BB_FRAME_STOP, .status = (int32_t)status},
+			     "");
+}
+
+static void tcp_release(struct tcp *tcp)
+{
+	for (int i = 0; i < tcp->npeers; i++)
+		bb_wire_close(&tcp->peers[i].wire);
+	free(tcp->peers);
+	free(tcp->fds);
+	free(tcp);
+}
 
 enum progress { UNDER_WAY, DONE, BROKEN };
 
@@ -27,7 +102,7 @@ static enum progress after(ssize_t moved)
 	return BROKEN;
 }
 
-static enum progress push(struct bb_wire *wire, struct bb_tcp_transfer *t)
+static enum progress push(struct bb_wire *wire, struct transfer *t)
 {
 	const size_t head = BB_FRAME_HEAD;
 
@@ -47,32 +122,26 @@ static enum progress push(struct bb_wire *wire, struct bb_tcp_transfer *t)
 	return DONE;
 }
 
-/* Receive the head of a transfer. BROKEN also for any other frame, which is then in WIRE->frame. */
-static enum progress pull_head(struct bb_wire *wire, struct bb_tcp_transfer *t)
+/* BROKEN also for any frame that is not the head of this transfer, which is then in WIRE->frame. */
+static enum progress pull(struct bb_wire *wire, struct transfer *t)
 {
-	const enum bb_received received = bb_wire_receive(wire);
+	const struct bb_frame *head = &wire->frame;
 
-	if (received == BB_RECEIVED_NOTHING)
-		return UNDER_WAY;
-	t->headed = received == BB_RECEIVED_FRAME && wire->frame.kind == BB_FRAME_DATA &&
-		    wire->frame.entered == t->bytes;
-	if (received == BB_RECEIVED_FRAME && wire->frame.kind == BB_FRAME_DATA && !t->headed)
-		snprintf(wire->why, sizeof(wire->why),
-			 "sent %" PRIu64 " bytes where %zu are expected", wire->frame.entered,
-			 t->bytes);
-	else if (received == BB_RECEIVED_FRAME && !t->headed)
-		snprintf(wire->why, sizeof(wire->why), "sent a frame of kind %d instead of data",
-			 wire->frame.kind);
-	return t->headed ? DONE : BROKEN;
-}
-
-static enum progress pull(struct bb_wire *wire, struct bb_tcp_transfer *t)
-{
 	if (!t->headed) {
-		const enum progress head = pull_head(wire, t);
+		const enum bb_received received = bb_wire_receive(wire);
 
-		if (head != DONE)
-			return head;
+		if (received != BB_RECEIVED_FRAME)
+			return received == BB_RECEIVED_NOTHING ? UNDER_WAY : BROKEN;
+		t->headed = head->kind == BB_FRAME_DATA && head->entered == t->bytes;
+		if (head->kind != BB_FRAME_DATA)
+			snprintf(wire->why, sizeof(wire->why),
+				 "sent a frame of kind %d instead of data", head->kind);
+		else if (!t->headed)
+			snprintf(wire->why, sizeof(wire->why),
+				 "sent %" PRIu64 " bytes where %zu are expected", head->entered,
+				 t->bytes);
+		if (!t->headed)
+			return BROKEN;
 	}
 	while (t->done < t->bytes) {
 		const ssize_t moved =
@@ -87,23 +156,9 @@ static enum progress pull(struct bb_wire *wire, struct bb_tcp_transfer *t)
 
 /* ---- all of them ----------------------------------------------------------------------- */
 
-const char *bb_tcp_name(char text[112], const struct bb_hello *hello)
-{
-	snprintf(text, 112, "process %d (%s, pid %d)", hello->proc, hello->host, hello->pid);
-	return text;
-}
-
-void bb_tcp_send_stop(struct bb_tcp *tcp, bb_status status)
-{
-	struct bb_frame frame = {.kind = BB_NEWS_STOP, .status = (int32_t)status};
-
-	for (int i = 0; i < tcp->nwires; i++)
-		bb_wire_send(&tcp->wires[i], &frame, "", 0);
-}
-
 static bool is_stop(const struct bb_wire *wire)
 {
-	return wire->frame.kind == BB_NEWS_STOP && wire->frame.status != BB_OK;
+	return wire->frame.kind == BB_FRAME_STOP && wire->frame.status != BB_OK;
 }
 
 /*
@@ -120,13 +175,13 @@ static bool receive_stop(struct bb_wire *wire, double seconds)
 /* The connection to process I is broken, or it sent invalid data. */
 static bb_status lose(struct bb_launch *launch, int i)
 {
-	struct bb_tcp *tcp = launch->own;
-	struct bb_wire *wire = &tcp->wires[i];
+	struct tcp *tcp = launch->own;
+	struct bb_wire *wire = &tcp->peers[i].wire;
 	const double end = bb_clock_now() + GONE_S;
-	char name[112];
+	char name[NAME_TEXT];
 
-	snprintf(tcp->cause, sizeof(tcp->cause), "%s %s", bb_tcp_name(name, &tcp->hello[i]),
-		 *wire->why ? wire->why : BB_NEWS_GONE_WHY);
+	snprintf(tcp->cause, sizeof(tcp->cause), "%s %s", hello_name(name, &tcp->peers[i].hello),
+		 *wire->why ? wire->why : BB_FRAME_GONE_WHY);
 	if (tcp->proc != 0 && receive_stop(wire, GONE_S)) {
 		launch->silent = true;
 		return (bb_status)wire->frame.status;
@@ -134,7 +189,7 @@ static bb_status lose(struct bb_launch *launch, int i)
 	while (bb_clock_now() < end)
 		poll(NULL, 0, 50);
 	if (tcp->proc == 0)
-		bb_tcp_send_stop(tcp, BB_EBACKEND);
+		send_stop(tcp, BB_EBACKEND);
 	launch->silent = tcp->proc != 0 && !tcp->reports;
 	launch->cause = tcp->cause;
 	return BB_EBACKEND;
@@ -142,73 +197,56 @@ static bb_status lose(struct bb_launch *launch, int i)
 
 static void tcp_refuse(struct bb_launch *launch)
 {
-	struct bb_tcp *tcp = launch->own;
+	struct tcp *tcp = launch->own;
 
 	if (tcp->proc == 0)
-		bb_tcp_send_stop(tcp, BB_EBACKEND);
+		send_stop(tcp, BB_EBACKEND);
 	else
-		launch->silent = receive_stop(&tcp->wires[0], GONE_S) || !tcp->reports;
+		launch->silent = receive_stop(&tcp->peers[0].wire, GONE_S) || !tcp->reports;
 }
 
-/* Complete all transfers with MOVE: push or pull. */
-static bb_status carry(struct bb_launch *launch,
-		       enum progress (*move)(struct bb_wire *, struct bb_tcp_transfer *),
-		       short event)
+/* Transfer BYTES with each peer: send the same DATA to all, or receive those of peer i at DATA + i
+   * BYTES. */
+static bb_status carry(struct bb_launch *launch, bool sends, void *data, size_t bytes)
 {
-	struct bb_tcp *tcp = launch->own;
+	struct tcp *tcp = launch->own;
+	const short event = sends ? POLLOUT : POLLIN;
 	int left = 0;
 
-	for (int i = 0; i < tcp->nwires; i++) {
+	for (int i = 0; i < tcp->npeers; i++) {
+		struct peer *peer = &tcp->peers[i];
+		const size_t at = sends ? 0 : (size_t)i * bytes;
+
+		peer->transfer = (struct transfer){
+			.data = bytes ? (char *)data + at : NULL,
+			.bytes = bytes,
+			.head = {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_DATA, .entered = bytes},
+		};
 		tcp->fds[i] =
-			(struct pollfd){.fd = tcp->wires[i].fd, .events = event, .revents = event};
-		atomic_store(&tcp->awaited[i], tcp->fds[i].fd >= 0);
-		left += tcp->fds[i].fd >= 0;
+			(struct pollfd){.fd = peer->wire.fd, .events = event, .revents = event};
+		atomic_store(&peer->awaited, peer->wire.fd >= 0);
+		left += peer->wire.fd >= 0;
 	}
 	for (;;) {
-		for (int i = 0; i < tcp->nwires; i++) {
+		for (int i = 0; i < tcp->npeers; i++) {
+			struct peer *peer = &tcp->peers[i];
 			enum progress progress;
 
 			if (tcp->fds[i].fd < 0 || !tcp->fds[i].revents)
 				continue;
-			progress = move(&tcp->wires[i], &tcp->transfers[i]);
+			progress = (sends ? push : pull)(&peer->wire, &peer->transfer);
 			if (progress == BROKEN)
 				return lose(launch, i);
 			if (progress == UNDER_WAY)
 				continue;
 			tcp->fds[i].fd = -1;
-			atomic_store(&tcp->awaited[i], false);
+			atomic_store(&peer->awaited, false);
 			left--;
 		}
 		if (left == 0)
 			return BB_OK;
-		poll(tcp->fds, (nfds_t)tcp->nwires, -1);
+		poll(tcp->fds, (nfds_t)tcp->npeers, -1);
 	}
-}
-
-static bb_status send_all(struct bb_launch *launch, const void *data, size_t bytes)
-{
-	struct bb_tcp *tcp = launch->own;
-
-	for (int i = 0; i < tcp->nwires; i++)
-		tcp->transfers[i] = (struct bb_tcp_transfer){
-			.data = (char *)(uintptr_t)data,
-			.bytes = bytes,
-			.head = {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_DATA, .entered = bytes},
-		};
-	return carry(launch, push, POLLOUT);
-}
-
-/* The BYTES of wire I go to data + i * BYTES. */
-static bb_status receive_all(struct bb_launch *launch, void *data, size_t bytes)
-{
-	struct bb_tcp *tcp = launch->own;
-
-	for (int i = 0; i < tcp->nwires; i++)
-		tcp->transfers[i] = (struct bb_tcp_transfer){
-			.data = bytes ? (char *)data + (size_t)i * bytes : NULL,
-			.bytes = bytes,
-		};
-	return carry(launch, pull, POLLIN);
 }
 
 /* The bytes of all processes go to process 0, and from there ALL, or nothing, to all others. */
@@ -216,16 +254,13 @@ static bb_status tcp_gather(struct bb_launch *launch, const void *mine, size_t b
 			    bool everywhere)
 {
 	const size_t back = everywhere ? bytes * (size_t)launch->nprocs : 0;
+	const bool hub = launch->proc == 0;
 	bb_status status;
 
-	if (launch->proc != 0) {
-		status = send_all(launch, mine, bytes);
-		return status == BB_OK ? receive_all(launch, all, back) : status;
-	}
-	if (bytes > 0)
+	if (hub && bytes > 0)
 		memcpy(all, mine, bytes);
-	status = receive_all(launch, all, bytes);
-	return status == BB_OK ? send_all(launch, all, back) : status;
+	status = carry(launch, !hub, hub ? all : (void *)(uintptr_t)mine, bytes);
+	return status == BB_OK ? carry(launch, hub, all, back) : status;
 }
 
 /* ---- the launch ------------------------------------------------------------------------ */
@@ -237,30 +272,26 @@ static bb_status tcp_barrier(struct bb_launch *launch)
 	return tcp_gather(launch, &nothing, 0, &nothing, false);
 }
 
-/* Appends process I, which does not answer, and the address that it is connected from. */
-static void name_awaited(const struct bb_tcp *tcp, int i, struct bb_strbuf *out)
-{
-	struct sockaddr_storage from;
-	socklen_t length = sizeof(from);
-	char name[112], host[NI_MAXHOST], port[NI_MAXSERV];
-
-	bb_strbuf_add(out, bb_tcp_name(name, &tcp->hello[i]));
-	if (getpeername(tcp->wires[i].fd, (struct sockaddr *)&from, &length) == 0 &&
-	    getnameinfo((struct sockaddr *)&from, length, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-		bb_strbuf_addf(out, " at %s, port %s", host, port);
-}
-
 static bool tcp_abandon(struct bb_launch *launch, char awaited[BB_LAUNCH_AWAITED])
 {
-	struct bb_tcp *tcp = launch->own;
+	struct tcp *tcp = launch->own;
 	struct bb_strbuf who = {0};
 	int n = 0;
 
-	for (int i = 0; tcp->proc == 0 && i < tcp->nwires; i++) {
-		if (!atomic_load(&tcp->awaited[i]) || n++ > 0)
+	for (int i = 0; tcp->proc == 0 && i < tcp->npeers; i++) {
+		const struct peer *peer = &tcp->peers[i];
+		struct sockaddr_storage from;
+		socklen_t length = sizeof(from);
+		char name[NAME_TEXT], host[NI_MAXHOST], port[NI_MAXSERV];
+
+		if (!atomic_load(&peer->awaited) || n++ > 0)
 			continue;
-		name_awaited(tcp, i, &who);
+		/* With the address that it is connected from. */
+		bb_strbuf_add(&who, hello_name(name, &peer->hello));
+		if (getpeername(peer->wire.fd, (struct sockaddr *)&from, &length) == 0 &&
+		    getnameinfo((struct sockaddr *)&from, length, host, sizeof(host), port,
+				sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+			bb_strbuf_addf(&who, " at %s, port %s", host, port);
 	}
 	if (n > 1)
 		bb_strbuf_addf(&who, " and %d more", n - 1);
@@ -272,60 +303,576 @@ static bool tcp_abandon(struct bb_launch *launch, char awaited[BB_LAUNCH_AWAITED
 	snprintf(awaited, BB_LAUNCH_AWAITED, "%s", bb_strbuf_text(&who));
 	bb_strbuf_free(&who);
 	if (tcp->proc == 0)
-		bb_tcp_send_stop(tcp, BB_ETIMEOUT);
+		send_stop(tcp, BB_ETIMEOUT);
 	return tcp->proc == 0 || tcp->reports;
-}
-
-struct bb_tcp *bb_tcp_new(int proc, int nprocs)
-{
-	struct bb_tcp *tcp = calloc(1, sizeof(*tcp));
-	const int nwires = proc == 0 ? nprocs : 1;
-	const size_t n = (size_t)nwires;
-
-	if (!tcp)
-		return NULL;
-	*tcp = (struct bb_tcp){.proc = proc, .nprocs = nprocs};
-	tcp->wires = calloc(n, sizeof(*tcp->wires));
-	tcp->hello = calloc(n, sizeof(*tcp->hello));
-	tcp->transfers = calloc(n, sizeof(*tcp->transfers));
-	tcp->fds = calloc(n, sizeof(*tcp->fds));
-	tcp->awaited = calloc(n, sizeof(*tcp->awaited));
-	if (!tcp->wires || !tcp->hello || !tcp->transfers || !tcp->fds || !tcp->awaited) {
-		bb_tcp_release(tcp);
-		return NULL;
-	}
-	tcp->nwires = nwires;
-	for (int i = 0; i < nwires; i++)
-		tcp->wires[i].fd = -1;
-	return tcp;
-}
-
-void bb_tcp_release(struct bb_tcp *tcp)
-{
-	if (!tcp)
-		return;
-	for (int i = 0; i < tcp->nwires && tcp->wires; i++)
-		bb_wire_close(&tcp->wires[i]);
-	free(tcp->wires);
-	free(tcp->hello);
-	free(tcp->transfers);
-	free(tcp->fds);
-	free(tcp->awaited);
-	free(tcp);
 }
 
 /* A process that does not reach this barrier misses nothing. */
 static void tcp_close(struct bb_launch *launch)
 {
 	(void)!tcp_barrier(launch);
-	bb_tcp_release(launch->own);
+	tcp_release(launch->own);
 }
 
-struct bb_launch bb_tcp_launch(struct bb_tcp *tcp)
+/* A launch that is being opened. */
+struct opening {
+	struct tcp *tcp;
+	const struct bb_tcp_environment *environment;
+	const struct bb_launch_request *request;
+	struct bb_star star;
+	struct bb_error *error;
+	/* Process 0's: */
+	bb_status failed; /* the run will not start */
+	int missing;      /* processes that have not arrived */
+	/* The first process that was rejected because it does not fit the run. */
+	struct bb_error misfit;
+};
+
+/* ---- the environment ------------------------------------------------------------------- */
+
+static bb_status is_missing(const char *name, struct bb_error *error)
 {
-	return (struct bb_launch){
-		.proc = tcp->proc,
-		.nprocs = tcp->nprocs,
+	return bb_fail(error, BB_EUSAGE,
+		       "%s is not set: several processes need RANK, WORLD_SIZE, MASTER_ADDR and "
+		       "MASTER_PORT, as torchrun sets them; for a single process unset RANK, "
+		       "WORLD_SIZE and MASTER_ADDR",
+		       name);
+}
+
+/* The number in variable NAME, from LOW to HIGH. */
+static bb_status read_number(const char *name, int low, int high, int *number,
+			     struct bb_error *error)
+{
+	const char *text = getenv(name);
+	int64_t value;
+
+	if (!text)
+		return is_missing(name, error);
+	if (!bb_parse_int(text, &value) || value < low || value > high)
+		return bb_fail(error, BB_EUSAGE, "%s=\"%.40s\" is not a number from %d to %d", name,
+			       text, low, high);
+	*number = (int)value;
+	return BB_OK;
+}
+
+static bb_status read_port(struct bb_tcp_environment *e, struct bb_error *error)
+{
+	const bool given = getenv("BUSBENCH_PORT") != NULL;
+	int port;
+	bb_status status =
+		read_number(given ? "BUSBENCH_PORT" : "MASTER_PORT", 1, MOST_PORT, &port, error);
+
+	if (status != BB_OK)
+		return status;
+	if (!given && port == MOST_PORT)
+		return bb_fail(error, BB_EUSAGE,
+			       "MASTER_PORT=%d: no port is above it; set BUSBENCH_PORT", port);
+	e->port = (uint16_t)(given ? port : port + 1);
+	e->source = given ? "BUSBENCH_PORT" : "MASTER_PORT + 1";
+	return BB_OK;
+}
+
+bb_status bb_tcp_environment_read(struct bb_tcp_environment *e, struct bb_error *error)
+{
+	bb_status status;
+
+	*e = (struct bb_tcp_environment){.local = -1};
+	BB_TRY(status, read_number("WORLD_SIZE", 1, BB_TCP_MOST_PROCESSES, &e->nprocs, error), out);
+	BB_TRY(status, read_number("RANK", 0, BB_TCP_MOST_PROCESSES - 1, &e->proc, error), out);
+	if (e->proc >= e->nprocs) {
+		status = bb_fail(error, BB_EUSAGE, "RANK=%d: with WORLD_SIZE=%d ranks are 0 to %d",
+				 e->proc, e->nprocs, e->nprocs - 1);
+		goto out;
+	}
+	if (getenv("LOCAL_RANK"))
+		BB_TRY(status, read_number("LOCAL_RANK", 0, e->nprocs - 1, &e->local, error), out);
+	if (e->nprocs == 1)
+		goto out;
+	e->master = getenv("MASTER_ADDR");
+	if (!e->master || !*e->master)
+		status = is_missing("MASTER_ADDR", error);
+	else
+		status = read_port(e, error);
+out:
+	return status;
+}
+
+/* ---- both sides ------------------------------------------------------------------------ */
+
+static bb_status differ(const struct opening *o, const struct bb_hello *hello,
+			struct bb_error *error, bb_status status, const char *what,
+			const char *theirs, const char *ours, const char *remedy)
+{
+	char name[NAME_TEXT], mine[NAME_TEXT];
+
+	return bb_fail(error, status, "%s has %s %s, %s has %s; %s", hello_name(name, hello), what,
+		       theirs, hello_name(mine, &o->star.identity.hello), ours, remedy);
+}
+
+/* Checks of both sides of a connection: a difference to HELLO goes into ERROR. */
+static bb_status compare_hello(const struct opening *o, const struct bb_hello *hello,
+			       struct bb_error *error)
+{
+	const struct bb_hello *mine = &o->star.identity.hello;
+	char theirs[16], ours[16];
+
+	if (strcmp(hello->version, mine->version) != 0)
+		return differ(o, hello, error, BB_EBACKEND, "busbench", hello->version,
+			      mine->version, "install one version everywhere");
+	if (hello->nprocs == mine->nprocs)
+		return BB_OK;
+	snprintf(theirs, sizeof(theirs), "%d", hello->nprocs);
+	snprintf(ours, sizeof(ours), "%d", mine->nprocs);
+	return differ(o, hello, error, BB_EUSAGE, "WORLD_SIZE", theirs, ours,
+		      "set the same for all");
+}
+
+/* Resolve MASTER_ADDR; returns the number of ADDRESSES, or, after the timeout, 0 and *WHY. */
+static int resolve_master(const struct opening *o, struct bb_address *addresses, const char **why)
+{
+	int n;
+
+	/* A name may resolve only once its host has started. */
+	while ((n = bb_star_resolve(o->environment->master, o->environment->port, false, addresses,
+				    0, why)) == 0 &&
+	       bb_clock_now() < o->star.end)
+		poll(NULL, 0, RESOLVE_MS);
+	return n;
+}
+
+/* ---- peers of process 0 -------------------------------------------------------------------------
+ */
+
+/* A peer does not fit, for the cause in ERROR: with a secret that ends the run. */
+static void note_misfit(struct opening *o, const struct bb_error *error)
+{
+	const bb_status status = bb_error_status(error);
+
+	if (!o->star.identity.secret) {
+		o->star.dropped[BB_DROPPED_MISFIT]++;
+		bb_fail(&o->misfit, status, "%s", error->text);
+	} else if (o->failed == BB_OK) {
+		/* Processes that arrive late are informed as well. */
+		o->star.end = fmin(o->star.end, bb_clock_now() + LATE_S);
+		o->failed = bb_fail(o->error, status, "%s", error->text);
+	}
+}
+
+static bool is_gone(const struct tcp *tcp, int p)
+{
+	const int fd = tcp->peers[p].wire.fd;
+	char any;
+
+	/* No process sends anything before all have arrived. */
+	return fd >= 0 && (recv(fd, &any, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
+			   (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR));
+}
+
+/* Process P arrived, and is gone before all others have. */
+static void lose_peer(struct opening *o, int p)
+{
+	struct bb_error error = {.text = ""};
+	char name[NAME_TEXT];
+
+	bb_fail(&error, BB_EBACKEND, "%s " BB_FRAME_GONE_WHY,
+		hello_name(name, &o->tcp->peers[p].hello));
+	note_misfit(o, &error);
+	if (o->failed != BB_OK)
+		return;
+	bb_wire_close(&o->tcp->peers[p].wire);
+	memset(&o->tcp->peers[p].hello, 0, sizeof(o->tcp->peers[p].hello));
+	o->missing++;
+}
+
+static bb_status check_peer(struct opening *o, const struct bb_hello *hello, struct bb_error *error)
+{
+	char name[NAME_TEXT], first[NAME_TEXT];
+	bb_status status = compare_hello(o, hello, error);
+
+	if (status != BB_OK)
+		return status;
+	if (hello->proc >= o->tcp->nprocs)
+		return bb_fail(error, BB_EUSAGE, "%s: with WORLD_SIZE=%d ranks are 0 to %d",
+			       hello_name(name, hello), o->tcp->nprocs, o->tcp->nprocs - 1);
+	if (hello->proc != 0 && is_gone(o->tcp, hello->proc))
+		lose_peer(o, hello->proc);
+	if (hello->proc != 0 && o->tcp->peers[hello->proc].wire.fd < 0)
+		return o->failed;
+	hello_name(first, &o->tcp->peers[hello->proc].hello);
+	return bb_fail(error, BB_EUSAGE, "%s and %s have the same RANK; give each its own",
+		       hello_name(name, hello), first);
+}
+
+/* A peer with the right password. */
+static int tcp_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
+{
+	struct opening *o = star->own;
+	struct bb_error error = {.text = ""};
+	bb_status status = o->failed;
+
+	/* The same process has connected over another address. */
+	if (hello->proc < o->tcp->nprocs && o->tcp->peers[hello->proc].hello.nonce == hello->nonce)
+		return -1;
+	if (!bb_star_answer(star))
+		return -1;
+	if (status == BB_OK)
+		status = check_peer(o, hello, &error);
+	if (bb_error_status(&error) != BB_OK)
+		note_misfit(o, &error);
+	if (status != BB_OK) {
+		struct bb_frame stop = {.kind = BB_FRAME_STOP, .status = (int32_t)status};
+
+		/* The peer gets the cause, unless process 0 will report it. */
+		bb_wire_send(&(struct bb_wire){.fd = fd}, &stop,
+			     o->failed == BB_OK ? error.text : "");
+		o->missing -= o->failed != BB_OK;
+		return -1;
+	}
+	o->tcp->peers[hello->proc].wire.fd = fd;
+	o->tcp->peers[hello->proc].hello = *hello;
+	o->missing--;
+	return 0;
+}
+
+/* ---- process 0 listens ------------------------------------------------------------------ */
+
+static void add_listeners(const struct bb_star *star, struct bb_strbuf *out)
+{
+	if (star->identity.secret) {
+		bb_strbuf_add(out, "all addresses");
+		return;
+	}
+	for (int i = 0; i < star->nlisteners; i++) {
+		struct sockaddr_storage at;
+		socklen_t length = sizeof(at);
+		char text[NI_MAXHOST];
+
+		if (getsockname(star->listeners[i], (struct sockaddr *)&at, &length) == 0 &&
+		    getnameinfo((struct sockaddr *)&at, length, text, sizeof(text), NULL, 0,
+				NI_NUMERICHOST) == 0)
+			bb_strbuf_addf(out, "%s%s", i ? " and " : "", text);
+	}
+}
+
+/* Without a secret everybody who reaches the port can join: listen only where necessary. */
+static bb_status open_port(struct opening *o)
+{
+	const struct bb_tcp_environment *e = o->environment;
+	struct bb_address addresses[BB_STAR_ADDRESSES];
+	uint16_t port = e->port;
+	const char *why;
+	int n = 0, reason;
+
+	if (!o->star.identity.secret) {
+		n = resolve_master(o, addresses, &why);
+		if (n == 0)
+			return bb_fail(
+				o->error, BB_EBACKEND,
+				"process 0 cannot resolve its own address, MASTER_ADDR=%.80s: %s",
+				e->master, why);
+	}
+	reason = bb_star_listen(&o->star, addresses, n, &port);
+	if (reason == EADDRNOTAVAIL)
+		return bb_fail(o->error, BB_EBACKEND,
+			       "process 0 cannot listen: MASTER_ADDR=%.80s names no address of its "
+			       "host %s; name one, or set " BB_SECRET_VARIABLE
+			       ", with which it listens on all",
+			       e->master, o->star.identity.hello.host);
+	if (reason)
+		return bb_fail(o->error, BB_EBACKEND,
+			       "process 0 cannot listen on port %d (%s): %s; if no other process "
+			       "has RANK=0, set BUSBENCH_PORT to a free port, the same for all",
+			       e->port, e->source, strerror(reason));
+	return BB_OK;
+}
+
+/* ---- process 0 waits for all
+ * ----------------------------------------------------------------------- */
+
+static void add_dropped(struct opening *o, struct bb_strbuf *out)
+{
+	static const char *const kinds[BB_DROPPED_KINDS] = {
+		[BB_DROPPED_SILENT] = "silent",
+		[BB_DROPPED_NOISE] = "not from busbench",
+		[BB_DROPPED_UNPROVEN] = "without the right BUSBENCH_SECRET",
+		[BB_DROPPED_MISFIT] = "not fitting this run"};
+	const char *before = "";
+	int all = 0;
+
+	bb_star_count_silent(&o->star);
+	for (int k = 0; k < BB_DROPPED_KINDS; k++)
+		all += o->star.dropped[k];
+	if (all == 0)
+		return;
+	bb_strbuf_addf(out, "; %d connection%s closed: ", all, bb_plural(all));
+	for (int k = 0; k < BB_DROPPED_KINDS; k++) {
+		if (o->star.dropped[k] > 0)
+			bb_strbuf_addf(out, "%s%d %s", before, o->star.dropped[k], kinds[k]);
+		before = o->star.dropped[k] > 0 ? ", " : before;
+	}
+}
+
+static bb_status report_missing(struct opening *o, int reason)
+{
+	const bb_status misfit = bb_error_status(&o->misfit);
+	struct bb_strbuf who = {0}, where = {0};
+	char time[BB_UNIT_TEXT];
+	struct bb_ranges missing = {.out = &who};
+
+	for (int p = 1; p < o->tcp->nprocs; p++)
+		if (o->tcp->peers[p].wire.fd < 0)
+			bb_ranges_add(&missing, p);
+	bb_ranges_end(&missing);
+	if (reason)
+		bb_strbuf_addf(&who, " (%s)", strerror(reason));
+	if (misfit != BB_OK)
+		bb_strbuf_addf(&who, "; %s", o->misfit.text);
+	add_listeners(&o->star, &where);
+	add_dropped(o, &who);
+	bb_fail(o->error, misfit != BB_OK ? misfit : BB_ETIMEOUT,
+		"%d of the %d processes (WORLD_SIZE) did not connect to port %d (%s) of %s within "
+		"%s, half of -T: RANK %s%s%s",
+		o->missing, o->tcp->nprocs, o->environment->port, o->environment->source,
+		o->star.identity.hello.host, bb_format_duration(time, o->request->timeout_s),
+		bb_strbuf_text(&who),
+		o->star.identity.secret ? ""
+					: "; without " BB_SECRET_VARIABLE
+					  " it listens on no address but ",
+		o->star.identity.secret ? "" : bb_strbuf_text(&where));
+	bb_strbuf_free(&who);
+	bb_strbuf_free(&where);
+	return bb_error_status(o->error);
+}
+
+/* All processes have arrived: start them. */
+static void start_all(struct opening *o)
+{
+	struct tcp *tcp = o->tcp;
+	struct bb_strbuf note = {0};
+
+	tcp->secured = o->star.identity.secret != NULL;
+	for (int p = 1; p < tcp->nprocs; p++) {
+		struct bb_frame frame = {.kind = BB_FRAME_DATA};
+		int lowest = 1; /* of its host, process 0 aside */
+
+		while (strcmp(tcp->peers[lowest].hello.host, tcp->peers[p].hello.host) != 0)
+			lowest++;
+		frame.inside = lowest == p;
+		bb_wire_send(&tcp->peers[p].wire, &frame, "");
+	}
+	bb_strbuf_addf(&note, "TCP; process 0 listened on ");
+	add_listeners(&o->star, &note);
+	bb_strbuf_addf(&note, ", port %d; %s", o->environment->port,
+		       o->star.identity.secret
+			       ? "all processes proved that they know " BB_SECRET_VARIABLE
+			       : "no " BB_SECRET_VARIABLE
+				 ": no process proved that it belongs to the run");
+	add_dropped(o, &note);
+	snprintf(tcp->note, sizeof(tcp->note), "%s", bb_strbuf_text(&note));
+	bb_strbuf_free(&note);
+}
+
+static bb_status gather_all(struct opening *o)
+{
+	double next_check = 0;
+	int reason = 0;
+	bb_status status;
+
+	status = open_port(o);
+	if (status != BB_OK)
+		return status;
+	o->missing = o->tcp->nprocs - 1;
+	o->tcp->peers[0].hello = o->star.identity.hello;
+	while (o->missing > 0 && bb_clock_now() < o->star.end) {
+		const int error = bb_star_receive(&o->star);
+
+		reason = error ? error : reason;
+		if (o->missing > 0 && bb_clock_now() < next_check)
+			continue;
+		next_check = bb_clock_now() + CHECK_S;
+		for (int p = 1; p < o->tcp->nprocs && o->failed == BB_OK; p++)
+			if (is_gone(o->tcp, p))
+				lose_peer(o, p);
+	}
+	if (o->failed == BB_OK && o->missing > 0)
+		o->failed = report_missing(o, reason);
+	if (o->failed == BB_OK)
+		start_all(o);
+	else
+		send_stop(o->tcp, o->failed);
+	return o->failed;
+}
+
+/* ---- the others ------------------------------------------------------------------------ */
+
+/* All processes of a host see the same failure; one of them reports it. */
+static bool reports_for_host(const struct bb_tcp_environment *e)
+{
+	return e->local <= 0 || (e->local == 1 && e->proc == 1);
+}
+
+static bb_status cannot_reach(struct opening *o, const char *why, int reason,
+			      struct bb_launch *launch)
+{
+	const struct bb_tcp_environment *e = o->environment;
+	const bb_status status = reason == ENOKEY         ? BB_EUSAGE
+				 : reason == EKEYREJECTED ? BB_EBACKEND
+							  : BB_ETIMEOUT;
+	char name[NAME_TEXT], time[BB_UNIT_TEXT];
+
+	launch->silent = !reports_for_host(e);
+	hello_name(name, &o->star.identity.hello);
+	if (reason == ENOKEY)
+		return bb_fail(o->error, status,
+			       "%s cannot join process 0 at %s, port %d (MASTER_ADDR, %s): %s",
+			       name, e->master, e->port, e->source, why);
+	return bb_fail(o->error, status,
+		       "%s cannot reach process 0 at %s, port %d (MASTER_ADDR, %s) within %s, half "
+		       "of -T: %s",
+		       name, e->master, e->port, e->source,
+		       bb_format_duration(time, o->request->timeout_s), why);
+}
+
+/*
+ * Process 0 says whether the run starts; until then it waits for other processes. It does not wait
+ * longer than this process has waited for it, and ends before -T does.
+ */
+static bb_status await_start(struct opening *o, struct bb_launch *launch)
+{
+	const struct bb_frame *frame = &o->tcp->peers[0].wire.frame;
+	const enum bb_received received =
+		bb_wire_await(&o->tcp->peers[0].wire, o->star.end + 0.9 * o->request->timeout_s);
+	char name[NAME_TEXT];
+
+	o->tcp->reports = received == BB_RECEIVED_FRAME && frame->inside;
+	if (received == BB_RECEIVED_FRAME && frame->kind == BB_FRAME_DATA)
+		return BB_OK;
+	launch->silent = received == BB_RECEIVED_FRAME || !reports_for_host(o->environment);
+	hello_name(name, &o->tcp->peers[0].hello);
+	if (received == BB_RECEIVED_FRAME && frame->status != BB_OK && frame->length > 0) {
+		launch->silent = false;
+		return bb_fail(o->error, (bb_status)frame->status, "%s rejected this process: %s",
+			       name, frame->text);
+	}
+	if (received == BB_RECEIVED_FRAME && frame->status != BB_OK)
+		return bb_fail(o->error, (bb_status)frame->status, "process 0 ended the run");
+	if (received == BB_RECEIVED_NOTHING)
+		return bb_fail(o->error, BB_ETIMEOUT,
+			       "%s did not report within -T whether all processes have arrived",
+			       name);
+	return bb_fail(o->error, BB_EBACKEND, "%s %s", name,
+		       *o->tcp->peers[0].wire.why ? o->tcp->peers[0].wire.why : BB_FRAME_GONE_WHY);
+}
+
+static bb_status join_process_0(struct opening *o, struct bb_launch *launch)
+{
+	struct bb_address addresses[BB_STAR_ADDRESSES];
+	struct bb_hello *there = &o->tcp->peers[0].hello;
+	const char *why;
+	bb_status status;
+	int error, n = resolve_master(o, addresses, &why);
+
+	if (n == 0)
+		return cannot_reach(o, why, 0, launch);
+	error = bb_star_reach(&o->star, addresses, n, &o->tcp->peers[0].wire.fd, there);
+	if (error)
+		return cannot_reach(o, bb_greet_explain(error), error, launch);
+	status = compare_hello(o, there, o->error);
+	if (status == BB_OK)
+		return await_start(o, launch);
+	/* With a secret process 0 reports it and ends the run; else only this process ends. */
+	launch->silent = o->star.identity.secret != NULL;
+	return status;
+}
+
+/* ---- the launch ------------------------------------------------------------------------ */
+
+/* What this process is on each connection. Returns an errno. */
+static int introduce(struct bb_identity *identity, const struct bb_tcp_environment *e)
+{
+	struct bb_hello *hello = &identity->hello;
+
+	*hello = (struct bb_hello){.proc = e->proc,
+				   .nprocs = e->nprocs,
+				   .pid = (int32_t)getpid(),
+				   .version = BB_VERSION};
+	if (gethostname(hello->host, sizeof(hello->host) - 1) != 0)
+		snprintf(hello->host, sizeof(hello->host), "an unknown host");
+	memcpy(identity->password, passwords, sizeof(passwords));
+	/* Zero marks a process that has not arrived. */
+	while (hello->nonce == 0)
+		if (getrandom(&hello->nonce, sizeof(hello->nonce), 0) != sizeof(hello->nonce))
+			return errno;
+	return 0;
+}
+
+static bb_status connect_all(struct tcp *tcp, const struct bb_tcp_environment *e,
+			     struct bb_launch *launch, const struct bb_launch_request *request,
+			     struct bb_error *error)
+{
+	struct opening o = {
+		.tcp = tcp,
+		.environment = e,
+		.request = request,
+		.star = {.own = &o, .identity.secret = request->secret, .admit = tcp_admit},
+		.error = error,
+	};
+	int reason = introduce(&o.star.identity, e);
+	bb_status status;
+
+	if (!reason)
+		reason = bb_star_open(&o.star);
+	o.star.end = request->timeout_s > 0 ? bb_clock_now() + request->timeout_s : INFINITY;
+	if (reason)
+		status = bb_fail(error, BB_EINTERNAL, "process %d cannot connect to the others: %s",
+				 e->proc, strerror(reason));
+	else
+		status = e->proc == 0 ? gather_all(&o) : join_process_0(&o, launch);
+	bb_star_close(&o.star);
+	return status;
+}
+
+static bb_status tcp_check(struct bb_error *error)
+{
+	struct bb_tcp_environment e;
+	const bb_status status = bb_tcp_environment_read(&e, error);
+
+	return status == BB_OK ? bb_secret_check(error) : status;
+}
+
+static bb_status tcp_open(struct bb_launch *launch, const struct bb_launch_request *request,
+			  struct bb_error *error)
+{
+	struct bb_tcp_environment e;
+	struct tcp *tcp = NULL;
+	bb_status status = bb_tcp_environment_read(&e, error);
+	int npeers;
+
+	if (status != BB_OK)
+		return status;
+	tcp = calloc(1, sizeof(*tcp));
+	if (!tcp)
+		return bb_no_memory(error, "processes");
+	npeers = e.proc == 0 ? e.nprocs : 1;
+	tcp->proc = e.proc;
+	tcp->nprocs = e.nprocs;
+	tcp->peers = calloc((size_t)npeers, sizeof(*tcp->peers));
+	tcp->fds = calloc((size_t)npeers, sizeof(*tcp->fds));
+	if (!tcp->peers || !tcp->fds) {
+		tcp_release(tcp);
+		return bb_no_memory(error, "processes");
+	}
+	for (; tcp->npeers < npeers; tcp->npeers++)
+		tcp->peers[tcp->npeers].wire.fd = -1;
+	if (e.nprocs > 1)
+		status = connect_all(tcp, &e, launch, request, error);
+	if (status != BB_OK) {
+		tcp_release(tcp);
+		return status;
+	}
+	*launch = (struct bb_launch){
+		.proc = e.proc,
+		.nprocs = e.nprocs,
 		.gather = tcp_gather,
 		.barrier = tcp_barrier,
 		.note = *tcp->note ? tcp->note : NULL,
@@ -334,4 +881,12 @@ struct bb_launch bb_tcp_launch(struct bb_tcp *tcp)
 		.refuse = tcp_refuse,
 		.own = tcp,
 	};
+	return BB_OK;
 }
+
+const struct bb_launch_kind bb_launch_tcp = {
+	.abi = BB_LAUNCH_ABI,
+	.name = "TCP",
+	.check = tcp_check,
+	.open = tcp_open,
+};

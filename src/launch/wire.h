@@ -5,28 +5,41 @@
 #define BB_LAUNCH_WIRE_H
 
 #include "core/payload.h"
-#include "launch/control.h"
+#include "core/status.h"
 
-#include <stddef.h>
+enum bb_frame_kind {
+	BB_FRAME_GOODBYE,
+	BB_FRAME_FAILED,   /* to process 0: the sender failed with STATUS, TEXT says why */
+	BB_FRAME_LEFT,     /* to process 0: the sender leaves because of SIGNAL */
+	BB_FRAME_PROGRESS, /* to process 0: RANK of the sender has ENTERED that many collectives
+			    and is still INSIDE the last one, or not */
+	BB_FRAME_STOP, /* to the others: the run is over, with STATUS or because of SIGNAL (not 0);
+			while the tcp launch opens, TEXT may say why the receiver is rejected */
+	BB_FRAME_REQUEST, /* to the others: request for the progress of the receiver's ranks */
+	BB_FRAME_DATA,    /* only in the tcp launch: ENTERED bytes of data follow */
+	BB_FRAME_GONE     /* never sent: the other process ended without goodbye, or was
+			   disconnected because of what TEXT says; the last frame of it */
+};
+
+#define BB_FRAME_TEXT BB_ERROR_TEXT
+/* After the name of a process, if nothing says more. */
+#define BB_FRAME_GONE_WHY "is gone: its process ended without reporting a cause"
 
 /*
  * A frame as sent, in native byte order: all processes run the same program, and a different byte
- * order fails at the magic. TEXT has LENGTH bytes. A goodbye has kind BB_NEWS_NONE.
+ * order fails at the magic. TEXT has LENGTH bytes.
  */
 struct bb_frame {
 	uint32_t magic;
-	uint16_t kind; /* enum bb_news_kind, BB_FRAME_DATA */
+	uint16_t kind; /* enum bb_frame_kind */
 	uint16_t length;
 	int32_t status;
 	int32_t signal;
 	int32_t rank;
 	uint32_t inside;
 	uint64_t entered;
-	char text[BB_NEWS_TEXT];
+	char text[BB_FRAME_TEXT];
 };
-
-/* Only in the tcp launch: ENTERED bytes of data follow the frame. */
-#define BB_FRAME_DATA (BB_NEWS_GONE + 1)
 
 #define BB_FRAME_MAGIC 0x62624331u
 #define BB_FRAME_HEAD offsetof(struct bb_frame, text)
@@ -46,8 +59,9 @@ enum bb_received {
 	BB_RECEIVED_END    /* closed, broken, or an invalid frame (WHY) */
 };
 
-/* Send FRAME with LENGTH bytes of TEXT; sets its magic and length. Never waits. */
-void bb_wire_send(struct bb_wire *wire, struct bb_frame *frame, const char *text, size_t length);
+/* Send FRAME with TEXT, cut at BB_FRAME_TEXT - 1 bytes; sets its magic and length. Never waits: a
+   process that has not read for so long that its connection is full is given up. */
+void bb_wire_send(struct bb_wire *wire, struct bb_frame *frame, const char *text);
 /* Receive at most one frame into wire->frame, so that no data is buffered outside the socket. */
 enum bb_received bb_wire_receive(struct bb_wire *wire);
 /* The same, but wait for it until END on the monotonic clock. */

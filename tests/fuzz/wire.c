@@ -4,7 +4,7 @@
  */
 #include "core/version.h"
 #include "harness/run/world.h"
-#include "launch/control_inside.h"
+#include "launch/control.h"
 #include "launch/greet.h"
 #include "p2p/pairs.h"
 
@@ -98,17 +98,17 @@ static void try_news(const uint8_t *data, size_t size, int proc)
 	struct bb_control control = {.proc = proc, .nwires = 2 - proc, .wires = wires};
 	struct bb_wire *wire = &wires[1 - proc];
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = wire};
-	struct bb_news news;
+	const struct bb_frame *news;
+	int from;
 
 	wire->fd = open_wire(data, size);
 	control.epoll = epoll_create1(0);
 	CHECK(epoll_ctl(control.epoll, EPOLL_CTL_ADD, wire->fd, &event) == 0);
-	do {
-		bb_control_poll(&control, &news);
-		CHECK(is_status(news.status) && memchr(news.text, '\0', sizeof(news.text)));
-		CHECK(news.kind != BB_NEWS_FAILED || (proc == 0 && news.status != BB_OK));
-		CHECK(news.kind != BB_NEWS_STOP || proc == 1);
-	} while (news.kind != BB_NEWS_NONE);
+	while ((news = bb_control_poll(&control, &from)) != NULL) {
+		CHECK(is_status(news->status) && memchr(news->text, '\0', sizeof(news->text)));
+		CHECK(news->kind != BB_FRAME_FAILED || (proc == 0 && news->status != BB_OK));
+		CHECK(news->kind != BB_FRAME_STOP || proc == 1);
+	}
 	bb_wire_close(wire);
 	close(control.epoll);
 }
@@ -150,9 +150,7 @@ static void try_assembly(const uint8_t *data, size_t size, int way)
 	char *argv[] = {program, flag, value, NULL};
 	const struct bb_environment environment = {.nccl_algo = "ring"};
 	struct mirror mirror = {data, size, 0};
-	struct bb_launch launch = {.nprocs = 2,
-				   .gather = look_into_mirror,
-				   .own = &mirror};
+	struct bb_launch launch = {.nprocs = 2, .gather = look_into_mirror, .own = &mirror};
 	struct bb_error error = {.text = ""};
 	struct bb_assembly a = {.launch = &launch, .error = &error};
 	int exit_status = BB_EDATA;

@@ -1,6 +1,6 @@
 /* The half that a child process measures: what a parent takes from its records, and what not. The
    children are this program, which does what its first word says. */
-#include "harness/run/crew_watch.h"
+#include "harness/run/crew.h"
 #include "p2p/pairs.h"
 
 #include <math.h>

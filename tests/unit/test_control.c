@@ -2,7 +2,7 @@
  * The control channel: who may join, what arrives, who is found gone, and that nobody who is slow,
  * silent or talks nonsense holds up the others.
  */
-#include "launch/control_inside.h"
+#include "launch/control.h"
 #include "launch/star.h"
 
 #include "processes.h"
@@ -32,22 +32,52 @@ static struct bb_control *join(struct process *me)
 	return control;
 }
 
-/* The next news within SECONDS, or BB_NEWS_NONE. */
-static struct bb_news hear_within(struct bb_control *control, double seconds)
+/* A message, and its sender; a goodbye if there is none. */
+struct news {
+	int proc;
+	struct bb_frame frame;
+};
+
+static struct news hear_within(struct bb_control *control, double seconds)
 {
 	const double end = bb_clock_now() + seconds;
-	struct bb_news news;
+	struct news news = {.proc = 0};
+	const struct bb_frame *message;
 
 	do {
-		bb_control_poll(control, &news);
-		if (news.kind != BB_NEWS_NONE)
-			break;
-		nap_ms(1);
-	} while (bb_clock_now() < end);
+		message = bb_control_poll(control, &news.proc);
+		if (message)
+			news.frame = *message;
+		else
+			nap_ms(1);
+	} while (!message && bb_clock_now() < end);
 	return news;
 }
 
-static struct bb_news hear(struct bb_control *control)
+static void send_stop(struct bb_control *control, bb_status status, int signal)
+{
+	struct bb_frame frame = {
+		.kind = BB_FRAME_STOP, .status = (int32_t)status, .signal = signal};
+
+	bb_control_send(control, &frame, "");
+}
+
+static void send_failed(struct bb_control *control, bb_status status, const char *text)
+{
+	struct bb_frame frame = {.kind = BB_FRAME_FAILED, .status = (int32_t)status};
+
+	bb_control_send(control, &frame, text);
+}
+
+static void send_progress(struct bb_control *control, int rank, uint64_t entered, bool inside)
+{
+	struct bb_frame frame = {
+		.kind = BB_FRAME_PROGRESS, .rank = rank, .entered = entered, .inside = inside};
+
+	bb_control_send(control, &frame, "");
+}
+
+static struct news hear(struct bb_control *control)
 {
 	return hear_within(control, PATIENCE_S);
 }
@@ -61,14 +91,14 @@ static void ask_all(struct process *me, struct bb_control *control)
 	const int others = me->launch.nprocs - 1;
 	int answers[MOST_PROCESSES] = {0};
 
-	bb_control_request_progress(control);
+	bb_control_send(control, &(struct bb_frame){.kind = BB_FRAME_REQUEST}, "");
 	for (int i = 0; i < others * RANKS; i++) {
-		const struct bb_news news = hear(control);
+		const struct news news = hear(control);
 		const int rank = news.proc * RANKS + answers[news.proc]++;
 
-		CHECK(me->meeting, news.kind == BB_NEWS_PROGRESS && news.rank == rank);
-		CHECK(me->meeting, news.entered == ((uint64_t)rank << 40) + 1);
-		CHECK(me->meeting, news.inside == (rank % 2 == 1));
+		CHECK(me->meeting, news.frame.kind == BB_FRAME_PROGRESS && news.frame.rank == rank);
+		CHECK(me->meeting, news.frame.entered == ((uint64_t)rank << 40) + 1);
+		CHECK(me->meeting, news.frame.inside == (rank % 2 == 1));
 	}
 	for (int p = 1; p <= others; p++)
 		CHECK(me->meeting, answers[p] == RANKS);
@@ -76,46 +106,48 @@ static void ask_all(struct process *me, struct bb_control *control)
 
 static void answer(struct process *me, struct bb_control *control)
 {
-	const struct bb_news news = hear(control);
+	const struct news news = hear(control);
 
-	CHECK(me->meeting, news.kind == BB_NEWS_REQUEST && news.proc == 0);
+	CHECK(me->meeting, news.frame.kind == BB_FRAME_REQUEST && news.proc == 0);
 	for (int i = 0; i < RANKS; i++) {
 		const int rank = me->launch.proc * RANKS + i;
 
-		bb_control_send_progress(control, rank, ((uint64_t)rank << 40) + 1, rank % 2 == 1);
+		send_progress(control, rank, ((uint64_t)rank << 40) + 1, rank % 2 == 1);
 	}
 }
 
 static void talk(struct process *me)
 {
 	struct bb_control *control = join(me);
-	struct bb_news news = {0};
+	struct news news = {0};
 
 	if (control && me->launch.proc == 0) {
 		ask_all(me, control);
-		bb_control_send_stop(control, BB_EDATA, 0);
-		bb_control_send_stop(control, BB_OK, SIGTERM);
+		send_stop(control, BB_EDATA, 0);
+		send_stop(control, BB_OK, SIGTERM);
 	} else if (control) {
 		answer(me, control);
 		news = hear(control);
-		CHECK(me->meeting, news.kind == BB_NEWS_STOP && news.status == BB_EDATA);
-		CHECK(me->meeting, news.signal == 0);
+		CHECK(me->meeting,
+		      news.frame.kind == BB_FRAME_STOP && news.frame.status == BB_EDATA);
+		CHECK(me->meeting, news.frame.signal == 0);
 		news = hear(control);
-		CHECK(me->meeting, news.kind == BB_NEWS_STOP && news.signal == SIGTERM);
-		bb_control_send_left(control, SIGINT);
+		CHECK(me->meeting,
+		      news.frame.kind == BB_FRAME_STOP && news.frame.signal == SIGTERM);
+		bb_control_send(control,
+				&(struct bb_frame){.kind = BB_FRAME_LEFT, .signal = SIGINT}, "");
 	}
 	for (int i = 1; i < me->launch.nprocs && me->launch.proc == 0; i++) {
 		news = hear(control);
-		CHECK(me->meeting, news.kind == BB_NEWS_LEFT && news.signal == SIGINT);
+		CHECK(me->meeting, news.frame.kind == BB_FRAME_LEFT && news.frame.signal == SIGINT);
 	}
-	bb_control_poll(control, &news);
-	CHECK(me->meeting, news.kind == BB_NEWS_NONE);
+	CHECK(me->meeting, bb_control_poll(control, &news.proc) == NULL);
 	/* Whoever goes first, nobody misses another who said goodbye. */
 	if (me->launch.proc % 2 == 1)
 		bb_control_close(control);
 	meet_all(&me->launch);
 	if (me->launch.proc % 2 == 0) {
-		CHECK(me->meeting, hear_within(control, 0.1).kind == BB_NEWS_NONE);
+		CHECK(me->meeting, hear_within(control, 0.1).frame.kind == BB_FRAME_GOODBYE);
 		for (int p = 1; p < me->launch.nprocs && me->launch.proc == 0; p++)
 			CHECK(me->meeting, bb_control_reaches(control, p) == (p % 2 == 0));
 		meet_all(&me->launch);
@@ -136,25 +168,26 @@ static void test_talk(void **state)
 static void say_why(struct process *me)
 {
 	struct bb_control *control = join(me);
-	char text[2 * BB_NEWS_TEXT];
-	const size_t lengths[] = {0, 1, BB_NEWS_TEXT - 1, BB_NEWS_TEXT, 2 * BB_NEWS_TEXT - 1};
+	char text[2 * BB_FRAME_TEXT];
+	const size_t lengths[] = {0, 1, BB_FRAME_TEXT - 1, BB_FRAME_TEXT, 2 * BB_FRAME_TEXT - 1};
 
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-		const size_t most = BB_NEWS_TEXT - 1,
+		const size_t most = BB_FRAME_TEXT - 1,
 			     length = lengths[i] < most ? lengths[i] : most;
-		struct bb_news news;
+		struct news news;
 
 		for (size_t c = 0; c < lengths[i]; c++)
 			text[c] = (char)('a' + (c + i) % 26);
 		text[lengths[i]] = '\0';
 		if (me->launch.proc != 0) {
-			bb_control_send_failed(control, BB_EDATA, text);
+			send_failed(control, BB_EDATA, text);
 			continue;
 		}
 		news = hear(control);
-		CHECK(me->meeting, news.kind == BB_NEWS_FAILED && news.proc == 1);
-		CHECK(me->meeting, news.status == BB_EDATA && strlen(news.text) == length);
-		CHECK(me->meeting, memcmp(news.text, text, length) == 0);
+		CHECK(me->meeting, news.frame.kind == BB_FRAME_FAILED && news.proc == 1);
+		CHECK(me->meeting,
+		      news.frame.status == BB_EDATA && strlen(news.frame.text) == length);
+		CHECK(me->meeting, memcmp(news.frame.text, text, length) == 0);
 	}
 	meet_all(&me->launch);
 	bb_control_close(control);
@@ -173,16 +206,16 @@ static void talk_much(struct process *me)
 
 	if (me->launch.proc == 1)
 		for (int i = 0; i < 1000; i++)
-			bb_control_send_progress(control, 1, 1, true);
+			send_progress(control, 1, 1, true);
 	if (me->launch.proc == 2)
-		bb_control_send_failed(control, BB_EDATA, "");
+		send_failed(control, BB_EDATA, "");
 	meet_all(&me->launch);
 	if (me->launch.proc == 0) {
-		while (hear(control).kind == BB_NEWS_PROGRESS)
+		while (hear(control).frame.kind == BB_FRAME_PROGRESS)
 			before++;
 		CHECK(me->meeting, before < 10);
 		for (; before < 1000; before++)
-			CHECK(me->meeting, hear(control).kind == BB_NEWS_PROGRESS);
+			CHECK(me->meeting, hear(control).frame.kind == BB_FRAME_PROGRESS);
 	}
 	meet_all(&me->launch);
 	bb_control_close(control);
@@ -302,9 +335,9 @@ static void join_through_crowd(struct process *me)
 		close(crowd->fds[i]);
 	}
 	if (me->launch.proc == 1)
-		bb_control_send_failed(control, BB_EDATA, "me");
+		send_failed(control, BB_EDATA, "me");
 	if (me->launch.proc == 0)
-		CHECK(me->meeting, strcmp(hear(control).text, "me") == 0);
+		CHECK(me->meeting, strcmp(hear(control).frame.text, "me") == 0);
 	meet_all(&me->launch);
 	bb_control_close(control);
 }
@@ -374,42 +407,42 @@ struct rubbish {
 };
 
 static const struct rubbish rubbish[] = {
-	{1, {.magic = 1, .kind = BB_NEWS_FAILED, .status = 3}, BB_FRAME_HEAD, true},
+	{1, {.magic = 1, .kind = BB_FRAME_FAILED, .status = 3}, BB_FRAME_HEAD, true},
 	{1, {.magic = BB_FRAME_MAGIC, .kind = 200}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_GONE}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_STOP, .status = 3}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_REQUEST}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 99}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = -1}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 256}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 6}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = 65}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = 16}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_PROGRESS, .rank = -1}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_LEFT, .signal = -9}, BB_FRAME_HEAD, true},
-	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_PROGRESS, .inside = 2}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_GONE}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_STOP, .status = 3}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_REQUEST}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_FAILED}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_FAILED, .status = 99}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_FAILED, .status = -1}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_FAILED, .status = 256}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_FAILED, .status = 6}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_LEFT, .signal = 65}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_LEFT, .signal = 16}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_PROGRESS, .rank = -1}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_LEFT}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_LEFT, .signal = -9}, BB_FRAME_HEAD, true},
+	{1, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_PROGRESS, .inside = 2}, BB_FRAME_HEAD, true},
 	/* Longer than any. */
 	{1,
-	 {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3, .length = BB_NEWS_TEXT},
+	 {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_FAILED, .status = 3, .length = BB_FRAME_TEXT},
 	 sizeof(struct bb_frame),
 	 true},
 	{1,
-	 {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3, .length = 65535},
+	 {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_FAILED, .status = 3, .length = 65535},
 	 sizeof(struct bb_frame),
 	 true},
 	/* Cut off, in the head and in the text. */
 	{1,
-	 {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3},
+	 {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_FAILED, .status = 3},
 	 BB_FRAME_HEAD - 1,
 	 false},
 	{1,
-	 {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3, .length = 100},
+	 {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_FAILED, .status = 3, .length = 100},
 	 BB_FRAME_HEAD + 99,
 	 false},
-	{0, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_FAILED, .status = 3}, BB_FRAME_HEAD, true},
-	{0, {.magic = BB_FRAME_MAGIC, .kind = BB_NEWS_STOP}, BB_FRAME_HEAD, true},
+	{0, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_FAILED, .status = 3}, BB_FRAME_HEAD, true},
+	{0, {.magic = BB_FRAME_MAGIC, .kind = BB_FRAME_STOP}, BB_FRAME_HEAD, true},
 	{0, {.magic = 0}, BB_FRAME_HEAD, true},
 };
 
@@ -427,18 +460,19 @@ static void talk_rubbish(struct process *me)
 		shutdown(wire->fd, SHUT_WR);
 	}
 	if (proc == to) {
-		const struct bb_news news = hear(control);
+		const struct news news = hear(control);
 
-		CHECK(me->meeting, news.kind == BB_NEWS_GONE && news.proc == r->proc);
-		CHECK(me->meeting, (strncmp(news.text, "sent a frame ", 13) == 0) == r->whole);
-		CHECK(me->meeting, hear_within(control, 0.03).kind == BB_NEWS_NONE);
+		CHECK(me->meeting, news.frame.kind == BB_FRAME_GONE && news.proc == r->proc);
+		CHECK(me->meeting,
+		      (strncmp(news.frame.text, "sent a frame ", 13) == 0) == r->whole);
+		CHECK(me->meeting, hear_within(control, 0.03).frame.kind == BB_FRAME_GOODBYE);
 	}
 	/* The others still hear each other. */
 	meet_all(&me->launch);
 	if (proc == 0)
-		bb_control_send_stop(control, BB_EDATA, 0);
+		send_stop(control, BB_EDATA, 0);
 	if (proc == 2)
-		CHECK(me->meeting, hear(control).kind == BB_NEWS_STOP);
+		CHECK(me->meeting, hear(control).frame.kind == BB_FRAME_STOP);
 	meet_all(&me->launch);
 	bb_control_close(control);
 }
@@ -464,7 +498,7 @@ static void lose(struct process *me)
 	const struct loss *loss = me->argument;
 	const bool hears = me->launch.proc == 0 || loss->proc == 0;
 	struct bb_control *control = join(me);
-	struct bb_news news;
+	struct news news;
 	double start;
 
 	atomic_fetch_add(loss->up, 1);
@@ -474,16 +508,16 @@ static void lose(struct process *me)
 		nap_ms(1);
 	start = bb_clock_now();
 	news = hear_within(control, hears ? 5 : 0.3);
-	CHECK(me->meeting, news.kind == (hears ? BB_NEWS_GONE : BB_NEWS_NONE));
+	CHECK(me->meeting, news.frame.kind == (hears ? BB_FRAME_GONE : BB_FRAME_GOODBYE));
 	CHECK(me->meeting, !hears || (news.proc == loss->proc && bb_clock_now() - start < 1));
-	CHECK(me->meeting, hear_within(control, 0.2).kind == BB_NEWS_NONE);
+	CHECK(me->meeting, hear_within(control, 0.2).frame.kind == BB_FRAME_GOODBYE);
 	atomic_fetch_add(loss->up, 1);
 	while (atomic_load(loss->up) < 6)
 		nap_ms(1);
 	/* What is told to who is gone does no harm. */
 	for (int i = 0; i < 3; i++)
-		me->launch.proc == 0 ? bb_control_send_stop(control, BB_EDATA, 0)
-				     : bb_control_send_failed(control, BB_EDATA, "x");
+		me->launch.proc == 0 ? send_stop(control, BB_EDATA, 0)
+				     : send_failed(control, BB_EDATA, "x");
 	bb_control_close(control);
 }
 
@@ -527,7 +561,7 @@ static void tell_many(struct process *me, struct bb_control *control, struct hea
 	for (int i = 0; i < MANY; i++) {
 		const double start = bb_clock_now();
 
-		bb_control_send_stop(control, BB_EDATA, 0);
+		send_stop(control, BB_EDATA, 0);
 		longest = bb_clock_now() - start > longest ? bb_clock_now() - start : longest;
 		while (atomic_load(&hearing->heard) < i - AHEAD)
 			nap_ms(1);
@@ -544,7 +578,7 @@ static void tell_the_deaf(struct process *me)
 	if (me->launch.proc == 1) {
 		raise(SIGSTOP);
 		/* Whatever got through; then process 0 has given this one up. */
-		while (hear(control).kind == BB_NEWS_STOP)
+		while (hear(control).frame.kind == BB_FRAME_STOP)
 			;
 		CHECK(me->meeting, control->wires[0].fd < 0);
 	} else if (me->launch.proc == 0) {
@@ -554,7 +588,7 @@ static void tell_the_deaf(struct process *me)
 		atomic_store(&hearing->given_up, 1);
 	} else {
 		for (int i = 0; i < MANY; i++) {
-			CHECK(me->meeting, hear(control).kind == BB_NEWS_STOP);
+			CHECK(me->meeting, hear(control).frame.kind == BB_FRAME_STOP);
 			atomic_fetch_add(&hearing->heard, 1);
 		}
 	}

@@ -3,6 +3,8 @@
  */
 #include "core/version.h"
 #include "processes.h"
+#include "launch/greet.h"
+#include "launch/wire.h"
 #include "tcp_runs.h"
 
 #define SILENT 300 /* more than may be here at once */
@@ -150,7 +152,7 @@ static void say_hello(struct process *me)
 		CHECK(me->meeting, memcmp(answer.password, "busbench, indeed", 16) == 0);
 		CHECK(me->meeting,
 		      recv(fd, &frame, BB_FRAME_HEAD, MSG_WAITALL) == (ssize_t)BB_FRAME_HEAD);
-		CHECK(me->meeting, frame.kind == BB_NEWS_STOP && frame.status != BB_OK);
+		CHECK(me->meeting, frame.kind == BB_FRAME_STOP && frame.status != BB_OK);
 		CHECK(me->meeting, recv(fd, frame.text, frame.length, MSG_WAITALL) == frame.length);
 		CHECK(me->meeting, recv(fd, &frame, 1, 0) == 0);
 	}

@@ -1,11 +1,14 @@
 /*
- * crew.c - the drivers of a process and their exchanges.
+ * crew.c - the drivers of a process, their exchanges, and the watch over them.
  */
-#include "harness/run/crew_watch.h"
+#include "harness/run/crew.h"
 
+#include "backends/library.h"
 #include "backends/virtual.h"
 #include "core/clock.h"
+#include "core/ranges.h"
 #include "core/signals.h"
+#include "core/units.h"
 #include "harness/run/guard.h"
 
 #include <math.h>
@@ -16,37 +19,28 @@
 /* ---- exchanges ----------------------------------------------------------- */
 
 /*
- * A barrier of the local drivers; the last one to arrive calls LAST(crew, argument) before the
- * others go on. The lock is not held meanwhile, because LAST may wait for other processes for ever,
- * and the watch needs the lock.
+ * A barrier of the local drivers. True for the last one to arrive: the others wait until it calls
+ * let_go. The lock is not held meanwhile, because it may wait for other processes for ever, and the
+ * watch needs the lock. *STATUS = BB_ETIMEOUT once the run is abandoned.
  */
-static bb_status meet(struct bb_crew *crew, void (*last)(struct bb_crew *crew, void *argument),
-		      void *argument)
+static bool meet(struct bb_crew *crew, bb_status *status)
 {
-	bb_status status = BB_OK;
 	unsigned passed;
+	bool last;
 
 	pthread_mutex_lock(&crew->lock);
 	passed = crew->passed;
 	/* Once the run is abandoned, other processes may never arrive. */
-	if (!atomic_load(&crew->stop) && ++crew->waiting == crew->config->world->nlocal) {
-		pthread_mutex_unlock(&crew->lock);
-		last(crew, argument);
-		pthread_mutex_lock(&crew->lock);
-		crew->waiting = 0;
-		crew->passed++;
-		pthread_cond_broadcast(&crew->changed);
-	}
-	while (crew->passed == passed && !atomic_load(&crew->stop))
+	last = !atomic_load(&crew->stop) && ++crew->waiting == crew->config->world->nlocal;
+	while (!last && crew->passed == passed && !atomic_load(&crew->stop))
 		bb_clock_wait_moment(&crew->changed, &crew->lock);
-	if (crew->passed == passed)
-		status = BB_ETIMEOUT;
+	*status = last || crew->passed != passed ? BB_OK : BB_ETIMEOUT;
 	pthread_mutex_unlock(&crew->lock);
-	return status;
+	return last;
 }
 
-/* Notes the status of an exchange between the processes. */
-static void note_exchange(struct bb_crew *crew, bb_status status)
+/* Let the others go on, with the STATUS of what the last one did. */
+static void let_go(struct bb_crew *crew, bb_status status)
 {
 	const struct bb_launch *launch = crew->config->launch;
 
@@ -57,91 +51,70 @@ static void note_exchange(struct bb_crew *crew, bb_status status)
 			crew->config->world->first_rank,
 			launch->library ? launch->library : "its launch", launch->cause ? ": " : "",
 			launch->cause ? launch->cause : "");
-}
-
-static void meet_processes(struct bb_crew *crew, void *argument)
-{
-	note_exchange(crew, crew->config->launch->barrier(crew->config->launch));
+	pthread_mutex_lock(&crew->lock);
+	crew->waiting = 0;
+	crew->passed++;
+	pthread_cond_broadcast(&crew->changed);
+	pthread_mutex_unlock(&crew->lock);
 }
 
 bb_status bb_crew_barrier(struct bb_driver *driver)
 {
-	bb_status status = meet(driver->crew, meet_processes, NULL);
-
-	return status == BB_OK ? driver->crew->exchanged : status;
-}
-
-/* One exchange of data, the same on all drivers of this process. */
-struct exchange {
-	const struct bb_payload *table;
-	size_t count;    /* payloads of each rank */
-	size_t bytes;    /* of them together */
-	bool everywhere; /* else only process 0 receives them */
-};
-
-static bool gets_all(const struct bb_crew *crew, const struct exchange *e)
-{
-	return e->everywhere || crew->config->launch->proc == 0;
-}
-
-static void make_room(struct bb_crew *crew, void *argument)
-{
-	const struct exchange *e = argument;
-	const struct bb_world *world = crew->config->world;
-	const size_t all = gets_all(crew, e) ? e->bytes * (size_t)world->nranks : 0;
-	const size_t room = all + e->bytes * (size_t)world->nlocal;
-
-	crew->exchanged = BB_OK;
-	if (room > crew->capacity) {
-		free(crew->gathered);
-		crew->gathered = malloc(room);
-		crew->capacity = crew->gathered ? room : 0;
-	}
-	crew->given = crew->gathered ? crew->gathered + all : NULL;
-	if (!crew->gathered)
-		crew->exchanged = bb_no_memory(crew->config->error, "results");
-}
-
-/* Copies the payloads of the driven rank for the virtual ranks that nobody drives. */
-static void stand_for_others(struct bb_crew *crew, const struct exchange *e)
-{
-	const struct bb_world *world = crew->config->world;
-	const size_t driven = (size_t)world->nlocal * (size_t)world->nprocs;
-
-	for (size_t r = driven; r < (size_t)world->nranks && gets_all(crew, e); r++)
-		memcpy(crew->gathered + r * e->bytes, crew->gathered, e->bytes);
-}
-
-static void gather_processes(struct bb_crew *crew, void *argument)
-{
-	const struct exchange *e = argument;
+	struct bb_crew *crew = driver->crew;
 	struct bb_launch *launch = crew->config->launch;
-	const size_t count = e->count * (size_t)crew->config->world->nlocal;
+	bb_status status;
 
-	note_exchange(crew, (e->everywhere ? bb_launch_all_gather : bb_launch_gather)(
-				    launch, e->table, crew->given, count, crew->gathered));
-	stand_for_others(crew, e);
+	if (meet(crew, &status))
+		let_go(crew, launch->barrier(launch));
+	return status == BB_OK ? crew->exchanged : status;
 }
 
-static bb_status exchange(struct bb_driver *driver, const void *mine, struct exchange e,
-			  const void **all)
+/* EVERYWHERE: else only process 0 receives the payloads. */
+static bb_status exchange(struct bb_driver *driver, const struct bb_payload *table,
+			  const void *mine, size_t count, bool everywhere, const void **all)
 {
 	struct bb_crew *crew = driver->crew;
-	bb_status status = meet(crew, make_room, &e);
+	const struct bb_world *world = crew->config->world;
+	const size_t bytes = count * table->bytes, nlocal = (size_t)world->nlocal;
+	const size_t n = everywhere || world->proc == 0 ? (size_t)world->nranks : 0;
+	const size_t room = bytes * (n + nlocal);
+	bb_status status;
 
+	if (meet(crew, &status)) {
+		if (room > crew->capacity) {
+			free(crew->gathered);
+			crew->gathered = malloc(room);
+			crew->capacity = crew->gathered ? room : 0;
+		}
+		crew->given = crew->gathered ? crew->gathered + bytes * n : NULL;
+		let_go(crew, crew->gathered ? BB_OK : bb_no_memory(crew->config->error, "results"));
+	}
 	if (status != BB_OK || crew->exchanged != BB_OK)
 		return status != BB_OK ? status : crew->exchanged;
-	memcpy(crew->given + e.bytes * (size_t)driver->local, mine, e.bytes);
-	status = meet(crew, gather_processes, &e);
-	*all = gets_all(crew, &e) ? crew->gathered : NULL;
+	memcpy(crew->given + bytes * (size_t)driver->local, mine, bytes);
+	if (meet(crew, &status)) {
+		const bb_status sent = (everywhere ? bb_launch_all_gather : bb_launch_gather)(
+			crew->config->launch, table, crew->given, count * nlocal, crew->gathered);
+
+		/* The driven rank stands for the virtual ranks that nobody drives. */
+		for (size_t r = nlocal * (size_t)world->nprocs; r < n; r++)
+			memcpy(crew->gathered + r * bytes, crew->gathered, bytes);
+		let_go(crew, sent);
+	}
+	*all = n > 0 ? crew->gathered : NULL;
 	return status != BB_OK ? status : crew->exchanged;
 }
 
 bb_status bb_crew_gather(struct bb_driver *driver, const struct bb_payload *table, const void *mine,
 			 size_t count, const void **all)
 {
-	return exchange(driver, mine, (struct exchange){table, count, count * table->bytes, true},
-			all);
+	return exchange(driver, table, mine, count, true, all);
+}
+
+bb_status bb_crew_collect(struct bb_driver *driver, const struct bb_payload *table,
+			  const void *mine, size_t count, const void **all)
+{
+	return exchange(driver, table, mine, count, false, all);
 }
 
 bb_status bb_crew_most(struct bb_driver *driver, const struct bb_payload *table, double *values,
@@ -156,13 +129,6 @@ bb_status bb_crew_most(struct bb_driver *driver, const struct bb_payload *table,
 	return status;
 }
 
-bb_status bb_crew_collect(struct bb_driver *driver, const struct bb_payload *table,
-			  const void *mine, size_t count, const void **all)
-{
-	return exchange(driver, mine, (struct exchange){table, count, count * table->bytes, false},
-			all);
-}
-
 static const struct bb_payload_field objection_fields[] = {
 	{"the objection", BB_PAYLOAD_TEXT, 0, BB_OBJECTION_TEXT, 1, 0, 0, 0}, {.name = NULL}};
 static const struct bb_payload objection_table = {"an objection", BB_OBJECTION_TEXT,
@@ -170,32 +136,28 @@ static const struct bb_payload objection_table = {"an objection", BB_OBJECTION_T
 
 bb_status bb_crew_hear(struct bb_driver *driver, char objection[BB_OBJECTION_TEXT])
 {
-	const char(*all)[BB_OBJECTION_TEXT];
-	const void *gathered;
-	const bb_status status = bb_crew_gather(driver, &objection_table, objection, 1, &gathered);
+	const void *all;
+	const bb_status status = bb_crew_gather(driver, &objection_table, objection, 1, &all);
+	const char(*objections)[BB_OBJECTION_TEXT] = all;
+	int r = 0;
 
 	if (status != BB_OK)
 		return status;
-	all = gathered;
-	for (int r = 0; r < driver->crew->config->world->nranks; r++) {
-		if (!all[r][0])
-			continue;
-		memcpy(objection, all[r], BB_OBJECTION_TEXT);
-		break;
-	}
+	while (r + 1 < driver->crew->config->world->nranks && !objections[r][0])
+		r++;
+	memcpy(objection, objections[r], BB_OBJECTION_TEXT);
 	return BB_OK;
 }
 
 bb_status bb_crew_exchange(void *own, int local, const struct bb_payload *table, const void *mine,
 			   void *all)
 {
-	struct bb_crew *const *crew = own;
-	const size_t nranks = (size_t)(*crew)->config->world->nranks;
+	struct bb_crew *crew = *(struct bb_crew *const *)own;
 	const void *gathered;
-	bb_status status = bb_crew_gather(&(*crew)->drivers[local], table, mine, 1, &gathered);
+	bb_status status = bb_crew_gather(&crew->drivers[local], table, mine, 1, &gathered);
 
 	if (status == BB_OK)
-		memcpy(all, gathered, nranks * table->bytes);
+		memcpy(all, gathered, (size_t)crew->config->world->nranks * table->bytes);
 	return status;
 }
 
@@ -248,20 +210,555 @@ void bb_crew_deadline(struct bb_driver *driver, const char *what)
 	pthread_mutex_unlock(&crew->lock);
 }
 
-/* ---- the drivers --------------------------------------------------------------------- */
+/* ---- the watch: its time limits -------------------------------------------------------- */
 
-/* Drivers that finished end together, unless releasing their resources failed. */
-static bb_status end_with_others(struct bb_driver *driver)
+/*
+ * Every 20 ms the thread of the watch checks whether the run is over and why, and tells the other
+ * processes. Process 0 alone decides for all. A signal or a lost process may be the consequence of
+ * a failure whose report is still on its way, because a launcher that loses a process ends the
+ * others. So the watch waits a moment before it takes such a sign for the cause.
+ *
+ * The time limits. Each starts once, at a moment that struct watch holds:
+ *
+ *   start      limit      waits for                            afterwards
+ *   troubled   SETTLE     the true cause of a sign             the sign is the cause (settle)
+ *   expired    ANSWER     the others' progress, at process 0   it reports the deadline (find_out)
+ *   expired    DIAGNOSIS  the library's diagnosis, likewise    it reports the deadline (find_out)
+ *   deadline   STOP       process 0's report, at the others    each ends by itself
+ *   told       RECEIPT    process 0 to end the failed run      it counts as lost (is_over)
+ *   stopped    GRACE      the drivers to return                the process leaves (is_over)
+ *   stopped    LINGER     process 0 to leave first             the process leaves (is_over)
+ *   signalled  GRACE_…    both, but shorter: SIGKILL follows SIGTERM soon
+ *
+ * With several processes GRACE is short: they may be stuck in a library for ever, and a launcher
+ * soon kills those that remain. Open MPI does so 1.7 s after it lost a process, and 0.7 s after the
+ * SIGTERM that it sends meanwhile. DIAGNOSIS is of a library that has one (backends/library.h); the
+ * others' STOP is then later by as much.
+ */
+#define SETTLE_S 0.3
+#define ANSWER_S 0.8
+#define STOP_S 1.2
+#define RECEIPT_S 1.
+#define GRACE_S 2.5
+#define GRACE_SEVERAL_S 0.7
+#define LINGER_S 1.5
+#define GRACE_SIGNALLED_S 0.5
+#define GRACE_LEADER_S 0.35 /* of process 0, which then writes the end of the output */
+
+/* ---- the report when a deadline has passed ------------------------------------------- */
+
+/* Appends the name of process PROC for the user. */
+static void report_name(const struct bb_crew_config *config, int proc, struct bb_strbuf *out)
 {
-	const bb_status status = bb_error_status(driver->crew->config->error);
-
-	if (status != BB_OK || !atomic_load(&driver->progress->finished))
-		return status;
-	return bb_crew_barrier(driver);
+	if (config->name)
+		config->name(config->argument, proc, out);
+	else
+		bb_strbuf_addf(out, "process %d", proc);
 }
 
-static void run_driver(struct bb_driver *driver)
+/* Appends the ranks that have arrived at the last collective, which is number MOST, or not, or are
+   still INSIDE it; returns how many there are. */
+static int name_ranks(const struct bb_crew *crew, unsigned long long most, bool arrived,
+		      bool inside, struct bb_strbuf *out)
 {
+	struct bb_ranges named = {.out = out};
+
+	for (int r = 0; r < crew->config->world->nranks; r++) {
+		const struct bb_rank_progress *rank = &crew->ranks[r];
+
+		if (rank->known && (rank->entered == most) == arrived && (rank->inside || !inside))
+			bb_ranges_add(&named, r);
+	}
+	bb_ranges_end(&named);
+	return named.n;
+}
+
+/* Appends which of the ranks whose progress is known had arrived at the last collective. */
+static void describe_progress(const struct bb_crew *crew, struct bb_strbuf *out)
+{
+	const int nranks = crew->config->world->nranks;
+	unsigned long long most = 0;
+	struct bb_strbuf inside = {0};
+	int arrived, still;
+
+	for (int r = 0; r < nranks; r++)
+		if (crew->ranks[r].known && crew->ranks[r].entered > most)
+			most = crew->ranks[r].entered;
+	if (most == 0) {
+		bb_strbuf_add(out, "no rank had entered a collective yet");
+		return;
+	}
+	bb_strbuf_add(out, "ranks that had arrived at the last collective: ");
+	arrived = name_ranks(crew, most, true, false, out);
+	bb_strbuf_add(out, "; had not: ");
+	if (name_ranks(crew, most, false, false, out) > 0)
+		return;
+	bb_strbuf_add(out, "none");
+	still = name_ranks(crew, most, true, true, &inside);
+	if (still > 0 && still < arrived)
+		bb_strbuf_addf(out, ", but still inside it: %s", bb_strbuf_text(&inside));
+	else if (arrived == nranks)
+		bb_strbuf_add(out, ", all are inside it or wait for another");
+	bb_strbuf_free(&inside);
+}
+
+/* Writes to config->error that WHAT exceeded its time, which ranks of the world had arrived at the
+   last collective, which had not, which processes did not answer, and the library's DIAGNOSIS
+   (empty: none). */
+static void report_deadline(const struct bb_crew *crew, const char *what, const char *diagnosis)
+{
+	const struct bb_crew_config *config = crew->config;
+	const int nlocal = config->world->nlocal;
+	const char *before = "; no answer from: ";
+	struct bb_strbuf known = {0};
+	char text[BB_UNIT_TEXT];
+
+	describe_progress(crew, &known);
+	for (int proc = 0; proc < config->world->nprocs; proc++) {
+		int answers = 0;
+
+		for (int i = 0; i < nlocal; i++)
+			answers += crew->ranks[proc * nlocal + i].known;
+		if (answers == nlocal)
+			continue;
+		bb_strbuf_add(&known, before);
+		report_name(config, proc, &known);
+		before = ", ";
+	}
+	bb_fail(config->error, BB_ETIMEOUT, "%s did not end within %s (-T); %s%s%s", what,
+		bb_format_duration(text, 1e-9 * (double)config->timeout_ns), bb_strbuf_text(&known),
+		*diagnosis ? "; " : "", diagnosis);
+	bb_strbuf_free(&known);
+}
+
+/* ---- the watch's state ------------------------------------------------------------------ */
+
+struct watch {
+	struct bb_crew *crew;
+	const struct bb_crew_config *config;
+	int proc;
+	double now, pause; /* of this turn, and before it (bb_guard_pause) */
+	/* Moments, each the first of its kind; 0: not yet. */
+	double troubled;  /* any sign of a failure */
+	double signalled; /* this process got a signal */
+	double expired;   /* process 0: the deadline passed, and the others were asked */
+	double told;      /* process 0 was told of a failure here */
+	double stopped;   /* the run was abandoned, and its cause is known */
+	int signal;       /* the signal that ended the run; 0: none */
+	int gone, left;   /* the first process that is lost, that left by a signal; -1: none */
+	int left_signal;
+	int culprit; /* process 0: the process whose failure is the cause; -1: none */
+	bool late;   /* process 0: the culprit no longer waits and reports its failure itself */
+	bool obeyed; /* process 0 ended the run */
+	bool common; /* every process but 0 sees the same cause */
+	bool gone_reported;
+	char gone_why[BB_FRAME_TEXT]; /* why its last message is not valid; empty: it sent none */
+	char what[BB_WHAT_TEXT];      /* the case whose deadline expired */
+	bool diagnosed;               /* process 0: the library has said all, which is in */
+	struct bb_strbuf diagnosis;
+};
+
+static void note(double *first, double now)
+{
+	if (*first == 0)
+		*first = now;
+}
+
+static bool failed(const struct watch *w)
+{
+	return bb_error_status(w->config->error) != BB_OK;
+}
+
+/* ---- the end --------------------------------------------------------------------------- */
+
+static void name_gone(const struct watch *w, struct bb_strbuf *out)
+{
+	report_name(w->config, w->gone, out);
+	bb_strbuf_addf(out, " %s", *w->gone_why ? w->gone_why : BB_FRAME_GONE_WHY);
+}
+
+/* Adds the lost process to the error even if another cause was found first: it may be the reason.
+ */
+static void report_gone(struct watch *w)
+{
+	struct bb_error *error = w->config->error;
+	struct bb_strbuf name = {0};
+	size_t length;
+
+	if (w->gone < 0 || w->gone_reported || w->stopped == 0 || !failed(w) || w->obeyed)
+		return;
+	w->gone_reported = true;
+	name_gone(w, &name);
+	length = strlen(error->text);
+	snprintf(error->text + length, sizeof(error->text) - length, "; %s", bb_strbuf_text(&name));
+	bb_strbuf_free(&name);
+}
+
+/* Ends the run on all processes. The cause is in config->error, or it is w->signal. */
+static void end(struct watch *w, bb_status status)
+{
+	if (failed(w) && !w->obeyed) {
+		status = bb_error_status(w->config->error);
+		w->signal = 0;
+	}
+	note(&w->troubled, w->now);
+	w->stopped = w->now;
+	atomic_store(&w->crew->stop, true);
+	if (w->proc == 0)
+		bb_control_send(w->config->control,
+				&(struct bb_frame){.kind = BB_FRAME_STOP,
+						   .status = (int32_t)status,
+						   .signal = w->signal},
+				"");
+	w->config->backend->abort(w->config->context);
+	report_gone(w);
+}
+
+/* Sends config->error to the other processes. */
+static void tell_failure(const struct bb_crew_config *config)
+{
+	const bool leads = config->world->proc == 0;
+	struct bb_frame failure = {.kind = leads ? BB_FRAME_STOP : BB_FRAME_FAILED,
+				   .status = (int32_t)bb_error_status(config->error)};
+
+	bb_control_send(config->control, &failure, leads ? "" : config->error->text);
+}
+
+/* Ends the run for a cause found in this process; process 0 reports it. */
+static void end_and_tell(struct watch *w)
+{
+	if (w->proc != 0) {
+		tell_failure(w->config);
+		w->told = w->now;
+	}
+	end(w, bb_error_status(w->config->error));
+}
+
+/* ---- messages of other processes ----------------------------------------------------------- */
+
+static struct bb_rank_progress local_progress(const struct bb_crew *crew, int local)
+{
+	const struct bb_progress *p = &crew->progress[local];
+
+	return (struct bb_rank_progress){.known = true,
+					 .inside = atomic_load(&p->phase) == BB_PHASE_INSIDE,
+					 .entered = atomic_load(&p->entered)};
+}
+
+/* True if TEXT names a rank of process PROC. */
+static bool names_rank(const struct watch *w, int proc, const char *text)
+{
+	while ((text = strstr(text, "rank ")) != NULL) {
+		char *behind;
+		const long rank = strtol(text += 5, &behind, 10);
+
+		if (behind != text && rank >= 0 && rank / w->config->world->nlocal == proc)
+			return true;
+	}
+	return false;
+}
+
+/* Process PROC reports its failure. */
+static void note_failure(struct watch *w, int proc, const struct bb_frame *message)
+{
+	struct bb_strbuf name = {0};
+
+	if (w->stopped != 0 || failed(w))
+		return;
+	w->culprit = proc;
+	if (!names_rank(w, proc, message->text)) {
+		report_name(w->config, proc, &name);
+		bb_strbuf_add(&name, ": ");
+	}
+	bb_fail(w->config->error, (bb_status)message->status, "%s%s", bb_strbuf_text(&name),
+		message->text);
+	bb_strbuf_free(&name);
+}
+
+/* Process 0 ends the run. */
+static void obey(struct watch *w, const struct bb_frame *stop)
+{
+	w->obeyed = true;
+	if (w->stopped != 0)
+		return;
+	w->signal = stop->signal;
+	if (!stop->signal)
+		bb_fail(w->config->error, (bb_status)stop->status, "process 0 ended the run");
+	end(w, (bb_status)stop->status);
+}
+
+static void note_lost(struct watch *w, int proc, const char *why)
+{
+	note(&w->troubled, w->now);
+	if (w->gone < 0) {
+		w->gone = proc;
+		snprintf(w->gone_why, sizeof(w->gone_why), "%s", why);
+	}
+	w->common = w->common || w->proc != 0;
+	w->culprit = w->culprit == proc ? -1 : w->culprit;
+	/* Processes that go later do so because the run is over. */
+	if (w->now < w->troubled + SETTLE_S)
+		report_gone(w);
+}
+
+static void receive_messages(struct watch *w)
+{
+	const struct bb_world *world = w->config->world;
+	const struct bb_frame *m;
+	int proc;
+
+	while ((m = bb_control_poll(w->config->control, &proc)) != NULL) {
+		switch ((enum bb_frame_kind)m->kind) {
+		case BB_FRAME_FAILED:
+			note_failure(w, proc, m);
+			break;
+		case BB_FRAME_LEFT:
+			note(&w->troubled, w->now);
+			if (w->left < 0) {
+				w->left = proc;
+				w->left_signal = m->signal;
+			}
+			break;
+		case BB_FRAME_PROGRESS:
+			if (m->rank < world->nranks && m->rank / world->nlocal == proc)
+				w->crew->ranks[m->rank] =
+					(struct bb_rank_progress){true, m->inside, m->entered};
+			break;
+		case BB_FRAME_STOP:
+			obey(w, m);
+			break;
+		case BB_FRAME_REQUEST:
+			for (int i = 0; i < world->nlocal; i++) {
+				const struct bb_rank_progress p = local_progress(w->crew, i);
+
+				bb_control_send(w->config->control,
+						&(struct bb_frame){.kind = BB_FRAME_PROGRESS,
+								   .rank = world->first_rank + i,
+								   .entered = p.entered,
+								   .inside = p.inside},
+						"");
+			}
+			break;
+		case BB_FRAME_GONE:
+			note_lost(w, proc, m->text);
+			break;
+		case BB_FRAME_GOODBYE:
+		case BB_FRAME_DATA:
+			break;
+		}
+	}
+}
+
+/* ---- this process ----------------------------------------------------------------- */
+
+static void catch_signal(struct watch *w, int signal)
+{
+	note(&w->signalled, w->now);
+	if (w->signal || w->stopped != 0)
+		return;
+	note(&w->troubled, w->now);
+	w->signal = signal;
+	if (w->proc != 0)
+		bb_control_send(w->config->control,
+				&(struct bb_frame){.kind = BB_FRAME_LEFT, .signal = signal}, "");
+}
+
+/* Ends the run if a driver failed or ended without finishing, or if another process failed. */
+static void check_failures(struct watch *w)
+{
+	struct bb_crew *crew = w->crew;
+	const int quitter = atomic_load(&crew->quitter);
+
+	if (w->stopped != 0)
+		return;
+	for (int i = 0; i < w->config->world->nlocal; i++) {
+		const struct bb_progress *p = &crew->progress[i];
+
+		/* The others end because of the one that quit first. */
+		if ((!quitter || i == quitter - 1) && atomic_load(&p->phase) == BB_PHASE_ENDED &&
+		    !atomic_load(&p->finished))
+			bb_fail(w->config->error, BB_EBACKEND,
+				"rank %d ended before the run was over", crew->drivers[i].rank);
+	}
+	if (!failed(w))
+		return;
+	w->late = w->culprit >= 0 && !bb_control_reaches(w->config->control, w->culprit);
+	end_and_tell(w);
+}
+
+static bool has_diagnosis(const struct watch *w)
+{
+	return w->config->backend->library && w->config->backend->library->diagnose;
+}
+
+/* Process 0, after its deadline: reports the progress of all ranks, and what the library says, once
+   that is known. */
+static void find_out(struct watch *w)
+{
+	const struct bb_world *world = w->config->world;
+	bool all_known = true;
+
+	for (int i = 0; i < world->nlocal; i++)
+		w->crew->ranks[world->first_rank + i] = local_progress(w->crew, i);
+	for (int r = 0; r < world->nranks; r++)
+		all_known &= w->crew->ranks[r].known;
+	if (!w->diagnosed)
+		w->diagnosed = !has_diagnosis(w) || w->config->backend->library->diagnose(
+							    w->config->context, &w->diagnosis);
+	if (((!all_known && w->now < w->expired + ANSWER_S) || !w->diagnosed) && w->signalled == 0)
+		return;
+	report_deadline(w->crew, w->what, bb_strbuf_text(&w->diagnosis));
+	end(w, BB_ETIMEOUT);
+}
+
+static void check_deadline(struct watch *w)
+{
+	struct bb_crew *crew = w->crew;
+	const double stop = STOP_S + (has_diagnosis(w) ? BB_DIAGNOSIS_S : 0);
+	double deadline;
+	char what[BB_WHAT_TEXT];
+
+	if (w->stopped != 0)
+		return;
+	pthread_mutex_lock(&crew->lock);
+	/* Not a deadline that a driver began after the pause: nothing begins within one, so its
+	   middle decides. */
+	if (crew->deadline != 0 && crew->deadline_began < w->now - w->pause / 2)
+		crew->deadline += w->pause;
+	deadline = crew->deadline;
+	memcpy(what, crew->what, sizeof(what));
+	pthread_mutex_unlock(&crew->lock);
+	if (w->expired == 0 && deadline != 0 && w->now > deadline && w->proc == 0) {
+		w->expired = w->now;
+		memcpy(w->what, what, sizeof(w->what));
+		note(&w->troubled, w->now);
+		bb_control_send(w->config->control, &(struct bb_frame){.kind = BB_FRAME_REQUEST},
+				"");
+	} else if (deadline != 0 && w->now > deadline + stop && w->proc != 0) {
+		w->common = true;
+		bb_fail(w->config->error, BB_ETIMEOUT,
+			"%s did not end in its time (-T), and process 0 does not respond", what);
+		end_and_tell(w);
+	}
+	if (w->expired != 0)
+		find_out(w);
+}
+
+/* Takes a sign for the cause once SETTLE is over. */
+static void settle(struct watch *w)
+{
+	const double settled = w->troubled + (w->config->control ? SETTLE_S : 0);
+	struct bb_strbuf name = {0};
+
+	if (w->stopped != 0 || w->troubled == 0 || w->now < settled || w->expired != 0)
+		return;
+	if (w->gone >= 0) {
+		name_gone(w, &name);
+		w->gone_reported = true;
+		bb_fail(w->config->error, BB_EBACKEND, "%s", bb_strbuf_text(&name));
+	} else if (!w->signal) {
+		report_name(w->config, w->left, &name);
+		bb_fail(w->config->error, BB_EBACKEND, "%s was ended by signal %d",
+			bb_strbuf_text(&name), w->left_signal);
+	}
+	bb_strbuf_free(&name);
+	end(w, w->gone < 0 && w->signal ? BB_ETIMEOUT : BB_EBACKEND);
+}
+
+/* ---- the watch ------------------------------------------------------------------------- */
+
+/* True if this process waits for process 0 to end the run. */
+static bool awaits_stop(const struct watch *w)
+{
+	return w->told != 0 && w->gone < 0 && !w->obeyed;
+}
+
+/* True if, after that, it waits for process 0 to leave. */
+static bool lingers(const struct watch *w)
+{
+	return w->obeyed && bb_control_reaches(w->config->control, 0);
+}
+
+/* Returns when this process leaves a stopped run, whatever it still waits for. */
+static double last_moment(const struct watch *w)
+{
+	const double grace = w->proc == 0 ? GRACE_LEADER_S : GRACE_SIGNALLED_S;
+	double until = w->stopped + GRACE_SEVERAL_S;
+
+	if (!w->config->control)
+		return w->stopped + GRACE_S;
+	if (awaits_stop(w))
+		until = w->told + RECEIPT_S;
+	if (lingers(w))
+		until = w->stopped + LINGER_S;
+	if (w->signalled != 0 && w->signalled + grace < until)
+		until = w->signalled + grace;
+	return until;
+}
+
+/* True if the watch ends. ENDED: all drivers had ended before this round of checks. */
+static bool is_over(const struct watch *w, bool ended)
+{
+	if (w->stopped == 0)
+		return ended && w->troubled == 0;
+	if (w->now > last_moment(w))
+		return true;
+	if (!ended || awaits_stop(w) || lingers(w))
+		return false;
+	/* A late message may still name a lost process. */
+	return !w->config->control || w->obeyed || w->now > w->troubled + SETTLE_S;
+}
+
+static void watch_run(struct bb_crew *crew)
+{
+	struct watch w = {
+		.crew = crew,
+		.config = crew->config,
+		.proc = crew->config->world->proc,
+		.now = bb_clock_now(),
+		.gone = -1,
+		.left = -1,
+		.culprit = -1,
+	};
+	bool ended, silent = false;
+
+	do {
+		const int signal = bb_guard_wait(true);
+
+		w.pause = bb_guard_pause(&w.now);
+		ended = true;
+		for (int i = 0; i < crew->config->world->nlocal; i++)
+			ended &= atomic_load(&crew->progress[i].phase) == BB_PHASE_ENDED;
+		if (signal > 0)
+			catch_signal(&w, signal);
+		receive_messages(&w);
+		check_failures(&w);
+		check_deadline(&w);
+		settle(&w);
+	} while (!is_over(&w, ended));
+	bb_strbuf_free(&w.diagnosis);
+	if (w.proc == 0)
+		silent = w.late;
+	else
+		silent = w.obeyed || w.signal || (w.common && !crew->config->speaks_for_host);
+	crew->outcome = (struct bb_crew_outcome){w.signal, !ended, silent};
+}
+
+static void *watch_main(void *argument)
+{
+	struct bb_crew *crew = argument;
+
+	watch_run(crew);
+	if (crew->outcome.stuck)
+		crew->config->leave(crew->config->argument, &crew->outcome);
+	return NULL;
+}
+
+/* ---- the drivers --------------------------------------------------------------------- */
+
+static void *driver_main(void *argument)
+{
+	struct bb_driver *driver = argument;
 	const struct bb_crew_config *config = driver->crew->config;
 	bb_status status = config->backend->attach(config->context, driver->local, &driver->handle,
 						   config->error);
@@ -270,78 +767,53 @@ static void run_driver(struct bb_driver *driver)
 		status = config->drive(driver, config->argument);
 		config->backend->detach(driver->handle);
 	}
+	/* Drivers that finished end together, unless releasing their resources failed. */
 	if (status == BB_OK)
-		status = end_with_others(driver);
+		status = bb_error_status(config->error);
+	if (status == BB_OK && atomic_load(&driver->progress->finished))
+		status = bb_crew_barrier(driver);
 	/* BB_ETIMEOUT is no cause: the watch reports a driver that ended early. */
 	if (status != BB_OK && status != BB_ETIMEOUT)
 		bb_fail(config->error, status, "rank %d failed", driver->rank);
 	atomic_store(&driver->progress->phase, BB_PHASE_ENDED);
-}
-
-static void *driver_main(void *driver)
-{
-	run_driver(driver);
-	return NULL;
-}
-
-static void *watch_main(void *argument)
-{
-	struct bb_crew *crew = argument;
-
-	crew->outcome = bb_watch_run(crew);
-	if (crew->outcome.stuck)
-		crew->config->leave(crew->config->argument, &crew->outcome);
 	return NULL;
 }
 
 /* Runs all drivers, the first on this thread. */
-static void run_drivers(struct bb_crew *crew, pthread_t *threads)
+static void run_drivers(struct bb_crew *crew)
 {
 	const struct bb_world *world = crew->config->world;
 	int started = 1;
 
-	while (started < world->nlocal &&
-	       pthread_create(&threads[started], NULL, driver_main, &crew->drivers[started]) == 0)
+	while (started < world->nlocal && pthread_create(&crew->threads[started], NULL, driver_main,
+							 &crew->drivers[started]) == 0)
 		started++;
 	if (started < world->nlocal)
 		bb_fail(crew->config->error, BB_EINTERNAL, "the system gives no thread for rank %d",
 			world->first_rank + started);
 	for (int i = started; i < world->nlocal; i++)
 		atomic_store(&crew->progress[i].phase, BB_PHASE_ENDED);
-	run_driver(&crew->drivers[0]);
+	driver_main(&crew->drivers[0]);
 	for (int i = 1; i < started; i++)
-		pthread_join(threads[i], NULL);
+		pthread_join(crew->threads[i], NULL);
 }
 
-bool bb_crew_ended(const struct bb_crew *crew)
+/* Runs drivers and watch. Returns what is missing for it; NULL: nothing. */
+static const char *crew_run(struct bb_crew *crew)
 {
-	for (int i = 0; i < crew->config->world->nlocal; i++)
-		if (atomic_load(&crew->progress[i].phase) != BB_PHASE_ENDED)
-			return false;
-	return true;
-}
-
-static bb_status crew_init(struct bb_crew *crew, const struct bb_crew_config *config)
-{
+	const struct bb_crew_config *config = crew->config;
 	const size_t n = (size_t)config->world->nlocal;
+	sigset_t signals, before;
+	pthread_t watch;
+	bool watched;
 
-	memset(crew, 0, sizeof(*crew));
-	crew->config = config;
 	crew->drivers = calloc(n, sizeof(*crew->drivers));
+	crew->threads = calloc(n, sizeof(*crew->threads));
 	crew->progress = aligned_alloc(64, n * sizeof(*crew->progress));
 	crew->ranks = calloc((size_t)config->world->nranks, sizeof(*crew->ranks));
-	if (!crew->drivers || !crew->progress || !crew->ranks) {
-		free(crew->drivers);
-		free(crew->progress);
-		free(crew->ranks);
-		return BB_EINTERNAL;
-	}
+	if (!crew->drivers || !crew->threads || !crew->progress || !crew->ranks)
+		return "out of memory for its threads";
 	memset(crew->progress, 0, n * sizeof(*crew->progress));
-	pthread_mutex_init(&crew->lock, NULL);
-	bb_clock_open_moment(&crew->changed);
-	snprintf(crew->what, sizeof(crew->what), "start-up");
-	crew->deadline =
-		config->timeout_ns ? bb_clock_now() + 1e-9 * (double)config->timeout_ns : 0;
 	for (size_t i = 0; i < n; i++)
 		crew->drivers[i] = (struct bb_driver){
 			.crew = crew,
@@ -349,54 +821,40 @@ static bb_status crew_init(struct bb_crew *crew, const struct bb_crew_config *co
 			.rank = config->world->first_rank + (int)i,
 			.progress = &crew->progress[i],
 		};
-	return BB_OK;
-}
-
-static void crew_release(struct bb_crew *crew)
-{
-	pthread_cond_destroy(&crew->changed);
-	pthread_mutex_destroy(&crew->lock);
-	free(crew->gathered);
-	free(crew->drivers);
-	free(crew->progress);
-	free(crew->ranks);
-	free(crew);
-}
-
-/* Fails before there is a watch. */
-static struct bb_crew_outcome give_up(const struct bb_crew_config *config, const char *what)
-{
-	bb_fail(config->error, BB_EINTERNAL, "rank %d: %s", config->world->first_rank, what);
-	bb_watch_tell(config);
-	return (struct bb_crew_outcome){0};
+	if (config->crew)
+		*config->crew = crew;
+	bb_crew_deadline(&crew->drivers[0], "start-up");
+	bb_signals_fill(&signals);
+	pthread_sigmask(SIG_BLOCK, &signals, &before);
+	watched = pthread_create(&watch, NULL, watch_main, crew) == 0;
+	if (watched) {
+		run_drivers(crew);
+		bb_guard_wake(watch);
+		pthread_join(watch, NULL);
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return watched ? NULL : "the system gives no thread to watch over it";
 }
 
 struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config)
 {
-	struct bb_crew *crew = malloc(sizeof(*crew));
-	pthread_t *threads = calloc((size_t)config->world->nlocal, sizeof(*threads));
-	struct bb_crew_outcome outcome;
-	sigset_t signals, before;
+	struct bb_crew crew = {.config = config};
+	const char *missing;
 
-	if (!crew || !threads || crew_init(crew, config) != BB_OK) {
-		free(threads);
-		free(crew);
-		return give_up(config, "out of memory for its threads");
+	pthread_mutex_init(&crew.lock, NULL);
+	bb_clock_open_moment(&crew.changed);
+	missing = crew_run(&crew);
+	if (missing) {
+		bb_fail(config->error, BB_EINTERNAL, "rank %d: %s", config->world->first_rank,
+			missing);
+		tell_failure(config);
 	}
-	if (config->crew)
-		*config->crew = crew;
-	bb_signals_fill(&signals);
-	pthread_sigmask(SIG_BLOCK, &signals, &before);
-	if (pthread_create(&crew->watch, NULL, watch_main, crew) == 0) {
-		run_drivers(crew, threads);
-		bb_guard_wake(crew->watch);
-		pthread_join(crew->watch, NULL);
-		outcome = crew->outcome;
-	} else {
-		outcome = give_up(config, "the system gives no thread to watch over it");
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	free(threads);
-	crew_release(crew);
-	return outcome;
+	pthread_cond_destroy(&crew.changed);
+	pthread_mutex_destroy(&crew.lock);
+	free(crew.gathered);
+	free(crew.drivers);
+	free(crew.threads);
+	free(crew.progress);
+	free(crew.ranks);
+	return crew.outcome;
 }

@@ -2,9 +2,6 @@
  * crew.h - the drivers of this process: one thread per local rank, the first of them the caller's.
  * They exchange data outside the measured collectives, and a watch on a thread of its own sees to
  * it that nothing hangs.
- *
- *   crew.c         the drivers and their exchanges
- *   crew_watch.c   the watch: failures, deadlines, signals, reports of other processes
  */
 #ifndef BB_HARNESS_RUN_CREW_H
 #define BB_HARNESS_RUN_CREW_H
@@ -76,6 +73,38 @@ struct bb_crew_config {
 	void *argument;
 };
 
+#define BB_WHAT_TEXT 64 /* of the subject of a deadline */
+
+/* How far a rank has come. */
+struct bb_rank_progress {
+	bool known; /* else its process did not answer */
+	bool inside;
+	unsigned long long entered;
+};
+
+struct bb_crew { /* the members are crew.c's own */
+	const struct bb_crew_config *config;
+	/* Guards the members up to WHAT; never held while waiting for other processes. */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int waiting;     /* drivers at the barrier */
+	unsigned passed; /* barriers passed */
+	double deadline; /* on the monotonic clock; 0: none */
+	double deadline_began;
+	char what[BB_WHAT_TEXT]; /* subject of the deadline */
+	atomic_int stop;         /* the run is being abandoned */
+	/* The current exchange: payloads of all ranks, and behind them those of this process. */
+	char *gathered, *given;
+	size_t capacity;
+	bb_status exchanged;            /* status of the exchange between processes */
+	struct bb_crew_outcome outcome; /* the watch's, until it has ended */
+	atomic_int quitter;             /* 1 + the driver that abandoned the run first; 0: none */
+	struct bb_driver *drivers;
+	pthread_t *threads; /* of each; the first is the caller's */
+	struct bb_progress *progress;
+	struct bb_rank_progress *ranks; /* process 0: of the world, as far as known */
+};
+
 /*
  * Run the drivers to their end, or leave the process by config->leave. config->error has the first
  * cause of a failure: of a driver, a driver that ended without finishing, of another process, a
@@ -87,7 +116,6 @@ struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config);
 
 /* Begin a new deadline for WHAT ("ring at 512M"; cut at BB_WHAT_TEXT - 1 bytes). Only the call of
    the first local driver counts. */
-#define BB_WHAT_TEXT 64
 void bb_crew_deadline(struct bb_driver *driver, const char *what);
 
 /* Wait for all drivers of the world. BB_ETIMEOUT once the run is being abandoned. */
