@@ -2,10 +2,12 @@
 
 #include <stdlib.h>
 
-static bb_status count_seats(struct bb_seats *s, const struct bb_program *p, struct bb_error *error)
+bb_status bb_seats_make(struct bb_seats *s, const struct bb_program *p, struct bb_error *error)
 {
-	s->first = calloc((size_t)p->groups + 1, sizeof(*s->first));
-	s->mine = calloc((size_t)p->nranks + 2, sizeof(*s->mine));
+	size_t all = 0;
+
+	*s = (struct bb_seats){.first = calloc((size_t)p->groups + 1, sizeof(*s->first)),
+			       .mine = calloc((size_t)p->nranks + 2, sizeof(*s->mine))};
 	if (!s->first || !s->mine)
 		return bb_no_memory(error, "the groups of a program");
 	for (int g = 0; g < p->groups; g++) {
@@ -13,23 +15,15 @@ static bb_status count_seats(struct bb_seats *s, const struct bb_program *p, str
 
 		if (size < 1)
 			return bb_fail(error, BB_EINTERNAL, "group %d has no members", g);
-		s->first[g + 1] = s->first[g] + (size_t)size;
+		s->first[g + 1] = all += (size_t)size;
 	}
-	return BB_OK;
-}
-
-/* Ranks of all seats, and in mine[rank + 2] how many each has. */
-static bb_status name_members(struct bb_seats *s, const struct bb_program *p,
-			      struct bb_error *error)
-{
-	const size_t all = s->first[p->groups];
-
 	s->rank = calloc(all + 1, sizeof(*s->rank));
 	s->group = calloc(all + 1, sizeof(*s->group));
 	s->own = calloc(all + 1, sizeof(*s->own));
 	if (!s->rank || !s->group || !s->own)
 		return bb_no_memory(error, "the groups of a program");
-	for (int g = 0; g < p->groups; g++) {
+	/* Ranks of all seats, and in mine[rank + 2] how many each has. */
+	for (int g = 0; g < p->groups; g++)
 		for (size_t seat = s->first[g]; seat < s->first[g + 1]; seat++) {
 			const int rank = p->member(p, g, (int)(seat - s->first[g]));
 
@@ -41,15 +35,6 @@ static bb_status name_members(struct bb_seats *s, const struct bb_program *p,
 			s->group[seat] = g;
 			s->mine[rank + 2]++;
 		}
-	}
-	return BB_OK;
-}
-
-static bb_status sort_by_rank(struct bb_seats *s, const struct bb_program *p,
-			      struct bb_error *error)
-{
-	const size_t all = s->first[p->groups];
-
 	for (int rank = 0; rank < p->nranks; rank++)
 		s->mine[rank + 2] += s->mine[rank + 1];
 	for (size_t seat = 0; seat < all; seat++)
@@ -62,19 +47,6 @@ static bb_status sort_by_rank(struct bb_seats *s, const struct bb_program *p,
 				       s->rank[seat], s->group[seat]);
 	}
 	return BB_OK;
-}
-
-bb_status bb_seats_make(struct bb_seats *seats, const struct bb_program *program,
-			struct bb_error *error)
-{
-	bb_status st;
-
-	*seats = (struct bb_seats){0};
-	BB_TRY(st, count_seats(seats, program, error), out);
-	BB_TRY(st, name_members(seats, program, error), out);
-	BB_TRY(st, sort_by_rank(seats, program, error), out);
-out:
-	return st;
 }
 
 void bb_seats_free(struct bb_seats *seats)

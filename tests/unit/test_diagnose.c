@@ -5,7 +5,6 @@
 #include "suspects/blocks.h"
 #include "suspects/judge.h"
 #include "diagnose/program.h"
-#include "programs/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

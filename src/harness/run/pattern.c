@@ -16,6 +16,10 @@ struct bb_patterns {
 	size_t element_size;
 	uint64_t seed;
 	char *tables; /* one per rank, then the reduction's; each holds the period twice */
+	/* In a store: */
+	struct bb_patterns *next;
+	uint64_t given; /* the seed that it was requested with */
+	int users;
 };
 
 /* Makes one column after the other: the elements of all ranks at one index. */
@@ -87,67 +91,57 @@ static int weight_of(const struct maker *m, int rank)
 	return m->p->op == BB_MULSUM ? bb_mulsum_weight(rank) : 1;
 }
 
-/* Returns the low bits of HASH that an element has room for, never 0. */
-static uint64_t nonzero(const struct maker *m, uint64_t hash)
-{
-	const uint64_t bits = m->p->element_size == 8
-				      ? hash
-				      : hash & (((uint64_t)1 << 8 * m->p->element_size) - 1);
-
-	return bits ? bits : 1;
-}
-
 /* ---- columns ----------------------------------------------------------------------- */
 
-static void random_column(struct maker *m)
+/* Each of these makes the element of one rank, from HASH. */
+
+static void put_random(const struct maker *m, int rank, uint64_t hash)
 {
-	for (int r = 0; r < m->p->nranks; r++)
-		put_bits(m, r, draw(m, r));
+	put_bits(m, rank, hash);
 }
 
 /* Any finite values: one bit of infinities and NaNs is flipped. */
-static void moved_float_column(struct maker *m)
+static void put_finite(const struct maker *m, int rank, uint64_t hash)
 {
 	const enum bb_dtype dtype = m->p->dtype;
 
-	for (int r = 0; r < m->p->nranks; r++) {
-		const uint64_t hash = draw(m, r);
-
-		put_bits(m, r, hash);
-		if (!isfinite(bb_scalar_decode(dtype, element(m->p, r, m->index))))
-			put_bits(m, r, hash ^ (uint64_t)1 << (ranges[dtype].precision - 1));
-	}
+	put_bits(m, rank, hash);
+	if (!isfinite(bb_scalar_decode(dtype, element(m->p, rank, m->index))))
+		put_bits(m, rank, hash ^ (uint64_t)1 << (ranges[dtype].precision - 1));
 }
 
-static void put_pair(const struct maker *m, int rank, float value, int32_t index)
+static void put_pair(const struct maker *m, int rank, uint64_t hash)
 {
-	const struct bb_float_int pair = {value, index};
+	const struct bb_float_int pair = {(float)(int32_t)hash, (int32_t)(hash >> 32)};
 
 	memcpy(element(m->p, rank, m->index), &pair, sizeof(pair));
 }
 
-static void moved_pair_column(struct maker *m)
-{
-	for (int r = 0; r < m->p->nranks; r++) {
-		const uint64_t hash = draw(m, r);
-
-		put_pair(m, r, (float)(int32_t)hash, (int32_t)(hash >> 32));
-	}
-}
-
 /* Few different values, so that some are equal; the index identifies the rank, in a changing order.
  */
-static void pair_column(struct maker *m)
+static void put_like_pair(const struct maker *m, int rank, uint64_t hash)
 {
-	const uint64_t n = (uint64_t)m->p->nranks, shift = m->hash % n;
+	const uint64_t n = (uint64_t)m->p->nranks, name = ((uint64_t)rank + m->hash % n) % n;
+	const struct bb_float_int pair = {
+		.value = (float)(draw_between(hash, 0, m->p->nranks / 2 + 1) - 2),
+		.index = (int32_t)(name * PERIOD + m->index)};
 
-	for (int r = 0; r < m->p->nranks; r++) {
-		const int value = draw_between(draw(m, r), 0, m->p->nranks / 2 + 1);
-		const uint64_t name = ((uint64_t)r + shift) % n;
-
-		put_pair(m, r, (float)(value - 2), (int32_t)(name * PERIOD + m->index));
-	}
+	memcpy(element(m->p, rank, m->index), &pair, sizeof(pair));
 }
+
+/* Finite values without 0, as min and max may return either sign of it. */
+static void put_ordered(const struct maker *m, int rank, uint64_t hash)
+{
+	const struct range *const range = &ranges[m->p->dtype];
+	const int lowest = (int)fmax(-16, range->lowest), highest = (int)fmin(16, range->highest);
+	const uint64_t mantissa = ((uint64_t)1 << (range->precision - 1)) - 1;
+	const double value = 1 + (double)(hash >> 8 & mantissa) / ((double)mantissa + 1);
+	const int exponent = draw_between(mix(hash), lowest, highest);
+
+	put_float(m, rank, ldexp(hash & 1 ? -value : value, exponent));
+}
+
+/* ---- columns whose ranks depend on each other ------------------------------------------------ */
 
 /* Returns the exponent of a column of integers, at least MARGIN above the type's lowest. */
 static int draw_exponent(const struct maker *m, int margin)
@@ -245,34 +239,20 @@ static void integer_prod_column(struct maker *m)
 		put_bits(m, r, r == first ? draw(m, r) : draw(m, r) | 1);
 }
 
-/* Finite values without 0, as min and max may return either sign of it. */
-static void float_order_column(struct maker *m)
-{
-	const struct range *const range = &ranges[m->p->dtype];
-	const int lowest = (int)fmax(-16, range->lowest), highest = (int)fmin(16, range->highest);
-	const uint64_t mantissa = ((uint64_t)1 << (range->precision - 1)) - 1;
-
-	for (int r = 0; r < m->p->nranks; r++) {
-		const uint64_t hash = draw(m, r);
-		const double value = 1 + (double)(hash >> 8 & mantissa) / ((double)mantissa + 1);
-		const int exponent = draw_between(mix(hash), lowest, highest);
-
-		put_float(m, r, ldexp(hash & 1 ? -value : value, exponent));
-	}
-}
-
 /* All ranks agree, all but one, or half of them: the cases in which and, or and xor differ. */
 static void logical_column(struct maker *m)
 {
 	const int mode = m->p->op == BB_LXOR ? 2 : draw_between(m->hash, 0, 2);
 	const bool usual = m->p->op == BB_LAND;
+	const uint64_t mask = UINT64_MAX >> (64 - 8 * m->p->element_size);
 	const int odd = mode == 1 ? next_rank(m) : -1;
 
 	for (int r = 0; r < m->p->nranks; r++) {
 		const uint64_t hash = draw(m, r);
 		const bool truth = mode == 2 ? hash & 1 : usual != (r == odd);
+		const uint64_t bits = hash >> 1 & mask;
 
-		put_bits(m, r, truth ? nonzero(m, hash >> 1) : 0);
+		put_bits(m, r, truth ? (bits ? bits : 1) : 0);
 	}
 }
 
@@ -295,94 +275,87 @@ static void bitwise_column(struct maker *m)
 	}
 }
 
-static void (*column_of(const struct bb_patterns *p))(struct maker *m)
+/* How the inputs of an op come about: all ranks of a column, or each rank by itself. */
+struct generator {
+	void (*column)(struct maker *m);
+	void (*one)(const struct maker *m, int rank, uint64_t hash); /* without COLUMN */
+};
+
+/* Of floating-point numbers, and of others. */
+static const struct generator generators[BB_NOPS][2] = {
+	[BB_SUM] = {{.column = float_sum_column}, {.one = put_random}},
+	[BB_PROD] = {{.column = float_prod_column}, {.column = integer_prod_column}},
+	[BB_MIN] = {{.one = put_ordered}, {.one = put_random}},
+	[BB_MAX] = {{.one = put_ordered}, {.one = put_random}},
+	[BB_AVG] = {{.column = float_avg_column}, {.one = put_random}},
+	[BB_MULSUM] = {{.column = float_sum_column}, {.one = put_random}},
+	[BB_LAND] = {{0}, {.column = logical_column}},
+	[BB_LOR] = {{0}, {.column = logical_column}},
+	[BB_LXOR] = {{0}, {.column = logical_column}},
+	[BB_BAND] = {{0}, {.column = bitwise_column}},
+	[BB_BOR] = {{0}, {.column = bitwise_column}},
+	[BB_BXOR] = {{0}, {.one = put_random}},
+	[BB_MAXLOC] = {{0}, {.one = put_like_pair}},
+	[BB_MINLOC] = {{0}, {.one = put_like_pair}},
+};
+
+static struct generator generator_of(const struct bb_patterns *p)
 {
 	const bool is_float = bb_dtype_is_float(p->dtype);
 
-	if (p->op < 0) {
-		if (p->dtype == BB_FLOAT_INT)
-			return moved_pair_column;
-		return is_float ? moved_float_column : random_column;
-	}
-	switch ((enum bb_op)p->op) {
-	case BB_AVG:
-		return is_float ? float_avg_column : random_column;
-	case BB_SUM:
-	case BB_MULSUM:
-		return is_float ? float_sum_column : random_column;
-	case BB_PROD:
-		return is_float ? float_prod_column : integer_prod_column;
-	case BB_MIN:
-	case BB_MAX:
-		return is_float ? float_order_column : random_column;
-	case BB_LAND:
-	case BB_LOR:
-	case BB_LXOR:
-		return logical_column;
-	case BB_BAND:
-	case BB_BOR:
-		return bitwise_column;
-	case BB_MAXLOC:
-	case BB_MINLOC:
-		return pair_column;
-	default:
-		return random_column;
-	}
+	if (p->op >= 0)
+		return generators[p->op][is_float ? 0 : 1];
+	return (struct generator){.one = p->dtype == BB_FLOAT_INT ? put_pair
+					 : is_float               ? put_finite
+								  : put_random};
 }
 
 /* ---- tables ------------------------------------------------------------------------ */
 
-static void shuffle(uint32_t *order, int n, uint64_t seed)
+static void make_inputs(struct bb_patterns *p, uint32_t *order)
 {
-	for (int i = 0; i < n; i++)
+	const struct generator generator = generator_of(p);
+	struct maker m = {.p = p, .order = order};
+	const uint64_t seed = mix(~p->seed);
+
+	for (int i = 0; i < p->nranks; i++)
 		order[i] = (uint32_t)i;
-	for (int i = n - 1; i > 0; i--) {
+	for (int i = p->nranks - 1; i > 0; i--) {
 		const int j = draw_between(mix(seed + (uint64_t)i), 0, i);
 		const uint32_t kept = order[i];
 
 		order[i] = order[j];
 		order[j] = kept;
 	}
-}
-
-static void make_inputs(struct bb_patterns *p, uint32_t *order)
-{
-	void (*const column)(struct maker * m) = column_of(p);
-	struct maker m = {.p = p, .order = order};
-
-	shuffle(order, p->nranks, mix(~p->seed));
 	for (int r = 0; r < p->nranks; r++)
 		m.weights += (uint64_t)weight_of(&m, r);
 	for (m.index = 0; m.index < PERIOD; m.index++) {
 		m.hash = mix(p->seed ^ mix(m.index));
-		column(&m);
-	}
-}
-
-static void add_rank(const struct bb_patterns *p, int rank)
-{
-	const enum bb_op op = (enum bb_op)p->op;
-	uint64_t operand;
-
-	for (size_t i = 0; i < PERIOD; i++) {
-		char *const sum = element(p, p->nranks, i);
-
-		memcpy(&operand, element(p, rank, i), p->element_size);
-		if (op == BB_MULSUM)
-			bb_scalar_scale(p->dtype, &operand, bb_mulsum_weight(rank));
-		if (rank == 0)
-			memcpy(sum, &operand, p->element_size);
-		else
-			bb_scalar_reduce(p->dtype, op, sum, &operand);
+		if (generator.column)
+			generator.column(&m);
+		for (int r = 0; r < p->nranks && generator.one; r++)
+			generator.one(&m, r, draw(&m, r));
 	}
 }
 
 static void make_reduction(const struct bb_patterns *p)
 {
-	for (int r = 0; r < p->nranks; r++)
-		add_rank(p, r);
-	for (size_t i = 0; p->op == BB_AVG && i < PERIOD; i++)
-		bb_scalar_divide(p->dtype, element(p, p->nranks, i), p->nranks);
+	for (size_t i = 0; i < PERIOD; i++) {
+		char *const sum = element(p, p->nranks, i);
+		uint64_t operand;
+
+		for (int r = 0; r < p->nranks; r++) {
+			memcpy(&operand, element(p, r, i), p->element_size);
+			if (p->op == BB_MULSUM)
+				bb_scalar_scale(p->dtype, &operand, bb_mulsum_weight(r));
+			if (r == 0)
+				memcpy(sum, &operand, p->element_size);
+			else
+				bb_scalar_reduce(p->dtype, (enum bb_op)p->op, sum, &operand);
+		}
+		if (p->op == BB_AVG)
+			bb_scalar_divide(p->dtype, sum, p->nranks);
+	}
 }
 
 bb_status bb_patterns_make(struct bb_patterns **patterns, enum bb_dtype dtype, int op, int nranks,
@@ -395,6 +368,7 @@ bb_status bb_patterns_make(struct bb_patterns **patterns, enum bb_dtype dtype, i
 	if (!p || !order)
 		goto fail;
 	*p = (struct bb_patterns){.dtype = dtype, .op = op, .nranks = nranks, .element_size = size};
+	p->given = seed;
 	p->seed = mix(seed);
 	p->tables = calloc(ntables, 2 * PERIOD * size);
 	if (!p->tables)
@@ -450,29 +424,18 @@ struct bb_pattern bb_pattern_poison(void)
 	return (struct bb_pattern){bytes, PERIOD, 1, 0};
 }
 
-struct bb_stored_patterns {
-	struct bb_stored_patterns *next;
-	enum bb_dtype dtype;
-	int op;
-	int nranks;
-	uint64_t seed;
-	int users;
-	struct bb_patterns *patterns;
-};
-
 void bb_pattern_store_open(struct bb_pattern_store *store)
 {
 	store->first = NULL;
 	pthread_mutex_init(&store->lock, NULL);
 }
 
-static void unlink_and_free(struct bb_stored_patterns **link)
+static void unlink_and_free(struct bb_patterns **link)
 {
-	struct bb_stored_patterns *s = *link;
+	struct bb_patterns *p = *link;
 
-	*link = s->next;
-	bb_patterns_free(s->patterns);
-	free(s);
+	*link = p->next;
+	bb_patterns_free(p);
 }
 
 void bb_pattern_store_close(struct bb_pattern_store *store)
@@ -482,44 +445,24 @@ void bb_pattern_store_close(struct bb_pattern_store *store)
 	pthread_mutex_destroy(&store->lock);
 }
 
-/* Makes WANTED under the lock: the other drivers need the same patterns and wait. */
-static bb_status store_add(struct bb_pattern_store *store, const struct bb_stored_patterns *wanted,
-			   struct bb_stored_patterns **added)
-{
-	struct bb_stored_patterns *s = malloc(sizeof(*s));
-	bb_status status;
-
-	if (!s)
-		return BB_EINTERNAL;
-	*s = *wanted;
-	status = bb_patterns_make(&s->patterns, s->dtype, s->op, s->nranks, s->seed);
-	if (status != BB_OK) {
-		free(s);
-		return status;
-	}
-	s->next = store->first;
-	store->first = s;
-	*added = s;
-	return BB_OK;
-}
-
 bb_status bb_pattern_store_take(struct bb_pattern_store *store, enum bb_dtype dtype, int op,
 				int nranks, uint64_t seed, const struct bb_patterns **patterns)
 {
-	const struct bb_stored_patterns wanted = {
-		.dtype = dtype, .op = op, .nranks = nranks, .seed = seed};
-	struct bb_stored_patterns *s;
+	struct bb_patterns *p;
 	bb_status status = BB_OK;
 
 	pthread_mutex_lock(&store->lock);
-	for (s = store->first; s; s = s->next)
-		if (s->dtype == dtype && s->op == op && s->nranks == nranks && s->seed == seed)
+	for (p = store->first; p; p = p->next)
+		if (p->dtype == dtype && p->op == op && p->nranks == nranks && p->given == seed)
 			break;
-	if (!s)
-		status = store_add(store, &wanted, &s);
+	/* Made under the lock: the other drivers need the same patterns and wait. */
+	if (!p && (status = bb_patterns_make(&p, dtype, op, nranks, seed)) == BB_OK) {
+		p->next = store->first;
+		store->first = p;
+	}
 	if (status == BB_OK) {
-		s->users++;
-		*patterns = s->patterns;
+		p->users++;
+		*patterns = p;
 	}
 	pthread_mutex_unlock(&store->lock);
 	return status;
@@ -527,15 +470,12 @@ bb_status bb_pattern_store_take(struct bb_pattern_store *store, enum bb_dtype dt
 
 void bb_pattern_store_give(struct bb_pattern_store *store, const struct bb_patterns *patterns)
 {
-	struct bb_stored_patterns **link;
+	struct bb_patterns **link = &store->first;
 
 	pthread_mutex_lock(&store->lock);
-	for (link = &store->first; *link; link = &(*link)->next) {
-		if ((*link)->patterns != patterns)
-			continue;
-		if (--(*link)->users == 0)
-			unlink_and_free(link);
-		break;
-	}
+	while (*link && *link != patterns)
+		link = &(*link)->next;
+	if (*link && --(*link)->users == 0)
+		unlink_and_free(link);
 	pthread_mutex_unlock(&store->lock);
 }

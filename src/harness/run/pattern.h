@@ -41,7 +41,7 @@ struct bb_pattern bb_pattern_poison(void);
 
 struct bb_pattern_store {
 	pthread_mutex_t lock;
-	struct bb_stored_patterns *first;
+	struct bb_patterns *first;
 };
 
 void bb_pattern_store_open(struct bb_pattern_store *store);
