@@ -80,7 +80,8 @@ void bb_recommend(const struct bb_recommendation *c, struct bb_strbuf *out)
 				       100 * (c->list[next].seconds / c->list[best].seconds - 1));
 		before = out->length;
 		bb_strbuf_add(out, ": ");
-		c->cause(&c->list[best], &c->list[next], out);
+		if (c->cause)
+			c->cause(&c->list[best], &c->list[next], out);
 		if (out->length == before + 2)
 			out->text[out->length = before] = '\0';
 	}

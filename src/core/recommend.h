@@ -28,7 +28,8 @@ struct bb_recommendation {
 	const char *unit;    /* after a time: "" or " per batch" */
 	const struct bb_candidate *list;
 	size_t n;
-	/* Append why BEHIND is behind AHEAD, as "its bubble is 15.0 ms longer", or nothing. */
+	/* Append why BEHIND is behind AHEAD, as "its bubble is 15.0 ms longer", or nothing.
+	   NULL: nothing. */
 	void (*cause)(const struct bb_candidate *ahead, const struct bb_candidate *behind,
 		      struct bb_strbuf *out);
 	/* "no more memory": LIST is in order of what they need, which decides among tied ones;

@@ -66,15 +66,53 @@ bb_status bb_kernel_require_all(struct bb_kernel *k)
 
 void bb_kernel_close(struct bb_engine *engine)
 {
-	struct bb_kernel *k = (struct bb_kernel *)engine;
+	bb_kernel_clear((struct bb_kernel *)engine);
+}
 
+void bb_kernel_clear(struct bb_kernel *k)
+{
+	bb_engine_clear(&k->engine);
 	for (size_t i = 0; i < k->nvariants; i++)
 		bb_taped_free(&k->variants[i]->taped);
 	free(k->variants);
+	k->variants = NULL;
+	k->nvariants = k->room = 0;
 	while (k->memory) {
 		struct bb_kernel_memory *m = k->memory;
 
 		k->memory = m->next;
 		free(m);
 	}
+}
+
+/* ---- the best -------------------------------------------------------------------------------- */
+
+void bb_best_add(struct bb_best *best, struct bb_candidate candidate, const char *format, ...)
+{
+	struct bb_candidate *added = BB_ARRAY_ADD(best->list, best->choice.n, best->room);
+	va_list args;
+
+	best->failed |= !added;
+	if (!added)
+		return;
+	*added = candidate;
+	va_start(args, format);
+	vsnprintf(added->name, sizeof(added->name), format, args);
+	va_end(args);
+}
+
+struct bb_candidate bb_best_steps(const struct bb_trial *trial, double per, const void *own)
+{
+	return (struct bb_candidate){.seconds = trial->stats.p50 / per,
+				     .low = trial->stats.ci_low / per,
+				     .high = trial->stats.ci_high / per,
+				     .own = own};
+}
+
+void bb_best_recommend(struct bb_best *best, struct bb_strbuf *out)
+{
+	out->failed |= best->failed;
+	best->choice.list = best->list;
+	bb_recommend(&best->choice, out);
+	free(best->list);
 }

@@ -13,7 +13,7 @@
  *   open      bb_engine_alloc and bb_engine_patterns for the data; for each variant bb_variant_new,
  *             bb_taped_begin, operations, bb_taped_end (programs/tape.h), and bb_variant_add
  *   deliver   for each variant of k->variants: bb_record_init, the kernel's fields,
- *             BB_TIMES_SET, and bb_engine_deliver; then bb_recommend or a sentence, and
+ *             BB_TIMES_SET, and bb_engine_deliver; then bb_best_recommend or a sentence, and
  *             bb_engine_answer
  *   close     bb_kernel_close
  *
@@ -73,7 +73,29 @@ static inline double bb_variant_median(const struct bb_variant *variant)
 /* BB_EUNSUPPORTED with the reason of the first variant that cannot run. */
 BB_MUST bb_status bb_kernel_require_all(struct bb_kernel *kernel);
 
-/* The `close` of an experiment whose state begins with a struct bb_kernel. */
+/* The `close` of an experiment whose state begins with a struct bb_kernel; and between two parts of
+   it: no variant, memory or trial is left. */
 void bb_kernel_close(struct bb_engine *engine);
+void bb_kernel_clear(struct bb_kernel *kernel);
+
+/* ---- the best -------------------------------------------------------------------------------- */
+
+/* The candidates of a recommendation, as they are found. */
+struct bb_best {
+	struct bb_recommendation choice; /* its list and number are set by bb_best_add */
+	struct bb_candidate *list;
+	size_t room;
+	bool failed; /* out of memory */
+};
+
+/* Add CANDIDATE with the name FORMAT. */
+void bb_best_add(struct bb_best *best, struct bb_candidate candidate, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The steps of TRIAL as a candidate, each divided by PER; OWN is for the cause. */
+struct bb_candidate bb_best_steps(const struct bb_trial *trial, double per, const void *own);
+
+/* Append the recommendation to OUT. Frees the candidates. */
+void bb_best_recommend(struct bb_best *best, struct bb_strbuf *out);
 
 #endif

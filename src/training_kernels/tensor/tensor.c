@@ -4,10 +4,10 @@
 #include "training_kernels/tensor/tensor.h"
 
 #include "core/clock.h"
-#include "core/recommend.h"
 #include "core/units.h"
 #include "models/memory/activations.h"
 #include "training_kernels/kernel/estimate.h"
+#include "training_kernels/kernel/kernel.h"
 #include "training_kernels/tensor/state.h"
 
 #include <math.h>
@@ -296,36 +296,21 @@ static const char *refusal_of(const struct sweep *s, size_t i)
 	return NULL;
 }
 
-static void no_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
-		     struct bb_strbuf *out)
-{
-}
-
 /* The best way to split PART, by the time of a step. */
 static void add_best(const struct sweep *s, const char *part, struct bb_strbuf *out)
 {
 	const struct bb_tensor_options *a = tensor_options(s);
-	struct bb_candidate list[BB_TENSOR_MOST_SCHEMES];
 	char subject[BB_CANDIDATE_TEXT];
-	struct bb_recommendation choice = {.subject = subject,
-					   .noise = bb_estimate_noise(s->engine.run),
-					   .unit = " per step",
-					   .list = list,
-					   .cause = no_cause};
+	struct bb_best best = {.choice = {.subject = subject,
+					  .noise = bb_estimate_noise(s->engine.run),
+					  .unit = " per step"}};
 
 	snprintf(subject, sizeof(subject), "way to split the %s", part);
-	for (size_t i = 0; i < a->nschemes; i++) {
-		const struct bb_stats *step = &s->engine.trials[HALVES * i].stats;
-		struct bb_candidate *c = &list[choice.n];
-
-		if (refusal_of(s, i) || strcmp(a->schemes[i]->part, part) != 0)
-			continue;
-		*c = (struct bb_candidate){
-			.seconds = step->p50, .low = step->ci_low, .high = step->ci_high};
-		snprintf(c->name, sizeof(c->name), "%s", a->schemes[i]->name);
-		choice.n++;
-	}
-	bb_recommend(&choice, out);
+	for (size_t i = 0; i < a->nschemes; i++)
+		if (!refusal_of(s, i) && strcmp(a->schemes[i]->part, part) == 0)
+			bb_best_add(&best, bb_best_steps(&s->engine.trials[HALVES * i], 1, NULL),
+				    "%s", a->schemes[i]->name);
+	bb_best_recommend(&best, out);
 }
 
 static bb_status tensor_deliver(struct sweep *s)
