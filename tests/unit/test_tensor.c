@@ -4,7 +4,6 @@
  */
 #include "models/memory/activations.h"
 #include "training_kernels/tensor/tensor.h"
-#include "training_kernels/tensor/state.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -296,7 +295,7 @@ static void close_whole(struct whole *w)
 
 static size_t numbers_of(const struct whole *w, int slot)
 {
-	const struct bb_tensor_place p = bb_tensor_place_of(&w->state, (enum bb_tensor_slot)slot);
+	const struct bb_tensor_place p = bb_tensor_place_of(&w->state, slot);
 
 	return p.rows * p.columns;
 }
@@ -312,8 +311,8 @@ static double objective(struct whole *w)
 			sum += w->state.slots[BB_TS_LOSS][i];
 		return sum;
 	}
-	for (size_t i = 0; i < numbers_of(w, BB_TS_Z); i++)
-		sum += w->state.slots[BB_TS_Z][i] * w->state.slots[BB_TS_DZ][i];
+	for (size_t i = 0; i < numbers_of(w, BB_TS_X + 2); i++)
+		sum += w->state.slots[BB_TS_X + 2][i] * w->state.slots[BB_TS_D(BB_TS_X + 2)][i];
 	return sum;
 }
 
@@ -349,9 +348,9 @@ static void gradients(void **state)
 		if (scheme->mode != BB_TENSOR_SPLIT && scheme->mode != BB_TENSOR_RING)
 			continue;
 		open_smooth(&w, scheme);
-		assert_gradient(&w, BB_TS_X, BB_TS_DX);
+		assert_gradient(&w, BB_TS_X, BB_TS_D(BB_TS_X));
 		for (int m = 0; m < BB_TENSOR_MATRICES; m++)
-			assert_gradient(&w, BB_TS_WEIGHTS + m, BB_TS_DWEIGHTS + m);
+			assert_gradient(&w, BB_TS_WEIGHTS + m, BB_TS_D(BB_TS_WEIGHTS + m));
 		close_whole(&w);
 	}
 }
@@ -361,7 +360,7 @@ static void gradient_of_the_loss(void **state)
 	struct whole w;
 
 	open_smooth(&w, way_of(BB_TENSOR_LOSS, BB_TENSOR_SPLIT));
-	assert_gradient(&w, BB_TS_LOGITS, BB_TS_DLOGITS);
+	assert_gradient(&w, BB_TS_LOGITS, BB_TS_D(BB_TS_LOGITS));
 	close_whole(&w);
 }
 
@@ -369,12 +368,14 @@ static void gradient_of_the_loss(void **state)
 
 #define TEAM 3
 
-/* The ranks of a split part. What they send each other is moved when it arrives. */
+/* The ranks of a split part. What they send each other is moved when the first of both ends has
+   ended. */
 struct team {
 	struct bb_tensor_size size;
 	struct bb_tensor_program program;
 	struct bb_tensor_state ranks[TEAM];
 	bool *moved;                        /* of each collective */
+	bool heard[TEAM][3][TEAM];          /* of each receiver's messages, by work and block */
 	const struct bb_operation *missing; /* moves nothing; NULL: all do */
 };
 
@@ -427,7 +428,10 @@ static bool is_missing(const struct team *t, const struct bb_operation *o)
 {
 	const struct bb_operation *m = t->missing;
 
-	return m && m->act == o->act && m->work == o->work && m->item == o->item;
+	const bool same = m && m->work == o->work && m->item == o->item;
+
+	/* Of a message, both ends. */
+	return same && (m->act == o->act || (m->act == BB_ACT_RECV && o->act == BB_ACT_SEND));
 }
 
 static void done(void *own, int rank, size_t index, const struct bb_operation *o, double from,
@@ -435,14 +439,18 @@ static void done(void *own, int rank, size_t index, const struct bb_operation *o
 {
 	struct team *t = own;
 	void *sent, *mine, *unused;
+	const bool message = o->act == BB_ACT_SEND || o->act == BB_ACT_RECV;
+	const int peer = o->act == BB_ACT_SEND ? o->peer : rank;
+	bool *heard = message ? &t->heard[peer][o->work][o->item / BB_TENSOR_STEPS] : NULL;
 
 	if (o->act == BB_ACT_COMPUTE) {
 		bb_tensor_compute(&t->ranks[rank], o);
 	} else if (is_missing(t, o)) {
 		return;
-	} else if (o->act == BB_ACT_RECV) {
-		bb_tensor_buffers(&t->ranks[source], o, &sent, &unused);
-		bb_tensor_buffers(&t->ranks[rank], o, &unused, &mine);
+	} else if (message && !*heard) {
+		*heard = true;
+		bb_tensor_buffers(&t->ranks[(peer + TEAM - 1) % TEAM], o, &sent, &unused);
+		bb_tensor_buffers(&t->ranks[peer], o, &unused, &mine);
 		memcpy(mine, sent, bb_operation_bytes(o));
 	} else if (o->act == BB_ACT_COLLECTIVE && !t->moved[index]) {
 		/* The first that is done has heard from all others. */
@@ -460,6 +468,7 @@ static void play_team(struct team *t, const struct bb_tensor_scheme *scheme,
 	double end;
 
 	t->missing = missing;
+	memset(t->heard, 0, sizeof(t->heard));
 	t->moved = calloc(t->program.tape.n, sizeof(*t->moved));
 	assert_non_null(t->moved);
 	for (size_t r = 0; r < TEAM; r++) {
@@ -479,7 +488,7 @@ static void play_team(struct team *t, const struct bb_tensor_scheme *scheme,
 
 /* Numbers of SLOT that are not those of WHOLE. */
 static size_t differences(const struct bb_tensor_state *s, const struct bb_tensor_state *whole,
-			  enum bb_tensor_slot slot)
+			  int slot)
 {
 	const struct bb_tensor_place p = bb_tensor_place_of(s, slot);
 	const double tolerance = s->grid ? 0 : 1e-12;

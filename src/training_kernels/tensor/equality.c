@@ -2,7 +2,7 @@
  * equality.c - the comparison of split parts with unsplit ones, number by number.
  */
 #include "training_kernels/tensor/tensor.h"
-#include "training_kernels/tensor/state.h"
+#include "training_kernels/tensor/part.h"
 
 #include <float.h>
 #include <math.h>
@@ -141,8 +141,7 @@ static bb_status open_mine(struct job *j, const struct bb_tensor_scheme *scheme)
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
-static void equality_compare(const struct job *j, enum bb_tensor_slot slot, int kind,
-			     struct found *found)
+static void equality_compare(const struct job *j, int slot, int kind, struct found *found)
 {
 	const struct bb_tensor_place all = bb_tensor_place_of(&j->whole, slot);
 	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, slot);

@@ -32,10 +32,9 @@ static void add_times(double *a, double c, const double *b, size_t n)
 }
 
 void bb_tm_product(double *out, const double *a, const double *b, size_t rows, size_t inner,
-		   size_t columns, bool more)
+		   size_t columns)
 {
-	if (!more)
-		memset(out, 0, rows * columns * sizeof(*out));
+	memset(out, 0, rows * columns * sizeof(*out));
 	for (size_t i = 0; i < rows; i++)
 		for (size_t k = 0; k < inner; k++)
 			add_times(out + i * columns, a[i * inner + k], b + k * columns, columns);
@@ -112,9 +111,9 @@ void bb_tm_norm_back(bool grid, double *dx, const double *g, const double *x, si
 		sum /= (double)width;
 		along /= (double)width;
 		for (size_t i = 0; i < width; i++)
-			dx[i] = bb_tm_round(grid,
-					    (g[i] - sum - (x[i] - mean) * scale * along) * scale,
-					    NORM_BITS);
+			dx[i] += bb_tm_round(grid,
+					     (g[i] - sum - (x[i] - mean) * scale * along) * scale,
+					     NORM_BITS);
 	}
 }
 

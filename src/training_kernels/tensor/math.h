@@ -12,10 +12,10 @@
 /* X, rounded to a multiple of 2^-BITS if GRID. */
 double bb_tm_round(bool grid, double x, int bits);
 
-/* OUT (rows x columns) = A (rows x inner) B (inner x columns); with MORE it is added. */
+/* OUT (rows x columns) = A (rows x inner) B (inner x columns). */
 void bb_tm_product(double *out, const double *a, const double *b, size_t rows, size_t inner,
-		   size_t columns, bool more);
-/* The same with A B^T, where B is columns x inner. */
+		   size_t columns);
+/* The same with A B^T, where B is columns x inner; with MORE it is added. */
 void bb_tm_product_bt(double *out, const double *a, const double *b, size_t rows, size_t inner,
 		      size_t columns, bool more);
 /* OUT (rows x columns) = A^T B, where A is inner x rows. */
@@ -27,7 +27,7 @@ double bb_tm_gelu_slope(double x); /* its derivative */
 
 /* OUT = rows of WIDTH minus their mean, over their standard deviation; no gain, no bias. */
 void bb_tm_norm(bool grid, double *out, const double *x, size_t rows, size_t width);
-/* DX = the gradient of X, from that of its norm, G. */
+/* DX += the gradient of X, from that of its norm, G. */
 void bb_tm_norm_back(bool grid, double *dx, const double *g, const double *x, size_t rows,
 		     size_t width);
 

@@ -1,49 +1,14 @@
 /*
- * program.c - parts of a transformer as programs: what can be split, its operations in their order,
- * and the bytes that they send.
+ * program.c - parts of a transformer as programs: their steps forward and in reverse, where
+ * computations that follow each other are one operation, and the bytes that they send.
+ *
+ * Backward, what the gradients of inputs need is sent before those of weights are computed, which
+ * so hide it.
  */
 #include "training_kernels/tensor/program.h"
 
 #include <stdio.h>
 #include <string.h>
-
-const struct bb_tensor_scheme bb_tensor_schemes[] = {
-	{"layer", "tensor", "attention by heads, MLP by columns, then rows", BB_TENSOR_LAYER,
-	 BB_TENSOR_SPLIT},
-	{"layer", "sequence", "the same, and by tokens between the matrices", BB_TENSOR_LAYER,
-	 BB_TENSOR_SEQUENCE},
-	{"layer", "ulysses", "by tokens; attention by heads, between all-to-alls", BB_TENSOR_LAYER,
-	 BB_TENSOR_ULYSSES},
-	{"layer", "ring", "by tokens; blocks of keys and values go around the ring",
-	 BB_TENSOR_LAYER, BB_TENSOR_RING},
-	{"embedding", "tensor", "by vocabulary, summed", BB_TENSOR_EMBEDDING, BB_TENSOR_SPLIT},
-	{"embedding", "sequence", "by vocabulary, summed for the tokens of each rank",
-	 BB_TENSOR_EMBEDDING, BB_TENSOR_SEQUENCE},
-	{"loss", "tensor", "cross-entropy of logits by vocabulary: three small all-reduces",
-	 BB_TENSOR_LOSS, BB_TENSOR_SPLIT},
-	{"loss", "gather", "cross-entropy of logits that every rank gathers", BB_TENSOR_LOSS,
-	 BB_TENSOR_GATHER},
-	{"mlp", "rows", "first matrix by rows: GeLU of partial sums, which is wrong", BB_TENSOR_MLP,
-	 BB_TENSOR_ROWS},
-	{.part = NULL},
-};
-
-/* Elements of a matrix of a layer. */
-static size_t matrix_elements(const struct bb_tensor_size *s, int matrix)
-{
-	const size_t elements[BB_TENSOR_MATRICES] = {
-		s->hidden * s->queries, s->hidden * s->keys, s->hidden * s->keys,
-		s->queries * s->hidden, s->hidden * s->ffn,  s->ffn * s->hidden,
-	};
-
-	return elements[matrix];
-}
-
-/* Vocabulary of each of T ranks; that of the last one may be padded. */
-static size_t vocab_part(const struct bb_tensor_size *s, size_t t)
-{
-	return (s->vocab + t - 1) / t;
-}
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
@@ -68,21 +33,24 @@ const char *bb_tensor_refuses(const struct bb_tensor_scheme *scheme, const struc
 	return NULL;
 }
 
+/* ---- the builder ----------------------------------------------------------------------------- */
+
 enum queue { COMPUTING, COMMUNICATING, SENDING = COMMUNICATING, RECEIVING, QUEUES };
 enum lane { BLOCKS, GRADIENTS, LANES };
 
-#define ATTENTION 0 /* added to a work: its half of the layer */
-#define MLP 1
-
-/* ---- the builder ----------------------------------------------------------------------------- */
+/* Computations that are not written yet. */
+struct batch {
+	size_t first, n; /* steps; n 0: none */
+	struct bb_tensor_cost cost;
+};
 
 /* A program in the making. */
 struct builder {
 	struct bb_tensor_program *p;
-	struct bb_tape *tape; /* of P */
-	const struct bb_tensor_size *size;
-	enum bb_tensor_mode mode;
-	size_t t;
+	struct bb_tape *tape;                    /* of P */
+	struct bb_tensor_state of;               /* the sizes of matrices */
+	struct batch batches[BB_TW_WEIGHTS + 1]; /* [work] */
+	bool joins;      /* the next computation waits for what was called */
 	int sent[LANES]; /* event after the latest message of a lane; -1: none */
 };
 
@@ -91,39 +59,68 @@ static bool communicates(const struct builder *b)
 	return b->p->form.half != BB_TENSOR_COMPUTE;
 }
 
-static void build_compute_item(struct builder *b, int work, size_t item,
-			       struct bb_tensor_cost whole, double times)
+static void build_compute(struct builder *b, enum bb_tensor_work work, size_t item, size_t steps,
+			  struct bb_tensor_cost whole, double share)
 {
-	const double share = times / (double)b->t;
-
 	if (b->p->form.half == BB_TENSOR_COMMUNICATE || (whole.flops == 0 && !b->p->form.real))
 		return;
 	bb_tape_add(b->tape, (struct bb_operation){.act = BB_ACT_COMPUTE,
 						   .queue = COMPUTING,
 						   .work = work,
 						   .item = item,
+						   .count = steps,
 						   .seconds = whole.seconds * share,
 						   .flops = whole.flops * share});
 }
 
-/* A memory-bound computation, which counts as 0 seconds. */
-static void build_untimed(struct builder *b, int work)
+static void build_join(struct builder *b)
 {
-	build_compute_item(b, work, 0, (struct bb_tensor_cost){0}, 1);
+	if (b->joins && communicates(b))
+		bb_tape_order(b->tape, COMMUNICATING, COMPUTING);
+	b->joins = false;
 }
 
-/* The rank's part of TIMES WHOLE. */
-static void build_compute(struct builder *b, int work, struct bb_tensor_cost whole, double times)
+/* Writes the computations of WORK so far as one. */
+static void build_flush(struct builder *b, enum bb_tensor_work work)
 {
-	build_compute_item(b, work, 0, whole, times);
+	struct batch *batch = &b->batches[work];
+
+	if (batch->n > 0)
+		build_compute(b, work, batch->first, batch->n, batch->cost, 1 / (double)b->of.t);
+	*batch = (struct batch){.n = 0};
 }
 
-/* A collective of the results so far; computations continue until join. */
-static void build_call_item(struct builder *b, int work, size_t item,
-			    const struct bb_collective *collective, size_t count, enum bb_op op)
+/* The cost at OFFSET of the sizes; 0: none. */
+static struct bb_tensor_cost cost_at(const struct builder *b, uint8_t offset)
 {
-	const bool loss = b->p->form.scheme->of == BB_TENSOR_LOSS && collective == &bb_all_reduce;
+	struct bb_tensor_cost cost = {0};
 
+	if (offset)
+		memcpy(&cost, (const char *)b->of.size + offset, sizeof(cost));
+	return cost;
+}
+
+static void build_batch(struct builder *b, enum bb_tensor_work work, size_t step)
+{
+	const struct bb_tensor_step *p = &bb_tensor_steps[step];
+	const struct bb_tensor_cost cost = cost_at(b, work == BB_TW_INPUT ? p->back : p->cost);
+	struct batch *batch = &b->batches[work];
+
+	if (batch->n == 0)
+		batch->first = step;
+	batch->n = (step > batch->first ? step - batch->first : batch->first - step) + 1;
+	batch->cost.seconds += cost.seconds;
+	batch->cost.flops += cost.flops;
+}
+
+/* A collective on the results so far; computations continue until a join. */
+static void build_call(struct builder *b, enum bb_tensor_work work, size_t item,
+		       const struct bb_collective *collective, size_t count, enum bb_op op)
+{
+	const struct bb_tensor_size *size = b->of.size;
+	const bool sums = collective == &bb_all_reduce;
+
+	b->joins = true;
 	if (!communicates(b))
 		return;
 	bb_tape_order(b->tape, COMPUTING, COMMUNICATING);
@@ -134,135 +131,57 @@ static void build_call_item(struct builder *b, int work, size_t item,
 					  .item = item,
 					  .collective = collective,
 					  .count = count,
-					  .dtype = loss ? b->size->loss_dtype : b->size->dtype,
+					  .dtype = sums && b->of.scheme->of == BB_TENSOR_LOSS
+							   ? size->loss_dtype
+							   : size->dtype,
 					  .op = op,
-					  .in_place = collective == &bb_all_reduce});
+					  .in_place = sums});
 }
 
-static void build_call(struct builder *b, int work, const struct bb_collective *collective,
-		       size_t count)
+/* The collective by which ranks perform a step that communicates; NULL: the scheme needs none. */
+static const struct bb_collective *collective_of(const struct builder *b,
+						 const struct bb_tensor_step *p, bool back)
 {
-	build_call_item(b, work, 0, collective, count, BB_SUM);
-}
+	const enum bb_tensor_mode mode = b->of.scheme->mode;
 
-static void build_join(struct builder *b)
-{
-	if (communicates(b))
-		bb_tape_order(b->tape, COMMUNICATING, COMPUTING);
-}
-
-/* ---- a layer --------------------------------------------------------------------------------- */
-
-static size_t activation(const struct builder *b)
-{
-	return b->size->tokens * b->size->hidden;
-}
-
-static bool is_split(const struct builder *b)
-{
-	return b->mode == BB_TENSOR_SPLIT || b->mode == BB_TENSOR_SEQUENCE;
-}
-
-static void build_sum(struct builder *b, int work)
-{
-	if (b->mode == BB_TENSOR_SEQUENCE)
-		build_call(b, work, &bb_reduce_scatter, activation(b) / b->t);
-	else
-		build_call(b, work, &bb_all_reduce, activation(b));
-}
-
-static void build_gather(struct builder *b, int work)
-{
-	if (b->mode == BB_TENSOR_SEQUENCE)
-		build_call(b, work, &bb_all_gather, activation(b) / b->t);
-}
-
-/* COST: of all matrices, with the core of attention. */
-static void build_block(struct builder *b, int whose, struct bb_tensor_cost cost)
-{
-	build_untimed(b, BB_TW_NORM + whose);
-	build_gather(b, BB_TW_GATHER + whose);
-	if (is_split(b))
-		build_join(b);
-	build_compute(b, BB_TW_INNER + whose, cost, 1);
-	if (is_split(b)) {
-		build_sum(b, BB_TW_SUM + whose);
-		build_join(b);
+	switch ((enum bb_tensor_kind)p->kind) {
+	case BB_TK_EXCHANGE:
+		return &bb_alltoall;
+	case BB_TK_MOST:
+	case BB_TK_TOTAL:
+		return &bb_all_reduce;
+	case BB_TK_GATHER:
+	case BB_TK_SUM:
+		if (mode == BB_TENSOR_SEQUENCE || mode == BB_TENSOR_GATHER)
+			return (p->kind == BB_TK_GATHER) != back ? &bb_all_gather
+								 : &bb_reduce_scatter;
+		return mode == BB_TENSOR_SPLIT && (p->kind == BB_TK_SUM) != back ? &bb_all_reduce
+										 : NULL;
+	default:
+		return NULL;
 	}
-	build_untimed(b, BB_TW_ADD + whose);
 }
 
-/* The gradient of the input is summed while those of the weights are computed. INPUT: cost of the
-   former; WEIGHTS: cost of the latter. */
-static void build_back_block(struct builder *b, int whose, struct bb_tensor_cost input,
-			     struct bb_tensor_cost weights)
+/* The calls of a step. */
+static void build_calls(struct builder *b, enum bb_tensor_work work, size_t step)
 {
-	if (b->mode == BB_TENSOR_SEQUENCE) {
-		build_gather(b, BB_TW_BACK_GATHER + whose);
-		build_join(b);
-		build_gather(b, BB_TW_GATHER_AGAIN + whose);
+	const bool back = work == BB_TW_INPUT;
+	const struct bb_tensor_step *p = &bb_tensor_steps[step];
+	const struct bb_collective *collective = collective_of(b, p, back);
+
+	for (int k = 0; k <= p->more; k++) {
+		const size_t in = bb_tensor_numbers(&b->of, (back ? p->out : p->in) + k);
+		const size_t out = bb_tensor_numbers(&b->of, (back ? p->in : p->out) + k);
+
+		build_call(b, work, step + BB_TENSOR_STEPS * (size_t)k, collective,
+			   collective == &bb_reduce_scatter ? out
+			   : collective == &bb_alltoall     ? in / b->of.t
+							    : in,
+			   p->kind == BB_TK_MOST ? BB_MAX : BB_SUM);
 	}
-	build_compute(b, BB_TW_BACK_INNER + whose, input, 1);
-	if (b->mode == BB_TENSOR_SEQUENCE)
-		build_join(b);
-	if (is_split(b))
-		build_sum(b, BB_TW_BACK_SUM + whose);
-	build_compute(b, BB_TW_WEIGHTS + whose, weights, 1);
-	if (is_split(b))
-		build_join(b);
-	build_untimed(b, BB_TW_BACK_NORM + whose);
 }
 
-/* A X + B Y. */
-static struct bb_tensor_cost cost_add(double a, struct bb_tensor_cost x, double b,
-				      struct bb_tensor_cost y)
-{
-	return (struct bb_tensor_cost){a * x.seconds + b * y.seconds, a * x.flops + b * y.flops};
-}
-
-/* ---- attention by tokens: ulysses ------------------------------------------------------------ */
-
-/* All-to-all of a matrix of WIDTH columns, from tokens to heads or back. */
-static void exchange_all(struct builder *b, int work, size_t item, size_t width)
-{
-	build_call_item(b, work, item, &bb_alltoall, b->size->tokens / b->t * (width / b->t),
-			BB_SUM);
-}
-
-static void exchange_inputs(struct builder *b, int work)
-{
-	exchange_all(b, work, 0, b->size->queries);
-	exchange_all(b, work, 1, b->size->keys);
-	exchange_all(b, work, 2, b->size->keys);
-}
-
-static void build_ulysses(struct builder *b)
-{
-	build_untimed(b, BB_TW_NORM);
-	build_compute(b, BB_TW_PROJECT, b->size->project, 1);
-	exchange_inputs(b, BB_TW_TO_HEADS);
-	build_join(b);
-	build_compute(b, BB_TW_CORE, b->size->core, 1);
-	exchange_all(b, BB_TW_TO_TOKENS, 0, b->size->queries);
-	build_join(b);
-	build_compute(b, BB_TW_OUTPUT, b->size->output, 1);
-	build_untimed(b, BB_TW_ADD);
-}
-
-static void build_back_ulysses(struct builder *b)
-{
-	build_compute(b, BB_TW_BACK_OUTPUT, b->size->output, 1);
-	exchange_all(b, BB_TW_BACK_TO_HEADS, 0, b->size->queries);
-	build_compute(b, BB_TW_OUTPUT_WEIGHTS, b->size->output, 1);
-	build_join(b);
-	build_compute(b, BB_TW_BACK_CORE, b->size->core_back, 1);
-	exchange_inputs(b, BB_TW_BACK_TO_TOKENS);
-	build_join(b);
-	build_compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
-	build_untimed(b, BB_TW_BACK_NORM);
-}
-
-/* ---- attention by tokens: ring --------------------------------------------------------------- */
+/* ---- the ring -------------------------------------------------------------------------------- */
 
 /*
  * Sends the next message of LANE to the next rank, after the computations so far, and receives that
@@ -270,155 +189,150 @@ static void build_back_ulysses(struct builder *b)
  * which earlier computations used. Odd ranks receive first (see operation). Returns the event of
  * arrival.
  */
-static int ring_pass(struct builder *b, enum lane lane, int work, size_t item)
+static int ring_pass(struct builder *b, enum lane lane, enum bb_tensor_work work, size_t item)
 {
-	const struct bb_operation message = {
-		.work = work,
-		.item = item,
-		.lane = lane,
-		.count = b->size->tokens / b->t * 2 * b->size->keys,
-		.dtype = b->size->dtype,
-	};
-	struct bb_operation send = message, recv = message;
+	const size_t count = bb_tensor_numbers(&b->of, BB_TS_BLOCK);
+	const enum bb_dtype dtype = b->of.size->dtype;
 	const int done = bb_tape_record(b->tape, COMPUTING);
 
 	bb_tape_wait(b->tape, SENDING, done);
 	bb_tape_wait(b->tape, RECEIVING, done);
 	if (b->sent[lane] >= 0)
 		bb_tape_wait(b->tape, RECEIVING, b->sent[lane]);
-	send.act = BB_ACT_SEND;
-	send.queue = SENDING;
-	send.peer = 1;
-	recv.act = BB_ACT_RECV;
-	recv.queue = RECEIVING;
-	recv.peer = -1;
-	bb_tape_add(b->tape, send);
-	bb_tape_add(b->tape, recv);
+	for (int end = 0; end < 2; end++)
+		bb_tape_add(b->tape, (struct bb_operation){.act = end ? BB_ACT_RECV : BB_ACT_SEND,
+							   .queue = end ? RECEIVING : SENDING,
+							   .peer = end ? -1 : 1,
+							   .work = work,
+							   .item = item,
+							   .lane = lane,
+							   .count = count,
+							   .dtype = dtype});
 	b->sent[lane] = bb_tape_record(b->tape, SENDING);
 	return bb_tape_record(b->tape, RECEIVING);
 }
 
 /* Sent buffers may be written again. */
-static void end_lane(struct builder *b, enum lane lane)
+static void ring_end(struct builder *b, enum lane lane)
 {
 	if (b->sent[lane] >= 0)
 		bb_tape_wait(b->tape, COMPUTING, b->sent[lane]);
 	b->sent[lane] = -1;
 }
 
-static void build_ring(struct builder *b)
+/* The core of attention, block by block; backward with gradients that go one step further. */
+static void build_ring(struct builder *b, enum bb_tensor_work work, size_t step)
 {
-	build_untimed(b, BB_TW_NORM);
-	build_compute(b, BB_TW_PROJECT, b->size->project, 1);
-	for (size_t i = 0; i < b->t; i++) {
-		const bool more = communicates(b) && i + 1 < b->t;
-		const int arrived = more ? ring_pass(b, BLOCKS, BB_TW_PASS, i) : -1;
-
-		build_compute_item(b, BB_TW_BLOCK, i, b->size->core, 1.0 / (double)b->t);
-		if (more)
-			bb_tape_wait(b->tape, COMPUTING, arrived);
-	}
-	end_lane(b, BLOCKS);
-	build_compute(b, BB_TW_OUTPUT, b->size->output, 1);
-	build_untimed(b, BB_TW_ADD);
-}
-
-static void build_back_ring(struct builder *b)
-{
-	const bool passes = communicates(b) && b->t > 1;
+	const struct bb_tensor_step *p = &bb_tensor_steps[step];
+	const bool back = work == BB_TW_INPUT, passes = communicates(b) && b->of.t > 1;
+	const struct bb_tensor_cost cost = cost_at(b, back ? p->back : p->cost);
+	const double share = 1 / (double)b->of.t;
 	int gradients = -1;
 
-	build_compute(b, BB_TW_BACK_OUTPUT, b->size->output, 1);
-	for (size_t i = 0; i < b->t; i++) {
-		const bool more = passes && i + 1 < b->t;
-		const int arrived = more ? ring_pass(b, BLOCKS, BB_TW_PASS, i) : -1;
+	for (size_t i = 0; i < b->of.t; i++) {
+		const size_t item = step + BB_TENSOR_STEPS * i;
+		const bool more = passes && i + 1 < b->of.t;
+		const int arrived = more ? ring_pass(b, BLOCKS, work, item) : -1;
 
-		build_compute_item(b, BB_TW_BACK_BLOCK, i, b->size->core_back, 1.0 / (double)b->t);
+		build_compute(b, work, item, 1, cost, share * share);
 		if (gradients >= 0)
 			bb_tape_wait(b->tape, COMPUTING, gradients);
-		build_compute_item(b, BB_TW_BACK_ADD, i, (struct bb_tensor_cost){0}, 1);
-		if (passes)
-			gradients = ring_pass(b, GRADIENTS, BB_TW_BACK_PASS, i);
+		if (back)
+			build_compute(b, BB_TW_WEIGHTS, item, 1, (struct bb_tensor_cost){0}, 1);
+		if (back && passes)
+			gradients = ring_pass(b, GRADIENTS, BB_TW_WEIGHTS, item);
 		if (more)
 			bb_tape_wait(b->tape, COMPUTING, arrived);
 	}
-	build_compute(b, BB_TW_OUTPUT_WEIGHTS, b->size->output, 1);
-	if (passes)
+	build_flush(b, BB_TW_WEIGHTS);
+	if (gradients >= 0)
 		bb_tape_wait(b->tape, COMPUTING, gradients);
-	end_lane(b, BLOCKS);
-	end_lane(b, GRADIENTS);
-	build_compute(b, BB_TW_BACK_PROJECT, b->size->project, 2);
-	build_untimed(b, BB_TW_BACK_NORM);
+	ring_end(b, BLOCKS);
+	ring_end(b, GRADIENTS);
 }
 
-/* ---- parts ----------------------------------------------------------------------------------- */
+/* ---- a part ---------------------------------------------------------------------------------- */
 
-static void build_layer(struct builder *b)
+static void build_forward(struct builder *b)
 {
-	const struct bb_tensor_size *s = b->size;
-	const struct bb_tensor_cost matrices = cost_add(1, s->project, 1, s->output);
+	for (size_t i = 0; i < BB_TENSOR_STEPS; i++) {
+		const struct bb_tensor_step *p = &bb_tensor_steps[i];
 
-	if (is_split(b))
-		build_block(b, ATTENTION, cost_add(1, matrices, 1, s->core));
-	else if (b->mode == BB_TENSOR_ULYSSES)
-		build_ulysses(b);
-	else
-		build_ring(b);
-	build_block(b, MLP, s->mlp);
-	b->p->forward = b->tape->n;
-	build_back_block(b, MLP, s->mlp, s->mlp);
-	if (is_split(b))
-		build_back_block(b, ATTENTION, cost_add(1, matrices, 1, s->core_back), matrices);
-	else if (b->mode == BB_TENSOR_ULYSSES)
-		build_back_ulysses(b);
-	else
-		build_back_ring(b);
-	for (int m = 0; m < BB_TENSOR_MATRICES && !is_split(b) && b->p->form.real; m++)
-		build_call_item(b, BB_TW_REDUCE_WEIGHTS, (size_t)m, &bb_all_reduce,
-				matrix_elements(s, m), BB_SUM);
-	if (!is_split(b) && b->p->form.real)
-		build_join(b);
-}
-
-static void build_embedding(struct builder *b)
-{
-	build_untimed(b, BB_TW_LOOKUP);
-	build_sum(b, BB_TW_EMBED_SUM);
-	build_join(b);
-	b->p->forward = b->tape->n;
-	build_gather(b, BB_TW_EMBED_GATHER);
-	if (b->mode == BB_TENSOR_SEQUENCE)
-		build_join(b);
-	build_untimed(b, BB_TW_EMBED_BACK);
-}
-
-static void build_loss(struct builder *b)
-{
-	const size_t tokens = b->size->tokens;
-
-	if (b->mode == BB_TENSOR_GATHER) {
-		build_call(b, BB_TW_LOGITS, &bb_all_gather, tokens * vocab_part(b->size, b->t));
-		build_join(b);
-		build_untimed(b, BB_TW_LOSS_WHOLE);
-	} else {
-		build_untimed(b, BB_TW_LOSS_MAX);
-		build_call_item(b, BB_TW_ALL_MAX, 0, &bb_all_reduce, tokens, BB_MAX);
-		build_join(b);
-		build_untimed(b, BB_TW_LOSS_EXP);
-		build_call(b, BB_TW_ALL_TARGET, &bb_all_reduce, tokens);
-		build_call(b, BB_TW_ALL_EXP, &bb_all_reduce, tokens);
-		build_join(b);
-		build_untimed(b, BB_TW_LOSS_END);
+		if (!bb_tensor_has(b->of.scheme, p))
+			continue;
+		if (p->kind == BB_TK_RING || collective_of(b, p, false)) {
+			build_flush(b, BB_TW_FORWARD);
+			if (p->kind == BB_TK_RING)
+				build_ring(b, BB_TW_FORWARD, i);
+			else
+				build_calls(b, BB_TW_FORWARD, i);
+		} else {
+			build_join(b);
+			build_batch(b, BB_TW_FORWARD, i);
+		}
 	}
-	b->p->forward = b->tape->n;
+	build_flush(b, BB_TW_FORWARD);
+	build_join(b);
 }
 
-static void build_rows(struct builder *b)
+/* A sum's conjugate has gathered; the input of this block, which was not kept, comes again while
+   computations go on. */
+static void build_again(struct builder *b, size_t sum)
 {
-	build_compute(b, BB_TW_ROWS, b->size->mlp, 1);
-	build_call(b, BB_TW_ROWS_SUM, &bb_all_reduce, activation(b));
+	size_t i = sum;
+
+	while (i > 0 && bb_tensor_steps[i].kind != BB_TK_GATHER)
+		i--;
 	build_join(b);
-	b->p->forward = b->tape->n;
+	if (bb_tensor_has(b->of.scheme, &bb_tensor_steps[i]))
+		build_calls(b, BB_TW_AGAIN, i);
+	b->joins = false; /* until what they compute is sent */
+}
+
+static void build_backward(struct builder *b)
+{
+	const bool sequence = b->of.scheme->mode == BB_TENSOR_SEQUENCE;
+
+	for (size_t i = BB_TENSOR_STEPS; i-- > 0;) {
+		const struct bb_tensor_step *p = &bb_tensor_steps[i];
+
+		if (!bb_tensor_has(b->of.scheme, p))
+			continue;
+		if (p->kind == BB_TK_RING) {
+			build_flush(b, BB_TW_INPUT);
+			build_ring(b, BB_TW_INPUT, i);
+		} else if (collective_of(b, p, true)) {
+			build_flush(b, BB_TW_INPUT);
+			b->joins |= sequence && p->kind == BB_TK_GATHER;
+			build_join(b);
+			build_calls(b, BB_TW_INPUT, i);
+			if (sequence && p->kind == BB_TK_SUM)
+				build_again(b, i);
+			build_flush(b, BB_TW_WEIGHTS);
+		} else {
+			/* Weights of a block are behind its inputs even where it sends nothing. */
+			if (p->kind == BB_TK_NORM) {
+				build_flush(b, BB_TW_INPUT);
+				build_flush(b, BB_TW_WEIGHTS);
+			}
+			build_join(b);
+			build_batch(b, BB_TW_INPUT, i);
+			if (p->kind == BB_TK_PRODUCT)
+				build_batch(b, BB_TW_WEIGHTS, i);
+		}
+	}
+	build_flush(b, BB_TW_INPUT);
+	build_flush(b, BB_TW_WEIGHTS);
+	build_join(b);
+}
+
+/* Ranks that hold all weights sum their gradients. */
+static void build_reduce(struct builder *b)
+{
+	for (size_t m = 0; m < BB_TENSOR_MATRICES; m++)
+		build_call(b, BB_TW_REDUCE, BB_TENSOR_STEPS * m, &bb_all_reduce,
+			   bb_tensor_numbers(&b->of, BB_TS_WEIGHTS + (int)m), BB_SUM);
+	build_join(b);
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */
@@ -464,27 +378,28 @@ static void tensor_program_operation(const struct bb_program *program, int rank,
 static void tensor_program_describe(const struct bb_program *program, const struct bb_operation *o,
 				    char text[BB_PROGRAM_TEXT])
 {
-#define PAIR_NAME(name, text) text " attention", text " the MLP",
-#define WORK_NAME(name, text) text,
-	static const char *const names[] = {BB_TENSOR_WORKS(PAIR_NAME, WORK_NAME)};
+	static const char *const works[] = {"", "backward, ", "gradients of weights, ", "again, ",
+					    "gradients of weights, "};
+	static const char *const parts[] = {"attention", "the embedding", "the loss", "the MLP"};
+	const struct bb_tensor_step *p = &bb_tensor_steps[o->item % BB_TENSOR_STEPS];
+	int norms = 0; /* up to this step: the second is that before the MLP */
 
-	snprintf(text, BB_PROGRAM_TEXT, "%s", names[o->work]);
+	for (const struct bb_tensor_step *q = bb_tensor_steps; q <= p; q++)
+		norms += q->kind == BB_TK_NORM;
+	snprintf(text, BB_PROGRAM_TEXT, "%s%s of %s", works[o->work],
+		 o->act == BB_ACT_COLLECTIVE ? o->collective->name
+		 : o->act == BB_ACT_COMPUTE  ? "computations"
+					     : "block",
+		 parts[p->of == BB_TENSOR_LAYER && norms > 1 ? BB_TENSOR_MLP : p->of]);
 }
 
 bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_tensor_form *form,
 				 int nranks, struct bb_error *error)
 {
-	static void (*const builders[])(struct builder * b) = {
-		[BB_TENSOR_LAYER] = build_layer,
-		[BB_TENSOR_EMBEDDING] = build_embedding,
-		[BB_TENSOR_LOSS] = build_loss,
-		[BB_TENSOR_MLP] = build_rows,
-	};
+	const enum bb_tensor_mode mode = form->scheme->mode;
 	struct builder b = {.p = p,
 			    .tape = &p->tape,
-			    .size = form->size,
-			    .mode = form->scheme->mode,
-			    .t = (size_t)nranks,
+			    .of = {.scheme = form->scheme, .size = form->size, .t = (size_t)nranks},
 			    .sent = {-1, -1}};
 
 	*p = (struct bb_tensor_program){.form = *form};
@@ -497,9 +412,15 @@ bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_te
 		.member = bb_program_rank_itself,
 		.describe = tensor_program_describe,
 	};
-	builders[form->scheme->of](&b);
+	build_forward(&b);
+	p->forward = p->tape.n;
+	/* The loss computes its gradient at once, and the MLP that is wrong has none. */
+	if (form->scheme->of == BB_TENSOR_LAYER || form->scheme->of == BB_TENSOR_EMBEDDING)
+		build_backward(&b);
+	if (form->real && (mode == BB_TENSOR_ULYSSES || mode == BB_TENSOR_RING))
+		build_reduce(&b);
 	p->program.queues = QUEUES;
-	p->program.lanes = b.mode == BB_TENSOR_RING && communicates(&b) ? LANES : 0;
+	p->program.lanes = mode == BB_TENSOR_RING && communicates(&b) ? LANES : 0;
 	p->program.groups = communicates(&b) ? 1 : 0;
 	p->program.events = p->tape.events * (int)form->layers;
 	return p->tape.failed ? bb_no_memory(error, form->scheme->part) : BB_OK;
@@ -559,8 +480,8 @@ double bb_tensor_wire_formula(const struct bb_tensor_scheme *scheme, const struc
 	case BB_TENSOR_RING:
 		return nranks == 1 ? 0 : ((t - 1) + (2 * t - 1)) * 2 * k / t;
 	case BB_TENSOR_GATHER:
-		return others * (double)s->tokens * (double)vocab_part(s, (size_t)nranks) * t *
-		       bytes;
+		return others * (double)s->tokens *
+		       (double)((s->vocab + (size_t)nranks - 1) / (size_t)nranks) * t * bytes;
 	case BB_TENSOR_ROWS:
 		break;
 	}

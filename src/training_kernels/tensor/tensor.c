@@ -8,7 +8,7 @@
 #include "models/memory/activations.h"
 #include "training_kernels/kernel/estimate.h"
 #include "training_kernels/kernel/kernel.h"
-#include "training_kernels/tensor/state.h"
+#include "training_kernels/tensor/part.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * and its loss split over all ranks.
  *
  *   tensor.c           its options and records, and the experiment: parts of real size, timed
+ *   part.c             parts as lists of steps from matrix to matrix (math.c), and their numbers
  *   program.c          parts as programs, and their bytes
- *   state.c            small matrices, and computations on them (math.c)
  *   equality.c         the comparison with unsplit parts
  */
 #ifndef BB_TRAINING_KERNELS_TENSOR_TENSOR_H
