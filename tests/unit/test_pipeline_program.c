@@ -159,9 +159,9 @@ static void test_result(void **state)
 			 BB_OK);
 	r = bb_pipeline_result_of(&times);
 	assert_true(fabs(r.makespan - 27e-3) < 1e-9 && fabs(r.span - 24e-3) < 1e-9);
-	assert_true(fabs(r.bubble_over_ideal - 0.125) < 1e-9);
-	assert_true(fabs(r.bubble_over_total - 1.0 / 9) < 1e-9);
-	assert_true(r.span_bubble_over_ideal == 0 && r.span_bubble_over_total == 0);
+	assert_true(fabs(bb_pipeline_bubble(r.makespan, r.ideal, r.ideal) - 0.125) < 1e-9);
+	assert_true(fabs(bb_pipeline_bubble(r.makespan, r.ideal, r.makespan) - 1.0 / 9) < 1e-9);
+	assert_true(bb_pipeline_bubble(r.span, r.ideal, r.ideal) == 0);
 	assert_true(m.program.messages == (size_t)2 * 3 * 8);
 	bb_pass_times_close(&times);
 	drop(&m);

@@ -261,6 +261,14 @@ bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines)
 	return sinks->status;
 }
 
+bb_status bb_sinks_draw(struct bb_sinks *sinks, struct bb_strbuf *text)
+{
+	for (int i = 0; i < sinks->n; i++)
+		if (!sinks->list[i]->failed && is_text(sinks->list[i]))
+			settle(sinks, sinks->list[i], bb_sink_draw(sinks->list[i], text));
+	return sinks->status;
+}
+
 bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *end)
 {
 	EACH(sinks, !is_text(s_), end, end);

@@ -113,6 +113,8 @@ bb_status bb_sinks_data(struct bb_sinks *sinks, const struct bb_record_kind *kin
 			const void *record);
 /* Whole lines beginning with '#', for the text only. */
 bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines);
+/* A drawing, for the text only, which is emptied (see bb_sink_draw). */
+bb_status bb_sinks_draw(struct bb_sinks *sinks, struct bb_strbuf *drawing);
 /* The end record: once for the data, then for the text, whose reader may be slow. */
 bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *end);
 bb_status bb_sinks_end_text(struct bb_sinks *sinks, const struct bb_end_record *end);

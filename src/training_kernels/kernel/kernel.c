@@ -72,8 +72,11 @@ void bb_kernel_close(struct bb_engine *engine)
 void bb_kernel_clear(struct bb_kernel *k)
 {
 	bb_engine_clear(&k->engine);
-	for (size_t i = 0; i < k->nvariants; i++)
+	for (size_t i = 0; i < k->nvariants; i++) {
 		bb_taped_free(&k->variants[i]->taped);
+		if (k->variants[i]->release)
+			k->variants[i]->release(k->variants[i]);
+	}
 	free(k->variants);
 	k->variants = NULL;
 	k->nvariants = k->room = 0;

@@ -43,6 +43,8 @@ struct bb_variant {
 	size_t trial; /* its number */
 	struct bb_taped
 		taped; /* freed with the variant; zeroed where its program is none of tapes */
+	/* Frees what else the variant holds. NULL: nothing. */
+	void (*release)(struct bb_variant *variant);
 };
 
 /* N zeroed elements of BYTES in CPU memory, until the experiment ends. NULL without memory, with

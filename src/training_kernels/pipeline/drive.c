@@ -2,8 +2,6 @@
  * drive.c - the experiment: a hop is measured, then each schedule is predicted, timed, verified and
  * delivered.
  */
-#include "core/clock.h"
-#include "core/stats.h"
 #include "training_kernels/pipeline/pipeline.h"
 
 #include <stdio.h>
@@ -14,7 +12,7 @@
 
 /* A driver's state. */
 struct pipeline_session {
-	struct bb_engine engine;
+	struct bb_kernel kernel;
 	const struct bb_pipeline_options *options;
 	struct bb_pipeline pipeline; /* hop included */
 	const char *hop_source;
@@ -23,7 +21,7 @@ struct pipeline_session {
 
 /* One schedule on one rank. */
 struct job {
-	struct pipeline_session *s;
+	struct bb_variant variant;
 	const struct bb_pipeline_schedule *schedule;
 	struct bb_order order;
 	struct bb_pipeline_program program;
@@ -34,7 +32,18 @@ struct job {
 	double *kept, *layers; /* [stage]: predicted bytes of activations; layers */
 	double published;      /* bubble_over_total with first_wraps; NAN: not interleaved */
 	int64_t wrong;         /* BB_ABSENT: not verified */
+	double passes;         /* of the measurement of a hop: seconds of all passes */
 };
+
+static struct pipeline_session *job_session(const struct job *j)
+{
+	return (struct pipeline_session *)j->variant.kernel;
+}
+
+static struct bb_error *job_error(const struct job *j)
+{
+	return &j->variant.kernel->engine.run->error;
+}
 
 /* The slot of pass number I of STAGE. */
 static size_t job_slot(const struct job *j, int stage, size_t i)
@@ -42,58 +51,60 @@ static size_t job_slot(const struct job *j, int stage, size_t i)
 	return bb_order_slot(&j->order, stage, &bb_order_passes(&j->order, stage)[i]);
 }
 
-static bb_status open_job(struct job *j)
+static void job_release(struct bb_variant *variant)
 {
-	struct pipeline_session *s = j->s;
-	struct bb_error *error = &s->engine.run->error;
-	const size_t iters = (size_t)s->options->iters, stages = (size_t)j->order.stages;
-	bb_status status;
+	struct job *j = (struct job *)variant;
 
-	BB_TRY(status, bb_pass_times_open(&j->predicted, &j->order, &s->pipeline, error), out);
-	BB_TRY(status, bb_pass_times_open(&j->measured, &j->order, &s->pipeline, error), out);
-	j->published = NAN;
-	j->steps = calloc(2 * (iters + stages), sizeof(double));
-	if (!j->steps)
-		return bb_no_memory(error, j->schedule->name);
-	j->spans = j->steps + iters;
-	j->kept = j->spans + iters;
-	j->layers = j->kept + stages;
-out:
-	return status;
-}
-
-static void close_job(struct job *j)
-{
 	bb_pipeline_program_free(&j->program);
 	bb_pass_times_close(&j->predicted);
 	bb_pass_times_close(&j->measured);
 	bb_order_free(&j->order);
-	free(j->steps);
 }
 
-static struct bb_pipeline_form session_form(const struct pipeline_session *s)
+/* Room for ITERS steps; NULL without memory. */
+static struct job *job_new(struct pipeline_session *s, const struct bb_pipeline_schedule *schedule,
+			   size_t iters)
 {
-	const struct bb_fault *fault = &s->engine.run->options.fault;
-	const bool slow = fault->kind == BB_FAULT_SLOW;
+	const size_t stages = (size_t)s->pipeline.stages;
+	struct job *j = bb_variant_new(&s->kernel, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->variant.release = job_release;
+	j->schedule = schedule;
+	j->published = NAN;
+	j->wrong = BB_ABSENT;
+	j->steps = bb_kernel_keep(&s->kernel, 2 * (iters + stages), sizeof(double));
+	if (!j->steps)
+		return NULL;
+	j->spans = j->steps + iters;
+	j->kept = j->spans + iters;
+	j->layers = j->kept + stages;
+	return j;
+}
+
+/* The programs of a run; FAULTY: with its fault. */
+static struct bb_pipeline_form session_form(const struct pipeline_session *s, bool faulty)
+{
+	const struct bb_fault *fault = &s->kernel.engine.run->options.fault;
+	const bool slow = faulty && fault->kind == BB_FAULT_SLOW;
 
 	return (struct bb_pipeline_form){
 		.elements = (size_t)(s->options->message_bytes / sizeof(uint32_t)),
 		.rate = s->options->flops,
 		.late_stage = slow ? fault->rank : -1,
 		.late = slow ? fault->seconds : 0,
-		.swapped_stage = fault->kind == BB_FAULT_SWAP ? fault->rank : -1,
+		.swapped_stage = faulty && fault->kind == BB_FAULT_SWAP ? fault->rank : -1,
 	};
 }
 
 /* ---- prediction ------------------------------------------------------------------------------ */
 
 /* Rank 0: the result of the order over modelled links, under FORM. */
-static bb_status job_evaluate(struct job *j, const struct bb_pipeline_form *form,
-			      struct bb_pipeline_result *result)
+static bb_status job_evaluate(struct job *j, const struct bb_pipeline_form *form)
 {
-	const struct pipeline_session *s = j->s;
+	const struct pipeline_session *s = job_session(j);
 	const struct bb_pipeline_options *a = s->options;
-	struct bb_error *error = &s->engine.run->error;
 	const struct bb_link_model links = {
 		.rate = a->by_link ? a->link_rate : 0,
 		.latency = a->by_link ? a->link_latency : 1e-9 * (double)s->pipeline.hop,
@@ -103,11 +114,13 @@ static bb_status job_evaluate(struct job *j, const struct bb_pipeline_form *form
 	double end;
 	bb_status status;
 
-	BB_TRY(status, bb_pipeline_program_make(&program, &j->order, &s->pipeline, form, error),
+	BB_TRY(status,
+	       bb_pipeline_program_make(&program, &j->order, &s->pipeline, form, job_error(j)),
 	       out);
 	bb_pass_times_begin(&j->predicted);
-	BB_TRY(status, bb_timeline_program(&links, &program.program, &watch, &end, error), out);
-	*result = bb_pipeline_result_of(&j->predicted);
+	BB_TRY(status, bb_timeline_program(&links, &program.program, &watch, &end, job_error(j)),
+	       out);
+	j->prediction = bb_pipeline_result_of(&j->predicted);
 out:
 	bb_pipeline_program_free(&program);
 	return status;
@@ -115,23 +128,22 @@ out:
 
 static bb_status job_predict(struct job *j)
 {
-	const struct bb_pipeline *p = &j->s->pipeline;
-	struct bb_pipeline_form form = session_form(j->s);
+	const struct bb_pipeline *p = &job_session(j)->pipeline;
+	struct bb_pipeline_form form = session_form(job_session(j), false);
 	bb_status status;
 
-	form.late_stage = form.swapped_stage = -1;
+	BB_TRY(status, bb_pass_times_open(&j->predicted, &j->order, p, job_error(j)), out);
 	if (!j->schedule->chunks && j->order.chunks > 1) {
 		form.first_wraps = true;
-		BB_TRY(status, job_evaluate(j, &form, &j->prediction), out);
-		j->published = j->prediction.bubble_over_total;
+		BB_TRY(status, job_evaluate(j, &form), out);
+		j->published = bb_pipeline_bubble(j->prediction.makespan, j->prediction.ideal,
+						  j->prediction.makespan);
 		form.first_wraps = false;
 	}
-	status = job_evaluate(j, &form, &j->prediction);
+	status = job_evaluate(j, &form);
 	for (int s = 0; s < j->order.stages; s++) {
-		const double one = (double)bb_stage_kept(p, &j->order, s);
-
-		j->predicted.peaks[s] /= one;
-		j->kept[s] = j->predicted.peaks[s] * one / j->order.chunks;
+		j->kept[s] = j->predicted.peaks[s] / j->order.chunks;
+		j->predicted.peaks[s] /= (double)bb_stage_kept(p, &j->order, s);
 	}
 	for (int d = 0; d < bb_order_depths(&j->order); d++)
 		j->layers[bb_order_stage(&j->order, d)] += bb_part_layers(p, &j->order, d);
@@ -145,25 +157,35 @@ out:
 static void pipeline_stepped(void *own, size_t step)
 {
 	struct job *j = own;
-	const bool all = bb_engine_is_virtual(&j->s->engine);
-	const int mine = j->s->stage;
+	const struct pipeline_session *s = job_session(j);
+	const bool all = bb_engine_is_virtual(&s->kernel.engine);
 	const double *to = j->measured.to;
 
-	for (int s = all ? 0 : mine; s <= (all ? j->order.stages - 1 : mine); s++)
-		j->steps[step] = fmax(j->steps[step], to[job_slot(j, s, j->order.length - 1)]);
-	j->spans[step] =
-		to[job_slot(j, mine, j->order.length - 1)] - j->measured.from[job_slot(j, mine, 0)];
-	if (step + 1 < (size_t)j->s->options->iters)
+	for (int i = all ? 0 : s->stage; i <= (all ? j->order.stages - 1 : s->stage); i++)
+		j->steps[step] = fmax(j->steps[step], to[job_slot(j, i, j->order.length - 1)]);
+	j->spans[step] = to[job_slot(j, s->stage, j->order.length - 1)] -
+			 j->measured.from[job_slot(j, s->stage, 0)];
+	if (step + 1 < (size_t)s->options->iters)
 		bb_pass_times_begin(&j->measured);
 }
 
-/* Measures TRIAL, which must be possible. */
-static bb_status pipeline_measure(struct pipeline_session *s, const struct bb_trial *trial)
+/* Times the order of J, with the passes of PIPELINE, as TRIAL says. */
+static bb_status job_measure(struct job *j, const struct bb_pipeline *pipeline,
+			     const struct bb_pipeline_form *form, const char *name,
+			     struct bb_trial trial)
 {
-	bb_status status = bb_engine_add(&s->engine, trial, NULL);
+	bb_status status;
 
-	if (status == BB_OK)
-		status = bb_engine_measure(&s->engine);
+	trial.workload.program = &j->program.program;
+	trial.timing = BB_TIMING_STEPS;
+	trial.watch = (struct bb_timeline_watch){bb_pass_times_note, &j->measured};
+	BB_TRY(status, bb_pass_times_open(&j->measured, &j->order, pipeline, job_error(j)), out);
+	bb_pass_times_begin(&j->measured);
+	BB_TRY(status,
+	       bb_pipeline_program_make(&j->program, &j->order, pipeline, form, job_error(j)), out);
+	BB_TRY(status, bb_variant_add(&j->variant, &trial, NULL, "%s", name), out);
+	status = bb_engine_measure(&j->variant.kernel->engine);
+out:
 	return status;
 }
 
@@ -171,46 +193,39 @@ static bb_status pipeline_measure(struct pipeline_session *s, const struct bb_tr
    each has observed all stages, whose steps differ by noise only. */
 static bb_status job_gather(struct job *j)
 {
-	struct bb_engine *e = &j->s->engine;
+	const struct pipeline_session *s = job_session(j);
 	struct bb_pass_times *t = &j->measured;
-	const size_t iters = (size_t)j->s->options->iters, stages = (size_t)j->order.stages;
-	bb_status status;
+	const size_t iters = (size_t)s->options->iters, stages = (size_t)j->order.stages;
+	const size_t slots = bb_order_slots(&j->order);
+	const struct {
+		double *values;
+		size_t n;
+	} all[] = {{j->steps, iters},  {t->peaks, stages}, {t->sent, stages},
+		   {t->spans, stages}, {t->from, slots},   {t->to, slots}};
+	bb_status status = BB_OK;
 
-	if (bb_engine_is_virtual(e)) {
+	if (bb_engine_is_virtual(&s->kernel.engine)) {
 		(void)bb_pipeline_result_of(t);
 		return BB_OK;
 	}
-	bb_stats_sort(j->spans, iters);
-	t->spans[j->s->stage] = j->spans[iters / 2];
-	BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, j->steps, iters), out);
-	BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, t->peaks, stages), out);
-	BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, t->sent, stages), out);
-	BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, t->spans, stages), out);
-	if (j->s->options->gantt) {
-		const size_t slots = bb_order_slots(&j->order);
-
-		BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, t->from, slots), out);
-		BB_TRY(status, bb_crew_most(e->driver, &bb_payload_real, t->to, slots), out);
-	}
-out:
+	t->spans[s->stage] = bb_stats_median(j->spans, iters);
+	for (int i = 0; i < (s->options->gantt ? 6 : 4) && status == BB_OK; i++)
+		status = bb_crew_most(s->kernel.engine.driver, &bb_payload_real, all[i].values,
+				      all[i].n);
 	return status;
 }
 
 static bb_status job_time(struct job *j)
 {
-	struct bb_trial trial = {.workload = {.program = &j->program.program,
-					      .stand_in = (enum bb_stand_in)j->s->options->stand_in,
-					      .own = j},
-				 .timing = BB_TIMING_STEPS,
-				 .steps = (size_t)j->s->options->iters,
-				 .warm = (size_t)j->s->engine.run->options.warmup_iters,
-				 .watch = {bb_pass_times_note, &j->measured},
-				 .stepped = pipeline_stepped};
-	bb_status status;
+	const struct pipeline_session *s = job_session(j);
+	const struct bb_pipeline_form form = session_form(s, true);
+	const bb_status status = job_measure(
+		j, &s->pipeline, &form, j->schedule->name,
+		(struct bb_trial){.workload.stand_in = (enum bb_stand_in)s->options->stand_in,
+				  .steps = (size_t)s->options->iters,
+				  .warm = (size_t)s->kernel.engine.run->options.warmup_iters,
+				  .stepped = pipeline_stepped});
 
-	snprintf(trial.what, sizeof(trial.what), "%s", j->schedule->name);
-	bb_pass_times_begin(&j->measured);
-	status = pipeline_measure(j->s, &trial);
 	return status == BB_OK ? job_gather(j) : status;
 }
 
@@ -227,10 +242,9 @@ static const struct bb_expectation expectation = {NULL, pipeline_victims, bb_pip
 /* Runs the schedule once more, with data. */
 static bb_status job_check(struct job *j)
 {
-	struct bb_engine *e = &j->s->engine;
-	const struct bb_pipeline_form form = {.elements = BB_PIPELINE_ELEMENTS,
-					      .late_stage = -1,
-					      .swapped_stage = session_form(j->s).swapped_stage};
+	const struct pipeline_session *s = job_session(j);
+	struct bb_engine *e = &j->variant.kernel->engine;
+	struct bb_pipeline_form form = session_form(s, true);
 	struct bb_pipeline_data data;
 	struct bb_pipeline_program program = {.lists = NULL};
 	struct bb_trial trial = {.workload = {.program = &program.program,
@@ -244,17 +258,18 @@ static bb_status job_check(struct job *j)
 	bb_status status;
 
 	/* The verification computes on the CPU. */
-	if (!bb_engine_checks(e) || (e->backend->gpu))
+	if (!bb_engine_checks(e) || e->backend->gpu)
 		return BB_OK;
 	BB_TRY(status, bb_engine_alloc(e, bb_pipeline_data_bytes(&j->order), &memory), out);
-	data = bb_pipeline_data_begin(&j->order, j->s->stage, (uint64_t)e->run->options.seed,
-				      memory);
+	data = bb_pipeline_data_begin(&j->order, s->stage, (uint64_t)e->run->options.seed, memory);
+	form.elements = BB_PIPELINE_ELEMENTS;
+	form.late_stage = -1;
 	snprintf(trial.what, sizeof(trial.what), "check of %s", j->schedule->name);
 	BB_TRY(status,
-	       bb_pipeline_program_make(&program, &j->order, &j->s->pipeline, &form,
-					&e->run->error),
+	       bb_pipeline_program_make(&program, &j->order, &s->pipeline, &form, job_error(j)),
 	       out);
-	BB_TRY(status, pipeline_measure(j->s, &trial), out);
+	BB_TRY(status, bb_engine_add(e, &trial, NULL), out);
+	BB_TRY(status, bb_engine_measure(e), out);
 	j->wrong = e->trials[e->ntrials - 1].wrong;
 	/* Memory is released once no rank reads it any more. */
 	BB_TRY(status, bb_crew_barrier(e->driver), out);
@@ -266,73 +281,70 @@ out:
 
 /* ---- the hop --------------------------------------------------------------------------------- */
 
-struct hop {
-	struct job job;
-	double passes; /* seconds of all passes */
-	double samples[HOP_SAMPLES];
-};
-
 /* The first stage sees the begin and the end of the step. */
 static void hop_stepped(void *own, size_t step)
 {
-	struct hop *h = own;
-	const struct job *j = &h->job;
+	struct job *j = own;
 
-	h->samples[step] =
-		j->measured.to[job_slot(j, 0, 1)] - j->measured.from[job_slot(j, 0, 0)] - h->passes;
-	bb_pass_times_begin(&h->job.measured);
+	j->steps[step] =
+		j->measured.to[job_slot(j, 0, 1)] - j->measured.from[job_slot(j, 0, 0)] - j->passes;
+	bb_pass_times_begin(&j->measured);
 }
 
 /* One microbatch goes through all stages and back: twice as many hops as pairs of neighbours, and
    its passes. */
 static bb_status measure_hop(struct pipeline_session *s)
 {
-	struct hop h = {.job = {.s = s, .schedule = bb_pipeline_find("naive")},
-			.passes = 2e-9 * HOP_PASS_NS * s->pipeline.stages};
-	struct job *j = &h.job;
-	struct bb_error *error = &s->engine.run->error;
+	struct job *j = job_new(s, bb_pipeline_find("naive"), HOP_SAMPLES);
 	const struct bb_pipeline pipeline = {.stages = s->pipeline.stages,
 					     .microbatches = 1,
 					     .chunks = 1,
 					     .f = HOP_PASS_NS,
 					     .b = HOP_PASS_NS};
-	const struct bb_trial trial = {
-		.workload = {.program = &j->program.program, .stand_in = BB_SLEEP, .own = &h},
-		.what = "hop between stages",
-		.timing = BB_TIMING_STEPS,
-		.steps = HOP_SAMPLES,
-		.warm = 1,
-		.watch = {bb_pass_times_note, &j->measured},
-		.stepped = hop_stepped};
-	struct bb_pipeline_form form = session_form(s);
-	struct bb_stats stats;
+	const struct bb_pipeline_form form = session_form(s, false);
 	const void *all;
 	double hop;
 	bb_status status;
 
-	form.late_stage = form.swapped_stage = -1;
-	BB_TRY(status, bb_order_make(j->schedule, &pipeline, &j->order, error), out);
-	BB_TRY(status, bb_pass_times_open(&j->measured, &j->order, &pipeline, error), out);
-	BB_TRY(status, bb_pipeline_program_make(&j->program, &j->order, &pipeline, &form, error),
+	if (!j)
+		return BB_EINTERNAL;
+	j->passes = 2e-9 * HOP_PASS_NS * pipeline.stages;
+	BB_TRY(status, bb_order_make(j->schedule, &pipeline, &j->order, job_error(j)), out);
+	BB_TRY(status,
+	       job_measure(j, &pipeline, &form, "hop between stages",
+			   (struct bb_trial){.workload.stand_in = BB_SLEEP,
+					     .steps = HOP_SAMPLES,
+					     .warm = 1,
+					     .stepped = hop_stepped}),
 	       out);
-	BB_TRY(status, pipeline_measure(s, &trial), out);
-	bb_stats_compute(h.samples, HOP_SAMPLES, &stats);
-	hop = stats.p50 / (2 * (s->pipeline.stages - 1));
-	BB_TRY(status, bb_crew_gather(s->engine.driver, &bb_payload_number, &hop, 1, &all), out);
+	hop = bb_stats_median(j->steps, HOP_SAMPLES) / (2 * (pipeline.stages - 1));
+	BB_TRY(status, bb_crew_gather(s->kernel.engine.driver, &bb_payload_number, &hop, 1, &all),
+	       out);
 	hop = *(const double *)all;
 	s->pipeline.hop = hop > 0 && hop < BB_PAYLOAD_MOST_SECONDS ? (int64_t)(1e9 * hop) : 0;
 out:
-	bb_engine_clear(&s->engine);
-	close_job(j);
+	bb_kernel_clear(&s->kernel);
 	return status;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
 
+/* The total of VALUES, which become multiples of UNIT. */
+static double job_total(struct bb_numbers *numbers, double *values, size_t n, double unit)
+{
+	double sum = 0;
+
+	for (size_t s = 0; s < n; s++)
+		sum += values[s] *= unit;
+	*numbers = (struct bb_numbers){values, n};
+	return sum;
+}
+
 static void fill_prediction(const struct job *j, struct bb_pipeline_record *r)
 {
-	const struct bb_pipeline *p = &j->s->pipeline;
-	const struct bb_pipeline_result *result = &j->prediction;
+	const struct pipeline_session *session = job_session(j);
+	const struct bb_pipeline *p = &session->pipeline;
+	const struct bb_pipeline_result *t = &j->prediction;
 	const size_t n = (size_t)p->stages;
 	int busiest = 0;
 
@@ -340,10 +352,9 @@ static void fill_prediction(const struct job *j, struct bb_pipeline_record *r)
 	r->stages = p->stages;
 	r->microbatches = p->microbatches;
 	r->chunks = j->order.chunks;
-	r->message_bytes = (int64_t)j->s->options->message_bytes / 4 * 4;
-	r->sent_bytes = r->message_bytes * (int64_t)j->program.messages;
+	r->message_bytes = (int64_t)session->options->message_bytes / 4 * 4;
 	r->hop_us = 1e-3 * (double)p->hop;
-	r->hop_source = j->s->hop_source;
+	r->hop_source = session->hop_source;
 	for (int s = 1; s < p->stages; s++)
 		if (bb_stage_ns(p, &j->order, s) > bb_stage_ns(p, &j->order, busiest))
 			busiest = s;
@@ -356,56 +367,53 @@ static void fill_prediction(const struct job *j, struct bb_pipeline_record *r)
 		r->b_us += 1e-3 * (double)part.cost[BB_PASS_B];
 		r->w_us += 1e-3 * (double)part.cost[BB_PASS_W];
 	}
-	r->ideal_us = 1e6 * result->ideal;
-	r->predicted_us = 1e6 * result->makespan;
-	r->predicted_span_us = 1e6 * result->span;
-	r->predicted_bubble_over_ideal = result->bubble_over_ideal;
-	r->predicted_bubble_over_total = result->bubble_over_total;
-	r->predicted_span_bubble_over_ideal = result->span_bubble_over_ideal;
-	r->predicted_span_bubble_over_total = result->span_bubble_over_total;
+	r->ideal_us = 1e6 * t->ideal;
+	r->predicted_us = 1e6 * t->makespan;
+	r->predicted_span_us = 1e6 * t->span;
+	r->predicted_bubble_over_ideal = bb_pipeline_bubble(t->makespan, t->ideal, t->ideal);
+	r->predicted_bubble_over_total = bb_pipeline_bubble(t->makespan, t->ideal, t->makespan);
+	r->predicted_span_bubble_over_ideal = bb_pipeline_bubble(t->span, t->ideal, t->ideal);
+	r->predicted_span_bubble_over_total = bb_pipeline_bubble(t->span, t->ideal, t->span);
 	r->published_bubble_over_total = j->published;
-	r->peak_bytes = 0;
-	for (size_t s = 0; s < n; s++) {
-		j->predicted.spans[s] *= 1e6;
-		if ((int64_t)j->kept[s] > r->peak_bytes)
-			r->peak_bytes = (int64_t)j->kept[s];
-	}
-	r->predicted_stage_us = (struct bb_numbers){j->predicted.spans, n};
+	(void)job_total(&r->predicted_stage_us, j->predicted.spans, n, 1e6);
 	r->peak_microbatches = (struct bb_numbers){j->predicted.peaks, n};
 	r->stage_peak_bytes = (struct bb_numbers){j->kept, n};
-	r->stage_sent_bytes = (struct bb_numbers){j->predicted.sent, n};
+	r->peak_bytes = 0;
+	for (size_t s = 0; s < n; s++)
+		r->peak_bytes = (int64_t)fmax((double)r->peak_bytes, j->kept[s]);
+	r->sent_bytes = (int64_t)job_total(&r->stage_sent_bytes, j->predicted.sent, n, 1);
 	if (p->layers)
 		r->layers = (struct bb_numbers){j->layers, n};
 }
 
 static void fill_measurement(struct job *j, struct bb_pipeline_record *r)
 {
+	const struct pipeline_session *session = job_session(j);
 	const size_t n = (size_t)r->stages;
 	struct bb_stats stats;
 
-	bb_stats_compute(j->steps, (size_t)j->s->options->iters, &stats);
-	r->compute = bb_stand_in_names[j->s->options->stand_in];
-	r->iterations = j->s->options->iters;
+	bb_stats_compute(j->steps, (size_t)session->options->iters, &stats);
+	r->compute = bb_stand_in_names[session->options->stand_in];
+	r->iterations = session->options->iters;
 	r->p50_us = 1e6 * stats.p50;
 	r->p99_us = 1e6 * stats.p99;
 	r->min_us = 1e6 * stats.min;
 	r->max_us = 1e6 * stats.max;
-	r->counted_sent_bytes = 0;
+	(void)job_total(&r->stage_us, j->measured.spans, n, 1e6);
 	r->span_us = 0;
-	for (int s = 0; s < r->stages; s++) {
-		j->measured.spans[s] *= 1e6;
+	for (size_t s = 0; s < n; s++) {
 		r->span_us = fmax(r->span_us, j->measured.spans[s]);
-		j->measured.peaks[s] /= (double)bb_stage_kept(&j->s->pipeline, &j->order, s);
-		r->counted_sent_bytes += (int64_t)j->measured.sent[s];
+		j->measured.peaks[s] /=
+			(double)bb_stage_kept(&session->pipeline, &j->order, (int)s);
 	}
-	r->stage_us = (struct bb_numbers){j->measured.spans, n};
-	r->bubble_over_ideal = r->p50_us / r->ideal_us - 1;
-	r->bubble_over_total = 1 - r->ideal_us / r->p50_us;
-	r->span_bubble_over_ideal = r->span_us / r->ideal_us - 1;
-	r->span_bubble_over_total = 1 - r->ideal_us / r->span_us;
+	r->bubble_over_ideal = bb_pipeline_bubble(r->p50_us, r->ideal_us, r->ideal_us);
+	r->bubble_over_total = bb_pipeline_bubble(r->p50_us, r->ideal_us, r->p50_us);
+	r->span_bubble_over_ideal = bb_pipeline_bubble(r->span_us, r->ideal_us, r->ideal_us);
+	r->span_bubble_over_total = bb_pipeline_bubble(r->span_us, r->ideal_us, r->span_us);
 	r->off_percent = 100 * (r->p50_us / r->predicted_us - 1);
 	r->counted_peak_microbatches = (struct bb_numbers){j->measured.peaks, n};
-	r->counted_stage_sent_bytes = (struct bb_numbers){j->measured.sent, n};
+	r->counted_sent_bytes =
+		(int64_t)job_total(&r->counted_stage_sent_bytes, j->measured.sent, n, 1);
 	r->wrong = j->wrong;
 }
 
@@ -413,7 +421,7 @@ static void fill_measurement(struct job *j, struct bb_pipeline_record *r)
 static struct bb_piece stage_piece(const struct job *j, const struct bb_model_layout *layout,
 				   int stage)
 {
-	const size_t layers = (size_t)j->s->pipeline.layers;
+	const size_t layers = (size_t)job_session(j)->pipeline.layers;
 	const size_t parts = (size_t)bb_order_depths(&j->order);
 	struct bb_piece sum = {.matrices = 0};
 
@@ -435,8 +443,8 @@ static struct bb_piece stage_piece(const struct job *j, const struct bb_model_la
    that the order keeps. */
 static bb_status judge_fit(const struct job *j, struct bb_fit_verdict *verdict)
 {
-	const struct bb_pipeline_options *a = j->s->options;
-	const struct bb_pipeline_state *state = j->s->engine.run->own;
+	const struct bb_pipeline_options *a = job_session(j)->options;
+	const struct bb_pipeline_state *state = job_session(j)->kernel.engine.run->own;
 	const struct bb_training t = {
 		.model = &state->model,
 		.layout = &state->layout,
@@ -465,13 +473,14 @@ static bb_status judge_fit(const struct job *j, struct bb_fit_verdict *verdict)
 			most = need;
 	}
 	return bb_fit_judge_need(verdict, &t, &most, state->capacity.usable,
-				 &j->s->engine.run->error);
+				 &job_session(j)->kernel.engine.run->error);
 }
 
+/* With --gantt: each pass of TIMES as a record, and a chart. */
 static bb_status deliver_passes(const struct job *j, const struct bb_pass_times *times,
 				const char *source)
 {
-	struct bb_sinks *sinks = &j->s->engine.run->sinks;
+	struct bb_sinks *sinks = &j->variant.kernel->engine.run->sinks;
 	bb_status status = BB_OK;
 
 	for (int s = 0; s < j->order.stages; s++)
@@ -489,15 +498,17 @@ static bb_status deliver_passes(const struct job *j, const struct bb_pass_times 
 				.to_us = 1e6 * times->to[slot],
 			};
 
-			status = bb_sinks_record(sinks, &bb_record_pass, &r);
+			status = bb_sinks_data(sinks, &bb_record_pass, &r);
 		}
-	return status;
+	return status == BB_OK ? bb_pipeline_text_chart(sinks, j->schedule->name, times, source)
+			       : status;
 }
 
 /* Rank 0: the records of J to the sinks. */
 static bb_status job_deliver(struct job *j)
 {
-	struct pipeline_session *s = j->s;
+	struct pipeline_session *s = job_session(j);
+	struct bb_engine *e = &s->kernel.engine;
 	const bool ran = !s->options->predict;
 	struct bb_fit_verdict verdict;
 	struct bb_pipeline_record r;
@@ -512,13 +523,13 @@ static bb_status job_deliver(struct job *j)
 		BB_FIT_SET(&r, &verdict);
 	}
 	r.end_unix_s = bb_clock_unix();
-	BB_TRY(status, bb_pipeline_keep(s->engine.run->own, &r), out);
-	status = bb_engine_deliver(&s->engine, &bb_record_pipeline, &r, r.wrong);
+	BB_TRY(status, bb_pipeline_text_add(e->run, &r), out);
+	status = bb_engine_deliver(e, &bb_record_pipeline, &r, r.wrong);
 	if (status == BB_OK && s->options->gantt)
 		status = deliver_passes(j, &j->predicted, "predicted");
 	if (status == BB_OK && s->options->gantt && ran)
 		status = deliver_passes(j, &j->measured,
-					bb_engine_is_virtual(&s->engine) ? "played" : "measured");
+					bb_engine_is_virtual(e) ? "played" : "measured");
 out:
 	return status;
 }
@@ -528,7 +539,7 @@ out:
 /* BB_EUNSUPPORTED, with the reason in REFUSAL, if there is no such order. */
 static bb_status make_order(struct job *j, struct bb_error *refusal)
 {
-	const struct bb_pipeline *p = &j->s->pipeline;
+	const struct bb_pipeline *p = &job_session(j)->pipeline;
 	const char *reason = bb_pipeline_refuses(j->schedule, p);
 	bb_status status;
 
@@ -541,37 +552,32 @@ static bb_status make_order(struct job *j, struct bb_error *refusal)
 static bb_status run_schedule(struct pipeline_session *s,
 			      const struct bb_pipeline_schedule *schedule)
 {
-	struct job j = {.s = s, .schedule = schedule, .wrong = BB_ABSENT};
-	struct bb_error *error = &s->engine.run->error;
-	const struct bb_pipeline_form form = session_form(s);
+	struct bb_engine *e = &s->kernel.engine;
 	struct bb_error refusal = {.text = ""};
-	bb_status status;
+	struct job *j = job_new(s, schedule, (size_t)s->options->iters);
+	bb_status status = j ? BB_OK : BB_EINTERNAL;
 
-	BB_TRY(status, bb_engine_begin(&s->engine, schedule->name), out);
-	status = make_order(&j, &refusal);
+	BB_TRY(status, status, out);
+	BB_TRY(status, bb_engine_begin(e, schedule->name), out);
+	status = make_order(j, &refusal);
 	if (status == BB_EUNSUPPORTED) {
-		status = bb_engine_skip_subject(&s->engine, "pipeline", schedule->name, NULL,
-						refusal.text);
+		status = bb_engine_skip_subject(e, "pipeline", schedule->name, NULL, refusal.text);
 		goto out;
 	}
 	if (status != BB_OK) {
-		bb_fail(error, status, "%s: %s", schedule->name, refusal.text);
+		bb_fail(&e->run->error, status, "%s: %s", schedule->name, refusal.text);
 		goto out;
 	}
-	BB_TRY(status, open_job(&j), out);
-	BB_TRY(status, bb_pipeline_program_make(&j.program, &j.order, &s->pipeline, &form, error),
-	       out);
-	if (bb_engine_leads(&s->engine))
-		BB_TRY(status, job_predict(&j), out);
+	if (bb_engine_leads(e))
+		BB_TRY(status, job_predict(j), out);
 	if (!s->options->predict) {
-		BB_TRY(status, job_time(&j), out);
-		BB_TRY(status, job_check(&j), out);
+		BB_TRY(status, job_time(j), out);
+		BB_TRY(status, job_check(j), out);
 	}
-	if (bb_engine_leads(&s->engine))
-		status = job_deliver(&j);
+	if (bb_engine_leads(e))
+		status = job_deliver(j);
 out:
-	bb_engine_clear(&s->engine);
-	close_job(&j);
+	bb_kernel_clear(&s->kernel);
 	return status;
 }
 
@@ -580,7 +586,6 @@ static bb_status pipeline_run(struct bb_engine *engine)
 	struct pipeline_session *s = (struct pipeline_session *)engine;
 	const struct bb_pipeline_state *state = engine->run->own;
 	const struct bb_pipeline_options *a = s->options = &state->options;
-	const bool virtual = bb_engine_is_virtual(engine);
 	bb_status status = BB_OK;
 
 	s->pipeline = state->pipeline;
@@ -591,7 +596,7 @@ static bb_status pipeline_run(struct bb_engine *engine)
 		s->pipeline.hop = (int64_t)(1e9 * (a->link_latency +
 						   (double)a->message_bytes / a->link_rate));
 	} else if (!a->predict && !a->tc_ns_given && s->pipeline.stages > 1) {
-		s->hop_source = virtual ? "played" : "measured";
+		s->hop_source = bb_engine_is_virtual(engine) ? "played" : "measured";
 		status = measure_hop(s);
 	}
 	for (size_t i = 0; i < a->schedules.n && status == BB_OK; i++) {
@@ -605,4 +610,5 @@ static bb_status pipeline_run(struct bb_engine *engine)
 const struct bb_experiment bb_pipeline_experiment = {
 	.bytes = sizeof(struct pipeline_session),
 	.run = pipeline_run,
+	.close = bb_kernel_close,
 };

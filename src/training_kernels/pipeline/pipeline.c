@@ -273,7 +273,7 @@ static void pipeline_add_notes(struct bb_run *run, struct bb_strbuf *out)
 			"# small letters: odd chunks; long B: B and W together; dots: waits; %s "
 			"charts show the last step\n",
 			found);
-	bb_pipeline_recommend(run, out);
+	bb_pipeline_text_best(run, out);
 }
 
 static void pipeline_close(struct bb_run *run)
@@ -283,6 +283,10 @@ static void pipeline_close(struct bb_run *run)
 	bb_model_layout_free(&state->layout);
 	bb_model_free(&state->model);
 	free(state->kept);
+	bb_table_free(&state->schedules);
+	bb_table_free(&state->stages);
+	bb_strbuf_free(&state->fits);
+	bb_strbuf_free(&state->misfits);
 }
 
 const struct bb_benchmark bb_pipeline_benchmark = {
@@ -302,11 +306,12 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.predicts = pipeline_predicts,
 	.check = pipeline_check,
 	.list = pipeline_list,
-	.open_text = bb_sink_pipeline_open,
+	.open_text = bb_sink_table_open,
 	.rows = &bb_record_pipeline,
 	.plan = pipeline_plan,
 	.open_results = pipeline_open_results,
 	.experiment = &bb_pipeline_experiment,
 	.close = pipeline_close,
+	.sum_up = bb_pipeline_text_sum_up,
 	.tell = pipeline_add_notes,
 };

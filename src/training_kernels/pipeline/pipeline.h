@@ -5,16 +5,16 @@
  *   pipeline.c          its options, records and descriptor
  *   drive.c             the experiment: predict, time, check, deliver
  *   data.c              numbers that go through the stages, and their verification
- *   text.c              the text: two rows per schedule, charts, and the best of them
+ *   text.c              its text: rows of schedules and stages, charts, and the best
  *
  * Schedules are in order.h, their programs in program.h.
  */
 #ifndef BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
 #define BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
 
-#include "harness/measure/engine.h"
-#include "training_kernels/kernel/options.h"
+#include "core/table.h"
 #include "training_kernels/kernel/estimate.h"
+#include "training_kernels/kernel/kernel.h"
 #include "training_kernels/pipeline/program.h"
 
 enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
@@ -193,11 +193,15 @@ struct bb_pipeline_state {
 	struct bb_pipeline pipeline;        /* without the hop, which may be measured */
 	struct bb_model model;              /* of --model */
 	struct bb_model_layout layout;
+	struct bb_capacity capacity;
 	/* In process 0: schedules that may be the best, in order of their memory, which decides
 	   among equals; what their arrays point to is gone. */
 	struct bb_pipeline_record *kept;
 	size_t nkept, kept_room;
-	struct bb_capacity capacity;
+	/* And the text at the end: rows, those that fit, and sentences about the others. */
+	struct bb_text_table schedules, stages;
+	struct bb_strbuf fits, misfits;
+	int64_t published; /* stages of a row as published; 0: none */
 };
 
 extern const struct bb_option bb_pipeline_rows[];
@@ -205,14 +209,17 @@ extern const struct bb_benchmark bb_pipeline_benchmark;
 
 extern const struct bb_experiment bb_pipeline_experiment;
 
-/* The benchmark's open_text. */
-bb_sink_open bb_sink_pipeline_open;
+/* ---- its text (text.c) ----------------------------------------------------------------------- */
 
-/* Keep R if it may be the best. BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_pipeline_keep(struct bb_pipeline_state *state,
-				   const struct bb_pipeline_record *r);
+/* Print the head before the first record, and keep the rows of R, and R if it may be the best. */
+BB_MUST bb_status bb_pipeline_text_add(struct bb_run *run, const struct bb_pipeline_record *r);
+/* Draw the passes of a step as SOURCE has it: a line for each stage. */
+BB_MUST bb_status bb_pipeline_text_chart(struct bb_sinks *sinks, const char *schedule,
+					 const struct bb_pass_times *times, const char *source);
+/* The benchmark's sum_up: prints the rows. */
+BB_MUST bb_status bb_pipeline_text_sum_up(struct bb_run *run);
 /* Append the best schedules of those kept as '#' lines, which answer the run. */
-void bb_pipeline_recommend(struct bb_run *run, struct bb_strbuf *out);
+void bb_pipeline_text_best(struct bb_run *run, struct bb_strbuf *out);
 
 /* ---- data of the verification (data.c) ------------------------------------------------------- */
 

@@ -283,10 +283,10 @@ void bb_pass_times_note(void *own, int rank, size_t index, const struct bb_opera
 	times->to[operation->item] = to;
 }
 
-/* PART / WHOLE, without what is only rounding of sums. */
-static double ratio(double part, double whole)
+/* Without what is only rounding of sums. */
+double bb_pipeline_bubble(double time, double ideal, double whole)
 {
-	return fabs(part) < 1e-9 * whole ? 0 : part / whole;
+	return fabs(time - ideal) < 1e-9 * whole ? 0 : (time - ideal) / whole;
 }
 
 struct bb_pipeline_result bb_pipeline_result_of(struct bb_pass_times *times)
@@ -306,9 +306,5 @@ struct bb_pipeline_result bb_pipeline_result_of(struct bb_pass_times *times)
 						(double)bb_stage_ns(times->pipeline, order, s));
 		r.span = fmax(r.span, times->spans[s]);
 	}
-	r.bubble_over_ideal = ratio(r.makespan - r.ideal, r.ideal);
-	r.bubble_over_total = ratio(r.makespan - r.ideal, r.makespan);
-	r.span_bubble_over_ideal = ratio(r.span - r.ideal, r.ideal);
-	r.span_bubble_over_total = ratio(r.span - r.ideal, r.span);
 	return r;
 }

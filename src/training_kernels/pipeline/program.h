@@ -74,12 +74,12 @@ struct bb_pipeline_result {
 	double makespan; /* end of the last pass, from 0 */
 	double span;     /* longest time of a stage from its first pass to its last */
 	double ideal;    /* all passes of the busiest stage */
-	/* Idle time as a share of IDEAL, and of the whole; by either definition of the cost. */
-	double bubble_over_ideal, bubble_over_total;
-	double span_bubble_over_ideal, span_bubble_over_total;
 };
 
 /* All passes of TIMES have been observed; its spans become known. */
 struct bb_pipeline_result bb_pipeline_result_of(struct bb_pass_times *times);
+
+/* The idle part of TIME, of which passes take IDEAL, as a share of WHOLE: either of them. */
+double bb_pipeline_bubble(double time, double ideal, double whole);
 
 #endif
