@@ -6,9 +6,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MOST_RANKS 32 /* the time grows with the cube of the ranks */
 /*
@@ -24,10 +21,11 @@ struct found {
 	double off;
 };
 
-struct job {
-	struct bb_engine *engine;
+/* A split part of this rank, and the unsplit one. */
+struct check {
+	struct bb_variant variant;
 	struct bb_tensor_size size;
-	struct bb_tensor_program program;
+	struct bb_tensor_program programs[2];
 	struct bb_tensor_state mine, whole;
 };
 
@@ -45,116 +43,98 @@ const char *bb_tensor_equality_refuses(const struct bb_run *run)
 	return NULL;
 }
 
-/* Sizes that every scheme can divide among T ranks: two tokens and two heads per rank. */
-static struct bb_tensor_size small_size(size_t t)
+static void check_compute(void *own, int rank, const struct bb_operation *operation)
 {
-	return (struct bb_tensor_size){.tokens = 2 * t,
-				       .seq = 2 * t,
-				       .hidden = 4 * t,
-				       .queries = 4 * t,
-				       .keys = 4 * t,
-				       .heads = 2 * t,
-				       .kv_heads = 2 * t,
-				       .ffn = 8 * t,
-				       .vocab = 4 * t,
-				       .dtype = BB_DOUBLE,
-				       .loss_dtype = BB_DOUBLE};
+	bb_tensor_compute(&((struct check *)own)->mine, operation);
 }
 
-/* ---- the unsplit part ------------------------------------------------------------------------ */
-
-/* A single rank does its computations in order and sends nothing. */
-static bb_status make_whole(struct job *j, const struct bb_tensor_scheme *scheme)
+static void check_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
+			  void **out)
 {
+	bb_tensor_buffers(&((struct check *)own)->mine, operation, in, out);
+}
+
+static void check_release(struct bb_variant *variant)
+{
+	for (int i = 0; i < 2; i++)
+		bb_tensor_program_free(&((struct check *)variant)->programs[i]);
+}
+
+/* The parts of SCHEME, the whole one as it is computed by a single rank, which sends nothing. */
+static bb_status check_open(struct check *c, const struct bb_tensor_scheme *scheme)
+{
+	struct bb_kernel *k = c->variant.kernel;
+	const size_t t = (size_t)k->engine.run->world.nranks;
+	const struct bb_trial trial = {.workload = {.program = &c->programs[0].program,
+						    .compute = check_compute,
+						    .buffers = check_buffers},
+				       .timing = BB_TIMING_STEPS,
+				       .steps = 1};
 	struct bb_tensor_form form = {
-		.scheme = bb_tensor_schemes, .size = &j->size, .layers = 1, .real = true};
-	struct bb_tensor_program program;
+		.scheme = scheme, .size = &c->size, .layers = 1, .real = true};
+	struct bb_error *error = &k->engine.run->error;
+	void *memory;
 	bb_status status;
 
+	c->variant.release = check_release;
+	/* Every scheme can divide two tokens and two heads for each rank. */
+	c->size = (struct bb_tensor_size){.tokens = 2 * t,
+					  .seq = 2 * t,
+					  .hidden = 4 * t,
+					  .queries = 4 * t,
+					  .keys = 4 * t,
+					  .heads = 2 * t,
+					  .kv_heads = 2 * t,
+					  .ffn = 8 * t,
+					  .vocab = 4 * t,
+					  .dtype = BB_DOUBLE,
+					  .loss_dtype = BB_DOUBLE};
+	c->mine = (struct bb_tensor_state){.scheme = scheme,
+					   .size = &c->size,
+					   .rank = (size_t)k->engine.driver->rank,
+					   .t = t,
+					   .grid = scheme->mode != BB_TENSOR_RING};
+	BB_TRY(status, bb_tensor_program_make(&c->programs[0], &form, (int)t, error), out);
+	BB_TRY(status,
+	       bb_engine_alloc(&k->engine, bb_tensor_state_numbers(&c->mine) * sizeof(double),
+			       &memory),
+	       out);
+	bb_tensor_state_fill(&c->mine, memory);
+	form.scheme = bb_tensor_schemes;
 	while (form.scheme->of != scheme->of)
 		form.scheme++;
-	j->whole = (struct bb_tensor_state){
-		.scheme = form.scheme, .size = &j->size, .t = 1, .grid = j->mine.grid};
-	j->whole.memory = malloc(bb_tensor_state_numbers(&j->whole) * sizeof(double));
-	if (!j->whole.memory)
-		return bb_no_memory(&j->engine->run->error, "the unsplit part");
-	bb_tensor_state_fill(&j->whole, j->whole.memory);
-	status = bb_tensor_program_make(&program, &form, 1, &j->engine->run->error);
-	for (size_t i = 0; status == BB_OK && i < program.tape.n; i++)
-		if (program.tape.list[i].act == BB_ACT_COMPUTE)
-			bb_tensor_compute(&j->whole, &program.tape.list[i]);
-	bb_tensor_program_free(&program);
+	c->whole = (struct bb_tensor_state){
+		.scheme = form.scheme, .size = &c->size, .t = 1, .grid = c->mine.grid};
+	memory = bb_kernel_keep(k, bb_tensor_state_numbers(&c->whole), sizeof(double));
+	if (!memory)
+		return BB_EINTERNAL;
+	bb_tensor_state_fill(&c->whole, memory);
+	BB_TRY(status, bb_tensor_program_make(&c->programs[1], &form, 1, error), out);
+	for (size_t i = 0; i < c->programs[1].tape.n; i++)
+		if (c->programs[1].tape.list[i].act == BB_ACT_COMPUTE)
+			bb_tensor_compute(&c->whole, &c->programs[1].tape.list[i]);
+	status = bb_variant_add(&c->variant, &trial, NULL, "check of %s by %s", scheme->part,
+				scheme->name);
+out:
 	return status;
-}
-
-/* ---- the split part -------------------------------------------------------------------------- */
-
-static void equality_compute(void *own, int rank, const struct bb_operation *operation)
-{
-	bb_tensor_compute(&((struct job *)own)->mine, operation);
-}
-
-static void equality_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
-			     void **out)
-{
-	bb_tensor_buffers(&((struct job *)own)->mine, operation, in, out);
-}
-
-static bb_status run_split(struct job *j)
-{
-	struct bb_trial trial = {.workload = {.program = &j->program.program,
-					      .compute = equality_compute,
-					      .buffers = equality_buffers,
-					      .own = j},
-				 .timing = BB_TIMING_STEPS,
-				 .steps = 1};
-	bb_status status;
-
-	snprintf(trial.what, sizeof(trial.what), "check of %s by %s", j->mine.scheme->part,
-		 j->mine.scheme->name);
-	status = bb_engine_add(j->engine, &trial, NULL);
-	return status == BB_OK ? bb_engine_measure(j->engine) : status;
-}
-
-static bb_status open_mine(struct job *j, const struct bb_tensor_scheme *scheme)
-{
-	const struct bb_tensor_form form = {
-		.scheme = scheme, .size = &j->size, .layers = 1, .real = true};
-	void *memory;
-	bb_status status = bb_tensor_program_make(&j->program, &form, j->engine->run->world.nranks,
-						  &j->engine->run->error);
-
-	if (status != BB_OK)
-		return status;
-	j->mine = (struct bb_tensor_state){.scheme = scheme,
-					   .size = &j->size,
-					   .rank = (size_t)j->engine->driver->rank,
-					   .t = (size_t)j->engine->run->world.nranks,
-					   .grid = scheme->mode != BB_TENSOR_RING};
-	status = bb_engine_alloc(j->engine, bb_tensor_state_numbers(&j->mine) * sizeof(double),
-				 &memory);
-	if (status != BB_OK)
-		return status;
-	bb_tensor_state_fill(&j->mine, memory);
-	return BB_OK;
 }
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
-static void equality_compare(const struct job *j, int slot, int kind, struct found *found)
+static void equality_compare(const struct check *c, int slot, int kind, struct found *found)
 {
-	const struct bb_tensor_place all = bb_tensor_place_of(&j->whole, slot);
-	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, slot);
-	const double *mine = j->mine.slots[slot], *whole = j->whole.slots[slot];
-	const double tolerance = j->mine.grid ? 0 : RING_ULPS;
+	const struct bb_tensor_place all = bb_tensor_place_of(&c->whole, slot);
+	const struct bb_tensor_place p = bb_tensor_place_of(&c->mine, slot);
+	const double *mine = c->mine.slots[slot], *whole = c->whole.slots[slot];
+	const double tolerance = c->mine.grid ? 0 : RING_ULPS;
 	double most = 0;
 
 	for (size_t i = 0; i < all.rows * all.columns; i++)
 		most = fmax(most, fabs(whole[i]));
 	for (size_t r = 0; r < p.rows; r++)
-		for (size_t c = 0; c < p.columns; c++) {
-			const double a = mine[r * p.columns + c];
-			const double b = whole[(p.row + r) * p.whole_columns + p.column + c];
+		for (size_t i = 0; i < p.columns; i++) {
+			const double a = mine[r * p.columns + i];
+			const double b = whole[(p.row + r) * p.whole_columns + p.column + i];
 			const double off = a == b ? 0 : fabs(a - b) / (DBL_EPSILON * most);
 
 			found->wrong[kind] += !(off <= tolerance);
@@ -164,98 +144,80 @@ static void equality_compare(const struct job *j, int slot, int kind, struct fou
 	found->compared[kind] += p.rows * p.columns;
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
-
-static struct bb_tensor_equality_record
-equality_sum(const struct job *j, const struct bb_tensor_results *results, const struct found *all)
+static bb_status equality_deliver(struct check *c, const struct bb_tensor_results *results)
 {
-	const bool must_differ = j->mine.scheme->mode == BB_TENSOR_ROWS;
+	const bool must_differ = c->mine.scheme->mode == BB_TENSOR_ROWS;
+	const struct bb_tensor_place p = bb_tensor_place_of(&c->mine, results->output);
+	double *const middle = &c->mine.slots[results->output][p.rows * p.columns / 2];
+	struct bb_engine *e = &c->variant.kernel->engine;
 	struct bb_tensor_equality_record r;
-	bool equal;
-
-	bb_record_init(&bb_record_tensor_equality, &r);
-	r.module = results->part;
-	r.way = j->mine.scheme->name;
-	r.nranks = j->engine->run->world.nranks;
-	r.tolerance_ulps = j->mine.grid ? 0 : RING_ULPS;
-	r.outputs = r.gradients = r.wrong_outputs = r.wrong_gradients = 0;
-	r.off_ulps = 0;
-	for (int rank = 0; rank < r.nranks; rank++) {
-		r.outputs += (int64_t)all[rank].compared[0];
-		r.gradients += (int64_t)all[rank].compared[1];
-		r.wrong_outputs += (int64_t)all[rank].wrong[0];
-		r.wrong_gradients += (int64_t)all[rank].wrong[1];
-		if (!(all[rank].off <= r.off_ulps))
-			r.off_ulps = all[rank].off;
-	}
-	equal = r.wrong_outputs + r.wrong_gradients == 0;
-	r.passed = equal != must_differ;
-	if (must_differ)
-		r.verdict = equal ? "equal, and must not be" : "wrong, as it must be";
-	else
-		r.verdict = equal ? "equal" : "wrong";
-	return r;
-}
-
-static bb_status equality_deliver(struct job *j, const struct bb_tensor_results *results)
-{
-	const struct bb_tensor_place p = bb_tensor_place_of(&j->mine, results->output);
-	double *const middle = &j->mine.slots[results->output][p.rows * p.columns / 2];
-	struct bb_tensor_equality_record record;
 	struct found mine = {.off = 0};
+	const struct found *found;
 	const void *all;
+	bool equal;
 	bb_status status;
 
 	/* The highest byte of a number: its change exceeds any tolerance. */
-	BB_TRY(status, bb_engine_corrupt(j->engine, (char *)middle + sizeof(double) - 1), out);
-	equality_compare(j, results->output, 0, &mine);
+	BB_TRY(status, bb_engine_corrupt(e, (char *)middle + sizeof(double) - 1), out);
+	equality_compare(c, results->output, 0, &mine);
 	for (size_t i = 0; i < results->ngradients; i++)
-		equality_compare(j, results->gradients[i], 1, &mine);
+		equality_compare(c, results->gradients[i], 1, &mine);
 	BB_TRY(status,
-	       bb_crew_gather(j->engine->driver, &bb_payload_number, &mine,
-			      sizeof(mine) / sizeof(uint64_t), &all),
+	       bb_crew_gather(e->driver, &bb_payload_number, &mine, sizeof(mine) / sizeof(uint64_t),
+			      &all),
 	       out);
-	if (!bb_engine_leads(j->engine))
+	if (!bb_engine_leads(e))
 		return BB_OK;
-	record = equality_sum(j, results, all);
-	status = bb_engine_deliver(j->engine, &bb_record_tensor_equality, &record, !record.passed);
+	bb_record_init(&bb_record_tensor_equality, &r);
+	r.module = results->part;
+	r.way = c->mine.scheme->name;
+	r.nranks = (int64_t)c->mine.t;
+	r.tolerance_ulps = c->mine.grid ? 0 : RING_ULPS;
+	r.outputs = r.gradients = r.wrong_outputs = r.wrong_gradients = 0;
+	r.off_ulps = 0;
+	for (found = all; found < (const struct found *)all + c->mine.t; found++) {
+		r.outputs += (int64_t)found->compared[0];
+		r.gradients += (int64_t)found->compared[1];
+		r.wrong_outputs += (int64_t)found->wrong[0];
+		r.wrong_gradients += (int64_t)found->wrong[1];
+		if (!(found->off <= r.off_ulps))
+			r.off_ulps = found->off;
+	}
+	equal = r.wrong_outputs + r.wrong_gradients == 0;
+	r.passed = equal != must_differ;
+	r.verdict = must_differ ? equal ? "equal, and must not be" : "wrong, as it must be"
+		    : equal     ? "equal"
+				: "wrong";
+	status = bb_engine_deliver(e, &bb_record_tensor_equality, &r, !r.passed);
 out:
 	return status;
 }
 
-static bb_status check_scheme(struct job *j, const struct bb_tensor_scheme *scheme)
+static bb_status check_scheme(struct bb_kernel *k, const struct bb_tensor_scheme *scheme)
 {
-	bb_status status;
+	struct check *c = bb_variant_new(k, sizeof(*c));
+	bb_status status = c ? check_open(c, scheme) : BB_EINTERNAL;
 
-	BB_TRY(status, open_mine(j, scheme), out);
-	BB_TRY(status, make_whole(j, scheme), out);
-	BB_TRY(status, run_split(j), out);
+	BB_TRY(status, status, out);
+	BB_TRY(status, bb_engine_measure(&k->engine), out);
 	for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)
 		if (r->of == scheme->of)
-			BB_TRY(status, equality_deliver(j, r), out);
+			BB_TRY(status, equality_deliver(c, r), out);
 	/* Memory is released once no rank reads it any more. */
-	BB_TRY(status, bb_crew_barrier(j->engine->driver), out);
-	bb_engine_release(j->engine, j->mine.memory);
+	BB_TRY(status, bb_crew_barrier(k->engine.driver), out);
+	bb_engine_release(&k->engine, c->mine.memory);
 out:
-	bb_engine_clear(j->engine);
-	bb_tensor_program_free(&j->program);
-	free(j->whole.memory);
-	j->whole.memory = NULL;
+	bb_kernel_clear(k);
 	return status;
 }
 
-bb_status bb_tensor_equality(struct bb_engine *engine)
+bb_status bb_tensor_equality(struct bb_kernel *kernel)
 {
-	const int nranks = engine->run->world.nranks;
-	struct job j = {.engine = engine, .size = small_size((size_t)nranks)};
 	bb_status status = BB_OK;
 
-	for (const struct bb_tensor_scheme *scheme = bb_tensor_schemes;
-	     scheme->part && status == BB_OK; scheme++) {
+	for (const struct bb_tensor_scheme *s = bb_tensor_schemes; s->part && status == BB_OK; s++)
 		/* On one rank the rows are not split. */
-		if (scheme->mode == BB_TENSOR_ROWS && nranks == 1)
-			continue;
-		status = check_scheme(&j, scheme);
-	}
+		if (s->mode != BB_TENSOR_ROWS || kernel->engine.run->world.nranks > 1)
+			status = check_scheme(kernel, s);
 	return status;
 }

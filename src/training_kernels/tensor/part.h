@@ -2,8 +2,8 @@
  * part.h - the parts of a transformer that are split over ranks: each is a list of steps from
  * matrix to matrix, written once. Forward the steps are done in their order, backward in reverse;
  * what a step sends forward its conjugate sends backward. The programs that are timed follow from
- * the lists (program.h), and so do the numbers of each rank and of the unsplit part, which is the
- * same part on one rank. The arithmetic is in math.h.
+ * the lists (program.h), and so do the numbers of each rank and of the unsplit part (numbers.c),
+ * which is the same part on one rank.
  */
 #ifndef BB_TRAINING_KERNELS_TENSOR_PART_H
 #define BB_TRAINING_KERNELS_TENSOR_PART_H
@@ -116,13 +116,15 @@ struct bb_tensor_state {
 	const struct bb_tensor_scheme *scheme;
 	const struct bb_tensor_size *size; /* for numbers: keys as wide as queries, one sequence */
 	size_t rank, t;
-	bool grid; /* see math.h */
+	bool grid; /* sums are exact: see numbers.c */
 	double *slots[BB_TS_SLOTS];
 	double *memory; /* of the caller */
 };
 
 /* The place of an initial matrix, of a result, or of any matrix that a layer does not have. */
 struct bb_tensor_place bb_tensor_place_of(const struct bb_tensor_state *state, int slot);
+/* The slot whose memory the scheme uses for SLOT. */
+int bb_tensor_own(const struct bb_tensor_state *state, int slot);
 /* Numbers of a slot on a rank; 0 if the scheme does not have it. */
 size_t bb_tensor_numbers(const struct bb_tensor_state *state, int slot);
 /* The count of all numbers of a rank. */

@@ -3,14 +3,10 @@
  */
 #include "training_kernels/tensor/tensor.h"
 
-#include "core/clock.h"
 #include "core/units.h"
 #include "models/memory/activations.h"
 #include "training_kernels/kernel/estimate.h"
-#include "training_kernels/kernel/kernel.h"
-#include "training_kernels/tensor/part.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -177,61 +173,78 @@ BB_RECORD_KIND(bb_record_tensor_equality, BB_TENSOR_EQUALITY_FIELDS, "tensor_equ
 #define HALVES 3 /* of each scheme: the step, its computations alone, its communication alone */
 
 /* A driver's state. */
-struct sweep {
-	struct bb_engine engine; /* its trials are HALVES of each scheme */
+struct tensor_sweep {
+	struct bb_kernel kernel; /* its variants are HALVES of each scheme */
 	struct bb_tensor_run *tensor;
-	struct bb_tensor_program programs[HALVES * BB_TENSOR_MOST_SCHEMES]; /* beside the trials */
 };
 
-static const struct bb_tensor_options *tensor_options(const struct sweep *s)
+struct tensor_variant {
+	struct bb_variant variant;
+	struct bb_tensor_program program;
+};
+
+static void tensor_release(struct bb_variant *variant)
 {
-	return &s->tensor->options;
+	bb_tensor_program_free(&((struct tensor_variant *)variant)->program);
 }
 
-/* ---- trials ---------------------------------------------------------------------------------- */
-
-static bb_status tensor_add_trial(struct sweep *s, const struct bb_tensor_scheme *scheme,
-				  enum bb_tensor_half half)
+static bb_status tensor_add(struct tensor_sweep *s, const struct bb_tensor_scheme *scheme,
+			    enum bb_tensor_half half)
 {
 	static const char *const names[HALVES] = {"", " alone: computations",
 						  " alone: communication"};
+	const struct bb_tensor_run *t = s->tensor;
+	const int nranks = s->kernel.engine.run->world.nranks;
 	const struct bb_tensor_form form = {
 		.scheme = scheme,
-		.size = &s->tensor->size,
-		.layers = scheme->of == BB_TENSOR_LAYER ? (size_t)tensor_options(s)->layers : 1,
+		.size = &t->size,
+		.layers = scheme->of == BB_TENSOR_LAYER ? (size_t)t->options.layers : 1,
 		.half = half};
-	struct bb_tensor_program *program = &s->programs[s->engine.ntrials];
-	struct bb_trial trial = {
-		.workload = {.program = &program->program,
-			     .stand_in = (enum bb_stand_in)tensor_options(s)->stand_in,
-			     .own = program}};
-	const int nranks = s->engine.run->world.nranks;
-	const char *reason = bb_tensor_refuses(scheme, &s->tensor->size, nranks);
+	const char *reason = bb_tensor_refuses(scheme, &t->size, nranks);
+	struct tensor_variant *v = bb_variant_new(&s->kernel, sizeof(*v));
+	struct bb_trial trial = {.workload.stand_in = (enum bb_stand_in)t->options.stand_in};
 	bb_status status = BB_OK;
 
+	if (!v)
+		return BB_EINTERNAL;
+	v->variant.release = tensor_release;
+	trial.workload.program = &v->program.program;
 	if (!reason)
-		status = bb_tensor_program_make(program, &form, nranks, &s->engine.run->error);
-	snprintf(trial.what, sizeof(trial.what), "%s by %s%s", scheme->part, scheme->name,
-		 names[half]);
-	return status == BB_OK ? bb_engine_add(&s->engine, &trial, reason) : status;
+		status = bb_tensor_program_make(&v->program, &form, nranks,
+						&s->kernel.engine.run->error);
+	return status == BB_OK ? bb_variant_add(&v->variant, &trial, reason, "%s by %s%s",
+						scheme->part, scheme->name, names[half])
+			       : status;
+}
+
+/* What was measured of HALF of scheme I. */
+static const struct bb_trial *tensor_trial(const struct tensor_sweep *s, size_t i, int half)
+{
+	return bb_variant_trial(s->kernel.variants[HALVES * i + (size_t)half]);
+}
+
+static const char *refusal_of(const struct tensor_sweep *s, size_t i)
+{
+	for (int half = 0; half < HALVES; half++)
+		if (tensor_trial(s, i, half)->refusal)
+			return tensor_trial(s, i, half)->refusal;
+	return NULL;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
 
 /* Ring attention keeps no scores: without FlashAttention its blocks are recomputed, as by selective
    recomputation. Gated MLPs are not counted, as the small matrices have no gates. */
-static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme *scheme,
+static void describe_memory(const struct bb_tensor_run *t, const struct bb_tensor_scheme *scheme,
 			    struct bb_tensor_record *r)
 {
-	const bool gated = s->tensor->model.gated;
-	struct bb_layer layer =
-		bb_layer_of_model(&s->tensor->model, s->tensor->model.hyper.experts > 0,
-				  (uint64_t)tensor_options(s)->batch,
-				  (unsigned)bb_dtype_size(tensor_options(s)->dtype));
+	const bool gated = t->model.gated;
+	struct bb_layer layer = bb_layer_of_model(&t->model, false, (uint64_t)t->options.batch,
+						  (unsigned)bb_dtype_size(t->options.dtype));
 
 	if (scheme->of != BB_TENSOR_LAYER)
 		return;
-	layer.eager = !s->tensor->size.flash;
+	layer.eager = !t->size.flash;
 	r->kept_unsplit_bytes = (int64_t)bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
 	layer.tp = (uint64_t)r->nranks;
 	layer.sequence_parallel = scheme->mode != BB_TENSOR_SPLIT;
@@ -239,138 +252,117 @@ static void describe_memory(const struct sweep *s, const struct bb_tensor_scheme
 		&layer, scheme->mode == BB_TENSOR_RING && layer.eager ? BB_RECOMPUTE_SELECTIVE
 								      : BB_RECOMPUTE_NONE);
 	if (!gated)
-		r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &s->tensor->size, layer.tp, true);
+		r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &t->size, layer.tp, true);
 }
 
-static void tensor_describe(const struct sweep *s, size_t i, struct bb_tensor_record *r)
+static void tensor_describe(const struct tensor_sweep *s, size_t i, struct bb_tensor_record *r)
 {
-	const struct bb_tensor_program *program = &s->programs[HALVES * i];
-	const struct bb_tensor_scheme *scheme = tensor_options(s)->schemes[i];
-	const struct bb_trial *trials = &s->engine.trials[HALVES * i];
-	const struct bb_stats *step = &trials->stats;
-	const double compute_s = trials[BB_TENSOR_COMPUTE].stats.p50;
-	const double communicate_s = trials[BB_TENSOR_COMMUNICATE].stats.p50;
-	const struct bb_tape *tape = &program->tape;
+	const struct bb_tensor_run *t = s->tensor;
+	const struct bb_tensor_program *program =
+		&((const struct tensor_variant *)s->kernel.variants[HALVES * i])->program;
+	const struct bb_tensor_scheme *scheme = t->options.schemes[i];
+	const struct bb_trial *step = tensor_trial(s, i, BB_TENSOR_STEP);
 	bool computes = false; /* and may so hide communication */
 	size_t calls;
 
 	bb_record_init(&bb_record_tensor, r);
-	r->model = s->tensor->model.name;
+	r->model = t->model.name;
 	r->part = scheme->part;
 	r->way = scheme->name;
-	r->dtype = bb_dtype_name(tensor_options(s)->dtype);
-	r->nranks = s->engine.run->world.nranks;
+	r->dtype = bb_dtype_name(t->options.dtype);
+	r->nranks = s->kernel.engine.run->world.nranks;
 	r->layers = (int64_t)program->form.layers;
-	r->seq = s->tensor->model.hyper.seq;
-	r->batch = tensor_options(s)->batch;
-	r->attention = bb_attention_words[tensor_options(s)->attention];
-	r->compute = bb_stand_in_names[tensor_options(s)->stand_in];
+	r->seq = t->model.hyper.seq;
+	r->batch = t->options.batch;
+	r->attention = bb_attention_words[t->options.attention];
+	r->compute = bb_stand_in_names[t->options.stand_in];
 	r->wire_bytes = bb_tensor_wire_counted(program, &calls);
 	r->calls = (int64_t)calls;
-	r->formula_bytes = (double)r->layers * bb_tensor_wire_formula(scheme, &s->tensor->size,
-								      s->engine.run->world.nranks);
-	describe_memory(s, scheme, r);
-	r->step_us = 1e6 * step->p50;
-	r->low_us = 1e6 * step->ci_low;
-	r->high_us = 1e6 * step->ci_high;
-	r->p95_us = 1e6 * step->p95;
-	r->samples = (int64_t)step->n;
-	r->compute_us = 1e6 * compute_s;
-	r->communicate_us = 1e6 * communicate_s;
+	r->formula_bytes =
+		(double)r->layers * bb_tensor_wire_formula(scheme, &t->size, (int)r->nranks);
+	describe_memory(t, scheme, r);
+	BB_TIMES_SET(r, step_us, step, 1);
+	r->p95_us = 1e6 * step->stats.p95;
+	r->compute_us = 1e6 * tensor_trial(s, i, BB_TENSOR_COMPUTE)->stats.p50;
+	r->communicate_us = 1e6 * tensor_trial(s, i, BB_TENSOR_COMMUNICATE)->stats.p50;
 	r->exposed_us = r->step_us - r->compute_us;
-	for (size_t k = 0; k < tape->n; k++)
-		computes |= tape->list[k].act == BB_ACT_COMPUTE && tape->list[k].seconds > 0;
-	if (computes) {
+	for (size_t k = 0; k < program->tape.n; k++)
+		computes |= program->tape.list[k].act == BB_ACT_COMPUTE &&
+			    program->tape.list[k].seconds > 0;
+	if (computes)
 		r->hidden_us = r->communicate_us - r->exposed_us;
-		if (r->calls > 0 && communicate_s > 0)
-			r->hidden = r->hidden_us / r->communicate_us;
-	}
-	r->end_unix_s = bb_clock_unix();
-}
-
-static const char *refusal_of(const struct sweep *s, size_t i)
-{
-	for (int half = 0; half < HALVES; half++)
-		if (s->engine.trials[HALVES * i + (size_t)half].refusal)
-			return s->engine.trials[HALVES * i + (size_t)half].refusal;
-	return NULL;
+	if (computes && r->calls > 0 && r->communicate_us > 0)
+		r->hidden = r->hidden_us / r->communicate_us;
 }
 
 /* The best way to split PART, by the time of a step. */
-static void add_best(const struct sweep *s, const char *part, struct bb_strbuf *out)
+static void add_best(const struct tensor_sweep *s, const char *part, struct bb_strbuf *out)
 {
-	const struct bb_tensor_options *a = tensor_options(s);
+	const struct bb_tensor_options *a = &s->tensor->options;
 	char subject[BB_CANDIDATE_TEXT];
 	struct bb_best best = {.choice = {.subject = subject,
-					  .noise = bb_estimate_noise(s->engine.run),
+					  .noise = bb_estimate_noise(s->kernel.engine.run),
 					  .unit = " per step"}};
 
 	snprintf(subject, sizeof(subject), "way to split the %s", part);
 	for (size_t i = 0; i < a->nschemes; i++)
 		if (!refusal_of(s, i) && strcmp(a->schemes[i]->part, part) == 0)
-			bb_best_add(&best, bb_best_steps(&s->engine.trials[HALVES * i], 1, NULL),
+			bb_best_add(&best,
+				    bb_best_steps(tensor_trial(s, i, BB_TENSOR_STEP), 1, NULL),
 				    "%s", a->schemes[i]->name);
 	bb_best_recommend(&best, out);
 }
 
-static bb_status tensor_deliver(struct sweep *s)
+static bb_status tensor_deliver(struct tensor_sweep *s)
 {
-	const struct bb_tensor_options *a = tensor_options(s);
+	const struct bb_tensor_options *a = &s->tensor->options;
+	struct bb_engine *e = &s->kernel.engine;
 	struct bb_tensor_record record;
 	struct bb_strbuf out = {0};
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < a->nschemes && status == BB_OK; i++)
 		if (refusal_of(s, i))
-			status = bb_engine_skip_subject(&s->engine, a->schemes[i]->part,
-							a->schemes[i]->name,
+			status = bb_engine_skip_subject(e, a->schemes[i]->part, a->schemes[i]->name,
 							bb_dtype_name(a->dtype), refusal_of(s, i));
 	for (size_t i = 0; i < a->nschemes && status == BB_OK; i++) {
 		if (refusal_of(s, i))
 			continue;
 		tensor_describe(s, i, &record);
-		status = bb_engine_deliver(&s->engine, &bb_record_tensor, &record, BB_ABSENT);
+		status = bb_engine_deliver(e, &bb_record_tensor, &record, BB_ABSENT);
 	}
 	if (status != BB_OK)
 		return status;
 	for (size_t i = 0; i < a->nschemes; i++)
 		if (i == 0 || strcmp(a->schemes[i]->part, a->schemes[i - 1]->part) != 0)
 			add_best(s, a->schemes[i]->part, &out);
-	return bb_engine_answer(&s->engine, &out);
+	return bb_engine_answer(e, &out);
 }
 
 /* ---- the experiment -------------------------------------------------------------------------- */
 
-/* Compares split parts with unsplit ones, or reports why not. */
-static bb_status tensor_check_parts(struct sweep *s)
-{
-	const char *reason = s->engine.run->options.check == 0
-				     ? "-c 0"
-				     : bb_tensor_equality_refuses(s->engine.run);
-	struct bb_strbuf line = {0};
-
-	if (!reason)
-		return bb_tensor_equality(&s->engine);
-	if (!bb_engine_leads(&s->engine))
-		return BB_OK;
-	bb_strbuf_addf(&line, "# Not compared with unsplit modules: %s\n", reason);
-	return bb_engine_answer(&s->engine, &line);
-}
-
 static bb_status tensor_run(struct bb_engine *engine)
 {
-	struct sweep *s = (struct sweep *)engine;
-	bb_status status;
+	struct tensor_sweep *s = (struct tensor_sweep *)engine;
+	const struct bb_tensor_options *a;
+	const char *reason =
+		engine->run->options.check == 0 ? "-c 0" : bb_tensor_equality_refuses(engine->run);
+	struct bb_strbuf line = {0};
+	bb_status status = BB_OK;
 
 	s->tensor = engine->run->own;
-	BB_TRY(status, tensor_check_parts(s), out);
-	if (tensor_options(s)->equality)
+	a = &s->tensor->options;
+	if (!reason)
+		BB_TRY(status, bb_tensor_equality(&s->kernel), out);
+	if (a->equality)
 		return BB_OK;
-	for (size_t i = 0; i < tensor_options(s)->nschemes; i++)
+	if (reason && bb_engine_leads(engine)) {
+		bb_strbuf_addf(&line, "# Not compared with unsplit modules: %s\n", reason);
+		BB_TRY(status, bb_engine_answer(engine, &line), out);
+	}
+	for (size_t i = 0; i < a->nschemes; i++)
 		for (int half = 0; half < HALVES; half++)
-			BB_TRY(status,
-			       tensor_add_trial(s, tensor_options(s)->schemes[i],
-						(enum bb_tensor_half)half),
+			BB_TRY(status, tensor_add(s, a->schemes[i], (enum bb_tensor_half)half),
 			       out);
 	BB_TRY(status, bb_engine_measure(engine), out);
 	if (bb_engine_leads(engine))
@@ -379,18 +371,10 @@ out:
 	return status;
 }
 
-static void tensor_close(struct bb_engine *engine)
-{
-	struct sweep *s = (struct sweep *)engine;
-
-	for (size_t i = 0; i < HALVES * BB_TENSOR_MOST_SCHEMES; i++)
-		bb_tensor_program_free(&s->programs[i]);
-}
-
 static const struct bb_experiment experiment = {
-	.bytes = sizeof(struct sweep),
+	.bytes = sizeof(struct tensor_sweep),
 	.run = tensor_run,
-	.close = tensor_close,
+	.close = bb_kernel_close,
 };
 
 /* ---- the benchmark --------------------------------------------------------------------------- */

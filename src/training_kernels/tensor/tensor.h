@@ -3,16 +3,15 @@
  * and its loss split over all ranks.
  *
  *   tensor.c           its options and records, and the experiment: parts of real size, timed
- *   part.c             parts as lists of steps from matrix to matrix (math.c), and their numbers
+ *   part.c             parts as lists of steps from matrix to matrix; numbers.c: their arithmetic
  *   program.c          parts as programs, and their bytes
  *   equality.c         the comparison with unsplit parts
  */
 #ifndef BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 #define BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 
-#include "harness/measure/engine.h"
-#include "training_kernels/kernel/options.h"
 #include "models/attention.h"
+#include "training_kernels/kernel/kernel.h"
 #include "training_kernels/tensor/program.h"
 
 #define BB_TENSOR_MOST_SCHEMES 16
@@ -96,7 +95,7 @@ const char *bb_tensor_equality_refuses(const struct bb_run *run);
  * Runs every scheme on small matrices and compares the results with the unsplit part; rank 0 writes
  * the records. Collective. A row that does not pass counts as wrong in run->end.
  */
-BB_MUST bb_status bb_tensor_equality(struct bb_engine *engine);
+BB_MUST bb_status bb_tensor_equality(struct bb_kernel *kernel);
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
@@ -132,8 +131,7 @@ BB_MUST bb_status bb_tensor_equality(struct bb_engine *engine);
 	      BB_COLUMN("communic.", 8, 3), BB_MS)                                                 \
 	FIELD(DOUBLE, step_us, "us", "measured step, until the last rank ends: median",            \
 	      BB_COLUMN("step", 8, 3), BB_MS)                                                      \
-	FIELD(DOUBLE, low_us, "us", "95% confidence interval of the median, lower end")            \
-	FIELD(DOUBLE, high_us, "us", "its upper end")                                              \
+	BB_INTERVAL_FIELDS(FIELD)                                                                  \
 	FIELD(DOUBLE, p95_us, "us", "95th percentile of the steps")                                \
 	FIELD(DOUBLE, exposed_us, "us", "step_us - compute_us: time that the step waits",          \
 	      BB_COLUMN("exposed", 8, 3), BB_MS)                                                   \
@@ -142,7 +140,7 @@ BB_MUST bb_status bb_tensor_equality(struct bb_engine *engine);
 	FIELD(DOUBLE, hidden, "fraction", "hidden_us / communicate_us", BB_COLUMN("hidden", 6, 1), \
 	      BB_SHARE)                                                                            \
 	FIELD(INT, samples, "", "number of timed steps")                                           \
-	FIELD(DOUBLE, end_unix_s, "s", "time of the end, since 1970 UTC")
+	BB_END_FIELD(FIELD)
 
 /* A part of real size, split by one scheme. */
 struct bb_tensor_record {
