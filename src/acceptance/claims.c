@@ -245,13 +245,14 @@ static bb_status read_json(const char *path, const char *text, size_t length,
 
 		for (size_t k = 0; k < claims->n; k++)
 			claims->list[k].line = 0;
-		for (size_t k = 0; k < claims->nfacts; k++) {
-			const char *const quote = claims->facts[k].quote;
-			const char *const found = memmem(text, length, quote, strlen(quote));
+		for (int k = 0; claims->facts && k < BB_FACTS; k++) {
+			struct bb_fact *const fact = &claims->facts[k];
+			const char *const found =
+				memmem(text, length, fact->quote, strlen(fact->quote));
 
-			claims->facts[k].line = 1;
+			fact->line = fact->line > 0;
 			for (const char *p = text; found && p < found; p++)
-				claims->facts[k].line += *p == '\n';
+				fact->line += *p == '\n';
 		}
 	}
 	bb_strbuf_free(&out);

@@ -19,9 +19,6 @@
 
 #define SIGMAS 4
 #define MOST_ROWS 2000 /* of a run are compared, the last ones */
-#define SETTINGS                                                                                   \
-	(1u << BB_FACT_ALGORITHM | 1u << BB_FACT_PROTOCOL | 1u << BB_FACT_P2P_OFF |                \
-	 1u << BB_FACT_SHM_OFF | 1u << BB_FACT_NVLS_OFF | 1u << BB_FACT_MNNVL_OFF)
 
 static size_t first_row(const struct bb_claims *c)
 {
@@ -41,13 +38,14 @@ static const struct bb_claim *find_row(const struct bb_claims *c, const struct b
    and both logs, or neither, have a fact of each kind of setting. */
 static bool is_like(const struct bb_claims *a, const struct bb_claims *b)
 {
-	unsigned differ = 0;
+	static const enum bb_fact_kind settings[] = {BB_FACT_ALGORITHM, BB_FACT_PROTOCOL,
+						     BB_FACT_P2P_OFF,   BB_FACT_SHM_OFF,
+						     BB_FACT_NVLS_OFF,  BB_FACT_MNNVL_OFF};
+	bool same = true;
 
-	for (size_t i = 0; i < a->nfacts; i++)
-		differ ^= 1u << a->facts[i].kind;
-	for (size_t i = 0; i < b->nfacts; i++)
-		differ ^= 1u << b->facts[i].kind;
-	return a->nranks > 0 && (differ & SETTINGS) == 0 && strcmp(a->op, b->op) == 0 &&
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+		same &= !bb_claims_fact(a, settings[i]) == !bb_claims_fact(b, settings[i]);
+	return a->nranks > 0 && same && strcmp(a->op, b->op) == 0 &&
 	       strcmp(a->collective, b->collective) == 0 && strcmp(a->type, b->type) == 0 &&
 	       strcmp(a->algorithm, b->algorithm) == 0 && strcmp(a->gpu, b->gpu) == 0 &&
 	       a->nranks == b->nranks && a->hosts == b->hosts;

@@ -145,7 +145,7 @@ static void nodes_find(struct bb_question *q)
 static bb_status find_gpu(struct bb_question *q, char model[BB_TEXT], struct bb_error *error)
 {
 	const struct bb_circumstances *const given = q->given;
-	const struct bb_fact *const named = bb_normal_fact(q, BB_FACT_CARD);
+	const struct bb_fact *const named = bb_claims_fact(q->claims, BB_FACT_CARD);
 	/* "L4" and "T4" are too short to be sure of in prose. */
 	const struct bb_fact *const prose = named && strlen(named->text) > 3 ? named : NULL;
 	struct bb_cluster *cluster = NULL;
@@ -408,9 +408,9 @@ static int describe_causes(const struct bb_question *q)
 	int n = 0;
 
 	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
-		const struct bb_fact *const fact = bb_normal_fact(q, causes[i].kind);
+		const struct bb_fact *const fact = bb_claims_fact(q->claims, causes[i].kind);
 
-		if (!fact || (fact->kind == BB_FACT_CHANNELS && fact->value > FEW_CHANNELS) ||
+		if (!fact || (causes[i].kind == BB_FACT_CHANNELS && fact->value > FEW_CHANNELS) ||
 		    (causes[i].kind == BB_FACT_NVLS_OFF && !has_nvls(q)) ||
 		    (causes[i].where == IN_A_NODE && q->nodes > 0 && q->ranks <= q->nodes) ||
 		    (causes[i].where == OVER_NODES && one_node))
@@ -463,7 +463,7 @@ static void verdict_explain(const struct bb_question *q, enum bb_normality n)
 			describe_others(q);
 	}
 	if (n != BB_LOW && n != BB_UNEVEN) {
-		const struct bb_fact *const error = bb_normal_fact(q, BB_FACT_ERROR);
+		const struct bb_fact *const error = bb_claims_fact(q->claims, BB_FACT_ERROR);
 
 		if (error)
 			SAY(q, "  The log reports an error. Line %d: %s\n", error->line,
@@ -507,7 +507,7 @@ static bool is_mixed(const struct bb_claims *claims)
 static void describe_machine(const struct bb_question *q)
 {
 	const struct bb_claimed_machine *const m = q->machine;
-	const struct bb_fact *const nics = bb_normal_fact(q, BB_FACT_NICS);
+	const struct bb_fact *const nics = bb_claims_fact(q->claims, BB_FACT_NICS);
 
 	if (!m->cluster) {
 		if (q->nodes > q->ranks && q->ranks > 0)
@@ -543,7 +543,7 @@ static bb_status judge(struct bb_question *q, enum bb_normality *n, struct bb_er
 {
 	const struct bb_claims *const c = q->claims;
 	const bool on_gpus = !c->backend[0] || strcmp(c->backend, "nccl") == 0;
-	const struct bb_fact *const failure = bb_normal_fact(q, BB_FACT_ERROR);
+	const struct bb_fact *const failure = bb_claims_fact(q->claims, BB_FACT_ERROR);
 	struct bb_claimed_machine machine;
 	const bb_status st = bb_normal_machine_find(q, &machine, error);
 

@@ -106,9 +106,6 @@ struct bb_question {
 /* Appends to the text about Q. */
 #define SAY(q, ...) bb_strbuf_addf((q)->out, __VA_ARGS__)
 
-/* The fact of KIND of the claims, or NULL. */
-const struct bb_fact *bb_normal_fact(const struct bb_question *q, enum bb_fact_kind kind);
-
 /* The least number of nodes for RANKS. */
 int64_t bb_normal_nodes(const struct bb_card *card, int64_t ranks);
 /* True if NVLink connects all RANKS on NODES nodes (0: unknown). */

@@ -16,14 +16,6 @@
 
 #define MOST_NODES (1 << 14)
 
-const struct bb_fact *bb_normal_fact(const struct bb_question *q, enum bb_fact_kind kind)
-{
-	for (size_t i = 0; i < q->claims->nfacts; i++)
-		if (q->claims->facts[i].kind == kind)
-			return &q->claims->facts[i];
-	return NULL;
-}
-
 void bb_normal_machine_close(struct bb_claimed_machine *machine)
 {
 	bb_cluster_free(machine->cluster);
@@ -142,13 +134,13 @@ void bb_normal_describe_nics(const struct bb_claimed_machine *machine, struct bb
  */
 static bool is_contradicted(const struct bb_question *q, const struct bb_claimed_machine *machine)
 {
-	const struct bb_fact *const nics = bb_normal_fact(q, BB_FACT_NICS);
-	const struct bb_fact *const rate = bb_normal_fact(q, BB_FACT_NIC_RATE);
+	const struct bb_fact *const nics = bb_claims_fact(q->claims, BB_FACT_NICS);
+	const struct bb_fact *const rate = bb_claims_fact(q->claims, BB_FACT_NIC_RATE);
 	const struct bb_cluster_nics *const n = &machine->nics;
 
-	if ((bb_normal_fact(q, BB_FACT_EFA) && n->kind < BB_NICS_EFA) ||
-	    (bb_normal_fact(q, BB_FACT_INFINIBAND) && n->kind != BB_NICS_INFINIBAND) ||
-	    (bb_normal_fact(q, BB_FACT_ROCE) && n->kind != BB_NICS_OTHER))
+	if ((bb_claims_fact(q->claims, BB_FACT_EFA) && n->kind < BB_NICS_EFA) ||
+	    (bb_claims_fact(q->claims, BB_FACT_INFINIBAND) && n->kind != BB_NICS_INFINIBAND) ||
+	    (bb_claims_fact(q->claims, BB_FACT_ROCE) && n->kind != BB_NICS_OTHER))
 		return true;
 	return rate && n->n > 0 &&
 	       (rate->value * 1000 != n->Mbps / n->n || (nics && nics->value != n->n));
@@ -160,8 +152,8 @@ static bool is_contradicted(const struct bb_question *q, const struct bb_claimed
 static struct bb_cluster_change change_of(const struct bb_question *q,
 					  const struct bb_cluster_nics *now)
 {
-	const struct bb_fact *const nics = bb_normal_fact(q, BB_FACT_NICS);
-	const struct bb_fact *const rate = bb_normal_fact(q, BB_FACT_NIC_RATE);
+	const struct bb_fact *const nics = bb_claims_fact(q->claims, BB_FACT_NICS);
+	const struct bb_fact *const rate = bb_claims_fact(q->claims, BB_FACT_NIC_RATE);
 	struct bb_cluster_change change = {.nics = (int)q->given->nics,
 					   .nic_Mbps = q->given->nic_Mbps};
 
@@ -180,9 +172,9 @@ static struct bb_cluster_change change_of(const struct bb_question *q,
 		change.nics = 0;
 	if (change.nic_Mbps == now->Mbps / now->n)
 		change.nic_Mbps = 0;
-	if (bb_normal_fact(q, BB_FACT_ROCE) && now->kind == BB_NICS_INFINIBAND)
+	if (bb_claims_fact(q->claims, BB_FACT_ROCE) && now->kind == BB_NICS_INFINIBAND)
 		change.layer = BB_ETHERNET;
-	if (bb_normal_fact(q, BB_FACT_INFINIBAND) && now->kind == BB_NICS_OTHER)
+	if (bb_claims_fact(q->claims, BB_FACT_INFINIBAND) && now->kind == BB_NICS_OTHER)
 		change.layer = BB_INFINIBAND;
 	return change;
 }
@@ -238,7 +230,8 @@ bb_status bb_normal_machine_find(const struct bb_question *q, struct bb_claimed_
 		return BB_OK;
 	st = open_changed(q, fits ? fits : first, machine, error);
 	machine->assumed = q->given->nics == 0 && q->given->nic_Mbps == 0 &&
-			   !bb_normal_fact(q, BB_FACT_NICS) && !bb_normal_fact(q, BB_FACT_EFA);
+			   !bb_claims_fact(q->claims, BB_FACT_NICS) &&
+			   !bb_claims_fact(q->claims, BB_FACT_EFA);
 	return st;
 }
 

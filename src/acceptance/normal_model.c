@@ -42,7 +42,7 @@ static enum bb_nccl_algorithm algorithm_of(const char *name, size_t length)
 #define ANY ((1u << BB_NCCL_ALGORITHMS) - 1)
 static unsigned allowed_algorithms(const struct bb_question *q)
 {
-	const struct bb_fact *const fact = bb_normal_fact(q, BB_FACT_ALGORITHM);
+	const struct bb_fact *const fact = bb_claims_fact(q->claims, BB_FACT_ALGORITHM);
 	const char *list = fact ? fact->text : "";
 	const bool excludes = *list == '^';
 	struct bb_nccl_call call = {.collective = bb_collective_find(q->collective),
@@ -57,7 +57,7 @@ static unsigned allowed_algorithms(const struct bb_question *q)
 	allowed = named == 0 ? ANY : excludes ? ANY & ~named : named;
 	bb_claims_operand(q->claims, &call.dtype, &call.op);
 	for (int a = BB_NCCL_NVLS; a <= BB_NCCL_NVLSTREE; a++)
-		if (bb_normal_fact(q, BB_FACT_NVLS_OFF) ||
+		if (bb_claims_fact(q->claims, BB_FACT_NVLS_OFF) ||
 		    (call.collective && q->machine->constants.generation &&
 		     q->machine->constants.nvls_share > 0 &&
 		     bb_nccl_cannot_reduce(&q->machine->constants, &call,
@@ -70,7 +70,7 @@ static unsigned allowed_algorithms(const struct bb_question *q)
    one that NCCL would choose. Returns false if NCCL has no algorithm of that name. */
 static bool find_algorithm(const struct bb_question *q, struct bb_nccl_call *call)
 {
-	const struct bb_fact *const proto = bb_normal_fact(q, BB_FACT_PROTOCOL);
+	const struct bb_fact *const proto = bb_claims_fact(q->claims, BB_FACT_PROTOCOL);
 	const char *const name = q->claims->algorithm[0] ? q->claims->algorithm : "auto";
 	const size_t length = strcspn(name, ":");
 	const char *const of = name[length] ? name + length + 1 : proto ? proto->text : "";
@@ -271,7 +271,7 @@ static bool same_network(const struct bb_question *q, const struct bb_reference 
 
 	while (*at && sscanf(at, "%dx%dG", &nics, &Gbps) != 2)
 		at++;
-	if (!*at || sharp != (bb_normal_fact(q, BB_FACT_SHARP) != NULL) ||
+	if (!*at || sharp != (bb_claims_fact(q->claims, BB_FACT_SHARP) != NULL) ||
 	    (efa != NULL) != (m->nics.kind >= BB_NICS_EFA))
 		return false;
 	/* Rates decide where nothing says whether it is InfiniBand or RoCE. */

@@ -34,17 +34,19 @@ bool bb_claim_add(struct bb_claims *claims, const struct bb_claim *claim)
 	return new;
 }
 
-bool bb_claims_add_fact(struct bb_claims *claims, const struct bb_fact *fact)
+const struct bb_fact *bb_claims_fact(const struct bb_claims *claims, enum bb_fact_kind kind)
 {
-	struct bb_fact *new;
+	return claims->facts && claims->facts[kind].line > 0 ? &claims->facts[kind] : NULL;
+}
 
-	for (size_t i = 0; i < claims->nfacts; i++)
-		if (claims->facts[i].kind == fact->kind)
-			return true;
-	new = BB_ARRAY_ADD(claims->facts, claims->nfacts, claims->facts_room);
-	if (new)
-		*new = *fact;
-	return new;
+bool bb_claims_add_fact(struct bb_claims *claims, enum bb_fact_kind kind,
+			const struct bb_fact *fact)
+{
+	if (!claims->facts)
+		claims->facts = calloc(BB_FACTS, sizeof(*claims->facts));
+	if (claims->facts && claims->facts[kind].line == 0)
+		claims->facts[kind] = *fact;
+	return claims->facts;
 }
 
 void bb_claims_free(struct bb_claim_file *file)
@@ -72,7 +74,8 @@ bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const ch
 	*file = (struct bb_claim_file){.n = 0};
 	if (memchr(text, '\0', length))
 		return bb_fail(error, BB_EUSAGE,
-			       "%s: holds bytes of 0, as text in UTF-16 does; iconv -f UTF-16 -t UTF-8 converts that",
+			       "%s: holds bytes of 0, as text in UTF-16 does; iconv -f UTF-16 -t "
+			       "UTF-8 converts that",
 			       path);
 	if (cr && cr + 1 < text + length && !memchr(text, '\n', length))
 		return bb_fail(error, BB_EUSAGE,
@@ -82,7 +85,8 @@ bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const ch
 		found = memmem(text, length, failures[i], strlen(failures[i]));
 	if (st == BB_OK && file->n == 0 && file->cut > 0)
 		st = bb_fail(error, BB_EUSAGE,
-			     "%s:%d: a row of nccl-tests ends before its numbers do, and there is no whole one",
+			     "%s:%d: a row of nccl-tests ends before its numbers do, and there is "
+			     "no whole one",
 			     path, file->cut_line);
 	else if (st == BB_OK && file->n == 0 && found) {
 		size_t n = strcspn(found, "\r\n");
@@ -92,7 +96,8 @@ bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const ch
 			     n < 199 ? (int)n : 199, found);
 	} else if (st == BB_OK && file->n == 0)
 		st = bb_fail(error, BB_EUSAGE,
-			     "%s: neither results of a collective nor a table of nccl-tests: size, count, type, redop, root, then time, algbw, busbw, #wrong twice",
+			     "%s: neither results of a collective nor a table of nccl-tests: size, "
+			     "count, type, redop, root, then time, algbw, busbw, #wrong twice",
 			     path);
 	if (st != BB_OK)
 		bb_claims_free(file);

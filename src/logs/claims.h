@@ -45,9 +45,9 @@ enum bb_fact_kind {
 	BB_FACTS
 };
 
-/* LINE: 1 is the first of the file. QUOTE: that line, without the launcher's tag, cut with "…" */
+/* LINE: 1 is the first of the file, 0: nothing says it. QUOTE: that line, without the launcher's
+ * tag, cut with "…" */
 struct bb_fact {
-	enum bb_fact_kind kind;
 	int line;
 	int64_t value;
 	char text[32], quote[160];
@@ -60,8 +60,8 @@ struct bb_claims {
 	char root[16];                  /* as the rows have it, "-1": none; empty: no column */
 	size_t unchecked_in_place;      /* of the unchecked rows */
 	int64_t nranks, hosts;
-	struct bb_fact *facts; /* one of each kind: what NCCL reports, else what is asked for */
-	size_t nfacts, facts_room;
+	struct bb_fact
+		*facts; /* of each kind: what NCCL reports, else what is asked for; NULL: none */
 	/* Runs that this table stands for: copies of one rank each, as nccl-tests without MPI=1
 	   prints under mpirun, or runs whose rows nothing tells apart. 0 or 1: one. */
 	int64_t runs;
@@ -118,6 +118,9 @@ void bb_claims_free(struct bb_claim_file *file);
 bool bb_claims_ranks(const struct bb_claims *claims, const char *collective, int64_t *least,
 		     int64_t *most);
 
+/* The fact of KIND; NULL: the log does not state it. */
+const struct bb_fact *bb_claims_fact(const struct bb_claims *claims, enum bb_fact_kind kind);
+
 /* True if each rank has a share of COLLECTIVE's size: its bus bandwidth is (n-1)/n of the
    algorithm's, and nccl-tests prints the count of a share. */
 bool bb_claims_shares(const char *collective);
@@ -130,8 +133,9 @@ void bb_claims_operand(const struct bb_claims *claims, enum bb_dtype *dtype, enu
 /* ---- for readers --------------------------------------------------------------------------- */
 
 struct bb_claims *bb_claims_add(struct bb_claim_file *file);
-/* Adds FACT unless there is one of its kind. Returns false without memory. */
-bool bb_claims_add_fact(struct bb_claims *claims, const struct bb_fact *fact);
+/* Adds FACT of KIND unless there is one. Returns false without memory. */
+bool bb_claims_add_fact(struct bb_claims *claims, enum bb_fact_kind kind,
+			const struct bb_fact *fact);
 bool bb_claim_add(struct bb_claims *claims, const struct bb_claim *claim);
 
 #endif

@@ -24,25 +24,24 @@ struct seat {
 /* The lines with one tag, and what they have stated so far of a run, for its table. */
 struct stream {
 	char tag[BB_LOG_TAG];
-	bool marked;        /* has headings or rows of its own */
-	bool used;          /* has a table, an average or ranks since the run began */
-	bool osu;           /* rows are OSU's: size, latency */
-	int table;          /* that rows continue; -1: none */
-	int last;           /* that the footer is about; -1: none */
-	int64_t heads;      /* since the last row */
-	int64_t averages;   /* of runs that were mixed in the last table: yet to come */
-	double average;     /* the last one */
-	bool since_average; /* a run has begun since */
-	char collective[24], algorithm[32], gpu[64], backend[16], host[64];
+	bool marked;           /* has headings or rows of its own */
+	bool used;             /* has a table, an average or ranks since the run began */
+	bool osu;              /* rows are OSU's: size, latency */
+	int table;             /* that rows continue; -1: none */
+	int last;              /* that the footer is about; -1: none */
+	int64_t heads;         /* since the last row */
+	int64_t averages;      /* of runs that were mixed in the last table: yet to come */
+	double average;        /* the last one */
+	bool since_average;    /* a run has begun since */
+	struct bb_claims head; /* what its next table begins with */
 	char (*hosts)[64];
-	int64_t nhosts, hosts_room, nranks;
-	int64_t listed; /* lines of ranks */
+	size_t hosts_room; /* of as many as HEAD has */
+	int64_t listed;    /* lines of ranks */
 	struct seat *seats;
 	size_t nseats, seats_room;
-	struct bb_fact shared; /* line 0: no GPU is */
+	struct bb_fact shared; /* the GPU that most ranks share */
 	struct bb_log_command sizes;
 	struct bb_log_shape shape;
-	char op[8];      /* of the table's rows */
 	char begun[160]; /* the begin of a row that another line interrupted; "": none */
 	int begun_line;
 	struct bb_log_facts facts;
@@ -91,15 +90,16 @@ static struct stream *stream_of(struct log *log, const char *tag)
 	if (!new)
 		return NULL;
 	log->hashes[log->nstreams - 1] = hash;
-	*new = (struct stream){.table = -1, .last = -1};
+	*new = (struct stream){
+		.table = -1, .last = -1, .head = {.percent_of_bound = NAN, .rounding = 0.0051}};
 	BB_LOG_KEEP(new->tag, tag);
 	/* A paste may have lost the tags of the first lines. */
 	if (log->nstreams > 1) {
 		const struct stream *const from = &log->streams[0];
 
-		BB_LOG_KEEP(new->collective, from->collective);
-		BB_LOG_KEEP(new->algorithm, from->algorithm);
-		BB_LOG_KEEP(new->backend, from->backend);
+		BB_LOG_KEEP(new->head.collective, from->head.collective);
+		BB_LOG_KEEP(new->head.algorithm, from->head.algorithm);
+		BB_LOG_KEEP(new->head.backend, from->head.backend);
 		new->sizes = from->sizes;
 		new->shape = from->shape;
 		new->shape.size = 0;
@@ -149,10 +149,10 @@ static void table_end(struct stream *s)
 
 static void ranks_forget(struct stream *s)
 {
-	s->nranks = s->nhosts = s->listed = 0;
+	s->head.nranks = s->head.hosts = s->listed = 0;
+	s->head.host[0] = '\0';
 	s->nseats = 0;
 	s->shared.line = 0;
-	s->host[0] = '\0';
 }
 
 /* Begins a run unless nothing has been seen of the last one but its settings. */
@@ -164,7 +164,7 @@ static void run_begin(struct stream *s)
 	if (!s->used)
 		return;
 	s->used = false;
-	s->collective[0] = s->algorithm[0] = s->gpu[0] = '\0';
+	s->head.collective[0] = s->head.algorithm[0] = s->head.gpu[0] = '\0';
 	s->heads = s->averages = 0;
 	s->sizes = (struct bb_log_command){.named = false};
 	ranks_forget(s);
@@ -181,19 +181,18 @@ static struct bb_claims *table_begin(struct log *log, struct stream *s, const ch
 
 	if (!t)
 		return NULL;
-	*t = (struct table){.stream = (int)(s - log->streams), .job = log->job, .end = log->line};
-	t->heads = s->heads;
-	BB_LOG_KEEP(c->collective, s->collective[0] ? s->collective : log->command.collective);
-	BB_LOG_KEEP(c->algorithm, s->algorithm);
-	BB_LOG_KEEP(c->gpu, s->gpu);
-	BB_LOG_KEEP(c->backend, s->backend);
-	BB_LOG_KEEP(c->host, s->host);
+	*t = (struct table){.stream = (int)(s - log->streams),
+			    .job = log->job,
+			    .end = log->line,
+			    .heads = s->heads};
+	*c = s->head;
+	if (!c->collective[0])
+		BB_LOG_KEEP(c->collective, log->command.collective);
 	BB_LOG_KEEP(c->type, type);
 	c->simulated = strcmp(c->backend, "sim") == 0;
-	c->nranks = s->nranks;
 	/* One line of a list that lacks the others says nothing of their hosts. */
-	c->hosts = s->listed > 1 || s->nranks == 1 ? s->nhosts : 0;
-	c->rounding = 0.0051;
+	if (s->listed <= 1 && c->nranks != 1)
+		c->hosts = 0;
 	c->least_bytes = sizes->least_bytes;
 	c->most_bytes = sizes->most_bytes;
 	c->factor = sizes->factor;
@@ -201,10 +200,19 @@ static struct bb_claims *table_begin(struct log *log, struct stream *s, const ch
 	s->last = (int)log->ntables - 1;
 	s->used = true;
 	s->heads = 0;
-	return s->shared.line == 0 || bb_claims_add_fact(c, &s->shared) ? c : NULL;
+	return s->shared.line == 0 || bb_claims_add_fact(c, BB_FACT_SHARED_GPU, &s->shared) ? c
+											    : NULL;
 }
 
 /* ---- lines that are no rows: lists of ranks, headings, footers ------------------------------- */
+
+/* Returns the word behind WORD; NULL: there is none. */
+static const char *word_after(const struct bb_log_words *words, const char *word)
+{
+	const int i = bb_log_find(words, word);
+
+	return i >= 0 && i + 1 < words->n ? words->at[i + 1] : NULL;
+}
 
 /* True if word I and those behind it are A, B, C. */
 static bool are(const struct bb_log_words *words, int i, const char *a, const char *b,
@@ -242,7 +250,7 @@ static bool seat_add(struct log *log, struct stream *s, int64_t host, const char
 	if (seat->ranks < 2 || (s->shared.line > 0 && seat->ranks <= s->shared.value))
 		return true;
 	if (s->shared.line == 0) {
-		s->shared = (struct bb_fact){.kind = BB_FACT_SHARED_GPU, .line = log->line};
+		s->shared = (struct bb_fact){.line = log->line};
 		BB_LOG_KEEP(s->shared.text, bus);
 		bb_log_quote(&s->shared, text, 0);
 	}
@@ -252,11 +260,14 @@ static bool seat_add(struct log *log, struct stream *s, int64_t host, const char
 
 /* "#  Rank  3 Group  0 Pid 17 on  node5 device  3 [0000:1b:00] NVIDIA H100 80GB HBM3". Returns
    false without memory. */
-static bool rank_read(struct log *log, struct stream *s, const struct bb_log_words *words, int i,
+static bool rank_read(struct log *log, struct stream *s, const struct bb_log_words *words,
 		      const char *text)
 {
-	const int on = bb_log_find(words, "on"), device = bb_log_find(words, "device");
-	const int64_t rank = strtoll(words->at[i + 1], NULL, 10);
+	const int64_t rank = strtoll(word_after(words, "Rank"), NULL, 10);
+	const char *const on = word_after(words, "on");
+	const int device = bb_log_find(words, "device");
+	struct bb_claims *const head = &s->head;
+	const char *bus;
 	int64_t host = -1;
 
 	if (rank == 0) {
@@ -266,40 +277,41 @@ static bool rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 	}
 	s->used = true;
 	s->listed++;
-	s->nranks = rank + 1 > s->nranks && rank < 1 << 24 ? rank + 1 : s->nranks;
-	if (on > i && on + 1 < words->n) {
-		for (host = s->nhosts - 1;
-		     host >= 0 && strncmp(s->hosts[host], words->at[on + 1], 63) != 0; host--)
-			;
-		if (host < 0 && s->nhosts == MOST_HOSTS)
+	head->nranks = rank + 1 > head->nranks && rank < 1 << 24 ? rank + 1 : head->nranks;
+	if (on) {
+		host = head->hosts - 1;
+		while (host >= 0 && strncmp(s->hosts[host], on, 63) != 0)
+			host--;
+		if (host < 0 && head->hosts == MOST_HOSTS)
 			host = MOST_HOSTS;
 		if (host < 0) {
-			char(*const new)[64] = BB_ARRAY_ADD(s->hosts, s->nhosts, s->hosts_room);
+			char(*const new)[64] = BB_ARRAY_ADD(s->hosts, head->hosts, s->hosts_room);
 
 			if (!new)
 				return false;
-			BB_LOG_KEEP(*new, words->at[on + 1]);
-			host = s->nhosts - 1;
+			BB_LOG_KEEP(*new, on);
+			host = head->hosts - 1;
 		}
 		if (rank == 0)
-			BB_LOG_KEEP(s->host, words->at[on + 1]);
+			BB_LOG_KEEP(head->host, on);
 	}
 	if (device + 3 >= words->n || words->at[device + 2][0] != '[')
 		return true;
-	s->gpu[0] = '\0';
+	head->gpu[0] = '\0';
 	for (int w = device + 3; w < words->n; w++) {
-		const size_t used = strlen(s->gpu);
+		const size_t used = strlen(head->gpu);
 
-		snprintf(s->gpu + used, sizeof(s->gpu) - used, "%s%s", used ? " " : "",
+		snprintf(head->gpu + used, sizeof(head->gpu) - used, "%s%s", used ? " " : "",
 			 words->at[w]);
 	}
 	/* Virtual machines have a domain for each GPU, which the short form of bus 0 lacks. */
-	return host < 0 || strstr(s->gpu, "MIG") || strcmp(words->at[device + 2], "[0x00]") == 0 ||
-	       seat_add(log, s, host, words->at[device + 2], words->at[device + 1], text);
+	bus = words->at[device + 2];
+	return host < 0 || strstr(head->gpu, "MIG") || strcmp(bus, "[0x00]") == 0 ||
+	       seat_add(log, s, host, bus, words->at[device + 1], text);
 }
 
 /* The headings of a table: which halves its rows have, and what their last column is. */
-static bool heading_read(struct stream *s, const struct bb_log_words *words)
+static void heading_read(struct stream *s, const struct bb_log_words *words)
 {
 	const bool in = bb_log_find(words, "in-place") >= 0,
 		   out = bb_log_find(words, "out-of-place") >= 0;
@@ -311,7 +323,7 @@ static bool heading_read(struct stream *s, const struct bb_log_words *words)
 		s->shape.columns = 0;
 	}
 	if (size < 0 || !are(words, size, "size", "count", "type"))
-		return in || out;
+		return;
 	table_end(s);
 	s->shape.last = bb_log_find(words, "error") >= 0   ? BB_LOG_ERROR
 			: bb_log_find(words, "wrong") >= 0 ? BB_LOG_WRONG
@@ -319,7 +331,6 @@ static bool heading_read(struct stream *s, const struct bb_log_words *words)
 	s->since_average = true;
 	s->osu = false;
 	s->heads++;
-	return true;
 }
 
 /* "Out of bounds values : 0 OK" */
@@ -395,11 +406,11 @@ static bool title_read(struct stream *s, const struct bb_log_words *words)
 		run_begin(s);
 		/* "# OSU MPI-CUDA Allreduce Latency Test"; without that the buffers are on CPUs. */
 		if (bb_log_find(words, "MPI") == osu + 1)
-			BB_LOG_KEEP(s->backend, "mpi");
-		s->collective[0] = '\0';
+			BB_LOG_KEEP(s->head.backend, "mpi");
+		s->head.collective[0] = '\0';
 		for (int i = osu + 1; i < words->n; i++)
 			if (bb_log_osu(words->at[i])) {
-				BB_LOG_KEEP(s->collective, bb_log_osu(words->at[i]));
+				BB_LOG_KEEP(s->head.collective, bb_log_osu(words->at[i]));
 				s->osu = true;
 			}
 		return true;
@@ -411,33 +422,25 @@ static bool title_read(struct stream *s, const struct bb_log_words *words)
 	s->osu = true;
 	return true;
 }
-/* Returns the bytes of the collective in NAME, "all_reduce_perf_mpi". */
-static int name_length(const char *name)
-{
-	const char *const end = strstr(name, "_perf");
-
-	return end ? (int)(end - name) : 23;
-}
 
 /* Reads what is no row, in TEXT behind LENGTH bytes of tags. Returns false without memory. */
 static bool comment_read(struct log *log, const char *text, size_t length,
 			 const struct bb_log_words *words)
 {
-	const int rank = bb_log_find(words, "Rank"), starting = bb_log_find(words, "starting:");
-	const int concluded = bb_log_find(words, "concluded:");
-	const int average = bb_log_find(words, "Avg"), algorithm = bb_log_find(words, "Algorithm:");
-	const int bounds = bb_log_find(words, "bounds");
-	const bool is_rank = rank >= 0 && rank + 1 < words->n &&
-			     bb_log_find(words, "device") > rank &&
-			     bb_log_is_whole(words->at[rank + 1]);
-	/* Prose may quote it. */
-	const bool is_average =
-		average >= 0 && average <= 1 && are(words, average, "Avg", "bus", "bandwidth");
+	const char *const rank = word_after(words, "Rank");
+	const char *const starting = word_after(words, "starting:");
+	const char *const concluded = word_after(words, "concluded:");
+	const char *const algorithm = word_after(words, "Algorithm:");
+	const int average = bb_log_find(words, "Avg"), bounds = bb_log_find(words, "bounds");
+	const bool is_rank = rank && bb_log_is_whole(rank) &&
+			     bb_log_find(words, "device") > bb_log_find(words, "Rank");
+	const bool has_sizes = bb_log_find(words, "nThread") >= 0;
 	struct stream *s = stream_of_row(log, text, length);
 
 	if (!s)
 		return false;
-	if (is_average)
+	/* Prose may quote it. */
+	if (average >= 0 && average <= 1 && are(words, average, "Avg", "bus", "bandwidth"))
 		return average_read(log, s, words, average);
 	if (bounds >= 2 && are(words, bounds - 2, "Out", "of", "bounds")) {
 		bounds_read(log, s, words, bounds - 2);
@@ -445,34 +448,29 @@ static bool comment_read(struct log *log, const char *text, size_t length,
 	}
 	for (int i = 0; i < words->n; i++)
 		if (strncmp(words->at[i], "backend=", 8) == 0)
-			BB_LOG_KEEP(s->backend, words->at[i] + 8);
-	if (is_rank || starting >= 0 || bb_log_find(words, "nThread") >= 0 ||
-	    bb_log_find(words, "count") >= 0 || bb_log_find(words, "OSU") >= 0) {
+			BB_LOG_KEEP(s->head.backend, words->at[i] + 8);
+	if (is_rank || starting || has_sizes || bb_log_find(words, "count") >= 0 ||
+	    bb_log_find(words, "OSU") >= 0) {
 		s = stream_marked(log, text, length);
 		if (!s)
 			return false;
 	}
 	if (is_rank)
-		return rank_read(log, s, words, rank, text + length);
-	if (concluded >= 0 && concluded + 1 < words->n) {
+		return rank_read(log, s, words, text + length);
+	if (concluded) {
 		/* "Collective test concluded: alltoall_perf": that was the table above. */
 		struct bb_claims *const c = s->last >= 0 ? &log->file->list[s->last] : NULL;
-		const char *const name = words->at[concluded + 1];
 
-		if (c && strstr(name, "_perf") && !c->collective[0])
-			snprintf(c->collective, sizeof(c->collective), "%.*s", name_length(name),
-				 name);
-	} else if (starting >= 0 && starting + 1 < words->n) {
-		const char *const slash = strrchr(words->at[starting + 1], '/');
-		const char *const name = slash ? slash + 1 : words->at[starting + 1];
-
+		if (c && strstr(concluded, "_perf") && !c->collective[0])
+			bb_log_benchmark(c->collective, concluded);
+	} else if (starting) {
 		run_begin(s);
-		snprintf(s->collective, sizeof(s->collective), "%.*s", name_length(name), name);
-	} else if (bb_log_find(words, "nThread") >= 0) {
+		bb_log_benchmark(s->head.collective, starting);
+	} else if (has_sizes) {
 		run_begin(s);
 		bb_log_sizes_read(&s->sizes, words);
-	} else if (algorithm >= 0 && algorithm + 1 < words->n) {
-		BB_LOG_KEEP(s->algorithm, words->at[algorithm + 1]);
+	} else if (algorithm) {
+		BB_LOG_KEEP(s->head.algorithm, algorithm);
 		table_end(s);
 	} else if (!title_read(s, words)) {
 		heading_read(s, words);
@@ -482,16 +480,16 @@ static bool comment_read(struct log *log, const char *text, size_t length,
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
-/* True if FACT of stream S holds for table T. What comes after a run that ended well is no error of
-   it; what NCCL reports after the last table is about that. */
-static bool holds_for(const struct log *log, const struct bb_log_fact *fact, size_t s, size_t t)
+/* True if F, of KIND and stream S, holds for table T. What comes after a run that ended well is no
+   error of it; what NCCL reports after the last table is about that. */
+static bool holds_for(const struct log *log, const struct bb_log_fact *f, enum bb_fact_kind kind,
+		      size_t s, size_t t)
 {
 	const struct table *const table = &log->tables[t];
+	const int line = f->fact.line;
 
-	if (fact->fact.kind == BB_FACT_ERROR && table->closed > 0 &&
-	    fact->fact.line > table->closed)
-		return false;
-	if (fact->fact.line > table->end && !(t + 1 == log->ntables && fact->observed))
+	if (line == 0 || (kind == BB_FACT_ERROR && table->closed > 0 && line > table->closed) ||
+	    (line > table->end && !(t + 1 == log->ntables && f->observed)))
 		return false;
 	return (int)s == table->stream || log->streams[s].last < (int)log->job_tables;
 }
@@ -500,37 +498,31 @@ static bool holds_for(const struct log *log, const struct bb_log_fact *fact, siz
 static bool facts_give(struct log *log, size_t t)
 {
 	struct bb_claims *const c = &log->file->list[t];
-	bool network = false, shared = false;
+	const bool alone = c->hosts == 1 && !bb_claims_fact(c, BB_FACT_SHARED_GPU);
+	bool good = true;
 
-	for (size_t i = 0; i < c->nfacts; i++)
-		shared |= c->facts[i].kind == BB_FACT_SHARED_GPU;
-	for (int kind = 0; kind < BB_FACTS; kind++) {
+	for (enum bb_fact_kind kind = 0; good && kind < BB_FACTS; kind++) {
 		const struct bb_log_fact *found = NULL;
 
-		for (size_t s = 0; s < log->nstreams; s++)
-			for (size_t i = 0; i < log->streams[s].facts.n; i++) {
-				const struct bb_log_fact *const f = &log->streams[s].facts.list[i];
+		for (size_t s = 0; s < log->nstreams; s++) {
+			const struct bb_log_fact *const f = &log->streams[s].facts.of[kind];
 
-				if ((int)f->fact.kind == kind && holds_for(log, f, s, t) &&
-				    (!found || f->observed > found->observed ||
-				     (f->observed == found->observed &&
-				      f->fact.line < found->fact.line)))
-					found = f;
-			}
-		if (!found)
-			continue;
-		network |=
-			kind == BB_FACT_INFINIBAND || kind == BB_FACT_ROCE || kind == BB_FACT_EFA;
+			if (holds_for(log, f, kind, s, t) &&
+			    (!found || f->observed > found->observed ||
+			     (f->observed == found->observed && f->fact.line < found->fact.line)))
+				found = f;
+		}
 		/* A run within one host needs no network, and NCCL lists sockets beside a faster
 		   one: they explain nothing. */
-		if (kind == BB_FACT_SOCKET && !strstr(found->fact.quote, "via NET/Socket") &&
-		    ((c->hosts == 1 && !shared) ||
-		     (network && strstr(found->fact.quote, " : Using ["))))
-			continue;
-		if (!bb_claims_add_fact(c, &found->fact))
-			return false;
+		if (found &&
+		    (kind != BB_FACT_SOCKET || strstr(found->fact.quote, "via NET/Socket") ||
+		     (!alone &&
+		      !(strstr(found->fact.quote, " : Using [") &&
+			(bb_claims_fact(c, BB_FACT_INFINIBAND) || bb_claims_fact(c, BB_FACT_ROCE) ||
+			 bb_claims_fact(c, BB_FACT_EFA))))))
+			good = bb_claims_add_fact(c, kind, &found->fact);
 	}
-	return true;
+	return good;
 }
 
 /* Sets the ranks and nodes of table T: its rows prove more than the list of ranks, which may be
@@ -593,12 +585,12 @@ static bool job_begin(struct log *log)
 			return false;
 	}
 	for (size_t s = 0; s < log->nstreams; s++) {
-		struct bb_log_facts *const facts = &log->streams[s].facts;
+		struct bb_log_fact *const of = log->streams[s].facts.of;
 
 		/* Settings below the last table are made for the next one. */
-		for (size_t i = 0; had_tables && i < facts->n; i++)
-			if (facts->list[i].observed || facts->list[i].fact.line <= end)
-				facts->list[i--] = facts->list[--facts->n];
+		for (int kind = 0; had_tables && kind < BB_FACTS; kind++)
+			if (of[kind].observed || of[kind].fact.line <= end)
+				of[kind].fact.line = 0;
 		if (had_tables)
 			run_begin(&log->streams[s]);
 	}
@@ -617,14 +609,13 @@ static bool row_add(struct log *log, struct stream *s, const struct bb_log_row *
 
 	if (!row->there[0] && !row->there[1] && !row->not_finite[0] && !row->not_finite[1])
 		return true;
-	if (s->table >= 0 &&
-	    (strcmp(log->file->list[s->table].type, row->type) != 0 || strcmp(s->op, row->op) != 0))
+	if (s->table >= 0 && (strcmp(log->file->list[s->table].type, row->type) != 0 ||
+			      strcmp(log->file->list[s->table].op, row->op) != 0))
 		table_end(s);
 	if (s->table < 0) {
 		if (!table_begin(log, s, row->type))
 			return false;
 		s->table = s->last;
-		BB_LOG_KEEP(s->op, row->op);
 		BB_LOG_KEEP(log->file->list[s->table].op, row->op);
 		BB_LOG_KEEP(log->file->list[s->table].root, row->root);
 	}
@@ -810,9 +801,10 @@ static bool line_read(void *state, char text[BB_LOG_LINE], int number)
 	}
 	bb_log_tag(tag, text, length);
 	s = is_command ? &log->streams[0] : stream_of(log, tag);
-	if (!s || !bb_log_facts_read(&s->facts, text + length + (hash && length > 0), number,
-				     is_command ? BB_LOG_COMMAND : BB_LOG_PROSE))
+	if (!s)
 		return false;
+	bb_log_facts_read(&s->facts, text + length + (hash && length > 0), number,
+			  is_command ? BB_LOG_COMMAND : BB_LOG_PROSE);
 	if (is_message || is_command)
 		return true;
 	if (bb_log_find(&words, "Rank") < 0)
@@ -865,13 +857,13 @@ bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
 		    job_begin(&log);
 
 	for (size_t i = 0; good && log.card.line > 0 && i < file->n; i++)
-		good = file->list[i].gpu[0] || bb_claims_add_fact(&file->list[i], &log.card);
+		good = file->list[i].gpu[0] ||
+		       bb_claims_add_fact(&file->list[i], BB_FACT_CARD, &log.card);
 	if (good)
 		tables_merge(&log);
 	for (size_t i = 0; i < log.nstreams; i++) {
 		free(log.streams[i].hosts);
 		free(log.streams[i].seats);
-		free(log.streams[i].facts.list);
 	}
 	free(log.streams);
 	free(log.tables);

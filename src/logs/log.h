@@ -120,6 +120,8 @@ bool bb_log_command_read(struct bb_log_command *command, const struct bb_log_wor
 			 bool *begins);
 /* The same for "nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor)". */
 void bb_log_sizes_read(struct bb_log_command *sizes, const struct bb_log_words *words);
+/* NAME = the collective of the benchmark at PATH: "build/all_reduce_perf_mpi". */
+void bb_log_benchmark(char name[24], const char *path);
 /* Returns the collective of a benchmark of OSU: of its binary, "osu_bcast", or of the word that its
    title has for it, "Broadcast"; NULL: there is none. */
 const char *bb_log_osu(const char *word);
@@ -137,12 +139,11 @@ struct bb_log_fact {
 	bool observed; /* NCCL reports it; false: somebody asks for it */
 };
 
-/* The facts of one source, at most one of each kind. */
+/* The facts of one source; zero-initialise. */
 struct bb_log_facts {
-	struct bb_log_fact *list;
-	size_t n, room;
-	int pending; /* variable whose value follows in the next line; 0: none, else its index + 1
-		      */
+	struct bb_log_fact of[BB_FACTS];
+	/* Variable whose value follows in the next line; 0: none, else its index + 1 */
+	int pending;
 };
 
 /* What a line is, for bb_log_facts_read. */
@@ -150,15 +151,15 @@ enum bb_log_setting { BB_LOG_PROSE, BB_LOG_COMMAND };
 
 /*
  * Adds what TEXT, line NUMBER, says: messages of NCCL, and variables of the environment if SETTING
- * allows or if the line is an assignment itself. Returns false without memory.
+ * allows or if the line is an assignment itself.
  */
-bool bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
+void bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
 		       enum bb_log_setting setting);
 /* FACT's quote = TEXT from byte AT - 120 or before on, printable, and cut. */
 void bb_log_quote(struct bb_fact *fact, const char *text, size_t at);
 
 /*
- * Notes the GPUs that a line of prose names. *CARD: the only one so far, BB_FACT_CARD; its line is
+ * Notes the GPUs that a line of prose names. *CARD: the only one so far; its line is
  * 0 if there is none, -1 if there are several.
  */
 void bb_log_card_read(struct bb_fact *card, const char *text, int number);

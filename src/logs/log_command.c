@@ -7,12 +7,6 @@
 #include "core/units.h"
 
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "schedules/schedule.h"
-#include "core/units.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,16 +145,28 @@ const char *bb_log_osu(const char *word)
 	return NULL;
 }
 
-/* COLLECTIVE = that of the binary that WORD names; "": the binary of another benchmark. Returns
-   false if it is no benchmark. */
+/* Returns the name in PATH without its folders. */
+static const char *file_name(const char *path)
+{
+	const char *const slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+void bb_log_benchmark(char name[24], const char *path)
+{
+	const char *const file = file_name(path), *const end = strstr(file, "_perf");
+
+	snprintf(name, 24, "%.*s", end ? (int)(end - file) : 23, file);
+}
+
+/* COLLECTIVE = that of the binary that WORD names. Returns false if it is no benchmark. */
 static bool binary_read(const char *word, char collective[24])
 {
-	const char *const slash = strrchr(word, '/');
-	const char *const name = slash ? slash + 1 : word;
-	const char *const end = strstr(name, "_perf");
+	const char *const name = file_name(word), *const end = strstr(name, "_perf");
 	const char *const osu = strncmp(name, "osu_", 4) == 0 ? bb_log_osu(name) : NULL;
 
-	snprintf(collective, 24, "%.*s", osu || !end ? 23 : (int)(end - name), osu ? osu : name);
+	bb_log_benchmark(collective, osu ? osu : name);
 	/* "all_reduce_perf_mpi" is a binary, "all_reduce_perf-worker-0" a host. */
 	return osu ||
 	       (end && !end[5 + strspn(end + 5, "_abcdefghijklmnopqrstuvwxyz0123456789.;`'\")")] &&
@@ -173,8 +179,7 @@ static int launcher_of(const struct bb_log_words *words, int i)
 {
 	static const char *const names[] = {"mpirun",  "mpiexec",     "orterun",
 					    "prterun", "mpirun.real", "mpiexec.hydra"};
-	const char *const slash = strrchr(words->at[i], '/');
-	const char *const name = slash ? slash + 1 : words->at[i];
+	const char *const name = file_name(words->at[i]);
 	/* "mpirun noticed that process rank 0 ..." starts none. */
 	const bool starts =
 		i + 1 < words->n ? strchr("-\\./$", words->at[i + 1][0]) != NULL : i == 0;

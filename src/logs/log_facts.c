@@ -3,7 +3,6 @@
  */
 #include "logs/log.h"
 
-#include "core/array.h"
 #include "core/printable.h"
 #include "topology/cards.h"
 
@@ -49,37 +48,28 @@ void bb_log_quote(struct bb_fact *fact, const char *text, size_t at)
 	fact->quote[used] = '\0';
 }
 
-/* Adds FACT, which replaces one of its kind if it is observed and that is not. */
-static bool facts_add(struct bb_log_facts *facts, const struct bb_log_fact *fact)
-{
-	struct bb_log_fact *new;
-
-	for (size_t i = 0; i < facts->n; i++) {
-		struct bb_log_fact *const old = &facts->list[i];
-
-		if (old->fact.kind != fact->fact.kind)
-			continue;
-		/* NCCL confirms or corrects what was asked for; a later setting replaces it. */
-		if (fact->observed == old->observed
-			    ? fact->by == old->by && fact->by >= 0 &&
-				      (fact->fact.value != old->fact.value ||
-				       strcmp(fact->fact.text, old->fact.text))
-			    : fact->observed)
-			*old = *fact;
-		return true;
-	}
-	new = BB_ARRAY_ADD(facts->list, facts->n, facts->room);
-	if (new)
-		*new = *fact;
-	return new;
-}
-
 /* A line that is read, and whose facts it adds to. */
 struct reading {
 	struct bb_log_facts *facts;
 	const char *text;
 	int number;
 };
+
+/* Notes NEW of KIND, stated AT a byte of the line: NCCL confirms or corrects what was asked for,
+   and a later setting replaces it. */
+static void fact_note(const struct reading *r, enum bb_fact_kind kind, struct bb_log_fact new,
+		      const char *at)
+{
+	struct bb_log_fact *const old = &r->facts->of[kind];
+	const bool is_later =
+		new.by >= 0 && old->by == new.by &&
+		(old->fact.value != new.fact.value || strcmp(old->fact.text, new.fact.text) != 0);
+
+	new.fact.line = r->number;
+	bb_log_quote(&new.fact, r->text, (size_t)(at - r->text));
+	if (old->fact.line == 0 || (new.observed != old->observed ? new.observed : is_later))
+		*old = new;
+}
 
 /* ---- variables ------------------------------------------------------------------------------ */
 
@@ -153,10 +143,12 @@ static bool value_read(int v, const char *value, struct bb_fact *fact)
 	}
 	return false;
 }
+
 /* Notes that variable V has the value at VALUE, a part of the line that ends at one of ENDS. */
-static bool variable_add(const struct reading *r, int v, const char *value, const char *ends,
-			 bool observed)
+static void variable_note(const struct reading *r, int v, const char *value, const char *ends,
+			  bool observed)
 {
+	const enum bb_fact_kind kind = variables[v].kind;
 	struct bb_log_fact new = {.by = v, .observed = observed};
 	char copy[256];
 	size_t n;
@@ -166,24 +158,14 @@ static bool variable_add(const struct reading *r, int v, const char *value, cons
 	/* The full stop of NCCL's sentence. */
 	while (n > 0 && strchr(".:;)`'\"", copy[n - 1]))
 		copy[--n] = '\0';
-	new.fact.kind = variables[v].kind;
-	new.fact.line = r->number;
 	if (!value_read(v, copy, &new.fact)) {
-		for (size_t i = 0; i < r->facts->n; i++)
-			if (r->facts->list[i].fact.kind == new.fact.kind &&
-			    r->facts->list[i].by == v)
-				r->facts->list[i--] = r->facts->list[--r->facts->n];
-		return true;
+		if (r->facts->of[kind].by == v)
+			r->facts->of[kind].fact.line = 0;
+		return;
 	}
-	bb_log_quote(&new.fact, r->text, (size_t)(value - r->text));
-	if (strncasecmp(new.fact.text, "CollNet", 7) == 0) {
-		struct bb_log_fact sharp = new;
-
-		sharp.fact.kind = BB_FACT_SHARP;
-		if (!facts_add(r->facts, &sharp))
-			return false;
-	}
-	return facts_add(r->facts, &new);
+	if (strncasecmp(new.fact.text, "CollNet", 7) == 0)
+		fact_note(r, BB_FACT_SHARP, new, value);
+	fact_note(r, kind, new, value);
 }
 
 /* Returns the first name at or behind TEXT that may be a variable's; NULL: none. */
@@ -194,68 +176,100 @@ static const char *name_find(const char *text)
 	return nccl && (!fi || nccl < fi) ? nccl : fi;
 }
 
+/* Returns where the value of YAML's "value: VALUE" begins in TEXT; NULL: there is none. */
+static const char *yaml_value(const char *text)
+{
+	const char *const key = strstr(text, "value:");
+
+	return key ? key + 6 + strspn(key + 6, " \"'") : NULL;
+}
+
 /* Reads "NAME=VALUE", "NAME set by environment to VALUE", "NAME set to VALUE", and of YAML
    "name: NAME", "value: VALUE" in two lines. */
-static bool variables_read(const struct reading *r, bool settings)
+static void variables_read(const struct reading *r, bool settings)
 {
 	static const char *const says[] = {" set by environment to ", " set to "};
-	static const char ends[] = " \"'},";
-	struct bb_log_facts *const facts = r->facts;
-	const char *const value = facts->pending ? strstr(r->text, "value:") : NULL;
-	bool good = true;
+	static const char of_yaml[] = " \"'},";
+	const int pending = r->facts->pending;
+	const char *value = pending ? yaml_value(r->text) : NULL;
 
 	if (value)
-		good = variable_add(r, facts->pending - 1, value + 6 + strspn(value + 6, " \"'"),
-				    ends, false);
-	facts->pending = 0;
-	for (const char *at = r->text; good && (at = name_find(at)); at += 3) {
+		variable_note(r, pending - 1, value, of_yaml, false);
+	r->facts->pending = 0;
+	for (const char *at = r->text; (at = name_find(at)); at += 3) {
 		const size_t n = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-		const char *after = at + n;
+		const char before = at > r->text ? at[-1] : ' ', *const after = at + n;
 		int v = 0;
 
 		while (v < VARIABLES &&
 		       (strlen(variables[v].name) != n || strncmp(at, variables[v].name, n) != 0))
 			v++;
-		if (v == VARIABLES ||
-		    (at > r->text && (isalnum((unsigned char)at[-1]) || at[-1] == '_')))
+		if (v == VARIABLES || isalnum((unsigned char)before) || before == '_')
 			continue;
 		if (settings && *after == '=') {
-			after += 1 + strspn(after + 1, "\"'");
-			good = variable_add(r, v, after,
-					    at > r->text && at[-1] == ',' ? " \t\"',;" : " \t\"';",
-					    false);
+			variable_note(r, v, after + 1 + strspn(after + 1, "\"'"),
+				      before == ',' ? " \t\"',;" : " \t\"';", false);
 		} else if (memmem(r->text, (size_t)(at - r->text), "name:", 5)) {
-			const char *const same = strstr(after, "value:");
-
-			facts->pending = same ? 0 : v + 1;
-			after = same ? same + 6 + strspn(same + 6, " \"'") : after;
-			good = !same || variable_add(r, v, after, ends, false);
+			value = yaml_value(after);
+			r->facts->pending = value ? 0 : v + 1;
+			if (value)
+				variable_note(r, v, value, of_yaml, false);
 		}
-		for (size_t i = 0; i < 2 && good; i++)
-			if (strncmp(after, says[i], strlen(says[i])) == 0) {
-				after += strlen(says[i]);
-				good = variable_add(r, v, after, " \t", true);
-			}
+		for (size_t i = 0; i < 2; i++)
+			if (strncmp(after, says[i], strlen(says[i])) == 0)
+				variable_note(r, v, after + strlen(says[i]), " \t", true);
 	}
-	return good;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Adds the fact that the message at AT reports. */
-static bool message_add(const struct reading *r, enum bb_fact_kind kind, int64_t value,
-			const char *at)
-{
-	struct bb_log_fact new = {.fact = {.kind = kind, .value = value, .line = r->number},
-				  .by = -1,
-				  .observed = true};
+/* What SAYS reports, in a line without UNLESS. NUMBER reads the value, and then how much it read.
+   A warning that another message explains says nothing more: those of errors come first. */
+static const struct {
+	const char *says;
+	enum bb_fact_kind kind;
+	const char *unless, *number;
+} messages[] = {
+	{"Test NCCL failure", BB_FACT_ERROR, NULL, NULL},
+	{"Test CUDA failure", BB_FACT_ERROR, NULL, NULL},
+	{"NVLS multicast support is not available", BB_FACT_NVLS_OFF, NULL, NULL},
+	{"P2P is disabled between connected GPUs", BB_FACT_P2P_OFF, NULL, NULL},
+	/* CUDA's sample p2pBandwidthLatencyTest. */
+	{" CANNOT Access Peer Device=", BB_FACT_P2P_OFF, NULL, NULL},
+	{"Using network Socket", BB_FACT_SOCKET, NULL, NULL},
+	{"via NET/Socket", BB_FACT_SOCKET, NULL, NULL},
+	{"NET/Socket : Using [", BB_FACT_SOCKET, NULL, NULL},
+	{"Using network AWS Libfabric", BB_FACT_EFA, NULL, NULL},
+	{"elected provider is efa", BB_FACT_EFA, NULL, NULL},
+	{"elected Provider is efa", BB_FACT_EFA, NULL, NULL},
+	{"Using network SHARP", BB_FACT_SHARP, NULL, NULL},
+	{"via COLLNET/", BB_FACT_SHARP, NULL, NULL},
+	{"NCCL INFO ", BB_FACT_CHANNELS, NULL, "NCCL INFO %lf coll channels%n"},
+	/* A ring: "Channel 00/24 :    0   1   2   3"; "Channel 00/0 : 3[3] -> 4[4]" is a
+	 * connection.
+	 */
+	{"NCCL INFO Channel ", BB_FACT_CHANNELS, "->", "NCCL INFO Channel %*2d/%lf :%n"},
+	/* "NET/OFI Selected provider is efa, fabric is efa (found 32 nics)" */
+	{"NET/OFI Selected ", BB_FACT_NICS, NULL, "NET/OFI Selected %*[^(](found %lf nics%n"},
+	{"+ NET[", BB_FACT_NIC_RATE, NULL, "+ NET[%lf]%n"}, /* GB/s of a port */
+	{"NCCL WARN ", BB_FACT_ERROR, NULL, NULL},
+	/* It is off for a NIC that is far from the GPU, and for sends of old GPUs. */
+	{"GPU Direct RDMA Disabled", BB_FACT_GDR_OFF, "(distance ", NULL},
+	{"[receive] via NET/IB/", BB_FACT_GDR_OFF, "GDRDMA", NULL},
+};
 
-	bb_log_quote(&new.fact, r->text, (size_t)(at - r->text));
-	return facts_add(r->facts, &new);
+#define MOST_COUNTED 1024 /* channels, NICs, GB/s: more are no such number */
+
+/* Notes the fact that the message at AT reports. */
+static void message_note(const struct reading *r, enum bb_fact_kind kind, int64_t value,
+			 const char *at)
+{
+	fact_note(r, kind, (struct bb_log_fact){.fact.value = value, .by = -1, .observed = true},
+		  at);
 }
 
 /* "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>" */
-static bool ports_read(const struct reading *r)
+static void ports_read(const struct reading *r)
 {
 	const char *const at = strstr(r->text, "NET/IB : Using [");
 	const char *const list = at ? strchr(at, '[') : NULL;
@@ -266,7 +280,7 @@ static bool ports_read(const struct reading *r)
 		nib += strncmp(c, "/IB", 3) == 0;
 	}
 	if (nroce + nib == 0)
-		return true;
+		return;
 	for (const char *c = list; c; c = strchr(c + 1, '[')) {
 		const size_t digits = strspn(c + 1, "0123456789");
 
@@ -277,84 +291,34 @@ static bool ports_read(const struct reading *r)
 	/* The fewer of two kinds serve storage. */
 	if (nroce > 0 && nib > 0)
 		n = nroce > nib ? nroce : nib;
-	return message_add(r, BB_FACT_NICS, n, list) &&
-	       message_add(r, nroce > nib ? BB_FACT_ROCE : BB_FACT_INFINIBAND, 0, list);
+	message_note(r, BB_FACT_NICS, n, list);
+	message_note(r, nroce > nib ? BB_FACT_ROCE : BB_FACT_INFINIBAND, 0, list);
 }
-/* Reads messages with numbers. */
-static bool numbers_read(const struct reading *r)
-{
-	const char *at = strstr(r->text, " coll channels"), *digits = at;
-	bool good = true;
-	double GBps;
-	int n;
-	char *end;
 
-	while (digits && digits > r->text && isdigit((unsigned char)digits[-1]))
-		digits--;
-	if (digits < at && at - digits < 6)
-		good = message_add(r, BB_FACT_CHANNELS, strtol(digits, NULL, 10), digits);
-	/* "Channel 00/24 :    0   1   2   3": a ring; "Channel 00/0 : 3[3] -> 4[4]" is a connection
-	 */
-	at = strstr(r->text, "NCCL INFO Channel ");
-	if (at && !strstr(at, "->") && sscanf(at, "NCCL INFO Channel %*2d/%d :", &n) == 1 &&
-	    n > 0 && n < 1024)
-		good = good && message_add(r, BB_FACT_CHANNELS, n, at);
-	/* "Selected provider is efa, fabric is efa (found 32 nics)" */
-	at = strstr(r->text, "NET/OFI Selected ") ? strstr(r->text, "(found ") : NULL;
-	if (at && strtol(at + 7, &end, 10) > 0 && strncmp(end, " nics", 5) == 0)
-		good = good && message_add(r, BB_FACT_NICS, strtol(at + 7, NULL, 10), at);
-	/* "+ NET[25.0] - NET/0": GB/s of a port */
-	at = strstr(r->text, "+ NET[");
-	GBps = at ? strtod(at + 6, &end) : 0;
-	if (GBps > 0 && GBps < 1000 && *end == ']')
-		good = good && message_add(r, BB_FACT_NIC_RATE, (int64_t)lround(8 * GBps), at);
-	return good;
-}
-static bool messages_read(const struct reading *r)
+static void messages_read(const struct reading *r)
 {
-	static const struct {
-		const char *says;
-		enum bb_fact_kind kind;
-	} messages[] = {
-		{"NVLS multicast support is not available", BB_FACT_NVLS_OFF},
-		{"P2P is disabled between connected GPUs", BB_FACT_P2P_OFF},
-		/* CUDA's sample p2pBandwidthLatencyTest. */
-		{" CANNOT Access Peer Device=", BB_FACT_P2P_OFF},
-		{"Using network Socket", BB_FACT_SOCKET},
-		{"via NET/Socket", BB_FACT_SOCKET},
-		{"NET/Socket : Using [", BB_FACT_SOCKET},
-		{"Using network AWS Libfabric", BB_FACT_EFA},
-		{"elected provider is efa", BB_FACT_EFA},
-		{"elected Provider is efa", BB_FACT_EFA},
-		{"Test NCCL failure", BB_FACT_ERROR},
-		{"Test CUDA failure", BB_FACT_ERROR},
-		{"Using network SHARP", BB_FACT_SHARP},
-		{"via COLLNET/", BB_FACT_SHARP},
-	};
-	const char *const text = r->text, *at;
-	bool found = false;
+	bool explained = false;
 
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
-		at = strstr(text, messages[i].says);
-		if (!at)
+		const char *const at = strstr(r->text, messages[i].says);
+		double value = 0;
+		int n = 0;
+
+		if (!at || (messages[i].unless && strstr(r->text, messages[i].unless)) ||
+		    (messages[i].kind == BB_FACT_ERROR && explained))
 			continue;
-		found = true;
-		if (!message_add(r, messages[i].kind, 0, at))
-			return false;
+		if (messages[i].number && (sscanf(at, messages[i].number, &value, &n) != 1 ||
+					   n == 0 || !(value > 0 && value < MOST_COUNTED)))
+			continue;
+		if (messages[i].kind == BB_FACT_NIC_RATE)
+			value *= 8;
+		message_note(r, messages[i].kind, (int64_t)lround(value), at);
+		explained |= !messages[i].number;
 	}
-	/* It is off for a NIC that is far from the GPU, and for sends of old GPUs. */
-	at = strstr(text, "(distance ") ? NULL : strstr(text, "GPU Direct RDMA Disabled");
-	if (!at && !strstr(text, "GDRDMA"))
-		at = strstr(text, "[receive] via NET/IB/");
-	if (at && !message_add(r, BB_FACT_GDR_OFF, 0, at))
-		return false;
-	at = strstr(text, "NCCL WARN ");
-	if (at && !found && !message_add(r, BB_FACT_ERROR, 0, at))
-		return false;
-	return ports_read(r) && numbers_read(r);
+	ports_read(r);
 }
 
-bool bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
+void bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
 		       enum bb_log_setting setting)
 {
 	static const char *const begins[] = {"export ", "NCCL_",   "FI_", "env ",
@@ -366,9 +330,10 @@ bool bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
 	content -= content > text && content[-1] == '-' && *content == 'x';
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)
 		settings |= strncmp(content, begins[i], strlen(begins[i])) == 0;
-	if ((facts->pending || name_find(text)) && !variables_read(&r, settings))
-		return false;
-	return (!strstr(text, "NCCL ") && !strstr(text, "NET/")) || messages_read(&r);
+	if (facts->pending || name_find(text))
+		variables_read(&r, settings);
+	if (strstr(text, "NCCL ") || strstr(text, "NET/"))
+		messages_read(&r);
 }
 
 /* ---- GPUs in prose -------------------------------------------------------------------------- */
@@ -446,7 +411,6 @@ void bb_log_card_read(struct bb_fact *card, const char *text, int number)
 		if (!found || (card->line > 0 && strcmp(card->text, found->name) != 0)) {
 			card->line = -1;
 		} else if (card->line == 0) {
-			card->kind = BB_FACT_CARD;
 			card->line = number;
 			snprintf(card->text, sizeof(card->text), "%s", found->name);
 			bb_log_quote(card, text, at);

@@ -47,18 +47,10 @@ static struct bb_claim_file read_tables(const char *text, size_t tables)
 	return file;
 }
 
-static const struct bb_fact *fact_of(const struct bb_claims *c, enum bb_fact_kind kind)
-{
-	for (size_t i = 0; i < c->nfacts; i++)
-		if (c->facts[i].kind == kind)
-			return &c->facts[i];
-	return NULL;
-}
-
 static void expect_fact(const struct bb_claims *c, enum bb_fact_kind kind, int64_t value, int line,
 			const char *quote)
 {
-	const struct bb_fact *const f = fact_of(c, kind);
+	const struct bb_fact *const f = bb_claims_fact(c, kind);
 
 	if (!f)
 		fail_msg("no fact %d", kind);
@@ -118,19 +110,19 @@ static void test_field_facts(void **state)
 	assert_string_equal(file.list[0].host, "lab");
 	bb_claims_free(&file);
 	file = read_tables(log_c33, 2);
-	assert_null(fact_of(&file.list[0], BB_FACT_P2P_OFF));
+	assert_null(bb_claims_fact(&file.list[0], BB_FACT_P2P_OFF));
 	expect_fact(&file.list[1], BB_FACT_P2P_OFF, 0, 21, "NCCL_P2P_DISABLE=1 ./build");
 	expect_fact(&file.list[0], BB_FACT_CARD, 0, 1, "DGX A100 (640 GB)");
-	assert_string_equal(fact_of(&file.list[1], BB_FACT_CARD)->text, "A100");
+	assert_string_equal(bb_claims_fact(&file.list[1], BB_FACT_CARD)->text, "A100");
 	bb_claims_free(&file);
 	file = read_tables(log_c36, 1);
 	expect_fact(&file.list[0], BB_FACT_NICS, 4, 1, "NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_4,mlx5_5");
-	assert_string_equal(fact_of(&file.list[0], BB_FACT_ALGORITHM)->text, "Tree");
+	assert_string_equal(bb_claims_fact(&file.list[0], BB_FACT_ALGORITHM)->text, "Tree");
 	bb_claims_free(&file);
 	file = read_tables(log_c40, 1);
 	expect_fact(&file.list[0], BB_FACT_NICS, 8, 20, "learn01:2228637:2230195 [3] NCCL INFO");
 	expect_fact(&file.list[0], BB_FACT_GDR_OFF, 0, 21, "GPU Direct RDMA Disabled for HCA 0");
-	assert_non_null(fact_of(&file.list[0], BB_FACT_INFINIBAND));
+	assert_non_null(bb_claims_fact(&file.list[0], BB_FACT_INFINIBAND));
 	bb_claims_free(&file);
 	file = read_tables(log_json, 1);
 	assert_string_equal(file.list[0].host, "node0");
@@ -461,7 +453,7 @@ static void test_facts(void **state)
 
 		snprintf(text, sizeof(text), "%s%s", cases[i].text, HEAD FAST_1G);
 		file = read_tables(text, 1);
-		f = fact_of(&file.list[0], cases[i].kind);
+		f = bb_claims_fact(&file.list[0], cases[i].kind);
 		if ((f != NULL) != (cases[i].value >= 0))
 			fail_msg("fact %d of %s", cases[i].kind, cases[i].text);
 		if (f)
@@ -482,20 +474,20 @@ static void test_facts_of_runs(void **state)
 
 	expect_fact(&file.list[0], BB_FACT_ALGORITHM, 0, 1, "mpirun -np 8 -x NCCL_ALGO=Ring");
 	expect_fact(&file.list[1], BB_FACT_ALGORITHM, 0, 1, "mpirun -np 8 -x NCCL_ALGO=Ring");
-	assert_null(fact_of(&file.list[1], BB_FACT_PROTOCOL));
-	assert_null(fact_of(&file.list[2], BB_FACT_ALGORITHM));
+	assert_null(bb_claims_fact(&file.list[1], BB_FACT_PROTOCOL));
+	assert_null(bb_claims_fact(&file.list[2], BB_FACT_ALGORITHM));
 	expect_fact(&file.list[2], BB_FACT_PROTOCOL, 0, 6, "export NCCL_PROTO=LL");
 	expect_fact(&file.list[2], BB_FACT_SOCKET, 0, 10, "n1:12:34 [0] NCCL INFO Using");
-	assert_true(strncmp(fact_of(&file.list[2], BB_FACT_SOCKET)->quote, "n1:12", 5) == 0);
+	assert_true(strncmp(bb_claims_fact(&file.list[2], BB_FACT_SOCKET)->quote, "n1:12", 5) == 0);
 	bb_claims_free(&file);
 	/* Within one host, NCCL opens sockets and does not use them. */
 	file = read_tables(RANKS("a") INFO "Using network Socket\n" FAST_1G, 1);
-	assert_null(fact_of(&file.list[0], BB_FACT_SOCKET));
+	assert_null(bb_claims_fact(&file.list[0], BB_FACT_SOCKET));
 	bb_claims_free(&file);
 	/* Of two runs with tags of their own, each has its own facts. */
 	file = read_tables("a: " INFO "Using network Socket\na: " FAST_1G "b: " SLOW_1G, 2);
-	assert_non_null(fact_of(&file.list[0], BB_FACT_SOCKET));
-	assert_null(fact_of(&file.list[1], BB_FACT_SOCKET));
+	assert_non_null(bb_claims_fact(&file.list[0], BB_FACT_SOCKET));
+	assert_null(bb_claims_fact(&file.list[1], BB_FACT_SOCKET));
 	bb_claims_free(&file);
 }
 
@@ -525,7 +517,7 @@ static void test_shared_gpus(void **state)
 
 		snprintf(text, sizeof(text), "%s%s", cases[i].text, HEAD FAST_1G);
 		file = read_tables(text, 1);
-		f = fact_of(&file.list[0], BB_FACT_SHARED_GPU);
+		f = bb_claims_fact(&file.list[0], BB_FACT_SHARED_GPU);
 		assert_int_equal(f ? f->value : 0, cases[i].ranks);
 		bb_claims_free(&file);
 	}

@@ -32,10 +32,9 @@ static int64_t nodes_of(const struct bb_reference *r)
 
 static void add_fact(struct bb_claims *c, enum bb_fact_kind kind, int64_t value)
 {
-	struct bb_fact *const fact = BB_ARRAY_ADD(c->facts, c->nfacts, c->facts_room);
+	const struct bb_fact fact = {.value = value, .line = 1};
 
-	assert_non_null(fact);
-	*fact = (struct bb_fact){.kind = kind, .value = value, .line = 1};
+	assert_true(bb_claims_add_fact(c, kind, &fact));
 }
 
 /* What NCCL's INFO lines would have said of FABRIC, "EFA 4x100G". */
