@@ -110,31 +110,41 @@ double bb_judgement_margin(const struct bb_judgement *j, double value)
 	return j->gate->measure->more_is_better ? value / j->limit : j->limit / value;
 }
 
-/* ---- values --------------------------------------------------------------------------------- */
+/* ---- measurements ---------------------------------------------------------------------------- */
 
-/* One measurement of a subject. */
-struct sample {
+/* One measurement of one run, for one gate. */
+struct point {
+	char series[BB_SUBJECT_TEXT]; /* its subject; on a curve without what differs there */
+	size_t first, nth;            /* in the order of records: of its series, and itself */
+	const char *algorithm;
+	struct bb_curve_point at; /* of a value without its size */
+	double time;
 	double value, expected, ratio;
-};
-
-/* The measurements of one subject in all runs. */
-struct group {
-	char subject[BB_SUBJECT_TEXT];
-	struct sample *list;
-	size_t n, room;
-	size_t runs;       /* that have it */
-	size_t last;       /* 1 + the last of these runs */
 	const char *why;   /* why it has no value or expectation; NULL: it has both */
-	size_t beaten;     /* measurements beyond their bound */
-	const char *doubt; /* why the bound does not hold in one of them */
+	const char *doubt; /* why the bound, which it beats, does not hold; NULL: it may */
 };
 
-struct groups {
-	struct group *list;
+struct points {
+	struct point *list;
 	size_t n, room;
 };
 
-/* ---- what is expected ----------------------------------------------------------------------- */
+/* By series, size, run, and the order of records. */
+static int compare_points(const void *a, const void *b)
+{
+	const struct point *const p = a, *const q = b;
+	const int series = strcmp(p->series, q->series);
+
+	if (p->first != q->first)
+		return p->first < q->first ? -1 : 1;
+	if (series != 0)
+		return series;
+	if (p->at.size != q->at.size)
+		return p->at.size < q->at.size ? -1 : 1;
+	if (p->at.run != q->at.run)
+		return p->at.run < q->at.run ? -1 : 1;
+	return p->nth < q->nth ? -1 : 1;
+}
 
 /* The value that a gate expects of RECORD; NAN, and *WHY: there is none. */
 static double expected_value(const struct bb_evidence *e, const struct bb_gate *gate,
@@ -193,61 +203,49 @@ static double expected_value(const struct bb_evidence *e, const struct bb_gate *
 	}
 }
 
-/* Why the bound by which GATE judges RECORD, with VALUE, does not hold; NULL: it may, or it is
- * none. */
-static const char *bound_doubt(const struct bb_gate *gate, const struct bb_read_record *record,
-			       double value)
+/* Adds what GATE judges of R, of run number RUN. Returns false without memory. */
+static bool point_add(const struct bb_evidence *e, const struct bb_gate *gate,
+		      const struct bb_read_record *r, size_t run, struct points *points)
 {
-	const enum bb_source_kind from = gate->from->kind;
+	static const enum bb_subject_scope scopes[] = {[BB_GATE_VALUE] = BB_SUBJECT_ALL,
+						       [BB_GATE_NO_DIP] = BB_SUBJECT_SIZES,
+						       [BB_GATE_CROSSOVER] = BB_SUBJECT_ALGORITHMS};
+	struct point p = {.nth = points->n, .at.run = run}, *new;
 
-	if (from == BB_FROM_TOPOLOGY)
-		return bb_bound_doubt(100 * value / gate->from->GBps, NAN, BB_BOUND_BY_LINKS);
-	if (from != BB_FROM_COPY && from != BB_FROM_BOUND)
-		return NULL;
-	return bb_record_string(record->json, "bound_doubt");
-}
-
-/* ---- the verdict ---------------------------------------------------------------------------- */
-
-/* Adds R, of run number RUN, to its group. Returns false without memory. */
-static bool record_collect(const struct bb_evidence *e, const struct bb_gate *gate,
-			   const struct bb_read_record *r, size_t run, struct groups *groups)
-{
-	char subject[BB_SUBJECT_TEXT];
-	struct group *g = NULL;
-	const char *why = NULL;
-	const double value =
-		bb_step_is_split(e->step)
-			? bb_record_slowest_group(r->json, gate->measure, bb_step_groups(e->step))
-			: bb_record_metric(r->json, gate->measure);
-	const double expected = expected_value(e, gate, r, &why);
-	const char *doubt;
-	struct sample *new;
-
-	bb_record_subject(subject, r, BB_SUBJECT_ALL);
-	for (size_t i = 0; i < groups->n && !g; i++)
-		g = strcmp(groups->list[i].subject, subject) == 0 ? &groups->list[i] : NULL;
-	if (!g) {
-		g = BB_ARRAY_ADD(groups->list, groups->n, groups->room);
-		if (!g)
-			return false;
-		*g = (struct group){.runs = 0};
-		memcpy(g->subject, subject, sizeof(subject));
+	bb_record_subject(p.series, r, scopes[gate->kind]);
+	if (gate->kind != BB_GATE_VALUE) {
+		p.algorithm = bb_record_string(r->json, "algorithm_asked");
+		p.at.size = bb_record_number(r->json, "size_bytes");
+		p.at.busbw = bb_record_number(r->json, "busbw_GBps");
+		p.time = bb_record_number(r->json, "time_us");
+		if (!(p.at.size > 0) || !(p.at.busbw > 0) || !(p.time > 0) || !p.algorithm)
+			return true;
+	} else {
+		while (p.first < points->n && strcmp(points->list[p.first].series, p.series) != 0)
+			p.first++;
+		p.value = bb_step_is_split(e->step)
+				  ? bb_record_slowest_group(r->json, gate->measure,
+							    bb_step_groups(e->step))
+				  : bb_record_metric(r->json, gate->measure);
+		p.expected = expected_value(e, gate, r, &p.why);
+		p.ratio = p.value / p.expected;
+		if (!isfinite(p.value))
+			p.why = "it has no such number";
+		else if (isfinite(p.expected) && p.expected > 0)
+			p.why = NULL;
+		if (gate->from->kind == BB_FROM_TOPOLOGY)
+			p.doubt = bb_bound_doubt(100 * p.value / gate->from->GBps, NAN,
+						 BB_BOUND_BY_LINKS);
+		else if (gate->from->kind <= BB_FROM_BOUND)
+			p.doubt = bb_record_string(r->json, "bound_doubt");
 	}
-	g->runs += g->last != run + 1;
-	g->last = run + 1;
-	if (!isfinite(value) || !isfinite(expected) || expected <= 0) {
-		g->why = isfinite(value) ? why : "it has no such number";
-		return true;
-	}
-	doubt = bound_doubt(gate, r, value);
-	g->beaten += doubt != NULL;
-	g->doubt = doubt ? doubt : g->doubt;
-	new = BB_ARRAY_ADD(g->list, g->n, g->room);
+	new = BB_ARRAY_ADD(points->list, points->n, points->room);
 	if (new)
-		*new = (struct sample){value, expected, value / expected};
+		*new = p;
 	return new;
 }
+
+/* ---- values --------------------------------------------------------------------------------- */
 
 /* "97.6%", "12000%": three digits, and no exponent. */
 static const char *percent_format(char text[BB_UNIT_TEXT], double ratio)
@@ -278,11 +276,14 @@ static void ratio_decide(const struct bb_gate *gate, const struct bb_confidence 
 				    mean, bound, j->limit);
 }
 
-static void group_judge(const struct bb_gate *gate, const struct group *g, struct bb_judgement *j)
+/* Judges N measurements of which all have a value and an expectation. */
+static void ratios_judge(const struct bb_gate *gate, const struct point *p, size_t n,
+			 struct bb_judgement *j)
 {
-	const struct bb_confidence value = bb_confidence_every(&g->list->value, g->n, 3);
-	const struct bb_confidence expected = bb_confidence_every(&g->list->expected, g->n, 3);
-	const struct bb_confidence ratio = bb_confidence_every(&g->list->ratio, g->n, 3);
+	const size_t step = sizeof(*p) / sizeof(double);
+	const struct bb_confidence value = bb_confidence_every(&p->value, n, step);
+	const struct bb_confidence expected = bb_confidence_every(&p->expected, n, step);
+	const struct bb_confidence ratio = bb_confidence_every(&p->ratio, n, step);
 	const bool more = gate->measure->more_is_better;
 	/* No bandwidth is negative, however wide the runs spread. */
 	const double worst = more ? fmax(ratio.low, 0) : ratio.high;
@@ -292,22 +293,28 @@ static void group_judge(const struct bb_gate *gate, const struct group *g, struc
 	const double behind = more ? 1 - worst : worst - 1;
 	const double ahead = more ? ratio.mean - 1 : 1 - ratio.mean;
 	const double surprise = more ? gate->upper : gate->lower;
+	const char *doubt = NULL;
+	size_t beaten = 0;
 
+	for (size_t i = 0; i < n; i++) {
+		beaten += p[i].doubt != NULL;
+		doubt = p[i].doubt ? p[i].doubt : doubt;
+	}
 	j->value = value.mean;
 	j->expected = expected.mean;
 	j->limit = limit * expected.mean;
-	if (ratio.n > 1)
+	if (n > 1)
 		j->low = worst * expected.mean;
 	if (more ? ratio.mean < limit : ratio.mean > limit)
 		ratio_decide(gate, &ratio, j, BB_FAILED, "beyond the limit");
 	else if (more ? worst < limit : worst > limit)
 		/* A mean that passes is no evidence of a fault. */
 		ratio_decide(gate, &ratio, j, BB_UNJUDGED, "not shown, the runs spread too much");
-	else if (g->beaten == g->n)
+	else if (beaten == n)
 		bb_judgement_decide(
 			j, BB_WARNED,
 			"%.4g %s is beyond its bound of %.4g: %s; the gate shows little", j->value,
-			gate->measure->unit, j->expected / gate->from->percent, g->doubt);
+			gate->measure->unit, j->expected / gate->from->percent, doubt);
 	else if (behind > gate->warning)
 		ratio_decide(gate, &ratio, j, BB_WARNED, "near the limit");
 	else if (ahead > surprise)
@@ -317,268 +324,191 @@ static void group_judge(const struct bb_gate *gate, const struct group *g, struc
 		ratio_decide(gate, &ratio, j, BB_PASSED, "within");
 }
 
-/* Appends the judgements of a gate with a value. */
-static void value_judge(const struct bb_evidence *e, const struct bb_gate *gate,
-			struct bb_judgements *judgements)
+static void value_judge(const struct bb_evidence *e, const struct point *p, size_t n,
+			struct bb_judgement *j)
 {
-	struct bb_judgement j = bb_judgement_of(e, gate, gate->metric);
+	const struct bb_gate *const gate = j->gate;
 	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
 	const bool baseline = gate->from->kind == BB_FROM_BASELINE;
 	const char *const here = baseline && run ? bb_record_string(run->json, "topology") : NULL;
 	const char *const there =
 		baseline ? bb_record_string(e->baselines[gate - e->step->gates], "topology") : NULL;
-	const char *idle = NULL; /* why the gate cannot judge */
-	struct bb_evidence_cursor at = {0};
-	struct groups groups = {.n = 0};
-	const struct bb_read_record *r;
+	const char *why = NULL;
+	size_t runs = 0;
 
-	/* Virtual time without a fault is not compared with itself. */
-	if (gate->from->kind == BB_FROM_SIMULATOR && e->simulated && e->simulated->cluster &&
-	    !bb_plan_has_fault(e->simulated, e->step))
-		idle = "the simulator would be compared with itself; give --fault";
+	for (size_t i = 0; i < n; i++) {
+		runs += i == 0 || p[i].at.run != p[i - 1].at.run;
+		why = p[i].why ? p[i].why : why;
+	}
 	if (baseline && e->step->nodes != bb_step_declared(e->step)->nodes)
-		idle = "the baseline is of larger groups";
-	while ((r = bb_evidence_next(e, &at)) && !judgements->failed)
-		if (bb_where_selects(gate->where, r))
-			judgements->failed |= !record_collect(e, gate, r, at.run, &groups);
-	if (groups.n == 0) {
-		bb_judgement_decide(&j, BB_UNJUDGED, "no record is selected by where:");
-		bb_judgements_add(judgements, &j);
-	}
-	for (size_t i = 0; i < groups.n; i++) {
-		const struct group *const g = &groups.list[i];
-
-		j = bb_judgement_of(e, gate, g->subject);
-		if (idle) {
-			bb_judgement_decide(&j, BB_SKIPPED, "%s", idle);
-		} else if (g->why) {
-			bb_judgement_decide(&j, BB_UNJUDGED, "%s", g->why);
-		} else if (g->runs < e->nruns) {
-			bb_judgement_decide(&j, BB_UNJUDGED, "measured in %zu of %zu runs", g->runs,
-					    e->nruns);
-		} else {
-			group_judge(gate, g, &j);
-			if (j.verdict == BB_PASSED && here && there && strcmp(here, there) != 0)
-				bb_judgement_decide(&j, BB_WARNED,
-						    "the baseline is of another kind of machine: "
-						    "topology %s, here %s",
-						    there, here);
-		}
-		bb_judgements_add(judgements, &j);
-	}
-	for (size_t i = 0; i < groups.n; i++)
-		free(groups.list[i].list);
-	free(groups.list);
-}
-
-/* ---- shapes of curves over sizes: dips and crossovers --------------------------------------- */
-
-/* One measurement of one run. */
-struct point {
-	/* Its subject without the size; of a crossover, without the algorithm too. */
-	char series[BB_SUBJECT_TEXT];
-	const char *algorithm;
-	struct bb_curve_point at;
-	double time;
-};
-
-struct points {
-	struct point *list;
-	size_t n, room;
-};
-
-/* By series, size, run. */
-static int compare_points(const void *a, const void *b)
-{
-	const struct point *const p = a, *const q = b;
-	const int series = strcmp(p->series, q->series);
-
-	if (series != 0)
-		return series;
-	if (p->at.size != q->at.size)
-		return p->at.size < q->at.size ? -1 : 1;
-	return (p->at.run > q->at.run) - (p->at.run < q->at.run);
+		bb_judgement_decide(j, BB_SKIPPED, "the baseline is of larger groups");
+	else if (gate->from->kind == BB_FROM_SIMULATOR && e->simulated && e->simulated->cluster &&
+		 !bb_plan_has_fault(e->simulated, e->step))
+		bb_judgement_decide(j, BB_SKIPPED,
+				    "the simulator would be compared with itself; give --fault");
+	else if (why)
+		bb_judgement_decide(j, BB_UNJUDGED, "%s", why);
+	else if (runs < e->nruns)
+		bb_judgement_decide(j, BB_UNJUDGED, "measured in %zu of %zu runs", runs, e->nruns);
+	else
+		ratios_judge(gate, p, n, j);
+	if (j->verdict == BB_PASSED && here && there && strcmp(here, there) != 0)
+		bb_judgement_decide(
+			j, BB_WARNED,
+			"the baseline is of another kind of machine: topology %s, here %s", there,
+			here);
 }
 
 /* ---- no dip --------------------------------------------------------------------------------- */
 
-/* The N points of a series. */
-static void dip_judge(const struct bb_evidence *e, const struct bb_gate *gate, struct point *p,
-		      size_t n, struct bb_judgements *judgements)
+static void dip_judge(const struct bb_evidence *e, const struct point *p, size_t n,
+		      struct bb_judgement *j)
 {
-	struct bb_judgement j = bb_judgement_of(e, gate, p->series);
 	struct bb_curve_point *const curve = calloc(n, sizeof(*curve));
-	const double limit = 1 - gate->lower;
+	const double limit = 1 - j->gate->lower;
 	char size[BB_UNIT_TEXT], bound[32] = "";
 	struct bb_confidence worst;
 	struct bb_dip dip;
+	bool shown;
 
 	for (size_t i = 0; curve && i < n; i++)
 		curve[i] = p[i].at;
 	if (!curve || !bb_dip_find(curve, n, e->nruns, &dip)) {
-		judgements->failed = true;
-		goto out;
+		free(curve);
+		return;
 	}
+	free(curve);
 	worst = dip.ratio;
 	if (worst.n == 0) {
-		bb_judgement_decide(&j, BB_UNJUDGED, "one size alone has no shape");
-	} else {
-		j.value = worst.mean;
-		j.expected = 1;
-		j.limit = limit;
-		if (worst.n > 1) {
-			j.low = fmax(worst.low, 0);
-			snprintf(bound, sizeof(bound), ", bound %.3g%%", 100 * j.low);
-		}
-		bb_judgement_decide(
-			&j,
-			worst.low >= limit    ? BB_PASSED
-			: worst.mean >= limit ? BB_UNJUDGED
-					      : BB_FAILED,
-			"%sat %s busbw is %.3g%% of the best at a smaller size%s; limit %.3g%%%s",
-			worst.low < limit && worst.mean >= limit
-				? "not shown, the runs spread too much: "
-				: "",
-			bb_format_size(size, (uint64_t)dip.size), 100 * worst.mean, bound,
-			100 * limit, worst.n == 1 ? "; 1 run: no interval" : "");
+		bb_judgement_decide(j, BB_UNJUDGED, "one size alone has no shape");
+		return;
 	}
-	bb_judgements_add(judgements, &j);
-out:
-	free(curve);
+	shown = worst.low >= limit || worst.mean < limit;
+	j->value = worst.mean;
+	j->expected = 1;
+	j->limit = limit;
+	if (worst.n > 1) {
+		j->low = fmax(worst.low, 0);
+		snprintf(bound, sizeof(bound), ", bound %.3g%%", 100 * j->low);
+	}
+	bb_judgement_decide(
+		j,
+		worst.low >= limit ? BB_PASSED
+		: shown            ? BB_FAILED
+				   : BB_UNJUDGED,
+		"%sat %s busbw is %.3g%% of the best at a smaller size%s; limit %.3g%%%s",
+		shown ? "" : "not shown, the runs spread too much: ",
+		bb_format_size(size, (uint64_t)dip.size), 100 * worst.mean, bound, 100 * limit,
+		worst.n == 1 ? "; 1 run: no interval" : "");
 }
 
 /* ---- crossover ------------------------------------------------------------------------------ */
 
-/* By how much the second algorithm is faster than the first at SIZE in RUN; NAN: one was not
-   measured. */
-static double advantage_of(const struct points *p, const struct bb_gate *gate, size_t run,
-			   double size)
+/* True if P is of the first algorithm of GATE, or of the second. */
+static bool is_of(const struct point *p, const struct bb_gate *gate, int which)
 {
-	double times[2] = {NAN, NAN};
-
-	for (size_t i = p->n; i > 0; i--)
-		for (int k = 0; k < 2; k++)
-			if (p->list[i - 1].at.run == run && p->list[i - 1].at.size == size &&
-			    strcmp(p->list[i - 1].algorithm, k ? gate->second : gate->first) == 0)
-				times[k] = p->list[i - 1].time;
-	return times[0] - times[1];
+	return strcmp(p->algorithm, which == 0 ? gate->first : gate->second) == 0;
 }
 
 /*
- * log2 of the size from which on SECOND is faster than FIRST in RUN: between the last size at which
- * it is not and the next one, where straight lines cross (bb_compare_crossings). NAN: they do not
- * cross; *BEHIND: FIRST is faster at the largest size.
+ * log2 of the size from which on the second algorithm is faster than the first in RUN: between the
+ * last size at which it is not and the next one, where straight lines cross (bb_compare_crossings).
+ * NAN: they do not cross; *BEHIND: the first is faster at the largest size.
  */
-static double crossing_find(const struct points *p, const struct bb_gate *gate, size_t run,
+static double crossing_find(const struct point *p, size_t n, const struct bb_gate *gate, size_t run,
 			    bool *behind)
 {
 	double size = 0, before = 0, found = NAN;
 
 	*behind = false;
-	for (;;) {
-		double next = INFINITY, now;
+	for (size_t i = 0, next; i < n; i = next) {
+		double times[2] = {NAN, NAN}, now;
 
-		for (size_t i = 0; i < p->n; i++)
-			if (p->list[i].at.run == run && p->list[i].at.size > size &&
-			    p->list[i].at.size < next &&
-			    !isnan(advantage_of(p, gate, run, p->list[i].at.size)))
-				next = p->list[i].at.size;
-		if (isinf(next))
-			return found;
-		now = advantage_of(p, gate, run, next);
+		for (next = i; next < n && p[next].at.size == p[i].at.size; next++)
+			for (int k = 0; k < 2; k++)
+				if (p[next].at.run == run && isnan(times[k]) &&
+				    is_of(&p[next], gate, k))
+					times[k] = p[next].time;
+		now = times[0] - times[1];
+		if (isnan(now))
+			continue;
 		if (size > 0 && before <= 0 && now > 0)
-			found = log2(size + (next - size) * before / (before - now));
+			found = log2(size + (p[i].at.size - size) * before / (before - now));
 		else if (now <= 0)
 			found = NAN;
 		*behind = now <= 0;
-		size = next;
+		size = p[i].at.size;
 		before = now;
 	}
+	return found;
 }
 
-static bool has_algorithm(const struct points *p, const char *algorithm)
+static void crossover_judge(const struct bb_evidence *e, const struct point *p, size_t n,
+			    struct bb_judgement *j)
 {
-	for (size_t i = 0; i < p->n; i++)
-		if (strcmp(p->list[i].algorithm, algorithm) == 0)
-			return true;
-	return false;
-}
-
-/* The N points of a series. */
-static void crossover_judge(const struct bb_evidence *e, const struct bb_gate *gate,
-			    struct point *list, size_t n, struct bb_judgements *judgements)
-{
-	const struct points p = {.list = list, .n = n};
-	struct bb_judgement j = bb_judgement_of(e, gate, "");
+	const struct bb_gate *const gate = j->gate;
 	double *const at = calloc(e->nruns + 1, sizeof(*at));
 	char from[BB_UNIT_TEXT], low[BB_UNIT_TEXT], high[BB_UNIT_TEXT];
-	bool behind = false;
+	bool behind = false, measured[2] = {false, false};
 	size_t found = 0;
 
-	snprintf(j.subject, sizeof(j.subject), "crossover of %s and %s: %.70s", gate->first,
-		 gate->second, list->series);
-	judgements->failed |= !at;
-	for (size_t run = 0; at && run < e->nruns; run++) {
-		at[found] = crossing_find(&p, gate, run, &behind);
+	if (!at)
+		return;
+	snprintf(j->subject, sizeof(j->subject), "crossover of %s and %s: %.70s", gate->first,
+		 gate->second, p->series);
+	for (size_t run = 0; run < e->nruns; run++) {
+		at[found] = crossing_find(p, n, gate, run, &behind);
 		found += !isnan(at[found]);
 	}
-	if (!has_algorithm(&p, gate->first) || !has_algorithm(&p, gate->second)) {
-		bb_judgement_decide(&j, BB_UNJUDGED, "one of the two algorithms was not measured");
-	} else if (at && found == e->nruns) {
+	for (size_t i = 0; i < 2 * n; i++)
+		measured[i % 2] |= is_of(&p[i / 2], gate, i % 2);
+	if (!measured[0] || !measured[1]) {
+		bb_judgement_decide(j, BB_UNJUDGED, "one of the two algorithms was not measured");
+	} else if (found == e->nruns) {
 		const struct bb_confidence c = bb_confidence_of(at, found);
 		const bool inside = c.low >= log2((double)gate->least_bytes) &&
 				    c.high <= log2((double)gate->most_bytes);
 
-		j.value = exp2(c.mean);
+		j->value = exp2(c.mean);
 		bb_judgement_decide(
-			&j, inside ? BB_PASSED : BB_FAILED,
+			j, inside ? BB_PASSED : BB_FAILED,
 			"%s is faster than %s from %s on (%zu run%s: %s to %s); window %s",
-			gate->second, gate->first, bb_format_size(from, (uint64_t)j.value), c.n,
+			gate->second, gate->first, bb_format_size(from, (uint64_t)j->value), c.n,
 			bb_plural(c.n), bb_format_size(low, (uint64_t)exp2(c.low)),
 			bb_format_size(high, (uint64_t)exp2(fmin(c.high, 60))), gate->window);
 	} else {
 		bb_judgement_decide(
-			&j, BB_FAILED,
+			j, BB_FAILED,
 			"they do not cross in %zu of %zu run%s: %s is faster %s; window %s",
 			e->nruns - found, e->nruns, bb_plural(e->nruns),
 			behind ? gate->first : gate->second,
 			behind ? "at the largest size" : "at every size", gate->window);
 	}
-	bb_judgements_add(judgements, &j);
 	free(at);
 }
 
-/* ---- both ----------------------------------------------------------------------------------- */
+/* ---- gates ---------------------------------------------------------------------------------- */
 
-/* Appends the judgements of a gate on a shape. */
-static void shape_judge(const struct bb_evidence *e, const struct bb_gate *gate,
-			struct bb_judgements *judgements)
+/* Appends a judgement of each series that GATE selects. */
+static void gate_judge(const struct bb_evidence *e, const struct bb_gate *gate,
+		       struct bb_judgements *judgements)
 {
-	struct bb_judgement none = bb_judgement_of(e, gate, gate->shape);
-	const bool dips = gate->kind == BB_GATE_NO_DIP;
-	struct bb_evidence_cursor cursor = {0};
+	static void (*const judges[])(const struct bb_evidence *e, const struct point *p, size_t n,
+				      struct bb_judgement *j) = {[BB_GATE_VALUE] = value_judge,
+								 [BB_GATE_NO_DIP] = dip_judge,
+								 [BB_GATE_CROSSOVER] =
+									 crossover_judge};
+	struct bb_judgement j = bb_judgement_of(e, gate, gate->metric ? gate->metric : gate->shape);
+	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
 	struct points p = {.n = 0};
 
-	while ((r = bb_evidence_next(e, &cursor)) && !judgements->failed) {
-		struct point point = {.algorithm = bb_record_string(r->json, "algorithm_asked"),
-				      .at = {bb_record_number(r->json, "size_bytes"),
-					     bb_record_number(r->json, "busbw_GBps"), cursor.run},
-				      .time = bb_record_number(r->json, "time_us")},
-			     *new;
-
-		if (!bb_where_selects(gate->where, r) || !(point.at.size > 0) ||
-		    !(point.at.busbw > 0) || !(point.time > 0) || !point.algorithm)
-			continue;
-		bb_record_subject(point.series, r, dips ? BB_SUBJECT_SIZES : BB_SUBJECT_ALGORITHMS);
-		new = BB_ARRAY_ADD(p.list, p.n, p.room);
-		judgements->failed |= !new;
-		if (new)
-			*new = point;
-	}
+	while ((r = bb_evidence_next(e, &at)) && !judgements->failed)
+		if (bb_where_selects(gate->where, r))
+			judgements->failed |= !point_add(e, gate, r, at.run, &p);
 	if (p.n == 0) {
-		bb_judgement_decide(&none, BB_UNJUDGED, "no record is selected by where:");
-		bb_judgements_add(judgements, &none);
+		bb_judgement_decide(&j, BB_UNJUDGED, "no record is selected by where:");
+		bb_judgements_add(judgements, &j);
 	} else {
 		qsort(p.list, p.n, sizeof(*p.list), compare_points);
 	}
@@ -586,7 +516,9 @@ static void shape_judge(const struct bb_evidence *e, const struct bb_gate *gate,
 		for (next = i + 1;
 		     next < p.n && strcmp(p.list[next].series, p.list[i].series) == 0;)
 			next++;
-		(dips ? dip_judge : crossover_judge)(e, gate, &p.list[i], next - i, judgements);
+		j = bb_judgement_of(e, gate, p.list[i].series);
+		judges[gate->kind](e, &p.list[i], next - i, &j);
+		bb_judgements_add(judgements, &j);
 	}
 	free(p.list);
 }
@@ -757,8 +689,7 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 		own = correctness_judge(e);
 		bb_judgements_add(judgements, &own);
 		for (size_t i = 0; i < e->step->ngates; i++)
-			(e->step->gates[i].kind == BB_GATE_VALUE ? value_judge : shape_judge)(
-				e, &e->step->gates[i], judgements);
+			gate_judge(e, &e->step->gates[i], judgements);
 		/* Healthy links never go down or make symbol errors, under any load. */
 		for (size_t i = 0; i < e->nruns; i++)
 			judgements->failed |= !bb_rises_add(&rises, &e->runs[i].records);
