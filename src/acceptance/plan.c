@@ -57,16 +57,14 @@ static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *ste
 		       const struct bb_places *places, struct bb_words_list *words,
 		       struct bb_error *error)
 {
-	static const char blanks[] = " \t\r\n";
-	const char *const run = step->run + strspn(step->run, blanks);
-	const size_t length = text->length, name = strcspn(run, blanks);
+	const size_t length = text->length;
 	size_t n = 0, outputs;
 	char *rest, *word;
 	bool good;
 
 	*words = (struct bb_words_list){.n = 0};
 	bb_strbuf_add_bytes(text, "\0", 1);
-	bb_strbuf_addf(text, "%s/%.*s", places->binaries, (int)name, run);
+	bb_strbuf_addf(text, "%s/%s", places->binaries, step->binary);
 	bb_strbuf_add_bytes(text, "\0", 1);
 	outputs = text->length;
 	bb_strbuf_add(text, places->outputs);
@@ -77,21 +75,13 @@ static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *ste
 		bb_words_free(words);
 		return bb_no_memory(error, "a command");
 	}
-	for (word = strtok_r(words->text, blanks, &rest); word;
-	     word = strtok_r(NULL, blanks, &rest))
+	for (word = strtok_r(words->text, BB_BLANKS, &rest); word;
+	     word = strtok_r(NULL, BB_BLANKS, &rest))
 		words->words[n++] = strcmp(word, BINARY) == 0    ? words->text + length + 1
 				    : strcmp(word, OUTPUTS) == 0 ? words->text + outputs
 								 : word;
 	words->n = n;
 	return BB_OK;
-}
-
-/* Returns the words of run: without the first. */
-static const char *arguments(const struct bb_profile_step *step)
-{
-	const char *const run = step->run + strspn(step->run, " \t\r\n");
-
-	return run + strcspn(run, " \t\r\n");
 }
 
 /* Appends the command of NODES nodes of STEP in virtual time. Of an option given twice the last
@@ -100,7 +90,7 @@ static void add_simulated(struct bb_strbuf *text, const struct bb_profile_step *
 			  const char *what, const char *value)
 {
 	bb_strbuf_add(text, COMMAND);
-	substitute(text, arguments(step), step, step->nodes);
+	substitute(text, step->arguments, step, step->nodes);
 	bb_strbuf_add(text, " --backend sim ");
 	if (step->ranks > 1)
 		bb_strbuf_addf(text, "-t 1 -g %lld ", (nodes * (step->ranks / step->nodes)));
@@ -125,45 +115,21 @@ static void add_split(struct bb_strbuf *text, const struct bb_profile_step *step
  * The processes of a step that is not simulated, on each of its nodes: as many as -t and -g of run:
  * leave, so that ranks = nodes x PROCESSES x EACH; a rank a process without them.
  */
-#define WORD 32
 struct launch {
-	const char *launcher; /* "local", "mpirun", "srun" */
-	long long processes;  /* of a node */
-	long long each;       /* ranks of a process: -t x -g */
-	char backend[WORD];   /* as run: names it; "": it does not */
+	const char *launcher;         /* "local", "mpirun", "srun" */
+	long long processes;          /* of a node */
+	long long each;               /* ranks of a process: -t x -g */
+	char backend[BB_OPTION_WORD]; /* as run: names it; "": it does not */
 };
 
-/* WORD = what TEXT gives to the option --NAME, or a beginning of it, or -LETTER; "" without it. Of
-   several the last one counts. */
-static void option_of(const char *text, const char *name, char letter, char word[WORD])
-{
-	static const char blanks[] = " \t\r\n";
-
-	*word = '\0';
-	for (size_t n; *(text += strspn(text, blanks)); text += n) {
-		const size_t length = strcspn(text, "= \t\r\n");
-		const char *at;
-
-		n = strcspn(text, blanks);
-		if (text[0] == '-' && letter && text[1] == letter)
-			at = text + 2;
-		else if (length > 3 && strncmp(text, "--", 2) == 0 &&
-			 strncmp(text + 2, name, length - 2) == 0)
-			at = text + length + (text[length] == '=');
-		else
-			continue;
-		at += at == text + n ? strspn(at, blanks) : 0;
-		snprintf(word, WORD, "%.*s", (int)strcspn(at, blanks), at);
-	}
-}
-
-/* The same as a number; 1, the default, where it is none: the program reports it. */
+/* Returns the value of an option as a number; 1, the default, where it is none: the program reports
+ * it. */
 static int64_t number_of(const char *text, const char *name, char letter)
 {
-	char word[WORD];
+	char word[BB_OPTION_WORD];
 	int64_t value;
 
-	option_of(text, name, letter, word);
+	bb_step_option(text, name, letter, word);
 	return bb_parse_int(word, &value) && value > 0 && value <= 1 << 20 ? value : 1;
 }
 
@@ -185,10 +151,10 @@ static struct launch launch_of(const struct bb_profile *profile, const struct bb
 			    strcmp(profile->declared[i - 1].launcher, "local") != 0)
 				launch.launcher = profile->declared[i - 1].launcher;
 	}
-	substitute(&text, arguments(step), step, step->nodes);
+	substitute(&text, step->arguments, step, step->nodes);
 	launch.each = number_of(bb_strbuf_text(&text), "nthreads", 't') *
 		      number_of(bb_strbuf_text(&text), "ngpus", 'g');
-	option_of(bb_strbuf_text(&text), "backend", '\0', launch.backend);
+	bb_step_option(bb_strbuf_text(&text), "backend", '\0', launch.backend);
 	bb_strbuf_free(&text);
 	if (strcmp(launch.launcher, "local") != 0 && per_node > launch.each)
 		launch.processes = per_node / launch.each;
@@ -260,7 +226,7 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 		if (strcmp(launch.launcher, "local") != 0 && more)
 			substitute(&text, more, step, nodes);
 		bb_strbuf_add(&text, " " COMMAND);
-		substitute(&text, arguments(step), step, step->nodes);
+		substitute(&text, step->arguments, step, step->nodes);
 	}
 	if (bb_plan_has_fault(simulated, step))
 		bb_strbuf_addf(&text, " --fault %s", simulated->fault);
@@ -298,24 +264,19 @@ void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 			bb_strbuf_add(out, w);
 			continue;
 		}
-		if (!shown) {
-			/* With the escapes of bash and zsh, so that no terminal obeys its bytes. */
-			bb_strbuf_add(out, "$'");
-			for (size_t at = 0, n; w[at]; at += n ? n : 1) {
-				n = bb_printable_character(w + at);
-				if (n == 0)
-					bb_strbuf_addf(out, "\\x%02x", (unsigned char)w[at]);
-				else if (w[at] == '\'' || w[at] == '\\')
-					bb_strbuf_addf(out, "\\%c", w[at]);
-				else
-					bb_strbuf_add_bytes(out, w + at, n);
-			}
-			bb_strbuf_add(out, "'");
-			continue;
+		/* With the escapes of bash and zsh, so that no terminal obeys its bytes. */
+		bb_strbuf_add(out, shown ? "'" : "$'");
+		for (size_t at = 0, n; w[at]; at += n ? n : 1) {
+			n = bb_printable_character(w + at);
+			if (n == 0)
+				bb_strbuf_addf(out, "\\x%02x", (unsigned char)w[at]);
+			else if (w[at] == '\'')
+				bb_strbuf_add(out, shown ? "'\\''" : "\\'");
+			else if (w[at] == '\\' && !shown)
+				bb_strbuf_add(out, "\\\\");
+			else
+				bb_strbuf_add_bytes(out, w + at, n);
 		}
-		bb_strbuf_add(out, "'");
-		for (const char *c = w; *c; c++)
-			bb_strbuf_add_bytes(out, *c == '\'' ? "'\\''" : c, *c == '\'' ? 4 : 1);
 		bb_strbuf_add(out, "'");
 	}
 }
@@ -507,16 +468,14 @@ bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error)
 
 	for (uint32_t i = 0; i < plan->profile->nsteps; i++) {
 		const struct bb_profile_step *const step = &plan->profile->steps[i];
-		const char *const run = step->run + strspn(step->run, " \t\r\n");
-		const int n = (int)strcspn(run, " \t\r\n");
 		char path[1200];
 
 		if (!(step->mode & plan->mode))
 			continue;
-		snprintf(path, sizeof(path), "%s/%.*s", plan->folder, n, run);
+		snprintf(path, sizeof(path), "%s/%s", plan->folder, step->binary);
 		if (access(path, X_OK) != 0)
-			return bb_fail(error, BB_EUSAGE, "%s:%d: run: there is no %.*s in %s",
-				       plan->path, step->line, n, run, plan->folder);
+			return bb_fail(error, BB_EUSAGE, "%s:%d: run: there is no %s in %s",
+				       plan->path, step->line, step->binary, plan->folder);
 		BB_TRY(st, check_ranks(plan, step, error), out);
 		for (size_t k = 0; k < step->ngates; k++)
 			BB_TRY(st, check_model(plan, step, &step->gates[k], error), out);

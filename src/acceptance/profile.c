@@ -543,34 +543,37 @@ static bb_status value_check(const struct spot *at, struct bb_gate *g)
 			 " is not less than the tolerance at which it fails"}}));
 }
 
-/* Returns the size that the last of the options -KEY and --NAME in RUN gives; 0: none. */
-static uint64_t size_in(const char *run, char key, const char *name)
+void bb_step_option(const char *text, const char *name, char letter, char word[BB_OPTION_WORD])
 {
-	const size_t n = strlen(name);
-	char word[BB_UNIT_TEXT] = "";
-	uint64_t size = 0;
+	*word = '\0';
+	for (size_t n; *(text += strspn(text, BB_BLANKS)); text += n) {
+		const size_t length = strcspn(text, "=" BB_BLANKS);
+		const char *at;
 
-	for (const char *at = run; *(at += strspn(at, " \t\n")); at += strcspn(at, " \t\n")) {
-		if (at[0] == '-' && at[1] == key)
-			at += 2;
-		else if (strncmp(at, "--", 2) == 0 && strncmp(at + 2, name, n) == 0)
-			at += 2 + n;
+		n = strcspn(text, BB_BLANKS);
+		if (text[0] == '-' && letter && text[1] == letter)
+			at = text + 2;
+		else if (length > 3 && strncmp(text, "--", 2) == 0 &&
+			 strncmp(text + 2, name, length - 2) == 0)
+			at = text + length + (text[length] == '=');
 		else
 			continue;
-		at += strspn(at, "= \t\n");
-		snprintf(word, sizeof(word), "%.*s", (int)strcspn(at, " \t\n"), at);
+		at += at == text + n ? strspn(at, BB_BLANKS) : 0;
+		snprintf(word, BB_OPTION_WORD, "%.*s", (int)strcspn(at, BB_BLANKS), at);
 	}
-	return bb_parse_size(word, &size) ? size : 0;
 }
 
 static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 {
-	const uint64_t least = size_in(at->step->run, 'b', "minbytes");
 	const bool dip = strcmp(g->shape, "no-dip") == 0;
 	const char *const names = g->between ? g->between : "";
 	const char *const rest = names + strcspn(names, " ,");
+	char first[BB_OPTION_WORD], last[BB_OPTION_WORD];
+	uint64_t least = 0, most = 0;
 	bool two, window;
 
+	bb_step_option(at->step->arguments, "minbytes", 'b', first);
+	bb_step_option(at->step->arguments, "maxbytes", 'e', last);
 	g->kind = dip ? BB_GATE_NO_DIP : BB_GATE_CROSSOVER;
 	snprintf(g->first, sizeof(g->first), "%.*s", (int)(rest - names), names);
 	snprintf(g->second, sizeof(g->second), "%s", rest + strspn(rest, " ,"));
@@ -583,7 +586,8 @@ static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 			    {g->where && g->where->least_bytes == g->where->most_bytes,
 			     "where: size: ", g->where ? g->where->size : "",
 			     " is one size, and a shape needs several"},
-			    RULE(least > 0 && least == size_in(at->step->run, 'e', "maxbytes"),
+			    RULE(bb_parse_size(first, &least) && bb_parse_size(last, &most) &&
+					 least == most,
 				 "run: has one size, and a shape needs several"),
 			    RULE(g->up || g->warn, "up and warn are for gates with a metric"),
 			    RULE(dip && (isnan(g->lower) || g->lower > MOST_DOWN),
@@ -628,13 +632,6 @@ out:
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-bool bb_step_diagnoses(const struct bb_profile_step *step)
-{
-	const char *const word = step->run + strspn(step->run, " \t\r\n");
-
-	return strcspn(word, " \t\r\n") == 8 && strncmp(word, "diagnose", 8) == 0;
-}
-
 /* Gives S what it does not say itself, and spreads it over the nodes of SCALE. */
 static bb_status step_scale(const struct spot *at, struct bb_profile_step *s,
 			    const struct bb_profile_step *all, const struct bb_scale *scale)
@@ -675,21 +672,22 @@ static bb_status step_check(const struct bb_profile *p, size_t i, const char *pa
 {
 	struct bb_profile_step *const s = &p->declared[i];
 	const struct spot at = {.path = path, .line = s->line, .error = error};
-	const char *const word = s->run + strspn(s->run, " \t\r\n");
-	const int n = (int)strcspn(word, " \t\r\n");
-	const bool perf = n > 5 && n < 60 && strncmp(word + n - 5, "_perf", 5) == 0;
-	size_t length;
+	const char *const word = s->run + strspn(s->run, BB_BLANKS);
+	size_t length = strcspn(word, BB_BLANKS);
+	const bool perf = length > 5 && length < 60 && strncmp(word + length - 5, "_perf", 5) == 0;
 	bb_status st;
 
 	for (size_t k = 0; k < i; k++)
 		if (strcmp(p->declared[k].name, s->name) == 0)
 			return refuse(&at, "name: %s is that of line %d, too", s->name,
 				      p->declared[k].line);
-	if (memchr(word, '/', (size_t)n) || (!perf && !bb_step_diagnoses(s)))
+	snprintf(s->binary, sizeof(s->binary), "%.*s", (int)length, word);
+	s->arguments = word + length;
+	if (memchr(word, '/', length) || (!perf && !bb_step_diagnoses(s)))
 		return refuse(&at,
 			      "run: %.*s is not the name of a perf binary, such as "
 			      "all_reduce_perf, or diagnose",
-			      n, word);
+			      (int)length, word);
 	/* "quick, full" */
 	s->mode = s->modes ? 0 : BB_QUICK | BB_FULL;
 	for (const char *mode = s->modes; mode && *(mode += strspn(mode, " ,")); mode += length) {

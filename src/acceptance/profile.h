@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define BB_PROFILE_BYTES (1 << 20) /* the largest file that is read */
 #define BB_MOST_STEPS 256
@@ -87,8 +88,10 @@ struct bb_profile_step {
 	size_t ngates;
 	int line;
 	/* Read from them: */
-	unsigned mode;      /* bits of enum bb_mode; 0: it needs --nodes */
-	bool after_failure; /* it runs only if an earlier step has not passed */
+	char binary[64];       /* the first word of run */
+	const char *arguments; /* the others */
+	unsigned mode;         /* bits of enum bb_mode; 0: it needs --nodes */
+	bool after_failure;    /* it runs only if an earlier step has not passed */
 	/* Of a group; groups of as many nodes run at the same time. A step has one but with
 	   --nodes. LEFT: nodes of one more group, which has fewer. */
 	long long ranks, nodes, groups, left;
@@ -183,7 +186,16 @@ BB_MUST bb_status bb_profile_read(const char *path, const char *text, size_t len
 void bb_profile_free(struct bb_profile *profile); /* NULL: nothing */
 
 /* True if STEP runs diagnose, which fails by a culprit. */
-bool bb_step_diagnoses(const struct bb_profile_step *step);
+static inline bool bb_step_diagnoses(const struct bb_profile_step *step)
+{
+	return strcmp(step->binary, "diagnose") == 0;
+}
+
+#define BB_BLANKS " \t\r\n" /* between the words of a command */
+/* WORD = what TEXT gives to the option --NAME, or a beginning of it, or -LETTER; "" without it. Of
+   several the last one counts. */
+#define BB_OPTION_WORD 32
+void bb_step_option(const char *text, const char *name, char letter, char word[BB_OPTION_WORD]);
 
 /* The name of a source in verdicts: "copy", "reference". */
 const char *bb_source_name(enum bb_source_kind kind);
