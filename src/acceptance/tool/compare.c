@@ -35,7 +35,8 @@ static bb_status add_file(const char *path, struct bb_records *records, struct b
 		/* The tables of a log of nccl-tests. */
 		if (bb_claims_read(path, text, length, &log, &none) != BB_OK)
 			st = bb_fail(error, BB_EUSAGE,
-				     "%s has no records; compare takes what --json wrote, or logs of nccl-tests",
+				     "%s has no records; compare takes what --json wrote, or logs "
+				     "of nccl-tests",
 				     path);
 		else if (!bb_claims_records(path, &log, &more))
 			st = bb_no_memory(error, path);
@@ -64,13 +65,10 @@ static bb_status read_side(const char *path, struct bb_records *records, struct 
 		return add_file(path, records, error);
 	snprintf(pattern, sizeof(pattern), "%s/records/*.jsonl", path);
 	is_run = glob(pattern, GLOB_NOESCAPE, NULL, &found) == 0;
-	if (!is_run) {
-		globfree(&found);
-		snprintf(pattern, sizeof(pattern), "%s/*.jsonl", path);
-		if (glob(pattern, GLOB_NOESCAPE, NULL, &found) != 0)
-			st = bb_fail(error, BB_EUSAGE,
-				     "%s: no record files (*.jsonl) in this folder", path);
-	}
+	snprintf(pattern, sizeof(pattern), "%s/*.jsonl", path);
+	if (!is_run && glob(pattern, GLOB_NOESCAPE, NULL, &found) != 0)
+		st = bb_fail(error, BB_EUSAGE, "%s: no record files (*.jsonl) in this folder",
+			     path);
 	for (size_t i = 0; st == BB_OK && i < found.gl_pathc; i++) {
 		const char *part = strrchr(found.gl_pathv[i], '.');
 
@@ -95,11 +93,10 @@ static bb_status read_side(const char *path, struct bb_records *records, struct 
 struct difference {
 	char subject[BB_SUBJECT_TEXT];
 	const char *unit;
-	size_t nbefore, nafter; /* measurements of it */
-	double before, after;   /* their geometric means, in UNIT */
-	double change;          /* of speed, as a fraction: below 0 it is slower now */
-	double low, high;       /* 95% interval of that; NAN: the noise is unknown */
-	bool within_runs;       /* the interval is of the iterations of one run on each side */
+	double before, after; /* their geometric means, in UNIT */
+	double change;        /* of speed, as a fraction: below 0 it is slower now */
+	double low, high;     /* 95% interval of that; NAN: the noise is unknown */
+	bool within_runs;     /* the interval is of the iterations of one run on each side */
 };
 
 struct differences { /* zero-initialise */
@@ -119,22 +116,18 @@ static const struct quantity {
 	{NULL, NULL, false},
 };
 
+/* ---- samples -------------------------------------------------------------------------------- */
+
 /* One record of one side. */
 struct sample {
 	char subject[BB_SUBJECT_TEXT];
 	const char *kind;
+	bool after; /* else before */
 	const struct quantity *quantity;
 	double speed; /* the logarithm of speed, in any unit */
 	double error; /* its standard error within the run; NAN: not known */
 	bool exact;   /* virtual time without noise */
 };
-
-struct samples {
-	struct sample *list;
-	size_t n;
-};
-
-/* ---- samples of one side -------------------------------------------------------------------- */
 
 static const struct quantity *quantity_of(const struct json_t *record)
 {
@@ -147,23 +140,21 @@ static const struct quantity *quantity_of(const struct json_t *record)
 static int by_subject(const void *a, const void *b)
 {
 	const struct sample *const x = a, *const y = b;
-	const int kinds = strcmp(x->kind, y->kind);
+	const int kinds = strcmp(x->kind, y->kind), subjects = strcmp(x->subject, y->subject);
 
-	return kinds != 0 ? kinds : strcmp(x->subject, y->subject);
+	return kinds != 0 ? kinds : subjects != 0 ? subjects : x->after - y->after;
 }
 
-/* The samples of RECORDS, those of a subject beside each other. */
-static bool gather(const struct bb_records *records, struct samples *s)
+/* Writes the samples of RECORDS, one SIDE, to TO. Returns how many there are. */
+static size_t gather(const struct bb_records *records, bool after, struct sample *to)
 {
 	static const char *const ends[][2] = {{"ci_low_us", "ci_high_us"}, {"low_us", "high_us"}};
+	size_t n = 0;
 
-	s->list = calloc(records->n + 1, sizeof(*s->list));
-	if (!s->list)
-		return false;
 	for (size_t i = 0; i < records->n; i++) {
 		const struct bb_read_record *const r = &records->list[i];
 		const struct quantity *const q = quantity_of(r->json);
-		struct sample *const sample = &s->list[s->n];
+		struct sample *const sample = &to[n];
 		double value;
 
 		if (!q)
@@ -171,6 +162,7 @@ static bool gather(const struct bb_records *records, struct samples *s)
 		value = log(bb_record_number(r->json, q->field));
 		bb_record_subject(sample->subject, r, BB_SUBJECT_ALL);
 		sample->kind = r->kind;
+		sample->after = after;
 		sample->quantity = q;
 		sample->speed = q->more_is_better ? value : -value;
 		sample->exact = bb_record_bool(r->run, "virtual_time") &&
@@ -184,34 +176,21 @@ static bool gather(const struct bb_records *records, struct samples *s)
 			if (low > 0 && high >= low)
 				sample->error = log(high / low) / (2 * 1.96);
 		}
-		s->n++;
-	}
-	qsort(s->list, s->n, sizeof(*s->list), by_subject);
-	return true;
-}
-
-/* How many samples from number I on are of its subject. */
-static size_t alike(const struct samples *s, size_t i)
-{
-	size_t n = 1;
-
-	while (i + n < s->n && by_subject(&s->list[i], &s->list[i + n]) == 0)
 		n++;
+	}
 	return n;
 }
 
 /* ---- one subject ---------------------------------------------------------------------------- */
 
 struct mean {
-	size_t n;
 	double value, variance; /* of the logarithm; the variance is that of the mean */
-	double error;           /* of the only sample, within its run */
 	bool exact;
 };
 
 static struct mean mean_of(const struct sample *samples, size_t n)
 {
-	struct mean m = {.n = n, .error = samples[0].error, .exact = true};
+	struct mean m = {.exact = true};
 	double squares = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -225,32 +204,30 @@ static struct mean mean_of(const struct sample *samples, size_t n)
 	return m;
 }
 
-static struct difference compare(const struct sample *before, size_t nbefore,
-				 const struct sample *after, size_t nafter)
+/* Compares the first N of SAMPLES with the MORE ones behind them. */
+static struct difference compare(const struct sample *samples, size_t n, size_t more)
 {
-	const struct mean a = mean_of(before, nbefore), b = mean_of(after, nafter);
-	const double sign = before->quantity->more_is_better ? 1 : -1;
-	struct difference d = {.unit = before->quantity->unit,
-			       .nbefore = nbefore,
-			       .nafter = nafter,
+	const struct mean a = mean_of(samples, n), b = mean_of(samples + n, more);
+	const double sign = samples->quantity->more_is_better ? 1 : -1;
+	struct difference d = {.unit = samples->quantity->unit,
 			       .before = exp(sign * a.value),
 			       .after = exp(sign * b.value),
 			       .change = expm1(b.value - a.value)};
 	double half = NAN;
 
-	memcpy(d.subject, before->subject, sizeof(d.subject));
+	memcpy(d.subject, samples->subject, sizeof(d.subject));
 	if (a.exact && b.exact) {
 		half = 0;
-	} else if (nbefore > 1 && nafter > 1) {
+	} else if (n > 1 && more > 1) {
 		/* Half the 95% interval of the difference of the means (Welch, 1947). */
 		const double variance = a.variance + b.variance;
 		const double degrees = variance * variance /
-				       (a.variance * a.variance / (double)(a.n - 1) +
-					b.variance * b.variance / (double)(b.n - 1));
+				       (a.variance * a.variance / (double)(n - 1) +
+					b.variance * b.variance / (double)(more - 1));
 
 		half = variance > 0 ? bb_student_quantile(0.975, degrees) * sqrt(variance) : 0;
-	} else if (nbefore == 1 && nafter == 1) {
-		half = 1.96 * hypot(a.error, b.error);
+	} else if (n == 1 && more == 1) {
+		half = 1.96 * hypot(samples[0].error, samples[1].error);
 		d.within_runs = !isnan(half);
 	}
 	d.low = expm1(b.value - a.value - half);
@@ -277,32 +254,37 @@ static int by_change(const void *a, const void *b)
 static bb_status compare_all(const struct bb_records *before, const struct bb_records *after,
 			     struct differences *out, struct bb_error *error)
 {
-	struct samples a = {.n = 0}, b = {.n = 0};
-	bool good = gather(before, &a) && gather(after, &b);
+	struct sample *const all = calloc(before->n + after->n + 1, sizeof(*all));
+	size_t n;
 
-	*out = (struct differences){.n = 0};
-	out->list = good ? calloc(a.n + 1, sizeof(*out->list)) : NULL;
-	good = out->list != NULL;
-	for (size_t i = 0, k = 0; good && (i < a.n || k < b.n);) {
-		const size_t ni = i < a.n ? alike(&a, i) : 0, nk = k < b.n ? alike(&b, k) : 0;
-		const int order = ni == 0 ? 1 : nk == 0 ? -1 : by_subject(&a.list[i], &b.list[k]);
-
-		/* A quantity that one side lacks cannot be compared with another. */
-		if (order == 0 && a.list[i].quantity == b.list[k].quantity)
-			out->list[out->n++] = compare(&a.list[i], ni, &b.list[k], nk);
-		out->only_before += order < 0;
-		out->only_after += order > 0;
-		i += order <= 0 ? ni : 0;
-		k += order >= 0 ? nk : 0;
+	*out = (struct differences){.list = calloc(before->n + 1, sizeof(*out->list))};
+	if (!all || !out->list) {
+		free(all);
+		return bb_no_memory(error, "a comparison");
 	}
-	if (good)
-		qsort(out->list, out->n, sizeof(*out->list), by_change);
+	n = gather(before, false, all);
+	n += gather(after, true, all + n);
+	qsort(all, n, sizeof(*all), by_subject);
+	for (size_t i = 0, of[2]; i < n; i += of[0] + of[1]) {
+		const struct sample *const first = &all[i];
+
+		of[0] = of[1] = 0;
+		for (size_t k = i; k < n && strcmp(all[k].kind, first->kind) == 0 &&
+				   strcmp(all[k].subject, first->subject) == 0;
+		     k++)
+			of[all[k].after]++;
+		/* A quantity that one side lacks cannot be compared with another. */
+		if (of[0] > 0 && of[1] > 0 && first[of[0]].quantity == first->quantity)
+			out->list[out->n++] = compare(first, of[0], of[1]);
+		out->only_before += of[1] == 0;
+		out->only_after += of[0] == 0;
+	}
+	free(all);
+	qsort(out->list, out->n, sizeof(*out->list), by_change);
 	for (size_t i = 0; i < after->n; i++)
 		out->wrong += quantity_of(after->list[i].json) &&
 			      bb_record_number(after->list[i].json, "wrong") > 0;
-	free(a.list);
-	free(b.list);
-	return good ? BB_OK : bb_no_memory(error, "a comparison");
+	return BB_OK;
 }
 
 /* ---- what is printed ------------------------------------------------------------------------ */
@@ -452,7 +434,8 @@ static void add_notes(const struct differences *d, const struct tally *t, double
 		      struct bb_strbuf *out)
 {
 	bb_strbuf_addf(out,
-		       "# %zu compared: %zu slower by more than %g%%, %zu slower by less, %zu faster, %zu the same\n",
+		       "# %zu compared: %zu slower by more than %g%%, %zu slower by less, %zu "
+		       "faster, %zu the same\n",
 		       d->n, t->of[BEYOND], 100 * tolerance, t->of[SLOWER], t->of[FASTER],
 		       t->of[SAME]);
 	if (t->of[UNCLEAR] > 0)
@@ -462,29 +445,32 @@ static void add_notes(const struct differences *d, const struct tally *t, double
 		bb_strbuf_addf(out, "# not compared: %zu only before, %zu only after\n",
 			       d->only_before, d->only_after);
 	if (t->within > 0)
-		bb_strbuf_add(out, "# One run on each side: the intervals hold within these runs; several runs on each side show what changes from run to run\n");
+		bb_strbuf_add(out, "# One run on each side: the intervals hold within these runs; "
+				   "several runs on each side show what changes from run to run\n");
 	if (t->single > 0)
 		bb_strbuf_addf(out,
-			       "# %zu without an interval are judged by their change alone: several runs on each side, or -I 1, give one\n",
+			       "# %zu without an interval are judged by their change alone: "
+			       "several runs on each side, or -I 1, give one\n",
 			       t->single);
 	if (d->n - t->single > 20)
 		bb_strbuf_addf(out,
-			       "# By chance alone about %zu of %zu equal ones would look slower or faster\n",
+			       "# By chance alone about %zu of %zu equal ones would look slower or "
+			       "faster\n",
 			       (d->n - t->single + 19) / 20, d->n - t->single);
 }
 
-/* How many runs of a side are simulated. */
-static size_t count_virtual(const struct bb_records *records, size_t *all)
+/* True if some of the runs of both sides are simulated, and some are not. */
+static bool are_mixed(const struct bb_records *before, const struct bb_records *after)
 {
-	size_t n = 0;
+	size_t of[2] = {0};
 
-	*all = 0;
-	for (size_t i = 0; i < records->n; i++)
-		if (strcmp(records->list[i].kind, "run") == 0) {
-			n += bb_record_bool(records->list[i].json, "virtual_time");
-			++*all;
-		}
-	return n;
+	for (const struct bb_records *side = before;; side = after) {
+		for (size_t i = 0; i < side->n; i++)
+			if (strcmp(side->list[i].kind, "run") == 0)
+				of[bb_record_bool(side->list[i].json, "virtual_time")]++;
+		if (side == after)
+			return of[0] > 0 && of[1] > 0;
+	}
 }
 
 static bb_status add_verdict(const struct differences *d, const struct tally *t, double tolerance,
@@ -512,7 +498,8 @@ static bb_status add_verdict(const struct differences *d, const struct tally *t,
 	/* Too little can be judged to say that nothing became slower. */
 	if ((double)(d->n - t->of[UNCLEAR]) < LEAST_SHARE * (double)of) {
 		bb_strbuf_addf(out,
-			       "Verdict: could not judge: %zu of %zu result%s can be judged, %g%% are needed",
+			       "Verdict: could not judge: %zu of %zu result%s can be judged, %g%% "
+			       "are needed",
 			       d->n - t->of[UNCLEAR], of, bb_plural(of), 100 * LEAST_SHARE);
 		if (t->of[UNCLEAR] > 0)
 			bb_strbuf_addf(out, "; %zu too noisy: repeat both sides", t->of[UNCLEAR]);
@@ -533,8 +520,6 @@ bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *
 	struct bb_records before = {.n = 0}, after = {.n = 0};
 	struct differences d = {.n = 0};
 	struct bb_strbuf out = {0};
-	const char *objection = NULL;
-	size_t nvirtual, nbefore, nafter;
 	struct tally tally;
 	bb_status st, verdict;
 
@@ -554,10 +539,10 @@ bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *
 	}
 	tally = add_rows(&d, tolerance, job->o->all, &out);
 	add_notes(&d, &tally, tolerance, &out);
-	nvirtual = count_virtual(&before, &nbefore) + count_virtual(&after, &nafter);
-	if (nvirtual > 0 && nvirtual < nbefore + nafter)
-		objection = "simulated and measured runs are not compared";
-	verdict = add_verdict(&d, &tally, tolerance, objection, &out);
+	verdict = add_verdict(
+		&d, &tally, tolerance,
+		are_mixed(&before, &after) ? "simulated and measured runs are not compared" : NULL,
+		&out);
 	bb_strbuf_fold(&out, 0, bb_fold_limit(stdout));
 	BB_TRY(st, bb_write_text("-", &out, error), out);
 	st = verdict;
