@@ -218,6 +218,31 @@ int bb_selection_read(const char *text, int *ranks)
 	return n;
 }
 
+/* ---- cells ---------------------------------------------------------------------------------- */
+
+#define FAN_GRAIN 256 /* bytes: parts begin at multiples of it */
+
+struct bb_pair_range bb_cell_range(const struct bb_cell *cell, int n, int hub, int other)
+{
+	const size_t parts = (size_t)n - 1, k = (size_t)(other < hub ? other : other - 1);
+	size_t ends[2] = {0, (size_t)cell->bytes};
+
+	for (size_t i = 0; i < 2 && cell->fan; i++)
+		if (k + i < parts)
+			ends[i] = bb_part_start((size_t)cell->bytes, parts, k + i) / FAN_GRAIN *
+				  FAN_GRAIN;
+	return (struct bb_pair_range){ends[0], ends[1] - ends[0]};
+}
+
+/* True if transfers of ROUTE in DIRECTION go on at once. */
+static bool goes_at_once(const struct bb_backend *backend, const struct bb_route *route,
+			 enum bb_direction direction)
+{
+	if (route->actor == BB_BY_BOTH)
+		return route->batches || backend->virtual;
+	return route->actor == (direction == BB_ALL_TO_ONE ? BB_BY_SOURCE : BB_BY_TARGET);
+}
+
 /* ---- plan --------------------------------------------------------------------------------- */
 
 static struct bb_pairs *of(struct bb_run *run)
@@ -271,8 +296,8 @@ static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
 							  : (size_t)repeats;
 		if (size > pairs->run->memory / SETS / (uint64_t)pairs->run->world.nlocal)
 			cell.skip = "its buffers do not fit into memory";
-		else if (cell.fan)
-			cell.skip = bb_fan_refuses(&cell, pairs->n);
+		else if (cell.fan && size / (uint64_t)(pairs->n - 1) < FAN_GRAIN)
+			cell.skip = "fewer than 256 bytes for each of the other ranks";
 		if (!cell.skip && size > pairs->most_bytes)
 			pairs->most_bytes = size;
 		status = add_cell(pairs, cell);
@@ -292,7 +317,7 @@ static bb_status plan_bandwidth(struct bb_pairs *pairs)
 			if ((chosen == (int)d || chosen == BB_ALL_DIRECTIONS ||
 			     (chosen == BB_BOTH_DIRECTIONS && d <= BB_BIDIRECTIONAL)) &&
 			    is_wanted(pairs, r, BB_ROUTE_TRANSFER) &&
-			    (d < BB_ALL_TO_ONE || bb_fan_uses(backend, r, d)))
+			    (d < BB_ALL_TO_ONE || goes_at_once(backend, r, d)))
 				status = add_sizes(pairs, r, d);
 	return status;
 }
@@ -464,7 +489,6 @@ static void close_pairs(struct bb_run *run)
 	bb_pair_link_bounds_close(pairs);
 	free(pairs->host.cases);
 	bb_strbuf_free(&pairs->host_bound);
-	bb_virtual_close(pairs);
 	free(pairs->ranks);
 	bb_strbuf_free(&pairs->selection_text);
 	bb_review_close(pairs);

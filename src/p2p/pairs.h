@@ -2,14 +2,11 @@
  * pairs.h - the benchmarks of pairs of ranks: bandwidth and latency between any two.
  *
  *   pairs.c        the benchmark: options, plan, verdict; the ranks whose pairs are measured
- *   drive.c        the experiment: one pair after the other, round after round
- *   turn.c         the turn of one pair, and the samples that a rank timed with a peer
- *   fan.c          the turn of one rank with all others: all-to-one, one-to-all
+ *   measure.c      the experiment: one turn after the other, round after round; suspects once more
+ *   virtual.c      turns of virtual ranks, as programs
  *   child.c        the half of a run that a child process measures
- *   virtual.c      pairs of virtual ranks, measured as a program
  *   host_pair.c    one GPU alone: the pair of it and its host
  *   results.c      records and findings from what the ranks measured
- *   review.c       the rounds that findings are judged by, and measuring suspects again
  *   paths.c        the path between two ranks, its bound, and why a pair may be slow
  *   matrix.c       the text: matrices
  *
@@ -114,6 +111,7 @@ extern const struct bb_record_kind bb_record_finding, bb_record_floor;
 
 struct bb_cell;
 struct bb_pairs;
+struct bb_virtual_turns;
 
 /* Returns the kind of the path between two ends, the same number for paths that are alike. NAME =
    its name: "NV18", "same NUMA node". */
@@ -122,9 +120,25 @@ int bb_pair_path(const struct bb_pairs *pairs, int from, int to, char name[BB_PA
 /* Returns the multiple of the typical time from which on the pair is slow. */
 double bb_pair_factor(const struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to);
 
-/* Returns the bandwidth in bytes per second that the links between two ends allow, 0 if that is not
-   known. *WHY is the sentence that explains it and lasts as long as PAIRS. */
-double bb_pair_link_bound(struct bb_pairs *pairs, int from, int to, const char **why);
+/* Returns operations per second from SECONDS of one; 0 if none was measured. */
+static inline double bb_pair_rate(double seconds)
+{
+	return seconds > 0 ? 1 / seconds : 0;
+}
+
+/* Returns the seconds that BYTES take over --link or --cluster without faults; 0: there is neither.
+ *SOURCE names it. */
+double bb_pair_planned_s(const struct bb_pairs *pairs, double bytes, int from, int to,
+			 const char **source);
+
+/* Sources of bounds that are copies. */
+extern const char bb_pair_private_copy[], bb_fan_private_copies[];
+/* Returns the bound of a turn in bytes per second, 0 if none is known: what the pair's links or the
+   hub's port (FROM and TO) allow; if that is not known, private copies of the ends that act, which
+   take PRIVATE_S seconds; or --link or --cluster, if lower. *SOURCE names it and lasts as long as
+   PAIRS. */
+double bb_pair_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to,
+		     double private_s, const char **source);
 void bb_pair_link_bounds_close(struct bb_pairs *pairs);
 
 /* Returns the likely cause of F, constant or written to CAUSE; NULL if none is known. */
@@ -158,10 +172,9 @@ struct bb_judged {
 struct bb_pairs {
 	struct bb_pair_options settings; /* first: the rows are read into it */
 	struct bb_run *run;
-	int n;                            /* ends: the ranks whose pairs are measured */
-	int *ranks;                       /* [end], ascending; NULL: all */
-	struct bb_strbuf selection_text;  /* "0-7,24-31"; empty: all ranks */
-	struct bb_virtual_pairs *virtual; /* of virtual ranks; NULL: not measured yet */
+	int n;                           /* ends: the ranks whose pairs are measured */
+	int *ranks;                      /* [end], ascending; NULL: all */
+	struct bb_strbuf selection_text; /* "0-7,24-31"; empty: all ranks */
 	struct bb_cell *cells;
 	size_t ncells, room;
 	uint64_t most_bytes; /* of the cells that are run */
@@ -219,71 +232,48 @@ static inline size_t bb_pair_samples(const struct bb_options *o, int round)
 	return bb_engine_samples_of(o->iters, bb_pair_rounds(o), round);
 }
 
-/* ---- samples (turn.c) ------------------------------------------------------------------- */
-
-#define BB_PAIR_MOST_ROUNDS 100 /* with --precision */
-
-struct bb_series {
-	double *samples; /* seconds of one operation */
-	size_t n, most;
-	size_t kept; /* samples in rounds that have ended */
-	double medians[BB_PAIR_MOST_ROUNDS];
-	int rounds;
-	struct bb_floor floor; /* of the shortest sample of each round */
-	uint64_t wrong;
-	bool checked;
+/* A part of the buffers of both ends. */
+struct bb_pair_range {
+	size_t at, bytes;
 };
 
-/* The summary of a series, which may be sent to any process. */
+/* Returns what goes between an end and its peer in CELL among N ends: all, or, with its fan, what
+   OTHER moves from or to HUB. */
+struct bb_pair_range bb_cell_range(const struct bb_cell *cell, int n, int hub, int other);
+
+/* What one end timed with one peer: of a fan, the hub with itself until the last transfer has
+   ended, and with the next rank, where one end acts on CPUs, private copies of the same bytes. */
 struct bb_pair_part {
 	double low, mid, high;     /* seconds of one operation: quartiles of the rounds */
 	double p50, p99, min, max; /* over all samples */
 	uint64_t wrong;
 	int rounds; /* 0: the rank did not time this pair */
 	int samples;
-	struct bb_floor floor;
+	struct bb_floor floor; /* of the shortest sample of each round */
 	bool checked;
 };
-
-/* Its payload: one rank and one of its peers. */
-extern const struct bb_payload bb_pair_part_table;
-
-/* Open SERIES with room for MOST samples. BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_series_open(struct bb_series *series, size_t most);
-void bb_series_close(struct bb_series *series); /* a zeroed series: nothing */
-
-/* Forget all samples, keep the room. */
-void bb_series_clear(struct bb_series *series);
-/* Add a sample; without room it is dropped. */
-void bb_series_add(struct bb_series *series, double seconds);
-/* End a round: the samples since the last one, if there are any. SCRATCH has as much room as
-   SERIES. */
-void bb_series_end_round(struct bb_series *series, double *scratch);
-/* True if the median of the rounds of each of N series is as precise as PRECISION
-   (bb_stats_precision). */
-bool bb_series_are_precise(const struct bb_series *series, int n, double precision);
-/* Write the summary to PART. Sorts the rounds, so none may follow. */
-void bb_series_sum_up(struct bb_series *series, struct bb_pair_part *part);
-
-/* *STOP = whether the pairs need no round after ROUND, by the N series of this driver; BEGAN as in
-   bb_engine_agree_on_next (drive.c). --max-time leaves the rounds that findings need. Collective.
- */
-BB_MUST bb_status bb_pairs_agree_to_stop(struct bb_engine *engine, const struct bb_series *series,
-					 int n, int round, double began, bool *stop);
 
 /* Returns the number of ranks in TEXT, a run record's pair_ranks, and writes them to RANKS unless
    that is NULL. */
 int bb_selection_read(const char *text, int *ranks);
 
-/* ---- virtual ranks (virtual.c) ---------------------------------------------------------- */
-
-/* Measure CELL as a program. *ALL = its parts [end * n + end of the peer], valid until the next
-   call. */
-BB_MUST bb_status bb_virtual_measure(struct bb_engine *engine, struct bb_pairs *pairs,
-				     const struct bb_cell *cell, const void **all);
-void bb_virtual_close(struct bb_pairs *pairs);
-
 extern const struct bb_experiment bb_pairs_experiment;
+
+/* ---- turns of virtual ranks (virtual.c) -------------------------------------------------- */
+
+/* *OPENED must be closed whatever comes back. */
+BB_MUST bb_status bb_virtual_open(const struct bb_pairs *pairs, struct bb_virtual_turns **opened);
+void bb_virtual_close(struct bb_virtual_turns *v); /* NULL: nothing */
+
+/* Begin a program of turns in CELL. */
+void bb_virtual_begin(struct bb_virtual_turns *v, const struct bb_cell *cell);
+/* Add the turn of a pair of ends with SAMPLES; of HUB with all others, the only one, with one. */
+void bb_virtual_add(struct bb_virtual_turns *v, int from, int to, size_t samples);
+void bb_virtual_add_fan(struct bb_virtual_turns *v, int hub);
+/* Run it: HEARD gets the SECONDS of each sample that END timed with PEER. */
+BB_MUST bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine,
+				 void (*heard)(void *own, int end, int peer, double seconds),
+				 void *own);
 
 /* A bb_sink_open: matrices as text. */
 bb_sink_open bb_sink_matrix_open;
@@ -296,8 +286,6 @@ bool bb_pairs_are_host(const struct bb_run *run);
 BB_MUST bb_status bb_host_pair_plan(struct bb_pairs *pairs);
 void bb_host_pair_list(struct bb_strbuf *out); /* appends its routes */
 
-/* ---- turns (turn.c) --------------------------------------------------------------------- */
-
 /* The ranks that a route connects. */
 struct bb_reach {
 	bool *connects; /* [from * nranks + to] */
@@ -305,95 +293,6 @@ struct bb_reach {
 	int from, to;   /* the first of them */
 	char reason[160];
 };
-
-enum bb_pairs_buffer { BB_SOURCE, BB_TARGET, BB_VERIFIED, BB_PAIRS_BUFFERS };
-
-/* A driver's state. */
-struct bb_pairs_session {
-	struct bb_engine engine;
-	struct bb_pairs *pairs;
-	struct bb_group **with; /* [peer]: the group of the two; NULL: not opened yet */
-	int me, n;
-	char *memory;  /* of all buffers */
-	size_t stride; /* of a buffer */
-	void **theirs; /* [peer * BB_PAIRS_BUFFERS + buffer]: as this rank reaches it */
-	const struct bb_patterns *patterns;
-	size_t most_samples;
-	struct bb_series *series;   /* [peer]: of the cell at hand */
-	struct bb_pair_part *parts; /* [peer] */
-	struct bb_reach *reach;     /* of each route */
-	double *scratch;            /* 2 * most_samples */
-};
-
-/* One pair's turn; with the cell's fan FROM and TO are the rank whose turn it is. */
-struct bb_turn {
-	struct bb_pairs_session *s;
-	const struct bb_cell *cell;
-	int from, to;
-	int round;
-	bool final; /* its only sample goes to poisoned memory, and is verified */
-};
-
-static inline void *bb_pairs_buffer(const struct bb_pairs_session *s, enum bb_pairs_buffer which)
-{
-	return s->memory + (size_t)which * s->stride;
-}
-
-/* Fill BYTES of a buffer of this rank, which others reach. */
-BB_MUST bb_status bb_pairs_fill(struct bb_pairs_session *s, enum bb_pairs_buffer which,
-				const struct bb_pattern *pattern, size_t bytes);
-
-/* A part of the buffers of both ends. */
-struct bb_pair_range {
-	size_t at, bytes;
-};
-
-/* Moves RANGE to PEER if this rank GIVES it, and from PEER to its buffer TARGET if it TAKES it. */
-BB_MUST bb_status bb_turn_transfer(const struct bb_turn *t, int peer, struct bb_pair_range range,
-				   bool gives, bool takes, enum bb_pairs_buffer target);
-
-/* True if this rank is one of the pair. */
-bool bb_turn_takes_part(const struct bb_turn *t);
-/* Returns the other end, of a rank that takes part. */
-int bb_turn_peer(const struct bb_turn *t);
-
-/* The three steps of a turn, on the ranks that take part: poison what is verified in the end; move
-   the bytes and time it; verify them. No rank may be in one step while another is in the next. */
-BB_MUST bb_status bb_turn_poison(const struct bb_turn *t);
-BB_MUST bb_status bb_turn_act(const struct bb_turn *t);
-BB_MUST bb_status bb_turn_verify(const struct bb_turn *t);
-
-/* ---- one rank with all others (fan.c) ---------------------------------------------------- */
-
-/* Each of the others moves a part of the bytes of the cell, so all of them go through that rank's
-   port. The ends that move bytes are the others, one transfer each; where both ends act, the route
-   batches the transfers of that rank (backends/routes.h). */
-
-#define BB_FAN_GRAIN 256 /* bytes: parts begin at multiples of it */
-
-/* Returns the part of CELL that OTHER moves from or to HUB, of N ends. */
-struct bb_pair_range bb_fan_part_of(const struct bb_cell *cell, int n, int hub, int other);
-
-/* NULL, or why CELL cannot be split among N ends. */
-const char *bb_fan_refuses(const struct bb_cell *cell, int n);
-
-/* True if transfers of ROUTE in DIRECTION go on at once. */
-bool bb_fan_uses(const struct bb_backend *backend, const struct bb_route *route,
-		 enum bb_direction direction);
-
-/*
- * bb_turn_act and bb_turn_verify of a fan. The series of the hub with itself gets the time until
- * the last transfer has ended; on CPUs, where one end acts, its series with the next rank that of
- * private copies of the same bytes by the same ranks.
- */
-BB_MUST bb_status bb_fan_act(const struct bb_turn *t);
-BB_MUST bb_status bb_fan_verify(const struct bb_turn *t);
-
-/* Returns the bandwidth in bytes per second that HUB's port allows, or, where it is not known,
-   those private copies, which take PRIVATE_S seconds; 0: none is known. *SOURCE names it. On rank
-   0. */
-double bb_fan_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int hub, double private_s,
-		    const char **source);
 
 /* ---- a child process (child.c) ---------------------------------------------------------- */
 
@@ -429,34 +328,12 @@ BB_MUST bb_status bb_pairs_deliver(struct bb_engine *engine, size_t cell,
 /* Rank 0, after all cells: judge what was kept and deliver the findings to the sinks. */
 BB_MUST bb_status bb_pairs_judge(struct bb_pairs *pairs);
 
-/* ---- what findings are judged by (review.c); on rank 0 ----------------------------------- */
-
-/* Returns operations per second from SECONDS of one; 0 if none was measured. */
-double bb_pair_rate(double seconds);
-/* Returns the end that times a transfer FROM one TO the other. */
-int bb_pair_timer(const struct bb_cell *cell, int from, int to);
-/* Sources of bounds that are copies. */
-extern const char bb_pair_private_copy[], bb_fan_private_copies[];
 /* Set the bound of R, with its bandwidth and the source known, to GBPS. */
 void bb_pair_fill_bound(struct bb_pair_record *r, double GBps);
-/* Returns the bound of a pair in bytes per second, 0 if none is known: what its links allow; if
-   that is not known, a private copy of the end that acts, which takes PRIVATE_S seconds; or --link
-   or
-   --cluster, if lower. *SOURCE names it. */
-double bb_pair_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to,
-		     double private_s, const char **source);
 
-/* Keep PARTS of CELL for the findings, in place of those of a smaller size; keep FLOOR of RANK with
-   PEER, which a child process measured in CELL. */
-BB_MUST bb_status bb_review_keep(struct bb_pairs *pairs, size_t cell,
-				 const struct bb_pair_part *parts);
+/* Keep FLOOR of RANK with PEER, which a child process measured in CELL. */
 BB_MUST bb_status bb_review_take(struct bb_pairs *pairs, const struct bb_cell *cell, int rank,
 				 int peer, const struct bb_floor *floor);
-/* Add the rounds of PARTS to those of CELL, which was kept and has been measured again. */
-void bb_review_merge(struct bb_pairs *pairs, size_t cell, const struct bb_pair_part *parts);
-
-/* FOUND = the findings of all that was kept. Free it whatever comes back. */
-BB_MUST bb_status bb_review_find(struct bb_pairs *pairs, struct bb_findings *found);
 
 /* A pair to be measured again. */
 struct bb_pair_turn {
@@ -473,9 +350,6 @@ struct bb_pair_turns {
 /* TURNS = the pairs to measure in ROUND: suspects, and some of those that they are compared with,
    others in each round. None: every finding is decided. */
 BB_MUST bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns *turns);
-/* Give all ranks the TURNS of rank 0. Collective. */
-BB_MUST bb_status bb_review_share(struct bb_pairs *pairs, struct bb_driver *driver,
-				  struct bb_pair_turns *turns);
 /* Add the results of TURNS: SECONDS[end * BB_PAIR_TURNS + turn] of the shortest sample; 0: the end
    timed none. */
 void bb_review_add(struct bb_pairs *pairs, const struct bb_pair_turns *turns,

@@ -7,6 +7,7 @@
 #include "suspects/retest.h"
 #include "core/units.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +90,15 @@ double bb_pair_factor(const struct bb_pairs *pairs, const struct bb_cell *cell, 
 								       : BB_SLOW_CORES;
 }
 
-double bb_pair_link_bound(struct bb_pairs *pairs, int from, int to, const char **why)
+/* ---- bounds ------------------------------------------------------------------------------ */
+
+const char bb_pair_private_copy[] = "private copy of the rank that acts, in this run";
+const char bb_fan_private_copies[] =
+	"private copies of the same bytes by the ranks that act, in this run";
+
+/* Returns the bandwidth in bytes per second that the links between two ends allow, 0 if that is not
+   known. *WHY is the sentence that explains it and lasts as long as PAIRS. */
+static double link_bound(struct bb_pairs *pairs, int from, int to, const char **why)
 {
 	const struct bb_run *run = pairs->run;
 	const size_t n = (size_t)run->world.nranks;
@@ -117,14 +126,131 @@ double bb_pair_link_bound(struct bb_pairs *pairs, int from, int to, const char *
 
 void bb_pair_link_bounds_close(struct bb_pairs *pairs)
 {
-	size_t n;
+	const size_t n = pairs->link_bounds ? (size_t)pairs->run->world.nranks : 0;
 
-	if (!pairs->link_bounds)
-		return;
-	n = (size_t)pairs->run->world.nranks;
 	for (size_t i = 0; i < n * n; i++)
 		bb_strbuf_free(&pairs->link_bounds[i].why);
 	free(pairs->link_bounds);
+}
+
+double bb_pair_planned_s(const struct bb_pairs *pairs, double bytes, int from, int to,
+			 const char **source)
+{
+	const struct bb_options *o = &pairs->run->options;
+	struct bb_cluster_route route;
+
+	if (o->cluster) {
+		route = bb_cluster_route(o->cluster, bb_pair_rank(pairs, from),
+					 bb_pair_rank(pairs, to));
+		*source = "its path in --cluster, without a fault";
+		return bytes / route.rate + route.latency +
+		       o->cluster->figures[BB_FIGURE_MESSAGE_OVERHEAD];
+	}
+	*source = "--link";
+	return o->config.link_rate > 0 ? bytes / o->config.link_rate + o->config.link_latency : 0;
+}
+
+/* Ports of a rank: over NVLink, over PCIe, and to the network. OWN: the link between two ends
+   alone. */
+enum port { NVLINK, PCIE, NET, PORTS, OWN = PORTS };
+
+/* Returns the rate of the link between a hub and one of the others, by --link or --cluster; 0:
+   unknown. *PORT = the hub's port that it goes through. */
+static double modelled_link(struct bb_pairs *pairs, int from, int to, enum port *port,
+			    const char **source)
+{
+	const struct bb_options *o = &pairs->run->options;
+	const struct bb_cluster *c = o->cluster;
+	struct bb_cluster_route route;
+
+	*source = "--link";
+	*port = o->config.link_port ? NET : OWN;
+	if (!c)
+		return o->config.link_rate;
+	*source = "that rank's port in --cluster, without a fault";
+	route = bb_cluster_route(c, bb_pair_rank(pairs, from), bb_pair_rank(pairs, to));
+	*port = route.path == BB_CLUSTER_PCIE     ? PCIE
+		: route.path != BB_CLUSTER_NVLINK ? NET
+		: c->inside == BB_INSIDE_LINKS    ? OWN
+						  : NVLINK;
+	return route.rate;
+}
+
+/* The same by the topology. */
+static double gpu_link(struct bb_pairs *pairs, int from, int to, enum port *port,
+		       const char **source)
+{
+	const struct bb_run *run = pairs->run;
+	const struct bb_rank_place *places = run->link_bounds.places;
+	const double rate = link_bound(pairs, from, to, source);
+
+	*port = NET;
+	if (rate == 0 || places[from].node != places[to].node)
+		return rate;
+	*port = bb_topology_nvlinks(run->topology, places[from].device, places[to].device) > 0 ? OWN
+		: bb_topology_path(run->topology, places[from].device, places[to].device, NULL) ==
+				BB_PATH_NVLINK
+			? NVLINK
+			: PCIE;
+	if (*port == OWN)
+		*source = "that rank's links to each of the others";
+	return rate;
+}
+
+/* Returns the bandwidth of all links of HUB together, by the most loaded port; 0: unknown. */
+static double port_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int hub, bool modelled,
+			 const char **source)
+{
+	double bytes[PORTS] = {0}, rate[PORTS] = {0}, longest = 0;
+
+	for (int other = 0; other < pairs->n; other++) {
+		const double part = (double)bb_cell_range(cell, pairs->n, hub, other).bytes;
+		const bool in = cell->fan == BB_ALL_TO_ONE;
+		const int from = in ? other : hub, to = in ? hub : other;
+		enum port port;
+		double link;
+
+		if (other == hub)
+			continue;
+		link = (modelled ? modelled_link : gpu_link)(pairs, from, to, &port, source);
+		if (link <= 0)
+			return 0;
+		if (port == OWN) {
+			longest = fmax(longest, part / link);
+			continue;
+		}
+		bytes[port] += part;
+		rate[port] = fmax(rate[port], link);
+	}
+	for (int port = 0; port < PORTS; port++)
+		if (bytes[port] > 0)
+			longest = fmax(longest, bytes[port] / rate[port]);
+	return longest > 0 ? (double)cell->bytes / longest : 0;
+}
+
+double bb_pair_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to,
+		     double private_s, const char **source)
+{
+	const double bytes = (double)cell->bytes;
+	const char *link = NULL;
+	double bound = 0, linked;
+
+	if (cell->ping || cell->bidirectional || (from == to && !cell->fan))
+		return 0;
+	if (cell->direct)
+		bound = cell->fan ? port_bound(pairs, cell, from, false, source)
+				  : link_bound(pairs, from, to, source);
+	if (bound == 0 && cell->direct && cell->route->actor != BB_BY_BOTH && private_s > 0) {
+		bound = bytes / private_s;
+		*source = cell->fan ? bb_fan_private_copies : bb_pair_private_copy;
+	}
+	linked = cell->fan ? port_bound(pairs, cell, from, true, &link)
+			   : bytes * bb_pair_rate(bb_pair_planned_s(pairs, bytes, from, to, &link));
+	if (linked > 0 && (bound == 0 || linked < bound)) {
+		bound = linked;
+		*source = link;
+	}
+	return bound;
 }
 
 /* ---- causes ------------------------------------------------------------------------------ */

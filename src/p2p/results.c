@@ -1,17 +1,22 @@
 /*
- * results.c - results of all ranks: a record for each pair, and findings.
+ * results.c - results of all ranks: a record for each pair, and findings, judged by the undisturbed
+ * rounds of each pair (suspects/retest.h); the pairs to measure again until every finding is
+ * decided.
  */
 #include "p2p/pairs.h"
 
 #include "core/bound.h"
 
 #include "core/clock.h"
+#include "core/random.h"
 #include "core/units.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define EACH 8 /* suspects, and as many references, of a finding in a round */
 
 #define BB_RECORD bb_finding_record
 BB_RECORD_KIND(bb_record_finding, BB_FINDING_FIELDS, "finding",
@@ -38,48 +43,39 @@ static const struct bb_pair_part *part_of(const struct bb_pairs *pairs,
 	return &parts[(size_t)rank * (size_t)pairs->n + (size_t)peer];
 }
 
+/* Returns the end that times a transfer FROM one TO the other. */
+static int timer_of(const struct bb_cell *cell, int from, int to)
+{
+	return cell->ping || cell->route->actor == BB_BY_SOURCE ? from : to;
+}
+
 static const struct bb_pair_part *timed(const struct bb_pairs *pairs, const struct bb_cell *cell,
 					const struct bb_pair_part *parts, int from, int to)
 {
-	const int rank = bb_pair_timer(cell, from, to);
+	const int rank = timer_of(cell, from, to);
 
 	return part_of(pairs, parts, rank, rank == from ? to : from);
 }
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-/* PATH holds the name of the path, which R borrows. Virtual ranks have no host; in a cluster each
-   is a GPU or core of a node. */
-static void fill_ends(const struct bb_pairs *pairs, int from, int to, char path[BB_PAIR_PATH_TEXT],
-		      struct bb_pair_record *r)
+/* Fill in one end of a record. Virtual ranks have no host; in a cluster each is a GPU or core of a
+   node. */
+static void fill_end(const struct bb_pairs *pairs, int end, int64_t *rank, int64_t *node,
+		     int64_t *device, int64_t *numa, const char **host)
 {
-	const struct bb_location *a = &pairs->run->infos[from].location;
-	const struct bb_location *b = &pairs->run->infos[to].location;
+	const struct bb_location *at = &pairs->run->infos[end].location;
 	const struct bb_cluster *c = pairs->run->options.cluster;
 
-	r->from = bb_pair_rank(pairs, from);
-	r->to = bb_pair_rank(pairs, to);
-	bb_pair_path(pairs, from, to, path);
-	r->path = from == to ? "private copy" : path;
+	*rank = bb_pair_rank(pairs, end);
 	if (!bb_pairs_are_virtual(pairs)) {
-		r->ends = pairs->run->options.backend->gpu ? "gpu" : "core";
-		r->from_host = a->host;
-		r->to_host = b->host;
-		r->from_device = a->device;
-		r->to_device = b->device;
-		r->from_numa = a->numa < 0 ? BB_ABSENT : a->numa;
-		r->to_numa = b->numa < 0 ? BB_ABSENT : b->numa;
-		return;
+		*host = at->host;
+		*device = at->device;
+		*numa = at->numa < 0 ? BB_ABSENT : at->numa;
+	} else if (c) {
+		*node = bb_cluster_node(c, (int)*rank);
+		*device = *rank % c->gpus;
 	}
-	r->ends = !c || c->inside == BB_INSIDE_NOTHING ? "rank"
-		  : c->inside == BB_INSIDE_MEMORY      ? "core"
-						       : "gpu";
-	if (!c)
-		return;
-	r->from_node = bb_cluster_node(c, (int)r->from);
-	r->to_node = bb_cluster_node(c, (int)r->to);
-	r->from_device = r->from % c->gpus;
-	r->to_device = r->to % c->gpus;
 }
 
 /* The kind of handle by which one end has mapped the other's memory; NULL: both are in one process,
@@ -102,7 +98,13 @@ static void fill_case(const struct bb_pairs *pairs, const struct bb_cell *cell,
 {
 	static const char *const actors[] = {
 		[BB_BY_TARGET] = "target", [BB_BY_SOURCE] = "source", [BB_BY_BOTH] = "both"};
+	const struct bb_options *o = &pairs->run->options;
+	const enum bb_inside inside = o->cluster ? o->cluster->inside : BB_INSIDE_NOTHING;
 
+	r->ends = !o->backend->virtual          ? (o->backend->gpu ? "gpu" : "core")
+		  : inside == BB_INSIDE_NOTHING ? "rank"
+		  : inside == BB_INSIDE_MEMORY  ? "core"
+						: "gpu";
 	r->quantity = cell->ping ? "latency" : "bandwidth";
 	r->route = cell->route->name;
 	r->p2p = p2p_of(cell);
@@ -141,8 +143,10 @@ static void add_bandwidth(struct bb_pair_record *r, const struct bb_cell *cell,
 
 void bb_pair_fill_bound(struct bb_pair_record *r, double GBps)
 {
-	if (GBps <= 0)
+	if (GBps <= 0) {
+		r->bound_source = NULL;
 		return;
+	}
 	r->bound_GBps = GBps;
 	r->percent_of_bound = 100 * r->GBps / GBps;
 	r->bound_doubt = bb_bound_doubt(r->percent_of_bound, 100 * r->low_GBps / GBps,
@@ -152,79 +156,170 @@ void bb_pair_fill_bound(struct bb_pair_record *r, double GBps)
 						: BB_BOUND_BY_LINKS);
 }
 
-/* Deliver a pair, or a rank with itself, if it was measured. */
-static bb_status deliver_pair(struct bb_engine *engine, const struct bb_cell *cell,
+/* Deliver the turn FROM one end TO the other, if there was one. Both are a rank with itself, or
+   with all others, when its path is their common one, if they have one. */
+static bb_status deliver_turn(struct bb_engine *engine, const struct bb_cell *cell,
 			      const struct bb_pair_part *parts, int from, int to)
 {
 	struct bb_pairs *pairs = engine->run->own;
 	const struct bb_pair_part *part = timed(pairs, cell, parts, from, to);
-	char path[BB_PAIR_PATH_TEXT];
-	struct bb_pair_record r;
-
-	if (part->rounds == 0)
-		return BB_OK;
-	bb_record_init(&bb_record_pair, &r);
-	fill_ends(pairs, from, to, path, &r);
-	fill_case(pairs, cell, part, &r);
-	r.handle = handle_of(pairs, cell, from, to);
-	add_wrong(&r, part_of(pairs, parts, to, from));
-	if (cell->bidirectional)
-		add_wrong(&r, part_of(pairs, parts, from, to));
-	if (!cell->ping) {
-		const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
-
-		add_bandwidth(&r, cell, part);
-		/* The bandwidth of both directions at once is their sum. */
-		if (cell->bidirectional)
-			add_bandwidth(&r, cell, timed(pairs, cell, parts, to, from));
-		bb_pair_fill_bound(&r, bb_pair_bound(pairs, cell, from, to,
-						     part_of(pairs, parts, actor, actor)->mid,
-						     &r.bound_source) /
-					       1e9);
-	}
-	return bb_engine_deliver(engine, &bb_record_pair, &r, r.wrong);
-}
-
-/* Deliver the turn of HUB with all others, if it had one. Its path is their common one, if they
-   have one. */
-static bb_status deliver_fan(struct bb_engine *engine, const struct bb_cell *cell,
-			     const struct bb_pair_part *parts, int hub)
-{
-	struct bb_pairs *pairs = engine->run->own;
-	const bool in = cell->fan == BB_ALL_TO_ONE;
-	const int n = pairs->n, next = (hub + 1) % n;
-	const struct bb_pair_part *part = part_of(pairs, parts, hub, hub);
+	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
+	const int next = (from + 1) % pairs->n; /* whose series with a hub has private copies */
+	const struct bb_pair_part *private =
+		cell->fan ? part_of(pairs, parts, from, next) : part_of(pairs, parts, actor, actor);
 	char path[BB_PAIR_PATH_TEXT], other[BB_PAIR_PATH_TEXT];
 	struct bb_pair_record r;
 
 	if (part->rounds == 0)
 		return BB_OK;
 	bb_record_init(&bb_record_pair, &r);
-	fill_ends(pairs, in ? next : hub, in ? hub : next, path, &r);
-	for (int peer = 0; peer < n; peer++) {
-		const int from = in ? peer : hub, to = in ? hub : peer;
-
-		add_wrong(&r, part_of(pairs, parts, peer, hub));
-		if (peer == hub)
-			continue;
-		bb_pair_path(pairs, from, to, other);
-		if (strcmp(path, other) != 0)
-			r.path = "several";
-		r.handle = r.handle ? r.handle : handle_of(pairs, cell, from, to);
-	}
-	if (in) {
-		r.from = r.from_node = r.from_device = r.from_numa = BB_ABSENT;
-		r.from_host = NULL;
-	} else {
-		r.to = r.to_node = r.to_device = r.to_numa = BB_ABSENT;
-		r.to_host = NULL;
-	}
 	fill_case(pairs, cell, part, &r);
-	add_bandwidth(&r, cell, part);
-	bb_pair_fill_bound(&r, bb_fan_bound(pairs, cell, hub, part_of(pairs, parts, hub, next)->mid,
-					    &r.bound_source) /
-				       1e9);
+	if (cell->fan != BB_ALL_TO_ONE)
+		fill_end(pairs, from, &r.from, &r.from_node, &r.from_device, &r.from_numa,
+			 &r.from_host);
+	if (cell->fan != BB_ONE_TO_ALL)
+		fill_end(pairs, to, &r.to, &r.to_node, &r.to_device, &r.to_numa, &r.to_host);
+	for (int peer = 0; peer < pairs->n; peer++) {
+		const int source = cell->fan == BB_ALL_TO_ONE ? peer : from;
+		const int target = cell->fan == BB_ONE_TO_ALL ? peer : to;
+
+		if (!cell->fan && peer != to)
+			continue;
+		add_wrong(&r, part_of(pairs, parts, peer, from));
+		if (cell->fan && peer == from)
+			continue;
+		bb_pair_path(pairs, source, target, r.path ? other : path);
+		if (!r.path)
+			r.path = path;
+		else if (strcmp(path, other) != 0)
+			r.path = "several";
+		r.handle = r.handle ? r.handle : handle_of(pairs, cell, source, target);
+	}
+	if (from == to && !cell->fan)
+		r.path = "private copy";
+	if (cell->bidirectional)
+		add_wrong(&r, part_of(pairs, parts, from, to));
+	if (!cell->ping) {
+		add_bandwidth(&r, cell, part);
+		/* The bandwidth of both directions at once is their sum. */
+		if (cell->bidirectional)
+			add_bandwidth(&r, cell, timed(pairs, cell, parts, to, from));
+		bb_pair_fill_bound(
+			&r,
+			bb_pair_bound(pairs, cell, from, to, private->mid, &r.bound_source) / 1e9);
+	}
 	return bb_engine_deliver(engine, &bb_record_pair, &r, r.wrong);
+}
+
+/* ---- what findings are judged by --------------------------------------------------------------
+ */
+
+static struct bb_floor *floor_of(const struct bb_pairs *pairs, size_t matrix, int from, int to)
+{
+	const struct bb_judged *judged = &pairs->judged[matrix];
+	const int rank = timer_of(&judged->cell, from, to), peer = rank == from ? to : from;
+
+	return &judged->floors[rank * pairs->n + peer];
+}
+
+/* Add one direction to V. */
+static void add_floor(struct bb_pair_value *v, const struct bb_floor *floor, double unit)
+{
+	v->best += unit * bb_pair_rate(bb_floor_best(floor));
+	v->usual += unit * bb_pair_rate(bb_floor_usual(floor));
+	v->near = v->rounds == 0 || floor->near < v->near ? floor->near : v->near;
+	v->rounds = v->rounds == 0 || floor->rounds < v->rounds ? floor->rounds : v->rounds;
+}
+
+static struct bb_pair_value value_of(struct bb_pairs *pairs, size_t matrix, int from, int to)
+{
+	const struct bb_cell *cell = &pairs->judged[matrix].cell;
+	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
+	const bool adds = cell->bidirectional && !cell->ping;
+	const double unit = cell->ping ? 1 : (double)cell->bytes;
+	char path[BB_PAIR_PATH_TEXT];
+	struct bb_pair_value v = {.from = from,
+				  .to = to,
+				  .like = bb_pair_path(pairs, from, to, path),
+				  .factor = bb_pair_factor(pairs, cell, from, to),
+				  .unit = adds ? 2 * unit : unit};
+	const char *source;
+
+	add_floor(&v, floor_of(pairs, matrix, from, to), unit);
+	if (adds)
+		add_floor(&v, floor_of(pairs, matrix, to, from), unit);
+	/* Where time is exact, one round says as much as many. */
+	if (pairs->run->options.exact && v.rounds > 0)
+		v.rounds = BB_FINDING_ROUNDS;
+	v.planned_s = bb_pair_planned_s(pairs, cell->ping ? 0 : unit, from, to, &source);
+	v.bound = bb_pair_bound(pairs, cell, from, to,
+				bb_floor_usual(floor_of(pairs, matrix, actor, actor)), &source);
+	return v;
+}
+
+/* Returns the number of the matrix of CELL's route and direction, which holds the largest size;
+   nmatrices: there is none yet. */
+static size_t place_of(const struct bb_pairs *pairs, const struct bb_cell *cell)
+{
+	size_t k = 0;
+
+	while (k < pairs->nmatrices && (pairs->judged[k].cell.route != cell->route ||
+					pairs->judged[k].cell.direct != cell->direct ||
+					pairs->judged[k].cell.bidirectional != cell->bidirectional))
+		k++;
+	return k;
+}
+
+/* Make matrix K that of CELL, number NUMBER; -1: a child process has measured it. */
+static bb_status open_matrix(struct bb_pairs *pairs, size_t k, const struct bb_cell *cell,
+			     int number)
+{
+	struct bb_judged *judged = &pairs->judged[k];
+	const size_t all = (size_t)pairs->n * (size_t)pairs->n;
+
+	if (k == pairs->nmatrices) {
+		if (k == 2 * pairs->ncells)
+			return bb_fail(&pairs->run->error, BB_EINTERNAL, "too many matrices");
+		judged->floors = calloc(all, sizeof(*judged->floors));
+		judged->values = calloc(all, sizeof(*judged->values));
+		pairs->nmatrices++;
+	}
+	if (!judged->floors || !judged->values)
+		return bb_no_memory(&pairs->run->error, "the findings");
+	judged->cell = *cell;
+	judged->number = number;
+	pairs->matrices[k] = (struct bb_pair_matrix){
+		.direct = cell->direct,
+		.bidirectional = cell->bidirectional,
+		.by_source = cell->route->actor == BB_BY_SOURCE,
+		.by_target = cell->route->actor == BB_BY_TARGET,
+		.exact = pairs->run->options.exact,
+		.values = judged->values,
+		.nranks = pairs->n,
+	};
+	return BB_OK;
+}
+
+/* Keep PARTS of cell NUMBER for the findings, in place of those of a smaller size. */
+static bb_status keep(struct bb_pairs *pairs, size_t number, const struct bb_pair_part *parts)
+{
+	const size_t k = place_of(pairs, &pairs->cells[number]);
+	bb_status status = open_matrix(pairs, k, &pairs->cells[number], (int)number);
+
+	for (int i = 0; i < pairs->n * pairs->n && status == BB_OK; i++)
+		pairs->judged[k].floors[i] = parts[i].floor;
+	return status;
+}
+
+bb_status bb_review_take(struct bb_pairs *pairs, const struct bb_cell *cell, int rank, int peer,
+			 const struct bb_floor *floor)
+{
+	const size_t k = place_of(pairs, cell);
+	bb_status status = open_matrix(pairs, k, cell, -1);
+
+	if (status == BB_OK)
+		pairs->judged[k].floors[rank * pairs->n + peer] = *floor;
+	return status;
 }
 
 static bb_status skip(struct bb_engine *engine, const struct bb_cell *cell, const char *reason)
@@ -268,14 +363,132 @@ bb_status bb_pairs_deliver(struct bb_engine *engine, size_t number,
 	if (cell->skip)
 		return skip(engine, cell, cell->skip);
 	if (!cell->fan)
-		status = bb_review_keep(pairs, number, parts);
+		status = keep(pairs, number, parts);
 	for (int r = 0; r < n && status == BB_OK; r++)
-		status = cell->fan ? deliver_fan(engine, cell, parts, r)
-				   : deliver_pair(engine, cell, parts, r, r);
+		status = deliver_turn(engine, cell, parts, r, r);
 	for (int i = 0; i < n * n && status == BB_OK && !cell->fan; i++)
 		if (cell->bidirectional ? i / n < i % n : i / n != i % n)
-			status = deliver_pair(engine, cell, parts, i / n, i % n);
+			status = deliver_turn(engine, cell, parts, i / n, i % n);
 	return status;
+}
+
+/* FOUND = the findings of all that was kept. Free it whatever comes back. */
+static bb_status find_all(struct bb_pairs *pairs, struct bb_findings *found)
+{
+	const int n = pairs->n;
+	bb_status status;
+
+	for (size_t k = 0; k < pairs->nmatrices; k++)
+		for (int i = 0; i < n * n; i++) {
+			struct bb_pair_value *v = &pairs->judged[k].values[i];
+
+			*v = (struct bb_pair_value){.rounds = 0};
+			/* A rank with itself is not judged. */
+			if (pairs->matrices[k].bidirectional ? i / n < i % n : i / n != i % n)
+				*v = value_of(pairs, k, i / n, i % n);
+		}
+	status = bb_findings_make(found, pairs->matrices, pairs->nmatrices);
+	return status == BB_OK ? BB_OK : bb_no_memory(&pairs->run->error, "the findings");
+}
+
+/* ---- measuring again ---------------------------------------------------------------- */
+
+/* Does pair AT of matrix K belong to what F suspects? That includes private copies of the ends of
+   suspects, which are their bound. If not: can it be a reference? */
+static bool is_suspect(const struct bb_pairs *pairs, const struct bb_finding *f, size_t k, int at,
+		       bool *measured)
+{
+	const int from = at / pairs->n, to = at % pairs->n;
+
+	*measured = !(pairs->matrices[k].bidirectional && from > to) &&
+		    floor_of(pairs, k, from, to)->rounds > 0;
+	return f->rank >= 0 ? from == f->rank || to == f->rank
+			    : (from == f->from || from == f->to) && (to == f->from || to == f->to);
+}
+
+/* Add at most EACH pairs of matrix K that F suspects, or others, in turn: the next ones in each
+   ROUND. */
+static void add_turns(const struct bb_pairs *pairs, const struct bb_finding *f, size_t k,
+		      bool suspects, int round, struct bb_pair_turns *turns)
+{
+	const int n = pairs->n;
+	int all = 0, number = 0;
+	bool measured;
+
+	for (int at = 0; at < n * n; at++)
+		all += is_suspect(pairs, f, k, at, &measured) == suspects && measured;
+	for (int at = 0; at < n * n; at++) {
+		const struct bb_pair_turn turn = {(int32_t)pairs->judged[k].number, at / n, at % n};
+		int before = 0;
+
+		if (is_suspect(pairs, f, k, at, &measured) != suspects || !measured ||
+		    (number++ + round * EACH) % all >= EACH)
+			continue;
+		while (before < turns->n && memcmp(&turns->list[before], &turn, sizeof(turn)) != 0)
+			before++;
+		if (before == turns->n && before < BB_PAIR_TURNS)
+			turns->list[turns->n++] = turn;
+	}
+}
+
+bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns *turns)
+{
+	uint64_t random = (uint64_t)round;
+	struct bb_findings found;
+	bb_status status = find_all(pairs, &found);
+
+	turns->n = 0;
+	for (size_t i = 0; i < found.n && status == BB_OK; i++) {
+		const struct bb_finding *f = &found.list[i];
+		const bool direct = f->kind == BB_FIND_SLOWER_DIRECT;
+
+		for (size_t k = 0; k < pairs->nmatrices && !f->confirmed; k++) {
+			/* P2P that is slower is compared with the routes without it. */
+			if ((k != f->matrix && (!direct || pairs->matrices[k].bidirectional)) ||
+			    pairs->judged[k].number < 0)
+				continue;
+			add_turns(pairs, f, k, true, round, turns);
+			add_turns(pairs, f, k, false, round, turns);
+		}
+	}
+	bb_findings_free(&found);
+	/* Another order in each ROUND, so that no pair always finds the caches of the same one. */
+	for (int i = turns->n - 1; i > 0; i--) {
+		const struct bb_pair_turn last = turns->list[i];
+		const int with = (int)((bb_random_congruential(&random) >> 33) % (uint64_t)(i + 1));
+
+		turns->list[i] = turns->list[with];
+		turns->list[with] = last;
+	}
+	return status;
+}
+
+void bb_review_add(struct bb_pairs *pairs, const struct bb_pair_turns *turns, const double *seconds)
+{
+	for (int i = 0; i < turns->n; i++) {
+		const struct bb_pair_turn *t = &turns->list[i];
+		const size_t k = place_of(pairs, &pairs->cells[t->cell]);
+		const int ends[2] = {t->from, t->to};
+
+		for (int e = 0; e < (t->from == t->to ? 1 : 2); e++) {
+			const double s = seconds[ends[e] * BB_PAIR_TURNS + i];
+
+			if (s > 0)
+				bb_floor_add(
+					&pairs->judged[k].floors[ends[e] * pairs->n + ends[1 - e]],
+					s);
+		}
+	}
+}
+
+void bb_review_close(struct bb_pairs *pairs)
+{
+	for (size_t i = 0; i < pairs->nmatrices; i++) {
+		free(pairs->judged[i].floors);
+		free(pairs->judged[i].values);
+	}
+	free(pairs->judged);
+	free(pairs->matrices);
 }
 
 /* ---- findings ------------------------------------------------------------------------------ */
@@ -400,7 +613,7 @@ static bb_status deliver_finding(struct bb_pairs *pairs, const struct bb_finding
 bb_status bb_pairs_judge(struct bb_pairs *pairs)
 {
 	struct bb_findings found;
-	bb_status status = bb_review_find(pairs, &found);
+	bb_status status = find_all(pairs, &found);
 
 	for (size_t i = 0; i < found.n && status == BB_OK; i++) {
 		const struct bb_finding *f = &found.list[i];

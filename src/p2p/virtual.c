@@ -1,12 +1,11 @@
 /*
- * virtual.c - pairs of virtual ranks: one driver evaluates all of them. A matrix is a program in
- * which one pair after the other has its turn. Before each sample the two ranks of a pair meet in a
- * message without bytes, which ends at the same time on both; then the timed messages go. They meet
- * again at the end, and one of them sends a token to the next pair, so that only one pair is
- * active. The turn of a rank with all others is a program of its own, in which all begin at once.
+ * virtual.c - turns of virtual ranks: one driver evaluates all of them. A round of pairs is a
+ * program in which one pair after the other has its turn. Before each sample the two ranks of a
+ * pair meet in a message without bytes, which ends at the same time on both; then the timed
+ * messages go. They meet again at the end, and one of them sends a token to the next pair, so that
+ * only one pair is active. A sample of a hub is a program of its own, in which all begin at once.
  */
 #include "core/array.h"
-#include "harness/measure/runner.h"
 #include "p2p/pairs.h"
 
 #include <math.h>
@@ -18,7 +17,7 @@
 enum lane { DATA, TOKENS, LANES };
 enum work { DELAY, PASS, MEET, THERE, BACK }; /* THERE is timed; of pings BACK */
 
-/* An operation of a rank; the rest follows from the cell. */
+/* An operation of a virtual rank; the rest follows from the cell. */
 struct act {
 	unsigned char act, queue, work;
 	bool together; /* as in bb_operation */
@@ -30,28 +29,23 @@ struct script {
 	size_t n, room;
 };
 
-struct bb_virtual_pairs {
+struct bb_virtual_turns {
 	const struct bb_pairs *pairs;
 	const struct bb_cell *cell;
-	int *end_of;              /* [rank]; -1: none */
-	struct script *scripts;   /* [end] */
-	bool failed;              /* out of memory for them */
-	int last[2];              /* the pair before; -1: none */
-	struct bb_series *series; /* [end * n + end], where results.c looks for its part */
-	struct bb_pair_part *parts;
-	double *scratch;
-	size_t most;
-	double started; /* start of the current sample */
-	int hub;        /* of a fan */
-	double ended;   /* of a fan: when the last message arrived */
+	int *end_of;            /* [rank]; -1: none */
+	struct script *scripts; /* [end] */
+	bool failed;            /* out of memory for them */
+	int last[2];            /* the pair before; -1: none */
+	int hub;                /* of a fan */
+	double started, ended;  /* of the current sample; ENDED: of a fan */
+	void (*heard)(void *own, int end, int peer, double seconds);
+	void *own;
 };
 
-/* ---- a pair's turn ------------------------------------------------------------------------- */
-
-static void add(struct bb_virtual_pairs *v, int rank, struct act act)
+static void add(struct bb_virtual_turns *v, int rank, struct act act)
 {
-	struct script *s = &v->scripts[v->end_of[rank]];
-	struct act *added = BB_ARRAY_ADD(s->acts, s->n, s->room);
+	struct script *script = &v->scripts[v->end_of[rank]];
+	struct act *added = BB_ARRAY_ADD(script->acts, script->n, script->room);
 
 	if (added)
 		*added = act;
@@ -60,7 +54,7 @@ static void add(struct bb_virtual_pairs *v, int rank, struct act act)
 }
 
 /* --fault slow: the delay before each operation of the rank. */
-static void add_delay(struct bb_virtual_pairs *v, int rank)
+static void add_delay(struct bb_virtual_turns *v, int rank)
 {
 	const struct bb_fault *fault = &v->pairs->run->options.fault;
 
@@ -70,7 +64,7 @@ static void add_delay(struct bb_virtual_pairs *v, int rank)
 }
 
 /* INTO: the queue of the receiver. */
-static void add_message(struct bb_virtual_pairs *v, int from, int to, enum work work,
+static void add_message(struct bb_virtual_turns *v, int from, int to, enum work work,
 			unsigned char into)
 {
 	add(v, from, (struct act){.act = BB_ACT_SEND, .work = (unsigned char)work, .peer = to});
@@ -79,8 +73,9 @@ static void add_message(struct bb_virtual_pairs *v, int from, int to, enum work 
 		    .act = BB_ACT_RECV, .queue = into, .work = (unsigned char)work, .peer = from});
 }
 
-static void add_turn(struct bb_virtual_pairs *v, int a, int b, size_t samples)
+void bb_virtual_add(struct bb_virtual_turns *v, int from, int to, size_t samples)
 {
+	const int a = bb_pair_rank(v->pairs, from), b = bb_pair_rank(v->pairs, to);
 	const bool ping = v->cell->ping, both = v->cell->bidirectional && !ping;
 	/* Which of the two knows that the pair before is done? */
 	const bool a_knows = v->last[0] < 0 || a == v->last[0] || a == v->last[1];
@@ -107,23 +102,18 @@ static void add_turn(struct bb_virtual_pairs *v, int a, int b, size_t samples)
 	v->last[1] = b;
 }
 
-/* ---- the turn of a rank with all others ----------------------------------------------------- */
-
 /* The hub receives all at once, and sends from as many queues as it may have. */
-static void add_fan(struct bb_virtual_pairs *v, int hub)
+void bb_virtual_add_fan(struct bb_virtual_turns *v, int hub)
 {
-	const struct bb_pairs *pairs = v->pairs;
 	const bool in = v->cell->fan == BB_ALL_TO_ONE;
-	const int to_hub = bb_pair_rank(pairs, hub);
+	const int to_hub = bb_pair_rank(v->pairs, hub);
 	int n = 0;
 
 	v->hub = hub;
-	for (int end = 0; end < pairs->n; end++)
-		v->scripts[end].n = 0;
-	for (int end = 0; end < pairs->n; end++)
-		add_delay(v, bb_pair_rank(pairs, end));
-	for (int end = 0; end < pairs->n; end++) {
-		const int rank = bb_pair_rank(pairs, end);
+	for (int end = 0; end < v->pairs->n; end++)
+		add_delay(v, bb_pair_rank(v->pairs, end));
+	for (int end = 0; end < v->pairs->n; end++) {
+		const int rank = bb_pair_rank(v->pairs, end);
 
 		if (end == hub)
 			continue;
@@ -141,20 +131,19 @@ static void add_fan(struct bb_virtual_pairs *v, int hub)
 	}
 }
 
-/* ---- the program --------------------------------------------------------------------------- */
-
-static size_t length(const struct bb_program *program, int rank)
+static size_t script_length(const struct bb_program *program, int rank)
 {
-	const struct bb_virtual_pairs *v = program->own;
+	const struct bb_virtual_turns *v = program->own;
 
 	return v->end_of[rank] < 0 ? 0 : v->scripts[v->end_of[rank]].n;
 }
 
-static void operation(const struct bb_program *program, int rank, size_t index,
-		      struct bb_operation *o)
+static void script_operation(const struct bb_program *program, int rank, size_t index,
+			     struct bb_operation *o)
 {
-	const struct bb_virtual_pairs *v = program->own;
-	const struct act *act = &v->scripts[v->end_of[rank]].acts[index];
+	const struct bb_virtual_turns *v = program->own;
+	const int end = v->end_of[rank];
+	const struct act *act = &v->scripts[end].acts[index];
 
 	o->act = (enum bb_act)act->act;
 	o->queue = act->queue;
@@ -166,20 +155,18 @@ static void operation(const struct bb_program *program, int rank, size_t index,
 	o->dtype = BB_INT8;
 	if (act->work == DELAY)
 		o->seconds = v->pairs->run->options.fault.seconds;
-	else if (act->work >= THERE && v->cell->fan)
-		o->count = bb_fan_part_of(v->cell, v->pairs->n, v->hub,
-					  v->end_of[rank] == v->hub ? v->end_of[act->peer]
-								    : v->end_of[rank])
-				   .bytes;
 	else if (act->work >= THERE)
-		o->count = v->cell->ping ? PING_BYTES : (size_t)v->cell->bytes;
+		o->count = v->cell->ping ? PING_BYTES
+					 : bb_cell_range(v->cell, v->pairs->n, v->hub,
+							 end == v->hub ? v->end_of[act->peer] : end)
+						   .bytes;
 }
 
 /* A sample lasts from the meeting until the data has arrived. */
 static void record_operation(void *own, int rank, size_t index, const struct bb_operation *o,
 			     double from, double to, int source)
 {
-	struct bb_virtual_pairs *v = own;
+	struct bb_virtual_turns *v = own;
 	const bool timed = o->work == (v->cell->ping ? BACK : THERE);
 
 	if (v->cell->fan) {
@@ -190,11 +177,22 @@ static void record_operation(void *own, int rank, size_t index, const struct bb_
 	if (o->work == MEET)
 		v->started = to;
 	if (timed && o->act == BB_ACT_RECV)
-		bb_series_add(&v->series[v->end_of[rank] * v->pairs->n + v->end_of[source]],
-			      (to - v->started) / (v->cell->ping ? 2 : 1));
+		v->heard(v->own, v->end_of[rank], v->end_of[source],
+			 (to - v->started) / (v->cell->ping ? 2 : 1));
 }
 
-static bb_status run_program(struct bb_virtual_pairs *v, struct bb_engine *engine)
+void bb_virtual_begin(struct bb_virtual_turns *v, const struct bb_cell *cell)
+{
+	for (int end = 0; end < v->pairs->n; end++)
+		v->scripts[end].n = 0;
+	v->last[0] = v->last[1] = -1;
+	v->started = INFINITY;
+	v->ended = 0;
+	v->cell = cell;
+}
+
+bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine,
+			 void (*heard)(void *own, int end, int peer, double seconds), void *own)
 {
 	const bool both = v->cell->bidirectional && !v->cell->ping;
 	const struct bb_program program = {.own = v,
@@ -203,126 +201,54 @@ static bb_status run_program(struct bb_virtual_pairs *v, struct bb_engine *engin
 						     : both       ? 2
 								  : 1,
 					   .lanes = LANES,
-					   .length = length,
-					   .operation = operation};
+					   .length = script_length,
+					   .operation = script_operation};
 	struct bb_trial trial = {.workload = {.program = &program, .own = v},
 				 .timing = BB_TIMING_STEPS,
 				 .steps = 1,
 				 .watch = {record_operation, v}};
 	bb_status status;
 
+	if (v->failed)
+		return bb_no_memory(&engine->run->error, "pairs");
+	v->heard = heard;
+	v->own = own;
 	snprintf(trial.what, sizeof(trial.what), "pairs of %d ranks", v->pairs->n);
 	bb_engine_clear(engine);
-	status = bb_engine_add(engine, &trial, NULL);
-	return status == BB_OK ? bb_engine_measure(engine) : status;
+	BB_TRY(status, bb_engine_add(engine, &trial, NULL), out);
+	BB_TRY(status, bb_engine_measure(engine), out);
+	if (v->cell->fan)
+		heard(own, v->hub, v->hub, v->ended - v->started);
+out:
+	return status;
 }
 
-/* ---- a matrix ------------------------------------------------------------------------------ */
-
-static bb_status no_memory(const struct bb_pairs *pairs)
+bb_status bb_virtual_open(const struct bb_pairs *pairs, struct bb_virtual_turns **opened)
 {
-	return bb_no_memory(&pairs->run->error, "pairs");
-}
+	const int nranks = pairs->run->world.nranks;
+	struct bb_virtual_turns *v = *opened = calloc(1, sizeof(*v));
 
-static bb_status open_virtual(struct bb_pairs *pairs)
-{
-	const size_t n = (size_t)pairs->n, all = n * n;
-	const struct bb_options *o = &pairs->run->options;
-	const size_t rounds = o->precision != 0 ? BB_PAIR_MOST_ROUNDS : BB_PAIR_ROUNDS;
-	struct bb_virtual_pairs *v = calloc(1, sizeof(*v));
-
-	pairs->virtual = v;
 	if (!v)
-		return no_memory(pairs);
+		return bb_no_memory(&pairs->run->error, "pairs");
 	v->pairs = pairs;
-	v->most = o->exact ? 1 : ((size_t)o->iters / BB_PAIR_ROUNDS + 1) * rounds;
-	v->end_of = malloc((size_t)pairs->run->world.nranks * sizeof(*v->end_of));
-	v->scripts = calloc(n, sizeof(*v->scripts));
-	v->series = calloc(all, sizeof(*v->series));
-	v->parts = calloc(all, sizeof(*v->parts));
-	v->scratch = calloc(v->most, sizeof(*v->scratch));
-	if (!v->end_of || !v->scripts || !v->series || !v->parts || !v->scratch)
-		return no_memory(pairs);
-	for (int r = 0; r < pairs->run->world.nranks; r++)
+	v->end_of = malloc((size_t)nranks * sizeof(*v->end_of));
+	v->scripts = calloc((size_t)pairs->n, sizeof(*v->scripts));
+	if (!v->end_of || !v->scripts)
+		return bb_no_memory(&pairs->run->error, "pairs");
+	for (int r = 0; r < nranks; r++)
 		v->end_of[r] = -1;
 	for (int end = 0; end < pairs->n; end++)
 		v->end_of[bb_pair_rank(pairs, end)] = end;
-	for (size_t i = 0; i < all; i++)
-		if (bb_series_open(&v->series[i], v->most) != BB_OK)
-			return no_memory(pairs);
 	return BB_OK;
 }
 
-void bb_virtual_close(struct bb_pairs *pairs)
+void bb_virtual_close(struct bb_virtual_turns *v)
 {
-	struct bb_virtual_pairs *v = pairs->virtual;
-
-	if (!v)
-		return;
-	for (int i = 0; v->series && i < pairs->n * pairs->n; i++)
-		bb_series_close(&v->series[i]);
-	for (int end = 0; v->scripts && end < pairs->n; end++)
+	for (int end = 0; v && v->scripts && end < v->pairs->n; end++)
 		free(v->scripts[end].acts);
-	free(v->end_of);
-	free(v->scripts);
-	free(v->series);
-	free(v->parts);
-	free(v->scratch);
-	free(v);
-}
-
-/* Each round of pairs is a program of its own, and so is each sample of each rank with all others.
- */
-static bb_status run_round(struct bb_virtual_pairs *v, struct bb_engine *engine, size_t samples)
-{
-	const int n = v->pairs->n;
-	bb_status status = BB_OK;
-
-	for (int end = 0; end < n; end++)
-		v->scripts[end].n = 0;
-	v->last[0] = v->last[1] = -1;
-	for (int a = 0; a < n && !v->cell->fan; a++)
-		for (int b = v->cell->bidirectional ? a + 1 : 0; b < n; b++)
-			if (a != b)
-				add_turn(v, bb_pair_rank(v->pairs, a), bb_pair_rank(v->pairs, b),
-					 samples);
-	if (!v->cell->fan)
-		return v->failed ? no_memory(v->pairs) : run_program(v, engine);
-	for (int hub = 0; hub < n; hub++)
-		for (size_t i = 0; i < samples && status == BB_OK; i++) {
-			add_fan(v, hub);
-			v->started = INFINITY;
-			v->ended = 0;
-			status = v->failed ? no_memory(v->pairs) : run_program(v, engine);
-			bb_series_add(&v->series[hub * n + hub], v->ended - v->started);
-		}
-	return status;
-}
-
-bb_status bb_virtual_measure(struct bb_engine *engine, struct bb_pairs *pairs,
-			     const struct bb_cell *cell, const void **all)
-{
-	const double began = engine->backend->now(engine->rank);
-	const int n = pairs->n * pairs->n;
-	struct bb_virtual_pairs *v;
-	bool stop = false;
-	bb_status status = pairs->virtual ? BB_OK : open_virtual(pairs);
-
-	if (status != BB_OK)
-		return status;
-	v = pairs->virtual;
-	v->cell = cell;
-	for (int i = 0; i < n; i++)
-		bb_series_clear(&v->series[i]);
-	for (int round = 0; status == BB_OK && !stop; round++) {
-		status = run_round(v, engine, bb_pair_samples(engine->options, round));
-		for (int i = 0; i < n; i++)
-			bb_series_end_round(&v->series[i], v->scratch);
-		if (status == BB_OK)
-			status = bb_pairs_agree_to_stop(engine, v->series, n, round, began, &stop);
+	if (v) {
+		free(v->scripts);
+		free(v->end_of);
 	}
-	for (int i = 0; i < n && status == BB_OK; i++)
-		bb_series_sum_up(&v->series[i], &v->parts[i]);
-	*all = v->parts;
-	return status;
+	free(v);
 }

@@ -33,22 +33,6 @@ int bb_floor_kept(const struct bb_floor *floor)
 	return floor->rounds < BB_FLOOR_TIMES ? floor->rounds : BB_FLOOR_TIMES;
 }
 
-/* Keep SECONDS if it is among the shortest. */
-static void insert(struct bb_floor *floor, double seconds)
-{
-	int kept = bb_floor_kept(floor), at = kept;
-
-	floor->rounds++;
-	while (at > 0 && floor->kept[at - 1] > seconds)
-		at--;
-	if (at == BB_FLOOR_TIMES)
-		return;
-	if (kept == BB_FLOOR_TIMES)
-		kept--;
-	memmove(&floor->kept[at + 1], &floor->kept[at], (size_t)(kept - at) * sizeof(double));
-	floor->kept[at] = seconds;
-}
-
 static bool is_near(const struct bb_floor *floor, double seconds)
 {
 	return seconds <= BB_FLOOR_NEAR * bb_floor_usual(floor);
@@ -57,26 +41,21 @@ static bool is_near(const struct bb_floor *floor, double seconds)
 void bb_floor_add(struct bb_floor *floor, double seconds)
 {
 	const double before = bb_floor_usual(floor);
+	int kept = bb_floor_kept(floor), at = kept;
 
-	insert(floor, seconds);
+	floor->rounds++;
+	while (at > 0 && floor->kept[at - 1] > seconds)
+		at--;
+	if (at < BB_FLOOR_TIMES) {
+		kept -= kept == BB_FLOOR_TIMES;
+		memmove(&floor->kept[at + 1], &floor->kept[at],
+			(size_t)(kept - at) * sizeof(double));
+		floor->kept[at] = seconds;
+	}
 	if (floor->rounds <= BB_FLOOR_TIMES || !is_near(floor, before))
 		floor->near = bb_floor_kept(floor);
 	else
 		floor->near += is_near(floor, seconds);
-}
-
-void bb_floor_merge(struct bb_floor *floor, const struct bb_floor *from)
-{
-	const struct bb_floor old = *floor;
-	const int kept = bb_floor_kept(from);
-
-	for (int i = 0; i < kept; i++)
-		insert(floor, from->kept[i]);
-	floor->rounds += from->rounds - kept;
-	floor->near = (is_near(floor, bb_floor_usual(&old)) ? old.near : 0) +
-		      (is_near(floor, bb_floor_usual(from)) ? from->near : 0);
-	if (floor->near < bb_floor_kept(floor))
-		floor->near = bb_floor_kept(floor);
 }
 
 double bb_floor_best(const struct bb_floor *floor)

@@ -51,8 +51,6 @@ struct bb_floor {                    /* zero-initialise */
 };
 
 void bb_floor_add(struct bb_floor *floor, double seconds);
-/* Add the rounds of FROM. */
-void bb_floor_merge(struct bb_floor *floor, const struct bb_floor *from);
 
 /* How many times are kept. */
 int bb_floor_kept(const struct bb_floor *floor);

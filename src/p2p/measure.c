@@ -1,0 +1,835 @@
+/*
+ * measure.c - the experiment: one pair after the other, round after round, while the other ranks
+ * sleep; suspects once more.
+ *
+ * A turn is that of a pair, of a rank with itself, or, with a cell's fan, of a rank (the hub) with
+ * all others at once: each of them moves a part of the bytes, so that all of them go through the
+ * hub's port. Where one end acts, the others move one part each; where both act, the route batches
+ * the transfers of the hub (backends/routes.h).
+ */
+#include "p2p/pairs.h"
+
+#include "core/payload.h"
+#include "core/stats.h"
+#include "core/units.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define APART ((size_t)4096) /* between a rank's buffers, so that they do not alias in a cache */
+#define REVIEW_S 10.0        /* longest time for suspects, on the clock of the backend */
+#define MOST_ROUNDS 100      /* with --precision */
+
+enum buffer { SOURCE, TARGET, VERIFIED, BUFFERS };
+
+/* What one end timed with one peer in the cell at hand. */
+struct series {
+	double *samples; /* seconds of one operation */
+	size_t kept;     /* samples in rounds that have ended */
+	double medians[MOST_ROUNDS];
+	struct bb_pair_part part; /* floor, counts and wrong data; the rest once it is summed up */
+};
+
+/* A driver's state. */
+struct session {
+	struct bb_engine engine;
+	struct bb_pairs *pairs;
+	int me, n;                  /* n: ends */
+	struct series *series;      /* [peer]; of virtual ranks [end * n + peer] */
+	size_t nseries, most;       /* samples of one */
+	double *samples;            /* of all series */
+	struct bb_pair_part *parts; /* [series] */
+	double *scratch, *times;    /* room for a series each */
+	double *again;              /* [turn], of virtual ranks [end * BB_PAIR_TURNS + turn] */
+	/* Of real ranks. */
+	struct bb_group **with; /* [peer]: the group of the two; NULL: not opened yet */
+	char *memory;           /* of all buffers */
+	size_t stride;          /* of a buffer */
+	void **theirs;          /* [peer * BUFFERS + buffer]: as this rank reaches it */
+	const struct bb_patterns *patterns;
+	struct bb_reach *reach;           /* of each route */
+	struct bb_virtual_turns *virtual; /* NULL: the ranks are real */
+};
+
+/* One turn, FROM one end TO the other; both are the rank with itself or the hub. */
+struct turn {
+	const struct bb_cell *cell;
+	int from, to;
+	int round;
+	bool final; /* its only sample goes to poisoned memory, and is verified */
+	bool alone; /* private copies of the same bytes by the ranks that act */
+};
+
+/* ---- samples ----------------------------------------------------------------------------------
+ */
+
+static void series_clear(struct series *series)
+{
+	series->kept = 0;
+	memset(&series->part, 0, sizeof(series->part));
+}
+
+/* Without room the sample is dropped. */
+static void series_add(const struct session *s, struct series *series, double seconds)
+{
+	if ((size_t)series->part.samples < s->most)
+		series->samples[series->part.samples++] = seconds;
+}
+
+/* End a round: the samples since the last one, if there are any. */
+static void series_end_round(const struct session *s, struct series *series)
+{
+	const size_t n = (size_t)series->part.samples - series->kept;
+	struct bb_stats stats;
+
+	if (n == 0)
+		return;
+	memcpy(s->scratch, series->samples + series->kept, n * sizeof(*s->scratch));
+	bb_stats_compute(s->scratch, n, &stats);
+	series->medians[series->part.rounds++] = stats.p50;
+	bb_floor_add(&series->part.floor, stats.min);
+	series->kept += n;
+}
+
+static bool are_precise(const struct session *s, double precision)
+{
+	double sorted[MOST_ROUNDS];
+	struct bb_stats stats;
+
+	for (size_t i = 0; i < s->nseries; i++) {
+		const size_t rounds = (size_t)s->series[i].part.rounds;
+
+		memcpy(sorted, s->series[i].medians, rounds * sizeof(*sorted));
+		bb_stats_compute(sorted, rounds, &stats);
+		if (bb_stats_precision(&stats) > precision)
+			return false;
+	}
+	return true;
+}
+
+static struct bb_pair_part series_sum_up(struct series *series)
+{
+	struct bb_pair_part part = series->part;
+	struct bb_stats stats;
+
+	if (part.rounds == 0)
+		return part;
+	bb_stats_compute(series->samples, (size_t)part.samples, &stats);
+	part.p50 = stats.p50;
+	part.p99 = stats.p99;
+	part.min = stats.min;
+	part.max = stats.max;
+	bb_stats_compute(series->medians, (size_t)part.rounds, &stats); /* sorts them */
+	part.mid = stats.p50;
+	part.low = series->medians[part.rounds / 4];
+	part.high = series->medians[part.rounds - 1 - part.rounds / 4];
+	return part;
+}
+
+/* What this driver times at END with PEER; NULL: another driver times it. */
+static struct series *series_of(const struct session *s, int end, int peer)
+{
+	if (s->virtual)
+		return &s->series[end * s->n + peer];
+	return end == s->me ? &s->series[peer] : NULL;
+}
+
+/* ---- what may be sent anywhere -----------------------------------------------------------------
+ */
+
+#define TIME(label, member)                                                                        \
+	BB_PAYLOAD_FIELD(label, BB_PAYLOAD_REAL, struct bb_pair_part, member,                      \
+			 .high = BB_PAYLOAD_MOST_SECONDS)
+#define COUNT(label, member, most)                                                                 \
+	BB_PAYLOAD_FIELD(label, BB_PAYLOAD_SIGNED, struct bb_pair_part, member, .high = (most))
+
+static const struct bb_payload_field part_fields[] = {
+	TIME("the lower quartile", low),
+	TIME("the median", mid),
+	TIME("the upper quartile", high),
+	TIME("p50", p50),
+	TIME("p99", p99),
+	TIME("the shortest time", min),
+	TIME("the longest time", max),
+	BB_PAYLOAD_FIELD("the number of wrong elements", BB_PAYLOAD_UNSIGNED, struct bb_pair_part,
+			 wrong, .high = INT64_MAX),
+	COUNT("the number of rounds", rounds, MOST_ROUNDS),
+	COUNT("the number of samples", samples, INT32_MAX),
+	BB_PAYLOAD_EACH("a shortest time", BB_PAYLOAD_REAL, struct bb_pair_part, floor.kept, ,
+			BB_FLOOR_TIMES, .high = BB_PAYLOAD_MOST_SECONDS),
+	COUNT("the number of shortest times", floor.rounds, INT32_MAX),
+	COUNT("the number of undisturbed rounds", floor.near, INT32_MAX),
+	BB_PAYLOAD_FIELD("the mark of a check", BB_PAYLOAD_UNSIGNED, struct bb_pair_part, checked,
+			 .high = 1),
+	{.name = NULL}};
+
+static bool part_fits(const void *payload)
+{
+	const struct bb_pair_part *p = payload;
+
+	return p->samples >= p->rounds && p->floor.near <= p->floor.rounds;
+}
+
+static const struct bb_payload part_table = {"what it measured of a pair",
+					     sizeof(struct bb_pair_part), part_fields, part_fits};
+
+#define TURN(label, member)                                                                        \
+	BB_PAYLOAD_EACH(label, BB_PAYLOAD_SIGNED, struct bb_pair_turns, list, .member,             \
+			BB_PAIR_TURNS, .high = INT32_MAX)
+
+static const struct bb_payload_field turn_fields[] = {
+	BB_PAYLOAD_FIELD("the number of turns", BB_PAYLOAD_SIGNED, struct bb_pair_turns, n,
+			 .high = BB_PAIR_TURNS),
+	TURN("a cell", cell),
+	TURN("a source", from),
+	TURN("a target", to),
+	{.name = NULL}};
+static const struct bb_payload turns_table = {"turns of pairs", sizeof(struct bb_pair_turns),
+					      turn_fields, NULL};
+
+static const struct bb_payload_field token_fields[] = {
+	{"the token", BB_PAYLOAD_ANY, 0, sizeof(struct bb_token), 1, 0, 0, 0}, {.name = NULL}};
+static const struct bb_payload token_table = {"a token", sizeof(struct bb_token), token_fields,
+					      NULL};
+
+/* ---- before the first pair --------------------------------------------------------------------
+ */
+
+#define REASON sizeof(((struct bb_reach *)NULL)->reason)
+
+/* Find the ranks that ROUTE connects: those of which neither refuses the other. Each rank's answer
+   is its first reason, then for each peer whether it refuses. MINE: room for one. */
+static bb_status find_reach(struct session *s, const struct bb_route *route, struct bb_reach *one,
+			    char *mine)
+{
+	const int n = s->n;
+	const size_t bytes = REASON + (size_t)n;
+	const struct bb_payload_field fields[] = {
+		{"the reason", BB_PAYLOAD_TEXT, 0, REASON, 1, 0, 0, 0},
+		{"a refusal", BB_PAYLOAD_UNSIGNED, REASON, 1, (size_t)n, 1, 0, 1},
+		{.name = NULL}};
+	const struct bb_payload table = {"what it refuses", bytes, fields, NULL};
+	const void *all;
+	bb_status status;
+
+	memset(mine, 0, bytes);
+	for (int peer = n - 1; peer >= 0; peer--) {
+		const char *why = s->engine.backend->routes->refuses(s->engine.world, route, peer);
+
+		mine[REASON + (size_t)peer] = why != NULL;
+		if (why && peer != s->me)
+			snprintf(mine, REASON, "%s", why);
+	}
+	status = bb_crew_gather(s->engine.driver, &table, mine, 1, &all);
+	for (int i = 0; i < n * n && status == BB_OK; i++) {
+		const int from = i / n, to = i % n;
+		const char *a = (const char *)all + (size_t)from * bytes;
+		const char *b = (const char *)all + (size_t)to * bytes;
+		const bool by_a = a[REASON + (size_t)to], by_b = b[REASON + (size_t)from];
+
+		one->connects[i] = !by_a && !by_b;
+		if (from >= to || (!by_a && !by_b) || one->refused++ > 0)
+			continue;
+		one->from = from;
+		one->to = to;
+		memcpy(one->reason, by_a ? a : b, REASON);
+	}
+	return status;
+}
+
+static bb_status open_reach(struct session *s)
+{
+	const struct bb_route *list = s->engine.backend->routes->list;
+	char *mine = malloc(REASON + (size_t)s->n);
+	bb_status status = BB_OK;
+	int nroutes = 0;
+
+	while (list[nroutes].name)
+		nroutes++;
+	s->reach = calloc((size_t)nroutes, sizeof(*s->reach));
+	for (int r = 0; r < nroutes && status == BB_OK; r++) {
+		if (s->reach)
+			s->reach[r].connects = calloc((size_t)s->n * (size_t)s->n, sizeof(bool));
+		status = mine && s->reach && s->reach[r].connects
+				 ? find_reach(s, &list[r], &s->reach[r], mine)
+				 : bb_no_memory(&s->engine.run->error, "the ranks");
+	}
+	free(mine);
+	return status;
+}
+
+static char *buffer_of(const struct session *s, enum buffer which)
+{
+	return s->memory + (size_t)which * s->stride;
+}
+
+/* Fill BYTES of a buffer of this rank, which others reach. */
+static bb_status buffer_fill(struct session *s, enum buffer which, const struct bb_pattern *pattern,
+			     size_t bytes)
+{
+	const struct bb_backend *backend = s->engine.backend;
+	const bb_status status =
+		backend->has_data
+			? backend->fill(s->engine.rank, buffer_of(s, which), pattern, 0, bytes)
+			: BB_OK;
+
+	return status == BB_OK ? backend->finish(s->engine.rank, NULL) : status;
+}
+
+static bb_status open_memory(struct session *s)
+{
+	const struct bb_routes *routes = s->engine.backend->routes;
+	struct bb_token mine[BUFFERS];
+	struct bb_pattern pattern;
+	const void *all;
+	bb_status status;
+
+	s->stride = ((size_t)s->pairs->most_bytes + 2 * APART - 1) / APART * APART;
+	BB_TRY(status, bb_engine_alloc(&s->engine, BUFFERS * s->stride, (void **)&s->memory), out);
+	for (int b = 0; b < BUFFERS && routes->share; b++)
+		BB_TRY(status,
+		       routes->share(s->engine.rank, buffer_of(s, (enum buffer)b), s->stride,
+				     &mine[b]),
+		       out);
+	if (routes->share)
+		BB_TRY(status, bb_crew_gather(s->engine.driver, &token_table, mine, BUFFERS, &all),
+		       out);
+	for (int i = 0; i < s->n * BUFFERS && routes->share; i++)
+		BB_TRY(status,
+		       routes->reach(s->engine.world, i / BUFFERS,
+				     &((const struct bb_token *)all)[i], &s->theirs[i],
+				     &s->engine.run->error),
+		       out);
+	BB_TRY(status, open_reach(s), out);
+	BB_TRY(status, bb_engine_patterns(&s->engine, BB_INT8, -1, s->n, &s->patterns), out);
+	pattern = bb_patterns_get(s->patterns, s->me);
+	/* Also the targets, so that the first write does not include the page faults. */
+	for (int b = SOURCE; b < BUFFERS && status == BB_OK; b++)
+		status = buffer_fill(s, (enum buffer)b, &pattern, s->stride);
+out:
+	return status;
+}
+
+static bb_status pairs_open(struct bb_engine *engine)
+{
+	struct session *s = (struct session *)engine;
+	const struct bb_options *o = engine->options;
+	const bool virtual = engine->backend->virtual;
+	const size_t n = (size_t)s->pairs->n;
+	const size_t rounds = o->precision != 0 ? MOST_ROUNDS : BB_PAIR_ROUNDS;
+
+	s->me = engine->driver->rank;
+	s->n = s->pairs->n;
+	s->nseries = virtual ? n * n : n;
+	s->most = o->exact ? 1 : ((size_t)o->iters / BB_PAIR_ROUNDS + 1) * rounds + 1;
+	s->with = calloc(n, sizeof(struct bb_group *));
+	s->theirs = calloc(n * BUFFERS, sizeof(*s->theirs));
+	s->series = calloc(s->nseries, sizeof(*s->series));
+	s->samples = calloc(s->nseries * s->most, sizeof(*s->samples));
+	s->parts = calloc(s->nseries, sizeof(*s->parts));
+	s->scratch = calloc(s->most, sizeof(*s->scratch));
+	s->times = calloc(s->most, sizeof(*s->times));
+	s->again = calloc(n * BB_PAIR_TURNS, sizeof(*s->again));
+	if (!s->with || !s->theirs || !s->series || !s->samples || !s->parts || !s->scratch ||
+	    !s->times || !s->again)
+		return bb_no_memory(&engine->run->error, "pairs");
+	for (size_t i = 0; i < s->nseries; i++)
+		s->series[i].samples = &s->samples[i * s->most];
+	return virtual ? bb_virtual_open(s->pairs, &s->virtual) : open_memory(s);
+}
+
+/* After a failure the others may still be reading this rank's memory. */
+static void pairs_close(struct bb_engine *engine)
+{
+	struct session *s = (struct session *)engine;
+
+	for (int i = 0; s->theirs && i < s->n * BUFFERS && engine->all_done; i++)
+		if (s->theirs[i])
+			engine->backend->routes->unreach(engine->world, i / BUFFERS, s->theirs[i]);
+	for (int i = 0; s->with && i < s->n; i++)
+		engine->backend->group_close(s->with[i]);
+	for (int r = 0; s->reach && engine->backend->routes->list[r].name; r++)
+		free(s->reach[r].connects);
+	free(s->with);
+	free(s->theirs);
+	free(s->series);
+	free(s->samples);
+	free(s->parts);
+	free(s->scratch);
+	free(s->times);
+	free(s->again);
+	bb_virtual_close(s->virtual);
+	free(s->reach);
+}
+
+/* ---- a turn of real ranks ---------------------------------------------------------------------
+ */
+
+/* A turn as a rank performs it. */
+struct part {
+	struct session *s;
+	struct turn t;
+	int peer; /* the other end, or the hub */
+	bool is_hub;
+	bool gives, takes; /* bytes */
+	bool acts;         /* moves bytes or messages */
+	bool is_joint;     /* both ends act, so neither may begin a sample alone */
+	bool is_timed; /* knows when the data has arrived: it acts, or is the target if both do */
+};
+
+static struct part part_of(struct session *s, const struct turn *t)
+{
+	const struct bb_cell *cell = t->cell;
+	const enum bb_route_actor actor = cell->route->actor;
+	const bool source = s->me == t->from, target = s->me == t->to;
+	const bool both = cell->bidirectional || actor == BB_BY_BOTH;
+	struct part p = {.s = s, .t = *t, .peer = source ? t->to : t->from};
+
+	if (cell->fan) {
+		p.is_hub = source;
+		p.gives = source == (cell->fan == BB_ONE_TO_ALL);
+		p.takes = !p.gives;
+		p.acts = !source || both;
+		p.is_timed = source;
+		return p;
+	}
+	p.gives = source || (target && cell->bidirectional);
+	p.takes = target || (source && cell->bidirectional);
+	p.acts = both ? source || target : actor == BB_BY_TARGET ? target : source;
+	p.is_joint = both && t->from != t->to;
+	p.is_timed = cell->ping                                    ? source
+		     : actor == BB_BY_BOTH && !cell->bidirectional ? target
+								   : p.acts;
+	return p;
+}
+
+/* Moves what goes between this rank and PEER; of private copies PEER is this rank. */
+static bb_status transfer(const struct part *p, int peer, enum buffer target)
+{
+	const struct session *s = p->s;
+	const struct turn *t = &p->t;
+	const struct bb_pair_range range =
+		bb_cell_range(t->cell, s->n, t->from, p->is_hub ? peer : s->me);
+	void *const *theirs = &s->theirs[peer * BUFFERS];
+	const struct bb_half out = {.mine = buffer_of(s, SOURCE) + range.at,
+				    .theirs = theirs[target] ? (char *)theirs[target] + range.at
+							     : NULL,
+				    .bytes = p->gives || t->alone ? range.bytes : 0};
+	const struct bb_half in = {.mine = buffer_of(s, target) + range.at,
+				   .theirs = theirs[SOURCE] ? (char *)theirs[SOURCE] + range.at
+							    : NULL,
+				   .bytes = p->takes || t->alone ? range.bytes : 0};
+
+	return s->engine.backend->routes->transfer(s->engine.world, t->cell->route, peer, &out,
+						   &in);
+}
+
+/* Moves all that this rank moves in one operation: a hub's parts at once. */
+static bb_status transfer_all(const struct part *p, enum buffer target)
+{
+	const struct session *s = p->s;
+	const struct bb_routes *routes = s->engine.backend->routes;
+	bb_status status = BB_OK;
+
+	if (!p->is_hub)
+		return transfer(p, p->t.alone ? s->me : p->peer, target);
+	BB_TRY(status, routes->batch(s->engine.world, p->t.cell->route, false), out);
+	for (int peer = 0; peer < s->n; peer++)
+		if (peer != s->me)
+			BB_TRY(status, transfer(p, peer, target), out);
+	status = routes->batch(s->engine.world, p->t.cell->route, true);
+out:
+	return status;
+}
+
+static bb_status turn_ready(void *own)
+{
+	const struct part *p = own;
+	const struct session *s = p->s;
+
+	if (!p->t.cell->fan && !p->is_joint)
+		return BB_OK;
+	return s->engine.backend->barrier(p->is_joint ? s->with[p->peer] : s->engine.world);
+}
+
+static bb_status turn_operate(void *own, int64_t sample)
+{
+	const struct part *p = own;
+	const struct bb_engine *e = &p->s->engine;
+	const struct bb_cell *cell = p->t.cell;
+	bb_status status = BB_OK;
+
+	if (cell->ping)
+		return e->backend->routes->ping(e->world, cell->route, p->peer,
+						p->s->me == p->t.from, cell->repeats);
+	for (size_t i = 1; i <= cell->repeats && p->acts && status == BB_OK; i++)
+		status = transfer_all(p, p->t.final && sample >= 0 && i == cell->repeats ? VERIFIED
+											 : TARGET);
+	return status;
+}
+
+static bb_status turn_record_sample(void *own, int64_t sample, double begin, double seconds)
+{
+	const struct part *p = own;
+
+	p->s->times[sample] = p->acts ? seconds : 0;
+	return BB_OK;
+}
+
+/* Times this rank's part. A fan lasts until the slowest rank is done; on CPUs, where one end acts,
+   private copies of the same bytes by the same ranks are timed, too. */
+static bb_status turn_measure(struct part *p)
+{
+	struct session *s = p->s;
+	const struct bb_cell *cell = p->t.cell;
+	const struct bb_options *o = s->engine.options;
+	const size_t samples = p->t.final ? 1 : bb_pair_samples(o, p->t.round);
+	/* A round trip is two messages. */
+	const struct bb_sampling sampling = {.ready = turn_ready,
+					     .operate = turn_operate,
+					     .heard = turn_record_sample,
+					     .own = p,
+					     .warm = p->t.round == 0 ? o->warmup_iters
+						     : cell->ping    ? 1
+								     : 0,
+					     .samples = (int64_t)samples,
+					     .operations =
+						     (double)cell->repeats * (cell->ping ? 2 : 1)};
+	const int peer = p->t.alone ? (p->t.from + 1) % s->n : p->peer;
+	bb_status status;
+
+	if (!p->acts && !cell->fan)
+		return BB_OK;
+	if (p->is_joint && !s->with[peer])
+		BB_TRY(status,
+		       s->engine.backend->group_open(s->engine.rank,
+						     s->me < peer ? (const int[]){s->me, peer}
+								  : (const int[]){peer, s->me},
+						     2, &s->with[peer], &s->engine.run->error),
+		       out);
+	BB_TRY(status, bb_engine_sample(&s->engine, &sampling), out);
+	if (p->t.final)
+		return BB_OK;
+	if (cell->fan)
+		BB_TRY(status, bb_engine_slowest(&s->engine, s->times, samples), out);
+	for (size_t i = 0; i < samples && p->is_timed; i++)
+		series_add(s, &s->series[peer], s->times[i]);
+	if (cell->fan && !p->t.alone && !s->engine.backend->gpu &&
+	    cell->route->actor != BB_BY_BOTH) {
+		p->t.alone = true;
+		status = turn_measure(p);
+	}
+out:
+	return status;
+}
+
+/* Verifies what this rank has taken: of each peer its range. */
+static bb_status turn_verify(const struct part *p)
+{
+	struct session *s = p->s;
+	struct bb_pair_part *result = &s->series[p->peer].part;
+	bb_status status = BB_OK;
+
+	if (!p->takes || !bb_engine_checks(&s->engine))
+		return BB_OK;
+	result->checked = true;
+	for (int peer = 0; peer < s->n; peer++) {
+		const struct bb_pair_range range =
+			bb_cell_range(p->t.cell, s->n, p->t.from, p->is_hub ? peer : s->me);
+		char *const got = buffer_of(s, VERIFIED) + range.at;
+
+		if (p->is_hub ? peer == s->me : peer != p->peer)
+			continue;
+		BB_TRY(status, bb_engine_corrupt(&s->engine, got + range.bytes / 2), out);
+		BB_TRY(status,
+		       bb_engine_verify(&s->engine, got, s->patterns, peer, range.at, range.bytes,
+					&result->wrong),
+		       out);
+	}
+out:
+	return status;
+}
+
+/* Collective: no rank may be in one step while another is in the next. */
+static bb_status run_turn(struct session *s, const struct turn *t)
+{
+	const struct bb_pattern poison = bb_pattern_poison();
+	struct part p = part_of(s, t);
+	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
+	bb_status status;
+
+	snprintf(what, sizeof(what), "%s %d -> %d: %s", t->cell->route->name, t->from, t->to,
+		 t->cell->ping ? "latency" : bb_format_size(size, t->cell->bytes));
+	BB_TRY(status, bb_engine_begin(&s->engine, what), out);
+	if (s->pairs->settings.child && bb_engine_leads(&s->engine))
+		BB_TRY(status, bb_child_write_alive(s->pairs), out);
+	if (p.takes && t->final)
+		BB_TRY(status, buffer_fill(s, VERIFIED, &poison, (size_t)t->cell->bytes), out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	BB_TRY(status, turn_measure(&p), out);
+	if (!t->final)
+		return BB_OK;
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	status = turn_verify(&p);
+out:
+	return status;
+}
+
+/* ---- all pairs --------------------------------------------------------------------------------
+ */
+
+static const struct bb_reach *reach_of(const struct session *s, const struct bb_cell *cell)
+{
+	return &s->reach[cell->route - s->engine.backend->routes->list];
+}
+
+static bool has_turn(const struct session *s, const struct bb_cell *cell, int from, int to)
+{
+	const bool *const connects = &reach_of(s, cell)->connects[from * s->n];
+
+	if (!cell->fan)
+		return connects[to] && (!cell->bidirectional || from < to);
+	for (int peer = 0; peer < s->n; peer++)
+		if (peer != from && !connects[peer])
+			return false;
+	return from == to;
+}
+
+/* What a turn of virtual ranks took. */
+static void record_virtual(void *own, int end, int peer, double seconds)
+{
+	series_add(own, series_of(own, end, peer), seconds);
+}
+
+/* Each sample of a hub is a program of its own, and so is a round of pairs. */
+static bb_status run_virtual(struct session *s, const struct bb_cell *cell, size_t samples)
+{
+	bb_status status = BB_OK;
+
+	bb_virtual_begin(s->virtual, cell);
+	for (int from = 0; from < s->n; from++)
+		for (int to = 0; to < s->n && !cell->fan; to++)
+			if (cell->bidirectional ? from < to : from != to)
+				bb_virtual_add(s->virtual, from, to, samples);
+	if (!cell->fan)
+		return bb_virtual_run(s->virtual, &s->engine, record_virtual, s);
+	for (size_t i = 0; i < (size_t)s->n * samples && status == BB_OK; i++) {
+		bb_virtual_begin(s->virtual, cell);
+		bb_virtual_add_fan(s->virtual, (int)(i / samples));
+		status = bb_virtual_run(s->virtual, &s->engine, record_virtual, s);
+	}
+	return status;
+}
+
+static bb_status run_round(struct session *s, const struct bb_cell *cell, int round, bool final)
+{
+	bb_status status = BB_OK;
+
+	if (s->virtual)
+		status = run_virtual(s, cell, bb_pair_samples(s->engine.options, round));
+	for (int from = 0; from < s->n && !s->virtual; from++)
+		for (int to = 0; to < s->n && status == BB_OK; to++)
+			if (has_turn(s, cell, from, to))
+				status = run_turn(
+					s, &(struct turn){cell, from, to, round, final, false});
+	for (size_t i = 0; i < s->nseries && status == BB_OK; i++)
+		series_end_round(s, &s->series[i]);
+	return status;
+}
+
+/* *STOP = whether the pairs need no round after ROUND; BEGAN as in bb_engine_agree_on_next.
+   --max-time leaves the rounds that findings need. */
+static bb_status agree_to_stop(struct session *s, int round, double began, bool *stop)
+{
+	const struct bb_options *o = s->engine.options;
+	const bool all = round + 1 >= bb_pair_rounds(o);
+	size_t next = 1;
+	bb_status status;
+
+	*stop = all;
+	if (o->precision == 0 || o->exact || round + 1 == MOST_ROUNDS ||
+	    (!all && round + 1 < BB_FINDING_ROUNDS))
+		return BB_OK;
+	status = bb_engine_agree_on_next(&s->engine, all && are_precise(s, o->precision), began,
+					 (size_t)round + 1, &next);
+	*stop = next == 0;
+	return status;
+}
+
+/* *ALL = what all ranks measured in CELL, on rank 0. */
+static bb_status measure_cell(struct session *s, const struct bb_cell *cell, const void **all)
+{
+	const double began = s->engine.backend->now(s->engine.rank);
+	bool stop = false;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < s->nseries; i++)
+		series_clear(&s->series[i]);
+	for (int round = 0; status == BB_OK && !stop; round++) {
+		status = run_round(s, cell, round, false);
+		if (status == BB_OK)
+			status = agree_to_stop(s, round, began, &stop);
+	}
+	if (status == BB_OK && !cell->ping && !s->virtual && s->engine.options->check > 0)
+		status = run_round(s, cell, 1, true);
+	for (size_t i = 0; i < s->nseries && status == BB_OK; i++)
+		s->parts[i] = series_sum_up(&s->series[i]);
+	*all = s->parts;
+	if (status != BB_OK || s->virtual)
+		return status;
+	return bb_crew_collect(s->engine.driver, &part_table, s->parts, s->nseries, all);
+}
+
+static bb_status run_cell(struct session *s, size_t i)
+{
+	const struct bb_cell *cell = &s->pairs->cells[i];
+	const bool leads = bb_driver_leads(s->engine.driver);
+	const void *all = NULL;
+	bb_status status =
+		leads && s->reach ? bb_pairs_refuse(&s->engine, cell, reach_of(s, cell)) : BB_OK;
+
+	if (leads)
+		bb_ticker_show(&s->engine.run->ticker, cell->route->name, cell->bytes);
+	if (!cell->skip && status == BB_OK)
+		status = measure_cell(s, cell, &all);
+	if (status == BB_OK && leads)
+		status = bb_pairs_deliver(&s->engine, i, all);
+	if (leads)
+		bb_ticker_step(&s->engine.run->ticker, cell->bytes);
+	return status;
+}
+
+/* ---- suspects, once more ----------------------------------------------------------------------
+ */
+
+/* Measure a round of TURNS: the shortest sample of each end goes to rank 0. */
+static bb_status measure_again(struct session *s, const struct bb_pair_turns *turns)
+{
+	const void *all = s->again;
+	bb_status status = BB_OK;
+
+	memset(s->again, 0, (size_t)s->n * BB_PAIR_TURNS * sizeof(*s->again));
+	for (int i = 0; i < turns->n && status == BB_OK; i++) {
+		const struct bb_pair_turn *p = &turns->list[i];
+		const struct turn t = {&s->pairs->cells[p->cell], p->from, p->to, 1, false, false};
+		const int ends[] = {p->from, p->to};
+
+		for (int e = 0; e < 2; e++)
+			if (series_of(s, ends[e], ends[1 - e]))
+				series_clear(series_of(s, ends[e], ends[1 - e]));
+		if (s->virtual) {
+			bb_virtual_begin(s->virtual, t.cell);
+			bb_virtual_add(s->virtual, t.from, t.to,
+				       bb_pair_samples(s->engine.options, t.round));
+			status = bb_virtual_run(s->virtual, &s->engine, record_virtual, s);
+		} else {
+			status = run_turn(s, &t);
+		}
+		for (int e = 0; e < 2 && status == BB_OK; e++) {
+			struct series *series = series_of(s, ends[e], ends[1 - e]);
+
+			if (!series)
+				continue;
+			series_end_round(s, series);
+			s->again[(s->virtual ? ends[e] * BB_PAIR_TURNS : 0) + i] =
+				bb_floor_best(&series->part.floor);
+		}
+	}
+	if (status == BB_OK && !s->virtual)
+		status = bb_crew_collect(s->engine.driver, &bb_payload_seconds, s->again,
+					 BB_PAIR_TURNS, &all);
+	if (status == BB_OK && bb_driver_leads(s->engine.driver))
+		bb_review_add(s->pairs, turns, all);
+	return status;
+}
+
+/* Give all ranks the TURNS of rank 0. */
+static bb_status share_turns(struct session *s, struct bb_pair_turns *turns)
+{
+	const void *all;
+	bb_status status = bb_crew_gather(s->engine.driver, &turns_table, turns, 1, &all);
+
+	if (status != BB_OK)
+		return status;
+	*turns = *(const struct bb_pair_turns *)all;
+	for (int i = 0; i < turns->n; i++) {
+		const struct bb_pair_turn *t = &turns->list[i];
+
+		if ((size_t)t->cell >= s->pairs->ncells || t->from >= s->n || t->to >= s->n)
+			return bb_fail(&s->engine.run->error, BB_EBACKEND,
+				       "rank 0 names a pair that does not exist");
+	}
+	return BB_OK;
+}
+
+/* Measure suspects again, in turn with their references, until each is cleared or confirmed or the
+   time is up. Collective. */
+static bb_status review(struct session *s)
+{
+	const double began = s->engine.backend->now(s->engine.rank);
+	const bool leads = bb_driver_leads(s->engine.driver);
+	struct bb_pair_turns turns = {.n = 0};
+	bb_status status = leads ? bb_child_deliver(&s->engine) : BB_OK;
+
+	for (int round = 0; status == BB_OK; round++) {
+		if (leads)
+			status = bb_review_list(s->pairs, round, &turns);
+		if (status == BB_OK && leads &&
+		    s->engine.backend->now(s->engine.rank) - began > REVIEW_S)
+			turns.n = 0;
+		if (status == BB_OK)
+			status = share_turns(s, &turns);
+		if (status != BB_OK || turns.n == 0)
+			break;
+		if (leads)
+			bb_crew_delay(s->engine.driver, BB_RETEST_PAUSE_S);
+		status = measure_again(s, &turns);
+	}
+	return status;
+}
+
+/* ---- the experiment ---------------------------------------------------------------------------
+ */
+
+/* The child runs first, before this process allocates memory of the GPUs. */
+static bb_status pairs_before(struct bb_engine *engine)
+{
+	struct session *s = (struct session *)engine;
+	bb_status status = BB_OK;
+
+	s->pairs = engine->run->own;
+	if (!s->pairs->has_child)
+		return BB_OK;
+	if (bb_engine_leads(engine))
+		BB_TRY(status, bb_child_run(engine->driver, s->pairs), out);
+	status = bb_crew_barrier(engine->driver);
+out:
+	return status;
+}
+
+static bb_status pairs_run(struct bb_engine *engine)
+{
+	struct session *s = (struct session *)engine;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < s->pairs->ncells && status == BB_OK; i++)
+		status = run_cell(s, i);
+	return status == BB_OK ? review(s) : status;
+}
+
+static bb_status pairs_deliver(struct bb_engine *engine)
+{
+	struct bb_pairs *pairs = engine->run->own;
+
+	return pairs->settings.child ? bb_child_write_floors(pairs) : bb_pairs_judge(pairs);
+}
+
+const struct bb_experiment bb_pairs_experiment = {
+	.bytes = sizeof(struct session),
+	.before = pairs_before,
+	.open = pairs_open,
+	.run = pairs_run,
+	.deliver = pairs_deliver,
+	.close = pairs_close,
+};
