@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 27u
+#define BB_BACKEND_ABI 28u
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -187,7 +187,7 @@ static inline bool bb_call_divides(const struct bb_call *call)
 /* Bytes of RANK's input. */
 static inline size_t bb_call_in_bytes(const struct bb_call *call, int rank)
 {
-	return call->collective->in_count(&call->shape, rank) * bb_dtype_size(call->dtype);
+	return bb_collective_in(call->collective, &call->shape, rank) * bb_dtype_size(call->dtype);
 }
 
 /* The shape for CALL's schedule. Weighted inputs are copies, so such a call is never in place. */

@@ -83,7 +83,7 @@ static int64_t part_of(const struct explanation *l, const struct bb_trace_messag
 	if (l->collective->flags & BB_REDUCES)
 		return (int64_t)part;
 	for (int r = 0; !(m->content[0].ranks >> r & 1); r++)
-		part += l->collective->in_count(&l->shape, r);
+		part += bb_collective_in(l->collective, &l->shape, r);
 	return (int64_t)part;
 }
 

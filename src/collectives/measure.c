@@ -503,13 +503,12 @@ static bb_status verify(const struct job *job, uint64_t *wrong)
 	const struct bb_shape *shape = &job->calls[0].shape;
 	const size_t element = bb_dtype_size(job->calls[0].dtype);
 	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, job->pristine);
-	const int segments = collective->segments(shape, s->me);
+	const int segments = bb_collective_segments(collective, shape, s->me);
 	bb_status status = BB_OK;
 
 	for (int k = 0; k < segments && status == BB_OK; k++) {
-		struct bb_segment seg;
+		const struct bb_segment seg = bb_collective_segment(collective, shape, s->me, k);
 
-		collective->segment(shape, s->me, k, &seg);
 		status = bb_engine_verify(&s->engine, (char *)b.out + seg.out * element,
 					  s->patterns, seg.source, seg.in, seg.count, wrong);
 	}

@@ -265,8 +265,8 @@ static double buffer_bytes(const struct bb_plan *plan, const struct bb_case *c,
 	int rank, groups = (request->nlocal + plan->nranks - 1) / plan->nranks;
 
 	for (rank = 0; rank < plan->nranks; rank++) {
-		double here = unalign + (double)collective->in_count(shape, rank) +
-			      (double)collective->out_count(shape, rank);
+		double here = unalign + (double)bb_collective_in(collective, shape, rank) +
+			      (double)bb_collective_out(collective, shape, rank);
 
 		if (schedule)
 			here += (double)bb_algorithm_tmp_count(schedule, shape, rank);

@@ -87,48 +87,66 @@ const struct bb_algorithm *bb_algorithm_find(const struct bb_collective *collect
 	return NULL;
 }
 
+/* Does a call copy IN to TMP first, because what it writes to OUT is yet to be sent? */
+static bool saves(const struct bb_algorithm *algorithm, const struct bb_shape *shape)
+{
+	const unsigned exchange = BB_SENDS_BLOCKS | BB_RECEIVES_BLOCKS;
+
+	return shape->in_place && (algorithm->collective->flags & exchange) == exchange;
+}
+
 void bb_algorithm_prepare(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			  int rank, struct bb_role *role)
 {
+	role->rank = rank;
+	role->rounds = 1;
 	if (shape->nranks > 1)
-		algorithm->prepare(shape, rank, role);
-	else
-		bb_role_fill(role, rank, 1);
+		role->rounds = algorithm->prepare(shape, role) + saves(algorithm, shape);
 }
 
 size_t bb_algorithm_tmp_count(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			      int rank)
 {
-	return shape->nranks > 1 && algorithm->tmp_count ? algorithm->tmp_count(shape, rank) : 0;
+	const size_t saved = saves(algorithm, shape) ? bb_alltoall_saved(shape, rank) : 0;
+
+	if (shape->nranks == 1)
+		return 0;
+	return saved + (algorithm->tmp_count ? algorithm->tmp_count(shape, rank) : 0);
 }
 
 int bb_algorithm_steps(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 		       const struct bb_role *role, size_t round, struct bb_step steps[BB_MAX_STEPS])
 {
-	struct bb_writer w = {steps, 0};
+	struct bb_writer w = {shape, role, shape->nranks, role->rank, steps, 0};
+	const struct bb_place in = bb_at(BB_IN, 0);
 
-	if (shape->nranks > 1)
-		algorithm->round(shape, role, round, &w);
+	if (shape->nranks == 1)
+		bb_copy_own(&w, in, bb_at(BB_OUT, 0),
+			    bb_collective_in(algorithm->collective, shape, role->rank), true);
+	else if (!saves(algorithm, shape))
+		algorithm->round(&w, round);
+	else if (round == 0)
+		bb_copy(&w, in, bb_at(BB_TMP, 0), bb_alltoall_saved(shape, role->rank), false);
 	else
-		bb_copy_over(&w, shape, 0, algorithm->collective->in_count(shape, role->rank));
-	return w.n;
+		algorithm->round(&w, round - 1);
+	return w.nsteps;
 }
 
 /* ---- prepare ------------------------------------------------------------------------- */
 
-void bb_prepare_others(const struct bb_shape *shape, int rank, struct bb_role *role)
+size_t bb_prepare_others(const struct bb_shape *shape, struct bb_role *role)
 {
-	bb_role_fill(role, rank, (size_t)shape->nranks - 1);
+	return (size_t)shape->nranks - 1;
 }
 
-void bb_prepare_twice_others(const struct bb_shape *shape, int rank, struct bb_role *role)
+size_t bb_prepare_twice_others(const struct bb_shape *shape, struct bb_role *role)
 {
-	bb_role_fill(role, rank, 2 * ((size_t)shape->nranks - 1));
+	return 2 * ((size_t)shape->nranks - 1);
 }
 
-void bb_prepare_log(const struct bb_shape *shape, int rank, struct bb_role *role)
+size_t bb_prepare_log(const struct bb_shape *shape, struct bb_role *role)
 {
-	bb_role_fill(role, rank, (size_t)bb_log2_up(shape->nranks));
+	return (size_t)bb_log2_up(shape->nranks);
 }
 
 /* ---- cost ---------------------------------------------------------------------------- */

@@ -339,16 +339,16 @@ static bb_status compare(const struct check *c, int rank)
 {
 	const struct bb_collective *collective = c->algorithm->collective;
 	const struct bb_symbols *symbols = &c->members[rank].symbols;
-	int segments = collective->segments(c->shape, rank);
+	int segments = bb_collective_segments(collective, c->shape, rank);
 	size_t covered = 0;
 
 	for (int k = 0; k < segments; k++) {
-		struct bb_segment segment;
-		const struct bb_symbol *out;
+		const struct bb_segment segment =
+			bb_collective_segment(collective, c->shape, rank, k);
+		const struct bb_symbol *out =
+			bb_symbols_at(symbols, (struct bb_place){BB_OUT, segment.out});
 
-		collective->segment(c->shape, rank, k, &segment);
 		covered += segment.count;
-		out = bb_symbols_at(symbols, (struct bb_place){BB_OUT, segment.out});
 		for (size_t i = 0; i < segment.count; i++) {
 			struct bb_symbol want = bb_symbol_expected(&segment, c->shape->nranks, i);
 
@@ -424,9 +424,8 @@ static bb_status set_up(const struct check *c)
 
 		m->rank = rank;
 		bb_algorithm_prepare(c->algorithm, c->shape, rank, &m->role);
-		if (m->role.rank != rank || m->role.rounds != c->members[0].role.rounds)
-			return refute(c, "the role of rank %d has a wrong rank or number of rounds",
-				      rank);
+		if (m->role.rounds != c->members[0].role.rounds)
+			return refute(c, "rank %d has another number of rounds than rank 0", rank);
 		if (bb_symbols_make(&m->symbols, c->algorithm, c->shape, rank) != BB_OK)
 			return bb_no_memory(c->error, "the checker");
 	}

@@ -7,41 +7,6 @@
 
 /* ---- how much ------------------------------------------------------------------------ */
 
-static size_t whole(const struct bb_shape *shape, int rank)
-{
-	return shape->count;
-}
-
-static size_t times_n(const struct bb_shape *shape, int rank)
-{
-	return shape->count * (size_t)shape->nranks;
-}
-
-static size_t whole_at_root(const struct bb_shape *shape, int rank)
-{
-	return rank == shape->root ? shape->count : 0;
-}
-
-static size_t times_n_at_root(const struct bb_shape *shape, int rank)
-{
-	return rank == shape->root ? times_n(shape, rank) : 0;
-}
-
-static size_t row_sum(const struct bb_shape *shape, int rank)
-{
-	return bb_alltoall_in(shape, rank, shape->nranks);
-}
-
-static size_t column_sum(const struct bb_shape *shape, int rank)
-{
-	return bb_alltoall_out(shape, shape->nranks, rank);
-}
-
-static size_t at_own_block(const struct bb_shape *shape, int rank)
-{
-	return shape->count * (size_t)rank;
-}
-
 size_t bb_alltoall_count(const struct bb_shape *shape, int source, int destination)
 {
 	size_t row = (size_t)source * (size_t)shape->nranks;
@@ -97,67 +62,60 @@ void bb_alltoallv_matrix(size_t *matrix, int nranks, size_t count, double spread
 	}
 }
 
+size_t bb_collective_in(const struct bb_collective *c, const struct bb_shape *shape, int rank)
+{
+	if ((c->flags & (BB_ROOTED | BB_TO_ROOT)) == BB_ROOTED && rank != shape->root)
+		return 0;
+	return c->flags & BB_SENDS_BLOCKS ? bb_alltoall_in(shape, rank, shape->nranks)
+					  : shape->count;
+}
+
+size_t bb_collective_out(const struct bb_collective *c, const struct bb_shape *shape, int rank)
+{
+	if (c->flags & BB_TO_ROOT && rank != shape->root)
+		return 0;
+	return c->flags & BB_RECEIVES_BLOCKS ? bb_alltoall_out(shape, shape->nranks, rank)
+					     : shape->count;
+}
+
+/* A side without blocks lies where the other has the rank's own block. */
+size_t bb_collective_in_at(const struct bb_collective *c, const struct bb_shape *shape, int rank)
+{
+	const unsigned blocks = c->flags & (BB_SENDS_BLOCKS | BB_RECEIVES_BLOCKS);
+
+	return blocks == BB_RECEIVES_BLOCKS ? shape->count * (size_t)rank : 0;
+}
+
+size_t bb_collective_out_at(const struct bb_collective *c, const struct bb_shape *shape, int rank)
+{
+	const unsigned blocks = c->flags & (BB_SENDS_BLOCKS | BB_RECEIVES_BLOCKS);
+
+	return blocks == BB_SENDS_BLOCKS ? shape->count * (size_t)rank : 0;
+}
+
 /* ---- what OUT holds in the end ------------------------------------------------------- */
 
-static int one_segment(const struct bb_shape *shape, int rank)
+int bb_collective_segments(const struct bb_collective *c, const struct bb_shape *shape, int rank)
 {
-	return 1;
+	if (c->flags & BB_TO_ROOT && rank != shape->root)
+		return 0;
+	return c->flags & BB_RECEIVES_BLOCKS ? shape->nranks : 1;
 }
 
-static int n_segments(const struct bb_shape *shape, int rank)
+struct bb_segment bb_collective_segment(const struct bb_collective *c, const struct bb_shape *shape,
+					int rank, int k)
 {
-	return shape->nranks;
-}
+	const int source = c->flags & BB_REDUCES           ? BB_REDUCED
+			   : c->flags & BB_RECEIVES_BLOCKS ? k
+			   : c->flags & BB_ROOTED          ? shape->root
+						  : (rank + shape->nranks - 1) % shape->nranks;
 
-static int one_at_root(const struct bb_shape *shape, int rank)
-{
-	return rank == shape->root ? 1 : 0;
-}
-
-static int n_at_root(const struct bb_shape *shape, int rank)
-{
-	return rank == shape->root ? shape->nranks : 0;
-}
-
-static void all_of_reduction(const struct bb_shape *shape, int rank, int k, struct bb_segment *s)
-{
-	*s = (struct bb_segment){.count = shape->count, .source = BB_REDUCED};
-}
-
-static void own_of_reduction(const struct bb_shape *shape, int rank, int k, struct bb_segment *s)
-{
-	*s = (struct bb_segment){
-		.in = at_own_block(shape, rank), .count = shape->count, .source = BB_REDUCED};
-}
-
-static void all_of_kth(const struct bb_shape *shape, int rank, int k, struct bb_segment *s)
-{
-	*s = (struct bb_segment){.out = at_own_block(shape, k), .count = shape->count, .source = k};
-}
-
-static void all_of_root(const struct bb_shape *shape, int rank, int k, struct bb_segment *s)
-{
-	*s = (struct bb_segment){.count = shape->count, .source = shape->root};
-}
-
-static void own_of_root(const struct bb_shape *shape, int rank, int k, struct bb_segment *s)
-{
-	*s = (struct bb_segment){
-		.in = at_own_block(shape, rank), .count = shape->count, .source = shape->root};
-}
-
-static void own_of_kth(const struct bb_shape *shape, int rank, int k, struct bb_segment *s)
-{
-	*s = (struct bb_segment){.out = bb_alltoall_out(shape, k, rank),
-				 .in = bb_alltoall_in(shape, k, rank),
-				 .count = bb_alltoall_count(shape, k, rank),
-				 .source = k};
-}
-
-static void all_of_previous(const struct bb_shape *shape, int rank, int k, struct bb_segment *s)
-{
-	*s = (struct bb_segment){.count = shape->count,
-				 .source = (rank + shape->nranks - 1) % shape->nranks};
+	return (struct bb_segment){
+		.out = c->flags & BB_RECEIVES_BLOCKS ? bb_alltoall_out(shape, source, rank) : 0,
+		.in = c->flags & BB_SENDS_BLOCKS ? bb_alltoall_in(shape, source, rank) : 0,
+		.count = bb_alltoall_count(shape, source, rank),
+		.source = source,
+	};
 }
 
 /* ---- bandwidth as nccl-tests defines it ---------------------------------------------- */
@@ -177,11 +135,6 @@ static double factor_twice_others(int n)
 	return 2.0 * (n - 1) / n;
 }
 
-static size_t others_blocks(const struct bb_shape *shape)
-{
-	return shape->count * (size_t)(shape->nranks - 1);
-}
-
 static const char *only_powers_of_two(int n)
 {
 	return n & (n - 1) ? "a hypercube needs a power of two of ranks" : NULL;
@@ -194,36 +147,22 @@ const struct bb_collective bb_all_reduce = {
 	.brief = "every rank gets the reduction of all ranks' data",
 	.flags = BB_REDUCES | BB_SAME_OUTPUT,
 	.share = BB_SHARE_EVEN,
-	.in_count = whole,
-	.out_count = whole,
-	.segments = one_segment,
-	.segment = all_of_reduction,
 	.bus_factor = factor_twice_others,
 };
 
 const struct bb_collective bb_all_gather = {
 	.name = "all_gather",
 	.brief = "every rank gets the blocks of all ranks, in order",
-	.flags = BB_SAME_OUTPUT | BB_ROUNDED,
+	.flags = BB_RECEIVES_BLOCKS | BB_SAME_OUTPUT | BB_ROUNDED,
 	.share = BB_SHARE_BY_SOURCE,
-	.in_count = whole,
-	.out_count = times_n,
-	.in_place_in = at_own_block,
-	.segments = n_segments,
-	.segment = all_of_kth,
 	.bus_factor = factor_others,
 };
 
 const struct bb_collective bb_reduce_scatter = {
 	.name = "reduce_scatter",
 	.brief = "every rank gets its block of the reduction of all ranks' data",
-	.flags = BB_REDUCES | BB_ROUNDED,
+	.flags = BB_SENDS_BLOCKS | BB_REDUCES | BB_ROUNDED,
 	.share = BB_SHARE_BY_DESTINATION,
-	.in_count = times_n,
-	.out_count = whole,
-	.in_place_out = at_own_block,
-	.segments = one_segment,
-	.segment = own_of_reduction,
 	.bus_factor = factor_others,
 };
 
@@ -232,72 +171,46 @@ const struct bb_collective bb_broadcast = {
 	.brief = "every rank gets the root's data",
 	.flags = BB_ROOTED | BB_SAME_OUTPUT,
 	.share = BB_SHARE_EVEN,
-	.in_count = whole_at_root,
-	.out_count = whole,
-	.segments = one_segment,
-	.segment = all_of_root,
 	.bus_factor = factor_one,
 };
 
 const struct bb_collective bb_reduce = {
 	.name = "reduce",
 	.brief = "the root gets the reduction of all ranks' data",
-	.flags = BB_ROOTED | BB_REDUCES,
+	.flags = BB_ROOTED | BB_TO_ROOT | BB_REDUCES,
 	.share = BB_SHARE_EVEN,
-	.in_count = whole,
-	.out_count = whole_at_root,
-	.segments = one_at_root,
-	.segment = all_of_reduction,
 	.bus_factor = factor_one,
 };
 
 const struct bb_collective bb_gather = {
 	.name = "gather",
 	.brief = "the root gets the blocks of all ranks, in order",
-	.flags = BB_ROOTED | BB_ROUNDED,
+	.flags = BB_ROOTED | BB_TO_ROOT | BB_RECEIVES_BLOCKS | BB_ROUNDED,
 	.share = BB_SHARE_BY_SOURCE,
-	.in_count = whole,
-	.out_count = times_n_at_root,
-	.in_place_in = at_own_block,
-	.segments = n_at_root,
-	.segment = all_of_kth,
 	.bus_factor = factor_others,
 };
 
 const struct bb_collective bb_scatter = {
 	.name = "scatter",
 	.brief = "every rank gets its block of the root's data",
-	.flags = BB_ROOTED | BB_ROUNDED,
+	.flags = BB_ROOTED | BB_SENDS_BLOCKS | BB_ROUNDED,
 	.share = BB_SHARE_BY_DESTINATION,
-	.in_count = times_n_at_root,
-	.out_count = whole,
-	.in_place_out = at_own_block,
-	.segments = one_segment,
-	.segment = own_of_root,
 	.bus_factor = factor_others,
 };
 
 const struct bb_collective bb_alltoall = {
 	.name = "alltoall",
 	.brief = "every rank gets its block of every rank's data",
-	.flags = BB_ROUNDED,
+	.flags = BB_SENDS_BLOCKS | BB_RECEIVES_BLOCKS | BB_ROUNDED,
 	.share = BB_SHARE_BY_DESTINATION,
-	.in_count = times_n,
-	.out_count = times_n,
-	.segments = n_segments,
-	.segment = own_of_kth,
 	.bus_factor = factor_others,
 };
 
 const struct bb_collective bb_alltoallv = {
 	.name = "alltoallv",
 	.brief = "every rank gets its block of every rank's data, of any length",
-	.flags = BB_ROUNDED | BB_VARIABLE,
+	.flags = BB_SENDS_BLOCKS | BB_RECEIVES_BLOCKS | BB_ROUNDED | BB_VARIABLE,
 	.share = BB_SHARE_BY_DESTINATION,
-	.in_count = row_sum,
-	.out_count = column_sum,
-	.segments = n_segments,
-	.segment = own_of_kth,
 	.bus_factor = factor_others,
 };
 
@@ -305,25 +218,15 @@ const struct bb_collective bb_sendrecv = {
 	.name = "sendrecv",
 	.brief = "every rank sends to the next and receives from the previous",
 	.share = BB_SHARE_BY_DESTINATION,
-	.in_count = whole,
-	.out_count = whole,
-	.segments = one_segment,
-	.segment = all_of_previous,
 	.bus_factor = factor_one,
 };
 
 const struct bb_collective bb_hypercube = {
 	.name = "hypercube",
 	.brief = "every rank gets all blocks over the edges of a hypercube",
-	.flags = BB_SAME_OUTPUT | BB_ROUNDED,
+	.flags = BB_RECEIVES_BLOCKS | BB_SAME_OUTPUT | BB_ROUNDED,
 	.share = BB_SHARE_BY_SOURCE,
-	.in_count = whole,
-	.out_count = times_n,
-	.in_place_in = at_own_block,
-	.segments = n_segments,
-	.segment = all_of_kth,
 	.bus_factor = factor_one,
-	.algbw_count = others_blocks,
 	.refuses = only_powers_of_two,
 };
 
@@ -358,8 +261,8 @@ size_t bb_size_count(const struct bb_collective *collective, const struct bb_sha
 	size_t most = 0;
 
 	for (int rank = 0; rank < shape->nranks; rank++) {
-		size_t in = collective->in_count(shape, rank);
-		size_t out = collective->out_count(shape, rank);
+		size_t in = bb_collective_in(collective, shape, rank);
+		size_t out = bb_collective_out(collective, shape, rank);
 
 		most = in > most ? in : most;
 		most = out > most ? out : most;
@@ -372,6 +275,6 @@ size_t bb_size_count(const struct bb_collective *collective, const struct bb_sha
 
 size_t bb_algbw_count(const struct bb_collective *collective, const struct bb_shape *shape)
 {
-	return collective->algbw_count ? collective->algbw_count(shape)
-				       : bb_size_count(collective, shape);
+	return collective == &bb_hypercube ? shape->count * (size_t)(shape->nranks - 1)
+					   : bb_size_count(collective, shape);
 }

@@ -107,11 +107,10 @@ static bool complete(const struct explanation *p, int rank, size_t i)
 	const struct bb_symbol *s =
 		bb_symbols_at(&p->trace.symbols[rank], (struct bb_place){BB_OUT, i});
 
-	for (int k = 0; k < collective->segments(shape, rank); k++) {
-		struct bb_segment segment;
+	for (int k = 0; k < bb_collective_segments(collective, shape, rank); k++) {
+		const struct bb_segment segment = bb_collective_segment(collective, shape, rank, k);
 		struct bb_symbol want;
 
-		collective->segment(shape, rank, k, &segment);
 		if (i < segment.out || i - segment.out >= segment.count)
 			continue;
 		want = bb_symbol_expected(&segment, shape->nranks, i - segment.out);

@@ -1,12 +1,20 @@
 /*
- * pairwise.c - in round i every rank exchanges data directly with the ranks i + 1 ahead and behind;
- * naive algorithms do so with several ranks at once.
+ * pairwise.c - messages go directly to the rank that they are for: in round i every rank exchanges
+ * data with the ranks i + 1 ahead and behind (naive: with several ranks at once), or one rank (the
+ * root, or rank 0) communicates with all others, one after the other (linear).
  */
 #include "schedules/parts.h"
 
+#include <limits.h>
+
 #define AT_ONCE 7 /* peers of one round of the naive exchange: 7 sends, 7 receives, one copy */
 
-/* ---- what alltoall and alltoallv share ----------------------------------------------- */
+static size_t naive_prepare(const struct bb_shape *shape, struct bb_role *role)
+{
+	return bb_pieces((size_t)shape->nranks - 1, AT_ONCE);
+}
+
+/* ---- alltoall, alltoallv ------------------------------------------------------------- */
 
 size_t bb_alltoall_saved(const struct bb_shape *shape, int rank)
 {
@@ -18,74 +26,37 @@ struct bb_place bb_alltoall_from(const struct bb_shape *shape, int rank, int des
 	return bb_at(shape->in_place ? BB_TMP : BB_IN, bb_alltoall_in(shape, rank, destination));
 }
 
-bool bb_alltoall_saves(struct bb_writer *w, const struct bb_shape *shape, int rank, size_t *round)
+void bb_alltoall_keep(struct bb_writer *w)
 {
-	if (!shape->in_place)
-		return false;
-	if ((*round)-- > 0)
-		return false;
-	bb_copy(w, bb_at(BB_IN, 0), bb_at(BB_TMP, 0), bb_alltoall_saved(shape, rank), false);
-	return true;
-}
+	const struct bb_shape *shape = w->shape;
 
-void bb_alltoall_keep(struct bb_writer *w, const struct bb_shape *shape, int rank)
-{
 	if (shape->in_place && !shape->matrix)
 		return; /* it is in place already */
-	bb_copy(w, bb_alltoall_from(shape, rank, rank),
-		bb_at(BB_OUT, bb_alltoall_out(shape, rank, rank)),
-		bb_alltoall_count(shape, rank, rank), true);
+	bb_copy(w, bb_alltoall_from(shape, w->rank, w->rank),
+		bb_at(BB_OUT, bb_alltoall_out(shape, w->rank, w->rank)),
+		bb_alltoall_count(shape, w->rank, w->rank), true);
 }
 
-size_t bb_alltoall_longest(const struct bb_shape *shape)
+static void alltoall_exchange(struct bb_writer *w, size_t round, int at_once)
 {
-	size_t cells = (size_t)shape->nranks * (size_t)shape->nranks, most = 0;
+	const struct bb_shape *shape = w->shape;
+	const int first = (int)round * at_once + 1;
 
-	if (!shape->matrix)
-		return shape->count;
-	for (size_t i = 0; i < cells; i++)
-		most = bb_most(most, shape->matrix[i]);
-	return most;
-}
+	for (int i = first; i < first + at_once && i < w->n; i++) {
+		const int to = bb_ahead(w, i), from = bb_ahead(w, -i);
 
-/* ---- alltoall, alltoallv ------------------------------------------------------------- */
-
-static void alltoall_exchange(struct bb_writer *w, const struct bb_shape *shape, int rank, int i)
-{
-	int n = shape->nranks;
-	int to = bb_wrap(rank + i + 1, n), from = bb_wrap(rank - i - 1, n);
-
-	bb_send(w, to, bb_alltoall_from(shape, rank, to), bb_alltoall_count(shape, rank, to));
-	bb_recv(w, from, bb_at(BB_OUT, bb_alltoall_out(shape, from, rank)),
-		bb_alltoall_count(shape, from, rank), true);
-}
-
-/* A round of an exchange with AT_ONCE peers per round. */
-static void exchange_round(struct bb_writer *w, const struct bb_shape *shape, int rank,
-			   size_t round, int at_once)
-{
-	if (bb_alltoall_saves(w, shape, rank, &round))
-		return;
-	for (int k = 0; k < at_once; k++) {
-		int i = (int)round * at_once + k;
-
-		if (i < shape->nranks - 1)
-			alltoall_exchange(w, shape, rank, i);
+		bb_send(w, to, bb_alltoall_from(shape, w->rank, to),
+			bb_alltoall_count(shape, w->rank, to));
+		bb_recv(w, from, bb_at(BB_OUT, bb_alltoall_out(shape, from, w->rank)),
+			bb_alltoall_count(shape, from, w->rank), true);
 	}
 	if (!round)
-		bb_alltoall_keep(w, shape, rank);
+		bb_alltoall_keep(w);
 }
 
-static void pairwise_alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+static void pairwise_alltoall_round(struct bb_writer *w, size_t round)
 {
-	bb_prepare_others(shape, rank, role);
-	role->rounds += shape->in_place;
-}
-
-static void pairwise_alltoall_round(const struct bb_shape *shape, const struct bb_role *role,
-				    size_t round, struct bb_writer *w)
-{
-	exchange_round(w, shape, role->rank, round, 1);
+	alltoall_exchange(w, round, 1);
 }
 
 const struct bb_algorithm bb_pairwise_alltoall = {
@@ -94,8 +65,7 @@ const struct bb_algorithm bb_pairwise_alltoall = {
 	.meaning = "In round i every rank sends directly to the rank i ahead and receives from the "
 		   "rank i behind.",
 	.flags = BB_SHIFT_INVARIANT,
-	.tmp_count = bb_alltoall_saved,
-	.prepare = pairwise_alltoall_prepare,
+	.prepare = bb_prepare_others,
 	.round = pairwise_alltoall_round,
 };
 
@@ -104,26 +74,13 @@ const struct bb_algorithm bb_pairwise_alltoallv = {
 	.collective = &bb_alltoallv,
 	.meaning = "In round i every rank sends directly to the rank i ahead and receives from the "
 		   "rank i behind.",
-	.tmp_count = bb_alltoall_saved,
-	.prepare = pairwise_alltoall_prepare,
+	.prepare = bb_prepare_others,
 	.round = pairwise_alltoall_round,
 };
 
-static void naive_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+static void naive_alltoall_round(struct bb_writer *w, size_t round)
 {
-	bb_role_fill(role, rank, bb_pieces((size_t)shape->nranks - 1, AT_ONCE));
-}
-
-static void naive_alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
-{
-	naive_prepare(shape, rank, role);
-	role->rounds += shape->in_place;
-}
-
-static void naive_alltoall_round(const struct bb_shape *shape, const struct bb_role *role,
-				 size_t round, struct bb_writer *w)
-{
-	exchange_round(w, shape, role->rank, round, AT_ONCE);
+	alltoall_exchange(w, round, AT_ONCE);
 }
 
 const struct bb_algorithm bb_naive_alltoall = {
@@ -131,8 +88,7 @@ const struct bb_algorithm bb_naive_alltoall = {
 	.collective = &bb_alltoall,
 	.meaning = "Everyone sends to everyone directly, to seven ranks at once.",
 	.flags = BB_SHIFT_INVARIANT,
-	.tmp_count = bb_alltoall_saved,
-	.prepare = naive_alltoall_prepare,
+	.prepare = naive_prepare,
 	.round = naive_alltoall_round,
 };
 
@@ -140,31 +96,39 @@ const struct bb_algorithm bb_naive_alltoallv = {
 	.name = "naive",
 	.collective = &bb_alltoallv,
 	.meaning = "Everyone sends to everyone directly, to seven ranks at once.",
-	.tmp_count = bb_alltoall_saved,
-	.prepare = naive_alltoall_prepare,
+	.prepare = naive_prepare,
 	.round = naive_alltoall_round,
 };
 
-/* ---- reduce_scatter ------------------------------------------------------------------ */
+/* ---- reduce_scatter, all_gather ------------------------------------------------------- */
 
-void bb_pairwise_reduce_scatter_part(struct bb_writer *w, int n, int rank, size_t i,
-				     const struct bb_blocks *blocks, struct bb_place sum,
-				     bool final)
+/* Blocks are reduced from IN into SUM, which takes one block. */
+static void reduce_scatter_part(struct bb_writer *w, size_t i, const struct bb_blocks *blocks,
+				struct bb_place sum, bool final)
 {
-	int to = bb_wrap(rank + (int)i + 1, n), from = bb_wrap(rank - (int)i - 1, n);
-	struct bb_place own = bb_at(BB_IN, bb_block_start(blocks, rank));
+	const int to = bb_ahead(w, (int)i + 1), from = bb_ahead(w, -(int)i - 1);
 
-	bb_send(w, to, bb_at(BB_IN, bb_block_start(blocks, to)), bb_block_count(blocks, to));
-	bb_add(w, from, i ? sum : own, sum, bb_block_count(blocks, rank), final && (int)i == n - 2);
+	bb_send(w, to, bb_block_at(BB_IN, blocks, to), bb_block_count(blocks, (size_t)to));
+	bb_add(w, from, i ? sum : bb_block_at(BB_IN, blocks, w->rank), sum,
+	       bb_block_count(blocks, (size_t)w->rank), final && (int)i == w->n - 2);
 }
 
-static void pairwise_reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
-					  size_t round, struct bb_writer *w)
+/* The rank's own block is sent from OWN, and the others arrive in OUT. */
+static void all_gather_part(struct bb_writer *w, size_t i, const struct bb_blocks *blocks,
+			    struct bb_place own)
 {
-	struct bb_blocks blocks = bb_blocks_within(0, shape->count, shape->count);
+	const int from = bb_ahead(w, -(int)i - 1);
 
-	bb_pairwise_reduce_scatter_part(w, shape->nranks, role->rank, round, &blocks,
-					bb_at(BB_OUT, 0), true);
+	bb_send(w, bb_ahead(w, (int)i + 1), own, bb_block_count(blocks, (size_t)w->rank));
+	bb_recv(w, from, bb_block_at(BB_OUT, blocks, from), bb_block_count(blocks, (size_t)from),
+		true);
+}
+
+static void pairwise_reduce_scatter_round(struct bb_writer *w, size_t round)
+{
+	const struct bb_blocks blocks = bb_blocks_equal(w->shape);
+
+	reduce_scatter_part(w, round, &blocks, bb_at(BB_OUT, 0), true);
 }
 
 const struct bb_algorithm bb_pairwise_reduce_scatter = {
@@ -177,38 +141,20 @@ const struct bb_algorithm bb_pairwise_reduce_scatter = {
 	.round = pairwise_reduce_scatter_round,
 };
 
-/* ---- all_gather ---------------------------------------------------------------------- */
-
-void bb_pairwise_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
-				 const struct bb_blocks *blocks, struct bb_place own)
+static void gather_round(struct bb_writer *w, size_t round, size_t at_once)
 {
-	int to = bb_wrap(rank + (int)i + 1, n), from = bb_wrap(rank - (int)i - 1, n);
+	const struct bb_blocks blocks = bb_blocks_equal(w->shape);
+	const struct bb_place own = bb_at(BB_IN, 0);
 
-	bb_send(w, to, own, bb_block_count(blocks, rank));
-	bb_recv(w, from, bb_at(BB_OUT, bb_block_start(blocks, from)), bb_block_count(blocks, from),
-		true);
+	for (size_t i = round * at_once; i < (round + 1) * at_once && i + 1 < (size_t)w->n; i++)
+		all_gather_part(w, i, &blocks, own);
+	if (!round)
+		bb_copy_own(w, own, bb_block_at(BB_OUT, &blocks, w->rank), w->shape->count, true);
 }
 
-static void gather_round(struct bb_writer *w, const struct bb_shape *shape, int rank, size_t round,
-			 int at_once)
+static void pairwise_all_gather_round(struct bb_writer *w, size_t round)
 {
-	struct bb_blocks blocks = bb_blocks_within(0, shape->count, shape->count);
-	struct bb_place own = bb_at(BB_IN, 0);
-
-	for (int k = 0; k < at_once; k++) {
-		size_t i = round * (size_t)at_once + (size_t)k;
-
-		if (i + 1 < (size_t)shape->nranks)
-			bb_pairwise_all_gather_part(w, shape->nranks, rank, i, &blocks, own);
-	}
-	if (!round && !shape->in_place)
-		bb_copy(w, own, bb_at(BB_OUT, bb_block_start(&blocks, rank)), shape->count, true);
-}
-
-static void pairwise_all_gather_round(const struct bb_shape *shape, const struct bb_role *role,
-				      size_t round, struct bb_writer *w)
-{
-	gather_round(w, shape, role->rank, round, 1);
+	gather_round(w, round, 1);
 }
 
 const struct bb_algorithm bb_pairwise_all_gather = {
@@ -222,10 +168,9 @@ const struct bb_algorithm bb_pairwise_all_gather = {
 	.round = pairwise_all_gather_round,
 };
 
-static void naive_all_gather_round(const struct bb_shape *shape, const struct bb_role *role,
-				   size_t round, struct bb_writer *w)
+static void naive_all_gather_round(struct bb_writer *w, size_t round)
 {
-	gather_round(w, shape, role->rank, round, AT_ONCE);
+	gather_round(w, round, AT_ONCE);
 }
 
 const struct bb_algorithm bb_naive_all_gather = {
@@ -237,6 +182,28 @@ const struct bb_algorithm bb_naive_all_gather = {
 	.round = naive_all_gather_round,
 };
 
+static void reduce_scatter_all_gather_round(struct bb_writer *w, size_t round)
+{
+	const struct bb_blocks blocks = bb_blocks_of(0, w->shape->count, (size_t)w->n);
+	const struct bb_place own = bb_block_at(BB_OUT, &blocks, w->rank);
+	const size_t others = (size_t)w->n - 1;
+
+	if (round < others)
+		reduce_scatter_part(w, round, &blocks, own, false);
+	else
+		all_gather_part(w, round - others, &blocks, own);
+}
+
+const struct bb_algorithm bb_reduce_scatter_all_gather_all_reduce = {
+	.name = "reduce_scatter+all_gather",
+	.collective = &bb_all_reduce,
+	.meaning = "Every rank collects and adds up one n-th of the data directly from all others, "
+		   "then sends that n-th directly to all others.",
+	.flags = BB_SHIFT_INVARIANT,
+	.prepare = bb_prepare_twice_others,
+	.round = reduce_scatter_all_gather_round,
+};
+
 /* ---- naive all_reduce, reduce_scatter: everyone reduces for itself ----------------------- */
 
 /* In place, all_reduce sends from a copy, because sums overwrite IN before all ranks have it. */
@@ -245,47 +212,38 @@ static size_t naive_all_reduce_tmp(const struct bb_shape *shape, int rank)
 	return shape->in_place ? shape->count : 0;
 }
 
-static void naive_reduce_scatter_prepare(const struct bb_shape *shape, int rank,
-					 struct bb_role *role)
+static size_t naive_reduce_scatter_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	bb_role_fill(role, rank, bb_pieces((size_t)shape->nranks - 1, 2));
+	return bb_pieces((size_t)shape->nranks - 1, 2);
 }
 
-static void naive_all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+static size_t naive_all_reduce_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	naive_reduce_scatter_prepare(shape, rank, role);
-	role->rounds += shape->in_place;
+	return naive_reduce_scatter_prepare(shape, role) + shape->in_place;
 }
 
-/* Add the shares of the ranks FIRST and FIRST + 1 behind to OUT in one pass. */
-static void add_two(struct bb_writer *w, const struct bb_shape *shape, int rank, int first,
-		    struct bb_place own)
+/* In round I, send shares from IN to the next two ranks ahead, of EACH elements on from rank to
+   rank, and add those of the ranks as far behind to OUT in one pass. */
+static void naive_reduce_part(struct bb_writer *w, size_t i, struct bb_place in, size_t each)
 {
-	int n = shape->nranks, second = first + 1 < n ? first + 1 : 0;
+	const int n = w->n, first = 2 * (int)i + 1, second = first + 1 < n ? first + 1 : 0;
+	const size_t count = w->shape->count;
+	const struct bb_place out = bb_at(BB_OUT, 0);
 
-	bb_write(w, &(struct bb_step){.kind = BB_RECV_REDUCE,
-				      .peer = bb_wrap(rank - first, n),
-				      .peer2 = second ? bb_wrap(rank - second, n) : BB_NO_PEER,
-				      .final = first + 2 >= n,
-				      .src = first == 1 ? own : bb_at(BB_OUT, 0),
-				      .dst = bb_at(BB_OUT, 0),
-				      .count = shape->count});
+	for (int d = first; d < first + 2 && d < n; d++)
+		bb_send(w, bb_ahead(w, d), bb_plus(in, (size_t)bb_ahead(w, d) * each), count);
+	bb_add_on(w, 0, bb_ahead(w, -first), second ? bb_ahead(w, -second) : BB_NO_PEER,
+		  i ? out : bb_plus(in, (size_t)w->rank * each), out, count, first + 2 >= n);
 }
 
-static void naive_all_reduce_round(const struct bb_shape *shape, const struct bb_role *role,
-				   size_t round, struct bb_writer *w)
+static void naive_all_reduce_round(struct bb_writer *w, size_t round)
 {
-	bool saved = shape->in_place;
-	struct bb_place own = bb_at(saved ? BB_TMP : BB_IN, 0);
-	int n = shape->nranks, first = 2 * (int)(round - saved) + 1;
+	const bool saved = w->shape->in_place;
 
-	if (saved && !round) {
-		bb_copy(w, bb_at(BB_IN, 0), own, shape->count, false);
-	} else {
-		for (int d = first; d < first + 2 && d < n; d++)
-			bb_send(w, bb_wrap(role->rank + d, n), own, shape->count);
-		add_two(w, shape, role->rank, first, own);
-	}
+	if (saved && !round)
+		bb_copy(w, bb_at(BB_IN, 0), bb_at(BB_TMP, 0), w->shape->count, false);
+	else
+		naive_reduce_part(w, round - saved, bb_at(saved ? BB_TMP : BB_IN, 0), 0);
 }
 
 const struct bb_algorithm bb_naive_all_reduce = {
@@ -299,17 +257,9 @@ const struct bb_algorithm bb_naive_all_reduce = {
 	.round = naive_all_reduce_round,
 };
 
-static void naive_reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
-				       size_t round, struct bb_writer *w)
+static void naive_reduce_scatter_round(struct bb_writer *w, size_t round)
 {
-	int n = shape->nranks, first = 2 * (int)round + 1;
-
-	for (int d = first; d < first + 2 && d < n; d++) {
-		int to = bb_wrap(role->rank + d, n);
-
-		bb_send(w, to, bb_at(BB_IN, (size_t)to * shape->count), shape->count);
-	}
-	add_two(w, shape, role->rank, first, bb_at(BB_IN, (size_t)role->rank * shape->count));
+	naive_reduce_part(w, round, bb_at(BB_IN, 0), w->shape->count);
 }
 
 const struct bb_algorithm bb_naive_reduce_scatter = {
@@ -321,4 +271,187 @@ const struct bb_algorithm bb_naive_reduce_scatter = {
 	.flags = BB_SHIFT_INVARIANT,
 	.prepare = naive_reduce_scatter_prepare,
 	.round = naive_reduce_scatter_round,
+};
+
+/* ---- linear: round I is the turn of the rank I + 1 behind the root ----------------------- */
+
+/* The root sends COUNT elements at TOP to that rank's OUT. */
+static void broadcast_part(struct bb_writer *w, size_t i, struct bb_place top, size_t count)
+{
+	const int root = w->shape->root, who = bb_wrap(root + 1 + (int)i, w->n);
+
+	if (w->rank == root)
+		bb_send(w, who, top, count);
+	else if (w->rank == who)
+		bb_recv(w, root, bb_at(BB_OUT, 0), count, true);
+}
+
+/* The root adds that rank's IN to SUM. */
+static void reduce_part(struct bb_writer *w, size_t i, struct bb_place sum, size_t count,
+			bool final)
+{
+	const int root = w->shape->root, who = bb_wrap(root + 1 + (int)i, w->n);
+	const struct bb_place in = bb_at(BB_IN, 0);
+
+	if (w->rank == root)
+		bb_add(w, who, i ? sum : in, sum, count, final && (int)i == w->n - 2);
+	else if (w->rank == who)
+		bb_send(w, root, in, count);
+}
+
+void bb_linear_collect(struct bb_writer *w, size_t i, bool final)
+{
+	const int root = w->shape->root, who = bb_wrap(root + 1 + (int)i, w->n);
+	const size_t count = w->shape->count;
+
+	if (!i && w->rank == root)
+		bb_copy_own(w, bb_at(BB_IN, 0), bb_at(BB_OUT, (size_t)root * count), count, final);
+	if (w->rank == root)
+		bb_recv(w, who, bb_at(BB_OUT, (size_t)who * count), count, final);
+	else if (w->rank == who)
+		bb_send(w, root, bb_at(BB_IN, 0), count);
+}
+
+/* The root sends that rank's block at TOP to its OUT. */
+static void scatter_part(struct bb_writer *w, size_t i, enum bb_buffer top)
+{
+	const int root = w->shape->root, who = bb_wrap(root + 1 + (int)i, w->n);
+	const size_t count = w->shape->count;
+
+	if (w->rank == root)
+		bb_send(w, who, bb_at(top, (size_t)who * count), count);
+	else if (w->rank == who)
+		bb_recv(w, root, bb_at(BB_OUT, 0), count, true);
+}
+
+static void linear_broadcast_round(struct bb_writer *w, size_t round)
+{
+	const struct bb_place in = bb_at(BB_IN, 0);
+
+	broadcast_part(w, round, in, w->shape->count);
+	if (!round && bb_is_root(w))
+		bb_copy_own(w, in, bb_at(BB_OUT, 0), w->shape->count, true);
+}
+
+const struct bb_algorithm bb_linear_broadcast = {
+	.name = "linear",
+	.collective = &bb_broadcast,
+	.meaning = "The root sends all of its data to every other rank, one after the other.",
+	.fan = INT_MAX,
+	.prepare = bb_prepare_others,
+	.round = linear_broadcast_round,
+};
+
+static void linear_reduce_round(struct bb_writer *w, size_t round)
+{
+	reduce_part(w, round, bb_at(BB_OUT, 0), w->shape->count, true);
+}
+
+const struct bb_algorithm bb_linear_reduce = {
+	.name = "linear",
+	.collective = &bb_reduce,
+	.meaning = "Every rank sends all of its data to the root, which adds one after the other.",
+	.prepare = bb_prepare_others,
+	.round = linear_reduce_round,
+};
+
+static void linear_gather_round(struct bb_writer *w, size_t round)
+{
+	bb_linear_collect(w, round, true);
+}
+
+const struct bb_algorithm bb_linear_gather = {
+	.name = "linear",
+	.collective = &bb_gather,
+	.meaning = "Every rank sends its block to the root, which takes one after the other.",
+	.prepare = bb_prepare_others,
+	.round = linear_gather_round,
+};
+
+static void linear_scatter_round(struct bb_writer *w, size_t round)
+{
+	const size_t count = w->shape->count;
+
+	scatter_part(w, round, BB_IN);
+	if (!round && bb_is_root(w))
+		bb_copy_own(w, bb_at(BB_IN, (size_t)w->rank * count), bb_at(BB_OUT, 0), count,
+			    true);
+}
+
+const struct bb_algorithm bb_linear_scatter = {
+	.name = "linear",
+	.collective = &bb_scatter,
+	.meaning = "The root sends every other rank its block, one after the other.",
+	.fan = INT_MAX,
+	.prepare = bb_prepare_others,
+	.round = linear_scatter_round,
+};
+
+/* ---- linear without a root: rank 0 collects, then hands out ------------------------------- */
+
+static void linear_all_reduce_round(struct bb_writer *w, size_t round)
+{
+	const struct bb_place out = bb_at(BB_OUT, 0);
+	const size_t others = (size_t)w->n - 1;
+
+	if (round < others)
+		reduce_part(w, round, out, w->shape->count, false);
+	else
+		broadcast_part(w, round - others, out, w->shape->count);
+}
+
+const struct bb_algorithm bb_linear_all_reduce = {
+	.name = "linear",
+	.collective = &bb_all_reduce,
+	.meaning = "A parameter server: every rank sends all of its data to rank 0, which adds it "
+		   "up and sends the result back to every rank.",
+	.prepare = bb_prepare_twice_others,
+	.round = linear_all_reduce_round,
+};
+
+static void linear_all_gather_round(struct bb_writer *w, size_t round)
+{
+	const size_t others = (size_t)w->n - 1;
+
+	if (round < others)
+		bb_linear_collect(w, round, false);
+	else
+		broadcast_part(w, round - others, bb_at(BB_OUT, 0), w->shape->count * (size_t)w->n);
+}
+
+const struct bb_algorithm bb_linear_all_gather = {
+	.name = "linear",
+	.collective = &bb_all_gather,
+	.meaning = "Every rank sends its block to rank 0, which sends all of them to every rank.",
+	.prepare = bb_prepare_twice_others,
+	.round = linear_all_gather_round,
+};
+
+static size_t linear_reduce_scatter_tmp(const struct bb_shape *shape, int rank)
+{
+	return rank ? 0 : shape->count * (size_t)shape->nranks;
+}
+
+static void linear_reduce_scatter_round(struct bb_writer *w, size_t round)
+{
+	const size_t others = (size_t)w->n - 1;
+	const struct bb_place sum = bb_at(BB_TMP, 0);
+
+	if (round < others) {
+		reduce_part(w, round, sum, w->shape->count * (size_t)w->n, false);
+		return;
+	}
+	scatter_part(w, round - others, BB_TMP);
+	if (round == others && bb_is_root(w))
+		bb_copy(w, sum, bb_at(BB_OUT, 0), w->shape->count, true);
+}
+
+const struct bb_algorithm bb_linear_reduce_scatter = {
+	.name = "linear",
+	.collective = &bb_reduce_scatter,
+	.meaning = "Every rank sends all of its data to rank 0, which adds it up and sends every "
+		   "rank its block.",
+	.tmp_count = linear_reduce_scatter_tmp,
+	.prepare = bb_prepare_twice_others,
+	.round = linear_reduce_scatter_round,
 };

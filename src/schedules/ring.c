@@ -18,86 +18,94 @@ struct slab {
 	size_t round; /* within the slab */
 	size_t start;
 	size_t count;
+	size_t longest; /* of all slabs */
 };
 
 _Static_assert(sizeof(struct slabs) <= sizeof(((struct bb_role *)0)->at), "fits a role");
 
-static const struct slabs *slabs_in(const struct bb_role *role)
+/* Cut TOTAL elements into slabs of at most LIMIT (0: one slab) of ROUNDS rounds each; returns all
+   rounds. */
+static size_t slabs_prepare(struct bb_role *role, size_t total, size_t limit, size_t rounds)
 {
-	return (const struct slabs *)role->at;
+	const size_t number = bb_pieces(total, limit);
+
+	*(struct slabs *)role->at = (struct slabs){number, rounds, bb_blocks_of(0, total, number)};
+	return number * rounds;
 }
 
-/* Cut TOTAL elements into slabs of at most LIMIT (0: one slab) of ROUNDS rounds each. */
-static void slabs_prepare(struct bb_role *role, int rank, size_t total, size_t limit, size_t rounds)
+static struct slab slab_of(const struct bb_writer *w, size_t round)
 {
-	struct slabs *slabs = (struct slabs *)role->at;
-
-	slabs->number = bb_pieces(total, limit);
-	slabs->rounds = rounds;
-	slabs->blocks = bb_blocks_of(0, total, slabs->number);
-	bb_role_fill(role, rank, slabs->number * rounds);
-}
-
-static struct slab slab_of(const struct bb_role *role, size_t round)
-{
-	const struct slabs *slabs = slabs_in(role);
+	const struct slabs *slabs = (const struct slabs *)w->role->at;
 	const size_t k = slabs->number == 1 ? 0 : round / slabs->rounds;
 
 	return (struct slab){k, round - k * slabs->rounds, bb_block_start(&slabs->blocks, k),
-			     bb_block_count(&slabs->blocks, k)};
+			     bb_block_count(&slabs->blocks, k), bb_block_count(&slabs->blocks, 0)};
 }
 
-/* The longest slab: of a prepared role, or of what a role would be prepared for. */
-static size_t slab_longest(const struct bb_role *role)
-{
-	return bb_block_count(&slabs_in(role)->blocks, 0);
-}
-
+/* The longest slab of what a role would be prepared for. */
 static size_t slab_most(size_t total, size_t limit)
 {
 	return bb_part_count(total, bb_pieces(total, limit), 0);
 }
 
-/* ---- all_gather of blocks ------------------------------------------------------------- */
-
-void bb_ring_all_gather_part(struct bb_writer *w, int n, int rank, size_t i,
-			     const struct bb_blocks *blocks, struct bb_place own)
+/* Slots in TMP alternate: what arrives in one round leaves in the next. */
+static struct bb_place slot(size_t base, size_t round, const struct slab *slab)
 {
-	int mine = bb_wrap(rank - (int)i, n), theirs = bb_wrap(rank - (int)i - 1, n);
-	struct bb_place from = i ? bb_at(BB_OUT, bb_block_start(blocks, mine)) : own;
-
-	bb_send(w, bb_wrap(rank + 1, n), from, bb_block_count(blocks, mine));
-	bb_recv(w, bb_wrap(rank - 1, n), bb_at(BB_OUT, bb_block_start(blocks, theirs)),
-		bb_block_count(blocks, theirs), (int)i == n - 2);
+	return bb_at(BB_TMP, base + (round & 1 ? slab->longest : 0));
 }
 
-/* ---- all_reduce: reduce-scatter of balanced parts, then all-gather of them ------------- */
-
-static void all_reduce_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+/* Elements of at most two slots for the slabs of a count. */
+static size_t two_slots(const struct bb_shape *shape)
 {
-	slabs_prepare(role, rank, shape->count, shape->chunk * (size_t)shape->nranks,
-		      2 * ((size_t)shape->nranks - 1));
+	return 2 * slab_most(shape->count, shape->chunk);
 }
 
-static void all_reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			     struct bb_writer *w)
+static size_t slots_in_use(const struct bb_shape *shape)
 {
-	struct slab slab = slab_of(role, round);
-	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
-	struct bb_blocks blocks = bb_blocks_of(slab.start, slab.count, n);
+	return bb_pieces(shape->count, shape->chunk) == 1 ? shape->count : two_slots(shape);
+}
 
-	if (i < n - 1) {
-		int s = bb_wrap(rank - i - 1, n), d = bb_wrap(rank - i - 2, n);
-		size_t start = bb_block_start(&blocks, d);
+static size_t block_slabs_prepare(const struct bb_shape *shape, struct bb_role *role)
+{
+	return slabs_prepare(role, shape->count, shape->chunk, (size_t)shape->nranks - 1);
+}
 
-		bb_send(w, bb_wrap(rank + 1, n),
-			bb_at(i ? BB_OUT : BB_IN, bb_block_start(&blocks, s)),
-			bb_block_count(&blocks, s));
-		bb_add(w, bb_wrap(rank - 1, n), bb_at(BB_IN, start), bb_at(BB_OUT, start),
-		       bb_block_count(&blocks, d), false);
+/* ---- all_gather, all_reduce, reduce_scatter -------------------------------------------- */
+
+void bb_ring_gather_all(struct bb_writer *w, size_t i, const struct bb_blocks *blocks,
+			struct bb_place own)
+{
+	const int mine = bb_ahead(w, -(int)i), theirs = bb_ahead(w, -(int)i - 1);
+
+	bb_send(w, bb_ahead(w, 1), i ? bb_block_at(BB_OUT, blocks, mine) : own,
+		bb_block_count(blocks, (size_t)mine));
+	bb_recv(w, bb_ahead(w, -1), bb_block_at(BB_OUT, blocks, theirs),
+		bb_block_count(blocks, (size_t)theirs), (int)i == w->n - 2);
+}
+
+static size_t all_reduce_prepare(const struct bb_shape *shape, struct bb_role *role)
+{
+	return slabs_prepare(role, shape->count, shape->chunk * (size_t)shape->nranks,
+			     2 * ((size_t)shape->nranks - 1));
+}
+
+/* Reduce-scatter of balanced parts, then all-gather of them. */
+static void all_reduce_round(struct bb_writer *w, size_t round)
+{
+	const struct slab slab = slab_of(w, round);
+	const struct bb_blocks blocks = bb_blocks_of(slab.start, slab.count, (size_t)w->n);
+	const int i = (int)slab.round, others = w->n - 1;
+
+	if (i < others) {
+		const int s = bb_ahead(w, -i - 1), d = bb_ahead(w, -i - 2);
+
+		bb_send(w, bb_ahead(w, 1), bb_block_at(i ? BB_OUT : BB_IN, &blocks, s),
+			bb_block_count(&blocks, (size_t)s));
+		bb_add(w, bb_ahead(w, -1), bb_block_at(BB_IN, &blocks, d),
+		       bb_block_at(BB_OUT, &blocks, d), bb_block_count(&blocks, (size_t)d), false);
 	} else {
-		bb_ring_all_gather_part(w, n, rank, (size_t)(i - (n - 1)), &blocks,
-					bb_at(BB_OUT, bb_block_start(&blocks, rank)));
+		bb_ring_gather_all(w, (size_t)(i - others), &blocks,
+				   bb_block_at(BB_OUT, &blocks, w->rank));
 	}
 }
 
@@ -112,24 +120,15 @@ const struct bb_algorithm bb_ring_all_reduce = {
 	.round = all_reduce_round,
 };
 
-/* ---- all_gather ---------------------------------------------------------------------- */
-
-static void block_slabs_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+static void all_gather_round(struct bb_writer *w, size_t round)
 {
-	slabs_prepare(role, rank, shape->count, shape->chunk, (size_t)shape->nranks - 1);
-}
+	const struct slab slab = slab_of(w, round);
+	const struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, w->shape->count);
+	const struct bb_place own = bb_at(BB_IN, slab.start);
 
-static void all_gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			     struct bb_writer *w)
-{
-	struct slab slab = slab_of(role, round);
-	int n = shape->nranks, rank = role->rank;
-	struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, shape->count);
-	struct bb_place own = bb_at(BB_IN, slab.start);
-
-	bb_ring_all_gather_part(w, n, rank, slab.round, &blocks, own);
-	if (!slab.round && !shape->in_place)
-		bb_copy(w, own, bb_at(BB_OUT, bb_block_start(&blocks, rank)), slab.count, true);
+	bb_ring_gather_all(w, slab.round, &blocks, own);
+	if (!slab.round)
+		bb_copy_own(w, own, bb_block_at(BB_OUT, &blocks, w->rank), slab.count, true);
 }
 
 const struct bb_algorithm bb_ring_all_gather = {
@@ -143,34 +142,23 @@ const struct bb_algorithm bb_ring_all_gather = {
 	.round = all_gather_round,
 };
 
-/* ---- reduce_scatter ------------------------------------------------------------------ */
-
-/* Two slots in TMP alternate: what arrives in one round leaves in the next. */
-static struct bb_place slot(size_t base, size_t round, size_t length)
+static size_t reduce_scatter_tmp(const struct bb_shape *shape, int rank)
 {
-	return bb_at(BB_TMP, base + (round & 1 ? length : 0));
+	return shape->nranks > 2 ? two_slots(shape) : 0;
 }
 
-static size_t two_slots(const struct bb_shape *shape, int rank)
+static void reduce_scatter_round(struct bb_writer *w, size_t round)
 {
-	return shape->nranks > 2 ? 2 * slab_most(shape->count, shape->chunk) : 0;
-}
+	const struct slab slab = slab_of(w, round);
+	const struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, w->shape->count);
+	const int i = (int)slab.round;
+	const bool last = i == w->n - 2;
 
-static void reduce_scatter_round(const struct bb_shape *shape, const struct bb_role *role,
-				 size_t round, struct bb_writer *w)
-{
-	struct slab slab = slab_of(role, round);
-	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
-	int s = bb_wrap(rank - i - 1, n), d = bb_wrap(rank - i - 2, n);
-	struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, shape->count);
-	size_t length = slab_longest(role);
-	struct bb_place out = bb_at(BB_OUT, slab.start);
-
-	bb_send(w, bb_wrap(rank + 1, n),
-		i ? slot(0, round - 1, length) : bb_at(BB_IN, bb_block_start(&blocks, s)),
+	bb_send(w, bb_ahead(w, 1),
+		i ? slot(0, round - 1, &slab) : bb_block_at(BB_IN, &blocks, bb_ahead(w, -1)),
 		slab.count);
-	bb_add(w, bb_wrap(rank - 1, n), bb_at(BB_IN, bb_block_start(&blocks, d)),
-	       i == n - 2 ? out : slot(0, round, length), slab.count, i == n - 2);
+	bb_add(w, bb_ahead(w, -1), bb_block_at(BB_IN, &blocks, bb_ahead(w, -i - 2)),
+	       last ? bb_at(BB_OUT, slab.start) : slot(0, round, &slab), slab.count, last);
 }
 
 const struct bb_algorithm bb_ring_reduce_scatter = {
@@ -179,42 +167,43 @@ const struct bb_algorithm bb_ring_reduce_scatter = {
 	.meaning = "Sums of blocks travel around the ring; each rank adds its own share to what "
 		   "arrives and passes it on; a block's sum is complete at the rank it belongs to.",
 	.flags = BB_SHIFT_INVARIANT,
-	.tmp_count = two_slots,
+	.tmp_count = reduce_scatter_tmp,
 	.prepare = block_slabs_prepare,
 	.round = reduce_scatter_round,
 };
 
 /* ---- broadcast, reduce: a chain with chunks in flight on every link --------------------- */
 
-static void chain_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+static size_t chain_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	slabs_prepare(role, rank, shape->count, shape->chunk, 1);
-	role->rounds += (size_t)shape->nranks - 2;
+	return slabs_prepare(role, shape->count, shape->chunk, 1) + (size_t)shape->nranks - 2;
 }
 
 /* Chunk that a rank LAG links behind the start handles in ROUND; false: none. */
-static bool chunk_of(const struct bb_role *role, size_t round, int lag, struct slab *chunk)
+static bool chunk_of(const struct bb_writer *w, size_t round, int lag, struct slab *chunk)
 {
-	if (lag < 0 || round < (size_t)lag || round - (size_t)lag >= slabs_in(role)->number)
+	const struct slabs *slabs = (const struct slabs *)w->role->at;
+
+	if (lag < 0 || round < (size_t)lag || round - (size_t)lag >= slabs->number)
 		return false;
-	*chunk = slab_of(role, round - (size_t)lag);
+	*chunk = slab_of(w, round - (size_t)lag);
 	return true;
 }
 
-static void broadcast_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_writer *w)
+static void broadcast_round(struct bb_writer *w, size_t round)
 {
+	const int behind = bb_behind(w->shape, w->rank);
+	const bool last = behind == w->n - 1;
 	struct slab chunk;
-	int n = shape->nranks, rank = role->rank, behind = bb_wrap(rank - shape->root, n);
-	bool last = behind == n - 1;
 
-	if (!last && chunk_of(role, round, behind, &chunk))
-		bb_send(w, bb_wrap(rank + 1, n), bb_at(behind ? BB_OUT : BB_IN, chunk.start),
+	if (!last && chunk_of(w, round, behind, &chunk))
+		bb_send(w, bb_ahead(w, 1), bb_at(behind ? BB_OUT : BB_IN, chunk.start),
 			chunk.count);
-	if (behind && chunk_of(role, round, behind - 1, &chunk))
-		bb_recv(w, bb_wrap(rank - 1, n), bb_at(BB_OUT, chunk.start), chunk.count, last);
-	if (!behind && chunk_of(role, round, 0, &chunk))
-		bb_copy_over(w, shape, chunk.start, chunk.count);
+	if (behind && chunk_of(w, round, behind - 1, &chunk))
+		bb_recv(w, bb_ahead(w, -1), bb_at(BB_OUT, chunk.start), chunk.count, last);
+	if (!behind && chunk_of(w, round, 0, &chunk))
+		bb_copy_own(w, bb_at(BB_IN, chunk.start), bb_at(BB_OUT, chunk.start), chunk.count,
+			    true);
 }
 
 const struct bb_algorithm bb_ring_broadcast = {
@@ -226,30 +215,31 @@ const struct bb_algorithm bb_ring_broadcast = {
 	.round = broadcast_round,
 };
 
+/* All ranks keep what they pass on, except the root and the first rank of the chain. */
 static size_t reduce_tmp(const struct bb_shape *shape, int rank)
 {
-	int behind = bb_wrap(rank - shape->root, shape->nranks);
-	size_t slots = bb_least(2, bb_pieces(shape->count, shape->chunk));
-
-	return behind < 2 ? 0 : slots * slab_most(shape->count, shape->chunk);
+	return bb_behind(shape, rank) < 2 ? 0 : slots_in_use(shape);
 }
 
-static void reduce_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			 struct bb_writer *w)
+/* Chains that end at the root begin behind it. */
+static int behind_first(const struct bb_writer *w)
 {
-	struct slab chunk;
-	int n = shape->nranks, rank = role->rank;
-	int behind = bb_wrap(rank - shape->root - 1, n); /* the root is last */
-	bool root = behind == n - 1;
-	size_t length = slab_longest(role);
+	return bb_wrap(w->rank - w->shape->root - 1, w->n);
+}
 
-	if (!root && chunk_of(role, round, behind, &chunk))
-		bb_send(w, bb_wrap(rank + 1, n),
-			behind ? slot(0, chunk.index, length) : bb_at(BB_IN, chunk.start),
+static void reduce_round(struct bb_writer *w, size_t round)
+{
+	const int behind = behind_first(w);
+	const bool root = bb_is_root(w);
+	struct slab chunk;
+
+	if (!root && chunk_of(w, round, behind, &chunk))
+		bb_send(w, bb_ahead(w, 1),
+			behind ? slot(0, chunk.index, &chunk) : bb_at(BB_IN, chunk.start),
 			chunk.count);
-	if (behind && chunk_of(role, round, behind - 1, &chunk))
-		bb_add(w, bb_wrap(rank - 1, n), bb_at(BB_IN, chunk.start),
-		       root ? bb_at(BB_OUT, chunk.start) : slot(0, chunk.index, length),
+	if (behind && chunk_of(w, round, behind - 1, &chunk))
+		bb_add(w, bb_ahead(w, -1), bb_at(BB_IN, chunk.start),
+		       root ? bb_at(BB_OUT, chunk.start) : slot(0, chunk.index, &chunk),
 		       chunk.count, root);
 }
 
@@ -265,34 +255,28 @@ const struct bb_algorithm bb_ring_reduce = {
 
 /* ---- gather, scatter: blocks forwarded along the chain ---------------------------------- */
 
-static void gather_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			 struct bb_writer *w)
+static void gather_round(struct bb_writer *w, size_t round)
 {
-	struct slab slab = slab_of(role, round);
-	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
-	int behind = bb_wrap(rank - shape->root - 1, n);
-	bool root = behind == n - 1;
-	int source = bb_wrap(rank - i - 1, n);
-	size_t length = slab_longest(role);
-	struct bb_place out = bb_at(BB_OUT, (size_t)source * shape->count + slab.start);
+	const struct slab slab = slab_of(w, round);
+	const struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, w->shape->count);
+	const int i = (int)slab.round, behind = behind_first(w);
+	const bool root = bb_is_root(w);
+	const struct bb_place in = bb_at(BB_IN, slab.start);
 
 	if (!root && i <= behind)
-		bb_send(w, bb_wrap(rank + 1, n),
-			i ? slot(0, round - 1, length) : bb_at(BB_IN, slab.start), slab.count);
+		bb_send(w, bb_ahead(w, 1), i ? slot(0, round - 1, &slab) : in, slab.count);
 	if (i < behind)
-		bb_recv(w, bb_wrap(rank - 1, n), root ? out : slot(0, round, length), slab.count,
-			root);
-	if (root && !i && !shape->in_place)
-		bb_copy(w, bb_at(BB_IN, slab.start),
-			bb_at(BB_OUT, (size_t)rank * shape->count + slab.start), slab.count, true);
+		bb_recv(w, bb_ahead(w, -1),
+			root ? bb_block_at(BB_OUT, &blocks, bb_ahead(w, -i - 1))
+			     : slot(0, round, &slab),
+			slab.count, root);
+	if (root && !i)
+		bb_copy_own(w, in, bb_block_at(BB_OUT, &blocks, w->rank), slab.count, true);
 }
 
-/* All ranks forward blocks, except the root and the first rank of the chain. */
 static size_t gather_tmp(const struct bb_shape *shape, int rank)
 {
-	int behind = bb_wrap(rank - shape->root, shape->nranks);
-
-	return behind < 2 ? 0 : 2 * slab_most(shape->count, shape->chunk);
+	return bb_behind(shape, rank) < 2 ? 0 : two_slots(shape);
 }
 
 const struct bb_algorithm bb_ring_gather = {
@@ -306,36 +290,31 @@ const struct bb_algorithm bb_ring_gather = {
 	.round = gather_round,
 };
 
-static void scatter_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			  struct bb_writer *w)
+static void scatter_round(struct bb_writer *w, size_t round)
 {
-	struct slab slab = slab_of(role, round);
-	int n = shape->nranks, rank = role->rank, i = (int)slab.round;
-	int behind = bb_wrap(rank - shape->root, n);
-	int out = n - 1 - i + behind, in = out - 1; /* whose blocks move, counted from the root */
-	size_t length = slab_longest(role);
-	struct bb_place own = bb_at(BB_OUT, slab.start);
+	const struct slab slab = slab_of(w, round);
+	const struct bb_blocks blocks = bb_blocks_within(slab.start, slab.count, w->shape->count);
+	const int n = w->n, i = (int)slab.round, behind = bb_behind(w->shape, w->rank);
+	const int out = n - 1 - i + behind, in = out - 1; /* whose blocks move, from the root on */
+	const struct bb_place own = bb_at(BB_OUT, slab.start);
 
-	if (out > behind && out < n) {
-		size_t start = (size_t)bb_wrap(shape->root + out, n) * shape->count + slab.start;
-
-		bb_send(w, bb_wrap(rank + 1, n),
-			behind ? slot(0, round - 1, length) : bb_at(BB_IN, start), slab.count);
-	}
+	if (out > behind && out < n)
+		bb_send(w, bb_ahead(w, 1),
+			behind ? slot(0, round - 1, &slab)
+			       : bb_block_at(BB_IN, &blocks, bb_wrap(w->shape->root + out, n)),
+			slab.count);
 	if (behind && in >= behind && in < n)
-		bb_recv(w, bb_wrap(rank - 1, n), in == behind ? own : slot(0, round, length),
-			slab.count, in == behind);
-	if (!behind && !i && !shape->in_place)
-		bb_copy(w, bb_at(BB_IN, (size_t)rank * shape->count + slab.start), own, slab.count,
-			true);
+		bb_recv(w, bb_ahead(w, -1), in == behind ? own : slot(0, round, &slab), slab.count,
+			in == behind);
+	if (!behind && !i)
+		bb_copy_own(w, bb_block_at(BB_IN, &blocks, w->rank), own, slab.count, true);
 }
 
 static size_t scatter_tmp(const struct bb_shape *shape, int rank)
 {
-	int behind = bb_wrap(rank - shape->root, shape->nranks);
+	const int behind = bb_behind(shape, rank);
 
-	return !behind || behind == shape->nranks - 1 ? 0
-						      : 2 * slab_most(shape->count, shape->chunk);
+	return !behind || behind == shape->nranks - 1 ? 0 : two_slots(shape);
 }
 
 const struct bb_algorithm bb_ring_scatter = {
@@ -351,20 +330,26 @@ const struct bb_algorithm bb_ring_scatter = {
 
 /* ---- alltoall, alltoallv: a block at a time takes its hops ------------------------------ */
 
-static void alltoall_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+static size_t longest_block(const struct bb_shape *shape)
 {
-	size_t n = (size_t)shape->nranks;
+	const size_t cells = (size_t)shape->nranks * (size_t)shape->nranks;
+	size_t most = shape->matrix ? 0 : shape->count;
 
-	slabs_prepare(role, rank, bb_alltoall_longest(shape), shape->chunk, n * (n - 1) / 2);
-	role->rounds += shape->in_place;
+	for (size_t i = 0; i < cells && shape->matrix; i++)
+		most = bb_most(most, shape->matrix[i]);
+	return most;
+}
+
+static size_t alltoall_prepare(const struct bb_shape *shape, struct bb_role *role)
+{
+	const size_t n = (size_t)shape->nranks;
+
+	return slabs_prepare(role, longest_block(shape), shape->chunk, n * (n - 1) / 2);
 }
 
 static size_t alltoall_tmp(const struct bb_shape *shape, int rank)
 {
-	size_t slots = shape->nranks > 2 ? 2 : 0;
-
-	return bb_alltoall_saved(shape, rank) +
-	       slots * slab_most(bb_alltoall_longest(shape), shape->chunk);
+	return shape->nranks > 2 ? 2 * slab_most(longest_block(shape), shape->chunk) : 0;
 }
 
 /* The distance of the blocks that move in round I of a slab; *HOP = how far they have moved. */
@@ -380,45 +365,39 @@ static int distance_of(size_t i, int *hop)
 	return (int)d;
 }
 
-/* The part of a block of COUNT elements that slab INDEX carries. */
-static size_t piece_of(const struct bb_role *role, size_t index, size_t count, size_t *start)
+static void alltoall_round(struct bb_writer *w, size_t round)
 {
-	const size_t number = slabs_in(role)->number;
+	const struct slab slab = slab_of(w, round);
+	const size_t saved = bb_alltoall_saved(w->shape, w->rank);
+	const size_t number = ((const struct slabs *)w->role->at)->number;
+	int hop;
+	const int distance = distance_of(slab.round, &hop);
 
-	*start = bb_part_start(count, number, index);
-	return bb_part_count(count, number, index);
-}
-
-static void alltoall_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			   struct bb_writer *w)
-{
-	int n = shape->nranks, rank = role->rank, hop, distance, source;
-	size_t saved = bb_alltoall_saved(shape, rank), start, count, length;
-	struct slab slab;
-
-	if (bb_alltoall_saves(w, shape, rank, &round))
-		return;
 	if (!round)
-		bb_alltoall_keep(w, shape, rank);
-	slab = slab_of(role, round);
-	length = slab_longest(role);
-	distance = distance_of(slab.round, &hop);
+		bb_alltoall_keep(w);
+	for (int arrives = 0; arrives < 2; arrives++) {
+		const int source = bb_ahead(w, -hop - arrives);
+		const int destination = bb_wrap(source + distance, w->n);
+		/* The part of the block that this slab carries. */
+		const size_t all = bb_alltoall_count(w->shape, source, destination);
+		const size_t start = bb_part_start(all, number, slab.index);
+		const size_t count = bb_part_count(all, number, slab.index);
 
-	source = bb_wrap(rank - hop, n);
-	count = piece_of(role, slab.index,
-			 bb_alltoall_count(shape, source, bb_wrap(source + distance, n)), &start);
-	bb_send(w, bb_wrap(rank + 1, n),
-		hop ? slot(saved, round - 1, length)
-		    : bb_plus(bb_alltoall_from(shape, rank, bb_wrap(rank + distance, n)), start),
-		count);
-
-	source = bb_wrap(rank - hop - 1, n);
-	count = piece_of(role, slab.index,
-			 bb_alltoall_count(shape, source, bb_wrap(source + distance, n)), &start);
-	bb_recv(w, bb_wrap(rank - 1, n),
-		hop == distance - 1 ? bb_at(BB_OUT, bb_alltoall_out(shape, source, rank) + start)
-				    : slot(saved, round, length),
-		count, hop == distance - 1);
+		if (arrives)
+			bb_recv(w, bb_ahead(w, -1),
+				destination == w->rank
+					? bb_at(BB_OUT,
+						bb_alltoall_out(w->shape, source, w->rank) + start)
+					: slot(saved, round, &slab),
+				count, destination == w->rank);
+		else
+			bb_send(w, bb_ahead(w, 1),
+				source == w->rank
+					? bb_plus(bb_alltoall_from(w->shape, source, destination),
+						  start)
+					: slot(saved, round - 1, &slab),
+				count);
+	}
 }
 
 const struct bb_algorithm bb_ring_alltoall = {
@@ -445,40 +424,30 @@ const struct bb_algorithm bb_ring_alltoallv = {
 /* ---- sendrecv: one hop ----------------------------------------------------------------- */
 
 /* Nothing is forwarded, so chunks would only add rounds; in place they keep TMP small. */
-static size_t sendrecv_chunk(const struct bb_shape *shape)
+static size_t sendrecv_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	return shape->in_place ? shape->chunk : 0;
-}
-
-static void sendrecv_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
-{
-	slabs_prepare(role, rank, shape->count, sendrecv_chunk(shape), 1);
-	role->rounds += shape->in_place;
+	return slabs_prepare(role, shape->count, shape->in_place ? shape->chunk : 0, 1) +
+	       shape->in_place;
 }
 
 static size_t sendrecv_tmp(const struct bb_shape *shape, int rank)
 {
-	size_t slots = bb_least(2, bb_pieces(shape->count, shape->chunk));
-
-	return shape->in_place ? slots * slab_most(shape->count, shape->chunk) : 0;
+	return shape->in_place ? slots_in_use(shape) : 0;
 }
 
-static void sendrecv_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			   struct bb_writer *w)
+static void sendrecv_round(struct bb_writer *w, size_t round)
 {
+	const bool saved = w->shape->in_place;
 	struct slab chunk;
-	int n = shape->nranks, rank = role->rank;
-	bool saved = shape->in_place;
-	size_t length = slab_longest(role);
 
-	if (chunk_of(role, round, saved, &chunk)) {
-		bb_send(w, bb_wrap(rank + 1, n),
-			saved ? slot(0, chunk.index, length) : bb_at(BB_IN, chunk.start),
+	if (chunk_of(w, round, saved, &chunk)) {
+		bb_send(w, bb_ahead(w, 1),
+			saved ? slot(0, chunk.index, &chunk) : bb_at(BB_IN, chunk.start),
 			chunk.count);
-		bb_recv(w, bb_wrap(rank - 1, n), bb_at(BB_OUT, chunk.start), chunk.count, true);
+		bb_recv(w, bb_ahead(w, -1), bb_at(BB_OUT, chunk.start), chunk.count, true);
 	}
-	if (saved && chunk_of(role, round, 0, &chunk))
-		bb_copy(w, bb_at(BB_IN, chunk.start), slot(0, chunk.index, length), chunk.count,
+	if (saved && chunk_of(w, round, 0, &chunk))
+		bb_copy(w, bb_at(BB_IN, chunk.start), slot(0, chunk.index, &chunk), chunk.count,
 			false);
 }
 

@@ -19,7 +19,7 @@
 struct bb_shape {
 	int nranks;
 	int root;             /* rooted collectives; else 0 */
-	bool in_place;        /* IN and OUT lie in one buffer, see in_place_in/out below */
+	bool in_place;        /* IN and OUT lie in one buffer, see bb_collective_in_at */
 	size_t count;         /* the call's count parameter, as in NCCL: per rank for all_gather,
 				 reduce_scatter, gather, scatter, alltoall; whole for the others */
 	size_t chunk;         /* largest message of a pipelined algorithm; 0: no pipelining */
@@ -39,11 +39,14 @@ struct bb_segment {
 };
 
 enum bb_collective_flag {
-	BB_ROOTED = 1,      /* has a root */
-	BB_REDUCES = 2,     /* has a reduction op */
-	BB_SAME_OUTPUT = 4, /* every rank's OUT is the same */
-	BB_ROUNDED = 8,     /* per-rank count is floored to 16 bytes, as in nccl-tests */
-	BB_VARIABLE = 16    /* counts come from shape.matrix */
+	BB_ROOTED = 1,           /* has a root, which alone sends, unless */
+	BB_TO_ROOT = 2,          /* it alone receives */
+	BB_REDUCES = 4,          /* has a reduction op */
+	BB_SENDS_BLOCKS = 8,     /* IN has a block for each rank, else what is for all */
+	BB_RECEIVES_BLOCKS = 16, /* OUT has a block from each rank */
+	BB_SAME_OUTPUT = 32,     /* every rank's OUT is the same */
+	BB_ROUNDED = 64,         /* per-rank count is floored to 16 bytes, as in nccl-tests */
+	BB_VARIABLE = 128        /* counts come from shape.matrix */
 };
 
 /* The rank that moves a piece of data when all memory is shared (the `direct` algorithm). */
@@ -58,22 +61,27 @@ struct bb_collective {
 	const char *brief;
 	unsigned flags;
 	enum bb_share share;
-	/* Elements that RANK reads from IN and writes to OUT; 0 where it has no such buffer. */
-	size_t (*in_count)(const struct bb_shape *shape, int rank);
-	size_t (*out_count)(const struct bb_shape *shape, int rank);
-	/* In place, where IN and OUT begin in the one buffer. NULL: at 0. */
-	size_t (*in_place_in)(const struct bb_shape *shape, int rank);
-	size_t (*in_place_out)(const struct bb_shape *shape, int rank);
-	/* The expected OUT of RANK: segments 0 to n-1, together exactly out_count elements. */
-	int (*segments)(const struct bb_shape *shape, int rank);
-	void (*segment)(const struct bb_shape *shape, int rank, int k, struct bb_segment *segment);
 	/* busbw / algbw for n ranks, as nccl-tests defines it. */
 	double (*bus_factor)(int nranks);
-	/* Elements over which algbw is taken. NULL: those that are printed as "size". */
-	size_t (*algbw_count)(const struct bb_shape *shape);
 	/* NULL, or why it does not exist for so many ranks. The pointer may be NULL: any number. */
 	const char *(*refuses)(int nranks);
 };
+
+/* Elements that RANK reads from IN and writes to OUT; 0 where it has no such buffer. */
+size_t bb_collective_in(const struct bb_collective *collective, const struct bb_shape *shape,
+			int rank);
+size_t bb_collective_out(const struct bb_collective *collective, const struct bb_shape *shape,
+			 int rank);
+/* In place, where IN and OUT of RANK begin in the one buffer. */
+size_t bb_collective_in_at(const struct bb_collective *collective, const struct bb_shape *shape,
+			   int rank);
+size_t bb_collective_out_at(const struct bb_collective *collective, const struct bb_shape *shape,
+			    int rank);
+/* The expected OUT of RANK: segments 0 to n-1, together exactly all of its elements. */
+int bb_collective_segments(const struct bb_collective *collective, const struct bb_shape *shape,
+			   int rank);
+struct bb_segment bb_collective_segment(const struct bb_collective *collective,
+					const struct bb_shape *shape, int rank, int k);
 
 /* Every collective, in the order of --list; ends with NULL. */
 extern const struct bb_collective *const bb_collectives[];
@@ -146,12 +154,6 @@ struct bb_step {
 	size_t count;
 };
 
-/* The steps of a round as they are written. */
-struct bb_writer {
-	struct bb_step *steps; /* room for BB_MAX_STEPS */
-	int n;
-};
-
 /*
  * A rank's place in an algorithm for one shape, computed once per call so that a round costs
  * nanoseconds. Plain data; the algorithm alone knows what `at` holds.
@@ -160,6 +162,15 @@ struct bb_role {
 	int rank;
 	size_t rounds; /* rounds of the call; the same for all ranks of the group */
 	size_t at[24];
+};
+
+/* The steps of a rank's round as they are written. */
+struct bb_writer {
+	const struct bb_shape *shape;
+	const struct bb_role *role;
+	int n, rank;           /* of SHAPE and ROLE */
+	struct bb_step *steps; /* room for BB_MAX_STEPS */
+	int nsteps;
 };
 
 enum bb_algorithm_flag {
@@ -180,8 +191,8 @@ struct bb_algorithm {
 	   bb_algorithm_prepare and bb_algorithm_steps. */
 	/* Elements of TMP that RANK needs. NULL: none. */
 	size_t (*tmp_count)(const struct bb_shape *shape, int rank);
-	/* Fill ROLE (rank and rounds included). */
-	void (*prepare)(const struct bb_shape *shape, int rank, struct bb_role *role);
+	/* Fill role->at, if the algorithm keeps anything there. Returns the rounds of the call. */
+	size_t (*prepare)(const struct bb_shape *shape, struct bb_role *role);
 	/*
 	 * Write the steps of one round, at most BB_MAX_STEPS. Steps of count
 	 * 0 are not written, on both sides alike. Within a round no write overlaps another step's
@@ -189,13 +200,13 @@ struct bb_algorithm {
 	 * the others run in order. No step has the rank itself as peer. A message is received in
 	 * the round in which it was sent.
 	 */
-	void (*round)(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		      struct bb_writer *writer);
+	void (*round)(struct bb_writer *writer, size_t round);
 };
 
 /*
- * The functions of ALGORITHM, for any number of ranks: a rank alone copies IN to OUT in a single
- * round, whatever the algorithm. bb_algorithm_steps returns the number of steps.
+ * The functions of ALGORITHM, for any call: a rank alone copies IN to OUT in a single round, and an
+ * exchange of blocks in place first copies IN to the front of TMP, whatever the algorithm.
+ * bb_algorithm_steps returns the number of steps.
  */
 void bb_algorithm_prepare(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			  int rank, struct bb_role *role);

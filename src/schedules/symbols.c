@@ -11,16 +11,14 @@ static void lay_out(struct bb_symbols *s, const struct bb_algorithm *algorithm,
 {
 	const struct bb_collective *collective = algorithm->collective;
 
-	s->count[BB_IN] = collective->in_count(shape, rank);
-	s->count[BB_OUT] = collective->out_count(shape, rank);
+	s->count[BB_IN] = bb_collective_in(collective, shape, rank);
+	s->count[BB_OUT] = bb_collective_out(collective, shape, rank);
 	s->count[BB_TMP] = bb_algorithm_tmp_count(algorithm, shape, rank);
 	s->start[BB_IN] = 0;
 	s->start[BB_OUT] = s->count[BB_IN];
 	if (shape->in_place) {
-		if (collective->in_place_in)
-			s->start[BB_IN] = collective->in_place_in(shape, rank);
-		s->start[BB_OUT] =
-			collective->in_place_out ? collective->in_place_out(shape, rank) : 0;
+		s->start[BB_IN] = bb_collective_in_at(collective, shape, rank);
+		s->start[BB_OUT] = bb_collective_out_at(collective, shape, rank);
 	}
 	s->start[BB_TMP] =
 		bb_most(s->start[BB_IN] + s->count[BB_IN], s->start[BB_OUT] + s->count[BB_OUT]);

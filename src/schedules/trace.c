@@ -162,10 +162,10 @@ size_t bb_trace_least_elements(const struct bb_trace *p)
 	size_t moved = 0, wanted = 0, sums, n = (size_t)p->shape->nranks;
 
 	for (int rank = 0; rank < p->shape->nranks; rank++) {
-		for (int k = 0; k < collective->segments(p->shape, rank); k++) {
-			struct bb_segment segment;
+		for (int k = 0; k < bb_collective_segments(collective, p->shape, rank); k++) {
+			const struct bb_segment segment =
+				bb_collective_segment(collective, p->shape, rank, k);
 
-			collective->segment(p->shape, rank, k, &segment);
 			if (segment.source == BB_REDUCED)
 				wanted += segment.count;
 			else if (segment.source != rank)

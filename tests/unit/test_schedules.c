@@ -138,18 +138,18 @@ static void check_tiles(const struct bb_collective *collective, const struct bb_
 {
 	size_t next = 0;
 
-	for (int k = 0; k < collective->segments(shape, rank); k++) {
-		struct bb_segment s;
+	for (int k = 0; k < bb_collective_segments(collective, shape, rank); k++) {
+		const struct bb_segment s = bb_collective_segment(collective, shape, rank, k);
 
-		collective->segment(shape, rank, k, &s);
 		assert_int_equal(s.out, next);
 		next += s.count;
 		if (s.source != BB_REDUCED) {
 			assert_in_range(s.source, 0, shape->nranks - 1);
-			assert_true(s.in + s.count <= collective->in_count(shape, s.source));
+			assert_true(s.in + s.count <=
+				    bb_collective_in(collective, shape, s.source));
 		}
 	}
-	assert_int_equal(next, collective->out_count(shape, rank));
+	assert_int_equal(next, bb_collective_out(collective, shape, rank));
 }
 
 static void test_segments_tile_out(void **state)

@@ -149,20 +149,17 @@ static int collide(struct bb_step *steps, int n, int nranks)
 }
 
 static void mutated(const struct bb_collective *collective, const char *name, mutation *mutate,
-		    const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		    struct bb_writer *w)
+		    struct bb_writer *w, size_t round)
 {
-	bb_algorithm_find(collective, name)->round(shape, role, round, w);
-	if (role->rank == 1)
-		w->n = mutate(w->steps, w->n, shape->nranks);
+	bb_algorithm_find(collective, name)->round(w, round);
+	if (w->rank == 1)
+		w->nsteps = mutate(w->steps, w->nsteps, w->n);
 }
 
 #define MUTANT(collective, name, mutation)                                                         \
-	static void collective##_##name##_##mutation(const struct bb_shape *shape,                 \
-						     const struct bb_role *role, size_t round,     \
-						     struct bb_writer *w)                          \
+	static void collective##_##name##_##mutation(struct bb_writer *w, size_t round)            \
 	{                                                                                          \
-		mutated(&bb_##collective, #name, mutation, shape, role, round, w);                 \
+		mutated(&bb_##collective, #name, mutation, w, round);                              \
 	}
 
 #define MUTANTS(collective, name)                                                                  \
@@ -190,7 +187,7 @@ MUTANT(all_reduce, recursive_doubling, forget_own)
 MUTANT(all_reduce, recursive_doubling, collide)
 MUTANT(reduce, ring, forget_own)
 
-typedef void round_fn(const struct bb_shape *, const struct bb_role *, size_t, struct bb_writer *);
+typedef void round_fn(struct bb_writer *, size_t);
 
 struct mutant {
 	const struct bb_collective *collective;
@@ -250,60 +247,51 @@ static void test_mutants_are_caught(void **state)
 
 /* ---- written to be wrong ------------------------------------------------------------------ */
 
-static void two_rounds(const struct bb_shape *shape, int rank, struct bb_role *role)
+static size_t two_rounds(const struct bb_shape *shape, struct bb_role *role)
 {
-	role->rank = rank;
-	role->rounds = 2;
+	return 2;
 }
 
-static void own_rounds(const struct bb_shape *shape, int rank, struct bb_role *role)
+static size_t own_rounds(const struct bb_shape *shape, struct bb_role *role)
 {
-	role->rank = rank;
-	role->rounds = (size_t)rank;
+	return (size_t)role->rank;
 }
 
 /* sendrecv in which everyone waits before sending */
-static void wait_first(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		       struct bb_writer *w)
+static void wait_first(struct bb_writer *w, size_t round)
 {
-	int n = shape->nranks;
-
-	w->steps[w->n++] = (struct bb_step){.kind = round ? BB_SEND : BB_RECV,
-					    .peer = (role->rank + (round ? 1 : n - 1)) % n,
-					    .peer2 = BB_NO_PEER,
-					    .src = {BB_IN, 0},
-					    .dst = {BB_OUT, 0},
-					    .count = shape->count};
+	w->steps[w->nsteps++] = (struct bb_step){.kind = round ? BB_SEND : BB_RECV,
+						 .peer = (w->rank + (round ? 1 : w->n - 1)) % w->n,
+						 .peer2 = BB_NO_PEER,
+						 .src = {BB_IN, 0},
+						 .dst = {BB_OUT, 0},
+						 .count = w->shape->count};
 }
 
 /* sendrecv in place that overwrites what it sent one round ago: nobody may write first */
-static void overwrite(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		      struct bb_writer *w)
+static void overwrite(struct bb_writer *w, size_t round)
 {
-	const int n = shape->nranks;
 	const struct bb_step send = {.kind = BB_SEND,
-				     .peer = (role->rank + 1) % n,
+				     .peer = (w->rank + 1) % w->n,
 				     .peer2 = BB_NO_PEER,
 				     .src = {BB_IN, 0},
 				     .count = 1};
 	const struct bb_step receive = {.kind = BB_RECV,
-					.peer = (role->rank + n - 1) % n,
+					.peer = (w->rank + w->n - 1) % w->n,
 					.peer2 = BB_NO_PEER,
 					.dst = {BB_OUT, 0},
 					.count = 1};
 
-	w->steps[w->n++] = round ? receive : send;
+	w->steps[w->nsteps++] = round ? receive : send;
 }
 
-static void nothing(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		    struct bb_writer *w)
+static void nothing(struct bb_writer *w, size_t round)
 {
 }
 
-static void too_many(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-		     struct bb_writer *w)
+static void too_many(struct bb_writer *w, size_t round)
 {
-	w->n = BB_MAX_STEPS + 1;
+	w->nsteps = BB_MAX_STEPS + 1;
 }
 
 static void expect_wrong(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
@@ -332,7 +320,7 @@ static void test_written_to_be_wrong(void **state)
 	shape.in_place = true;
 	expect_wrong(&a, &shape, "");
 	a.prepare = own_rounds;
-	expect_wrong(&a, &shape, "wrong rank or number");
+	expect_wrong(&a, &shape, "another number of rounds");
 	shape.nranks = 65;
 	expect_wrong(&a, &shape, "1 to 64");
 }

@@ -166,10 +166,9 @@ static double from_others(const struct bb_collective *collective, const struct b
 {
 	double sum = 0;
 
-	for (int k = 0; k < collective->segments(shape, rank); k++) {
-		struct bb_segment segment;
+	for (int k = 0; k < bb_collective_segments(collective, shape, rank); k++) {
+		const struct bb_segment segment = bb_collective_segment(collective, shape, rank, k);
 
-		collective->segment(shape, rank, k, &segment);
 		if (segment.source != rank)
 			sum += (double)segment.count;
 	}

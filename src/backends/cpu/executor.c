@@ -274,7 +274,8 @@ void bb_cpu_weigh(const struct bb_kernels *kernels, const struct bb_call *call, 
 	const struct bb_reduce_args args = {.weight = &weight};
 
 	kernels->reduce[call->dtype][BB_MULSUM](
-		&weighed, 1, &call->in, 1, call->collective->in_count(&call->shape, rank), &args);
+		&weighed, 1, &call->in, 1, bb_collective_in(call->collective, &call->shape, rank),
+		&args);
 }
 
 void bb_cpu_divide(const struct bb_kernels *kernels, const struct bb_call *call, int rank)
@@ -282,9 +283,9 @@ void bb_cpu_divide(const struct bb_kernels *kernels, const struct bb_call *call,
 	const struct bb_reduce_args args = {.divisor = call->shape.nranks};
 	const void *sum = call->out;
 
-	kernels->reduce[call->dtype][BB_AVG](&(void *){call->out}, 1, &sum, 1,
-					     call->collective->out_count(&call->shape, rank),
-					     &args);
+	kernels->reduce[call->dtype][BB_AVG](
+		&(void *){call->out}, 1, &sum, 1,
+		bb_collective_out(call->collective, &call->shape, rank), &args);
 }
 
 bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *call)

@@ -190,8 +190,8 @@ static const struct bb_p2p p2p = {
 /* Should final data bypass the caches? That depends on this rank's own buffers. */
 static bool streams(const struct bb_cpu_context *context, const struct bb_call *call, int rank)
 {
-	const size_t in = call->collective->in_count(&call->shape, rank);
-	const size_t out = call->collective->out_count(&call->shape, rank);
+	const size_t in = bb_collective_in(call->collective, &call->shape, rank);
+	const size_t out = bb_collective_out(call->collective, &call->shape, rank);
 	const size_t bytes = 2 * (in > out ? in : out) * bb_dtype_size(call->dtype);
 
 	return bb_cpu_streams(context, bytes, context->ranks);

@@ -154,15 +154,15 @@ static void do_share(const struct work *work, int owner, int piece, int pieces)
 	const bool by_destination = c->share == BB_SHARE_BY_DESTINATION;
 	const int target = by_destination ? owner : same_output(call) ? 0 : shape->root;
 	const int ndst = same_output(call) ? shape->nranks : 1;
-	const int segments = c->segments(shape, target);
-	struct bb_segment s;
+	const int segments = bb_collective_segments(c, shape, target);
 
 	for (int k = 0; k < segments; k++) {
-		struct bb_segment part;
-
 		/* Each owner begins with another segment, so that not all read from the same rank
 		   at once. */
-		c->segment(shape, target, (owner + k) % segments, &s);
+		const struct bb_segment s =
+			bb_collective_segment(c, shape, target, (owner + k) % segments);
+		struct bb_segment part;
+
 		if (c->share == BB_SHARE_BY_SOURCE && s.source != owner)
 			continue;
 		if (c->share == BB_SHARE_EVEN)
@@ -206,13 +206,12 @@ static bb_status wait_all_posted(struct bb_group *group, uint32_t number)
 static bb_status wait_sources(struct bb_group *group, const struct bb_call *call, uint32_t number)
 {
 	const struct bb_collective *c = call->collective;
-	const int segments = c->segments(&call->shape, group->me);
+	const int segments = bb_collective_segments(c, &call->shape, group->me);
 	bb_status status = BB_OK;
 
 	for (int k = 0; k < segments && status == BB_OK; k++) {
-		struct bb_segment s;
+		const struct bb_segment s = bb_collective_segment(c, &call->shape, group->me, k);
 
-		c->segment(&call->shape, group->me, k, &s);
 		if (s.source == BB_REDUCED)
 			return wait_all_posted(group, number);
 		if (s.source != group->me)
@@ -241,11 +240,10 @@ static bb_status run_flat(struct bb_group *group, struct work *work, size_t in_b
 	offer->out = call->out;
 	publish(group, &offer->flat[work->flat].posted, number);
 	status = wait_sources(group, call, number);
-	segments = c->segments(&call->shape, group->me);
+	segments = bb_collective_segments(c, &call->shape, group->me);
 	for (int k = 0; k < segments && status == BB_OK; k++) {
-		struct bb_segment s;
+		const struct bb_segment s = bb_collective_segment(c, &call->shape, group->me, k);
 
-		c->segment(&call->shape, group->me, k, &s);
 		carry(work, &s, group->me, 1);
 	}
 	return status;
@@ -337,7 +335,8 @@ static bool needs_staging(const struct bb_call *call)
 {
 	const struct bb_collective *c = call->collective;
 
-	return call->shape.in_place && c->share == BB_SHARE_BY_DESTINATION && !c->in_place_out;
+	return call->shape.in_place && c->share == BB_SHARE_BY_DESTINATION &&
+	       (c == &bb_sendrecv || c->flags & BB_RECEIVES_BLOCKS);
 }
 
 size_t bb_host_direct_tmp_bytes(const struct bb_call *call, int rank)
@@ -413,14 +412,14 @@ double bb_host_direct_cost(const struct bb_call *call)
 	double cost = 0;
 
 	for (int target = 0; target < targets; target++)
-		for (int k = 0; k < c->segments(&call->shape, target); k++) {
-			struct bb_segment s;
+		for (int k = 0; k < bb_collective_segments(c, &call->shape, target); k++) {
+			const struct bb_segment s =
+				bb_collective_segment(c, &call->shape, target, k);
 
-			c->segment(&call->shape, target, k, &s);
 			cost += segment_cost(call, &s, target);
 		}
 	for (int rank = 0; rank < n && needs_staging(call); rank++)
-		cost += (double)c->in_count(&call->shape, rank);
+		cost += (double)bb_collective_in(c, &call->shape, rank);
 	return cost;
 }
 

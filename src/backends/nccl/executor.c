@@ -188,9 +188,10 @@ static bb_status weigh_inputs(struct run *run)
 	char *const weighted = run->tmp + own_bytes(call, me);
 
 	run->in = weighted;
-	return BB_CUDA(rank, bb_gpu_scale(bb_nccl_lane(rank, run->stream), call->dtype, weighted,
-					  call->in, call->collective->in_count(&call->shape, me),
-					  bb_mulsum_weight(me), 1));
+	return BB_CUDA(rank,
+		       bb_gpu_scale(bb_nccl_lane(rank, run->stream), call->dtype, weighted,
+				    call->in, bb_collective_in(call->collective, &call->shape, me),
+				    bb_mulsum_weight(me), 1));
 }
 
 bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const struct bb_call *call)
@@ -216,11 +217,12 @@ bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const st
 		status = run_round(&run, steps,
 				   bb_algorithm_steps(call->schedule, &shape, &role, round, steps));
 	if (bb_call_divides(call) && status == BB_OK)
-		status = BB_CUDA(group->rank,
-				 bb_gpu_scale(bb_nccl_lane(group->rank, stream), call->dtype,
-					      run.out, run.out,
-					      call->collective->out_count(&call->shape, group->me),
-					      1, call->shape.nranks));
+		status = BB_CUDA(
+			group->rank,
+			bb_gpu_scale(bb_nccl_lane(group->rank, stream), call->dtype, run.out,
+				     run.out,
+				     bb_collective_out(call->collective, &call->shape, group->me),
+				     1, call->shape.nranks));
 out:
 	return status;
 }

@@ -87,8 +87,8 @@ struct bb_layout bb_layout_make(const struct bb_collective *collective,
 				size_t cache)
 {
 	const size_t shift = unalign * element_size;
-	const size_t in_bytes = collective->in_count(shape, rank) * element_size;
-	const size_t out_bytes = collective->out_count(shape, rank) * element_size;
+	const size_t in_bytes = bb_collective_in(collective, shape, rank) * element_size;
+	const size_t out_bytes = bb_collective_out(collective, shape, rank) * element_size;
 	const struct spacing spacing =
 		spacing_of(on_gpu, in_bytes > out_bytes ? in_bytes : out_bytes);
 	struct bb_layout l = {.in_bytes = in_bytes,
@@ -99,11 +99,8 @@ struct bb_layout bb_layout_make(const struct bb_collective *collective,
 	size_t end;
 
 	if (shape->in_place) {
-		size_t in = collective->in_place_in ? collective->in_place_in(shape, rank) : 0;
-		size_t out = collective->in_place_out ? collective->in_place_out(shape, rank) : 0;
-
-		l.in_at = shift + in * element_size;
-		l.out_at = shift + out * element_size;
+		l.in_at = shift + bb_collective_in_at(collective, shape, rank) * element_size;
+		l.out_at = shift + bb_collective_out_at(collective, shape, rank) * element_size;
 	}
 	end = l.in_at + l.in_bytes > l.out_at + l.out_bytes ? l.in_at + l.in_bytes
 							    : l.out_at + l.out_bytes;

@@ -11,38 +11,36 @@
 
 #define RADIX 4 /* coll_tuned_bcast_knomial_radix */
 
-/* The rank's edge of a round: it sends to CHILD or receives from PARENT, BB_NO_PEER: neither. */
-static void edge_perform(struct bb_writer *w, const struct bb_shape *shape, int rank, int child,
-			 int parent)
+/* A round of a rank that has the edges to CHILD and PARENT, counted from the root: it sends to
+   CHILD or receives from PARENT, BB_NO_PEER: neither. The root copies its own data in round 0. */
+static void edge_perform(struct bb_writer *w, size_t round, int child, int parent)
 {
-	const int n = shape->nranks;
-	const struct bb_place out = bb_at(BB_OUT, 0);
+	const int root = w->shape->root;
+	const struct bb_place in = bb_at(BB_IN, 0), out = bb_at(BB_OUT, 0);
 
-	if (child != BB_NO_PEER && child < n)
-		bb_send(w, bb_wrap(child + shape->root, n),
-			rank == shape->root ? bb_at(BB_IN, 0) : out, shape->count);
+	if (child != BB_NO_PEER && child < w->n)
+		bb_send(w, bb_wrap(child + root, w->n), bb_is_root(w) ? in : out, w->shape->count);
 	if (parent != BB_NO_PEER)
-		bb_recv(w, bb_wrap(parent + shape->root, n), out, shape->count, false);
+		bb_recv(w, bb_wrap(parent + root, w->n), out, w->shape->count, false);
+	if (bb_is_root(w) && !round)
+		bb_copy_own(w, in, out, w->shape->count, true);
 }
 
 /* ---- binary: the children of rank v are 2v + 1 and 2v + 2 ----------------------------- */
 
-static void binary_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+static size_t binary_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	bb_role_fill(role, rank, 2 * (size_t)bb_log2_down(shape->nranks));
+	return 2 * (size_t)bb_log2_down(shape->nranks);
 }
 
-static void binary_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			 struct bb_writer *w)
+static void binary_round(struct bb_writer *w, size_t round)
 {
-	const int self = bb_wrap(role->rank - shape->root, shape->nranks);
+	const int self = bb_behind(w->shape, w->rank);
 	const int depth = bb_log2_down(self + 1), level = (int)round / 2, side = (int)round % 2;
 	const bool receives = depth == level + 1 && (self - 1) % 2 == side;
 
-	edge_perform(w, shape, role->rank, depth == level ? 2 * self + 1 + side : BB_NO_PEER,
+	edge_perform(w, round, depth == level ? 2 * self + 1 + side : BB_NO_PEER,
 		     receives ? (self - 1) / 2 : BB_NO_PEER);
-	if (!self && !round)
-		bb_copy_over(w, shape, 0, shape->count);
 }
 
 const struct bb_algorithm bb_openmpi_binary_broadcast = {
@@ -62,22 +60,19 @@ static int digits_of(int n)
 	return (bb_log2_up(n) + 1) / 2;
 }
 
-static void knomial_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+static size_t knomial_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	bb_role_fill(role, rank, (RADIX - 1) * (size_t)digits_of(shape->nranks));
+	return (RADIX - 1) * (size_t)digits_of(shape->nranks);
 }
 
-static void knomial_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			  struct bb_writer *w)
+static void knomial_round(struct bb_writer *w, size_t round)
 {
-	const int n = shape->nranks, self = bb_wrap(role->rank - shape->root, n);
+	const int self = bb_behind(w->shape, w->rank);
 	const int level = (int)round / (RADIX - 1), digit = 1 + (int)round % (RADIX - 1);
-	const int unit = 1 << 2 * (digits_of(n) - 1 - level), low = self % (RADIX * unit);
+	const int unit = 1 << 2 * (digits_of(w->n) - 1 - level), low = self % (RADIX * unit);
 
-	edge_perform(w, shape, role->rank, low == 0 ? self + digit * unit : BB_NO_PEER,
+	edge_perform(w, round, low == 0 ? self + digit * unit : BB_NO_PEER,
 		     low == digit * unit ? self - low : BB_NO_PEER);
-	if (!self && !round)
-		bb_copy_over(w, shape, 0, shape->count);
 }
 
 const struct bb_algorithm bb_openmpi_knomial_broadcast = {
@@ -92,27 +87,30 @@ const struct bb_algorithm bb_openmpi_knomial_broadcast = {
 
 /* ---- binomial, in order: the parent of v has v's lowest bit set to 0 ------------------ */
 
-static size_t binomial_tmp(const struct bb_shape *shape, int rank)
+/* A rank without a child at distance 1 has none. */
+static bool has_child(int self, int n)
 {
-	const int self = bb_wrap(rank - shape->root, shape->nranks);
-
-	return self > 0 && self % 2 == 0 && self + 1 < shape->nranks ? shape->count : 0;
+	return self % 2 == 0 && self + 1 < n;
 }
 
-static void binomial_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			   struct bb_writer *w)
+static size_t binomial_tmp(const struct bb_shape *shape, int rank)
 {
-	const int n = shape->nranks, self = bb_wrap(role->rank - shape->root, n);
+	const int self = bb_behind(shape, rank);
+
+	return self > 0 && has_child(self, shape->nranks) ? shape->count : 0;
+}
+
+static void binomial_round(struct bb_writer *w, size_t round)
+{
+	const int n = w->n, self = bb_behind(w->shape, w->rank);
 	const int bit = 1 << round, low = self % (2 * bit);
-	const struct bb_place in = bb_at(BB_IN, 0), sum = bb_at(self ? BB_TMP : BB_OUT, 0);
-	/* A rank without a child at distance 1 has none. */
-	const bool summed = round > 0 && self % 2 == 0 && self + 1 < n;
+	const struct bb_place sum = bb_at(self ? BB_TMP : BB_OUT, 0);
+	const struct bb_place from = round > 0 && has_child(self, n) ? sum : bb_at(BB_IN, 0);
 
 	if (low == bit)
-		bb_send(w, bb_wrap(role->rank - bit + n, n), summed ? sum : in, shape->count);
+		bb_send(w, bb_ahead(w, -bit), from, w->shape->count);
 	else if (low == 0 && self + bit < n)
-		bb_add(w, bb_wrap(role->rank + bit, n), summed ? sum : in, sum, shape->count,
-		       !self && 2 * bit >= n);
+		bb_add(w, bb_ahead(w, bit), from, sum, w->shape->count, !self && 2 * bit >= n);
 }
 
 const struct bb_algorithm bb_openmpi_binomial_reduce = {
@@ -135,9 +133,9 @@ static const char *neighbor_refuses(const struct bb_shape *shape)
 	return shape->nranks % 2 ? "the number of ranks is odd" : NULL;
 }
 
-static void neighbor_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+static size_t neighbor_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	bb_role_fill(role, rank, (size_t)shape->nranks / 2);
+	return (size_t)shape->nranks / 2;
 }
 
 /* The first of the two blocks that RANK, in ROUND, passes on in the next one. */
@@ -150,24 +148,21 @@ static int held_after(int n, int rank, int round)
 	return ((pair + away) % n + n) % n;
 }
 
-static void neighbor_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			   struct bb_writer *w)
+static void neighbor_round(struct bb_writer *w, size_t round)
 {
-	const int n = shape->nranks, rank = role->rank, at = (int)round;
-	const int peer = bb_wrap(at % 2 == rank % 2 ? rank + 1 : rank - 1, n);
+	const int n = w->n, rank = w->rank, at = (int)round;
+	const int peer = bb_ahead(w, at % 2 == rank % 2 ? 1 : -1);
 	const bool last = 2 * (at + 1) == n;
-	const size_t count = shape->count;
+	const struct bb_blocks blocks = bb_blocks_equal(w->shape);
+	const struct bb_place in = bb_at(BB_IN, 0);
+	const size_t count = at == 0 ? w->shape->count : 2 * w->shape->count;
 
-	if (at == 0) {
-		if (!shape->in_place)
-			bb_copy(w, bb_at(BB_IN, 0), bb_at(BB_OUT, (size_t)rank * count), count,
-				last);
-		bb_send(w, peer, bb_at(BB_IN, 0), count);
-		bb_recv(w, peer, bb_at(BB_OUT, (size_t)peer * count), count, last);
-		return;
-	}
-	bb_send(w, peer, bb_at(BB_OUT, (size_t)held_after(n, rank, at - 1) * count), 2 * count);
-	bb_recv(w, peer, bb_at(BB_OUT, (size_t)held_after(n, rank, at) * count), 2 * count, last);
+	if (at == 0)
+		bb_copy_own(w, in, bb_block_at(BB_OUT, &blocks, rank), count, last);
+	bb_send(w, peer, at == 0 ? in : bb_block_at(BB_OUT, &blocks, held_after(n, rank, at - 1)),
+		count);
+	bb_recv(w, peer, bb_block_at(BB_OUT, &blocks, at == 0 ? peer : held_after(n, rank, at)),
+		count, last);
 }
 
 const struct bb_algorithm bb_openmpi_neighbor = {
@@ -188,29 +183,26 @@ const struct bb_algorithm bb_openmpi_neighbor = {
 /* Rounds are: two of neighbours (where REST > 0), halving, doubling, one of neighbours. */
 struct plan {
 	struct bb_power power;
-	int rank, virtual; /* VIRTUAL is the rank among P; -1: its neighbour stands for it */
+	int virtual; /* VIRTUAL is the rank among P; -1: its neighbour stands for it */
 	bool is_neighbour;
 	size_t count;
 	enum bb_buffer sum;
 };
 
-static struct plan plan_of(const struct bb_shape *shape, int rank)
+static struct plan plan_of(const struct bb_writer *w)
 {
-	struct plan p = {.power = bb_power_of(shape->nranks),
-			 .rank = rank,
-			 .count = shape->count,
-			 .sum = BB_OUT};
+	struct plan p = {.power = bb_power_of(w->n), .count = w->shape->count, .sum = BB_OUT};
 
-	p.is_neighbour = rank < 2 * p.power.rest;
-	p.virtual = !p.is_neighbour ? rank - p.power.rest : rank % 2 ? rank / 2 : -1;
+	p.is_neighbour = w->rank < 2 * p.power.rest;
+	p.virtual = !p.is_neighbour ? w->rank - p.power.rest : w->rank % 2 ? w->rank / 2 : -1;
 	return p;
 }
 
-static void rabenseifner_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+static size_t rabenseifner_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
 	const struct bb_power power = bb_power_of(shape->nranks);
 
-	bb_role_fill(role, rank, 2 * (size_t)power.levels + 3 * (size_t)(power.rest > 0));
+	return 2 * (size_t)power.levels + 3 * (size_t)(power.rest > 0);
 }
 
 /* What Open MPI allocates, which counts for caches; the steps need none. */
@@ -223,20 +215,20 @@ static size_t rabenseifner_tmp(const struct bb_shape *shape, int rank)
 static void neighbours_add(struct bb_writer *w, const struct plan *p)
 {
 	const size_t left = p->count / 2, right = p->count - left;
-	const bool odd = p->rank % 2;
+	const bool odd = w->rank % 2;
 	const size_t mine = odd ? left : 0, theirs = odd ? 0 : left;
 
-	bb_send(w, p->rank ^ 1, bb_at(BB_IN, theirs), odd ? left : right);
-	bb_add(w, p->rank ^ 1, bb_at(BB_IN, mine), bb_at(BB_OUT, mine), odd ? right : left, false);
+	bb_send(w, w->rank ^ 1, bb_at(BB_IN, theirs), odd ? left : right);
+	bb_add(w, w->rank ^ 1, bb_at(BB_IN, mine), bb_at(BB_OUT, mine), odd ? right : left, false);
 }
 
 /* COUNT elements of OUT from the even neighbour to the odd one, or (BACK) the other way. */
 static void neighbours_pass(struct bb_writer *w, const struct plan *p, size_t count, bool back)
 {
-	if (p->rank % 2 == back)
-		bb_send(w, p->rank ^ 1, bb_at(BB_OUT, 0), count);
+	if (w->rank % 2 == back)
+		bb_send(w, w->rank ^ 1, bb_at(BB_OUT, 0), count);
 	else
-		bb_recv(w, p->rank ^ 1, bb_at(BB_OUT, 0), count, back);
+		bb_recv(w, w->rank ^ 1, bb_at(BB_OUT, 0), count, back);
 }
 
 /* The parts that RANK and its partner at distance 2^LEVEL swap when halving. */
@@ -277,18 +269,17 @@ static void halve(struct bb_writer *w, const struct plan *p, int level)
 	bb_add(w, peer_of(p, level), bb_at(from, h.start), bb_at(p->sum, h.start), h.count, false);
 }
 
-static void rabenseifner_round(const struct bb_shape *shape, const struct bb_role *role,
-			       size_t round, struct bb_writer *w)
+static void rabenseifner_round(struct bb_writer *w, size_t round)
 {
-	const struct plan p = plan_of(shape, role->rank);
+	const struct plan p = plan_of(w);
 	const int levels = p.power.levels, at = (int)round - 2 * (p.power.rest > 0);
 
 	if (at == -2 && p.is_neighbour)
 		neighbours_add(w, &p);
 	else if (at == -1 && p.is_neighbour)
-		neighbours_pass(w, &p, shape->count / 2, false);
+		neighbours_pass(w, &p, p.count / 2, false);
 	else if (at == 2 * levels && p.is_neighbour)
-		neighbours_pass(w, &p, shape->count, true);
+		neighbours_pass(w, &p, p.count, true);
 	else if (at >= 0 && at < levels && p.virtual >= 0)
 		halve(w, &p, at);
 	else if (at >= levels && at < 2 * levels && p.virtual >= 0) {
@@ -318,9 +309,9 @@ static const char *butterfly_refuses(const struct bb_shape *shape)
 						   : NULL;
 }
 
-static void butterfly_prepare(const struct bb_shape *shape, int rank, struct bb_role *role)
+static size_t butterfly_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	bb_role_fill(role, rank, (size_t)bb_power_of(shape->nranks).levels + 1);
+	return (size_t)bb_power_of(shape->nranks).levels + 1;
 }
 
 static size_t butterfly_tmp(const struct bb_shape *shape, int rank)
@@ -338,23 +329,22 @@ static int mirror(int rank, int levels)
 	return mirrored;
 }
 
-static void butterfly_round(const struct bb_shape *shape, const struct bb_role *role, size_t round,
-			    struct bb_writer *w)
+static void butterfly_round(struct bb_writer *w, size_t round)
 {
-	const int rank = role->rank, levels = bb_power_of(shape->nranks).levels;
-	const int other = mirror(rank, levels);
-	struct plan p = plan_of(shape, rank);
+	const int levels = bb_power_of(w->n).levels, other = mirror(w->rank, levels);
+	const struct bb_blocks blocks = bb_blocks_equal(w->shape);
+	const struct bb_place held = bb_block_at(BB_TMP, &blocks, other), out = bb_at(BB_OUT, 0);
+	struct plan p = plan_of(w);
 
 	p.sum = BB_TMP;
-	p.count *= (size_t)shape->nranks;
+	p.count *= (size_t)w->n;
 	if ((int)round < levels) {
 		halve(w, &p, (int)round);
-	} else if (other == rank) {
-		bb_copy(w, bb_at(BB_TMP, (size_t)rank * shape->count), bb_at(BB_OUT, 0),
-			shape->count, true);
+	} else if (other == w->rank) {
+		bb_copy(w, held, out, w->shape->count, true);
 	} else {
-		bb_send(w, other, bb_at(BB_TMP, (size_t)other * shape->count), shape->count);
-		bb_recv(w, other, bb_at(BB_OUT, 0), shape->count, true);
+		bb_send(w, other, held, w->shape->count);
+		bb_recv(w, other, out, w->shape->count, true);
 	}
 }
 

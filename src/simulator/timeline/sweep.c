@@ -417,8 +417,8 @@ static struct bb_link_model in_memory_of(const struct bb_link_model *links,
 					 const struct bb_shape *shape, size_t element,
 					 struct bb_fabric *fabric)
 {
-	const size_t in = schedule->collective->in_count(shape, 0);
-	const size_t out = schedule->collective->out_count(shape, 0);
+	const size_t in = bb_collective_in(schedule->collective, shape, 0);
+	const size_t out = bb_collective_out(schedule->collective, shape, 0);
 	const size_t both = shape->in_place ? (in > out ? in : out) : in + out;
 	const size_t all = both + bb_algorithm_tmp_count(schedule, shape, 0);
 	struct bb_link_model in_memory = *links;
@@ -440,7 +440,7 @@ double bb_timeline_copy(const struct bb_link_model *links, const struct bb_algor
 
 	if (!in_memory.fabric)
 		return 0;
-	return (double)schedule->collective->in_count(shape, 0) * (double)element *
+	return (double)bb_collective_in(schedule->collective, shape, 0) * (double)element *
 	       bb_fabric_copy(in_memory.fabric, shape->nranks);
 }
 
