@@ -1,10 +1,9 @@
 /*
  * sim_inside.h - shared by the files of the sim backend.
  *
- *   sim.c              the table: opening, stand-ins for memory, groups, clocks
- *   sim_collectives.c  choosing and evaluating calls of collectives, also those of programs
- *   sim_nccl.c         the model of NCCL: its names of algorithms, their limits and times
- *   sim_openmpi.c      the model of Open MPI: its choice among schedules
+ *   sim.c          the table: opening, groups, clocks, calls of collectives, also those of programs
+ *   sim_nccl.c     the model of NCCL: its names of algorithms, their limits and times
+ *   sim_openmpi.c  the model of Open MPI: its choice among schedules
  */
 #ifndef BB_BACKENDS_SIM_SIM_INSIDE_H
 #define BB_BACKENDS_SIM_SIM_INSIDE_H
@@ -88,9 +87,9 @@ struct bb_sim_library {
 	const char *(*refuses)(const struct bb_group *group, const struct bb_call *call);
 	/* NULL, or why it can, but not with the fault. NULL itself: all faults can be timed. */
 	const char *(*refuses_fault)(const struct bb_group *group, const struct bb_call *call);
-	/* Evaluate CALL, which is native, on LINKS, those of COURSE. TIMES has one entry for each
-	   member: on entry when it reaches CALL, on return when it is done; INFINITY: not known
-	   yet. NUMBER numbers the calls. Sets group->evaluator, chosen and prediction. */
+	/* Evaluate CALL, which is native, on LINKS, those of COURSE and GROUP. TIMES has one entry
+	   for each member: on entry when it reaches CALL, on return when it is done; INFINITY: not
+	   known yet. NUMBER numbers the calls. Sets group->evaluator, chosen and prediction. */
 	bb_status (*time)(struct bb_group *group, int course, const struct bb_link_model *links,
 			  const struct bb_call *call, uint64_t number, double *times,
 			  struct bb_error *error);
@@ -101,43 +100,7 @@ extern const struct bb_sim_library bb_sim_nccl, bb_sim_openmpi;
 /* The libraries' algorithms; each ends with name NULL. */
 extern const struct bb_native bb_sim_nccl_natives[], bb_sim_openmpi_natives[];
 
-/* The latest of N times, at least 0. */
-double bb_sim_latest(const double *times, int n);
-
-/* The course without a fault. */
-static inline const struct bb_course *bb_sim_faultless(const struct bb_context *c)
-{
-	return &c->courses[c->ncourses - 1];
-}
-
-/* The latest clock of COURSE. */
-static inline double bb_sim_now(const struct bb_context *c, const struct bb_course *course)
-{
-	return bb_sim_latest(course->clocks, c->world.nranks);
-}
-
-/* ---- sim.c: as the backend's table has them ------------------------------------------- */
-
-BB_MUST bb_status bb_sim_group_open(struct bb_rank *rank, const int *members, int n,
-				    struct bb_group **group, struct bb_error *error);
-void bb_sim_group_close(struct bb_group *group); /* NULL: nothing */
-
-/* ---- sim_collectives.c: likewise ------------------------------------------------------ */
-
-BB_MUST bb_status bb_sim_choose(struct bb_group *group, struct bb_call *call);
-const char *bb_sim_refuses(struct bb_group *group, const struct bb_call *call);
-BB_MUST bb_status bb_sim_tune(struct bb_group *group, struct bb_call *call);
-BB_MUST bb_status bb_sim_collective(struct bb_group *group, struct bb_queue *queue,
-				    const struct bb_call *call);
-
 /* Set TIMES, when each member of GROUP arrives, to SECONDS after the last one. */
 void bb_sim_time_whole(struct bb_group *group, double seconds, double *times);
-/* The links of COURSE, of ALL ranks, as the group's members see them. */
-struct bb_link_model bb_sim_links(const struct bb_group *group, int course,
-				  const struct bb_link_model *all);
-bool bb_sim_summarize(const struct bb_context *context, struct bb_strbuf *out);
-BB_MUST bb_status bb_sim_evaluate(struct bb_rank *rank, const struct bb_program *program,
-				  const struct bb_timeline_watch *watch, double *end,
-				  struct bb_error *error);
 
 #endif

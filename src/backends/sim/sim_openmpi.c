@@ -75,11 +75,10 @@ static void openmpi_predict(const struct bb_call *call, int nodes, size_t elemen
 }
 
 /* Each phase begins on a member when the one before has ended there. */
-static bb_status openmpi_time(struct bb_group *group, int course, const struct bb_link_model *all,
+static bb_status openmpi_time(struct bb_group *group, int course, const struct bb_link_model *links,
 			      const struct bb_call *call, uint64_t number, double *times,
 			      struct bb_error *error)
 {
-	const struct bb_link_model links = bb_sim_links(group, course, all);
 	const size_t element = bb_dtype_size(call->dtype);
 	struct bb_openmpi_plan plan;
 	bb_status status = BB_OK;
@@ -89,14 +88,14 @@ static bb_status openmpi_time(struct bb_group *group, int course, const struct b
 	snprintf(group->chosen, sizeof(group->chosen), "%s", plan.name);
 	openmpi_predict(call, group->machines[course].nodes, element, &group->prediction);
 	for (int r = 0; r < call->shape.nranks && plan.copies; r++)
-		times[r] += bb_timeline_copy(&links, plan.phase[0].schedule, &plan.phase[0].shape,
+		times[r] += bb_timeline_copy(links, plan.phase[0].schedule, &plan.phase[0].shape,
 					     element);
 	for (int i = 0; i < plan.phases && status == BB_OK; i++) {
 		group->evaluator = bb_evaluator_name(
-			bb_timeline_evaluator(&links, plan.phase[i].schedule, &plan.phase[i].shape),
-			&links);
-		status = bb_timeline_collective(&links, plan.phase[i].schedule,
-						&plan.phase[i].shape, element, number, times);
+			bb_timeline_evaluator(links, plan.phase[i].schedule, &plan.phase[i].shape),
+			links);
+		status = bb_timeline_collective(links, plan.phase[i].schedule, &plan.phase[i].shape,
+						element, number, times);
 	}
 	if (status == BB_EINTERNAL)
 		(void)bb_no_memory(error, "the messages of a collective");
