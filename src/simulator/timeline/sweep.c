@@ -12,23 +12,17 @@
 
 /* A message of this round. */
 struct message {
-	int from;
-	int channel;
-	int port;    /* of the receiver */
+	int from, to;
+	unsigned char channel;
+	bool outside; /* it takes the ports for messages to other nodes */
+	bool pulled;  /* by the receiver, once it has come to the receive */
+	double bytes;
 	size_t next; /* to the same rank and not yet received */
 	double head; /* when its first byte comes to the rank */
 	double entry;
 	double arrival;
-	bool pulled; /* by the receiver, once it has come to the receive */
 	double sum;  /* seconds to add it */
 	double swap; /* seconds that it is later if its receiver sends to the sender at once */
-};
-
-/* A step of this round that sends. */
-struct sending {
-	int from, to;
-	int channel;
-	double bytes;
 };
 
 /* A step of this round that receives. */
@@ -58,12 +52,10 @@ struct sweep {
 	double element;
 	uint64_t drawn; /* for this call */
 	double *times;
-	double *taken;            /* [rank]: when the last of its messages was received */
-	double *out, *in;         /* [2 * rank + outside]: when the port is free again */
-	struct bb_slabs slabs;    /* of all arrays that do not grow */
-	struct bb_loads *loads;   /* NULL: nothing is shared */
-	struct sending *sendings; /* of this round, on shared links */
-	size_t nsendings, sending_room;
+	double *taken;          /* [rank]: when the last of its messages was received */
+	double *out, *in;       /* [2 * rank + outside]: when the port is free again */
+	struct bb_slabs slabs;  /* of all arrays that do not grow */
+	struct bb_loads *loads; /* NULL: nothing is shared */
 	struct bb_role *roles;
 	size_t round;
 	struct inbox *inboxes; /* [rank] */
@@ -149,7 +141,7 @@ static void come_in(struct sweep *s, int rank)
 
 	for (size_t at = box->first; at != NONE; at = s->messages[at].next) {
 		struct message *m = &s->messages[at];
-		double *in = &s->in[2 * (size_t)rank + (size_t)m->port];
+		double *in = &s->in[2 * (size_t)rank + (size_t)m->outside];
 
 		if (*in < m->head)
 			*in = m->head;
@@ -162,39 +154,34 @@ static void come_in(struct sweep *s, int rank)
 
 /* ---- steps ---------------------------------------------------------------------------- */
 
-/* Does A enter a port of TO before B does? At equal times the sender that is nearer around the ring
-   comes first, so that ranks related by a shift stay so. */
-static bool precedes(const struct sweep *s, int to, const struct message *a,
-		     const struct message *b)
+/* Does A enter a port of their receiver before B does? At equal times the sender that is nearer
+   around the ring comes first, so that ranks related by a shift stay so. */
+static bool precedes(const struct sweep *s, const struct message *a, const struct message *b)
 {
 	const int n = s->shape->nranks;
 
 	if (a->head != b->head)
 		return a->head < b->head;
-	return (to - a->from + n) % n < (to - b->from + n) % n;
+	return (a->to - a->from + n) % n < (a->to - b->from + n) % n;
 }
 
-/* Add MESSAGE to those of TO, before those that it precedes: only ports have an order of their own.
- */
-static bb_status put(struct sweep *s, int to, struct message message)
+/* Add message NUMBER to those of its receiver, before those that it precedes: only ports have an
+   order of their own. */
+static void put(struct sweep *s, size_t number)
 {
-	struct inbox *box = &s->inboxes[to];
-	struct message *new = BB_ARRAY_ADD(s->messages, s->nmessages, s->capacity);
+	struct message *const new = &s->messages[number];
+	struct inbox *box = &s->inboxes[new->to];
 	size_t *link = &box->first;
 
-	if (!new)
-		return BB_EINTERNAL;
-	*new = message;
 	if (box->first != NONE &&
-	    (!bb_link_ports(s->links) || !precedes(s, to, &message, &s->messages[box->last])))
+	    (!bb_link_ports(s->links) || !precedes(s, new, &s->messages[box->last])))
 		link = &s->messages[box->last].next;
-	while (*link != NONE && !precedes(s, to, &message, &s->messages[*link]))
+	while (*link != NONE && !precedes(s, new, &s->messages[*link]))
 		link = &s->messages[*link].next;
 	new->next = *link;
-	*link = s->nmessages - 1;
+	*link = number;
 	if (new->next == NONE)
-		box->last = s->nmessages - 1;
-	return BB_OK;
+		box->last = number;
 }
 
 /* The schedule has passed its checker: the message is there. */
@@ -211,8 +198,9 @@ static const struct message *take_message(struct sweep *s, int rank, int peer, i
 	return &s->messages[at];
 }
 
-static bb_status send(struct sweep *s, const struct sending *m)
+static bb_status send(struct sweep *s, size_t number)
 {
+	struct message *const m = &s->messages[number];
 	const uint64_t pair = (uint64_t)m->from * (uint64_t)s->shape->nranks + (uint64_t)m->to;
 	const uint64_t drawn = s->round * BB_CHANNELS + (uint64_t)m->channel;
 	const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
@@ -228,39 +216,18 @@ static bb_status send(struct sweep *s, const struct sending *m)
 	exit = bb_route_exit(s->links, route.outside, m->bytes, entry);
 	if (leave(s, m->from, m->to, route.outside, exit * factor, &start) != BB_OK)
 		return BB_EINTERNAL;
-	return put(s, m->to,
-		   (struct message){
-			   .from = m->from,
-			   .channel = m->channel,
-			   .port = route.outside,
-			   .next = NONE,
-			   .head = start + latency * factor,
-			   .entry = entry * factor,
-			   .arrival = start + (entry + latency) * factor,
-			   .pulled = bb_link_pulls(s->links, route.outside, m->bytes),
-			   .sum = bb_link_sum(s->links, m->bytes, memory) * factor,
-			   .swap = bb_link_swap(s->links, route.outside, m->bytes) * factor,
-		   });
+	m->outside = route.outside;
+	m->head = start + latency * factor;
+	m->entry = entry * factor;
+	m->arrival = start + (entry + latency) * factor;
+	m->pulled = bb_link_pulls(s->links, route.outside, m->bytes);
+	m->sum = bb_link_sum(s->links, m->bytes, memory) * factor;
+	m->swap = bb_link_swap(s->links, route.outside, m->bytes) * factor;
+	put(s, number);
+	return BB_OK;
 }
 
-static bb_status send_held_back(struct sweep *s)
-{
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < s->nsendings && status == BB_OK; i++)
-		status = send(s, &s->sendings[i]);
-	for (size_t i = 0; i < s->nsendings; i++) {
-		const struct sending *m = &s->sendings[i];
-		const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
-
-		bb_loads_drop(s->loads, m->from, m->to, &route);
-	}
-	s->nsendings = 0;
-	return status;
-}
-
-/* Send what RANK sends in this round, over shared links once all messages of the round are known;
-   receives wait until all ranks have sent. */
+/* Write down what RANK sends and receives in this round. */
 static bb_status post_round(struct sweep *s, int rank)
 {
 	struct bb_step steps[BB_MAX_STEPS];
@@ -270,21 +237,14 @@ static bb_status post_round(struct sweep *s, int rank)
 		const struct bb_step *step = &steps[i];
 
 		if (step->kind == BB_SEND) {
-			const struct sending sending = {rank, step->peer, step->channel,
-							(double)step->count * s->element};
-			struct bb_fabric_route route;
-			struct sending *held;
+			struct message *new = BB_ARRAY_ADD(s->messages, s->nmessages, s->capacity);
 
-			if (s->loads) {
-				held = BB_ARRAY_ADD(s->sendings, s->nsendings, s->sending_room);
-				if (!held)
-					return BB_EINTERNAL;
-				*held = sending;
-				route = bb_link_route(s->links, rank, step->peer);
-				bb_loads_add(s->loads, rank, step->peer, &route, sending.bytes);
-			} else if (send(s, &sending) != BB_OK) {
+			if (!new)
 				return BB_EINTERNAL;
-			}
+			new->from = rank;
+			new->to = step->peer;
+			new->channel = (unsigned char)step->channel;
+			new->bytes = (double)step->count * s->element;
 		} else if (step->kind != BB_COPY) {
 			struct receipt *new = BB_ARRAY_ADD(s->receipts, s->nreceipts, s->room);
 
@@ -300,6 +260,28 @@ static bb_status post_round(struct sweep *s, int rank)
 		}
 	}
 	return BB_OK;
+}
+
+/* The load of a shared link is known once all have posted; receives wait until all have sent. */
+static bb_status send_round(struct sweep *s)
+{
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < s->nmessages && s->loads; i++) {
+		const struct message *m = &s->messages[i];
+		const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
+
+		bb_loads_add(s->loads, m->from, m->to, &route, m->bytes);
+	}
+	for (size_t i = 0; i < s->nmessages && status == BB_OK; i++)
+		status = send(s, i);
+	for (size_t i = 0; i < s->nmessages && s->loads; i++) {
+		const struct message *m = &s->messages[i];
+		const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
+
+		bb_loads_drop(s->loads, m->from, m->to, &route);
+	}
+	return status;
 }
 
 static void receive(struct sweep *s, const struct receipt *r, int peer, bool swaps)
@@ -342,7 +324,7 @@ static bb_status sweep(struct sweep *s)
 		for (int rank = 0; rank < n; rank++)
 			if (post_round(s, rank) != BB_OK)
 				return BB_EINTERNAL;
-		if (s->loads && send_held_back(s) != BB_OK)
+		if (send_round(s) != BB_OK)
 			return BB_EINTERNAL;
 		finish_round(s);
 		if (!bb_pace_allows(s->links, s->schedule, s->round, s->roles[0].rounds, n))
@@ -378,7 +360,6 @@ static bb_status sweep_all(const struct bb_link_model *links, const struct bb_al
 		s.loads = bb_loads_open(links, &s.slabs, schedule, shape->nranks);
 	status = s.slabs.lacking ? BB_EINTERNAL : sweep(&s);
 	bb_slabs_free(&s.slabs);
-	free(s.sendings);
 	free(s.messages);
 	free(s.receipts);
 	free(s.busy);
