@@ -238,10 +238,6 @@ static inline bool bb_cluster_loops_back(const struct bb_cluster *c)
 /* Bytes that the caches of a package of a node hold. */
 double bb_cluster_cache(const struct bb_cluster *c);
 
-/* Whether GPUs A and B of a node access each other's memory over PCIe: as the figure or the
-   topology has it. If neither does, as is usual: below one host bridge, but for GeForce cards. */
-bool bb_cluster_reaches(const struct bb_cluster *c, int a, int b);
-
 /* PCIe among a set of GPUs of a node. */
 struct bb_cluster_slots {
 	bool through_host; /* some pairs can only exchange messages through the host's memory */
