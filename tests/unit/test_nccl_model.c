@@ -151,8 +151,8 @@ static void test_likeness(void **state)
 	m.nodes = 5;
 	assert_int_equal(bb_nccl_basis(&c, &call, &basis), BB_NCCL_FEW_NODES);
 	bb_nccl_interval(&c, &call, &low, &high);
-	near(low, c.unlike_low[BB_NCCL_LARGE]);
-	near(high, c.unlike_high[BB_NCCL_LARGE]);
+	near(low, c.interval_unlike_low[BB_NCCL_LARGE]);
+	near(high, c.interval_unlike_high[BB_NCCL_LARGE]);
 	m.nodes = 4;
 	like->basis[BB_NCCL_LARGE].machines = 2;
 	assert_int_equal(bb_nccl_basis(&c, &call, &basis), BB_NCCL_FEW_MACHINES);
@@ -172,7 +172,7 @@ static void test_likeness(void **state)
 	     c.host_part);
 	bb_nccl_interval(&c, &call, &low, &high);
 	near(low, bb_nccl_fast_host(&c, &call));
-	assert_true(low < c.unlike_low[BB_NCCL_LARGE]);
+	assert_true(low < c.interval_unlike_low[BB_NCCL_LARGE]);
 	m = through_host(2, 2);
 	m.staged = true;
 	bb_nccl_kind_name(bb_nccl_kind(&m), name);

@@ -24,10 +24,10 @@ struct row {
 		name, offsetof(struct bb_nccl_constants, field), BB_SETTING_##of, n                \
 	}
 #define BY_PROTOCOL(name, field) ROW(name, field, TIME, BB_NCCL_PROTOCOLS)
-#define BY_SPAN(name) ROW(#name, name, RATE, BB_NCCL_SPANS)
 #define BY_SIZE(name, protocol) ROW(name, tree_share[protocol], SHARE, BB_NCCL_TREE_SIZES)
 #define SIMPLE(name, field) ROW(name, field[BB_NCCL_SIMPLE], TIME, 1)
 #define ONE(name, unit) ROW(#name, name, unit, 1),
+#define SOME(name, n, unit) ROW(#name, name, unit, n),
 
 static const struct row rows[] = {
 	BY_PROTOCOL("ring_base", base[BB_NCCL_RING]),
@@ -47,25 +47,9 @@ static const struct row rows[] = {
 	BY_SIZE("tree_share_simple", BB_NCCL_SIMPLE),
 	BY_PROTOCOL("ring_net_least", ring_net_least[0]),
 	BY_PROTOCOL("ring_net_least_amd", ring_net_least[1]),
-	ROW("tree_ll128_part", tree_ll128_part, SHARE, BB_NCCL_SPANS),
-	ROW("efa", efa, TIME, BB_NCCL_EFA),
-	ROW("interval_low", interval_low, NUMBER, BB_NCCL_INTERVAL_CLASSES),
-	ROW("interval_high", interval_high, NUMBER, BB_NCCL_INTERVAL_CLASSES),
-	ROW("interval_unlike_low", unlike_low, NUMBER, BB_NCCL_INTERVAL_CLASSES),
-	ROW("interval_unlike_high", unlike_high, NUMBER, BB_NCCL_INTERVAL_CLASSES),
-	ROW("channel_rates", channel_rates, RATE, BB_NCCL_CHANNEL_RATES),
-	ROW("channel_rates_node", channel_rates_node, RATE, BB_NCCL_CHANNEL_RATES),
-	ROW("channels_double", channels_double, RATE, 2),
 	ROW("ll_most_net", ll_most_net[0], RATE, BB_NCCL_SPANS - 1),
 	ROW("ll_most_net_amd", ll_most_net[1], RATE, BB_NCCL_SPANS - 1),
-	BY_SPAN(ring_ll128_channel),
-	BY_SPAN(tree_ll128_channel),
-	BY_SPAN(tree_channel),
-	ROW("nvlstree_channel", nvlstree_channel, RATE, BB_NCCL_SPANS - 1),
-	ROW("messages_chunk", messages_chunk, SIZE, BB_NCCL_HOPS),
-	ROW("messages_least", messages_least, SHARE, BB_NCCL_HOPS),
-	ROW("messages_most", messages_most, NUMBER, BB_NCCL_HOPS),
-	BB_NCCL_NUMBERS(ONE)};
+	BB_NCCL_NUMBERS(ONE, SOME)};
 
 static const struct row *row_find(const char *key)
 {

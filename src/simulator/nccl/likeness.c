@@ -142,13 +142,13 @@ void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_ca
 	double steps;
 
 	*low = alike ? c->interval_low[class]
-		     : fmin(c->unlike_low[class], bb_nccl_fast_host(c, call));
-	*high = alike ? c->interval_high[class] : c->unlike_high[class];
+		     : fmin(c->interval_unlike_low[class], bb_nccl_fast_host(c, call));
+	*high = alike ? c->interval_high[class] : c->interval_unlike_high[class];
 	/* More racks than were measured: NCCL may have chosen otherwise than the model does. */
 	for (int i = 0; i < BB_NCCL_INTERVAL_CLASSES && m->wide && m->nodes > c->racks_measured;
 	     i++) {
-		*low = fmin(*low, c->unlike_low[i]);
-		*high = fmax(*high, c->unlike_high[i]);
+		*low = fmin(*low, c->interval_unlike_low[i]);
+		*high = fmax(*high, c->interval_unlike_high[i]);
 	}
 	/* In steps of a tenth, above 2 of a half: an unknown plug-in needs no more. */
 	steps = *high * slow < 2 ? 10 : 2;

@@ -82,9 +82,9 @@ struct bb_nccl_likeness {
 	struct bb_nccl_basis basis[BB_NCCL_INTERVAL_CLASSES];
 };
 
-/* The constants of nccl.txt that are one number: their names there and their units. Rates are in
-   bytes per second, times in seconds. */
-#define BB_NCCL_NUMBERS(ONE)                                                                       \
+/* The constants of nccl.txt that are ONE number or SOME: their names there, how many, and their
+   units. Rates are in bytes per second, times in seconds. */
+#define BB_NCCL_NUMBERS(ONE, SOME)                                                                 \
 	/* ---- NCCL's own. */                                                                     \
 	ONE(nvlstree_by_size, NUMBER) /* not 0: NVLSTree has tree_share on CPUs of x86 */          \
 	ONE(ring_plateau, NUMBER)     /* latency factor of long rings over nodes, Simple */        \
@@ -153,35 +153,40 @@ struct bb_nccl_likeness {
 	ONE(interval_plugin, TIME)  /* added to a hop at most, by an unknown network plug-in */    \
 	ONE(like_least, NUMBER)     /* machines for an interval of their own */                    \
 	ONE(like_nodes, NUMBER)     /* multiple of the most nodes of rows that it holds for */     \
-	ONE(racks_measured, NUMBER) /* of NVSwitches; the most that were measured */
+	ONE(racks_measured, NUMBER) /* of NVSwitches; the most that were measured */               \
+	/* ---- Several numbers. */                                                                \
+	SOME(tree_ll128_part, BB_NCCL_SPANS, SHARE) /* of tree_part's rate */                      \
+	SOME(channel_rates, BB_NCCL_CHANNEL_RATES,                                                 \
+	     RATE) /* of a channel, which NCCL tries over nodes */                                 \
+	SOME(channel_rates_node, BB_NCCL_CHANNEL_RATES, RATE) /* in one node */                    \
+	SOME(channels_double, 2, RATE) /* from which it doubles up to four channels, and more */   \
+	SOME(ring_ll128_channel, BB_NCCL_SPANS, RATE)                                              \
+	SOME(tree_ll128_channel, BB_NCCL_SPANS, RATE)                                              \
+	SOME(tree_channel, BB_NCCL_SPANS, RATE)                                                    \
+	SOME(nvlstree_channel, BB_NCCL_SPANS - 1, RATE) /* two nodes, more */                      \
+	SOME(messages_chunk, BB_NCCL_HOPS, SIZE)                                                   \
+	SOME(messages_least, BB_NCCL_HOPS, SHARE) /* chunks */                                     \
+	SOME(messages_most, BB_NCCL_HOPS, NUMBER) /* likewise */                                   \
+	SOME(efa, BB_NCCL_EFA, TIME)              /* that AWS's plug-in adds to a hop */           \
+	SOME(interval_low, BB_NCCL_INTERVAL_CLASSES,                                               \
+	     NUMBER) /* of measured over predicted times: */                                       \
+	SOME(interval_high, BB_NCCL_INTERVAL_CLASSES,                                              \
+	     NUMBER) /* nine in ten unseen machines lay between */                                 \
+	SOME(interval_unlike_low, BB_NCCL_INTERVAL_CLASSES,                                        \
+	     NUMBER) /* the same of machines of which no */                                        \
+	SOME(interval_unlike_high, BB_NCCL_INTERVAL_CLASSES, NUMBER) /* other was alike */
 
 #define BB_NCCL_MEMBER(name, unit) double name;
+#define BB_NCCL_MEMBERS(name, n, unit) double name[n];
 struct bb_nccl_constants {
-	BB_NCCL_NUMBERS(BB_NCCL_MEMBER)
+	BB_NCCL_NUMBERS(BB_NCCL_MEMBER, BB_NCCL_MEMBERS)
 	/* NCCL's own. */
 	double base[BB_NCCL_ALGORITHMS][BB_NCCL_PROTOCOLS];
 	double hop[BB_NCCL_HOPS][BB_NCCL_ALGORITHMS][BB_NCCL_PROTOCOLS];
 	double tree_share[BB_NCCL_PROTOCOLS][BB_NCCL_TREE_SIZES]; /* of a tree's rate, by size */
 	double ring_net_least[2]
 			     [BB_NCCL_PROTOCOLS]; /* of each hop of a ring over nodes; [1]: AMD */
-	double tree_ll128_part[BB_NCCL_SPANS];    /* of tree_part's rate */
-	/* The rates of a channel that NCCL tries over nodes and in one node, and those from which
-	   it doubles up to four channels, and more. */
-	double channel_rates[BB_NCCL_CHANNEL_RATES], channel_rates_node[BB_NCCL_CHANNEL_RATES];
-	double channels_double[2];
 	double ll_most_net[2][BB_NCCL_SPANS - 1]; /* [1]: CPUs of AMD */
-	double ring_ll128_channel[BB_NCCL_SPANS];
-	double tree_ll128_channel[BB_NCCL_SPANS];
-	double tree_channel[BB_NCCL_SPANS];
-	double nvlstree_channel[BB_NCCL_SPANS - 1]; /* two nodes, more */
-	double messages_chunk[BB_NCCL_HOPS];
-	double messages_least[BB_NCCL_HOPS], messages_most[BB_NCCL_HOPS]; /* chunks */
-	double efa[BB_NCCL_EFA]; /* seconds that AWS's plug-in adds to a hop */
-	/* Multiples of a predicted time between which nine in ten measurements lay, of machines
-	   that nothing was fitted to. */
-	double interval_low[BB_NCCL_INTERVAL_CLASSES], interval_high[BB_NCCL_INTERVAL_CLASSES];
-	/* The same of machines of which no other was alike. */
-	double unlike_low[BB_NCCL_INTERVAL_CLASSES], unlike_high[BB_NCCL_INTERVAL_CLASSES];
 	struct bb_nccl_likeness likeness[BB_NCCL_KINDS];
 	/* Lines of the file that are published, fitted to measurements, or assumed. */
 	int published, fitted, assumed;
@@ -189,6 +194,7 @@ struct bb_nccl_constants {
 	const char *versions;   /* "2.30.7" */
 };
 #undef BB_NCCL_MEMBER
+#undef BB_NCCL_MEMBERS
 
 /* Rates are in bytes per second, times in seconds. */
 struct bb_nccl_machine {
