@@ -29,7 +29,6 @@
 BB_NVML_NEEDED(DECLARE)
 BB_NVML_OPTIONAL(DECLARE)
 BB_NVML_HEALTH(DECLARE)
-EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus, nvmlDevice_t *device);
 
 static long number(const char *key, long otherwise)
 {

@@ -6,65 +6,41 @@
 
 #include "topology/probes/nvml_api.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct bb_nccl_health {
-	void *library;
+	struct bb_nvml nvml;
 	nvmlDevice_t device; /* under MIG the whole GPU */
-#define POINTER(name, parameters) nvmlReturn_t(*name) parameters;
-	BB_NVML_HEALTH_NEEDED(POINTER) BB_NVML_HEALTH(POINTER)
-#undef POINTER
 };
 
 /* Does a call of function NAME, which an old driver may lack, succeed? */
-#define NVML(h, name, ...) ((h)->name && (h)->name((h)->device, __VA_ARGS__) == 0)
+#define NVML(h, name, ...) BB_NVML(&(h)->nvml, name, (h)->device, __VA_ARGS__)
 
 /* ---- opening ---------------------------------------------------------------------------- */
-
-static bool nvml_load(struct bb_nccl_health *h, const char *bus)
-{
-	bool needed = true;
-
-	h->library = dlopen(BB_NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-	if (!h->library)
-		return false;
-#define NEED(name, parameters) needed = bb_nccl_resolve(h->library, #name, &h->name) && needed;
-	BB_NVML_HEALTH_NEEDED(NEED)
-#undef NEED
-#define ASK(name, parameters) bb_nccl_resolve(h->library, #name, &h->name);
-	BB_NVML_HEALTH(ASK)
-#undef ASK
-	if (needed && h->nvmlInit_v2() == 0) {
-		if (h->nvmlDeviceGetHandleByPciBusId_v2(bus, &h->device) == 0)
-			return true;
-		h->nvmlShutdown();
-	}
-	dlclose(h->library);
-	return false;
-}
 
 void bb_nccl_health_open(struct bb_rank *rank)
 {
 	char bus[sizeof(rank->location.bus) + 2];
+	struct bb_nccl_health *h = calloc(1, sizeof(*h));
 
-	rank->health = calloc(1, sizeof(*rank->health));
-	snprintf(bus, sizeof(bus), "%s.0", rank->location.bus);
-	if (rank->health && !nvml_load(rank->health, bus)) {
-		free(rank->health);
-		rank->health = NULL;
+	if (h && bb_nvml_open(&h->nvml)) {
+		rank->health = h;
+		snprintf(bus, sizeof(bus), "%s.0", rank->location.bus);
+		if (!BB_NVML(&h->nvml, nvmlDeviceGetHandleByPciBusId_v2, bus, &h->device))
+			bb_nccl_health_close(rank);
+	} else {
+		free(h);
 	}
 }
 
 void bb_nccl_health_close(struct bb_rank *rank)
 {
-	if (!rank->health)
-		return;
-	rank->health->nvmlShutdown();
-	dlclose(rank->health->library);
+	if (rank->health)
+		bb_nvml_close(&rank->health->nvml);
 	free(rank->health);
+	rank->health = NULL;
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -131,7 +107,7 @@ void bb_nccl_health(struct bb_rank *rank, struct bb_gpu_health *health)
 #undef FORGET
 	if (!h)
 		return;
-	if (h->nvmlSystemGetDriverVersion(health->driver, sizeof(health->driver)) != 0)
+	if (!BB_NVML(&h->nvml, nvmlSystemGetDriverVersion, health->driver, sizeof(health->driver)))
 		snprintf(health->driver, sizeof(health->driver), "unknown");
 	health->driver[sizeof(health->driver) - 1] = '\0';
 	read_state(h, health);

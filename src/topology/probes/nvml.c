@@ -12,15 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct api {
-	void *library;
-#define POINTER(name, parameters) nvmlReturn_t(*name) parameters;
-	BB_NVML_NEEDED(POINTER) BB_NVML_OPTIONAL(POINTER)
-#undef POINTER
-};
-
 struct reader {
-	struct api api;
+	struct bb_nvml api;
 	struct bb_topology *t;
 	struct bb_error *error;
 	nvmlDevice_t handles[BB_MOST_GPUS];
@@ -28,54 +21,48 @@ struct reader {
 	int ngpus;
 };
 
-/* By memcpy, since ISO C has no cast from data to function pointers. */
-static bool resolve_symbol(void *library, const char *name, void *function)
-{
-	void *symbol = dlsym(library, name);
-
-	memcpy(function, &symbol, sizeof(symbol));
-	return symbol;
-}
-
-static bool load_api(struct api *api)
+bool bb_nvml_open(struct bb_nvml *api)
 {
 	bool needed = true;
 
-	api->library = dlopen(BB_NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	api->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!api->library)
 		return false;
-#define LOAD_NEEDED(name, parameters)                                                              \
-	needed = resolve_symbol(api->library, #name, &api->name) && needed;
-	BB_NVML_NEEDED(LOAD_NEEDED)
-#undef LOAD_NEEDED
-#define LOAD_OPTIONAL(name, parameters) resolve_symbol(api->library, #name, &api->name);
-	BB_NVML_OPTIONAL(LOAD_OPTIONAL)
-#undef LOAD_OPTIONAL
+#define NEED(name, parameters) needed = (api->name = dlsym(api->library, #name)) && needed;
+	BB_NVML_NEEDED(NEED)
+#undef NEED
+#define ASK(name, parameters) api->name = dlsym(api->library, #name);
+	BB_NVML_OPTIONAL(ASK)
+	BB_NVML_HEALTH(ASK)
+#undef ASK
 	if (needed && api->nvmlInit_v2() == 0)
 		return true;
 	dlclose(api->library);
 	return false;
 }
 
-/* Whether an optional function exists and succeeds. */
-#define SUCCEEDS(api, name, ...) ((api)->name && (api)->name(__VA_ARGS__) == 0)
+void bb_nvml_close(struct bb_nvml *api)
+{
+	api->nvmlShutdown();
+	dlclose(api->library);
+}
 
 /* ---- one GPU ------------------------------------------------------------------------------ */
 
-static void fill_gpu_device(struct api *api, nvmlDevice_t handle, struct bb_device *d)
+static void fill_gpu_device(struct bb_nvml *api, nvmlDevice_t handle, struct bb_device *d)
 {
 	char name[BB_TEXT];
 	nvmlMemory_t memory;
 	int major, minor;
 
-	if (SUCCEEDS(api, nvmlDeviceGetName, handle, name, sizeof(name))) {
+	if (BB_NVML(api, nvmlDeviceGetName, handle, name, sizeof(name))) {
 		name[sizeof(name) - 1] = '\0';
 		snprintf(d->model, sizeof(d->model), "%s",
 			 strncmp(name, "NVIDIA ", 7) == 0 ? name + 7 : name);
 	}
-	if (SUCCEEDS(api, nvmlDeviceGetMemoryInfo, handle, &memory))
+	if (BB_NVML(api, nvmlDeviceGetMemoryInfo, handle, &memory))
 		d->bytes = (int64_t)memory.total;
-	if (SUCCEEDS(api, nvmlDeviceGetCudaComputeCapability, handle, &major, &minor))
+	if (BB_NVML(api, nvmlDeviceGetCudaComputeCapability, handle, &major, &minor))
 		d->sm = 10 * major + minor;
 }
 
@@ -115,13 +102,12 @@ static bb_status add_nvml_gpu(struct reader *r, nvmlDevice_t handle)
 		return BB_OK; /* lost from the bus; it stays as found on PCI */
 	info.busId[sizeof(info.busId) - 1] = '\0';
 	BB_TRY(st, find_pci(r, &info, &p), out);
-	if (SUCCEEDS(&r->api, nvmlDeviceGetCurrPcieLinkGeneration, handle, &gen) &&
-	    SUCCEEDS(&r->api, nvmlDeviceGetCurrPcieLinkWidth, handle, &width) && gen > 0 &&
+	if (BB_NVML(&r->api, nvmlDeviceGetCurrPcieLinkGeneration, handle, &gen) &&
+	    BB_NVML(&r->api, nvmlDeviceGetCurrPcieLinkWidth, handle, &width) && gen > 0 &&
 	    width > 0)
 		r->t->pcis[p].now = bb_pcie((int)gen, (int)width);
-	if (SUCCEEDS(&r->api, nvmlDeviceGetMaxPcieLinkGeneration, handle, &gen) &&
-	    SUCCEEDS(&r->api, nvmlDeviceGetMaxPcieLinkWidth, handle, &width) && gen > 0 &&
-	    width > 0)
+	if (BB_NVML(&r->api, nvmlDeviceGetMaxPcieLinkGeneration, handle, &gen) &&
+	    BB_NVML(&r->api, nvmlDeviceGetMaxPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
 		r->t->pcis[p].most = bb_pcie((int)gen, (int)width);
 	at = device_on(r->t, p);
 	if (at < 0) {
@@ -137,12 +123,12 @@ out:
 
 /* ---- links -------------------------------------------------------------------------------- */
 
-static bool field(struct api *api, nvmlDevice_t handle, unsigned id, unsigned scope,
+static bool field(struct bb_nvml *api, nvmlDevice_t handle, unsigned id, unsigned scope,
 		  unsigned *value)
 {
 	nvmlFieldValue_t f = {.fieldId = id, .scopeId = scope};
 
-	if (!SUCCEEDS(api, nvmlDeviceGetFieldValues, handle, 1, &f) || f.nvmlReturn != 0)
+	if (!BB_NVML(api, nvmlDeviceGetFieldValues, handle, 1, &f) || f.nvmlReturn != 0)
 		return false;
 	*value = f.value.uiVal;
 	return true;
@@ -150,18 +136,18 @@ static bool field(struct api *api, nvmlDevice_t handle, unsigned id, unsigned sc
 
 enum link_state { LINK_NONE, LINK_DOWN, LINK_UP };
 
-static enum link_state link_state(struct api *api, nvmlDevice_t handle, unsigned link, int sm)
+static enum link_state link_state(struct bb_nvml *api, nvmlDevice_t handle, unsigned link, int sm)
 {
 	unsigned able = 0, value = 0;
 	int active = 0;
 
-	if (!SUCCEEDS(api, nvmlDeviceGetNvLinkCapability, handle, link, BB_NVML_NVLINK_CAP_P2P,
-		      &able) ||
+	if (!BB_NVML(api, nvmlDeviceGetNvLinkCapability, handle, link, BB_NVML_NVLINK_CAP_P2P,
+		     &able) ||
 	    !able)
 		return LINK_NONE;
 	if (sm >= 90 && field(api, handle, BB_NVML_FI_NVLINK_GET_STATE, link, &value))
 		return value == 1 ? LINK_UP : LINK_DOWN;
-	if (!SUCCEEDS(api, nvmlDeviceGetNvLinkState, handle, link, &active))
+	if (!BB_NVML(api, nvmlDeviceGetNvLinkState, handle, link, &active))
 		return LINK_NONE;
 	return active ? LINK_UP : LINK_DOWN;
 }
@@ -173,13 +159,13 @@ static int link_peer(struct reader *r, nvmlDevice_t handle, unsigned link)
 	nvmlPciInfo_t remote = {0};
 	int type, p;
 
-	if (SUCCEEDS(&r->api, nvmlDeviceGetNvLinkRemotePciInfo_v2, handle, link, &remote)) {
+	if (BB_NVML(&r->api, nvmlDeviceGetNvLinkRemotePciInfo_v2, handle, link, &remote)) {
 		remote.busId[sizeof(remote.busId) - 1] = '\0';
 		p = bb_find_pci(r->t, remote.busId);
 		if (p >= 0 && device_on(r->t, p) >= 0)
 			return device_on(r->t, p);
 	}
-	if (!SUCCEEDS(&r->api, nvmlDeviceGetNvLinkRemoteDeviceType, handle, link, &type))
+	if (!BB_NVML(&r->api, nvmlDeviceGetNvLinkRemoteDeviceType, handle, link, &type))
 		return BB_PEER_SWITCH;
 	if (type == BB_NVML_REMOTE_GPU)
 		return BB_PEER_MISSING;
@@ -288,11 +274,11 @@ static bb_status read_gpus(struct reader *r)
 	BB_TRY(st, bb_add_p2p(r->t, r->error), out);
 	for (int i = 0; i < r->ngpus * r->ngpus; i++)
 		if (i / r->ngpus != i % r->ngpus &&
-		    SUCCEEDS(&r->api, nvmlDeviceGetP2PStatus, r->handles[i / r->ngpus],
-			     r->handles[i % r->ngpus], BB_NVML_P2P_READ, &status))
+		    BB_NVML(&r->api, nvmlDeviceGetP2PStatus, r->handles[i / r->ngpus],
+			    r->handles[i % r->ngpus], BB_NVML_P2P_READ, &status))
 			r->t->p2p[i] = status >= 0 && status < BB_P2P_UNKNOWN ? (uint8_t)status
 									      : BB_P2P_UNKNOWN;
-	if (SUCCEEDS(&r->api, nvmlSystemGetDriverVersion, r->t->driver, sizeof(r->t->driver)))
+	if (BB_NVML(&r->api, nvmlSystemGetDriverVersion, r->t->driver, sizeof(r->t->driver)))
 		r->t->driver[sizeof(r->t->driver) - 1] = '\0';
 out:
 	return st;
@@ -303,11 +289,10 @@ bb_status bb_nvml_read(struct bb_topology *t, bool *found, struct bb_error *erro
 	struct reader r = {.t = t, .error = error};
 	bb_status st;
 
-	*found = load_api(&r.api);
+	*found = bb_nvml_open(&r.api);
 	if (!*found)
 		return BB_OK;
 	st = read_gpus(&r);
-	r.api.nvmlShutdown();
-	dlclose(r.api.library);
+	bb_nvml_close(&r.api);
 	return st;
 }

@@ -1,12 +1,13 @@
 /*
  * nvml_api.h - the part of NVML's binary interface that busbench uses: types, constants and
- * prototypes. The library comes with NVIDIA's driver and is loaded at run time. Names are those
- * that it exports; NVML's own header maps some names to them.
+ * prototypes, and its loading. The library comes with NVIDIA's driver and is loaded at run time.
+ * Names are those that it exports; NVML's own header maps some names to them.
  */
 #ifndef BB_TOPOLOGY_PROBES_NVML_API_H
 #define BB_TOPOLOGY_PROBES_NVML_API_H
 
-#define BB_NVML_LIBRARY "libnvidia-ml.so.1"
+#include <stdbool.h>
+
 #define BB_NVML_LINKS 36 /* NVML_NVLINK_MAX_LINKS */
 
 typedef int nvmlReturn_t; /* 0: success */
@@ -64,6 +65,7 @@ typedef struct {
 	X(nvmlDeviceGetPciInfo_v3, (nvmlDevice_t device, nvmlPciInfo_t * pci))
 
 #define BB_NVML_OPTIONAL(X)                                                                        \
+	X(nvmlDeviceGetHandleByPciBusId_v2, (const char *bus, nvmlDevice_t *device))               \
 	X(nvmlSystemGetDriverVersion, (char *version, unsigned int length))                        \
 	X(nvmlDeviceGetName, (nvmlDevice_t device, char *name, unsigned int length))               \
 	X(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, nvmlMemory_t * memory))                   \
@@ -95,12 +97,6 @@ typedef struct {
 	unsigned long long referenceTime, violationTime;
 } nvmlViolationTime_t;
 
-#define BB_NVML_HEALTH_NEEDED(X)                                                                   \
-	X(nvmlInit_v2, (void))                                                                     \
-	X(nvmlShutdown, (void))                                                                    \
-	X(nvmlSystemGetDriverVersion, (char *version, unsigned int length))                        \
-	X(nvmlDeviceGetHandleByPciBusId_v2, (const char *bus, nvmlDevice_t *device))
-
 #define BB_NVML_HEALTH(X)                                                                          \
 	X(nvmlDeviceGetClockInfo, (nvmlDevice_t device, int clock, unsigned int *MHz))             \
 	X(nvmlDeviceGetMaxClockInfo, (nvmlDevice_t device, int clock, unsigned int *MHz))          \
@@ -122,5 +118,22 @@ typedef struct {
 	  (nvmlDevice_t device, unsigned int link, int counter, unsigned long long *errors))       \
 	X(nvmlDeviceGetViolationStatus,                                                            \
 	  (nvmlDevice_t device, int policy, nvmlViolationTime_t *time))
+
+/* ---- the loaded library (nvml.c) --------------------------------------------------------- */
+
+struct bb_nvml {
+	void *library;
+#define BB_NVML_POINTER(name, parameters) nvmlReturn_t(*name) parameters;
+	BB_NVML_NEEDED(BB_NVML_POINTER)
+	BB_NVML_OPTIONAL(BB_NVML_POINTER) BB_NVML_HEALTH(BB_NVML_POINTER)
+#undef BB_NVML_POINTER
+};
+
+/* Whether optional function NAME exists and succeeds. */
+#define BB_NVML(api, name, ...) ((api)->name && (api)->name(__VA_ARGS__) == 0)
+
+/* Load and start NVML; false: it is missing, or does not start. */
+bool bb_nvml_open(struct bb_nvml *api);
+void bb_nvml_close(struct bb_nvml *api);
 
 #endif
