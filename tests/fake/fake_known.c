@@ -148,7 +148,7 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
 
 #endif
 
-#ifdef BB_NCCL_HAS_DEVICE
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_DEVICE
 
 static bool is_over(ncclComm_t comm)
 {

@@ -4,6 +4,11 @@
 #include "backends/nccl/nccl.h"
 #include "fake.h"
 
+/* Those that the headers lack are missing here, too. */
+#define MAY_LACK(since, name) extern __typeof__(name) name __attribute__((weak));
+BB_NCCL_FUNCTIONS(MAY_LACK)
+#undef MAY_LACK
+
 bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error *error)
 {
 	if (fake_number("BUSBENCH_FAKE_NCCL", 1) == 0)

@@ -11,6 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bb_status no_memory(const struct bb_rank *rank)
+{
+	return bb_no_memory(rank->context->error, "a rank");
+}
+
+static int least_of(int a, int b)
+{
+	return a < b ? a : b;
+}
+
 /* ---- meeting ------------------------------------------------------------------------- */
 
 /*
@@ -71,15 +81,6 @@ static uint64_t hash_add(uint64_t hash, const char *text)
 	return hash;
 }
 
-/* The host's name and its boot: processes that agree in both can share memory. */
-static uint64_t identify_machine(const char *name)
-{
-	char boot[64];
-
-	bb_kernel_read("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
-	return hash_add(hash_add(EMPTY_HASH, name), boot);
-}
-
 /* ---- GPUs ---------------------------------------------------------------------------- */
 
 /* By NCCL's rule: before 2.30.7 the parts of a GPU under MIG are one GPU. */
@@ -131,11 +132,14 @@ static bb_status nccl_meet(struct bb_rank *rank)
 	struct rank_gpu *all = calloc((size_t)n, sizeof(*all));
 	const char *const id = getenv("NCCL_HOSTID");
 	struct rank_gpu mine;
+	char boot[64];
 	bb_status status;
 
 	if (!all)
-		return bb_no_memory(rank->context->error, "a rank");
-	rank->machine = identify_machine(rank->location.host);
+		return no_memory(rank);
+	/* Processes that agree in the host's name and its boot can share memory. */
+	bb_kernel_read("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
+	rank->machine = hash_add(hash_add(EMPTY_HASH, rank->location.host), boot);
 	memset(&mine, 0, sizeof(mine)); /* padding is sent, too */
 	/* NCCL treats ranks of one NCCL_HOSTID as one host, so a machine may appear as several. */
 	mine.host = id && *id ? hash_add(EMPTY_HASH, id) : rank->machine;
@@ -150,12 +154,9 @@ static bb_status nccl_meet(struct bb_rank *rank)
 	for (int r = 0; r < n && status == BB_OK; r++) {
 		if (!all[r].shares && is_taken(all, r))
 			status = refuse_sharing(rank, all, r);
-		if (all[r].capability < rank->capability)
-			rank->capability = all[r].capability;
-		if (all[r].version < rank->version)
-			rank->version = all[r].version;
-		if (all[r].ranks_per_root < rank->ranks_per_root)
-			rank->ranks_per_root = all[r].ranks_per_root;
+		rank->capability = least_of(rank->capability, all[r].capability);
+		rank->version = least_of(rank->version, all[r].version);
+		rank->ranks_per_root = least_of(rank->ranks_per_root, all[r].ranks_per_root);
 	}
 	free(all);
 	return status;
@@ -180,11 +181,6 @@ static struct bb_group *world_of(const struct bb_rank *rank)
 	while (g && g->next)
 		g = g->next;
 	return g;
-}
-
-static bb_status no_memory(const struct bb_rank *rank)
-{
-	return bb_no_memory(rank->context->error, "a rank");
 }
 
 /* ---- barriers ------------------------------------------------------------------------ */
@@ -221,17 +217,18 @@ bb_status bb_nccl_exchange(struct bb_group *group, int to, const struct bb_half 
 			   const struct bb_half *in)
 {
 	struct bb_rank *rank = group->rank;
-	bb_status status = BB_NCCL(rank, ncclGroupStart());
+	bb_status status;
 
-	if (status != BB_OK)
-		return status;
+	BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), end);
 	if (out->bytes)
 		status = BB_NCCL(rank, ncclSend(out->mine, out->bytes, ncclInt8, to, group->comm,
 						rank->main));
 	if (in->bytes && status == BB_OK)
 		status = BB_NCCL(rank, ncclRecv(in->mine, in->bytes, ncclInt8, from, group->comm,
 						rank->main));
-	return bb_nccl_messages_end(rank, status);
+	status = bb_nccl_messages_end(rank, status);
+end:
+	return status;
 }
 
 /* A dissemination barrier among every STRIDE-th member of GROUP. */
@@ -344,14 +341,6 @@ static int root_member(const struct bb_group *group, int i)
 	return i * (group->n / roots) + (i < larger ? i : larger);
 }
 
-static bool is_root(const struct bb_group *group)
-{
-	for (int i = 0; i < roots_of(group); i++)
-		if (root_member(group, i) == group->me)
-			return true;
-	return false;
-}
-
 static ncclConfig_t comm_configure(struct bb_group *group)
 {
 	const struct bb_backend_config *const wanted = &group->rank->context->config;
@@ -384,16 +373,13 @@ static ncclConfig_t comm_configure(struct bb_group *group)
 static bb_status comm_create(struct bb_group *group, ncclUniqueId *ids)
 {
 	const struct bb_rank *rank = group->rank;
-	ncclConfig_t config = comm_configure(group);
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ROOTS
 	const int roots = roots_of(group);
+	ncclConfig_t config = comm_configure(group);
 
-	if (roots > 1)
-		return BB_NCCL(rank, ncclCommInitRankScalable(&group->comm, group->n, group->me,
-							      roots, ids, &config));
-#endif
-	return BB_NCCL(rank,
-		       ncclCommInitRankConfig(&group->comm, group->n, *ids, group->me, &config));
+	return roots > 1 ? BB_NCCL(rank, ncclCommInitRankScalable(&group->comm, group->n, group->me,
+								  roots, ids, &config))
+			 : BB_NCCL(rank, ncclCommInitRankConfig(&group->comm, group->n, *ids,
+								group->me, &config));
 }
 
 /* After a failure the communicator is aborted: ncclCommDestroy waits for all ranks. */
@@ -465,19 +451,23 @@ static const struct bb_payload id_table = {"an ID", sizeof(ncclUniqueId), id_fie
 static bb_status gather_ids(struct bb_group *group, ncclUniqueId **ids)
 {
 	struct bb_rank *rank = group->rank;
+	const int roots = roots_of(group);
 	ncclUniqueId mine = {{0}};
 	ncclUniqueId *all = calloc((size_t)rank->context->world.nranks, sizeof(*all));
-	bb_status status = all ? BB_OK : no_memory(rank);
+	bool is_root = false;
+	bb_status status = BB_OK;
 
-	*ids = calloc((size_t)roots_of(group), sizeof(**ids));
-	if (!*ids)
-		status = no_memory(rank);
-	if (status == BB_OK && is_root(group))
-		status = BB_NCCL(rank, ncclGetUniqueId(&mine));
-	if (status == BB_OK)
-		status = nccl_gather(rank, &id_table, &mine, all);
-	for (int i = 0; i < roots_of(group) && status == BB_OK; i++)
+	*ids = calloc((size_t)roots, sizeof(**ids));
+	if (!all || !*ids)
+		BB_TRY(status, no_memory(rank), out);
+	for (int i = 0; i < roots; i++)
+		is_root |= root_member(group, i) == group->me;
+	if (is_root)
+		BB_TRY(status, BB_NCCL(rank, ncclGetUniqueId(&mine)), out);
+	BB_TRY(status, nccl_gather(rank, &id_table, &mine, all), out);
+	for (int i = 0; i < roots; i++)
 		(*ids)[i] = all[group->members[root_member(group, i)]];
+out:
 	free(all);
 	return status;
 }
@@ -487,20 +477,17 @@ static bb_status gather_ids(struct bb_group *group, ncclUniqueId **ids)
 static bb_status comm_create_as(struct bb_group *group, const struct bb_native *native)
 {
 	struct bb_rank *rank = group->rank;
-	const bool changes = native != &bb_nccl_auto && rank->local == 0;
 	struct saved_environment saved = {.changed = false};
 	ncclUniqueId *ids;
 	bb_status status, restored;
 
 	BB_TRY(status, gather_ids(group, &ids), out);
-	if (changes)
-		status = change_environment(rank, native->own, &saved);
-	if (status == BB_OK)
-		status = launch_barrier(rank);
-	if (status == BB_OK)
-		status = comm_create(group, ids);
-	if (status == BB_OK)
-		status = launch_barrier(rank);
+	if (native != &bb_nccl_auto && rank->local == 0)
+		BB_TRY(status, change_environment(rank, native->own, &saved), restore);
+	BB_TRY(status, launch_barrier(rank), restore);
+	BB_TRY(status, comm_create(group, ids), restore);
+	status = launch_barrier(rank);
+restore:
 	restored = restore_environment(rank, &saved, status != BB_OK);
 	if (status == BB_OK)
 		status = restored;
@@ -530,19 +517,22 @@ bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call)
 	const struct bb_native *want = call->native ? call->native : &bb_nccl_auto;
 	const bool kernel = bb_nccl_is_device(want);
 	bool refused = false;
-	bb_status status = bb_nccl_need(group->rank);
+	bb_status status;
 
 	group->probed = *call;
 	group->refusal[0] = '\0';
-	if (status == BB_OK && group->made != want)
-		status = comm_change(group, want);
-	if (status == BB_OK && want != &bb_nccl_auto && !kernel)
-		status = bb_nccl_native_probe(group, call);
-	if (status == BB_OK)
-		status = bb_nccl_register(group);
-	if (status == BB_OK && kernel)
-		status = bb_nccl_device_open(group, call, &refused);
-	return status == BB_OK && refused ? comm_change(group, &bb_nccl_auto) : status;
+	BB_TRY(status, bb_nccl_need(group->rank), out);
+	if (group->made != want)
+		BB_TRY(status, comm_change(group, want), out);
+	if (want != &bb_nccl_auto && !kernel)
+		BB_TRY(status, bb_nccl_native_probe(group, call), out);
+	BB_TRY(status, bb_nccl_register(group), out);
+	if (kernel)
+		BB_TRY(status, bb_nccl_device_open(group, call, &refused), out);
+	if (refused)
+		status = comm_change(group, &bb_nccl_auto);
+out:
+	return status;
 }
 
 /* ---- groups -------------------------------------------------------------------------- */
@@ -572,37 +562,13 @@ out:
 	return status;
 }
 
-/* Collective over the members alone. */
-static bb_status comm_create_part(struct bb_group *group, const struct bb_group *world)
-{
-	ncclUniqueId id;
-	ncclConfig_t config;
-	bb_status status;
-
-	BB_TRY(status, share_id(group, world, &id), out);
-	config = comm_configure(group);
-	status = BB_NCCL(group->rank,
-			 ncclCommInitRankConfig(&group->comm, group->n, id, group->me, &config));
-out:
-	return status;
-}
-
-/* Collective over the world; a group's color is its first member. */
-static bb_status comm_split(struct bb_group *group, const struct bb_group *world)
-{
-	const struct bb_rank *rank = group->rank;
-	ncclConfig_t config = comm_configure(group);
-
-	return BB_NCCL(rank, ncclCommSplit(world->comm, group->members[0], group->me, &group->comm,
-					   &config));
-}
-
-/* Open a group that is not the world: CREATE its communicator once the main stream is empty. */
-static bb_status part_open(struct bb_group *group, const struct bb_group *world,
-			   bb_status (*create)(struct bb_group *group,
-					       const struct bb_group *world))
+/* Create the communicator of a group that is not the world, once the main stream is empty: SPLIT by
+   all ranks of the world at once (a group's color is its first member), or by the members alone. */
+static bb_status part_open(struct bb_group *group, const struct bb_group *world, bool split)
 {
 	struct bb_rank *const rank = group->rank;
+	ncclUniqueId id;
+	ncclConfig_t config;
 	bb_status status;
 
 	if (rank->version == 0 && bb_nccl_lanes_join(group))
@@ -612,74 +578,66 @@ static bb_status part_open(struct bb_group *group, const struct bb_group *world,
 		return bb_fail(rank->context->error, BB_EINTERNAL,
 			       "rank %d opens a group before that of all ranks", rank->rank);
 	BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
-	BB_TRY(status, create(group, world), out);
+	if (!split)
+		BB_TRY(status, share_id(group, world, &id), out);
+	config = comm_configure(group);
+	BB_TRY(status,
+	       split ? BB_NCCL(rank, ncclCommSplit(world->comm, group->members[0], group->me,
+						   &group->comm, &config))
+		     : BB_NCCL(rank, ncclCommInitRankConfig(&group->comm, group->n, id, group->me,
+							    &config)),
+	       out);
 	group->made = &bb_nccl_auto;
 out:
 	return status;
 }
 
-/* *GROUP, without a communicator, becomes the first of the rank's. */
-static bb_status group_add(struct bb_rank *rank, const int *members, int n, struct bb_group **group,
-			   struct bb_error *error)
+/* Add *GROUP, the world if it is the first of all ranks, and create its communicator. */
+static bb_status group_make(struct bb_rank *rank, const int *members, int n, bool split,
+			    struct bb_group **group, struct bb_error *error)
 {
+	const struct bb_group *const world = world_of(rank);
 	const int me = bb_member_index(members, n, rank->rank);
 	struct bb_group *g;
+	bb_status status;
 
 	if (me < 0)
 		return bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
 			       rank->rank);
-	g = calloc(1, sizeof(*g));
-	if (g)
-		g->members = calloc((size_t)n, sizeof(*g->members));
-	if (!g || !g->members) {
-		free(g);
+	g = calloc(1, sizeof(*g) + (size_t)n * sizeof(*members));
+	if (!g)
 		return no_memory(rank);
-	}
+	g->members = (int *)(g + 1);
 	memcpy(g->members, members, (size_t)n * sizeof(*members));
 	g->rank = rank;
 	g->n = n;
 	g->me = me;
 	g->next = rank->groups;
 	rank->groups = g;
-	*group = g;
-	return BB_OK;
-}
-
-/* *GROUP = the world if it is the first of all ranks; else CREATE makes its communicator. */
-static bb_status group_make(struct bb_rank *rank, const int *members, int n,
-			    bb_status (*create)(struct bb_group *group,
-						const struct bb_group *world),
-			    struct bb_group **group, struct bb_error *error)
-{
-	const struct bb_group *const world = world_of(rank);
-	bb_status status;
-
-	BB_TRY(status, group_add(rank, members, n, group, error), out);
 	if (n != rank->context->world.nranks || world) {
-		status = part_open(*group, world, create);
+		status = part_open(g, world, split);
 	} else {
 		status = nccl_meet(rank);
 		if (status == BB_OK && rank->version > 0)
-			status = comm_create_as(*group, &bb_nccl_auto);
+			status = comm_create_as(g, &bb_nccl_auto);
 	}
-	if (status != BB_OK) {
-		bb_nccl_group_close(*group);
-		*group = NULL;
-	}
-out:
+	if (status == BB_OK)
+		*group = g;
+	else
+		bb_nccl_group_close(g);
 	return status;
 }
 
 bb_status bb_nccl_group_open(struct bb_rank *rank, const int *members, int n,
 			     struct bb_group **group, struct bb_error *error)
 {
-	return group_make(rank, members, n, comm_create_part, group, error);
+	return group_make(rank, members, n, false, group, error);
 }
 
 bb_status bb_nccl_split(struct bb_rank *rank, const int *members, int n, struct bb_group **group,
 			struct bb_error *error)
 {
-	return group_make(rank, members, n, comm_split, group, error);
+	return group_make(rank, members, n, true, group, error);
 }
 
 void bb_nccl_group_close(struct bb_group *group)
@@ -694,6 +652,5 @@ void bb_nccl_group_close(struct bb_group *group)
 	for (link = &group->rank->groups; *link != group; link = &(*link)->next)
 		;
 	*link = group->next;
-	free(group->members);
 	free(group);
 }

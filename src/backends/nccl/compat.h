@@ -22,8 +22,11 @@
 #error "busbench needs CUDA 11.8 or newer"
 #endif
 
-/* Some versions of nccl.h define ncclBfloat16 for C++ alone; its value never changed. */
+/* Some versions of nccl.h define ncclBfloat16 for C++ alone, older ones no eight-bit floats; their
+   values never changed. */
 #define BB_NCCL_BFLOAT16 ((ncclDataType_t)9)
+#define BB_NCCL_F8E4M3 ((ncclDataType_t)10)
+#define BB_NCCL_F8E5M2 ((ncclDataType_t)11)
 
 /* ---- first version with a feature, by the headers of NCCL's releases ------------ */
 
@@ -64,6 +67,11 @@
 #define BB_NCCL_SINCE_DEVICE 22807
 #define BB_NCCL_SINCE_DEVICE_VERSIONS 22900
 
+#if NCCL_VERSION_CODE < BB_NCCL_SINCE_WINDOWS
+typedef struct ncclWindow_vidmem *ncclWindow_t;
+#define NCCL_WIN_COLL_SYMMETRIC 1
+#endif
+
 /* FEATURE(first version, its name in --list). */
 #define BB_NCCL_FEATURES(FEATURE)                                                                  \
 	FEATURE(BB_NCCL_SINCE_REGISTRATION, "registered buffers")                                  \
@@ -80,7 +88,7 @@
 
 /* ---- FUNCTION(first version that is called, name) ------------------------------------------ */
 
-#define BB_NCCL_OLD_FUNCTIONS(FUNCTION)                                                            \
+#define BB_NCCL_FUNCTIONS(FUNCTION)                                                                \
 	FUNCTION(BB_NCCL_LEAST, ncclAllGather)                                                     \
 	FUNCTION(BB_NCCL_LEAST, ncclAllReduce)                                                     \
 	FUNCTION(BB_NCCL_LEAST, ncclBroadcast)                                                     \
@@ -100,70 +108,19 @@
 	FUNCTION(BB_NCCL_LEAST, ncclRedOpDestroy)                                                  \
 	FUNCTION(BB_NCCL_LEAST, ncclReduce)                                                        \
 	FUNCTION(BB_NCCL_LEAST, ncclReduceScatter)                                                 \
-	FUNCTION(BB_NCCL_LEAST, ncclSend)
-
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
-#define BB_NCCL_REGISTRATION_FUNCTIONS(FUNCTION)                                                   \
+	FUNCTION(BB_NCCL_LEAST, ncclSend)                                                          \
 	FUNCTION(BB_NCCL_SINCE_REGISTRATION, ncclCommDeregister)                                   \
 	FUNCTION(BB_NCCL_SINCE_REGISTRATION, ncclCommRegister)                                     \
 	FUNCTION(BB_NCCL_SINCE_REGISTRATION, ncclMemAlloc)                                         \
-	FUNCTION(BB_NCCL_SINCE_REGISTRATION, ncclMemFree)
-#else
-#define BB_NCCL_REGISTRATION_FUNCTIONS(FUNCTION)
-#endif
-
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ROOTS
-#define BB_NCCL_ROOT_FUNCTIONS(FUNCTION) FUNCTION(BB_NCCL_SINCE_ROOTS, ncclCommInitRankScalable)
-#else
-#define BB_NCCL_ROOT_FUNCTIONS(FUNCTION)
-#endif
-
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_WINDOWS
-#define BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)                                                         \
+	FUNCTION(BB_NCCL_SINCE_REGISTRATION, ncclMemFree)                                          \
+	FUNCTION(BB_NCCL_SINCE_ROOTS, ncclCommInitRankScalable)                                    \
 	FUNCTION(BB_NCCL_SINCE_WINDOWS, ncclCommWindowDeregister)                                  \
-	FUNCTION(BB_NCCL_SINCE_WINDOWS, ncclCommWindowRegister)
-#else
-#define BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)
-#endif
-
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ALLTOALL
-#define BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)                                                       \
+	FUNCTION(BB_NCCL_SINCE_WINDOWS, ncclCommWindowRegister)                                    \
 	FUNCTION(BB_NCCL_SINCE_ALLTOALL, ncclAlltoAll)                                             \
 	FUNCTION(BB_NCCL_SINCE_ALLTOALL, ncclGather)                                               \
-	FUNCTION(BB_NCCL_SINCE_ALLTOALL, ncclScatter)
-#else
-#define BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)
-#endif
-
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_DEVICE
-#define BB_NCCL_HAS_DEVICE
-#define BB_NCCL_DEVICE_FUNCTIONS(FUNCTION)                                                         \
+	FUNCTION(BB_NCCL_SINCE_ALLTOALL, ncclScatter)                                              \
 	FUNCTION(BB_NCCL_SINCE_DEVICE, ncclDevCommCreate)                                          \
 	FUNCTION(BB_NCCL_SINCE_DEVICE, ncclDevCommDestroy)
-
-/* As in nccl_device.h, which is C++. */
-#ifdef __cplusplus
-extern "C" {
-#endif
-struct ncclDevComm;
-struct ncclDevCommRequirements;
-ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements *needs,
-			       struct ncclDevComm *device);
-ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *device);
-#ifdef __cplusplus
-}
-#endif
-#else
-#define BB_NCCL_DEVICE_FUNCTIONS(FUNCTION)
-#endif
-
-#define BB_NCCL_FUNCTIONS(FUNCTION)                                                                \
-	BB_NCCL_OLD_FUNCTIONS(FUNCTION)                                                            \
-	BB_NCCL_REGISTRATION_FUNCTIONS(FUNCTION)                                                   \
-	BB_NCCL_ROOT_FUNCTIONS(FUNCTION)                                                           \
-	BB_NCCL_WINDOW_FUNCTIONS(FUNCTION)                                                         \
-	BB_NCCL_ALLTOALL_FUNCTIONS(FUNCTION)                                                       \
-	BB_NCCL_DEVICE_FUNCTIONS(FUNCTION)
 
 /* FUNCTION(name) of CUDA's driver: mapped memory and its handles. */
 #define BB_NCCL_DRIVER_FUNCTIONS(FUNCTION)                                                         \
@@ -183,6 +140,28 @@ ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *devic
 
 /* In C++ no member may be named as the function that its type names. */
 #ifndef __cplusplus
+
+/* What older headers of NCCL lack, and those of the device API declare for C++ alone. */
+struct ncclDevComm;
+struct ncclDevCommRequirements;
+ncclResult_t ncclMemAlloc(void **at, size_t bytes);
+ncclResult_t ncclMemFree(void *at);
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void *at, size_t bytes, void **handle);
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle);
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n, int me, int roots, ncclUniqueId *ids,
+				      ncclConfig_t *config);
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *at, size_t bytes, ncclWindow_t *window,
+				    int flags);
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window);
+ncclResult_t ncclAlltoAll(const void *in, void *out, size_t count, ncclDataType_t type,
+			  ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclGather(const void *in, void *out, size_t count, ncclDataType_t type, int root,
+			ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclScatter(const void *in, void *out, size_t count, ncclDataType_t type, int root,
+			 ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclDevCommCreate(ncclComm_t comm, const struct ncclDevCommRequirements *needs,
+			       struct ncclDevComm *device);
+ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const struct ncclDevComm *device);
 
 /* The loaded library. Pointers to missing functions are NULL. */
 struct bb_nccl_library {

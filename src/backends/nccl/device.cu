@@ -5,9 +5,7 @@
  */
 #include "backends/nccl/device.h"
 
-#include "backends/nccl/compat.h"
-
-#ifdef BB_NCCL_HAS_DEVICE
+#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_DEVICE
 
 #include "backends/nccl/formats.cuh"
 

@@ -1,13 +1,12 @@
 /*
  * device.h - collectives as kernels on NCCL's device API (device.cu), and the part of a
- * communicator that they use. Both exist if the headers have BB_NCCL_HAS_DEVICE.
+ * communicator that they use. Both exist if the headers have the device API.
  */
 #ifndef BB_BACKENDS_NCCL_DEVICE_H
 #define BB_BACKENDS_NCCL_DEVICE_H
 
+#include "backends/nccl/compat.h"
 #include "backends/nccl/kernels.h"
-
-#include <nccl.h>
 
 /* Needs of a kernel from the communicator, by the collective and its number (nccl-tests' -D). */
 enum bb_device_need {

@@ -89,7 +89,7 @@ static bb_status gemm_open(struct bb_rank *rank, struct bb_error *error)
 	struct bb_nccl_gemm *g = rank->gemm;
 	char name[32];
 	bool complete = true;
-	bb_status status = BB_OK;
+	bb_status status;
 
 	if (!g)
 		g = rank->gemm = calloc(1, sizeof(*g));
@@ -103,7 +103,7 @@ static bb_status gemm_open(struct bb_rank *rank, struct bb_error *error)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "gemm needs cuBLAS, which cannot be loaded: %s", dlerror());
 #define RESOLVE(result, function, parameters)                                                      \
-	complete = bb_nccl_resolve(g->library, #function, &g->function) && complete;
+	complete = (g->function = dlsym(g->library, #function)) && complete;
 	BB_CUBLAS_FUNCTIONS(RESOLVE)
 #undef RESOLVE
 	if (!complete)

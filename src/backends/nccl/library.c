@@ -36,14 +36,6 @@ static void open_file(struct search *search, const char *file)
 		snprintf(search->broken, sizeof(search->broken), "%s", dlerror());
 }
 
-/* That the dynamic linker finds no file is not reported as a broken one. */
-static void search_linker(struct search *search)
-{
-	open_file(search, BB_NCCL_FILE);
-	if (strncmp(search->broken, BB_NCCL_FILE ": cannot open", strlen(BB_NCCL_FILE) + 13) == 0)
-		search->broken[0] = '\0';
-}
-
 /* FORMAT and its arguments make a path, which may have wildcards. */
 __attribute__((format(printf, 2, 3))) static void search_files(struct search *search,
 							       const char *format, ...)
@@ -104,7 +96,6 @@ static void search_path_python(struct search *search)
 
 static void search_pythons(struct search *search)
 {
-	static const char *const own[] = {".local", ".pyenv/versions/*"}; /* below HOME */
 	static const char *const prefixes[] = {"/usr", "/usr/local", "/opt/*", "/opt/*/.venv",
 					       "/opt/*/*"};
 	const char *const home = getenv("HOME");
@@ -113,46 +104,41 @@ static void search_pythons(struct search *search)
 	search_packages(search, getenv("VIRTUAL_ENV"));
 	search_packages(search, getenv("CONDA_PREFIX"));
 	search_path_python(search);
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]) && home; i++) {
-		snprintf(local, sizeof(local), "%s/%s", home, own[i]);
-		search_packages(search, local);
-	}
+	snprintf(local, sizeof(local), "%s/.local", home ? home : "");
+	search_packages(search, home ? local : NULL);
+	snprintf(local, sizeof(local), "%s/.pyenv/versions/*", home ? home : "");
+	search_packages(search, home ? local : NULL);
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
 		search_packages(search, prefixes[i]);
 }
 
 /* ---- the library ------------------------------------------------------------------------- */
 
-static const char *or_unset(const char *value)
-{
-	return value && *value ? value : "not set";
-}
-
-static bb_status not_found(const struct search *search, const char *cuda, struct bb_error *error)
-{
-	return bb_fail(
-		error, BB_EBACKEND,
-		"the nccl backend needs NCCL 2.18 or newer; " BB_NCCL_FILE
-		" is neither where the dynamic linker looks nor in NCCL_HOME (%.*s), CUDA's "
-		"folders (%.*s) or Python's packages%s%.*s; set NCCL_HOME, or put the folder "
-		"of the library into LD_LIBRARY_PATH",
-		SHOWN, or_unset(getenv("NCCL_HOME")), SHOWN, cuda,
-		search->broken[0] ? "; one does not load: " : "", SHOWN, search->broken);
-}
-
 bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error *error)
 {
-	const char *const given = getenv("CUDA_HOME");
+	const char *const given = getenv("CUDA_HOME"), *const nccl = getenv("NCCL_HOME");
 	const char *const cuda = given && *given ? given : CUDA_FOLDERS;
 	struct search search = {.handle = NULL};
 
-	search_linker(&search);
-	search_home(&search, getenv("NCCL_HOME"));
+	open_file(&search, BB_NCCL_FILE);
+	/* That the dynamic linker finds no file is not reported as a broken one. */
+	if (strncmp(search.broken, BB_NCCL_FILE ": cannot open", strlen(BB_NCCL_FILE) + 13) == 0)
+		search.broken[0] = '\0';
+	search_home(&search, nccl);
 	search_home(&search, cuda);
 	search_pythons(&search);
 	if (!search.handle)
-		return not_found(&search, cuda, error);
-#define RESOLVE(since, name) bb_nccl_resolve(search.handle, #name, &library->name);
+		return bb_fail(error, BB_EBACKEND,
+			       "the nccl backend needs NCCL 2.18 or newer; " BB_NCCL_FILE
+			       " is neither where the dynamic linker looks nor in NCCL_HOME "
+			       "(%.*s), CUDA's "
+			       "folders (%.*s) or Python's packages%s%.*s; set NCCL_HOME, or put "
+			       "the folder "
+			       "of the library into LD_LIBRARY_PATH",
+			       SHOWN, nccl && *nccl ? nccl : "not set", SHOWN, cuda,
+			       search.broken[0] ? "; one does not load: " : "", SHOWN,
+			       search.broken);
+#define RESOLVE(since, name) library->name = dlsym(search.handle, #name);
 	BB_NCCL_FUNCTIONS(RESOLVE)
 #undef RESOLVE
 	if (!library->ncclGetVersion || !library->ncclGetErrorString)
@@ -167,7 +153,7 @@ bool bb_nccl_driver_find(struct bb_nccl_driver *driver)
 	void *const handle = dlopen(DRIVER_FILE, RTLD_NOW | RTLD_LOCAL);
 	bool complete = handle != NULL;
 
-#define RESOLVE(name) complete = complete && bb_nccl_resolve(handle, #name, &driver->name);
+#define RESOLVE(name) complete = complete && (driver->name = dlsym(handle, #name));
 	BB_NCCL_DRIVER_FUNCTIONS(RESOLVE)
 #undef RESOLVE
 	return complete;

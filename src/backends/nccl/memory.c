@@ -14,52 +14,12 @@
 
 /* ---- allocated ----------------------------------------------------------------------- */
 
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
-
 /* Buffers that other processes map come from bb_nccl_device_alloc: cudaIpcGetMemHandle refuses
    memory of ncclMemAlloc. */
 static bool is_library_memory(const struct bb_context *context)
 {
 	return !context->config.reached &&
 	       bb_nccl_has(context->nccl.version, BB_NCCL_SINCE_REGISTRATION);
-}
-
-#endif
-
-bb_status bb_nccl_device_alloc(struct bb_rank *rank, size_t *bytes, void **at)
-{
-	return rank->fabric ? bb_nccl_fabric_alloc(rank, bytes, at)
-			    : BB_CUDA(rank, cudaMalloc(at, *bytes));
-}
-
-void bb_nccl_device_free(struct bb_rank *rank, void *at, size_t bytes)
-{
-	if (rank->fabric)
-		bb_nccl_fabric_free(rank, at, bytes);
-	else
-		BB_CUDA_FREE(rank, cudaFree(at));
-}
-
-static bb_status buffer_alloc(struct bb_rank *rank, struct bb_nccl_memory *m)
-{
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
-	if (is_library_memory(rank->context))
-		return BB_NCCL(rank, ncclMemAlloc(&m->base, m->bytes));
-#endif
-	return bb_nccl_device_alloc(rank, &m->bytes, &m->base);
-}
-
-static void buffer_free(struct bb_rank *rank, const struct bb_nccl_memory *m)
-{
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
-	if (is_library_memory(rank->context)) {
-		bb_nccl_ignore(bb_nccl_aborted(rank->context)
-				       ? BB_OK
-				       : BB_NCCL(rank, ncclMemFree(m->base)));
-		return;
-	}
-#endif
-	bb_nccl_device_free(rank, m->base, m->bytes);
 }
 
 struct bb_nccl_memory **bb_nccl_memory_link(struct bb_rank *rank, const void *at)
@@ -80,14 +40,16 @@ bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 	if (!m)
 		return bb_no_memory(rank->context->error, "a rank");
 	m->bytes = bytes + ALIGNMENT;
-	BB_TRY(status, buffer_alloc(rank, m), failed);
+	status = is_library_memory(rank->context) ? BB_NCCL(rank, ncclMemAlloc(&m->base, m->bytes))
+						  : bb_nccl_device_alloc(rank, &m->bytes, &m->base);
+	if (status != BB_OK) {
+		free(m);
+		return status;
+	}
 	m->next = rank->memories;
 	rank->memories = m;
 	*memory = (void *)(((uintptr_t)m->base + ALIGNMENT - 1) & ~(ALIGNMENT - 1));
 	return BB_OK;
-failed:
-	free(m);
-	return status;
 }
 
 void bb_nccl_release(struct bb_rank *rank, void *memory, size_t bytes)
@@ -100,7 +62,10 @@ void bb_nccl_release(struct bb_rank *rank, void *memory, size_t bytes)
 	for (struct bb_group *g = rank->groups; g; g = g->next)
 		bb_nccl_deregister(g, m);
 	*link = m->next;
-	buffer_free(rank, m);
+	if (!is_library_memory(rank->context))
+		bb_nccl_device_free(rank, m->base, m->bytes);
+	else if (!bb_nccl_aborted(rank->context)) /* see BB_CUDA_FREE */
+		bb_nccl_ignore(BB_NCCL(rank, ncclMemFree(m->base)));
 	free(m);
 }
 
@@ -129,38 +94,13 @@ out:
 
 /* ---- registered ---------------------------------------------------------------------- */
 
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_REGISTRATION
-
-static bb_status buffer_register(struct bb_group *group, struct bb_nccl_registration *r)
-{
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_WINDOWS
-	if (group->rank->context->config.registration == BB_REGISTER_SYMMETRIC)
-		return BB_NCCL(group->rank,
-			       ncclCommWindowRegister(group->comm, r->memory->base,
-						      r->memory->bytes, (ncclWindow_t *)&r->handle,
-						      NCCL_WIN_COLL_SYMMETRIC));
-#endif
-	return BB_NCCL(group->rank, ncclCommRegister(group->comm, r->memory->base, r->memory->bytes,
-						     &r->handle));
-}
-
-static bb_status buffer_deregister(struct bb_group *group, const struct bb_nccl_registration *r)
-{
-	if (!r->handle)
-		return BB_OK;
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_WINDOWS
-	if (group->rank->context->config.registration == BB_REGISTER_SYMMETRIC)
-		return BB_NCCL(group->rank, ncclCommWindowDeregister(group->comm, r->handle));
-#endif
-	return BB_NCCL(group->rank, ncclCommDeregister(group->comm, r->handle));
-}
-
 bb_status bb_nccl_register(struct bb_group *group)
 {
 	struct bb_rank *rank = group->rank;
+	const enum bb_registration kind = rank->context->config.registration;
 	bb_status status = BB_OK;
 
-	if (rank->context->config.registration == BB_REGISTER_NONE)
+	if (kind == BB_REGISTER_NONE)
 		return BB_OK;
 	for (const struct bb_nccl_memory *m = rank->memories; m && status == BB_OK; m = m->next) {
 		struct bb_nccl_registration *r = group->registrations;
@@ -173,11 +113,14 @@ bb_status bb_nccl_register(struct bb_group *group)
 		if (!r)
 			return bb_no_memory(rank->context->error, "a rank");
 		*r = (struct bb_nccl_registration){.next = group->registrations, .memory = m};
-		status = buffer_register(group, r);
-		if (status == BB_OK)
-			group->registrations = r;
-		else
-			free(r);
+		group->registrations = r;
+		status = kind == BB_REGISTER_LOCAL
+				 ? BB_NCCL(rank, ncclCommRegister(group->comm, m->base, m->bytes,
+								  &r->handle))
+				 : BB_NCCL(rank,
+					   ncclCommWindowRegister(group->comm, m->base, m->bytes,
+								  (ncclWindow_t *)&r->handle,
+								  NCCL_WIN_COLL_SYMMETRIC));
 	}
 	return status;
 }
@@ -185,6 +128,8 @@ bb_status bb_nccl_register(struct bb_group *group)
 /* An aborted communicator frees its registrations itself. */
 void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory)
 {
+	struct bb_rank *rank = group->rank;
+	const enum bb_registration kind = rank->context->config.registration;
 	struct bb_nccl_registration **link = &group->registrations, *r;
 
 	while ((r = *link) != NULL) {
@@ -193,24 +138,15 @@ void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *mem
 			continue;
 		}
 		*link = r->next;
-		if (!bb_nccl_aborted(group->rank->context))
-			bb_nccl_ignore(buffer_deregister(group, r));
+		if (r->handle && !bb_nccl_aborted(rank->context))
+			bb_nccl_ignore(
+				kind == BB_REGISTER_LOCAL
+					? BB_NCCL(rank, ncclCommDeregister(group->comm, r->handle))
+					: BB_NCCL(rank, ncclCommWindowDeregister(group->comm,
+										 r->handle)));
 		free(r);
 	}
 }
-
-#else
-
-bb_status bb_nccl_register(struct bb_group *group)
-{
-	return BB_OK;
-}
-
-void bb_nccl_deregister(struct bb_group *group, const struct bb_nccl_memory *memory)
-{
-}
-
-#endif
 
 const char *bb_nccl_registered(const struct bb_group *group)
 {
@@ -245,12 +181,10 @@ bb_status bb_nccl_copy(struct bb_rank *rank, void *dst, const void *src, size_t 
 {
 	enum cudaMemoryType to, from;
 	bool within;
-	bb_status status = memory_type(rank, dst, &to);
+	bb_status status;
 
-	if (status == BB_OK)
-		status = memory_type(rank, src, &from);
-	if (status != BB_OK)
-		return status;
+	BB_TRY(status, memory_type(rank, dst, &to), out);
+	BB_TRY(status, memory_type(rank, src, &from), out);
 	within = to == cudaMemoryTypeDevice && from == cudaMemoryTypeDevice;
 	if (!within)
 		BB_TRY(status, bb_nccl_wait(rank, rank->main), out);

@@ -19,7 +19,10 @@
 
 #define DEFAULT_BLOCKS 16 /* nccl-tests' */
 
-#ifdef BB_NCCL_HAS_DEVICE
+/* device.cu is empty with older headers; nccl_device_limits then refuses its kernels. */
+#pragma weak bb_device_open
+#pragma weak bb_device_lsa_ranks
+#pragma weak bb_device_run
 
 static int kernel_of(const struct bb_call *call)
 {
@@ -63,6 +66,9 @@ static const char *nccl_device_limits(const struct bb_group *group, const struct
 	const struct bb_context *const c = group->rank->context;
 	const int version = group->rank->version;
 
+	if (NCCL_VERSION_CODE < BB_NCCL_SINCE_DEVICE)
+		return "busbench was built with headers of NCCL without the device API (before "
+		       "2.28.7)";
 	if (version < BB_NCCL_SINCE_DEVICE)
 		return "NCCL's device API can be used from 2.28.7 on";
 	/* The structs of 2.28 carry no version; later libraries take those of older headers. */
@@ -117,8 +123,7 @@ bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call
 		return bb_no_memory(rank->context->error, "a rank");
 	mine = is_device_refused(group, call, result);
 	if (!mine)
-		BB_TRY(status, bb_nccl_check(rank, result, "ncclDevCommCreate", __FILE__, __LINE__),
-		       out);
+		BB_TRY(status, BB_NCCL_RESULT(rank, result, "ncclDevCommCreate"), out);
 	BB_TRY(status, bb_nccl_any(rank, mine, refused), out);
 	if (*refused && !mine)
 		snprintf(group->refusal, sizeof(group->refusal),
@@ -181,33 +186,6 @@ static bb_status nccl_device_call(struct bb_group *group, cudaStream_t stream,
 	return BB_CUDA(group->rank, bb_device_run(stream, group->device, &device));
 }
 
-#else
-
-static const char *nccl_device_limits(const struct bb_group *group, const struct bb_call *call)
-{
-	return "busbench was built with headers of NCCL without the device API (before 2.28.7)";
-}
-
-bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call, bool *refused)
-{
-	*refused = false;
-	return BB_OK;
-}
-
-bb_status bb_nccl_device_close(struct bb_group *group)
-{
-	return BB_OK;
-}
-
-static bb_status nccl_device_call(struct bb_group *group, cudaStream_t stream,
-				  const struct bb_call *call, const void *in)
-{
-	return bb_fail(group->rank->context->error, BB_EINTERNAL, "%s",
-		       nccl_device_limits(group, call));
-}
-
-#endif
-
 /* A call in NCCL's terms. */
 struct library_call {
 	const struct bb_nccl_library *nccl;
@@ -245,32 +223,30 @@ struct nccl_collective {
 
 /* ---- collectives that NCCL has ------------------------------------------------------- */
 
-static ncclResult_t all_reduce(const struct library_call *w)
-{
-	return w->nccl->ncclAllReduce(w->in, w->out, w->count, w->type, w->op, w->comm, w->stream);
-}
+/* NAME calls FUNCTION, which takes further arguments after the type. */
+#define LIBRARY(name, function, ...)                                                               \
+	static ncclResult_t name(const struct library_call *w)                                     \
+	{                                                                                          \
+		return w->nccl->function(w->in, w->out, w->count, w->type, __VA_ARGS__, w->comm,   \
+					 w->stream);                                               \
+	}
+#define ROOT w->call->shape.root
+
+LIBRARY(all_reduce, ncclAllReduce, w->op)
+LIBRARY(reduce_scatter, ncclReduceScatter, w->op)
+LIBRARY(broadcast, ncclBroadcast, ROOT)
+LIBRARY(reduce, ncclReduce, w->op, ROOT)
+LIBRARY(newer_gather, ncclGather, ROOT)
+LIBRARY(newer_scatter, ncclScatter, ROOT)
 
 static ncclResult_t all_gather(const struct library_call *w)
 {
 	return w->nccl->ncclAllGather(w->in, w->out, w->count, w->type, w->comm, w->stream);
 }
 
-static ncclResult_t reduce_scatter(const struct library_call *w)
+static ncclResult_t newer_alltoall(const struct library_call *w)
 {
-	return w->nccl->ncclReduceScatter(w->in, w->out, w->count, w->type, w->op, w->comm,
-					  w->stream);
-}
-
-static ncclResult_t broadcast(const struct library_call *w)
-{
-	return w->nccl->ncclBroadcast(w->in, w->out, w->count, w->type, w->call->shape.root,
-				      w->comm, w->stream);
-}
-
-static ncclResult_t reduce(const struct library_call *w)
-{
-	return w->nccl->ncclReduce(w->in, w->out, w->count, w->type, w->op, w->call->shape.root,
-				   w->comm, w->stream);
+	return w->nccl->ncclAlltoAll(w->in, w->out, w->count, w->type, w->comm, w->stream);
 }
 
 /* ---- collectives built from messages ----------------------------------------------- */
@@ -341,31 +317,8 @@ static ncclResult_t scatter(const struct library_call *w)
 	return result == ncclSuccess ? recv_part(w, 0, w->count, root) : result;
 }
 
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_ALLTOALL
-
-static ncclResult_t newer_alltoall(const struct library_call *w)
-{
-	return w->nccl->ncclAlltoAll(w->in, w->out, w->count, w->type, w->comm, w->stream);
-}
-
-static ncclResult_t newer_gather(const struct library_call *w)
-{
-	return w->nccl->ncclGather(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
-				   w->stream);
-}
-
-static ncclResult_t newer_scatter(const struct library_call *w)
-{
-	return w->nccl->ncclScatter(w->in, w->out, w->count, w->type, w->call->shape.root, w->comm,
-				    w->stream);
-}
-
 #define NEWER(text, function)                                                                      \
 	.since = BB_NCCL_SINCE_ALLTOALL, .newer = {.name = text, .run = function}
-#else
-#define NEWER(text, function) .since = 0
-#endif
-
 #define MESSAGES(function)                                                                         \
 	{                                                                                          \
 		.name = "ncclSend and ncclRecv", .run = function, .is_messages = true              \
@@ -415,7 +368,8 @@ static const struct nccl_function *function_of(const struct bb_group *group,
 {
 	const struct nccl_collective *const c = nccl_collective_find(call->collective);
 
-	return c->since > 0 && group->rank->version >= c->since ? &c->newer : &c->function;
+	return c->since > 0 && bb_nccl_has(group->rank->version, c->since) ? &c->newer
+									   : &c->function;
 }
 
 /* ---- forced algorithms ------------------------------------------------------------- */
@@ -495,11 +449,7 @@ static const ncclDataType_t types[BB_NDTYPES] = {
 	[BB_INT64] = ncclInt64,       [BB_UINT64] = ncclUint64,
 	[BB_HALF] = ncclFloat16,      [BB_FLOAT] = ncclFloat32,
 	[BB_DOUBLE] = ncclFloat64,    [BB_BFLOAT16] = BB_NCCL_BFLOAT16,
-#if NCCL_VERSION_CODE >= BB_NCCL_SINCE_FP8
-	[BB_F8E4M3] = ncclFloat8e4m3, [BB_F8E5M2] = ncclFloat8e5m2,
-#else
-	[BB_F8E4M3] = NO_TYPE,     [BB_F8E5M2] = NO_TYPE,
-#endif
+	[BB_F8E4M3] = BB_NCCL_F8E4M3, [BB_F8E5M2] = BB_NCCL_F8E5M2,
 	[BB_FLOAT_INT] = NO_TYPE,
 };
 
@@ -645,8 +595,7 @@ bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const stru
 	if (bb_nccl_is_device(call->native))
 		status = nccl_device_call(group, stream, call, w.in);
 	else
-		status = bb_nccl_check(rank, function_run(function, &w), function->name, __FILE__,
-				       __LINE__);
+		status = BB_NCCL_RESULT(rank, function_run(function, &w), function->name);
 out:
 	return status;
 }
@@ -683,7 +632,7 @@ bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *cal
 	result = function_run(function, &w);
 	if (is_refused(group, result))
 		return BB_OK;
-	BB_TRY(status, bb_nccl_check(rank, result, function->name, __FILE__, __LINE__), out);
+	BB_TRY(status, BB_NCCL_RESULT(rank, result, function->name), out);
 	status = bb_nccl_wait(rank, rank->main);
 out:
 	return status;

@@ -54,7 +54,7 @@ static bb_status check_communicators(struct bb_rank *rank)
 		if (!g->comm)
 			continue;
 		BB_TRY(status, BB_NCCL(rank, ncclCommGetAsyncError(g->comm, &result)), out);
-		status = bb_nccl_check(rank, result, "ncclCommGetAsyncError", __FILE__, __LINE__);
+		status = BB_NCCL_RESULT(rank, result, "ncclCommGetAsyncError");
 	}
 out:
 	return status;
@@ -70,7 +70,7 @@ static bb_status await_stream(struct bb_rank *rank, cudaStream_t stream)
 		if (bb_nccl_aborted(rank->context))
 			return BB_ETIMEOUT;
 		if (result != cudaErrorNotReady)
-			return bb_cuda_check(rank, result, "cudaStreamQuery", __FILE__, __LINE__);
+			return BB_CUDA_RESULT(rank, result, "cudaStreamQuery");
 		if (queries % QUERIES == 0)
 			status = check_communicators(rank);
 		sched_yield();
@@ -85,13 +85,6 @@ bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream)
 	if (status != BB_OK && rank->halt)
 		atomic_store(rank->halt, 1);
 	return status;
-}
-
-static void nccl_halt_close(struct bb_rank *rank)
-{
-	if (rank->halt)
-		BB_CUDA_FREE(rank, cudaFreeHost((void *)rank->halt));
-	rank->halt = NULL;
 }
 
 /* Record STATUS in QUEUE, unless an error precedes it; returns the first error. */
@@ -153,20 +146,6 @@ static bb_status nccl_spin(struct bb_rank *rank, struct bb_queue *queue, double 
 
 	return IN_QUEUE(queue, BB_CUDA(rank, bb_gpu_spin(lane, (uint64_t)(1e9 * seconds),
 							 (const unsigned *)rank->halt)));
-}
-
-/* Allocate rank->halt, which bb_nccl_wait sets to 1 when it fails. The main stream exists. The
-   kernel that takes time is loaded here, too. Later, beside a kernel that waits for another
-   rank, either step might never end: CUDA may pin memory, and load a kernel, only while the device
-   is idle. */
-static bb_status nccl_halt_open(struct bb_rank *rank)
-{
-	bb_status status = BB_CUDA(rank, cudaMallocHost((void **)&rank->halt, sizeof(*rank->halt)));
-
-	if (status != BB_OK)
-		return status;
-	atomic_init(rank->halt, 0);
-	return nccl_spin(rank, NULL, 1e-9);
 }
 
 static bb_status nccl_gemm(struct bb_rank *rank, struct bb_queue *queue, double flops,
@@ -397,11 +376,6 @@ int bb_nccl_device(const struct bb_context *context, int local)
 	return (context->first_device + local) % context->devices;
 }
 
-static int divide_up(int a, int b)
-{
-	return (a + b - 1) / b;
-}
-
 static bool is_set(const char *name)
 {
 	const char *const value = getenv(name);
@@ -414,21 +388,6 @@ bool bb_nccl_may_share(void)
 	const char *const value = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
 
 	return value && strcmp(value, "1") == 0;
-}
-
-/*
- * An upper bound. Whether processes that may share a device see the same one is not known yet, so
- * all ranks of the host count.
- */
-static int max_ranks_per_device(const struct bb_context *c)
-{
-	const int mine = c->world.nlocal;
-	const int here = c->config.ranks_here > mine ? c->config.ranks_here : mine;
-
-	if (!bb_nccl_may_share() && !is_set("NCCL_HOSTID"))
-		return divide_up(mine, c->devices);
-	return is_set("NCCL_TESTS_DEVICE") ? divide_up(mine, c->devices) * (here / mine)
-					   : divide_up(here, c->devices);
 }
 
 /*
@@ -525,20 +484,25 @@ static const char *nccl_library(const struct bb_context *context)
 static bb_status check_features(const struct bb_backend_config *config,
 				const struct bb_nccl_library *library, struct bb_error *error)
 {
+	const struct {
+		bool requested;
+		int since;
+		const char *option, *name;
+	} features[] = {
+		{config->registration == BB_REGISTER_LOCAL, BB_NCCL_SINCE_REGISTRATION, "-R 1",
+		 "registration of buffers"},
+		{config->registration == BB_REGISTER_SYMMETRIC, BB_NCCL_SINCE_WINDOWS, "-R 2",
+		 "registration as symmetric windows"},
+		{config->cta_policy == 1, BB_NCCL_SINCE_POLICIES, "-x 1", "a thread block policy"},
+		{config->cta_policy == 2, BB_NCCL_SINCE_POLICY_ZERO, "-x 2",
+		 "the policy of no thread blocks"},
+	};
 	bb_status status = BB_OK;
 
-	if (config->registration == BB_REGISTER_LOCAL)
-		status = bb_nccl_require(library, BB_NCCL_SINCE_REGISTRATION, "-R 1",
-					 "registration of buffers", error);
-	if (config->registration == BB_REGISTER_SYMMETRIC)
-		status = bb_nccl_require(library, BB_NCCL_SINCE_WINDOWS, "-R 2",
-					 "registration as symmetric windows", error);
-	if (config->cta_policy == 1 && status == BB_OK)
-		status = bb_nccl_require(library, BB_NCCL_SINCE_POLICIES, "-x 1",
-					 "a thread block policy", error);
-	if (config->cta_policy == 2 && status == BB_OK)
-		status = bb_nccl_require(library, BB_NCCL_SINCE_POLICY_ZERO, "-x 2",
-					 "the policy of no thread blocks", error);
+	for (size_t i = 0; i < sizeof(features) / sizeof(*features) && status == BB_OK; i++)
+		if (features[i].requested)
+			status = bb_nccl_require(library, features[i].since, features[i].option,
+						 features[i].name, error);
 	return status;
 }
 
@@ -546,6 +510,8 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 			   const struct bb_backend_config *config, struct bb_error *error)
 {
 	const char *const roots = getenv("TORCH_NCCL_RANKS_PER_ROOT");
+	const int mine = world->nlocal;
+	int here;
 	struct bb_context *c;
 	bb_status status;
 
@@ -580,7 +546,14 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 			       "TORCH_NCCL_RANKS_PER_ROOT=%s: expected a number from 1 on", roots),
 		       failed);
 	c->ras_address = bb_nccl_ras_address(&c->nccl);
-	c->ranks_per_device = max_ranks_per_device(c);
+	/* An upper bound. Whether processes that may share a device see the same one is not known
+	   yet, so all ranks of the host count. */
+	here = config->ranks_here > mine ? config->ranks_here : mine;
+	if (!bb_nccl_may_share() && !is_set("NCCL_HOSTID"))
+		here = mine;
+	c->ranks_per_device = is_set("NCCL_TESTS_DEVICE")
+				      ? (mine + c->devices - 1) / c->devices * (here / mine)
+				      : (here + c->devices - 1) / c->devices;
 	BB_TRY(status, bb_nccl_lanes_open(c), failed);
 	BB_TRY(status, bb_nccl_profiler_set(c, error), failed);
 	*context = c;
@@ -615,7 +588,9 @@ static void nccl_detach(struct bb_rank *rank)
 	bb_nccl_gemm_close(rank);
 	if (rank->peers)
 		bb_nccl_routes_close(rank);
-	nccl_halt_close(rank);
+	if (rank->halt)
+		BB_CUDA_FREE(rank, cudaFreeHost((void *)rank->halt));
+	rank->halt = NULL;
 	bb_nccl_health_close(rank);
 	if (rank->scratch)
 		bb_nccl_device_free(rank, rank->scratch, rank->scratch_bytes);
@@ -625,23 +600,11 @@ static void nccl_detach(struct bb_rank *rank)
 	free(rank);
 }
 
-/* -1: unknown. */
-static int numa_of(const char *bus)
-{
-	char path[96], line[32];
-	int node;
-
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", bus);
-	if (!bb_kernel_line(path, line, sizeof(line)) || sscanf(line, "%d", &node) != 1)
-		return -1;
-	return node;
-}
-
 static bb_status read_device(struct bb_rank *rank)
 {
 	struct bb_location *const here = &rank->location;
 	struct cudaDeviceProp properties;
-	char bus[32];
+	char bus[32], path[96], line[32];
 	bb_status status;
 
 	bb_location_here(here);
@@ -650,7 +613,9 @@ static bb_status read_device(struct bb_rank *rank)
 	BB_TRY(status, BB_CUDA(rank, cudaGetDeviceProperties(&properties, rank->device)), out);
 	for (char *p = bus; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
-	here->numa = numa_of(bus);
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", bus);
+	if (!bb_kernel_line(path, line, sizeof(line)) || sscanf(line, "%d", &here->numa) != 1)
+		here->numa = -1;
 	here->cache = (uint64_t)properties.l2CacheSize;
 	/* "0000:3b:00.0"; the function is always 0. */
 	bus[strcspn(bus, ".")] = '\0';
@@ -693,8 +658,15 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 		BB_TRY(status,
 		       BB_CUDA(r, cudaStreamCreateWithFlags(&r->main, cudaStreamNonBlocking)),
 		       failed);
-	BB_TRY(status, nccl_halt_open(r), failed);
-	BB_TRY(status, bb_nccl_peers_open(r), failed);
+	/* Later, beside a kernel that waits for another rank, neither might ever end: CUDA may pin
+	   memory, and load a kernel such as that which takes time, only while the device is idle.
+	 */
+	BB_TRY(status, BB_CUDA(r, cudaMallocHost((void **)&r->halt, sizeof(*r->halt))), failed);
+	atomic_init(r->halt, 0);
+	BB_TRY(status, nccl_spin(r, NULL, 1e-9), failed);
+	r->peers = calloc((size_t)context->world.nranks, sizeof(*r->peers));
+	if (!r->peers)
+		BB_TRY(status, bb_no_memory(error, "a rank"), failed);
 	r->scratch_bytes =
 		bb_nccl_scratch_flags(context) + (size_t)context->world.nranks * BB_SCRATCH_FLAG;
 	BB_TRY(status, bb_nccl_device_alloc(r, &r->scratch_bytes, (void **)&r->scratch), failed);

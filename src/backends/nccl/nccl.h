@@ -12,10 +12,10 @@
  *   gemm.c      matrix products by cuBLAS (cublas_api.h)
  *   routes.c    access to the memory of other ranks, also by fabric handles; routes to them
  *   staged.c    the route through host memory
- *   check.h     calls of CUDA and NCCL, and reports of their failures
  *   compat.h    differences between versions
  *   library.c   finding NCCL and CUDA's driver
- *   versions.c  the version and usable features of the NCCL that was found
+ *   versions.c  the version and usable features of the NCCL that was found; failures of its calls
+ *               and of CUDA's
  *   kernels.h   kernels: patterns.cu, reductions.cu, works.cu, transfers.cu; all use pieces.cuh
  *
  * NCCL reads NCCL_ALGO and NCCL_PROTO when a communicator is created. A group has one communicator
@@ -35,7 +35,6 @@
 #include "backends/graphs.h"
 #include "backends/library.h"
 #include "backends/messages.h"
-#include "backends/nccl/check.h"
 #include "backends/nccl/compat.h"
 #include "backends/nccl/device.h"
 #include "backends/nccl/kernels.h"
@@ -131,6 +130,39 @@ static inline size_t bb_nccl_scratch_flags(const struct bb_context *context)
 	       ~(size_t)255;
 }
 
+/* ---- calls of CUDA and NCCL (versions.c) --------------------------------------------- */
+
+/*
+ * BB_OK if CALL, made by RANK, succeeded; BB_NCCL calls a function of the rank's library. Otherwise
+ * the context's error names the call, the file and the reason, all waits end, and the result is
+ * BB_EBACKEND. BB_ETIMEOUT, without a report, if waits had ended before: they are the cause.
+ */
+#define BB_CUDA(rank, call) BB_CUDA_RESULT(rank, call, #call)
+#define BB_NCCL(rank, call) BB_NCCL_RESULT(rank, (rank)->nccl->call, #call)
+/* The same for the RESULT of a call of NAME. */
+#define BB_CUDA_RESULT(rank, result, name)                                                         \
+	bb_cuda_check(rank, (rank)->context->error, result, name, __FILE__, __LINE__)
+#define BB_NCCL_RESULT(rank, result, name)                                                         \
+	bb_nccl_check(rank, (rank)->nccl, (rank)->context->error, result, name, __FILE__, __LINE__)
+
+/* For freeing: the same, but CALL is not made once the run is being abandoned. Other ranks may then
+   still use what it frees, which lives until the process ends. */
+#define BB_CUDA_FREE(rank, call)                                                                   \
+	bb_nccl_ignore(bb_nccl_aborted((rank)->context) ? BB_OK : BB_CUDA(rank, call))
+
+/* The same for a call that belongs to no rank. The reason goes into ERROR, and no wait ends. */
+#define BB_CUDA_PROCESS(error, call) bb_cuda_check(NULL, error, call, #call, __FILE__, __LINE__)
+
+/* RANK NULL: the call belongs to none. */
+BB_MUST bb_status bb_cuda_check(const struct bb_rank *rank, struct bb_error *error,
+				cudaError_t result, const char *call, const char *file, int line);
+BB_MUST bb_status bb_nccl_check(const struct bb_rank *rank, const struct bb_nccl_library *library,
+				struct bb_error *error, ncclResult_t result, const char *call,
+				const char *file, int line);
+
+/* TEXT = LIBRARY's description of its last error, on one line. */
+void bb_nccl_last_error(const struct bb_nccl_library *library, char *text, size_t room);
+
 /* For failures of cleaning up, which have been reported and have no other consequence. */
 static inline void bb_nccl_ignore(bb_status status)
 {
@@ -163,8 +195,6 @@ BB_MUST bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct b
 BB_MUST bb_status bb_nccl_library_find(struct bb_nccl_library *library, struct bb_error *error);
 /* Find CUDA's driver; returns false if it lacks a function (library.c). */
 bool bb_nccl_driver_find(struct bb_nccl_driver *driver);
-/* *FUNCTION, a pointer to a function, = symbol NAME of HANDLE, or NULL and false. */
-bool bb_nccl_resolve(void *handle, const char *name, void *function);
 /* Called before NCCL is: BB_EBACKEND with the reason unless all ranks have a usable one. */
 BB_MUST bb_status bb_nccl_need(const struct bb_rank *rank);
 /* BB_EUNSUPPORTED unless bb_nccl_has; names OPTION and which of LIBRARY and headers is too old. */
@@ -188,9 +218,6 @@ struct bb_nccl_registration {
 	void *handle; /* NULL: NCCL accepted the buffer without registering it */
 };
 
-/* *AT = device memory that other processes can map, with *BYTES, which may become more. */
-BB_MUST bb_status bb_nccl_device_alloc(struct bb_rank *rank, size_t *bytes, void **at);
-void bb_nccl_device_free(struct bb_rank *rank, void *at, size_t bytes);
 BB_MUST bb_status bb_nccl_alloc(struct bb_rank *rank, size_t bytes, void **memory);
 void bb_nccl_release(struct bb_rank *rank, void *memory, size_t bytes);
 /* The link to the buffer of RANK that holds address AT, or to NULL. */
@@ -240,8 +267,6 @@ struct bb_nccl_mapped {
 	size_t bytes; /* from BASE on */
 };
 
-BB_MUST bb_status bb_nccl_peers_open(struct bb_rank *rank);
-
 /* ---- fabric handles (routes.c) ------------------------------------------------------ */
 
 #define BB_NCCL_HANDLE_BYTES 64 /* of a fabric handle, and of an IPC handle */
@@ -249,11 +274,9 @@ BB_MUST bb_status bb_nccl_peers_open(struct bb_rank *rank);
 /* Called once rank->device is set. rank->fabric stays NULL, and rank->obstacle says why, unless the
    rank's memory is to have fabric handles and can. */
 BB_MUST bb_status bb_nccl_fabric_open(struct bb_rank *rank);
-/* For ranks with rank->fabric. *AT = memory of *BYTES, rounded up, that the process's GPUs access
-   and that has a handle. */
-BB_MUST bb_status bb_nccl_fabric_alloc(struct bb_rank *rank, size_t *bytes, void **at);
-/* Free such memory, or unmap imported memory. */
-void bb_nccl_fabric_free(struct bb_rank *rank, void *at, size_t bytes);
+/* *AT = device memory that other processes can map, with *BYTES, which may become more. */
+BB_MUST bb_status bb_nccl_device_alloc(struct bb_rank *rank, size_t *bytes, void **at);
+void bb_nccl_device_free(struct bb_rank *rank, void *at, size_t bytes);
 
 /* ---- routes (routes.c) --------------------------------------------------------------- */
 

@@ -46,31 +46,22 @@ static void disconnect(struct bb_nccl_ras *ras)
 	bb_strbuf_clear(&ras->answer);
 }
 
-/* Numeric addresses only: a look-up of names may block. */
-static struct addrinfo *find_address(const struct bb_nccl_ras *ras, bool local)
-{
-	static const char *const loopback[] = {"127.0.0.1", "::1"};
-	const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-				       .ai_socktype = SOCK_STREAM};
-	struct addrinfo *found;
-
-	return getaddrinfo(local ? loopback[ras->next_address] : ras->host,
-			   strrchr(ras->address, ':') + 1, &hints, &found) == 0
-		       ? found
-		       : NULL;
-}
-
 /* False: no address accepts a connection. */
 static bool connect_next(struct bb_nccl_ras *ras)
 {
+	static const char *const loopback[] = {"127.0.0.1", "::1"};
 	const bool local = strcmp(ras->host, "localhost") == 0;
+	/* Numeric addresses only: a look-up of names may block. */
+	const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+				       .ai_socktype = SOCK_STREAM};
+	struct addrinfo *at;
 
 	for (disconnect(ras); ras->next_address < 1 + local; ras->next_address++) {
-		struct addrinfo *const at = find_address(ras, local);
-
-		ras->error = at ? 0 : EDESTADDRREQ;
-		if (!at)
+		ras->error = EDESTADDRREQ;
+		if (getaddrinfo(local ? loopback[ras->next_address] : ras->host,
+				strrchr(ras->address, ':') + 1, &hints, &at) != 0)
 			continue;
+		ras->error = 0;
 		ras->socket = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		if (ras->socket < 0 || (connect(ras->socket, at->ai_addr, at->ai_addrlen) != 0 &&
 					errno != EINPROGRESS))
@@ -100,21 +91,6 @@ static bool send_request(struct bb_nccl_ras *ras)
 			 (ssize_t)strlen(REQUEST);
 	ras->error = ras->requested ? 0 : EPIPE;
 	return ras->requested;
-}
-
-/* True: the answer is complete, or too long to be one. */
-static bool receive_answer(struct bb_nccl_ras *ras)
-{
-	char part[4096];
-	ssize_t bytes;
-
-	while (ras->answer.length < MOST_BYTES) {
-		bytes = recv(ras->socket, part, sizeof(part), 0);
-		if (bytes <= 0)
-			return bytes == 0 || (errno != EAGAIN && errno != EINTR);
-		bb_strbuf_add_bytes(&ras->answer, part, (size_t)bytes);
-	}
-	return true;
 }
 
 /* ---- the answer -------------------------------------------------------------------------- */
@@ -154,19 +130,6 @@ static void quote_findings(const char *text, struct bb_strbuf *out)
 		bb_strbuf_add(out, "finds no error");
 }
 
-static void inquiry_report(const struct bb_nccl_ras *ras, struct bb_strbuf *out)
-{
-	bb_strbuf_addf(out, "NCCL's RAS at %s ", ras->address);
-	if (ras->error == EDESTADDRREQ)
-		bb_strbuf_add(out, "was not asked: NCCL_RAS_ADDR needs a numeric address");
-	else if (ras->error)
-		bb_strbuf_addf(out, "was not reached: %s", strerror(ras->error));
-	else if (!ras->answer.length)
-		bb_strbuf_add(out, "did not answer");
-	else
-		quote_findings(bb_strbuf_text(&ras->answer), out);
-}
-
 /* ---- the inquiry -------------------------------------------------------------------------------
  */
 
@@ -183,26 +146,24 @@ const char *bb_nccl_ras_address(const struct bb_nccl_library *library)
 static struct bb_nccl_ras *inquiry_begin(const char *address)
 {
 	struct bb_nccl_ras *ras = calloc(1, sizeof(*ras));
-	const char *port;
+	const bool ipv6 = address[0] == '[';
+	const int port = (int)(strrchr(address, ':') - address);
 
 	if (!ras)
 		return NULL;
-	ras->address = address;
-	port = strrchr(ras->address, ':');
-	snprintf(ras->host, sizeof(ras->host), "%.*s", (int)(port - ras->address), ras->address);
-	if (ras->host[0] == '[') { /* IPv6 */
-		memmove(ras->host, ras->host + 1, strlen(ras->host));
+	*ras = (struct bb_nccl_ras){.address = address, .socket = -1, .begun = bb_clock_now()};
+	snprintf(ras->host, sizeof(ras->host), "%.*s", port - ipv6, address + ipv6);
+	if (ipv6)
 		ras->host[strcspn(ras->host, "]")] = '\0';
-	}
-	ras->socket = -1;
-	ras->begun = bb_clock_now();
 	return ras;
 }
 
-/* True: the inquiry has ended, with or without an answer. */
+/* True: the inquiry has ended, with or without an answer; it may be too long to be one. */
 static bool inquiry_step(struct bb_nccl_ras *ras)
 {
 	const double now = bb_clock_now();
+	char part[4096];
+	ssize_t bytes;
 
 	if (now > ras->begun + BB_DIAGNOSIS_S)
 		return true;
@@ -215,22 +176,36 @@ static bool inquiry_step(struct bb_nccl_ras *ras)
 		disconnect(ras);
 		return false;
 	}
-	return ras->requested && receive_answer(ras);
+	while (ras->requested && ras->answer.length < MOST_BYTES) {
+		bytes = recv(ras->socket, part, sizeof(part), 0);
+		if (bytes <= 0)
+			return bytes == 0 || (errno != EAGAIN && errno != EINTR);
+		bb_strbuf_add_bytes(&ras->answer, part, (size_t)bytes);
+	}
+	return ras->requested;
 }
 
 bool bb_nccl_diagnose(struct bb_context *context, struct bb_strbuf *out)
 {
+	const struct bb_nccl_ras *ras;
 	struct bb_strbuf text = {0};
 
-	if (!context->ras_address)
-		return true;
-	if (!context->ras)
+	if (context->ras_address && !context->ras)
 		context->ras = inquiry_begin(context->ras_address);
-	if (!context->ras)
+	ras = context->ras;
+	if (!ras)
 		return true;
 	if (!inquiry_step(context->ras))
 		return false;
-	inquiry_report(context->ras, &text);
+	bb_strbuf_addf(&text, "NCCL's RAS at %s ", ras->address);
+	if (ras->error == EDESTADDRREQ)
+		bb_strbuf_add(&text, "was not asked: NCCL_RAS_ADDR needs a numeric address");
+	else if (ras->error)
+		bb_strbuf_addf(&text, "was not reached: %s", strerror(ras->error));
+	else if (!ras->answer.length)
+		bb_strbuf_add(&text, "did not answer");
+	else
+		quote_findings(bb_strbuf_text(&ras->answer), &text);
 	bb_printable_add(out, bb_strbuf_text(&text));
 	bb_strbuf_free(&text);
 	return true;

@@ -29,8 +29,7 @@ struct bb_nccl_fabric {
 };
 
 /* Call a function of the driver. Its results are numbered as the runtime's. */
-#define DRIVER(rank, call)                                                                         \
-	bb_cuda_check(rank, (cudaError_t)(rank)->fabric->driver.call, #call, __FILE__, __LINE__)
+#define DRIVER(rank, call) BB_CUDA_RESULT(rank, (cudaError_t)(rank)->fabric->driver.call, #call)
 
 /* ---- whether the rank has them ------------------------------------------------------------ */
 
@@ -51,69 +50,52 @@ static const char *nccl_obstacle_text(enum bb_nccl_obstacle obstacle)
 	return texts[obstacle];
 }
 
-static bool is_supported(const struct bb_nccl_driver *driver, int device)
-{
-	CUdevice handle;
-	int supported = 0;
-
-	/* An older driver does not know the attribute. */
-	return driver->cuDeviceGet(&handle, device) == CUDA_SUCCESS &&
-	       driver->cuDeviceGetAttribute(&supported, FABRIC_SUPPORTED, handle) == CUDA_SUCCESS &&
-	       supported;
-}
-
-/* Whether memory can be made, exported and imported shows only when it is. */
-static bool has_channel(const struct bb_nccl_fabric *f)
+/* Open F for DEVICE. Whether memory can be made, exported and imported shows only when it is. */
+static enum bb_nccl_obstacle fabric_find(struct bb_nccl_fabric *f, int device)
 {
 	const struct bb_nccl_driver *driver = &f->driver;
 	unsigned char handle[BB_NCCL_HANDLE_BYTES];
 	CUmemGenericAllocationHandle made, imported;
+	CUdevice number;
+	int supported = 0;
 	bool has;
 
-	if (driver->cuMemCreate(&made, f->granularity, &f->memory, 0) != CUDA_SUCCESS)
-		return false;
+	f->memory = (CUmemAllocationProp){
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = FABRIC,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+	/* An older driver does not know the attribute. */
+	if (!bb_nccl_driver_find(&f->driver) ||
+	    driver->cuDeviceGet(&number, device) != CUDA_SUCCESS ||
+	    driver->cuDeviceGetAttribute(&supported, FABRIC_SUPPORTED, number) != CUDA_SUCCESS ||
+	    !supported)
+		return BB_NCCL_NOT_SUPPORTED;
+	if (driver->cuMemGetAllocationGranularity(&f->granularity, &f->memory,
+						  CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) !=
+		    CUDA_SUCCESS ||
+	    driver->cuMemCreate(&made, f->granularity, &f->memory, 0) != CUDA_SUCCESS)
+		return BB_NCCL_NO_CHANNEL;
 	has = driver->cuMemExportToShareableHandle(handle, made, FABRIC, 0) == CUDA_SUCCESS &&
 	      driver->cuMemImportFromShareableHandle(&imported, handle, FABRIC) == CUDA_SUCCESS;
 	if (has)
 		driver->cuMemRelease(imported);
 	driver->cuMemRelease(made);
-	return has;
-}
-
-static enum bb_nccl_obstacle fabric_find(struct bb_nccl_fabric *f, int device)
-{
-	f->memory = (CUmemAllocationProp){
-		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.requestedHandleTypes = FABRIC,
-		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
-	if (!bb_nccl_driver_find(&f->driver) || !is_supported(&f->driver, device))
-		return BB_NCCL_NOT_SUPPORTED;
-	if (f->driver.cuMemGetAllocationGranularity(&f->granularity, &f->memory,
-						    CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) !=
-		    CUDA_SUCCESS ||
-	    !has_channel(f))
-		return BB_NCCL_NO_CHANNEL;
-	return BB_NCCL_NO_OBSTACLE;
-}
-
-static bool is_wanted(const struct bb_context *c)
-{
-	const enum bb_handles handles = c->config.handles;
-
-	return c->config.reached && c->world.nprocs > 1 && handles != BB_HANDLES_IPC &&
-	       (handles == BB_HANDLES_FABRIC || c->config.ranks_here < c->world.nranks);
+	return has ? BB_NCCL_NO_OBSTACLE : BB_NCCL_NO_CHANNEL;
 }
 
 bb_status bb_nccl_fabric_open(struct bb_rank *rank)
 {
+	const struct bb_context *const c = rank->context;
+	const enum bb_handles handles = c->config.handles;
 	struct bb_nccl_fabric *f;
 
 	rank->obstacle = BB_NCCL_NOT_USED;
-	if (!is_wanted(rank->context))
+	if (!c->config.reached || c->world.nprocs == 1 || handles == BB_HANDLES_IPC ||
+	    (handles != BB_HANDLES_FABRIC && c->config.ranks_here >= c->world.nranks))
 		return BB_OK;
 	f = calloc(1, sizeof(*f));
 	if (!f)
-		return bb_no_memory(rank->context->error, "a rank");
+		return bb_no_memory(c->error, "a rank");
 	rank->obstacle = fabric_find(f, rank->device);
 	if (rank->obstacle == BB_NCCL_NO_OBSTACLE)
 		rank->fabric = f;
@@ -170,12 +152,14 @@ static bb_status access_share(struct bb_rank *rank, void *at, size_t bytes)
 	return status;
 }
 
-bb_status bb_nccl_fabric_alloc(struct bb_rank *rank, size_t *bytes, void **at)
+bb_status bb_nccl_device_alloc(struct bb_rank *rank, size_t *bytes, void **at)
 {
-	const size_t granularity = rank->fabric->granularity;
+	const size_t granularity = rank->fabric ? rank->fabric->granularity : 1;
 	CUmemGenericAllocationHandle memory;
 	bb_status status;
 
+	if (!rank->fabric)
+		return BB_CUDA(rank, cudaMalloc(at, *bytes));
 	*bytes = (*bytes + granularity - 1) / granularity * granularity;
 	BB_TRY(status, DRIVER(rank, cuMemCreate(&memory, *bytes, &rank->fabric->memory, 0)), out);
 	BB_TRY(status, memory_map(rank, memory, *bytes, at), out);
@@ -184,7 +168,7 @@ out:
 	return status;
 }
 
-void bb_nccl_fabric_free(struct bb_rank *rank, void *at, size_t bytes)
+static void fabric_free(struct bb_rank *rank, void *at, size_t bytes)
 {
 	const CUdeviceptr address = (CUdeviceptr)(uintptr_t)at;
 
@@ -194,44 +178,12 @@ void bb_nccl_fabric_free(struct bb_rank *rank, void *at, size_t bytes)
 	bb_nccl_ignore(DRIVER(rank, cuMemAddressFree(address, bytes)));
 }
 
-/* ---- handles ------------------------------------------------------------------------------ */
-
-/* *HANDLE = that of the memory at AT. */
-static bb_status nccl_fabric_export(struct bb_rank *rank, void *at,
-				    unsigned char handle[BB_NCCL_HANDLE_BYTES])
+void bb_nccl_device_free(struct bb_rank *rank, void *at, size_t bytes)
 {
-	CUmemGenericAllocationHandle memory;
-	bb_status status;
-
-	BB_TRY(status, DRIVER(rank, cuMemRetainAllocationHandle(&memory, at)), out);
-	BB_TRY(status, DRIVER(rank, cuMemExportToShareableHandle(handle, memory, FABRIC, 0)), out);
-	status = DRIVER(rank, cuMemRelease(memory));
-out:
-	return status;
-}
-
-/* *AT = BYTES of another process's memory for this rank's GPU; or *WHY = why HANDLE cannot be
-   imported. */
-static bb_status nccl_fabric_import(struct bb_rank *rank,
-				    const unsigned char handle[BB_NCCL_HANDLE_BYTES], size_t bytes,
-				    void **at, const char **why)
-{
-	unsigned char copy[BB_NCCL_HANDLE_BYTES];
-	CUmemGenericAllocationHandle memory;
-	CUresult result;
-
-	memcpy(copy, handle, sizeof(copy));
-	result = rank->fabric->driver.cuMemImportFromShareableHandle(&memory, copy, FABRIC);
-	if (result == CUDA_SUCCESS)
-		return memory_map(rank, memory, bytes, at);
-	*why = result == CUDA_ERROR_NOT_PERMITTED
-		       ? "the processes share no IMEX channel, so a fabric handle of one is "
-			 "refused "
-			 "to the other (CUDA_ERROR_NOT_PERMITTED)"
-		       : "the GPU cannot import the other's fabric handle: they are in different "
-			 "NVLink "
-			 "domains, or nvidia-imex does not connect their hosts";
-	return BB_OK;
+	if (rank->fabric)
+		fabric_free(rank, at, bytes);
+	else
+		BB_CUDA_FREE(rank, cudaFree(at));
 }
 
 /* ---- access to memory of other ranks ------------------------------------------------- */
@@ -261,17 +213,19 @@ _Static_assert(sizeof(struct shared) <= sizeof(((struct bb_token *)NULL)->bytes)
 	       "a token has no room");
 _Static_assert(sizeof(cudaIpcMemHandle_t) == BB_NCCL_HANDLE_BYTES, "handles have one size");
 
+/* *HANDLE = that of the rank's memory at AT. */
 static bb_status handle_make(struct bb_rank *rank, void *at,
 			     unsigned char handle[BB_NCCL_HANDLE_BYTES])
 {
-	cudaIpcMemHandle_t ipc;
+	CUmemGenericAllocationHandle memory;
 	bb_status status;
 
-	if (rank->fabric)
-		return nccl_fabric_export(rank, at, handle);
-	status = BB_CUDA(rank, cudaIpcGetMemHandle(&ipc, at));
-	if (status == BB_OK)
-		memcpy(handle, &ipc, sizeof(ipc));
+	if (!rank->fabric)
+		return BB_CUDA(rank, cudaIpcGetMemHandle((cudaIpcMemHandle_t *)handle, at));
+	BB_TRY(status, DRIVER(rank, cuMemRetainAllocationHandle(&memory, at)), out);
+	BB_TRY(status, DRIVER(rank, cuMemExportToShareableHandle(handle, memory, FABRIC, 0)), out);
+	status = DRIVER(rank, cuMemRelease(memory));
+out:
 	return status;
 }
 
@@ -324,8 +278,7 @@ static bb_status peer_access_enable(struct bb_rank *rank, int device, bool withi
 		return BB_OK; /* cudaIpcMemLazyEnablePeerAccess does */
 	result = cudaDeviceEnablePeerAccess(device, 0);
 	if (result != cudaErrorPeerAccessAlreadyEnabled)
-		return bb_cuda_check(rank, result, "cudaDeviceEnablePeerAccess", __FILE__,
-				     __LINE__);
+		return BB_CUDA_RESULT(rank, result, "cudaDeviceEnablePeerAccess");
 	cudaGetLastError(); /* clears it */
 	return BB_OK;
 }
@@ -336,35 +289,33 @@ static bb_status handle_map(struct bb_rank *rank, struct bb_nccl_peer *peer,
 			    const unsigned char handle[BB_NCCL_HANDLE_BYTES], size_t bytes,
 			    void **at)
 {
-	cudaIpcMemHandle_t ipc;
+	cudaIpcMemHandle_t copy;
+	CUmemGenericAllocationHandle memory;
+	CUresult result;
 
-	if (peer->by_fabric)
-		return nccl_fabric_import(rank, handle, bytes, at, &peer->why);
-	memcpy(&ipc, handle, sizeof(ipc));
-	return BB_CUDA(rank, cudaIpcOpenMemHandle(at, ipc, cudaIpcMemLazyEnablePeerAccess));
+	memcpy(&copy, handle, sizeof(copy));
+	if (!peer->by_fabric)
+		return BB_CUDA(rank,
+			       cudaIpcOpenMemHandle(at, copy, cudaIpcMemLazyEnablePeerAccess));
+	result = rank->fabric->driver.cuMemImportFromShareableHandle(&memory, &copy, FABRIC);
+	if (result == CUDA_SUCCESS)
+		return memory_map(rank, memory, bytes, at);
+	peer->why = result == CUDA_ERROR_NOT_PERMITTED
+			    ? "the processes share no IMEX channel, so a fabric handle of one is "
+			      "refused to the other (CUDA_ERROR_NOT_PERMITTED)"
+			    : "the GPU cannot import the other's fabric handle: they are in "
+			      "different NVLink domains, or nvidia-imex does not connect their "
+			      "hosts";
+	return BB_OK;
 }
 
 static void handle_unmap(struct bb_rank *rank, const struct bb_nccl_peer *peer, void *at,
 			 size_t bytes)
 {
 	if (peer->by_fabric)
-		bb_nccl_fabric_free(rank, at, bytes);
+		fabric_free(rank, at, bytes);
 	else
 		BB_CUDA_FREE(rank, cudaIpcCloseMemHandle(at));
-}
-
-/* Map the scratch buffer of rank S, in another process, by its fabric handle. */
-static bb_status fabric_open(struct bb_rank *rank, struct bb_nccl_peer *peer,
-			     const struct shared *s)
-{
-	const enum bb_nccl_obstacle obstacle = s->obstacle ? s->obstacle : rank->obstacle;
-
-	peer->by_fabric = true;
-	if (obstacle == BB_NCCL_NO_OBSTACLE)
-		return handle_map(rank, peer, s->scratch_handle, s->scratch_bytes,
-				  (void **)&peer->scratch);
-	peer->why = nccl_obstacle_text(obstacle);
-	return BB_OK;
 }
 
 static bb_status peer_open(struct bb_rank *rank, int other, const struct shared *s)
@@ -372,6 +323,7 @@ static bb_status peer_open(struct bb_rank *rank, int other, const struct shared 
 	struct bb_nccl_peer *peer = &rank->peers[other];
 	const char *const bus = rank->location.bus; /* in s->bus the function follows */
 	int device = s->device;
+	enum bb_nccl_obstacle obstacle;
 	bb_status status = BB_OK;
 
 	peer->known = true;
@@ -384,9 +336,17 @@ static bb_status peer_open(struct bb_rank *rank, int other, const struct shared 
 	else if (!peer->within)
 		BB_TRY(status, bb_nccl_lanes_meet(rank, other, &s->staging), out);
 	/* Is the other, in another process, accessed by fabric handles alone? */
-	if (!peer->within && (s->machine != rank->machine || s->obstacle == BB_NCCL_NO_OBSTACLE ||
-			      rank->context->config.handles == BB_HANDLES_FABRIC))
-		return fabric_open(rank, peer, s);
+	peer->by_fabric = !peer->within &&
+			  (s->machine != rank->machine || s->obstacle == BB_NCCL_NO_OBSTACLE ||
+			   rank->context->config.handles == BB_HANDLES_FABRIC);
+	obstacle = s->obstacle ? s->obstacle : rank->obstacle;
+	if (peer->by_fabric && obstacle != BB_NCCL_NO_OBSTACLE)
+		peer->why = nccl_obstacle_text(obstacle);
+	else if (peer->by_fabric)
+		status = handle_map(rank, peer, s->scratch_handle, s->scratch_bytes,
+				    (void **)&peer->scratch);
+	if (peer->by_fabric)
+		return status;
 	if (!peer->within && cudaDeviceGetByPCIBusId(&device, s->bus) != cudaSuccess) {
 		cudaGetLastError();
 		peer->why = "the process does not see the other's GPU (CUDA_VISIBLE_DEVICES)";
@@ -464,26 +424,6 @@ static void nccl_unreach(struct bb_group *group, int number, void *theirs)
 		handle_unmap(rank, peer, peer->scratch, peer->scratch_bytes);
 	peer->scratch = NULL;
 	peer->known = false;
-}
-
-/* ---- a rank's part ------------------------------------------------------------------- */
-
-bb_status bb_nccl_peers_open(struct bb_rank *rank)
-{
-	rank->peers = calloc((size_t)rank->context->world.nranks, sizeof(*rank->peers));
-	return rank->peers ? BB_OK : bb_no_memory(rank->context->error, "a rank");
-}
-
-/* Memory that is still mapped, after a failure, stays so until the process ends. */
-static void nccl_peers_close(struct bb_rank *rank)
-{
-	struct bb_nccl_mapped *m;
-
-	while ((m = rank->mapped) != NULL) {
-		rank->mapped = m->next;
-		free(m);
-	}
-	free(rank->peers);
 }
 
 #define FLAG_BYTES sizeof(uint64_t)
@@ -642,64 +582,60 @@ static size_t flag_at(const struct bb_context *context, int member)
 	return bb_nccl_scratch_flags(context) + (size_t)member * BB_SCRATCH_FLAG;
 }
 
-/* The kernel also polls rank->halt, so that it ends if the peer never answers. */
-static bb_status ping_flag(struct bb_group *group, int number, bool first, size_t rounds)
-{
-	struct bb_rank *rank = group->rank;
-	const int other = group->members[number];
-	struct bb_nccl_peer *peer = &rank->peers[other];
-	char *const mine = rank->scratch + flag_at(rank->context, other);
-	char *const theirs = peer->scratch + flag_at(rank->context, rank->rank);
-	bb_status status;
-
-	BB_TRY(status,
-	       BB_CUDA(rank, bb_gpu_ping(bb_nccl_lane(rank, rank->main), (unsigned *)theirs,
-					 (const unsigned *)mine, (const unsigned *)rank->halt,
-					 peer->pings, first, rounds)),
-	       out);
-	peer->pings += (uint32_t)rounds;
-	status = bb_nccl_wait(rank, rank->main);
-out:
-	return status;
-}
-
-/* The rank that is FIRST copies the flag there and back, in stream order; the other does nothing.
- */
-static bb_status ping_copy(struct bb_group *group, int number, bool first, size_t rounds)
-{
-	struct bb_rank *rank = group->rank;
-	const int other = group->members[number];
-	char *const mine = rank->scratch + flag_at(rank->context, other) + FLAG_BYTES;
-	char *const theirs =
-		rank->peers[other].scratch + flag_at(rank->context, rank->rank) + FLAG_BYTES;
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < rounds && first && status == BB_OK; i++) {
-		status = copy_issue(rank, false, theirs, mine, FLAG_BYTES);
-		if (status == BB_OK)
-			status = copy_issue(rank, false, mine, theirs, FLAG_BYTES);
-	}
-	return status == BB_OK ? bb_nccl_wait(rank, rank->main) : status;
-}
-
 static bb_status route_ping(struct bb_group *group, const struct bb_route *route, int peer,
 			    bool first, size_t rounds)
 {
+	struct bb_rank *rank = group->rank;
+	struct bb_nccl_peer *const p = &rank->peers[group->members[peer]];
+	char *const mine = rank->scratch + flag_at(rank->context, group->members[peer]);
+	char *const theirs = p->scratch + flag_at(rank->context, rank->rank);
 	const double start = bb_clock_now();
-	bb_status status = route_kind_of(route) == WORD ? ping_flag(group, peer, first, rounds)
-							: ping_copy(group, peer, first, rounds);
 	const double slow =
 		0.5 * (slowness(group, group->me, peer) + slowness(group, peer, group->me));
+	bb_status status = BB_OK;
 
-	return status == BB_OK ? slow_down(group->rank, slow, start) : status;
+	if (route_kind_of(route) == WORD) {
+		/* The kernel also polls rank->halt, so that it ends if the peer never answers. */
+		BB_TRY(status,
+		       BB_CUDA(rank,
+			       bb_gpu_ping(bb_nccl_lane(rank, rank->main), (unsigned *)theirs,
+					   (const unsigned *)mine, (const unsigned *)rank->halt,
+					   p->pings, first, rounds)),
+		       out);
+		p->pings += (uint32_t)rounds;
+	} else {
+		/* The rank that is FIRST copies a flag there and back, in stream order; the other
+		   does nothing. */
+		for (size_t i = 0; i < rounds && first; i++) {
+			BB_TRY(status,
+			       copy_issue(rank, false, theirs + FLAG_BYTES, mine + FLAG_BYTES,
+					  FLAG_BYTES),
+			       out);
+			BB_TRY(status,
+			       copy_issue(rank, false, mine + FLAG_BYTES, theirs + FLAG_BYTES,
+					  FLAG_BYTES),
+			       out);
+		}
+	}
+	BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
+	status = slow_down(rank, slow, start);
+out:
+	return status;
 }
 
 /* ---- a rank's part ------------------------------------------------------------------- */
 
 void bb_nccl_routes_close(struct bb_rank *rank)
 {
+	struct bb_nccl_mapped *m;
+
 	bb_nccl_lanes_close(rank);
-	nccl_peers_close(rank);
+	/* Memory that is still mapped, after a failure, stays so until the process ends. */
+	while ((m = rank->mapped) != NULL) {
+		rank->mapped = m->next;
+		free(m);
+	}
+	free(rank->peers);
 }
 
 static const struct bb_route_switch route_switch = {.states = states, .p2p = library_p2p};

@@ -26,12 +26,17 @@
 
 _Static_assert(SHARED_BYTES % PAGE == 0, "mmap takes offsets of whole pages");
 
+/* The ends of a lane. */
+enum lane_side { SOURCE, TARGET };
+
+struct count {
+	_Alignas(64) atomic_ullong n;
+};
+
 /* Since the start: slots filled by the source and emptied by the target, in pieces; barriers at
    which the source has arrived. */
 struct counts {
-	_Alignas(64) atomic_ullong filled;
-	_Alignas(64) atomic_ullong emptied;
-	_Alignas(64) atomic_ullong arrived;
+	struct count done[2], arrived;
 };
 
 _Static_assert(sizeof(struct counts) <= HEAD_BYTES, "a ring's head has no room");
@@ -42,10 +47,12 @@ struct bb_nccl_lane {
 	struct counts *counts; /* WITHIN, or those in shared memory */
 	char *slots;           /* BB_NCCL_SLOTS pieces */
 	bool shared;           /* with another process; then slots are mapped, behind the counts */
-	cudaEvent_t full[BB_NCCL_SLOTS], empty[BB_NCCL_SLOTS]; /* the source's, the target's */
-	bool source_open, target_open;
-	unsigned long long sent, got; /* pieces whose copies the source, the target has issued */
-	unsigned long long awaited;   /* barriers at which the target has awaited the source */
+	struct {
+		bool open;
+		cudaEvent_t copied[BB_NCCL_SLOTS];
+		unsigned long long issued; /* pieces whose copies it has issued */
+	} sides[2];
+	unsigned long long awaited; /* barriers at which the target has awaited the source */
 };
 
 /* ---- lanes --------------------------------------------------------------------------- */
@@ -87,21 +94,12 @@ bb_status bb_nccl_lanes_open(struct bb_context *context)
 	return context->lanes ? BB_OK : bb_no_memory(context->error, "the nccl backend");
 }
 
-static bb_status open_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_SLOTS])
-{
-	bb_status status = BB_OK;
-
-	for (int i = 0; i < BB_NCCL_SLOTS && status == BB_OK; i++)
-		status =
-			BB_CUDA(rank, cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming));
-	return status;
-}
-
-static void close_events(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_SLOTS])
+static void close_events(struct bb_rank *rank, struct bb_nccl_lane *lane, enum lane_side side)
 {
 	for (int i = 0; i < BB_NCCL_SLOTS; i++)
-		if (events[i])
-			bb_nccl_ignore(BB_CUDA(rank, cudaEventDestroy(events[i])));
+		if (lane->sides[side].copied[i])
+			bb_nccl_ignore(
+				BB_CUDA(rank, cudaEventDestroy(lane->sides[side].copied[i])));
 }
 
 void bb_nccl_lanes_close(struct bb_rank *rank)
@@ -111,8 +109,8 @@ void bb_nccl_lanes_close(struct bb_rank *rank)
 	for (int r = w->first_rank; r < w->first_rank + w->nlocal; r++) {
 		struct bb_nccl_lane *out = lane_within(rank->context, rank->rank, r);
 
-		close_events(rank, out->full);
-		close_events(rank, lane_within(rank->context, r, rank->rank)->empty);
+		close_events(rank, out, SOURCE);
+		close_events(rank, lane_within(rank->context, r, rank->rank), TARGET);
 		if (out->slots)
 			BB_CUDA_FREE(rank, cudaFreeHost(out->slots));
 	}
@@ -120,7 +118,7 @@ void bb_nccl_lanes_close(struct bb_rank *rank)
 		struct bb_nccl_lane *lanes = rank->peers[r].lanes;
 
 		for (int i = 0; lanes && i < 2; i++) {
-			close_events(rank, i == 0 ? lanes[i].full : lanes[i].empty);
+			close_events(rank, &lanes[i], i == 0 ? SOURCE : TARGET);
 			if (!lanes[i].shared || bb_nccl_aborted(rank->context))
 				continue; /* see BB_CUDA_FREE */
 			bb_nccl_ignore(BB_CUDA(rank, cudaHostUnregister(lanes[i].slots)));
@@ -221,120 +219,93 @@ struct staging {
 	struct bb_nccl_lane *forth, *back;
 };
 
-/* *COUNT = how many of the ISSUED pieces are complete, by their EVENTS. */
-static bb_status publish(struct bb_rank *rank, cudaEvent_t events[BB_NCCL_SLOTS],
-			 atomic_ullong *count, unsigned long long issued)
+/* If LANE is shared, publish how many pieces of SIDE are complete, by their events. */
+static bb_status publish(struct bb_rank *rank, struct bb_nccl_lane *lane, enum lane_side side)
 {
+	atomic_ullong *const count = &lane->counts->done[side].n;
 	unsigned long long number = atomic_load_explicit(count, memory_order_relaxed);
 	cudaError_t result = cudaSuccess;
 
-	while (number < issued &&
-	       (result = cudaEventQuery(events[number % BB_NCCL_SLOTS])) == cudaSuccess)
+	while (lane->shared && number < lane->sides[side].issued &&
+	       (result = cudaEventQuery(lane->sides[side].copied[number % BB_NCCL_SLOTS])) ==
+		       cudaSuccess)
 		atomic_store_explicit(count, ++number, memory_order_release);
-	return result == cudaErrorNotReady
-		       ? BB_OK
-		       : bb_cuda_check(rank, result, "cudaEventQuery", __FILE__, __LINE__);
+	return result == cudaErrorNotReady ? BB_OK : BB_CUDA_RESULT(rank, result, "cudaEventQuery");
 }
 
-static bb_status publish_all(const struct staging *s)
-{
-	bb_status status = BB_OK;
-
-	if (s->forth->shared)
-		status =
-			publish(s->rank, s->forth->full, &s->forth->counts->filled, s->forth->sent);
-	if (s->back->shared && status == BB_OK)
-		status = publish(s->rank, s->back->empty, &s->back->counts->emptied, s->back->got);
-	return status;
-}
-
-/* Wait until *COUNT is at least NUMBER. */
-static bb_status count_await(const struct staging *s, atomic_ullong *count,
+/* Wait until COUNT is at least NUMBER. */
+static bb_status count_await(const struct staging *s, struct count *count,
 			     unsigned long long number)
 {
 	bb_status status = BB_OK;
 
-	while (atomic_load_explicit(count, memory_order_acquire) < number && status == BB_OK) {
+	while (atomic_load_explicit(&count->n, memory_order_acquire) < number && status == BB_OK) {
 		if (bb_nccl_aborted(s->rank->context))
 			return BB_ETIMEOUT;
-		status = publish_all(s);
+		status = publish(s->rank, s->forth, SOURCE);
+		if (status == BB_OK)
+			status = publish(s->rank, s->back, TARGET);
 		sched_yield();
 	}
 	return status;
 }
 
-static bb_status open_source(struct bb_rank *rank, struct bb_nccl_lane *lane)
+static bb_status open_side(struct bb_rank *rank, struct bb_nccl_lane *lane, enum lane_side side)
 {
-	bb_status status;
+	bb_status status = BB_OK;
 
-	lane->source_open = true;
-	BB_TRY(status, open_events(rank, lane->full), out);
-	if (!lane->shared)
+	lane->sides[side].open = true;
+	for (int i = 0; i < BB_NCCL_SLOTS; i++)
+		BB_TRY(status,
+		       BB_CUDA(rank, cudaEventCreateWithFlags(&lane->sides[side].copied[i],
+							      cudaEventDisableTiming)),
+		       out);
+	if (side == SOURCE && !lane->shared)
 		status = BB_CUDA(rank, cudaMallocHost((void **)&lane->slots, RING_BYTES));
 out:
 	return status;
 }
 
-/* Issue the copy of the next piece, BYTES at SRC, into its slot once that is empty. */
-static bb_status slot_fill(const struct staging *s, const char *src, size_t bytes)
+/* Issue the copy of SIDE's next piece, HALF's from byte AT on, into its slot or out of it, once the
+   other side has emptied or filled that. */
+static bb_status slot_pass(const struct staging *s, enum lane_side side, const struct bb_half *half,
+			   size_t at)
 {
+	const size_t bytes = half->bytes - at < PIECE ? half->bytes - at : PIECE;
+	char *const mine = (char *)half->mine + at;
 	struct bb_rank *rank = s->rank;
-	struct bb_nccl_lane *lane = s->forth;
-	const unsigned long long number = lane->sent;
+	struct bb_nccl_lane *lane = side == SOURCE ? s->forth : s->back;
+	const enum lane_side other = side == SOURCE ? TARGET : SOURCE;
+	const unsigned long long number = lane->sides[side].issued;
+	const unsigned long long ahead = side == SOURCE ? BB_NCCL_SLOTS : 0; /* of the target */
 	const int i = (int)(number % BB_NCCL_SLOTS);
+	char *slot;
 	bb_status status = BB_OK;
 
-	if (!lane->source_open)
-		BB_TRY(status, open_source(rank, lane), out);
-	if (number >= BB_NCCL_SLOTS)
-		BB_TRY(status, count_await(s, &lane->counts->emptied, number - BB_NCCL_SLOTS + 1),
+	if (!lane->sides[side].open)
+		BB_TRY(status, open_side(rank, lane, side), out);
+	if (number >= ahead)
+		BB_TRY(status, count_await(s, &lane->counts->done[other], number + 1 - ahead), out);
+	if (number >= ahead && !lane->shared)
+		BB_TRY(status,
+		       BB_CUDA(rank,
+			       cudaStreamWaitEvent(rank->main, lane->sides[other].copied[i], 0)),
 		       out);
-	if (number >= BB_NCCL_SLOTS && !lane->shared)
-		BB_TRY(status, BB_CUDA(rank, cudaStreamWaitEvent(rank->main, lane->empty[i], 0)),
-		       out);
+	slot = lane->slots + (size_t)i * PIECE;
 	BB_TRY(status,
-	       BB_CUDA(rank, cudaMemcpyAsync(lane->slots + (size_t)i * PIECE, src, bytes,
-					     cudaMemcpyDeviceToHost, rank->main)),
+	       side == SOURCE ? BB_CUDA(rank, cudaMemcpyAsync(slot, mine, bytes,
+							      cudaMemcpyDeviceToHost, rank->main))
+			      : BB_CUDA(rank, cudaMemcpyAsync(mine, slot, bytes,
+							      cudaMemcpyHostToDevice, rank->main)),
 	       out);
-	BB_TRY(status, BB_CUDA(rank, cudaEventRecord(lane->full[i], rank->main)), out);
-	lane->sent++;
+	BB_TRY(status, BB_CUDA(rank, cudaEventRecord(lane->sides[side].copied[i], rank->main)),
+	       out);
+	lane->sides[side].issued++;
 	if (!lane->shared)
-		atomic_store_explicit(&lane->counts->filled, lane->sent, memory_order_release);
+		atomic_store_explicit(&lane->counts->done[side].n, lane->sides[side].issued,
+				      memory_order_release);
 out:
 	return status;
-}
-
-static bb_status slot_empty(const struct staging *s, char *dst, size_t bytes)
-{
-	struct bb_rank *rank = s->rank;
-	struct bb_nccl_lane *lane = s->back;
-	const unsigned long long number = lane->got;
-	const int i = (int)(number % BB_NCCL_SLOTS);
-	bb_status status = BB_OK;
-
-	if (!lane->target_open) {
-		lane->target_open = true;
-		BB_TRY(status, open_events(rank, lane->empty), out);
-	}
-	BB_TRY(status, count_await(s, &lane->counts->filled, number + 1), out);
-	if (!lane->shared)
-		BB_TRY(status, BB_CUDA(rank, cudaStreamWaitEvent(rank->main, lane->full[i], 0)),
-		       out);
-	BB_TRY(status,
-	       BB_CUDA(rank, cudaMemcpyAsync(dst, lane->slots + (size_t)i * PIECE, bytes,
-					     cudaMemcpyHostToDevice, rank->main)),
-	       out);
-	BB_TRY(status, BB_CUDA(rank, cudaEventRecord(lane->empty[i], rank->main)), out);
-	lane->got++;
-	if (!lane->shared)
-		atomic_store_explicit(&lane->counts->emptied, lane->got, memory_order_release);
-out:
-	return status;
-}
-
-static size_t piece(size_t bytes, size_t done)
-{
-	return bytes - done < PIECE ? bytes - done : PIECE;
 }
 
 bb_status bb_nccl_stage(struct bb_group *group, int peer, const struct bb_half *out,
@@ -349,14 +320,15 @@ bb_status bb_nccl_stage(struct bb_group *group, int peer, const struct bb_half *
 	   issued yet. */
 	for (size_t at = 0; (at < out->bytes || at < in->bytes) && status == BB_OK; at += PIECE) {
 		if (at < out->bytes)
-			status = slot_fill(&s, (const char *)out->mine + at, piece(out->bytes, at));
+			status = slot_pass(&s, SOURCE, out, at);
 		if (at < in->bytes && status == BB_OK)
-			status = slot_empty(&s, (char *)in->mine + at, piece(in->bytes, at));
+			status = slot_pass(&s, TARGET, in, at);
 	}
 	/* The target waits for the last pieces now; the source needs the last emptied slots only in
 	   the next transfer. */
 	if (s.forth->shared && status == BB_OK)
-		status = count_await(&s, &s.forth->counts->filled, s.forth->sent);
+		status = count_await(&s, &s.forth->counts->done[SOURCE],
+				     s.forth->sides[SOURCE].issued);
 	return status;
 }
 
@@ -384,7 +356,7 @@ bb_status bb_nccl_lanes_barrier(struct bb_group *group)
 		const int from = group->members[(group->me + n - distance) % n];
 		const struct staging s = {rank, lane_of(rank, me, to), lane_of(rank, from, me)};
 
-		atomic_fetch_add_explicit(&s.forth->counts->arrived, 1, memory_order_release);
+		atomic_fetch_add_explicit(&s.forth->counts->arrived.n, 1, memory_order_release);
 		status = count_await(&s, &s.back->counts->arrived, ++s.back->awaited);
 	}
 	return status;

@@ -1,5 +1,6 @@
 /*
- * Is the library that was found usable, and which of its features?
+ * Is the library that was found usable, and which of its features? Why did a call of it fail, or
+ * one of CUDA?
  */
 #include "backends/nccl/nccl.h"
 
@@ -8,6 +9,63 @@
 #include <string.h>
 
 #define REMEDY "put the folder of a newer libnccl.so.2 first in LD_LIBRARY_PATH"
+
+#define DETAIL 240
+
+/* ---- failures ------------------------------------------------------------------------ */
+
+/* Only the first failure of a process is reported: it ends all waits, and the later ones follow
+   from it. */
+static bb_status report_failure(const struct bb_rank *rank, struct bb_error *error,
+				const char *call, const char *file, int line, const char *what,
+				const char *detail)
+{
+	char who[32] = "";
+
+	if (rank && bb_nccl_aborted(rank->context))
+		return BB_ETIMEOUT;
+	if (rank)
+		snprintf(who, sizeof(who), "rank %d: ", rank->rank);
+	/* The function of "function(arguments)". */
+	bb_fail(error, BB_EBACKEND, "%s%.*s failed in %s:%d: %s%s%s", who, (int)strcspn(call, "("),
+		call, file, line, what, *detail ? ": " : "", detail);
+	if (rank)
+		atomic_store(&rank->context->aborted, 1);
+	return BB_EBACKEND;
+}
+
+bb_status bb_cuda_check(const struct bb_rank *rank, struct bb_error *error, cudaError_t result,
+			const char *call, const char *file, int line)
+{
+	return result == cudaSuccess
+		       ? BB_OK
+		       : report_failure(rank, error, call, file, line, cudaGetErrorString(result),
+					cudaGetErrorName(result));
+}
+
+bb_status bb_nccl_check(const struct bb_rank *rank, const struct bb_nccl_library *library,
+			struct bb_error *error, ncclResult_t result, const char *call,
+			const char *file, int line)
+{
+	char detail[DETAIL];
+
+	if (result == ncclSuccess)
+		return BB_OK;
+	bb_nccl_last_error(library, detail, sizeof(detail));
+	return report_failure(rank, error, call, file, line, library->ncclGetErrorString(result),
+			      detail);
+}
+
+void bb_nccl_last_error(const struct bb_nccl_library *library, char *text, size_t room)
+{
+	/* NCCL before 2.13 lacks it; bb_nccl_library_open then reports the old version. */
+	const char *last = library->ncclGetLastError ? library->ncclGetLastError(NULL) : NULL;
+	size_t length = 0;
+
+	for (; last && *last && length + 1 < room; last++)
+		text[length++] = *last == '\n' ? ' ' : *last;
+	text[length] = '\0';
+}
 
 /* ---- versions ------------------------------------------------------------------------ */
 
@@ -36,15 +94,6 @@ static const char *library_path(const struct bb_nccl_library *library)
 
 /* ---- the library --------------------------------------------------------------------- */
 
-/* Through memory, as ISO C has no cast from data to function pointers. */
-bool bb_nccl_resolve(void *handle, const char *name, void *function)
-{
-	void *const symbol = dlsym(handle, name);
-
-	memcpy(function, &symbol, sizeof(symbol));
-	return symbol;
-}
-
 bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct bb_error *error)
 {
 	int version = 0;
@@ -54,7 +103,10 @@ bb_status bb_nccl_library_open(struct bb_nccl_library *library, struct bb_error 
 
 	*library = (struct bb_nccl_library){.version = 0};
 	BB_TRY(status, bb_nccl_library_find(library, error), out);
-	BB_TRY(status, BB_NCCL_PROCESS(error, library, ncclGetVersion(&version)), out);
+	BB_TRY(status,
+	       bb_nccl_check(NULL, library, error, library->ncclGetVersion(&version),
+			     "ncclGetVersion", __FILE__, __LINE__),
+	       out);
 	bb_nccl_version_text(version, found);
 	if (version < BB_NCCL_LEAST)
 		return bb_fail(
