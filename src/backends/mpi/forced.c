@@ -54,33 +54,22 @@ static bool find_choice(enum bb_mpi_function function, struct variable *v)
 	       v->scope != MPI_T_SCOPE_READONLY && v->names != MPI_T_ENUM_NULL;
 }
 
-/* VALUE = the variable's number, which is shorter than BYTES, with zeros behind it. */
-static bool read_variable(const struct variable *v, void *value, size_t bytes)
+/* Read VALUE, whose BYTES are more than the variable's number has, with zeros behind it; or, BYTES
+   0, write it, an int. */
+static bool pass_variable(const struct variable *v, void *value, size_t bytes)
 {
 	MPI_T_cvar_handle handle;
-	int count;
-	bool read = false;
+	int count, code = MPI_ERR_COUNT;
 
 	memset(value, 0, bytes);
 	if (MPI_T_cvar_handle_alloc(v->index, NULL, &handle, &count) != MPI_SUCCESS)
 		return false;
-	if (count == 1)
-		read = MPI_T_cvar_read(handle, value) == MPI_SUCCESS;
+	if (bytes == 0)
+		code = MPI_T_cvar_write(handle, value);
+	else if (count == 1)
+		code = MPI_T_cvar_read(handle, value);
 	MPI_T_cvar_handle_free(&handle);
-	return read;
-}
-
-static bool write_variable(const struct variable *v, int value)
-{
-	MPI_T_cvar_handle handle;
-	int count;
-	bool written;
-
-	if (MPI_T_cvar_handle_alloc(v->index, NULL, &handle, &count) != MPI_SUCCESS)
-		return false;
-	written = MPI_T_cvar_write(handle, &value) == MPI_SUCCESS;
-	MPI_T_cvar_handle_free(&handle);
-	return written;
+	return code == MPI_SUCCESS;
 }
 
 /* ---- names ------------------------------------------------------------------------------ */
@@ -189,7 +178,7 @@ static void mpi_controls_open(struct bb_mpi_controls *controls)
 	if (!controls->open)
 		controls->reason = "the MPI library has no tool interface";
 	else if (!find_variable("coll_" COMPONENT "_use_dynamic_rules", &v) ||
-		 !read_variable(&v, &on, sizeof(on)))
+		 !pass_variable(&v, &on, sizeof(on)))
 		controls->reason = "this MPI library's algorithms cannot be chosen";
 	else if (!on)
 		controls->reason = "OMPI_MCA_coll_" COMPONENT
@@ -211,7 +200,7 @@ static bool mpi_control_read(const struct bb_mpi_controls *controls, const char 
 	int set, value, items = 0, none = 0;
 
 	if (!controls->open || !find_variable(name, &v) || v.names == MPI_T_ENUM_NULL ||
-	    !read_variable(&v, &set, sizeof(set)) ||
+	    !pass_variable(&v, &set, sizeof(set)) ||
 	    MPI_T_enum_get_info(v.names, &items, NULL, &none) != MPI_SUCCESS)
 		return false;
 	for (int i = 0; i < items; i++) {
@@ -258,38 +247,30 @@ static void mpi_components(const struct bb_mpi_controls *controls, const char *f
 	}
 }
 
-/* Duplicate COMM so that the component whose variable is set serves it. */
-static int duplicate(MPI_Comm comm, MPI_Comm *copy)
-{
-	MPI_Info info;
-	int code = MPI_Info_create(&info);
-
-	if (code != MPI_SUCCESS)
-		return code;
-	code = MPI_Info_set(info, "ompi_comm_coll_preference", COMPONENT);
-	if (code == MPI_SUCCESS)
-		code = MPI_Comm_dup_with_info(comm, info, copy);
-	MPI_Info_free(&info);
-	return code;
-}
-
 int bb_mpi_force(struct bb_mpi_controls *controls, MPI_Comm comm, enum bb_mpi_function function,
 		 int value, MPI_Comm *forced, const char **reason)
 {
 	struct variable v;
-	int before;
-	int mine, all = 0, code;
+	MPI_Info info;
+	int before, mine, all = 0, code;
 
 	*forced = MPI_COMM_NULL;
 	mpi_controls_open(controls);
 	*reason = controls->reason;
 	mine = !*reason && find_choice(function, &v) &&
-	       read_variable(&v, &before, sizeof(before)) && write_variable(&v, value);
+	       pass_variable(&v, &before, sizeof(before)) && pass_variable(&v, &value, 0);
 	/* The environment of each rank is its own. */
 	code = MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
 	if (code == MPI_SUCCESS && all)
-		code = duplicate(comm, forced);
-	if (mine && !write_variable(&v, before) && code == MPI_SUCCESS)
+		code = MPI_Info_create(&info);
+	if (code == MPI_SUCCESS && all) {
+		/* The component whose variable is set is to serve the duplicate. */
+		code = MPI_Info_set(info, "ompi_comm_coll_preference", COMPONENT);
+		if (code == MPI_SUCCESS)
+			code = MPI_Comm_dup_with_info(comm, info, forced);
+		MPI_Info_free(&info);
+	}
+	if (mine && !pass_variable(&v, &before, 0) && code == MPI_SUCCESS)
 		code = MPI_ERR_INTERN;
 	if (!all && !*reason)
 		*reason = mine ? "on another rank the library's algorithms cannot be chosen"
@@ -352,20 +333,15 @@ static void detect(struct bb_context *context, struct bb_mpi_found *found)
 	}
 }
 
-/* The lowest rank that shares its host, else 0: a rank alone opens no shared memory. */
-static int speaker(const struct bb_context *context)
-{
-	for (int r = 0; r < context->cpu.world.nranks; r++)
-		if (context->hosts[r] != r)
-			return context->hosts[r];
-	return 0;
-}
-
 static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB_SWITCH_TEXT])
 {
 	struct bb_mpi_found *found = &context->found;
-	bb_status status = BB_OK;
+	/* The lowest rank that shares its host, else 0: a rank alone opens no shared memory. */
+	int speaker = 0;
+	bb_status status;
 
+	for (int r = context->cpu.world.nranks - 1; r >= 0; r--)
+		speaker = context->hosts[r] != r ? context->hosts[r] : speaker;
 	*found = (struct bb_mpi_found){.p2p = true};
 	if (!states[0].name)
 		snprintf(found->text, sizeof(found->text),
@@ -373,9 +349,9 @@ static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB
 	else
 		detect(context, found);
 	BB_TRY(status,
-	       bb_mpi_check(context, "MPI_Bcast",
-			    MPI_Bcast(found, (int)sizeof(*found), MPI_BYTE, speaker(context),
-				      context->comm)),
+	       bb_mpi_check(
+		       context, "MPI_Bcast",
+		       MPI_Bcast(found, (int)sizeof(*found), MPI_BYTE, speaker, context->comm)),
 	       out);
 	snprintf(found->why, sizeof(found->why),
 		 "the library does not copy from process to process (%s)", found->text);

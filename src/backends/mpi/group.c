@@ -282,35 +282,27 @@ static size_t unit_for(size_t most)
 	return unit;
 }
 
-static bool divides(size_t unit, const struct bb_shape *shape)
-{
-	for (int r = 0; shape->matrix && r < shape->nranks; r++)
-		for (int s = 0; s < shape->nranks; s++)
-			if (bb_alltoall_count(shape, r, s) % unit != 0)
-				return false;
-	return shape->matrix || shape->count % unit == 0;
-}
-
 /* NULL, or why the library cannot make CALL; the same on all ranks. */
 static const char *mpi_native_limits(const struct bb_call *call)
 {
 	const struct bb_mpi_row *row = mpi_row_find(call->collective);
 	const struct bb_shape *shape = &call->shape;
-	size_t most = 0;
+	const int n = shape->nranks;
+	size_t most = 0, rest;
 
 	if (!BB_MPI_REDUCES_IN_PLACE_ANYWHERE && call->collective == &bb_reduce &&
 	    shape->in_place && shape->root != 0 && call->op != BB_MULSUM)
 		return "MPICH before 4.1.2 crashes with MPI_IN_PLACE at a root other than 0";
-	for (int r = 0; row->most && r < (shape->matrix ? shape->nranks : 1); r++) {
-		const size_t its = row->most(shape, r);
-
-		most = its > most ? its : most;
-	}
+	for (int r = 0; row->most && r < (shape->matrix ? n : 1); r++)
+		most = row->most(shape, r) > most ? row->most(shape, r) : most;
 	if (most <= BB_MPI_MOST)
 		return NULL;
 	if (call->collective->flags & BB_REDUCES)
 		return "this MPI counts in ints: at most 2147483647 elements per rank";
-	if (!divides(unit_for(most), shape))
+	rest = shape->matrix ? 0 : shape->count % unit_for(most);
+	for (int i = 0; shape->matrix && i < n * n; i++)
+		rest |= bb_alltoall_count(shape, i / n, i % n) % unit_for(most);
+	if (rest != 0)
 		return "this MPI counts in ints: more than 2147483647 elements must divide into "
 		       "equal units";
 	return NULL;
@@ -334,19 +326,6 @@ size_t bb_mpi_native_tmp_bytes(const struct bb_group *group, const struct bb_cal
 
 #define PIECE ((size_t)1 << 30)
 
-static int run_in_units(struct work *w)
-{
-	int code = MPI_Type_contiguous((int)w->unit, w->type, &w->type);
-
-	if (code != MPI_SUCCESS)
-		return code;
-	code = MPI_Type_commit(&w->type);
-	if (code == MPI_SUCCESS)
-		code = w->prepared->row->run(w, 0, (bb_mpi_count)(w->call->shape.count / w->unit));
-	MPI_Type_free(&w->type);
-	return code;
-}
-
 bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_mpi_types *types = &group->port.rank->context->types;
@@ -363,23 +342,29 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 			 .op = types->op[call->dtype][call->op]};
 	size_t at = 0, n;
 	bb_status status;
-	int code;
+	int code = MPI_SUCCESS;
 
 	if (bb_call_weighs(call, group->port.me)) {
 		bb_cpu_weigh(kernels, call, group->port.me, call->tmp);
 		w.in = call->tmp;
 		w.in_place = false;
 	}
+	if (w.unit > 1) {
+		BB_TRY(code, MPI_Type_contiguous((int)w.unit, w.type, &w.type), ran);
+		code = MPI_Type_commit(&w.type);
+	}
+	while (code == MPI_SUCCESS) { /* in pieces, if the row may be cut */
+		n = call->shape.count - at;
+		if (!row->most && n > BB_MPI_MOST)
+			n = PIECE;
+		code = row->run(&w, at, (bb_mpi_count)(n / w.unit));
+		at += n;
+		if (at >= call->shape.count)
+			break;
+	}
 	if (w.unit > 1)
-		code = run_in_units(&w);
-	else
-		do { /* in pieces, if the row may be cut */
-			n = call->shape.count - at;
-			if (!row->most && n > BB_MPI_MOST)
-				n = PIECE;
-			code = row->run(&w, at, (bb_mpi_count)n);
-			at += n;
-		} while (code == MPI_SUCCESS && at < call->shape.count);
+		MPI_Type_free(&w.type);
+ran:
 	status = bb_mpi_check(group->port.rank->context, row->name, code);
 	if (status == BB_OK && bb_call_divides(call))
 		bb_cpu_divide(kernels, call, group->port.me);
@@ -402,24 +387,21 @@ void bb_mpi_comm_free(const struct bb_context *context, MPI_Comm *comm)
 
 static int make_comms(struct bb_context *context, const int *members, int n, struct bb_group *g)
 {
-	MPI_Group world, group;
-	int code = MPI_Comm_group(context->comm, &world);
+	MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+	int code;
 
-	if (code != MPI_SUCCESS)
-		return code;
-	code = MPI_Group_incl(world, n, members, &group);
-	MPI_Group_free(&world);
-	if (code != MPI_SUCCESS)
-		return code;
-	code = MPI_Comm_create_group(context->comm, group, CREATE_TAG, &g->comm);
-	MPI_Group_free(&group);
-	if (code == MPI_SUCCESS)
-		code = MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN);
+	BB_TRY(code, MPI_Comm_group(context->comm, &world), out);
+	BB_TRY(code, MPI_Group_incl(world, n, members, &group), out);
+	BB_TRY(code, MPI_Comm_create_group(context->comm, group, CREATE_TAG, &g->comm), out);
+	BB_TRY(code, MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN), out);
 	g->crowded = context->cpu.crowded;
-	if (code == MPI_SUCCESS)
-		code = MPI_Allreduce(MPI_IN_PLACE, &g->crowded, 1, MPI_INT, MPI_MAX, g->comm);
-	if (code == MPI_SUCCESS)
-		code = MPI_Comm_dup(g->comm, &g->messages);
+	BB_TRY(code, MPI_Allreduce(MPI_IN_PLACE, &g->crowded, 1, MPI_INT, MPI_MAX, g->comm), out);
+	code = MPI_Comm_dup(g->comm, &g->messages);
+out:
+	if (group != MPI_GROUP_NULL)
+		MPI_Group_free(&group);
+	if (world != MPI_GROUP_NULL)
+		MPI_Group_free(&world);
 	return code;
 }
 
@@ -436,17 +418,18 @@ bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
 	g->window = MPI_WIN_NULL;
 	g->counts = calloc(2 * (size_t)n, sizeof(*g->counts));
 	g->offsets = calloc(2 * (size_t)n, sizeof(*g->offsets));
-	status =
-		bb_port_open(&g->port, &bb_mpi_port_calls, rank, context->hosts, members, n, error);
-	if (status == BB_OK && (!g->counts || !g->offsets))
-		status = bb_no_memory(error, "a group");
-	if (status == BB_OK)
-		status = bb_mpi_check(context, "MPI_Comm_create_group",
-				      make_comms(context, members, n, g));
-	if (status == BB_OK)
-		*group = g;
-	else
-		bb_mpi_group_close(g);
+	BB_TRY(status,
+	       bb_port_open(&g->port, &bb_mpi_port_calls, rank, context->hosts, members, n, error),
+	       failed);
+	if (!g->counts || !g->offsets)
+		BB_TRY(status, bb_no_memory(error, "a group"), failed);
+	BB_TRY(status,
+	       bb_mpi_check(context, "MPI_Comm_create_group", make_comms(context, members, n, g)),
+	       failed);
+	*group = g;
+	return BB_OK;
+failed:
+	bb_mpi_group_close(g);
 	return status;
 }
 
@@ -481,13 +464,20 @@ bb_status bb_mpi_barrier(struct bb_group *group)
 
 /* ---- preparing calls ----------------------------------------------------------------- */
 
-static bb_status add_prepared(struct bb_group *group, const struct bb_native *native,
-			      const struct bb_mpi_row *row)
+/* *PREPARED = what GROUP has prepared for NATIVE and ROW. */
+static bb_status prepare(struct bb_group *group, const struct bb_native *native,
+			 const struct bb_mpi_row *row, const void **prepared)
 {
 	struct bb_context *context = group->port.rank->context;
-	struct bb_mpi_prepared *p = calloc(1, sizeof(*p));
+	struct bb_mpi_prepared *p = group->prepared;
 	int value, code = MPI_SUCCESS;
 
+	while (p && (p->native != native || p->row != row))
+		p = p->next;
+	*prepared = p;
+	if (p)
+		return BB_OK;
+	*prepared = p = calloc(1, sizeof(*p));
 	if (!p)
 		return bb_no_memory(context->cpu.error, "an algorithm");
 	*p = (struct bb_mpi_prepared){.next = group->prepared,
@@ -507,17 +497,6 @@ static bb_status add_prepared(struct bb_group *group, const struct bb_native *na
 	return bb_mpi_check(context, "MPI_Comm_dup", code);
 }
 
-static const struct bb_mpi_prepared *find_prepared(const struct bb_group *group,
-						   const struct bb_native *native,
-						   const struct bb_mpi_row *row)
-{
-	const struct bb_mpi_prepared *p = group->prepared;
-
-	while (p && (p->native != native || p->row != row))
-		p = p->next;
-	return p;
-}
-
 bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call)
 {
 	call->native = NULL;
@@ -532,15 +511,9 @@ bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call)
 bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call)
 {
 	const struct bb_mpi_row *row = mpi_row_find(call->collective);
-	bb_status status = BB_OK;
 
 	call->shape.chunk = CHUNK_BYTES / bb_dtype_size(call->dtype);
-	if (!call->native || !row)
-		return BB_OK;
-	if (!find_prepared(group, call->native, row))
-		status = add_prepared(group, call->native, row);
-	call->prepared = find_prepared(group, call->native, row);
-	return status;
+	return call->native && row ? prepare(group, call->native, row, &call->prepared) : BB_OK;
 }
 
 const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call)

@@ -16,12 +16,12 @@
 /*
  * Pieces of a message that is reduced: on one host some of them stay in the cache; where processes
  * share cores each piece may wait until its sender runs, and over a network short pieces cost too
- * much. Other messages are cut only at the limit of MPI's counts, which are ints.
+ * much. Other messages are cut only at the limit of MPI's counts.
  */
 #define PIECE_BYTES ((size_t)128 << 10)
 #define CROWDED_PIECE_BYTES ((size_t)256 << 10)
 #define FAR_PIECE_BYTES ((size_t)512 << 10)
-#define WHOLE_BYTES ((size_t)1 << 30)
+#define MOST ((size_t)1 << 30) /* bytes of one call: its count is an int */
 
 #define TESTS 1000 /* between two checks for an abandoned run */
 /* Where queues are open, between two tests; longer where processes share cores. */
@@ -29,11 +29,6 @@
 #define CROWDED_NAP_NS 100000L
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(union bb_request), "a request of MPI fits");
-
-static MPI_Request *request_of(union bb_request *request)
-{
-	return (MPI_Request *)request;
-}
 
 /* Wait until REQUEST is done; BB_ETIMEOUT once the run is being abandoned. */
 static bb_status mpi_await(struct bb_context *context, MPI_Request *request, MPI_Status *message)
@@ -58,7 +53,7 @@ static bb_status mpi_await(struct bb_context *context, MPI_Request *request, MPI
 static size_t piece_of(const struct bb_group *group, const struct bb_call *call)
 {
 	if (!(call->collective->flags & BB_REDUCES))
-		return WHOLE_BYTES;
+		return MOST;
 	if (!group->port.one_host)
 		return FAR_PIECE_BYTES;
 	return group->crowded ? CROWDED_PIECE_BYTES : PIECE_BYTES;
@@ -75,7 +70,7 @@ static bb_status start_send(struct bb_group *group, int peer, int channel, const
 			       bytes);
 	return bb_mpi_check(context, "MPI_Isend",
 			    MPI_Isend(data, (int)bytes, MPI_BYTE, peer, channel, group->messages,
-				      request_of(request)));
+				      (MPI_Request *)request));
 }
 
 static bb_status start_receive(struct bb_group *group, int peer, int channel, void *data,
@@ -83,33 +78,31 @@ static bb_status start_receive(struct bb_group *group, int peer, int channel, vo
 {
 	return bb_mpi_check(group->port.rank->context, "MPI_Irecv",
 			    MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, channel, group->messages,
-				      request_of(request)));
+				      (MPI_Request *)request));
 }
 
 static bool is_taken(struct bb_group *group, union bb_request *request)
 {
 	int done;
 
-	return MPI_Test(request_of(request), &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
+	return MPI_Test((MPI_Request *)request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
 }
 
 static bb_status wait_sent(struct bb_group *group, union bb_request *request)
 {
-	return mpi_await(group->port.rank->context, request_of(request), MPI_STATUS_IGNORE);
+	return mpi_await(group->port.rank->context, (MPI_Request *)request, MPI_STATUS_IGNORE);
 }
 
 static bb_status wait_received(struct bb_group *group, union bb_request *request, size_t bytes)
 {
 	MPI_Status message;
 	int length;
-	const bb_status status =
-		mpi_await(group->port.rank->context, request_of(request), &message);
+	bb_status status = mpi_await(group->port.rank->context, (MPI_Request *)request, &message);
 
-	if (status != BB_OK)
-		return status;
-	if (MPI_Get_count(&message, MPI_BYTE, &length) != MPI_SUCCESS || (size_t)length != bytes)
-		return BB_EINTERNAL;
-	return BB_OK;
+	if (status == BB_OK &&
+	    (MPI_Get_count(&message, MPI_BYTE, &length) != MPI_SUCCESS || (size_t)length != bytes))
+		status = BB_EINTERNAL;
+	return status;
 }
 
 const struct bb_port_calls bb_mpi_port_calls = {
@@ -132,11 +125,9 @@ const struct bb_port_calls bb_mpi_port_calls = {
  */
 
 #define TAG 0
-#define PIECE ((size_t)1 << 30)
-
 static int piece(size_t bytes, size_t at)
 {
-	return (int)(bytes - at < PIECE ? bytes - at : PIECE);
+	return (int)(bytes - at < MOST ? bytes - at : MOST);
 }
 
 /* Pass one piece from or to *PEER; *PEER becomes the actual sender. */
@@ -145,17 +136,15 @@ static bb_status pass_piece(const struct bb_message *m, size_t at, int *peer)
 	struct bb_context *context = m->group->port.rank->context;
 	const int length = piece(m->bytes, at);
 	const bool sends = m->kind == BB_MESSAGE_SEND;
+	MPI_Comm comm = m->group->messages;
 	MPI_Request request;
 	MPI_Status got;
 	bb_status status;
 	int code, came;
 
-	if (sends)
-		code = MPI_Issend((const char *)m->out + at, length, MPI_BYTE, *peer, TAG,
-				  m->group->messages, &request);
-	else
-		code = MPI_Irecv((char *)m->in + at, length, MPI_BYTE, *peer, TAG,
-				 m->group->messages, &request);
+	code = sends ? MPI_Issend((const char *)m->out + at, length, MPI_BYTE, *peer, TAG, comm,
+				  &request)
+		     : MPI_Irecv((char *)m->in + at, length, MPI_BYTE, *peer, TAG, comm, &request);
 	status = bb_mpi_check(context, sends ? "MPI_Issend" : "MPI_Irecv", code);
 	if (status == BB_OK)
 		status = mpi_await(context, &request, &got);
@@ -183,7 +172,7 @@ bb_status bb_mpi_message(const struct bb_message *message)
 		peer = MPI_ANY_SOURCE;
 	do /* one without bytes is a message too */
 		status = pass_piece(message, at, &peer);
-	while (status == BB_OK && (at += PIECE) < message->bytes);
+	while (status == BB_OK && (at += MOST) < message->bytes);
 	if (status == BB_OK && message->kind == BB_MESSAGE_RECV_ANY)
 		*message->source = peer;
 	return status;
@@ -195,8 +184,6 @@ bb_status bb_mpi_message(const struct bb_message *message)
  * Routes between two ranks: messages, and access of one end to the other's memory through a window.
  * forced.c finds out how the library does it within a host.
  */
-
-#define MOST ((size_t)1 << 30) /* bytes of one call: its count is an int */
 
 enum route_kind { SEND, GET, PUT, MESSAGE };
 
@@ -322,8 +309,7 @@ static bb_status work_on_window(struct bb_group *group, enum route_kind kind, in
 	int code = MPI_SUCCESS;
 
 	for (size_t at = 0; at < half->bytes && code == MPI_SUCCESS; at += MOST) {
-		const size_t left = half->bytes - at;
-		const int n = (int)(left < MOST ? left : MOST);
+		const int n = piece(half->bytes, at);
 		const MPI_Aint target = MPI_Aint_add(there, (MPI_Aint)at);
 		char *const mine = (char *)half->mine + at;
 
@@ -381,12 +367,11 @@ int bb_mpi_compare_clocks(struct bb_context *context)
 	int same, all = 0, code;
 
 	memcpy(first, mine, sizeof(mine));
-	code = MPI_Bcast(first, sizeof(first), MPI_BYTE, 0, context->comm);
-	if (code != MPI_SUCCESS)
-		return code;
+	BB_TRY(code, MPI_Bcast(first, sizeof(first), MPI_BYTE, 0, context->comm), out);
 	same = named && memcmp(first, mine, sizeof(mine)) == 0;
 	code = MPI_Allreduce(&same, &all, 1, MPI_INT, MPI_MIN, context->comm);
 	context->one_clock = all;
+out:
 	return code;
 }
 

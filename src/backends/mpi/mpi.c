@@ -25,48 +25,43 @@ bb_status bb_mpi_failed(struct bb_context *context, const char *function, int co
 static int find_neighbours(struct bb_context *c, MPI_Comm host)
 {
 	const int mine = c->cpu.machine->cores[0].pu, cores = c->cpu.machine->ncores;
-	int *pus, me, code, lowest = c->cpu.world.proc;
+	int *pus = NULL, me, code, lowest = c->cpu.world.proc;
 
 	MPI_Comm_size(host, &c->cpu.ranks);
 	MPI_Comm_rank(host, &me);
-	code = MPI_Bcast(&lowest, 1, MPI_INT, 0, host);
-	if (code == MPI_SUCCESS)
-		code = MPI_Allgather(&lowest, 1, MPI_INT, c->hosts, 1, MPI_INT, c->comm);
-	if (code != MPI_SUCCESS)
-		return code;
+	BB_TRY(code, MPI_Bcast(&lowest, 1, MPI_INT, 0, host), out);
+	BB_TRY(code, MPI_Allgather(&lowest, 1, MPI_INT, c->hosts, 1, MPI_INT, c->comm), out);
 	pus = calloc((size_t)c->cpu.ranks, sizeof(*pus));
-	if (!pus)
-		return MPI_ERR_NO_MEM;
-	code = MPI_Allgather(&mine, 1, MPI_INT, pus, 1, MPI_INT, host);
+	BB_TRY(code, pus ? MPI_SUCCESS : MPI_ERR_NO_MEM, out);
+	BB_TRY(code, MPI_Allgather(&mine, 1, MPI_INT, pus, 1, MPI_INT, host), out);
 	for (int i = 0; i < c->cpu.ranks; i++) {
 		c->place += i < me && pus[i] == mine;
 		c->sharing += pus[i] == mine;
 	}
+	c->cpu.crowded = c->sharing > cores;
+	c->cpu.cores = c->cpu.crowded ? c->cpu.ranks / c->sharing * cores : c->cpu.ranks;
+out:
 	free(pus);
-	if (code == MPI_SUCCESS) {
-		c->cpu.crowded = c->sharing > cores;
-		c->cpu.cores = c->cpu.crowded ? c->cpu.ranks / c->sharing * cores : c->cpu.ranks;
-	}
 	return code;
 }
 
-/* All collective parts of opening. */
+/* All collective parts of opening. Returns an MPI code, which BB_TRY takes, too: MPI_SUCCESS is 0.
+ */
 static int open_together(struct bb_context *c)
 {
 	MPI_Comm host;
-	int code = MPI_Comm_dup(MPI_COMM_WORLD, &c->comm);
+	int code;
 
-	if (code != MPI_SUCCESS)
-		return code;
-	code = MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);
-	if (code != MPI_SUCCESS)
-		return code;
-	code = MPI_Comm_split_type(c->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-	if (code != MPI_SUCCESS)
-		return code;
+	BB_TRY(code, MPI_Comm_dup(MPI_COMM_WORLD, &c->comm), out);
+	BB_TRY(code, MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN), out);
+	BB_TRY(code, MPI_Comm_split_type(c->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+	       out);
 	code = find_neighbours(c, host);
 	MPI_Comm_free(&host);
-	return code == MPI_SUCCESS ? bb_mpi_compare_clocks(c) : code;
+	if (code == MPI_SUCCESS)
+		code = bb_mpi_compare_clocks(c);
+out:
+	return code;
 }
 
 static bb_status check_started(const struct bb_world *world, const struct bb_backend_config *config,
@@ -135,30 +130,6 @@ static bb_status agree(bb_status mine, const struct bb_world *world, struct bb_e
 	return bb_fail(error, cause.status, "rank %d: %s", first, cause.text);
 }
 
-static void mpi_close(struct bb_context *context);
-
-static bb_status mpi_open(struct bb_context **context, const struct bb_world *world,
-			  const struct bb_backend_config *config, struct bb_error *error)
-{
-	struct bb_context *c;
-	bb_status status = check_started(world, config, error);
-
-	if (status != BB_OK)
-		return status;
-	c = calloc(1, sizeof(*c));
-	status = agree(open_alone(c, world, config, error), world, error);
-	if (status == BB_OK)
-		status = bb_mpi_check(c, "comparing hosts", open_together(c));
-	if (status == BB_OK)
-		status = bb_mpi_check(c, "MPI_Op_create",
-				      bb_mpi_types_open(&c->types, c->cpu.kernels, c->comm));
-	if (status == BB_OK)
-		*context = c;
-	else if (c)
-		mpi_close(c);
-	return status;
-}
-
 static void mpi_close(struct bb_context *context)
 {
 	bb_mpi_controls_close(&context->controls);
@@ -167,6 +138,28 @@ static void mpi_close(struct bb_context *context)
 	bb_cpu_close(&context->cpu);
 	free(context->hosts);
 	free(context);
+}
+
+static bb_status mpi_open(struct bb_context **context, const struct bb_world *world,
+			  const struct bb_backend_config *config, struct bb_error *error)
+{
+	struct bb_context *c = NULL;
+	bb_status status;
+
+	BB_TRY(status, check_started(world, config, error), failed);
+	c = calloc(1, sizeof(*c));
+	BB_TRY(status, agree(open_alone(c, world, config, error), world, error), failed);
+	BB_TRY(status, bb_mpi_check(c, "comparing hosts", open_together(c)), failed);
+	BB_TRY(status,
+	       bb_mpi_check(c, "MPI_Op_create",
+			    bb_mpi_types_open(&c->types, c->cpu.kernels, c->comm)),
+	       failed);
+	*context = c;
+	return BB_OK;
+failed:
+	if (c)
+		mpi_close(c);
+	return status;
 }
 
 /* ---- the process and its memory --------------------------------------------------------- */

@@ -73,21 +73,19 @@ static bb_mpi_operation *own_op(const struct bb_kernels *kernels, enum bb_dtype 
 
 static_assert(sizeof(struct bb_float_int) == sizeof(float) + sizeof(int), "that of MPI_FLOAT_INT");
 
-static void name_types(struct bb_mpi_types *types)
+static MPI_Datatype named_type(enum bb_dtype dtype)
 {
-	types->type[BB_INT8] = MPI_INT8_T;
-	types->type[BB_UINT8] = MPI_UINT8_T;
-	types->type[BB_INT32] = MPI_INT32_T;
-	types->type[BB_UINT32] = MPI_UINT32_T;
-	types->type[BB_INT64] = MPI_INT64_T;
-	types->type[BB_UINT64] = MPI_UINT64_T;
-	types->type[BB_HALF] = MPI_UINT16_T;
-	types->type[BB_FLOAT] = MPI_FLOAT;
-	types->type[BB_DOUBLE] = MPI_DOUBLE;
-	types->type[BB_BFLOAT16] = MPI_UINT16_T;
-	types->type[BB_F8E4M3] = MPI_UINT8_T;
-	types->type[BB_F8E5M2] = MPI_UINT8_T;
-	types->type[BB_FLOAT_INT] = MPI_FLOAT_INT;
+	const MPI_Datatype names[BB_NDTYPES] = {
+		[BB_INT8] = MPI_INT8_T,         [BB_UINT8] = MPI_UINT8_T,
+		[BB_INT32] = MPI_INT32_T,       [BB_UINT32] = MPI_UINT32_T,
+		[BB_INT64] = MPI_INT64_T,       [BB_UINT64] = MPI_UINT64_T,
+		[BB_HALF] = MPI_UINT16_T,       [BB_BFLOAT16] = MPI_UINT16_T,
+		[BB_F8E4M3] = MPI_UINT8_T,      [BB_F8E5M2] = MPI_UINT8_T,
+		[BB_FLOAT] = MPI_FLOAT,         [BB_DOUBLE] = MPI_DOUBLE,
+		[BB_FLOAT_INT] = MPI_FLOAT_INT,
+	};
+
+	return names[dtype];
 }
 
 static MPI_Op named_op(enum bb_op op)
@@ -101,11 +99,6 @@ static MPI_Op named_op(enum bb_op op)
 	};
 
 	return names[op];
-}
-
-static bool is_small_float(enum bb_dtype dtype)
-{
-	return bb_dtype_is_float(dtype) && dtype != BB_FLOAT && dtype != BB_DOUBLE;
 }
 
 /* Does the library perform the op as busbench does? There are enough elements for its vector
@@ -131,16 +124,6 @@ static bool means_the_same(MPI_Datatype type, MPI_Op op, enum bb_dtype dtype, en
 	       memcmp(inout, expected, SAMPLES * size) == 0;
 }
 
-static void find_own(struct bb_mpi_types *types, const struct bb_kernels *kernels)
-{
-	for (enum bb_dtype dtype = 0; dtype < BB_NDTYPES; dtype++)
-		for (enum bb_op op = 0; op < BB_NOPS; op++)
-			types->own[dtype][op] =
-				own_op(kernels, dtype, op) &&
-				(is_small_float(dtype) ||
-				 !means_the_same(types->type[dtype], named_op(op), dtype, op));
-}
-
 static int make_ops(struct bb_mpi_types *types, const struct bb_kernels *kernels)
 {
 	int code = MPI_SUCCESS;
@@ -163,8 +146,17 @@ int bb_mpi_types_open(struct bb_mpi_types *types, const struct bb_kernels *kerne
 {
 	int code;
 
-	name_types(types);
-	find_own(types, kernels);
+	for (enum bb_dtype dtype = 0; dtype < BB_NDTYPES; dtype++) {
+		const bool is_small_float =
+			bb_dtype_is_float(dtype) && dtype != BB_FLOAT && dtype != BB_DOUBLE;
+
+		types->type[dtype] = named_type(dtype);
+		for (enum bb_op op = 0; op < BB_NOPS; op++)
+			types->own[dtype][op] =
+				own_op(kernels, dtype, op) &&
+				(is_small_float ||
+				 !means_the_same(types->type[dtype], named_op(op), dtype, op));
+	}
 	/* An op must be the same on all ranks, whatever their processors. */
 	code = MPI_Allreduce(MPI_IN_PLACE, types->own, sizeof(types->own), MPI_UINT8_T, MPI_BOR,
 			     comm);
