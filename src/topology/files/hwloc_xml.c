@@ -63,17 +63,6 @@ static int first_in(const char *mask, bool only)
 
 /* ---- the host ---------------------------------------------------------------------------- */
 
-static bb_status read_package(struct reader *r, const struct bb_xml *x, int *package)
-{
-	struct bb_package p = {0};
-
-	snprintf(p.model, sizeof(p.model), "%s", info_of(x, "CPUModel"));
-	snprintf(p.vendor, sizeof(p.vendor), "%s", info_of(x, "CPUVendor"));
-	p.family = (int)(strtol(info_of(x, "CPUFamilyNumber"), NULL, 10) & 0xffff);
-	p.number = (int)(strtol(info_of(x, "CPUModelNumber"), NULL, 10) & 0xffff);
-	return bb_add_package(r->t, &p, package, r->error);
-}
-
 static bb_status read_numa(struct reader *r, const struct bb_xml *x, int package)
 {
 	struct bb_numa n = {
@@ -237,6 +226,7 @@ static bb_status read_object(struct reader *r, const struct bb_xml *x, struct pl
 {
 	const char *type = bb_xml_text(x, "type");
 	struct bb_device *const d = at.device >= 0 ? &r->t->devices[at.device] : NULL;
+	struct bb_package p = {.family = 0};
 	bb_status st = BB_OK;
 
 	if (strcmp(type, "NUMANode") == 0)
@@ -244,7 +234,11 @@ static bb_status read_object(struct reader *r, const struct bb_xml *x, struct pl
 	else if (*bb_xml_text(x, "nodeset"))
 		at.numa = first_in(bb_xml_text(x, "nodeset"), true);
 	if (strcmp(type, "Package") == 0) {
-		BB_TRY(st, read_package(r, x, &at.package), out);
+		p.family = (int)(strtol(info_of(x, "CPUFamilyNumber"), NULL, 10) & 0xffff);
+		p.number = (int)(strtol(info_of(x, "CPUModelNumber"), NULL, 10) & 0xffff);
+		snprintf(p.model, sizeof(p.model), "%s", info_of(x, "CPUModel"));
+		snprintf(p.vendor, sizeof(p.vendor), "%s", info_of(x, "CPUVendor"));
+		BB_TRY(st, bb_add_package(r->t, &p, &at.package, r->error), out);
 		BB_TRY(st, keep_end(r, x, BB_PEER_CPU), out);
 	} else if (strcmp(type, "Bridge") == 0) {
 		if (bb_xml_text(x, "bridge_type")[0] == '1')
@@ -339,63 +333,64 @@ static bb_status place_all(struct reader *r)
 
 /* ---- matrices ---------------------------------------------------------------------------- */
 
-/* The next value of MATRIX, from *TEXT in element *C on; false: none is left. */
-static bool next_value(const struct bb_xml **c, const char **text, unsigned long long *value)
+/* Append the text of all elements NAME of MATRIX. */
+static const char *join_text(const struct bb_xml *matrix, const char *name, struct bb_strbuf *out)
 {
-	char *end;
-
-	for (; *c; *c = (*c)->next, *text = NULL) {
-		if (!bb_xml_is(*c, "u64values"))
-			continue;
-		*text = *text ? *text : (*c)->text;
-		*value = strtoull(*text, &end, 10);
-		if (end != *text) {
-			*text = end;
-			return true;
+	for (const struct bb_xml *c = matrix->child; c; c = c->next)
+		if (bb_xml_is(c, name)) {
+			bb_strbuf_add(out, bb_strbuf_text(&c->text));
+			bb_strbuf_add(out, " ");
 		}
-	}
-	return false;
+	return bb_strbuf_text(out);
+}
+
+/* Read the next value at *TEXT; false: none is left. */
+static bool next_value(const char **text, unsigned long long *value)
+{
+	const char *const from = *text;
+
+	*value = strtoull(from, (char **)text, 10);
+	return *text > from;
 }
 
 static bb_status read_distances(struct reader *r, const struct bb_xml *matrix)
 {
 	struct bb_host *h = &r->t->host;
 	const int64_t n = bb_xml_number(matrix, "nbobjs", 1, BB_MOST_NUMAS, 0);
-	const struct bb_xml *c = matrix->child;
-	const char *text = NULL;
+	struct bb_strbuf values = {0};
+	const char *text;
 	unsigned long long value;
 	bb_status st;
 
 	if (n != h->nnumas)
 		return BB_OK;
 	BB_TRY(st, bb_add_distances(r->t, r->error), out);
-	for (int at = 0; at < n * n && next_value(&c, &text, &value); at++)
+	text = join_text(matrix, "u64values", &values);
+	for (int at = 0; at < n * n && next_value(&text, &value); at++)
 		h->distances[at] = value < 1000000 ? (int)value : 0;
+	bb_strbuf_free(&values);
 out:
 	return st;
 }
 
 /* "OSDev:802 PCIDev:449" or, where all are of one type, "802 803": devices, BB_PEER_* or
    BB_PEER_MISSING. Returns their number. */
-static int read_ends(const struct reader *r, const char *text, int ends[MOST_ENDS], int n)
+static int read_ends(const struct reader *r, char *text, int ends[MOST_ENDS])
 {
-	while (n < MOST_ENDS) {
-		const size_t length = strcspn(text, " \t\r\n");
-		const char *colon = memchr(text, ':', length);
-		const char *number = colon ? colon + 1 : text;
+	int n = 0;
+
+	for (char *word; n < MOST_ENDS && (word = strsep(&text, " \t\r\n"));) {
+		const char *const colon = strchr(word, ':'), *number = colon ? colon + 1 : word;
 		char *end;
 		const long long gp = strtoll(number, &end, 10);
 
-		if (length == 0 && !*text)
-			break;
-		if (length > 0) {
-			ends[n] = BB_PEER_MISSING;
-			for (int i = r->nends - 1; i >= 0 && end > number; i--)
-				if (r->ends[i].gp == gp)
-					ends[n] = r->ends[i].device;
-			n++;
-		}
-		text += length + (text[length] != '\0');
+		if (!*word)
+			continue;
+		ends[n] = BB_PEER_MISSING;
+		for (int i = r->nends - 1; i >= 0 && end > number; i--)
+			if (r->ends[i].gp == gp)
+				ends[n] = r->ends[i].device;
+		n++;
 	}
 	return n;
 }
@@ -420,19 +415,20 @@ static bb_status add_links(struct reader *r, int a, int b, double MBps)
 /* Read hwloc's NVLinkBandwidth matrix: MB/s of all links between two objects, 0 none. */
 static bb_status read_nvlinks(struct reader *r, const struct bb_xml *matrix)
 {
-	const struct bb_xml *c = matrix->child;
-	int ends[MOST_ENDS], n = 0;
-	const char *text = NULL;
+	struct bb_strbuf values = {0}, indexes = {0};
+	const char *text = join_text(matrix, "u64values", &values);
+	int ends[MOST_ENDS], n;
 	unsigned long long value;
 	bb_status st = BB_OK;
 
-	for (const struct bb_xml *x = matrix->child; x; x = x->next)
-		if (bb_xml_is(x, "indexes"))
-			n = read_ends(r, x->text, ends, n);
-	for (int at = 0; at < n * n && next_value(&c, &text, &value); at++)
+	join_text(matrix, "indexes", &indexes);
+	n = read_ends(r, indexes.text, ends);
+	for (int at = 0; at < n * n && next_value(&text, &value); at++)
 		if (value < 1000000000) /* larger ones stand on the diagonal */
 			BB_TRY(st, add_links(r, ends[at / n], ends[at % n], (double)value), out);
 out:
+	bb_strbuf_free(&values);
+	bb_strbuf_free(&indexes);
 	return st;
 }
 

@@ -6,56 +6,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bb_status parse(const char *text, size_t length, const char *name, struct bb_topology **out,
-		       struct bb_error *error)
-{
-	struct bb_xml_document *document = NULL;
-	struct bb_topology *t = bb_topology_new();
-	const struct bb_xml *root;
-	const char *slash;
-	bb_status st;
-
-	if (!t) {
-		st = bb_no_memory(error, "a topology");
-		goto out;
-	}
-	if (bb_is_nvidia_smi(text, length)) {
-		BB_TRY(st, bb_read_nvidia_smi(text, length, t, error), out);
-	} else {
-		BB_TRY(st, bb_xml_open(text, length, &document, error), out);
-		root = bb_xml_root(document);
-		if (bb_xml_is(root, "topology"))
-			BB_TRY(st, bb_read_hwloc_xml(root, t, error), out);
-		else if (bb_xml_is(root, "system"))
-			BB_TRY(st, bb_read_nccl_xml(root, t, error), out);
-		else
-			BB_TRY(st,
-			       bb_fail(error, BB_EUSAGE,
-				       "the outermost element is %.32s; expected topology (hwloc) "
-				       "or system (NCCL)",
-				       root->name),
-			       out);
-		BB_TRY(st, bb_xml_check(document, error), out);
-	}
-	slash = strrchr(name, '/');
-	if (!t->name[0])
-		snprintf(t->name, sizeof(t->name), "%s", slash ? slash + 1 : name);
-	BB_TRY(st, bb_topology_finish(t, error), out);
-	*out = t;
-	t = NULL;
-out:
-	bb_topology_free(t);
-	bb_xml_close(document);
-	return st;
-}
-
 bb_status bb_topology_parse(const char *text, size_t length, const char *name,
-			    struct bb_topology **t, struct bb_error *error)
+			    struct bb_topology **out, struct bb_error *error)
 {
 	struct bb_error cause = {0};
-	bb_status st = parse(text, length, name, t, &cause);
+	struct bb_xml_document document = {0};
+	struct bb_topology *t = bb_topology_new();
+	const char *slash = strrchr(name, '/');
+	bb_status st;
 
-	return st == BB_OK ? BB_OK : bb_fail(error, st, "%s: %s", name, cause.text);
+	if (!t)
+		BB_TRY(st, bb_no_memory(&cause, "a topology"), out);
+	if (bb_is_nvidia_smi(text, length)) {
+		BB_TRY(st, bb_read_nvidia_smi(text, length, t, &cause), out);
+	} else {
+		BB_TRY(st, bb_xml_open(text, length, &document, &cause), out);
+		if (bb_xml_is(document.root, "topology"))
+			BB_TRY(st, bb_read_hwloc_xml(document.root, t, &cause), out);
+		else if (bb_xml_is(document.root, "system"))
+			BB_TRY(st, bb_read_nccl_xml(document.root, t, &cause), out);
+		else
+			BB_TRY(st,
+			       bb_fail(&cause, BB_EUSAGE,
+				       "the outermost element is %.32s; expected topology (hwloc) "
+				       "or system (NCCL)",
+				       document.root->name),
+			       out);
+		st = bb_error_status(&document.error);
+		if (st != BB_OK)
+			BB_TRY(st, bb_fail(&cause, st, "%s", document.error.text), out);
+	}
+	if (!t->name[0])
+		snprintf(t->name, sizeof(t->name), "%s", slash ? slash + 1 : name);
+	st = bb_topology_finish(t, &cause);
+out:
+	bb_xml_close(&document);
+	if (st == BB_OK) {
+		*out = t;
+		return BB_OK;
+	}
+	bb_topology_free(t);
+	return bb_fail(error, st, "%s: %s", name, cause.text);
 }
 
 bb_status bb_topology_load(const char *path, struct bb_topology **t, struct bb_error *error)

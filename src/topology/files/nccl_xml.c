@@ -69,56 +69,44 @@ static int number_or(const struct bb_xml *x, const char *name, int most, int oth
 	return value < 0 ? otherwise : value;
 }
 
-static enum bb_gdr gdr_of(const struct bb_xml *x)
+/* Add the device of KIND at PCI object PCI (-1: none). X is its element, of a NIC that of a port;
+   NULL: it has none, as in a file made by hand. */
+static bb_status add_device(struct reader *r, const struct bb_xml *x, int pci,
+			    enum bb_device_kind kind)
 {
-	const int value = number_or(x, "gdr", 1, -1);
-
-	return value < 0 ? BB_GDR_UNKNOWN : value ? BB_GDR_ON : BB_GDR_OFF;
-}
-
-static bb_status add_gpu(struct reader *r, const struct bb_xml *x, int pci)
-{
-	struct bb_device d = {.kind = BB_GPU, .pci = -1, .numa = r->numa};
-	int index;
+	struct bb_device d = {.kind = kind, .pci = -1, .numa = r->numa};
+	int index, gdr = x ? number_or(x, "gdr", 1, -1) : -1;
 	bb_status st;
 
 	if (pci >= 0)
-		d = bb_device_of(r->t, pci, BB_GPU);
-	d.sm = number_or(x, "sm", 999, d.sm);
-	d.gdr = gdr_of(x);
-	r->ngpus += bb_xml_is(x, "gpu");
-	BB_TRY(st, bb_add_device(r->t, &d, &index, r->error), out);
-	r->elements[index] = x;
-	r->numbers[index] = number_or(x, "dev", BB_MOST_DEVICES - 1, index);
-out:
-	return st;
-}
-
-/* Add a port. X is NULL for a card without ports, as in a file made by hand. */
-static bb_status add_nic(struct reader *r, const struct bb_xml *x, int pci)
-{
-	struct bb_device d = {.kind = BB_NIC, .pci = -1, .numa = r->numa};
-
-	if (pci >= 0)
-		d = bb_device_of(r->t, pci, BB_NIC);
-	if (pci >= 0 && r->t->pcis[pci].class_code == 0x0207)
+		d = bb_device_of(r->t, pci, kind);
+	d.gdr = gdr < 0 ? BB_GDR_UNKNOWN : gdr ? BB_GDR_ON : BB_GDR_OFF;
+	if (kind == BB_NIC && pci >= 0 && r->t->pcis[pci].class_code == 0x0207)
 		d.layer = BB_INFINIBAND;
-	if (x) {
+	if (kind == BB_NIC && x) {
 		snprintf(d.name, sizeof(d.name), "%s", bb_xml_text(x, "name"));
 		d.rate_Mbps = bb_xml_number(x, "speed", 0, 100000000, 0);
 		d.state =
 			strcmp(bb_xml_text(x, "state"), "down") == 0 ? BB_STATE_DOWN : BB_STATE_UP;
-		d.gdr = gdr_of(x);
-		for (int layer = BB_INFINIBAND; layer <= BB_ETHERNET; layer++)
-			if (strcmp(bb_xml_text(x, "layer"),
-				   bb_nic_layer_name((enum bb_nic_layer)layer)) == 0)
-				d.layer = (enum bb_nic_layer)layer;
+		for (enum bb_nic_layer layer = BB_INFINIBAND; layer <= BB_ETHERNET; layer++)
+			if (strcmp(bb_xml_text(x, "layer"), bb_nic_layer_name(layer)) == 0)
+				d.layer = layer;
+	} else if (kind == BB_GPU) {
+		d.sm = number_or(x, "sm", 999, d.sm);
+		r->ngpus += bb_xml_is(x, "gpu");
 	}
-	return bb_add_device(r->t, &d, NULL, r->error);
+	BB_TRY(st, bb_add_device(r->t, &d, &index, r->error), out);
+	if (kind == BB_GPU) {
+		r->elements[index] = x;
+		r->numbers[index] = number_or(x, "dev", BB_MOST_DEVICES - 1, index);
+	}
+out:
+	return st;
 }
 
 static bb_status read_below(struct reader *r, const struct bb_xml *x, int pci)
 {
+	enum bb_device_kind kind;
 	bb_status st = BB_OK;
 	int index;
 
@@ -127,25 +115,20 @@ static bb_status read_below(struct reader *r, const struct bb_xml *x, int pci)
 			BB_TRY(st, add_pci(r, c, pci, &index), out);
 			BB_TRY(st, read_below(r, c, index), out);
 		} else if (bb_xml_is(c, "gpu")) {
-			BB_TRY(st, add_gpu(r, c, pci), out);
+			BB_TRY(st, add_device(r, c, pci, BB_GPU), out);
 		} else if (bb_xml_is(c, "nic")) {
 			for (const struct bb_xml *port = c->child; port; port = port->next)
 				if (bb_xml_is(port, "net"))
-					BB_TRY(st, add_nic(r, port, pci), out);
+					BB_TRY(st, add_device(r, port, pci, BB_NIC), out);
 		} else if (bb_xml_is(c, "net")) {
-			BB_TRY(st, add_nic(r, c, pci), out);
+			BB_TRY(st, add_device(r, c, pci, BB_NIC), out);
 		}
 	}
 	if (pci < 0 || x->child)
 		goto out;
-	if (bb_pci_kind(&r->t->pcis[pci]) == BB_NIC)
-		st = add_nic(r, NULL, pci);
-	else if (bb_pci_kind(&r->t->pcis[pci]) == BB_GPU)
-		st = add_gpu(r, x, pci);
-	else if (bb_pci_kind(&r->t->pcis[pci]) == BB_NVME)
-		st = bb_add_device(
-			r->t, &(struct bb_device){.kind = BB_NVME, .pci = pci, .numa = r->numa},
-			NULL, r->error);
+	kind = bb_pci_kind(&r->t->pcis[pci]);
+	if (kind != BB_DEVICE_KINDS)
+		st = add_device(r, kind == BB_GPU ? x : NULL, pci, kind);
 out:
 	return st;
 }
@@ -189,10 +172,11 @@ out:
 static int peer_of(const struct bb_topology *t, const struct bb_xml *x)
 {
 	const int64_t class_code = bb_xml_number(x, "tclass", 0, 0xffffff, 0);
-	const int p = bb_find_pci(t, bb_xml_text(x, "target"));
+	char id[16];
 
-	for (int d = 0; p >= 0 && d < t->ndevices; d++)
-		if (t->devices[d].kind == BB_GPU && t->devices[d].pci == p)
+	for (int d = 0; bb_pci_id(id, bb_xml_text(x, "target")) && d < bb_topology_count(t, BB_GPU);
+	     d++)
+		if (t->devices[d].pci >= 0 && strcmp(t->pcis[t->devices[d].pci].id, id) == 0)
 			return d;
 	if (class_code >> 16 == 0x03 || bb_xml_is(x, "xgmi"))
 		return BB_PEER_MISSING;
@@ -244,20 +228,32 @@ out:
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-/* Number of machines with another host_hash than FIRST. */
-static int count_others(const struct bb_xml *root, const char *first)
+static int compare_hosts(const void *a, const void *b)
 {
-	int n = 0;
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
-	for (const struct bb_xml *c = root->child; c; c = c->next) {
-		const char *host = bb_xml_text(c, "host_hash");
-		bool seen = strcmp(host, first) == 0 || !bb_xml_is(c, "cpu");
+/* *NODES = number of machines, by the host_hash of the cpu elements. */
+static bb_status count_nodes(const struct bb_xml *root, int *nodes, struct bb_error *error)
+{
+	const char **hosts;
+	size_t n = 0;
 
-		for (const struct bb_xml *e = root->child; e != c && !seen; e = e->next)
-			seen = strcmp(bb_xml_text(e, "host_hash"), host) == 0;
-		n += !seen;
-	}
-	return n;
+	for (const struct bb_xml *c = root->child; c; c = c->next)
+		n += bb_xml_is(c, "cpu");
+	hosts = calloc(n, sizeof(*hosts));
+	if (!hosts)
+		return bb_no_memory(error, "machines");
+	n = 0;
+	for (const struct bb_xml *c = root->child; c; c = c->next)
+		if (bb_xml_is(c, "cpu"))
+			hosts[n++] = bb_xml_text(c, "host_hash");
+	qsort(hosts, n, sizeof(*hosts), compare_hosts);
+	*nodes = 1;
+	for (size_t i = 1; i < n; i++)
+		*nodes += strcmp(hosts[i - 1], hosts[i]) != 0;
+	free(hosts);
+	return BB_OK;
 }
 
 bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, struct bb_error *error)
@@ -273,7 +269,8 @@ bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, str
 	for (const struct bb_xml *c = root->child; c; c = c->next)
 		if (bb_xml_is(c, "cpu") && strcmp(bb_xml_text(c, "host_hash"), host) == 0)
 			BB_TRY(st, read_cpu(&r, c), out);
-	t->nodes = t->nvlink_nodes = 1 + count_others(root, host);
+	BB_TRY(st, count_nodes(root, &t->nodes, error), out);
+	t->nvlink_nodes = t->nodes;
 	t->links_unknown = r.ngpus == 0 && bb_may_have_links(t);
 	snprintf(t->source, sizeof(t->source), "NCCL's XML%s",
 		 r.ngpus == 0 ? ", input for NCCL_TOPO_FILE: PCI and NUMA nodes alone" : "");
