@@ -171,8 +171,8 @@ static bool part_fits(const void *payload)
 	return p->samples >= p->rounds && p->floor.near <= p->floor.rounds;
 }
 
-static const struct bb_payload part_table = {"what it measured of a pair",
-					     sizeof(struct bb_pair_part), part_fields, part_fits};
+const struct bb_payload bb_pair_part_table = {"what it measured of a pair",
+					      sizeof(struct bb_pair_part), part_fields, part_fits};
 
 #define TURN(label, member)                                                                        \
 	BB_PAYLOAD_EACH(label, BB_PAYLOAD_SIGNED, struct bb_pair_turns, list, .member,             \
@@ -678,7 +678,7 @@ static bb_status measure_cell(struct session *s, const struct bb_cell *cell, con
 	*all = s->parts;
 	if (status != BB_OK || s->virtual)
 		return status;
-	return bb_crew_collect(s->engine.driver, &part_table, s->parts, s->nseries, all);
+	return bb_crew_collect(s->engine.driver, &bb_pair_part_table, s->parts, s->nseries, all);
 }
 
 static bb_status run_cell(struct session *s, size_t i)

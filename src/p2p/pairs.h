@@ -253,6 +253,9 @@ struct bb_pair_part {
 	bool checked;
 };
 
+/* Its payload. */
+extern const struct bb_payload bb_pair_part_table;
+
 /* Returns the number of ranks in TEXT, a run record's pair_ranks, and writes them to RANKS unless
    that is NULL. */
 int bb_selection_read(const char *text, int *ranks);
