@@ -42,36 +42,25 @@ static void add_times(double *a, double c, const double *b, size_t n)
 		a[i] += c * b[i];
 }
 
-/* OUT (rows x columns) = A (rows x inner) B (inner x columns). */
-static void product(double *out, const double *a, const double *b, size_t rows, size_t inner,
-		    size_t columns)
-{
-	memset(out, 0, rows * columns * sizeof(*out));
-	for (size_t i = 0; i < rows; i++)
-		for (size_t k = 0; k < inner; k++)
-			add_times(out + i * columns, a[i * inner + k], b + k * columns, columns);
-}
+/* A matrix in memory: the steps from a row to the next, and from a column to the next. */
+struct view {
+	const double *x;
+	size_t down, right;
+};
 
-/* The same with A B^T, where B is columns x inner; with MORE it is added. */
-static void product_bt(double *out, const double *a, const double *b, size_t rows, size_t inner,
-		       size_t columns, bool more)
+/* OUT (rows x columns) = A B, with MORE added. */
+static void product(double *out, bool more, struct view a, struct view b, size_t rows, size_t inner,
+		    size_t columns)
 {
 	for (size_t i = 0; i < rows; i++)
 		for (size_t j = 0; j < columns; j++) {
-			const double sum = dot(a + i * inner, b + j * inner, inner);
+			double sum = 0;
 
+			for (size_t k = 0; k < inner; k++)
+				sum += a.x[i * a.down + k * a.right] *
+				       b.x[k * b.down + j * b.right];
 			out[i * columns + j] = more ? out[i * columns + j] + sum : sum;
 		}
-}
-
-/* OUT (rows x columns) = A^T B, where A is inner x rows. */
-static void product_at(double *out, const double *a, const double *b, size_t rows, size_t inner,
-		       size_t columns)
-{
-	memset(out, 0, rows * columns * sizeof(*out));
-	for (size_t k = 0; k < inner; k++)
-		for (size_t i = 0; i < rows; i++)
-			add_times(out + i * columns, a[k * rows + i], b + k * columns, columns);
 }
 
 /* ---- GeLU and norm --------------------------------------------------------------------------- */
@@ -135,10 +124,15 @@ static void norm_back(bool grid, double *dx, const double *g, const double *x, s
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Attention of ROWS queries over as many keys: all matrices rows x (heads x width). */
+/* Attention of ROWS queries over as many keys: all matrices rows x (heads x width); D… are
+   gradients. */
 struct attention {
 	bool grid;
 	size_t rows, heads, width;
+	const double *q, *k, *v, *dout;
+	double *out, *dq, *dk, *dv;
+	double *softmax;    /* heads x rows x rows */
+	double *sum, *most; /* block by block: rows x heads, exponentials and largest score */
 };
 
 /* Row I of head H in a matrix of all heads. */
@@ -147,143 +141,131 @@ static size_t row_at(const struct attention *a, size_t i, size_t h)
 	return (i * a->heads + h) * a->width;
 }
 
-static double score(const struct attention *a, const double *q, const double *k)
+static size_t attention_bytes(const struct attention *a)
 {
-	return dot(q, k, a->width) / sqrt((double)a->width);
+	return a->rows * a->heads * a->width * sizeof(double);
 }
 
-static void softmax(bool grid, double *p, size_t n)
+static double score(const struct attention *a, size_t query, size_t key)
 {
-	double most = p[0], sum = 0;
-
-	for (size_t j = 1; j < n; j++)
-		most = fmax(most, p[j]);
-	for (size_t j = 0; j < n; j++)
-		sum += p[j] = exp(p[j] - most);
-	for (size_t j = 0; j < n; j++)
-		p[j] = grid_round(grid, p[j] / sum, CORE_BITS);
+	return dot(a->q + query, a->k + key, a->width) / sqrt((double)a->width);
 }
 
-/* OUT = softmax(Q K^T / sqrt(width)) V of each head; P (heads x rows x rows) = the softmax. */
-static void attend(const struct attention *a, double *out, double *p, const double *q,
-		   const double *k, const double *v)
+/* Adds to the gradients that of P, the weight of KEY for QUERY, and of its score. */
+static void add_gradients(const struct attention *a, size_t query, size_t key, double p,
+			  double score_gradient)
 {
-	memset(out, 0, a->rows * a->heads * a->width * sizeof(*out));
+	add_times(a->dq + query, score_gradient, a->k + key, a->width);
+	add_times(a->dk + key, score_gradient, a->q + query, a->width);
+	add_times(a->dv + key, p, a->dout + query, a->width);
+}
+
+/* OUT = softmax(Q K^T / sqrt(width)) V of each head. */
+static void attend(const struct attention *a)
+{
+	double *p = a->softmax;
+
+	memset(a->out, 0, attention_bytes(a));
 	for (size_t h = 0; h < a->heads; h++)
 		for (size_t i = 0; i < a->rows; i++, p += a->rows) {
+			double most = -INFINITY, sum = 0;
+
+			for (size_t j = 0; j < a->rows; j++) {
+				p[j] = score(a, row_at(a, i, h), row_at(a, j, h));
+				most = fmax(most, p[j]);
+			}
 			for (size_t j = 0; j < a->rows; j++)
-				p[j] = score(a, q + row_at(a, i, h), k + row_at(a, j, h));
-			softmax(a->grid, p, a->rows);
-			for (size_t j = 0; j < a->rows; j++)
-				add_times(out + row_at(a, i, h), p[j], v + row_at(a, j, h),
+				sum += p[j] = exp(p[j] - most);
+			for (size_t j = 0; j < a->rows; j++) {
+				p[j] = grid_round(a->grid, p[j] / sum, CORE_BITS);
+				add_times(a->out + row_at(a, i, h), p[j], a->v + row_at(a, j, h),
 					  a->width);
+			}
 		}
 }
 
-static void round_all(bool grid, double *x, size_t n, int bits)
+static void attend_back(const struct attention *a)
 {
-	for (size_t i = 0; i < n; i++)
-		x[i] = grid_round(grid, x[i], bits);
-}
-
-static void attend_back(const struct attention *a, double *dq, double *dk, double *dv,
-			const double *g, const double *p, const double *q, const double *k,
-			const double *v)
-{
-	const size_t n = a->rows * a->heads * a->width;
+	double *const all[] = {a->dq, a->dk, a->dv};
 	const double scale = 1 / sqrt((double)a->width);
+	const double *p = a->softmax;
 
-	memset(dq, 0, n * sizeof(*dq));
-	memset(dk, 0, n * sizeof(*dk));
-	memset(dv, 0, n * sizeof(*dv));
+	for (int m = 0; m < 3; m++)
+		memset(all[m], 0, attention_bytes(a));
 	for (size_t h = 0; h < a->heads; h++)
 		for (size_t i = 0; i < a->rows; i++, p += a->rows) {
-			const double *gi = g + row_at(a, i, h);
+			const double *g = a->dout + row_at(a, i, h);
 			double mean = 0;
 
 			for (size_t j = 0; j < a->rows; j++)
-				mean += p[j] * dot(gi, v + row_at(a, j, h), a->width);
+				mean += p[j] * dot(g, a->v + row_at(a, j, h), a->width);
 			for (size_t j = 0; j < a->rows; j++) {
-				const double d = dot(gi, v + row_at(a, j, h), a->width) - mean;
-				const double ds = scale * grid_round(a->grid, p[j] * d, CORE_BITS);
+				const double d = dot(g, a->v + row_at(a, j, h), a->width) - mean;
 
-				add_times(dq + row_at(a, i, h), ds, k + row_at(a, j, h), a->width);
-				add_times(dk + row_at(a, j, h), ds, q + row_at(a, i, h), a->width);
-				add_times(dv + row_at(a, j, h), p[j], gi, a->width);
+				add_gradients(a, row_at(a, i, h), row_at(a, j, h), p[j],
+					      scale * grid_round(a->grid, p[j] * d, CORE_BITS));
 			}
 		}
-	round_all(a->grid, dq, n, HEAD_BITS);
-	round_all(a->grid, dk, n, HEAD_BITS);
-	round_all(a->grid, dv, n, HEAD_BITS);
+	for (int m = 0; m < 3; m++)
+		for (size_t i = 0; i < attention_bytes(a) / sizeof(double); i++)
+			all[m][i] = grid_round(a->grid, all[m][i], HEAD_BITS);
 }
 
-/* ---- attention block by block ---------------------------------------------------------------- */
-
-/* Rescales row OUT and its SUM to the largest score NOW, if that exceeds MOST. */
-static void raise(double *out, double *sum, double *most, double now, size_t width)
+/* Block by block of keys: OUT is divided by SUM after the last one. A larger score than those of
+   the blocks before rescales what they gave. */
+static void attend_block(const struct attention *a, bool first, bool last)
 {
-	const double less = exp(*most - now);
+	double *sum = a->sum, *most = a->most;
 
-	if (now <= *most)
-		return;
-	for (size_t i = 0; i < width; i++)
-		out[i] *= less;
-	*sum *= less;
-	*most = now;
-}
-
-/*
- * Attention block by block of keys: SUM and MOST (rows x heads) are the sum of exponentials so far
- * and the largest score, OUT is not divided by SUM yet. FIRST: the first block.
- */
-static void block(const struct attention *a, double *out, double *sum, double *most,
-		  const double *q, const double *k, const double *v, bool first)
-{
 	if (first)
-		memset(out, 0, a->rows * a->heads * a->width * sizeof(*out));
+		memset(a->out, 0, attention_bytes(a));
 	for (size_t i = 0; i < a->rows; i++)
 		for (size_t h = 0; h < a->heads; h++, sum++, most++) {
-			if (first) {
-				*sum = 0;
-				*most = -INFINITY;
-			}
-			for (size_t j = 0; j < a->rows; j++)
-				raise(out + row_at(a, i, h), sum, most,
-				      score(a, q + row_at(a, i, h), k + row_at(a, j, h)), a->width);
+			double *out = a->out + row_at(a, i, h);
+
+			*sum = first ? 0 : *sum;
+			*most = first ? -INFINITY : *most;
 			for (size_t j = 0; j < a->rows; j++) {
-				const double e = exp(
-					score(a, q + row_at(a, i, h), k + row_at(a, j, h)) - *most);
+				const double now = score(a, row_at(a, i, h), row_at(a, j, h));
+				const double less = exp(*most - now);
+
+				for (size_t c = 0; c < a->width && now > *most; c++)
+					out[c] *= less;
+				*sum *= now > *most ? less : 1;
+				*most = fmax(*most, now);
+			}
+			for (size_t j = 0; j < a->rows; j++) {
+				const double e =
+					exp(score(a, row_at(a, i, h), row_at(a, j, h)) - *most);
 
 				*sum += e;
-				add_times(out + row_at(a, i, h), e, v + row_at(a, j, h), a->width);
+				add_times(out, e, a->v + row_at(a, j, h), a->width);
 			}
+			for (size_t c = 0; c < a->width && last; c++)
+				out[c] /= *sum;
 		}
 }
 
-/* DQ += and DK, DV = the gradients by this block, from G. OUT (divided), SUM and MOST are those of
-   all blocks. */
-static void block_back(const struct attention *a, double *dq, double *dk, double *dv,
-		       const double *g, const double *out, const double *sum, const double *most,
-		       const double *q, const double *k, const double *v)
+/* DK and DV are those by this block. */
+static void attend_block_back(const struct attention *a, bool first)
 {
-	const size_t n = a->rows * a->heads * a->width;
-	const double scale = 1 / sqrt((double)a->width);
+	const double *sum = a->sum, *most = a->most, scale = 1 / sqrt((double)a->width);
 
-	memset(dk, 0, n * sizeof(*dk));
-	memset(dv, 0, n * sizeof(*dv));
+	memset(a->dk, 0, attention_bytes(a));
+	memset(a->dv, 0, attention_bytes(a));
+	if (first)
+		memset(a->dq, 0, attention_bytes(a));
 	for (size_t i = 0; i < a->rows; i++)
 		for (size_t h = 0; h < a->heads; h++, sum++, most++) {
 			const size_t me = row_at(a, i, h);
-			const double mean = dot(g + me, out + me, a->width);
+			const double mean = dot(a->dout + me, a->out + me, a->width);
 
 			for (size_t j = 0; j < a->rows; j++) {
 				const size_t other = row_at(a, j, h);
-				const double p = exp(score(a, q + me, k + other) - *most) / *sum;
-				const double d = dot(g + me, v + other, a->width) - mean;
+				const double p = exp(score(a, me, other) - *most) / *sum;
+				const double d = dot(a->dout + me, a->v + other, a->width) - mean;
 
-				add_times(dq + me, scale * p * d, k + other, a->width);
-				add_times(dk + other, scale * p * d, q + me, a->width);
-				add_times(dv + other, p, g + me, a->width);
+				add_gradients(a, me, other, p, scale * p * d);
 			}
 		}
 }
@@ -341,22 +323,9 @@ void bb_tensor_state_fill(struct bb_tensor_state *s, double *memory)
 		}
 }
 
-/* ---- attention ------------------------------------------------------------------------------- */
+/* ---- heads and blocks of attention ----------------------------------------------------------- */
 
-static struct attention attention_of(const struct bb_tensor_state *s)
-{
-	const bool ring = s->scheme->mode == BB_TENSOR_RING;
-
-	return (struct attention){
-		.grid = s->grid,
-		.rows = ring ? s->size->tokens / s->t : s->size->tokens,
-		.heads = ring ? s->size->heads : s->size->heads / s->t,
-		.width = s->size->queries / s->size->heads,
-	};
-}
-
-/* Packs a matrix, and MORE that follow, into blocks of each rank's
-   heads, or unpacks them. */
+/* Packs a matrix, and MORE that follow, into blocks of each rank's heads, or unpacks them. */
 static void reorder(const struct bb_tensor_state *s, int to, int from, int more, bool pack)
 {
 	const size_t rows = s->size->tokens / s->t, q = s->size->queries, part = q / s->t;
@@ -386,38 +355,31 @@ static double *ring_gradients(const struct bb_tensor_state *s, size_t k)
 					       : BB_TS_D(BB_TS_BLOCK + (int)(k % 2))];
 }
 
-static void ring_forward(struct bb_tensor_state *s, size_t k)
+/* The attention of step P, of a ring with block K. */
+static struct attention attention_of(const struct bb_tensor_state *s,
+				     const struct bb_tensor_step *p, size_t k)
 {
-	const struct attention a = attention_of(s);
+	const bool ring = p->kind == BB_TK_RING;
 	const size_t n = bb_tensor_numbers(s, BB_TS_Q);
-	double *keys = ring_block(s, k), *out = s->slots[BB_TS_OUT];
+	double *const *const d = s->slots + BB_TS_VALUES;
 
-	block(&a, out, s->slots[BB_TS_EXP_SUM], s->slots[BB_TS_MOST], s->slots[BB_TS_Q], keys,
-	      keys + n, k == 0);
-	for (size_t i = 0; i < n && k + 1 == s->t; i++)
-		out[i] /= s->slots[BB_TS_EXP_SUM][i / a.width];
-}
-
-static void ring_back(struct bb_tensor_state *s, size_t k)
-{
-	const struct attention a = attention_of(s);
-	const size_t n = bb_tensor_numbers(s, BB_TS_Q);
-	double *keys = ring_block(s, k), *own = s->slots[BB_TS_OWN];
-	double *queries = s->slots[BB_TS_D(BB_TS_Q)];
-
-	if (k == 0)
-		memset(queries, 0, n * sizeof(*queries));
-	block_back(&a, queries, own, own + n, s->slots[BB_TS_D(BB_TS_OUT)], s->slots[BB_TS_OUT],
-		   s->slots[BB_TS_EXP_SUM], s->slots[BB_TS_MOST], s->slots[BB_TS_Q], keys,
-		   keys + n);
-}
-
-static void ring_add(struct bb_tensor_state *s, size_t k)
-{
-	double *so_far = ring_gradients(s, k);
-
-	for (size_t i = 0; i < 2 * bb_tensor_numbers(s, BB_TS_Q); i++)
-		so_far[i] = (k > 0 ? so_far[i] : 0) + s->slots[BB_TS_OWN][i];
+	return (struct attention){
+		.grid = s->grid,
+		.rows = ring ? s->size->tokens / s->t : s->size->tokens,
+		.heads = ring ? s->size->heads : s->size->heads / s->t,
+		.width = s->size->queries / s->size->heads,
+		.q = s->slots[p->in],
+		.k = ring ? ring_block(s, k) : s->slots[p->in + 1],
+		.v = ring ? ring_block(s, k) + n : s->slots[p->in + 2],
+		.out = s->slots[p->out],
+		.dout = d[p->out],
+		.dq = d[p->in],
+		.dk = ring ? s->slots[BB_TS_OWN] : d[p->in + 1],
+		.dv = ring ? s->slots[BB_TS_OWN] + n : d[p->in + 2],
+		.softmax = s->slots[BB_TS_SOFTMAX],
+		.sum = s->slots[BB_TS_EXP_SUM],
+		.most = s->slots[BB_TS_MOST],
+	};
 }
 
 /* ---- embedding and loss ---------------------------------------------------------------------- */
@@ -507,24 +469,29 @@ static void loss_end(struct bb_tensor_state *s)
 static void step_forward(struct bb_tensor_state *s, const struct bb_tensor_step *p, size_t k)
 {
 	const struct bb_tensor_place in = bb_tensor_place_of(s, p->in);
-	const struct attention a = attention_of(s);
+	const size_t n = bb_tensor_numbers(s, p->in), rows = in.rows, inner = in.columns;
+	struct attention a;
 	double **slots = s->slots, *out = slots[p->out];
 
 	switch ((enum bb_tensor_kind)p->kind) {
 	case BB_TK_NORM:
-		norm(s->grid, out, slots[p->in], in.rows, in.columns);
+		norm(s->grid, out, slots[p->in], rows, inner);
 		break;
 	case BB_TK_PRODUCT:
-		for (int m = 0; m <= p->more; m++)
-			product(slots[p->out + m], slots[p->in], slots[p->with + m], in.rows,
-				in.columns, bb_tensor_place_of(s, p->out + m).columns);
+		for (int m = 0; m <= p->more; m++) {
+			const size_t columns = bb_tensor_place_of(s, p->out + m).columns;
+
+			product(slots[p->out + m], false, (struct view){slots[p->in], inner, 1},
+				(struct view){slots[p->with + m], columns, 1}, rows, inner,
+				columns);
+		}
 		break;
 	case BB_TK_GELU:
-		for (size_t i = 0; i < bb_tensor_numbers(s, p->in); i++)
+		for (size_t i = 0; i < n; i++)
 			out[i] = grid_round(s->grid, gelu(slots[p->in][i]), NORM_BITS);
 		break;
 	case BB_TK_ADD:
-		for (size_t i = 0; i < bb_tensor_numbers(s, p->in); i++)
+		for (size_t i = 0; i < n; i++)
 			out[i] = slots[p->in][i] + slots[p->with][i];
 		/* What the backward pass receives again is not kept. */
 		if (s->scheme->mode == BB_TENSOR_SEQUENCE)
@@ -537,11 +504,12 @@ static void step_forward(struct bb_tensor_state *s, const struct bb_tensor_step 
 		reorder(s, p->out, p->in, p->more, p->kind == BB_TK_PACK);
 		break;
 	case BB_TK_CORE:
-		attend(&a, out, slots[BB_TS_SOFTMAX], slots[p->in], slots[p->in + 1],
-		       slots[p->in + 2]);
+		a = attention_of(s, p, k);
+		attend(&a);
 		break;
 	case BB_TK_RING:
-		ring_forward(s, k);
+		a = attention_of(s, p, k);
+		attend_block(&a, k == 0, k + 1 == s->t);
 		break;
 	case BB_TK_LOOK_UP:
 		look_up(s, false);
@@ -562,18 +530,22 @@ static void step_forward(struct bb_tensor_state *s, const struct bb_tensor_step 
 static void step_back(struct bb_tensor_state *s, const struct bb_tensor_step *p, size_t k)
 {
 	const struct bb_tensor_place in = bb_tensor_place_of(s, p->in);
-	const struct attention a = attention_of(s);
-	const size_t n = bb_tensor_numbers(s, p->in);
+	const size_t n = bb_tensor_numbers(s, p->in), rows = in.rows, inner = in.columns;
+	struct attention a;
 	double **slots = s->slots, **d = slots + BB_TS_VALUES;
 
 	switch ((enum bb_tensor_kind)p->kind) {
 	case BB_TK_NORM: /* beside that of the residual stream */
-		norm_back(s->grid, d[p->in], d[p->out], slots[p->in], in.rows, in.columns);
+		norm_back(s->grid, d[p->in], d[p->out], slots[p->in], rows, inner);
 		break;
 	case BB_TK_PRODUCT:
-		for (int m = 0; m <= p->more; m++)
-			product_bt(d[p->in], d[p->out + m], slots[p->with + m], in.rows,
-				   bb_tensor_place_of(s, p->out + m).columns, in.columns, m > 0);
+		for (int m = 0; m <= p->more; m++) {
+			const size_t columns = bb_tensor_place_of(s, p->out + m).columns;
+
+			product(d[p->in], m > 0, (struct view){d[p->out + m], columns, 1},
+				(struct view){slots[p->with + m], 1, columns}, rows, columns,
+				inner);
+		}
 		break;
 	case BB_TK_GELU:
 		for (size_t i = 0; i < n; i++)
@@ -589,11 +561,12 @@ static void step_back(struct bb_tensor_state *s, const struct bb_tensor_step *p,
 		reorder(s, BB_TS_D(p->in), BB_TS_D(p->out), p->more, p->kind == BB_TK_UNPACK);
 		break;
 	case BB_TK_CORE:
-		attend_back(&a, d[p->in], d[p->in + 1], d[p->in + 2], d[p->out],
-			    slots[BB_TS_SOFTMAX], slots[p->in], slots[p->in + 1], slots[p->in + 2]);
+		a = attention_of(s, p, k);
+		attend_back(&a);
 		break;
 	case BB_TK_RING:
-		ring_back(s, k);
+		a = attention_of(s, p, k);
+		attend_block_back(&a, k == 0);
 		break;
 	case BB_TK_LOOK_UP:
 		look_up(s, true);
@@ -607,13 +580,18 @@ static void step_back(struct bb_tensor_state *s, const struct bb_tensor_step *p,
 static void step_weights(struct bb_tensor_state *s, const struct bb_tensor_step *p, size_t k)
 {
 	const struct bb_tensor_place in = bb_tensor_place_of(s, p->in);
+	double *so_far = ring_gradients(s, k);
 
-	if (p->kind == BB_TK_RING)
-		ring_add(s, k);
-	for (int m = 0; m <= p->more && p->kind == BB_TK_PRODUCT; m++)
-		product_at(s->slots[BB_TS_D(p->with + m)], s->slots[p->in],
-			   s->slots[BB_TS_D(p->out + m)], in.columns, in.rows,
-			   bb_tensor_place_of(s, p->out + m).columns);
+	for (size_t i = 0; i < 2 * bb_tensor_numbers(s, BB_TS_Q) && p->kind == BB_TK_RING; i++)
+		so_far[i] = (k > 0 ? so_far[i] : 0) + s->slots[BB_TS_OWN][i];
+	for (int m = 0; m <= p->more && p->kind == BB_TK_PRODUCT; m++) {
+		const size_t columns = bb_tensor_place_of(s, p->out + m).columns;
+
+		product(s->slots[BB_TS_D(p->with + m)], false,
+			(struct view){s->slots[p->in], 1, in.columns},
+			(struct view){s->slots[BB_TS_D(p->out + m)], columns, 1}, in.columns,
+			in.rows, columns);
+	}
 }
 
 void bb_tensor_compute(struct bb_tensor_state *s, const struct bb_operation *o)
