@@ -96,7 +96,7 @@ static void check_rules(const struct bb_tensor_scheme *scheme, int nranks)
 		double times[3];
 
 		for (int half = 0; half < 3; half++) {
-			form.half = (enum bb_tensor_half)half;
+			form.half = (enum bb_half)half;
 			times[half] = play(&form, nranks, &links);
 		}
 		/* A step takes as long as its longer half, and no longer than both. */
@@ -124,9 +124,9 @@ static void ring_hides(void **state)
 	double step, alone, all;
 
 	step = play(&form, 4, &fast);
-	form.half = BB_TENSOR_COMPUTE;
+	form.half = BB_HALF_COMPUTE;
 	alone = play(&form, 4, &fast);
-	form.half = BB_TENSOR_COMMUNICATE;
+	form.half = BB_HALF_COMMUNICATE;
 	all = play(&form, 4, &fast);
 	/* But for the last gradients on their way home. */
 	assert_true(step - alone < all / 10 * 1.01);

@@ -55,6 +55,44 @@ bb_status bb_variant_add(struct bb_variant *v, const struct bb_trial *trial, con
 	return bb_engine_add(&v->kernel->engine, &own, refusal);
 }
 
+/* ---- sweeps ---------------------------------------------------------------------------------- */
+
+bb_status bb_kernel_sweep(struct bb_kernel *k, size_t settings, int parts, size_t bytes,
+			  bb_variant_write *write)
+{
+	bb_status status = BB_OK;
+
+	k->parts = parts;
+	for (size_t i = 0; i < settings * (size_t)parts && status == BB_OK; i++) {
+		struct bb_variant *v = bb_variant_new(k, bytes);
+		struct bb_trial trial = {.what = ""};
+		const char *refusal = NULL;
+
+		if (!v)
+			return BB_EINTERNAL;
+		v->setting = i / (size_t)parts;
+		v->part = (int)(i % (size_t)parts);
+		status = write(v, &trial, &refusal);
+		if (status == BB_OK)
+			status = bb_variant_add(v, &trial, refusal, "%s", trial.what);
+	}
+	return status;
+}
+
+const struct bb_trial *bb_kernel_trial(const struct bb_kernel *k, size_t setting, int part)
+{
+	return bb_variant_trial(k->variants[setting * (size_t)k->parts + (size_t)part]);
+}
+
+const char *bb_kernel_refusal(const struct bb_kernel *k, size_t setting)
+{
+	const char *refusal = NULL;
+
+	for (int part = 0; part < k->parts && !refusal; part++)
+		refusal = bb_kernel_trial(k, setting, part)->refusal;
+	return refusal;
+}
+
 bb_status bb_kernel_require_all(struct bb_kernel *k)
 {
 	bb_status status = BB_OK;

@@ -10,8 +10,9 @@
  * The state of a kernel's driver begins with a struct bb_kernel, each of its variants with a struct
  * bb_variant. Its experiment is
  *
- *   open      bb_engine_alloc and bb_engine_patterns for the data; for each variant bb_variant_new,
- *             bb_taped_begin, operations, bb_taped_end (programs/tape.h), and bb_variant_add
+ *   open      bb_engine_alloc and bb_engine_patterns for the data; bb_kernel_sweep, or for each
+ *             variant bb_variant_new and bb_variant_add; their programs by bb_taped_begin,
+ *             operations, bb_taped_end (programs/tape.h)
  *   deliver   for each variant of k->variants: bb_record_init, the kernel's fields,
  *             BB_TIMES_SET, and bb_engine_deliver; then bb_best_recommend or a sentence, and
  *             bb_engine_answer
@@ -34,6 +35,7 @@ struct bb_kernel {
 	struct bb_engine engine;
 	struct bb_variant **variants; /* in the order of bb_variant_new */
 	size_t nvariants, room;
+	int parts; /* of each setting of a sweep */
 	struct bb_kernel_memory *memory;
 };
 
@@ -41,6 +43,8 @@ struct bb_kernel {
 struct bb_variant {
 	struct bb_kernel *kernel;
 	size_t trial; /* its number */
+	size_t setting;
+	int part;
 	struct bb_taped
 		taped; /* freed with the variant; zeroed where its program is none of tapes */
 	/* Frees what else the variant holds. NULL: nothing. */
@@ -59,6 +63,25 @@ void *bb_variant_new(struct bb_kernel *kernel, size_t bytes);
 BB_MUST bb_status bb_variant_add(struct bb_variant *variant, const struct bb_trial *trial,
 				 const char *refusal, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/* ---- sweeps ---------------------------------------------------------------------------------- */
+
+/* The parts of a step that most kernels time: all of it, and each half of it alone. */
+enum bb_half { BB_HALF_STEP, BB_HALF_COMPUTE, BB_HALF_COMMUNICATE, BB_HALVES };
+
+/*
+ * Add a variant of BYTES for each of PARTS of each of SETTINGS, as variant->setting and part. WRITE
+ * makes its program, and fills the rest of TRIAL, its name included; it sets *REFUSAL where that
+ * cannot run.
+ */
+typedef bb_status bb_variant_write(struct bb_variant *variant, struct bb_trial *trial,
+				   const char **refusal);
+BB_MUST bb_status bb_kernel_sweep(struct bb_kernel *kernel, size_t settings, int parts,
+				  size_t bytes, bb_variant_write *write);
+
+/* What was measured of PART of SETTING; the reason why one of its parts cannot run, or NULL. */
+const struct bb_trial *bb_kernel_trial(const struct bb_kernel *kernel, size_t setting, int part);
+const char *bb_kernel_refusal(const struct bb_kernel *kernel, size_t setting);
 
 /* What was measured of VARIANT. */
 static inline const struct bb_trial *bb_variant_trial(const struct bb_variant *variant)

@@ -56,13 +56,13 @@ struct builder {
 
 static bool communicates(const struct builder *b)
 {
-	return b->p->form.half != BB_TENSOR_COMPUTE;
+	return b->p->form.half != BB_HALF_COMPUTE;
 }
 
 static void build_compute(struct builder *b, enum bb_tensor_work work, size_t item, size_t steps,
 			  struct bb_tensor_cost whole, double share)
 {
-	if (b->p->form.half == BB_TENSOR_COMMUNICATE || (whole.flops == 0 && !b->p->form.real))
+	if (b->p->form.half == BB_HALF_COMMUNICATE || (whole.flops == 0 && !b->p->form.real))
 		return;
 	bb_tape_add(b->tape, (struct bb_operation){.act = BB_ACT_COMPUTE,
 						   .queue = COMPUTING,

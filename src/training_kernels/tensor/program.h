@@ -23,16 +23,14 @@
 #ifndef BB_TRAINING_KERNELS_TENSOR_PROGRAM_H
 #define BB_TRAINING_KERNELS_TENSOR_PROGRAM_H
 
-#include "programs/tape.h"
+#include "training_kernels/kernel/kernel.h"
 #include "training_kernels/tensor/part.h"
-
-enum bb_tensor_half { BB_TENSOR_STEP, BB_TENSOR_COMPUTE, BB_TENSOR_COMMUNICATE };
 
 struct bb_tensor_form {
 	const struct bb_tensor_scheme *scheme;
 	const struct bb_tensor_size *size;
-	size_t layers;            /* LAYER; else 1 */
-	enum bb_tensor_half half; /* all, or its computations or communication alone */
+	size_t layers;     /* LAYER; else 1 */
+	enum bb_half half; /* all, or its computations or communication alone */
 	/* Real matrices: computations without time are included, and gradients of weights that all
 	   ranks hold are summed. */
 	bool real;

@@ -170,14 +170,6 @@ BB_RECORD_KIND(bb_record_tensor_equality, BB_TENSOR_EQUALITY_FIELDS, "tensor_equ
 	       "Tensor parallelism: a module on small matrices, compared with the unsplit one.",
 	       .about = about_equality);
 
-#define HALVES 3 /* of each scheme: the step, its computations alone, its communication alone */
-
-/* A driver's state. */
-struct tensor_sweep {
-	struct bb_kernel kernel; /* its variants are HALVES of each scheme */
-	struct bb_tensor_run *tensor;
-};
-
 struct tensor_variant {
 	struct bb_variant variant;
 	struct bb_tensor_program program;
@@ -188,47 +180,30 @@ static void tensor_release(struct bb_variant *variant)
 	bb_tensor_program_free(&((struct tensor_variant *)variant)->program);
 }
 
-static bb_status tensor_add(struct tensor_sweep *s, const struct bb_tensor_scheme *scheme,
-			    enum bb_tensor_half half)
+static bb_status tensor_write(struct bb_variant *variant, struct bb_trial *trial,
+			      const char **refusal)
 {
-	static const char *const names[HALVES] = {"", " alone: computations",
-						  " alone: communication"};
-	const struct bb_tensor_run *t = s->tensor;
-	const int nranks = s->kernel.engine.run->world.nranks;
+	static const char *const names[BB_HALVES] = {"", " alone: computations",
+						     " alone: communication"};
+	struct tensor_variant *v = (struct tensor_variant *)variant;
+	struct bb_run *run = variant->kernel->engine.run;
+	const struct bb_tensor_run *t = run->own;
+	const struct bb_tensor_scheme *scheme = t->options.schemes[variant->setting];
 	const struct bb_tensor_form form = {
 		.scheme = scheme,
 		.size = &t->size,
 		.layers = scheme->of == BB_TENSOR_LAYER ? (size_t)t->options.layers : 1,
-		.half = half};
-	const char *reason = bb_tensor_refuses(scheme, &t->size, nranks);
-	struct tensor_variant *v = bb_variant_new(&s->kernel, sizeof(*v));
-	struct bb_trial trial = {.workload.stand_in = (enum bb_stand_in)t->options.stand_in};
-	bb_status status = BB_OK;
+		.half = (enum bb_half)variant->part};
 
-	if (!v)
-		return BB_EINTERNAL;
-	v->variant.release = tensor_release;
-	trial.workload.program = &v->program.program;
-	if (!reason)
-		status = bb_tensor_program_make(&v->program, &form, nranks,
-						&s->kernel.engine.run->error);
-	return status == BB_OK ? bb_variant_add(&v->variant, &trial, reason, "%s by %s%s",
-						scheme->part, scheme->name, names[half])
-			       : status;
-}
-
-/* What was measured of HALF of scheme I. */
-static const struct bb_trial *tensor_trial(const struct tensor_sweep *s, size_t i, int half)
-{
-	return bb_variant_trial(s->kernel.variants[HALVES * i + (size_t)half]);
-}
-
-static const char *refusal_of(const struct tensor_sweep *s, size_t i)
-{
-	for (int half = 0; half < HALVES; half++)
-		if (tensor_trial(s, i, half)->refusal)
-			return tensor_trial(s, i, half)->refusal;
-	return NULL;
+	variant->release = tensor_release;
+	trial->workload.stand_in = (enum bb_stand_in)t->options.stand_in;
+	trial->workload.program = &v->program.program;
+	snprintf(trial->what, sizeof(trial->what), "%s by %s%s", scheme->part, scheme->name,
+		 names[variant->part]);
+	*refusal = bb_tensor_refuses(scheme, &t->size, run->world.nranks);
+	return *refusal
+		       ? BB_OK
+		       : bb_tensor_program_make(&v->program, &form, run->world.nranks, &run->error);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -255,13 +230,12 @@ static void describe_memory(const struct bb_tensor_run *t, const struct bb_tenso
 		r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &t->size, layer.tp, true);
 }
 
-static void tensor_describe(const struct tensor_sweep *s, size_t i, struct bb_tensor_record *r)
+static void tensor_describe(const struct bb_kernel *k, size_t i, struct bb_tensor_record *r)
 {
-	const struct bb_tensor_run *t = s->tensor;
+	const struct bb_tensor_run *t = k->engine.run->own;
 	const struct bb_tensor_program *program =
-		&((const struct tensor_variant *)s->kernel.variants[HALVES * i])->program;
+		&((const struct tensor_variant *)k->variants[i * BB_HALVES])->program;
 	const struct bb_tensor_scheme *scheme = t->options.schemes[i];
-	const struct bb_trial *step = tensor_trial(s, i, BB_TENSOR_STEP);
 	bool computes = false; /* and may so hide communication */
 	size_t calls;
 
@@ -270,7 +244,7 @@ static void tensor_describe(const struct tensor_sweep *s, size_t i, struct bb_te
 	r->part = scheme->part;
 	r->way = scheme->name;
 	r->dtype = bb_dtype_name(t->options.dtype);
-	r->nranks = s->kernel.engine.run->world.nranks;
+	r->nranks = k->engine.run->world.nranks;
 	r->layers = (int64_t)program->form.layers;
 	r->seq = t->model.hyper.seq;
 	r->batch = t->options.batch;
@@ -281,98 +255,90 @@ static void tensor_describe(const struct tensor_sweep *s, size_t i, struct bb_te
 	r->formula_bytes =
 		(double)r->layers * bb_tensor_wire_formula(scheme, &t->size, (int)r->nranks);
 	describe_memory(t, scheme, r);
-	BB_TIMES_SET(r, step_us, step, 1);
-	r->p95_us = 1e6 * step->stats.p95;
-	r->compute_us = 1e6 * tensor_trial(s, i, BB_TENSOR_COMPUTE)->stats.p50;
-	r->communicate_us = 1e6 * tensor_trial(s, i, BB_TENSOR_COMMUNICATE)->stats.p50;
-	r->exposed_us = r->step_us - r->compute_us;
-	for (size_t k = 0; k < program->tape.n; k++)
-		computes |= program->tape.list[k].act == BB_ACT_COMPUTE &&
-			    program->tape.list[k].seconds > 0;
-	if (computes)
-		r->hidden_us = r->communicate_us - r->exposed_us;
-	if (computes && r->calls > 0 && r->communicate_us > 0)
-		r->hidden = r->hidden_us / r->communicate_us;
+	for (size_t j = 0; j < program->tape.n; j++)
+		computes |= program->tape.list[j].act == BB_ACT_COMPUTE &&
+			    program->tape.list[j].seconds > 0;
+	BB_HALVES_SET(r, k, i, computes);
+	if (calls == 0)
+		r->hidden = NAN;
 }
 
 /* The best way to split PART, by the time of a step. */
-static void add_best(const struct tensor_sweep *s, const char *part, struct bb_strbuf *out)
+static void add_best(const struct bb_kernel *k, const char *part, struct bb_strbuf *out)
 {
-	const struct bb_tensor_options *a = &s->tensor->options;
+	const struct bb_tensor_options *a = k->engine.run->own;
 	char subject[BB_CANDIDATE_TEXT];
 	struct bb_best best = {.choice = {.subject = subject,
-					  .noise = bb_estimate_noise(s->kernel.engine.run),
+					  .noise = bb_estimate_noise(k->engine.run),
 					  .unit = " per step"}};
 
 	snprintf(subject, sizeof(subject), "way to split the %s", part);
 	for (size_t i = 0; i < a->nschemes; i++)
-		if (!refusal_of(s, i) && strcmp(a->schemes[i]->part, part) == 0)
+		if (!bb_kernel_refusal(k, i) && strcmp(a->schemes[i]->part, part) == 0)
 			bb_best_add(&best,
-				    bb_best_steps(tensor_trial(s, i, BB_TENSOR_STEP), 1, NULL),
+				    bb_best_steps(bb_kernel_trial(k, i, BB_HALF_STEP), 1, NULL),
 				    "%s", a->schemes[i]->name);
 	bb_best_recommend(&best, out);
 }
 
-static bb_status tensor_deliver(struct tensor_sweep *s)
+static bb_status tensor_deliver(struct bb_kernel *k)
 {
-	const struct bb_tensor_options *a = &s->tensor->options;
-	struct bb_engine *e = &s->kernel.engine;
+	const struct bb_tensor_options *a = k->engine.run->own;
 	struct bb_tensor_record record;
 	struct bb_strbuf out = {0};
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < a->nschemes && status == BB_OK; i++)
-		if (refusal_of(s, i))
-			status = bb_engine_skip_subject(e, a->schemes[i]->part, a->schemes[i]->name,
-							bb_dtype_name(a->dtype), refusal_of(s, i));
-	for (size_t i = 0; i < a->nschemes && status == BB_OK; i++) {
-		if (refusal_of(s, i))
-			continue;
-		tensor_describe(s, i, &record);
-		status = bb_engine_deliver(e, &bb_record_tensor, &record, BB_ABSENT);
-	}
+		if (bb_kernel_refusal(k, i))
+			status = bb_engine_skip_subject(
+				&k->engine, a->schemes[i]->part, a->schemes[i]->name,
+				bb_dtype_name(a->dtype), bb_kernel_refusal(k, i));
+	for (size_t i = 0; i < a->nschemes && status == BB_OK; i++)
+		if (!bb_kernel_refusal(k, i)) {
+			tensor_describe(k, i, &record);
+			status = bb_engine_deliver(&k->engine, &bb_record_tensor, &record,
+						   BB_ABSENT);
+		}
 	if (status != BB_OK)
 		return status;
 	for (size_t i = 0; i < a->nschemes; i++)
 		if (i == 0 || strcmp(a->schemes[i]->part, a->schemes[i - 1]->part) != 0)
-			add_best(s, a->schemes[i]->part, &out);
-	return bb_engine_answer(e, &out);
+			add_best(k, a->schemes[i]->part, &out);
+	return bb_engine_answer(&k->engine, &out);
 }
 
 /* ---- the experiment -------------------------------------------------------------------------- */
 
 static bb_status tensor_run(struct bb_engine *engine)
 {
-	struct tensor_sweep *s = (struct tensor_sweep *)engine;
-	const struct bb_tensor_options *a;
+	struct bb_kernel *k = (struct bb_kernel *)engine;
+	const struct bb_tensor_options *a = engine->run->own;
 	const char *reason =
 		engine->run->options.check == 0 ? "-c 0" : bb_tensor_equality_refuses(engine->run);
 	struct bb_strbuf line = {0};
 	bb_status status = BB_OK;
 
-	s->tensor = engine->run->own;
-	a = &s->tensor->options;
 	if (!reason)
-		BB_TRY(status, bb_tensor_equality(&s->kernel), out);
+		BB_TRY(status, bb_tensor_equality(k), out);
 	if (a->equality)
 		return BB_OK;
 	if (reason && bb_engine_leads(engine)) {
 		bb_strbuf_addf(&line, "# Not compared with unsplit modules: %s\n", reason);
 		BB_TRY(status, bb_engine_answer(engine, &line), out);
 	}
-	for (size_t i = 0; i < a->nschemes; i++)
-		for (int half = 0; half < HALVES; half++)
-			BB_TRY(status, tensor_add(s, a->schemes[i], (enum bb_tensor_half)half),
-			       out);
+	BB_TRY(status,
+	       bb_kernel_sweep(k, a->nschemes, BB_HALVES, sizeof(struct tensor_variant),
+			       tensor_write),
+	       out);
 	BB_TRY(status, bb_engine_measure(engine), out);
 	if (bb_engine_leads(engine))
-		status = tensor_deliver(s);
+		status = tensor_deliver(k);
 out:
 	return status;
 }
 
 static const struct bb_experiment experiment = {
-	.bytes = sizeof(struct tensor_sweep),
+	.bytes = sizeof(struct bb_kernel),
 	.run = tensor_run,
 	.close = bb_kernel_close,
 };

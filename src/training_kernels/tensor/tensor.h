@@ -125,21 +125,7 @@ BB_MUST bb_status bb_tensor_equality(struct bb_kernel *kernel);
 	FIELD(INT, kept_unsplit_bytes, "bytes", "kept_formula_bytes of the unsplit layer")         \
 	FIELD(STRING, attention, "", "kernels of attention")                                       \
 	FIELD(STRING, compute, "", "stand-in for computations: --compute")                         \
-	FIELD(DOUBLE, compute_us, "us", "computations without communication: median",              \
-	      BB_COLUMN("compute", 8, 3), BB_MS)                                                   \
-	FIELD(DOUBLE, communicate_us, "us", "communication without computations: median",          \
-	      BB_COLUMN("communic.", 8, 3), BB_MS)                                                 \
-	FIELD(DOUBLE, step_us, "us", "measured step, until the last rank ends: median",            \
-	      BB_COLUMN("step", 8, 3), BB_MS)                                                      \
-	BB_INTERVAL_FIELDS(FIELD)                                                                  \
-	FIELD(DOUBLE, p95_us, "us", "95th percentile of the steps")                                \
-	FIELD(DOUBLE, exposed_us, "us", "step_us - compute_us: time that the step waits",          \
-	      BB_COLUMN("exposed", 8, 3), BB_MS)                                                   \
-	FIELD(DOUBLE, hidden_us, "us", "communicate_us - exposed_us; null: no computations",       \
-	      BB_COLUMN("hidden", 8, 3), BB_MS)                                                    \
-	FIELD(DOUBLE, hidden, "fraction", "hidden_us / communicate_us", BB_COLUMN("hidden", 6, 1), \
-	      BB_SHARE)                                                                            \
-	FIELD(INT, samples, "", "number of timed steps")                                           \
+	BB_HALVES_FIELDS(FIELD)                                                                    \
 	BB_END_FIELD(FIELD)
 
 /* A part of real size, split by one scheme. */
