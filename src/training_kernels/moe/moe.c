@@ -146,7 +146,6 @@ enum { LAYER, COUNTS, DISPATCH, COMBINE, KINDS };
 /* One program under one load. */
 struct moe_variant {
 	struct bb_variant variant;
-	size_t skew;
 	struct bb_moe_step step;
 	struct bb_program program;
 	struct bb_moe_rows rows; /* of this rank */
@@ -166,11 +165,6 @@ struct moe_state {
 static struct moe_state *moe_state_of(const struct moe_variant *v)
 {
 	return (struct moe_state *)v->variant.kernel;
-}
-
-static const struct moe_variant *moe_variant(const struct moe_state *s, size_t skew, int kind)
-{
-	return (const struct moe_variant *)s->kernel.variants[KINDS * skew + (size_t)kind];
 }
 
 static void moe_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
@@ -296,27 +290,26 @@ static const struct bb_expectation expectation = {moe_fill, moe_victims, moe_ver
 
 /* ---- the experiment -------------------------------------------------------------------------- */
 
-static bb_status moe_add_variant(struct moe_state *s, size_t skew, int kind)
+static bb_status moe_write(struct bb_variant *variant, struct bb_trial *trial, const char **refusal)
 {
+	struct moe_variant *v = (struct moe_variant *)variant;
+	const struct moe_state *s = moe_state_of(v);
 	const struct bb_moe_options *a = &s->moe->options;
-	struct moe_variant *v = bb_variant_new(&s->kernel, sizeof(*v));
-	struct bb_trial trial = {.workload = {.stand_in = (enum bb_stand_in)a->stand_in,
-					      .buffers = s->mine ? moe_buffers : NULL},
-				 .expects = kind == LAYER ? &expectation : NULL};
 
-	if (!v)
-		return BB_EINTERNAL;
-	v->skew = skew;
-	v->rows = moe_rows_of(s, skew);
-	v->step = (struct bb_moe_step){.load = &s->moe->loads[skew],
+	v->rows = moe_rows_of(s, variant->setting);
+	v->step = (struct bb_moe_step){.load = v->rows.load,
 				       .hidden = (size_t)a->hidden,
 				       .dtype = a->dtype,
 				       .expert_s = 1e-9 * (double)a->expert_ns,
-				       .parts = kinds[kind].parts};
+				       .parts = kinds[variant->part].parts};
 	bb_moe_program(&v->program, &v->step);
-	trial.workload.program = &v->program;
-	return bb_variant_add(&v->variant, &trial, NULL, "%s, skew %g", kinds[kind].name,
-			      a->skews.list[skew]);
+	trial->workload.program = &v->program;
+	trial->workload.stand_in = (enum bb_stand_in)a->stand_in;
+	trial->workload.buffers = s->mine ? moe_buffers : NULL;
+	trial->expects = variant->part == LAYER ? &expectation : NULL;
+	snprintf(trial->what, sizeof(trial->what), "%s, skew %g", kinds[variant->part].name,
+		 a->skews.list[variant->setting]);
+	return BB_OK;
 }
 
 static bb_status moe_open(struct bb_engine *engine)
@@ -326,17 +319,20 @@ static bb_status moe_open(struct bb_engine *engine)
 
 	s->moe = engine->run->own;
 	status = moe_open_data(s);
-	for (size_t skew = 0; skew < s->moe->options.skews.n; skew++)
-		for (int kind = 0; kind < KINDS && status == BB_OK; kind++)
-			status = moe_add_variant(s, skew, kind);
-	return status;
+	return status == BB_OK ? bb_kernel_sweep(&s->kernel, s->moe->options.skews.n, KINDS,
+						 sizeof(struct moe_variant), moe_write)
+			       : status;
+}
+
+/* The layer under a skew, which has the bytes of its parts. */
+static const struct bb_moe_step *moe_step(const struct moe_state *s, size_t skew)
+{
+	return &((const struct moe_variant *)s->kernel.variants[KINDS * skew + LAYER])->step;
 }
 
 static double busiest_bytes(const struct moe_state *s, size_t skew)
 {
-	const struct moe_variant *v = moe_variant(s, skew, LAYER);
-
-	return bb_moe_bytes_of(&v->step, v->step.load->busiest).received;
+	return bb_moe_bytes_of(moe_step(s, skew), s->moe->loads[skew].busiest).received;
 }
 
 /* Compared with a skew of 0, if it was measured. */
@@ -348,7 +344,7 @@ static void moe_compare_with_even(const struct moe_state *s, size_t skew, double
 	for (size_t i = 0; i < a->skews.n; i++)
 		if (a->skews.list[i] == 0 && busiest_bytes(s, i) > 0) {
 			r->times_even =
-				dispatch / bb_variant_median(&moe_variant(s, i, DISPATCH)->variant);
+				dispatch / bb_kernel_trial(&s->kernel, i, DISPATCH)->stats.p50;
 			r->expected_times_even = busiest_bytes(s, skew) / busiest_bytes(s, i);
 			return;
 		}
@@ -358,9 +354,9 @@ static void moe_describe(const struct moe_state *s, size_t skew, struct bb_moe_r
 {
 	const struct bb_moe_options *a = &s->moe->options;
 	const struct bb_moe_load *l = &s->moe->loads[skew];
-	const struct moe_variant *layer = moe_variant(s, skew, LAYER);
-	const double dispatch = bb_variant_median(&moe_variant(s, skew, DISPATCH)->variant);
-	const double combine = bb_variant_median(&moe_variant(s, skew, COMBINE)->variant);
+	const struct bb_trial *layer = bb_kernel_trial(&s->kernel, skew, LAYER);
+	const double dispatch = bb_kernel_trial(&s->kernel, skew, DISPATCH)->stats.p50;
+	const double combine = bb_kernel_trial(&s->kernel, skew, COMBINE)->stats.p50;
 	const double rows = (double)(a->tokens * a->top_k);
 	double sum = 0;
 
@@ -375,7 +371,7 @@ static void moe_describe(const struct moe_state *s, size_t skew, struct bb_moe_r
 	r->capacity = a->capacity;
 	r->compute = a->expert_ns > 0 ? bb_stand_in_names[a->stand_in] : NULL;
 	for (int rank = 0; rank < l->form.nranks; rank++)
-		sum += bb_moe_bytes_of(&layer->step, rank).received;
+		sum += bb_moe_bytes_of(moe_step(s, skew), rank).received;
 	r->dropped_rows = l->dropped;
 	r->dropped_share = (double)l->dropped / rows;
 	r->imbalance = bb_moe_imbalance(l);
@@ -383,17 +379,17 @@ static void moe_describe(const struct moe_state *s, size_t skew, struct bb_moe_r
 	r->busiest_bytes = (int64_t)busiest_bytes(s, skew);
 	r->mean_bytes = (int64_t)(sum / l->form.nranks);
 	r->sent_bytes = (int64_t)(rows * (double)a->hidden * (double)bb_dtype_size(a->dtype));
-	r->counts_us = 1e6 * bb_variant_median(&moe_variant(s, skew, COUNTS)->variant);
+	r->counts_us = 1e6 * bb_kernel_trial(&s->kernel, skew, COUNTS)->stats.p50;
 	r->dispatch_us = 1e6 * dispatch;
 	r->combine_us = 1e6 * combine;
-	BB_TIMES_SET(r, layer_us, bb_variant_trial(&layer->variant), 1);
+	BB_TIMES_SET(r, layer_us, layer, 1);
 	if (r->nranks > 1 && dispatch > 0 && combine > 0) {
 		r->dispatch_GBps = 1e-9 * (double)r->busiest_bytes / dispatch;
 		r->dispatch_mean_GBps = 1e-9 * (double)r->mean_bytes / dispatch;
 		r->combine_GBps = 1e-9 * (double)r->busiest_bytes / combine;
 		moe_compare_with_even(s, skew, dispatch, r);
 	}
-	r->wrong = bb_variant_trial(&layer->variant)->wrong;
+	r->wrong = layer->wrong;
 }
 
 /* The answer is the time of the layer under the first and the last load. */
