@@ -93,12 +93,37 @@ const char *bb_kernel_refusal(const struct bb_kernel *k, size_t setting)
 	return refusal;
 }
 
-bb_status bb_kernel_require_all(struct bb_kernel *k)
+bb_status bb_kernel_deliver(struct bb_kernel *k, const struct bb_record_kind *kind,
+			    void (*describe)(const struct bb_kernel *k, size_t setting,
+					     void *record),
+			    void (*skip)(const struct bb_kernel *k, size_t setting,
+					 struct bb_skip_record *skip))
 {
-	bb_status status = BB_OK;
+	const size_t settings = k->nvariants / (size_t)k->parts;
+	void *record = bb_kernel_keep(k, 1, kind->size);
+	bb_status status = record ? BB_OK : BB_EINTERNAL;
 
-	for (size_t i = 0; i < k->engine.ntrials && status == BB_OK; i++)
-		status = bb_engine_require(&k->engine, i);
+	for (size_t i = 0; i < settings && status == BB_OK; i++) {
+		struct bb_skip_record skipped;
+		const char *refusal = bb_kernel_refusal(k, i);
+
+		if (refusal && !skip)
+			return bb_fail(&k->engine.run->error, BB_EUNSUPPORTED, "%s", refusal);
+		if (!refusal)
+			continue;
+		bb_record_init(&bb_record_skip, &skipped);
+		skipped.reason = refusal;
+		skip(k, i, &skipped);
+		status = bb_engine_skip(&k->engine, &skipped);
+	}
+	for (size_t i = 0; i < settings && status == BB_OK; i++) {
+		if (bb_kernel_refusal(k, i))
+			continue;
+		bb_record_init(kind, record);
+		describe(k, i, record);
+		status = bb_engine_deliver(&k->engine, kind, record,
+					   bb_kernel_trial(k, i, 0)->wrong);
+	}
 	return status;
 }
 

@@ -13,9 +13,9 @@
  *   open      bb_engine_alloc and bb_engine_patterns for the data; bb_kernel_sweep, or for each
  *             variant bb_variant_new and bb_variant_add; their programs by bb_taped_begin,
  *             operations, bb_taped_end (programs/tape.h)
- *   deliver   for each variant of k->variants: bb_record_init, the kernel's fields,
- *             BB_TIMES_SET, and bb_engine_deliver; then bb_best_recommend or a sentence, and
- *             bb_engine_answer
+ *   deliver   bb_kernel_deliver, or for each variant bb_record_init and bb_engine_deliver, of the
+ *             kernel's fields and BB_TIMES_SET or BB_HALVES_SET; then bb_best_recommend or a
+ *             sentence, and bb_engine_answer
  *   close     bb_kernel_close
  *
  * so that it frees nothing itself.
@@ -83,6 +83,17 @@ BB_MUST bb_status bb_kernel_sweep(struct bb_kernel *kernel, size_t settings, int
 const struct bb_trial *bb_kernel_trial(const struct bb_kernel *kernel, size_t setting, int part);
 const char *bb_kernel_refusal(const struct bb_kernel *kernel, size_t setting);
 
+/*
+ * Rank 0: deliver a record of KIND for each setting, initialised and then filled by DESCRIBE; its
+ * data is that of the first part. A setting that cannot run is skipped as SKIP describes it, before
+ * the others; without SKIP it is BB_EUNSUPPORTED with its reason.
+ */
+BB_MUST bb_status bb_kernel_deliver(struct bb_kernel *kernel, const struct bb_record_kind *kind,
+				    void (*describe)(const struct bb_kernel *kernel, size_t setting,
+						     void *record),
+				    void (*skip)(const struct bb_kernel *kernel, size_t setting,
+						 struct bb_skip_record *skip));
+
 /* What was measured of VARIANT. */
 static inline const struct bb_trial *bb_variant_trial(const struct bb_variant *variant)
 {
@@ -94,9 +105,6 @@ static inline double bb_variant_median(const struct bb_variant *variant)
 {
 	return bb_variant_trial(variant)->stats.p50;
 }
-
-/* BB_EUNSUPPORTED with the reason of the first variant that cannot run. */
-BB_MUST bb_status bb_kernel_require_all(struct bb_kernel *kernel);
 
 /* The `close` of an experiment whose state begins with a struct bb_kernel; and between two parts of
    it: no variant, memory or trial is left. */

@@ -350,8 +350,10 @@ static void moe_compare_with_even(const struct moe_state *s, size_t skew, double
 		}
 }
 
-static void moe_describe(const struct moe_state *s, size_t skew, struct bb_moe_record *r)
+static void moe_describe(const struct bb_kernel *k, size_t skew, void *record)
 {
+	const struct moe_state *s = (const struct moe_state *)k;
+	struct bb_moe_record *r = record;
 	const struct bb_moe_options *a = &s->moe->options;
 	const struct bb_moe_load *l = &s->moe->loads[skew];
 	const struct bb_trial *layer = bb_kernel_trial(&s->kernel, skew, LAYER);
@@ -360,7 +362,6 @@ static void moe_describe(const struct moe_state *s, size_t skew, struct bb_moe_r
 	const double rows = (double)(a->tokens * a->top_k);
 	double sum = 0;
 
-	bb_record_init(&bb_record_moe, r);
 	r->nranks = l->form.nranks;
 	r->experts = a->experts;
 	r->top_k = a->top_k;
@@ -395,27 +396,25 @@ static void moe_describe(const struct moe_state *s, size_t skew, struct bb_moe_r
 /* The answer is the time of the layer under the first and the last load. */
 static bb_status moe_deliver(struct bb_engine *engine)
 {
-	struct moe_state *s = (struct moe_state *)engine;
-	const struct bb_option_numbers *skews = &s->moe->options.skews;
+	struct bb_kernel *k = (struct bb_kernel *)engine;
+	const struct bb_option_numbers *skews = &((struct moe_state *)k)->moe->options.skews;
 	struct bb_strbuf answer = {0};
-	char text[BB_UNIT_TEXT];
-	struct bb_moe_record r;
-	bb_status status;
+	const bb_status status = bb_kernel_deliver(k, &bb_record_moe, moe_describe, NULL);
 
-	BB_TRY(status, bb_kernel_require_all(&s->kernel), out);
+	if (status != BB_OK)
+		return status;
+	bb_strbuf_add(&answer, "# The layer of experts takes ");
 	for (size_t skew = 0; skew < skews->n; skew++) {
-		moe_describe(s, skew, &r);
-		BB_TRY(status, bb_engine_deliver(engine, &bb_record_moe, &r, r.wrong), out);
+		char text[BB_UNIT_TEXT];
+
 		if (skew == 0 || skew + 1 == skews->n)
-			bb_strbuf_addf(&answer, "%s%s at skew %g",
-				       skew == 0 ? "# The layer of experts takes " : ", ",
-				       bb_format_duration(text, 1e-6 * r.layer_us),
+			bb_strbuf_addf(&answer, "%s%s at skew %g", skew == 0 ? "" : ", ",
+				       bb_format_duration(
+					       text, bb_kernel_trial(k, skew, LAYER)->stats.p50),
 				       skews->list[skew]);
 	}
 	bb_strbuf_add(&answer, "\n");
-	status = bb_engine_answer(engine, &answer);
-out:
-	return status;
+	return bb_engine_answer(engine, &answer);
 }
 
 static const struct bb_experiment moe_experiment = {

@@ -230,8 +230,9 @@ static void describe_memory(const struct bb_tensor_run *t, const struct bb_tenso
 		r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &t->size, layer.tp, true);
 }
 
-static void tensor_describe(const struct bb_kernel *k, size_t i, struct bb_tensor_record *r)
+static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 {
+	struct bb_tensor_record *r = record;
 	const struct bb_tensor_run *t = k->engine.run->own;
 	const struct bb_tensor_program *program =
 		&((const struct tensor_variant *)k->variants[i * BB_HALVES])->program;
@@ -239,7 +240,6 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, struct bb_tenso
 	bool computes = false; /* and may so hide communication */
 	size_t calls;
 
-	bb_record_init(&bb_record_tensor, r);
 	r->model = t->model.name;
 	r->part = scheme->part;
 	r->way = scheme->name;
@@ -281,24 +281,22 @@ static void add_best(const struct bb_kernel *k, const char *part, struct bb_strb
 	bb_best_recommend(&best, out);
 }
 
+static void tensor_skip(const struct bb_kernel *k, size_t i, struct bb_skip_record *r)
+{
+	const struct bb_tensor_options *a = k->engine.run->own;
+
+	r->collective = a->schemes[i]->part;
+	r->algorithm = a->schemes[i]->name;
+	r->dtype = bb_dtype_name(a->dtype);
+}
+
 static bb_status tensor_deliver(struct bb_kernel *k)
 {
 	const struct bb_tensor_options *a = k->engine.run->own;
-	struct bb_tensor_record record;
 	struct bb_strbuf out = {0};
-	bb_status status = BB_OK;
+	const bb_status status =
+		bb_kernel_deliver(k, &bb_record_tensor, tensor_describe, tensor_skip);
 
-	for (size_t i = 0; i < a->nschemes && status == BB_OK; i++)
-		if (bb_kernel_refusal(k, i))
-			status = bb_engine_skip_subject(
-				&k->engine, a->schemes[i]->part, a->schemes[i]->name,
-				bb_dtype_name(a->dtype), bb_kernel_refusal(k, i));
-	for (size_t i = 0; i < a->nschemes && status == BB_OK; i++)
-		if (!bb_kernel_refusal(k, i)) {
-			tensor_describe(k, i, &record);
-			status = bb_engine_deliver(&k->engine, &bb_record_tensor, &record,
-						   BB_ABSENT);
-		}
 	if (status != BB_OK)
 		return status;
 	for (size_t i = 0; i < a->nschemes; i++)
