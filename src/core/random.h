@@ -16,6 +16,12 @@ static inline uint64_t bb_random_mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
+/* A word that follows from SEED and I alone. */
+static inline uint64_t bb_random_at(uint64_t seed, uint64_t i)
+{
+	return bb_random_mix(seed * BB_RANDOM_STEP + i * UINT64_C(0xbf58476d1ce4e5b9));
+}
+
 /* The next word of splitmix64; STATE begins as the seed. */
 static inline uint64_t bb_random_next(uint64_t *state)
 {

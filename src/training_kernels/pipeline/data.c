@@ -8,46 +8,35 @@
 #include <string.h>
 
 #define N BB_PIPELINE_ELEMENTS
-#define PRIME UINT64_C(2147483647)
 #define BLOCK (N * sizeof(uint32_t))
 
 /* Blocks of each chunk and microbatch. */
 enum block { BLOCK_X, BLOCK_Y, BLOCK_DY, BLOCK_DX, BLOCK_G, BLOCK_DW, BLOCKS };
 
-/* ---- the arithmetic of a part ---------------------------------------------------------------- */
+/* ---- the arithmetic of a part: 32 bits, without the carry ------------------------------------ */
 
-/* Numbers that look random and follow from their position. */
-static uint32_t draw_number(uint64_t seed, uint64_t where)
+/* Odd, so that products with it lose nothing. */
+static uint32_t weight(uint64_t seed, int depth, int i)
 {
-	const uint64_t at = seed * BB_RANDOM_STEP + where * UINT64_C(0xbf58476d1ce4e5b9);
-
-	return (uint32_t)(bb_random_mix(at) % PRIME);
-}
-
-static uint32_t draw_weight(uint64_t seed, int depth, int i)
-{
-	return draw_number(seed, (uint64_t)depth * N + (uint64_t)i);
+	return (uint32_t)bb_random_at(seed, (uint64_t)depth * N + (uint64_t)i) | 1;
 }
 
 static void make_input(uint64_t seed, int microbatch, uint32_t *x)
 {
 	for (int i = 0; i < N; i++)
-		x[i] = draw_number(~seed, (uint64_t)microbatch * N + (uint64_t)i);
+		x[i] = (uint32_t)bb_random_at(~seed, (uint64_t)microbatch * N + (uint64_t)i);
 }
 
 static void make_loss(const uint32_t *y, uint32_t *dy)
 {
 	for (int i = 0; i < N; i++)
-		dy[i] = (uint32_t)((3 * (uint64_t)y[i] + 1) % PRIME);
+		dy[i] = 3 * y[i] + 1;
 }
 
 static void part_forward(uint64_t seed, int depth, const uint32_t *x, uint32_t *y)
 {
-	for (int i = 0; i < N; i++) {
-		const uint64_t square = (uint64_t)x[i] * x[i] % PRIME;
-
-		y[i] = (uint32_t)((draw_weight(seed, depth, i) * square + x[(i + 1) % N]) % PRIME);
-	}
+	for (int i = 0; i < N; i++)
+		y[i] = weight(seed, depth, i) * x[i] * x[i] + x[(i + 1) % N];
 }
 
 /* G, which both halves need, is kept for W. */
@@ -55,17 +44,15 @@ static void backward_input(uint64_t seed, int depth, const uint32_t *x, const ui
 			   uint32_t *dx, uint32_t *g)
 {
 	for (int i = 0; i < N; i++) {
-		g[i] = (uint32_t)((uint64_t)x[i] * dy[i] % PRIME);
-		dx[i] = (uint32_t)((2 * (uint64_t)draw_weight(seed, depth, i) % PRIME * g[i] +
-				    dy[(i + N - 1) % N]) %
-				   PRIME);
+		g[i] = x[i] * dy[i];
+		dx[i] = 2 * weight(seed, depth, i) * g[i] + dy[(i + N - 1) % N];
 	}
 }
 
 static void backward_weight(const uint32_t *x, const uint32_t *g, uint32_t *dw)
 {
 	for (int i = 0; i < N; i++)
-		dw[i] = (uint32_t)((uint64_t)x[i] * g[i] % PRIME);
+		dw[i] = x[i] * g[i];
 }
 
 /* ---- a stage --------------------------------------------------------------------------------- */
@@ -78,7 +65,7 @@ size_t bb_pipeline_data_bytes(const struct bb_order *order)
 struct bb_pipeline_data bb_pipeline_data_begin(const struct bb_order *order, int stage,
 					       uint64_t seed, void *memory)
 {
-	memset(memory, 0xff, bb_pipeline_data_bytes(order)); /* no such number */
+	memset(memory, 0xff, bb_pipeline_data_bytes(order));
 	return (struct bb_pipeline_data){order, stage, seed, memory};
 }
 

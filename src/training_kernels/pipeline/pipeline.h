@@ -223,11 +223,11 @@ void bb_pipeline_text_best(struct bb_run *run, struct bb_strbuf *out);
 
 /* ---- data of the verification (data.c) ------------------------------------------------------- */
 
-#define BB_PIPELINE_ELEMENTS 64 /* of a block, BB_UINT32 below a prime */
+#define BB_PIPELINE_ELEMENTS 64 /* of a block, BB_UINT32 */
 
 /*
  * Blocks of numbers of one stage. Part d computes y = w x^2 + x' from a block x and its weights w,
- * where x' is x rotated by one, all modulo a prime, so that nothing is rounded. The gradient of the
+ * where x' is x rotated by one, all modulo 2^32, so that nothing is rounded. The gradient of the
  * last part is 3 y + 1. B computes the gradient of x, and what W needs for that of w.
  */
 struct bb_pipeline_data {

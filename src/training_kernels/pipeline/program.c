@@ -22,8 +22,7 @@
 struct bb_pipeline_step {
 	uint8_t act, queue, lane;
 	uint16_t peer;
-	uint32_t event;
-	uint32_t slot; /* of the pass, or of that whose result is sent */
+	uint32_t at; /* the event; or the slot of the pass, or of that whose result is sent */
 };
 
 /* The operations of a stage. */
@@ -67,7 +66,7 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 	operation->queue = step->queue;
 	switch (operation->act) {
 	case BB_ACT_COMPUTE:
-		operation->item = done_at(p, rank, step->slot);
+		operation->item = done_at(p, rank, step->at);
 		pass = bb_order_pass(&p->order, operation->item, &stage);
 		depth = bb_order_depth(&p->order, stage, pass.chunk);
 		operation->work = pass.kind;
@@ -78,15 +77,15 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 		break;
 	case BB_ACT_SEND:
 	case BB_ACT_RECV:
-		operation->work = bb_order_pass(&p->order, step->slot, &stage).kind;
-		operation->item = step->slot;
+		operation->work = bb_order_pass(&p->order, step->at, &stage).kind;
+		operation->item = step->at;
 		operation->peer = step->peer;
 		operation->lane = step->lane;
 		operation->count = p->form.elements;
 		operation->dtype = ELEMENT;
 		break;
 	default:
-		operation->event = (int)step->event;
+		operation->event = (int)step->at;
 	}
 }
 
@@ -112,14 +111,16 @@ struct layout {
 	bool failed;        /* no memory */
 };
 
-static void layout_add(struct layout *l, int stage, struct bb_pipeline_step step)
+static void layout_add(struct layout *l, int stage, enum bb_act act, int queue, size_t at, int lane,
+		       int peer)
 {
 	struct bb_pipeline_list *list = &l->program->lists[stage];
 	struct bb_pipeline_step *added = BB_ARRAY_ADD(list->steps, list->n, list->room);
 
 	l->failed |= !added;
 	if (added)
-		*added = step;
+		*added = (struct bb_pipeline_step){(uint8_t)act, (uint8_t)queue, (uint8_t)lane,
+						   (uint16_t)peer, (uint32_t)at};
 }
 
 /* Does MICROBATCH need a message from depth FROM to depth TO? */
@@ -142,21 +143,17 @@ static void layout_add_message(struct layout *l, int stage, int to, const struct
 	const int depth = bb_order_depth(order, stage, pass->chunk);
 	const int backward = pass->kind != BB_PASS_F;
 	const int lane = backward + (order->folded ? 2 * (depth / order->stages % 2) : 0);
-	const uint8_t sends = (uint8_t)(SENDS + backward), receives = (uint8_t)(RECEIVES + lane);
+	const int sends = SENDS + backward, receives = RECEIVES + lane;
 	const uint32_t done = l->program->lists[stage].events++;
 	const uint32_t arrived = l->program->lists[to].events++;
 
 	l->arrivals[slot] = arrived;
 	l->program->messages++;
-	layout_add(l, stage, (struct bb_pipeline_step){BB_ACT_RECORD, COMPUTES, .event = done});
-	layout_add(l, stage, (struct bb_pipeline_step){BB_ACT_WAIT, sends, .event = done});
-	layout_add(l, stage,
-		   (struct bb_pipeline_step){BB_ACT_SEND, sends, (uint8_t)lane, (uint16_t)to,
-					     .slot = (uint32_t)slot});
-	layout_add(l, to,
-		   (struct bb_pipeline_step){BB_ACT_RECV, receives, (uint8_t)lane, (uint16_t)stage,
-					     .slot = (uint32_t)slot});
-	layout_add(l, to, (struct bb_pipeline_step){BB_ACT_RECORD, receives, .event = arrived});
+	layout_add(l, stage, BB_ACT_RECORD, COMPUTES, done, 0, 0);
+	layout_add(l, stage, BB_ACT_WAIT, sends, done, 0, 0);
+	layout_add(l, stage, BB_ACT_SEND, sends, slot, lane, to);
+	layout_add(l, to, BB_ACT_RECV, receives, slot, lane, stage);
+	layout_add(l, to, BB_ACT_RECORD, receives, arrived, 0, 0);
 }
 
 static void layout_add_pass(struct layout *l, int stage, const struct bb_pass *pass)
@@ -171,14 +168,11 @@ static void layout_add_pass(struct layout *l, int stage, const struct bb_pass *p
 		struct bb_pass before = *pass;
 
 		before.chunk = (uint8_t)(input / order->stages);
-		layout_add(l, stage,
-			   (struct bb_pipeline_step){
-				   BB_ACT_WAIT, COMPUTES,
-				   .event = l->arrivals[bb_order_slot(
-					   order, bb_order_stage(order, input), &before)]});
+		layout_add(l, stage, BB_ACT_WAIT, COMPUTES,
+			   l->arrivals[bb_order_slot(order, bb_order_stage(order, input), &before)],
+			   0, 0);
 	}
-	layout_add(l, stage,
-		   (struct bb_pipeline_step){BB_ACT_COMPUTE, COMPUTES, .slot = (uint32_t)slot});
+	layout_add(l, stage, BB_ACT_COMPUTE, COMPUTES, slot, 0, 0);
 	if (is_sent(l, depth, output, pass->microbatch))
 		layout_add_message(l, stage, bb_order_stage(order, output), pass, slot);
 }

@@ -272,21 +272,12 @@ static void attend_block_back(const struct attention *a, bool first)
 
 /* ---- initial numbers ------------------------------------------------------------------------- */
 
-/* An integer from -MOST to MOST that follows from SEED and I. */
-static double drawn(int seed, size_t i, int most)
-{
-	const uint64_t x =
-		bb_random_mix((uint64_t)seed * BB_RANDOM_STEP + i * UINT64_C(0xbf58476d1ce4e5b9));
-
-	return (double)(x % (uint64_t)(2 * most + 1)) - most;
-}
-
 void bb_tensor_state_fill(struct bb_tensor_state *s, double *memory)
 {
 	static const struct {
 		int slot, n; /* slots */
 		int seed;    /* of the first */
-		int most;
+		int most;    /* integers from -MOST to MOST, times UNIT */
 		double unit;
 	} initial[] = {
 		{BB_TS_X, 1, 0, 8, 0.25},
@@ -314,12 +305,16 @@ void bb_tensor_state_fill(struct bb_tensor_state *s, double *memory)
 			const struct bb_tensor_place p = bb_tensor_place_of(s, slot);
 			double *to = s->slots[slot];
 
-			for (size_t j = 0; j < bb_tensor_numbers(s, slot); j++)
+			for (size_t j = 0; j < bb_tensor_numbers(s, slot); j++) {
+				const size_t at = (p.row + j / p.columns) * p.whole_columns +
+						  p.column + j % p.columns;
+				const int most = initial[k].most;
+				const uint64_t x =
+					bb_random_at((uint64_t)(initial[k].seed + i), at);
+
 				to[j] = initial[k].unit *
-					drawn(initial[k].seed + i,
-					      (p.row + j / p.columns) * p.whole_columns + p.column +
-						      j % p.columns,
-					      initial[k].most);
+					((double)(x % (uint64_t)(2 * most + 1)) - most);
+			}
 		}
 }
 
