@@ -73,9 +73,10 @@ struct bb_order {
 struct bb_pipeline_schedule {
 	const char *name, *brief;
 	bool split, folded;
-	int chunks;  /* required number; 0: as requested */
-	int reach;   /* F that a stage is ahead for each stage behind it; of some rules */
-	bool by_hop; /* the order depends on pipeline->hop */
+	int chunks;   /* required number; 0: as requested */
+	int reach;    /* F that a stage is ahead for each stage behind it; of some rules */
+	bool grouped; /* or all F go first */
+	bool by_hop;  /* the order depends on pipeline->hop */
 	/* The reason why there is no such order ("needs …"), or NULL. May itself be NULL. */
 	const char *(*refuses)(const struct bb_pipeline *pipeline);
 	/* Fills the lists. BB_EUNSUPPORTED if no order is found within the memory limit,

@@ -72,19 +72,14 @@ static void write_groups(struct bb_order *order, int n)
 	}
 }
 
-static bb_status fill_ahead(const struct bb_pipeline_schedule *schedule,
-			    const struct bb_pipeline *pipeline, struct bb_order *order,
-			    struct bb_error *error)
+static bb_status fill_rule(const struct bb_pipeline_schedule *schedule,
+			   const struct bb_pipeline *pipeline, struct bb_order *order,
+			   struct bb_error *error)
 {
-	write_ahead(order, schedule->reach, schedule->reach);
-	return BB_OK;
-}
-
-static bb_status fill_gpipe(const struct bb_pipeline_schedule *schedule,
-			    const struct bb_pipeline *pipeline, struct bb_order *order,
-			    struct bb_error *error)
-{
-	write_groups(order, order->microbatches);
+	if (schedule->grouped)
+		write_groups(order, order->microbatches);
+	else
+		write_ahead(order, schedule->reach, schedule->reach);
 	return BB_OK;
 }
 
@@ -270,16 +265,15 @@ static int fold_round(struct fold *f)
 		bb_draft_make_room(draft, i, BB_PASS_B, 0);
 		stages[i].extra = chunk_of_b(draft, i);
 	}
-	for (int i = p - 1; i >= 0; i--)
-		if (stages[i].extra == 0 && is_ready(draft, i, BB_PASS_B, 0)) {
-			fold_put(f, i, BB_PASS_B, 0);
+	/* The first chunk from the last stage on, the second from the first. */
+	for (int n = 0; n < 2 * p; n++) {
+		const int chunk = n / p, i = chunk ? n - p : p - 1 - n;
+
+		if (stages[i].extra == chunk && is_ready(draft, i, BB_PASS_B, chunk)) {
+			fold_put(f, i, BB_PASS_B, chunk);
 			placed++;
 		}
-	for (int i = 0; i < p; i++)
-		if (stages[i].extra == 1 && is_ready(draft, i, BB_PASS_B, 1)) {
-			fold_put(f, i, BB_PASS_B, 1);
-			placed++;
-		}
+	}
 	for (int i = 0; i < p; i++) {
 		const int chunk = chunk_of_f(draft, i);
 
@@ -292,36 +286,30 @@ static int fold_round(struct fold *f)
 	return placed;
 }
 
-static void fold_try(struct fold *f)
-{
-	struct bb_draft *draft = &f->draft;
-
-	bb_draft_clear(draft);
-	fold_warm_up(draft);
-	while (!draft->failed && fold_round(f) > 0)
-		;
-	bb_draft_finish(draft);
-	for (int s = 0; s < draft->order.stages; s++)
-		for (int chunk = 0; chunk < 2; chunk++)
-			draft->failed |=
-				draft->stages[s].done[BB_PASS_B][chunk] < draft->microbatches;
-}
-
 /* Tries again and again, with the bubbles of the previous try allowed, while that improves it. */
 static void fold_improve(struct fold *f, int64_t *bubbles, int64_t *best, struct bb_order *order)
 {
+	struct bb_draft *draft = &f->draft;
+
 	f->granted = NULL;
 	for (int64_t last = INT64_MAX;; f->granted = bubbles) {
-		fold_try(f);
-		if (f->draft.failed || f->draft.bubble >= last)
-			return;
-		last = f->most_granted = f->draft.bubble;
+		bb_draft_clear(draft);
+		fold_warm_up(draft);
+		while (!draft->failed && fold_round(f) > 0)
+			;
+		bb_draft_finish(draft);
 		for (int s = 0; s < order->stages; s++)
-			bubbles[s] = f->draft.stages[s].bubble;
-		if (last >= *best)
-			continue;
-		*best = last;
-		bb_order_copy(order, &f->draft.order);
+			for (int chunk = 0; chunk < 2; chunk++)
+				draft->failed |= draft->stages[s].done[BB_PASS_B][chunk] <
+						 draft->microbatches;
+		if (draft->failed || draft->bubble >= last)
+			return;
+		last = f->most_granted = draft->bubble;
+		for (int s = 0; s < order->stages; s++)
+			bubbles[s] = draft->stages[s].bubble;
+		if (last < *best)
+			bb_order_copy(order, &draft->order);
+		*best = last < *best ? last : *best;
 	}
 }
 
@@ -621,51 +609,21 @@ static bb_status fill_auto(const struct bb_pipeline_schedule *schedule,
 /* ---- the schedules --------------------------------------------------------------------------- */
 
 const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
-	{.name = "naive",
-	 .brief = "one microbatch after another",
-	 .chunks = 1,
-	 .reach = 0,
-	 .fill = fill_ahead},
-	{.name = "gpipe",
-	 .brief = "all forward passes, then all backward passes",
-	 .chunks = 1,
-	 .fill = fill_gpipe},
-	{.name = "1f1b",
-	 .brief =
-		 "forward and backward passes alternate: memory for as many microbatches as stages",
-	 .chunks = 1,
-	 .reach = 1,
-	 .fill = fill_ahead},
-	{.name = "interleaved",
-	 .brief = "1f1b with several chunks per stage, in rounds over the stages",
-	 .refuses = refuses_interleaved,
-	 .fill = fill_interleaved},
-	{.name = "zb-h1",
-	 .brief = "1f1b with W split from B, to fill the bubble at the end",
-	 .split = true,
-	 .chunks = 1,
-	 .reach = 1,
-	 .fill = fill_ahead},
-	{.name = "zb-h2",
-	 .brief = "twice as many forward passes ahead: no bubble if F, B and W are equal",
-	 .split = true,
-	 .chunks = 1,
-	 .reach = 2,
-	 .fill = fill_ahead},
-	{.name = "zb-v",
-	 .brief = "two chunks per stage, folded: no bubble with the memory of 1f1b",
-	 .split = true,
-	 .folded = true,
-	 .chunks = 2,
-	 .by_hop = true,
-	 .refuses = refuses_v,
-	 .fill = fill_v},
-	{.name = "zb-auto",
-	 .brief = "the best order that a search finds within --memory",
-	 .split = true,
-	 .chunks = 1,
-	 .by_hop = true,
-	 .fill = fill_auto},
+	{"naive", "one microbatch after another", .chunks = 1, .fill = fill_rule},
+	{"gpipe", "all forward passes, then all backward passes", .chunks = 1, .grouped = true,
+	 .fill = fill_rule},
+	{"1f1b", "forward and backward passes alternate: memory for as many microbatches as stages",
+	 .chunks = 1, .reach = 1, .fill = fill_rule},
+	{"interleaved", "1f1b with several chunks per stage, in rounds over the stages",
+	 .refuses = refuses_interleaved, .fill = fill_interleaved},
+	{"zb-h1", "1f1b with W split from B, to fill the bubble at the end", .split = true,
+	 .chunks = 1, .reach = 1, .fill = fill_rule},
+	{"zb-h2", "twice as many forward passes ahead: no bubble if F, B and W are equal",
+	 .split = true, .chunks = 1, .reach = 2, .fill = fill_rule},
+	{"zb-v", "two chunks per stage, folded: no bubble with the memory of 1f1b", .split = true,
+	 .folded = true, .chunks = 2, .by_hop = true, .refuses = refuses_v, .fill = fill_v},
+	{"zb-auto", "the best order that a search finds within --memory", .split = true,
+	 .chunks = 1, .by_hop = true, .fill = fill_auto},
 	{.name = NULL},
 };
 
