@@ -6,7 +6,7 @@
  */
 #include "acceptance/judge.h"
 
-#include "acceptance/counters.h"
+#include "acceptance/records.h"
 #include "core/array.h"
 #include "core/bound.h"
 #include "core/units.h"

@@ -6,13 +6,19 @@
 
 #include "acceptance/confidence.h"
 #include "acceptance/plan.h"
-#include "acceptance/process.h"
 #include "acceptance/profile.h"
 #include "acceptance/records.h"
 
 enum bb_verdict { BB_PASSED, BB_WARNED, BB_SKIPPED, BB_UNJUDGED, BB_FAILED };
 /* "passed", "warning", "skipped", "could not judge", "failed" */
 const char *bb_verdict_name(enum bb_verdict verdict);
+
+struct bb_outcome {
+	int status; /* exit status; 128 + n: signal n ended it */
+	bool timed_out;
+	int stopped_by; /* signal that interrupted this process and ended the command; 0: none */
+	double wall_s;
+};
 
 /* One run of a step. */
 struct bb_step_run {

@@ -6,6 +6,8 @@
 
 #include "acceptance/profile.h"
 #include "core/status.h"
+#include "core/strbuf.h"
+#include "topology/probes/counters.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,5 +84,28 @@ bool bb_record_is(const struct bb_read_record *record, const char *subject);
 
 /* The first record of that kind, or NULL. */
 const struct bb_read_record *bb_records_first(const struct bb_records *records, const char *kind);
+
+/* ---- counters of hosts that rose during runs ------------------------------------------------- */
+
+/* A counter of a host that rose. */
+struct bb_rise {
+	enum bb_counter_class class;
+	const char *host, *device, *counter; /* the record's */
+	int64_t by;                          /* in all runs together; above 0 */
+};
+
+struct bb_rises {             /* zero-initialise; free the list */
+	struct bb_rise *list; /* each counter once: the gravest class first, then by name */
+	size_t n, room;
+};
+
+/* Add the counters of RECORDS that mean trouble, so neither frequencies nor traffic. Returns false
+   without memory. */
+BB_MUST bool bb_rises_add(struct bb_rises *rises, const struct bb_records *records);
+/* Whether RISES have the counter of ONE. */
+bool bb_rises_have(const struct bb_rises *rises, const struct bb_rise *one);
+
+/* "node17 mlx5_0:1 symbol_error" */
+void bb_rise_name(const struct bb_rise *rise, struct bb_strbuf *out);
 
 #endif

@@ -49,4 +49,26 @@ BB_MUST bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_err
 BB_MUST bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error);
 void bb_session_free(struct bb_acceptance_session *s);
 
+/* ---- a command with a time limit, which leaves no process behind ----------------------------- */
+
+struct bb_command {
+	char *const
+		*words; /* ends with NULL; the first is looked for in PATH unless it has a '/' */
+	const char *out, *err; /* files for its output; written anew */
+	uint64_t limit_ns;
+};
+
+/*
+ * Make this process wait for SIGHUP, SIGINT and SIGTERM instead of ending by them, and adopt
+ * processes that its commands leave behind. Call it first.
+ */
+BB_MUST bb_status bb_commands_prepare(struct bb_error *error);
+
+/*
+ * Run COMMAND until it ends, its time is over, or SIGHUP, SIGINT or SIGTERM comes. Then everything
+ * that it started is ended too, in its process group or not. BB_EUSAGE: it could not be started.
+ */
+BB_MUST bb_status bb_command_run(const struct bb_command *command, struct bb_outcome *outcome,
+				 struct bb_error *error);
+
 #endif

@@ -4,7 +4,7 @@
  */
 #include "acceptance/judge.h"
 #include "acceptance/nodes.h"
-#include "acceptance/process.h"
+#include "acceptance/session.h"
 
 #include <errno.h>
 #include <math.h>

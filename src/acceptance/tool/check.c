@@ -57,7 +57,8 @@ static bb_status check_file(const char *path, const struct bb_references *refere
 	}
 	if (file->cut > 0)
 		bb_strbuf_addf(out,
-			       "%s: %zu row%s left out, the first in line %d: cut off before the numbers end.\n",
+			       "%s: %zu row%s left out, the first in line %d: cut off before the "
+			       "numbers end.\n",
 			       path, file->cut, bb_plural(file->cut), file->cut_line);
 out:
 	if (st != BB_OK)
@@ -172,7 +173,8 @@ static bb_status records_print(const struct bb_acceptance_job *job, struct bb_er
 		for (size_t i = 0; i < file.n && st == BB_OK; i++)
 			if (file.list[i].incomplete)
 				st = bb_fail(error, BB_EUSAGE,
-					     "%s: OSU's times have no bandwidth without the number of ranks, which it does not name",
+					     "%s: OSU's times have no bandwidth without the number "
+					     "of ranks, which it does not name",
 					     path);
 		if (st == BB_OK && !bb_claims_records(path, &file, &records))
 			st = bb_no_memory(error, path);

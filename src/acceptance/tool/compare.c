@@ -4,7 +4,7 @@
  */
 #include "acceptance/claims.h"
 #include "acceptance/confidence.h"
-#include "acceptance/counters.h"
+#include "acceptance/records.h"
 #include "core/printable.h"
 #include "acceptance/tool/tool.h"
 #include "core/output.h"

@@ -113,9 +113,4 @@ BB_MUST bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_err
 BB_MUST bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *error);
-/* Print the plan of S, with the times of an earlier run in folder TIMES, unless that is NULL, and
-   check that its baselines exist. */
-BB_MUST bb_status bb_acceptance_dry_run(struct bb_acceptance_session *s, const char *times,
-					struct bb_error *error);
-
 #endif
