@@ -32,10 +32,8 @@ struct spot {
 };
 
 /* BB_EUSAGE with the place and the reason. */
-static bb_status refuse(const struct spot *at, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static bb_status refuse(const struct spot *at, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bb_status refuse(const struct spot *at,
+							      const char *format, ...)
 {
 	char text[400];
 	va_list args;

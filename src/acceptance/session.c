@@ -182,11 +182,8 @@ static bb_status make_folder(const char *path, struct bb_error *error)
 #define NAME_TEXT (BB_STEP_NAME + 16) /* of a step's run */
 
 /* PATH = DIR/FORMAT. bb_session_open has checked that it fits. */
-static void path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT],
-		      const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static void path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT],
-		      const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT], const char *format, ...)
 {
 	const int n = snprintf(path, PATH_TEXT, "%s/", s->dir);
 	va_list args;
@@ -196,36 +193,25 @@ static void path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT
 	va_end(args);
 }
 
-/* Appends LINE to runs.jsonl, or nothing of it. */
+/* Appends LINE to runs.jsonl. What is left of a line that could not be written is no line. */
 static bb_status append_line(struct bb_acceptance_session *s, struct bb_strbuf *line,
 			     struct bb_error *error)
 {
-	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
 	bb_status st = BB_OK;
-	size_t at = 0;
-	ssize_t n = 1;
-	off_t before;
-	int file;
+	FILE *file;
 
 	path_make(s, path, "runs.jsonl");
+	if (bb_strbuf_failed(line))
+		return bb_no_memory(error, path);
+	file = fopen(path, "ae");
 	/* A killed session may have left an unfinished line. */
-	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
-	s->cut_off = false;
-	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	before = file >= 0 ? lseek(file, 0, SEEK_END) : 0;
-	for (; file >= 0 && n > 0 && at<whole.length; at += n> 0 ? (size_t)n : 0)
-		n = write(file, whole.text + at, whole.length - at);
-	if (bb_strbuf_failed(line) || bb_strbuf_failed(&whole)) {
-		st = bb_no_memory(error, path);
-	} else if (file < 0 || n <= 0 || fsync(file) != 0) {
+	if (!file || fprintf(file, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line)) < 0 ||
+	    fflush(file) != 0 || fsync(fileno(file)) != 0)
 		st = bb_fail(error, bb_output_status(errno), "%s: %s", path, strerror(errno));
-		if (file >= 0)
-			(void)!ftruncate(file, before);
-	}
-	if (file >= 0)
-		close(file);
-	bb_strbuf_free(&whole);
+	s->cut_off = st != BB_OK;
+	if (file)
+		fclose(file);
 	return st;
 }
 

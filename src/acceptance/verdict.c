@@ -473,29 +473,31 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 
 /* ---- JUnit ----------------------------------------------------------------------------------- */
 
+/* Appends MARKUP, then TEXT as the value of an attribute or as content. */
+static void add_xml(struct bb_strbuf *out, const char *markup, const char *text)
+{
+	bb_strbuf_add(out, markup);
+	bb_printable_xml(out, text);
+}
+
 static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j,
 		     struct bb_strbuf *out)
 {
-	const char *element = NULL;
+	const char *const elements[] = {[BB_WARNED] = a->strict ? "failure" : NULL,
+					[BB_SKIPPED] = "skipped",
+					[BB_UNJUDGED] = "error",
+					[BB_FAILED] = "failure"};
+	const char *const element = elements[j->verdict];
 	size_t nth = 1;
 
-	if (j->verdict == BB_FAILED || (a->strict && j->verdict == BB_WARNED))
-		element = "failure";
-	else if (j->verdict == BB_UNJUDGED)
-		element = "error";
-	else if (j->verdict == BB_SKIPPED)
-		element = "skipped";
-	bb_strbuf_add(out, "    <testcase classname=\"");
-	bb_printable_xml(out, a->session->profile->name);
-	bb_strbuf_add(out, ".");
-	bb_printable_xml(out, j->step->name);
-	bb_strbuf_add(out, "\" name=\"");
+	add_xml(out, "    <testcase classname=\"", a->session->profile->name);
+	add_xml(out, ".", j->step->name);
 	/* Systems that compare runs find a case by its name, so it has neither lines nor numbers of
 	   the profile. Gates of one name in a step are counted. */
-	bb_printable_xml(out, metric_of(j));
+	add_xml(out, "\" name=\"", metric_of(j));
 	if (j->gate) {
-		bb_strbuf_addf(out, " %s ", bb_source_name(j->gate->from->kind));
-		bb_printable_xml(out, j->subject);
+		add_xml(out, " ", bb_source_name(j->gate->from->kind));
+		add_xml(out, " ", j->subject);
 	}
 	for (const struct bb_judgement *other = a->judgements->list; j->gate && other < j; other++)
 		nth += other->step == j->step && other->gate &&
@@ -507,11 +509,11 @@ static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j
 	bb_strbuf_add(out, element ? "\">\n" : "\"/>\n");
 	if (!element)
 		return;
-	bb_strbuf_addf(out, "      <%s message=\"", element);
-	bb_printable_xml(out, j->reason);
+	bb_strbuf_addf(out, "      <%s", element);
+	add_xml(out, " message=\"", j->reason);
 	bb_strbuf_add(out, "\">");
 	if (j->gate) {
-		bb_printable_xml(out, a->session->profile_path);
+		add_xml(out, "", a->session->profile_path);
 		bb_strbuf_addf(out, ":%d", j->gate->line);
 	}
 	bb_strbuf_addf(out, "</%s>\n    </testcase>\n", element);
@@ -525,15 +527,12 @@ static void add_suite(const struct bb_acceptance *a, const struct bb_evidence *e
 	double seconds = 0;
 
 	for (size_t i = 0; i < all->n; i++) {
-		if (all->list[i].step != e->step)
-			continue;
-		of[all->list[i].verdict]++;
-		n++;
+		of[all->list[i].verdict] += all->list[i].step == e->step;
+		n += all->list[i].step == e->step;
 	}
 	for (size_t i = 0; i < e->nruns; i++)
 		seconds += e->runs[i].outcome.wall_s;
-	bb_strbuf_add(out, "  <testsuite name=\"");
-	bb_printable_xml(out, e->step->name);
+	add_xml(out, "  <testsuite name=\"", e->step->name);
 	bb_strbuf_addf(
 		out,
 		"\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\">\n",
@@ -547,36 +546,31 @@ static void add_suite(const struct bb_acceptance *a, const struct bb_evidence *e
 
 void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
-	const size_t n = bb_nodes_suspected(a->nodes);
+	const char *const cluster = a->session->simulated.cluster;
+	/* Suspected nodes, which --strict fails. */
+	const size_t n = a->strict ? bb_nodes_suspected(a->nodes) : 0;
 
-	bb_strbuf_add(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"");
-	bb_printable_xml(out, a->session->profile->name);
-	if (a->session->simulated.cluster) {
-		bb_strbuf_add(out, ", simulated on ");
-		bb_printable_xml(out, a->session->simulated.cluster);
-	}
+	add_xml(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"",
+		a->session->profile->name);
+	add_xml(out, cluster ? ", simulated on " : "", cluster ? cluster : "");
 	bb_strbuf_add(out, "\">\n");
 	for (size_t i = 0; i < a->session->n; i++)
 		add_suite(a, &a->session->evidence[i], out);
-	/* Suspected nodes, which --strict fails. */
-	if (a->strict && n > 0)
+	if (n > 0)
 		bb_strbuf_addf(out,
 			       "  <testsuite name=\"nodes\" tests=\"%zu\" failures=\"%zu\" "
 			       "errors=\"0\" skipped=\"0\" time=\"0\">\n",
 			       n, n);
-	for (size_t i = 0; a->strict && i < a->nodes->n; i++) {
+	for (size_t i = 0; n > 0 && i < a->nodes->n; i++) {
 		const struct bb_node *const node = &a->nodes->list[i];
 
 		if (node->verdict != BB_NODE_SUSPECT)
 			continue;
-		bb_strbuf_add(out, "    <testcase classname=\"");
-		bb_printable_xml(out, a->session->profile->name);
-		bb_strbuf_add(out, ".nodes\" name=\"");
-		bb_printable_xml(out, node->host);
-		bb_strbuf_add(out, "\">\n      <failure message=\"suspect: ");
-		bb_printable_xml(out, node->reason);
+		add_xml(out, "    <testcase classname=\"", a->session->profile->name);
+		add_xml(out, ".nodes\" name=\"", node->host);
+		add_xml(out, "\">\n      <failure message=\"suspect: ", node->reason);
 		bb_strbuf_add(out, "\"/>\n    </testcase>\n");
 	}
-	bb_strbuf_add(out, a->strict && n > 0 ? "  </testsuite>\n" : "");
+	bb_strbuf_add(out, n > 0 ? "  </testsuite>\n" : "");
 	bb_strbuf_add(out, "</testsuites>\n");
 }
