@@ -195,37 +195,19 @@ bb_status bb_baseline_open(const char *profile, const struct bb_gate *g, json_t 
 	return BB_OK;
 }
 
-bb_status bb_baselines_open(struct bb_acceptance_session *s, struct bb_baselines *b,
-			    struct bb_error *error)
+bb_status bb_baselines_open(struct bb_acceptance_session *s, struct bb_error *error)
 {
-	size_t all = 0, at = 0;
 	bb_status st = BB_OK;
 
-	for (size_t i = 0; i < s->n; i++)
-		all += s->evidence[i].step->ngates;
-	b->n = all;
-	b->files = calloc(all + 1, sizeof(*b->files));
-	if (!b->files)
-		return bb_no_memory(error, "baselines");
 	for (size_t i = 0; i < s->n; i++) {
 		const struct bb_profile_step *const step = s->evidence[i].step;
 
-		s->evidence[i].baselines = (const json_t *const *)&b->files[at];
-		for (uint32_t k = 0; st == BB_OK && k < step->ngates; k++)
+		for (size_t k = 0; st == BB_OK && k < step->ngates; k++)
 			if (step->gates[k].from->kind == BB_FROM_BASELINE)
 				st = bb_baseline_open(s->profile_path, &step->gates[k],
-						      &b->files[at + k], error);
-		at += step->ngates;
+						      &s->evidence[i].expected[k].baseline, error);
 	}
 	return st;
-}
-
-void bb_baselines_free(struct bb_baselines *b)
-{
-	for (size_t i = 0; i < b->n; i++)
-		json_decref(b->files ? b->files[i] : NULL);
-	free(b->files);
-	*b = (struct bb_baselines){NULL, 0};
 }
 
 /* ---- history --------------------------------------------------------------------------------- */

@@ -29,21 +29,13 @@ BB_MUST bb_status bb_baseline_former(const char *path, const char *profile, stru
 BB_MUST bb_status bb_baseline_add_history(struct bb_strbuf *text, const struct json_t *former,
 					  struct bb_error *error);
 
-/* The baselines of all gates of a session, one after the other; NULL where a gate needs none. */
-struct bb_baselines {
-	struct json_t **files;
-	size_t n;
-};
 /*
  * Open those that the gates of SESSION name, each a file beside the profile, and set them into the
- * evidence. Their origin is added to the source of the gate. BB_EUSAGE: a file is no baseline. Free
- * BASELINES whatever comes back.
+ * evidence. Their origin is added to the source of the gate. BB_EUSAGE: a file is no baseline.
  */
-BB_MUST bb_status bb_baselines_open(struct bb_acceptance_session *session,
-				    struct bb_baselines *baselines, struct bb_error *error);
+BB_MUST bb_status bb_baselines_open(struct bb_acceptance_session *session, struct bb_error *error);
 /* The same for one gate of the profile at path PROFILE. The caller releases *FILE. */
 BB_MUST bb_status bb_baseline_open(const char *profile, const struct bb_gate *gate,
 				   struct json_t **file, struct bb_error *error);
-void bb_baselines_free(struct bb_baselines *baselines);
 
 #endif

@@ -175,7 +175,7 @@ static double expected_value(const struct bb_evidence *e, const struct bb_gate *
 	case BB_FROM_REFERENCE:
 		return from->GBps;
 	case BB_FROM_SIMULATOR: {
-		const struct bb_step_run *const p = &e->predicted[nth];
+		const struct bb_step_run *const p = &e->expected[nth].predicted;
 
 		*why = p->trouble[0] ? p->trouble : "the simulator has no such result";
 		for (i = 0; i < p->records.n; i++)
@@ -186,7 +186,7 @@ static double expected_value(const struct bb_evidence *e, const struct bb_gate *
 	}
 	case BB_FROM_BASELINE:
 		*why = "the baseline has no such result";
-		json_array_foreach(json_object_get(e->baselines[nth], "entries"), i, entry)
+		json_array_foreach(json_object_get(e->expected[nth].baseline, "entries"), i, entry)
 		{
 			const char *const subject = bb_record_string(entry, "subject");
 			const char *const step = bb_record_string(entry, "step");
@@ -332,7 +332,8 @@ static void value_judge(const struct bb_evidence *e, const struct point *p, size
 	const bool baseline = gate->from->kind == BB_FROM_BASELINE;
 	const char *const here = baseline && run ? bb_record_string(run->json, "topology") : NULL;
 	const char *const there =
-		baseline ? bb_record_string(e->baselines[gate - e->step->gates], "topology") : NULL;
+		baseline ? bb_record_string(e->expected[gate - e->step->gates].baseline, "topology")
+			 : NULL;
 	const char *why = NULL;
 	size_t runs = 0;
 

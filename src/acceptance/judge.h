@@ -28,6 +28,12 @@ struct bb_step_run {
 				      */
 };
 
+/* What a gate needs to know what to expect. */
+struct bb_expectation {
+	struct bb_step_run predicted; /* by the simulator */
+	struct json_t *baseline;      /* owned */
+};
+
 /* All runs of a step, as many as it declares. */
 struct bb_evidence {
 	const struct bb_profile_step *step;
@@ -35,10 +41,8 @@ struct bb_evidence {
 	const struct bb_plan_cluster *simulated;
 	struct bb_step_run *runs;
 	size_t nruns;
-	bool unneeded; /* it was not run, because no earlier step failed */
-	/* For gates that need it: */
-	struct bb_step_run *predicted;         /* by the simulator, one for each gate; or NULL */
-	const struct json_t *const *baselines; /* one for each gate; or NULL */
+	bool unneeded;                   /* it was not run, because no earlier step failed */
+	struct bb_expectation *expected; /* of each gate; NULL: no gate needs one */
 };
 
 /* A position in the records of all runs of a step; zero-initialise. */

@@ -295,7 +295,6 @@ const char *bb_node_verdict_name(enum bb_node_verdict verdict)
 void bb_nodes_free(struct bb_nodes *nodes)
 {
 	for (size_t i = 0; i < nodes->n; i++) {
-		free(nodes->list[i].host);
 		free(nodes->list[i].reason);
 		free(nodes->list[i].values);
 	}
@@ -320,19 +319,12 @@ static struct bb_node *node_of(struct bb_nodes *nodes, const char *host)
 		return node;
 	node = BB_ARRAY_ADD(nodes->list, nodes->n, nodes->room);
 	if (node)
-		*node = (struct bb_node){.host = strdup(host),
+		*node = (struct bb_node){.host = host,
 					 .verdict = BB_NODE_OK,
 					 .code = "BB-OK",
 					 .reason = strdup("nothing stands out")};
-	if (node && node->host && node->reason)
-		return node;
-	if (node) {
-		free(node->host);
-		free(node->reason);
-		nodes->n--;
-	}
-	nodes->failed = true;
-	return NULL;
+	nodes->failed |= !node || !node->reason;
+	return node;
 }
 
 size_t bb_nodes_suspected(const struct bb_nodes *nodes)
@@ -348,17 +340,14 @@ static void host_blame(struct bb_nodes *nodes, const char *host, enum bb_node_ve
 		       const char *code, const char *reason)
 {
 	struct bb_node *const node = node_of(nodes, host);
-	char *const mine = node && verdict > node->verdict ? strdup(reason) : NULL;
 
 	if (!node || verdict <= node->verdict)
-		return;
-	nodes->failed |= !mine;
-	if (!mine)
 		return;
 	node->verdict = verdict;
 	snprintf(node->code, sizeof(node->code), "%s", code);
 	free(node->reason);
-	node->reason = mine;
+	node->reason = strdup(reason);
+	nodes->failed |= !node->reason;
 }
 
 /* Marks the hosts that took part in E as present; returns how many. */

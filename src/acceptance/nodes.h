@@ -21,11 +21,11 @@ struct bb_node_value {
 };
 
 struct bb_node {
-	char *host; /* owned, like the reason */
+	const char *host; /* of the records */
 	enum bb_node_verdict verdict;
 	char code[32]; /* BB-OK, BB-STRAGGLER, BB-WRONG-DATA, BB-BELOW-GATE, BB-NOT-JUDGED, or
 			     diagnose's */
-	char *reason;  /* names the step and, where known, the rank and its device */
+	char *reason;  /* owned: names the step and, where known, the rank and its device */
 	struct bb_node_value *values; /* one for each gate, or two: its own, and shared */
 	size_t nvalues, room;
 	bool present; /* took part in the step that is judged */

@@ -7,6 +7,7 @@
 #include "core/printable.h"
 #include "core/units.h"
 #include "harness/run/options_check.h"
+#include "harness/run/plugin.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -317,45 +318,43 @@ void bb_plan_add_gate(struct bb_strbuf *out, const struct bb_gate *g)
 /* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Checks that the processes of STEP have as many ranks as the profile says. */
-static bb_status check_ranks(const struct bb_planned *plan, const struct bb_profile_step *step,
-			     struct bb_error *error)
+static bb_status check_ranks(const struct bb_profile *profile, const struct bb_profile_step *step,
+			     const char *path, struct bb_error *error)
 {
-	const struct launch launch = launch_of(plan->profile, step);
+	const struct launch launch = launch_of(profile, step);
 	const long long per_node = step->ranks / step->nodes, nodes = bb_step_nodes(step);
 	const long long started = launch.processes * launch.each;
 
-	if (plan->simulated->cluster)
-		return BB_OK;
 	if (strcmp(launch.backend, "host") == 0 && launch.processes * nodes > 1)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: step %s: %s would start %lld processes, but --backend host "
 			       "is one; give --backend mpi, or --nodes 1",
-			       plan->path, step->line, step->name, launch.launcher,
+			       path, step->line, step->name, launch.launcher,
 			       (launch.processes * nodes));
 	if (strcmp(launch.backend, "mpi") == 0 && launch.each > 1)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: step %s: -t and -g of run: are %lld ranks a process, but on "
 			       "--backend mpi a rank is a process; leave them out",
-			       plan->path, step->line, step->name, launch.each);
+			       path, step->line, step->name, launch.each);
 	if (!step->counted || started == per_node)
 		return BB_OK;
 	if (strcmp(launch.launcher, "local") == 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "%s:%d: step %s: %lld ranks are planned, but run: starts %lld (-t x "
 			       "-g); give -g {per_node}, or launcher: mpirun",
-			       plan->path, step->line, step->name, per_node, launch.each);
+			       path, step->line, step->name, per_node, launch.each);
 	return bb_fail(error, BB_EUSAGE,
 		       "%s:%d: step %s: %lld node%s x %lld ranks = %lld ranks are planned, but %s "
 		       "would start %lld process%s x %lld ranks (-t x -g) = %lld; give -g "
 		       "{per_node}, or no -g for a rank a process",
-		       plan->path, step->line, step->name, nodes, bb_plural(nodes), per_node,
+		       path, step->line, step->name, nodes, bb_plural(nodes), per_node,
 		       (nodes * per_node), launch.launcher, (nodes * launch.processes),
 		       nodes * launch.processes == 1 ? "" : "es", launch.each, (nodes * started));
 }
 
 /* Checks the link or cluster of GATE, if its expectation is the simulator's. */
-static bb_status check_model(const struct bb_planned *plan, const struct bb_profile_step *step,
-			     const struct bb_gate *gate, struct bb_error *error)
+static bb_status check_model(const struct bb_profile_step *step, const struct bb_gate *gate,
+			     const char *path, struct bb_error *error)
 {
 	struct bb_option_link link;
 	struct bb_cluster *cluster = NULL;
@@ -365,7 +364,7 @@ static bb_status check_model(const struct bb_planned *plan, const struct bb_prof
 	if (gate->from->kind != BB_FROM_SIMULATOR)
 		return BB_OK;
 	if (gate->from->cluster)
-		st = bb_cluster_open(gate->from->cluster, plan->parse, &cluster, &why);
+		st = bb_cluster_open(gate->from->cluster, bb_plugin_parse_topology, &cluster, &why);
 	else if (gate->from->link && !bb_option_read_link(gate->from->link, true, &link))
 		st = bb_fail(&why, BB_EUSAGE, "--link %s: not a link; give one as in 10GB/s,2us",
 			     gate->from->link);
@@ -374,8 +373,8 @@ static bb_status check_model(const struct bb_planned *plan, const struct bb_prof
 			     gate->from->cluster, cluster->ranks, bb_plural(cluster->ranks),
 			     step->ranks);
 	if (st != BB_OK)
-		st = bb_fail(error, st, "%s:%d: gate of %s: from: %s", plan->path, gate->line,
-			     step->name, why.text);
+		st = bb_fail(error, st, "%s:%d: gate of %s: from: %s", path, gate->line, step->name,
+			     why.text);
 	bb_cluster_free(cluster);
 	return st;
 }
@@ -403,9 +402,9 @@ static void find_fault(const struct bb_options *o, const struct bb_cluster *clus
 	simulated->faulty = 1 + (last > inside ? last : inside);
 }
 
-static bb_status check_simulated(const struct bb_planned *plan, struct bb_error *error)
+static bb_status check_simulated(const struct bb_profile *profile, enum bb_mode mode,
+				 struct bb_plan_cluster *simulated, struct bb_error *error)
 {
-	struct bb_plan_cluster *const simulated = plan->simulated;
 	struct bb_cluster *cluster = NULL;
 	bb_status st = BB_OK;
 
@@ -420,12 +419,13 @@ static bb_status check_simulated(const struct bb_planned *plan, struct bb_error 
 	if (strpbrk(simulated->cluster, " \t\r\n") ||
 	    (simulated->fault && strpbrk(simulated->fault, " \t\r\n")))
 		return bb_fail(error, BB_EUSAGE, "--cluster and --fault take no blanks");
-	BB_TRY(st, bb_cluster_open(simulated->cluster, plan->parse, &cluster, error), out);
-	for (uint32_t i = 0; st == BB_OK && i < plan->profile->nsteps; i++) {
-		const struct bb_profile_step *const step = &plan->profile->steps[i];
+	BB_TRY(st, bb_cluster_open(simulated->cluster, bb_plugin_parse_topology, &cluster, error),
+	       out);
+	for (uint32_t i = 0; st == BB_OK && i < profile->nsteps; i++) {
+		const struct bb_profile_step *const step = &profile->steps[i];
 		const long long nodes = bb_step_nodes(step), each = step->ranks / step->nodes;
 
-		if (!(step->mode & plan->mode))
+		if (!(step->mode & mode))
 			continue;
 		if (nodes > cluster->nodes)
 			st = bb_fail(
@@ -462,25 +462,28 @@ out:
 	return st;
 }
 
-bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error)
+bb_status bb_plan_check(const struct bb_profile *profile, const char *path, const char *folder,
+			enum bb_mode mode, struct bb_plan_cluster *simulated,
+			struct bb_error *error)
 {
 	bb_status st = BB_OK;
 
-	for (uint32_t i = 0; i < plan->profile->nsteps; i++) {
-		const struct bb_profile_step *const step = &plan->profile->steps[i];
-		char path[1200];
+	for (uint32_t i = 0; i < profile->nsteps; i++) {
+		const struct bb_profile_step *const step = &profile->steps[i];
+		char binary[1200];
 
-		if (!(step->mode & plan->mode))
+		if (!(step->mode & mode))
 			continue;
-		snprintf(path, sizeof(path), "%s/%s", plan->folder, step->binary);
-		if (access(path, X_OK) != 0)
-			return bb_fail(error, BB_EUSAGE, "%s:%d: run: there is no %s in %s",
-				       plan->path, step->line, step->binary, plan->folder);
-		BB_TRY(st, check_ranks(plan, step, error), out);
+		snprintf(binary, sizeof(binary), "%s/%s", folder, step->binary);
+		if (access(binary, X_OK) != 0)
+			return bb_fail(error, BB_EUSAGE, "%s:%d: run: there is no %s in %s", path,
+				       step->line, step->binary, folder);
+		if (!simulated->cluster)
+			BB_TRY(st, check_ranks(profile, step, path, error), out);
 		for (size_t k = 0; k < step->ngates; k++)
-			BB_TRY(st, check_model(plan, step, &step->gates[k], error), out);
+			BB_TRY(st, check_model(step, &step->gates[k], path, error), out);
 	}
-	st = check_simulated(plan, error);
+	st = check_simulated(profile, mode, simulated, error);
 out:
 	return st;
 }

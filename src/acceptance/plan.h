@@ -54,17 +54,12 @@ BB_MUST bb_status bb_plan_command(const struct bb_profile *profile,
  * Check the steps of MODE before any is run. BB_EUSAGE: a binary is not in FOLDER; a
  * step that is not simulated would start another number of ranks than the profile has, or processes
  * that its backend refuses; a gate of the profile at PATH expects from a link or cluster that is
- * none; the cluster of SIMULATED is none, or too small or of other nodes than those of a step, or
- * lacks its fault. PARSE reads topologies from files.
+ * none; the cluster of SIMULATED, whose faulty and per_node are set, is none, or too small or of
+ * other nodes than those of a step, or lacks its fault.
  */
-struct bb_planned {
-	const struct bb_profile *profile;
-	const char *path, *folder;
-	enum bb_mode mode;
-	struct bb_plan_cluster *simulated; /* faulty and per_node are set */
-	bb_topology_parser *parse;
-};
-BB_MUST bb_status bb_plan_check(const struct bb_planned *plan, struct bb_error *error);
+BB_MUST bb_status bb_plan_check(const struct bb_profile *profile, const char *path,
+				const char *folder, enum bb_mode mode,
+				struct bb_plan_cluster *simulated, struct bb_error *error);
 /* WORDS = the command of STEP in virtual time, for a GATE whose expectation is the simulator's. */
 BB_MUST bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb_gate *gate,
 				     const struct bb_places *places, struct bb_words_list *words,

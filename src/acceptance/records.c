@@ -17,41 +17,6 @@
 
 #define FIRST_ROOM ((size_t)64 << 10)
 
-/* Appends all of Z's input, which may be several files one behind the other. */
-static bb_status inflate_all(const char *path, z_stream *z, size_t most, char **out, size_t *used,
-			     struct bb_error *error)
-{
-	char text[BB_UNIT_TEXT], *more;
-	size_t room = 0;
-	int code = Z_OK;
-
-	while (code == Z_OK || z->avail_in > 0) {
-		if (code == Z_STREAM_END && inflateReset(z) != Z_OK)
-			return bb_fail(error, BB_EINTERNAL, "%s: zlib fails", path);
-		if (*used == room) {
-			if (room == most)
-				return bb_fail(error, BB_EUSAGE, "%s: larger than %s once unpacked",
-					       path, bb_format_size(text, most));
-			room = room == 0 ? FIRST_ROOM : 2 * room;
-			room = room < most ? room : most;
-			more = realloc(*out, room + 1);
-			if (!more)
-				return bb_no_memory(error, path);
-			*out = more;
-		}
-		z->next_out = (unsigned char *)*out + *used;
-		z->avail_out = (unsigned)(room - *used);
-		code = inflate(z, Z_NO_FLUSH);
-		*used = room - z->avail_out;
-		if (code == Z_BUF_ERROR && z->avail_out == 0)
-			code = Z_OK;
-		if (code != Z_OK && code != Z_STREAM_END)
-			return bb_fail(error, BB_EUSAGE, "%s: compressed by gzip, but %s", path,
-				       z->avail_in == 0 ? "cut off" : "broken");
-	}
-	return BB_OK;
-}
-
 /*
  * Replaces *TEXT, *LENGTH bytes of the file PATH, by what gzip compressed to them, at most MOST
  * bytes with a NUL behind them; without gzip's mark they stay. BB_EUSAGE: broken, cut off or
@@ -61,16 +26,44 @@ static bb_status unzip(const char *path, size_t most, char **text, size_t *lengt
 		       struct bb_error *error)
 {
 	z_stream z = {.next_in = (unsigned char *)*text, .avail_in = (unsigned)*length};
-	char *out = NULL;
-	size_t used = 0;
-	bb_status st;
+	char *out = NULL, *more, size[BB_UNIT_TEXT];
+	size_t room = 0, used = 0;
+	bb_status st = BB_OK;
+	int code;
 
 	if (*length < 2 || memcmp(*text, "\x1f\x8b", 2) != 0)
 		return BB_OK;
-	if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
-		return bb_fail(error, BB_EINTERNAL, "%s: zlib fails", path);
-	st = inflate_all(path, &z, most, &out, &used, error);
+	code = inflateInit2(&z, 16 + MAX_WBITS);
+	/* There may be several files one behind the other. */
+	while (code == Z_OK || (code == Z_STREAM_END && z.avail_in > 0)) {
+		if (code == Z_STREAM_END)
+			inflateReset(&z);
+		if (used == room && room == most) {
+			st = bb_fail(error, BB_EUSAGE, "%s: larger than %s once unpacked", path,
+				     bb_format_size(size, most));
+			break;
+		}
+		if (used == room) {
+			room = room == 0 ? FIRST_ROOM : 2 * room;
+			room = room < most ? room : most;
+			more = realloc(out, room + 1);
+			if (!more) {
+				st = bb_no_memory(error, path);
+				break;
+			}
+			out = more;
+		}
+		z.next_out = (unsigned char *)out + used;
+		z.avail_out = (unsigned)(room - used);
+		code = inflate(&z, Z_NO_FLUSH);
+		used = room - z.avail_out;
+		if (code == Z_BUF_ERROR && z.avail_out == 0)
+			code = Z_OK;
+	}
 	inflateEnd(&z);
+	if (st == BB_OK && code != Z_STREAM_END)
+		st = bb_fail(error, BB_EUSAGE, "%s: compressed by gzip, but %s", path,
+			     z.avail_in == 0 ? "cut off" : "broken");
 	if (st != BB_OK) {
 		free(out);
 		return st;
@@ -99,22 +92,16 @@ out:
 	return st;
 }
 
-static bool append(struct bb_records *r, json_t *json, const json_t *run, const char *kind)
+bool bb_records_add(struct bb_records *records, json_t *json, const json_t *run, const char *kind)
 {
-	struct bb_read_record *new = BB_ARRAY_ADD(r->list, r->n, r->room);
+	struct bb_read_record *const new =
+		json ? BB_ARRAY_ADD(records->list, records->n, records->room) : NULL;
 
 	if (new)
 		*new = (struct bb_read_record){json, run, kind};
-	return new;
-}
-
-bool bb_records_add(struct bb_records *records, json_t *json, const json_t *run, const char *kind)
-{
-	const bool good = json && append(records, json, run, kind);
-
-	if (!good)
+	else
 		json_decref(json);
-	return good;
+	return new;
 }
 
 bb_status bb_records_read(const char *path, const char *text, size_t length,
@@ -152,17 +139,12 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 
 bool bb_records_append(struct bb_records *records, struct bb_records *more)
 {
-	size_t moved = 0;
 	bool good = true;
 
-	for (; good && moved < more->n; moved += good) {
-		const struct bb_read_record *const r = &more->list[moved];
-
-		good = append(records, r->json, r->run, r->kind);
-	}
+	for (size_t i = 0; i < more->n; i++)
+		good &= bb_records_add(records, more->list[i].json, more->list[i].run,
+				       more->list[i].kind);
 	records->others += more->others;
-	for (; moved < more->n; moved++)
-		json_decref(more->list[moved].json);
 	free(more->list);
 	*more = (struct bb_records){.n = 0};
 	return good;

@@ -362,8 +362,8 @@ static bb_status prepare(struct bb_acceptance_session *s, struct bb_error *error
 		e->simulated = &s->simulated;
 		e->nruns = (size_t)bb_session_repeats(s, step);
 		e->runs = calloc(e->nruns, sizeof(*e->runs));
-		e->predicted = calloc(step->ngates + 1, sizeof(*e->predicted));
-		if (!e->runs || !e->predicted)
+		e->expected = calloc(step->ngates + 1, sizeof(*e->expected));
+		if (!e->runs || !e->expected)
 			return bb_no_memory(error, "steps");
 		for (size_t k = 0; k < e->nruns; k++)
 			e->runs[k].outcome.status = -1;
@@ -413,10 +413,12 @@ void bb_session_free(struct bb_acceptance_session *s)
 
 		for (size_t k = 0; e->runs && k < e->nruns; k++)
 			bb_records_free(&e->runs[k].records);
-		for (size_t k = 0; e->predicted && k < e->step->ngates; k++)
-			bb_records_free(&e->predicted[k].records);
+		for (size_t k = 0; e->expected && k < e->step->ngates; k++) {
+			bb_records_free(&e->expected[k].predicted.records);
+			json_decref(e->expected[k].baseline);
+		}
 		free(e->runs);
-		free(e->predicted);
+		free(e->expected);
 	}
 	free(s->evidence);
 	s->evidence = NULL;
@@ -539,7 +541,7 @@ static bb_status simulate(struct bb_acceptance_session *s, struct bb_evidence *e
 
 	for (uint32_t i = 0; st == BB_OK && i < e->step->ngates && !s->stopped_by; i++) {
 		const struct bb_gate *const g = &e->step->gates[i];
-		struct bb_step_run *const run = &e->predicted[i];
+		struct bb_step_run *const run = &e->expected[i].predicted;
 		struct bb_words_list words = {.n = 0};
 
 		if (g->from->kind != BB_FROM_SIMULATOR)

@@ -10,7 +10,6 @@
 #include "core/printable.h"
 #include "core/share.h"
 #include "core/units.h"
-#include "harness/run/plugin.h"
 #include "harness/results/record.h"
 
 #include <errno.h>
@@ -358,8 +357,7 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 			      o->fault ? o->fault : bb_record_string(b->before, "fault")},
 		.resume = o->resume != NULL,
 		.quiet = o->quiet};
-	st = bb_plan_check(&(struct bb_planned){b->profile, path, b->folder, b->session.mode,
-						&b->session.simulated, bb_plugin_parse_topology},
+	st = bb_plan_check(b->profile, path, b->folder, b->session.mode, &b->session.simulated,
 			   error);
 out:
 	return st;
@@ -584,7 +582,6 @@ out:
 
 bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_error *error)
 {
-	struct bb_baselines baselines = {NULL, 0};
 	struct begun b = {.profile = NULL};
 	bb_status st, verdict = BB_OK;
 
@@ -595,14 +592,13 @@ bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_error *erro
 	}
 	BB_TRY(st, bb_commands_prepare(error), out);
 	BB_TRY(st, bb_session_open(&b.session, error), out);
-	BB_TRY(st, bb_baselines_open(&b.session, &baselines, error), out);
+	BB_TRY(st, bb_baselines_open(&b.session, error), out);
 	BB_TRY(st, bb_session_run(&b.session, error), out);
 	BB_TRY(st, conclude(&b, job->o, &verdict, error), out);
 	job->signal = b.session.stopped_by;
 	st = verdict;
 out:
 	end(&b);
-	bb_baselines_free(&baselines);
 	return st;
 }
 
