@@ -24,63 +24,55 @@
  */
 
 /* A group of a step: how far it is from the limit that it comes nearest to or exceeds most. */
-struct group_reach {
-	double margin, value; /* margin below 1: beyond; NAN: not measured */
+struct reach {
+	const struct bb_evidence *e;
+	int64_t group;
+	double margin, value; /* margin below 1: beyond; INFINITY: not measured */
 	const struct bb_judgement *judgement;
 };
 
-/* A step of the family with its groups. */
-struct level {
-	const struct bb_evidence *e;
-	struct group_reach *groups; /* bb_step_groups */
-};
-
-/* ---- what each group reached --------------------------------------------------------------- */
-
-/* Compares the mean of a group over the runs of E with the limit of J. In virtual time the group
-   with the fault alone is simulated, so that the others keep to their limit. */
-static void group_note(struct level *level, const struct bb_judgement *j, int64_t group)
+/* Compares the mean of a group over the runs of its step with the limits of JUDGEMENTS. In virtual
+   time the group with the fault alone is simulated, so that the others keep to their limit. */
+static struct reach reach_of(const struct bb_evidence *e, int64_t group,
+			     const struct bb_judgements *judgements)
 {
-	const struct bb_evidence *const e = level->e;
 	const bool split = bb_step_is_split(e->step);
 	const bool real = !e->simulated || !e->simulated->cluster;
 	const bool faulty = !real && bb_plan_has_fault(e->simulated, e->step) &&
 			    bb_plan_faulty_group(e->simulated, e->step) == group;
-	struct group_reach *const g = &level->groups[group];
-	const struct bb_read_record *r;
-	double sum = 0, value;
-	size_t n = 0;
+	struct reach reach = {.e = e, .group = group, .margin = INFINITY};
 
-	for (struct bb_evidence_cursor at = {0}; (r = bb_evidence_next(e, &at));) {
-		if (!bb_where_selects(j->gate->where, r) || !bb_record_is(r, j->subject))
+	for (const struct bb_judgement *j = judgements->list; j < judgements->list + judgements->n;
+	     j++) {
+		struct bb_evidence_cursor at = {0};
+		const struct bb_read_record *r;
+		double sum = 0, value;
+		size_t n = 0;
+
+		if (j->step != e->step || !j->gate || j->gate->kind != BB_GATE_VALUE ||
+		    !(j->limit > 0) || (j->verdict > BB_WARNED && j->verdict != BB_FAILED) ||
+		    !bb_metric_group_field(j->gate->measure))
 			continue;
-		value = !split || faulty ? bb_record_metric(r->json, j->gate->measure)
-			: real           ? bb_record_group(r->json, j->gate->measure, group)
-					 : j->limit;
-		sum += value > 0 ? value : 0;
-		n += value > 0;
+		while ((r = bb_evidence_next(e, &at))) {
+			if (!bb_where_selects(j->gate->where, r) || !bb_record_is(r, j->subject))
+				continue;
+			value = !split || faulty ? bb_record_metric(r->json, j->gate->measure)
+				: real           ? bb_record_group(r->json, j->gate->measure, group)
+						 : j->limit;
+			sum += value > 0 ? value : 0;
+			n += value > 0;
+		}
+		value = sum / (double)n;
+		if (n > 0 && bb_judgement_margin(j, value) < reach.margin)
+			reach = (struct reach){e, group, bb_judgement_margin(j, value), value, j};
 	}
-	if (n > 0 && bb_judgement_margin(j, sum / (double)n) < g->margin)
-		*g = (struct group_reach){bb_judgement_margin(j, sum / (double)n), sum / (double)n,
-					  j};
-}
-
-static bool any_beyond(const struct level *level)
-{
-	const int64_t n = bb_step_groups(level->e->step);
-	bool any = false;
-
-	for (int64_t g = 0; g < n; g++)
-		any |= level->groups[g].margin < 1;
-	return any;
+	return reach;
 }
 
 static int64_t group_nodes(const struct bb_profile_step *step, int64_t group)
 {
 	return group < step->groups ? step->nodes : step->left;
 }
-
-/* ---- culprits ------------------------------------------------------------------------------ */
 
 /* A node in the groups of one number of nodes. */
 struct seen {
@@ -89,8 +81,8 @@ struct seen {
 };
 
 /* Adds the culprit of a group, with NODE alone or as a whole, once for each node. */
-static void culprit_add(struct bb_bisection *b, const struct level *level, int64_t group,
-			int64_t node, const struct seen *seen)
+static void culprit_add(struct bb_bisection *b, const struct reach *at, int64_t node,
+			const struct seen *seen)
 {
 	struct bb_culprit *new;
 
@@ -100,54 +92,51 @@ static void culprit_add(struct bb_bisection *b, const struct level *level, int64
 	new = BB_ARRAY_ADD(b->list, b->n, b->room);
 	b->failed |= !new;
 	if (new)
-		*new = (struct bb_culprit){level->e,
-					   group,
+		*new = (struct bb_culprit){at->e,
+					   at->group,
 					   node,
-					   level->groups[group].judgement,
-					   level->groups[group].value,
-					   seen[bb_step_node(level->e->step, group, 0)].cleared,
+					   at->judgement,
+					   at->value,
+					   seen[bb_step_node(at->e->step, at->group, 0)].cleared,
 					   node >= 0 && seen[node].groups == 1};
 }
 
-/* The culprits of N levels, of which the last is complete or shows nothing: the node of each slow
-   pair whose partner is cleared, then the groups that no such node explains. */
-static void levels_judge(struct bb_bisection *b, const struct level *levels, size_t n)
+/* The culprits among N groups of SPAN nodes, of which the narrowest are complete or show nothing:
+   the node of each slow pair whose partner is cleared, then the groups that no such node explains.
+ */
+static void culprits_find(struct bb_bisection *b, const struct reach *all, size_t n, int64_t span)
 {
-	struct seen *const seen = calloc((size_t)bb_step_nodes(levels[0].e->step), sizeof(*seen));
+	struct seen *const seen = calloc((size_t)span, sizeof(*seen));
 	int64_t nodes = INT64_MAX;
 
 	b->failed |= !seen;
 	for (size_t i = 0; i < n; i++)
-		if (any_beyond(&levels[i]) && levels[i].e->step->nodes < nodes)
-			nodes = levels[i].e->step->nodes;
-	for (int pass = 0; seen && pass < 3; pass++)
-		for (size_t i = 0; i < n; i++) {
-			const struct bb_profile_step *const step = levels[i].e->step;
+		if (all[i].margin < 1 && all[i].e->step->nodes < nodes)
+			nodes = all[i].e->step->nodes;
+	for (size_t i = 0; seen && i < 3 * n; i++) {
+		const size_t pass = i / n;
+		const struct reach *const at = &all[i % n];
+		const struct bb_profile_step *const step = at->e->step;
+		const int64_t one = bb_step_node(step, at->group, 0);
+		const int64_t other = bb_step_node(step, at->group, 1);
+		bool explained = false;
 
-			for (int64_t g = 0; step->nodes == nodes && g < bb_step_groups(step); g++) {
-				const double margin = levels[i].groups[g].margin;
-				const int64_t one = bb_step_node(step, g, 0);
-				const int64_t other = bb_step_node(step, g, 1);
-				bool explained = false;
+		if (step->nodes != nodes)
+			continue;
+		for (int64_t k = 0; k < group_nodes(step, at->group); k++) {
+			const int64_t node = bb_step_node(step, at->group, k);
 
-				for (int64_t k = 0; k < group_nodes(step, g); k++) {
-					const int64_t at = bb_step_node(step, g, k);
-					struct seen *const node = &seen[at];
-
-					node->groups += pass == 0 && isfinite(margin);
-					node->cleared |=
-						pass == 0 && isfinite(margin) && margin >= 1;
-					for (size_t c = 0; c < b->n; c++)
-						explained |= b->list[c].node == at;
-				}
-				if (pass == 1 && nodes == 2 && g < step->groups && margin < 1 &&
-				    seen[one].cleared != seen[other].cleared)
-					culprit_add(b, &levels[i], g,
-						    seen[one].cleared ? other : one, seen);
-				if (pass == 2 && margin < 1 && !explained)
-					culprit_add(b, &levels[i], g, -1, seen);
-			}
+			seen[node].groups += pass == 0 && isfinite(at->margin);
+			seen[node].cleared |= pass == 0 && isfinite(at->margin) && at->margin >= 1;
+			for (size_t c = 0; c < b->n; c++)
+				explained |= b->list[c].node == node;
 		}
+		if (pass == 1 && nodes == 2 && at->group < step->groups && at->margin < 1 &&
+		    seen[one].cleared != seen[other].cleared)
+			culprit_add(b, at, seen[one].cleared ? other : one, seen);
+		if (pass == 2 && at->margin < 1 && !explained)
+			culprit_add(b, at, -1, seen);
+	}
 	free(seen);
 }
 
@@ -155,45 +144,32 @@ struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
 			      const struct bb_profile_step *step,
 			      const struct bb_judgements *judgements)
 {
-	struct level *const levels = calloc(n + 1, sizeof(*levels));
-	struct bb_bisection b = {.failed = !levels};
-	struct level *level;
-	int64_t groups;
-	size_t found = 0;
+	struct bb_bisection b = {.n = 0};
+	struct reach *all; /* groups of all steps of the family */
+	size_t most = 1, found = 0;
 
-	for (size_t i = 0; !b.failed && i < n; i++) {
+	for (size_t i = 0; i < n; i++)
+		most += bb_step_declared(evidence[i].step) == step
+				? (size_t)bb_step_groups(evidence[i].step)
+				: 0;
+	all = calloc(most, sizeof(*all));
+	b.failed = !all;
+	for (size_t i = 0; all && i < n; i++) {
 		const struct bb_evidence *const e = &evidence[i];
 
 		if (bb_step_declared(e->step) != step || e->unneeded)
 			continue;
-		groups = bb_step_groups(e->step);
-		level = &levels[found++];
-		level->e = e;
-		level->groups = calloc((size_t)groups, sizeof(*level->groups));
-		b.failed = !level->groups;
-		for (int64_t g = 0; !b.failed && g < groups; g++)
-			level->groups[g].margin = INFINITY;
-		for (size_t k = 0; !b.failed && k < judgements->n; k++) {
-			const struct bb_judgement *const j = &judgements->list[k];
-
-			if (j->step == e->step && j->gate && j->gate->kind == BB_GATE_VALUE &&
-			    j->limit > 0 && (j->verdict <= BB_WARNED || j->verdict == BB_FAILED) &&
-			    bb_metric_group_field(j->gate->measure))
-				for (int64_t g = 0; g < groups; g++)
-					group_note(level, j, g);
+		b.last = false;
+		for (int64_t g = 0; g < bb_step_groups(e->step); g++) {
+			all[found] = reach_of(e, g, judgements);
+			b.last |= all[found++].margin < 1;
 		}
+		b.any |= b.last;
 		b.ran |= e->step->narrows != NULL;
 	}
-	if (!b.failed && found > 0) {
-		for (size_t i = 0; i < found; i++) {
-			b.last = any_beyond(&levels[i]);
-			b.any |= b.last;
-		}
-		levels_judge(&b, levels, found);
-	}
-	for (size_t i = 0; i < found; i++)
-		free(levels[i].groups);
-	free(levels);
+	if (found > 0)
+		culprits_find(&b, all, found, bb_step_nodes(step));
+	free(all);
 	return b;
 }
 
@@ -518,8 +494,7 @@ static void value_note(struct bb_nodes *nodes, size_t at, const struct bb_judgem
 	struct bb_node *const node = &nodes->list[at];
 	const double m = bb_judgement_margin(j, value);
 	const bool shared = sharing != OF_NODE;
-	const struct bb_node_value new = {j,    value, j->limit, m, shared, sharing == OF_GROUP,
-					  m < 1};
+	const struct bb_node_value new = {j, value, m, shared, sharing == OF_GROUP};
 	struct bb_node_value *added;
 
 	for (size_t i = 0; i < node->nvalues; i++) {
@@ -644,7 +619,7 @@ static bool is_telling(const struct bb_nodes *nodes, const struct bb_node_value 
 			const struct bb_node_value *const other = &nodes->list[i].values[k];
 
 			beyond += other->judgement->gate == v->judgement->gate &&
-				  other->shared == v->shared && other->beyond;
+				  other->shared == v->shared && other->margin < 1;
 		}
 	return !v->shared || (v->grouped ? beyond < n : 2 * beyond < n);
 }
@@ -661,13 +636,13 @@ static bool values_blame(const struct bb_evidence *e, size_t n, struct bb_nodes 
 			const struct bb_node_value *const v = &nodes->list[i].values[k];
 			const struct bb_judgement *const j = v->judgement;
 
-			if (bb_step_declared(j->step) != bb_step_declared(e->step) || !v->beyond ||
-			    j->verdict == BB_UNJUDGED || !is_telling(nodes, v, n))
+			if (bb_step_declared(j->step) != bb_step_declared(e->step) ||
+			    v->margin >= 1 || j->verdict == BB_UNJUDGED || !is_telling(nodes, v, n))
 				continue;
 			bb_strbuf_clear(&reason);
 			bb_strbuf_addf(&reason, "%s: %s %s %.4g %s, limit %.4g: %s", e->step->name,
 				       j->gate->measure->name, v->grouped ? "of its group" : "here",
-				       v->value, j->gate->measure->unit, v->limit, j->subject);
+				       v->value, j->gate->measure->unit, j->limit, j->subject);
 			host_blame(nodes, nodes->list[i].host,
 				   j->verdict == BB_FAILED && !v->grouped ? BB_NODE_BAD
 									  : BB_NODE_SUSPECT,

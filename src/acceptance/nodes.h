@@ -13,11 +13,10 @@ const char *bb_node_verdict_name(enum bb_node_verdict verdict);
 /* The number of a gate on one host. */
 struct bb_node_value {
 	const struct bb_judgement *judgement;
-	double value, limit;
+	double value;
 	double margin; /* value over limit, or its inverse; below 1 it is beyond the limit */
 	bool shared;   /* measured between this host and others: the best of these */
 	bool grouped;  /* and of a group of several hosts, of which any may be to blame */
-	bool beyond;   /* the value is beyond the limit */
 };
 
 struct bb_node {

@@ -9,7 +9,6 @@
 #include "harness/run/options_check.h"
 #include "harness/run/plugin.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

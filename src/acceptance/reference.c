@@ -4,7 +4,6 @@
 #include "acceptance/reference.h"
 
 #include "core/array.h"
-#include "core/strbuf.h"
 #include "core/units.h"
 #include "topology/cards.h"
 

@@ -457,10 +457,10 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 			bb_json_add_string(&j, "subject", v->judgement->subject);
 			bb_json_add_int(&j, "line", v->judgement->gate->line);
 			bb_json_add_double(&j, "value", v->value);
-			bb_json_add_double(&j, "limit", v->limit);
+			bb_json_add_double(&j, "limit", v->judgement->limit);
 			bb_json_add_string(&j, "unit", v->judgement->gate->measure->unit);
 			bb_json_add_bool(&j, "shared", v->shared);
-			bb_json_add_bool(&j, "beyond", v->beyond);
+			bb_json_add_bool(&j, "beyond", v->margin < 1);
 			bb_json_end(&j);
 		}
 		bb_json_end(&j);

@@ -8,7 +8,6 @@
 #include "acceptance/verdict.h"
 #include "core/output.h"
 #include "core/printable.h"
-#include "core/stats.h"
 #include "core/units.h"
 #include "harness/run/options_check.h"
 #include "schedules/schedule.h"
