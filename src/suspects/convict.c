@@ -5,6 +5,7 @@
 #include "suspects/judge.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define LIKELIER 1 /* the logarithm of the likelihood factor that acquits */
 
@@ -14,30 +15,23 @@ enum direction { SENDS, RECEIVES, DIRECTIONS };
 struct reading {
 	const struct bb_quantity *measured;
 	const struct bb_view *view;
+	int first, step; /* the rounds that count */
 	double base[BB_MOST_RAILS];
 	double limit;
 	/* How often the healthy are slow: over one rail, and over most rails in a round. */
 	struct bb_tally healthy, healthy_rounds;
 	bool controlled;             /* base, limit and healthy are those of the reference */
 	int controls[BB_NEARNESSES]; /* pairs of the reference at that distance */
-	struct bb_tally *ports;      /* [(node * rails + rail) * DIRECTIONS + direction] */
-	struct bb_tally *nodes;      /* [node * DIRECTIONS + direction]: most rails of a round */
 };
 
 struct confirmation {
 	struct bb_verdicts *verdicts;
 	const struct bb_suspects *suspects;
-	int nodes, rails, n;
+	int rails, n;
 	struct reading readings[BB_QUANTITIES];
 	int charges;
 	double *values; /* room for all measurements of a quantity */
 };
-
-static struct bb_tally *port_of(const struct confirmation *t, const struct reading *h, int node,
-				int rail, enum direction direction)
-{
-	return &h->ports[((size_t)node * (size_t)t->rails + (size_t)rail) * DIRECTIONS + direction];
-}
 
 /* WHOLE: TALLY counts rounds in which most rails were slow. */
 static double chance_of(const struct confirmation *t, const struct reading *h,
@@ -104,20 +98,43 @@ static struct bb_tally controls_count(const struct confirmation *t, const struct
 	return tally;
 }
 
-/* Returns the median over the rails of what arrived at TO in ROUND, above their bases. */
-static double median_excess(const struct confirmation *t, const struct reading *h, int round,
-			    int to)
+/* Returns what arrived at TO in ROUND over RAIL, or the median of all rails (-1), above their
+   bases; NAN: nothing. */
+static double excess_of(const struct reading *h, int round, int to, int rail)
 {
 	double excess[BB_MOST_RAILS];
 	size_t n = 0;
 
-	for (int k = 0; k < t->rails; k++) {
-		const double e = bb_measured_at(h->measured, round, to, k) - h->base[k];
-
-		if (!isnan(e))
-			excess[n++] = e;
+	for (int k = 0; k < h->measured->rails; k++) {
+		excess[n] = bb_measured_at(h->measured, round, to, k) - h->base[k];
+		n += (rail < 0 || rail == k) && !isnan(excess[n]);
 	}
 	return bb_low_median(excess, n);
+}
+
+/* Tally what NODE sends to PEER, or receives from it, over RAIL, or over the median of all rails
+   (-1), BEYOND that much. PEER -1: all proven ones that are not suspected with NODE; without T any.
+ */
+static struct bb_tally tally_of(const struct confirmation *t, const struct reading *h, int node,
+				int peer, int rail, enum direction direction, double beyond)
+{
+	const struct bb_rounds *rounds = h->measured->rounds;
+	struct bb_tally tally = {0};
+
+	for (int r = h->first; r < rounds->n; r += h->step) {
+		const int met = bb_rounds_partner(rounds, r, node);
+
+		if (met == BB_NOBODY || (peer >= 0 && met != peer) ||
+		    (peer < 0 && t &&
+		     (!is_proven(t, met) || bb_suspects_have(t->suspects, node, met))))
+			continue;
+		if (is_comparable(h, node, met))
+			bb_tally_count(&tally,
+				       excess_of(h, r, direction == SENDS ? met : node, rail) -
+					       beyond,
+				       h->limit);
+	}
+	return tally;
 }
 
 /* The typical time of a rail is the median of the reference, or that of the survey if it has too
@@ -151,33 +168,11 @@ static void reading_settle(const struct confirmation *t, struct reading *h, doub
 	h->healthy_rounds = (struct bb_tally){0};
 	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
 		if (is_control(t, m.from, m.to))
-			bb_tally_count(&h->healthy_rounds, median_excess(t, h, m.round, m.to),
+			bb_tally_count(&h->healthy_rounds, excess_of(h, m.round, m.to, -1),
 				       h->limit);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
-
-/* Count the measurements that arrived at TO in ROUND against NODE, their sender or receiver. */
-static void count_meeting(const struct confirmation *t, struct reading *h, int round, int to,
-			  int node, enum direction direction)
-{
-	for (int k = 0; k < t->rails; k++)
-		bb_tally_count(port_of(t, h, node, k, direction),
-			       bb_measured_at(h->measured, round, to, k) - h->base[k], h->limit);
-	bb_tally_count(&h->nodes[node * DIRECTIONS + direction], median_excess(t, h, round, to),
-		       h->limit);
-}
-
-/* Does a meeting of NODE with OTHER count against NODE? OTHER must be proven, and NODE questioned
-   or an end of a suspected link. */
-static bool is_about(const struct confirmation *t, int node, int other)
-{
-	bool is_questioned = !is_proven(t, node);
-
-	for (int i = 0; i < t->suspects->npairs; i++)
-		is_questioned |= t->suspects->pairs[i].a == node || t->suspects->pairs[i].b == node;
-	return is_questioned && is_proven(t, other) && !bb_suspects_have(t->suspects, node, other);
-}
 
 /* If TALLY is guilty, adds it to V and returns true: the chance and share of V are those of the
    least likely tally, its factor that of the slowest. */
@@ -213,10 +208,9 @@ static bool judge_port(const struct confirmation *t, int node, int rail, struct 
 	for (int i = 0; i < t->n * DIRECTIONS; i++) {
 		const struct reading *h = &t->readings[i / DIRECTIONS];
 		const enum direction direction = (enum direction)(i % DIRECTIONS);
-		const struct bb_tally *tally = rail < 0 ? &h->nodes[node * DIRECTIONS + direction]
-							: port_of(t, h, node, rail, direction);
+		const struct bb_tally tally = tally_of(t, h, node, -1, rail, direction, 0);
 
-		guilty |= charge(t, h, tally, rail < 0, direction == SENDS, v);
+		guilty |= charge(t, h, &tally, rail < 0, direction == SENDS, v);
 	}
 	return guilty;
 }
@@ -228,14 +222,15 @@ static bool stands_out(const struct confirmation *t, int node, int rail)
 
 	for (int i = 0; i < t->n * DIRECTIONS; i++) {
 		const struct reading *h = &t->readings[i / DIRECTIONS];
-		const struct bb_tally *rails = port_of(t, h, node, 0, (enum direction)(i % 2));
+		struct bb_tally rails[BB_MOST_RAILS];
 		double sums[BB_MOST_RAILS]; /* of as many measurements */
 
-		for (int k = 0; k < t->rails; k++)
-			sums[k] = rails[k * DIRECTIONS].all;
-		found |= is_guilty(t, h, &rails[rail * DIRECTIONS], false) &&
-			 rails[rail * DIRECTIONS].all >
-				 2 * bb_upper(sums, (size_t)t->rails, BB_MOST_OF_RAILS);
+		for (int k = 0; k < t->rails; k++) {
+			rails[k] = tally_of(t, h, node, -1, k, (enum direction)(i % 2), 0);
+			sums[k] = rails[k].all;
+		}
+		found |= is_guilty(t, h, &rails[rail], false) &&
+			 rails[rail].all > 2 * bb_upper(sums, (size_t)t->rails, BB_MOST_OF_RAILS);
 	}
 	return found;
 }
@@ -286,25 +281,7 @@ static double mean_excess(const struct bb_tally *tally)
 	return tally->of > 0 ? tally->all / tally->of : 0;
 }
 
-/* Tally what arrived over RAIL from one node at another, beyond the excess of both with others. */
-static struct bb_tally count_link(const struct confirmation *t, const struct reading *h, int from,
-				  int to, int rail)
-{
-	const struct bb_rounds *rounds = h->measured->rounds;
-	/* The share of an end is its mean excess, with proven partners, over the reference's. */
-	const double healthy = mean_excess(&h->healthy);
-	const double sender = mean_excess(port_of(t, h, from, rail, SENDS)) - healthy;
-	const double receiver = mean_excess(port_of(t, h, to, rail, RECEIVES)) - healthy;
-	const double base = h->base[rail] + fmax(0, fmax(sender, receiver));
-	struct bb_tally tally = {0};
-
-	for (int r = 0; r < rounds->n && is_comparable(h, from, to); r++)
-		if (bb_rounds_partner(rounds, r, to) == from)
-			bb_tally_count(&tally, bb_measured_at(h->measured, r, to, rail) - base,
-				       h->limit);
-	return tally;
-}
-
+/* Is the link guilty over RAIL, beyond the excess of both ends with others? */
 static bool judge_link_rail(const struct confirmation *t, int a, int b, int rail,
 			    struct bb_diagnosis *v)
 {
@@ -312,10 +289,16 @@ static bool judge_link_rail(const struct confirmation *t, int a, int b, int rail
 
 	for (int i = 0; i < 2 * t->n; i++) {
 		const struct reading *h = &t->readings[i / 2];
-		const bool there = i % 2 == 0;
-		const struct bb_tally tally = count_link(t, h, there ? a : b, there ? b : a, rail);
+		const int from = i % 2 ? b : a, to = i % 2 ? a : b;
+		const struct bb_tally sent = tally_of(t, h, from, -1, rail, SENDS, 0);
+		const struct bb_tally received = tally_of(t, h, to, -1, rail, RECEIVES, 0);
+		/* The share of an end is its mean excess, with proven partners, over the
+		   reference's. */
+		const double ends =
+			fmax(mean_excess(&sent), mean_excess(&received)) - mean_excess(&h->healthy);
+		const struct bb_tally tally = tally_of(t, h, from, to, rail, SENDS, fmax(0, ends));
 
-		guilty |= charge(t, h, &tally, false, there, v);
+		guilty |= charge(t, h, &tally, false, i % 2 == 0, v);
 	}
 	return guilty;
 }
@@ -323,14 +306,15 @@ static bool judge_link_rail(const struct confirmation *t, int a, int b, int rail
 /* A link that flaps may be one of its ends: are both steady with others? */
 static bool ends_are_steady(const struct confirmation *t, const struct bb_diagnosis *link)
 {
-	const int ends[2] = {link->node, link->peer};
-
 	for (int i = 0; i < 2 * DIRECTIONS; i++)
-		for (int q = 0; q < t->n; q++)
-			if (2 * bb_tally_share(
-					&t->readings[q].nodes[ends[i / 2] * DIRECTIONS + i % 2]) >
-			    link->share)
+		for (int q = 0; q < t->n; q++) {
+			const struct bb_tally end =
+				tally_of(t, &t->readings[q], i / 2 ? link->peer : link->node, -1,
+					 -1, (enum direction)(i % 2), 0);
+
+			if (2 * bb_tally_share(&end) > link->share)
 				return false;
+		}
 	return true;
 }
 
@@ -354,10 +338,10 @@ static bool is_known(const struct confirmation *t, int node)
 	int most = 0;
 
 	for (int i = 0; i < t->n * DIRECTIONS; i++) {
-		const struct bb_tally *tally =
-			&t->readings[i / DIRECTIONS].nodes[node * DIRECTIONS + i % 2];
+		const struct bb_tally tally = tally_of(t, &t->readings[i / DIRECTIONS], node, -1,
+						       -1, (enum direction)(i % 2), 0);
 
-		most = tally->of > most ? tally->of : most;
+		most = tally.of > most ? tally.of : most;
 	}
 	return most >= BB_RETEST_ROUNDS || (t->readings[0].view->floor == 0 && is_proven(t, node));
 }
@@ -417,89 +401,58 @@ static bb_status judge_rail(struct confirmation *t, int rail)
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-static bb_status judge_nodes(struct confirmation *t)
+/* T has all but its readings. */
+static bb_status confirmation_open(struct confirmation *t, const struct bb_view *views,
+				   const struct bb_quantity *measured, double tolerance)
 {
-	bb_status status = BB_OK;
-
-	for (int i = 0; i < t->nodes && status == BB_OK; i++)
-		if (t->suspects->standing[i] >= BB_QUESTIONED) {
-			t->verdicts->unjudged |= !is_known(t, i) && t->readings[0].view->floor > 0;
-			status = judge_node(t, i);
-		}
-	for (int k = 0; k < t->rails && status == BB_OK; k++)
-		status = judge_rail(t, k);
-	return status;
-}
-
-static bb_status judge_links(struct confirmation *t)
-{
-	bb_status status = BB_OK;
-
-	for (int i = 0; i < t->suspects->npairs && status == BB_OK; i++)
-		status = judge_pair(t, t->suspects->pairs[i].a, t->suspects->pairs[i].b);
-	return status;
-}
-
-/* Calls JUDGE once T has counted what was measured. */
-static bb_status confirmation_judge(struct confirmation *t, const struct bb_view *views,
-				    const struct bb_quantity *measured, double tolerance,
-				    bb_status (*judge)(struct confirmation *t))
-{
-	const size_t nodes = (size_t)t->suspects->nodes, rails = (size_t)views[0].measured.rails;
+	const struct bb_rounds *rounds = measured->rounds;
 	int charged = t->suspects->npairs;
-	bb_status status = BB_EINTERNAL;
 
-	t->nodes = (int)nodes;
-	t->rails = (int)rails;
-	for (int i = 0; i < t->nodes; i++)
+	t->rails = measured->rails;
+	for (int i = 0; i < rounds->nodes; i++)
 		charged += t->suspects->standing[i] >= BB_QUESTIONED;
-	t->charges = (charged * DIRECTIONS + 1) * (rails > 1 ? t->rails + 1 : 1) * t->n;
-	t->values = malloc(((size_t)measured[0].rounds->n * nodes * rails + 1) * sizeof(double));
+	t->charges = (charged * DIRECTIONS + 1) * (t->rails > 1 ? t->rails + 1 : 1) * t->n;
+	t->values = malloc(((size_t)rounds->n * (size_t)rounds->nodes * (size_t)t->rails + 1) *
+			   sizeof(double));
 	if (!t->values)
 		return BB_EINTERNAL;
 	for (int q = 0; q < t->n; q++) {
-		struct reading *h = &t->readings[q];
-
-		h->measured = &measured[q];
-		h->view = &views[q];
-		h->ports = calloc(nodes * rails * DIRECTIONS, sizeof(*h->ports));
-		h->nodes = calloc(nodes * DIRECTIONS, sizeof(*h->nodes));
-		if (!h->ports || !h->nodes)
-			goto out;
-		reading_settle(t, h, tolerance);
-		for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(measured->rounds, &m);) {
-			if (!is_comparable(h, m.from, m.to))
-				continue;
-			if (is_about(t, m.to, m.from))
-				count_meeting(t, h, m.round, m.to, m.to, RECEIVES);
-			if (is_about(t, m.from, m.to))
-				count_meeting(t, h, m.round, m.to, m.from, SENDS);
-		}
+		t->readings[q] =
+			(struct reading){.measured = &measured[q], .view = &views[q], .step = 1};
+		reading_settle(t, &t->readings[q], tolerance);
 	}
-	status = judge(t);
-out:
-	for (int q = 0; q < t->n; q++) {
-		free(t->readings[q].ports);
-		free(t->readings[q].nodes);
-	}
-	free(t->values);
-	return status;
+	return BB_OK;
 }
 
 bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
 		     const struct bb_view *views, const struct bb_quantity *measured, int n,
 		     double tolerance)
 {
-	return confirmation_judge(&(struct confirmation){verdicts, suspects, .n = n}, views,
-				  measured, tolerance, judge_nodes);
+	struct confirmation t = {verdicts, suspects, .n = n};
+	bb_status status = confirmation_open(&t, views, measured, tolerance);
+
+	for (int i = 0; i < suspects->nodes && status == BB_OK; i++)
+		if (suspects->standing[i] >= BB_QUESTIONED) {
+			verdicts->unjudged |= !is_known(&t, i) && views[0].floor > 0;
+			status = judge_node(&t, i);
+		}
+	for (int k = 0; k < t.rails && status == BB_OK; k++)
+		status = judge_rail(&t, k);
+	free(t.values);
+	return status;
 }
 
 bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
 			   const struct bb_view *views, const struct bb_quantity *measured, int n,
 			   double tolerance)
 {
-	return confirmation_judge(&(struct confirmation){verdicts, suspects, .n = n}, views,
-				  measured, tolerance, judge_links);
+	struct confirmation t = {verdicts, suspects, .n = n};
+	bb_status status = confirmation_open(&t, views, measured, tolerance);
+
+	for (int i = 0; i < suspects->npairs && status == BB_OK; i++)
+		status = judge_pair(&t, suspects->pairs[i].a, suspects->pairs[i].b);
+	free(t.values);
+	return status;
 }
 
 /* ---- alone ------------------------------------------------------------------------------------
@@ -531,79 +484,44 @@ int bb_lone_list(const struct bb_verdicts *verdicts, int first, struct bb_lone l
 	return n;
 }
 
-/* A convicted node, rail or link in one quantity. */
-struct lone {
-	const struct bb_view *view;
-	const struct bb_quantity *measured;
-	int which, n;   /* its number in the list, and the length of the list */
-	double shift;   /* logarithm of the reference's time above that of the survey */
-	double rate;    /* at which the reference is slow */
-	double limit;   /* as when it was convicted */
-	double *values; /* room for all measurements */
-};
-
-/* Returns the logarithm of the time over the typical time; NAN: not measured. */
-static double excess_alone(const struct lone *l, int round, int to, int rail)
+/* The reading of the suspect that is WHICH of N, in quantity M: its base is that of the reference
+   in the rounds after its own, or of the survey if that has too few measurements. *RATE = how often
+   the reference is slow. VALUES: room for all measurements. */
+static struct reading read_alone(const struct bb_view *view, const struct bb_quantity *m, int which,
+				 int n, double limit, double *values, double *rate)
 {
-	if (!bb_rounds_has(l->measured->rounds, round, to, rail))
-		return NAN;
-	return bb_measured_at(l->measured, round, to, rail) - l->view->fit.base[rail] - l->shift;
-}
-
-/* Set the shift and rate to those of the reference, or of the survey if it has too few
-   measurements. */
-static void reference_find(struct lone *l)
-{
-	const struct bb_rounds *rounds = l->measured->rounds;
+	struct reading h = {
+		.measured = m, .view = view, .first = 2 * which, .step = 2 * n, .limit = limit};
 	struct bb_tally tally = {0};
-	size_t n = 0;
+	size_t found = 0;
+	double shift;
 
-	l->rate = bb_tally_rate(l->view->slow, l->view->of);
-	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(l->measured, &at);)
-		if (at.met.round % (2 * l->n) == 2 * l->which + 1 &&
-		    bb_rounds_has(rounds, at.met.round, at.met.to, at.rail))
-			l->values[n++] = at.log_s - l->view->fit.base[at.rail] - l->shift;
-	if (n < BB_RETEST_ROUNDS)
-		return;
-	l->shift = bb_low_median(l->values, n);
-	if (l->view->floor > 0) /* see reading_settle */
-		l->shift = fmax(l->shift, 0);
-	for (size_t i = 0; i < n; i++)
-		bb_tally_count(&tally, l->values[i] - l->shift, l->limit);
-	l->rate = bb_tally_rate(tally.slow, tally.of);
+	*rate = bb_tally_rate(view->slow, view->of);
+	memcpy(h.base, view->fit.base, (size_t)m->rails * sizeof(*h.base));
+	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);)
+		if (at.met.round % h.step == h.first + 1)
+			values[found++] = at.log_s - h.base[at.rail];
+	if (found < BB_RETEST_ROUNDS)
+		return h;
+	shift = bb_low_median(values, found);
+	if (view->floor > 0) /* see reading_settle */
+		shift = fmax(shift, 0);
+	for (size_t i = 0; i < found; i++)
+		bb_tally_count(&tally, values[i] - shift, limit);
+	*rate = bb_tally_rate(tally.slow, tally.of);
+	for (int k = 0; k < m->rails; k++)
+		h.base[k] += shift;
+	return h;
 }
 
-/* Tally messages FROM one node TO another (-1: any): in each round RAIL, or the median rail (-1).
- */
-static struct bb_tally direction_count(const struct lone *l, int from, int to, int rail)
+/* Does TALLY fit the reference, which is slow at RATE, better than something that is slow in SHARE
+   of its measurements? */
+static bool is_innocent(double rate, const struct bb_tally *tally, double share)
 {
-	const struct bb_rounds *rounds = l->measured->rounds;
-	struct bb_tally tally = {0};
-
-	for (int r = 2 * l->which; r < rounds->n; r += 2 * l->n)
-		for (int node = 0; node < rounds->nodes; node++) {
-			double distances[BB_MOST_RAILS];
-			size_t n = 0;
-
-			if ((from >= 0 && bb_rounds_partner(rounds, r, node) != from) ||
-			    (to >= 0 && node != to))
-				continue;
-			for (int k = 0; k < l->measured->rails; k++) {
-				distances[n] = excess_alone(l, r, node, k);
-				n += (rail < 0 || rail == k) && !isnan(distances[n]);
-			}
-			bb_tally_count(&tally, bb_low_median(distances, n), l->limit);
-		}
-	return tally;
-}
-
-/* Does TALLY fit the reference better than something that is slow in SHARE of its measurements? */
-static bool is_innocent(const struct lone *l, const struct bb_tally *tally, double share)
-{
-	if (tally->slow == 0 || share <= l->rate)
+	if (tally->slow == 0 || share <= rate)
 		return true;
-	return tally->slow * log(l->rate / share) +
-		       (tally->of - tally->slow) * log((1 - l->rate) / (1 - share)) >
+	return tally->slow * log(rate / share) +
+		       (tally->of - tally->slow) * log((1 - rate) / (1 - share)) >
 	       LIKELIER;
 }
 
@@ -632,18 +550,18 @@ bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_vie
 			continue;
 		v->alone = v->contended = true;
 		for (int q = 0; q < n; q++) {
-			struct lone l = {
-				&views[q],       &alone[q], which, listed, .limit = v->limit[q],
-				.values = values};
-			struct bb_tally sent, received;
+			double rate;
+			const struct reading h = read_alone(&views[q], &alone[q], which, listed,
+							    v->limit[q], values, &rate);
+			const struct bb_tally sent =
+				tally_of(NULL, &h, v->node, v->peer, v->rail, SENDS, 0);
+			const struct bb_tally received =
+				tally_of(NULL, &h, v->node, v->peer, v->rail, RECEIVES, 0);
 
-			reference_find(&l);
-			sent = direction_count(&l, v->node, v->peer, v->rail);
-			received = direction_count(&l, v->peer, v->node, v->rail);
 			/* Still, in a direction that convicted it? */
-			slow[q] =
-				v->slow[q] && ((v->sends && !is_innocent(&l, &sent, share)) ||
-					       (v->receives && !is_innocent(&l, &received, share)));
+			slow[q] = v->slow[q] &&
+				  ((v->sends && !is_innocent(rate, &sent, share)) ||
+				   (v->receives && !is_innocent(rate, &received, share)));
 			v->contended &= !slow[q];
 		}
 		for (int q = 0; q < n && !v->contended; q++)
