@@ -299,40 +299,31 @@ static struct bb_link_model links_of(const struct bb_group *group, int course,
 	return links;
 }
 
-/* Set CALL's schedule to NAME or (NULL) the fastest, and its chunk to that of its measurement. */
-static bb_status resolve_calibrated(const struct bb_calibration *c, const char *name,
-				    struct bb_call *call, struct bb_error *error)
-{
-	const struct bb_shape shape = bb_call_scheduled_shape(call);
-	const size_t element = bb_dtype_size(call->dtype);
-
-	if (call->collective->flags & BB_VARIABLE)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--calibrate does not model messages of several sizes");
-	call->schedule = name ? bb_algorithm_find(call->collective, name)
-			      : bb_calibration_choose(c, call->collective, &shape, element);
-	if (!call->schedule)
-		return bb_fail(error, BB_EUNSUPPORTED, "%s has no schedule for this call",
-			       call->collective->name);
-	call->shape.chunk = bb_calibration_chunk(c, call->schedule, &shape, element);
-	return BB_OK;
-}
-
-/* Set CALL's schedule to NAME (NULL: the fastest) and its chunk. */
+/* Set CALL's schedule to NAME or (NULL) the fastest, and its chunk. */
 static bb_status resolve_schedule(struct bb_group *group, const char *name, struct bb_call *call,
 				  struct bb_error *error)
 {
 	struct bb_context *c = group->context;
 	struct bb_shape shape = bb_call_scheduled_shape(call);
+	const size_t element = bb_dtype_size(call->dtype);
 	const struct bb_link_model links =
 		links_of(group, c->ncourses - 1, &c->courses[c->ncourses - 1].links);
 	struct bb_error reason = {.text = ""};
 
-	if (fits_schedules(c))
-		return resolve_calibrated(c->calibration, name, call, error);
-	call->schedule = bb_timeline_choose(&links, name, call->collective, &shape,
-					    bb_dtype_size(call->dtype), &reason);
-	progress_done(c);
+	if (!fits_schedules(c)) {
+		call->schedule = bb_timeline_choose(&links, name, call->collective, &shape, element,
+						    &reason);
+		progress_done(c);
+	} else if (call->collective->flags & BB_VARIABLE) {
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--calibrate does not model messages of several sizes");
+	} else {
+		call->schedule = bb_calibration_choose(c->calibration, name, call->collective,
+						       &shape, element);
+		if (!call->schedule)
+			(void)bb_fail(&reason, BB_EUNSUPPORTED, "%s has no schedule for this call",
+				      call->collective->name);
+	}
 	if (!call->schedule && bb_error_status(&reason) == BB_ETIMEOUT)
 		return BB_ETIMEOUT;
 	if (!call->schedule)
@@ -539,13 +530,11 @@ static bb_status time_call(struct bb_group *group, int course, const struct bb_l
 	if (call->native) {
 		status = c->library->time(group, course, &links, call, number, times, error);
 	} else if (fits_schedules(c)) {
-		bb_calibration_support(c->calibration, call->schedule, &shape, element,
-				       &group->prediction.support);
-		bb_sim_time_whole(
-			group,
-			bb_calibration_time(c->calibration, call->schedule, &shape, element) *
-				bb_timeline_noise(all, number),
-			times);
+		bb_sim_time_whole(group,
+				  bb_calibration_time(c->calibration, call->schedule, &shape,
+						      element, &group->prediction.support) *
+					  bb_timeline_noise(all, number),
+				  times);
 	} else {
 		group->evaluator = bb_evaluator_name(
 			bb_timeline_evaluator(&links, call->schedule, &shape), &links);

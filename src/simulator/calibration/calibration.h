@@ -34,10 +34,6 @@ BB_MUST bb_status bb_calibration_read(struct bb_calibration **c, const char *pat
 				      struct bb_error *error);
 void bb_calibration_free(struct bb_calibration *c); /* NULL: nothing */
 
-/* Seconds of SCHEDULE for SHAPE with elements of ELEMENT bytes. */
-double bb_calibration_time(const struct bb_calibration *c, const struct bb_algorithm *schedule,
-			   const struct bb_shape *shape, size_t element);
-
 /* The evidence for a prediction. NAN: unknown. */
 struct bb_calibrated {
 	/* Multiples of the prediction between which nine in ten measurements lie that the model was
@@ -49,19 +45,17 @@ struct bb_calibrated {
 	double left_out;                   /* seconds predicted for it without its size */
 };
 
-void bb_calibration_support(const struct bb_calibration *c, const struct bb_algorithm *schedule,
-			    const struct bb_shape *shape, size_t element,
-			    struct bb_calibrated *support);
+/* Seconds of SCHEDULE for SHAPE with elements of ELEMENT bytes; *SUPPORT = the evidence. */
+double bb_calibration_time(const struct bb_calibration *c, const struct bb_algorithm *schedule,
+			   const struct bb_shape *shape, size_t element,
+			   struct bb_calibrated *support);
 
-/* The fastest schedule of COLLECTIVE for SHAPE, among the measured ones if there are any; NULL: no
-   schedule supports SHAPE. */
-const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
+/* The schedule of COLLECTIVE called NAME or (NULL) the fastest for SHAPE, among the measured ones
+   if there are any. Sets shape->chunk to the measured chunk, 0: not measured, or not cut. Returns
+   NULL if no schedule supports SHAPE. */
+const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c, const char *name,
 						 const struct bb_collective *collective,
-						 const struct bb_shape *shape, size_t element);
-
-/* The measured chunk of SCHEDULE in elements; 0: not measured, or not cut. */
-size_t bb_calibration_chunk(const struct bb_calibration *c, const struct bb_algorithm *schedule,
-			    const struct bb_shape *shape, size_t element);
+						 struct bb_shape *shape, size_t element);
 
 /* ---- NCCL on a cluster ---------------------------------------------------------------- */
 

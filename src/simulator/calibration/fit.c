@@ -650,65 +650,60 @@ double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nc
 	return left_factor(c, &query);
 }
 
-size_t bb_calibration_chunk(const struct bb_calibration *c, const struct bb_algorithm *schedule,
-			    const struct bb_shape *shape, size_t element)
-{
-	const struct bb_point query = query_of(schedule, shape, element);
-	const struct bb_calibration_series *series = nearest_series(c, &query);
-	size_t best = 0;
-
-	for (size_t i = 1; series && i < series->n; i++)
-		if (fabs(log((series->first[i].bytes + 1) / (query.bytes + 1))) <
-		    fabs(log((series->first[best].bytes + 1) / (query.bytes + 1))))
-			best = i;
-	return series ? series->first[best].chunk / element : 0;
-}
-
 double bb_calibration_time(const struct bb_calibration *c, const struct bb_algorithm *schedule,
-			   const struct bb_shape *shape, size_t element)
-{
-	const struct bb_point query = query_of(schedule, shape, element);
-
-	return predict(c, &query);
-}
-
-void bb_calibration_support(const struct bb_calibration *c, const struct bb_algorithm *schedule,
-			    const struct bb_shape *shape, size_t element,
-			    struct bb_calibrated *support)
+			   const struct bb_shape *shape, size_t element,
+			   struct bb_calibrated *support)
 {
 	const struct bb_point query = query_of(schedule, shape, element);
 
 	find_case(c, &query, support);
 	if (!cross_interval(c, &query, &support->low, &support->high))
 		support->low = support->high = NAN;
+	return predict(c, &query);
 }
 
-const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
+/* The chunk of SERIES in bytes, at the size nearest to BYTES. */
+static size_t nearest_chunk(const struct bb_calibration_series *series, double bytes)
+{
+	const struct bb_point *best = series->first;
+
+	for (const struct bb_point *p = best + 1; p < series->first + series->n; p++)
+		if (fabs(log((p->bytes + 1) / (bytes + 1))) <
+		    fabs(log((best->bytes + 1) / (bytes + 1))))
+			best = p;
+	return best->chunk;
+}
+
+const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c, const char *name,
 						 const struct bb_collective *collective,
-						 const struct bb_shape *shape, size_t element)
+						 struct bb_shape *shape, size_t element)
 {
 	const struct bb_algorithm *best = NULL;
 	bool best_measured = false;
 	double least = INFINITY;
+	struct bb_shape cut = *shape;
 
 	for (int i = 0; bb_algorithms[i]; i++) {
 		const struct bb_algorithm *a = bb_algorithms[i];
-		struct bb_shape cut = *shape;
+		const struct bb_calibration_series *series;
 		struct bb_point query;
 		double time;
-		bool measured;
 
-		if (a->collective != collective || (a->refuses && a->refuses(shape)))
+		if (a->collective != collective || (name && strcmp(a->name, name) != 0) ||
+		    (a->refuses && a->refuses(shape)))
 			continue;
-		cut.chunk = bb_calibration_chunk(c, a, shape, element);
 		query = query_of(a, &cut, element);
-		measured = nearest_series(c, &query) != NULL;
+		series = nearest_series(c, &query);
+		cut.chunk = series ? nearest_chunk(series, query.bytes) / element : 0;
+		query = query_of(a, &cut, element);
 		time = predict(c, &query);
-		if (measured < best_measured || (measured == best_measured && time >= least))
+		if ((series != NULL) < best_measured ||
+		    ((series != NULL) == best_measured && time >= least))
 			continue;
 		best = a;
-		best_measured = measured;
+		best_measured = series != NULL;
 		least = time;
+		shape->chunk = cut.chunk;
 	}
 	return best;
 }

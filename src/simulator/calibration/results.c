@@ -16,7 +16,7 @@
 
 #define FARTHEST 10 /* times as long, or as short, as the model: no time of this machine */
 #define WORD 64
-#define RANKS_MOST (1 << 20)
+#define RANKS_MOST BB_CLUSTER_MOST_RANKS
 #define COUNT_MOST ((size_t)1 << 40) /* elements; those of all ranks fit into a size_t */
 #define TIME_LEAST 1e-4              /* us: a clock cannot see less */
 #define TIME_MOST 3.2e13             /* us: a year */
@@ -74,15 +74,25 @@ static bool is_time(double us)
 	return us >= TIME_LEAST && us <= TIME_MOST;
 }
 
-/* Set the time of P to the median of the result LINE's samples, and their spread. False: it has one
-   sample, or no median. */
-static bool read_samples(struct bb_point *p, const char *line)
+/* Read what a result of any kind has in LINE into P: the median of several samples, with their
+   spread, or else the time. False: it is not one among several ranks. */
+static bool read_result(const char *line, struct bb_point *p)
 {
-	double samples, median, least, p95;
+	double ranks, time, samples, median, least, p95;
 
+	*p = (struct bb_point){.collective = NULL};
+	if (!bb_json_find_number(line, "nranks", &ranks) ||
+	    !bb_json_find_number(line, "size_bytes", &p->bytes) ||
+	    !bb_json_find_bool(line, "in_place", &p->in_place) ||
+	    !bb_json_find_number(line, "time_us", &time) || !is_time(time) ||
+	    !(ranks >= 2 && ranks <= RANKS_MOST) || !(p->bytes >= 1 && p->bytes < 0x1p60))
+		return false;
+	p->cost.nranks = (int)ranks;
+	p->time = time * 1e-6;
 	if (!bb_json_find_number(line, "samples", &samples) || !(samples > 1) ||
 	    !bb_json_find_number(line, "p50_us", &median) || !is_time(median))
-		return false;
+		return true;
+	p->median = true;
 	p->time = p->least = p->p95 = median * 1e-6;
 	if (bb_json_find_number(line, "min_us", &least) && is_time(least) && least < median)
 		p->least = least * 1e-6;
@@ -91,41 +101,37 @@ static bool read_samples(struct bb_point *p, const char *line)
 	return true;
 }
 
-/* Read a result into POINT. False: it is not the result of a schedule among several ranks. */
-static bool read_point(const struct bb_claims *run, const char *line, struct bb_point *point)
+/* Add the result of a schedule in the record LINE. */
+static bb_status schedule_add(struct bb_calibration *c, const char *line, struct bb_error *error)
 {
-	struct bb_shape shape = {.nranks = 0};
-	double count, ranks, time, chunk = 0;
+	const struct bb_algorithm *schedule = schedule_of(&c->run, line);
+	struct bb_point point;
+	struct bb_shape shape;
+	double count, chunk = 0;
 	char dtype[WORD];
 	enum bb_dtype type;
 
-	*point = (struct bb_point){.schedule = schedule_of(run, line)};
-	if (!point->schedule || (point->schedule->collective->flags & BB_VARIABLE) ||
-	    !bb_json_find_number(line, "count", &count) ||
-	    !bb_json_find_number(line, "nranks", &ranks) ||
-	    !bb_json_find_number(line, "size_bytes", &point->bytes) ||
-	    !bb_json_find_bool(line, "in_place", &point->in_place) ||
-	    !bb_json_find_number(line, "time_us", &time) ||
-	    !bb_json_find_string(line, "dtype", dtype, sizeof(dtype)))
-		return false;
-	type = bb_dtype_named(dtype);
 	bb_json_find_number(line, "chunk_bytes", &chunk);
-	if (type == BB_NDTYPES || !(ranks >= 2 && ranks <= RANKS_MOST) ||
-	    !(count >= 1 && count <= COUNT_MOST) || !(chunk >= 0 && chunk <= COUNT_MOST) ||
-	    !is_time(time) || !(point->bytes >= 1 && isfinite(point->bytes)))
-		return false;
-	point->collective = point->schedule->collective;
-	point->chunk = (size_t)chunk;
-	point->time = time * 1e-6;
-	point->median = read_samples(point, line);
-	shape.nranks = (int)ranks;
-	shape.count = (size_t)count;
-	shape.in_place = point->in_place;
-	shape.chunk = point->chunk / bb_dtype_size(type);
-	if (point->schedule->refuses && point->schedule->refuses(&shape))
-		return false;
-	point->cost = bb_cost_of(point->schedule, &shape, bb_dtype_size(type));
-	return true;
+	if (!schedule || (schedule->collective->flags & BB_VARIABLE) ||
+	    !read_result(line, &point) || !bb_json_find_number(line, "count", &count) ||
+	    !bb_json_find_string(line, "dtype", dtype, sizeof(dtype)) ||
+	    (type = bb_dtype_named(dtype)) == BB_NDTYPES || !(count >= 1 && count <= COUNT_MOST) ||
+	    !(chunk >= 0 && chunk <= COUNT_MOST))
+		goto other;
+	shape = (struct bb_shape){.nranks = point.cost.nranks,
+				  .count = (size_t)count,
+				  .in_place = point.in_place,
+				  .chunk = (size_t)chunk / bb_dtype_size(type)};
+	if (schedule->refuses && schedule->refuses(&shape))
+		goto other;
+	point.schedule = schedule;
+	point.collective = schedule->collective;
+	point.chunk = (size_t)chunk;
+	point.cost = bb_cost_of(schedule, &shape, bb_dtype_size(type));
+	return point_add(c, &point, error);
+other:
+	c->others++;
+	return BB_OK;
 }
 
 /* ---- the machine of a table ----------------------------------------------------------- */
@@ -224,7 +230,6 @@ static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t,
 	int64_t ranks = 0, nodes = 0;
 	bb_status st;
 
-	*p = (struct bb_point){.collective = NULL};
 	bb_claims_operand(t, &p->dtype, &p->op);
 	/* Only the factor of all_reduce exceeds 1. */
 	if (!t->collective[0] && t->n > 0 &&
@@ -250,48 +255,46 @@ out:
 	return st;
 }
 
-/* Add ROW of a table whose other fields are in P. */
-static bb_status row_add(struct bb_calibration *c, const struct bb_point *p,
-			 const struct bb_claim *row, struct bb_error *error)
+/* Add the result P of NCCL, if it may be of the cluster. */
+static bb_status result_add(struct bb_calibration *c, const struct bb_point *p,
+			    struct bb_error *error)
 {
-	struct bb_point point = *p;
-	struct bb_nccl_call call;
-	double ratio, low, high;
+	const struct bb_nccl_call call = bb_calibration_call(p);
+	const double ratio = p->time / bb_site_time(c, p);
+	double low, high;
 
-	point.bytes = (double)row->size_bytes;
-	point.in_place = row->in_place;
-	point.time = row->time_us * 1e-6;
-	ratio = point.time / bb_site_time(c, &point);
 	if (!(ratio > 1.0 / FARTHEST && ratio < FARTHEST)) {
 		c->far++;
 		return BB_OK;
 	}
-	call = bb_calibration_call(&point);
 	bb_nccl_interval(c->constants, &call, &low, &high);
 	c->unlike += ratio < low || ratio > high;
-	return point_add(c, &point, error);
+	return point_add(c, p, error);
 }
 
 bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size_t length,
 				struct bb_error *error)
 {
 	struct bb_claim_file file;
-	struct bb_point point;
 	bb_status st;
 
 	BB_TRY(st, bb_claims_read_by(bb_claims_read_log, c->path, text, length, &file, error), out);
 	c->is_table = true;
 	c->cut = file.cut;
 	c->cut_line = file.cut_line;
-	for (size_t i = 0; i < file.n && st == BB_OK; i++) {
-		const struct bb_claims *const t = &file.list[i];
+	for (const struct bb_claims *t = file.list; t < file.list + file.n && st == BB_OK; t++) {
+		struct bb_point point = {.collective = NULL};
 
 		st = table_read(c, t, &point, error);
 		c->wrong += t->wrong;
 		c->implausible += t->implausible + t->not_finite;
 		c->others += point.collective ? 0 : t->n;
-		for (size_t k = 0; k < t->n && point.collective && st == BB_OK; k++)
-			st = row_add(c, &point, &t->list[k], error);
+		for (size_t k = 0; k < t->n && point.collective && st == BB_OK; k++) {
+			point.bytes = (double)t->list[k].size_bytes;
+			point.in_place = t->list[k].in_place;
+			point.time = t->list[k].time_us * 1e-6;
+			st = result_add(c, &point, error);
+		}
 	}
 	bb_claims_free(&file);
 out:
@@ -333,41 +336,29 @@ static void run_read(struct bb_calibration *c, const char *line)
 
 /* Add the result of NCCL in the record LINE. BB_EUSAGE: it is of another machine than the cluster.
  */
-static bb_status record_add(struct bb_calibration *c, const struct bb_claims *run, const char *line,
-			    struct bb_error *error)
+static bb_status record_add(struct bb_calibration *c, const char *line, struct bb_error *error)
 {
-	struct bb_claims table = *run;
-	struct bb_claim row = {.line = 0};
+	struct bb_claims table = c->run;
 	struct bb_point point;
-	double ranks, bytes;
-	char evaluator[WORD];
+	char evaluator[WORD] = "model";
 	bb_status st = BB_OK;
 
+	bb_json_find_string(line, "evaluator", evaluator, sizeof(evaluator));
 	if (!bb_json_find_string(line, "collective", table.collective, sizeof(table.collective)) ||
 	    !bb_json_find_string(line, "algorithm_asked", table.algorithm,
 				 sizeof(table.algorithm)) ||
-	    !bb_json_find_number(line, "nranks", &ranks) ||
-	    !bb_json_find_number(line, "size_bytes", &bytes) ||
-	    !bb_json_find_bool(line, "in_place", &row.in_place) ||
-	    !bb_json_find_number(line, "time_us", &row.time_us) || !(row.time_us > 0) ||
-	    !(bytes >= 1 && bytes < 0x1p60) || !(ranks >= 2 && ranks <= BB_CLUSTER_MOST_RANKS) ||
-	    (bb_json_find_string(line, "evaluator", evaluator, sizeof(evaluator)) &&
-	     strcmp(evaluator, "model") != 0)) {
+	    !read_result(line, &point) || strcmp(evaluator, "model") != 0) {
 		c->others++;
 		return BB_OK;
 	}
 	/* Part of the run's ranks, of a split: in order. */
-	table.hosts = run->nranks == (int64_t)ranks ? run->hosts : 0;
-	table.nranks = (int64_t)ranks;
+	table.hosts = table.nranks == point.cost.nranks ? table.hosts : 0;
+	table.nranks = point.cost.nranks;
 	bb_json_find_string(line, "dtype", table.type, sizeof(table.type));
 	bb_json_find_string(line, "op", table.op, sizeof(table.op));
-	row.size_bytes = (uint64_t)bytes;
 	BB_TRY(st, table_read(c, &table, &point, error), out);
-	point.median = read_samples(&point, line);
-	if (point.median)
-		row.time_us = point.time * 1e6;
 	if (point.collective)
-		st = row_add(c, &point, &row, error);
+		st = result_add(c, &point, error);
 	else
 		c->others++;
 out:
@@ -381,19 +372,14 @@ bb_status bb_calibration_lines(struct bb_calibration *c, char *text, struct bb_e
 
 	for (char *line = strtok_r(text, "\n", &rest); line && st == BB_OK;
 	     line = strtok_r(NULL, "\n", &rest)) {
-		struct bb_point point;
 		char kind[WORD];
 
 		if (!bb_json_find_string(line, "kind", kind, sizeof(kind)))
 			c->is_table = c->is_table || strstr(line, "out-of-place");
 		else if (strcmp(kind, "run") == 0)
 			run_read(c, line);
-		else if (strcmp(kind, "result") == 0 && c->cluster)
-			st = record_add(c, &c->run, line, error);
-		else if (strcmp(kind, "result") == 0 && !read_point(&c->run, line, &point))
-			c->others++;
 		else if (strcmp(kind, "result") == 0)
-			st = point_add(c, &point, error);
+			st = (c->cluster ? record_add : schedule_add)(c, line, error);
 	}
 	return st;
 }
