@@ -5,12 +5,96 @@
  * over shared links.
  */
 #include "programs/seats.h"
-#include "simulator/timeline/agenda.h"
 #include "simulator/timeline/slabs.h"
 #include "simulator/timeline/flows.h"
 
 #include <stdint.h>
 #include <string.h>
+
+/* ---- the agenda ----------------------------------------------------------------------- */
+
+/* A queue of events, at most one for each of several items, earliest first; at equal times the
+   lowest item first. */
+struct agenda {       /* zero-initialise */
+	double *time; /* [item], while it is in the heap */
+	int *heap;
+	int *place; /* [item]: in the heap; -1: it has no event */
+	int n;      /* in the heap */
+};
+
+#define NOWHERE (-1)
+
+/* For COUNT items without events, in SLABS, which may be lacking then. */
+static void agenda_open(struct agenda *a, struct bb_slabs *slabs, size_t count)
+{
+	BB_TAKE(slabs, a->time, count);
+	BB_TAKE(slabs, a->heap, count);
+	BB_TAKE(slabs, a->place, count);
+	for (size_t i = 0; a->place && i < count; i++)
+		a->place[i] = NOWHERE;
+}
+
+static bool is_before(const struct agenda *a, int item, int other)
+{
+	const double x = a->time[item], y = a->time[other];
+
+	return x < y || (x == y && item < other);
+}
+
+static void put(struct agenda *a, int at, int item)
+{
+	a->heap[at] = item;
+	a->place[item] = at;
+}
+
+/* Place ITEM at AT or nearer to the top. */
+static void rise(struct agenda *a, int at, int item)
+{
+	for (; at > 0 && is_before(a, item, a->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		put(a, at, a->heap[(at - 1) / 2]);
+	put(a, at, item);
+}
+
+/* Place ITEM at AT or further from the top. */
+static void sink(struct agenda *a, int at, int item)
+{
+	for (;;) {
+		int child = 2 * at + 1;
+
+		if (child + 1 < a->n && is_before(a, a->heap[child + 1], a->heap[child]))
+			child++;
+		if (child >= a->n || !is_before(a, a->heap[child], item))
+			break;
+		put(a, at, a->heap[child]);
+		at = child;
+	}
+	put(a, at, item);
+}
+
+/* Set the event of ITEM to TIME; it replaces an earlier one. */
+static void agenda_set(struct agenda *a, int item, double time)
+{
+	const bool later = a->place[item] != NOWHERE && time > a->time[item];
+
+	a->time[item] = time;
+	if (later)
+		sink(a, a->place[item], item);
+	else
+		rise(a, a->place[item] == NOWHERE ? a->n++ : a->place[item], item);
+}
+
+/* Remove the earliest event, of which there is one; returns its item. */
+static int agenda_pop(struct agenda *a)
+{
+	const int first = a->heap[0], last = a->heap[--a->n];
+
+	if (a->n > 0)
+		sink(a, 0, last);
+	a->place[first] = NOWHERE;
+	return first;
+}
+
+/* ---- queues --------------------------------------------------------------------------- */
 
 enum queue_state {
 	IDLE, /* before its first operation, or past its last */
@@ -26,8 +110,6 @@ enum queue_state {
 	WAITING, /* for an event, a message or other members */
 };
 
-#define NONE (-1)
-
 /* A message that a rank is to receive from a peer, together with others. */
 enum posted {
 	POSTED_NOT,   /* or its queue has reached the receive */
@@ -36,6 +118,7 @@ enum posted {
 };
 
 struct queue {
+	int rank;
 	enum queue_state state;
 	size_t index; /* of the operation */
 	struct bb_operation operation;
@@ -45,11 +128,11 @@ struct queue {
 	double entry;        /* of a message: seconds on a port, alone */
 	struct bb_flow flow; /* of a message on shared links */
 	/* Neighbours in a line: messages landed on the same lane, or leaving the same rank. */
-	int before, after;
+	struct queue *before, *after;
 };
 
 struct line {
-	int first, last; /* numbers of queues, NONE */
+	struct queue *first, *last; /* NULL: none is in it */
 };
 
 /* A collective that not all members of its group have reached yet. Members that are done early may
@@ -85,26 +168,22 @@ struct timeline {
 	uint64_t *calls;         /* [seat]: collectives that it has reached */
 	struct meeting **meetings; /* [group] */
 	struct bb_choices choices; /* of this evaluation, where links.choices is NULL */
-	struct bb_agenda agenda;   /* of queues; behind: [group], where a meeting is due */
+	struct agenda agenda;      /* of queues; behind: [group], where a meeting is due */
 	double end;
 	struct bb_slabs slabs; /* that all of this is in */
 };
 
-static void schedule(struct timeline *p, int queue, enum queue_state state, double time)
+static void schedule(struct timeline *p, struct queue *q, enum queue_state state, double time)
 {
-	p->queues[queue].state = state;
-	p->queues[queue].to = time;
-	bb_agenda_set(&p->agenda, queue, time);
+	q->state = state;
+	q->to = time;
+	agenda_set(&p->agenda, (int)(q - p->queues), time);
 }
 
-static int queues_of(const struct timeline *p)
+/* The queues of RANK begin here, and end where those of the next rank begin. */
+static struct queue *queues_of(const struct timeline *p, int rank)
 {
-	return p->program->nranks * p->program->queues;
-}
-
-static int rank_of(const struct timeline *p, int queue)
-{
-	return queue / p->program->queues;
+	return p->queues + rank * p->program->queues;
 }
 
 /* ---- lines of queues ------------------------------------------------------------------ */
@@ -114,63 +193,55 @@ static struct line *landed_at(const struct timeline *p, int rank, int lane)
 	return &p->landed[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
 }
 
-/* The line of QUEUE's rank: the message that leaves, and those behind it. */
-static struct line *leaving_at(const struct timeline *p, int queue)
+/* The line of a rank: the message that leaves, and those behind it. */
+static struct line *leaving_at(const struct timeline *p, int rank)
 {
-	return landed_at(p, p->program->nranks, 0) + rank_of(p, queue);
+	return landed_at(p, p->program->nranks, 0) + rank;
 }
 
-static void land(struct timeline *p, struct line *landed, int queue)
+static void land(struct line *line, struct queue *q, enum queue_state state)
 {
-	p->queues[queue].state = LANDED;
-	p->queues[queue].before = landed->last;
-	p->queues[queue].after = NONE;
-	*(landed->last == NONE ? &landed->first : &p->queues[landed->last].after) = queue;
-	landed->last = queue;
+	q->state = state;
+	q->before = line->last;
+	q->after = NULL;
+	*(line->last ? &line->last->after : &line->first) = q;
+	line->last = q;
 }
 
-static void lift(struct timeline *p, struct line *landed, int queue)
+static void lift(struct line *line, struct queue *q)
 {
-	const struct queue *q = &p->queues[queue];
-
-	*(q->before == NONE ? &landed->first : &p->queues[q->before].after) = q->after;
-	*(q->after == NONE ? &landed->last : &p->queues[q->after].before) = q->before;
+	*(q->before ? &q->before->after : &line->first) = q->after;
+	*(q->after ? &q->after->before : &line->last) = q->before;
 }
 
 /* ---- messages ------------------------------------------------------------------------- */
 
-/* The queue of RANK in STATE whose ACT on LANE is with OTHER, or NONE. */
-static int find_queue(const struct timeline *p, int rank, enum queue_state state, enum bb_act act,
-		      int lane, int other)
+/* The queue of RANK in STATE whose ACT on LANE is with OTHER, or NULL. */
+static struct queue *find_queue(const struct timeline *p, int rank, enum queue_state state,
+				enum bb_act act, int lane, int other)
 {
-	const int first = rank * p->program->queues;
-
-	for (int queue = first; queue < first + p->program->queues; queue++) {
-		const struct queue *q = &p->queues[queue];
-
+	for (struct queue *q = queues_of(p, rank); q < queues_of(p, rank + 1); q++)
 		if (q->state == state && q->operation.act == act && q->operation.lane == lane &&
 		    (act == BB_ACT_RECV_ANY || q->peer == other))
-			return queue;
-	}
-	return NONE;
+			return q;
+	return NULL;
 }
 
 /* RECEIVER has what SENDER sent: both are done at TIME. */
-static bb_status hand_over(struct timeline *p, int sender, int receiver, double time)
+static bb_status hand_over(struct timeline *p, struct queue *sender, struct queue *receiver,
+			   double time)
 {
-	struct queue *r = &p->queues[receiver];
-	const int rank = rank_of(p, receiver);
+	int **sources = &p->sources[receiver->rank];
 
-	r->peer = rank_of(p, sender);
+	receiver->peer = sender->rank;
 	schedule(p, sender, BUSY, time);
 	schedule(p, receiver, BUSY, time);
-	if (r->operation.act != BB_ACT_RECV_ANY)
+	if (receiver->operation.act != BB_ACT_RECV_ANY)
 		return BB_OK;
-	if (!p->sources[rank])
-		BB_TAKE(&p->slabs, p->sources[rank], p->program->length(p->program, rank));
-	if (!p->sources[rank])
+	if (!*sources &&
+	    !BB_TAKE(&p->slabs, *sources, p->program->length(p->program, receiver->rank)))
 		return BB_EINTERNAL;
-	p->sources[rank][r->index] = r->peer;
+	(*sources)[receiver->index] = sender->rank;
 	return BB_OK;
 }
 
@@ -188,236 +259,208 @@ static double use_port(double *free, double time, double entry)
 	return *free;
 }
 
-/* The port of QUEUE's rank is free for its message at TIME. */
-static void depart(struct timeline *p, int queue, double time)
+/* The port of Q's rank is free for its message at TIME. */
+static void depart(struct timeline *p, struct queue *q, double time)
 {
-	schedule(p, queue, LEAVING,
-		 time + p->links.fabric->overhead * p->queues[queue].flow.factor);
+	schedule(p, q, LEAVING, time + p->links.fabric->overhead * q->flow.factor);
 }
 
-/* The message of QUEUE waits behind those of its rank that leave before it. */
-static void queue_up(struct timeline *p, int queue)
+/* The message of Q has left: the next one may. */
+static void leave(struct timeline *p, struct queue *q)
 {
-	struct queue *q = &p->queues[queue];
-	struct line *line = leaving_at(p, queue);
-	const bool first = line->first == NONE;
-
-	land(p, line, queue);
-	q->state = QUEUED;
-	if (first)
-		depart(p, queue, q->from);
-}
-
-/* The message of QUEUE has left: the next one may. */
-static void leave(struct timeline *p, int queue)
-{
-	const struct queue *q = &p->queues[queue];
-	struct line *line = leaving_at(p, queue);
+	struct line *line = leaving_at(p, q->rank);
 	const double time = q->to;
 
 	if (q->state == SHARING)
-		bb_flows_leave(p->flows, queue, time);
-	lift(p, line, queue);
-	schedule(p, queue, COMING,
+		bb_flows_leave(p->flows, (int)(q - p->queues), time);
+	lift(line, q);
+	schedule(p, q, COMING,
 		 time + bb_route_latency(&p->links, q->flow.route.latency, q->flow.bytes) *
 				 q->flow.factor);
-	if (line->first != NONE)
+	if (line->first)
 		depart(p, line->first, time);
 }
 
-static void change_end(void *own, int queue, double end)
+static void change_end(void *own, int number, double end)
 {
-	schedule(own, queue, SHARING, end);
+	struct timeline *p = own;
+
+	schedule(p, &p->queues[number], SHARING, end);
 }
 
-/* QUEUE has reached a send. */
-static void message_send(struct timeline *p, int queue)
+/* Q has reached a send. */
+static void message_send(struct timeline *p, struct queue *q)
 {
-	struct queue *q = &p->queues[queue];
-	const int rank = rank_of(p, queue);
-	uint64_t drawn = bb_draw(bb_draw(p->links.seed, 2), (uint64_t)rank);
+	uint64_t drawn = bb_draw(bb_draw(p->links.seed, 2), (uint64_t)q->rank);
 	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index)), entry, exit, latency;
 	const double bytes = (double)bb_operation_bytes(&q->operation);
+	struct line *line = leaving_at(p, q->rank);
 	struct bb_fabric_route route;
 
 	q->peer = q->operation.peer;
 	if (q->peer == BB_NO_PEER)
-		q->peer = p->sources[rank][q->operation.answers];
-	route = bb_link_route(&p->links, rank, q->peer);
+		q->peer = p->sources[q->rank][q->operation.answers];
+	route = bb_link_route(&p->links, q->rank, q->peer);
 	entry = bb_route_entry(&p->links, route.second_per_byte, bytes);
 	q->entry = entry * factor;
 	exit = bb_route_exit(&p->links, route.outside, bytes, entry) * factor;
 	latency = bb_route_latency(&p->links, route.latency, bytes) * factor;
 	q->port = port_of(p, q->peer, route.outside);
-	q->flow = (struct bb_flow){rank, q->peer, route, bytes, factor};
-	/* The message before has been received: the link is free. */
-	if (!bb_link_ports(&p->links))
-		schedule(p, queue, FLYING, q->from + (entry + route.latency) * factor);
-	else if (p->flows && route.outside)
-		queue_up(p, queue);
-	else
-		schedule(p, queue, COMING,
-			 use_port(&p->out[port_of(p, rank, route.outside)], q->from, exit) - exit +
-				 latency);
+	q->flow = (struct bb_flow){q->rank, q->peer, route, bytes, factor};
+	if (!bb_link_ports(&p->links)) {
+		/* The message before has been received: the link is free. */
+		schedule(p, q, FLYING, q->from + (entry + route.latency) * factor);
+	} else if (!p->flows || !route.outside) {
+		schedule(p, q, COMING,
+			 use_port(&p->out[port_of(p, q->rank, route.outside)], q->from, exit) -
+				 exit + latency);
+	} else {
+		/* It waits behind those of its rank that leave before it. */
+		land(line, q, QUEUED);
+		if (line->first == q)
+			depart(p, q, q->from);
+	}
 }
 
 /* ---- receives that are posted together ------------------------------------------------ */
 
-/* The state of RANK's posted receive from PEER on LANE; NULL: it never posted several together. */
-static unsigned char *posted_for(const struct timeline *p, int rank, int lane, int peer)
+/* The states of RANK's posted receives on LANE, by peer; NULL: it never posted several together. */
+static unsigned char **posted_at(const struct timeline *p, int rank, int lane)
 {
-	unsigned char *posted = p->posted[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
-
-	return posted ? &posted[peer] : NULL;
+	return &p->posted[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
 }
 
-/* The message of the queue SENDER arrives before its receiver's queue reaches the receive. */
-static void take_early(struct timeline *p, unsigned char *posted, int sender, double time)
+/* The message of SENDER arrives before its receiver's queue reaches the receive. */
+static void take_early(struct timeline *p, unsigned char *posted, struct queue *sender, double time)
 {
 	*posted = POSTED_THERE;
 	schedule(p, sender, BUSY, time);
 }
 
-/* The index behind FROM of the next receive that QUEUE posts together with the one before, with
- *O; or SIZE_MAX. */
-static size_t next_together(const struct timeline *p, int queue, size_t from,
-			    struct bb_operation *o)
+/* The index of Q's first operation from FROM on; SIZE_MAX: there is none. */
+static size_t next_index(const struct timeline *p, const struct queue *q, size_t from)
 {
-	const int rank = rank_of(p, queue), mine = queue - rank * p->program->queues;
-	const unsigned char *queue_of = &p->queue_of[p->first[rank]];
-	const size_t rest = p->first[rank + 1] - p->first[rank] - from - 1;
-	const unsigned char *next = memchr(&queue_of[from + 1], mine, rest);
+	const unsigned char *queue_of = &p->queue_of[p->first[q->rank]];
+	const unsigned char *next = memchr(&queue_of[from], (int)(q - queues_of(p, q->rank)),
+					   p->first[q->rank + 1] - p->first[q->rank] - from);
 
-	if (!next)
-		return SIZE_MAX;
-	*o = bb_program_at(p->program, rank, (size_t)(next - queue_of));
-	return o->act == BB_ACT_RECV && o->together ? (size_t)(next - queue_of) : SIZE_MAX;
+	return next ? (size_t)(next - queue_of) : SIZE_MAX;
 }
 
-/* QUEUE has reached the first of several receives posted together: messages for the others that
-   have arrived already are taken, too. */
-static bb_status post(struct timeline *p, int queue)
+/* Q has reached the first of several receives posted together: messages for the others that have
+   arrived already are taken, too. */
+static bb_status post(struct timeline *p, struct queue *q)
 {
-	const struct queue *q = &p->queues[queue];
-	const int rank = rank_of(p, queue), lane = q->operation.lane;
-	struct line *landed = landed_at(p, rank, lane);
-	unsigned char **all = &p->posted[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
-	struct bb_operation o;
+	struct line *landed = landed_at(p, q->rank, q->operation.lane);
+	unsigned char **all = posted_at(p, q->rank, q->operation.lane);
 
-	for (size_t i = q->index; (i = next_together(p, queue, i, &o)) != SIZE_MAX;) {
-		if (!*all)
-			BB_TAKE_ZEROED(&p->slabs, *all, (size_t)p->program->nranks);
-		if (!*all)
+	for (size_t i = q->index; (i = next_index(p, q, i + 1)) != SIZE_MAX;) {
+		const struct bb_operation o = bb_program_at(p->program, q->rank, i);
+
+		if (o.act != BB_ACT_RECV || !o.together)
+			break;
+		if (!*all && !BB_TAKE_ZEROED(&p->slabs, *all, (size_t)p->program->nranks))
 			return BB_EINTERNAL;
 		(*all)[o.peer] = POSTED_OPEN;
 	}
-	for (int sender = landed->first, after; *all && sender != NONE; sender = after) {
-		unsigned char *posted = &(*all)[rank_of(p, sender)];
+	for (struct queue *sender = landed->first, *after; *all && sender; sender = after) {
+		unsigned char *posted = &(*all)[sender->rank];
 
-		after = p->queues[sender].after;
+		after = sender->after;
 		if (*posted != POSTED_OPEN)
 			continue;
-		lift(p, landed, sender);
+		lift(landed, sender);
 		take_early(p, posted, sender, q->from);
 	}
 	return BB_OK;
 }
 
-static bb_status arrive(struct timeline *p, int queue)
+static bb_status arrive(struct timeline *p, struct queue *q)
 {
-	const struct queue *q = &p->queues[queue];
-	const int rank = rank_of(p, queue), lane = q->operation.lane;
-	int receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV, lane, rank);
-	unsigned char *posted;
+	const int lane = q->operation.lane;
+	unsigned char *const posted = *posted_at(p, q->peer, lane);
+	struct queue *receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV, lane, q->rank);
 
-	if (receiver == NONE)
-		receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV_ANY, lane, rank);
-	if (receiver != NONE)
-		return hand_over(p, queue, receiver, q->to);
-	posted = posted_for(p, q->peer, lane, rank);
-	if (posted && *posted == POSTED_OPEN) {
-		take_early(p, posted, queue, q->to);
-		return BB_OK;
-	}
-	land(p, landed_at(p, q->peer, lane), queue);
+	if (!receiver)
+		receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV_ANY, lane, q->rank);
+	if (receiver)
+		return hand_over(p, q, receiver, q->to);
+	if (posted && posted[q->rank] == POSTED_OPEN)
+		take_early(p, &posted[q->rank], q, q->to);
+	else
+		land(landed_at(p, q->peer, lane), q, LANDED);
 	return BB_OK;
 }
 
-/* QUEUE has reached a receive. */
-static bb_status message_receive(struct timeline *p, int queue)
+/* Q has reached a receive. */
+static bb_status message_receive(struct timeline *p, struct queue *q)
 {
-	struct queue *q = &p->queues[queue];
-	const int rank = rank_of(p, queue), lane = q->operation.lane;
-	struct line *landed = landed_at(p, rank, lane);
+	const int lane = q->operation.lane;
+	struct line *landed = landed_at(p, q->rank, lane);
+	struct queue *sender = landed->first;
 	bb_status status;
-	int sender;
 
 	q->peer = q->operation.peer;
 	if (q->operation.together) {
 		/* The posted receive ends; its message may be there. */
-		unsigned char *posted = posted_for(p, rank, lane, q->peer);
+		unsigned char *posted = &(*posted_at(p, q->rank, lane))[q->peer];
 		const bool there = *posted == POSTED_THERE;
 
 		*posted = POSTED_NOT;
 		if (there) {
-			schedule(p, queue, BUSY, q->from);
+			schedule(p, q, BUSY, q->from);
 			return BB_OK;
 		}
 	}
-	if (q->operation.act == BB_ACT_RECV && !q->operation.together &&
-	    (status = post(p, queue)) != BB_OK)
-		return status;
-	sender = landed->first;
-	if (q->operation.act == BB_ACT_RECV)
-		sender = find_queue(p, q->peer, LANDED, BB_ACT_SEND, lane, rank);
+	if (q->operation.act == BB_ACT_RECV) {
+		if (!q->operation.together && (status = post(p, q)) != BB_OK)
+			return status;
+		sender = find_queue(p, q->peer, LANDED, BB_ACT_SEND, lane, q->rank);
+	}
 	q->state = WAITING;
-	if (sender == NONE)
+	if (!sender)
 		return BB_OK;
-	lift(p, landed, sender);
-	return hand_over(p, sender, queue, q->from);
+	lift(landed, sender);
+	return hand_over(p, sender, q, q->from);
 }
 
-/* The next event of QUEUE's message has happened. */
-static bb_status message_advance(struct timeline *p, int queue)
+/* The next event of Q's message has happened. */
+static bb_status message_advance(struct timeline *p, struct queue *q)
 {
-	const struct queue *q = &p->queues[queue];
 	bool last;
 
 	switch (q->state) {
 	case LEAVING: /* The overhead is over; the message shares its links from now on. */
 		if (q->flow.bytes > 0)
-			bb_flows_join(p->flows, queue, &q->flow, q->to);
+			bb_flows_join(p->flows, (int)(q - p->queues), &q->flow, q->to);
 		else
-			leave(p, queue);
+			leave(p, q);
 		break;
 	case SHARING:
-		leave(p, queue);
+		leave(p, q);
 		break;
 	case COMING: /* The first byte is at the port or, on shared links, the last. */
 		last = p->flows && q->flow.route.outside;
-		schedule(p, queue, FLYING,
+		schedule(p, q, FLYING,
 			 use_port(&p->in[q->port], last ? q->to - q->entry : q->to, q->entry));
 		break;
 	default:
-		return arrive(p, queue);
+		return arrive(p, q);
 	}
 	return BB_OK;
 }
 
 /* ---- collectives ---------------------------------------------------------------------- */
 
-static int queue_of_seat(const struct timeline *p, size_t seat)
+static struct queue *queue_of_seat(const struct timeline *p, size_t seat)
 {
-	const int first = p->seats.rank[seat] * p->program->queues;
+	const int rank = p->seats.rank[seat];
 
-	for (int queue = first; queue < first + p->program->queues; queue++) {
-		const struct queue *q = &p->queues[queue];
-
+	for (struct queue *q = queues_of(p, rank); q < queues_of(p, rank + 1); q++)
 		if (q->state == WAITING && q->operation.act == BB_ACT_COLLECTIVE &&
 		    q->operation.group == p->seats.group[seat])
-			return queue;
-	}
-	return NONE;
+			return q;
+	return NULL;
 }
 
 /* The next meeting of SEAT. NULL: out of memory. */
@@ -492,21 +535,20 @@ static bb_status meeting_evaluate(struct timeline *p, struct meeting *m)
 	status = p->performer.perform(p->performer.own, o, &p->seats.rank[first], size, number,
 				      m->done, &m->whole, p->error);
 	for (size_t i = 0; i < (size_t)size && status == BB_OK; i++) {
-		int queue = NONE;
+		struct queue *q = NULL;
 
 		if (!isinf(m->done[i]) && p->calls[first + i] == m->number + 1)
-			queue = queue_of_seat(p, first + i);
-		if (queue != NONE)
-			schedule(p, queue, BUSY, m->done[i]);
+			q = queue_of_seat(p, first + i);
+		if (q)
+			schedule(p, q, BUSY, m->done[i]);
 	}
 	return status;
 }
 
-static bb_status meet(struct timeline *p, int queue)
+static bb_status meet(struct timeline *p, struct queue *q)
 {
-	struct queue *q = &p->queues[queue];
 	const int group = q->operation.group, size = bb_seats_size(&p->seats, group);
-	const size_t seat = bb_seats_find(&p->seats, group, rank_of(p, queue));
+	const size_t seat = bb_seats_find(&p->seats, group, q->rank);
 	struct meeting *m = meeting_of(p, group, seat);
 	bb_status status = BB_OK;
 
@@ -523,7 +565,7 @@ static bb_status meet(struct timeline *p, int queue)
 	} else if (bb_operation_ends_early(&q->operation) && !m->whole) {
 		/* Once, after all that arrive at the same time. */
 		m->due = true;
-		bb_agenda_set(&p->agenda, queues_of(p) + group, q->from);
+		agenda_set(&p->agenda, p->program->nranks * p->program->queues + group, q->from);
 	}
 	return status;
 }
@@ -547,63 +589,54 @@ static double *reached_at(const struct timeline *p, int rank, int event)
 	return &p->reached[(size_t)rank * (size_t)p->program->events + (size_t)event];
 }
 
-static void record(struct timeline *p, int queue)
+static void record(struct timeline *p, struct queue *q)
 {
-	struct queue *q = &p->queues[queue];
-	const int rank = rank_of(p, queue), first = rank * p->program->queues;
 	const int event = q->operation.event;
 
-	*reached_at(p, rank, event) = q->from;
-	schedule(p, queue, BUSY, q->from);
-	for (int other = first; other < first + p->program->queues; other++) {
-		const struct queue *o = &p->queues[other];
-
+	*reached_at(p, q->rank, event) = q->from;
+	schedule(p, q, BUSY, q->from);
+	for (struct queue *o = queues_of(p, q->rank); o < queues_of(p, q->rank + 1); o++)
 		if (o->state == WAITING && o->operation.act == BB_ACT_WAIT &&
 		    o->operation.event == event)
-			schedule(p, other, BUSY, q->from);
-	}
+			schedule(p, o, BUSY, q->from);
 }
 
-/* QUEUE continues at TIME with its operation of index FROM or later. */
-static bb_status begin(struct timeline *p, int queue, size_t from, double time)
+/* Q continues at TIME with its operation of index FROM or later. */
+static bb_status begin(struct timeline *p, struct queue *q, size_t from, double time)
 {
-	const int rank = rank_of(p, queue), mine = queue - rank * p->program->queues;
-	const unsigned char *queue_of = &p->queue_of[p->first[rank]], *next;
-	struct queue *q = &p->queues[queue];
 	uint64_t drawn;
 
 	q->state = IDLE;
 	q->from = time;
 	q->peer = BB_NO_PEER;
-	next = memchr(&queue_of[from], mine, p->first[rank + 1] - p->first[rank] - from);
-	if (!next)
+	q->index = next_index(p, q, from);
+	if (q->index == SIZE_MAX)
 		return BB_OK;
-	q->index = (size_t)(next - queue_of);
 	p->begun++;
-	q->operation = bb_program_at(p->program, rank, q->index);
+	q->operation = bb_program_at(p->program, q->rank, q->index);
 	switch (q->operation.act) {
 	case BB_ACT_COMPUTE:
-		drawn = bb_draw(bb_draw(p->links.seed, 3), (uint64_t)rank);
-		schedule(p, queue, BUSY,
+		drawn = bb_draw(bb_draw(p->links.seed, 3), (uint64_t)q->rank);
+		schedule(p, q, BUSY,
 			 time + q->operation.seconds *
 					 bb_noise_factor(&p->links, bb_draw(drawn, q->index)));
 		break;
 	case BB_ACT_COLLECTIVE:
-		return meet(p, queue);
+		return meet(p, q);
 	case BB_ACT_SEND:
-		message_send(p, queue);
+		message_send(p, q);
 		break;
 	case BB_ACT_RECV:
 	case BB_ACT_RECV_ANY:
-		return message_receive(p, queue);
+		return message_receive(p, q);
 	case BB_ACT_RECORD:
-		record(p, queue);
+		record(p, q);
 		break;
 	case BB_ACT_WAIT:
-		if (isnan(*reached_at(p, rank, q->operation.event)))
+		if (isnan(*reached_at(p, q->rank, q->operation.event)))
 			q->state = WAITING;
 		else
-			schedule(p, queue, BUSY, time);
+			schedule(p, q, BUSY, time);
 		break;
 	}
 	return BB_OK;
@@ -624,21 +657,21 @@ static bb_status program_open(struct timeline *p)
 	BB_TAKE(slabs, p->reached, events);
 	BB_TAKE_ZEROED(slabs, p->calls, p->seats.first[program->groups]);
 	BB_TAKE_ZEROED(slabs, p->meetings, (size_t)program->groups);
-	BB_TAKE(slabs, p->landed, lanes + n);
+	BB_TAKE_ZEROED(slabs, p->landed, lanes + n);
 	BB_TAKE_ZEROED(slabs, p->out, 2 * n);
 	BB_TAKE_ZEROED(slabs, p->in, 2 * n);
 	BB_TAKE_ZEROED(slabs, p->sources, n);
 	BB_TAKE_ZEROED(slabs, p->posted, lanes);
 	BB_TAKE(slabs, p->first, n + 1);
-	bb_agenda_open(&p->agenda, slabs, queues + (size_t)program->groups);
+	agenda_open(&p->agenda, slabs, queues + (size_t)program->groups);
 	if (shares)
 		p->flows = bb_flows_open(&p->links, slabs, queues, &watch);
 	if (slabs->lacking)
 		return BB_EINTERNAL;
 	for (size_t i = 0; i < events; i++)
 		p->reached[i] = NAN;
-	for (size_t i = 0; i < lanes + n; i++)
-		p->landed[i] = (struct line){NONE, NONE};
+	for (size_t i = 0; i < queues; i++)
+		p->queues[i].rank = (int)(i / (size_t)program->queues);
 	/* The queue of each operation, so that a queue finds its next one without the program. */
 	p->first[0] = 0;
 	for (size_t rank = 0; rank < n; rank++)
@@ -655,27 +688,27 @@ static bb_status program_open(struct timeline *p)
 
 static bb_status program_evaluate(struct timeline *p)
 {
-	const int queues = queues_of(p);
+	const int queues = p->program->nranks * p->program->queues;
 	bb_status st;
 
 	BB_TRY(st, bb_seats_make(&p->seats, p->program, p->error), out);
 	BB_TRY(st, program_open(p), out);
-	for (int queue = 0; queue < queues; queue++)
-		BB_TRY(st, begin(p, queue, 0, 0), out);
+	for (int i = 0; i < queues; i++)
+		BB_TRY(st, begin(p, &p->queues[i], 0, 0), out);
 	while (p->agenda.n > 0 && st == BB_OK) {
-		const int queue = bb_agenda_pop(&p->agenda);
-		const struct queue *q = queue < queues ? &p->queues[queue] : NULL;
+		const int item = agenda_pop(&p->agenda);
+		struct queue *q = &p->queues[item];
 
-		if (!q) {
-			st = meet_early(p, queue - queues);
+		if (item >= queues) {
+			st = meet_early(p, item - queues);
 		} else if (q->state != BUSY) {
-			st = message_advance(p, queue);
+			st = message_advance(p, q);
 		} else {
 			p->end = q->to;
 			if (p->watch)
-				p->watch->done(p->watch->own, rank_of(p, queue), q->index,
-					       &q->operation, q->from, q->to, q->peer);
-			st = begin(p, queue, q->index + 1, q->to);
+				p->watch->done(p->watch->own, q->rank, q->index, &q->operation,
+					       q->from, q->to, q->peer);
+			st = begin(p, q, q->index + 1, q->to);
 		}
 		if (st == BB_OK &&
 		    !bb_pace_allows(&p->links, NULL, p->begun, p->first[p->program->nranks], 1))
