@@ -50,11 +50,9 @@ static const char *gbps_text(char text[16], double GBps)
 
 /* Lower LIMIT to GBPS x FACTOR if that is less. FORMAT explains GBPS; FACTOR, which belongs to the
    bound of WHAT, is appended unless it is 1. */
-static void limit_to(struct limit *limit, double GBps, double factor, enum bb_bound what,
-		     const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-static void limit_to(struct limit *limit, double GBps, double factor, enum bb_bound what,
-		     const char *format, ...)
+__attribute__((format(printf, 5, 6))) static void limit_to(struct limit *limit, double GBps,
+							   double factor, enum bb_bound what,
+							   const char *format, ...)
 {
 	const size_t size = sizeof(limit->why);
 	size_t at;
@@ -73,10 +71,8 @@ static void limit_to(struct limit *limit, double GBps, double factor, enum bb_bo
 }
 
 /* Set LIMIT to 0 with the reason that FORMAT gives. Returns STATUS. */
-static bb_status refuse(struct limit *limit, bb_status status, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static bb_status refuse(struct limit *limit, bb_status status, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bb_status refuse(struct limit *limit, bb_status status,
+							      const char *format, ...)
 {
 	va_list args;
 
@@ -258,6 +254,11 @@ struct bb_pcie bb_pci_link(const struct bb_topology *t, int p)
 	return bb_pcie(gen, width);
 }
 
+struct bb_pcie bb_device_link(const struct bb_topology *t, int d)
+{
+	return t->devices[d].pci >= 0 ? bb_pci_link(t, t->devices[d].pci) : (struct bb_pcie){0};
+}
+
 int bb_pci_slowest_switch(const struct bb_topology *t, int d)
 {
 	int slowest = -1;
@@ -340,12 +341,11 @@ static bb_status limit_to_slots(const struct bb_topology *t, bb_gpus set, enum b
 			part = 1ull << gpu;
 		rest &= ~part;
 		for (bb_gpus s = part; s; s &= s - 1) {
-			const struct bb_device *d = &t->devices[first_of(s)];
-
-			link = d->pci >= 0 ? bb_pci_link(t, d->pci) : link;
-			if (d->pci < 0 || bb_pcie_payload(&link) <= 0)
+			link = bb_device_link(t, first_of(s));
+			if (link.GBps <= 0)
 				return refuse(limit, BB_EUNSUPPORTED,
-					      "the PCIe link of %s is not known", d->name);
+					      "the PCIe link of %s is not known",
+					      t->devices[first_of(s)].name);
 			GBps += bb_pcie_payload(&link);
 		}
 		times = what == BB_BOUND_ALLTOALL ? pcie_crossings(t, what, set, part) : 1;
@@ -388,7 +388,7 @@ static bb_status limit_to_slot(const struct bb_topology *t, int gpu, const char 
 			       struct limit *limit)
 {
 	const struct bb_device *d = &t->devices[gpu];
-	struct bb_pcie link = d->pci >= 0 ? bb_pci_link(t, d->pci) : (struct bb_pcie){0};
+	struct bb_pcie link = bb_device_link(t, gpu);
 	char text[24];
 
 	if (link.GBps <= 0)
@@ -399,34 +399,28 @@ static bb_status limit_to_slot(const struct bb_topology *t, int gpu, const char 
 	return BB_OK;
 }
 
-static bb_status pair_with_host(const struct bb_topology *t, int gpu, struct limit *limit)
+/* Lower LIMIT to the way from GPU A to GPU B of the same node or, if B is BB_ON_HOST, to the host.
+ */
+static bb_status limit_to_pair(const struct bb_topology *t, int a, int b, struct limit *limit)
 {
-	const struct bb_link *c2c = bb_topology_link(t, gpu, BB_C2C);
-	const struct bb_link *nvlink = bb_topology_link(t, gpu, BB_NVLINK);
-	int count = bb_topology_nvlinks(t, gpu, BB_PEER_CPU);
+	const struct bb_link *const c2c = bb_topology_link(t, a, BB_C2C);
+	const char *after = "";
+	enum bb_path path;
+	int count = 0;
+	bb_status st;
 
-	if (c2c && c2c->count > 0 && c2c->GBps > 0) {
+	if (b == BB_ON_HOST && c2c && c2c->count > 0 && c2c->GBps > 0) {
 		limit_to(limit, c2c->count * c2c->GBps, 1, BB_BOUND_PAIR,
 			 "%d NVLink-C2C × %s GB/s = %s GB/s", c2c->count, GBPS(c2c->GBps),
 			 GBPS(c2c->count * c2c->GBps));
 		return BB_OK;
 	}
-	if (count > 0 && nvlink->GBps > 0)
-		return limit_to_links(t, gpu, count, limit);
-	return limit_to_slot(t, gpu, "", limit);
-}
-
-/* Lower LIMIT to the way from GPU A to GPU B of the same node or, if B is BB_ON_HOST, to the host.
- */
-static bb_status limit_to_pair(const struct bb_topology *t, int a, int b, struct limit *limit)
-{
-	int count = 0;
-	const char *after = "";
-	enum bb_path path;
-	bb_status st;
-
-	if (b == BB_ON_HOST)
-		return pair_with_host(t, a, limit);
+	if (b == BB_ON_HOST) {
+		count = bb_topology_nvlinks(t, a, BB_PEER_CPU);
+		return count > 0 && bb_topology_link(t, a, BB_NVLINK)->GBps > 0
+			       ? limit_to_links(t, a, count, limit)
+			       : limit_to_slot(t, a, "", limit);
+	}
 	if (t->links_unknown)
 		return refuse(limit, BB_EUNSUPPORTED, NO_LINKS);
 	path = bb_topology_path(t, a, b, &count);
@@ -475,7 +469,7 @@ bool bb_nic_serves(const struct bb_topology *t, int gpu, int nic)
 static double card_GBps(const struct bb_topology *t, const bool *used, int nic)
 {
 	const int p = t->devices[nic].pci;
-	const struct bb_pcie link = p >= 0 ? bb_pci_link(t, p) : (struct bb_pcie){0};
+	const struct bb_pcie link = bb_device_link(t, nic);
 	const double slot = bb_pcie_payload(&link);
 	double GBps = 0;
 
@@ -507,12 +501,9 @@ static double gpus_GBps(const struct bb_topology *t, bb_gpus set)
 	double GBps = 0;
 
 	for (bb_gpus s = set; s; s &= s - 1) {
-		const int gpu = __builtin_ctzll(s);
-		const struct bb_link *c2c = bb_topology_link(t, gpu, BB_C2C);
-		struct bb_pcie link = {0};
+		const struct bb_link *c2c = bb_topology_link(t, first_of(s), BB_C2C);
+		const struct bb_pcie link = bb_device_link(t, first_of(s));
 
-		if (t->devices[gpu].pci >= 0)
-			link = bb_pci_link(t, t->devices[gpu].pci);
 		if (c2c && c2c->GBps > 0)
 			GBps += c2c->count * c2c->GBps;
 		else if (link.GBps > 0)
@@ -578,42 +569,11 @@ struct group {
 	double GBps; /* payload out of the group */
 };
 
-static bb_status place_ranks(struct world *w, const struct bb_rank_place *ranks,
-			     struct limit *limit)
-{
-	int on_host = 0;
-
-	for (int i = 0; i < w->n; i++) {
-		const struct bb_rank_place r = ranks[i];
-
-		if (r.node < 0 || r.node >= w->t->nodes)
-			return refuse(limit, BB_EUSAGE, "rank %d is on node %d, of %d nodes", i,
-				      r.node, w->t->nodes);
-		if (r.device == BB_ON_HOST) {
-			w->hosts[r.node]++;
-			on_host++;
-			continue;
-		}
-		if (r.device < 0 || r.device >= w->t->ndevices ||
-		    w->t->devices[r.device].kind != BB_GPU)
-			return refuse(limit, BB_EUSAGE, "rank %d is on device %d, which is no GPU",
-				      i, r.device);
-		if (w->gpus[r.node] >> r.device & 1)
-			return refuse(limit, BB_EUSAGE, "two ranks are on %s of node %d",
-				      w->t->devices[r.device].name, r.node);
-		w->gpus[r.node] |= 1ull << r.device;
-	}
-	w->on_host = on_host == w->n;
-	if (on_host > 0 && !w->on_host && w->n != 2)
-		return refuse(limit, BB_EUNSUPPORTED, "some ranks are on GPUs, others on the host");
-	return BB_OK;
-}
-
 static bb_status open_world(struct world *w, const struct bb_topology *t,
 			    const struct bb_rank_place *ranks, int n, struct limit *limit)
 {
 	bool shared;
-	bb_status st;
+	int on_host = 0;
 
 	*w = (struct world){.t = t, .n = n};
 	for (int i = 0; i < n; i++)
@@ -623,13 +583,34 @@ static bb_status open_world(struct world *w, const struct bb_topology *t,
 	w->hosts = calloc((size_t)w->nodes + 1, sizeof(*w->hosts));
 	if (!w->gpus || !w->hosts)
 		return refuse(limit, BB_EINTERNAL, "out of memory");
-	st = place_ranks(w, ranks, limit);
+	for (int i = 0; i < n; i++) {
+		const struct bb_rank_place r = ranks[i];
+
+		if (r.node < 0 || r.node >= t->nodes)
+			return refuse(limit, BB_EUSAGE, "rank %d is on node %d, of %d nodes", i,
+				      r.node, t->nodes);
+		if (r.device == BB_ON_HOST) {
+			w->hosts[r.node]++;
+			on_host++;
+			continue;
+		}
+		if (r.device < 0 || r.device >= t->ndevices || t->devices[r.device].kind != BB_GPU)
+			return refuse(limit, BB_EUSAGE, "rank %d is on device %d, which is no GPU",
+				      i, r.device);
+		if (in(w->gpus[r.node], r.device))
+			return refuse(limit, BB_EUSAGE, "two ranks are on %s of node %d",
+				      t->devices[r.device].name, r.node);
+		w->gpus[r.node] |= 1ull << r.device;
+	}
+	w->on_host = on_host == n;
+	if (on_host > 0 && !w->on_host && n != 2)
+		return refuse(limit, BB_EUNSUPPORTED, "some ranks are on GPUs, others on the host");
 	/* GPUs are on NVSwitches that several nodes share. */
 	shared = !w->on_host && t->nvlink_nodes > 1;
 	for (int node = 0; node < w->nodes; node++)
 		shared = shared && all_on_switches(t, w->gpus[node]);
 	w->span = shared ? t->nvlink_nodes : 1;
-	return st;
+	return BB_OK;
 }
 
 /* The group that begins at node FIRST. LAST_OUT is the egress of LAST_SET, kept because most nodes
@@ -638,10 +619,11 @@ static struct group read_group(const struct world *w, int first, bb_gpus *last_s
 			       struct egress *last_out)
 {
 	struct group g = {0};
+	struct egress before;
 
 	for (int node = first; node < first + w->span && node < w->nodes; node++) {
 		bb_gpus set = w->gpus[node];
-		int ranks = __builtin_popcountll(set) + w->hosts[node];
+		int ranks = size_of(set) + w->hosts[node];
 
 		if (ranks == 0)
 			continue;
@@ -652,12 +634,11 @@ static struct group read_group(const struct world *w, int first, bb_gpus *last_s
 		g.ranks += ranks;
 		g.set |= set;
 		g.GBps += fmin(last_out->GBps, last_out->gpus_GBps);
-		g.out.nics += last_out->nics;
-		g.out.rate_Mbps = last_out->rate_Mbps;
-		g.out.layer = last_out->layer;
-		g.out.assumed = last_out->assumed;
-		g.out.GBps += last_out->GBps;
-		g.out.gpus_GBps += last_out->gpus_GBps;
+		before = g.out;
+		g.out = *last_out;
+		g.out.nics += before.nics;
+		g.out.GBps += before.GBps;
+		g.out.gpus_GBps += before.gpus_GBps;
 	}
 	return g;
 }
@@ -689,7 +670,7 @@ static double inside_factor(enum bb_bound what, double g, double n)
 static bool switches_reduce(const struct bb_topology *t, bb_gpus set)
 {
 	for (bb_gpus s = set; s; s &= s - 1) {
-		const struct bb_link *l = bb_topology_link(t, __builtin_ctzll(s), BB_NVLINK);
+		const struct bb_link *l = bb_topology_link(t, first_of(s), BB_NVLINK);
 
 		if (!l || l->version < 4)
 			return false;
@@ -697,30 +678,24 @@ static bool switches_reduce(const struct bb_topology *t, bb_gpus set)
 	return true;
 }
 
-/* What SHARP uses within a group: the better of NVLS and trees. */
-static enum bb_bound inside_of_sharp(const struct world *w, const struct group *g)
-{
-	const bool better = inside_factor(BB_BOUND_NVLS, g->ranks, w->n) >
-			    inside_factor(BB_BOUND_TREE, g->ranks, w->n);
-
-	return better && bb_fabric_of(w->t, g->set) == BB_FABRIC_SWITCH &&
-			       switches_reduce(w->t, g->set)
-		       ? BB_BOUND_NVLS
-		       : BB_BOUND_TREE;
-}
-
 static bb_status bound_inside(const struct world *w, const struct group *g, enum bb_bound of,
 			      struct limit *limit)
 {
-	const enum bb_bound what = of == BB_BOUND_SHARP ? inside_of_sharp(w, g) : of;
-	struct limit in = {.GBps = INFINITY};
+	const enum bb_fabric_kind fabric = bb_fabric_of(w->t, g->set);
+	const bool reduces = fabric == BB_FABRIC_SWITCH && switches_reduce(w->t, g->set);
+	const double nvls = inside_factor(BB_BOUND_NVLS, g->ranks, w->n);
+	const double tree = inside_factor(BB_BOUND_TREE, g->ranks, w->n);
+	/* Within a group SHARP uses the better of NVLS and trees. */
+	const enum bb_bound what = of != BB_BOUND_SHARP     ? of
+				   : reduces && nvls > tree ? BB_BOUND_NVLS
+							    : BB_BOUND_TREE;
 	const double factor = inside_factor(what, g->ranks, w->n);
-	enum bb_fabric_kind fabric = bb_fabric_of(w->t, g->set);
+	struct limit in = {.GBps = INFINITY};
 	bb_status st = BB_OK;
 
 	if (w->t->links_unknown)
 		return refuse(limit, BB_EUNSUPPORTED, NO_LINKS);
-	if (what == BB_BOUND_NVLS && (fabric != BB_FABRIC_SWITCH || !switches_reduce(w->t, g->set)))
+	if (what == BB_BOUND_NVLS && !reduces)
 		return refuse(limit, BB_EUNSUPPORTED,
 			      "NVLS needs NVSwitches that reduce: NVLink4 or newer");
 	if (fabric == BB_FABRIC_MESH)

@@ -54,6 +54,9 @@ enum bb_fabric_kind bb_fabric_of(const struct bb_topology *t, bb_gpus set);
    generation, but not the width. */
 struct bb_pcie bb_pci_link(const struct bb_topology *t, int p);
 
+/* The same of device D; all zero if it is not on PCI. */
+struct bb_pcie bb_device_link(const struct bb_topology *t, int d);
+
 /* The PCIe switch (its upstream port) above device D whose link to the host is slowest, of those
    with a known rate, even if a virtual machine made it up; -1: none. */
 int bb_pci_slowest_switch(const struct bb_topology *t, int d);

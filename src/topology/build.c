@@ -3,7 +3,6 @@
 #include "core/array.h"
 #include "core/printable.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +119,20 @@ bb_status bb_add_link(struct bb_topology *t, const struct bb_link *link, struct 
 			   NULL, error);
 }
 
+struct bb_link bb_gpu_links(const struct bb_topology *t, int gpu, int peer, int count)
+{
+	const struct bb_nvlink nvlink = bb_nvlink_of(t->devices[gpu].sm);
+
+	return (struct bb_link){.kind = BB_NVLINK,
+				.device = gpu,
+				.peer = peer,
+				.version = nvlink.version,
+				.count = count,
+				.GBps = bb_topology_is_amd(t, gpu)
+						? bb_xgmi_of(t->pcis[t->devices[gpu].pci].device)
+						: nvlink.payload};
+}
+
 bb_status bb_add_distances(struct bb_topology *t, struct bb_error *error)
 {
 	size_t n = (size_t)t->host.nnumas;
@@ -212,28 +225,6 @@ static bool drop_idle_ports(struct bb_topology *t)
 
 /* ---- order --------------------------------------------------------------------------------- */
 
-/* "mlx5_2" before "mlx5_10". */
-static int compare_device_names(const char *a, const char *b)
-{
-	while (*a && *b) {
-		if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
-			char *end_a, *end_b;
-			unsigned long x = strtoul(a, &end_a, 10), y = strtoul(b, &end_b, 10);
-
-			if (x != y)
-				return x < y ? -1 : 1;
-			a = end_a;
-			b = end_b;
-		} else if (*a != *b) {
-			return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
-		} else {
-			a++;
-			b++;
-		}
-	}
-	return *a ? 1 : *b ? -1 : 0;
-}
-
 struct entry {
 	struct bb_device device;
 	int number, index;
@@ -249,7 +240,7 @@ static int compare_entries(const void *left, const void *right)
 	if (a->device.kind == BB_GPU)
 		order = a->number - b->number;
 	else
-		order = compare_device_names(a->device.name, b->device.name);
+		order = strverscmp(a->device.name, b->device.name); /* mlx5_2 before mlx5_10 */
 	return order ? order : a->index - b->index;
 }
 

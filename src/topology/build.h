@@ -30,6 +30,8 @@ BB_MUST bb_status bb_add_pci(struct bb_topology *t, const struct bb_pci *pci, in
 			     struct bb_error *error);
 BB_MUST bb_status bb_add_device(struct bb_topology *t, const struct bb_device *device, int *index,
 				struct bb_error *error);
+/* COUNT NVLinks or xGMI links of GPU (a device) to PEER, with the version and rate of its model. */
+struct bb_link bb_gpu_links(const struct bb_topology *t, int gpu, int peer, int count);
 /* Links of the same kind between the same ends add up in one. */
 BB_MUST bb_status bb_add_link(struct bb_topology *t, const struct bb_link *link,
 			      struct bb_error *error);

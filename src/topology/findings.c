@@ -18,10 +18,8 @@ struct findings {
 	int n; /* sentences so far */
 };
 
-static void add_finding(struct findings *f, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void add_finding(struct findings *f, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add_finding(struct findings *f,
+							      const char *format, ...)
 {
 	struct bb_strbuf text = {0};
 	va_list args;
@@ -127,19 +125,13 @@ static void check_both_ends(struct findings *f)
 
 /* ---- PCIe ---------------------------------------------------------------------------------- */
 
-/* The port above a device; NULL if its link is unknown. */
-static const struct bb_pci *port_above(const struct bb_topology *t, const struct bb_pci *p)
-{
-	const struct bb_pci *port = p->parent >= 0 ? &t->pcis[p->parent] : NULL;
-
-	return port && port->role != BB_PCI_SWITCH_UP && port->most.width > 0 ? port : NULL;
-}
-
 /* The link above P, called NAME: a card of KIND, or a switch (BB_DEVICE_KINDS). */
 static void check_link(struct findings *f, const char *name, const struct bb_pci *p,
 		       enum bb_device_kind kind)
 {
-	const struct bb_pci *const port = port_above(f->t, p);
+	const struct bb_pci *const above = p->parent >= 0 ? &f->t->pcis[p->parent] : NULL;
+	const bool known = above && above->role != BB_PCI_SWITCH_UP && above->most.width > 0;
+	const struct bb_pci *const port = known ? above : NULL; /* NULL: its link is unknown */
 	const int now = p->now.width, most = p->most.width, gen = p->most.gen;
 	const int of_port = port && port->most.gen > 0 ? port->most.gen : gen;
 	const int possible = of_port < gen ? of_port : gen;
@@ -165,8 +157,8 @@ static void check_link(struct findings *f, const char *name, const struct bb_pci
    included; 0: none is known. The generation is what both ends can: idle GPUs lower it. */
 static double narrowest(const struct bb_topology *t, int gpu)
 {
-	const int p = t->devices[gpu].pci, slowest = bb_pci_slowest_switch(t, gpu);
-	struct bb_pcie own = p >= 0 ? bb_pci_link(t, p) : (struct bb_pcie){0}, above = own;
+	const int slowest = bb_pci_slowest_switch(t, gpu);
+	struct bb_pcie own = bb_device_link(t, gpu), above = own;
 
 	if (slowest >= 0)
 		above = bb_pci_link(t, slowest);
@@ -195,14 +187,11 @@ static void check_gpu_paths(struct findings *f)
 		GBps[d] = narrowest(t, d);
 	for (int d = 0; d < gpus; d++) {
 		const double most = usual(t, d, GBps, true);
-		const struct bb_pci *p =
-			t->devices[d].pci >= 0 ? &t->pcis[t->devices[d].pci] : NULL;
 		const int above = bb_pci_slowest_switch(t, d);
-		struct bb_pcie own;
+		const struct bb_pcie own = bb_device_link(t, d);
 
-		if (!p || GBps[d] == 0 || GBps[d] >= 0.99 * most)
+		if (GBps[d] == 0 || GBps[d] >= 0.99 * most)
 			continue;
-		own = bb_pci_link(t, t->devices[d].pci);
 		if (bb_pcie_payload(&own) > 1.01 * GBps[d])
 			add_finding(f,
 				    "%s: its way to the host passes PCIe switch %s, %.3g GB/s; "
@@ -214,16 +203,6 @@ static void check_gpu_paths(struct findings *f)
 				    "carry %.3g: reseat or replace it",
 				    t->devices[d].name, own.gen, own.width, GBps[d], most);
 	}
-}
-
-/* Whether DEVICE is below PCI object P. */
-static bool is_below(const struct bb_topology *t, int device, int p)
-{
-	int q = t->devices[device].pci;
-
-	while (q >= 0 && q != p)
-		q = t->pcis[q].parent;
-	return q >= 0;
 }
 
 /* A switch whose link to the host carries less than half of a GPU's or NIC's below it. Half is
@@ -240,9 +219,11 @@ static void check_switches(struct findings *f)
 		if (t->pcis[p].role != BB_PCI_SWITCH_UP || link.gen == 0 || link.GBps <= 0)
 			continue;
 		for (int d = 0; d < t->ndevices; d++)
-			if (t->devices[d].kind != BB_NVME && is_below(t, d, p)) {
-				const struct bb_pcie its = bb_pci_link(t, t->devices[d].pci);
+			for (int q = t->devices[d].pci; q >= 0; q = t->pcis[q].parent) {
+				const struct bb_pcie its = bb_device_link(t, d);
 
+				if (q != p || t->devices[d].kind == BB_NVME)
+					continue;
 				bb_strbuf_addf(&names, "%s%s", names.length > 0 ? ", " : "",
 					       t->devices[d].name);
 				most = its.gen > 0 && its.GBps > most ? its.GBps : most;
@@ -460,8 +441,7 @@ static void check_nics(struct findings *f)
 /* The payload of a NIC's own link; 0: its generation is unknown. */
 static double slot_GBps(const struct bb_topology *t, int nic)
 {
-	const int p = t->devices[nic].pci;
-	const struct bb_pcie link = p >= 0 ? bb_pci_link(t, p) : (struct bb_pcie){0};
+	const struct bb_pcie link = bb_device_link(t, nic);
 
 	return link.gen > 0 ? bb_pcie_payload(&link) : 0;
 }
@@ -473,13 +453,12 @@ static void check_nic_slots(struct findings *f)
 
 	for (int d = 0; d < t->ndevices; d++) {
 		const struct bb_device *nic = &t->devices[d];
-		struct bb_pcie link;
-		double GBps, most = 0;
+		const struct bb_pcie link = bb_device_link(t, d);
+		const double GBps = (double)nic->rate_Mbps / 8000 * bb_nic_share(nic->layer);
+		double most = 0;
 
 		if (nic->kind != BB_NIC || nic->pci < 0)
 			continue;
-		link = bb_pci_link(t, nic->pci);
-		GBps = (double)nic->rate_Mbps / 8000 * bb_nic_share(nic->layer);
 		for (int e = 0; e < t->ndevices; e++)
 			if (is_like(t, d, e))
 				most = fmax(most, slot_GBps(t, e));

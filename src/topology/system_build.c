@@ -187,38 +187,29 @@ out:
 	return st;
 }
 
-static bb_status link_gpu(struct builder *b, int gpu, int peer, int count)
-{
-	const struct bb_nvlink nvlink = bb_nvlink_of(b->s->gpu->sm);
-	const double xgmi = bb_xgmi_of(b->s->gpu->device);
-	struct bb_link l = {.kind = BB_NVLINK,
-			    .device = bb_topology_device(b->t, BB_GPU, gpu),
-			    .peer = peer,
-			    .version = nvlink.version,
-			    .count = count,
-			    .GBps = xgmi > 0 ? xgmi : nvlink.payload};
-
-	if (peer >= 0)
-		l.peer = bb_topology_device(b->t, BB_GPU, peer);
-	return count > 0 ? bb_add_link(b->t, &l, b->error) : BB_OK;
-}
-
 static bb_status build_links(struct builder *b)
 {
+	struct bb_link l;
 	bb_status st = BB_OK;
 
 	for (int i = 0; i < b->ngpus; i++) {
-		struct bb_link c2c = {.kind = BB_C2C,
-				      .device = bb_topology_device(b->t, BB_GPU, i),
-				      .peer = BB_PEER_CPU,
-				      .count = b->s->c2c,
-				      .GBps = b->s->c2c_GBps > 0 ? b->s->c2c_GBps : 44.712};
+		const int gpu = bb_topology_device(b->t, BB_GPU, i);
+		const struct bb_link c2c = {.kind = BB_C2C,
+					    .device = gpu,
+					    .peer = BB_PEER_CPU,
+					    .count = b->s->c2c,
+					    .GBps = b->s->c2c_GBps > 0 ? b->s->c2c_GBps : 44.712};
 
-		BB_TRY(st, link_gpu(b, i, BB_PEER_SWITCH, b->s->switched), out);
+		l = bb_gpu_links(b->t, gpu, BB_PEER_SWITCH, b->s->switched);
+		if (l.count > 0)
+			BB_TRY(st, bb_add_link(b->t, &l, b->error), out);
 		for (int j = 0; b->s->bridged && j < b->ngpus; j++) {
 			const char c = b->s->bridged[i][j];
 
-			BB_TRY(st, link_gpu(b, i, j, c >= 'a' ? c - 'a' + 10 : c - '0'), out);
+			l.peer = bb_topology_device(b->t, BB_GPU, j);
+			l.count = c >= 'a' ? c - 'a' + 10 : c - '0';
+			if (l.count > 0)
+				BB_TRY(st, bb_add_link(b->t, &l, b->error), out);
 		}
 		if (c2c.count > 0)
 			BB_TRY(st, bb_add_link(b->t, &c2c, b->error), out);

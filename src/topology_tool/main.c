@@ -175,20 +175,28 @@ static void add_parts(const struct options *o, const struct bb_topology *t,
 		out->text[--out->length] = '\0';
 }
 
-static bb_status print_all(const struct options *o, const struct bb_topology *t,
-			   const struct bb_rank_place *ranks, int n, struct bb_error *error)
+static bb_status show_machine(const struct options *o, struct bb_error *error)
 {
+	struct bb_topology *t = NULL;
+	struct bb_rank_place *ranks = NULL;
 	struct bb_strbuf text = {0}, json = {0}, xml = {0};
+	int n = 0;
 	const bool to_json = o->json && strcmp(o->json, "-") == 0;
 	const bool to_xml = o->xml && strcmp(o->xml, "-") == 0;
-	bb_status st = BB_OK;
+	bb_status st;
 
+	BB_TRY(st, open_topology(o, &t, error), out);
+	BB_TRY(st, choose_ranks(o, t, &ranks, &n, error), out);
 	if (to_json && to_xml)
-		return bb_fail(error, BB_EUSAGE,
-			       "--json - and --export -: only one to standard output");
+		BB_TRY(st,
+		       bb_fail(error, BB_EUSAGE,
+			       "--json - and --export -: only one to standard output"),
+		       out);
 	if (o->json && o->xml && bb_output_is_same(o->json, o->xml))
-		return bb_fail(error, BB_EUSAGE,
-			       "--json and --export both write %.200s; give two files", o->xml);
+		BB_TRY(st,
+		       bb_fail(error, BB_EUSAGE,
+			       "--json and --export both write %.200s; give two files", o->xml),
+		       out);
 	if (o->json) {
 		bb_print_json(t, ranks, n, &json);
 		BB_TRY(st, bb_write_text(o->json, &json, error), out);
@@ -205,20 +213,6 @@ out:
 	bb_strbuf_free(&text);
 	bb_strbuf_free(&json);
 	bb_strbuf_free(&xml);
-	return st;
-}
-
-static bb_status show_machine(const struct options *o, struct bb_error *error)
-{
-	struct bb_topology *t = NULL;
-	struct bb_rank_place *ranks = NULL;
-	int n = 0;
-	bb_status st;
-
-	BB_TRY(st, open_topology(o, &t, error), out);
-	BB_TRY(st, choose_ranks(o, t, &ranks, &n, error), out);
-	st = print_all(o, t, ranks, n, error);
-out:
 	free(ranks);
 	bb_topology_free(t);
 	return st;

@@ -34,20 +34,16 @@ struct printer {
 };
 
 /* Print a line, cut at the width. */
-static void print_line(struct printer *p, int indent, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void print_line(struct printer *p, int indent, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void print_line(struct printer *p, int indent,
+							     const char *format, ...)
 {
 	char text[512];
-	int room = p->width - indent;
+	const int room = p->width - indent < 8 ? 8 : p->width - indent;
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (room < 8)
-		room = 8;
 	if (bb_strbuf_columns(text, strlen(text)) > room && room < (int)sizeof(text))
 		snprintf(text + room - 3, sizeof(text) - (size_t)(room - 3), "...");
 	bb_strbuf_addf(p->out, "%*s%s\n", indent, "", text);
@@ -55,38 +51,14 @@ static void print_line(struct printer *p, int indent, const char *format, ...)
 
 /* ---- summary ------------------------------------------------------------------------------- */
 
-static void print_cpus(struct printer *p)
-{
-	const struct bb_host *h = &p->t->host;
-	char text[BYTES_TEXT];
-	struct bb_strbuf s = {0};
-
-	if (h->npackages > 0)
-		bb_strbuf_addf(&s, "%d × %s", h->npackages,
-			       h->packages[0].model[0] ? h->packages[0].model : "unknown CPU");
-	if (h->ncores > 0)
-		bb_strbuf_addf(&s, "%s%d core%s, %d thread%s", s.length ? ", " : "", h->ncores,
-			       bb_plural(h->ncores), h->nthreads, bb_plural(h->nthreads));
-	if (s.length > 0)
-		bb_strbuf_wrap(p->out, bb_strbuf_text(&s), 0, 0, p->width);
-	bb_strbuf_clear(&s);
-	if (bb_host_memory(h) > 0)
-		bb_strbuf_addf(&s, "%s of memory in %d NUMA node%s",
-			       bytes_text(text, bb_host_memory(h)), h->nnumas,
-			       bb_plural(h->nnumas));
-	for (int i = 0; i < h->ncaches; i++)
-		bb_strbuf_addf(&s, "%sL%d %s × %d", s.length ? ", " : "", h->caches[i].level,
-			       bytes_text(text, h->caches[i].bytes), h->caches[i].count);
-	if (s.length > 0)
-		bb_strbuf_wrap(p->out, bb_strbuf_text(&s), 0, 0, p->width);
-	bb_strbuf_free(&s);
-}
-
 static void print_summary(struct printer *p)
 {
 	const struct bb_topology *t = p->t;
+	const struct bb_host *h = &t->host;
 	const int gpus = bb_topology_count(t, BB_GPU), nics = bb_topology_count(t, BB_NIC);
 	const int disks = bb_topology_count(t, BB_NVME);
+	char text[BYTES_TEXT];
+	struct bb_strbuf cpus = {0}, memory = {0};
 
 	print_line(p, 0, "%s (%s)", t->name, t->source);
 	if (t->nvlink_nodes > 1)
@@ -94,7 +66,27 @@ static void print_summary(struct printer *p)
 			   t->nvlink_nodes);
 	else if (t->nodes > 1)
 		print_line(p, 0, "one of %d nodes", t->nodes);
-	print_cpus(p);
+	if (h->npackages > 0)
+		bb_strbuf_addf(&cpus, "%d × %s", h->npackages,
+			       h->packages[0].model[0] ? h->packages[0].model : "unknown CPU");
+	if (h->ncores > 0)
+		bb_strbuf_addf(&cpus, "%s%d core%s, %d thread%s", cpus.length ? ", " : "",
+			       h->ncores, bb_plural(h->ncores), h->nthreads,
+			       bb_plural(h->nthreads));
+	if (bb_host_memory(h) > 0)
+		bb_strbuf_addf(&memory, "%s of memory in %d NUMA node%s",
+			       bytes_text(text, bb_host_memory(h)), h->nnumas,
+			       bb_plural(h->nnumas));
+	for (int i = 0; i < h->ncaches; i++)
+		bb_strbuf_addf(&memory, "%sL%d %s × %d", memory.length ? ", " : "",
+			       h->caches[i].level, bytes_text(text, h->caches[i].bytes),
+			       h->caches[i].count);
+	if (cpus.length > 0)
+		bb_strbuf_wrap(p->out, bb_strbuf_text(&cpus), 0, 0, p->width);
+	if (memory.length > 0)
+		bb_strbuf_wrap(p->out, bb_strbuf_text(&memory), 0, 0, p->width);
+	bb_strbuf_free(&cpus);
+	bb_strbuf_free(&memory);
 	bb_strbuf_addf(p->out, "%d GPU%s, %d NIC%s", gpus, bb_plural(gpus), nics, bb_plural(nics));
 	if (disks > 0)
 		bb_strbuf_addf(p->out, ", %d NVMe disk%s", disks, bb_plural(disks));
@@ -250,32 +242,26 @@ static void print_numa(struct printer *p, int indent, int numa)
 	print_io(p, indent + 2, numa);
 }
 
-/* A NUMA node that spans several packages is printed below the first. */
-static void print_package(struct printer *p, int k)
-{
-	bool begun = false;
-
-	for (int i = 0; i < p->t->host.nnumas; i++) {
-		if (p->t->host.numas[i].package != k)
-			continue;
-		if (!begun)
-			print_line(p, 0, "package %d", k);
-		begun = true;
-		print_numa(p, 2, i);
-	}
-}
-
 void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out)
 {
 	struct printer p = {t, out, width};
 	bool unplaced = false;
 
 	print_summary(&p);
-	for (int k = 0; k < t->host.npackages; k++)
-		print_package(&p, k);
-	for (int i = 0; i < t->host.nnumas; i++)
-		if (t->host.numas[i].package < 0)
-			print_numa(&p, 0, i);
+	/* A NUMA node that spans several packages is printed below the first; -1: below none. */
+	for (int k = 0; k <= t->host.npackages; k++) {
+		const int package = k < t->host.npackages ? k : -1;
+		bool begun = package < 0;
+
+		for (int i = 0; i < t->host.nnumas; i++) {
+			if (t->host.numas[i].package != package)
+				continue;
+			if (!begun)
+				print_line(&p, 0, "package %d", package);
+			begun = true;
+			print_numa(&p, package < 0 ? 0 : 2, i);
+		}
+	}
 	for (int i = 0; i < t->npcis; i++)
 		unplaced |= t->pcis[i].numa < 0;
 	for (int d = 0; d < t->ndevices; d++)
@@ -291,12 +277,22 @@ void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out
 
 #define CELL 16
 
-/* Print the matrix of N rows and columns in CELLS, with labels in its first row and column, in
-   blocks of columns that fit. */
-static void print_cells(char (*cells)[CELL], int n, int width, struct bb_strbuf *out)
+/* Print the matrix of N rows and columns, in blocks of columns that fit: CELL_OF writes the cell of
+   objects I and J, or the label of I if J is -1. */
+static void print_cells(const struct bb_topology *t, int n, int width, struct bb_strbuf *out,
+			void (*cell_of)(const struct bb_topology *t, int i, int j, char text[CELL]))
 {
+	char(*cells)[CELL] = calloc((size_t)(n + 1) * (size_t)(n + 1), CELL);
 	int column = 2, block;
 
+	out->failed |= !cells;
+	if (!cells)
+		return;
+	for (int i = 0; i < n; i++) {
+		cell_of(t, i, -1, cells[i + 1]);
+		for (int j = -1; j < n; j++)
+			cell_of(t, i, j, cells[(i + 1) * (n + 1) + j + 1]);
+	}
 	for (int i = 1; i < (n + 1) * (n + 1); i++)
 		column = (int)strlen(cells[i]) >= column ? (int)strlen(cells[i]) + 1 : column;
 	block = (width - column) / column < 1 ? 1 : (width - column) / column;
@@ -309,6 +305,7 @@ static void print_cells(char (*cells)[CELL], int n, int width, struct bb_strbuf 
 		}
 		bb_strbuf_add(out, "\n");
 	}
+	free(cells);
 }
 
 static void print_legend(const struct bb_topology *t, int n, int width, struct bb_strbuf *out)
@@ -361,52 +358,47 @@ static void print_affinity(const struct bb_topology *t, int width, struct bb_str
 		bb_strbuf_add(out, "\n");
 }
 
+static void path_cell(const struct bb_topology *t, int i, int j, char text[CELL])
+{
+	const int gpus = bb_topology_count(t, BB_GPU);
+	int links = 0;
+	enum bb_path path;
+
+	if (j < 0) {
+		snprintf(text, CELL, i < gpus ? "GPU%d" : "NIC%d", i < gpus ? i : i - gpus);
+	} else {
+		path = bb_topology_path(t, i, j, &links);
+		bb_topology_path_text(text, path, links);
+	}
+}
+
 void bb_print_matrix(const struct bb_topology *t, int width, struct bb_strbuf *out)
 {
-	const int gpus = bb_topology_count(t, BB_GPU), n = gpus + bb_topology_count(t, BB_NIC);
-	char(*cells)[CELL] = calloc((size_t)(n + 1) * (size_t)(n + 1), CELL);
+	const int n = bb_topology_count(t, BB_GPU) + bb_topology_count(t, BB_NIC);
 
-	if (n >= 2 && cells) {
-		for (int i = 0; i < n; i++) {
-			snprintf(cells[i + 1], CELL, i < gpus ? "GPU%d" : "NIC%d",
-				 i < gpus ? i : i - gpus);
-			memcpy(cells[(i + 1) * (n + 1)], cells[i + 1], CELL);
-			for (int j = 0; j < n; j++) {
-				int links = 0;
-				const enum bb_path path = bb_topology_path(t, i, j, &links);
+	if (n < 2)
+		return;
+	print_cells(t, n, width, out, path_cell);
+	print_affinity(t, width, out);
+	print_legend(t, n, width, out);
+}
 
-				bb_topology_path_text(cells[(i + 1) * (n + 1) + j + 1], path,
-						      links);
-			}
-		}
-		print_cells(cells, n, width, out);
-		print_affinity(t, width, out);
-		print_legend(t, n, width, out);
-	}
-	out->failed |= !cells;
-	free(cells);
+static void distance_cell(const struct bb_topology *t, int i, int j, char text[CELL])
+{
+	snprintf(text, CELL, j < 0 ? "node%d" : "%d",
+		 j < 0 ? t->host.numas[i].os : t->host.distances[i * t->host.nnumas + j]);
 }
 
 void bb_print_numas(const struct bb_topology *t, int width, struct bb_strbuf *out)
 {
-	const int n = t->host.nnumas;
-	char(*cells)[CELL] = calloc((size_t)(n + 1) * (size_t)(n + 1), CELL);
-
-	if (n >= 2 && !t->host.distances) {
+	if (t->host.nnumas < 2)
+		return;
+	if (!t->host.distances) {
 		bb_strbuf_add(out, "The distances between NUMA nodes are not known.\n\n");
-	} else if (n >= 2 && cells) {
-		for (int i = 0; i < n; i++) {
-			snprintf(cells[i + 1], CELL, "node%d", t->host.numas[i].os);
-			memcpy(cells[(i + 1) * (n + 1)], cells[i + 1], CELL);
-			for (int j = 0; j < n; j++)
-				snprintf(cells[(i + 1) * (n + 1) + j + 1], CELL, "%d",
-					 t->host.distances[i * n + j]);
-		}
-		bb_strbuf_add(out, "NUMA distances by the firmware (10: the node itself)\n");
-		print_cells(cells, n, width, out);
+		return;
 	}
-	out->failed |= !cells;
-	free(cells);
+	bb_strbuf_add(out, "NUMA distances by the firmware (10: the node itself)\n");
+	print_cells(t, t->host.nnumas, width, out, distance_cell);
 }
 
 /* ---- findings and the speed of light ----------------------------------------------------------
@@ -437,50 +429,54 @@ void bb_print_findings(const struct bb_topology *t, int width, struct bb_strbuf 
 
 #define SENTENCE_AT 20
 
-static void print_bound(const char *name, bb_status st, double GBps, const struct bb_strbuf *why,
-			int width, struct bb_strbuf *out)
+/* Print the bound of WHAT, called NAME. */
+static void print_bound(const struct bb_topology *t, const char *name,
+			const struct bb_rank_place *ranks, int n, enum bb_bound what, int width,
+			struct bb_strbuf *out)
 {
-	if (st == BB_OK)
+	struct bb_strbuf why = {0};
+	double GBps;
+
+	if (bb_speed_of_light(t, ranks, n, what, &GBps, &why) == BB_OK)
 		bb_strbuf_addf(out, "  %-10s %6.4g ", name, GBps);
 	else
 		bb_strbuf_addf(out, "  %-10s %6s ", name, "-");
-	bb_strbuf_wrap(out, bb_strbuf_text(why), SENTENCE_AT, SENTENCE_AT, width);
+	bb_strbuf_wrap(out, bb_strbuf_text(&why), SENTENCE_AT, SENTENCE_AT, width);
+	bb_strbuf_free(&why);
 }
 
 /* Print the slowest pair of RANKS and, if it differs, the fastest. */
 static void print_pairs(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 			int width, struct bb_strbuf *out)
 {
+	struct bb_rank_place best[2], worst[2];
 	double least = 0, most = 0;
-	struct bb_strbuf low = {0}, high = {0}, why = {0};
 
-	for (int i = 1; i < n; i++) {
+	for (int i = 1; i < n; i++)
 		for (int j = 0; j < i; j++) {
 			const struct bb_rank_place pair[] = {ranks[j], ranks[i]};
+			struct bb_strbuf why = {0};
 			double GBps;
+			const bb_status st =
+				bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, &why);
 
-			bb_strbuf_clear(&why);
-			if (bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, &why) != BB_OK)
+			bb_strbuf_free(&why);
+			if (least == 0 && st != BB_OK) /* if none has a bound, the last says why */
+				memcpy(worst, pair, sizeof(pair));
+			if (st != BB_OK)
 				continue;
 			if (least == 0 || GBps < least) {
-				bb_strbuf_clear(&low);
-				bb_strbuf_add(&low, bb_strbuf_text(&why));
+				memcpy(worst, pair, sizeof(pair));
 				least = GBps;
 			}
 			if (GBps > most) {
-				bb_strbuf_clear(&high);
-				bb_strbuf_add(&high, bb_strbuf_text(&why));
+				memcpy(best, pair, sizeof(pair));
 				most = GBps;
 			}
 		}
-	}
 	if (most > least)
-		print_bound("best pair", BB_OK, most, &high, width, out);
-	print_bound(most > least ? "worst pair" : "pair", least > 0 ? BB_OK : BB_EUNSUPPORTED,
-		    least, least > 0 ? &low : &why, width, out);
-	bb_strbuf_free(&low);
-	bb_strbuf_free(&high);
-	bb_strbuf_free(&why);
+		print_bound(t, "best pair", best, 2, BB_BOUND_PAIR, width, out);
+	print_bound(t, most > least ? "worst pair" : "pair", worst, 2, BB_BOUND_PAIR, width, out);
 }
 
 #define PAIR_RANKS 128 /* further pairs are like these, on equal nodes */
@@ -497,13 +493,7 @@ void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ra
 	bb_strbuf_addf(out, "Speed of light of %d %s on %d node%s, GB/s\n", n,
 		       ranks[0].device == BB_ON_HOST ? "ranks" : "GPUs", nodes, bb_plural(nodes));
 	print_pairs(t, ranks, n < PAIR_RANKS ? n : PAIR_RANKS, width, out);
-	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
-		struct bb_strbuf why = {0};
-		double GBps;
-		bb_status st = bb_speed_of_light(t, ranks, n, (enum bb_bound)what, &GBps, &why);
-
-		print_bound(bb_bound_name((enum bb_bound)what), st, GBps, &why, width, out);
-		bb_strbuf_free(&why);
-	}
+	for (enum bb_bound what = BB_BOUND_RING; what < BB_BOUNDS; what++)
+		print_bound(t, bb_bound_name(what), ranks, n, what, width, out);
 	bb_strbuf_add(out, "\n");
 }

@@ -15,11 +15,10 @@ struct bb_context {
 };
 
 struct bb_rank {
-	struct bb_context *context;
-	int rank;
 	/* Stands for every buffer, group, queue and event: it provides an address, and its contents
 	   are never used. */
-	void *page;
+	_Alignas(PAGE) char page[PAGE];
+	int rank;
 };
 
 static bb_status null_open(struct bb_context **context, const struct bb_world *world,
@@ -47,27 +46,17 @@ static void null_abort(struct bb_context *context)
 static bb_status null_attach(struct bb_context *context, int local, struct bb_rank **rank,
 			     struct bb_error *error)
 {
-	struct bb_rank *r = malloc(sizeof(*r));
+	struct bb_rank *r = aligned_alloc(PAGE, sizeof(*r));
 
 	if (!r)
-		goto fail;
-	r->context = context;
+		return bb_no_memory(error, "a rank of the null backend");
 	r->rank = context->world.first_rank + local;
-	r->page = aligned_alloc(PAGE, PAGE);
-	if (!r->page)
-		goto fail;
 	*rank = r;
 	return BB_OK;
-fail:
-	free(r);
-	return bb_no_memory(error, "a rank of the null backend");
 }
 
 static void null_detach(struct bb_rank *rank)
 {
-	if (!rank)
-		return;
-	free(rank->page);
 	free(rank);
 }
 
@@ -88,7 +77,7 @@ static bb_status null_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 static bb_status null_group_open(struct bb_rank *rank, const int *members, int n,
 				 struct bb_group **group, struct bb_error *error)
 {
-	*group = rank->page;
+	*group = (struct bb_group *)rank->page;
 	return BB_OK;
 }
 
@@ -132,14 +121,14 @@ static const char *null_refuses(struct bb_group *group, const struct bb_call *ca
 static bb_status null_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 				 struct bb_error *error)
 {
-	*queue = rank->page;
+	*queue = (struct bb_queue *)rank->page;
 	return BB_OK;
 }
 
 static bb_status null_event_open(struct bb_rank *rank, struct bb_event **event,
 				 struct bb_error *error)
 {
-	*event = rank->page;
+	*event = (struct bb_event *)rank->page;
 	return BB_OK;
 }
 

@@ -399,15 +399,12 @@ static int read_ends(const struct reader *r, char *text, int ends[MOST_ENDS])
 static bb_status add_links(struct reader *r, int a, int b, double MBps)
 {
 	const struct bb_topology *const t = r->t;
-	struct bb_link l = {.kind = BB_NVLINK, .device = a, .peer = b};
-	struct bb_nvlink nvlink;
+	struct bb_link l;
 
 	if (a < 0 || t->devices[a].kind != BB_GPU || (b >= 0 && t->devices[b].kind != BB_GPU) ||
 	    b == BB_PEER_MISSING || a == b || MBps <= 0)
 		return BB_OK;
-	nvlink = bb_nvlink_of(t->devices[a].sm);
-	l.version = nvlink.version;
-	l.GBps = nvlink.payload;
+	l = bb_gpu_links(t, a, b, 0);
 	l.count = (int)lround(MBps / (l.GBps > 0 ? l.GBps * 1000 : MBps));
 	return l.count > 0 && l.count < 1000 ? bb_add_link(r->t, &l, r->error) : BB_OK;
 }

@@ -185,22 +185,13 @@ static int peer_of(const struct bb_topology *t, const struct bb_xml *x)
 
 static bb_status add_link(struct reader *r, const struct bb_xml *x, int gpu)
 {
-	const struct bb_nvlink nvlink = bb_nvlink_of(r->t->devices[gpu].sm);
-	const int pci = r->t->devices[gpu].pci;
-	struct bb_link l = {.device = gpu,
-			    .count = (int)bb_xml_number(x, "count", 1, MOST_LINKS, 1)};
+	const int count = (int)bb_xml_number(x, "count", 1, MOST_LINKS, 1);
+	struct bb_link l = {.kind = BB_C2C, .device = gpu, .peer = BB_PEER_CPU, .count = count};
 
-	if (bb_xml_is(x, "c2c")) {
-		l.kind = BB_C2C;
-		l.peer = BB_PEER_CPU;
+	if (bb_xml_is(x, "c2c"))
 		l.GBps = (double)bb_xml_number(x, "bw", 0, 10000000, 0) / 1000;
-	} else {
-		l.kind = BB_NVLINK;
-		l.peer = peer_of(r->t, x);
-		l.version = nvlink.version;
-		l.GBps = bb_xml_is(x, "xgmi") && pci >= 0 ? bb_xgmi_of(r->t->pcis[pci].device)
-							  : nvlink.payload;
-	}
+	else
+		l = bb_gpu_links(r->t, gpu, peer_of(r->t, x), count);
 	return l.peer == gpu || l.peer == BB_PEER_MISSING ? BB_OK : bb_add_link(r->t, &l, r->error);
 }
 

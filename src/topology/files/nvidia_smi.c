@@ -361,13 +361,10 @@ static bb_status add_links(struct smi *s, const int columns[BB_MOST_GPUS], int g
 	}
 	for (int i = 0; i < gpus; i++) {
 		const int number = s->columns[columns[i]].number;
-		const struct bb_nvlink nvlink = bb_nvlink_of(s->t->devices[columns[i]].sm);
-		struct bb_link l = {.device = columns[i],
-				    .version = nvlink.version,
-				    .GBps = nvlink.payload,
-				    .down = s->up[number] > 0 ? s->down[number] : 0};
+		struct bb_link l = bb_gpu_links(s->t, columns[i], BB_PEER_SWITCH, 0);
 		int most = 0;
 
+		l.down = s->up[number] > 0 ? s->down[number] : 0;
 		for (int k = 0; k < gpus; k++) {
 			l.count = s->links[columns[i]][columns[k]];
 			l.peer = columns[k];

@@ -175,15 +175,10 @@ static int link_peer(struct reader *r, nvmlDevice_t handle, unsigned link)
 static bb_status add_nvlinks(struct reader *r, int i)
 {
 	const int sm = r->t->devices[r->devices[i]].sm;
-	const struct bb_nvlink nvlink = bb_nvlink_of(sm);
-	struct bb_link l = {.kind = BB_NVLINK,
-			    .device = r->devices[i],
-			    .version = nvlink.version,
-			    .GBps = nvlink.payload};
+	struct bb_link l = bb_gpu_links(r->t, r->devices[i], BB_PEER_MISSING, 1);
 	int down = 0;
 	bb_status st = BB_OK;
 
-	l.count = 1;
 	for (unsigned link = 0; link < BB_NVML_LINKS; link++) {
 		enum link_state state = link_state(&r->api, r->handles[i], link, sm);
 

@@ -26,14 +26,9 @@ typedef struct {
 } nvmlMemory_t;
 
 typedef union {
-	double dVal;
-	int siVal;
 	unsigned int uiVal;
-	unsigned long ulVal;
 	unsigned long long ullVal;
-	long long sllVal;
-	unsigned short usVal;
-} nvmlValue_t;
+} nvmlValue_t; /* of any type */
 
 typedef struct {
 	unsigned int fieldId, scopeId;
