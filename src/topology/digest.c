@@ -53,18 +53,6 @@ static uint64_t digest_device(const struct bb_topology *t, int d)
 	return hash;
 }
 
-/* Of the path from device D to E. */
-static uint64_t digest_path(const struct bb_topology *t, int d, int e)
-{
-	int nvlinks = 0;
-	uint64_t hash = mix(START, bb_topology_path(t, d, e, &nvlinks));
-
-	hash = mix(hash, (uint64_t)nvlinks);
-	if (t->devices[d].kind == BB_GPU && t->devices[e].kind == BB_GPU)
-		hash = mix(hash, bb_topology_reaches(t, d, e));
-	return hash;
-}
-
 uint64_t bb_topology_digest(const struct bb_topology *t)
 {
 	const struct bb_host *h = &t->host;
@@ -82,8 +70,15 @@ uint64_t bb_topology_digest(const struct bb_topology *t)
 		uint64_t paths = 0;
 
 		for (int e = 0; e < t->ndevices; e++)
-			if (e != d)
-				paths += mix(digest_path(t, d, e), t->devices[e].kind);
+			if (e != d) {
+				int nvlinks = 0;
+				uint64_t path = mix(START, bb_topology_path(t, d, e, &nvlinks));
+
+				path = mix(path, (uint64_t)nvlinks);
+				if (t->devices[d].kind == BB_GPU && t->devices[e].kind == BB_GPU)
+					path = mix(path, bb_topology_reaches(t, d, e));
+				paths += mix(path, t->devices[e].kind);
+			}
 		devices += mix(digest_device(t, d), paths);
 	}
 	return mix(hash, devices);

@@ -153,20 +153,6 @@ static void check_link(struct findings *f, const char *name, const struct bb_pci
 			    gen, of_port);
 }
 
-/* Payload of the narrowest link from GPU to the host bridge, of those with a known rate, its own
-   included; 0: none is known. The generation is what both ends can: idle GPUs lower it. */
-static double narrowest(const struct bb_topology *t, int gpu)
-{
-	const int slowest = bb_pci_slowest_switch(t, gpu);
-	struct bb_pcie own = bb_device_link(t, gpu), above = own;
-
-	if (slowest >= 0)
-		above = bb_pci_link(t, slowest);
-	if (own.gen == 0 || (above.gen > 0 && above.GBps < own.GBps))
-		own = above;
-	return own.gen > 0 ? bb_pcie_payload(&own) : 0;
-}
-
 /* Whether DEVICE runs with fewer lanes than it has, or more slowly: a finding of its own. */
 static bool is_narrow(const struct bb_topology *t, int device)
 {
@@ -181,10 +167,18 @@ static void check_gpu_paths(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 	const int gpus = bb_topology_count(t, BB_GPU);
-	double GBps[BB_MOST_GPUS];
+	double GBps[BB_MOST_GPUS]; /* payload of the narrowest link to the host bridge; 0 unknown */
 
-	for (int d = 0; d < gpus; d++)
-		GBps[d] = narrowest(t, d);
+	/* Of the links with a known rate, its own included. The generation is what both ends can:
+	   idle GPUs lower it. */
+	for (int d = 0; d < gpus; d++) {
+		const int slowest = bb_pci_slowest_switch(t, d);
+		struct bb_pcie link = bb_device_link(t, d);
+
+		if (slowest >= 0 && (link.gen == 0 || bb_pci_link(t, slowest).GBps < link.GBps))
+			link = bb_pci_link(t, slowest);
+		GBps[d] = link.gen > 0 ? bb_pcie_payload(&link) : 0;
+	}
 	for (int d = 0; d < gpus; d++) {
 		const double most = usual(t, d, GBps, true);
 		const int above = bb_pci_slowest_switch(t, d);

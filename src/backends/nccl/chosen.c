@@ -56,26 +56,20 @@ struct profiler {
 	ncclResult_t (*finalize)(void *context);
 };
 
-/* NULL: another user of NCCL in this process named the communicator. */
-static struct bb_nccl_observer *observer_named(const char *name)
-{
-	const size_t length = strlen(NAME_PREFIX);
-	char *end;
-	uintptr_t at;
-
-	if (!name || strncmp(name, NAME_PREFIX, length) != 0)
-		return NULL;
-	at = (uintptr_t)strtoumax(name + length, &end, 16);
-	return *end ? NULL : (struct bb_nccl_observer *)at;
-}
-
 static ncclResult_t on_init(void **context, int *events, const char *name, uint64_t hash, int nodes,
 			    int ranks, int rank, void (*log)(void))
 {
-	struct bb_nccl_observer *observer = observer_named(name);
+	const size_t length = strlen(NAME_PREFIX);
+	struct bb_nccl_observer *observer;
+	char *end;
 
-	if (observer)
-		observer->events = events;
+	*context = NULL; /* another user of NCCL in this process named the communicator */
+	if (!name || strncmp(name, NAME_PREFIX, length) != 0)
+		return ncclSuccess;
+	observer = (struct bb_nccl_observer *)(uintptr_t)strtoumax(name + length, &end, 16);
+	if (*end)
+		return ncclSuccess;
+	observer->events = events;
 	*context = observer;
 	return ncclSuccess;
 }

@@ -83,24 +83,18 @@ static uint64_t hash_add(uint64_t hash, const char *text)
 
 /* ---- GPUs ---------------------------------------------------------------------------- */
 
-/* By NCCL's rule: before 2.30.7 the parts of a GPU under MIG are one GPU. */
-static bool is_same_gpu(const struct rank_gpu *a, const struct rank_gpu *b)
-{
-	const bool by_bus = (a->version > 0 && a->version < BB_NCCL_SINCE_UUIDS) ||
-			    (b->version > 0 && b->version < BB_NCCL_SINCE_UUIDS);
-
-	if (a->host != b->host)
-		return false;
-	return by_bus ? strcmp(a->bus, b->bus) == 0
-		      : memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
-}
-
-/* Does a rank before R have R's GPU? */
+/* Does a rank before R have R's GPU? By NCCL's rule: before 2.30.7 the parts of a GPU under MIG are
+   one GPU. */
 static bool is_taken(const struct rank_gpu *all, int r)
 {
-	for (int before = 0; before < r; before++)
-		if (is_same_gpu(&all[before], &all[r]))
+	for (const struct rank_gpu *a = all, *b = &all[r]; a < b; a++) {
+		const bool by_bus = (a->version > 0 && a->version < BB_NCCL_SINCE_UUIDS) ||
+				    (b->version > 0 && b->version < BB_NCCL_SINCE_UUIDS);
+
+		if (a->host == b->host && (by_bus ? strcmp(a->bus, b->bus)
+						  : memcmp(a->uuid, b->uuid, sizeof(a->uuid))) == 0)
 			return true;
+	}
 	return false;
 }
 

@@ -18,6 +18,7 @@
  */
 
 #define DEFAULT_BLOCKS 16 /* nccl-tests' */
+#define FIRST_MULTIMEM 3  /* kernel that NVSwitch reduces for */
 
 /* device.cu is empty with older headers; nccl_device_limits then refuses its kernels. */
 #pragma weak bb_device_open
@@ -31,11 +32,6 @@ static int kernel_of(const struct bb_call *call)
 	return selection->device;
 }
 
-static enum bb_device_need need_of(const struct bb_call *call)
-{
-	return kernel_of(call) <= 2 ? BB_DEVICE_LSA : BB_DEVICE_MULTIMEM;
-}
-
 static unsigned blocks_of(const struct bb_group *group)
 {
 	const int blocks = group->rank->context->config.device_blocks;
@@ -47,7 +43,7 @@ static const char *reduction_limits(const struct bb_group *group, const struct b
 {
 	if (call->op != BB_SUM)
 		return "the kernels of the device API only sum";
-	if (need_of(call) == BB_DEVICE_LSA)
+	if (kernel_of(call) < FIRST_MULTIMEM)
 		return call->dtype == BB_F8E4M3 || call->dtype == BB_F8E5M2 ||
 				       call->dtype == BB_FLOAT_INT
 			       ? "the kernels of the device API do not have this datatype"
@@ -117,7 +113,9 @@ bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call
 	*refused = false;
 	if (group->device || bb_nccl_native_limits(group, call))
 		return BB_OK;
-	result = bb_device_open(rank->nccl->ncclDevCommCreate, group->comm, need_of(call),
+	result = bb_device_open(rank->nccl->ncclDevCommCreate, group->comm,
+				kernel_of(call) < FIRST_MULTIMEM ? BB_DEVICE_LSA
+								 : BB_DEVICE_MULTIMEM,
 				blocks_of(group), &group->device);
 	if (!group->device)
 		return bb_no_memory(rank->context->error, "a rank");
@@ -518,19 +516,6 @@ static bb_status mulsum_op(struct bb_group *group, enum bb_dtype dtype, ncclRedO
 	return status;
 }
 
-static bb_status reduction_op(struct bb_group *group, const struct bb_call *call, ncclRedOp_t *op)
-{
-	static const ncclRedOp_t ops[] = {
-		[BB_SUM] = ncclSum, [BB_PROD] = ncclProd, [BB_MIN] = ncclMin,
-		[BB_MAX] = ncclMax, [BB_AVG] = ncclAvg,
-	};
-
-	if (reduces(call) && call->op == BB_MULSUM)
-		return mulsum_op(group, call->dtype, op);
-	*op = reduces(call) ? ops[call->op] : ncclSum;
-	return BB_OK;
-}
-
 /* ---- calls ------------------------------------------------------------------------- */
 
 static bool needs_copy(const struct bb_call *call)
@@ -546,6 +531,10 @@ size_t bb_nccl_native_tmp_bytes(const struct bb_call *call, int rank)
 static bb_status library_call_prepare(struct library_call *w, struct bb_group *group,
 				      cudaStream_t stream, const struct bb_call *call)
 {
+	static const ncclRedOp_t ops[] = {
+		[BB_SUM] = ncclSum, [BB_PROD] = ncclProd, [BB_MIN] = ncclMin,
+		[BB_MAX] = ncclMax, [BB_AVG] = ncclAvg,
+	};
 	const ncclDataType_t type = reduced_type(group, call->dtype);
 
 	*w = (struct library_call){.nccl = group->rank->nccl,
@@ -561,7 +550,10 @@ static bb_status library_call_prepare(struct library_call *w, struct bb_group *g
 									     : ncclUint64,
 				   .comm = group->comm,
 				   .stream = stream};
-	return reduction_op(group, call, &w->op);
+	if (reduces(call) && call->op == BB_MULSUM)
+		return mulsum_op(group, call->dtype, &w->op);
+	w->op = reduces(call) ? ops[call->op] : ncclSum;
+	return BB_OK;
 }
 
 static ncclResult_t function_run(const struct nccl_function *function, const struct library_call *w)
@@ -600,18 +592,6 @@ out:
 	return status;
 }
 
-/* Is RESULT a refusal of the algorithm? Its reason goes into group->refusal. Some versions return
-   an internal error. */
-static bool is_refused(struct bb_group *group, ncclResult_t result)
-{
-	bb_nccl_last_error(group->rank->nccl, group->refusal, sizeof(group->refusal));
-	if (result == ncclInvalidUsage ||
-	    (result == ncclInternalError && strcasestr(group->refusal, "no algorithm")))
-		return true;
-	group->refusal[0] = '\0';
-	return false;
-}
-
 /* NCCL refuses an algorithm only when a collective is called, so a call of one element is made. */
 bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *call)
 {
@@ -630,8 +610,12 @@ bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *cal
 	probe.out = area + (size_t)group->n * BB_SCRATCH_PROBE;
 	BB_TRY(status, library_call_prepare(&w, group, rank->main, &probe), out);
 	result = function_run(function, &w);
-	if (is_refused(group, result))
+	/* A refusal leaves its reason in group->refusal. Some versions return an internal error. */
+	bb_nccl_last_error(rank->nccl, group->refusal, sizeof(group->refusal));
+	if (result == ncclInvalidUsage ||
+	    (result == ncclInternalError && strcasestr(group->refusal, "no algorithm")))
 		return BB_OK;
+	group->refusal[0] = '\0';
 	BB_TRY(status, BB_NCCL_RESULT(rank, result, function->name), out);
 	status = bb_nccl_wait(rank, rank->main);
 out:

@@ -16,11 +16,10 @@ BB_MUST bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topolog
 BB_MUST bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t,
 				   struct bb_error *error);
 
-/* Whether TEXT looks like the output of nvidia-smi (topo -m, nvlink -s, -L). */
-bool bb_is_nvidia_smi(const char *text, size_t length);
-/* The same from such a text. BB_EUSAGE also: the matrix of topo -m is missing or cut off. */
+/* The same from the output of nvidia-smi (topo -m, nvlink -s, -L). *FOUND is false if TEXT is
+   another's. BB_EUSAGE also: the matrix of topo -m is missing or cut off. */
 BB_MUST bb_status bb_read_nvidia_smi(const char *text, size_t length, struct bb_topology *t,
-				     struct bb_error *error);
+				     bool *found, struct bb_error *error);
 
 /* The bits of a mask in hexadecimal words ("0x000000ff,0xffffffff"). NULL: it is malformed,
    infinite or empty. */

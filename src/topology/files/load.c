@@ -2,6 +2,7 @@
 #include "core/file.h"
 #include "topology/build.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +14,17 @@ bb_status bb_topology_parse(const char *text, size_t length, const char *name,
 	struct bb_xml_document document = {0};
 	struct bb_topology *t = bb_topology_new();
 	const char *slash = strrchr(name, '/');
+	size_t begin = 0;
+	bool is_smi = false;
 	bb_status st;
 
 	if (!t)
 		BB_TRY(st, bb_no_memory(&cause, "a topology"), out);
-	if (bb_is_nvidia_smi(text, length)) {
-		BB_TRY(st, bb_read_nvidia_smi(text, length, t, &cause), out);
-	} else {
+	while (begin < length && isspace((unsigned char)text[begin]))
+		begin++;
+	if (begin < length && text[begin] != '<')
+		BB_TRY(st, bb_read_nvidia_smi(text, length, t, &is_smi, &cause), out);
+	if (!is_smi) {
 		BB_TRY(st, bb_xml_open(text, length, &document, &cause), out);
 		if (bb_xml_is(document.root, "topology"))
 			BB_TRY(st, bb_read_hwloc_xml(document.root, t, &cause), out);

@@ -34,6 +34,7 @@ struct smi {
 	struct bb_error *error;
 	int line, n; /* columns of the matrix; 0: not there yet */
 	bool ended;  /* a line after the matrix has been read */
+	bool listed; /* a GPU has been listed by -L or nvlink -s */
 	struct column columns[MOST];
 	short links[MOST][MOST]; /* NVLinks */
 	short groups[LEVELS][MOST];
@@ -170,19 +171,11 @@ static bb_status read_cell(struct smi *s, int row, int column, const char *word)
 /* Whether TEXT is a list such as "0-47,96-143" with possible numbers. */
 static bool is_cpu_list(const char *text)
 {
-	if (!*text)
-		return false;
-	for (;;) {
-		char *end;
-		const long number = strtol(text, &end, 10);
-
-		if (end == text || !isdigit((unsigned char)*text) || number >= MOST_CPU)
+	for (char *end;; text = end + 1) {
+		if (!isdigit((unsigned char)*text) || strtol(text, &end, 10) >= MOST_CPU)
 			return false;
-		if (!*end)
-			return true;
 		if (*end != ',' && *end != '-')
-			return false;
-		text = end + 1;
+			return !*end;
 	}
 }
 
@@ -218,6 +211,7 @@ static void read_model(struct smi *s, const char *line)
 
 	line += strspn(line, " \t");
 	if (sscanf(line, "GPU %3d: %63[^(\r]", &gpu, model) == 2) {
+		s->listed = true;
 		s->gpu = gpu >= 0 && gpu < BB_MOST_GPUS ? gpu : -1;
 		if (s->gpu >= 0) {
 			size_t length = strlen(model);
@@ -264,24 +258,22 @@ static bb_status read_line(struct smi *s, char *line)
 /* Give the devices without a number that of a GPU in their group, or a number that none has. */
 static void number_numas(struct smi *s)
 {
-	int free_number = 0;
+	const short *const groups = s->groups[LEVEL_NODE];
 
-	for (int i = 0; i < s->n; i++)
-		for (int k = 0; k < s->n && s->columns[i].numa >= 0; k++)
-			if (s->columns[k].numa < 0 &&
-			    s->groups[LEVEL_NODE][k] == s->groups[LEVEL_NODE][i])
-				s->columns[k].numa = s->columns[i].numa;
 	for (int i = 0; i < s->n; i++) {
-		if (s->columns[i].numa >= 0)
-			continue;
-		for (int k = 0; k < s->n; k++)
-			if (s->columns[k].numa == free_number) {
-				free_number++;
+		int number = -1;
+
+		for (int k = 0; k < s->n && number < 0; k++)
+			number = groups[k] == groups[i] ? s->columns[k].numa : -1;
+		for (int k = 0, unused = 0; k <= s->n && number < 0; k++)
+			if (k == s->n) {
+				number = unused;
+			} else if (s->columns[k].numa == unused) {
+				unused++;
 				k = -1;
 			}
-		for (int k = i; k < s->n; k++)
-			if (s->groups[LEVEL_NODE][k] == s->groups[LEVEL_NODE][i])
-				s->columns[k].numa = free_number;
+		if (s->columns[i].numa < 0)
+			s->columns[i].numa = number;
 	}
 }
 
@@ -408,27 +400,7 @@ out:
 	return st;
 }
 
-bool bb_is_nvidia_smi(const char *text, size_t length)
-{
-	const char *const end = text + length;
-	char line[256], *words[WORDS];
-	int number;
-
-	while (text < end && isspace((unsigned char)*text))
-		text++;
-	if (text < end && *text == '<')
-		return false;
-	while (text < end) {
-		text = next_line(text, end, line, sizeof(line));
-		if (sscanf(line, " GPU %3d:", &number) == 1 && strchr(line, ':'))
-			return true;
-		if (is_header(words, split_words(line, words)))
-			return true;
-	}
-	return false;
-}
-
-bb_status bb_read_nvidia_smi(const char *text, size_t length, struct bb_topology *t,
+bb_status bb_read_nvidia_smi(const char *text, size_t length, struct bb_topology *t, bool *found,
 			     struct bb_error *error)
 {
 	const char *const end = text + length;
@@ -436,6 +408,7 @@ bb_status bb_read_nvidia_smi(const char *text, size_t length, struct bb_topology
 	char line[8192];
 	bb_status st = BB_OK;
 
+	*found = true;
 	if (!s)
 		return bb_no_memory(error, "a matrix");
 	s->t = t;
@@ -446,13 +419,14 @@ bb_status bb_read_nvidia_smi(const char *text, size_t length, struct bb_topology
 		s->line++;
 		BB_TRY(st, read_line(s, line), out);
 	}
-	if (s->n == 0)
+	*found = s->n > 0 || s->listed;
+	if (s->n == 0 && s->listed)
 		st = bb_fail(
 			error, BB_EUSAGE,
 			"nvidia-smi -L and nvlink -s do not show which GPUs the links join; add "
 			"the output of nvidia-smi topo -m to the file, or give NCCL's dump "
 			"(NCCL_TOPO_DUMP_FILE)");
-	else
+	else if (s->n > 0)
 		st = build(s);
 	snprintf(t->source, sizeof(t->source), "nvidia-smi topo -m; it has no rates and no buses");
 out:

@@ -52,22 +52,6 @@ static int count_type(hwloc_topology_t topology, hwloc_obj_type_t type)
 	return n > 0 ? n : 0;
 }
 
-static void read_packages(hwloc_topology_t topology, struct bb_host *host)
-{
-	hwloc_obj_t obj = NULL;
-	const char *arch = object_info(hwloc_get_root_obj(topology), "Architecture");
-
-	snprintf(host->arch, sizeof(host->arch), "%s", arch);
-	while ((obj = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, obj)) != NULL) {
-		struct bb_package *p = &host->packages[host->npackages++];
-
-		snprintf(p->model, sizeof(p->model), "%s", object_info(obj, "CPUModel"));
-		snprintf(p->vendor, sizeof(p->vendor), "%s", object_info(obj, "CPUVendor"));
-		p->family = (int)strtol(object_info(obj, "CPUFamilyNumber"), NULL, 10);
-		p->number = (int)strtol(object_info(obj, "CPUModelNumber"), NULL, 10);
-	}
-}
-
 /* The package that contains OBJ or, as a NUMA node may span several, the first one inside it. */
 static int package_of(hwloc_topology_t topology, hwloc_obj_t obj)
 {
@@ -131,24 +115,6 @@ static void read_cores(hwloc_topology_t topology, struct bb_host *host)
 	}
 }
 
-static void read_caches(hwloc_topology_t topology, struct bb_host *host)
-{
-	static const hwloc_obj_type_t types[] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE,
-						 HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L4CACHE};
-
-	for (int level = 1; level <= 4; level++) {
-		int n = count_type(topology, types[level - 1]);
-		hwloc_obj_t obj = hwloc_get_obj_by_type(topology, types[level - 1], 0);
-
-		if (obj)
-			host->caches[host->ncaches++] = (struct bb_cpu_cache){
-				.level = level,
-				.bytes = (int64_t)obj->attr->cache.size,
-				.count = n,
-			};
-	}
-}
-
 static bool read_distances(hwloc_topology_t topology, struct bb_host *host)
 {
 	struct hwloc_distances_s *d = NULL;
@@ -169,24 +135,42 @@ static bool read_distances(hwloc_topology_t topology, struct bb_host *host)
 	return host->distances;
 }
 
-static void *zeros(int n, size_t size)
-{
-	return calloc(n > 0 ? (size_t)n : 1, size);
-}
-
 bb_status bb_host_read(hwloc_topology_t topology, struct bb_host *host, struct bb_error *error)
 {
+	static const hwloc_obj_type_t types[] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE,
+						 HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L4CACHE};
+	const char *arch = object_info(hwloc_get_root_obj(topology), "Architecture");
+	hwloc_obj_t obj = NULL;
+
 	memset(host, 0, sizeof(*host));
-	host->packages = zeros(count_type(topology, HWLOC_OBJ_PACKAGE), sizeof(*host->packages));
-	host->numas = zeros(count_type(topology, HWLOC_OBJ_NUMANODE), sizeof(*host->numas));
-	host->cores = zeros(count_type(topology, HWLOC_OBJ_PU), sizeof(*host->cores));
+	host->packages = calloc((size_t)count_type(topology, HWLOC_OBJ_PACKAGE) + 1,
+				sizeof(*host->packages));
+	host->numas =
+		calloc((size_t)count_type(topology, HWLOC_OBJ_NUMANODE) + 1, sizeof(*host->numas));
+	host->cores = calloc((size_t)count_type(topology, HWLOC_OBJ_PU) + 1, sizeof(*host->cores));
 	if (!host->packages || !host->numas || !host->cores)
 		goto no_memory;
-	read_packages(topology, host);
+	snprintf(host->arch, sizeof(host->arch), "%s", arch);
+	while ((obj = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, obj)) != NULL) {
+		struct bb_package *p = &host->packages[host->npackages++];
+
+		snprintf(p->model, sizeof(p->model), "%s", object_info(obj, "CPUModel"));
+		snprintf(p->vendor, sizeof(p->vendor), "%s", object_info(obj, "CPUVendor"));
+		p->family = (int)strtol(object_info(obj, "CPUFamilyNumber"), NULL, 10);
+		p->number = (int)strtol(object_info(obj, "CPUModelNumber"), NULL, 10);
+	}
 	if (!read_numas(topology, host))
 		goto no_memory;
 	read_cores(topology, host);
-	read_caches(topology, host);
+	for (int level = 1; level <= 4; level++) {
+		obj = hwloc_get_obj_by_type(topology, types[level - 1], 0);
+		if (obj)
+			host->caches[host->ncaches++] = (struct bb_cpu_cache){
+				.level = level,
+				.bytes = (int64_t)obj->attr->cache.size,
+				.count = count_type(topology, types[level - 1]),
+			};
+	}
 	if (!read_distances(topology, host))
 		goto no_memory;
 	return BB_OK;
