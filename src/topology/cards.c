@@ -75,6 +75,8 @@ const struct bb_card *bb_card_at(int i)
 	return i >= 0 && i < CARDS ? &cards[i] : NULL;
 }
 
+#define SEPARATORS " -_" /* of words of a name */
+
 /* NAME without vendor and brand. */
 static const char *product_of(const char *name)
 {
@@ -86,14 +88,10 @@ static const char *product_of(const char *name)
 	return name;
 }
 
-static bool is_separator(char c)
-{
-	return c == ' ' || c == '-' || c == '_';
-}
-
 static bool same_name(const char *a, const char *b)
 {
-	while (*a && *b && (strncasecmp(a, b, 1) == 0 || (is_separator(*a) && is_separator(*b)))) {
+	while (*a && *b &&
+	       (strncasecmp(a, b, 1) == 0 || (strchr(SEPARATORS, *a) && strchr(SEPARATORS, *b)))) {
 		a++;
 		b++;
 	}
@@ -140,7 +138,7 @@ static void split_name(const char *name, char words[KEY], char numbers[KEY])
 	size_t nwords = 0, nnumbers = 0;
 
 	while (*name) {
-		const size_t length = strcspn(name, " -_");
+		const size_t length = strcspn(name, SEPARATORS);
 		const bool number = strcspn(name, "0123456789") < length;
 
 		for (size_t i = 0; i < length; i++) {

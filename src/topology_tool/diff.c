@@ -22,10 +22,8 @@ struct diff {
 	bool taken[BB_MOST_DEVICES];
 };
 
-static void add_difference(struct diff *f, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void add_difference(struct diff *f, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add_difference(struct diff *f, const char *format,
+								 ...)
 {
 	struct bb_strbuf text = {0};
 	va_list args;
@@ -40,10 +38,8 @@ static void add_difference(struct diff *f, const char *format, ...)
 }
 
 /* Append "NAME<tab>VALUE" as FORMAT has them; without the value unless it is KNOWN. */
-static void add_fact(struct bb_strbuf *s, bool known, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void add_fact(struct bb_strbuf *s, bool known, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void add_fact(struct bb_strbuf *s, bool known,
+							   const char *format, ...)
 {
 	const size_t at = s->length;
 	va_list args;

@@ -29,37 +29,32 @@ static void add_known_rate(struct bb_json *j, const char *key, double GBps)
 	bb_json_add_double(j, key, GBps > 0 ? GBps : NAN);
 }
 
-/* ---- the host ------------------------------------------------------------------------------- */
-
-static void write_numas(struct bb_json *j, const struct bb_host *h)
+/* Write an array of N arrays of N values each, which VALUE writes. */
+static void write_matrix(struct bb_json *j, const char *key, int n, const struct bb_topology *t,
+			 void (*value)(struct bb_json *j, const struct bb_topology *t, int a,
+				       int b))
 {
-	bb_json_add_array(j, "numa_nodes");
-	for (int i = 0; i < h->nnumas; i++) {
-		bb_json_object(j);
-		add_known_int(j, "number", h->numas[i].os, -1);
-		add_known_int(j, "package", h->numas[i].package, -1);
-		add_known_int(j, "memory_bytes", h->numas[i].bytes, 0);
-		add_string(j, "cpus", h->numas[i].cpus);
-		bb_json_end(j);
-	}
-	bb_json_end(j);
-	bb_json_key(j, "numa_distances");
-	if (!h->distances) {
-		bb_json_null(j);
-		return;
-	}
-	bb_json_array(j);
-	for (int i = 0; i < h->nnumas; i++) {
+	bb_json_add_array(j, key);
+	for (int a = 0; a < n; a++) {
 		bb_json_array(j);
-		for (int k = 0; k < h->nnumas; k++)
-			bb_json_int(j, h->distances[i * h->nnumas + k]);
+		for (int b = 0; b < n; b++)
+			value(j, t, a, b);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
 }
 
-static void write_host(struct bb_json *j, const struct bb_host *h)
+/* ---- the host ------------------------------------------------------------------------------- */
+
+static void write_distance(struct bb_json *j, const struct bb_topology *t, int a, int b)
 {
+	bb_json_int(j, t->host.distances[a * t->host.nnumas + b]);
+}
+
+static void write_host(struct bb_json *j, const struct bb_topology *t)
+{
+	const struct bb_host *const h = &t->host;
+
 	add_string(j, "architecture", h->arch);
 	bb_json_add_array(j, "packages");
 	for (int i = 0; i < h->npackages; i++) {
@@ -82,7 +77,20 @@ static void write_host(struct bb_json *j, const struct bb_host *h)
 		bb_json_end(j);
 	}
 	bb_json_end(j);
-	write_numas(j, h);
+	bb_json_add_array(j, "numa_nodes");
+	for (int i = 0; i < h->nnumas; i++) {
+		bb_json_object(j);
+		add_known_int(j, "number", h->numas[i].os, -1);
+		add_known_int(j, "package", h->numas[i].package, -1);
+		add_known_int(j, "memory_bytes", h->numas[i].bytes, 0);
+		add_string(j, "cpus", h->numas[i].cpus);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+	if (h->distances)
+		write_matrix(j, "numa_distances", h->nnumas, t, write_distance);
+	else
+		bb_json_add_string(j, "numa_distances", NULL);
 }
 
 /* ---- devices -------------------------------------------------------------------------------- */
@@ -179,28 +187,34 @@ static void write_links(struct bb_json *j, const struct bb_topology *t)
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
-static void write_paths(struct bb_json *j, const struct bb_topology *t)
+static void write_path(struct bb_json *j, const struct bb_topology *t, int a, int b)
 {
 	char text[BB_PATH_TEXT];
 	int n;
+	const enum bb_path path = bb_topology_path(t, a, b, &n);
 
-	bb_json_add_object(j, "paths");
-	bb_json_add_array(j, "names");
-	for (int d = 0; d < t->ndevices; d++)
-		bb_json_string(j, t->devices[d].name);
-	bb_json_end(j);
-	bb_json_add_array(j, "classes");
-	for (int d = 0; d < t->ndevices; d++) {
-		bb_json_array(j);
-		for (int e = 0; e < t->ndevices; e++) {
-			enum bb_path path = bb_topology_path(t, d, e, &n);
+	bb_json_string(j, bb_topology_path_text(text, path, n));
+}
 
-			bb_json_string(j, bb_topology_path_text(text, path, n));
-		}
-		bb_json_end(j);
-	}
-	bb_json_end(j);
-	bb_json_end(j);
+/* P2P as nvidia-smi topo -p2p abbreviates it; null if unknown. */
+static void write_p2p(struct bb_json *j, const struct bb_topology *t, int a, int b)
+{
+	static const char *const words[] = {"OK", "CNS", "GNS", "TNS", "DR", "NS", NULL};
+
+	bb_json_string(j, words[bb_topology_p2p(t, a, b)]);
+}
+
+/* The bound of a pair of GPUs; null if unknown, and of a GPU to itself. */
+static void write_pair_bound(struct bb_json *j, const struct bb_topology *t, int a, int b)
+{
+	const struct bb_rank_place pair[] = {{0, a}, {0, b}};
+	struct bb_strbuf why = {0};
+	double GBps;
+	const bool known =
+		a != b && bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, &why) == BB_OK;
+
+	bb_json_double(j, known ? GBps : NAN);
+	bb_strbuf_free(&why);
 }
 
 static void add_json_finding(void *context, const char *text)
@@ -227,38 +241,10 @@ static void write_bounds(struct bb_json *j, const struct bb_topology *t,
 	bb_json_end(j);
 }
 
-/* P2P as nvidia-smi topo -p2p abbreviates it, and bounds, of all pairs of GPUs, row by row; null if
-   unknown, and as the bound of a GPU to itself. */
-static void write_pairs(struct bb_json *j, const struct bb_topology *t, bool bounds)
-{
-	static const char *const words[] = {"OK", "CNS", "GNS", "TNS", "DR", "NS", NULL};
-	const int n = bb_topology_count(t, BB_GPU);
-
-	bb_json_add_array(j, bounds ? "pair_GBps" : "p2p");
-	for (int a = 0; a < n; a++) {
-		bb_json_array(j);
-		for (int b = 0; b < n; b++) {
-			const struct bb_rank_place pair[] = {{0, a}, {0, b}};
-			struct bb_strbuf why = {0};
-			double GBps = NAN;
-
-			if (bounds && (a == b || bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps,
-								   &why) != BB_OK))
-				GBps = NAN;
-			if (bounds)
-				bb_json_double(j, GBps);
-			else
-				bb_json_string(j, words[bb_topology_p2p(t, a, b)]);
-			bb_strbuf_free(&why);
-		}
-		bb_json_end(j);
-	}
-	bb_json_end(j);
-}
-
 void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
 		   struct bb_strbuf *out)
 {
+	const int gpus = bb_topology_count(t, BB_GPU);
 	struct bb_json j;
 	char digest[20];
 
@@ -276,13 +262,19 @@ void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *rank
 	add_known_int(&j, "nvswitches", t->nvswitches, -1);
 	add_known_int(&j, "hidden_gpus", t->hidden_gpus, -1);
 	bb_json_add_bool(&j, "links_unknown", t->links_unknown);
-	write_host(&j, &t->host);
+	write_host(&j, t);
 	write_pcis(&j, t);
 	write_devices(&j, t);
 	write_links(&j, t);
-	write_paths(&j, t);
-	write_pairs(&j, t, false);
-	write_pairs(&j, t, true);
+	bb_json_add_object(&j, "paths");
+	bb_json_add_array(&j, "names");
+	for (int d = 0; d < t->ndevices; d++)
+		bb_json_string(&j, t->devices[d].name);
+	bb_json_end(&j);
+	write_matrix(&j, "classes", t->ndevices, t, write_path);
+	bb_json_end(&j);
+	write_matrix(&j, "p2p", gpus, t, write_p2p);
+	write_matrix(&j, "pair_GBps", gpus, t, write_pair_bound);
 	write_bounds(&j, t, ranks, n);
 	bb_json_add_array(&j, "findings");
 	bb_topology_findings(t, add_json_finding, &j);

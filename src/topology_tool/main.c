@@ -243,33 +243,23 @@ out:
 	return st;
 }
 
-/* ARGV with "--diff A B" written as "--diff A --with B", since an option has one argument. NULL
-   without memory. The caller frees it. */
-static char **split_diff(int *argc, char **argv)
+/* Write the B of "--diff A B" as "--with=B", since an option has one argument. *WORD = that word,
+   or NULL; the caller frees it. False without memory. */
+static bool name_operand(int argc, char **argv, char **word)
 {
-	static const char option[] = "--with";
-	const size_t most = (size_t)*argc + 2;
-	char **words = calloc(1, most * sizeof(*words) + sizeof(option)), *with;
-	int n = 0, operand = *argc; /* the place of B; -1: behind us */
+	*word = NULL;
+	for (int i = 1; i < argc && !*word; i++) {
+		const int operand = strcmp(argv[i], "--diff") == 0        ? i + 2
+				    : strncmp(argv[i], "--diff=", 7) == 0 ? i + 1
+									  : argc;
 
-	if (!words)
-		return NULL;
-	with = (char *)(words + most); /* behind the arguments */
-	memcpy(with, option, sizeof(option));
-	for (int i = 0; i < *argc; i++) {
-		if (i == operand) {
-			operand = argv[i][0] == '-' ? *argc : -1;
-			if (operand < 0)
-				words[n++] = with;
-		}
-		if (operand == *argc && strcmp(argv[i], "--diff") == 0)
-			operand = i + 2;
-		else if (operand == *argc && strncmp(argv[i], "--diff=", 7) == 0)
-			operand = i + 1;
-		words[n++] = argv[i];
+		if (operand >= argc || argv[operand][0] == '-')
+			continue;
+		if (asprintf(word, "--with=%s", argv[operand]) < 0)
+			return false;
+		argv[operand] = *word;
 	}
-	*argc = n;
-	return words;
+	return true;
 }
 
 static bb_status topology_perform(const struct options *o, struct bb_error *error)
@@ -310,17 +300,17 @@ int main(int argc, char **argv)
 	const struct bb_option_table tables[] = {
 		{rows, &o, NULL}, {bb_about_rows, &o.about, NULL}, {NULL, NULL, NULL}};
 	struct bb_error error = {0};
-	char **words = split_diff(&argc, argv);
+	char *word;
 	bb_status st;
 
 	if (!bb_standard_open())
 		return BB_EINTERNAL;
-	st = words ? bb_options_parse(tables, argc, words, &error)
-		   : bb_no_memory(&error, "options");
+	st = name_operand(argc, argv, &word) ? bb_options_parse(tables, argc, argv, &error)
+					     : bb_no_memory(&error, "options");
 	if (st == BB_OK)
 		st = topology_perform(&o, &error);
 	if (bb_error_status(&error) != BB_OK)
 		bb_say("topology", "%s", error.text);
-	free(words);
+	free(word);
 	return (int)st;
 }

@@ -116,10 +116,8 @@ static void add_counter_file(struct bb_counters *c, const char *root, const char
 }
 
 /* Set *FOUND to the files of PATTERN, whose "%s" is ROOT; the caller calls globfree. */
-static void find_files(const char *pattern, const char *root, glob_t *found)
-	__attribute__((format(printf, 1, 0)));
-
-static void find_files(const char *pattern, const char *root, glob_t *found)
+__attribute__((format(printf, 1, 0))) static void find_files(const char *pattern, const char *root,
+							     glob_t *found)
 {
 	char path[PATH_MAX];
 
@@ -307,16 +305,12 @@ static void read_ethtool(struct bb_counters *c, const struct bb_counters_source 
 	globfree(&found);
 }
 
-static int compare_counters(const struct bb_counter *a, const struct bb_counter *b)
+static int by_name(const void *left, const void *right)
 {
+	const struct bb_counter *const a = left, *const b = right;
 	const int devices = strcmp(a->device, b->device);
 
 	return devices ? devices : strcmp(a->name, b->name);
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return compare_counters(a, b);
 }
 
 void bb_counters_read(struct bb_counters *c, const struct bb_counters_source *source)
@@ -345,12 +339,6 @@ static uint64_t move_size(const struct bb_counter_move *m)
 				    : (uint64_t)m->before - (uint64_t)m->after;
 }
 
-/* Whether A is listed before B. */
-static bool is_graver(const struct bb_counter_move *a, const struct bb_counter_move *b)
-{
-	return a->class != b->class ? a->class < b->class : move_size(a) > move_size(b);
-}
-
 /* Insert MOVE into the N sorted MOVES; if they are ROOM, the least grave is dropped. Returns their
    new number. */
 static size_t insert_move(struct bb_counter_move *moves, size_t n, size_t room,
@@ -358,7 +346,9 @@ static size_t insert_move(struct bb_counter_move *moves, size_t n, size_t room,
 {
 	size_t at = n;
 
-	while (at > 0 && is_graver(move, &moves[at - 1]))
+	while (at > 0 &&
+	       (move->class != moves[at - 1].class ? move->class < moves[at - 1].class
+						   : move_size(move) > move_size(&moves[at - 1])))
 		at--;
 	if (at == room)
 		return n;
@@ -375,7 +365,7 @@ size_t bb_counters_moved(const struct bb_counters *before, const struct bb_count
 
 	for (size_t i = 0, k = 0; i < before->n && k < after->n;) {
 		const struct bb_counter *const a = &before->list[i], *const b = &after->list[k];
-		const int order = compare_counters(a, b);
+		const int order = by_name(a, b);
 		struct bb_counter_move move = {
 			.class = (int32_t)b->class, .before = a->value, .after = b->value};
 
