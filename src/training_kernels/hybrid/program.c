@@ -3,7 +3,8 @@
  *
  * The operations of a stage are those of the pipeline, in their order, with each pass in pieces: a
  * computation, an all-reduce, a computation, … So they can be done one at a time if those of the
- * pipeline can. They are the same for all ranks of the stage.
+ * pipeline can. All ranks of a stage perform the same tapes: a forward and a backward pass are
+ * written once, and performed for each micro-batch.
  */
 #include "training_kernels/hybrid/program.h"
 
@@ -11,44 +12,42 @@
 #include "models/memory/training.h"
 #include "training_kernels/moe/exchange.h"
 #include "training_kernels/pipeline/program.h"
+#include "programs/tape.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-enum kind { BASE, COMPUTE, SUM, GATHER, LOSS, FORK, MESSAGE, JOIN, EMBEDDING, DATA };
-
-/* The subject of a computation. */
-enum subject { LAYER, DENSE_LAYER, LOOK_UP, HEAD };
-
-/* One operation: operation BASE of the pipeline, or a piece of that pass. */
-struct step {
-	size_t base;
-	int event;     /* FORK, JOIN: the first event */
-	uint32_t k;    /* FORK, MESSAGE, JOIN: its number; COMPUTE: enum subject */
-	uint8_t kind;  /* enum kind */
-	uint8_t half;  /* of the layer, 1: has rows of experts; DATA: 1 for experts */
-	bool backward; /* COMPUTE */
-	bool last;     /* the second of two exchanges of a half, or of ZeRO's two collectives */
-};
 
 /* The families of groups, in the order of their numbers: tensor ranks; replicas; replicas with the
    same experts; first and last stages. Groups of one rank do not count. */
 enum family { TENSOR, REPLICAS, ALIKE, ENDS, FAMILIES };
 
-struct bb_hybrid_program {
-	struct bb_hybrid_shape shape;
-	struct bb_pipeline pipeline;
-	struct bb_order order;
-	struct bb_pipeline_program base;
-	struct bb_moe_exchange exchange;
-	int first[FAMILIES + 1]; /* first group of each family */
-	int events;              /* of the pipeline, before those of exchanges */
-	struct step *steps;      /* of all stages */
-	size_t nsteps, room;
-	size_t *begins; /* [stage], one more for the end */
+static const enum bb_axis axes[FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP, BB_AXIS_PP};
+
+/* Operations of a stage: those between its passes, and those of a pass. */
+enum { BETWEEN, FORWARD, BACKWARD, TAPES };
+
+/* Operations of a stage from BEGIN on: those of TAPE from FROM on, whose exchanges record events
+   from EVENT on. */
+struct stretch {
+	size_t begin, from;
+	int tape, event;
 };
 
-static const enum bb_axis axes[FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP, BB_AXIS_PP};
+/* On its tapes a collective has its family as group, a message to or from another stage that stage
+   as peer, and a message of an exchange its number as item. */
+struct hybrid_stage {
+	struct bb_tape tapes[TAPES];
+	struct stretch *list;
+	size_t n, room, length;
+	bool failed; /* no memory */
+};
+
+struct bb_hybrid_program {
+	struct bb_hybrid_shape shape;
+	struct bb_moe_exchange exchange; /* without a load there is none */
+	int first[FAMILIES + 1];         /* first group of each family */
+	struct hybrid_stage *stages;
+};
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -67,25 +66,21 @@ size_t bb_hybrid_boundary(const struct bb_hybrid_shape *s)
 	return s->sequence_parallel ? s->activation / (size_t)s->grid.tp : s->activation;
 }
 
-/* The replicas that share gradients and parameters, of experts or all others. */
-static enum family holders(const struct bb_hybrid_shape *s, bool experts)
+static bool shares_embedding(const struct bb_hybrid_shape *s)
 {
-	return experts && s->grid.ep > 1 ? ALIKE : REPLICAS;
+	return s->shared > 0 && s->grid.pp > 1;
 }
 
 /* ---- functions of the program ---------------------------------------------------------------- */
 
-static int hybrid_stage(const struct bb_hybrid_program *h, int rank)
+static const struct hybrid_stage *stage_of(const struct bb_hybrid_program *h, int rank)
 {
-	return bb_grid_place(&h->shape.grid, BB_AXIS_PP, rank);
+	return &h->stages[bb_grid_place(&h->shape.grid, BB_AXIS_PP, rank)];
 }
 
 static size_t hybrid_program_length(const struct bb_program *program, int rank)
 {
-	const struct bb_hybrid_program *h = program->own;
-	const int stage = hybrid_stage(h, rank);
-
-	return h->begins[stage + 1] - h->begins[stage];
+	return stage_of(program->own, rank)->length;
 }
 
 static enum family family_of(const struct bb_hybrid_program *h, int group)
@@ -114,125 +109,43 @@ static int hybrid_member(const struct bb_program *program, int group, int i)
 			      family == ENDS ? i * (h->shape.grid.pp - 1) : i);
 }
 
-/* A collective of tensor ranks, replicas or ends. The loss takes three numbers per token, one after
-   another. */
-static void hybrid_collective(const struct bb_hybrid_program *h, int rank, const struct step *step,
-			      struct bb_operation *o)
-{
-	const struct bb_hybrid_shape *s = &h->shape;
-	const bool experts = step->kind == DATA && step->half == 1;
-	const uint64_t *elements = experts ? s->experts : s->gradients;
-	enum family family = TENSOR;
-
-	o->act = BB_ACT_COLLECTIVE;
-	o->queue = BB_HYBRID_COMPUTES;
-	o->work = BB_HYBRID_TENSOR;
-	o->collective = &bb_all_reduce;
-	o->dtype = s->dtype;
-	o->op = BB_SUM;
-	switch (step->kind) {
-	case LOSS:
-		o->item = BB_HYBRID_LOSS;
-		o->dtype = BB_FLOAT;
-		o->count = s->tokens;
-		break;
-	case EMBEDDING:
-		family = ENDS;
-		o->work = BB_HYBRID_EMBEDDING;
-		o->dtype = s->gradient_dtype;
-		o->in_place = true;
-		o->count = s->shared;
-		break;
-	case DATA:
-		family = holders(s, experts);
-		o->work = BB_HYBRID_DATA;
-		o->item = experts;
-		if (!step->last)
-			o->dtype = s->gradient_dtype;
-		o->op = BB_AVG;
-		o->in_place = true;
-		o->count = (size_t)elements[hybrid_stage(h, rank)];
-		if (!s->zero)
-			break;
-		o->collective = step->last ? &bb_all_gather : &bb_reduce_scatter;
-		o->count = (size_t)bb_partition(o->count,
-						(uint64_t)bb_grid_size(&s->grid, axes[family]));
-		break;
-	default:
-		o->item = step->half;
-		o->count = bb_hybrid_part(s, step->half, rank);
-		if (step->kind == GATHER)
-			o->collective = &bb_all_gather;
-		else if (s->sequence_parallel)
-			o->collective = &bb_reduce_scatter;
-	}
-	o->group = h->first[family] + bb_grid_group(&s->grid, axes[family], rank);
-}
-
-static void hybrid_compute(const struct bb_hybrid_program *h, const struct step *step,
-			   struct bb_operation *o)
-{
-	const struct bb_hybrid_shape *s = &h->shape;
-	const struct bb_hybrid_time *times[] = {[LAYER] = &s->layer,
-						[DENSE_LAYER] = &s->dense_layer,
-						[LOOK_UP] = &s->embedding,
-						[HEAD] = &s->head};
-	const struct bb_hybrid_time *t = times[step->k];
-	const int pieces = step->k <= DENSE_LAYER ? BB_HYBRID_HALVES : 1;
-	const double both = t->forward_s + t->backward_s;
-	const double mine = step->backward ? t->backward_s : t->forward_s;
-
-	o->act = BB_ACT_COMPUTE;
-	o->queue = BB_HYBRID_COMPUTES;
-	o->work = BB_HYBRID_COMPUTE;
-	o->seconds = mine / pieces;
-	o->flops = both > 0 ? t->flops * mine / both / pieces : 0;
-}
-
-/* The rank at PLACE of the group of RANK along AXIS. */
-static int at_place(const struct bb_hybrid_program *h, enum bb_axis axis, int rank, int place)
-{
-	const struct bb_grid *g = &h->shape.grid;
-
-	return bb_grid_member(g, axis, bb_grid_group(g, axis, rank), place);
-}
-
 static void hybrid_program_operation(const struct bb_program *program, int rank, size_t index,
 				     struct bb_operation *o)
 {
 	const struct bb_hybrid_program *h = program->own;
-	const int stage = hybrid_stage(h, rank);
-	const struct step *step = &h->steps[h->begins[stage] + index];
+	const struct bb_grid *g = &h->shape.grid;
+	const struct hybrid_stage *stage = stage_of(h, rank);
+	const struct stretch *at = stage->list;
+	enum bb_axis axis;
 
-	switch ((enum kind)step->kind) {
-	case BASE: /* between RANK and the other stages of its replica */
-		*o = bb_program_at(&h->base.program, stage, step->base);
-		o->work = BB_HYBRID_PIPELINE;
-		if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV) {
-			o->peer = at_place(h, BB_AXIS_PP, rank, o->peer);
-			o->count = bb_hybrid_boundary(&h->shape);
-			o->dtype = h->shape.dtype;
-		}
+	for (size_t n = stage->n; n > 1;) {
+		const size_t half = n / 2;
+
+		at += at[half].begin <= index ? half : 0;
+		n -= half;
+	}
+	*o = stage->tapes[at->tape].list[at->from + index - at->begin];
+	axis = o->work == BB_HYBRID_EXPERT ? BB_AXIS_EP : BB_AXIS_PP;
+	switch (o->act) {
+	case BB_ACT_COLLECTIVE:
+		axis = axes[o->group];
+		o->group = h->first[o->group] + bb_grid_group(g, axis, rank);
+		if (o->work == BB_HYBRID_TENSOR && o->item == 1)
+			o->count = bb_hybrid_part(&h->shape, 1, rank);
 		break;
-	case COMPUTE:
-		hybrid_compute(h, step, o);
+	case BB_ACT_SEND:
+	case BB_ACT_RECV:
+		if (axis == BB_AXIS_EP)
+			bb_moe_message(&h->exchange, o->lane > h->exchange.lane,
+				       bb_grid_place(g, axis, rank), o->item, o);
+		o->peer = bb_grid_member(g, axis, bb_grid_group(g, axis, rank), o->peer);
 		break;
-	case FORK:
-		o->work = BB_HYBRID_EXPERT;
-		bb_moe_fork(&h->exchange, step->event, step->k, o);
-		break;
-	case JOIN:
-		o->work = BB_HYBRID_EXPERT;
-		bb_moe_join(&h->exchange, step->event, step->k, o);
-		break;
-	case MESSAGE:
-		o->work = BB_HYBRID_EXPERT;
-		bb_moe_message(&h->exchange, step->last,
-			       bb_grid_place(&h->shape.grid, BB_AXIS_EP, rank), step->k, o);
-		o->peer = at_place(h, BB_AXIS_EP, rank, o->peer);
+	case BB_ACT_RECORD:
+	case BB_ACT_WAIT:
+		o->event += axis == BB_AXIS_EP ? at->event : 0;
 		break;
 	default:
-		hybrid_collective(h, rank, step, o);
+		break;
 	}
 }
 
@@ -254,197 +167,244 @@ static void hybrid_program_describe(const struct bb_program *program, const stru
 			 o->work == BB_HYBRID_EXPERT ? "tokens" : "a micro-batch");
 }
 
-/* ---- layout ---------------------------------------------------------------------------------- */
+/* ---- a pass ---------------------------------------------------------------------------------- */
 
-struct layout {
-	struct bb_hybrid_program *program;
-	int events;  /* of the stage */
-	bool failed; /* no memory */
+/* Writes to TAPE the operations of the parts that the program has. */
+struct writer {
+	const struct bb_hybrid_shape *s;
+	const struct bb_moe_exchange *exchange;
+	struct bb_tape *tape;
+	bool backward;
 };
 
-static const unsigned kind_parts[] = {
-	[BASE] = BB_HYBRID_PIPELINE,       [COMPUTE] = BB_HYBRID_COMPUTE,
-	[SUM] = BB_HYBRID_TENSOR,          [GATHER] = BB_HYBRID_TENSOR,
-	[LOSS] = BB_HYBRID_TENSOR,         [FORK] = BB_HYBRID_EXPERT,
-	[MESSAGE] = BB_HYBRID_EXPERT,      [JOIN] = BB_HYBRID_EXPERT,
-	[EMBEDDING] = BB_HYBRID_EMBEDDING, [DATA] = BB_HYBRID_DATA,
-};
-
-static void layout_add(struct layout *l, struct step step)
+static void write_operation(const struct writer *w, struct bb_operation o)
 {
-	struct bb_hybrid_program *h = l->program;
-	struct step *added;
-
-	if (!(h->shape.parts & kind_parts[step.kind]))
-		return;
-	added = BB_ARRAY_ADD(h->steps, h->nsteps, h->room);
-	l->failed |= !added;
-	if (added)
-		*added = step;
+	if (w->s->parts & (unsigned)o.work)
+		bb_tape_add(w->tape, o);
 }
 
-static void layout_add_exchange(struct layout *l, bool combines)
+static void write_collective(const struct writer *w, enum family family, enum bb_hybrid_work work,
+			     size_t item, const struct bb_collective *collective, size_t count,
+			     enum bb_dtype dtype)
 {
-	const struct bb_hybrid_shape *s = &l->program->shape;
-	struct step step = {.event = l->program->events + l->events, .last = combines};
+	write_operation(w, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
+						 .queue = BB_HYBRID_COMPUTES,
+						 .work = work,
+						 .item = item,
+						 .group = family,
+						 .collective = collective,
+						 .count = count,
+						 .dtype = dtype,
+						 .op = work == BB_HYBRID_DATA ? BB_AVG : BB_SUM,
+						 .in_place = work != BB_HYBRID_TENSOR,
+						 .peer = BB_NO_PEER});
+}
 
-	if (!(s->parts & BB_HYBRID_EXPERT) || !s->load || s->grid.ep == 1)
+static void write_compute(const struct writer *w, const struct bb_hybrid_time *t, int pieces)
+{
+	const double both = t->forward_s + t->backward_s;
+	const double mine = w->backward ? t->backward_s : t->forward_s;
+
+	if (w->s->parts & BB_HYBRID_COMPUTE)
+		bb_tape_compute(w->tape, BB_HYBRID_COMPUTES, BB_HYBRID_COMPUTE, 0, mine / pieces,
+				both > 0 ? t->flops * mine / both / pieces : 0);
+}
+
+/* The tensor ranks gather an activation, or sum it; ROWS: that of a half with rows of experts. */
+static void write_tensor(const struct writer *w, bool gathers, bool rows)
+{
+	const struct bb_hybrid_shape *s = w->s;
+
+	if (s->grid.tp > 1 && (s->sequence_parallel || !gathers))
+		write_collective(w, TENSOR, BB_HYBRID_TENSOR, rows,
+				 gathers                ? &bb_all_gather
+				 : s->sequence_parallel ? &bb_reduce_scatter
+							: &bb_all_reduce,
+				 bb_hybrid_part(s, 0, 0), s->dtype);
+}
+
+static void write_exchange(const struct writer *w, bool combines)
+{
+	const struct bb_moe_exchange *x = w->exchange;
+	struct bb_operation o = {.work = BB_HYBRID_EXPERT, .peer = BB_NO_PEER};
+
+	if (!x->load)
 		return;
-	l->events += 3;
-	step.kind = FORK;
-	for (step.k = 0; step.k < BB_MOE_FORKS; step.k++)
-		layout_add(l, step);
-	step.kind = MESSAGE;
-	for (step.k = 0; step.k < bb_moe_messages(s->load); step.k++)
-		layout_add(l, step);
-	step.kind = JOIN;
-	step.event++;
-	for (step.k = 0; step.k < BB_MOE_JOINS; step.k++)
-		layout_add(l, step);
+	for (size_t k = 0; k < BB_MOE_FORKS; k++) {
+		bb_moe_fork(x, w->tape->events, k, &o);
+		write_operation(w, o);
+	}
+	o.act = BB_ACT_SEND;
+	o.lane = x->lane + combines;
+	for (o.item = 0; o.item < bb_moe_messages(x->load); o.item++)
+		write_operation(w, o);
+	o = (struct bb_operation){.work = BB_HYBRID_EXPERT, .peer = BB_NO_PEER};
+	for (size_t k = 0; k < BB_MOE_JOINS; k++) {
+		bb_moe_join(x, w->tape->events + 1, k, &o);
+		write_operation(w, o);
+	}
+	w->tape->events += 3;
 }
 
 /* HALF of a layer; the second one of a DENSE layer communicates as the first. */
-static void layout_add_half(struct layout *l, int half, bool dense, bool backward)
+static void write_half(const struct writer *w, int half, bool dense)
 {
-	const struct bb_hybrid_shape *s = &l->program->shape;
-	const bool has_rows = half == 1 && !dense;
-	struct step step = {
-		.half = has_rows, .k = dense ? DENSE_LAYER : LAYER, .backward = backward};
+	const bool rows = half == 1 && !dense;
 
-	if (has_rows)
-		layout_add_exchange(l, false);
-	step.kind = GATHER;
-	for (int i = 0; i < (s->sequence_parallel ? 1 + backward : 0); i++)
-		layout_add(l, step);
-	step.kind = COMPUTE;
-	layout_add(l, step);
-	step.kind = SUM;
-	if (s->grid.tp > 1)
-		layout_add(l, step);
-	if (has_rows)
-		layout_add_exchange(l, true);
+	if (rows)
+		write_exchange(w, false);
+	for (int i = 0; i <= w->backward; i++)
+		write_tensor(w, true, rows);
+	write_compute(w, dense ? &w->s->dense_layer : &w->s->layer, BB_HYBRID_HALVES);
+	write_tensor(w, false, rows);
+	if (rows)
+		write_exchange(w, true);
 }
 
-static void layout_add_layers(struct layout *l, int stage, bool backward)
+static void write_layers(struct writer w, int stage, bool backward)
 {
-	const struct bb_hybrid_shape *s = &l->program->shape;
-	const uint64_t layers = (uint64_t)s->layers, pp = (uint64_t)s->grid.pp;
+	const uint64_t layers = (uint64_t)w.s->layers, pp = (uint64_t)w.s->grid.pp;
 	const int begin = (int)bb_layers_before(layers, pp, (uint64_t)stage);
 	const int end = (int)bb_layers_before(layers, pp, (uint64_t)stage + 1);
 
+	w.backward = backward;
 	for (int i = begin; i < end; i++)
 		for (int half = 0; half < BB_HYBRID_HALVES; half++) {
 			const int layer = backward ? begin + end - 1 - i : i;
 
-			layout_add_half(l, backward ? BB_HYBRID_HALVES - 1 - half : half,
-					s->is_dense && s->is_dense[layer], backward);
+			write_half(&w, backward ? BB_HYBRID_HALVES - 1 - half : half,
+				   w.s->is_dense && w.s->is_dense[layer]);
 		}
 }
 
-/* COUNT pieces of KIND, if there are other tensor ranks. */
-static void layout_add_tensor(struct layout *l, enum kind kind, int count)
-{
-	for (int i = 0; i < count && l->program->shape.grid.tp > 1; i++)
-		layout_add(l, (struct step){.kind = (uint8_t)kind});
-}
-
 /* A pass of all layers of STAGE, with the embedding or the head. */
-static void layout_add_pass(struct layout *l, int stage, bool backward)
+static void write_pass(const struct writer *w, int stage)
 {
-	const struct bb_hybrid_shape *s = &l->program->shape;
+	const struct bb_hybrid_shape *s = w->s;
 	const bool first = stage == 0, last = stage == s->grid.pp - 1;
 	/* Most models compute nothing there. */
 	const bool looks_up = first && s->embedding.forward_s + s->embedding.backward_s > 0;
-	const struct step look_up = {.kind = COMPUTE, .k = LOOK_UP, .backward = backward};
-	const struct step head = {.kind = COMPUTE, .k = HEAD, .backward = backward};
 
-	if (!backward) {
+	if (w->backward) {
+		if (last) {
+			write_compute(w, &s->head, 1);
+			write_tensor(w, false, false);
+		}
+		if (s->recomputes)
+			write_layers(*w, stage, false);
+		write_layers(*w, stage, true);
+		if (first)
+			write_tensor(w, true, false);
 		if (looks_up)
-			layout_add(l, look_up);
-		layout_add_tensor(l, SUM, first);
-		layout_add_layers(l, stage, false);
-		layout_add_tensor(l, GATHER, last && s->sequence_parallel);
-		if (last)
-			layout_add(l, head);
-		layout_add_tensor(l, LOSS, last ? 3 : 0);
+			write_compute(w, &s->embedding, 1);
 		return;
 	}
-	if (last)
-		layout_add(l, head);
-	layout_add_tensor(l, SUM, last);
-	if (s->recomputes)
-		layout_add_layers(l, stage, false);
-	layout_add_layers(l, stage, true);
-	layout_add_tensor(l, GATHER, first && s->sequence_parallel);
 	if (looks_up)
-		layout_add(l, look_up);
+		write_compute(w, &s->embedding, 1);
+	if (first)
+		write_tensor(w, false, false);
+	write_layers(*w, stage, false);
+	if (!last)
+		return;
+	write_tensor(w, true, false);
+	write_compute(w, &s->head, 1);
+	/* Three numbers per token, one after another. */
+	for (int i = 0; i < 3 && s->grid.tp > 1; i++)
+		write_collective(w, TENSOR, BB_HYBRID_TENSOR, BB_HYBRID_LOSS, &bb_all_reduce,
+				 s->tokens, BB_FLOAT);
 }
 
-static bool shares_embedding(const struct bb_hybrid_shape *s)
+/* ---- a stage --------------------------------------------------------------------------------- */
+
+/* What follows the passes of STAGE. */
+static void write_end(const struct writer *w, int stage)
 {
-	return s->shared > 0 && s->grid.pp > 1;
-}
+	const struct bb_hybrid_shape *s = w->s;
 
-static void layout_add_stage(struct layout *l, int stage)
-{
-	const struct bb_hybrid_shape *s = &l->program->shape;
-	const struct bb_program *base = &l->program->base.program;
-
-	l->events = 0;
-	for (size_t i = 0; i < base->length(base, stage); i++) {
-		const struct bb_operation o = bb_program_at(base, stage, i);
-
-		if (o.act != BB_ACT_COMPUTE)
-			layout_add(l, (struct step){.kind = BASE, .base = i});
-		else
-			layout_add_pass(l, stage, o.work != BB_PASS_F);
-	}
 	if (shares_embedding(s) && (stage == 0 || stage == s->grid.pp - 1))
-		layout_add(l, (struct step){.kind = EMBEDDING});
+		write_collective(w, ENDS, BB_HYBRID_EMBEDDING, 0, &bb_all_reduce, s->shared,
+				 s->gradient_dtype);
 	for (int turn = 0; turn <= s->zero; turn++)
-		for (int experts = 0; experts <= (s->experts != NULL); experts++)
-			if (bb_grid_size(&s->grid, axes[holders(s, experts)]) > 1)
-				layout_add(l, (struct step){.kind = DATA,
-							    .half = (uint8_t)experts,
-							    .last = turn == 1});
+		for (int experts = 0; experts <= (s->experts != NULL); experts++) {
+			const enum family family = experts && s->grid.ep > 1 ? ALIKE : REPLICAS;
+			const uint64_t n = (experts ? s->experts : s->gradients)[stage];
+			const uint64_t ranks = (uint64_t)bb_grid_size(&s->grid, axes[family]);
+
+			if (ranks > 1)
+				write_collective(w, family, BB_HYBRID_DATA, (size_t)experts,
+						 !s->zero    ? &bb_all_reduce
+						 : turn == 0 ? &bb_reduce_scatter
+							     : &bb_all_gather,
+						 (size_t)(s->zero ? bb_partition(n, ranks) : n),
+						 turn == 0 ? s->gradient_dtype : s->dtype);
+		}
 }
 
-static bb_status make_base(struct bb_hybrid_program *h, struct bb_error *error)
+/* The next N operations of STAGE are those of TAPE from FROM on. */
+static void stage_perform(struct hybrid_stage *stage, int tape, size_t from, size_t n, int event)
 {
-	const struct bb_hybrid_shape *s = &h->shape;
-	const struct bb_pipeline_form form = {
-		.elements = s->activation, .late_stage = -1, .swapped_stage = -1};
-	bb_status status;
+	struct stretch *added = n > 0 ? BB_ARRAY_ADD(stage->list, stage->n, stage->room) : NULL;
 
-	h->pipeline = (struct bb_pipeline){.stages = s->grid.pp,
-					   .microbatches = s->micro_batches,
-					   .chunks = 1,
-					   .f = 1000,
-					   .b = 1000,
-					   .w = 1000};
-	if (3 * (int64_t)s->grid.pp * s->micro_batches > BB_PIPELINE_PASSES)
-		return bb_fail(error, BB_EUSAGE,
-			       "--pp and --batch make more than %lld passes; give less",
-			       (long long)BB_PIPELINE_PASSES);
-	BB_TRY(status, bb_order_make(bb_pipeline_find("1f1b"), &h->pipeline, &h->order, error),
-	       out);
-	status = bb_pipeline_program_make(&h->base, &h->order, &h->pipeline, &form, error);
-out:
-	return status;
+	stage->failed |= n > 0 && !added;
+	if (added)
+		*added = (struct stretch){stage->length, from, tape, event};
+	stage->length += n;
 }
 
-/* Queues, lanes and events of exchanges follow those of the pipeline. */
-static void hybrid_number(struct bb_hybrid_program *h, struct bb_program *program)
+/* Writes stage number NUMBER of the pipeline BASE. *EVENTS = those of its exchanges and pipeline.
+ */
+static void write_stage(struct bb_hybrid_program *h, int number, const struct bb_program *base,
+			int *events)
+{
+	struct hybrid_stage *stage = &h->stages[number];
+	struct bb_tape *between = &stage->tapes[BETWEEN];
+	const struct writer w = {.s = &h->shape, .tape = between};
+	size_t written = 0;
+
+	*events = h->shape.parts & BB_HYBRID_PIPELINE ? base->events : 0;
+	for (int pass = FORWARD; pass <= BACKWARD; pass++)
+		write_pass(&(struct writer){&h->shape, &h->exchange, &stage->tapes[pass],
+					    pass == BACKWARD},
+			   number);
+	for (size_t i = 0; i < base->length(base, number); i++) {
+		struct bb_operation o = bb_program_at(base, number, i);
+
+		if (o.act == BB_ACT_COMPUTE) {
+			const int pass = o.work == BB_PASS_F ? FORWARD : BACKWARD;
+
+			stage_perform(stage, BETWEEN, written, between->n - written, 0);
+			written = between->n;
+			stage_perform(stage, pass, 0, stage->tapes[pass].n, *events);
+			*events += stage->tapes[pass].events;
+			continue;
+		}
+		o.work = BB_HYBRID_PIPELINE;
+		if (o.act == BB_ACT_SEND || o.act == BB_ACT_RECV) {
+			o.count = bb_hybrid_boundary(&h->shape);
+			o.dtype = h->shape.dtype;
+		}
+		write_operation(&w, o);
+	}
+	write_end(&w, number);
+	stage_perform(stage, BETWEEN, written, between->n - written, 0);
+	for (int i = 0; i < TAPES; i++)
+		stage->failed |= stage->tapes[i].failed;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+/* Queues and lanes of exchanges follow those of the pipeline BASE. */
+static void hybrid_number(struct bb_hybrid_program *h, const struct bb_program *base,
+			  struct bb_program *program)
 {
 	const struct bb_hybrid_shape *s = &h->shape;
 	const bool messages = s->parts & BB_HYBRID_PIPELINE;
 	const bool exchanges = s->parts & BB_HYBRID_EXPERT && s->load && s->grid.ep > 1;
 	const bool has[FAMILIES] = {true, true, s->experts && s->grid.ep > 1, shares_embedding(s)};
 
-	program->queues = messages ? h->base.program.queues : 1;
-	program->lanes = messages ? h->base.program.lanes : 0;
-	h->events = messages ? h->base.program.events : 0;
-	h->exchange = (struct bb_moe_exchange){.load = s->load,
+	program->queues = messages ? base->queues : 1;
+	program->lanes = messages ? base->lanes : 0;
+	h->exchange = (struct bb_moe_exchange){.load = exchanges ? s->load : NULL,
 					       .hidden = s->hidden,
 					       .dtype = s->dtype,
 					       .computes = BB_HYBRID_COMPUTES,
@@ -460,16 +420,26 @@ static void hybrid_number(struct bb_hybrid_program *h, struct bb_program *progra
 	program->groups = h->first[FAMILIES];
 }
 
-bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hybrid_shape *shape,
+bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hybrid_shape *s,
 				 const char *algorithm, struct bb_error *error)
 {
+	const int stages = s->grid.pp;
+	const struct bb_pipeline pipeline = {.stages = stages,
+					     .microbatches = s->micro_batches,
+					     .chunks = 1,
+					     .f = 1000,
+					     .b = 1000,
+					     .w = 1000};
+	const struct bb_pipeline_form form = {
+		.elements = s->activation, .late_stage = -1, .swapped_stage = -1};
 	struct bb_hybrid_program *h = calloc(1, sizeof(*h));
-	struct layout l = {.program = h};
+	struct bb_order order = {.passes = NULL};
+	struct bb_pipeline_program base = {.messages = 0};
 	bb_status status;
 
 	*program = (struct bb_program){
 		.own = h,
-		.nranks = bb_grid_ranks(&shape->grid),
+		.nranks = bb_grid_ranks(&s->grid),
 		.algorithm = algorithm,
 		.length = hybrid_program_length,
 		.operation = hybrid_program_operation,
@@ -479,22 +449,32 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 	};
 	if (!h)
 		return bb_no_memory(error, "a step's program");
-	h->shape = *shape;
-	h->begins = calloc((size_t)shape->grid.pp + 1, sizeof(*h->begins));
-	l.failed = !h->begins;
-	BB_TRY(status, make_base(h, error), fail);
-	hybrid_number(h, program);
-	for (int stage = 0; !l.failed && stage < shape->grid.pp; stage++) {
-		layout_add_stage(&l, stage);
-		h->begins[stage + 1] = h->nsteps;
-		if (program->events < h->events + l.events)
-			program->events = h->events + l.events;
+	h->shape = *s;
+	h->stages = calloc((size_t)stages, sizeof(*h->stages));
+	if (!h->stages)
+		BB_TRY(status, bb_no_memory(error, "a step's program"), out);
+	if (3 * (int64_t)stages * s->micro_batches > BB_PIPELINE_PASSES)
+		BB_TRY(status,
+		       bb_fail(error, BB_EUSAGE,
+			       "--pp and --batch make more than %lld passes; give less",
+			       (long long)BB_PIPELINE_PASSES),
+		       out);
+	BB_TRY(status, bb_order_make(bb_pipeline_find("1f1b"), &pipeline, &order, error), out);
+	BB_TRY(status, bb_pipeline_program_make(&base, &order, &pipeline, &form, error), out);
+	hybrid_number(h, &base.program, program);
+	for (int stage = 0; stage < stages && status == BB_OK; stage++) {
+		int events;
+
+		write_stage(h, stage, &base.program, &events);
+		program->events = events > program->events ? events : program->events;
+		if (h->stages[stage].failed)
+			status = bb_no_memory(error, "a step's program");
 	}
-	if (!l.failed)
-		return BB_OK;
-	status = bb_no_memory(error, "a step's program");
-fail:
-	bb_hybrid_program_close(program);
+out:
+	bb_pipeline_program_free(&base);
+	bb_order_free(&order);
+	if (status != BB_OK)
+		bb_hybrid_program_close(program);
 	return status;
 }
 
@@ -502,12 +482,13 @@ void bb_hybrid_program_close(struct bb_program *program)
 {
 	struct bb_hybrid_program *h = (struct bb_hybrid_program *)program->own;
 
-	if (h) {
-		bb_pipeline_program_free(&h->base);
-		bb_order_free(&h->order);
-		free(h->steps);
-		free(h->begins);
-		free(h);
+	for (int stage = 0; h && h->stages && stage < h->shape.grid.pp; stage++) {
+		for (int i = 0; i < TAPES; i++)
+			bb_tape_free(&h->stages[stage].tapes[i]);
+		free(h->stages[stage].list);
 	}
+	if (h)
+		free(h->stages);
+	free(h);
 	*program = (struct bb_program){.own = NULL};
 }
