@@ -26,29 +26,16 @@ static void add_item(struct bb_strbuf *list, const char *part, const char *key)
 		       key);
 }
 
-/* Refuse VALUE, quoted from the file and cut to fit into the message. */
-static bb_status refuse_value(const struct config *c, const char *key, const json_t *value,
-			      const struct bb_hyper_row *row)
+/* Refuse VALUE of KEY, quoted from the file and cut to fit into the message. */
+static bb_status refuse_key(const struct config *c, const char *key, const json_t *value,
+			    const char *why)
 {
 	char *const text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-	char expected[80] = "true or false";
 
-	if (!row->is_bool)
-		snprintf(expected, sizeof(expected), "a whole number from %lld to %lld",
-			 (long long)row->min, (long long)row->max);
-	bb_fail(c->error, BB_EUSAGE, "--model %.200s: %s: %.60s is not %s", c->path, key,
-		text ? text : "?", expected);
+	bb_fail(c->error, BB_EUSAGE, "--model %.200s: %.60s: %.60s %s", c->path, key,
+		text ? text : "?", why);
 	free(text);
 	return BB_EUSAGE;
-}
-
-static bb_status read_json_value(const struct config *c, const char *key, const json_t *value,
-				 const struct bb_hyper_row *row, int64_t *into)
-{
-	if (row->is_bool ? !json_is_boolean(value) : !json_is_integer(value))
-		return refuse_value(c, key, value, row);
-	*into = row->is_bool ? json_is_true(value) : json_integer_value(value);
-	return *into < row->min || *into > row->max ? refuse_value(c, key, value, row) : BB_OK;
 }
 
 /* The hyperparameter that FAMILY means by KEY; BB_NHYPERS: none. */
@@ -71,17 +58,21 @@ static bb_status read_hyper_key(const struct config *c, const char *key, const j
 				const char **first, int64_t *into)
 {
 	const struct bb_hyper_row *row = &bb_hyper_rows[i];
-	int64_t found = 0;
-	bb_status status;
+	char why[96] = "is not true or false";
+	int64_t found;
 
 	if (json_is_null(value)) {
 		if (!first[i])
 			*into = row->min == 0 && !row->is_bool ? 0 : BB_GIVEN_NULL;
 		return BB_OK;
 	}
-	status = read_json_value(c, key, value, row, &found);
-	if (status != BB_OK)
-		return status;
+	if (!row->is_bool)
+		snprintf(why, sizeof(why), "is not a whole number from %lld to %lld",
+			 (long long)row->min, (long long)row->max);
+	found = row->is_bool ? json_is_true(value) : json_integer_value(value);
+	if ((row->is_bool ? !json_is_boolean(value) : !json_is_integer(value)) ||
+	    found < row->min || found > row->max)
+		return refuse_key(c, key, value, why);
 	if (first[i] && found != *into)
 		return bb_fail(c->error, BB_EUSAGE,
 			       "--model %.200s: %s is %lld and %s is %lld, but both mean the same",
@@ -91,118 +82,33 @@ static bb_status read_hyper_key(const struct config *c, const char *key, const j
 	return BB_OK;
 }
 
-static bb_status refuse_key(const struct config *c, const char *key, const json_t *value,
-			    const char *why)
-{
-	char *const text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-
-	bb_fail(c->error, BB_EUSAGE, "--model %.200s: %.60s: %.60s %s", c->path, key,
-		text ? text : "?", why);
-	free(text);
-	return BB_EUSAGE;
-}
-
 /* Keys of transformers that change no tensor, as patterns of fnmatch. */
-static const char *const harmless[] = {
-	"_attn*",
-	"_name_or_path",
-	"*_act",
-	"*_act_fn",
-	"*_dropout*",
-	"*_eps",
-	"*_epsilon",
-	"*_id",
-	"*_pdrop",
-	"*_prob",
-	"*_theta",
-	"*_token",
-	"*_token_index",
-	"*tokenizer*",
-	"vision_feature_*",
-	"*_version",
-	"*activation*",
-	"*aux_loss*",
-	"*dtype",
-	"*initializer*",
-	"*router*",
-	"*softcapping",
-	"alibi",
-	"apply_residual_connection_post_layernorm",
-	"attention_softmax_in_fp32",
-	"attn_implementation",
-	"attn_scale",
-	"attn_temperature_tuning",
-	"auto_map",
-	"dropout*",
-	"encoder_stride",
-	"ep_size",
-	"floor_scale",
-	"gradient_checkpointing",
-	"id2label",
-	"init_std",
-	"initial_context_length",
-	"is_decoder",
-	"is_encoder_decoder",
-	"label2id",
-	"layerdrop",
-	"mask_token_id",
-	"masked_bias_fp32",
-	"max_sequence_length",
-	"max_window_layers",
-	"model_type",
-	"moe_layers",
-	"n_ctx",
-	"n_group",
-	"no_rope_layers",
-	"norm_topk_prob",
-	"num_channels",
-	"num_mtp_layers",
-	"num_nextn_predict_layers",
-	"offset_alibi",
-	"original_max_position_embeddings",
-	"position_embedding_type",
-	"prefix",
-	"num_ln_in_parallel_attn",
-	"pretraining_tp",
-	"problem_type",
-	"qk_head_dim",
-	"quantization_config",
-	"query_pre_attn_scalar",
-	"relative_attention_max_distance",
-	"return_*",
-	"reorder_and_upcast_attn",
-	"rope_*",
-	"rotary*",
-	"routed_scaling_factor",
-	"scale_*",
-	"scoring_func",
-	"seq_aux",
-	"skip_bias_add*",
-	"slow_but_exact",
-	"summary_*",
-	"swiglu_*",
-	"task_specific_params",
-	"topk_*",
-	"unk_token_id",
-	"use_cache",
-	"use_parallel_residual",
-	"use_qk_norm",
-	"partial_rotary_factor",
-	"tf_legacy_loss",
-	"output_*",
-	"cache_implementation",
-	"head_dim",
-	"num_key_value_heads",
-	"pooler_act",
-	"temperature",
-	"top_p",
-	"do_sample",
-};
+static const char harmless[] =
+	"_attn* _name_or_path *_act *_act_fn *_dropout* *_eps *_epsilon *_id *_pdrop *_prob "
+	"*_theta *_token *_token_index *tokenizer* vision_feature_* *_version *activation* "
+	"*aux_loss* *dtype *initializer* *router* *softcapping alibi "
+	"apply_residual_connection_post_layernorm attention_softmax_in_fp32 attn_implementation "
+	"attn_scale attn_temperature_tuning auto_map dropout* encoder_stride ep_size "
+	"floor_scale gradient_checkpointing id2label init_std initial_context_length is_decoder "
+	"is_encoder_decoder label2id layerdrop mask_token_id masked_bias_fp32 "
+	"max_sequence_length max_window_layers model_type moe_layers n_ctx n_group "
+	"no_rope_layers norm_topk_prob num_channels num_mtp_layers num_nextn_predict_layers "
+	"offset_alibi original_max_position_embeddings position_embedding_type prefix "
+	"num_ln_in_parallel_attn pretraining_tp problem_type qk_head_dim quantization_config "
+	"query_pre_attn_scalar relative_attention_max_distance return_* reorder_and_upcast_attn "
+	"rope_* rotary* routed_scaling_factor scale_* scoring_func seq_aux skip_bias_add* "
+	"slow_but_exact summary_* swiglu_* task_specific_params topk_* unk_token_id use_cache "
+	"use_parallel_residual use_qk_norm partial_rotary_factor tf_legacy_loss output_* "
+	"cache_implementation head_dim num_key_value_heads pooler_act temperature top_p "
+	"do_sample";
 
 static bool is_harmless(const char *key)
 {
-	for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
-		if (fnmatch(harmless[i], key, 0) == 0)
+	char pattern[64];
+	int n;
+
+	for (const char *at = harmless; sscanf(at, " %63s%n", pattern, &n) == 1; at += n)
+		if (fnmatch(pattern, key, 0) == 0)
 			return true;
 	return false;
 }
@@ -333,16 +239,6 @@ static bb_status check_key(const struct config *c, const char *key, const json_t
 	return BB_OK;
 }
 
-static bb_status refuse_unknown_keys(const struct config *c)
-{
-	if (c->unknown->length == 0)
-		return BB_OK;
-	return bb_fail(c->error, BB_EUSAGE,
-		       "--model %.120s: not known, and may change the tensors: %s; remove those "
-		       "that do not",
-		       c->path, bb_strbuf_text(c->unknown));
-}
-
 static const struct bb_config_class *class_of(const struct bb_family *family)
 {
 	const struct bb_config_class *class = bb_config_classes;
@@ -429,14 +325,6 @@ static bb_status read_family(const struct config *c, const struct bb_family **fa
 	bb_strbuf_free(&types);
 	bb_strbuf_free(&generic);
 	return BB_EUSAGE;
-}
-
-/* Version 5 of transformers and later ones stack the experts; a file without a version is older. */
-static void read_version(const struct config *c, struct bb_hyper *hyper)
-{
-	const char *version = json_string_value(json_object_get(c->root, "transformers_version"));
-
-	hyper->fused = version && strtol(version, NULL, 10) >= 5;
 }
 
 static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
@@ -566,6 +454,7 @@ bb_status bb_config_read(const char *path, struct bb_model *model, const struct 
 			   .error = error};
 	const struct bb_file_request request = {
 		.option = "--model", .path = c.path, .most = BB_JSON_FILE_BYTES};
+	const char *version;
 	bb_status status;
 
 	BB_TRY(status, bb_json_file_open(&request, "config.json", &c.root, error), out);
@@ -574,11 +463,20 @@ bb_status bb_config_read(const char *path, struct bb_model *model, const struct 
 		BB_TRY(status, read_parts(&c, &model->hyper, &model->vision, *family), out);
 	else
 		BB_TRY(status, read_keys(&c, &model->hyper, *family), out);
-	BB_TRY(status, refuse_unknown_keys(&c), out);
+	if (unknown.length > 0)
+		BB_TRY(status,
+		       bb_fail(error, BB_EUSAGE,
+			       "--model %.120s: not known, and may change the tensors: %s; remove "
+			       "those that do not",
+			       c.path, bb_strbuf_text(&unknown)),
+		       out);
 	if (!(*family)->tower)
 		add_defaults(&c, &model->hyper, *family);
+	/* Version 5 of transformers and later ones stack the experts; a file without a version is
+	   older. */
+	version = json_string_value(json_object_get(c.root, "transformers_version"));
 	if ((*family)->uses[BB_HYPER(fused)] != BB_HYPER_NONE)
-		read_version(&c, &model->hyper);
+		model->hyper.fused = version && strtol(version, NULL, 10) >= 5;
 	describe_origin(&c, *family, &model->origin);
 out:
 	json_decref(c.root);
