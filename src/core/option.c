@@ -1,10 +1,16 @@
+/*
+ * option.c - parses options, and checks the conflicts that their rows declare: what they need, what
+ * they exclude, where they exist.
+ */
 #include "core/option.h"
-#include "core/option_text.h"
+
+#include "core/array.h"
 #include "core/units.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,114 +22,114 @@
 #define MOST_LATENCY_NS UINT64_C(60000000000)
 
 #define FIRST_VALUE 0x100 /* what getopt_long returns for row i is this plus i; below are keys */
+#define VALUE_TEXT 96
+
+/* ---- rows ------------------------------------------------------------------------------ */
+
+#define KIND(kind, type, argument, is, expected, examples)                                         \
+	[BB_OPT_##kind] = {sizeof(type), argument, is, expected, examples},
+const struct bb_option_kind bb_option_kinds[BB_NOPTION_TYPES] = {BB_OPTION_KINDS(KIND)};
+
+const char *bb_option_choice(const struct bb_option *row, int index)
+{
+	return row->choice ? row->choice(index) : row->choices[index];
+}
+
+bool bb_option_hidden(const struct bb_option_table *tables, const struct bb_option_table *at,
+		      const struct bb_option *row)
+{
+	for (; tables != at; tables++)
+		for (const struct bb_option *r = tables->rows; r->name; r++)
+			if (strcmp(r->name, row->name) == 0)
+				return true;
+	return false;
+}
+
+const char *bb_option_refused(const struct bb_option_table *table, const struct bb_option *row)
+{
+	const size_t length = strlen(row->name);
+
+	for (const struct bb_option_refusal *r = table->refused; r && r->names; r++)
+		for (const char *at = strstr(r->names, row->name); at;
+		     at = strstr(at + 1, row->name))
+			if ((at == r->names || at[-1] == ' ') &&
+			    (at[length] == ' ' || at[length] == '\0'))
+				return r->why;
+	return NULL;
+}
+
+/* Are its values, or the items of its list, numbers with limits? */
+static bool has_limits(const struct bb_option *row)
+{
+	return !bb_option_has_choices(row) && (row->min || row->max);
+}
+
+bool bb_option_has_min(const struct bb_option *row)
+{
+	const bool is_signed = row->type == BB_OPT_INT || row->type == BB_OPT_NUMBER ||
+			       row->type == BB_OPT_INTS || row->type == BB_OPT_NUMBERS;
+
+	return has_limits(row) && (is_signed || row->min > 0 || row->max > 0);
+}
+
+bool bb_option_has_max(const struct bb_option *row)
+{
+	return has_limits(row) && row->max >= row->min && row->max < INT64_MAX;
+}
 
 /* A row, and what it is read into. */
 struct place {
 	const struct bb_option *row;
+	const struct bb_option *home; /* where a common row is read into; else ROW */
 	char *target;
 	bool *given;         /* NULL: not needed */
 	const char *refused; /* why the row is refused; NULL: it is not */
 };
 
-/* All rows, and their form for getopt_long. */
-struct tables {
-	struct place *places; /* ends with row NULL */
-	struct option *longs;
-	const char **names;
-	char *shorts;
-};
-
-/* The word of argv that is being parsed, and getopt_long's result. */
-struct cursor {
-	struct tables tables;
-	char **argv;
-	const char *word;
-	int result;
-	char item[BB_OPTION_WORD]; /* the wrong item of a list */
-};
-
-static struct place place_of(const struct bb_option_table *table, const struct bb_option *row)
-{
-	const struct bb_option *home = row;
-	char *target = table->target;
-
-	for (const struct bb_option_table *t = table + 1; row->common && home == row && t->rows;
-	     t++)
-		for (const struct bb_option *r = t->rows; r->name && home == row; r++)
-			if (strcmp(r->name, row->name) == 0) {
-				home = r;
-				target = t->target;
-			}
-	return (struct place){
-		.row = row,
-		.target = target + home->offset,
-		.given = home->given ? (bool *)(target + home->given) : NULL,
-		.refused = bb_option_refused(table, row),
-	};
-}
-
-/* The rows of all tables that are not hidden into PLACES, if that is not NULL. Returns how many. */
-static size_t list_rows(const struct bb_option_table *tables, struct place *places)
-{
-	size_t n = 0;
-
-	for (const struct bb_option_table *t = tables; t->rows; t++)
-		for (const struct bb_option *row = t->rows; row->name; row++) {
-			if (bb_option_hidden(tables, t, row))
-				continue;
-			if (places)
-				places[n] = place_of(t, row);
-			n++;
-		}
-	return n;
-}
-
-static void tables_free(struct tables *t)
-{
-	free(t->places);
-	free(t->longs);
-	free(t->names);
-	free(t->shorts);
-}
-
-static bb_status tables_make(const struct bb_option_table *tables, struct tables *t,
+/* *PLACES = the rows of all tables that are not hidden, behind them one whose row is NULL; to be
+   freed. */
+static bb_status places_make(const struct bb_option_table *tables, struct place **places, size_t *n,
 			     struct bb_error *error)
 {
-	size_t n = list_rows(tables, NULL);
-	char *s;
+	size_t room = 0;
+	struct place *p;
 
-	*t = (struct tables){
-		.places = calloc(n + 1, sizeof(*t->places)),
-		.longs = calloc(n + 1, sizeof(*t->longs)),
-		.names = calloc(n + 1, sizeof(*t->names)),
-		.shorts = malloc(2 * n + 3),
-	};
-	if (!t->places || !t->longs || !t->names || !t->shorts) {
-		tables_free(t);
+	*places = NULL;
+	*n = 0;
+	for (const struct bb_option_table *t = tables; t->rows; t++)
+		for (const struct bb_option *row = t->rows; row->name; row++) {
+			const struct bb_option *home = row;
+			char *target = t->target;
+
+			if (bb_option_hidden(tables, t, row))
+				continue;
+			for (const struct bb_option_table *u = t + 1;
+			     row->common && home == row && u->rows; u++)
+				for (const struct bb_option *r = u->rows; r->name; r++)
+					if (strcmp(r->name, row->name) == 0) {
+						home = r;
+						target = u->target;
+					}
+			p = BB_ARRAY_ADD(*places, *n, room);
+			if (!p)
+				return bb_no_memory(error, "options");
+			*p = (struct place){
+				.row = row,
+				.home = home,
+				.target = target + home->offset,
+				.given = home->given ? (bool *)(target + home->given) : NULL,
+				.refused = bb_option_refused(t, row),
+			};
+		}
+	p = BB_ARRAY_ADD(*places, *n, room);
+	if (!p)
 		return bb_no_memory(error, "options");
-	}
-	list_rows(tables, t->places);
-	s = t->shorts;
-	*s++ = '+'; /* stop at the first operand */
-	*s++ = ':'; /* distinguish a missing argument from an unknown option */
-	for (size_t i = 0; i < n; i++) {
-		const struct bb_option *row = t->places[i].row;
-		bool takes = row->type != BB_OPT_FLAG;
-
-		t->names[i] = row->name;
-		t->longs[i] = (struct option){
-			.name = row->name,
-			.has_arg = takes ? required_argument : no_argument,
-			.val = FIRST_VALUE + (int)i,
-		};
-		if (row->key)
-			*s++ = row->key;
-		if (row->key && takes)
-			*s++ = ':';
-	}
-	*s = '\0';
+	*p = (struct place){.row = NULL};
+	--*n;
 	return BB_OK;
 }
+
+/* ---- values ---------------------------------------------------------------------------- */
 
 static bool fail(int why)
 {
@@ -216,24 +222,6 @@ bool bb_option_read_link(const char *text, bool port, struct bb_option_link *lin
 	return link->rate >= LEAST_RATE && link->rate <= MOST_RATE ? true : fail(ERANGE);
 }
 
-static bool read_rank(const char *text, int *rank)
-{
-	const bool all = strcmp(text, "all") == 0 || strcmp(text, "-1") == 0;
-
-	*rank = -1;
-	return all || bb_parse_rank(text, rank) || fail(EINVAL);
-}
-
-static bool read_dtype(const struct bb_option *row, const char *text, enum bb_dtype *dtype)
-{
-	int index;
-
-	if (!read_choice(row, text, &index))
-		return false;
-	*dtype = bb_dtype_named(text);
-	return true;
-}
-
 static bool add_index(struct bb_option_indices *indices, int index, bool once)
 {
 	for (size_t i = 0; once && i < indices->n; i++)
@@ -302,6 +290,7 @@ static bool read_value(const struct bb_option *row, const char *text, void *targ
 		       char item[BB_OPTION_WORD])
 {
 	double *fraction = target;
+	int index;
 
 	switch (row->type) {
 	case BB_OPT_FLAG:
@@ -326,17 +315,71 @@ static bool read_value(const struct bb_option *row, const char *text, void *targ
 	case BB_OPT_LINK:
 		return bb_option_read_link(text, row->port, target);
 	case BB_OPT_RANK:
-		return read_rank(text, target);
+		*(int *)target = -1;
+		return strcmp(text, "all") == 0 || strcmp(text, "-1") == 0 ||
+		       bb_parse_rank(text, target) || fail(EINVAL);
 	case BB_OPT_CHOICE:
 		return read_choice(row, text, target);
 	case BB_OPT_DTYPE:
-		return read_dtype(row, text, target);
+		if (!read_choice(row, text, &index))
+			return false;
+		*(enum bb_dtype *)target = bb_dtype_named(text);
+		return true;
 	case BB_OPT_STRING:
 		*(const char **)target = text;
 		return true;
 	default:
 		return read_list(row, text, target, item);
 	}
+}
+
+/* ---- parsing ----------------------------------------------------------------------------- */
+
+/* All rows in their form for getopt_long, the word of argv that is being parsed, and its result. */
+struct parser {
+	struct place *places;
+	size_t n;
+	struct option *longs;
+	const char **names;
+	char *shorts;
+	char **argv;
+	const char *word;
+	int result;
+	char item[BB_OPTION_WORD]; /* the wrong item of a list */
+};
+
+static bb_status parser_open(struct parser *p, const struct bb_option_table *tables,
+			     struct bb_error *error)
+{
+	const bb_status st = places_make(tables, &p->places, &p->n, error);
+	char *s;
+
+	if (st != BB_OK)
+		return st;
+	p->longs = calloc(p->n + 1, sizeof(*p->longs));
+	p->names = calloc(p->n + 1, sizeof(*p->names));
+	p->shorts = s = malloc(2 * p->n + 3);
+	if (!p->longs || !p->names || !p->shorts)
+		return bb_no_memory(error, "options");
+	*s++ = '+'; /* stop at the first operand */
+	*s++ = ':'; /* distinguish a missing argument from an unknown option */
+	for (size_t i = 0; i < p->n; i++) {
+		const struct bb_option *row = p->places[i].row;
+		const bool takes = row->type != BB_OPT_FLAG;
+
+		p->names[i] = row->name;
+		p->longs[i] = (struct option){
+			.name = row->name,
+			.has_arg = takes ? required_argument : no_argument,
+			.val = FIRST_VALUE + (int)i,
+		};
+		if (row->key)
+			*s++ = row->key;
+		if (row->key && takes)
+			*s++ = ':';
+	}
+	*s = '\0';
+	return BB_OK;
 }
 
 /* In two passes, so that an alias without a default keeps that of the row it stands for. */
@@ -360,13 +403,13 @@ static bb_status set_defaults(const struct place *places, struct bb_error *error
 }
 
 /* The long option that was meant by a word like -minbytes, or NULL. */
-static const char *single_dash(const struct cursor *c)
+static const char *single_dash(const struct parser *c)
 {
 	size_t length = strcspn(c->word, "=");
 
 	if (c->word[1] == '-' || length < 4)
 		return NULL;
-	for (const char **name = c->tables.names; *name; name++)
+	for (const char **name = c->names; *name; name++)
 		if (!strncmp(*name, c->word + 1, length - 1) && !(*name)[length - 1])
 			return *name;
 	return NULL;
@@ -385,23 +428,9 @@ static const char *near_choice(const struct bb_option *row, const char *word)
 	return near && strcmp(near, word) != 0 ? near : NULL; /* all, within a list */
 }
 
-/* What is wrong with a value of KIND, for the end of "--option value: ". */
-static void add_cause(struct bb_strbuf *out, const struct bb_option_kind *kind, int why)
-{
-	if (why == ERANGE)
-		bb_strbuf_add(out, "out of range");
-	else if (why == EEXIST)
-		bb_strbuf_add(out, "given twice");
-	else if (why == E2BIG)
-		bb_strbuf_addf(out, "more than the %d items that a list may have", BB_OPTION_MOST);
-	else
-		bb_strbuf_addf(out, "not %s", kind->is);
-}
-
-static bb_status fail_value(const struct cursor *c, const struct bb_option *row, const char *text,
+static bb_status fail_value(const struct parser *c, const struct bb_option *row, const char *text,
 			    int why, struct bb_error *error)
 {
-	const struct bb_option_kind *kind = &bb_option_kinds[row->type];
 	bool apart = text == c->argv[optind - 1] && text != c->word;
 	const char *meant = apart ? NULL : single_dash(c), *dashes = meant ? "--" : "";
 	const bool of_list = bb_option_is_list(row) && strcmp(c->item, text) != 0;
@@ -409,13 +438,19 @@ static bb_status fail_value(const struct cursor *c, const struct bb_option *row,
 
 	if (!meant && why == EINVAL && bb_option_has_choices(row))
 		meant = near_choice(row, bb_option_is_list(row) ? c->item : text);
-	if (of_list && !*c->item) {
+	if (of_list && *c->item)
+		bb_strbuf_addf(&cause, "\"%s\" is ", c->item);
+	if (of_list && !*c->item)
 		bb_strbuf_add(&cause, "the list has an empty item");
-	} else {
-		if (of_list)
-			bb_strbuf_addf(&cause, "\"%s\" is ", c->item);
-		add_cause(&cause, kind, why);
-	}
+	else if (why == E2BIG)
+		bb_strbuf_addf(&cause, "more than the %d items that a list may have",
+			       BB_OPTION_MOST);
+	else
+		bb_strbuf_addf(&cause, "%s%s",
+			       why == ERANGE   ? "out of range"
+			       : why == EEXIST ? "given twice"
+					       : "not ",
+			       why == ERANGE || why == EEXIST ? "" : bb_option_kinds[row->type].is);
 	bb_option_add_expected(row, &range);
 	bb_fail(error, BB_EUSAGE, "%s%s%s: %s%s%s%s%s; expected %s", c->word, apart ? " " : "",
 		apart ? text : "", bb_strbuf_text(&cause), meant ? " (did you mean " : "",
@@ -426,14 +461,14 @@ static bb_status fail_value(const struct cursor *c, const struct bb_option *row,
 }
 
 /* A long option that matches no name, or several. */
-static bb_status fail_long(const struct cursor *c, struct bb_error *error)
+static bb_status fail_long(const struct parser *c, struct bb_error *error)
 {
 	const char *name = c->word + 2, *nearest = NULL;
 	size_t length = strcspn(name, "="), candidates = 0;
 	struct bb_strbuf list = {0};
 	char *plain;
 
-	for (const char **n = c->tables.names; length && *n; n++)
+	for (const char **n = c->names; length && *n; n++)
 		if (!strncmp(*n, name, length))
 			bb_strbuf_addf(&list, "%s--%s", candidates++ ? ", " : "", *n);
 	if (candidates) {
@@ -442,7 +477,7 @@ static bb_status fail_long(const struct cursor *c, struct bb_error *error)
 	} else {
 		plain = strndup(name, length);
 		if (plain)
-			nearest = bb_nearest(plain, c->tables.names);
+			nearest = bb_nearest(plain, c->names);
 		bb_fail(error, BB_EUSAGE, "%s: unknown option%s%s%s", c->word,
 			nearest ? "; did you mean --" : "; see --help", nearest ? nearest : "",
 			nearest ? "?" : "");
@@ -453,9 +488,9 @@ static bb_status fail_long(const struct cursor *c, struct bb_error *error)
 }
 
 /* The place of what getopt_long returned as VALUE; its row is NULL if there is none. */
-static struct place find(const struct cursor *c, int value)
+static struct place find(const struct parser *c, int value)
 {
-	const struct place *p = c->tables.places;
+	const struct place *p = c->places;
 
 	if (value >= FIRST_VALUE)
 		return p[value - FIRST_VALUE];
@@ -464,7 +499,7 @@ static struct place find(const struct cursor *c, int value)
 	return *p;
 }
 
-static bb_status fail_option(const struct cursor *c, struct bb_error *error)
+static bb_status fail_option(const struct parser *c, struct bb_error *error)
 {
 	const struct bb_option *row = find(c, optopt).row;
 	const char *meant;
@@ -483,7 +518,7 @@ static bb_status fail_option(const struct cursor *c, struct bb_error *error)
 	return bb_fail(error, BB_EUSAGE, "%s: unknown option -%c; see --help", c->word, optopt);
 }
 
-static bb_status read_option(struct cursor *c, struct bb_error *error)
+static bb_status read_option(struct parser *c, struct bb_error *error)
 {
 	struct place p = {.row = NULL};
 
@@ -508,27 +543,201 @@ static bb_status read_option(struct cursor *c, struct bb_error *error)
 bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char **argv,
 			   struct bb_error *error)
 {
-	struct cursor c = {.argv = argv};
+	struct parser c = {.argv = argv};
 	bb_status st;
 
-	BB_TRY(st, tables_make(tables, &c.tables, error), out);
-	BB_TRY(st, set_defaults(c.tables.places, error), free_tables);
+	BB_TRY(st, parser_open(&c, tables, error), out);
+	BB_TRY(st, set_defaults(c.places, error), out);
 	opterr = 0;
 	optind = 0; /* glibc: forget everything about an earlier argv */
 	for (;;) {
 		int at = optind ? optind : 1;
 
 		c.word = at < argc ? argv[at] : "";
-		c.result = getopt_long(argc, argv, c.tables.shorts, c.tables.longs, NULL);
+		c.result = getopt_long(argc, argv, c.shorts, c.longs, NULL);
 		if (c.result == -1)
 			break;
-		BB_TRY(st, read_option(&c, error), free_tables);
+		BB_TRY(st, read_option(&c, error), out);
 	}
 	if (optind < argc)
 		st = bb_fail(error, BB_EUSAGE, "%s: not an option; options start with a dash",
 			     argv[optind]);
-free_tables:
-	tables_free(&c.tables);
 out:
+	free(c.places);
+	free(c.longs);
+	free(c.names);
+	free(c.shorts);
+	return st;
+}
+
+/* ---- conflicts --------------------------------------------------------------------------- */
+
+/* The place of the row NAME[0, LENGTH); NULL: the program has none. */
+static const struct place *place_named(const struct place *places, const char *name, size_t length)
+{
+	while (places->row &&
+	       (strncmp(places->row->name, name, length) != 0 || places->row->name[length]))
+		places++;
+	return places->row && !places->refused ? places : NULL;
+}
+
+/* TEXT = the value of P as a user would write it; "" for kinds that no rule looks at. */
+static const char *value_of(const struct place *p, char text[VALUE_TEXT])
+{
+	const void *value = p->target;
+	const char *word = NULL;
+
+	if (p->home->type == BB_OPT_STRING)
+		word = *(const char *const *)value;
+	else if (p->home->type == BB_OPT_LINK)
+		word = ((const struct bb_option_link *)value)->text;
+	else if (p->home->type == BB_OPT_CHOICE && *(const int *)value >= 0)
+		word = bb_option_choice(p->home, *(const int *)value);
+	else if (p->home->type == BB_OPT_DTYPE)
+		word = bb_dtype_name(*(const enum bb_dtype *)value);
+	if (p->home->type == BB_OPT_INT)
+		snprintf(text, VALUE_TEXT, "%" PRId64, *(const int64_t *)value);
+	else
+		snprintf(text, VALUE_TEXT, "%s", word ? word : "");
+	return text;
+}
+
+static bool has_value(const struct place *p, const char *word, size_t length)
+{
+	char text[VALUE_TEXT];
+
+	value_of(p, text);
+	return strncmp(text, word, length) == 0 && (text[length] == '\0' || text[length] == ':');
+}
+
+/* Is P in effect, with VALUE unless that is NULL? A switch that is given its default 0 is off. */
+static bool is_in_effect(const struct place *p, const char *value)
+{
+	const struct bb_option *row = p->home;
+
+	if (p->refused || !p->given || !*p->given)
+		return false;
+	if (row->type == BB_OPT_INT && row->initial && strcmp(row->initial, "0") == 0 &&
+	    has_value(p, "0", 1))
+		return false;
+	return !value || has_value(p, value, strlen(value));
+}
+
+/* Appends the word that the user wrote, or would write: "-G 8", "--cache rewrite", "--flops". */
+static void add_word(const struct place *p, const char *value, struct bb_strbuf *out)
+{
+	if (p->row->key)
+		bb_strbuf_addf(out, "-%c", p->row->key);
+	else
+		bb_strbuf_addf(out, "--%s", p->row->name);
+	if (*value)
+		bb_strbuf_addf(out, " %s", value);
+}
+
+/* The next of NAMES, "NAME" or "NAME=WORD", which then point behind it; NULL at the end. HOLDS: it
+   is in effect, or has the WORD. VALUE = the word. */
+static const struct place *next_name(const struct place *places, const char **names,
+				     char value[VALUE_TEXT], bool *holds)
+{
+	const struct place *p = NULL;
+
+	while (!p && **names) {
+		const size_t length = strcspn(*names, " "), name = strcspn(*names, " =");
+
+		p = place_named(places, *names, name);
+		*value = '\0';
+		if (p && name < length) {
+			snprintf(value, VALUE_TEXT, "%.*s", (int)(length - name - 1),
+				 *names + name + 1);
+			*holds = has_value(p, value, strlen(value));
+		} else if (p) {
+			*holds = is_in_effect(p, NULL);
+		}
+		*names += length + ((*names)[length] == ' ');
+	}
+	return p;
+}
+
+/* P needs one of the names of RULE, or EXCLUDES all of them. */
+static bb_status check_rule(const struct place *places, const struct place *p,
+			    const struct bb_option_rule *rule, bool excludes,
+			    struct bb_error *error)
+{
+	const char *names = rule->names, *before = " needs ";
+	const char *colon = rule->why ? ": " : "", *why = rule->why ? rule->why : "";
+	char value[VALUE_TEXT];
+	struct bb_strbuf words = {0};
+	const struct place *other;
+	bool holds = false, broken;
+
+	if (!names || !is_in_effect(p, rule->value))
+		return BB_OK;
+	add_word(p, value_of(p, value), &words);
+	while ((other = next_name(places, &names, value, &holds)) && !holds) {
+		if (excludes)
+			continue;
+		bb_strbuf_add(&words, before);
+		add_word(other, value, &words);
+		before = " or ";
+	}
+	broken = excludes == (other != NULL);
+	if (broken && excludes) {
+		bb_strbuf_add(&words, " and ");
+		add_word(other, value_of(other, value), &words);
+	}
+	if (broken)
+		bb_fail(error, BB_EUSAGE,
+			excludes ? "%s exclude each other%s%s; leave one of them out"
+				 : "%s%s%s; give both or neither",
+			bb_strbuf_text(&words), colon, why);
+	bb_strbuf_free(&words);
+	return broken ? BB_EUSAGE : BB_OK;
+}
+
+bb_status bb_options_check_rules(const struct bb_option_table *tables, struct bb_error *error)
+{
+	struct place *places;
+	size_t n;
+	bb_status st;
+
+	BB_TRY(st, places_make(tables, &places, &n, error), out);
+	for (const struct place *p = places; p->row; p++)
+		for (const struct bb_option *row = p->row; row;
+		     row = row == p->home ? NULL : p->home) {
+			for (int i = 0; i < BB_OPTION_NEEDS; i++)
+				BB_TRY(st, check_rule(places, p, &row->needs[i], false, error),
+				       out);
+			for (int i = 0; i < BB_OPTION_EXCLUDES; i++)
+				BB_TRY(st, check_rule(places, p, &row->excludes[i], true, error),
+				       out);
+		}
+out:
+	free(places);
+	return st;
+}
+
+bb_status bb_options_check_features(const struct bb_option_table *tables, unsigned features,
+				    const char *whose, const char *more, struct bb_error *error)
+{
+	struct bb_strbuf word = {0};
+	char value[VALUE_TEXT];
+	struct place *places;
+	size_t n;
+	bb_status st = places_make(tables, &places, &n, error);
+
+	for (const struct place *p = places; st == BB_OK && p->row; p++)
+		for (int i = 0; i < 2 * BB_OPTION_PLACES && st == BB_OK; i++) {
+			const struct bb_option *row = i < BB_OPTION_PLACES ? p->row : p->home;
+			const struct bb_option_place *place = &row->on[i % BB_OPTION_PLACES];
+
+			if (!place->feature || (features & place->feature) ||
+			    !is_in_effect(p, place->value))
+				continue;
+			add_word(p, value_of(p, value), &word);
+			st = bb_fail(error, BB_EUNSUPPORTED, "%s: %s %s%s", bb_strbuf_text(&word),
+				     whose, place->lacks, more);
+		}
+	bb_strbuf_free(&word);
+	free(places);
 	return st;
 }

@@ -251,6 +251,50 @@ void bb_options_markdown(const struct bb_option_table *table, struct bb_strbuf *
 /* Add to the array that is open in JSON an object for each option of TABLES. */
 void bb_options_json(const struct bb_option_table *tables, struct bb_json *json);
 
+/* ---- a row, for option.c and option_text.c ------------------------------------------------ */
+
+#define BB_OPTION_WORD 64 /* longest word of a list, with its end */
+
+/* By enum bb_option_type: bytes of the target, and words. */
+struct bb_option_kind {
+	size_t bytes;
+	const char *argument, *is, *expected, *examples;
+};
+extern const struct bb_option_kind bb_option_kinds[BB_NOPTION_TYPES];
+
+static inline bool bb_option_is_list(const struct bb_option *row)
+{
+	return row->type >= BB_OPT_SIZES;
+}
+
+static inline bool bb_option_has_choices(const struct bb_option *row)
+{
+	return row->choices || row->choice;
+}
+
+/* The argument in the help, such as "SIZE"; of a FLAG "". */
+const char *bb_option_argument(const struct bb_option *row);
+
+/* Choice INDEX, which may be the number of choices: NULL. */
+const char *bb_option_choice(const struct bb_option *row, int index);
+
+/* Is ROW of table AT hidden by a row of the same name in an earlier one of TABLES? That is how a
+   program changes the default of a common option. */
+bool bb_option_hidden(const struct bb_option_table *tables, const struct bb_option_table *at,
+		      const struct bb_option *row);
+/* Why TABLE refuses its ROW; NULL: it does not. */
+const char *bb_option_refused(const struct bb_option_table *table, const struct bb_option *row);
+
+/* Whether the row has a limit below or above; see min and max in option.h. */
+bool bb_option_has_min(const struct bb_option *row);
+bool bb_option_has_max(const struct bb_option *row);
+
+/* Append what a value of ROW must be, for the end of an error: "a size from 4 to 1T, such as 8,
+   64K or 1.5G". */
+void bb_option_add_expected(const struct bb_option *row, struct bb_strbuf *out);
+
+/* ---- near words -------------------------------------------------------------------------- */
+
 /* The word of WORDS (ends with NULL) nearest to WORD by edit distance, or NULL if none is near. */
 const char *bb_nearest(const char *word, const char *const *words);
 

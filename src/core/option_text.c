@@ -1,4 +1,4 @@
-#include "core/option_text.h"
+#include "core/option.h"
 #include "core/table.h"
 #include "core/units.h"
 
@@ -9,57 +9,6 @@
 #define LABEL_MAX 32 /* a longer label has its help on the next line */
 
 #define MANY_CHOICES 16 /* so many are not listed */
-
-#define KIND(kind, type, argument, is, expected, examples)                                         \
-	[BB_OPT_##kind] = {sizeof(type), argument, is, expected, examples},
-const struct bb_option_kind bb_option_kinds[BB_NOPTION_TYPES] = {BB_OPTION_KINDS(KIND)};
-
-const char *bb_option_choice(const struct bb_option *row, int index)
-{
-	return row->choice ? row->choice(index) : row->choices[index];
-}
-
-bool bb_option_hidden(const struct bb_option_table *tables, const struct bb_option_table *at,
-		      const struct bb_option *row)
-{
-	for (; tables != at; tables++)
-		for (const struct bb_option *r = tables->rows; r->name; r++)
-			if (strcmp(r->name, row->name) == 0)
-				return true;
-	return false;
-}
-
-const char *bb_option_refused(const struct bb_option_table *table, const struct bb_option *row)
-{
-	const size_t length = strlen(row->name);
-
-	for (const struct bb_option_refusal *r = table->refused; r && r->names; r++)
-		for (const char *at = strstr(r->names, row->name); at;
-		     at = strstr(at + 1, row->name))
-			if ((at == r->names || at[-1] == ' ') &&
-			    (at[length] == ' ' || at[length] == '\0'))
-				return r->why;
-	return NULL;
-}
-
-/* Are its values, or the items of its list, numbers with limits? */
-static bool has_limits(const struct bb_option *row)
-{
-	return !bb_option_has_choices(row) && (row->min || row->max);
-}
-
-bool bb_option_has_min(const struct bb_option *row)
-{
-	const bool is_signed = row->type == BB_OPT_INT || row->type == BB_OPT_NUMBER ||
-			       row->type == BB_OPT_INTS || row->type == BB_OPT_NUMBERS;
-
-	return has_limits(row) && (is_signed || row->min > 0 || row->max > 0);
-}
-
-bool bb_option_has_max(const struct bb_option *row)
-{
-	return has_limits(row) && row->max >= row->min && row->max < INT64_MAX;
-}
 
 /* In the largest unit that divides VALUE, so that the option accepts the text. */
 static void add_duration(struct bb_strbuf *out, int64_t value)
