@@ -30,23 +30,19 @@ enum piece {
 static size_t piece_length(const struct bb_moe_step *step, enum piece piece)
 {
 	const unsigned p = step->parts;
-	const size_t messages = bb_moe_messages(step->load);
 	const bool layer = p == BB_MOE_LAYER;
+	const size_t messages = bb_moe_messages(step->load);
+	const size_t lengths[PIECES] = {
+		[COUNTS] = p & BB_MOE_COUNTS ? 1 : 0,
+		[BEFORE_DISPATCH] = layer ? BB_MOE_FORKS : 0,
+		[DISPATCH] = p & BB_MOE_DISPATCH ? messages : 0,
+		[BEFORE_EXPERTS] = layer ? BB_MOE_JOINS : 0,
+		[EXPERTS] = p & BB_MOE_EXPERTS ? 1 : 0,
+		[BEFORE_COMBINE] = layer ? BB_MOE_FORKS : 0,
+		[COMBINE] = p & BB_MOE_COMBINE ? messages : 0,
+	};
 
-	switch (piece) {
-	case COUNTS:
-		return p & BB_MOE_COUNTS ? 1 : 0;
-	case DISPATCH:
-		return p & BB_MOE_DISPATCH ? messages : 0;
-	case EXPERTS:
-		return p & BB_MOE_EXPERTS ? 1 : 0;
-	case COMBINE:
-		return p & BB_MOE_COMBINE ? messages : 0;
-	case BEFORE_EXPERTS:
-		return layer ? BB_MOE_JOINS : 0;
-	default:
-		return layer ? BB_MOE_FORKS : 0;
-	}
+	return lengths[piece];
 }
 
 static size_t moe_program_length(const struct bb_program *program, int rank)
