@@ -198,8 +198,7 @@ static enum bb_normality by_bound(const struct bb_question *q)
 		    c->backend);
 		return BB_UNKNOWN;
 	}
-	if (isnan(c->percent_of_bound) ||
-	    (on_gpus && low && bb_normal_largest(c).size_bytes < BB_NORMAL_WIDE)) {
+	if (isnan(c->percent_of_bound) || (on_gpus && low && q->row.size_bytes < BB_NORMAL_WIDE)) {
 		const char *const near = bb_card_suggest(q->gpu);
 
 		if (!q->gpu[0]) {
@@ -237,15 +236,12 @@ static enum bb_normality by_bound(const struct bb_question *q)
 /* By published runs, else by the model, else by the share of a bound. */
 static enum bb_normality numbers_compare(const struct bb_question *q)
 {
-	const bool is_latency = bb_normal_is_latency(q->claims);
-	enum bb_normality n = is_latency ? BB_UNKNOWN : bb_normal_by_published(q);
+	enum bb_normality n = q->is_latency ? BB_UNKNOWN : bb_normal_by_published(q);
 
 	if (n == BB_UNKNOWN)
 		n = bb_normal_by_model(q);
-	if (n == BB_UNKNOWN && is_latency) {
-		const struct bb_claim row = bb_normal_largest(q->claims);
-
-		bb_normal_describe_row(q, &row);
+	if (n == BB_UNKNOWN && q->is_latency) {
+		bb_normal_describe_row(q, &q->row);
 		SAY(q, "Bandwidth shows at larger sizes, such as -e 8G.\n");
 		return BB_LATENCY;
 	}
@@ -259,7 +255,6 @@ static enum bb_normality verdict_on(const struct bb_question *q, const struct bb
 				    const char *system, int nics,
 				    struct bb_claimed_machine *machine)
 {
-	struct bb_strbuf unread = {0};
 	struct bb_question other = *q;
 	struct bb_error ignored = {0};
 	enum bb_normality n = BB_UNKNOWN;
@@ -267,7 +262,7 @@ static enum bb_normality verdict_on(const struct bb_question *q, const struct bb
 
 	other.card = card ? card : q->card;
 	other.machine = machine;
-	other.out = &unread;
+	other.out = NULL;
 	if (card)
 		nodes_find(&other);
 	good = card ? bb_normal_machine_find(&other, machine, &ignored) == BB_OK
@@ -276,7 +271,6 @@ static enum bb_normality verdict_on(const struct bb_question *q, const struct bb
 		n = numbers_compare(&other);
 	bb_cluster_free(machine->cluster);
 	machine->cluster = NULL;
-	bb_strbuf_free(&unread);
 	return n;
 }
 /* Judges without a GPU: by every card, each on its first system that fits the log. Only what is low
@@ -318,7 +312,7 @@ static enum bb_normality by_every_card(const struct bb_question *q)
    two nodes trees do not, and their number is no whole one. */
 static void describe_nics(const struct bb_question *q, enum bb_normality n)
 {
-	const double busbw = bb_normal_largest(q->claims).busbw_GBps;
+	const double busbw = q->row.busbw_GBps;
 	const struct bb_claimed_machine *const m = q->machine;
 	const struct bb_normal_shape shape = bb_normal_ring_of(q);
 	const double bound = bb_normal_bound_on(m->cluster->node, &shape).GBps;
@@ -550,6 +544,8 @@ static bb_status judge(struct bb_question *q, enum bb_normality *n, struct bb_er
 	if (st != BB_OK)
 		return st;
 	q->machine = &machine;
+	q->row = bb_normal_largest(c);
+	q->is_latency = bb_normal_is_latency(c);
 	describe_machine(q);
 	if (q->card && q->ranks == 0)
 		SAY(q, "  The number of ranks is unknown; give --ranks.\n");

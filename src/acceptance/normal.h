@@ -100,11 +100,13 @@ struct bb_question {
 	const char *collective;     /* "": unknown */
 	long long ranks, nodes;     /* 0: unknown */
 	const struct bb_claimed_machine *machine;
-	struct bb_strbuf *out;
+	struct bb_claim row;   /* bb_normal_largest */
+	bool is_latency;       /* bb_normal_is_latency */
+	struct bb_strbuf *out; /* NULL: the verdict alone is wanted */
 };
 
 /* Appends to the text about Q. */
-#define SAY(q, ...) bb_strbuf_addf((q)->out, __VA_ARGS__)
+#define SAY(q, ...) ((q)->out ? bb_strbuf_addf((q)->out, __VA_ARGS__) : (void)0)
 
 /* The least number of nodes for RANKS. */
 int64_t bb_normal_nodes(const struct bb_card *card, int64_t ranks);

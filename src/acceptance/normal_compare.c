@@ -92,7 +92,7 @@ void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *
 
 	if (row->size_bytes == 0)
 		SAY(q, "  Average of all sizes: %.4g GB/s. ", row->busbw_GBps);
-	else if (bb_normal_is_latency(q->claims))
+	else if (q->is_latency)
 		SAY(q, "  At %s, bound by latency: %.4g us. ", size_text(size, row->size_bytes),
 		    row->time_us);
 	else
@@ -221,41 +221,35 @@ static size_t find_slowest(const struct bb_claim *rows, size_t n)
 enum bb_normality bb_normal_evenness(const struct bb_question *q)
 {
 	const size_t n = q->claims->n;
-	struct bb_claim *const rows = calloc(n + 1, sizeof(*rows));
+	struct bb_claim *const rows = calloc(n + 1, sizeof(*rows)), row;
 	struct bb_question silent = *q;
-	struct bb_strbuf unread = {0};
 	enum bb_normality verdict;
 	char size[BB_UNIT_TEXT];
 	size_t slow;
 
 	if (!rows)
 		return BB_UNKNOWN;
-	if (n == 0) {
-		free(rows);
-		return BB_NORMAL;
-	}
 	memcpy(rows, q->claims->list, n * sizeof(*rows));
 	qsort(rows, n, sizeof(*rows), compare_rows);
-	silent.out = &unread;
+	silent.out = NULL;
 	verdict = judge_rows(&silent, rows, n);
-	slow = find_slowest(rows, n);
 	if (verdict == BB_UNEVEN && n >= BB_NORMAL_ROWS) {
-		const struct bb_claim row = rows[slow];
-
+		/* Without the slowest row, which then takes the place behind them. */
+		slow = find_slowest(rows, n);
+		row = rows[slow];
 		memmove(&rows[slow], &rows[slow + 1], (n - slow - 1) * sizeof(*rows));
 		verdict = judge_rows(&silent, rows, n - 1);
-		memmove(&rows[slow + 1], &rows[slow], (n - slow - 1) * sizeof(*rows));
-		rows[slow] = row;
+		rows[n - 1] = row;
 		if (verdict == BB_NORMAL)
 			SAY(q,
 			    "  One row alone is slow: %s %s reaches %.4g GB/s. Repeat it; one "
 			    "measurement is no verdict.\n",
 			    size_text(size, row.size_bytes), placement(row.in_place),
 			    row.busbw_GBps);
+		qsort(rows, n, sizeof(*rows), compare_rows);
 	}
 	if (verdict == BB_UNEVEN)
-		verdict = judge_rows(q, rows, n);
-	bb_strbuf_free(&unread);
+		judge_rows(q, rows, n);
 	free(rows);
 	return verdict;
 }
@@ -433,7 +427,7 @@ static bool predict_average(const struct bb_question *q, double factor, double *
 
 enum bb_normality bb_normal_by_model(const struct bb_question *q)
 {
-	const struct bb_claim row = bb_normal_largest(q->claims);
+	const struct bb_claim row = q->row;
 	const struct bb_collective *const collective = bb_collective_find(q->collective);
 	const double factor = collective ? collective->bus_factor((int)q->ranks) : NAN;
 	struct prediction p = {.time = NAN};
@@ -443,9 +437,8 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 
 	if (row.size_bytes > 0 && predict(q, (double)row.size_bytes, row.in_place, &p)) {
 		const double seconds =
-			bb_normal_is_latency(q->claims)
-				? row.time_us / 1e6
-				: (double)row.size_bytes * factor / row.busbw_GBps / 1e9;
+			q->is_latency ? row.time_us / 1e6
+				      : (double)row.size_bytes * factor / row.busbw_GBps / 1e9;
 
 		if (p.is_wide && bb_normal_has_share(q->collective) && seconds >= p.low &&
 		    seconds <= p.high) {
@@ -465,7 +458,7 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 		return BB_UNKNOWN;
 	n = row.busbw_GBps < least ? BB_LOW : row.busbw_GBps > most ? BB_HIGH : BB_NORMAL;
 	bb_normal_describe_row(q, &row);
-	if (row.size_bytes > 0 && bb_normal_is_latency(q->claims)) {
+	if (row.size_bytes > 0 && q->is_latency) {
 		/* Two decimals of a small bandwidth say less than the time. */
 		const double late = row.size_bytes < BB_NORMAL_SMALL ? BB_NORMAL_LATE : 1;
 
@@ -683,9 +676,8 @@ static bool look_up(const struct bb_question *q, uint64_t size, struct published
 
 enum bb_normality bb_normal_by_published(const struct bb_question *q)
 {
-	const struct bb_claim row = bb_normal_largest(q->claims);
 	struct published p, best = {.size = 0};
-	struct bb_claim at = row;
+	struct bb_claim at = {.busbw_GBps = INFINITY};
 	enum bb_normality n;
 	double share;
 	char range[64];
@@ -705,9 +697,8 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 			best = p;
 	}
 	/* A plateau far below the largest size says nothing of that. */
-	if (best.size == 0 || 4 * best.size < row.size_bytes)
+	if (best.size == 0 || 4 * best.size < q->row.size_bytes)
 		return BB_UNKNOWN;
-	at.busbw_GBps = INFINITY;
 	for (size_t i = 0; i < q->claims->n; i++)
 		if (q->claims->list[i].size_bytes == best.size &&
 		    q->claims->list[i].busbw_GBps < at.busbw_GBps)

@@ -390,7 +390,7 @@ bool bb_normal_has_share(const char *collective)
 enum bb_normality bb_normal_by_share(const struct bb_question *q)
 {
 	const struct bb_normal_shape shape = bb_normal_ring_of(q);
-	const struct bb_claim row = bb_normal_largest(q->claims);
+	const struct bb_claim row = q->row;
 	struct bb_normal_bound bound;
 	double share;
 
@@ -409,15 +409,14 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 		return BB_UNKNOWN;
 	}
 	share = row.busbw_GBps / bound.GBps;
+	bb_normal_describe_row(q, &row);
 	if (row.size_bytes == 0 && share < BB_NORMAL_SHARE) {
-		bb_normal_describe_row(q, &row);
 		SAY(q,
 		    "Not judged: %.0f%% of the %s bound; small sizes lower an average. Its rows "
 		    "can be judged.\n",
 		    100 * share, bound.algorithm);
 		return BB_UNKNOWN;
 	}
-	bb_normal_describe_row(q, &row);
 	if (share < BB_NORMAL_SHARE && row.size_bytes > 0 && row.size_bytes < BB_NORMAL_WIDE) {
 		SAY(q,
 		    "Not judged: %.0f%% of the %s bound; latency may bound sizes below 256 MiB, "
