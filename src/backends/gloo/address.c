@@ -1,8 +1,5 @@
-/*
- * Which address of this host a rank announces. Names are resolved here, because Gloo of 2022
- * crashes on a name that does not resolve.
- */
-#include "backends/gloo/gloo.h"
+/* Names are resolved here, because Gloo of 2022 crashes on a name that does not resolve. */
+#include "backends/gloo/address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

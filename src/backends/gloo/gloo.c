@@ -1,17 +1,26 @@
 /*
  * The gloo backend: ranks are threads of any number of processes, messages and collectives are
  * Gloo's, over TCP even within a host. Nothing is pinned: each rank has a thread of Gloo beside it.
+ *
+ *   address.c   which address of this host a rank announces
+ *   wrapper.cc  Gloo as plain C (wrapper.h)
  */
-#include "backends/gloo/gloo.h"
-
+#include "backends/cpu/clocks.h"
+#include "backends/cpu/port.h"
+#include "backends/cpu/queue.h"
+#include "backends/gloo/address.h"
+#include "backends/gloo/wrapper.h"
 #include "backends/library.h"
 #include "core/clock.h"
 #include "core/file.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define MAX_LOCAL 64
 /* For the watch to report the rank whose end broke the connections: it knows, Gloo does not. */
@@ -20,7 +29,57 @@
 
 extern const struct bb_backend bb_plugin_backend;
 
-bb_status bb_gloo_failed(const struct bb_rank *rank, const char *act, const char *why)
+/* ---- the process ------------------------------------------------------------------------- */
+
+struct bb_gloo_member;
+
+struct bb_context {
+	struct bb_cpu_context cpu;
+	struct bb_gloo_choice choice;
+	char name[BB_GLOO_NAME + sizeof(struct bb_gloo_choice)]; /* Gloo, and its address */
+	/* Meshes of all ranks of this process, which the watchdog aborts (group.c). */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct bb_gloo_member *meshes;
+	pthread_t watchdog;
+	bool has_watchdog, closing;
+};
+
+struct bb_rank {
+	struct bb_context *context;
+	int rank; /* in the world */
+	int local;
+	struct bb_gloo_device *device;
+	struct bb_gloo_member *world; /* to all ranks, for what opens groups and compares clocks */
+	int *hosts;                   /* [rank]: the lowest rank of its host */
+	bool one_clock;               /* all ranks of the world read the same */
+};
+
+/* A rank's mesh among those of its process. */
+struct bb_gloo_member {
+	struct bb_gloo_member *next;
+	struct bb_gloo_mesh *mesh;
+};
+
+struct bb_group {
+	struct bb_port port;
+	struct bb_gloo_member *member; /* NULL: a group of one */
+	int64_t *counts;               /* 2 n, for alltoallv */
+};
+
+BB_PORT_STRUCTS_FIT;
+
+/* Uses of a mesh, whose messages do not mix. Gloo's collectives take slots below them. */
+enum bb_gloo_use { BB_GLOO_SCHEDULES = 0x10, BB_GLOO_QUEUES, BB_GLOO_OPENING, BB_GLOO_PINGS };
+
+static inline uint64_t bb_gloo_slot(enum bb_gloo_use use, int channel)
+{
+	return (uint64_t)use << 56 | (uint32_t)channel;
+}
+
+/* Report that RANK's ACT failed because of WHY, unless the run is abandoned for another cause,
+   which this waits for: then BB_ETIMEOUT. */
+static bb_status gloo_failed(const struct bb_rank *rank, const char *act, const char *why)
 {
 	struct bb_context *context = rank->context;
 	const double end = bb_clock_now() + CAUSE_S;
@@ -32,11 +91,670 @@ bb_status bb_gloo_failed(const struct bb_rank *rank, const char *act, const char
 	return bb_fail(context->cpu.error, BB_EBACKEND, "rank %d: %s: %s", rank->rank, act, why);
 }
 
+/* ---- Gloo's collectives ------------------------------------------------------------------ */
+
+/* TMP replaces a buffer where Gloo cannot work in place, and at ranks without an output into which
+   Gloo's reduce writes all the same. */
+
+static const struct row {
+	const struct bb_collective *collective;
+	const char *name; /* Gloo's, for errors */
+	enum bb_gloo_function function;
+} rows[] = {
+	{&bb_all_reduce, "Gloo's allreduce", BB_GLOO_ALL_REDUCE},
+	{&bb_all_gather, "Gloo's allgather", BB_GLOO_ALL_GATHER},
+	{&bb_broadcast, "Gloo's broadcast", BB_GLOO_BROADCAST},
+	{&bb_reduce, "Gloo's reduce", BB_GLOO_REDUCE},
+	{&bb_gather, "Gloo's gather", BB_GLOO_GATHER},
+	{&bb_scatter, "Gloo's scatter", BB_GLOO_SCATTER},
+	{&bb_alltoall, "Gloo's alltoall", BB_GLOO_ALLTOALL},
+	{&bb_alltoallv, "Gloo's alltoallv", BB_GLOO_ALLTOALLV},
+};
+
+/* NULL: Gloo has no such collective. */
+static const struct row *row_of(const struct bb_collective *collective)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].collective == collective)
+			return &rows[i];
+	return NULL;
+}
+
+static bool is_bcube(const struct bb_native *native)
+{
+	return strcmp(native->name, "native") != 0;
+}
+
+static const char *native_refuses(const struct bb_native *native,
+				  const struct bb_collective *collective)
+{
+	if (!row_of(collective))
+		return "Gloo has no such collective";
+	return is_bcube(native) && collective != &bb_all_reduce
+		       ? "Gloo has this algorithm only for all_reduce"
+		       : NULL;
+}
+
+static const char *native_refuses_group(const struct bb_native *native, int nranks)
+{
+	return nranks == 1 ? "Gloo connects at least two ranks" : NULL;
+}
+
+static const struct bb_native natives[] = {
+	{.name = "native",
+	 .brief = "Gloo's own collective",
+	 .refuses = native_refuses,
+	 .refuses_group = native_refuses_group},
+	{.name = "native:bcube",
+	 .brief = "Gloo's all_reduce by BCUBE",
+	 .refuses = native_refuses,
+	 .refuses_group = native_refuses_group},
+	{.name = NULL},
+};
+
+static bb_status gloo_choose(struct bb_group *group, struct bb_call *call)
+{
+	const bool has_native = row_of(call->collective) && group->port.n > 1;
+
+	call->native = has_native ? &natives[0] : NULL;
+	call->schedule = has_native ? NULL : bb_algorithm_find(call->collective, "ring");
+	call->instead = NULL;
+	if (!has_native && !call->schedule) /* a collective that is an algorithm of its own */
+		call->schedule = bb_algorithm_find(call->collective, call->collective->name);
+	if (!has_native && group->port.n > 1)
+		call->instead = "Gloo has no such collective";
+	return call->native || call->schedule ? BB_OK : BB_EUNSUPPORTED;
+}
+
+static const char *gloo_refuses(struct bb_group *group, const struct bb_call *call)
+{
+	const char *reason;
+
+	if (!call->native)
+		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+	reason = native_refuses(call->native, call->collective);
+	return reason ? reason : native_refuses_group(call->native, group->port.n);
+}
+
+/* ---- buffers ----------------------------------------------------------------------------- */
+
+/* Does the call read a copy of its input in TMP? */
+static bool copies_input(const struct bb_group *group, const struct bb_call *call)
+{
+	return bb_call_weighs(call, group->port.me) ||
+	       (call->shape.in_place &&
+		(call->collective == &bb_alltoall || call->collective == &bb_alltoallv));
+}
+
+static bool lacks_output(const struct bb_group *group, const struct bb_call *call)
+{
+	return call->collective == &bb_reduce && group->port.me != call->shape.root;
+}
+
+static size_t copied_bytes(const struct bb_group *group, const struct bb_call *call)
+{
+	return copies_input(group, call)
+		       ? (bb_call_in_bytes(call, group->port.me) + 63) & ~(size_t)63
+		       : 0;
+}
+
+static size_t native_tmp_bytes(const struct bb_group *group, const struct bb_call *call)
+{
+	return copied_bytes(group, call) +
+	       (lacks_output(group, call) ? call->shape.count * bb_dtype_size(call->dtype) : 0);
+}
+
+/* *IN, *OUT = buffers for Gloo; IN NULL: in place. */
+static void place_buffers(const struct bb_group *group, const struct bb_call *call, const void **in,
+			  void **out)
+{
+	const struct bb_context *c = group->port.rank->context;
+	const bool roots_alone = call->collective == &bb_gather || call->collective == &bb_scatter;
+
+	*in = call->in;
+	*out = lacks_output(group, call) ? (char *)call->tmp + copied_bytes(group, call)
+					 : call->out;
+	if (bb_call_weighs(call, group->port.me))
+		bb_cpu_weigh(c->cpu.kernels, call, group->port.me, call->tmp);
+	else if (copies_input(group, call))
+		bb_cpu_copy(group->port.rank, call->tmp, call->in,
+			    bb_call_in_bytes(call, group->port.me));
+	else if (!call->shape.in_place || roots_alone || lacks_output(group, call))
+		return;
+	*in = copies_input(group, call) ? call->tmp : NULL;
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+static void call_reduce(const void *own, void *result, const void *a, const void *b, size_t count)
+{
+	bb_reduce_fn *const *const reduce = own;
+	const struct bb_reduce_args args = {.stream = false};
+
+	(*reduce)(&result, 1, (const void *[]){a, b}, 2, count, &args);
+}
+
+static bb_status native_run(struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_kernels *kernels = group->port.rank->context->cpu.kernels;
+	const struct row *row = row_of(call->collective);
+	const int n = group->port.n;
+	bb_reduce_fn *const reduce = bb_cpu_reduction(kernels, call);
+	struct bb_gloo_collective collective = {
+		.function = is_bcube(call->native) ? BB_GLOO_ALL_REDUCE_BCUBE : row->function,
+		.element = bb_dtype_size(call->dtype),
+		.count = call->shape.count,
+		.root = call->shape.root,
+		.sent = group->counts,
+		.received = group->counts + n,
+		.reduce = call_reduce,
+		.own = &reduce};
+	char why[BB_GLOO_WHY];
+
+	place_buffers(group, call, &collective.in, &collective.out);
+	for (int r = 0; r < n && call->collective == &bb_alltoallv; r++) {
+		group->counts[r] = (int64_t)bb_alltoall_count(&call->shape, group->port.me, r);
+		group->counts[n + r] = (int64_t)bb_alltoall_count(&call->shape, r, group->port.me);
+	}
+	if ((call->collective == &bb_alltoallv || call->shape.count > 0) &&
+	    !bb_gloo_run(group->member->mesh, &collective, why))
+		return gloo_failed(group->port.rank, row->name, why);
+	if (bb_call_divides(call) && !lacks_output(group, call))
+		bb_cpu_divide(kernels, call, group->port.me);
+	return BB_OK;
+}
+
+/* ---- messages ------------------------------------------------------------------------ */
+
+/*
+ * Messages over Gloo's unbound buffers: of schedules, of queues, and of the clocks. Each is a
+ * rendezvous: its data leaves once the peer has posted the receive.
+ */
+
+/* Data to be reduced comes in pieces: one is reduced while the next is in flight. Each piece is a
+   rendezvous of its own, so other messages are not cut. */
+#define PIECE_BYTES ((size_t)512 << 10)
+#define WHOLE_BYTES ((size_t)1 << 40)
+
+/* Report that a message to or from PEER failed; negative: from any member. */
+static bb_status message_failed(const struct bb_group *group, bool sends, int peer, const char *why)
+{
+	char act[64] = "receiving";
+
+	if (peer >= 0)
+		snprintf(act, sizeof(act), "%s rank %d", sends ? "sending to" : "receiving from",
+			 group->port.members[peer]);
+	return gloo_failed(group->port.rank, act, why);
+}
+
+static bb_status message_start(const struct bb_group *group, bool sends, int peer, uint64_t slot,
+			       void *data, size_t bytes, union bb_request *request)
+{
+	struct bb_gloo_request *started = NULL;
+	char why[BB_GLOO_WHY];
+
+	if (!bb_gloo_start(group->member->mesh, sends, peer, slot, data, bytes, &started, why))
+		return message_failed(group, sends, peer, why);
+	request->handle = started;
+	return BB_OK;
+}
+
+/* *PEER = the other end. */
+static bb_status message_wait(const struct bb_group *group, bool sends, union bb_request *request,
+			      int *peer)
+{
+	char why[BB_GLOO_WHY];
+
+	return bb_gloo_wait(request->handle, peer, why) ? BB_OK
+							: message_failed(group, sends, *peer, why);
+}
+
+/* ---- of schedules ------------------------------------------------------------------------ */
+
+static size_t piece_of(const struct bb_group *group, const struct bb_call *call)
+{
+	return call->collective->flags & BB_REDUCES ? PIECE_BYTES : WHOLE_BYTES;
+}
+
+static bb_status start_send(struct bb_group *group, int peer, int channel, const void *data,
+			    size_t bytes, union bb_request *request)
+{
+	return message_start(group, true, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel),
+			     (void *)data, bytes, request);
+}
+
+static bb_status start_receive(struct bb_group *group, int peer, int channel, void *data,
+			       size_t bytes, union bb_request *request)
+{
+	return message_start(group, false, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel), data,
+			     bytes, request);
+}
+
+static bb_status wait_sent(struct bb_group *group, union bb_request *request)
+{
+	int peer;
+
+	return message_wait(group, true, request, &peer);
+}
+
+static bb_status wait_received(struct bb_group *group, union bb_request *request, size_t bytes)
+{
+	int peer;
+
+	return message_wait(group, false, request, &peer);
+}
+
+static const struct bb_port_calls gloo_port_calls = {
+	.send = start_send,
+	.receive = start_receive,
+	.wait_sent = wait_sent,
+	.wait_received = wait_received,
+	.piece = piece_of,
+	.native = native_run,
+	.native_tmp_bytes = native_tmp_bytes,
+};
+
+/* ---- of queues --------------------------------------------------------------------------- */
+
+static bb_status gloo_message(const struct bb_message *message)
+{
+	const struct bb_group *group = message->group;
+	const struct bb_rank *rank = group->port.rank;
+	const bool sends = message->kind == BB_MESSAGE_SEND;
+	union bb_request request = {.handle = NULL};
+	int peer = sends ? *message->to : message->kind == BB_MESSAGE_RECV ? message->from : -1;
+	bb_status status;
+
+	if (bb_cpu_aborted(&rank->context->cpu))
+		return BB_ETIMEOUT;
+	if (peer == group->port.me)
+		return bb_fail(rank->context->cpu.error, BB_EINTERNAL,
+			       "rank %d sends itself a message", rank->rank);
+	BB_TRY(status,
+	       message_start(group, sends, peer, bb_gloo_slot(BB_GLOO_QUEUES, 0),
+			     sends ? (void *)message->out : message->in, message->bytes, &request),
+	       out);
+	status = message_wait(group, sends, &request, &peer);
+	if (status == BB_OK && message->source)
+		*message->source = peer;
+out:
+	return status;
+}
+
+/* ---- of the clocks ----------------------------------------------------------------------- */
+
+static bb_status pass_ping(struct bb_rank *rank, bool sends, int peer, void *data, size_t bytes)
+{
+	struct bb_gloo_request *request;
+	char why[BB_GLOO_WHY];
+
+	return bb_gloo_start(rank->world->mesh, sends, peer, bb_gloo_slot(BB_GLOO_PINGS, 0), data,
+			     bytes, &request, why) &&
+			       bb_gloo_wait(request, NULL, why)
+		       ? BB_OK
+		       : gloo_failed(rank, "comparing clocks", why);
+}
+
+static bb_status clock_offset(struct bb_rank *rank, double *offset, double *uncertainty)
+{
+	return bb_clock_compare(rank, rank->one_clock, pass_ping, offset, uncertainty);
+}
+
+static const struct bb_clocks gloo_clocks = {.offset = clock_offset};
+
+/* ---- routes -------------------------------------------------------------------------- */
+
+/*
+ * The route between two ranks: messages of Gloo.
+ */
+
+static const struct bb_route routes[] = {
+	{"message", "messages of Gloo over TCP, also within a host",
+	 BB_ROUTE_TRANSFER | BB_ROUTE_PING, BB_BY_BOTH, .batches = true},
+	{.name = NULL},
+};
+
+static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
+{
+	return peer == group->port.me ? "a rank sends no messages to itself" : NULL;
+}
+
+static const struct bb_routes gloo_routes = {
+	.list = routes,
+	.refuses = route_refuses,
+	.transfer = bb_port_transfer,
+	.batch = bb_port_batch,
+	.ping = bb_port_ping,
+};
+
+/* ---- meshes ----------------------------------------------------------------------------- */
+
+/* *MEMBER = a mesh of N ranks that is not connected yet; ADDRESSES as in bb_gloo_mesh_open. */
+static bb_status gloo_member_open(struct bb_rank *rank, int me, int n,
+				  struct bb_gloo_address *addresses, struct bb_gloo_member **member)
+{
+	struct bb_context *context = rank->context;
+	struct bb_gloo_member *m = calloc(1, sizeof(*m));
+	char why[BB_GLOO_WHY];
+
+	if (!m)
+		return bb_no_memory(context->cpu.error, "connections");
+	if (!bb_gloo_mesh_open(rank->device, me, n, addresses, &m->mesh, why)) {
+		free(m);
+		return gloo_failed(rank, "opening connections", why);
+	}
+	pthread_mutex_lock(&context->lock);
+	m->next = context->meshes;
+	context->meshes = m;
+	pthread_mutex_unlock(&context->lock);
+	*member = m;
+	return BB_OK;
+}
+
+/* Connect it to all others of N MEMBERS (NULL: of the world), ADDRESSES[i] being the end that
+   member i made for this rank. */
+static bb_status gloo_member_connect(struct bb_rank *rank, struct bb_gloo_member *member,
+				     const int *members, int n,
+				     const struct bb_gloo_address *addresses)
+{
+	char why[BB_GLOO_WHY], act[64];
+
+	for (int i = 0; i < n; i++) {
+		const int peer = members ? members[i] : i;
+
+		if (peer == rank->rank || bb_gloo_mesh_connect(member->mesh, i, &addresses[i], why))
+			continue;
+		snprintf(act, sizeof(act), "connecting to rank %d", peer);
+		return gloo_failed(rank, act, why);
+	}
+	return BB_OK;
+}
+
+static void gloo_member_close(struct bb_rank *rank, struct bb_gloo_member *member)
+{
+	struct bb_context *context = rank->context;
+	struct bb_gloo_member **at = &context->meshes;
+
+	if (!member)
+		return;
+	pthread_mutex_lock(&context->lock);
+	while (*at != member)
+		at = &(*at)->next;
+	*at = member->next;
+	pthread_mutex_unlock(&context->lock);
+	bb_gloo_mesh_close(member->mesh);
+	free(member);
+}
+
+/* ---- the watchdog ------------------------------------------------------------------------ */
+
+static void *watchdog_run(void *argument)
+{
+	struct bb_context *context = argument;
+
+	pthread_mutex_lock(&context->lock);
+	while (!context->closing) {
+		if (bb_cpu_aborted(&context->cpu))
+			for (struct bb_gloo_member *m = context->meshes; m; m = m->next)
+				bb_gloo_mesh_abort(m->mesh);
+		bb_clock_wait_moment(&context->changed, &context->lock);
+	}
+	pthread_mutex_unlock(&context->lock);
+	return NULL;
+}
+
+static bb_status watchdog_open(struct bb_context *context, struct bb_error *error)
+{
+	context->has_watchdog =
+		pthread_create(&context->watchdog, NULL, watchdog_run, context) == 0;
+	return context->has_watchdog
+		       ? BB_OK
+		       : bb_fail(error, BB_EINTERNAL, "cannot start a thread of the gloo backend");
+}
+
+static void watchdog_close(struct bb_context *context)
+{
+	if (!context->has_watchdog)
+		return;
+	pthread_mutex_lock(&context->lock);
+	context->closing = true;
+	pthread_cond_broadcast(&context->changed);
+	pthread_mutex_unlock(&context->lock);
+	pthread_join(context->watchdog, NULL);
+}
+
+/* ---- meeting ------------------------------------------------------------------------- */
+
+/*
+ * Ranks exchange their places, their clocks and the ends of their connections before they are
+ * connected.
+ */
+
+#define IDENTITY 192 /* bytes: a host's name, its boot and its network */
+#define PART (IDENTITY / 3)
+
+struct place {
+	char host[PART]; /* its name */
+	char identity[IDENTITY];
+	char clock[BB_CLOCK_NAME];
+	bool has_clock;
+	char address[BB_GLOO_HOST_ADDRESS];
+	int family;
+	bool is_loopback;
+};
+
+static const struct bb_payload_field place_fields[] = {
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct place, host),
+	BB_PAYLOAD_FIELD("the host's identity", BB_PAYLOAD_ANY, struct place, identity),
+	BB_PAYLOAD_FIELD("the clock", BB_PAYLOAD_ANY, struct place, clock),
+	BB_PAYLOAD_FIELD("the mark of a clock", BB_PAYLOAD_UNSIGNED, struct place, has_clock,
+			 .high = 1),
+	BB_PAYLOAD_FIELD("the address", BB_PAYLOAD_TEXT, struct place, address),
+	BB_PAYLOAD_FIELD("the address family", BB_PAYLOAD_SIGNED, struct place, family,
+			 .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the mark of loopback", BB_PAYLOAD_UNSIGNED, struct place, is_loopback,
+			 .high = 1),
+	{.name = NULL}};
+static const struct bb_payload place_table = {"a place", sizeof(struct place), place_fields, NULL};
+
+static bb_status ranks_gather(struct bb_rank *rank, const struct bb_payload *table,
+			      const void *mine, void *all)
+{
+	const struct bb_exchange *exchange = &rank->context->cpu.config.exchange;
+
+	return exchange->gather(exchange->own, rank->local, table, mine, all);
+}
+
+static void place_describe(struct place *place, const struct bb_gloo_choice *choice)
+{
+	struct bb_location here;
+
+	memset(place, 0, sizeof(*place)); /* padding is sent, too */
+	bb_location_here(&here);
+	snprintf(place->host, sizeof(place->host), "%s", here.host);
+	memcpy(place->identity, place->host, PART);
+	bb_kernel_read("/proc/sys/kernel/random/boot_id", place->identity + PART, PART);
+	/* Network namespaces of one host have loopback addresses of their own. */
+	if (readlink("/proc/self/ns/net", place->identity + 2 * PART, PART) < 0)
+		place->identity[2 * PART] = '\0';
+	place->has_clock = bb_clock_identify(place->clock);
+	snprintf(place->address, sizeof(place->address), "%s", choice->address);
+	place->family = choice->family;
+	place->is_loopback = choice->is_loopback;
+}
+
+/* Can the addresses of all ranks reach each other, as far as they show? */
+static bb_status check_places(const struct bb_rank *rank, const struct place *all)
+{
+	struct bb_error *const error = rank->context->cpu.error;
+	const int n = rank->context->cpu.world.nranks;
+
+	for (int r = 1; r < n; r++)
+		if (all[r].family != all[0].family)
+			return bb_fail(error, BB_EUSAGE,
+				       "Gloo's ranks 0 (%s, %s) and %d (%s, %s) announce addresses "
+				       "of different families; set GLOO_SOCKET_IFNAME to an "
+				       "interface that has the same family on all hosts",
+				       all[0].host, all[0].address, r, all[r].host, all[r].address);
+	for (int r = 0; r < n; r++)
+		for (int o = 0; o < n && all[r].is_loopback; o++)
+			if (rank->hosts[o] != rank->hosts[r])
+				return bb_fail(
+					error, BB_EUSAGE,
+					"rank %d (%s) announces the loopback address %s, which "
+					"rank %d (%s) cannot reach; set GLOO_SOCKET_IFNAME to the "
+					"interface between the hosts",
+					r, all[r].host, all[r].address, o, all[o].host);
+	return BB_OK;
+}
+
+static bb_status exchange_places(struct bb_rank *rank)
+{
+	const int n = rank->context->cpu.world.nranks;
+	struct place *all = calloc((size_t)n, sizeof(*all)), mine;
+	bb_status status;
+
+	rank->hosts = calloc((size_t)n, sizeof(*rank->hosts));
+	if (!all || !rank->hosts) {
+		free(all);
+		return bb_no_memory(rank->context->cpu.error, "a rank");
+	}
+	place_describe(&mine, &rank->context->choice);
+	status = ranks_gather(rank, &place_table, &mine, all);
+	rank->one_clock = mine.has_clock;
+	for (int r = 0; r < n && status == BB_OK; r++) {
+		while (memcmp(all[rank->hosts[r]].identity, all[r].identity, IDENTITY) != 0)
+			rank->hosts[r]++;
+		rank->one_clock &=
+			all[r].has_clock && memcmp(all[r].clock, all[0].clock, BB_CLOCK_NAME) == 0;
+	}
+	if (status == BB_OK)
+		status = check_places(rank, all);
+	free(all);
+	return status;
+}
+
+/* MINE[i] is the end for rank i. It is replaced by the end that rank i made for this rank. */
+static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *mine)
+{
+	const size_t n = (size_t)rank->context->cpu.world.nranks;
+	const struct bb_payload_field fields[] = {
+		{.name = "the length of an address",
+		 .kind = BB_PAYLOAD_UNSIGNED,
+		 .offset = offsetof(struct bb_gloo_address, bytes),
+		 .bytes = sizeof(mine->bytes),
+		 .count = n,
+		 .stride = sizeof(*mine),
+		 .high = BB_GLOO_ADDRESS},
+		{.name = NULL}};
+	const struct bb_payload table = {"addresses", n * sizeof(*mine), fields, NULL};
+	struct bb_gloo_address *all = calloc(n * n, sizeof(*all));
+	bb_status status;
+
+	if (!all)
+		return bb_no_memory(rank->context->cpu.error, "addresses");
+	status = ranks_gather(rank, &table, mine, all);
+	for (size_t r = 0; r < n && status == BB_OK; r++)
+		mine[r] = all[r * n + (size_t)rank->rank];
+	free(all);
+	return status;
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+/* Send ENDS[i] to member i and replace it by what that member sends, by messages of the world. */
+static bb_status swap_ends(const struct bb_group *g, struct bb_gloo_address *ends)
+{
+	const uint64_t slot = bb_gloo_slot(BB_GLOO_OPENING, 0);
+	struct bb_gloo_mesh *const world = g->port.rank->world->mesh;
+	struct bb_gloo_address theirs;
+	struct bb_gloo_request *sent, *received;
+	char why[BB_GLOO_WHY];
+
+	for (int i = 0; i < g->port.n; i++) {
+		const int peer = g->port.members[i];
+
+		if (i == g->port.me)
+			continue;
+		if (!bb_gloo_start(world, false, peer, slot, &theirs, sizeof(theirs), &received,
+				   why) ||
+		    !bb_gloo_start(world, true, peer, slot, &ends[i], sizeof(ends[i]), &sent,
+				   why) ||
+		    !bb_gloo_wait(received, NULL, why) || !bb_gloo_wait(sent, NULL, why))
+			return gloo_failed(g->port.rank, "opening a group", why);
+		if (theirs.bytes > sizeof(theirs.data))
+			return gloo_failed(g->port.rank, "opening a group",
+					   "a member sent no address");
+		ends[i] = theirs;
+	}
+	return BB_OK;
+}
+
+/* *MEMBER = RANK's connections to the members of G; NULL: to all ranks of the world. */
+static bb_status connect_members(struct bb_rank *rank, const struct bb_group *g,
+				 struct bb_gloo_member **member)
+{
+	const int n = g ? g->port.n : rank->context->cpu.world.nranks;
+	struct bb_gloo_address *ends = calloc((size_t)n, sizeof(*ends));
+	bb_status status;
+
+	if (!ends)
+		return bb_no_memory(rank->context->cpu.error, "addresses");
+	BB_TRY(status, gloo_member_open(rank, g ? g->port.me : rank->rank, n, ends, member), out);
+	BB_TRY(status, g ? swap_ends(g, ends) : exchange_ends(rank, ends), out);
+	status = gloo_member_connect(rank, *member, g ? g->port.members : NULL, n, ends);
+out:
+	free(ends);
+	return status;
+}
+
+static void gloo_group_close(struct bb_group *group)
+{
+	if (!group)
+		return;
+	gloo_member_close(group->port.rank, group->member);
+	bb_port_close(&group->port);
+	free(group->counts);
+	free(group);
+}
+
+static bb_status gloo_group_open(struct bb_rank *rank, const int *members, int n,
+				 struct bb_group **group, struct bb_error *error)
+{
+	struct bb_group *g = calloc(1, sizeof(*g));
+	bb_status status;
+
+	if (!g)
+		return bb_no_memory(error, "a group");
+	g->counts = calloc(2 * (size_t)n, sizeof(*g->counts));
+	status = bb_port_open(&g->port, &gloo_port_calls, rank, rank->hosts, members, n, error);
+	if (status == BB_OK && !g->counts)
+		status = bb_no_memory(error, "a group");
+	if (status == BB_OK && n > 1)
+		status = connect_members(rank, g, &g->member);
+	if (status == BB_OK)
+		*group = g;
+	else
+		gloo_group_close(g);
+	return status;
+}
+
+static bb_status gloo_barrier(struct bb_group *group)
+{
+	char why[BB_GLOO_WHY];
+
+	if (bb_cpu_aborted(&group->port.rank->context->cpu))
+		return BB_ETIMEOUT;
+	if (group->port.n == 1 || bb_gloo_barrier(group->member->mesh, why))
+		return BB_OK;
+	return gloo_failed(group->port.rank, "Gloo's barrier", why);
+}
+
 /* ---- opening ---------------------------------------------------------------------------- */
 
 static void gloo_close(struct bb_context *context)
 {
-	bb_gloo_watchdog_close(context);
+	watchdog_close(context);
 	pthread_cond_destroy(&context->changed);
 	pthread_mutex_destroy(&context->lock);
 	bb_cpu_close(&context->cpu);
@@ -58,7 +776,7 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	if (!c)
 		return bb_no_memory(error, "the gloo backend");
 	c->cpu.run = bb_port_run;
-	c->cpu.pass = bb_gloo_message;
+	c->cpu.pass = gloo_message;
 	pthread_mutex_init(&c->lock, NULL);
 	bb_clock_open_moment(&c->changed);
 	/* Gloo writes to sockets without MSG_NOSIGNAL: a peer's death would end this process. */
@@ -70,7 +788,7 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	snprintf(c->name, sizeof(c->name), "%s at %s (%s)", gloo, c->choice.address,
 		 c->choice.reason);
 	BB_TRY(status, bb_cpu_open(&c->cpu, world, config, error), failed);
-	BB_TRY(status, bb_gloo_watchdog_open(c, error), failed);
+	BB_TRY(status, watchdog_open(c, error), failed);
 	*context = c;
 	return BB_OK;
 failed:
@@ -91,7 +809,7 @@ static void gloo_detach(struct bb_rank *rank)
 {
 	if (!rank)
 		return;
-	bb_gloo_member_close(rank, rank->world);
+	gloo_member_close(rank, rank->world);
 	bb_gloo_device_close(rank->device);
 	free(rank->hosts);
 	free(rank);
@@ -110,11 +828,13 @@ static bb_status gloo_attach(struct bb_context *context, int local, struct bb_ra
 	r->rank = context->cpu.world.first_rank + local;
 	r->local = local;
 	if (bb_gloo_device_open(context->choice.address, &r->device, why))
-		status = bb_gloo_meet(r);
+		status = exchange_places(r);
 	else
 		status = bb_fail(error, BB_EBACKEND,
 				 "rank %d: Gloo cannot use the address %s (%s): %s", r->rank,
 				 context->choice.address, context->choice.reason, why);
+	if (status == BB_OK && context->cpu.world.nranks > 1)
+		status = connect_members(r, NULL, &r->world);
 	if (status == BB_OK)
 		*rank = r;
 	else
@@ -148,7 +868,7 @@ const struct bb_backend bb_plugin_backend = {
 	.brief = "ranks are processes or threads, over Gloo's TCP connections",
 	.has_data = true,
 	.in_processes = true,
-	.natives = bb_gloo_natives,
+	.natives = natives,
 	.open = gloo_open,
 	.close = gloo_close,
 	.max_local = MAX_LOCAL,
@@ -156,16 +876,16 @@ const struct bb_backend bb_plugin_backend = {
 	.detach = gloo_detach,
 	.locate = gloo_locate,
 	.release = bb_cpu_release,
-	.group_open = bb_gloo_group_open,
-	.group_close = bb_gloo_group_close,
-	.barrier = bb_gloo_group_barrier,
-	.choose = bb_gloo_choose,
+	.group_open = gloo_group_open,
+	.group_close = gloo_group_close,
+	.barrier = gloo_barrier,
+	.choose = gloo_choose,
 	.tune = gloo_tune,
-	.refuses = bb_gloo_refuses,
+	.refuses = gloo_refuses,
 	.tmp_bytes = bb_port_tmp_bytes,
 	.cost_bytes = bb_port_cost_bytes,
 	.queue_open = bb_cpu_queue_open,
-	.clocks = &bb_gloo_clocks,
-	.routes = &bb_gloo_routes,
+	.clocks = &gloo_clocks,
+	.routes = &gloo_routes,
 	.library = &library,
 };
