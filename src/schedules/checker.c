@@ -8,8 +8,44 @@
 #include <string.h>
 
 #include "schedules/checker.h"
-#include "schedules/symbols.h"
+#include "schedules/parts.h"
 #include "core/array.h"
+
+/* ---- symbols --------------------------------------------------------------------------- */
+
+bb_status bb_symbols_make(struct bb_symbols *symbols, const struct bb_algorithm *algorithm,
+			  const struct bb_shape *shape, int rank)
+{
+	const struct bb_collective *collective = algorithm->collective;
+	struct bb_symbols s = {
+		.count = {[BB_IN] = bb_collective_in(collective, shape, rank),
+			  [BB_OUT] = bb_collective_out(collective, shape, rank),
+			  [BB_TMP] = bb_algorithm_tmp_count(algorithm, shape, rank)}};
+	size_t all;
+
+	s.start[BB_OUT] = s.count[BB_IN];
+	if (shape->in_place) {
+		s.start[BB_IN] = bb_collective_in_at(collective, shape, rank);
+		s.start[BB_OUT] = bb_collective_out_at(collective, shape, rank);
+	}
+	s.start[BB_TMP] =
+		bb_most(s.start[BB_IN] + s.count[BB_IN], s.start[BB_OUT] + s.count[BB_OUT]);
+	all = s.start[BB_TMP] + s.count[BB_TMP];
+	s.cells = calloc(all ? all : 1, sizeof(*s.cells));
+	for (size_t i = 0; i < s.count[BB_IN] && s.cells; i++)
+		s.cells[s.start[BB_IN] + i] =
+			(struct bb_symbol){.ranks = UINT64_C(1) << rank, .index = (uint32_t)i};
+	*symbols = s;
+	return s.cells ? BB_OK : BB_EINTERNAL;
+}
+
+void bb_symbols_free(struct bb_symbols *symbols)
+{
+	free(symbols->cells);
+	symbols->cells = NULL;
+}
+
+/* ---- a group ---------------------------------------------------------------------------- */
 
 struct message {
 	int to;

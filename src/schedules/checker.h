@@ -1,5 +1,6 @@
 /*
- * checker.h - proves an algorithm for one shape by running it on symbols.
+ * checker.h - proves an algorithm for one shape by running it on symbols: a group's buffers whose
+ * elements are the ranks whose contributions they sum, and the element of IN.
  */
 #ifndef BB_SCHEDULES_CHECKER_H
 #define BB_SCHEDULES_CHECKER_H
@@ -8,6 +9,47 @@
 #include "schedules/schedule.h"
 
 #define BB_CHECKER_RANKS 64 /* maximum of ranks: a contribution is one bit of a word */
+
+struct bb_symbol {
+	uint64_t ranks; /* bit r: contains the contribution of rank r; 0: nothing was written */
+	uint32_t index; /* of that element in the contributors' IN */
+	bool final;     /* promised not to be read again */
+};
+
+struct bb_symbols { /* one rank's buffers */
+	struct bb_symbol *cells;
+	size_t start[3]; /* of IN, OUT and TMP; in place the first two share cells */
+	size_t count[3];
+};
+
+/* Make RANK's buffers as they are before the call. BB_EINTERNAL: out of memory. */
+BB_MUST bb_status bb_symbols_make(struct bb_symbols *symbols, const struct bb_algorithm *algorithm,
+				  const struct bb_shape *shape, int rank);
+void bb_symbols_free(struct bb_symbols *symbols); /* all zero: nothing */
+
+static inline bool bb_symbols_hold(const struct bb_symbols *symbols, struct bb_place place,
+				   size_t count)
+{
+	size_t all = symbols->count[place.buffer];
+
+	return count <= all && place.offset <= all - count;
+}
+
+static inline struct bb_symbol *bb_symbols_at(const struct bb_symbols *symbols,
+					      struct bb_place place)
+{
+	return symbols->cells + symbols->start[place.buffer] + place.offset;
+}
+
+/* The expected symbol of element I of SEGMENT. */
+static inline struct bb_symbol bb_symbol_expected(const struct bb_segment *segment, int nranks,
+						  size_t i)
+{
+	uint64_t all = nranks == 64 ? ~UINT64_C(0) : (UINT64_C(1) << nranks) - 1;
+	uint64_t ranks = segment->source == BB_REDUCED ? all : UINT64_C(1) << segment->source;
+
+	return (struct bb_symbol){.ranks = ranks, .index = (uint32_t)(segment->in + i)};
+}
 
 /*
  * Run ALGORITHM on SHAPE (nranks <= BB_CHECKER_RANKS) with every element a symbol, the way the

@@ -18,13 +18,14 @@
 #define CONTENT_COLUMNS 28
 #define GOAL_TEXT 128
 
+/* What is said first, holds before, happens, follows from it, and how to see what does not fit. */
+enum part { INTRO, BEFORE, BODY, END, NOTE, PARTS };
+
 struct explanation {
 	struct bb_trace trace;
 	const struct bb_explain_view *view;
-	/* What is said first, holds before, happens, and follows from it. */
-	struct bb_strbuf intro, before, body, end;
-	struct bb_strbuf note; /* how to see what does not fit */
-	size_t *pieces;        /* ends of parts of BODY that are not to be cut */
+	struct bb_strbuf parts[PARTS];
+	size_t *pieces; /* ends of pieces of BODY that are not to be cut */
 	size_t npieces, piece_room;
 };
 
@@ -56,9 +57,9 @@ static void end_piece(struct explanation *p)
 	size_t *piece = BB_ARRAY_ADD(p->pieces, p->npieces, p->piece_room);
 
 	if (piece)
-		*piece = p->body.length;
+		*piece = p->parts[BODY].length;
 	else
-		p->body.failed = true;
+		p->parts[BODY].failed = true;
 }
 
 /* ---- what is sent -------------------------------------------------------------------- */
@@ -87,12 +88,12 @@ static void print_messages(struct explanation *p)
 			bb_table_cellf(&table, "%4d -> %d", m.from, m.to);
 		bb_table_cellf(&table, "%s\t%s\t%s", place, content, effect);
 	}
-	bb_strbuf_addf(&p->body, "\nRound %zu of %zu\n", p->trace.round + 1,
+	bb_strbuf_addf(&p->parts[BODY], "\nRound %zu of %zu\n", p->trace.round + 1,
 		       p->trace.roles[0].rounds);
 	if (!any)
-		bb_strbuf_add(&p->body, "  no message\n");
+		bb_strbuf_add(&p->parts[BODY], "  no message\n");
 	else
-		bb_table_print(&table, &p->body);
+		bb_table_print(&table, &p->parts[BODY]);
 	bb_table_free(&table);
 	end_piece(p);
 }
@@ -217,16 +218,16 @@ static void print_before(struct explanation *p)
 
 	if (!is_shown(p, first ? BB_IN : BB_OUT))
 		return;
-	bb_strbuf_add(&p->before, "\n");
-	print_buffer(p, first ? BB_IN : BB_OUT, "before", &p->before);
+	bb_strbuf_add(&p->parts[BEFORE], "\n");
+	print_buffer(p, first ? BB_IN : BB_OUT, "before", &p->parts[BEFORE]);
 	if (!first)
-		print_buffer(p, BB_TMP, "", &p->before);
+		print_buffer(p, BB_TMP, "", &p->parts[BEFORE]);
 }
 
 static void print_contents(struct explanation *p)
 {
-	print_buffer(p, BB_OUT, "then", &p->body);
-	print_buffer(p, BB_TMP, "", &p->body);
+	print_buffer(p, BB_OUT, "then", &p->parts[BODY]);
+	print_buffer(p, BB_TMP, "", &p->parts[BODY]);
 	end_piece(p);
 }
 
@@ -254,8 +255,8 @@ static void print_rounds(struct explanation *p)
 /* "How: The data …" in lines indented to the second one. */
 static void print_item(struct explanation *p, const char *name, const char *text)
 {
-	bb_strbuf_addf(&p->intro, "%s:", name);
-	bb_strbuf_wrap(&p->intro, text, (int)strlen(name) + 1, 2, line_columns(p) - 1);
+	bb_strbuf_addf(&p->parts[INTRO], "%s:", name);
+	bb_strbuf_wrap(&p->parts[INTRO], text, (int)strlen(name) + 1, 2, line_columns(p) - 1);
 }
 
 static void print_names(struct explanation *p)
@@ -284,7 +285,7 @@ static void print_names(struct explanation *p)
 	if (p->trace.shape->in_place)
 		bb_strbuf_add(&text, " In place: IN and OUT lie in one buffer.");
 	print_item(p, "Names", bb_strbuf_text(&text));
-	p->intro.failed |= bb_strbuf_failed(&text);
+	p->parts[INTRO].failed |= bb_strbuf_failed(&text);
 	bb_strbuf_free(&text);
 }
 
@@ -294,16 +295,16 @@ static void print_intro(struct explanation *p)
 	const struct bb_shape *shape = p->trace.shape;
 	char goal[GOAL_TEXT];
 
-	bb_strbuf_addf(&p->intro, "%s by %s, %d rank%s%s", algorithm->collective->name,
+	bb_strbuf_addf(&p->parts[INTRO], "%s by %s, %d rank%s%s", algorithm->collective->name,
 		       algorithm->name, shape->nranks, bb_plural(shape->nranks),
 		       shape->in_place ? ", in place" : "");
 	if (shape->count)
-		bb_strbuf_addf(&p->intro, ", count %zu", shape->count);
+		bb_strbuf_addf(&p->parts[INTRO], ", count %zu", shape->count);
 	if (shape->chunk)
-		bb_strbuf_addf(&p->intro, ", chunks of %zu", shape->chunk);
+		bb_strbuf_addf(&p->parts[INTRO], ", chunks of %zu", shape->chunk);
 	if (algorithm->collective->flags & BB_ROOTED)
-		bb_strbuf_addf(&p->intro, ", root %d", shape->root);
-	bb_strbuf_add(&p->intro, "\n\n");
+		bb_strbuf_addf(&p->parts[INTRO], ", root %d", shape->root);
+	bb_strbuf_add(&p->parts[INTRO], "\n\n");
 	if (p->view->round == 0) {
 		snprintf(goal, sizeof(goal), "%s.", algorithm->collective->brief);
 		print_item(p, "Goal", goal);
@@ -316,23 +317,23 @@ static void print_result(struct explanation *p)
 {
 	if (!reduces(p) || !is_shown(p, BB_OUT))
 		return;
-	bb_strbuf_add(&p->body, "\nResult as numbers\n");
+	bb_strbuf_add(&p->parts[BODY], "\nResult as numbers\n");
 	for (int rank = 0; rank < ranks_of(p); rank++) {
 		const struct bb_symbols *s = &p->trace.symbols[rank];
 
 		if (!s->count[BB_OUT])
 			continue;
-		bb_strbuf_addf(&p->body, "  rank %2d:", rank);
+		bb_strbuf_addf(&p->parts[BODY], "  rank %2d:", rank);
 		for (size_t i = 0; i < s->count[BB_OUT]; i++) {
 			const struct bb_symbol *cell =
 				bb_symbols_at(s, (struct bb_place){BB_OUT, i});
 
 			bb_strbuf_addf(
-				&p->body, " %llu",
+				&p->parts[BODY], " %llu",
 				(unsigned long long)cell->index *
 					(unsigned long long)__builtin_popcountll(cell->ranks));
 		}
-		bb_strbuf_add(&p->body, "\n");
+		bb_strbuf_add(&p->parts[BODY], "\n");
 	}
 	end_piece(p);
 }
@@ -355,8 +356,8 @@ static void print_totals(struct explanation *p)
 	bb_table_cellf(&table,
 		       "memory traffic\t%.1f\tin elements copied; receiving and adding counts 1.5",
 		       cost);
-	bb_strbuf_add(&p->end, "\n");
-	bb_table_print(&table, &p->end);
+	bb_strbuf_add(&p->parts[END], "\n");
+	bb_table_print(&table, &p->parts[END]);
 	bb_table_free(&table);
 }
 
@@ -381,9 +382,9 @@ static size_t count_lines(const struct bb_strbuf *text, size_t bytes)
 	return lines;
 }
 
-static size_t lines_of(const struct bb_strbuf *text)
+static size_t lines_of(const struct explanation *p, enum part part)
 {
-	return count_lines(text, text->length);
+	return count_lines(&p->parts[part], p->parts[part].length);
 }
 
 /* The bytes of BODY to print in LINES lines: all pieces that fit, or else the first lines. */
@@ -391,9 +392,9 @@ static size_t bytes_that_fit(const struct explanation *p, size_t lines)
 {
 	size_t k = 0;
 
-	while (k < p->npieces && count_lines(&p->body, p->pieces[k]) <= lines)
+	while (k < p->npieces && count_lines(&p->parts[BODY], p->pieces[k]) <= lines)
 		k++;
-	return k > 0 ? p->pieces[k - 1] : bytes_of_lines(&p->body, lines);
+	return k > 0 ? p->pieces[k - 1] : bytes_of_lines(&p->parts[BODY], lines);
 }
 
 static void print_note(struct explanation *p)
@@ -405,47 +406,29 @@ static void print_note(struct explanation *p)
 		bb_strbuf_addf(&text, "--round 1 to %zu shows one round, ",
 			       p->trace.roles[0].rounds);
 	bb_strbuf_addf(&text, "--all %severything.", p->view->round ? "shows " : "");
-	bb_strbuf_add(&p->note, "\n");
-	bb_strbuf_wrap(&p->note, bb_strbuf_text(&text), 0, 0, line_columns(p));
-	p->note.failed |= bb_strbuf_failed(&text);
+	bb_strbuf_add(&p->parts[NOTE], "\n");
+	bb_strbuf_wrap(&p->parts[NOTE], bb_strbuf_text(&text), 0, 0, line_columns(p));
+	p->parts[NOTE].failed |= bb_strbuf_failed(&text);
 	bb_strbuf_free(&text);
-}
-
-static bool fits(const struct explanation *p)
-{
-	return p->view->above + lines_of(&p->intro) + lines_of(&p->before) + lines_of(&p->body) +
-		       lines_of(&p->end) <=
-	       BB_EXPLAIN_LINES;
 }
 
 /* Everything, or what fits into the lines: little of the rounds on a terminal of few columns. */
 static void print_all(struct explanation *p, struct bb_strbuf *out)
 {
-	const bool whole = p->view->all || fits(p);
-	const size_t before = lines_of(&p->before);
-	const size_t others =
-		p->view->above + lines_of(&p->intro) + lines_of(&p->end) + lines_of(&p->note);
+	const size_t before = lines_of(p, BEFORE), always = lines_of(p, INTRO) + lines_of(p, END);
+	const size_t others = p->view->above + always + lines_of(p, NOTE);
+	const bool whole = p->view->all ||
+			   p->view->above + always + before + lines_of(p, BODY) <= BB_EXPLAIN_LINES;
 	size_t room = whole ? SIZE_MAX : others < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - others : 0;
 
-	bb_strbuf_add(out, bb_strbuf_text(&p->intro));
-	if (p->npieces > 0 && before + count_lines(&p->body, p->pieces[0]) <= room) {
-		bb_strbuf_add(out, bb_strbuf_text(&p->before));
+	bb_strbuf_add(out, bb_strbuf_text(&p->parts[INTRO]));
+	if (p->npieces > 0 && before + count_lines(&p->parts[BODY], p->pieces[0]) <= room) {
+		bb_strbuf_add(out, bb_strbuf_text(&p->parts[BEFORE]));
 		room -= before;
 	}
-	bb_strbuf_add_bytes(out, bb_strbuf_text(&p->body), bytes_that_fit(p, room));
-	bb_strbuf_add(out, bb_strbuf_text(&p->end));
-	bb_strbuf_add(out, whole ? "" : bb_strbuf_text(&p->note));
-}
-
-static void explanation_close(struct explanation *p)
-{
-	bb_trace_close(&p->trace);
-	bb_strbuf_free(&p->intro);
-	bb_strbuf_free(&p->before);
-	bb_strbuf_free(&p->body);
-	bb_strbuf_free(&p->end);
-	bb_strbuf_free(&p->note);
-	free(p->pieces);
+	bb_strbuf_add_bytes(out, bb_strbuf_text(&p->parts[BODY]), bytes_that_fit(p, room));
+	bb_strbuf_add(out, bb_strbuf_text(&p->parts[END]));
+	bb_strbuf_add(out, whole ? "" : bb_strbuf_text(&p->parts[NOTE]));
 }
 
 bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm,
@@ -463,14 +446,16 @@ bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm
 		print_totals(&p);
 	}
 	print_note(&p);
-	if (bb_strbuf_failed(&p.intro) || bb_strbuf_failed(&p.before) ||
-	    bb_strbuf_failed(&p.body) || bb_strbuf_failed(&p.end) || bb_strbuf_failed(&p.note))
-		out->failed = true;
-	else
+	for (int i = 0; i < PARTS; i++)
+		out->failed |= bb_strbuf_failed(&p.parts[i]);
+	if (!out->failed)
 		print_all(&p, out);
 	if (bb_strbuf_failed(out))
 		st = bb_no_memory(error, "the explanation of a schedule");
 out:
-	explanation_close(&p);
+	bb_trace_close(&p.trace);
+	for (int i = 0; i < PARTS; i++)
+		bb_strbuf_free(&p.parts[i]);
+	free(p.pieces);
 	return st;
 }

@@ -32,7 +32,4 @@ BB_MUST bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *a
 			     const struct bb_shape *shape, const struct bb_explain_view *view,
 			     struct bb_error *error);
 
-/* Append docs/algorithms.md: what every algorithm means for its collective, rounds and volumes. */
-void bb_document_algorithms(struct bb_strbuf *out);
-
 #endif

@@ -13,8 +13,7 @@
 #define BB_SCHEDULES_TRACE_H
 
 #include "core/status.h"
-#include "schedules/schedule.h"
-#include "schedules/symbols.h"
+#include "schedules/checker.h"
 
 #define BB_PLACE_TEXT 48
 #define BB_SYMBOL_TEXT 80   /* of one element; 64 ranks take less */
