@@ -18,6 +18,7 @@ struct dp_sweep {
 	/* Buffers without known contents: for sends and collectives, and for receives. NULL in
 	   virtual time. */
 	char *out, *in;
+	struct bb_dp_record *rows; /* [variant], at the end */
 };
 
 static struct dp_sweep *dp_sweep_of(const struct bb_dp_variant *v)
@@ -96,6 +97,11 @@ static struct bb_strategy_setting setting_of(const struct dp_sweep *s, int activ
 	};
 }
 
+static void dp_release(struct bb_variant *v)
+{
+	bb_taped_free(&((struct bb_dp_variant *)v)->program.taped);
+}
+
 static bb_status dp_add(struct dp_sweep *s, const struct bb_strategy *strategy,
 			const struct bb_strategy_setting *setting)
 {
@@ -112,6 +118,7 @@ static bb_status dp_add(struct dp_sweep *s, const struct bb_strategy *strategy,
 	v = bb_variant_new(&s->kernel, sizeof(*v));
 	if (!v)
 		return BB_EINTERNAL;
+	v->variant.release = dp_release;
 	v->strategy = strategy;
 	v->setting = *setting;
 	v->wrong = BB_ABSENT;
@@ -354,24 +361,6 @@ static void add_staleness(const struct bb_dp_record *r, struct bb_strbuf *out)
 	bb_strbuf_add(out, "\n");
 }
 
-static void dp_add_notes(const struct dp_sweep *s, size_t i, struct bb_strbuf *out)
-{
-	struct bb_dp_record r;
-
-	if (dp_refusal(dp_variant(s, i)))
-		return;
-	dp_fill(&r, dp_variant(s, i));
-	if (r.staleness.n > 0)
-		add_staleness(&r, out);
-	if (dp_variant(s, i)->strategy->servers && !r.colocated &&
-	    r.nranks == s->kernel.engine.run->world.nranks && r.port_busy > 0)
-		bb_strbuf_addf(out,
-			       "# %s, %lld server%s: the busiest port is %.0f%% busy in each "
-			       "direction\n",
-			       r.way, (long long)r.servers, bb_plural(r.servers),
-			       100 * r.port_busy);
-}
-
 /* ---- the best -------------------------------------------------------------------------------- */
 
 /* OWN of a candidate is its record. */
@@ -391,45 +380,33 @@ static void way_cause(const struct bb_candidate *ahead, const struct bb_candidat
 
 /* The way of all ranks with the shortest step for each batch, of those with the results of one
    rank. */
-static void add_best(struct dp_sweep *s, struct bb_strbuf *out)
+static void add_best(const struct dp_sweep *s, struct bb_strbuf *out)
 {
-	const size_t n = s->kernel.nvariants;
-	struct bb_dp_record *records = bb_kernel_keep(&s->kernel, n, sizeof(*records));
-	struct bb_candidate *list = bb_kernel_keep(&s->kernel, n, sizeof(*list));
-	struct bb_recommendation choice = {.subject = "way to reduce gradients",
-					   .noise = bb_estimate_noise(s->kernel.engine.run),
-					   .unit = " per batch",
-					   .list = list,
-					   .cause = way_cause};
+	struct bb_best best = {.choice = {.subject = "way to reduce gradients",
+					  .noise = bb_estimate_noise(s->kernel.engine.run),
+					  .unit = " per batch",
+					  .cause = way_cause}};
 
-	for (size_t i = 0; i < n && records && list; i++) {
-		const struct bb_dp_variant *cell = dp_variant(s, i);
-		struct bb_dp_record *r = &records[choice.n];
-		struct bb_candidate *c = &list[choice.n];
-		double batches;
+	for (size_t i = 0; i < s->kernel.nvariants; i++) {
+		const struct bb_dp_variant *v = dp_variant(s, i);
+		const struct bb_dp_record *r = &s->rows[i];
+		const double batches = 1e6 * (double)r->workers * (double)r->batches;
+		const struct bb_candidate step = {.seconds = r->step_us / batches,
+						  .low = r->low_us / batches,
+						  .high = r->high_us / batches,
+						  .own = r};
 
-		if (dp_refusal(dp_variant(s, i)) || !cell->strategy->synchronous ||
-		    cell->strategy == &bb_strategy_average ||
-		    cell->setting.active != s->kernel.engine.run->world.nranks)
+		if (dp_refusal(v) || !v->strategy->synchronous ||
+		    v->strategy == &bb_strategy_average ||
+		    v->setting.active != s->kernel.engine.run->world.nranks)
 			continue;
-		dp_fill(r, cell);
-		batches = 1e6 * (double)r->workers * (double)r->batches;
-		*c = (struct bb_candidate){.seconds = r->step_us / batches,
-					   .low = r->low_us / batches,
-					   .high = r->high_us / batches,
-					   .own = r};
-		if (r->servers == BB_ABSENT)
-			snprintf(c->name, sizeof(c->name), "%s", r->way);
-		else if (r->colocated)
-			snprintf(c->name, sizeof(c->name), "%s with a server on every rank",
-				 r->way);
-		else
-			snprintf(c->name, sizeof(c->name), "%s with %lld server%s", r->way,
-				 (long long)r->servers, bb_plural(r->servers));
-		choice.n++;
+		bb_best_add(&best, step,
+			    r->servers == BB_ABSENT ? "%s"
+			    : r->colocated          ? "%s with a server on every rank"
+						    : "%s with %lld server%s",
+			    r->way, (long long)r->servers, bb_plural(r->servers));
 	}
-	bb_recommend(&choice, out);
-	out->failed |= !records || !list;
+	bb_best_recommend(&best, out);
 }
 
 static bb_status deliver_notes(struct dp_sweep *s)
@@ -444,8 +421,21 @@ static bb_status deliver_notes(struct dp_sweep *s)
 			&out,
 			"# average and ps_async differ from one rank by design; see apart and "
 			"loss\n");
-	for (size_t i = 0; i < s->kernel.nvariants; i++)
-		dp_add_notes(s, i, &out);
+	for (size_t i = 0; i < s->kernel.nvariants; i++) {
+		const struct bb_dp_record *r = &s->rows[i];
+
+		if (dp_refusal(dp_variant(s, i)))
+			continue;
+		if (r->staleness.n > 0)
+			add_staleness(r, &out);
+		if (r->servers != BB_ABSENT && !r->colocated &&
+		    r->nranks == s->kernel.engine.run->world.nranks && r->port_busy > 0)
+			bb_strbuf_addf(&out,
+				       "# %s, %lld server%s: the busiest port is %.0f%% busy in "
+				       "each direction\n",
+				       r->way, (long long)r->servers, bb_plural(r->servers),
+				       100 * r->port_busy);
+	}
 	answer = out.length;
 	if (!s->dp->options.train_given)
 		add_best(s, &out);
@@ -458,9 +448,11 @@ static bb_status deliver_notes(struct dp_sweep *s)
 static bb_status dp_deliver(struct bb_engine *engine)
 {
 	struct dp_sweep *s = (struct dp_sweep *)engine;
-	struct bb_dp_record r;
 	bb_status status = BB_OK;
 
+	s->rows = bb_kernel_keep(&s->kernel, s->kernel.nvariants, sizeof(*s->rows));
+	if (!s->rows)
+		return BB_EINTERNAL;
 	for (size_t i = 0; i < s->kernel.nvariants && status == BB_OK; i++) {
 		const struct bb_dp_variant *v = dp_variant(s, i);
 
@@ -471,8 +463,9 @@ static bb_status dp_deliver(struct bb_engine *engine)
 				dp_refusal(v));
 			continue;
 		}
-		dp_fill(&r, v);
-		status = bb_engine_deliver(engine, &bb_record_strategy, &r, r.wrong);
+		dp_fill(&s->rows[i], v);
+		status = bb_engine_deliver(engine, &bb_record_strategy, &s->rows[i],
+					   s->rows[i].wrong);
 	}
 	return status == BB_OK ? deliver_notes(s) : status;
 }
@@ -489,19 +482,10 @@ static bb_status dp_gather(struct bb_engine *engine)
 	return status;
 }
 
-static void dp_close(struct bb_engine *engine)
-{
-	struct dp_sweep *s = (struct dp_sweep *)engine;
-
-	for (size_t i = 0; i < s->kernel.nvariants; i++)
-		bb_taped_free(&dp_variant(s, i)->program.taped);
-	bb_kernel_close(engine);
-}
-
 const struct bb_experiment bb_dp_experiment = {
 	.bytes = sizeof(struct dp_sweep),
 	.open = dp_open,
 	.gather = dp_gather,
 	.deliver = dp_deliver,
-	.close = dp_close,
+	.close = bb_kernel_close,
 };

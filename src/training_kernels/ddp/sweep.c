@@ -387,44 +387,35 @@ static const char *cap_words(const struct bb_ddp_cap *cap)
 	return cap->bytes == 1 ? "a bucket per tensor" : "one bucket";
 }
 
-static void add_best(const struct ddp_sweep *s, bool overlap, struct bb_candidate *list,
-		     struct bb_strbuf *out)
+static void add_best(const struct ddp_sweep *s, bool overlap, struct bb_strbuf *out)
 {
 	const struct bb_ddp_options *a = &s->ddp->options;
-	struct bb_recommendation choice = {.subject = overlap ? "buckets, overlap on"
-							      : "buckets, overlap off",
-					   .noise = bb_estimate_noise(s->kernel.engine.run),
-					   .unit = "",
-					   .list = list,
-					   .cause = step_cause};
+	struct bb_best best = {
+		.choice = {.subject = overlap ? "buckets, overlap on" : "buckets, overlap off",
+			   .noise = bb_estimate_noise(s->kernel.engine.run),
+			   .unit = "",
+			   .cause = step_cause}};
 
 	for (size_t i = 0; i < s->kernel.nvariants; i++) {
 		const struct ddp_variant *v = (const struct ddp_variant *)s->kernel.variants[i];
-		const struct bb_stats *stats = &bb_variant_trial(&v->variant)->stats;
-		struct bb_candidate *c = &list[choice.n];
 		const struct bb_ddp_cap *last;
 
 		if (v->part != BB_DDP_STEP || v->overlap != overlap || !is_possible(v))
 			continue;
 		/* "25M (ring)", "one bucket", "25M to 50M" */
 		last = bb_ddp_last_same(s->ddp, v->cap);
-		*c = (struct bb_candidate){.seconds = stats->p50,
-					   .low = stats->ci_low,
-					   .high = stats->ci_high,
-					   .own = v};
-		snprintf(c->name, sizeof(c->name), a->nalgorithms > 1 ? "%s%s%s (%s)" : "%s%s%s",
-			 cap_words(v->cap), last != v->cap ? " to " : "",
-			 last != v->cap ? cap_words(last) : "", a->algorithms[v->algorithm]);
-		choice.n++;
+		bb_best_add(&best, bb_best_steps(bb_variant_trial(&v->variant), 1, v),
+			    a->nalgorithms > 1 ? "%s%s%s (%s)" : "%s%s%s", cap_words(v->cap),
+			    last != v->cap ? " to " : "", last != v->cap ? cap_words(last) : "",
+			    a->algorithms[v->algorithm]);
 	}
-	bb_recommend(&choice, out);
+	bb_best_recommend(&best, out);
 }
 
 static bb_status ddp_answer(struct ddp_sweep *s)
 {
 	const struct bb_ddp *ddp = s->ddp;
-	struct bb_candidate *list = bb_kernel_keep(&s->kernel, s->kernel.nvariants, sizeof(*list));
-	struct bb_strbuf out = {.failed = !list};
+	struct bb_strbuf out = {0};
 	size_t answer;
 
 	for (size_t a = 0; a < ddp->options.nalgorithms; a++) {
@@ -446,8 +437,8 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 				       cap->name, last->name, n, bb_plural((long long)n));
 	}
 	answer = out.length;
-	for (int overlap = 0; overlap < 2 && list; overlap++)
-		add_best(s, overlap == 1, list, &out);
+	for (int overlap = 0; overlap < 2; overlap++)
+		add_best(s, overlap == 1, &out);
 	bb_run_answer(s->kernel.engine.run, &out, answer);
 	return bb_engine_comment_lines(&s->kernel.engine, &out);
 }
@@ -471,22 +462,6 @@ static bb_status deliver_buckets(struct ddp_sweep *s)
 	bb_ddp_add_model(s->ddp, &out);
 	bb_ddp_add_buckets(s->ddp, reductions, &out);
 	return bb_engine_comment_lines(&s->kernel.engine, &out);
-}
-
-/* The rows of all sizes with the buckets of V. */
-static bb_status deliver_rows(struct ddp_sweep *s, const struct ddp_variant *v, double *numbers)
-{
-	struct bb_ddp_record r;
-	bb_status status = BB_OK;
-
-	for (size_t c = 0; c < s->ddp->ncaps && status == BB_OK; c++) {
-		if (s->ddp->caps[c].same != v->cap->same)
-			continue;
-		status = row_fill(v, &s->ddp->caps[c], numbers, &r);
-		if (status == BB_OK)
-			status = bb_engine_deliver(&s->kernel.engine, &bb_record_ddp, &r, r.wrong);
-	}
-	return status;
 }
 
 /* A refusal holds for buckets of any size: it is reported once for its algorithm. BB_EUNSUPPORTED
@@ -532,10 +507,19 @@ static bb_status ddp_deliver(struct bb_engine *engine)
 		status = deliver_refusals(s);
 	for (size_t i = 0; i < s->kernel.nvariants && status == BB_OK; i++) {
 		const struct ddp_variant *v = (const struct ddp_variant *)s->kernel.variants[i];
+		const bool possible = v->part == BB_DDP_STEP && is_possible(v);
 
-		if (v->part == BB_DDP_STEP && is_possible(v))
-			status = deliver_rows(s, v, numbers);
+		/* A row for each size with these buckets. */
+		for (size_t c = 0; possible && c < s->ddp->ncaps && status == BB_OK; c++) {
+			struct bb_ddp_record r;
+
+			if (s->ddp->caps[c].same != v->cap->same)
+				continue;
+			BB_TRY(status, row_fill(v, &s->ddp->caps[c], numbers, &r), out);
+			status = bb_engine_deliver(engine, &bb_record_ddp, &r, r.wrong);
+		}
 	}
+out:
 	return status == BB_OK ? ddp_answer(s) : status;
 }
 

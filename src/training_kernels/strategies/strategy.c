@@ -48,51 +48,36 @@ static void add_real(struct bb_strategy_program *w, int rank, int queue, enum bb
 		bb_tape_compute(&w->taped.tapes[rank], queue, work, item, 0, 0);
 }
 
-static struct bb_operation strategy_message(const struct bb_strategy_program *w, enum bb_act act,
-					    enum bb_strategy_work work, int peer, size_t item)
+/* The end at RANK of a message to or from PEER. Without a peer a receive is from any, and a send
+   answers the latest one. */
+static void add_end(struct bb_strategy_program *w, int rank, enum bb_act act,
+		    enum bb_strategy_work work, int peer, size_t item)
 {
 	const struct bb_strategy_setting *s = &w->setting;
-	const int parts = w->strategy->servers ? s->servers : 1;
+	struct bb_tape *tape = &w->taped.tapes[rank];
+	const bool answers = act == BB_ACT_SEND && peer == BB_NO_PEER;
 
-	return (struct bb_operation){
-		.act = act,
-		.queue = act == BB_ACT_SEND ? SENDING : RECEIVING,
-		.work = work,
-		.item = item,
-		.count = bb_part_count(s->elements, parts, (int)item),
-		.dtype = s->dtype,
-		.lane = work == BB_STRATEGY_PUSH ? TO_SERVER : TO_WORKER,
-		.peer = peer,
-	};
+	bb_tape_add(tape,
+		    (struct bb_operation){
+			    .act = act,
+			    .queue = act == BB_ACT_SEND && !answers ? SENDING : RECEIVING,
+			    .work = work,
+			    .item = item,
+			    .count = bb_part_count(
+				    s->elements, w->strategy->servers ? s->servers : 1, (int)item),
+			    .dtype = s->dtype,
+			    .lane = work == BB_STRATEGY_PUSH ? TO_SERVER : TO_WORKER,
+			    .peer = peer,
+			    /* The request is the operation before, or the one before its sum. */
+			    .answers = answers ? tape->n - 1 - s->real : 0,
+		    });
 }
 
-static void add_send(struct bb_strategy_program *w, int rank, enum bb_strategy_work work, int peer,
-		     size_t item)
+static void add_message(struct bb_strategy_program *w, enum bb_strategy_work work, int from, int to,
+			size_t item)
 {
-	bb_tape_add(&w->taped.tapes[rank], strategy_message(w, BB_ACT_SEND, work, peer, item));
-}
-
-static void add_recv(struct bb_strategy_program *w, int rank, enum bb_strategy_work work, int peer,
-		     size_t item)
-{
-	bb_tape_add(&w->taped.tapes[rank], strategy_message(w, BB_ACT_RECV, work, peer, item));
-}
-
-static void add_serve(struct bb_strategy_program *w, int rank, size_t item)
-{
-	bb_tape_add(&w->taped.tapes[rank],
-		    strategy_message(w, BB_ACT_RECV_ANY, BB_STRATEGY_PUSH, BB_NO_PEER, item));
-}
-
-static void add_answer(struct bb_strategy_program *w, int rank, size_t item)
-{
-	struct bb_operation answer =
-		strategy_message(w, BB_ACT_SEND, BB_STRATEGY_PULL, BB_NO_PEER, item);
-
-	answer.queue = RECEIVING;
-	/* The request is the operation before, or the one before its sum. */
-	answer.answers = w->taped.tapes[rank].n - 1 - w->setting.real;
-	bb_tape_add(&w->taped.tapes[rank], answer);
+	add_end(w, from, BB_ACT_SEND, work, to, item);
+	add_end(w, to, BB_ACT_RECV, work, from, item);
 }
 
 static void add_collective(struct bb_strategy_program *w, int rank, enum bb_strategy_work work,
@@ -112,31 +97,25 @@ static uint64_t gradient_bytes(const struct bb_strategy_setting *s)
 
 /* As in a single process that drives all devices: rank 0 sends its parameters to one worker after
    another, computes a batch like all others, gathers the gradients and updates. */
-static void root_write_root(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
+static void root_write(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
 {
+	struct bb_tape *tapes = w->taped.tapes;
+
 	for (int worker = 1; worker < s->active; worker++)
-		add_send(w, 0, BB_STRATEGY_PULL, worker, 0);
+		add_message(w, BB_STRATEGY_PULL, 0, worker, 0);
 	add_batches(w, 0);
-	for (int worker = 1; worker < s->active; worker++)
-		add_recv(w, 0, BB_STRATEGY_PUSH, worker, 0);
-	bb_tape_order(&w->taped.tapes[0], RECEIVING, COMPUTING);
+	for (int worker = 1; worker < s->active; worker++) {
+		bb_tape_order(&tapes[worker], RECEIVING, COMPUTING);
+		add_batches(w, worker);
+		bb_tape_order(&tapes[worker], COMPUTING, SENDING);
+		add_message(w, BB_STRATEGY_PUSH, worker, 0, 0);
+	}
+	bb_tape_order(&tapes[0], RECEIVING, COMPUTING);
 	for (int worker = 1; worker < s->active; worker++)
 		add_real(w, 0, COMPUTING, BB_STRATEGY_ADD, (size_t)worker);
 	/* Parameters stay unchanged until the last worker has them. */
-	bb_tape_order(&w->taped.tapes[0], SENDING, COMPUTING);
+	bb_tape_order(&tapes[0], SENDING, COMPUTING);
 	add_real(w, 0, COMPUTING, BB_STRATEGY_UPDATE, 0);
-}
-
-static void root_write(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
-{
-	root_write_root(w, s);
-	for (int worker = 1; worker < s->active; worker++) {
-		add_recv(w, worker, BB_STRATEGY_PULL, 0, 0);
-		bb_tape_order(&w->taped.tapes[worker], RECEIVING, COMPUTING);
-		add_batches(w, worker);
-		bb_tape_order(&w->taped.tapes[worker], COMPUTING, SENDING);
-		add_send(w, worker, BB_STRATEGY_PUSH, 0, 0);
-	}
 }
 
 /* The root keeps the gradients of all ranks until it sums them. */
@@ -273,37 +252,22 @@ static const char *server_refuses(const struct bb_strategy_setting *s)
 	return NULL;
 }
 
-/* Both ends of the gradients from WORKER to SERVER, and of the answer. */
-static void write_push(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
-		       int worker, int server)
-{
-	const int rank = worker_rank(s, worker);
-
-	if (rank != server) {
-		add_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server);
-		add_recv(w, server, BB_STRATEGY_PUSH, rank, (size_t)server);
-	}
-	add_real(w, server, RECEIVING, BB_STRATEGY_ADD, (size_t)worker);
-}
-
-static void write_pull(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
-		       int worker, int server)
-{
-	const int rank = worker_rank(s, worker);
-
-	if (rank == server)
-		return;
-	add_send(w, server, BB_STRATEGY_PULL, rank, (size_t)server);
-	add_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server);
-}
-
-static void in_rounds(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
-		      void (*write)(struct bb_strategy_program *,
-				    const struct bb_strategy_setting *, int, int))
+/* The gradients of all workers to all servers, or PULLS: the answers. */
+static void write_rounds(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
+			 bool pulls)
 {
 	for (int round = 0; round < s->servers; round++)
-		for (int worker = 0; worker < bb_strategy_workers(&bb_strategy_ps, s); worker++)
-			write(w, s, worker, (worker + round) % s->servers);
+		for (int worker = 0; worker < bb_strategy_workers(&bb_strategy_ps, s); worker++) {
+			const int server = (worker + round) % s->servers;
+			const int rank = worker_rank(s, worker);
+
+			if (rank != server && pulls)
+				add_message(w, BB_STRATEGY_PULL, server, rank, (size_t)server);
+			else if (rank != server)
+				add_message(w, BB_STRATEGY_PUSH, rank, server, (size_t)server);
+			if (!pulls)
+				add_real(w, server, RECEIVING, BB_STRATEGY_ADD, (size_t)worker);
+		}
 }
 
 static void server_write(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
@@ -317,13 +281,13 @@ static void server_write(struct bb_strategy_program *w, const struct bb_strategy
 		if (s->real && s->colocated && worker < s->servers)
 			bb_tape_order(&w->taped.tapes[worker], COMPUTING, RECEIVING);
 	}
-	in_rounds(w, s, write_push);
+	write_rounds(w, s, false);
 	for (int server = 0; server < s->servers; server++) {
 		if (s->updates)
 			add_real(w, server, RECEIVING, BB_STRATEGY_UPDATE, (size_t)server);
 		bb_tape_order(&w->taped.tapes[server], RECEIVING, SENDING);
 	}
-	in_rounds(w, s, write_pull);
+	write_rounds(w, s, true);
 	for (int worker = 0; worker < workers && !s->updates; worker++)
 		for (int part = 0; part < s->servers; part++)
 			add_real(w, worker_rank(s, worker), RECEIVING, BB_STRATEGY_UPDATE,
@@ -363,8 +327,8 @@ static const char *refuses_async(const struct bb_strategy_setting *s)
 	return server_refuses(s);
 }
 
-static void write_worker(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
-			 int worker)
+static void write_async_worker(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
+			       int worker)
 {
 	const int rank = worker_rank(s, worker);
 
@@ -376,22 +340,25 @@ static void write_worker(struct bb_strategy_program *w, const struct bb_strategy
 		for (int round = 0; round < s->servers; round++) {
 			const int server = (worker + round) % s->servers;
 
-			add_send(w, rank, BB_STRATEGY_PUSH, server, (size_t)server);
-			add_recv(w, rank, BB_STRATEGY_PULL, server, (size_t)server);
+			add_end(w, rank, BB_ACT_SEND, BB_STRATEGY_PUSH, server, (size_t)server);
+			add_end(w, rank, BB_ACT_RECV, BB_STRATEGY_PULL, server, (size_t)server);
 		}
 	}
 }
 
 static void write_async(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
 {
-	for (int worker = 0; worker < bb_strategy_workers(&bb_strategy_ps, s); worker++)
-		write_worker(w, s, worker);
+	const int workers = bb_strategy_workers(&bb_strategy_ps, s);
+
+	for (int worker = 0; worker < workers; worker++)
+		write_async_worker(w, s, worker);
 	for (int server = 0; server < s->servers; server++)
-		for (size_t i = 0; i < s->steps * (size_t)bb_strategy_workers(&bb_strategy_ps, s);
-		     i++) {
-			add_serve(w, server, (size_t)server);
-			add_real(w, server, RECEIVING, BB_STRATEGY_UPDATE, (size_t)server);
-			add_answer(w, server, (size_t)server);
+		for (size_t i = 0; i < s->steps * (size_t)workers; i++) {
+			const size_t part = (size_t)server;
+
+			add_end(w, server, BB_ACT_RECV_ANY, BB_STRATEGY_PUSH, BB_NO_PEER, part);
+			add_real(w, server, RECEIVING, BB_STRATEGY_UPDATE, part);
+			add_end(w, server, BB_ACT_SEND, BB_STRATEGY_PULL, BB_NO_PEER, part);
 		}
 }
 
