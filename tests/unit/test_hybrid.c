@@ -372,10 +372,11 @@ static void assert_plan(const struct planned *p)
 	assert_int_equal(sum, plan->tried);
 	for (size_t i = 0; i < plan->n; i++) {
 		const struct bb_hybrid_division *division = &plan->list[i];
-		double step = division->cost.compute + division->cost.bubble;
+		double step =
+			division->cost.of[BB_TERM_COMPUTE] + division->cost.of[BB_TERM_BUBBLE];
 
 		for (int k = 0; k < BB_TRAFFICS; k++)
-			step += division->cost.traffic[k];
+			step += division->cost.of[k];
 		assert_near(division->cost.step, step, 1e-9);
 		assert_int_equal(bb_grid_ranks(&division->grid), p->cluster.ranks);
 		assert_int_equal(p->model.hyper.heads % division->grid.tp, 0);
@@ -523,12 +524,12 @@ static void test_step_by_hand(void **state)
 	tensor = 4 * (5 * (2 * latency + a / rate) + 3 * (2 * latency + 4 * s / rate));
 	/* 3 (s h (24 h + 4 s) + 2 s h V), shared by two. */
 	busy = 4 * 3 * (s * h * (24 * h + 4 * s) + 2 * s * h * 128) / 2 / 1e9;
-	assert_near(division.cost.traffic[BB_TRAFFIC_TENSOR], tensor, 1e-12);
-	assert_near(division.cost.compute, busy, 1e-12);
-	assert_near(division.cost.bubble, (busy + tensor) / 4, 1e-12);
+	assert_near(division.cost.of[BB_TRAFFIC_TENSOR], tensor, 1e-12);
+	assert_near(division.cost.of[BB_TERM_COMPUTE], busy, 1e-12);
+	assert_near(division.cost.of[BB_TERM_BUBBLE], (busy + tensor) / 4, 1e-12);
 	/* 2 (p-1) (m/p + 1) - 2 messages are waited for. */
-	assert_near(division.cost.traffic[BB_TRAFFIC_PIPELINE], 4 * (latency + a / rate), 1e-12);
-	assert_near(division.cost.traffic[BB_TRAFFIC_DATA], 0, 0);
+	assert_near(division.cost.of[BB_TRAFFIC_PIPELINE], 4 * (latency + a / rate), 1e-12);
+	assert_near(division.cost.of[BB_TRAFFIC_DATA], 0, 0);
 	drop(&p);
 }
 

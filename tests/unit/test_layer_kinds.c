@@ -203,15 +203,17 @@ static void test_launch(void **state)
 
 	subject_open(&s, ALTERNATING);
 	without = cost_of(&s, 0, BB_RECOMPUTE_NONE, BB_OVERLAP_NONE);
-	assert_true(without.launch == 0);
+	assert_true(without.of[BB_TERM_LAUNCH] == 0);
 	with = cost_of(&s, 1, BB_RECOMPUTE_NONE, BB_OVERLAP_NONE);
-	assert_true(fabs(with.launch + with.compute + with.traffic[BB_TRAFFIC_EXPERT] - 6) < 1e-9);
-	assert_true(fabs(with.step - without.step - with.launch) < 1e-9);
+	assert_true(fabs(with.of[BB_TERM_LAUNCH] + with.of[BB_TERM_COMPUTE] +
+			 with.of[BB_TRAFFIC_EXPERT] - 6) < 1e-9);
+	assert_true(fabs(with.step - without.step - with.of[BB_TERM_LAUNCH]) < 1e-9);
 	with = cost_of(&s, 1, BB_RECOMPUTE_FULL, BB_OVERLAP_NONE);
-	assert_true(fabs(with.launch + with.compute + with.traffic[BB_TRAFFIC_EXPERT] - 8) < 1e-9);
+	assert_true(fabs(with.of[BB_TERM_LAUNCH] + with.of[BB_TERM_COMPUTE] +
+			 with.of[BB_TRAFFIC_EXPERT] - 8) < 1e-9);
 	/* Computations that take longer leave nothing to wait for. */
 	with = cost_of(&s, 1e-6, BB_RECOMPUTE_NONE, BB_OVERLAP_NONE);
-	assert_true(with.launch == 0);
+	assert_true(with.of[BB_TERM_LAUNCH] == 0);
 	assert_true(with.step == without.step);
 	subject_close(&s);
 }
@@ -226,10 +228,11 @@ static void test_exchange_beside_products(void **state)
 	subject_open(&s, ALTERNATING);
 	alone = cost_of(&s, 0, BB_RECOMPUTE_NONE, BB_OVERLAP_ALL);
 	beside = cost_of(&s, 0, BB_RECOMPUTE_NONE, BB_OVERLAP_EXPERTS);
-	hidden = alone.traffic[BB_TRAFFIC_EXPERT] * 2 / 3;
+	hidden = alone.of[BB_TRAFFIC_EXPERT] * 2 / 3;
 	assert_true(hidden > 0);
-	assert_true(fabs(beside.traffic[BB_TRAFFIC_EXPERT] - hidden / 2) < 1e-12);
-	assert_true(fabs(beside.compute - alone.compute - hidden * 20 / 132) < 1e-12);
+	assert_true(fabs(beside.of[BB_TRAFFIC_EXPERT] - hidden / 2) < 1e-12);
+	assert_true(fabs(beside.of[BB_TERM_COMPUTE] - alone.of[BB_TERM_COMPUTE] -
+			 hidden * 20 / 132) < 1e-12);
 	subject_close(&s);
 }
 

@@ -2,10 +2,10 @@
  * drive.c - the step that is run, and the experiment: the whole step and each of its parts alone,
  * timed against each other; the communication of the step is verified.
  */
-#include "core/clock.h"
 #include "core/units.h"
 #include "simulator/cluster/cluster.h"
 #include "training_kernels/hybrid/hybrid.h"
+#include "training_kernels/kernel/fields.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -489,7 +489,7 @@ static void describe_links(const struct hybrid_session *s, char text[LINKS_TEXT]
 }
 
 static void hybrid_describe(const struct hybrid_session *s, const struct bb_trial *trial,
-			    size_t kind, const struct observed *mean, struct bb_hybrid_record *r)
+			    size_t kind, struct bb_hybrid_record *r)
 {
 	const struct bb_hybrid *h = s->hybrid;
 	const struct bb_sent *sent = &s->sent[kind];
@@ -512,18 +512,15 @@ static void hybrid_describe(const struct hybrid_session *s, const struct bb_tria
 	r->sequence_parallel = h->options.sequence_parallel;
 	r->micro_batch = h->options.micro_batch;
 	r->micro_batches = s->job.shape.micro_batches;
-	r->time_us = 1e6 * trial->stats.p50;
-	r->low_us = 1e6 * trial->stats.ci_low;
-	r->high_us = 1e6 * trial->stats.ci_high;
-	r->samples = (int64_t)trial->stats.n;
+	BB_TIMES_SET(r, time_us, trial, 1);
 	if (plan->step > 0)
 		r->plan_us = 1e6 * (kind == 0   ? plan->step
-				    : kind == 1 ? plan->compute
-						: plan->traffic[kinds[kind].traffic]);
+				    : kind == 1 ? plan->of[BB_TERM_COMPUTE]
+						: plan->of[kinds[kind].traffic]);
 	if (plan->step > 0 && kind == 0)
-		r->plan_bubble_us = 1e6 * plan->bubble;
+		r->plan_bubble_us = 1e6 * plan->of[BB_TERM_BUBBLE];
 	if (kind > 0)
-		r->in_step_us = 1e6 * mean->seconds[kind];
+		r->in_step_us = 1e6 * s->mean.seconds[kind];
 	if (kind >= 2) {
 		r->crossing = crossing(s, kind);
 		r->calls = (int64_t)sent->calls;
@@ -532,7 +529,6 @@ static void hybrid_describe(const struct hybrid_session *s, const struct bb_tria
 	}
 	if (kind == 0)
 		r->wrong = trial->wrong;
-	r->end_unix_s = bb_clock_unix();
 }
 
 static bb_status hybrid_deliver(struct bb_engine *engine)
@@ -546,7 +542,7 @@ static bb_status hybrid_deliver(struct bb_engine *engine)
 	describe_links(s, links);
 	for (size_t i = 0; i < engine->ntrials; i++) {
 		BB_TRY(status, bb_engine_require(engine, i), out);
-		hybrid_describe(s, &engine->trials[i], s->kind_of[i], &s->mean, &r);
+		hybrid_describe(s, &engine->trials[i], s->kind_of[i], &r);
 		r.links = links;
 		if (s->kind_of[i] == 0) {
 			bb_strbuf_addf(&answer, "# A step takes %s",

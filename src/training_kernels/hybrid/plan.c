@@ -7,10 +7,22 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* SMs that exchange rows beside products. */
 #define EXCHANGE_SMS (20. / 132)
 
+const char *const bb_term_words[BB_TERMS] = {
+	[BB_TRAFFIC_TENSOR] = "tensor communication",
+	[BB_TRAFFIC_EXPERT] = "expert communication",
+	[BB_TRAFFIC_CONTEXT] = "context communication",
+	[BB_TRAFFIC_PIPELINE] = "pipeline communication",
+	[BB_TRAFFIC_DATA] = "data communication",
+	[BB_TRAFFIC_EMBEDDING] = "embedding communication",
+	[BB_TERM_BUBBLE] = "bubble",
+	[BB_TERM_COMPUTE] = "compute",
+	[BB_TERM_LAUNCH] = "wait for the CPU",
+};
 const char *const bb_overlap_words[] = {"none", "data", "all", "experts", NULL};
 
 /* ---- stages ---------------------------------------------------------------------------------- */
@@ -205,9 +217,8 @@ static void traffic_seconds(const struct bb_hybrid_division *division,
 struct stage_cost {
 	struct stage_time time; /* of a micro-batch */
 	struct bb_hybrid_volumes volume;
-	double compute, local, optimizer;
-	double launch; /* waits for the CPU */
-	double traffic[BB_TRAFFICS];
+	double of[BB_TERMS]; /* without bubble */
+	double local, optimizer;
 };
 
 /* Shortens the traffic of a stage by what runs beside its computations. */
@@ -216,17 +227,16 @@ static void hide_traffic(const struct bb_hybrid_division *division,
 {
 	const struct bb_training *t = &division->training;
 	const double m = (double)t->micro_batches;
-	const double beside = t->zero > 1 ? s->compute : s->compute / m;
-	const double least = s->traffic[BB_TRAFFIC_DATA] /
-			     (double)(part->layers * (t->zero > 1 ? t->micro_batches : 1));
+	double *compute = &s->of[BB_TERM_COMPUTE], *data = &s->of[BB_TRAFFIC_DATA];
+	const double beside = t->zero > 1 ? *compute : *compute / m;
+	const double least = *data / (double)(part->layers * (t->zero > 1 ? t->micro_batches : 1));
 	const double products = m * s->time.products;
 	const double attention = m * (s->time.forward + s->time.input + s->time.weights) - products;
-	double *tensor = &s->traffic[BB_TRAFFIC_TENSOR];
-	double *context = &s->traffic[BB_TRAFFIC_CONTEXT];
-	double *expert = &s->traffic[BB_TRAFFIC_EXPERT];
+	double *tensor = &s->of[BB_TRAFFIC_TENSOR], *context = &s->of[BB_TRAFFIC_CONTEXT];
+	double *expert = &s->of[BB_TRAFFIC_EXPERT];
 
 	if (division->overlap >= BB_OVERLAP_DATA)
-		s->traffic[BB_TRAFFIC_DATA] = fmax(s->traffic[BB_TRAFFIC_DATA] - beside, least);
+		*data = fmax(*data - beside, least);
 	if (division->overlap < BB_OVERLAP_ALL)
 		return;
 	if (!division->crosses[BB_TRAFFIC_TENSOR])
@@ -237,15 +247,15 @@ static void hide_traffic(const struct bb_hybrid_division *division,
 		const double all = *expert;
 
 		*expert = fmax(all / m, all - products);
-		s->compute += EXCHANGE_SMS * (all - *expert);
+		*compute += EXCHANGE_SMS * (all - *expert);
 	}
 }
 
 /* Seconds of a stage for all micro-batches, messages within it included. */
 static double busy_seconds(const struct stage_cost *s)
 {
-	return s->compute + s->launch + s->traffic[BB_TRAFFIC_TENSOR] +
-	       s->traffic[BB_TRAFFIC_EXPERT] + s->traffic[BB_TRAFFIC_CONTEXT];
+	return s->of[BB_TERM_COMPUTE] + s->of[BB_TERM_LAUNCH] + s->of[BB_TRAFFIC_TENSOR] +
+	       s->of[BB_TRAFFIC_EXPERT] + s->of[BB_TRAFFIC_CONTEXT];
 }
 
 static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
@@ -270,10 +280,10 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 		.optimizer = moved.step / rate,
 	};
 
-	s.compute = s.local + m * (s.time.forward + s.time.input + s.time.weights);
-	traffic_seconds(division, cluster, &s.volume, s.traffic);
+	s.of[BB_TERM_COMPUTE] = s.local + m * (s.time.forward + s.time.input + s.time.weights);
+	traffic_seconds(division, cluster, &s.volume, s.of);
 	hide_traffic(division, part, &s);
-	s.launch = fmax(m * (double)part->sparse * launch - busy_seconds(&s), 0);
+	s.of[BB_TERM_LAUNCH] = fmax(m * (double)part->sparse * launch - busy_seconds(&s), 0);
 	return s;
 }
 
@@ -317,9 +327,9 @@ static void find_cost(struct bb_hybrid_division *division, const struct bb_hybri
 		      struct bb_bubble_orders *orders, double most)
 {
 	const struct bb_training *t = &division->training;
-	struct bb_hybrid_cost cost = {.compute = 0};
-	struct stage_cost slowest = {.compute = -1};
-	double optimizer = 0;
+	struct bb_hybrid_cost *cost = &division->cost;
+	struct stage_cost slowest = {.of = {[BB_TERM_COMPUTE] = -1}};
+	double data = 0, embedding = 0, optimizer = 0;
 	struct bb_bubble bubble;
 	struct bb_hybrid_part before = {.layers = 0};
 
@@ -333,32 +343,29 @@ static void find_cost(struct bb_hybrid_division *division, const struct bb_hybri
 			continue;
 		before = part;
 		s = stage_cost(division, cluster, &part, stage);
-		cost.traffic[BB_TRAFFIC_DATA] =
-			fmax(cost.traffic[BB_TRAFFIC_DATA], s.traffic[BB_TRAFFIC_DATA]);
-		cost.traffic[BB_TRAFFIC_EMBEDDING] =
-			fmax(cost.traffic[BB_TRAFFIC_EMBEDDING], s.traffic[BB_TRAFFIC_EMBEDDING]);
+		data = fmax(data, s.of[BB_TRAFFIC_DATA]);
+		embedding = fmax(embedding, s.of[BB_TRAFFIC_EMBEDDING]);
 		optimizer = fmax(optimizer, s.optimizer);
-		if (slowest.compute < 0 || busy_seconds(&s) > busy_seconds(&slowest))
+		if (busy_seconds(&s) > busy_seconds(&slowest))
 			slowest = s;
 	}
 	division->volume = slowest.volume;
-	cost.compute = slowest.compute + optimizer;
-	cost.local = slowest.local + optimizer;
-	cost.launch = slowest.launch;
-	cost.traffic[BB_TRAFFIC_TENSOR] = slowest.traffic[BB_TRAFFIC_TENSOR];
-	cost.traffic[BB_TRAFFIC_EXPERT] = slowest.traffic[BB_TRAFFIC_EXPERT];
-	cost.traffic[BB_TRAFFIC_CONTEXT] = slowest.traffic[BB_TRAFFIC_CONTEXT];
-	cost.step = cost.compute + cost.launch;
+	slowest.of[BB_TRAFFIC_DATA] = data;
+	slowest.of[BB_TRAFFIC_EMBEDDING] = embedding;
+	slowest.of[BB_TRAFFIC_PIPELINE] = 0;
+	*cost = (struct bb_hybrid_cost){.local = slowest.local + optimizer};
+	memcpy(cost->of, slowest.of, sizeof(cost->of));
+	cost->of[BB_TERM_COMPUTE] += optimizer;
+	cost->step = cost->of[BB_TERM_COMPUTE] + cost->of[BB_TERM_LAUNCH];
 	for (int i = 0; i < BB_TRAFFICS; i++)
-		cost.step += cost.traffic[i];
-	if (division_bubble(division, cluster, &slowest, orders, most - cost.step, &bubble)) {
-		cost.bubble = bubble.idle;
-		cost.traffic[BB_TRAFFIC_PIPELINE] = bubble.messages;
-		cost.step += bubble.idle + bubble.messages;
+		cost->step += cost->of[i];
+	if (division_bubble(division, cluster, &slowest, orders, most - cost->step, &bubble)) {
+		cost->of[BB_TERM_BUBBLE] = bubble.idle;
+		cost->of[BB_TRAFFIC_PIPELINE] = bubble.messages;
+		cost->step += bubble.idle + bubble.messages;
 	} else {
-		cost.step = INFINITY;
+		cost->step = INFINITY;
 	}
-	division->cost = cost;
 }
 
 void bb_hybrid_division_cost(struct bb_hybrid_division *division,

@@ -81,12 +81,19 @@ struct bb_hybrid_space {
 	struct bb_training base;
 };
 
+/* The terms of a step: its traffic, of enum bb_traffic, and these. */
+enum bb_hybrid_term {
+	BB_TERM_BUBBLE = BB_TRAFFICS, /* includes communication */
+	BB_TERM_COMPUTE,
+	BB_TERM_LAUNCH, /* waits for the CPU */
+	BB_TERMS
+};
+extern const char *const bb_term_words[BB_TERMS];
+
 /* Seconds of a step; step INFINITY: the schedule has no order for the pipeline. */
 struct bb_hybrid_cost {
-	double compute, bubble; /* the bubble includes communication */
-	double local;           /* part of compute: operations that the memory limits */
-	double launch;          /* waits for the CPU */
-	double traffic[BB_TRAFFICS];
+	double of[BB_TERMS];
+	double local; /* part of the computations: operations that the memory limits */
 	double step;
 };
 

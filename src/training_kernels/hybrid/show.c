@@ -1,7 +1,6 @@
 /*
  * show.c - --plan: a comparison of divisions of a model, as records and as text.
  */
-#include "core/recommend.h"
 #include "core/table.h"
 #include "core/units.h"
 #include "core/version.h"
@@ -9,6 +8,7 @@
 #include "topology/cards.h"
 #include "training_kernels/kernel/estimate.h"
 #include "training_kernels/hybrid/hybrid.h"
+#include "training_kernels/kernel/kernel.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -106,17 +106,6 @@ static bb_status plan_prepare(struct view *s)
 
 /* ---- reasons --------------------------------------------------------------------------------- */
 
-/* Those beside the traffic. */
-enum part { BUBBLE = BB_TRAFFICS, COMPUTE, LAUNCH, PARTS };
-
-static double cost_part(const struct bb_hybrid_cost *cost, int part)
-{
-	return part < BB_TRAFFICS ? cost->traffic[part]
-	       : part == BUBBLE   ? cost->bubble
-	       : part == COMPUTE  ? cost->compute
-				  : cost->launch;
-}
-
 /* TEXT = "2.52 s more pipeline communication THAN, across nodes": DIVISION compared with OTHER,
    which is ahead of it if it is BEHIND. */
 static void plan_compare(const struct bb_hybrid_division *division,
@@ -126,25 +115,22 @@ static void plan_compare(const struct bb_hybrid_division *division,
 	const struct bb_hybrid_cost *slow = &(behind ? division : other)->cost;
 	const struct bb_hybrid_cost *fast = &(behind ? other : division)->cost;
 	const enum bb_recompute again = division->training.recompute;
-	static const char *const others[] = {"bubble", "compute", "wait for the CPU"};
 	const char *cause = "";
 	char time[BB_UNIT_TEXT];
-	int worst = 0; /* the part in which the slow one loses most */
+	int worst = 0; /* the term in which the slow one loses most */
 
-	for (int i = 1; i < PARTS; i++)
-		if (cost_part(slow, i) - cost_part(fast, i) >
-		    cost_part(slow, worst) - cost_part(fast, worst))
+	for (int i = 1; i < BB_TERMS; i++)
+		if (slow->of[i] - fast->of[i] > slow->of[worst] - fast->of[worst])
 			worst = i;
 	if (worst < BB_TRAFFICS && division->crosses[worst] && !other->crosses[worst])
 		cause = ", across nodes";
-	else if (worst == COMPUTE && again > other->training.recompute)
+	else if (worst == BB_TERM_COMPUTE && again > other->training.recompute)
 		cause = again == BB_RECOMPUTE_FULL
 				? "; recomputes the forward pass to fit in memory"
 				: "; recomputes attention to fit in memory";
-	bb_format_duration(time, cost_part(slow, worst) - cost_part(fast, worst));
-	snprintf(text, REASON, "%s %s %s%s%s%s", time, behind ? "more" : "less",
-		 worst < BB_TRAFFICS ? bb_traffic_names[worst] : others[worst - BB_TRAFFICS],
-		 worst < BB_TRAFFICS ? " communication" : "", than, cause);
+	snprintf(text, REASON, "%s %s %s%s%s",
+		 bb_format_duration(time, slow->of[worst] - fast->of[worst]),
+		 behind ? "more" : "less", bb_term_words[worst], than, cause);
 }
 
 /* TEXT = why division number I is slower than the best, or the best faster than the second. */
@@ -268,16 +254,16 @@ static void division_describe(const struct view *s, const struct bb_hybrid_divis
 	r->pipeline_crossing = plan_crossing(s, division, BB_TRAFFIC_PIPELINE);
 	r->data_crossing = plan_crossing(s, division, BB_TRAFFIC_DATA);
 	r->step_us = 1e6 * c->step;
-	r->compute_us = 1e6 * c->compute;
-	r->bubble_us = 1e6 * c->bubble;
-	r->tensor_us = 1e6 * c->traffic[BB_TRAFFIC_TENSOR];
+	r->compute_us = 1e6 * c->of[BB_TERM_COMPUTE];
+	r->bubble_us = 1e6 * c->of[BB_TERM_BUBBLE];
+	r->tensor_us = 1e6 * c->of[BB_TRAFFIC_TENSOR];
 	r->local_us = 1e6 * c->local;
-	r->launch_us = 1e6 * c->launch;
-	r->context_us = 1e6 * c->traffic[BB_TRAFFIC_CONTEXT];
-	r->expert_us = 1e6 * c->traffic[BB_TRAFFIC_EXPERT];
-	r->pipeline_us = 1e6 * c->traffic[BB_TRAFFIC_PIPELINE];
-	r->data_us = 1e6 * c->traffic[BB_TRAFFIC_DATA];
-	r->embedding_us = 1e6 * c->traffic[BB_TRAFFIC_EMBEDDING];
+	r->launch_us = 1e6 * c->of[BB_TERM_LAUNCH];
+	r->context_us = 1e6 * c->of[BB_TRAFFIC_CONTEXT];
+	r->expert_us = 1e6 * c->of[BB_TRAFFIC_EXPERT];
+	r->pipeline_us = 1e6 * c->of[BB_TRAFFIC_PIPELINE];
+	r->data_us = 1e6 * c->of[BB_TRAFFIC_DATA];
+	r->embedding_us = 1e6 * c->of[BB_TRAFFIC_EMBEDDING];
 	r->bubble_over_ideal =
 		(double)(division->grid.pp - 1) / (double)division->training.micro_batches;
 	r->tensor_bytes = of[BB_TRAFFIC_TENSOR].sent;
@@ -291,22 +277,6 @@ static void division_describe(const struct view *s, const struct bb_hybrid_divis
 	r->data_calls = (int64_t)of[BB_TRAFFIC_DATA].calls;
 	r->activation_bytes = (int64_t)division->volume.activation;
 	r->boundary_bytes = (int64_t)division->volume.boundary;
-}
-
-static bb_status plan_write(struct view *s)
-{
-	struct bb_hybrid_plan_record r;
-	bb_status status = BB_OK;
-	char why[REASON];
-
-	for (size_t i = 0; i < s->plan.n && status == BB_OK; i++) {
-		division_describe(s, &s->plan.list[i], &r);
-		plan_explain(&s->plan, i, why);
-		r.place = (int64_t)i + 1;
-		r.reason = why;
-		status = bb_estimate_record(s->run, &bb_record_hybrid_plan, &r);
-	}
-	return status;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -420,12 +390,13 @@ static void add_division(const struct view *s, const struct bb_hybrid_division *
 		       (unsigned long long)t->micro_batch, (unsigned long long)t->micro_batches,
 		       bb_recompute_words[t->recompute]);
 	bb_table_cellf(table, "%.1f\t%.0f\t%.3f\t%.3f\t%.3f", 1e-9 * (double)division->need.total,
-		       token_rate(s, division), cost->step, cost->compute, cost->bubble);
+		       token_rate(s, division), cost->step, cost->of[BB_TERM_COMPUTE],
+		       cost->of[BB_TERM_BUBBLE]);
 	if (s->cluster.launch > 0)
-		bb_table_cellf(table, "%.3f", cost->launch);
+		bb_table_cellf(table, "%.3f", cost->of[BB_TERM_LAUNCH]);
 	for (int i = 0; i < SHOWN_TRAFFICS; i++)
 		if (is_shown(s, shown_traffic[i]))
-			bb_table_cellf(table, "%.3f%s", cost->traffic[shown_traffic[i]],
+			bb_table_cellf(table, "%.3f%s", cost->of[shown_traffic[i]],
 				       division->crosses[shown_traffic[i]] ? "*" : "");
 	bb_table_cell(table, why);
 }
@@ -462,28 +433,23 @@ static void division_cause(const struct bb_candidate *ahead, const struct bb_can
 /* The best division and the runner-up. */
 static void add_best(const struct view *s)
 {
-	struct bb_candidate *list = calloc(s->plan.n, sizeof(*list));
-	const struct bb_recommendation choice = {.subject = "division",
-						 .unit = " per step",
-						 .list = list,
-						 .n = list ? s->plan.n : 0,
-						 .cause = division_cause};
+	struct bb_best best = {
+		.choice = {.subject = "division", .unit = " per step", .cause = division_cause}};
 	size_t answer;
 
-	s->out->failed |= !list;
-	for (size_t i = 0; i < choice.n; i++) {
+	for (size_t i = 0; i < s->plan.n; i++) {
+		const struct bb_hybrid_division *division = &s->plan.list[i];
 		char name[NAME];
 
-		list[i] = (struct bb_candidate){.seconds = s->plan.list[i].cost.step,
-						.own = &s->plan.list[i]};
-		plan_name(&s->plan.list[i], name);
-		snprintf(list[i].name, sizeof(list[i].name), "%s", name);
+		plan_name(division, name);
+		bb_best_add(&best,
+			    (struct bb_candidate){.seconds = division->cost.step, .own = division},
+			    "%s", name);
 	}
-	bb_strbuf_add(s->out, choice.n > 1 ? "#\n" : "");
+	bb_strbuf_add(s->out, s->plan.n > 1 ? "#\n" : "");
 	answer = s->out->length;
-	bb_recommend(&choice, s->out);
+	bb_best_recommend(&best, s->out);
 	bb_run_answer(s->run, s->out, answer);
-	free(list);
 }
 
 /* The bytes that a rank sends in a step of DIVISION, and the groups that cross nodes. */
@@ -547,17 +513,17 @@ static void add_rates(const struct view *s, const struct bb_hybrid_division *div
 		       1e-9 * (double)division->need.total, 1e-9 * (double)s->cluster.memory);
 	bb_strbuf_add(s->out, "# exposed communication:");
 	for (int i = 0; i < BB_TRAFFICS; i++)
-		if (division->cost.traffic[i] > 0) {
+		if (division->cost.of[i] > 0) {
 			bb_strbuf_addf(s->out, "%s %s %.3f s", any ? "," : "", bb_traffic_names[i],
-				       division->cost.traffic[i]);
+				       division->cost.of[i]);
 			any = true;
 		}
 	bb_strbuf_add(s->out, any ? "\n" : " none\n");
-	if (division->cost.launch > 0)
+	if (division->cost.of[BB_TERM_LAUNCH] > 0)
 		bb_strbuf_addf(s->out,
 			       "# waits for the CPU, which launches layers with experts: %.3f s; a "
 			       "larger micro-batch has fewer\n",
-			       division->cost.launch);
+			       division->cost.of[BB_TERM_LAUNCH]);
 }
 
 static void add_plan(const struct view *s)
@@ -610,6 +576,8 @@ bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
 			 .options = &h->options,
 			 .model = &h->model,
 			 .capacity = &h->capacity};
+	struct bb_hybrid_plan_record r;
+	char why[REASON];
 	bb_status status;
 
 	BB_TRY(status, plan_prepare(&s), out);
@@ -617,7 +585,13 @@ bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
 	BB_TRY(status, bb_estimate_open(run, &bb_record_hybrid_plan, s.cluster.ranks, NULL), out);
 	add_setting(&s);
 	add_plan(&s);
-	status = plan_write(&s);
+	for (size_t i = 0; i < s.plan.n && status == BB_OK; i++) {
+		division_describe(&s, &s.plan.list[i], &r);
+		plan_explain(&s.plan, i, why);
+		r.place = (int64_t)i + 1;
+		r.reason = why;
+		status = bb_estimate_record(run, &bb_record_hybrid_plan, &r);
+	}
 	if (status == BB_OK && s.plan.n == 0)
 		status = bb_fail(&run->error, BB_EUNSUPPORTED,
 				 "--plan: no division of %s among %d ranks is possible; the "

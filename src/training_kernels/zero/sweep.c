@@ -90,45 +90,36 @@ static bb_status open_reference(struct zero_sweep *s)
 	return status;
 }
 
-static uint64_t count_wrong(const void *got, const void *wanted, size_t size, size_t n)
-{
-	uint64_t wrong = 0;
-
-	for (size_t i = 0; i < n; i++)
-		wrong += memcmp((const char *)got + i * size, (const char *)wanted + i * size,
-				size) != 0;
-	return wrong;
-}
-
-/* Elements of an array of this rank. */
+/* Elements FROM to TO - 1 of a unit, which are AT in ARRAY, of SIZE bytes each. */
 struct span {
 	char *array;
-	size_t at, n;          /* in the array */
-	size_t size;           /* of an element */
-	uint64_t first;        /* index in the model */
+	uint64_t at, from, to;
+	size_t size;
 	bool host;             /* in host memory on any backend */
 	bool summed;           /* belongs to the checksum */
 	const char *reference; /* of the whole model; NULL: none */
 };
 
-static bb_status verify_span(struct zero_stage *m, const struct span *e)
+static bb_status verify_span(struct zero_stage *m, const struct bb_zero_unit *u,
+			     const struct span *e)
 {
+	const size_t size = e->size;
 	bb_status status = BB_OK;
 	void *seen;
 
-	for (size_t i = 0; i < e->n; i += BB_ZERO_BLOCK) {
-		const size_t block = e->n - i < BB_ZERO_BLOCK ? e->n - i : BB_ZERO_BLOCK;
+	for (uint64_t i = e->from; i < e->to; i += BB_ZERO_BLOCK) {
+		const size_t n = (size_t)(e->to - i < BB_ZERO_BLOCK ? e->to - i : BB_ZERO_BLOCK);
+		const uint64_t first = u->first + i;
 
 		BB_TRY(status,
-		       bb_zero_view(&m->z, 0, e->array + (e->at + i) * e->size, block * e->size,
+		       bb_zero_view(&m->z, 0, e->array + (e->at + i - e->from) * size, n * size,
 				    e->host, &seen),
 		       out);
 		if (e->summed)
-			m->sum.checksum +=
-				bb_zero_sum(m->s->zero->options.dtype, e->first + i, block, seen);
-		if (e->reference)
-			m->sum.wrong += count_wrong(seen, e->reference + (e->first + i) * e->size,
-						    e->size, block);
+			m->sum.checksum += bb_zero_sum(m->s->zero->options.dtype, first, n, seen);
+		for (size_t k = 0; k < n && e->reference; k++)
+			m->sum.wrong += memcmp((const char *)seen + k * size,
+					       e->reference + (first + k) * size, size) != 0;
 	}
 out:
 	return status;
@@ -145,34 +136,32 @@ static bb_status verify_unit(struct zero_stage *m, size_t unit)
 	const uint64_t begin = p->mine < u->elements ? p->mine : u->elements;
 	const uint64_t end = p->mine + p->part < u->elements ? p->mine + p->part : u->elements;
 	const bool divided = z->stage == 3;
-	const bool has_master = s->has_reference && z->master.memory;
-	const struct span row = {.array = z->parameters.memory,
+	const struct span own = {.array = z->parameters.memory,
+				 .at = divided ? p->part_at : p->at + begin,
+				 .from = begin,
+				 .to = end,
 				 .size = bb_dtype_size(z->zero->options.dtype),
+				 .summed = z->stage > 0 || z->rank == 0,
 				 .reference = s->has_reference ? s->reference.parameters : NULL};
-	struct span own = row, before = row, after = row;
+	struct span others = own;
 	const struct span master = {.array = z->master.memory,
-				    .at = (size_t)p->part_at,
-				    .n = has_master ? (size_t)(end - begin) : 0,
+				    .at = p->part_at,
+				    .from = begin,
+				    .to = s->has_reference && z->master.memory ? end : begin,
 				    .size = sizeof(float),
-				    .first = u->first + begin,
 				    .host = z->zero->options.offload,
 				    .reference = (const char *)s->reference.master};
 	bb_status status;
 
-	own.at = (size_t)(divided ? p->part_at : p->at + begin);
-	own.n = (size_t)(end - begin);
-	own.first = u->first + begin;
-	own.summed = z->stage > 0 || z->rank == 0;
-	before.at = (size_t)p->at;
-	before.n = divided ? 0 : (size_t)begin;
-	before.first = u->first;
-	after.at = (size_t)(p->at + end);
-	after.n = divided ? 0 : (size_t)(u->elements - end);
-	after.first = u->first + end;
-	BB_TRY(status, verify_span(m, &own), out);
-	BB_TRY(status, verify_span(m, &before), out);
-	BB_TRY(status, verify_span(m, &after), out);
-	status = verify_span(m, &master);
+	BB_TRY(status, verify_span(m, u, &own), out);
+	others.summed = false;
+	for (int after = 0; after < 2 && !divided; after++) {
+		others.from = after ? end : 0;
+		others.to = after ? u->elements : begin;
+		others.at = p->at + others.from;
+		BB_TRY(status, verify_span(m, u, &others), out);
+	}
+	status = verify_span(m, u, &master);
 out:
 	return status;
 }
@@ -210,12 +199,23 @@ static double percent_off(double got, double wanted)
 	return wanted > 0 ? 100 * (got - wanted) / wanted : NAN;
 }
 
+/* Set the fields of the record R about USAGE. */
+#define USAGE_SET(r, usage)                                                                        \
+	((r)->parameters_bytes = (int64_t)(usage)->holds[BB_HOLD_PARAMETERS],                      \
+	 (r)->gradients_bytes = (int64_t)(usage)->holds[BB_HOLD_GRADIENTS],                        \
+	 (r)->optimizer_bytes = (int64_t)(usage)->holds[BB_HOLD_OPTIMIZER],                        \
+	 (r)->communication_bytes = (int64_t)(usage)->holds[BB_HOLD_COMMUNICATION],                \
+	 (r)->held_bytes = (int64_t)bb_usage_held(usage),                                          \
+	 (r)->fragmentation_bytes = (int64_t)bb_usage_fragmentation(usage),                        \
+	 (r)->reserved_bytes = (int64_t)(usage)->reserved,                                         \
+	 (r)->host_bytes = (int64_t)(usage)->host)
+
 static void fill_memory(const struct bb_zero_rank *z, struct bb_zero_record *r)
 {
 	const uint64_t n = z->stage == 0 ? 1 : (uint64_t)z->zero->nranks;
 	const struct bb_states states =
 		bb_states_of_rank(&z->zero->recipe, z->places.whole, 0, z->stage, n);
-	const struct bb_usage *peak = &z->ledger.peak, *last = &z->ledger.now;
+	const struct bb_usage *last = &z->ledger.now;
 	int64_t *const peaks[BB_ZERO_POINTS] = {[BB_ZERO_MODEL] = &r->model_bytes,
 						[BB_ZERO_WRAPPED] = &r->wrapped_bytes,
 						[BB_ZERO_BEFORE] = &r->before_bytes,
@@ -225,13 +225,7 @@ static void fill_memory(const struct bb_zero_rank *z, struct bb_zero_record *r)
 	r->formula_gradients_bytes = (int64_t)states.gradients;
 	r->formula_optimizer_bytes = (int64_t)states.optimizer;
 	r->formula_bytes = (int64_t)bb_states_sum(&states);
-	r->parameters_bytes = (int64_t)peak->holds[BB_HOLD_PARAMETERS];
-	r->gradients_bytes = (int64_t)peak->holds[BB_HOLD_GRADIENTS];
-	r->optimizer_bytes = (int64_t)peak->holds[BB_HOLD_OPTIMIZER];
-	r->communication_bytes = (int64_t)peak->holds[BB_HOLD_COMMUNICATION];
-	r->held_bytes = (int64_t)bb_usage_held(peak);
-	r->fragmentation_bytes = (int64_t)bb_usage_fragmentation(peak);
-	r->reserved_bytes = (int64_t)peak->reserved;
+	USAGE_SET(r, &z->ledger.peak);
 	r->host_bytes = (int64_t)last->host;
 	/* States that stay allocated, with offloaded ones. */
 	r->states_error_percent = percent_off((double)(last->holds[BB_HOLD_PARAMETERS] +
@@ -323,24 +317,29 @@ static bb_status deliver_moments(const struct zero_stage *stage)
 	for (size_t i = 0; i < z->nmoments && status == BB_OK; i++) {
 		const struct bb_zero_moment *m = &z->moments[i];
 		const bool layer = m->point == BB_ZERO_FORWARD || m->point == BB_ZERO_BACKWARD;
-		const struct bb_zero_moment_record r = {
-			.stage = z->stage,
-			.moment = names[m->point],
-			.item = layer ? (int64_t)m->item : BB_ABSENT,
-			.parameters_bytes = (int64_t)m->now.holds[BB_HOLD_PARAMETERS],
-			.gradients_bytes = (int64_t)m->now.holds[BB_HOLD_GRADIENTS],
-			.optimizer_bytes = (int64_t)m->now.holds[BB_HOLD_OPTIMIZER],
-			.communication_bytes = (int64_t)m->now.holds[BB_HOLD_COMMUNICATION],
-			.held_bytes = (int64_t)bb_usage_held(&m->now),
-			.fragmentation_bytes = (int64_t)bb_usage_fragmentation(&m->now),
-			.reserved_bytes = (int64_t)m->now.reserved,
-			.host_bytes = (int64_t)m->now.host,
-			.peak_bytes = (int64_t)m->peak,
-		};
+		struct bb_zero_moment_record r = {.stage = z->stage,
+						  .moment = names[m->point],
+						  .item = layer ? (int64_t)m->item : BB_ABSENT,
+						  .peak_bytes = (int64_t)m->peak};
 
+		USAGE_SET(&r, &m->now);
 		status = bb_sinks_record(&stage->s->engine.run->sinks, &bb_record_zero_moment, &r);
 	}
 	return status;
+}
+
+/* The line below the row of R: the phases of its steps. */
+static void add_phases(const struct bb_zero_record *r, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out,
+		       "#       forward %.2f ms (waits %.2f), backward %.2f (waits %.2f), "
+		       "optimizer %.2f, gather %.2f",
+		       1e-3 * r->forward_us, 1e-3 * r->forward_wait_us, 1e-3 * r->backward_us,
+		       1e-3 * r->backward_wait_us, 1e-3 * r->optimise_us, 1e-3 * r->gather_us);
+	if (r->skipped != BB_ABSENT)
+		bb_strbuf_addf(out, "; %lld of %lld steps skipped, loss scale %g",
+			       (long long)r->skipped, (long long)r->steps, r->loss_scale);
+	bb_strbuf_add(out, "\n");
 }
 
 /* The record of a stage, for rank 0. */
@@ -394,7 +393,7 @@ static bb_status deliver_stage(struct zero_stage *m)
 	BB_TRY(status, bb_engine_deliver(&s->engine, &bb_record_zero, &r, r.wrong), out);
 	if (zero->alone)
 		goto out;
-	bb_zero_text_phases(&r, &phases);
+	add_phases(&r, &phases);
 	status = bb_engine_comment_lines(&s->engine, &phases);
 out:
 	return status;
@@ -529,26 +528,22 @@ out:
 	return status;
 }
 
-static bb_status skip_stage(struct zero_sweep *s, int stage, const char *reason)
-{
-	char name[32];
-
-	snprintf(name, sizeof(name), "stage %d", stage);
-	return bb_engine_skip_subject(&s->engine, name, NULL, bb_dtype_name(s->zero->options.dtype),
-				      reason);
-}
-
 static bb_status run_stage(struct zero_sweep *s, int stage)
 {
 	struct zero_stage m = {.s = s, .z = zero_rank_of(s, s->zero, stage)};
 	struct bb_error refusal = {.text = ""};
-	bb_status status;
+	const char *skip = s->zero->skips[stage];
+	bb_status status = BB_OK;
+	char name[32];
 
-	if (s->zero->skips[stage])
-		return skip_stage(s, stage, s->zero->skips[stage]);
-	status = measure_stage(&m, &refusal);
-	if (status == BB_EUNSUPPORTED && *refusal.text)
-		status = skip_stage(s, stage, refusal.text);
+	if (!*skip) {
+		status = measure_stage(&m, &refusal);
+		skip = status == BB_EUNSUPPORTED ? refusal.text : "";
+	}
+	snprintf(name, sizeof(name), "stage %d", stage);
+	if (*skip)
+		status = bb_engine_skip_subject(&s->engine, name, NULL,
+						bb_dtype_name(s->zero->options.dtype), skip);
 	/* Other ranks may still read the memory of this one. */
 	if (status == BB_OK)
 		status = bb_crew_barrier(s->engine.driver);

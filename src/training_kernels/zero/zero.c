@@ -124,19 +124,6 @@ static void add_about(const void *record, struct bb_strbuf *out)
 	bb_strbuf_add(out, "\n");
 }
 
-void bb_zero_text_phases(const struct bb_zero_record *r, struct bb_strbuf *out)
-{
-	bb_strbuf_addf(out,
-		       "#       forward %.2f ms (waits %.2f), backward %.2f (waits %.2f), "
-		       "optimizer %.2f, gather %.2f",
-		       1e-3 * r->forward_us, 1e-3 * r->forward_wait_us, 1e-3 * r->backward_us,
-		       1e-3 * r->backward_wait_us, 1e-3 * r->optimise_us, 1e-3 * r->gather_us);
-	if (r->skipped != BB_ABSENT)
-		bb_strbuf_addf(out, "; %lld of %lld steps skipped, loss scale %g",
-			       (long long)r->skipped, (long long)r->steps, r->loss_scale);
-	bb_strbuf_add(out, "\n");
-}
-
 #define BB_RECORD bb_zero_record
 BB_RECORD_KIND(bb_record_zero, BB_ZERO_FIELDS, "zero", "ZeRO: a stage, and the memory of one rank.",
 	       .about = add_about);
@@ -216,15 +203,14 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 		if (!(zero->options.stages >> stage & 1))
 			continue;
 		if (bytes > room) {
-			snprintf(zero->skip_text[stage], sizeof(zero->skip_text[stage]),
+			snprintf(zero->skips[stage], sizeof(zero->skips[stage]),
 				 "needs %s on %d rank%s, but only %s are available; give a smaller "
 				 "--model",
 				 bb_format_bytes(need, bytes), run->world.nlocal,
 				 bb_plural(run->world.nlocal), bb_format_bytes(have, room));
-			zero->skips[stage] = zero->skip_text[stage];
 			first = first < 0 ? stage : first;
 		}
-		any |= !zero->skips[stage];
+		any |= !*zero->skips[stage];
 	}
 	return any ? BB_OK
 		   : bb_fail(&run->error, BB_EUNSUPPORTED, "stage %d %s", first,

@@ -209,9 +209,8 @@ struct bb_zero {
 	bool overlaps;
 	bool alone; /* --as-rank: no other rank runs */
 	struct bb_zero_data data;
-	struct bb_zero_scale scale;        /* before the first step */
-	const char *skips[BB_ZERO_STAGES]; /* why a stage is skipped; NULL: it runs */
-	char skip_text[BB_ZERO_STAGES][256];
+	struct bb_zero_scale scale;      /* before the first step */
+	char skips[BB_ZERO_STAGES][256]; /* why a stage is skipped; "": it runs */
 };
 
 extern const struct bb_experiment bb_zero_experiment;
@@ -221,8 +220,5 @@ static inline bool bb_zero_trains(const struct bb_zero *zero, const struct bb_ru
 {
 	return run->options.backend->has_data && !zero->alone;
 }
-
-/* Append the '#' line below the row of R: the phases of its steps. */
-void bb_zero_text_phases(const struct bb_zero_record *r, struct bb_strbuf *out);
 
 #endif
