@@ -116,17 +116,17 @@ static void add_split(struct bb_strbuf *text, const struct bb_profile_step *step
  * leave, so that ranks = nodes x PROCESSES x EACH; a rank a process without them.
  */
 struct launch {
-	const char *launcher;         /* "local", "mpirun", "srun" */
-	long long processes;          /* of a node */
-	long long each;               /* ranks of a process: -t x -g */
-	char backend[BB_OPTION_WORD]; /* as run: names it; "": it does not */
+	const char *launcher;       /* "local", "mpirun", "srun" */
+	long long processes;        /* of a node */
+	long long each;             /* ranks of a process: -t x -g */
+	char backend[BB_STEP_WORD]; /* as run: names it; "": it does not */
 };
 
 /* Returns the value of an option as a number; 1, the default, where it is none: the program reports
  * it. */
 static int64_t number_of(const char *text, const char *name, char letter)
 {
-	char word[BB_OPTION_WORD];
+	char word[BB_STEP_WORD];
 	int64_t value;
 
 	bb_step_option(text, name, letter, word);

@@ -541,7 +541,7 @@ static bb_status value_check(const struct spot *at, struct bb_gate *g)
 			 " is not less than the tolerance at which it fails"}}));
 }
 
-void bb_step_option(const char *text, const char *name, char letter, char word[BB_OPTION_WORD])
+void bb_step_option(const char *text, const char *name, char letter, char word[BB_STEP_WORD])
 {
 	*word = '\0';
 	for (size_t n; *(text += strspn(text, BB_BLANKS)); text += n) {
@@ -557,7 +557,7 @@ void bb_step_option(const char *text, const char *name, char letter, char word[B
 		else
 			continue;
 		at += at == text + n ? strspn(at, BB_BLANKS) : 0;
-		snprintf(word, BB_OPTION_WORD, "%.*s", (int)strcspn(at, BB_BLANKS), at);
+		snprintf(word, BB_STEP_WORD, "%.*s", (int)strcspn(at, BB_BLANKS), at);
 	}
 }
 
@@ -566,7 +566,7 @@ static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 	const bool dip = strcmp(g->shape, "no-dip") == 0;
 	const char *const names = g->between ? g->between : "";
 	const char *const rest = names + strcspn(names, " ,");
-	char first[BB_OPTION_WORD], last[BB_OPTION_WORD];
+	char first[BB_STEP_WORD], last[BB_STEP_WORD];
 	uint64_t least = 0, most = 0;
 	bool two, window;
 

@@ -194,8 +194,8 @@ static inline bool bb_step_diagnoses(const struct bb_profile_step *step)
 #define BB_BLANKS " \t\r\n" /* between the words of a command */
 /* WORD = what TEXT gives to the option --NAME, or a beginning of it, or -LETTER; "" without it. Of
    several the last one counts. */
-#define BB_OPTION_WORD 32
-void bb_step_option(const char *text, const char *name, char letter, char word[BB_OPTION_WORD]);
+#define BB_STEP_WORD 32
+void bb_step_option(const char *text, const char *name, char letter, char word[BB_STEP_WORD]);
 
 /* The name of a source in verdicts: "copy", "reference". */
 const char *bb_source_name(enum bb_source_kind kind);
