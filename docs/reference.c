@@ -14,6 +14,8 @@
 #include "memory/bandwidth/bandwidth.h"
 #include "p2p/pairs.h"
 #include "schedules/explain.h"
+#include "schedules/matrices.h"
+#include "schedules/schedule.h"
 #include "training_kernels/data_parallel/data_parallel.h"
 #include "training_kernels/ddp/ddp.h"
 #include "training_kernels/hybrid/hybrid.h"
@@ -71,13 +73,116 @@ static void write_records(struct bb_strbuf *out)
 	bb_record_markdown(out, kinds);
 }
 
+#define PER_RANK 840 /* elements; a multiple of RANKS */
+#define RANKS 8      /* for which volumes are given */
+
+static struct bb_shape page_shape(const struct bb_collective *collective, int n, size_t *matrix)
+{
+	struct bb_shape shape = {.nranks = n, .count = PER_RANK};
+
+	if (collective->flags & BB_VARIABLE) {
+		bb_alltoallv_matrix(matrix, n, PER_RANK, 1.0);
+		shape.matrix = matrix;
+	}
+	return shape;
+}
+
+static void add_row(struct bb_strbuf *out, const struct bb_algorithm *algorithm)
+{
+	static const int ranks[] = {4, RANKS, 13, 64};
+	const struct bb_collective *collective = algorithm->collective;
+	size_t matrix[64 * 64], rounds, wire;
+	struct bb_shape shape;
+	double cost, size;
+
+	bb_strbuf_addf(out, "| `%s` | %s |", algorithm->name, algorithm->meaning);
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+		struct bb_role role;
+
+		shape = page_shape(collective, ranks[i], matrix);
+		if (collective->refuses && collective->refuses(ranks[i])) {
+			bb_strbuf_add(out, " – |");
+			continue;
+		}
+		bb_algorithm_prepare(algorithm, &shape, 0, &role);
+		bb_strbuf_addf(out, " %zu |", role.rounds);
+	}
+	shape = page_shape(collective, RANKS, matrix);
+	cost = bb_algorithm_cost(algorithm, &shape, &rounds, &wire);
+	size = (double)bb_size_count(collective, &shape);
+	bb_strbuf_addf(out, " %.3g | %.3g |\n", (double)wire / size, cost / size);
+}
+
+/* The pictures of COLLECTIVE's algorithms, which scripts/rounds.py draws. */
+static void add_pictures(struct bb_strbuf *out, const struct bb_collective *collective)
+{
+	for (int i = 0; bb_algorithms[i]; i++) {
+		const char *name = bb_algorithms[i]->name;
+
+		if (bb_algorithms[i]->collective == collective)
+			bb_strbuf_addf(out, "\n![%s by %s, round by round](algorithms/%s-%s.svg)\n",
+				       collective->name, name, collective->name, name);
+	}
+}
+
+static void write_algorithms(struct bb_strbuf *out)
+{
+	const struct bb_collective *previous = NULL;
+
+	bb_strbuf_addf(
+		out,
+		"# What the algorithms mean for each collective\n\n"
+		"`ring` and `tree` exist for every collective (hypercube is its own); the others "
+		"where they make sense. `NAME_perf --explain -g 4` prints one round by round, and "
+		"a [report](reports.md) of its `--json` draws it.\n\n"
+		"n is the number of ranks. *Rounds* are those of a call that is not cut into "
+		"chunks, for n = 4, %d, 13 and 64. *Sent* is the most that one rank sends and "
+		"*traffic* what all ranks together move in memory, both for n = %d out of place "
+		"as multiples of the size that is printed: an element copied is 1, one that is "
+		"received and added 1.5, two added at once 2.\n\n"
+		"With chunks of c elements, `ring` and `tree` take more rounds with smaller "
+		"messages. Where every rank handles one block in every round (all_reduce, "
+		"all_gather, reduce_scatter, gather, scatter, alltoall by `ring`) the call becomes "
+		"calls that follow each other without a pause, with c elements a block. A chain "
+		"(broadcast, reduce by `ring`) of C chunks takes C + n - 2 rounds; the double tree "
+		"of depth D = ceil(log2 n) takes C + D - 1 rounds up or down and C + 2D - 1 for "
+		"all_reduce, C being the chunks of half of the data.\n\n"
+		"In place, alltoall, alltoallv and sendrecv first copy their input aside, as IN "
+		"and OUT are the same memory; naive all_reduce and some cases of recursive "
+		"doubling do, too.\n\n"
+		"In the pictures an arrow is a message, its colour the part of the data that it "
+		"moves, and the text its content: `c0+c3` is the sum of element 2 of ranks 0 and "
+		"3, `a-d 1..3` that of elements 0 to 3 of ranks 1 to 3. A solid arrow is added to "
+		"what the receiver has, a dashed one replaces it; where nothing is added, all are "
+		"solid. Copies within a rank are left out.\n\n"
+		"This page is generated from the source; a test compares the two.\n",
+		RANKS, RANKS);
+	for (int i = 0; bb_algorithms[i]; i++) {
+		const struct bb_collective *collective = bb_algorithms[i]->collective;
+
+		if (collective != previous)
+			bb_strbuf_addf(
+				out,
+				"\n## %s\n\n%c%s.\n\n"
+				"| algorithm | meaning | rounds, n = 4 | %d | 13 | 64 | sent | "
+				"traffic |\n"
+				"| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+				collective->name, collective->brief[0] - 'a' + 'A',
+				collective->brief + 1, RANKS);
+		previous = collective;
+		add_row(out, bb_algorithms[i]);
+		if (!bb_algorithms[i + 1] || bb_algorithms[i + 1]->collective != collective)
+			add_pictures(out, collective);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*write)(struct bb_strbuf *out);
 } pages[] = {
 	{"options", write_options},
 	{"records", write_records},
-	{"algorithms", bb_document_algorithms},
+	{"algorithms", write_algorithms},
 };
 
 int main(int argc, char **argv)

@@ -7,7 +7,7 @@ import re
 import shlex
 import tempfile
 
-from kit import ROOT, add, built, execute, expect
+from kit import ROOT, add, built, equal, execute, expect
 
 PAGES = ("README.md", "docs/acceptance.md", "docs/training.md", "docs/tutorial.md")
 FOLDERS = ("ci", "tests")  # that commands name
@@ -62,3 +62,13 @@ def page_is_right(page):
 
 for page in PAGES:
     add(page, page_is_right, page)
+
+
+def generated(page):
+    """`make docs` would change nothing."""
+    with open(os.path.join(ROOT, "docs", page + ".md"), encoding="utf-8") as file:
+        equal(execute([built("docs/reference"), page]).exits(0).out, file.read(), f"docs/{page}.md")
+
+
+for name in ("options", "records", "algorithms"):
+    add(f"{name} are current", generated, name)

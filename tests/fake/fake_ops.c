@@ -73,8 +73,8 @@ static cudaError_t run_collective(void *payload)
 	p->comm->running++;
 	m = find_meeting(c, p->number);
 	m->calls[rank] = p->call;
-	m->arrived++;
-	pthread_cond_broadcast(&c->changed);
+	if (++m->arrived == n)
+		pthread_cond_broadcast(&c->changed);
 	if (await_all(p->comm, &m->arrived, n)) {
 		for (int r = 0; r < n; r++)
 			if (!agree(&m->calls[r], &p->call))
@@ -83,8 +83,8 @@ static cudaError_t run_collective(void *payload)
 		if (bytes)
 			fake_compute(m, rank, n, out);
 		pthread_mutex_lock(&c->lock);
-		m->computed++;
-		pthread_cond_broadcast(&c->changed);
+		if (++m->computed == n)
+			pthread_cond_broadcast(&c->changed);
 		done = await_all(p->comm, &m->computed, n);
 	}
 	if (done) {
@@ -93,7 +93,8 @@ static cudaError_t run_collective(void *payload)
 		end_meeting(c, m);
 	}
 	p->comm->running--;
-	pthread_cond_broadcast(&c->changed);
+	if (p->comm->aborted)
+		pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	free(out);
 	return done ? cudaSuccess : cudaErrorLaunchFailure;
@@ -211,7 +212,8 @@ static cudaError_t run_bundle(void *payload)
 			withdraw(c, &sent[i]);
 	}
 	b->comm->running--;
-	pthread_cond_broadcast(&c->changed);
+	if (b->comm->aborted)
+		pthread_cond_broadcast(&c->changed);
 	pthread_mutex_unlock(&c->lock);
 	fake_free(sent, bytes);
 	return well ? cudaSuccess : cudaErrorLaunchFailure;

@@ -34,7 +34,8 @@ struct CUstream_st {
 	int device;
 	pthread_t worker;
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	pthread_cond_t work; /* for the worker: a task, or the end */
+	pthread_cond_t idle; /* for all others: no task is left */
 	struct list tasks;
 	bool busy;
 	bool closing;
@@ -122,7 +123,8 @@ static void stream_free(struct CUstream_st *s)
 		list_free(&s->captured->tasks);
 		free(s->captured);
 	}
-	pthread_cond_destroy(&s->changed);
+	pthread_cond_destroy(&s->work);
+	pthread_cond_destroy(&s->idle);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
@@ -141,7 +143,7 @@ static void *work_off(void *argument)
 		if (!task && s->closing)
 			break;
 		if (!task) {
-			pthread_cond_wait(&s->changed, &s->lock);
+			pthread_cond_wait(&s->work, &s->lock);
 			continue;
 		}
 		s->busy = true;
@@ -152,7 +154,8 @@ static void *work_off(void *argument)
 		pthread_mutex_lock(&s->lock);
 		s->error = error;
 		s->busy = false;
-		pthread_cond_broadcast(&s->changed);
+		if (!s->tasks.first)
+			pthread_cond_broadcast(&s->idle);
 	}
 	abandoned = s->abandoned;
 	pthread_mutex_unlock(&s->lock);
@@ -169,7 +172,8 @@ static struct CUstream_st *new_stream(void)
 		abort();
 	list_init(&s->tasks);
 	pthread_mutex_init(&s->lock, NULL);
-	bb_clock_open_moment(&s->changed);
+	pthread_cond_init(&s->work, NULL);
+	bb_clock_open_moment(&s->idle);
 	s->device = fake_device();
 	pthread_mutex_lock(&streams.lock);
 	s->next = streams.first;
@@ -240,7 +244,7 @@ static void end_stream(struct CUstream_st *s, bool joined)
 	pthread_mutex_lock(&s->lock);
 	s->closing = true;
 	s->abandoned = !joined;
-	pthread_cond_broadcast(&s->changed);
+	pthread_cond_signal(&s->work);
 	pthread_mutex_unlock(&s->lock);
 	if (joined) {
 		pthread_join(worker, NULL);
@@ -300,8 +304,8 @@ cudaError_t fake_issue(cudaStream_t stream, const struct fake_task *task)
 	pthread_mutex_lock(&s->lock);
 	append(s->captured ? &s->captured->tasks : &s->tasks, task);
 	error = s->error;
-	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
+	pthread_cond_signal(&s->work);
 	return error;
 }
 
@@ -338,7 +342,7 @@ cudaError_t fake_drain(cudaStream_t stream)
 
 	pthread_mutex_lock(&s->lock);
 	while (s->busy || s->tasks.first)
-		pthread_cond_wait(&s->changed, &s->lock);
+		pthread_cond_wait(&s->idle, &s->lock);
 	error = s->error;
 	pthread_mutex_unlock(&s->lock);
 	return error;

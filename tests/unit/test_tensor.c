@@ -96,7 +96,7 @@ static void check_rules(const struct bb_tensor_scheme *scheme, int nranks)
 		double times[3];
 
 		for (int half = 0; half < 3; half++) {
-			form.half = (enum bb_half)half;
+			form.half = (enum bb_step_half)half;
 			times[half] = play(&form, nranks, &links);
 		}
 		/* A step takes as long as its longer half, and no longer than both. */

@@ -13,7 +13,7 @@
 	FIELD(DOUBLE, low_us, "us", "95% confidence interval of the median, lower end")            \
 	FIELD(DOUBLE, high_us, "us", "its upper end")
 
-/* The times of a step and of its halves alone (enum bb_half of kernel.h). */
+/* The times of a step and of its halves alone (enum bb_step_half of kernel.h). */
 #define BB_HALVES_FIELDS(FIELD)                                                                    \
 	FIELD(DOUBLE, compute_us, "us", "computations without communication: median",              \
 	      BB_COLUMN("compute", 8, 3), BB_MS)                                                   \

@@ -67,7 +67,7 @@ BB_MUST bb_status bb_variant_add(struct bb_variant *variant, const struct bb_tri
 /* ---- sweeps ---------------------------------------------------------------------------------- */
 
 /* The parts of a step that most kernels time: all of it, and each half of it alone. */
-enum bb_half { BB_HALF_STEP, BB_HALF_COMPUTE, BB_HALF_COMMUNICATE, BB_HALVES };
+enum bb_step_half { BB_HALF_STEP, BB_HALF_COMPUTE, BB_HALF_COMMUNICATE, BB_HALVES };
 
 /*
  * Add a variant of BYTES for each of PARTS of each of SETTINGS, as variant->setting and part. WRITE

@@ -193,7 +193,7 @@ static bb_status tensor_write(struct bb_variant *variant, struct bb_trial *trial
 		.scheme = scheme,
 		.size = &t->size,
 		.layers = scheme->of == BB_TENSOR_LAYER ? (size_t)t->options.layers : 1,
-		.half = (enum bb_half)variant->part};
+		.half = (enum bb_step_half)variant->part};
 
 	variant->release = tensor_release;
 	trial->workload.stand_in = (enum bb_stand_in)t->options.stand_in;
