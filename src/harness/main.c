@@ -49,24 +49,20 @@ static void wait_for_first_report(const struct bb_run *run)
 		_exit(128 + signal);
 }
 
-/* True if process 0 has the same wrong command line, and the launcher reports failed processes. */
-static bool is_left_to_first(const struct bb_run *run)
-{
-	const struct bb_launch_hint *hint = &run->environment.launch;
-
-	return run->launch.nprocs == 0 && bb_error_status(&run->error) == BB_EUSAGE &&
-	       hint->reports && hint->proc > 0;
-}
-
 static void report_failure(struct bb_run *run)
 {
+	const struct bb_launch_hint *hint = &run->environment.launch;
+	/* Process 0 has the same wrong command line, and the launcher reports failed processes. */
+	const bool left_to_first = run->launch.nprocs == 0 && hint->reports && hint->proc > 0 &&
+				   bb_error_status(&run->error) == BB_EUSAGE;
+
 	if (run->launch.silent || (is_assembled(run) && !bb_run_leads(run)))
 		return;
 	if (!is_assembled(run)) {
 		bb_run_unguard(run); /* which would report a timeout as well */
 		wait_for_first_report(run);
 	}
-	if (!is_left_to_first(run))
+	if (!left_to_first)
 		bb_say(run->options.program, "%s", run->error.text);
 }
 
@@ -207,23 +203,6 @@ static void name_process(void *argument, int proc, struct bb_strbuf *out)
 		       member->host, member->pid);
 }
 
-/* The exit status of processes other than 0, which have no results to judge. */
-static int others_status(const struct bb_run *run, int caught)
-{
-	return caught ? 128 + caught : (int)bb_error_status(&run->error);
-}
-
-static void prepare(struct bb_run *run)
-{
-	bb_pattern_store_open(&run->patterns);
-	bb_run_counters_begin(run);
-	bb_record_init(&bb_record_end, &run->end);
-	run->end.results = run->end.skipped = run->end.checked = run->end.wrong = 0;
-	/* The memory of a GPU may be used by others already. */
-	if (run->options.backend->gpu)
-		run->memory_before = bb_memory_taken(run);
-}
-
 static void report_cause(const struct bb_run *run, const struct bb_crew_outcome *outcome)
 {
 	if (outcome->silent)
@@ -248,24 +227,12 @@ static void cut_short(void *argument, int signal)
 	_exit(BB_ETIMEOUT);
 }
 
-/* Process 0: concludes the run within a time limit. */
-static int conclude(struct bb_run *run, int caught)
-{
-	const uint64_t time_ns = run->ending ? LAST_OUTPUT_NS : run->options.timeout_ns;
-	struct bb_guard guard;
-	int status;
-
-	if (bb_guard_start(&guard, time_ns, false, cut_short, run, &run->error) != BB_OK)
-		return BB_EINTERNAL;
-	status = bb_run_conclude(run, caught);
-	bb_guard_stop(&guard);
-	return status;
-}
-
 /* Reports the cause of a failure and writes the end of the output. Returns the exit status. */
 static int report(struct bb_run *run, const struct bb_crew_outcome *outcome)
 {
-	int status = others_status(run, outcome->caught);
+	/* Processes other than 0 have no results to judge. */
+	int status = outcome->caught ? 128 + outcome->caught : (int)bb_error_status(&run->error);
+	struct bb_guard guard;
 
 	bb_ticker_hide(&run->ticker);
 	run->ending = status;
@@ -274,8 +241,14 @@ static int report(struct bb_run *run, const struct bb_crew_outcome *outcome)
 		report_cause(run, outcome);
 	if (outcome->stuck)
 		bb_sinks_seize(&run->sinks);
-	if (bb_run_leads(run))
-		status = conclude(run, outcome->caught);
+	if (bb_run_leads(run) &&
+	    bb_guard_start(&guard, run->ending ? LAST_OUTPUT_NS : run->options.timeout_ns, false,
+			   cut_short, run, &run->error) != BB_OK) {
+		status = BB_EINTERNAL;
+	} else if (bb_run_leads(run)) {
+		status = bb_run_conclude(run, outcome->caught);
+		bb_guard_stop(&guard);
+	}
 	if (!run->ending)
 		report_cause(run, outcome);
 	return status;
@@ -291,7 +264,7 @@ static void leave(void *argument, const struct bb_crew_outcome *outcome)
 	_exit(status);
 }
 
-static struct bb_crew_outcome run_crew(struct bb_run *run)
+static int measure(struct bb_run *run)
 {
 	const bool several = run->world.nprocs > 1;
 	const struct bb_crew_config crew = {
@@ -309,31 +282,25 @@ static struct bb_crew_outcome run_crew(struct bb_run *run)
 		.crew = &run->crew,
 		.argument = run,
 	};
+	struct bb_crew_outcome outcome;
+	bb_status status;
 
-	return bb_crew_run(&crew);
-}
-
-/* Gathers the counters of all hosts. Collective over the processes. */
-static bb_status gather_counters(struct bb_run *run)
-{
-	bb_status status = bb_run_guard(run, BB_STAGE_END);
-
+	bb_pattern_store_open(&run->patterns);
+	bb_run_counters_begin(run);
+	bb_record_init(&bb_record_end, &run->end);
+	run->end.results = run->end.skipped = run->end.checked = run->end.wrong = 0;
+	/* The memory of a GPU may be used by others already. */
+	if (run->options.backend->gpu)
+		run->memory_before = bb_memory_taken(run);
+	bb_run_unguard(run);
+	outcome = bb_crew_run(&crew);
+	if (run->launch.nprocs > 1 && (outcome.caught || bb_error_status(&run->error) != BB_OK))
+		leave(run, &outcome);
+	status = bb_run_guard(run, BB_STAGE_END);
 	if (status == BB_OK)
 		status = bb_run_counters_gather(run);
 	bb_run_unguard(run);
-	return status;
-}
-
-static int measure(struct bb_run *run)
-{
-	struct bb_crew_outcome outcome;
-
-	prepare(run);
-	bb_run_unguard(run);
-	outcome = run_crew(run);
-	if (run->launch.nprocs > 1 && (outcome.caught || bb_error_status(&run->error) != BB_OK))
-		leave(run, &outcome);
-	if (gather_counters(run) != BB_OK) {
+	if (status != BB_OK) {
 		outcome.silent = run->launch.silent;
 		leave(run, &outcome);
 	}

@@ -42,24 +42,6 @@ static int judge_run(struct bb_run *run, int caught, const char **verdict)
 	return (int)judged;
 }
 
-/* A run without a result is an error, even if nothing failed. */
-static void require_results(struct bb_run *run)
-{
-	if (run->end.results > 0 || bb_error_status(&run->error) != BB_OK)
-		return;
-	if (bb_error_status(&run->nothing) != BB_OK)
-		bb_fail(&run->error, BB_EUNSUPPORTED, "%s", run->nothing.text);
-	else
-		bb_fail(&run->error, BB_EUNSUPPORTED,
-			"nothing that was requested can be run; the skipped lines say why");
-}
-
-static void sum_up(struct bb_run *run)
-{
-	if (run->begun && run->benchmark->sum_up && run->benchmark->sum_up(run) != BB_OK)
-		(void)bb_no_memory(&run->error, "the comparison of results");
-}
-
 /* Writes the evaluators of the collectives in programs to BY, which the end record borrows, and to
    TEXT. The result of a single collective names its evaluator itself. */
 static void report_evaluators(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *text)
@@ -156,31 +138,31 @@ void bb_run_forget(struct bb_run *run)
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
-/* Processor time and memory of this process. */
-static void note_usage(struct bb_end_record *end)
-{
-	struct rusage usage;
-
-	if (getrusage(RUSAGE_SELF, &usage) != 0)
-		return;
-	end->processor_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-			   1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-	end->peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
-}
-
 /* If the sinks have failed, only the exit status counts. */
 int bb_run_conclude(struct bb_run *run, int caught)
 {
+	const struct bb_benchmark *benchmark = run->benchmark;
 	struct bb_end_record *end = &run->end;
 	struct bb_strbuf text = {0}, by = {0};
+	struct rusage usage;
 	int status;
 
 	end->wall_s = bb_clock_now() - run->started;
-	note_usage(end);
+	if (getrusage(RUSAGE_SELF, &usage) == 0) {
+		end->processor_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+				   1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+		end->peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
+	}
 	bb_time_text(end->end_time);
-	if (!caught)
-		require_results(run);
-	sum_up(run);
+	/* A run without a result is an error, even if nothing failed. */
+	if (!caught && end->results == 0)
+		bb_fail(&run->error, BB_EUNSUPPORTED, "%s",
+			bb_error_status(&run->nothing) != BB_OK
+				? run->nothing.text
+				: "nothing that was requested can be run; the skipped lines say "
+				  "why");
+	if (run->begun && benchmark->sum_up && benchmark->sum_up(run) != BB_OK)
+		(void)bb_no_memory(&run->error, "the comparison of results");
 	status = judge_run(run, caught, &end->verdict);
 	end->exit_status = status;
 	if (bb_error_status(&run->error) != BB_OK)
@@ -188,8 +170,8 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	if (run->begun) {
 		report_evaluators(run, &by, &text);
 		bb_run_counters_report(run, &text);
-		if (run->benchmark->tell)
-			run->benchmark->tell(run, &text);
+		if (benchmark->tell)
+			benchmark->tell(run, &text);
 		bb_run_state(run, run->options.predicts);
 		/* The data first: a launcher may kill this process at any moment. */
 		bb_sinks_end_data(&run->sinks, end);

@@ -2,9 +2,8 @@
  * run.h - one run of a perf binary, from its command line to its exit status, as a value.
  *
  *   main.c      messages, and how the process ends
- *   start.c     opening and closing of launch, agreement, backend and sinks
- *   attend.c    exchanges of all drivers before they measure
- *   conclude.c  the end record and the exit status
+ *   start.c     opening and closing of launch, agreement, backend and sinks; exchanges of all
+ * drivers before they measure conclude.c  the end record and the exit status
  */
 #ifndef BB_HARNESS_RUN_RUN_H
 #define BB_HARNESS_RUN_RUN_H
@@ -118,7 +117,7 @@ int bb_run_conclude(struct bb_run *run, int caught);
  */
 int64_t bb_memory_taken(const struct bb_run *run);
 
-/* ---- for the drivers of any benchmark (attend.c); collective over the world ------------- */
+/* ---- for the drivers of any benchmark; collective over the world ------------- */
 
 /*
  * Exchange the locations of all ranks into run->infos, with each rank's group by GROUP_OF (NULL:

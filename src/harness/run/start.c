@@ -1,9 +1,12 @@
 /*
- * start.c - opens a run up to the start of the crew, and closes it.
+ * start.c - opens a run up to the start of the crew, what every driver does before it measures, and
+ * closes the run. The drivers exchange their locations and compare clocks, and rank 0 begins the
+ * output.
  */
 #include "harness/run/run.h"
 
 #include "backends/library.h"
+#include "backends/virtual.h"
 #include "core/array.h"
 #include "core/clock.h"
 #include "harness/run/harness.h"
@@ -11,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define CONNECT_SECONDS 60.0 /* with -T 0 */
@@ -38,21 +42,13 @@ void bb_run_unguard(struct bb_run *run)
 	run->guarded = false;
 }
 
-/* A single driver runs on this thread; queues, but for a GPU's, run on threads of their own. */
-static enum bb_launch_callers callers_of(const struct bb_run *run)
-{
-	if (run->benchmark->queues && !run->options.backend->gpu)
-		return BB_LAUNCH_AT_ONCE;
-	return run->options.threads * run->options.gpus == 1 ? BB_LAUNCH_OPENER : BB_LAUNCH_IN_TURN;
-}
-
 /* Connects several processes; starts the library of a backend that needs one. */
 static bb_status open_launch(struct bb_run *run)
 {
 	const struct bb_launch_kind *kind = run->options.launch;
 	/* The launch gives up first: it can name the missing processes, the guard cannot. */
 	const double half_s = 0.5e-9 * (double)run->options.timeout_ns;
-	struct bb_launch_request request = {.callers = callers_of(run), .timeout_s = half_s};
+	struct bb_launch_request request = {.callers = BB_LAUNCH_IN_TURN, .timeout_s = half_s};
 	bb_status status;
 
 	run->assembly = (struct bb_assembly){.launch = &run->launch, .error = &run->error};
@@ -60,6 +56,12 @@ static bb_status open_launch(struct bb_run *run)
 		run->launch = bb_launch_single();
 		return BB_OK;
 	}
+	/* A single driver runs on this thread; queues, but for a GPU's, run on threads of their
+	 * own. */
+	if (run->benchmark->queues && !run->options.backend->gpu)
+		request.callers = BB_LAUNCH_AT_ONCE;
+	else if (run->options.threads * run->options.gpus == 1)
+		request.callers = BB_LAUNCH_OPENER;
 	BB_TRY(status, bb_secret_open(&run->secret, &run->error), out);
 	request.secret = run->secret;
 	bb_guard_signals(); /* before the library starts threads of its own */
@@ -77,34 +79,6 @@ static bb_status open_launch(struct bb_run *run)
 	run->assembly.lost |= run->launch.broken;
 out:
 	return status;
-}
-
-static void describe_world(struct bb_run *run)
-{
-	const int local = (int)(run->options.threads * run->options.gpus);
-	const bool virtual = run->options.backend->virtual;
-
-	run->world = (struct bb_world){
-		.nranks = local * run->launch.nprocs,
-		.nprocs = run->launch.nprocs,
-		.proc = run->launch.proc,
-		.first_rank = run->launch.proc * local,
-		.nlocal = virtual ? 1 : local,
-	};
-}
-
-/* ---- memory -------------------------------------------------------------------- */
-
-/* Sets the memory for buffers to the minimum over all processes, so that all make the same plan. */
-static bb_status share_memory(struct bb_run *run)
-{
-	const uint64_t available = run->options.backend->memory_available(run->context);
-	const uint64_t mine =
-		available == UINT64_MAX ? available : (uint64_t)(MEMORY_SHARE * (double)available);
-	bb_status status;
-
-	status = bb_assembly_agree(&run->assembly, bb_error_status(&run->error));
-	return status == BB_OK ? bb_assembly_least(&run->assembly, mine, &run->memory) : status;
 }
 
 /* ---- the run ----------------------------------------------------------------------- */
@@ -194,28 +168,6 @@ static void describe_run(struct bb_run *run)
 	r->nprocs = run->world.nprocs;
 }
 
-static bb_status make_plan(struct bb_run *run)
-{
-	bb_status status = bb_options_check_world(&run->options, &run->world, &run->error);
-
-	return status == BB_OK && run->benchmark->plan ? run->benchmark->plan(run) : status;
-}
-
-/* Process 0 opens the sinks. */
-static bb_status open_results(struct bb_run *run)
-{
-	bb_status status;
-
-	if (!bb_run_leads(run))
-		return BB_OK;
-	status = bb_sinks_open(&run->sinks, &run->options, run->benchmark->open_text,
-			       run->benchmark->rows, stdout, &run->error);
-	bb_ticker_start(&run->ticker, 0, 0);
-	if (status == BB_OK && run->benchmark->open_results)
-		status = run->benchmark->open_results(run);
-	return status;
-}
-
 /* A bb_listener: shows the progress of an evaluation. */
 static void show_progress(void *own, const struct bb_algorithm *schedule, size_t done, size_t all)
 {
@@ -231,15 +183,24 @@ static void show_progress(void *own, const struct bb_algorithm *schedule, size_t
 /* After each step that may fail in some processes only, all agree on its status. */
 bb_status bb_run_open(struct bb_run *run)
 {
+	const struct bb_benchmark *benchmark = run->benchmark;
 	const struct bb_backend *backend = run->options.backend;
+	const int local = (int)(run->options.threads * run->options.gpus);
 	struct bb_virtual_config virtual = run->options.virtual;
 	struct bb_backend_config config;
+	uint64_t available;
 	bb_status status;
 
 	BB_TRY(status, open_launch(run), failed);
 	run->startup.connected = bb_clock_now();
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_OPEN), failed);
-	describe_world(run);
+	run->world = (struct bb_world){
+		.nranks = local * run->launch.nprocs,
+		.nprocs = run->launch.nprocs,
+		.proc = run->launch.proc,
+		.first_rank = run->launch.proc * local,
+		.nlocal = backend->virtual ? 1 : local,
+	};
 	note_nccl_environment(run);
 	run->infos = calloc((size_t)run->world.nranks, sizeof(*run->infos));
 	if (!run->infos)
@@ -261,14 +222,240 @@ bb_status bb_run_open(struct bb_run *run)
 		run->topology = NULL;
 	status = bb_machine_open(&run->machine, &run->error);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
-	BB_TRY(status, share_memory(run), failed);
+	/* The memory for buffers is the minimum over all processes, so that all make the same plan.
+	 */
+	available = backend->memory_available(run->context);
+	if (available != UINT64_MAX)
+		available = (uint64_t)(MEMORY_SHARE * (double)available);
+	BB_TRY(status, bb_assembly_agree(&run->assembly, bb_error_status(&run->error)), failed);
+	BB_TRY(status, bb_assembly_least(&run->assembly, available, &run->memory), failed);
 	describe_run(run);
-	status = make_plan(run);
-	if (status == BB_OK)
-		status = open_results(run);
+	status = bb_options_check_world(&run->options, &run->world, &run->error);
+	if (status == BB_OK && benchmark->plan)
+		status = benchmark->plan(run);
+	if (status == BB_OK && bb_run_leads(run)) {
+		status = bb_sinks_open(&run->sinks, &run->options, benchmark->open_text,
+				       benchmark->rows, stdout, &run->error);
+		bb_ticker_start(&run->ticker, 0, 0);
+		if (status == BB_OK && benchmark->open_results)
+			status = benchmark->open_results(run);
+	}
 	status = bb_assembly_agree(&run->assembly, status);
 	run->startup.opened = bb_clock_now();
 failed:
+	return status;
+}
+
+/* ---- the drivers ----------------------------------------------------------------------- */
+
+static const struct bb_payload_field info_fields[] = {
+	BB_PAYLOAD_FIELD("the pid", BB_PAYLOAD_SIGNED, struct bb_rank_info, location.pid,
+			 .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the device", BB_PAYLOAD_SIGNED, struct bb_rank_info, location.device,
+			 .low = -1, .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the NUMA node", BB_PAYLOAD_SIGNED, struct bb_rank_info, location.numa,
+			 .low = -1, .high = INT32_MAX),
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct bb_rank_info, location.host),
+	BB_PAYLOAD_FIELD("the bus", BB_PAYLOAD_TEXT, struct bb_rank_info, location.bus),
+	BB_PAYLOAD_FIELD("the UUID", BB_PAYLOAD_TEXT, struct bb_rank_info, location.uuid),
+	BB_PAYLOAD_FIELD("the name", BB_PAYLOAD_TEXT, struct bb_rank_info, location.name),
+	BB_PAYLOAD_FIELD("the handle", BB_PAYLOAD_TEXT, struct bb_rank_info, location.handle),
+	BB_PAYLOAD_FIELD("the group", BB_PAYLOAD_ANY, struct bb_rank_info, group),
+	{.name = NULL}};
+static const struct bb_payload info_table = {"a location", sizeof(struct bb_rank_info), info_fields,
+					     NULL};
+
+/* Gathers the locations of all ranks; the first driver stores them for the process. */
+static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
+			      int (*group_of)(const struct bb_run *run, int rank))
+{
+	/* Virtual ranks share a location, but each is a device of its own. */
+	const bool virtual = run->options.backend->virtual;
+	struct bb_rank_info mine;
+	const void *all;
+	bb_status status;
+
+	memset(&mine, 0, sizeof(mine));
+	run->options.backend->locate(driver->handle, &mine.location);
+	status = bb_crew_gather(driver, &info_table, &mine, 1, &all);
+	if (status == BB_OK && driver->local == 0) {
+		memcpy(run->infos, all, (size_t)run->world.nranks * sizeof(*run->infos));
+		for (int r = 0; r < run->world.nranks; r++) {
+			run->infos[r].group = group_of ? group_of(run, r) : 0;
+			if (virtual)
+				run->infos[r].location.device = r;
+		}
+	}
+	return status == BB_OK ? bb_crew_barrier(driver) : status;
+}
+
+bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank)
+{
+	const struct bb_location *mine = &infos[rank].location;
+
+	/* Device numbers alone do not identify a device: processes may see different ones. */
+	for (int r = 0; r < rank; r++) {
+		const struct bb_location *its = &infos[r].location;
+
+		if (its->device == mine->device && strcmp(its->bus, mine->bus) == 0 &&
+		    strcmp(its->uuid, mine->uuid) == 0 && strcmp(its->host, mine->host) == 0)
+			return false;
+	}
+	return true;
+}
+
+bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver,
+			int (*group_of)(const struct bb_run *run, int rank),
+			struct bb_group **world)
+{
+	const int nranks = run->world.nranks;
+	int *members = calloc((size_t)nranks, sizeof(*members));
+	bb_status status = gather_infos(run, driver, group_of);
+
+	if (bb_driver_leads(driver))
+		run->startup.attached = bb_clock_now();
+	if (status == BB_OK && !members)
+		status = bb_no_memory(&run->error, "groups");
+	for (int r = 0; r < nranks && status == BB_OK; r++)
+		members[r] = r;
+	if (status == BB_OK)
+		status = run->options.backend->group_open(driver->handle, members, nranks, world,
+							  &run->error);
+	if (status == BB_OK)
+		driver->world = *world;
+	if (bb_driver_leads(driver))
+		run->startup.world = bb_clock_now();
+	free(members);
+	return status;
+}
+
+int64_t bb_memory_taken(const struct bb_run *run)
+{
+	const struct bb_backend *backend = run->options.backend;
+	struct rusage usage;
+
+	if (backend->gpu)
+		return -(int64_t)backend->memory_available(run->context);
+	return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64_t *bytes)
+{
+	const struct bb_end_record *end = &run->end;
+	int64_t taken;
+	bb_status status = bb_crew_barrier(driver);
+
+	if (status != BB_OK || !run->options.memory_report)
+		return status;
+	if (bb_driver_leads(driver)) {
+		taken = bb_memory_taken(run) - run->memory_before;
+		if (end->memory_init_bytes != BB_ABSENT)
+			taken -= end->memory_init_bytes;
+		if (end->memory_user_bytes != BB_ABSENT)
+			taken -= end->memory_user_bytes;
+		/* On CPUs, where it is a peak, start-up may have had the highest. */
+		*bytes = taken > 0 ? taken : 0;
+		status = bb_error_status(&run->error);
+	}
+	return status == BB_OK ? bb_crew_barrier(driver) : status;
+}
+
+/*
+ * Gathers the digests of the hosts' topologies, one of each host. On rank 0 its own digest goes
+ * into the record, and the hosts that differ from it into LINES.
+ */
+static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
+			       struct bb_strbuf *lines)
+{
+	const struct bb_rank_info *infos = run->infos;
+	const bool has_digest = run->topology && driver->local == 0;
+	const uint64_t mine = has_digest ? bb_topology_digest(run->topology) : 0, *digests;
+	const void *all;
+	bb_status status = bb_crew_gather(driver, &bb_payload_number, &mine, 1, &all);
+
+	if (status != BB_OK || !bb_driver_leads(driver))
+		return status;
+	digests = all;
+	if (digests[0])
+		snprintf(run->topology_digest, BB_DIGEST_TEXT, "%016llx",
+			 (unsigned long long)digests[0]);
+	for (int r = 1; r < run->world.nranks && digests[0]; r++)
+		if (digests[r] && digests[r] != digests[0])
+			bb_strbuf_addf(
+				lines,
+				"# Host %s is not like %s (%016llx, %s): see topology --diff\n",
+				infos[r].location.host, infos[0].location.host,
+				(unsigned long long)digests[r], run->topology_digest);
+	if (!run->topology && bb_error_status(&run->topology_error) != BB_OK)
+		bb_strbuf_addf(lines, "# The topology is not known: %s\n",
+			       run->topology_error.text);
+	return BB_OK;
+}
+
+/* Rank 0: where the time until now went, into the record and, for GPUs, LINES. */
+static void divide_startup(struct bb_run *run, struct bb_strbuf *lines)
+{
+	struct bb_run_record *const r = &run->record;
+	const double now = bb_clock_now();
+	const double last = run->startup.split > 0 ? run->startup.split : run->startup.world;
+
+	r->init_ms = 1e3 * (now - run->started);
+	r->connect_ms = 1e3 * (run->startup.connected - run->started);
+	r->open_ms = 1e3 * (run->startup.opened - run->startup.connected);
+	r->attach_ms = 1e3 * (run->startup.attached - run->startup.opened);
+	r->world_ms = 1e3 * (run->startup.world - run->startup.attached);
+	if (run->startup.split > 0)
+		r->split_ms = 1e3 * (run->startup.split - run->startup.world);
+	if (!run->options.backend->gpu)
+		return;
+	bb_strbuf_addf(
+		lines,
+		"# Start-up %.1f ms: processes %.1f, libraries %.1f, GPUs %.1f, communicator "
+		"%.1f",
+		r->init_ms, r->connect_ms, r->open_ms, r->attach_ms, r->world_ms);
+	if (run->startup.split > 0)
+		bb_strbuf_addf(lines, ", its split %.1f", r->split_ms);
+	bb_strbuf_addf(lines, ", rest %.1f\n", 1e3 * (now - last));
+}
+
+bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy_rate)
+{
+	const struct bb_backend *backend = run->options.backend;
+	struct bb_run_record *record = &run->record;
+	struct bb_strbuf lines = {0};
+	double uncertainty = 0, offset; /* the largest error of a comparison of two ranks' clocks */
+	bb_status status;
+
+	if (backend->clocks)
+		BB_TRY(status, backend->clocks->offset(driver->handle, &offset, &uncertainty), out);
+	BB_TRY(status, bb_crew_most(driver, &bb_payload_seconds, &uncertainty, 1), out);
+	BB_TRY(status, compare_hosts(run, driver, &lines), out);
+	if (!bb_driver_leads(driver))
+		goto out;
+	if (run->launch.note)
+		bb_strbuf_addf(&lines, "# Launch: %s\n", run->launch.note);
+	if (backend->virtual)
+		backend->virtual->explain(run->context, &lines);
+	/* Ranks of a cluster have no location. */
+	if (!run->options.cluster && run->world.nranks <= BB_MAX_RANKS)
+		record->ranks = (struct bb_rank_infos){run->infos, (size_t)run->world.nranks};
+	if (backend->has_data)
+		record->copy_GBps = copy_rate / 1e9;
+	record->clock_uncertainty_us = uncertainty * 1e6;
+	divide_startup(run, &lines);
+	record->topology = *run->topology_digest ? run->topology_digest : NULL;
+	if (bb_link_bounds_open(&run->link_bounds, run->topology, &record->ranks, backend->gpu) !=
+		    BB_OK ||
+	    bb_strbuf_failed(&lines)) {
+		status = bb_no_memory(&run->error, "the topology");
+		goto out;
+	}
+	run->begun = true;
+	status = bb_sinks_begin(&run->sinks, record);
+	if (status == BB_OK && lines.length > 0)
+		status = bb_sinks_comment(&run->sinks, bb_strbuf_text(&lines));
+out:
+	bb_strbuf_free(&lines);
 	return status;
 }
 
