@@ -1,9 +1,11 @@
 /*
- * engine.c - an experiment on one driver, from start to end.
+ * engine.c - an experiment on one driver, from start to end: its memory and data, samples, trials
+ * that are timed against each other or one by one, and records.
  */
 #include "harness/measure/engine.h"
 
 #include "backends/gpu.h"
+#include "core/array.h"
 #include "harness/run/run_gpus.h"
 
 #include <stdarg.h>
@@ -74,19 +76,6 @@ void bb_engine_release(struct bb_engine *e, void *memory)
 	free(m);
 }
 
-/* After a failure the memory stays, because others may still read it. */
-static void engine_close_memory(struct bb_engine *e, bool all_done)
-{
-	while (e->memory) {
-		struct bb_engine_memory *m = e->memory;
-
-		e->memory = m->next;
-		if (all_done)
-			e->backend->release(e->rank, m->at, m->bytes);
-		free(m);
-	}
-}
-
 bb_status bb_engine_patterns(struct bb_engine *e, enum bb_dtype dtype, int op, int nranks,
 			     const struct bb_patterns **patterns)
 {
@@ -108,17 +97,6 @@ bb_status bb_engine_patterns(struct bb_engine *e, enum bb_dtype dtype, int op, i
 	e->patterns = p;
 	*patterns = p->patterns;
 	return BB_OK;
-}
-
-static void engine_close_patterns(struct bb_engine *e)
-{
-	while (e->patterns) {
-		struct bb_engine_patterns *p = e->patterns;
-
-		e->patterns = p->next;
-		bb_pattern_store_give(&e->run->patterns, p->patterns);
-		free(p);
-	}
 }
 
 bb_status bb_engine_fill(struct bb_engine *e, void *memory, const struct bb_patterns *patterns,
@@ -264,23 +242,15 @@ out:
 	return status;
 }
 
-/* Returns how many of MOST samples the rest of --max-time has room for, at the speed of DONE since
-   BEGAN; at most DONE. */
-static size_t engine_room(const struct bb_engine *e, double began, size_t done, size_t most)
-{
-	const double spent = e->backend->now(e->rank) - began;
-	const double left = 1e-9 * (double)e->options->max_time_ns - spent;
-
-	if (left < 0)
-		return 0;
-	return (size_t)fmin(1 + left * (double)done / (spent + 1e-12),
-			    (double)(done < most ? done : most));
-}
-
 bb_status bb_engine_agree_on_next(struct bb_engine *e, bool precise, double began, size_t done,
 				  size_t *next)
 {
-	uint64_t mine[2] = {precise, engine_room(e, began, done, *next)};
+	const double spent = e->backend->now(e->rank) - began;
+	const double left = 1e-9 * (double)e->options->max_time_ns - spent;
+	const double most = (double)(done < *next ? done : *next);
+	/* The rest of --max-time has room for so many at the speed of those done. */
+	const double room = left < 0 ? 0 : 1 + left * (double)done / (spent + 1e-12);
+	uint64_t mine[2] = {precise, (uint64_t)fmin(room, most)};
 	const uint64_t *of;
 	const void *all;
 	bb_status status = bb_crew_gather(e->driver, &bb_payload_number, mine, 2, &all);
@@ -295,6 +265,240 @@ bb_status bb_engine_agree_on_next(struct bb_engine *e, bool precise, double bega
 	else if (of[1] < *next)
 		*next = (size_t)of[1];
 	return BB_OK;
+}
+
+/* ---- trials ---------------------------------------------------------------------------------- */
+
+static bb_status trial_refuse(struct bb_engine *e, struct bb_trial *t, const char *reason)
+{
+	t->refusal = strdup(reason);
+	return t->refusal ? BB_OK : bb_no_memory(&e->run->error, "trials");
+}
+
+bb_status bb_engine_add(struct bb_engine *e, const struct bb_trial *trial, const char *reason)
+{
+	struct bb_trial *t = BB_ARRAY_ADD(e->trials, e->ntrials, e->most_trials);
+
+	if (!t)
+		return bb_no_memory(&e->run->error, "trials");
+	*t = *trial;
+	t->refusal = NULL;
+	t->samples = NULL;
+	t->n = 0;
+	t->wrong = BB_ABSENT;
+	return reason ? trial_refuse(e, t, reason) : BB_OK;
+}
+
+void bb_engine_clear(struct bb_engine *e)
+{
+	for (size_t i = 0; i < e->ntrials; i++) {
+		free(e->trials[i].refusal);
+		free(e->trials[i].samples);
+	}
+	e->ntrials = e->measured = 0;
+}
+
+bb_status bb_engine_require(struct bb_engine *e, size_t index)
+{
+	const char *refusal = e->trials[index].refusal;
+
+	return refusal ? bb_fail(&e->run->error, BB_EUNSUPPORTED, "%s", refusal) : BB_OK;
+}
+
+/* Returns the rounds without --precision. */
+static int trial_least_rounds(const struct bb_engine *e)
+{
+	const int64_t iters = e->options->iters;
+
+	return iters < BB_ENGINE_ROUNDS ? (int)iters : BB_ENGINE_ROUNDS;
+}
+
+static bool trial_is_interleaved(const struct bb_trial *t)
+{
+	return t->timing == BB_TIMING_INTERLEAVED;
+}
+
+/* Returns the timed steps in ROUND; all rounds together have -n of them. */
+static size_t trial_steps(const struct bb_engine *e, const struct bb_trial *t, int round)
+{
+	const int64_t iters = e->options->iters;
+
+	if (!trial_is_interleaved(t))
+		return round > 0 ? 0 : t->steps > 0 ? t->steps : (size_t)iters;
+	return bb_engine_samples_of(iters, trial_least_rounds(e), round);
+}
+
+static bb_status trial_verify(struct bb_engine *e, struct bb_trial *t)
+{
+	void *victims[BB_MOST_VICTIMS];
+	const int n = t->expects->victims(t->workload.own, victims);
+	uint64_t wrong = 0;
+	bb_status status = BB_OK;
+
+	for (int i = 0; i < n; i++)
+		BB_TRY(status, bb_engine_corrupt(e, victims[i]), out);
+	BB_TRY(status, t->expects->verify(t->workload.own, &wrong), out);
+	BB_TRY(status, bb_engine_sum(e, &wrong, 1), out);
+	t->wrong = (int64_t)wrong;
+out:
+	return status;
+}
+
+static bb_status trial_run_steps(struct bb_engine *e, struct bb_trial *t, struct bb_runner *runner,
+				 int round)
+{
+	void *const own = t->workload.own;
+	const size_t steps = trial_steps(e, t, round);
+	/* One is needed after other trials have used the caches. */
+	size_t warm = bb_engine_is_virtual(e) ? 0 : 1;
+	bb_status status = BB_OK;
+	double end;
+
+	if (t->steps > 0 || round == 0)
+		warm = t->steps > 0 ? t->warm : (size_t)e->options->warmup_iters;
+	/* Each step has a deadline of its own. */
+	for (; warm > 0; warm--) {
+		bb_crew_deadline(e->driver, t->what);
+		BB_TRY(status, bb_runner_run(runner, NULL, &end), out);
+	}
+	for (size_t i = 0; i < steps; i++) {
+		const bool last = i + 1 == steps;
+		const bool checks = last && t->expects && round == 0 && bb_engine_checks(e);
+		const bool watched = t->watch.done && (last || !trial_is_interleaved(t));
+
+		bb_crew_deadline(e->driver, t->what);
+		if (checks && t->expects->fill)
+			BB_TRY(status, t->expects->fill(own), out);
+		BB_TRY(status, bb_runner_run(runner, watched ? &t->watch : NULL, &t->samples[t->n]),
+		       out);
+		t->n++;
+		if (checks)
+			BB_TRY(status, trial_verify(e, t), out);
+		if (t->stepped)
+			t->stepped(own, i);
+	}
+	status = bb_engine_slowest(e, t->samples + t->n - steps, steps);
+out:
+	return status;
+}
+
+static bb_status trial_visit(struct bb_engine *e, struct bb_trial *t, int round)
+{
+	struct bb_error refusal = {.text = ""};
+	struct bb_runner *runner = NULL;
+	bb_status status;
+
+	BB_TRY(status, bb_engine_begin(e, t->what), out);
+	status = bb_runner_open(&runner, e->run, e->driver, &t->workload, &refusal);
+	if (status == BB_EUNSUPPORTED) {
+		status = trial_refuse(e, t, refusal.text);
+		goto out;
+	}
+	atomic_store_explicit(&e->driver->progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
+	if (status == BB_OK && round == 0 && t->opened)
+		status = t->opened(t->workload.own, runner);
+	if (status == BB_OK)
+		status = trial_run_steps(e, t, runner, round);
+	atomic_store_explicit(&e->driver->progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
+out:
+	if (status != BB_OK)
+		bb_crew_abandon(e->driver);
+	bb_runner_close(runner);
+	return status;
+}
+
+static bb_status trials_sum_up(struct bb_engine *e)
+{
+	for (size_t i = e->measured; i < e->ntrials; i++) {
+		struct bb_trial *t = &e->trials[i];
+		double *sorted = malloc(t->n * sizeof(*sorted) + 1);
+
+		if (!sorted)
+			return bb_no_memory(&e->run->error, "trials");
+		memcpy(sorted, t->samples, t->n * sizeof(*sorted));
+		bb_stats_compute(sorted, t->n, &t->stats);
+		free(sorted);
+	}
+	return BB_OK;
+}
+
+/* *NEXT = 0 if --max-time is over: then the round is cut short, unless it is the first. */
+static bb_status trials_run_round(struct bb_engine *e, int round, double began, size_t *next)
+{
+	const bool several = e->ntrials - e->measured > 1;
+	const bool limited = e->options->precision != 0 && round > 0;
+	bool any = false;
+	bb_status status = BB_OK;
+
+	for (size_t i = e->measured; i<e->ntrials && * next> 0; i++) {
+		struct bb_trial *t = &e->trials[i];
+		const bool visited = !t->refusal && (round == 0 || trial_is_interleaved(t));
+
+		if (visited)
+			BB_TRY(status, trial_visit(e, t, round), out);
+		if (visited && limited)
+			BB_TRY(status,
+			       bb_engine_agree_on_next(e, false, began, (size_t)round, next), out);
+		if (several && bb_engine_leads(e))
+			bb_ticker_step(&e->run->ticker, 0);
+		any |= !t->refusal;
+	}
+	if (!any)
+		BB_TRY(status, bb_engine_require(e, e->measured), out);
+	status = trials_sum_up(e);
+out:
+	return status;
+}
+
+/* *NEXT = 0 if all rounds are done, or all interleaved trials precise, or --max-time is over. */
+static bb_status trials_agree_to_stop(struct bb_engine *e, int round, double began, size_t *next)
+{
+	const struct bb_options *o = e->options;
+	bool interleaved = false, precise = round + 1 >= trial_least_rounds(e);
+
+	for (size_t i = e->measured; i < e->ntrials; i++) {
+		const struct bb_trial *t = &e->trials[i];
+
+		if (!trial_is_interleaved(t) || t->refusal)
+			continue;
+		interleaved = true;
+		precise &= o->precision == 0 || bb_stats_precision(&t->stats) <= o->precision;
+	}
+	if (!interleaved || (o->precision == 0 && precise))
+		*next = 0;
+	if (*next == 0 || o->precision == 0)
+		return BB_OK;
+	return bb_engine_agree_on_next(e, precise || round + 1 >= BB_ENGINE_MOST_ROUNDS, began,
+				       (size_t)round + 1, next);
+}
+
+bb_status bb_engine_measure(struct bb_engine *e)
+{
+	const double began = e->backend->now(e->rank);
+	const size_t n = e->ntrials - e->measured;
+	const size_t iters = (size_t)e->options->iters, rounds = (size_t)trial_least_rounds(e);
+	const size_t most_rounds = e->options->precision != 0 ? BB_ENGINE_MOST_ROUNDS : rounds;
+	size_t next = n > 0; /* rounds */
+	bb_status status = BB_OK;
+
+	for (size_t i = e->measured; i < e->ntrials; i++) {
+		struct bb_trial *t = &e->trials[i];
+
+		t->samples = calloc(trial_is_interleaved(t) ? (iters / rounds + 1) * most_rounds
+							    : trial_steps(e, t, 0),
+				    sizeof(*t->samples));
+		if (!t->samples)
+			return bb_no_memory(&e->run->error, "trials");
+	}
+	if (bb_engine_leads(e) && n > 1)
+		bb_ticker_start(&e->run->ticker, n * rounds, 0);
+	for (int round = 0; status == BB_OK && next > 0; round++) {
+		status = trials_run_round(e, round, began, &next);
+		if (status == BB_OK)
+			status = trials_agree_to_stop(e, round, began, &next);
+	}
+	e->measured = e->ntrials;
+	return status;
 }
 
 /* ---- rank 0's results ------------------------------------------------------------------------ */
@@ -404,10 +608,24 @@ bb_status bb_engine_drive(struct bb_driver *driver, void *argument)
 	e->all_done = status == BB_OK;
 	if (x->close)
 		x->close(e);
-	engine_close_memory(e, e->all_done);
+	while (e->memory) {
+		struct bb_engine_memory *m = e->memory;
+
+		e->memory = m->next;
+		/* After a failure the memory stays, because others may still read it. */
+		if (e->all_done)
+			e->backend->release(e->rank, m->at, m->bytes);
+		free(m);
+	}
 	bb_engine_clear(e);
 	free(e->trials);
-	engine_close_patterns(e);
+	while (e->patterns) {
+		struct bb_engine_patterns *p = e->patterns;
+
+		e->patterns = p->next;
+		bb_pattern_store_give(&run->patterns, p->patterns);
+		free(p);
+	}
 	e->backend->group_close(e->world);
 	free(e);
 	atomic_store(&driver->progress->finished, status == BB_OK);

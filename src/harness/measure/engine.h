@@ -4,9 +4,6 @@
  * A benchmark supplies its trials, the expectation of their data, and a function from measured
  * trials to records. The engine owns the world, memory, warm-up, barriers, clocks, deadlines,
  * faults, progress, precision, agreement between ranks, verification and statistics.
- *
- *   engine.c   an experiment on one driver, from start to end; memory, samples, records
- *   trials.c   trials that are programs, timed against each other or one by one
  */
 #ifndef BB_HARNESS_MEASURE_ENGINE_H
 #define BB_HARNESS_MEASURE_ENGINE_H

@@ -94,17 +94,6 @@ static void judge_operation(struct bb_runner *p, const struct bb_operation *o)
 		bb_runner_object(p, "the %s backend cannot receive from any rank", backend->name);
 }
 
-/* Is item I the first computation with its FLOPs? */
-static bool is_first_of_its_size(const struct bb_runner *p, size_t i)
-{
-	size_t first = 0;
-
-	while (p->items[first].operation.act != BB_ACT_COMPUTE ||
-	       p->items[first].operation.flops != p->items[i].operation.flops)
-		first++;
-	return first == i;
-}
-
 /* Multiplies each size once. Only that shows whether the library is there, and it loads its kernels
    at their first use, which might never end beside a message that waits for this rank. */
 static bb_status try_gemm(struct bb_runner *p)
@@ -116,9 +105,14 @@ static bb_status try_gemm(struct bb_runner *p)
 		return BB_OK;
 	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
 		const struct bb_operation *o = &p->items[i].operation;
+		size_t first = 0; /* computation with these FLOPs */
 
-		if (o->act == BB_ACT_COMPUTE && o->flops > 0 && !performs(p, o) &&
-		    is_first_of_its_size(p, i))
+		if (o->act != BB_ACT_COMPUTE || o->flops <= 0 || performs(p, o))
+			continue;
+		while (p->items[first].operation.act != BB_ACT_COMPUTE ||
+		       p->items[first].operation.flops != o->flops)
+			first++;
+		if (first == i)
 			status = p->backend->gpu->gemm(p->rank, NULL, o->flops, &cause);
 	}
 	if (status == BB_EUNSUPPORTED) {
@@ -132,33 +126,19 @@ static bb_status try_gemm(struct bb_runner *p)
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-/* Where queues are threads, events pass due times from queue to queue. Not on a GPU: there a
-   sleeper occupies the host thread that every other host function would need. */
-static bb_status open_dues(struct bb_runner *p)
-{
-	if (p->workload->compute || p->workload->stand_in != BB_SLEEP || p->backend->gpu)
-		return BB_OK;
-	p->dues = calloc((size_t)p->program->events + 1, sizeof(*p->dues));
-	return p->dues ? BB_OK : no_memory(p);
-}
-
-/* True if O is a computation right behind another one of its queue; records between take no time.
- */
-static bool is_chained(const struct bb_operation *o, bool *computed)
-{
-	const bool before = *computed;
-
-	if (o->act != BB_ACT_RECORD)
-		*computed = o->act == BB_ACT_COMPUTE;
-	return before && o->act == BB_ACT_COMPUTE;
-}
-
 static bb_status read_items(struct bb_runner *p)
 {
 	const struct bb_program *program = p->program;
 	const int rank = p->driver->rank;
-	bool computed[BB_PROGRAM_QUEUES] = {false};
+	bool computed[BB_PROGRAM_QUEUES] = {false}; /* last in the queue, but for records */
 
+	/* Where queues are threads, events pass due times from queue to queue. Not on a GPU: there
+	   a sleeper occupies the host thread that every other host function would need. */
+	if (!p->workload->compute && p->workload->stand_in == BB_SLEEP && !p->backend->gpu) {
+		p->dues = calloc((size_t)program->events + 1, sizeof(*p->dues));
+		if (!p->dues)
+			return no_memory(p);
+	}
 	p->nitems = program->length(program, rank);
 	p->items = calloc(p->nitems + 1, sizeof(*p->items));
 	p->order = calloc(p->nitems + 1, sizeof(struct bb_item *));
@@ -166,14 +146,18 @@ static bb_status read_items(struct bb_runner *p)
 		return no_memory(p);
 	for (size_t i = 0; i < p->nitems; i++) {
 		struct bb_item *item = &p->items[i];
+		const struct bb_operation *o;
 
 		*item = (struct bb_item){.runner = p,
 					 .operation = bb_program_at(program, rank, i),
 					 .index = i,
 					 .source = BB_NO_PEER};
-		item->chained =
-			is_chained(&item->operation, &computed[item->operation.queue]) || p->dues;
-		judge_operation(p, &item->operation);
+		o = &item->operation;
+		/* Records between two computations take no time. */
+		item->chained = p->dues || (computed[o->queue] && o->act == BB_ACT_COMPUTE);
+		if (o->act != BB_ACT_RECORD)
+			computed[o->queue] = o->act == BB_ACT_COMPUTE;
+		judge_operation(p, o);
 	}
 	return BB_OK;
 }
@@ -204,7 +188,6 @@ static bb_status open_real(struct bb_runner *p, struct bb_error *refusal)
 {
 	bb_status status;
 
-	BB_TRY(status, open_dues(p), out);
 	BB_TRY(status, read_items(p), out);
 	BB_TRY(status, try_gemm(p), out);
 	BB_TRY(status, share_objections(p, refusal), out);
@@ -214,18 +197,6 @@ static bb_status open_real(struct bb_runner *p, struct bb_error *refusal)
 	status = share_objections(p, refusal);
 out:
 	return status;
-}
-
-/* One driver for all ranks. */
-static bb_status open_virtual(struct bb_runner *p, struct bb_error *refusal)
-{
-	for (int r = 0; r < p->program->nranks && p->program->groups > 0; r++) {
-		const bb_status status = bb_runner_judge_collectives(p, r);
-
-		if (status != BB_OK)
-			return status;
-	}
-	return share_objections(p, refusal);
 }
 
 bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct bb_driver *driver,
@@ -248,7 +219,13 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 				     p->program->algorithm ? p->program->algorithm : "auto",
 				     &run->error),
 	       failed);
-	BB_TRY(status, is_virtual(p) ? open_virtual(p, refusal) : open_real(p, refusal), failed);
+	if (!is_virtual(p))
+		BB_TRY(status, open_real(p, refusal), failed);
+	/* One driver for all ranks. */
+	for (int r = 0; is_virtual(p) && r < p->program->nranks && p->program->groups > 0; r++)
+		BB_TRY(status, bb_runner_judge_collectives(p, r), failed);
+	if (is_virtual(p))
+		BB_TRY(status, share_objections(p, refusal), failed);
 	*runner = p;
 	return BB_OK;
 failed:
@@ -260,24 +237,19 @@ failed:
 	return status;
 }
 
-/* After a failure a device goes on. Running host functions are awaited; later ones find OVER set in
-   the runner, which stays until the process ends. */
-static void close_queues(struct bb_runner *p)
+void bb_runner_close(struct bb_runner *p)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};
 
+	if (!p)
+		return;
+	/* After a failure a device goes on. Running host functions are awaited; later ones find
+	   OVER set in the runner, which stays until the process ends. */
 	atomic_store(&p->over, p->failed);
 	for (int q = 0; q < BB_PROGRAM_QUEUES; q++)
 		p->backend->queue_close(p->queues[q].handle);
 	while (p->failed && atomic_load(&p->inside) > 0)
 		nanosleep(&moment, NULL);
-}
-
-void bb_runner_close(struct bb_runner *p)
-{
-	if (!p)
-		return;
-	close_queues(p);
 	for (int e = 0; e < p->program->events && p->events; e++)
 		p->backend->event_close(p->events[e]);
 	for (size_t i = 0; i < p->nitems && p->items; i++)
@@ -395,20 +367,6 @@ static bool is_over(const struct bb_runner *p)
 	       bb_crew_is_stopping(p->driver);
 }
 
-static void sleep_until(const struct bb_runner *p, double end)
-{
-	double now;
-
-	while ((now = bb_clock_now()) < end && !is_over(p)) {
-		const double until = end - now < LONGEST_NAP ? end : now + LONGEST_NAP;
-		const double whole = floor(until);
-		const struct timespec t = {.tv_sec = (time_t)whole,
-					   .tv_nsec = (long)((until - whole) * 1e9)};
-
-		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
-	}
-}
-
 /*
  * Sleepers wake late, on a busy machine very late. So that these delays do not add up, a sleep ends
  * at the due time of its queue: the sum of the durations so far, or the due time of the event that
@@ -418,11 +376,18 @@ static void sleep_on(void *argument)
 {
 	const struct bb_item *item = argument;
 	struct bb_runner_queue *queue = queue_of(item);
+	double now;
 
 	if (!enter(item->runner))
 		return;
 	queue->due = (item->chained ? queue->due : bb_clock_now()) + item->operation.seconds;
-	sleep_until(item->runner, queue->due);
+	while ((now = bb_clock_now()) < queue->due && !is_over(item->runner)) {
+		const double until = fmin(queue->due, now + LONGEST_NAP), whole = floor(until);
+		const struct timespec t = {.tv_sec = (time_t)whole,
+					   .tv_nsec = (long)((until - whole) * 1e9)};
+
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
+	}
 	leave(item->runner);
 }
 
