@@ -130,21 +130,6 @@ const char *bb_environment_value(const struct bb_environment *environment, int r
 	return *(const char *const *)((const char *)environment + bb_environment_rows[row].offset);
 }
 
-static bb_status unknown_backend(const struct bb_options *o, struct bb_error *error)
-{
-	const char *names[16] = {"auto"};
-	char hint[BB_SUGGESTION];
-	size_t n = 1;
-
-	for (int i = 0; bb_backends[i] && n < 15; i++)
-		names[n++] = bb_backends[i]->name;
-	for (const struct bb_loadable *l = bb_loadables; l->name && n < 15; l++)
-		names[n++] = l->name;
-	names[n] = NULL;
-	return bb_fail(error, BB_EUSAGE, "--backend: there is no backend \"%s\"%s (see --list)",
-		       o->backend_text, bb_suggest(hint, o->backend_text, names));
-}
-
 /* Loads what a launcher's process needs, although no option names it. */
 static bb_status load_for_launcher(struct bb_plugin *plugin, const struct bb_launch_hint *launch,
 				   struct bb_error *error)
@@ -167,35 +152,6 @@ static bb_status load_for_launcher(struct bb_plugin *plugin, const struct bb_lau
 		       "%s started this, so the backend is " BB_LAUNCHER
 		       " (unless --backend host is given): %s",
 		       launch->launcher, cause.text);
-}
-
-/* Returns BB_EBACKEND with the reason in WHY, unless GPUs can be used here. */
-static bb_status load_for_gpus(struct bb_plugin *plugin, struct bb_error *why)
-{
-	bb_status st = bb_plugin_load(plugin, bb_loadable_find(BB_GPUS), why);
-
-	if (st == BB_OK && plugin->backend && plugin->backend->gpu)
-		st = plugin->backend->gpu->usable(why);
-	else if (st == BB_OK && !plugin->backend)
-		st = bb_fail(why, BB_EBACKEND,
-			     "the " BB_GPUS " backend has no backend; rebuild it");
-	return st;
-}
-
-/* Measurements of a CPU must not pass for those of the GPUs that are here. */
-static bb_status refuse_cpu(const struct bb_plugin *plugin, const char *why, int gpus,
-			    const struct bb_launch_hint *launch, struct bb_error *error)
-{
-	const bool by_mpi = launch->launcher && !launch->kind;
-	char missing[128];
-
-	snprintf(missing, sizeof(missing), "no " BB_GPUS " backend was built (build it with %s)",
-		 bb_loadable_find(BB_GPUS)->remedy);
-	return bb_fail(error, BB_EBACKEND,
-		       "%d GPU%s here (/dev/nvidia*), but %s; to measure the CPU, give --backend "
-		       "%s",
-		       gpus, gpus == 1 ? " is" : "s are", plugin->missing ? missing : why,
-		       by_mpi ? BB_LAUNCHER : "host");
 }
 
 /* Chooses host, or Gloo if torchrun's variables announce several processes and it was built. */
@@ -225,37 +181,41 @@ static bb_status choose_cpu(struct bb_options *o, struct bb_plugin *plugin,
 static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 				const struct bb_launch_hint *launch, struct bb_error *error)
 {
+	const struct bb_loadable *loadable = bb_loadable_find(BB_GPUS);
+	const bool by_mpi = launch->launcher && !launch->kind;
 	struct bb_error why = {.text = ""};
-	bb_status st = load_for_gpus(plugin, &why);
-	const int present = st == BB_OK ? 0 : bb_gpus_present();
-	const char *gpus = plugin->missing ? "no " BB_GPUS " backend was built" : why.text;
+	bb_status st = bb_plugin_load(plugin, loadable, &why);
+	const char *gpus;
+	int present;
 
+	if (st == BB_OK && plugin->backend && plugin->backend->gpu)
+		st = plugin->backend->gpu->usable(&why);
+	else if (st == BB_OK && !plugin->backend)
+		st = bb_fail(&why, BB_EBACKEND,
+			     "the " BB_GPUS " backend has no backend; rebuild it");
 	if (st == BB_EUSAGE)
 		return bb_fail(error, st, "%s", why.text);
 	if (st == BB_OK) {
 		snprintf(o->backend_reason, BB_REASON_TEXT, "there are GPUs");
 		return BB_OK;
 	}
+	gpus = plugin->missing ? "no " BB_GPUS " backend was built" : why.text;
+	present = bb_gpus_present();
+	/* Measurements of a CPU must not pass for those of the GPUs that are here. */
 	if (present > 0)
-		return refuse_cpu(plugin, why.text, present, launch, error);
+		return bb_fail(error, BB_EBACKEND,
+			       "%d GPU%s here (/dev/nvidia*), but %s%s%s%s; to measure the CPU, "
+			       "give --backend %s",
+			       present, present == 1 ? " is" : "s are", gpus,
+			       plugin->missing ? " (build it with " : "",
+			       plugin->missing ? loadable->remedy : "", plugin->missing ? ")" : "",
+			       by_mpi ? BB_LAUNCHER : "host");
 	*plugin = (struct bb_plugin){.backend = NULL};
-	if (launch->launcher && !launch->kind) {
-		snprintf(o->backend_reason, BB_REASON_TEXT, "%s started this, and %s",
-			 launch->launcher, gpus);
-		return load_for_launcher(plugin, launch, error);
-	}
-	return choose_cpu(o, plugin, launch, gpus, error);
-}
-
-/* Chooses null, because nothing is measured; MPI's launcher may have started several processes. */
-static bb_status choose_null(struct bb_plugin *plugin, const struct bb_launch_hint *launch,
-			     struct bb_error *error)
-{
-	const bool by_mpi = launch->launcher && !launch->kind;
-	const bb_status st = by_mpi ? load_for_launcher(plugin, launch, error) : BB_OK;
-
-	plugin->backend = &bb_backend_null;
-	return st;
+	if (!by_mpi)
+		return choose_cpu(o, plugin, launch, gpus, error);
+	snprintf(o->backend_reason, BB_REASON_TEXT, "%s started this, and %s", launch->launcher,
+		 gpus);
+	return load_for_launcher(plugin, launch, error);
 }
 
 static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hint *launch,
@@ -267,17 +227,23 @@ static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hi
 				     : o->noise != 0     ? "--noise"
 				     : o->simulates      ? "--predict"
 							 : NULL;
+	const bool chosen = strcmp(o->backend_text, "auto") == 0;
+	const char *names[16] = {NULL};
+	char hint[BB_SUGGESTION];
 	struct bb_plugin plugin = {.backend = NULL};
 	bb_status st = BB_OK;
 
-	if (strcmp(o->backend_text, "auto") == 0 && only_sim) {
+	if (chosen && only_sim) {
 		plugin.backend = bb_backend_find("sim");
 		snprintf(o->backend_reason, BB_REASON_TEXT, "only sim has %s", only_sim);
-	} else if (strcmp(o->backend_text, "auto") == 0 && o->shows)
+	} else if (chosen && o->shows) {
 		plugin.backend = bb_backend_find("host"); /* nothing is measured */
-	else if (strcmp(o->backend_text, "auto") == 0 && o->predicts)
-		st = choose_null(&plugin, launch, error);
-	else if (strcmp(o->backend_text, "auto") == 0)
+	} else if (chosen && o->predicts) {
+		/* Nothing is measured, but MPI's launcher may have started several processes. */
+		if (launch->launcher && !launch->kind)
+			st = load_for_launcher(&plugin, launch, error);
+		plugin.backend = &bb_backend_null;
+	} else if (chosen)
 		st = choose_backend(o, &plugin, launch, error);
 	else if (loadable)
 		st = bb_plugin_load(&plugin, loadable, error);
@@ -292,34 +258,17 @@ static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hi
 			error, BB_EBACKEND,
 			"the %s backend can connect processes, but has no backend; rebuild it",
 			loadable ? loadable->name : BB_LAUNCHER);
-	return unknown_backend(o, error);
-}
-
-/* Refuses a backend of one process that a launcher has started several times. */
-static bb_status refuse_processes(const struct bb_options *o, const struct bb_launch_hint *launch,
-				  struct bb_error *error)
-{
-	const bool automatic = *o->backend_reason != '\0';
-
-	if (launch->kind)
-		return bb_fail(error, BB_EUSAGE,
-			       "the %s backend is one process, and %s started %d (%s=%d); start "
-			       "one, or give --backend " BB_CPUS ", or " BB_GPUS
-			       " where there are GPUs, or use mpirun and --backend " BB_LAUNCHER
-			       "%s%s%s",
-			       o->backend->name, launch->launcher, launch->nprocs, launch->variable,
-			       launch->nprocs, automatic ? " (" : "", o->backend_reason,
-			       automatic ? ")" : "");
-	return bb_fail(error, BB_EUSAGE,
-		       "the %s backend is one process, and %s started %d; use "
-		       "--backend " BB_LAUNCHER ", or start one",
-		       o->backend->name, launch->launcher, launch->nprocs);
+	for (int i = 0; backend_name(i) && i < 15; i++)
+		names[i] = backend_name(i);
+	return bb_fail(error, BB_EUSAGE, "--backend: there is no backend \"%s\"%s (see --list)",
+		       o->backend_text, bb_suggest(hint, o->backend_text, names));
 }
 
 /* Several processes need a launch, whatever the backend. */
 static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hint *launch,
 				struct bb_error *error)
 {
+	const bool automatic = *o->backend_reason != '\0';
 	struct bb_plugin plugin;
 	struct bb_error why = {.text = ""};
 	bb_status st;
@@ -329,8 +278,21 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 	st = launch->kind && launch->kind->check ? launch->kind->check(error) : BB_OK;
 	if (st != BB_OK || launch->nprocs <= 1)
 		return st;
+	/* A backend of one process that a launcher has started several times. */
+	if (!o->backend->in_processes && launch->kind)
+		return bb_fail(error, BB_EUSAGE,
+			       "the %s backend is one process, and %s started %d (%s=%d); start "
+			       "one, or give --backend " BB_CPUS ", or " BB_GPUS
+			       " where there are GPUs, or use mpirun and --backend " BB_LAUNCHER
+			       "%s%s%s",
+			       o->backend->name, launch->launcher, launch->nprocs, launch->variable,
+			       launch->nprocs, automatic ? " (" : "", o->backend_reason,
+			       automatic ? ")" : "");
 	if (!o->backend->in_processes)
-		return refuse_processes(o, launch, error);
+		return bb_fail(error, BB_EUSAGE,
+			       "the %s backend is one process, and %s started %d; use "
+			       "--backend " BB_LAUNCHER ", or start one",
+			       o->backend->name, launch->launcher, launch->nprocs);
 	o->launch = launch->kind;
 	if (o->launch)
 		return BB_OK;
@@ -361,7 +323,12 @@ static bb_status resolve_cluster(struct bb_options *o, bool messages, struct bb_
 		o->backend = o->backend->virtual->over_gpus;
 	if (!o->gpus_given && !o->threads_given)
 		o->gpus = o->cluster->ranks;
-	if (o->threads * o->gpus > o->cluster->ranks)
+	if (o->calibrate_text && !bb_cluster_has_gpus(o->cluster))
+		st = bb_fail(error, BB_EUSAGE,
+			     "--calibrate %s: --cluster %s has no GPUs; records of schedules are "
+			     "fitted without --cluster",
+			     o->calibrate_text, o->cluster_text);
+	else if (o->threads * o->gpus > o->cluster->ranks)
 		st = bb_fail(error, BB_EUSAGE,
 			     "%lld ranks are more than the %d of --cluster %s; give more nodes",
 			     (long long)(o->threads * o->gpus), o->cluster->ranks, o->cluster_text);
@@ -369,36 +336,11 @@ out:
 	return st;
 }
 
-static bb_status resolve_calibration(struct bb_options *o, struct bb_error *error)
-{
-	if (!o->calibrate_text)
-		return BB_OK;
-	if (o->cluster && !bb_cluster_has_gpus(o->cluster))
-		return bb_fail(error, BB_EUSAGE,
-			       "--calibrate %s: --cluster %s has no GPUs; records of schedules are "
-			       "fitted without --cluster",
-			       o->calibrate_text, o->cluster_text);
-	o->virtual.calibrate = o->calibrate_text;
-	return BB_OK;
-}
-
-/* Without noise all iterations are equal, and none needs a warm-up. */
-static void resolve_noise(struct bb_options *o)
-{
-	o->exact = o->backend->virtual && o->noise == 0;
-	o->virtual.noise = o->noise;
-	o->virtual.seed = (uint64_t)o->seed;
-	if (o->exact && !o->iters_given)
-		o->iters = 1;
-	if (o->exact && !o->warmup_iters_given)
-		o->warmup_iters = 0;
-}
-
 /* ---- faults ----------------------------------------------------------------------------- */
 
 #define MOST_FACTOR 1e6 /* of a slow link */
 
-/* FIELDS are the words behind the name, a letter each: see fault_read. */
+/* FIELDS are the words behind the name, a letter each: see field_read. */
 static const struct {
 	const char *name, *fields, *form;
 } faults[] = {
@@ -435,23 +377,6 @@ void bb_options_fault_help(unsigned known, struct bb_strbuf *out)
 	add_kinds(out, OF_CLUSTERS & ~known);
 }
 
-/* What the field FIELD of a fault must be. */
-static const char *field_is(char field)
-{
-	switch (field) {
-	case 'R':
-		return "a rank or node";
-	case 'P':
-		return "another rank";
-	case 'T':
-		return "a rail";
-	case 'F':
-		return "a factor above 1 and at most 1000000";
-	default:
-		return "a time";
-	}
-}
-
 static bb_status unknown_fault(const struct bb_options *o, unsigned known, const char *name,
 			       struct bb_error *error)
 {
@@ -481,68 +406,47 @@ static bb_status unknown_fault(const struct bb_options *o, unsigned known, const
 		       o->fault_text, name, near ? "did you mean" : "give", list, near ? "?" : "");
 }
 
-static bool fault_read(struct bb_fault *fault, char field, const char *word)
+/* Reads WORD as FIELD of FAULT. Returns what it should be; NULL: it is. */
+static const char *field_read(struct bb_fault *fault, char field, const char *word)
 {
 	uint64_t ns;
 	char *end;
 
 	switch (field) {
-	case 'R': /* a rank or node */
-		return bb_parse_rank(word, &fault->rank);
-	case 'P': /* its peer, another rank */
-		return bb_parse_rank(word, &fault->to) && fault->to != fault->rank;
-	case 'T': /* a rail */
-		return bb_parse_rank(word, &fault->to);
-	case 'F': /* a factor */
+	case 'R':
+		return bb_parse_rank(word, &fault->rank) ? NULL : "a rank or node";
+	case 'P':
+		return bb_parse_rank(word, &fault->to) && fault->to != fault->rank ? NULL
+										   : "another rank";
+	case 'T':
+		return bb_parse_rank(word, &fault->to) ? NULL : "a rail";
+	case 'F':
 		fault->factor = strtod(word, &end);
-		return end != word && !*end && fault->factor > 1 && fault->factor <= MOST_FACTOR;
-	default: /* a duration */
+		return end != word && !*end && fault->factor > 1 && fault->factor <= MOST_FACTOR
+			       ? NULL
+			       : "a factor above 1 and at most 1000000";
+	default: /* D */
 		if (!bb_parse_duration(word, &ns))
-			return false;
+			return "a time";
 		fault->seconds = (double)ns * 1e-9;
-		return true;
-	}
-}
-
-/* Copies into the configuration of the backend, or of virtual time, what it simulates. */
-static void configure_fault(struct bb_options *o)
-{
-	const struct bb_fault *fault = &o->fault;
-
-	switch (fault->kind) {
-	case BB_FAULT_SLOW_LINK:
-		o->config.slow_link.from = fault->rank;
-		o->config.slow_link.to = fault->to;
-		o->config.slow_link.factor = fault->factor;
-		break;
-	case BB_FAULT_SLOW:
-		o->virtual.slow_rank.rank = fault->rank;
-		o->virtual.slow_rank.seconds = fault->seconds;
-		break;
-	case BB_FAULT_SLOW_NODE:
-	case BB_FAULT_SLOW_RAIL:
-	case BB_FAULT_LOST_RAIL:
-		o->virtual.flawed = o->cluster_text != NULL;
-		o->virtual.flaw = (struct bb_fabric_flaw){fault->rank, fault->to, fault->factor};
-		break;
-	default:
-		break;
+		return NULL;
 	}
 }
 
 /* Reads what follows the name, REST, as the fields of o->fault; NULL: nothing follows. */
 static bb_status fields_read(struct bb_options *o, char *rest, struct bb_error *error)
 {
-	const char *form = faults[o->fault.kind].form, *word;
+	const char *form = faults[o->fault.kind].form, *word, *expected;
 
 	for (const char *field = faults[o->fault.kind].fields; *field; field++) {
 		word = strsep(&rest, ":");
 		if (!word)
 			return bb_fail(error, BB_EUSAGE, "--fault %s: incomplete; give %s",
 				       o->fault_text, form);
-		if (!fault_read(&o->fault, *field, word))
+		expected = field_read(&o->fault, *field, word);
+		if (expected)
 			return bb_fail(error, BB_EUSAGE, "--fault %s: \"%s\" is not %s; give %s",
-				       o->fault_text, word, field_is(*field), form);
+				       o->fault_text, word, expected, form);
 	}
 	if (rest)
 		return bb_fail(error, BB_EUSAGE, "--fault %s: \"%s\" is too much; give %s",
@@ -573,7 +477,19 @@ bb_status bb_options_fault(struct bb_options *o, unsigned known, struct bb_error
 			       faults[kind].form);
 	o->fault = (struct bb_fault){.kind = (enum bb_fault_kind)kind, .to = -1};
 	BB_TRY(st, fields_read(o, rest, error), out);
-	configure_fault(o);
+	/* What the backend, or virtual time, simulates. */
+	if (kind == BB_FAULT_SLOW_LINK) {
+		o->config.slow_link.from = o->fault.rank;
+		o->config.slow_link.to = o->fault.to;
+		o->config.slow_link.factor = o->fault.factor;
+	} else if (kind == BB_FAULT_SLOW) {
+		o->virtual.slow_rank.rank = o->fault.rank;
+		o->virtual.slow_rank.seconds = o->fault.seconds;
+	} else if (o->cluster_text && (OF_CLUSTERS >> kind & 1)) {
+		o->virtual.flawed = true;
+		o->virtual.flaw = (struct bb_fabric_flaw){o->fault.rank, o->fault.to,
+							  o->fault.factor};
+	}
 out:
 	return st;
 }
@@ -591,19 +507,6 @@ bool bb_next_word(const char **list, char word[BB_WORD])
 
 /* ---- conflicts ------------------------------------------------------------ */
 
-/* TEXT = "-g 8", "-t 2" or "-t 2 times -g 4". Returns TEXT. */
-static const char *ranks_text(char text[64], const struct bb_options *o)
-{
-	if (o->threads == 1)
-		snprintf(text, 64, "-g %lld", (long long)o->gpus);
-	else if (o->gpus == 1)
-		snprintf(text, 64, "-t %lld", (long long)o->threads);
-	else
-		snprintf(text, 64, "-t %lld times -g %lld", (long long)o->threads,
-			 (long long)o->gpus);
-	return text;
-}
-
 static bb_status check_ranks(const struct bb_options *o, const struct bb_launch_hint *launch,
 			     struct bb_error *error)
 {
@@ -615,7 +518,13 @@ static bb_status check_ranks(const struct bb_options *o, const struct bb_launch_
 
 	if (local <= most)
 		return BB_OK;
-	ranks_text(ranks, o);
+	if (o->threads == 1)
+		snprintf(ranks, sizeof(ranks), "-g %lld", (long long)o->gpus);
+	else if (o->gpus == 1)
+		snprintf(ranks, sizeof(ranks), "-t %lld", (long long)o->threads);
+	else
+		snprintf(ranks, sizeof(ranks), "-t %lld times -g %lld", (long long)o->threads,
+			 (long long)o->gpus);
 	if (most > 1)
 		return bb_fail(
 			error, BB_EUSAGE,
@@ -628,6 +537,7 @@ static bb_status check_ranks(const struct bb_options *o, const struct bb_launch_
 		       o->program, nprocs > 1 ? "" : " (or give --backend host)");
 }
 
+/* Sizes that ascend, and links to simulate. */
 static bb_status check_sizes(const struct bb_options *o, struct bb_error *error)
 {
 	char low[BB_UNIT_TEXT], high[BB_UNIT_TEXT];
@@ -643,6 +553,12 @@ static bb_status check_sizes(const struct bb_options *o, struct bb_error *error)
 			       "-f 1 never gets from -b %s to -e %s; give a factor of at least 2, "
 			       "or -i SIZE",
 			       low, high);
+	if (o->backend->virtual && !o->link.text && !o->cluster_text && !o->calibrate_text)
+		return bb_fail(error, BB_EUSAGE,
+			       "the %s backend needs links to simulate; give --link RATE,LATENCY, "
+			       "as in --link 25GB/s,5us, or --cluster NAME:NODES, as in --cluster "
+			       "hgx-h100:16, or --calibrate FILE",
+			       o->backend->name);
 	return BB_OK;
 }
 
@@ -684,33 +600,6 @@ bb_status bb_check_rank(const char *flag, const char *text, int rank, int nranks
 		snprintf(valid, sizeof(valid), "0 to %d", nranks - 1);
 	return bb_fail(error, BB_EUSAGE, "%s %s: there is no rank %d %s %d rank%s; give %s", flag,
 		       text ? text : number, rank, where, nranks, bb_plural(nranks), valid);
-}
-
-static bb_status check_links(const struct bb_options *o, struct bb_error *error)
-{
-	if (!o->backend->virtual || o->link.text || o->cluster_text || o->calibrate_text)
-		return BB_OK;
-	return bb_fail(
-		error, BB_EUSAGE,
-		"the %s backend needs links to simulate; give --link RATE,LATENCY, as in "
-		"--link 25GB/s,5us, or --cluster NAME:NODES, as in --cluster hgx-h100:16, or "
-		"--calibrate FILE",
-		o->backend->name);
-}
-
-static bb_status options_check(const struct bb_options *o, const struct bb_launch_hint *launch,
-			       struct bb_error *error)
-{
-	bb_status st;
-
-	BB_TRY(st, check_ranks(o, launch, error), out);
-	if (o->shows)
-		goto out;
-	BB_TRY(st, check_sizes(o, error), out);
-	BB_TRY(st, check_links(o, error), out);
-	st = bb_check_outputs(o, NULL, launch->proc == 0, error);
-out:
-	return st;
 }
 
 bb_status bb_options_check_world(const struct bb_options *o, const struct bb_world *world,
@@ -767,6 +656,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 						 {bb_option_rows, o, benchmark->refuses},
 						 {bb_about_rows, &o->about, NULL},
 						 {NULL, NULL, NULL}};
+	const struct bb_launch_hint *launch = &environment->launch;
 	bb_status st;
 
 	memset(o, 0, sizeof(*o));
@@ -780,19 +670,30 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	o->simulates = benchmark->simulates && benchmark->simulates(own, o);
 	o->shows = benchmark->shows && benchmark->shows(own) && !o->simulates;
 	o->predicts = benchmark->predicts && benchmark->predicts(own);
-	BB_TRY(st, resolve_backend(o, &environment->launch, error), out);
+	BB_TRY(st, resolve_backend(o, launch, error), out);
 	BB_TRY(st, bb_options_fault(o, benchmark->faults, error), out);
 	o->config.link_rate = o->link.rate;
 	o->config.link_latency = o->link.latency;
 	o->config.link_port = o->link.port;
 	BB_TRY(st, resolve_cluster(o, benchmark->programs, error), out);
-	BB_TRY(st, resolve_calibration(o, error), out);
+	o->virtual.calibrate = o->calibrate_text;
 	BB_TRY(st, check_features(tables, o, error), out);
-	resolve_noise(o);
+	/* Without noise all iterations are equal, and none needs a warm-up. */
+	o->exact = o->backend->virtual && o->noise == 0;
+	o->virtual.noise = o->noise;
+	o->virtual.seed = (uint64_t)o->seed;
+	if (o->exact && !o->iters_given)
+		o->iters = 1;
+	if (o->exact && !o->warmup_iters_given)
+		o->warmup_iters = 0;
 	if (benchmark->check)
 		BB_TRY(st, benchmark->check(benchmark, own, o, environment, error), out);
-	BB_TRY(st, options_check(o, &environment->launch, error), out);
-	st = resolve_launch(o, &environment->launch, error);
+	BB_TRY(st, check_ranks(o, launch, error), out);
+	if (!o->shows) {
+		BB_TRY(st, check_sizes(o, error), out);
+		BB_TRY(st, bb_check_outputs(o, NULL, launch->proc == 0, error), out);
+	}
+	st = resolve_launch(o, launch, error);
 out:
 	return st;
 }

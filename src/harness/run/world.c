@@ -17,25 +17,15 @@
 
 /* ---- exchanging ------------------------------------------------------------------------ */
 
-static bb_status lose(struct bb_assembly *a, bb_status status)
-{
-	const struct bb_launch *launch = a->launch;
-
-	a->lost = true;
-	if (launch->cause)
-		return bb_fail(a->error, status, "%s", launch->cause);
-	return bb_fail(a->error, status, "process %d cannot reach the others through %s",
-		       launch->proc, launch->library ? launch->library : "the launch");
-}
-
 /* *ALL = the COUNT payloads of every process; with GATHER only at process 0, elsewhere NULL. */
 static bb_status collect(struct bb_assembly *a, const struct bb_payload *table, const void *mine,
 			 size_t count, bool gather, void **all)
 {
-	const bool here = !gather || a->launch->proc == 0;
+	const struct bb_launch *launch = a->launch;
+	const bool here = !gather || launch->proc == 0;
 	bb_status status;
 
-	*all = here ? calloc((size_t)a->launch->nprocs, count * table->bytes) : NULL;
+	*all = here ? calloc((size_t)launch->nprocs, count * table->bytes) : NULL;
 	if (here && !*all) {
 		a->lost = true;
 		return bb_no_memory(a->error, "the processes");
@@ -46,7 +36,11 @@ static bb_status collect(struct bb_assembly *a, const struct bb_payload *table, 
 		return BB_OK;
 	free(*all);
 	*all = NULL;
-	return lose(a, status);
+	a->lost = true;
+	if (launch->cause)
+		return bb_fail(a->error, status, "%s", launch->cause);
+	return bb_fail(a->error, status, "process %d cannot reach the others through %s",
+		       launch->proc, launch->library ? launch->library : "the launch");
 }
 
 bb_status bb_assembly_collect(struct bb_assembly *a, const struct bb_payload *table,
@@ -284,26 +278,14 @@ static void show_word(char text[SHOWN + 8], const struct request *r, int i)
 	bb_printable_clean(text);
 }
 
-static int first_difference(const struct request *x, const struct request *y)
-{
-	const char *a = x->words, *b = y->words;
-	int i = 0;
-
-	while (i < x->nkept && i < y->nkept && strcmp(a, b) == 0) {
-		a += strlen(a) + 1;
-		b += strlen(b) + 1;
-		i++;
-	}
-	return i;
-}
-
 /* Returns the part of R that differs from FIRST, and appends to HOW what differs; NULL: none does.
  */
 static const char *find_difference(struct bb_strbuf *how, const struct request *r,
 				   const struct request *first)
 {
+	const char *a = r->words, *b = first->words;
 	char theirs[SHOWN + 8], ours[SHOWN + 8];
-	int word;
+	int word = 0;
 
 	bb_strbuf_clear(how);
 	if (strcmp(r->program, first->program) != 0) {
@@ -312,7 +294,11 @@ static const char *find_difference(struct bb_strbuf *how, const struct request *
 		return "the program";
 	}
 	if (r->digest != first->digest || r->nwords != first->nwords) {
-		word = first_difference(r, first);
+		while (word < r->nkept && word < first->nkept && strcmp(a, b) == 0) {
+			a += strlen(a) + 1;
+			b += strlen(b) + 1;
+			word++;
+		}
 		show_word(theirs, r, word);
 		show_word(ours, first, word);
 		bb_strbuf_addf(how, "%s instead of %s as word %d; give all the same", theirs, ours,
@@ -333,16 +319,6 @@ static const char *find_difference(struct bb_strbuf *how, const struct request *
 		return bb_environment_rows[i].name;
 	}
 	return NULL;
-}
-
-static bb_status keep_members(struct bb_assembly *a, const struct origin *all)
-{
-	a->members = calloc((size_t)a->launch->nprocs, sizeof(*a->members));
-	if (!a->members)
-		return bb_no_memory(a->error, "the processes");
-	for (int p = 0; p < a->launch->nprocs; p++)
-		a->members[p] = all[p].member;
-	return BB_OK;
 }
 
 /* Process 0: names the first process whose request differs. */
@@ -386,7 +362,11 @@ bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
 	mine.member.pid = (int)getpid();
 	BB_TRY(status, collect(a, &origin_table, &mine, 1, false, (void **)&origins), out);
 	BB_TRY(status, compare_origins(a, origins), out);
-	BB_TRY(status, bb_assembly_agree(a, keep_members(a, origins)), out);
+	a->members = calloc((size_t)a->launch->nprocs, sizeof(*a->members));
+	for (int p = 0; p < a->launch->nprocs && a->members; p++)
+		a->members[p] = origins[p].member;
+	status = a->members ? BB_OK : bb_no_memory(a->error, "the processes");
+	BB_TRY(status, bb_assembly_agree(a, status), out);
 	describe_request(&request, argc, argv, environment, backend);
 	BB_TRY(status, collect(a, &request_table, &request, 1, true, (void **)&requests), out);
 	if (requests)
@@ -398,32 +378,29 @@ out:
 	return status;
 }
 
-/* Returns how many of the first NPROCS processes are on this host. */
-static int count_of_host(const struct bb_assembly *a, int nprocs)
+/* Returns how many of the processes from FIRST to END are on this host. */
+static int count_of_host(const struct bb_assembly *a, int first, int end)
 {
 	int n = 0;
 
-	for (int p = 0; p < nprocs; p++)
+	for (int p = first; p < end; p++)
 		n += strcmp(a->members[p].host, a->members[a->launch->proc].host) == 0;
 	return n;
 }
 
 int bb_assembly_before(const struct bb_assembly *a)
 {
-	return a->members ? count_of_host(a, a->launch->proc) : 0;
+	return a->members ? count_of_host(a, 0, a->launch->proc) : 0;
 }
 
 int bb_assembly_here(const struct bb_assembly *a)
 {
-	return a->members ? count_of_host(a, a->launch->nprocs) : 1;
+	return a->members ? count_of_host(a, 0, a->launch->nprocs) : 1;
 }
 
 bool bb_assembly_speaks_for_host(const struct bb_assembly *a)
 {
-	for (int p = 1; p < a->launch->proc; p++)
-		if (strcmp(a->members[p].host, a->members[a->launch->proc].host) == 0)
-			return false;
-	return a->launch->proc > 0;
+	return a->launch->proc > 0 && count_of_host(a, 1, a->launch->proc) == 0;
 }
 
 void bb_assembly_close(struct bb_assembly *a)
