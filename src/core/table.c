@@ -127,15 +127,6 @@ static const char *table_cell_text(const struct bb_text_table *t, size_t row, si
 	return table_text(t, t->cells[row * t->ncolumns + c]);
 }
 
-/* Are rows A and B equal in all columns but ONE? */
-static bool table_are_alike(const struct bb_text_table *t, size_t a, size_t b, size_t one)
-{
-	for (size_t c = 0; c < t->ncolumns; c++)
-		if (c != one && strcmp(table_cell_text(t, a, c), table_cell_text(t, b, c)) != 0)
-			return false;
-	return true;
-}
-
 static void table_merge_rows(struct bb_text_table *t)
 {
 	const size_t one = t->merges - 1, n = table_nrows(t);
@@ -145,8 +136,17 @@ static void table_merge_rows(struct bb_text_table *t)
 	for (size_t first = 0, end; first < n; first = end, kept++) {
 		size_t *row = t->cells + first * t->ncolumns;
 
-		for (end = first + 1; end < n && table_are_alike(t, first, end, one);)
-			end++;
+		for (end = first + 1; end < n; end++) {
+			size_t c = 0;
+
+			/* Rows that are equal in all columns but ONE. */
+			while (c < t->ncolumns &&
+			       (c == one || strcmp(table_cell_text(t, first, c),
+						   table_cell_text(t, end, c)) == 0))
+				c++;
+			if (c < t->ncolumns)
+				break;
+		}
 		snprintf(range, sizeof(range), "%s-%s", table_text(t, row[one]),
 			 table_cell_text(t, end - 1, one));
 		if (end - first > 1) {
@@ -156,15 +156,6 @@ static void table_merge_rows(struct bb_text_table *t)
 		memmove(t->cells + kept * t->ncolumns, row, t->ncolumns * sizeof(*row));
 	}
 	t->ncells = kept * t->ncolumns;
-}
-
-static void table_forget_rows(struct bb_text_table *t)
-{
-	if (t->ncells > 0)
-		t->text.length = t->rows_at;
-	t->ncells = 0;
-	for (size_t c = 0; c < t->ncolumns; c++)
-		t->columns[c].dropped = false;
 }
 
 /* ---- lines --------------------------------------------------------------------------- */
@@ -249,21 +240,17 @@ static size_t table_cell_at(const struct bb_text_table *t, size_t row, size_t c)
 	return t->cells[row * t->ncolumns + c];
 }
 
-static bool table_has_units(const struct bb_text_table *t, size_t first, size_t end)
-{
-	for (size_t c = 0; c < end; c++)
-		if ((c < t->nkeys || c >= first) && !t->columns[c].dropped &&
-		    *table_text(t, t->columns[c].unit))
-			return true;
-	return false;
-}
-
 static void table_add_block(const struct bb_text_table *t, size_t first, size_t end,
 			    struct bb_strbuf *out)
 {
+	bool units = false;
+
+	for (size_t c = 0; c < end; c++)
+		units |= (c < t->nkeys || c >= first) && !t->columns[c].dropped &&
+			 *table_text(t, t->columns[c].unit);
 	if (!t->headed)
 		table_add_line(t, "#", first, end, table_head_at, 0, out);
-	if (!t->headed && table_has_units(t, first, end))
+	if (!t->headed && units)
 		table_add_line(t, "#", first, end, table_head_at, 1, out);
 	for (size_t row = 0; row < table_nrows(t); row++)
 		table_add_line(t, t->mark ? t->mark : " ", first, end, table_cell_at, row, out);
@@ -289,11 +276,6 @@ static bool table_goes(const struct bb_text_table *t, size_t c, bool empty)
 		goes = empty ? table_is_unknown(cell) : strcmp(first, cell) == 0;
 	}
 	return goes;
-}
-
-static bool table_is_named(const struct bb_text_table *t, size_t c)
-{
-	return *table_text(t, t->columns[c].head) || *table_text(t, t->columns[c].unit);
 }
 
 /* "step 2.5 ms"; without VALUE "step (ms)". A column without a head is named by its unit. */
@@ -324,7 +306,7 @@ static void table_drop_columns(struct bb_text_table *t, bool empty, struct bb_st
 		if (t->columns[c].dropped || !table_goes(t, c, empty))
 			continue;
 		t->columns[c].dropped = true;
-		if (!table_is_named(t, c))
+		if (!*table_text(t, t->columns[c].head) && !*table_text(t, t->columns[c].unit))
 			continue;
 		bb_strbuf_add(out, before);
 		table_name_column(t, c, empty ? NULL : table_cell_text(t, 0, c), out);
@@ -334,30 +316,10 @@ static void table_drop_columns(struct bb_text_table *t, bool empty, struct bb_st
 	bb_strbuf_fold(out, from, table_limit(t));
 }
 
-static bool table_has_dropped(const struct bb_text_table *t)
-{
-	for (size_t c = 0; c < t->ncolumns; c++)
-		if (t->columns[c].dropped)
-			return true;
-	return false;
-}
-
-/* All rows are here: no column needs more than its texts. */
-static void table_shrink(struct bb_text_table *t)
-{
-	for (size_t c = 0; c < t->ncolumns; c++) {
-		t->columns[c].width = 0;
-		table_widen(&t->columns[c], table_text(t, t->columns[c].head));
-		table_widen(&t->columns[c], table_text(t, t->columns[c].unit));
-		for (size_t row = 0; row < table_nrows(t); row++)
-			table_widen(&t->columns[c], table_cell_text(t, row, c));
-	}
-}
-
 void bb_table_print(struct bb_text_table *t, struct bb_strbuf *out)
 {
 	size_t first = t->nkeys;
-	bool wide;
+	bool wide, shrinks;
 	int left;
 
 	out->failed |= t->text.failed;
@@ -365,8 +327,15 @@ void bb_table_print(struct bb_text_table *t, struct bb_strbuf *out)
 		return;
 	if (t->merges)
 		table_merge_rows(t);
-	if (!t->headed && bb_table_is_wide(t))
-		table_shrink(t);
+	shrinks = !t->headed && bb_table_is_wide(t);
+	/* All rows are here: no column needs more than its texts. */
+	for (size_t c = 0; c < t->ncolumns && shrinks; c++) {
+		t->columns[c].width = 0;
+		table_widen(&t->columns[c], table_text(t, t->columns[c].head));
+		table_widen(&t->columns[c], table_text(t, t->columns[c].unit));
+		for (size_t row = 0; row < table_nrows(t); row++)
+			table_widen(&t->columns[c], table_cell_text(t, row, c));
+	}
 	for (int empty = 1; empty >= 0 && t->ncells > 0; empty--)
 		if (!t->headed && bb_table_is_wide(t))
 			table_drop_columns(t, empty == 1, out);
@@ -384,8 +353,14 @@ void bb_table_print(struct bb_text_table *t, struct bb_strbuf *out)
 		first = end;
 	} while (first < t->ncolumns);
 	/* Further rows may differ in what these had in common. */
-	t->headed = !wide && !table_has_dropped(t);
-	table_forget_rows(t);
+	t->headed = !wide;
+	for (size_t c = 0; c < t->ncolumns; c++) {
+		t->headed &= !t->columns[c].dropped;
+		t->columns[c].dropped = false;
+	}
+	if (t->ncells > 0)
+		t->text.length = t->rows_at;
+	t->ncells = 0;
 }
 
 void bb_table_clear(struct bb_text_table *t)

@@ -205,22 +205,38 @@ bool bb_parse_duration(const char *text, uint64_t *ns)
 	return fail(EINVAL);
 }
 
-bool bb_parse_rate(const char *text, double *bytes_per_second)
+/* A number with a decimal prefix, of which P counts only if PETA; moves *TEXT behind them. *BARE:
+   there is no prefix. */
+static bool read_scaled(const char **text, bool peta, double *value, bool *bare)
 {
 	struct decimal d;
-	const char *unit;
-	double rate, bits = 1;
+	int power;
 
-	if (!read_decimal(&text, &d))
+	if (!read_decimal(text, &d))
 		return false;
-	unit = text;
-	rate = to_double(&d);
-	for (int power = read_prefix(&text); power; power--)
-		rate *= 1000;
-	if (*text == 'B' || *text == 'b')
+	power = peta && toupper((unsigned char)**text) == 'P' ? 5 : 0;
+	*text += power != 0;
+	if (power == 0)
+		power = read_prefix(text);
+	*bare = power == 0;
+	for (*value = to_double(&d); power; power--)
+		*value *= 1000;
+	return true;
+}
+
+bool bb_parse_rate(const char *text, double *bytes_per_second)
+{
+	double rate, bits = 1;
+	bool bare;
+
+	if (!read_scaled(&text, false, &rate, &bare))
+		return false;
+	if (*text == 'B' || *text == 'b') {
 		bits = *text++ == 'b' ? 8 : 1;
+		bare = false;
+	}
 	/* A bare number probably lacks its unit; 0 is out of range in any unit. */
-	if ((*text && strcmp(text, "/s")) || (text == unit && (*text || rate > 0)))
+	if ((*text && strcmp(text, "/s")) || (bare && (*text || rate > 0)))
 		return fail(EINVAL);
 	if (rate <= 0)
 		return fail(ERANGE);
@@ -230,24 +246,14 @@ bool bb_parse_rate(const char *text, double *bytes_per_second)
 
 bool bb_parse_flops(const char *text, double *per_second)
 {
-	struct decimal d;
-	const char *unit;
 	double rate;
+	bool bare;
 
-	if (!read_decimal(&text, &d))
+	if (!read_scaled(&text, true, &rate, &bare))
 		return false;
-	unit = text;
-	rate = to_double(&d);
-	if (*text == 'P' || *text == 'p') {
-		rate *= 1e15;
-		text++;
-	} else {
-		for (int power = read_prefix(&text); power; power--)
-			rate *= 1000;
-	}
 	/* As in bb_parse_rate. */
 	if ((*text && strcasecmp(text, "FLOPS") && strcasecmp(text, "FLOP/s")) ||
-	    (text == unit && !*text && rate > 0))
+	    (bare && !*text && rate > 0))
 		return fail(EINVAL);
 	if (rate <= 0)
 		return fail(ERANGE);
