@@ -95,7 +95,8 @@ static void list_clusters(struct bb_strbuf *out)
 
 /* Beside the collectives. */
 static const struct tool {
-	const char *name, *brief;
+	char name[32];
+	const char *brief;
 	const char *group;  /* heading above it; NULL: that of the tool before it */
 	const char *script; /* in share/busbench and the source tree; NULL: no script */
 	void (*list)(struct bb_strbuf *out); /* what this program prints; NULL: nothing */
@@ -133,7 +134,25 @@ static const struct tool {
 	 .brief = "list of the clusters that --cluster finds by name",
 	 .list = list_clusters},
 };
-#define NTOOLS (sizeof(tools) / sizeof(tools[0]))
+
+/* *TOOL = number I, the collectives first. False: there are fewer. */
+static bool tool_at(size_t i, struct tool *tool)
+{
+	size_t collectives = 0;
+
+	while (bb_collectives[collectives])
+		collectives++;
+	if (i >= collectives + sizeof(tools) / sizeof(tools[0]))
+		return false;
+	if (i >= collectives) {
+		*tool = tools[i - collectives];
+		return true;
+	}
+	*tool = (struct tool){.brief = bb_collectives[i]->brief,
+			      .group = i == 0 ? "Collectives" : NULL};
+	snprintf(tool->name, sizeof(tool->name), "%s" SUFFIX, bb_collectives[i]->name);
+	return true;
+}
 
 static const char usage[] = "Usage: busbench TOOL [ARGUMENT]...\n"
 			    "Measures and diagnoses the communication of distributed training.\n";
@@ -157,51 +176,36 @@ static int short_length(const char *name)
 			     : length);
 }
 
-static void add_tool(const char *name, const char *brief, struct bb_strbuf *out)
-{
-	bb_strbuf_addf(out, "  %-*.*s%s\n", INDENT - 2, short_length(name), name, brief);
-}
-
 static void add_tools(struct bb_strbuf *out)
 {
+	struct tool tool;
+
 	bb_strbuf_add(out, usage);
-	bb_strbuf_add(out, "\nCollectives:\n");
-	for (int i = 0; bb_collectives[i]; i++)
-		add_tool(bb_collectives[i]->name, bb_collectives[i]->brief, out);
-	for (size_t i = 0; i < NTOOLS; i++) {
-		if (tools[i].group)
-			bb_strbuf_addf(out, "\n%s:\n", tools[i].group);
-		add_tool(tools[i].name, tools[i].brief, out);
+	for (size_t i = 0; tool_at(i, &tool); i++) {
+		if (tool.group)
+			bb_strbuf_addf(out, "\n%s:\n", tool.group);
+		bb_strbuf_addf(out, "  %-*.*s%s\n", INDENT - 2, short_length(tool.name), tool.name,
+			       tool.brief);
 	}
 	bb_strbuf_add(out, hint);
-}
-
-static void add_entry(const char *name, const char *command, const char *brief, struct bb_json *j)
-{
-	bb_json_object(j);
-	bb_json_add_string(j, "name", name);
-	bb_json_add_string(j, "command", command);
-	bb_json_add_string(j, "brief", brief);
-	bb_json_end(j);
 }
 
 /* For man pages and completions: the name of each tool, its command if it is one, and its brief. */
 static void add_schema(struct bb_strbuf *out)
 {
 	struct bb_json j;
-	char command[64];
+	struct tool tool;
+	char name[sizeof(tool.name)];
 
 	bb_json_init(&j, out, false);
 	bb_json_array(&j);
-	for (int i = 0; bb_collectives[i]; i++) {
-		snprintf(command, sizeof(command), "%s" SUFFIX, bb_collectives[i]->name);
-		add_entry(bb_collectives[i]->name, command, bb_collectives[i]->brief, &j);
-	}
-	for (size_t i = 0; i < NTOOLS; i++) {
-		snprintf(command, sizeof(command), "%.*s", short_length(tools[i].name),
-			 tools[i].name);
-		add_entry(command, tools[i].script || tools[i].list ? NULL : tools[i].name,
-			  tools[i].brief, &j);
+	for (size_t i = 0; tool_at(i, &tool); i++) {
+		snprintf(name, sizeof(name), "%.*s", short_length(tool.name), tool.name);
+		bb_json_object(&j);
+		bb_json_add_string(&j, "name", name);
+		bb_json_add_string(&j, "command", tool.script || tool.list ? NULL : tool.name);
+		bb_json_add_string(&j, "brief", tool.brief);
+		bb_json_end(&j);
 	}
 	bb_json_end(&j);
 	bb_strbuf_add(out, "\n");
@@ -209,26 +213,14 @@ static void add_schema(struct bb_strbuf *out)
 
 /* ---- a tool -------------------------------------------------------------------------------- */
 
-/* Is WORD the NAME, perhaps without SUFFIX? */
-static bool is_name(const char *word, const char *name)
-{
-	return strcmp(word, name) == 0 || (strlen(word) == (size_t)short_length(name) &&
-					   strncmp(word, name, strlen(word)) == 0);
-}
-
 static bb_status unknown_tool(const char *word, struct bb_error *error)
 {
 	const char *names[MOST_NAMES + 1] = {NULL}, *near;
-	char shorts[MOST_NAMES][32];
-	size_t n = 0;
+	struct tool list[MOST_NAMES];
 
-	for (int i = 0; bb_collectives[i] && n < MOST_NAMES; i++)
-		names[n++] = bb_collectives[i]->name;
-	for (size_t i = 0; i < NTOOLS && n < MOST_NAMES; i++) {
-		snprintf(shorts[n], sizeof(shorts[n]), "%.*s", short_length(tools[i].name),
-			 tools[i].name);
-		names[n] = shorts[n];
-		n++;
+	for (size_t i = 0; i < MOST_NAMES && tool_at(i, &list[i]); i++) {
+		list[i].name[short_length(list[i].name)] = '\0';
+		names[i] = list[i].name;
 	}
 	near = bb_nearest(word, names);
 	return bb_fail(error, BB_EUSAGE, "%s: no such tool%s%s%s", word,
@@ -249,28 +241,22 @@ static bb_status become(const char *path, char **argv, struct bb_error *error)
 	return bb_fail(error, BB_EBACKEND, "%s cannot be run: %s", path, strerror(errno));
 }
 
-static bb_status run_binary(const char *name, const char *suffix, char **argv,
-			    struct bb_error *error)
+static bb_status run_program(const struct tool *tool, char **argv, struct bb_error *error)
 {
 	char folder[PATH_MAX], path[BB_SHARE_PATH];
+	const bool known = bb_own_folder(folder, sizeof(folder));
 
-	if (!bb_own_folder(folder, sizeof(folder)))
+	if (!tool->script && !known)
 		return bb_fail(error, BB_EINTERNAL, "/proc/self/exe cannot be read");
-	snprintf(path, sizeof(path), "%s/%s%s", folder, name, suffix);
-	return become(path, argv, error);
-}
-
-static bb_status run_script(const struct tool *tool, char **argv, struct bb_error *error)
-{
-	char path[BB_SHARE_PATH], folder[PATH_MAX];
-
-	if (!bb_share_find(tool->script, tool->script, path))
+	if (tool->script && !bb_share_find(tool->script, tool->script, path))
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "%s: %s is neither installed nor beside the build folder",
 			       tool->name, tool->script);
 	/* A report reads logs by the acceptance beside this program. */
-	if (bb_own_folder(folder, sizeof(folder)))
+	if (tool->script && known)
 		setenv("BUSBENCH_FOLDER", folder, 1);
+	if (!tool->script)
+		snprintf(path, sizeof(path), "%s/%s", folder, tool->name);
 	return become(path, argv, error);
 }
 
@@ -287,22 +273,18 @@ static bb_status run_list(const struct tool *tool, int argc, char **argv, struct
 	return st;
 }
 
+/* A user may leave SUFFIX out. */
 static bb_status run_tool(int argc, char **argv, struct bb_error *error)
 {
-	for (int i = 0; bb_collectives[i]; i++) {
-		const size_t length = strlen(bb_collectives[i]->name);
+	const size_t length = strlen(argv[0]);
+	struct tool tool;
 
-		if (strncmp(argv[0], bb_collectives[i]->name, length) == 0 &&
-		    (!argv[0][length] || strcmp(argv[0] + length, SUFFIX) == 0))
-			return run_binary(bb_collectives[i]->name, SUFFIX, argv, error);
-	}
-	for (size_t i = 0; i < NTOOLS; i++) {
-		if (!is_name(argv[0], tools[i].name))
+	for (size_t i = 0; tool_at(i, &tool); i++) {
+		if (strcmp(argv[0], tool.name) != 0 && (length != (size_t)short_length(tool.name) ||
+							strncmp(argv[0], tool.name, length) != 0))
 			continue;
-		if (tools[i].list)
-			return run_list(&tools[i], argc, argv, error);
-		return tools[i].script ? run_script(&tools[i], argv, error)
-				       : run_binary(tools[i].name, "", argv, error);
+		return tool.list ? run_list(&tool, argc, argv, error)
+				 : run_program(&tool, argv, error);
 	}
 	return unknown_tool(argv[0], error);
 }
