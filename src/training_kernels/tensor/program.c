@@ -253,28 +253,6 @@ static void build_ring(struct builder *b, enum bb_tensor_work work, size_t step)
 
 /* ---- a part ---------------------------------------------------------------------------------- */
 
-static void build_forward(struct builder *b)
-{
-	for (size_t i = 0; i < BB_TENSOR_STEPS; i++) {
-		const struct bb_tensor_step *p = &bb_tensor_steps[i];
-
-		if (!bb_tensor_has(b->of.scheme, p))
-			continue;
-		if (p->kind == BB_TK_RING || collective_of(b, p, false)) {
-			build_flush(b, BB_TW_FORWARD);
-			if (p->kind == BB_TK_RING)
-				build_ring(b, BB_TW_FORWARD, i);
-			else
-				build_calls(b, BB_TW_FORWARD, i);
-		} else {
-			build_join(b);
-			build_batch(b, BB_TW_FORWARD, i);
-		}
-	}
-	build_flush(b, BB_TW_FORWARD);
-	build_join(b);
-}
-
 /* A sum's conjugate has gathered; the input of this block, which was not kept, comes again while
    computations go on. */
 static void build_again(struct builder *b, size_t sum)
@@ -289,39 +267,44 @@ static void build_again(struct builder *b, size_t sum)
 	b->joins = false; /* until what they compute is sent */
 }
 
-static void build_backward(struct builder *b)
+/* All steps, forward in their order or backward in reverse. */
+static void build_steps(struct builder *b, bool back)
 {
-	const bool sequence = b->of.scheme->mode == BB_TENSOR_SEQUENCE;
+	const bool again = back && b->of.scheme->mode == BB_TENSOR_SEQUENCE;
+	const enum bb_tensor_work work = back ? BB_TW_INPUT : BB_TW_FORWARD;
 
-	for (size_t i = BB_TENSOR_STEPS; i-- > 0;) {
+	for (size_t n = 0; n < BB_TENSOR_STEPS; n++) {
+		const size_t i = back ? BB_TENSOR_STEPS - 1 - n : n;
 		const struct bb_tensor_step *p = &bb_tensor_steps[i];
 
 		if (!bb_tensor_has(b->of.scheme, p))
 			continue;
-		if (p->kind == BB_TK_RING) {
-			build_flush(b, BB_TW_INPUT);
-			build_ring(b, BB_TW_INPUT, i);
-		} else if (collective_of(b, p, true)) {
-			build_flush(b, BB_TW_INPUT);
-			b->joins |= sequence && p->kind == BB_TK_GATHER;
-			build_join(b);
-			build_calls(b, BB_TW_INPUT, i);
-			if (sequence && p->kind == BB_TK_SUM)
+		if (p->kind == BB_TK_RING || collective_of(b, p, back)) {
+			build_flush(b, work);
+			if (again && p->kind == BB_TK_GATHER) {
+				b->joins = true;
+				build_join(b);
+			}
+			if (p->kind == BB_TK_RING)
+				build_ring(b, work, i);
+			else
+				build_calls(b, work, i);
+			if (again && p->kind == BB_TK_SUM)
 				build_again(b, i);
 			build_flush(b, BB_TW_WEIGHTS);
-		} else {
-			/* Weights of a block are behind its inputs even where it sends nothing. */
-			if (p->kind == BB_TK_NORM) {
-				build_flush(b, BB_TW_INPUT);
-				build_flush(b, BB_TW_WEIGHTS);
-			}
-			build_join(b);
-			build_batch(b, BB_TW_INPUT, i);
-			if (p->kind == BB_TK_PRODUCT)
-				build_batch(b, BB_TW_WEIGHTS, i);
+			continue;
 		}
+		/* Weights of a block are behind its inputs even where it sends nothing. */
+		if (back && p->kind == BB_TK_NORM) {
+			build_flush(b, BB_TW_INPUT);
+			build_flush(b, BB_TW_WEIGHTS);
+		}
+		build_join(b);
+		build_batch(b, work, i);
+		if (back && p->kind == BB_TK_PRODUCT)
+			build_batch(b, BB_TW_WEIGHTS, i);
 	}
-	build_flush(b, BB_TW_INPUT);
+	build_flush(b, work);
 	build_flush(b, BB_TW_WEIGHTS);
 	build_join(b);
 }
@@ -347,15 +330,6 @@ static size_t tensor_program_length(const struct bb_program *program, int rank)
 	return of(program)->tape.n * of(program)->form.layers;
 }
 
-/* Odd ranks receive before they send: otherwise ranks that do one operation at a time would all
-   wait in their sends. */
-static size_t in_order(const struct bb_tensor_program *p, int rank, size_t k)
-{
-	if (rank % 2 == 1 && p->tape.list[k].act == BB_ACT_SEND)
-		return k + 1;
-	return rank % 2 == 1 && p->tape.list[k].act == BB_ACT_RECV ? k - 1 : k;
-}
-
 /* Forward of all layers, then backward from the last to the first. */
 static void tensor_program_operation(const struct bb_program *program, int rank, size_t index,
 				     struct bb_operation *o)
@@ -365,9 +339,15 @@ static void tensor_program_operation(const struct bb_program *program, int rank,
 	const size_t before = layers * p->forward;
 	const size_t layer =
 		index < before ? index / p->forward : layers - 1 - (index - before) / back;
-	const size_t k = index < before ? index % p->forward : p->forward + (index - before) % back;
+	size_t k = index < before ? index % p->forward : p->forward + (index - before) % back;
 
-	*o = p->tape.list[in_order(p, rank, k)];
+	/* Odd ranks receive before they send: otherwise ranks that do one operation at a time would
+	   all wait in their sends. */
+	if (rank % 2 == 1 && p->tape.list[k].act == BB_ACT_SEND)
+		k++;
+	else if (rank % 2 == 1 && p->tape.list[k].act == BB_ACT_RECV)
+		k--;
+	*o = p->tape.list[k];
 	o->event += (int)layer * p->tape.events;
 	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV)
 		o->peer = (rank + o->peer + program->nranks) % program->nranks;
@@ -412,11 +392,11 @@ bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_te
 		.member = bb_program_rank_itself,
 		.describe = tensor_program_describe,
 	};
-	build_forward(&b);
+	build_steps(&b, false);
 	p->forward = p->tape.n;
 	/* The loss computes its gradient at once, and the MLP that is wrong has none. */
 	if (form->scheme->of == BB_TENSOR_LAYER || form->scheme->of == BB_TENSOR_EMBEDDING)
-		build_backward(&b);
+		build_steps(&b, true);
 	if (form->real && (mode == BB_TENSOR_ULYSSES || mode == BB_TENSOR_RING))
 		build_reduce(&b);
 	p->program.queues = QUEUES;
