@@ -114,31 +114,30 @@ out:
 	return status;
 }
 
-static bb_status verify_peer(const struct bb_moe_rows *rows, struct bb_engine *engine,
-			     const struct bb_patterns *patterns, int peer, uint64_t *wrong)
-{
-	const struct bb_moe_load *l = rows->load;
-	const size_t here = (size_t)l->rows_to[rows->place] * rows->hidden;
-	const size_t before = (size_t)l->rows_before[rows->place] * rows->hidden;
-	const size_t there = (size_t)l->rows_to[peer] * rows->hidden;
-	const size_t away = (size_t)l->rows_before[peer] * rows->hidden;
-	const bb_status status = bb_engine_verify(engine, theirs_of(rows, peer), patterns,
-						  pattern_rank(rows, peer), before, here, wrong);
-
-	return status == BB_OK
-		       ? bb_engine_verify(engine, rows->back + away * bb_dtype_size(rows->dtype),
-					  patterns, pattern_rank(rows, rows->place), away, there,
-					  wrong)
-		       : status;
-}
-
 bb_status bb_moe_rows_verify(const struct bb_moe_rows *rows, struct bb_engine *engine,
 			     const struct bb_patterns *patterns, uint64_t *wrong)
 {
+	const struct bb_moe_load *l = rows->load;
+	const int me = rows->place;
+	const size_t here = (size_t)l->rows_to[me] * rows->hidden;
+	const size_t before = (size_t)l->rows_before[me] * rows->hidden;
 	bb_status status = BB_OK;
 
-	for (int peer = 0; peer < rows->load->form.nranks && status == BB_OK; peer++)
-		if (peer != rows->place)
-			status = verify_peer(rows, engine, patterns, peer, wrong);
+	for (int peer = 0; peer < l->form.nranks; peer++) {
+		const size_t away = (size_t)l->rows_before[peer] * rows->hidden;
+
+		if (peer == me)
+			continue;
+		BB_TRY(status,
+		       bb_engine_verify(engine, theirs_of(rows, peer), patterns,
+					pattern_rank(rows, peer), before, here, wrong),
+		       out);
+		BB_TRY(status,
+		       bb_engine_verify(engine, rows->back + away * bb_dtype_size(rows->dtype),
+					patterns, pattern_rank(rows, me), away,
+					(size_t)l->rows_to[peer] * rows->hidden, wrong),
+		       out);
+	}
+out:
 	return status;
 }

@@ -536,30 +536,20 @@ out:
 
 /* ---- schedules ------------------------------------------------------------------------------- */
 
-/* BB_EUNSUPPORTED, with the reason in REFUSAL, if there is no such order. */
-static bb_status make_order(struct job *j, struct bb_error *refusal)
-{
-	const struct bb_pipeline *p = &job_session(j)->pipeline;
-	const char *reason = bb_pipeline_refuses(j->schedule, p);
-	bb_status status;
-
-	if (reason)
-		return bb_fail(refusal, BB_EUNSUPPORTED, "%s", reason);
-	status = bb_order_make(j->schedule, p, &j->order, refusal);
-	return status == BB_OK ? bb_order_check(&j->order, refusal) : status;
-}
-
 static bb_status run_schedule(struct pipeline_session *s,
 			      const struct bb_pipeline_schedule *schedule)
 {
 	struct bb_engine *e = &s->kernel.engine;
+	const char *reason = bb_pipeline_refuses(schedule, &s->pipeline);
 	struct bb_error refusal = {.text = ""};
 	struct job *j = job_new(s, schedule, (size_t)s->options->iters);
-	bb_status status = j ? BB_OK : BB_EINTERNAL;
+	bb_status status = j ? bb_engine_begin(e, schedule->name) : BB_EINTERNAL;
 
 	BB_TRY(status, status, out);
-	BB_TRY(status, bb_engine_begin(e, schedule->name), out);
-	status = make_order(j, &refusal);
+	status = reason ? bb_fail(&refusal, BB_EUNSUPPORTED, "%s", reason)
+			: bb_order_make(schedule, &s->pipeline, &j->order, &refusal);
+	if (status == BB_OK)
+		status = bb_order_check(&j->order, &refusal);
 	if (status == BB_EUNSUPPORTED) {
 		status = bb_engine_skip_subject(e, "pipeline", schedule->name, NULL, refusal.text);
 		goto out;

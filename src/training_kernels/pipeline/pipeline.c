@@ -45,26 +45,19 @@ static uint64_t weights_need(const struct bb_layer *l)
 static void mean_layer(const struct bb_model *m, const struct bb_pipeline_options *a,
 		       uint64_t *kept, uint64_t *weights)
 {
-	const uint64_t blocks = (uint64_t)m->blocks;
-	uint64_t sparse = 0, each[2], sums[2] = {0, 0};
-
-	for (int i = 0; i < m->blocks; i++)
-		sparse += bb_model_block(m, i).sparse;
-	each[0] = blocks - sparse;
-	each[1] = sparse;
-	for (int kind = 0; kind < 2; kind++) {
-		struct bb_layer layer = bb_layer_of_model(m, kind, (uint64_t)a->batch, 2);
-		uint64_t bytes;
+	*kept = *weights = 0;
+	for (int i = 0; i < m->blocks; i++) {
+		struct bb_layer layer =
+			bb_layer_of_model(m, bb_model_block(m, i).sparse, (uint64_t)a->batch, 2);
+		uint64_t bytes, need = weights_need(&layer);
 
 		layer.eager = a->attention == BB_ATTENTION_EAGER;
 		bytes = bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
-		sums[0] = bb_bytes_add(sums[0], bb_bytes_times(bytes, each[kind]));
-		if (weights_need(&layer) < bytes)
-			bytes = weights_need(&layer);
-		sums[1] = bb_bytes_add(sums[1], bb_bytes_times(bytes, each[kind]));
+		*kept = bb_bytes_add(*kept, bytes);
+		*weights = bb_bytes_add(*weights, need < bytes ? need : bytes);
 	}
-	*kept = sums[0] / blocks;
-	*weights = sums[1] / blocks;
+	*kept /= (uint64_t)m->blocks;
+	*weights /= (uint64_t)m->blocks;
 }
 
 /*
