@@ -29,11 +29,12 @@ static struct bb_tensor_size even_size(void)
 				       .vocab = 8400,
 				       .dtype = BB_BFLOAT16,
 				       .loss_dtype = BB_FLOAT,
-				       .project = {3e-3, 3e9},
-				       .core = {4e-3, 4e9},
-				       .core_back = {8e-3, 8e9},
-				       .output = {1e-3, 1e9},
-				       .mlp = {8e-3, 8e9}};
+				       .project = 3e9,
+				       .core = 4e9,
+				       .core_back = 8e9,
+				       .output = 1e9,
+				       .mlp = 8e9,
+				       .seconds = 1e-12};
 }
 
 /* GPT-3, a sequence: A is 48 MiB. */

@@ -43,11 +43,10 @@ struct bb_tensor_size {
 	enum bb_dtype dtype;      /* of activations */
 	enum bb_dtype loss_dtype; /* of the reductions of the loss */
 	bool flash;               /* attention stores sums of the scores instead of them */
-	/* Seconds and FLOPs of one rank for the forward pass of the whole, and the backward pass of
-	   the core; 0: unknown. */
-	struct bb_tensor_cost {
-		double seconds, flops;
-	} project, core, core_back, output, mlp;
+	/* FLOPs of one rank for the forward pass of the whole, and the backward pass of the core;
+	   seconds that each of them takes. */
+	double project, core, core_back, output, mlp;
+	double seconds;
 };
 
 /* ---- matrices -------------------------------------------------------------------------------- */
@@ -183,7 +182,7 @@ struct bb_tensor_step {
 	uint8_t kind;          /* enum bb_tensor_kind */
 	uint8_t out, in, with; /* slots */
 	uint8_t more;          /* matrices OUT, IN of an exchange, WITH that follow */
-	/* Offsets of the cost in struct bb_tensor_size, forward and backward; 0: bound by memory,
+	/* Offsets of the FLOPs in struct bb_tensor_size, forward and backward; 0: bound by memory,
 	   which counts as no time. Gradients of weights cost as much as those of inputs. */
 	uint8_t cost, back;
 };

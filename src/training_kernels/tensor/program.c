@@ -41,7 +41,7 @@ enum lane { BLOCKS, GRADIENTS, LANES };
 /* Computations that are not written yet. */
 struct batch {
 	size_t first, n; /* steps; n 0: none */
-	struct bb_tensor_cost cost;
+	double flops;
 };
 
 /* A program in the making. */
@@ -60,17 +60,17 @@ static bool communicates(const struct builder *b)
 }
 
 static void build_compute(struct builder *b, enum bb_tensor_work work, size_t item, size_t steps,
-			  struct bb_tensor_cost whole, double share)
+			  double flops)
 {
-	if (b->p->form.half == BB_HALF_COMMUNICATE || (whole.flops == 0 && !b->p->form.real))
+	if (b->p->form.half == BB_HALF_COMMUNICATE || (flops == 0 && !b->p->form.real))
 		return;
 	bb_tape_add(b->tape, (struct bb_operation){.act = BB_ACT_COMPUTE,
 						   .queue = COMPUTING,
 						   .work = work,
 						   .item = item,
 						   .count = steps,
-						   .seconds = whole.seconds * share,
-						   .flops = whole.flops * share});
+						   .seconds = flops * b->of.size->seconds,
+						   .flops = flops});
 }
 
 static void build_join(struct builder *b)
@@ -86,31 +86,30 @@ static void build_flush(struct builder *b, enum bb_tensor_work work)
 	struct batch *batch = &b->batches[work];
 
 	if (batch->n > 0)
-		build_compute(b, work, batch->first, batch->n, batch->cost, 1 / (double)b->of.t);
+		build_compute(b, work, batch->first, batch->n, batch->flops);
 	*batch = (struct batch){.n = 0};
 }
 
-/* The cost at OFFSET of the sizes; 0: none. */
-static struct bb_tensor_cost cost_at(const struct builder *b, uint8_t offset)
+/* FLOPs of step P on this rank. */
+static double build_flops(const struct builder *b, const struct bb_tensor_step *p, bool back)
 {
-	struct bb_tensor_cost cost = {0};
+	const uint8_t offset = back ? p->back : p->cost;
+	double flops = 0;
 
 	if (offset)
-		memcpy(&cost, (const char *)b->of.size + offset, sizeof(cost));
-	return cost;
+		memcpy(&flops, (const char *)b->of.size + offset, sizeof(flops));
+	return flops / (double)b->of.t;
 }
 
 static void build_batch(struct builder *b, enum bb_tensor_work work, size_t step)
 {
 	const struct bb_tensor_step *p = &bb_tensor_steps[step];
-	const struct bb_tensor_cost cost = cost_at(b, work == BB_TW_INPUT ? p->back : p->cost);
 	struct batch *batch = &b->batches[work];
 
 	if (batch->n == 0)
 		batch->first = step;
 	batch->n = (step > batch->first ? step - batch->first : batch->first - step) + 1;
-	batch->cost.seconds += cost.seconds;
-	batch->cost.flops += cost.flops;
+	batch->flops += build_flops(b, p, work == BB_TW_INPUT);
 }
 
 /* A collective on the results so far; computations continue until a join. */
@@ -225,8 +224,7 @@ static void build_ring(struct builder *b, enum bb_tensor_work work, size_t step)
 {
 	const struct bb_tensor_step *p = &bb_tensor_steps[step];
 	const bool back = work == BB_TW_INPUT, passes = communicates(b) && b->of.t > 1;
-	const struct bb_tensor_cost cost = cost_at(b, back ? p->back : p->cost);
-	const double share = 1 / (double)b->of.t;
+	const double flops = build_flops(b, p, back) / (double)b->of.t;
 	int gradients = -1;
 
 	for (size_t i = 0; i < b->of.t; i++) {
@@ -234,11 +232,11 @@ static void build_ring(struct builder *b, enum bb_tensor_work work, size_t step)
 		const bool more = passes && i + 1 < b->of.t;
 		const int arrived = more ? ring_pass(b, BLOCKS, work, item) : -1;
 
-		build_compute(b, work, item, 1, cost, share * share);
+		build_compute(b, work, item, 1, flops);
 		if (gradients >= 0)
 			bb_tape_wait(b->tape, COMPUTING, gradients);
 		if (back)
-			build_compute(b, BB_TW_WEIGHTS, item, 1, (struct bb_tensor_cost){0}, 1);
+			build_compute(b, BB_TW_WEIGHTS, item, 1, 0);
 		if (back && passes)
 			gradients = ring_pass(b, GRADIENTS, BB_TW_WEIGHTS, item);
 		if (more)

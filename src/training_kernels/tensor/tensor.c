@@ -24,10 +24,12 @@ const struct bb_option bb_tensor_rows[] = BB_OPTION_ROWS(BB_TENSOR_OPTIONS);
 
 /*
  * Divides the FLOPs of the model's first layer into those of the core, which has no weights, of the
- * matrices of attention, by their sizes, and of the MLP, the rest.
+ * matrices of attention, by their sizes, and of the MLP, the rest. Each takes as long as --flops or
+ * --layer-time say, where the backward pass of matrices has twice as many as the forward pass.
  */
-static void divide_flops(const struct bb_tensor_run *t, struct bb_tensor_size *s, double batch)
+static void divide_flops(const struct bb_tensor_run *t, struct bb_tensor_size *s)
 {
+	const struct bb_tensor_options *a = &t->options;
 	const double each = 2.0 * (double)s->tokens; /* FLOPs of an element of a matrix */
 	double matrices = 0;
 
@@ -37,31 +39,18 @@ static void divide_flops(const struct bb_tensor_run *t, struct bb_tensor_size *s
 		if (w->layer != 0)
 			continue;
 		if (w->core != BB_CORE_NONE) {
-			s->core.flops += w->forward * batch;
-			s->core_back.flops += w->input * batch;
+			s->core += w->forward * (double)a->batch;
+			s->core_back += w->input * (double)a->batch;
 		} else {
-			matrices += w->forward * batch;
+			matrices += w->forward * (double)a->batch;
 		}
 	}
-	s->project.flops = each * (double)(s->hidden * (s->queries + 2 * s->keys));
-	s->output.flops = each * (double)(s->queries * s->hidden);
-	s->mlp.flops = matrices - s->project.flops - s->output.flops;
-}
-
-/* Times by FLOPs per second, or by the time of forward and backward pass, which of matrices are
-   three times the forward pass. */
-static void set_times(const struct bb_tensor_options *a, struct bb_tensor_size *s)
-{
-	struct bb_tensor_cost *const costs[] = {&s->project, &s->output, &s->mlp, &s->core,
-						&s->core_back};
-	double all = 0;
-
-	for (int i = 0; i < 5; i++)
-		all += (i < 3 ? 3 : 1) * costs[i]->flops;
-	for (int i = 0; i < 5; i++)
-		costs[i]->seconds = a->flops > 0
-					    ? costs[i]->flops / a->flops
-					    : 1e-9 * (double)a->layer_ns * costs[i]->flops / all;
+	s->project = each * (double)(s->hidden * (s->queries + 2 * s->keys));
+	s->output = each * (double)(s->queries * s->hidden);
+	s->mlp = matrices - s->project - s->output;
+	s->seconds = a->flops > 0
+			     ? 1 / a->flops
+			     : 1e-9 * (double)a->layer_ns / (3 * matrices + s->core + s->core_back);
 }
 
 static bb_status tensor_apply_model(struct bb_tensor_run *t, struct bb_error *error)
@@ -98,8 +87,7 @@ static bb_status tensor_apply_model(struct bb_tensor_run *t, struct bb_error *er
 			       "split; give a decoder with separate heads",
 			       a->model_text);
 	bb_attention_apply(&t->model, (enum bb_attention)a->attention);
-	divide_flops(t, s, (double)a->batch);
-	set_times(a, s);
+	divide_flops(t, s);
 	return BB_OK;
 }
 
