@@ -147,13 +147,9 @@ static bb_status baseline_load(const struct bb_file_request *request, json_t **f
 			       struct bb_error *error)
 {
 	const bb_status st = bb_json_file_open(request, "baseline", file, error);
-	const char *kind;
 
-	if (st != BB_OK)
+	if (st != BB_OK || bb_record_says(*file, "kind", "acceptance_baseline"))
 		return st;
-	kind = bb_record_string(*file, "kind");
-	if (kind && strcmp(kind, "acceptance_baseline") == 0)
-		return BB_OK;
 	json_decref(*file);
 	*file = NULL;
 	return bb_fail(error, BB_EUSAGE, "%s%s%s is no baseline",
@@ -225,9 +221,9 @@ bb_status bb_baseline_former(const char *path, const char *profile, json_t **for
 		return BB_OK;
 	if (baseline_load(&request, former, &why) != BB_OK)
 		return bb_fail(error, BB_EUSAGE, "%s; give a new path or a baseline", why.text);
-	name = bb_record_string(*former, "profile");
-	if (name && strcmp(name, profile) == 0)
+	if (bb_record_says(*former, "profile", profile))
 		return BB_OK;
+	name = bb_record_string(*former, "profile");
 	bb_fail(error, BB_EUSAGE, "--into %s: holds the baseline of profile %.60s, not of %.60s",
 		path, name ? name : "without a name", profile);
 	json_decref(*former);

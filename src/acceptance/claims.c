@@ -13,11 +13,7 @@
 #include <string.h>
 
 /* Copies as much of TEXT, which may be NULL, as fits into array INTO. */
-static void keep(char *into, size_t room, const char *text)
-{
-	snprintf(into, room, "%s", text ? text : "");
-}
-#define KEEP(into, text) keep(into, sizeof(into), text)
+#define KEEP(into, text) ((void)snprintf(into, sizeof(into), "%s", (text) ?: ""))
 
 /* Returns the table of R: the last one if it has R's run and algorithm, else a new one. */
 static struct bb_claims *table_of(struct bb_claim_file *file, const struct bb_read_record *r,
@@ -33,7 +29,7 @@ static struct bb_claims *table_of(struct bb_claim_file *file, const struct bb_re
 	json_t *rank;
 
 	if (c && *run == r->run && collective && strcmp(c->collective, collective) == 0 &&
-	    strcmp(c->algorithm, algorithm ? algorithm : "") == 0)
+	    strcmp(c->algorithm, algorithm ?: "") == 0)
 		return c;
 	c = bb_claims_add(file);
 	*run = r->run;
@@ -112,7 +108,7 @@ static void json_settings(const json_t *root, struct bb_strbuf *out)
 
 	json_array_foreach(json_object_get(root, "args"), i, word)
 	{
-		bb_printable_add(out, json_string_value(word) ? json_string_value(word) : "");
+		bb_printable_add(out, json_string_value(word) ?: "");
 		bb_strbuf_add(out, " ");
 	}
 	bb_strbuf_add(out, "\n");

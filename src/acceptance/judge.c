@@ -188,13 +188,9 @@ static double expected_value(const struct bb_evidence *e, const struct bb_gate *
 		*why = "the baseline has no such result";
 		json_array_foreach(json_object_get(e->expected[nth].baseline, "entries"), i, entry)
 		{
-			const char *const subject = bb_record_string(entry, "subject");
-			const char *const step = bb_record_string(entry, "step");
-			const char *const metric = bb_record_string(entry, "metric");
-
-			if (subject && step && metric && strcmp(subject, wanted) == 0 &&
-			    strcmp(step, bb_step_declared(e->step)->name) == 0 &&
-			    strcmp(metric, gate->metric) == 0)
+			if (bb_record_says(entry, "subject", wanted) &&
+			    bb_record_says(entry, "step", bb_step_declared(e->step)->name) &&
+			    bb_record_says(entry, "metric", gate->metric))
 				return bb_record_number(entry, "mean");
 		}
 		return NAN;

@@ -637,13 +637,11 @@ static bb_status step_scale(const struct spot *at, struct bb_profile_step *s,
 	const bool on_all = s->nodes == ALL_NODES;
 
 	s->counted = s->ranks > 0 || all->ranks > 0 || scale->per_node > 0;
-	s->ranks = s->ranks ? s->ranks : all->ranks ? all->ranks : 1;
-	s->nodes = s->nodes > 0 ? s->nodes : all->nodes ? all->nodes : 1;
-	s->repeats = s->repeats ? s->repeats : all->repeats ? all->repeats : 1;
-	s->limit_ns = s->limit_ns     ? s->limit_ns
-		      : all->limit_ns ? all->limit_ns
-				      : UINT64_C(300) * 1000000000;
-	s->takes_ns = s->takes_ns ? s->takes_ns : all->takes_ns;
+	s->ranks = s->ranks ?: all->ranks ?: 1;
+	s->nodes = s->nodes > 0 ? s->nodes : all->nodes ?: 1;
+	s->repeats = s->repeats ?: all->repeats ?: 1;
+	s->limit_ns = s->limit_ns ?: all->limit_ns ?: UINT64_C(300) * 1000000000;
+	s->takes_ns = s->takes_ns ?: all->takes_ns;
 	if (s->ranks % s->nodes != 0)
 		return refuse(at, "%lld ranks cannot be spread evenly over %lld nodes", s->ranks,
 			      s->nodes);

@@ -250,7 +250,7 @@ const struct bb_read_record *bb_records_first(const struct bb_records *records, 
 
 /* ---- selection ----------------------------------------------------------------------------- */
 
-static bool word_is(const struct json_t *record, const char *name, const char *wanted)
+bool bb_record_says(const struct json_t *record, const char *name, const char *wanted)
 {
 	const char *const word = bb_record_string(record, name);
 
@@ -266,16 +266,16 @@ bool bb_where_selects(const struct bb_where *where, const struct bb_read_record 
 
 	if (strcmp(record->kind, w->kind ? w->kind : "result") != 0)
 		return false;
-	if (!word_is(r, "collective", w->collective) || !word_is(r, "dtype", w->dtype) ||
-	    !word_is(r, "op", w->op) || !word_is(r, "route", w->route) ||
-	    !word_is(r, "direction", w->direction))
+	if (!bb_record_says(r, "collective", w->collective) ||
+	    !bb_record_says(r, "dtype", w->dtype) || !bb_record_says(r, "op", w->op) ||
+	    !bb_record_says(r, "route", w->route) || !bb_record_says(r, "direction", w->direction))
 		return false;
 	/* A private copy of a rank is no pair, but a reference for pairs. */
 	if (strcmp(record->kind, "pair") == 0 && bb_record_int(r, "from") >= 0 &&
 	    bb_record_int(r, "from") == bb_record_int(r, "to"))
 		return false;
-	if (w->algorithm && !word_is(r, "algorithm_asked", w->algorithm) &&
-	    !word_is(r, "algorithm", w->algorithm))
+	if (w->algorithm && !bb_record_says(r, "algorithm_asked", w->algorithm) &&
+	    !bb_record_says(r, "algorithm", w->algorithm))
 		return false;
 	if (w->in_place >= 0 && (!in_place || json_is_true(in_place) != w->in_place))
 		return false;

@@ -50,6 +50,8 @@ BB_MUST bb_status bb_read_whole(const char *path, size_t most, char **text, size
 /* Members of RECORD; NULL, NAN, BB_NO_NUMBER or false if it has none of that type. */
 #define BB_NO_NUMBER INT64_MIN
 const char *bb_record_string(const struct json_t *record, const char *name);
+/* True if member NAME of RECORD is the string WANTED, or WANTED is NULL. */
+bool bb_record_says(const struct json_t *record, const char *name, const char *wanted);
 double bb_record_number(const struct json_t *record, const char *name);
 int64_t bb_record_int(const struct json_t *record, const char *name);
 bool bb_record_bool(const struct json_t *record, const char *name);

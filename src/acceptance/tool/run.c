@@ -30,11 +30,9 @@ static double time_measured(const json_t *verdict, const char *name)
 
 	json_array_foreach(json_object_get(verdict, "steps"), i, step)
 	{
-		const char *const found = bb_record_string(step, "name");
-
-		json_array_foreach(found && strcmp(found, name) == 0 ? json_object_get(step, "runs")
-								     : NULL,
-				   k, run)
+		json_array_foreach(
+			bb_record_says(step, "name", name) ? json_object_get(step, "runs") : NULL,
+			k, run)
 		{
 			const double seconds = bb_record_number(run, "wall_s");
 
@@ -401,12 +399,6 @@ static bool times_differ(const struct bb_read_record *r, const char *faulty, con
 	return fabs(bb_record_number(r->json, faulty) - usual) > 1e-9 * fabs(usual);
 }
 
-/* True if the fault was in the step of E. */
-static bool has_fault(const struct bb_acceptance_session *s, const struct bb_evidence *e)
-{
-	return !e->unneeded && bb_plan_has_fault(&s->simulated, e->step);
-}
-
 /* True if a run of E failed, or the fault changed a time of it or data. */
 static bool fault_shows(const struct bb_evidence *e)
 {
@@ -423,68 +415,65 @@ static bool fault_shows(const struct bb_evidence *e)
 	return shows;
 }
 
-/* Explains which steps would notice the fault. */
-static void fault_explain(const struct bb_acceptance_session *s, struct bb_judgement *j)
-{
-	const struct bb_plan_cluster *const p = &s->simulated;
-	const bool quick = s->mode == BB_QUICK;
-	const int nodes = (p->faulty + p->per_node - 1) / p->per_node;
-	struct bb_strbuf here = {0}, there = {0};
-
-	for (size_t i = 0; i < s->n; i++)
-		if (has_fault(s, &s->evidence[i]))
-			bb_strbuf_addf(&here, "%s%s", here.length > 0 ? ", " : "",
-				       s->evidence[i].step->name);
-	/* Those that the other mode would run in any case. */
-	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
-		const struct bb_profile_step *const step = &s->profile->steps[i];
-
-		if ((step->mode & (quick ? BB_FULL : BB_QUICK)) && !step->after_failure &&
-		    bb_plan_has_fault(p, step))
-			bb_strbuf_addf(&there, "%s%s", there.length > 0 ? ", " : "", step->name);
-	}
-	if (here.length > 0)
-		bb_judgement_decide(j, BB_UNJUDGED,
-				    "--fault %s changes no time: nothing of %s goes over it; plant "
-				    "it where they communicate",
-				    p->fault, bb_strbuf_text(&here));
-	else if (there.length > 0)
-		bb_judgement_decide(
-			j, BB_UNJUDGED,
-			"--fault %s is in no step of --%s; steps of --%s that see it: %s", p->fault,
-			quick ? "quick" : "full", quick ? "full" : "quick", bb_strbuf_text(&there));
-	else
-		bb_judgement_decide(j, BB_UNJUDGED,
-				    "--fault %s is in no step: a step of %d ranks on %d nodes or "
-				    "more sees it, and the largest, %s, has %lld on %lld",
-				    p->fault, nodes * p->per_node, nodes, j->step->name,
-				    j->step->ranks, j->step->nodes);
-	bb_strbuf_free(&here);
-	bb_strbuf_free(&there);
-}
-
 /* Passing with a fault that no step touches proves nothing: if --fault was planted in the steps of
    S and changed none of their times, appends a judgement "fault" that could not be judged: it names
    the steps that would see it. */
 static void planted_judge(const struct bb_acceptance_session *s, struct bb_judgements *judgements)
 {
+	const struct bb_plan_cluster *const p = &s->simulated;
+	const char *const modes[] = {"quick", "full"};
+	const bool full = s->mode != BB_QUICK;
 	struct bb_evidence largest = {.step = s->evidence[0].step};
+	struct bb_strbuf here = {0}, there = {0};
 	struct bb_judgement j;
+	bool shows = false;
+	int nodes;
 
-	if (!s->simulated.fault)
+	if (!p->fault)
 		return;
 	for (size_t i = 0; i < s->n; i++) {
 		const struct bb_evidence *const e = &s->evidence[i];
 
-		if (has_fault(s, e) && fault_shows(e))
-			return;
+		if (!e->unneeded && bb_plan_has_fault(p, e->step)) {
+			shows |= fault_shows(e);
+			bb_strbuf_addf(&here, "%s%s", here.length > 0 ? ", " : "", e->step->name);
+		}
 		if (bb_step_all_ranks(e->step) > bb_step_all_ranks(largest.step))
 			largest.step = e->step;
 	}
+	/* Those that the other mode would run in any case. */
+	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
+		const struct bb_profile_step *const step = &s->profile->steps[i];
+
+		if ((step->mode & (full ? BB_QUICK : BB_FULL)) && !step->after_failure &&
+		    bb_plan_has_fault(p, step))
+			bb_strbuf_addf(&there, "%s%s", there.length > 0 ? ", " : "", step->name);
+	}
+	nodes = (p->faulty + p->per_node - 1) / p->per_node;
 	j = bb_judgement_of(&largest, NULL, "fault");
 	j.own = "fault";
-	fault_explain(s, &j);
-	bb_judgements_add(judgements, &j);
+	if (here.length > 0)
+		bb_judgement_decide(&j, BB_UNJUDGED,
+				    "--fault %s changes no time: nothing of %s goes over it; plant "
+				    "it where they communicate",
+				    p->fault, bb_strbuf_text(&here));
+	else if (there.length > 0)
+		bb_judgement_decide(
+			&j, BB_UNJUDGED,
+			"--fault %s is in no step of --%s; steps of --%s that see it: %s", p->fault,
+			modes[full], modes[!full], bb_strbuf_text(&there));
+	else
+		bb_judgement_decide(&j, BB_UNJUDGED,
+				    "--fault %s is in no step: a step of %d ranks on %d nodes or "
+				    "more sees it, and the largest, %s, has %lld on %lld",
+				    p->fault, nodes * p->per_node, nodes, j.step->name,
+				    j.step->ranks, j.step->nodes);
+	if (shows)
+		free(j.reason);
+	else
+		bb_judgements_add(judgements, &j);
+	bb_strbuf_free(&here);
+	bb_strbuf_free(&there);
 }
 
 #define REPORT_NS (UINT64_C(300) * 1000000000)
