@@ -146,7 +146,8 @@ struct bb_diagnose_stage { /* zero-initialise */
 	bool in_turn;                /* all pairs begin a round together */
 	float *log_s[BB_QUANTITIES]; /* see struct bb_quantity; NULL on other ranks */
 	float *even[BB_QUANTITIES]; /* the same without differences of distance: these are judged */
-	double seconds;             /* of the whole stage */
+	struct bb_quantity measured[BB_QUANTITIES]; /* of EVEN */
+	double seconds;                             /* of the whole stage */
 };
 
 /* A driver's state. */
@@ -184,9 +185,6 @@ void bb_ports_free(struct bb_ports *ports);
 BB_MUST bb_status bb_diagnose_stage_measure(struct bb_examiner *s, struct bb_diagnose_stage *stage,
 					    const char *what);
 void bb_diagnose_stage_free(struct bb_diagnose_stage *stage);
-/* One of its quantities, without differences of distance. */
-struct bb_quantity bb_diagnose_stage_quantity(const struct bb_examiner *s,
-					      const struct bb_diagnose_stage *stage, int quantity);
 
 /* Measure the steps: *WAITS, on rank 0, = seconds in the collective [step * nranks + rank]; free
  * it.

@@ -126,11 +126,9 @@ static bool has_levels(const struct bb_examiner *s)
 static void level(struct bb_examiner *s, struct bb_diagnose_stage *stage)
 {
 	for (int q = 0; q < BB_QUANTITIES; q++) {
-		const struct bb_quantity m = bb_diagnose_stage_quantity(s, stage, q);
-
 		if (has_levels(s))
-			bb_level_apply(s->level[q], &m, s->places, stage->even[q]);
-		bb_block_map_apply(&s->blocks[q], &m, stage->even[q]);
+			bb_level_apply(s->level[q], &stage->measured[q], s->places, stage->even[q]);
+		bb_block_map_apply(&s->blocks[q], &stage->measured[q], stage->even[q]);
 	}
 }
 
@@ -139,8 +137,8 @@ static void level(struct bb_examiner *s, struct bb_diagnose_stage *stage)
 /* The cost of a round, from STAGE, a first one. A survey waits for the slowest pair. */
 static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_diagnose_stage *stage)
 {
-	const struct bb_quantity small = bb_diagnose_stage_quantity(s, stage, BB_LATENCY);
-	const struct bb_quantity large = bb_diagnose_stage_quantity(s, stage, BB_BANDWIDTH);
+	const struct bb_quantity *small = &stage->measured[BB_LATENCY];
+	const struct bb_quantity *large = &stage->measured[BB_BANDWIDTH];
 	const double requests = 1 + (double)s->diagnose->options.large;
 	struct bb_pilot p = {.round_s = stage->seconds};
 
@@ -151,10 +149,10 @@ static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_dia
 
 			for (int i = 0; i < 2 && ends[1] != BB_NOBODY; i++)
 				pair_s += BB_SMALL_REQUESTS *
-						  exp(bb_measured_at(&small, 0, ends[i], k)) +
-					  requests * exp(bb_measured_at(&large, 0, ends[i], k));
+						  exp(bb_measured_at(small, 0, ends[i], k)) +
+					  requests * exp(bb_measured_at(large, 0, ends[i], k));
 			p.round_s = fmax(p.round_s, pair_s);
-			p.small_s = fmax(p.small_s, exp(bb_measured_at(&small, 0, node, k)) / 2);
+			p.small_s = fmax(p.small_s, exp(bb_measured_at(small, 0, node, k)) / 2);
 		}
 	return p;
 }
@@ -203,9 +201,9 @@ static double find_floor(const struct bb_examiner *s, int q)
 /* Rank 0: fit the survey of quantity Q, and once more without the distances between blocks. */
 static bb_status view(struct bb_examiner *s, int q)
 {
-	const struct bb_quantity m = bb_diagnose_stage_quantity(s, &s->survey, q);
+	const struct bb_quantity *m = &s->survey.measured[q];
 	const double tolerance = s->diagnose->options.tolerance;
-	bb_status status = bb_view_make(&s->views[q], &m, tolerance);
+	bb_status status = bb_view_make(&s->views[q], m, tolerance);
 
 	if (status != BB_OK)
 		return status;
@@ -214,9 +212,9 @@ static bb_status view(struct bb_examiner *s, int q)
 		status = bb_block_map_find(&s->blocks[q], &s->views[q]);
 	if (status != BB_OK || (s->views[q].floor == 0 && s->blocks[q].n == 0))
 		return status;
-	bb_block_map_apply(&s->blocks[q], &m, s->survey.even[q]);
+	bb_block_map_apply(&s->blocks[q], m, s->survey.even[q]);
 	bb_polish_free(&s->views[q].fit);
-	return bb_view_make(&s->views[q], &m, tolerance);
+	return bb_view_make(&s->views[q], m, tolerance);
 }
 
 static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
@@ -225,11 +223,8 @@ static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 
 	if (status != BB_OK || !leads(s))
 		return status;
-	for (int q = 0; q < BB_QUANTITIES && has_levels(s); q++) {
-		const struct bb_quantity m = bb_diagnose_stage_quantity(s, &s->survey, q);
-
-		BB_TRY(status, bb_level_find(s->level[q], &m, s->places), out);
-	}
+	for (int q = 0; q < BB_QUANTITIES && has_levels(s); q++)
+		BB_TRY(status, bb_level_find(s->level[q], &s->survey.measured[q], s->places), out);
 	level(s, &s->survey);
 	for (int q = 0; q < BB_QUANTITIES; q++)
 		BB_TRY(status, view(s, q), out);
@@ -240,21 +235,11 @@ out:
 
 /* ---- confirmation --------------------------------------------------------------------------- */
 
-/* MEASURED = the quantities of STAGE, once they are level. Rank 0. */
-static void read_stage(struct bb_examiner *s, struct bb_diagnose_stage *stage,
-		       struct bb_quantity measured[BB_QUANTITIES])
-{
-	level(s, stage);
-	for (int q = 0; q < BB_QUANTITIES; q++)
-		measured[q] = bb_diagnose_stage_quantity(s, stage, q);
-}
-
 /* Measure those convicted from verdict FIRST on once more, with all others silent. */
 static bb_status retest_alone(struct bb_examiner *s, const struct bb_suspects *suspects, int first,
 			      struct bb_diagnose_stage *stage)
 {
 	struct bb_lone list[BB_MOST_LONE] = {{0}};
-	struct bb_quantity measured[BB_QUANTITIES];
 	int n = leads(s) ? bb_lone_list(&s->verdicts, first, list) : 0;
 	int times = leads(s) ? bb_lone_times(&s->verdicts, first) : 0;
 	bb_status status;
@@ -273,8 +258,8 @@ static bb_status retest_alone(struct bb_examiner *s, const struct bb_suspects *s
 	BB_TRY(status, bb_diagnose_stage_measure(s, stage, "suspects alone"), out);
 	if (!leads(s))
 		goto out;
-	read_stage(s, stage, measured);
-	status = bb_acquit(&s->verdicts, first, s->views, measured, BB_QUANTITIES);
+	level(s, stage);
+	status = bb_acquit(&s->verdicts, first, s->views, stage->measured, BB_QUANTITIES);
 out:
 	return status;
 }
@@ -284,7 +269,6 @@ out:
 static bb_status confirm_suspects(struct bb_examiner *s, const struct bb_suspects *suspects)
 {
 	const double tolerance = s->diagnose->options.tolerance;
-	struct bb_quantity measured[BB_QUANTITIES];
 	int first = s->verdicts.n;
 	bb_status status;
 
@@ -295,18 +279,18 @@ static bb_status confirm_suspects(struct bb_examiner *s, const struct bb_suspect
 	s->confirm.pause_s = BB_CONFIRM_PAUSE_S;
 	BB_TRY(status, bb_diagnose_stage_measure(s, &s->confirm, "the rounds that confirm"), out);
 	if (leads(s)) {
-		read_stage(s, &s->confirm, measured);
+		level(s, &s->confirm);
 		BB_TRY(status,
-		       bb_convict(&s->verdicts, suspects, s->views, measured, BB_QUANTITIES,
-				  tolerance),
+		       bb_convict(&s->verdicts, suspects, s->views, s->confirm.measured,
+				  BB_QUANTITIES, tolerance),
 		       out);
 	}
 	BB_TRY(status, retest_alone(s, suspects, first, &s->alone), out);
 	first = s->verdicts.n;
 	if (leads(s))
 		BB_TRY(status,
-		       bb_convict_links(&s->verdicts, suspects, s->views, measured, BB_QUANTITIES,
-					tolerance),
+		       bb_convict_links(&s->verdicts, suspects, s->views, s->confirm.measured,
+					BB_QUANTITIES, tolerance),
 		       out);
 	status = retest_alone(s, suspects, first, &s->links_alone);
 out:

@@ -429,21 +429,19 @@ static bb_status report_meetings(struct bb_examiner *s, const struct bb_diagnose
 					    stage->log_s[BB_LATENCY], NULL};
 	const struct bb_quantity bandwidth = {&stage->rounds, s->ports.rails,
 					      stage->log_s[BB_BANDWIDTH], NULL};
+	struct bb_measurement at = BB_BEFORE_MEASUREMENT;
 	bb_status status = BB_OK;
 
-	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(&stage->rounds, &m);)
-		for (int k = 0; k < s->ports.rails && status == BB_OK; k++) {
-			if (!bb_rounds_has(&stage->rounds, m.round, m.to, k))
-				continue;
-			r.round = m.round;
-			r.from = m.from;
-			r.to = m.to;
-			r.rail = k;
-			r.latency_us = 1e6 * exp(bb_measured_at(&latency, m.round, m.to, k));
-			r.GBps = 1e-9 * (double)s->diagnose->options.bytes /
-				 exp(bb_measured_at(&bandwidth, m.round, m.to, k));
-			status = bb_sinks_record(&s->engine.run->sinks, &bb_record_meeting, &r);
-		}
+	while (status == BB_OK && bb_quantity_next(&latency, &at)) {
+		r.round = at.met.round;
+		r.from = at.met.from;
+		r.to = at.met.to;
+		r.rail = at.rail;
+		r.latency_us = 1e6 * exp(at.log_s);
+		r.GBps = 1e-9 * (double)s->diagnose->options.bytes /
+			 exp(bb_measured_at(&bandwidth, at.met.round, at.met.to, at.rail));
+		status = bb_sinks_record(&s->engine.run->sinks, &bb_record_meeting, &r);
+	}
 	return status;
 }
 

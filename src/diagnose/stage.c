@@ -228,6 +228,9 @@ static bb_status stage_store(struct bb_examiner *s, struct bb_diagnose_stage *st
 				    (size_t)q];
 		}
 		memcpy(stage->even[q], stage->log_s[q], n * sizeof(float));
+		stage->measured[q] =
+			(struct bb_quantity){&stage->rounds, s->ports.rails, stage->even[q],
+					     bb_examiner_is_crowded(s) ? s->places : NULL};
 	}
 	return BB_OK;
 }
@@ -270,13 +273,6 @@ void bb_diagnose_stage_free(struct bb_diagnose_stage *stage)
 		free(stage->even[q]);
 	}
 	memset(stage, 0, sizeof(*stage));
-}
-
-struct bb_quantity bb_diagnose_stage_quantity(const struct bb_examiner *s,
-					      const struct bb_diagnose_stage *stage, int quantity)
-{
-	return (struct bb_quantity){&stage->rounds, s->ports.rails, stage->even[quantity],
-				    bb_examiner_is_crowded(s) ? s->places : NULL};
 }
 
 bb_status bb_diagnose_steps_measure(struct bb_examiner *s, float **waits)

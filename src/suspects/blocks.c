@@ -18,6 +18,7 @@ void bb_block_map_free(struct bb_block_map *blocks)
 
 /* Two nodes that met. */
 struct pair {
+	int round; /* the first time */
 	int a, b;
 	double beyond; /* logarithm of their time over the typical time */
 };
@@ -25,14 +26,13 @@ struct pair {
 /* Disjoint sets of nodes, and the pairs by which they are joined. */
 struct node_sets {
 	int nodes;
-	int *up;    /* [node]: its parent; a root is its own */
-	int *next;  /* [node]: the next of its set, in a circle */
-	int *size;  /* [root]: nodes of its set */
-	int *first; /* [node]: index in OF of its first pair; [nodes]: the end */
-	int *of;    /* indices of pairs, node by node */
+	int *up;   /* [node]: its parent; a root is its own */
+	int *next; /* [node]: the next of its set, in a circle */
+	int *size; /* [root]: nodes of its set */
 	struct pair *pairs;
-	size_t n, fast; /* pairs, sorted by time; the first of them that are fast */
-	double *values; /* room for all measurements */
+	size_t n, fast;     /* pairs, sorted by time; the first of them that are fast */
+	unsigned char *met; /* [round * nodes + node]: 1: its first meeting there; 2: fast */
+	double *values;     /* room for all measurements */
 };
 
 static int root_of(struct node_sets *sets, int node)
@@ -66,7 +66,7 @@ static int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Fill PAIRS with the median over all rounds in which two nodes met, and FIRST and OF. */
+/* Fill PAIRS with the median over all rounds in which two nodes met. */
 static void list_pairs(struct node_sets *sets, const struct bb_view *v)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
@@ -83,36 +83,26 @@ static void list_pairs(struct node_sets *sets, const struct bb_view *v)
 			if (bb_rounds_partner(rounds, r, m.to) == m.from)
 				collect_meeting(v, r, m.to, m.from, sets->values, &n);
 		if (n > 0)
-			sets->pairs[sets->n++] =
-				(struct pair){m.to, m.from, bb_low_median(sets->values, n)};
+			sets->pairs[sets->n++] = (struct pair){m.round, m.to, m.from,
+							       bb_low_median(sets->values, n)};
 	}
 	qsort(sets->pairs, sets->n, sizeof(*sets->pairs), by_time);
-	for (size_t i = 0; i < sets->n; i++) {
-		sets->first[sets->pairs[i].a + 2]++;
-		sets->first[sets->pairs[i].b + 2]++;
-	}
-	for (int i = 2; i < sets->nodes + 2; i++)
-		sets->first[i] += sets->first[i - 1];
-	for (size_t i = 0; i < sets->n; i++) {
-		sets->of[sets->first[sets->pairs[i].a + 1]++] = (int)i;
-		sets->of[sets->first[sets->pairs[i].b + 1]++] = (int)i;
-	}
 }
 
 /* Are at least half of the pairs between the set of A, which is not the larger, and that of B fast?
    A single one may be fast by chance. */
-static bool belong_together(struct node_sets *sets, int a, int b)
+static bool belong_together(struct node_sets *sets, const struct bb_rounds *rounds, int a, int b)
 {
 	int met = 0, good = 0, node = a;
 
 	do {
-		for (int i = sets->first[node]; i < sets->first[node + 1]; i++) {
-			const struct pair *p = &sets->pairs[sets->of[i]];
+		for (int r = 0; r < rounds->n; r++) {
+			const int first = sets->met[r * sets->nodes + node];
 
-			if (root_of(sets, p->a == node ? p->b : p->a) != b)
+			if (first == 0 || root_of(sets, bb_rounds_partner(rounds, r, node)) != b)
 				continue;
 			met++;
-			good += (size_t)sets->of[i] < sets->fast;
+			good += first == 2;
 		}
 		node = sets->next[node];
 	} while (node != a);
@@ -132,6 +122,12 @@ static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
 	while (sets->fast < sets->n &&
 	       sets->pairs[sets->fast].beyond - typical <= CLEARLY_FAST * v->limit)
 		sets->fast++;
+	for (size_t i = 0; i < sets->n; i++) {
+		const struct pair *p = &sets->pairs[i];
+
+		sets->met[p->round * sets->nodes + p->a] = i < sets->fast ? 2 : 1;
+		sets->met[p->round * sets->nodes + p->b] = i < sets->fast ? 2 : 1;
+	}
 	for (size_t i = 0; i < sets->fast; i++) {
 		int a = root_of(sets, sets->pairs[i].a), b = root_of(sets, sets->pairs[i].b), next;
 
@@ -140,7 +136,7 @@ static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
 			a = b;
 			b = next;
 		}
-		if (a == b || !belong_together(sets, a, b))
+		if (a == b || !belong_together(sets, v->measured.rounds, a, b))
 			continue;
 		next = sets->next[a];
 		sets->next[a] = sets->next[b];
@@ -286,15 +282,14 @@ bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *v
 		.up = malloc(nodes * sizeof(int)),
 		.next = malloc(nodes * sizeof(int)),
 		.size = malloc(nodes * sizeof(int)),
-		.first = calloc(nodes + 2, sizeof(int)),
-		.of = malloc((met + 1) * sizeof(int)),
+		.met = calloc(met + 1, 1),
 		.pairs = malloc((met + 1) * sizeof(struct pair)),
 		.values = malloc((met * (size_t)view->measured.rails + 1) * sizeof(double))};
 	bb_status status = BB_EINTERNAL;
 
 	blocks->of = malloc(nodes * sizeof(*blocks->of));
-	if (!groups || !blocks->of || !sets.up || !sets.next || !sets.size || !sets.first ||
-	    !sets.of || !sets.pairs || !sets.values)
+	if (!groups || !blocks->of || !sets.up || !sets.next || !sets.size || !sets.met ||
+	    !sets.pairs || !sets.values)
 		goto out;
 	for (int i = 0; i < rounds->nodes; i++) {
 		sets.up[i] = sets.next[i] = i;
@@ -310,8 +305,7 @@ out:
 	free(sets.up);
 	free(sets.next);
 	free(sets.size);
-	free(sets.first);
-	free(sets.of);
+	free(sets.met);
 	free(sets.pairs);
 	free(sets.values);
 	free(groups);

@@ -123,10 +123,10 @@ static bb_status add(struct judgement *c, struct bb_finding f)
 	return BB_OK;
 }
 
-/* A finding that compares V with REFERENCE, that of OTHER; NULL: of no single value. */
+/* A finding that compares V with REFERENCE, which OTHERS show. */
 static struct bb_finding of_pair(enum bb_finding_kind kind, size_t matrix,
 				 const struct bb_pair_value *v, double reference,
-				 const struct bb_pair_value *other)
+				 struct share others)
 {
 	struct bb_finding f = {.kind = kind,
 			       .matrix = matrix,
@@ -137,12 +137,8 @@ static struct bb_finding of_pair(enum bb_finding_kind kind, size_t matrix,
 			       .pairs = 1,
 			       .value = v->usual,
 			       .reference = reference};
-	struct share mine = {0}, others = {0};
 
-	pool(&mine, v);
-	if (other)
-		pool(&others, other);
-	weigh(&f, v->rounds, mine, others);
+	weigh(&f, v->rounds, (struct share){v->near, v->rounds}, others);
 	return f;
 }
 
@@ -181,7 +177,8 @@ static bb_status find_slower_direct(struct judgement *c)
 			if (from == to || !on || !off || off->rounds < BB_FINDING_ROUNDS ||
 			    !slower(on, off->usual))
 				continue;
-			f = of_pair(BB_FIND_SLOWER_DIRECT, matrix, on, off->usual, off);
+			f = of_pair(BB_FIND_SLOWER_DIRECT, matrix, on, off->usual,
+				    (struct share){off->near, off->rounds});
 			/* If not confirmed, a matrix that is disturbed less may confirm it. */
 			*pair_flag(c, from, to) = is_confirmed(c, &f);
 			status = add(c, f);
@@ -286,14 +283,14 @@ static bool is_slow_in_a_role(struct judgement *c, const struct bb_pair_matrix *
 }
 
 /* A rank that is not slow everywhere may be slow over one kind of path, such as its NIC. */
-static bb_status find_slow_ranks(struct judgement *c, size_t matrix)
+static bb_status find_slow_ranks(struct judgement *c, size_t matrix, enum bb_finding_kind kind)
 {
 	const struct bb_pair_matrix *m = &c->matrices[matrix];
 	bb_status status = BB_OK;
 
 	scale(c, m, UPPER);
 	for (int r = 0; r < c->nranks && status == BB_OK; r++) {
-		struct bb_finding f = {.kind = BB_FIND_SLOW_RANK,
+		struct bb_finding f = {.kind = kind,
 				       .matrix = matrix,
 				       .rank = r,
 				       .like = -1,
@@ -322,26 +319,39 @@ static bb_status find_slow_ranks(struct judgement *c, size_t matrix)
 
 /* ---- slow pairs ---------------------------------------------------------------------------- */
 
-static bb_status find_asymmetries(struct judgement *c, size_t matrix)
+/* Returns the speed of V in the other direction, 0 if it is not known; OTHERS = what shows it. */
+static double speed_back(const struct bb_pair_matrix *m, const struct bb_pair_value *v,
+			 struct share *others)
 {
-	const struct bb_pair_matrix *m = &c->matrices[matrix];
-	bb_status status = BB_OK;
+	const struct bb_pair_value *back = value_of(m, v->to, v->from);
 
-	for (size_t i = 0; i < count(m) && !m->bidirectional && status == BB_OK; i++) {
-		const struct bb_pair_value *v = &m->values[i];
-		const struct bb_pair_value *back =
-			v->rounds > 0 ? value_of(m, v->to, v->from) : NULL;
-
-		if (!back || v->from == v->to || back->rounds < BB_FINDING_ROUNDS ||
-		    explained(c, m, v) || !slower(v, back->usual))
-			continue;
-		status = add(c, of_pair(BB_FIND_ASYMMETRY, matrix, v, back->usual, back));
-	}
-	return status;
+	if (m->bidirectional || !back || v->from == v->to || back->rounds < BB_FINDING_ROUNDS)
+		return 0;
+	pool(others, back);
+	return back->usual;
 }
 
-/* Pairs that are slower than the median of the other unexplained pairs of their kind. */
-static bb_status find_slow_pairs(struct judgement *c, size_t matrix)
+/* The same of the median of the other unexplained pairs of V's kind. */
+static double speed_of_others(struct judgement *c, const struct bb_pair_matrix *m,
+			      const struct bb_pair_value *v, struct share *others)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < count(m); k++) {
+		const struct bb_pair_value *o = &m->values[k];
+
+		if (!is_like(o, v) || explained(c, m, o) ||
+		    (o->from == v->from && o->to == v->to) ||
+		    (o->from == v->to && o->to == v->from))
+			continue;
+		c->scratch[n++] = o->usual;
+		pool(others, o);
+	}
+	return n < LEAST_OTHERS ? 0 : quantile(c->scratch, n, 0.5);
+}
+
+/* Find pairs that are slower than back (BB_FIND_ASYMMETRY) or than others (BB_FIND_SLOW_PAIR). */
+static bb_status find_pairs(struct judgement *c, size_t matrix, enum bb_finding_kind kind)
 {
 	const struct bb_pair_matrix *m = &c->matrices[matrix];
 	bb_status status = BB_OK;
@@ -349,31 +359,20 @@ static bb_status find_slow_pairs(struct judgement *c, size_t matrix)
 	scale(c, m, 1);
 	for (size_t i = 0; i < count(m) && status == BB_OK; i++) {
 		const struct bb_pair_value *v = &m->values[i];
-		struct share mine = {0}, others = {0};
+		struct share others = {0};
 		struct bb_finding f;
-		size_t n = 0;
+		double reference;
 
-		/* Most are as fast as the fastest and need no comparison. */
-		if (v->rounds == 0 || v->best >= SLOW * c->relative[i] || explained(c, m, v))
+		/* Most are as fast as the fastest of their kind: they are no slow pairs. */
+		if (v->rounds == 0 || explained(c, m, v) ||
+		    (kind == BB_FIND_SLOW_PAIR && v->best >= SLOW * c->relative[i]))
 			continue;
-		for (size_t k = 0; k < count(m); k++) {
-			const struct bb_pair_value *o = &m->values[k];
-
-			if (!is_like(o, v) || explained(c, m, o) ||
-			    (o->from == v->from && o->to == v->to) ||
-			    (o->from == v->to && o->to == v->from))
-				continue;
-			c->scratch[n++] = o->usual;
-			pool(&others, o);
-		}
-		if (n < LEAST_OTHERS)
+		reference = kind == BB_FIND_ASYMMETRY ? speed_back(m, v, &others)
+						      : speed_of_others(c, m, v, &others);
+		if (reference == 0 || !slower(v, reference))
 			continue;
-		f = of_pair(BB_FIND_SLOW_PAIR, matrix, v, quantile(c->scratch, n, 0.5), NULL);
-		pool(&mine, v);
-		weigh(&f, v->rounds, mine, others);
-		if (!slower(v, f.reference))
-			continue;
-		if (f.from > f.to) { /* the same pair in either direction */
+		f = of_pair(kind, matrix, v, reference, others);
+		if (kind == BB_FIND_SLOW_PAIR && f.from > f.to) { /* the same in either direction */
 			f.from = v->to;
 			f.to = v->from;
 		}
@@ -428,7 +427,8 @@ static bb_status find_below_bound(struct judgement *c, size_t matrix)
 			    !slower(v, v->bound) || v->best >= FAR_BELOW * v->bound)
 				continue;
 			if (pairs == 0 || v->usual / v->bound < f.value / f.reference)
-				f = of_pair(BB_FIND_BELOW_BOUND, matrix, v, v->bound, NULL);
+				f = of_pair(BB_FIND_BELOW_BOUND, matrix, v, v->bound,
+					    (struct share){0});
 			f.pairs = pairs + 1;
 			f.like = v->like;
 		}
@@ -467,23 +467,19 @@ static void join_contrary(struct judgement *c)
 		}
 }
 
-/* How many ends of a pair must run at the same moment: the more, the more rounds are disturbed. */
-enum effort { ONE_END, BOTH_ENDS, BOTH_DIRECTIONS, EFFORTS };
-
-/* Call FIND for each matrix of EFFORT. */
-static bb_status each(struct judgement *c, enum effort effort,
-		      bb_status (*find)(struct judgement *c, size_t matrix))
+/* Call FIND for each matrix in which that many ENDS of a pair must run at the same moment, or (3)
+   both in both directions: the more, the more rounds are disturbed. */
+static bb_status each(struct judgement *c, int ends, enum bb_finding_kind kind,
+		      bb_status (*find)(struct judgement *c, size_t matrix,
+					enum bb_finding_kind kind))
 {
 	bb_status status = BB_OK;
 
 	for (size_t k = 0; k < c->n && status == BB_OK; k++) {
 		const struct bb_pair_matrix *m = &c->matrices[k];
-		const enum effort its = m->bidirectional               ? BOTH_DIRECTIONS
-					: m->by_source || m->by_target ? ONE_END
-								       : BOTH_ENDS;
 
-		if (its == effort)
-			status = find(c, k);
+		if (ends == (m->bidirectional ? 3 : m->by_source || m->by_target ? 1 : 2))
+			status = find(c, k, kind);
 	}
 	explain(c);
 	return status;
@@ -495,11 +491,11 @@ static bb_status judge(struct judgement *c)
 	bb_status status;
 
 	BB_TRY(status, find_slower_direct(c), out);
-	for (enum effort effort = ONE_END; effort < EFFORTS; effort++) {
-		BB_TRY(status, each(c, effort, find_slow_ranks), out);
-		BB_TRY(status, each(c, effort, find_asymmetries), out);
+	for (int ends = 1; ends <= 3; ends++) {
+		BB_TRY(status, each(c, ends, BB_FIND_SLOW_RANK, find_slow_ranks), out);
+		BB_TRY(status, each(c, ends, BB_FIND_ASYMMETRY, find_pairs), out);
 		join_contrary(c);
-		BB_TRY(status, each(c, effort, find_slow_pairs), out);
+		BB_TRY(status, each(c, ends, BB_FIND_SLOW_PAIR, find_pairs), out);
 	}
 	for (size_t k = 0; k < c->n; k++)
 		BB_TRY(status, find_below_bound(c, k), out);
