@@ -111,49 +111,38 @@ BB_INLINE void bb_word_store(void *p, uint64_t word, size_t bytes, size_t k)
 	}
 }
 
-/* Out of line: it is long, and every kernel has it. */
-static __attribute__((noinline)) bb_vec bb_vec_long_part(const void *p, size_t bytes)
-{
-#if BB_VEC == 32
-	return (bb_vec){bb_word(p, bytes, 0), bb_word(p, bytes, 1), bb_word(p, bytes, 2),
-			bb_word(p, bytes, 3)};
-#else
-	return (bb_vec){bb_word(p, bytes, 0), bb_word(p, bytes, 1)};
-#endif
-}
+/* A type as words of 8 bytes, or as a single one of fewer; their values come last. */
+#define BB_PARTS(kind, type, name, word, ...)                                                      \
+	kind type name##_part(const void *p, size_t bytes)                                         \
+	{                                                                                          \
+		typedef word words __attribute__((vector_size(sizeof(type))));                     \
+                                                                                                   \
+		return (type)(words){__VA_ARGS__};                                                 \
+	}                                                                                          \
+	kind void name##_store_part(void *p, type v, size_t bytes)                                 \
+	{                                                                                          \
+		typedef word words __attribute__((vector_size(sizeof(type))));                     \
+                                                                                                   \
+		for (size_t k = 0; k < sizeof(type) / sizeof(word); k++)                           \
+			bb_word_store(p, ((words)v)[k], bytes, k);                                 \
+	}
+#define BB_AT(k) bb_word(p, bytes, k)
+#define BB_NOINLINE static __attribute__((noinline))
 
-static __attribute__((noinline)) void bb_vec_store_long_part(void *p, bb_vec v, size_t bytes)
-{
-	for (size_t k = 0; k < BB_VEC / 8; k++)
-		bb_word_store(p, v[k], bytes, k);
-}
+/* Those of whole vectors are out of line: they are long, and every kernel has them. */
+#if BB_VEC == 32
+BB_PARTS(BB_NOINLINE, bb_vec, bb_vec_long, uint64_t, BB_AT(0), BB_AT(1), BB_AT(2), BB_AT(3))
+BB_PARTS(BB_INLINE, bb_half, bb_half, uint64_t, BB_AT(0), BB_AT(1))
+BB_PARTS(BB_INLINE, bb_quarter, bb_quarter, uint64_t, BB_AT(0))
+#else
+BB_PARTS(BB_NOINLINE, bb_vec, bb_vec_long, uint64_t, BB_AT(0), BB_AT(1))
+BB_PARTS(BB_INLINE, bb_half, bb_half, uint64_t, BB_AT(0))
+BB_PARTS(BB_INLINE, bb_quarter, bb_quarter, uint32_t, (uint32_t)BB_AT(0))
+#endif
 
 BB_INLINE bb_vec bb_vec_part(const void *p, size_t bytes)
 {
 	return bytes <= 8 ? (bb_vec){bb_word(p, bytes, 0)} : bb_vec_long_part(p, bytes);
-}
-
-BB_INLINE bb_half bb_half_part(const void *p, size_t bytes)
-{
-	typedef uint64_t words __attribute__((vector_size(BB_VEC / 2)));
-#if BB_VEC == 32
-	return (bb_half)(words){bb_word(p, bytes, 0), bb_word(p, bytes, 1)};
-#else
-	return (bb_half)(words){bb_word(p, bytes, 0)};
-#endif
-}
-
-BB_INLINE bb_quarter bb_quarter_part(const void *p, size_t bytes)
-{
-#if BB_VEC == 32
-	typedef uint64_t words __attribute__((vector_size(8)));
-
-	return (bb_quarter)(words){bb_word(p, bytes, 0)};
-#else
-	typedef uint32_t words __attribute__((vector_size(4)));
-
-	return (bb_quarter)(words){(uint32_t)bb_word(p, bytes, 0)};
-#endif
 }
 
 BB_INLINE void bb_vec_store_part(void *p, bb_vec v, size_t bytes)
@@ -161,74 +150,38 @@ BB_INLINE void bb_vec_store_part(void *p, bb_vec v, size_t bytes)
 	if (bytes <= 8)
 		bb_word_store(p, v[0], bytes, 0);
 	else
-		bb_vec_store_long_part(p, v, bytes);
-}
-
-BB_INLINE void bb_half_store_part(void *p, bb_half v, size_t bytes)
-{
-	typedef uint64_t words __attribute__((vector_size(BB_VEC / 2)));
-
-	for (size_t k = 0; k < BB_VEC / 16; k++)
-		bb_word_store(p, ((words)v)[k], bytes, k);
-}
-
-BB_INLINE void bb_quarter_store_part(void *p, bb_quarter v, size_t bytes)
-{
-#if BB_VEC == 32
-	typedef uint64_t words __attribute__((vector_size(8)));
-#else
-	typedef uint32_t words __attribute__((vector_size(4)));
-#endif
-	bb_word_store(p, ((words)v)[0], bytes, 0);
+		bb_vec_long_store_part(p, v, bytes);
 }
 
 #endif
 
 /* Stores past the caches, P aligned to the vector's size; plain ones where there are none. */
-BB_INLINE void bb_vec_stream(void *p, bb_vec v)
-{
+#define BB_STREAM_BY(type, store, vector)                                                          \
+	BB_INLINE void type##_stream(void *p, type v)                                              \
+	{                                                                                          \
+		store((vector *)p, (vector)v);                                                     \
+	}
+
 #if BB_VEC == 64
-	_mm512_stream_si512((__m512i *)p, (__m512i)v);
+BB_STREAM_BY(bb_vec, _mm512_stream_si512, __m512i)
+BB_STREAM_BY(bb_half, _mm256_stream_si256, __m256i)
+BB_STREAM_BY(bb_quarter, _mm_stream_si128, __m128i)
 #elif BB_VEC == 32
-	_mm256_stream_si256((__m256i *)p, (__m256i)v);
+BB_STREAM_BY(bb_vec, _mm256_stream_si256, __m256i)
+BB_STREAM_BY(bb_half, _mm_stream_si128, __m128i)
+BB_STREAM_BY(bb_quarter, _mm_stream_si64, long long)
 #elif defined(__x86_64__)
-	_mm_stream_si128((__m128i *)p, (__m128i)v);
+BB_STREAM_BY(bb_vec, _mm_stream_si128, __m128i)
+BB_STREAM_BY(bb_half, _mm_stream_si64, long long)
+BB_STREAM_BY(bb_quarter, _mm_stream_si32, int)
 #else
-	*(bb_vec_at *)p = v;
+#define BB_STORE(p, v) (*(p) = (v))
+BB_STREAM_BY(bb_vec, BB_STORE, bb_vec_at)
+BB_STREAM_BY(bb_half, BB_STORE, bb_half_at)
+BB_STREAM_BY(bb_quarter, BB_STORE, bb_quarter_at)
+#undef BB_STORE
 #endif
-}
-
-BB_INLINE void bb_half_stream(void *p, bb_half v)
-{
-#if BB_VEC == 64
-	_mm256_stream_si256((__m256i *)p, (__m256i)v);
-#elif BB_VEC == 32
-	_mm_stream_si128((__m128i *)p, (__m128i)v);
-#elif defined(__x86_64__)
-	typedef long long words __attribute__((vector_size(8)));
-
-	_mm_stream_si64((long long *)p, ((words)v)[0]);
-#else
-	*(bb_half_at *)p = v;
-#endif
-}
-
-BB_INLINE void bb_quarter_stream(void *p, bb_quarter v)
-{
-#if BB_VEC == 64
-	_mm_stream_si128((__m128i *)p, (__m128i)v);
-#elif BB_VEC == 32
-	typedef long long words __attribute__((vector_size(8)));
-
-	_mm_stream_si64((long long *)p, ((words)v)[0]);
-#elif defined(__x86_64__)
-	typedef int words __attribute__((vector_size(4)));
-
-	_mm_stream_si32((int *)p, ((words)v)[0]);
-#else
-	*(bb_quarter_at *)p = v;
-#endif
-}
+#undef BB_STREAM_BY
 
 /* Order streamed stores before whatever follows. */
 BB_INLINE void bb_stream_fence(void)
