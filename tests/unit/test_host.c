@@ -116,7 +116,8 @@ static void set_counters(struct one *me, uint32_t start)
 	for (int k = 0; k < me->n * BB_CHANNELS; k++) {
 		struct bb_pipe *pipe = &team->pipes[me->rank * me->n * BB_CHANNELS + k];
 
-		group->sent[k] = group->received[k] = start;
+		group->peers[k / BB_CHANNELS].sent[k % BB_CHANNELS] = start;
+		group->peers[k / BB_CHANNELS].received[k % BB_CHANNELS] = start;
 		atomic_store(&pipe->taken, start);
 		for (uint32_t number = start; number != start - BB_SLOTS; number--)
 			atomic_store(&pipe->slots[number % BB_SLOTS].sequence, number);

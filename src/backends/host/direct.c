@@ -180,27 +180,32 @@ static void publish(const struct bb_group *group, atomic_uint *word, uint32_t va
 	bb_host_wake(group->rank->context, group->team->bells, group->team->n);
 }
 
-/* ---- flat -------------------------------------------------------------------------- */
+/* The word by which a member has posted its input of call NUMBER. */
+#define POSTED(number) offsetof(struct bb_host_offer, flat[(number)&1].posted)
 
-static bb_status wait_posted(struct bb_group *group, int peer, uint32_t number)
+/* Wait until the word at OFFSET of PEER's offer has reached NUMBER. */
+static bb_status wait_peer(struct bb_group *group, int peer, size_t offset, uint32_t number)
 {
 	struct bb_host_team *team = group->team;
 
 	return bb_host_wait(group->rank->context, &team->bells[group->me],
-			    &team->offers[peer].flat[number & 1].posted, number);
+			    (atomic_uint *)((char *)&team->offers[peer] + offset), number);
 }
 
-static bb_status wait_all_posted(struct bb_group *group, uint32_t number)
+/* Those of all peers; each of them means that its member has entered the call. */
+static bb_status wait_all(struct bb_group *group, size_t offset, uint32_t number)
 {
 	const int n = group->team->n;
 	bb_status status = BB_OK;
 
 	for (int i = 1; i < n && status == BB_OK; i++)
-		status = wait_posted(group, (group->me + i) % n, number);
+		status = wait_peer(group, (group->me + i) % n, offset, number);
 	if (status == BB_OK)
 		group->entered = number;
 	return status;
 }
+
+/* ---- flat -------------------------------------------------------------------------- */
 
 /* Wait for the copies that this rank's output is made from. */
 static bb_status wait_sources(struct bb_group *group, const struct bb_call *call, uint32_t number)
@@ -213,9 +218,9 @@ static bb_status wait_sources(struct bb_group *group, const struct bb_call *call
 		const struct bb_segment s = bb_collective_segment(c, &call->shape, group->me, k);
 
 		if (s.source == BB_REDUCED)
-			return wait_all_posted(group, number);
+			return wait_all(group, POSTED(number), number);
 		if (s.source != group->me)
-			status = wait_posted(group, s.source, number);
+			status = wait_peer(group, s.source, POSTED(number), number);
 	}
 	return status;
 }
@@ -231,7 +236,7 @@ static bb_status run_flat(struct bb_group *group, struct work *work, size_t in_b
 
 	/* The copy before last may be overwritten once all have entered the last call. */
 	if (!bb_reached(group->entered, number - 1))
-		status = wait_all_posted(group, number - 1);
+		status = wait_all(group, POSTED(number - 1), number - 1);
 	if (status != BB_OK)
 		return status;
 	work->flat = number & 1;
@@ -251,20 +256,6 @@ static bb_status run_flat(struct bb_group *group, struct work *work, size_t in_b
 
 /* ---- static ------------------------------------------------------------------------ */
 
-static bb_status wait_all(struct bb_group *group, size_t offset, uint32_t number)
-{
-	struct bb_host_team *team = group->team;
-	bb_status status = BB_OK;
-
-	for (int i = 1; i < team->n && status == BB_OK; i++) {
-		char *offer = (char *)&team->offers[(group->me + i) % team->n];
-
-		status = bb_host_wait(group->rank->context, &team->bells[group->me],
-				      (atomic_uint *)(offer + offset), number);
-	}
-	return status;
-}
-
 static bb_status run_static(struct bb_group *group, const struct work *work)
 {
 	struct bb_host_offer *offer = &group->team->offers[group->me];
@@ -277,9 +268,7 @@ static bb_status run_static(struct bb_group *group, const struct work *work)
 		return status;
 	do_share(work, group->me, 0, 1);
 	publish(group, &offer->left, number);
-	status = wait_all(group, offsetof(struct bb_host_offer, left), number);
-	group->entered = number;
-	return status;
+	return wait_all(group, offsetof(struct bb_host_offer, left), number);
 }
 
 /* ---- pooled ------------------------------------------------------------------------ */
@@ -287,16 +276,13 @@ static bb_status run_static(struct bb_group *group, const struct work *work)
 /* Do tasks of the open call until none is left; the rank that completes the last one closes it. */
 static void help(struct bb_group *group, const struct work *work, uint32_t tasks, int pieces)
 {
-	struct bb_host_team *team = group->team;
-	struct bb_pool *pool = &team->pool;
+	struct bb_pool *pool = &group->team->pool;
 	uint32_t task;
 
 	while ((task = atomic_fetch_add(&pool->next, 1)) < tasks) {
 		do_share(work, (int)task / pieces, (int)task % pieces, pieces);
-		if (atomic_fetch_add(&pool->done, 1) + 1 == tasks) {
-			bb_host_store(group->rank->context, &pool->closed, group->calls);
-			bb_host_wake(group->rank->context, team->bells, team->n);
-		}
+		if (atomic_fetch_add(&pool->done, 1) + 1 == tasks)
+			publish(group, &pool->closed, group->calls);
 	}
 }
 
@@ -318,8 +304,7 @@ static bb_status run_pooled(struct bb_group *group, const struct work *work, siz
 		atomic_store(&pool->done, 0);
 		if (alone)
 			help(group, work, tasks, pieces);
-		bb_host_store(context, &pool->open, number);
-		bb_host_wake(context, team->bells, team->n);
+		publish(group, &pool->open, number);
 	} else {
 		status = bb_host_wait(context, bell, &pool->open, number);
 	}

@@ -98,10 +98,7 @@ static void host_group_close(struct bb_group *group)
 		return;
 	if (group->team)
 		team_leave(group->rank->context, group->team);
-	free(group->sent);
-	free(group->received);
-	free(group->link_free);
-	free(group->words);
+	free(group->peers);
 	bb_host_bounce_free(group);
 	free(group);
 }
@@ -110,7 +107,6 @@ static bb_status host_group_open(struct bb_rank *rank, const int *members, int n
 				 struct bb_group **group, struct bb_error *error)
 {
 	struct bb_group *g = calloc(1, sizeof(*g));
-	const size_t lanes = (size_t)n * BB_CHANNELS;
 
 	if (!g)
 		goto no_memory;
@@ -121,11 +117,8 @@ static bb_status host_group_open(struct bb_rank *rank, const int *members, int n
 		return bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
 			       rank->rank);
 	}
-	g->sent = calloc(lanes, sizeof(*g->sent));
-	g->received = calloc(lanes, sizeof(*g->received));
-	g->link_free = calloc((size_t)n, sizeof(*g->link_free));
-	g->words = calloc((size_t)n, sizeof(*g->words));
-	if (!g->sent || !g->received || !g->link_free || !g->words)
+	g->peers = calloc((size_t)n, sizeof(*g->peers));
+	if (!g->peers)
 		goto no_memory;
 	g->team = team_join(rank->context, members, n, g->me);
 	if (!g->team)

@@ -143,21 +143,25 @@ struct bb_host_team {
 	_Alignas(BB_LINE) atomic_uint barrier_opened;  /* barriers that all have reached */
 };
 
+/* What a rank counts of a peer. */
+struct bb_host_peer {
+	uint32_t sent[BB_CHANNELS], received[BB_CHANNELS]; /* messages so far */
+	uint32_t words;                                    /* pings received from it */
+	double link_free; /* time at which the paced link to it is free again */
+};
+
 /* One rank's view of a team. */
 struct bb_group {
 	struct bb_rank *rank;
 	struct bb_turns turns;
 	struct bb_host_team *team;
 	int me;
-	uint32_t calls;    /* direct calls made */
-	uint32_t entered;  /* direct call that all members are known to have entered */
-	uint32_t barriers; /* barriers passed */
-	uint32_t *sent;    /* [peer * BB_CHANNELS + channel] messages so far */
-	uint32_t *received;
-	int heard;         /* sender of the last message that recv_any received */
-	double *link_free; /* [peer]: time at which the paced link to it is free again */
-	uint32_t *words;   /* [peer]: pings received from it */
-	char *bounce;      /* buffer of staged transfers; NULL: not needed yet */
+	uint32_t calls;             /* direct calls made */
+	uint32_t entered;           /* direct call that all members are known to have entered */
+	uint32_t barriers;          /* barriers passed */
+	struct bb_host_peer *peers; /* [member] */
+	int heard;                  /* sender of the last message that recv_any received */
+	char *bounce;               /* buffer of staged transfers; NULL: not needed yet */
 };
 
 BB_CPU_STRUCTS_FIT;

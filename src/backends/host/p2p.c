@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 
+#include <math.h>
 #include <string.h>
 
 static struct bb_pipe *pipe_of(const struct bb_group *group, int src, int dst, int channel)
@@ -45,17 +46,15 @@ static double cross_ports(const struct bb_group *group, int peer, size_t bytes)
 static double crossing_time(struct bb_group *group, int peer, size_t bytes)
 {
 	const struct bb_backend_config *config = &group->rank->context->cpu.config;
-	double start;
+	double *const link_free = &group->peers[peer].link_free, start;
 
 	if (config->link_rate == 0)
 		return 0;
 	if (config->link_port)
 		return cross_ports(group, peer, bytes);
-	start = bb_clock_now();
-	if (start < group->link_free[peer])
-		start = group->link_free[peer];
-	group->link_free[peer] = start + (double)bytes / config->link_rate;
-	return group->link_free[peer] + config->link_latency;
+	start = fmax(bb_clock_now(), *link_free);
+	*link_free = start + (double)bytes / config->link_rate;
+	return *link_free + config->link_latency;
 }
 
 static bb_status host_send(void *port, int peer, int channel, const void *data, size_t bytes,
@@ -65,7 +64,7 @@ static bb_status host_send(void *port, int peer, int channel, const void *data, 
 	struct bb_context *context = group->rank->context;
 	struct bb_bell *bells = group->team->bells;
 	struct bb_pipe *pipe = pipe_of(group, group->me, peer, channel);
-	uint32_t number = ++group->sent[peer * BB_CHANNELS + channel];
+	uint32_t number = ++group->peers[peer].sent[channel];
 	struct bb_slot *slot = &pipe->slots[number % BB_SLOTS];
 	bb_status status =
 		bb_host_wait(context, &bells[group->me], &pipe->taken, number - BB_SLOTS);
@@ -89,7 +88,7 @@ static bb_status host_recv(void *port, int peer, int channel, size_t bytes, cons
 	struct bb_group *group = port;
 	struct bb_context *context = group->rank->context;
 	struct bb_pipe *pipe = pipe_of(group, peer, group->me, channel);
-	uint32_t number = ++group->received[peer * BB_CHANNELS + channel];
+	uint32_t number = ++group->peers[peer].received[channel];
 	struct bb_slot *slot = &pipe->slots[number % BB_SLOTS];
 	bb_status status =
 		bb_host_wait(context, &group->team->bells[group->me], &slot->sequence, number);
@@ -107,7 +106,7 @@ static void host_release(void *port, int peer, int channel)
 {
 	struct bb_group *group = port;
 	struct bb_pipe *pipe = pipe_of(group, peer, group->me, channel);
-	const uint32_t number = group->received[peer * BB_CHANNELS + channel];
+	const uint32_t number = group->peers[peer].received[channel];
 	const double ready_at = pipe->slots[number % BB_SLOTS].ready_at;
 
 	if (ready_at != 0)
@@ -169,7 +168,7 @@ static int find_first(const struct bb_group *group)
 
 	for (int i = 1; i <= n; i++) {
 		const int peer = (group->heard + i) % n;
-		const uint32_t number = group->received[peer * BB_CHANNELS] + 1;
+		const uint32_t number = group->peers[peer].received[0] + 1;
 		struct bb_slot *slot =
 			&pipe_of(group, peer, group->me, 0)->slots[number % BB_SLOTS];
 
@@ -418,7 +417,7 @@ static bb_status ping_word(struct bb_group *group, int peer, bool first, size_t 
 	atomic_uint *mine = &team->words[(size_t)group->me * (size_t)team->n + (size_t)peer].count;
 	struct bb_bell *bells = team->bells;
 	uint32_t sent = atomic_load_explicit(theirs, memory_order_relaxed);
-	uint32_t received = group->words[peer];
+	uint32_t received = group->peers[peer].words;
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < rounds && status == BB_OK; i++) {
@@ -428,7 +427,7 @@ static bb_status ping_word(struct bb_group *group, int peer, bool first, size_t 
 		if (!first)
 			bb_host_signal(context, &bells[peer], theirs, ++sent);
 	}
-	group->words[peer] = received;
+	group->peers[peer].words = received;
 	return status;
 }
 
