@@ -147,21 +147,21 @@ static void cost_fit(struct bb_cost_model *m, const struct bb_point *points, siz
 /* The same schedule, or the same algorithm and protocol of NCCL for one collective? */
 static bool same_algorithm(const struct bb_point *a, const struct bb_point *b)
 {
-	return a->collective == b->collective && a->schedule == b->schedule &&
-	       a->algorithm == b->algorithm && a->protocol == b->protocol;
+	return a->call.collective == b->call.collective && a->schedule == b->schedule &&
+	       a->call.algorithm == b->call.algorithm && a->call.protocol == b->call.protocol;
 }
 
 /* Compare the series of two points; without PLACED placements count as one. */
 static int compare_series(const struct bb_point *a, const struct bb_point *b, bool placed)
 {
 	const int by[] = {
-		strcmp(a->collective->name, b->collective->name),
+		strcmp(a->call.collective->name, b->call.collective->name),
 		a->schedule != b->schedule ? strcmp(a->schedule->name, b->schedule->name) : 0,
-		(int)a->algorithm - (int)b->algorithm,
-		(int)a->protocol - (int)b->protocol,
+		(int)a->call.algorithm - (int)b->call.algorithm,
+		(int)a->call.protocol - (int)b->call.protocol,
 		a->cost.nranks - b->cost.nranks,
 		a->nodes - b->nodes,
-		placed ? (int)a->in_place - (int)b->in_place : 0,
+		placed ? (int)a->call.in_place - (int)b->call.in_place : 0,
 	};
 	size_t i = 0;
 
@@ -176,7 +176,8 @@ static int compare_points(const void *a, const void *b)
 	const struct bb_point *x = a, *y = b;
 	const int by_series = compare_series(x, y, true);
 
-	return by_series != 0 ? by_series : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+	return by_series != 0 ? by_series
+			      : (x->call.bytes > y->call.bytes) - (x->call.bytes < y->call.bytes);
 }
 
 /* Seconds of P by the model alone. */
@@ -227,7 +228,7 @@ static const struct bb_calibration_series *nearest_series(const struct bb_calibr
 
 		if (query->nodes > 0)
 			far += fabs(log2((double)p->nodes / query->nodes));
-		far += p->in_place != query->in_place ? 0.1 : 0;
+		far += p->call.in_place != query->call.in_place ? 0.1 : 0;
 		if (same_algorithm(p, query) && far < least) {
 			least = far;
 			best = &c->series[i];
@@ -245,16 +246,16 @@ static enum bb_cross_kind kind_of(const struct bb_calibration *c, const struct b
 
 	*beyond = 0;
 	if (series && compare_series(first, query, false) == 0) {
-		if (query->bytes > first[series->n - 1].bytes)
-			*beyond = log2(query->bytes / first[series->n - 1].bytes);
-		else if (query->bytes < first->bytes)
-			*beyond = log2(query->bytes / first->bytes);
+		if (query->call.bytes > first[series->n - 1].call.bytes)
+			*beyond = log2(query->call.bytes / first[series->n - 1].call.bytes);
+		else if (query->call.bytes < first->call.bytes)
+			*beyond = log2(query->call.bytes / first->call.bytes);
 		return *beyond == 0 ? BB_CROSS_BETWEEN : BB_CROSS_BEYOND;
 	}
 	if (series)
 		return BB_CROSS_RANKS;
 	for (size_t i = 0; i < c->nseries; i++)
-		if (c->series[i].first->collective == query->collective)
+		if (c->series[i].first->call.collective == query->call.collective)
 			return BB_CROSS_ALGORITHM;
 	return BB_CROSS_COLLECTIVE;
 }
@@ -268,10 +269,10 @@ static double left_at(const struct bb_calibration_series *series, double bytes)
 
 	if (series->n == 1)
 		return p->left;
-	while (i + 2 < series->n && p[i + 1].bytes < bytes)
+	while (i + 2 < series->n && p[i + 1].call.bytes < bytes)
 		i++;
-	whole = log(p[i + 1].bytes / p[i].bytes);
-	share = whole > 0 ? log(bytes / p[i].bytes) / whole : 0.5;
+	whole = log(p[i + 1].call.bytes / p[i].call.bytes);
+	share = whole > 0 ? log(bytes / p[i].call.bytes) / whole : 0.5;
 	return p[i].left + fmin(fmax(share, 0), 1) * (p[i + 1].left - p[i].left);
 }
 
@@ -280,7 +281,7 @@ static double left_at(const struct bb_calibration_series *series, double bytes)
 static double left_factor(const struct bb_calibration *c, const struct bb_point *query)
 {
 	const struct bb_calibration_series *series = nearest_series(c, query);
-	double beyond, left = series ? left_at(series, query->bytes) : 0;
+	double beyond, left = series ? left_at(series, query->call.bytes) : 0;
 
 	if (c->cluster && kind_of(c, query, &beyond) == BB_CROSS_RANKS)
 		left = 0;
@@ -317,7 +318,7 @@ struct fold {
 
 static int bin_of(const struct bb_point *p)
 {
-	return (int)floor(BINS * log2(p->bytes) + 0.5);
+	return (int)floor(BINS * log2(p->call.bytes) + 0.5);
 }
 
 static bool is_of(const struct fold *fold, const struct bb_point *p)
@@ -338,7 +339,7 @@ static bool is_of(const struct fold *fold, const struct bb_point *p)
 	case OF_ALGORITHM:
 		return same_algorithm(p, like);
 	default:
-		return p->collective == like->collective;
+		return p->call.collective == like->call.collective;
 	}
 }
 
@@ -350,7 +351,7 @@ static bool add_error(struct bb_calibration *c, const struct bb_calibration *par
 	struct bb_cross_error *e = NULL, new = {.of = p};
 
 	for (size_t i = first; !e && i < c->nerrors; i++)
-		if (c->errors[i].of->bytes == p->bytes &&
+		if (c->errors[i].of->call.bytes == p->call.bytes &&
 		    compare_series(c->errors[i].of, p, false) == 0)
 			e = &c->errors[i];
 	new.kind = kind_of(part, p, &new.beyond);
@@ -461,7 +462,7 @@ static size_t find_alike(const struct bb_calibration *c, const struct bb_point *
 		    (kind == BB_CROSS_BEYOND &&
 		     (e->beyond * beyond < 0 || fabs(e->beyond - beyond) > apart)))
 			continue;
-		found[n][0] = fabs(log(e->of->bytes / query->bytes));
+		found[n][0] = fabs(log(e->of->call.bytes / query->call.bytes));
 		found[n++][1] = fabs(e->error);
 	}
 	return n;
@@ -575,12 +576,13 @@ out:
 static struct bb_point query_of(const struct bb_algorithm *schedule, const struct bb_shape *shape,
 				size_t element)
 {
+	const double bytes = (double)bb_size_count(schedule->collective, shape) * (double)element;
+
 	return (struct bb_point){
-		.collective = schedule->collective,
+		.call = {.collective = schedule->collective,
+			 .in_place = shape->in_place,
+			 .bytes = fmax(bytes, 1)},
 		.schedule = schedule,
-		.in_place = shape->in_place,
-		.bytes = fmax((double)bb_size_count(schedule->collective, shape) * (double)element,
-			      1),
 		.cost = bb_cost_of(schedule, shape, element),
 	};
 }
@@ -595,7 +597,7 @@ static void find_case(const struct bb_calibration *c, const struct bb_point *que
 	if (!series || compare_series(series->first, query, true) != 0)
 		return;
 	for (const struct bb_point *p = series->first; p < series->first + series->n; p++) {
-		if (p->bytes != query->bytes)
+		if (p->call.bytes != query->call.bytes)
 			continue;
 		support->measured = p->time;
 		if (p->median) {
@@ -610,18 +612,15 @@ static void find_case(const struct bb_calibration *c, const struct bb_point *que
 double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nccl_call *call,
 			      struct bb_calibrated *support)
 {
-	const struct bb_point query = {
-		.collective = call->collective,
-		.algorithm = call->algorithm,
-		.protocol = call->protocol,
+	struct bb_point query = {
+		.call = *call,
 		.nodes = call->machine->nodes,
-		.in_place = call->in_place,
-		.bytes = fmax(call->bytes, 1),
 		.cost.nranks = call->machine->ranks,
 	};
 	double beyond, low, high;
 	const enum bb_cross_kind kind = kind_of(c, &query, &beyond);
 
+	query.call.bytes = fmax(call->bytes, 1);
 	find_case(c, &query, support);
 	bb_nccl_interval(c->constants, call, &support->low, &support->high);
 	if (kind > BB_CROSS_BEYOND) {
@@ -668,8 +667,8 @@ static size_t nearest_chunk(const struct bb_calibration_series *series, double b
 	const struct bb_point *best = series->first;
 
 	for (const struct bb_point *p = best + 1; p < series->first + series->n; p++)
-		if (fabs(log((p->bytes + 1) / (bytes + 1))) <
-		    fabs(log((best->bytes + 1) / (bytes + 1))))
+		if (fabs(log((p->call.bytes + 1) / (bytes + 1))) <
+		    fabs(log((best->call.bytes + 1) / (bytes + 1))))
 			best = p;
 	return best->chunk;
 }
@@ -694,7 +693,7 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 			continue;
 		query = query_of(a, &cut, element);
 		series = nearest_series(c, &query);
-		cut.chunk = series ? nearest_chunk(series, query.bytes) / element : 0;
+		cut.chunk = series ? nearest_chunk(series, query.call.bytes) / element : 0;
 		query = query_of(a, &cut, element);
 		time = predict(c, &query);
 		if ((series != NULL) < best_measured ||

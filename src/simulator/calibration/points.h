@@ -6,6 +6,7 @@
 
 #include "simulator/calibration/calibration.h"
 #include "logs/claims.h"
+#include "simulator/nccl/model.h"
 
 #define BB_MOST_KNOTS 24
 #define BB_MOST_COUNTS 8
@@ -20,24 +21,18 @@ struct bb_cost {
 };
 
 struct bb_point {
-	const struct bb_collective *collective;
+	/* Of a schedule, its collective, placement and size; its machine is NULL. Of NCCL, on the
+	   cluster as it is described, whose machine is not owned. */
+	struct bb_nccl_call call;
 	const struct bb_algorithm *schedule; /* NULL: of NCCL */
-	/* Of NCCL, either of which may be ANY. */
-	enum bb_nccl_algorithm algorithm;
-	enum bb_nccl_protocol protocol;
-	const struct bb_nccl_machine *machine; /* as the cluster is described; not owned */
-	int nodes;                             /* of it, as NCCL counts; 0: of a schedule */
-	enum bb_dtype dtype;                   /* of NCCL, as OP */
-	enum bb_op op;
-	bool in_place;
-	double bytes;        /* "size" */
-	size_t chunk;        /* bytes; 0: not cut */
-	double time;         /* seconds, measured */
-	bool median;         /* of several samples; else that of the only one */
-	double least, p95;   /* seconds, of these samples */
-	struct bb_cost cost; /* of NCCL: its number of ranks alone */
-	double left;         /* logarithm of measured over modelled time */
-	double left_out;     /* seconds predicted without its size; 0: unknown */
+	int nodes;                           /* as NCCL counts; 0: of a schedule */
+	size_t chunk;                        /* bytes; 0: not cut */
+	double time;                         /* seconds, measured */
+	bool median;                         /* of several samples; else that of the only one */
+	double least, p95;                   /* seconds, of these samples */
+	struct bb_cost cost;                 /* of NCCL: its number of ranks alone */
+	double left;                         /* logarithm of measured over modelled time */
+	double left_out;                     /* seconds predicted without its size; 0: unknown */
 };
 
 /* The part common to all series. */
@@ -157,9 +152,6 @@ BB_MUST bb_status bb_calibration_tables(struct bb_calibration *c, const char *te
 					struct bb_error *error);
 
 /* ---- site.c --------------------------------------------------------------------------- */
-
-/* The collective of P, a result of NCCL, on the machine as it is described. */
-struct bb_nccl_call bb_calibration_call(const struct bb_point *p);
 
 /* Set the figures of SITE to those of CLUSTER. */
 void bb_site_describe(struct bb_site *site, const struct bb_cluster *cluster);

@@ -80,12 +80,12 @@ static bool read_result(const char *line, struct bb_point *p)
 {
 	double ranks, time, samples, median, least, p95;
 
-	*p = (struct bb_point){.collective = NULL};
+	*p = (struct bb_point){.schedule = NULL};
 	if (!bb_json_find_number(line, "nranks", &ranks) ||
-	    !bb_json_find_number(line, "size_bytes", &p->bytes) ||
-	    !bb_json_find_bool(line, "in_place", &p->in_place) ||
+	    !bb_json_find_number(line, "size_bytes", &p->call.bytes) ||
+	    !bb_json_find_bool(line, "in_place", &p->call.in_place) ||
 	    !bb_json_find_number(line, "time_us", &time) || !is_time(time) ||
-	    !(ranks >= 2 && ranks <= RANKS_MOST) || !(p->bytes >= 1 && p->bytes < 0x1p60))
+	    !(ranks >= 2 && ranks <= RANKS_MOST) || !(p->call.bytes >= 1 && p->call.bytes < 0x1p60))
 		return false;
 	p->cost.nranks = (int)ranks;
 	p->time = time * 1e-6;
@@ -120,12 +120,12 @@ static bb_status schedule_add(struct bb_calibration *c, const char *line, struct
 		goto other;
 	shape = (struct bb_shape){.nranks = point.cost.nranks,
 				  .count = (size_t)count,
-				  .in_place = point.in_place,
+				  .in_place = point.call.in_place,
 				  .chunk = (size_t)chunk / bb_dtype_size(type)};
 	if (schedule->refuses && schedule->refuses(&shape))
 		goto other;
 	point.schedule = schedule;
-	point.collective = schedule->collective;
+	point.call.collective = schedule->collective;
 	point.chunk = (size_t)chunk;
 	point.cost = bb_cost_of(schedule, &shape, bb_dtype_size(type));
 	return point_add(c, &point, error);
@@ -230,25 +230,25 @@ static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t,
 	int64_t ranks = 0, nodes = 0;
 	bb_status st;
 
-	bb_claims_operand(t, &p->dtype, &p->op);
+	bb_claims_operand(t, &p->call.dtype, &p->call.op);
 	/* Only the factor of all_reduce exceeds 1. */
 	if (!t->collective[0] && t->n > 0 &&
 	    t->list[t->n - 1].busbw_GBps > 1.01 * t->list[t->n - 1].algbw_GBps)
 		collective = &bb_all_reduce;
 	if (!collective || (collective->flags & BB_VARIABLE) ||
-	    !bb_nccl_named(t->algorithm, &p->algorithm, &p->protocol) ||
+	    !bb_nccl_named(t->algorithm, &p->call.algorithm, &p->call.protocol) ||
 	    (backend[0] && strcmp(backend, "nccl") != 0 && strcmp(backend, "sim") != 0))
 		return BB_OK;
 	BB_TRY(st, check_card(c, t, error), out);
 	BB_TRY(st, find_ranks(c, t, collective, &ranks, &nodes, error), out);
 	if (ranks < 2)
 		goto out;
-	BB_TRY(st, find_machine(c, (int)ranks, (int)nodes, &p->machine, error), out);
-	if (bb_nccl_unfit(c->constants, p->machine, p->algorithm))
+	BB_TRY(st, find_machine(c, (int)ranks, (int)nodes, &p->call.machine, error), out);
+	if (bb_nccl_unfit(c->constants, p->call.machine, p->call.algorithm))
 		goto out;
-	p->collective = collective;
+	p->call.collective = collective;
 	p->cost.nranks = (int)ranks;
-	p->nodes = p->machine->nodes;
+	p->nodes = p->call.machine->nodes;
 	c->simulated = c->simulated || t->simulated;
 	c->names_gpu = c->names_gpu || (t->gpu[0] && bb_card_find(t->gpu));
 out:
@@ -259,7 +259,6 @@ out:
 static bb_status result_add(struct bb_calibration *c, const struct bb_point *p,
 			    struct bb_error *error)
 {
-	const struct bb_nccl_call call = bb_calibration_call(p);
 	const double ratio = p->time / bb_site_time(c, p);
 	double low, high;
 
@@ -267,7 +266,7 @@ static bb_status result_add(struct bb_calibration *c, const struct bb_point *p,
 		c->far++;
 		return BB_OK;
 	}
-	bb_nccl_interval(c->constants, &call, &low, &high);
+	bb_nccl_interval(c->constants, &p->call, &low, &high);
 	c->unlike += ratio < low || ratio > high;
 	return point_add(c, p, error);
 }
@@ -283,15 +282,15 @@ bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size
 	c->cut = file.cut;
 	c->cut_line = file.cut_line;
 	for (const struct bb_claims *t = file.list; t < file.list + file.n && st == BB_OK; t++) {
-		struct bb_point point = {.collective = NULL};
+		struct bb_point point = {.schedule = NULL};
 
 		st = table_read(c, t, &point, error);
 		c->wrong += t->wrong;
 		c->implausible += t->implausible + t->not_finite;
-		c->others += point.collective ? 0 : t->n;
-		for (size_t k = 0; k < t->n && point.collective && st == BB_OK; k++) {
-			point.bytes = (double)t->list[k].size_bytes;
-			point.in_place = t->list[k].in_place;
+		c->others += point.call.collective ? 0 : t->n;
+		for (size_t k = 0; k < t->n && point.call.collective && st == BB_OK; k++) {
+			point.call.bytes = (double)t->list[k].size_bytes;
+			point.call.in_place = t->list[k].in_place;
 			point.time = t->list[k].time_us * 1e-6;
 			st = result_add(c, &point, error);
 		}
@@ -357,7 +356,7 @@ static bb_status record_add(struct bb_calibration *c, const char *line, struct b
 	bb_json_find_string(line, "dtype", table.type, sizeof(table.type));
 	bb_json_find_string(line, "op", table.op, sizeof(table.op));
 	BB_TRY(st, table_read(c, &table, &point, error), out);
-	if (point.collective)
+	if (point.call.collective)
 		st = result_add(c, &point, error);
 	else
 		c->others++;

@@ -57,24 +57,12 @@ void bb_site_restore(const struct bb_calibration *c, struct bb_nccl_machine *mac
 	machine_adjust(c->site.fitted, c->site.described, machine);
 }
 
-struct bb_nccl_call bb_calibration_call(const struct bb_point *p)
-{
-	return (struct bb_nccl_call){.collective = p->collective,
-				     .algorithm = p->algorithm,
-				     .protocol = p->protocol,
-				     .machine = p->machine,
-				     .dtype = p->dtype,
-				     .op = p->op,
-				     .in_place = p->in_place,
-				     .bytes = p->bytes};
-}
-
 /* Seconds of P by the model with VALUES for the figures. */
 static double time_with(const struct bb_calibration *c, const double *values,
 			const struct bb_point *p)
 {
-	struct bb_nccl_machine m = *p->machine;
-	struct bb_nccl_call call = bb_calibration_call(p);
+	struct bb_nccl_machine m = *p->call.machine;
+	struct bb_nccl_call call = p->call;
 
 	machine_adjust(c->site.described, values, &m);
 	call.machine = &m;
@@ -181,10 +169,10 @@ static int find_dependents(const struct bb_calibration *c, enum bb_site_figure f
 							 : figures[figure].usual;
 		more = time_with(c, values, p);
 		depends[i] = fabs(more / less - 1) > MOVES;
-		while (known < nsizes && sizes[known] != p->bytes)
+		while (known < nsizes && sizes[known] != p->call.bytes)
 			known++;
 		if (depends[i] && known == nsizes && nsizes < FEWEST_SIZES)
-			sizes[nsizes++] = p->bytes;
+			sizes[nsizes++] = p->call.bytes;
 	}
 	return nsizes;
 }
@@ -198,7 +186,7 @@ static bool has_plateau(const struct bb_calibration *c)
 
 		while (n < s->n && s->first[n].time < FLAT * s->first->time)
 			n++;
-		if (n >= FEWEST_SIZES && s->first[n - 1].bytes >= WIDE * s->first->bytes)
+		if (n >= FEWEST_SIZES && s->first[n - 1].call.bytes >= WIDE * s->first->call.bytes)
 			return true;
 	}
 	return false;
@@ -211,7 +199,7 @@ static enum bb_site_state fit_figure(struct bb_calibration *c, enum bb_site_figu
 	bool several = false; /* results of several nodes */
 
 	for (size_t i = 0; i < c->n; i++)
-		several = several || c->points[i].machine->nodes > 1;
+		several = several || c->points[i].call.machine->nodes > 1;
 	if (figures[figure].network && !several)
 		return BB_SITE_ONE_NODE;
 	if (figure == BB_SITE_ISSUE && !has_plateau(c))

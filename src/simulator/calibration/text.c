@@ -164,7 +164,7 @@ static void add_doubts(const struct bb_calibration *c, struct bb_strbuf *out)
 			       "# The results name no known GPU; --cluster %s is not checked\n",
 			       c->cluster->name);
 	for (size_t i = 0; i < c->n; i++)
-		named = named && c->points[i].algorithm != BB_NCCL_ANY;
+		named = named && c->points[i].call.algorithm != BB_NCCL_ANY;
 	if (!named)
 		bb_strbuf_add(out, "# The results do not name NCCL's choices; those of the model "
 				   "are assumed\n");
@@ -178,15 +178,15 @@ static void add_series(const struct bb_calibration *c, const struct bb_calibrati
 	const struct bb_point *first = series->first;
 
 	/* The name of any algorithm of NCCL is auto. */
-	bb_strbuf_addf(out, "# Calibration: %s %s", first->collective->name,
+	bb_strbuf_addf(out, "# Calibration: %s %s", first->call.collective->name,
 		       first->schedule ? first->schedule->name
-				       : bb_nccl_algorithm_name(first->algorithm));
-	if (!first->schedule && first->protocol != BB_NCCL_ANY_PROTOCOL)
-		bb_strbuf_addf(out, ":%s", bb_nccl_protocol_name(first->protocol));
+				       : bb_nccl_algorithm_name(first->call.algorithm));
+	if (!first->schedule && first->call.protocol != BB_NCCL_ANY_PROTOCOL)
+		bb_strbuf_addf(out, ":%s", bb_nccl_protocol_name(first->call.protocol));
 	bb_strbuf_addf(out, " %d ranks", first->cost.nranks);
 	if (first->nodes > 1)
 		bb_strbuf_addf(out, " on %d nodes", first->nodes);
-	bb_strbuf_addf(out, " %s: ", first->in_place ? "in-place" : "out-of-place");
+	bb_strbuf_addf(out, " %s: ", first->call.in_place ? "in-place" : "out-of-place");
 	add_errors(c, first, series->n, true, out);
 	bb_strbuf_add(out, "\n");
 }
