@@ -10,6 +10,9 @@
 struct view {
 	const struct bb_nccl_constants *c;
 	const struct bb_nccl_machine *m;
+	const struct bb_collective *collective;
+	enum bb_nccl_algorithm algorithm;
+	enum bb_nccl_protocol protocol;
 	bool tuned;  /* BB_NCCL_AS_TUNED */
 	int span;    /* index of limits: one node, two, more */
 	double gpus; /* of a node */
@@ -115,59 +118,57 @@ const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_ncc
 
 /* LL128 needs NVLinks within a node, and NICs that reach the GPUs without the CPU (tuning.cc:523).
    On machines with NVLinks these are near. */
-static bool has_protocol(const struct view *v, enum bb_nccl_algorithm algorithm,
-			 enum bb_nccl_protocol protocol)
+static bool has_protocol(const struct view *v)
 {
-	if (protocol == BB_NCCL_SIMPLE)
+	if (v->protocol == BB_NCCL_SIMPLE)
 		return true;
-	if (algorithm != BB_NCCL_RING && algorithm != BB_NCCL_TREE)
+	if (v->algorithm != BB_NCCL_RING && v->algorithm != BB_NCCL_TREE)
 		return false;
-	return protocol == BB_NCCL_LL || ((v->m->nodes == 1 || !v->m->staged) &&
-					  (v->m->nvlink || (v->gpus == 1 && v->m->near_nics)));
+	return v->protocol == BB_NCCL_LL || ((v->m->nodes == 1 || !v->m->staged) &&
+					     (v->m->nvlink || (v->gpus == 1 && v->m->near_nics)));
 }
 
 /* ---- hops and rates ------------------------------------------------------------------- */
 
-static double hop(const struct view *v, enum bb_nccl_hop over, enum bb_nccl_algorithm algorithm,
-		  enum bb_nccl_protocol protocol)
+static double inside(const struct view *v)
 {
-	double time = v->c->hop[over][algorithm][protocol];
+	const struct bb_nccl_constants *c = v->c;
+	const enum bb_nccl_hop over = v->m->nvlink ? BB_NCCL_OVER_NVLINK : BB_NCCL_OVER_PCIE;
+	const bool nvlink = v->m->nvlink, ll = v->protocol == BB_NCCL_LL;
+	double measured = 0;
 
-	if (over == BB_NCCL_OVER_NET)
-		time += bb_nccl_plugin(v->c, v->m) * (protocol == BB_NCCL_SIMPLE ? 2 : 1);
-	return time;
+	if (v->tuned)
+		return c->hop[over][v->algorithm][v->protocol];
+	if (!nvlink && ll)
+		return c->ring_pcie_ll_hop;
+	if (nvlink && v->algorithm == BB_NCCL_RING && v->protocol == BB_NCCL_SIMPLE)
+		measured = c->ring_simple_hop;
+	else if (nvlink && ll)
+		measured = v->m->wide && c->ring_wide_ll_hop > 0 ? c->ring_wide_ll_hop
+								 : c->ring_ll_hop;
+	if (measured > 0)
+		return measured;
+	return c->hop[over][v->algorithm][v->protocol] +
+	       (nvlink && v->protocol == BB_NCCL_LL128 ? c->ll128_hop_more : 0);
 }
 
-static double inside(const struct view *v, enum bb_nccl_algorithm algorithm,
-		     enum bb_nccl_protocol protocol)
+/* Over the network, by the latency of ALGORITHM. */
+static double net_hop(const struct view *v, enum bb_nccl_algorithm algorithm)
 {
-	if (!v->tuned && v->m->nvlink && algorithm == BB_NCCL_RING && protocol == BB_NCCL_SIMPLE &&
-	    v->c->ring_simple_hop > 0)
-		return v->c->ring_simple_hop;
-	if (!v->tuned && v->m->nvlink && protocol == BB_NCCL_LL) {
-		if (v->m->wide && v->c->ring_wide_ll_hop > 0)
-			return v->c->ring_wide_ll_hop;
-		if (v->c->ring_ll_hop > 0)
-			return v->c->ring_ll_hop;
-	}
-	if (!v->tuned && !v->m->nvlink && protocol == BB_NCCL_LL)
-		return v->c->ring_pcie_ll_hop;
-	return hop(v, v->m->nvlink ? BB_NCCL_OVER_NVLINK : BB_NCCL_OVER_PCIE, algorithm, protocol) +
-	       (!v->tuned && v->m->nvlink && protocol == BB_NCCL_LL128 ? v->c->ll128_hop_more : 0);
+	return v->c->hop[BB_NCCL_OVER_NET][algorithm][v->protocol] +
+	       bb_nccl_plugin(v->c, v->m) * (v->protocol == BB_NCCL_SIMPLE ? 2 : 1);
 }
 
 /* With one GPU on a node nothing hides the network's latency; it is that of trees. */
-static double between(const struct view *v, enum bb_nccl_algorithm algorithm,
-		      enum bb_nccl_protocol protocol)
+static double between(const struct view *v)
 {
-	return hop(v, BB_NCCL_OVER_NET, v->gpus == 1 ? BB_NCCL_TREE : algorithm, protocol);
+	return net_hop(v, v->gpus == 1 ? BB_NCCL_TREE : v->algorithm);
 }
 
 /* The additional latency of a hop over a slow path. */
-static double path_delay(const struct view *v, enum bb_nccl_algorithm algorithm,
-			 enum bb_nccl_protocol protocol)
+static double path_delay(const struct view *v)
 {
-	return v->path_delay > 0 ? v->path_delay * between(v, algorithm, protocol) : 0;
+	return v->path_delay > 0 ? v->path_delay * between(v) : 0;
 }
 
 /* The rate of a node's NICs for an algorithm that crosses the network CROSSINGS times, slowed by
@@ -207,54 +208,52 @@ static double fill_share(const struct view *v)
 
 /* ---- rings ---------------------------------------------------------------------------- */
 
-static double ring_steps(const struct bb_collective *collective, int n)
+static double ring_steps(const struct view *v)
 {
-	return is_chain(collective) ? n : is_gather(collective) ? n - 1 : 2 * (n - 1);
+	const double n = v->m->ranks;
+
+	return is_chain(v->collective) ? n : is_gather(v->collective) ? n - 1 : 2 * (n - 1);
 }
 
 /* NCCL counts one hop of a broadcast if all channels pass the GPUs in the same order, as in one
    node or with one NIC; else one for each rank, of Simple with a tree's latency. */
-static double chain_tuned_latency(const struct view *v, enum bb_nccl_protocol protocol)
+static double chain_tuned_latency(const struct view *v)
 {
 	const enum bb_nccl_hop over = bb_nccl_slowest_hop(v->m);
 	const bool same = v->m->nodes == 1 || v->m->rails == 1;
-	const bool of_tree = !same && protocol == BB_NCCL_SIMPLE;
+	const bool of_tree = !same && v->protocol == BB_NCCL_SIMPLE;
 
 	return (same ? 1 : v->m->ranks) *
-	       v->c->hop[over][of_tree ? BB_NCCL_TREE : BB_NCCL_RING][protocol];
+	       v->c->hop[over][of_tree ? BB_NCCL_TREE : BB_NCCL_RING][v->protocol];
 }
 
-static double ring_latency(const struct view *v, const struct bb_collective *collective,
-			   enum bb_nccl_protocol protocol)
+static double ring_latency(const struct view *v)
 {
+	const bool both_ways = v->collective == &bb_all_reduce;
 	const double n = v->m->ranks, nodes = v->m->nodes;
-	double hops = ring_steps(collective, v->m->ranks), out = 0, in;
+	double hops = ring_steps(v), out = 0, in = inside(v);
 
-	in = inside(v, BB_NCCL_RING, protocol);
-	if (is_chain(collective)) {
+	if (is_chain(v->collective)) {
 		if (v->tuned)
-			return chain_tuned_latency(v, protocol);
+			return chain_tuned_latency(v);
 		hops = n - 1;
 	}
 	if (nodes > 1) {
-		const double least_hop = v->c->ring_net_least[v->m->amd][protocol];
-
-		in = in < least_hop ? least_hop : in;
-		out = collective == &bb_all_reduce ? 2 * (nodes - 1) : nodes - 1;
+		in = fmax(in, v->c->ring_net_least[v->m->amd][v->protocol]);
+		out = both_ways ? 2 * (nodes - 1) : nodes - 1;
 	}
-	return (hops - out) * in + out * between(v, BB_NCCL_RING, protocol) +
-	       (collective == &bb_all_reduce ? 2 : 1) * path_delay(v, BB_NCCL_RING, protocol);
+	return (hops - out) * in + out * between(v) + (both_ways ? 2 : 1) * path_delay(v);
 }
 
 /* SMs load and store each byte of a ring several times: in an all_reduce of n ranks 3n - 2 times
    each, n times and 2n - 1 times in an all_gather, and likewise in a reduce_scatter
    (prims_simple.h). Few ranks thus reach less than their links carry. */
-static double operations_bus(const struct view *v, const struct bb_collective *collective)
+static double operations_bus(const struct view *v)
 {
 	const double n = v->m->ranks;
-	const double each = collective == &bb_all_reduce ? 3 * n - 2
-			    : is_gather(collective)      ? 3 * n - 1
-							 : 0;
+	const double each = v->collective == &bb_all_reduce ? 3 * n - 2
+			    : is_gather(v->collective)      ? 3 * n - 1
+							    : 0;
 
 	if (!v->m->nvlink || each == 0 || n == v->m->nodes)
 		return INFINITY;
@@ -263,17 +262,17 @@ static double operations_bus(const struct view *v, const struct bb_collective *c
 
 /* The rate that rings reach: a part of NVLinks among nodes that share switches; over nodes
    all_gather and reduce_scatter move so much on a channel. */
-static double ring_reach(const struct view *v, const struct bb_collective *collective)
+static double ring_reach(const struct view *v)
 {
 	double bus = through_node(v, 1, v->m->taper.ring);
 
 	if (v->tuned)
 		return v->rings.count * v->rings.between;
 	/* Of two ranks one sends and one receives, so that neither direction is shared. */
-	if (v->m->through_host && is_chain(collective) && v->m->ranks == 2)
+	if (v->m->through_host && is_chain(v->collective) && v->m->ranks == 2)
 		return v->m->alone_rate * v->m->gpu_share / fmax(v->m->node_fault, 1);
-	bus = fmin(bus, operations_bus(v, collective));
-	if (is_gather(collective) && v->m->nodes > 1)
+	bus = fmin(bus, operations_bus(v));
+	if (is_gather(v->collective) && v->m->nodes > 1)
 		bus = fmin(bus, v->c->ring_gather_channel * v->rings.count);
 	return v->m->wide ? fmin(bus, v->c->ring_wide_part * v->link) : bus;
 }
@@ -289,50 +288,43 @@ static double ring_ll128_bus(const struct view *v, double bus)
 						    : fmin(bus, c->ring_ll128_share * v->link);
 }
 
-static double ring_bus(const struct view *v, const struct bb_collective *collective,
-		       enum bb_nccl_protocol protocol)
+static double ring_bus(const struct view *v)
 {
-	const struct bb_nccl_constants *c = v->c;
-	const double bus = ring_reach(v, collective);
+	const double bus = ring_reach(v);
 
-	if (protocol == BB_NCCL_LL)
-		return fmin(ll_most(v), c->ring_ll_part * bus);
-	if (protocol == BB_NCCL_LL128)
-		return ring_ll128_bus(v, bus);
-	return bus;
+	if (v->protocol == BB_NCCL_LL)
+		return fmin(ll_most(v), v->c->ring_ll_part * bus);
+	return v->protocol == BB_NCCL_LL128 ? ring_ll128_bus(v, bus) : bus;
 }
 
 /* The factor by which NCCL raises the latency of long rings by Simple, so that it does not choose
    them too early; their real latency is not higher. Over nodes that is one factor for all_reduce.
    In one node, where RING_PLATEAU_NODE says so (src/tuning/ring.cc), fewer steps have less of it,
    and so have parts of a channel beyond 256 KiB. */
-static double ring_plateau(const struct view *v, const struct bb_collective *collective)
+static double ring_plateau(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
 	const double part = floor(v->bytes / (2 * v->rings.count * v->m->ranks));
 	const double less = 0.1, whole = 0x1p18;
 	double more = c->ring_plateau_node - 1;
 
-	if (part < 64 || is_chain(collective))
+	if (part < 64 || is_chain(v->collective))
 		return 1;
 	if (v->m->nodes > 1)
-		return collective == &bb_all_reduce ? c->ring_plateau : 1;
+		return v->collective == &bb_all_reduce ? c->ring_plateau : 1;
 	if (!v->m->nvlink || more <= 0)
 		return 1;
-	return 1 + (1 - pow(less / more, fmax(0, ring_steps(collective, v->m->ranks) - 1))) *
+	return 1 + (1 - pow(less / more, fmax(0, ring_steps(v) - 1))) *
 			   (more - less * fmin(1, fmax(0, part / whole - 1)));
 }
 
-static double ring_time(const struct view *v, const struct bb_collective *collective,
-			enum bb_nccl_protocol protocol)
+static double ring_time(const struct view *v)
 {
-	const double n = v->m->ranks;
-	double latency = v->c->base[BB_NCCL_RING][protocol] + ring_latency(v, collective, protocol);
+	double latency = v->c->base[BB_NCCL_RING][v->protocol] + ring_latency(v);
 
-	if (v->tuned && protocol == BB_NCCL_SIMPLE)
-		latency *= ring_plateau(v, collective);
-	return latency + v->bytes * ring_steps(collective, v->m->ranks) / n /
-				 ring_bus(v, collective, protocol);
+	if (v->tuned && v->protocol == BB_NCCL_SIMPLE)
+		latency *= ring_plateau(v);
+	return latency + v->bytes * ring_steps(v) / v->m->ranks / ring_bus(v);
 }
 
 /* ---- trees ---------------------------------------------------------------------------- */
@@ -346,9 +338,9 @@ static double tree_crossings(const struct view *v)
 /* The share of a tree's rate at this size, from the first SIZES entries of its table. NCCL's own
    steps would let times fall from one size to the next; measured times lie between, so AS_MEASURED
    interpolates. */
-static double tree_share(const struct view *v, enum bb_nccl_protocol protocol, int sizes)
+static double tree_share(const struct view *v, int sizes)
 {
-	const double *share = v->c->tree_share[protocol];
+	const double *share = v->c->tree_share[v->protocol];
 	const double place = v->bytes >= 64 ? log2(v->bytes / 64) : -1;
 	const int size = (int)floor(place);
 	double next;
@@ -380,7 +372,7 @@ static bool tree_is_plain(const struct view *v)
 	return v->gpus == 1 || (v->c->tree_plain > 0 && v->m->x86 && v->m->rails >= v->gpus);
 }
 
-static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
+static double tree_bus(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
 	const double links = v->tuned ? tree_tuned_links(v, c->tree_two_between)
@@ -389,9 +381,9 @@ static double tree_bus(const struct view *v, enum bb_nccl_protocol protocol)
 	const double bus = fmin(c->tree_part * links, channels * c->tree_channel[v->span]);
 	const double pattern = v->tuned && tree_is_plain(v) ? c->tree_plain_part : 1;
 
-	if (protocol == BB_NCCL_LL)
+	if (v->protocol == BB_NCCL_LL)
 		return pattern * fmin(c->tree_ll_part * bus, ll_most(v));
-	if (protocol == BB_NCCL_LL128)
+	if (v->protocol == BB_NCCL_LL128)
 		return pattern * fmin(bus * c->tree_ll128_part[v->span],
 				      channels * c->tree_ll128_channel[v->span]);
 	return pattern * bus;
@@ -403,16 +395,13 @@ static double tree_net_more(const struct view *v)
 	return v->tuned ? 0 : v->c->tree_net_more * fmin(1, sqrt(v->bytes / v->c->tree_net_whole));
 }
 
-static double tree_time(const struct view *v, enum bb_nccl_protocol protocol)
+static double tree_time(const struct view *v)
 {
-	const double hops =
-		2 * ((v->gpus - 1) * inside(v, BB_NCCL_TREE, protocol) +
-		     v->levels * (between(v, BB_NCCL_TREE, protocol) + tree_net_more(v)) +
-		     path_delay(v, BB_NCCL_TREE, protocol));
+	const double hops = 2 * ((v->gpus - 1) * inside(v) +
+				 v->levels * (between(v) + tree_net_more(v)) + path_delay(v));
 
-	return v->c->base[BB_NCCL_TREE][protocol] + hops +
-	       v->bytes / (0.5 * tree_bus(v, protocol) *
-			   tree_share(v, protocol, BB_NCCL_TREE_SIZES - 1));
+	return v->c->base[BB_NCCL_TREE][v->protocol] + hops +
+	       v->bytes / (0.5 * tree_bus(v) * tree_share(v, BB_NCCL_TREE_SIZES - 1));
 }
 
 /* ---- switches that reduce ------------------------------------------------------------- */
@@ -452,14 +441,14 @@ static double nvls_tuned_rate(const struct view *v, const struct bb_nccl_channel
 	       (2 * (n - 1));
 }
 
-/* As NCCL's tuner counts NVLS (TREE: NVLSTree). */
-static double nvls_tuned(const struct view *v, bool tree)
+/* As NCCL's tuner counts NVLS and NVLSTree. */
+static double nvls_tuned(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
-	const enum bb_nccl_algorithm algorithm = tree ? BB_NCCL_NVLSTREE : BB_NCCL_NVLS;
+	const bool tree = v->algorithm == BB_NCCL_NVLSTREE;
 	const struct bb_nccl_channels heads = bb_nccl_search_heads(c, v->m);
 	const double between = tree ? heads.between / tree_crossings(v) : INFINITY;
-	double latency = c->hop[BB_NCCL_OVER_NVLINK][algorithm][BB_NCCL_SIMPLE], rate;
+	double latency = c->hop[BB_NCCL_OVER_NVLINK][v->algorithm][v->protocol], rate;
 
 	if (c->nvls_part > 0)
 		rate = c->nvls_part * heads.count * fmin(heads.inside, between / 2);
@@ -468,9 +457,9 @@ static double nvls_tuned(const struct view *v, bool tree)
 				       tree ? fmin(between, c->nvlstree_channel[v->span - 1])
 					    : INFINITY);
 	if (tree)
-		latency += 2 * v->levels * hop(v, BB_NCCL_OVER_NET, algorithm, BB_NCCL_SIMPLE);
+		latency += 2 * v->levels * net_hop(v, v->algorithm);
 	if (tree && c->nvlstree_by_size > 0 && v->m->x86)
-		rate *= tree_share(v, BB_NCCL_SIMPLE, BB_NCCL_TREE_SIZES);
+		rate *= tree_share(v, BB_NCCL_TREE_SIZES);
 	return latency + v->bytes / rate;
 }
 
@@ -480,7 +469,7 @@ static double nvls_time(const struct view *v)
 	const double n = v->m->ranks, wire = v->bytes * (1 + 1 / n);
 
 	if (v->tuned)
-		return nvls_tuned(v, false);
+		return nvls_tuned(v);
 	return c->nvls_base + wire / nvls_rate(v, c->nvls_rate) + wide_fill(v, c->nvls_fill);
 }
 
@@ -491,13 +480,11 @@ static double nvlstree_time(const struct view *v)
 	double rate;
 
 	if (v->tuned)
-		return nvls_tuned(v, true);
+		return nvls_tuned(v);
 	rate = fmin(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / heads),
 		    through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
-	return c->nvls_base +
-	       2 * v->levels * (between(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + tree_net_more(v)) +
-	       2 * path_delay(v, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE) + v->bytes / rate +
-	       wide_fill(v, v->m->net_fill);
+	return c->nvls_base + 2 * v->levels * (between(v) + tree_net_more(v)) + 2 * path_delay(v) +
+	       v->bytes / rate + wide_fill(v, v->m->net_fill);
 }
 
 /* ---- PAT, and all of them ------------------------------------------------------------- */
@@ -510,8 +497,7 @@ static double pat_time(const struct view *v)
 	const double links = v->tuned ? tree_tuned_links(v, c->pat_two_between)
 				      : through_node(v, 1, v->m->taper.pat);
 
-	return c->base[BB_NCCL_PAT][BB_NCCL_SIMPLE] +
-	       v->levels * between(v, BB_NCCL_PAT, BB_NCCL_SIMPLE) * c->pat_hop_part +
+	return c->base[BB_NCCL_PAT][v->protocol] + v->levels * between(v) * c->pat_hop_part +
 	       n * c->pat_rank + v->bytes * sent / (c->pat_part * links);
 }
 
@@ -531,10 +517,18 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 		    enum bb_nccl_view view, const struct bb_collective *collective,
 		    enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol protocol, double bytes)
 {
+	static double (*const times[])(const struct view *) = {
+		[BB_NCCL_RING] = ring_time, [BB_NCCL_TREE] = tree_time,
+		[BB_NCCL_NVLS] = nvls_time, [BB_NCCL_NVLSTREE] = nvlstree_time,
+		[BB_NCCL_PAT] = pat_time,
+	};
 	const bool tuned = view == BB_NCCL_AS_TUNED;
 	struct view v = {
 		.c = c,
 		.m = machine,
+		.collective = collective,
+		.algorithm = algorithm,
+		.protocol = protocol,
 		.tuned = tuned,
 		.span = machine->nodes < 3 ? machine->nodes - 1 : BB_NCCL_SPANS - 1,
 		.gpus = (double)machine->ranks / machine->nodes,
@@ -545,30 +539,13 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 		.path_delay = tuned ? 0 : bb_nccl_path_delay(machine, collective, algorithm),
 		.rings = bb_nccl_search_rings(c, machine),
 	};
-	double time;
 
 	if (bb_nccl_lacks(collective, algorithm) || bb_nccl_unfit(c, machine, algorithm) ||
-	    !has_protocol(&v, algorithm, protocol))
+	    !has_protocol(&v))
 		return INFINITY;
 	v.trees = bb_nccl_search_trees(c, machine, &v.rings);
-	switch (algorithm) {
-	case BB_NCCL_TREE:
-		time = tree_time(&v, protocol);
-		break;
-	case BB_NCCL_NVLS:
-		time = nvls_time(&v);
-		break;
-	case BB_NCCL_NVLSTREE:
-		time = nvlstree_time(&v);
-		break;
-	case BB_NCCL_PAT:
-		time = pat_time(&v);
-		break;
-	default:
-		time = ring_time(&v, collective, protocol);
-	}
 	/* Operations are not faster than they are issued. */
-	return tuned ? time : fmax(time, bb_nccl_issue(c, machine));
+	return tuned ? times[algorithm](&v) : fmax(times[algorithm](&v), bb_nccl_issue(c, machine));
 }
 
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
