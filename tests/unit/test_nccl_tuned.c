@@ -5,7 +5,7 @@
  */
 #include "nccl_constants_of.h"
 
-#include "simulator/nccl/search.h"
+#include "simulator/nccl/model.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * algorithms.c - NCCL's algorithms and protocols as closed forms. The formulas of the tuner are
  * those of NCCL's src/graph/tuning.cc; model.h derives the others.
  */
-#include "simulator/nccl/search.h"
+#include "simulator/nccl/model.h"
 
 #include <math.h>
 #include <string.h>
@@ -126,6 +126,200 @@ static bool has_protocol(const struct view *v)
 		return false;
 	return v->protocol == BB_NCCL_LL || ((v->m->nodes == 1 || !v->m->staged) &&
 					     (v->m->nvlink || (v->gpus == 1 && v->m->near_nics)));
+}
+
+/* ---- datatypes and operations --------------------------------------------------------- */
+
+/*
+ * The rules are those of NCCL 2.30.7: hostToDevRedOp (src/enqueue.cc:2480) turns avg into sums that
+ * are scaled, of integers after and of floats before; ncclNvlsSupported (src/include/device.h:587)
+ * and required_cuda (src/device/generate.py:106) list what NVSwitches reduce; updateCollCostTable
+ * (src/enqueue.cc:1989) excludes PAT and defers rings. NVLS has had its rule since 2.18, PAT since
+ * 2.23 and fp8 since 2.24, its first version.
+ */
+static bool is_fp8(enum bb_dtype dtype)
+{
+	return dtype == BB_F8E4M3 || dtype == BB_F8E5M2;
+}
+
+static bool switches_reduce(enum bb_dtype dtype, enum bb_op op)
+{
+	switch (dtype) {
+	case BB_INT32:
+	case BB_UINT32:
+	case BB_INT64:
+	case BB_UINT64:
+	case BB_HALF:
+	case BB_BFLOAT16:
+		return op == BB_SUM || op == BB_MIN || op == BB_MAX;
+	case BB_FLOAT:
+	case BB_DOUBLE:
+		return op == BB_SUM;
+	default:
+		return false;
+	}
+}
+
+const char *bb_nccl_cannot_reduce(const struct bb_nccl_constants *c,
+				  const struct bb_nccl_call *call, enum bb_nccl_algorithm algorithm)
+{
+	const bool scaled = call->op == BB_AVG || call->op == BB_MULSUM;
+
+	if (!(call->collective->flags & BB_REDUCES))
+		return NULL;
+	if (call->op > BB_MULSUM)
+		return "NCCL has no logical or bitwise operations, no maxloc and no minloc";
+	if (is_fp8(call->dtype) && c->fp8 == 0)
+		return "NCCL reduces fp8 from Hopper on";
+	if ((algorithm == BB_NCCL_NVLS || algorithm == BB_NCCL_NVLSTREE) &&
+	    !switches_reduce(call->dtype, call->op))
+		return "NVSwitches reduce sums of all types but int8, uint8 and fp8, and min and "
+		       "max of integers of 4 or 8 bytes, half and bfloat16";
+	if (algorithm == BB_NCCL_PAT && call->collective == &bb_reduce_scatter && scaled)
+		return "PAT reduces neither avg nor mulsum";
+	return NULL;
+}
+
+/* The multiple of its time AS_TUNED that NCCL counts for ALGORITHM, because it loses precision. */
+static double reluctance(const struct bb_nccl_call *call, enum bb_nccl_algorithm algorithm)
+{
+	const bool reduces = call->collective->flags & BB_REDUCES;
+
+	return reduces && is_fp8(call->dtype) && algorithm == BB_NCCL_RING &&
+			       call->machine->ranks > 8
+		       ? 1024
+		       : 1;
+}
+
+/* ---- channels ------------------------------------------------------------------------- */
+
+/* The rates that NCCL tries, from the highest on; 0 ends them. */
+static const double *rates_tried(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m)
+{
+	return m->nodes > 1 ? c->channel_rates : c->channel_rates_node;
+}
+
+static double gpus_of_node(const struct bb_nccl_machine *m)
+{
+	return (double)m->ranks / m->nodes;
+}
+
+/* The channels of RATE for which the GPUs of a node have links. A factor above 1: the links may be
+   an exact multiple of RATE but for rounding. */
+static double links_for(const struct bb_nccl_machine *m, double rate, bool returns)
+{
+	const double gpus = gpus_of_node(m), each = floor(m->gpu_rate / rate * (1 + 1e-9));
+
+	if (gpus == 1)
+		return INFINITY;
+	return returns ? each : floor(each * gpus / (gpus - 1));
+}
+
+static double nics_for(const struct bb_nccl_machine *m, double rate)
+{
+	return m->nodes > 1 ? m->rails * floor(m->nic_rate / rate) : INFINITY;
+}
+
+/* NCCL tries no rate below half of the best, and none once all links are in use. */
+static bool is_done(const struct bb_nccl_machine *m, const struct bb_nccl_channels *best,
+		    double rate)
+{
+	return best->count > 0 &&
+	       (rate <= 0.49 * best->between || best->count * best->between >= m->gpu_rate);
+}
+
+struct bb_nccl_channels bb_nccl_search_rings(const struct bb_nccl_constants *c,
+					     const struct bb_nccl_machine *m)
+{
+	const double *rates = rates_tried(c, m);
+	struct bb_nccl_channels best = {.count = 0};
+
+	for (int i = 0; i < BB_NCCL_CHANNEL_RATES && rates[i] > 0; i++) {
+		double count;
+
+		if (is_done(m, &best, rates[i]))
+			break;
+		count = fmin(c->channels_most,
+			     fmin(nics_for(m, rates[i]), links_for(m, rates[i], m->nodes == 1)));
+		if (count * rates[i] > best.count * best.between)
+			best = (struct bb_nccl_channels){count, rates[i], rates[i]};
+	}
+	if (best.count == 0) /* NCCL then has one channel of a nominal rate. */
+		best = (struct bb_nccl_channels){1, 0.1e9, 0.1e9};
+	if (best.between >= c->channels_double[best.count > 4]) {
+		const double count = fmin(2 * best.count, c->channels_most);
+
+		best.inside = best.between = best.between / ceil(count / best.count);
+		best.count = count;
+	}
+	return best;
+}
+
+/* NCCL raises the rate within a node until it is twice that between nodes, as far as links allow.
+ */
+static double raised(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
+		     double count, double rate)
+{
+	double inside = rate;
+	int i = 0;
+
+	while (i + 1 < BB_NCCL_CHANNEL_RATES && c->channel_rates[i + 1] > rate)
+		i++;
+	for (; i >= 0 && inside < 2 * rate && links_for(m, c->channel_rates[i], false) >= count;
+	     i--)
+		inside = fmax(inside, c->channel_rates[i]);
+	return inside;
+}
+
+struct bb_nccl_channels bb_nccl_search_trees(const struct bb_nccl_constants *c,
+					     const struct bb_nccl_machine *m,
+					     const struct bb_nccl_channels *rings)
+{
+	const double *rates = rates_tried(c, m);
+	struct bb_nccl_channels trees = *rings;
+
+	for (int i = 0; i < BB_NCCL_CHANNEL_RATES && rates[i] > rings->between; i++)
+		if (fmin(nics_for(m, rates[i]), links_for(m, rates[i], false)) >= rings->count) {
+			trees.inside = trees.between = rates[i];
+			break;
+		}
+	if (m->nodes > 1)
+		trees.inside = raised(c, m, trees.count, trees.between);
+	return trees;
+}
+
+/* Each head has a NIC of its own, if there are any. */
+static double heads_for(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
+			double rate)
+{
+	const double heads = fmin(c->nvls_heads, gpus_of_node(m));
+
+	if (m->nodes == 1)
+		return heads;
+	return rate <= m->nic_rate ? fmin(heads, m->rails) : 0;
+}
+
+struct bb_nccl_channels bb_nccl_search_heads(const struct bb_nccl_constants *c,
+					     const struct bb_nccl_machine *m)
+{
+	const double *rates = rates_tried(c, m);
+	struct bb_nccl_channels best = {.count = 0};
+
+	for (int i = 0; i < BB_NCCL_CHANNEL_RATES && rates[i] > 0; i++) {
+		const double heads = heads_for(c, m, rates[i]);
+
+		if (is_done(m, &best, rates[i]))
+			break;
+		/* A head has the rate of all heads, and its own once more. */
+		if ((heads + 1) * rates[i] <= m->gpu_rate * (1 + 1e-9) &&
+		    (heads > best.count || heads * rates[i] > best.count * best.between))
+			best = (struct bb_nccl_channels){heads, rates[i], rates[i]};
+	}
+	for (int i = BB_NCCL_CHANNEL_RATES - 1; i >= 0 && m->nodes > 1 && best.count > 0; i--)
+		if (rates[i] > best.between && best.between < 2 * best.inside &&
+		    rates[i] <= m->nic_rate)
+			best.between = rates[i];
+	return best;
 }
 
 /* ---- hops and rates ------------------------------------------------------------------- */
@@ -565,7 +759,7 @@ bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call
 
 			if (call->protocol != BB_NCCL_ANY_PROTOCOL && call->protocol != by)
 				continue;
-			time = bb_nccl_reluctance(call, one) *
+			time = reluctance(call, one) *
 			       bb_nccl_time(c, call->machine, BB_NCCL_AS_TUNED, call->collective,
 					    one, by, call->bytes);
 			if (time < best) {

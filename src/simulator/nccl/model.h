@@ -23,7 +23,6 @@
 
 #include "core/datatype.h"
 #include "simulator/cluster/cluster.h"
-#include "simulator/nccl/tapers.h"
 #include "schedules/schedule.h"
 
 #include <stdbool.h>
@@ -196,6 +195,11 @@ struct bb_nccl_constants {
 #undef BB_NCCL_MEMBER
 #undef BB_NCCL_MEMBERS
 
+/* The network's time with the taper over that without; below 1: no slowdown. */
+struct bb_nccl_slowdown {
+	double ring, tree, pat, alltoall, root, sendrecv;
+};
+
 /* Rates are in bytes per second, times in seconds. */
 struct bb_nccl_machine {
 	int ranks;
@@ -299,8 +303,6 @@ struct bb_nccl_call {
 const char *bb_nccl_cannot_reduce(const struct bb_nccl_constants *c,
 				  const struct bb_nccl_call *call,
 				  enum bb_nccl_algorithm algorithm);
-/* The multiple of its time AS_TUNED that NCCL counts for ALGORITHM, because it loses precision. */
-double bb_nccl_reluctance(const struct bb_nccl_call *call, enum bb_nccl_algorithm algorithm);
 
 /*
  * Set *ALGORITHM and *PROTOCOL to NCCL's choice for CALL, the least time AS_TUNED. Returns false if
@@ -308,6 +310,33 @@ double bb_nccl_reluctance(const struct bb_nccl_call *call, enum bb_nccl_algorith
  */
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
+
+/* ---- channels ------------------------------------------------------------------------- */
+
+/* The channels that NCCL's search finds (ncclTopoCompute, src/graph/search.cc), and the rate of
+   each by which NCCL's tuner counts. NCCL searches over paths; this has closed forms for nodes in
+   which all GPUs have equal links. */
+
+/* Rates in bytes per second, of one channel, for messages within a node and between nodes. */
+struct bb_nccl_channels {
+	double count;
+	double inside, between;
+};
+
+/* Each channel leaves a node by the NIC of one GPU and passes the NVLinks of the others. In one
+   node it returns to its first GPU. */
+struct bb_nccl_channels bb_nccl_search_rings(const struct bb_nccl_constants *c,
+					     const struct bb_nccl_machine *m);
+
+/* As many channels as RINGS. Each is a chain through the GPUs of a node, which does not return. */
+struct bb_nccl_channels bb_nccl_search_trees(const struct bb_nccl_constants *c,
+					     const struct bb_nccl_machine *m,
+					     const struct bb_nccl_channels *rings);
+
+/* A channel for each GPU, the head of its part: it receives the part once to reduce it and once as
+   the result. */
+struct bb_nccl_channels bb_nccl_search_heads(const struct bb_nccl_constants *c,
+					     const struct bb_nccl_machine *m);
 
 /* ---- a slow path ---------------------------------------------------------------------- */
 
@@ -357,5 +386,35 @@ enum bb_nccl_interval_class bb_nccl_interval_class(const struct bb_nccl_call *ca
  */
 void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		      double *low, double *high);
+
+/* ---- tapers --------------------------------------------------------------------------- */
+
+/*
+ * How much slower NCCL's collectives are where a block of nodes (a leaf, a pod) has
+ * fewer links up than down.
+ *
+ * Nodes are in the order of the ranks, block by block. Traffic that leaves a block spreads evenly
+ * over the rails of all its nodes. Messages of alltoall, gather, scatter and sendrecv are moved to
+ * their receiver's rail within the node (NCCL's PXN) where there is NVLink; elsewhere they change
+ * rails above the leaf, also on their way to another node below it:
+ *
+ * - Rings go from node i to node i + 1 (connectRings, src/graph/connect.cc of NCCL 2.30.7): a block
+ *   sends as much as one node.
+ * - Double binary trees over nodes (ncclGetDtree, src/graph/trees.cc): each edge carries half of
+ * the bytes each way; the edges that leave a block are counted.
+ * - PAT: each node has a tree of its own, in which the node at offset o receives from offset o
+ * minus its lowest set bit; edges are counted likewise.
+ * - alltoall: each node sends to the nodes of all other blocks; gather and scatter: only the root's
+ *   node does; sendrecv: one message leaves each block.
+ */
+
+/* Raise SLOWDOWN to that of NODES nodes, where each BLOCK of them shares uplinks whose rate is that
+   of its rails divided by TAPER. RAILS is the number of rails among which messages change on
+   uplinks; 1: messages do not change rails. */
+void bb_nccl_taper(struct bb_nccl_slowdown *slowdown, int nodes, int block, int rails,
+		   double taper);
+
+/* The most edges of both trees over NODES that leave one of the blocks of BLOCK. */
+int bb_nccl_tree_edges(int nodes, int block);
 
 #endif
