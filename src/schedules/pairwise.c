@@ -275,13 +275,15 @@ const struct bb_algorithm bb_naive_reduce_scatter = {
 
 /* ---- linear: round I is the turn of the rank I + 1 behind the root ----------------------- */
 
-/* The root sends COUNT elements at TOP to that rank's OUT. */
-static void broadcast_part(struct bb_writer *w, size_t i, struct bb_place top, size_t count)
+/* The root sends that rank COUNT elements to OUT: those at TOP or, each rank its own, STRIDE apart
+   from rank to rank. */
+static void hand_out(struct bb_writer *w, size_t i, struct bb_place top, size_t stride,
+		     size_t count)
 {
 	const int root = w->shape->root, who = bb_wrap(root + 1 + (int)i, w->n);
 
 	if (w->rank == root)
-		bb_send(w, who, top, count);
+		bb_send(w, who, bb_plus(top, (size_t)who * stride), count);
 	else if (w->rank == who)
 		bb_recv(w, root, bb_at(BB_OUT, 0), count, true);
 }
@@ -312,23 +314,11 @@ void bb_linear_collect(struct bb_writer *w, size_t i, bool final)
 		bb_send(w, root, bb_at(BB_IN, 0), count);
 }
 
-/* The root sends that rank's block at TOP to its OUT. */
-static void scatter_part(struct bb_writer *w, size_t i, enum bb_buffer top)
-{
-	const int root = w->shape->root, who = bb_wrap(root + 1 + (int)i, w->n);
-	const size_t count = w->shape->count;
-
-	if (w->rank == root)
-		bb_send(w, who, bb_at(top, (size_t)who * count), count);
-	else if (w->rank == who)
-		bb_recv(w, root, bb_at(BB_OUT, 0), count, true);
-}
-
 static void linear_broadcast_round(struct bb_writer *w, size_t round)
 {
 	const struct bb_place in = bb_at(BB_IN, 0);
 
-	broadcast_part(w, round, in, w->shape->count);
+	hand_out(w, round, in, 0, w->shape->count);
 	if (!round && bb_is_root(w))
 		bb_copy_own(w, in, bb_at(BB_OUT, 0), w->shape->count, true);
 }
@@ -372,7 +362,7 @@ static void linear_scatter_round(struct bb_writer *w, size_t round)
 {
 	const size_t count = w->shape->count;
 
-	scatter_part(w, round, BB_IN);
+	hand_out(w, round, bb_at(BB_IN, 0), count, count);
 	if (!round && bb_is_root(w))
 		bb_copy_own(w, bb_at(BB_IN, (size_t)w->rank * count), bb_at(BB_OUT, 0), count,
 			    true);
@@ -397,7 +387,7 @@ static void linear_all_reduce_round(struct bb_writer *w, size_t round)
 	if (round < others)
 		reduce_part(w, round, out, w->shape->count, false);
 	else
-		broadcast_part(w, round - others, out, w->shape->count);
+		hand_out(w, round - others, out, 0, w->shape->count);
 }
 
 const struct bb_algorithm bb_linear_all_reduce = {
@@ -416,7 +406,7 @@ static void linear_all_gather_round(struct bb_writer *w, size_t round)
 	if (round < others)
 		bb_linear_collect(w, round, false);
 	else
-		broadcast_part(w, round - others, bb_at(BB_OUT, 0), w->shape->count * (size_t)w->n);
+		hand_out(w, round - others, bb_at(BB_OUT, 0), 0, w->shape->count * (size_t)w->n);
 }
 
 const struct bb_algorithm bb_linear_all_gather = {
@@ -441,7 +431,7 @@ static void linear_reduce_scatter_round(struct bb_writer *w, size_t round)
 		reduce_part(w, round, sum, w->shape->count * (size_t)w->n, false);
 		return;
 	}
-	scatter_part(w, round - others, BB_TMP);
+	hand_out(w, round - others, sum, w->shape->count, w->shape->count);
 	if (round == others && bb_is_root(w))
 		bb_copy(w, sum, bb_at(BB_OUT, 0), w->shape->count, true);
 }

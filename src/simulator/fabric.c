@@ -91,14 +91,6 @@ bool bb_fabric_shares(const struct bb_fabric *f, enum bb_fabric_level level)
 	return false;
 }
 
-bool bb_fabric_shares_any(const struct bb_fabric *f)
-{
-	for (int level = 0; level < BB_LEVELS; level++)
-		if (bb_fabric_shares(f, (enum bb_fabric_level)level))
-			return true;
-	return false;
-}
-
 /* Ranks of a package. */
 static int package_ranks(const struct bb_fabric *f)
 {

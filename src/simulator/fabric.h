@@ -87,22 +87,6 @@ static inline bool bb_fabric_passes(const struct bb_fabric_route *route, enum bb
 	return level == BB_LEVEL_MEMORY || (route->outside && level < route->levels);
 }
 
-/* Seconds that a message of BYTES arrives later than one without bytes, beside its entry. */
-static inline double bb_fabric_delay(const struct bb_fabric *f, double bytes)
-{
-	double delay = 0;
-
-	for (int i = 0; i < BB_FABRIC_LIMITS; i++)
-		delay += bytes > f->limits[i].most ? f->limits[i].latency : 0;
-	return delay;
-}
-
-/* Does the receiver copy a message of BYTES, OUTSIDE or within a node, while the sender is free? */
-static inline bool bb_fabric_pulls(const struct bb_fabric *f, bool outside, double bytes)
-{
-	return f->pulls && !outside && bytes > f->limits[BB_FABRIC_LIMITS - 1].most;
-}
-
 /* F with its memory's seconds per byte reduced to the share of BYTES, of each of N ranks, that the
    caches do not hold. */
 struct bb_fabric bb_fabric_of_working_set(const struct bb_fabric *f, int n, double bytes);
@@ -122,9 +106,8 @@ int bb_fabric_rail(const struct bb_fabric *f, int rank);
 /* The route from rank FROM to another, TO. */
 struct bb_fabric_route bb_fabric_route(const struct bb_fabric *f, int from, int to);
 
-/* Do several ranks share links of LEVEL, or of any level? */
+/* Do several ranks share links of LEVEL? */
 bool bb_fabric_shares(const struct bb_fabric *f, enum bb_fabric_level level);
-bool bb_fabric_shares_any(const struct bb_fabric *f);
 
 /* The number of the shared link of LEVEL that RANK uses over RAIL, and how many there are. */
 size_t bb_fabric_shared(const struct bb_fabric *f, enum bb_fabric_level level, int rank, int rail);

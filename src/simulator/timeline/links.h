@@ -44,7 +44,10 @@ static inline bool bb_link_ports(const struct bb_link_model *links)
 /* Do several ranks share links? */
 static inline bool bb_link_shares(const struct bb_link_model *links)
 {
-	return links->fabric && bb_fabric_shares_any(links->fabric);
+	for (int level = 0; links->fabric && level < BB_LEVELS; level++)
+		if (bb_fabric_shares(links->fabric, (enum bb_fabric_level)level))
+			return true;
+	return false;
 }
 
 /* The factor by which ranks outside the group slow MEMBER's shared link of LEVEL. */
@@ -97,10 +100,12 @@ static inline double bb_route_entry(const struct bb_link_model *links, double se
 	return links->rate > 0 ? bytes / links->rate : 0;
 }
 
-/* Does the receiver of a message of BYTES copy it? */
+/* Does the receiver of a message of BYTES, OUTSIDE or within a node, copy it, while the sender is
+   free? */
 static inline bool bb_link_pulls(const struct bb_link_model *links, bool outside, double bytes)
 {
-	return links->fabric && bb_fabric_pulls(links->fabric, outside, bytes);
+	return links->fabric && links->fabric->pulls && !outside &&
+	       bytes > links->fabric->limits[BB_FABRIC_LIMITS - 1].most;
 }
 
 /* Seconds that a message of BYTES occupies the port that it leaves by, where it takes ENTRY to
@@ -116,7 +121,12 @@ static inline double bb_route_exit(const struct bb_link_model *links, bool outsi
 static inline double bb_route_latency(const struct bb_link_model *links, double latency,
 				      double bytes)
 {
-	return links->fabric ? latency + bb_fabric_delay(links->fabric, bytes) : latency;
+	double delay = 0;
+
+	for (int i = 0; links->fabric && i < BB_FABRIC_LIMITS; i++)
+		if (bytes > links->fabric->limits[i].most)
+			delay += links->fabric->limits[i].latency;
+	return latency + delay;
 }
 
 /* Does one of N STEPS send to PEER? */
