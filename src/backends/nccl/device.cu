@@ -219,26 +219,17 @@ __global__ void __launch_bounds__(BLOCK_THREADS) all_reduce_multimem_pieces(cons
 
 /* ---- alltoall ------------------------------------------------------------------------ */
 
-/* Elements of this rank's input go to the N ranks from FIRST on, which can be accessed; peer P is
-   number P - FIRST among those. */
-template <typename T> __device__ void store_elements(const device_work &w, int first, int n)
-{
-	const T *const in = peer_in<T>(w, w.comm.lsaRank);
-
-	for (uint64_t i = thread_index(); i < w.count; i += thread_count())
-		for (int peer = 0; peer < n; peer++)
-			peer_out<T>(w, peer)[w.comm.rank * w.count + i] =
-				in[(first + peer) * w.count + i];
-}
-
 /* 1: element by element. */
 template <typename T>
 __global__ void __launch_bounds__(BLOCK_THREADS) alltoall_lsa(const device_work w)
 {
 	lsa_barrier barrier(ncclCoopCta(), w.comm, ncclTeamTagLsa(), blockIdx.x);
+	const T *const in = peer_in<T>(w, w.comm.lsaRank);
 
 	barrier.sync(ncclCoopCta(), cuda::memory_order_acquire);
-	store_elements<T>(w, 0, w.comm.nRanks);
+	for (uint64_t i = thread_index(); i < w.count; i += thread_count())
+		for (int peer = 0; peer < w.comm.nRanks; peer++)
+			peer_out<T>(w, peer)[w.comm.rank * w.count + i] = in[peer * w.count + i];
 	barrier.sync(ncclCoopCta(), cuda::memory_order_release);
 }
 
@@ -306,16 +297,10 @@ device_kernel *all_reduce_lsa_kernel(enum bb_dtype dtype, bool in_pieces)
 
 device_kernel *alltoall_kernel(size_t size)
 {
-	switch (size) {
-	case 1:
-		return alltoall_lsa<uint8_t>;
-	case 2:
-		return alltoall_lsa<uint16_t>;
-	case 4:
-		return alltoall_lsa<uint32_t>;
-	default:
-		return alltoall_lsa<uint64_t>;
-	}
+	return size == 1   ? alltoall_lsa<uint8_t>
+	       : size == 2 ? alltoall_lsa<uint16_t>
+	       : size == 4 ? alltoall_lsa<uint32_t>
+			   : alltoall_lsa<uint64_t>;
 }
 
 device_kernel *all_reduce_kernel(int kernel, enum bb_dtype dtype)

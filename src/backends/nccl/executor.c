@@ -179,21 +179,6 @@ static bb_status run_round(const struct run *run, const struct bb_step *steps, i
 
 /* ---- a call -------------------------------------------------------------------------- */
 
-/* This rank's weighted input, where the schedule reads it. */
-static bb_status weigh_inputs(struct run *run)
-{
-	const struct bb_call *call = run->call;
-	struct bb_rank *rank = run->group->rank;
-	const int me = run->group->me;
-	char *const weighted = run->tmp + own_bytes(call, me);
-
-	run->in = weighted;
-	return BB_CUDA(rank,
-		       bb_gpu_scale(bb_nccl_lane(rank, run->stream), call->dtype, weighted,
-				    call->in, bb_collective_in(call->collective, &call->shape, me),
-				    bb_mulsum_weight(me), 1));
-}
-
 bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const struct bb_call *call)
 {
 	struct run run = {.group = group,
@@ -210,8 +195,18 @@ bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const st
 	bb_status status = BB_OK;
 
 	run.inbox = run.tmp + own_bytes(call, group->me) + weighted_bytes(call, group->me);
-	if (bb_call_weighs(call, group->me))
-		BB_TRY(status, weigh_inputs(&run), out);
+	if (bb_call_weighs(call, group->me)) { /* then the schedule reads a copy */
+		char *const weighted = run.tmp + own_bytes(call, group->me);
+
+		run.in = weighted;
+		BB_TRY(status,
+		       BB_CUDA(group->rank, bb_gpu_scale(bb_nccl_lane(group->rank, stream),
+							 call->dtype, weighted, call->in,
+							 bb_collective_in(call->collective,
+									  &call->shape, group->me),
+							 bb_mulsum_weight(group->me), 1)),
+		       out);
+	}
 	bb_algorithm_prepare(call->schedule, &shape, group->me, &role);
 	for (size_t round = 0; round < role.rounds && status == BB_OK; round++)
 		status = run_round(&run, steps,
