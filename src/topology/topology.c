@@ -130,14 +130,6 @@ const char *bb_nic_layer_name(enum bb_nic_layer layer)
 
 /* ---- paths ------------------------------------------------------------------------------- */
 
-bool bb_pci_begins_root(const struct bb_topology *t, int p)
-{
-	for (int before = 0; before < p; before++)
-		if (t->pcis[before].parent < 0 && t->pcis[before].root == t->pcis[p].root)
-			return false;
-	return t->pcis[p].parent < 0;
-}
-
 /* Number of switches from P up to, but without, the port ABOVE. */
 static int switches_below(const struct bb_topology *t, int p, int above)
 {

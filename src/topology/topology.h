@@ -170,8 +170,6 @@ const char *bb_path_word(enum bb_path path);
 
 /* Whether A and B are functions of one card: the same bus and slot. */
 bool bb_pci_same_card(const struct bb_pci *a, const struct bb_pci *b);
-/* Whether PCI object P is the first one directly below its host bridge. */
-bool bb_pci_begins_root(const struct bb_topology *t, int p);
 
 /* ---- sources --------------------------------------------------------------------------- */
 

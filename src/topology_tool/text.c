@@ -203,31 +203,35 @@ static void print_below(struct printer *p, int indent, int index)
 			print_below(p, indent, c);
 }
 
-/* Print all below a host bridge, which has a line of its own if several objects are directly below
-   it. */
-static void print_root(struct printer *p, int indent, int first)
-{
-	const struct bb_topology *t = p->t;
-	int below = 0;
-
-	for (int i = first; i < t->npcis; i++)
-		below += t->pcis[i].parent < 0 && t->pcis[i].root == t->pcis[first].root;
-	if (below > 1 && t->pcis[first].root >= 0) {
-		print_line(p, indent, "host bridge");
-		indent += 2;
-	}
-	for (int i = first; i < t->npcis; i++)
-		if (t->pcis[i].parent < 0 && t->pcis[i].root == t->pcis[first].root)
-			print_below(p, indent, i);
-}
-
+/* Print all at NUMA node NUMA. A host bridge has a line of its own if several objects are directly
+   below it. */
 static void print_io(struct printer *p, int indent, int numa)
 {
-	for (int i = 0; i < p->t->npcis; i++)
-		if (p->t->pcis[i].numa == numa && bb_pci_begins_root(p->t, i))
-			print_root(p, indent, i);
-	for (int d = 0; d < p->t->ndevices; d++)
-		if (p->t->devices[d].pci < 0 && p->t->devices[d].numa == numa)
+	const struct bb_topology *t = p->t;
+
+	for (int i = 0; i < t->npcis; i++) {
+		const int root = t->pcis[i].root;
+		int below = 0, before = 0, inner = indent;
+
+		if (t->pcis[i].parent >= 0 || t->pcis[i].numa != numa)
+			continue;
+		for (int k = 0; k < t->npcis; k++)
+			if (t->pcis[k].parent < 0 && t->pcis[k].root == root) {
+				before += k < i;
+				below++;
+			}
+		if (before > 0)
+			continue;
+		if (below > 1 && root >= 0) {
+			print_line(p, indent, "host bridge");
+			inner += 2;
+		}
+		for (int k = i; k < t->npcis; k++)
+			if (t->pcis[k].parent < 0 && t->pcis[k].root == root)
+				print_below(p, inner, k);
+	}
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].pci < 0 && t->devices[d].numa == numa)
 			print_device(p, indent, d);
 }
 

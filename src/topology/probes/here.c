@@ -26,24 +26,6 @@ static bool has_type(hwloc_obj_t os, hwloc_obj_osdev_type_t type)
 #endif
 }
 
-/* A NIC has the name of its RDMA device, if any, and its network interface as port. */
-static void name_device(struct bb_device *d, hwloc_obj_t obj)
-{
-	for (hwloc_obj_t os = obj->io_first_child; os; os = os->next_sibling) {
-		if (os->type != HWLOC_OBJ_OS_DEVICE || !os->name || d->kind == BB_GPU)
-			continue;
-		if (d->kind == BB_NIC && has_type(os, HWLOC_OBJ_OSDEV_NETWORK))
-			snprintf(d->port, sizeof(d->port), "%s", os->name);
-		if ((d->kind == BB_NIC && has_type(os, HWLOC_OBJ_OSDEV_OPENFABRICS)) ||
-		    d->kind == BB_NVME)
-			snprintf(d->name, sizeof(d->name), "%s", os->name);
-	}
-	if (d->kind == BB_NIC && !d->name[0]) {
-		memcpy(d->name, d->port, sizeof(d->name));
-		d->port[0] = '\0';
-	}
-}
-
 /* Add OBJ, a bridge or a device below PCI object PARENT and host bridge ROOT, and all below it. */
 static bb_status add_io(struct walk *w, hwloc_obj_t obj, int parent, int root, int numa)
 {
@@ -70,7 +52,20 @@ static bb_status add_io(struct walk *w, hwloc_obj_t obj, int parent, int root, i
 	if (obj->type == HWLOC_OBJ_PCI_DEVICE && bb_pci_kind(&p) != BB_DEVICE_KINDS) {
 		struct bb_device d = bb_device_of(w->t, index, bb_pci_kind(&p));
 
-		name_device(&d, obj);
+		/* A NIC has the name of its RDMA device, and its network interface as port; or,
+		   without RDMA, the name of the interface. */
+		for (hwloc_obj_t os = obj->io_first_child; os; os = os->next_sibling) {
+			if (os->type != HWLOC_OBJ_OS_DEVICE || !os->name || d.kind == BB_GPU)
+				continue;
+			if (d.kind == BB_NIC && has_type(os, HWLOC_OBJ_OSDEV_NETWORK))
+				snprintf(d.port, sizeof(d.port), "%s", os->name);
+			if (d.kind == BB_NVME || has_type(os, HWLOC_OBJ_OSDEV_OPENFABRICS))
+				snprintf(d.name, sizeof(d.name), "%s", os->name);
+		}
+		if (d.kind == BB_NIC && !d.name[0]) {
+			memcpy(d.name, d.port, sizeof(d.name));
+			d.port[0] = '\0';
+		}
 		BB_TRY(st, bb_add_device(w->t, &d, NULL, w->error), out);
 	}
 	for (hwloc_obj_t child = obj->io_first_child; child; child = child->next_sibling)

@@ -72,33 +72,25 @@ static uint64_t least_bytes(uint64_t a, uint64_t b)
 
 /* ---- control groups ------------------------------------------------------------------------ */
 
-/* Free memory of the group in FOLDER. */
-static uint64_t room_of_group(const struct hierarchy *h, const char *folder)
-{
-	uint64_t usage, limit, cache = 0, room = UINT64_MAX;
-
-	if (!read_in(folder, h->usage, "", &usage))
-		return UINT64_MAX;
-	read_in(folder, "memory.stat", h->cache, &cache);
-	usage -= least_bytes(cache, usage);
-	for (int i = 0; i < 2 && h->limits[i]; i++)
-		if (read_in(folder, h->limits[i], "", &limit))
-			room = least_bytes(room, limit > usage ? limit - usage : 0);
-	return room;
-}
-
 /* Free memory of the group MOUNT + PATH and of all above it, up to the mount. */
 static uint64_t room_of_groups(const struct hierarchy *h, const char *mount, const char *path)
 {
-	char folder[PATH_MAX];
+	char folder[PATH_MAX], *slash;
 	const size_t top = strlen(mount);
 	uint64_t room = UINT64_MAX;
-	char *slash;
 
 	if (snprintf(folder, sizeof(folder), "%s%s", mount, path) >= (int)sizeof(folder))
 		return room;
 	do {
-		room = least_bytes(room, room_of_group(h, folder));
+		uint64_t usage, limit, cache = 0;
+
+		if (read_in(folder, h->usage, "", &usage)) {
+			read_in(folder, "memory.stat", h->cache, &cache);
+			usage -= least_bytes(cache, usage);
+			for (int i = 0; i < 2 && h->limits[i]; i++)
+				if (read_in(folder, h->limits[i], "", &limit))
+					room = least_bytes(room, limit > usage ? limit - usage : 0);
+		}
 		slash = strrchr(folder + top, '/');
 		if (slash)
 			*slash = '\0';
@@ -190,23 +182,6 @@ static uint64_t room_of_mount(const struct bb_memory_source *source, const char 
 	return UINT64_MAX;
 }
 
-static uint64_t room_of_mounts(const struct bb_memory_source *source)
-{
-	char path[PATH_MAX], *text, *rest;
-	const struct bb_file_request request = {.path = path, .most = MOUNTS_MOST};
-	struct bb_error ignored = {0};
-	uint64_t room = UINT64_MAX;
-	size_t length;
-
-	snprintf(path, sizeof(path), "%s/proc/self/mountinfo", source->root);
-	if (bb_file_read(&request, &text, &length, &ignored) != BB_OK)
-		return room;
-	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		room = least_bytes(room, room_of_mount(source, line));
-	free(text);
-	return room;
-}
-
 /* ---- Slurm --------------------------------------------------------------------------------- */
 
 static uint64_t variable(const struct bb_memory_source *source, const char *name)
@@ -232,27 +207,30 @@ static uint64_t room_of_slurm(const struct bb_memory_source *source)
 	return (all << 20) - least_bytes(read_kib(source, "self/status", "VmRSS:"), all << 20);
 }
 
-/* ---- ulimit -v ----------------------------------------------------------------------------- */
-
-/* Stacks of threads that have yet to start take address space too: half is theirs. */
-static uint64_t room_of_addresses(const struct bb_memory_source *source)
-{
-	const uint64_t taken = read_kib(source, "self/status", "VmSize:");
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-		return UINT64_MAX;
-	return (limit.rlim_cur - least_bytes(taken, limit.rlim_cur)) / 2;
-}
-
 /* -------------------------------------------------------------------------------------------- */
 
 uint64_t bb_memory_room(const struct bb_memory_source *source)
 {
-	const uint64_t available = least_bytes(read_kib(source, "meminfo", "MemAvailable:"),
-					       room_of_addresses(source));
+	char path[PATH_MAX], *text, *rest;
+	const struct bb_file_request mounts = {.path = path, .most = MOUNTS_MOST};
+	const uint64_t taken = read_kib(source, "self/status", "VmSize:");
+	uint64_t room =
+		least_bytes(read_kib(source, "meminfo", "MemAvailable:"), room_of_slurm(source));
+	struct bb_error ignored = {0};
+	struct rlimit limit;
+	size_t length;
 
-	return least_bytes(least_bytes(available, room_of_mounts(source)), room_of_slurm(source));
+	/* Stacks of threads that have yet to start take address space (ulimit -v) too: half is
+	   theirs. */
+	if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+		room = least_bytes(room, (limit.rlim_cur - least_bytes(taken, limit.rlim_cur)) / 2);
+	snprintf(path, sizeof(path), "%s/proc/self/mountinfo", source->root);
+	if (bb_file_read(&mounts, &text, &length, &ignored) != BB_OK)
+		return room;
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		room = least_bytes(room, room_of_mount(source, line));
+	free(text);
+	return room;
 }
 
 static const char *environment_variable(const char *name)

@@ -62,39 +62,10 @@ static enum bb_acs read_acs(const struct folder *f)
 	return acs;
 }
 
-/* "400 Gb/sec (4X NDR)", "InfiniBand", "4: ACTIVE" */
-static bool read_rdma(struct bb_device *d, struct folder *f)
-{
-	if (!has_file(f, "ports/1/rate"))
-		return false;
-	d->rate_Mbps = (int64_t)(strtod(f->line, NULL) * 1000);
-	if (has_file(f, "ports/1/link_layer"))
-		d->layer = strcmp(f->line, "Ethernet") == 0     ? BB_ETHERNET
-			   : strcmp(f->line, "InfiniBand") == 0 ? BB_INFINIBAND
-								: BB_LAYER_UNKNOWN;
-	if (has_file(f, "ports/1/state"))
-		d->state = strstr(f->line, "ACTIVE") ? BB_STATE_UP : BB_STATE_DOWN;
-	return true;
-}
-
-/* speed is in Mb/s, and -1 or an error while the link is down. */
-static void read_interface(struct bb_device *d, struct folder *f)
-{
-	if (has_file(f, "operstate")) {
-		d->layer = BB_ETHERNET;
-		d->state = strcmp(f->line, "up") == 0     ? BB_STATE_UP
-			   : strcmp(f->line, "down") == 0 ? BB_STATE_DOWN
-							  : BB_STATE_UNKNOWN;
-	}
-	if (has_file(f, "speed")) {
-		const long speed = strtol(f->line, NULL, 10);
-
-		d->rate_Mbps = speed > 0 && speed < 100000000 ? speed : 0;
-	}
-}
-
 void bb_sysfs_read(struct bb_topology *t, const char *root)
 {
+	long speed;
+
 	for (int p = 0; p < t->npcis; p++) {
 		struct bb_pci *pci = &t->pcis[p];
 		struct folder f = {root, "bus/pci/devices", pci->id, ""};
@@ -113,7 +84,31 @@ void bb_sysfs_read(struct bb_topology *t, const char *root)
 
 		if (d->numa < 0 && d->pci >= 0)
 			d->numa = t->pcis[d->pci].numa;
-		if (d->kind == BB_NIC && !read_rdma(d, &rdma))
-			read_interface(d, &interface);
+		if (d->kind != BB_NIC)
+			continue;
+		/* "400 Gb/sec (4X NDR)", "InfiniBand", "4: ACTIVE" */
+		if (has_file(&rdma, "ports/1/rate")) {
+			d->rate_Mbps = (int64_t)(strtod(rdma.line, NULL) * 1000);
+			if (has_file(&rdma, "ports/1/link_layer"))
+				d->layer = strcmp(rdma.line, "Ethernet") == 0 ? BB_ETHERNET
+					   : strcmp(rdma.line, "InfiniBand") == 0
+						   ? BB_INFINIBAND
+						   : BB_LAYER_UNKNOWN;
+			if (has_file(&rdma, "ports/1/state"))
+				d->state =
+					strstr(rdma.line, "ACTIVE") ? BB_STATE_UP : BB_STATE_DOWN;
+			continue;
+		}
+		if (has_file(&interface, "operstate")) {
+			d->layer = BB_ETHERNET;
+			d->state = strcmp(interface.line, "up") == 0     ? BB_STATE_UP
+				   : strcmp(interface.line, "down") == 0 ? BB_STATE_DOWN
+									 : BB_STATE_UNKNOWN;
+		}
+		/* In Mb/s, and -1 or an error while the link is down. */
+		if (has_file(&interface, "speed")) {
+			speed = strtol(interface.line, NULL, 10);
+			d->rate_Mbps = speed > 0 && speed < 100000000 ? speed : 0;
+		}
 	}
 }
