@@ -13,29 +13,6 @@ static const struct {
 	{3, false, false, true}, {3, false, false, false},
 };
 
-static bb_status read_input(struct job *job, const struct bb_module *largest,
-			    struct bb_estimate_input *in)
-{
-	const struct options *o = job->o;
-
-	*in = (struct bb_estimate_input){
-		.parameters = job->parameters,
-		.largest_layer = o->largest_layer_given ? o->largest_layer : largest->parameters,
-		.nodes = (uint64_t)o->nodes,
-		.gpus_per_node = (uint64_t)o->gpus_per_node,
-	};
-	if (in->largest_layer > in->parameters)
-		return bb_fail(job->error, BB_EUSAGE,
-			       "--largest-layer %llu: exceeds the %llu parameters of the model",
-			       (unsigned long long)in->largest_layer,
-			       (unsigned long long)in->parameters);
-	if (in->largest_layer == 0)
-		return bb_fail(job->error, BB_EUSAGE,
-			       "--params: stage 3 also needs the parameters of the largest layer; "
-			       "give --largest-layer, or --model");
-	return BB_OK;
-}
-
 static void add_estimate(struct job *job, const struct bb_estimate_input *in, size_t i)
 {
 	const bool three = configurations[i].stage == 3;
@@ -47,8 +24,8 @@ static void add_estimate(struct job *job, const struct bb_estimate_input *in, si
 					  configurations[i].parameters, configurations[i].zero_init)
 		      : bb_estimate_zero2(in, configurations[i].offload);
 
-	bb_table_cellf(&job->table, "%d\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f",
-		       configurations[i].stage, offload,
+	bb_table_cellf(&job->table, "%d\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f", configurations[i].stage,
+		       offload,
 		       !three                        ? "-"
 		       : configurations[i].zero_init ? "yes"
 						     : "no",
@@ -74,20 +51,35 @@ bb_status bb_memory_deepspeed(struct job *job)
 	};
 	char layer[BB_GROUPED_TEXT];
 	struct bb_module largest = {.parameters = 0};
+	const struct options *o = job->o;
 	struct bb_estimate_input in;
 	bb_status st;
 
 	BB_TRY(st, bb_memory_open_subject(job), out);
 	if (job->has_model)
 		largest = bb_model_largest_module(&job->model);
-	BB_TRY(st, read_input(job, &largest, &in), out);
+	in = (struct bb_estimate_input){
+		.parameters = job->parameters,
+		.largest_layer = o->largest_layer_given ? o->largest_layer : largest.parameters,
+		.nodes = (uint64_t)o->nodes,
+		.gpus_per_node = (uint64_t)o->gpus_per_node,
+	};
+	if (in.largest_layer > in.parameters)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--largest-layer %llu: exceeds the %llu parameters of the model",
+			       (unsigned long long)in.largest_layer,
+			       (unsigned long long)in.parameters);
+	if (in.largest_layer == 0)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--params: stage 3 also needs the parameters of the largest layer; "
+			       "give --largest-layer, or --model");
 	bb_memory_grouped(layer, in.largest_layer);
 	bb_strbuf_addf(&job->text,
 		       "# largest layer: %s parameters%s%s; nodes: %llu, GPUs per node: %llu\n"
 		       "# GiB are the GB of DeepSpeed\n#\n",
-		       layer, job->o->largest_layer_given ? "" : ", ",
-		       job->o->largest_layer_given ? "" : largest.name,
-		       (unsigned long long)in.nodes, (unsigned long long)in.gpus_per_node);
+		       layer, o->largest_layer_given ? "" : ", ",
+		       o->largest_layer_given ? "" : largest.name, (unsigned long long)in.nodes,
+		       (unsigned long long)in.gpus_per_node);
 	bb_table_columns(&job->table, heads, 3);
 	bb_json_add_uint(&job->json, "largest_layer", in.largest_layer);
 	bb_json_add_uint(&job->json, "nodes", in.nodes);

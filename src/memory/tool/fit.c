@@ -11,21 +11,6 @@
 #define ROWS 24
 #define LEAST_SIZE (1 << 20)
 
-static void add_fit_header(struct job *job, uint64_t gpus, const struct bb_capacity *capacity)
-{
-	static const struct bb_table_head heads[] = {
-		{"dp", "", 5},          {"tp", "", 4},         {"pp", "", 4},   {"ZeRO", "", 0},
-		{"recompute", "", -10}, {"microbatch", "", 0}, {"GB", "", 8},   {"GiB", "", 8},
-		{"full", "", 5},        {"tightest", "", -1},  {NULL, NULL, 0},
-	};
-
-	bb_strbuf_addf(&job->text, "# GPUs: %llu, memory of each: ", (unsigned long long)gpus);
-	bb_capacity_add(&job->text, capacity);
-	bb_strbuf_add(&job->text,
-		      "\n# tightest: the largest category on the rank that needs most\n#\n");
-	bb_table_columns(&job->table, heads, 4);
-}
-
 /* Refuse a size that lacks its unit: it would be in bytes. */
 static bb_status check_size(const struct job *job, const char *name, uint64_t bytes)
 {
@@ -132,6 +117,11 @@ static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit
 
 bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
 {
+	static const struct bb_table_head heads[] = {
+		{"dp", "", 5},          {"tp", "", 4},         {"pp", "", 4},   {"ZeRO", "", 0},
+		{"recompute", "", -10}, {"microbatch", "", 0}, {"GB", "", 8},   {"GiB", "", 8},
+		{"full", "", 5},        {"tightest", "", -1},  {NULL, NULL, 0},
+	};
 	const struct options *o = job->o;
 	const bool stage = o->zero_given || o->ds_config;
 	struct bb_fits_space space = {
@@ -163,7 +153,12 @@ bb_status bb_memory_fit(struct job *job, const struct bb_training *base)
 	}
 	bb_json_add_uint(&job->json, "limit_bytes", space.limit);
 	bb_json_add_uint(&job->json, "gpus", space.gpus);
-	add_fit_header(job, space.gpus, &capacity);
+	bb_strbuf_addf(&job->text,
+		       "# GPUs: %llu, memory of each: ", (unsigned long long)space.gpus);
+	bb_capacity_add(&job->text, &capacity);
+	bb_strbuf_add(&job->text,
+		      "\n# tightest: the largest category on the rank that needs most\n#\n");
+	bb_table_columns(&job->table, heads, 4);
 	add_list(job, &fits, space.limit);
 	add_choice(job, &fits);
 	st = fits.n > 0 ? BB_OK : BB_EDATA;

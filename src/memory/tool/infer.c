@@ -34,21 +34,6 @@ static bb_status check_infer(const struct job *job)
 	return BB_OK;
 }
 
-static void add_cache(const struct job *job, struct inference *p)
-{
-	const struct options *o = job->o;
-	const struct bb_hyper *h = &job->model.hyper;
-	const uint64_t tp = (uint64_t)o->tp;
-
-	p->has_cache = job->has_model && h->heads > 0 && !job->model.encoder;
-	if (!p->has_cache)
-		return;
-	p->context = (uint64_t)(o->context_given ? o->context : h->seq);
-	p->token = bb_cache_bytes(bb_cache_numbers(&job->model, tp, 1), 1, (unsigned)o->cache_bits);
-	p->cache = bb_cache_bytes(bb_cache_numbers(&job->model, tp, p->context), (uint64_t)o->batch,
-				  (unsigned)o->cache_bits);
-}
-
 /* Why the cache is smaller than its layers, heads and tokens suggest. */
 static void add_cache_notes(struct job *job, const struct inference *p)
 {
@@ -77,24 +62,12 @@ static void add_bytes(struct job *job, const char *name, double bytes)
 		bb_table_cellf(&job->table, "%s\t%.3f\t%.3f", name, GB(bytes), GiB(bytes));
 }
 
-/* The estimate of the weights that articles use. */
-static void add_rounded(struct job *job, const struct inference *p)
-{
-	const double each = bb_rounded_gib((unsigned)job->o->bits);
-	const double all = each * (double)p->billions;
-
-	if (p->billions == 0 || job->o->tp > 1)
-		return;
-	add_bytes(job, "rounded", all * (double)(1 << 30));
-	bb_table_cellf(&job->table, "%llu billion x %.3f GiB, often called GB",
-		       (unsigned long long)p->billions, each);
-}
-
 static void add_inference_text(struct job *job, const struct inference *p)
 {
 	static const struct bb_table_head heads[] = {
 		{"", "", -11}, {"GB", "", 10}, {"GiB", "", 10}, {"", "", -1}, {NULL, NULL, 0}};
 	const struct options *o = job->o;
+	const double each = bb_rounded_gib((unsigned)o->bits);
 	char token[BB_BOTH_TEXT];
 
 	bb_strbuf_addf(&job->text, "# bits per weight: %lld", (long long)o->bits);
@@ -121,7 +94,12 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	}
 	add_bytes(job, "rule", (double)p->rule);
 	bb_table_cell(&job->table, "P x 4 / (32 / Q) x 1.2, for any batch and context");
-	add_rounded(job, p);
+	/* The estimate of the weights that articles use. */
+	if (p->billions > 0 && o->tp == 1) {
+		add_bytes(job, "rounded", each * (double)p->billions * (double)(1 << 30));
+		bb_table_cellf(&job->table, "%llu billion x %.3f GiB, often called GB",
+			       (unsigned long long)p->billions, each);
+	}
 	bb_memory_end_table(job);
 	if (p->has_cache)
 		add_cache_notes(job, p);
@@ -149,17 +127,26 @@ static void add_inference_json(struct job *job, const struct inference *p)
 bb_status bb_memory_infer(struct job *job)
 {
 	const struct options *o = job->o;
+	const struct bb_hyper *h = &job->model.hyper;
+	const uint64_t tp = (uint64_t)o->tp;
+	const unsigned cache_bits = (unsigned)o->cache_bits;
 	struct inference p = {.has_cache = false};
 	uint64_t share;
 	bb_status st;
 
 	BB_TRY(st, bb_memory_open_subject(job), out);
 	BB_TRY(st, check_infer(job), out);
-	share = bb_partition(job->parameters, (uint64_t)o->tp);
+	share = bb_partition(job->parameters, tp);
 	p.weights = bb_weight_bytes(share, (unsigned)o->bits);
 	p.rule = bb_serving_rule(share, (unsigned)o->bits);
 	p.billions = bb_rounded_billions(job->parameters);
-	add_cache(job, &p);
+	p.has_cache = job->has_model && h->heads > 0 && !job->model.encoder;
+	if (p.has_cache) {
+		p.context = (uint64_t)(o->context_given ? o->context : h->seq);
+		p.token = bb_cache_bytes(bb_cache_numbers(&job->model, tp, 1), 1, cache_bits);
+		p.cache = bb_cache_bytes(bb_cache_numbers(&job->model, tp, p.context),
+					 (uint64_t)o->batch, cache_bits);
+	}
 	if (p.cache == UINT64_MAX)
 		return bb_fail(
 			job->error, BB_EUSAGE,

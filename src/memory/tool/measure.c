@@ -30,39 +30,23 @@ struct measurement {
 	size_t n, passes;
 };
 
-static void choose_variants(struct measurement *m, const struct options *o)
-{
-	const size_t layers = (size_t)o->layers;
-
-	m->variants[m->n++].every = BB_CHECKPOINT_NEVER;
-	if (o->every_given)
-		m->variants[m->n++].every = (size_t)o->every;
-	/* At most 4096 layers: 13 powers of two. */
-	for (size_t k = 1; !o->every_given && k < layers; k *= 2)
-		m->variants[m->n++].every = k;
-	if (!o->every_given)
-		m->variants[m->n++].every = layers;
-}
-
-/* Bytes of weights, two sets of gradients and all activations. */
-static uint64_t chain_bytes(const struct options *o)
-{
-	const uint64_t layers = (uint64_t)o->layers, width = (uint64_t)o->width;
-
-	return 4 * layers * width * (3 * 8 * width + 5 * (uint64_t)o->rows);
-}
-
 static bb_status open_measurement(struct measurement *m, const struct options *o)
 {
+	const uint64_t layers = (uint64_t)o->layers, width = (uint64_t)o->width;
 	bb_status st;
 
-	if (chain_bytes(o) > MOST_BYTES)
+	/* Weights, two sets of gradients and all activations. */
+	if (4 * layers * width * (3 * 8 * width + 5 * (uint64_t)o->rows) > MOST_BYTES)
 		return bb_fail(m->job->error, BB_EUSAGE,
 			       "--layers %lld --width %lld --rows %lld: weights, gradients and "
 			       "activations exceed 4 GiB; give a smaller chain",
 			       (long long)o->layers, (long long)o->width, (long long)o->rows);
 	m->passes = (size_t)o->repeat;
-	choose_variants(m, o);
+	m->variants[m->n++].every = BB_CHECKPOINT_NEVER;
+	/* At most 4096 layers: 13 powers of two. */
+	for (size_t k = 1; !o->every_given && k < layers; k *= 2)
+		m->variants[m->n++].every = k;
+	m->variants[m->n++].every = o->every_given ? (size_t)o->every : layers;
 	for (size_t i = 0; i < m->n; i++) {
 		struct variant *v = &m->variants[i];
 
@@ -73,45 +57,15 @@ static bb_status open_measurement(struct measurement *m, const struct options *o
 		v->backward = v->forward + m->passes;
 		v->repeated = v->backward + m->passes;
 	}
-	BB_TRY(st,
-	       bb_chain_make(&m->chain, (size_t)o->layers, (size_t)o->rows, (size_t)o->width,
-			     m->job->error),
-	       out);
+	BB_TRY(st, bb_chain_make(&m->chain, layers, (size_t)o->rows, width, m->job->error), out);
 	BB_TRY(st, bb_chain_result_make(&m->all, &m->chain, m->job->error), out);
 	BB_TRY(st, bb_chain_result_make(&m->now, &m->chain, m->job->error), out);
 out:
 	return st;
 }
 
-static void close_measurement(struct measurement *m)
-{
-	for (size_t i = 0; i < m->n; i++)
-		free(m->variants[i].forward);
-	bb_chain_result_free(&m->all);
-	bb_chain_result_free(&m->now);
-	bb_chain_free(&m->chain);
-}
-
-/* Run a pass of each variant, and compare its results with those of the warm-up, which kept all
-   activations. */
-static bb_status run_variants(struct measurement *m, size_t pass)
-{
-	bb_status st;
-
-	for (size_t i = 0; i < m->n; i++) {
-		struct variant *v = &m->variants[i];
-
-		BB_TRY(st, bb_chain_run(&m->chain, v->every, &m->now, &v->cost, m->job->error),
-		       out);
-		v->forward[pass] = v->cost.forward_s;
-		v->backward[pass] = v->cost.backward_s;
-		v->repeated[pass] = v->cost.repeated_s;
-		v->same &= bb_chain_same(&m->all, &m->now);
-	}
-out:
-	return st;
-}
-
+/* Run passes of all variants in turn, and compare their results with those of the warm-up, which
+   kept all activations. */
 static bb_status measure_variants(struct measurement *m)
 {
 	struct bb_chain_cost warm_up;
@@ -120,7 +74,17 @@ static bb_status measure_variants(struct measurement *m)
 	BB_TRY(st, bb_chain_run(&m->chain, BB_CHECKPOINT_NEVER, &m->all, &warm_up, m->job->error),
 	       out);
 	for (size_t pass = 0; pass < m->passes; pass++)
-		BB_TRY(st, run_variants(m, pass), out);
+		for (size_t i = 0; i < m->n; i++) {
+			struct variant *v = &m->variants[i];
+
+			BB_TRY(st,
+			       bb_chain_run(&m->chain, v->every, &m->now, &v->cost, m->job->error),
+			       out);
+			v->forward[pass] = v->cost.forward_s;
+			v->backward[pass] = v->cost.backward_s;
+			v->repeated[pass] = v->cost.repeated_s;
+			v->same &= bb_chain_same(&m->all, &m->now);
+		}
 	for (size_t i = 0; i < m->n; i++) {
 		struct variant *v = &m->variants[i];
 
@@ -132,38 +96,38 @@ out:
 	return st;
 }
 
-static void add_variant_json(struct bb_json *j, const struct measurement *m,
-			     const struct variant *v)
-{
-	bb_json_object(j);
-	bb_memory_add_known(j, "every", v->every != BB_CHECKPOINT_NEVER, v->every);
-	bb_json_add_uint(j, "activation_bytes", v->cost.most);
-	bb_json_add_uint(j, "calculated_bytes", bb_chain_expected(&m->chain, v->every));
-	bb_json_add_uint(j, "repeated_layers", v->cost.repeated);
-	bb_json_add_double(j, "forward_s", v->cost.forward_s);
-	bb_json_add_double(j, "backward_s", v->cost.backward_s);
-	bb_json_add_double(j, "repeated_s", v->cost.repeated_s);
-	bb_json_add_bool(j, "same_result", v->same);
-	bb_json_end(j);
-}
-
-static void add_variant_row(struct job *job, const struct measurement *m, const struct variant *v)
+/* Add a variant. Returns whether its results and its peak are right. */
+static bool add_variant(struct job *job, const struct measurement *m, const struct variant *v)
 {
 	const struct bb_chain_cost *all = &m->variants[0].cost, *c = &v->cost;
+	const uint64_t expected = bb_chain_expected(&m->chain, v->every);
+	struct bb_json *j = &job->json;
 	char every[24] = "keep all";
 
 	if (v->every != BB_CHECKPOINT_NEVER)
 		snprintf(every, sizeof(every), "%zu", v->every);
 	bb_table_cellf(
 		&job->table, "%s\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.1f%%\t%s",
-		every, MB(c->most), MiB(c->most), MB(bb_chain_expected(&m->chain, v->every)),
+		every, MB(c->most), MiB(c->most), MB(expected),
 		100 * (1 - (double)c->most / (double)all->most), c->forward_s * 1e3,
 		c->backward_s * 1e3, c->repeated_s * 1e3, 100 * c->repeated_s / c->forward_s,
 		100 * ((c->forward_s + c->backward_s) / (all->forward_s + all->backward_s) - 1),
 		v->same ? "same" : "DIFFERS");
+	bb_json_object(j);
+	bb_memory_add_known(j, "every", v->every != BB_CHECKPOINT_NEVER, v->every);
+	bb_json_add_uint(j, "activation_bytes", c->most);
+	bb_json_add_uint(j, "calculated_bytes", expected);
+	bb_json_add_uint(j, "repeated_layers", c->repeated);
+	bb_json_add_double(j, "forward_s", c->forward_s);
+	bb_json_add_double(j, "backward_s", c->backward_s);
+	bb_json_add_double(j, "repeated_s", c->repeated_s);
+	bb_json_add_bool(j, "same_result", v->same);
+	bb_json_end(j);
+	return v->same && c->most == expected;
 }
 
-static void add_checkpoint_header(struct job *job, const struct measurement *m)
+/* Add all rows. BB_EDATA if a result or a peak is wrong. */
+static bb_status add_results(struct measurement *m)
 {
 	static const struct bb_table_head heads[] = {
 		{"every", "", 0},      {"peak", "MB", 0},     {"peak", "MiB", 0},
@@ -172,6 +136,8 @@ static void add_checkpoint_header(struct job *job, const struct measurement *m)
 		{"step", "longer", 0}, {"result", "", 0},     {NULL, NULL, 0},
 	};
 	const struct bb_chain *c = &m->chain;
+	struct job *job = m->job;
+	bb_status st = BB_OK;
 
 	bb_strbuf_addf(&job->text,
 		       "# layers: %zu, rows: %zu, width: %zu fp32 numbers, 4 x %zu inside; one "
@@ -182,26 +148,13 @@ static void add_checkpoint_header(struct job *job, const struct measurement *m)
 		      "repeated: forward passes within the backward pass, and their share of the "
 		      "forward pass; step: forward and backward\n#\n");
 	bb_table_columns(&job->table, heads, 1);
-}
-
-/* Add all rows. BB_EDATA if a result or a peak is wrong. */
-static bb_status add_results(struct measurement *m)
-{
-	struct job *job = m->job;
-	bb_status st = BB_OK;
-
-	add_checkpoint_header(job, m);
-	bb_json_add_uint(&job->json, "layers", m->chain.layers);
-	bb_json_add_uint(&job->json, "rows", m->chain.rows);
-	bb_json_add_uint(&job->json, "width", m->chain.width);
+	bb_json_add_uint(&job->json, "layers", c->layers);
+	bb_json_add_uint(&job->json, "rows", c->rows);
+	bb_json_add_uint(&job->json, "width", c->width);
 	bb_json_add_array(&job->json, "results");
-	for (size_t i = 0; i < m->n; i++) {
-		add_variant_row(job, m, &m->variants[i]);
-		add_variant_json(&job->json, m, &m->variants[i]);
-		if (!m->variants[i].same ||
-		    m->variants[i].cost.most != bb_chain_expected(&m->chain, m->variants[i].every))
+	for (size_t i = 0; i < m->n; i++)
+		if (!add_variant(job, m, &m->variants[i]))
 			st = BB_EDATA;
-	}
 	bb_memory_end_table(job);
 	bb_json_end(&job->json);
 	return st;
@@ -216,6 +169,10 @@ bb_status bb_memory_checkpoint(struct job *job)
 	BB_TRY(st, measure_variants(&m), out);
 	st = add_results(&m);
 out:
-	close_measurement(&m);
+	for (size_t i = 0; i < m.n; i++)
+		free(m.variants[i].forward);
+	bb_chain_result_free(&m.all);
+	bb_chain_result_free(&m.now);
+	bb_chain_free(&m.chain);
 	return st;
 }

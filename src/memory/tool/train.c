@@ -6,65 +6,57 @@
 
 #include <stdio.h>
 
-/* Set *VALUE to the one IN_FILE, unless that is -1: missing. BB_EUSAGE if the option was given
-   another value. */
-static bb_status merge_setting(const struct job *job, const char *option, bool given,
-			       int64_t *value, int64_t in_file)
-{
-	if (in_file < 0)
-		return BB_OK;
-	if (given && *value != in_file)
-		return bb_fail(job->error, BB_EUSAGE,
-			       "--%s: contradicts --ds-config %.200s; leave one of them out",
-			       option, job->o->ds_config);
-	*value = in_file;
-	return BB_OK;
-}
-
-static bb_status merge_choice(const struct job *job, const char *option, bool given, int *choice,
-			      int in_file)
-{
-	int64_t value = *choice;
-	const bb_status st = merge_setting(job, option, given, &value, in_file);
-
-	*choice = (int)value;
-	return st;
-}
-
-/* Merge the settings of --ds-config into O, a copy of the options, and BUFFERS. */
+/* Merge the settings of --ds-config into O, a copy of the options, and BUFFERS. BB_EUSAGE if an
+   option was given another value. With --fits each combination has its own microbatches. */
 static bb_status merge_file(const struct job *job, struct options *o,
 			    struct bb_training_buffers *buffers)
 {
-	struct bb_ds_config c;
-	bb_status st;
+	struct bb_ds_config c = {.zero = -1};
+	bb_status st = bb_ds_config_read(o->ds_config, &c, job->error);
+	const int64_t batch = o->fits_given || !c.micro_batch ? -1 : (int64_t)c.micro_batch;
+	const int64_t batches = o->fits_given || !c.micro_batches ? -1 : (int64_t)c.micro_batches;
+	const struct {
+		const char *option;
+		bool given;
+		int64_t *number; /* of the option; or CHOICE */
+		int *choice;
+		int64_t in_file; /* -1: missing */
+	} settings[] = {
+		{"zero", o->zero_given, &o->zero, NULL, c.zero},
+		{"offload", o->offload_given, NULL, &o->offload, c.offload},
+		{"precision", o->precision_given, NULL, &o->precision, c.precision},
+		{"optimizer", o->optimizer_given, NULL, &o->optimizer, c.optimizer},
+		{"micro-batch", o->micro_batch_given, &o->micro_batch, NULL, batch},
+		{"micro-batches", o->micro_batches_given, &o->micro_batches, NULL, batches},
+	};
 
-	BB_TRY(st, bb_ds_config_read(o->ds_config, &c, job->error), out);
+	if (st != BB_OK)
+		return st;
 	*buffers = bb_ds_config_buffers(&c, job->has_model ? &job->model : NULL);
-	BB_TRY(st, merge_setting(job, "zero", o->zero_given, &o->zero, c.zero), out);
-	BB_TRY(st, merge_choice(job, "offload", o->offload_given, &o->offload, c.offload), out);
-	BB_TRY(st, merge_choice(job, "precision", o->precision_given, &o->precision, c.precision),
-	       out);
-	BB_TRY(st, merge_choice(job, "optimizer", o->optimizer_given, &o->optimizer, c.optimizer),
-	       out);
-	/* With --fits each combination has its own microbatches. */
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+		const int64_t value =
+			settings[i].number ? *settings[i].number : *settings[i].choice;
+		const int64_t in_file = settings[i].in_file;
+
+		if (in_file >= 0 && settings[i].given && value != in_file)
+			return bb_fail(job->error, BB_EUSAGE,
+				       "--%s: contradicts --ds-config %.200s; leave one of them "
+				       "out",
+				       settings[i].option, job->o->ds_config);
+		if (in_file >= 0 && settings[i].number)
+			*settings[i].number = in_file;
+		else if (in_file >= 0)
+			*settings[i].choice = (int)in_file;
+	}
 	if (o->fits_given)
-		goto out;
-	BB_TRY(st,
-	       merge_setting(job, "micro-batch", o->micro_batch_given, &o->micro_batch,
-			     c.micro_batch > 0 ? (int64_t)c.micro_batch : -1),
-	       out);
-	BB_TRY(st,
-	       merge_setting(job, "micro-batches", o->micro_batches_given, &o->micro_batches,
-			     c.micro_batches > 0 ? (int64_t)c.micro_batches : -1),
-	       out);
+		return BB_OK;
 	if (o->micro_batch_given)
 		c.micro_batch = (uint64_t)o->micro_batch;
 	if (o->micro_batches_given)
 		c.micro_batches = (uint64_t)o->micro_batches;
-	BB_TRY(st, bb_ds_config_batch(&c, o->ds_config, (uint64_t)o->dp, job->error), out);
+	st = bb_ds_config_batch(&c, o->ds_config, (uint64_t)o->dp, job->error);
 	o->micro_batch = (int64_t)c.micro_batch;
 	o->micro_batches = (int64_t)c.micro_batches;
-out:
 	return st;
 }
 

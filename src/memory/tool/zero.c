@@ -14,8 +14,7 @@ static void add_zero_stage(struct job *job, const struct bb_recipe *recipe, int 
 	const uint64_t sent = bb_zero_bytes(recipe, n, stage, ranks, steps);
 	struct bb_json *j = &job->json;
 
-	bb_table_cellf(&job->table,
-		       "%llu\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%.2f\t%.3f",
+	bb_table_cellf(&job->table, "%llu\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%.2f\t%.3f",
 		       (unsigned long long)ranks, stage, GB(s.parameters), GB(s.gradients),
 		       GB(s.optimizer), GB(sum), GiB(sum), GB(bb_bytes_times(sum, ranks)),
 		       (double)bb_states_sum(&whole) / (double)sum, GB(sent));
@@ -31,25 +30,13 @@ static void add_zero_stage(struct job *job, const struct bb_recipe *recipe, int 
 	bb_json_end(j);
 }
 
-static void add_stage_header(struct job *job, const struct bb_recipe *recipe)
+bb_status bb_memory_zero(struct job *job)
 {
 	static const struct bb_table_head heads[] = {
 		{"dp", "", 0},         {"ZeRO", "", 0},    {"params", "GB", 0}, {"grads", "GB", 0},
 		{"optim", "GB", 0},    {"total", "GB", 0}, {"total", "GiB", 0}, {"world", "GB", 0},
 		{"saved", "times", 0}, {"sent", "GB", 0},  {NULL, NULL, 0},
 	};
-
-	bb_memory_add_recipe(job, recipe);
-	bb_strbuf_addf(&job->text,
-		       "# total: states of one rank; world: of all ranks; saved: factor against "
-		       "stage 0\n# sent: by one rank per step (microbatches: %lld)\n"
-		       "# FSDP: stage 0 is NO_SHARD, 2 SHARD_GRAD_OP, 3 FULL_SHARD\n#\n",
-		       (long long)job->o->micro_batches);
-	bb_table_columns(&job->table, heads, 2);
-}
-
-bb_status bb_memory_zero(struct job *job)
-{
 	static const uint64_t typical[] = {1, 4, 16, 64, 256, 1024}; /* table 1 of the ZeRO paper */
 	const struct options *o = job->o;
 	const struct bb_recipe recipe = {&bb_precisions[o->precision],
@@ -63,7 +50,13 @@ bb_status bb_memory_zero(struct job *job)
 			       "--optimizer %s needs rows and columns of tensors, but ZeRO divides "
 			       "flat arrays; give another optimizer",
 			       recipe.optimizer->name);
-	add_stage_header(job, &recipe);
+	bb_memory_add_recipe(job, &recipe);
+	bb_strbuf_addf(&job->text,
+		       "# total: states of one rank; world: of all ranks; saved: factor against "
+		       "stage 0\n# sent: by one rank per step (microbatches: %lld)\n"
+		       "# FSDP: stage 0 is NO_SHARD, 2 SHARD_GRAD_OP, 3 FULL_SHARD\n#\n",
+		       (long long)o->micro_batches);
+	bb_table_columns(&job->table, heads, 2);
 	bb_json_add_array(&job->json, "stages");
 	for (size_t i = 0; i < n; i++)
 		for (int stage = 0; stage < BB_ZERO_STAGES; stage++)

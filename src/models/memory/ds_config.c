@@ -15,22 +15,26 @@
 #define MOST (INT64_C(1) << 32)
 #define MOST_ELEMENTS 1e15
 
+#define ZERO "zero_optimization"
+
 struct reader {
 	const char *path;
 	const json_t *root;
 	struct bb_error *error;
+	bb_status status; /* the first failure */
 };
 
 /* Refuse VALUE of KEY in SECTION ("": the root), where WANTED is expected. */
-static bb_status refuse_setting(const struct reader *r, const char *section, const char *key,
-				const json_t *value, const char *wanted)
+static void refuse_setting(struct reader *r, const char *section, const char *key,
+			   const json_t *value, const char *wanted)
 {
 	char *const text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
 
-	bb_fail(r->error, BB_EUSAGE, "--ds-config %.200s: %s%s%s: %.60s is not %s", r->path,
-		section, *section ? "." : "", key, text ? text : "?", wanted);
+	if (r->status == BB_OK)
+		r->status = bb_fail(r->error, BB_EUSAGE,
+				    "--ds-config %.200s: %s%s%s: %.60s is not %s", r->path, section,
+				    *section ? "." : "", key, text ? text : "?", wanted);
 	free(text);
-	return BB_EUSAGE;
 }
 
 static bool is_auto(const json_t *value)
@@ -39,99 +43,72 @@ static bool is_auto(const json_t *value)
 }
 
 /* The object KEY of PARENT, NULL where it is missing or null. */
-static bb_status read_section(const struct reader *r, const json_t *parent, const char *section,
-			      const char *key, const json_t **object)
+static const json_t *read_section(struct reader *r, const json_t *parent, const char *section,
+				  const char *key)
 {
 	const json_t *value = json_object_get(parent, key);
 
-	*object = json_is_object(value) ? value : NULL;
-	return !value || json_is_null(value) || *object
-		       ? BB_OK
-		       : refuse_setting(r, section, key, value, "an object");
+	if (value && !json_is_null(value) && !json_is_object(value))
+		refuse_setting(r, section, key, value, "an object");
+	return json_is_object(value) ? value : NULL;
 }
 
-/* *INTO stays unchanged if the key is missing or "auto". */
-static bb_status read_setting(const struct reader *r, const json_t *parent, const char *section,
-			      const char *key, int64_t min, int64_t max, int64_t *into)
+/* A whole number; OTHERWISE if the key is missing or "auto". */
+static int64_t read_setting(struct reader *r, const json_t *parent, const char *section,
+			    const char *key, int64_t min, int64_t max, int64_t otherwise)
 {
 	const json_t *value = json_object_get(parent, key);
+	const int64_t number = json_integer_value(value);
 	char wanted[80];
 
 	if (!value || is_auto(value))
-		return BB_OK;
-	if (json_is_integer(value) && json_integer_value(value) >= min &&
-	    json_integer_value(value) <= max) {
-		*into = json_integer_value(value);
-		return BB_OK;
-	}
+		return otherwise;
 	snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld", (long long)min,
 		 (long long)max);
-	return refuse_setting(r, section, key, value, wanted);
+	if (!json_is_integer(value) || number < min || number > max)
+		refuse_setting(r, section, key, value, wanted);
+	return number;
 }
 
-/* *OFFLOADED: the device of KEY (offload_optimizer, offload_param) is not the GPU. */
-static bb_status read_offload(const struct reader *r, const json_t *zero, const char *key,
-			      bool *offloaded)
+/* Whether KEY of OBJECT is true; it may be missing or "auto", too. */
+static bool read_switch(struct reader *r, const json_t *object, const char *section,
+			const char *key)
 {
-	static const char section[] = "zero_optimization";
-	const json_t *object = NULL, *device;
-	bb_status status = read_section(r, zero, section, key, &object);
+	const json_t *value = json_object_get(object, key);
 
-	device = json_object_get(object, "device");
-	if (status != BB_OK || !device)
-		return status;
-	*offloaded = json_is_string(device) && strcmp(json_string_value(device), "none") != 0;
-	if (json_is_string(device) &&
-	    (!*offloaded || strcmp(json_string_value(device), "cpu") == 0 ||
-	     strcmp(json_string_value(device), "nvme") == 0))
-		return BB_OK;
-	return refuse_setting(r, key, "device", device, "\"none\", \"cpu\" or \"nvme\"");
+	if (value && !json_is_boolean(value) && !is_auto(value))
+		refuse_setting(r, section, key, value, "true or false");
+	return json_is_true(value);
 }
 
-/* A number of elements, which may be written as 5e8. *IS_AUTO: it is "auto". */
-static bb_status read_elements(const struct reader *r, const json_t *zero, const char *key,
-			       uint64_t *into, bool *is_automatic)
+/* Whether the device of KEY (offload_optimizer, offload_param) is not the GPU. */
+static bool read_offload(struct reader *r, const json_t *zero, const char *key)
+{
+	const json_t *device = json_object_get(read_section(r, zero, ZERO, key), "device");
+	const char *word = json_string_value(device) ?: "";
+	const bool none = strcmp(word, "none") == 0;
+
+	if (device && !none && strcmp(word, "cpu") != 0 && strcmp(word, "nvme") != 0)
+		refuse_setting(r, key, "device", device, "\"none\", \"cpu\" or \"nvme\"");
+	return device && !none;
+}
+
+/* Sets *INTO to a number of elements, which may be written as 5e8, if it is given. Returns whether
+   it is "auto". */
+static bool read_elements(struct reader *r, const json_t *zero, const char *key, uint64_t *into)
 {
 	const json_t *const value = json_object_get(zero, key);
 	const double number = json_number_value(value);
 
-	if (!value)
-		return BB_OK;
-	*is_automatic = is_auto(value);
-	if (*is_automatic)
-		return BB_OK;
+	if (!value || is_auto(value))
+		return value;
 	if (!json_is_number(value) || number < 0 || number > MOST_ELEMENTS ||
 	    number != floor(number))
-		return refuse_setting(r, "zero_optimization", key, value,
-				      "a whole number of elements up to 1e15, such as 5e8");
-	*into = (uint64_t)number;
-	return BB_OK;
-}
-
-static bb_status read_buffers(const struct reader *r, const json_t *zero, struct bb_ds_config *c)
-{
-	struct bb_training_buffers *const b = &c->buffers;
-	const json_t *const overlap = json_object_get(zero, "overlap_comm");
-	bb_status status;
-	bool other;
-
-	*b = (struct bb_training_buffers){.reduce = 500000000,
-					  .gather = 500000000,
-					  .prefetch = 50000000,
-					  .live = 1000000000,
-					  .overlap = json_is_true(overlap)};
-	if (overlap && !json_is_boolean(overlap) && !is_auto(overlap))
-		return refuse_setting(r, "zero_optimization", "overlap_comm", overlap,
-				      "true or false");
-	status = read_elements(r, zero, "reduce_bucket_size", &b->reduce, &c->auto_reduce);
-	BB_TRY(status, status, out);
-	BB_TRY(status, read_elements(r, zero, "allgather_bucket_size", &b->gather, &other), out);
-	status = read_elements(r, zero, "stage3_prefetch_bucket_size", &b->prefetch,
-			       &c->auto_prefetch);
-	BB_TRY(status, status, out);
-	status = read_elements(r, zero, "stage3_max_live_parameters", &b->live, &other);
-out:
-	return status;
+		refuse_setting(r, ZERO, key, value,
+			       "a whole number of elements up to 1e15, such as 5e8");
+	else
+		*into = (uint64_t)number;
+	return false;
 }
 
 struct bb_training_buffers bb_ds_config_buffers(const struct bb_ds_config *c,
@@ -147,129 +124,99 @@ struct bb_training_buffers bb_ds_config_buffers(const struct bb_ds_config *c,
 	return b;
 }
 
-static bb_status read_zero(const struct reader *r, struct bb_ds_config *c)
+static void read_zero(struct reader *r, struct bb_ds_config *c)
 {
-	static const char section[] = "zero_optimization";
-	bool optimizer = false, parameters = false;
-	const json_t *zero = NULL;
-	int64_t stage = NOT_GIVEN;
-	bb_status status;
+	const json_t *zero = read_section(r, r->root, "", ZERO);
+	struct bb_training_buffers *const b = &c->buffers;
+	bool optimizer;
 
-	BB_TRY(status, read_section(r, r->root, "", section, &zero), out);
 	if (!zero) {
 		c->zero = 0;
-		goto out;
+		return;
 	}
-	BB_TRY(status, read_setting(r, zero, section, "stage", 0, BB_ZERO_STAGES - 1, &stage), out);
-	BB_TRY(status, read_offload(r, zero, "offload_optimizer", &optimizer), out);
-	BB_TRY(status, read_offload(r, zero, "offload_param", &parameters), out);
-	BB_TRY(status, read_buffers(r, zero, c), out);
-	c->zero = (int)stage;
-	c->offload = parameters  ? BB_OFFLOAD_PARAMETERS
-		     : optimizer ? BB_OFFLOAD_OPTIMIZER
-				 : BB_OFFLOAD_NONE;
-out:
-	return status;
+	c->zero = (int)read_setting(r, zero, ZERO, "stage", 0, BB_ZERO_STAGES - 1, NOT_GIVEN);
+	optimizer = read_offload(r, zero, "offload_optimizer");
+	c->offload = read_offload(r, zero, "offload_param") ? BB_OFFLOAD_PARAMETERS
+		     : optimizer                            ? BB_OFFLOAD_OPTIMIZER
+							    : BB_OFFLOAD_NONE;
+	*b = (struct bb_training_buffers){.reduce = 500000000,
+					  .gather = 500000000,
+					  .prefetch = 50000000,
+					  .live = 1000000000,
+					  .overlap = read_switch(r, zero, ZERO, "overlap_comm")};
+	c->auto_reduce = read_elements(r, zero, "reduce_bucket_size", &b->reduce);
+	read_elements(r, zero, "allgather_bucket_size", &b->gather);
+	c->auto_prefetch = read_elements(r, zero, "stage3_prefetch_bucket_size", &b->prefetch);
+	read_elements(r, zero, "stage3_max_live_parameters", &b->live);
 }
 
-/* *ON: KEY ("fp16") is enabled. *GIVEN becomes false if that is "auto". */
-static bb_status read_format(const struct reader *r, const char *key, bool *on, bool *given)
+/* Whether KEY ("fp16") is enabled; *AUTOMATIC: that is "auto". */
+static bool read_format(struct reader *r, const char *key, bool *automatic)
 {
-	const json_t *object = NULL, *enabled;
-	bb_status status = read_section(r, r->root, "", key, &object);
+	const json_t *object = read_section(r, r->root, "", key);
 
-	enabled = json_object_get(object, "enabled");
-	*on = json_is_true(enabled);
-	if (status != BB_OK || !enabled || json_is_boolean(enabled))
-		return status;
-	*given = false;
-	return is_auto(enabled) ? BB_OK
-				: refuse_setting(r, key, "enabled", enabled, "true or false");
+	*automatic |= is_auto(json_object_get(object, "enabled"));
+	return read_switch(r, object, key, "enabled");
 }
 
-static bb_status read_precision(const struct reader *r, struct bb_ds_config *c)
+static void read_precision(struct reader *r, struct bb_ds_config *c)
 {
-	bool fp16 = false, bf16 = false, given = true;
-	bb_status status;
+	bool automatic = false;
+	const bool fp16 = read_format(r, "fp16", &automatic);
+	const bool bf16 = read_format(r, "bf16", &automatic);
 
-	BB_TRY(status, read_format(r, "fp16", &fp16, &given), out);
-	BB_TRY(status, read_format(r, "bf16", &bf16, &given), out);
-	if (fp16 && bf16)
-		status = bb_fail(r->error, BB_EUSAGE,
-				 "--ds-config %.200s: fp16.enabled and bf16.enabled are both true; "
-				 "set only one",
-				 r->path);
-	else if (fp16 || bf16)
-		c->precision = BB_MIXED;
-	else if (given)
-		c->precision = BB_ALL_FP32;
-out:
-	return status;
+	if (fp16 && bf16 && r->status == BB_OK)
+		r->status = bb_fail(r->error, BB_EUSAGE,
+				    "--ds-config %.200s: fp16.enabled and bf16.enabled are both "
+				    "true; set only one",
+				    r->path);
+	c->precision = fp16 || bf16 ? BB_MIXED : automatic ? NOT_GIVEN : BB_ALL_FP32;
 }
 
-static bb_status read_optimizer(const struct reader *r, struct bb_ds_config *c)
+static void read_optimizer(struct reader *r, struct bb_ds_config *c)
 {
 	/* DeepSpeed ignores their case. */
 	static const struct {
 		const char *name;
 		enum bb_optimizer_index index;
 	} names[] = {{"adamw", BB_ADAMW}, {"adam", BB_ADAMW}, {"lamb", BB_ADAMW}, {"sgd", BB_SGD}};
-	const json_t *object = NULL, *type;
-	bb_status status = read_section(r, r->root, "", "optimizer", &object);
+	const json_t *type = json_object_get(read_section(r, r->root, "", "optimizer"), "type");
 
-	type = json_object_get(object, "type");
-	if (status != BB_OK || !type)
-		return status;
 	for (size_t i = 0; json_is_string(type) && i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcasecmp(json_string_value(type), names[i].name) == 0)
 			c->optimizer = (int)names[i].index;
-	return c->optimizer >= 0 ? BB_OK
-				 : refuse_setting(r, "optimizer", "type", type,
-						  "a known optimizer: Adam, AdamW, Lamb or SGD");
+	if (type && c->optimizer < 0)
+		refuse_setting(r, "optimizer", "type", type,
+			       "a known optimizer: Adam, AdamW, Lamb or SGD");
 }
 
-static bb_status read_batch(const struct reader *r, struct bb_ds_config *c)
+static uint64_t read_sequences(struct reader *r, const char *key)
 {
-	static const struct {
-		const char *key;
-		size_t offset;
-	} rows[] = {
-		{"train_micro_batch_size_per_gpu", offsetof(struct bb_ds_config, micro_batch)},
-		{"gradient_accumulation_steps", offsetof(struct bb_ds_config, micro_batches)},
-		{"train_batch_size", offsetof(struct bb_ds_config, batch)},
-	};
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && status == BB_OK; i++) {
-		int64_t value = 0;
-
-		status = read_setting(r, r->root, "", rows[i].key, 1, MOST, &value);
-		*(uint64_t *)((char *)c + rows[i].offset) = (uint64_t)value;
-	}
-	return status;
+	return (uint64_t)read_setting(r, r->root, "", key, 1, MOST, 0);
 }
 
-bb_status bb_ds_config_read(const char *path, struct bb_ds_config *config, struct bb_error *error)
+bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_error *error)
 {
 	const struct bb_file_request request = {
 		.option = "--ds-config", .path = path, .most = BB_JSON_FILE_BYTES};
 	json_t *root = NULL;
-	struct reader r = {path, NULL, error};
-	bb_status status;
+	struct reader r = {.path = path, .error = error};
 
-	*config = (struct bb_ds_config){.zero = NOT_GIVEN,
-					.offload = NOT_GIVEN,
-					.precision = NOT_GIVEN,
-					.optimizer = NOT_GIVEN};
-	BB_TRY(status, bb_json_file_open(&request, "ds_config.json", &root, error), out);
+	*c = (struct bb_ds_config){.zero = NOT_GIVEN,
+				   .offload = NOT_GIVEN,
+				   .precision = NOT_GIVEN,
+				   .optimizer = NOT_GIVEN};
+	BB_TRY(r.status, bb_json_file_open(&request, "ds_config.json", &root, error), out);
 	r.root = root;
-	BB_TRY(status, read_zero(&r, config), out);
-	BB_TRY(status, read_precision(&r, config), out);
-	BB_TRY(status, read_optimizer(&r, config), out);
-	status = read_batch(&r, config);
+	read_zero(&r, c);
+	read_precision(&r, c);
+	read_optimizer(&r, c);
+	c->micro_batch = read_sequences(&r, "train_micro_batch_size_per_gpu");
+	c->micro_batches = read_sequences(&r, "gradient_accumulation_steps");
+	c->batch = read_sequences(&r, "train_batch_size");
 out:
 	json_decref(root);
-	return status;
+	return r.status;
 }
 
 bb_status bb_ds_config_batch(struct bb_ds_config *c, const char *path, uint64_t dp,

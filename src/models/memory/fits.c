@@ -14,16 +14,6 @@ struct search {
 	size_t room;
 };
 
-static bb_status keep_fit(struct search *s, const struct bb_fit *fit)
-{
-	struct bb_fit *new = BB_ARRAY_ADD(s->fits->list, s->fits->n, s->room);
-
-	if (!new)
-		return bb_no_memory(s->error, "the list of combinations");
-	*new = *fit;
-	return BB_OK;
-}
-
 /* Keep the largest microbatch that fits, if any does. */
 static bb_status try_micro_batches(struct search *s, struct bb_training t)
 {
@@ -31,7 +21,7 @@ static bb_status try_micro_batches(struct search *s, struct bb_training t)
 	/* Without activations all microbatches need the same memory. */
 	const bool one = given > 0 || !bb_training_has_activations(&t);
 	const uint64_t first = given ? given : 1, last = one ? first : s->space->most_micro_batch;
-	struct bb_fit best = {.need = {.total = 0}};
+	struct bb_fit best = {.need = {.total = 0}}, *added;
 	bool found = false;
 
 	s->fits->tried++;
@@ -46,40 +36,36 @@ static bb_status try_micro_batches(struct search *s, struct bb_training t)
 		best = fit;
 		found = true;
 	}
-	return found ? keep_fit(s, &best) : BB_OK;
+	if (!found)
+		return BB_OK;
+	added = BB_ARRAY_ADD(s->fits->list, s->fits->n, s->room);
+	if (!added)
+		return bb_no_memory(s->error, "the list of combinations");
+	*added = best;
+	return BB_OK;
 }
 
-static bb_status try_recompute(struct search *s, struct bb_training t)
+/* All stages of ZeRO that are valid, with all recomputations. */
+static bb_status try_stages(struct search *s, struct bb_training t)
 {
-	const int given = s->space->recompute;
+	const int zero = s->space->zero, again = s->space->recompute;
+	const int last = zero >= 0 ? zero : BB_ZERO_STAGES - 1;
 	const int all = bb_training_has_activations(&t) ? BB_RECOMPUTE_FULL : BB_RECOMPUTE_NONE;
 	bb_status st = BB_OK;
 
-	for (int r = given < 0 ? 0 : given; r <= (given < 0 ? all : given) && st == BB_OK; r++) {
-		t.recompute = (enum bb_recompute)r;
-		st = try_micro_batches(s, t);
+	for (t.zero = zero < 0 ? 0 : zero; t.zero <= last; t.zero++) {
+		struct bb_training tried = t;
+		struct bb_error reason = {.text = ""};
+
+		tried.micro_batch = 1;
+		if ((t.zero > 0 && t.dp == 1) || bb_training_check(&tried, &reason) != BB_OK)
+			continue;
+		for (int r = again < 0 ? 0 : again; r <= (again < 0 ? all : again); r++) {
+			tried.recompute = (enum bb_recompute)r;
+			BB_TRY(st, try_micro_batches(s, tried), out);
+		}
 	}
-	return st;
-}
-
-static bool is_valid(const struct bb_training *t)
-{
-	struct bb_error reason = {.text = ""};
-	struct bb_training least = *t;
-
-	least.micro_batch = 1;
-	return bb_training_check(&least, &reason) == BB_OK;
-}
-
-static bb_status try_stages(struct search *s, struct bb_training t)
-{
-	const int given = s->space->zero;
-	const int last = given >= 0 ? given : BB_ZERO_STAGES - 1;
-	bb_status st = BB_OK;
-
-	for (t.zero = given < 0 ? 0 : given; t.zero <= last && st == BB_OK; t.zero++)
-		if ((t.zero == 0 || t.dp > 1) && is_valid(&t))
-			st = try_recompute(s, t);
+out:
 	return st;
 }
 
