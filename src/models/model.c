@@ -152,30 +152,25 @@ static size_t module_length(const struct bb_tensor *tensor)
 	return point ? (size_t)(point - tensor->name) : 0;
 }
 
-static bool same_module(const struct bb_tensor *a, const struct bb_tensor *b)
-{
-	const size_t length = module_length(a);
-
-	return length == module_length(b) && strncmp(a->name, b->name, length) == 0;
-}
-
 struct bb_module bb_model_largest_module(const struct bb_model *model)
 {
 	struct bb_module largest = {.parameters = 0};
 
 	/* The tensors of a module are registered one after the other. */
 	for (size_t i = 0, next; i < model->ntensors; i = next) {
-		const struct bb_tensor *const first = &model->tensors[i];
+		const char *const name = model->tensors[i].name;
+		const size_t length = module_length(&model->tensors[i]);
 		uint64_t parameters = 0;
 
-		for (next = i; next < model->ntensors && same_module(first, &model->tensors[next]);
+		for (next = i;
+		     next < model->ntensors && module_length(&model->tensors[next]) == length &&
+		     strncmp(model->tensors[next].name, name, length) == 0;
 		     next++)
 			parameters += model->tensors[next].elements;
 		if (parameters <= largest.parameters)
 			continue;
 		largest.parameters = parameters;
-		snprintf(largest.name, sizeof(largest.name), "%.*s", (int)module_length(first),
-			 first->name);
+		snprintf(largest.name, sizeof(largest.name), "%.*s", (int)length, name);
 	}
 	return largest;
 }

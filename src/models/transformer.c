@@ -63,19 +63,6 @@ static int64_t size_of(const struct bb_hyper *h, enum bb_size size)
 	return sizes[size];
 }
 
-static bool exists(const struct bb_model_part *part, unsigned traits)
-{
-	return (traits & part->needs) == part->needs && !(traits & part->lacks);
-}
-
-static void select_parts(struct selection *s, const struct bb_model_part *table)
-{
-	s->n = 0;
-	for (const struct bb_model_part *part = table; part && part->name; part++)
-		if (exists(part, s->traits))
-			s->parts[s->n++] = part;
-}
-
 /* The number of parts from number FIRST on that belong to the same expert. */
 static int expert_parts(const struct selection *s, int first)
 {
@@ -157,19 +144,6 @@ static void add_attention(struct bb_builder *b, bool causal)
 			   causal ? BB_CORE_CAUSAL : BB_CORE_FULL);
 }
 
-static void add_works(struct bb_builder *b, struct selection *s, bool is_block)
-{
-	for (int at = 0; at < BB_AT_PLACES; at++) {
-		for (int i = 0; i < s->n; i++)
-			if (s->parts[i]->at == at)
-				add_part_work(b, s, i);
-		if (is_block && at == BB_AT_CORE)
-			add_attention(b, !b->tower && bb_model_block(b->model, b->layer).decodes);
-		else if (is_block && at == BB_AT_CROSS && s->traits & BB_HAS_CROSS)
-			add_attention(b, false);
-	}
-}
-
 /* ---- tensors, in the order of registration -------------------------------------------------- */
 
 static void add_tensor(struct bb_builder *b, size_t work, uint64_t rows, uint64_t columns,
@@ -236,8 +210,19 @@ static void add_part_tensors(struct bb_builder *b, const struct selection *s, in
 static void add_parts(struct bb_builder *b, struct selection *s, const struct bb_model_part *table,
 		      bool is_block)
 {
-	select_parts(s, table);
-	add_works(b, s, is_block);
+	s->n = 0;
+	for (const struct bb_model_part *part = table; part && part->name; part++)
+		if ((s->traits & part->needs) == part->needs && !(s->traits & part->lacks))
+			s->parts[s->n++] = part;
+	for (int at = 0; at < BB_AT_PLACES; at++) {
+		for (int i = 0; i < s->n; i++)
+			if (s->parts[i]->at == at)
+				add_part_work(b, s, i);
+		if (is_block && at == BB_AT_CORE)
+			add_attention(b, !b->tower && bb_model_block(b->model, b->layer).decodes);
+		else if (is_block && at == BB_AT_CROSS && s->traits & BB_HAS_CROSS)
+			add_attention(b, false);
+	}
 	for (int i = 0; i < s->n && b->status == BB_OK; i++) {
 		s->tensors[i] = b->model->ntensors;
 		add_part_tensors(b, s, i);
@@ -339,20 +324,6 @@ static void add_family(struct bb_builder *b, const struct bb_family *family, boo
 	add_parts(b, &s, family->heads, false);
 }
 
-/* The vision tower and its projector, behind the work of the text's embedding. */
-static void add_tower(struct bb_builder *b, const struct bb_family *tower)
-{
-	struct bb_model *model = b->model;
-	const struct bb_hyper text = model->hyper;
-
-	bb_build_light(b);
-	model->hyper = model->vision;
-	b->tower = true;
-	add_family(b, tower, false);
-	b->tower = false;
-	model->hyper = text;
-}
-
 void bb_build_transformer(struct bb_builder *b, const struct bb_family *family)
 {
 	struct bb_model *model = b->model;
@@ -362,7 +333,16 @@ void bb_build_transformer(struct bb_builder *b, const struct bb_family *family)
 	model->gated = traits & BB_HAS_GATE;
 	model->logits = traits & BB_HAS_LM;
 	model->blocks = (int)(model->hyper.layers + model->hyper.decoders);
-	if (family->tower)
-		add_tower(b, family->tower);
+	/* The vision tower and its projector, behind the work of the text's embedding. */
+	if (family->tower) {
+		const struct bb_hyper text = model->hyper;
+
+		bb_build_light(b);
+		model->hyper = model->vision;
+		b->tower = true;
+		add_family(b, family->tower, false);
+		b->tower = false;
+		model->hyper = text;
+	}
 	add_family(b, family, family->tower);
 }

@@ -42,16 +42,6 @@ static const struct vgg_depth {
 	{19, {2, 2, 4, 4, 4}},
 };
 
-static void vgg_convolve(struct bb_builder *b, const struct feature_map *p, int out, int module)
-{
-	const bool learns = b->model->nworks > 0;
-
-	bb_build_convolution(b, 2.0 * 9 * p->channels * out * p->pixels * p->pixels, learns);
-	bb_build_tensor(b, (uint64_t)out, (uint64_t)(9 * p->channels), "features.%d.weight",
-			module);
-	bb_build_tensor(b, (uint64_t)out, 1, "features.%d.bias", module);
-}
-
 static void vgg_classify(struct bb_builder *b, int in, int out, int module)
 {
 	bb_build_product(b, 2.0 * in * out, true);
@@ -78,8 +68,14 @@ void bb_build_vgg(struct bb_builder *b)
 	}
 	for (b->layer = 0; b->layer < 5; b->layer++, module++, p.pixels /= 2)
 		for (int i = 0; i < depth->convolutions[b->layer]; i++, module += 2) {
-			vgg_convolve(b, &p, widths[b->layer], module);
-			p.channels = widths[b->layer];
+			const int out = widths[b->layer];
+
+			bb_build_convolution(b, 2.0 * 9 * p.channels * out * p.pixels * p.pixels,
+					     b->model->nworks > 0);
+			bb_build_tensor(b, (uint64_t)out, (uint64_t)(9 * p.channels),
+					"features.%d.weight", module);
+			bb_build_tensor(b, (uint64_t)out, 1, "features.%d.bias", module);
+			p.channels = out;
 		}
 	b->model->blocks = b->layer;
 	vgg_classify(b, p.channels * p.pixels * p.pixels, 4096, 0);
@@ -122,25 +118,22 @@ static void residual_block(struct bb_builder *b, struct feature_map *p, int widt
 		convolve(b, &side, 1, stride, out, prefix, "downsample.0", "downsample.1");
 }
 
-static const struct depth *find_depth(struct bb_builder *b)
-{
-	for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++)
-		if (depths[i].layers == b->model->hyper.layers)
-			return &depths[i];
-	b->status = bb_fail(b->error, BB_EUSAGE,
-			    "--model %s: no ResNet has %lld layers; give 18, 34, 50, 101 or 152",
-			    b->model->name, (long long)b->model->hyper.layers);
-	return NULL;
-}
-
 void bb_build_resnet(struct bb_builder *b)
 {
-	const struct depth *depth = find_depth(b);
+	const struct depth *depth = NULL;
 	struct feature_map p = {3, 224};
 	char prefix[PREFIX];
 
-	if (!depth)
+	for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++)
+		if (depths[i].layers == b->model->hyper.layers)
+			depth = &depths[i];
+	if (!depth) {
+		b->status = bb_fail(b->error, BB_EUSAGE,
+				    "--model %s: no ResNet has %lld layers; give 18, 34, 50, 101 "
+				    "or 152",
+				    b->model->name, (long long)b->model->hyper.layers);
 		return;
+	}
 	convolve(b, &p, 7, 2, 64, "", "conv1", "bn1");
 	p.pixels /= 2; /* max pooling */
 	b->layer = 0;

@@ -172,15 +172,17 @@ static void test_factored(void **state)
 /* Section 7: 2, 2, 2 and 3 times the parameters; exactly, of 4 ranks, three quarters of it. */
 static void test_volume(void **state)
 {
-	assert_int_equal(bb_zero_volume(4000, 0, 4, 1), 2 * 3000);
-	assert_int_equal(bb_zero_volume(4000, 1, 4, 1), 2 * 3000);
-	assert_int_equal(bb_zero_volume(4000, 2, 4, 1), 2 * 3000);
-	assert_int_equal(bb_zero_volume(4000, 3, 4, 1), 3 * 3000);
+	const struct bb_recipe r = recipe("mixed", "adamw");
+
+	assert_int_equal(bb_zero_bytes(&r, 4000, 0, 4, 1), 2 * (2 * 3000));
+	assert_int_equal(bb_zero_bytes(&r, 4000, 1, 4, 1), 2 * (2 * 3000));
+	assert_int_equal(bb_zero_bytes(&r, 4000, 2, 4, 1), 2 * (2 * 3000));
+	assert_int_equal(bb_zero_bytes(&r, 4000, 3, 4, 1), 2 * (3 * 3000));
 	/* Accumulation over 5 micro-batches multiplies what each of them does. */
-	assert_int_equal(bb_zero_volume(4000, 1, 4, 5), 2 * 3000);
-	assert_int_equal(bb_zero_volume(4000, 2, 4, 5), 6 * 3000);
-	assert_int_equal(bb_zero_volume(4000, 3, 4, 5), 15 * 3000);
-	assert_int_equal(bb_zero_volume(4000, 3, 1, 1), 0);
+	assert_int_equal(bb_zero_bytes(&r, 4000, 1, 4, 5), 2 * (2 * 3000));
+	assert_int_equal(bb_zero_bytes(&r, 4000, 2, 4, 5), 2 * (6 * 3000));
+	assert_int_equal(bb_zero_bytes(&r, 4000, 3, 4, 5), 2 * (15 * 3000));
+	assert_int_equal(bb_zero_bytes(&r, 4000, 3, 1, 1), 0);
 }
 
 /* Megatron's fp32 gradients are reduced in 4 bytes, its bf16 parameters gathered in 2. */

@@ -79,33 +79,14 @@ uint64_t bb_factored_elements(uint64_t rows, uint64_t columns)
 	return columns == 1 ? rows : rows + columns;
 }
 
-/* Sent by a rank in a reduce-scatter or an all-gather: all parts but one. */
-static uint64_t one_pass(uint64_t elements, uint64_t ranks)
-{
-	return (ranks - 1) * bb_partition(elements, ranks);
-}
-
-static uint64_t reductions(int stage, uint64_t steps)
-{
-	return stage >= 2 ? steps : 1;
-}
-
-static uint64_t gatherings(int stage, uint64_t steps)
-{
-	return stage == 3 ? 2 * steps : 1;
-}
-
-uint64_t bb_zero_volume(uint64_t elements, int stage, uint64_t ranks, uint64_t steps)
-{
-	return one_pass(elements, ranks) * (reductions(stage, steps) + gatherings(stage, steps));
-}
-
 uint64_t bb_zero_bytes(const struct bb_recipe *recipe, uint64_t elements, int stage, uint64_t ranks,
 		       uint64_t steps)
 {
 	const struct bb_states each = bb_states_each(recipe);
-	const uint64_t gathered = stage == 0 ? each.gradients : each.parameters;
+	const uint64_t reductions = stage >= 2 ? steps : 1, gathers = stage == 3 ? 2 * steps : 1;
 
-	return one_pass(elements, ranks) *
-	       (reductions(stage, steps) * each.gradients + gatherings(stage, steps) * gathered);
+	/* A reduce-scatter or an all-gather sends all parts but one. */
+	return (ranks - 1) * bb_partition(elements, ranks) *
+	       (reductions * each.gradients +
+		gathers * (stage == 0 ? each.gradients : each.parameters));
 }

@@ -80,15 +80,13 @@ struct bb_states bb_states_of_rank(const struct bb_recipe *recipe, uint64_t elem
 uint64_t bb_factored_elements(uint64_t rows, uint64_t columns);
 
 /*
- * Elements that each of RANKS ranks sends by rings in a step of STEPS microbatches on ELEMENTS.
- * With one microbatch that is 2 times ELEMENTS for stages 0 to 2 and 3 times for stage 3, each
- * times (ranks
- * - 1) / ranks, which section 7 of the paper rounds to 1. Stages 0 and 1 reduce once a step, stage
- * 2 for each microbatch; stage 3 gathers twice and reduces once for each microbatch.
+ * Bytes that each of RANKS ranks sends by rings in a step of STEPS microbatches on ELEMENTS.
+ * Gradients are reduced and parameters gathered in their own formats; stage 0 reduces and gathers
+ * gradients, as an all-reduce. With one microbatch that is 2 times ELEMENTS for stages 0 to 2 and 3
+ * times for stage 3, each times (ranks - 1) / ranks, which section 7 of the paper rounds to 1.
+ * Stages 0 and 1 reduce once a step, stage 2 for each microbatch; stage 3 gathers twice and reduces
+ * once for each microbatch.
  */
-uint64_t bb_zero_volume(uint64_t elements, int stage, uint64_t ranks, uint64_t steps);
-/* The same in bytes. Gradients are reduced and parameters gathered in their own formats; stage 0
-   reduces and gathers gradients, as an all-reduce. */
 uint64_t bb_zero_bytes(const struct bb_recipe *recipe, uint64_t elements, int stage, uint64_t ranks,
 		       uint64_t steps);
 

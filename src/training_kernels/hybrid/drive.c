@@ -15,8 +15,8 @@
 /* ---- the step that is run, derived from the options ------------------------------------------ */
 
 struct hybrid_job {
-	struct bb_hybrid_shape shape; /* borrows from the rest */
-	uint64_t *gradients, *experts;
+	struct bb_hybrid_shape shape;  /* borrows from the rest */
+	uint64_t *gradients, *experts; /* in one allocation */
 	bool *is_dense;
 	struct bb_moe_load load;
 	double flops; /* per second, of a rank */
@@ -170,7 +170,6 @@ static void job_close(struct hybrid_job *job)
 {
 	bb_moe_load_free(&job->load);
 	free(job->gradients);
-	free(job->experts);
 	free(job->is_dense);
 }
 
@@ -194,12 +193,12 @@ static bb_status job_open(struct hybrid_job *job, const struct bb_hybrid *h,
 	bb_status status;
 
 	*job = (struct hybrid_job){
-		.gradients = calloc((size_t)g->pp, sizeof(*job->gradients)),
-		.experts = calloc((size_t)g->pp, sizeof(*job->experts)),
+		.gradients = calloc(2 * (size_t)g->pp, sizeof(*job->gradients)),
 		.is_dense = calloc((size_t)h->model.blocks + 1, sizeof(*job->is_dense)),
 	};
-	if (!job->gradients || !job->experts || !job->is_dense)
+	if (!job->gradients || !job->is_dense)
 		return bb_no_memory(error, "the stages");
+	job->experts = job->gradients + g->pp;
 	if (a->batch_given && (a->batch % g->dp || replica % a->micro_batch))
 		return bb_fail(
 			error, BB_EUSAGE,
@@ -469,25 +468,6 @@ static int64_t crossing(const struct hybrid_session *s, size_t kind)
 	return n;
 }
 
-#define LINKS_TEXT 160
-
-/* TEXT = what is known of the links. */
-static void describe_links(const struct hybrid_session *s, char text[LINKS_TEXT])
-{
-	const struct bb_backend_config *config = &s->engine.run->options.config;
-	const struct bb_cluster *nodes = s->hybrid->nodes;
-
-	if (nodes)
-		snprintf(text, LINKS_TEXT,
-			 "%s; each rank %.4g GB/s within a node, %.4g GB/s between nodes",
-			 nodes->name, 1e-9 * nodes->gpu_rate, 1e-9 * nodes->nic_rate);
-	else
-		snprintf(text, LINKS_TEXT, "%s",
-			 s->engine.run->options.cluster ? "links of --cluster"
-			 : config->link_rate > 0 ? "all equal, by --link; nodes are not modelled"
-						 : "as they are");
-}
-
 static void hybrid_describe(const struct hybrid_session *s, const struct bb_trial *trial,
 			    size_t kind, struct bb_hybrid_record *r)
 {
@@ -536,10 +516,19 @@ static bb_status hybrid_deliver(struct bb_engine *engine)
 	const struct hybrid_session *s = (const struct hybrid_session *)engine;
 	struct bb_strbuf answer = {0};
 	struct bb_hybrid_record r;
-	char links[LINKS_TEXT], text[BB_UNIT_TEXT];
+	const struct bb_options *options = &engine->run->options;
+	const struct bb_cluster *nodes = s->hybrid->nodes;
+	char links[160], text[BB_UNIT_TEXT];
 	bb_status status = BB_OK;
 
-	describe_links(s, links);
+	snprintf(links, sizeof(links), "%s",
+		 options->cluster                ? "links of --cluster"
+		 : options->config.link_rate > 0 ? "all equal, by --link; nodes are not modelled"
+						 : "as they are");
+	if (nodes)
+		snprintf(links, sizeof(links),
+			 "%s; each rank %.4g GB/s within a node, %.4g GB/s between nodes",
+			 nodes->name, 1e-9 * nodes->gpu_rate, 1e-9 * nodes->nic_rate);
 	for (size_t i = 0; i < engine->ntrials; i++) {
 		BB_TRY(status, bb_engine_require(engine, i), out);
 		hybrid_describe(s, &engine->trials[i], s->kind_of[i], &r);

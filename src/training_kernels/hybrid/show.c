@@ -33,21 +33,13 @@ struct view {
 
 /* ---- the request ----------------------------------------------------------------------------- */
 
-/* The peak of the GPUs of NAME[:NODES] of --cluster, if it is a known system. */
-static double cluster_peak(const char *name)
-{
-	char system[BB_TEXT];
-	const struct bb_card *card;
-
-	snprintf(system, sizeof(system), "%.*s", (int)strcspn(name, ":"), name);
-	card = bb_card_find(system);
-	return card && card->peak_TFLOPS > 0 ? 1e12 * card->peak_TFLOPS : NAN;
-}
-
 static bb_status plan_prepare(struct view *s)
 {
 	const struct bb_hybrid_options *a = s->options;
 	const struct bb_backend_config *link = &s->run->options.config;
+	const struct bb_cluster *cluster = s->run->options.virtual.cluster;
+	const struct bb_card *card;
+	char system[BB_TEXT];
 
 	s->cluster = (struct bb_hybrid_cluster){
 		.ranks = (int)a->ranks,
@@ -62,12 +54,16 @@ static bb_status plan_prepare(struct view *s)
 		.memory = s->capacity->usable,
 	};
 	s->peak = a->peak_given ? a->peak : NAN;
-	if (s->run->options.virtual.cluster) {
-		bb_hybrid_cluster_set(&s->cluster, s->run->options.virtual.cluster);
+	if (cluster) {
+		bb_hybrid_cluster_set(&s->cluster, cluster);
 		if (a->node_given)
 			s->cluster.node = (int)a->node;
-		s->peak = a->peak_given ? a->peak
-					: cluster_peak(s->run->options.virtual.cluster->name);
+		/* --cluster is NAME[:NODES]. */
+		snprintf(system, sizeof(system), "%.*s", (int)strcspn(cluster->name, ":"),
+			 cluster->name);
+		card = bb_card_find(system);
+		if (!a->peak_given && card && card->peak_TFLOPS > 0)
+			s->peak = 1e12 * card->peak_TFLOPS;
 	}
 	s->space = (struct bb_hybrid_space){
 		.grid = {(int)a->tp, (int)a->pp, (int)a->dp, (int)a->ep,

@@ -65,16 +65,13 @@ static int draw_gradient(const struct bb_zero_data *d, uint64_t seed, uint64_t i
 	return (int)(x % (uint64_t)(2 * d->most + 1)) - d->most;
 }
 
-static bool overflows(const struct bb_zero_data *d, int64_t step, uint64_t index)
-{
-	return d->overflow && step == d->overflow && index == d->elements / 2;
-}
-
 void bb_zero_gradients(const struct bb_zero_data *d, const struct bb_zero_batch *b, uint64_t first,
 		       size_t n, const void *parameters, void *gradients, bool add)
 {
 	const uint64_t seed = batch_seed(b, b->rank, b->microbatch);
-	const bool last = b->rank == d->nranks - 1 && b->microbatch == 0;
+	/* In the step that overflows, one element of the last rank does. */
+	const bool overflows = b->rank == d->nranks - 1 && b->microbatch == 0 && d->overflow &&
+			       b->step == d->overflow;
 	const size_t size = bb_dtype_size(d->dtype);
 
 	for (size_t i = 0; i < n; i++) {
@@ -83,7 +80,7 @@ void bb_zero_gradients(const struct bb_zero_data *d, const struct bb_zero_batch 
 
 		value = (float)draw_gradient(d, seed, first + i, bits_at(d->dtype, parameters, i)) *
 			UNIT;
-		if (last && overflows(d, b->step, first + i))
+		if (overflows && first + i == d->elements / 2)
 			value = 1e38f;
 		value *= b->scale;
 		if (add)
@@ -133,29 +130,25 @@ bb_status bb_zero_reference_open(struct bb_zero_reference *r, const struct bb_ze
 	return BB_OK;
 }
 
-/* The gradient of element I, summed over all ranks and microbatches in integers. */
-static float sum_gradient(const struct bb_zero_reference *r, size_t i)
-{
-	const uint32_t bits = bits_at(r->data->dtype, r->parameters, i);
-	int64_t sum = 0;
-
-	for (size_t s = 0; s < r->nseeds; s++)
-		sum += draw_gradient(r->data, r->seeds[s], i, bits);
-	return (float)sum * UNIT * r->scale.scale;
-}
-
 static void reference_update(struct bb_zero_reference *r, size_t first, size_t n)
 {
-	const size_t size = bb_dtype_size(r->data->dtype);
+	const enum bb_dtype dtype = r->data->dtype;
 	const float unscale = 1.0f / (r->scale.scale * (float)r->nseeds);
 	float gradients[BLOCK];
 
-	for (size_t i = 0; i < n; i++)
-		gradients[i] = sum_gradient(r, first + i);
+	/* Gradients are summed over all ranks and microbatches in integers. */
+	for (size_t i = 0; i < n; i++) {
+		const uint32_t bits = bits_at(dtype, r->parameters, first + i);
+		int64_t sum = 0;
+
+		for (size_t s = 0; s < r->nseeds; s++)
+			sum += draw_gradient(r->data, r->seeds[s], first + i, bits);
+		gradients[i] = (float)sum * UNIT * r->scale.scale;
+	}
 	bb_adam_step(&bb_adam_defaults, r->steps, unscale, gradients, r->master + first,
 		     r->moment1 + first, r->moment2 + first, n);
 	for (size_t i = first; i < first + n; i++)
-		bb_scalar_encode(r->data->dtype, r->master[i], r->parameters + i * size);
+		bb_scalar_encode(dtype, r->master[i], r->parameters + i * bb_dtype_size(dtype));
 }
 
 void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)

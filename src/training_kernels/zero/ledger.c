@@ -33,14 +33,6 @@ size_t bb_ledger_rounded(size_t bytes)
 	return (bytes + page - 1) / page * page;
 }
 
-static struct bb_block *find_free(struct bb_ledger *l, size_t bytes, bool host)
-{
-	for (size_t i = 0; i < l->n; i++)
-		if (!l->blocks[i].held && l->blocks[i].bytes == bytes && l->blocks[i].host == host)
-			return &l->blocks[i];
-	return NULL;
-}
-
 static void block_free(const struct bb_ledger *l, void *memory, size_t bytes, bool host)
 {
 	if (host)
@@ -78,8 +70,12 @@ bb_status bb_ledger_acquire(struct bb_ledger *l, enum bb_holding holding, size_t
 			    struct bb_held *held)
 {
 	const size_t rounded = bb_ledger_rounded(bytes);
-	struct bb_block *block = find_free(l, rounded, host);
+	struct bb_block *block = NULL;
 
+	for (size_t i = 0; i < l->n && !block; i++)
+		if (!l->blocks[i].held && l->blocks[i].bytes == rounded &&
+		    l->blocks[i].host == host)
+			block = &l->blocks[i];
 	if (!block) {
 		const bb_status status = add_block(l, rounded, host, &block);
 

@@ -191,6 +191,7 @@ static bb_status each_piece(struct bb_zero_rank *z,
 	return status;
 }
 
+/* Looks for gradients that overflow. */
 static bb_status inspect_piece(struct bb_zero_rank *z, const struct piece *p)
 {
 	void *seen;
@@ -253,39 +254,13 @@ out:
 	return status;
 }
 
-static bb_status inspect(struct bb_zero_rank *z)
-{
-	bb_status status;
-	int32_t flag;
-
-	z->overflowed = false;
-	status = each_piece(z, inspect_piece);
-	flag = z->overflowed;
-	return status == BB_OK && z->flag.memory
-		       ? copy_bytes(z, z->flag.memory, &flag, sizeof(flag))
-		       : status;
-}
-
-/* The flag is that of all ranks by now. */
-static bb_status update(struct bb_zero_rank *z)
-{
-	int32_t flag = z->overflowed;
-	bb_status status = BB_OK;
-
-	if (z->flag.memory)
-		BB_TRY(status, copy_bytes(z, &flag, z->flag.memory, sizeof(flag)), out);
-	z->taken += !flag;
-	if (!flag)
-		BB_TRY(status, each_piece(z, update_piece), out);
-	bb_zero_scale_update(&z->scale, flag);
-out:
-	return status;
-}
-
 /* ---- the workload ---------------------------------------------------------------------------- */
 
 static bb_status perform_work(struct bb_zero_rank *z, const struct bb_zero_work *w)
 {
+	bb_status status = BB_OK;
+	int32_t flag;
+
 	switch (w->action) {
 	case BB_ZERO_SUM:
 		return sum_parameters(z, w);
@@ -297,13 +272,26 @@ static bb_status perform_work(struct bb_zero_rank *z, const struct bb_zero_work 
 		return copy_bytes(z, w->to, w->from,
 				  (size_t)z->places.list[w->unit].part * zero_size(z));
 	case BB_ZERO_INSPECT:
-		return inspect(z);
-	case BB_ZERO_UPDATE:
-		return update(z);
+		z->overflowed = false;
+		status = each_piece(z, inspect_piece);
+		flag = z->overflowed;
+		return status == BB_OK && z->flag.memory
+			       ? copy_bytes(z, z->flag.memory, &flag, sizeof(flag))
+			       : status;
+	case BB_ZERO_UPDATE: /* the flag is that of all ranks by now */
+		flag = z->overflowed;
+		if (z->flag.memory)
+			BB_TRY(status, copy_bytes(z, &flag, z->flag.memory, sizeof(flag)), out);
+		z->taken += !flag;
+		if (!flag)
+			BB_TRY(status, each_piece(z, update_piece), out);
+		bb_zero_scale_update(&z->scale, flag);
+		break;
 	case BB_ZERO_CALL:
 		break;
 	}
-	return BB_OK;
+out:
+	return status;
 }
 
 static void zero_compute(void *own, int rank, const struct bb_operation *o)

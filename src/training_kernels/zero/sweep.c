@@ -256,16 +256,16 @@ static void fill_system(const struct zero_stage *m, struct bb_zero_record *r)
 static void fill_traffic(const struct zero_stage *m, struct bb_zero_record *r)
 {
 	const struct bb_zero *zero = m->s->zero;
-	const size_t size = bb_dtype_size(zero->options.dtype);
-	uint64_t elements = 0;
+	uint64_t formula = 0;
 
 	for (size_t u = 0; u < zero->units.n; u++)
-		elements +=
-			bb_zero_volume(zero->units.list[u].elements, m->z.stage,
-				       (uint64_t)zero->nranks, (uint64_t)zero->options.accumulate);
+		formula +=
+			bb_zero_bytes(&zero->recipe, zero->units.list[u].elements, m->z.stage,
+				      (uint64_t)zero->nranks, (uint64_t)zero->options.accumulate);
 	r->wire_bytes = (int64_t)m->z.wire;
-	r->formula_wire_bytes = (int64_t)(elements * size);
-	r->wire_volumes = (double)m->z.wire / (double)(zero->units.elements * size);
+	r->formula_wire_bytes = (int64_t)formula;
+	r->wire_volumes = (double)m->z.wire /
+			  (double)(zero->units.elements * bb_dtype_size(zero->options.dtype));
 }
 
 /* Set the medians of all times. The duration of a step is that of the slowest rank. */

@@ -10,10 +10,27 @@ static bb_status make_list(struct bb_zero_units *units, size_t n, struct bb_erro
 	return units->list ? BB_OK : bb_no_memory(error, "the layers of a model");
 }
 
-/* Add the FLOPs of each layer to the unit that begins with one of its tensors, or to the last
-   unit. */
-static void divide_flops(struct bb_zero_units *units, const struct bb_model *model)
+bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_model *model,
+				 struct bb_error *error)
 {
+	struct bb_zero_unit *unit;
+	size_t layers = 1;
+	bb_status status;
+
+	for (size_t t = 1; t < model->ntensors; t++)
+		layers += model->tensors[t].layer != model->tensors[t - 1].layer;
+	status = make_list(units, layers, error);
+	if (status != BB_OK)
+		return status;
+	unit = units->list;
+	/* Until FLOPs are divided, FIRST is the index of the first tensor. */
+	for (size_t t = 0; t < model->ntensors; t++) {
+		if (t > 0 && model->tensors[t].layer != model->tensors[t - 1].layer)
+			(++unit)->first = t;
+		unit->elements += model->tensors[t].elements;
+	}
+	/* The FLOPs of a layer belong to the unit that begins with one of its tensors, or to the
+	   last one. */
 	for (size_t w = 0; w < model->nworks; w++) {
 		const struct bb_work *work = &model->works[w];
 		size_t u = 0;
@@ -24,32 +41,6 @@ static void divide_flops(struct bb_zero_units *units, const struct bb_model *mod
 		units->list[u].forward += work->forward / model->forward;
 		units->list[u].backward += (work->input + work->weights) / model->backward;
 	}
-}
-
-static size_t count_layers(const struct bb_model *model)
-{
-	size_t n = 1;
-
-	for (size_t t = 1; t < model->ntensors; t++)
-		n += model->tensors[t].layer != model->tensors[t - 1].layer;
-	return n;
-}
-
-bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_model *model,
-				 struct bb_error *error)
-{
-	const bb_status status = make_list(units, count_layers(model), error);
-	struct bb_zero_unit *unit = units->list;
-
-	if (status != BB_OK)
-		return status;
-	/* Until FLOPs are divided, FIRST is the index of the first tensor. */
-	for (size_t t = 0; t < model->ntensors; t++) {
-		if (t > 0 && model->tensors[t].layer != model->tensors[t - 1].layer)
-			(++unit)->first = t;
-		unit->elements += model->tensors[t].elements;
-	}
-	divide_flops(units, model);
 	for (size_t u = 0; u < units->n; u++) {
 		units->list[u].first = units->elements;
 		units->elements += units->list[u].elements;

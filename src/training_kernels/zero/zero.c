@@ -246,9 +246,7 @@ static void add_heading(struct bb_run *run, struct bb_strbuf *out)
 
 static void zero_release(struct bb_run *run)
 {
-	struct bb_zero *zero = run->own;
-
-	bb_zero_units_free(&zero->units);
+	bb_zero_units_free(&((struct bb_zero *)run->own)->units);
 }
 
 const struct bb_benchmark bb_zero_benchmark = {
