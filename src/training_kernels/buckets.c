@@ -31,6 +31,13 @@ bb_status bb_buckets_make(struct bb_buckets *buckets, const struct bb_model *mod
 		if (open->bytes >= (buckets->n == 1 ? first_cap : cap))
 			open = NULL;
 	}
+	buckets->least = UINT64_MAX;
+	for (size_t i = 0; i < buckets->n; i++) {
+		const uint64_t bytes = buckets->list[i].bytes;
+
+		buckets->least = bytes < buckets->least ? bytes : buckets->least;
+		buckets->most = bytes > buckets->most ? bytes : buckets->most;
+	}
 	return BB_OK;
 }
 
@@ -46,22 +53,4 @@ bool bb_buckets_are_same(const struct bb_buckets *a, const struct bb_buckets *b)
 		if (a->list[i].count != b->list[i].count)
 			return false;
 	return a->n == b->n;
-}
-
-uint64_t bb_buckets_least(const struct bb_buckets *buckets)
-{
-	uint64_t least = UINT64_MAX;
-
-	for (size_t i = 0; i < buckets->n; i++)
-		least = buckets->list[i].bytes < least ? buckets->list[i].bytes : least;
-	return least;
-}
-
-uint64_t bb_buckets_most(const struct bb_buckets *buckets)
-{
-	uint64_t most = 0;
-
-	for (size_t i = 0; i < buckets->n; i++)
-		most = buckets->list[i].bytes > most ? buckets->list[i].bytes : most;
-	return most;
 }

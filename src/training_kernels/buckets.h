@@ -18,7 +18,8 @@ struct bb_bucket {
 struct bb_buckets {
 	struct bb_bucket *list; /* in the order in which they are reduced */
 	size_t n;
-	uint64_t bytes; /* of all buckets */
+	uint64_t bytes;       /* of all buckets */
+	uint64_t least, most; /* bytes of the smallest and the largest one */
 };
 
 /*
@@ -36,9 +37,5 @@ void bb_buckets_free(struct bb_buckets *buckets); /* zeroed: no-op */
 
 /* Do A and B, of one model, group its tensors alike? */
 bool bb_buckets_are_same(const struct bb_buckets *a, const struct bb_buckets *b);
-
-/* The smallest and the largest bucket, in bytes. */
-uint64_t bb_buckets_least(const struct bb_buckets *buckets);
-uint64_t bb_buckets_most(const struct bb_buckets *buckets);
 
 #endif

@@ -76,7 +76,8 @@ static void reductions(const struct setting *s, int nranks, const char *algorith
 		       const struct bb_link_model *links, double reduce_s[MOST_BUCKETS])
 {
 	for (size_t k = 0; k < s->buckets.n; k++) {
-		const struct bb_buckets one = {&s->buckets.list[k], 1, s->buckets.list[k].bytes};
+		const struct bb_buckets one = {
+			.list = &s->buckets.list[k], .n = 1, .bytes = s->buckets.list[k].bytes};
 		struct bb_ddp_step step = s->step;
 
 		step.buckets = &one;
@@ -216,7 +217,7 @@ static void test_by_hand(void **state)
 {
 	static const double ready[] = {1, 2, 5}, reduce[] = {4, 6, 2};
 	struct bb_bucket list[] = {{0, 2, 2, 4}, {2, 1, 3, 6}, {3, 1, 1, 2}};
-	const struct bb_buckets buckets = {list, 3, 12};
+	const struct bb_buckets buckets = {.list = list, .n = 3, .bytes = 12};
 	struct bb_ddp_step step = {.forward_s = 3,
 				   .ready_s = ready,
 				   .buckets = &buckets,

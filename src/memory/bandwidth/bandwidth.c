@@ -14,6 +14,17 @@
 #define MOST_ARRAYS 3
 #define MOST_ITERS 100000 /* every sample is kept */
 
+const struct bb_memory_kind_row bb_memory_kinds[BB_MEMORY_KINDS] = {
+	[BB_MEMORY_READ] = {"read", BB_WORK_READ, 1},
+	[BB_MEMORY_WRITE] = {"write", BB_WORK_WRITE, 1},
+	[BB_MEMORY_COPY] = {"copy", BB_WORK_COPY, 2},
+	[BB_MEMORY_KERNEL_COPY] = {"kernel-copy", BB_WORK_KERNEL_COPY, 2},
+	[BB_MEMORY_TRIAD] = {"triad", BB_WORK_TRIAD, 3},
+	[BB_MEMORY_BOTH] = {"both", BB_WORK_COPY, 2},
+	[BB_MEMORY_KERNEL_BOTH] = {"kernel-both", BB_WORK_KERNEL_COPY, 2},
+	[BB_MEMORY_CHASE] = {.name = "latency"},
+};
+
 static const char *const work_names[] = {"read",    "write",       "copy", "triad",
 					 "latency", "kernel-copy", NULL};
 static const enum bb_memory_kind works[] = {BB_MEMORY_READ,  BB_MEMORY_WRITE,
@@ -117,28 +128,22 @@ static bool goes_together(bool gpu, enum bb_memory_kind kind, int to, int from)
 	return kind == BB_MEMORY_COPY || by_kernel ? to == 0 || from == 0 : to == 0 && from == 0;
 }
 
-/* Are cases wanted in which one rank of a place works, or all of them? A chase has one worker, and
-   a GPU that is the only rank works alone. */
-static bool is_wanted(const struct bb_run *run, const struct bb_memory *m, enum bb_memory_kind kind,
-		      bool alone)
-{
-	if (kind == BB_MEMORY_CHASE || (run->options.backend->gpu && run->world.nranks == 1))
-		return alone;
-	return m->settings.workers == BB_WORKERS_BOTH ||
-	       m->settings.workers == (alone ? BB_WORKERS_ONE : BB_WORKERS_ALL);
-}
-
 static bb_status add_spaces(struct bb_run *run, int to, int from)
 {
-	static const char *const names[] = {"read",  "write", "copy",        "kernel-copy",
-					    "triad", "both",  "kernel-both", "latency"};
 	const struct bb_options *o = &run->options;
 	struct bb_memory *m = run->own;
 	bb_status status = BB_OK;
 
+	const bool only = o->backend->gpu && run->world.nranks == 1;
+
 	for (int alone = 0; alone < 2; alone++)
 		for (enum bb_memory_kind kind = 0; kind < BB_MEMORY_KINDS; kind++) {
-			if (!(m->settings.works >> kind & 1) || !is_wanted(run, m, kind, alone) ||
+			const enum bb_workers other = alone ? BB_WORKERS_ALL : BB_WORKERS_ONE;
+
+			/* A chase has one worker, and a GPU that is the only rank works alone. */
+			if (!(m->settings.works >> kind & 1) ||
+			    (kind == BB_MEMORY_CHASE || only ? !alone
+							     : m->settings.workers == (int)other) ||
 			    !goes_together(o->backend->gpu, kind, to, from))
 				continue;
 			for (uint64_t size = o->min_bytes; size && status == BB_OK;
@@ -146,7 +151,7 @@ static bb_status add_spaces(struct bb_run *run, int to, int from)
 				status = bb_memory_plan_add(
 					&m->plan, run,
 					(struct bb_memory_case){
-						kind, names[kind], to, from, alone,
+						kind, bb_memory_kinds[kind].name, to, from, alone,
 						.bytes = size < BB_WORK_ALIGNMENT
 								 ? BB_WORK_ALIGNMENT
 								 : size / BB_WORK_ALIGNMENT *

@@ -27,6 +27,13 @@ enum bb_memory_kind {
 	BB_MEMORY_KINDS
 };
 
+struct bb_memory_kind_row {
+	const char *name; /* in records */
+	enum bb_memory_work work;
+	int counts; /* bytes that are counted per byte of an array (backends/spaces.h) */
+};
+extern const struct bb_memory_kind_row bb_memory_kinds[BB_MEMORY_KINDS];
+
 /* The ranks of a place that work at once. */
 enum bb_workers { BB_WORKERS_ALL, BB_WORKERS_ONE, BB_WORKERS_BOTH };
 

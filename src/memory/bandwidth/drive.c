@@ -280,13 +280,7 @@ out:
 
 static bb_status work(struct memory_session *s, size_t sample)
 {
-	static const enum bb_memory_work works[] = {[BB_MEMORY_READ] = BB_WORK_READ,
-						    [BB_MEMORY_WRITE] = BB_WORK_WRITE,
-						    [BB_MEMORY_COPY] = BB_WORK_COPY,
-						    [BB_MEMORY_KERNEL_COPY] = BB_WORK_KERNEL_COPY,
-						    [BB_MEMORY_TRIAD] = BB_WORK_TRIAD,
-						    [BB_MEMORY_BOTH] = BB_WORK_COPY,
-						    [BB_MEMORY_KERNEL_BOTH] = BB_WORK_KERNEL_COPY};
+	const enum bb_memory_work works = bb_memory_kinds[s->c->kind].work;
 	const struct bb_spaces *spaces = s->engine.backend->spaces;
 	const struct array_of *a = s->arrays;
 	bb_status status;
@@ -300,12 +294,12 @@ static bb_status work(struct memory_session *s, size_t sample)
 				     HOPS);
 	}
 	if (!bb_memory_is_both(s->c))
-		return spaces->work(s->engine.rank, NULL, works[s->c->kind], a[A].memory,
-				    a[B].memory, a[C].memory, share(s));
-	status = spaces->work(s->engine.rank, s->queues[0], works[s->c->kind], a[A].memory,
-			      a[B].memory, NULL, share(s));
-	return status == BB_OK ? spaces->work(s->engine.rank, s->queues[1], works[s->c->kind],
-					      a[C].memory, a[D].memory, NULL, share(s))
+		return spaces->work(s->engine.rank, NULL, works, a[A].memory, a[B].memory,
+				    a[C].memory, share(s));
+	status = spaces->work(s->engine.rank, s->queues[0], works, a[A].memory, a[B].memory, NULL,
+			      share(s));
+	return status == BB_OK ? spaces->work(s->engine.rank, s->queues[1], works, a[C].memory,
+					      a[D].memory, NULL, share(s))
 			       : status;
 }
 
@@ -409,24 +403,6 @@ static void name_place(const struct memory_session *s, int place, char name[BB_T
 		snprintf(name, BB_TEXT, "%sGPUs", host);
 }
 
-/* The bytes that C counts per byte of an array (backends/spaces.h). A copy between two spaces
-   counts once, because the link between them carries it once. */
-static double counts_of(const struct bb_memory_case *c)
-{
-	switch (c->kind) {
-	case BB_MEMORY_COPY:
-	case BB_MEMORY_KERNEL_COPY:
-		return c->to == c->from ? 2 : 1;
-	case BB_MEMORY_TRIAD:
-		return 3;
-	case BB_MEMORY_BOTH:
-	case BB_MEMORY_KERNEL_BOTH:
-		return 2;
-	default:
-		return 1;
-	}
-}
-
 static bb_status deliver(struct memory_session *s, int place, const double *reports)
 {
 	const struct bb_memory_case *c = s->c;
@@ -456,7 +432,9 @@ static bb_status deliver(struct memory_session *s, int place, const double *repo
 	r.min_us = stats.min * 1e6;
 	r.max_us = stats.max * 1e6;
 	if (!chases) {
-		const double counts = counts_of(c) * bytes / 1e9;
+		/* A copy between two spaces counts once: the link between them carries it once. */
+		const bool once = c->to != c->from && !bb_memory_is_both(c);
+		const double counts = (once ? 1 : bb_memory_kinds[c->kind].counts) * bytes / 1e9;
 
 		r.GBps = counts / stats.p50;
 		r.low_GBps = counts / s->times[iters - 1 - iters / 4];

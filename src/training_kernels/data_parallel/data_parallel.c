@@ -31,27 +31,22 @@ const struct bb_option bb_dp_rows[] = BB_OPTION_ROWS(BB_DP_OPTIONS);
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
-static bool averages(const struct bb_dp_options *a)
-{
-	for (size_t i = 0; i < a->strategies.n; i++)
-		if (bb_strategies[a->strategies.list[i]] == &bb_strategy_average)
-			return true;
-	return false;
-}
-
 static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			  const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_dp *dp = own;
 	struct bb_dp_options *a = &dp->options;
 	const bb_status status = bb_algorithms_check_one(a->algo_text, o, error);
+	bool averages = false;
 
 	if (status != BB_OK || a->sampler_given)
 		return status;
 	if (!a->train_given && o->fault.kind == BB_FAULT_CORRUPT)
 		return bb_fail(error, BB_EUSAGE, "--fault %s: only --train verifies data",
 			       o->fault_text);
-	if (a->train_given && averages(a) && a->train % a->every != 0)
+	for (size_t i = 0; i < a->strategies.n; i++)
+		averages |= bb_strategies[a->strategies.list[i]] == &bb_strategy_average;
+	if (a->train_given && averages && a->train % a->every != 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--train %lld: average needs a multiple of --every %lld steps",
 			       (long long)a->train, (long long)a->every);

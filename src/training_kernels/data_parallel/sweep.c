@@ -293,22 +293,6 @@ static void dp_measure(struct bb_dp_record *r, const struct bb_dp_variant *c)
 	dp_simulate(r, c);
 }
 
-static void describe_staleness(struct bb_dp_record *r, const struct bb_dp_variant *c)
-{
-	double all = 0, sum = 0;
-
-	for (int age = 0; age < BB_STALENESS_MOST; age++) {
-		all += c->staleness[age];
-		sum += c->staleness[age] * age;
-		if (c->staleness[age] > 0)
-			r->staleness_most = age;
-	}
-	if (all == 0)
-		return;
-	r->staleness_mean = sum / all;
-	r->staleness = (struct bb_numbers){c->staleness, (size_t)r->staleness_most + 1};
-}
-
 static void dp_fill(struct bb_dp_record *r, const struct bb_dp_variant *c)
 {
 	const struct bb_dp_options *a = &dp_sweep_of(c)->dp->options;
@@ -316,8 +300,19 @@ static void dp_fill(struct bb_dp_record *r, const struct bb_dp_variant *c)
 	bb_record_init(&bb_record_strategy, r);
 	dp_describe(r, c);
 	if (!a->train_given) {
+		double all = 0, sum = 0;
+
 		dp_measure(r, c);
-		describe_staleness(r, c);
+		for (int age = 0; age < BB_STALENESS_MOST; age++) {
+			all += c->staleness[age];
+			sum += c->staleness[age] * age;
+			if (c->staleness[age] > 0)
+				r->staleness_most = age;
+		}
+		if (all == 0)
+			return;
+		r->staleness_mean = sum / all;
+		r->staleness = (struct bb_numbers){c->staleness, (size_t)r->staleness_most + 1};
 		return;
 	}
 	r->train_steps = a->train;

@@ -235,8 +235,8 @@ void bb_ddp_describe(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap, int
 	r->cap_bytes = capped ? (int64_t)cap->bytes : BB_ABSENT;
 	r->first_cap_bytes = capped ? (int64_t)cap->first : BB_ABSENT;
 	r->buckets = (int64_t)b->n;
-	r->least_bytes = (int64_t)bb_buckets_least(b);
-	r->most_bytes = (int64_t)bb_buckets_most(b);
+	r->least_bytes = (int64_t)b->least;
+	r->most_bytes = (int64_t)b->most;
 	r->last_bytes = (int64_t)b->list[b->n - 1].bytes;
 	r->mean_bytes = (double)b->bytes / (double)b->n;
 	r->bucket_bytes = (struct bb_numbers){bytes, b->n};
@@ -275,27 +275,15 @@ static void add_setting(const struct bb_run *run, const struct bb_ddp *ddp, int 
 	bb_strbuf_addf(out, "\n# DDP %s\n", ddp->replica.fit.text);
 }
 
-/* The records of all sizes, without times. */
-static bb_status record_buckets(struct bb_run *run, const struct bb_ddp *ddp, int nranks)
-{
-	double *numbers = calloc(ddp->replica.model.ntensors, 3 * sizeof(*numbers));
-	struct bb_ddp_record r;
-	bb_status status = numbers ? BB_OK : bb_no_memory(&run->error, "the buckets");
-
-	for (size_t i = 0; i < ddp->ncaps && status == BB_OK; i++) {
-		bb_ddp_describe(ddp, &ddp->caps[i], nranks, numbers, &r);
-		status = bb_estimate_record(run, &bb_record_ddp, &r);
-	}
-	free(numbers);
-	return status;
-}
-
 static bb_status ddp_show(struct bb_run *run, struct bb_strbuf *out)
 {
 	struct bb_ddp *ddp = run->own;
 	const int nranks = bb_estimate_ranks(&run->options, &run->environment);
-	bb_status status;
+	double *numbers = calloc(ddp->replica.model.ntensors, 3 * sizeof(*numbers));
+	struct bb_ddp_record r;
+	bb_status status = numbers ? BB_OK : bb_no_memory(&run->error, "the buckets");
 
+	BB_TRY(status, status, out);
 	BB_TRY(status, bb_replica_judge(&ddp->replica, nranks, &run->error), out);
 	BB_TRY(status, bb_estimate_open(run, &bb_record_ddp, nranks, ddp->options.algo_text), out);
 	bb_strbuf_addf(out, "# busbench version %s\n", BB_VERSION);
@@ -309,8 +297,13 @@ static bb_status ddp_show(struct bb_run *run, struct bb_strbuf *out)
 	if (ddp->replica.batch_s == 0)
 		bb_strbuf_add(out, "#\n# The step needs --flops RATE or --step-time TIME, the time "
 				   "of computations\n");
-	status = bb_estimate_end(run, out, record_buckets(run, ddp, nranks));
+	for (size_t i = 0; i < ddp->ncaps && status == BB_OK; i++) {
+		bb_ddp_describe(ddp, &ddp->caps[i], nranks, numbers, &r);
+		status = bb_estimate_record(run, &bb_record_ddp, &r);
+	}
+	status = bb_estimate_end(run, out, status);
 out:
+	free(numbers);
 	bb_sinks_close(&run->sinks);
 	return status;
 }

@@ -59,25 +59,13 @@ static void add_caps(const struct bb_ddp *ddp, struct bb_strbuf *out)
 	for (size_t i = 0; i < ddp->nrequested; i++) {
 		const struct bb_buckets *b = &ddp->caps[i].buckets;
 
-		bb_table_cellf(
-			&t, "%s\t%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f", ddp->caps[i].name, b->n,
-			(double)bb_buckets_least(b) * MIB, (double)b->bytes * MIB / (double)b->n,
-			(double)bb_buckets_most(b) * MIB, (double)b->list[b->n - 1].bytes * MIB,
-			(double)ddp->replica.model.ntensors / (double)b->n);
+		bb_table_cellf(&t, "%s\t%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f", ddp->caps[i].name, b->n,
+			       (double)b->least * MIB, (double)b->bytes * MIB / (double)b->n,
+			       (double)b->most * MIB, (double)b->list[b->n - 1].bytes * MIB,
+			       (double)ddp->replica.model.ntensors / (double)b->n);
 	}
 	bb_table_print(&t, out);
 	bb_table_free(&t);
-}
-
-/* The first bucket after FIRST that differs from it. */
-static size_t behind(const struct bb_buckets *b, size_t first)
-{
-	size_t k = first + 1;
-
-	while (k < b->n && b->list[k].bytes == b->list[first].bytes &&
-	       b->list[k].count == b->list[first].count)
-		k++;
-	return k;
 }
 
 /* A line for the equal buckets FIRST to END - 1 of CAP. */
@@ -117,8 +105,12 @@ static void add_list(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 	for (size_t i = 0; i < (timed ? 6 : computes ? 4 : 3); i++)
 		bb_table_column(&t, heads[i], "", i == 1 ? 8 : 10);
 	for (int line = 0; k < n && line < MOST_LINES; line++) {
-		const size_t end = behind(&cap->buckets, k);
+		const struct bb_bucket *list = cap->buckets.list;
+		size_t end = k + 1; /* of equal buckets */
 
+		while (end < n && list[end].bytes == list[k].bytes &&
+		       list[end].count == list[k].count)
+			end++;
 		add_bucket(ddp, cap, k, end, timed, &t);
 		k = end;
 	}
