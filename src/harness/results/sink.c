@@ -30,16 +30,9 @@ void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const 
 	return sink;
 }
 
-bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text)
-{
-	if (text->text)
-		bb_printable_clean_lines(text->text);
-	if (sink->width > 0)
-		bb_strbuf_fold(text, 0, sink->width);
-	return bb_sink_draw(sink, text);
-}
-
-bb_status bb_sink_draw(struct bb_sink *sink, struct bb_strbuf *text)
+/* Writes TEXT as it is, flushes it and empties it; what could be written only in part is cut off
+   again. */
+static bb_status sink_draw(struct bb_sink *sink, struct bb_strbuf *text)
 {
 	const long whole = ftell(sink->file);
 	bool ok = !bb_strbuf_failed(text);
@@ -51,6 +44,15 @@ bb_status bb_sink_draw(struct bb_sink *sink, struct bb_strbuf *text)
 		bb_output_cut(sink->file, whole);
 	bb_strbuf_clear(text);
 	return ok ? BB_OK : BB_EINTERNAL;
+}
+
+bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text)
+{
+	if (text->text)
+		bb_printable_clean_lines(text->text);
+	if (sink->width > 0)
+		bb_strbuf_fold(text, 0, sink->width);
+	return sink_draw(sink, text);
 }
 
 void bb_sink_close(struct bb_sink *sink)
@@ -265,7 +267,7 @@ bb_status bb_sinks_draw(struct bb_sinks *sinks, struct bb_strbuf *text)
 {
 	for (int i = 0; i < sinks->n; i++)
 		if (!sinks->list[i]->failed && is_text(sinks->list[i]))
-			settle(sinks, sinks->list[i], bb_sink_draw(sinks->list[i], text));
+			settle(sinks, sinks->list[i], sink_draw(sinks->list[i], text));
 	return sinks->status;
 }
 

@@ -55,8 +55,6 @@ void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const 
 /* Write TEXT to the file without control characters, its '#' lines folded, flush it, and empty
    TEXT. What could be written only in part is cut off again. */
 bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
-/* The same of TEXT as it is, which has no foreign words: a drawing, with its colours. */
-bb_status bb_sink_draw(struct bb_sink *sink, struct bb_strbuf *text);
 /* Append a line for each rank, as nccl-tests prints it. */
 void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos);
 
@@ -113,7 +111,7 @@ bb_status bb_sinks_data(struct bb_sinks *sinks, const struct bb_record_kind *kin
 			const void *record);
 /* Whole lines beginning with '#', for the text only. */
 bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines);
-/* A drawing, for the text only, which is emptied (see bb_sink_draw). */
+/* A DRAWING for the text only, with its colours and without foreign words. It is emptied. */
 bb_status bb_sinks_draw(struct bb_sinks *sinks, struct bb_strbuf *drawing);
 /* The end record: once for the data, then for the text, whose reader may be slow. */
 bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *end);

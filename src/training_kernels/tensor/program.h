@@ -29,7 +29,7 @@
 struct bb_tensor_form {
 	const struct bb_tensor_scheme *scheme;
 	const struct bb_tensor_size *size;
-	size_t layers;     /* LAYER; else 1 */
+	size_t layers;          /* LAYER; else 1 */
 	enum bb_step_half half; /* all, or its computations or communication alone */
 	/* Real matrices: computations without time are included, and gradients of weights that all
 	   ranks hold are summed. */
