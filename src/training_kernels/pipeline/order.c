@@ -40,41 +40,29 @@ int bb_part_layers(const struct bb_pipeline *pipeline, const struct bb_order *or
 	return (int)((depth + 1) * layers / parts - depth * layers / parts);
 }
 
-/* The layers of a part, and the ends of the model that it has. */
-static struct bb_pipeline_end share_of(const struct bb_pipeline *p, const struct bb_order *order,
-				       int depth)
-{
-	const int64_t n = bb_part_layers(p, order, depth);
-	const struct bb_pipeline_end none = {0, 0, 0, 0, 0};
-	const struct bb_pipeline_end first = depth == 0 ? p->first : none;
-	const struct bb_pipeline_end last = depth == bb_order_depths(order) - 1 ? p->last : none;
-
-	return (struct bb_pipeline_end){
-		.f = n * p->f + first.f + last.f,
-		.b = n * p->b + first.b + last.b,
-		.w = n * p->w + first.w + last.w,
-		.kept = (n * p->kept + first.kept + last.kept) * order->chunks,
-		.kept_w = (n * p->kept_w + first.kept_w + last.kept_w) * order->chunks,
-	};
-}
-
+/* Whole layers with the ends of the model, whose bytes count for all chunks; or an equal share of a
+   stage's time. */
 struct bb_part bb_part_of(const struct bb_pipeline *p, const struct bb_order *order, int depth)
 {
-	const int v = order->chunks;
-	const struct bb_pipeline_end s =
-		p->layers ? share_of(p, order, depth)
-			  : (struct bb_pipeline_end){p->f / v, p->b / v, p->w / v, p->kept,
-						     p->kept_w};
+	const int64_t n = p->layers ? bb_part_layers(p, order, depth) : 1;
+	const int64_t times = p->layers ? order->chunks : 1, share = order->chunks / times;
+	const bool first = depth == 0, last = depth == bb_order_depths(order) - 1;
+	const int64_t f = n * p->f + first * p->first.f + last * p->last.f;
+	const int64_t b = n * p->b + first * p->first.b + last * p->last.b;
+	const int64_t w = n * p->w + first * p->first.w + last * p->last.w;
+	const int64_t kept = times * (n * p->kept + first * p->first.kept + last * p->last.kept);
+	const int64_t kept_w =
+		times * (n * p->kept_w + first * p->first.kept_w + last * p->last.kept_w);
 
 	return (struct bb_part){
-		.cost = {[BB_PASS_F] = s.f,
-			 [BB_PASS_B] = s.b,
-			 [BB_PASS_W] = s.w,
-			 [BB_PASS_BW] = p->layers ? s.b + s.w : (p->b + p->w) / v},
-		.change = {[BB_PASS_F] = s.kept,
-			   [BB_PASS_B] = s.kept_w - s.kept,
-			   [BB_PASS_W] = -s.kept_w,
-			   [BB_PASS_BW] = -s.kept},
+		.cost = {[BB_PASS_F] = f / share,
+			 [BB_PASS_B] = b / share,
+			 [BB_PASS_W] = w / share,
+			 [BB_PASS_BW] = (b + w) / share},
+		.change = {[BB_PASS_F] = kept,
+			   [BB_PASS_B] = kept_w - kept,
+			   [BB_PASS_W] = -kept_w,
+			   [BB_PASS_BW] = -kept},
 	};
 }
 
