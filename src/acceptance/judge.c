@@ -36,25 +36,19 @@ const struct bb_read_record *bb_evidence_next(const struct bb_evidence *e,
 	return at->run < e->nruns ? &e->runs[at->run].records.list[at->next++] : NULL;
 }
 
-/* The gate that every profile has for STEP. */
-static const char *own_gate(const struct bb_profile_step *step)
-{
-	return bb_step_diagnoses(step) ? "diagnosis" : "correctness";
-}
-
 struct bb_judgement bb_judgement_of(const struct bb_evidence *e, const struct bb_gate *gate,
-				    const char *subject)
+				    const char *name)
 {
 	struct bb_judgement j = {.step = e->step,
 				 .gate = gate,
-				 .own = gate ? NULL : own_gate(e->step),
+				 .metric = !gate ? name : gate->metric ?: gate->shape,
 				 .runs = e->nruns,
 				 .value = NAN,
 				 .low = NAN,
 				 .expected = NAN,
 				 .limit = NAN};
 
-	snprintf(j.subject, sizeof(j.subject), "%s", subject);
+	snprintf(j.subject, sizeof(j.subject), "%s", name ?: j.metric);
 	return j;
 }
 
@@ -495,7 +489,7 @@ static void gate_judge(const struct bb_evidence *e, const struct bb_gate *gate,
 								 [BB_GATE_NO_DIP] = dip_judge,
 								 [BB_GATE_CROSSOVER] =
 									 crossover_judge};
-	struct bb_judgement j = bb_judgement_of(e, gate, gate->metric ? gate->metric : gate->shape);
+	struct bb_judgement j = bb_judgement_of(e, gate, NULL);
 	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
 	struct points p = {.n = 0};
@@ -522,9 +516,9 @@ static void gate_judge(const struct bb_evidence *e, const struct bb_gate *gate,
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-/* True if R of E cannot be judged; then J has the verdict and the reason. */
-static bool is_obstacle(const struct bb_evidence *e, const struct bb_step_run *r,
-			struct bb_judgement *j)
+/* Decides J if R of E cannot be judged. */
+static void obstacle_judge(const struct bb_evidence *e, const struct bb_step_run *r,
+			   struct bb_judgement *j)
 {
 	const struct bb_outcome *const o = &r->outcome;
 	const char *const colon = r->trouble[0] ? ": " : "";
@@ -554,163 +548,135 @@ static bool is_obstacle(const struct bb_evidence *e, const struct bb_step_run *r
 		bb_judgement_decide(j, BB_UNJUDGED, "%s",
 				    r->trouble[0] ? r->trouble
 						  : "it wrote no records; does it know --json?");
-	else
-		return false;
-	return true;
 }
 
-/* The data of all runs. */
-struct checked {
-	int64_t wrong, results, looked_at;
-	int64_t ranks; /* of a run with another number of ranks than the profile's; 0: none */
-	bool virtual_time;
-	const char *verdict; /* of the last run that did not pass */
-	char first[BB_SUBJECT_TEXT];
-	struct bb_strbuf culprits; /* of the first run of diagnose that found some */
-	const json_t *culprit_run;
-};
-
-/* The ranks of the whole world of E. */
-static int64_t all_ranks(const struct bb_evidence *e)
+/* Judges the data of all runs. */
+static void correctness_judge(const struct bb_evidence *e, struct bb_judgement *j)
 {
-	return bb_plan_nodes(e->simulated, e->step) * (e->step->ranks / e->step->nodes);
-}
-
-static void record_check(const struct bb_evidence *e, const struct bb_read_record *r,
-			 struct checked *c)
-{
-	const json_t *const wrong = json_object_get(r->json, "wrong");
-	const int64_t ranks = bb_record_int(r->json, "nranks");
-	const char *const quantity = bb_record_string(r->json, "quantity");
-	/* A ping carries no data that could be checked. */
-	const bool latency = quantity && strcmp(quantity, "latency") == 0;
-
-	if (strcmp(r->kind, "run") == 0) {
-		if (e->step->counted && ranks > 0 && ranks != all_ranks(e))
-			c->ranks = ranks;
-		c->virtual_time |= bb_record_bool(r->json, "virtual_time");
-	} else if (strcmp(r->kind, "end") == 0) {
-		if (bb_record_int(r->json, "exit_status") > 0)
-			c->verdict = bb_record_string(r->json, "verdict");
-	} else if (strcmp(r->kind, "culprit") == 0) {
-		const char *const text = bb_record_string(r->json, "text");
-
-		if (text && (!c->culprit_run || r->run == c->culprit_run)) {
-			c->culprit_run = r->run;
-			bb_strbuf_addf(&c->culprits, "%s%s", c->culprits.length > 0 ? ". " : ": ",
-				       text);
-		}
-	} else if (wrong && !latency) {
-		c->results++;
-		c->looked_at += json_is_integer(wrong);
-		if (json_integer_value(wrong) > 0 && c->wrong++ == 0)
-			bb_record_subject(c->first, r, BB_SUBJECT_ALL);
-	}
-}
-
-static struct bb_judgement correctness_judge(const struct bb_evidence *e)
-{
-	struct bb_judgement j = bb_judgement_of(e, NULL, own_gate(e->step));
+	const int64_t planned =
+		bb_plan_nodes(e->simulated, e->step) * (e->step->ranks / e->step->nodes);
 	const struct bb_read_record *r;
-	struct checked c = {.wrong = 0};
+	int64_t wrong = 0, results = 0, looked_at = 0;
+	int64_t ranks = 0;          /* of a run with another number of ranks than the profile's */
+	const char *verdict = NULL; /* of the last run that did not pass */
+	char first[BB_SUBJECT_TEXT];
+	struct bb_strbuf culprits = {0}; /* of the first run of diagnose that found some */
+	const json_t *culprit_run = NULL;
+	bool virtual_time = false;
 	int status = 0;
 
-	for (struct bb_evidence_cursor at = {0}; (r = bb_evidence_next(e, &at));)
-		record_check(e, r, &c);
+	for (struct bb_evidence_cursor at = {0}; (r = bb_evidence_next(e, &at));) {
+		const json_t *const of = json_object_get(r->json, "wrong");
+		const int64_t nranks = bb_record_int(r->json, "nranks");
+		const char *const text = bb_record_string(r->json, "text");
+
+		if (strcmp(r->kind, "run") == 0) {
+			if (e->step->counted && nranks > 0 && nranks != planned)
+				ranks = nranks;
+			virtual_time |= bb_record_bool(r->json, "virtual_time");
+		} else if (strcmp(r->kind, "end") == 0) {
+			if (bb_record_int(r->json, "exit_status") > 0)
+				verdict = bb_record_string(r->json, "verdict");
+		} else if (strcmp(r->kind, "culprit") == 0) {
+			if (!text || (culprit_run && r->run != culprit_run))
+				continue;
+			culprit_run = r->run;
+			bb_strbuf_addf(&culprits, "%s%s", culprits.length > 0 ? ". " : ": ", text);
+		} else if (of && !bb_record_says(r->json, "quantity", "latency")) {
+			/* A ping carries no data that could be checked. */
+			results++;
+			looked_at += json_is_integer(of);
+			if (json_integer_value(of) > 0 && wrong++ == 0)
+				bb_record_subject(first, r, BB_SUBJECT_ALL);
+		}
+	}
 	for (size_t i = 0; i < e->nruns; i++)
-		status = e->runs[i].outcome.status ? e->runs[i].outcome.status : status;
-	if (c.wrong > 0)
-		bb_judgement_decide(&j, BB_FAILED, "wrong data in %lld of %lld result%s, first %s",
-				    (long long)c.wrong, (long long)c.results, bb_plural(c.results),
-				    c.first);
+		status = e->runs[i].outcome.status ?: status;
+	if (wrong > 0)
+		bb_judgement_decide(j, BB_FAILED, "wrong data in %lld of %lld result%s, first %s",
+				    (long long)wrong, (long long)results, bb_plural(results),
+				    first);
 	else if (status != 0)
-		bb_judgement_decide(&j, BB_FAILED, "exit status %d: %s%s", status,
-				    c.verdict ? c.verdict : "not passed",
-				    bb_strbuf_text(&c.culprits));
-	else if (c.ranks > 0)
+		bb_judgement_decide(j, BB_FAILED, "exit status %d: %s%s", status,
+				    verdict ?: "not passed", bb_strbuf_text(&culprits));
+	else if (ranks > 0)
 		/* Under an unknown launcher, each process would run alone. */
-		bb_judgement_decide(
-			&j, BB_UNJUDGED, "ran on %lld rank%s instead of the %lld of the profile",
-			(long long)c.ranks, bb_plural(c.ranks), (long long)all_ranks(e));
-	else if (c.looked_at == 0 && c.virtual_time)
-		bb_judgement_decide(&j, BB_SKIPPED, "virtual time moves no data");
-	else if (c.results > 0 && c.looked_at == 0)
-		bb_judgement_decide(&j, BB_UNJUDGED, "no result was checked (-c 0?)");
-	else if (c.looked_at > 0)
-		bb_judgement_decide(&j, BB_PASSED, "#wrong is 0 in %s%lld result%s",
-				    c.looked_at == 1 ? "" : "all ", (long long)c.looked_at,
-				    bb_plural(c.looked_at));
+		bb_judgement_decide(j, BB_UNJUDGED,
+				    "ran on %lld rank%s instead of the %lld of the profile",
+				    (long long)ranks, bb_plural(ranks), (long long)planned);
+	else if (looked_at == 0 && virtual_time)
+		bb_judgement_decide(j, BB_SKIPPED, "virtual time moves no data");
+	else if (results > 0 && looked_at == 0)
+		bb_judgement_decide(j, BB_UNJUDGED, "no result was checked (-c 0?)");
+	else if (looked_at > 0)
+		bb_judgement_decide(j, BB_PASSED, "#wrong is 0 in %s%lld result%s",
+				    looked_at == 1 ? "" : "all ", (long long)looked_at,
+				    bb_plural(looked_at));
 	else
-		bb_judgement_decide(&j, BB_PASSED, "exit status 0");
-	bb_strbuf_free(&c.culprits);
-	return j;
+		bb_judgement_decide(j, BB_PASSED, "exit status 0");
+	bb_strbuf_free(&culprits);
 }
 
-/* Gives a step that could not be judged, and each of its gates, the verdict of WHY. */
-static void step_abandon(const struct bb_evidence *e, const struct bb_judgement *why,
-			 struct bb_judgements *judgements)
+/* Adds a warning if a counter rose: healthy links never go down or make symbol errors, under any
+   load. */
+static void counters_judge(const struct bb_evidence *e, struct bb_judgements *judgements)
 {
-	bb_judgements_add(judgements, why);
-	if (judgements->failed) /* WHY has no reason any more */
-		return;
-	for (size_t i = 0; i < e->step->ngates; i++) {
-		const struct bb_gate *const gate = &e->step->gates[i];
-		struct bb_judgement j =
-			bb_judgement_of(e, gate, gate->metric ? gate->metric : gate->shape);
+	struct bb_judgement j = bb_judgement_of(e, NULL, "counters");
+	struct bb_rises rises = {.n = 0};
+	const struct bb_rise *worst;
+	struct bb_strbuf name = {0};
+	char others[48] = "";
+	size_t broken = 0;
 
-		bb_judgement_decide(&j, why->verdict, "%s", why->reason);
+	for (size_t i = 0; i < e->nruns; i++)
+		judgements->failed |= !bb_rises_add(&rises, &e->runs[i].records);
+	while (broken < rises.n && rises.list[broken].class <= BB_COUNTER_SYMBOL_ERROR)
+		broken++;
+	if (broken > 0) {
+		worst = &rises.list[0];
+		bb_rise_name(worst, &name);
+		snprintf(j.subject, sizeof(j.subject), "%s", bb_strbuf_text(&name));
+		if (broken > 1)
+			snprintf(others, sizeof(others), ", and %zu other counter%s", broken - 1,
+				 bb_plural(broken - 1));
+		bb_judgement_decide(&j, BB_WARNED, "%s rose by %lld during the step (%s)%s",
+				    j.subject, (long long)worst->by,
+				    bb_counter_class_name(worst->class), others);
 		bb_judgements_add(judgements, &j);
+		bb_strbuf_free(&name);
 	}
+	free(rises.list);
 }
 
 bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judgements,
 			struct bb_error *error)
 {
-	struct bb_judgement own = bb_judgement_of(e, NULL, own_gate(e->step));
-	struct bb_rises rises = {.n = 0};
-	size_t broken = 0;
-	bool obstacle = false;
+	/* The gate that every profile has for a step. */
+	struct bb_judgement own =
+		bb_judgement_of(e, NULL, bb_step_diagnoses(e->step) ? "diagnosis" : "correctness");
+	bool obstacle;
 
-	if (e->unneeded) {
+	if (e->unneeded)
 		bb_judgement_decide(&own, BB_SKIPPED, "%s",
 				    e->step->narrows ? "no group needs to be narrowed down"
 						     : "no earlier step failed");
-		step_abandon(e, &own, judgements);
-		return judgements->failed ? bb_no_memory(error, "verdicts") : BB_OK;
-	}
-	for (size_t i = 0; i < e->nruns && !obstacle; i++)
-		obstacle = is_obstacle(e, &e->runs[i], &own);
-	if (obstacle) {
-		step_abandon(e, &own, judgements);
-	} else {
-		own = correctness_judge(e);
-		bb_judgements_add(judgements, &own);
-		for (size_t i = 0; i < e->step->ngates; i++)
-			gate_judge(e, &e->step->gates[i], judgements);
-		/* Healthy links never go down or make symbol errors, under any load. */
-		for (size_t i = 0; i < e->nruns; i++)
-			judgements->failed |= !bb_rises_add(&rises, &e->runs[i].records);
-		while (broken < rises.n && rises.list[broken].class <= BB_COUNTER_SYMBOL_ERROR)
-			broken++;
-		if (broken > 0) {
-			const struct bb_rise *const worst = &rises.list[0];
-			struct bb_strbuf name = {0};
-			struct bb_judgement j;
-			char others[48] = "";
+	for (size_t i = 0; i < e->nruns && own.verdict == BB_PASSED; i++)
+		obstacle_judge(e, &e->runs[i], &own);
+	obstacle = own.verdict != BB_PASSED;
+	if (!obstacle)
+		correctness_judge(e, &own);
+	bb_judgements_add(judgements, &own); /* a failure to do so frees the reason */
+	for (size_t i = 0; i < e->step->ngates && !judgements->failed; i++) {
+		struct bb_judgement j = bb_judgement_of(e, &e->step->gates[i], NULL);
 
-			bb_rise_name(worst, &name);
-			j = bb_judgement_of(e, NULL, bb_strbuf_text(&name));
-			j.own = "counters";
-			if (broken > 1)
-				snprintf(others, sizeof(others), ", and %zu other counter%s",
-					 broken - 1, bb_plural(broken - 1));
-			bb_judgement_decide(&j, BB_WARNED, "%s rose by %lld during the step (%s)%s",
-					    j.subject, (long long)worst->by,
-					    bb_counter_class_name(worst->class), others);
-			bb_judgements_add(judgements, &j);
-			bb_strbuf_free(&name);
+		if (!obstacle) {
+			gate_judge(e, &e->step->gates[i], judgements);
+			continue;
 		}
-		free(rises.list);
+		bb_judgement_decide(&j, own.verdict, "%s", own.reason);
+		bb_judgements_add(judgements, &j);
 	}
+	if (!obstacle)
+		counters_judge(e, judgements);
 	return judgements->failed ? bb_no_memory(error, "verdicts") : BB_OK;
 }

@@ -57,8 +57,10 @@ const struct bb_read_record *bb_evidence_next(const struct bb_evidence *e,
 /* One subject under one gate. */
 struct bb_judgement {
 	const struct bb_profile_step *step;
-	const struct bb_gate *gate; /* NULL: OWN, a gate that needs no profile */
-	const char *own; /* "correctness", "diagnosis", "counters", "culprit" or "fault" */
+	const struct bb_gate *gate; /* NULL: it needs no profile */
+	/* Of the gate, or its shape, else "correctness", "diagnosis", "counters", "culprit" or
+	   "fault" */
+	const char *metric;
 	char subject[BB_SUBJECT_TEXT];
 	enum bb_verdict verdict;
 	size_t runs;
@@ -93,10 +95,10 @@ struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, boo
 /* ---- for the files that judge -----------------------------------------------------------------
  */
 
-/* A judgement of SUBJECT without numbers, which still needs a verdict. GATE NULL: the step's own.
- */
+/* A judgement without numbers, which still needs a verdict: of the subject NAME under GATE (NULL:
+   its metric), or without a gate of the metric NAME. */
 struct bb_judgement bb_judgement_of(const struct bb_evidence *evidence, const struct bb_gate *gate,
-				    const char *subject);
+				    const char *name);
 /* Give J its verdict and the reason, in place of those that it has. */
 void bb_judgement_decide(struct bb_judgement *j, enum bb_verdict verdict, const char *reason, ...)
 	__attribute__((format(printf, 3, 4)));

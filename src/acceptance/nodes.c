@@ -240,7 +240,6 @@ bb_status bb_bisections_judge(const struct bb_evidence *evidence, size_t n,
 			bb_strbuf_add(&text, k > 0 ? "; " : "");
 			bb_culprit_add_text(&b.list[k], &text);
 		}
-		j.own = "culprit";
 		if (b.ran && b.n > 0) {
 			bb_judgement_decide(&j, BB_FAILED, "%s", bb_strbuf_text(&text));
 			bb_judgements_add(judgements, &j);

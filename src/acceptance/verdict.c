@@ -24,18 +24,10 @@ const char *bb_acceptance_word(const struct bb_acceptance *a)
 					      : "could not judge";
 }
 
-/* "busbw", "no-dip", "correctness"; of a step of diagnose "diagnosis", of --fault "fault". */
-static const char *metric_of(const struct bb_judgement *j)
-{
-	if (!j->gate)
-		return j->own;
-	return j->gate->metric ? j->gate->metric : j->gate->shape;
-}
-
 /* True if J names who made groups fail. */
 static bool is_culprit(const struct bb_judgement *j)
 {
-	return !j->gate && strcmp(j->own, "culprit") == 0;
+	return !j->gate && strcmp(j->metric, "culprit") == 0;
 }
 
 /* Appends the first culprit, else the first judgement of the gravest kind; a skip only if there is
@@ -127,11 +119,11 @@ static void add_sentences(const struct bb_acceptance *a, struct bb_strbuf *out)
 /* Appends what J judges: "busbw all_reduce ring float 8G 16 ranks, from topology". */
 static void add_check(const struct bb_judgement *j, struct bb_strbuf *out)
 {
-	bb_printable_add(out, metric_of(j));
+	bb_printable_add(out, j->metric);
 	if (!j->gate)
 		return;
 	/* A check without a record has no subject but its metric. */
-	if (strcmp(j->subject, metric_of(j)) != 0) {
+	if (strcmp(j->subject, j->metric) != 0) {
 		bb_strbuf_add(out, " ");
 		bb_printable_add(out, j->subject);
 	}
@@ -290,7 +282,7 @@ static void add_judgement(const struct bb_judgement *g, struct bb_json *j)
 
 	bb_json_object(j);
 	bb_json_add_string(j, "step", g->step->name);
-	bb_json_add_string(j, "metric", metric_of(g));
+	bb_json_add_string(j, "metric", g->metric);
 	bb_json_add_string(j, "subject", g->subject);
 	bb_json_add_string(j, "verdict", bb_verdict_name(g->verdict));
 	bb_json_add_string(j, "reason", g->reason);
@@ -453,7 +445,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 
 			bb_json_object(&j);
 			bb_json_add_string(&j, "step", v->judgement->step->name);
-			bb_json_add_string(&j, "metric", metric_of(v->judgement));
+			bb_json_add_string(&j, "metric", v->judgement->metric);
 			bb_json_add_string(&j, "subject", v->judgement->subject);
 			bb_json_add_int(&j, "line", v->judgement->gate->line);
 			bb_json_add_double(&j, "value", v->value);
@@ -494,14 +486,14 @@ static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j
 	add_xml(out, ".", j->step->name);
 	/* Systems that compare runs find a case by its name, so it has neither lines nor numbers of
 	   the profile. Gates of one name in a step are counted. */
-	add_xml(out, "\" name=\"", metric_of(j));
+	add_xml(out, "\" name=\"", j->metric);
 	if (j->gate) {
 		add_xml(out, " ", bb_source_name(j->gate->from->kind));
 		add_xml(out, " ", j->subject);
 	}
 	for (const struct bb_judgement *other = a->judgements->list; j->gate && other < j; other++)
 		nth += other->step == j->step && other->gate &&
-		       strcmp(metric_of(other), metric_of(j)) == 0 &&
+		       strcmp(other->metric, j->metric) == 0 &&
 		       other->gate->from->kind == j->gate->from->kind &&
 		       strcmp(other->subject, j->subject) == 0;
 	if (nth > 1)

@@ -138,7 +138,7 @@ static void test_counters(void **state)
 	assert_int_equal(c.judgements.n, 3);
 	j = &c.judgements.list[2];
 	assert_int_equal(j->verdict, BB_WARNED);
-	assert_string_equal(j->own, "counters");
+	assert_string_equal(j->metric, "counters");
 	assert_string_equal(j->subject, "h1 mlx5_0:1 symbol_error");
 	assert_string_equal(j->reason,
 			    "h1 mlx5_0:1 symbol_error rose by 7 during the step (symbol error)");

@@ -451,7 +451,6 @@ static void planted_judge(const struct bb_acceptance_session *s, struct bb_judge
 	}
 	nodes = (p->faulty + p->per_node - 1) / p->per_node;
 	j = bb_judgement_of(&largest, NULL, "fault");
-	j.own = "fault";
 	if (here.length > 0)
 		bb_judgement_decide(&j, BB_UNJUDGED,
 				    "--fault %s changes no time: nothing of %s goes over it; plant "
