@@ -356,13 +356,6 @@ static size_t hosts_mark(const struct bb_evidence *e, struct bb_nodes *nodes)
 
 /* ---- stragglers ---------------------------------------------------------------------------- */
 
-/* The results of a step that accuse one rank. */
-struct late {
-	int64_t rank;
-	size_t accused, results; /* results that accuse it, of those that know who came last */
-	double us, time;         /* sums over those */
-};
-
 static bool has_arrival(const struct bb_read_record *r)
 {
 	return strcmp(r->kind, "result") == 0 && bb_record_int(r->json, "last_rank") >= 0;
@@ -385,56 +378,48 @@ static int64_t accused_by(const struct bb_read_record *r, double *us, double *ti
 		       : -1;
 }
 
-/* *FOUND = the rank that most results accuse; returns false if there is none. */
-static bool straggler_find(const struct bb_evidence *e, struct late *found)
+/* Returns the host whose rank most results of E accuse, and writes the REASON; NULL: there is no
+   such rank, or its host is unknown. */
+static const char *straggler_find(const struct bb_evidence *e, struct bb_strbuf *reason)
 {
+	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run"), *r;
 	struct bb_evidence_cursor at = {0}, again = {0};
-	const struct bb_read_record *r;
-	size_t votes = 0;
-	double us, time;
-
-	*found = (struct late){.rank = -1};
-	/* Boyer and Moore's majority vote. */
-	while ((r = bb_evidence_next(e, &at))) {
-		const int64_t rank = accused_by(r, &us, &time);
-
-		found->results += has_arrival(r);
-		if (rank < 0)
-			continue;
-		found->rank = votes == 0 ? rank : found->rank;
-		votes += rank == found->rank ? 1 : (size_t)-1;
-	}
-	while (found->rank >= 0 && (r = bb_evidence_next(e, &again))) {
-		if (accused_by(r, &us, &time) != found->rank)
-			continue;
-		found->accused++;
-		found->us += us;
-		found->time += time;
-	}
-	return 2 * found->accused > found->results;
-}
-
-/* Returns the host of LATE's rank and writes the REASON; NULL: unknown. */
-static const char *straggler_describe(const struct bb_evidence *e, const struct late *late,
-				      struct bb_strbuf *reason)
-{
-	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
-	char us[BB_UNIT_TEXT], time[BB_UNIT_TEXT];
-	size_t i;
+	double us, time, all_us = 0, all_time = 0;
+	char us_text[BB_UNIT_TEXT], time_text[BB_UNIT_TEXT];
+	int64_t found = -1;
+	size_t votes = 0, accused = 0, results = 0, i;
 	json_t *rank;
 
-	json_array_foreach(run ? json_object_get(run->json, "ranks") : NULL, i, rank)
+	/* Boyer and Moore's majority vote. */
+	while ((r = bb_evidence_next(e, &at))) {
+		const int64_t one = accused_by(r, &us, &time);
+
+		results += has_arrival(r);
+		if (one < 0)
+			continue;
+		found = votes == 0 ? one : found;
+		votes += one == found ? 1 : (size_t)-1;
+	}
+	while (found >= 0 && (r = bb_evidence_next(e, &again))) {
+		if (accused_by(r, &us, &time) != found)
+			continue;
+		accused++;
+		all_us += us;
+		all_time += time;
+	}
+	if (2 * accused <= results || !run)
+		return NULL;
+	json_array_foreach(json_object_get(run->json, "ranks"), i, rank)
 	{
-		if (bb_record_int(rank, "rank") != late->rank)
+		if (bb_record_int(rank, "rank") != found)
 			continue;
 		bb_strbuf_addf(reason,
 			       "%s: rank %lld (device %lld) enters last in %zu of %zu results, %s "
 			       "late; the operation takes %s",
-			       e->step->name, (long long)late->rank,
-			       (long long)bb_record_int(rank, "device"), late->accused,
-			       late->results,
-			       bb_format_duration(us, late->us / (double)late->accused / 1e6),
-			       bb_format_duration(time, late->time / (double)late->accused / 1e6));
+			       e->step->name, (long long)found,
+			       (long long)bb_record_int(rank, "device"), accused, results,
+			       bb_format_duration(us_text, all_us / (double)accused / 1e6),
+			       bb_format_duration(time_text, all_time / (double)accused / 1e6));
 		return bb_record_string(rank, "host");
 	}
 	return NULL;
@@ -485,12 +470,11 @@ static bool diagnosis_adopt(const struct bb_evidence *e, struct bb_nodes *nodes)
 /* What was measured: a node alone, with another one, or in a group of several. */
 enum sharing { OF_NODE, OF_PAIR, OF_GROUP };
 
-/* Notes VALUE of node AT under the gate of J. Of its own values the worst counts; of those shared
+/* Notes VALUE of NODE under the gate of J. Of its own values the worst counts; of those shared
    with other nodes the best, because a bad partner is no evidence against it. */
-static void value_note(struct bb_nodes *nodes, size_t at, const struct bb_judgement *j,
+static void value_note(struct bb_nodes *nodes, struct bb_node *node, const struct bb_judgement *j,
 		       double value, enum sharing sharing)
 {
-	struct bb_node *const node = &nodes->list[at];
 	const double m = bb_judgement_margin(j, value);
 	const bool shared = sharing != OF_NODE;
 	const struct bb_node_value new = {j, value, m, shared, sharing == OF_GROUP};
@@ -511,17 +495,9 @@ static void value_note(struct bb_nodes *nodes, size_t at, const struct bb_judgem
 		*added = new;
 }
 
-/* ---- groups ---------------------------------------------------------------------------------- */
-
-/* Sums over the results of one subject: of groups on one host, and of several hosts. */
-struct group_sum {
-	double sum[2];
-	size_t n[2];
-};
-
-/* Adds the value of each group to SUMS of its hosts, once for each of their ranks. */
+/* Adds the value of each group to the sums of its hosts, once for each of their ranks. */
 static void groups_sum(const struct bb_read_record *r, const struct bb_judgement *j,
-		       struct bb_nodes *nodes, struct group_sum *sums)
+		       struct bb_nodes *nodes)
 {
 	const json_t *const groups = json_object_get(r->json, "groups");
 	const json_t *const values =
@@ -540,7 +516,7 @@ static void groups_sum(const struct bb_read_record *r, const struct bb_judgement
 			const char *const host = bb_record_string(rank, "host");
 			const int g = bb_group_position(groups, bb_record_int(rank, "group"));
 			const json_t *const value = json_array_get(values, (size_t)g);
-			const struct bb_node *const node =
+			struct bb_node *const node =
 				host && pass == 1 ? bb_nodes_find(nodes, host) : NULL;
 
 			if (pass == 0 && g >= 0 && host) {
@@ -553,57 +529,51 @@ static void groups_sum(const struct bb_read_record *r, const struct bb_judgement
 			     json_integer_value(json_array_get(groups, (size_t)g)) >=
 				     bb_step_groups(j->step)))
 				continue;
-			sums[node - nodes->list].sum[several[g]] += json_number_value(value);
-			sums[node - nodes->list].n[several[g]]++;
+			node->sum[several[g]] += json_number_value(value);
+			node->nsum[several[g]]++;
 		}
 	free(hosts);
 	free(several);
 }
 
-/* ---- one judgement --------------------------------------------------------------------------- */
-
+/* Notes the values under the gate of J of the N hosts of E, which are marked, and of others in its
+   records. */
 static void judgement_note(const struct bb_evidence *e, const struct bb_judgement *j,
-			   struct bb_nodes *nodes, struct bb_node *alone)
+			   struct bb_nodes *nodes, size_t n)
 {
-	struct group_sum *const sums = calloc(nodes->n + 1, sizeof(*sums));
 	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
-	const char *ends[2];
-	bool shared;
 
-	nodes->failed |= !sums;
-	while (sums && (r = bb_evidence_next(e, &at))) {
+	while ((r = bb_evidence_next(e, &at))) {
+		/* A pair within a host is its own number, one between two hosts they share. */
+		const char *const ends[] = {bb_record_string(r->json, "from_host"),
+					    bb_record_string(r->json, "to_host")};
+		const bool shared = ends[0] && ends[1] && strcmp(ends[0], ends[1]) != 0;
+		const bool pair = strcmp(r->kind, "pair") == 0;
+
 		if (!bb_where_selects(j->gate->where, r) || !bb_record_is(r, j->subject))
 			continue;
-		if (strcmp(r->kind, "pair") != 0) {
-			if (bb_metric_group_field(j->gate->measure))
-				groups_sum(r, j, nodes, sums);
-			continue;
-		}
-		/* A pair within a host is its own number, one between two hosts they share. */
-		ends[0] = bb_record_string(r->json, "from_host");
-		ends[1] = bb_record_string(r->json, "to_host");
-		shared = ends[0] && ends[1] && strcmp(ends[0], ends[1]) != 0;
-		for (int i = 0; i < 1 + shared; i++) {
-			const struct bb_node *const node =
-				ends[i] ? bb_nodes_find(nodes, ends[i]) : NULL;
+		if (!pair && bb_metric_group_field(j->gate->measure))
+			groups_sum(r, j, nodes);
+		for (int i = 0; pair && i < 1 + shared; i++) {
+			struct bb_node *const node = ends[i] ? bb_nodes_find(nodes, ends[i]) : NULL;
 
 			if (node)
-				value_note(nodes, (size_t)(node - nodes->list), j, j->value,
-					   shared ? OF_PAIR : OF_NODE);
+				value_note(nodes, node, j, j->value, shared ? OF_PAIR : OF_NODE);
 		}
 	}
-	for (size_t i = 0; sums && i < 2 * nodes->n; i++) {
-		const struct group_sum *const s = &sums[i / 2];
-
-		if (s->n[i % 2] > 0)
-			value_note(nodes, i / 2, j, s->sum[i % 2] / (double)s->n[i % 2],
-				   i % 2 ? OF_GROUP : OF_NODE);
+	for (struct bb_node *node = nodes->list; node < nodes->list + nodes->n; node++) {
+		for (int k = 0; k < 2; k++) {
+			if (node->nsum[k] > 0)
+				value_note(nodes, node, j, node->sum[k] / (double)node->nsum[k],
+					   k ? OF_GROUP : OF_NODE);
+			node->sum[k] = 0;
+			node->nsum[k] = 0;
+		}
+		/* The number of a step on one host is that host's. */
+		if (n == 1 && node->present)
+			value_note(nodes, node, j, j->value, OF_NODE);
 	}
-	/* The number of a step on one host is that host's. */
-	if (alone)
-		value_note(nodes, (size_t)(alone - nodes->list), j, j->value, OF_NODE);
-	free(sums);
 }
 
 /* Does V, among N hosts, say something about its host? The best value that it shares with other
@@ -658,7 +628,6 @@ static void hosts_judge(const struct bb_evidence *e, const struct bb_judgements 
 			size_t n, struct bb_nodes *nodes)
 {
 	struct bb_strbuf reason = {0};
-	struct late late;
 	const struct bb_judgement *worst = NULL;
 	const char *host = NULL;
 	bool failed, wrong;
@@ -671,8 +640,8 @@ static void hosts_judge(const struct bb_evidence *e, const struct bb_judgements 
 			worst = &judgements->list[i];
 	failed = worst && worst->verdict == BB_FAILED;
 	wrong = failed && !worst->gate;
-	if (n > 0 && !wrong && straggler_find(e, &late))
-		host = straggler_describe(e, &late, &reason);
+	if (n > 0 && !wrong)
+		host = straggler_find(e, &reason);
 	if (host) {
 		host_blame(nodes, host, failed ? BB_NODE_BAD : BB_NODE_SUSPECT, "BB-STRAGGLER",
 			   bb_strbuf_text(&reason));
@@ -705,25 +674,20 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 	/* A host has its best value of all groups in which it was, so all values come first. */
 	for (size_t i = 0; i < n; i++) {
 		const size_t hosts = hosts_mark(&evidence[i], nodes);
-		struct bb_node *alone = NULL;
 
-		for (size_t k = 0; k < nodes->n && hosts == 1; k++)
-			alone = nodes->list[k].present ? &nodes->list[k] : alone;
 		for (size_t k = 0; k < judgements->n; k++) {
 			const struct bb_judgement *const j = &judgements->list[k];
 
 			if (j->step == evidence[i].step && j->gate &&
 			    j->gate->kind == BB_GATE_VALUE && j->value > 0 && j->limit > 0)
-				judgement_note(&evidence[i], j, nodes, alone);
+				judgement_note(&evidence[i], j, nodes, hosts);
 		}
 	}
 	for (size_t i = 0; i < n; i++) {
-		const size_t hosts = hosts_mark(&evidence[i], nodes);
-
-		hosts_judge(&evidence[i], judgements, hosts, nodes);
 		const struct bb_evidence *const e = &evidence[i];
 		struct bb_bisection b = {.n = 0};
 
+		hosts_judge(e, judgements, hosts_mark(e, nodes), nodes);
 		if (!e->step->narrows && !e->unneeded)
 			b = bb_bisect(evidence, n, e->step, judgements);
 		for (size_t k = 0; b.ran && k < b.n; k++) {

@@ -27,7 +27,10 @@ struct bb_node {
 	char *reason;  /* owned: names the step and, where known, the rank and its device */
 	struct bb_node_value *values; /* one for each gate, or two: its own, and shared */
 	size_t nvalues, room;
-	bool present; /* took part in the step that is judged */
+	/* While it is judged: */
+	bool present;  /* took part in the step */
+	double sum[2]; /* of values of groups on this host, and on several */
+	size_t nsum[2];
 };
 
 struct bb_nodes {
