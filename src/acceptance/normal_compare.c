@@ -357,11 +357,8 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 		    struct prediction *prediction)
 {
 	const struct bb_claimed_machine *const m = q->machine;
-	const enum bb_dtype named = bb_dtype_named(q->claims->type);
 	struct bb_nccl_call call = {.collective = bb_collective_find(q->collective),
 				    .machine = &m->nccl,
-				    .dtype = named == BB_NDTYPES ? BB_FLOAT : named,
-				    .op = BB_SUM,
 				    .in_place = in_place,
 				    .bytes = size};
 	enum bb_nccl_algorithm algorithm;

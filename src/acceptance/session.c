@@ -378,6 +378,7 @@ static bb_status prepare(struct bb_acceptance_session *s, struct bb_error *error
 
 bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *error)
 {
+	static const char *const folders[] = {"records", "logs", "files"};
 	char path[PATH_TEXT];
 	bb_status st;
 
@@ -396,11 +397,10 @@ bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *erro
 			       "-o %s: holds a run already; --resume %s continues it", s->dir,
 			       s->dir),
 		       out);
-	path_make(s, path, "records");
-	BB_TRY(st, make_folder(path, error), out);
-	path_make(s, path, "logs");
-	BB_TRY(st, make_folder(path, error), out);
-	BB_TRY(st, make_folder(s->places.outputs, error), out);
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		path_make(s, path, "%s", folders[i]);
+		BB_TRY(st, make_folder(path, error), out);
+	}
 	st = begin(s, error);
 out:
 	return st;

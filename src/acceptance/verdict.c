@@ -340,11 +340,7 @@ static void add_step(const struct bb_acceptance_session *s, const struct bb_evid
 		snprintf(name, sizeof(name), "records/%s.%zu.jsonl", e->step->name, i + 1);
 		bb_json_add_string(j, "records", name);
 		bb_json_add_string(j, "run_id", run ? bb_record_string(run->json, "run_id") : NULL);
-		bb_json_key(j, "exit_status");
-		if (o->status >= 0)
-			bb_json_int(j, o->status);
-		else
-			bb_json_null(j);
+		bb_json_add_double(j, "exit_status", o->status >= 0 ? o->status : NAN);
 		bb_json_add_bool(j, "timed_out", o->timed_out);
 		bb_json_add_double(j, "wall_s", o->wall_s);
 		bb_json_end(j);
