@@ -112,9 +112,9 @@ static bb_status port_send(void *argument, int peer, int channel, const void *da
 	sent = &port->sent[*ticket];
 	sent->pieces = sent->taken = 0;
 	for (size_t at = 0; at < bytes && status == BB_OK; at += length)
-		status = port->calls->send(group_of(port), peer, channel, (const char *)data + at,
-					   bytes - at < length ? bytes - at : length,
-					   &sent->requests[sent->pieces++]);
+		status = port->calls->start(group_of(port), true, peer, channel, (char *)data + at,
+					    bytes - at < length ? bytes - at : length,
+					    &sent->requests[sent->pieces++]);
 	return status;
 }
 
@@ -139,7 +139,7 @@ static bb_status port_wait_taken(void *argument, int peer, int channel, uint32_t
 	bb_status status = BB_OK;
 
 	for (; sent->taken < sent->pieces && status == BB_OK; sent->taken++)
-		status = port->calls->wait_sent(group_of(port), &sent->requests[sent->taken]);
+		status = port->calls->wait(group_of(port), true, &sent->requests[sent->taken], 0);
 	if (status == BB_OK)
 		port->free[port->nfree++] = ticket;
 	return status;
@@ -157,7 +157,7 @@ static bb_status port_expect(void *argument, int peer, int channel, void *dst, s
 	if (!dst)
 		dst = port->lent + port->nlent++ % BB_LENT_MOST * port->lent_bytes;
 	*e = (struct bb_port_expected){.peer = peer, .channel = channel, .data = dst};
-	return port->calls->receive(group_of(port), peer, channel, dst, bytes, &e->request);
+	return port->calls->start(group_of(port), false, peer, channel, dst, bytes, &e->request);
 }
 
 static bb_status port_recv(void *argument, int peer, int channel, size_t bytes, const void **data)
@@ -168,7 +168,7 @@ static bb_status port_recv(void *argument, int peer, int channel, size_t bytes, 
 	if (e->peer != peer || e->channel != channel)
 		return BB_EINTERNAL;
 	*data = e->data;
-	return port->calls->wait_received(group_of(port), &e->request, bytes);
+	return port->calls->wait(group_of(port), false, &e->request, bytes);
 }
 
 static void port_release(void *argument, int peer, int channel)
@@ -239,8 +239,7 @@ static bb_status start_message(struct bb_group *group, int peer, const struct bb
 		return bb_no_memory(bb_cpu_of(port->rank)->error, "messages of a route");
 	m->sent = sends;
 	m->bytes = half->bytes - at < MOST ? half->bytes - at : MOST;
-	return sends ? port->calls->send(group, peer, CHANNEL, data, m->bytes, &m->request)
-		     : port->calls->receive(group, peer, CHANNEL, data, m->bytes, &m->request);
+	return port->calls->start(group, sends, peer, CHANNEL, data, m->bytes, &m->request);
 }
 
 static bb_status await_messages(struct bb_group *group)
@@ -251,8 +250,7 @@ static bb_status await_messages(struct bb_group *group)
 	for (size_t i = 0; i < port->nmessages && status == BB_OK; i++) {
 		struct bb_port_message *m = &port->messages[i];
 
-		status = m->sent ? port->calls->wait_sent(group, &m->request)
-				 : port->calls->wait_received(group, &m->request, m->bytes);
+		status = port->calls->wait(group, m->sent, &m->request, m->bytes);
 	}
 	port->nmessages = 0;
 	return status;

@@ -22,16 +22,15 @@ union bb_request {
 
 /* The library. */
 struct bb_port_calls {
-	/* Start a message to or from member PEER. Messages match by (peer, channel) in order. */
-	bb_status (*send)(struct bb_group *group, int peer, int channel, const void *data,
-			  size_t bytes, union bb_request *request);
-	bb_status (*receive)(struct bb_group *group, int peer, int channel, void *data,
-			     size_t bytes, union bb_request *request);
+	/* Start a message to member PEER (SENDS: DATA is only read) or from it. Messages match by
+	   (peer, channel) in order. */
+	bb_status (*start)(struct bb_group *group, bool sends, int peer, int channel, void *data,
+			   size_t bytes, union bb_request *request);
 	/* Is a sent piece taken? True ends the request. The function may be NULL: not known. */
 	bool (*taken)(struct bb_group *group, union bb_request *request);
-	/* Each ends the request; BB_ETIMEOUT once the run is being abandoned. */
-	bb_status (*wait_sent)(struct bb_group *group, union bb_request *request);
-	bb_status (*wait_received)(struct bb_group *group, union bb_request *request, size_t bytes);
+	/* Ends the request, which received BYTES; BB_ETIMEOUT once the run is being abandoned. */
+	bb_status (*wait)(struct bb_group *group, bool sends, union bb_request *request,
+			  size_t bytes);
 	/* About how long the pieces of CALL's messages are: a multiple of 64. */
 	size_t (*piece)(const struct bb_group *group, const struct bb_call *call);
 	/* Run CALL by an algorithm of the library; the bytes of TMP that it needs. */

@@ -316,39 +316,24 @@ static size_t piece_of(const struct bb_group *group, const struct bb_call *call)
 	return call->collective->flags & BB_REDUCES ? PIECE_BYTES : WHOLE_BYTES;
 }
 
-static bb_status start_send(struct bb_group *group, int peer, int channel, const void *data,
-			    size_t bytes, union bb_request *request)
+static bb_status piece_start(struct bb_group *group, bool sends, int peer, int channel, void *data,
+			     size_t bytes, union bb_request *request)
 {
-	return message_start(group, true, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel),
-			     (void *)data, bytes, request);
-}
-
-static bb_status start_receive(struct bb_group *group, int peer, int channel, void *data,
-			       size_t bytes, union bb_request *request)
-{
-	return message_start(group, false, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel), data,
+	return message_start(group, sends, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel), data,
 			     bytes, request);
 }
 
-static bb_status wait_sent(struct bb_group *group, union bb_request *request)
+static bb_status piece_wait(struct bb_group *group, bool sends, union bb_request *request,
+			    size_t bytes)
 {
 	int peer;
 
-	return message_wait(group, true, request, &peer);
-}
-
-static bb_status wait_received(struct bb_group *group, union bb_request *request, size_t bytes)
-{
-	int peer;
-
-	return message_wait(group, false, request, &peer);
+	return message_wait(group, sends, request, &peer);
 }
 
 static const struct bb_port_calls gloo_port_calls = {
-	.send = start_send,
-	.receive = start_receive,
-	.wait_sent = wait_sent,
-	.wait_received = wait_received,
+	.start = piece_start,
+	.wait = piece_wait,
 	.piece = piece_of,
 	.native = native_run,
 	.native_tmp_bytes = native_tmp_bytes,

@@ -59,8 +59,8 @@ static size_t piece_of(const struct bb_group *group, const struct bb_call *call)
 	return group->crowded ? CROWDED_PIECE_BYTES : PIECE_BYTES;
 }
 
-static bb_status start_send(struct bb_group *group, int peer, int channel, const void *data,
-			    size_t bytes, union bb_request *request)
+static bb_status start_message(struct bb_group *group, bool sends, int peer, int channel,
+			       void *data, size_t bytes, union bb_request *request)
 {
 	struct bb_context *context = group->port.rank->context;
 
@@ -68,17 +68,11 @@ static bb_status start_send(struct bb_group *group, int peer, int channel, const
 		return bb_fail(context->cpu.error, BB_EUNSUPPORTED,
 			       "a piece of a message has %zu bytes, more than MPI can count",
 			       bytes);
-	return bb_mpi_check(context, "MPI_Isend",
-			    MPI_Isend(data, (int)bytes, MPI_BYTE, peer, channel, group->messages,
-				      (MPI_Request *)request));
-}
-
-static bb_status start_receive(struct bb_group *group, int peer, int channel, void *data,
-			       size_t bytes, union bb_request *request)
-{
-	return bb_mpi_check(group->port.rank->context, "MPI_Irecv",
-			    MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, channel, group->messages,
-				      (MPI_Request *)request));
+	return bb_mpi_check(context, sends ? "MPI_Isend" : "MPI_Irecv",
+			    sends ? MPI_Isend(data, (int)bytes, MPI_BYTE, peer, channel,
+					      group->messages, (MPI_Request *)request)
+				  : MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, channel,
+					      group->messages, (MPI_Request *)request));
 }
 
 static bool is_taken(struct bb_group *group, union bb_request *request)
@@ -88,29 +82,23 @@ static bool is_taken(struct bb_group *group, union bb_request *request)
 	return MPI_Test((MPI_Request *)request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
 }
 
-static bb_status wait_sent(struct bb_group *group, union bb_request *request)
-{
-	return mpi_await(group->port.rank->context, (MPI_Request *)request, MPI_STATUS_IGNORE);
-}
-
-static bb_status wait_received(struct bb_group *group, union bb_request *request, size_t bytes)
+static bb_status wait_message(struct bb_group *group, bool sends, union bb_request *request,
+			      size_t bytes)
 {
 	MPI_Status message;
 	int length;
 	bb_status status = mpi_await(group->port.rank->context, (MPI_Request *)request, &message);
 
-	if (status == BB_OK &&
+	if (status == BB_OK && !sends &&
 	    (MPI_Get_count(&message, MPI_BYTE, &length) != MPI_SUCCESS || (size_t)length != bytes))
 		status = BB_EINTERNAL;
 	return status;
 }
 
 const struct bb_port_calls bb_mpi_port_calls = {
-	.send = start_send,
-	.receive = start_receive,
+	.start = start_message,
 	.taken = is_taken,
-	.wait_sent = wait_sent,
-	.wait_received = wait_received,
+	.wait = wait_message,
 	.piece = piece_of,
 	.native = bb_mpi_native,
 	.native_tmp_bytes = bb_mpi_native_tmp_bytes,
