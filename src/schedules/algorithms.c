@@ -99,9 +99,11 @@ void bb_algorithm_prepare(const struct bb_algorithm *algorithm, const struct bb_
 			  int rank, struct bb_role *role)
 {
 	role->rank = rank;
-	role->rounds = 1;
+	role->rounds = shape->nranks > 1 ? (size_t)shape->nranks - 1 : 1;
+	if (shape->nranks > 1 && algorithm->prepare)
+		role->rounds = algorithm->prepare(shape, role);
 	if (shape->nranks > 1)
-		role->rounds = algorithm->prepare(shape, role) + saves(algorithm, shape);
+		role->rounds += saves(algorithm, shape);
 }
 
 size_t bb_algorithm_tmp_count(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
@@ -133,11 +135,6 @@ int bb_algorithm_steps(const struct bb_algorithm *algorithm, const struct bb_sha
 }
 
 /* ---- prepare ------------------------------------------------------------------------- */
-
-size_t bb_prepare_others(const struct bb_shape *shape, struct bb_role *role)
-{
-	return (size_t)shape->nranks - 1;
-}
 
 size_t bb_prepare_twice_others(const struct bb_shape *shape, struct bb_role *role)
 {

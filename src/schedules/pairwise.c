@@ -65,7 +65,6 @@ const struct bb_algorithm bb_pairwise_alltoall = {
 	.meaning = "In round i every rank sends directly to the rank i ahead and receives from the "
 		   "rank i behind.",
 	.flags = BB_SHIFT_INVARIANT,
-	.prepare = bb_prepare_others,
 	.round = pairwise_alltoall_round,
 };
 
@@ -74,7 +73,6 @@ const struct bb_algorithm bb_pairwise_alltoallv = {
 	.collective = &bb_alltoallv,
 	.meaning = "In round i every rank sends directly to the rank i ahead and receives from the "
 		   "rank i behind.",
-	.prepare = bb_prepare_others,
 	.round = pairwise_alltoall_round,
 };
 
@@ -137,7 +135,6 @@ const struct bb_algorithm bb_pairwise_reduce_scatter = {
 	.meaning = "In round i every rank sends the block of the rank i ahead directly to it and "
 		   "adds what comes from the rank i behind to its own block.",
 	.flags = BB_SHIFT_INVARIANT,
-	.prepare = bb_prepare_others,
 	.round = pairwise_reduce_scatter_round,
 };
 
@@ -164,7 +161,6 @@ const struct bb_algorithm bb_pairwise_all_gather = {
 		"In round i every rank sends its block directly to the rank i ahead and receives "
 		"the block of the rank i behind.",
 	.flags = BB_SHIFT_INVARIANT,
-	.prepare = bb_prepare_others,
 	.round = pairwise_all_gather_round,
 };
 
@@ -328,7 +324,6 @@ const struct bb_algorithm bb_linear_broadcast = {
 	.collective = &bb_broadcast,
 	.meaning = "The root sends all of its data to every other rank, one after the other.",
 	.fan = INT_MAX,
-	.prepare = bb_prepare_others,
 	.round = linear_broadcast_round,
 };
 
@@ -341,7 +336,6 @@ const struct bb_algorithm bb_linear_reduce = {
 	.name = "linear",
 	.collective = &bb_reduce,
 	.meaning = "Every rank sends all of its data to the root, which adds one after the other.",
-	.prepare = bb_prepare_others,
 	.round = linear_reduce_round,
 };
 
@@ -354,7 +348,6 @@ const struct bb_algorithm bb_linear_gather = {
 	.name = "linear",
 	.collective = &bb_gather,
 	.meaning = "Every rank sends its block to the root, which takes one after the other.",
-	.prepare = bb_prepare_others,
 	.round = linear_gather_round,
 };
 
@@ -373,7 +366,6 @@ const struct bb_algorithm bb_linear_scatter = {
 	.collective = &bb_scatter,
 	.meaning = "The root sends every other rank its block, one after the other.",
 	.fan = INT_MAX,
-	.prepare = bb_prepare_others,
 	.round = linear_scatter_round,
 };
 

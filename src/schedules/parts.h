@@ -199,9 +199,8 @@ void bb_alltoall_keep(struct bb_writer *w);
 
 /* ---- phases and roles that several algorithms share ------------------------------------ */
 
-/* bb_algorithm's prepare for a round with each of the n - 1 others, for two with each, and for
-   log2(n) rounds, rounded up. */
-size_t bb_prepare_others(const struct bb_shape *shape, struct bb_role *role);
+/* bb_algorithm's prepare for two rounds with each of the others, and for log2(n) rounds, rounded
+   up. */
 size_t bb_prepare_twice_others(const struct bb_shape *shape, struct bb_role *role);
 size_t bb_prepare_log(const struct bb_shape *shape, struct bb_role *role);
 

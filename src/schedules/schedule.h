@@ -191,7 +191,8 @@ struct bb_algorithm {
 	   bb_algorithm_prepare and bb_algorithm_steps. */
 	/* Elements of TMP that RANK needs. NULL: none. */
 	size_t (*tmp_count)(const struct bb_shape *shape, int rank);
-	/* Fill role->at, if the algorithm keeps anything there. Returns the rounds of the call. */
+	/* Fill role->at, if the algorithm keeps anything there. Returns the rounds of the call.
+	   NULL: one with each of the others. */
 	size_t (*prepare)(const struct bb_shape *shape, struct bb_role *role);
 	/*
 	 * Write the steps of one round, at most BB_MAX_STEPS. Steps of count

@@ -132,11 +132,8 @@ static bb_status read_figures(const struct bb_settings *text, double *figures,
 	bool more = true;
 	bb_status st = BB_OK;
 
-	while (st == BB_OK && more) {
-		st = bb_settings_next(&l, &more, error);
-		if (st == BB_OK && more)
-			st = read_line(&l, figures, head, error);
-	}
+	while (st == BB_OK && (st = bb_settings_next(&l, &more, error)) == BB_OK && more)
+		st = read_line(&l, figures, head, error);
 	return st;
 }
 
@@ -585,6 +582,8 @@ static int package_of(const struct bb_cluster *c, int rank)
 	return rank / ((c->gpus + packages - 1) / packages);
 }
 
+static const struct bb_cluster_route to_itself = {BB_CLUSTER_SELF, 0, INFINITY, 0};
+
 static struct bb_cluster_route pair_route(const struct bb_cluster *c, int a, int b)
 {
 	const double *f = c->figures;
@@ -593,7 +592,7 @@ static struct bb_cluster_route pair_route(const struct bb_cluster *c, int a, int
 	int links = 0, all = 0;
 
 	if (a == b)
-		return (struct bb_cluster_route){BB_CLUSTER_SELF, 0, INFINITY, 0};
+		return to_itself;
 	if (bb_cluster_loops_back(c))
 		return (struct bb_cluster_route){BB_CLUSTER_LEAF, 1, c->nic_rate,
 						 f[BB_FIGURE_NET_LATENCY]};
@@ -744,9 +743,9 @@ bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, int ranks,
 {
 	struct bb_cluster *c = calloc(1, sizeof(*c));
 
-	*cluster = c;
+	*cluster = NULL;
 	if (!c)
-		goto no_memory;
+		return bb_no_memory(error, "a cluster");
 	*c = (struct bb_cluster){
 		.node = calloc(1, sizeof(*c->node)),
 		.nodes = nodes,
@@ -767,27 +766,21 @@ bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, int ranks,
 			    [BB_FIGURE_POD_TAPER] = 1},
 		.pairs = calloc((size_t)ranks * (size_t)ranks, sizeof(*c->pairs)),
 	};
+	if (!c->node || !c->pairs) {
+		bb_cluster_free(c);
+		return bb_no_memory(error, "a cluster");
+	}
 	snprintf(c->name, sizeof(c->name), "%d nodes of %d ranks", nodes, ranks);
+	for (int i = 0; i < ranks * ranks; i++)
+		c->pairs[i] = (struct bb_cluster_route){BB_CLUSTER_NVLINK, 0, inside->rate,
+							inside->latency};
 	for (int i = 0; i < ranks; i++) {
 		c->rail_of[i] = i;
 		c->rail_gpus[i] = 1;
+		c->pairs[i * ranks + i] = to_itself;
 	}
-	if (c->node && c->pairs) {
-		for (int i = 0; i < ranks * ranks; i++) {
-			const bool self = i / ranks == i % ranks;
-
-			c->pairs[i] = (struct bb_cluster_route){
-				.path = self ? BB_CLUSTER_SELF : BB_CLUSTER_NVLINK,
-				.rate = self ? INFINITY : inside->rate,
-				.latency = self ? 0 : inside->latency,
-			};
-		}
-		return BB_OK;
-	}
-no_memory:
-	bb_cluster_free(c);
-	*cluster = NULL;
-	return bb_no_memory(error, "a cluster");
+	*cluster = c;
+	return BB_OK;
 }
 
 /* ---- routes --------------------------------------------------------------------------- */

@@ -133,13 +133,11 @@ static bb_status read_section(struct bb_nccl_constants *c, const char *section, 
 	bool more = true;
 	bb_status st = BB_OK;
 
-	while (st == BB_OK && more) {
-		st = bb_settings_next(&s, &more, error);
-		if (st == BB_OK && more && !read(&s, c))
+	while (st == BB_OK && (st = bb_settings_next(&s, &more, error)) == BB_OK && more)
+		if (!read(&s, c))
 			st = bb_fail(error, BB_EINTERNAL,
 				     "%s: line %d: %s: unknown constant or malformed value", s.name,
 				     s.line, s.key);
-	}
 	return st;
 }
 
