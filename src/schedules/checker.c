@@ -25,8 +25,8 @@ bb_status bb_symbols_make(struct bb_symbols *symbols, const struct bb_algorithm 
 
 	s.start[BB_OUT] = s.count[BB_IN];
 	if (shape->in_place) {
-		s.start[BB_IN] = bb_collective_in_at(collective, shape, rank);
-		s.start[BB_OUT] = bb_collective_out_at(collective, shape, rank);
+		s.start[BB_IN] = bb_collective_at(collective, shape, rank, BB_IN);
+		s.start[BB_OUT] = bb_collective_at(collective, shape, rank, BB_OUT);
 	}
 	s.start[BB_TMP] =
 		bb_most(s.start[BB_IN] + s.count[BB_IN], s.start[BB_OUT] + s.count[BB_OUT]);

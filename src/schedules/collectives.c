@@ -79,18 +79,14 @@ size_t bb_collective_out(const struct bb_collective *c, const struct bb_shape *s
 }
 
 /* A side without blocks lies where the other has the rank's own block. */
-size_t bb_collective_in_at(const struct bb_collective *c, const struct bb_shape *shape, int rank)
+size_t bb_collective_at(const struct bb_collective *c, const struct bb_shape *shape, int rank,
+			enum bb_buffer buffer)
 {
-	const unsigned blocks = c->flags & (BB_SENDS_BLOCKS | BB_RECEIVES_BLOCKS);
+	const unsigned other = buffer == BB_IN ? BB_RECEIVES_BLOCKS : BB_SENDS_BLOCKS;
 
-	return blocks == BB_RECEIVES_BLOCKS ? shape->count * (size_t)rank : 0;
-}
-
-size_t bb_collective_out_at(const struct bb_collective *c, const struct bb_shape *shape, int rank)
-{
-	const unsigned blocks = c->flags & (BB_SENDS_BLOCKS | BB_RECEIVES_BLOCKS);
-
-	return blocks == BB_SENDS_BLOCKS ? shape->count * (size_t)rank : 0;
+	return (c->flags & (BB_SENDS_BLOCKS | BB_RECEIVES_BLOCKS)) == other
+		       ? shape->count * (size_t)rank
+		       : 0;
 }
 
 /* ---- what OUT holds in the end ------------------------------------------------------- */

@@ -19,12 +19,14 @@
 struct bb_shape {
 	int nranks;
 	int root;             /* rooted collectives; else 0 */
-	bool in_place;        /* IN and OUT lie in one buffer, see bb_collective_in_at */
+	bool in_place;        /* IN and OUT lie in one buffer, see bb_collective_at */
 	size_t count;         /* the call's count parameter, as in NCCL: per rank for all_gather,
 				 reduce_scatter, gather, scatter, alltoall; whole for the others */
 	size_t chunk;         /* largest message of a pipelined algorithm; 0: no pipelining */
 	const size_t *matrix; /* alltoallv: matrix[src * nranks + dst] elements; else NULL */
 };
+
+enum bb_buffer { BB_IN, BB_OUT, BB_TMP };
 
 /* ---- collectives ------------------------------------------------------------------- */
 
@@ -72,11 +74,9 @@ size_t bb_collective_in(const struct bb_collective *collective, const struct bb_
 			int rank);
 size_t bb_collective_out(const struct bb_collective *collective, const struct bb_shape *shape,
 			 int rank);
-/* In place, where IN and OUT of RANK begin in the one buffer. */
-size_t bb_collective_in_at(const struct bb_collective *collective, const struct bb_shape *shape,
-			   int rank);
-size_t bb_collective_out_at(const struct bb_collective *collective, const struct bb_shape *shape,
-			    int rank);
+/* In place, where BUFFER of RANK, IN or OUT, begins in the one buffer. */
+size_t bb_collective_at(const struct bb_collective *collective, const struct bb_shape *shape,
+			int rank, enum bb_buffer buffer);
 /* The expected OUT of RANK: segments 0 to n-1, together exactly all of its elements. */
 int bb_collective_segments(const struct bb_collective *collective, const struct bb_shape *shape,
 			   int rank);
@@ -124,8 +124,6 @@ static inline size_t bb_part_count(size_t count, size_t n, size_t k)
 }
 
 /* ---- algorithms -------------------------------------------------------------------- */
-
-enum bb_buffer { BB_IN, BB_OUT, BB_TMP };
 
 struct bb_place {
 	enum bb_buffer buffer;

@@ -99,8 +99,8 @@ struct bb_layout bb_layout_make(const struct bb_collective *collective,
 	size_t end;
 
 	if (shape->in_place) {
-		l.in_at = shift + bb_collective_in_at(collective, shape, rank) * element_size;
-		l.out_at = shift + bb_collective_out_at(collective, shape, rank) * element_size;
+		l.in_at = shift + bb_collective_at(collective, shape, rank, BB_IN) * element_size;
+		l.out_at = shift + bb_collective_at(collective, shape, rank, BB_OUT) * element_size;
 	}
 	end = l.in_at + l.in_bytes > l.out_at + l.out_bytes ? l.in_at + l.in_bytes
 							    : l.out_at + l.out_bytes;
