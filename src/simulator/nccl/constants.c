@@ -51,21 +51,18 @@ static const struct row rows[] = {
 	ROW("ll_most_net_amd", ll_most_net[1], RATE, BB_NCCL_SPANS - 1),
 	BB_NCCL_NUMBERS(ONE, SOME)};
 
-static const struct row *row_find(const char *key)
+bool bb_nccl_constants_set(struct bb_nccl_constants *c, const char *key, char *value)
 {
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (strcmp(rows[i].key, key) == 0)
-			return &rows[i];
-	return NULL;
-}
-
-/* Read TEXT, such as "6.6us / 14us / 8.4us", which is cut in place: as many values as ROW has. */
-static bool read_values(const struct row *row, char *text, struct bb_nccl_constants *c)
-{
-	double *values = (double *)((char *)c + row->offset);
-	char *rest = text;
+	const struct row *row = rows, *end = rows + sizeof(rows) / sizeof(rows[0]);
+	char *rest = value;
+	double *values;
 	int n = 0;
 
+	while (row < end && strcmp(row->key, key) != 0)
+		row++;
+	if (row == end)
+		return false;
+	values = (double *)((char *)c + row->offset);
 	memset(values, 0, (size_t)row->values * sizeof(*values));
 	for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
 		if (!*word || strcmp(word, "/") == 0)
@@ -75,13 +72,6 @@ static bool read_values(const struct row *row, char *text, struct bb_nccl_consta
 		n++;
 	}
 	return n == row->values || (row->values == BB_NCCL_CHANNEL_RATES && n > 0);
-}
-
-bool bb_nccl_constants_set(struct bb_nccl_constants *c, const char *key, char *value)
-{
-	const struct row *row = row_find(key);
-
-	return row && read_values(row, value, c);
 }
 
 static bool starts(const char *text, const char *with)
@@ -109,9 +99,7 @@ static bool read_likeness(const struct bb_settings *s, struct bb_nccl_constants 
 
 static bool read_setting(const struct bb_settings *s, struct bb_nccl_constants *c)
 {
-	const struct row *row = row_find(s->key);
-
-	if (!row || !s->source || !read_values(row, s->value, c))
+	if (!s->source || !bb_nccl_constants_set(c, s->key, s->value))
 		return false;
 	if (starts(s->source, "left out:"))
 		return true;

@@ -21,8 +21,7 @@ struct choosing {
 	struct bb_link_model links; /* without noise, which is not known beforehand */
 	size_t element;
 	double *times;
-	struct bb_error *error;
-	bb_status *failed; /* status of the last evaluation that failed */
+	bb_status status; /* of the last evaluation */
 };
 
 static size_t rounds_of(const struct bb_algorithm *schedule, const struct bb_shape *shape)
@@ -42,15 +41,15 @@ static bool is_long(const struct choosing *c, const struct bb_algorithm *schedul
 }
 
 /* Seconds of a call whose ranks all begin at once; < 0: it failed. */
-static double swept(const struct choosing *c, const struct bb_algorithm *schedule,
+static double swept(struct choosing *c, const struct bb_algorithm *schedule,
 		    const struct bb_shape *shape)
 {
 	double latest = 0;
 
 	for (int rank = 0; rank < shape->nranks; rank++)
 		c->times[rank] = 0;
-	*c->failed = bb_timeline_collective(&c->links, schedule, shape, c->element, 0, c->times);
-	if (*c->failed != BB_OK)
+	c->status = bb_timeline_collective(&c->links, schedule, shape, c->element, 0, c->times);
+	if (c->status != BB_OK)
 		return -1;
 	for (int rank = 0; rank < shape->nranks; rank++)
 		latest = fmax(latest, c->times[rank]);
@@ -59,7 +58,7 @@ static double swept(const struct choosing *c, const struct bb_algorithm *schedul
 
 /* The sum over rounds, each as long as the slowest rank of a sample, the first ones and others
    evenly spaced, as if all that a rank sends left by one port. */
-static double estimated(const struct choosing *c, const struct bb_algorithm *schedule,
+static double estimated(struct choosing *c, const struct bb_algorithm *schedule,
 			const struct bb_shape *shape)
 {
 	const int n = shape->nranks < SAMPLE ? shape->nranks : SAMPLE, half = SAMPLE / 2;
@@ -105,7 +104,7 @@ static double estimated(const struct choosing *c, const struct bb_algorithm *sch
 
 /* Set shape->chunk to the fastest of none and of powers of two, longest first; returns its seconds.
  */
-static double best_chunk(const struct choosing *c, const struct bb_algorithm *schedule,
+static double best_chunk(struct choosing *c, const struct bb_algorithm *schedule,
 			 struct bb_shape *shape)
 {
 	const size_t whole = bb_size_count(schedule->collective, shape);
@@ -141,42 +140,6 @@ static double best_chunk(const struct choosing *c, const struct bb_algorithm *sc
 	return best;
 }
 
-/* The fastest schedule of COLLECTIVE, or (not NULL) the REQUESTED one. */
-static const struct bb_algorithm *fastest(const struct choosing *c,
-					  const struct bb_algorithm *requested,
-					  const struct bb_collective *collective,
-					  struct bb_shape *shape)
-{
-	const struct bb_algorithm *best = NULL;
-	struct bb_shape trial = *shape;
-	double least = 0;
-
-	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++) {
-		const char *reason = (*a)->refuses ? (*a)->refuses(shape) : NULL;
-		double seconds;
-
-		if ((*a)->collective != collective || (requested && *a != requested))
-			continue;
-		if (reason && requested)
-			(void)bb_fail(c->error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
-				      collective->name, requested->name, shape->nranks, reason);
-		if (reason)
-			continue;
-		seconds = best_chunk(c, *a, &trial);
-		if (seconds < 0)
-			return NULL;
-		if (best && seconds >= least)
-			continue;
-		best = *a;
-		least = seconds;
-		shape->chunk = trial.chunk;
-	}
-	if (!best) /* a reason that is there already stays */
-		(void)bb_fail(c->error, BB_EUNSUPPORTED, "no schedule does %s among %d ranks",
-			      collective->name, shape->nranks);
-	return best;
-}
-
 static const struct bb_algorithm *no_such(const struct bb_collective *collective, const char *name,
 					  struct bb_error *error)
 {
@@ -191,7 +154,7 @@ static const struct bb_algorithm *no_such(const struct bb_collective *collective
 	return NULL;
 }
 
-/* REQUESTED NULL: the fastest. */
+/* The fastest schedule of COLLECTIVE, or (not NULL) the REQUESTED one. */
 static const struct bb_algorithm *choose_schedule(const struct bb_link_model *links,
 						  const struct bb_algorithm *requested,
 						  const struct bb_collective *collective,
@@ -199,23 +162,43 @@ static const struct bb_algorithm *choose_schedule(const struct bb_link_model *li
 						  struct bb_error *error)
 {
 	const char *reason = collective->refuses ? collective->refuses(shape->nranks) : NULL;
-	const struct bb_algorithm *schedule = NULL;
-	bb_status failed = BB_OK;
 	struct choosing c = {*links, element, malloc((size_t)shape->nranks * sizeof(*c.times)),
-			     error, &failed};
+			     BB_OK};
+	const struct bb_algorithm *best = NULL;
+	struct bb_shape trial = *shape;
+	double least = 0, seconds;
 
 	c.links.noise = 0;
 	if (reason)
 		(void)bb_fail(error, BB_EUNSUPPORTED, "%s among %d ranks: %s", collective->name,
 			      shape->nranks, reason);
-	else if (c.times)
-		schedule = fastest(&c, requested, collective, shape);
-	if (failed == BB_ETIMEOUT)
-		(void)bb_fail(error, failed, "the choice of a schedule was interrupted");
-	else if (!schedule) /* likewise */
+	for (const struct bb_algorithm *const *a = bb_algorithms;
+	     *a && c.times && !reason && c.status == BB_OK; a++) {
+		const char *why = (*a)->refuses ? (*a)->refuses(shape) : NULL;
+
+		if ((*a)->collective != collective || (requested && *a != requested))
+			continue;
+		if (why && requested)
+			(void)bb_fail(error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
+				      collective->name, requested->name, shape->nranks, why);
+		if (why)
+			continue;
+		seconds = best_chunk(&c, *a, &trial);
+		if (c.status != BB_OK || (best && seconds >= least))
+			continue;
+		best = *a;
+		least = seconds;
+		shape->chunk = trial.chunk;
+	}
+	if (c.status == BB_ETIMEOUT)
+		(void)bb_fail(error, c.status, "the choice of a schedule was interrupted");
+	else if (c.status != BB_OK || !c.times)
 		(void)bb_no_memory(error, "the choice of a schedule");
+	else if (!best) /* a reason that is there already stays */
+		(void)bb_fail(error, BB_EUNSUPPORTED, "no schedule does %s among %d ranks",
+			      collective->name, shape->nranks);
 	free(c.times);
-	return schedule;
+	return c.status == BB_OK ? best : NULL;
 }
 
 /* ---- the cache ------------------------------------------------------------------------ */
