@@ -152,12 +152,8 @@ static void find_entries(struct alike *a)
 			m->sum[r] = bb_link_sum(a->links, m->bytes, memory);
 		}
 	}
-	for (int i = 0; i < a->nmessages && a->loads; i++) {
-		const struct message *m = &a->messages[i];
-
-		for (int r = 0; r < a->period; r++)
-			bb_loads_drop(a->loads, r, shifted(a, r, m->d), &m->routes[r]);
-	}
+	if (a->loads)
+		bb_loads_clear(a->loads);
 }
 
 /* The loops over ranks are made twice, for messages that need no special treatment and others. */

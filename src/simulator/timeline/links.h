@@ -174,10 +174,11 @@ struct bb_loads;
 /* For N members that perform SCHEDULE, in SLABS, which may be lacking then. */
 struct bb_loads *bb_loads_open(const struct bb_link_model *links, struct bb_slabs *slabs,
 			       const struct bb_algorithm *schedule, int n);
-/* Add a message of BYTES from FROM to TO to the round; remove it at the end of the round. */
+/* Add a message of BYTES from FROM to TO to the round. */
 void bb_loads_add(struct bb_loads *loads, int from, int to, const struct bb_fabric_route *route,
 		  double bytes);
-void bb_loads_drop(struct bb_loads *loads, int from, int to, const struct bb_fabric_route *route);
+/* End the round. */
+void bb_loads_clear(struct bb_loads *loads);
 /* Its seconds per byte once all messages of the round are added: at least those of its route.
  *MEMORY = those of the memory of TO, which it shares with others of the round. */
 double bb_loads_second_per_byte(const struct bb_loads *loads, int from, int to,

@@ -3,6 +3,8 @@
  */
 #include "simulator/timeline/links.h"
 
+#include <string.h>
+
 enum side { OUT, IN, SIDES };
 enum { USES = SIDES * BB_LEVELS };
 
@@ -16,7 +18,9 @@ struct bb_loads {
 	const struct bb_link_model *links;
 	int fan;                     /* rounds whose messages within a node share memory at once */
 	struct shared *shared[USES]; /* [level * SIDES + side]: [link]; NULL: not shared */
+	size_t nshared[USES];        /* likewise: links */
 	double *own[USES];           /* likewise: [member]: its bytes over the link that it uses */
+	size_t n;                    /* members */
 };
 
 /* The use of a shared link by a message. */
@@ -42,10 +46,12 @@ struct bb_loads *bb_loads_open(const struct bb_link_model *links, struct bb_slab
 
 		if (!bb_fabric_shares(f, level))
 			continue;
-		BB_TAKE_ZEROED(slabs, l->shared[i], bb_fabric_shared_count(f, level));
+		l->nshared[i] = bb_fabric_shared_count(f, level);
+		BB_TAKE_ZEROED(slabs, l->shared[i], l->nshared[i]);
 		BB_TAKE_ZEROED(slabs, l->own[i], (size_t)n);
 	}
 	l->links = links;
+	l->n = (size_t)n;
 	/* A sender whose messages are copied by others need not wait for one before the next. */
 	l->fan = f->pulls && schedule->fan > 0 ? schedule->fan : 1;
 	if (inside > 1 && l->fan >= inside)
@@ -94,14 +100,13 @@ void bb_loads_add(struct bb_loads *l, int from, int to, const struct bb_fabric_r
 	}
 }
 
-void bb_loads_drop(struct bb_loads *l, int from, int to, const struct bb_fabric_route *route)
+void bb_loads_clear(struct bb_loads *l)
 {
-	struct use uses[USES];
-	const int n = find_uses(l, from, to, route, uses);
-
-	for (int i = 0; i < n; i++) {
-		*uses[i].shared = (struct shared){0, 0};
-		*uses[i].own = 0;
+	for (int i = 0; i < USES; i++) {
+		if (!l->shared[i])
+			continue;
+		memset(l->shared[i], 0, l->nshared[i] * sizeof(*l->shared[i]));
+		memset(l->own[i], 0, l->n * sizeof(*l->own[i]));
 	}
 }
 

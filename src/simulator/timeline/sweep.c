@@ -275,12 +275,8 @@ static bb_status send_round(struct sweep *s)
 	}
 	for (size_t i = 0; i < s->nmessages && status == BB_OK; i++)
 		status = send(s, i);
-	for (size_t i = 0; i < s->nmessages && s->loads; i++) {
-		const struct message *m = &s->messages[i];
-		const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
-
-		bb_loads_drop(s->loads, m->from, m->to, &route);
-	}
+	if (s->loads)
+		bb_loads_clear(s->loads);
 	return status;
 }
 
