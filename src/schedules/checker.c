@@ -453,41 +453,24 @@ static bb_status check_shift(const struct check *c, int rank)
 
 /* ---- the whole ----------------------------------------------------------------------- */
 
-static bb_status set_up(const struct check *c)
+static bb_status member_make(const struct check *c, int rank)
 {
-	for (int rank = 0; rank < c->shape->nranks; rank++) {
-		struct member *m = &c->members[rank];
+	struct member *m = &c->members[rank];
 
-		m->rank = rank;
-		bb_algorithm_prepare(c->algorithm, c->shape, rank, &m->role);
-		if (m->role.rounds != c->members[0].role.rounds)
-			return refute(c, "rank %d has another number of rounds than rank 0", rank);
-		if (bb_symbols_make(&m->symbols, c->algorithm, c->shape, rank) != BB_OK)
-			return bb_no_memory(c->error, "the checker");
-	}
-	return BB_OK;
-}
-
-static bb_status check_all(const struct check *c)
-{
-	bb_status st;
-
-	BB_TRY(st, set_up(c), out);
-	BB_TRY(st, run(c), out);
-	for (int rank = 0; rank < c->shape->nranks; rank++) {
-		BB_TRY(st, compare(c, rank), out);
-		if (rank && c->algorithm->flags & BB_SHIFT_INVARIANT)
-			BB_TRY(st, check_shift(c, rank), out);
-	}
-out:
-	return st;
+	m->rank = rank;
+	bb_algorithm_prepare(c->algorithm, c->shape, rank, &m->role);
+	if (m->role.rounds != c->members[0].role.rounds)
+		return refute(c, "rank %d has another number of rounds than rank 0", rank);
+	return bb_symbols_make(&m->symbols, c->algorithm, c->shape, rank) == BB_OK
+		       ? BB_OK
+		       : bb_no_memory(c->error, "the checker");
 }
 
 bb_status bb_check_algorithm(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			     int slots, struct bb_error *error)
 {
 	struct check check = {algorithm, shape, slots, error, NULL};
-	bb_status st;
+	bb_status st = BB_OK;
 
 	if (shape->nranks < 1 || shape->nranks > BB_CHECKER_RANKS)
 		return bb_fail(error, BB_EDATA, "the checker supports 1 to %d ranks",
@@ -495,7 +478,15 @@ bb_status bb_check_algorithm(const struct bb_algorithm *algorithm, const struct 
 	check.members = calloc((size_t)shape->nranks, sizeof(*check.members));
 	if (!check.members)
 		return bb_no_memory(error, "the checker");
-	st = check_all(&check);
+	for (int rank = 0; rank < shape->nranks; rank++)
+		BB_TRY(st, member_make(&check, rank), out);
+	BB_TRY(st, run(&check), out);
+	for (int rank = 0; rank < shape->nranks; rank++) {
+		BB_TRY(st, compare(&check, rank), out);
+		if (rank && algorithm->flags & BB_SHIFT_INVARIANT)
+			BB_TRY(st, check_shift(&check, rank), out);
+	}
+out:
 	for (int rank = 0; rank < shape->nranks; rank++) {
 		bb_symbols_free(&check.members[rank].symbols);
 		free(check.members[rank].sent);

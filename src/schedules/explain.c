@@ -46,12 +46,6 @@ static int line_columns(const struct explanation *p)
 	return p->view->width > 0 ? p->view->width : BB_TABLE_LIMIT;
 }
 
-/* Is round ROUND, from 0, printed? */
-static bool is_viewed(const struct explanation *p, size_t round)
-{
-	return p->view->round == 0 || p->view->round == round + 1;
-}
-
 static void end_piece(struct explanation *p)
 {
 	size_t *piece = BB_ARRAY_ADD(p->pieces, p->npieces, p->piece_room);
@@ -224,17 +218,10 @@ static void print_before(struct explanation *p)
 		print_buffer(p, BB_TMP, "", &p->parts[BEFORE]);
 }
 
-static void print_contents(struct explanation *p)
-{
-	print_buffer(p, BB_OUT, "then", &p->parts[BODY]);
-	print_buffer(p, BB_TMP, "", &p->parts[BODY]);
-	end_piece(p);
-}
-
 static void print_rounds(struct explanation *p)
 {
 	while (bb_trace_begin(&p->trace)) {
-		const bool viewed = is_viewed(p, p->trace.round);
+		const bool viewed = p->view->round == 0 || p->view->round == p->trace.round + 1;
 		struct bb_trace_message any = {0};
 
 		/* Rounds in which this shape sends nothing are of interest only by number. */
@@ -246,7 +233,9 @@ static void print_rounds(struct explanation *p)
 			print_before(p);
 		print_messages(p);
 		bb_trace_apply(&p->trace);
-		print_contents(p);
+		print_buffer(p, BB_OUT, "then", &p->parts[BODY]);
+		print_buffer(p, BB_TMP, "", &p->parts[BODY]);
+		end_piece(p);
 	}
 }
 

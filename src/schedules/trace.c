@@ -10,12 +10,6 @@
 
 /* ---- messages ------------------------------------------------------------------------ */
 
-static bool receives_from(const struct bb_step *step, int peer, int channel)
-{
-	return (step->kind == BB_RECV || step->kind == BB_RECV_REDUCE) &&
-	       step->channel == channel && (step->peer == peer || step->peer2 == peer);
-}
-
 /* The receiver's step for the message of step K of SENDER. */
 static const struct bb_step *receipt_of(const struct bb_trace *p, int sender, int k)
 {
@@ -28,8 +22,10 @@ static const struct bb_step *receipt_of(const struct bb_trace *p, int sender, in
 			  p->steps[sender][i].channel == send->channel;
 	for (int i = 0; i < p->nsteps[send->peer]; i++) {
 		const struct bb_step *step = &p->steps[send->peer][i];
+		const bool receives = step->kind == BB_RECV || step->kind == BB_RECV_REDUCE;
 
-		if (receives_from(step, sender, send->channel) && !before--)
+		if (receives && step->channel == send->channel &&
+		    (step->peer == sender || step->peer2 == sender) && !before--)
 			return step;
 	}
 	return NULL;
@@ -107,28 +103,11 @@ void bb_trace_apply(struct bb_trace *p)
 	p->round++;
 }
 
-static bb_status rounds_allocate(struct bb_trace *p)
-{
-	size_t n = (size_t)p->shape->nranks;
-
-	p->symbols = calloc(n, sizeof(*p->symbols));
-	p->roles = calloc(n, sizeof(*p->roles));
-	p->steps = calloc(n, sizeof(*p->steps));
-	p->nsteps = calloc(n, sizeof(*p->nsteps));
-	if (!p->symbols || !p->roles || !p->steps || !p->nsteps)
-		return BB_EINTERNAL;
-	for (int rank = 0; rank < p->shape->nranks; rank++) {
-		bb_algorithm_prepare(p->algorithm, p->shape, rank, &p->roles[rank]);
-		if (bb_symbols_make(&p->symbols[rank], p->algorithm, p->shape, rank) != BB_OK)
-			return BB_EINTERNAL;
-	}
-	return BB_OK;
-}
-
 bb_status bb_trace_open(struct bb_trace *p, const struct bb_algorithm *algorithm,
 			const struct bb_shape *shape, struct bb_error *error)
 {
 	const char *(*refuses)(int) = algorithm->collective->refuses;
+	const size_t n = (size_t)shape->nranks;
 	bb_status st;
 
 	*p = (struct bb_trace){.algorithm = algorithm, .shape = shape};
@@ -138,8 +117,17 @@ bb_status bb_trace_open(struct bb_trace *p, const struct bb_algorithm *algorithm
 	if (refuses && refuses(shape->nranks))
 		return bb_fail(error, BB_EUNSUPPORTED, "%s", refuses(shape->nranks));
 	BB_TRY(st, bb_check_algorithm(algorithm, shape, CHECKED_SLOTS, error), out);
-	if (rounds_allocate(p) != BB_OK)
+	p->symbols = calloc(n, sizeof(*p->symbols));
+	p->roles = calloc(n, sizeof(*p->roles));
+	p->steps = calloc(n, sizeof(*p->steps));
+	p->nsteps = calloc(n, sizeof(*p->nsteps));
+	if (!p->symbols || !p->roles || !p->steps || !p->nsteps)
 		st = bb_no_memory(error, "the explanation of a schedule");
+	for (int rank = 0; rank < shape->nranks && st == BB_OK; rank++) {
+		bb_algorithm_prepare(algorithm, shape, rank, &p->roles[rank]);
+		if (bb_symbols_make(&p->symbols[rank], algorithm, shape, rank) != BB_OK)
+			st = bb_no_memory(error, "the explanation of a schedule");
+	}
 out:
 	return st;
 }
