@@ -162,12 +162,6 @@ static bb_status nccl_meet(struct bb_rank *rank)
 #define VARIABLES 2
 static const char *const variables[VARIABLES] = {"NCCL_ALGO", "NCCL_PROTO"};
 
-/* The user's values, NULL where a variable was not set. */
-struct saved_environment {
-	char *values[VARIABLES];
-	bool changed;
-};
-
 static struct bb_group *world_of(const struct bb_rank *rank)
 {
 	struct bb_group *g = rank->groups;
@@ -262,25 +256,21 @@ static bb_status drivers_barrier(struct bb_rank *rank)
 
 /*
  * The launch releases its processes one after the other, and a process wakes its drivers one by
- * one. Two closer barriers follow: the first drivers of all processes, then the drivers of each
- * process.
+ * one. In the world two closer barriers follow: the first drivers of all processes, then the
+ * drivers of each process.
  */
-static bb_status world_barrier(struct bb_group *world)
-{
-	struct bb_rank *rank = world->rank;
-	const struct bb_world *w = &rank->context->world;
-	bb_status status = launch_barrier(rank);
-
-	if (status == BB_OK && w->nprocs > 1 && world->comm && rank->local == 0)
-		status = members_barrier(world, w->nlocal);
-	return status == BB_OK ? drivers_barrier(rank) : status;
-}
-
 bb_status bb_nccl_barrier(struct bb_group *group)
 {
-	if (group == world_of(group->rank))
-		return world_barrier(group);
-	return group->comm ? members_barrier(group, 1) : bb_nccl_lanes_barrier(group);
+	struct bb_rank *rank = group->rank;
+	const struct bb_world *w = &rank->context->world;
+	bb_status status;
+
+	if (group != world_of(rank))
+		return group->comm ? members_barrier(group, 1) : bb_nccl_lanes_barrier(group);
+	status = launch_barrier(rank);
+	if (status == BB_OK && w->nprocs > 1 && group->comm && rank->local == 0)
+		status = members_barrier(group, w->nlocal);
+	return status == BB_OK ? drivers_barrier(rank) : status;
 }
 
 /*
@@ -363,19 +353,6 @@ static ncclConfig_t comm_configure(struct bb_group *group)
 	return config;
 }
 
-/* IDS are those of the group's roots. */
-static bb_status comm_create(struct bb_group *group, ncclUniqueId *ids)
-{
-	const struct bb_rank *rank = group->rank;
-	const int roots = roots_of(group);
-	ncclConfig_t config = comm_configure(group);
-
-	return roots > 1 ? BB_NCCL(rank, ncclCommInitRankScalable(&group->comm, group->n, group->me,
-								  roots, ids, &config))
-			 : BB_NCCL(rank, ncclCommInitRankConfig(&group->comm, group->n, *ids,
-								group->me, &config));
-}
-
 /* After a failure the communicator is aborted: ncclCommDestroy waits for all ranks. */
 static bb_status comm_destroy(struct bb_group *group)
 {
@@ -402,39 +379,9 @@ static bb_status comm_destroy(struct bb_group *group)
 	return status;
 }
 
-static bb_status change_environment(const struct bb_rank *rank,
-				    const struct bb_nccl_selection *selection,
-				    struct saved_environment *saved)
+static bool set_variable(const char *name, const char *value)
 {
-	const char *const values[VARIABLES] = {selection->algorithm, selection->protocol};
-
-	saved->changed = true;
-	for (int i = 0; i < VARIABLES; i++) {
-		const char *const now = getenv(variables[i]);
-
-		if ((now && !(saved->values[i] = strdup(now))) ||
-		    (values[i] && setenv(variables[i], values[i], 1) != 0))
-			return no_memory(rank);
-	}
-	return BB_OK;
-}
-
-/* After a failure the variables stay: other drivers may still be reading them, and no communicator
-   will be created any more. */
-static bb_status restore_environment(const struct bb_rank *rank, struct saved_environment *saved,
-				     bool failed)
-{
-	bb_status status = BB_OK;
-
-	for (int i = 0; i < VARIABLES; i++) {
-		const char *const value = saved->values[i];
-
-		if (saved->changed && !failed &&
-		    (value ? setenv(variables[i], value, 1) : unsetenv(variables[i])) != 0)
-			status = no_memory(rank);
-		free(saved->values[i]);
-	}
-	return status;
+	return (value ? setenv(name, value, 1) : unsetenv(name)) == 0;
 }
 
 static const struct bb_payload_field id_fields[] = {
@@ -467,29 +414,45 @@ out:
 }
 
 /* Create the group's communicator for NATIVE. No driver may read the environment while another one
-   changes it, so barriers surround each change. */
-static bb_status comm_create_as(struct bb_group *group, const struct bb_native *native)
+   changes it, so barriers surround each change. After a failure the variables stay: other drivers
+   may still be reading them, and no communicator will be created any more. */
+static bb_status comm_create(struct bb_group *group, const struct bb_native *native)
 {
 	struct bb_rank *rank = group->rank;
-	struct saved_environment saved = {.changed = false};
+	const struct bb_nccl_selection *const selection = native->own;
+	const char *const values[VARIABLES] = {selection->algorithm, selection->protocol};
+	const int changed = native != &bb_nccl_auto && rank->local == 0 ? VARIABLES : 0;
+	const int roots = roots_of(group);
+	char *saved[VARIABLES] = {NULL}; /* the user's values; NULL: not set */
+	ncclConfig_t config;
 	ncclUniqueId *ids;
-	bb_status status, restored;
+	bb_status status;
 
 	BB_TRY(status, gather_ids(group, &ids), out);
-	if (native != &bb_nccl_auto && rank->local == 0)
-		BB_TRY(status, change_environment(rank, native->own, &saved), restore);
-	BB_TRY(status, launch_barrier(rank), restore);
-	BB_TRY(status, comm_create(group, ids), restore);
-	status = launch_barrier(rank);
-restore:
-	restored = restore_environment(rank, &saved, status != BB_OK);
-	if (status == BB_OK)
-		status = restored;
-	if (status == BB_OK)
-		status = launch_barrier(rank);
-	if (status == BB_OK)
-		group->made = native;
+	for (int i = 0; i < changed; i++) {
+		const char *const now = getenv(variables[i]);
+
+		saved[i] = now ? strdup(now) : NULL;
+		if ((now && !saved[i]) || (values[i] && !set_variable(variables[i], values[i])))
+			BB_TRY(status, no_memory(rank), out);
+	}
+	BB_TRY(status, launch_barrier(rank), out);
+	config = comm_configure(group);
+	BB_TRY(status,
+	       roots > 1 ? BB_NCCL(rank, ncclCommInitRankScalable(&group->comm, group->n, group->me,
+								  roots, ids, &config))
+			 : BB_NCCL(rank, ncclCommInitRankConfig(&group->comm, group->n, *ids,
+								group->me, &config)),
+	       out);
+	BB_TRY(status, launch_barrier(rank), out);
+	for (int i = 0; i < changed; i++)
+		if (!set_variable(variables[i], saved[i]))
+			BB_TRY(status, no_memory(rank), out);
+	BB_TRY(status, launch_barrier(rank), out);
+	group->made = native;
 out:
+	for (int i = 0; i < VARIABLES; i++)
+		free(saved[i]);
 	free(ids);
 	return status;
 }
@@ -501,7 +464,7 @@ static bb_status comm_change(struct bb_group *group, const struct bb_native *nat
 	group->made = NULL;
 	BB_TRY(status, bb_nccl_wait(group->rank, group->rank->main), out);
 	BB_TRY(status, comm_destroy(group), out);
-	status = comm_create_as(group, native);
+	status = comm_create(group, native);
 out:
 	return status;
 }
@@ -613,7 +576,7 @@ static bb_status group_make(struct bb_rank *rank, const int *members, int n, boo
 	} else {
 		status = nccl_meet(rank);
 		if (status == BB_OK && rank->version > 0)
-			status = comm_create_as(g, &bb_nccl_auto);
+			status = comm_create(g, &bb_nccl_auto);
 	}
 	if (status == BB_OK)
 		*group = g;

@@ -60,28 +60,22 @@ out:
 	return status;
 }
 
-static bb_status await_stream(struct bb_rank *rank, cudaStream_t stream)
-{
-	bb_status status = BB_OK;
-
-	for (unsigned queries = 1; status == BB_OK; queries++) {
-		const cudaError_t result = cudaStreamQuery(stream);
-
-		if (bb_nccl_aborted(rank->context))
-			return BB_ETIMEOUT;
-		if (result != cudaErrorNotReady)
-			return BB_CUDA_RESULT(rank, result, "cudaStreamQuery");
-		if (queries % QUERIES == 0)
-			status = check_communicators(rank);
-		sched_yield();
-	}
-	return status;
-}
-
 bb_status bb_nccl_wait(struct bb_rank *rank, cudaStream_t stream)
 {
-	const bb_status status = await_stream(rank, stream);
+	cudaError_t result = cudaErrorNotReady;
+	bb_status status = BB_OK;
 
+	for (unsigned queries = 1; result == cudaErrorNotReady && status == BB_OK; queries++) {
+		result = cudaStreamQuery(stream);
+		if (bb_nccl_aborted(rank->context))
+			status = BB_ETIMEOUT;
+		else if (result != cudaErrorNotReady)
+			status = BB_CUDA_RESULT(rank, result, "cudaStreamQuery");
+		else if (queries % QUERIES == 0)
+			status = check_communicators(rank);
+		if (result == cudaErrorNotReady)
+			sched_yield();
+	}
 	if (status != BB_OK && rank->halt)
 		atomic_store(rank->halt, 1);
 	return status;

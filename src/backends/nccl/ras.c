@@ -143,21 +143,6 @@ const char *bb_nccl_ras_address(const struct bb_nccl_library *library)
 	return given && strchr(given, ':') ? given : DEFAULT_ADDRESS;
 }
 
-static struct bb_nccl_ras *inquiry_begin(const char *address)
-{
-	struct bb_nccl_ras *ras = calloc(1, sizeof(*ras));
-	const bool ipv6 = address[0] == '[';
-	const int port = (int)(strrchr(address, ':') - address);
-
-	if (!ras)
-		return NULL;
-	*ras = (struct bb_nccl_ras){.address = address, .socket = -1, .begun = bb_clock_now()};
-	snprintf(ras->host, sizeof(ras->host), "%.*s", port - ipv6, address + ipv6);
-	if (ipv6)
-		ras->host[strcspn(ras->host, "]")] = '\0';
-	return ras;
-}
-
 /* True: the inquiry has ended, with or without an answer; it may be too long to be one. */
 static bool inquiry_step(struct bb_nccl_ras *ras)
 {
@@ -187,15 +172,25 @@ static bool inquiry_step(struct bb_nccl_ras *ras)
 
 bool bb_nccl_diagnose(struct bb_context *context, struct bb_strbuf *out)
 {
-	const struct bb_nccl_ras *ras;
+	const char *const address = context->ras_address;
+	struct bb_nccl_ras *ras = context->ras;
 	struct bb_strbuf text = {0};
 
-	if (context->ras_address && !context->ras)
-		context->ras = inquiry_begin(context->ras_address);
-	ras = context->ras;
+	if (address && !ras) {
+		const bool ipv6 = address[0] == '[';
+		const int port = (int)(strrchr(address, ':') - address);
+
+		ras = context->ras = calloc(1, sizeof(*ras));
+		if (!ras)
+			return true;
+		*ras = (struct bb_nccl_ras){
+			.address = address, .socket = -1, .begun = bb_clock_now()};
+		snprintf(ras->host, sizeof(ras->host), "%.*s", port - ipv6, address + ipv6);
+		ras->host[strcspn(ras->host, "]")] = '\0';
+	}
 	if (!ras)
 		return true;
-	if (!inquiry_step(context->ras))
+	if (!inquiry_step(ras))
 		return false;
 	bb_strbuf_addf(&text, "NCCL's RAS at %s ", ras->address);
 	if (ras->error == EDESTADDRREQ)

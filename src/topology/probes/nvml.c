@@ -49,39 +49,6 @@ void bb_nvml_close(struct bb_nvml *api)
 
 /* ---- one GPU ------------------------------------------------------------------------------ */
 
-static void fill_gpu_device(struct bb_nvml *api, nvmlDevice_t handle, struct bb_device *d)
-{
-	char name[BB_TEXT];
-	nvmlMemory_t memory;
-	int major, minor;
-
-	if (BB_NVML(api, nvmlDeviceGetName, handle, name, sizeof(name))) {
-		name[sizeof(name) - 1] = '\0';
-		snprintf(d->model, sizeof(d->model), "%s",
-			 strncmp(name, "NVIDIA ", 7) == 0 ? name + 7 : name);
-	}
-	if (BB_NVML(api, nvmlDeviceGetMemoryInfo, handle, &memory))
-		d->bytes = (int64_t)memory.total;
-	if (BB_NVML(api, nvmlDeviceGetCudaComputeCapability, handle, &major, &minor))
-		d->sm = 10 * major + minor;
-}
-
-/* Set *P to the PCI object of a GPU; if hwloc has not found it, as in a container, it is added. */
-static bb_status find_pci(struct reader *r, const nvmlPciInfo_t *info, int *p)
-{
-	struct bb_pci pci = {.class_code = 0x0302, .parent = -1, .root = -1, .numa = -1};
-
-	*p = bb_find_pci(r->t, info->busId);
-	if (*p >= 0)
-		return BB_OK;
-	if (!bb_pci_id(pci.id, info->busId))
-		return bb_fail(r->error, BB_EBACKEND, "NVML reports %.32s as the bus id of a GPU",
-			       info->busId);
-	pci.vendor = info->pciDeviceId & 0xffff;
-	pci.device = info->pciDeviceId >> 16;
-	return bb_add_pci(r->t, &pci, p, r->error);
-}
-
 static int device_on(const struct bb_topology *t, int p)
 {
 	for (int d = 0; d < t->ndevices; d++)
@@ -92,29 +59,49 @@ static int device_on(const struct bb_topology *t, int p)
 
 static bb_status add_nvml_gpu(struct reader *r, nvmlDevice_t handle)
 {
+	struct bb_pci pci = {.class_code = 0x0302, .parent = -1, .root = -1, .numa = -1};
+	struct bb_nvml *const api = &r->api;
 	nvmlPciInfo_t info = {0};
+	nvmlMemory_t memory;
+	char name[BB_TEXT];
 	unsigned gen, width;
-	struct bb_device d;
+	struct bb_device d, *device;
 	bb_status st;
-	int p, at;
+	int p, at, major, minor;
 
-	if (r->api.nvmlDeviceGetPciInfo_v3(handle, &info) != 0)
+	if (api->nvmlDeviceGetPciInfo_v3(handle, &info) != 0)
 		return BB_OK; /* lost from the bus; it stays as found on PCI */
 	info.busId[sizeof(info.busId) - 1] = '\0';
-	BB_TRY(st, find_pci(r, &info, &p), out);
-	if (BB_NVML(&r->api, nvmlDeviceGetCurrPcieLinkGeneration, handle, &gen) &&
-	    BB_NVML(&r->api, nvmlDeviceGetCurrPcieLinkWidth, handle, &width) && gen > 0 &&
-	    width > 0)
+	p = bb_find_pci(r->t, info.busId);
+	if (p < 0) { /* hwloc has not found it, as in a container */
+		if (!bb_pci_id(pci.id, info.busId))
+			return bb_fail(r->error, BB_EBACKEND,
+				       "NVML reports %.32s as the bus id of a GPU", info.busId);
+		pci.vendor = info.pciDeviceId & 0xffff;
+		pci.device = info.pciDeviceId >> 16;
+		BB_TRY(st, bb_add_pci(r->t, &pci, &p, r->error), out);
+	}
+	if (BB_NVML(api, nvmlDeviceGetCurrPcieLinkGeneration, handle, &gen) &&
+	    BB_NVML(api, nvmlDeviceGetCurrPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
 		r->t->pcis[p].now = bb_pcie((int)gen, (int)width);
-	if (BB_NVML(&r->api, nvmlDeviceGetMaxPcieLinkGeneration, handle, &gen) &&
-	    BB_NVML(&r->api, nvmlDeviceGetMaxPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
+	if (BB_NVML(api, nvmlDeviceGetMaxPcieLinkGeneration, handle, &gen) &&
+	    BB_NVML(api, nvmlDeviceGetMaxPcieLinkWidth, handle, &width) && gen > 0 && width > 0)
 		r->t->pcis[p].most = bb_pcie((int)gen, (int)width);
 	at = device_on(r->t, p);
 	if (at < 0) {
 		d = bb_device_of(r->t, p, BB_GPU);
 		BB_TRY(st, bb_add_device(r->t, &d, &at, r->error), out);
 	}
-	fill_gpu_device(&r->api, handle, &r->t->devices[at]);
+	device = &r->t->devices[at];
+	if (BB_NVML(api, nvmlDeviceGetName, handle, name, sizeof(name))) {
+		name[sizeof(name) - 1] = '\0';
+		snprintf(device->model, sizeof(device->model), "%s",
+			 strncmp(name, "NVIDIA ", 7) == 0 ? name + 7 : name);
+	}
+	if (BB_NVML(api, nvmlDeviceGetMemoryInfo, handle, &memory))
+		device->bytes = (int64_t)memory.total;
+	if (BB_NVML(api, nvmlDeviceGetCudaComputeCapability, handle, &major, &minor))
+		device->sm = 10 * major + minor;
 	r->handles[r->ngpus] = handle;
 	r->devices[r->ngpus++] = at;
 out:
