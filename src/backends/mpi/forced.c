@@ -74,94 +74,67 @@ static bool pass_variable(const struct variable *v, void *value, size_t bytes)
 
 /* ---- names ------------------------------------------------------------------------------ */
 
-struct named {
-	char name[NAME_BYTES];
-	struct bb_mpi_forced forced;
+#define PREFIX "native:"
+
+/* What bb_mpi_discover returns: plain `native`, then all names over all functions. */
+struct discovered {
+	struct bb_native natives[1 + MOST_NAMES + 1];
+	struct bb_mpi_forced forced[MOST_NAMES];
+	char names[MOST_NAMES][sizeof(PREFIX) + NAME_BYTES];
 };
 
-static void add_name(struct named *all, int *n, const char *name, enum bb_mpi_function function,
-		     int value)
-{
-	int i = 0;
-
-	while (i < *n && strcmp(all[i].name, name) != 0)
-		i++;
-	if (i == MOST_NAMES)
-		return;
-	if (i == *n) {
-		all[i] = (struct named){.forced.only_pairs = strcmp(name, "two_proc") == 0};
-		snprintf(all[i].name, sizeof(all[i].name), "%s", name);
-		(*n)++;
-	}
-	all[i].forced.value[function] = value;
-}
-
-/* All names over all functions; returns how many. */
-static int read_names(struct named all[MOST_NAMES])
+static void read_names(struct discovered *d)
 {
 	int n = 0;
 
-	for (int f = 0; f < BB_MPI_FUNCTIONS; f++) {
+	for (enum bb_mpi_function f = 0; f < BB_MPI_FUNCTIONS; f++) {
 		struct variable v;
 		int items = 0, none = 0;
 
-		if (!find_choice((enum bb_mpi_function)f, &v) ||
+		if (!find_choice(f, &v) ||
 		    MPI_T_enum_get_info(v.names, &items, NULL, &none) != MPI_SUCCESS)
 			continue;
 		for (int i = 0; i < items; i++) {
 			char name[NAME_BYTES];
-			int value, length = sizeof(name);
+			int value, length = sizeof(name), k = 0;
 
 			/* Value 0 lets the library choose. */
-			if (MPI_T_enum_get_item(v.names, i, &value, name, &length) == MPI_SUCCESS &&
-			    value != 0)
-				add_name(all, &n, name, (enum bb_mpi_function)f, value);
+			if (MPI_T_enum_get_item(v.names, i, &value, name, &length) != MPI_SUCCESS ||
+			    value == 0)
+				continue;
+			while (k < n && strcmp(d->names[k] + strlen(PREFIX), name) != 0)
+				k++;
+			if (k == MOST_NAMES)
+				continue;
+			n = k == n ? n + 1 : n;
+			d->forced[k].value[f] = value;
+			d->forced[k].only_pairs = strcmp(name, "two_proc") == 0;
+			snprintf(d->names[k], sizeof(d->names[k]), PREFIX "%s", name);
+			d->natives[1 + k] = (struct bb_native){
+				.name = d->names[k],
+				.brief = "the MPI library's algorithm of that name",
+				.refuses = bb_mpi_native_refuses,
+				.refuses_group = bb_mpi_native_refuses_group,
+				.own = &d->forced[k]};
 		}
 	}
-	return n;
-}
-
-/* One block that holds plain `native` and ALL. */
-static struct bb_native *make_natives(const struct named *all, int n)
-{
-	static const char prefix[] = "native:";
-	const size_t count = (size_t)n, before = sizeof(prefix) - 1, text = before + NAME_BYTES;
-	struct bb_native *natives = calloc(
-		1, (count + 2) * sizeof(*natives) + count * (sizeof(struct bb_mpi_forced) + text));
-	struct bb_mpi_forced *forced;
-	char *names;
-
-	if (!natives)
-		return NULL;
-	forced = (struct bb_mpi_forced *)(natives + count + 2);
-	names = (char *)(forced + count);
-	natives[0] = bb_mpi_natives[0];
-	for (size_t i = 0; i < count; i++, names += text) {
-		memcpy(names, prefix, before);
-		memcpy(names + before, all[i].name, NAME_BYTES);
-		forced[i] = all[i].forced;
-		natives[i + 1] =
-			(struct bb_native){.name = names,
-					   .brief = "the MPI library's algorithm of that name",
-					   .refuses = bb_mpi_native_refuses,
-					   .refuses_group = bb_mpi_native_refuses_group,
-					   .own = &forced[i]};
-	}
-	return natives;
 }
 
 bb_status bb_mpi_discover(struct bb_native **natives, struct bb_error *error)
 {
-	struct named all[MOST_NAMES];
-	int n = 0, provided;
+	struct discovered *d = calloc(1, sizeof(*d));
+	int provided;
 
+	if (!d)
+		return bb_no_memory(error, "algorithms");
+	d->natives[0] = bb_mpi_natives[0];
 	if (BB_MPI_NAMES_ALGORITHMS &&
 	    MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS) {
-		n = read_names(all);
+		read_names(d);
 		MPI_T_finalize();
 	}
-	*natives = make_natives(all, n);
-	return *natives ? BB_OK : bb_no_memory(error, "algorithms");
+	*natives = d->natives;
+	return BB_OK;
 }
 
 /* ---- forcing ---------------------------------------------------------------------------- */

@@ -127,19 +127,15 @@ static bb_status read_pci(struct reader *r, const struct bb_xml *x, struct place
 {
 	struct bb_pci p = {.role = role, .parent = at->port, .root = at->root, .numa = at->numa};
 	const double GBps = strtod(bb_xml_text(x, "pci_link_speed"), NULL);
-	const char *wrong = NULL, *what = "";
+	const char *const id = bb_xml_text(x, "pci_busid"), *const type =
+								    bb_xml_text(x, "pci_type");
 
-	if (!bb_pci_id(p.id, bb_xml_text(x, "pci_busid"))) {
-		wrong = bb_xml_text(x, "pci_busid");
-		what = "bus id";
-	} else if (sscanf(bb_xml_text(x, "pci_type"), "%4x [%4x:%4x]", &p.class_code, &p.vendor,
-			  &p.device) < 1) {
-		wrong = bb_xml_text(x, "pci_type");
-		what = "type";
-	}
-	if (wrong)
-		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.32s\" is not a PCI %s", x->line,
-			       wrong, what);
+	if (!bb_pci_id(p.id, id))
+		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.32s\" is not a PCI bus id",
+			       x->line, id);
+	if (sscanf(type, "%4x [%4x:%4x]", &p.class_code, &p.vendor, &p.device) < 1)
+		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.32s\" is not a PCI type", x->line,
+			       type);
 	p.now.GBps = GBps > 0 && GBps < 10000 ? GBps : 0;
 	return bb_add_pci(r->t, &p, &at->port, r->error);
 }
@@ -168,44 +164,38 @@ out:
 	return st;
 }
 
-/* Whether X has the type BIT of hwloc 3, or NUMBER of hwloc 2. */
-static bool is_type(const struct reader *r, const struct bb_xml *x, int bit, int number)
+/* Read X, what the operating system or a driver calls DEVICE. */
+static bb_status read_os_device(struct reader *r, const struct bb_xml *x, int device)
 {
+	struct bb_device *const d = &r->t->devices[device];
+	const char *const name = bb_xml_text(x, "name"), *const model = info_of(x, "GPUModel"),
+			  *const state = info_of(x, "Port1State");
 	const int64_t type = bb_xml_number(x, "osdev_type", 0, 255, 0);
-
-	return r->version >= 3 ? type & bit : type == number;
-}
-
-static void read_gpu_names(struct reader *r, const struct bb_xml *x, int device)
-{
-	struct bb_device *d = &r->t->devices[device];
-	const char *model = info_of(x, "GPUModel"), *name = bb_xml_text(x, "name");
+	const bool is_rdma = r->version >= 3 ? type & 32 : type == 3;
+	const bool is_network = r->version >= 3 ? type & 16 : type == 2;
 	int number;
 
-	if (*model) {
-		snprintf(d->model, sizeof(d->model), "%s",
-			 strncmp(model, "NVIDIA ", 7) == 0 ? model + 7 : model);
-		d->sm = d->sm ? d->sm : bb_gpu_sm(model);
-	}
-	if (sscanf(name, "nvml%4d", &number) == 1 && number >= 0)
-		r->order[device] = number;
-	r->nvml = r->nvml || strncmp(name, "nvml", 4) == 0;
-}
-
-static void read_nic_names(struct reader *r, const struct bb_xml *x, struct bb_device *d)
-{
-	const char *name = bb_xml_text(x, "name");
-
-	if (is_type(r, x, 32, 3)) {
+	if (d->kind == BB_GPU) {
+		if (*model) {
+			snprintf(d->model, sizeof(d->model), "%s",
+				 strncmp(model, "NVIDIA ", 7) == 0 ? model + 7 : model);
+			d->sm = d->sm ? d->sm : bb_gpu_sm(model);
+		}
+		if (sscanf(name, "nvml%4d", &number) == 1 && number >= 0)
+			r->order[device] = number;
+		r->nvml = r->nvml || strncmp(name, "nvml", 4) == 0;
+	} else if (d->kind == BB_NVME) {
+		snprintf(d->name, sizeof(d->name), "%s", name);
+	} else if (is_rdma) {
 		if (!d->port[0])
 			snprintf(d->port, sizeof(d->port), "%s", d->name);
 		snprintf(d->name, sizeof(d->name), "%s", name);
-		if (*info_of(x, "Port1State"))
-			d->state = strtol(info_of(x, "Port1State"), NULL, 10) == 4 ? BB_STATE_UP
-										   : BB_STATE_DOWN;
-	} else if (is_type(r, x, 16, 2)) {
+		if (*state)
+			d->state = strtol(state, NULL, 10) == 4 ? BB_STATE_UP : BB_STATE_DOWN;
+	} else if (is_network) {
 		snprintf(d->name[0] ? d->port : d->name, sizeof(d->name), "%s", name);
 	}
+	return keep_end(r, x, device);
 }
 
 /* ---- the tree ---------------------------------------------------------------------------- */
@@ -225,7 +215,6 @@ static bb_status read_object(struct reader *r, const struct bb_xml *x, struct pl
 			     const char *core)
 {
 	const char *type = bb_xml_text(x, "type");
-	struct bb_device *const d = at.device >= 0 ? &r->t->devices[at.device] : NULL;
 	struct bb_package p = {.family = 0};
 	bb_status st = BB_OK;
 
@@ -247,14 +236,8 @@ static bb_status read_object(struct reader *r, const struct bb_xml *x, struct pl
 			at.root = r->t->npcis; /* a host bridge: a unique number */
 	} else if (strcmp(type, "PCIDev") == 0) {
 		BB_TRY(st, read_pci_device(r, x, &at), out);
-	} else if (strcmp(type, "OSDev") == 0 && d) {
-		if (d->kind == BB_GPU)
-			read_gpu_names(r, x, at.device);
-		else if (d->kind == BB_NIC)
-			read_nic_names(r, x, d);
-		else
-			snprintf(d->name, sizeof(d->name), "%s", bb_xml_text(x, "name"));
-		BB_TRY(st, keep_end(r, x, at.device), out);
+	} else if (strcmp(type, "OSDev") == 0 && at.device >= 0) {
+		BB_TRY(st, read_os_device(r, x, at.device), out);
 	} else if (type[0] == 'L' && type[1] >= '1' && type[1] <= '9' &&
 		   strcmp(type + 2, "Cache") == 0) {
 		read_cache(r, x);
