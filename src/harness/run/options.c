@@ -8,7 +8,7 @@
 #include "core/units.h"
 #include "harness/run/benchmark.h"
 #include "harness/run/options_check.h"
-#include "topology/probes/gpus.h"
+#include "topology/probes/machine.h"
 
 #include <stddef.h>
 #include <stdio.h>

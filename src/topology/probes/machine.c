@@ -1,27 +1,13 @@
 #include "topology/probes/machine.h"
 
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <hwloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Keep the host's cores with a usable hardware thread; hwloc has the cores in the same order. */
-static void read_cores(struct bb_machine *m, hwloc_const_bitmap_t usable)
-{
-	const int type = hwloc_get_nbobjs_by_type(m->topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE
-										   : HWLOC_OBJ_PU;
-
-	for (int i = 0; i < m->host.ncores; i++) {
-		hwloc_obj_t core =
-			hwloc_get_obj_by_type(m->topology, (hwloc_obj_type_t)type, (unsigned)i);
-		struct bb_core c = m->host.cores[i];
-
-		while (c.pu >= 0 && !hwloc_bitmap_isset(usable, (unsigned)c.pu))
-			c.pu = hwloc_bitmap_next(core->cpuset, c.pu);
-		if (c.pu >= 0)
-			m->cores[m->ncores++] = c;
-	}
-}
+#include <unistd.h>
 
 /* Bytes of one cache of a level, or of all of them. */
 static size_t cache_bytes(const struct bb_host *host, int level, bool all)
@@ -37,6 +23,7 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 {
 	struct bb_machine *m = calloc(1, sizeof(*m));
 	hwloc_bitmap_t usable = NULL;
+	hwloc_obj_type_t type;
 	const char *name;
 	bb_status st;
 
@@ -55,7 +42,18 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 		BB_TRY(st, bb_no_memory(error, "the topology of the machine"), failed);
 	if (hwloc_get_cpubind(m->topology, usable, HWLOC_CPUBIND_THREAD) != 0)
 		hwloc_bitmap_fill(usable);
-	read_cores(m, usable);
+	/* hwloc has the cores in the host's order. */
+	type = hwloc_get_nbobjs_by_type(m->topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE
+									 : HWLOC_OBJ_PU;
+	for (int i = 0; i < m->host.ncores; i++) {
+		hwloc_obj_t core = hwloc_get_obj_by_type(m->topology, type, (unsigned)i);
+		struct bb_core c = m->host.cores[i];
+
+		while (c.pu >= 0 && !hwloc_bitmap_isset(usable, (unsigned)c.pu))
+			c.pu = hwloc_bitmap_next(core->cpuset, c.pu);
+		if (c.pu >= 0)
+			m->cores[m->ncores++] = c;
+	}
 	hwloc_bitmap_free(usable);
 	m->ncores = m->ncores > 0 ? m->ncores : 1;
 	m->l2 = cache_bytes(&m->host, 2, false);
@@ -93,4 +91,32 @@ bool bb_machine_pin(const struct bb_machine *machine, int core)
 	pinned = hwloc_set_cpubind(machine->topology, set, HWLOC_CPUBIND_THREAD) == 0;
 	hwloc_bitmap_free(set);
 	return pinned;
+}
+
+int bb_gpus_present(void)
+{
+	const char *const given = getenv("BUSBENCH_DEVICE_FOLDER");
+	const char *const list = getenv("CUDA_VISIBLE_DEVICES");
+	/* CUDA ignores its list from the first item on that is neither a number nor an identifier.
+	 */
+	const bool hidden = list && !isdigit((unsigned char)*list) &&
+			    strncmp(list, "GPU-", 4) != 0 && strncmp(list, "MIG-", 4) != 0;
+	DIR *folder = hidden ? NULL : opendir(given ? given : "/dev");
+	const struct dirent *file;
+	int n = 0;
+
+	if (!folder)
+		return 0;
+	/* access checks the cgroup too; opening would wake the GPU. */
+	while ((file = readdir(folder)) != NULL) {
+		const size_t prefix = strlen("nvidia");
+		const size_t digits = strncmp(file->d_name, "nvidia", prefix) == 0
+					      ? strspn(file->d_name + prefix, "0123456789")
+					      : 0;
+
+		n += digits > 0 && file->d_name[prefix + digits] == '\0' &&
+		     faccessat(dirfd(folder), file->d_name, R_OK | W_OK, 0) == 0;
+	}
+	closedir(folder);
+	return n;
 }

@@ -1,6 +1,6 @@
 /*
- * machine.h - cores and caches of this machine that this process may use, without PCI, for a quick
- * start.
+ * machine.h - cores, caches and GPUs of this machine that this process may use, without PCI and
+ * CUDA's libraries, for a quick start.
  */
 #ifndef BB_TOPOLOGY_PROBES_MACHINE_H
 #define BB_TOPOLOGY_PROBES_MACHINE_H
@@ -30,5 +30,12 @@ void bb_machine_close(struct bb_machine *machine); /* NULL: nothing */
 
 /* Pin the calling thread to CORE. False if the system refuses. */
 bool bb_machine_pin(const struct bb_machine *machine, int core);
+
+/*
+ * Number of device files of the NVIDIA driver (/dev/nvidia0, …) that container and cgroup let this
+ * process open; 0 if CUDA_VISIBLE_DEVICES hides all GPUs from CUDA. BUSBENCH_DEVICE_FOLDER replaces
+ * /dev in tests.
+ */
+int bb_gpus_present(void);
 
 #endif
