@@ -98,6 +98,12 @@ static bool same_name(const char *a, const char *b)
 	return !*a && !*b;
 }
 
+/* The K-th name of CARD; NULL beyond the last. */
+static const char *card_name(const struct bb_card *card, int k)
+{
+	return k == 0 ? card->name : card->also ? card->also[k - 1] : NULL;
+}
+
 const struct bb_card *bb_card_find(const char *name)
 {
 	const struct bb_system *const system = bb_system_find(name);
@@ -106,14 +112,10 @@ const struct bb_card *bb_card_find(const char *name)
 	for (int i = 0; bb_system_at(i); i++)
 		if (bb_system_at(i)->gpu && same_name(bb_system_at(i)->gpu->model, product))
 			product = bb_system_at(i)->gpu->card;
-	for (int i = 0; i < CARDS; i++) {
-		bool found = same_name(cards[i].name, product);
-
-		for (int k = 0; cards[i].also && cards[i].also[k] && !found; k++)
-			found = same_name(cards[i].also[k], product);
-		if (found)
-			return &cards[i];
-	}
+	for (int i = 0; i < CARDS; i++)
+		for (int k = 0; card_name(&cards[i], k); k++)
+			if (same_name(card_name(&cards[i], k), product))
+				return &cards[i];
 	return NULL;
 }
 
@@ -186,12 +188,9 @@ const char *bb_card_suggest(const char *name)
 {
 	const char *const product = product_of(name);
 
-	for (int i = 0; i < CARDS; i++) {
-		if (is_misspelt(product, cards[i].name))
-			return cards[i].name;
-		for (int k = 0; cards[i].also && cards[i].also[k]; k++)
-			if (is_misspelt(product, cards[i].also[k]))
-				return cards[i].also[k];
-	}
+	for (int i = 0; i < CARDS; i++)
+		for (int k = 0; card_name(&cards[i], k); k++)
+			if (is_misspelt(product, card_name(&cards[i], k)))
+				return card_name(&cards[i], k);
 	return NULL;
 }
