@@ -4,17 +4,21 @@
  */
 #include "backends/mpi/mpi.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 extern const struct bb_backend bb_plugin_backend;
 
-bb_status bb_mpi_failed(struct bb_context *context, const char *function, int code)
+bb_status bb_mpi_check(struct bb_context *context, const char *function, int code)
 {
-	char text[MPI_MAX_ERROR_STRING] = "unknown error";
+	char text[MPI_MAX_ERROR_STRING];
 	int length;
 
-	MPI_Error_string(code, text, &length);
+	if (code == MPI_SUCCESS)
+		return BB_OK;
+	if (MPI_Error_string(code, text, &length) != MPI_SUCCESS)
+		snprintf(text, sizeof(text), "unknown error");
 	return bb_fail(context->cpu.error, BB_EBACKEND, "rank %d: %s: %s", context->cpu.world.proc,
 		       function, text);
 }

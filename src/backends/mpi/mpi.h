@@ -98,15 +98,8 @@ struct bb_rank {
 	struct bb_mpi_shared *shared; /* memory that others may reach */
 };
 
-/* Report that FUNCTION of the library failed with CODE. */
-bb_status bb_mpi_failed(struct bb_context *context, const char *function, int code);
-
-/* BB_OK if CODE is MPI_SUCCESS, else as bb_mpi_failed. */
-BB_MUST static inline bb_status bb_mpi_check(struct bb_context *context, const char *function,
-					     int code)
-{
-	return code == MPI_SUCCESS ? BB_OK : bb_mpi_failed(context, function, code);
-}
+/* BB_OK if CODE is MPI_SUCCESS; else report that FUNCTION of the library failed with it. */
+BB_MUST bb_status bb_mpi_check(struct bb_context *context, const char *function, int code);
 
 /* ---- messages (messages.c) -------------------------------------------------------------- */
 
