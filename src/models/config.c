@@ -14,7 +14,8 @@
 struct config {
 	const char *path;
 	json_t *root;
-	const char *part;           /* "text_config"; "": the file itself */
+	enum { ALL_KEYS, TEXT_KEYS, TOWER_KEYS } keys; /* of the root that are read */
+	const char *part;                              /* "text_config"; "": the file itself */
 	struct bb_strbuf *unknown;  /* "a, b": keys that may change the tensors */
 	struct bb_strbuf *defaults; /* "n_layer 12, n_head 12": keys that the file lacks */
 	struct bb_error *error;
@@ -336,10 +337,16 @@ static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
 
 	json_object_foreach(c->root, key, value)
 	{
+		const bool text = strcmp(key, "architectures") == 0 ||
+				  strcmp(key, "tie_word_embeddings") == 0;
+		const bool part =
+			strcmp(key, "text_config") == 0 || strcmp(key, "vision_config") == 0;
 		const int row = row_of_key(family, key);
 		bb_status status;
 		bool known;
 
+		if ((c->keys == TEXT_KEYS && !text) || (c->keys == TOWER_KEYS && (text || part)))
+			continue;
 		status = read_special_key(c, key, value, family, hyper, &known);
 		if (!known)
 			status = row < BB_NHYPERS
@@ -388,28 +395,11 @@ static bb_status read_part(const struct config *c, const char *key, struct bb_hy
 static bb_status read_parts(const struct config *c, struct bb_hyper *hyper, struct bb_hyper *vision,
 			    const struct bb_family *family)
 {
-	static const char *const shared[] = {"architectures", "tie_word_embeddings"};
-	json_t *rest = json_copy(c->root), *own = json_object();
 	struct config text = *c, tower = *c;
 	bb_status status;
 
-	text.root = own;
-	tower.root = rest;
-	if (!rest || !own) {
-		status = bb_no_memory(c->error, "the file");
-		goto out;
-	}
-	for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++) {
-		json_t *value = json_object_get(rest, shared[i]);
-
-		if (value && json_object_set(own, shared[i], value) != 0) {
-			status = bb_no_memory(c->error, "the file");
-			goto out;
-		}
-		json_object_del(rest, shared[i]);
-	}
-	json_object_del(rest, "text_config");
-	json_object_del(rest, "vision_config");
+	text.keys = TEXT_KEYS;
+	tower.keys = TOWER_KEYS;
 	BB_TRY(status, read_part(c, "text_config", hyper, family), out);
 	BB_TRY(status, read_part(c, "vision_config", vision, family->tower), out);
 	BB_TRY(status, read_keys(&text, hyper, family), out);
@@ -419,8 +409,6 @@ static bb_status read_parts(const struct config *c, struct bb_hyper *hyper, stru
 	add_defaults(&text, hyper, family);
 	add_defaults(&tower, vision, family->tower);
 out:
-	json_decref(own);
-	json_decref(rest);
 	return status;
 }
 

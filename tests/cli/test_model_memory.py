@@ -82,7 +82,7 @@ def activations_of_the_paper():
 def attention_stores_scores_or_not():
     memory("--model gpt2").exits(0).prints(", FlashAttention;")
     memory("--model gpt2 --attention eager").exits(0).prints(", attention eager;")
-    memory("--model gpt2 --attention eager --flash-attention").exits(2).says("contradicts --attention eager")
+    memory("--model gpt2 --attention eager --flash-attention").exits(2).says("--flash-attention and --attention eager exclude each other")
     # DeepSeek-V3, bf16, of a token and layer with experts: q and k of 192, v and output of 128 per head, latent 1536 + 576;
     # nine networks of 2048; twelve inputs of 7168; FlashAttention's sums. The first three layers have one network of 18432.
     attention = 2 * (128 * 2 * (192 + 128) + 2112) + 4 * 128
@@ -421,10 +421,10 @@ def bad_input():
     for line, says in [
         ("", "give --model llama2-7b, or --params 7.5B"),
         ("trian --params 1B", 'trian: not a subject; did you mean "train"?'),
-        ("train --params 1B --model gpt2", "only one of them"),
+        ("train --params 1B --model gpt2", "--model gpt2 and --params exclude each other"),
         ("--params 7.5G", "expected a count"),
         ("--params 0", "--params 0: out of range"),
-        ("--params 1B --seq 4", "--seq 4: valid only with --model"),
+        ("--params 1B --seq 4", "--seq 4 needs --model"),
         ("--model llama2-7", "did you mean"),
         ("--model gpt2 --zero 4", "--zero 4: out of range"),
         ("--model gpt2 --optimizer adam", "did you mean adamw?"),
@@ -438,7 +438,7 @@ def bad_input():
         ("--model gpt2 --offload parameters", "needs --zero 3"),
         ("--model gpt2 --dp 2 --pp 2 --zero 2", "--zero 2: gradients of a pipeline stay whole"),
         ("--model gpt2 --schedule interleaved", "needs --chunks 2 or more"),
-        ("--model gpt2 --gpus 8", "--gpus 8: valid only with --fits"),
+        ("--model gpt2 --gpus 8", "--gpus 8 needs --fits"),
         ("--model gpt2 --fits 1G --reserve 1G", "--reserve: 1.07 GB leave nothing of --fits 1.07 GB"),
         ("--model gpt2 --fits 80", "give a unit, as in --fits 80G"),
         ("--model gpt2 --fits 80G --reserve 2", "give a unit, as in --reserve 2G"),

@@ -270,10 +270,12 @@ int main(int argc, char **argv)
 	BB_TRY(st, find_subject(&argc, &argv, &subject, &error), out);
 	list_tables(subject, &o, tables);
 	BB_TRY(st, bb_options_parse(tables, argc, argv, &error), out);
-	if (bb_about_requested(&o.about) || o.list)
+	if (bb_about_requested(&o.about) || o.list) {
 		st = print_information(subject, &o, argc != given, &error);
-	else
-		st = run_subject(subject, &o, &error);
+		goto out;
+	}
+	BB_TRY(st, bb_options_check_rules(tables, &error), out);
+	st = run_subject(subject, &o, &error);
 out:
 	if (bb_error_status(&error) != BB_OK)
 		bb_say("model_memory", "%s", error.text);

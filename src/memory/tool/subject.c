@@ -103,14 +103,10 @@ bb_status bb_memory_open_subject(struct job *job)
 	const struct options *o = job->o;
 	bb_status st;
 
-	if (o->model_given == o->params_given)
+	if (!o->model_given && !o->params_given)
 		return bb_fail(job->error, BB_EUSAGE,
-			       o->model_given ? "--model and --params: give only one of them"
-					      : "nothing to calculate: give --model llama2-7b, or "
-						"--params 7.5B (--list names the models)");
-	if (o->params_given && o->seq > 0)
-		return bb_fail(job->error, BB_EUSAGE, "--seq %lld: valid only with --model",
-			       (long long)o->seq);
+			       "nothing to calculate: give --model llama2-7b, or --params 7.5B "
+			       "(--list names the models)");
 	job->has_model = o->model_given;
 	job->parameters = o->params;
 	if (job->has_model) {

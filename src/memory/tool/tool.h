@@ -23,7 +23,7 @@
 	OPTION(STRING, model, "model", 0, NULL,                                                    \
 	       "a preset (llama2-7b), a family and its hyperparameters (llama:layers=2,…), or "  \
 	       "the path of a config.json of Hugging Face; --list names them",                     \
-	       .argument = "MODEL", .section = "Model", .usual = true)                             \
+	       .argument = "MODEL", .section = "Model", .usual = true, .excludes = {{"params"}})   \
 	OPTION(COUNT, params, "params", 0, NULL,                                                   \
 	       "number of parameters instead of a model, such as 7.5B; its activations are not "   \
 	       "known",                                                                            \
@@ -64,7 +64,7 @@
 	OPTION(INT, ep, "ep", 0, "1", "data-parallel ranks that divide the experts", .min = 1,     \
 	       .max = 4096)                                                                        \
 	OPTION(INT, seq, "seq", 0, "0", "tokens per sequence; 0: the model's", .min = 0,           \
-	       .max = 1 << 28, .section = "Activations")                                           \
+	       .max = 1 << 28, .section = "Activations", .needs = {{"model"}})                     \
 	OPTION(INT, micro_batch, "micro-batch", 0, "1", "sequences per microbatch", .min = 1,      \
 	       .max = 1 << 20)                                                                     \
 	OPTION(INT, micro_batches, "micro-batches", 0, "0",                                        \
@@ -74,7 +74,8 @@
 	OPTION(INT, chunks, "chunks", 0, "1", "chunks per stage, with --schedule interleaved",     \
 	       .min = 1, .max = 4096)                                                              \
 	BB_ATTENTION_OPTION(OPTION, "")                                                            \
-	OPTION(FLAG, flash, "flash-attention", 0, NULL, "the same as --attention flash")           \
+	OPTION(FLAG, flash, "flash-attention", 0, NULL, "the same as --attention flash",           \
+	       .excludes = {{"attention=eager"}})                                                  \
 	OPTION(CHOICE, recompute, "recompute", 0, "none",                                          \
 	       "activations that the backward pass recomputes; selective: the core of attention",  \
 	       .choices = bb_recompute_words, .usual = true)
@@ -87,11 +88,11 @@
 	       "7 if nothing fits",                                                                \
 	       .min = 1, .max = 0, .section = "What fits", .usual = true)                          \
 	OPTION(INT, gpus, "gpus", 0, NULL, "number of GPUs (default: dp x tp x pp)", .min = 1,     \
-	       .max = MOST_RANKS, .usual = true)                                                   \
+	       .max = MOST_RANKS, .usual = true, .needs = {{"fits"}})                              \
 	OPTION(INT, gpus_per_node, "gpus-per-node", 0, "8",                                        \
 	       "largest number of tensor-parallel ranks to try", .min = 1, .max = 4096,            \
 	       .usual = true)                                                                      \
-	BB_RESERVE_OPTION(OPTION)
+	BB_RESERVE_OPTION(OPTION, .needs = {{"fits"}})
 
 #define BB_MEMORY_ZERO(OPTION, AGAIN)                                                              \
 	AGAIN(INT, dp, "dp", 0, NULL, "data-parallel ranks (default: 1, 4, 16 … 1024)", .min = 1,  \

@@ -181,21 +181,6 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 	bb_json_add_uint(&job->json, "rank_parameters", need->elements);
 }
 
-static bb_status check_train(const struct job *job)
-{
-	const struct options *o = job->o;
-
-	if (!o->fits_given && o->gpus_given)
-		return bb_fail(job->error, BB_EUSAGE, "--gpus %lld: valid only with --fits",
-			       (long long)o->gpus);
-	if (o->flash && o->attention == BB_ATTENTION_EAGER)
-		return bb_fail(job->error, BB_EUSAGE,
-			       "--flash-attention: contradicts --attention eager; leave one out");
-	if (!o->fits_given && o->reserve_given)
-		return bb_fail(job->error, BB_EUSAGE, "--reserve: valid only with --fits");
-	return BB_OK;
-}
-
 bb_status bb_memory_train(struct job *job)
 {
 	struct options o = *job->o;
@@ -204,7 +189,6 @@ bb_status bb_memory_train(struct job *job)
 	struct bb_need need;
 	bb_status st;
 
-	BB_TRY(st, check_train(job), out);
 	BB_TRY(st, bb_memory_open_subject(job), out);
 	if (o.ds_config)
 		BB_TRY(st, merge_file(job, &o, &buffers), out);

@@ -31,10 +31,6 @@ static bb_status check_scaling(const struct bb_zero_options *a, const struct bb_
 			       "--loss-scale %lld: sums of gradients are exact only for a power of "
 			       "two, such as 65536",
 			       (long long)a->scale);
-	if (a->overflow_given && a->overflow > 0 && a->dtype == BB_FLOAT)
-		return bb_fail(error, BB_EUSAGE,
-			       "--overflow: fp32 has no loss scale, so gradients cannot overflow; "
-			       "give -d half or bfloat16");
 	if (a->overflow_given && a->overflow > steps)
 		return bb_fail(error, BB_EUSAGE,
 			       "--overflow %lld: exceeds the %lld steps (-w and -n together)",

@@ -66,7 +66,9 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	       .max = BB_MOST_COUNT)                                                               \
 	OPTION(INT, overflow, "overflow", 0, "2",                                                  \
 	       "step, from 1, in which a gradient of the last rank overflows; 0: none", .min = 0,  \
-	       .max = 1000000, .argument = "STEP")                                                 \
+	       .max = 1000000, .argument = "STEP",                                                 \
+	       .excludes = {{"datatype=float", "fp32 has no loss scale, so gradients cannot "      \
+					       "overflow"}})                                       \
 	OPTION(INT, as_rank, "as-rank", 0, NULL,                                                   \
 	       "rank of --world whose memory this process holds, alone; nothing is sent",          \
 	       .min = 0, .max = MOST_RANKS - 1, .argument = "RANK", .section = "One rank of many", \
