@@ -130,21 +130,6 @@ static void add_needed(struct bb_strbuf *out, const struct bb_family *family)
 			bb_strbuf_addf(out, "%s%s=N", n++ ? "," : "", bb_hyper_rows[i].name);
 }
 
-static bb_status refuse_missing(struct bb_builder *b, const struct bb_family *family,
-				const struct bb_hyper_row *row)
-{
-	struct bb_strbuf form = {0};
-
-	if (b->from_file)
-		return bb_fail(b->error, BB_EUSAGE, "--model %s: %s is missing; %s needs it",
-			       b->model->name, row->keys[0], family->name);
-	add_needed(&form, family);
-	bb_fail(b->error, BB_EUSAGE, "--model %s: %s is missing; give %s", b->model->name,
-		row->name, bb_strbuf_text(&form));
-	bb_strbuf_free(&form);
-	return BB_EUSAGE;
-}
-
 static void set_default(int64_t *value, int64_t otherwise)
 {
 	if (*value == BB_NOT_GIVEN)
@@ -156,6 +141,7 @@ static void set_default(int64_t *value, int64_t otherwise)
 static bb_status check_given(struct bb_builder *b, const struct bb_family *family)
 {
 	struct bb_hyper defaults = family->defaults;
+	struct bb_strbuf form = {0};
 
 	for (int i = 0; i < BB_NHYPERS; i++) {
 		const struct bb_hyper_row *row = &bb_hyper_rows[i];
@@ -164,10 +150,19 @@ static bb_status check_given(struct bb_builder *b, const struct bb_family *famil
 
 		if (otherwise != 0 && (b->from_file || family->uses[i] != BB_HYPER_NEEDED))
 			set_default(value, otherwise);
-		if (*value == BB_NOT_GIVEN && family->uses[i] == BB_HYPER_NEEDED)
-			return refuse_missing(b, family, row);
 		if (family->uses[i] == BB_HYPER_NONE)
 			*value = 0;
+		if (*value != BB_NOT_GIVEN || family->uses[i] != BB_HYPER_NEEDED)
+			continue;
+		if (b->from_file)
+			return bb_fail(b->error, BB_EUSAGE,
+				       "--model %s: %s is missing; %s needs it", b->model->name,
+				       row->keys[0], family->name);
+		add_needed(&form, family);
+		bb_fail(b->error, BB_EUSAGE, "--model %s: %s is missing; give %s", b->model->name,
+			row->name, bb_strbuf_text(&form));
+		bb_strbuf_free(&form);
+		return BB_EUSAGE;
 	}
 	return BB_OK;
 }
@@ -366,14 +361,6 @@ static bb_status read_items(struct bb_builder *b, const struct bb_family *family
 	return status;
 }
 
-static bool is_path(const char *text)
-{
-	const size_t length = strlen(text);
-
-	return strchr(text, '/') || strcmp(text, ".") == 0 ||
-	       (length > 5 && strcmp(text + length - 5, ".json") == 0);
-}
-
 static bb_status refuse_unknown(const char *name, struct bb_error *error)
 {
 	const size_t length = strcspn(name, ":");
@@ -408,11 +395,13 @@ static bb_status refuse_unknown(const char *name, struct bb_error *error)
 static bb_status read_hyper(struct bb_builder *b, const char *name, const struct bb_family **family)
 {
 	const char *text = name, *colon;
+	const size_t length = strlen(name);
 
 	for (const struct bb_model_preset *p = bb_model_presets; p->name; p++)
 		if (strcmp(p->name, name) == 0)
 			text = p->text;
-	b->from_file = text == name && is_path(name);
+	b->from_file = text == name && (strchr(name, '/') || strcmp(name, ".") == 0 ||
+					(length > 5 && strcmp(name + length - 5, ".json") == 0));
 	if (b->from_file)
 		return bb_config_read(name, b->model, family, b->error);
 	colon = strchr(text, ':');
@@ -426,26 +415,12 @@ static bb_status read_hyper(struct bb_builder *b, const char *name, const struct
 	return *family ? read_items(b, *family, colon + 1) : refuse_unknown(name, b->error);
 }
 
-/* Complete the tower's hyperparameters. Its embedding is as wide as the blocks that read it. */
-static bb_status complete_vision(struct bb_builder *b, const struct bb_family *family)
-{
-	struct bb_model *m = b->model;
-	const struct bb_hyper text = m->hyper;
-	bb_status status;
-
-	m->hyper = m->vision;
-	m->hyper.embedding = text.hidden;
-	status = complete_hyper(b, family, 0);
-	m->vision = m->hyper;
-	m->hyper = text;
-	return status;
-}
-
 bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 			struct bb_error *error)
 {
 	struct bb_builder b = {.model = model, .error = error, .layer = BB_LAYER_BEFORE};
 	const struct bb_family *family = NULL;
+	struct bb_hyper hyper;
 	bb_status status;
 
 	*model = (struct bb_model){.name = text};
@@ -455,10 +430,16 @@ bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 	BB_TRY(status, read_hyper(&b, text, &family), out);
 	model->family = family->name;
 	BB_TRY(status, complete_hyper(&b, family, seq), out);
-	if (family->tower)
-		BB_TRY(status, complete_vision(&b, family->tower), out);
-	else
-		model->vision = (struct bb_hyper){.heads = 0};
+	hyper = model->hyper;
+	model->hyper = model->vision;
+	model->vision = (struct bb_hyper){.heads = 0};
+	if (family->tower) {
+		/* Its embedding is as wide as the blocks that read it. */
+		model->hyper.embedding = hyper.hidden;
+		BB_TRY(status, complete_hyper(&b, family->tower, 0), out);
+		model->vision = model->hyper;
+	}
+	model->hyper = hyper;
 	if (family->build)
 		family->build(&b);
 	else

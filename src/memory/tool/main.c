@@ -116,15 +116,6 @@ static const char *foreign_option(const struct subject *subject, char **argv)
 	return NULL;
 }
 
-/* The first subject that has all options, for a command line that names none. */
-static const struct subject *guess_subject(char **argv)
-{
-	for (const struct subject *s = subjects; s->name; s++)
-		if (!foreign_option(s, argv))
-			return s;
-	return subjects;
-}
-
 /* Refuse an option of another subject; the parser refuses unknown ones. */
 static bb_status check_arguments(const struct subject *subject, char **argv, struct bb_error *error)
 {
@@ -148,7 +139,12 @@ static bb_status find_subject(int *argc, char ***argv, const struct subject **su
 	char hint[BB_SUGGESTION];
 
 	if (*argc < 2 || (*argv)[1][0] == '-') {
-		*subject = guess_subject(*argv + 1);
+		*subject = subjects;
+		for (const struct subject *s = subjects; s->name; s++)
+			if (!foreign_option(s, *argv + 1)) {
+				*subject = s;
+				break;
+			}
 		return check_arguments(*subject, *argv + 1, error);
 	}
 	for (int i = 0; subjects[i].name; i++) {
@@ -162,17 +158,6 @@ static bb_status find_subject(int *argc, char ***argv, const struct subject **su
 	}
 	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s", (*argv)[1],
 		       bb_suggest(hint, (*argv)[1], names));
-}
-
-static void add_subjects(struct bb_strbuf *out)
-{
-	bb_strbuf_add(
-		out, "Usage: model_memory [SUBJECT] [OPTION]...\n"
-		     "Calculates the memory of models, in GB (10^9 bytes) and GiB (2^30 bytes).\n\n"
-		     "Subjects (default: the first that has all given options):\n");
-	for (const struct subject *s = subjects; s->name; s++)
-		bb_strbuf_item(out, 2, s->name, 14, s->brief);
-	bb_strbuf_add(out, "model_memory SUBJECT --help shows the options of a subject.\n\n");
 }
 
 static void add_about(const struct subject *subject, const struct bb_about *about,
@@ -205,28 +190,21 @@ static bb_status print_information(const struct subject *subject, const struct o
 		for (const struct subject *s = subjects; s->name; s++)
 			add_about(s, about, &out);
 	else {
-		if (!named && !about->help_markdown)
-			add_subjects(&out);
+		if (!named && !about->help_markdown) {
+			bb_strbuf_add(&out, "Usage: model_memory [SUBJECT] [OPTION]...\n"
+					    "Calculates the memory of models, in GB (10^9 bytes) "
+					    "and GiB (2^30 bytes).\n\n"
+					    "Subjects (default: the first that has all given "
+					    "options):\n");
+			for (const struct subject *s = subjects; s->name; s++)
+				bb_strbuf_item(&out, 2, s->name, 14, s->brief);
+			bb_strbuf_add(&out, "model_memory SUBJECT --help shows the options of a "
+					    "subject.\n\n");
+		}
 		add_about(subject, about, &out);
 	}
 	st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
-	return st;
-}
-
-static bb_status write_result(struct job *job, struct bb_strbuf *json)
-{
-	const char *path = job->o->json;
-	bb_status st = BB_OK;
-
-	if (path) {
-		bb_json_end(&job->json);
-		bb_strbuf_add(json, "\n");
-		st = bb_write_text(path, json, job->error);
-	}
-	bb_strbuf_fold(&job->text, 0, bb_fold_limit(stdout));
-	if (st == BB_OK && (!path || strcmp(path, "-") != 0))
-		st = bb_write_text("-", &job->text, job->error);
 	return st;
 }
 
@@ -235,7 +213,7 @@ static bb_status run_subject(const struct subject *subject, const struct options
 {
 	struct bb_strbuf json = {0};
 	struct job job = {.o = o, .error = error, .table.limit = bb_table_limit(stdout)};
-	bb_status st, written;
+	bb_status st, written = BB_OK;
 
 	bb_json_init(&job.json, &json, true);
 	bb_json_object(&job.json);
@@ -245,7 +223,14 @@ static bb_status run_subject(const struct subject *subject, const struct options
 	st = subject->run(&job);
 	/* "Nothing fits" is a result, not an error. */
 	if (st == BB_OK || (st == BB_EDATA && bb_error_status(error) == BB_OK)) {
-		written = write_result(&job, &json);
+		if (o->json) {
+			bb_json_end(&job.json);
+			bb_strbuf_add(&json, "\n");
+			written = bb_write_text(o->json, &json, error);
+		}
+		bb_strbuf_fold(&job.text, 0, bb_fold_limit(stdout));
+		if (written == BB_OK && (!o->json || strcmp(o->json, "-") != 0))
+			written = bb_write_text("-", &job.text, error);
 		st = written == BB_OK ? st : written;
 	}
 	bb_model_layout_free(&job.layout);

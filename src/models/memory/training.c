@@ -130,29 +130,23 @@ static uint64_t blocks(const struct bb_training *t)
 	return t->layout->pieces - 2;
 }
 
-static bb_status check_experts(const struct bb_training *t, struct bb_error *error)
+/* Whether the ranks can divide the model. */
+static bb_status check_division(const struct bb_training *t, struct bb_error *error)
 {
 	const uint64_t experts = t->model ? (uint64_t)t->model->hyper.experts : 0;
+	const uint64_t heads = t->model ? (uint64_t)t->model->hyper.heads : 0;
+	const uint64_t layers = blocks(t);
 
-	if (t->ep == 1)
-		return BB_OK;
-	if (experts == 0)
+	if (t->ep > 1 && experts == 0)
 		return bb_fail(error, BB_EUSAGE, "--ep %llu: the model has no experts; give --ep 1",
 			       (unsigned long long)t->ep);
-	if (experts % t->ep || t->dp % t->ep)
+	if (t->ep > 1 && (experts % t->ep || t->dp % t->ep))
 		return bb_fail(error, BB_EUSAGE,
 			       "--ep %llu: does not divide %s; give a divisor of %llu experts and "
 			       "of --dp %llu",
 			       (unsigned long long)t->ep,
 			       experts % t->ep ? "the experts" : "the data-parallel ranks",
 			       (unsigned long long)experts, (unsigned long long)t->dp);
-	return BB_OK;
-}
-
-static bb_status check_pipeline(const struct bb_training *t, struct bb_error *error)
-{
-	const uint64_t layers = blocks(t);
-
 	if (t->model && t->pp > layers)
 		return bb_fail(error, BB_EUSAGE, "--pp %llu: exceeds the %llu layers of the model",
 			       (unsigned long long)t->pp, (unsigned long long)layers);
@@ -169,13 +163,6 @@ static bb_status check_pipeline(const struct bb_training *t, struct bb_error *er
 			       "%llu chunks",
 			       (unsigned long long)t->chunks, (unsigned long long)layers,
 			       (unsigned long long)t->pp, (unsigned long long)t->chunks);
-	return BB_OK;
-}
-
-static bb_status check_tensor(const struct bb_training *t, struct bb_error *error)
-{
-	const uint64_t heads = t->model ? (uint64_t)t->model->hyper.heads : 0;
-
 	if (t->tp > 1 && heads % t->tp)
 		return bb_fail(error, BB_EUSAGE, "--tp %llu: does not divide the %llu heads",
 			       (unsigned long long)t->tp, (unsigned long long)heads);
@@ -189,23 +176,28 @@ static bb_status check_tensor(const struct bb_training *t, struct bb_error *erro
 	return BB_OK;
 }
 
-static bb_status check_states(const struct bb_training *t, struct bb_error *error)
+bb_status bb_training_check(const struct bb_training *t, struct bb_error *error)
 {
-	if (t->recipe.optimizer->factored && !t->model)
+	const struct bb_optimizer *optimizer = t->recipe.optimizer;
+	const bb_status st = check_division(t, error);
+
+	if (st != BB_OK)
+		return st;
+	if (optimizer->factored && !t->model)
 		return bb_fail(error, BB_EUSAGE,
 			       "--optimizer %s: needs rows and columns of tensors; give --model "
 			       "instead of --params",
-			       t->recipe.optimizer->name);
-	if (t->recipe.optimizer->factored && t->trainable < 1)
+			       optimizer->name);
+	if (optimizer->factored && t->trainable < 1)
 		return bb_fail(error, BB_EUSAGE,
 			       "--trainable %g%%: --optimizer %s needs the shapes of the trained "
 			       "tensors, which are not known; give another optimizer",
-			       100 * t->trainable, t->recipe.optimizer->name);
-	if (t->recipe.optimizer->factored && t->zero > 0)
+			       100 * t->trainable, optimizer->name);
+	if (optimizer->factored && t->zero > 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--optimizer %s: needs rows and columns of tensors, but --zero %d "
 			       "divides flat arrays; give --zero 0",
-			       t->recipe.optimizer->name, t->zero);
+			       optimizer->name, t->zero);
 	/* Each microbatch adds to the gradients, which stay whole until the last one: stage 2 would
 	   save nothing and reduce them each time. */
 	if (t->zero > 1 && t->pp > 1)
@@ -217,24 +209,12 @@ static bb_status check_states(const struct bb_training *t, struct bb_error *erro
 		return bb_fail(error, BB_EUSAGE, "--offload optimizer: needs --zero 1, 2 or 3");
 	if (t->offload == BB_OFFLOAD_PARAMETERS && t->zero != 3)
 		return bb_fail(error, BB_EUSAGE, "--offload parameters: needs --zero 3");
-	return BB_OK;
-}
-
-bb_status bb_training_check(const struct bb_training *t, struct bb_error *error)
-{
-	bb_status st;
-
-	BB_TRY(st, check_experts(t, error), out);
-	BB_TRY(st, check_pipeline(t, error), out);
-	BB_TRY(st, check_tensor(t, error), out);
-	BB_TRY(st, check_states(t, error), out);
 	if (bb_training_most(t).total == UINT64_MAX)
-		st = bb_fail(error, BB_EUSAGE,
-			     "--micro-batch %llu: the bytes exceed 64 bits; give fewer or shorter "
-			     "sequences",
-			     (unsigned long long)t->micro_batch);
-out:
-	return st;
+		return bb_fail(error, BB_EUSAGE,
+			       "--micro-batch %llu: the bytes exceed 64 bits; give fewer or "
+			       "shorter sequences",
+			       (unsigned long long)t->micro_batch);
+	return BB_OK;
 }
 
 /* ---- states ------------------------------------------------------------------------------ */

@@ -138,31 +138,28 @@ const struct bb_strategy bb_strategy_dp = {
 /* ---- equal ranks ----------------------------------------------------------------------------- */
 
 /* The batches, a collective of their gradients, and the update. */
-static void peers_write_rank(struct bb_strategy_program *w, const struct bb_strategy_setting *s,
-			     int rank)
-{
-	const size_t part = bb_part_count(s->elements, s->active, 0);
-
-	add_batches(w, rank);
-	if (s->active > 1) {
-		bb_tape_order(&w->taped.tapes[rank], COMPUTING, SENDING);
-		if (w->strategy == &bb_strategy_zero)
-			add_collective(w, rank, BB_STRATEGY_REDUCE, &bb_reduce_scatter, part);
-		else
-			add_collective(w, rank, BB_STRATEGY_REDUCE, &bb_all_reduce, s->elements);
-		bb_tape_order(&w->taped.tapes[rank], SENDING, COMPUTING);
-	}
-	add_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
-	if (s->active > 1 && w->strategy == &bb_strategy_zero) {
-		bb_tape_order(&w->taped.tapes[rank], COMPUTING, SENDING);
-		add_collective(w, rank, BB_STRATEGY_GATHER, &bb_all_gather, part);
-	}
-}
-
 static void peers_write(struct bb_strategy_program *w, const struct bb_strategy_setting *s)
 {
-	for (int rank = 0; rank < s->active; rank++)
-		peers_write_rank(w, s, rank);
+	const size_t part = bb_part_count(s->elements, s->active, 0);
+	const bool divided = w->strategy == &bb_strategy_zero, peers = s->active > 1;
+
+	for (int rank = 0; rank < s->active; rank++) {
+		struct bb_tape *tape = &w->taped.tapes[rank];
+
+		add_batches(w, rank);
+		if (peers) {
+			bb_tape_order(tape, COMPUTING, SENDING);
+			add_collective(w, rank, BB_STRATEGY_REDUCE,
+				       divided ? &bb_reduce_scatter : &bb_all_reduce,
+				       divided ? part : s->elements);
+			bb_tape_order(tape, SENDING, COMPUTING);
+		}
+		add_real(w, rank, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
+		if (peers && divided) {
+			bb_tape_order(tape, COMPUTING, SENDING);
+			add_collective(w, rank, BB_STRATEGY_GATHER, &bb_all_gather, part);
+		}
+	}
 }
 
 /* Each rank updates by its own gradients, until parameters are averaged. */
