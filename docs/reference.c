@@ -7,7 +7,7 @@
 #include "diagnose/diagnose.h"
 #include "collectives/collective.h"
 #include "collectives/explanation.h"
-#include "collectives/compare.h"
+#include "collectives/summary.h"
 #include "harness/results/record.h"
 #include "harness/run/run_counters.h"
 #include "harness/run/run_gpus.h"

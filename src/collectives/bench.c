@@ -325,20 +325,32 @@ static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
 	return BB_OK;
 }
 
+void bb_bench_describe_case(const struct bb_session *s, const struct bb_case *c,
+			    struct bb_result_record *r)
+{
+	bb_record_init(&bb_record_result, r);
+	r->collective = s->bench->collective->name;
+	r->algorithm_asked = r->algorithm = c->choice->name;
+	r->dtype = bb_dtype_name(c->dtype);
+	r->op = c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op);
+	r->root = c->root == BB_NO_ROOT ? -1 : c->root;
+	r->nranks = s->n;
+	r->size_bytes = (int64_t)c->size_bytes;
+	r->count = (int64_t)c->count;
+	r->matrix = bb_plan_matrix_name(&s->bench->plan, c);
+	r->cache = bb_cache_names[s->bench->settings.cache];
+	r->cycle = s->cycle;
+}
+
 /* Rank 0 records that a case is not run, or only one PLACEMENT of it (NULL: both). */
 static bb_status skip(struct bb_session *s, const struct bb_case *c, const char *placement,
 		      const char *reason)
 {
+	struct bb_result_record absent;
 	struct bb_skip_record record;
 
-	bb_record_init(&bb_record_skip, &record);
-	record.collective = s->bench->collective->name;
-	record.algorithm = c->choice->name;
-	record.dtype = bb_dtype_name(c->dtype);
-	record.op = c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op);
-	record.root = c->root == BB_NO_ROOT ? -1 : c->root;
-	record.size_bytes = (int64_t)c->size_bytes;
-	record.matrix = bb_plan_matrix_name(&s->bench->plan, c);
+	bb_bench_describe_case(s, c, &absent);
+	bb_record_init_from(&bb_record_skip, &record, &bb_record_result, &absent);
 	record.placement = placement;
 	record.reason = reason;
 	return bb_engine_skip(&s->engine, &record);

@@ -12,10 +12,8 @@
 #include "harness/measure/call.h"
 #include "collectives/collective.h"
 #include "harness/measure/engine.h"
-#include "collectives/compare.h"
-#include "collectives/groups.h"
 #include "collectives/plan.h"
-#include "collectives/costs.h"
+#include "collectives/summary.h"
 #include "harness/run/run.h"
 
 /* The state of a collective's benchmark. All drivers of a process share it, read-only except for
@@ -28,8 +26,7 @@ struct bb_bench {
 	struct bb_plan plan;
 
 	/* Used by rank 0. */
-	struct bb_compare compare;
-	struct bb_costs costs;    /* of virtual time */
+	struct bb_results results;
 	struct bb_groups *groups; /* NULL: one group */
 	int simulated_rank;       /* split world in virtual time: a rank of the simulated group */
 	double busbw_sum;
@@ -75,12 +72,17 @@ struct bb_session {
 	int64_t cycle;
 };
 
+/* R = what is known of a result of C before it is run; all else is absent. */
+void bb_bench_describe_case(const struct bb_session *session, const struct bb_case *c,
+			    struct bb_result_record *r);
+
 /* The measurement of one rank of one case in one placement. */
 struct bb_measured {
-	struct bb_group_part part; /* seconds: mean of one timed operation */
-	double cpu_seconds;        /* the same in CPU time: see bb_measure */
-	double clock_uncertainty;  /* of the arrivals, which are on rank 0's clock */
-	double cost_bytes;         /* bytes moved by its group, counted in copies; 0: unknown */
+	double seconds;           /* mean of one timed operation */
+	double busbw_bytes;       /* of its group: busbw times its time */
+	double cpu_seconds;       /* the same in CPU time: see bb_measure */
+	double clock_uncertainty; /* of the arrivals, which are on rank 0's clock */
+	double cost_bytes;        /* bytes moved by its group, counted in copies; 0: unknown */
 	uint64_t wrong;
 	size_t iterations;           /* timed */
 	size_t nsamples;             /* samples of these; the same on all ranks */

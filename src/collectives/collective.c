@@ -233,14 +233,13 @@ static bb_status write_tuner_conf(struct bb_run *run)
 	const struct bb_output output = {.option = "--tuner-conf",
 					 .path = of(run)->settings.tuner_conf,
 					 .folder = run->options.output_folder};
-	struct bb_tuner_place place = {.ranks = run->world.nranks};
 	struct bb_strbuf text = {0};
-	int rows;
+	int rows, nodes = 0;
 	bb_status status;
 
 	for (int r = 0; r < run->world.nranks; r++)
-		place.nodes += !is_on_known_node(run, r);
-	status = bb_compare_tuner(&of(run)->compare, &place, &text, &rows);
+		nodes += !is_on_known_node(run, r);
+	status = bb_compare_tuner(&of(run)->results, nodes, run->world.nranks, &text, &rows);
 	if (status == BB_OK)
 		status = bb_output_write(&output, &text, &run->error);
 	if (status == BB_OK && rows == 0)
@@ -253,7 +252,7 @@ static bb_status write_tuner_conf(struct bb_run *run)
 
 static bb_status sum_up(struct bb_run *run)
 {
-	bb_status status = bb_compare_records(&of(run)->compare, &run->sinks);
+	bb_status status = bb_compare_records(&of(run)->results, &run->sinks);
 
 	if (status == BB_OK && of(run)->settings.tuner_conf)
 		status = write_tuner_conf(run);
@@ -290,7 +289,7 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 
 	if (cluster && run->benchmark->subject == &bb_sendrecv && !run->record.split)
 		add_slowest_path(cluster, run->world.nranks, out);
-	bb_compare_text(&of(run)->compare, out, &answers);
+	bb_compare_text(&of(run)->results, out, &answers);
 	bb_run_answer(run, &answers, 0);
 	bb_strbuf_free(&answers);
 	if (run->options.backend->virtual && run->record.split &&
@@ -299,9 +298,9 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 			       "# Simulated: the group of rank %d, which --fault concerns; all "
 			       "groups run at once\n",
 			       of(run)->simulated_rank);
-	bb_costs_text(&of(run)->costs, run->options.fault_text,
+	bb_costs_text(&of(run)->results, run->options.fault_text,
 		      cluster || run->options.calibrate_text, out);
-	bb_groups_text(of(run)->groups, out);
+	bb_groups_text(of(run)->groups, &of(run)->results, out);
 }
 
 static void free_settings(void *own)
@@ -315,8 +314,7 @@ static void close_bench(struct bb_run *run)
 {
 	struct bb_bench *bench = of(run);
 
-	bb_compare_free(&bench->compare);
-	bb_costs_free(&bench->costs);
+	bb_results_free(&bench->results);
 	bb_groups_close(bench->groups);
 	bb_plan_free(&bench->plan);
 	free(bench->own_natives);

@@ -63,7 +63,7 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	OPTION(INT, report_cputime, "report_cputime", 'C', "0",                                    \
 	       "1: CPU time of the calls in place of the time", .min = 0, .max = 1,                \
 	       .argument = "0|1", .section = "Output",                                             \
-	       .on = {{BB_ON_CLOCK, "computes times; virtual ranks take no CPU time"}})                 \
+	       .on = {{BB_ON_CLOCK, "computes times; virtual ranks take no CPU time"}})            \
 	OPTION(INT, report_timestamps, "report_timestamps", 'S', "0",                              \
 	       "1: date and time at the end of each row", .min = 0, .max = 1, .argument = "0|1")   \
 	OPTION(STRING, output_file, "output_file", 'J', NULL,                                      \

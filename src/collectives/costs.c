@@ -1,185 +1,133 @@
 /*
  * costs.c - how results in virtual time were obtained, in text.
  */
-#include "collectives/costs.h"
+#include "collectives/summary.h"
 
-#include "backends/virtual.h"
-#include "collectives/result.h"
-#include "core/array.h"
 #include "core/table.h"
 #include "core/units.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-struct bb_cost_row {
-	/* As in the record. */
-	const char *algorithm_asked, *algorithm, *evaluator;
-	int64_t size_bytes;
-	bool in_place;
-	double us, faultless_us;
-	double low, high; /* interval of US, as multiples of it */
-	char from[BB_NCCL_BASIS_TEXT];
-	char other_versions[BB_OTHERWISE_TEXT];
-};
-
-void bb_costs_free(struct bb_costs *costs)
+static bool same_text(const char *a, const char *b)
 {
-	free(costs->rows);
+	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-bb_status bb_costs_add(struct bb_costs *p, const struct bb_result_record *r)
+/* The result before, if it is of the same algorithm; else NULL. */
+static const struct bb_result_record *before(const struct bb_results *p, size_t i)
 {
-	struct bb_cost_row *row = BB_ARRAY_ADD(p->rows, p->n, p->room);
+	const struct bb_result_record *r = &p->list[i];
 
-	if (!row)
-		return BB_EINTERNAL;
-	*row = (struct bb_cost_row){
-		.algorithm_asked = r->algorithm_asked,
-		.algorithm = r->algorithm,
-		.evaluator = r->evaluator,
-		.size_bytes = r->size_bytes,
-		.in_place = r->in_place,
-		.us = r->time_us,
-		.faultless_us = r->faultless_us,
-		.low = r->predicted_low_us / r->time_us,
-		.high = r->predicted_high_us / r->time_us,
-	};
-	if (r->predicted_from)
-		snprintf(row->from, sizeof(row->from), "%s", r->predicted_from);
-	if (r->other_versions)
-		snprintf(row->other_versions, sizeof(row->other_versions), "%s", r->other_versions);
-	return BB_OK;
+	return i > 0 && strcmp(r[-1].algorithm_asked, r->algorithm_asked) == 0 ? r - 1 : NULL;
 }
 
-/* ---- text ---------------------------------------------------------------------------- */
-
-static void add_evaluators(const struct bb_costs *p, struct bb_strbuf *out)
+static void add_evaluators(const struct bb_results *p, struct bb_strbuf *out)
 {
-	const char *before = "# Evaluated by: ";
+	const char *lead = "# Evaluated by: ";
 
 	for (size_t i = 0; i < p->n; i++) {
-		const struct bb_cost_row *r = &p->rows[i];
+		const struct bb_result_record *r = &p->list[i];
 		size_t first = 0;
 
-		while (strcmp(p->rows[first].algorithm, r->algorithm) != 0 ||
-		       strcmp(p->rows[first].evaluator, r->evaluator) != 0)
+		while (strcmp(p->list[first].algorithm, r->algorithm) != 0 ||
+		       strcmp(p->list[first].evaluator, r->evaluator) != 0)
 			first++;
 		if (first < i)
 			continue;
-		bb_strbuf_addf(out, "%s%s %s", before, r->algorithm, r->evaluator);
-		before = ", ";
+		bb_strbuf_addf(out, "%s%s %s", lead, r->algorithm, r->evaluator);
+		lead = ", ";
 	}
-	if (p->n > 0)
-		bb_strbuf_add(out, "\n");
+	bb_strbuf_add(out, "\n");
 }
 
-/* True if the row before is the same case out of place. */
-static bool repeats_case(const struct bb_costs *p, size_t i)
+/* An end of an interval as a multiple of the predicted time. */
+static bool same_multiple(const struct bb_result_record *a, double a_us,
+			  const struct bb_result_record *b, double b_us)
 {
-	const struct bb_cost_row *r = &p->rows[i], *before = i > 0 ? &p->rows[i - 1] : NULL;
+	const double multiple = a_us / a->time_us, other = b_us / b->time_us;
 
-	return before && r->in_place && !before->in_place && r->size_bytes == before->size_bytes &&
-	       strcmp(r->algorithm_asked, before->algorithm_asked) == 0;
-}
-
-/* True if row I's interval is that of the row before, of the same algorithm. */
-static bool repeats_interval(const struct bb_costs *p, size_t i)
-{
-	const struct bb_cost_row *r = &p->rows[i], *before = i > 0 ? &p->rows[i - 1] : NULL;
-
-	return before && strcmp(r->algorithm_asked, before->algorithm_asked) == 0 &&
-	       strcmp(r->from, before->from) == 0 &&
-	       (isnan(r->low)
-			? isnan(before->low)
-			: fabs(r->low - before->low) < 1e-6 && fabs(r->high - before->high) < 1e-6);
+	return isnan(multiple) ? isnan(other) : fabs(multiple - other) < 1e-6;
 }
 
 /* A line for each interval, from its first size on, and for predictions without. */
-static void add_intervals(const struct bb_costs *p, struct bb_strbuf *out)
+static void add_intervals(const struct bb_results *p, struct bb_strbuf *out)
 {
-	if (p->n > 0)
-		bb_strbuf_add(out, "# Interval in which nine in ten measurements should lie\n");
+	bb_strbuf_add(out, "# Interval in which nine in ten measurements should lie\n");
 	for (size_t i = 0; i < p->n; i++) {
-		const struct bb_cost_row *r = &p->rows[i];
+		const struct bb_result_record *r = &p->list[i], *last = before(p, i);
 		char size[BB_UNIT_TEXT];
 
-		if (repeats_interval(p, i))
+		if (last && same_text(r->predicted_from, last->predicted_from) &&
+		    same_multiple(r, r->predicted_low_us, last, last->predicted_low_us) &&
+		    same_multiple(r, r->predicted_high_us, last, last->predicted_high_us))
 			continue;
 		bb_strbuf_addf(out, "# %s from %s on: ", r->algorithm_asked,
 			       bb_format_size(size, (uint64_t)r->size_bytes));
-		if (!isnan(r->low))
-			bb_strbuf_addf(out, "%.2f to %.2f times the predicted time\n", r->low,
-				       r->high);
+		if (!isnan(r->predicted_low_us / r->time_us))
+			bb_strbuf_addf(out, "%.2f to %.2f times the predicted time\n",
+				       r->predicted_low_us / r->time_us,
+				       r->predicted_high_us / r->time_us);
 		else
 			bb_strbuf_add(out, "unknown, no comparable measurements\n");
-		if (r->from[0])
-			bb_strbuf_addf(out, "#   %s\n", r->from);
+		if (r->predicted_from)
+			bb_strbuf_addf(out, "#   %s\n", r->predicted_from);
 	}
-}
-
-/* True if other versions choose in row I what they choose in the row before. */
-static bool repeats_versions(const struct bb_costs *p, size_t i)
-{
-	const struct bb_cost_row *r = &p->rows[i], *before = i > 0 ? &p->rows[i - 1] : NULL;
-
-	return before && strcmp(r->algorithm_asked, before->algorithm_asked) == 0 &&
-	       strcmp(r->other_versions, before->other_versions) == 0;
 }
 
 /* A line for each choice of other versions, with its sizes. */
-static void add_versions(const struct bb_costs *p, struct bb_strbuf *out)
+static void add_versions(const struct bb_results *p, struct bb_strbuf *out)
 {
-	for (size_t i = 0, last; i < p->n; i = last + 1) {
-		const struct bb_cost_row *r = &p->rows[i];
-		char size[BB_UNIT_TEXT], end[BB_UNIT_TEXT];
+	for (size_t i = 0, end; i < p->n; i = end) {
+		const struct bb_result_record *r = &p->list[i];
+		char from[BB_UNIT_TEXT], to[BB_UNIT_TEXT];
 
-		for (last = i; last + 1 < p->n && repeats_versions(p, last + 1);)
-			last++;
-		if (!r->other_versions[0])
+		for (end = i + 1; end < p->n && before(p, end) &&
+				  same_text(r->other_versions, p->list[end].other_versions);)
+			end++;
+		if (!r->other_versions)
 			continue;
-		bb_format_size(size, (uint64_t)r->size_bytes);
-		bb_format_size(end, (uint64_t)p->rows[last].size_bytes);
-		bb_strbuf_addf(out, "# %s at %s%s%s: %s\n", r->algorithm_asked, size,
-			       strcmp(size, end) == 0 ? "" : " to ",
-			       strcmp(size, end) == 0 ? "" : end, r->other_versions);
+		bb_format_size(from, (uint64_t)r->size_bytes);
+		bb_format_size(to, (uint64_t)p->list[end - 1].size_bytes);
+		bb_strbuf_addf(out, "# %s at %s%s%s: %s\n", r->algorithm_asked, from,
+			       strcmp(from, to) == 0 ? "" : " to ", strcmp(from, to) == 0 ? "" : to,
+			       r->other_versions);
 	}
 }
 
-static void add_costs(const struct bb_costs *p, const char *fault, struct bb_strbuf *out)
+static void add_costs(const struct bb_results *p, const char *fault, struct bb_strbuf *out)
 {
+	static const struct bb_table_head heads[] = {
+		{"size", "(B)", 10},  {"algorithm", "", 10},      {"without", "(us)", 10},
+		{"with", "(us)", 10}, {"as long", "(times)", 10}, {NULL, NULL, 0}};
 	struct bb_text_table t = {.mark = "#"};
 
 	bb_strbuf_addf(out, "# Cost of --fault %s\n", fault);
-	bb_table_column(&t, "size", "(B)", 10);
-	bb_table_column(&t, "algorithm", "", 10);
-	bb_table_key(&t);
-	bb_table_column(&t, "without", "(us)", 10);
-	bb_table_column(&t, "with", "(us)", 10);
-	bb_table_column(&t, "as long", "(times)", 10);
+	bb_table_columns(&t, heads, 2);
 	for (size_t i = 0; i < p->n; i++) {
-		const struct bb_cost_row *r = &p->rows[i];
+		const struct bb_result_record *r = &p->list[i], *last = before(p, i);
+		const bool repeats =
+			last && r->in_place && !last->in_place && r->size_bytes == last->size_bytes;
 		char size[BB_UNIT_TEXT];
 
-		if (isnan(r->faultless_us) || repeats_case(p, i))
-			continue;
-		bb_table_cellf(&t, "%s\t%s\t%.2f\t%.2f\t%.3f",
-			       bb_format_size(size, (uint64_t)r->size_bytes), r->algorithm,
-			       r->faultless_us, r->us, r->us / r->faultless_us);
+		if (!isnan(r->faultless_us) && !repeats)
+			bb_table_cellf(&t, "%s\t%s\t%.2f\t%.2f\t%.3f",
+				       bb_format_size(size, (uint64_t)r->size_bytes), r->algorithm,
+				       r->faultless_us, r->time_us, r->time_us / r->faultless_us);
 	}
 	bb_table_print(&t, out);
 	bb_table_free(&t);
 }
 
-void bb_costs_text(const struct bb_costs *p, const char *fault, bool predicted,
+void bb_costs_text(const struct bb_results *p, const char *fault, bool predicted,
 		   struct bb_strbuf *out)
 {
+	if (p->n == 0 || !p->list[0].evaluator)
+		return;
 	add_evaluators(p, out);
 	if (predicted)
 		add_intervals(p, out);
 	add_versions(p, out);
-	if (fault && p->n > 0 && !isnan(p->rows[0].faultless_us))
+	if (fault && !isnan(p->list[0].faultless_us))
 		add_costs(p, fault, out);
 }

@@ -6,7 +6,6 @@
 #include "backends/gpu.h"
 #include "backends/library.h"
 #include "backends/virtual.h"
-#include "collectives/result.h"
 #include "core/bound.h"
 #include "core/clock.h"
 #include "core/stats.h"
@@ -132,34 +131,20 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 		      const struct bb_call *call, const struct bb_layout *layout,
 		      const struct bb_measured *measured, struct bb_result_record *result)
 {
-	const struct bb_options *options = s->engine.options;
-	const struct bb_collective_options *settings = &s->bench->settings;
 	const struct bb_library *library = s->engine.backend->library;
-	const bool verified = options->check > 0 && s->patterns;
 
-	bb_record_init(&bb_record_result, result);
-	result->collective = s->bench->collective->name;
-	result->algorithm_asked = c->choice->name;
+	bb_bench_describe_case(s, c, result);
 	result->algorithm = call->schedule ? bb_plan_schedule_name(&s->bench->plan, call->schedule)
 			    : call->native ? call->native->name
 					   : c->choice->name;
 	result->library_algorithm = measured->chosen[0] ? measured->chosen : NULL;
 	result->registration =
 		library && library->registered ? library->registered(s->group) : NULL;
-	result->dtype = bb_dtype_name(c->dtype);
-	result->op = c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op);
-	result->root = c->root == BB_NO_ROOT ? -1 : c->root;
-	result->nranks = s->n;
-	result->size_bytes = (int64_t)c->size_bytes;
-	result->count = (int64_t)c->count;
-	result->matrix = bb_plan_matrix_name(&s->bench->plan, c);
 	result->in_place = call->shape.in_place;
-	result->cache = bb_cache_names[settings->cache];
-	result->chunk_bytes = call->schedule && call->shape.chunk
-				      ? (int64_t)(call->shape.chunk * bb_dtype_size(c->dtype))
-				      : BB_ABSENT;
-	result->verified = !verified ? NULL : layout->sets < 2 ? "refilled" : "pristine set";
-	result->cycle = s->cycle;
+	if (call->schedule && call->shape.chunk)
+		result->chunk_bytes = (int64_t)(call->shape.chunk * bb_dtype_size(c->dtype));
+	if (s->engine.options->check > 0 && s->patterns)
+		result->verified = layout->sets < 2 ? "refilled" : "pristine set";
 	result->evaluator = measured->evaluator;
 	result->faultless_us = 1e6 * measured->faultless;
 	result->end_unix_s = bb_clock_unix();
@@ -171,20 +156,43 @@ static double algbw_bytes(const struct bb_call *call)
 	       (double)bb_dtype_size(call->dtype);
 }
 
-/* Fills in the time of the row, over all ranks of the world, and its bandwidths. */
-static void fill_bandwidth(const struct bb_session *s, const struct bb_call *call,
-			   const struct bb_measured *all, double *scratch,
-			   struct bb_result_record *result)
+/* Fills in what follows from the summaries of ALL ranks, the time of the row first. ROOM holds 4
+   numbers per rank; RESULT borrows it. Returns why GPUs were slowed down. */
+static unsigned fill_from_ranks(const struct bb_session *s, const struct bb_call *call,
+				const struct bb_measured *all, double *room,
+				struct bb_result_record *result)
 {
+	const struct bb_collective_options *settings = &s->bench->settings;
 	const int n = s->engine.run->world.nranks;
-	double seconds;
+	double *seconds = room, *means = room + n, *cpu = means + n, *bytes = cpu + n;
+	double time, uncertainty = 0;
+	uint64_t wrong = 0;
+	unsigned throttled = 0;
 
-	for (int r = 0; r < n; r++)
-		scratch[r] = all[r].part.seconds;
-	seconds = over_ranks(scratch, n, s->bench->settings.average);
-	result->time_us = seconds * 1e6;
-	result->algbw_GBps = seconds > 0 ? algbw_bytes(call) / seconds / 1e9 : 0;
+	for (int r = 0; r < n; r++) {
+		seconds[r] = all[r].seconds;
+		means[r] = all[r].seconds * 1e6;
+		cpu[r] = all[r].cpu_seconds * 1e6;
+		bytes[r] = all[r].busbw_bytes;
+		uncertainty = fmax(uncertainty, all[r].clock_uncertainty);
+		wrong += all[r].wrong;
+		throttled |= all[r].throttled;
+	}
+	time = over_ranks(seconds, n, settings->average);
+	result->time_us = time * 1e6;
+	result->algbw_GBps = time > 0 ? algbw_bytes(call) / time / 1e9 : 0;
 	result->busbw_GBps = result->algbw_GBps * s->bench->collective->bus_factor(s->n);
+	if (!s->engine.backend->virtual) /* one driver stands for all ranks */
+		result->rank_mean_us = (struct bb_numbers){means, (size_t)n};
+	if (result->verified)
+		result->wrong = (int64_t)wrong;
+	if (settings->report_cputime)
+		result->cpu_time_us = over_ranks(cpu, n, settings->average);
+	result->clock_uncertainty_us = uncertainty * 1e6;
+	result->iterations = (int64_t)all[0].iterations;
+	result->samples = (int64_t)all[0].nsamples;
+	bb_groups_add(s->bench->groups, seconds, bytes, over_ranks, settings->average, result);
+	return throttled;
 }
 
 /* What a model says of its own time. */
@@ -206,23 +214,15 @@ static void fill_prediction(const struct bb_session *s, struct bb_result_record 
 	result->other_versions = said->otherwise[0] ? said->otherwise : NULL;
 }
 
-/* Fills in the least time of the algorithm's bytes at the copy or link speed of this run. Only some
-   groups may need the copy speed, but all ranks measure it. */
-static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
-			    const struct bb_measured *all, struct bb_result_record *result)
+/* Fills in the least time of the algorithm's bytes at the link speed, at RATE, that of copies, or
+   by the links of the machine. */
+static void fill_bound(const struct bb_session *s, const struct bb_call *call,
+		       const struct bb_measured *measured, double rate,
+		       struct bb_result_record *result)
 {
 	const struct bb_options *options = s->engine.options;
-	const double cost = all[s->engine.driver->rank].cost_bytes;
-	bool copied = false;
-	double rate = 0;
-	bb_status status = BB_OK;
+	struct bb_run *run = s->engine.run;
 
-	for (int r = 0; r < s->engine.run->world.nranks; r++)
-		copied |= all[r].cost_bytes > 0;
-	if (copied)
-		status = bb_measure_copy(s, (size_t)result->size_bytes, &rate);
-	if (status != BB_OK)
-		return status;
 	if (options->config.link_rate > 0 && call->schedule) {
 		const bool port = options->config.link_port;
 		const double links = s->n > 1 && !port ? s->n - 1 : 1;
@@ -234,16 +234,19 @@ static bb_status fill_bound(struct bb_session *s, const struct bb_call *call,
 		result->bound_source = port ? "the most bytes a rank sends, through its port"
 					    : "the most bytes a rank sends, spread over all its "
 					      "links";
-	} else if (cost > 0) {
+	} else if (measured->cost_bytes > 0) {
 		/* Split groups run at the same time and share the machine. */
-		result->bound_us = 1e6 * cost / s->n * s->engine.run->world.nranks / rate;
+		result->bound_us = 1e6 * measured->cost_bytes / s->n * run->world.nranks / rate;
 		result->bound_source = copy_source;
 	} else {
-		return BB_OK;
+		const double GBps = bb_link_bounds_find(&run->link_bounds, s->bench->collective,
+							result->algorithm, &result->bound_source);
+
+		if (GBps > 0)
+			result->bound_us = measured->busbw_bytes / GBps / 1e3;
 	}
 	if (result->time_us > 0)
 		result->percent_of_bound = 100 * result->bound_us / result->time_us;
-	return BB_OK;
 }
 
 /* True if NAME equals the first LENGTH characters of OF. */
@@ -292,37 +295,34 @@ static void object_to_choice(const struct bb_session *s, const struct bb_call *c
 		objection[0] = '\0';
 }
 
-/* Rank 0 reports, once, that -R had no effect. */
-static bb_status report_unregistered(struct bb_session *s, const struct bb_result_record *result)
-{
-	if (s->told_unregistered || !result->registration ||
-	    strcmp(result->registration, "none") != 0)
-		return BB_OK;
-	s->told_unregistered = true;
-	return bb_engine_comment(&s->engine,
-				 "# Warning: -R: the library cannot register these buffers here; "
-				 "they are used unregistered\n");
-}
-
-/* Rank 0 records why any GPU was slowed down, and reports it once. */
-static bb_status fill_throttling(struct bb_session *s, const struct bb_measured *all,
-				 struct bb_result_record *result)
+/* Fills in why any GPU was slowed down, by REASONS; reports it, and that -R had no effect, once. */
+static bb_status fill_warnings(struct bb_session *s, unsigned reasons,
+			       struct bb_result_record *result)
 {
 	static const char *const names[1 << BB_GPU_THROTTLES] = {
 		[1 << BB_GPU_POWER] = "power",
 		[1 << BB_GPU_THERMAL] = "temperature",
 		[1 << BB_GPU_POWER | 1 << BB_GPU_THERMAL] = "power and temperature"};
-	unsigned reasons = 0;
+	const char *registered = result->registration;
+	bb_status status = BB_OK;
 
-	for (int r = 0; r < s->engine.run->world.nranks; r++)
-		reasons |= all[r].throttled;
 	result->throttled = names[reasons];
-	if (!reasons || s->told_throttled)
-		return BB_OK;
-	s->told_throttled = true;
-	return bb_engine_comment(&s->engine,
-				 "# Warning: the driver lowered the clock of a GPU while it was "
-				 "measured; the records' throttled and gpu say why\n");
+	if (!s->told_unregistered && registered && strcmp(registered, "none") == 0) {
+		s->told_unregistered = true;
+		BB_TRY(status,
+		       bb_engine_comment(&s->engine,
+					 "# Warning: -R: the library cannot register these buffers "
+					 "here; they are used unregistered\n"),
+		       out);
+	}
+	if (reasons && !s->told_throttled) {
+		s->told_throttled = true;
+		status = bb_engine_comment(
+			&s->engine, "# Warning: the driver lowered the clock of a GPU while it was "
+				    "measured; the records' throttled and gpu say why\n");
+	}
+out:
+	return status;
 }
 
 /* Busbw in US instead of in the record's time. */
@@ -347,9 +347,7 @@ static bb_status deliver(struct bb_session *s, struct bb_result_record *result)
 									   : BB_BOUND_BY_LINKS);
 	bench->busbw_sum += result->busbw_GBps;
 	status = bb_engine_deliver(&s->engine, &bb_record_result, result, result->wrong);
-	if (status == BB_OK && result->evaluator)
-		status = bb_costs_add(&bench->costs, result);
-	return status == BB_OK ? bb_compare_add(&bench->compare, result) : status;
+	return status == BB_OK ? bb_results_keep(&bench->results, result) : status;
 }
 
 /* Fills in what follows from the samples of all ranks. Only the ranks of a group wait for each
@@ -367,40 +365,6 @@ static void fill_from_samples(const struct bb_session *s, const struct view *v,
 		result->samples_us = (struct bb_numbers){v->work, v->n};
 }
 
-/* Fills in what follows from the summaries of all ranks. MEANS has room for 2 numbers per rank. */
-static bb_status fill_from_ranks(const struct bb_session *s, const struct bb_measured *all,
-				 double *means, struct bb_result_record *result)
-{
-	const struct bb_collective_options *settings = &s->bench->settings;
-	const int n = s->engine.run->world.nranks;
-	double *cpu = means + n, uncertainty = 0;
-	struct bb_group_part *parts = calloc((size_t)n, sizeof(*parts));
-	bb_status status;
-
-	if (!parts)
-		return BB_EINTERNAL;
-	for (int r = 0; r < n; r++) {
-		parts[r] = all[r].part;
-		means[r] = all[r].part.seconds * 1e6;
-		cpu[r] = all[r].cpu_seconds * 1e6;
-		if (all[r].clock_uncertainty > uncertainty)
-			uncertainty = all[r].clock_uncertainty;
-	}
-	if (!s->engine.backend->virtual) /* one driver stands for all ranks */
-		result->rank_mean_us = (struct bb_numbers){means, (size_t)n};
-	if (result->verified) {
-		result->wrong = 0;
-		for (int r = 0; r < n; r++)
-			result->wrong += (int64_t)all[r].wrong;
-	}
-	if (settings->report_cputime)
-		result->cpu_time_us = over_ranks(cpu, n, settings->average);
-	result->clock_uncertainty_us = uncertainty * 1e6;
-	status = bb_groups_add(s->bench->groups, parts, over_ranks, settings->average, result);
-	free(parts);
-	return status;
-}
-
 /* Delivers, with -I, when each rank of rank 0's group entered each iteration. Overwrites the
    samples. */
 static bb_status deliver_arrivals(const struct bb_session *s, const struct view *v,
@@ -411,18 +375,7 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 	const int *members = s->members;
 	double *first = v->work, *late = v->work + v->n;
 
-	bb_record_init(&bb_record_arrival, &r);
-	r.collective = result->collective;
-	r.algorithm_asked = result->algorithm_asked;
-	r.algorithm = result->algorithm;
-	r.dtype = result->dtype;
-	r.op = result->op;
-	r.root = result->root;
-	r.size_bytes = result->size_bytes;
-	r.matrix = result->matrix;
-	r.in_place = result->in_place;
-	r.cycle = result->cycle;
-	r.clock_uncertainty_us = result->clock_uncertainty_us;
+	bb_record_init_from(&bb_record_arrival, &r, &bb_record_result, result);
 	r.late_us = (struct bb_numbers){late, v->n};
 	for (size_t i = 0; i < v->n; i++) {
 		first[i] = arrival(v, members[0], i);
@@ -438,9 +391,10 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 	return status;
 }
 
-/* Completes and delivers the record on rank 0. */
-static bb_status put_together(struct bb_session *s, const struct bb_measured *all,
-			      const double *samples, struct bb_result_record *result)
+/* Makes and delivers the record on rank 0. RATE is that of copies, where a group's bound is. */
+static bb_status put_together(struct bb_session *s, const struct bb_call *call,
+			      const struct bb_measured *all, double rate, const double *samples,
+			      struct bb_result_record *result)
 {
 	const size_t skip = (size_t)s->bench->settings.per_iter_skip;
 	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = all[0].nsamples;
@@ -451,31 +405,28 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 		.samples = samples,
 		.work = calloc(4 * (nsamples + n), sizeof(*v.work)),
 	};
-	double *means = calloc(2 * n, sizeof(*means));
-	bb_status status = BB_EINTERNAL;
+	double *room = calloc(4 * n, sizeof(*room));
+	bb_status status;
 
-	result->iterations = (int64_t)all[0].iterations;
-	result->samples = (int64_t)nsamples;
-	if (v.work && means)
-		status = fill_throttling(s, all, result);
-	if (status == BB_OK) {
-		fill_from_samples(s, &v, result);
-		status = fill_from_ranks(s, all, means, result);
-	}
-	if (status == BB_OK)
-		status = deliver(s, result);
-	else
-		(void)bb_no_memory(&s->engine.run->error, "statistics");
-	if (status == BB_OK && result->samples_us.n > 0 && result->last_rank != BB_ABSENT)
+	status = v.work && room ? BB_OK : bb_no_memory(&s->engine.run->error, "statistics");
+	BB_TRY(status, status, out);
+	BB_TRY(status, fill_warnings(s, fill_from_ranks(s, call, all, room, result), result), out);
+	fill_prediction(s, result);
+	fill_bound(s, call, &all[s->engine.driver->rank], rate, result);
+	fill_from_samples(s, &v, result);
+	BB_TRY(status, deliver(s, result), out);
+	if (result->samples_us.n > 0 && result->last_rank != BB_ABSENT)
 		status = deliver_arrivals(s, &v, result);
+out:
 	free(v.work);
-	free(means);
+	free(room);
 	return status;
 }
 
 /* EVALUATOR is a pointer that only the process that sent it uses. */
 static const struct bb_payload_field measured_fields[] = {
-	BB_PAYLOAD_FIELD("its part", BB_PAYLOAD_ANY, struct bb_measured, part),
+	BB_PAYLOAD_FIELD("the time", BB_PAYLOAD_ANY, struct bb_measured, seconds),
+	BB_PAYLOAD_FIELD("its bytes", BB_PAYLOAD_ANY, struct bb_measured, busbw_bytes),
 	BB_PAYLOAD_FIELD("the CPU time", BB_PAYLOAD_ANY, struct bb_measured, cpu_seconds),
 	BB_PAYLOAD_FIELD("the uncertainty", BB_PAYLOAD_ANY, struct bb_measured, clock_uncertainty),
 	BB_PAYLOAD_FIELD("the cost", BB_PAYLOAD_ANY, struct bb_measured, cost_bytes),
@@ -501,44 +452,38 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = measured->nsamples;
 	struct bb_result_record result;
 	struct bb_measured *all;
-	double *scratch;
 	const void *gathered;
-	double GBps = 0;
+	bool copied = false;
+	double rate = 0;
 	bb_status status;
 
 	/* Samples, then arrivals, in one piece. */
 	memmove(s->samples + nsamples, s->arrivals, nsamples * sizeof(*s->samples));
-	fill_case(s, c, call, layout, measured, &result);
 	measured->cost_bytes = s->engine.backend->cost_bytes(s->group, call);
-	measured->part.busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);
+	measured->busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);
 	status = bb_crew_gather(s->engine.driver, &measured_table, measured, 1, &gathered);
 	if (status != BB_OK)
 		return status;
-	all = malloc(n * (sizeof(*all) + sizeof(*scratch)));
+	all = malloc(n * sizeof(*all));
 	if (!all)
 		return bb_no_memory(&s->engine.run->error, "statistics");
-	scratch = (double *)(all + n);
 	memcpy(all, gathered, n * sizeof(*all));
 	object_to_choice(s, call, all, objection);
 	if (*objection)
 		goto out;
-	fill_bandwidth(s, call, all, scratch, &result);
-	fill_prediction(s, &result);
-	status = fill_bound(s, call, all, &result);
-	if (bb_driver_leads(s->engine.driver) && isnan(result.bound_us))
-		GBps = bb_link_bounds_find(&s->engine.run->link_bounds, s->bench->collective,
-					   result.algorithm, &result.bound_source);
-	if (GBps > 0)
-		result.bound_us = measured->part.busbw_bytes / GBps / 1e3;
-	if (GBps > 0 && result.time_us > 0)
-		result.percent_of_bound = 100 * result.bound_us / result.time_us;
-	if (status == BB_OK)
-		status = bb_crew_collect(s->engine.driver, &bb_payload_number, s->samples,
-					 2 * nsamples, &gathered);
-	if (status == BB_OK && bb_driver_leads(s->engine.driver))
-		status = report_unregistered(s, &result);
-	if (status == BB_OK && bb_driver_leads(s->engine.driver))
-		status = put_together(s, all, gathered, &result);
+	/* Only some groups may need the copy speed, but all ranks measure it. */
+	for (size_t r = 0; r < n; r++)
+		copied |= all[r].cost_bytes > 0;
+	if (copied)
+		BB_TRY(status, bb_measure_copy(s, (size_t)c->size_bytes, &rate), out);
+	BB_TRY(status,
+	       bb_crew_collect(s->engine.driver, &bb_payload_number, s->samples, 2 * nsamples,
+			       &gathered),
+	       out);
+	if (!bb_driver_leads(s->engine.driver))
+		goto out;
+	fill_case(s, c, call, layout, measured, &result);
+	status = put_together(s, call, all, rate, gathered, &result);
 out:
 	free(all);
 	return status;

@@ -692,7 +692,7 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	measured->clock_uncertainty = before.uncertainty + after.uncertainty;
 	measured->iterations = job.iterations;
 	measured->nsamples = job.nsamples;
-	measured->part.seconds = job.seconds / job.operations;
+	measured->seconds = job.seconds / job.operations;
 	measured->cpu_seconds = job.cpu_seconds / job.operations;
 	BB_TRY(status, check(&job, &measured->wrong), out);
 	status = find_chosen(&job, measured->chosen);

@@ -7,8 +7,8 @@
 
 #include "backends/library.h"
 #include "backends/virtual.h"
-#include "collectives/compare.h"
 #include "collectives/plan.h"
+#include "collectives/summary.h"
 #include "core/file.h"
 #include "core/output.h"
 #include "core/units.h"

@@ -6,15 +6,19 @@
 
 #include "harness/results/sink.h"
 
+/* What records say of the data of a case. */
+#define BB_DATA_FIELDS(FIELD)                                                                      \
+	FIELD(STRING, dtype, "", "element type")                                                   \
+	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
+	FIELD(INT, root, "", "rank; -1 where there is none")
+
 #define BB_RESULT_FIELDS(FIELD)                                                                    \
 	FIELD(STRING, collective, "", "what was done")                                             \
 	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
 	FIELD(STRING, algorithm, "", "algorithm that ran; for auto the backend's choice")          \
 	FIELD(STRING, library_algorithm, "",                                                       \
 	      "choice reported by the library, as ring:LL128; null: not reported")                 \
-	FIELD(STRING, dtype, "", "element type")                                                   \
-	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
-	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
+	BB_DATA_FIELDS(FIELD)                                                                      \
 	FIELD(INT, nranks, "", "ranks that take part in the call")                                 \
 	FIELD(INT, size_bytes, "bytes", "size that bandwidths refer to")                           \
 	FIELD(INT, count, "elements", "count parameter of the call; 0 with --matrix")              \
@@ -100,9 +104,7 @@ struct bb_result_record {
 	FIELD(STRING, collective, "", "as in the result before it, like the next fields")          \
 	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
 	FIELD(STRING, algorithm, "", "the one that ran")                                           \
-	FIELD(STRING, dtype, "", "element type")                                                   \
-	FIELD(STRING, op, "", "reduction; none where data is only moved")                          \
-	FIELD(INT, root, "", "rank; -1 where there is none")                                       \
+	BB_DATA_FIELDS(FIELD)                                                                      \
 	FIELD(INT, size_bytes, "bytes", "as in the result")                                        \
 	FIELD(BOOL, in_place, "", "input and output lie in one buffer")                            \
 	FIELD(INT, cycle, "", "of -N, from 1")                                                     \
@@ -120,6 +122,21 @@ extern const struct bb_record_kind bb_record_result, bb_record_arrival;
 
 /* True if A and B are the two placements of one row of a table. */
 bool bb_result_is_row_of(const struct bb_result_record *a, const struct bb_result_record *b);
+/* True if A and B have the same data: at most their sizes, algorithms and placements differ. */
+bool bb_result_is_like(const struct bb_result_record *a, const struct bb_result_record *b);
+
+/* The results of a run so far, of each case that of the last cycle. */
+struct bb_results { /* zero-initialise */
+	struct bb_result_record *list;
+	size_t n, room;
+	int64_t cycles;
+};
+
+/* Keep a copy of RESULT: what measured it may go, but not its constants, the plan and the options.
+   Of its lists, the copy has group_busbw_GBps alone. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_results_keep(struct bb_results *results,
+				  const struct bb_result_record *result);
+void bb_results_free(struct bb_results *results);
 
 /* Open sinks: the text of a collective in the layout of nccl-tests, and its JSON. */
 bb_sink_open bb_sink_text_open, bb_sink_nccl_json_open;

@@ -1,6 +1,6 @@
 #include "core/bound.h"
 #include "collectives/result.h"
-#include "collectives/compare.h"
+#include "collectives/summary.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static void add(struct bb_compare *compare, const char *asked, const char *used, int64_t size,
+static void add(struct bb_results *compare, const char *asked, const char *used, int64_t size,
 		bool in_place, double time_us, double percent)
 {
 	struct bb_result_record r;
@@ -27,10 +27,10 @@ static void add(struct bb_compare *compare, const char *asked, const char *used,
 	r.percent_of_bound = percent;
 	r.bound_source = "copies";
 	r.cycle = 1;
-	assert_int_equal(bb_compare_add(compare, &r), BB_OK);
+	assert_int_equal(bb_results_keep(compare, &r), BB_OK);
 }
 
-static void add_told(struct bb_compare *compare, const char *asked, const char *used,
+static void add_told(struct bb_results *compare, const char *asked, const char *used,
 		     const char *told, int64_t size, double time_us)
 {
 	struct bb_result_record r;
@@ -46,10 +46,10 @@ static void add_told(struct bb_compare *compare, const char *asked, const char *
 	r.size_bytes = size;
 	r.time_us = time_us;
 	r.cycle = 1;
-	assert_int_equal(bb_compare_add(compare, &r), BB_OK);
+	assert_int_equal(bb_results_keep(compare, &r), BB_OK);
 }
 
-static const char *text_of(struct bb_compare *compare, struct bb_strbuf *out)
+static const char *text_of(struct bb_results *compare, struct bb_strbuf *out)
 {
 	const char *line;
 
@@ -64,7 +64,7 @@ static const char *text_of(struct bb_compare *compare, struct bb_strbuf *out)
 static void test_two(void **state)
 {
 	struct bb_strbuf out = {0};
-	struct bb_compare c = {.ncells = 0};
+	struct bb_results c = {.n = 0};
 
 	for (int64_t size = 1024; size <= 16384; size *= 2) {
 		/* 30 us ahead at 4 KiB, 10 us behind at 8 KiB: equal three quarters of the way. */
@@ -89,14 +89,14 @@ static void test_two(void **state)
 			    "us\n"
 			    "# tree is faster than ring below about 7K, slower above\n");
 	bb_strbuf_free(&out);
-	bb_compare_free(&c);
+	bb_results_free(&c);
 }
 
 /* A bound that is beaten is no percentage without a word: 131% is doubted, 104% may be noise. */
 static void test_beaten(void **state)
 {
 	struct bb_strbuf out = {0}, answers = {0};
-	struct bb_compare c = {.ncells = 0};
+	struct bb_results c = {.n = 0};
 
 	for (int i = 0; i < 3; i++) {
 		struct bb_result_record r;
@@ -114,7 +114,7 @@ static void test_beaten(void **state)
 		r.bound_source = "copies";
 		r.bound_doubt = bb_bound_doubt(r.percent_of_bound, NAN, BB_BOUND_BY_COPIES);
 		r.cycle = 1;
-		assert_int_equal(bb_compare_add(&c, &r), BB_OK);
+		assert_int_equal(bb_results_keep(&c, &r), BB_OK);
 	}
 	bb_compare_text(&c, &out, &answers);
 	assert_string_equal(
@@ -126,7 +126,7 @@ static void test_beaten(void **state)
 	assert_non_null(strstr(bb_strbuf_text(&out), bb_strbuf_text(&answers)));
 	bb_strbuf_free(&out);
 	bb_strbuf_free(&answers);
-	bb_compare_free(&c);
+	bb_results_free(&c);
 	/* The slow end of the spread decides, where it is known. */
 	assert_null(bb_bound_doubt(131, 99, BB_BOUND_BY_LINKS));
 	assert_null(bb_bound_doubt(131, 104, BB_BOUND_BY_LINKS));
@@ -147,7 +147,7 @@ static void test_told(void **state)
 		{"tree:LL", "tree:LL", NULL, 1024, 12},
 	};
 	struct bb_strbuf out = {0};
-	struct bb_compare c = {.ncells = 0};
+	struct bb_results c = {.n = 0};
 	const char *text;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -159,13 +159,13 @@ static void test_told(void **state)
 	assert_non_null(strstr(text, "tree:LL 4.00x\n"));
 	assert_null(strstr(text, "nccl"));
 	bb_strbuf_free(&out);
-	bb_compare_free(&c);
+	bb_results_free(&c);
 }
 
 static void test_bounds_and_auto(void **state)
 {
 	struct bb_strbuf out = {0};
-	struct bb_compare c = {.ncells = 0};
+	struct bb_results c = {.n = 0};
 	const char *text;
 
 	add(&c, "ring", "ring", 1024, false, 10, 50);
@@ -184,7 +184,7 @@ static void test_bounds_and_auto(void **state)
 	assert_non_null(strstr(text, "# auto chose ring, direct from 2K\n"));
 	assert_non_null(strstr(text, "# ring is faster than tree at every size\n"));
 	bb_strbuf_free(&out);
-	bb_compare_free(&c);
+	bb_results_free(&c);
 }
 
 /* Keeps the winner at the one size. */
@@ -206,7 +206,7 @@ static bb_status keep_record(struct bb_sink *sink, const struct bb_record_kind *
 	return BB_OK;
 }
 
-static struct bb_winner_record winner_of(struct bb_compare *compare)
+static struct bb_winner_record winner_of(struct bb_results *compare)
 {
 	static const struct bb_sink_ops ops = {.record = keep_record};
 	struct keep keep = {.sink.ops = &ops};
@@ -222,7 +222,7 @@ static void test_auto_of_placements(void **state)
 {
 	struct bb_strbuf out = {0};
 	struct bb_winner_record winner;
-	struct bb_compare c = {.ncells = 0};
+	struct bb_results c = {.n = 0};
 
 	add(&c, "ring", "ring", 1024, false, 23, 50);
 	add(&c, "ring", "ring", 1024, true, 10, 50);
@@ -248,7 +248,7 @@ static void test_auto_of_placements(void **state)
 	assert_float_equal(winner.time_us, 20, 1e-9);
 	assert_float_equal(winner.times_second, 1.15, 1e-9);
 	bb_strbuf_free(&out);
-	bb_compare_free(&c);
+	bb_results_free(&c);
 }
 
 /* The same of what no column of its own shows, and of what the library tells. */
@@ -257,7 +257,7 @@ static void test_told_of_placements(void **state)
 	static const char *const told[] = {"tree:LL", "ring:LL"};
 	struct bb_strbuf out = {0};
 	struct bb_winner_record winner;
-	struct bb_compare c = {.ncells = 0};
+	struct bb_results c = {.n = 0};
 	const char *text;
 
 	add(&c, "direct", "direct", 1024, false, 30, NAN);
@@ -276,7 +276,7 @@ static void test_told_of_placements(void **state)
 		r.in_place = in_place;
 		r.time_us = in_place ? 5 : 10;
 		r.cycle = 1;
-		assert_int_equal(bb_compare_add(&c, &r), BB_OK);
+		assert_int_equal(bb_results_keep(&c, &r), BB_OK);
 	}
 	/* Only in place there is such a column: out of place auto repeats nothing. */
 	add(&c, "tree:LL", "tree:LL", 1024, true, 1, NAN);
@@ -289,13 +289,13 @@ static void test_told_of_placements(void **state)
 	assert_string_equal(winner.algorithm, "tree:LL");
 	assert_float_equal(winner.time_us, 10, 1e-9);
 	bb_strbuf_free(&out);
-	bb_compare_free(&c);
+	bb_results_free(&c);
 }
 
 static void test_holes(void **state)
 {
 	struct bb_strbuf out = {0};
-	struct bb_compare c = {.ncells = 0};
+	struct bb_results c = {.n = 0};
 	const char *text;
 
 	assert_string_equal(text_of(&c, &out), "");
@@ -309,7 +309,7 @@ static void test_holes(void **state)
 	assert_non_null(strstr(text, "#         2K          -      10.00          -\n"));
 	assert_null(strstr(text, "faster"));
 	bb_strbuf_free(&out);
-	bb_compare_free(&c);
+	bb_results_free(&c);
 }
 
 /* A time that is not a number wins nothing and is no second; rows in place count where the others
@@ -317,7 +317,7 @@ static void test_holes(void **state)
 static void test_not_a_number(void **state)
 {
 	struct bb_strbuf out = {0};
-	struct bb_compare c = {.ncells = 0};
+	struct bb_results c = {.n = 0};
 	const char *text;
 
 	add(&c, "ring", "ring", 1024, false, NAN, NAN);
@@ -331,10 +331,10 @@ static void test_not_a_number(void **state)
 	assert_non_null(strstr(text, "2K          -          -          -\n"));
 	assert_non_null(strstr(text, "4K      10.00          -      20.00 ring 2.00x\n"));
 	assert_null(strstr(text, "below about"));
-	bb_compare_free(&c);
+	bb_results_free(&c);
 	bb_strbuf_clear(&out);
 
-	c = (struct bb_compare){.ncells = 0};
+	c = (struct bb_results){.n = 0};
 	for (int i = 0; i < 2; i++) {
 		add(&c, i ? "tree" : "ring", "ring", 1024, false, NAN, NAN);
 		add(&c, i ? "tree" : "ring", "ring", 1024, true, 5 + i, NAN);
@@ -343,13 +343,13 @@ static void test_not_a_number(void **state)
 	assert_non_null(strstr(text, "in place"));
 	assert_non_null(strstr(text, "1K       5.00       6.00 ring 1.20x\n"));
 	bb_strbuf_free(&out);
-	bb_compare_free(&c);
+	bb_results_free(&c);
 }
 
 static void test_again(void **state)
 {
 	struct bb_strbuf out = {0};
-	struct bb_compare c = {.ncells = 0};
+	struct bb_results c = {.n = 0};
 	struct bb_result_record r;
 
 	add(&c, "ring", "ring", 1024, true, 10, NAN);
@@ -364,7 +364,7 @@ static void test_again(void **state)
 	r.in_place = true;
 	r.time_us = 40;
 	r.cycle = 2;
-	assert_int_equal(bb_compare_add(&c, &r), BB_OK);
+	assert_int_equal(bb_results_keep(&c, &r), BB_OK);
 	assert_string_equal(text_of(&c, &out),
 			    "#\n"
 			    "# Comparison of all_reduce float sum, in place, the last of 2 cycles\n"
@@ -374,7 +374,7 @@ static void test_again(void **state)
 			    "# At 1K, tree is the fastest, 2.00 times as fast as the second: 20.0 "
 			    "us\n");
 	bb_strbuf_free(&out);
-	bb_compare_free(&c);
+	bb_results_free(&c);
 }
 
 /* Rows stay within a terminal however many algorithms there are. */
@@ -382,7 +382,7 @@ static void test_many(void **state)
 {
 	static const char *const names[] = {"ring", "tree", "a", "b", "c", "d", "e", "auto"};
 	struct bb_strbuf out = {0};
-	struct bb_compare c = {.ncells = 0};
+	struct bb_results c = {.n = 0};
 	const char *line, *end;
 
 	for (size_t i = 0; i < 8; i++) {
@@ -398,7 +398,7 @@ static void test_many(void **state)
 	assert_non_null(strstr(bb_strbuf_text(&out), " ring 2.00x\n"));
 	assert_null(strstr(bb_strbuf_text(&out), "faster")); /* ring alone wins anywhere */
 	bb_strbuf_free(&out);
-	bb_compare_free(&c);
+	bb_results_free(&c);
 }
 
 int main(void)

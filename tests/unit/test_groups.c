@@ -2,7 +2,7 @@
  * The groups of a split world: each one's own time and bandwidth, and which is behind.
  */
 #include "collectives/result.h"
-#include "collectives/groups.h"
+#include "collectives/summary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,9 +39,9 @@ static void test_one_group(void **state)
 	bb_record_init(&bb_record_result, &result);
 	assert_int_equal(bb_groups_open(&groups, &ranks), BB_OK);
 	assert_null(groups);
-	assert_int_equal(bb_groups_add(groups, NULL, longest, 0, &result), BB_OK);
+	bb_groups_add(groups, NULL, NULL, longest, 0, &result);
 	assert_int_equal(result.groups.n, 0);
-	bb_groups_text(groups, &text);
+	bb_groups_text(groups, &(struct bb_results){.n = 0}, &text);
 	assert_int_equal(text.length, 0);
 	bb_groups_close(groups);
 }
@@ -51,7 +51,8 @@ static void test_two_groups(void **state)
 {
 	struct bb_rank_info infos[3] = {0};
 	const struct bb_rank_infos ranks = {infos, 3};
-	const struct bb_group_part parts[] = {{1e-3, 4e6}, {4e-3, 2e6}, {2e-3, 4e6}};
+	const double seconds[] = {1e-3, 4e-3, 2e-3}, bytes[] = {4e6, 2e6, 4e6};
+	struct bb_results results = {.n = 0};
 	struct bb_result_record result;
 	struct bb_strbuf text = {0};
 	struct bb_groups *groups;
@@ -63,7 +64,7 @@ static void test_two_groups(void **state)
 	result.algorithm = "ring";
 	result.size_bytes = 1 << 20;
 	assert_int_equal(bb_groups_open(&groups, &ranks), BB_OK);
-	assert_int_equal(bb_groups_add(groups, parts, longest, 0, &result), BB_OK);
+	bb_groups_add(groups, seconds, bytes, longest, 0, &result);
 	assert_int_equal(result.groups.n, 2);
 	assert_true(result.groups.values[0] == 0 && result.groups.values[1] == 5);
 	assert_float_equal(result.group_time_us.values[0], 2000, 1e-6);
@@ -72,9 +73,11 @@ static void test_two_groups(void **state)
 	assert_float_equal(result.group_busbw_GBps.values[1], 0.5, 1e-9);
 	/* Two ranks and one do different things. */
 	assert_true(result.worst_group == BB_ABSENT);
-	bb_groups_text(groups, &text);
+	assert_int_equal(bb_results_keep(&results, &result), BB_OK);
+	bb_groups_text(groups, &results, &text);
 	assert_non_null(strstr(bb_strbuf_text(&text), "no two groups have the same size"));
 	bb_strbuf_free(&text);
+	bb_results_free(&results);
 	bb_groups_close(groups);
 }
 
@@ -83,25 +86,29 @@ static void test_many_groups(void **state)
 {
 	struct bb_rank_info infos[20] = {0};
 	const struct bb_rank_infos ranks = {infos, 20};
-	struct bb_group_part parts[20];
+	double seconds[20], bytes[20];
+	struct bb_results results = {.n = 0};
 	struct bb_result_record result;
 	struct bb_strbuf text = {0};
 	struct bb_groups *groups;
 
 	for (int r = 0; r < 20; r++) {
 		put(infos, r, r, "host");
-		parts[r] = (struct bb_group_part){r == 7 ? 2e-3 : 1e-3, 1e6};
+		seconds[r] = r == 7 ? 2e-3 : 1e-3;
+		bytes[r] = 1e6;
 	}
 	bb_record_init(&bb_record_result, &result);
 	result.algorithm = "tree";
 	assert_int_equal(bb_groups_open(&groups, &ranks), BB_OK);
-	assert_int_equal(bb_groups_add(groups, parts, longest, 0, &result), BB_OK);
+	bb_groups_add(groups, seconds, bytes, longest, 0, &result);
 	assert_int_equal(result.worst_group, 7);
-	bb_groups_text(groups, &text);
+	assert_int_equal(bb_results_keep(&results, &result), BB_OK);
+	bb_groups_text(groups, &results, &text);
 	assert_non_null(strstr(bb_strbuf_text(&text), " least median most "));
 	assert_non_null(strstr(bb_strbuf_text(&text),
 			       "worst group: 7 (ranks 7 on host), at 50% of the median"));
 	bb_strbuf_free(&text);
+	bb_results_free(&results);
 	bb_groups_close(groups);
 }
 

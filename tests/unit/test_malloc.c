@@ -10,7 +10,7 @@
 #include "core/option.h"
 #include "core/strbuf.h"
 #include "collectives/result.h"
-#include "collectives/compare.h"
+#include "collectives/summary.h"
 #include "harness/run/pattern.h"
 #include "collectives/plan.h"
 #include "harness/results/sink.h"
@@ -262,7 +262,7 @@ static struct bb_result_record some_result(int i)
 
 static bool call_compare(bool *orderly)
 {
-	struct bb_compare compare = {.ncells = 0};
+	struct bb_results compare = {.n = 0};
 	struct bb_sinks sinks = {.n = 0};
 	struct bb_strbuf out = {0};
 	bool ok = true;
@@ -270,14 +270,14 @@ static bool call_compare(bool *orderly)
 	for (int i = 0; i < 200 && ok; i++) {
 		struct bb_result_record r = some_result(i);
 
-		ok = bb_compare_add(&compare, &r) == BB_OK;
+		ok = bb_results_keep(&compare, &r) == BB_OK;
 	}
 	if (ok)
 		bb_compare_text(&compare, &out, NULL);
 	ok = ok && !bb_strbuf_failed(&out);
 	ok = ok && bb_compare_records(&compare, &sinks) == BB_OK;
 	bb_strbuf_free(&out);
-	bb_compare_free(&compare);
+	bb_results_free(&compare);
 	return ok;
 }
 

@@ -31,6 +31,16 @@ void bb_record_init(const struct bb_record_kind *kind, void *record)
 	}
 }
 
+void bb_record_init_from(const struct bb_record_kind *kind, void *record,
+			 const struct bb_record_kind *from_kind, const void *from)
+{
+	bb_record_init(kind, record);
+	for (const struct bb_field *to = kind->fields; to->name; to++)
+		for (const struct bb_field *f = from_kind->fields; f->name; f++)
+			if (strcmp(to->name, f->name) == 0 && to->type == f->type)
+				memcpy((char *)record + to->offset, at(from, f), f->size);
+}
+
 void bb_run_id(char text[BB_RUN_ID_TEXT])
 {
 	unsigned char bytes[(BB_RUN_ID_TEXT - 1) / 2];

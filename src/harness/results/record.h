@@ -80,8 +80,8 @@ typedef char bb_field_TEXT[BB_FIELD_TEXT_BYTES];
 struct bb_field {
 	const char *name;
 	enum bb_field_type type;
-	size_t offset;
-	const char *unit; /* "" where there is none */
+	size_t offset, size; /* of the member */
+	const char *unit;    /* "" where there is none */
 	const char *help;
 
 	/* Its column in a table of text (bb_sink_table_open); head NULL: it has none. */
@@ -121,6 +121,7 @@ struct bb_field {
 #define BB_FIELD_ROW(kind, field, unit_, help_, ...)                                               \
 	{.name = #field,                                                                           \
 	 .type = BB_FIELD_##kind,                                                                  \
+	 .size = sizeof(bb_field_##kind),                                                          \
 	 .offset = offsetof(struct BB_RECORD, field),                                              \
 	 .unit = unit_,                                                                            \
 	 .help = help_,                                                                            \
@@ -270,6 +271,9 @@ extern const struct bb_record_kind bb_record_run, bb_record_skip, bb_record_end;
 
 /* Make every number of RECORD, a struct of KIND, absent, and everything else zero. */
 void bb_record_init(const struct bb_record_kind *kind, void *record);
+/* The same, then set the fields that FROM, a record of kind FROM_KIND, has under the same name. */
+void bb_record_init_from(const struct bb_record_kind *kind, void *record,
+			 const struct bb_record_kind *from_kind, const void *from);
 
 void bb_numbers_json(struct bb_json *j, const struct bb_numbers *numbers); /* adds an array */
 /* Append one line without newline: {"schema":2,"kind":…,"run_id":…, the fields}. */
