@@ -51,13 +51,16 @@ struct job {
 	size_t count, span;
 	int64_t times;
 	bool ends;
-	int64_t sample;     /* number of the next one */
+	int64_t sample; /* number of the next one */
+	/* Captured iterations: a sample is LAUNCHES of the first graph, then one of the second
+	   (NULL: none). */
+	struct bb_graph *graphs[2];
+	int64_t launches;
 	double cpu, issued; /* CPU time at its begin; when it was issued */
 
-	/* Results of the timed iterations. */
-	size_t iterations, nsamples;
-	double seconds, cpu_seconds; /* of OPERATIONS of them */
-	double operations;
+	/* Of the timed iterations, the sums of OPERATIONS of them. */
+	struct bb_measured *measured;
+	double seconds, cpu_seconds, operations;
 };
 
 static const struct bb_options *options_of(const struct job *job)
@@ -177,8 +180,9 @@ static bb_status sample_ready(void *own)
 
 	if (fresh)
 		BB_TRY(status,
-		       job_fill(job, verified ? job->pristine
-					      : (int)(job->iterations % (size_t)job->rotates)),
+		       job_fill(job,
+				verified ? job->pristine
+					 : (int)(job->measured->iterations % (size_t)job->rotates)),
 		       out);
 	if (fresh)
 		BB_TRY(status, job_finish(job), out);
@@ -200,16 +204,30 @@ static bb_status record_event(const struct job *job, size_t k)
 	return s->engine.backend->event_record(s->engine.rank, NULL, s->events[k]);
 }
 
+/* Launches the graphs of a sample. */
+static bb_status launch_graphs(const struct job *job)
+{
+	const struct bb_engine *e = &job->s->engine;
+	bb_status status = BB_OK;
+
+	for (int64_t k = 0; k < job->launches && status == BB_OK; k++)
+		status = e->backend->graphs->launch(e->rank, NULL, job->graphs[0]);
+	if (status == BB_OK && job->graphs[1])
+		status = e->backend->graphs->launch(e->rank, NULL, job->graphs[1]);
+	return status;
+}
+
 /* Runs the iterations of a sample without reading the clock. */
 static bb_status sample_operate(void *own, int64_t i)
 {
 	struct job *job = own;
 	const size_t length = sample_length(job);
 	const size_t last = sample_is_verified(job) ? length - 1 : length;
-	bb_status status = record_event(job, 0);
+	const bool launched = job->graphs[0] || job->graphs[1];
+	bb_status status = launched ? launch_graphs(job) : record_event(job, 0);
 
-	for (size_t k = 0; k < length && status == BB_OK; k++) {
-		const int turn = (int)((job->iterations + k) % (size_t)job->rotates);
+	for (size_t k = 0; k < length && !launched && status == BB_OK; k++) {
+		const int turn = (int)((job->measured->iterations + k) % (size_t)job->rotates);
 
 		status = job_enter(job, k == last ? job->pristine : turn, job->times);
 		if (status == BB_OK)
@@ -226,8 +244,8 @@ static void add_sample(struct job *job, double arrival, double seconds)
 
 	/* The time at which a queue is given work is not when it begins it, and the driver of
 	   virtual ranks does not know the arrival of each. */
-	s->arrivals[job->nsamples] = job->runs_ahead || virtual ? NAN : arrival;
-	s->samples[job->nsamples++] = seconds;
+	s->arrivals[job->measured->nsamples] = job->runs_ahead || virtual ? NAN : arrival;
+	s->samples[job->measured->nsamples++] = seconds;
 }
 
 /* Adds a sample, or with the device's events one for each iteration. */
@@ -245,7 +263,7 @@ static bb_status sample_heard(void *own, int64_t i, double begin, double seconds
 			job->runs_ahead ? job->issued - begin : bb_clock_thread() - job->cpu;
 	job->seconds += seconds;
 	job->operations += operations;
-	job->iterations += length;
+	job->measured->iterations += length;
 	if (!s->events || !job->runs_ahead)
 		add_sample(job, begin, seconds / operations);
 	else
@@ -259,36 +277,37 @@ static bb_status sample_heard(void *own, int64_t i, double begin, double seconds
 	return status;
 }
 
-/* Times COUNT iterations in samples of SPAN; see struct job. */
+/* Times COUNT iterations of TIMES operations in samples of SPAN, if they END the measurement with
+   the verified one. PREPARED: some rank has untimed work to do before each sample. */
+static bb_status take(struct job *job, size_t count, size_t span, int64_t times, bool ends,
+		      bool prepared)
+{
+	const struct bb_sampling sampling = {.ready = prepared ? sample_ready : NULL,
+					     .operate = sample_operate,
+					     .heard = sample_heard,
+					     .own = job,
+					     .samples = (int64_t)((count + span - 1) / span),
+					     .operations = 1,
+					     .arrives = true};
+
+	job->count = count;
+	job->span = span;
+	job->times = times;
+	job->ends = ends;
+	job->sample = 0;
+	return bb_engine_sample(&job->s->engine, &sampling);
+}
+
+/* The same of all operations of -m. With a single set of buffers, the last iteration is timed
+   alone, once they are refilled. */
 static bb_status iterate(struct job *job, size_t count, size_t span, bool ends)
 {
-	const bool alone = ends && job->refills; /* the last is refilled, and timed alone */
-	struct bb_sampling sampling = {.ready = is_prepared(job) ? sample_ready : NULL,
-				       .operate = sample_operate,
-				       .heard = sample_heard,
-				       .own = job,
-				       .operations = 1,
-				       .arrives = true};
-	bb_status status = BB_OK;
+	const bool alone = ends && job->refills;
+	const int64_t times = settings_of(job)->agg_iters;
+	const bb_status status =
+		take(job, alone ? count - 1 : count, span, times, ends && !alone, is_prepared(job));
 
-	job->count = alone ? count - 1 : count;
-	job->span = span;
-	job->sample = 0;
-	job->times = settings_of(job)->agg_iters;
-	job->ends = ends && !alone;
-	sampling.samples = (int64_t)((job->count + span - 1) / span);
-	BB_TRY(status, bb_engine_sample(&job->s->engine, &sampling), out);
-	if (!alone)
-		goto out;
-	job->count = job->span = 1;
-	job->sample = 0;
-	job->times = 1;
-	job->ends = true;
-	sampling.ready = sample_ready;
-	sampling.samples = 1;
-	status = bb_engine_sample(&job->s->engine, &sampling);
-out:
-	return status;
+	return status == BB_OK && alone ? take(job, 1, 1, 1, true, true) : status;
 }
 
 /* ---- how many iterations a sample has -------------------------------------------------- */
@@ -352,10 +371,10 @@ static bb_status iterate_more(void *own, size_t *count, bool *enough)
 	*count = (*count + job->span - 1) / job->span * job->span;
 	*count = *count < batch ? *count : batch;
 	status = iterate(job, *count, job->span, false);
-	memcpy(scratch, s->samples, job->nsamples * sizeof(*scratch));
-	*enough = (bb_engine_is_precise(&s->engine, scratch, job->nsamples) &&
-		   job->iterations >= batch) ||
-		  job->nsamples + 2 * batch > s->most_samples;
+	memcpy(scratch, s->samples, job->measured->nsamples * sizeof(*scratch));
+	*enough = (bb_engine_is_precise(&s->engine, scratch, job->measured->nsamples) &&
+		   job->measured->iterations >= batch) ||
+		  job->measured->nsamples + 2 * batch > s->most_samples;
 	return status;
 }
 
@@ -379,87 +398,41 @@ out:
 	return status;
 }
 
-/* Launches of a graph, and one of another; see time_graphs. */
-struct launches {
-	struct job *job;
-	struct bb_graph *first, *last;
-	int64_t n;
-};
-
-static bb_status launches_operate(void *own, int64_t i)
-{
-	const struct launches *l = own;
-	const struct bb_engine *e = &l->job->s->engine;
-	bb_status status = BB_OK;
-
-	for (int64_t k = 0; k < l->n && status == BB_OK; k++)
-		status = e->backend->graphs->launch(e->rank, NULL, l->first);
-	if (status == BB_OK && l->last)
-		status = e->backend->graphs->launch(e->rank, NULL, l->last);
-	l->job->issued = now(l->job);
-	return status;
-}
-
-static bb_status launches_heard(void *own, int64_t i, double begin, double seconds)
-{
-	struct job *job = ((struct launches *)own)->job;
-	const double operations = (double)job->count * (double)job->times;
-
-	job->cpu_seconds += job->issued - begin;
-	job->seconds += seconds;
-	job->operations += operations;
-	job->iterations += job->count;
-	add_sample(job, begin, seconds / operations);
-	return BB_OK;
-}
-
-/*
- * Times LAUNCHES of FIRST and one of LAST (NULL: none), whose last iteration is the verified one,
- * as one sample of COUNT iterations of TIMES operations.
- */
+/* Times LAUNCHES of FIRST and one of LAST (NULL: none), whose last iteration is the verified one,
+   as one sample of COUNT iterations of TIMES operations. */
 static bb_status time_graphs(struct job *job, struct bb_graph *first, int64_t launches,
 			     struct bb_graph *last, size_t count, int64_t times)
 {
-	struct launches l = {job, first, last, launches};
-	const struct bb_sampling sampling = {.operate = launches_operate,
-					     .heard = launches_heard,
-					     .own = &l,
-					     .samples = 1,
-					     .operations = 1,
-					     .arrives = true};
 	const bb_status status = job_line_up(job);
 
-	job->count = count;
-	job->times = times;
-	return status == BB_OK ? bb_engine_sample(&job->s->engine, &sampling) : status;
+	job->graphs[0] = first;
+	job->graphs[1] = last;
+	job->launches = launches;
+	return status == BB_OK ? take(job, count, count, times, false, false) : status;
 }
 
 /* Launches all iterations -G times; the last launch ends with the verified iteration. With a single
    set of buffers that iteration is launched alone, once they are refilled. */
-static bb_status launch_graphs(struct job *job)
+static bb_status capture_and_launch(struct job *job)
 {
 	const struct bb_backend *backend = job->s->engine.backend;
-	const struct bb_options *o = options_of(job);
 	const struct bb_collective_options *settings = settings_of(job);
-	const size_t iters = (size_t)o->iters;
-	const int64_t before = job->refills ? settings->cudagraph : settings->cudagraph - 1;
+	const bool alone = job->refills;
+	const size_t iters = (size_t)options_of(job)->iters;
+	const int64_t times = settings->agg_iters;
+	const int64_t before = alone ? settings->cudagraph : settings->cudagraph - 1;
 	struct bb_graph *all = NULL, *last = NULL;
 	bb_status status = BB_OK;
 
 	if (before > 0)
-		BB_TRY(status, capture(job, iters, false, settings->agg_iters, &all), out);
+		BB_TRY(status, capture(job, iters, false, times, &all), out);
+	BB_TRY(status, capture(job, alone ? 1 : iters, true, alone ? 1 : times, &last), out);
 	BB_TRY(status,
-	       capture(job, job->refills ? 1 : iters, true, job->refills ? 1 : settings->agg_iters,
-		       &last),
+	       time_graphs(job, all, before, alone ? NULL : last,
+			   iters * (size_t)settings->cudagraph, times),
 	       out);
-	if (!job->refills) {
-		status = time_graphs(job, all, before, last, iters * (size_t)settings->cudagraph,
-				     settings->agg_iters);
+	if (!alone)
 		goto out;
-	}
-	BB_TRY(status,
-	       time_graphs(job, all, before, NULL, iters * (size_t)before, settings->agg_iters),
-	       out);
 	BB_TRY(status, job_fill(job, job->pristine), out);
 	BB_TRY(status, job_finish(job), out);
 	status = time_graphs(job, NULL, 0, last, 1, 1);
@@ -478,7 +451,7 @@ static bb_status job_time(struct job *job)
 	bb_status status;
 
 	if (settings_of(job)->cudagraph > 0)
-		return launch_graphs(job);
+		return capture_and_launch(job);
 	BB_TRY(status, choose_span(job, &span), out);
 	BB_TRY(status, job_line_up(job), out);
 	if (o->precision == 0) {
@@ -587,17 +560,6 @@ static bb_status read_clock(struct bb_session *s, struct reading *r)
 	return status;
 }
 
-/* Moves the arrivals to rank 0's clock. Clocks drift linearly between the two comparisons. */
-static void correct_arrivals(struct bb_session *s, size_t n, const struct reading *before,
-			     const struct reading *after)
-{
-	const double span = after->at - before->at;
-	const double drift = span > 0 ? (after->offset - before->offset) / span : 0;
-
-	for (size_t i = 0; i < n; i++)
-		s->arrivals[i] -= before->offset + drift * (s->arrivals[i] - before->at);
-}
-
 /* Runs the operation once more, untimed, to learn the library's choice for it. Not for graphs:
    within one the library may choose otherwise, and does not report it. */
 static bb_status find_chosen(const struct job *job, char chosen[BB_CHOSEN_TEXT])
@@ -631,17 +593,6 @@ static void read_throttling(const struct bb_session *s, int64_t us[BB_GPU_THROTT
 		gpu->throttled(s->engine.rank, us);
 }
 
-static unsigned throttled_since(const struct bb_session *s, const int64_t before[BB_GPU_THROTTLES])
-{
-	int64_t now[BB_GPU_THROTTLES];
-	unsigned reasons = 0;
-
-	read_throttling(s, now);
-	for (int i = 0; i < BB_GPU_THROTTLES; i++)
-		reasons |= now[i] > before[i] && before[i] != BB_GPU_UNKNOWN ? 1u << i : 0;
-	return reasons;
-}
-
 /* Virtual time: returns the clock without the fault, and notes the evaluator. Real time: NAN. */
 static double faultless_now(const struct job *job, struct bb_measured *measured)
 {
@@ -660,13 +611,14 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	struct job job = {.s = s,
 			  .c = c,
 			  .layout = layout,
+			  .measured = measured,
 			  .pristine = layout->sets - 1,
 			  .refills = layout->sets < 2,
 			  .rotates = 1,
 			  .runs_ahead = s->engine.backend->gpu && settings->blocking == 0};
 	struct reading before, after;
-	int64_t throttling[BB_GPU_THROTTLES];
-	double faultless;
+	int64_t throttling[BB_GPU_THROTTLES], slowed[BB_GPU_THROTTLES];
+	double faultless, drift;
 	bb_status status;
 
 	if (settings->cache == BB_CACHE_ROTATE && !job.refills)
@@ -685,13 +637,17 @@ bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct
 	faultless = faultless_now(&job, measured);
 	read_throttling(s, throttling);
 	BB_TRY(status, job_time(&job), out);
-	measured->throttled = throttled_since(s, throttling);
+	read_throttling(s, slowed);
+	for (int i = 0; i < BB_GPU_THROTTLES; i++)
+		if (slowed[i] > throttling[i] && throttling[i] != BB_GPU_UNKNOWN)
+			measured->throttled |= 1u << i;
 	measured->faultless = (faultless_now(&job, measured) - faultless) / job.operations;
 	BB_TRY(status, read_clock(s, &after), out);
-	correct_arrivals(s, job.nsamples, &before, &after);
+	/* Arrivals move to rank 0's clock. Clocks drift linearly between the two comparisons. */
+	drift = after.at > before.at ? (after.offset - before.offset) / (after.at - before.at) : 0;
+	for (size_t i = 0; i < measured->nsamples; i++)
+		s->arrivals[i] -= before.offset + drift * (s->arrivals[i] - before.at);
 	measured->clock_uncertainty = before.uncertainty + after.uncertainty;
-	measured->iterations = job.iterations;
-	measured->nsamples = job.nsamples;
 	measured->seconds = job.seconds / job.operations;
 	measured->cpu_seconds = job.cpu_seconds / job.operations;
 	BB_TRY(status, check(&job, &measured->wrong), out);
@@ -782,15 +738,11 @@ bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
 			*rate = s->copy_speed[i].rate;
 			return BB_OK;
 		}
-	status = bb_crew_barrier(s->engine.driver);
-	if (status == BB_OK && s->copies) {
-		status = time_copy(s, bytes, &mine);
-		mine = mine > 0 ? (double)bytes / mine : 0;
-	}
-	if (status == BB_OK)
-		status = bb_crew_gather(s->engine.driver, &bb_payload_real, &mine, 1, &all);
-	if (status != BB_OK)
-		return status;
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	if (s->copies)
+		BB_TRY(status, time_copy(s, bytes, &mine), out);
+	mine = mine > 0 ? (double)bytes / mine : 0;
+	BB_TRY(status, bb_crew_gather(s->engine.driver, &bb_payload_real, &mine, 1, &all), out);
 	for (int i = 0; i < s->engine.run->world.nranks; i++)
 		sum += ((const double *)all)[i];
 	if (s->ncopy_speeds < BB_COPY_SPEEDS) {
@@ -798,5 +750,6 @@ bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
 		s->copy_speed[s->ncopy_speeds++].rate = sum;
 	}
 	*rate = sum;
-	return BB_OK;
+out:
+	return status;
 }
