@@ -46,16 +46,15 @@ void bb_run_id(char text[BB_RUN_ID_TEXT])
 	unsigned char bytes[(BB_RUN_ID_TEXT - 1) / 2];
 	struct timespec now;
 	uint64_t seed;
-	size_t i;
 
 	if (getrandom(bytes, sizeof(bytes), GRND_NONBLOCK) != (ssize_t)sizeof(bytes)) {
 		clock_gettime(CLOCK_REALTIME, &now);
 		seed = (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec +
 		       (uint64_t)getpid();
-		for (i = 0; i < sizeof(bytes); i++)
+		for (size_t i = 0; i < sizeof(bytes); i++)
 			bytes[i] = (unsigned char)(bb_random_congruential(&seed) >> 56);
 	}
-	for (i = 0; i < sizeof(bytes); i++)
+	for (size_t i = 0; i < sizeof(bytes); i++)
 		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 }
 
@@ -89,16 +88,7 @@ void bb_numbers_json(struct bb_json *j, const struct bb_numbers *numbers)
 	bb_json_end(j);
 }
 
-static void json_words(struct bb_json *j, const struct bb_words *words)
-{
-	size_t i;
-
-	bb_json_array(j);
-	for (i = 0; i < words->n; i++)
-		bb_json_string(j, words->words[i]);
-	bb_json_end(j);
-}
-
+/* A rank's place. */
 static void json_rank(struct bb_json *j, int64_t rank, const struct bb_rank_info *info)
 {
 	bb_json_object(j);
@@ -114,18 +104,11 @@ static void json_rank(struct bb_json *j, int64_t rank, const struct bb_rank_info
 	bb_json_end(j);
 }
 
-static void json_ranks(struct bb_json *j, const struct bb_rank_infos *infos)
-{
-	size_t i;
-
-	bb_json_array(j);
-	for (i = 0; i < infos->n; i++)
-		json_rank(j, (int64_t)i, &infos->ranks[i]);
-	bb_json_end(j);
-}
-
 static void json_value(struct bb_json *j, const struct bb_field *field, const void *value)
 {
+	const struct bb_words *words = value;
+	const struct bb_rank_infos *infos = value;
+
 	switch (field->type) {
 	case BB_FIELD_STRING:
 		bb_json_string(j, *(const char *const *)value);
@@ -146,10 +129,16 @@ static void json_value(struct bb_json *j, const struct bb_field *field, const vo
 		bb_numbers_json(j, value);
 		break;
 	case BB_FIELD_WORDS:
-		json_words(j, value);
+		bb_json_array(j);
+		for (size_t i = 0; i < words->n; i++)
+			bb_json_string(j, words->words[i]);
+		bb_json_end(j);
 		break;
 	case BB_FIELD_RANKS:
-		json_ranks(j, value);
+		bb_json_array(j);
+		for (size_t i = 0; i < infos->n; i++)
+			json_rank(j, (int64_t)i, &infos->ranks[i]);
+		bb_json_end(j);
 		break;
 	}
 }
@@ -157,7 +146,6 @@ static void json_value(struct bb_json *j, const struct bb_field *field, const vo
 void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		    const void *record)
 {
-	const struct bb_field *field;
 	struct bb_json j;
 
 	bb_json_init(&j, out, false);
@@ -165,7 +153,7 @@ void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, co
 	bb_json_add_int(&j, "schema", BB_SCHEMA);
 	bb_json_add_string(&j, "kind", kind->name);
 	bb_json_add_string(&j, "run_id", run_id);
-	for (field = kind->fields; field->name; field++) {
+	for (const struct bb_field *field = kind->fields; field->name; field++) {
 		bb_json_key(&j, field->name);
 		json_value(&j, field, at(record, field));
 	}
@@ -198,35 +186,12 @@ static void csv_double(struct bb_strbuf *out, double value)
 		bb_json_double(&(struct bb_json){.out = out}, value);
 }
 
-/* Several numbers in one cell, a semicolon between them. */
-static void csv_numbers(struct bb_strbuf *out, const struct bb_numbers *numbers)
-{
-	size_t i;
-
-	for (i = 0; i < numbers->n; i++) {
-		if (i > 0)
-			bb_strbuf_add(out, ";");
-		csv_double(out, numbers->values[i]);
-	}
-}
-
-static void csv_words(struct bb_strbuf *out, const struct bb_words *words)
-{
-	struct bb_strbuf line = {0};
-	size_t i;
-
-	for (i = 0; i < words->n; i++) {
-		if (i > 0)
-			bb_strbuf_add(&line, " ");
-		bb_strbuf_add(&line, words->words[i]);
-	}
-	csv_string(out, bb_strbuf_text(&line));
-	out->failed |= bb_strbuf_failed(&line);
-	bb_strbuf_free(&line);
-}
-
 static void csv_value(struct bb_strbuf *out, const struct bb_field *field, const void *value)
 {
+	const struct bb_numbers *numbers = value;
+	const struct bb_words *words = value;
+	struct bb_strbuf line = {0};
+
 	switch (field->type) {
 	case BB_FIELD_STRING:
 		csv_string(out, *(const char *const *)value);
@@ -245,10 +210,17 @@ static void csv_value(struct bb_strbuf *out, const struct bb_field *field, const
 		bb_strbuf_add(out, *(const bool *)value ? "true" : "false");
 		break;
 	case BB_FIELD_NUMBERS:
-		csv_numbers(out, value);
+		for (size_t i = 0; i < numbers->n; i++) {
+			bb_strbuf_add(out, i > 0 ? ";" : "");
+			csv_double(out, numbers->values[i]);
+		}
 		break;
 	case BB_FIELD_WORDS:
-		csv_words(out, value);
+		for (size_t i = 0; i < words->n; i++)
+			bb_strbuf_addf(&line, "%s%s", i > 0 ? " " : "", words->words[i]);
+		csv_string(out, bb_strbuf_text(&line));
+		out->failed |= bb_strbuf_failed(&line);
+		bb_strbuf_free(&line);
 		break;
 	case BB_FIELD_RANKS:
 		bb_strbuf_addf(out, "%zu", ((const struct bb_rank_infos *)value)->n);
@@ -258,10 +230,8 @@ static void csv_value(struct bb_strbuf *out, const struct bb_field *field, const
 
 void bb_record_csv_header(struct bb_strbuf *out, const struct bb_record_kind *kind)
 {
-	const struct bb_field *field;
-
 	bb_strbuf_add(out, "schema,run_id");
-	for (field = kind->fields; field->name; field++)
+	for (const struct bb_field *field = kind->fields; field->name; field++)
 		bb_strbuf_addf(out, ",%s", field->name);
 	bb_strbuf_add(out, "\n");
 }
@@ -269,11 +239,9 @@ void bb_record_csv_header(struct bb_strbuf *out, const struct bb_record_kind *ki
 void bb_record_csv_row(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		       const void *record)
 {
-	const struct bb_field *field;
-
 	bb_strbuf_addf(out, "%d,", BB_SCHEMA);
 	csv_string(out, run_id);
-	for (field = kind->fields; field->name; field++) {
+	for (const struct bb_field *field = kind->fields; field->name; field++) {
 		bb_strbuf_add(out, ",");
 		csv_value(out, field, at(record, field));
 	}
@@ -282,18 +250,11 @@ void bb_record_csv_row(struct bb_strbuf *out, const struct bb_record_kind *kind,
 
 /* ---- documentation ----------------------------------------------------------------- */
 
-static const char *type_name(enum bb_field_type type)
-{
-#define NAME(kind, type, name) [BB_FIELD_##kind] = name,
-	static const char *const names[] = {BB_FIELD_KINDS(NAME)[BB_FIELD_TEXT] = "string"};
-#undef NAME
-
-	return names[type];
-}
-
 void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *const *kinds)
 {
-	const struct bb_field *field;
+#define NAME(kind, type, name) [BB_FIELD_##kind] = name,
+	static const char *const types[] = {BB_FIELD_KINDS(NAME)[BB_FIELD_TEXT] = "string"};
+#undef NAME
 
 	bb_strbuf_addf(
 		out,
@@ -317,9 +278,9 @@ void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *cons
 			       "\n## %s\n\n%s\n\n| field | type | unit | meaning |\n"
 			       "| --- | --- | --- | --- |\n",
 			       (*kinds)->name, (*kinds)->brief);
-		for (field = (*kinds)->fields; field->name; field++) {
-			bb_strbuf_addf(out, "| `%s` | %s | %s | ", field->name,
-				       type_name(field->type), field->unit);
+		for (const struct bb_field *field = (*kinds)->fields; field->name; field++) {
+			bb_strbuf_addf(out, "| `%s` | %s | %s | ", field->name, types[field->type],
+				       field->unit);
 			bb_strbuf_markdown(out, field->help);
 			bb_strbuf_add(out, " |\n");
 		}

@@ -69,13 +69,11 @@ void bb_sink_close(struct bb_sink *sink)
 
 const char *bb_format_fit(char text[BB_NUMBER_TEXT], double value, int width)
 {
-	int decimals;
-
 	if (isnan(value)) {
 		snprintf(text, BB_NUMBER_TEXT, "%*s", width, "N/A");
 		return text;
 	}
-	for (decimals = 2; decimals >= 0; decimals--) {
+	for (int decimals = 2; decimals >= 0; decimals--) {
 		if (snprintf(text, BB_NUMBER_TEXT, "%*.*f", width, decimals, value) <= width)
 			return text;
 	}
@@ -85,10 +83,8 @@ const char *bb_format_fit(char text[BB_NUMBER_TEXT], double value, int width)
 
 void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
 {
-	size_t i;
-
 	bb_strbuf_add(out, "# Using devices\n");
-	for (i = 0; i < infos->n; i++) {
+	for (size_t i = 0; i < infos->n; i++) {
 		const struct bb_location *at = &infos->ranks[i].location;
 
 		bb_strbuf_addf(out, "#  Rank %2zu Group %2d Pid %6d on %10s device %2d [%s] %s\n",
@@ -195,9 +191,7 @@ out:
 
 void bb_sinks_close(struct bb_sinks *sinks)
 {
-	int i;
-
-	for (i = 0; i < sinks->n; i++)
+	for (int i = 0; i < sinks->n; i++)
 		bb_sink_close(sinks->list[i]);
 	free(sinks->new_path);
 	*sinks = (struct bb_sinks){.n = 0};
@@ -213,11 +207,6 @@ static void settle(struct bb_sinks *sinks, struct bb_sink *sink, bb_status st)
 				errno ? strerror(errno) : "unknown cause");
 }
 
-static bool is_text(const struct bb_sink *sink)
-{
-	return sink->ops->comment;
-}
-
 /* CALL a function of each sink S_ that meets CONDITION. */
 #define EACH(sinks, condition, call, ...)                                                          \
 	for (int i_ = 0; i_ < (sinks)->n; i_++) {                                                  \
@@ -229,9 +218,8 @@ static bool is_text(const struct bb_sink *sink)
 bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run)
 {
 	char line[4096];
-	int i;
 
-	for (i = 0; i < sinks->n; i++) {
+	for (int i = 0; i < sinks->n; i++) {
 		sinks->list[i]->run = run;
 		sinks->list[i]->rows = sinks->rows;
 	}
@@ -253,7 +241,7 @@ bb_status bb_sinks_record(struct bb_sinks *sinks, const struct bb_record_kind *k
 bb_status bb_sinks_data(struct bb_sinks *sinks, const struct bb_record_kind *kind,
 			const void *record)
 {
-	EACH(sinks, !is_text(s_), record, kind, record);
+	EACH(sinks, !s_->ops->comment, record, kind, record);
 	return sinks->status;
 }
 
@@ -273,13 +261,13 @@ bb_status bb_sinks_draw(struct bb_sinks *sinks, struct bb_strbuf *text)
 
 bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *end)
 {
-	EACH(sinks, !is_text(s_), end, end);
+	EACH(sinks, !s_->ops->comment, end, end);
 	return sinks->status;
 }
 
 bb_status bb_sinks_end_text(struct bb_sinks *sinks, const struct bb_end_record *end)
 {
-	EACH(sinks, is_text(s_), end, end);
+	EACH(sinks, s_->ops->comment, end, end);
 	return sinks->status;
 }
 
@@ -401,22 +389,18 @@ bb_status bb_text_begin(struct bb_sink *sink, const struct bb_run_record *run)
 	return bb_sink_write(sink, &sink->out);
 }
 
-static void flush_text(struct bb_sink *sink)
+bb_status bb_text_comment(struct bb_sink *sink, const char *lines)
 {
 	if (sink->ops->flush)
 		sink->ops->flush(sink);
-}
-
-bb_status bb_text_comment(struct bb_sink *sink, const char *lines)
-{
-	flush_text(sink);
 	bb_strbuf_add(&sink->out, lines);
 	return bb_sink_write(sink, &sink->out);
 }
 
 bb_status bb_text_end(struct bb_sink *sink, const struct bb_end_record *end)
 {
-	flush_text(sink);
+	if (sink->ops->flush)
+		sink->ops->flush(sink);
 	sink_add_end(&sink->out, end);
 	return bb_sink_write(sink, &sink->out);
 }
