@@ -55,27 +55,6 @@ static void put_now(struct bb_json *j, const char *key)
 
 /* ---- the head ---------------------------------------------------------------------- */
 
-static void put_devices(struct bb_json *j, const struct bb_rank_infos *infos)
-{
-	size_t i;
-
-	bb_json_add_array(j, "devices");
-	for (i = 0; i < infos->n; i++) {
-		const struct bb_location *at = &infos->ranks[i].location;
-
-		bb_json_object(j);
-		put_int(j, "rank", (int64_t)i);
-		put_int(j, "group", infos->ranks[i].group);
-		put_int(j, "pid", at->pid);
-		bb_json_add_string(j, "hostname", at->host);
-		put_int(j, "device", at->device);
-		bb_json_add_string(j, "device_hex", at->bus);
-		bb_json_add_string(j, "device_info", at->name);
-		bb_json_end(j);
-	}
-	bb_json_end(j);
-}
-
 static void put_config(struct bb_json *j, const struct bb_run_record *run)
 {
 	bb_json_add_object(j, "config");
@@ -96,7 +75,21 @@ static void put_config(struct bb_json *j, const struct bb_run_record *run)
 	put_bool(j, "per_iter_timing", run->per_iter_timing);
 	put_int(j, "per_iter_skip", run->per_iter_skip);
 	put_bool(j, "parallel_init", run->parallel_init);
-	put_devices(j, &run->ranks);
+	bb_json_add_array(j, "devices");
+	for (size_t i = 0; i < run->ranks.n; i++) {
+		const struct bb_location *at = &run->ranks.ranks[i].location;
+
+		bb_json_object(j);
+		put_int(j, "rank", (int64_t)i);
+		put_int(j, "group", run->ranks.ranks[i].group);
+		put_int(j, "pid", at->pid);
+		bb_json_add_string(j, "hostname", at->host);
+		put_int(j, "device", at->device);
+		bb_json_add_string(j, "device_hex", at->bus);
+		bb_json_add_string(j, "device_info", at->name);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
 	bb_json_end(j);
 }
 
@@ -135,22 +128,17 @@ static void put_tail(struct nccl_json *n, const struct bb_end_record *end)
 static bb_status commit(struct nccl_json *n, const struct bb_end_record *end)
 {
 	FILE *file = n->sink.file;
+	struct bb_strbuf *out = &n->sink.out, tail = {0};
+	const size_t rows = out->length;
 	const long before = n->row_end;
-	struct bb_strbuf tail = {0};
 	bb_status st;
 	int cause;
 
-	if (fseek(file, before, SEEK_SET) != 0)
-		return BB_EINTERNAL;
-	BB_TRY(st, bb_sink_write(&n->sink, &n->sink.out), out);
-	n->row_end = ftell(file);
 	put_tail(n, end);
-	bb_strbuf_add(&tail, bb_strbuf_text(&n->sink.out));
-	BB_TRY(st, bb_sink_write(&n->sink, &n->sink.out), out);
-	if (ftruncate(fileno(file), ftell(file)) != 0)
-		st = BB_EINTERNAL;
-out:
-	if (st == BB_OK) {
+	bb_strbuf_add(&tail, bb_strbuf_text(out) + rows);
+	st = fseek(file, before, SEEK_SET) == 0 ? bb_sink_write(&n->sink, out) : BB_EINTERNAL;
+	n->row_end = ftell(file) - (long)tail.length;
+	if (st == BB_OK && ftruncate(fileno(file), ftell(file)) == 0) {
 		bb_strbuf_free(&n->tail);
 		n->tail = tail;
 		return BB_OK;
@@ -160,7 +148,7 @@ out:
 	if (fseek(file, before, SEEK_SET) == 0 && bb_sink_write(&n->sink, &n->tail) == BB_OK)
 		(void)!ftruncate(fileno(file), ftell(file));
 	errno = cause;
-	return st;
+	return BB_EINTERNAL;
 }
 
 static void release(struct bb_sink *sink)
@@ -172,14 +160,13 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
 	struct nccl_json *n = of(sink);
 	struct bb_json *j = &n->json;
-	size_t i;
 
 	bb_json_init(j, &n->sink.out, false);
 	bb_json_object(j);
 	put_int(j, "version", LAYOUT_VERSION);
 	put_now(j, "start_time");
 	bb_json_add_array(j, "args");
-	for (i = 0; i < run->args.n; i++)
+	for (size_t i = 0; i < run->args.n; i++)
 		bb_json_string(j, run->args.words[i]);
 	bb_json_end(j);
 	bb_json_add_array(j, "env");
@@ -221,17 +208,11 @@ static void put_half(struct nccl_json *n, const struct bb_result_record *r)
 	struct bb_json *j = &n->json;
 
 	bb_json_add_object(j, r->in_place ? "in_place" : "out_of_place");
-	if (run->report_cputime)
-		bb_json_add_double(j, "cpu_time", r->cpu_time_us);
-	else
-		bb_json_add_double(j, "time", r->time_us);
+	bb_json_add_double(j, run->report_cputime ? "cpu_time" : "time",
+			   run->report_cputime ? r->cpu_time_us : r->time_us);
 	bb_json_add_double(j, "alg_bw", r->algbw_GBps);
 	bb_json_add_double(j, "bus_bw", r->busbw_GBps);
-	bb_json_key(j, "nwrong");
-	if (r->wrong == BB_ABSENT)
-		bb_json_null(j);
-	else
-		bb_json_double(j, (double)r->wrong);
+	bb_json_add_double(j, "nwrong", r->wrong == BB_ABSENT ? NAN : (double)r->wrong);
 	bb_json_end(j);
 	if (run->per_iter_timing)
 		put_per_iter(j, r->in_place ? "in_place_per_iter" : "out_of_place_per_iter", run,
@@ -269,8 +250,7 @@ static bb_status finish_row(struct nccl_json *n)
 {
 	if (!n->in_row)
 		return BB_OK;
-	bb_json_key(&n->json, "in_place");
-	bb_json_null(&n->json);
+	bb_json_add_string(&n->json, "in_place", NULL);
 	return end_row(n);
 }
 
@@ -285,10 +265,8 @@ static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 	if (!r->in_place || !n->in_row || !bb_result_is_row_of(&n->row, r)) {
 		BB_TRY(st, finish_row(n), out);
 		begin_row(n, r);
-		if (r->in_place) {
-			bb_json_key(&n->json, "out_of_place");
-			bb_json_null(&n->json);
-		}
+		if (r->in_place)
+			bb_json_add_string(&n->json, "out_of_place", NULL);
 	}
 	put_half(n, r);
 	if (r->in_place)
@@ -304,13 +282,9 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 
 static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 {
-	struct nccl_json *n = of(sink);
-	bb_status st;
+	const bb_status st = finish_row(of(sink));
 
-	BB_TRY(st, finish_row(n), out);
-	st = commit(n, r);
-out:
-	return st;
+	return st == BB_OK ? commit(of(sink), r) : st;
 }
 
 static const struct bb_sink_ops nccl_json_ops = {

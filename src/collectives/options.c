@@ -105,11 +105,10 @@ static bb_status resolve_nccl_algo(struct bb_collective_options *a,
 				   struct bb_error *error)
 {
 	static const char *const names[] = {"ring", "tree"};
-	int i;
 
 	if (backend->gpu)
 		return BB_OK; /* the library reads it itself */
-	for (i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++) {
 		if (strcasecmp(value, names[i]) == 0) {
 			a->algorithms = names[i];
 			return BB_OK;
@@ -259,12 +258,11 @@ static bb_status check_op(const struct bb_collective_options *a,
 			  const struct bb_collective *collective, struct bb_error *error)
 {
 	struct bb_strbuf dtypes = {0}, ops = {0};
-	int dtype, op;
 
 	if (!(collective->flags & BB_REDUCES))
 		return BB_OK;
-	for (dtype = 0; dtype < BB_NDTYPES; dtype++) {
-		for (op = 0; op < BB_NOPS; op++) {
+	for (int dtype = 0; dtype < BB_NDTYPES; dtype++) {
+		for (int op = 0; op < BB_NOPS; op++) {
 			if ((a->dtypes >> dtype & 1) && (a->ops >> op & 1) &&
 			    bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype))
 				return BB_OK;

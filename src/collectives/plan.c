@@ -34,12 +34,9 @@ const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_al
 /* Returns the constant string that equals NAME, which the options have checked. */
 static const char *constant_name(const char *name)
 {
-	int i;
-
-	for (i = 0; bb_algorithms[i]; i++) {
+	for (int i = 0; bb_algorithms[i]; i++)
 		if (strcmp(bb_algorithms[i]->name, name) == 0)
 			return bb_algorithms[i]->name;
-	}
 	return "unknown";
 }
 
@@ -57,24 +54,18 @@ static int most_choices(const struct bb_plan *plan)
 
 static void add_skip(struct bb_plan *plan, const char *algorithm, const char *reason)
 {
-	int i;
-
-	for (i = 0; i < plan->nskips; i++) {
+	for (int i = 0; i < plan->nskips; i++)
 		if (strcmp(plan->skips[i].algorithm, algorithm) == 0)
 			return;
-	}
 	plan->skips[plan->nskips++] =
 		(struct bb_plan_skip){.algorithm = algorithm, .reason = reason};
 }
 
 static void add_choice(struct bb_plan *plan, struct bb_choice choice)
 {
-	int i;
-
-	for (i = 0; i < plan->nchoices; i++) {
+	for (int i = 0; i < plan->nchoices; i++)
 		if (strcmp(plan->choices[i].name, choice.name) == 0)
 			return;
-	}
 	plan->choices[plan->nchoices++] = choice;
 }
 
@@ -104,24 +95,13 @@ static bb_status no_native(const struct bb_plan *plan, const char *name, struct 
 
 	if (!names)
 		return bb_no_memory(error, "the plan");
-	for (const struct bb_native *native = plan->natives; native && native->name; native++) {
+	for (const struct bb_native *native = plan->natives; native && native->name; native++)
 		if (!native->refuses || !native->refuses(native, plan->collective))
 			names[n++] = native->name;
-	}
 	bb_fail(error, BB_EUSAGE, "--algo: the %s backend has no \"%s\"%s (see --list)",
 		plan->backend->name, name, bb_suggest(hint, name, names));
 	free(names);
 	return BB_EUSAGE;
-}
-
-static bb_status add_named(struct bb_plan *plan, const char *given, bool by_environment,
-			   struct bb_error *error)
-{
-	if (strchr(bb_algorithm_own(given), ':') && !bb_native_find(plan->natives, given))
-		return no_native(plan, bb_algorithm_own(given), error);
-	add_algorithm(plan, given,
-		      by_environment ? "not an algorithm of this collective (NCCL_ALGO)" : NULL);
-	return BB_OK;
 }
 
 /* `all` has neither what the library discovered for other collectives, nor variants such as
@@ -129,9 +109,8 @@ static bb_status add_named(struct bb_plan *plan, const char *given, bool by_envi
 static void add_all(struct bb_plan *plan)
 {
 	const struct bb_native *native;
-	int i;
 
-	for (i = 0; bb_algorithms[i]; i++) {
+	for (int i = 0; bb_algorithms[i]; i++) {
 		if (bb_algorithms[i]->collective == plan->collective &&
 		    !bb_native_find(plan->natives, bb_algorithms[i]->name))
 			add_algorithm(plan, bb_algorithms[i]->name, NULL);
@@ -149,19 +128,22 @@ static void add_all(struct bb_plan *plan)
 static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_collective_options *a,
 				   struct bb_error *error)
 {
-	const char *rest = a->algorithms;
+	/* The name may also come from the environment. */
+	const char *why_not = a->algorithms == a->algo_text
+				      ? NULL
+				      : "not an algorithm of this collective (NCCL_ALGO)";
 	char name[BB_WORD];
-	bb_status st = BB_OK;
 
-	if (strcmp(rest, "all") == 0) {
+	if (strcmp(a->algorithms, "all") == 0) {
 		add_all(plan);
 		return BB_OK;
 	}
-	while (st == BB_OK && bb_next_word(&rest, name)) {
-		st = add_named(plan, name, a->algorithms != a->algo_text, error);
-		rest += *rest == ',';
+	for (const char *rest = a->algorithms; bb_next_word(&rest, name); rest += *rest == ',') {
+		if (strchr(bb_algorithm_own(name), ':') && !bb_native_find(plan->natives, name))
+			return no_native(plan, bb_algorithm_own(name), error);
+		add_algorithm(plan, name, why_not);
 	}
-	return st;
+	return BB_OK;
 }
 
 /* ---- cases ------------------------------------------------------------------------- */
@@ -195,12 +177,11 @@ static void expand_pairs(struct expansion *e, struct bb_plan *plan)
 {
 	const struct bb_collective_options *a = e->request->settings;
 	bool reduces = e->request->collective->flags & BB_REDUCES;
-	int dtype, op;
 
-	for (dtype = 0; dtype < BB_NDTYPES; dtype++) {
+	for (int dtype = 0; dtype < BB_NDTYPES; dtype++) {
 		if (!(a->dtypes >> dtype & 1))
 			continue;
-		for (op = 0; op < (reduces ? BB_NOPS : 1); op++) {
+		for (int op = 0; op < (reduces ? BB_NOPS : 1); op++) {
 			if (reduces && !(a->ops >> op & 1))
 				continue;
 			if (reduces && !bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype)) {
@@ -213,28 +194,18 @@ static void expand_pairs(struct expansion *e, struct bb_plan *plan)
 	}
 }
 
-static void expand_roots(struct expansion *e)
-{
-	const struct bb_collective_options *a = e->request->settings;
-
-	e->first_root = BB_NO_ROOT;
-	e->nroots = 1;
-	if (!(e->request->collective->flags & BB_ROOTED))
-		return;
-	e->first_root = a->root == BB_ROOT_ALL ? 0 : a->root;
-	if (a->root == BB_ROOT_ALL)
-		e->nroots = e->request->nroots;
-}
-
 static bb_status expand(struct expansion *e, struct bb_plan *plan, size_t *ncases,
 			struct bb_error *error)
 {
 	const struct bb_options *o = e->request->options;
+	const bool rooted = e->request->collective->flags & BB_ROOTED;
+	const int root = e->request->settings->root;
 	size_t n = (size_t)e->request->nranks, rows;
 	uint64_t size;
 
 	expand_pairs(e, plan);
-	expand_roots(e);
+	e->first_root = !rooted ? BB_NO_ROOT : root == BB_ROOT_ALL ? 0 : root;
+	e->nroots = rooted && root == BB_ROOT_ALL ? e->request->nroots : 1;
 	e->nsizes = plan->matrices->n;
 	for (size = e->nsizes ? 0 : o->min_bytes; size && e->nsizes <= BB_PLAN_MAX_CASES;
 	     size = bb_options_next_size(o, size))
@@ -333,15 +304,14 @@ static bb_status make_sizes(struct bb_plan *plan, const struct bb_case *model,
 static bb_status make_cases(struct bb_plan *plan, const struct expansion *e)
 {
 	struct bb_case model = {.count = 0};
-	int choice, pair, root;
 	bb_status st = BB_OK;
 
-	for (choice = 0; choice < plan->nchoices; choice++) {
+	for (int choice = 0; choice < plan->nchoices; choice++) {
 		model.choice = &plan->choices[choice];
-		for (pair = 0; pair < e->npairs; pair++) {
+		for (int pair = 0; pair < e->npairs; pair++) {
 			model.dtype = (enum bb_dtype)e->dtypes[pair];
 			model.op = e->ops[pair];
-			for (root = 0; root < e->nroots; root++) {
+			for (int root = 0; root < e->nroots; root++) {
 				model.root = e->first_root + root;
 				BB_TRY(st, make_sizes(plan, &model, e), out);
 			}
@@ -407,9 +377,7 @@ out:
 
 void bb_plan_free(struct bb_plan *plan)
 {
-	size_t i;
-
-	for (i = 0; i < plan->ncases; i++)
+	for (size_t i = 0; i < plan->ncases; i++)
 		free(plan->cases[i].skip);
 	free(plan->cases);
 	free(plan->choices);

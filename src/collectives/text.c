@@ -119,64 +119,48 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 
 /* ---- tables ------------------------------------------------------------------------ */
 
-static void add_columns(struct bb_strbuf *out, const struct bb_run_record *run,
-			const char *const *a, const char *const *b, const char *stamp)
-{
-	int half;
-
-	bb_strbuf_addf(out, "# %10s  %12s  %8s  %6s  %6s", a[0], a[1], a[2], a[3], a[4]);
-	for (half = 0; half < 2; half++) {
-		bb_strbuf_addf(out, "  %7s  %6s  %6s  %6s", b[0], b[1], b[2], b[3]);
-		if (run->per_iter_timing)
-			bb_strbuf_addf(out, "  %7s  %7s  %7s  %7s", b[4], b[5], b[6], b[7]);
-	}
-	bb_strbuf_addf(out, " %*s\n", run->report_timestamps ? 19 : 0,
-		       run->report_timestamps ? stamp : "");
-}
-
 static void add_table_head(struct bb_strbuf *out, const struct bb_run_record *run,
 			   const char *algorithm)
 {
-	const char *names[] = {"size", "count", "type", "redop", "root"};
-	const char *units[] = {"(B)", "(elements)", "", "", ""};
-	const char *columns[] = {run->report_cputime ? "cputime" : "time",
-				 "algbw",
-				 "busbw",
-				 "#wrong",
-				 "i_min",
-				 "i_max",
-				 "i_p99",
-				 "i_cv%"};
-	const char *column_units[] = {"(us)", "(GB/s)", "(GB/s)", "",
-				      "(us)", "(us)",   "(us)",   "(%)"};
+	const char *time = run->report_cputime ? "cputime" : "time";
+	const bool each = run->per_iter_timing, stamped = run->report_timestamps;
 
 	bb_strbuf_addf(out, "#\n# Algorithm: %s\n#\n", algorithm);
 	bb_strbuf_addf(out, "# %10s  %12s  %8s  %6s  %6s", "", "", "", "", "");
-	if (run->per_iter_timing)
+	if (each)
 		bb_strbuf_addf(out, "%14s%s%32s%s\n", "", "out-of-place (+ per-iteration)", "",
 			       "in-place (+ per-iteration)");
 	else
 		bb_strbuf_addf(out, "%11s%s%23s%s%10s\n", "", "out-of-place", "", "in-place", "");
-	add_columns(out, run, names, columns, "timestamp");
-	add_columns(out, run, units, column_units, "%Y-%m-%d %H:%M:%S");
+	bb_strbuf_add(out, "#       size         count      type   redop    root");
+	for (int half = 0; half < 2; half++)
+		bb_strbuf_addf(out, "  %7s   algbw   busbw  #wrong%s", time,
+			       each ? "    i_min    i_max    i_p99    i_cv%" : "");
+	bb_strbuf_addf(out, " %s\n", stamped ? "          timestamp" : "");
+	bb_strbuf_add(out, "#        (B)    (elements)                          ");
+	for (int half = 0; half < 2; half++)
+		bb_strbuf_addf(out, "     (us)  (GB/s)  (GB/s)        %s",
+			       each ? "     (us)     (us)     (us)      (%)" : "");
+	bb_strbuf_addf(out, " %s\n", stamped ? "  %Y-%m-%d %H:%M:%S" : "");
 }
 
 static void add_half(struct bb_strbuf *out, const struct bb_run_record *run,
 		     const struct bb_result_record *r)
 {
-	char time[BB_NUMBER_TEXT], alg[BB_NUMBER_TEXT], bus[BB_NUMBER_TEXT], last[BB_NUMBER_TEXT];
+	const double bandwidths[] = {r->algbw_GBps, r->busbw_GBps};
+	const double each[] = {r->min_us, r->max_us, r->p99_us, r->cv_percent};
+	char text[BB_NUMBER_TEXT];
 
-	bb_strbuf_addf(out, "  %7s  %6s  %6s",
-		       bb_format_fit(time, run->report_cputime ? r->cpu_time_us : r->time_us, 7),
-		       bb_format_fit(alg, r->algbw_GBps, 6), bb_format_fit(bus, r->busbw_GBps, 6));
+	bb_strbuf_addf(out, "  %s",
+		       bb_format_fit(text, run->report_cputime ? r->cpu_time_us : r->time_us, 7));
+	for (int i = 0; i < 2; i++)
+		bb_strbuf_addf(out, "  %s", bb_format_fit(text, bandwidths[i], 6));
 	if (r->wrong == BB_ABSENT)
 		bb_strbuf_add(out, "     N/A");
 	else
 		bb_strbuf_addf(out, "  %6g", (double)r->wrong);
-	if (run->per_iter_timing)
-		bb_strbuf_addf(out, "  %7s  %7s  %7s  %7s", bb_format_fit(time, r->min_us, 7),
-			       bb_format_fit(alg, r->max_us, 7), bb_format_fit(bus, r->p99_us, 7),
-			       bb_format_fit(last, r->cv_percent, 7));
+	for (int i = 0; i < 4 && run->per_iter_timing; i++)
+		bb_strbuf_addf(out, "  %s", bb_format_fit(text, each[i], 7));
 }
 
 /* A placement that was not run: every column is N/A, so that parsers find the others. */
@@ -252,21 +236,15 @@ static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 
 /* ---- everything else --------------------------------------------------------------- */
 
-/* True if R would repeat the last line but for its size or placement. */
-static bool repeats_skip(const struct text *t, const struct bb_skip_record *r)
-{
-	const struct bb_skip_record *s = &t->skipped;
-
-	return s->algorithm && strcmp(s->algorithm, r->algorithm) == 0 && s->root == r->root &&
-	       s->dtype == r->dtype && s->op == r->op && t->skip_reason &&
-	       strcmp(t->skip_reason, r->reason) == 0;
-}
-
 static bb_status skip(struct bb_sink *sink, const struct bb_skip_record *r)
 {
 	struct text *t = of(sink);
+	const struct bb_skip_record *s = &t->skipped;
 
-	if (repeats_skip(t, r)) {
+	/* It would repeat the last line but for its size or placement. */
+	if (s->algorithm && strcmp(s->algorithm, r->algorithm) == 0 && s->root == r->root &&
+	    s->dtype == r->dtype && s->op == r->op && t->skip_reason &&
+	    strcmp(t->skip_reason, r->reason) == 0) {
 		t->more_skips++;
 		return BB_OK;
 	}
@@ -327,11 +305,10 @@ static void add_memory(struct bb_strbuf *out, const struct bb_end_record *r)
 	const int64_t values[] = {r->memory_init_bytes, r->memory_user_bytes, r->memory_call_bytes};
 	static const char *const names[] = {"Initialization", "User-Allocated", "Collective"};
 	int64_t total = 0;
-	int i;
 
 	bb_strbuf_addf(out, "# %-20s : ", "Memory usage");
-	for (i = 0; i < 3; i++) {
-		int64_t bytes = values[i] == BB_ABSENT ? 0 : values[i];
+	for (int i = 0; i < 3; i++) {
+		const int64_t bytes = values[i] == BB_ABSENT ? 0 : values[i];
 
 		add_amount(out, names[i], bytes);
 		bb_strbuf_add(out, " | ");
