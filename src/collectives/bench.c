@@ -24,30 +24,16 @@
 
 /* ---- before the first case ------------------------------------------------------------- */
 
-/* Opens this rank's group of a split world, and waits for the others'. */
-static bb_status split_world(struct bb_session *s)
-{
-	const struct bb_backend *backend = s->engine.backend;
-	const struct bb_library *library = backend->library;
-	bb_status status;
-
-	status = (library && library->split ? library->split : backend->group_open)(
-		s->engine.rank, s->members, s->n, &s->group, &s->engine.run->error);
-	if (status == BB_OK)
-		status = bb_crew_barrier(s->engine.driver);
-	if (status == BB_OK && bb_engine_leads(&s->engine))
-		s->engine.run->startup.split = bb_clock_now();
-	return status;
-}
-
 /* Opens this rank's group of a split world, else takes the world itself. */
 static bb_status open_group(struct bb_session *s)
 {
-	const struct bb_run *run = s->engine.run;
+	struct bb_run *run = s->engine.run;
 	const bool split = s->bench->settings.split.kind != BB_SPLIT_NONE;
 	const int nranks = run->world.nranks;
+	const struct bb_library *library = s->engine.backend->library;
 	const int rank = split && s->engine.backend->virtual ? s->bench->simulated_rank
 							     : s->engine.driver->rank;
+	bb_status status;
 
 	s->members = calloc((size_t)nranks, sizeof(*s->members));
 	if (!s->members)
@@ -59,10 +45,18 @@ static bb_status open_group(struct bb_session *s)
 			s->me = s->n;
 		s->members[s->n++] = r;
 	}
-	if (split)
-		return split_world(s);
 	s->group = s->engine.world;
-	return BB_OK;
+	if (!split)
+		return BB_OK;
+	BB_TRY(status,
+	       (library && library->split ? library->split : s->engine.backend->group_open)(
+		       s->engine.rank, s->members, s->n, &s->group, &run->error),
+	       out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	if (bb_engine_leads(&s->engine))
+		run->startup.split = bb_clock_now();
+out:
+	return status;
 }
 
 /*
@@ -120,30 +114,6 @@ static bb_status add_need(struct bb_session *s, const struct bb_case *c, bool in
 	return BB_OK;
 }
 
-/* Symmetric windows have the same size on all ranks. Collective over the world. */
-static bb_status even_out(struct bb_session *s, size_t *bytes)
-{
-	double most = (double)*bytes;
-	bb_status status;
-
-	if (s->engine.options->config.registration != BB_REGISTER_SYMMETRIC)
-		return BB_OK;
-	status = bb_crew_most(s->engine.driver, &bb_payload_real, &most, 1);
-	*bytes = (size_t)most;
-	return status;
-}
-
-/* All ranks go by the same cache, so that they rotate through as many sets. */
-static size_t largest_cache(const struct bb_run *run)
-{
-	uint64_t most = 0;
-
-	for (int r = 0; r < run->world.nranks; r++)
-		if (run->infos[r].location.cache > most)
-			most = run->infos[r].location.cache;
-	return (size_t)most;
-}
-
 /* Allocates what the largest case can use, two sets or those that a GPU's cache needs, within this
    rank's share of the memory. */
 static bb_status open_arena(struct bb_session *s)
@@ -153,9 +123,13 @@ static bb_status open_arena(struct bb_session *s)
 	const size_t floor = even < LEAST_ARENA ? even : LEAST_ARENA;
 	struct need need = {.share = s->engine.run->memory / nlocal, .two = floor};
 	size_t bytes;
+	double most;
 	bb_status status = BB_OK;
 
-	s->cache = largest_cache(s->engine.run);
+	/* All ranks go by the same cache, so that they rotate through as many sets. */
+	for (int r = 0; r < s->engine.run->world.nranks; r++)
+		if (s->engine.run->infos[r].location.cache > s->cache)
+			s->cache = (size_t)s->engine.run->infos[r].location.cache;
 	for (size_t i = 0; i < bench->plan.ncases; i++) {
 		const struct bb_case *c = &bench->plan.cases[i];
 
@@ -165,31 +139,31 @@ static bb_status open_arena(struct bb_session *s)
 	}
 	bytes = need.two <= need.share ? need.two : need.one > floor ? need.one : floor;
 	bytes = need.all > bytes ? need.all : bytes;
-	if (status == BB_OK)
-		status = even_out(s, &bytes);
-	if (status != BB_OK)
-		return status;
+	BB_TRY(status, status, out);
+	if (s->engine.options->config.registration == BB_REGISTER_SYMMETRIC) {
+		/* Symmetric windows have the same size on all ranks. */
+		most = (double)bytes;
+		BB_TRY(status, bb_crew_most(s->engine.driver, &bb_payload_real, &most, 1), out);
+		bytes = (size_t)most;
+	}
 	s->arena.bytes = bytes;
-	return bb_engine_alloc(&s->engine, bytes, (void **)&s->arena.memory);
-}
-
-/* Returns the size of the area that copies of this rank move through, or 0 if there is no room for
-   it beside the arena; the same on all ranks. */
-static size_t copied_bytes(const struct bb_run *run)
-{
-	const bool gpu = run->options.backend->gpu;
-	const size_t ranks = (size_t)run->world.nlocal;
-	const size_t bytes = gpu ? 2 * COPY_BYTES_GPU : COPY_BYTES / ranks;
-
-	return bytes > LEAST_ARENA && bytes <= run->memory / ranks / 4 ? bytes : 0;
+	status = bb_engine_alloc(&s->engine, bytes, (void **)&s->arena.memory);
+out:
+	return status;
 }
 
 /* *RATE = bytes per second of copies by all devices together. Collective over the world. */
 static bb_status measure_memory(struct bb_session *s, double *rate)
 {
 	const struct bb_arena kept = s->arena;
-	const size_t bytes = copied_bytes(s->engine.run);
-	const bool larger = kept.bytes < bytes;
+	const struct bb_run *run = s->engine.run;
+	const bool gpu = s->engine.backend->gpu;
+	const size_t ranks = (size_t)run->world.nlocal;
+	/* The area that the copies move through, if there is room for it beside the arena; the same
+	   on all ranks. */
+	const size_t bytes = gpu ? 2 * COPY_BYTES_GPU : COPY_BYTES / ranks;
+	const bool larger =
+		kept.bytes < bytes && bytes > LEAST_ARENA && bytes <= run->memory / ranks / 4;
 	bb_status status = BB_OK;
 
 	if (larger) {
@@ -197,8 +171,7 @@ static bb_status measure_memory(struct bb_session *s, double *rate)
 		status = bb_engine_alloc(&s->engine, bytes, (void **)&s->arena.memory);
 	}
 	if (status == BB_OK)
-		status = bb_measure_copy(s, s->engine.backend->gpu ? COPY_BYTES_GPU : COPY_BYTES,
-					 rate);
+		status = bb_measure_copy(s, gpu ? COPY_BYTES_GPU : COPY_BYTES, rate);
 	if (larger)
 		bb_engine_release(&s->engine, s->arena.memory);
 	s->arena = kept;
@@ -362,15 +335,16 @@ static bb_status report_stand_in(struct bb_session *s, const struct bb_case *c,
 				 const struct bb_algorithm *schedule, const char *objection)
 {
 	const struct bb_case *last = s->reported;
+	struct bb_result_record r;
 
 	if (!bb_engine_leads(&s->engine) ||
 	    (last && last->choice == c->choice && last->dtype == c->dtype && last->op == c->op))
 		return BB_OK;
 	s->reported = c;
-	return bb_engine_comment(&s->engine, "# %s %s %s: %s runs, because %s\n", c->choice->name,
-				 bb_dtype_name(c->dtype),
-				 c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op),
-				 bb_plan_schedule_name(&s->bench->plan, schedule), objection);
+	bb_bench_describe_case(s, c, &r);
+	return bb_engine_comment(&s->engine, "# %s %s %s: %s runs, because %s\n", r.algorithm,
+				 r.dtype, r.op, bb_plan_schedule_name(&s->bench->plan, schedule),
+				 objection);
 }
 
 /*
@@ -409,10 +383,9 @@ static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bo
 			reason = layout->sets > 0 ? "" : "its buffers do not fit into memory";
 		memset(objection, 0, BB_OBJECTION_TEXT);
 		if (*reason && s->group != s->engine.world)
-			snprintf(objection, BB_OBJECTION_TEXT, "a group of %d ranks: %s", s->n,
-				 reason);
-		else
-			snprintf(objection, BB_OBJECTION_TEXT, "%s", reason);
+			snprintf(objection, BB_OBJECTION_TEXT, "a group of %d ranks: ", s->n);
+		snprintf(objection + strlen(objection), BB_OBJECTION_TEXT - strlen(objection), "%s",
+			 reason);
 		BB_TRY(status, bb_crew_hear(s->engine.driver, objection), out);
 	}
 out:
@@ -432,12 +405,9 @@ static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bo
 		 bb_format_size(size, c->size_bytes));
 	bb_crew_deadline(s->engine.driver, what);
 	status = agree_on_call(s, c, in_place, &call, &layout, objection);
-	if (status != BB_OK)
-		return status;
-	if (*objection)
-		return skip(s, c, placement, objection);
-	status = bb_measure(s, c, &call, &layout, &measured);
-	if (status == BB_OK)
+	if (status == BB_OK && !*objection)
+		status = bb_measure(s, c, &call, &layout, &measured);
+	if (status == BB_OK && !*objection)
 		status = bb_judge(s, c, &call, &layout, &measured, objection);
 	return status == BB_OK && *objection ? skip(s, c, placement, objection) : status;
 }

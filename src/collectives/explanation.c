@@ -108,22 +108,8 @@ static bb_status record_message(const struct explanation *l, const struct bb_tra
 	return bb_estimate_record(l->run, &bb_record_message, &r);
 }
 
-/* Runs the rounds, and hands over the messages of those in view if RECORDS. */
-static bb_status run_rounds(const struct explanation *l, struct bb_trace *trace, bool records)
-{
-	bb_status st = BB_OK;
-
-	for (; st == BB_OK && bb_trace_begin(trace); bb_trace_apply(trace)) {
-		const bool viewed = l->view.round == 0 || l->view.round == trace->round + 1;
-		struct bb_trace_message m = {0};
-
-		while (records && viewed && st == BB_OK && bb_trace_next(trace, &m))
-			st = record_message(l, trace, &m);
-	}
-	return st;
-}
-
-/* The totals of a schedule are known at its end and stand before its messages. */
+/* The totals of a schedule are known at its end and stand before its messages, those of the rounds
+   in view: its rounds run twice. */
 static bb_status record_algorithm(const struct explanation *l, const struct bb_algorithm *algorithm)
 {
 	bb_status st = BB_OK;
@@ -134,8 +120,13 @@ static bb_status record_algorithm(const struct explanation *l, const struct bb_a
 		struct bb_trace trace;
 
 		st = bb_trace_open(&trace, algorithm, &l->shape, l->error);
-		if (st == BB_OK)
-			st = run_rounds(l, &trace, pass == 1);
+		for (; st == BB_OK && bb_trace_begin(&trace); bb_trace_apply(&trace)) {
+			const bool viewed = l->view.round == 0 || l->view.round == trace.round + 1;
+			struct bb_trace_message m = {0};
+
+			while (pass == 1 && viewed && st == BB_OK && bb_trace_next(&trace, &m))
+				st = record_message(l, &trace, &m);
+		}
 		if (st == BB_OK && pass == 0)
 			st = record_schedule(l, &trace);
 		bb_trace_close(&trace);
@@ -173,7 +164,6 @@ static bb_status explain(struct explanation *l, const struct bb_algorithm *algor
 	const char *reason = algorithm->refuses && !(l->collective->flags & BB_VARIABLE)
 				     ? algorithm->refuses(&l->shape)
 				     : NULL;
-
 	struct bb_role role;
 	bb_status st;
 
@@ -212,40 +202,31 @@ static bb_status explain_named(struct explanation *l, const char *name)
 	return BB_OK;
 }
 
-/* The choice of auto is known only at run time; a classic algorithm is shown instead. */
-static bb_status explain_default(struct explanation *l)
+/* The requested algorithms. The choice of auto is known only at run time; a classic algorithm is
+   shown instead. */
+static bb_status explain_requested(struct explanation *l)
 {
-	const char *name = strcmp(l->collective->name, "hypercube") == 0 ? "hypercube" : "ring";
-
-	bb_strbuf_addf(l->out,
-		       "auto is the backend's choice at run time; this is %s (others: --algo "
-		       "NAME).\n",
-		       name);
-	l->view.above = 2;
-	return explain_named(l, name);
-}
-
-static bb_status explain_all(struct explanation *l)
-{
-	bb_status st = BB_OK;
-
-	for (int i = 0; bb_algorithms[i] && st == BB_OK; i++) {
-		if (bb_algorithms[i]->collective == l->collective)
-			st = explain(l, bb_algorithms[i]);
-	}
-	return st;
-}
-
-static bb_status explain_list(struct explanation *l)
-{
+	const char *const classic = l->collective == &bb_hypercube ? "hypercube" : "ring";
 	const char *rest = l->settings->algorithms;
 	char name[BB_WORD];
 	bb_status st = BB_OK;
 
-	while (st == BB_OK && bb_next_word(&rest, name)) {
-		st = explain_named(l, name);
-		rest += *rest == ',';
+	if (strcmp(rest, "auto") == 0) {
+		bb_strbuf_addf(l->out,
+			       "auto is the backend's choice at run time; this is %s (others: "
+			       "--algo NAME).\n",
+			       classic);
+		l->view.above = 2;
+		return explain_named(l, classic);
 	}
+	if (strcmp(rest, "all") == 0) {
+		for (int i = 0; bb_algorithms[i] && st == BB_OK; i++)
+			if (bb_algorithms[i]->collective == l->collective)
+				st = explain(l, bb_algorithms[i]);
+		return st;
+	}
+	for (; st == BB_OK && bb_next_word(&rest, name); rest += *rest == ',')
+		st = explain_named(l, name);
 	return st;
 }
 
@@ -259,15 +240,6 @@ static size_t explained_count(const struct bb_options *o, const struct bb_collec
 		count = o->min_bytes / bb_dtype_size(BB_FLOAT) / ranks;
 	/* One element could not be shared out unevenly. */
 	return collective->flags & BB_VARIABLE && count < 2 ? 2 : count;
-}
-
-static bb_status explain_requested(struct explanation *l)
-{
-	if (strcmp(l->settings->algorithms, "auto") == 0)
-		return explain_default(l);
-	if (strcmp(l->settings->algorithms, "all") == 0)
-		return explain_all(l);
-	return explain_list(l);
 }
 
 /* The algorithms with each matrix of --matrix, or with the one that is generated. */

@@ -279,17 +279,6 @@ static bb_status check_op(const struct bb_collective_options *a,
 	return BB_EUSAGE;
 }
 
-/* Copies the options of GPU backends; the values of the enum are those of the option. */
-static void resolve_gpu(const struct bb_collective_options *a,
-			const struct bb_collective *collective, struct bb_options *o)
-{
-	o->config.peers = collective == &bb_sendrecv ? 2 : 0;
-	o->config.registration = (enum bb_registration)a->local_register;
-	o->config.cta_policy = (int)a->cta_policy;
-	o->config.device_blocks = (int)a->device_cta_count;
-	o->config.default_stream = a->stream_null != 0;
-}
-
 /* Counts the ranks that a run with the same options would have, without starting any. */
 static bb_status count_explained(struct bb_collective_options *a, const struct bb_options *o,
 				 const struct bb_launch_hint *launch, struct bb_error *error)
@@ -332,16 +321,6 @@ static bb_status check_explain(const struct bb_collective_options *a, const stru
 	return bb_collective_check_matrices(a, n, n, BB_EXPLAIN_BYTES, "--explain", error);
 }
 
-static bb_status check_skip(const struct bb_collective_options *a, const struct bb_options *o,
-			    struct bb_error *error)
-{
-	if (a->per_iter_skip < o->iters)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "-K %lld leaves none of -n %lld iterations; give less than -n",
-		       (long long)a->per_iter_skip, (long long)o->iters);
-}
-
 static bb_status check_output(const struct bb_collective_options *a, const struct bb_options *o,
 			      bool writes, struct bb_error *error)
 {
@@ -356,18 +335,6 @@ static bb_status check_output(const struct bb_collective_options *a, const struc
 			       "--csv and --json)",
 			       a->output_file);
 	return bb_check_outputs(o, more, writes, error);
-}
-
-static bb_status check_tuner(const struct bb_collective_options *a, const struct bb_options *o,
-			     const struct bb_collective *collective, struct bb_error *error)
-{
-	if (!a->tuner_conf)
-		return BB_OK;
-	if (!bb_compare_is_tunable(collective->name))
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--tuner-conf: NCCL has no algorithms to choose from for %s",
-			       collective->name);
-	return BB_OK;
 }
 
 bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
@@ -388,16 +355,27 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 		st = bb_check_outputs(o, NULL, e->launch.proc == 0, error);
 		goto out;
 	}
-	BB_TRY(st, check_skip(a, o, error), out);
+	if (a->per_iter_skip >= o->iters)
+		return bb_fail(error, BB_EUSAGE,
+			       "-K %lld leaves none of -n %lld iterations; give less than -n",
+			       (long long)a->per_iter_skip, (long long)o->iters);
 	BB_TRY(st, check_op(a, collective, error), out);
-	BB_TRY(st, check_tuner(a, o, collective, error), out);
+	if (a->tuner_conf && !bb_compare_is_tunable(collective->name))
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--tuner-conf: NCCL has no algorithms to choose from for %s",
+			       collective->name);
 	BB_TRY(st, check_output(a, o, e->launch.proc == 0, error), out);
 	if (a->device_implementation > 0) {
 		snprintf(a->algorithms_text, sizeof(a->algorithms_text), "device:%lld",
 			 (long long)a->device_implementation);
 		a->algorithms = a->algorithms_text;
 	}
-	resolve_gpu(a, collective, o);
+	/* Values of the enum are those of the option. */
+	o->config.peers = collective == &bb_sendrecv ? 2 : 0;
+	o->config.registration = (enum bb_registration)a->local_register;
+	o->config.cta_policy = (int)a->cta_policy;
+	o->config.device_blocks = (int)a->device_cta_count;
+	o->config.default_stream = a->stream_null != 0;
 out:
 	return st;
 }
