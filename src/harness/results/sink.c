@@ -254,7 +254,7 @@ bb_status bb_sinks_comment(struct bb_sinks *sinks, const char *lines)
 bb_status bb_sinks_draw(struct bb_sinks *sinks, struct bb_strbuf *text)
 {
 	for (int i = 0; i < sinks->n; i++)
-		if (!sinks->list[i]->failed && is_text(sinks->list[i]))
+		if (!sinks->list[i]->failed && sinks->list[i]->ops->comment)
 			settle(sinks, sinks->list[i], sink_draw(sinks->list[i], text));
 	return sinks->status;
 }
