@@ -29,7 +29,7 @@ struct bb_step_run {
 };
 
 /* What a gate needs to know what to expect. */
-struct bb_expectation {
+struct bb_gate_expectation {
 	struct bb_step_run predicted; /* by the simulator */
 	struct json_t *baseline;      /* owned */
 };
@@ -41,8 +41,8 @@ struct bb_evidence {
 	const struct bb_plan_cluster *simulated;
 	struct bb_step_run *runs;
 	size_t nruns;
-	bool unneeded;                   /* it was not run, because no earlier step failed */
-	struct bb_expectation *expected; /* of each gate; NULL: no gate needs one */
+	bool unneeded;                        /* it was not run, because no earlier step failed */
+	struct bb_gate_expectation *expected; /* of each gate; NULL: no gate needs one */
 };
 
 /* A position in the records of all runs of a step; zero-initialise. */

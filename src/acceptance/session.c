@@ -194,24 +194,29 @@ path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT], const cha
 }
 
 /* Appends LINE to runs.jsonl. What is left of a line that could not be written is no line. */
-static bb_status append_line(struct bb_acceptance_session *s, struct bb_strbuf *line,
+static bb_status append_line(struct bb_acceptance_session *s, const struct bb_strbuf *line,
 			     struct bb_error *error)
 {
+	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
 	bb_status st = BB_OK;
-	FILE *file;
+	int file;
 
 	path_make(s, path, "runs.jsonl");
-	if (bb_strbuf_failed(line))
-		return bb_no_memory(error, path);
-	file = fopen(path, "ae");
 	/* A killed session may have left an unfinished line. */
-	if (!file || fprintf(file, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line)) < 0 ||
-	    fflush(file) != 0 || fsync(fileno(file)) != 0)
+	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
+	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (file >= 0)
+		errno = ENOSPC; /* of a write that stops early */
+	if (bb_strbuf_failed(line) || bb_strbuf_failed(&whole))
+		st = bb_no_memory(error, path);
+	else if (file < 0 || write(file, whole.text, whole.length) != (ssize_t)whole.length ||
+		 fsync(file) != 0)
 		st = bb_fail(error, bb_output_status(errno), "%s: %s", path, strerror(errno));
 	s->cut_off = st != BB_OK;
-	if (file)
-		fclose(file);
+	if (file >= 0)
+		close(file);
+	bb_strbuf_free(&whole);
 	return st;
 }
 
