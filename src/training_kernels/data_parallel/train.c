@@ -87,31 +87,43 @@ static void update_part(struct bb_trainee *p, size_t part)
 	bb_train_update(p->values, first, part_count(p, part), sum, samples);
 }
 
-/* The elements that RANK updates by zero: parts have one length, padded at the end. */
-static void zero_part(const struct bb_strategy_setting *s, int rank, size_t *first, size_t *count)
-{
-	const size_t part = bb_part_count(s->elements, s->active, 0);
+/* Elements of the model from FIRST on. */
+struct range {
+	size_t first, count;
+};
 
-	*first = (size_t)rank * part < s->elements ? (size_t)rank * part : s->elements;
-	*count = s->elements - *first < part ? s->elements - *first : part;
+/* Those that this rank sums: a server its part, a root all, by zero each rank a part of one length,
+   of which the last ones are padded. */
+static struct range summed_range(const struct bb_trainee *p)
+{
+	const struct bb_strategy_setting *s = &p->v->setting;
+	const size_t part = bb_part_count(s->elements, s->active, 0), rank = (size_t)p->rank;
+	const size_t before = rank * part < s->elements ? rank * part : s->elements;
+
+	if (p->rank >= s->active || (p->v->strategy == &bb_strategy_dp && p->rank > 0) ||
+	    (p->v->strategy->servers && p->rank >= s->servers))
+		return (struct range){0, 0};
+	if (p->v->strategy->servers)
+		return (struct range){part_start(p, rank), part_count(p, rank)};
+	if (p->v->strategy != &bb_strategy_zero)
+		return (struct range){0, s->elements};
+	return (struct range){before, s->elements - before < part ? s->elements - before : part};
 }
 
 /* PART: that of a server. */
 static void trainee_update(struct bb_trainee *p, size_t part)
 {
 	const struct bb_strategy_setting *s = &p->v->setting;
-	size_t first = 0, count = s->elements;
+	const struct range mine = summed_range(p);
 	double samples = (double)p->samples;
 
 	if (p->v->strategy->servers) {
 		update_part(p, part);
 		return;
 	}
-	if (p->v->strategy == &bb_strategy_zero)
-		zero_part(s, p->rank, &first, &count);
-	else if (p->v->strategy == &bb_strategy_average)
+	if (p->v->strategy == &bb_strategy_average)
 		samples = (double)bb_part_count(p->samples, s->active, p->rank);
-	bb_train_update(p->values, first, count, p->gradient + first, samples);
+	bb_train_update(p->values, mine.first, mine.count, p->gradient + mine.first, samples);
 }
 
 static void train_compute(void *own, int rank, const struct bb_operation *operation)
@@ -177,30 +189,6 @@ static int64_t differences(const double *a, const double *b, size_t n)
 	return wrong;
 }
 
-/* The sum of gradients on this rank, or its part from element *FIRST with *COUNT elements. */
-static const double *trainee_sum(const struct bb_trainee *p, size_t *first, size_t *count)
-{
-	const struct bb_strategy_setting *s = &p->v->setting;
-
-	*first = 0;
-	*count = 0;
-	if (p->rank >= s->active)
-		return p->gradient;
-	if (p->v->strategy->servers) {
-		if (p->rank < s->servers) {
-			*first = part_start(p, (size_t)p->rank);
-			*count = part_count(p, (size_t)p->rank);
-		}
-		return p->sum;
-	}
-	*count = s->elements;
-	if (p->v->strategy == &bb_strategy_dp && p->rank > 0)
-		*count = 0;
-	if (p->v->strategy == &bb_strategy_zero)
-		zero_part(s, p->rank, first, count);
-	return p->gradient + *first;
-}
-
 struct outcome {
 	int64_t wrong;
 	double loss, apart; /* NAN: this rank has no parameters */
@@ -212,8 +200,7 @@ static struct outcome train_compare(const struct bb_trainee *p)
 	const struct bb_strategy *strategy = p->v->strategy;
 	double values[BB_TRAIN_ELEMENTS], sum[BB_TRAIN_ELEMENTS];
 	struct outcome o = {0, NAN, NAN};
-	size_t first, count;
-	const double *mine = trainee_sum(p, &first, &count);
+	const struct range mine = summed_range(p);
 
 	bb_train_begin(values, p->seed);
 	for (int64_t k = 0; k < p->steps; k++) {
@@ -222,7 +209,8 @@ static struct outcome train_compare(const struct bb_trainee *p)
 		bb_train_update(values, 0, BB_TRAIN_ELEMENTS, sum, (double)p->samples);
 	}
 	if (strategy->synchronous)
-		o.wrong += differences(mine, sum + first, count);
+		o.wrong += differences(strategy->servers ? p->sum : p->gradient + mine.first,
+				       sum + mine.first, mine.count);
 	/* A worker of a root has the parameters of the step before, a server a part of them. */
 	if (strategy == &bb_strategy_dp ? p->rank > 0
 					: bb_strategy_worker(strategy, &p->v->setting, p->rank) < 0)
