@@ -3,9 +3,7 @@
  * and gradients that recomputation does not change.
  */
 #include "memory/tool/chain.h"
-#include "models/memory/deepspeed.h"
-#include "models/memory/inference.h"
-#include "models/memory/quantise.h"
+#include "memory/tool/calculators.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -4,7 +4,6 @@
  */
 #include "core/scalar.h"
 #include "models/memory/states.h"
-#include "training_kernels/zero/adam.h"
 #include "training_kernels/zero/data.h"
 #include "training_kernels/zero/ledger.h"
 

@@ -13,7 +13,6 @@
 #include "training_kernels/zero/rank.h"
 
 #include "core/array.h"
-#include "training_kernels/zero/adam.h"
 
 #include <stdlib.h>
 #include <string.h>

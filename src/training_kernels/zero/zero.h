@@ -5,7 +5,7 @@
  *   zero.c           options, records, plan
  *   units.c          layers of a model, and their places on a rank
  *   ledger.c         accounted memory
- *   data.c adam.c    parameters, gradients, reference; arithmetic
+ *   data.c           parameters, gradients, reference; arithmetic
  *   rank.c           a step of a rank under a stage, as a program, and its memory
  *   sweep.c          the experiment: stage by stage, timed and verified; their rows
  */
