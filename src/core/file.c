@@ -51,21 +51,6 @@ static bb_status open_file(const struct bb_file_request *r, int *file, struct bb
 	return (uintmax_t)st.st_size > r->most ? refuse_size(r, error) : BB_OK;
 }
 
-/* A pipe may have no writer, so the wait for its first byte is limited. */
-static bb_status await(const struct bb_file_request *r, int file, struct bb_error *error)
-{
-	struct pollfd one = {.fd = file, .events = POLLIN};
-
-	if (is_stdin(r))
-		return BB_OK;
-	if (poll(&one, 1, r->patience_ms ? r->patience_ms : PATIENCE_MS) == 0)
-		return refuse(r, error, "no data in this pipe; start the program that writes to it",
-			      "");
-	if (fcntl(file, F_SETFL, O_RDONLY) != 0)
-		return refuse(r, error, "cannot be read: ", strerror(errno));
-	return BB_OK;
-}
-
 static bb_status read_open(const struct bb_file_request *r, int file, char **text, size_t *length,
 			   struct bb_error *error)
 {
@@ -100,8 +85,16 @@ bb_status bb_file_read(const struct bb_file_request *request, char **text, size_
 
 	*text = NULL;
 	BB_TRY(st, open_file(request, &file, error), out);
-	BB_TRY(st, await(request, file, error), out);
-	st = read_open(request, file, text, length, error);
+	/* A pipe may have no writer, so the wait for its first byte is limited. */
+	if (!is_stdin(request) &&
+	    poll(&(struct pollfd){.fd = file, .events = POLLIN}, 1,
+		 request->patience_ms ? request->patience_ms : PATIENCE_MS) == 0)
+		st = refuse(request, error,
+			    "no data in this pipe; start the program that writes to it", "");
+	else if (!is_stdin(request) && fcntl(file, F_SETFL, O_RDONLY) != 0)
+		st = refuse(request, error, "cannot be read: ", strerror(errno));
+	else
+		st = read_open(request, file, text, length, error);
 out:
 	if (file >= 0)
 		close(file);

@@ -10,8 +10,7 @@
 
 #define MANY_CHOICES 16 /* so many are not listed */
 
-/* In the largest unit that divides VALUE, so that the option accepts the text. */
-static void add_duration(struct bb_strbuf *out, int64_t value)
+static void add_limit(const struct bb_option *row, int64_t value, struct bb_strbuf *out)
 {
 	static const struct {
 		const char *name;
@@ -20,52 +19,37 @@ static void add_duration(struct bb_strbuf *out, int64_t value)
 		{"h", 3600000000000}, {"m", 60000000000}, {"s", 1000000000},
 		{"ms", 1000000},      {"us", 1000},       {"ns", 1},
 	};
+	char text[BB_UNIT_TEXT];
 	size_t i = 0;
 
-	if (!value) {
-		bb_strbuf_add(out, "0");
-		return;
-	}
-	while (value % units[i].ns)
+	/* The largest unit that divides VALUE, so that the option accepts the text. */
+	while (row->type == BB_OPT_DURATION && value && value % units[i].ns)
 		i++;
-	bb_strbuf_addf(out, "%" PRId64 "%s", value / units[i].ns, units[i].name);
-}
-
-static void add_limit(const struct bb_option *row, int64_t value, struct bb_strbuf *out)
-{
-	char text[BB_UNIT_TEXT];
-
 	if (row->type == BB_OPT_SIZE || row->type == BB_OPT_SIZES)
 		bb_strbuf_add(out, bb_format_size(text, (uint64_t)value));
 	else if (row->type == BB_OPT_COUNT)
 		bb_strbuf_add(out, bb_format_count(text, (uint64_t)value));
-	else if (row->type == BB_OPT_DURATION)
-		add_duration(out, value);
+	else if (row->type == BB_OPT_DURATION && value)
+		bb_strbuf_addf(out, "%" PRId64 "%s", value / units[i].ns, units[i].name);
 	else
 		bb_strbuf_addf(out, "%" PRId64, value);
-}
-
-static void add_choices(const struct bb_option *row, struct bb_strbuf *out)
-{
-	int n = 0;
-
-	while (bb_option_choice(row, n))
-		n++;
-	for (int i = 0; n < MANY_CHOICES && i < n; i++)
-		bb_strbuf_addf(out, "%s%s", i ? ", " : "", bb_option_choice(row, i));
-	if (n >= MANY_CHOICES)
-		bb_strbuf_add(out, "see --list");
 }
 
 /* Append the valid values: "1 to 1000", "at least 4", "ring, tree"; nothing if any will do. */
 static void option_add_range(const struct bb_option *row, struct bb_strbuf *out)
 {
 	bool above = bb_option_has_min(row), below = bb_option_has_max(row);
+	int n = 0;
 
 	if (row->type == BB_OPT_STRING) {
 		return;
 	} else if (bb_option_has_choices(row)) {
-		add_choices(row, out);
+		while (bb_option_choice(row, n))
+			n++;
+		for (int i = 0; n < MANY_CHOICES && i < n; i++)
+			bb_strbuf_addf(out, "%s%s", i ? ", " : "", bb_option_choice(row, i));
+		if (n >= MANY_CHOICES)
+			bb_strbuf_add(out, "see --list");
 	} else if (row->type == BB_OPT_PERCENT) {
 		bb_strbuf_add(out, "above 0% to 100%");
 	} else if (above && below) {
@@ -103,17 +87,6 @@ const char *bb_option_argument(const struct bb_option *row)
 {
 	return row->argument && row->type != BB_OPT_FLAG ? row->argument
 							 : bb_option_kinds[row->type].argument;
-}
-
-static void add_label(const struct bb_option *row, struct bb_strbuf *out)
-{
-	const char *name = bb_option_argument(row);
-
-	if (row->key)
-		bb_strbuf_addf(out, "  -%c, --%s", row->key, row->name);
-	else
-		bb_strbuf_addf(out, "      --%s", row->name);
-	bb_strbuf_addf(out, "%s%s", *name ? " " : "", name);
 }
 
 /* "help (one of 1 to 1000; default 20)" */
@@ -170,10 +143,15 @@ static size_t label_width(const struct bb_option_table *tables, bool all)
 
 static void add_row(const struct bb_option *row, size_t indent, struct bb_strbuf *out)
 {
+	const char *name = bb_option_argument(row);
 	struct bb_strbuf text = {0};
 	size_t column;
 
-	add_label(row, &text);
+	if (row->key)
+		bb_strbuf_addf(&text, "  -%c, --%s", row->key, row->name);
+	else
+		bb_strbuf_addf(&text, "      --%s", row->name);
+	bb_strbuf_addf(&text, "%s%s", *name ? " " : "", name);
 	column = text.length;
 	bb_strbuf_add(out, bb_strbuf_text(&text));
 	bb_strbuf_clear(&text);

@@ -55,6 +55,15 @@ struct bb_payload {
 		.stride = sizeof(((type *)NULL)->member[0]), __VA_ARGS__                           \
 	}
 
+/* The table of a payload that is a single value of TYPE. */
+#define BB_PAYLOAD_ONE(label, of, type, ...)                                                       \
+	{                                                                                          \
+		{.name = (label), .kind = (of), .bytes = sizeof(type), .count = 1, __VA_ARGS__},   \
+		{                                                                                  \
+			.name = NULL                                                               \
+		}                                                                                  \
+	}
+
 #define BB_PAYLOAD_MOST_SECONDS 1000000000 /* 30 years: as nanoseconds, still an int64_t */
 
 #define BB_PAYLOAD_WHY 160 /* bytes of a reason */

@@ -40,10 +40,10 @@ uint32_t bb_utf8_code(const char *text, size_t length)
 	return code;
 }
 
-/* Characters that show nothing themselves but change what is shown: controls, and those of
-   Unicode's categories Cf, Zl and Zp that act without a script of their own. */
-static bool is_control(uint32_t code)
+size_t bb_printable_character(const char *text)
 {
+	/* Characters that show nothing themselves but change what is shown: controls, and those of
+	   Unicode's categories Cf, Zl and Zp that act without a script of their own. */
 	static const struct {
 		uint32_t first, last;
 	} controls[] = {
@@ -58,18 +58,13 @@ static bool is_control(uint32_t code)
 		{0xfff9, 0xfffb},   /* annotations */
 		{0xe0000, 0xe0fff}, /* tags */
 	};
-
-	for (size_t i = 0; i < sizeof(controls) / sizeof(controls[0]); i++)
-		if (code <= controls[i].last)
-			return code >= controls[i].first;
-	return false;
-}
-
-size_t bb_printable_character(const char *text)
-{
 	const size_t length = bb_utf8_length(text);
+	const uint32_t code = length > 0 ? bb_utf8_code(text, length) : 0;
+	size_t i = 0;
 
-	return length > 0 && is_control(bb_utf8_code(text, length)) ? 0 : length;
+	while (i < sizeof(controls) / sizeof(controls[0]) && code > controls[i].last)
+		i++;
+	return i < sizeof(controls) / sizeof(controls[0]) && code >= controls[i].first ? 0 : length;
 }
 
 /* Replaces what is unprintable in TEXT, except where KEPT begins, and TABS if those stay. */

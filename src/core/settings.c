@@ -17,57 +17,38 @@ static char *trim(char *text)
 	return text;
 }
 
-/* Split KEY = VALUE # SOURCE in place. False: TEXT is malformed. */
-static bool split(char *text, struct bb_settings *s)
-{
-	char *equals, *hash = strchr(text, '#');
-
-	s->source = NULL;
-	if (hash) {
-		*hash = '\0';
-		s->source = trim(hash + 1);
-	}
-	equals = strchr(text, '=');
-	if (!equals)
-		return false;
-	*equals = '\0';
-	s->key = trim(text);
-	s->value = trim(equals + 1);
-	return *s->key && *s->value;
-}
-
-/* The next line into TEXT. False: it is too long. */
-static bool read_line(struct bb_settings *s)
-{
-	const size_t length = strcspn(s->rest, "\n");
-	const bool fits = length < sizeof(s->text);
-
-	snprintf(s->text, sizeof(s->text), "%.*s", fits ? (int)length : 0, s->rest);
-	s->rest += length + (s->rest[length] == '\n');
-	s->line++;
-	return fits;
-}
-
 bb_status bb_settings_next(struct bb_settings *s, bool *more, struct bb_error *error)
 {
-	while (*s->rest) {
-		const bool fits = read_line(s);
-		char *line = trim(s->text);
+	for (*more = true; *s->rest;) {
+		const size_t length = strcspn(s->rest, "\n");
+		const bool fits = length < sizeof(s->text);
+		char *line, *hash, *equals;
 
+		snprintf(s->text, sizeof(s->text), "%.*s", fits ? (int)length : 0, s->rest);
+		s->rest += length + (s->rest[length] == '\n');
+		s->line++;
+		line = trim(s->text);
 		if (s->section && *line == '[') {
 			line[strcspn(line, "]")] = '\0';
 			s->here = strcmp(line + 1, s->section) == 0;
-		} else if (s->section && !s->here) {
 			continue;
-		} else if (!fits || (*line && *line != '#')) {
-			*more = true;
-			if (fits && split(line, s))
-				return BB_OK;
-			return bb_fail(
-				error, BB_EUSAGE,
-				"%s: line %d: expected KEY = VALUE, as in net_latency = 2.7us",
-				s->name, s->line);
 		}
+		if ((s->section && !s->here) || (fits && (!*line || *line == '#')))
+			continue;
+		hash = strchr(line, '#');
+		if (hash)
+			*hash = '\0';
+		s->source = hash ? trim(hash + 1) : NULL;
+		equals = strchr(line, '=');
+		if (equals)
+			*equals = '\0';
+		s->key = trim(line);
+		s->value = equals ? trim(equals + 1) : s->key + strlen(s->key);
+		if (fits && *s->key && *s->value)
+			return BB_OK;
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: line %d: expected KEY = VALUE, as in net_latency = 2.7us",
+			       s->name, s->line);
 	}
 	*more = false;
 	return BB_OK;
@@ -81,31 +62,25 @@ static bool read_number(const char *text, double *value)
 	return end != text && !*end;
 }
 
-static bool read_share(const char *text, double *value)
-{
-	char *end;
-	double of;
-
-	if (bb_parse_percent(text, value))
-		return *value > 0 && *value <= 1;
-	*value = strtod(text, &end);
-	if (end == text || *end != '/' || !read_number(end + 1, &of))
-		return false;
-	*value /= of;
-	return *value > 0 && *value <= 1;
-}
-
 bool bb_setting_read(enum bb_setting_unit unit, const char *text, double *value)
 {
 	uint64_t whole = 0;
 	int64_t count = 0;
 	bool is_good = false;
+	double of;
+	char *end;
 
 	switch (unit) {
 	case BB_SETTING_RATE:
 		return bb_parse_rate(text, value);
 	case BB_SETTING_SHARE:
-		return read_share(text, value);
+		if (!bb_parse_percent(text, value)) {
+			*value = strtod(text, &end);
+			if (end == text || *end != '/' || !read_number(end + 1, &of))
+				return false;
+			*value /= of;
+		}
+		return *value > 0 && *value <= 1;
 	case BB_SETTING_NUMBER:
 		return read_number(text, value);
 	case BB_SETTING_YES:

@@ -68,24 +68,18 @@ static int list_folders(const struct bb_shelf *shelf, char paths[FOLDERS][BB_SHA
 	return n;
 }
 
-static bool is_file(const char *path)
-{
-	struct stat file;
-
-	return stat(path, &file) == 0 && !S_ISDIR(file.st_mode);
-}
-
 /* Set PATH to NAME in FOLDER, with or without the ending. */
 static bool find_in(const struct bb_shelf *shelf, const char *folder, const char *name,
 		    char path[BB_SHARE_PATH])
 {
 	const char *const endings[] = {"", shelf->ending};
 	const char *const slash = *folder ? "/" : "";
+	struct stat file;
 
 	for (int i = 0; i < 2; i++)
 		if (snprintf(path, BB_SHARE_PATH, "%s%s%s%s", folder, slash, name, endings[i]) <
 			    BB_SHARE_PATH &&
-		    is_file(path))
+		    stat(path, &file) == 0 && !S_ISDIR(file.st_mode))
 			return true;
 	return false;
 }
@@ -105,39 +99,27 @@ bool bb_shelf_find(const struct bb_shelf *shelf, const char *name, char path[BB_
 	return false;
 }
 
-/* The length of the name of a file of SHELF without its ending; 0: another file. */
-static int name_length(const struct bb_shelf *shelf, const char *file)
-{
-	const size_t length = strlen(file), ending = strlen(shelf->ending);
-
-	return length > ending && strcmp(file + length - ending, shelf->ending) == 0
-		       ? (int)(length - ending)
-		       : 0;
-}
-
-static void list_folder(const struct bb_shelf *shelf, const char *folder, struct bb_strbuf *out)
-{
-	struct dirent **entries = NULL;
-	const int n = scandir(folder, &entries, NULL, alphasort);
-
-	for (int i = 0; i < n; i++) {
-		const char *file = entries[i]->d_name;
-		const int length = name_length(shelf, file);
-
-		if (length > 0)
-			bb_strbuf_addf(out, "%.*s %s/%s\n", length, file, folder, file);
-		free(entries[i]);
-	}
-	free(entries);
-}
-
 void bb_shelf_list(const struct bb_shelf *shelf, struct bb_strbuf *out)
 {
 	char folders[FOLDERS][BB_SHARE_PATH];
-	const int n = list_folders(shelf, folders);
+	const int nfolders = list_folders(shelf, folders);
+	const size_t ending = strlen(shelf->ending);
 
-	for (int i = 0; i < n; i++)
-		list_folder(shelf, folders[i], out);
+	for (int f = 0; f < nfolders; f++) {
+		struct dirent **entries = NULL;
+		const int n = scandir(folders[f], &entries, NULL, alphasort);
+
+		for (int i = 0; i < n; i++) {
+			const char *file = entries[i]->d_name;
+			const size_t length = strlen(file);
+
+			if (length > ending && strcmp(file + length - ending, shelf->ending) == 0)
+				bb_strbuf_addf(out, "%.*s %s/%s\n", (int)(length - ending), file,
+					       folders[f], file);
+			free(entries[i]);
+		}
+		free(entries);
+	}
 }
 
 /* The first words of the lines of LIST, which is divided, and NULL behind them; to be freed. NULL:

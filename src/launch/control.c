@@ -150,12 +150,8 @@ static const struct bb_payload_field offer_fields[] = {
 
 static const struct bb_payload offer_table = {"an offer", sizeof(struct offer), offer_fields, NULL};
 
-static const struct bb_payload_field error_fields[] = {{.name = "the error",
-							.kind = BB_PAYLOAD_SIGNED,
-							.bytes = sizeof(int32_t),
-							.count = 1,
-							.high = MOST_ERRNO},
-						       {.name = NULL}};
+static const struct bb_payload_field error_fields[] =
+	BB_PAYLOAD_ONE("the error", BB_PAYLOAD_SIGNED, int32_t, .high = MOST_ERRNO);
 static const struct bb_payload error_table = {"an error", sizeof(int32_t), error_fields, NULL};
 
 struct opening {

@@ -129,8 +129,8 @@ bb_status bb_crew_most(struct bb_driver *driver, const struct bb_payload *table,
 	return status;
 }
 
-static const struct bb_payload_field objection_fields[] = {
-	{"the objection", BB_PAYLOAD_TEXT, 0, BB_OBJECTION_TEXT, 1, 0, 0, 0}, {.name = NULL}};
+static const struct bb_payload_field objection_fields[] =
+	BB_PAYLOAD_ONE("the objection", BB_PAYLOAD_TEXT, char[BB_OBJECTION_TEXT]);
 static const struct bb_payload objection_table = {"an objection", BB_OBJECTION_TEXT,
 						  objection_fields, NULL};
 

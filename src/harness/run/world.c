@@ -102,9 +102,8 @@ bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
 	return status == BB_OK ? BB_OK : share_causes(a, failed, status);
 }
 
-static const struct bb_payload_field exit_fields[] = {
-	{.name = "the exit status", .kind = BB_PAYLOAD_EXIT, .bytes = sizeof(int32_t), .count = 1},
-	{.name = NULL}};
+static const struct bb_payload_field exit_fields[] =
+	BB_PAYLOAD_ONE("the exit status", BB_PAYLOAD_EXIT, int32_t);
 static const struct bb_payload exit_table = {"an exit status", sizeof(int32_t), exit_fields, NULL};
 
 bb_status bb_assembly_end(struct bb_assembly *a, int *exit_status)
