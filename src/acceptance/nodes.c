@@ -42,8 +42,8 @@ static struct reach reach_of(const struct bb_evidence *e, int64_t group,
 			    bb_plan_faulty_group(e->simulated, e->step) == group;
 	struct reach reach = {.e = e, .group = group, .margin = INFINITY};
 
-	for (const struct bb_judgement *j = judgements->list; j < judgements->list + judgements->n;
-	     j++) {
+	for (size_t i = 0; i < judgements->n; i++) {
+		const struct bb_judgement *const j = &judgements->list[i];
 		struct bb_evidence_cursor at = {0};
 		const struct bb_read_record *r;
 		double sum = 0, value;
@@ -562,7 +562,9 @@ static void judgement_note(const struct bb_evidence *e, const struct bb_judgemen
 				value_note(nodes, node, j, j->value, shared ? OF_PAIR : OF_NODE);
 		}
 	}
-	for (struct bb_node *node = nodes->list; node < nodes->list + nodes->n; node++) {
+	for (size_t i = 0; i < nodes->n; i++) {
+		struct bb_node *const node = &nodes->list[i];
+
 		for (int k = 0; k < 2; k++) {
 			if (node->nsum[k] > 0)
 				value_note(nodes, node, j, node->sum[k] / (double)node->nsum[k],

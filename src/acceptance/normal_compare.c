@@ -229,6 +229,10 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 
 	if (!rows)
 		return BB_UNKNOWN;
+	if (n == 0) {
+		free(rows);
+		return BB_NORMAL;
+	}
 	memcpy(rows, q->claims->list, n * sizeof(*rows));
 	qsort(rows, n, sizeof(*rows), compare_rows);
 	silent.out = NULL;
