@@ -128,7 +128,8 @@ static struct bb_tally tally_of(const struct confirmation *t, const struct readi
 		    (peer < 0 && t &&
 		     (!is_proven(t, met) || bb_suspects_have(t->suspects, node, met))))
 			continue;
-		if (is_comparable(h, node, met))
+		/* What is measured alone has a reference of its own. */
+		if (!t || is_comparable(h, node, met))
 			bb_tally_count(&tally,
 				       excess_of(h, r, direction == SENDS ? met : node, rail) -
 					       beyond,
