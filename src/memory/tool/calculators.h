@@ -22,14 +22,6 @@ uint64_t bb_weight_bytes(uint64_t parameters, unsigned bits);
 uint64_t bb_serving_rule(uint64_t parameters, unsigned bits);
 
 /*
- * PARAMETERS rounded to billions, as in a model's name (7 for 6,738,415,616), and GiB of a billion
- * parameters of BITS, rounded to three decimals as in articles (3.725 for 32 bits: Llama 2 7B has
- * "26.075 GB").
- */
-uint64_t bb_rounded_billions(uint64_t parameters);
-double bb_rounded_gib(unsigned bits);
-
-/*
  * Numbers that the cache of MODEL, a transformer that generates, keeps on each of TP
  * tensor-parallel ranks for a sequence of TOKENS: keys and values of each layer. With grouped-query
  * attention their heads are fewer than those of queries (Ainslie et al., arXiv 2305.13245); if
@@ -86,7 +78,6 @@ uint64_t bb_estimate_zero2_documented(const struct bb_estimate_input *in);
  */
 
 enum bb_quantise_method { BB_BY_MINMAX, BB_BY_SCALE };
-extern const char *const bb_quantise_words[];
 
 struct bb_quantised {
 	unsigned bits; /* 8 or 4 */

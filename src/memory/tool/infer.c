@@ -18,12 +18,15 @@ uint64_t bb_serving_rule(uint64_t parameters, unsigned bits)
 	return parameters * bits * 3 / 20; /* 1.2 / 8, in integers */
 }
 
-uint64_t bb_rounded_billions(uint64_t parameters)
+/* PARAMETERS rounded to billions, as in a model's name (7 for 6,738,415,616), and GiB of a billion
+   parameters of BITS, rounded to three decimals as in articles (3.725 for 32 bits: Llama 2 7B has
+   "26.075 GB"). */
+static uint64_t rounded_billions(uint64_t parameters)
 {
 	return (parameters + 500000000) / 1000000000;
 }
 
-double bb_rounded_gib(unsigned bits)
+static double rounded_gib(unsigned bits)
 {
 	return round(1e3 * 1e9 / 8 * bits / (1 << 30)) / 1e3;
 }
@@ -118,7 +121,7 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	static const struct bb_table_head heads[] = {
 		{"", "", -11}, {"GB", "", 10}, {"GiB", "", 10}, {"", "", -1}, {NULL, NULL, 0}};
 	const struct options *o = job->o;
-	const double each = bb_rounded_gib((unsigned)o->bits);
+	const double each = rounded_gib((unsigned)o->bits);
 	char token[BB_BOTH_TEXT];
 
 	bb_strbuf_addf(&job->text, "# bits per weight: %lld", (long long)o->bits);
@@ -190,7 +193,7 @@ bb_status bb_memory_infer(struct job *job)
 	share = bb_partition(job->parameters, tp);
 	p.weights = bb_weight_bytes(share, (unsigned)o->bits);
 	p.rule = bb_serving_rule(share, (unsigned)o->bits);
-	p.billions = bb_rounded_billions(job->parameters);
+	p.billions = rounded_billions(job->parameters);
 	p.has_cache = job->has_model && h->heads > 0 && !job->model.encoder;
 	if (p.has_cache) {
 		p.context = (uint64_t)(o->context_given ? o->context : h->seq);

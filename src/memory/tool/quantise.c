@@ -11,7 +11,7 @@
 
 /* ---- what is calculated ---------------------------------------------------------------------- */
 
-const char *const bb_quantise_words[] = {"minmax", "scale", NULL};
+static const char *const quantise_words[] = {"minmax", "scale", NULL};
 
 static int largest_code(const struct bb_quantised *q)
 {
@@ -220,7 +220,7 @@ static bb_status add_quantised(struct job *job, const struct tensor *t)
 			st = bb_quantise(&q, t->x, t->n, format == 1 ? 8 : 4,
 					 (enum bb_quantise_method)(method - 1), job->error);
 			if (st == BB_OK)
-				add_result(job, t, &q, bb_quantise_words[method - 1]);
+				add_result(job, t, &q, quantise_words[method - 1]);
 			bb_quantised_free(&q);
 		}
 	return st;
