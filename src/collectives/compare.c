@@ -326,50 +326,41 @@ static double compare_auto_behind(const struct bb_compare_table *t, size_t size,
 
 /* ---- the tuner's rows ---------------------------------------------------------------------- */
 
-/* A row for the sizes from LEAST to MOST, on so many nodes and ranks. */
-static void add_row(struct bb_strbuf *out, const struct bb_compare_table *t, const int place[2],
-		    const struct setting *s, uint64_t least, uint64_t most)
-{
-	const char *const collective = t->first->collective;
-
-	bb_strbuf_addf(out, "%s,%llu,%llu,%s,%s,0,%d,%d,-1,-1\n",
-		       tuner_name(collectives, collective, strlen(collective)),
-		       (unsigned long long)least, (unsigned long long)most, s->algorithm,
-		       s->protocol, place[0], place[1]);
-}
-
 /* Between two sizes each row covers its half, by logarithms; the first and the last row cover all
    sizes beyond, since the tuner runs a size without a row as a ring on one channel. */
-static int add_rows(struct bb_strbuf *out, const struct bb_compare_table *t, const int place[2])
+static int add_rows(struct bb_strbuf *out, const struct bb_compare_table *t, int nnodes, int nranks)
 {
-	struct setting now, before = {NULL, NULL, 0};
+	const char *const collective = t->first->collective;
+	struct setting now = {NULL, NULL, 0}, before = now;
 	uint64_t least = 0, last = 0;
 	int rows = 0;
 
-	for (size_t size = 0; size < t->nsizes; size++) {
-		if (!find_best(t, size, true, &now))
-			continue;
-		if (before.algorithm && (strcmp(before.algorithm, now.algorithm) != 0 ||
-					 strcmp(before.protocol, now.protocol) != 0)) {
-			const uint64_t most = (uint64_t)sqrt((double)last * (double)t->sizes[size]);
+	for (size_t size = 0; size <= t->nsizes; size++) {
+		const bool end = size == t->nsizes;
+		uint64_t most = UINT64_MAX;
 
-			add_row(out, t, place, &before, least, most);
+		if (!end && !find_best(t, size, true, &now))
+			continue;
+		if (before.algorithm && (end || strcmp(before.algorithm, now.algorithm) != 0 ||
+					 strcmp(before.protocol, now.protocol) != 0)) {
+			if (!end)
+				most = (uint64_t)sqrt((double)last * (double)t->sizes[size]);
+			bb_strbuf_addf(out, "%s,%llu,%llu,%s,%s,0,%d,%d,-1,-1\n",
+				       tuner_name(collectives, collective, strlen(collective)),
+				       (unsigned long long)least, (unsigned long long)most,
+				       before.algorithm, before.protocol, nnodes, nranks);
 			least = most + 1;
 			rows++;
 		}
 		before = now;
-		last = (uint64_t)t->sizes[size];
+		last = end ? 0 : (uint64_t)t->sizes[size];
 	}
-	if (!before.algorithm)
-		return 0;
-	add_row(out, t, place, &before, least, UINT64_MAX);
-	return rows + 1;
+	return rows;
 }
 
 bb_status bb_compare_tuner(const struct bb_results *results, int nnodes, int nranks,
 			   struct bb_strbuf *out, int *rows)
 {
-	const int place[] = {nnodes, nranks};
 	struct bb_compare_table t;
 	bb_status status;
 
@@ -388,7 +379,7 @@ bb_status bb_compare_tuner(const struct bb_results *results, int nnodes, int nra
 	if (status == BB_OK) {
 		bb_strbuf_addf(out, "# measured: %s %s %s\n", t.first->collective, t.first->dtype,
 			       t.first->op);
-		*rows = add_rows(out, &t, place);
+		*rows = add_rows(out, &t, nnodes, nranks);
 	}
 	free(t.sizes);
 	free(t.at);

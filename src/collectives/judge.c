@@ -249,12 +249,6 @@ static void fill_bound(const struct bb_session *s, const struct bb_call *call,
 		result->percent_of_bound = 100 * result->bound_us / result->time_us;
 }
 
-/* True if NAME equals the first LENGTH characters of OF. */
-static bool is_algorithm(const char *name, const char *of, size_t length)
-{
-	return strlen(name) == length && strncmp(name, of, length) == 0;
-}
-
 /*
  * True if the library ran RAN ("ring:LL128") although NATIVE forced another algorithm or protocol.
  * An algorithm that has no such name (a kind of CollNet) counts as what was requested.
@@ -263,17 +257,15 @@ static bool is_another(const struct bb_backend *backend, const struct bb_native 
 		       const char *ran)
 {
 	const size_t length = strcspn(ran, ":"), forced = strcspn(native->name, ":");
-	const char *const protocol = native->name + forced;
+	char name[BB_CHOSEN_TEXT];
 
-	if (*protocol && strcmp(protocol, ran + length) != 0)
+	if (native->name[forced] && strcmp(native->name + forced, ran + length) != 0)
 		return true;
-	if (is_algorithm("auto", native->name, forced) ||
+	if ((forced == 4 && strncmp(native->name, "auto", forced) == 0) ||
 	    (forced == length && strncmp(native->name, ran, length) == 0))
 		return false;
-	for (const struct bb_native *other = backend->natives; other->name; other++)
-		if (is_algorithm(other->name, ran, length))
-			return true;
-	return false;
+	snprintf(name, sizeof(name), "%.*s", (int)length, ran);
+	return bb_native_find(backend->natives, name);
 }
 
 /* OBJECTION = that the library ran another algorithm on some rank; empty: it did not, or data is

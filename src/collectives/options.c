@@ -100,20 +100,18 @@ static bb_status resolve_protocols(struct bb_collective_options *a, struct bb_er
 	return st;
 }
 
+/* NCCL_ALGO, where no library reads it itself. */
 static bb_status resolve_nccl_algo(struct bb_collective_options *a,
 				   const struct bb_backend *backend, const char *value,
 				   struct bb_error *error)
 {
-	static const char *const names[] = {"ring", "tree"};
-
-	if (backend->gpu)
-		return BB_OK; /* the library reads it itself */
-	for (int i = 0; i < 2; i++) {
-		if (strcasecmp(value, names[i]) == 0) {
-			a->algorithms = names[i];
-			return BB_OK;
-		}
-	}
+	if (a->algo_text_given || !is_set(value) || backend->gpu)
+		return BB_OK;
+	a->algorithms = strcasecmp(value, "ring") == 0   ? "ring"
+			: strcasecmp(value, "tree") == 0 ? "tree"
+							 : NULL;
+	if (a->algorithms)
+		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,
 		       "NCCL_ALGO=\"%s\": the %s backend understands Ring and Tree; unset it, or "
 		       "choose with --algo (see --list)",
@@ -226,22 +224,6 @@ out:
 	return st;
 }
 
-static bb_status resolve_environment(struct bb_collective_options *a,
-				     const struct bb_backend *backend,
-				     const struct bb_environment *e, struct bb_error *error)
-{
-	bb_status st;
-
-	if (!a->algo_text_given && is_set(e->nccl_algo))
-		BB_TRY(st, resolve_nccl_algo(a, backend, e->nccl_algo, error), out);
-	BB_TRY(st, bb_split_parse(&a->split, e->split, e->split_mask, error), out);
-	BB_TRY(st, resolve_number("NCCL_TESTS_MIN_BW", e->min_bw, 0, 1e9, &a->min_bw, error), out);
-	a->spread = 1;
-	st = resolve_number("NCCL_TESTS_ALLTOALLV_SPREAD", e->spread, 0, 1, &a->spread, error);
-out:
-	return st;
-}
-
 /* Appends the names of the datatypes or operations in SET, separated by commas. */
 static void add_names(struct bb_strbuf *out, unsigned set, bool dtypes)
 {
@@ -346,7 +328,13 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 
 	BB_TRY(st, bb_algorithms_check(a->algo_text, o, collective, error), out);
 	a->algorithms = a->algo_text;
-	BB_TRY(st, resolve_environment(a, o->backend, e, error), out);
+	BB_TRY(st, resolve_nccl_algo(a, o->backend, e->nccl_algo, error), out);
+	BB_TRY(st, bb_split_parse(&a->split, e->split, e->split_mask, error), out);
+	BB_TRY(st, resolve_number("NCCL_TESTS_MIN_BW", e->min_bw, 0, 1e9, &a->min_bw, error), out);
+	a->spread = 1;
+	BB_TRY(st,
+	       resolve_number("NCCL_TESTS_ALLTOALLV_SPREAD", e->spread, 0, 1, &a->spread, error),
+	       out);
 	BB_TRY(st, resolve_protocols(a, error), out);
 	BB_TRY(st, resolve_matrices(a, o, collective, e, error), out);
 	if (a->explain) {
