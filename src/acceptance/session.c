@@ -193,27 +193,33 @@ path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT], const cha
 	va_end(args);
 }
 
-/* Appends LINE to runs.jsonl. What is left of a line that could not be written is no line. */
+/* Appends LINE to runs.jsonl, or nothing of it. */
 static bb_status append_line(struct bb_acceptance_session *s, const struct bb_strbuf *line,
 			     struct bb_error *error)
 {
 	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
 	bb_status st = BB_OK;
+	size_t at = 0;
+	ssize_t n = 1;
+	off_t before;
 	int file;
 
 	path_make(s, path, "runs.jsonl");
 	/* A killed session may have left an unfinished line. */
 	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
+	s->cut_off = false;
 	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (file >= 0)
-		errno = ENOSPC; /* of a write that stops early */
-	if (bb_strbuf_failed(line) || bb_strbuf_failed(&whole))
+	before = file >= 0 ? lseek(file, 0, SEEK_END) : 0;
+	for (; file >= 0 && n > 0 && at<whole.length; at += n> 0 ? (size_t)n : 0)
+		n = write(file, whole.text + at, whole.length - at);
+	if (bb_strbuf_failed(line) || bb_strbuf_failed(&whole)) {
 		st = bb_no_memory(error, path);
-	else if (file < 0 || write(file, whole.text, whole.length) != (ssize_t)whole.length ||
-		 fsync(file) != 0)
+	} else if (file < 0 || n <= 0 || fsync(file) != 0) {
 		st = bb_fail(error, bb_output_status(errno), "%s: %s", path, strerror(errno));
-	s->cut_off = st != BB_OK;
+		if (file >= 0)
+			(void)!ftruncate(file, before);
+	}
 	if (file >= 0)
 		close(file);
 	bb_strbuf_free(&whole);

@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 WHERE = """schedules/**/* programs/**/* models/**/* logs/**/* diagnose/**/* suspects/**/* simulator/**/* topology/*
 topology/files/* acceptance/* training_kernels/* training_kernels/hybrid/* training_kernels/pipeline/* **/stats **/units **/payload **/share
 **/scalar **/recommend **/nearest **/bound **/json* **/printable **/secret **/greet **/star **/control* **/judge
-**/link_bound **/trials **/pattern **/compare **/review **/paths **/ledger **/load""".split()
+**/link_bound **/engine **/pattern **/compare **/retest **/paths **/ledger **/load""".split()
 NOT = (r"_text|_perf|^text|trace|explain|document|report|records?$|main|drive|stage|export|systems|presets|cards|config|program$"
        r"|data$|show|profile|session|process|plan_check|gates|verdict_json|ports|hybrid$|pipeline$|results|nccl_json")  # fmt: skip
 
