@@ -258,11 +258,15 @@ static int prepare(struct opening *o)
 {
 	const int n = o->launch->proc == 0 ? o->launch->nprocs : 1;
 	struct bb_control *control = o->control = calloc(1, sizeof(*control));
-	int error = bb_star_open(&o->star);
+	int error;
 
-	if (error || !control)
+	if (!control)
 		return ENOMEM;
 	control->proc = o->launch->proc;
+	control->epoll = -1;
+	error = bb_star_open(&o->star);
+	if (error)
+		return error;
 	control->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (control->epoll < 0)
 		return errno;
