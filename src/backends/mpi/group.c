@@ -300,8 +300,9 @@ static const char *mpi_native_limits(const struct bb_call *call)
 	if (call->collective->flags & BB_REDUCES)
 		return "this MPI counts in ints: at most 2147483647 elements per rank";
 	rest = shape->matrix ? 0 : shape->count % unit_for(most);
-	for (int i = 0; shape->matrix && i < n * n; i++)
-		rest |= bb_alltoall_count(shape, i / n, i % n) % unit_for(most);
+	for (int r = 0; shape->matrix && r < n; r++)
+		for (int s = 0; s < n; s++)
+			rest |= bb_alltoall_count(shape, r, s) % unit_for(most);
 	if (rest != 0)
 		return "this MPI counts in ints: more than 2147483647 elements must divide into "
 		       "equal units";
