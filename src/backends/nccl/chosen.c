@@ -67,7 +67,7 @@ static ncclResult_t on_init(void **context, int *events, const char *name, uint6
 	if (!name || strncmp(name, NAME_PREFIX, length) != 0)
 		return ncclSuccess;
 	observer = (struct bb_nccl_observer *)(uintptr_t)strtoumax(name + length, &end, 16);
-	if (*end)
+	if (*end || !observer)
 		return ncclSuccess;
 	observer->events = events;
 	*context = observer;
