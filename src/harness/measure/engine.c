@@ -430,7 +430,7 @@ static bb_status trials_run_round(struct bb_engine *e, int round, double began, 
 	bool any = false;
 	bb_status status = BB_OK;
 
-	for (size_t i = e->measured; i<e->ntrials && * next> 0; i++) {
+	for (size_t i = e->measured; *next > 0 && i < e->ntrials; i++) {
 		struct bb_trial *t = &e->trials[i];
 		const bool visited = !t->refusal && (round == 0 || trial_is_interleaved(t));
 

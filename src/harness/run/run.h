@@ -2,8 +2,9 @@
  * run.h - one run of a perf binary, from its command line to its exit status, as a value.
  *
  *   main.c      messages, and how the process ends
- *   start.c     opening and closing of launch, agreement, backend and sinks; exchanges of all
- * drivers before they measure conclude.c  the end record and the exit status
+ *   start.c     opening and closing of launch, agreement, backend and sinks, and what all drivers
+ *               exchange before they measure
+ *   conclude.c  the end record and the exit status
  */
 #ifndef BB_HARNESS_RUN_RUN_H
 #define BB_HARNESS_RUN_RUN_H
