@@ -147,7 +147,6 @@ static void fill_case(const struct bb_session *s, const struct bb_case *c,
 		result->verified = layout->sets < 2 ? "refilled" : "pristine set";
 	result->evaluator = measured->evaluator;
 	result->faultless_us = 1e6 * measured->faultless;
-	result->end_unix_s = bb_clock_unix();
 }
 
 static double algbw_bytes(const struct bb_call *call)
@@ -442,6 +441,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 		   char objection[BB_OBJECTION_TEXT])
 {
 	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = measured->nsamples;
+	const double end = bb_clock_unix();
 	struct bb_result_record result;
 	struct bb_measured *all;
 	const void *gathered;
@@ -475,6 +475,7 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 	if (!bb_driver_leads(s->engine.driver))
 		goto out;
 	fill_case(s, c, call, layout, measured, &result);
+	result.end_unix_s = end;
 	status = put_together(s, call, all, rate, gathered, &result);
 out:
 	free(all);
