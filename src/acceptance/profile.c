@@ -585,7 +585,7 @@ static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 			     "where: size: ", g->where ? g->where->size : "",
 			     " is one size, and a shape needs several"},
 			    RULE(bb_parse_size(first, &least) && bb_parse_size(last, &most) &&
-					 least == most,
+					 least > 0 && least == most,
 				 "run: has one size, and a shape needs several"),
 			    RULE(g->up || g->warn, "up and warn are for gates with a metric"),
 			    RULE(dip && (isnan(g->lower) || g->lower > MOST_DOWN),
