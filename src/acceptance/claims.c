@@ -95,8 +95,7 @@ static bb_status read_records(const char *path, const char *text, size_t length,
 	return st;
 }
 
-/* ---- JSON of nccl-tests (-J) -------------------------------------------------------------------
- */
+/* ---- JSON of nccl-tests (-J) ---------------------------------------------------------------- */
 
 /* Adds what COMMAND was, and the environment of NCCL. */
 static void json_settings(const json_t *root, struct bb_strbuf *out)

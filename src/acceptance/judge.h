@@ -92,8 +92,7 @@ struct bb_totals {
 };
 struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, bool strict);
 
-/* ---- for the files that judge -----------------------------------------------------------------
- */
+/* ---- for the files that judge --------------------------------------------------------------- */
 
 /* A judgement without numbers, which still needs a verdict: of the subject NAME under GATE (NULL:
    its metric), or without a gate of the metric NAME. */

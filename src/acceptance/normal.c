@@ -358,8 +358,7 @@ static void describe_others(const struct bb_question *q)
 		    found == 1 ? "that" : "one of these");
 }
 
-/* ---- causes ----------------------------------------------------------------------------------
- */
+/* ---- causes --------------------------------------------------------------------------------- */
 
 #define FEW_CHANNELS 4 /* fewer than NCCL's search finds over NVLink or several NICs */
 

@@ -28,8 +28,7 @@ static const char *placement(bool in_place)
 	return in_place ? "in place" : "out of place";
 }
 
-/* ---- latency ----------------------------------------------------------------------------------
- */
+/* ---- latency -------------------------------------------------------------------------------- */
 
 struct bb_claim bb_normal_largest(const struct bb_claims *claims)
 {
@@ -99,8 +98,7 @@ void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *
 		SAY(q, "  At %s: %.4g GB/s. ", size_text(size, row->size_bytes), row->busbw_GBps);
 }
 
-/* ---- dips -------------------------------------------------------------------------------------
- */
+/* ---- dips ----------------------------------------------------------------------------------- */
 
 /* Rows by size, and of a size by placement. */
 static int compare_rows(const void *a, const void *b)
@@ -150,8 +148,7 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 	return BB_UNEVEN;
 }
 
-/* ---- placements -------------------------------------------------------------------------------
- */
+/* ---- placements ----------------------------------------------------------------------------- */
 
 /* Reports the size at which one placement is slowest compared with the other. ROWS are sorted. */
 static enum bb_normality describe_placements(const struct bb_question *q,
@@ -491,8 +488,7 @@ static int64_t nodes_of(const struct bb_reference *r)
 	return r->nodes > 0 ? r->nodes : bb_normal_nodes(r->card, r->nranks);
 }
 
-/* ---- networks ---------------------------------------------------------------------------------
- */
+/* ---- networks ------------------------------------------------------------------------------- */
 
 /* True if R ran over NICs like those of the machine in question: "EFA 4x100G", "IB 8x400G SHARP".
  */
@@ -549,8 +545,7 @@ static bool comparable(const struct bb_question *q, const struct bb_reference *r
 	       (near || (r->nranks == q->ranks && nodes_of(r) == q->nodes && same_network(q, r)));
 }
 
-/* ---- a size -----------------------------------------------------------------------------------
- */
+/* ---- a size --------------------------------------------------------------------------------- */
 
 /* The published runs of one number of ranks, at one size. */
 struct published {
@@ -670,8 +665,7 @@ static bool look_up(const struct bb_question *q, uint64_t size, struct published
 	return p->runs > 0 && isfinite(p->scale) && p->scale > 0;
 }
 
-/* ---- the verdict ------------------------------------------------------------------------------
- */
+/* ---- the verdict ---------------------------------------------------------------------------- */
 
 #define SIZES_TRIED 8 /* from the largest one on */
 

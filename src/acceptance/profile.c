@@ -770,8 +770,7 @@ static bb_status steps_narrow(struct bb_profile *p, struct bb_error *error)
 	return BB_OK;
 }
 
-/* ---- the profile ------------------------------------------------------------------------------
- */
+/* ---- the profile ---------------------------------------------------------------------------- */
 
 /* A profile with the document that holds its texts. */
 struct held {

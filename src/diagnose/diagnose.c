@@ -107,8 +107,7 @@ const struct bb_benchmark bb_diagnose_benchmark = {
 	.judge = judge,
 };
 
-/* ---- which rank is which rail of which node ----------------------------------------------------
- */
+/* ---- which rank is which rail of which node ------------------------------------------------- */
 
 #define LEAST_NODES 3
 

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the fields of the records ----------------------------------------------------------------
- */
+/* ---- the fields of the records -------------------------------------------------------------- */
 
 #define BB_RECORD bb_node_record
 BB_RECORD_KIND(bb_record_node, BB_NODE_FIELDS, "node", "Diagnosis: a node and its verdict.");

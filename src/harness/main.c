@@ -27,8 +27,7 @@
 /* Time to write the end of the output of a failed run, whose -T may be used up. */
 #define LAST_OUTPUT_NS UINT64_C(2000000000)
 
-/* ---- reporting failures -----------------------------------------------------------------------
- */
+/* ---- reporting failures --------------------------------------------------------------------- */
 
 /* True if the processes have agreed on the failure, so that process 0 reports it for all. */
 static bool is_assembled(const struct bb_run *run)

@@ -223,8 +223,7 @@ static int control_admit(struct bb_star *star, const struct bb_hello *hello, int
 	return error;
 }
 
-/* ---- opening elsewhere ------------------------------------------------------------------------
- */
+/* ---- opening elsewhere ---------------------------------------------------------------------- */
 
 /* Connect to process 0. Returns an errno: why it did not answer. */
 static int reach_process_0(struct opening *o)

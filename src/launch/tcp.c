@@ -206,7 +206,7 @@ static void tcp_refuse(struct bb_launch *launch)
 }
 
 /* Transfer BYTES with each peer: send the same DATA to all, or receive those of peer i at DATA + i
-   * BYTES. */
+ * BYTES. */
 static bb_status carry(struct bb_launch *launch, bool sends, void *data, size_t bytes)
 {
 	struct tcp *tcp = launch->own;
@@ -440,8 +440,7 @@ static int resolve_master(const struct opening *o, struct bb_address *addresses,
 	return n;
 }
 
-/* ---- peers of process 0 -------------------------------------------------------------------------
- */
+/* ---- peers of process 0 --------------------------------------------------------------------- */
 
 /* A peer does not fit, for the cause in ERROR: with a secret that ends the run. */
 static void note_misfit(struct opening *o, const struct bb_error *error)

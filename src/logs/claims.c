@@ -59,8 +59,7 @@ void bb_claims_free(struct bb_claim_file *file)
 	*file = (struct bb_claim_file){.n = 0};
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const char *text,
 			    size_t length, struct bb_claim_file *file, struct bb_error *error)
@@ -104,8 +103,7 @@ bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const ch
 	return st;
 }
 
-/* ---- ranks ------------------------------------------------------------------------------------
- */
+/* ---- ranks ---------------------------------------------------------------------------------- */
 
 /* Ranks at which a collective has the ratio R: 2(n-1)/n, or (n-1)/n. INFINITY beyond all. */
 static double ranks_at(double r, bool twice)

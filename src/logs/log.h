@@ -97,8 +97,7 @@ bool bb_log_same_factor(const struct bb_claim *a, const struct bb_claim *b);
 /* Returns the bytes of an element of TYPE; 0: unknown. */
 uint64_t bb_log_type_bytes(const char *type);
 
-/* ---- command lines ---------------------------------------------------------------------------
- */
+/* ---- command lines -------------------------------------------------------------------------- */
 
 /* What a command line asks for; 0: it does not say. */
 struct bb_log_command {

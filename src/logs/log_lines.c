@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- unwrapping -------------------------------------------------------------------------------
- */
+/* ---- unwrapping ----------------------------------------------------------------------------- */
 
 static bool line_give(const char *text, size_t length, int number, bb_log_reader *read, void *state)
 {

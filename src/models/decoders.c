@@ -240,8 +240,7 @@ static const struct bb_model_part opt_block[] = {
 	NORM("final_layer_norm", END, LACKS(BB_HAS_PRE_NORM)),
 	LAST};
 
-/* ---- encoders, and an encoder with a decoder --------------------------------------------------
- */
+/* ---- encoders, and an encoder with a decoder ------------------------------------------------ */
 
 static const struct bb_model_part bert_embed[] = {
 	PART(TABLE, "embeddings.word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0),
@@ -385,8 +384,7 @@ static const struct bb_model_part t5_encoder_norm[] = {
 static const struct bb_model_part t5_decoder_norm[] = {
 	RMS("decoder.final_layer_norm", NORM, HIDDEN, .bias = 0), LAST};
 
-/* ---- heads ------------------------------------------------------------------------------------
- */
+/* ---- heads ---------------------------------------------------------------------------------- */
 
 static const struct bb_model_part lm_heads[] = {
 	MATRIX("lm_head", NORM, VOCAB, EMBEDDING, NEEDS(BB_HAS_LM), LACKS(BB_HAS_TIED)),
@@ -428,8 +426,7 @@ static const struct bb_head vision_heads[] = {
 };
 static const struct bb_head no_heads[] = {{.word = "none"}, {.word = NULL}};
 
-/* ---- families ---------------------------------------------------------------------------------
- */
+/* ---- families ------------------------------------------------------------------------------- */
 
 #define NEED(field) [BB_HYPER(field)] = BB_HYPER_NEEDED
 #define MAY(field) [BB_HYPER(field)] = BB_HYPER_OPTIONAL

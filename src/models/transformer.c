@@ -247,8 +247,7 @@ static void add_works_behind(struct bb_builder *b, struct selection *s)
 	}
 }
 
-/* ---- a model ----------------------------------------------------------------------------------
- */
+/* ---- a model -------------------------------------------------------------------------------- */
 
 struct bb_block_kind bb_model_block(const struct bb_model *model, int block)
 {

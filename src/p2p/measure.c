@@ -61,8 +61,7 @@ struct turn {
 	bool alone; /* private copies of the same bytes by the ranks that act */
 };
 
-/* ---- samples ----------------------------------------------------------------------------------
- */
+/* ---- samples -------------------------------------------------------------------------------- */
 
 static void series_clear(struct series *series)
 {
@@ -135,8 +134,7 @@ static struct series *series_of(const struct session *s, int end, int peer)
 	return end == s->me ? &s->series[peer] : NULL;
 }
 
-/* ---- what may be sent anywhere -----------------------------------------------------------------
- */
+/* ---- what may be sent anywhere -------------------------------------------------------------- */
 
 #define TIME(label, member)                                                                        \
 	BB_PAYLOAD_FIELD(label, BB_PAYLOAD_REAL, struct bb_pair_part, member,                      \
@@ -193,8 +191,7 @@ static const struct bb_payload_field token_fields[] = {
 static const struct bb_payload token_table = {"a token", sizeof(struct bb_token), token_fields,
 					      NULL};
 
-/* ---- before the first pair --------------------------------------------------------------------
- */
+/* ---- before the first pair ------------------------------------------------------------------ */
 
 #define REASON sizeof(((struct bb_reach *)NULL)->reason)
 
@@ -363,8 +360,7 @@ static void pairs_close(struct bb_engine *engine)
 	free(s->reach);
 }
 
-/* ---- a turn of real ranks ---------------------------------------------------------------------
- */
+/* ---- a turn of real ranks ------------------------------------------------------------------- */
 
 /* A turn as a rank performs it. */
 struct part {
@@ -576,8 +572,7 @@ out:
 	return status;
 }
 
-/* ---- all pairs --------------------------------------------------------------------------------
- */
+/* ---- all pairs ------------------------------------------------------------------------------ */
 
 static const struct bb_reach *reach_of(const struct session *s, const struct bb_cell *cell)
 {
@@ -700,8 +695,7 @@ static bb_status run_cell(struct session *s, size_t i)
 	return status;
 }
 
-/* ---- suspects, once more ----------------------------------------------------------------------
- */
+/* ---- suspects, once more -------------------------------------------------------------------- */
 
 /* Measure a round of TURNS: the shortest sample of each end goes to rank 0. */
 static bb_status measure_again(struct session *s, const struct bb_pair_turns *turns)
@@ -789,8 +783,7 @@ static bb_status review(struct session *s)
 	return status;
 }
 
-/* ---- the experiment ---------------------------------------------------------------------------
- */
+/* ---- the experiment ------------------------------------------------------------------------- */
 
 /* The child runs first, before this process allocates memory of the GPUs. */
 static bb_status pairs_before(struct bb_engine *engine)

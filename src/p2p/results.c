@@ -211,8 +211,7 @@ static bb_status deliver_turn(struct bb_engine *engine, const struct bb_cell *ce
 	return bb_engine_deliver(engine, &bb_record_pair, &r, r.wrong);
 }
 
-/* ---- what findings are judged by --------------------------------------------------------------
- */
+/* ---- what findings are judged by ------------------------------------------------------------ */
 
 static struct bb_floor *floor_of(const struct bb_pairs *pairs, size_t matrix, int from, int to)
 {

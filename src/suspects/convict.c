@@ -456,8 +456,7 @@ bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb_suspect
 	return status;
 }
 
-/* ---- alone ------------------------------------------------------------------------------------
- */
+/* ---- alone ---------------------------------------------------------------------------------- */
 
 static bool is_measured_alone(const struct bb_diagnosis *v)
 {

@@ -405,8 +405,7 @@ void bb_print_numas(const struct bb_topology *t, int width, struct bb_strbuf *ou
 	print_cells(t, t->host.nnumas, width, out, distance_cell);
 }
 
-/* ---- findings and the speed of light ----------------------------------------------------------
- */
+/* ---- findings and the speed of light -------------------------------------------------------- */
 
 struct list {
 	struct bb_strbuf *out;

@@ -240,8 +240,7 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, int capabili
 	return 0;
 }
 
-/* ---- why a GPU may be slow --------------------------------------------------------------------
- */
+/* ---- why a GPU may be slow ------------------------------------------------------------------ */
 
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus, nvmlDevice_t *device)
 {

@@ -19,8 +19,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* ---- confidence --------------------------------------------------------------------------------
- */
+/* ---- confidence ----------------------------------------------------------------------------- */
 
 static void test_confidence(void **state)
 {
@@ -53,8 +52,7 @@ static void test_student(void **state)
 				   1e-5);
 }
 
-/* ---- gates -------------------------------------------------------------------------------------
- */
+/* ---- gates ---------------------------------------------------------------------------------- */
 
 #define HEAD "name: p\nsteps:\n  - name: s\n    run: all_reduce_perf\n    gates:\n"
 #define REFERENCE_GATE                                                                             \
@@ -287,8 +285,7 @@ static void test_crossover(void **state)
 	close_court(&c);
 }
 
-/* ---- nodes -------------------------------------------------------------------------------------
- */
+/* ---- nodes ---------------------------------------------------------------------------------- */
 
 #define LATE(rank, share, us)                                                                      \
 	RESULT("1024", "1000", "1",                                                                \
@@ -560,8 +557,7 @@ static void test_diagnosed(void **state)
 	close_court(&c);
 }
 
-/* ---- commands ----------------------------------------------------------------------------------
- */
+/* ---- commands ------------------------------------------------------------------------------- */
 
 static struct bb_outcome outcome_of(const char *script, uint64_t limit_ms, const char *out)
 {

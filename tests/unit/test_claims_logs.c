@@ -61,8 +61,7 @@ static void expect_fact(const struct bb_claims *c, enum bb_fact_kind kind, int64
 	assert_true(strlen(f->quote) <= 153);
 }
 
-/* ---- files from the field ----------------------------------------------------------------------
- */
+/* ---- files from the field ------------------------------------------------------------------- */
 
 static void test_field(void **state)
 {
@@ -130,8 +129,7 @@ static void test_field_facts(void **state)
 	bb_claims_free(&file);
 }
 
-/* ---- where runs end ----------------------------------------------------------------------------
- */
+/* ---- where runs end ------------------------------------------------------------------------- */
 
 #define HEAD "#  size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
 #define ROW(size, time, algbw, busbw)                                                              \
@@ -237,8 +235,7 @@ static void test_copies(void **state)
 	}
 }
 
-/* ---- forms -------------------------------------------------------------------------------------
- */
+/* ---- forms ---------------------------------------------------------------------------------- */
 
 #define ESCAPED_ROWS                                                                               \
 	"1073741824 1 float sum -1 4000.0 268.44 469.76 0 4000.0 268.44 469.76 0"                  \
@@ -379,8 +376,7 @@ static void test_osu(void **state)
 	bb_claims_free(&file);
 }
 
-/* ---- facts and ranks ---------------------------------------------------------------------------
- */
+/* ---- facts and ranks ------------------------------------------------------------------------ */
 
 #define INFO "n1:12:34 [0] NCCL INFO "
 

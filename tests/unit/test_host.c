@@ -446,8 +446,7 @@ static void test_sleepers(void **state)
 	ranks_host(2, true, wake_often, NULL);
 }
 
-/* ---- abort -------------------------------------------------------------------------------------
- */
+/* ---- abort ---------------------------------------------------------------------------------- */
 
 enum wait { ON_MESSAGE, ON_SLOT, ON_FLAT, ON_LARGE, ON_BARRIER, WAITS };
 

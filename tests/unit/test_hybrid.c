@@ -18,8 +18,7 @@
 #define MIB ((double)(1 << 20))
 #define GIB ((double)(1 << 30))
 
-/* ---- layout -----------------------------------------------------------------------------------
- */
+/* ---- layout --------------------------------------------------------------------------------- */
 
 /* Along each axis every rank is in one group, at the place that the group says. */
 static void assert_groups(const struct bb_grid *g)
@@ -125,8 +124,7 @@ static void test_expert_layout(void **state)
 		assert_int_equal(bb_grid_member(&g, BB_AXIS_EDP, 3, i), 3 + 6 * i);
 }
 
-/* ---- stages ------------------------------------------------------------------------------------
- */
+/* ---- stages --------------------------------------------------------------------------------- */
 
 static void assert_stages(uint64_t layers, uint64_t pp, const uint64_t *each)
 {
@@ -148,8 +146,7 @@ static void test_stages(void **state)
 	assert_stages(7, 4, uneven);
 }
 
-/* ---- volumes ----------------------------------------------------------------------------------
- */
+/* ---- volumes -------------------------------------------------------------------------------- */
 
 static struct step bloom(void)
 {
@@ -315,8 +312,7 @@ static void test_context_volumes(void **state)
 	assert_int_equal(v.of[BB_TRAFFIC_CONTEXT].calls, 8);
 }
 
-/* ---- plans ------------------------------------------------------------------------------------
- */
+/* ---- plans ---------------------------------------------------------------------------------- */
 
 struct planned {
 	struct bb_model model;

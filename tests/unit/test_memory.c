@@ -16,8 +16,7 @@
 #define MiB ((uint64_t)1 << 20)
 #define GiB ((uint64_t)1 << 30)
 
-/* ---- inference --------------------------------------------------------------------------------
- */
+/* ---- inference ------------------------------------------------------------------------------ */
 
 static void test_weights(void **state)
 {
@@ -85,8 +84,7 @@ static void test_local_cache(void **state)
 	assert_int_equal(cache_of("t5-small", 1, 100, 16), UINT64_C(2) * 2 * 8 * 64 * 6 * 200);
 }
 
-/* ---- DeepSpeed --------------------------------------------------------------------------------
- */
+/* ---- DeepSpeed ------------------------------------------------------------------------------ */
 
 static void figures(struct bb_estimate e, double host, double gpu)
 {
@@ -140,8 +138,7 @@ static void test_nodes(void **state)
 	assert_int_equal(bb_estimate_zero2(&in, false).gpu, 2 * B + 18 * B / 32);
 }
 
-/* ---- quantisation -----------------------------------------------------------------------------
- */
+/* ---- quantisation --------------------------------------------------------------------------- */
 
 static void codes(const float *x, size_t n, unsigned bits, enum bb_quantise_method method,
 		  const int *wanted, uint64_t bytes)
@@ -219,8 +216,7 @@ static void test_odd_tensors(void **state)
 	bb_quantised_free(&q);
 }
 
-/* ---- checkpointing ----------------------------------------------------------------------------
- */
+/* ---- checkpointing -------------------------------------------------------------------------- */
 
 static void run_chain(const struct bb_chain *chain, size_t every, struct bb_chain_result *result,
 		      struct bb_chain_cost *cost)

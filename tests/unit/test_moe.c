@@ -144,8 +144,7 @@ static void test_published(void **state)
 	assert_near(assert_bytes(8, 256, 8, 7168, 448 * MIB), 392 * MIB, 0);
 }
 
-/* ---- programs ---------------------------------------------------------------------------------
- */
+/* ---- programs ------------------------------------------------------------------------------- */
 
 static const unsigned parts[] = {BB_MOE_LAYER, BB_MOE_COUNTS, BB_MOE_DISPATCH, BB_MOE_EXPERTS,
 				 BB_MOE_COMBINE};

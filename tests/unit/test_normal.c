@@ -62,8 +62,7 @@ static void claims_free(struct bb_claims *c)
 	free(c->list);
 }
 
-/* ---- bounds ------------------------------------------------------------------------------------
- */
+/* ---- bounds --------------------------------------------------------------------------------- */
 
 /* Both directions between the first two GPUs of the known systems with CARD, GB/s; 0: no system. */
 static double pair_bound(const struct bb_card *card)
@@ -183,8 +182,7 @@ static void test_shares(void **state)
 	bb_references_free(&table);
 }
 
-/* ---- verdicts ----------------------------------------------------------------------------------
- */
+/* ---- verdicts ------------------------------------------------------------------------------- */
 
 /* As the log of the series that FIRST belongs to has it. */
 static struct bb_claims claims_of(const struct bb_references *t, const struct bb_reference *first)
@@ -323,8 +321,7 @@ static void test_left_out(void **state)
 	bb_references_free(&table);
 }
 
-/* ---- every collective, card and number of nodes ------------------------------------------------
- */
+/* ---- every collective, card and number of nodes --------------------------------------------- */
 
 /* Judges SHARE of the bound of COLLECTIVE at SIZE on all GPUs of NODES nodes with CARD;
    BB_NORMALITIES where there is no bound. */

@@ -100,8 +100,7 @@ static struct bb_call sum_call(int n, const char *algorithm, int32_t *in, int32_
 				.out = out};
 }
 
-/* ---- one rank's order --------------------------------------------------------------------------
- */
+/* ---- one rank's order ----------------------------------------------------------------------- */
 
 static void use_in_order(struct one *me, void *argument)
 {

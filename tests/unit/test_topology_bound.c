@@ -59,8 +59,7 @@ static double bound(const char *system, int nodes, int each, enum bb_bound what)
 	return GBps;
 }
 
-/* ---- measurements -----------------------------------------------------------------------------
- */
+/* ---- measurements --------------------------------------------------------------------------- */
 
 #define RING BB_BOUND_RING
 #define TREE BB_BOUND_TREE
@@ -198,8 +197,7 @@ static void test_pairs(void **state)
 	}
 }
 
-/* ---- how they follow from links -----------------------------------------------------------------
- */
+/* ---- how they follow from links ------------------------------------------------------------- */
 
 static void close_to(double a, double b)
 {

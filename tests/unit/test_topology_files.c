@@ -120,8 +120,7 @@ static struct bb_topology *good(const char *text)
 	return t;
 }
 
-/* ---- what is in them --------------------------------------------------------------------------
- */
+/* ---- what is in them ------------------------------------------------------------------------ */
 
 static int path_of(const struct bb_topology *t, const char *a, const char *b)
 {
@@ -234,8 +233,7 @@ static void test_this_machine(void **state)
 	bb_topology_free(here);
 }
 
-/* ---- export -------------------------------------------------------------------------------------
- */
+/* ---- export --------------------------------------------------------------------------------- */
 
 static void same_bounds(const struct bb_topology *a, const struct bb_topology *b)
 {

@@ -120,8 +120,7 @@ static struct bb_topology *machine(void)
 	return t;
 }
 
-/* ---- what is read ------------------------------------------------------------------------------
- */
+/* ---- what is read --------------------------------------------------------------------------- */
 
 static void test_links(void **state)
 {
@@ -241,8 +240,7 @@ static void test_empty(void **state)
 	bb_topology_free(t);
 }
 
-/* ---- this machine ------------------------------------------------------------------------------
- */
+/* ---- this machine --------------------------------------------------------------------------- */
 
 static void test_here(void **state)
 {

@@ -391,8 +391,7 @@ static void test_refused(void **state)
 	close_subject(s);
 }
 
-/* ---- what fits ----------------------------------------------------------------------------------
- */
+/* ---- what fits ------------------------------------------------------------------------------ */
 
 static struct bb_fits find(struct subject *s, const struct bb_fits_space *space)
 {

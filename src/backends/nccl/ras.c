@@ -130,8 +130,7 @@ static void quote_findings(const char *text, struct bb_strbuf *out)
 		bb_strbuf_add(out, "finds no error");
 }
 
-/* ---- the inquiry -------------------------------------------------------------------------------
- */
+/* ---- the inquiry ---------------------------------------------------------------------------- */
 
 const char *bb_nccl_ras_address(const struct bb_nccl_library *library)
 {

@@ -35,8 +35,7 @@ int64_t bb_host_memory(const struct bb_host *host)
 	return bytes;
 }
 
-/* ---- by hwloc, without PCI, for a quick start --------------------------------------------------
- */
+/* ---- by hwloc, without PCI, for a quick start ----------------------------------------------- */
 
 static const char *object_info(hwloc_obj_t obj, const char *name)
 {

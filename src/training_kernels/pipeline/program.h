@@ -46,8 +46,7 @@ BB_MUST bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 					   struct bb_error *error);
 void bb_pipeline_program_free(struct bb_pipeline_program *program);
 
-/* ---- results ----------------------------------------------------------------------------------
- */
+/* ---- results -------------------------------------------------------------------------------- */
 
 /* What was observed of a step. */
 struct bb_pass_times {
