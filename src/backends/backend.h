@@ -268,8 +268,8 @@ struct bb_backend {
 	/* Memory of this rank, 4 KiB aligned; its content is undefined. */
 	bb_status (*alloc)(struct bb_rank *rank, size_t bytes, void **memory);
 	void (*release)(struct bb_rank *rank, void *memory, size_t bytes);
-	/* Private copy of BYTES at full speed; either side may be host memory. Within a device it is
-	   in the rank's main queue, and finish(rank, NULL) waits for it. */
+	/* Private copy of BYTES at full speed; either side may be host memory. Within a device it
+	   is in the rank's main queue, and finish(rank, NULL) waits for it. */
 	bb_status (*copy)(struct bb_rank *rank, void *dst, const void *src, size_t bytes);
 	/* dst[0, count) = elements first … of PATTERN. */
 	bb_status (*fill)(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,

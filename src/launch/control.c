@@ -175,8 +175,7 @@ static int adopt(struct bb_control *control, int proc, int fd)
 	return 0;
 }
 
-/* ---- opening at process 0
- * ------------------------------------------------------------------------- */
+/* ---- opening at process 0 ------------------------------------------------------------------- */
 
 static void add_address(struct offer *offer, const struct ifaddrs *interface)
 {
@@ -249,8 +248,7 @@ static int reach_process_0(struct opening *o)
 	return error;
 }
 
-/* ---- opening everywhere
- * -------------------------------------------------------------------------- */
+/* ---- opening everywhere --------------------------------------------------------------------- */
 
 /* Everything that can fail in this process alone; returns an errno. */
 static int prepare(struct opening *o)

@@ -585,8 +585,7 @@ static bb_status open_port(struct opening *o)
 	return BB_OK;
 }
 
-/* ---- process 0 waits for all
- * ----------------------------------------------------------------------- */
+/* ---- process 0 waits for all ---------------------------------------------------------------- */
 
 static void add_dropped(struct opening *o, struct bb_strbuf *out)
 {

@@ -4,9 +4,9 @@
  *
  * A program is a pure function from (rank, index) to an operation; one that cannot compute it
  * writes its operations to tapes (tape.h). It has three consumers: the
- * checker (check.c); the simulator (simulator/timeline/timeline.h), which computes the time of every
- * operation over modelled links; and the runner (harness/measure/runner.h), by which a backend
- * performs it.
+ * checker (check.c); the simulator (simulator/timeline/timeline.h), which computes the time of
+ * every operation over modelled links; and the runner (harness/measure/runner.h), by which a
+ * backend performs it.
  *
  * The rules, which the checker proves:
  *   - A queue performs its operations one after another, in the order of their indices. Queues of a

@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 #define BB_MATRIX_NAME 64
-#define BB_MATRIX_GRAIN 16 /* bytes; what a rank sends to another is a multiple, as in nccl-tests  \
-			    */
+#define BB_MATRIX_GRAIN                                                                            \
+	16 /* bytes; what a rank sends to another is a multiple, as in nccl-tests                  \
+	    */
 
 /* The matrices of one file; zero-initialise. */
 struct bb_matrices {

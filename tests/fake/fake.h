@@ -35,9 +35,9 @@
  * BUSBENCH_FAKE_NCCL=0: there is no NCCL;
  * BUSBENCH_FAKE_FAIL=NAME:K lets the K-th call of function NAME fail;
  * BUSBENCH_FAKE_LEAKS=1 says on stderr at the end what was not let go, or misused;
- * BUSBENCH_FAKE_COPY_US makes copies within the devices take as long, so that one too few waits shows;
- * BUSBENCH_FAKE_CONTEXTS=1 says on stderr at the end on which devices the process had a context;
- * BUSBENCH_FAKE_STUCK=1: the last rank's communicators never come about;
+ * BUSBENCH_FAKE_COPY_US makes copies within the devices take as long, so that one too few waits
+ * shows; BUSBENCH_FAKE_CONTEXTS=1 says on stderr at the end on which devices the process had a
+ * context; BUSBENCH_FAKE_STUCK=1: the last rank's communicators never come about;
  * BUSBENCH_FAKE_CONFIG=1 says on stderr how, and with which configuration, each communicator is
  * made;
  * BUSBENCH_FAKE_MIG=N: N GPUs are parts of one, with UUIDs of their own on one bus;

@@ -66,7 +66,8 @@ static void test_node(void **state)
 	struct run run;
 
 	open_run(&run, "hgx-h100", 8, 8);
-	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true), BB_OK);
+	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true),
+			 BB_OK);
 	result = bound(&run, &bb_all_reduce, "ring:LL");
 	assert_true(fabs(result.bound_us - 10) < 1e-6 && fabs(result.percent_of_bound - 50) < 1e-4);
 	assert_non_null(strstr(result.bound_source, "18 NVLink4"));
@@ -86,11 +87,13 @@ static void test_hosts(void **state)
 	open_run(&run, "hgx-h100", 16, 8);
 	for (int r = 0; r < 16; r++)
 		run.ranks[r].group = r / 8;
-	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true), BB_OK);
+	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true),
+			 BB_OK);
 	one = bound(&run, &bb_alltoall, "auto");
 	close_run(&run);
 	open_run(&run, "hgx-h100", 16, 8);
-	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true), BB_OK);
+	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true),
+			 BB_OK);
 	two = bound(&run, &bb_alltoall, "auto");
 	assert_true(two.bound_us > 2 * one.bound_us); /* over the NICs */
 	close_run(&run);
@@ -102,7 +105,8 @@ static void test_unknown(void **state)
 
 	open_run(&run, "hgx-h100", 8, 8);
 	snprintf(run.ranks[3].location.bus, sizeof(run.ranks[3].location.bus), "0000:ff:00");
-	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true), BB_OK);
+	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true),
+			 BB_OK);
 	assert_true(isnan(bound(&run, &bb_all_reduce, "ring").bound_us));
 	bb_link_bounds_close(&run.link_bounds);
 	assert_int_equal(bb_link_bounds_open(&run.link_bounds, NULL, &run.infos, true), BB_OK);
@@ -110,7 +114,8 @@ static void test_unknown(void **state)
 	close_run(&run);
 	/* One rank has no links to others. */
 	open_run(&run, "hgx-h100", 1, 1);
-	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true), BB_OK);
+	assert_int_equal(bb_link_bounds_open(&run.link_bounds, run.topology, &run.infos, true),
+			 BB_OK);
 	assert_true(isnan(bound(&run, &bb_all_reduce, "ring").bound_us));
 	close_run(&run);
 }

@@ -491,7 +491,8 @@ static bb_status open_all(struct set *s)
 	bb_status st = bb_sinks_open(&s->sinks, &s->options, bb_sink_text_open, &bb_record_result,
 				     s->text, &s->error);
 
-	return st == BB_OK ? bb_sinks_add_new(&s->sinks, bb_sink_nccl_json_open, s->output_file) : st;
+	return st == BB_OK ? bb_sinks_add_new(&s->sinks, bb_sink_nccl_json_open, s->output_file)
+			   : st;
 }
 
 static void tear_down(struct set *s)

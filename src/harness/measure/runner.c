@@ -472,8 +472,8 @@ static bb_status issue_computation(struct bb_item *item)
 		return backend->gpu->gemm(rank, queue, item->operation.flops, &p->run->error);
 	if (p->workload->stand_in == BB_SPIN && backend->gpu)
 		return backend->gpu->spin(rank, queue, item->operation.seconds);
-	status = backend->compute(rank, queue, p->workload->stand_in == BB_SPIN ? spin_on : sleep_on,
-				  item);
+	status = backend->compute(rank, queue,
+				  p->workload->stand_in == BB_SPIN ? spin_on : sleep_on, item);
 out:
 	return status;
 }

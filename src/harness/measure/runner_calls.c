@@ -281,8 +281,7 @@ static bb_status open_arenas(struct bb_runner *p)
 	return status;
 }
 
-/* ---- preparing the library
- * -------------------------------------------------------------------------- */
+/* ---- preparing the library ------------------------------------------------------------------ */
 
 /*
  * All ranks together prepare a named algorithm (ready in backends/gpu.h), each for one group at a
