@@ -223,8 +223,9 @@ static void variables_read(const struct reading *r, bool settings)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* What SAYS reports, in a line without UNLESS. NUMBER reads the value, and then how much it read.
-   A warning that another message explains says nothing more: those of errors come first. */
+/* A line that contains SAYS, and not UNLESS, reports a fact of KIND. NUMBER reads the fact's value,
+   then the number of characters that it consumed. The messages of errors come first, because a
+   warning adds nothing to a message that explains it. */
 static const struct {
 	const char *says;
 	enum bb_fact_kind kind;
@@ -245,9 +246,8 @@ static const struct {
 	{"Using network SHARP", BB_FACT_SHARP, NULL, NULL},
 	{"via COLLNET/", BB_FACT_SHARP, NULL, NULL},
 	{"NCCL INFO ", BB_FACT_CHANNELS, NULL, "NCCL INFO %lf coll channels%n"},
-	/* A ring: "Channel 00/24 :    0   1   2   3"; "Channel 00/0 : 3[3] -> 4[4]" is a
-	 * connection.
-	 */
+	/* "Channel 00/24 :    0   1   2   3" is a ring, "Channel 00/0 : 3[3] -> 4[4]" no more
+	   than a connection. */
 	{"NCCL INFO Channel ", BB_FACT_CHANNELS, "->", "NCCL INFO Channel %*2d/%lf :%n"},
 	/* "NET/OFI Selected provider is efa, fabric is efa (found 32 nics)" */
 	{"NET/OFI Selected ", BB_FACT_NICS, NULL, "NET/OFI Selected %*[^(](found %lf nics%n"},
