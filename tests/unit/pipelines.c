@@ -25,9 +25,9 @@ static double *end_of(const struct bb_order *o, int kind, int depth, int microba
 		       : &ends[kind][depth * o->microbatches + microbatch];
 }
 
-double evaluate(const struct bb_order *o, const struct bb_pipeline *p, bool first_wraps,
-		double *span)
+double evaluate(const struct bb_order *o, bool first_wraps, double *span)
 {
+	const struct bb_pipeline *p = &o->pipeline;
 	const double costs[] = {p->f, p->b, p->w, p->b + p->w};
 	double last = 0;
 
@@ -55,7 +55,7 @@ double evaluate(const struct bb_order *o, const struct bb_pipeline *p, bool firs
 					at = 0;
 				time = fmax(time, at);
 				begin = begin < 0 ? time : begin;
-				time += p->layers ? (double)bb_part_of(p, o, d).cost[pass->kind]
+				time += p->layers ? (double)bb_part_of(o, d).cost[pass->kind]
 						  : costs[pass->kind] / o->chunks;
 				changed |= *end != time;
 				*end = time;
@@ -67,7 +67,7 @@ double evaluate(const struct bb_order *o, const struct bb_pipeline *p, bool firs
 	return last;
 }
 
-void order_memory(const struct bb_order *o, const struct bb_pipeline *p, double *peaks)
+void order_memory(const struct bb_order *o, double *peaks)
 {
 	for (int s = 0; s < o->stages; s++) {
 		const struct bb_pass *passes = bb_order_passes(o, s);
@@ -76,10 +76,10 @@ void order_memory(const struct bb_order *o, const struct bb_pipeline *p, double 
 		for (size_t i = 0; i < o->length; i++) {
 			const int d = bb_order_depth(o, s, passes[i].chunk);
 
-			held += bb_part_of(p, o, d).change[passes[i].kind];
+			held += bb_part_of(o, d).change[passes[i].kind];
 			peak = held > peak ? held : peak;
 		}
-		peaks[s] = (double)peak / (double)bb_stage_kept(p, o, s);
+		peaks[s] = (double)peak / (double)bb_part_of_stage(o, s).change[BB_PASS_F];
 	}
 }
 

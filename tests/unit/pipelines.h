@@ -9,15 +9,14 @@
 
 /* With FIRST_WRAPS only the first of as many microbatches as stages is waited for where it goes
    around. *SPAN = the longest of a stage. Returns the time of the last end. */
-double evaluate(const struct bb_order *o, const struct bb_pipeline *p, bool first_wraps,
-		double *span);
+double evaluate(const struct bb_order *o, bool first_wraps, double *span);
 
 /*
  * PEAKS[stage] = the most activations that the stage holds, in units of what F of all its chunks
  * leaves of one microbatch (M_B): F adds its share, B leaves kept_w of it and W nothing
  * (arXiv 2401.10241, 2.3).
  */
-void order_memory(const struct bb_order *o, const struct bb_pipeline *p, double *peaks);
+void order_memory(const struct bb_order *o, double *peaks);
 
 /* The order of the schedule NAME, which has passed its check; to be freed. */
 struct bb_order make_order(const char *name, const struct bb_pipeline *p);

@@ -38,7 +38,7 @@ static double order_seconds(const struct bb_bubble_form *form)
 	int stage;
 
 	assert_int_equal(bb_order_make(form->schedule, &pipeline, &order, &error), BB_OK);
-	assert_int_equal(bb_draft_follow(&draft, &order, &pipeline, &error), BB_OK);
+	assert_int_equal(bb_draft_follow(&draft, &order, &error), BB_OK);
 	while (bb_draft_step(&draft, &stage))
 		;
 	for (int s = 0; s < order.stages; s++)
@@ -77,7 +77,7 @@ static void test_schedules(void **state)
 static void test_messages(void **state)
 {
 	for (const struct bb_pipeline_schedule *s = bb_pipeline_schedules; s->name; s++)
-		for (uint64_t p = 2; !s->by_hop && p <= 8; p += 2)
+		for (uint64_t p = 2; !s->search && p <= 8; p += 2)
 			for (uint64_t rounds = 1; rounds <= 3; rounds++) {
 				const struct bb_bubble_form form = {
 					.schedule = s,

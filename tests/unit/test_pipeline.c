@@ -50,15 +50,15 @@ static void test_layers(void **state)
 				}
 				o = make_order(s->name, &pipe);
 				for (int d = 0; d < o.stages * o.chunks; d++) {
-					const int n = bb_part_layers(&pipe, &o, d);
+					const int n = bb_part_layers(&o, d);
 
 					assert_in_range(n, layers / (p * o.chunks),
 							layers / (p * o.chunks) + 1);
 					seen += n;
 				}
 				for (int i = 0; i < p; i++) {
-					sum += bb_stage_ns(&pipe, &o, i);
-					kept += bb_stage_kept(&pipe, &o, i);
+					sum += bb_stage_ns(&o, i);
+					kept += bb_part_of_stage(&o, i).change[BB_PASS_F];
 				}
 				assert_int_equal(seen, layers);
 				assert_int_equal(sum, layers * INT64_C(3000000) + 606);
@@ -123,13 +123,13 @@ static void test_refused(void **state)
 
 static void assert_peaks(const char *name, int p, int m, int v, double (*expected)(int p, int s))
 {
-	struct bb_pipeline pipe = unit_pipeline(p, m, v);
+	const struct bb_pipeline pipe = unit_pipeline(p, m, v);
 	struct bb_order o = make_order(name, &pipe);
 	double peaks[16];
 
-	pipe.kept = 1000;
-	pipe.kept_w = 300;
-	order_memory(&o, &pipe, peaks);
+	o.pipeline.kept = 1000;
+	o.pipeline.kept_w = 300;
+	order_memory(&o, peaks);
 	for (int s = 0; s < p; s++)
 		if (fabs(peaks[s] - expected(p, s)) > 1e-9)
 			fail_msg("%s: stage %d of %d holds %g", name, s, p, peaks[s]);
@@ -179,7 +179,7 @@ static void test_memory(void **state)
 	assert_peaks("zb-h2", 4, 12, 1, h2);
 	assert_peaks("zb-v", 4, 12, 1, all);
 	/* p (1 + (p - 1) / (p v)), arXiv 2104.04473 */
-	order_memory(&o, &pipe, peaks);
+	order_memory(&o, peaks);
 	assert_true(peaks[0] == 5.5);
 	bb_order_free(&o);
 }
@@ -200,7 +200,7 @@ static void test_unit_costs(void **state)
 		struct bb_pipeline pipe = unit_pipeline(4, 8, 2);
 		struct bb_order o = make_order(rows[i].name, &pipe);
 		double span;
-		const double makespan = evaluate(&o, &pipe, false, &span);
+		const double makespan = evaluate(&o, false, &span);
 
 		if (makespan != rows[i].makespan * 1e6 || span != rows[i].span * 1e6)
 			fail_msg("%s takes %g, a stage %g", rows[i].name, makespan / 1e6,
@@ -215,7 +215,7 @@ static void assert_bubble(const char *name, const struct bb_pipeline *pipe, bool
 {
 	struct bb_order o = make_order(name, pipe);
 	const double ideal = (double)pipe->microbatches * (double)(pipe->f + pipe->b + pipe->w);
-	double span, cost = evaluate(&o, pipe, first_wraps, &span);
+	double span, cost = evaluate(&o, first_wraps, &span);
 	char text[16];
 
 	cost = by_span ? span : cost;
@@ -325,19 +325,19 @@ static void test_formulas(void **state)
 		double span;
 
 		o = make_order("gpipe", &pipe);
-		assert_true(evaluate(&o, &pipe, false, &span) - ideal ==
+		assert_true(evaluate(&o, false, &span) - ideal ==
 			    (p - 1) * 12800 + 2 * (p - 1) * hops);
 		bb_order_free(&o);
 		o = make_order("1f1b", &pipe);
-		assert_true(evaluate(&o, &pipe, false, &span) - ideal ==
+		assert_true(evaluate(&o, false, &span) - ideal ==
 			    (p - 1) * 12800 + (p > 1 ? 2 * (p - 1) * (3 + 1) - 2 : 0) * hops);
 		bb_order_free(&o);
 		o = make_order("zb-h1", &pipe);
-		assert_true(evaluate(&o, &pipe, false, &span) - ideal ==
+		assert_true(evaluate(&o, false, &span) - ideal ==
 			    (p - 1) * (5000 + 4700 - 3100 + 4 * hops));
 		bb_order_free(&o);
 		o = make_order("zb-h2", &pipe);
-		evaluate(&o, &pipe, false, &span);
+		evaluate(&o, false, &span);
 		assert_true(span - ideal == (p - 1) * (5000 + 4700 - 2 * 3100 + 2 * hops));
 		bb_order_free(&o);
 	}

@@ -21,7 +21,7 @@ static void test_memory_limit(void **state)
 
 		pipe.limit = limit;
 		o = make_order("zb-auto", &pipe);
-		order_memory(&o, &pipe, peaks);
+		order_memory(&o, peaks);
 		for (int s = 0; s < 8; s++)
 			assert_true(peaks[s] <= limit);
 		bb_order_free(&o);
@@ -29,18 +29,18 @@ static void test_memory_limit(void **state)
 }
 
 /* What a step costs: of a stage, or until the last pass. */
-static double cost_of(const struct bb_order *o, const struct bb_pipeline *pipe)
+static double cost_of(const struct bb_order *o)
 {
 	double span;
-	const double end = evaluate(o, pipe, false, &span);
+	const double end = evaluate(o, false, &span);
 
-	return pipe->by_step ? end : span;
+	return o->pipeline.by_step ? end : span;
 }
 
 static double cost_of_schedule(const char *name, const struct bb_pipeline *pipe)
 {
 	struct bb_order o = make_order(name, pipe);
-	const double cost = cost_of(&o, pipe);
+	const double cost = cost_of(&o);
 
 	bb_order_free(&o);
 	return cost;
@@ -51,14 +51,15 @@ static double cost_of_groups(const struct bb_pipeline *pipe)
 {
 	const int m = pipe->microbatches, n = (int)pipe->limit;
 	struct bb_pass passes[16 * 2 * 64], *at = passes;
-	struct bb_order o = {pipe->stages, m, 1, .length = 2 * (size_t)m, .passes = passes};
+	const struct bb_order o = {*pipe,           pipe->stages, m, 1, .length = 2 * (size_t)m,
+				   .passes = passes};
 
 	for (int s = 0; s < pipe->stages; s++)
 		for (int begin = 0; begin < m; begin += n)
 			for (int kind = BB_PASS_F; kind <= BB_PASS_BW; kind += BB_PASS_BW)
 				for (int i = begin; i < begin + n && i < m; i++)
 					*at++ = (struct bb_pass){(uint8_t)kind, 0, (uint16_t)i};
-	return cost_of(&o, pipe);
+	return cost_of(&o);
 }
 
 static void assert_no_more(double cost, double other, const char *what,

@@ -45,12 +45,11 @@ static struct bb_pipeline pipeline_of(const struct bb_bubble_form *form)
 }
 
 /* *SECONDS = the longest time of a stage of ORDER from its first pass to its last. */
-static bool order_span(const struct bb_order *order, const struct bb_pipeline *pipeline,
-		       double *seconds)
+static bool order_span(const struct bb_order *order, double *seconds)
 {
 	struct bb_draft draft = {.failed = false};
 	struct bb_error error;
-	const bool opened = bb_draft_follow(&draft, order, pipeline, &error) == BB_OK;
+	const bool opened = bb_draft_follow(&draft, order, &error) == BB_OK;
 	int64_t end;
 	int stage;
 
@@ -70,7 +69,7 @@ static double form_passes(const struct bb_bubble_form *form)
 static bool find_order(const struct bb_bubble_form *form, struct bb_bubble *bubble)
 {
 	const double all = form_passes(form);
-	struct bb_pipeline pipeline = pipeline_of(form);
+	const struct bb_pipeline pipeline = pipeline_of(form);
 	struct bb_order order = {.passes = NULL};
 	struct bb_error error;
 	double with = 0, without = 0;
@@ -79,9 +78,9 @@ static bool find_order(const struct bb_bubble_form *form, struct bb_bubble *bubb
 		     !bb_pipeline_refuses(form->schedule, &pipeline);
 
 	found = found && bb_order_make(form->schedule, &pipeline, &order, &error) == BB_OK &&
-		order_span(&order, &pipeline, &with);
-	pipeline.hop = 0;
-	found = found && order_span(&order, &pipeline, &without);
+		order_span(&order, &with);
+	order.pipeline.hop = 0;
+	found = found && order_span(&order, &without);
 	bb_order_free(&order);
 	*bubble = (struct bb_bubble){fmax(without - all, 0), with - without};
 	return found;
@@ -177,7 +176,7 @@ bool bb_bubble_find(const struct bb_bubble_form *form, struct bb_bubble_orders *
 	*bubble = (struct bb_bubble){.idle = 0};
 	if (form->stages == 1)
 		return true;
-	if (form->schedule->by_hop)
+	if (form->schedule->search)
 		return orders ? find_order_once(form, orders, most, bubble)
 			      : find_order(form, bubble);
 	if (is_named(form, "interleaved") && form->micro_batches % form->stages)

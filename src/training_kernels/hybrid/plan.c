@@ -732,7 +732,7 @@ static bool try_all(struct search *s, const struct bb_hybrid_division *division,
 	const struct bb_pipeline_schedule *schedule = s->space->schedule;
 
 	s->most = INFINITY;
-	if (schedule && schedule->by_hop) {
+	if (schedule && schedule->search) {
 		s->most = -INFINITY;
 		if (!try_contexts(s, *division, attempt))
 			return false;

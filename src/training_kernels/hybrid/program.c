@@ -460,7 +460,7 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 			       (long long)BB_PIPELINE_PASSES),
 		       out);
 	BB_TRY(status, bb_order_make(bb_pipeline_find("1f1b"), &pipeline, &order, error), out);
-	BB_TRY(status, bb_pipeline_program_make(&base, &order, &pipeline, &form, error), out);
+	BB_TRY(status, bb_pipeline_program_make(&base, &order, &form, error), out);
 	hybrid_number(h, &base.program, program);
 	for (int stage = 0; stage < stages && status == BB_OK; stage++) {
 		int events;

@@ -9,16 +9,14 @@
 
 #define NEVER INT64_MAX
 
-bb_status bb_draft_open(struct bb_draft *draft, const struct bb_pipeline *pipeline,
-			const struct bb_order *order, int microbatches, int64_t limit,
-			struct bb_error *error)
+bb_status bb_draft_open(struct bb_draft *draft, const struct bb_order *order, int microbatches,
+			int64_t limit, struct bb_error *error)
 {
 	const size_t ends = 3 * (size_t)bb_order_depths(order) * (size_t)microbatches;
 
 	*draft = (struct bb_draft){
 		.order = *order,
 		.microbatches = microbatches,
-		.hop = pipeline->hop,
 		.limit = limit,
 		.parts = calloc((size_t)bb_order_depths(order), sizeof(*draft->parts)),
 		.kept = calloc((size_t)order->stages, sizeof(*draft->kept)),
@@ -27,9 +25,9 @@ bb_status bb_draft_open(struct bb_draft *draft, const struct bb_pipeline *pipeli
 		.winners = calloc(2 * (size_t)order->stages, sizeof(*draft->winners)),
 	};
 	for (int d = 0; d < bb_order_depths(order) && draft->parts; d++)
-		draft->parts[d] = bb_part_of(pipeline, order, d);
+		draft->parts[d] = bb_part_of(order, d);
 	for (int s = 0; s < order->stages && draft->kept; s++)
-		draft->kept[s] = bb_stage_kept(pipeline, order, s);
+		draft->kept[s] = bb_part_of_stage(order, s).change[BB_PASS_F];
 	draft->order.passes =
 		calloc((size_t)order->stages * order->length, sizeof(*draft->order.passes));
 	return draft->parts && draft->kept && draft->ends && draft->stages && draft->winners &&
@@ -88,7 +86,7 @@ static int64_t arrival_of(const struct bb_draft *draft, int stage, const struct 
 	if (pass->microbatch == draft->microbatches)
 		return -1;
 	end = *draft_end(draft, pass->kind, input, pass->microbatch);
-	return end < 0 || bb_order_stage(order, input) == stage ? end : end + draft->hop;
+	return end < 0 || bb_order_stage(order, input) == stage ? end : end + order->pipeline.hop;
 }
 
 /* The next pass of KIND and CHUNK: microbatches take turns. */
@@ -304,10 +302,9 @@ void bb_draft_list(struct bb_draft *draft, struct bb_list_rule rule)
 }
 
 bb_status bb_draft_follow(struct bb_draft *draft, const struct bb_order *order,
-			  const struct bb_pipeline *pipeline, struct bb_error *error)
+			  struct bb_error *error)
 {
-	const bb_status status =
-		bb_draft_open(draft, pipeline, order, order->microbatches, 0, error);
+	const bb_status status = bb_draft_open(draft, order, order->microbatches, 0, error);
 
 	if (status != BB_OK)
 		return status;
@@ -344,53 +341,36 @@ const struct bb_pass *bb_draft_step(struct bb_draft *draft, int *stage)
 #define PASS "%s of microbatch %d, chunk %d, on stage %d"
 #define PASS_OF(pass, stage) bb_pass_names[(pass)->kind], (pass)->microbatch, (pass)->chunk, stage
 
-static bool is_possible(const struct bb_order *order, const struct bb_pass *pass)
-{
-	const bool whole = pass->kind == BB_PASS_BW,
-		   half = pass->kind == BB_PASS_B || pass->kind == BB_PASS_W;
-
-	return pass->kind < BB_PASS_KINDS && !(order->split ? whole : half) &&
-	       pass->chunk < order->chunks && pass->microbatch < order->microbatches;
-}
-
 /* Each pass of the list is there once; with its length, none is missing. */
 static bb_status check_stage(const struct bb_order *order, int stage, bool *seen,
 			     struct bb_error *error)
 {
-	const struct bb_pass *passes = bb_order_passes(order, stage);
-
 	for (size_t i = 0; i < order->length; i++) {
+		const struct bb_pass *pass = &bb_order_passes(order, stage)[i];
+		const bool wrong_half =
+			order->split ? pass->kind == BB_PASS_BW
+				     : pass->kind == BB_PASS_B || pass->kind == BB_PASS_W;
 		size_t slot;
 
-		if (!is_possible(order, &passes[i]))
+		if (pass->kind >= BB_PASS_KINDS || wrong_half || pass->chunk >= order->chunks ||
+		    pass->microbatch >= order->microbatches)
 			return bb_fail(error, BB_EDATA,
 				       "no such pass: number %zu of "
 				       "stage %d: kind %d, microbatch %d, chunk %d",
-				       i, stage, passes[i].kind, passes[i].microbatch,
-				       passes[i].chunk);
-		slot = bb_order_slot(order, stage, &passes[i]);
+				       i, stage, pass->kind, pass->microbatch, pass->chunk);
+		slot = bb_order_slot(order, stage, pass);
 		if (seen[slot])
 			return bb_fail(error, BB_EDATA, PASS " appears twice",
-				       PASS_OF(&passes[i], stage));
+				       PASS_OF(pass, stage));
 		seen[slot] = true;
 	}
 	return BB_OK;
 }
 
-static bb_status check_fail(const struct bb_draft *draft, int stage, const char *why,
-			    struct bb_error *error)
-{
-	const struct bb_pass *pass =
-		&bb_order_passes(&draft->order, stage)[draft->stages[stage].written];
-
-	return bb_fail(error, BB_EDATA, PASS " %s", PASS_OF(pass, stage), why);
-}
-
 bb_status bb_order_check(const struct bb_order *order, struct bb_error *error)
 {
-	const struct bb_pipeline equal = {.f = 1, .b = 1, .w = 1};
 	bool *seen = calloc(bb_order_slots(order), sizeof(*seen));
-	struct bb_draft draft = {0};
+	struct bb_draft draft = {.failed = false};
 	bb_status status = seen ? BB_OK : bb_no_memory(error, "a pipeline's order");
 	int stage;
 
@@ -399,20 +379,22 @@ bb_status bb_order_check(const struct bb_order *order, struct bb_error *error)
 	free(seen);
 	if (status != BB_OK)
 		return status;
-	BB_TRY(status, bb_draft_follow(&draft, order, &equal, error), out);
+	BB_TRY(status, bb_draft_follow(&draft, order, error), out);
 	while (bb_draft_step(&draft, &stage))
 		;
 	/* Is a stage left whose next pass never begins? The cause is reported before its victims.
 	 */
-	for (int s = 0; s < order->stages && status == BB_OK; s++)
-		if (lacks_own(&draft, s))
-			status = check_fail(&draft, s, "comes before a pass that it depends on",
-					    error);
-	for (int s = 0; s < order->stages && status == BB_OK; s++)
-		if (draft.stages[s].written < order->length)
-			status = check_fail(
-				&draft, s,
-				"never begins: the stages wait for each other in a cycle", error);
+	for (int s = 0; s < 2 * order->stages && status == BB_OK; s++) {
+		const bool victim = s >= order->stages;
+		const size_t written = draft.stages[stage = s % order->stages].written;
+		const struct bb_pass *pass = &bb_order_passes(order, stage)[written];
+
+		if (victim ? written < order->length : lacks_own(&draft, stage))
+			status = bb_fail(
+				error, BB_EDATA, PASS " %s", PASS_OF(pass, stage),
+				victim ? "never begins: the stages wait for each other in a cycle"
+				       : "comes before a pass that it depends on");
+	}
 out:
 	bb_draft_free(&draft);
 	return status;

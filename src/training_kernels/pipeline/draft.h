@@ -32,10 +32,9 @@ struct bb_draft {
 	struct bb_order order; /* with its own lists */
 	int microbatches;      /* passes of those beyond the order's are not written down */
 	struct bb_part *parts; /* [depth] */
-	int64_t hop;
-	int64_t limit; /* microbatches that a stage has room for */
-	int64_t *kept; /* [stage]: what F leaves of one (bb_stage_kept) */
-	int64_t *ends; /* [slot of bb_order_slot, with MICROBATCHES]; below 0: not yet */
+	int64_t limit;         /* microbatches that a stage has room for */
+	int64_t *kept;         /* [stage]: what F leaves of one in all chunks */
+	int64_t *ends;         /* [slot of bb_order_slot, with MICROBATCHES]; below 0: not yet */
 	struct bb_stage_state *stages;
 	struct bb_list_rule rule;
 	int *winners;   /* list scheduling: a tree of stages, the one that begins first on top */
@@ -45,9 +44,8 @@ struct bb_draft {
 
 /* LIMIT: most that a stage holds, in units of what F leaves there of a microbatch. Free DRAFT
    whatever comes back. */
-BB_MUST bb_status bb_draft_open(struct bb_draft *draft, const struct bb_pipeline *pipeline,
-				const struct bb_order *order, int microbatches, int64_t limit,
-				struct bb_error *error);
+BB_MUST bb_status bb_draft_open(struct bb_draft *draft, const struct bb_order *order,
+				int microbatches, int64_t limit, struct bb_error *error);
 void bb_draft_free(struct bb_draft *draft);
 
 /* The part of the model that is CHUNK of STAGE. */
@@ -96,7 +94,7 @@ int64_t bb_draft_span(const struct bb_draft *draft, int64_t *end);
 void bb_draft_list(struct bb_draft *draft, struct bb_list_rule rule);
 /* Opens DRAFT and begins to follow the lists of ORDER. Free DRAFT whatever comes back. */
 BB_MUST bb_status bb_draft_follow(struct bb_draft *draft, const struct bb_order *order,
-				  const struct bb_pipeline *pipeline, struct bb_error *error);
+				  struct bb_error *error);
 /* Places the pass that can begin first, and returns it and its STAGE; NULL: none can begin, at
    the end or because each stage that is not done waits for another. */
 const struct bb_pass *bb_draft_step(struct bb_draft *draft, int *stage);

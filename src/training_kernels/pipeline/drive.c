@@ -22,6 +22,8 @@ struct pipeline_session {
 /* One schedule on one rank. */
 struct job {
 	struct bb_variant variant;
+	struct pipeline_session *session;
+	struct bb_error *error; /* the run's */
 	const struct bb_pipeline_schedule *schedule;
 	struct bb_order order;
 	struct bb_pipeline_program program;
@@ -32,18 +34,7 @@ struct job {
 	double *kept, *layers; /* [stage]: predicted bytes of activations; layers */
 	double published;      /* bubble_over_total with first_wraps; NAN: not interleaved */
 	int64_t wrong;         /* BB_ABSENT: not verified */
-	double passes;         /* of the measurement of a hop: seconds of all passes */
 };
-
-static struct pipeline_session *job_session(const struct job *j)
-{
-	return (struct pipeline_session *)j->variant.kernel;
-}
-
-static struct bb_error *job_error(const struct job *j)
-{
-	return &j->variant.kernel->engine.run->error;
-}
 
 /* The slot of pass number I of STAGE. */
 static size_t job_slot(const struct job *j, int stage, size_t i)
@@ -71,6 +62,8 @@ static struct job *job_new(struct pipeline_session *s, const struct bb_pipeline_
 	if (!j)
 		return NULL;
 	j->variant.release = job_release;
+	j->session = s;
+	j->error = &s->kernel.engine.run->error;
 	j->schedule = schedule;
 	j->published = NAN;
 	j->wrong = BB_ABSENT;
@@ -100,53 +93,45 @@ static struct bb_pipeline_form session_form(const struct pipeline_session *s, bo
 
 /* ---- prediction ------------------------------------------------------------------------------ */
 
-/* Rank 0: the result of the order over modelled links, under FORM. */
-static bb_status job_evaluate(struct job *j, const struct bb_pipeline_form *form)
-{
-	const struct pipeline_session *s = job_session(j);
-	const struct bb_pipeline_options *a = s->options;
-	const struct bb_link_model links = {
-		.rate = a->by_link ? a->link_rate : 0,
-		.latency = a->by_link ? a->link_latency : 1e-9 * (double)s->pipeline.hop,
-	};
-	const struct bb_timeline_watch watch = {bb_pass_times_note, &j->predicted};
-	struct bb_pipeline_program program;
-	double end;
-	bb_status status;
-
-	BB_TRY(status,
-	       bb_pipeline_program_make(&program, &j->order, &s->pipeline, form, job_error(j)),
-	       out);
-	bb_pass_times_begin(&j->predicted);
-	BB_TRY(status, bb_timeline_program(&links, &program.program, &watch, &end, job_error(j)),
-	       out);
-	j->prediction = bb_pipeline_result_of(&j->predicted);
-out:
-	bb_pipeline_program_free(&program);
-	return status;
-}
-
+/* Rank 0: the result of the order over modelled links; before it, of an interleaved one as it is
+   published. */
 static bb_status job_predict(struct job *j)
 {
-	const struct bb_pipeline *p = &job_session(j)->pipeline;
-	struct bb_pipeline_form form = session_form(job_session(j), false);
+	const struct bb_pipeline_options *a = j->session->options;
+	const struct bb_link_model links = {
+		.rate = a->by_link ? a->link_rate : 0,
+		.latency = a->by_link ? a->link_latency : 1e-9 * (double)j->order.pipeline.hop,
+	};
+	const struct bb_timeline_watch watch = {bb_pass_times_note, &j->predicted};
+	struct bb_pipeline_form form = session_form(j->session, false);
 	bb_status status;
 
-	BB_TRY(status, bb_pass_times_open(&j->predicted, &j->order, p, job_error(j)), out);
-	if (!j->schedule->chunks && j->order.chunks > 1) {
-		form.first_wraps = true;
-		BB_TRY(status, job_evaluate(j, &form), out);
-		j->published = bb_pipeline_bubble(j->prediction.makespan, j->prediction.ideal,
-						  j->prediction.makespan);
-		form.first_wraps = false;
+	BB_TRY(status, bb_pass_times_open(&j->predicted, &j->order, j->error), out);
+	for (int published = !j->schedule->chunks && j->order.chunks > 1; published >= 0;
+	     published--) {
+		struct bb_pipeline_program program;
+		double end;
+
+		form.first_wraps = published;
+		status = bb_pipeline_program_make(&program, &j->order, &form, j->error);
+		bb_pass_times_begin(&j->predicted);
+		if (status == BB_OK)
+			status = bb_timeline_program(&links, &program.program, &watch, &end,
+						     j->error);
+		bb_pipeline_program_free(&program);
+		BB_TRY(status, status, out);
+		j->prediction = bb_pipeline_result_of(&j->predicted);
+		if (published)
+			j->published =
+				bb_pipeline_bubble(j->prediction.makespan, j->prediction.ideal,
+						   j->prediction.makespan);
 	}
-	status = job_evaluate(j, &form);
 	for (int s = 0; s < j->order.stages; s++) {
 		j->kept[s] = j->predicted.peaks[s] / j->order.chunks;
-		j->predicted.peaks[s] /= (double)bb_stage_kept(p, &j->order, s);
+		j->predicted.peaks[s] /= (double)bb_part_of_stage(&j->order, s).change[BB_PASS_F];
 	}
 	for (int d = 0; d < bb_order_depths(&j->order); d++)
-		j->layers[bb_order_stage(&j->order, d)] += bb_part_layers(p, &j->order, d);
+		j->layers[bb_order_stage(&j->order, d)] += bb_part_layers(&j->order, d);
 out:
 	return status;
 }
@@ -157,7 +142,7 @@ out:
 static void pipeline_stepped(void *own, size_t step)
 {
 	struct job *j = own;
-	const struct pipeline_session *s = job_session(j);
+	const struct pipeline_session *s = j->session;
 	const bool all = bb_engine_is_virtual(&s->kernel.engine);
 	const double *to = j->measured.to;
 
@@ -169,9 +154,8 @@ static void pipeline_stepped(void *own, size_t step)
 		bb_pass_times_begin(&j->measured);
 }
 
-/* Times the order of J, with the passes of PIPELINE, as TRIAL says. */
-static bb_status job_measure(struct job *j, const struct bb_pipeline *pipeline,
-			     const struct bb_pipeline_form *form, const char *name,
+/* Times the order of J as TRIAL says. */
+static bb_status job_measure(struct job *j, const struct bb_pipeline_form *form, const char *name,
 			     struct bb_trial trial)
 {
 	bb_status status;
@@ -179,12 +163,11 @@ static bb_status job_measure(struct job *j, const struct bb_pipeline *pipeline,
 	trial.workload.program = &j->program.program;
 	trial.timing = BB_TIMING_STEPS;
 	trial.watch = (struct bb_timeline_watch){bb_pass_times_note, &j->measured};
-	BB_TRY(status, bb_pass_times_open(&j->measured, &j->order, pipeline, job_error(j)), out);
+	BB_TRY(status, bb_pass_times_open(&j->measured, &j->order, j->error), out);
 	bb_pass_times_begin(&j->measured);
-	BB_TRY(status,
-	       bb_pipeline_program_make(&j->program, &j->order, pipeline, form, job_error(j)), out);
+	BB_TRY(status, bb_pipeline_program_make(&j->program, &j->order, form, j->error), out);
 	BB_TRY(status, bb_variant_add(&j->variant, &trial, NULL, "%s", name), out);
-	status = bb_engine_measure(&j->variant.kernel->engine);
+	status = bb_engine_measure(&j->session->kernel.engine);
 out:
 	return status;
 }
@@ -193,7 +176,7 @@ out:
    each has observed all stages, whose steps differ by noise only. */
 static bb_status job_gather(struct job *j)
 {
-	const struct pipeline_session *s = job_session(j);
+	const struct pipeline_session *s = j->session;
 	struct bb_pass_times *t = &j->measured;
 	const size_t iters = (size_t)s->options->iters, stages = (size_t)j->order.stages;
 	const size_t slots = bb_order_slots(&j->order);
@@ -215,20 +198,6 @@ static bb_status job_gather(struct job *j)
 	return status;
 }
 
-static bb_status job_time(struct job *j)
-{
-	const struct pipeline_session *s = job_session(j);
-	const struct bb_pipeline_form form = session_form(s, true);
-	const bb_status status = job_measure(
-		j, &s->pipeline, &form, j->schedule->name,
-		(struct bb_trial){.workload.stand_in = (enum bb_stand_in)s->options->stand_in,
-				  .steps = (size_t)s->options->iters,
-				  .warm = (size_t)s->kernel.engine.run->options.warmup_iters,
-				  .stepped = pipeline_stepped});
-
-	return status == BB_OK ? job_gather(j) : status;
-}
-
 /* ---- verification ---------------------------------------------------------------------------- */
 
 static int pipeline_victims(void *own, void *victims[BB_MOST_VICTIMS])
@@ -242,9 +211,8 @@ static const struct bb_expectation expectation = {NULL, pipeline_victims, bb_pip
 /* Runs the schedule once more, with data. */
 static bb_status job_check(struct job *j)
 {
-	const struct pipeline_session *s = job_session(j);
-	struct bb_engine *e = &j->variant.kernel->engine;
-	struct bb_pipeline_form form = session_form(s, true);
+	struct bb_engine *e = &j->session->kernel.engine;
+	struct bb_pipeline_form form = session_form(j->session, true);
 	struct bb_pipeline_data data;
 	struct bb_pipeline_program program = {.lists = NULL};
 	struct bb_trial trial = {.workload = {.program = &program.program,
@@ -261,13 +229,12 @@ static bb_status job_check(struct job *j)
 	if (!bb_engine_checks(e) || e->backend->gpu)
 		return BB_OK;
 	BB_TRY(status, bb_engine_alloc(e, bb_pipeline_data_bytes(&j->order), &memory), out);
-	data = bb_pipeline_data_begin(&j->order, s->stage, (uint64_t)e->run->options.seed, memory);
+	data = bb_pipeline_data_begin(&j->order, j->session->stage, (uint64_t)e->run->options.seed,
+				      memory);
 	form.elements = BB_PIPELINE_ELEMENTS;
 	form.late_stage = -1;
 	snprintf(trial.what, sizeof(trial.what), "check of %s", j->schedule->name);
-	BB_TRY(status,
-	       bb_pipeline_program_make(&program, &j->order, &s->pipeline, &form, job_error(j)),
-	       out);
+	BB_TRY(status, bb_pipeline_program_make(&program, &j->order, &form, j->error), out);
 	BB_TRY(status, bb_engine_add(e, &trial, NULL), out);
 	BB_TRY(status, bb_engine_measure(e), out);
 	j->wrong = e->trials[e->ntrials - 1].wrong;
@@ -281,13 +248,13 @@ out:
 
 /* ---- the hop --------------------------------------------------------------------------------- */
 
-/* The first stage sees the begin and the end of the step. */
+/* The first stage sees the begin and the end of the step; the rest of it is hops. */
 static void hop_stepped(void *own, size_t step)
 {
 	struct job *j = own;
 
-	j->steps[step] =
-		j->measured.to[job_slot(j, 0, 1)] - j->measured.from[job_slot(j, 0, 0)] - j->passes;
+	j->steps[step] = j->measured.to[job_slot(j, 0, 1)] - j->measured.from[job_slot(j, 0, 0)] -
+			 2e-9 * HOP_PASS_NS * j->order.stages;
 	bb_pass_times_begin(&j->measured);
 }
 
@@ -308,10 +275,9 @@ static bb_status measure_hop(struct pipeline_session *s)
 
 	if (!j)
 		return BB_EINTERNAL;
-	j->passes = 2e-9 * HOP_PASS_NS * pipeline.stages;
-	BB_TRY(status, bb_order_make(j->schedule, &pipeline, &j->order, job_error(j)), out);
+	BB_TRY(status, bb_order_make(j->schedule, &pipeline, &j->order, j->error), out);
 	BB_TRY(status,
-	       job_measure(j, &pipeline, &form, "hop between stages",
+	       job_measure(j, &form, "hop between stages",
 			   (struct bb_trial){.workload.stand_in = BB_SLEEP,
 					     .steps = HOP_SAMPLES,
 					     .warm = 1,
@@ -342,31 +308,27 @@ static double job_total(struct bb_numbers *numbers, double *values, size_t n, do
 
 static void fill_prediction(const struct job *j, struct bb_pipeline_record *r)
 {
-	const struct pipeline_session *session = job_session(j);
-	const struct bb_pipeline *p = &session->pipeline;
+	const struct pipeline_session *session = j->session;
+	const struct bb_order *order = &j->order;
 	const struct bb_pipeline_result *t = &j->prediction;
-	const size_t n = (size_t)p->stages;
+	const size_t n = (size_t)order->stages;
+	struct bb_part all;
 	int busiest = 0;
 
 	r->schedule = j->schedule->name;
-	r->stages = p->stages;
-	r->microbatches = p->microbatches;
-	r->chunks = j->order.chunks;
+	r->stages = order->stages;
+	r->microbatches = order->microbatches;
+	r->chunks = order->chunks;
 	r->message_bytes = (int64_t)session->options->message_bytes / 4 * 4;
-	r->hop_us = 1e-3 * (double)p->hop;
+	r->hop_us = 1e-3 * (double)order->pipeline.hop;
 	r->hop_source = session->hop_source;
-	for (int s = 1; s < p->stages; s++)
-		if (bb_stage_ns(p, &j->order, s) > bb_stage_ns(p, &j->order, busiest))
+	for (int s = 1; s < order->stages; s++)
+		if (bb_stage_ns(order, s) > bb_stage_ns(order, busiest))
 			busiest = s;
-	r->f_us = r->b_us = r->w_us = 0;
-	for (int c = 0; c < j->order.chunks; c++) {
-		const struct bb_part part =
-			bb_part_of(p, &j->order, bb_order_depth(&j->order, busiest, c));
-
-		r->f_us += 1e-3 * (double)part.cost[BB_PASS_F];
-		r->b_us += 1e-3 * (double)part.cost[BB_PASS_B];
-		r->w_us += 1e-3 * (double)part.cost[BB_PASS_W];
-	}
+	all = bb_part_of_stage(order, busiest);
+	r->f_us = 1e-3 * (double)all.cost[BB_PASS_F];
+	r->b_us = 1e-3 * (double)all.cost[BB_PASS_B];
+	r->w_us = 1e-3 * (double)all.cost[BB_PASS_W];
 	r->ideal_us = 1e6 * t->ideal;
 	r->predicted_us = 1e6 * t->makespan;
 	r->predicted_span_us = 1e6 * t->span;
@@ -382,19 +344,19 @@ static void fill_prediction(const struct job *j, struct bb_pipeline_record *r)
 	for (size_t s = 0; s < n; s++)
 		r->peak_bytes = (int64_t)fmax((double)r->peak_bytes, j->kept[s]);
 	r->sent_bytes = (int64_t)job_total(&r->stage_sent_bytes, j->predicted.sent, n, 1);
-	if (p->layers)
+	if (order->pipeline.layers)
 		r->layers = (struct bb_numbers){j->layers, n};
 }
 
 static void fill_measurement(struct job *j, struct bb_pipeline_record *r)
 {
-	const struct pipeline_session *session = job_session(j);
+	const struct bb_pipeline_options *a = j->session->options;
 	const size_t n = (size_t)r->stages;
 	struct bb_stats stats;
 
-	bb_stats_compute(j->steps, (size_t)session->options->iters, &stats);
-	r->compute = bb_stand_in_names[session->options->stand_in];
-	r->iterations = session->options->iters;
+	bb_stats_compute(j->steps, (size_t)a->iters, &stats);
+	r->compute = bb_stand_in_names[a->stand_in];
+	r->iterations = a->iters;
 	r->p50_us = 1e6 * stats.p50;
 	r->p99_us = 1e6 * stats.p99;
 	r->min_us = 1e6 * stats.min;
@@ -404,7 +366,7 @@ static void fill_measurement(struct job *j, struct bb_pipeline_record *r)
 	for (size_t s = 0; s < n; s++) {
 		r->span_us = fmax(r->span_us, j->measured.spans[s]);
 		j->measured.peaks[s] /=
-			(double)bb_stage_kept(&session->pipeline, &j->order, (int)s);
+			(double)bb_part_of_stage(&j->order, (int)s).change[BB_PASS_F];
 	}
 	r->bubble_over_ideal = bb_pipeline_bubble(r->p50_us, r->ideal_us, r->ideal_us);
 	r->bubble_over_total = bb_pipeline_bubble(r->p50_us, r->ideal_us, r->p50_us);
@@ -421,7 +383,7 @@ static void fill_measurement(struct job *j, struct bb_pipeline_record *r)
 static struct bb_piece stage_piece(const struct job *j, const struct bb_model_layout *layout,
 				   int stage)
 {
-	const size_t layers = (size_t)job_session(j)->pipeline.layers;
+	const size_t layers = (size_t)j->order.pipeline.layers;
 	const size_t parts = (size_t)bb_order_depths(&j->order);
 	struct bb_piece sum = {.matrices = 0};
 
@@ -443,8 +405,9 @@ static struct bb_piece stage_piece(const struct job *j, const struct bb_model_la
    that the order keeps. */
 static bb_status judge_fit(const struct job *j, struct bb_fit_verdict *verdict)
 {
-	const struct bb_pipeline_options *a = job_session(j)->options;
-	const struct bb_pipeline_state *state = job_session(j)->kernel.engine.run->own;
+	struct bb_run *run = j->session->kernel.engine.run;
+	const struct bb_pipeline_state *state = run->own;
+	const struct bb_pipeline_options *a = &state->options;
 	const struct bb_training t = {
 		.model = &state->model,
 		.layout = &state->layout,
@@ -472,15 +435,14 @@ static bb_status judge_fit(const struct job *j, struct bb_fit_verdict *verdict)
 		if (need.total >= most.total)
 			most = need;
 	}
-	return bb_fit_judge_need(verdict, &t, &most, state->capacity.usable,
-				 &job_session(j)->kernel.engine.run->error);
+	return bb_fit_judge_need(verdict, &t, &most, state->capacity.usable, &run->error);
 }
 
 /* With --gantt: each pass of TIMES as a record, and a chart. */
 static bb_status deliver_passes(const struct job *j, const struct bb_pass_times *times,
 				const char *source)
 {
-	struct bb_sinks *sinks = &j->variant.kernel->engine.run->sinks;
+	struct bb_sinks *sinks = &j->session->kernel.engine.run->sinks;
 	bb_status status = BB_OK;
 
 	for (int s = 0; s < j->order.stages; s++)
@@ -507,27 +469,26 @@ static bb_status deliver_passes(const struct job *j, const struct bb_pass_times 
 /* Rank 0: the records of J to the sinks. */
 static bb_status job_deliver(struct job *j)
 {
-	struct pipeline_session *s = job_session(j);
-	struct bb_engine *e = &s->kernel.engine;
-	const bool ran = !s->options->predict;
+	const struct bb_pipeline_options *a = j->session->options;
+	struct bb_engine *e = &j->session->kernel.engine;
 	struct bb_fit_verdict verdict;
 	struct bb_pipeline_record r;
 	bb_status status = BB_OK;
 
 	bb_record_init(&bb_record_pipeline, &r);
 	fill_prediction(j, &r);
-	if (ran)
+	if (!a->predict)
 		fill_measurement(j, &r);
-	if (s->pipeline.layers) {
+	if (j->order.pipeline.layers) {
 		BB_TRY(status, judge_fit(j, &verdict), out);
 		BB_FIT_SET(&r, &verdict);
 	}
 	r.end_unix_s = bb_clock_unix();
 	BB_TRY(status, bb_pipeline_text_add(e->run, &r), out);
 	status = bb_engine_deliver(e, &bb_record_pipeline, &r, r.wrong);
-	if (status == BB_OK && s->options->gantt)
+	if (status == BB_OK && a->gantt)
 		status = deliver_passes(j, &j->predicted, "predicted");
-	if (status == BB_OK && s->options->gantt && ran)
+	if (status == BB_OK && a->gantt && !a->predict)
 		status = deliver_passes(j, &j->measured,
 					bb_engine_is_virtual(e) ? "played" : "measured");
 out:
@@ -540,9 +501,15 @@ static bb_status run_schedule(struct pipeline_session *s,
 			      const struct bb_pipeline_schedule *schedule)
 {
 	struct bb_engine *e = &s->kernel.engine;
+	const struct bb_pipeline_options *a = s->options;
+	const struct bb_pipeline_form form = session_form(s, true);
+	const struct bb_trial trial = {.workload.stand_in = (enum bb_stand_in)a->stand_in,
+				       .steps = (size_t)a->iters,
+				       .warm = (size_t)e->run->options.warmup_iters,
+				       .stepped = pipeline_stepped};
 	const char *reason = bb_pipeline_refuses(schedule, &s->pipeline);
 	struct bb_error refusal = {.text = ""};
-	struct job *j = job_new(s, schedule, (size_t)s->options->iters);
+	struct job *j = job_new(s, schedule, (size_t)a->iters);
 	bb_status status = j ? bb_engine_begin(e, schedule->name) : BB_EINTERNAL;
 
 	BB_TRY(status, status, out);
@@ -560,8 +527,9 @@ static bb_status run_schedule(struct pipeline_session *s,
 	}
 	if (bb_engine_leads(e))
 		BB_TRY(status, job_predict(j), out);
-	if (!s->options->predict) {
-		BB_TRY(status, job_time(j), out);
+	if (!a->predict) {
+		BB_TRY(status, job_measure(j, &form, schedule->name, trial), out);
+		BB_TRY(status, job_gather(j), out);
 		BB_TRY(status, job_check(j), out);
 	}
 	if (bb_engine_leads(e))

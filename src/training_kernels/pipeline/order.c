@@ -33,18 +33,19 @@ struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *sta
 	};
 }
 
-int bb_part_layers(const struct bb_pipeline *pipeline, const struct bb_order *order, int depth)
+int bb_part_layers(const struct bb_order *order, int depth)
 {
-	const int64_t layers = pipeline->layers, parts = bb_order_depths(order);
+	const int64_t layers = order->pipeline.layers, parts = bb_order_depths(order);
 
 	return (int)((depth + 1) * layers / parts - depth * layers / parts);
 }
 
 /* Whole layers with the ends of the model, whose bytes count for all chunks; or an equal share of a
    stage's time. */
-struct bb_part bb_part_of(const struct bb_pipeline *p, const struct bb_order *order, int depth)
+struct bb_part bb_part_of(const struct bb_order *order, int depth)
 {
-	const int64_t n = p->layers ? bb_part_layers(p, order, depth) : 1;
+	const struct bb_pipeline *p = &order->pipeline;
+	const int64_t n = p->layers ? bb_part_layers(order, depth) : 1;
 	const int64_t times = p->layers ? order->chunks : 1, share = order->chunks / times;
 	const bool first = depth == 0, last = depth == bb_order_depths(order) - 1;
 	const int64_t f = n * p->f + first * p->first.f + last * p->last.f;
@@ -66,27 +67,25 @@ struct bb_part bb_part_of(const struct bb_pipeline *p, const struct bb_order *or
 	};
 }
 
-int64_t bb_stage_ns(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage)
+struct bb_part bb_part_of_stage(const struct bb_order *order, int stage)
 {
-	int64_t sum = 0;
+	struct bb_part sum = {.cost = {0}};
 
 	for (int c = 0; c < order->chunks; c++) {
-		const struct bb_part part =
-			bb_part_of(pipeline, order, bb_order_depth(order, stage, c));
+		const struct bb_part part = bb_part_of(order, bb_order_depth(order, stage, c));
 
-		sum += part.cost[BB_PASS_F] + (order->split
-						       ? part.cost[BB_PASS_B] + part.cost[BB_PASS_W]
-						       : part.cost[BB_PASS_BW]);
+		for (int kind = 0; kind < BB_PASS_KINDS; kind++) {
+			sum.cost[kind] += part.cost[kind];
+			sum.change[kind] += part.change[kind];
+		}
 	}
 	return sum;
 }
 
-int64_t bb_stage_kept(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage)
+int64_t bb_stage_ns(const struct bb_order *order, int stage)
 {
-	int64_t sum = 0;
+	const struct bb_part all = bb_part_of_stage(order, stage);
 
-	for (int c = 0; c < order->chunks; c++)
-		sum += bb_part_of(pipeline, order, bb_order_depth(order, stage, c))
-			       .change[BB_PASS_F];
-	return sum;
+	return all.cost[BB_PASS_F] +
+	       (order->split ? all.cost[BB_PASS_B] + all.cost[BB_PASS_W] : all.cost[BB_PASS_BW]);
 }

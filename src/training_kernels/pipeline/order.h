@@ -63,6 +63,7 @@ struct bb_pipeline {
 
 /* Lists of all stages, of LENGTH passes each: that of stage s begins at passes[s * length]. */
 struct bb_order {
+	struct bb_pipeline pipeline; /* CHUNKS may be others than it requests */
 	int stages, microbatches, chunks;
 	bool split;  /* B and W are separate passes */
 	bool folded; /* odd chunks run from the last stage to the first */
@@ -74,16 +75,13 @@ struct bb_pipeline_schedule {
 	const char *name, *brief;
 	bool split, folded;
 	int chunks;   /* required number; 0: as requested */
-	int reach;    /* F that a stage is ahead for each stage behind it; of some rules */
+	int reach;    /* F that a stage is ahead for each stage behind it */
 	bool grouped; /* or all F go first */
-	bool by_hop;  /* the order depends on pipeline->hop */
 	/* The reason why there is no such order ("needs …"), or NULL. May itself be NULL. */
 	const char *(*refuses)(const struct bb_pipeline *pipeline);
-	/* Fills the lists. BB_EUNSUPPORTED if no order is found within the memory limit,
-	   BB_EINTERNAL without memory. */
-	bb_status (*fill)(const struct bb_pipeline_schedule *schedule,
-			  const struct bb_pipeline *pipeline, struct bb_order *order,
-			  struct bb_error *error);
+	/* Fills the lists of ORDER, by its times and its hop. BB_EUNSUPPORTED if no order is found
+	   within the memory limit, BB_EINTERNAL without memory. NULL: they follow from REACH. */
+	bb_status (*search)(struct bb_order *order, struct bb_error *error);
 };
 
 /* In the order of their invention; ends with name NULL. */
@@ -99,8 +97,8 @@ int bb_pipeline_chunks(const struct bb_pipeline_schedule *schedule,
 const char *bb_pipeline_refuses(const struct bb_pipeline_schedule *schedule,
 				const struct bb_pipeline *pipeline);
 
-/* *ORDER = the lists of SCHEDULE, which does not refuse PIPELINE. Failures are those of fill. Free
-   ORDER whatever comes back. */
+/* *ORDER = the lists of SCHEDULE, which does not refuse PIPELINE. Failures are those of its search.
+   Free ORDER whatever comes back. */
 BB_MUST bb_status bb_order_make(const struct bb_pipeline_schedule *schedule,
 				const struct bb_pipeline *pipeline, struct bb_order *order,
 				struct bb_error *error);
@@ -182,20 +180,17 @@ static inline int bb_order_output(const struct bb_order *order, int stage,
 	return depth + 1 < bb_order_depths(order) ? depth + 1 : -1;
 }
 
-/* Passes of a microbatch in a part of the model. */
+/* Passes of a microbatch in a part of the model, or in all parts of a stage. */
 struct bb_part {
 	int64_t cost[BB_PASS_KINDS];   /* nanoseconds */
-	int64_t change[BB_PASS_KINDS]; /* of memory, bytes times chunks */
+	int64_t change[BB_PASS_KINDS]; /* of memory, bytes times chunks; that of F is M_B */
 };
-struct bb_part bb_part_of(const struct bb_pipeline *pipeline, const struct bb_order *order,
-			  int depth);
+struct bb_part bb_part_of(const struct bb_order *order, int depth);
+struct bb_part bb_part_of_stage(const struct bb_order *order, int stage);
 /* The layers of a part, as equal as whole layers allow. */
-int bb_part_layers(const struct bb_pipeline *pipeline, const struct bb_order *order, int depth);
-
-/* Nanoseconds of all passes of a microbatch on STAGE; the activations that its F leave, in bytes
-   times chunks (M_B). */
-int64_t bb_stage_ns(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
-int64_t bb_stage_kept(const struct bb_pipeline *pipeline, const struct bb_order *order, int stage);
+int bb_part_layers(const struct bb_order *order, int depth);
+/* Nanoseconds of all passes of a microbatch on STAGE. */
+int64_t bb_stage_ns(const struct bb_order *order, int stage);
 
 /* ---- the checker (draft.c) ------------------------------------------------------------------- */
 

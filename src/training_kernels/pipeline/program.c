@@ -70,8 +70,7 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 		pass = bb_order_pass(&p->order, operation->item, &stage);
 		depth = bb_order_depth(&p->order, stage, pass.chunk);
 		operation->work = pass.kind;
-		operation->seconds =
-			1e-9 * (double)bb_part_of(&p->pipeline, &p->order, depth).cost[pass.kind];
+		operation->seconds = 1e-9 * (double)bb_part_of(&p->order, depth).cost[pass.kind];
 		operation->flops = operation->seconds * p->form.rate;
 		operation->seconds += rank == p->form.late_stage ? p->form.late : 0;
 		break;
@@ -178,7 +177,7 @@ static void layout_add_pass(struct layout *l, int stage, const struct bb_pass *p
 }
 
 bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
-				   const struct bb_order *order, const struct bb_pipeline *pipeline,
+				   const struct bb_order *order,
 				   const struct bb_pipeline_form *form, struct bb_error *error)
 {
 	const int lanes = order->stages == 1 ? 0 : order->folded ? 4 : 2;
@@ -197,14 +196,13 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 			    .operation = pipeline_program_operation,
 			    .describe = pipeline_program_describe},
 		.order = *order,
-		.pipeline = *pipeline,
 		.form = *form,
 		.lists = calloc((size_t)order->stages, sizeof(*program->lists)),
 	};
 	l.arrivals = calloc(bb_order_slots(order), sizeof(*l.arrivals));
 	l.failed = !program->lists || !l.arrivals;
 	if (!l.failed)
-		BB_TRY(status, bb_draft_follow(&draft, order, pipeline, error), out);
+		BB_TRY(status, bb_draft_follow(&draft, order, error), out);
 	while (!l.failed && (pass = bb_draft_step(&draft, &stage)))
 		layout_add_pass(&l, stage, pass);
 	for (int s = 0; s < order->stages && !l.failed; s++)
@@ -228,33 +226,32 @@ void bb_pipeline_program_free(struct bb_pipeline_program *program)
 /* ---- results --------------------------------------------------------------------------------- */
 
 bb_status bb_pass_times_open(struct bb_pass_times *times, const struct bb_order *order,
-			     const struct bb_pipeline *pipeline, struct bb_error *error)
+			     struct bb_error *error)
 {
 	const size_t slots = bb_order_slots(order), n = (size_t)order->stages;
-	double *const slot_times = calloc(2 * slots, sizeof(double));
-	double *const stages = calloc(4 * n, sizeof(double));
 
 	*times = (struct bb_pass_times){
-		.order = order, .pipeline = pipeline, .from = slot_times, .held = stages};
-	if (!slot_times || !stages)
+		.order = order,
+		.from = calloc(2 * slots + 4 * n, sizeof(double)),
+	};
+	if (!times->from)
 		return bb_no_memory(error, "the times of passes");
-	times->to = slot_times + slots;
-	times->peaks = stages + n;
-	times->sent = stages + 2 * n;
-	times->spans = stages + 3 * n;
+	times->to = times->from + slots;
+	times->held = times->to + slots;
+	times->peaks = times->held + n;
+	times->sent = times->peaks + n;
+	times->spans = times->sent + n;
 	return BB_OK;
 }
 
 void bb_pass_times_close(struct bb_pass_times *times)
 {
 	free(times->from);
-	free(times->held);
 }
 
 void bb_pass_times_begin(struct bb_pass_times *times)
 {
-	for (int s = 0; s < times->order->stages; s++)
-		times->held[s] = times->peaks[s] = times->sent[s] = 0;
+	memset(times->held, 0, 3 * (size_t)times->order->stages * sizeof(double));
 }
 
 void bb_pass_times_note(void *own, int rank, size_t index, const struct bb_operation *operation,
@@ -271,7 +268,7 @@ void bb_pass_times_note(void *own, int rank, size_t index, const struct bb_opera
 		return;
 	pass = bb_order_pass(order, operation->item, &stage);
 	depth = bb_order_depth(order, stage, pass.chunk);
-	times->held[stage] += (double)bb_part_of(times->pipeline, order, depth).change[pass.kind];
+	times->held[stage] += (double)bb_part_of(order, depth).change[pass.kind];
 	times->peaks[stage] = fmax(times->peaks[stage], times->held[stage]);
 	times->from[operation->item] = from;
 	times->to[operation->item] = to;
@@ -296,8 +293,8 @@ struct bb_pipeline_result bb_pipeline_result_of(struct bb_pass_times *times)
 
 		times->spans[s] = end - begin;
 		r.makespan = fmax(r.makespan, end);
-		r.ideal = fmax(r.ideal, 1e-9 * (double)order->microbatches *
-						(double)bb_stage_ns(times->pipeline, order, s));
+		r.ideal = fmax(r.ideal,
+			       1e-9 * (double)order->microbatches * (double)bb_stage_ns(order, s));
 		r.span = fmax(r.span, times->spans[s]);
 	}
 	return r;

@@ -28,8 +28,7 @@ struct bb_pipeline_form {
    a message are of the pass whose result it carries. */
 struct bb_pipeline_program {
 	struct bb_program program;
-	struct bb_order order;       /* borrowed lists */
-	struct bb_pipeline pipeline; /* the times of its passes */
+	struct bb_order order; /* borrowed lists */
 	struct bb_pipeline_form form;
 	struct bb_pipeline_list *lists; /* [stage] */
 	size_t messages;                /* of all stages together */
@@ -41,7 +40,6 @@ struct bb_pipeline_program {
  */
 BB_MUST bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 					   const struct bb_order *order,
-					   const struct bb_pipeline *pipeline,
 					   const struct bb_pipeline_form *form,
 					   struct bb_error *error);
 void bb_pipeline_program_free(struct bb_pipeline_program *program);
@@ -51,16 +49,15 @@ void bb_pipeline_program_free(struct bb_pipeline_program *program);
 /* What was observed of a step. */
 struct bb_pass_times {
 	const struct bb_order *order; /* borrowed */
-	const struct bb_pipeline *pipeline;
-	double *from, *to; /* [slot]: seconds on the clock of the stage; 0: not yet */
+	double *from, *to;            /* [slot]: seconds on the clock of the stage; 0: not yet */
 	/* [stage]: activations held now and at most, bytes times chunks; bytes sent; seconds from
 	   its first pass to its last. */
 	double *held, *peaks, *sent, *spans;
 };
 
-/* PIPELINE and ORDER are borrowed. Close TIMES whatever comes back. */
+/* ORDER is borrowed. Close TIMES whatever comes back. */
 BB_MUST bb_status bb_pass_times_open(struct bb_pass_times *times, const struct bb_order *order,
-				     const struct bb_pipeline *pipeline, struct bb_error *error);
+				     struct bb_error *error);
 void bb_pass_times_close(struct bb_pass_times *times);
 /* A step begins: nothing is held or sent. */
 void bb_pass_times_begin(struct bb_pass_times *times);

@@ -9,92 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The passes of a stage as they are written, from front to back. */
-struct pen {
-	struct bb_pass *at;
-	int written[BB_PASS_KINDS];
-};
+/* ---- by rule --------------------------------------------------------------------------------- */
 
-/* The pass of the next microbatch, of the only chunk. */
-static void write_next(struct pen *pen, enum bb_pass_kind kind)
-{
-	*pen->at++ = (struct bb_pass){.kind = (uint8_t)kind,
-				      .microbatch = (uint16_t)pen->written[kind]++};
-}
-
-/* ---- one chunk ------------------------------------------------------------------------------- */
-
-/*
- * A stage does REACH times as many F ahead as there are stages behind it; from then on F and B take
- * turns. 0: while one stage works all others wait. With W split from B, W begins after LATE times
- * as many B as there are stages before; with LATE as REACH that is when the first stage begins with
- * it, so that those that are left fill the bubble at the end.
- */
-static void write_ahead(struct bb_order *order, int reach, int late)
-{
-	const int m = order->microbatches;
-
-	for (int stage = 0; stage < order->stages; stage++) {
-		const int64_t ahead = (int64_t)reach * (order->stages - 1 - stage);
-		struct pen pen = {.at = &order->passes[(size_t)stage * order->length]};
-
-		for (int i = 0; i < ahead && i < m; i++)
-			write_next(&pen, BB_PASS_F);
-		for (int i = 0; i < m; i++) {
-			if (pen.written[BB_PASS_F] < m)
-				write_next(&pen, BB_PASS_F);
-			write_next(&pen, order->split ? BB_PASS_B : BB_PASS_BW);
-			if (order->split && i >= late * stage)
-				write_next(&pen, BB_PASS_W);
-		}
-		while (order->split && pen.written[BB_PASS_W] < m)
-			write_next(&pen, BB_PASS_W);
-	}
-}
-
-/* Groups of N microbatches go forward together and then back. */
-static void write_groups(struct bb_order *order, int n)
-{
-	const int m = order->microbatches;
-
-	for (int s = 0; s < order->stages; s++) {
-		struct pen pen = {.at = &order->passes[(size_t)s * order->length]};
-
-		for (int end = n; end < m + n; end += n) {
-			while (pen.written[BB_PASS_F] < m && pen.written[BB_PASS_F] < end)
-				write_next(&pen, BB_PASS_F);
-			for (int i = end - n; i < pen.written[BB_PASS_F]; i++) {
-				write_next(&pen, order->split ? BB_PASS_B : BB_PASS_BW);
-				if (order->split)
-					write_next(&pen, BB_PASS_W);
-			}
-		}
-	}
-}
-
-static bb_status fill_rule(const struct bb_pipeline_schedule *schedule,
-			   const struct bb_pipeline *pipeline, struct bb_order *order,
-			   struct bb_error *error)
-{
-	if (schedule->grouped)
-		write_groups(order, order->microbatches);
-	else
-		write_ahead(order, schedule->reach, schedule->reach);
-	return BB_OK;
-}
-
-/* ---- interleaved ----------------------------------------------------------------------------- */
-
-static const char *refuses_interleaved(const struct bb_pipeline *pipeline)
-{
-	return pipeline->microbatches % pipeline->stages == 0
-		       ? NULL
-		       : "needs a number of microbatches that the number of stages divides";
-}
-
-/* Number I of the F of a stage or, mirrored, of its BW: as many microbatches as there are stages go
-   through a chunk before the next chunk. */
-static struct bb_pass interleaved_pass(const struct bb_order *order, enum bb_pass_kind kind, int i)
+/* Pass number I of KIND on any stage. With several chunks as many microbatches as there are stages
+   go through a chunk before the next chunk; the backward pass is mirrored. */
+static struct bb_pass rule_pass(const struct bb_order *order, enum bb_pass_kind kind, int i)
 {
 	const int p = order->stages, v = order->chunks;
 	const int chunk = i % (p * v) / p;
@@ -104,26 +23,42 @@ static struct bb_pass interleaved_pass(const struct bb_order *order, enum bb_pas
 				.microbatch = (uint16_t)(i / (p * v) * p + i % p)};
 }
 
-static bb_status fill_interleaved(const struct bb_pipeline_schedule *schedule,
-				  const struct bb_pipeline *pipeline, struct bb_order *order,
-				  struct bb_error *error)
+/*
+ * Groups of GROUP microbatches go forward together and then back. GROUP 0: a stage does REACH times
+ * as many F ahead as there are stages behind it, and those of a round of all chunks but one; from
+ * then on F and B take turns. With W split from B, W begins after LATE times as many B as there are
+ * stages before; with LATE as REACH that is when the first stage begins with it, so that those that
+ * are left fill the bubble at the end.
+ */
+static void write_rule(struct bb_order *order, int reach, int late, int group)
 {
 	const int all = order->microbatches * order->chunks;
+	const int round = (order->chunks - 1) * order->stages;
 	struct bb_pass *at = order->passes;
 
-	for (int s = 0; s < order->stages; s++) {
-		const int ahead = 2 * (order->stages - 1 - s) + (order->chunks - 1) * order->stages;
-		int written = 0;
+	for (int stage = 0; stage < order->stages; stage++) {
+		const int64_t ahead = (int64_t)reach * (order->stages - 1 - stage) + round;
+		int f = 0, w = 0;
 
-		while (written < ahead && written < all)
-			*at++ = interleaved_pass(order, BB_PASS_F, written++);
-		for (int i = 0; i < all; i++) {
-			if (written < all)
-				*at++ = interleaved_pass(order, BB_PASS_F, written++);
-			*at++ = interleaved_pass(order, BB_PASS_BW, i);
+		for (int b = 0; b < all; b++) {
+			const int64_t due = group ? (b / group + 1) * group : ahead + b + 1;
+
+			while (f < all && f < due)
+				*at++ = rule_pass(order, BB_PASS_F, f++);
+			*at++ = rule_pass(order, order->split ? BB_PASS_B : BB_PASS_BW, b);
+			if (order->split && b >= late * stage)
+				*at++ = rule_pass(order, BB_PASS_W, w++);
 		}
+		while (order->split && w < all)
+			*at++ = rule_pass(order, BB_PASS_W, w++);
 	}
-	return BB_OK;
+}
+
+static const char *refuses_interleaved(const struct bb_pipeline *pipeline)
+{
+	return pipeline->microbatches % pipeline->stages == 0
+		       ? NULL
+		       : "needs a number of microbatches that the number of stages divides";
 }
 
 /*
@@ -313,9 +248,7 @@ static void fold_improve(struct fold *f, int64_t *bubbles, int64_t *best, struct
 	}
 }
 
-static bb_status fill_v(const struct bb_pipeline_schedule *schedule,
-			const struct bb_pipeline *pipeline, struct bb_order *order,
-			struct bb_error *error)
+static bb_status search_v(struct bb_order *order, struct bb_error *error)
 {
 	/* That many microbatches fill the pipeline; those beyond the requested are not written. */
 	const int least = 2 * order->stages - 1;
@@ -323,7 +256,7 @@ static bb_status fill_v(const struct bb_pipeline_schedule *schedule,
 	int64_t *bubbles = calloc((size_t)order->stages, sizeof(*bubbles));
 	struct fold f = {.before_f = false};
 	int64_t best = INT64_MAX;
-	bb_status status = bb_draft_open(&f.draft, pipeline, order, m, order->stages, error);
+	bb_status status = bb_draft_open(&f.draft, order, m, order->stages, error);
 
 	if (status == BB_OK && !bubbles)
 		status = bb_no_memory(error, "a pipeline's order");
@@ -406,7 +339,8 @@ static void greedy_warm_up(const struct greedy *g)
 			time += f;
 			stages[j].extra++;
 		}
-		arrival = (time > arrival ? time : arrival) + part->cost[BB_PASS_B] + draft->hop;
+		arrival = (time > arrival ? time : arrival) + part->cost[BB_PASS_B] +
+			  draft->order.pipeline.hop;
 	}
 	/* No stage is ahead of the one that feeds it. */
 	for (int j = 1; j < p; j++)
@@ -435,7 +369,8 @@ static bool wants_f(const struct greedy *g, int stage)
 		return true;
 	/* The next stage does one more F and B. */
 	next = bb_draft_part(draft, stage + 1, 0);
-	b = state[1].time + next->cost[BB_PASS_F] + next->cost[BB_PASS_B] + draft->hop;
+	b = state[1].time + next->cost[BB_PASS_F] + next->cost[BB_PASS_B] +
+	    draft->order.pipeline.hop;
 	if (state->time >= b)
 		return false;
 	held = state->held + part->change[BB_PASS_F];
@@ -469,15 +404,18 @@ static void greedy_round(const struct greedy *g)
 
 #define SEARCHES 8
 #define LISTS 4
-#define RULES 3
-#define TRIES (SEARCHES + LISTS + RULES + 1)
+#define RULES 4
+#define TRIES (SEARCHES + LISTS + RULES)
 
-/* Try number I of TRIES, within the memory of LIMIT microbatches. */
-static void try_draft(struct bb_draft *draft, int i, int limit)
+/* Try number I of TRIES, within the draft's limit. */
+static void try_draft(struct bb_draft *draft, int i)
 {
-	/* REACH and LATE of 1F1B, ZB-H1 and ZB-H2. */
-	static const int rules[RULES][2] = {{1, 0}, {1, 1}, {2, 2}};
+	/* Of 1F1B, ZB-H1, ZB-H2 and GPipe. */
+	const struct {
+		int reach, late, group;
+	} rules[RULES] = {{1, 0, 0}, {1, 1, 0}, {2, 2, 0}, {0, 0, (int)draft->limit}};
 	const struct greedy g = {draft, i & 1, i & 2, i & 4};
+	const int rule = i - SEARCHES - LISTS;
 	int stage;
 
 	bb_draft_clear(draft);
@@ -488,27 +426,24 @@ static void try_draft(struct bb_draft *draft, int i, int limit)
 		bb_draft_finish(draft);
 		return;
 	}
-	i -= SEARCHES;
-	if (i >= LISTS + RULES)
-		write_groups(&draft->order, limit);
-	else if (i >= LISTS)
-		write_ahead(&draft->order, rules[i - LISTS][0], rules[i - LISTS][1]);
-	bb_draft_list(draft, (struct bb_list_rule){.fixed = i >= LISTS,
+	if (rule >= 0)
+		write_rule(&draft->order, rules[rule].reach, rules[rule].late, rules[rule].group);
+	bb_draft_list(draft, (struct bb_list_rule){.fixed = rule >= 0,
 						   .first = i & 1 ? BB_PASS_F : BB_PASS_B,
 						   .patient = i & 2});
 	while (!draft->failed && bb_draft_step(draft, &stage))
 		;
 }
 
-/* The longest time of a stage from its first pass to its last, and the end of the last pass. FIRST
+/* The longest time of a stage from its first pass to its last, and the end of the last pass: FIRST
    is the one to minimize, REST decides between equals. */
 struct cost {
 	int64_t first, rest;
 };
 
-static struct cost order_cost(int64_t span, int64_t end, bool by_step)
+static struct cost cost_of(const struct bb_order *order, int64_t span, int64_t end)
 {
-	return by_step ? (struct cost){end, span} : (struct cost){span, end};
+	return order->pipeline.by_step ? (struct cost){end, span} : (struct cost){span, end};
 }
 
 static bool is_better(struct cost a, struct cost b)
@@ -518,90 +453,66 @@ static bool is_better(struct cost a, struct cost b)
 
 /* A bound from below: a stage begins after one F of each stage before it, and does all its passes.
    Before its first B it waits for one F and B of each stage behind, and has memory for few F. */
-static struct cost least_cost(const struct bb_pipeline *pipeline, const struct bb_order *order)
+static struct cost least_cost(const struct bb_order *order)
 {
-	const int64_t m = order->microbatches, kept = pipeline->limit < m ? pipeline->limit : m;
+	const int64_t m = order->microbatches, limit = order->pipeline.limit;
+	const int64_t kept = limit < m ? limit : m, hop = order->pipeline.hop;
 	int64_t before = 0, wait = 0, span = 0, end = 0;
 
 	for (int s = 0; s < order->stages - 1; s++)
-		before += bb_part_of(pipeline, order, s).cost[BB_PASS_F] + pipeline->hop;
+		before += bb_part_of(order, s).cost[BB_PASS_F] + hop;
 	for (int s = order->stages - 1; s >= 0; s--) {
-		const struct bb_part part = bb_part_of(pipeline, order, s);
-		int64_t passes = m * bb_stage_ns(pipeline, order, s);
+		const struct bb_part part = bb_part_of(order, s);
+		int64_t passes = m * bb_stage_ns(order, s);
 
 		wait += part.cost[BB_PASS_F];
 		if (wait > kept * part.cost[BB_PASS_F])
 			passes += wait - kept * part.cost[BB_PASS_F];
 		span = passes > span ? passes : span;
 		end = before + passes > end ? before + passes : end;
-		wait += part.cost[BB_PASS_B] + 2 * pipeline->hop;
-		before -= s > 0 ? bb_part_of(pipeline, order, s - 1).cost[BB_PASS_F] + pipeline->hop
-				: 0;
+		wait += part.cost[BB_PASS_B] + 2 * hop;
+		before -= s > 0 ? bb_part_of(order, s - 1).cost[BB_PASS_F] + hop : 0;
 	}
-	return order_cost(span, end, pipeline->by_step);
+	return cost_of(order, span, end);
 }
 
-int64_t bb_auto_least(const struct bb_pipeline *pipeline)
+/* All tries within the limit, until none can be better than the bound. Lower limits are tried too,
+   as they are sometimes better; so more memory is never worse. */
+static bb_status search_auto(struct bb_order *order, struct bb_error *error)
 {
-	const struct bb_order order = {.stages = pipeline->stages,
-				       .microbatches = pipeline->microbatches,
-				       .chunks = 1,
-				       .split = true};
-	const struct cost least = least_cost(pipeline, &order);
-
-	return pipeline->by_step ? least.rest : least.first;
-}
-
-/* True if BEST can be better: LEAST is a bound from below. */
-static bool can_improve(const struct bb_pipeline *pipeline, struct cost least, struct cost best)
-{
-	return pipeline->hasty ? least.first < best.first : is_better(least, best);
-}
-
-/* All tries within LIMIT microbatches, until none can be better; the best, if better than BEST, is
-   copied to ORDER. */
-static void try_all(struct bb_draft *draft, const struct bb_pipeline *pipeline, int limit,
-		    struct cost least, struct bb_order *order, struct cost *best)
-{
-	draft->limit = limit;
-	for (int i = 0; i < TRIES && can_improve(pipeline, least, *best); i++) {
-		int64_t end, span;
-		struct cost this;
-
-		try_draft(draft, i, limit);
-		span = bb_draft_span(draft, &end);
-		this = order_cost(span, end, pipeline->by_step);
-		if (draft->failed || !is_better(this, *best))
-			continue;
-		*best = this;
-		bb_order_copy(order, &draft->order);
-	}
-}
-
-/* Lower limits are tried too, as they are sometimes better; so more memory is never worse. */
-static bb_status fill_auto(const struct bb_pipeline_schedule *schedule,
-			   const struct bb_pipeline *pipeline, struct bb_order *order,
-			   struct bb_error *error)
-{
+	const struct bb_pipeline *pipeline = &order->pipeline;
 	const size_t passes = TRIES * (size_t)order->stages * order->length;
 	const size_t tried = pipeline->hasty ? BB_PIPELINE_TRIED / 32 : BB_PIPELINE_TRIED;
 	const int most = (int)(pipeline->limit < order->microbatches ? pipeline->limit
 								     : order->microbatches);
-	const struct cost least = least_cost(pipeline, order);
+	const struct cost least = least_cost(order);
 	struct cost best = {INT64_MAX, INT64_MAX};
 	struct bb_draft draft;
-	bb_status status = bb_draft_open(&draft, pipeline, order, order->microbatches, most, error);
+	bb_status status = bb_draft_open(&draft, order, order->microbatches, most, error);
 
-	for (int limit = most; limit > 0 && status == BB_OK; limit--) {
-		if (!can_improve(pipeline, least, best) ||
-		    (limit < most && (size_t)(most - limit + 1) * passes > tried))
+	for (; draft.limit > 0 && status == BB_OK; draft.limit--) {
+		if (draft.limit < most && (size_t)(most - draft.limit + 1) * passes > tried)
 			break;
-		try_all(&draft, pipeline, limit, least, order, &best);
+		for (int i = 0; i < TRIES; i++) {
+			int64_t end, span;
+			struct cost this;
+
+			if (pipeline->hasty ? least.first >= best.first : !is_better(least, best))
+				goto out;
+			try_draft(&draft, i);
+			span = bb_draft_span(&draft, &end);
+			this = cost_of(order, span, end);
+			if (draft.failed || !is_better(this, best))
+				continue;
+			best = this;
+			bb_order_copy(order, &draft.order);
+		}
 	}
 	if (status == BB_OK && best.first == INT64_MAX)
 		status = bb_fail(error, BB_EUNSUPPORTED,
 				 "the search finds no order within the memory of %lld microbatches",
 				 (long long)pipeline->limit);
+out:
 	bb_draft_free(&draft);
 	return status;
 }
@@ -609,21 +520,20 @@ static bb_status fill_auto(const struct bb_pipeline_schedule *schedule,
 /* ---- the schedules --------------------------------------------------------------------------- */
 
 const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
-	{"naive", "one microbatch after another", .chunks = 1, .fill = fill_rule},
-	{"gpipe", "all forward passes, then all backward passes", .chunks = 1, .grouped = true,
-	 .fill = fill_rule},
+	{"naive", "one microbatch after another", .chunks = 1},
+	{"gpipe", "all forward passes, then all backward passes", .chunks = 1, .grouped = true},
 	{"1f1b", "forward and backward passes alternate: memory for as many microbatches as stages",
-	 .chunks = 1, .reach = 1, .fill = fill_rule},
-	{"interleaved", "1f1b with several chunks per stage, in rounds over the stages",
-	 .refuses = refuses_interleaved, .fill = fill_interleaved},
+	 .chunks = 1, .reach = 1},
+	{"interleaved", "1f1b with several chunks per stage, in rounds over the stages", .reach = 2,
+	 .refuses = refuses_interleaved},
 	{"zb-h1", "1f1b with W split from B, to fill the bubble at the end", .split = true,
-	 .chunks = 1, .reach = 1, .fill = fill_rule},
+	 .chunks = 1, .reach = 1},
 	{"zb-h2", "twice as many forward passes ahead: no bubble if F, B and W are equal",
-	 .split = true, .chunks = 1, .reach = 2, .fill = fill_rule},
+	 .split = true, .chunks = 1, .reach = 2},
 	{"zb-v", "two chunks per stage, folded: no bubble with the memory of 1f1b", .split = true,
-	 .folded = true, .chunks = 2, .by_hop = true, .refuses = refuses_v, .fill = fill_v},
+	 .folded = true, .chunks = 2, .refuses = refuses_v, .search = search_v},
 	{"zb-auto", "the best order that a search finds within --memory", .split = true,
-	 .chunks = 1, .by_hop = true, .fill = fill_auto},
+	 .chunks = 1, .search = search_auto},
 	{.name = NULL},
 };
 
@@ -656,13 +566,14 @@ const char *bb_pipeline_refuses(const struct bb_pipeline_schedule *schedule,
 	return schedule->refuses ? schedule->refuses(pipeline) : NULL;
 }
 
-bb_status bb_order_make(const struct bb_pipeline_schedule *schedule,
-			const struct bb_pipeline *pipeline, struct bb_order *order,
-			struct bb_error *error)
+/* An order without lists. */
+static struct bb_order order_of(const struct bb_pipeline_schedule *schedule,
+				const struct bb_pipeline *pipeline)
 {
 	const int chunks = bb_pipeline_chunks(schedule, pipeline);
 
-	*order = (struct bb_order){
+	return (struct bb_order){
+		.pipeline = *pipeline,
 		.stages = pipeline->stages,
 		.microbatches = pipeline->microbatches,
 		.chunks = chunks,
@@ -671,7 +582,27 @@ bb_status bb_order_make(const struct bb_pipeline_schedule *schedule,
 		.length =
 			(schedule->split ? 3 : 2) * (size_t)chunks * (size_t)pipeline->microbatches,
 	};
+}
+
+int64_t bb_auto_least(const struct bb_pipeline *pipeline)
+{
+	const struct bb_order order = order_of(bb_pipeline_find("zb-auto"), pipeline);
+	const struct cost least = least_cost(&order);
+
+	return pipeline->by_step ? least.rest : least.first;
+}
+
+bb_status bb_order_make(const struct bb_pipeline_schedule *schedule,
+			const struct bb_pipeline *pipeline, struct bb_order *order,
+			struct bb_error *error)
+{
+	*order = order_of(schedule, pipeline);
 	order->passes = calloc((size_t)order->stages * order->length, sizeof(*order->passes));
-	return order->passes ? schedule->fill(schedule, pipeline, order, error)
-			     : bb_no_memory(error, "a pipeline's order");
+	if (!order->passes)
+		return bb_no_memory(error, "a pipeline's order");
+	if (schedule->search)
+		return schedule->search(order, error);
+	write_rule(order, schedule->reach, schedule->reach,
+		   schedule->grouped ? order->microbatches : 0);
+	return BB_OK;
 }

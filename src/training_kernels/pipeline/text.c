@@ -67,52 +67,50 @@ static void text_add_head(struct bb_pipeline_state *state, const struct bb_pipel
 		bb_table_column(&state->stages, "layers", "", 0);
 }
 
-/* A row of the schedule, by SOURCE: the times of its step and of its stages; and rows of these. */
+/* A row of the schedule, by SOURCE, and rows of its stages: predicted, or MEASURED in any time. */
 static void text_add_rows(struct bb_pipeline_state *state, const struct bb_pipeline_record *r,
-			  const char *source, const double of[6], const struct bb_numbers *spans,
-			  const struct bb_numbers *peaks, const struct bb_numbers *sent)
+			  bool measured, const char *source)
 {
+	const struct bb_numbers spans = measured ? r->stage_us : r->predicted_stage_us;
+	const struct bb_numbers peaks =
+		measured ? r->counted_peak_microbatches : r->peak_microbatches;
+	const struct bb_numbers sent = measured ? r->counted_stage_sent_bytes : r->stage_sent_bytes;
+	struct bb_text_table *t = &state->schedules;
 	double peak = 0, bytes = 0;
 
-	for (size_t s = 0; s < peaks->n; s++) {
-		peak = fmax(peak, peaks->values[s]);
-		bytes += sent->values[s];
+	for (size_t s = 0; s < peaks.n; s++) {
+		peak = fmax(peak, peaks.values[s]);
+		bytes += sent.values[s];
 		if (r->stages > MOST_LINES)
 			continue;
 		bb_table_cellf(&state->stages, "%s\t%zu\t%s\t%.2f\t%.2f\t%.2f\t%.0f", r->schedule,
-			       s, source, spans->values[s] / 1e3, peaks->values[s],
-			       r->stage_peak_bytes.values[s] / 1e6, sent->values[s]);
+			       s, source, spans.values[s] / 1e3, peaks.values[s],
+			       r->stage_peak_bytes.values[s] / 1e6, sent.values[s]);
 		if (r->layers.n)
 			bb_table_cellf(&state->stages, "%.0f", r->layers.values[s]);
 	}
-	bb_table_cellf(&state->schedules, "%s\t%lld\t%s\t%.2f\t%.4f\t%.4f\t%.2f\t%.4f\t%.4f",
-		       r->schedule, (long long)r->chunks, source, of[0] / 1e3, of[1], of[2],
-		       of[3] / 1e3, of[4], of[5]);
-	if (spans == &r->stage_us)
-		bb_table_cellf(&state->schedules, "%.2f\t%+.1f", r->p99_us / 1e3, r->off_percent);
+	bb_table_cellf(t, "%s\t%lld\t%s", r->schedule, (long long)r->chunks, source);
+	if (!measured) {
+		bb_table_cellf(t, "%.2f\t%.4f\t%.4f\t%.2f\t%.4f\t%.4f\t\t\t%.2f\t%.0f\t",
+			       r->predicted_us / 1e3, r->predicted_bubble_over_ideal,
+			       r->predicted_bubble_over_total, r->predicted_span_us / 1e3,
+			       r->predicted_span_bubble_over_ideal,
+			       r->predicted_span_bubble_over_total, peak, bytes);
+		return;
+	}
+	bb_table_cellf(t, "%.2f\t%.4f\t%.4f\t%.2f\t%.4f\t%.4f\t%.2f\t%+.1f\t%.2f\t%.0f",
+		       r->p50_us / 1e3, r->bubble_over_ideal, r->bubble_over_total,
+		       r->span_us / 1e3, r->span_bubble_over_ideal, r->span_bubble_over_total,
+		       r->p99_us / 1e3, r->off_percent, peak, bytes);
+	if (r->wrong == BB_ABSENT)
+		bb_table_cell(t, "N/A");
 	else
-		bb_table_cellf(&state->schedules, "\t");
-	bb_table_cellf(&state->schedules, "%.2f\t%.0f", peak, bytes);
-	if (spans != &r->stage_us)
-		bb_table_cell(&state->schedules, "");
-	else if (r->wrong == BB_ABSENT)
-		bb_table_cell(&state->schedules, "N/A");
-	else
-		bb_table_cellf(&state->schedules, "%lld", (long long)r->wrong);
+		bb_table_cellf(t, "%lld", (long long)r->wrong);
 }
 
 bb_status bb_pipeline_text_add(struct bb_run *run, const struct bb_pipeline_record *r)
 {
 	struct bb_pipeline_state *state = run->own;
-	const double predicted[] = {r->predicted_us,
-				    r->predicted_bubble_over_ideal,
-				    r->predicted_bubble_over_total,
-				    r->predicted_span_us,
-				    r->predicted_span_bubble_over_ideal,
-				    r->predicted_span_bubble_over_total};
-	const double measured[] = {
-		r->p50_us,  r->bubble_over_ideal,      r->bubble_over_total,
-		r->span_us, r->span_bubble_over_ideal, r->span_bubble_over_total};
 	const bool fits = !r->fit || r->memory_bytes <= r->memory_limit_bytes;
 	struct bb_strbuf head = {0};
 	struct bb_pipeline_record *kept = NULL;
@@ -123,12 +121,9 @@ bb_status bb_pipeline_text_add(struct bb_run *run, const struct bb_pipeline_reco
 		status = bb_sinks_comment(&run->sinks, bb_strbuf_text(&head));
 		bb_strbuf_free(&head);
 	}
-	text_add_rows(state, r, "predicted", predicted, &r->predicted_stage_us,
-		      &r->peak_microbatches, &r->stage_sent_bytes);
+	text_add_rows(state, r, false, "predicted");
 	if (r->compute)
-		text_add_rows(state, r, run->record.virtual_time ? "simulated" : "measured",
-			      measured, &r->stage_us, &r->counted_peak_microbatches,
-			      &r->counted_stage_sent_bytes);
+		text_add_rows(state, r, true, run->record.virtual_time ? "simulated" : "measured");
 	if (!isnan(r->published_bubble_over_total)) {
 		bb_table_cellf(&state->schedules, "%s\t%lld\tpublished\t\t\t%.4f\t\t\t\t\t\t\t\t",
 			       r->schedule, (long long)r->chunks, r->published_bubble_over_total);
