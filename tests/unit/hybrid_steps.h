@@ -19,7 +19,7 @@ struct step {
 };
 
 static inline struct bb_hybrid_volumes step_volumes(const struct step *s,
-						    const struct bb_hybrid_part *part)
+						    const struct bb_need *stage)
 {
 	const int cp = bb_grid_size(&s->grid, BB_AXIS_CP);
 	const struct bb_model model = {.hyper = {.seq = s->seq * cp,
@@ -34,13 +34,14 @@ static inline struct bb_hybrid_volumes step_volumes(const struct step *s,
 				      .recipe = s->recipe,
 				      .zero = s->zero,
 				      .tp = (uint64_t)s->grid.tp,
+				      .pp = (uint64_t)s->grid.pp,
 				      .sequence_parallel = s->sequence_parallel,
 				      .micro_batch = s->micro_batch,
 				      .micro_batches = s->micro_batches,
 				      .recompute = s->recomputes ? BB_RECOMPUTE_FULL
 								 : BB_RECOMPUTE_NONE};
 
-	return bb_hybrid_volumes_of(&s->grid, &t, s->exchanges, s->scatter, part);
+	return bb_hybrid_volumes_of(&s->grid, &t, s->exchanges, s->scatter, stage);
 }
 
 #endif

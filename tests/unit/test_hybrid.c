@@ -168,7 +168,8 @@ static void assert_near(double got, double wanted, double within)
 static void test_bloom_volumes(void **state)
 {
 	struct step s = bloom();
-	const struct bb_hybrid_part part = {.layers = 6, .elements = UINT64_C(176247271424) / 48};
+	const struct bb_need part = {
+		.layers = 6, .elements = UINT64_C(176247271424) / 48, .stage = 1};
 	struct bb_hybrid_volumes v = step_volumes(&s, &part);
 
 	assert_near((double)v.activation, 112 * MIB, 0);
@@ -195,8 +196,8 @@ static void test_bloom_volumes(void **state)
 static void test_ends(void **state)
 {
 	const struct step s = bloom();
-	const struct bb_hybrid_part first = {.layers = 6, .first = true};
-	const struct bb_hybrid_part last = {.layers = 6, .last = true};
+	const struct bb_need first = {.layers = 6};
+	const struct bb_need last = {.layers = 6, .stage = 11};
 	const struct bb_hybrid_volumes a = step_volumes(&s, &first);
 	const struct bb_hybrid_volumes b = step_volumes(&s, &last);
 
@@ -219,7 +220,7 @@ static void test_tensor_volumes(void **state)
 			 .micro_batch = 1,
 			 .micro_batches = 1,
 			 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
-	const struct bb_hybrid_part part = {.layers = 1};
+	const struct bb_need part = {.layers = 1, .stage = 1};
 	struct bb_hybrid_volumes v = step_volumes(&s, &part);
 
 	assert_near((double)v.activation, 48 * MIB, 0);
@@ -231,7 +232,7 @@ static void test_tensor_volumes(void **state)
 	assert_near((double)v.boundary, 6 * MIB, 0);
 	/* With experts half of that is of the rows that two of them get of each token. */
 	s.routes = 2;
-	v = step_volumes(&s, &(struct bb_hybrid_part){.layers = 1, .sparse = 1});
+	v = step_volumes(&s, &(struct bb_need){.layers = 1, .sparse = 1, .stage = 1});
 	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, (5 + 2 * 5) * 42 * MIB, 0);
 }
 
@@ -245,12 +246,7 @@ static void test_expert_volumes(void **state)
 			 .micro_batch = 1,
 			 .micro_batches = 1,
 			 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
-	const struct bb_hybrid_part part = {.layers = 1,
-					    .sparse = 1,
-					    .first = true,
-					    .last = true,
-					    .elements = 800,
-					    .experts = 600};
+	const struct bb_need part = {.layers = 1, .sparse = 1, .elements = 800, .experts = 600};
 	const struct bb_hybrid_volumes v = step_volumes(&s, &part);
 
 	assert_near(v.of[BB_TRAFFIC_EXPERT].sent, 4 * 56 * MIB, 0);
@@ -273,8 +269,8 @@ static void test_folded_experts(void **state)
 			 .micro_batches = 1,
 			 .zero = 1,
 			 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
-	const struct bb_hybrid_part part = {
-		.layers = 1, .sparse = 1, .elements = 800, .experts = 800};
+	const struct bb_need part = {
+		.layers = 1, .sparse = 1, .elements = 800, .experts = 800, .stage = 1};
 	const double a = 2. * 4096 * 7168;
 	struct bb_hybrid_volumes v = step_volumes(&s, &part);
 
@@ -301,7 +297,7 @@ static void test_context_volumes(void **state)
 			 .micro_batch = 1,
 			 .micro_batches = 1,
 			 .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
-	const struct bb_hybrid_part part = {.layers = 1};
+	const struct bb_need part = {.layers = 1, .stage = 1};
 	struct bb_hybrid_volumes v = step_volumes(&s, &part);
 
 	assert_near(v.of[BB_TRAFFIC_CONTEXT].sent, 3 * 3 * 2. * 2048 * 2048, 0);
@@ -338,13 +334,13 @@ static void plan(struct planned *p, const char *model, int ranks, uint64_t memor
 	p->space = (struct bb_hybrid_space){
 		.grid = {.ep = 1},
 		.batch = 2048,
-		.recompute = -1,
+		.recompute = BB_ANY,
+		.zero = 1,
 		.base = {.model = &p->model,
 			 .layout = &p->layout,
 			 .recipe = {&bb_precisions[0], &bb_optimizers[0]},
 			 .trainable = 1,
 			 .eager = true,
-			 .zero = 1,
 			 .chunks = 1},
 	};
 	assert_int_equal(bb_hybrid_plan_make(&p->plan, &p->cluster, &p->space, &error), BB_OK);

@@ -177,13 +177,12 @@ static void assert_counts(const struct divided *d)
 	open_program(&program, &load, d, BB_HYBRID_STEP);
 	for (int rank = 0; rank < bb_grid_ranks(g); rank++) {
 		const int stage = bb_grid_place(g, BB_AXIS_PP, rank);
-		const struct bb_hybrid_part part = {
+		const struct bb_need part = {
 			.layers = bb_layers_before(LAYERS, (uint64_t)g->pp, (uint64_t)stage + 1) -
 				  bb_layers_before(LAYERS, (uint64_t)g->pp, (uint64_t)stage),
 			.sparse = count_sparse(d, stage),
 			.elements = gradients[stage] + (d->experts ? experts[stage] : 0),
-			.first = stage == 0,
-			.last = stage == g->pp - 1,
+			.stage = (uint64_t)stage,
 			.experts = d->experts ? experts[stage] : 0};
 		const struct bb_hybrid_volumes v = step_volumes(&s, &part);
 		const struct bb_volume *of = v.of;

@@ -12,25 +12,65 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the step that is run, derived from the options ------------------------------------------ */
+/* ---- the grid -------------------------------------------------------------------------------- */
 
-struct hybrid_job {
-	struct bb_hybrid_shape shape;  /* borrows from the rest */
-	uint64_t *gradients, *experts; /* in one allocation */
-	bool *is_dense;
-	struct bb_moe_load load;
-	double flops; /* per second, of a rank */
-	/* The cost by the formula of --plan; step 0: the links are unknown. */
-	struct bb_hybrid_cost plan;
-	struct bb_training training; /* without its layout */
-};
+/* REQUESTED, or 2 if that divides the LEFT ranks, else 1. *LEFT is divided by it; 0: it cannot be.
+ */
+static int choose_size(int64_t requested, int64_t *left)
+{
+	const int64_t n = requested ? requested : *left % 2 == 0 ? 2 : 1;
+
+	*left = *left % n == 0 ? *left / n : 0;
+	return (int)n;
+}
+
+static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
+{
+	const struct bb_hybrid *h = run->own;
+	const struct bb_hybrid_options *a = &h->options;
+	const struct {
+		const char *name;
+		int64_t n;
+	} requested[] = {{"dp", a->dp}, {"ep", a->dp ? 0 : a->ep}, {"tp", a->tp}, {"pp", a->pp}};
+	struct bb_strbuf given = {0};
+	int64_t left = run->world.nranks;
+
+	*grid = (struct bb_grid){.ep = (int)a->ep, .order = (enum bb_grid_order)a->order};
+	/* The ranks that divide experts are replicas. */
+	grid->dp = choose_size(a->dp ? a->dp : a->ep, &left);
+	grid->tp = choose_size(a->tp, &left);
+	grid->pp = choose_size(a->pp, &left);
+	if (!a->dp) {
+		grid->dp *= (int)left;
+		left = left > 0;
+	}
+	if (left == 1)
+		return BB_OK;
+	if (a->preset)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--preset %s: it has %d ranks, but there are %d; give as many, "
+			       "or --tp, --pp and --dp",
+			       a->preset->name, bb_grid_ranks(&a->preset->grid), run->world.nranks);
+	for (int i = 0; i < 4; i++)
+		if (requested[i].n > (i == 1))
+			bb_strbuf_addf(&given, "%s--%s %lld", given.length ? ", " : "",
+				       requested[i].name, (long long)requested[i].n);
+	bb_fail(&run->error, BB_EUSAGE,
+		"%s: cannot divide the %d ranks; give numbers whose product divides %d, or "
+		"equals it if all three are given",
+		bb_strbuf_text(&given), run->world.nranks, run->world.nranks);
+	bb_strbuf_free(&given);
+	return BB_EUSAGE;
+}
+
+/* ---- the step that is run, derived from the options ------------------------------------------ */
 
 /* FLOPs that a rank recomputes in the backward pass of a layer by selective recomputation. */
 static double again_of(const struct bb_hybrid *h)
 {
 	return h->options.recompute == BB_RECOMPUTE_SELECTIVE
 		       ? bb_attention_core(&h->model, 0, (enum bb_attention)h->options.attention) *
-				 (double)h->options.micro_batch / h->grid.tp
+				 (double)h->options.micro_batch / h->shape.grid.tp
 		       : 0;
 }
 
@@ -39,7 +79,7 @@ static double again_of(const struct bb_hybrid *h)
 static struct bb_hybrid_time layers_time(const struct bb_hybrid *h, int first, int last)
 {
 	const struct bb_model *m = &h->model;
-	const double share = (double)h->options.micro_batch / h->grid.tp;
+	const double share = (double)h->options.micro_batch / h->shape.grid.tp;
 	struct bb_hybrid_time t = {.flops = 0};
 
 	for (size_t i = 0; i < m->nworks; i++)
@@ -56,36 +96,38 @@ static struct bb_hybrid_time layers_time(const struct bb_hybrid *h, int first, i
 	return t;
 }
 
-/* Times at --flops, or such that the layers of a stage take --pass-time without recomputation. */
-static void time_work(const struct bb_hybrid *h, struct hybrid_job *job)
+/* Times at --flops, or such that the layers of a stage take --pass-time without recomputation.
+   Returns the FLOPs per second of a rank. */
+static double settle_times(struct bb_hybrid *h)
 {
 	const struct bb_hybrid_options *a = &h->options;
 	const struct bb_model *m = &h->model;
-	struct bb_hybrid_shape *s = &job->shape;
+	struct bb_hybrid_shape *s = &h->shape;
 	struct bb_hybrid_time *const times[] = {&s->embedding, &s->layer, &s->dense_layer,
 						&s->head};
 	/* Of blocks that have experts, and of those that have none: the number, and the first.
 	   Blocks of a model without such a one are all alike. */
 	int n[2] = {0, 0}, first[2] = {0, 0};
+	double rate = a->flops;
 
 	for (int i = 0; i < m->blocks; i++) {
-		job->is_dense[i] = !bb_model_block(m, i).sparse;
-		if (n[job->is_dense[i]]++ == 0)
-			first[job->is_dense[i]] = i;
+		h->is_dense[i] = !bb_model_block(m, i).sparse;
+		if (n[h->is_dense[i]]++ == 0)
+			first[h->is_dense[i]] = i;
 	}
 	s->embedding = layers_time(h, BB_LAYER_BEFORE, BB_LAYER_BEFORE);
 	s->layer = layers_time(h, first[0], first[0]);
 	s->dense_layer = layers_time(h, first[1], first[1]);
 	s->head = layers_time(h, m->blocks, INT_MAX);
-	job->flops = a->flops;
-	if (a->flops <= 0)
-		job->flops = (s->layer.flops * n[0] + s->dense_layer.flops * n[1] -
-			      again_of(h) * m->blocks) /
-			     h->grid.pp / (1e-9 * (double)a->pass_ns);
+	if (rate <= 0)
+		rate = (s->layer.flops * n[0] + s->dense_layer.flops * n[1] -
+			again_of(h) * m->blocks) /
+		       s->grid.pp / (1e-9 * (double)a->pass_ns);
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-		times[i]->forward_s /= job->flops;
-		times[i]->backward_s /= job->flops;
+		times[i]->forward_s /= rate;
+		times[i]->backward_s /= rate;
 	}
+	return rate;
 }
 
 /* The division of the model, as far as the data of a rank depends on it. A step that is run
@@ -94,7 +136,7 @@ static struct bb_training training_of(const struct bb_hybrid *h,
 				      const struct bb_model_layout *layout, int64_t micro_batches)
 {
 	const struct bb_hybrid_options *a = &h->options;
-	const struct bb_grid *g = &h->grid;
+	const struct bb_grid *g = &h->shape.grid;
 
 	return (struct bb_training){
 		.model = &h->model,
@@ -116,184 +158,106 @@ static struct bb_training training_of(const struct bb_hybrid *h,
 	};
 }
 
-/* The cost by the formula of --plan, with the same links and rate; without nodes, all ranks are on
-   one. */
-static void plan_step(struct hybrid_job *job, const struct bb_hybrid *h,
-		      const struct bb_training *t, const struct bb_options *options)
+/* The cost by the formula of --plan, with the same links and RATE of computations; without nodes,
+   all ranks are on one. */
+static void plan_step(struct bb_hybrid *h, const struct bb_training *t,
+		      const struct bb_options *options, double rate)
 {
 	const struct bb_cluster_link link = {options->config.link_rate,
 					     options->config.link_latency};
-	const struct bb_cluster *c = options->virtual.cluster;
-	struct bb_hybrid_cluster cluster = {.ranks = bb_grid_ranks(&h->grid),
-					    .node = bb_grid_ranks(&h->grid),
-					    .inside = link,
-					    .between = link,
-					    .flops = job->flops};
-	struct bb_hybrid_division division = {.grid = h->grid, .training = *t};
+	const int n = bb_grid_ranks(&h->shape.grid);
+	struct bb_hybrid_cluster cluster = {
+		.ranks = n, .node = n, .inside = link, .between = link, .flops = rate};
+	struct bb_hybrid_division division = {.grid = h->shape.grid, .training = *t};
 
-	if (c)
-		bb_hybrid_cluster_set(&cluster, c);
+	if (options->virtual.cluster)
+		bb_hybrid_cluster_set(&cluster, options->virtual.cluster);
 	if (cluster.inside.rate <= 0)
 		return;
 	bb_hybrid_division_cost(&division, &cluster);
-	job->plan = division.cost;
+	h->plan = division.cost;
 }
 
-static struct bb_hybrid_shape job_shape(const struct hybrid_job *job, const struct bb_hybrid *h,
-					const struct bb_training *t)
+/* The shape of the step T. */
+static bb_status settle_shape(struct bb_hybrid *h, const struct bb_training *t,
+			      struct bb_error *error)
 {
 	const struct bb_hybrid_options *a = &h->options;
-	const struct bb_precision *precision = &bb_precisions[a->precision];
 	const struct bb_hyper *m = &h->model.hyper;
+	const struct bb_grid g = h->shape.grid;
+	const int64_t tokens = m->seq * a->micro_batch;
+	const struct bb_moe_form form = {
+		.nranks = g.ep,
+		.experts = (int)m->experts,
+		.top_k = (int)m->top_k,
+		.tokens = tokens / (a->sequence_parallel ? g.tp : 1),
+	};
+	bb_status status = BB_OK;
 
-	return (struct bb_hybrid_shape){
-		.grid = h->grid,
+	h->gradients = calloc(2 * (size_t)g.pp, sizeof(*h->gradients));
+	h->is_dense = calloc((size_t)h->model.blocks + 1, sizeof(*h->is_dense));
+	if (!h->gradients || !h->is_dense)
+		return bb_no_memory(error, "the stages");
+	for (int stage = 0; stage < g.pp; stage++) {
+		const struct bb_need need = bb_training_stage(t, (uint64_t)stage);
+
+		h->gradients[stage] = need.elements - need.experts;
+		h->gradients[g.pp + stage] = need.experts;
+	}
+	if (m->experts)
+		status = bb_moe_load_make(&h->load, &form, error);
+	h->shape = (struct bb_hybrid_shape){
+		.grid = g,
 		.layers = h->model.blocks,
 		.micro_batches = (int)t->micro_batches,
-		.activation = (size_t)(m->seq * a->micro_batch * m->hidden),
-		.tokens = (size_t)(m->seq * a->micro_batch),
+		.activation = (size_t)(tokens * m->hidden),
+		.tokens = (size_t)tokens,
 		.shared = (size_t)(t->layout->embedding / t->tp),
 		.recomputes = a->recompute == BB_RECOMPUTE_FULL,
 		.sequence_parallel = a->sequence_parallel,
 		.zero = (int)a->zero,
-		.load = m->experts ? &job->load : NULL,
-		.is_dense = m->experts ? job->is_dense : NULL,
+		.load = m->experts ? &h->load : NULL,
+		.is_dense = m->experts ? h->is_dense : NULL,
 		.hidden = (size_t)m->hidden,
-		.gradients = job->gradients,
-		.experts = m->experts ? job->experts : NULL,
-		.dtype = precision->parameter == 2 ? BB_BFLOAT16 : BB_FLOAT,
-		.gradient_dtype = precision->gradient == 2 ? BB_BFLOAT16 : BB_FLOAT,
+		.gradients = h->gradients,
+		.experts = m->experts ? h->gradients + g.pp : NULL,
+		.dtype = t->recipe.precision->parameter == 2 ? BB_BFLOAT16 : BB_FLOAT,
+		.gradient_dtype = t->recipe.precision->gradient == 2 ? BB_BFLOAT16 : BB_FLOAT,
 	};
-}
-
-static void job_close(struct hybrid_job *job)
-{
-	bb_moe_load_free(&job->load);
-	free(job->gradients);
-	free(job->is_dense);
-}
-
-/* The step of H, whose grid is known, over the links of OPTIONS. BB_EUSAGE if the grid cannot
-   divide the model, BB_EINTERNAL without memory. Close JOB whatever comes back. */
-static bb_status job_open(struct hybrid_job *job, const struct bb_hybrid *h,
-			  const struct bb_options *options, struct bb_error *error)
-{
-	const struct bb_hybrid_options *a = &h->options;
-	const struct bb_grid *g = &h->grid;
-	const struct bb_hyper *m = &h->model.hyper;
-	const int64_t replica = a->batch_given ? a->batch / g->dp : 2 * g->pp * a->micro_batch;
-	const struct bb_moe_form form = {
-		.nranks = g->ep,
-		.experts = (int)m->experts,
-		.top_k = (int)m->top_k,
-		.tokens = m->seq * a->micro_batch / (a->sequence_parallel ? g->tp : 1),
-	};
-	struct bb_model_layout layout = {.before = NULL};
-	const struct bb_training t = training_of(h, &layout, replica / a->micro_batch);
-	bb_status status;
-
-	*job = (struct hybrid_job){
-		.gradients = calloc(2 * (size_t)g->pp, sizeof(*job->gradients)),
-		.is_dense = calloc((size_t)h->model.blocks + 1, sizeof(*job->is_dense)),
-	};
-	if (!job->gradients || !job->is_dense)
-		return bb_no_memory(error, "the stages");
-	job->experts = job->gradients + g->pp;
-	if (a->batch_given && (a->batch % g->dp || replica % a->micro_batch))
-		return bb_fail(
-			error, BB_EUSAGE,
-			"--batch %lld: not a multiple of %d replicas x micro-batches of %lld; give "
-			"one",
-			(long long)a->batch, g->dp, (long long)a->micro_batch);
-	BB_TRY(status, bb_model_layout_make(&layout, &h->model, 0, error), out);
-	BB_TRY(status, bb_training_check(&t, error), out);
-	if (m->experts)
-		BB_TRY(status, bb_moe_load_make(&job->load, &form, error), out);
-	for (uint64_t stage = 0; stage < t.pp; stage++) {
-		const struct bb_need need = bb_training_stage(&t, stage);
-
-		job->gradients[stage] = need.elements - need.experts;
-		job->experts[stage] = need.experts;
-	}
-	job->training = t;
-	job->training.layout = NULL;
-	job->shape = job_shape(job, h, &t);
-	time_work(h, job);
-	plan_step(job, h, &t, options);
-out:
-	bb_model_layout_free(&layout);
 	return status;
 }
 
-/* ---- the grid -------------------------------------------------------------------------------- */
-
-/* REQUESTED, or 2 if that divides the LEFT ranks, else 1. *LEFT is divided by it; 0: it cannot be.
- */
-static int choose_size(int64_t requested, int64_t *left)
-{
-	const int64_t n = requested ? requested : *left % 2 == 0 ? 2 : 1;
-
-	*left = *left % n == 0 ? *left / n : 0;
-	return (int)n;
-}
-
-static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
-{
-	const struct bb_hybrid *h = run->own;
-	const struct bb_hybrid_options *a = &h->options;
-	const struct {
-		const char *name;
-		int64_t n;
-	} requested[] = {{"dp", a->dp}, {"ep", a->dp ? 0 : a->ep}, {"tp", a->tp}, {"pp", a->pp}};
-	const int n = (int)(sizeof(requested) / sizeof(requested[0]));
-	struct bb_strbuf given = {0};
-	int64_t left = run->world.nranks;
-
-	*grid = (struct bb_grid){.ep = (int)a->ep, .order = (enum bb_grid_order)a->order};
-	/* The ranks that divide experts are replicas. */
-	grid->dp = choose_size(a->dp ? a->dp : a->ep, &left);
-	grid->tp = choose_size(a->tp, &left);
-	grid->pp = choose_size(a->pp, &left);
-	if (!a->dp) {
-		grid->dp *= (int)left;
-		left = left > 0;
-	}
-	if (left == 1)
-		return BB_OK;
-	if (a->preset)
-		return bb_fail(&run->error, BB_EUSAGE,
-			       "--preset %s: it has %d ranks, but there are %d; give as many, "
-			       "or --tp, --pp and --dp",
-			       a->preset->name, bb_grid_ranks(&a->preset->grid), run->world.nranks);
-	for (int i = 0; i < n; i++)
-		if (requested[i].n > (i == 1))
-			bb_strbuf_addf(&given, "%s--%s %lld", given.length ? ", " : "",
-				       requested[i].name, (long long)requested[i].n);
-	bb_fail(&run->error, BB_EUSAGE,
-		"%s: cannot divide the %d ranks; give numbers whose product divides %d, or "
-		"equals it if all three are given",
-		bb_strbuf_text(&given), run->world.nranks, run->world.nranks);
-	bb_strbuf_free(&given);
-	return BB_EUSAGE;
-}
-
-/* Does the model fit, and is there room for the data of the rank that has most? */
 bb_status bb_hybrid_settle(struct bb_run *run)
 {
 	struct bb_hybrid *h = run->own;
-	struct hybrid_job job;
+	const struct bb_hybrid_options *a = &h->options;
+	struct bb_grid *g = &h->shape.grid;
+	struct bb_model_layout layout = {.before = NULL};
+	struct bb_training t;
+	int64_t replica; /* sequences of a step */
 	char subject[128];
 	uint64_t most = 0;
-	bb_status status = settle_grid(run, &h->grid);
+	bb_status status = settle_grid(run, g);
 
-	if (status != BB_OK)
-		return status;
+	BB_TRY(status, status, out);
 	run->record.collective = bb_all_reduce.name;
-	run->record.algorithms = h->options.algo_text;
-	BB_TRY(status, job_open(&job, h, &run->options, &run->error), out);
-	BB_TRY(status, bb_fit_judge(&h->fit, &job.training, h->capacity.usable, &run->error), out);
+	run->record.algorithms = a->algo_text;
+	replica = a->batch_given ? a->batch / g->dp : 2 * g->pp * a->micro_batch;
+	if (a->batch_given && (a->batch % g->dp || replica % a->micro_batch))
+		return bb_fail(
+			&run->error, BB_EUSAGE,
+			"--batch %lld: not a multiple of %d replicas x micro-batches of %lld; give "
+			"one",
+			(long long)a->batch, g->dp, (long long)a->micro_batch);
+	BB_TRY(status, bb_model_layout_make(&layout, &h->model, 0, &run->error), out);
+	t = training_of(h, &layout, replica / a->micro_batch);
+	BB_TRY(status, bb_training_check(&t, &run->error), out);
+	BB_TRY(status, settle_shape(h, &t, &run->error), out);
+	plan_step(h, &t, &run->options, settle_times(h));
+	BB_TRY(status, bb_fit_judge(&h->fit, &t, h->capacity.usable, &run->error), out);
+	/* Is there room for the data of the rank that has most? */
 	for (int rank = 0; rank < run->world.nranks; rank++) {
-		const uint64_t bytes = bb_hybrid_data_bytes(&job.shape, rank);
+		const uint64_t bytes = bb_hybrid_data_bytes(&h->shape, rank);
 
 		most = bytes > most ? bytes : most;
 	}
@@ -301,7 +265,7 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 	status = bb_estimate_room(run, most, subject, "gradients and activations",
 				  "a smaller one, --plan or --backend sim");
 out:
-	job_close(&job);
+	bb_model_layout_free(&layout);
 	return status;
 }
 
@@ -334,7 +298,6 @@ struct observed {
 struct hybrid_session {
 	struct bb_engine engine;
 	const struct bb_hybrid *hybrid;
-	struct hybrid_job job;
 	struct bb_hybrid_data data; /* of this rank */
 	struct bb_program programs[KINDS];
 	size_t kind_of[KINDS];          /* of each trial */
@@ -385,7 +348,7 @@ static bb_status hybrid_opened(void *own, struct bb_runner *runner)
 static bb_status hybrid_add_trial(struct hybrid_session *s, size_t kind)
 {
 	const char *algorithm = s->hybrid->options.algo_text;
-	struct bb_hybrid_shape shape = s->job.shape;
+	struct bb_hybrid_shape shape = s->hybrid->shape;
 	struct bb_trial trial = {.expects = kind == 0 ? &bb_hybrid_expectation : NULL};
 	bool exists = false; /* has any rank operations of this kind? */
 	bb_status status;
@@ -419,9 +382,7 @@ static bb_status hybrid_open(struct bb_engine *engine)
 	bb_status status;
 
 	s->hybrid = engine->run->own;
-	BB_TRY(status, job_open(&s->job, s->hybrid, &engine->run->options, &engine->run->error),
-	       out);
-	BB_TRY(status, bb_hybrid_data_open(&s->data, &s->job.shape, engine), out);
+	BB_TRY(status, bb_hybrid_data_open(&s->data, &s->hybrid->shape, engine), out);
 	for (size_t kind = 0; kind < KINDS; kind++)
 		BB_TRY(status, hybrid_add_trial(s, kind), out);
 out:
@@ -435,7 +396,6 @@ static void hybrid_close(struct bb_engine *engine)
 	for (size_t i = 0; i < KINDS; i++)
 		bb_hybrid_program_close(&s->programs[i]);
 	bb_hybrid_data_close(&s->data);
-	job_close(&s->job);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -445,7 +405,7 @@ static void hybrid_close(struct bb_engine *engine)
 static int64_t crossing(const struct hybrid_session *s, size_t kind)
 {
 	const struct bb_cluster *cluster = s->engine.run->options.virtual.cluster;
-	const struct bb_grid *g = &s->job.shape.grid;
+	const struct bb_grid *g = &s->hybrid->shape.grid;
 	const enum bb_axis axis = bb_traffic_axes[kinds[kind].traffic];
 	int64_t n = 0;
 
@@ -473,25 +433,26 @@ static void hybrid_describe(const struct hybrid_session *s, const struct bb_tria
 {
 	const struct bb_hybrid *h = s->hybrid;
 	const struct bb_sent *sent = &s->sent[kind];
-	const struct bb_hybrid_cost *plan = &s->job.plan;
+	const struct bb_hybrid_cost *plan = &h->plan;
+	const struct bb_grid *g = &h->shape.grid;
 
 	bb_record_init(&bb_record_hybrid, r);
 	r->model = h->model.name;
 	r->part = kinds[kind].name;
-	r->order = bb_grid_order_names[h->grid.order];
+	r->order = bb_grid_order_names[g->order];
 	r->algorithm = h->options.algo_text;
 	r->compute = bb_stand_in_names[h->options.stand_in];
 	r->nranks = s->engine.run->world.nranks;
-	r->tp = h->grid.tp;
-	r->pp = h->grid.pp;
-	r->dp = h->grid.dp;
-	r->ep = h->grid.ep;
+	r->tp = g->tp;
+	r->pp = g->pp;
+	r->dp = g->dp;
+	r->ep = g->ep;
 	r->zero = h->options.zero;
 	r->attention = bb_attention_words[h->options.attention];
 	BB_FIT_SET(r, &h->fit);
 	r->sequence_parallel = h->options.sequence_parallel;
 	r->micro_batch = h->options.micro_batch;
-	r->micro_batches = s->job.shape.micro_batches;
+	r->micro_batches = h->shape.micro_batches;
 	BB_TIMES_SET(r, time_us, trial, 1);
 	if (plan->step > 0)
 		r->plan_us = 1e6 * (kind == 0   ? plan->step

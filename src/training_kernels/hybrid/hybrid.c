@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- published runs -------------------------------------------------------------------------- */
@@ -318,6 +319,9 @@ static void close_hybrid(struct bb_run *run)
 
 	bb_model_free(&h->model);
 	bb_cluster_free(h->nodes);
+	bb_moe_load_free(&h->load);
+	free(h->gradients);
+	free(h->is_dense);
 }
 
 static bool hybrid_shows(const void *own)

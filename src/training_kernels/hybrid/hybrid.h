@@ -309,10 +309,16 @@ extern const struct bb_record_kind bb_record_hybrid_plan, bb_record_hybrid;
 struct bb_hybrid {
 	struct bb_hybrid_options options; /* first: the rows are read into it */
 	struct bb_model model;
-	struct bb_grid grid;      /* of the world, once it is known */
 	struct bb_cluster *nodes; /* nodes of --link and --node-link; NULL: none */
 	struct bb_capacity capacity;
+
+	/* The step that is run, once the world is known; its shape borrows from the next three. */
+	struct bb_hybrid_shape shape;
+	uint64_t *gradients; /* [stage], followed by those of experts */
+	bool *is_dense;
+	struct bb_moe_load load;
 	struct bb_fit_verdict fit;
+	struct bb_hybrid_cost plan; /* by the formula of --plan; step 0: the links are unknown */
 };
 
 extern const struct bb_option bb_hybrid_rows[];
@@ -320,7 +326,7 @@ extern const struct bb_benchmark bb_hybrid_benchmark;
 
 /* ---- the step that is run (drive.c) ---------------------------------------------------------- */
 
-/* The benchmark's plan: settles the grid. BB_EUSAGE if the ranks or the model cannot be divided so,
+/* The benchmark's plan: settles the step. BB_EUSAGE if the ranks or the model cannot be divided so,
    BB_EUNSUPPORTED if there is no room for the data of a rank. */
 BB_MUST bb_status bb_hybrid_settle(struct bb_run *run);
 extern const struct bb_experiment bb_hybrid_experiment;

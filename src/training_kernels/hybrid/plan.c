@@ -27,21 +27,6 @@ const char *const bb_overlap_words[] = {"none", "data", "all", "experts", NULL};
 
 /* ---- stages ---------------------------------------------------------------------------------- */
 
-/* STAGE of T, for volumes and times. */
-static struct bb_hybrid_part hybrid_stage(const struct bb_training *t, uint64_t stage)
-{
-	const struct bb_need need = bb_training_stage(t, stage);
-
-	return (struct bb_hybrid_part){
-		.layers = need.layers,
-		.sparse = need.sparse,
-		.first = stage == 0,
-		.last = stage == t->pp - 1,
-		.elements = need.elements,
-		.experts = need.experts,
-	};
-}
-
 uint64_t bb_hybrid_context(const struct bb_hybrid_division *division)
 {
 	return (uint64_t)bb_grid_size(&division->grid, BB_AXIS_CP);
@@ -222,14 +207,14 @@ struct stage_cost {
 };
 
 /* Shortens the traffic of a stage by what runs beside its computations. */
-static void hide_traffic(const struct bb_hybrid_division *division,
-			 const struct bb_hybrid_part *part, struct stage_cost *s)
+static void hide_traffic(const struct bb_hybrid_division *division, const struct bb_need *stage,
+			 struct stage_cost *s)
 {
 	const struct bb_training *t = &division->training;
 	const double m = (double)t->micro_batches;
 	double *compute = &s->of[BB_TERM_COMPUTE], *data = &s->of[BB_TRAFFIC_DATA];
 	const double beside = t->zero > 1 ? *compute : *compute / m;
-	const double least = *data / (double)(part->layers * (t->zero > 1 ? t->micro_batches : 1));
+	const double least = *data / (double)(stage->layers * (t->zero > 1 ? t->micro_batches : 1));
 	const double products = m * s->time.products;
 	const double attention = m * (s->time.forward + s->time.input + s->time.weights) - products;
 	double *tensor = &s->of[BB_TRAFFIC_TENSOR], *context = &s->of[BB_TRAFFIC_CONTEXT];
@@ -260,30 +245,30 @@ static double busy_seconds(const struct stage_cost *s)
 
 static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 				    const struct bb_hybrid_cluster *cluster,
-				    const struct bb_hybrid_part *part, uint64_t stage)
+				    const struct bb_need *stage)
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_memory_bytes moved =
-		bb_memory_bytes_of(t, part, bb_hybrid_context(division),
+		bb_memory_bytes_of(t, stage, bb_hybrid_context(division),
 				   bb_sorted_bytes(t, &division->grid, division->by_node));
 	const double rate = cluster->memory_rate > 0 ? cluster->memory_rate : INFINITY;
 	const double m = (double)t->micro_batches;
 	/* A forward pass is a third of both passes. */
 	const double launch = cluster->launch * (t->recompute == BB_RECOMPUTE_FULL ? 4. / 3 : 1);
 	struct stage_cost s = {
-		.time = stage_time(division, stage, cluster->flops,
+		.time = stage_time(division, stage->stage, cluster->flops,
 				   cluster->attention_flops > 0 ? cluster->attention_flops
 								: cluster->flops),
 		.volume = bb_hybrid_volumes_of(&division->grid, t, division->exchanges,
-					       division->scatter && t->tp > 1, part),
+					       division->scatter && t->tp > 1, stage),
 		.local = m * moved.pass / rate,
 		.optimizer = moved.step / rate,
 	};
 
 	s.of[BB_TERM_COMPUTE] = s.local + m * (s.time.forward + s.time.input + s.time.weights);
 	traffic_seconds(division, cluster, &s.volume, s.of);
-	hide_traffic(division, part, &s);
-	s.of[BB_TERM_LAUNCH] = fmax(m * (double)part->sparse * launch - busy_seconds(&s), 0);
+	hide_traffic(division, stage, &s);
+	s.of[BB_TERM_LAUNCH] = fmax(m * (double)stage->sparse * launch - busy_seconds(&s), 0);
 	return s;
 }
 
@@ -331,18 +316,18 @@ static void find_cost(struct bb_hybrid_division *division, const struct bb_hybri
 	struct stage_cost slowest = {.of = {[BB_TERM_COMPUTE] = -1}};
 	double data = 0, embedding = 0, optimizer = 0;
 	struct bb_bubble bubble;
-	struct bb_hybrid_part before = {.layers = 0};
+	struct bb_need before = {.layers = 0};
 
 	for (uint64_t stage = 0; stage < t->pp; stage++) {
-		const struct bb_hybrid_part part = hybrid_stage(t, stage);
+		const struct bb_need need = bb_training_stage(t, stage);
 		struct stage_cost s;
 
 		/* Stages between the first and the last with layers of the same kind are alike. */
-		if (stage > 1 && !part.last && part.layers == before.layers &&
-		    part.sparse == before.sparse && part.elements == before.elements)
+		if (stage > 1 && stage < t->pp - 1 && need.layers == before.layers &&
+		    need.sparse == before.sparse && need.elements == before.elements)
 			continue;
-		before = part;
-		s = stage_cost(division, cluster, &part, stage);
+		before = need;
+		s = stage_cost(division, cluster, &need);
 		data = fmax(data, s.of[BB_TRAFFIC_DATA]);
 		embedding = fmax(embedding, s.of[BB_TRAFFIC_EMBEDDING]);
 		optimizer = fmax(optimizer, s.optimizer);
@@ -411,23 +396,24 @@ const char *const bb_misfit_reasons[BB_MISFITS] = {
 	[BB_MISFIT_MEMORY] = "does not fit into memory",
 };
 
+/* What is tried, and what has come of the settings of one (dp, tp, pp). */
 struct search {
-	struct bb_hybrid_plan *plan;
 	const struct bb_hybrid_cluster *cluster;
 	const struct bb_hybrid_space *space;
-	struct bb_error *error;
-	size_t room;
 	/* Seconds of a step, above which no order is searched: the division is not the fastest. */
 	double most;
-	struct bb_bubble_orders *orders;
-};
+	struct bb_bubble_orders orders;
 
-/* What has come of the settings of one (dp, tp, pp). */
-struct attempt {
 	struct bb_hybrid_division best, least; /* fastest that fits; with least memory */
 	enum bb_hybrid_misfit misfit; /* of the last setting that cannot be; BB_MISFITS: none */
 	bool tried, unordered;        /* any setting; one that fits, but has no order */
 };
+
+/* Is VALUE the one that is GIVEN for a setting, or one of any? */
+static bool is_open(int given, int value)
+{
+	return given == BB_ANY || given == value;
+}
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -454,8 +440,6 @@ static struct bb_need most_memory(const struct bb_hybrid_division *division)
 	return most;
 }
 
-/* ---- micro-batches --------------------------------------------------------------------------- */
-
 /* Whether tensor and context ranks together can divide the heads. */
 static bool heads_fit(const struct bb_hybrid_division *division)
 {
@@ -467,58 +451,28 @@ static bool heads_fit(const struct bb_hybrid_division *division)
 
 /* Keeps DIVISION if it is the fastest so far, with both ways of cp and of messages that the space
    leaves open. */
-static void try_messages(const struct search *s, struct bb_hybrid_division division,
-			 struct attempt *attempt)
+static void try_messages(struct search *s, struct bb_hybrid_division division)
 {
 	const struct bb_hybrid_space *space = s->space;
-	const bool divides = heads_fit(&division);
-	struct bb_hybrid_division *best = &attempt->best;
+	const struct bb_training *t = &division.training;
+	const bool divided = division.grid.cp > 1;
+	const int most_exchanges = divided && heads_fit(&division);
+	const bool scatters = t->pp > 1 && division.grid.tp > 1 && !t->sequence_parallel;
 
-	for (int exchanges = 0; exchanges < 2; exchanges++)
+	for (int exchanges = 0; exchanges <= most_exchanges; exchanges++)
 		for (int scatter = 0; scatter < 2; scatter++) {
-			if (exchanges && (division.grid.cp < 2 || !divides))
-				continue;
-			if (division.grid.cp > 1 && space->exchanges >= 0 &&
-			    exchanges != space->exchanges)
-				continue;
-			if (space->any.scatter ? scatter && (division.training.pp == 1 ||
-							     division.training.sequence_parallel ||
-							     division.grid.tp == 1)
-					       : scatter != space->scatter)
+			if ((divided && !is_open(space->exchanges, exchanges)) ||
+			    !is_open(space->scatter, scatter) ||
+			    (space->scatter == BB_ANY && scatter > scatters))
 				continue;
 			division.exchanges = exchanges;
 			division.scatter = scatter;
-			find_cost(&division, s->cluster, s->orders, s->most);
+			find_cost(&division, s->cluster, &s->orders, s->most);
 			if (isinf(division.cost.step))
-				attempt->unordered = true;
-			else if (best->cost.step == 0 || division.cost.step < best->cost.step)
-				*best = division;
+				s->unordered = true;
+			else if (s->best.cost.step == 0 || division.cost.step < s->best.cost.step)
+				s->best = division;
 		}
-}
-
-/* Tries DIVISION with all micro-batches. */
-static void try_micro_batches(const struct search *s, struct bb_hybrid_division division,
-			      struct attempt *attempt)
-{
-	const uint64_t only = s->space->micro_batch;
-	const uint64_t replica =
-		s->space->batch / (division.training.dp / bb_hybrid_context(&division));
-	const uint64_t last = only ? only : replica;
-
-	for (uint64_t b = only ? only : 1; b <= last; b++) {
-		if (replica % b ||
-		    (division.training.chunks > 1 && replica / b % division.training.pp))
-			continue;
-		division.training.micro_batch = b;
-		division.training.micro_batches = replica / b;
-		division.need = most_memory(&division);
-		if (attempt->least.need.total == 0 ||
-		    division.need.total < attempt->least.need.total)
-			attempt->least = division;
-		if (division.need.total > s->cluster->memory)
-			break;
-		try_messages(s, division, attempt);
-	}
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -569,7 +523,7 @@ static enum bb_hybrid_misfit division_misfit(const struct search *s,
 	if (!experts_fit(division))
 		return BB_MISFIT_EXPERTS;
 	/* Numbers of layers may differ where virtual stages are given. */
-	given = !s->space->any.chunks && t->pp > 1 &&
+	given = s->space->chunks != BB_ANY && t->pp > 1 &&
 		t->pp * t->chunks <= (uint64_t)t->model->blocks;
 	if (!(given || chunks_fit(t)) ||
 	    (cp > 1 && (t->eager || (uint64_t)t->model->hyper.seq % (2 * cp * t->tp))))
@@ -597,186 +551,169 @@ static double least_step(const struct search *s, const struct bb_hybrid_division
 }
 
 /* Tries DIVISION, whose settings but recomputation and micro-batch are chosen. */
-static void try_setting(const struct search *s, struct bb_hybrid_division division,
-			struct attempt *attempt)
+static void try_batches(struct search *s, struct bb_hybrid_division division)
 {
-	const int only = s->space->recompute;
 	struct bb_training *t = &division.training;
+	const uint64_t replica = s->space->batch / (t->dp / bb_hybrid_context(&division));
+	const uint64_t only = s->space->micro_batch, last = only ? only : replica;
 	enum bb_hybrid_misfit misfit;
 
 	t->schedule = t->chunks > 1 ? BB_INTERLEAVED : BB_1F1B;
 	t->micro_batch = t->micro_batches = 1;
 	misfit = division_misfit(s, &division);
 	if (misfit != BB_MISFITS) {
-		attempt->misfit = misfit;
+		s->misfit = misfit;
 		return;
 	}
-	attempt->tried = true;
-	for (int r = only < 0 ? 0 : only; r <= (only < 0 ? BB_RECOMPUTE_FULL : only); r++) {
+	s->tried = true;
+	for (int r = 0; r <= BB_RECOMPUTE_FULL; r++) {
 		t->recompute = (enum bb_recompute)r;
-		if (attempt->best.cost.step == 0 ||
-		    least_step(s, &division) < attempt->best.cost.step)
-			try_micro_batches(s, division, attempt);
+		if (!is_open(s->space->recompute, r) ||
+		    (s->best.cost.step > 0 && least_step(s, &division) >= s->best.cost.step))
+			continue;
+		for (uint64_t b = only ? only : 1; b <= last; b++) {
+			if (replica % b || (t->chunks > 1 && replica / b % t->pp))
+				continue;
+			t->micro_batch = b;
+			t->micro_batches = replica / b;
+			division.need = most_memory(&division);
+			if (s->least.need.total == 0 || division.need.total < s->least.need.total)
+				s->least = division;
+			if (division.need.total > s->cluster->memory)
+				break;
+			try_messages(s, division);
+		}
 	}
 }
 
 /* Tries DIVISION, whose virtual stages are chosen, with all schedules, with and without sequence
    parallelism, and with all stages of ZeRO, as far as the space leaves them open. Without a
    pipeline all schedules are alike. */
-static void try_schedules(const struct search *s, struct bb_hybrid_division division,
-			  struct attempt *attempt)
+static void try_schedules(struct search *s, struct bb_hybrid_division division)
 {
 	static const char *const searched[] = {"1f1b", "zb-h1", "zb-h2"};
 	const struct bb_hybrid_space *space = s->space;
-	const struct bb_training *base = &space->base;
+	const struct bb_pipeline_schedule *given = space->schedule;
 	struct bb_training *t = &division.training;
-	const int all = space->any.schedule && t->pp > 1 && t->chunks == 1 ? 3 : 1;
-	const bool any_parallel = space->any.sequence_parallel || division.grid.tp == 1;
+	const int all = space->any_schedule && t->pp > 1 && t->chunks == 1 ? 3 : 1;
+	const int tp = division.grid.tp;
 
 	division.schedule = bb_bubble_usual(t->chunks);
-	if (t->pp > 1 && space->schedule) {
-		const int needed = space->schedule->chunks;
-
-		if (needed ? t->chunks != (uint64_t)needed : t->chunks == 1) {
-			attempt->misfit = BB_MISFIT_SCHEDULE;
+	if (t->pp > 1 && given) {
+		if (given->chunks ? t->chunks != (uint64_t)given->chunks : t->chunks == 1) {
+			s->misfit = BB_MISFIT_SCHEDULE;
 			return;
 		}
-		division.schedule = space->schedule;
+		division.schedule = given;
 	}
 	for (int i = 0; i < all; i++) {
 		if (all > 1)
 			division.schedule = bb_pipeline_find(searched[i]);
-		for (int parallel = 0; parallel <= (division.grid.tp > 1); parallel++) {
-			if (!any_parallel && parallel != base->sequence_parallel)
+		for (int parallel = 0; parallel <= (tp > 1); parallel++) {
+			if (tp > 1 && !is_open(space->sequence_parallel, parallel))
 				continue;
 			t->sequence_parallel = parallel;
 			for (t->zero = 0; t->zero < BB_ZERO_STAGES; t->zero++)
-				if (space->any.zero ? t->zero == 0 || t->dp > 1
-						    : t->zero == base->zero)
-					try_setting(s, division, attempt);
+				if (space->zero == BB_ANY ? t->zero == 0 || t->dp > 1
+							  : t->zero == space->zero)
+					try_batches(s, division);
 		}
 	}
 }
 
-/* Tries DIVISION with all virtual stages. */
-static void try_chunks(const struct search *s, struct bb_hybrid_division division,
-		       struct attempt *attempt)
+/* Tries DIVISION with each cp, each (ep, etp), where EP groups of ETP ranks have all experts, and
+   all virtual stages. False: no cp is possible. */
+static bool try_settings(struct search *s, struct bb_hybrid_division division)
 {
 	const struct bb_hybrid_space *space = s->space;
-	struct bb_training *t = &division.training;
-	const uint64_t layers = (uint64_t)t->model->blocks + 2;
-	const uint64_t given = space->chunks > 1 ? space->chunks : 1;
-	const uint64_t most = !space->any.chunks ? given : t->pp > 1 ? layers / t->pp : 1;
-
-	for (t->chunks = space->any.chunks ? 1 : given; t->chunks <= (most ? most : 1); t->chunks++)
-		if (!space->any.chunks || chunks_fit(t))
-			try_schedules(s, division, attempt);
-}
-
-/* Tries DIVISION with each (ep, etp): EP groups of ETP ranks have all experts. */
-static void try_experts(const struct search *s, struct bb_hybrid_division division,
-			struct attempt *attempt)
-{
-	const struct bb_hybrid_space *space = s->space;
-	const bool any = space->any.experts && space->base.model->hyper.experts > 0;
+	const int64_t experts = space->base.model->hyper.experts;
+	const bool any = space->any_experts && experts > 0, any_chunks = space->chunks == BB_ANY;
+	const uint64_t chunks = space->chunks > 1 ? (uint64_t)space->chunks : 1;
 	struct bb_grid *g = &division.grid;
-	const int tp = g->tp, given = space->grid.etp > 0 ? space->grid.etp : tp;
-	const int64_t most = any ? space->base.model->hyper.experts : space->grid.ep;
-
-	for (g->etp = any ? 1 : given; g->etp <= (any ? tp : given); g->etp++)
-		for (int64_t ep = any ? 1 : most; ep <= most; ep++) {
-			const int64_t ranks = ep * g->etp;
-
-			if (any && (most % ep || tp % g->etp || ranks % tp || g->dp % (ranks / tp)))
-				continue;
-			if (ranks % tp) {
-				attempt->misfit = BB_MISFIT_EXPERTS;
-				continue;
-			}
-			g->ep = (int)(ranks / tp);
-			division.training.ep = (uint64_t)g->ep;
-			division_cross(&division, s->cluster->node);
-			try_chunks(s, division, attempt);
-		}
-}
-
-/* ---- all divisions --------------------------------------------------------------------------- */
-
-/* Tries DIVISION with each cp. False: none is possible. */
-static bool try_contexts(const struct search *s, struct bb_hybrid_division division,
-			 struct attempt *attempt)
-{
-	const struct bb_hybrid_space *space = s->space;
-	const int given = space->grid.cp > 1 ? space->grid.cp : 1, dp = division.grid.dp;
+	struct bb_training *t = &division.training;
+	const uint64_t share = ((uint64_t)t->model->blocks + 2) / t->pp;
+	const uint64_t most_chunks = !any_chunks ? chunks : t->pp > 1 && share > 0 ? share : 1;
+	const int tp = g->tp, dp = g->dp, given_cp = space->grid.cp ? space->grid.cp : 1;
+	const int given = space->grid.etp > 0 ? space->grid.etp : tp;
+	const int64_t most = any ? experts : space->grid.ep;
 	bool possible = false;
 
-	*attempt = (struct attempt){.misfit = BB_MISFITS};
-	for (int cp = 1; cp <= dp; cp++) {
-		if (dp % cp || (!space->any.cp && cp != given) ||
-		    (space->grid.dp && dp != space->grid.dp * cp))
+	s->best.cost.step = 0;
+	s->least.need.total = 0;
+	s->misfit = BB_MISFITS;
+	s->tried = s->unordered = false;
+	for (g->cp = 1; g->cp <= dp; g->cp++) {
+		if (dp % g->cp || !is_open(given_cp, g->cp) ||
+		    (space->grid.dp && dp != space->grid.dp * g->cp))
 			continue;
-		division.grid.cp = cp;
 		possible = true;
-		try_experts(s, division, attempt);
+		for (g->etp = any ? 1 : given; g->etp <= (any ? tp : given); g->etp++)
+			for (int64_t ep = any ? 1 : most; ep <= most; ep++) {
+				const int64_t ranks = ep * g->etp;
+
+				if (any &&
+				    (most % ep || tp % g->etp || ranks % tp || dp % (ranks / tp)))
+					continue;
+				if (ranks % tp) {
+					s->misfit = BB_MISFIT_EXPERTS;
+					continue;
+				}
+				g->ep = (int)(ranks / tp);
+				t->ep = (uint64_t)g->ep;
+				division_cross(&division, s->cluster->node);
+				for (t->chunks = any_chunks ? 1 : chunks; t->chunks <= most_chunks;
+				     t->chunks++)
+					if (!any_chunks || chunks_fit(t))
+						try_schedules(s, division);
+			}
 	}
 	return possible;
 }
+
+/* ---- all divisions --------------------------------------------------------------------------- */
 
 /*
  * The search of an order takes up to seconds. So the division whose step has the least bound is
  * searched first, and then only those whose bound is below that step.
  */
-static bool try_all(struct search *s, const struct bb_hybrid_division *division,
-		    struct attempt *attempt)
+static bool try_all(struct search *s, const struct bb_hybrid_division *division)
 {
 	const struct bb_pipeline_schedule *schedule = s->space->schedule;
 
 	s->most = INFINITY;
 	if (schedule && schedule->search) {
 		s->most = -INFINITY;
-		if (!try_contexts(s, *division, attempt))
+		if (!try_settings(s, *division))
 			return false;
-		if (attempt->best.cost.step == 0)
+		if (s->best.cost.step == 0)
 			return true;
-		find_cost(&attempt->best, s->cluster, s->orders, INFINITY);
-		s->most = (1 + 1e-9) * attempt->best.cost.step;
+		find_cost(&s->best, s->cluster, &s->orders, INFINITY);
+		s->most = (1 + 1e-9) * s->best.cost.step;
 	}
-	return try_contexts(s, *division, attempt);
+	return try_settings(s, *division);
 }
 
-static bb_status try_grid(struct search *s, const struct bb_grid *grid)
+/* What has come of a (dp, tp, pp) goes to PLAN. */
+static bb_status plan_add(struct bb_hybrid_plan *plan, const struct search *s,
+			  struct bb_error *error)
 {
-	const struct bb_hybrid_space *space = s->space;
-	struct bb_hybrid_division division = {.grid = *grid,
-					      .overlap = space->overlap,
-					      .kept = space->kept,
-					      .by_node = space->by_node,
-					      .training = space->base};
-	struct attempt attempt;
-	struct bb_hybrid_plan *plan = s->plan;
-	struct bb_training *t = &division.training;
+	struct bb_hybrid_division *added;
 
-	t->tp = (uint64_t)grid->tp;
-	t->pp = (uint64_t)grid->pp;
-	t->dp = (uint64_t)grid->dp;
-	if (!try_all(s, &division, &attempt))
-		return BB_OK;
 	plan->tried++;
-	if (attempt.best.cost.step > 0) {
-		struct bb_hybrid_division *added = BB_ARRAY_ADD(plan->list, plan->n, s->room);
-
+	if (s->best.cost.step > 0) {
+		added = BB_ARRAY_ADD(plan->list, plan->n, plan->room);
 		if (!added)
-			return bb_no_memory(s->error, "the plan");
-		*added = attempt.best;
+			return bb_no_memory(error, "the plan");
+		*added = s->best;
 		return BB_OK;
 	}
-	plan->misfits[!attempt.tried                 ? attempt.misfit
-		      : attempt.unordered            ? BB_MISFIT_SCHEDULE
-		      : attempt.least.need.total > 0 ? BB_MISFIT_MEMORY
-						     : BB_MISFIT_BATCH]++;
-	if (attempt.least.need.total > 0 &&
-	    (plan->nearest.need.total == 0 || attempt.least.need.total < plan->nearest.need.total))
-		plan->nearest = attempt.least;
+	plan->misfits[!s->tried                 ? s->misfit
+		      : s->unordered            ? BB_MISFIT_SCHEDULE
+		      : s->least.need.total > 0 ? BB_MISFIT_MEMORY
+						: BB_MISFIT_BATCH]++;
+	if (s->least.need.total > 0 &&
+	    (plan->nearest.need.total == 0 || s->least.need.total < plan->nearest.need.total))
+		plan->nearest = s->least;
 	return BB_OK;
 }
 
@@ -791,33 +728,34 @@ static int division_compare(const void *a, const void *b)
 bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybrid_cluster *cluster,
 			      const struct bb_hybrid_space *space, struct bb_error *error)
 {
-	struct bb_bubble_orders orders = {.list = NULL};
-	struct search s = {.plan = plan,
-			   .cluster = cluster,
-			   .space = space,
-			   .error = error,
-			   .orders = &orders};
+	struct search s = {.cluster = cluster, .space = space};
 	const struct bb_grid *fixed = &space->grid;
 	bb_status status = BB_OK;
 
 	*plan = (struct bb_hybrid_plan){.list = NULL};
 	for (int tp = 1; tp <= cluster->ranks; tp++)
 		for (int pp = 1; cluster->ranks % tp == 0 && pp <= cluster->ranks / tp; pp++) {
-			const struct bb_grid grid = {.tp = tp,
-						     .pp = pp,
-						     .dp = cluster->ranks / tp / pp,
-						     .ep = 1,
-						     .order = fixed->order};
+			const int dp = cluster->ranks / tp / pp;
+			struct bb_hybrid_division division = {
+				.grid = {tp, pp, dp, 1, .order = fixed->order},
+				.overlap = space->overlap,
+				.kept = space->kept,
+				.by_node = space->by_node,
+				.training = space->base};
 
 			if (cluster->ranks / tp % pp || (fixed->tp && tp != fixed->tp) ||
-			    (fixed->pp && pp != fixed->pp) || (fixed->dp && grid.dp % fixed->dp))
+			    (fixed->pp && pp != fixed->pp) || (fixed->dp && dp % fixed->dp))
 				continue;
-			BB_TRY(status, try_grid(&s, &grid), out);
+			division.training.tp = (uint64_t)tp;
+			division.training.pp = (uint64_t)pp;
+			division.training.dp = (uint64_t)dp;
+			if (try_all(&s, &division))
+				BB_TRY(status, plan_add(plan, &s, error), out);
 		}
 	if (plan->n > 0)
 		qsort(plan->list, plan->n, sizeof(*plan->list), division_compare);
 out:
-	bb_bubble_orders_free(&orders);
+	bb_bubble_orders_free(&s.orders);
 	return status;
 }
 

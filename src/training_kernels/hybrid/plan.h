@@ -58,27 +58,27 @@ struct bb_hybrid_cluster {
 	uint64_t memory; /* bytes of a rank */
 };
 
-/* The divisions to try. */
+/* The divisions to try. BB_ANY: all values of a setting. */
+#define BB_ANY (-1)
 struct bb_hybrid_space {
-	/* 0: any, but for cp and etp; order is fixed; ep: groups of etp ranks with all experts. */
+	/* 0: any, but for etp, and for cp, which is 1; order is fixed; ep: groups of etp ranks with
+	   all experts. */
 	struct bb_grid grid;
+	bool any_experts;     /* any ep and etp */
 	uint64_t batch;       /* sequences of a step, of all replicas */
 	uint64_t micro_batch; /* 0: all that divide a replica's sequences, while it fits */
-	uint64_t chunks;      /* virtual stages of a stage; 0 as 1 */
-	int exchanges;        /* cp by all-to-alls of heads: 0 or 1; -1: whichever is faster */
+	int chunks;           /* virtual stages of a stage; 0 as 1 */
+	int exchanges;        /* cp by all-to-alls of heads: 0 or 1 */
 	bool by_node;         /* as in struct bb_hybrid_division */
 	const struct bb_pipeline_schedule *schedule; /* NULL: as in struct bb_hybrid_division */
-	uint64_t kept;                               /* likewise */
+	bool any_schedule;                           /* of 1f1b, interleaved, zb-h1 and zb-h2 */
+	uint64_t kept;                               /* as in struct bb_hybrid_division */
 	enum bb_hybrid_overlap overlap;
-	int recompute; /* enum bb_recompute; -1: any */
-	bool scatter;  /* each tensor rank sends a part to the next stage */
-	/* Settings to search, whatever is given for them; experts: ep and etp; schedule: of 1f1b,
-	   interleaved, zb-h1 and zb-h2. */
-	struct {
-		bool chunks, cp, sequence_parallel, zero, schedule, experts, scatter;
-	} any;
-	/* The rest: model, layout, recipe, zero; sequence_parallel applies where tp > 1. */
-	struct bb_training base;
+	int recompute;         /* enum bb_recompute */
+	int scatter;           /* each tensor rank sends a part to the next stage */
+	int sequence_parallel; /* where tp > 1 */
+	int zero;
+	struct bb_training base; /* the rest: model, layout, recipe */
 };
 
 /* The terms of a step: its traffic, of enum bb_traffic, and these. */
@@ -131,7 +131,7 @@ extern const char *const bb_misfit_reasons[BB_MISFITS];
 struct bb_hybrid_plan {
 	struct bb_hybrid_division
 		*list; /* the fastest that fits of each (dp, tp, pp), fastest first */
-	size_t n;
+	size_t n, room;
 	size_t tried; /* (dp, tp, pp) */
 	size_t misfits[BB_MISFITS];
 	/* The division that needs least memory of those that do not fit; total 0: none. */

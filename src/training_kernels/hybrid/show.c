@@ -38,6 +38,8 @@ static bb_status plan_prepare(struct view *s)
 	const struct bb_hybrid_options *a = s->options;
 	const struct bb_backend_config *link = &s->run->options.config;
 	const struct bb_cluster *cluster = s->run->options.virtual.cluster;
+	/* A preset has the settings of its run. */
+	const bool searches = !a->fixed && !a->preset;
 	const struct bb_card *card;
 	char system[BB_TEXT];
 
@@ -68,35 +70,32 @@ static bb_status plan_prepare(struct view *s)
 	s->space = (struct bb_hybrid_space){
 		.grid = {(int)a->tp, (int)a->pp, (int)a->dp, (int)a->ep,
 			 (enum bb_grid_order)a->order, (int)a->cp, (int)a->etp},
+		.any_experts = searches && !a->ep_given && !a->etp_given,
 		.batch = (uint64_t)(a->batch_given ? a->batch : 4 * a->ranks),
 		.micro_batch = a->micro_batch_given ? (uint64_t)a->micro_batch : 0,
-		.recompute = a->recompute > BB_RECOMPUTE_FULL ? -1 : a->recompute,
-		.scatter = a->scatter,
-		.chunks = (uint64_t)a->chunks,
-		.exchanges = a->context_given && a->context < 2 ? a->context : 0,
+		.recompute = a->recompute > BB_RECOMPUTE_FULL ? BB_ANY : a->recompute,
+		.scatter = searches && !a->scatter ? BB_ANY : a->scatter,
+		.sequence_parallel =
+			searches && !a->sequence_parallel ? BB_ANY : a->sequence_parallel,
+		.zero = searches && !a->zero_given ? BB_ANY : (int)a->zero,
+		.chunks = searches && !a->chunks_given ? BB_ANY : (int)a->chunks,
+		.exchanges = a->context < 2 ? a->context
+			     : searches     ? BB_ANY
+					    : 0,
 		.by_node = a->dispatch == 1,
 		.schedule = a->schedule_given ? &bb_pipeline_schedules[a->schedule] : NULL,
+		.any_schedule = searches && !a->schedule_given,
 		.kept = (uint64_t)a->kept,
 		.overlap = (enum bb_hybrid_overlap)a->overlap,
 		.base = {.model = s->model,
 			 .layout = &s->layout,
 			 .recipe = {&bb_precisions[a->precision], &bb_optimizers[a->optimizer]},
 			 .trainable = 1,
-			 .zero = (int)a->zero,
 			 .chunks = 1,
-			 .sequence_parallel = a->sequence_parallel,
 			 .eager = a->attention == BB_ATTENTION_EAGER},
 	};
-	if (!a->fixed && !a->preset) { /* a preset has the settings of its run */
-		s->space.any.chunks = !a->chunks_given;
-		s->space.any.cp = !a->cp_given && a->attention == BB_ATTENTION_FLASH;
-		s->space.any.sequence_parallel = !a->sequence_parallel;
-		s->space.any.zero = !a->zero_given;
-		s->space.exchanges = a->context < 2 ? a->context : -1;
-		s->space.any.schedule = !a->schedule_given;
-		s->space.any.experts = !a->ep_given && !a->etp_given;
-		s->space.any.scatter = !a->scatter;
-	}
+	if (searches && !a->cp_given && a->attention == BB_ATTENTION_FLASH)
+		s->space.grid.cp = BB_ANY;
 	return bb_model_layout_make(&s->layout, s->model, 0, &s->run->error);
 }
 
@@ -336,7 +335,7 @@ static const int shown_traffic[] = {BB_TRAFFIC_TENSOR, BB_TRAFFIC_EXPERT, BB_TRA
 static bool is_shown(const struct view *s, int traffic)
 {
 	if (traffic == BB_TRAFFIC_CONTEXT)
-		return s->space.any.cp || s->space.grid.cp > 1;
+		return s->space.grid.cp == BB_ANY || s->space.grid.cp > 1;
 	return traffic != BB_TRAFFIC_EXPERT || s->model->hyper.experts;
 }
 

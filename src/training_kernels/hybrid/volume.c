@@ -12,6 +12,12 @@ const enum bb_axis bb_traffic_axes[BB_TRAFFICS] = {
 	[BB_TRAFFIC_EMBEDDING] = BB_AXIS_PP, [BB_TRAFFIC_CONTEXT] = BB_AXIS_CP,
 };
 
+/* Whether STAGE is the first, and whether it is the last. */
+static uint64_t count_ends(const struct bb_training *t, const struct bb_need *stage)
+{
+	return (stage->stage == 0) + (stage->stage == t->pp - 1);
+}
+
 #define LOSS_BYTES 4 /* of a token, in each of its three all-reduces */
 
 /* CALLS collectives of BYTES each among N ranks, each TURNS times around the ring. */
@@ -42,15 +48,15 @@ struct step {
 	bool recomputes;
 };
 
-static void add_tensor(const struct step *s, const struct bb_hybrid_part *part, double activation,
+static void add_tensor(const struct step *s, const struct bb_need *stage, double activation,
 		       struct bb_volume *v)
 {
 	const struct bb_training *t = s->t;
 	const uint64_t m = t->micro_batches;
 	const uint64_t passes = s->recomputes ? 3 : 2;
 	/* Halves of layers that keep their tokens, and those with rows of experts. */
-	const uint64_t own = m * (2 * part->layers - part->sparse), routed = m * part->sparse;
-	const uint64_t ends = m * ((uint64_t)part->first + (uint64_t)part->last);
+	const uint64_t own = m * (2 * stage->layers - stage->sparse), routed = m * stage->sparse;
+	const uint64_t ends = m * count_ends(t, stage);
 	const double loss = (double)(LOSS_BYTES * s->seq * t->micro_batch);
 	const int tp = s->grid->tp, etp = bb_grid_expert_tensor(s->grid);
 	const double rows = activation * (double)t->model->hyper.top_k * etp / tp;
@@ -61,17 +67,17 @@ static void add_tensor(const struct step *s, const struct bb_hybrid_part *part, 
 	} else {
 		add_rings(v, passes * (own + routed) + ends, 2, tp, activation);
 	}
-	if (part->last)
+	if (stage->stage == t->pp - 1)
 		add_rings(v, 3 * m, 2, tp, loss);
 }
 
-static void add_context(const struct step *s, const struct bb_hybrid_part *part, bool exchanges,
+static void add_context(const struct step *s, const struct bb_need *stage, bool exchanges,
 			struct bb_volume *v)
 {
 	const struct bb_training *t = s->t;
 	const struct bb_hyper *h = &t->model->hyper;
 	const int cp = bb_grid_size(s->grid, BB_AXIS_CP);
-	const uint64_t passes = t->micro_batches * part->layers;
+	const uint64_t passes = t->micro_batches * stage->layers;
 	const uint64_t turns = (s->recomputes ? 4 : 3) * passes;
 	const uint64_t again = (s->recomputes ? 6 : 4) * passes;
 	/* Bytes of an element of all tokens, and elements of the queries, and of the output, of a
@@ -107,7 +113,7 @@ static void add_data(const struct bb_training *t, uint64_t elements, int ranks, 
 
 struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_grid *g, const struct bb_training *t,
 					      bool exchanges, bool scatter,
-					      const struct bb_hybrid_part *part)
+					      const struct bb_need *stage)
 {
 	const struct bb_hyper *h = &t->model->hyper;
 	const struct step s = {.grid = g,
@@ -118,24 +124,24 @@ struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_grid *g, const str
 	const bool parts = t->sequence_parallel || scatter;
 	/* All virtual stages but the first of the model and the last have both neighbours. */
 	const uint64_t chunks = t->chunks > 1 ? t->chunks : 1;
-	const uint64_t ends = (uint64_t)part->first + (uint64_t)part->last;
+	const uint64_t ends = count_ends(t, stage);
 	const uint64_t messages = g->pp == 1 ? 0 : t->micro_batches * (2 * chunks - ends);
 	struct bb_hybrid_volumes v = {.activation = (uint64_t)t->recipe.precision->parameter *
 						    s.seq * t->micro_batch * (uint64_t)h->hidden};
 	const double activation = (double)v.activation, routed = activation * (double)h->top_k;
 
 	v.boundary = parts ? (v.activation + t->tp - 1) / t->tp : v.activation;
-	add_tensor(&s, part, activation, &v.of[BB_TRAFFIC_TENSOR]);
+	add_tensor(&s, stage, activation, &v.of[BB_TRAFFIC_TENSOR]);
 	v.of[BB_TRAFFIC_PIPELINE] =
 		(struct bb_volume){messages, messages, (double)messages * (double)v.boundary};
 	if (scatter && !t->sequence_parallel)
 		add_rings(&v.of[BB_TRAFFIC_TENSOR], messages, 1, g->tp, activation);
-	add_exchanges(&v.of[BB_TRAFFIC_EXPERT], again * t->micro_batches * part->sparse,
+	add_exchanges(&v.of[BB_TRAFFIC_EXPERT], again * t->micro_batches * stage->sparse,
 		      bb_grid_expert_ranks(g), t->sequence_parallel ? routed / g->tp : routed);
-	add_context(&s, part, exchanges, &v.of[BB_TRAFFIC_CONTEXT]);
-	add_data(t, part->elements - part->experts, g->dp, &v.of[BB_TRAFFIC_DATA]);
-	add_data(t, part->experts, g->dp / g->ep, &v.of[BB_TRAFFIC_DATA]);
-	if (part->first != part->last)
+	add_context(&s, stage, exchanges, &v.of[BB_TRAFFIC_CONTEXT]);
+	add_data(t, stage->elements - stage->experts, g->dp, &v.of[BB_TRAFFIC_DATA]);
+	add_data(t, stage->experts, g->dp / g->ep, &v.of[BB_TRAFFIC_DATA]);
+	if (ends == 1)
 		add_rings(&v.of[BB_TRAFFIC_EMBEDDING], t->layout->embedding > 0, 2, 2,
 			  (double)(t->layout->embedding / t->tp * t->recipe.precision->gradient));
 	return v;
@@ -188,9 +194,8 @@ double bb_sorted_bytes(const struct bb_training *t, const struct bb_grid *grid, 
 	       (divided && by_node ? 0 : 2 * (k + 1) * width * own);
 }
 
-struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t,
-					  const struct bb_hybrid_part *part, uint64_t cp,
-					  double sorted)
+struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t, const struct bb_need *stage,
+					  uint64_t cp, double sorted)
 {
 	const struct bb_hyper *h = &t->model->hyper;
 	const struct bb_states each = bb_states_each(&t->recipe);
@@ -203,18 +208,19 @@ struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t,
 		passes * token_bytes(t, true, true) + token_bytes(t, true, false) + scores +
 			(passes + 1) * sorted,
 	};
-	const double layers =
-		(double)(part->layers - part->sparse) * kinds[0] + (double)part->sparse * kinds[1];
-	const double logits =
-		part->last && t->model->logits ? LOGIT_BYTES * (double)h->vocab / (double)t->tp : 0;
+	const double layers = (double)(stage->layers - stage->sparse) * kinds[0] +
+			      (double)stage->sparse * kinds[1];
+	const double logits = stage->stage == t->pp - 1 && t->model->logits
+				      ? LOGIT_BYTES * (double)h->vocab / (double)t->tp
+				      : 0;
 	const uint64_t replicas = t->zero > 0 ? t->dp : 1;
 	const uint64_t updated =
-		bb_partition(part->elements - part->experts, replicas) +
-		bb_partition(part->experts, replicas > t->ep ? replicas / t->ep : 1);
+		bb_partition(stage->elements - stage->experts, replicas) +
+		bb_partition(stage->experts, replicas > t->ep ? replicas / t->ep : 1);
 
 	return (struct bb_memory_bytes){
 		.pass = tokens * (layers + logits) +
-			2 * (double)each.gradients * (double)part->elements,
+			2 * (double)each.gradients * (double)stage->elements,
 		.step = (double)updated *
 			(double)(2 * each.optimizer + each.gradients + each.parameters),
 	};

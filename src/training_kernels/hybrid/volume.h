@@ -59,13 +59,6 @@ enum bb_traffic {
 extern const char *const bb_traffic_names[BB_TRAFFICS];
 extern const enum bb_axis bb_traffic_axes[BB_TRAFFICS]; /* of the groups that communicate */
 
-/* A rank of one stage. */
-struct bb_hybrid_part {
-	uint64_t layers, sparse; /* all; those with experts among them */
-	bool first, last;
-	uint64_t elements, experts; /* parameters, and those of experts among them */
-};
-
 struct bb_volume {
 	uint64_t calls;  /* collectives, or messages sent */
 	uint64_t rounds; /* of all calls */
@@ -79,12 +72,13 @@ struct bb_hybrid_volumes {
 };
 
 /*
- * A rank of PART of T on GRID. EXCHANGES: the ranks that divide a sequence exchange heads; else
- * keys and values go around. SCATTER: each of several tensor ranks sends a part to the next stage.
+ * A rank of STAGE of T on GRID, of which layers and elements matter. EXCHANGES: the ranks that
+ * divide a sequence exchange heads; else keys and values go around. SCATTER: each of several tensor
+ * ranks sends a part to the next stage.
  */
 struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_grid *grid,
 					      const struct bb_training *t, bool exchanges,
-					      bool scatter, const struct bb_hybrid_part *part);
+					      bool scatter, const struct bb_need *stage);
 
 /* ---- the memory of a rank ------------------------------------------------------------------- */
 
@@ -119,9 +113,8 @@ struct bb_memory_bytes {
    exchange sorts the rank's own tokens. */
 double bb_sorted_bytes(const struct bb_training *t, const struct bb_grid *grid, bool by_node);
 
-/* Bytes of a rank of PART of T, whose sequences CP ranks divide; SORTED: of bb_sorted_bytes. */
-struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t,
-					  const struct bb_hybrid_part *part, uint64_t cp,
-					  double sorted);
+/* Bytes of a rank of STAGE of T, whose sequences CP ranks divide; SORTED: of bb_sorted_bytes. */
+struct bb_memory_bytes bb_memory_bytes_of(const struct bb_training *t, const struct bb_need *stage,
+					  uint64_t cp, double sorted);
 
 #endif
