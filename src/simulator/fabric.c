@@ -1,37 +1,28 @@
 #include "simulator/fabric.h"
 
+#include <stdlib.h>
+
 /* ---- flaws ---------------------------------------------------------------------------- */
 
-/* The slowdown of NODE's flaws over RAIL (-1: within the node). */
+/* The slowdown of NODE over RAIL (-1: within the node). */
 static double flaw_of(const struct bb_fabric *f, int node, int rail)
 {
-	double factor = 1;
+	const struct bb_fabric_flaw *flaw = &f->flaw;
 
-	for (int i = 0; i < f->nflaws; i++) {
-		const struct bb_fabric_flaw *flaw = &f->flaws[i];
-
-		if (flaw->node == node && flaw->factor > 0 &&
-		    (flaw->rail < 0 || flaw->rail == rail))
-			factor *= flaw->factor;
-	}
-	return factor;
+	return f->flawed && flaw->node == node && flaw->factor > 0 &&
+			       (flaw->rail < 0 || flaw->rail == rail)
+		       ? flaw->factor
+		       : 1;
 }
 
-int bb_fabric_rail(const struct bb_fabric *f, int rank)
+/* The rail that RANK uses: its own or, if that is lost, the node's next one. */
+static int rail_of(const struct bb_fabric *f, int rank)
 {
-	const int node = rank / f->per_node;
-	int rail = f->rail_of[rank - node * f->per_node];
+	const int node = rank / f->per_node, rail = f->rail_of[rank - node * f->per_node];
+	const bool lost =
+		f->flawed && f->flaw.node == node && f->flaw.rail == rail && f->flaw.factor == 0;
 
-	for (int tried = 0; tried < f->rails; tried++) {
-		bool lost = false;
-
-		for (const struct bb_fabric_flaw *w = f->flaws; w < f->flaws + f->nflaws; w++)
-			lost = lost || (w->node == node && w->rail == rail && w->factor == 0);
-		if (!lost)
-			break;
-		rail = (rail + 1) % f->rails;
-	}
-	return rail;
+	return lost ? (rail + 1) % f->rails : rail;
 }
 
 /* ---- routes --------------------------------------------------------------------------- */
@@ -40,29 +31,29 @@ struct bb_fabric_route bb_fabric_route(const struct bb_fabric *f, int from, int 
 {
 	const int a = from / f->per_node, b = to / f->per_node;
 	struct bb_fabric_route route = {.outside = f->loopback || a / f->domain != b / f->domain,
+					.path = BB_CLUSTER_NVLINK,
 					.second_per_byte = f->domain_second_per_byte,
 					.latency = f->domain_latency};
 
 	if (route.outside) {
-		int hops = 0;
-
-		route.out_rail = bb_fabric_rail(f, from);
-		route.in_rail = bb_fabric_rail(f, to);
+		route.out_rail = rail_of(f, from);
+		route.in_rail = rail_of(f, to);
+		route.path = BB_CLUSTER_LEAF;
 		if (a / f->pod != b / f->pod)
-			hops = 2;
+			route.path = BB_CLUSTER_CORE;
 		else if (a / f->leaf != b / f->leaf || route.out_rail != route.in_rail)
-			hops = 1;
-		route.levels = (enum bb_fabric_level)(BB_LEVEL_LEAF + hops);
+			route.path = BB_CLUSTER_POD;
 		route.second_per_byte = f->rail_second_per_byte;
-		route.latency = f->latency[hops];
+		route.latency = f->latency[route.path - BB_CLUSTER_LEAF];
 	} else if (a == b) {
 		const struct bb_fabric_pair *pair =
 			&f->pairs[(from - a * f->per_node) * f->per_node + to - b * f->per_node];
 
+		route.path = pair->path;
 		route.second_per_byte = pair->second_per_byte;
 		route.latency = pair->latency;
 	}
-	if (f->nflaws > 0) {
+	if (f->flawed) {
 		const double out = flaw_of(f, a, route.outside ? route.out_rail : -1);
 		const double in = flaw_of(f, b, route.outside ? route.in_rail : -1);
 
@@ -81,9 +72,8 @@ bool bb_fabric_shares(const struct bb_fabric *f, enum bb_fabric_level level)
 		return false;
 	if (level != BB_LEVEL_RAIL)
 		return (level == BB_LEVEL_LEAF ? f->leaf_taper : f->pod_taper) > 1;
-	for (int i = 0; i < f->nflaws; i++)
-		if (f->flaws[i].factor == 0)
-			return true;
+	if (f->flawed && f->flaw.factor == 0)
+		return true;
 	for (int i = 0; i < f->per_node * f->per_node && f->rails > 0; i++)
 		if (i % f->per_node < i / f->per_node &&
 		    f->rail_of[i / f->per_node] == f->rail_of[i % f->per_node])
@@ -150,15 +140,15 @@ double bb_fabric_shared_second_per_byte(const struct bb_fabric *f, enum bb_fabri
 
 static int64_t common_multiple(int64_t a, int64_t b)
 {
-	int64_t x = a, y = b;
+	int64_t divisor = a;
 
-	while (y) {
-		const int64_t rest = x % y;
+	for (int64_t rest = b; rest;) {
+		const int64_t next = divisor % rest;
 
-		x = y;
-		y = rest;
+		divisor = rest;
+		rest = next;
 	}
-	return a / x * b;
+	return a / divisor * b;
 }
 
 /* What is shared has to be seen as a whole. */
@@ -166,7 +156,7 @@ int bb_fabric_period(const struct bb_fabric *f, int n)
 {
 	int64_t nodes = 1;
 
-	if (f->nflaws > 0)
+	if (f->flawed)
 		return n;
 	if (bb_fabric_has_outside(f)) {
 		nodes = f->domain;
@@ -176,4 +166,78 @@ int bb_fabric_period(const struct bb_fabric *f, int n)
 			nodes = common_multiple(nodes, f->pod);
 	}
 	return nodes < n && n % (nodes * f->per_node) == 0 ? (int)(nodes * f->per_node) : n;
+}
+
+/* ---- groups that share links ---------------------------------------------------------- */
+
+static size_t link_of(const struct bb_fabric *f, int level, int rank)
+{
+	return bb_fabric_shared(f, (enum bb_fabric_level)level, rank, rail_of(f, rank));
+}
+
+bool bb_crowds_open(struct bb_crowds *c, const struct bb_fabric *f, int ranks)
+{
+	c->fabric = f;
+	c->ranks = ranks;
+	for (int level = 0; level < BB_LEVELS; level++) {
+		size_t links;
+
+		/* Users of rails are counted always, of other links where they are shared. */
+		if (!bb_fabric_shares(f, (enum bb_fabric_level)level) &&
+		    (level != BB_LEVEL_RAIL || !bb_fabric_has_outside(f)))
+			continue;
+		links = bb_fabric_shared_count(f, (enum bb_fabric_level)level);
+		c->users[level] = calloc(links, sizeof(*c->users[level]));
+		c->members[level] = calloc(links, sizeof(*c->members[level]));
+		if (!c->users[level] || !c->members[level])
+			return false;
+		for (int rank = 0; rank < ranks; rank++)
+			c->users[level][link_of(f, level, rank)]++;
+	}
+	return true;
+}
+
+void bb_crowds_free(struct bb_crowds *c)
+{
+	for (int level = 0; level < BB_LEVELS; level++) {
+		free(c->users[level]);
+		free(c->members[level]);
+	}
+}
+
+bool bb_crowds_find(struct bb_crowds *c, const int *members, int n, double **crowd)
+{
+	const struct bb_fabric *f = c->fabric;
+	const int span = f->per_node * f->domain;
+	bool leaves = f->loopback, any = false;
+
+	*crowd = NULL;
+	for (int i = 1; i < n; i++)
+		leaves = leaves || members[i] / span != members[0] / span;
+	if (n == c->ranks || (!bb_fabric_shares(f, BB_LEVEL_MEMORY) && !leaves))
+		return true;
+	*crowd = malloc((size_t)n * BB_LEVELS * sizeof(**crowd));
+	if (!*crowd)
+		return false;
+	for (int level = 0; level < BB_LEVELS; level++) {
+		const int *users = c->users[level];
+		int *mine = c->members[level];
+
+		for (int i = 0; i < n && users; i++)
+			mine[link_of(f, level, members[i])]++;
+		for (int i = 0; i < n; i++) {
+			const size_t link = users ? link_of(f, level, members[i]) : 0;
+			const double times = users ? (double)users[link] / mine[link] : 1;
+
+			(*crowd)[i * BB_LEVELS + level] = times;
+			any |= times != 1;
+		}
+		for (int i = 0; i < n && users; i++)
+			mine[link_of(f, level, members[i])] = 0;
+	}
+	if (!any) {
+		free(*crowd);
+		*crowd = NULL;
+	}
+	return true;
 }

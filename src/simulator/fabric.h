@@ -24,9 +24,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What a message passes. */
+enum bb_cluster_path {
+	BB_CLUSTER_SELF,
+	BB_CLUSTER_NVLINK, /* through NVSwitches, or over NVLinks of their own */
+	BB_CLUSTER_PCIE,
+	BB_CLUSTER_MEMORY,
+	BB_CLUSTER_LEAF, /* the same rail below the same leaf switch */
+	BB_CLUSTER_POD,  /* up to the spine and down */
+	BB_CLUSTER_CORE, /* up to the core */
+	BB_CLUSTER_PATHS
+};
+
 /* Between two ranks of a node. */
 struct bb_fabric_pair {
 	double second_per_byte, latency;
+	enum bb_cluster_path path;
 };
 
 /* A fault of a node or of one of its rails: it takes FACTOR times as long; 0: the rail is lost. */
@@ -61,8 +74,8 @@ struct bb_fabric {
 	int packages;  /* of a node, with equal parts of its ranks */
 	/* Of each package: the rate of its memory (0: not shared), and what its caches hold. */
 	double memory_second_per_byte, cache_bytes;
-	const struct bb_fabric_flaw *flaws;
-	int nflaws;
+	bool flawed; /* by FLAW */
+	struct bb_fabric_flaw flaw;
 };
 
 /* Links that several ranks share. */
@@ -76,15 +89,16 @@ enum bb_fabric_level {
 
 struct bb_fabric_route {
 	double second_per_byte, latency;
-	bool outside;                /* over rails */
-	int out_rail, in_rail;       /* outside */
-	enum bb_fabric_level levels; /* outside: it passes the shared links below this level */
+	enum bb_cluster_path path;
+	bool outside;          /* over rails: PATH is BB_CLUSTER_LEAF or beyond */
+	int out_rail, in_rail; /* outside */
 };
 
 /* Does a message on ROUTE use shared links of LEVEL? */
 static inline bool bb_fabric_passes(const struct bb_fabric_route *route, enum bb_fabric_level level)
 {
-	return level == BB_LEVEL_MEMORY || (route->outside && level < route->levels);
+	return level == BB_LEVEL_MEMORY ||
+	       (route->outside && (int)level <= (int)route->path - BB_CLUSTER_LEAF);
 }
 
 /* F with its memory's seconds per byte reduced to the share of BYTES, of each of N ranks, that the
@@ -100,10 +114,8 @@ static inline bool bb_fabric_has_outside(const struct bb_fabric *f)
 /* Seconds per byte that a rank copies while all of the N ranks of a group do. */
 double bb_fabric_copy(const struct bb_fabric *f, int n);
 
-/* The rail that RANK uses: its own or, if that is lost, the node's next one. */
-int bb_fabric_rail(const struct bb_fabric *f, int rank);
-
-/* The route from rank FROM to another, TO. */
+/* The route from rank FROM to TO. Each leaves its node by its own rail or, if that is lost, by the
+   node's next one. */
 struct bb_fabric_route bb_fabric_route(const struct bb_fabric *f, int from, int to);
 
 /* Do several ranks share links of LEVEL? */
@@ -121,5 +133,28 @@ double bb_fabric_shared_second_per_byte(const struct bb_fabric *f, enum bb_fabri
  * route from r + P to r + P + d (both mod N) equals that from r to r + d. N where there is none.
  */
 int bb_fabric_period(const struct bb_fabric *f, int n);
+
+/* ---- groups that share links ---------------------------------------------------------- */
+
+/* How many ranks use each shared link. */
+struct bb_crowds { /* zero-initialise */
+	const struct bb_fabric *fabric;
+	int ranks;               /* of the world */
+	int *users[BB_LEVELS];   /* [shared link]: ranks of the world; NULL: not counted */
+	int *members[BB_LEVELS]; /* likewise of one group; all 0 between calls */
+};
+
+/* Count the users of the links of FABRIC, which must outlive CROWDS, by the first RANKS ranks.
+   False: out of memory; free CROWDS all the same. */
+bool bb_crowds_open(struct bb_crowds *crowds, const struct bb_fabric *fabric, int ranks);
+void bb_crowds_free(struct bb_crowds *crowds);
+
+/*
+ * Set *CROWD, which the caller frees, to the crowd of struct bb_link_model for the N MEMBERS. The
+ * rest of the world counts as groups that do the same at the same time: the crowd of a shared link
+ * is the ranks of the world that use it over the members that do. NULL where no others share links
+ * with them. False: out of memory.
+ */
+bool bb_crowds_find(struct bb_crowds *crowds, const int *members, int n, double **crowd);
 
 #endif

@@ -14,15 +14,22 @@
 #define PORT 3e-12 /* seconds per byte */
 #define HOP 1e-6
 #define OVERHEAD 5e-7
+#define SELF                                                                                       \
+	{                                                                                          \
+		0, 0, BB_CLUSTER_SELF                                                              \
+	}
+#define PAIR                                                                                       \
+	{                                                                                          \
+		PORT, HOP, BB_CLUSTER_NVLINK                                                       \
+	}
 
 /* Four ranks of one package whose memory takes MEMORY seconds per byte; 0: it is not shared. */
 static struct bb_fabric cores(double memory)
 {
 	static const int no_rails[4];
 	static const struct bb_fabric_pair pairs[16] = {
-		{0, 0},      {PORT, HOP}, {PORT, HOP}, {PORT, HOP}, {PORT, HOP}, {0, 0},
-		{PORT, HOP}, {PORT, HOP}, {PORT, HOP}, {PORT, HOP}, {0, 0},      {PORT, HOP},
-		{PORT, HOP}, {PORT, HOP}, {PORT, HOP}, {0, 0},
+		SELF, PAIR, PAIR, PAIR, PAIR, SELF, PAIR, PAIR,
+		PAIR, PAIR, SELF, PAIR, PAIR, PAIR, PAIR, SELF,
 	};
 
 	return (struct bb_fabric){

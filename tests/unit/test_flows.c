@@ -43,8 +43,8 @@ static struct bb_flows *open_flows(const struct bb_fabric *fabric, struct bb_sla
 	return flows;
 }
 
-/* Rank FROM sends to rank TO, through the shared links below LEVELS. */
-static struct bb_flow flow_of(int from, int to, enum bb_fabric_level levels)
+/* Rank FROM sends to rank TO over PATH. */
+static struct bb_flow flow_of(int from, int to, enum bb_cluster_path path)
 {
 	return (struct bb_flow){.from = from,
 				.to = to,
@@ -52,7 +52,7 @@ static struct bb_flow flow_of(int from, int to, enum bb_fabric_level levels)
 					  .outside = true,
 					  .out_rail = rail_of[from % 4],
 					  .in_rail = rail_of[to % 4],
-					  .levels = levels},
+					  .path = path},
 				.bytes = BYTES,
 				.factor = 1};
 }
@@ -69,8 +69,8 @@ static void test_moments(void **state)
 	struct bb_slabs slabs = {0};
 	double ends[FLOWS] = {0};
 	struct bb_flows *flows = open_flows(&three_nodes, &slabs, ends);
-	const struct bb_flow first = flow_of(0, 4, BB_LEVEL_LEAF),
-			     other = flow_of(1, 8, BB_LEVEL_LEAF);
+	const struct bb_flow first = flow_of(0, 4, BB_CLUSTER_LEAF),
+			     other = flow_of(1, 8, BB_CLUSTER_LEAF);
 
 	bb_flows_join(flows, 0, &first, 0);
 	assert_end(ends[0], BYTES);
@@ -94,8 +94,8 @@ static void assert_share(int a, int b, int c, int d, bool shared)
 	struct bb_slabs slabs = {0};
 	double ends[FLOWS] = {0};
 	struct bb_flows *flows = open_flows(&three_nodes, &slabs, ends);
-	const struct bb_flow first = flow_of(a, b, BB_LEVEL_LEAF),
-			     other = flow_of(c, d, BB_LEVEL_LEAF);
+	const struct bb_flow first = flow_of(a, b, BB_CLUSTER_LEAF),
+			     other = flow_of(c, d, BB_CLUSTER_LEAF);
 
 	bb_flows_join(flows, 1, &first, 0);
 	bb_flows_join(flows, 3, &other, 0);
@@ -130,7 +130,7 @@ static void test_busiest(void **state)
 	static const int from[] = {0, 1, 0, 4}, to[] = {4, 8, 9, 10};
 
 	for (int i = 0; i < FLOWS; i++) {
-		const struct bb_flow flow = flow_of(from[i], to[i], BB_LEVEL_LEAF);
+		const struct bb_flow flow = flow_of(from[i], to[i], BB_CLUSTER_LEAF);
 
 		bb_flows_join(flows, i, &flow, 0);
 	}
@@ -155,8 +155,8 @@ static void test_leaves(void **state)
 	struct bb_fabric fabric = three_nodes;
 	struct bb_slabs slabs = {0};
 	double ends[FLOWS] = {0};
-	struct bb_flow inside = flow_of(0, 4, BB_LEVEL_LEAF), out = flow_of(1, 8, BB_LEVEL_POD);
-	struct bb_flow late = flow_of(5, 9, BB_LEVEL_POD);
+	struct bb_flow inside = flow_of(0, 4, BB_CLUSTER_LEAF), out = flow_of(1, 8, BB_CLUSTER_POD);
+	struct bb_flow late = flow_of(5, 9, BB_CLUSTER_POD);
 	struct bb_flows *flows;
 
 	fabric.leaf = 2;

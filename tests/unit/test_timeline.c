@@ -324,7 +324,7 @@ static void test_kept_choices(void **state)
 /* Two ranks that share NVSwitches, and two that do not: neither gets the other's choice. */
 static void test_choices_of_domains(void **state)
 {
-	const struct bb_fabric_pair self = {0, 0};
+	const struct bb_fabric_pair self = {0, 0, BB_CLUSTER_SELF};
 	const int rail = 0, together[] = {0, 1}, apart[] = {1, 2};
 	const struct bb_fabric fabric = {.nodes = 4,
 					 .per_node = 1,

@@ -46,10 +46,11 @@ static void sim_close(struct bb_context *context)
 {
 	bb_choices_free(&context->choices);
 	free(context->counts);
-	bb_network_free(&context->network);
 	bb_calibration_free(context->calibration);
-	for (int i = 0; i < context->ncourses; i++)
+	for (int i = 0; i < context->ncourses; i++) {
+		bb_crowds_free(&context->courses[i].crowds);
 		free(context->courses[i].clocks);
+	}
 	free(context);
 }
 
@@ -68,17 +69,20 @@ static bool open_course(struct bb_context *c, const struct bb_backend_config *co
 			  .pace = &c->pace},
 		.clocks = calloc((size_t)c->world.nranks, sizeof(*course->clocks)),
 	};
-	if (virtual->cluster)
-		course->links.fabric = faulty ? &c->network.faulty : &c->network.fabric;
-	if (!faulty)
+	if (faulty) {
+		course->links.slow_link.from = config->slow_link.from;
+		course->links.slow_link.to = config->slow_link.to;
+		course->links.slow_link.factor = config->slow_link.factor;
+		course->slow_rank = virtual->slow_rank.rank;
+		course->late = virtual->slow_rank.seconds;
+	}
+	if (!virtual->cluster)
 		return course->clocks;
-	course->links.slow_link.from = config->slow_link.from;
-	course->links.slow_link.to = config->slow_link.to;
-	course->links.slow_link.factor = config->slow_link.factor;
-	course->flaw = virtual->flawed ? &c->network.flaw : NULL;
-	course->slow_rank = virtual->slow_rank.rank;
-	course->late = virtual->slow_rank.seconds;
-	return course->clocks;
+	course->fabric = virtual->cluster->fabric;
+	course->fabric.flawed = faulty && virtual->flawed;
+	course->fabric.flaw = virtual->flaw;
+	course->links.fabric = &course->fabric;
+	return bb_crowds_open(&course->crowds, &course->fabric, c->world.nranks) && course->clocks;
 }
 
 /* An evaluation ends when the run is aborted. */
@@ -110,9 +114,7 @@ static bb_status open_with(const struct bb_sim_library *library, struct bb_conte
 				 .error = error,
 				 .listener = virtual->listener,
 				 .pace = {report_progress, c}};
-	if ((virtual->cluster && !bb_network_make(&c->network, virtual->cluster, world->nranks,
-						  virtual->flawed ? &virtual->flaw : NULL)) ||
-	    (faulty && !open_course(c, config, true)) || !open_course(c, config, false)) {
+	if ((faulty && !open_course(c, config, true)) || !open_course(c, config, false)) {
 		st = bb_no_memory(error, "the clocks of all ranks");
 		goto out;
 	}
@@ -223,7 +225,7 @@ static bb_status sim_group_open(struct bb_rank *rank, const int *members, int n,
 	for (int i = 0; i < c->ncourses && c->cluster; i++) {
 		const struct bb_link_model *const links = &c->courses[i].links;
 
-		if (!bb_network_crowd(&c->network, links->fabric, members, n, &g->crowds[i]))
+		if (!bb_crowds_find(&c->courses[i].crowds, members, n, &g->crowds[i]))
 			goto fail;
 		if (c->cluster->inside == BB_INSIDE_MEMORY) {
 			/* The members are sorted. */
@@ -238,7 +240,8 @@ static bb_status sim_group_open(struct bb_rank *rank, const int *members, int n,
 			goto fail;
 		if (c->calibration)
 			bb_calibration_adjust(c->calibration, &g->machines[i]);
-		bb_nccl_shape_apply_flaw(&g->machines[i], c->cluster, c->courses[i].flaw,
+		bb_nccl_shape_apply_flaw(&g->machines[i], c->cluster,
+					 links->fabric->flawed ? &links->fabric->flaw : NULL,
 					 c->world.nranks, members, n);
 		if (links->slow_link.factor > 0 &&
 		    !bb_nccl_shape_apply_slow_path(&g->machines[i], c->cluster,

@@ -11,7 +11,6 @@
 #include "backends/library.h"
 #include "backends/backend.h"
 #include "backends/virtual.h"
-#include "simulator/cluster/network.h"
 #include "simulator/nccl/shape.h"
 
 #include <stdatomic.h>
@@ -22,8 +21,9 @@
 /* One evaluation of the world: a clock of each rank, over the links, with or without a fault. */
 struct bb_course {
 	struct bb_link_model links;
-	double *clocks;                    /* [rank], seconds */
-	const struct bb_fabric_flaw *flaw; /* of the cluster; NULL: none */
+	struct bb_fabric fabric; /* of LINKS, with a cluster */
+	struct bb_crowds crowds; /* on it */
+	double *clocks;          /* [rank], seconds */
 	int slow_rank;
 	double late; /* seconds by which SLOW_RANK enters each collective later */
 };
@@ -36,7 +36,6 @@ struct bb_context {
 	   made on the last, as NCCL does not know of the fault. */
 	struct bb_course courses[2];
 	int ncourses;
-	struct bb_network network; /* with a cluster */
 	const struct bb_cluster *cluster;
 	struct bb_calibration *calibration; /* of NCCL on the cluster, or of schedules, or NULL */
 	struct bb_nccl_constants nccl;      /* of a cluster of GPUs */

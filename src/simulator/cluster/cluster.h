@@ -11,6 +11,7 @@
 #define BB_SIMULATOR_CLUSTER_CLUSTER_H
 
 #include "core/settings.h"
+#include "simulator/fabric.h"
 #include "topology/build.h"
 #include "topology/topology.h"
 
@@ -106,16 +107,6 @@ enum bb_inside {
 	BB_INSIDE_MEMORY /* ranks on CPUs, whose messages are copies, or take the NIC */
 };
 
-enum bb_cluster_path {
-	BB_CLUSTER_SELF,
-	BB_CLUSTER_NVLINK, /* through NVSwitches, or over NVLinks of their own */
-	BB_CLUSTER_PCIE,
-	BB_CLUSTER_MEMORY,
-	BB_CLUSTER_LEAF, /* the same rail below the same leaf switch */
-	BB_CLUSTER_POD,  /* up to the spine and down */
-	BB_CLUSTER_CORE, /* up to the core */
-	BB_CLUSTER_PATHS
-};
 /* Kinds of NICs, which NCCL reaches by different network plug-ins. */
 enum bb_nic_kind {
 	BB_NICS_OTHER, /* also where nic_rate replaces the rate of any but EFA */
@@ -147,7 +138,8 @@ struct bb_cluster {
 	int rail_gpus[BB_CLUSTER_NODE_RANKS]; /* ranks of a node that share a rail */
 	double gpu_rate, nic_rate;            /* with their efficiencies; of a core without GPUs */
 	double figures[BB_FIGURES];
-	struct bb_cluster_route *pairs; /* [from * gpus + to] of one node */
+	struct bb_fabric fabric;      /* of all this, without a fault */
+	struct bb_fabric_pair *pairs; /* of the fabric; owned */
 };
 
 /* Parses LENGTH bytes of a file called NAME. The caller frees *T. */
@@ -193,6 +185,7 @@ BB_MUST bb_status bb_cluster_open_changed(const char *text, const struct bb_clus
 struct bb_cluster_nics {
 	int n;
 	int64_t Mbps; /* of all */
+	double GBps;  /* likewise, of bytes */
 	enum bb_nic_kind kind;
 };
 struct bb_cluster_nics bb_cluster_nics_of(const struct bb_topology *t);

@@ -61,70 +61,55 @@ static const char *const examples[] = {
 	[BB_SETTING_YES] = "yes or no",
 };
 
-static bool read_value(enum bb_setting_unit unit, const char *text, double *value)
+static bb_status unknown_key(const struct bb_settings *l, struct bb_error *error)
 {
-	const double most = unit == BB_SETTING_COUNT    ? BB_CLUSTER_MOST_RANKS
-			    : unit == BB_SETTING_NUMBER ? 1000
-							: INFINITY;
-
-	if (!bb_setting_read(unit, text, value))
-		return false;
-	return isinf(most) || (*value >= 1 && *value <= most);
-}
-
-static bb_status unknown_key(const struct bb_settings *l, bool head, struct bb_error *error)
-{
-	const char *names[BB_FIGURES + 4] = {NULL}, *near;
-	int n = 0;
+	const char *names[BB_FIGURES + 4] = {"system", "topology", "nodes"}, *near;
 
 	for (int f = 0; f < BB_FIGURES; f++)
-		names[n++] = bb_figure_rows[f].name;
-	if (head) {
-		names[n++] = "system";
-		names[n++] = "topology";
-		names[n++] = "nodes";
-	}
+		names[3 + f] = bb_figure_rows[f].name;
 	near = bb_nearest(l->key, names);
 	return bb_fail(error, BB_EUSAGE, "%s: line %d: \"%s\" is not a figure of a cluster%s%s%s",
 		       l->name, l->line, l->key, near ? "; did you mean " : "", near ? near : "",
 		       near ? "?" : "");
 }
 
-static bb_status wrong_value(const struct bb_settings *l, enum bb_setting_unit unit,
-			     struct bb_error *error)
-{
-	return bb_fail(error, BB_EUSAGE, "%s: line %d: %s = \"%s\": expected %s", l->name, l->line,
-		       l->key, l->value, examples[unit]);
-}
-
 static bb_status read_line(const struct bb_settings *l, double *figures, struct figure_head *head,
 			   struct bb_error *error)
 {
-	double value;
+	enum bb_setting_unit unit = BB_SETTING_COUNT; /* of nodes */
+	double value, most;
 	int f = 0;
 
 	while (f < BB_FIGURES && strcmp(bb_figure_rows[f].name, l->key) != 0)
 		f++;
-	if (f < BB_FIGURES) {
-		if (!read_value(bb_figure_rows[f].unit, l->value, figures ? &figures[f] : &value))
-			return wrong_value(l, bb_figure_rows[f].unit, error);
+	if (strcmp(l->key, "system") == 0) {
+		snprintf(head->system, sizeof(head->system), "%s", l->value);
 		return BB_OK;
 	}
-	if (head && strcmp(l->key, "system") == 0)
-		snprintf(head->system, sizeof(head->system), "%s", l->value);
-	else if (head && strcmp(l->key, "topology") == 0)
+	if (strcmp(l->key, "topology") == 0) {
 		snprintf(head->topology, sizeof(head->topology), "%s", l->value);
-	else if (!head || strcmp(l->key, "nodes") != 0)
-		return unknown_key(l, head, error);
-	else if (!read_value(BB_SETTING_COUNT, l->value, &value))
-		return wrong_value(l, BB_SETTING_COUNT, error);
+		return BB_OK;
+	}
+	if (f < BB_FIGURES)
+		unit = bb_figure_rows[f].unit;
+	else if (strcmp(l->key, "nodes") != 0)
+		return unknown_key(l, error);
+	most = unit == BB_SETTING_COUNT    ? BB_CLUSTER_MOST_RANKS
+	       : unit == BB_SETTING_NUMBER ? 1000
+					   : INFINITY;
+	if (!bb_setting_read(unit, l->value, &value) ||
+	    (!isinf(most) && !(value >= 1 && value <= most)))
+		return bb_fail(error, BB_EUSAGE, "%s: line %d: %s = \"%s\": expected %s", l->name,
+			       l->line, l->key, l->value, examples[unit]);
+	if (f < BB_FIGURES)
+		figures[f] = value;
 	else
 		head->nodes = (int)value;
 	return BB_OK;
 }
 
-/* Read figures of a TEXT of settings into FIGURES (NULL: skip them), other settings into HEAD
-   (NULL: they are errors). BB_EUSAGE names the line that is wrong. */
+/* Read a TEXT of settings: figures into FIGURES, others into HEAD. BB_EUSAGE names the line that is
+   wrong. */
 static bb_status read_figures(const struct bb_settings *text, double *figures,
 			      struct figure_head *head, struct bb_error *error)
 {
@@ -142,10 +127,11 @@ static bb_status read_known(const struct reading *r, const char *system)
 {
 	struct bb_settings text = {
 		.name = "clusters.txt", .rest = bb_cluster_data, .section = "all"};
-	bb_status st = read_figures(&text, r->cluster->figures, NULL, r->error);
+	struct figure_head none;
+	bb_status st = read_figures(&text, r->cluster->figures, &none, r->error);
 
 	text.section = system;
-	return st == BB_OK && *system ? read_figures(&text, r->cluster->figures, NULL, r->error)
+	return st == BB_OK && *system ? read_figures(&text, r->cluster->figures, &none, r->error)
 				      : st;
 }
 
@@ -187,10 +173,13 @@ static bb_status read_settings(const struct reading *r, const char *path, const 
 	const struct bb_settings in = {.name = path, .rest = text};
 	const char *slash = strrchr(path, '/');
 	struct figure_head head = {.nodes = 0};
+	double given[BB_FIGURES];
 	char file[BB_SHARE_PATH];
 	bb_status st;
 
-	BB_TRY(st, read_figures(&in, NULL, &head, r->error), out);
+	for (int f = 0; f < BB_FIGURES; f++)
+		given[f] = NAN;
+	BB_TRY(st, read_figures(&in, given, &head, r->error), out);
 	if (!*head.system == !*head.topology)
 		return bb_fail(r->error, BB_EUSAGE,
 			       "%s: give one of system = NAME and topology = FILE", path);
@@ -199,8 +188,9 @@ static bb_status read_settings(const struct reading *r, const char *path, const 
 		snprintf(file, sizeof(file), "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path,
 			 head.topology);
 	st = *head.system ? read_system(r, head.system) : read_file(r, file, true);
-	if (st == BB_OK)
-		st = read_figures(&in, r->cluster->figures, &head, r->error);
+	for (int f = 0; f < BB_FIGURES; f++)
+		if (!isnan(given[f]))
+			r->cluster->figures[f] = given[f];
 	r->cluster->nodes = head.nodes;
 out:
 	return st;
@@ -405,22 +395,51 @@ static bb_status derive_gpu_rate(struct bb_cluster *c, struct bb_error *error)
 
 /* ---- out of the node ------------------------------------------------------------------ */
 
+/* Does device NIC of T serve a GPU or, where there are none, the host? */
+static bool nic_serves(const struct bb_topology *t, int nic)
+{
+	const int gpus = bb_topology_count(t, BB_GPU);
+	bool serves = gpus == 0 && bb_nic_serves(t, -1, nic);
+
+	for (int gpu = 0; gpu < gpus && !serves; gpu++)
+		serves = bb_nic_serves(t, gpu, nic);
+	return serves && t->devices[nic].kind == BB_NIC;
+}
+
+struct bb_cluster_nics bb_cluster_nics_of(const struct bb_topology *t)
+{
+	struct bb_cluster_nics nics = {.kind = BB_NICS_INFINIBAND};
+	int efa = 0; /* generation of AWS's adapters */
+
+	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++) {
+		const int nic = bb_topology_device(t, BB_NIC, i), pci = t->devices[nic].pci;
+
+		if (!nic_serves(t, nic))
+			continue;
+		nics.n++;
+		nics.GBps += bb_nic_GBps(t, nic);
+		nics.Mbps += bb_nic_Mbps(t, nic);
+		if (t->devices[nic].layer != BB_INFINIBAND)
+			nics.kind = BB_NICS_OTHER;
+		efa = pci >= 0 ? bb_efa_generation(&t->pcis[pci]) : 0;
+	}
+	if (efa > 0)
+		nics.kind = efa == 1 ? BB_NICS_EFA : efa == 2 ? BB_NICS_EFA_P5 : BB_NICS_EFA_LATER;
+	return nics;
+}
+
+/* The NIC of each rail, and whether a GPU has a NIC behind the same PCIe switches, or has not. */
 struct rail_search {
-	int first[BB_CLUSTER_NODE_RANKS]; /* [rail]: the NIC that it was made for */
+	int first[BB_CLUSTER_NODE_RANKS]; /* [rail] */
 	int rails;
-	int others; /* NICs that are not InfiniBand */
-	int efa;    /* generation of AWS's adapters; 0: they are others */
-	int nics;
-	double GBps;    /* of all NICs */
-	int64_t Mbps;   /* likewise */
-	bool near, far; /* a GPU has a NIC behind the same PCIe switches; another has not */
+	bool near, far;
 };
 
 /* GPU gets the rail that fewest GPUs use so far, of those of its NICs. */
 static void assign_rail(struct bb_cluster *c, struct rail_search *search, int gpu)
 {
 	const struct bb_topology *t = c->node;
-	const bool is_host = bb_topology_count(t, BB_GPU) == 0;
+	const bool is_host = !bb_cluster_has_gpus(c);
 	int best = -1, best_rail = -1, best_users = 0;
 
 	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++) {
@@ -450,48 +469,6 @@ static void assign_rail(struct bb_cluster *c, struct rail_search *search, int gp
 	c->rail_gpus[best_rail]++;
 }
 
-/* Does device NIC of T serve a GPU or, where there are none, the host? */
-static bool nic_serves(const struct bb_topology *t, int nic)
-{
-	const int gpus = bb_topology_count(t, BB_GPU);
-	bool serves = gpus == 0 && bb_nic_serves(t, -1, nic);
-
-	for (int gpu = 0; gpu < gpus && !serves; gpu++)
-		serves = bb_nic_serves(t, gpu, nic);
-	return serves && t->devices[nic].kind == BB_NIC;
-}
-
-/* Count NIC, if it serves a rank. */
-static void search_add(struct rail_search *search, const struct bb_topology *t, int nic)
-{
-	if (!nic_serves(t, nic))
-		return;
-	search->nics++;
-	search->GBps += bb_nic_GBps(t, nic);
-	search->Mbps += bb_nic_Mbps(t, nic);
-	search->others += t->devices[nic].layer != BB_INFINIBAND;
-	search->efa =
-		t->devices[nic].pci >= 0 ? bb_efa_generation(&t->pcis[t->devices[nic].pci]) : 0;
-}
-
-static enum bb_nic_kind nics_of(const struct rail_search *search, bool rate_given)
-{
-	if (search->efa > 0)
-		return search->efa == 1   ? BB_NICS_EFA
-		       : search->efa == 2 ? BB_NICS_EFA_P5
-					  : BB_NICS_EFA_LATER;
-	return search->others > 0 || rate_given ? BB_NICS_OTHER : BB_NICS_INFINIBAND;
-}
-
-struct bb_cluster_nics bb_cluster_nics_of(const struct bb_topology *t)
-{
-	struct rail_search search = {0};
-
-	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++)
-		search_add(&search, t, bb_topology_device(t, BB_NIC, i));
-	return (struct bb_cluster_nics){search.nics, search.Mbps, nics_of(&search, false)};
-}
-
 /* Whether NICs have no access to the memory of the GPUs: by the figure, or as is usual for GeForce
    cards, and for V100 with AWS's first adapters (p3dn: GPUDirect RDMA came with p4d). NCCL does not
    use it between cards of different host bridges (ncclTopoCheckGdr, src/graph/paths.cc), but over
@@ -511,13 +488,12 @@ static bool is_staged(const struct bb_cluster *c, const struct rail_search *sear
 /* Without a known NIC, a given nic_rate stands for one NIC of each GPU, or of a node without. */
 static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 {
+	const struct bb_cluster_nics nics = bb_cluster_nics_of(c->node);
 	double *rate = &c->figures[BB_FIGURE_NIC_RATE];
-	struct rail_search search = {0};
+	struct rail_search search = {.rails = 0};
 
 	for (int gpu = 0; gpu < c->gpus; gpu++)
 		assign_rail(c, &search, gpu);
-	for (int i = 0; i < bb_topology_count(c->node, BB_NIC); i++)
-		search_add(&search, c->node, bb_topology_device(c->node, BB_NIC, i));
 	c->rails = search.rails;
 	for (int gpu = 0; gpu < c->gpus && search.rails == 0 && *rate > 0; gpu++) {
 		c->rail_of[gpu] = c->inside == BB_INSIDE_MEMORY ? 0 : gpu;
@@ -530,14 +506,18 @@ static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 			       "nic_rate in a file",
 			       c->name);
 	if (c->rails > 0)
-		c->nics = nics_of(&search, *rate > 0);
+		c->nics = nics.kind == BB_NICS_INFINIBAND && *rate > 0 ? BB_NICS_OTHER : nics.kind;
 	c->near_nics = search.rails > 0 && !search.far;
 	c->staged = is_staged(c, &search);
-	if (c->rails == 0 || *rate > 0)
-		return BB_OK;
 	/* Several NICs of one GPU are one rail. */
-	*rate = 1e9 * search.GBps / search.rails;
+	if (c->rails > 0 && *rate == 0)
+		*rate = 1e9 * nics.GBps / search.rails;
 	return BB_OK;
+}
+
+static int packages_of(const struct bb_cluster *c)
+{
+	return c->node->host.npackages > 0 ? c->node->host.npackages : 1;
 }
 
 double bb_cluster_cache(const struct bb_cluster *c)
@@ -548,7 +528,7 @@ double bb_cluster_cache(const struct bb_cluster *c)
 	for (int i = 0; i < host->ncaches; i++)
 		if (host->caches[i].level > 1)
 			bytes += (double)host->caches[i].bytes * host->caches[i].count;
-	return bytes / (host->npackages > 0 ? host->npackages : 1);
+	return bytes / packages_of(c);
 }
 
 /* Derive from c->node the ranks of a node, the links between them and the rails; and both rates
@@ -574,49 +554,79 @@ static bb_status cluster_derive(struct bb_cluster *c, struct bb_error *error)
 
 /* ---- the pairs of a node -------------------------------------------------------------- */
 
-/* The package of a rank of a node without GPUs: they have equal parts of the ranks. */
-static int package_of(const struct bb_cluster *c, int rank)
+static double per_byte(double rate)
 {
-	const int packages = c->node->host.npackages > 0 ? c->node->host.npackages : 1;
-
-	return rank / ((c->gpus + packages - 1) / packages);
+	return rate > 0 && !isinf(rate) ? 1 / rate : 0;
 }
 
-static const struct bb_cluster_route to_itself = {BB_CLUSTER_SELF, 0, INFINITY, 0};
-
-static struct bb_cluster_route pair_route(const struct bb_cluster *c, int a, int b)
+/* The link between ranks A and B of a node. Where messages loop back it is not used. */
+static struct bb_fabric_pair pair_of(const struct bb_cluster *c, int a, int b)
 {
-	const double *f = c->figures;
-	struct bb_cluster_route route = {BB_CLUSTER_NVLINK, 0, c->gpu_rate,
-					 f[BB_FIGURE_GPU_LATENCY]};
-	int links = 0, all = 0;
+	const struct bb_topology *t = c->node;
+	const int links = bb_topology_nvlinks(t, a, b);
+	enum bb_cluster_path path = BB_CLUSTER_NVLINK;
+	enum bb_figure latency = BB_FIGURE_GPU_LATENCY;
+	double rate = c->gpu_rate;
 
 	if (a == b)
-		return to_itself;
-	if (bb_cluster_loops_back(c))
-		return (struct bb_cluster_route){BB_CLUSTER_LEAF, 1, c->nic_rate,
-						 f[BB_FIGURE_NET_LATENCY]};
-	if (c->inside == BB_INSIDE_MEMORY)
-		return (struct bb_cluster_route){
-			BB_CLUSTER_MEMORY, 0, c->gpu_rate,
-			f[package_of(c, a) == package_of(c, b) ? BB_FIGURE_CORE_LATENCY
-							       : BB_FIGURE_PACKAGE_LATENCY]};
-	if (c->inside == BB_INSIDE_SWITCH)
-		return route;
-	for (int other = 0; other < c->gpus; other++)
-		all += other != a ? bb_topology_nvlinks(c->node, a, other) : 0;
-	links = bb_topology_nvlinks(c->node, a, b);
-	if (links > 0) {
-		route.rate = c->gpu_rate * links / all;
-		return route;
+		return (struct bb_fabric_pair){0, 0, BB_CLUSTER_SELF};
+	if (c->inside == BB_INSIDE_MEMORY) {
+		path = BB_CLUSTER_MEMORY;
+		latency = bb_fabric_shared(&c->fabric, BB_LEVEL_MEMORY, a, 0) ==
+					  bb_fabric_shared(&c->fabric, BB_LEVEL_MEMORY, b, 0)
+				  ? BB_FIGURE_CORE_LATENCY
+				  : BB_FIGURE_PACKAGE_LATENCY;
+	} else if (c->inside != BB_INSIDE_SWITCH && links > 0) {
+		rate = rate * links / links_between(t, a, c->gpus);
+	} else if (c->inside != BB_INSIDE_SWITCH) {
+		path = BB_CLUSTER_PCIE;
+		latency = BB_FIGURE_PCIE_LATENCY;
+		if (c->inside == BB_INSIDE_LINKS)
+			rate = pcie_rate(t, a, b) * c->figures[BB_FIGURE_GPU_EFFICIENCY];
+		if (!reaches(c, a, b))
+			rate *= c->figures[BB_FIGURE_HOST_EFFICIENCY];
 	}
-	route.path = BB_CLUSTER_PCIE;
-	route.latency = f[BB_FIGURE_PCIE_LATENCY];
-	if (c->inside == BB_INSIDE_LINKS)
-		route.rate = pcie_rate(c->node, a, b) * f[BB_FIGURE_GPU_EFFICIENCY];
-	if (!reaches(c, a, b))
-		route.rate *= f[BB_FIGURE_HOST_EFFICIENCY];
-	return route;
+	return (struct bb_fabric_pair){per_byte(rate), c->figures[latency], path};
+}
+
+/* The fabric of C, whose pairs are set later. */
+static struct bb_fabric fabric_of(const struct bb_cluster *c)
+{
+	const double *f = c->figures;
+	struct bb_fabric fabric = {
+		.nodes = c->nodes,
+		.per_node = c->gpus,
+		.domain = c->domain,
+		.leaf = (int)f[BB_FIGURE_LEAF_NODES],
+		.pod = (int)f[BB_FIGURE_POD_NODES],
+		.rails = c->rails,
+		.rail_of = c->rail_of,
+		.pairs = c->pairs,
+		.domain_second_per_byte = per_byte(c->gpu_rate),
+		.domain_latency = f[BB_FIGURE_GPU_LATENCY],
+		.rail_second_per_byte = per_byte(c->nic_rate),
+		.overhead = f[BB_FIGURE_MESSAGE_OVERHEAD],
+		.leaf_taper = f[BB_FIGURE_LEAF_TAPER],
+		.pod_taper = f[BB_FIGURE_POD_TAPER],
+	};
+
+	for (int hops = 0; hops < 3; hops++)
+		fabric.latency[hops] =
+			f[BB_FIGURE_NET_LATENCY] + 2 * hops * f[BB_FIGURE_SWITCH_LATENCY];
+	if (c->inside != BB_INSIDE_MEMORY)
+		return fabric;
+	fabric.limits[0].most = f[BB_FIGURE_INLINE_SIZE];
+	fabric.limits[0].latency = f[BB_FIGURE_EAGER_LATENCY];
+	fabric.limits[1].most = f[BB_FIGURE_EAGER_SIZE];
+	fabric.limits[1].latency = f[BB_FIGURE_RENDEZVOUS_LATENCY];
+	fabric.pulls = true;
+	fabric.sum_second_per_byte = per_byte(f[BB_FIGURE_ADD_RATE]);
+	fabric.loopback = bb_cluster_loops_back(c);
+	fabric.packages = packages_of(c);
+	fabric.memory_second_per_byte =
+		per_byte(f[BB_FIGURE_MEMORY_RATE] * f[BB_FIGURE_MEMORY_EFFICIENCY]);
+	fabric.cache_bytes = bb_cluster_cache(c);
+	return fabric;
 }
 
 /* ---- opening -------------------------------------------------------------------------- */
@@ -725,8 +735,9 @@ bb_status bb_cluster_open_changed(const char *text, const struct bb_cluster_chan
 	c->pairs = malloc((size_t)c->gpus * (size_t)c->gpus * sizeof(*c->pairs));
 	if (!c->pairs)
 		st = bb_no_memory(error, "a cluster");
+	c->fabric = fabric_of(c);
 	for (int i = 0; i < c->gpus * c->gpus && c->pairs; i++)
-		c->pairs[i] = pair_route(c, i / c->gpus, i % c->gpus);
+		c->pairs[i] = pair_of(c, i / c->gpus, i % c->gpus);
 out:
 	if (st == BB_OK)
 		*cluster = c;
@@ -771,14 +782,15 @@ bb_status bb_cluster_of_links(struct bb_cluster **cluster, int nodes, int ranks,
 		return bb_no_memory(error, "a cluster");
 	}
 	snprintf(c->name, sizeof(c->name), "%d nodes of %d ranks", nodes, ranks);
-	for (int i = 0; i < ranks * ranks; i++)
-		c->pairs[i] = (struct bb_cluster_route){BB_CLUSTER_NVLINK, 0, inside->rate,
-							inside->latency};
 	for (int i = 0; i < ranks; i++) {
 		c->rail_of[i] = i;
 		c->rail_gpus[i] = 1;
-		c->pairs[i * ranks + i] = to_itself;
+		for (int to = 0; to < ranks; to++)
+			if (to != i)
+				c->pairs[i * ranks + to] = (struct bb_fabric_pair){
+					per_byte(inside->rate), inside->latency, BB_CLUSTER_NVLINK};
 	}
+	c->fabric = fabric_of(c);
 	*cluster = c;
 	return BB_OK;
 }
@@ -799,24 +811,16 @@ const char *bb_cluster_path_name(const struct bb_cluster *c, enum bb_cluster_pat
 
 struct bb_cluster_route bb_cluster_route(const struct bb_cluster *c, int from, int to)
 {
-	const int a = bb_cluster_node(c, from), b = bb_cluster_node(c, to);
-	const double *f = c->figures;
-	const int leaf = (int)f[BB_FIGURE_LEAF_NODES], pod = (int)f[BB_FIGURE_POD_NODES];
-	struct bb_cluster_route route = {.path = BB_CLUSTER_LEAF, .rate = c->nic_rate};
+	const struct bb_fabric_route route = bb_fabric_route(&c->fabric, from, to);
 
-	if (a == b)
-		return c->pairs[from % c->gpus * c->gpus + to % c->gpus];
-	if (a / c->domain == b / c->domain)
-		return (struct bb_cluster_route){BB_CLUSTER_NVLINK, 0, c->gpu_rate,
-						 f[BB_FIGURE_GPU_LATENCY]};
-	if (a / pod != b / pod)
-		route.path = BB_CLUSTER_CORE;
-	else if (a / leaf != b / leaf || bb_cluster_rail(c, from) != bb_cluster_rail(c, to))
-		route.path = BB_CLUSTER_POD;
-	route.switches = 1 + 2 * (int)(route.path - BB_CLUSTER_LEAF);
-	route.latency =
-		f[BB_FIGURE_NET_LATENCY] + (route.switches - 1) * f[BB_FIGURE_SWITCH_LATENCY];
-	return route;
+	if (from == to)
+		return (struct bb_cluster_route){BB_CLUSTER_SELF, 0, INFINITY, 0};
+	return (struct bb_cluster_route){
+		.path = route.path,
+		.switches = route.outside ? 1 + 2 * (int)(route.path - BB_CLUSTER_LEAF) : 0,
+		.rate = 1 / route.second_per_byte,
+		.latency = route.latency,
+	};
 }
 
 /* ---- text ----------------------------------------------------------------------------- */

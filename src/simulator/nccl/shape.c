@@ -36,11 +36,11 @@ static uint64_t linked_gpus(const struct bb_cluster *c, int gpu, uint64_t set, d
 
 	*rate = 0;
 	for (int other = 0; other < c->gpus; other++) {
-		const struct bb_cluster_route *route = &c->pairs[gpu * c->gpus + other];
+		const struct bb_fabric_pair *pair = &c->pairs[gpu * c->gpus + other];
 
-		if (!(set >> other & 1) || route->path != BB_CLUSTER_NVLINK)
+		if (!(set >> other & 1) || pair->path != BB_CLUSTER_NVLINK)
 			continue;
-		*rate += route->rate;
+		*rate += 1 / pair->second_per_byte;
 		found |= UINT64_C(1) << other;
 	}
 	return found;

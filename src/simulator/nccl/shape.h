@@ -22,7 +22,7 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 			int world, const int *members, int n);
 
 /* Apply FLAW (NULL: none) to MACHINE. NCCL uses all rails of its members evenly and waits for the
-   slowest node, so a fault of one of these rails slows all members. As in bb_fabric_rail, the ranks
+   slowest node, so a fault of one of these rails slows all members. As in fabric.h, the ranks
    of a lost rail share the next one with its own ranks, members or not: if equally many groups use
    both, each has half of it. */
 void bb_nccl_shape_apply_flaw(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
