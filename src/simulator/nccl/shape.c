@@ -6,22 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Members on nodes that share NVSwitches, which NCCL counts as one node; or the least of each
-   number over several. */
-struct domain {
-	int n;             /* members */
-	int nodes;         /* of the cluster; the most */
-	int rails;         /* of all its nodes, that members use */
-	double rail_share; /* the members' share of these rails, in rails */
-	double least;      /* their smallest share of one of them */
-	double each;       /* RAIL_SHARE per member */
-	/* The lowest rate of a member's NVLinks to other members, where NVLinks join pairs; 0: they
-	   do not connect all members. INFINITY: there are no such links, or one member. */
-	double links;
-	struct bb_cluster_slots slots; /* of its node with the slowest */
-	bool some;                     /* not all GPUs of its nodes are members */
-};
-
 static int domain_of(const struct bb_cluster *cluster, int rank)
 {
 	return bb_cluster_node(cluster, rank) / cluster->domain;
@@ -29,41 +13,39 @@ static int domain_of(const struct bb_cluster *cluster, int rank)
 
 /* ---- the members of a node ------------------------------------------------------------ */
 
-/* The GPUs of SET that GPU has NVLinks to, and the *RATE of all these links. */
-static uint64_t linked_gpus(const struct bb_cluster *c, int gpu, uint64_t set, double *rate)
+/* The links among the members of a node; of several nodes, the least. */
+struct links {
+	/* The lowest rate of a member's NVLinks to other members, where NVLinks join pairs; 0: they
+	   do not connect all members. INFINITY: there are no such links, or one member. */
+	double nvlink;
+	struct bb_cluster_slots slots;
+};
+
+/* The nvlink of struct links of the GPUs of SET. */
+static double nvlink_among(const struct bb_cluster *c, uint64_t set)
 {
-	uint64_t found = 0;
-
-	*rate = 0;
-	for (int other = 0; other < c->gpus; other++) {
-		const struct bb_fabric_pair *pair = &c->pairs[gpu * c->gpus + other];
-
-		if (!(set >> other & 1) || pair->path != BB_CLUSTER_NVLINK)
-			continue;
-		*rate += 1 / pair->second_per_byte;
-		found |= UINT64_C(1) << other;
-	}
-	return found;
-}
-
-/* The member links of struct domain for the GPUs of SET. */
-static double links_among(const struct bb_cluster *c, uint64_t set)
-{
-	uint64_t joined = set & -set, before = 0;
-	double least = INFINITY, rate;
+	uint64_t linked[BB_MOST_GPUS] = {0}, joined = set & -set, before = 0;
+	double least = INFINITY;
 
 	if (c->inside != BB_INSIDE_LINKS || joined == set)
 		return INFINITY;
-	for (int gpu = 0; gpu < c->gpus; gpu++)
-		if (set >> gpu & 1) {
-			linked_gpus(c, gpu, set, &rate);
-			least = fmin(least, rate);
+	for (int gpu = 0; gpu < c->gpus; gpu++) {
+		double rate = 0;
+
+		for (int other = 0; other < c->gpus; other++) {
+			const struct bb_fabric_pair *pair = &c->pairs[gpu * c->gpus + other];
+
+			if (!(set >> other & 1) || pair->path != BB_CLUSTER_NVLINK)
+				continue;
+			rate += 1 / pair->second_per_byte;
+			linked[gpu] |= UINT64_C(1) << other;
 		}
+		least = set >> gpu & 1 ? fmin(least, rate) : least;
+	}
 	while (joined != before) {
 		before = joined;
 		for (int gpu = 0; gpu < c->gpus; gpu++)
-			if (before >> gpu & 1)
-				joined |= linked_gpus(c, gpu, set, &rate);
+			joined |= before >> gpu & 1 ? linked[gpu] : 0;
 	}
 	return joined == set ? least : 0;
 }
@@ -79,91 +61,75 @@ static int count_on_rail(const struct bb_cluster *c, int world, int node, int ra
 	return on;
 }
 
-/* Lower the links of ALL to those of ONE. */
-static void combine_links(struct domain *all, double links, struct bb_cluster_slots slots)
-{
-	all->links = fmin(all->links, links);
-	all->slots.through_host |= slots.through_host;
-	all->slots.alone = fmin(all->slots.alone, slots.alone);
-	all->slots.together = fmin(all->slots.together, slots.together);
-}
-
-/* Add the N MEMBERS of one node to DOMAIN. */
-static void count_node(const struct bb_cluster *c, int world, const int *members, int n,
-		       struct domain *domain)
+/* Lower LINKS and M's rail_rate to those of the first of N MEMBERS' node, of which it returns the
+   members; add their rails to *RAILS, and their share of these, in rails, to *SHARE. */
+static int add_node(const struct bb_cluster *c, int world, const int *members, int n,
+		    struct links *links, struct bb_nccl_machine *m, int *rails, double *share)
 {
 	const int node = bb_cluster_node(c, *members);
-	struct bb_cluster_slots slots = {false, INFINITY, INFINITY};
-	int on[BB_MOST_GPUS] = {0}; /* [rail]: members */
+	int on[BB_MOST_GPUS] = {0}, here = 0; /* [rail]: members */
 	uint64_t gpus = 0;
 
-	for (int i = 0; i < n; i++) {
-		gpus |= UINT64_C(1) << members[i] % c->gpus;
+	for (; here < n && bb_cluster_node(c, members[here]) == node; here++) {
+		gpus |= UINT64_C(1) << members[here] % c->gpus;
 		if (c->rails)
-			on[bb_cluster_rail(c, members[i])]++;
+			on[bb_cluster_rail(c, members[here])]++;
 	}
 	for (int rail = 0; rail < c->rails; rail++) {
 		const double part =
 			on[rail] ? (double)on[rail] / count_on_rail(c, world, node, rail, on[rail])
 				 : 0;
 
-		domain->rails += on[rail] > 0;
-		domain->rail_share += part;
-		domain->least = on[rail] ? fmin(domain->least, part) : domain->least;
+		*rails += on[rail] > 0;
+		*share += part;
+		m->rail_rate = on[rail] ? fmin(m->rail_rate, part * c->nic_rate) : m->rail_rate;
 	}
-	if (c->inside != BB_INSIDE_SWITCH)
-		slots = bb_cluster_slots(c, gpus);
-	combine_links(domain, links_among(c, gpus), slots);
-	domain->n += n;
-	domain->nodes++;
+	links->nvlink = fmin(links->nvlink, nvlink_among(c, gpus));
+	if (c->inside != BB_INSIDE_SWITCH) {
+		const struct bb_cluster_slots slots = bb_cluster_slots(c, gpus);
+
+		links->slots.through_host |= slots.through_host;
+		links->slots.alone = fmin(links->slots.alone, slots.alone);
+		links->slots.together = fmin(links->slots.together, slots.together);
+	}
+	return here;
 }
 
 /* ---- the whole group ------------------------------------------------------------------ */
 
-/* Count the domains of N MEMBERS, which are sorted. *LEAST combines them. */
-static int count_domains(const struct bb_cluster *c, int world, const int *members, int n,
-			 struct domain *least)
+/* Set M's nodes, as NCCL counts them, and what is the least of any: of the N MEMBERS, sorted. */
+static struct links find_nodes(const struct bb_cluster *c, int world, const int *members, int n,
+			       struct bb_nccl_machine *m)
 {
-	const struct bb_cluster_slots unlimited = {false, INFINITY, INFINITY};
-	int domains = 0;
+	struct links links = {INFINITY, {false, INFINITY, INFINITY}};
 
-	*least = (struct domain){.n = n,
-				 .rails = INT_MAX,
-				 .rail_share = INFINITY,
-				 .least = 1,
-				 .each = INFINITY,
-				 .links = INFINITY,
-				 .slots = unlimited};
-	for (int at = 0; at < n; domains++) {
-		const int which = domain_of(c, members[at]);
-		struct domain next = {.least = 1, .links = INFINITY, .slots = unlimited};
+	m->fewest = n;
+	m->rails = INT_MAX;
+	m->net_rate = m->rank_rate = INFINITY;
+	m->rail_rate = c->nic_rate;
+	for (int at = 0; at < n; m->nodes++) {
+		const int first = at, domain = domain_of(c, members[at]);
+		int nodes = 0, rails = 0;
+		double share = 0;
 
-		while (at < n && domain_of(c, members[at]) == which) {
-			const int node = bb_cluster_node(c, members[at]);
-			int end = at;
-
-			while (end < n && bb_cluster_node(c, members[end]) == node)
-				end++;
-			count_node(c, world, &members[at], end - at, &next);
-			at = end;
-		}
-		least->n = next.n < least->n ? next.n : least->n;
-		least->nodes = next.nodes > least->nodes ? next.nodes : least->nodes;
-		least->rails = next.rails < least->rails ? next.rails : least->rails;
-		least->rail_share = fmin(least->rail_share, next.rail_share);
-		least->least = fmin(least->least, next.least);
-		least->each = fmin(least->each, next.rail_share / next.n);
-		least->some |= next.n < next.nodes * c->gpus;
-		combine_links(least, next.links, next.slots);
+		for (; at < n && domain_of(c, members[at]) == domain; nodes++)
+			at += add_node(c, world, &members[at], n - at, &links, m, &rails, &share);
+		m->fewest = at - first < m->fewest ? at - first : m->fewest;
+		m->wide |= nodes > 1;
+		m->some_gpus |= at - first < nodes * c->gpus;
+		m->rails = rails < m->rails ? rails : m->rails;
+		m->net_rate = fmin(m->net_rate, share * c->nic_rate);
+		m->rank_rate = fmin(m->rank_rate, share / (at - first) * c->nic_rate);
 	}
-	return domains;
+	return links;
 }
 
-/* Set SLOWDOWN to the cost of tapered uplinks for N MEMBERS, which are sorted and lie in DOMAINS
-   domains. Messages change among RAILS on the uplinks of leaves. */
-static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_cluster *cluster,
-			const int *members, int n, int domains, int rails)
+/* Set the taper of MACHINE to the cost of uplinks for its ranks, the MEMBERS, which are sorted.
+   Without NVLinks messages change among rails on the uplinks of leaves. */
+static void find_tapers(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+			const int *members)
 {
+	const int rails = machine->nvlink ? 1 : machine->rails;
 	static const struct {
 		enum bb_figure nodes, taper;
 	} levels[] = {{BB_FIGURE_LEAF_NODES, BB_FIGURE_LEAF_TAPER},
@@ -174,7 +140,7 @@ static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_clust
 		int most = 1, here = 0, before = -1;
 
 		/* A domain may be larger than a leaf: then BELOW is 0. */
-		for (int i = 0; i < n && below > 1; i++) {
+		for (int i = 0; i < machine->ranks && below > 1; i++) {
 			const int domain = domain_of(cluster, members[i]);
 
 			if (domain == before)
@@ -183,7 +149,7 @@ static void find_tapers(struct bb_nccl_slowdown *slowdown, const struct bb_clust
 			most = here > most ? here : most;
 			before = domain;
 		}
-		bb_nccl_taper(slowdown, domains, most, level == 0 ? rails : 1,
+		bb_nccl_taper(&machine->taper, machine->nodes, most, level == 0 ? rails : 1,
 			      cluster->figures[levels[level].taper]);
 	}
 }
@@ -194,56 +160,47 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 	const double *f = cluster->figures;
 	const struct bb_host *host = &cluster->node->host;
 	const double share = f[BB_FIGURE_GPU_EFFICIENCY];
-	int *sorted = malloc((size_t)n * sizeof(*sorted)), domains;
-	struct domain least;
+	int *sorted = malloc((size_t)n * sizeof(*sorted));
+	struct links links;
 
 	if (!sorted)
 		return false;
 	memcpy(sorted, members, (size_t)n * sizeof(*sorted));
 	bb_stats_sort_ints(sorted, (size_t)n);
-	domains = count_domains(cluster, world, sorted, n, &least);
 	*machine = (struct bb_nccl_machine){
 		.ranks = n,
-		.nodes = domains,
-		.fewest = least.n,
-		.some_gpus = least.some,
-		.wide = least.nodes > 1,
-		/* A node with one member has no links within. */
-		.nvlink = cluster->inside == BB_INSIDE_SWITCH ||
-			  (cluster->inside == BB_INSIDE_LINKS && least.links > 0),
 		.nvswitch = cluster->inside == BB_INSIDE_SWITCH,
 		.nvls_off = (f[BB_FIGURE_NCCL_NVLS] < 0),
 		.near_nics = cluster->near_nics,
 		.staged = cluster->staged,
 		.amd = host->npackages && strcmp(host->packages[0].vendor, "AuthenticAMD") == 0,
 		.x86 = strcmp(host->arch, "x86_64") == 0,
-		.gpu_rate = cluster->inside == BB_INSIDE_NOTHING
-				    ? INFINITY
-				    : fmin(cluster->gpu_rate, least.links) / share,
 		.gpu_share = share,
-		.rails = least.rails,
 		.nic_rate = cluster->nic_rate / f[BB_FIGURE_NIC_EFFICIENCY],
-		.net_rate = least.rail_share * cluster->nic_rate,
-		.rank_rate = least.each * cluster->nic_rate,
-		.rail_rate = least.least * cluster->nic_rate,
 		.nic_latency = f[BB_FIGURE_NCCL_NIC_LATENCY],
 		.nics = cluster->nics,
 		.net_fill = f[BB_FIGURE_NCCL_TREE_FILL],
 		.issue = f[BB_FIGURE_NCCL_ISSUE],
 		.process_gpus = f[BB_FIGURE_NCCL_PROCESS_GPUS],
 	};
-	find_tapers(&machine->taper, cluster, sorted, n, domains,
-		    machine->nvlink ? 1 : least.rails);
+	links = find_nodes(cluster, world, sorted, n, machine);
+	/* A node with one member has no links within. */
+	machine->nvlink =
+		machine->nvswitch || (cluster->inside == BB_INSIDE_LINKS && links.nvlink > 0);
+	machine->gpu_rate = cluster->inside == BB_INSIDE_NOTHING
+				    ? INFINITY
+				    : fmin(cluster->gpu_rate, links.nvlink) / share;
+	find_tapers(machine, cluster, sorted);
 	free(sorted);
 	if (!machine->nvlink && cluster->inside != BB_INSIDE_NOTHING) {
 		/* The rates of PCIe. A gpu_rate that is given replaces that of the slots; members
 		   below a switch share it alike. */
-		machine->through_host = least.slots.through_host;
+		machine->through_host = links.slots.through_host;
 		machine->alone_rate = cluster->inside == BB_INSIDE_PCIE ? cluster->gpu_rate / share
-									: least.slots.alone;
+									: links.slots.alone;
 		machine->gpu_rate = machine->alone_rate;
-		if (least.slots.together < least.slots.alone)
-			machine->gpu_rate *= least.slots.together / least.slots.alone;
+		if (links.slots.together < links.slots.alone)
+			machine->gpu_rate *= links.slots.together / links.slots.alone;
 	}
 	if (n == 1)
 		machine->unknown = "NCCL does nothing for one rank in place and copies within its "
