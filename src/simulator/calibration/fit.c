@@ -26,56 +26,35 @@ void bb_calibration_free(struct bb_calibration *c)
 
 #define OCTAVES 2 /* from knot to knot */
 #define SWEEPS 2000
-#define UNKNOWNS (BB_MOST_COUNTS + BB_MOST_KNOTS)
 /* Weight of the difference of neighbouring knots, so that knots without data follow their
  * neighbours.
  */
 #define STIFFNESS 1e-6
 
-/* The knot before SIZE; *SHARE is the weight of the next one. */
-static int knot_of(const struct bb_cost_model *m, double size, double *share)
+/* Set ROW to the coefficients of M's values in the time of COST: of the rounds among the nearest
+   number of ranks, and of the bytes that the busiest processor moves at the knots around SIZE. */
+static void cost_row(const struct bb_cost_model *m, const struct bb_cost *cost, double *row)
 {
-	const double place = (log2(size > 1 ? size : 1) - m->first) / OCTAVES;
-	int k = (int)floor(place);
+	const double work = cost->moved / (cost->nranks < m->cores ? cost->nranks : m->cores);
+	const double octaves = log2(fmax(cost->size, 1)) - m->first;
+	const double place = fmin(fmax(octaves / OCTAVES, 0), m->nknots - 1);
+	const int knot = (int)place;
+	double *bytes = &row[m->ncounts + knot];
+	int near = 0;
 
-	if (k < 0 || m->nknots == 1)
-		k = 0;
-	else if (k > m->nknots - 2)
-		k = m->nknots - 2;
-	*share = fmin(fmax(place - k, 0), m->nknots > 1);
-	return k;
-}
-
-static int count_of(const struct bb_cost_model *m, int nranks)
-{
-	int best = 0;
-
+	memset(row, 0, BB_MOST_VALUES * sizeof(*row));
 	for (int i = 1; i < m->ncounts; i++)
-		if (fabs(log((double)m->counts[i] / nranks)) <
-		    fabs(log((double)m->counts[best] / nranks)))
-			best = i;
-	return best;
-}
-
-/* Bytes that the busiest processor moves. */
-static double work_of(const struct bb_cost_model *m, const struct bb_cost *cost)
-{
-	return cost->moved / (cost->nranks < m->cores ? cost->nranks : m->cores);
-}
-
-static double cost_time(const struct bb_cost_model *m, const struct bb_cost *cost)
-{
-	double share;
-	const int k = knot_of(m, cost->size, &share);
-	double per_byte = (1 - share) * m->per_byte[k];
-
-	if (share > 0)
-		per_byte += share * m->per_byte[k + 1];
-	return cost->rounds * m->latency[count_of(m, cost->nranks)] + work_of(m, cost) * per_byte;
+		if (fabs(log((double)m->counts[i] / cost->nranks)) <
+		    fabs(log((double)m->counts[near] / cost->nranks)))
+			near = i;
+	row[near] = cost->rounds;
+	bytes[0] = (1 - (place - knot)) * work;
+	if (place > knot)
+		bytes[1] = (place - knot) * work;
 }
 
 /* Set the numbers of ranks and the knots of M to those of N POINTS. */
-static void find_unknowns(struct bb_cost_model *m, const struct bb_point *points, size_t n)
+static void find_values(struct bb_cost_model *m, const struct bb_point *points, size_t n)
 {
 	double least = INFINITY, most = 1;
 
@@ -102,23 +81,23 @@ static void find_unknowns(struct bb_cost_model *m, const struct bb_point *points
    round would pass for slow bytes of short messages. */
 static void cost_fit(struct bb_cost_model *m, const struct bb_point *points, size_t n)
 {
-	double square[UNKNOWNS][UNKNOWNS] = {{0}}, sum[UNKNOWNS] = {0},
-	       x[UNKNOWNS] = {0}; /* A'A, A'1 */
+	double square[BB_MOST_VALUES][BB_MOST_VALUES] = {{0}}, sum[BB_MOST_VALUES] = {0},
+	       *x = m->values; /* A'A, A'1 */
 	double most = 0;
 	int unknowns;
 
-	find_unknowns(m, points, n);
+	find_values(m, points, n);
 	unknowns = m->ncounts + m->nknots;
+	memset(x, 0, sizeof(m->values));
 	for (const struct bb_point *p = points; p < points + n; p++) {
-		double row[UNKNOWNS] = {0}, share;
-		const int k = m->ncounts + knot_of(m, p->cost.size, &share);
+		double row[BB_MOST_VALUES];
 
-		row[count_of(m, p->cost.nranks)] = p->cost.rounds / p->time;
-		row[k] = (1 - share) * work_of(m, &p->cost) / p->time;
-		if (share > 0)
-			row[k + 1] = share * work_of(m, &p->cost) / p->time;
-		for (int i = unknowns - 2; i >= m->ncounts; i--)
-			row[i] += row[i + 1];
+		cost_row(m, &p->cost, row);
+		for (int i = unknowns - 1; i >= 0; i--) {
+			row[i] /= p->time;
+			if (i >= m->ncounts && i < unknowns - 1)
+				row[i] += row[i + 1];
+		}
 		for (int i = 0; i < unknowns; i++) {
 			sum[i] += row[i];
 			for (int j = 0; j < unknowns; j++)
@@ -137,35 +116,33 @@ static void cost_fit(struct bb_cost_model *m, const struct bb_point *points, siz
 			rest -= j == k ? 0 : square[k][j] * x[j];
 		x[k] = square[k][k] > 0 && rest > 0 ? rest / square[k][k] : 0;
 	}
-	memcpy(m->latency, x, (size_t)m->ncounts * sizeof(*x));
-	for (int k = 0; k < m->nknots; k++)
-		m->per_byte[k] = x[m->ncounts + k] + (k > 0 ? m->per_byte[k - 1] : 0);
+	for (int k = m->ncounts + 1; k < unknowns; k++)
+		x[k] += x[k - 1];
 }
 
-/* ---- series and the fit --------------------------------------------------------------- */
+/* ---- series --------------------------------------------------------------------------- */
 
-/* The same schedule, or the same algorithm and protocol of NCCL for one collective? */
-static bool same_algorithm(const struct bb_point *a, const struct bb_point *b)
-{
-	return a->call.collective == b->call.collective && a->schedule == b->schedule &&
-	       a->call.algorithm == b->call.algorithm && a->call.protocol == b->call.protocol;
-}
+/* What points have in common, up to these members: each includes those before. */
+enum likeness { SAME_COLLECTIVE = 1, SAME_ALGORITHM = 4, SAME_RANKS = 6, SAME_SERIES, SAME_SIZE };
 
-/* Compare the series of two points; without PLACED placements count as one. */
-static int compare_series(const struct bb_point *a, const struct bb_point *b, bool placed)
+/* Compare two points by the members of LIKENESS: 0 if they have all in common. */
+static int compare(const struct bb_point *a, const struct bb_point *b, enum likeness likeness)
 {
+	const struct bb_nccl_call *x = &a->call, *y = &b->call;
 	const int by[] = {
-		strcmp(a->call.collective->name, b->call.collective->name),
+		x->collective != y->collective ? strcmp(x->collective->name, y->collective->name)
+					       : 0,
 		a->schedule != b->schedule ? strcmp(a->schedule->name, b->schedule->name) : 0,
-		(int)a->call.algorithm - (int)b->call.algorithm,
-		(int)a->call.protocol - (int)b->call.protocol,
+		(int)x->algorithm - (int)y->algorithm,
+		(int)x->protocol - (int)y->protocol,
 		a->cost.nranks - b->cost.nranks,
 		a->nodes - b->nodes,
-		placed ? (int)a->call.in_place - (int)b->call.in_place : 0,
+		(int)x->in_place - (int)y->in_place,
+		(x->bytes > y->bytes) - (x->bytes < y->bytes),
 	};
-	size_t i = 0;
+	int i = 0;
 
-	while (i + 1 < sizeof(by) / sizeof(by[0]) && by[i] == 0)
+	while (i + 1 < (int)likeness && by[i] == 0)
 		i++;
 	return by[i];
 }
@@ -173,17 +150,20 @@ static int compare_series(const struct bb_point *a, const struct bb_point *b, bo
 /* Series by series, by size in each. */
 static int compare_points(const void *a, const void *b)
 {
-	const struct bb_point *x = a, *y = b;
-	const int by_series = compare_series(x, y, true);
-
-	return by_series != 0 ? by_series
-			      : (x->call.bytes > y->call.bytes) - (x->call.bytes < y->call.bytes);
+	return compare(a, b, SAME_SIZE);
 }
 
 /* Seconds of P by the model alone. */
 static double model_time(const struct bb_calibration *c, const struct bb_point *p)
 {
-	return c->cluster ? bb_site_time(c, p) : cost_time(&c->model, &p->cost);
+	double row[BB_MOST_VALUES], time = 0;
+
+	if (c->cluster)
+		return bb_site_time(c, p);
+	cost_row(&c->model, &p->cost, row);
+	for (int i = 0; i < c->model.ncounts + c->model.nknots; i++)
+		time += row[i] * c->model.values[i];
+	return time;
 }
 
 /* Sort the points and set their series, the model and what is left. False: out of memory. */
@@ -193,7 +173,7 @@ static bool calibration_fit(struct bb_calibration *c)
 
 	qsort(c->points, c->n, sizeof(*c->points), compare_points);
 	for (struct bb_point *p = c->points; p < c->points + c->n; p++) {
-		if (!last || compare_series(last->first, p, true) != 0) {
+		if (!last || compare(last->first, p, SAME_SERIES) != 0) {
 			last = BB_ARRAY_ADD(c->series, c->nseries, c->series_room);
 			if (!last)
 				return false;
@@ -215,50 +195,14 @@ static bool calibration_fit(struct bb_calibration *c)
 
 /* ---- predictions of points ------------------------------------------------------------ */
 
-/* The series of QUERY's algorithm that is nearest in ranks, nodes and placement, or NULL. */
-static const struct bb_calibration_series *nearest_series(const struct bb_calibration *c,
-							  const struct bb_point *query)
-{
-	const struct bb_calibration_series *best = NULL;
-	double least = INFINITY;
-
-	for (size_t i = 0; i < c->nseries; i++) {
-		const struct bb_point *p = c->series[i].first;
-		double far = fabs(log2((double)p->cost.nranks / query->cost.nranks));
-
-		if (query->nodes > 0)
-			far += fabs(log2((double)p->nodes / query->nodes));
-		far += p->call.in_place != query->call.in_place ? 0.1 : 0;
-		if (same_algorithm(p, query) && far < least) {
-			least = far;
-			best = &c->series[i];
-		}
-	}
-	return best;
-}
-
-/* How QUERY would be predicted. *BEYOND: octaves beyond the measured sizes, for that kind alone. */
-static enum bb_cross_kind kind_of(const struct bb_calibration *c, const struct bb_point *query,
-				  double *beyond)
-{
-	const struct bb_calibration_series *series = nearest_series(c, query);
-	const struct bb_point *first = series ? series->first : NULL;
-
-	*beyond = 0;
-	if (series && compare_series(first, query, false) == 0) {
-		if (query->call.bytes > first[series->n - 1].call.bytes)
-			*beyond = log2(query->call.bytes / first[series->n - 1].call.bytes);
-		else if (query->call.bytes < first->call.bytes)
-			*beyond = log2(query->call.bytes / first->call.bytes);
-		return *beyond == 0 ? BB_CROSS_BETWEEN : BB_CROSS_BEYOND;
-	}
-	if (series)
-		return BB_CROSS_RANKS;
-	for (size_t i = 0; i < c->nseries; i++)
-		if (c->series[i].first->call.collective == query->call.collective)
-			return BB_CROSS_ALGORITHM;
-	return BB_CROSS_COLLECTIVE;
-}
+/* What a prediction follows from. */
+struct outlook {
+	/* That of its algorithm which is nearest in ranks, nodes and placement; NULL: none. */
+	const struct bb_calibration_series *series;
+	enum bb_cross_kind kind;
+	double beyond; /* octaves beyond the measured sizes, of that kind alone */
+	double factor; /* on the model's time */
+};
 
 /* What is left at BYTES in SERIES: interpolated, at its ends that of its first or last size. */
 static double left_at(const struct bb_calibration_series *series, double bytes)
@@ -276,24 +220,46 @@ static double left_at(const struct bb_calibration_series *series, double bytes)
 	return p[i].left + fmin(fmax(share, 0), 1) * (p[i + 1].left - p[i].left);
 }
 
-/* The factor on the model's time of QUERY. The model of NCCL holds for any machine: what a run
-   leaves says little of other numbers of ranks, and less of each further octave of sizes. */
-static double left_factor(const struct bb_calibration *c, const struct bb_point *query)
+/* How QUERY is predicted, whose time and left are not used. The model of NCCL holds for any
+   machine: what a run leaves says little of other numbers of ranks, and less of each further octave
+   of sizes. */
+static struct outlook outlook_of(const struct bb_calibration *c, const struct bb_point *query)
 {
-	const struct bb_calibration_series *series = nearest_series(c, query);
-	double beyond, left = series ? left_at(series, query->call.bytes) : 0;
+	struct outlook o = {.kind = BB_CROSS_COLLECTIVE};
+	const double bytes = query->call.bytes;
+	double least = INFINITY, left = 0;
 
-	if (c->cluster && kind_of(c, query, &beyond) == BB_CROSS_RANKS)
-		left = 0;
-	else if (c->cluster)
-		left *= exp2(-fabs(beyond) / HALF_LIFE);
-	return exp(left);
-}
+	for (size_t i = 0; i < c->nseries; i++) {
+		const struct bb_point *p = c->series[i].first;
+		double far = fabs(log2((double)p->cost.nranks / query->cost.nranks));
 
-/* Seconds of QUERY, whose time and left are not used. */
-static double predict(const struct bb_calibration *c, const struct bb_point *query)
-{
-	return model_time(c, query) * left_factor(c, query);
+		if (query->nodes > 0)
+			far += fabs(log2((double)p->nodes / query->nodes));
+		far += p->call.in_place != query->call.in_place ? 0.1 : 0;
+		if (compare(p, query, SAME_COLLECTIVE) == 0)
+			o.kind = BB_CROSS_ALGORITHM;
+		if (compare(p, query, SAME_ALGORITHM) == 0 && far < least) {
+			least = far;
+			o.series = &c->series[i];
+		}
+	}
+	if (o.series) {
+		const struct bb_point *first = o.series->first, *last = first + o.series->n - 1;
+
+		left = left_at(o.series, bytes);
+		o.kind = BB_CROSS_RANKS;
+		if (compare(first, query, SAME_RANKS) == 0) {
+			if (bytes > last->call.bytes)
+				o.beyond = log2(bytes / last->call.bytes);
+			else if (bytes < first->call.bytes)
+				o.beyond = log2(bytes / first->call.bytes);
+			o.kind = o.beyond == 0 ? BB_CROSS_BETWEEN : BB_CROSS_BEYOND;
+		}
+	}
+	if (c->cluster)
+		left *= o.kind == BB_CROSS_RANKS ? 0 : exp2(-fabs(o.beyond) / HALF_LIFE);
+	o.factor = exp(left);
+	return o;
 }
 
 /* ---- cross-validation ----------------------------------------------------------------- */
@@ -306,26 +272,17 @@ static double predict(const struct bb_calibration *c, const struct bb_point *que
 #define BINS 2 /* of sizes in an octave; the sizes of one are left out together */
 #define FAR 1  /* octaves by which distances beyond the measured sizes may differ */
 
-/* ---- what is left out ----------------------------------------------------------------- */
-
+/* What results have in common that are left out together. */
 enum aspect { OF_BIN, OF_LARGER, OF_SMALLER, OF_SERIES, OF_RANKS, OF_ALGORITHM, OF_COLLECTIVE };
-
-/* The results that are like LIKE in one ASPECT. */
-struct fold {
-	enum aspect aspect;
-	const struct bb_point *like;
-};
 
 static int bin_of(const struct bb_point *p)
 {
 	return (int)floor(BINS * log2(p->call.bytes) + 0.5);
 }
 
-static bool is_of(const struct fold *fold, const struct bb_point *p)
+static bool is_like(enum aspect aspect, const struct bb_point *like, const struct bb_point *p)
 {
-	const struct bb_point *like = fold->like;
-
-	switch (fold->aspect) {
+	switch (aspect) {
 	case OF_BIN:
 		return bin_of(p) == bin_of(like);
 	case OF_LARGER:
@@ -333,29 +290,32 @@ static bool is_of(const struct fold *fold, const struct bb_point *p)
 	case OF_SMALLER:
 		return bin_of(p) <= bin_of(like);
 	case OF_SERIES:
-		return compare_series(p, like, false) == 0;
+		return compare(p, like, SAME_RANKS) == 0;
 	case OF_RANKS:
 		return p->cost.nranks == like->cost.nranks && p->nodes == like->nodes;
 	case OF_ALGORITHM:
-		return same_algorithm(p, like);
+		return compare(p, like, SAME_ALGORITHM) == 0;
 	default:
 		return p->call.collective == like->call.collective;
 	}
 }
 
-/* Add the error of PART, a fit without P, for P. FIRST: the first error of this fold; where two
-   placements of one case were left out together, the larger error counts for both. */
+/* Predict P by PART, a fit without it, and add the error. FIRST: the first error of this fit; where
+   two placements of one case were left out together, the larger error counts for both. */
 static bool add_error(struct bb_calibration *c, const struct bb_calibration *part, size_t first,
-		      const struct bb_point *p)
+		      enum aspect aspect, struct bb_point *p)
 {
-	struct bb_cross_error *e = NULL, new = {.of = p};
+	const struct outlook o = outlook_of(part, p);
+	const double predicted = model_time(part, p) * o.factor;
+	const struct bb_cross_error new = {p, o.kind, o.beyond, log(p->time / predicted)};
+	struct bb_cross_error *e = NULL;
 
+	if (aspect == OF_BIN)
+		p->left_out = predicted;
 	for (size_t i = first; !e && i < c->nerrors; i++)
 		if (c->errors[i].of->call.bytes == p->call.bytes &&
-		    compare_series(c->errors[i].of, p, false) == 0)
+		    compare(c->errors[i].of, p, SAME_RANKS) == 0)
 			e = &c->errors[i];
-	new.kind = kind_of(part, p, &new.beyond);
-	new.error = log(p->time / predict(part, p));
 	if (e && fabs(e->error) >= fabs(new.error))
 		return true;
 	if (!e)
@@ -365,8 +325,9 @@ static bool add_error(struct bb_calibration *c, const struct bb_calibration *par
 	return e;
 }
 
-/* Fit without the results of FOLD, and predict them. False: out of memory. */
-static bool fold_leave_out(struct bb_calibration *c, const struct fold *fold)
+/* Fit without the results that have ASPECT in common with LIKE, and predict these. False: out of
+   memory. */
+static bool leave_out(struct bb_calibration *c, enum aspect aspect, const struct bb_point *like)
 {
 	struct bb_calibration part = {.cluster = c->cluster,
 				      .constants = c->constants,
@@ -379,19 +340,13 @@ static bool fold_leave_out(struct bb_calibration *c, const struct fold *fold)
 	if (!part.points)
 		return false;
 	for (size_t i = 0; i < c->n; i++)
-		if (!is_of(fold, &c->points[i]))
+		if (!is_like(aspect, like, &c->points[i]))
 			part.points[part.n++] = c->points[i];
 	if (part.n >= BB_FEWEST_POINTS && part.n < c->n) {
 		good = calibration_fit(&part);
-		for (size_t i = 0; good && i < c->n; i++) {
-			struct bb_point *p = &c->points[i];
-
-			if (!is_of(fold, p))
-				continue;
-			good = add_error(c, &part, first, p);
-			if (fold->aspect == OF_BIN)
-				p->left_out = predict(&part, p);
-		}
+		for (size_t i = 0; good && i < c->n; i++)
+			if (is_like(aspect, like, &c->points[i]))
+				good = add_error(c, &part, first, aspect, &c->points[i]);
 	}
 	free(part.series);
 	free(part.points);
@@ -407,16 +362,14 @@ static bool cross_validate(struct bb_calibration *c)
 	for (enum aspect aspect = OF_BIN; c->n <= BB_CROSS_MOST && aspect <= OF_COLLECTIVE;
 	     aspect++)
 		for (size_t i = 0; good && i < c->n; i++) {
-			const struct fold fold = {aspect, &c->points[i]};
-			const struct fold same = {
-				aspect == OF_LARGER || aspect == OF_SMALLER ? OF_BIN : aspect,
-				fold.like};
+			const enum aspect same =
+				aspect == OF_LARGER || aspect == OF_SMALLER ? OF_BIN : aspect;
 			size_t k = 0;
 
-			while (k < i && !is_of(&same, &c->points[k]))
+			while (k < i && !is_like(same, &c->points[i], &c->points[k]))
 				k++;
 			if (k == i)
-				good = fold_leave_out(c, &fold);
+				good = leave_out(c, aspect, &c->points[i]);
 		}
 	return good;
 }
@@ -431,7 +384,7 @@ size_t bb_cross_select(const struct bb_calibration *c, enum bb_cross_kind kind,
 	for (size_t i = 0; i < c->nerrors; i++)
 		if (c->errors[i].kind == kind &&
 		    fabs(c->errors[i].beyond) <= BB_CROSS_BEYOND_MOST &&
-		    (!of || compare_series(c->errors[i].of, of, false) == 0))
+		    (!of || compare(c->errors[i].of, of, SAME_RANKS) == 0))
 			errors[n++] = fabs(expm1(c->errors[i].error));
 	return n;
 }
@@ -446,42 +399,29 @@ static int compare_distances(const void *a, const void *b)
 	return (x[1] < y[1]) - (x[1] > y[1]);
 }
 
-/* Set FOUND to the distances and errors of predictions like that of QUERY; beyond measured sizes,
-   of those on the same side and at most APART octaves nearer or farther. Returns their number. */
-static size_t find_alike(const struct bb_calibration *c, const struct bb_point *query, double apart,
-			 double (*found)[2])
-{
-	double beyond;
-	const enum bb_cross_kind kind = kind_of(c, query, &beyond);
-	size_t n = 0;
-
-	for (size_t i = 0; i < c->nerrors; i++) {
-		const struct bb_cross_error *e = &c->errors[i];
-
-		if (e->kind != kind ||
-		    (kind == BB_CROSS_BEYOND &&
-		     (e->beyond * beyond < 0 || fabs(e->beyond - beyond) > apart)))
-			continue;
-		found[n][0] = fabs(log(e->of->call.bytes / query->call.bytes));
-		found[n++][1] = fabs(e->error);
-	}
-	return n;
-}
-
-/* Set *LOW and *HIGH to multiples of the prediction of QUERY between which nine in ten measurements
-   should lie. False: too few errors of such predictions are known, or out of memory. */
+/* Set *LOW and *HIGH to multiples of the prediction of QUERY, of outlook O, between which nine in
+   ten measurements should lie: by the nearest predictions of its kind and, beyond measured sizes,
+   on the same side, as far beyond if there are enough. False: too few errors of such predictions
+   are known, or out of memory. */
 static bool cross_interval(const struct bb_calibration *c, const struct bb_point *query,
-			   double *low, double *high)
+			   const struct outlook *o, double *low, double *high)
 {
 	double half = 0, (*found)[2] = malloc((c->nerrors + 1) * sizeof(*found));
-	size_t n;
+	size_t n = 0;
 
 	if (!found)
 		return false;
-	n = find_alike(c, query, FAR, found);
-	/* Too few errors at this distance: all on this side. */
-	if (n < NEAREST)
-		n = find_alike(c, query, INFINITY, found);
+	for (int any = 0; any < 2 && n < NEAREST; any++) {
+		n = 0;
+		for (const struct bb_cross_error *e = c->errors; e < c->errors + c->nerrors; e++) {
+			if (e->kind != o->kind || (o->kind == BB_CROSS_BEYOND &&
+						   (e->beyond * o->beyond < 0 ||
+						    (!any && fabs(e->beyond - o->beyond) > FAR))))
+				continue;
+			found[n][0] = fabs(log(e->of->call.bytes / query->call.bytes));
+			found[n++][1] = fabs(e->error);
+		}
+	}
 	qsort(found, n, sizeof(*found), compare_distances);
 	for (size_t i = 0; i < n && i < NEAREST; i++)
 		half = fmax(half, found[i][1]);
@@ -490,6 +430,7 @@ static bool cross_interval(const struct bb_calibration *c, const struct bb_point
 	*high = ceil(100 * exp(half)) / 100;
 	return n >= NEAREST;
 }
+
 /* ---- opening -------------------------------------------------------------------------- */
 
 /* Why a file without a cluster, or with C's, has too few points. */
@@ -587,17 +528,16 @@ static struct bb_point query_of(const struct bb_algorithm *schedule, const struc
 	};
 }
 
-/* Set what SUPPORT has of the very case of QUERY. */
-static void find_case(const struct bb_calibration *c, const struct bb_point *query,
+/* Set what SUPPORT has of the very case of QUERY, which is in SERIES (NULL: none) if it is known.
+ */
+static void find_case(const struct bb_calibration_series *series, const struct bb_point *query,
 		      struct bb_calibrated *support)
 {
-	const struct bb_calibration_series *series = nearest_series(c, query);
+	*support = (struct bb_calibrated){NAN, NAN, NAN, NAN, NAN, NAN};
+	for (size_t i = 0; series && i < series->n; i++) {
+		const struct bb_point *p = &series->first[i];
 
-	support->measured = support->left_out = support->measured_min = support->measured_p95 = NAN;
-	if (!series || compare_series(series->first, query, true) != 0)
-		return;
-	for (const struct bb_point *p = series->first; p < series->first + series->n; p++) {
-		if (p->call.bytes != query->call.bytes)
+		if (compare(p, query, SAME_SIZE) != 0)
 			continue;
 		support->measured = p->time;
 		if (p->median) {
@@ -617,13 +557,14 @@ double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nc
 		.nodes = call->machine->nodes,
 		.cost.nranks = call->machine->ranks,
 	};
-	double beyond, low, high;
-	const enum bb_cross_kind kind = kind_of(c, &query, &beyond);
+	struct outlook o;
+	double low, high;
 
 	query.call.bytes = fmax(call->bytes, 1);
-	find_case(c, &query, support);
+	o = outlook_of(c, &query);
+	find_case(o.series, &query, support);
 	bb_nccl_interval(c->constants, call, &support->low, &support->high);
-	if (kind > BB_CROSS_BEYOND) {
+	if (o.kind > BB_CROSS_BEYOND) {
 		/* Figures that were fitted to some collectives may not hold for another one: the
 		   interval includes that of the cluster as it is described. */
 		struct bb_nccl_machine described = *call->machine;
@@ -638,15 +579,15 @@ double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nc
 		support->low = fmin(support->low, floor(100 * times * low) / 100);
 		support->high = fmax(support->high, ceil(100 * times * high) / 100);
 	}
-	if (cross_interval(c, &query, &low, &high)) {
+	if (cross_interval(c, &query, &o, &low, &high)) {
 		/* Elsewhere what was left out is more like the rest of this run than what is
 		   predicted. */
-		const bool between = kind == BB_CROSS_BETWEEN;
+		const bool between = o.kind == BB_CROSS_BETWEEN;
 
 		support->low = between ? low : fmin(low, support->low);
 		support->high = between ? high : fmax(high, support->high);
 	}
-	return left_factor(c, &query);
+	return o.factor;
 }
 
 double bb_calibration_time(const struct bb_calibration *c, const struct bb_algorithm *schedule,
@@ -654,11 +595,12 @@ double bb_calibration_time(const struct bb_calibration *c, const struct bb_algor
 			   struct bb_calibrated *support)
 {
 	const struct bb_point query = query_of(schedule, shape, element);
+	const struct outlook o = outlook_of(c, &query);
 
-	find_case(c, &query, support);
-	if (!cross_interval(c, &query, &support->low, &support->high))
+	find_case(o.series, &query, support);
+	if (!cross_interval(c, &query, &o, &support->low, &support->high))
 		support->low = support->high = NAN;
-	return predict(c, &query);
+	return model_time(c, &query) * o.factor;
 }
 
 /* The chunk of SERIES in bytes, at the size nearest to BYTES. */
@@ -684,23 +626,23 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 
 	for (int i = 0; bb_algorithms[i]; i++) {
 		const struct bb_algorithm *a = bb_algorithms[i];
-		const struct bb_calibration_series *series;
 		struct bb_point query;
+		struct outlook o;
 		double time;
 
 		if (a->collective != collective || (name && strcmp(a->name, name) != 0) ||
 		    (a->refuses && a->refuses(shape)))
 			continue;
 		query = query_of(a, &cut, element);
-		series = nearest_series(c, &query);
-		cut.chunk = series ? nearest_chunk(series, query.call.bytes) / element : 0;
+		o = outlook_of(c, &query);
+		cut.chunk = o.series ? nearest_chunk(o.series, query.call.bytes) / element : 0;
 		query = query_of(a, &cut, element);
-		time = predict(c, &query);
-		if ((series != NULL) < best_measured ||
-		    ((series != NULL) == best_measured && time >= least))
+		time = model_time(c, &query) * o.factor;
+		if ((o.series != NULL) < best_measured ||
+		    ((o.series != NULL) == best_measured && time >= least))
 			continue;
 		best = a;
-		best_measured = series != NULL;
+		best_measured = o.series != NULL;
 		least = time;
 		shape->chunk = cut.chunk;
 	}

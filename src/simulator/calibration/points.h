@@ -10,6 +10,7 @@
 
 #define BB_MOST_KNOTS 24
 #define BB_MOST_COUNTS 8
+#define BB_MOST_VALUES (BB_MOST_COUNTS + BB_MOST_KNOTS)
 #define BB_MOST_GROUPS 32
 
 /* The cost of one call. */
@@ -39,10 +40,10 @@ struct bb_point {
 struct bb_cost_model {
 	int cores;
 	int ncounts, counts[BB_MOST_COUNTS]; /* numbers of ranks */
-	double latency[BB_MOST_COUNTS];      /* of a round */
 	int nknots;                          /* from 2^FIRST bytes on, every two octaves */
 	int first;
-	double per_byte[BB_MOST_KNOTS];
+	/* Seconds of a round among each number of ranks, and then of a byte at each knot. */
+	double values[BB_MOST_VALUES];
 };
 
 /* The figures of a cluster that a run of NCCL reveals: shares, and seconds. */
@@ -68,9 +69,9 @@ struct bb_site {
 	enum bb_site_state state[BB_SITE_FIGURES];
 };
 
-/* The first ranks of each node. */
+/* The first ranks of each of NODES nodes of the cluster. */
 struct bb_site_group {
-	int ranks, nodes;
+	int nodes;
 	struct bb_nccl_machine machine;
 };
 

@@ -21,11 +21,28 @@
 #define TIME_LEAST 1e-4              /* us: a clock cannot see less */
 #define TIME_MOST 3.2e13             /* us: a year */
 
+/* Add POINT, unless it is not of what is fitted or, of NCCL, cannot be of the cluster. */
 static bb_status point_add(struct bb_calibration *c, const struct bb_point *point,
 			   struct bb_error *error)
 {
-	struct bb_point *new = BB_ARRAY_ADD(c->points, c->n, c->room);
+	struct bb_point *new;
 
+	if (!point->call.collective) {
+		c->others++;
+		return BB_OK;
+	}
+	if (c->cluster) {
+		const double ratio = point->time / bb_site_time(c, point);
+		double low, high;
+
+		if (!(ratio > 1.0 / FARTHEST && ratio < FARTHEST)) {
+			c->far++;
+			return BB_OK;
+		}
+		bb_nccl_interval(c->constants, &point->call, &low, &high);
+		c->unlike += ratio < low || ratio > high;
+	}
+	new = BB_ARRAY_ADD(c->points, c->n, c->room);
 	if (!new)
 		return bb_no_memory(error, "--calibrate");
 	*new = *point;
@@ -101,37 +118,33 @@ static bool read_result(const char *line, struct bb_point *p)
 	return true;
 }
 
-/* Add the result of a schedule in the record LINE. */
-static bb_status schedule_add(struct bb_calibration *c, const char *line, struct bb_error *error)
+/* Read the result of a schedule in the record LINE into P. P's collective stays NULL where it is
+   none. */
+static void schedule_read(const struct bb_claims *run, const char *line, struct bb_point *p)
 {
-	const struct bb_algorithm *schedule = schedule_of(&c->run, line);
-	struct bb_point point;
+	const struct bb_algorithm *schedule = schedule_of(run, line);
 	struct bb_shape shape;
 	double count, chunk = 0;
 	char dtype[WORD];
 	enum bb_dtype type;
 
 	bb_json_find_number(line, "chunk_bytes", &chunk);
-	if (!schedule || (schedule->collective->flags & BB_VARIABLE) ||
-	    !read_result(line, &point) || !bb_json_find_number(line, "count", &count) ||
+	if (!schedule || (schedule->collective->flags & BB_VARIABLE) || !read_result(line, p) ||
+	    !bb_json_find_number(line, "count", &count) ||
 	    !bb_json_find_string(line, "dtype", dtype, sizeof(dtype)) ||
 	    (type = bb_dtype_named(dtype)) == BB_NDTYPES || !(count >= 1 && count <= COUNT_MOST) ||
 	    !(chunk >= 0 && chunk <= COUNT_MOST))
-		goto other;
-	shape = (struct bb_shape){.nranks = point.cost.nranks,
+		return;
+	shape = (struct bb_shape){.nranks = p->cost.nranks,
 				  .count = (size_t)count,
-				  .in_place = point.call.in_place,
+				  .in_place = p->call.in_place,
 				  .chunk = (size_t)chunk / bb_dtype_size(type)};
 	if (schedule->refuses && schedule->refuses(&shape))
-		goto other;
-	point.schedule = schedule;
-	point.call.collective = schedule->collective;
-	point.chunk = (size_t)chunk;
-	point.cost = bb_cost_of(schedule, &shape, bb_dtype_size(type));
-	return point_add(c, &point, error);
-other:
-	c->others++;
-	return BB_OK;
+		return;
+	p->schedule = schedule;
+	p->call.collective = schedule->collective;
+	p->chunk = (size_t)chunk;
+	p->cost = bb_cost_of(schedule, &shape, bb_dtype_size(type));
 }
 
 /* ---- the machine of a table ----------------------------------------------------------- */
@@ -195,7 +208,7 @@ static bb_status find_machine(struct bb_calibration *c, int ranks, int nodes,
 	bool good;
 
 	for (int i = 0; i < c->ngroups; i++)
-		if (c->groups[i].ranks == ranks && c->groups[i].nodes == nodes) {
+		if (c->groups[i].machine.ranks == ranks && c->groups[i].nodes == nodes) {
 			*machine = &c->groups[i].machine;
 			return BB_OK;
 		}
@@ -208,7 +221,6 @@ static bb_status find_machine(struct bb_calibration *c, int ranks, int nodes,
 		return bb_no_memory(error, "--calibrate");
 	for (int i = 0; i < ranks; i++)
 		members[i] = i / each * c->cluster->gpus + i % each;
-	c->groups[c->ngroups].ranks = ranks;
 	c->groups[c->ngroups].nodes = nodes;
 	good = bb_nccl_shape_make(&c->groups[c->ngroups].machine, c->cluster, 0, members, ranks);
 	free(members);
@@ -255,22 +267,6 @@ out:
 	return st;
 }
 
-/* Add the result P of NCCL, if it may be of the cluster. */
-static bb_status result_add(struct bb_calibration *c, const struct bb_point *p,
-			    struct bb_error *error)
-{
-	const double ratio = p->time / bb_site_time(c, p);
-	double low, high;
-
-	if (!(ratio > 1.0 / FARTHEST && ratio < FARTHEST)) {
-		c->far++;
-		return BB_OK;
-	}
-	bb_nccl_interval(c->constants, &p->call, &low, &high);
-	c->unlike += ratio < low || ratio > high;
-	return point_add(c, p, error);
-}
-
 bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size_t length,
 				struct bb_error *error)
 {
@@ -287,12 +283,11 @@ bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size
 		st = table_read(c, t, &point, error);
 		c->wrong += t->wrong;
 		c->implausible += t->implausible + t->not_finite;
-		c->others += point.call.collective ? 0 : t->n;
-		for (size_t k = 0; k < t->n && point.call.collective && st == BB_OK; k++) {
+		for (size_t k = 0; k < t->n && st == BB_OK; k++) {
 			point.call.bytes = (double)t->list[k].size_bytes;
 			point.call.in_place = t->list[k].in_place;
 			point.time = t->list[k].time_us * 1e-6;
-			st = result_add(c, &point, error);
+			st = point_add(c, &point, error);
 		}
 	}
 	bb_claims_free(&file);
@@ -333,35 +328,26 @@ static void run_read(struct bb_calibration *c, const char *line)
 	}
 }
 
-/* Add the result of NCCL in the record LINE. BB_EUSAGE: it is of another machine than the cluster.
- */
-static bb_status record_add(struct bb_calibration *c, const char *line, struct bb_error *error)
+/* Read the result of NCCL in the record LINE into P. P's collective stays NULL where it is none.
+   BB_EUSAGE: it is of another machine than the cluster. */
+static bb_status record_read(struct bb_calibration *c, const char *line, struct bb_point *p,
+			     struct bb_error *error)
 {
 	struct bb_claims table = c->run;
-	struct bb_point point;
 	char evaluator[WORD] = "model";
-	bb_status st = BB_OK;
 
 	bb_json_find_string(line, "evaluator", evaluator, sizeof(evaluator));
 	if (!bb_json_find_string(line, "collective", table.collective, sizeof(table.collective)) ||
 	    !bb_json_find_string(line, "algorithm_asked", table.algorithm,
 				 sizeof(table.algorithm)) ||
-	    !read_result(line, &point) || strcmp(evaluator, "model") != 0) {
-		c->others++;
+	    !read_result(line, p) || strcmp(evaluator, "model") != 0)
 		return BB_OK;
-	}
 	/* Part of the run's ranks, of a split: in order. */
-	table.hosts = table.nranks == point.cost.nranks ? table.hosts : 0;
-	table.nranks = point.cost.nranks;
+	table.hosts = table.nranks == p->cost.nranks ? table.hosts : 0;
+	table.nranks = p->cost.nranks;
 	bb_json_find_string(line, "dtype", table.type, sizeof(table.type));
 	bb_json_find_string(line, "op", table.op, sizeof(table.op));
-	BB_TRY(st, table_read(c, &table, &point, error), out);
-	if (point.call.collective)
-		st = result_add(c, &point, error);
-	else
-		c->others++;
-out:
-	return st;
+	return table_read(c, &table, p, error);
 }
 
 bb_status bb_calibration_lines(struct bb_calibration *c, char *text, struct bb_error *error)
@@ -371,14 +357,20 @@ bb_status bb_calibration_lines(struct bb_calibration *c, char *text, struct bb_e
 
 	for (char *line = strtok_r(text, "\n", &rest); line && st == BB_OK;
 	     line = strtok_r(NULL, "\n", &rest)) {
+		struct bb_point point = {.schedule = NULL};
 		char kind[WORD];
 
-		if (!bb_json_find_string(line, "kind", kind, sizeof(kind)))
+		if (!bb_json_find_string(line, "kind", kind, sizeof(kind))) {
 			c->is_table = c->is_table || strstr(line, "out-of-place");
-		else if (strcmp(kind, "run") == 0)
+		} else if (strcmp(kind, "run") == 0) {
 			run_read(c, line);
-		else if (strcmp(kind, "result") == 0)
-			st = (c->cluster ? record_add : schedule_add)(c, line, error);
+		} else if (strcmp(kind, "result") == 0) {
+			if (c->cluster)
+				st = record_read(c, line, &point, error);
+			else
+				schedule_read(&c->run, line, &point);
+			st = st == BB_OK ? point_add(c, &point, error) : st;
+		}
 	}
 	return st;
 }

@@ -70,12 +70,14 @@ static void add_cost_model(const struct bb_cost_model *m, struct bb_strbuf *out)
 	bb_strbuf_add(out, "# Calibration: a round takes");
 	for (int i = 0; i < m->ncounts; i++)
 		bb_strbuf_addf(out, "%s %.2f us among %d ranks", i > 0 ? "," : "",
-			       1e6 * m->latency[i], m->counts[i]);
+			       1e6 * m->values[i], m->counts[i]);
 	bb_strbuf_addf(out, "; each of %d processors moves", m->cores);
 	for (int k = 0; k < m->nknots; k++) {
+		const double per_byte = m->values[m->ncounts + k];
+
 		bb_strbuf_add(out, k > 0 ? ", " : " ");
-		if (m->per_byte[k] > 0)
-			bb_strbuf_addf(out, "%.3g", 1e-9 / m->per_byte[k]);
+		if (per_byte > 0)
+			bb_strbuf_addf(out, "%.3g", 1e-9 / per_byte);
 		else
 			bb_strbuf_add(out, "- (too fast to measure)");
 	}
