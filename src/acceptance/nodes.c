@@ -27,7 +27,7 @@
 struct reach {
 	const struct bb_evidence *e;
 	int64_t group;
-	double margin, value; /* margin below 1: beyond; INFINITY: not measured */
+	double excess, value; /* as bb_judgement_excess has it; NAN: not measured */
 	const struct bb_judgement *judgement;
 };
 
@@ -40,14 +40,14 @@ static struct reach reach_of(const struct bb_evidence *e, int64_t group,
 	const bool real = !e->simulated || !e->simulated->cluster;
 	const bool faulty = !real && bb_plan_has_fault(e->simulated, e->step) &&
 			    bb_plan_faulty_group(e->simulated, e->step) == group;
-	struct reach reach = {.e = e, .group = group, .margin = INFINITY};
+	struct reach reach = {.e = e, .group = group, .excess = NAN};
 
 	for (size_t i = 0; i < judgements->n; i++) {
 		const struct bb_judgement *const j = &judgements->list[i];
 		struct bb_evidence_cursor at = {0};
 		const struct bb_read_record *r;
-		double sum = 0, value;
-		size_t n = 0;
+		struct bb_tally all = {0};
+		double value, excess;
 
 		if (j->step != e->step || !j->gate || j->gate->kind != BB_GATE_VALUE ||
 		    !(j->limit > 0) || (j->verdict > BB_WARNED && j->verdict != BB_FAILED) ||
@@ -59,12 +59,12 @@ static struct reach reach_of(const struct bb_evidence *e, int64_t group,
 			value = !split || faulty ? bb_record_metric(r->json, j->gate->measure)
 				: real           ? bb_record_group(r->json, j->gate->measure, group)
 						 : j->limit;
-			sum += value > 0 ? value : 0;
-			n += value > 0;
+			bb_tally_count(&all, value > 0 ? value : NAN, 0);
 		}
-		value = sum / (double)n;
-		if (n > 0 && bb_judgement_margin(j, value) < reach.margin)
-			reach = (struct reach){e, group, bb_judgement_margin(j, value), value, j};
+		value = all.all / all.of;
+		excess = bb_judgement_excess(j, value);
+		if (!isnan(excess) && !(excess <= reach.excess))
+			reach = (struct reach){e, group, excess, value, j};
 	}
 	return reach;
 }
@@ -74,15 +74,16 @@ static int64_t group_nodes(const struct bb_profile_step *step, int64_t group)
 	return group < step->groups ? step->nodes : step->left;
 }
 
-/* A node in the groups of one number of nodes. */
-struct seen {
-	int groups;   /* that it was measured in */
-	bool cleared; /* one of them keeps to the limits */
-};
+/* Does one of the groups that a node was measured in keep to the limits? */
+static bool is_cleared(const struct bb_tally *groups)
+{
+	return groups->slow < groups->of;
+}
 
-/* Adds the culprit of a group, with NODE alone or as a whole, once for each node. */
+/* Adds the culprit of a group, with NODE alone or as a whole, once for each node. GROUPS: of each
+   node, those of its width. */
 static void culprit_add(struct bb_bisection *b, const struct reach *at, int64_t node,
-			const struct seen *seen)
+			const struct bb_tally *groups)
 {
 	struct bb_culprit *new;
 
@@ -92,13 +93,15 @@ static void culprit_add(struct bb_bisection *b, const struct reach *at, int64_t 
 	new = BB_ARRAY_ADD(b->list, b->n, b->room);
 	b->failed |= !new;
 	if (new)
-		*new = (struct bb_culprit){at->e,
-					   at->group,
-					   node,
-					   at->judgement,
-					   at->value,
-					   seen[bb_step_node(at->e->step, at->group, 0)].cleared,
-					   node >= 0 && seen[node].groups == 1};
+		*new = (struct bb_culprit){
+			at->e,
+			at->group,
+			node,
+			at->judgement->gate->measure,
+			at->judgement->limit,
+			at->value,
+			is_cleared(&groups[bb_step_node(at->e->step, at->group, 0)]),
+			node >= 0 && groups[node].of == 1};
 }
 
 /* The culprits among N groups of SPAN nodes, of which the narrowest are complete or show nothing:
@@ -106,14 +109,14 @@ static void culprit_add(struct bb_bisection *b, const struct reach *at, int64_t 
  */
 static void culprits_find(struct bb_bisection *b, const struct reach *all, size_t n, int64_t span)
 {
-	struct seen *const seen = calloc((size_t)span, sizeof(*seen));
+	struct bb_tally *const groups = calloc((size_t)span, sizeof(*groups));
 	int64_t nodes = INT64_MAX;
 
-	b->failed |= !seen;
+	b->failed |= !groups;
 	for (size_t i = 0; i < n; i++)
-		if (all[i].margin < 1 && all[i].e->step->nodes < nodes)
+		if (all[i].excess > 0 && all[i].e->step->nodes < nodes)
 			nodes = all[i].e->step->nodes;
-	for (size_t i = 0; seen && i < 3 * n; i++) {
+	for (size_t i = 0; groups && i < 3 * n; i++) {
 		const size_t pass = i / n;
 		const struct reach *const at = &all[i % n];
 		const struct bb_profile_step *const step = at->e->step;
@@ -121,23 +124,23 @@ static void culprits_find(struct bb_bisection *b, const struct reach *all, size_
 		const int64_t other = bb_step_node(step, at->group, 1);
 		bool explained = false;
 
-		if (step->nodes != nodes)
+		if (step->nodes != nodes || (pass > 0 && !(at->excess > 0)))
 			continue;
 		for (int64_t k = 0; k < group_nodes(step, at->group); k++) {
 			const int64_t node = bb_step_node(step, at->group, k);
 
-			seen[node].groups += pass == 0 && isfinite(at->margin);
-			seen[node].cleared |= pass == 0 && isfinite(at->margin) && at->margin >= 1;
+			if (pass == 0)
+				bb_tally_count(&groups[node], at->excess, 0);
 			for (size_t c = 0; c < b->n; c++)
 				explained |= b->list[c].node == node;
 		}
-		if (pass == 1 && nodes == 2 && at->group < step->groups && at->margin < 1 &&
-		    seen[one].cleared != seen[other].cleared)
-			culprit_add(b, at, seen[one].cleared ? other : one, seen);
-		if (pass == 2 && at->margin < 1 && !explained)
-			culprit_add(b, at, -1, seen);
+		if (pass == 1 && nodes == 2 && at->group < step->groups &&
+		    is_cleared(&groups[one]) != is_cleared(&groups[other]))
+			culprit_add(b, at, is_cleared(&groups[one]) ? other : one, groups);
+		if (pass == 2 && !explained)
+			culprit_add(b, at, -1, groups);
 	}
-	free(seen);
+	free(groups);
 }
 
 struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
@@ -162,7 +165,7 @@ struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
 		b.last = false;
 		for (int64_t g = 0; g < bb_step_groups(e->step); g++) {
 			all[found] = reach_of(e, g, judgements);
-			b.last |= all[found++].margin < 1;
+			b.last |= all[found++].excess > 0;
 		}
 		b.any |= b.last;
 		b.ran |= e->step->narrows != NULL;
@@ -194,7 +197,6 @@ static void culprit_add_node(const struct bb_evidence *e, int64_t node, struct b
 void bb_culprit_add_text(const struct bb_culprit *c, struct bb_strbuf *out)
 {
 	const struct bb_profile_step *const step = c->evidence->step;
-	const struct bb_judgement *const j = c->judgement;
 	const int64_t first = bb_step_node(step, c->group, 0), n = group_nodes(step, c->group);
 	const int64_t last = bb_step_node(step, c->group, n - 1);
 	struct bb_strbuf partner = {0};
@@ -208,11 +210,10 @@ void bb_culprit_add_text(const struct bb_culprit *c, struct bb_strbuf *out)
 	}
 	if (c->met_one)
 		bb_strbuf_addf(out, " or its path to %s", bb_strbuf_text(&partner));
-	bb_strbuf_addf(out, ": %s %.4g %s", j->gate->measure->name, c->value,
-		       j->gate->measure->unit);
+	bb_strbuf_addf(out, ": %s %.4g %s", c->measure->name, c->value, c->measure->unit);
 	if (c->node >= 0 && !c->met_one)
 		bb_strbuf_addf(out, " with %s", bb_strbuf_text(&partner));
-	bb_strbuf_addf(out, ", limit %.4g", j->limit);
+	bb_strbuf_addf(out, ", limit %.4g", c->limit);
 	if (c->node >= 0)
 		bb_strbuf_addf(out, "; %s keeps to it with another node", bb_strbuf_text(&partner));
 	else if (n > 2)
@@ -221,34 +222,6 @@ void bb_culprit_add_text(const struct bb_culprit *c, struct bb_strbuf *out)
 		bb_strbuf_add(out, c->cleared ? "; each keeps to it with another node"
 					      : "; neither has met a node that keeps to it");
 	bb_strbuf_free(&partner);
-}
-
-bb_status bb_bisections_judge(const struct bb_evidence *evidence, size_t n,
-			      struct bb_judgements *judgements, struct bb_error *error)
-{
-	const struct bb_judgements measured = *judgements;
-	bool failed = false;
-
-	for (size_t i = 0; i < n && !failed; i++) {
-		struct bb_judgement j = bb_judgement_of(&evidence[i], NULL, "culprit");
-		struct bb_bisection b = {.n = 0};
-		struct bb_strbuf text = {0};
-
-		if (!evidence[i].step->narrows)
-			b = bb_bisect(evidence, n, evidence[i].step, &measured);
-		for (size_t k = 0; k < b.n; k++) {
-			bb_strbuf_add(&text, k > 0 ? "; " : "");
-			bb_culprit_add_text(&b.list[k], &text);
-		}
-		if (b.ran && b.n > 0) {
-			bb_judgement_decide(&j, BB_FAILED, "%s", bb_strbuf_text(&text));
-			bb_judgements_add(judgements, &j);
-		}
-		failed = b.failed || bb_strbuf_failed(&text) || judgements->failed;
-		free(b.list);
-		bb_strbuf_free(&text);
-	}
-	return failed ? bb_no_memory(error, "culprits") : BB_OK;
 }
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
@@ -475,9 +448,9 @@ enum sharing { OF_NODE, OF_PAIR, OF_GROUP };
 static void value_note(struct bb_nodes *nodes, struct bb_node *node, const struct bb_judgement *j,
 		       double value, enum sharing sharing)
 {
-	const double m = bb_judgement_margin(j, value);
+	const double excess = bb_judgement_excess(j, value);
 	const bool shared = sharing != OF_NODE;
-	const struct bb_node_value new = {j, value, m, shared, sharing == OF_GROUP};
+	const struct bb_node_value new = {j, value, excess, shared, sharing == OF_GROUP};
 	struct bb_node_value *added;
 
 	for (size_t i = 0; i < node->nvalues; i++) {
@@ -485,7 +458,7 @@ static void value_note(struct bb_nodes *nodes, struct bb_node *node, const struc
 
 		if (v->judgement->gate != j->gate || v->shared != shared)
 			continue;
-		if (shared ? m > v->margin : m < v->margin)
+		if (shared ? excess < v->excess : excess > v->excess)
 			*v = new;
 		return;
 	}
@@ -495,9 +468,9 @@ static void value_note(struct bb_nodes *nodes, struct bb_node *node, const struc
 		*added = new;
 }
 
-/* Adds the value of each group to the sums of its hosts, once for each of their ranks. */
-static void groups_sum(const struct bb_read_record *r, const struct bb_judgement *j,
-		       struct bb_nodes *nodes)
+/* Adds the value of each group to the tallies of its hosts, once for each of their ranks. */
+static void groups_count(const struct bb_read_record *r, const struct bb_judgement *j,
+			 struct bb_nodes *nodes)
 {
 	const json_t *const groups = json_object_get(r->json, "groups");
 	const json_t *const values =
@@ -529,8 +502,7 @@ static void groups_sum(const struct bb_read_record *r, const struct bb_judgement
 			     json_integer_value(json_array_get(groups, (size_t)g)) >=
 				     bb_step_groups(j->step)))
 				continue;
-			node->sum[several[g]] += json_number_value(value);
-			node->nsum[several[g]]++;
+			bb_tally_count(&node->groups[several[g]], json_number_value(value), 0);
 		}
 	free(hosts);
 	free(several);
@@ -554,7 +526,7 @@ static void judgement_note(const struct bb_evidence *e, const struct bb_judgemen
 		if (!bb_where_selects(j->gate->where, r) || !bb_record_is(r, j->subject))
 			continue;
 		if (!pair && bb_metric_group_field(j->gate->measure))
-			groups_sum(r, j, nodes);
+			groups_count(r, j, nodes);
 		for (int i = 0; pair && i < 1 + shared; i++) {
 			struct bb_node *const node = ends[i] ? bb_nodes_find(nodes, ends[i]) : NULL;
 
@@ -566,11 +538,12 @@ static void judgement_note(const struct bb_evidence *e, const struct bb_judgemen
 		struct bb_node *const node = &nodes->list[i];
 
 		for (int k = 0; k < 2; k++) {
-			if (node->nsum[k] > 0)
-				value_note(nodes, node, j, node->sum[k] / (double)node->nsum[k],
+			const struct bb_tally *const groups = &node->groups[k];
+
+			if (groups->of > 0)
+				value_note(nodes, node, j, groups->all / groups->of,
 					   k ? OF_GROUP : OF_NODE);
-			node->sum[k] = 0;
-			node->nsum[k] = 0;
+			node->groups[k] = (struct bb_tally){0};
 		}
 		/* The number of a step on one host is that host's. */
 		if (n == 1 && node->present)
@@ -583,16 +556,17 @@ static void judgement_note(const struct bb_evidence *e, const struct bb_judgemen
    group is within it. */
 static bool is_telling(const struct bb_nodes *nodes, const struct bb_node_value *v, size_t n)
 {
-	size_t beyond = 0;
+	struct bb_tally hosts = {0};
 
 	for (size_t i = 0; i < nodes->n; i++)
 		for (size_t k = 0; k < nodes->list[i].nvalues; k++) {
 			const struct bb_node_value *const other = &nodes->list[i].values[k];
 
-			beyond += other->judgement->gate == v->judgement->gate &&
-				  other->shared == v->shared && other->margin < 1;
+			if (other->judgement->gate == v->judgement->gate &&
+			    other->shared == v->shared)
+				bb_tally_count(&hosts, other->excess, 0);
 		}
-	return !v->shared || (v->grouped ? beyond < n : 2 * beyond < n);
+	return !v->shared || (size_t)hosts.slow * (v->grouped ? 1 : 2) < n;
 }
 
 /* Blames those of E's N hosts that have a telling value beyond a limit; hosts of a slow group are
@@ -608,7 +582,8 @@ static bool values_blame(const struct bb_evidence *e, size_t n, struct bb_nodes 
 			const struct bb_judgement *const j = v->judgement;
 
 			if (bb_step_declared(j->step) != bb_step_declared(e->step) ||
-			    v->margin >= 1 || j->verdict == BB_UNJUDGED || !is_telling(nodes, v, n))
+			    !(v->excess > 0) || j->verdict == BB_UNJUDGED ||
+			    !is_telling(nodes, v, n))
 				continue;
 			bb_strbuf_clear(&reason);
 			bb_strbuf_addf(&reason, "%s: %s %s %.4g %s, limit %.4g: %s", e->step->name,
@@ -668,11 +643,56 @@ out:
 	bb_strbuf_free(&reason);
 }
 
+/* Gives JUDGEMENTS the culprits of STEP that B has found by narrower groups. */
+static void culprits_judge(const struct bb_evidence *e, const struct bb_bisection *b,
+			   struct bb_judgements *judgements)
+{
+	struct bb_judgement j = bb_judgement_of(e, NULL, "culprit");
+	struct bb_strbuf text = {0};
+
+	for (size_t k = 0; k < b->n; k++) {
+		bb_strbuf_add(&text, k > 0 ? "; " : "");
+		bb_culprit_add_text(&b->list[k], &text);
+	}
+	if (b->ran && b->n > 0) {
+		bb_judgement_decide(&j, BB_FAILED, "%s", bb_strbuf_text(&text));
+		bb_judgements_add(judgements, &j);
+	}
+	judgements->failed |= b->failed || bb_strbuf_failed(&text);
+	bb_strbuf_free(&text);
+}
+
+/* Blames the nodes that B has found so. */
+static void culprits_blame(const struct bb_bisection *b, struct bb_nodes *nodes)
+{
+	for (size_t k = 0; b->ran && k < b->n; k++) {
+		const struct bb_culprit *const c = &b->list[k];
+		struct bb_strbuf host = {0}, reason = {0};
+
+		culprit_add_node(c->evidence, c->node, &host);
+		bb_strbuf_addf(&reason, "%s: ", c->evidence->step->name);
+		bb_culprit_add_text(c, &reason);
+		if (c->node >= 0 && bb_nodes_find(nodes, bb_strbuf_text(&host)))
+			host_blame(nodes, bb_strbuf_text(&host),
+				   c->met_one ? BB_NODE_SUSPECT : BB_NODE_BAD, "BB-BELOW-GATE",
+				   bb_strbuf_text(&reason));
+		bb_strbuf_free(&host);
+		bb_strbuf_free(&reason);
+	}
+}
+
 bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
-			 const struct bb_judgements *judgements, struct bb_nodes *nodes,
+			 struct bb_judgements *judgements, struct bb_nodes *nodes,
 			 struct bb_error *error)
 {
-	*nodes = (struct bb_nodes){.n = 0};
+	struct bb_bisection *const found = calloc(n + 1, sizeof(*found));
+
+	*nodes = (struct bb_nodes){.failed = !found};
+	for (size_t i = 0; found && i < n; i++)
+		if (!evidence[i].step->narrows)
+			found[i] = bb_bisect(evidence, n, evidence[i].step, judgements);
+	for (size_t i = 0; found && i < n; i++)
+		culprits_judge(&evidence[i], &found[i], judgements);
 	/* A host has its best value of all groups in which it was, so all values come first. */
 	for (size_t i = 0; i < n; i++) {
 		const size_t hosts = hosts_mark(&evidence[i], nodes);
@@ -685,28 +705,11 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 				judgement_note(&evidence[i], j, nodes, hosts);
 		}
 	}
-	for (size_t i = 0; i < n; i++) {
-		const struct bb_evidence *const e = &evidence[i];
-		struct bb_bisection b = {.n = 0};
-
-		hosts_judge(e, judgements, hosts_mark(e, nodes), nodes);
-		if (!e->step->narrows && !e->unneeded)
-			b = bb_bisect(evidence, n, e->step, judgements);
-		for (size_t k = 0; b.ran && k < b.n; k++) {
-			struct bb_strbuf host = {0}, reason = {0};
-
-			culprit_add_node(b.list[k].evidence, b.list[k].node, &host);
-			bb_strbuf_addf(&reason, "%s: ", b.list[k].evidence->step->name);
-			bb_culprit_add_text(&b.list[k], &reason);
-			if (b.list[k].node >= 0 && bb_nodes_find(nodes, bb_strbuf_text(&host)))
-				host_blame(nodes, bb_strbuf_text(&host),
-					   b.list[k].met_one ? BB_NODE_SUSPECT : BB_NODE_BAD,
-					   "BB-BELOW-GATE", bb_strbuf_text(&reason));
-			bb_strbuf_free(&host);
-			bb_strbuf_free(&reason);
-		}
-		nodes->failed |= b.failed;
-		free(b.list);
+	for (size_t i = 0; found && i < n; i++) {
+		hosts_judge(&evidence[i], judgements, hosts_mark(&evidence[i], nodes), nodes);
+		culprits_blame(&found[i], nodes);
+		free(found[i].list);
 	}
-	return nodes->failed ? bb_no_memory(error, "nodes") : BB_OK;
+	free(found);
+	return nodes->failed || judgements->failed ? bb_no_memory(error, "nodes") : BB_OK;
 }

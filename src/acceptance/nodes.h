@@ -5,6 +5,7 @@
 #define BB_ACCEPTANCE_NODES_H
 
 #include "acceptance/judge.h"
+#include "suspects/fit.h"
 
 enum bb_node_verdict { BB_NODE_OK, BB_NODE_SUSPECT, BB_NODE_UNKNOWN, BB_NODE_BAD };
 /* "OK", "SUSPECT", "UNKNOWN", "BAD" */
@@ -14,7 +15,7 @@ const char *bb_node_verdict_name(enum bb_node_verdict verdict);
 struct bb_node_value {
 	const struct bb_judgement *judgement;
 	double value;
-	double margin; /* value over limit, or its inverse; below 1 it is beyond the limit */
+	double excess; /* above 0 it is beyond the limit */
 	bool shared;   /* measured between this host and others: the best of these */
 	bool grouped;  /* and of a group of several hosts, of which any may be to blame */
 };
@@ -28,9 +29,8 @@ struct bb_node {
 	struct bb_node_value *values; /* one for each gate, or two: its own, and shared */
 	size_t nvalues, room;
 	/* While it is judged: */
-	bool present;  /* took part in the step */
-	double sum[2]; /* of values of groups on this host, and on several */
-	size_t nsum[2];
+	bool present;              /* took part in the step */
+	struct bb_tally groups[2]; /* values of those on this host, and on several */
 };
 
 struct bb_nodes {
@@ -40,14 +40,15 @@ struct bb_nodes {
 };
 
 /*
- * NODES = the worst verdict of N steps on each host that took part; JUDGEMENTS are those of all
- * steps. A straggler is blamed if it entered last in most operations and most of the time that
- * these took was waiting for it. If a gate failed and its numbers differ between hosts, the hosts
- * beyond its limit are blamed. If nobody stands out, all are unknown, unless there was one host
- * alone. BB_EINTERNAL without memory; free NODES.
+ * NODES = the worst verdict of N steps on each host that took part; JUDGEMENTS, those of all steps,
+ * get one more, "culprit", for each declared step whose culprits were found by narrower groups. A
+ * straggler is blamed if it entered last in most operations and most of the time that these took
+ * was waiting for it. If a gate failed and its numbers differ between hosts, the hosts beyond its
+ * limit are blamed. If nobody stands out, all are unknown, unless there was one host alone.
+ * BB_EINTERNAL without memory; free NODES.
  */
 BB_MUST bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
-				 const struct bb_judgements *judgements, struct bb_nodes *nodes,
+				 struct bb_judgements *judgements, struct bb_nodes *nodes,
 				 struct bb_error *error);
 void bb_nodes_free(struct bb_nodes *nodes);
 
@@ -63,8 +64,8 @@ struct bb_culprit {
 	const struct bb_evidence *evidence; /* the step that shows it */
 	int64_t group;                      /* of that step, beyond the limit */
 	int64_t node;                       /* the node of that pair; -1: the whole group */
-	const struct bb_judgement *judgement;
-	double value; /* of the group */
+	const struct bb_metric *measure;
+	double limit, value; /* VALUE: of the group */
 	bool cleared; /* of a whole group: its first node keeps to the limit in another one */
 	bool met_one; /* NODE has met no other node, so that the path between them may be slow */
 };
@@ -89,9 +90,5 @@ struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
 /* Append a sentence: "h3: busbw 1.2 GB/s with h4, limit 8; h4 keeps to it with another node", "h3
    or its path to h4: …". */
 void bb_culprit_add_text(const struct bb_culprit *c, struct bb_strbuf *out);
-/* Append a judgement "culprit" for each declared step that was narrowed. BB_EINTERNAL without
-   memory. */
-BB_MUST bb_status bb_bisections_judge(const struct bb_evidence *evidence, size_t n,
-				      struct bb_judgements *judgements, struct bb_error *error);
 
 #endif

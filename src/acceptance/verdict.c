@@ -448,7 +448,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 			bb_json_add_double(&j, "limit", v->judgement->limit);
 			bb_json_add_string(&j, "unit", v->judgement->gate->measure->unit);
 			bb_json_add_bool(&j, "shared", v->shared);
-			bb_json_add_bool(&j, "beyond", v->margin < 1);
+			bb_json_add_bool(&j, "beyond", v->excess > 0);
 			bb_json_end(&j);
 		}
 		bb_json_end(&j);

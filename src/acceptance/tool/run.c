@@ -540,7 +540,6 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	for (size_t i = 0; st == BB_OK && i < s->n; i++)
 		st = bb_judge_step(&s->evidence[i], &judgements, error);
 	BB_TRY(st, st, out);
-	BB_TRY(st, bb_bisections_judge(s->evidence, s->n, &judgements, error), out);
 	planted_judge(s, &judgements);
 	if (judgements.failed)
 		st = bb_no_memory(error, "verdicts");
