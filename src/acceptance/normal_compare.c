@@ -488,6 +488,16 @@ static int64_t nodes_of(const struct bb_reference *r)
 	return r->nodes > 0 ? r->nodes : bb_normal_nodes(r->card, r->nranks);
 }
 
+/* How far the ranks and nodes of R are from those in question; of two that are as far, fewer of
+   them are a trifle nearer. */
+static double distance_of(const struct bb_question *q, const struct bb_reference *r)
+{
+	const double more = (double)(nodes_of(r) - q->nodes);
+
+	return fabs(log((double)r->nranks / (double)q->ranks)) + 1e-3 * fabs(more) +
+	       1e-9 * (r->nranks > q->ranks) + 1e-9 * (more > 0);
+}
+
 /* ---- networks ------------------------------------------------------------------------------- */
 
 /* True if R ran over NICs like those of the machine in question: "EFA 4x100G", "IB 8x400G SHARP".
@@ -547,118 +557,103 @@ static bool comparable(const struct bb_question *q, const struct bb_reference *r
 
 /* ---- a size --------------------------------------------------------------------------------- */
 
+/* A published row that the claims can be compared with. Rows are sorted: those of the nearest
+   number of ranks first, then by run, of a run by size, and of a size the slowest first. */
+struct row {
+	const struct bb_reference *r;
+	double far; /* its ranks and nodes from those in question; others are never as far */
+};
+
+/* True if two neighbours are of one run. */
+static bool same_run(const struct row *p, const struct row *q)
+{
+	return p->far == q->far && strcmp(p->r->id, q->r->id) == 0 &&
+	       strcmp(p->r->algo, q->r->algo) == 0;
+}
+
+static int compare_published(const void *a, const void *b)
+{
+	const struct row *const p = a, *const q = b;
+	const int ids = strcmp(p->r->id, q->r->id), algorithms = strcmp(p->r->algo, q->r->algo);
+
+	if (p->far != q->far)
+		return p->far < q->far ? -1 : 1;
+	if (ids != 0 || algorithms != 0)
+		return ids != 0 ? ids : algorithms;
+	if (p->r->size_bytes != q->r->size_bytes)
+		return p->r->size_bytes < q->r->size_bytes ? -1 : 1;
+	return (p->r->busbw_GBps > q->r->busbw_GBps) - (p->r->busbw_GBps < q->r->busbw_GBps);
+}
+
 /* The published runs of one number of ranks, at one size. */
 struct published {
 	uint64_t size;
-	int64_t ranks, nodes;
 	int runs;
 	double least, most;
-	double scale; /* bound of the ranks in question over that of RANKS; 1: the same number */
+	double scale; /* bound of the ranks in question over that of these; 1: the same number */
 	bool interpolated; /* a run has no row of this size */
 	const struct bb_reference *example;
 };
 
-static bool is_of(const struct bb_question *q, const struct bb_reference *r,
-		  const struct published *p)
-{
-	return r->nranks == p->ranks && nodes_of(r) == p->nodes && comparable(q, r);
-}
-
 #define FARTHEST 16 /* times as large may the next row of a run be */
 
-/* Bandwidths of the run that FIRST belongs to at P's size, of the slower and the faster placement,
-   between its next rows or, in the plateau, up to a factor of two beyond its last one. */
-static bool run_at(const struct bb_question *q, struct published *p,
-		   const struct bb_reference *first, double *least, double *most)
+/* Adds the run of N ROWS to P, if it has bandwidths at its size, of the slower and the faster
+   placement: between its next rows or, in the plateau, up to a factor of two beyond its last one.
+ */
+static void run_add(struct published *p, const struct row *rows, size_t n)
 {
-	const struct bb_references *const t = q->references;
 	const struct bb_reference *below[2] = {NULL}, *above[2] = {NULL}; /* slower, faster */
-	double part = 0;
+	double part = 0, ends[2];
 
-	for (size_t i = 0; i < t->n; i++) {
-		const struct bb_reference *const r = &t->rows[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct bb_reference *const r = rows[i].r;
 		const struct bb_reference **const side = r->size_bytes <= p->size ? below : above;
 
-		if (strcmp(r->id, first->id) != 0 || strcmp(r->algo, first->algo) != 0 ||
-		    !is_of(q, r, p))
-			continue;
-		for (int k = 0; k < 2; k++) {
-			const bool nearer = !side[k] || (r->size_bytes != side[k]->size_bytes &&
-							 (r->size_bytes > side[k]->size_bytes) ==
-								 (side == below));
-
-			if (nearer || (r->size_bytes == side[k]->size_bytes &&
-				       (r->busbw_GBps < side[k]->busbw_GBps) == (k == 0)))
-				side[k] = r;
-		}
+		if (above[0] && r->size_bytes > above[0]->size_bytes)
+			break;
+		if (!side[0] || side[0]->size_bytes != r->size_bytes)
+			side[0] = r;
+		side[1] = r;
 	}
-	if (below[0] && below[0]->size_bytes == p->size)
+	if (!below[0])
+		return;
+	if (below[0]->size_bytes == p->size)
 		memcpy(above, below, sizeof(above));
-	else if (below[0] && above[0] && above[0]->size_bytes / below[0]->size_bytes <= FARTHEST)
+	else if (above[0] && above[0]->size_bytes / below[0]->size_bytes <= FARTHEST)
 		part = log((double)p->size / (double)below[0]->size_bytes) /
 		       log((double)above[0]->size_bytes / (double)below[0]->size_bytes);
-	else if (below[0] && p->size <= 2 * below[0]->size_bytes &&
-		 below[0]->size_bytes >= 1u << 28)
+	else if (p->size <= 2 * below[0]->size_bytes && below[0]->size_bytes >= 1u << 28)
 		memcpy(above, below, sizeof(above));
 	else
-		return false;
+		return;
+	for (int k = 0; k < 2; k++)
+		ends[k] = pow(below[k]->busbw_GBps, 1 - part) * pow(above[k]->busbw_GBps, part);
 	p->interpolated |= below[0]->size_bytes != p->size;
-	*least = pow(below[0]->busbw_GBps, 1 - part) * pow(above[0]->busbw_GBps, part);
-	*most = pow(below[1]->busbw_GBps, 1 - part) * pow(above[1]->busbw_GBps, part);
-	return true;
-}
-
-/* Adds the runs of P's ranks and nodes at its size. */
-static void add_runs(const struct bb_question *q, struct published *p)
-{
-	for (size_t i = 0; i < q->references->n; i++) {
-		const struct bb_reference *const r = &q->references->rows[i];
-		double least, most;
-		bool first = is_of(q, r, p);
-
-		for (const struct bb_reference *k = q->references->rows; first && k < r; k++)
-			first = strcmp(k->id, r->id) != 0 || strcmp(k->algo, r->algo) != 0 ||
-				!is_of(q, k, p);
-		if (!first || !run_at(q, p, r, &least, &most))
-			continue;
-		p->runs++;
-		p->least = fmin(p->least, least);
-		if (most > p->most) {
-			p->most = most;
-			p->example = r;
-		}
+	p->runs++;
+	p->least = fmin(p->least, ends[0]);
+	if (ends[1] > p->most) {
+		p->most = ends[1];
+		p->example = rows[0].r;
 	}
 }
 
-/* *P = the published runs at SIZE with the number of ranks nearest to that in question; returns
-   false if none can be compared. */
-static bool look_up(const struct bb_question *q, uint64_t size, struct published *p)
+/* *P = the published runs at SIZE, among N ROWS, with the number of ranks nearest to that in
+   question; returns false if none can be compared. */
+static bool look_up(const struct bb_question *q, const struct row *rows, size_t n, uint64_t size,
+		    struct published *p)
 {
-	double nearest = INFINITY;
-
-	*p = (struct published){.runs = 0};
-	for (size_t i = 0; i < q->references->n; i++) {
-		const struct bb_reference *const r = &q->references->rows[i];
-		const double far = fabs(log((double)r->nranks / (double)q->ranks)) +
-				   1e-3 * (double)llabs(nodes_of(r) - q->nodes);
-		struct published here = {.size = size,
-					 .ranks = r->nranks,
-					 .nodes = nodes_of(r),
-					 .least = INFINITY,
-					 .scale = 1};
-
-		if (far >= nearest || !comparable(q, r))
-			continue;
-		add_runs(q, &here);
-		if (here.runs == 0)
-			continue;
-		nearest = far;
-		*p = here;
+	*p = (struct published){.least = INFINITY, .scale = 1, .size = size};
+	for (size_t i = 0, end; i < n && (p->runs == 0 || rows[i].far == rows[i - 1].far);
+	     i = end) {
+		for (end = i + 1; end < n && same_run(&rows[i], &rows[end]);)
+			end++;
+		run_add(p, &rows[i], end - i);
 	}
-	if (p->runs > 0 && p->ranks != q->ranks) {
+	if (p->runs > 0 && p->example->nranks != q->ranks) {
 		const struct bb_topology *const t = q->machine->cluster->node;
 		const struct bb_normal_shape here = bb_normal_shape_of(q, q->ranks, q->nodes);
-		const struct bb_normal_shape there = bb_normal_shape_of(q, p->ranks, p->nodes);
+		const struct bb_normal_shape there =
+			bb_normal_shape_of(q, p->example->nranks, nodes_of(p->example));
 
 		p->scale = bb_normal_bound_on(t, &here).GBps / bb_normal_bound_on(t, &there).GBps;
 	}
@@ -673,13 +668,21 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 {
 	struct published p, best = {.size = 0};
 	struct bb_claim at = {.busbw_GBps = INFINITY};
+	struct row *const rows = calloc(q->references->n + 1, sizeof(*rows));
+	size_t nrows = 0;
 	enum bb_normality n;
 	double share;
 	char range[64];
 	int tries = 0;
 
-	if (!q->machine->cluster)
-		return BB_UNKNOWN;
+	for (size_t i = 0; rows && q->machine->cluster && i < q->references->n; i++) {
+		const struct bb_reference *const r = &q->references->rows[i];
+
+		if (comparable(q, r))
+			rows[nrows++] = (struct row){r, distance_of(q, r)};
+	}
+	if (nrows > 0)
+		qsort(rows, nrows, sizeof(*rows), compare_published);
 	for (uint64_t below = UINT64_MAX, size = 1;
 	     size > 0 && best.size == 0 && tries < SIZES_TRIED; tries++) {
 		size = 0;
@@ -688,9 +691,10 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 			    q->claims->list[i].size_bytes > size)
 				size = q->claims->list[i].size_bytes;
 		below = size;
-		if (size > 0 && look_up(q, size, &p))
+		if (size > 0 && look_up(q, rows, nrows, size, &p))
 			best = p;
 	}
+	free(rows);
 	/* A plateau far below the largest size says nothing of that. */
 	if (best.size == 0 || 4 * best.size < q->row.size_bytes)
 		return BB_UNKNOWN;
@@ -715,7 +719,7 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 	if (best.scale != 1)
 		SAY(q, " %s, the share of the bound that", range);
 	SAY(q, " %d published run%s of %s on %lld rank%s", best.runs, bb_plural(best.runs),
-	    q->card->name, (long long)best.ranks, bb_plural(best.ranks));
+	    q->card->name, (long long)best.example->nranks, bb_plural(best.example->nranks));
 	if (best.scale != 1)
 		SAY(q, " reach%s", best.runs == 1 ? "es" : "");
 	else
