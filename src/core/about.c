@@ -3,6 +3,9 @@
 #include "core/table.h"
 #include "core/version.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #define WIDTH 100
 
 #define BB_OPTIONS struct bb_about
@@ -76,4 +79,48 @@ void bb_about_add(const struct bb_about *about, const struct bb_about_program *p
 	else
 		bb_strbuf_addf(out, "%s (busbench) " BB_VERSION "\n%s", program->name,
 			       bb_build_facts);
+}
+
+/* ---- subjects -------------------------------------------------------------------------------- */
+
+void bb_subject_tables(const struct bb_subject *subject, void *options, struct bb_about *about,
+		       struct bb_option_table tables[BB_SUBJECT_LISTS + 1])
+{
+	int n = 0;
+
+	for (; subject->rows[n]; n++)
+		tables[n] = (struct bb_option_table){.rows = subject->rows[n], .target = options};
+	tables[n++] = (struct bb_option_table){.rows = bb_about_rows, .target = about};
+	tables[n] = (struct bb_option_table){.rows = NULL};
+}
+
+bb_status bb_subject_find(const struct bb_subject *all, const char *word,
+			  const struct bb_subject **subject, struct bb_error *error)
+{
+	const char *names[16] = {NULL};
+	char hint[BB_SUGGESTION];
+
+	for (int i = 0; all[i].name; i++) {
+		names[i] = all[i].name;
+		*subject = &all[i];
+		if (strcmp(word, all[i].name) == 0)
+			return BB_OK;
+	}
+	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s", word,
+		       bb_suggest(hint, word, names));
+}
+
+void bb_subject_about(const char *program, const struct bb_subject *subject,
+		      const struct bb_about *about, struct bb_strbuf *out)
+{
+	struct bb_option_table tables[BB_SUBJECT_LISTS + 1];
+	struct bb_about_program p = {
+		.operands = subject->operands, .brief = subject->brief, .tables = tables};
+	char name[64];
+
+	bb_subject_tables(subject, NULL, NULL, tables);
+	snprintf(name, sizeof(name), "%s %s", program, subject->name);
+	p.name = name;
+	memcpy(p.examples, subject->examples, sizeof(p.examples));
+	bb_about_add(about, &p, out);
 }

@@ -34,6 +34,25 @@ struct bb_about_program {
 	const char *notes;                 /* text behind all options; NULL: none */
 };
 
+/* One of several subjects of a program, "acceptance run", with options of its own. */
+#define BB_SUBJECT_LISTS 6
+struct bb_subject {
+	const char *name; /* NULL ends a list of them */
+	const char *operands, *brief;
+	const struct bb_option *rows[BB_SUBJECT_LISTS]; /* ends with NULL */
+	const char *examples[BB_EXAMPLES];
+};
+
+/* TABLES = those of SUBJECT, read into OPTIONS, and that of bb_about_rows, into ABOUT. */
+void bb_subject_tables(const struct bb_subject *subject, void *options, struct bb_about *about,
+		       struct bb_option_table tables[BB_SUBJECT_LISTS + 1]);
+/* *SUBJECT = the one of ALL that WORD names. BB_EUSAGE suggests another. */
+BB_MUST bb_status bb_subject_find(const struct bb_subject *all, const char *word,
+				  const struct bb_subject **subject, struct bb_error *error);
+/* Append what ABOUT requests of SUBJECT of PROGRAM, as bb_about_add does. */
+void bb_subject_about(const char *program, const struct bb_subject *subject,
+		      const struct bb_about *about, struct bb_strbuf *out);
+
 /* True if ABOUT, as parsed, requests what bb_about_add appends. */
 bool bb_about_requested(const struct bb_about *about);
 

@@ -361,7 +361,7 @@ static bb_status parser_open(struct parser *p, const struct bb_option_table *tab
 	p->shorts = s = malloc(2 * p->n + 3);
 	if (!p->longs || !p->names || !p->shorts)
 		return bb_no_memory(error, "options");
-	*s++ = '+'; /* stop at the first operand */
+	*s++ = '-'; /* an operand is the value of option 1 */
 	*s++ = ':'; /* distinguish a missing argument from an unknown option */
 	for (size_t i = 0; i < p->n; i++) {
 		const struct bb_option *row = p->places[i].row;
@@ -540,12 +540,23 @@ static bb_status read_option(struct parser *c, struct bb_error *error)
 	return BB_OK;
 }
 
-bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char **argv,
-			   struct bb_error *error)
+/* OPERANDS NULL: refuses WORD. */
+static bb_status read_operand(char *word, char **operands, int *n, struct bb_error *error)
+{
+	if (!operands)
+		return bb_fail(error, BB_EUSAGE, "%s: not an option; options start with a dash",
+			       word);
+	operands[(*n)++] = word;
+	return BB_OK;
+}
+
+bb_status bb_options_parse_operands(const struct bb_option_table *tables, int argc, char **argv,
+				    char **operands, int *n, struct bb_error *error)
 {
 	struct parser c = {.argv = argv};
 	bb_status st;
 
+	*n = 0;
 	BB_TRY(st, parser_open(&c, tables, error), out);
 	BB_TRY(st, set_defaults(c.places, error), out);
 	opterr = 0;
@@ -557,17 +568,25 @@ bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char 
 		c.result = getopt_long(argc, argv, c.shorts, c.longs, NULL);
 		if (c.result == -1)
 			break;
-		BB_TRY(st, read_option(&c, error), out);
+		BB_TRY(st,
+		       c.result == 1 ? read_operand(optarg, operands, n, error)
+				     : read_option(&c, error),
+		       out);
 	}
-	if (optind < argc)
-		st = bb_fail(error, BB_EUSAGE, "%s: not an option; options start with a dash",
-			     argv[optind]);
+	while (optind < argc) /* behind "--" */
+		BB_TRY(st, read_operand(argv[optind++], operands, n, error), out);
 out:
 	free(c.places);
 	free(c.longs);
 	free(c.names);
 	free(c.shorts);
 	return st;
+}
+
+bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char **argv,
+			   struct bb_error *error)
+{
+	return bb_options_parse_operands(tables, argc, argv, NULL, &(int){0}, error);
 }
 
 /* ---- conflicts --------------------------------------------------------------------------- */

@@ -224,6 +224,10 @@ struct bb_option_table {
  */
 BB_MUST bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char **argv,
 				   struct bb_error *error);
+/* The same, but OPERANDS, with room for ARGC, gets the N operands. */
+BB_MUST bb_status bb_options_parse_operands(const struct bb_option_table *tables, int argc,
+					    char **argv, char **operands, int *n,
+					    struct bb_error *error);
 
 /*
  * Check NEEDS and EXCLUDES of the rows of TABLES, which have been parsed. BB_EUSAGE with ERROR

@@ -105,7 +105,7 @@ struct bb_acceptance_options {
 /* The work of a subject. A status other than BB_OK without a sentence in ERROR is a verdict. */
 struct bb_acceptance_job {
 	const struct bb_acceptance_options *o;
-	char *const *operands; /* the words without a dash */
+	char **operands; /* the words without a dash */
 	int noperands;
 	int signal; /* that interrupted it; 0: none */
 };
