@@ -35,58 +35,43 @@ static const struct bb_option checkpoint_rows[] = ROWS(BB_MEMORY_CHECKPOINT);
 static const struct bb_option quantise_rows[] = ROWS(BB_MEMORY_QUANTISE);
 static const struct bb_option output_rows[] = ROWS(BB_MEMORY_OUTPUT);
 
-#define MOST_TABLES 6
-
-static const struct subject {
-	const char *name, *brief;
-	bb_status (*run)(struct job *job);
-	const struct bb_option *rows[MOST_TABLES]; /* ends with NULL */
-	const char *examples[BB_EXAMPLES];
-} subjects[] = {
+static const struct bb_subject subjects[] = {
 	{"train",
+	 NULL,
 	 "memory of a rank of a training run; with --fits: the runs that fit",
-	 bb_memory_train,
 	 {model_rows, states_rows, parallel_rows, fits_rows, output_rows},
 	 {"--model llama2-70b --gpus 64 --fits 80G", "--params 7.5B --dp 8 --zero 2"}},
 	{"infer",
+	 NULL,
 	 "memory of inference: weights, KV cache, and the rule of thumb",
-	 bb_memory_infer,
 	 {model_rows, infer_rows, output_rows},
 	 {"--model llama2-7b --bits 4", "--model llama2-70b --batch 16 --context 4096 --tp 4"}},
 	{"zero",
+	 NULL,
 	 "stages of ZeRO and FSDP side by side: bytes that a rank keeps and sends",
-	 bb_memory_zero,
 	 {model_rows, states_rows, zero_rows, output_rows},
 	 {"--params 7.5B", "--model gpt2 --dp 16"}},
 	{"deepspeed",
+	 NULL,
 	 "DeepSpeed's own estimates for stages 2 and 3",
-	 bb_memory_deepspeed,
 	 {model_rows, deepspeed_rows, output_rows},
 	 {"--model gpt2 --nodes 2", "--params 7.5B --largest-layer 100M"}},
 	{"checkpoint",
+	 NULL,
 	 "activation checkpointing, measured: memory against time",
-	 bb_memory_checkpoint,
 	 {checkpoint_rows, output_rows},
 	 {"--layers 16", "--layers 32 --checkpoint-every 4"}},
 	{"quantise",
+	 NULL,
 	 "a tensor in 8 or 4 bits and back: bytes and error",
-	 bb_memory_quantise,
 	 {quantise_rows, output_rows},
 	 {"--values 1,2,3", "--count 4K --format int8"}},
 	{.name = NULL},
 };
 
-/* Set TABLES to those of SUBJECT, which are read into O. */
-static void list_tables(const struct subject *subject, struct options *o,
-			struct bb_option_table tables[MOST_TABLES + 1])
-{
-	int n = 0;
-
-	for (; subject->rows[n]; n++)
-		tables[n] = (struct bb_option_table){subject->rows[n], o, NULL};
-	tables[n++] = (struct bb_option_table){bb_about_rows, &o->about, NULL};
-	tables[n] = (struct bb_option_table){NULL, NULL, NULL};
-}
+static bb_status (*const works[])(struct job *job) = {bb_memory_train,      bb_memory_infer,
+						      bb_memory_zero,       bb_memory_deepspeed,
+						      bb_memory_checkpoint, bb_memory_quantise};
 
 /* Whether ROWS have the option in ARGUMENT ("--bits", "--bits=8"). */
 static bool rows_have(const struct bb_option *rows, const char *argument)
@@ -99,7 +84,7 @@ static bool rows_have(const struct bb_option *rows, const char *argument)
 	return false;
 }
 
-static bool has_option(const struct subject *subject, const char *argument)
+static bool has_option(const struct bb_subject *subject, const char *argument)
 {
 	for (int t = 0; subject->rows[t]; t++)
 		if (rows_have(subject->rows[t], argument))
@@ -108,7 +93,7 @@ static bool has_option(const struct subject *subject, const char *argument)
 }
 
 /* The first option in ARGV that SUBJECT lacks, or NULL. */
-static const char *foreign_option(const struct subject *subject, char **argv)
+static const char *foreign_option(const struct bb_subject *subject, char **argv)
 {
 	for (; *argv; argv++)
 		if (strncmp(*argv, "--", 2) == 0 && (*argv)[2] && !has_option(subject, *argv))
@@ -117,11 +102,12 @@ static const char *foreign_option(const struct subject *subject, char **argv)
 }
 
 /* Refuse an option of another subject; the parser refuses unknown ones. */
-static bb_status check_arguments(const struct subject *subject, char **argv, struct bb_error *error)
+static bb_status check_arguments(const struct bb_subject *subject, char **argv,
+				 struct bb_error *error)
 {
 	const char *option = foreign_option(subject, argv);
 
-	for (const struct subject *s = subjects; s->name && option; s++)
+	for (const struct bb_subject *s = subjects; s->name && option; s++)
 		if (has_option(s, option))
 			return bb_fail(
 				error, BB_EUSAGE,
@@ -132,50 +118,29 @@ static bb_status check_arguments(const struct subject *subject, char **argv, str
 
 /* Set *SUBJECT to the one that the first argument names, which is removed from ARGV, or else to the
    first that has the options. */
-static bb_status find_subject(int *argc, char ***argv, const struct subject **subject,
+static bb_status find_subject(int *argc, char ***argv, const struct bb_subject **subject,
 			      struct bb_error *error)
 {
-	const char *names[sizeof(subjects) / sizeof(subjects[0])] = {NULL};
-	char hint[BB_SUGGESTION];
+	bb_status st;
 
 	if (*argc < 2 || (*argv)[1][0] == '-') {
 		*subject = subjects;
-		for (const struct subject *s = subjects; s->name; s++)
+		for (const struct bb_subject *s = subjects; s->name; s++)
 			if (!foreign_option(s, *argv + 1)) {
 				*subject = s;
 				break;
 			}
 		return check_arguments(*subject, *argv + 1, error);
 	}
-	for (int i = 0; subjects[i].name; i++) {
-		names[i] = subjects[i].name;
-		if (strcmp((*argv)[1], subjects[i].name) == 0) {
-			*subject = &subjects[i];
-			++*argv;
-			--*argc;
-			return check_arguments(*subject, *argv + 1, error);
-		}
-	}
-	return bb_fail(error, BB_EUSAGE, "%s: not a subject%s", (*argv)[1],
-		       bb_suggest(hint, (*argv)[1], names));
+	BB_TRY(st, bb_subject_find(subjects, (*argv)[1], subject, error), out);
+	++*argv;
+	--*argc;
+	st = check_arguments(*subject, *argv + 1, error);
+out:
+	return st;
 }
 
-static void add_about(const struct subject *subject, const struct bb_about *about,
-		      struct bb_strbuf *out)
-{
-	struct options unused;
-	struct bb_option_table tables[MOST_TABLES + 1];
-	struct bb_about_program program = {.brief = subject->brief, .tables = tables};
-	char name[64];
-
-	list_tables(subject, &unused, tables);
-	snprintf(name, sizeof(name), "model_memory %s", subject->name);
-	program.name = name;
-	memcpy(program.examples, subject->examples, sizeof(program.examples));
-	bb_about_add(about, &program, out);
-}
-
-static bb_status print_information(const struct subject *subject, const struct options *o,
+static bb_status print_information(const struct bb_subject *subject, const struct options *o,
 				   bool named, struct bb_error *error)
 {
 	const struct bb_about *about = &o->about;
@@ -187,8 +152,8 @@ static bb_status print_information(const struct subject *subject, const struct o
 	else if (about->version)
 		bb_about_add(about, &(struct bb_about_program){.name = "model_memory"}, &out);
 	else if (!named && about->help_schema)
-		for (const struct subject *s = subjects; s->name; s++)
-			add_about(s, about, &out);
+		for (const struct bb_subject *s = subjects; s->name; s++)
+			bb_subject_about("model_memory", s, about, &out);
 	else {
 		if (!named && !about->help_markdown) {
 			bb_strbuf_add(&out, "Usage: model_memory [SUBJECT] [OPTION]...\n"
@@ -196,19 +161,19 @@ static bb_status print_information(const struct subject *subject, const struct o
 					    "and GiB (2^30 bytes).\n\n"
 					    "Subjects (default: the first that has all given "
 					    "options):\n");
-			for (const struct subject *s = subjects; s->name; s++)
+			for (const struct bb_subject *s = subjects; s->name; s++)
 				bb_strbuf_item(&out, 2, s->name, 14, s->brief);
 			bb_strbuf_add(&out, "model_memory SUBJECT --help shows the options of a "
 					    "subject.\n\n");
 		}
-		add_about(subject, about, &out);
+		bb_subject_about("model_memory", subject, about, &out);
 	}
 	st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
 	return st;
 }
 
-static bb_status run_subject(const struct subject *subject, const struct options *o,
+static bb_status run_subject(const struct bb_subject *subject, const struct options *o,
 			     struct bb_error *error)
 {
 	struct bb_strbuf json = {0};
@@ -220,7 +185,7 @@ static bb_status run_subject(const struct subject *subject, const struct options
 	bb_json_add_int(&job.json, "schema", 1);
 	bb_json_add_string(&job.json, "kind", "model_memory");
 	bb_json_add_string(&job.json, "subject", subject->name);
-	st = subject->run(&job);
+	st = works[subject - subjects](&job);
 	/* "Nothing fits" is a result, not an error. */
 	if (st == BB_OK || (st == BB_EDATA && bb_error_status(error) == BB_OK)) {
 		if (o->json) {
@@ -243,9 +208,9 @@ static bb_status run_subject(const struct subject *subject, const struct options
 
 int main(int argc, char **argv)
 {
-	struct bb_option_table tables[MOST_TABLES + 1];
+	struct bb_option_table tables[BB_SUBJECT_LISTS + 1];
 	struct bb_error error = {0};
-	const struct subject *subject = subjects;
+	const struct bb_subject *subject = subjects;
 	struct options o = {.model = NULL};
 	const int given = argc;
 	bb_status st;
@@ -253,7 +218,7 @@ int main(int argc, char **argv)
 	if (!bb_standard_open())
 		return BB_EINTERNAL;
 	BB_TRY(st, find_subject(&argc, &argv, &subject, &error), out);
-	list_tables(subject, &o, tables);
+	bb_subject_tables(subject, &o, &o.about, tables);
 	BB_TRY(st, bb_options_parse(tables, argc, argv, &error), out);
 	if (bb_about_requested(&o.about) || o.list) {
 		st = print_information(subject, &o, argc != given, &error);
