@@ -1,5 +1,4 @@
 #include "models/attention.h"
-#include "models/parts.h"
 
 /* Products of the backward pass over those of the forward pass. */
 #define FLASH_BACKWARD 2.5
@@ -27,7 +26,7 @@ void bb_attention_apply(struct bb_model *model, enum bb_attention attention)
 {
 	for (size_t i = 0; i < model->nworks; i++)
 		model->works[i] = bb_attention_work(&model->works[i], attention);
-	bb_build_sum(model);
+	bb_model_sum(model);
 }
 
 double bb_attention_core(const struct bb_model *model, int layer, enum bb_attention attention)

@@ -124,19 +124,22 @@ static bool is_absent(const json_t *value)
 }
 
 /* "layer_types": each layer's kind of attention. Known are patterns in which each N-th one is
-   global, all are or none is. */
+   global, all are or none is; in a family without local layers all are. */
 static bb_status read_layer_types(const struct config *c, const json_t *value,
-				  struct bb_hyper *hyper)
+				  const struct bb_family *family, struct bb_hyper *hyper)
 {
 	const size_t n = json_array_size(value);
 	size_t every = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		const char *type = json_string_value(json_array_get(value, i));
-		const bool global = type && strcmp(type, "full_attention") == 0;
+		const char *type = json_string_value(json_array_get(value, i)) ?: "";
+		const bool global = strcmp(type, "full_attention") == 0;
 
-		if (!global && (!type || (strcmp(type, "sliding_attention") != 0 &&
-					  strcmp(type, "chunked_attention") != 0)))
+		if (!global && !family->uses[BB_HYPER(global_every)])
+			return refuse_key(c, "layer_types", value,
+					  "has layers that this family lacks");
+		if (!global && strcmp(type, "sliding_attention") != 0 &&
+		    strcmp(type, "chunked_attention") != 0)
 			return refuse_key(c, "layer_types", json_array_get(value, i),
 					  "is not a known kind of attention");
 		if (global && every == 0)
@@ -196,9 +199,8 @@ static bb_status read_special_key(const struct config *c, const char *key, const
 	if (strcmp(key, "id2label") == 0 && family->uses[BB_HYPER(labels)] &&
 	    json_object_size(value) > 0)
 		hyper->labels = (int64_t)json_object_size(value);
-	else if (strcmp(key, "layer_types") == 0 && family->uses[BB_HYPER(global_every)] &&
-		 !json_is_null(value))
-		return read_layer_types(c, value, hyper);
+	else if (strcmp(key, "layer_types") == 0)
+		return json_is_null(value) ? BB_OK : read_layer_types(c, value, family, hyper);
 	else if (strcmp(key, "mlp_only_layers") == 0 && family->uses[BB_HYPER(dense)])
 		return read_dense_blocks(c, value, hyper);
 	else if (strcmp(key, "feed_forward_proj") == 0 && json_is_string(value))
@@ -212,20 +214,16 @@ static bb_status read_special_key(const struct config *c, const char *key, const
 static bb_status check_key(const struct config *c, const char *key, const json_t *value,
 			   const struct bb_family *family)
 {
-	static const char *const numbers[][2] = {
-		{"num_channels", "3"}, {"moe_layer_freq", "1"}, {"num_ln_in_parallel_attn", "2"}};
-	const bool all_global = strcmp(key, "layer_types") == 0;
+	static const struct {
+		const char *key;
+		json_int_t known;
+	} numbers[] = {{"num_channels", 3}, {"moe_layer_freq", 1}, {"num_ln_in_parallel_attn", 2}};
 
-	for (size_t i = 0; i < json_array_size(value) && all_global; i++)
-		if (strcmp(json_string_value(json_array_get(value, i)) ?: "", "full_attention") !=
-		    0)
-			return refuse_key(c, key, value, "has layers that this family lacks");
-	if (all_global ||
-	    (strcmp(key, "layer_norm_elementwise_affine") == 0 && json_is_true(value)))
+	if (strcmp(key, "layer_norm_elementwise_affine") == 0 && json_is_true(value))
 		return BB_OK;
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		if (strcmp(key, numbers[i][0]) == 0 && json_is_integer(value) &&
-		    json_integer_value(value) != strtol(numbers[i][1], NULL, 10))
+		if (strcmp(key, numbers[i].key) == 0 && json_is_integer(value) &&
+		    json_integer_value(value) != numbers[i].known)
 			return refuse_key(c, key, value, "is not known");
 	if (strcmp(key, "layer_norm_elementwise_affine") == 0 ||
 	    (strcmp(key, "is_encoder_decoder") == 0 &&
@@ -240,15 +238,6 @@ static bb_status check_key(const struct config *c, const char *key, const json_t
 	return BB_OK;
 }
 
-static const struct bb_config_class *class_of(const struct bb_family *family)
-{
-	const struct bb_config_class *class = bb_config_classes;
-
-	while (strcmp(class->family, family->name) != 0)
-		class ++;
-	return class;
-}
-
 /* Set what HYPER lacks to the defaults of FAMILY's class. */
 static void add_defaults(const struct config *c, struct bb_hyper *hyper,
 			 const struct bb_family *family)
@@ -257,22 +246,22 @@ static void add_defaults(const struct config *c, struct bb_hyper *hyper,
 	long long value;
 	int n;
 
-	for (const char *at = class_of(family)->defaults;
-	     sscanf(at, " %47[^=]=%lld%n", key, &value, &n) == 2; at += n) {
-		const struct bb_hyper_row *const row = &bb_hyper_rows[row_of_key(family, key)];
+	for (const char *at = family->absent; sscanf(at, " %47[^=]=%lld%n", key, &value, &n) == 2;
+	     at += n) {
+		const int row = row_of_key(family, key);
 		int64_t *const into = bb_hyper_at(hyper, row);
 
 		if (*into != BB_NOT_GIVEN)
 			continue;
 		*into = value;
 		add_item(c->defaults, c->part, key);
-		if (row->is_bool)
+		if (bb_hyper_rows[row].is_bool)
 			bb_strbuf_add(c->defaults, value ? " true" : " false");
 		else
 			bb_strbuf_addf(c->defaults, " %lld", value);
 	}
 	for (int i = 0; i < BB_NHYPERS; i++) {
-		int64_t *const into = bb_hyper_at(hyper, &bb_hyper_rows[i]);
+		int64_t *const into = bb_hyper_at(hyper, i);
 
 		*into = *into == BB_GIVEN_NULL ? BB_NOT_GIVEN : *into;
 	}
@@ -349,10 +338,9 @@ static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
 			continue;
 		status = read_special_key(c, key, value, family, hyper, &known);
 		if (!known)
-			status = row < BB_NHYPERS
-					 ? read_hyper_key(c, key, value, row, first,
-							  bb_hyper_at(hyper, &bb_hyper_rows[row]))
-					 : check_key(c, key, value, family);
+			status = row < BB_NHYPERS ? read_hyper_key(c, key, value, row, first,
+								   bb_hyper_at(hyper, row))
+						  : check_key(c, key, value, family);
 		if (status != BB_OK)
 			return status;
 	}
@@ -370,45 +358,37 @@ static const char *config_path(const char *path, struct bb_strbuf *inside)
 	return bb_strbuf_text(inside);
 }
 
-/* The object at KEY of a model with vision, into HYPER of FAMILY. */
-static bb_status read_part(const struct config *c, const char *key, struct bb_hyper *hyper,
-			   const struct bb_family *family)
-{
-	struct bb_strbuf path = {0};
-	struct config part = *c;
-	bb_status status;
-
-	part.root = json_object_get(c->root, key);
-	if (!json_is_object(part.root))
-		return bb_fail(c->error, BB_EUSAGE, "--model %.200s: %s is missing; %s needs it",
-			       c->path, key, family->name);
-	bb_strbuf_addf(&path, "%.200s: %s", c->path, key);
-	part.path = bb_strbuf_text(&path);
-	part.part = key;
-	status = read_keys(&part, hyper, family);
-	bb_strbuf_free(&path);
-	return status;
-}
-
-/* A model with vision: an object for each part; what stands beside them belongs to the tower, but
-   for the head and its weights. */
-static bb_status read_parts(const struct config *c, struct bb_hyper *hyper, struct bb_hyper *vision,
+/* A model with vision: an object for each part, and what stands beside them, which belongs to the
+   tower, but for the head and its weights. */
+static bb_status read_parts(const struct config *c, struct bb_model *model,
 			    const struct bb_family *family)
 {
-	struct config text = *c, tower = *c;
-	bb_status status;
+	static const char *const names[] = {"text_config", "vision_config"};
+	const struct bb_family *const families[] = {family, family->tower};
+	struct bb_hyper *const hypers[] = {&model->hyper, &model->vision};
+	struct config part = *c, beside = *c;
+	bb_status status = BB_OK;
 
-	text.keys = TEXT_KEYS;
-	tower.keys = TOWER_KEYS;
-	BB_TRY(status, read_part(c, "text_config", hyper, family), out);
-	BB_TRY(status, read_part(c, "vision_config", vision, family->tower), out);
-	BB_TRY(status, read_keys(&text, hyper, family), out);
-	BB_TRY(status, read_keys(&tower, vision, family->tower), out);
-	text.part = "text_config";
-	tower.part = "vision_config";
-	add_defaults(&text, hyper, family);
-	add_defaults(&tower, vision, family->tower);
-out:
+	for (int i = 0; i < 2 && status == BB_OK; i++) {
+		struct bb_strbuf path = {0};
+
+		part.root = json_object_get(c->root, names[i]);
+		if (!json_is_object(part.root))
+			return bb_fail(c->error, BB_EUSAGE,
+				       "--model %.200s: %s is missing; %s needs it", c->path,
+				       names[i], families[i]->name);
+		bb_strbuf_addf(&path, "%.200s: %s", c->path, names[i]);
+		part.path = bb_strbuf_text(&path);
+		part.part = names[i];
+		status = read_keys(&part, hypers[i], families[i]);
+		bb_strbuf_free(&path);
+	}
+	for (int i = 0; i < 2 && status == BB_OK; i++) {
+		beside.keys = i == 0 ? TEXT_KEYS : TOWER_KEYS;
+		status = read_keys(&beside, hypers[i], families[i]);
+		part.part = names[i];
+		add_defaults(&part, hypers[i], families[i]);
+	}
 	return status;
 }
 
@@ -421,8 +401,8 @@ static void describe_origin(const struct config *c, const struct bb_family *fami
 	bb_strbuf_addf(origin, "read as %s", family->name);
 	if (c->defaults->length > 0)
 		bb_strbuf_addf(origin, "; keys that it lacks, by transformers' %s%s%s: %s",
-			       class_of(family)->name, family->tower ? " and " : "",
-			       family->tower ? class_of(family->tower)->name : "",
+			       family->class, family->tower ? " and " : "",
+			       family->tower ? family->tower->class : "",
 			       bb_strbuf_text(c->defaults));
 	if (json_is_object(quantised))
 		bb_strbuf_addf(origin,
@@ -447,10 +427,12 @@ bb_status bb_config_read(const char *path, struct bb_model *model, const struct 
 
 	BB_TRY(status, bb_json_file_open(&request, "config.json", &c.root, error), out);
 	BB_TRY(status, read_family(&c, family), out);
-	if ((*family)->tower)
-		BB_TRY(status, read_parts(&c, &model->hyper, &model->vision, *family), out);
-	else
+	if ((*family)->tower) {
+		BB_TRY(status, read_parts(&c, model, *family), out);
+	} else {
 		BB_TRY(status, read_keys(&c, &model->hyper, *family), out);
+		add_defaults(&c, &model->hyper, *family);
+	}
 	if (unknown.length > 0)
 		BB_TRY(status,
 		       bb_fail(error, BB_EUSAGE,
@@ -458,8 +440,6 @@ bb_status bb_config_read(const char *path, struct bb_model *model, const struct 
 			       "those that do not",
 			       c.path, bb_strbuf_text(&unknown)),
 		       out);
-	if (!(*family)->tower)
-		add_defaults(&c, &model->hyper, *family);
 	/* Version 5 of transformers and later ones stack the experts; a file without a version is
 	   older. */
 	version = json_string_value(json_object_get(c.root, "transformers_version"));

@@ -446,8 +446,18 @@ static const struct bb_head no_heads[] = {{.word = "none"}, {.word = NULL}};
 
 #define TOWER NEED(layers), NEED(hidden), NEED(heads), NEED(ffn), NEED(image), NEED(patch)
 
+/* The configuration class in transformers, and its defaults: five that most have, and others. The
+   vocabulary of DeepseekV2Config is left out: 32000 in version 4, 102400 in 5. */
+#define CONFIG(name, layers, hidden, heads, vocab, seq, others)                                    \
+	.class = name, .absent = "num_hidden_layers=" #layers " hidden_size=" #hidden              \
+				 " num_attention_heads=" #heads " vocab_size=" #vocab              \
+				 " max_position_embeddings=" #seq " " others
+
 static const struct bb_family siglip_tower = {
 	.name = "siglip_vision_model",
+	.class = "SiglipVisionConfig",
+	.absent = "num_hidden_layers=12 hidden_size=768 num_attention_heads=12 "
+		  "intermediate_size=3072 image_size=224 patch_size=16 vision_use_head=1",
 	.base = "model.vision_tower.",
 	.before = siglip_embed,
 	.stacks = {{"encoder.layers", siglip_block, siglip_norm}},
@@ -459,6 +469,10 @@ static const struct bb_family siglip_tower = {
 };
 static const struct bb_family llama4_tower = {
 	.name = "llama4_vision_model",
+	.class = "Llama4VisionConfig",
+	.absent = "num_hidden_layers=34 hidden_size=768 num_attention_heads=16 "
+		  "intermediate_size=5632 image_size=448 patch_size=14 projector_input_dim=4096 "
+		  "projector_output_dim=4096 vision_output_dim=7680",
 	.base = "vision_model.",
 	.before = llama4_vision_embed,
 	.stacks = {{"model.layers", llama4_vision_block, llama4_adapter}},
@@ -470,32 +484,45 @@ static const struct bb_family llama4_tower = {
 };
 
 #define LLAMA4                                                                                     \
-	.traits = BB_HAS_GATE | BB_HAS_FUSED,                                                      \
-	.uses = {LLAMA,       NEED(experts),  MAY(top_k), NEED(expert_ffn),                        \
-		 MAY(shared), MAY(moe_every), MAY(bias),  LOCAL},                                  \
-	.defaults = {.shared = 1, .top_k = 1, .global_every = 4, .fused = 1},                      \
-	.keys = {{"intermediate_size", BB_HYPER(expert_ffn)},                                      \
-		 {"intermediate_size_mlp", BB_HYPER(ffn)}}
+	CONFIG("Llama4TextConfig", 48, 5120, 40, 202048, 131072,                                   \
+	       "num_key_value_heads=8 head_dim=128 intermediate_size=8192 "                        \
+	       "intermediate_size_mlp=16384 num_local_experts=16 num_experts_per_tok=1 "           \
+	       "interleave_moe_layer_step=1 attention_chunk_size=8192 no_rope_layer_interval=4"),  \
+		.traits = BB_HAS_GATE | BB_HAS_FUSED,                                              \
+		.uses = {LLAMA,       NEED(experts),  MAY(top_k), NEED(expert_ffn),                \
+			 MAY(shared), MAY(moe_every), MAY(bias),  LOCAL},                          \
+		.defaults = {.shared = 1, .top_k = 1, .global_every = 4, .fused = 1},              \
+		.keys = {{"intermediate_size", BB_HYPER(expert_ffn)},                              \
+			 {"intermediate_size_mlp", BB_HYPER(ffn)}}
 #define GEMMA3                                                                                     \
-	.traits = BB_HAS_GATE | BB_HAS_POST_NORMS | BB_HAS_QK_NORM,                                \
-	.uses = {LLAMA, LOCAL, MAY(bias)}, .defaults = {.tied = 1, .global_every = 6}
+	CONFIG("Gemma3TextConfig", 26, 2304, 8, 262208, 131072,                                    \
+	       "num_key_value_heads=4 head_dim=256 intermediate_size=9216 tie_word_embeddings=1 "  \
+	       "sliding_window=4096"),                                                             \
+		.traits = BB_HAS_GATE | BB_HAS_POST_NORMS | BB_HAS_QK_NORM,                        \
+		.uses = {LLAMA, LOCAL, MAY(bias)}, .defaults = {.tied = 1, .global_every = 6}
 
 const struct bb_family bb_families[] = {
 	{"gpt2", "decoder with learned positions; kv and head width follow from heads",
 	 GPT_KIND(gpt2_embed, gpt2_block), .uses = {TRANSFORMER, MAY(ffn), MAY(positions)},
-	 .defaults = {.tied = 1}},
+	 .defaults = {.tied = 1}, .class = "GPT2Config",
+	 .absent = "n_layer=12 n_embd=768 n_head=12 vocab_size=50257 n_positions=1024 "
+		   "tie_word_embeddings=1"},
 	{"bloom", "decoder with ALiBi and a norm behind the embedding",
 	 GPT_KIND(bloom_embed, bloom_block), .uses = {TRANSFORMER, MAY(ffn)},
 	 /* ALiBi has no limit, and transformers saves none; BLOOM was trained with 2048 (BigScience
 	    2022). */
-	 .defaults = {.tied = 1, .seq = 2048}},
+	 .defaults = {.tied = 1, .seq = 2048}, .class = "BloomConfig",
+	 .absent = "n_layer=2 hidden_size=64 n_head=8 vocab_size=250880 tie_word_embeddings=1"},
 	{"bert", "encoder; head=masked, pretraining, sequence and others", .base = "bert.",
 	 .before = bert_embed, .stacks = {{"encoder.layer", bert_block, bert_pooler}},
 	 .heads = bert_heads, .known = bert_classes, .encoder = true,
 	 .uses = {BASIC, NEED(seq), MAY(ffn), MAY(positions), MAY(types), MAY(labels), MAY(tied)},
-	 .defaults = {.types = 2, .labels = 2, .tied = 1}},
+	 .defaults = {.types = 2, .labels = 2, .tied = 1},
+	 CONFIG("BertConfig", 12, 768, 12, 30522, 512,
+		"intermediate_size=3072 type_vocab_size=2 tie_word_embeddings=1")},
 	{"llama", "decoder, gated, grouped keys and values; Llama 1 to 3", LLAMA_KIND(llama_block),
-	 .traits = BB_HAS_GATE, .uses = {LLAMA, MAY(bias), MAY(mlp_bias)}},
+	 .traits = BB_HAS_GATE, .uses = {LLAMA, MAY(bias), MAY(mlp_bias)},
+	 CONFIG("LlamaConfig", 32, 4096, 32, 32000, 2048, "intermediate_size=11008")},
 	{"llama4_text", "Llama 4 without its vision: shared and fused experts, local layers",
 	 LLAMA_KIND(llama4_block), LLAMA4},
 	{"llama4", "Llama 4 with its vision tower; from a config.json alone",
@@ -503,24 +530,43 @@ const struct bb_family bb_families[] = {
 	 .stacks = {{"layers", llama4_block, last_rms}}, .heads = lm_heads,
 	 .head_base = "language_model.", .tower = &llama4_tower, .known = vision_heads, LLAMA4},
 	{"mistral", "the same tensors as llama, local layers", LLAMA_KIND(llama_block),
-	 .traits = BB_HAS_GATE, .uses = {LLAMA, LOCAL}},
+	 .traits = BB_HAS_GATE, .uses = {LLAMA, LOCAL},
+	 CONFIG("MistralConfig", 32, 4096, 32, 32000, 131072,
+		"num_key_value_heads=8 intermediate_size=14336 sliding_window=4096")},
 	{"mixtral",
 	 "llama with experts, a module each as in transformers 4; fused=1: stacked as in 5",
-	 LLAMA_KIND(mixtral_block), .traits = BB_HAS_GATE, .uses = {LLAMA, MOE, LOCAL}},
+	 LLAMA_KIND(mixtral_block), .traits = BB_HAS_GATE, .uses = {LLAMA, MOE, LOCAL},
+	 CONFIG("MixtralConfig", 32, 4096, 32, 32000, 131072,
+		"num_key_value_heads=8 intermediate_size=14336 num_local_experts=8 "
+		"num_experts_per_tok=2")},
 	{"qwen2", "llama with biases of queries, keys and values; Qwen 2 and 2.5",
-	 LLAMA_KIND(qwen_block), .traits = BB_HAS_GATE | BB_HAS_BIAS, .uses = {LLAMA}},
+	 LLAMA_KIND(qwen_block), .traits = BB_HAS_GATE | BB_HAS_BIAS, .uses = {LLAMA},
+	 CONFIG("Qwen2Config", 32, 4096, 32, 151936, 32768,
+		"num_key_value_heads=32 intermediate_size=22016")},
 	{"qwen2_moe", "qwen2 with experts and a gated shared one", LLAMA_KIND(qwen_block),
 	 .traits = BB_HAS_GATE,
 	 .uses = {LLAMA, MOE, NEED(shared_ffn), MAY(dense), MAY(moe_every), MAY(bias)},
-	 .defaults = {.bias = 1}},
+	 .defaults = {.bias = 1},
+	 CONFIG("Qwen2MoeConfig", 24, 2048, 16, 151936, 32768,
+		"num_key_value_heads=16 intermediate_size=5632 num_experts=60 "
+		"num_experts_per_tok=4 moe_intermediate_size=1408 "
+		"shared_expert_intermediate_size=5632 decoder_sparse_step=1 qkv_bias=1")},
 	{"qwen3", "llama with norms of queries and keys", LLAMA_KIND(llama_block),
-	 .traits = BB_HAS_GATE | BB_HAS_QK_NORM, .uses = {LLAMA, MAY(bias)}},
+	 .traits = BB_HAS_GATE | BB_HAS_QK_NORM, .uses = {LLAMA, MAY(bias)},
+	 CONFIG("Qwen3Config", 32, 4096, 32, 151936, 32768,
+		"num_key_value_heads=32 head_dim=128 intermediate_size=22016")},
 	{"qwen3_moe", "qwen3 with experts", LLAMA_KIND(llama_block),
 	 .traits = BB_HAS_GATE | BB_HAS_QK_NORM,
-	 .uses = {LLAMA, MOE, MAY(dense), MAY(moe_every), MAY(bias)}},
+	 .uses = {LLAMA, MOE, MAY(dense), MAY(moe_every), MAY(bias)},
+	 CONFIG("Qwen3MoeConfig", 24, 2048, 32, 151936, 32768,
+		"num_key_value_heads=4 intermediate_size=6144 num_experts=128 "
+		"num_experts_per_tok=8 moe_intermediate_size=768 decoder_sparse_step=1")},
 	{"gemma2", "llama with norms behind attention and feed-forward network; local layers",
 	 LLAMA_KIND(llama_block), .traits = BB_HAS_GATE | BB_HAS_POST_NORMS,
-	 .uses = {LLAMA, LOCAL, MAY(bias)}, .defaults = {.tied = 1, .global_every = 2}},
+	 .uses = {LLAMA, LOCAL, MAY(bias)}, .defaults = {.tied = 1, .global_every = 2},
+	 CONFIG("Gemma2Config", 26, 2304, 8, 256000, 8192,
+		"num_key_value_heads=4 head_dim=256 intermediate_size=9216 tie_word_embeddings=1 "
+		"sliding_window=4096")},
 	{"gemma3_text", "gemma2 with norms of queries and keys; Gemma 3 without its vision",
 	 LLAMA_KIND(llama_block), GEMMA3},
 	{"gemma3", "Gemma 3 with its vision tower; from a config.json alone",
@@ -530,31 +576,52 @@ const struct bb_family bb_families[] = {
 	{"deepseek_v2", "latent attention, dense blocks first, experts and shared ones",
 	 LLAMA_KIND(deepseek_block), .traits = BB_HAS_GATE,
 	 .uses = {TRANSFORMER, NEED(ffn), MOE, MLA, MAY(shared), MAY(dense), MAY(moe_every),
-		  MAY(bias), MAY(mlp_bias)}},
+		  MAY(bias), MAY(mlp_bias)},
+	 .class = "DeepseekV2Config",
+	 .absent = "num_hidden_layers=32 hidden_size=4096 num_attention_heads=32 "
+		   "max_position_embeddings=2048 intermediate_size=11008 n_routed_experts=64 "
+		   "moe_intermediate_size=1407 n_shared_experts=2 first_k_dense_replace=0 "
+		   "q_lora_rank=1536 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 "
+		   "v_head_dim=128"},
 	{"deepseek_v3", "the same tensors as deepseek_v2", LLAMA_KIND(deepseek_block),
 	 .traits = BB_HAS_GATE,
 	 .uses = {TRANSFORMER, NEED(ffn), MOE, MLA, MAY(shared), MAY(dense), MAY(moe_every),
-		  MAY(bias)}},
+		  MAY(bias)},
+	 CONFIG("DeepseekV3Config", 61, 7168, 128, 129280, 4096,
+		"intermediate_size=18432 n_routed_experts=256 num_experts_per_tok=8 "
+		"moe_intermediate_size=2048 n_shared_experts=1 first_k_dense_replace=3 "
+		"q_lora_rank=1536 kv_lora_rank=512 qk_nope_head_dim=128 qk_rope_head_dim=64 "
+		"v_head_dim=128")},
 	{"gpt_oss", "experts in all blocks, biases, sinks; every second layer is local",
 	 LLAMA_KIND(gpt_oss_block), .traits = BB_HAS_GATE | BB_HAS_FUSED,
 	 .uses = {LLAMA, NEED(experts), NEED(top_k), MAY(bias), LOCAL},
-	 .defaults = {.bias = 1, .global_every = 2, .fused = 1}},
+	 .defaults = {.bias = 1, .global_every = 2, .fused = 1},
+	 CONFIG("GptOssConfig", 36, 2880, 64, 201088, 131072,
+		"num_key_value_heads=8 head_dim=64 intermediate_size=2880 num_local_experts=128 "
+		"num_experts_per_tok=4 sliding_window=128 attention_bias=1")},
 	{"phi3", "llama with queries, keys and values in one matrix, gate and up in another",
-	 LLAMA_KIND(phi3_block), .traits = BB_HAS_GATE, .uses = {LLAMA, LOCAL}},
+	 LLAMA_KIND(phi3_block), .traits = BB_HAS_GATE, .uses = {LLAMA, LOCAL},
+	 CONFIG("Phi3Config", 32, 3072, 32, 32064, 4096, "intermediate_size=8192")},
 	{"gpt_neox", "decoder with biases; GPT-NeoX and Pythia", .base = "gpt_neox.",
 	 .before = gpt_neox_embed, .stacks = {{"layers", gpt_neox_block, gpt_neox_norm}},
 	 .heads = lm_heads, .known = decoder_heads, .uses = {TRANSFORMER, MAY(ffn), MAY(bias)},
-	 .defaults = {.bias = 1}},
+	 .defaults = {.bias = 1},
+	 CONFIG("GPTNeoXConfig", 44, 6144, 64, 50432, 2048,
+		"intermediate_size=24576 attention_bias=1")},
 	{"opt", "decoder with biases and learned positions", .base = "model.decoder.",
 	 .before = opt_embed, .stacks = {{"layers", opt_block, NULL}}, .heads = lm_heads,
 	 .known = decoder_heads,
 	 .uses = {TRANSFORMER, MAY(ffn), MAY(positions), MAY(embedding), MAY(pre_norm), MAY(bias)},
-	 .defaults = {.tied = 1, .pre_norm = 1, .bias = 1}},
+	 .defaults = {.tied = 1, .pre_norm = 1, .bias = 1},
+	 CONFIG("OPTConfig", 12, 768, 12, 50272, 2048,
+		"ffn_dim=3072 tie_word_embeddings=1 enable_bias=1 do_layer_norm_before=1")},
 	{"falcon", "decoder; multi_query=1 as 7B, two_norms=1 with kv as 40B",
 	 GPT_KIND(falcon_embed, falcon_block),
 	 .uses = {TRANSFORMER, MAY(ffn), MAY(kv_heads), MAY(multi_query), MAY(two_norms),
 		  MAY(parallel), MAY(bias)},
-	 .defaults = {.tied = 1, .multi_query = 1, .parallel = 1, .seq = 2048}},
+	 .defaults = {.tied = 1, .multi_query = 1, .parallel = 1, .seq = 2048},
+	 CONFIG("FalconConfig", 32, 4544, 71, 65024, 2048,
+		"tie_word_embeddings=1 multi_query=1 parallel_attn=1")},
 	{"t5", "encoder and decoder; layers of the encoder, decoders of the decoder", .base = "",
 	 .before = t5_embed,
 	 .stacks = {{"encoder.block", t5_encoder, t5_encoder_norm},
@@ -562,13 +629,17 @@ const struct bb_family bb_families[] = {
 	 .heads = lm_heads, .known = t5_heads,
 	 .uses = {BASIC, NEED(seq), MAY(tied), NEED(ffn), MAY(head_dim), MAY(decoders), MAY(gated),
 		  MAY(buckets)},
-	 .defaults = {.tied = 1, .buckets = 32, .seq = 512}},
+	 .defaults = {.tied = 1, .buckets = 32, .seq = 512}, .class = "T5Config",
+	 .absent = "num_layers=6 d_model=512 num_heads=8 vocab_size=32128 d_kv=64 d_ff=2048 "
+		   "relative_attention_num_buckets=32"},
 	{"vit", "vision transformer; image and patch in pixels", .base = "vit.",
 	 .before = vit_embed, .stacks = {{"layers", vit_block, vit_norm}}, .heads = vit_heads,
 	 .known = vit_classes, .encoder = true, .traits = BB_HAS_CLASS_TOKEN,
 	 .uses = {NEED(layers), NEED(hidden), NEED(heads), MAY(ffn), NEED(image), NEED(patch),
 		  MAY(labels), MAY(head), MAY(bias)},
-	 .defaults = {.labels = 2, .bias = 1}},
+	 .defaults = {.labels = 2, .bias = 1}, .class = "ViTConfig",
+	 .absent = "num_hidden_layers=12 hidden_size=768 num_attention_heads=12 "
+		   "intermediate_size=3072 qkv_bias=1 image_size=224 patch_size=16"},
 	{"generic", "decoder of these numbers, each part as in llama, qwen3, gemma2 or deepseek_v2",
 	 LLAMA_KIND(llama_block),
 	 .uses = {LLAMA, MAY(experts), MAY(top_k), MAY(expert_ffn), MAY(fused), MAY(shared),

@@ -3,15 +3,13 @@
  * backward pass completes them, and the FLOPs in between. All of it follows from a few
  * hyperparameters; no weights are needed.
  *
- *   model.c        what all families share: putting a model together
+ *   model.c        what follows from the tensors and works of a model
  *   attention.c    FLOPs of attention by FlashAttention
- *   transformer.c  transformers, built from the tables of their family
+ *   build.c        tensors and works, built from the tables of a family
  *   decoders.c     families, and tables of the parts of their blocks
- *   vision.c       resnet, vgg, and linear, a stack of linear layers
  *   presets.c      known models
  *   families.c     hyperparameters, and the text of --model
  *   config.c       Hugging Face's config.json
- *   defaults.c     what it leaves to transformers' configuration classes
  */
 #ifndef BB_MODELS_MODEL_H
 #define BB_MODELS_MODEL_H
@@ -25,49 +23,118 @@
 
 #define BB_TENSOR_NAME 96
 
-/* Hyperparameters in the order in which --model and its list have them; 0 where the family has
- * none. */
+/*
+ * Hyperparameters in the order in which --model and its list have them; 0 where the family has
+ * none. HYPER has the member, its name, its limits, far beyond any built model, so that products of
+ * three fit into 64 bits, and members of struct bb_hyper_row (parts.h).
+ *
+ *   layers        blocks of a transformer, linear layers; of resnet its name's number
+ *   hidden        width of the residual stream, or of a linear layer
+ *   heads         of attention
+ *   seq           tokens of a sample; tensors do not depend on it
+ *   kv_heads      groups of heads that share keys and values
+ *   head_dim      width of a head
+ *   ffn           inner width of the feed-forward network
+ *   positions     with a learned embedding
+ *   types         of tokens: the segments of bert
+ *   experts       feed-forward networks of a block
+ *   top_k         experts that compute each token
+ *   fused         1: a block's experts are stacked in two tensors, as in transformers 5
+ *   tied          1: the head's weights are those of the embedding
+ *   expert_ffn    inner width of an expert; ffn is that of blocks without experts
+ *   shared        shared experts, which compute every token
+ *   shared_ffn    inner width of all of them together
+ *   dense         blocks before the first one with experts
+ *   moe_every     from there on each of that many blocks has experts, the last of them
+ *                 Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434):
+ *   q_lora        width of the latent vector of queries; 0: they have none
+ *   kv_lora       that of keys and values; 0: no latent attention
+ *   nope, rope    parts of head_dim; the rotated one of keys is shared by heads
+ *   value_dim     width of a head's values
+ *   window        tokens that a local layer attends to; 0: all
+ *   global_every  each of that many layers is global, the last one; 0: none
+ *   bias, mlp_bias, qk_norm, gated: 1: has them
+ *   decoders      blocks of T5's decoder; layers: of its encoder
+ *   embedding     width of the embedding; 0: hidden
+ *   pre_norm      1: norms stand before the parts of a block
+ *   multi_query   1: all heads share keys and values
+ *   parallel      1: attention and feed-forward network read the same input
+ *   two_norms     1: each of them with a norm of its own
+ *   buckets       of relative positions
+ *   image, patch  pixels of a side
+ *   pooled        tokens of an image behind the vision tower
+ *   adapter, adapter_out, vision_out: widths between tower and projector
+ *   vision_head   1: the tower has a pooling head, without use
+ *   labels        classes of a classifier
+ *   head          index of the family's heads
+ */
+#define BB_HYPERS(HYPER)                                                                           \
+	HYPER(layers, "layers", 1, 4096, .keys = {"num_hidden_layers", "n_layer", "num_layers"})   \
+	HYPER(hidden, "hidden", 1, 1 << 20,                                                        \
+	      .keys = {"hidden_size", "n_embd", "n_embed", "d_model"})                             \
+	HYPER(heads, "heads", 1, 1 << 14, .keys = {"num_attention_heads", "n_head", "num_heads"})  \
+	HYPER(vocab, "vocab", 1, 1 << 28, .keys = {"vocab_size"})                                  \
+	HYPER(seq, "seq", 1, 1 << 28,                                                              \
+	      .keys = {"max_position_embeddings", "n_positions", "seq_length"})                    \
+	HYPER(kv_heads, "kv", 1, 1 << 14, .keys = {"num_key_value_heads", "num_kv_heads"})         \
+	HYPER(head_dim, "head_dim", 1, 1 << 14, .keys = {"head_dim", "d_kv"})                      \
+	HYPER(ffn, "ffn", 1, 1 << 24,                                                              \
+	      .keys = {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "d_ff"})      \
+	HYPER(positions, "positions", 1, 1 << 28)                                                  \
+	HYPER(types, "types", 1, 1 << 20, .keys = {"type_vocab_size"})                             \
+	HYPER(experts, "experts", 1, 4096,                                                         \
+	      .keys = {"num_local_experts", "num_experts", "n_routed_experts"})                    \
+	HYPER(top_k, "top_k", 1, 4096, .keys = {"num_experts_per_tok", "experts_per_token"})       \
+	HYPER(fused, "fused", 0, 1, .trait = BB_HAS_FUSED)                                         \
+	HYPER(tied, "tied", 0, 1, .keys = {"tie_word_embeddings"}, .is_bool = true,                \
+	      .trait = BB_HAS_TIED)                                                                \
+	HYPER(expert_ffn, "expert_ffn", 1, 1 << 24, .keys = {"moe_intermediate_size"})             \
+	HYPER(shared, "shared", 0, 4096, .keys = {"n_shared_experts"})                             \
+	HYPER(shared_ffn, "shared_ffn", 0, 1 << 24, .keys = {"shared_expert_intermediate_size"},   \
+	      .trait = BB_HAS_SHARED)                                                              \
+	HYPER(dense, "dense", 0, 4096, .keys = {"first_k_dense_replace"})                          \
+	HYPER(moe_every, "moe_every", 1, 4096,                                                     \
+	      .keys = {"decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq"})      \
+	HYPER(q_lora, "q_lora", 0, 1 << 20, .keys = {"q_lora_rank"}, .trait = BB_HAS_Q_LORA)       \
+	HYPER(kv_lora, "kv_lora", 1, 1 << 20, .keys = {"kv_lora_rank"}, .trait = BB_HAS_MLA)       \
+	HYPER(nope, "nope", 1, 1 << 13, .keys = {"qk_nope_head_dim"})                              \
+	HYPER(rope, "rope", 1, 1 << 13, .keys = {"qk_rope_head_dim"})                              \
+	HYPER(value_dim, "value_dim", 1, 1 << 14, .keys = {"v_head_dim"})                          \
+	HYPER(window, "window", 0, 1 << 28, .keys = {"sliding_window", "attention_chunk_size"})    \
+	HYPER(global_every, "global_every", 0, 4096,                                               \
+	      .keys = {"sliding_window_pattern", "_sliding_window_pattern",                        \
+		       "no_rope_layer_interval"})                                                  \
+	HYPER(bias, "bias", 0, 1, .keys = {"attention_bias", "qkv_bias", "enable_bias", "bias"},   \
+	      .is_bool = true, .trait = BB_HAS_BIAS)                                               \
+	HYPER(mlp_bias, "mlp_bias", 0, 1, .keys = {"mlp_bias"}, .is_bool = true,                   \
+	      .trait = BB_HAS_MLP_BIAS)                                                            \
+	HYPER(qk_norm, "qk_norm", 0, 1, .trait = BB_HAS_QK_NORM)                                   \
+	HYPER(gated, "gated", 0, 1, .keys = {"is_gated_act"}, .is_bool = true,                     \
+	      .trait = BB_HAS_GATE)                                                                \
+	HYPER(decoders, "decoders", 1, 4096, .keys = {"num_decoder_layers"})                       \
+	HYPER(embedding, "embedding", 1, 1 << 20, .keys = {"word_embed_proj_dim"})                 \
+	HYPER(pre_norm, "pre_norm", 0, 1, .keys = {"do_layer_norm_before"}, .is_bool = true,       \
+	      .trait = BB_HAS_PRE_NORM)                                                            \
+	HYPER(multi_query, "multi_query", 0, 1, .keys = {"multi_query"}, .is_bool = true)          \
+	HYPER(parallel, "parallel", 0, 1, .keys = {"parallel_attn"}, .is_bool = true,              \
+	      .trait = BB_HAS_PARALLEL)                                                            \
+	HYPER(two_norms, "two_norms", 0, 1, .keys = {"new_decoder_architecture"}, .is_bool = true, \
+	      .trait = BB_HAS_TWO_NORMS)                                                           \
+	HYPER(buckets, "buckets", 1, 1 << 20, .keys = {"relative_attention_num_buckets"})          \
+	HYPER(image, "image", 1, 1 << 14, .keys = {"image_size"})                                  \
+	HYPER(patch, "patch", 1, 1 << 14, .keys = {"patch_size"})                                  \
+	HYPER(pooled, "pooled", 1, 1 << 20, .keys = {"mm_tokens_per_image"})                       \
+	HYPER(adapter, "adapter", 1, 1 << 20, .keys = {"projector_input_dim"})                     \
+	HYPER(adapter_out, "adapter_out", 1, 1 << 20, .keys = {"projector_output_dim"})            \
+	HYPER(vision_out, "vision_out", 1, 1 << 20, .keys = {"vision_output_dim"})                 \
+	HYPER(vision_head, "vision_head", 0, 1, .keys = {"vision_use_head"}, .is_bool = true,      \
+	      .trait = BB_HAS_POOLER)                                                              \
+	HYPER(labels, "labels", 1, 1 << 20, .keys = {"num_labels"})                                \
+	HYPER(head, "head", 0, 15)
+
+#define BB_HYPER_MEMBER(member, ...) int64_t member;
 struct bb_hyper {
-	int64_t layers; /* blocks of a transformer, linear layers; of resnet its name's number */
-	int64_t hidden; /* width of the residual stream, or of a linear layer */
-	int64_t heads;  /* of attention */
-	int64_t vocab;
-	int64_t seq;       /* tokens of a sample; tensors do not depend on it */
-	int64_t kv_heads;  /* groups of heads that share keys and values */
-	int64_t head_dim;  /* width of a head */
-	int64_t ffn;       /* inner width of the feed-forward network */
-	int64_t positions; /* with a learned embedding */
-	int64_t types;     /* of tokens: the segments of bert */
-	int64_t experts;   /* feed-forward networks of a block */
-	int64_t top_k;     /* experts that compute each token */
-	int64_t fused; /* 1: a block's experts are stacked in two tensors, as in transformers 5 */
-	int64_t tied;  /* 1: the head's weights are those of the embedding */
-	int64_t expert_ffn; /* inner width of an expert; ffn is that of blocks without experts */
-	int64_t shared;     /* shared experts, which compute every token */
-	int64_t shared_ffn; /* inner width of all of them together */
-	int64_t dense;      /* blocks before the first one with experts */
-	int64_t moe_every;  /* from there on each of that many blocks has experts, the last of them
-			     */
-	/* Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434); kv_lora 0: none. */
-	int64_t q_lora, kv_lora; /* widths of the latent vectors; q_lora 0: queries have none */
-	int64_t nope, rope;      /* parts of head_dim; the rotated one of keys is shared by heads */
-	int64_t value_dim;       /* width of a head's values */
-	int64_t window;          /* tokens that a local layer attends to; 0: all */
-	int64_t global_every;    /* each of that many layers is global, the last one; 0: none */
-	int64_t bias, mlp_bias, qk_norm, gated; /* 1: has them */
-	int64_t decoders;                       /* blocks of T5's decoder; layers: of its encoder */
-	int64_t embedding;                      /* width of the embedding; 0: hidden */
-	int64_t pre_norm;                       /* 1: norms stand before the parts of a block */
-	int64_t multi_query;                    /* 1: all heads share keys and values */
-	int64_t parallel;     /* 1: attention and feed-forward network read the same input */
-	int64_t two_norms;    /* 1: each of them with a norm of its own */
-	int64_t buckets;      /* of relative positions */
-	int64_t image, patch; /* pixels of a side */
-	int64_t pooled;       /* tokens of an image behind the vision tower */
-	int64_t adapter, adapter_out, vision_out; /* widths between tower and projector */
-	int64_t vision_head;                      /* 1: the tower has a pooling head, without use */
-	int64_t labels;                           /* classes of a classifier */
-	int64_t head;                             /* index of the family's heads */
+	BB_HYPERS(BB_HYPER_MEMBER)
 };
 
 /* The layer of the parameters before all blocks: embedding or stem. Those behind them (last norm,
@@ -148,6 +215,8 @@ BB_MUST bb_status bb_model_open(struct bb_model *model, const char *text, int64_
 /* BLOCK (0 to blocks-1) of a transformer. */
 struct bb_block_kind bb_model_block(const struct bb_model *model, int block);
 void bb_model_free(struct bb_model *model); /* of a zeroed model: nothing */
+/* Compute the sums of all works' FLOPs. */
+void bb_model_sum(struct bb_model *model);
 
 /* Append a line "# config.json: …" of what a model from a file was read as; of another, nothing. */
 void bb_model_add_origin(struct bb_strbuf *out, const struct bb_model *model);

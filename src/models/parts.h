@@ -1,91 +1,64 @@
 /*
- * parts.h - the builder of models, and families as data: tables of the parts of their blocks.
+ * parts.h - families of models as data: tables of the parts of their blocks, hyperparameters, and
+ * what transformers takes for absent ones.
  */
 #ifndef BB_MODELS_PARTS_H
 #define BB_MODELS_PARTS_H
 
 #include "models/model.h"
 
-#define BB_MODEL_MOST_TENSORS ((size_t)1 << 20)
-#define BB_MODEL_MOST_PARAMETERS (UINT64_C(1) << 56) /* so that bytes fit into 64 bits */
+struct bb_builder; /* build.c */
 
-/* A model under construction. STATUS keeps the first failure, so that only bb_build_finish needs a
-   check. */
-struct bb_builder {
-	struct bb_model *model;
-	struct bb_error *error;
-	bb_status status;
-	size_t tensor_room, work_room;
-	int layer;         /* of the tensors and works that follow */
-	bool expert;       /* the tensors that follow belong to an expert */
-	uint64_t matrices; /* stacked in each tensor that follows; 0: one */
-	bool from_file;
-	bool tower; /* all blocks have layer BB_LAYER_BEFORE, and see all tokens */
-};
+/*
+ * Sizes of tensors, by the hyperparameters H, and in latent attention the rotated width of a key.
+ *
+ *   EMBEDDING      width of the embedding, where it differs from the hidden one
+ *   SLOTS          positions, and the two that OPT leaves free
+ *   PATCH          numbers of an image's patch: 3 channels
+ *   ADAPTER …      widths behind the blocks of a vision tower
+ *   KEYS           heads of keys x width; those of values are as many
+ *   QKV, FFN_2     queries, keys and values in one matrix; gate and up
+ *   OUTPUTS        heads x width of a value
+ *   EXPERT, SHARED inner width of an expert, and of the shared experts together
+ *   Q_LORA         latent attention: width of the queries' latent vector
+ *   KV_LORA        that of keys and values
+ *   KV_DOWN        the same and the rotated part of the keys
+ *   KV_UP          keys without that part, and values, of all heads
+ */
+#define BB_SIZES(SIZE)                                                                             \
+	SIZE(ONE, 1)                                                                               \
+	SIZE(TWO, 2)                                                                               \
+	SIZE(HIDDEN, h->hidden)                                                                    \
+	SIZE(EMBEDDING, h->embedding > 0 ? h->embedding : h->hidden)                               \
+	SIZE(VOCAB, h->vocab)                                                                      \
+	SIZE(POSITIONS, h->positions)                                                              \
+	SIZE(SLOTS, h->positions + 2)                                                              \
+	SIZE(TYPES, h->types)                                                                      \
+	SIZE(LABELS, h->labels)                                                                    \
+	SIZE(PATCH, 3 * h->patch * h->patch)                                                       \
+	SIZE(ADAPTER, h->adapter)                                                                  \
+	SIZE(ADAPTER_OUT, h->adapter_out)                                                          \
+	SIZE(VISION_OUT, h->vision_out)                                                            \
+	SIZE(BUCKETS, h->buckets)                                                                  \
+	SIZE(HEADS, h->heads)                                                                      \
+	SIZE(HEAD, h->head_dim)                                                                    \
+	SIZE(QUERIES, h->heads * h->head_dim)                                                      \
+	SIZE(KEYS, h->kv_heads * h->head_dim)                                                      \
+	SIZE(QKV, (h->heads + 2 * h->kv_heads) * h->head_dim)                                      \
+	SIZE(OUTPUTS, h->heads * h->value_dim)                                                     \
+	SIZE(FFN, h->ffn)                                                                          \
+	SIZE(FFN_2, 2 * h->ffn)                                                                    \
+	SIZE(EXPERTS, h->experts)                                                                  \
+	SIZE(EXPERT, h->expert_ffn)                                                                \
+	SIZE(EXPERT_2, 2 * h->expert_ffn)                                                          \
+	SIZE(SHARED, h->shared_ffn)                                                                \
+	SIZE(Q_LORA, h->q_lora)                                                                    \
+	SIZE(KV_LORA, h->kv_lora)                                                                  \
+	SIZE(KV_DOWN, h->kv_lora + rotated)                                                        \
+	SIZE(KV_UP, h->heads *(h->head_dim - rotated + h->value_dim))
 
-/* Add a tensor of ROWS x COLUMNS (1: a vector). The work added last completes its gradient; there
-   must be one. */
-void bb_build_tensor(struct bb_builder *b, uint64_t rows, uint64_t columns, const char *format, ...)
-	__attribute__((format(printf, 4, 5)));
-/* Let WORK complete the gradient of the tensor added last. */
-void bb_build_set_work(struct bb_builder *b, size_t work);
-/* Add a work without matrix products: a norm, a lookup. */
-void bb_build_light(struct bb_builder *b);
-/* Add matrix products with weights, of FORWARD FLOPs. The backward pass spends as many on the
-   gradient of the weights and, if anything before it LEARNS, as many on that of the input. */
-void bb_build_product(struct bb_builder *b, double forward, bool learns);
-/* The same for a convolution, whose weight precedes its bias in the backward pass. */
-void bb_build_convolution(struct bb_builder *b, double forward, bool learns);
-/* Add the CORE of attention, products of two inputs, of FORWARD FLOPs. The backward pass spends as
-   many on the gradient of each. */
-void bb_build_attention(struct bb_builder *b, double forward, enum bb_attention_core core);
-
-/* Compute the sums of all works' FLOPs. */
-void bb_build_sum(struct bb_model *model);
-/* Compute order and sums. Returns the first failure. */
-BB_MUST bb_status bb_build_finish(struct bb_builder *b);
-
-/* Generators of models that are not transformers: model.hyper is checked and complete. */
-void bb_build_resnet(struct bb_builder *b);
-void bb_build_vgg(struct bb_builder *b);
-void bb_build_linear(struct bb_builder *b);
-
-/* ---- parts of a transformer ---------------------------------------------------------------- */
-
-/* Sizes of tensors, each a function of the hyperparameters (transformer.c). */
-enum bb_size {
-	BB_SIZE_ONE,
-	BB_SIZE_TWO,
-	BB_SIZE_HIDDEN,
-	BB_SIZE_EMBEDDING, /* width of the embedding, where it differs from the hidden one */
-	BB_SIZE_VOCAB,
-	BB_SIZE_POSITIONS,
-	BB_SIZE_SLOTS, /* positions, and the two that OPT leaves free */
-	BB_SIZE_TYPES,
-	BB_SIZE_LABELS,
-	BB_SIZE_PATCH,   /* numbers of an image's patch: 3 channels */
-	BB_SIZE_ADAPTER, /* widths behind the blocks of a vision tower */
-	BB_SIZE_ADAPTER_OUT,
-	BB_SIZE_VISION_OUT,
-	BB_SIZE_BUCKETS, /* of relative positions */
-	BB_SIZE_HEADS,
-	BB_SIZE_HEAD,    /* width of a head */
-	BB_SIZE_QUERIES, /* heads x width */
-	BB_SIZE_KEYS,    /* heads of keys x width; those of values are as many */
-	BB_SIZE_QKV,     /* queries, keys and values in one matrix */
-	BB_SIZE_OUTPUTS, /* heads x width of a value */
-	BB_SIZE_FFN,
-	BB_SIZE_FFN_2, /* gate and up in one matrix */
-	BB_SIZE_EXPERTS,
-	BB_SIZE_EXPERT, /* inner width of an expert */
-	BB_SIZE_EXPERT_2,
-	BB_SIZE_SHARED,  /* inner width of the shared experts together */
-	BB_SIZE_Q_LORA,  /* latent attention: width of the queries' latent vector */
-	BB_SIZE_KV_LORA, /* that of keys and values */
-	BB_SIZE_KV_DOWN, /* the same and the rotated part of the keys */
-	BB_SIZE_KV_UP,   /* keys without that part, and values, of all heads */
-	BB_SIZES
-};
+#define BB_SIZE_NAME(name, value) BB_SIZE_##name,
+enum bb_size { BB_SIZES(BB_SIZE_NAME) BB_NSIZES };
 
 /* What a model, or one of its blocks, has: bits of a set. */
 enum bb_trait {
@@ -215,6 +188,10 @@ struct bb_head {
 struct bb_family {
 	const char *name; /* also model_type in a config.json */
 	const char *brief;
+	/* Of a family with a config.json: transformers' configuration class, and its defaults for
+	   absent keys, "n_layer=12 n_embd=768": those of version 5.23.0 that change a tensor, the
+	   sequence or attention, unless they are off or follow from others. */
+	const char *class, *absent;
 	void (*build)(struct bb_builder *b); /* NULL: a transformer, of the tables below */
 	const char *base;                    /* what a head puts before each name: "model." */
 	const struct bb_model_part *before;  /* embeddings */
@@ -237,21 +214,21 @@ struct bb_family {
 /* Ends with a family without a name. */
 extern const struct bb_family bb_families[];
 
-/* Build the transformer of FAMILY. */
-void bb_build_transformer(struct bb_builder *b, const struct bb_family *family);
+/* Builders of models that are not transformers. */
+void bb_build_resnet(struct bb_builder *b);
+void bb_build_vgg(struct bb_builder *b);
+void bb_build_linear(struct bb_builder *b);
+
+/* Build MODEL, whose hyper and, with a tower, vision are checked and complete. BB_EUSAGE: it is too
+   large, or has a depth that is not known; BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_model_build(struct bb_model *model, const struct bb_family *family,
+				 struct bb_error *error);
 
 /* Models that --model names. */
 struct bb_model_preset {
 	const char *name, *text, *source;
 };
 extern const struct bb_model_preset bb_model_presets[]; /* ends without a name */
-
-/* What transformers takes for absent keys of a family's config.json: "n_layer=12 n_embd=768". */
-struct bb_config_class {
-	const char *family, *name, *defaults;
-};
-extern const struct bb_config_class
-	bb_config_classes[]; /* one for each family with a config.json */
 
 #define BB_NOT_GIVEN (-1)
 #define BB_GIVEN_NULL (-2) /* null in a config.json: it follows from others */
@@ -265,8 +242,11 @@ const struct bb_family *bb_family_generic(void);
 /* "bert, gpt2, …" */
 void bb_family_config_types(struct bb_strbuf *out);
 
-/* The hyperparameter of ROW, one of bb_hyper_rows. */
-int64_t *bb_hyper_at(struct bb_hyper *hyper, const struct bb_hyper_row *row);
+/* Hyperparameter number I, as in bb_hyper_rows. */
+static inline int64_t *bb_hyper_at(struct bb_hyper *hyper, int i)
+{
+	return (int64_t *)hyper + i;
+}
 
 /*
  * Read the config.json at PATH into MODEL's hyper, its vision if the family has a tower, and
