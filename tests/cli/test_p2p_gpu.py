@@ -6,6 +6,7 @@ import os
 import signal
 import tempfile
 import time
+from types import SimpleNamespace
 
 import gpus
 import kit
@@ -65,7 +66,7 @@ def port_bounds_all_to_one():
         ("gpus=3 sm=80 mesh=4", 2, "links to each of the others"),
         ("gpus=3 sm=90 gen=5 width=16", 1, "PCIe Gen5"),
     ):
-        found = records("p2p_bandwidth -g 3 -b 1M -e 1M -n 1 -w 0 --p2p on --direction all", with_links(words))
+        found = records("p2p_bandwidth -g 3 -b 8K -e 8K -n 1 -w 0 --p2p on --direction all", with_links(words))
         pair = {round(r["bound_GBps"], 6) for r in between(found) if r["direction"] == "unidirectional"}
         for r in (r for r in found["pair"] if r["direction"] in ("all-to-one", "one-to-all")):
             equal({round(r["bound_GBps"] / times, 6)}, pair, f"{words}: {r['bound_source']}")
@@ -135,11 +136,27 @@ def words_of(n, line):
     return ["mpirun", "-np", str(n), gpus.built("p2p_bandwidth_perf"), *f"--backend nccl {line}".split()]
 
 
+def in_processes(n, line, hosts=None, changed=None, **env):
+    """Process 0's result of processes that wait for each other in the kernel, where those of mpirun would poll."""
+    with gpus.shared() as shared:
+        results = tcp.Job(n, line, changed, hosts=hosts, program=gpus.built, **{**shared, **env}).finish()
+    for result in results.values():
+        result.exits(0).require("fake: " not in result.err, "something was not let go")
+    return results[0]
+
+
+def under_mpirun(n, line):
+    with gpus.shared() as shared:
+        result = mpi.Job(words_of(n, line), shared).finish().exits(0)
+    return result.require("fake: " not in result.err, "something was not let go")
+
+
 def among_processes(n, line, env=None):
     """({(route, from, to, wrong)…} of pairs of different ranks, {route: reason} of skipped routes)."""
-    with gpus.shared() as shared:
-        result = mpi.Job(words_of(n, line + " --json -"), {**shared, **(env or {})}).finish().exits(0)
-    result.require("fake: " not in result.err, "something was not let go")
+    return between_ranks(in_processes(n, f"p2p_bandwidth --backend nccl {line} --json -", **(env or {})))
+
+
+def between_ranks(result):
     found = result.records()
     pairs = {(r["route"], r["from"], r["to"], r["wrong"]) for r in found if r["kind"] == "pair" and r["from"] != r["to"]}
     return pairs, {r["algorithm"]: r["reason"] for r in found if r["kind"] == "skip"}
@@ -148,7 +165,7 @@ def among_processes(n, line, env=None):
 @test
 def processes():
     """Each GPU in a process of its own: device memory is mapped, host memory shared."""
-    pairs, skipped = among_processes(2, "-b 64 -e 64 -n 1")
+    pairs, skipped = between_ranks(under_mpirun(2, "-b 64 -e 64 -n 1 --json -"))
     equal({(route, wrong) for route, _, _, wrong in pairs}, {(r, 0) for r in (*DIRECT, "staged", "send")}, "routes")
     equal(skipped, {}, "skipped")
 
@@ -170,13 +187,9 @@ def on_two_hosts(line, other=None, **env):
     elsewhere = ["unshare", "--user", "--map-root-user", "--uts", "sh", "-c", 'hostname elsewhere && exec "$@"', "sh"]
     if kit.execute([*elsewhere, "true"]).code != 0:
         raise kit.Skipped("no second host on this machine: unshare cannot give a process a host name of its own")
-    name, *rest = line.split()
-    words = [gpus.built(name + "_perf"), "--backend", "nccl", *rest, "--json", "-"]
-    settings = [f"{name}={value}" for name, value in {"BUSBENCH_FAKE_FIRST": "1", **(other or {})}.items()]
-    with gpus.shared() as shared:
-        first, second = ["mpirun", "-np", "1", *words], ["-np", "1", *elsewhere, "env", *settings, *words]
-        result = mpi.Job([*first, ":", *second], {**shared, **env}).finish().exits(0)
-    result.require("fake: " not in result.err, "something was not let go")
+    hosts = SimpleNamespace(spawn=lambda words, host: kit.spawn(words if host == 1 else [*elsewhere, *words]))
+    changed = {1: {"BUSBENCH_FAKE_FIRST": "1", **(other or {})}}
+    result = in_processes(2, f"{line} --backend nccl --json -", hosts, changed, **env)
     return {"skip": [], **result.by_kind()}
 
 
@@ -194,7 +207,7 @@ def fabric_handles_reach_other_hosts():
     equal({(r["algorithm"], r["reason"]) for r in found["skip"]}, {("staged", "0 <-> 1: the GPUs are in different hosts")}, "skipped")
     found = on_two_hosts("p2p_latency -n 3", BUSBENCH_FAKE_FABRIC="1")
     equal({(r["route"], r["handle"]) for r in found["pair"]}, {("word", "fabric"), ("copy", "fabric")}, "round trips")
-    line = "p2p_bandwidth -g 2 -b 4M -e 4M -n 1 -w 0 --direction all-to-one"
+    line = "p2p_bandwidth -g 2 -b 64K -e 64K -n 1 -w 0 --direction all-to-one"
     found = on_two_hosts(line, {"BUSBENCH_FAKE_FIRST": "2"}, BUSBENCH_FAKE_FABRIC="1")
     equal({(r["route"], r["to"], r["handle"]) for r in found["pair"]},
           {(route, to, handle) for route, handle in (("write", "fabric"), ("write-kernel", "fabric"), ("send", None)) for to in range(4)},
@@ -204,7 +217,7 @@ def fabric_handles_reach_other_hosts():
 @test
 def no_fabric_handles():
     """Between hosts the reason is given, and nothing else is used in their place."""
-    line = "p2p_bandwidth -b 4M -e 4M -n 1 -w 0 --p2p on"
+    line = "p2p_bandwidth -b 64K -e 64K -n 1 -w 0 --p2p on"
     has, domain = {"BUSBENCH_FAKE_FABRIC": "1"}, {"BUSBENCH_FAKE_DOMAIN": "1"}
     for env, other, why in (
         (has, {"BUSBENCH_FAKE_FABRIC": "0"}, "HANDLE_TYPE_FABRIC_SUPPORTED"),
@@ -221,20 +234,17 @@ def no_fabric_handles():
 @test
 def kinds_of_handles():
     """Within a host IPC handles are used, and fabric ones on request alone; never one in place of the other."""
-    line = "-b 4M -e 4M -n 1 -w 0 --p2p on"
+    sizes = "-b 64K -e 64K -n 1 -w 0 --p2p on"
+    line = "p2p_bandwidth --backend nccl " + sizes
     for words, env, handle in (
         ("", {"BUSBENCH_FAKE_FABRIC": "1"}, "ipc"),
         (" --handles ipc", {}, "ipc"),
         (" --handles fabric", {"BUSBENCH_FAKE_FABRIC": "1"}, "fabric"),
     ):
-        with gpus.shared() as shared:
-            result = mpi.Job(words_of(2, line + words), {**shared, **env}).finish().exits(0)
-            result.prints(f"# Handles of GPU memory between processes: {handle}")
-            result.require("fake: " not in result.err, "something was not let go")
-    with gpus.shared() as shared:
-        result = mpi.Job(words_of(2, line + " --handles fabric"), shared).finish().exits(0)
-        result.require("Handles of GPU memory" not in result.out, "handles are named that nobody uses")
-    pairs, skipped = among_processes(2, line + " --handles fabric")
+        in_processes(2, line + words, **env).prints(f"# Handles of GPU memory between processes: {handle}")
+    result = in_processes(2, line + " --handles fabric")
+    result.require("Handles of GPU memory" not in result.out, "handles are named that nobody uses")
+    pairs, skipped = among_processes(2, sizes + " --handles fabric")
     equal({p[0] for p in pairs}, {"send"}, "routes")
     expect(all("HANDLE_TYPE_FABRIC_SUPPORTED" in why for why in skipped.values()), skipped)
     found = records("p2p_bandwidth -g 2 -b 64 -e 64 -n 1 --handles fabric")
@@ -244,10 +254,8 @@ def kinds_of_handles():
 @test
 def fabric_with_gpus_of_a_process():
     """GPUs of a process access each other's memory by its address, whatever handles it has."""
-    line = ["mpirun", "-np", "2", gpus.built("p2p_bandwidth_perf"), *"--backend nccl -g 2 -b 4M -e 4M -n 1 -w 0 --json -".split()]
-    with gpus.shared() as shared:
-        result = mpi.Job([*line, "--handles", "fabric"], {**shared, "BUSBENCH_FAKE_FABRIC": "1"}).finish().exits(0)
-    result.require("fake: " not in result.err, "something was not let go")
+    line = "p2p_bandwidth --backend nccl -g 2 -b 64K -e 64K -n 1 -w 0 --json - --handles fabric"
+    result = in_processes(2, line, BUSBENCH_FAKE_FABRIC="1")
     for r in result.by_kind()["pair"]:
         apart = r["from"] // 2 != r["to"] // 2 and r["route"] in DIRECT
         equal((r["handle"], r["wrong"]), ("fabric" if apart else None, 0), f"{r['route']} {r['from']} -> {r['to']}")

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#define QUERY_NS 1000000 /* that a query of a busy stream waits at most */
+
 struct task {
 	struct task *next;
 	struct fake_task what;
@@ -320,13 +322,22 @@ bool fake_is_capturing(cudaStream_t stream)
 	return captured;
 }
 
+/* Without a device there is nothing to poll: whoever asks leaves the core to the stream's thread
+   until it is idle, for a moment at most. */
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
 	struct CUstream_st *const s = named(stream);
+	struct timespec end;
 	cudaError_t error;
 
 	FAKE_CUDA();
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_nsec += QUERY_NS;
+	end.tv_sec += end.tv_nsec / 1000000000;
+	end.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&s->lock);
+	if (!s->captured && s->error == cudaSuccess && (s->busy || s->tasks.first))
+		pthread_cond_timedwait(&s->idle, &s->lock, &end);
 	error = s->captured                 ? cudaErrorStreamCaptureUnsupported
 		: s->error != cudaSuccess   ? s->error
 		: s->busy || s->tasks.first ? cudaErrorNotReady
