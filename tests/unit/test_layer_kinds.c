@@ -125,7 +125,7 @@ static void test_activations(void **state)
 static void test_memory_time(void **state)
 {
 	const double each = 44 * 64 + 8 * (64 + 32);
-	const struct bb_hybrid_part part = {.layers = 4, .sparse = 2};
+	const struct bb_need part = {.stage = 1, .layers = 4, .sparse = 2}; /* a middle stage */
 	struct subject s;
 
 	subject_open(&s, ALTERNATING);
@@ -249,7 +249,7 @@ static void test_traffic(void **state)
 			       .micro_batch = 1,
 			       .micro_batches = 3,
 			       .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
-	const struct bb_hybrid_part part = {.layers = 4, .sparse = 2};
+	const struct bb_need part = {.stage = 1, .layers = 4, .sparse = 2}; /* a middle stage */
 	const struct bb_hybrid_volumes v = step_volumes(&s, &part);
 	const double a = 2 * TOKENS * 64;
 
