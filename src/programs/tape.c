@@ -71,16 +71,11 @@ void bb_tape_free(struct bb_tape *tape)
 
 /* ---- programs on tapes ----------------------------------------------------------------------- */
 
-static const struct bb_tape *taped_tape(const struct bb_taped *t, int rank)
-{
-	return &t->tapes[t->ntapes == 1 ? 0 : rank];
-}
-
 static size_t taped_length(const struct bb_program *program, int rank)
 {
 	const struct bb_taped *t = program->own;
 
-	return taped_tape(t, rank)->n + (t->times - 1) * t->repeated;
+	return t->tapes[t->ntapes == 1 ? 0 : rank].n + (t->times - 1) * t->repeated;
 }
 
 static void taped_operation(const struct bb_program *program, int rank, size_t index,
@@ -89,8 +84,10 @@ static void taped_operation(const struct bb_program *program, int rank, size_t i
 	const struct bb_taped *t = program->own;
 	const size_t before = t->times * t->repeated;
 
-	*o = taped_tape(t, rank)
-		     ->list[index < before ? index % t->repeated : t->repeated + index - before];
+	*o = t->tapes[t->ntapes == 1 ? 0 : rank]
+		     .list[index < before ? index % t->repeated : t->repeated + index - before];
+	if (t->complete)
+		t->complete(t->own, rank, o);
 }
 
 bb_status bb_taped_begin(struct bb_taped *t, int nranks, bool alike, struct bb_error *error)

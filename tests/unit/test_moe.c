@@ -172,7 +172,7 @@ static void assert_sent(const struct bb_program *program, const struct bb_moe_st
 static void test_programs(void **state)
 {
 	struct bb_error error = {.text = ""};
-	struct bb_program program;
+	struct bb_taped taped;
 
 	for (int n = 1; n <= 9; n++)
 		for (int skew = 0; skew <= 9; skew += 3)
@@ -189,14 +189,15 @@ static void test_programs(void **state)
 								 .expert_s = 1e-3,
 								 .parts = parts[i]};
 
-				bb_moe_program(&program, &step);
-				if (bb_program_check(&program, &error) != BB_OK)
+				if (bb_moe_program(&taped, &step, &error) != BB_OK ||
+				    bb_program_check(&taped.program, &error) != BB_OK)
 					fail_msg("%d ranks, skew %d, parts %u: %s", n, skew,
 						 parts[i], error.text);
 				if (i == 0 || parts[i] == BB_MOE_DISPATCH)
-					assert_sent(&program, &step, BB_MOE_DISPATCH);
+					assert_sent(&taped.program, &step, BB_MOE_DISPATCH);
 				if (i == 0 || parts[i] == BB_MOE_COMBINE)
-					assert_sent(&program, &step, BB_MOE_COMBINE);
+					assert_sent(&taped.program, &step, BB_MOE_COMBINE);
+				bb_taped_free(&taped);
 				bb_moe_load_free(&l);
 			}
 }
@@ -205,11 +206,12 @@ static double seconds(const struct bb_moe_step *step)
 {
 	const struct bb_link_model links = {.rate = 1e9, .port = true};
 	struct bb_error error = {.text = ""};
-	struct bb_program program;
+	struct bb_taped taped;
 	double end;
 
-	bb_moe_program(&program, step);
-	assert_int_equal(bb_timeline_program(&links, &program, NULL, &end, &error), BB_OK);
+	assert_int_equal(bb_moe_program(&taped, step, &error), BB_OK);
+	assert_int_equal(bb_timeline_program(&links, &taped.program, NULL, &end, &error), BB_OK);
+	bb_taped_free(&taped);
 	return end;
 }
 

@@ -44,7 +44,7 @@ struct hybrid_stage {
 
 struct bb_hybrid_program {
 	struct bb_hybrid_shape shape;
-	struct bb_moe_exchange exchange; /* without a load there is none */
+	struct bb_moe_exchange exchange; /* load NULL: there is none */
 	int first[FAMILIES + 1];         /* first group of each family */
 	struct hybrid_stage *stages;
 };
@@ -136,8 +136,7 @@ static void hybrid_program_operation(const struct bb_program *program, int rank,
 	case BB_ACT_SEND:
 	case BB_ACT_RECV:
 		if (axis == BB_AXIS_EP)
-			bb_moe_message(&h->exchange, o->lane > h->exchange.lane,
-				       bb_grid_place(g, axis, rank), o->item, o);
+			bb_moe_message(h->exchange.load, bb_grid_place(g, axis, rank), o);
 		o->peer = bb_grid_member(g, axis, bb_grid_group(g, axis, rank), o->peer);
 		break;
 	case BB_ACT_RECORD:
@@ -223,42 +222,19 @@ static void write_tensor(const struct writer *w, bool gathers, bool rows)
 				 bb_hybrid_part(s, 0, 0), s->dtype);
 }
 
-static void write_exchange(const struct writer *w, bool combines)
-{
-	const struct bb_moe_exchange *x = w->exchange;
-	struct bb_operation o = {.work = BB_HYBRID_EXPERT, .peer = BB_NO_PEER};
-
-	if (!x->load)
-		return;
-	for (size_t k = 0; k < BB_MOE_FORKS; k++) {
-		bb_moe_fork(x, w->tape->events, k, &o);
-		write_operation(w, o);
-	}
-	o.act = BB_ACT_SEND;
-	o.lane = x->lane + combines;
-	for (o.item = 0; o.item < bb_moe_messages(x->load); o.item++)
-		write_operation(w, o);
-	o = (struct bb_operation){.work = BB_HYBRID_EXPERT, .peer = BB_NO_PEER};
-	for (size_t k = 0; k < BB_MOE_JOINS; k++) {
-		bb_moe_join(x, w->tape->events + 1, k, &o);
-		write_operation(w, o);
-	}
-	w->tape->events += 3;
-}
-
 /* HALF of a layer; the second one of a DENSE layer communicates as the first. */
 static void write_half(const struct writer *w, int half, bool dense)
 {
-	const bool rows = half == 1 && !dense;
+	const bool rows = half == 1 && !dense, moves = rows && w->exchange->load;
 
-	if (rows)
-		write_exchange(w, false);
+	if (moves)
+		bb_moe_write(w->exchange, w->tape, BB_HYBRID_EXPERT, false, true, true);
 	for (int i = 0; i <= w->backward; i++)
 		write_tensor(w, true, rows);
 	write_compute(w, dense ? &w->s->dense_layer : &w->s->layer, BB_HYBRID_HALVES);
 	write_tensor(w, false, rows);
-	if (rows)
-		write_exchange(w, true);
+	if (moves)
+		bb_moe_write(w->exchange, w->tape, BB_HYBRID_EXPERT, true, true, true);
 }
 
 static void write_layers(struct writer w, int stage, bool backward)
@@ -409,7 +385,6 @@ static void hybrid_number(struct bb_hybrid_program *h, const struct bb_program *
 					       .dtype = s->dtype,
 					       .computes = BB_HYBRID_COMPUTES,
 					       .sends = program->queues,
-					       .receives = program->queues + 1,
 					       .lane = program->lanes};
 	program->queues += exchanges ? 2 : 0;
 	program->lanes += exchanges ? BB_MOE_LANES : 0;

@@ -16,47 +16,51 @@ static int divisor(int a, int b)
 	return a;
 }
 
-size_t bb_moe_messages(const struct bb_moe_load *load)
+void bb_moe_message(const struct bb_moe_load *load, int place, struct bb_operation *o)
 {
-	return 2 * (size_t)(load->form.nranks - 1);
-}
-
-void bb_moe_message(const struct bb_moe_exchange *x, bool combines, int place, size_t k,
-		    struct bb_operation *o)
-{
-	const int n = x->load->form.nranks;
-	const int shift = (int)(k / 2) + 1;
-	const bool sends = (k % 2 == 0) != (place < divisor(n, shift));
+	const int n = load->form.nranks, shift = (int)(o->item / 2) + 1;
+	const bool sends = (o->item % 2 == 0) != (place < divisor(n, shift));
+	const bool combines = o->lane % 2;
 	const int peer = (sends ? place + shift : place - shift + n) % n;
-	/* The number of rows depends on the rank whose experts they go through. */
-	const int at = sends != combines ? peer : place;
 
 	o->act = sends ? BB_ACT_SEND : BB_ACT_RECV;
-	o->queue = sends ? x->sends : x->receives;
+	o->queue += !sends;
 	o->item = (size_t)peer;
 	o->peer = peer;
-	o->lane = x->lane + combines;
 	o->together = !sends && shift > 1;
-	o->count = (size_t)x->load->rows_to[at] * x->hidden;
-	o->dtype = x->dtype;
+	/* The number of rows depends on the rank whose experts they go through. */
+	o->count *= (size_t)load->rows_to[sends != combines ? peer : place];
 }
 
-void bb_moe_fork(const struct bb_moe_exchange *x, int event, size_t k, struct bb_operation *o)
+void bb_moe_write(const struct bb_moe_exchange *x, struct bb_tape *tape, int work, bool combines,
+		  bool forks, bool joins)
 {
-	const int queues[BB_MOE_FORKS] = {x->computes, x->sends, x->receives};
+	const size_t begin = tape->n, messages = 2 * (size_t)(x->load->form.nranks - 1);
+	const int receives = x->sends + 1;
 
-	o->act = k == 0 ? BB_ACT_RECORD : BB_ACT_WAIT;
-	o->queue = queues[k];
-	o->event = event;
-}
+	if (forks) {
+		const int computed = bb_tape_record(tape, x->computes);
 
-void bb_moe_join(const struct bb_moe_exchange *x, int event, size_t k, struct bb_operation *o)
-{
-	const int queues[BB_MOE_JOINS] = {x->sends, x->receives, x->computes, x->computes};
+		bb_tape_wait(tape, x->sends, computed);
+		bb_tape_wait(tape, receives, computed);
+	}
+	for (size_t k = 0; k < messages; k++)
+		bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_SEND,
+							.queue = x->sends,
+							.item = k,
+							.lane = x->lane + combines,
+							.peer = BB_NO_PEER,
+							.count = x->hidden,
+							.dtype = x->dtype});
+	if (joins) {
+		const int sent = bb_tape_record(tape, x->sends);
+		const int received = bb_tape_record(tape, receives);
 
-	o->act = k < 2 ? BB_ACT_RECORD : BB_ACT_WAIT;
-	o->queue = queues[k];
-	o->event = event + (int)(k % 2);
+		bb_tape_wait(tape, x->computes, sent);
+		bb_tape_wait(tape, x->computes, received);
+	}
+	for (size_t i = begin; i < tape->n; i++)
+		tape->list[i].work = work;
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */

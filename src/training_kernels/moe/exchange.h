@@ -12,7 +12,7 @@
 #ifndef BB_TRAINING_KERNELS_MOE_EXCHANGE_H
 #define BB_TRAINING_KERNELS_MOE_EXCHANGE_H
 
-#include "programs/program.h"
+#include "programs/tape.h"
 #include "training_kernels/moe/load.h"
 
 struct bb_engine;
@@ -20,30 +20,22 @@ struct bb_patterns;
 
 #define BB_MOE_LANES 2 /* dispatch and combine */
 
-/* The exchanges of a program; constant. */
+/* The exchanges of a program. */
 struct bb_moe_exchange {
 	const struct bb_moe_load *load;
 	size_t hidden; /* elements of a row */
 	enum bb_dtype dtype;
-	int computes, sends, receives; /* queues */
-	int lane;                      /* of dispatches; combines have the next one */
+	int computes, sends; /* queues; receives have the one after SENDS */
+	int lane;            /* of dispatches, even; combines have the next one */
 };
 
-/* Messages of a rank in an exchange. */
-size_t bb_moe_messages(const struct bb_moe_load *load);
-/* *O = message K of the rank with PLACE among the ranks. Peer and item are the place of the other
-   rank; the work is left as it is. */
-void bb_moe_message(const struct bb_moe_exchange *exchange, bool combines, int place, size_t k,
-		    struct bb_operation *o);
-
-/* *O = operation K of a fork, by which the queues of an exchange wait for computations, or of a
-   join, by which computations wait for them. A fork records EVENT, a join EVENT and EVENT + 1. */
-#define BB_MOE_FORKS 3
-#define BB_MOE_JOINS 4
-void bb_moe_fork(const struct bb_moe_exchange *exchange, int event, size_t k,
-		 struct bb_operation *o);
-void bb_moe_join(const struct bb_moe_exchange *exchange, int event, size_t k,
-		 struct bb_operation *o);
+/* Append to TAPE the messages of an exchange, of WORK, each to be completed for its rank. FORKS:
+   they wait for the computations before them; JOINS: the next computations wait for them. */
+void bb_moe_write(const struct bb_moe_exchange *exchange, struct bb_tape *tape, int work,
+		  bool combines, bool forks, bool joins);
+/* Complete O, a message of the tape, for the rank with PLACE among the ranks. Peer and item become
+   the place of the other rank. */
+void bb_moe_message(const struct bb_moe_load *load, int place, struct bb_operation *o);
 
 /* ---- data ------------------------------------------------------------------------------------ */
 

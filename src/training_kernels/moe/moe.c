@@ -147,7 +147,6 @@ enum { LAYER, COUNTS, DISPATCH, COMBINE, KINDS };
 struct moe_variant {
 	struct bb_variant variant;
 	struct bb_moe_step step;
-	struct bb_program program;
 	struct bb_moe_rows rows; /* of this rank */
 };
 
@@ -302,14 +301,12 @@ static bb_status moe_write(struct bb_variant *variant, struct bb_trial *trial, c
 				       .dtype = a->dtype,
 				       .expert_s = 1e-9 * (double)a->expert_ns,
 				       .parts = kinds[variant->part].parts};
-	bb_moe_program(&v->program, &v->step);
-	trial->workload.program = &v->program;
 	trial->workload.stand_in = (enum bb_stand_in)a->stand_in;
 	trial->workload.buffers = s->mine ? moe_buffers : NULL;
 	trial->expects = variant->part == LAYER ? &expectation : NULL;
 	snprintf(trial->what, sizeof(trial->what), "%s, skew %g", kinds[variant->part].name,
 		 a->skews.list[variant->setting]);
-	return BB_OK;
+	return bb_moe_program(&variant->taped, &v->step, &s->kernel.engine.run->error);
 }
 
 static bb_status moe_open(struct bb_engine *engine)

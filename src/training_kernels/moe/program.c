@@ -1,103 +1,19 @@
-/*
- * program.c - operations in this order, without those of parts that the step leaves out:
- *
- *     counts   [record, wait, wait]   dispatch   [record, record, wait, wait]   experts
- *     [record, wait, wait]   combine
- *
- * Brackets stand between two parts.
- */
 #include "training_kernels/moe/program.h"
 
 #include <stdio.h>
 
 enum queue { COMPUTES, SENDS, RECEIVES, QUEUES };
-enum event { COUNTED, SENT, RECEIVED, COMPUTED, EVENTS };
 
-/* ---- the order ------------------------------------------------------------------------------- */
-
-/* Pieces of a program, in their order. */
-enum piece {
-	COUNTS,
-	BEFORE_DISPATCH,
-	DISPATCH,
-	BEFORE_EXPERTS,
-	EXPERTS,
-	BEFORE_COMBINE,
-	COMBINE,
-	PIECES
-};
-
-static size_t piece_length(const struct bb_moe_step *step, enum piece piece)
+static void moe_complete(const void *own, int rank, struct bb_operation *o)
 {
-	const unsigned p = step->parts;
-	const bool layer = p == BB_MOE_LAYER;
-	const size_t messages = bb_moe_messages(step->load);
-	const size_t lengths[PIECES] = {
-		[COUNTS] = p & BB_MOE_COUNTS ? 1 : 0,
-		[BEFORE_DISPATCH] = layer ? BB_MOE_FORKS : 0,
-		[DISPATCH] = p & BB_MOE_DISPATCH ? messages : 0,
-		[BEFORE_EXPERTS] = layer ? BB_MOE_JOINS : 0,
-		[EXPERTS] = p & BB_MOE_EXPERTS ? 1 : 0,
-		[BEFORE_COMBINE] = layer ? BB_MOE_FORKS : 0,
-		[COMBINE] = p & BB_MOE_COMBINE ? messages : 0,
-	};
+	const struct bb_moe_step *step = own;
+	const struct bb_moe_form *f = &step->load->form;
 
-	return lengths[piece];
-}
-
-static size_t moe_program_length(const struct bb_program *program, int rank)
-{
-	size_t sum = 0;
-
-	for (int piece = 0; piece < PIECES; piece++)
-		sum += piece_length(program->own, (enum piece)piece);
-	return sum;
-}
-
-static void moe_program_operation(const struct bb_program *program, int rank, size_t index,
-				  struct bb_operation *o)
-{
-	const struct bb_moe_step *step = program->own;
-	const struct bb_moe_load *l = step->load;
-	const struct bb_moe_exchange exchange = {.load = l,
-						 .hidden = step->hidden,
-						 .dtype = step->dtype,
-						 .computes = COMPUTES,
-						 .sends = SENDS,
-						 .receives = RECEIVES};
-	enum piece piece = COUNTS;
-
-	for (; index >= piece_length(step, piece); piece++)
-		index -= piece_length(step, piece);
-	switch (piece) {
-	case COUNTS:
-		o->act = BB_ACT_COLLECTIVE;
-		o->queue = COMPUTES;
-		o->work = BB_MOE_COUNTS;
-		o->collective = &bb_alltoall;
-		o->count = (size_t)(l->form.experts / l->form.nranks);
-		o->dtype = BB_INT64;
-		break;
-	case BEFORE_DISPATCH:
-		bb_moe_fork(&exchange, COUNTED, index, o);
-		break;
-	case BEFORE_EXPERTS:
-		bb_moe_join(&exchange, SENT, index, o);
-		break;
-	case EXPERTS:
-		o->act = BB_ACT_COMPUTE;
-		o->queue = COMPUTES;
-		o->work = BB_MOE_EXPERTS;
-		o->seconds = step->expert_s * (double)bb_moe_rows_at(l, rank) /
-			     ((double)l->form.tokens * l->form.top_k);
-		break;
-	case BEFORE_COMBINE:
-		bb_moe_fork(&exchange, COMPUTED, index, o);
-		break;
-	default:
-		o->work = piece == COMBINE ? BB_MOE_COMBINE : BB_MOE_DISPATCH;
-		bb_moe_message(&exchange, piece == COMBINE, rank, index, o);
-	}
+	if (o->act == BB_ACT_SEND)
+		bb_moe_message(step->load, rank, o);
+	else if (o->act == BB_ACT_COMPUTE)
+		o->seconds = o->seconds * (double)bb_moe_rows_at(step->load, rank) /
+			     ((double)f->tokens * f->top_k);
 }
 
 static void moe_program_describe(const struct bb_program *program, const struct bb_operation *o,
@@ -113,23 +29,44 @@ static void moe_program_describe(const struct bb_program *program, const struct 
 			 o->work == BB_MOE_COUNTS ? "exchange of counts" : "experts");
 }
 
-void bb_moe_program(struct bb_program *program, const struct bb_moe_step *step)
+bb_status bb_moe_program(struct bb_taped *taped, const struct bb_moe_step *step,
+			 struct bb_error *error)
 {
-	const unsigned messages = BB_MOE_DISPATCH | BB_MOE_COMBINE;
+	const unsigned parts = step->parts;
+	const bool layer = parts == BB_MOE_LAYER,
+		   messages = parts & (BB_MOE_DISPATCH | BB_MOE_COMBINE);
+	const struct bb_moe_form *f = &step->load->form;
+	const struct bb_moe_exchange exchange = {.load = step->load,
+						 .hidden = step->hidden,
+						 .dtype = step->dtype,
+						 .computes = COMPUTES,
+						 .sends = SENDS};
+	const bb_status status = bb_taped_begin(taped, f->nranks, true, error);
+	struct bb_tape *tape = taped->tapes;
 
-	*program = (struct bb_program){
-		.own = step,
-		.nranks = step->load->form.nranks,
-		.queues = step->parts & messages ? QUEUES : 1,
-		.lanes = step->parts & messages ? BB_MOE_LANES : 0,
-		.events = step->parts == BB_MOE_LAYER ? EVENTS : 0,
-		.groups = step->parts & BB_MOE_COUNTS ? 1 : 0,
-		.length = moe_program_length,
-		.operation = moe_program_operation,
-		.group_size = bb_program_all_ranks,
-		.member = bb_program_rank_itself,
-		.describe = moe_program_describe,
-	};
+	if (status != BB_OK)
+		return status;
+	taped->complete = moe_complete;
+	taped->own = step;
+	taped->program.queues = messages ? QUEUES : 1;
+	taped->program.lanes = messages ? BB_MOE_LANES : 0;
+	taped->program.groups = parts & BB_MOE_COUNTS ? 1 : 0;
+	taped->program.describe = moe_program_describe;
+	if (parts & BB_MOE_COUNTS)
+		bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
+							.queue = COMPUTES,
+							.work = BB_MOE_COUNTS,
+							.collective = &bb_alltoall,
+							.count = (size_t)(f->experts / f->nranks),
+							.dtype = BB_INT64,
+							.peer = BB_NO_PEER});
+	if (parts & BB_MOE_DISPATCH)
+		bb_moe_write(&exchange, tape, BB_MOE_DISPATCH, false, layer, layer);
+	if (parts & BB_MOE_EXPERTS)
+		bb_tape_compute(tape, COMPUTES, BB_MOE_EXPERTS, 0, step->expert_s, 0);
+	if (parts & BB_MOE_COMBINE)
+		bb_moe_write(&exchange, tape, BB_MOE_COMBINE, true, layer, false);
+	return bb_taped_end(taped, "a layer of experts", error);
 }
 
 struct bb_moe_bytes bb_moe_bytes_of(const struct bb_moe_step *step, int rank)

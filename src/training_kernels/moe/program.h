@@ -26,8 +26,10 @@ struct bb_moe_step {
 	unsigned parts;  /* of enum bb_moe_work */
 };
 
-/* *PROGRAM performs STEP, which outlives it. The item of a message is its peer. */
-void bb_moe_program(struct bb_program *program, const struct bb_moe_step *step);
+/* TAPED performs STEP, which outlives it. The item of a message is its peer. BB_EINTERNAL without
+   memory. Free TAPED whatever comes back. */
+BB_MUST bb_status bb_moe_program(struct bb_taped *taped, const struct bb_moe_step *step,
+				 struct bb_error *error);
 
 /* Bytes that a rank sends to others and receives from them in a dispatch. */
 struct bb_moe_bytes {
