@@ -71,28 +71,36 @@ void bb_tape_free(struct bb_tape *tape)
 
 /* ---- programs on tapes ----------------------------------------------------------------------- */
 
+static const struct bb_tape *taped_tape(const struct bb_taped *t, int rank)
+{
+	return &t->tapes[t->ntapes == 1 ? 0 : rank];
+}
+
 static size_t taped_length(const struct bb_program *program, int rank)
 {
 	const struct bb_taped *t = program->own;
 
-	return t->tapes[t->ntapes == 1 ? 0 : rank].n + (t->times - 1) * t->repeated;
+	return t->n * t->times[0] + (taped_tape(t, rank)->n - t->n) * t->times[1];
 }
 
 static void taped_operation(const struct bb_program *program, int rank, size_t index,
 			    struct bb_operation *o)
 {
 	const struct bb_taped *t = program->own;
-	const size_t before = t->times * t->repeated;
+	const struct bb_tape *tape = taped_tape(t, rank);
+	const size_t before = t->n * t->times[0], first = index < before ? 0 : t->n;
+	const size_t n = index < before ? t->n : tape->n - t->n;
+	const size_t at = index < before ? index : index - before;
 
-	*o = t->tapes[t->ntapes == 1 ? 0 : rank]
-		     .list[index < before ? index % t->repeated : t->repeated + index - before];
+	*o = tape->list[first + at % n];
+	o->event += (int)(at / n) * tape->events;
 	if (t->complete)
 		t->complete(t->own, rank, o);
 }
 
 bb_status bb_taped_begin(struct bb_taped *t, int nranks, bool alike, struct bb_error *error)
 {
-	*t = (struct bb_taped){.ntapes = alike ? 1 : nranks, .times = 1};
+	*t = (struct bb_taped){.ntapes = alike ? 1 : nranks, .times = {1, 1}};
 	t->program = (struct bb_program){.own = t,
 					 .nranks = nranks,
 					 .length = taped_length,

@@ -37,8 +37,9 @@ struct bb_taped {
 	struct bb_program program;
 	struct bb_tape *tapes; /* [rank], or a single one that all ranks perform; owned */
 	int ntapes;
-	/* The first REPEATED operations are performed TIMES times. They record no event. */
-	size_t repeated, times;
+	/* The first N operations of a tape are performed TIMES[0] times, then the others TIMES[1]
+	   times: each time with as many other events as the tape has. */
+	size_t n, times[2];
 	/* Completes an operation of the tape for RANK; OWN is the caller's. NULL: nothing. */
 	void (*complete)(const void *own, int rank, struct bb_operation *operation);
 	const void *own;
@@ -52,7 +53,8 @@ struct bb_taped {
  */
 BB_MUST bb_status bb_taped_begin(struct bb_taped *taped, int nranks, bool alike,
 				 struct bb_error *error);
-/* The tapes are written: BB_EINTERNAL if operations of WHAT are missing. */
+/* The tapes are written, and the program has their events; repeated operations that record any need
+   more. BB_EINTERNAL if operations of WHAT are missing. */
 BB_MUST bb_status bb_taped_end(struct bb_taped *taped, const char *what, struct bb_error *error);
 void bb_taped_free(struct bb_taped *taped); /* zeroed: no-op */
 

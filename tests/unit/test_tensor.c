@@ -62,18 +62,18 @@ static const struct bb_tensor_scheme *way_of(enum bb_tensor_part part, enum bb_t
 	return scheme;
 }
 
-static void make(struct bb_tensor_program *program, const struct bb_tensor_form *form, int nranks)
+static void make(struct bb_taped *program, const struct bb_tensor_form *form, int nranks)
 {
 	struct bb_error error = {.text = ""};
 
 	assert_null(bb_tensor_refuses(form->scheme, form->size, nranks));
-	assert_int_equal(bb_tensor_program_make(program, form, nranks, &error), BB_OK);
+	assert_int_equal(bb_tensor_write(program, form, nranks, &error), BB_OK);
 }
 
 static double play(const struct bb_tensor_form *form, int nranks, const struct bb_link_model *links)
 {
 	struct bb_error error = {.text = ""};
-	struct bb_tensor_program program;
+	struct bb_taped program;
 	double end = -1;
 
 	make(&program, form, nranks);
@@ -81,7 +81,7 @@ static double play(const struct bb_tensor_form *form, int nranks, const struct b
 		fail_msg("%s of %s, %d ranks: %s", form->scheme->name, form->scheme->part, nranks,
 			 error.text);
 	assert_int_equal(bb_timeline_program(links, &program.program, NULL, &end, &error), BB_OK);
-	bb_tensor_program_free(&program);
+	bb_taped_free(&program);
 	return end;
 }
 
@@ -154,12 +154,12 @@ static double counted(const struct bb_tensor_scheme *scheme, const struct bb_ten
 		      int nranks, size_t layers, size_t *calls)
 {
 	const struct bb_tensor_form form = {.scheme = scheme, .size = size, .layers = layers};
-	struct bb_tensor_program program;
+	struct bb_taped program;
 	double bytes;
 
 	make(&program, &form, nranks);
 	bytes = bb_tensor_wire_counted(&program, calls);
-	bb_tensor_program_free(&program);
+	bb_taped_free(&program);
 	return bytes;
 }
 
@@ -246,7 +246,7 @@ static void kept_is_the_formula(void **state)
 struct whole {
 	struct bb_tensor_size size;
 	struct bb_tensor_state state;
-	struct bb_tensor_program program;
+	struct bb_taped program;
 };
 
 static void open_whole(struct whole *w, const struct bb_tensor_scheme *scheme,
@@ -283,15 +283,15 @@ static void open_smooth(struct whole *w, const struct bb_tensor_scheme *scheme)
 
 static void compute(struct whole *w)
 {
-	for (size_t i = 0; i < w->program.tape.n; i++)
-		if (w->program.tape.list[i].act == BB_ACT_COMPUTE)
-			bb_tensor_compute(&w->state, &w->program.tape.list[i]);
+	for (size_t i = 0; i < w->program.tapes->n; i++)
+		if (w->program.tapes->list[i].act == BB_ACT_COMPUTE)
+			bb_tensor_compute(&w->state, &w->program.tapes->list[i]);
 }
 
 static void close_whole(struct whole *w)
 {
 	free(w->state.memory);
-	bb_tensor_program_free(&w->program);
+	bb_taped_free(&w->program);
 }
 
 static size_t numbers_of(const struct whole *w, int slot)
@@ -373,7 +373,7 @@ static void gradient_of_the_loss(void **state)
    ended. */
 struct team {
 	struct bb_tensor_size size;
-	struct bb_tensor_program program;
+	struct bb_taped program;
 	struct bb_tensor_state ranks[TEAM];
 	bool *moved;                        /* of each collective */
 	bool heard[TEAM][3][TEAM];          /* of each receiver's messages, by work and block */
@@ -470,7 +470,7 @@ static void play_team(struct team *t, const struct bb_tensor_scheme *scheme,
 
 	t->missing = missing;
 	memset(t->heard, 0, sizeof(t->heard));
-	t->moved = calloc(t->program.tape.n, sizeof(*t->moved));
+	t->moved = calloc(t->program.tapes->n, sizeof(*t->moved));
 	assert_non_null(t->moved);
 	for (size_t r = 0; r < TEAM; r++) {
 		struct bb_tensor_state *s = &t->ranks[r];
@@ -546,15 +546,15 @@ static void check_team(const struct bb_tensor_scheme *scheme)
 	make(&t.program, &form, TEAM);
 	if (wrong_without(&t, scheme, &w.state, NULL) > 0)
 		fail_msg("%s of %s is wrong", scheme->name, scheme->part);
-	for (size_t i = 0; i < t.program.tape.n; i++) {
-		const struct bb_operation *o = &t.program.tape.list[i];
+	for (size_t i = 0; i < t.program.tapes->n; i++) {
+		const struct bb_operation *o = &t.program.tapes->list[i];
 
 		if ((o->act == BB_ACT_COLLECTIVE || o->act == BB_ACT_RECV) &&
 		    wrong_without(&t, scheme, &w.state, o) == 0)
 			fail_msg("%s of %s: nobody misses operation %zu", scheme->name,
 				 scheme->part, i);
 	}
-	bb_tensor_program_free(&t.program);
+	bb_taped_free(&t.program);
 	close_whole(&w);
 }
 

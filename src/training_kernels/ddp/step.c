@@ -79,8 +79,8 @@ bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step *s, int 
 	if (steps || s->part == BB_DDP_ALONE) {
 		if (s->microbatches > 1)
 			add_microbatch(tape, s, false, false);
-		taped->repeated = tape->n;
-		taped->times = s->microbatches > 1 ? s->microbatches - 1 : 1;
+		taped->n = tape->n;
+		taped->times[0] = s->microbatches > 1 ? s->microbatches - 1 : 1;
 		add_microbatch(tape, s, true, overlaps);
 	}
 	if (steps && !overlaps)

@@ -25,8 +25,8 @@ struct found {
 struct check {
 	struct bb_variant variant;
 	struct bb_tensor_size size;
-	struct bb_tensor_program programs[2];
 	struct bb_tensor_state mine, whole;
+	struct bb_taped alone; /* the program of the whole */
 };
 
 const char *bb_tensor_equality_refuses(const struct bb_run *run)
@@ -56,8 +56,7 @@ static void check_buffers(void *own, int rank, const struct bb_operation *operat
 
 static void check_release(struct bb_variant *variant)
 {
-	for (int i = 0; i < 2; i++)
-		bb_tensor_program_free(&((struct check *)variant)->programs[i]);
+	bb_taped_free(&((struct check *)variant)->alone);
 }
 
 /* The parts of SCHEME, the whole one as it is computed by a single rank, which sends nothing. */
@@ -65,11 +64,10 @@ static bb_status check_open(struct check *c, const struct bb_tensor_scheme *sche
 {
 	struct bb_kernel *k = c->variant.kernel;
 	const size_t t = (size_t)k->engine.run->world.nranks;
-	const struct bb_trial trial = {.workload = {.program = &c->programs[0].program,
-						    .compute = check_compute,
-						    .buffers = check_buffers},
-				       .timing = BB_TIMING_STEPS,
-				       .steps = 1};
+	const struct bb_trial trial = {
+		.workload = {.compute = check_compute, .buffers = check_buffers},
+		.timing = BB_TIMING_STEPS,
+		.steps = 1};
 	struct bb_tensor_form form = {
 		.scheme = scheme, .size = &c->size, .layers = 1, .real = true};
 	struct bb_error *error = &k->engine.run->error;
@@ -94,7 +92,7 @@ static bb_status check_open(struct check *c, const struct bb_tensor_scheme *sche
 					   .rank = (size_t)k->engine.driver->rank,
 					   .t = t,
 					   .grid = scheme->mode != BB_TENSOR_RING};
-	BB_TRY(status, bb_tensor_program_make(&c->programs[0], &form, (int)t, error), out);
+	BB_TRY(status, bb_tensor_write(&c->variant.taped, &form, (int)t, error), out);
 	BB_TRY(status,
 	       bb_engine_alloc(&k->engine, bb_tensor_state_numbers(&c->mine) * sizeof(double),
 			       &memory),
@@ -109,10 +107,10 @@ static bb_status check_open(struct check *c, const struct bb_tensor_scheme *sche
 	if (!memory)
 		return BB_EINTERNAL;
 	bb_tensor_state_fill(&c->whole, memory);
-	BB_TRY(status, bb_tensor_program_make(&c->programs[1], &form, 1, error), out);
-	for (size_t i = 0; i < c->programs[1].tape.n; i++)
-		if (c->programs[1].tape.list[i].act == BB_ACT_COMPUTE)
-			bb_tensor_compute(&c->whole, &c->programs[1].tape.list[i]);
+	BB_TRY(status, bb_tensor_write(&c->alone, &form, 1, error), out);
+	for (size_t i = 0; i < c->alone.tapes->n; i++)
+		if (c->alone.tapes->list[i].act == BB_ACT_COMPUTE)
+			bb_tensor_compute(&c->whole, &c->alone.tapes->list[i]);
 	status = bb_variant_add(&c->variant, &trial, NULL, "check of %s by %s", scheme->part,
 				scheme->name);
 out:

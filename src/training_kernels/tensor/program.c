@@ -46,8 +46,8 @@ struct batch {
 
 /* A program in the making. */
 struct builder {
-	struct bb_tensor_program *p;
-	struct bb_tape *tape;                    /* of P */
+	const struct bb_tensor_form *form;
+	struct bb_tape *tape;
 	struct bb_tensor_state of;               /* the sizes of matrices */
 	struct batch batches[BB_TW_WEIGHTS + 1]; /* [work] */
 	bool joins;      /* the next computation waits for what was called */
@@ -56,13 +56,13 @@ struct builder {
 
 static bool communicates(const struct builder *b)
 {
-	return b->p->form.half != BB_HALF_COMPUTE;
+	return b->form->half != BB_HALF_COMPUTE;
 }
 
 static void build_compute(struct builder *b, enum bb_tensor_work work, size_t item, size_t steps,
 			  double flops)
 {
-	if (b->p->form.half == BB_HALF_COMMUNICATE || (flops == 0 && !b->p->form.real))
+	if (b->form->half == BB_HALF_COMMUNICATE || (flops == 0 && !b->form->real))
 		return;
 	bb_tape_add(b->tape, (struct bb_operation){.act = BB_ACT_COMPUTE,
 						   .queue = COMPUTING,
@@ -318,43 +318,22 @@ static void build_reduce(struct builder *b)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static const struct bb_tensor_program *of(const struct bb_program *program)
+/* The peer on the tape is a step around the ring. Odd ranks receive before they send: otherwise
+   ranks that do one operation at a time would all wait in their sends. */
+static void tensor_complete(const void *own, int rank, struct bb_operation *o)
 {
-	return program->own;
+	const struct bb_program *program = own;
+	const bool sends = o->act == BB_ACT_SEND, odd = rank % 2;
+
+	if (!sends && o->act != BB_ACT_RECV)
+		return;
+	o->act = sends != odd ? BB_ACT_SEND : BB_ACT_RECV;
+	o->queue = sends != odd ? SENDING : RECEIVING;
+	o->peer = (rank + (odd ? -o->peer : o->peer) + program->nranks) % program->nranks;
 }
 
-static size_t tensor_program_length(const struct bb_program *program, int rank)
-{
-	return of(program)->tape.n * of(program)->form.layers;
-}
-
-/* Forward of all layers, then backward from the last to the first. */
-static void tensor_program_operation(const struct bb_program *program, int rank, size_t index,
-				     struct bb_operation *o)
-{
-	const struct bb_tensor_program *p = of(program);
-	const size_t layers = p->form.layers, back = p->tape.n - p->forward;
-	const size_t before = layers * p->forward;
-	const size_t layer =
-		index < before ? index / p->forward : layers - 1 - (index - before) / back;
-	size_t k = index < before ? index % p->forward : p->forward + (index - before) % back;
-
-	/* Odd ranks receive before they send: otherwise ranks that do one operation at a time would
-	   all wait in their sends. */
-	if (rank % 2 == 1 && p->tape.list[k].act == BB_ACT_SEND)
-		k++;
-	else if (rank % 2 == 1 && p->tape.list[k].act == BB_ACT_RECV)
-		k--;
-	*o = p->tape.list[k];
-	o->event += (int)layer * p->tape.events;
-	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV)
-		o->peer = (rank + o->peer + program->nranks) % program->nranks;
-	else
-		o->peer = BB_NO_PEER;
-}
-
-static void tensor_program_describe(const struct bb_program *program, const struct bb_operation *o,
-				    char text[BB_PROGRAM_TEXT])
+static void tensor_describe_operation(const struct bb_program *program,
+				      const struct bb_operation *o, char text[BB_PROGRAM_TEXT])
 {
 	static const char *const works[] = {"", "backward, ", "gradients of weights, ", "again, ",
 					    "gradients of weights, "};
@@ -371,54 +350,47 @@ static void tensor_program_describe(const struct bb_program *program, const stru
 		 parts[p->of == BB_TENSOR_LAYER && norms > 1 ? BB_TENSOR_MLP : p->of]);
 }
 
-bb_status bb_tensor_program_make(struct bb_tensor_program *p, const struct bb_tensor_form *form,
-				 int nranks, struct bb_error *error)
+bb_status bb_tensor_write(struct bb_taped *taped, const struct bb_tensor_form *form, int nranks,
+			  struct bb_error *error)
 {
 	const enum bb_tensor_mode mode = form->scheme->mode;
-	struct builder b = {.p = p,
-			    .tape = &p->tape,
+	bb_status status = bb_taped_begin(taped, nranks, true, error);
+	struct builder b = {.form = form,
+			    .tape = taped->tapes,
 			    .of = {.scheme = form->scheme, .size = form->size, .t = (size_t)nranks},
 			    .sent = {-1, -1}};
 
-	*p = (struct bb_tensor_program){.form = *form};
-	p->program = (struct bb_program){
-		.own = p,
-		.nranks = nranks,
-		.length = tensor_program_length,
-		.operation = tensor_program_operation,
-		.group_size = bb_program_all_ranks,
-		.member = bb_program_rank_itself,
-		.describe = tensor_program_describe,
-	};
+	if (status != BB_OK)
+		return status;
 	build_steps(&b, false);
-	p->forward = p->tape.n;
+	taped->n = taped->tapes->n;
 	/* The loss computes its gradient at once, and the MLP that is wrong has none. */
 	if (form->scheme->of == BB_TENSOR_LAYER || form->scheme->of == BB_TENSOR_EMBEDDING)
 		build_steps(&b, true);
 	if (form->real && (mode == BB_TENSOR_ULYSSES || mode == BB_TENSOR_RING))
 		build_reduce(&b);
-	p->program.queues = QUEUES;
-	p->program.lanes = mode == BB_TENSOR_RING && communicates(&b) ? LANES : 0;
-	p->program.groups = communicates(&b) ? 1 : 0;
-	p->program.events = p->tape.events * (int)form->layers;
-	return p->tape.failed ? bb_no_memory(error, form->scheme->part) : BB_OK;
-}
-
-void bb_tensor_program_free(struct bb_tensor_program *p)
-{
-	bb_tape_free(&p->tape);
+	status = bb_taped_end(taped, form->scheme->part, error);
+	taped->times[0] = taped->times[1] = form->layers;
+	taped->complete = tensor_complete;
+	taped->own = &taped->program;
+	taped->program.queues = QUEUES;
+	taped->program.lanes = mode == BB_TENSOR_RING && communicates(&b) ? LANES : 0;
+	taped->program.groups = communicates(&b) ? 1 : 0;
+	taped->program.events *= (int)form->layers;
+	taped->program.describe = tensor_describe_operation;
+	return status;
 }
 
 /* ---- bytes on the wire ----------------------------------------------------------------------- */
 
-double bb_tensor_wire_counted(const struct bb_tensor_program *p, size_t *calls)
+double bb_tensor_wire_counted(const struct bb_taped *taped, size_t *calls)
 {
-	const int nranks = p->program.nranks;
+	const int nranks = taped->program.nranks;
 	double bytes = 0;
 	size_t n = 0;
 
-	for (size_t i = 0; i < p->tape.n; i++) {
-		const struct bb_operation *o = &p->tape.list[i];
+	for (size_t i = 0; i < taped->tapes->n; i++) {
+		const struct bb_operation *o = &taped->tapes->list[i];
 		const struct bb_shape shape = {
 			.nranks = nranks, .in_place = o->in_place, .count = o->count};
 		size_t wire = 0;
@@ -433,8 +405,8 @@ double bb_tensor_wire_counted(const struct bb_tensor_program *p, size_t *calls)
 		bytes += (double)(wire * bb_dtype_size(o->dtype));
 	}
 	if (calls)
-		*calls = n * p->form.layers;
-	return bytes * (double)p->form.layers;
+		*calls = n * taped->times[0];
+	return bytes * (double)taped->times[0];
 }
 
 double bb_tensor_wire_formula(const struct bb_tensor_scheme *scheme, const struct bb_tensor_size *s,

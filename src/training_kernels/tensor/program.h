@@ -36,33 +36,23 @@ struct bb_tensor_form {
 	bool real;
 };
 
-struct bb_tensor_program {
-	struct bb_program program;
-	struct bb_tensor_form form;
-	/* Operations of one layer, forward, then backward; peers are relative to the rank. */
-	struct bb_tape tape;
-	size_t forward; /* operations */
-};
-
 /* The reason why SCHEME cannot split a part of SIZE among NRANKS, constant, or NULL. */
 const char *bb_tensor_refuses(const struct bb_tensor_scheme *scheme,
 			      const struct bb_tensor_size *size, int nranks);
 
 /*
- * PROGRAM performs FORM on NRANKS, which bb_tensor_refuses does not refuse. The scheme and the size
- * of FORM outlive PROGRAM, which must not move. BB_EINTERNAL without memory. Free PROGRAM whatever
- * comes back.
+ * TAPED performs FORM on NRANKS, which bb_tensor_refuses does not refuse: operations of one layer,
+ * forward, then backward, for each layer. TAPED must not move. BB_EINTERNAL without memory. Free
+ * TAPED whatever comes back.
  */
-BB_MUST bb_status bb_tensor_program_make(struct bb_tensor_program *program,
-					 const struct bb_tensor_form *form, int nranks,
-					 struct bb_error *error);
-void bb_tensor_program_free(struct bb_tensor_program *program); /* zeroed: no-op */
+BB_MUST bb_status bb_tensor_write(struct bb_taped *taped, const struct bb_tensor_form *form,
+				  int nranks, struct bb_error *error);
 
 /*
  * Bytes that a rank sends in one run, counted from operations; of a collective, by the algorithm
  * that sends least. *CALLS, unless NULL, = the number of collectives and messages.
  */
-double bb_tensor_wire_counted(const struct bb_tensor_program *program, size_t *calls);
+double bb_tensor_wire_counted(const struct bb_taped *taped, size_t *calls);
 /* The same by the formulas above, for one layer; exact if parts are equal. */
 double bb_tensor_wire_formula(const struct bb_tensor_scheme *scheme,
 			      const struct bb_tensor_size *size, int nranks);

@@ -158,22 +158,11 @@ BB_RECORD_KIND(bb_record_tensor_equality, BB_TENSOR_EQUALITY_FIELDS, "tensor_equ
 	       "Tensor parallelism: a module on small matrices, compared with the unsplit one.",
 	       .about = about_equality);
 
-struct tensor_variant {
-	struct bb_variant variant;
-	struct bb_tensor_program program;
-};
-
-static void tensor_release(struct bb_variant *variant)
-{
-	bb_tensor_program_free(&((struct tensor_variant *)variant)->program);
-}
-
 static bb_status tensor_write(struct bb_variant *variant, struct bb_trial *trial,
 			      const char **refusal)
 {
 	static const char *const names[BB_HALVES] = {"", " alone: computations",
 						     " alone: communication"};
-	struct tensor_variant *v = (struct tensor_variant *)variant;
 	struct bb_run *run = variant->kernel->engine.run;
 	const struct bb_tensor_run *t = run->own;
 	const struct bb_tensor_scheme *scheme = t->options.schemes[variant->setting];
@@ -183,15 +172,12 @@ static bb_status tensor_write(struct bb_variant *variant, struct bb_trial *trial
 		.layers = scheme->of == BB_TENSOR_LAYER ? (size_t)t->options.layers : 1,
 		.half = (enum bb_step_half)variant->part};
 
-	variant->release = tensor_release;
 	trial->workload.stand_in = (enum bb_stand_in)t->options.stand_in;
-	trial->workload.program = &v->program.program;
 	snprintf(trial->what, sizeof(trial->what), "%s by %s%s", scheme->part, scheme->name,
 		 names[variant->part]);
 	*refusal = bb_tensor_refuses(scheme, &t->size, run->world.nranks);
-	return *refusal
-		       ? BB_OK
-		       : bb_tensor_program_make(&v->program, &form, run->world.nranks, &run->error);
+	return *refusal ? BB_OK
+			: bb_tensor_write(&variant->taped, &form, run->world.nranks, &run->error);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -222,8 +208,7 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 {
 	struct bb_tensor_record *r = record;
 	const struct bb_tensor_run *t = k->engine.run->own;
-	const struct bb_tensor_program *program =
-		&((const struct tensor_variant *)k->variants[i * BB_HALVES])->program;
+	const struct bb_taped *taped = &k->variants[i * BB_HALVES]->taped;
 	const struct bb_tensor_scheme *scheme = t->options.schemes[i];
 	bool computes = false; /* and may so hide communication */
 	size_t calls;
@@ -233,19 +218,19 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 	r->way = scheme->name;
 	r->dtype = bb_dtype_name(t->options.dtype);
 	r->nranks = k->engine.run->world.nranks;
-	r->layers = (int64_t)program->form.layers;
+	r->layers = (int64_t)taped->times[0];
 	r->seq = t->model.hyper.seq;
 	r->batch = t->options.batch;
 	r->attention = bb_attention_words[t->options.attention];
 	r->compute = bb_stand_in_names[t->options.stand_in];
-	r->wire_bytes = bb_tensor_wire_counted(program, &calls);
+	r->wire_bytes = bb_tensor_wire_counted(taped, &calls);
 	r->calls = (int64_t)calls;
 	r->formula_bytes =
 		(double)r->layers * bb_tensor_wire_formula(scheme, &t->size, (int)r->nranks);
 	describe_memory(t, scheme, r);
-	for (size_t j = 0; j < program->tape.n; j++)
-		computes |= program->tape.list[j].act == BB_ACT_COMPUTE &&
-			    program->tape.list[j].seconds > 0;
+	for (size_t j = 0; j < taped->tapes->n; j++)
+		computes |= taped->tapes->list[j].act == BB_ACT_COMPUTE &&
+			    taped->tapes->list[j].seconds > 0;
 	BB_HALVES_SET(r, k, i, computes);
 	if (calls == 0)
 		r->hidden = NAN;
@@ -313,8 +298,7 @@ static bb_status tensor_run(struct bb_engine *engine)
 		BB_TRY(status, bb_engine_answer(engine, &line), out);
 	}
 	BB_TRY(status,
-	       bb_kernel_sweep(k, a->nschemes, BB_HALVES, sizeof(struct tensor_variant),
-			       tensor_write),
+	       bb_kernel_sweep(k, a->nschemes, BB_HALVES, sizeof(struct bb_variant), tensor_write),
 	       out);
 	BB_TRY(status, bb_engine_measure(engine), out);
 	if (bb_engine_leads(engine))
