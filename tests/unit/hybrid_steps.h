@@ -4,7 +4,7 @@
 #ifndef BB_TESTS_HYBRID_STEPS_H
 #define BB_TESTS_HYBRID_STEPS_H
 
-#include "training_kernels/hybrid/volume.h"
+#include "training_kernels/hybrid/cost.h"
 
 struct step {
 	struct bb_grid grid;
@@ -29,19 +29,22 @@ static inline struct bb_hybrid_volumes step_volumes(const struct step *s,
 						 .kv_heads = s->keys * s->grid.tp,
 						 .top_k = s->routes}};
 	const struct bb_model_layout layout = {.embedding = s->embedding};
-	const struct bb_training t = {.model = &model,
-				      .layout = &layout,
-				      .recipe = s->recipe,
-				      .zero = s->zero,
-				      .tp = (uint64_t)s->grid.tp,
-				      .pp = (uint64_t)s->grid.pp,
-				      .sequence_parallel = s->sequence_parallel,
-				      .micro_batch = s->micro_batch,
-				      .micro_batches = s->micro_batches,
-				      .recompute = s->recomputes ? BB_RECOMPUTE_FULL
-								 : BB_RECOMPUTE_NONE};
+	const struct bb_hybrid_division division = {
+		.grid = s->grid,
+		.exchanges = s->exchanges,
+		.scatter = s->scatter,
+		.training = {.model = &model,
+			     .layout = &layout,
+			     .recipe = s->recipe,
+			     .zero = s->zero,
+			     .tp = (uint64_t)s->grid.tp,
+			     .pp = (uint64_t)s->grid.pp,
+			     .sequence_parallel = s->sequence_parallel,
+			     .micro_batch = s->micro_batch,
+			     .micro_batches = s->micro_batches,
+			     .recompute = s->recomputes ? BB_RECOMPUTE_FULL : BB_RECOMPUTE_NONE}};
 
-	return bb_hybrid_volumes_of(&s->grid, &t, s->exchanges, s->scatter, stage);
+	return bb_hybrid_volumes_of(&division, stage);
 }
 
 #endif

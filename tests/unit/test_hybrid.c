@@ -510,7 +510,7 @@ static void test_step_by_hand(void **state)
 	division.training.tp = division.training.pp = 2;
 	division.training.dp = division.training.ep = division.training.micro_batch = 1;
 	division.training.micro_batches = 4;
-	bb_hybrid_division_cost(&division, &p.cluster);
+	bb_hybrid_division_cost(&division, &p.cluster, NULL, INFINITY);
 	/* Of two ranks an all-reduce of S takes 2 rounds and sends S. The last stage has a layer's
 	   four, one of the head, three of the loss. */
 	tensor = 4 * (5 * (2 * latency + a / rate) + 3 * (2 * latency + 4 * s / rate));

@@ -3,8 +3,6 @@
  * bytes of memory and traffic by hand, each of its own kind of layer.
  */
 #include "hybrid_steps.h"
-#include "training_kernels/hybrid/volume.h"
-#include "training_kernels/hybrid/plan.h"
 
 #include <math.h>
 
@@ -125,20 +123,22 @@ static void test_activations(void **state)
 static void test_memory_time(void **state)
 {
 	const double each = 44 * 64 + 8 * (64 + 32);
-	const struct bb_need part = {.stage = 1, .layers = 4, .sparse = 2}; /* a middle stage */
+	const struct bb_need part = {.layers = 4, .sparse = 2, .stage = 1};
+	struct bb_hybrid_division d = {.grid = {1, 1, 1, 1}};
 	struct subject s;
 
 	subject_open(&s, ALTERNATING);
-	assert_true(bb_memory_bytes_of(&s.training, &part, 1, 0).pass ==
+	d.training = s.training;
+	assert_true(bb_memory_bytes_of(&d, &part, 0).pass ==
 		    TOKENS * (4 * each + 16 * (2 * 256 + 2 * 2 * 32)));
 	/* Rows are sorted forward and backward, and once more with recomputation, in layers that
 	   have experts. */
-	assert_true(bb_memory_bytes_of(&s.training, &part, 1, 1000).pass -
-			    bb_memory_bytes_of(&s.training, &part, 1, 0).pass ==
+	assert_true(bb_memory_bytes_of(&d, &part, 1000).pass -
+			    bb_memory_bytes_of(&d, &part, 0).pass ==
 		    TOKENS * 2 * 2 * 1000);
-	s.training.recompute = BB_RECOMPUTE_FULL;
-	assert_true(bb_memory_bytes_of(&s.training, &part, 1, 1000).pass -
-			    bb_memory_bytes_of(&s.training, &part, 1, 0).pass ==
+	d.training.recompute = BB_RECOMPUTE_FULL;
+	assert_true(bb_memory_bytes_of(&d, &part, 1000).pass -
+			    bb_memory_bytes_of(&d, &part, 0).pass ==
 		    TOKENS * 2 * 3 * 1000);
 	subject_close(&s);
 }
@@ -148,25 +148,29 @@ static void test_memory_time(void **state)
 static void test_sorted_rows(void **state)
 {
 	const double own = 2 * (1 + 2) * 128, at_experts = 2 * (2 + 2) * 128;
-	struct bb_grid grid = {1, 1, 2, 2, .order = BB_GRID_TP_PP_DP};
+	struct bb_hybrid_division d = {.grid = {1, 1, 2, 2, .order = BB_GRID_TP_PP_DP}};
 	struct subject s, dense;
 
 	subject_open(&s, ALTERNATING);
-	assert_true(bb_sorted_bytes(&s.training, &grid, false) == own + at_experts);
-	assert_true(bb_sorted_bytes(&s.training, &grid, true) == at_experts);
-	grid.ep = 1; /* nothing is exchanged */
-	assert_true(bb_sorted_bytes(&s.training, &grid, true) == own);
+	d.training = s.training;
+	assert_true(bb_sorted_bytes(&d) == own + at_experts);
+	d.by_node = true;
+	assert_true(bb_sorted_bytes(&d) == at_experts);
+	d.grid.ep = 1; /* nothing is exchanged */
+	assert_true(bb_sorted_bytes(&d) == own);
 	/* Each of two tensor ranks has half of the tokens, and all rows of its halves of experts.
 	 */
-	grid = (struct bb_grid){2, 1, 2, 2, .order = BB_GRID_TP_PP_DP};
-	s.training.tp = 2;
-	s.training.sequence_parallel = true;
-	assert_true(bb_sorted_bytes(&s.training, &grid, false) == own / 2 + at_experts);
-	grid.etp = 1;
-	assert_true(bb_sorted_bytes(&s.training, &grid, false) == own / 2 + at_experts / 2);
+	d.by_node = false;
+	d.grid = (struct bb_grid){2, 1, 2, 2, .order = BB_GRID_TP_PP_DP};
+	d.training.tp = 2;
+	d.training.sequence_parallel = true;
+	assert_true(bb_sorted_bytes(&d) == own / 2 + at_experts);
+	d.grid.etp = 1;
+	assert_true(bb_sorted_bytes(&d) == own / 2 + at_experts / 2);
 	subject_close(&s);
 	subject_open(&dense, "gpt2");
-	assert_true(bb_sorted_bytes(&dense.training, &grid, false) == 0);
+	d.training = dense.training;
+	assert_true(bb_sorted_bytes(&d) == 0);
 	subject_close(&dense);
 }
 
@@ -190,7 +194,7 @@ static struct bb_hybrid_cost cost_of(struct subject *s, double launch, enum bb_r
 	division.training.ep = 2;
 	division.training.micro_batches = 3;
 	division.training.recompute = recompute;
-	bb_hybrid_division_cost(&division, &cluster);
+	bb_hybrid_division_cost(&division, &cluster, NULL, INFINITY);
 	return division.cost;
 }
 
@@ -249,7 +253,7 @@ static void test_traffic(void **state)
 			       .micro_batch = 1,
 			       .micro_batches = 3,
 			       .recipe = {&bb_precisions[0], &bb_optimizers[0]}};
-	const struct bb_need part = {.stage = 1, .layers = 4, .sparse = 2}; /* a middle stage */
+	const struct bb_need part = {.layers = 4, .sparse = 2, .stage = 1};
 	const struct bb_hybrid_volumes v = step_volumes(&s, &part);
 	const double a = 2 * TOKENS * 64;
 

@@ -174,7 +174,7 @@ static void plan_step(struct bb_hybrid *h, const struct bb_training *t,
 		bb_hybrid_cluster_set(&cluster, options->virtual.cluster);
 	if (cluster.inside.rate <= 0)
 		return;
-	bb_hybrid_division_cost(&division, &cluster);
+	bb_hybrid_division_cost(&division, &cluster, NULL, INFINITY);
 	h->plan = division.cost;
 }
 

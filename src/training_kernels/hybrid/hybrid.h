@@ -7,7 +7,7 @@
  *   drive.c            the step that is run, and the experiment: it and its parts, timed
  *   data.c             known data for the communication of a step, and its verification
  *
- * Divisions are in layout.h and plan.h, bytes in volume.h, programs in program.h.
+ * Divisions are in layout.h and plan.h, their costs in cost.h, programs in program.h.
  */
 #ifndef BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 #define BB_TRAINING_KERNELS_HYBRID_HYBRID_H

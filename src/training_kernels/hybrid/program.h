@@ -16,7 +16,7 @@
  *
  * With full recomputation a backward pass begins with the forward pass of the stage's layers. The
  * first stage sums the embeddings that its tensor ranks look up; the last stage computes the head
- * and sums the gradient of its input, and three numbers per token for the loss (volume.h).
+ * and sums the gradient of its input, and three numbers per token for the loss (cost.h).
  *
  * At the end of the step the first and the last stage sum the gradient of an embedding that they
  * share. Then come an all-reduce of the gradients or, with stage 1 of ZeRO, a reduce-scatter of

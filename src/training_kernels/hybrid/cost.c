@@ -1,0 +1,584 @@
+#include "training_kernels/hybrid/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *const bb_traffic_names[BB_TRAFFICS] = {
+	[BB_TRAFFIC_TENSOR] = "tensor",       [BB_TRAFFIC_EXPERT] = "expert",
+	[BB_TRAFFIC_PIPELINE] = "pipeline",   [BB_TRAFFIC_DATA] = "data",
+	[BB_TRAFFIC_EMBEDDING] = "embedding", [BB_TRAFFIC_CONTEXT] = "context",
+};
+
+const enum bb_axis bb_traffic_axes[BB_TRAFFICS] = {
+	[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
+	[BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,  [BB_TRAFFIC_DATA] = BB_AXIS_DP,
+	[BB_TRAFFIC_EMBEDDING] = BB_AXIS_PP, [BB_TRAFFIC_CONTEXT] = BB_AXIS_CP,
+};
+
+/* SMs that exchange rows beside products. */
+#define EXCHANGE_SMS (20. / 132)
+
+const char *const bb_term_words[BB_TERMS] = {
+	[BB_TRAFFIC_TENSOR] = "tensor communication",
+	[BB_TRAFFIC_EXPERT] = "expert communication",
+	[BB_TRAFFIC_CONTEXT] = "context communication",
+	[BB_TRAFFIC_PIPELINE] = "pipeline communication",
+	[BB_TRAFFIC_DATA] = "data communication",
+	[BB_TRAFFIC_EMBEDDING] = "embedding communication",
+	[BB_TERM_BUBBLE] = "bubble",
+	[BB_TERM_COMPUTE] = "compute",
+	[BB_TERM_LAUNCH] = "wait for the CPU",
+};
+const char *const bb_overlap_words[] = {"none", "data", "all", "experts", NULL};
+
+uint64_t bb_hybrid_context(const struct bb_hybrid_division *division)
+{
+	return (uint64_t)bb_grid_size(&division->grid, BB_AXIS_CP);
+}
+
+double bb_attention_flops(const struct bb_model *m)
+{
+	const struct bb_hyper *h = &m->hyper;
+
+	return 2.0 * (double)(h->seq * h->seq) * (double)(h->heads * (h->head_dim + h->value_dim));
+}
+
+/* ---- communication --------------------------------------------------------------------------- */
+
+/* Whether STAGE is the first, and whether it is the last. */
+static uint64_t count_ends(const struct bb_training *t, const struct bb_need *stage)
+{
+	return (stage->stage == 0) + (stage->stage == t->pp - 1);
+}
+
+#define LOSS_BYTES 4 /* of a token, in each of its three all-reduces */
+
+/* CALLS collectives of BYTES each among N ranks, each TURNS times around the ring. */
+static void add_rings(struct bb_volume *v, uint64_t calls, uint64_t turns, int n, double bytes)
+{
+	if (n == 1)
+		return;
+	v->calls += calls;
+	v->rounds += calls * turns * (uint64_t)(n - 1);
+	v->sent += (double)(calls * turns) * bytes * (n - 1) / n;
+}
+
+/* CALLS all-to-alls among N ranks, each of which has BYTES for all of them together. */
+static void add_exchanges(struct bb_volume *v, uint64_t calls, int n, double bytes)
+{
+	if (n == 1)
+		return;
+	v->calls += calls;
+	v->rounds += calls;
+	v->sent += (double)calls * bytes * (n - 1) / n;
+}
+
+/* The collectives of TOKENS of a micro-batch among tensor ranks. */
+static void add_tensor(const struct bb_hybrid_division *division, const struct bb_need *stage,
+		       uint64_t tokens, double activation, struct bb_volume *v)
+{
+	const struct bb_training *t = &division->training;
+	const uint64_t m = t->micro_batches;
+	const uint64_t passes = t->recompute == BB_RECOMPUTE_FULL ? 3 : 2;
+	/* Halves of layers that keep their tokens, and those with rows of experts. */
+	const uint64_t own = m * (2 * stage->layers - stage->sparse), routed = m * stage->sparse;
+	const uint64_t ends = m * count_ends(t, stage);
+	const double loss = (double)(LOSS_BYTES * tokens);
+	const int tp = division->grid.tp, etp = bb_grid_expert_tensor(&division->grid);
+	const double rows = activation * (double)t->model->hyper.top_k * etp / tp;
+
+	if (t->sequence_parallel) {
+		add_rings(v, (2 * passes + 1) * own + 2 * ends, 1, tp, activation);
+		add_rings(v, (2 * passes + 1) * routed, 1, etp, rows);
+	} else {
+		add_rings(v, passes * (own + routed) + ends, 2, tp, activation);
+	}
+	if (stage->stage == t->pp - 1)
+		add_rings(v, 3 * m, 2, tp, loss);
+}
+
+static void add_context(const struct bb_hybrid_division *division, const struct bb_need *stage,
+			uint64_t tokens, struct bb_volume *v)
+{
+	const struct bb_training *t = &division->training;
+	const struct bb_hyper *h = &t->model->hyper;
+	const int cp = bb_grid_size(&division->grid, BB_AXIS_CP);
+	const bool recomputes = t->recompute == BB_RECOMPUTE_FULL;
+	const uint64_t passes = t->micro_batches * stage->layers;
+	const uint64_t turns = (recomputes ? 4 : 3) * passes;
+	const uint64_t again = (recomputes ? 6 : 4) * passes;
+	/* Bytes of an element of all tokens, and elements of the queries, and of the output, of a
+	   token on a rank; of the keys, and of the values. */
+	const uint64_t element = t->recipe.precision->parameter * tokens;
+	const uint64_t queries = (uint64_t)h->head_dim * bb_partition((uint64_t)h->heads, t->tp);
+	const uint64_t keys = (uint64_t)h->head_dim * bb_partition((uint64_t)h->kv_heads, t->tp);
+
+	if (cp < 2)
+		return;
+	if (division->exchanges) {
+		add_exchanges(v, again, cp, (double)(element * queries));
+		add_exchanges(v, again, cp, (double)(element * keys));
+		return;
+	}
+	v->calls = v->rounds = turns * (uint64_t)(cp - 1);
+	v->sent = (double)v->calls * (double)(2 * element * keys);
+}
+
+/* The reduction, and ZeRO's all-gathers, of ELEMENTS that RANKS share. */
+static void add_data(const struct bb_training *t, uint64_t elements, int ranks, struct bb_volume *v)
+{
+	const uint64_t reductions = t->zero < 2 ? 1 : t->micro_batches;
+	const uint64_t turns = t->zero == 3 ? 3 * reductions : reductions + 1;
+
+	if (ranks == 1 || elements == 0)
+		return;
+	v->calls += t->zero == 0 ? 1 : turns;
+	v->rounds += turns * (uint64_t)(ranks - 1);
+	v->sent += (double)bb_zero_bytes(&t->recipe, elements, t->zero, (uint64_t)ranks,
+					 t->micro_batches);
+}
+
+struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_division *division,
+					      const struct bb_need *stage)
+{
+	const struct bb_grid *g = &division->grid;
+	const struct bb_training *t = &division->training;
+	const struct bb_hyper *h = &t->model->hyper;
+	const uint64_t tokens = (uint64_t)(h->seq / bb_grid_size(g, BB_AXIS_CP)) * t->micro_batch;
+	const uint64_t again = t->recompute == BB_RECOMPUTE_FULL ? 6 : 4;
+	const bool scatter = division->scatter && t->tp > 1;
+	const bool parts = t->sequence_parallel || scatter;
+	/* All virtual stages but the first of the model and the last have both neighbours. */
+	const uint64_t chunks = t->chunks > 1 ? t->chunks : 1;
+	const uint64_t ends = count_ends(t, stage);
+	const uint64_t messages = g->pp == 1 ? 0 : t->micro_batches * (2 * chunks - ends);
+	struct bb_hybrid_volumes v = {.activation = (uint64_t)t->recipe.precision->parameter *
+						    tokens * (uint64_t)h->hidden};
+	const double activation = (double)v.activation, routed = activation * (double)h->top_k;
+
+	v.boundary = parts ? (v.activation + t->tp - 1) / t->tp : v.activation;
+	add_tensor(division, stage, tokens, activation, &v.of[BB_TRAFFIC_TENSOR]);
+	v.of[BB_TRAFFIC_PIPELINE] =
+		(struct bb_volume){messages, messages, (double)messages * (double)v.boundary};
+	if (scatter && !t->sequence_parallel)
+		add_rings(&v.of[BB_TRAFFIC_TENSOR], messages, 1, g->tp, activation);
+	add_exchanges(&v.of[BB_TRAFFIC_EXPERT], again * t->micro_batches * stage->sparse,
+		      bb_grid_expert_ranks(g), t->sequence_parallel ? routed / g->tp : routed);
+	add_context(division, stage, tokens, &v.of[BB_TRAFFIC_CONTEXT]);
+	add_data(t, stage->elements - stage->experts, g->dp, &v.of[BB_TRAFFIC_DATA]);
+	add_data(t, stage->experts, g->dp / g->ep, &v.of[BB_TRAFFIC_DATA]);
+	if (ends == 1)
+		add_rings(&v.of[BB_TRAFFIC_EMBEDDING], t->layout->embedding > 0, 2, 2,
+			  (double)(t->layout->embedding / t->tp * t->recipe.precision->gradient));
+	return v;
+}
+
+/* ---- the memory of a rank ------------------------------------------------------------------- */
+
+#define LOGIT_BYTES 24
+#define ROW_BYTES 2 /* of an element of a row */
+
+/* Bytes of a layer for a token, but for scores: FORWARD pass or backward; SPARSE: it has experts.
+ */
+static double token_bytes(const struct bb_training *t, bool sparse, bool forward)
+{
+	const struct bb_hyper *h = &t->model->hyper;
+	const bool gated = t->model->gated;
+	const double each = t->sequence_parallel ? (double)t->tp : 1;
+	const double width = (double)h->hidden;
+	const double ffn = (double)(sparse ? h->expert_ffn * h->top_k + h->shared_ffn : h->ffn);
+	const double sums = forward ? (gated ? 20 : 22) : (gated ? 24 : 34);
+	const double inner = forward ? (gated ? 6 : 4) : (gated ? 10 : 6);
+	const double rotated = gated ? (double)((h->heads + h->kv_heads) * h->head_dim) : 0;
+
+	return sums * width / each + (inner * ffn + 4 * rotated) / (double)t->tp;
+}
+
+/* Bytes of the scores of a token. */
+static double score_bytes(const struct bb_training *t, bool forward)
+{
+	const struct bb_hyper *h = &t->model->hyper;
+	const bool gated = t->model->gated;
+
+	if (!t->eager)
+		return 0;
+	return (forward ? (gated ? 8 : 13) : (gated ? 14 : 19)) * (double)(h->heads * h->seq) /
+	       (double)t->tp;
+}
+
+double bb_sorted_bytes(const struct bb_hybrid_division *division)
+{
+	const struct bb_training *t = &division->training;
+	const struct bb_hyper *h = &t->model->hyper;
+	const double width = ROW_BYTES * (double)h->hidden, k = (double)h->top_k;
+	const double own = t->sequence_parallel ? 1 / (double)t->tp : 1;
+	const double gathered = own * bb_grid_expert_tensor(&division->grid);
+	const bool divided = bb_grid_expert_ranks(&division->grid) > 1;
+
+	if (h->experts == 0)
+		return 0;
+	return (divided ? 4 * k * width * (t->sequence_parallel ? gathered : 1) : 0) +
+	       (divided && division->by_node ? 0 : 2 * (k + 1) * width * own);
+}
+
+struct bb_memory_bytes bb_memory_bytes_of(const struct bb_hybrid_division *division,
+					  const struct bb_need *stage, double sorted)
+{
+	const struct bb_training *t = &division->training;
+	const struct bb_hyper *h = &t->model->hyper;
+	const struct bb_states each = bb_states_each(&t->recipe);
+	const double tokens =
+		(double)h->seq / (double)bb_hybrid_context(division) * (double)t->micro_batch;
+	const double passes = t->recompute == BB_RECOMPUTE_FULL ? 2 : 1;
+	const double scores = score_bytes(t, true) * (t->recompute == BB_RECOMPUTE_NONE ? 1 : 2) +
+			      score_bytes(t, false);
+	const double kinds[] = {
+		passes * token_bytes(t, false, true) + token_bytes(t, false, false) + scores,
+		passes * token_bytes(t, true, true) + token_bytes(t, true, false) + scores +
+			(passes + 1) * sorted,
+	};
+	const double layers = (double)(stage->layers - stage->sparse) * kinds[0] +
+			      (double)stage->sparse * kinds[1];
+	const double logits = stage->stage == t->pp - 1 && t->model->logits
+				      ? LOGIT_BYTES * (double)h->vocab / (double)t->tp
+				      : 0;
+	const uint64_t replicas = t->zero > 0 ? t->dp : 1;
+	const uint64_t updated =
+		bb_partition(stage->elements - stage->experts, replicas) +
+		bb_partition(stage->experts, replicas > t->ep ? replicas / t->ep : 1);
+
+	return (struct bb_memory_bytes){
+		.pass = tokens * (layers + logits) +
+			2 * (double)each.gradients * (double)stage->elements,
+		.step = (double)updated *
+			(double)(2 * each.optimizer + each.gradients + each.parameters),
+	};
+}
+
+/* ---- computations ---------------------------------------------------------------------------- */
+
+/* FLOPs of the layers FIRST to LAST - 1, of which BB_LAYER_BEFORE is the first. */
+static struct bb_work layers_work(const struct bb_training *t, int first, int last)
+{
+	const struct bb_work *end = &t->layout->works[last - BB_LAYER_BEFORE];
+	const struct bb_work *begin = &t->layout->works[first - BB_LAYER_BEFORE];
+
+	return (struct bb_work){.forward = end->forward - begin->forward,
+				.input = end->input - begin->input,
+				.weights = end->weights - begin->weights};
+}
+
+/* Seconds of a rank of STAGE for one micro-batch: passes as in order.h, with recomputation before
+   the backward pass; PRODUCTS: of all of them without attention. FlashAttention skips the masked
+   half of causal attention, and its backward pass repeats the product of queries and keys. */
+struct stage_time {
+	double forward, input, weights, products;
+};
+
+static struct stage_time stage_time(const struct bb_hybrid_division *division, uint64_t stage,
+				    double flops, double attention_flops)
+{
+	const struct bb_training *t = &division->training;
+	const struct bb_model *m = t->model;
+	const uint64_t layers = (uint64_t)m->blocks;
+	const int begin = (int)bb_layers_before(layers, t->pp, stage);
+	const int end = (int)bb_layers_before(layers, t->pp, stage + 1);
+	const struct bb_work blocks = layers_work(t, begin, end);
+	const struct bb_work all = layers_work(t, stage == 0 ? BB_LAYER_BEFORE : begin,
+					       stage == t->pp - 1 ? m->blocks + 1 : end);
+	const double each =
+		(double)t->micro_batch / (double)t->tp / (double)bb_hybrid_context(division);
+	const double core = bb_attention_flops(m) * (end - begin);
+	const double causal = !t->eager && !m->encoder ? 0.5 : 1;
+	const double again = t->recompute == BB_RECOMPUTE_FULL ? 1 : 0;
+	const double core_again = t->recompute == BB_RECOMPUTE_NONE ? 0 : causal;
+	const double core_input = core_again + (t->eager ? 2 : 2.5 * causal);
+	const double forward = all.forward - core;
+	const double input = all.input - 2 * core + again * (blocks.forward - core);
+	const double fast = each / flops, slow = each / attention_flops;
+
+	return (struct stage_time){
+		.forward = forward * fast + core * causal * slow,
+		.input = input * fast + core * core_input * slow,
+		.weights = all.weights * fast,
+		.products = (forward + input + all.weights) * fast,
+	};
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+/* Members of the first group along AXIS on its first member's node. */
+static int members_on_node(const struct bb_grid *g, enum bb_axis axis, int node)
+{
+	int members = 1;
+
+	while (members < bb_grid_size(g, axis) && bb_grid_member(g, axis, 0, members) < node)
+		members++;
+	return members;
+}
+
+/* The link of the ring of TRAFFIC. */
+static struct bb_cluster_link ring_link(const struct bb_hybrid_division *division,
+					const struct bb_hybrid_cluster *c, int traffic)
+{
+	struct bb_cluster_link link = division->crosses[traffic] ? c->between : c->inside;
+	const struct bb_grid *g = &division->grid;
+	const enum bb_axis axis = bb_traffic_axes[traffic];
+
+	if (!c->rails || !division->crosses[traffic] || axis == BB_AXIS_PP ||
+	    bb_grid_size(g, axis) == 1)
+		return link;
+	link.rate = fmin(link.rate * members_on_node(g, axis, c->node), c->inside.rate);
+	return link;
+}
+
+/* Ranks of an all-to-all, and those of them on a rank's node. */
+struct exchange {
+	int ranks, members;
+};
+
+/* All-to-alls of E: what stays on the node and what leaves it by the rank's own link move at the
+   same time, or, without rails, one message after another. SHARE of what would leave the node does;
+   INSIDE of what is sent moves within nodes. */
+static double exchange_seconds(const struct bb_volume *v, const struct bb_hybrid_cluster *c,
+			       struct exchange e, double share, double inside)
+{
+	const int others = e.ranks - e.members;
+	const double away = e.ranks > 1 ? (double)others / (e.ranks - 1) : 0;
+	const double across = v->sent * away * share / c->between.rate;
+	const double within = v->sent * inside / c->inside.rate;
+	const double calls = (double)v->rounds;
+
+	if (!c->rails)
+		return calls * ((e.members - 1) * c->inside.latency + others * c->between.latency) +
+		       across + within;
+	return calls * (others > 0 ? c->between.latency : c->inside.latency) + fmax(across, within);
+}
+
+/* Rows of experts, among replicas and the tensor ranks that hold different experts: directly from
+   rank to rank, or once to each node of a token's experts, of which even loads give each the same
+   chance, and from there to the ranks. */
+static double expert_seconds(const struct bb_hybrid_division *division, const struct bb_volume *v,
+			     const struct bb_hybrid_cluster *c)
+{
+	const struct bb_grid *g = &division->grid;
+	const int tensors = members_on_node(g, BB_AXIS_TP, c->node) / bb_grid_expert_tensor(g);
+	struct exchange e = {.ranks = bb_grid_expert_ranks(g)};
+	double others, nodes, routes;
+
+	e.members = !division->crosses[BB_TRAFFIC_EXPERT] ? e.ranks
+		    : division->crosses[BB_TRAFFIC_TENSOR]
+			    ? tensors
+			    : tensors * members_on_node(g, BB_AXIS_EP, c->node);
+	e.members = e.members > 0 ? e.members : 1;
+	others = e.ranks > 1 ? e.ranks - 1 : 1;
+	if (!division->by_node)
+		return exchange_seconds(v, c, e, 1, (e.members - 1) / others);
+	nodes = (double)e.ranks / e.members;
+	routes = (double)division->training.model->hyper.top_k;
+	return exchange_seconds(v, c, e, nodes * (1 - pow(1 - 1 / nodes, routes)) / routes,
+				(e.members - 1) * nodes / others);
+}
+
+/* EACH traffic of a rank, of volumes V, without overlap. */
+static void traffic_seconds(const struct bb_hybrid_division *division,
+			    const struct bb_hybrid_cluster *c, const struct bb_hybrid_volumes *v,
+			    double each[BB_TRAFFICS])
+{
+	for (int i = 0; i < BB_TRAFFICS; i++) {
+		const struct bb_cluster_link link = ring_link(division, c, i);
+
+		each[i] = (double)v->of[i].rounds * link.latency + v->of[i].sent / link.rate;
+	}
+	each[BB_TRAFFIC_EXPERT] = expert_seconds(division, &v->of[BB_TRAFFIC_EXPERT], c);
+	if (division->exchanges) {
+		const struct exchange e = {bb_grid_size(&division->grid, BB_AXIS_CP),
+					   members_on_node(&division->grid, BB_AXIS_CP, c->node)};
+
+		each[BB_TRAFFIC_CONTEXT] =
+			exchange_seconds(&v->of[BB_TRAFFIC_CONTEXT], c, e, 1,
+					 (e.members - 1) / (e.ranks > 1 ? e.ranks - 1. : 1.));
+	}
+}
+
+/* ---- cost ------------------------------------------------------------------------------------ */
+
+/* A stage in a step, of seconds. */
+struct stage_cost {
+	struct stage_time time; /* of a micro-batch */
+	struct bb_hybrid_volumes volume;
+	double of[BB_TERMS]; /* without bubble */
+	double local, optimizer;
+};
+
+/* Shortens the traffic of a stage by what runs beside its computations. */
+static void hide_traffic(const struct bb_hybrid_division *division, const struct bb_need *stage,
+			 struct stage_cost *s)
+{
+	const struct bb_training *t = &division->training;
+	const double m = (double)t->micro_batches;
+	double *compute = &s->of[BB_TERM_COMPUTE], *data = &s->of[BB_TRAFFIC_DATA];
+	const double beside = t->zero > 1 ? *compute : *compute / m;
+	const double least = *data / (double)(stage->layers * (t->zero > 1 ? t->micro_batches : 1));
+	const double products = m * s->time.products;
+	const double attention = m * (s->time.forward + s->time.input + s->time.weights) - products;
+	double *tensor = &s->of[BB_TRAFFIC_TENSOR], *context = &s->of[BB_TRAFFIC_CONTEXT];
+	double *expert = &s->of[BB_TRAFFIC_EXPERT];
+
+	if (division->overlap >= BB_OVERLAP_DATA)
+		*data = fmax(*data - beside, least);
+	if (division->overlap < BB_OVERLAP_ALL)
+		return;
+	if (!division->crosses[BB_TRAFFIC_TENSOR])
+		*tensor = fmax(*tensor / (double)t->tp, *tensor - products);
+	if (!division->exchanges)
+		*context = fmax(*context - attention, 0);
+	if (division->overlap >= BB_OVERLAP_EXPERTS) {
+		const double all = *expert;
+
+		*expert = fmax(all / m, all - products);
+		*compute += EXCHANGE_SMS * (all - *expert);
+	}
+}
+
+/* Seconds of a stage for all micro-batches, messages within it included. */
+static double busy_seconds(const struct stage_cost *s)
+{
+	return s->of[BB_TERM_COMPUTE] + s->of[BB_TERM_LAUNCH] + s->of[BB_TRAFFIC_TENSOR] +
+	       s->of[BB_TRAFFIC_EXPERT] + s->of[BB_TRAFFIC_CONTEXT];
+}
+
+static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
+				    const struct bb_hybrid_cluster *cluster,
+				    const struct bb_need *stage)
+{
+	const struct bb_training *t = &division->training;
+	const struct bb_memory_bytes moved =
+		bb_memory_bytes_of(division, stage, bb_sorted_bytes(division));
+	const double rate = cluster->memory_rate > 0 ? cluster->memory_rate : INFINITY;
+	const double m = (double)t->micro_batches;
+	/* A forward pass is a third of both passes. */
+	const double launch = cluster->launch * (t->recompute == BB_RECOMPUTE_FULL ? 4. / 3 : 1);
+	struct stage_cost s = {
+		.time = stage_time(division, stage->stage, cluster->flops,
+				   cluster->attention_flops > 0 ? cluster->attention_flops
+								: cluster->flops),
+		.volume = bb_hybrid_volumes_of(division, stage),
+		.local = m * moved.pass / rate,
+		.optimizer = moved.step / rate,
+	};
+
+	s.of[BB_TERM_COMPUTE] = s.local + m * (s.time.forward + s.time.input + s.time.weights);
+	traffic_seconds(division, cluster, &s.volume, s.of);
+	hide_traffic(division, stage, &s);
+	s.of[BB_TERM_LAUNCH] = fmax(m * (double)stage->sparse * launch - busy_seconds(&s), 0);
+	return s;
+}
+
+struct bb_bubble_form bb_hybrid_bubble(const struct bb_hybrid_division *division)
+{
+	const struct bb_training *t = &division->training;
+
+	return (struct bb_bubble_form){
+		.schedule = division->schedule ? division->schedule : bb_bubble_usual(t->chunks),
+		.stages = t->pp,
+		.chunks = t->chunks,
+		.micro_batches = t->micro_batches,
+		.kept = division->kept > 0 ? division->kept : 2 * t->pp,
+		.overlapped = division->overlap >= BB_OVERLAP_ALL,
+	};
+}
+
+/* The bubble that SLOWEST makes. Operations that the memory limits, and messages within the stage,
+   count as half of each of the forward pass and the gradient of the input. */
+static bool division_bubble(const struct bb_hybrid_division *division,
+			    const struct bb_hybrid_cluster *cluster,
+			    const struct stage_cost *slowest, struct bb_bubble_orders *orders,
+			    double most, struct bb_bubble *bubble)
+{
+	const struct bb_cluster_link hop = ring_link(division, cluster, BB_TRAFFIC_PIPELINE);
+	const struct stage_time *time = &slowest->time;
+	struct bb_bubble_form form = bb_hybrid_bubble(division);
+	const double rest = busy_seconds(slowest) / (double)form.micro_batches - time->forward -
+			    time->input - time->weights;
+
+	form.forward = time->forward + rest / 2;
+	form.input = time->input + rest / 2;
+	form.weights = time->weights;
+	form.hop = hop.latency + (double)slowest->volume.boundary / hop.rate;
+	return bb_bubble_find(&form, orders, most, bubble);
+}
+
+void bb_hybrid_division_cost(struct bb_hybrid_division *division,
+			     const struct bb_hybrid_cluster *cluster,
+			     struct bb_bubble_orders *orders, double most)
+{
+	const struct bb_training *t = &division->training;
+	struct bb_hybrid_cost *cost = &division->cost;
+	struct stage_cost slowest = {.of = {[BB_TERM_COMPUTE] = -1}};
+	double data = 0, embedding = 0, optimizer = 0;
+	struct bb_bubble bubble;
+	struct bb_need before = {.layers = 0};
+	const struct bb_grid *g = &division->grid;
+	bool *crosses = division->crosses;
+
+	for (int i = 0; i < BB_TRAFFICS; i++)
+		crosses[i] = bb_grid_crosses(g, bb_traffic_axes[i], cluster->node);
+	if (bb_grid_expert_tensor(g) < g->tp)
+		crosses[BB_TRAFFIC_EXPERT] |= crosses[BB_TRAFFIC_TENSOR];
+	for (uint64_t stage = 0; stage < t->pp; stage++) {
+		const struct bb_need need = bb_training_stage(t, stage);
+		struct stage_cost s;
+
+		/* Stages between the first and the last with layers of the same kind are alike. */
+		if (stage > 1 && stage < t->pp - 1 && need.layers == before.layers &&
+		    need.sparse == before.sparse && need.elements == before.elements)
+			continue;
+		before = need;
+		s = stage_cost(division, cluster, &need);
+		data = fmax(data, s.of[BB_TRAFFIC_DATA]);
+		embedding = fmax(embedding, s.of[BB_TRAFFIC_EMBEDDING]);
+		optimizer = fmax(optimizer, s.optimizer);
+		if (busy_seconds(&s) > busy_seconds(&slowest))
+			slowest = s;
+	}
+	division->volume = slowest.volume;
+	slowest.of[BB_TRAFFIC_DATA] = data;
+	slowest.of[BB_TRAFFIC_EMBEDDING] = embedding;
+	slowest.of[BB_TRAFFIC_PIPELINE] = 0;
+	*cost = (struct bb_hybrid_cost){.local = slowest.local + optimizer};
+	memcpy(cost->of, slowest.of, sizeof(cost->of));
+	cost->of[BB_TERM_COMPUTE] += optimizer;
+	cost->step = cost->of[BB_TERM_COMPUTE] + cost->of[BB_TERM_LAUNCH];
+	for (int i = 0; i < BB_TRAFFICS; i++)
+		cost->step += cost->of[i];
+	if (division_bubble(division, cluster, &slowest, orders, most - cost->step, &bubble)) {
+		cost->of[BB_TERM_BUBBLE] = bubble.idle;
+		cost->of[BB_TRAFFIC_PIPELINE] = bubble.messages;
+		cost->step += bubble.idle + bubble.messages;
+	} else {
+		cost->step = INFINITY;
+	}
+}
+
+double bb_hybrid_division_rate(struct bb_hybrid_division *division,
+			       const struct bb_hybrid_cluster *cluster, double run)
+{
+	const struct bb_training *t = &division->training;
+	struct bb_hybrid_cluster trial = *cluster;
+	double low = run, high = 1e6 * run, stages = 0, step;
+
+	for (uint64_t stage = 0; stage < t->pp; stage++) {
+		const struct stage_time flops = stage_time(division, stage, 1, 1);
+
+		stages += flops.forward + flops.input + flops.weights;
+	}
+	step = stages * (double)t->micro_batches / (double)t->pp / run;
+	/* The step gets shorter with faster computations, so bisection finds the rate. */
+	while (high - low > 1e-12 * high) {
+		trial.flops = (low + high) / 2;
+		bb_hybrid_division_cost(division, &trial, NULL, INFINITY);
+		*(division->cost.step > step ? &low : &high) = trial.flops;
+	}
+	return high < 1e6 * run ? high : 0;
+}
