@@ -91,9 +91,9 @@ static int stage_chunk(const struct bb_pipeline_data *data, int depth)
 void bb_pipeline_compute(void *own, int rank, const struct bb_operation *operation)
 {
 	const struct bb_pipeline_data *data = own;
-	int stage;
-	const struct bb_pass pass = bb_order_pass(data->order, operation->item, &stage);
-	const int depth = bb_order_depth(data->order, stage, pass.chunk), m = pass.microbatch;
+	int depth;
+	const struct bb_pass pass = bb_order_pass(data->order, operation->item, &depth);
+	const int m = pass.microbatch;
 	const int before = stage_chunk(data, depth - 1), behind = stage_chunk(data, depth + 1);
 	uint32_t *x = block_of(data, pass.chunk, m, BLOCK_X);
 	uint32_t *y = block_of(data, pass.chunk, m, BLOCK_Y);
@@ -124,9 +124,8 @@ void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operati
 			 void **out)
 {
 	const struct bb_pipeline_data *data = own;
-	int stage;
-	const struct bb_pass pass = bb_order_pass(data->order, operation->item, &stage);
-	const int depth = bb_order_depth(data->order, stage, pass.chunk);
+	int depth;
+	const struct bb_pass pass = bb_order_pass(data->order, operation->item, &depth);
 	const bool goes_forward = pass.kind == BB_PASS_F;
 	const int chunk = stage_chunk(data, goes_forward ? depth + 1 : depth - 1);
 

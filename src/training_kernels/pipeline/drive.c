@@ -546,6 +546,8 @@ static bb_status pipeline_run(struct bb_engine *engine)
 	const struct bb_pipeline_options *a = s->options = &state->options;
 	bb_status status = BB_OK;
 
+	if (bb_engine_leads(engine))
+		bb_ticker_start(&engine->run->ticker, a->schedules.n, a->schedules.n);
 	s->pipeline = state->pipeline;
 	s->stage = engine->driver->rank;
 	s->hop_source = a->by_link ? "--link" : "--tc";

@@ -19,16 +19,16 @@ void bb_order_free(struct bb_order *order)
 	order->passes = NULL;
 }
 
-struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *stage)
+struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *depth)
 {
 	const size_t m = (size_t)order->microbatches;
 	const size_t depths = (size_t)bb_order_depths(order);
-	const int kind = (int)(slot / m / depths), depth = (int)(slot / m % depths);
+	const int kind = (int)(slot / m / depths);
 
-	*stage = bb_order_stage(order, depth);
+	*depth = (int)(slot / m % depths);
 	return (struct bb_pass){
 		.kind = kind == BB_PASS_B && !order->split ? BB_PASS_BW : (uint8_t)kind,
-		.chunk = (uint8_t)(depth / order->stages),
+		.chunk = (uint8_t)(*depth / order->stages),
 		.microbatch = (uint16_t)(slot % m),
 	};
 }

@@ -133,20 +133,26 @@ static inline int bb_order_stage(const struct bb_order *order, int depth)
 	return order->folded && depth / order->stages % 2 ? order->stages - 1 - at : at;
 }
 
-/* The unique number of a pass among those of all stages, below bb_order_slots; BW counts as B. */
+/* The unique number of a pass at DEPTH among those of all stages, below bb_order_slots; BW counts
+   as B. */
+static inline size_t bb_order_slot_at(const struct bb_order *order, int kind, int depth,
+				      int microbatch)
+{
+	const size_t k = kind == BB_PASS_BW ? BB_PASS_B : (size_t)kind;
+	const size_t part = k * (size_t)bb_order_depths(order) + (size_t)depth;
+
+	return part * (size_t)order->microbatches + (size_t)microbatch;
+}
+
 static inline size_t bb_order_slot(const struct bb_order *order, int stage,
 				   const struct bb_pass *pass)
 {
-	const int kind = pass->kind == BB_PASS_BW ? BB_PASS_B : pass->kind;
-	const int depth = bb_order_depth(order, stage, pass->chunk);
-
-	return ((size_t)kind * (size_t)bb_order_depths(order) + (size_t)depth) *
-		       (size_t)order->microbatches +
-	       pass->microbatch;
+	return bb_order_slot_at(order, pass->kind, bb_order_depth(order, stage, pass->chunk),
+				pass->microbatch);
 }
 
-/* The pass with SLOT of ORDER, and its STAGE; where the order is not split, BW instead of B. */
-struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *stage);
+/* The pass with SLOT of ORDER, and its DEPTH; where the order is not split, BW instead of B. */
+struct bb_pass bb_order_pass(const struct bb_order *order, size_t slot, int *depth);
 
 static inline size_t bb_order_slots(const struct bb_order *order)
 {

@@ -236,14 +236,6 @@ static bb_status pipeline_plan(struct bb_run *run)
 		       bb_pipeline_refuses(first, &state->pipeline));
 }
 
-static bb_status pipeline_open_results(struct bb_run *run)
-{
-	const struct bb_pipeline_state *state = run->own;
-
-	bb_ticker_start(&run->ticker, state->options.schedules.n, state->options.schedules.n);
-	return BB_OK;
-}
-
 static void pipeline_add_notes(struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_pipeline_state *state = run->own;
@@ -302,7 +294,6 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.open_text = bb_sink_table_open,
 	.rows = &bb_record_pipeline,
 	.plan = pipeline_plan,
-	.open_results = pipeline_open_results,
 	.experiment = &bb_pipeline_experiment,
 	.close = pipeline_close,
 	.sum_up = bb_pipeline_text_sum_up,

@@ -41,34 +41,24 @@ static size_t pipeline_program_length(const struct bb_program *program, int rank
 	return p->lists[rank].n;
 }
 
-/* The slot of the pass that is done in the place of SLOT: another one if they are swapped. */
-static size_t done_at(const struct bb_pipeline_program *p, int rank, size_t slot)
-{
-	const struct bb_pass *f = bb_order_passes(&p->order, rank);
-	const struct bb_pass its_b = {BB_PASS_B, f->chunk, f->microbatch};
-	const size_t a = bb_order_slot(&p->order, rank, f);
-	const size_t b = bb_order_slot(&p->order, rank, &its_b);
-
-	if (rank != p->form.swapped_stage || (slot != a && slot != b))
-		return slot;
-	return slot == a ? b : a;
-}
-
 static void pipeline_program_operation(const struct bb_program *program, int rank, size_t index,
 				       struct bb_operation *operation)
 {
 	const struct bb_pipeline_program *p = program->own;
 	const struct bb_pipeline_step *step = &p->lists[rank].steps[index];
+	const size_t *swapped = p->swapped;
 	struct bb_pass pass;
-	int stage, depth;
+	size_t slot = step->at;
+	int depth;
 
 	operation->act = (enum bb_act)step->act;
 	operation->queue = step->queue;
 	switch (operation->act) {
 	case BB_ACT_COMPUTE:
-		operation->item = done_at(p, rank, step->at);
-		pass = bb_order_pass(&p->order, operation->item, &stage);
-		depth = bb_order_depth(&p->order, stage, pass.chunk);
+		if (rank == p->form.swapped_stage && (slot == swapped[0] || slot == swapped[1]))
+			slot = swapped[slot == swapped[0]];
+		pass = bb_order_pass(&p->order, slot, &depth);
+		operation->item = slot;
 		operation->work = pass.kind;
 		operation->seconds = 1e-9 * (double)bb_part_of(&p->order, depth).cost[pass.kind];
 		operation->flops = operation->seconds * p->form.rate;
@@ -76,8 +66,8 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 		break;
 	case BB_ACT_SEND:
 	case BB_ACT_RECV:
-		operation->work = bb_order_pass(&p->order, step->at, &stage).kind;
-		operation->item = step->at;
+		operation->work = bb_order_pass(&p->order, slot, &depth).kind;
+		operation->item = slot;
 		operation->peer = step->peer;
 		operation->lane = step->lane;
 		operation->count = p->form.elements;
@@ -95,8 +85,8 @@ static void pipeline_program_describe(const struct bb_program *program,
 	static const char *const acts[] = {
 		[BB_ACT_COMPUTE] = "", [BB_ACT_SEND] = "send of ", [BB_ACT_RECV] = "receive of "};
 	const struct bb_pipeline_program *p = program->own;
-	int stage;
-	const struct bb_pass pass = bb_order_pass(&p->order, operation->item, &stage);
+	int depth;
+	const struct bb_pass pass = bb_order_pass(&p->order, operation->item, &depth);
 
 	snprintf(text, BB_PROGRAM_TEXT, "%s%s of microbatch %d, chunk %d", acts[operation->act],
 		 bb_pass_names[pass.kind], pass.microbatch, pass.chunk);
@@ -133,28 +123,8 @@ static bool is_sent(const struct layout *l, int from, int to, int microbatch)
 	return !l->program->form.first_wraps || !wraps || microbatch % order->stages == 0;
 }
 
-/* The message with the result of PASS to stage TO. Those of a lane always come from the same side.
- */
-static void layout_add_message(struct layout *l, int stage, int to, const struct bb_pass *pass,
-			       size_t slot)
-{
-	const struct bb_order *order = &l->program->order;
-	const int depth = bb_order_depth(order, stage, pass->chunk);
-	const int backward = pass->kind != BB_PASS_F;
-	const int lane = backward + (order->folded ? 2 * (depth / order->stages % 2) : 0);
-	const int sends = SENDS + backward, receives = RECEIVES + lane;
-	const uint32_t done = l->program->lists[stage].events++;
-	const uint32_t arrived = l->program->lists[to].events++;
-
-	l->arrivals[slot] = arrived;
-	l->program->messages++;
-	layout_add(l, stage, BB_ACT_RECORD, COMPUTES, done, 0, 0);
-	layout_add(l, stage, BB_ACT_WAIT, sends, done, 0, 0);
-	layout_add(l, stage, BB_ACT_SEND, sends, slot, lane, to);
-	layout_add(l, to, BB_ACT_RECV, receives, slot, lane, stage);
-	layout_add(l, to, BB_ACT_RECORD, receives, arrived, 0, 0);
-}
-
+/* PASS, after the message that it waits for, and the message with its result. Those of a lane
+   always come from the same side. */
 static void layout_add_pass(struct layout *l, int stage, const struct bb_pass *pass)
 {
 	const struct bb_order *order = &l->program->order;
@@ -162,18 +132,29 @@ static void layout_add_pass(struct layout *l, int stage, const struct bb_pass *p
 	const int input = bb_order_input(order, stage, pass);
 	const int output = bb_order_output(order, stage, pass);
 	const size_t slot = bb_order_slot(order, stage, pass);
+	const int backward = pass->kind != BB_PASS_F;
+	const int lane = backward + (order->folded ? 2 * (depth / order->stages % 2) : 0);
+	const int sends = SENDS + backward, receives = RECEIVES + lane;
+	uint32_t done;
+	int to;
 
-	if (input >= 0 && is_sent(l, input, depth, pass->microbatch)) {
-		struct bb_pass before = *pass;
-
-		before.chunk = (uint8_t)(input / order->stages);
-		layout_add(l, stage, BB_ACT_WAIT, COMPUTES,
-			   l->arrivals[bb_order_slot(order, bb_order_stage(order, input), &before)],
-			   0, 0);
-	}
+	if (input >= 0 && is_sent(l, input, depth, pass->microbatch))
+		layout_add(
+			l, stage, BB_ACT_WAIT, COMPUTES,
+			l->arrivals[bb_order_slot_at(order, pass->kind, input, pass->microbatch)],
+			0, 0);
 	layout_add(l, stage, BB_ACT_COMPUTE, COMPUTES, slot, 0, 0);
-	if (is_sent(l, depth, output, pass->microbatch))
-		layout_add_message(l, stage, bb_order_stage(order, output), pass, slot);
+	if (!is_sent(l, depth, output, pass->microbatch))
+		return;
+	to = bb_order_stage(order, output);
+	done = l->program->lists[stage].events++;
+	l->arrivals[slot] = l->program->lists[to].events++;
+	l->program->messages++;
+	layout_add(l, stage, BB_ACT_RECORD, COMPUTES, done, 0, 0);
+	layout_add(l, stage, BB_ACT_WAIT, sends, done, 0, 0);
+	layout_add(l, stage, BB_ACT_SEND, sends, slot, lane, to);
+	layout_add(l, to, BB_ACT_RECV, receives, slot, lane, stage);
+	layout_add(l, to, BB_ACT_RECORD, receives, l->arrivals[slot], 0, 0);
 }
 
 bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
@@ -199,6 +180,12 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 		.form = *form,
 		.lists = calloc((size_t)order->stages, sizeof(*program->lists)),
 	};
+	if (form->swapped_stage >= 0) {
+		pass = bb_order_passes(order, form->swapped_stage);
+		program->swapped[0] = bb_order_slot(order, form->swapped_stage, pass);
+		program->swapped[1] = program->swapped[0] +
+				      (size_t)bb_order_depths(order) * (size_t)order->microbatches;
+	}
 	l.arrivals = calloc(bb_order_slots(order), sizeof(*l.arrivals));
 	l.failed = !program->lists || !l.arrivals;
 	if (!l.failed)
@@ -260,16 +247,15 @@ void bb_pass_times_note(void *own, int rank, size_t index, const struct bb_opera
 	struct bb_pass_times *times = own;
 	const struct bb_order *order = times->order;
 	struct bb_pass pass;
-	int stage, depth;
+	int depth;
 
 	if (operation->act == BB_ACT_SEND)
 		times->sent[rank] += (double)bb_operation_bytes(operation);
 	if (operation->act != BB_ACT_COMPUTE)
 		return;
-	pass = bb_order_pass(order, operation->item, &stage);
-	depth = bb_order_depth(order, stage, pass.chunk);
-	times->held[stage] += (double)bb_part_of(order, depth).change[pass.kind];
-	times->peaks[stage] = fmax(times->peaks[stage], times->held[stage]);
+	pass = bb_order_pass(order, operation->item, &depth);
+	times->held[rank] += (double)bb_part_of(order, depth).change[pass.kind];
+	times->peaks[rank] = fmax(times->peaks[rank], times->held[rank]);
 	times->from[operation->item] = from;
 	times->to[operation->item] = to;
 }

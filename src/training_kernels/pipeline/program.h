@@ -32,6 +32,7 @@ struct bb_pipeline_program {
 	struct bb_pipeline_form form;
 	struct bb_pipeline_list *lists; /* [stage] */
 	size_t messages;                /* of all stages together */
+	size_t swapped[2];              /* slots of passes that are swapped */
 };
 
 /*
