@@ -45,7 +45,7 @@ BB_RECORD_KIND(bb_record_message, BB_MESSAGE_FIELDS, "message",
 
 static bb_status record_schedule(const struct explanation *l, const struct bb_trace *trace)
 {
-	const struct bb_algorithm *algorithm = trace->algorithm;
+	const struct bb_algorithm *algorithm = trace->check.algorithm;
 	struct bb_strbuf answer = {0};
 	struct bb_schedule_record r;
 	size_t steps, wire;
@@ -63,26 +63,25 @@ static bb_status record_schedule(const struct explanation *l, const struct bb_tr
 	r.traffic_elements = bb_algorithm_cost(algorithm, &l->shape, &steps, &wire);
 	r.rounds = (int64_t)steps;
 	r.least_rounds = bb_trace_least(trace);
-	r.messages = (int64_t)trace->messages;
+	r.messages = (int64_t)trace->sent;
 	r.elements = (int64_t)trace->elements;
 	r.least_elements = (int64_t)bb_trace_least_elements(trace);
 	r.busiest_elements = (int64_t)wire;
 	bb_strbuf_addf(&answer, "%s: %zu round%s, %zu message%s", algorithm->name, steps,
-		       bb_plural((long long)steps), trace->messages,
-		       bb_plural((long long)trace->messages));
+		       bb_plural((long long)steps), trace->sent, bb_plural((long long)trace->sent));
 	bb_run_answer(l->run, &answer, 0);
 	bb_strbuf_free(&answer);
 	return bb_estimate_record(l->run, &bb_record_schedule, &r);
 }
 
 /* The first element of the message; where nothing is added, behind those of the ranks before. */
-static int64_t part_of(const struct explanation *l, const struct bb_trace_message *m)
+static int64_t part_of(const struct explanation *l, const struct bb_symbol *first)
 {
-	size_t part = m->content[0].index;
+	size_t part = first->index;
 
 	if (l->collective->flags & BB_REDUCES)
 		return (int64_t)part;
-	for (int r = 0; !(m->content[0].ranks >> r & 1); r++)
+	for (int r = 0; !(first->ranks >> r & 1); r++)
 		part += bb_collective_in(l->collective, &l->shape, r);
 	return (int64_t)part;
 }
@@ -94,16 +93,16 @@ static bb_status record_message(const struct explanation *l, const struct bb_tra
 
 	bb_record_init(&bb_record_message, &r);
 	r.collective = l->collective->name;
-	r.algorithm = trace->algorithm->name;
+	r.algorithm = trace->check.algorithm->name;
 	r.round = (int64_t)trace->round + 1;
 	r.from = m->from;
 	r.to = m->to;
-	r.channel = m->send->channel;
-	r.count = (int64_t)m->send->count;
-	bb_trace_place_text(r.source, m->send->src, m->send->count);
+	r.channel = m->send.channel;
+	r.count = (int64_t)m->send.count;
+	bb_trace_place_text(r.source, m->send.src, m->send.count);
 	bb_trace_content_text(r.content, trace, m, CONTENT_COLUMNS);
-	r.part = part_of(l, m);
-	r.adds = m->receipt->kind == BB_RECV_REDUCE;
+	r.part = part_of(l, bb_trace_content(trace, m));
+	r.adds = m->receipt.kind == BB_RECV_REDUCE;
 	bb_trace_effect_text(r.effect, m);
 	return bb_estimate_record(l->run, &bb_record_message, &r);
 }
@@ -120,12 +119,13 @@ static bb_status record_algorithm(const struct explanation *l, const struct bb_a
 		struct bb_trace trace;
 
 		st = bb_trace_open(&trace, algorithm, &l->shape, l->error);
-		for (; st == BB_OK && bb_trace_begin(&trace); bb_trace_apply(&trace)) {
+		while (st == BB_OK && bb_trace_begin(&trace)) {
 			const bool viewed = l->view.round == 0 || l->view.round == trace.round + 1;
-			struct bb_trace_message m = {0};
 
-			while (pass == 1 && viewed && st == BB_OK && bb_trace_next(&trace, &m))
-				st = record_message(l, &trace, &m);
+			for (int i = 0; i < trace.n && pass == 1 && viewed && st == BB_OK; i++)
+				st = record_message(l, &trace, &trace.messages[i]);
+			if (st == BB_OK)
+				st = bb_trace_apply(&trace);
 		}
 		if (st == BB_OK && pass == 0)
 			st = record_schedule(l, &trace);

@@ -13,41 +13,41 @@
 
 /* ---- symbols --------------------------------------------------------------------------- */
 
-bb_status bb_symbols_make(struct bb_symbols *symbols, const struct bb_algorithm *algorithm,
-			  const struct bb_shape *shape, int rank)
+/* Make RANK's buffers as they are before the call. False: out of memory. */
+static bool symbols_make(struct bb_symbols *s, const struct bb_algorithm *algorithm,
+			 const struct bb_shape *shape, int rank)
 {
 	const struct bb_collective *collective = algorithm->collective;
-	struct bb_symbols s = {
-		.count = {[BB_IN] = bb_collective_in(collective, shape, rank),
-			  [BB_OUT] = bb_collective_out(collective, shape, rank),
-			  [BB_TMP] = bb_algorithm_tmp_count(algorithm, shape, rank)}};
+	const size_t in = bb_collective_in(collective, shape, rank);
+	const size_t out = bb_collective_out(collective, shape, rank);
+	const size_t tmp = bb_algorithm_tmp_count(algorithm, shape, rank);
 	size_t all;
 
-	s.start[BB_OUT] = s.count[BB_IN];
+	*s = (struct bb_symbols){.count = {[BB_IN] = in, [BB_OUT] = out, [BB_TMP] = tmp},
+				 .start = {[BB_OUT] = in}};
 	if (shape->in_place) {
-		s.start[BB_IN] = bb_collective_at(collective, shape, rank, BB_IN);
-		s.start[BB_OUT] = bb_collective_at(collective, shape, rank, BB_OUT);
+		s->start[BB_IN] = bb_collective_at(collective, shape, rank, BB_IN);
+		s->start[BB_OUT] = bb_collective_at(collective, shape, rank, BB_OUT);
 	}
-	s.start[BB_TMP] =
-		bb_most(s.start[BB_IN] + s.count[BB_IN], s.start[BB_OUT] + s.count[BB_OUT]);
-	all = s.start[BB_TMP] + s.count[BB_TMP];
-	s.cells = calloc(all ? all : 1, sizeof(*s.cells));
-	for (size_t i = 0; i < s.count[BB_IN] && s.cells; i++)
-		s.cells[s.start[BB_IN] + i] =
+	s->start[BB_TMP] = bb_most(s->start[BB_IN] + in, s->start[BB_OUT] + out);
+	all = s->start[BB_TMP] + tmp;
+	s->cells = calloc(all ? all : 1, sizeof(*s->cells));
+	for (size_t i = 0; i < in && s->cells; i++)
+		s->cells[s->start[BB_IN] + i] =
 			(struct bb_symbol){.ranks = UINT64_C(1) << rank, .index = (uint32_t)i};
-	*symbols = s;
-	return s.cells ? BB_OK : BB_EINTERNAL;
+	return s->cells;
 }
 
-void bb_symbols_free(struct bb_symbols *symbols)
+static bool holds(const struct bb_symbols *s, struct bb_place place, size_t count)
 {
-	free(symbols->cells);
-	symbols->cells = NULL;
+	const size_t all = s->count[place.buffer];
+
+	return count <= all && place.offset <= all - count;
 }
 
 /* ---- a group ---------------------------------------------------------------------------- */
 
-struct message {
+struct bb_check_message {
 	int to;
 	int channel;
 	struct bb_place src;
@@ -55,35 +55,13 @@ struct message {
 	size_t round;
 };
 
-struct member {
-	int rank;
-	struct bb_role role;
-	struct bb_symbols symbols;
-	size_t round;
-	bool loaded; /* steps are those of round, in the order of execution */
-	int nsteps;
-	int next;
-	struct bb_step steps[BB_MAX_STEPS];
-	struct message *sent; /* not yet received, oldest first */
-	size_t nsent;
-	size_t capacity;
-};
-
-struct check {
-	const struct bb_algorithm *algorithm;
-	const struct bb_shape *shape;
-	int slots;
-	struct bb_error *error;
-	struct member *members;
-};
-
 enum outcome { DONE, BLOCKED, WRONG };
 
-static bb_status refute(const struct check *c, const char *format, ...)
+static bb_status refute(const struct bb_check *c, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Report what is wrong, after the names of the algorithm and of the shape. */
-static bb_status refute(const struct check *c, const char *format, ...)
+static bb_status refute(const struct bb_check *c, const char *format, ...)
 {
 	char text[160];
 	va_list args;
@@ -96,7 +74,8 @@ static bb_status refute(const struct check *c, const char *format, ...)
 }
 
 /* Report what is wrong with M's next step. */
-static enum outcome wrong_step(const struct check *c, const struct member *m, const char *what)
+static enum outcome wrong_step(const struct bb_check *c, const struct bb_check_rank *m,
+			       const char *what)
 {
 	(void)refute(c, "rank %d, round %zu, step %d %s", m->rank, m->round, m->next, what);
 	return WRONG;
@@ -127,12 +106,12 @@ static bool overlap(const struct bb_symbols *s, struct bb_place a, size_t na, st
 	return first < second + nb && second < first + na;
 }
 
-static bool is_peer(const struct check *c, const struct member *m, int peer)
+static bool is_peer(const struct bb_check *c, const struct bb_check_rank *m, int peer)
 {
 	return peer >= 0 && peer < c->shape->nranks && peer != m->rank;
 }
 
-static const char *fault_of(const struct check *c, const struct member *m,
+static const char *fault_of(const struct bb_check *c, const struct bb_check_rank *m,
 			    const struct bb_step *step)
 {
 	if (!step->count)
@@ -144,9 +123,9 @@ static const char *fault_of(const struct check *c, const struct member *m,
 	if (step->peer2 != BB_NO_PEER && (step->kind != BB_RECV_REDUCE ||
 					  step->peer2 == step->peer || !is_peer(c, m, step->peer2)))
 		return "cannot have that second peer";
-	if (reads(step) && !bb_symbols_hold(&m->symbols, step->src, step->count))
+	if (reads(step) && !holds(&m->symbols, step->src, step->count))
 		return "reads beyond its buffer";
-	if (writes(step) && !bb_symbols_hold(&m->symbols, step->dst, step->count))
+	if (writes(step) && !holds(&m->symbols, step->dst, step->count))
 		return "writes beyond its buffer";
 	if (writes(step) && step->dst.buffer == BB_IN)
 		return "writes to IN";
@@ -159,14 +138,15 @@ static const char *fault_of(const struct check *c, const struct member *m,
 }
 
 /* Does A write what B reads or writes? */
-static bool disturbs(const struct member *m, const struct bb_step *a, const struct bb_step *b)
+static bool disturbs(const struct bb_check_rank *m, const struct bb_step *a,
+		     const struct bb_step *b)
 {
 	return writes(a) &&
 	       ((reads(b) && overlap(&m->symbols, a->dst, a->count, b->src, b->count)) ||
 		(writes(b) && overlap(&m->symbols, a->dst, a->count, b->dst, b->count)));
 }
 
-static enum outcome load(const struct check *c, struct member *m)
+static enum outcome load(const struct bb_check *c, struct bb_check_rank *m)
 {
 	struct bb_step steps[BB_MAX_STEPS];
 	int n = bb_algorithm_steps(c->algorithm, c->shape, &m->role, m->round, steps);
@@ -198,32 +178,33 @@ static enum outcome load(const struct check *c, struct member *m)
 
 /* ---- messages ------------------------------------------------------------------------ */
 
-static enum outcome post(const struct check *c, struct member *m, const struct bb_step *step)
+static enum outcome post(const struct bb_check *c, struct bb_check_rank *m,
+			 const struct bb_step *step)
 {
-	struct message *sent;
+	struct bb_check_message *sent;
 	int waiting = 0;
 
 	for (size_t i = 0; i < m->nsent; i++)
 		waiting += m->sent[i].to == step->peer && m->sent[i].channel == step->channel;
 	if (waiting >= c->slots)
 		return BLOCKED;
-	sent = BB_ARRAY_ADD(m->sent, m->nsent, m->capacity);
+	sent = BB_ARRAY_ADD(m->sent, m->nsent, m->room);
 	if (!sent) {
 		(void)bb_no_memory(c->error, "the checker");
 		return WRONG;
 	}
-	*sent = (struct message){.to = step->peer,
-				 .channel = step->channel,
-				 .src = step->src,
-				 .count = step->count,
-				 .round = m->round};
+	*sent = (struct bb_check_message){.to = step->peer,
+					  .channel = step->channel,
+					  .src = step->src,
+					  .count = step->count,
+					  .round = m->round};
 	return DONE;
 }
 
-static const struct message *arrival(const struct check *c, const struct member *m, int from,
-				     int channel)
+static const struct bb_check_message *arrival(const struct bb_check *c,
+					      const struct bb_check_rank *m, int from, int channel)
 {
-	const struct member *peer = &c->members[from];
+	const struct bb_check_rank *peer = &c->ranks[from];
 
 	for (size_t i = 0; i < peer->nsent; i++) {
 		if (peer->sent[i].to == m->rank && peer->sent[i].channel == channel)
@@ -232,9 +213,10 @@ static const struct message *arrival(const struct check *c, const struct member 
 	return NULL;
 }
 
-static void remove_message(const struct check *c, int from, const struct message *message)
+static void remove_message(const struct bb_check *c, int from,
+			   const struct bb_check_message *message)
 {
-	struct member *peer = &c->members[from];
+	struct bb_check_rank *peer = &c->ranks[from];
 	size_t i = (size_t)(message - peer->sent);
 
 	peer->nsent--;
@@ -242,7 +224,7 @@ static void remove_message(const struct check *c, int from, const struct message
 }
 
 /* Would STEP write what a peer has yet to read? */
-static bool must_wait(const struct member *m, const struct bb_step *step)
+static bool must_wait(const struct bb_check_rank *m, const struct bb_step *step)
 {
 	for (size_t i = 0; i < m->nsent; i++) {
 		if (overlap(&m->symbols, step->dst, step->count, m->sent[i].src, m->sent[i].count))
@@ -269,8 +251,8 @@ static const char *add(struct bb_symbol *sum, const struct bb_symbol *from)
 	return NULL;
 }
 
-static enum outcome apply(const struct check *c, const struct member *m, const struct bb_step *step,
-			  const struct bb_symbol *from[3], int nfrom)
+static enum outcome apply(const struct bb_check *c, const struct bb_check_rank *m,
+			  const struct bb_step *step, const struct bb_symbol *from[3], int nfrom)
 {
 	struct bb_symbol *dst = bb_symbols_at(&m->symbols, step->dst);
 
@@ -288,7 +270,8 @@ static enum outcome apply(const struct check *c, const struct member *m, const s
 	return DONE;
 }
 
-static enum outcome execute(const struct check *c, struct member *m, const struct bb_step *step)
+static enum outcome execute(const struct bb_check *c, struct bb_check_rank *m,
+			    const struct bb_step *step)
 {
 	int peers[2] = {step->peer, step->peer2}, npeers = 0, nfrom = 0;
 	const struct bb_symbol *from[3];
@@ -298,7 +281,7 @@ static enum outcome execute(const struct check *c, struct member *m, const struc
 	if (reads(step))
 		from[nfrom++] = bb_symbols_at(&m->symbols, step->src);
 	for (int k = 0; k < npeers; k++) {
-		const struct message *message = arrival(c, m, peers[k], step->channel);
+		const struct bb_check_message *message = arrival(c, m, peers[k], step->channel);
 
 		if (!message)
 			return BLOCKED;
@@ -306,7 +289,7 @@ static enum outcome execute(const struct check *c, struct member *m, const struc
 			return wrong_step(c, m, "gets a message of another length");
 		if (message->round != m->round)
 			return wrong_step(c, m, "gets a message of another round");
-		from[nfrom++] = bb_symbols_at(&c->members[peers[k]].symbols, message->src);
+		from[nfrom++] = bb_symbols_at(&c->ranks[peers[k]].symbols, message->src);
 	}
 	if (must_wait(m, step))
 		return BLOCKED;
@@ -319,12 +302,13 @@ static enum outcome execute(const struct check *c, struct member *m, const struc
 
 /* ---- all ranks ----------------------------------------------------------------------- */
 
-/* Advance M as far as possible. DONE: to the end. */
-static enum outcome advance(const struct check *c, struct member *m, bool *moved)
+/* Advance M as far as possible. DONE: past all rounds below ROUNDS. */
+static enum outcome advance(const struct bb_check *c, struct bb_check_rank *m, size_t rounds,
+			    bool *moved)
 {
 	enum outcome outcome;
 
-	for (; m->round < m->role.rounds; m->round++, m->loaded = false) {
+	for (; m->round < rounds; m->round++, m->loaded = false) {
 		if (!m->loaded && load(c, m) != DONE)
 			return WRONG;
 		for (; m->next < m->nsteps; m->next++) {
@@ -339,50 +323,44 @@ static enum outcome advance(const struct check *c, struct member *m, bool *moved
 	return DONE;
 }
 
-static bb_status run(const struct check *c)
+bb_status bb_check_advance(struct bb_check *c, size_t rounds)
 {
-	const struct member *stuck;
+	const struct bb_check_rank *stuck;
 	bool moved;
 
 	do {
 		stuck = NULL;
 		moved = false;
 		for (int rank = 0; rank < c->shape->nranks; rank++) {
-			enum outcome outcome = advance(c, &c->members[rank], &moved);
+			enum outcome outcome = advance(c, &c->ranks[rank], rounds, &moved);
 
 			if (outcome == WRONG)
 				return bb_error_status(c->error);
 			if (outcome == BLOCKED)
-				stuck = &c->members[rank];
+				stuck = &c->ranks[rank];
 		}
 	} while (stuck && moved);
-	if (stuck) {
+	if (stuck)
 		(void)wrong_step(c, stuck, "waits forever");
-		return BB_EDATA;
-	}
-	for (int rank = 0; rank < c->shape->nranks; rank++) {
-		const struct member *m = &c->members[rank];
-
-		if (m->nsent)
-			return refute(c,
-				      "rank %d, round %zu: no step receives the message to rank %d",
-				      rank, m->sent[0].round, m->sent[0].to);
-	}
-	return BB_OK;
+	return stuck ? BB_EDATA : BB_OK;
 }
 
-static bb_status compare(const struct check *c, int rank)
+/* Has RANK, at the end, received all that was sent, and what the collective promises? */
+static bb_status compare(const struct bb_check *c, int rank)
 {
+	const struct bb_check_rank *m = &c->ranks[rank];
 	const struct bb_collective *collective = c->algorithm->collective;
-	const struct bb_symbols *symbols = &c->members[rank].symbols;
 	int segments = bb_collective_segments(collective, c->shape, rank);
 	size_t covered = 0;
 
+	if (m->nsent)
+		return refute(c, "rank %d, round %zu: no step receives the message to rank %d",
+			      rank, m->sent[0].round, m->sent[0].to);
 	for (int k = 0; k < segments; k++) {
 		const struct bb_segment segment =
 			bb_collective_segment(collective, c->shape, rank, k);
 		const struct bb_symbol *out =
-			bb_symbols_at(symbols, (struct bb_place){BB_OUT, segment.out});
+			bb_symbols_at(&m->symbols, (struct bb_place){BB_OUT, segment.out});
 
 		covered += segment.count;
 		for (size_t i = 0; i < segment.count; i++) {
@@ -397,7 +375,7 @@ static bb_status compare(const struct check *c, int rank)
 					      (unsigned long long)want.ranks);
 		}
 	}
-	if (covered != symbols->count[BB_OUT])
+	if (covered != m->symbols.count[BB_OUT])
 		return refute(c, "segments of rank %d do not tile OUT", rank);
 	return BB_OK;
 }
@@ -435,14 +413,13 @@ static bool same_round(const struct bb_step *a, int na, const struct bb_step *b,
 	return true;
 }
 
-static bb_status check_shift(const struct check *c, int rank)
+static bb_status check_shift(const struct bb_check *c, int rank)
 {
 	struct bb_step a[BB_MAX_STEPS], b[BB_MAX_STEPS];
 
-	for (size_t round = 0; round < c->members[0].role.rounds; round++) {
-		int na = bb_algorithm_steps(c->algorithm, c->shape, &c->members[rank].role, round,
-					    a);
-		int nb = bb_algorithm_steps(c->algorithm, c->shape, &c->members[0].role, round, b);
+	for (size_t round = 0; round < c->ranks[0].role.rounds; round++) {
+		int na = bb_algorithm_steps(c->algorithm, c->shape, &c->ranks[rank].role, round, a);
+		int nb = bb_algorithm_steps(c->algorithm, c->shape, &c->ranks[0].role, round, b);
 
 		if (!same_round(a, na, b, nb, rank, c->shape->nranks))
 			return refute(c, "round %zu of rank %d is not that of rank 0 shifted",
@@ -453,44 +430,50 @@ static bb_status check_shift(const struct check *c, int rank)
 
 /* ---- the whole ----------------------------------------------------------------------- */
 
-static bb_status member_make(const struct check *c, int rank)
+void bb_check_close(struct bb_check *c)
 {
-	struct member *m = &c->members[rank];
+	for (int rank = 0; c->ranks && rank < c->shape->nranks; rank++) {
+		free(c->ranks[rank].symbols.cells);
+		free(c->ranks[rank].sent);
+	}
+	free(c->ranks);
+}
 
-	m->rank = rank;
-	bb_algorithm_prepare(c->algorithm, c->shape, rank, &m->role);
-	if (m->role.rounds != c->members[0].role.rounds)
-		return refute(c, "rank %d has another number of rounds than rank 0", rank);
-	return bb_symbols_make(&m->symbols, c->algorithm, c->shape, rank) == BB_OK
-		       ? BB_OK
-		       : bb_no_memory(c->error, "the checker");
+bb_status bb_check_open(struct bb_check *c, const struct bb_algorithm *algorithm,
+			const struct bb_shape *shape, int slots, struct bb_error *error)
+{
+	*c = (struct bb_check){algorithm, shape, slots, error, NULL};
+	if (shape->nranks < 1 || shape->nranks > BB_CHECKER_RANKS)
+		return bb_fail(error, BB_EDATA, "the checker supports 1 to %d ranks",
+			       BB_CHECKER_RANKS);
+	c->ranks = calloc((size_t)shape->nranks, sizeof(*c->ranks));
+	for (int rank = 0; rank < shape->nranks; rank++) {
+		struct bb_check_rank *m = c->ranks ? &c->ranks[rank] : NULL;
+
+		if (!m || !symbols_make(&m->symbols, algorithm, shape, rank))
+			return bb_no_memory(error, "the checker");
+		m->rank = rank;
+		bb_algorithm_prepare(algorithm, shape, rank, &m->role);
+		if (m->role.rounds != c->ranks[0].role.rounds)
+			return refute(c, "rank %d has another number of rounds than rank 0", rank);
+	}
+	return BB_OK;
 }
 
 bb_status bb_check_algorithm(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			     int slots, struct bb_error *error)
 {
-	struct check check = {algorithm, shape, slots, error, NULL};
-	bb_status st = BB_OK;
+	struct bb_check check;
+	bb_status st;
 
-	if (shape->nranks < 1 || shape->nranks > BB_CHECKER_RANKS)
-		return bb_fail(error, BB_EDATA, "the checker supports 1 to %d ranks",
-			       BB_CHECKER_RANKS);
-	check.members = calloc((size_t)shape->nranks, sizeof(*check.members));
-	if (!check.members)
-		return bb_no_memory(error, "the checker");
-	for (int rank = 0; rank < shape->nranks; rank++)
-		BB_TRY(st, member_make(&check, rank), out);
-	BB_TRY(st, run(&check), out);
+	BB_TRY(st, bb_check_open(&check, algorithm, shape, slots, error), out);
+	BB_TRY(st, bb_check_advance(&check, check.ranks[0].role.rounds), out);
 	for (int rank = 0; rank < shape->nranks; rank++) {
 		BB_TRY(st, compare(&check, rank), out);
 		if (rank && algorithm->flags & BB_SHIFT_INVARIANT)
 			BB_TRY(st, check_shift(&check, rank), out);
 	}
 out:
-	for (int rank = 0; rank < shape->nranks; rank++) {
-		bb_symbols_free(&check.members[rank].symbols);
-		free(check.members[rank].sent);
-	}
-	free(check.members);
+	bb_check_close(&check);
 	return st;
 }

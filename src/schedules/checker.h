@@ -22,19 +22,6 @@ struct bb_symbols { /* one rank's buffers */
 	size_t count[3];
 };
 
-/* Make RANK's buffers as they are before the call. BB_EINTERNAL: out of memory. */
-BB_MUST bb_status bb_symbols_make(struct bb_symbols *symbols, const struct bb_algorithm *algorithm,
-				  const struct bb_shape *shape, int rank);
-void bb_symbols_free(struct bb_symbols *symbols); /* all zero: nothing */
-
-static inline bool bb_symbols_hold(const struct bb_symbols *symbols, struct bb_place place,
-				   size_t count)
-{
-	size_t all = symbols->count[place.buffer];
-
-	return count <= all && place.offset <= all - count;
-}
-
 static inline struct bb_symbol *bb_symbols_at(const struct bb_symbols *symbols,
 					      struct bb_place place)
 {
@@ -50,6 +37,37 @@ static inline struct bb_symbol bb_symbol_expected(const struct bb_segment *segme
 
 	return (struct bb_symbol){.ranks = ranks, .index = (uint32_t)(segment->in + i)};
 }
+
+/* A rank of a group that performs an algorithm on symbols. */
+struct bb_check_rank {
+	int rank;
+	struct bb_role role;
+	struct bb_symbols symbols;
+	size_t round; /* that it performs */
+	bool loaded;  /* steps are those of round, in the order of execution */
+	int nsteps;
+	int next;
+	struct bb_step steps[BB_MAX_STEPS];
+	struct bb_check_message *sent; /* not yet received, oldest first */
+	size_t nsent, room;
+};
+
+struct bb_check {
+	const struct bb_algorithm *algorithm;
+	const struct bb_shape *shape;
+	int slots;
+	struct bb_error *error;
+	struct bb_check_rank *ranks;
+};
+
+/* Open a group of SHAPE, with at most BB_CHECKER_RANKS ranks, before round 0 of ALGORITHM, which it
+   performs as bb_check_algorithm has it. All arguments are borrowed. Close CHECK whatever comes
+   back. */
+BB_MUST bb_status bb_check_open(struct bb_check *check, const struct bb_algorithm *algorithm,
+				const struct bb_shape *shape, int slots, struct bb_error *error);
+/* Perform all rounds below ROUNDS. BB_EDATA: a rank cannot. */
+BB_MUST bb_status bb_check_advance(struct bb_check *check, size_t rounds);
+void bb_check_close(struct bb_check *check);
 
 /*
  * Run ALGORITHM on SHAPE (nranks <= BB_CHECKER_RANKS) with every element a symbol, the way the

@@ -33,12 +33,17 @@ struct explanation {
 
 static bool reduces(const struct explanation *p)
 {
-	return p->trace.algorithm->collective->flags & BB_REDUCES;
+	return p->trace.check.algorithm->collective->flags & BB_REDUCES;
 }
 
 static int ranks_of(const struct explanation *p)
 {
-	return p->trace.shape->nranks;
+	return p->trace.check.shape->nranks;
+}
+
+static const struct bb_symbols *symbols_of(const struct explanation *p, int rank)
+{
+	return &p->trace.check.ranks[rank].symbols;
 }
 
 static int line_columns(const struct explanation *p)
@@ -66,25 +71,24 @@ static void print_messages(struct explanation *p)
 						     {"the receiver does", "", -1},
 						     {NULL, NULL, 0}};
 	struct bb_text_table table = {.limit = line_columns(p)};
-	struct bb_trace_message m = {0};
-	bool any = false;
 
 	bb_table_columns(&table, heads, 1);
-	for (; bb_trace_next(&p->trace, &m); any = true) {
+	for (int i = 0; i < p->trace.n; i++) {
+		const struct bb_trace_message *m = &p->trace.messages[i];
 		char place[BB_PLACE_TEXT], content[BB_CONTENT_TEXT], effect[BB_CONTENT_TEXT];
 
-		bb_trace_place_text(place, m.send->src, m.send->count);
-		bb_trace_content_text(content, &p->trace, &m, CONTENT_COLUMNS);
-		bb_trace_effect_text(effect, &m);
-		if (m.to == m.from)
-			bb_table_cellf(&table, "%4d -> itself", m.from);
+		bb_trace_place_text(place, m->send.src, m->send.count);
+		bb_trace_content_text(content, &p->trace, m, CONTENT_COLUMNS);
+		bb_trace_effect_text(effect, m);
+		if (m->to == m->from)
+			bb_table_cellf(&table, "%4d -> itself", m->from);
 		else
-			bb_table_cellf(&table, "%4d -> %d", m.from, m.to);
+			bb_table_cellf(&table, "%4d -> %d", m->from, m->to);
 		bb_table_cellf(&table, "%s\t%s\t%s", place, content, effect);
 	}
 	bb_strbuf_addf(&p->parts[BODY], "\nRound %zu of %zu\n", p->trace.round + 1,
-		       p->trace.roles[0].rounds);
-	if (!any)
+		       p->trace.rounds);
+	if (p->trace.n == 0)
 		bb_strbuf_add(&p->parts[BODY], "  no message\n");
 	else
 		bb_table_print(&table, &p->parts[BODY]);
@@ -97,10 +101,10 @@ static void print_messages(struct explanation *p)
 /* Does OUT[I] of RANK hold its final value? */
 static bool complete(const struct explanation *p, int rank, size_t i)
 {
-	const struct bb_collective *collective = p->trace.algorithm->collective;
-	const struct bb_shape *shape = p->trace.shape;
+	const struct bb_collective *collective = p->trace.check.algorithm->collective;
+	const struct bb_shape *shape = p->trace.check.shape;
 	const struct bb_symbol *s =
-		bb_symbols_at(&p->trace.symbols[rank], (struct bb_place){BB_OUT, i});
+		bb_symbols_at(symbols_of(p, rank), (struct bb_place){BB_OUT, i});
 
 	for (int k = 0; k < bb_collective_segments(collective, shape, rank); k++) {
 		const struct bb_segment segment = bb_collective_segment(collective, shape, rank, k);
@@ -116,7 +120,7 @@ static bool complete(const struct explanation *p, int rank, size_t i)
 
 static size_t count_of(const struct explanation *p, int rank, enum bb_buffer buffer)
 {
-	return p->trace.symbols[rank].count[buffer];
+	return symbols_of(p, rank)->count[buffer];
 }
 
 static void cell_text(char text[CELL], const struct explanation *p, int rank, enum bb_buffer buffer,
@@ -125,7 +129,7 @@ static void cell_text(char text[CELL], const struct explanation *p, int rank, en
 	char symbol[BB_SYMBOL_TEXT];
 
 	bb_trace_symbol_text(symbol, &p->trace,
-			     bb_symbols_at(&p->trace.symbols[rank], (struct bb_place){buffer, i}));
+			     bb_symbols_at(symbols_of(p, rank), (struct bb_place){buffer, i}));
 	snprintf(text, CELL, "%s%s", symbol, buffer == BB_OUT && complete(p, rank, i) ? "*" : "");
 }
 
@@ -218,25 +222,27 @@ static void print_before(struct explanation *p)
 		print_buffer(p, BB_TMP, "", &p->parts[BEFORE]);
 }
 
-static void print_rounds(struct explanation *p)
+static bb_status print_rounds(struct explanation *p)
 {
-	while (bb_trace_begin(&p->trace)) {
-		const bool viewed = p->view->round == 0 || p->view->round == p->trace.round + 1;
-		struct bb_trace_message any = {0};
+	bb_status st = BB_OK;
 
+	while (st == BB_OK && bb_trace_begin(&p->trace)) {
 		/* Rounds in which this shape sends nothing are of interest only by number. */
-		if (!viewed || (p->view->round == 0 && !bb_trace_next(&p->trace, &any))) {
-			bb_trace_apply(&p->trace);
-			continue;
-		}
-		if (p->npieces == 0)
+		const bool viewed = p->view->round == p->trace.round + 1 ||
+				    (p->view->round == 0 && p->trace.n > 0);
+
+		if (viewed && p->npieces == 0)
 			print_before(p);
-		print_messages(p);
-		bb_trace_apply(&p->trace);
+		if (viewed)
+			print_messages(p);
+		st = bb_trace_apply(&p->trace);
+		if (!viewed)
+			continue;
 		print_buffer(p, BB_OUT, "then", &p->parts[BODY]);
 		print_buffer(p, BB_TMP, "", &p->parts[BODY]);
 		end_piece(p);
 	}
+	return st;
 }
 
 /* ---- before and after ---------------------------------------------------------------- */
@@ -251,7 +257,7 @@ static void print_item(struct explanation *p, const char *name, const char *text
 static void print_names(struct explanation *p)
 {
 	struct bb_strbuf text = {0};
-	const int root = p->trace.shape->root, element = longest(p, BB_IN) > 1;
+	const int root = p->trace.check.shape->root, element = longest(p, BB_IN) > 1;
 	const int last = ranks_of(p) - 1, other = last < 2 ? last : 2;
 	const char name = (char)('a' + element);
 
@@ -271,7 +277,7 @@ static void print_names(struct explanation *p)
 	bb_strbuf_add(&text, " * marks a final value, . an element that is not written yet.");
 	if (longest(p, BB_TMP))
 		bb_strbuf_add(&text, " TMP is scratch memory.");
-	if (p->trace.shape->in_place)
+	if (p->trace.check.shape->in_place)
 		bb_strbuf_add(&text, " In place: IN and OUT lie in one buffer.");
 	print_item(p, "Names", bb_strbuf_text(&text));
 	p->parts[INTRO].failed |= bb_strbuf_failed(&text);
@@ -280,8 +286,8 @@ static void print_names(struct explanation *p)
 
 static void print_intro(struct explanation *p)
 {
-	const struct bb_algorithm *algorithm = p->trace.algorithm;
-	const struct bb_shape *shape = p->trace.shape;
+	const struct bb_algorithm *algorithm = p->trace.check.algorithm;
+	const struct bb_shape *shape = p->trace.check.shape;
 	char goal[GOAL_TEXT];
 
 	bb_strbuf_addf(&p->parts[INTRO], "%s by %s, %d rank%s%s", algorithm->collective->name,
@@ -308,7 +314,7 @@ static void print_result(struct explanation *p)
 		return;
 	bb_strbuf_add(&p->parts[BODY], "\nResult as numbers\n");
 	for (int rank = 0; rank < ranks_of(p); rank++) {
-		const struct bb_symbols *s = &p->trace.symbols[rank];
+		const struct bb_symbols *s = symbols_of(p, rank);
 
 		if (!s->count[BB_OUT])
 			continue;
@@ -333,12 +339,13 @@ static void print_totals(struct explanation *p)
 		{"total", "", -1}, {"number", "", 1}, {"", "", -1}, {NULL, NULL, 0}};
 	struct bb_text_table table = {.limit = line_columns(p)};
 	size_t rounds, wire;
-	double cost = bb_algorithm_cost(p->trace.algorithm, p->trace.shape, &rounds, &wire);
+	double cost =
+		bb_algorithm_cost(p->trace.check.algorithm, p->trace.check.shape, &rounds, &wire);
 
 	bb_table_columns(&table, heads, 1);
 	bb_table_cellf(&table, "rounds\t%zu\tminimum %d if a rank sends once a round", rounds,
 		       bb_trace_least(&p->trace));
-	bb_table_cellf(&table, "messages\t%zu\t", p->trace.messages);
+	bb_table_cellf(&table, "messages\t%zu\t", p->trace.sent);
 	bb_table_cellf(&table, "elements sent\t%zu\tminimum %zu", p->trace.elements,
 		       bb_trace_least_elements(&p->trace));
 	bb_table_cellf(&table, "busiest rank sends\t%zu\t", wire);
@@ -392,8 +399,7 @@ static void print_note(struct explanation *p)
 
 	bb_strbuf_addf(&text, "More than %d lines: ", BB_EXPLAIN_LINES);
 	if (p->view->round == 0)
-		bb_strbuf_addf(&text, "--round 1 to %zu shows one round, ",
-			       p->trace.roles[0].rounds);
+		bb_strbuf_addf(&text, "--round 1 to %zu shows one round, ", p->trace.rounds);
 	bb_strbuf_addf(&text, "--all %severything.", p->view->round ? "shows " : "");
 	bb_strbuf_add(&p->parts[NOTE], "\n");
 	bb_strbuf_wrap(&p->parts[NOTE], bb_strbuf_text(&text), 0, 0, line_columns(p));
@@ -429,7 +435,7 @@ bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm
 
 	BB_TRY(st, bb_trace_open(&p.trace, algorithm, shape, error), out);
 	print_intro(&p);
-	print_rounds(&p);
+	BB_TRY(st, print_rounds(&p), out);
 	if (view->round == 0) {
 		print_result(&p);
 		print_totals(&p);

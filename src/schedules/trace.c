@@ -4,155 +4,109 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#define CHECKED_SLOTS 16 /* outstanding messages of a pair */
-
-/* ---- messages ------------------------------------------------------------------------ */
-
-/* The receiver's step for the message of step K of SENDER. */
-static const struct bb_step *receipt_of(const struct bb_trace *p, int sender, int k)
-{
-	const struct bb_step *send = &p->steps[sender][k];
-	int before = 0;
-
-	for (int i = 0; i < k; i++)
-		before += p->steps[sender][i].kind == BB_SEND &&
-			  p->steps[sender][i].peer == send->peer &&
-			  p->steps[sender][i].channel == send->channel;
-	for (int i = 0; i < p->nsteps[send->peer]; i++) {
-		const struct bb_step *step = &p->steps[send->peer][i];
-		const bool receives = step->kind == BB_RECV || step->kind == BB_RECV_REDUCE;
-
-		if (receives && step->channel == send->channel &&
-		    (step->peer == sender || step->peer2 == sender) && !before--)
-			return step;
-	}
-	return NULL;
-}
-
-bool bb_trace_next(const struct bb_trace *p, struct bb_trace_message *m)
-{
-	for (; m->next_rank < p->shape->nranks; m->next_rank++, m->next_step = 0) {
-		const int rank = m->next_rank;
-
-		while (m->next_step < p->nsteps[rank]) {
-			const int k = m->next_step++;
-			const struct bb_step *step = &p->steps[rank][k];
-
-			if (step->kind != BB_SEND && step->kind != BB_COPY)
-				continue;
-			m->from = rank;
-			m->to = step->kind == BB_SEND ? step->peer : rank;
-			m->send = step;
-			m->receipt = step->kind == BB_SEND ? receipt_of(p, rank, k) : step;
-			m->content = bb_symbols_at(&p->symbols[rank], step->src);
-			return true;
-		}
-	}
-	return false;
-}
+#define SLOTS 16 /* outstanding messages of a pair */
 
 /* ---- rounds -------------------------------------------------------------------------- */
 
-/* The elements that STEP of RANK writes become what it reads there, or nothing. */
-static void take_own(struct bb_trace *p, int rank, const struct bb_step *step)
+/* Write the steps of RANK in this round; returns their number. */
+static int steps_of(const struct bb_trace *p, int rank, struct bb_step steps[BB_MAX_STEPS])
 {
-	struct bb_symbol *dst = bb_symbols_at(&p->symbols[rank], step->dst);
-
-	for (size_t i = 0; i < step->count; i++)
-		dst[i] = step->kind == BB_RECV ? (struct bb_symbol){0, 0, false}
-					       : bb_symbols_at(&p->symbols[rank], step->src)[i];
+	return bb_algorithm_steps(p->check.algorithm, p->check.shape, &p->check.ranks[rank].role,
+				  p->round, steps);
 }
 
-static void take_message(struct bb_trace *p, const struct bb_trace_message *m)
+/* The receiver's step for the message of step K of the STEPS of SENDER: the schedule has passed its
+   checker. */
+static struct bb_step receipt_of(const struct bb_trace *p, int sender, const struct bb_step *steps,
+				 int k)
 {
-	struct bb_symbol *dst = bb_symbols_at(&p->symbols[m->to], m->receipt->dst);
+	const struct bb_step *send = &steps[k];
+	struct bb_step received[BB_MAX_STEPS];
+	int before = 0, i = -1;
 
-	for (size_t i = 0; i < m->send->count; i++) {
-		dst[i].ranks |= m->content[i].ranks;
-		dst[i].index = m->content[i].index;
+	for (int s = 0; s < k; s++)
+		before += steps[s].kind == BB_SEND && steps[s].peer == send->peer &&
+			  steps[s].channel == send->channel;
+	(void)steps_of(p, send->peer, received);
+	while (before >= 0) {
+		const struct bb_step *step = &received[++i];
+
+		before -= (step->kind == BB_RECV || step->kind == BB_RECV_REDUCE) &&
+			  step->channel == send->channel &&
+			  (step->peer == sender || step->peer2 == sender);
 	}
-	p->messages++;
-	p->elements += m->send->count;
+	return received[i];
 }
 
 bool bb_trace_begin(struct bb_trace *p)
 {
-	if (p->round == p->roles[0].rounds)
+	p->n = 0;
+	if (p->round == p->rounds)
 		return false;
-	for (int rank = 0; rank < p->shape->nranks; rank++)
-		p->nsteps[rank] = bb_algorithm_steps(p->algorithm, p->shape, &p->roles[rank],
-						     p->round, p->steps[rank]);
+	for (int rank = 0; rank < p->check.shape->nranks; rank++) {
+		struct bb_step steps[BB_MAX_STEPS];
+		const int n = steps_of(p, rank, steps);
+
+		for (int k = 0; k < n; k++) {
+			const bool sends = steps[k].kind == BB_SEND;
+
+			if (!sends && steps[k].kind != BB_COPY)
+				continue;
+			p->messages[p->n++] = (struct bb_trace_message){
+				rank, sends ? steps[k].peer : rank, steps[k],
+				sends ? receipt_of(p, rank, steps, k) : steps[k]};
+			p->sent += sends;
+			p->elements += sends ? steps[k].count : 0;
+		}
+	}
 	return true;
 }
 
-/* No step uses what another step of the round writes on its rank, so their order does not matter.
- */
-void bb_trace_apply(struct bb_trace *p)
+bb_status bb_trace_apply(struct bb_trace *p)
 {
-	struct bb_trace_message m = {0};
-
-	for (int rank = 0; rank < p->shape->nranks; rank++)
-		for (int k = 0; k < p->nsteps[rank]; k++)
-			if (p->steps[rank][k].kind != BB_SEND)
-				take_own(p, rank, &p->steps[rank][k]);
-	while (bb_trace_next(p, &m))
-		if (m.from != m.to)
-			take_message(p, &m);
-	p->round++;
+	return bb_check_advance(&p->check, ++p->round);
 }
 
 bb_status bb_trace_open(struct bb_trace *p, const struct bb_algorithm *algorithm,
 			const struct bb_shape *shape, struct bb_error *error)
 {
 	const char *(*refuses)(int) = algorithm->collective->refuses;
-	const size_t n = (size_t)shape->nranks;
 	bb_status st;
 
-	*p = (struct bb_trace){.algorithm = algorithm, .shape = shape};
+	*p = (struct bb_trace){.round = 0};
 	if (shape->nranks < 1 || shape->nranks > BB_CHECKER_RANKS)
 		return bb_fail(error, BB_EUSAGE, "--explain supports 1 to %d ranks, not %d",
 			       BB_CHECKER_RANKS, shape->nranks);
 	if (refuses && refuses(shape->nranks))
 		return bb_fail(error, BB_EUNSUPPORTED, "%s", refuses(shape->nranks));
-	BB_TRY(st, bb_check_algorithm(algorithm, shape, CHECKED_SLOTS, error), out);
-	p->symbols = calloc(n, sizeof(*p->symbols));
-	p->roles = calloc(n, sizeof(*p->roles));
-	p->steps = calloc(n, sizeof(*p->steps));
-	p->nsteps = calloc(n, sizeof(*p->nsteps));
-	if (!p->symbols || !p->roles || !p->steps || !p->nsteps)
+	BB_TRY(st, bb_check_algorithm(algorithm, shape, SLOTS, error), out);
+	BB_TRY(st, bb_check_open(&p->check, algorithm, shape, SLOTS, error), out);
+	p->rounds = p->check.ranks[0].role.rounds;
+	p->messages = calloc((size_t)shape->nranks * BB_MAX_STEPS, sizeof(*p->messages));
+	if (!p->messages)
 		st = bb_no_memory(error, "the explanation of a schedule");
-	for (int rank = 0; rank < shape->nranks && st == BB_OK; rank++) {
-		bb_algorithm_prepare(algorithm, shape, rank, &p->roles[rank]);
-		if (bb_symbols_make(&p->symbols[rank], algorithm, shape, rank) != BB_OK)
-			st = bb_no_memory(error, "the explanation of a schedule");
-	}
 out:
 	return st;
 }
 
 void bb_trace_close(struct bb_trace *p)
 {
-	for (int rank = 0; p->symbols && rank < p->shape->nranks; rank++)
-		bb_symbols_free(&p->symbols[rank]);
-	free(p->symbols);
-	free(p->roles);
-	free(p->steps);
-	free(p->nsteps);
+	bb_check_close(&p->check);
+	free(p->messages);
 }
 
 /* ---- minima -------------------------------------------------------------------------- */
 
 size_t bb_trace_least_elements(const struct bb_trace *p)
 {
-	const struct bb_collective *collective = p->algorithm->collective;
-	size_t moved = 0, wanted = 0, sums, n = (size_t)p->shape->nranks;
+	const struct bb_collective *collective = p->check.algorithm->collective;
+	size_t moved = 0, wanted = 0, sums, n = (size_t)p->check.shape->nranks;
 
-	for (int rank = 0; rank < p->shape->nranks; rank++) {
-		for (int k = 0; k < bb_collective_segments(collective, p->shape, rank); k++) {
+	for (int rank = 0; rank < p->check.shape->nranks; rank++) {
+		for (int k = 0; k < bb_collective_segments(collective, p->check.shape, rank); k++) {
 			const struct bb_segment segment =
-				bb_collective_segment(collective, p->shape, rank, k);
+				bb_collective_segment(collective, p->check.shape, rank, k);
 
 			if (segment.source == BB_REDUCED)
 				wanted += segment.count;
@@ -166,8 +120,8 @@ size_t bb_trace_least_elements(const struct bb_trace *p)
 
 int bb_trace_least(const struct bb_trace *p)
 {
-	return p->algorithm->collective == &bb_sendrecv ? p->shape->nranks > 1
-							: bb_log2_up(p->shape->nranks);
+	return p->check.algorithm->collective == &bb_sendrecv ? p->check.shape->nranks > 1
+							      : bb_log2_up(p->check.shape->nranks);
 }
 
 /* ---- places, symbols and messages as text ------------------------------------------------ */
@@ -244,8 +198,8 @@ void bb_trace_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_trace *p,
 		snprintf(text, BB_SYMBOL_TEXT, ".");
 		return;
 	}
-	length = sum_text(text, s, p->shape->nranks);
-	if (p->algorithm->collective->flags & BB_REDUCES)
+	length = sum_text(text, s, p->check.shape->nranks);
+	if (p->check.algorithm->collective->flags & BB_REDUCES)
 		snprintf(text + length, BB_SYMBOL_TEXT - (size_t)length, "=%llu",
 			 (unsigned long long)s->index *
 				 (unsigned long long)__builtin_popcountll(s->ranks));
@@ -254,17 +208,18 @@ void bb_trace_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_trace *p,
 void bb_trace_content_text(char text[BB_CONTENT_TEXT], const struct bb_trace *p,
 			   const struct bb_trace_message *m, size_t columns)
 {
-	const size_t count = m->send->count;
+	const struct bb_symbol *content = bb_trace_content(p, m);
+	const size_t count = m->send.count;
 	char first[BB_SYMBOL_TEXT], last[BB_SYMBOL_TEXT];
 	size_t length = 0;
 
-	bb_trace_symbol_text(first, p, &m->content[0]);
-	bb_trace_symbol_text(last, p, &m->content[count - 1]);
+	bb_trace_symbol_text(first, p, &content[0]);
+	bb_trace_symbol_text(last, p, &content[count - 1]);
 	text[0] = '\0';
 	for (size_t i = 0; i < count && length <= columns; i++) {
 		char one[BB_SYMBOL_TEXT];
 
-		bb_trace_symbol_text(one, p, &m->content[i]);
+		bb_trace_symbol_text(one, p, &content[i]);
 		length += (size_t)snprintf(text + length, BB_CONTENT_TEXT - length, "%s%s",
 					   i ? " " : "", one);
 	}
@@ -276,7 +231,7 @@ void bb_trace_content_text(char text[BB_CONTENT_TEXT], const struct bb_trace *p,
 
 void bb_trace_effect_text(char text[BB_CONTENT_TEXT], const struct bb_trace_message *m)
 {
-	const struct bb_step *step = m->receipt;
+	const struct bb_step *step = &m->receipt;
 	char dst[BB_PLACE_TEXT], src[BB_PLACE_TEXT];
 
 	bb_trace_place_text(dst, step->dst, step->count);

@@ -3,9 +3,8 @@
  *
  *   BB_TRY(st, bb_trace_open(&r, algorithm, &shape, error), out);
  *   while (bb_trace_begin(&r)) {
- *           for (struct bb_trace_message m = {0}; bb_trace_next(&r, &m);)
- *                   …
- *           bb_trace_apply(&r);
+ *           … r.messages[0 to r.n - 1] …
+ *           BB_TRY(st, bb_trace_apply(&r), out);
  *   }
  *   bb_trace_close(&r);
  */
@@ -19,24 +18,18 @@
 #define BB_SYMBOL_TEXT 80   /* of one element; 64 ranks take less */
 #define BB_CONTENT_TEXT 240 /* of a message; effects of receiving it are as long */
 
-struct bb_trace {
-	const struct bb_algorithm *algorithm;
-	const struct bb_shape *shape;
-	struct bb_symbols *symbols; /* by rank */
-	struct bb_role *roles;
-	struct bb_step (*steps)[BB_MAX_STEPS]; /* of this round, by rank */
-	int *nsteps;
-	size_t round;              /* of these steps, from 0 */
-	size_t messages, elements; /* sent before this round */
-};
-
-/* A message of this round, or a copy within one rank (FROM is TO). Zero: before the first. */
+/* A message of a round, or a copy within one rank (FROM is TO). */
 struct bb_trace_message {
 	int from, to;
-	const struct bb_step *send;      /* of a copy the copy */
-	const struct bb_step *receipt;   /* the receiver's step; of a copy the copy */
-	const struct bb_symbol *content; /* SEND->count symbols, as they are before the round */
-	int next_rank, next_step;        /* where the search for the next one begins */
+	struct bb_step send, receipt; /* the receiver's step; of a copy both are the copy */
+};
+
+struct bb_trace {
+	struct bb_check check;             /* the group, as it is before ROUND */
+	size_t round, rounds;              /* from 0 */
+	struct bb_trace_message *messages; /* of this round, ordered by sender */
+	int n;
+	size_t sent, elements; /* up to this round */
 };
 
 /*
@@ -48,12 +41,17 @@ BB_MUST bb_status bb_trace_open(struct bb_trace *trace, const struct bb_algorith
 				const struct bb_shape *shape, struct bb_error *error);
 void bb_trace_close(struct bb_trace *trace);
 
-/* Compute the steps of the round. Returns false after the last one. */
+/* Find the messages of the round. Returns false after the last one. */
 bool bb_trace_begin(struct bb_trace *trace);
-/* *MESSAGE = the next message of the round, ordered by sender. Returns false after the last one. */
-bool bb_trace_next(const struct bb_trace *trace, struct bb_trace_message *message);
-/* Perform the round and go on to the next one. */
-void bb_trace_apply(struct bb_trace *trace);
+/* Perform the round and go on to the next one. BB_EINTERNAL: out of memory. */
+BB_MUST bb_status bb_trace_apply(struct bb_trace *trace);
+
+/* SEND's count symbols, as they are before the round. */
+static inline const struct bb_symbol *bb_trace_content(const struct bb_trace *trace,
+						       const struct bb_trace_message *message)
+{
+	return bb_symbols_at(&trace->check.ranks[message->from].symbols, message->send.src);
+}
 
 /* The rounds and the elements sent that no algorithm can undercut: all contributions but one to
    each sum, and every result that is needed in more than one place. */
