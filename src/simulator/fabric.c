@@ -123,9 +123,10 @@ size_t bb_fabric_shared_count(const struct bb_fabric *f, enum bb_fabric_level le
 }
 
 double bb_fabric_shared_second_per_byte(const struct bb_fabric *f, enum bb_fabric_level level,
-					int node, int rail)
+					int rank, int rail)
 {
 	const double one = f->rail_second_per_byte;
+	const int node = rank / f->per_node;
 
 	if (level == BB_LEVEL_MEMORY)
 		return f->memory_second_per_byte * flaw_of(f, node, -1);

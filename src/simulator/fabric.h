@@ -126,7 +126,7 @@ size_t bb_fabric_shared(const struct bb_fabric *f, enum bb_fabric_level level, i
 size_t bb_fabric_shared_count(const struct bb_fabric *f, enum bb_fabric_level level);
 /* Its seconds per byte, for all ranks together. */
 double bb_fabric_shared_second_per_byte(const struct bb_fabric *f, enum bb_fabric_level level,
-					int node, int rail);
+					int rank, int rail);
 
 /*
  * The least P that divides N such that the routes among ranks 0 to N - 1 repeat every P ranks: the

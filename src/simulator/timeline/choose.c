@@ -239,12 +239,25 @@ static uint64_t place_of_members(const struct bb_link_model *links, int n)
 	return place;
 }
 
-static bool is_same_call(const struct bb_chosen *a, const struct bb_chosen *b)
+/* The entry of CACHE (NULL: none) for the call of WANTED: SCHEDULE in the same chunks or (NULL)
+   what was chosen for the same request. */
+static struct bb_chosen *find_chosen(const struct bb_choices *cache, const struct bb_chosen *wanted,
+				     const struct bb_algorithm *schedule)
 {
-	return a->members == b->members && a->collective == b->collective &&
-	       a->element == b->element && a->shape.nranks == b->shape.nranks &&
-	       a->shape.root == b->shape.root && a->shape.in_place == b->shape.in_place &&
-	       a->shape.count == b->shape.count;
+	const struct bb_shape *b = &wanted->shape;
+
+	for (size_t i = 0; cache && i < cache->n; i++) {
+		struct bb_chosen *c = &cache->chosen[i];
+		const struct bb_shape *a = &c->shape;
+
+		if (c->members == wanted->members && c->collective == wanted->collective &&
+		    c->element == wanted->element && a->nranks == b->nranks && a->root == b->root &&
+		    a->in_place == b->in_place && a->count == b->count &&
+		    (schedule ? c->schedule == schedule && a->chunk == b->chunk
+			      : c->named == wanted->named))
+			return c;
+	}
+	return NULL;
 }
 
 const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links, const char *name,
@@ -254,7 +267,7 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 {
 	/* The contents of a matrix may change. */
 	struct bb_choices *cache = shape->matrix ? NULL : links->choices;
-	struct bb_chosen *new;
+	struct bb_chosen *known;
 	struct bb_chosen chosen = {
 		.members = place_of_members(links, shape->nranks),
 		.collective = collective,
@@ -265,24 +278,21 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 
 	if (name && !chosen.named)
 		return no_such(collective, name, error);
-	for (size_t i = 0; cache && i < cache->n; i++) {
-		const struct bb_chosen *a = &cache->chosen[i];
-
-		if (a->named != chosen.named || !is_same_call(a, &chosen))
-			continue;
-		shape->chunk = a->shape.chunk;
-		return a->schedule;
+	known = find_chosen(cache, &chosen, NULL);
+	if (known) {
+		shape->chunk = known->shape.chunk;
+		return known->schedule;
 	}
 	chosen.schedule = choose_schedule(links, chosen.named, collective, shape, element, error);
 	chosen.shape.chunk = shape->chunk;
 	if (!chosen.schedule || !cache)
 		return chosen.schedule;
-	new = BB_ARRAY_ADD(cache->chosen, cache->n, cache->room);
-	if (!new) {
+	known = BB_ARRAY_ADD(cache->chosen, cache->n, cache->room);
+	if (!known) {
 		(void)bb_no_memory(error, "the choice of a schedule");
 		return NULL;
 	}
-	*new = chosen;
+	*known = chosen;
 	return chosen.schedule;
 }
 
@@ -303,13 +313,10 @@ bb_status bb_timeline_collective_known(const struct bb_link_model *links,
 
 	for (size_t i = 1; i < n && together; i++)
 		together = times[i] == start;
-	if (together)
+	if (together) {
 		wanted.members = place_of_members(links, shape->nranks);
-	for (size_t i = 0; together && i < cache->n && !known; i++)
-		if (cache->chosen[i].schedule == schedule &&
-		    cache->chosen[i].shape.chunk == shape->chunk &&
-		    is_same_call(&cache->chosen[i], &wanted))
-			known = &cache->chosen[i];
+		known = find_chosen(cache, &wanted, schedule);
+	}
 	if (!known)
 		return bb_timeline_collective(links, schedule, shape, element, call, times);
 	if (!known->done) {

@@ -102,8 +102,8 @@ void bb_flows_join(struct bb_flows *f, int number, const struct bb_flow *what, d
 			continue;
 		flow->n++;
 		link += bb_fabric_shared(f->fabric, level, rank, rail);
-		link->second_per_byte = bb_fabric_shared_second_per_byte(
-			f->fabric, level, rank / f->fabric->per_node, rail);
+		link->second_per_byte =
+			bb_fabric_shared_second_per_byte(f->fabric, level, rank, rail);
 		*use = (struct use){link, flow, link->first, &link->first};
 		if (use->next)
 			use->next->back = &use->next;

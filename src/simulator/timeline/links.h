@@ -60,9 +60,8 @@ static inline double bb_link_crowd(const struct bb_link_model *links, enum bb_fa
 /* Seconds per byte over MEMBER's RAIL. */
 static inline double bb_link_rail(const struct bb_link_model *links, int member, int rail)
 {
-	const int node = bb_link_member(links, member) / links->fabric->per_node;
-
-	return bb_fabric_shared_second_per_byte(links->fabric, BB_LEVEL_RAIL, node, rail) *
+	return bb_fabric_shared_second_per_byte(links->fabric, BB_LEVEL_RAIL,
+						bb_link_member(links, member), rail) *
 	       bb_link_crowd(links, BB_LEVEL_RAIL, member);
 }
 

@@ -27,7 +27,7 @@ struct bb_loads {
 struct use {
 	enum bb_fabric_level level;
 	enum side side;
-	int member, rail;
+	int member, rank, rail;
 	struct shared *shared;
 	double *own;
 };
@@ -59,44 +59,35 @@ struct bb_loads *bb_loads_open(const struct bb_link_model *links, struct bb_slab
 	return l;
 }
 
-/* Set USES to those of a message from FROM to TO over ROUTE; returns their number. */
-static int find_uses(const struct bb_loads *l, int from, int to,
-		     const struct bb_fabric_route *route, struct use uses[USES])
+/* Set U to use I of a message from FROM to TO over ROUTE; false: it has no such use. */
+static bool use_of(const struct bb_loads *l, int i, int from, int to,
+		   const struct bb_fabric_route *route, struct use *u)
 {
-	int n = 0;
+	const bool in = i % SIDES == IN;
 
-	for (int i = 0; i < USES; i++) {
-		struct use u = {(enum bb_fabric_level)(i / SIDES),
-				(enum side)(i % SIDES),
-				from,
-				route->out_rail,
-				l->shared[i],
-				l->own[i]};
-
-		if (!u.shared || !bb_fabric_passes(route, u.level))
-			continue;
-		if (u.side == IN) {
-			u.member = to;
-			u.rail = route->in_rail;
-		}
-		u.shared += bb_fabric_shared(l->links->fabric, u.level,
-					     bb_link_member(l->links, u.member), u.rail);
-		u.own += u.member;
-		uses[n++] = u;
-	}
-	return n;
+	*u = (struct use){.level = (enum bb_fabric_level)(i / SIDES),
+			  .side = (enum side)(i % SIDES),
+			  .member = in ? to : from,
+			  .rail = in ? route->in_rail : route->out_rail};
+	if (!l->shared[i] || !bb_fabric_passes(route, u->level))
+		return false;
+	u->rank = bb_link_member(l->links, u->member);
+	u->shared = &l->shared[i][bb_fabric_shared(l->links->fabric, u->level, u->rank, u->rail)];
+	u->own = &l->own[i][u->member];
+	return true;
 }
 
 void bb_loads_add(struct bb_loads *l, int from, int to, const struct bb_fabric_route *route,
 		  double bytes)
 {
-	struct use uses[USES];
-	const int n = find_uses(l, from, to, route, uses);
+	struct use u;
 
-	for (int i = 0; i < n; i++) {
-		uses[i].shared->users += *uses[i].own == 0;
-		uses[i].shared->bytes += bytes;
-		*uses[i].own += bytes;
+	for (int i = 0; i < USES; i++) {
+		if (!use_of(l, i, from, to, route, &u))
+			continue;
+		u.shared->users += *u.own == 0;
+		u.shared->bytes += bytes;
+		*u.own += bytes;
 	}
 }
 
@@ -113,23 +104,21 @@ void bb_loads_clear(struct bb_loads *l)
 double bb_loads_second_per_byte(const struct bb_loads *l, int from, int to,
 				const struct bb_fabric_route *route, double *memory)
 {
-	const struct bb_fabric *f = l->links->fabric;
 	double most = route->second_per_byte;
-	struct use uses[USES];
-	const int n = find_uses(l, from, to, route, uses);
+	struct use u;
 
 	*memory = 0;
-	for (int i = 0; i < n; i++) {
-		const struct use *u = &uses[i];
-		const bool inside = u->level == BB_LEVEL_MEMORY && !route->outside;
-		const double share =
-			fmin(u->shared->bytes / *u->own, u->shared->users) * (inside ? l->fan : 1);
-		const double second = bb_fabric_shared_second_per_byte(
-			f, u->level, bb_link_member(l->links, u->member) / f->per_node, u->rail);
-		const double all = share * second * bb_link_crowd(l->links, u->level, u->member);
+	for (int i = 0; i < USES; i++) {
+		double all;
 
+		if (!use_of(l, i, from, to, route, &u))
+			continue;
+		all = fmin(u.shared->bytes / *u.own, u.shared->users) *
+		      (u.level == BB_LEVEL_MEMORY && !route->outside ? l->fan : 1) *
+		      bb_fabric_shared_second_per_byte(l->links->fabric, u.level, u.rank, u.rail) *
+		      bb_link_crowd(l->links, u.level, u.member);
 		most = fmax(most, all);
-		if (u->level == BB_LEVEL_MEMORY && u->side == IN)
+		if (u.level == BB_LEVEL_MEMORY && u.side == IN)
 			*memory = all;
 	}
 	return most;

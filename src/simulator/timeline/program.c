@@ -47,14 +47,6 @@ static void put(struct agenda *a, int at, int item)
 	a->place[item] = at;
 }
 
-/* Place ITEM at AT or nearer to the top. */
-static void rise(struct agenda *a, int at, int item)
-{
-	for (; at > 0 && is_before(a, item, a->heap[(at - 1) / 2]); at = (at - 1) / 2)
-		put(a, at, a->heap[(at - 1) / 2]);
-	put(a, at, item);
-}
-
 /* Place ITEM at AT or further from the top. */
 static void sink(struct agenda *a, int at, int item)
 {
@@ -75,12 +67,16 @@ static void sink(struct agenda *a, int at, int item)
 static void agenda_set(struct agenda *a, int item, double time)
 {
 	const bool later = a->place[item] != NOWHERE && time > a->time[item];
+	int at = a->place[item] == NOWHERE ? a->n++ : a->place[item];
 
 	a->time[item] = time;
-	if (later)
-		sink(a, a->place[item], item);
-	else
-		rise(a, a->place[item] == NOWHERE ? a->n++ : a->place[item], item);
+	if (later) {
+		sink(a, at, item);
+		return;
+	}
+	for (; at > 0 && is_before(a, item, a->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		put(a, at, a->heap[(at - 1) / 2]);
+	put(a, at, item);
 }
 
 /* Remove the earliest event, of which there is one; returns its item. */
@@ -135,6 +131,12 @@ struct line {
 	struct queue *first, *last; /* NULL: none is in it */
 };
 
+/* Of a rank. */
+struct lane {
+	struct line landed;
+	unsigned char *posted; /* [peer]: enum posted; NULL: several were never posted together */
+};
+
 /* A collective that not all members of its group have reached yet. Members that are done early may
    have reached the next one already. */
 struct meeting {
@@ -156,8 +158,8 @@ struct timeline {
 	struct bb_error *error;
 	struct bb_seats seats;
 	struct queue *queues;    /* [rank * queues + queue] */
-	struct line *landed;     /* [rank * lanes + lane]; behind: [rank], what leaves it */
-	unsigned char **posted;  /* [rank * lanes + lane]: [peer] enum posted; NULL: none yet */
+	struct lane *lanes;      /* [rank * lanes + lane] */
+	struct line *leaving;    /* [rank]: the message that leaves it, and those behind it */
 	double *reached;         /* [rank * events + event]; NAN: not yet */
 	double *out, *in;        /* [port]: when it is free again */
 	struct bb_flows *flows;  /* over shared links; NULL: there are none */
@@ -188,15 +190,9 @@ static struct queue *queues_of(const struct timeline *p, int rank)
 
 /* ---- lines of queues ------------------------------------------------------------------ */
 
-static struct line *landed_at(const struct timeline *p, int rank, int lane)
+static struct lane *lane_of(const struct timeline *p, int rank, int lane)
 {
-	return &p->landed[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
-}
-
-/* The line of a rank: the message that leaves, and those behind it. */
-static struct line *leaving_at(const struct timeline *p, int rank)
-{
-	return landed_at(p, p->program->nranks, 0) + rank;
+	return &p->lanes[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
 }
 
 static void land(struct line *line, struct queue *q, enum queue_state state)
@@ -268,7 +264,7 @@ static void depart(struct timeline *p, struct queue *q, double time)
 /* The message of Q has left: the next one may. */
 static void leave(struct timeline *p, struct queue *q)
 {
-	struct line *line = leaving_at(p, q->rank);
+	struct line *line = &p->leaving[q->rank];
 	const double time = q->to;
 
 	if (q->state == SHARING)
@@ -294,7 +290,7 @@ static void message_send(struct timeline *p, struct queue *q)
 	uint64_t drawn = bb_draw(bb_draw(p->links.seed, 2), (uint64_t)q->rank);
 	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index)), entry, exit, latency;
 	const double bytes = (double)bb_operation_bytes(&q->operation);
-	struct line *line = leaving_at(p, q->rank);
+	struct line *line = &p->leaving[q->rank];
 	struct bb_fabric_route route;
 
 	q->peer = q->operation.peer;
@@ -324,12 +320,6 @@ static void message_send(struct timeline *p, struct queue *q)
 
 /* ---- receives that are posted together ------------------------------------------------ */
 
-/* The states of RANK's posted receives on LANE, by peer; NULL: it never posted several together. */
-static unsigned char **posted_at(const struct timeline *p, int rank, int lane)
-{
-	return &p->posted[(size_t)rank * (size_t)p->program->lanes + (size_t)lane];
-}
-
 /* The message of SENDER arrives before its receiver's queue reaches the receive. */
 static void take_early(struct timeline *p, unsigned char *posted, struct queue *sender, double time)
 {
@@ -351,25 +341,26 @@ static size_t next_index(const struct timeline *p, const struct queue *q, size_t
    arrived already are taken, too. */
 static bb_status post(struct timeline *p, struct queue *q)
 {
-	struct line *landed = landed_at(p, q->rank, q->operation.lane);
-	unsigned char **all = posted_at(p, q->rank, q->operation.lane);
+	struct lane *lane = lane_of(p, q->rank, q->operation.lane);
 
 	for (size_t i = q->index; (i = next_index(p, q, i + 1)) != SIZE_MAX;) {
 		const struct bb_operation o = bb_program_at(p->program, q->rank, i);
 
 		if (o.act != BB_ACT_RECV || !o.together)
 			break;
-		if (!*all && !BB_TAKE_ZEROED(&p->slabs, *all, (size_t)p->program->nranks))
+		if (!lane->posted &&
+		    !BB_TAKE_ZEROED(&p->slabs, lane->posted, (size_t)p->program->nranks))
 			return BB_EINTERNAL;
-		(*all)[o.peer] = POSTED_OPEN;
+		lane->posted[o.peer] = POSTED_OPEN;
 	}
-	for (struct queue *sender = landed->first, *after; *all && sender; sender = after) {
-		unsigned char *posted = &(*all)[sender->rank];
+	for (struct queue *sender = lane->landed.first, *after; lane->posted && sender;
+	     sender = after) {
+		unsigned char *posted = &lane->posted[sender->rank];
 
 		after = sender->after;
 		if (*posted != POSTED_OPEN)
 			continue;
-		lift(landed, sender);
+		lift(&lane->landed, sender);
 		take_early(p, posted, sender, q->from);
 	}
 	return BB_OK;
@@ -377,36 +368,34 @@ static bb_status post(struct timeline *p, struct queue *q)
 
 static bb_status arrive(struct timeline *p, struct queue *q)
 {
-	const int lane = q->operation.lane;
-	unsigned char *const posted = *posted_at(p, q->peer, lane);
-	struct queue *receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV, lane, q->rank);
+	const int number = q->operation.lane;
+	struct lane *lane = lane_of(p, q->peer, number);
+	struct queue *receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV, number, q->rank);
 
 	if (!receiver)
-		receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV_ANY, lane, q->rank);
+		receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV_ANY, number, q->rank);
 	if (receiver)
 		return hand_over(p, q, receiver, q->to);
-	if (posted && posted[q->rank] == POSTED_OPEN)
-		take_early(p, &posted[q->rank], q, q->to);
+	if (lane->posted && lane->posted[q->rank] == POSTED_OPEN)
+		take_early(p, &lane->posted[q->rank], q, q->to);
 	else
-		land(landed_at(p, q->peer, lane), q, LANDED);
+		land(&lane->landed, q, LANDED);
 	return BB_OK;
 }
 
 /* Q has reached a receive. */
 static bb_status message_receive(struct timeline *p, struct queue *q)
 {
-	const int lane = q->operation.lane;
-	struct line *landed = landed_at(p, q->rank, lane);
-	struct queue *sender = landed->first;
+	struct lane *lane = lane_of(p, q->rank, q->operation.lane);
+	struct queue *sender = lane->landed.first;
 	bb_status status;
 
 	q->peer = q->operation.peer;
 	if (q->operation.together) {
 		/* The posted receive ends; its message may be there. */
-		unsigned char *posted = &(*posted_at(p, q->rank, lane))[q->peer];
-		const bool there = *posted == POSTED_THERE;
+		const bool there = lane->posted[q->peer] == POSTED_THERE;
 
-		*posted = POSTED_NOT;
+		lane->posted[q->peer] = POSTED_NOT;
 		if (there) {
 			schedule(p, q, BUSY, q->from);
 			return BB_OK;
@@ -415,12 +404,12 @@ static bb_status message_receive(struct timeline *p, struct queue *q)
 	if (q->operation.act == BB_ACT_RECV) {
 		if (!q->operation.together && (status = post(p, q)) != BB_OK)
 			return status;
-		sender = find_queue(p, q->peer, LANDED, BB_ACT_SEND, lane, q->rank);
+		sender = find_queue(p, q->peer, LANDED, BB_ACT_SEND, q->operation.lane, q->rank);
 	}
 	q->state = WAITING;
 	if (!sender)
 		return BB_OK;
-	lift(landed, sender);
+	lift(&lane->landed, sender);
 	return hand_over(p, sender, q, q->from);
 }
 
@@ -570,17 +559,6 @@ static bb_status meet(struct timeline *p, struct queue *q)
 	return status;
 }
 
-/* All that is to happen at the time of GROUP's event has happened. */
-static bb_status meet_early(struct timeline *p, int group)
-{
-	bb_status status = BB_OK;
-
-	for (struct meeting *m = p->meetings[group]; m && status == BB_OK; m = m->next)
-		if (m->due)
-			status = meeting_evaluate(p, m);
-	return status;
-}
-
 /* ---- all operations ------------------------------------------------------------------- */
 
 /* When RANK reached EVENT. */
@@ -649,22 +627,21 @@ static bb_status program_open(struct timeline *p)
 	const struct bb_program *program = p->program;
 	const struct bb_flows_watch watch = {change_end, p};
 	const size_t n = (size_t)program->nranks, queues = n * (size_t)program->queues;
-	const size_t events = n * (size_t)program->events, lanes = n * (size_t)program->lanes;
-	const bool shares = bb_link_shares(&p->links);
+	const size_t events = n * (size_t)program->events;
 	struct bb_slabs *slabs = &p->slabs;
 
 	BB_TAKE_ZEROED(slabs, p->queues, queues);
 	BB_TAKE(slabs, p->reached, events);
 	BB_TAKE_ZEROED(slabs, p->calls, p->seats.first[program->groups]);
 	BB_TAKE_ZEROED(slabs, p->meetings, (size_t)program->groups);
-	BB_TAKE_ZEROED(slabs, p->landed, lanes + n);
+	BB_TAKE_ZEROED(slabs, p->lanes, n * (size_t)program->lanes);
+	BB_TAKE_ZEROED(slabs, p->leaving, n);
 	BB_TAKE_ZEROED(slabs, p->out, 2 * n);
 	BB_TAKE_ZEROED(slabs, p->in, 2 * n);
 	BB_TAKE_ZEROED(slabs, p->sources, n);
-	BB_TAKE_ZEROED(slabs, p->posted, lanes);
 	BB_TAKE(slabs, p->first, n + 1);
 	agenda_open(&p->agenda, slabs, queues + (size_t)program->groups);
-	if (shares)
+	if (bb_link_shares(&p->links))
 		p->flows = bb_flows_open(&p->links, slabs, queues, &watch);
 	if (slabs->lacking)
 		return BB_EINTERNAL;
@@ -686,6 +663,18 @@ static bb_status program_open(struct timeline *p)
 	return BB_OK;
 }
 
+/* The next event of Q has happened. */
+static bb_status advance(struct timeline *p, struct queue *q)
+{
+	if (q->state != BUSY)
+		return message_advance(p, q);
+	p->end = q->to;
+	if (p->watch)
+		p->watch->done(p->watch->own, q->rank, q->index, &q->operation, q->from, q->to,
+			       q->peer);
+	return begin(p, q, q->index + 1, q->to);
+}
+
 static bb_status program_evaluate(struct timeline *p)
 {
 	const int queues = p->program->nranks * p->program->queues;
@@ -697,19 +686,14 @@ static bb_status program_evaluate(struct timeline *p)
 		BB_TRY(st, begin(p, &p->queues[i], 0, 0), out);
 	while (p->agenda.n > 0 && st == BB_OK) {
 		const int item = agenda_pop(&p->agenda);
-		struct queue *q = &p->queues[item];
 
-		if (item >= queues) {
-			st = meet_early(p, item - queues);
-		} else if (q->state != BUSY) {
-			st = message_advance(p, q);
-		} else {
-			p->end = q->to;
-			if (p->watch)
-				p->watch->done(p->watch->own, q->rank, q->index, &q->operation,
-					       q->from, q->to, q->peer);
-			st = begin(p, q, q->index + 1, q->to);
-		}
+		if (item < queues)
+			st = advance(p, &p->queues[item]);
+		/* All that is to happen at the time of a group's event has happened. */
+		for (struct meeting *m = item < queues ? NULL : p->meetings[item - queues];
+		     m && st == BB_OK; m = m->next)
+			if (m->due)
+				st = meeting_evaluate(p, m);
 		if (st == BB_OK &&
 		    !bb_pace_allows(&p->links, NULL, p->begun, p->first[p->program->nranks], 1))
 			st = BB_ETIMEOUT;
