@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BY_TEXT 48
+#define WHAT_TEXT 64
+#define BY_TEXT 80
 
 /* The latest of N times, at least 0. */
 static double latest_of(const double *times, int n)
@@ -423,50 +424,42 @@ void bb_sim_time_whole(struct bb_group *group, double seconds, double *times)
 /* ---- how calls were evaluated --------------------------------------------------------- */
 
 struct bb_sim_count {
-	const struct bb_collective *collective;
-	int n, nodes; /* ranks, and nodes of a cluster that they are on; 0: there is none */
-	bool native;
-	char by[BY_TEXT];      /* "ring:LL" */
-	const char *evaluator; /* constant */
+	char what[WHAT_TEXT];  /* "all_reduce among 16 on 2 nodes" */
+	char by[BY_TEXT];      /* "ring:LL model" */
 	const char *instead;   /* of struct bb_call */
+	bool native, modelled; /* MODELLED: by a model of the library */
 };
-
-/* The same collective of groups of the same shape? */
-static bool is_same(const struct bb_sim_count *a, const struct bb_sim_count *b)
-{
-	return a->collective == b->collective && a->n == b->n && a->nodes == b->nodes;
-}
-
-static bool is_evaluated_alike(const struct bb_sim_count *a, const struct bb_sim_count *b)
-{
-	return is_same(a, b) && a->evaluator == b->evaluator && a->native == b->native &&
-	       strcmp(a->by, b->by) == 0;
-}
 
 /* Remember how GROUP evaluated CALL. BB_EINTERNAL: out of memory. */
 static bb_status count_call(const struct bb_group *group, const struct bb_call *call,
 			    struct bb_error *error)
 {
 	struct bb_context *c = group->context;
-	struct bb_sim_count count = {.collective = call->collective,
-				     .n = group->n,
-				     .nodes = group->machines[0].nodes,
-				     .native = call->native != NULL,
-				     .evaluator = group->evaluator,
+	const int nodes = group->machines[0].nodes; /* of a cluster; 0: there is none */
+	struct bb_sim_count count = {.native = call->native != NULL,
+				     .modelled = call->native && c->library->is_whole,
 				     .instead = call->instead};
 	struct bb_sim_count *more;
+	int length;
 
 	if (group->n == 1) /* sends nothing */
 		return BB_OK;
+	length = snprintf(count.what, WHAT_TEXT, "%s among %d", call->collective->name, group->n);
+	if (nodes > 0)
+		snprintf(count.what + length, WHAT_TEXT - (size_t)length, " on %d node%s", nodes,
+			 bb_plural(nodes));
 	/* A schedule is called busbench:NAME if the library has an algorithm of this name. */
 	if (call->native)
-		snprintf(count.by, BY_TEXT, "%s",
-			 *group->chosen ? group->chosen : c->library->unnamed);
+		snprintf(count.by, BY_TEXT, "%s %s",
+			 *group->chosen ? group->chosen : c->library->unnamed, group->evaluator);
 	else
-		snprintf(count.by, BY_TEXT, "%s%s",
-			 native_named(c, call->schedule->name) ? BB_OWN : "", call->schedule->name);
+		snprintf(count.by, BY_TEXT, "%s%s %s",
+			 native_named(c, call->schedule->name) ? BB_OWN : "", call->schedule->name,
+			 group->evaluator);
 	for (size_t i = 0; i < c->ncounts; i++)
-		if (is_evaluated_alike(&c->counts[i], &count))
+		if (c->counts[i].native == count.native &&
+		    strcmp(c->counts[i].what, count.what) == 0 &&
+		    strcmp(c->counts[i].by, count.by) == 0)
 			return BB_OK;
 	more = BB_ARRAY_ADD(c->counts, c->ncounts, c->count_room);
 	if (!more)
@@ -475,43 +468,33 @@ static bb_status count_call(const struct bb_group *group, const struct bb_call *
 	return BB_OK;
 }
 
-/* Append all that are the same as FIRST, which leads them. */
-static void add_same(const struct bb_context *c, size_t first, struct bb_strbuf *out)
-{
-	for (size_t i = first; i < c->ncounts; i++) {
-		const struct bb_sim_count *count = &c->counts[i];
-		bool repeated = false; /* a later one replaces the library for the same reason */
-
-		if (!is_same(count, &c->counts[first]))
-			continue;
-		for (size_t k = i + 1; k < c->ncounts; k++)
-			repeated = repeated || (is_same(&c->counts[k], count) &&
-						c->counts[k].instead == count->instead);
-		bb_strbuf_addf(out, "%s%s %s", i > first ? ", " : "", count->by, count->evaluator);
-		if (count->instead && !repeated)
-			bb_strbuf_addf(out, " (%s)", count->instead);
-	}
-}
-
 static bool sim_summarize(const struct bb_context *c, struct bb_strbuf *out)
 {
 	bool modelled = false;
 
-	for (size_t i = 0; i < c->ncounts; i++) {
-		const struct bb_sim_count *count = &c->counts[i];
-		size_t first = 0;
+	for (size_t first = 0; first < c->ncounts; first++) {
+		const struct bb_sim_count *count = &c->counts[first], *end = c->counts + c->ncounts;
+		size_t before = 0;
 
-		while (!is_same(&c->counts[first], count))
-			first++;
-		modelled = modelled || (count->native && c->library->is_whole);
-		if (first < i)
+		modelled = modelled || count->modelled;
+		while (strcmp(c->counts[before].what, count->what) != 0)
+			before++;
+		if (before < first)
 			continue;
-		bb_strbuf_addf(out, "%s%s among %d", i ? "; " : "", count->collective->name,
-			       count->n);
-		if (count->nodes > 0)
-			bb_strbuf_addf(out, " on %d node%s", count->nodes, bb_plural(count->nodes));
-		bb_strbuf_add(out, ": ");
-		add_same(c, i, out);
+		/* All of the same groups follow the first one. */
+		bb_strbuf_addf(out, "%s%s: ", first ? "; " : "", count->what);
+		for (const struct bb_sim_count *other = count; other < end; other++) {
+			bool repeated = false; /* a later one replaces the library likewise */
+
+			if (strcmp(other->what, count->what) != 0)
+				continue;
+			for (const struct bb_sim_count *later = other + 1; later < end; later++)
+				repeated = repeated || (later->instead == other->instead &&
+							strcmp(later->what, other->what) == 0);
+			bb_strbuf_addf(out, "%s%s", other > count ? ", " : "", other->by);
+			if (other->instead && !repeated)
+				bb_strbuf_addf(out, " (%s)", other->instead);
+		}
 	}
 	return modelled;
 }

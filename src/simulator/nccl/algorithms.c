@@ -180,17 +180,6 @@ const char *bb_nccl_cannot_reduce(const struct bb_nccl_constants *c,
 	return NULL;
 }
 
-/* The multiple of its time AS_TUNED that NCCL counts for ALGORITHM, because it loses precision. */
-static double reluctance(const struct bb_nccl_call *call, enum bb_nccl_algorithm algorithm)
-{
-	const bool reduces = call->collective->flags & BB_REDUCES;
-
-	return reduces && is_fp8(call->dtype) && algorithm == BB_NCCL_RING &&
-			       call->machine->ranks > 8
-		       ? 1024
-		       : 1;
-}
-
 /* ---- channels ------------------------------------------------------------------------- */
 
 /* The rates that NCCL tries, from the highest on; 0 ends them. */
@@ -288,25 +277,17 @@ struct bb_nccl_channels bb_nccl_search_trees(const struct bb_nccl_constants *c,
 	return trees;
 }
 
-/* Each head has a NIC of its own, if there are any. */
-static double heads_for(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
-			double rate)
-{
-	const double heads = fmin(c->nvls_heads, gpus_of_node(m));
-
-	if (m->nodes == 1)
-		return heads;
-	return rate <= m->nic_rate ? fmin(heads, m->rails) : 0;
-}
-
 struct bb_nccl_channels bb_nccl_search_heads(const struct bb_nccl_constants *c,
 					     const struct bb_nccl_machine *m)
 {
-	const double *rates = rates_tried(c, m);
+	const double *rates = rates_tried(c, m), most = fmin(c->nvls_heads, gpus_of_node(m));
 	struct bb_nccl_channels best = {.count = 0};
 
 	for (int i = 0; i < BB_NCCL_CHANNEL_RATES && rates[i] > 0; i++) {
-		const double heads = heads_for(c, m, rates[i]);
+		/* Each head has a NIC of its own, if there are any. */
+		const double heads = m->nodes == 1             ? most
+				     : rates[i] <= m->nic_rate ? fmin(most, m->rails)
+							       : 0;
 
 		if (is_done(m, &best, rates[i]))
 			break;
@@ -394,12 +375,6 @@ static double ll_most(const struct view *v)
 	return !v->tuned && v->c->ring_ll_rate > 0 ? v->c->ring_ll_rate : v->c->ll_most_node;
 }
 
-/* The time to fill a pipeline over the longest such time. */
-static double fill_share(const struct view *v)
-{
-	return v->bytes < v->c->fill_most ? sqrt(v->bytes / v->c->fill_most) : 1;
-}
-
 /* ---- rings ---------------------------------------------------------------------------- */
 
 static double ring_steps(const struct view *v)
@@ -471,24 +446,20 @@ static double ring_reach(const struct view *v)
 	return v->m->wide ? fmin(bus, v->c->ring_wide_part * v->link) : bus;
 }
 
-/* The flags of LL128 cost a part of the slowest link's rate; the measured limit is that of NVLink.
- */
-static double ring_ll128_bus(const struct view *v, double bus)
+static double ring_bus(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
+	double bus = ring_reach(v);
 
+	if (v->protocol == BB_NCCL_LL)
+		return fmin(ll_most(v), c->ring_ll_part * bus);
+	if (v->protocol == BB_NCCL_SIMPLE)
+		return bus;
+	/* The flags of LL128 cost a part of the slowest link's rate; the measured limit is that of
+	   NVLink. */
 	bus = fmin(c->ring_ll128_part * bus, v->rings.count * c->ring_ll128_channel[v->span]);
 	return v->tuned || c->ring_ll128_share == 0 ? bus
 						    : fmin(bus, c->ring_ll128_share * v->link);
-}
-
-static double ring_bus(const struct view *v)
-{
-	const double bus = ring_reach(v);
-
-	if (v->protocol == BB_NCCL_LL)
-		return fmin(ll_most(v), v->c->ring_ll_part * bus);
-	return v->protocol == BB_NCCL_LL128 ? ring_ll128_bus(v, bus) : bus;
 }
 
 /* The factor by which NCCL raises the latency of long rings by Simple, so that it does not choose
@@ -610,8 +581,10 @@ static bool is_wide(const struct view *v)
 static double wide_fill(const struct view *v, double fill)
 {
 	const double further = is_wide(v) ? v->gpus - v->c->nvls_few : 0;
+	/* The time to fill a pipeline over the longest such time. */
+	const double share = v->bytes < v->c->fill_most ? sqrt(v->bytes / v->c->fill_most) : 1;
 
-	return further * v->c->nvls_gpu_least + (fill + further * v->c->nvls_gpu) * fill_share(v);
+	return further * v->c->nvls_gpu_least + (fill + further * v->c->nvls_gpu) * share;
 }
 
 /* The rate of a GPU's links; RATE is that of a few GPUs with all of their links. */
@@ -621,35 +594,23 @@ static double nvls_rate(const struct view *v, double rate)
 	return is_wide(v) ? rate * v->c->nvls_wide_rate / v->c->nvls_rate : rate;
 }
 
-/* Bytes per second of an all_reduce as NCCL's tuner counts them: by HEADS, of which each has twice
-   the rate of its links, for two operations at once, and at most MOST. */
-static double nvls_tuned_rate(const struct view *v, const struct bb_nccl_channels *heads,
-			      double most)
-{
-	const struct bb_nccl_constants *c = v->c;
-	const double n = v->m->ranks, spread = (heads->count - 1) / heads->count;
-
-	if (heads->count == 0)
-		return 0;
-	return heads->count * fmin(2 * heads->inside * c->nvls_share * spread, most) * n /
-	       (2 * (n - 1));
-}
-
-/* As NCCL's tuner counts NVLS and NVLSTree. */
+/* As NCCL's tuner counts NVLS and NVLSTree: by heads, of which each has twice the rate of its
+   links, for two operations at once. */
 static double nvls_tuned(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
 	const bool tree = v->algorithm == BB_NCCL_NVLSTREE;
 	const struct bb_nccl_channels heads = bb_nccl_search_heads(c, v->m);
+	const double n = v->m->ranks, spread = (heads.count - 1) / heads.count;
 	const double between = tree ? heads.between / tree_crossings(v) : INFINITY;
-	double latency = c->hop[BB_NCCL_OVER_NVLINK][v->algorithm][v->protocol], rate;
+	const double most = tree ? fmin(between, c->nvlstree_channel[v->span - 1]) : INFINITY;
+	double latency = c->hop[BB_NCCL_OVER_NVLINK][v->algorithm][v->protocol], rate = 0;
 
 	if (c->nvls_part > 0)
 		rate = c->nvls_part * heads.count * fmin(heads.inside, between / 2);
-	else
-		rate = nvls_tuned_rate(v, &heads,
-				       tree ? fmin(between, c->nvlstree_channel[v->span - 1])
-					    : INFINITY);
+	else if (heads.count > 0)
+		rate = heads.count * fmin(2 * heads.inside * c->nvls_share * spread, most) * n /
+		       (2 * (n - 1));
 	if (tree)
 		latency += 2 * v->levels * net_hop(v, v->algorithm);
 	if (tree && c->nvlstree_by_size > 0 && v->m->x86)
@@ -745,10 +706,14 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol)
 {
+	const bool reduces_fp8 = (call->collective->flags & BB_REDUCES) && is_fp8(call->dtype);
 	double best = INFINITY;
 
 	for (int a = 0; a < BB_NCCL_ALGORITHMS; a++) {
 		const enum bb_nccl_algorithm one = (enum bb_nccl_algorithm)a;
+		/* What NCCL multiplies times by where rings lose precision. */
+		const double reluctance =
+			reduces_fp8 && one == BB_NCCL_RING && call->machine->ranks > 8 ? 1024 : 1;
 
 		if ((call->algorithm != BB_NCCL_ANY && call->algorithm != one) ||
 		    bb_nccl_cannot_reduce(c, call, one))
@@ -759,9 +724,8 @@ bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call
 
 			if (call->protocol != BB_NCCL_ANY_PROTOCOL && call->protocol != by)
 				continue;
-			time = reluctance(call, one) *
-			       bb_nccl_time(c, call->machine, BB_NCCL_AS_TUNED, call->collective,
-					    one, by, call->bytes);
+			time = reluctance * bb_nccl_time(c, call->machine, BB_NCCL_AS_TUNED,
+							 call->collective, one, by, call->bytes);
 			if (time < best) {
 				best = time;
 				*algorithm = one;

@@ -25,15 +25,6 @@ static const char *const network_names[NETWORKS][2] = {
 	[STAGED] = {"staged", "no GPUDirect"},
 };
 
-static enum links links_of(const struct bb_nccl_machine *m)
-{
-	if (m->ranks == m->nodes)
-		return LONE;
-	if (m->nvswitch)
-		return m->wide ? RACK : SWITCH;
-	return m->nvlink ? LINKS : m->through_host ? HOST : PEERS;
-}
-
 /* A kind is links, whether some GPUs are idle, and what is between the nodes: nothing, or a
  * network. */
 enum { BETWEEN = 1 + NETWORKS };
@@ -41,7 +32,11 @@ _Static_assert(BB_NCCL_KINDS == ALL_LINKS * 2 * BETWEEN, "kinds");
 
 int bb_nccl_kind(const struct bb_nccl_machine *m)
 {
-	const enum links links = links_of(m);
+	const enum links links = m->ranks == m->nodes ? LONE
+				 : m->nvswitch        ? (m->wide ? RACK : SWITCH)
+				 : m->nvlink          ? LINKS
+				 : m->through_host    ? HOST
+						      : PEERS;
 	const bool some = m->some_gpus && links != LONE;
 	const enum network network = m->staged                       ? STAGED
 				     : m->nics == BB_NICS_INFINIBAND ? INFINIBAND

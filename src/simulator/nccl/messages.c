@@ -98,26 +98,21 @@ static double channels_of_message(const struct traffic *t)
 
 /* ---- times ---------------------------------------------------------------------------- */
 
-/* Seconds that BYTES of each message take on the links of the busiest GPU. */
-static double link_time(const struct traffic *t, double bytes)
-{
-	const double share = t->c->messages_share, fault = fmax(t->m->node_fault, 1);
-
-	if (t->m->nvlink)
-		return t->inside * bytes * fault / (t->m->gpu_rate * share);
-	return t->slot * bytes * fault /
-	       (t->m->gpu_rate * fmin(share, t->m->gpu_share) *
-		(t->m->through_host ? t->c->host_part : 1));
-}
-
-/* Seconds that BYTES of each message take on the busiest of channels and links. */
+/* Seconds that BYTES of each message take on the busiest of links and channels. */
 static double transfer_time(const struct traffic *t, double bytes)
 {
 	const struct bb_nccl_constants *c = t->c;
+	const struct bb_nccl_machine *m = t->m;
 	const double sm = c->messages_clock * c->sm_clock * 1e9, all = c->messages_channels;
-	const double wire = t->by_ll ? 2 * bytes : bytes;
-	double time = link_time(t, wire);
+	const double wire = t->by_ll ? 2 * bytes : bytes, fault = fmax(m->node_fault, 1);
+	double time;
 
+	if (m->nvlink)
+		time = t->inside * wire * fault / (m->gpu_rate * c->messages_share);
+	else
+		time = t->slot * wire * fault /
+		       (m->gpu_rate * fmin(c->messages_share, m->gpu_share) *
+			(m->through_host ? c->host_part : 1));
 	if (t->inside > 0)
 		time = fmax(time, t->inside * wire / (sm * fmin(all, t->inside * t->channels)));
 	if (t->outside > 0) {
