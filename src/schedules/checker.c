@@ -213,16 +213,6 @@ static const struct bb_check_message *arrival(const struct bb_check *c,
 	return NULL;
 }
 
-static void remove_message(const struct bb_check *c, int from,
-			   const struct bb_check_message *message)
-{
-	struct bb_check_rank *peer = &c->ranks[from];
-	size_t i = (size_t)(message - peer->sent);
-
-	peer->nsent--;
-	memmove(&peer->sent[i], &peer->sent[i + 1], (peer->nsent - i) * sizeof(*peer->sent));
-}
-
 /* Would STEP write what a peer has yet to read? */
 static bool must_wait(const struct bb_check_rank *m, const struct bb_step *step)
 {
@@ -295,8 +285,14 @@ static enum outcome execute(const struct bb_check *c, struct bb_check_rank *m,
 		return BLOCKED;
 	if (apply(c, m, step, from, nfrom) != DONE)
 		return WRONG;
-	for (int k = 0; k < npeers; k++)
-		remove_message(c, peers[k], arrival(c, m, peers[k], step->channel));
+	for (int k = 0; k < npeers; k++) {
+		struct bb_check_rank *peer = &c->ranks[peers[k]];
+		size_t i = (size_t)(arrival(c, m, peers[k], step->channel) - peer->sent);
+
+		peer->nsent--;
+		memmove(&peer->sent[i], &peer->sent[i + 1],
+			(peer->nsent - i) * sizeof(*peer->sent));
+	}
 	return DONE;
 }
 

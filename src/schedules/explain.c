@@ -359,16 +359,6 @@ static void print_totals(struct explanation *p)
 
 /* ---- as many lines as requested ------------------------------------------------------ */
 
-/* The bytes of the first LINES lines of TEXT. */
-static size_t bytes_of_lines(const struct bb_strbuf *text, size_t lines)
-{
-	size_t at = 0;
-
-	for (; lines > 0 && at < text->length; at++)
-		lines -= text->text[at] == '\n';
-	return at;
-}
-
 static size_t count_lines(const struct bb_strbuf *text, size_t bytes)
 {
 	size_t lines = 0;
@@ -386,11 +376,14 @@ static size_t lines_of(const struct explanation *p, enum part part)
 /* The bytes of BODY to print in LINES lines: all pieces that fit, or else the first lines. */
 static size_t bytes_that_fit(const struct explanation *p, size_t lines)
 {
-	size_t k = 0;
+	const struct bb_strbuf *body = &p->parts[BODY];
+	size_t k = 0, at = 0;
 
-	while (k < p->npieces && count_lines(&p->parts[BODY], p->pieces[k]) <= lines)
+	while (k < p->npieces && count_lines(body, p->pieces[k]) <= lines)
 		k++;
-	return k > 0 ? p->pieces[k - 1] : bytes_of_lines(&p->parts[BODY], lines);
+	for (; k == 0 && lines > 0 && at < body->length; at++)
+		lines -= body->text[at] == '\n';
+	return k > 0 ? p->pieces[k - 1] : at;
 }
 
 static void print_note(struct explanation *p)

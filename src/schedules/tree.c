@@ -375,14 +375,8 @@ static int children_of(int node, int m, int child[2])
 	return children;
 }
 
-/* Lane 1 assigns ranks to other nodes, so that inner nodes (even) become leaves (odd). */
-static int node_of(int lane, int rank, int m)
-{
-	if (!lane || !rank)
-		return rank;
-	return m % 2 ? rank % m + 1 : m + 1 - rank;
-}
-
+/* The rank at NODE. Lane 1 assigns ranks to other nodes, so that inner nodes (even) become leaves
+   (odd). */
 static int rank_of(int lane, int node, int m)
 {
 	if (!lane || !node)
@@ -393,8 +387,10 @@ static int rank_of(int lane, int node, int m)
 static void lane_prepare(struct lane *lane, int which, int n, int rank, int root)
 {
 	const int m = n - 1;
-	int node = node_of(which, bb_wrap(rank - root, n), m), child[2];
+	int node = bb_wrap(rank - root, n), child[2];
 
+	if (which && node)
+		node = m % 2 ? node % m + 1 : m + 1 - node;
 	*lane = (struct lane){.parent = BB_NO_PEER, .child = {BB_NO_PEER, BB_NO_PEER}};
 	if (node)
 		lane->parent = bb_wrap(rank_of(which, parent_of(node, m), m) + root, n);

@@ -171,23 +171,23 @@ int bb_fabric_period(const struct bb_fabric *f, int n)
 
 /* ---- groups that share links ---------------------------------------------------------- */
 
-static size_t link_of(const struct bb_fabric *f, int level, int rank)
+static size_t link_of(const struct bb_fabric *f, enum bb_fabric_level level, int rank)
 {
-	return bb_fabric_shared(f, (enum bb_fabric_level)level, rank, rail_of(f, rank));
+	return bb_fabric_shared(f, level, rank, rail_of(f, rank));
 }
 
 bool bb_crowds_open(struct bb_crowds *c, const struct bb_fabric *f, int ranks)
 {
 	c->fabric = f;
 	c->ranks = ranks;
-	for (int level = 0; level < BB_LEVELS; level++) {
+	for (enum bb_fabric_level level = 0; level < BB_LEVELS; level++) {
 		size_t links;
 
 		/* Users of rails are counted always, of other links where they are shared. */
-		if (!bb_fabric_shares(f, (enum bb_fabric_level)level) &&
+		if (!bb_fabric_shares(f, level) &&
 		    (level != BB_LEVEL_RAIL || !bb_fabric_has_outside(f)))
 			continue;
-		links = bb_fabric_shared_count(f, (enum bb_fabric_level)level);
+		links = bb_fabric_shared_count(f, level);
 		c->users[level] = calloc(links, sizeof(*c->users[level]));
 		c->members[level] = calloc(links, sizeof(*c->members[level]));
 		if (!c->users[level] || !c->members[level])
@@ -200,7 +200,7 @@ bool bb_crowds_open(struct bb_crowds *c, const struct bb_fabric *f, int ranks)
 
 void bb_crowds_free(struct bb_crowds *c)
 {
-	for (int level = 0; level < BB_LEVELS; level++) {
+	for (enum bb_fabric_level level = 0; level < BB_LEVELS; level++) {
 		free(c->users[level]);
 		free(c->members[level]);
 	}
@@ -220,7 +220,7 @@ bool bb_crowds_find(struct bb_crowds *c, const int *members, int n, double **cro
 	*crowd = malloc((size_t)n * BB_LEVELS * sizeof(**crowd));
 	if (!*crowd)
 		return false;
-	for (int level = 0; level < BB_LEVELS; level++) {
+	for (enum bb_fabric_level level = 0; level < BB_LEVELS; level++) {
 		const int *users = c->users[level];
 		int *mine = c->members[level];
 

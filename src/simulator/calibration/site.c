@@ -222,8 +222,8 @@ bool bb_site_fit(struct bb_calibration *c)
 		return false;
 	memcpy(c->site.fitted, c->site.described, sizeof(c->site.fitted));
 	for (int pass = 0; pass < PASSES; pass++)
-		for (int f = 0; f < BB_SITE_FIGURES; f++)
-			c->site.state[f] = fit_figure(c, (enum bb_site_figure)f, depends);
+		for (enum bb_site_figure f = 0; f < BB_SITE_FIGURES; f++)
+			c->site.state[f] = fit_figure(c, f, depends);
 	free(depends);
 	return true;
 }

@@ -46,8 +46,9 @@ static void add_cross(const struct bb_calibration *c, struct bb_strbuf *out)
 	if (c->n > BB_CROSS_MOST)
 		bb_strbuf_addf(out, "# Cross-validation: not made, for more than %d results\n",
 			       BB_CROSS_MOST);
-	for (int kind = 0; c->n <= BB_CROSS_MOST && errors && kind < BB_CROSS_KINDS; kind++) {
-		const size_t n = bb_cross_select(c, (enum bb_cross_kind)kind, NULL, errors);
+	for (enum bb_cross_kind kind = 0; c->n <= BB_CROSS_MOST && errors && kind < BB_CROSS_KINDS;
+	     kind++) {
+		const size_t n = bb_cross_select(c, kind, NULL, errors);
 
 		bb_strbuf_addf(out, "# Cross-validation: %s: ", kinds[kind].what);
 		if (n == 0) {
@@ -108,20 +109,19 @@ static void add_figures(const struct bb_calibration *c, struct bb_strbuf *out)
 	const struct bb_nccl_machine m = {.nics = c->cluster->nics,
 					  .nic_latency = c->site.described[BB_SITE_NIC_LATENCY]};
 
-	for (int f = 0; f < BB_SITE_FIGURES; f++) {
-		const enum bb_site_figure figure = (enum bb_site_figure)f;
-		const enum bb_site_state state = c->site.state[f];
+	for (enum bb_site_figure figure = 0; figure < BB_SITE_FIGURES; figure++) {
+		const enum bb_site_state state = c->site.state[figure];
 
 		bb_strbuf_addf(out,
 			       "# %s: %s = ", state == BB_SITE_FITTED ? "Fitted" : "Not fitted",
 			       bb_site_row(figure)->name);
 		if (state == BB_SITE_FITTED) {
-			add_figure_value(figure, c->site.fitted[f], out);
+			add_figure_value(figure, c->site.fitted[figure], out);
 			bb_strbuf_add(out, ", described as ");
 		}
 		add_figure_value(figure,
 				 figure == BB_SITE_NIC_LATENCY ? bb_nccl_plugin(c->constants, &m)
-							       : c->site.described[f],
+							       : c->site.described[figure],
 				 out);
 		if (state != BB_SITE_FITTED)
 			bb_strbuf_addf(out, ": %s", why[state]);

@@ -291,21 +291,6 @@ static bool reaches(const struct bb_cluster *c, int a, int b)
 	       bb_topology_pci_path(c->node, a, b) <= BB_PATH_PXB;
 }
 
-/* The GPUs of SET below PCI object P. */
-static uint64_t gpus_below(const struct bb_topology *t, uint64_t set, int p)
-{
-	uint64_t below = 0;
-
-	for (uint64_t s = set; s; s &= s - 1) {
-		int at = t->devices[__builtin_ctzll(s)].pci;
-
-		while (at >= 0 && at != p)
-			at = t->pcis[at].parent;
-		below |= at >= 0 ? s & -s : 0;
-	}
-	return below;
-}
-
 static bool all_reach(const struct bb_cluster *c, uint64_t set)
 {
 	for (uint64_t s = set; s; s &= s - 1)
@@ -319,11 +304,19 @@ static bool all_reach(const struct bb_cluster *c, uint64_t set)
    those below a switch that reach each other cross it once, if others are beyond. */
 static int crossings(const struct bb_cluster *c, uint64_t set, int p)
 {
-	const uint64_t below = gpus_below(c->node, set, p);
+	const struct bb_topology *t = c->node;
+	uint64_t below = 0;
 
+	for (uint64_t s = set; s; s &= s - 1) {
+		int at = t->devices[__builtin_ctzll(s)].pci;
+
+		while (at >= 0 && at != p)
+			at = t->pcis[at].parent;
+		below |= at >= 0 ? s & -s : 0;
+	}
 	if (!all_reach(c, below))
 		return __builtin_popcountll(below);
-	return below != set || c->node->pcis[p].role == BB_PCI_ENDPOINT;
+	return below != set || t->pcis[p].role == BB_PCI_ENDPOINT;
 }
 
 struct bb_cluster_slots bb_cluster_slots(const struct bb_cluster *c, uint64_t set)
@@ -825,20 +818,6 @@ struct bb_cluster_route bb_cluster_route(const struct bb_cluster *c, int from, i
 
 /* ---- text ----------------------------------------------------------------------------- */
 
-static void describe_memory(const struct bb_cluster *c, struct bb_strbuf *out)
-{
-	const double memory =
-		c->figures[BB_FIGURE_MEMORY_RATE] * c->figures[BB_FIGURE_MEMORY_EFFICIENCY];
-
-	if (bb_cluster_loops_back(c))
-		bb_strbuf_add(out, "; messages take the NICs within a node, too");
-	else
-		bb_strbuf_addf(out, "; shared memory, %.4g GB/s a rank", c->gpu_rate / 1e9);
-	if (memory > 0)
-		bb_strbuf_addf(out, ", %.4g GB/s a package beyond %.4g MB of cache", memory / 1e9,
-			       bb_cluster_cache(c) / 1e6);
-}
-
 void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 {
 	static const char *const inside[] = {[BB_INSIDE_SWITCH] = "NVSwitches",
@@ -849,14 +828,21 @@ void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out)
 
 	bb_strbuf_addf(out, "room for %d rank%s on %d node%s of %s", c->ranks, bb_plural(c->ranks),
 		       c->nodes, bb_plural(c->nodes), c->node->name);
-	if (c->inside == BB_INSIDE_MEMORY)
-		describe_memory(c, out);
+	if (bb_cluster_loops_back(c))
+		bb_strbuf_add(out, "; messages take the NICs within a node, too");
+	else if (c->inside == BB_INSIDE_MEMORY)
+		bb_strbuf_addf(out, "; shared memory, %.4g GB/s a rank", c->gpu_rate / 1e9);
 	else if (c->inside != BB_INSIDE_NOTHING)
 		bb_strbuf_addf(out, "; %s, %.4g GB/s a GPU",
 			       c->inside == BB_INSIDE_LINKS && bb_topology_is_amd(c->node, 0)
 				       ? "xGMI between pairs"
 				       : inside[c->inside],
 			       c->gpu_rate / 1e9);
+	if (c->fabric.memory_second_per_byte > 0)
+		bb_strbuf_addf(out, ", %.4g GB/s a package beyond %.4g MB of cache",
+			       c->figures[BB_FIGURE_MEMORY_RATE] *
+				       c->figures[BB_FIGURE_MEMORY_EFFICIENCY] / 1e9,
+			       bb_cluster_cache(c) / 1e6);
 	if (c->domain > 1)
 		bb_strbuf_addf(out, ", shared by %d nodes", c->domain);
 	if (c->nodes <= c->domain && !bb_cluster_loops_back(c))

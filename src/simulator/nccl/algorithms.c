@@ -19,7 +19,7 @@ struct view {
 	int levels;  /* of the tree over nodes */
 	double link; /* rate of a GPU's links */
 	double bytes;
-	double net_fault, path_delay; /* as bb_nccl_net_fault and bb_nccl_path_delay */
+	struct bb_nccl_faults faults;
 	struct bb_nccl_channels rings, trees;
 };
 
@@ -343,7 +343,7 @@ static double between(const struct view *v)
 /* The additional latency of a hop over a slow path. */
 static double path_delay(const struct view *v)
 {
-	return v->path_delay > 0 ? v->path_delay * between(v) : 0;
+	return v->faults.delay > 0 && !v->tuned ? v->faults.delay * between(v) : 0;
 }
 
 /* The rate of a node's NICs for an algorithm that crosses the network CROSSINGS times, slowed by
@@ -351,7 +351,7 @@ static double path_delay(const struct view *v)
 static double through_net(const struct view *v, double crossings, double taper)
 {
 	const double staged = v->m->staged ? v->c->staged_part : 1;
-	const double slowdown = v->tuned ? 1 : fmax(taper, 1) * v->net_fault / staged;
+	const double slowdown = v->tuned ? 1 : fmax(taper, 1) * v->faults.net / staged;
 
 	return v->m->net_rate / slowdown / crossings;
 }
@@ -690,8 +690,7 @@ double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_mach
 		.levels = ilogb(machine->nodes),
 		.link = tuned ? machine->gpu_rate : measured_link(c, machine),
 		.bytes = bytes,
-		.net_fault = bb_nccl_net_fault(machine, collective, algorithm),
-		.path_delay = tuned ? 0 : bb_nccl_path_delay(machine, collective, algorithm),
+		.faults = bb_nccl_faults_of(machine, collective, algorithm),
 		.rings = bb_nccl_search_rings(c, machine),
 	};
 
@@ -709,8 +708,7 @@ bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call
 	const bool reduces_fp8 = (call->collective->flags & BB_REDUCES) && is_fp8(call->dtype);
 	double best = INFINITY;
 
-	for (int a = 0; a < BB_NCCL_ALGORITHMS; a++) {
-		const enum bb_nccl_algorithm one = (enum bb_nccl_algorithm)a;
+	for (enum bb_nccl_algorithm one = 0; one < BB_NCCL_ALGORITHMS; one++) {
 		/* What NCCL multiplies times by where rings lose precision. */
 		const double reluctance =
 			reduces_fp8 && one == BB_NCCL_RING && call->machine->ranks > 8 ? 1024 : 1;
@@ -718,8 +716,7 @@ bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call
 		if ((call->algorithm != BB_NCCL_ANY && call->algorithm != one) ||
 		    bb_nccl_cannot_reduce(c, call, one))
 			continue;
-		for (int p = 0; p < BB_NCCL_PROTOCOLS; p++) {
-			const enum bb_nccl_protocol by = (enum bb_nccl_protocol)p;
+		for (enum bb_nccl_protocol by = 0; by < BB_NCCL_PROTOCOLS; by++) {
 			double time;
 
 			if (call->protocol != BB_NCCL_ANY_PROTOCOL && call->protocol != by)

@@ -27,7 +27,7 @@ struct traffic {
 	double slot;            /* those whose bytes pass a GPU's slot one way, without NVLinks */
 	double nic;             /* rate by which it leaves the node, for all of its messages */
 	double channels;        /* of a message */
-	double path_delay;      /* as bb_nccl_path_delay */
+	double path_delay;      /* of struct bb_nccl_faults */
 	bool by_ll;
 };
 
@@ -36,6 +36,7 @@ struct traffic {
 static bool find_traffic(struct traffic *t, const struct bb_collective *collective, double bytes)
 {
 	const struct bb_nccl_machine *m = t->m;
+	const struct bb_nccl_faults faults = bb_nccl_faults_of(m, collective, BB_NCCL_ANY);
 	const double n = m->ranks, gpus = n / m->nodes;
 
 	t->each = bytes / n;
@@ -54,9 +55,8 @@ static bool find_traffic(struct traffic *t, const struct bb_collective *collecti
 	} else if (collective != &bb_gather && collective != &bb_scatter) {
 		return false;
 	}
-	t->nic *=
-		(m->staged ? t->c->staged_part : 1) / bb_nccl_net_fault(m, collective, BB_NCCL_ANY);
-	t->path_delay = bb_nccl_path_delay(m, collective, BB_NCCL_ANY);
+	t->nic *= (m->staged ? t->c->staged_part : 1) / faults.net;
+	t->path_delay = faults.delay;
 	return true;
 }
 

@@ -347,13 +347,15 @@ double bb_nccl_path_share(const struct bb_nccl_machine *machine,
 /* NULL, or why the cost of the slow path is unknown for what NCCL chooses for CALL. */
 const char *bb_nccl_path_unknown(const struct bb_nccl_constants *c,
 				 const struct bb_nccl_call *call);
-/* By how many times its latency a hop over the slow path takes longer; 0: nothing passes it. */
-double bb_nccl_path_delay(const struct bb_nccl_machine *machine,
-			  const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
-/* How many times as long the busiest NIC needs because of net_fault and the slow path, at least 1.
- */
-double bb_nccl_net_fault(const struct bb_nccl_machine *machine,
-			 const struct bb_collective *collective, enum bb_nccl_algorithm algorithm);
+/* Of net_fault and the slow path of MACHINE together: how many times as long the busiest NIC needs,
+   at least 1, and by how many times its latency a hop over the path takes longer; 0: nothing passes
+   it. */
+struct bb_nccl_faults {
+	double net, delay;
+};
+struct bb_nccl_faults bb_nccl_faults_of(const struct bb_nccl_machine *machine,
+					const struct bb_collective *collective,
+					enum bb_nccl_algorithm algorithm);
 
 /* Seconds AS_MEASURED of what NCCL chooses for CALL; INFINITY if nothing runs. */
 double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);

@@ -89,24 +89,17 @@ const char *bb_nccl_path_unknown(const struct bb_nccl_constants *c, const struct
 	       "unknown; name a schedule, as busbench:ring";
 }
 
-double bb_nccl_path_delay(const struct bb_nccl_machine *machine,
-			  const struct bb_collective *collective, enum bb_nccl_algorithm algorithm)
+struct bb_nccl_faults bb_nccl_faults_of(const struct bb_nccl_machine *machine,
+					const struct bb_collective *collective,
+					enum bb_nccl_algorithm algorithm)
 {
-	return machine->slow_path.factor >= 1 &&
-			       bb_nccl_path_share(machine, collective, algorithm) > 0
-		       ? machine->slow_path.factor - 1
-		       : 0;
-}
+	const double factor = machine->slow_path.factor;
+	const double share = factor >= 1 ? bb_nccl_path_share(machine, collective, algorithm) : 0;
 
-double bb_nccl_net_fault(const struct bb_nccl_machine *machine,
-			 const struct bb_collective *collective, enum bb_nccl_algorithm algorithm)
-{
-	double most = fmax(machine->net_fault, 1);
-
-	if (machine->slow_path.factor >= 1)
-		most = fmax(most, machine->slow_path.factor *
-					  bb_nccl_path_share(machine, collective, algorithm));
-	return most;
+	return (struct bb_nccl_faults){
+		.net = fmax(fmax(machine->net_fault, 1), factor * share),
+		.delay = share > 0 ? factor - 1 : 0,
+	};
 }
 
 /* ---- tapers --------------------------------------------------------------------------- */

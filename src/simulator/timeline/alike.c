@@ -87,17 +87,6 @@ double bb_timeline_alike_work(const struct bb_link_model *links,
 	return (double)role.rounds * period_of(links, shape->nranks);
 }
 
-/* The least period of routes and of TIMES. */
-static int find_period(const struct bb_link_model *links, int n, const double *times)
-{
-	const int period = period_of(links, n);
-
-	for (int i = period; i < n; i++)
-		if (times[i] != times[i - period])
-			return n;
-	return period;
-}
-
 /* ---- messages ------------------------------------------------------------------------- */
 
 /* Add the message of STEP to the round. */
@@ -348,20 +337,26 @@ static bb_status alike_evaluate(struct alike *a)
 bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_algorithm *schedule,
 			    const struct bb_shape *shape, double element, double *times)
 {
-	const int period = find_period(links, shape->nranks, times);
-	const size_t n = (size_t)period;
 	struct alike a = {
 		.links = links,
 		.schedule = schedule,
 		.shape = bb_timeline_alike_shape(schedule, shape),
 		.element = element,
 		.n = shape->nranks,
-		.period = period,
+		.period = period_of(links, shape->nranks),
 		.adds = links->fabric && (links->fabric->sum_second_per_byte > 0 ||
 					  links->fabric->memory_second_per_byte > 0),
 	};
 	bb_status status = BB_EINTERNAL;
+	int same = 0; /* ranks as a period before */
+	size_t n;
 
+	/* The least period of routes and of TIMES. */
+	while (same < a.n && (same < a.period || times[same] == times[same - a.period]))
+		same++;
+	if (same < a.n)
+		a.period = a.n;
+	n = (size_t)a.period;
 	BB_TAKE_ZEROED(&a.slabs, a.busy, (size_t)a.n);
 	BB_TAKE(&a.slabs, a.times, n);
 	BB_TAKE(&a.slabs, a.taken, n);

@@ -41,7 +41,7 @@ struct bb_flows *bb_flows_open(const struct bb_link_model *model, struct bb_slab
 	f->watch = *watch;
 	BB_TAKE_ZEROED(slabs, f->flows, count);
 	for (int i = 0; i < MOST; i++) {
-		const enum bb_fabric_level level = (enum bb_fabric_level)(i % BB_LEVELS);
+		const enum bb_fabric_level level = i % BB_LEVELS;
 
 		if (level != BB_LEVEL_MEMORY && bb_fabric_shares(f->fabric, level))
 			BB_TAKE_ZEROED(slabs, f->links[i / BB_LEVELS][level],
@@ -91,8 +91,8 @@ void bb_flows_join(struct bb_flows *f, int number, const struct bb_flow *what, d
 			      .pace = NAN,
 			      .left = what->bytes};
 	for (int i = 0; i < MOST; i++) {
-		const enum side side = (enum side)(i / BB_LEVELS);
-		const enum bb_fabric_level level = (enum bb_fabric_level)(i % BB_LEVELS);
+		const enum side side = i / BB_LEVELS;
+		const enum bb_fabric_level level = i % BB_LEVELS;
 		const int rank = side == OUT ? what->from : what->to;
 		const int rail = side == OUT ? what->route.out_rail : what->route.in_rail;
 		struct shared_link *link = f->links[side][level];

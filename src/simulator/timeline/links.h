@@ -44,8 +44,8 @@ static inline bool bb_link_ports(const struct bb_link_model *links)
 /* Do several ranks share links? */
 static inline bool bb_link_shares(const struct bb_link_model *links)
 {
-	for (int level = 0; links->fabric && level < BB_LEVELS; level++)
-		if (bb_fabric_shares(links->fabric, (enum bb_fabric_level)level))
+	for (enum bb_fabric_level level = 0; links->fabric && level < BB_LEVELS; level++)
+		if (bb_fabric_shares(links->fabric, level))
 			return true;
 	return false;
 }

@@ -42,7 +42,7 @@ struct bb_loads *bb_loads_open(const struct bb_link_model *links, struct bb_slab
 	if (!BB_TAKE_ZEROED(slabs, l, 1))
 		return NULL;
 	for (int i = 0; i < USES; i++) {
-		const enum bb_fabric_level level = (enum bb_fabric_level)(i / SIDES);
+		const enum bb_fabric_level level = i / SIDES;
 
 		if (!bb_fabric_shares(f, level))
 			continue;
@@ -65,8 +65,8 @@ static bool use_of(const struct bb_loads *l, int i, int from, int to,
 {
 	const bool in = i % SIDES == IN;
 
-	*u = (struct use){.level = (enum bb_fabric_level)(i / SIDES),
-			  .side = (enum side)(i % SIDES),
+	*u = (struct use){.level = i / SIDES,
+			  .side = i % SIDES,
 			  .member = in ? to : from,
 			  .rail = in ? route->in_rail : route->out_rail};
 	if (!l->shared[i] || !bb_fabric_passes(route, u->level))
