@@ -27,8 +27,8 @@ struct stream {
 	bool marked;           /* has headings or rows of its own */
 	bool used;             /* has a table, an average or ranks since the run began */
 	bool osu;              /* rows are OSU's: size, latency */
-	int table;             /* that rows continue; -1: none */
-	int last;              /* that the footer is about; -1: none */
+	int last;              /* table, that the footer is about; -1: none */
+	bool open;             /* rows continue it */
 	int64_t heads;         /* since the last row */
 	int64_t averages;      /* of runs that were mixed in the last table: yet to come */
 	double average;        /* the last one */
@@ -47,8 +47,9 @@ struct stream {
 	struct bb_log_facts facts;
 };
 
-/* What becomes of a table when its job has ended. */
+/* A table, and what becomes of it when its job has ended. */
 struct table {
+	struct bb_claims claims;
 	int stream, job, end; /* END: the line of the last row */
 	int64_t by_rows;      /* ranks by size, count and type; 0: no row yet, -1: contradictory */
 	int64_t heads, drops, twins;
@@ -62,7 +63,7 @@ struct log {
 	struct stream *streams;   /* the first has no tag */
 	uint32_t hashes[STREAMS]; /* of their tags */
 	size_t nstreams, streams_room;
-	struct table *tables; /* as many as FILE has */
+	struct table *tables;
 	size_t ntables, tables_room;
 	size_t job_tables; /* the first of this job */
 	int job, recent;   /* RECENT: stream */
@@ -90,8 +91,7 @@ static struct stream *stream_of(struct log *log, const char *tag)
 	if (!new)
 		return NULL;
 	log->hashes[log->nstreams - 1] = hash;
-	*new = (struct stream){
-		.table = -1, .last = -1, .head = {.percent_of_bound = NAN, .rounding = 0.0051}};
+	*new = (struct stream){.last = -1, .head = {.percent_of_bound = NAN, .rounding = 0.0051}};
 	BB_LOG_KEEP(new->tag, tag);
 	/* A paste may have lost the tags of the first lines. */
 	if (log->nstreams > 1) {
@@ -142,7 +142,7 @@ static struct stream *stream_of_row(struct log *log, const char *text, size_t le
 
 static void table_end(struct stream *s)
 {
-	s->table = -1;
+	s->open = false;
 	s->shape.size = 0;
 	s->begun[0] = '\0';
 }
@@ -171,21 +171,23 @@ static void run_begin(struct stream *s)
 }
 
 /* Adds a table of stream S; NULL without memory. */
-static struct bb_claims *table_begin(struct log *log, struct stream *s, const char *type)
+static struct table *table_begin(struct log *log, struct stream *s, const char *type)
 {
-	struct bb_claims *const c = bb_claims_add(log->file);
-	struct table *const t =
-		c ? BB_ARRAY_ADD(log->tables, log->ntables, log->tables_room) : NULL;
+	struct table *const t = log->ntables < BB_MOST_CLAIMS
+					? BB_ARRAY_ADD(log->tables, log->ntables, log->tables_room)
+					: NULL;
+	struct bb_claims *c;
 	const struct bb_log_command *const sizes =
 		s->sizes.most_bytes > 0 ? &s->sizes : &log->command;
 
 	if (!t)
 		return NULL;
-	*t = (struct table){.stream = (int)(s - log->streams),
+	*t = (struct table){.claims = s->head,
+			    .stream = (int)(s - log->streams),
 			    .job = log->job,
 			    .end = log->line,
 			    .heads = s->heads};
-	*c = s->head;
+	c = &t->claims;
 	if (!c->collective[0])
 		BB_LOG_KEEP(c->collective, log->command.collective);
 	BB_LOG_KEEP(c->type, type);
@@ -200,7 +202,7 @@ static struct bb_claims *table_begin(struct log *log, struct stream *s, const ch
 	s->last = (int)log->ntables - 1;
 	s->used = true;
 	s->heads = 0;
-	return s->shared.line == 0 || bb_claims_add_fact(c, BB_FACT_SHARED_GPU, &s->shared) ? c
+	return s->shared.line == 0 || bb_claims_add_fact(c, BB_FACT_SHARED_GPU, &s->shared) ? t
 											    : NULL;
 }
 
@@ -342,8 +344,8 @@ static void bounds_read(struct log *log, struct stream *s, const struct bb_log_w
 
 	if (s->last < 0)
 		return;
-	c = &log->file->list[s->last];
 	t = &log->tables[s->last];
+	c = &t->claims;
 	for (i += 4; i < words->n && !bb_log_is_whole(words->at[i]); i++)
 		;
 	if (i + 1 >= words->n || t->heads > 1)
@@ -367,8 +369,8 @@ static void bounds_read(struct log *log, struct stream *s, const struct bb_log_w
 static bool average_read(struct log *log, struct stream *s, const struct bb_log_words *words, int i)
 {
 	const char *text = i + 3 < words->n ? words->at[i + 3] : "";
-	const bool had_rows = s->table >= 0;
-	struct bb_claims *c;
+	const bool had_rows = s->open;
+	struct table *t;
 	char copy[32], *end;
 	double average;
 
@@ -378,17 +380,17 @@ static bool average_read(struct log *log, struct stream *s, const struct bb_log_
 	BB_LOG_KEEP(copy, text);
 	bb_log_row_clean(copy);
 	average = strtod(copy, &end);
-	if (had_rows)
-		s->averages = log->tables[s->table].heads - 1;
-	if (had_rows)
-		log->tables[s->table].closed = log->line;
+	if (had_rows) {
+		s->averages = log->tables[s->last].heads - 1;
+		log->tables[s->last].closed = log->line;
+	}
 	table_end(s);
 	if (!had_rows && s->averages <= 0 && end != copy && average > 0 && isfinite(average) &&
 	    average < 1e6 && (s->since_average || average != s->average)) {
-		c = table_begin(log, s, log->command.type);
-		if (!c)
+		t = table_begin(log, s, log->command.type);
+		if (!t)
 			return false;
-		c->average_GBps = average;
+		t->claims.average_GBps = average;
 	} else if (!had_rows && s->averages > 0) {
 		s->averages--;
 	}
@@ -459,7 +461,7 @@ static bool comment_read(struct log *log, const char *text, size_t length,
 		return rank_read(log, s, words, text + length);
 	if (concluded) {
 		/* "Collective test concluded: alltoall_perf": that was the table above. */
-		struct bb_claims *const c = s->last >= 0 ? &log->file->list[s->last] : NULL;
+		struct bb_claims *const c = s->last >= 0 ? &log->tables[s->last].claims : NULL;
 
 		if (c && strstr(concluded, "_perf") && !c->collective[0])
 			bb_log_benchmark(c->collective, concluded);
@@ -480,24 +482,23 @@ static bool comment_read(struct log *log, const char *text, size_t length,
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
-/* True if F, of KIND and stream S, holds for table T. What comes after a run that ended well is no
+/* True if F, of KIND and stream S, holds for TABLE. What comes after a run that ended well is no
    error of it; what NCCL reports after the last table is about that. */
 static bool holds_for(const struct log *log, const struct bb_log_fact *f, enum bb_fact_kind kind,
-		      size_t s, size_t t)
+		      size_t s, const struct table *table)
 {
-	const struct table *const table = &log->tables[t];
 	const int line = f->fact.line;
 
 	if (line == 0 || (kind == BB_FACT_ERROR && table->closed > 0 && line > table->closed) ||
-	    (line > table->end && !(t + 1 == log->ntables && f->observed)))
+	    (line > table->end && !(table + 1 == log->tables + log->ntables && f->observed)))
 		return false;
 	return (int)s == table->stream || log->streams[s].last < (int)log->job_tables;
 }
 
 /* Gives table T its facts. */
-static bool facts_give(struct log *log, size_t t)
+static bool facts_give(struct log *log, struct table *t)
 {
-	struct bb_claims *const c = &log->file->list[t];
+	struct bb_claims *const c = &t->claims;
 	const bool alone = c->hosts == 1 && !bb_claims_fact(c, BB_FACT_SHARED_GPU);
 	bool good = true;
 
@@ -527,12 +528,12 @@ static bool facts_give(struct log *log, size_t t)
 
 /* Sets the ranks and nodes of table T: its rows prove more than the list of ranks, which may be
    cut, and that more than the command. */
-static void ranks_find(struct log *log, size_t t)
+static void ranks_find(struct log *log, struct table *t)
 {
-	struct bb_claims *const c = &log->file->list[t];
-	const struct stream *const s = &log->streams[log->tables[t].stream];
+	struct bb_claims *const c = &t->claims;
+	const struct stream *const s = &log->streams[t->stream];
 	struct bb_log_command command = log->command;
-	const int64_t by_rows = log->tables[t].by_rows;
+	const int64_t by_rows = t->by_rows;
 	int64_t ranks, least, most;
 
 	if (s->sizes.gpus > 0 && (command.launched || command.named)) {
@@ -560,15 +561,14 @@ static void ranks_find(struct log *log, size_t t)
 static bool job_begin(struct log *log)
 {
 	const bool had_tables = log->ntables > log->job_tables;
-	const struct table *table;
-	struct bb_claims *claims;
 	int end = 0; /* the last line of the job's tables */
 
 	for (size_t t = log->job_tables; t < log->ntables; t++) {
-		end = log->tables[t].end > end ? log->tables[t].end : end;
-		ranks_find(log, t);
-		table = &log->tables[t];
-		claims = &log->file->list[t];
+		struct table *const table = &log->tables[t];
+		struct bb_claims *const claims = &table->claims;
+
+		end = table->end > end ? table->end : end;
+		ranks_find(log, table);
 		/* The runs whose rows are mixed in it. */
 		claims->runs = 1;
 		if (table->heads > 1 && table->twins + table->drops > 0)
@@ -581,7 +581,7 @@ static bool job_begin(struct log *log)
 			claims->hosts = 0;
 			claims->host[0] = '\0';
 		}
-		if (!facts_give(log, t))
+		if (!facts_give(log, table))
 			return false;
 	}
 	for (size_t s = 0; s < log->nstreams; s++) {
@@ -603,24 +603,26 @@ static bool job_begin(struct log *log)
 
 static bool row_add(struct log *log, struct stream *s, const struct bb_log_row *row)
 {
+	struct bb_claims *c;
 	struct table *t;
 	uint64_t size, bytes;
 	int64_t ranks;
 
 	if (!row->there[0] && !row->there[1] && !row->not_finite[0] && !row->not_finite[1])
 		return true;
-	if (s->table >= 0 && (strcmp(log->file->list[s->table].type, row->type) != 0 ||
-			      strcmp(log->file->list[s->table].op, row->op) != 0))
+	if (s->open && (strcmp(log->tables[s->last].claims.type, row->type) != 0 ||
+			strcmp(log->tables[s->last].claims.op, row->op) != 0))
 		table_end(s);
-	if (s->table < 0) {
-		if (!table_begin(log, s, row->type))
-			return false;
-		s->table = s->last;
-		BB_LOG_KEEP(log->file->list[s->table].op, row->op);
-		BB_LOG_KEEP(log->file->list[s->table].root, row->root);
+	t = s->open ? &log->tables[s->last] : table_begin(log, s, row->type);
+	if (!t)
+		return false;
+	c = &t->claims;
+	if (!s->open) {
+		BB_LOG_KEEP(c->op, row->op);
+		BB_LOG_KEEP(c->root, row->root);
 	}
+	s->open = true;
 	/* The order of sizes, and the ranks that a row proves. */
-	t = &log->tables[s->table];
 	size = row->half[row->there[0] ? 0 : 1].size_bytes;
 	bytes = row->count * bb_log_type_bytes(row->type);
 	ranks = bytes > 0 && size % bytes == 0 ? (int64_t)(size / bytes) : -1;
@@ -631,7 +633,6 @@ static bool row_add(struct log *log, struct stream *s, const struct bb_log_row *
 	t->least = t->least == 0 || size < t->least ? size : t->least;
 	t->last = size;
 	for (int half = 0; half < 2; half++) {
-		struct bb_claims *const c = &log->file->list[s->table];
 		struct bb_claim claim = row->half[half];
 
 		c->not_finite += row->not_finite[half];
@@ -694,7 +695,7 @@ static bool osu_read(struct log *log, struct stream *s, const struct bb_log_word
 		     bool *read)
 {
 	struct bb_claim claim = {.line = log->line};
-	struct bb_claims *c;
+	struct table *t;
 	int i = 0;
 
 	while (i + 2 < words->n && !bb_log_is_whole(bb_log_digits(words->at[i])))
@@ -712,18 +713,15 @@ static bool osu_read(struct log *log, struct stream *s, const struct bb_log_word
 	if (claim.size_bytes == 0 || claim.size_bytes > UINT64_C(1) << 44 ||
 	    !(claim.time_us > 0 && claim.time_us < 1e12))
 		return true;
-	if (s->table < 0) {
-		c = table_begin(log, s, log->command.type);
-		if (!c)
-			return false;
-		c->incomplete = true;
-		c->rounding = 1e-9;
-		s->table = s->last;
-	}
-	log->tables[s->table].end = log->line;
+	t = s->open ? &log->tables[s->last] : table_begin(log, s, log->command.type);
+	if (!t)
+		return false;
+	s->open = t->claims.incomplete = true;
+	t->claims.rounding = 1e-9;
+	t->end = log->line;
 	claim.wrong = strcmp(words->at[words->n - 1], "Fail") == 0;
-	log->file->list[s->table].wrong += claim.wrong;
-	return bb_claim_add(&log->file->list[s->table], &claim);
+	t->claims.wrong += claim.wrong;
+	return bb_claim_add(&t->claims, &claim);
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -814,39 +812,44 @@ static bool line_read(void *state, char text[BB_LOG_LINE], int number)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Drops repeated tables, and all but the first of those with one rank that a job printed. */
-static void tables_merge(struct log *log)
+/* Moves the tables to the file, but for repeated ones and all but the first of those with one rank
+   that a job printed. Returns false without memory. */
+static bool tables_give(struct log *log)
 {
-	struct bb_claim_file *const file = log->file;
-	size_t kept = 0;
+	const struct table *last = NULL; /* that was kept */
+	bool good = true;
 
-	for (size_t i = 0; i < file->n; i++) {
-		struct bb_claims *const before = kept > 0 ? &file->list[kept - 1] : NULL;
-		struct bb_claims *const c = &file->list[i];
+	for (size_t i = 0; i < log->ntables; i++) {
+		struct bb_claims *const before = last ? &log->file->list[log->file->n - 1] : NULL;
+		struct bb_claims *const c = &log->tables[i].claims;
 		const bool copies = before && before->nranks == 1 && c->nranks == 1 &&
-				    log->tables[kept - 1].job == log->tables[i].job &&
+				    last->job == log->tables[i].job &&
 				    strcmp(before->collective, c->collective) == 0 &&
 				    strcmp(before->algorithm, c->algorithm) == 0 &&
 				    strcmp(before->type, c->type) == 0;
-
 		/* Tools print results twice. */
 		bool same = before && before->n == c->n && c->n >= 2;
+		struct bb_claims *kept = NULL;
 
 		for (size_t k = 0; same && k < c->n; k++)
 			same = before->list[k].size_bytes == c->list[k].size_bytes &&
 			       before->list[k].in_place == c->list[k].in_place &&
 			       before->list[k].time_us == c->list[k].time_us;
-		if (copies || same) {
-			before->runs += copies ? c->runs : 0;
-			before->wrong += copies ? c->wrong : 0;
-			free(c->list);
-			free(c->facts);
+		if (!copies && !same)
+			good &= (kept = bb_claims_add(log->file)) != NULL;
+		if (kept) {
+			*kept = *c;
+			last = &log->tables[i];
 			continue;
 		}
-		log->tables[kept] = log->tables[i];
-		file->list[kept++] = *c;
+		if (copies) {
+			before->runs += c->runs;
+			before->wrong += c->wrong;
+		}
+		free(c->list);
+		free(c->facts);
 	}
-	file->n = kept;
+	return good;
 }
 
 bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
@@ -856,11 +859,10 @@ bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
 	bool good = stream_of(&log, "") && bb_log_lines(text, length, line_read, &log) &&
 		    job_begin(&log);
 
+	good &= tables_give(&log);
 	for (size_t i = 0; good && log.card.line > 0 && i < file->n; i++)
 		good = file->list[i].gpu[0] ||
 		       bb_claims_add_fact(&file->list[i], BB_FACT_CARD, &log.card);
-	if (good)
-		tables_merge(&log);
 	for (size_t i = 0; i < log.nstreams; i++) {
 		free(log.streams[i].hosts);
 		free(log.streams[i].seats);
