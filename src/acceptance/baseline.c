@@ -164,8 +164,9 @@ static const char *string_or_unknown(const json_t *file, const char *member)
 	return string ? string : "?";
 }
 
-bb_status bb_baseline_open(const char *profile, const struct bb_gate *g, json_t **file,
-			   struct bb_error *error)
+/* *FILE = that of gate G of the profile at path PROFILE. */
+static bb_status baseline_open(const char *profile, const struct bb_gate *g, json_t **file,
+			       struct bb_error *error)
 {
 	struct bb_source *const from = g->from;
 	const char *const slash = strrchr(profile, '/');
@@ -200,8 +201,8 @@ bb_status bb_baselines_open(struct bb_acceptance_session *s, struct bb_error *er
 
 		for (size_t k = 0; st == BB_OK && k < step->ngates; k++)
 			if (step->gates[k].from->kind == BB_FROM_BASELINE)
-				st = bb_baseline_open(s->profile_path, &step->gates[k],
-						      &s->evidence[i].expected[k].baseline, error);
+				st = baseline_open(s->profile_path, &step->gates[k],
+						   &s->evidence[i].expected[k].baseline, error);
 	}
 	return st;
 }

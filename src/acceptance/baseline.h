@@ -34,8 +34,5 @@ BB_MUST bb_status bb_baseline_add_history(struct bb_strbuf *text, const struct j
  * evidence. Their origin is added to the source of the gate. BB_EUSAGE: a file is no baseline.
  */
 BB_MUST bb_status bb_baselines_open(struct bb_acceptance_session *session, struct bb_error *error);
-/* The same for one gate of the profile at path PROFILE. The caller releases *FILE. */
-BB_MUST bb_status bb_baseline_open(const char *profile, const struct bb_gate *gate,
-				   struct json_t **file, struct bb_error *error);
 
 #endif

@@ -193,36 +193,25 @@ path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT], const cha
 	va_end(args);
 }
 
-/* Appends LINE to runs.jsonl, or nothing of it. */
+/* Appends LINE to runs.jsonl. What a killed session, or a full disk, has left of an unfinished line
+   is no run that has ended. */
 static bb_status append_line(struct bb_acceptance_session *s, const struct bb_strbuf *line,
 			     struct bb_error *error)
 {
-	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
 	bb_status st = BB_OK;
-	size_t at = 0;
-	ssize_t n = 1;
-	off_t before;
 	int file;
 
 	path_make(s, path, "runs.jsonl");
-	/* A killed session may have left an unfinished line. */
-	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
-	s->cut_off = false;
+	if (bb_strbuf_failed(line))
+		return bb_no_memory(error, path);
 	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	before = file >= 0 ? lseek(file, 0, SEEK_END) : 0;
-	for (; file >= 0 && n > 0 && at<whole.length; at += n> 0 ? (size_t)n : 0)
-		n = write(file, whole.text + at, whole.length - at);
-	if (bb_strbuf_failed(line) || bb_strbuf_failed(&whole)) {
-		st = bb_no_memory(error, path);
-	} else if (file < 0 || n <= 0 || fsync(file) != 0) {
+	if (file < 0 || dprintf(file, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line)) < 0 ||
+	    fsync(file) != 0)
 		st = bb_fail(error, bb_output_status(errno), "%s: %s", path, strerror(errno));
-		if (file >= 0)
-			(void)!ftruncate(file, before);
-	}
 	if (file >= 0)
 		close(file);
-	bb_strbuf_free(&whole);
+	s->cut_off = false;
 	return st;
 }
 
@@ -356,8 +345,7 @@ int64_t bb_session_repeats(const struct bb_acceptance_session *s,
 	return s->simulated.cluster ? 1 : s->repeats > 0 ? s->repeats : step->repeats;
 }
 
-/* Room for the runs of all steps of this mode. */
-static bb_status prepare(struct bb_acceptance_session *s, struct bb_error *error)
+bb_status bb_session_prepare(struct bb_acceptance_session *s, struct bb_error *error)
 {
 	const struct bb_profile *const p = s->profile;
 
@@ -395,11 +383,8 @@ bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *erro
 
 	if (strlen(s->dir) + NAME_TEXT + sizeof("/records/.jsonl") > PATH_TEXT)
 		return bb_fail(error, BB_EUSAGE, "-o: the path is too long");
-	BB_TRY(st, prepare(s, error), out);
-	if (s->resume) {
-		st = read_state(s, error);
-		goto out;
-	}
+	if (s->resume)
+		return read_state(s, error);
 	BB_TRY(st, make_folder(s->dir, error), out);
 	path_make(s, path, "runs.jsonl");
 	if (access(path, F_OK) == 0)

@@ -37,6 +37,8 @@ struct bb_acceptance_session {
 int64_t bb_session_repeats(const struct bb_acceptance_session *s,
 			   const struct bb_profile_step *step);
 
+/* Make room for the runs of all steps of its mode. BB_EUSAGE: none belongs to it. */
+BB_MUST bb_status bb_session_prepare(struct bb_acceptance_session *s, struct bb_error *error);
 /* Make DIR, or read the runs of a session that is resumed. BB_EUSAGE: DIR holds another session, or
    holds one already. */
 BB_MUST bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *error);

@@ -16,8 +16,6 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 {
 	const struct bb_diagnose_options *a = own;
 
-	if (a->quick && a->full)
-		return bb_fail(error, BB_EUSAGE, "--quick and --full: give one of them");
 	if (a->tolerance >= 1)
 		return bb_fail(
 			error, BB_EUSAGE,

@@ -247,16 +247,6 @@ static void steps_operation(const struct bb_program *program, int rank, size_t i
 	gather(o, BB_PROBE_GATHER, 0);
 }
 
-static int group_size(const struct bb_program *program, int group)
-{
-	return program->nranks;
-}
-
-static int member(const struct bb_program *program, int group, int i)
-{
-	return i;
-}
-
 void bb_probe_steps(struct bb_program *program, const struct bb_probe *probe)
 {
 	*program = (struct bb_program){.own = probe,
@@ -265,6 +255,6 @@ void bb_probe_steps(struct bb_program *program, const struct bb_probe *probe)
 				       .groups = 1,
 				       .length = steps_length,
 				       .operation = steps_operation,
-				       .group_size = group_size,
-				       .member = member};
+				       .group_size = bb_program_all_ranks,
+				       .member = bb_program_rank_itself};
 }

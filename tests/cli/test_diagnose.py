@@ -211,7 +211,7 @@ def a_factor_beyond_a_thousand():
 def refuses():
     for words, code, what in (
         ("--backend host -g 2", 3, "two others to compare"),
-        ("--backend sim -g 8 --link 1GB/s --quick --full", 2, "give one of them"),
+        ("--backend sim -g 8 --link 1GB/s --quick --full", 2, "leave one of them out"),
         ("--backend sim -g 13 --link 1GB/s --node-ranks 4", 2, "these divide them: 1, 13"),
         ("--backend sim -g 8 --link 1GB/s --tolerance 100%", 2, "less than 100%"),
         ("--backend host -g 4 --fault slow_node:1:3", 2, "give --link"),

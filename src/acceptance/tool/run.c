@@ -255,18 +255,8 @@ static bb_status dry_run(struct bb_acceptance_session *s, const char *times, str
 	total_add(verdict, times, s, &out);
 	if (st == BB_OK)
 		st = bb_write_text("-", &out, error);
-	for (uint32_t i = 0; st == BB_OK && i < s->profile->nsteps; i++) {
-		const struct bb_profile_step *const step = &s->profile->steps[i];
-		json_t *file = NULL;
-
-		for (size_t k = 0; st == BB_OK && (step->mode & s->mode) && k < step->ngates; k++) {
-			if (step->gates[k].from->kind == BB_FROM_BASELINE)
-				st = bb_baseline_open(s->profile_path, &step->gates[k], &file,
-						      error);
-			json_decref(file);
-			file = NULL;
-		}
-	}
+	if (st == BB_OK)
+		st = bb_baselines_open(s, error);
 	json_decref(verdict);
 	bb_strbuf_free(&out);
 	return st;
@@ -354,8 +344,11 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 			      o->fault ? o->fault : bb_record_string(b->before, "fault")},
 		.resume = o->resume != NULL,
 		.quiet = o->quiet};
-	st = bb_plan_check(b->profile, path, b->folder, b->session.mode, &b->session.simulated,
-			   error);
+	BB_TRY(st,
+	       bb_plan_check(b->profile, path, b->folder, b->session.mode, &b->session.simulated,
+			     error),
+	       out);
+	st = bb_session_prepare(&b->session, error);
 out:
 	return st;
 }
