@@ -4,7 +4,6 @@
  *   main.c              the program
  *   diagnose.c          the benchmark: its options, how it begins and ends; nodes and rails
  *   drive.c             the experiment: survey, steps, confirmation
- *   stage.c             the rounds of one stage, measured and collected
  *   program.c           the messages of pairs of nodes; pure
  *   report.c            the results: records and sentences
  *
@@ -180,16 +179,6 @@ static inline bool bb_examiner_is_crowded(const struct bb_examiner *s)
 BB_MUST bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run,
 				int64_t node_ranks, struct bb_error *error);
 void bb_ports_free(struct bb_ports *ports);
-
-/* Measure STAGE's rounds. WHAT names them if a deadline passes. Collective. */
-BB_MUST bb_status bb_diagnose_stage_measure(struct bb_examiner *s, struct bb_diagnose_stage *stage,
-					    const char *what);
-void bb_diagnose_stage_free(struct bb_diagnose_stage *stage);
-
-/* Measure the steps: *WAITS, on rank 0, = seconds in the collective [step * nranks + rank]; free
- * it.
- */
-BB_MUST bb_status bb_diagnose_steps_measure(struct bb_examiner *s, float **waits);
 
 extern const struct bb_experiment bb_diagnose_experiment;
 

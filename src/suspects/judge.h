@@ -90,7 +90,7 @@ BB_MUST bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struc
 			    const struct bb_quantity *alone, int n);
 
 /*
- * Add verdicts on ranks that come late to collectives. WAITS[step * ranks + rank] = seconds that a
+ * Add verdicts on ranks that come late to collectives. WAITS[rank * steps + step] = seconds that a
  * rank spent in the collective; the last to come spends the least. STEP_S: seconds of a step. No
  * clock is compared with another. BB_EINTERNAL without memory.
  */

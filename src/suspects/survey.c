@@ -253,28 +253,27 @@ bb_status bb_find_stragglers(struct bb_verdicts *verdicts, const float *waits, i
 
 	if (status != BB_OK)
 		goto out;
-	/* LATE[step * ranks + rank] = how much less than the median rank this one waited. */
-	for (size_t i = 0; i < n; i += (size_t)ranks) {
-		for (int r = 0; r < ranks; r++)
-			scratch[r] = waits[i + (size_t)r];
+	/* LATE[rank * steps + step] = how much less than the median rank this one waited. */
+	for (size_t i = 0; i < (size_t)steps; i++) {
+		for (size_t r = 0; r < (size_t)ranks; r++)
+			scratch[r] = waits[r * (size_t)steps + i];
 		middle = bb_low_median(scratch, (size_t)ranks);
-		for (int r = 0; r < ranks; r++)
-			late[i + (size_t)r] = middle - waits[i + (size_t)r];
+		for (size_t k = i; k < n; k += (size_t)steps)
+			late[k] = middle - waits[k];
 	}
 	/* Noise is the spread of each rank around its own median: a rank that is always late does
 	   not add to it. */
 	for (int r = 0; r < ranks; r++) {
 		double *own = &scratch[(size_t)r * (size_t)steps];
 
-		for (int i = 0; i < steps; i++)
-			own[i] = late[(size_t)i * (size_t)ranks + (size_t)r];
+		memcpy(own, &late[(size_t)r * (size_t)steps], (size_t)steps * sizeof(*own));
 		middle = bb_low_median(own, (size_t)steps);
 		for (int i = 0; i < steps; i++)
 			own[i] -= middle;
 	}
 	limit = bb_slow_from(tolerance * step_s, bb_noise_of(scratch, n));
 	for (size_t i = 0; i < n; i++) {
-		bb_tally_count(&tallies[i % (size_t)ranks], late[i], limit);
+		bb_tally_count(&tallies[i / (size_t)steps], late[i], limit);
 		bb_tally_count(&all, late[i], limit);
 	}
 	for (int r = 0; r < ranks && status == BB_OK; r++) {

@@ -355,8 +355,9 @@ static void test_stragglers(void **state)
 		for (int i = 0; i < STEPS * RANKS; i++) {
 			const bool is_late = i % RANKS == 2 && (how != 1 || i / RANKS % 3 == 0);
 
-			waits[i] = (float)(0.5e-3 - is_late * late +
-					   1e-3 * noise_of(i / RANKS, i % RANKS, 0));
+			waits[i % RANKS * STEPS + i / RANKS] =
+				(float)(0.5e-3 - is_late * late +
+					1e-3 * noise_of(i / RANKS, i % RANKS, 0));
 		}
 		assert_int_equal(bb_find_stragglers(&v, waits, STEPS, RANKS, 1e-3, TOLERANCE),
 				 BB_OK);
@@ -386,8 +387,9 @@ static void test_steady_ranks(void **state)
 	float waits[STEPS * RANKS];
 
 	for (int i = 0; i < STEPS * RANKS; i++)
-		waits[i] = (float)(0.5e-3 - late[i % RANKS] +
-				   1e-3 * noise_of(i / RANKS, i % RANKS, 0));
+		waits[i % RANKS * STEPS + i / RANKS] =
+			(float)(0.5e-3 - late[i % RANKS] +
+				1e-3 * noise_of(i / RANKS, i % RANKS, 0));
 	assert_int_equal(bb_find_stragglers(&v, waits, STEPS, RANKS, 1e-3, TOLERANCE), BB_OK);
 	assert_int_equal(v.n, 1);
 	assert_int_equal(v.list[0].node, 5);

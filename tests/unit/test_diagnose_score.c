@@ -272,7 +272,7 @@ static float *measure_steps(struct cluster *c)
 			for (int f = 0; f < c->nfaults; f++)
 				mine = mine || (c->faults[f].fault == STRAGGLER &&
 						c->faults[f].node * c->rails == r);
-			waits[i * ranks + r] =
+			waits[r * STEPS + i] =
 				(float)(0.2e-3 * exp(noise(c, 0)) + (mine ? 0 : late));
 		}
 	}
