@@ -403,7 +403,7 @@ static bool is_of(const struct point *p, const struct bb_gate *gate, int which)
 
 /*
  * log2 of the size from which on the second algorithm is faster than the first in RUN: between the
- * last size at which it is not and the next one, where straight lines cross (bb_compare_crossings).
+ * last size at which it is not and the next one, where straight lines cross.
  * NAN: they do not cross; *BEHIND: the first is faster at the largest size.
  */
 static double crossing_find(const struct point *p, size_t n, const struct bb_gate *gate, size_t run,

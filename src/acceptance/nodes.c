@@ -38,8 +38,7 @@ static struct reach reach_of(const struct bb_evidence *e, int64_t group,
 {
 	const bool split = bb_step_is_split(e->step);
 	const bool real = !e->simulated || !e->simulated->cluster;
-	const bool faulty = !real && bb_plan_has_fault(e->simulated, e->step) &&
-			    bb_plan_faulty_group(e->simulated, e->step) == group;
+	const bool faulty = !real && bb_plan_faulty_group(e->simulated, e->step) == group;
 	struct reach reach = {.e = e, .group = group, .excess = NAN};
 
 	for (size_t i = 0; i < judgements->n; i++) {

@@ -168,18 +168,21 @@ static int64_t group_of(const struct bb_profile_step *step, int rank)
 	return (node + step->shift) % bb_step_nodes(step) / step->nodes;
 }
 
-bool bb_plan_has_fault(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step)
+int64_t bb_plan_faulty_group(const struct bb_plan_cluster *simulated,
+			     const struct bb_profile_step *step)
 {
 	int64_t group;
 
 	if (!simulated || !simulated->fault)
-		return false;
+		return -1;
 	/* Without a number of ranks all ranks of the cluster take part. */
 	if (step->ranks <= 1)
-		return true;
+		return 0;
 	group = group_of(step, simulated->ends[0]);
 	return bb_step_all_ranks(step) >= simulated->faulty && group < bb_step_groups(step) &&
-	       group == group_of(step, simulated->ends[1]);
+			       group == group_of(step, simulated->ends[1])
+		       ? group
+		       : -1;
 }
 
 int64_t bb_plan_nodes(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step)
@@ -188,12 +191,6 @@ int64_t bb_plan_nodes(const struct bb_plan_cluster *simulated, const struct bb_p
 
 	return is_virtual && !bb_plan_has_fault(simulated, step) ? step->groups * step->nodes
 								 : bb_step_nodes(step);
-}
-
-int64_t bb_plan_faulty_group(const struct bb_plan_cluster *simulated,
-			     const struct bb_profile_step *step)
-{
-	return group_of(step, simulated->ends[0]);
 }
 
 bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_profile_step *step,

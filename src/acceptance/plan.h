@@ -24,16 +24,18 @@ struct bb_plan_cluster {
 	int per_node;                /* ranks of a node of the cluster */
 };
 
-/* True if the fault is within a group of STEP that is judged; other steps are simulated without it.
-   SIMULATED may be NULL. */
-bool bb_plan_has_fault(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step);
+/* The group of STEP that is judged and has the fault; -1: none has, and STEP is simulated without
+   it. SIMULATED may be NULL. */
+int64_t bb_plan_faulty_group(const struct bb_plan_cluster *simulated,
+			     const struct bb_profile_step *step);
+static inline bool bb_plan_has_fault(const struct bb_plan_cluster *simulated,
+				     const struct bb_profile_step *step)
+{
+	return bb_plan_faulty_group(simulated, step) >= 0;
+}
 /* The nodes on which STEP is run. In virtual time without a fault those left over are not among
    them, because the simulator needs groups of one size. */
 int64_t bb_plan_nodes(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step);
-/* The group of STEP with the fault. */
-int64_t bb_plan_faulty_group(const struct bb_plan_cluster *simulated,
-			     const struct bb_profile_step *step);
-
 /* Folders of the binaries and, for all files that a step names in run:, of outputs. */
 struct bb_places {
 	const char *binaries, *outputs;

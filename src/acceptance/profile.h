@@ -138,6 +138,10 @@ static inline long long bb_step_node(const struct bb_profile_step *step, int64_t
 }
 
 enum bb_mode { BB_QUICK = 1, BB_FULL = 2 };
+static inline const char *bb_mode_name(enum bb_mode mode)
+{
+	return mode == BB_QUICK ? "quick" : "full";
+}
 
 struct bb_profile {
 	char *name, *about, *system;

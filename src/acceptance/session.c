@@ -215,11 +215,6 @@ static bb_status append_line(struct bb_acceptance_session *s, const struct bb_st
 	return st;
 }
 
-static const char *mode_name(enum bb_mode mode)
-{
-	return mode == BB_QUICK ? "quick" : "full";
-}
-
 /* ---- the folder ------------------------------------------------------------------------------ */
 
 static bb_status begin(struct bb_acceptance_session *s, struct bb_error *error)
@@ -240,7 +235,7 @@ static bb_status begin(struct bb_acceptance_session *s, struct bb_error *error)
 	bb_json_add_string(&j, "run_id", s->run_id);
 	bb_json_add_string(&j, "start_time", s->start_time);
 	bb_json_add_string(&j, "profile", whole);
-	bb_json_add_string(&j, "mode", mode_name(s->mode));
+	bb_json_add_string(&j, "mode", bb_mode_name(s->mode));
 	bb_json_add_int(&j, "repeats", s->repeats);
 	bb_json_add_int(&j, "nodes", s->scale.nodes);
 	bb_json_add_int(&j, "ranks_per_node", s->scale.per_node);
@@ -277,9 +272,9 @@ static bb_status check_first(struct bb_acceptance_session *s, const json_t *firs
 
 	if (!mode || !id || !start)
 		return bb_fail(error, BB_EUSAGE, "--resume %s: holds no run of acceptance", s->dir);
-	if (strcmp(mode, mode_name(s->mode)) != 0)
+	if (strcmp(mode, bb_mode_name(s->mode)) != 0)
 		return bb_fail(error, BB_EUSAGE, "--resume %s: that was --%s, not --%s", s->dir,
-			       mode, mode_name(s->mode));
+			       mode, bb_mode_name(s->mode));
 	if (bb_record_int(first, "repeats") != s->repeats)
 		other = "-n";
 	else if (nodes != s->scale.nodes || per_node != s->scale.per_node)
@@ -371,7 +366,7 @@ bb_status bb_session_prepare(struct bb_acceptance_session *s, struct bb_error *e
 		return bb_no_memory(error, "steps");
 	if (s->n == 0)
 		return bb_fail(error, BB_EUSAGE, "%s: no step belongs to --%s", s->profile_path,
-			       mode_name(s->mode));
+			       bb_mode_name(s->mode));
 	return BB_OK;
 }
 

@@ -400,7 +400,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 	add_args(a, &j);
 	bb_json_add_string(&j, "about", s->profile->about);
 	bb_json_add_string(&j, "system", s->profile->system);
-	bb_json_add_string(&j, "mode", s->mode == BB_QUICK ? "quick" : "full");
+	bb_json_add_string(&j, "mode", bb_mode_name(s->mode));
 	bb_json_add_bool(&j, "virtual_time", s->simulated.cluster != NULL);
 	bb_json_add_string(&j, "cluster", s->simulated.cluster);
 	bb_json_add_string(&j, "fault", s->simulated.fault);

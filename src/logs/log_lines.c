@@ -7,6 +7,7 @@
 #include "schedules/schedule.h"
 #include "core/units.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
@@ -277,23 +278,14 @@ void bb_log_tag(char tag[BB_LOG_TAG], const char *text, size_t length)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bool is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 static bool number(const char *word, double *value)
 {
 	char *end;
 
 	errno = 0;
 	*value = strtod(word, &end);
-	return end != word && !*end && errno == 0 && isfinite(*value) && !is_letter(word[0]);
+	return end != word && !*end && errno == 0 && isfinite(*value) &&
+	       !isalpha((unsigned char)word[0]);
 }
 
 /* True for "nan" and "inf", a quotient of 0. */
@@ -318,7 +310,7 @@ bool bb_log_is_value(const char *word)
 	if (strcmp(word, "N/A") == 0 || is_not_finite(word))
 		return true;
 	strtod(word, &end);
-	return end != word && !is_letter(word[0]) && (!*end || strcmp(end, "*") == 0);
+	return end != word && !isalpha((unsigned char)word[0]) && (!*end || strcmp(end, "*") == 0);
 }
 
 static const struct {
@@ -404,7 +396,7 @@ static int read_halves(const struct bb_log_words *words, int j, int left, int le
 		/* Old versions print the largest error there, which rounding leaves far below 1,
 		   with an asterisk if it is too large. */
 		row->wrong[half] = strtod(words->at[at + 3], &end);
-		if (end == words->at[at + 3] || is_letter(words->at[at + 3][0]))
+		if (end == words->at[at + 3] || isalpha((unsigned char)words->at[at + 3][0]))
 			row->wrong[half] = NAN;
 		else if (*end == '*')
 			row->wrong[half] = 1;
@@ -436,7 +428,10 @@ void bb_log_row_clean(char *text)
 		if (end && end - c < BB_LOG_TAG && !memchr(c, ' ', (size_t)(end - c)))
 			memset(c, ' ', (size_t)(end - c) + 1 + (end[1] == ':'));
 		else if (*c == ',')
-			*c = c > text && is_digit(c[-1]) && is_digit(c[1]) ? '.' : ' ';
+			*c = c > text && isdigit((unsigned char)c[-1]) &&
+					     isdigit((unsigned char)c[1])
+				     ? '.'
+				     : ' ';
 	}
 }
 
@@ -461,7 +456,8 @@ void bb_log_row_read(const struct bb_log_words *words, int i, struct bb_log_shap
 
 	*row = (struct bb_log_row){.count = strtoull(words->at[i + 1], NULL, 10)};
 	snprintf(row->type, sizeof(row->type), "%s", words->at[i + 2]);
-	if (j < words->n && is_letter(words->at[j][0]) && !bb_log_is_value(words->at[j]))
+	if (j < words->n && isalpha((unsigned char)words->at[j][0]) &&
+	    !bb_log_is_value(words->at[j]))
 		snprintf(row->op, sizeof(row->op), "%s", words->at[j++]);
 	while (j + left < words->n && bb_log_is_value(words->at[j + left]))
 		left++;

@@ -312,18 +312,15 @@ out:
 	return status;
 }
 
-static double distance_between(const void *own, int from, int to)
-{
-	const struct bb_block_map *blocks = own;
-
-	if (blocks->of[from] < 0 || blocks->of[to] < 0)
-		return 0;
-	return blocks->level[blocks->of[from]][blocks->of[to]];
-}
-
 void bb_block_map_apply(const struct bb_block_map *blocks, const struct bb_quantity *m,
 			float *log_s)
 {
-	if (blocks->n > 0)
-		bb_quantity_subtract(m, log_s, distance_between, blocks);
+	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT;
+	     blocks->n > 0 && bb_quantity_next(m, &at);) {
+		const int from = blocks->of[at.met.from], to = blocks->of[at.met.to];
+
+		if (from >= 0 && to >= 0)
+			log_s[bb_measured_place(m, at.met.round, at.met.to, at.rail)] -=
+				(float)blocks->level[from][to];
+	}
 }

@@ -209,32 +209,10 @@ bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m
 	return BB_OK;
 }
 
-void bb_quantity_subtract(const struct bb_quantity *m, float *log_s,
-			  double (*level)(const void *own, int from, int to), const void *own)
-{
-	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);) {
-		const size_t seat =
-			(size_t)at.met.round * (size_t)m->rounds->nodes + (size_t)at.met.to;
-
-		log_s[seat * (size_t)m->rails + (size_t)at.rail] -=
-			(float)level(own, at.met.from, at.met.to);
-	}
-}
-
-struct levels {
-	const double *level;
-	const struct bb_spot *places;
-};
-
-static double level_between(const void *own, int from, int to)
-{
-	const struct levels *l = own;
-
-	return l->level[bb_nearness(&l->places[from], &l->places[to])];
-}
-
 void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_quantity *m,
 		    const struct bb_spot *places, float *log_s)
 {
-	bb_quantity_subtract(m, log_s, level_between, &(struct levels){level, places});
+	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);)
+		log_s[bb_measured_place(m, at.met.round, at.met.to, at.rail)] -=
+			(float)level[bb_nearness(&places[at.met.from], &places[at.met.to])];
 }

@@ -56,11 +56,17 @@ static inline int bb_measured_nearness(const struct bb_quantity *m, int a, int b
 	return m->places ? bb_nearness(&m->places[a], &m->places[b]) : 0;
 }
 
-static inline double bb_measured_at(const struct bb_quantity *m, int round, int node, int rail)
+/* The index of what arrived at NODE over RAIL in ROUND. */
+static inline size_t bb_measured_place(const struct bb_quantity *m, int round, int node, int rail)
 {
 	const size_t seat = (size_t)round * (size_t)m->rounds->nodes + (size_t)node;
 
-	return m->log_s[seat * (size_t)m->rails + (size_t)rail];
+	return seat * (size_t)m->rails + (size_t)rail;
+}
+
+static inline double bb_measured_at(const struct bb_quantity *m, int round, int node, int rail)
+{
+	return m->log_s[bb_measured_place(m, round, node, rail)];
 }
 
 /* One measurement: what went from one node to another over RAIL in a round. */
@@ -76,10 +82,6 @@ struct bb_measurement {
 
 /* The next of M, by round, receiver and rail. Returns false behind the last. */
 bool bb_quantity_next(const struct bb_quantity *m, struct bb_measurement *at);
-
-/* Take LEVEL(OWN, FROM, TO) off each measurement in LOG_S, which is that of M. */
-void bb_quantity_subtract(const struct bb_quantity *m, float *log_s,
-			  double (*level)(const void *own, int from, int to), const void *own);
 
 #define BB_RARE 0.02
 

@@ -414,8 +414,7 @@ static bool fault_shows(const struct bb_evidence *e)
 static void planted_judge(const struct bb_acceptance_session *s, struct bb_judgements *judgements)
 {
 	const struct bb_plan_cluster *const p = &s->simulated;
-	const char *const modes[] = {"quick", "full"};
-	const bool full = s->mode != BB_QUICK;
+	const enum bb_mode other = s->mode == BB_QUICK ? BB_FULL : BB_QUICK;
 	struct bb_evidence largest = {.step = s->evidence[0].step};
 	struct bb_strbuf here = {0}, there = {0};
 	struct bb_judgement j;
@@ -438,8 +437,7 @@ static void planted_judge(const struct bb_acceptance_session *s, struct bb_judge
 	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
 		const struct bb_profile_step *const step = &s->profile->steps[i];
 
-		if ((step->mode & (full ? BB_QUICK : BB_FULL)) && !step->after_failure &&
-		    bb_plan_has_fault(p, step))
+		if ((step->mode & other) && !step->after_failure && bb_plan_has_fault(p, step))
 			bb_strbuf_addf(&there, "%s%s", there.length > 0 ? ", " : "", step->name);
 	}
 	nodes = (p->faulty + p->per_node - 1) / p->per_node;
@@ -453,7 +451,7 @@ static void planted_judge(const struct bb_acceptance_session *s, struct bb_judge
 		bb_judgement_decide(
 			&j, BB_UNJUDGED,
 			"--fault %s is in no step of --%s; steps of --%s that see it: %s", p->fault,
-			modes[full], modes[!full], bb_strbuf_text(&there));
+			bb_mode_name(s->mode), bb_mode_name(other), bb_strbuf_text(&there));
 	else
 		bb_judgement_decide(&j, BB_UNJUDGED,
 				    "--fault %s is in no step: a step of %d ranks on %d nodes or "
