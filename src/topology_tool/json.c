@@ -222,15 +222,15 @@ static void add_json_finding(void *context, const char *text)
 	bb_json_string(context, text);
 }
 
-static void write_bounds(struct bb_json *j, const struct bb_topology *t,
-			 const struct bb_rank_place *ranks, int n)
+static void write_bounds(struct bb_json *j, const struct bb_printer *p)
 {
 	bb_json_add_object(j, "bounds");
-	add_known_int(j, "ranks", n, -1);
-	for (int what = BB_BOUND_RING; what < BB_BOUNDS && n > 1; what++) {
+	add_known_int(j, "ranks", p->nranks, -1);
+	for (int what = BB_BOUND_RING; what < BB_BOUNDS && p->nranks > 1; what++) {
 		struct bb_strbuf why = {0};
 		double GBps;
-		bb_status st = bb_speed_of_light(t, ranks, n, (enum bb_bound)what, &GBps, &why);
+		bb_status st = bb_speed_of_light(p->t, p->ranks, p->nranks, (enum bb_bound)what,
+						 &GBps, &why);
 
 		bb_json_add_object(j, bb_bound_name((enum bb_bound)what));
 		add_known_rate(j, "GBps", st == BB_OK ? GBps : 0);
@@ -241,14 +241,14 @@ static void write_bounds(struct bb_json *j, const struct bb_topology *t,
 	bb_json_end(j);
 }
 
-void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
-		   struct bb_strbuf *out)
+void bb_print_json(const struct bb_printer *p)
 {
+	const struct bb_topology *const t = p->t;
 	const int gpus = bb_topology_count(t, BB_GPU);
 	struct bb_json j;
 	char digest[20];
 
-	bb_json_init(&j, out, true);
+	bb_json_init(&j, p->out, true);
 	bb_json_object(&j);
 	add_known_int(&j, "schema", SCHEMA, -1);
 	add_string(&j, "kind", "topology");
@@ -275,10 +275,10 @@ void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *rank
 	bb_json_end(&j);
 	write_matrix(&j, "p2p", gpus, t, write_p2p);
 	write_matrix(&j, "pair_GBps", gpus, t, write_pair_bound);
-	write_bounds(&j, t, ranks, n);
+	write_bounds(&j, p);
 	bb_json_add_array(&j, "findings");
 	bb_topology_findings(t, add_json_finding, &j);
 	bb_json_end(&j);
 	bb_json_end(&j);
-	bb_strbuf_add(out, "\n");
+	bb_strbuf_add(p->out, "\n");
 }

@@ -30,7 +30,8 @@ static const char *const print_words[] = {"all",      "tree",   "matrix", "numa"
 	OPTION(STRING, topology, "topology", 0, NULL,                                              \
 	       "machine from hwloc (lstopo), NCCL (NCCL_TOPO_DUMP_FILE), nvidia-smi topo -m or "   \
 	       "--export (default: this machine)",                                                 \
-	       .argument = "FILE", .section = "Machine", .usual = true)                            \
+	       .argument = "FILE", .section = "Machine", .usual = true,                            \
+	       .excludes = {{"system", "only one machine is shown"}})                              \
 	OPTION(STRING, system, "system", 0, NULL, "known system to show instead of this machine",  \
 	       .argument = "NAME", .usual = true)                                                  \
 	OPTION(INT, nodes, "nodes", 0, "0",                                                        \
@@ -51,7 +52,8 @@ static const char *const print_words[] = {"all",      "tree",   "matrix", "numa"
 	       "differences between A and B, each a file, a known system or here; exit status 7 "  \
 	       "if there are any",                                                                 \
 	       .argument = "A [B]", .section = "Comparison", .usual = true)                        \
-	OPTION(STRING, with, "with", 0, "here", "second machine of --diff", .argument = "B")
+	OPTION(STRING, with, "with", 0, "here", "second machine of --diff", .argument = "B",       \
+	       .needs = {{"diff"}})
 
 struct options {
 	BB_OPTION_MEMBERS(OPTIONS)
@@ -77,8 +79,6 @@ static bb_status open_topology(const struct options *o, struct bb_topology **t,
 {
 	bb_status st;
 
-	if (o->topology_given && o->system_given)
-		return bb_fail(error, BB_EUSAGE, "--topology and --system: only one of them");
 	if (o->topology_given)
 		st = bb_topology_load(o->topology, t, error);
 	else if (o->system_given)
@@ -154,39 +154,38 @@ static int terminal_width(void)
 	return width > NARROWEST && width < INT_MAX ? width : NARROWEST;
 }
 
-static void add_parts(const struct options *o, const struct bb_topology *t,
-		      const struct bb_rank_place *ranks, int n, struct bb_strbuf *out)
+static void add_parts(const struct options *o, const struct bb_printer *p)
 {
-	static void (*const parts[])(const struct bb_topology *, int, struct bb_strbuf *) = {
-		[PRINT_TREE] = bb_print_tree,
-		[PRINT_MATRIX] = bb_print_matrix,
-		[PRINT_NUMA] = bb_print_numas,
-		[PRINT_FINDINGS] = bb_print_findings,
+	static void (*const parts[])(const struct bb_printer *) = {
+		[PRINT_TREE] = bb_print_tree,     [PRINT_MATRIX] = bb_print_matrix,
+		[PRINT_NUMA] = bb_print_numas,    [PRINT_FINDINGS] = bb_print_findings,
+		[PRINT_BOUNDS] = bb_print_bounds,
 	};
-	const int width = terminal_width();
+	struct bb_strbuf *const out = p->out;
 
-	for (int part = PRINT_TREE; part < PRINT_BOUNDS; part++)
+	for (int part = PRINT_TREE; part <= PRINT_BOUNDS; part++)
 		if (o->print == PRINT_ALL || o->print == part)
-			parts[part](t, width, out);
-	if (o->print == PRINT_ALL || o->print == PRINT_BOUNDS)
-		bb_print_bounds(t, ranks, n, width, out);
+			parts[part](p);
 	/* Every part ends with an empty line; drop the last one. */
 	if (out->length > 1 && strcmp(out->text + out->length - 2, "\n\n") == 0)
 		out->text[--out->length] = '\0';
 }
 
+/* Write the text, unless standard output gets JSON or XML, and those files that O names. */
 static bb_status show_machine(const struct options *o, struct bb_error *error)
 {
 	struct bb_topology *t = NULL;
 	struct bb_rank_place *ranks = NULL;
 	struct bb_strbuf text = {0}, json = {0}, xml = {0};
-	int n = 0;
+	struct bb_printer p = {.width = terminal_width(), .out = &json};
 	const bool to_json = o->json && strcmp(o->json, "-") == 0;
 	const bool to_xml = o->xml && strcmp(o->xml, "-") == 0;
 	bb_status st;
 
 	BB_TRY(st, open_topology(o, &t, error), out);
-	BB_TRY(st, choose_ranks(o, t, &ranks, &n, error), out);
+	BB_TRY(st, choose_ranks(o, t, &ranks, &p.nranks, error), out);
+	p.t = t;
+	p.ranks = ranks;
 	if (to_json && to_xml)
 		BB_TRY(st,
 		       bb_fail(error, BB_EUSAGE,
@@ -198,7 +197,7 @@ static bb_status show_machine(const struct options *o, struct bb_error *error)
 			       "--json and --export both write %.200s; give two files", o->xml),
 		       out);
 	if (o->json) {
-		bb_print_json(t, ranks, n, &json);
+		bb_print_json(&p);
 		BB_TRY(st, bb_write_text(o->json, &json, error), out);
 	}
 	if (o->xml) {
@@ -206,7 +205,8 @@ static bb_status show_machine(const struct options *o, struct bb_error *error)
 		BB_TRY(st, bb_write_text(o->xml, &xml, error), out);
 	}
 	if (!to_json && !to_xml) {
-		add_parts(o, t, ranks, n, &text);
+		p.out = &text;
+		add_parts(o, &p);
 		st = bb_write_text("-", &text, error);
 	}
 out:
@@ -262,55 +262,46 @@ static bool name_operand(int argc, char **argv, char **word)
 	return true;
 }
 
-static bb_status topology_perform(const struct options *o, struct bb_error *error)
+int main(int argc, char **argv)
 {
+	struct options o;
 	const struct bb_option_table tables[] = {
-		{rows, NULL, NULL}, {bb_about_rows, NULL, NULL}, {NULL, NULL, NULL}};
+		{rows, &o, NULL}, {bb_about_rows, &o.about, NULL}, {NULL, NULL, NULL}};
 	const struct bb_about_program program = {
 		.name = "topology",
 		.brief = BRIEF,
 		.tables = tables,
 		.examples = {"--print tree", "--system hgx-h100 --nodes 4"},
 	};
+	struct bb_error error = {0};
 	struct bb_strbuf out = {0};
+	char *word = NULL;
 	bb_status st;
 
-	if (bb_about_requested(&o->about)) {
-		bb_about_add(&o->about, &program, &out);
-	} else if (o->list_systems) {
+	if (!bb_standard_open())
+		return BB_EINTERNAL;
+	if (!name_operand(argc, argv, &word))
+		BB_TRY(st, bb_no_memory(&error, "options"), out);
+	BB_TRY(st, bb_options_parse(tables, argc, argv, &error), out);
+	if (bb_about_requested(&o.about)) {
+		bb_about_add(&o.about, &program, &out);
+		st = bb_write_text("-", &out, &error);
+	} else if (o.list_systems) {
 		for (int i = 0; bb_system_at(i); i++) {
 			const struct bb_system *const s = bb_system_at(i);
 
 			bb_strbuf_addf(&out, "%-17s %s%s%s\n", s->name, s->brief,
 				       s->alias ? "; also " : "", s->alias ? s->alias : "");
 		}
+		st = bb_write_text("-", &out, &error);
 	} else {
-		if (o->with_given && !o->diff)
-			return bb_fail(error, BB_EUSAGE, "--with %s: only with --diff", o->with);
-		return o->diff ? compare_machines(o, error) : show_machine(o, error);
+		BB_TRY(st, bb_options_check_rules(tables, &error), out);
+		st = o.diff ? compare_machines(&o, &error) : show_machine(&o, &error);
 	}
-	st = bb_write_text("-", &out, error);
-	bb_strbuf_free(&out);
-	return st;
-}
-
-int main(int argc, char **argv)
-{
-	struct options o;
-	const struct bb_option_table tables[] = {
-		{rows, &o, NULL}, {bb_about_rows, &o.about, NULL}, {NULL, NULL, NULL}};
-	struct bb_error error = {0};
-	char *word;
-	bb_status st;
-
-	if (!bb_standard_open())
-		return BB_EINTERNAL;
-	st = name_operand(argc, argv, &word) ? bb_options_parse(tables, argc, argv, &error)
-					     : bb_no_memory(&error, "options");
-	if (st == BB_OK)
-		st = topology_perform(&o, &error);
+out:
 	if (bb_error_status(&error) != BB_OK)
 		bb_say("topology", "%s", error.text);
+	bb_strbuf_free(&out);
 	free(word);
 	return (int)st;
 }

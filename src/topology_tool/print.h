@@ -6,22 +6,30 @@
 
 #include "topology/bound.h"
 
-/* All of them append to OUT; lines have at most WIDTH columns if their text can be wrapped or
+/* What is printed, and where. Lines have at most WIDTH columns if their text can be wrapped or
    cut. */
+struct bb_printer {
+	const struct bb_topology *t;
+	int width;
+	struct bb_strbuf *out; /* is appended to */
+	const struct bb_rank_place *ranks;
+	int nranks;
+};
 
 /* Device D: "1b:00.0 Gen5 x16, H100 80GB HBM3, 18 NVLink4 to switches". */
 void bb_describe_device(const struct bb_topology *t, int d, struct bb_strbuf *out);
 /* A summary, and the tree of devices. */
-void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out);
+void bb_print_tree(const struct bb_printer *p);
 /* GPUs and NICs as in nvidia-smi topo -m, with its legend; nothing for less than two devices. */
-void bb_print_matrix(const struct bb_topology *t, int width, struct bb_strbuf *out);
+void bb_print_matrix(const struct bb_printer *p);
 /* Distances of NUMA nodes by the firmware; nothing for a single node. */
-void bb_print_numas(const struct bb_topology *t, int width, struct bb_strbuf *out);
+void bb_print_numas(const struct bb_printer *p);
 /* Findings, or "none". */
-void bb_print_findings(const struct bb_topology *t, int width, struct bb_strbuf *out);
-/* The speed of light of N ranks; nothing for a single rank. */
-void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
-		     int width, struct bb_strbuf *out);
+void bb_print_findings(const struct bb_printer *p);
+/* The speed of light of the ranks; nothing for a single rank. */
+void bb_print_bounds(const struct bb_printer *p);
+/* Everything as one JSON object. */
+void bb_print_json(const struct bb_printer *p);
 
 /*
  * A sentence for each difference between two machines, called NAME_A and NAME_B. Returns their
@@ -35,9 +43,5 @@ void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ra
  */
 int bb_print_diff(const struct bb_topology *a, const struct bb_topology *b, const char *name_a,
 		  const char *name_b, int width, struct bb_strbuf *out);
-
-/* Everything as one JSON object. */
-void bb_print_json(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
-		   struct bb_strbuf *out);
 
 #endif

@@ -27,14 +27,8 @@ static const char *bytes_text(char text[BYTES_TEXT], int64_t bytes)
 	return text;
 }
 
-struct printer {
-	const struct bb_topology *t;
-	struct bb_strbuf *out;
-	int width;
-};
-
 /* Print a line, cut at the width. */
-__attribute__((format(printf, 3, 4))) static void print_line(struct printer *p, int indent,
+__attribute__((format(printf, 3, 4))) static void print_line(const struct bb_printer *p, int indent,
 							     const char *format, ...)
 {
 	char text[512];
@@ -51,7 +45,7 @@ __attribute__((format(printf, 3, 4))) static void print_line(struct printer *p, 
 
 /* ---- summary ------------------------------------------------------------------------------- */
 
-static void print_summary(struct printer *p)
+static void print_summary(const struct bb_printer *p)
 {
 	const struct bb_topology *t = p->t;
 	const struct bb_host *h = &t->host;
@@ -169,7 +163,7 @@ void bb_describe_device(const struct bb_topology *t, int index, struct bb_strbuf
 		bb_strbuf_addf(s, ", %s", d->port);
 }
 
-static void print_device(struct printer *p, int indent, int index)
+static void print_device(const struct bb_printer *p, int indent, int index)
 {
 	const struct bb_device *d = &p->t->devices[index];
 	const int length = bb_strbuf_columns(d->name, strlen(d->name));
@@ -183,7 +177,7 @@ static void print_device(struct printer *p, int indent, int index)
 }
 
 /* Print PCI object INDEX and all below it. Only switches have a line of their own. */
-static void print_below(struct printer *p, int indent, int index)
+static void print_below(const struct bb_printer *p, int indent, int index)
 {
 	const struct bb_pci *pci = &p->t->pcis[index];
 	struct bb_strbuf s = {0};
@@ -205,7 +199,7 @@ static void print_below(struct printer *p, int indent, int index)
 
 /* Print all at NUMA node NUMA. A host bridge has a line of its own if several objects are directly
    below it. */
-static void print_io(struct printer *p, int indent, int numa)
+static void print_io(const struct bb_printer *p, int indent, int numa)
 {
 	const struct bb_topology *t = p->t;
 
@@ -235,35 +229,31 @@ static void print_io(struct printer *p, int indent, int numa)
 			print_device(p, indent, d);
 }
 
-static void print_numa(struct printer *p, int indent, int numa)
+void bb_print_tree(const struct bb_printer *p)
 {
-	const struct bb_numa *n = &p->t->host.numas[numa];
-	char memory[BYTES_TEXT];
-
-	print_line(p, indent, "NUMA node %d: %s%s%s", n->os,
-		   n->bytes > 0 ? bytes_text(memory, n->bytes) : "memory unknown",
-		   n->cpus ? ", threads " : "", n->cpus ? n->cpus : "");
-	print_io(p, indent + 2, numa);
-}
-
-void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out)
-{
-	struct printer p = {t, out, width};
+	const struct bb_topology *const t = p->t;
 	bool unplaced = false;
 
-	print_summary(&p);
+	print_summary(p);
 	/* A NUMA node that spans several packages is printed below the first; -1: below none. */
 	for (int k = 0; k <= t->host.npackages; k++) {
 		const int package = k < t->host.npackages ? k : -1;
 		bool begun = package < 0;
 
 		for (int i = 0; i < t->host.nnumas; i++) {
-			if (t->host.numas[i].package != package)
+			const struct bb_numa *const n = &t->host.numas[i];
+			const int indent = package < 0 ? 0 : 2;
+			char memory[BYTES_TEXT];
+
+			if (n->package != package)
 				continue;
 			if (!begun)
-				print_line(&p, 0, "package %d", package);
+				print_line(p, 0, "package %d", package);
 			begun = true;
-			print_numa(&p, package < 0 ? 0 : 2, i);
+			print_line(p, indent, "NUMA node %d: %s%s%s", n->os,
+				   n->bytes > 0 ? bytes_text(memory, n->bytes) : "memory unknown",
+				   n->cpus ? ", threads " : "", n->cpus ? n->cpus : "");
+			print_io(p, indent + 2, i);
 		}
 	}
 	for (int i = 0; i < t->npcis; i++)
@@ -271,10 +261,10 @@ void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out
 	for (int d = 0; d < t->ndevices; d++)
 		unplaced |= t->devices[d].pci < 0 && t->devices[d].numa < 0;
 	if (unplaced) {
-		print_line(&p, 0, "at no known NUMA node");
-		print_io(&p, 2, -1);
+		print_line(p, 0, "at no known NUMA node");
+		print_io(p, 2, -1);
 	}
-	bb_strbuf_add(out, "\n");
+	bb_strbuf_add(p->out, "\n");
 }
 
 /* ---- matrices -------------------------------------------------------------------------------- */
@@ -283,108 +273,97 @@ void bb_print_tree(const struct bb_topology *t, int width, struct bb_strbuf *out
 
 /* Print the matrix of N rows and columns, in blocks of columns that fit: CELL_OF writes the cell of
    objects I and J, or the label of I if J is -1. */
-static void print_cells(const struct bb_topology *t, int n, int width, struct bb_strbuf *out,
+static void print_cells(const struct bb_printer *p, int n,
 			void (*cell_of)(const struct bb_topology *t, int i, int j, char text[CELL]))
 {
 	char(*cells)[CELL] = calloc((size_t)(n + 1) * (size_t)(n + 1), CELL);
 	int column = 2, block;
 
-	out->failed |= !cells;
+	p->out->failed |= !cells;
 	if (!cells)
 		return;
 	for (int i = 0; i < n; i++) {
-		cell_of(t, i, -1, cells[i + 1]);
+		cell_of(p->t, i, -1, cells[i + 1]);
 		for (int j = -1; j < n; j++)
-			cell_of(t, i, j, cells[(i + 1) * (n + 1) + j + 1]);
+			cell_of(p->t, i, j, cells[(i + 1) * (n + 1) + j + 1]);
 	}
 	for (int i = 1; i < (n + 1) * (n + 1); i++)
 		column = (int)strlen(cells[i]) >= column ? (int)strlen(cells[i]) + 1 : column;
-	block = (width - column) / column < 1 ? 1 : (width - column) / column;
+	block = (p->width - column) / column < 1 ? 1 : (p->width - column) / column;
 	for (int from = 1; from <= n; from += block) {
 		for (int i = 0; i <= n; i++) {
-			bb_strbuf_addf(out, "%-*s", column - 1, cells[i * (n + 1)]);
+			bb_strbuf_addf(p->out, "%-*s", column - 1, cells[i * (n + 1)]);
 			for (int j = from; j < from + block && j <= n; j++)
-				bb_strbuf_addf(out, " %*s", column - 1, cells[i * (n + 1) + j]);
-			bb_strbuf_add(out, "\n");
+				bb_strbuf_addf(p->out, " %*s", column - 1, cells[i * (n + 1) + j]);
+			bb_strbuf_add(p->out, "\n");
 		}
-		bb_strbuf_add(out, "\n");
+		bb_strbuf_add(p->out, "\n");
 	}
 	free(cells);
-}
-
-static void print_legend(const struct bb_topology *t, int n, int width, struct bb_strbuf *out)
-{
-	struct bb_strbuf nics = {0};
-	bool seen[BB_PATH_UNKNOWN + 1] = {false};
-	const int gpus = bb_topology_count(t, BB_GPU);
-
-	for (int i = 0; i < n; i++)
-		for (int j = 0; j < n; j++)
-			seen[bb_topology_path(t, i, j, NULL)] = true;
-	for (int path = BB_PATH_UNKNOWN - 1; path >= 0; path--)
-		if (seen[path])
-			bb_strbuf_addf(out, "  %-4s = %s\n", bb_path_word((enum bb_path)path),
-				       bb_path_meaning((enum bb_path)path));
-	if (seen[BB_PATH_UNKNOWN])
-		bb_strbuf_add(out, "  ?    = not known\n");
-	if (n > gpus)
-		bb_strbuf_add(out, "\n");
-	for (int d = gpus; d < n; d++)
-		bb_strbuf_addf(&nics, "NIC%d=%s ", d - gpus, t->devices[d].name);
-	if (n > gpus) {
-		bb_strbuf_add(out, "  ");
-		bb_strbuf_wrap(out, bb_strbuf_text(&nics), 2, 2, width);
-	}
-	bb_strbuf_free(&nics);
-	bb_strbuf_add(out, "\n");
-}
-
-/* The last columns of nvidia-smi, on separate lines since they are long. */
-static void print_affinity(const struct bb_topology *t, int width, struct bb_strbuf *out)
-{
-	const int gpus = bb_topology_count(t, BB_GPU);
-
-	if (gpus > 0)
-		bb_strbuf_add(out, "     NUMA  CPU affinity\n");
-	for (int d = 0; d < gpus; d++) {
-		const int numa = t->devices[d].numa;
-		const char *cpus = numa >= 0 ? t->host.numas[numa].cpus : NULL;
-
-		bb_strbuf_addf(out, "%-5s", t->devices[d].name);
-		if (numa >= 0)
-			bb_strbuf_addf(out, "%4d  %.*s%s\n", t->host.numas[numa].os, width - 14,
-				       cpus ? cpus : "?",
-				       cpus && (int)strlen(cpus) > width - 14 ? "..." : "");
-		else
-			bb_strbuf_add(out, "   ?  ?\n");
-	}
-	if (gpus > 0)
-		bb_strbuf_add(out, "\n");
 }
 
 static void path_cell(const struct bb_topology *t, int i, int j, char text[CELL])
 {
 	const int gpus = bb_topology_count(t, BB_GPU);
-	int links = 0;
-	enum bb_path path;
+	int links;
+	const enum bb_path path = j < 0 ? BB_PATH_UNKNOWN : bb_topology_path(t, i, j, &links);
 
-	if (j < 0) {
+	if (j < 0)
 		snprintf(text, CELL, i < gpus ? "GPU%d" : "NIC%d", i < gpus ? i : i - gpus);
-	} else {
-		path = bb_topology_path(t, i, j, &links);
+	else
 		bb_topology_path_text(text, path, links);
-	}
 }
 
-void bb_print_matrix(const struct bb_topology *t, int width, struct bb_strbuf *out)
+/* The classes of paths between the first N devices, and the names of the NICs among them. */
+static void print_legend(const struct bb_printer *p, int n)
 {
-	const int n = bb_topology_count(t, BB_GPU) + bb_topology_count(t, BB_NIC);
+	struct bb_strbuf nics = {0};
+	bool seen[BB_PATH_UNKNOWN + 1] = {false};
+	const int gpus = bb_topology_count(p->t, BB_GPU);
+
+	for (int i = 0; i < n * n; i++)
+		seen[bb_topology_path(p->t, i / n, i % n, NULL)] = true;
+	for (int path = BB_PATH_UNKNOWN - 1; path >= 0; path--)
+		if (seen[path])
+			bb_strbuf_addf(p->out, "  %-4s = %s\n", bb_path_word((enum bb_path)path),
+				       bb_path_meaning((enum bb_path)path));
+	if (seen[BB_PATH_UNKNOWN])
+		bb_strbuf_add(p->out, "  ?    = not known\n");
+	for (int d = gpus; d < n; d++)
+		bb_strbuf_addf(&nics, "NIC%d=%s ", d - gpus, p->t->devices[d].name);
+	if (n > gpus) {
+		bb_strbuf_add(p->out, "\n  ");
+		bb_strbuf_wrap(p->out, bb_strbuf_text(&nics), 2, 2, p->width);
+	}
+	bb_strbuf_free(&nics);
+	bb_strbuf_add(p->out, "\n");
+}
+
+void bb_print_matrix(const struct bb_printer *p)
+{
+	const struct bb_topology *const t = p->t;
+	const int gpus = bb_topology_count(t, BB_GPU), n = gpus + bb_topology_count(t, BB_NIC);
+	const int room = p->width - 14;
 
 	if (n < 2)
 		return;
-	print_cells(t, n, width, out, path_cell);
-	print_affinity(t, width, out);
-	print_legend(t, n, width, out);
+	print_cells(p, n, path_cell);
+	/* The last columns of nvidia-smi, on separate lines since they are long. */
+	bb_strbuf_add(p->out, gpus > 0 ? "     NUMA  CPU affinity\n" : "");
+	for (int d = 0; d < gpus; d++) {
+		const int numa = t->devices[d].numa;
+		const char *cpus = numa >= 0 ? t->host.numas[numa].cpus : NULL;
+
+		bb_strbuf_addf(p->out, "%-5s", t->devices[d].name);
+		if (numa >= 0)
+			bb_strbuf_addf(p->out, "%4d  %.*s%s\n", t->host.numas[numa].os, room,
+				       cpus ? cpus : "?",
+				       cpus && (int)strlen(cpus) > room ? "..." : "");
+		else
+			bb_strbuf_add(p->out, "   ?  ?\n");
+	}
+	bb_strbuf_add(p->out, gpus > 0 ? "\n" : "");
+	print_legend(p, n);
 }
 
 static void distance_cell(const struct bb_topology *t, int i, int j, char text[CELL])
@@ -393,110 +372,101 @@ static void distance_cell(const struct bb_topology *t, int i, int j, char text[C
 		 j < 0 ? t->host.numas[i].os : t->host.distances[i * t->host.nnumas + j]);
 }
 
-void bb_print_numas(const struct bb_topology *t, int width, struct bb_strbuf *out)
+void bb_print_numas(const struct bb_printer *p)
 {
-	if (t->host.nnumas < 2)
+	if (p->t->host.nnumas < 2)
 		return;
-	if (!t->host.distances) {
-		bb_strbuf_add(out, "The distances between NUMA nodes are not known.\n\n");
+	if (!p->t->host.distances) {
+		bb_strbuf_add(p->out, "The distances between NUMA nodes are not known.\n\n");
 		return;
 	}
-	bb_strbuf_add(out, "NUMA distances by the firmware (10: the node itself)\n");
-	print_cells(t, t->host.nnumas, width, out, distance_cell);
+	bb_strbuf_add(p->out, "NUMA distances by the firmware (10: the node itself)\n");
+	print_cells(p, p->t->host.nnumas, distance_cell);
 }
 
 /* ---- findings and the speed of light -------------------------------------------------------- */
 
-struct list {
-	struct bb_strbuf *out;
-	int width;
-};
-
-static void add_text_finding(void *context, const char *text)
+static void print_finding(void *context, const char *text)
 {
-	struct list *list = context;
+	const struct bb_printer *const p = context;
 
-	bb_strbuf_add(list->out, "  ! ");
-	bb_strbuf_wrap(list->out, text, 4, 4, list->width);
+	bb_strbuf_add(p->out, "  ! ");
+	bb_strbuf_wrap(p->out, text, 4, 4, p->width);
 }
 
-void bb_print_findings(const struct bb_topology *t, int width, struct bb_strbuf *out)
+void bb_print_findings(const struct bb_printer *p)
 {
-	struct list list = {out, width};
+	struct bb_printer context = *p;
 
-	bb_strbuf_add(out, "Findings\n");
-	if (bb_topology_findings(t, add_text_finding, &list) == 0)
-		bb_strbuf_add(out, "  none\n");
-	bb_strbuf_add(out, "\n");
+	bb_strbuf_add(p->out, "Findings\n");
+	if (bb_topology_findings(p->t, print_finding, &context) == 0)
+		bb_strbuf_add(p->out, "  none\n");
+	bb_strbuf_add(p->out, "\n");
 }
 
 #define SENTENCE_AT 20
 
-/* Print the bound of WHAT, called NAME. */
-static void print_bound(const struct bb_topology *t, const char *name,
-			const struct bb_rank_place *ranks, int n, enum bb_bound what, int width,
-			struct bb_strbuf *out)
+/* Print the bound of WHAT over N RANKS, called NAME. */
+static void print_bound(const struct bb_printer *p, const char *name,
+			const struct bb_rank_place *ranks, int n, enum bb_bound what)
 {
 	struct bb_strbuf why = {0};
 	double GBps;
 
-	if (bb_speed_of_light(t, ranks, n, what, &GBps, &why) == BB_OK)
-		bb_strbuf_addf(out, "  %-10s %6.4g ", name, GBps);
+	if (bb_speed_of_light(p->t, ranks, n, what, &GBps, &why) == BB_OK)
+		bb_strbuf_addf(p->out, "  %-10s %6.4g ", name, GBps);
 	else
-		bb_strbuf_addf(out, "  %-10s %6s ", name, "-");
-	bb_strbuf_wrap(out, bb_strbuf_text(&why), SENTENCE_AT, SENTENCE_AT, width);
+		bb_strbuf_addf(p->out, "  %-10s %6s ", name, "-");
+	bb_strbuf_wrap(p->out, bb_strbuf_text(&why), SENTENCE_AT, SENTENCE_AT, p->width);
 	bb_strbuf_free(&why);
 }
 
-/* Print the slowest pair of RANKS and, if it differs, the fastest. */
-static void print_pairs(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
-			int width, struct bb_strbuf *out)
+#define PAIR_RANKS 128 /* further pairs are like these, on equal nodes */
+
+/* Print the slowest pair of ranks and, if it differs, the fastest. */
+static void print_pairs(const struct bb_printer *p)
 {
+	const int n = p->nranks < PAIR_RANKS ? p->nranks : PAIR_RANKS;
 	struct bb_rank_place best[2], worst[2];
 	double least = 0, most = 0;
 
 	for (int i = 1; i < n; i++)
 		for (int j = 0; j < i; j++) {
-			const struct bb_rank_place pair[] = {ranks[j], ranks[i]};
+			const struct bb_rank_place pair[] = {p->ranks[j], p->ranks[i]};
 			struct bb_strbuf why = {0};
 			double GBps;
-			const bb_status st =
-				bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, &why);
+			const bool known = bb_speed_of_light(p->t, pair, 2, BB_BOUND_PAIR, &GBps,
+							     &why) == BB_OK;
 
 			bb_strbuf_free(&why);
-			if (least == 0 && st != BB_OK) /* if none has a bound, the last says why */
+			/* If none has a bound, the last says why. */
+			if (least == 0 || (known && GBps < least))
 				memcpy(worst, pair, sizeof(pair));
-			if (st != BB_OK)
-				continue;
-			if (least == 0 || GBps < least) {
-				memcpy(worst, pair, sizeof(pair));
+			if (known && (least == 0 || GBps < least))
 				least = GBps;
-			}
-			if (GBps > most) {
+			if (known && GBps > most) {
 				memcpy(best, pair, sizeof(pair));
 				most = GBps;
 			}
 		}
 	if (most > least)
-		print_bound(t, "best pair", best, 2, BB_BOUND_PAIR, width, out);
-	print_bound(t, most > least ? "worst pair" : "pair", worst, 2, BB_BOUND_PAIR, width, out);
+		print_bound(p, "best pair", best, 2, BB_BOUND_PAIR);
+	print_bound(p, most > least ? "worst pair" : "pair", worst, 2, BB_BOUND_PAIR);
 }
 
-#define PAIR_RANKS 128 /* further pairs are like these, on equal nodes */
-
-void bb_print_bounds(const struct bb_topology *t, const struct bb_rank_place *ranks, int n,
-		     int width, struct bb_strbuf *out)
+void bb_print_bounds(const struct bb_printer *p)
 {
 	int nodes = 0;
 
-	if (n < 2)
+	if (p->nranks < 2)
 		return;
-	for (int i = 0; i < n; i++)
-		nodes = ranks[i].node >= nodes ? ranks[i].node + 1 : nodes;
-	bb_strbuf_addf(out, "Speed of light of %d %s on %d node%s, GB/s\n", n,
-		       ranks[0].device == BB_ON_HOST ? "ranks" : "GPUs", nodes, bb_plural(nodes));
-	print_pairs(t, ranks, n < PAIR_RANKS ? n : PAIR_RANKS, width, out);
+	for (int i = 0; i < p->nranks; i++)
+		nodes = p->ranks[i].node >= nodes ? p->ranks[i].node + 1 : nodes;
+	bb_strbuf_addf(p->out, "Speed of light of %d %s on %d node%s, GB/s\n", p->nranks,
+		       p->ranks[0].device == BB_ON_HOST ? "ranks" : "GPUs", nodes,
+		       bb_plural(nodes));
+	print_pairs(p);
 	for (enum bb_bound what = BB_BOUND_RING; what < BB_BOUNDS; what++)
-		print_bound(t, bb_bound_name(what), ranks, n, what, width, out);
-	bb_strbuf_add(out, "\n");
+		print_bound(p, bb_bound_name(what), p->ranks, p->nranks, what);
+	bb_strbuf_add(p->out, "\n");
 }

@@ -52,13 +52,16 @@ static void print_everything(const struct bb_topology *t)
 	const int nodes = t->nodes < 3 ? t->nodes : 3;
 	int n;
 	struct bb_rank_place *ranks = bb_all_gpus(t, nodes, &n);
+	struct bb_printer p = {
+		.t = t, .width = 80, .out = &out, .ranks = ranks, .nranks = n < 16 ? n : 16};
 
-	bb_print_tree(t, 80, &out);
-	bb_print_matrix(t, 80, &out);
-	bb_print_numas(t, 80, &out);
-	bb_print_findings(t, 80, &out);
-	bb_print_bounds(t, ranks, n < 16 ? n : 16, 80, &out);
-	bb_print_json(t, ranks, n, &out);
+	bb_print_tree(&p);
+	bb_print_matrix(&p);
+	bb_print_numas(&p);
+	bb_print_findings(&p);
+	bb_print_bounds(&p);
+	p.nranks = n;
+	bb_print_json(&p);
 	bb_strbuf_free(&out);
 	free(ranks);
 }
