@@ -93,7 +93,7 @@ static void check_nvlinks(struct findings *f)
 					    all, kind == BB_C2C ? "NVLink-C2C" : "NVLinks",
 					    down > 1 ? "are" : "is");
 		}
-		links[d] = bb_topology_nvlinks_all(t, d);
+		links[d] = bb_topology_nvlinks(t, d, BB_PEER_ANY);
 	}
 	for (int d = 0; d < gpus; d++) {
 		const double most = usual(t, d, links, true);

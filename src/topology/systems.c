@@ -10,86 +10,67 @@
 
 /* ---- CPUs ---------------------------------------------------------------------------------- */
 
+#define CPU(cpu, ...) static const struct bb_system_cpu cpu = {__VA_ARGS__}
 /* Two packages with a NUMA node each: model of CPUID, cores of each, GiB of memory in all; KiB of
    L2 per core, MiB of L3 per package; generation of PCIe (0: that of the GPUs). */
-#define XEON(name, number, cores, gib, l2, l3, pcie)                                               \
-	{                                                                                          \
-		"Intel(R) Xeon(R) " name, "GenuineIntel", "x86_64", 6, number, 2, 1, cores, 2,     \
-			gib, l2, l3, cores, 10, 21, pcie                                           \
-	}
+#define XEON(cpu, name, number, cores, gib, l2, l3, pcie)                                          \
+	CPU(cpu, "Intel(R) Xeon(R) " name, "GenuineIntel", "x86_64", 6, number, 2, 1, cores, 2,    \
+	    gib, l2, l3, cores, 10, 21, pcie)
 /* Family and model of CPUID; packages, NUMA nodes and cores of each, GiB; KiB of L2, MiB of an L3
    and its cores; distances of NUMA nodes by the firmware; generation of PCIe. */
-#define EPYC(name, family, number, packages, numas, cores, gib, l2, l3, sharing, near, far, pcie)  \
-	{                                                                                          \
-		"AMD EPYC " name, "AuthenticAMD", "x86_64", family, number, packages, numas,       \
-			cores, 2, gib, l2, l3, sharing, near, far, pcie                            \
-	}
-#define GRACE(packages, gib)                                                                       \
-	{                                                                                          \
-		"NVIDIA Grace", "NVIDIA", "arm64", 0, 0, packages, 1, 72, 1, gib, 1024, 114, 72,   \
-			10, 40, 5                                                                  \
-	}
+#define EPYC(cpu, name, family, number, packages, numas, cores, gib, l2, l3, sharing, near, far,   \
+	     pcie)                                                                                 \
+	CPU(cpu, "AMD EPYC " name, "AuthenticAMD", "x86_64", family, number, packages, numas,      \
+	    cores, 2, gib, l2, l3, sharing, near, far, pcie)
+#define GRACE(cpu, packages, gib)                                                                  \
+	CPU(cpu, "NVIDIA Grace", "NVIDIA", "arm64", 0, 0, packages, 1, 72, 1, gib, 1024, 114, 72,  \
+	    10, 40, 5)
 
-static const struct bb_system_cpu xeon_6148 =
-	XEON("Gold 6148 CPU @ 2.40GHz", 85, 20, 384, 1024, 27, 0);
+XEON(xeon_6148, "Gold 6148 CPU @ 2.40GHz", 85, 20, 384, 1024, 27, 0);
 /* 2 x E5-2698 v4, 512 GB (NVIDIA, DGX-1 system architecture). */
-static const struct bb_system_cpu xeon_2698 =
-	XEON("CPU E5-2698 v4 @ 2.20GHz", 79, 20, 512, 256, 50, 0);
+XEON(xeon_2698, "CPU E5-2698 v4 @ 2.20GHz", 79, 20, 512, 256, 50, 0);
 /* 2 x Platinum 8168, 1.5 TB (DGX-2 user guide). */
-static const struct bb_system_cpu xeon_8168 =
-	XEON("Platinum 8168 CPU @ 2.70GHz", 85, 24, 1536, 1024, 33, 0);
+XEON(xeon_8168, "Platinum 8168 CPU @ 2.70GHz", 85, 24, 1536, 1024, 33, 0);
 /* 2 x EPYC 7742 with four NUMA nodes each, 1 TB (DGX A100 user guide; NVIDIA/nccl#1505). */
-static const struct bb_system_cpu epyc_7742 =
-	EPYC("7742 64-Core Processor", 23, 49, 2, 4, 64, 1024, 512, 16, 4, 12, 32, 0);
+EPYC(epyc_7742, "7742 64-Core Processor", 23, 49, 2, 4, 64, 1024, 512, 16, 4, 12, 32, 0);
 /* 2 x Platinum 8480C, 2 TB (DGX H100 user guide; affinities of NVIDIA/nccl#1264). */
-static const struct bb_system_cpu xeon_8480 = XEON("Platinum 8480C", 143, 56, 2048, 2048, 105, 0);
+XEON(xeon_8480, "Platinum 8480C", 143, 56, 2048, 2048, 105, 0);
 /* 2 x Platinum 8480+ (NVIDIA/nccl#1639); memory as the DGX H100's. */
-static const struct bb_system_cpu xeon_8480_plus =
-	XEON("Platinum 8480+", 143, 56, 2048, 2048, 105, 0);
+XEON(xeon_8480_plus, "Platinum 8480+", 143, 56, 2048, 2048, 105, 0);
 /* 2 x Platinum 8275CL, 1152 GiB (AWS, instance types; cores by the affinities in
    p4de-24xl-topo.xml, aws/aws-ofi-nccl). */
-static const struct bb_system_cpu xeon_8275 =
-	XEON("Platinum 8275CL CPU @ 3.00GHz", 85, 24, 1152, 1024, 36, 0);
+XEON(xeon_8275, "Platinum 8275CL CPU @ 3.00GHz", 85, 24, 1152, 1024, 36, 0);
 /* 2 x Platinum 8488C, 2 TiB (hwloc's XML of p5en.48xlarge, aws/aws-ofi-nccl). */
-static const struct bb_system_cpu xeon_8488 = XEON("Platinum 8488C", 143, 48, 2048, 2048, 105, 0);
+XEON(xeon_8488, "Platinum 8488C", 143, 48, 2048, 2048, 105, 0);
 /* 2 x Platinum 8559C, 2 or 4 TiB (the same of p6-b200.48xlarge and p6-b300.48xlarge). */
-static const struct bb_system_cpu xeon_8559 = XEON("Platinum 8559C", 207, 48, 2048, 2048, 320, 0);
-static const struct bb_system_cpu xeon_8559_4t =
-	XEON("Platinum 8559C", 207, 48, 4096, 2048, 320, 5);
+XEON(xeon_8559, "Platinum 8559C", 207, 48, 2048, 2048, 320, 0);
+XEON(xeon_8559_4t, "Platinum 8559C", 207, 48, 4096, 2048, 320, 5);
 /* 2 x Xeon 6776P, 2 TB (DGX B300 data sheet). */
-static const struct bb_system_cpu xeon_6776 = XEON("6776P", 173, 64, 2048, 2048, 336, 5);
+XEON(xeon_6776, "6776P", 173, 64, 2048, 2048, 336, 5);
 /* 2 x EPYC 7R13, 2 TiB (AWS, P5 instances). */
-static const struct bb_system_cpu epyc_7r13 =
-	EPYC("7R13 Processor", 25, 1, 2, 1, 48, 2048, 512, 32, 8, 10, 32, 0);
+EPYC(epyc_7r13, "7R13 Processor", 25, 1, 2, 1, 48, 2048, 512, 32, 8, 10, 32, 0);
 /* 2 x EPYC 9374F, 1.5 TiB (AMD's MI300X in MLPerf Inference 4.1). */
-static const struct bb_system_cpu epyc_9374 =
-	EPYC("9374F 32-Core Processor", 25, 17, 2, 1, 32, 1536, 1024, 32, 4, 10, 32, 0);
+EPYC(epyc_9374, "9374F 32-Core Processor", 25, 17, 2, 1, 32, 1536, 1024, 32, 4, 10, 32, 0);
 /* 2 x EPYC 9575F; 24 x 96 GB (voipmonitor/rtx6kpro), or 24 x 128 GB (tinycorp's MI350X in MLPerf
    Training 6.0). */
-static const struct bb_system_cpu epyc_9575 =
-	EPYC("9575F 64-Core Processor", 26, 2, 2, 1, 64, 2304, 1024, 32, 8, 10, 32, 0);
-static const struct bb_system_cpu epyc_9575_3t =
-	EPYC("9575F 64-Core Processor", 26, 2, 2, 1, 64, 3072, 1024, 32, 8, 10, 32, 0);
+EPYC(epyc_9575, "9575F 64-Core Processor", 26, 2, 2, 1, 64, 2304, 1024, 32, 8, 10, 32, 0);
+EPYC(epyc_9575_3t, "9575F 64-Core Processor", 26, 2, 2, 1, 64, 3072, 1024, 32, 8, 10, 32, 0);
 /* 2 x Platinum 8570, 2 TB (DGX B200 data sheet). */
-static const struct bb_system_cpu xeon_8570 = XEON("Platinum 8570", 207, 56, 2048, 2048, 300, 0);
+XEON(xeon_8570, "Platinum 8570", 207, 56, 2048, 2048, 300, 0);
 /* 2 x Grace, 480 GB each (GB200 NVL72 data sheet). */
-static const struct bb_system_cpu grace = GRACE(2, 960);
+GRACE(grace, 2, 960);
 /* 4 x Grace, 120 GB each (JUPITER, Alps: arXiv 2408.11556). */
-static const struct bb_system_cpu grace_quad = GRACE(4, 480);
+GRACE(grace_quad, 4, 480);
 /* 2 x EPYC 7742, 256 GB (CSCS, Eiger), with a NUMA node for each CPU. */
-static const struct bb_system_cpu epyc_7742_alone =
-	EPYC("7742 64-Core Processor", 23, 49, 2, 1, 64, 256, 512, 16, 4, 10, 32, 4);
-static const struct bb_system_cpu epyc_9354 =
-	EPYC("9354 32-Core Processor", 25, 17, 2, 1, 32, 768, 1024, 32, 4, 10, 32, 0);
+EPYC(epyc_7742_alone, "7742 64-Core Processor", 23, 49, 2, 1, 64, 256, 512, 16, 4, 10, 32, 4);
+EPYC(epyc_9354, "9354 32-Core Processor", 25, 17, 2, 1, 32, 768, 1024, 32, 4, 10, 32, 0);
 /* Frontier's nodes: EPYC 7A53 with four NUMA nodes, 512 GB (OLCF, Frontier user guide). */
-static const struct bb_system_cpu epyc_7a53 =
-	EPYC("7A53 64-Core Processor", 25, 48, 1, 4, 64, 512, 512, 32, 8, 12, 12, 0);
+EPYC(epyc_7a53, "7A53 64-Core Processor", 25, 48, 1, 4, 64, 512, 512, 32, 8, 12, 12, 0);
 /* DGX Spark: 10 Cortex-X925 and 10 Cortex-A725, 128 GB shared with the GPU (NVIDIA, DGX Spark
    hardware overview). */
 static const struct bb_system_cpu gb10_cpu = {
 	"NVIDIA GB10", "NVIDIA", "arm64", 0, 0, 1, 1, 20, 1, 128, 2048, 24, 20, 10, 10, 0};
-static const struct bb_system_cpu epyc_7313 =
-	EPYC("7313 16-Core Processor", 25, 1, 2, 1, 16, 256, 512, 32, 4, 10, 32, 0);
+EPYC(epyc_7313, "7313 16-Core Processor", 25, 1, 2, 1, 16, 256, 512, 32, 4, 10, 32, 0);
 
 /* ---- GPUs and NICs ------------------------------------------------------------------------- */
 

@@ -47,17 +47,7 @@ int bb_topology_nvlinks(const struct bb_topology *t, int gpu, int peer)
 
 	for (int l = 0; l < t->nlinks; l++)
 		if (t->links[l].kind == BB_NVLINK && t->links[l].device == gpu &&
-		    t->links[l].peer == peer)
-			n += t->links[l].count;
-	return n;
-}
-
-int bb_topology_nvlinks_all(const struct bb_topology *t, int gpu)
-{
-	int n = 0;
-
-	for (int l = 0; l < t->nlinks; l++)
-		if (t->links[l].kind == BB_NVLINK && t->links[l].device == gpu)
+		    (t->links[l].peer == peer || peer == BB_PEER_ANY))
 			n += t->links[l].count;
 	return n;
 }

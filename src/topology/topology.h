@@ -67,6 +67,7 @@ struct bb_device {
 
 #define BB_PEER_SWITCH (-1) /* an NVSwitch */
 #define BB_PEER_CPU (-2)    /* the CPU of its NUMA node */
+#define BB_PEER_ANY (-4)    /* all of them, where links are counted */
 
 enum bb_link_kind { BB_NVLINK /* or xGMI, between AMD GPUs */, BB_C2C };
 
@@ -120,9 +121,8 @@ int bb_topology_device(const struct bb_topology *t, enum bb_device_kind kind, in
 /* The device of that name, or -1. */
 int bb_topology_find(const struct bb_topology *t, const char *name);
 
-/* Number of working NVLinks of a GPU to PEER (a device or BB_PEER_*), and to all peers. */
+/* Number of working NVLinks of a GPU to PEER (a device or BB_PEER_*). */
 int bb_topology_nvlinks(const struct bb_topology *t, int gpu, int peer);
-int bb_topology_nvlinks_all(const struct bb_topology *t, int gpu);
 /* Whether GPU (a device) is AMD's: its links to other GPUs are then xGMI. */
 bool bb_topology_is_amd(const struct bb_topology *t, int gpu);
 /* Write "NVLink4", "NVLink" or "xGMI" into TEXT: what a link of this GPU is called. Returns TEXT.

@@ -134,7 +134,7 @@ static void add_device(const struct bb_topology *t, int d, const char *name, boo
 	add_fact(s, p->most.gen > 0, "PCIe generation of %s\t%d", name, p->most.gen);
 	add_fact(s, above.gen > 0, "slowest PCIe switch above %s\tGen%d x%d", name, above.gen,
 		 above.width);
-	add_fact(s, links, "NVLinks of %s\t%d", name, bb_topology_nvlinks_all(t, d));
+	add_fact(s, links, "NVLinks of %s\t%d", name, bb_topology_nvlinks(t, d, BB_PEER_ANY));
 	add_fact(s, links, "NVLink-C2C of %s\t%d", name, c2c ? c2c->count : 0);
 }
 

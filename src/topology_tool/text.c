@@ -114,7 +114,7 @@ static void add_link_counts(const struct bb_topology *t, int gpu, struct bb_strb
 	const struct bb_link *c2c = bb_topology_link(t, gpu, BB_C2C);
 	const int switched = bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH);
 	const int to_cpu = bb_topology_nvlinks(t, gpu, BB_PEER_CPU);
-	const int all = bb_topology_nvlinks_all(t, gpu);
+	const int all = bb_topology_nvlinks(t, gpu, BB_PEER_ANY);
 	char name[BB_LINK_TEXT];
 
 	if (nvlink)

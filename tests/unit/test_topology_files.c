@@ -142,7 +142,8 @@ static void test_nccl(void **state)
 	assert_int_equal(bb_topology_nvlinks(t, 0, 1), 4);
 	assert_int_equal(bb_topology_nvlinks(t, 1, 0), 4);
 	assert_int_equal(bb_topology_nvlinks(t, 1, BB_PEER_SWITCH), 8);
-	assert_int_equal(bb_topology_nvlinks_all(t, 1), 12); /* those to a GPU not here are not */
+	assert_int_equal(bb_topology_nvlinks(t, 1, BB_PEER_ANY),
+			 12); /* those to a GPU not here are not */
 	assert_int_equal(bb_topology_link(t, 0, BB_C2C)->count, 5);
 	assert_int_equal(nic->rate_Mbps, 200000);
 	assert_int_equal(nic->layer, BB_INFINIBAND);
@@ -174,7 +175,7 @@ static void test_rccl(void **state)
 
 	assert_int_equal(st, BB_OK);
 	assert_true(GBps == 64);
-	assert_int_equal(bb_topology_nvlinks_all(t, 0), 1);
+	assert_int_equal(bb_topology_nvlinks(t, 0, BB_PEER_ANY), 1);
 	bb_strbuf_free(&why);
 	bb_topology_free(t);
 }

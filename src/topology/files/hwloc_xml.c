@@ -316,66 +316,46 @@ static bb_status place_all(struct reader *r)
 
 /* ---- matrices ---------------------------------------------------------------------------- */
 
-/* Append the text of all elements NAME of MATRIX. */
-static const char *join_text(const struct bb_xml *matrix, const char *name, struct bb_strbuf *out)
-{
-	for (const struct bb_xml *c = matrix->child; c; c = c->next)
-		if (bb_xml_is(c, name)) {
-			bb_strbuf_add(out, bb_strbuf_text(&c->text));
-			bb_strbuf_add(out, " ");
-		}
-	return bb_strbuf_text(out);
-}
+/* The words in all elements NAME of a matrix, one after the other. */
+struct words {
+	const struct bb_xml *element; /* the first child of the matrix */
+	const char *name, *at;
+};
 
-/* Read the next value at *TEXT; false: none is left. */
-static bool next_value(const char **text, unsigned long long *value)
+/* The next word, up to a blank; NULL: there is none. */
+static const char *next_word(struct words *w)
 {
-	const char *const from = *text;
+	static const char blanks[] = " \t\r\n";
 
-	*value = strtoull(from, (char **)text, 10);
-	return *text > from;
+	for (; w->element; w->element = w->element->next, w->at = NULL) {
+		const char *const text = w->at ? w->at : bb_strbuf_text(&w->element->text);
+		const char *const word = text + strspn(text, blanks);
+
+		w->at = word + strcspn(word, blanks);
+		if (*word && bb_xml_is(w->element, w->name))
+			return word;
+	}
+	return NULL;
 }
 
 static bb_status read_distances(struct reader *r, const struct bb_xml *matrix)
 {
 	struct bb_host *h = &r->t->host;
 	const int64_t n = bb_xml_number(matrix, "nbobjs", 1, BB_MOST_NUMAS, 0);
-	struct bb_strbuf values = {0};
-	const char *text;
-	unsigned long long value;
+	struct words values = {matrix->child, "u64values", NULL};
+	const char *word;
 	bb_status st;
 
 	if (n != h->nnumas)
 		return BB_OK;
 	BB_TRY(st, bb_add_distances(r->t, r->error), out);
-	text = join_text(matrix, "u64values", &values);
-	for (int at = 0; at < n * n && next_value(&text, &value); at++)
+	for (int at = 0; at < n * n && (word = next_word(&values)); at++) {
+		const unsigned long long value = strtoull(word, NULL, 10);
+
 		h->distances[at] = value < 1000000 ? (int)value : 0;
-	bb_strbuf_free(&values);
+	}
 out:
 	return st;
-}
-
-/* "OSDev:802 PCIDev:449" or, where all are of one type, "802 803": devices, BB_PEER_* or
-   BB_PEER_MISSING. Returns their number. */
-static int read_ends(const struct reader *r, char *text, int ends[MOST_ENDS])
-{
-	int n = 0;
-
-	for (char *word; n < MOST_ENDS && (word = strsep(&text, " \t\r\n"));) {
-		const char *const colon = strchr(word, ':'), *number = colon ? colon + 1 : word;
-		char *end;
-		const long long gp = strtoll(number, &end, 10);
-
-		if (!*word)
-			continue;
-		ends[n] = BB_PEER_MISSING;
-		for (int i = r->nends - 1; i >= 0 && end > number; i--)
-			if (r->ends[i].gp == gp)
-				ends[n] = r->ends[i].device;
-		n++;
-	}
-	return n;
 }
 
 /* Add the links of a value of the matrix, MB/s of all links from A to B. */
@@ -392,23 +372,33 @@ static bb_status add_links(struct reader *r, int a, int b, double MBps)
 	return l.count > 0 && l.count < 1000 ? bb_add_link(r->t, &l, r->error) : BB_OK;
 }
 
-/* Read hwloc's NVLinkBandwidth matrix: MB/s of all links between two objects, 0 none. */
+/* Read hwloc's NVLinkBandwidth matrix: MB/s of all links between two objects, 0 none. They are
+   "OSDev:802 PCIDev:449" or, where all are of one type, "802 803". */
 static bb_status read_nvlinks(struct reader *r, const struct bb_xml *matrix)
 {
-	struct bb_strbuf values = {0}, indexes = {0};
-	const char *text = join_text(matrix, "u64values", &values);
-	int ends[MOST_ENDS], n;
-	unsigned long long value;
+	struct words values = {matrix->child, "u64values", NULL};
+	struct words indexes = {matrix->child, "indexes", NULL};
+	int ends[MOST_ENDS], n = 0; /* devices, BB_PEER_* or BB_PEER_MISSING */
+	const char *word;
 	bb_status st = BB_OK;
 
-	join_text(matrix, "indexes", &indexes);
-	n = read_ends(r, indexes.text, ends);
-	for (int at = 0; at < n * n && next_value(&text, &value); at++)
+	while (n < MOST_ENDS && (word = next_word(&indexes))) {
+		const char *const number = word + strcspn(word, ": \t\r\n");
+		const long long gp = strtoll(*number == ':' ? number + 1 : word, NULL, 10);
+
+		ends[n] = BB_PEER_MISSING;
+		for (int i = r->nends - 1; i >= 0; i--)
+			if (r->ends[i].gp == gp)
+				ends[n] = r->ends[i].device;
+		n++;
+	}
+	for (int at = 0; at < n * n && (word = next_word(&values)); at++) {
+		const unsigned long long value = strtoull(word, NULL, 10);
+
 		if (value < 1000000000) /* larger ones stand on the diagonal */
 			BB_TRY(st, add_links(r, ends[at / n], ends[at % n], (double)value), out);
+	}
 out:
-	bb_strbuf_free(&values);
-	bb_strbuf_free(&indexes);
 	return st;
 }
 

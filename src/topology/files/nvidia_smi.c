@@ -41,6 +41,7 @@ struct smi {
 	char models[BB_MOST_GPUS][BB_TEXT];
 	int up[BB_MOST_GPUS], down[BB_MOST_GPUS]; /* links by nvlink -s */
 	int gpu;                                  /* the one whose links are listed; -1: none */
+	int ports[2][MOST]; /* by level and group: index + 1 of a switch; 0: none yet */
 };
 
 /* ---- lines and words ------------------------------------------------------------------------- */
@@ -295,8 +296,8 @@ static bb_status add_object(struct smi *s, int column, int numa, int parent, enu
 	return bb_add_pci(s->t, &p, index, s->error);
 }
 
-/* Add the device of COLUMN below its switches, of which PORTS has those that exist. */
-static bb_status add_column(struct smi *s, int column, int ports[2][MOST])
+/* Add the device of COLUMN below its switches. */
+static bb_status add_column(struct smi *s, int column)
 {
 	const struct column *const c = &s->columns[column];
 	struct bb_device d = {.kind = c->gpu ? BB_GPU : BB_NIC};
@@ -318,13 +319,15 @@ static bb_status add_column(struct smi *s, int column, int ports[2][MOST])
 		below |= !pix && s->groups[LEVEL_PXB][i] == s->groups[LEVEL_PXB][column];
 	}
 	for (int level = LEVEL_PXB; level >= LEVEL_PIX; level--) {
-		int *up = &ports[level][s->groups[level][column]];
+		int *const up = &s->ports[level][s->groups[level][column]];
 
 		if (!below && (level == LEVEL_PXB || !shared))
 			continue;
-		if (*up < 0)
+		if (*up == 0) {
 			BB_TRY(st, add_object(s, column, d.numa, port, BB_PCI_SWITCH_UP, up), out);
-		port = *up;
+			++*up;
+		}
+		port = *up - 1;
 	}
 	BB_TRY(st, add_object(s, column, d.numa, port, BB_PCI_ENDPOINT, &d.pci), out);
 	if (c->gpu) {
@@ -338,64 +341,56 @@ out:
 	return st;
 }
 
-/* NVLinks lead to switches if a GPU would have too many otherwise. */
-static bb_status add_links(struct smi *s, const int columns[BB_MOST_GPUS], int gpus)
+/* Add the NVLinks of GPU COLUMN: to switches if a GPU would have too many otherwise. */
+static bb_status add_links(struct smi *s, int column, bool switched)
 {
-	bool switched = false;
+	const int number = s->columns[column].number;
+	struct bb_link l = bb_gpu_links(s->t, column, BB_PEER_SWITCH, 0);
+	int most = 0;
 	bb_status st = BB_OK;
 
-	for (int i = 0; i < gpus; i++) {
-		int all = 0;
-
-		for (int k = 0; k < gpus; k++)
-			all += s->links[columns[i]][columns[k]];
-		switched = switched || all > MOST_DIRECT;
-	}
-	for (int i = 0; i < gpus; i++) {
-		const int number = s->columns[columns[i]].number;
-		struct bb_link l = bb_gpu_links(s->t, columns[i], BB_PEER_SWITCH, 0);
-		int most = 0;
-
-		l.down = s->up[number] > 0 ? s->down[number] : 0;
-		for (int k = 0; k < gpus; k++) {
-			l.count = s->links[columns[i]][columns[k]];
-			l.peer = columns[k];
-			most = l.count > most ? l.count : most;
-			if (!switched && l.count > 0) {
-				BB_TRY(st, bb_add_link(s->t, &l, s->error), out);
-				l.down = 0;
-			}
-		}
-		l.peer = BB_PEER_SWITCH;
-		l.count = most;
-		if (switched && most > 0)
+	l.down = s->up[number] > 0 ? s->down[number] : 0;
+	for (int k = 0; k < s->n; k++) {
+		l.count = s->columns[k].gpu ? s->links[column][k] : 0;
+		l.peer = k;
+		most = l.count > most ? l.count : most;
+		if (!switched && l.count > 0) {
 			BB_TRY(st, bb_add_link(s->t, &l, s->error), out);
+			l.down = 0;
+		}
 	}
+	l.peer = BB_PEER_SWITCH;
+	l.count = most;
+	if (switched && most > 0)
+		st = bb_add_link(s->t, &l, s->error);
 out:
 	return st;
 }
 
+/* Device I of the model is column I. */
 static bb_status build(struct smi *s)
 {
-	int ports[2][MOST], columns[BB_MOST_GPUS], gpus = 0;
+	bool switched = false;
 	bb_status st = BB_OK;
 
-	for (int i = 0; i < 2 * MOST; i++)
-		ports[i / MOST][i % MOST] = -1;
 	number_numas(s);
 	for (int i = 0; i < s->n; i++) {
 		const struct column *const c = &s->columns[i];
+		int links = 0;
 
 		if (c->gpu && !c->seen)
 			return bb_fail(s->error, BB_EUSAGE,
 				       "the row of %s is missing; the output of nvidia-smi topo -m "
 				       "is cut off",
 				       c->name);
-		BB_TRY(st, add_column(s, i, ports), out); /* device I */
-		if (c->gpu)
-			columns[gpus++] = i;
+		BB_TRY(st, add_column(s, i), out);
+		for (int k = 0; k < s->n && c->gpu; k++)
+			links += s->columns[k].gpu ? s->links[i][k] : 0;
+		switched = switched || links > MOST_DIRECT;
 	}
-	st = add_links(s, columns, gpus);
+	for (int i = 0; i < s->n; i++)
+		if (s->columns[i].gpu)
+			BB_TRY(st, add_links(s, i, switched), out);
 out:
 	return st;
 }

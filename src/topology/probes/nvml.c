@@ -177,7 +177,7 @@ static bb_status add_nvlinks(struct reader *r, int i)
 			BB_TRY(st, bb_add_link(r->t, &l, r->error), out);
 	}
 	/* A link that is down has no remote end; assume that of the first working one. */
-	if (down > 0 && bb_topology_nvlinks_all(r->t, l.device) > 0) {
+	if (down > 0 && bb_topology_nvlinks(r->t, l.device, BB_PEER_ANY) > 0) {
 		l.peer = bb_topology_link(r->t, l.device, BB_NVLINK)->peer;
 		l.count = 0;
 		l.down = down;
