@@ -79,17 +79,16 @@ enum bb_trait {
 	BB_HAS_FIRST = 1 << 14,      /* this block is the first of its stack */
 	BB_HAS_PROJECTION = 1 << 15, /* the embedding is not as wide as the blocks */
 	BB_HAS_TIED = 1 << 16,
-	BB_HAS_POSITIONS = 1 << 17,
-	BB_HAS_LM = 1 << 18, /* heads: projection to the vocabulary, … */
-	BB_HAS_POOLER = 1 << 19,
-	BB_HAS_NEXT = 1 << 20,
-	BB_HAS_CLASSES = 1 << 21,
-	BB_HAS_SCORE = 1 << 22,
-	BB_HAS_CHOICE = 1 << 23,
-	BB_HAS_QUESTION = 1 << 24,
-	BB_HAS_CROSS = 1 << 25,      /* this block attends to the output of an encoder */
-	BB_HAS_CAUSAL = 1 << 26,     /* an encoder's blocks, used as a decoder */
-	BB_HAS_CLASS_TOKEN = 1 << 27 /* before the patches of an image */
+	BB_HAS_LM = 1 << 17, /* heads: projection to the vocabulary, … */
+	BB_HAS_POOLER = 1 << 18,
+	BB_HAS_NEXT = 1 << 19,
+	BB_HAS_CLASSES = 1 << 20,
+	BB_HAS_SCORE = 1 << 21,
+	BB_HAS_CHOICE = 1 << 22,
+	BB_HAS_QUESTION = 1 << 23,
+	BB_HAS_CROSS = 1 << 24,      /* this block attends to the output of an encoder */
+	BB_HAS_CAUSAL = 1 << 25,     /* an encoder's blocks, used as a decoder */
+	BB_HAS_CLASS_TOKEN = 1 << 26 /* before the patches of an image */
 };
 
 enum bb_part_kind {

@@ -14,11 +14,6 @@ static uint64_t buffered(uint64_t bytes)
 	return thrice == UINT64_MAX ? thrice : thrice / 2;
 }
 
-static uint64_t most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
 static uint64_t gpus(const struct bb_estimate_input *in)
 {
 	return in->nodes * in->gpus_per_node;
@@ -31,7 +26,7 @@ struct bb_estimate bb_estimate_zero2(const struct bb_estimate_input *in, bool cp
 	if (cpu_offload)
 		return (struct bb_estimate){
 			.gpu = 2 * p,
-			.host = buffered(bb_bytes_times(p, most(4 * gpus(in), 16))),
+			.host = buffered(bb_bytes_times(p, gpus(in) > 4 ? 4 * gpus(in) : 16)),
 		};
 	return (struct bb_estimate){
 		.gpu = 2 * p + 18 * p / gpus(in),

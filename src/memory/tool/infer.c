@@ -5,6 +5,7 @@
 #include "memory/tool/tool.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* ---- what is calculated ---------------------------------------------------------------------- */
 
@@ -16,19 +17,6 @@ uint64_t bb_weight_bytes(uint64_t parameters, unsigned bits)
 uint64_t bb_serving_rule(uint64_t parameters, unsigned bits)
 {
 	return parameters * bits * 3 / 20; /* 1.2 / 8, in integers */
-}
-
-/* PARAMETERS rounded to billions, as in a model's name (7 for 6,738,415,616), and GiB of a billion
-   parameters of BITS, rounded to three decimals as in articles (3.725 for 32 bits: Llama 2 7B has
-   "26.075 GB"). */
-static uint64_t rounded_billions(uint64_t parameters)
-{
-	return (parameters + 500000000) / 1000000000;
-}
-
-static double rounded_gib(unsigned bits)
-{
-	return round(1e3 * 1e9 / 8 * bits / (1 << 30)) / 1e3;
 }
 
 uint64_t bb_cache_numbers(const struct bb_model *model, uint64_t tp, uint64_t tokens)
@@ -63,7 +51,7 @@ uint64_t bb_cache_bytes(uint64_t numbers, uint64_t sequences, unsigned bits)
 struct inference {
 	uint64_t weights, cache, rule, token; /* bytes */
 	uint64_t context;
-	uint64_t billions;
+	uint64_t billions; /* of parameters, as in a model's name: 7 for 6,738,415,616 */
 	bool has_cache;
 };
 
@@ -107,13 +95,14 @@ static void add_cache_notes(struct job *job, const struct inference *p)
 			(long long)(h->kv_lora + h->rope));
 }
 
-/* A row, without its note. BYTES may be NAN. */
-static void add_bytes(struct job *job, const char *name, double bytes)
+/* A row. BYTES may be NAN. */
+static void add_bytes(struct job *job, const char *name, double bytes, const char *note)
 {
 	if (isnan(bytes))
 		bb_table_cellf(&job->table, "%s\tN/A\tN/A", name);
 	else
 		bb_table_cellf(&job->table, "%s\t%.3f\t%.3f", name, GB(bytes), GiB(bytes));
+	bb_table_cell(&job->table, note);
 }
 
 static void add_inference_text(struct job *job, const struct inference *p)
@@ -121,8 +110,10 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	static const struct bb_table_head heads[] = {
 		{"", "", -11}, {"GB", "", 10}, {"GiB", "", 10}, {"", "", -1}, {NULL, NULL, 0}};
 	const struct options *o = job->o;
-	const double each = rounded_gib((unsigned)o->bits);
-	char token[BB_BOTH_TEXT];
+	/* GiB of a billion parameters with three decimals, as in articles: 3.725 for 32 bits, so
+	   that Llama 2 7B has "26.075 GB". */
+	const double each = round(1e3 * 1e9 / 8 * (double)o->bits / (1 << 30)) / 1e3;
+	char token[BB_BOTH_TEXT], note[BB_BOTH_TEXT + 32];
 
 	bb_strbuf_addf(&job->text, "# bits per weight: %lld", (long long)o->bits);
 	if (p->has_cache)
@@ -131,28 +122,23 @@ static void add_inference_text(struct job *job, const struct inference *p)
 			"; bits per key or value: %lld; sequences: %lld, tokens per sequence: %llu",
 			(long long)o->cache_bits, (long long)o->batch,
 			(unsigned long long)p->context);
-	bb_strbuf_addf(&job->text, "\n# tensor-parallel ranks: %lld, memory of each:\n",
+	bb_strbuf_addf(&job->text, "\n# tensor-parallel ranks: %lld, memory of each:\n#\n",
 		       (long long)o->tp);
-	bb_strbuf_add(&job->text, "#\n");
 	bb_table_columns(&job->table, heads, 1);
-	add_bytes(job, "weights", (double)p->weights);
-	bb_table_cell(&job->table, "");
+	add_bytes(job, "weights", (double)p->weights, "");
 	if (p->has_cache) {
-		add_bytes(job, "KV cache", (double)p->cache);
-		bb_table_cellf(&job->table, "%s per token", bb_memory_both(token, p->token));
-		add_bytes(job, "total", (double)bb_bytes_add(p->weights, p->cache));
-		bb_table_cell(&job->table, "");
+		snprintf(note, sizeof(note), "%s per token", bb_memory_both(token, p->token));
+		add_bytes(job, "KV cache", (double)p->cache, note);
+		add_bytes(job, "total", (double)bb_bytes_add(p->weights, p->cache), "");
 	} else if (job->has_model && job->model.encoder) {
-		add_bytes(job, "KV cache", NAN);
-		bb_table_cell(&job->table, "none: an encoder reads all tokens at once");
+		add_bytes(job, "KV cache", NAN, "none: an encoder reads all tokens at once");
 	}
-	add_bytes(job, "rule", (double)p->rule);
-	bb_table_cell(&job->table, "P x 4 / (32 / Q) x 1.2, for any batch and context");
-	/* The estimate of the weights that articles use. */
+	add_bytes(job, "rule", (double)p->rule,
+		  "P x 4 / (32 / Q) x 1.2, for any batch and context");
 	if (p->billions > 0 && o->tp == 1) {
-		add_bytes(job, "rounded", each * (double)p->billions * (double)(1 << 30));
-		bb_table_cellf(&job->table, "%llu billion x %.3f GiB, often called GB",
-			       (unsigned long long)p->billions, each);
+		snprintf(note, sizeof(note), "%llu billion x %.3f GiB, often called GB",
+			 (unsigned long long)p->billions, each);
+		add_bytes(job, "rounded", each * (double)p->billions * (double)(1 << 30), note);
 	}
 	bb_memory_end_table(job);
 	if (p->has_cache)
@@ -193,7 +179,7 @@ bb_status bb_memory_infer(struct job *job)
 	share = bb_partition(job->parameters, tp);
 	p.weights = bb_weight_bytes(share, (unsigned)o->bits);
 	p.rule = bb_serving_rule(share, (unsigned)o->bits);
-	p.billions = rounded_billions(job->parameters);
+	p.billions = (job->parameters + 500000000) / 1000000000;
 	p.has_cache = job->has_model && h->heads > 0 && !job->model.encoder;
 	if (p.has_cache) {
 		p.context = (uint64_t)(o->context_given ? o->context : h->seq);

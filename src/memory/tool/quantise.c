@@ -163,18 +163,18 @@ static void add_codes(struct job *job, const struct bb_quantised *q)
 	struct bb_strbuf cell = {0};
 
 	bb_json_add_array(&job->json, "codes");
-	for (size_t i = 0; i < q->n; i++)
+	for (size_t i = 0; i < q->n; i++) {
 		bb_json_int(&job->json, bb_quantised_code(q, i));
-	bb_json_end(&job->json);
-	bb_json_add_array(&job->json, "numbers");
-	for (size_t i = 0; i < q->n; i++)
-		bb_json_double(&job->json, (double)bb_quantised_number(q, i));
-	bb_json_end(&job->json);
-	for (size_t i = 0; i < q->n; i++)
 		bb_strbuf_addf(&cell, "%d ", bb_quantised_code(q, i));
+	}
+	bb_json_end(&job->json);
 	bb_strbuf_add(&cell, "->");
-	for (size_t i = 0; i < q->n; i++)
+	bb_json_add_array(&job->json, "numbers");
+	for (size_t i = 0; i < q->n; i++) {
+		bb_json_double(&job->json, (double)bb_quantised_number(q, i));
 		bb_strbuf_addf(&cell, " %.6g", (double)bb_quantised_number(q, i));
+	}
+	bb_json_end(&job->json);
 	bb_table_cell(&job->table, bb_strbuf_text(&cell));
 	job->text.failed |= cell.failed;
 	bb_strbuf_free(&cell);

@@ -133,23 +133,6 @@ const char *bb_fit_name(const struct bb_training *t, char text[BB_FIT_NAME])
 	return text;
 }
 
-/* The combination that fits, or that needs least. */
-static void add_way_out(const struct bb_fits *fits, struct bb_strbuf *out)
-{
-	const struct bb_fit *fit = fits->n > 0 ? &fits->list[0] : &fits->nearest;
-	char name[BB_FIT_NAME];
-
-	if (fits->tried == 0)
-		return;
-	bb_strbuf_addf(
-		out,
-		fits->n > 0
-			? "; this would: %s, micro-batch %llu, %.2f GB"
-			: "; nothing fits on these GPUs, least need: %s, micro-batch %llu, %.2f GB",
-		bb_fit_name(&fit->training, name), (unsigned long long)fit->training.micro_batch,
-		1e-9 * (double)fit->need.total);
-}
-
 static void describe_need(const struct bb_fit_verdict *v, bool known, struct bb_strbuf *out)
 {
 	const uint64_t *b = v->need.bytes;
@@ -190,14 +173,22 @@ bb_status bb_fit_judge_need(struct bb_fit_verdict *v, const struct bb_training *
 	struct bb_training base = *t;
 	struct bb_fits fits = {.list = NULL};
 	struct bb_strbuf text = {0};
+	char name[BB_FIT_NAME];
 	bb_status st = BB_OK;
 
 	*v = (struct bb_fit_verdict){need->total <= limit, *need, limit, ""};
 	base.micro_batches = 0;
 	describe_need(v, known, &text);
-	if (!v->fits) {
+	if (!v->fits)
 		BB_TRY(st, bb_fits_find(&fits, &base, &space, error), out);
-		add_way_out(&fits, &text);
+	if (fits.tried > 0) {
+		const struct bb_fit *const fit = fits.n > 0 ? &fits.list[0] : &fits.nearest;
+
+		bb_strbuf_addf(&text, "; %s: %s, micro-batch %llu, %.2f GB",
+			       fits.n > 0 ? "this would" : "nothing fits on these GPUs, least need",
+			       bb_fit_name(&fit->training, name),
+			       (unsigned long long)fit->training.micro_batch,
+			       1e-9 * (double)fit->need.total);
 	}
 	snprintf(v->text, sizeof(v->text), "%s", bb_strbuf_text(&text));
 out:

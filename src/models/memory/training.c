@@ -37,22 +37,6 @@ struct bb_piece bb_layout_pieces(const struct bb_model_layout *layout, size_t fi
 				 end->blocks - begin->blocks,     end->sparse - begin->sparse};
 }
 
-static uint64_t all_of(const struct bb_piece *piece)
-{
-	return piece->matrices + piece->vectors + piece->experts;
-}
-
-static struct bb_piece piece_of_tensor(const struct bb_tensor *tensor)
-{
-	struct bb_piece piece = {.factored = tensor->matrices *
-					     bb_factored_elements(tensor->rows, tensor->columns)};
-
-	*(tensor->expert         ? &piece.experts
-	  : tensor->columns == 1 ? &piece.vectors
-				 : &piece.matrices) = tensor->elements;
-	return piece;
-}
-
 static void add_work(struct bb_work *to, const struct bb_work *work)
 {
 	to->forward += work->forward;
@@ -60,52 +44,57 @@ static void add_work(struct bb_work *to, const struct bb_work *work)
 	to->weights += work->weights;
 }
 
-static bool sum_works(struct bb_model_layout *layout, const struct bb_model *model)
+static uint64_t all_of(const struct bb_piece *piece)
 {
-	struct bb_work *works = calloc(layout->pieces + 1, sizeof(*works));
-
-	layout->works = works;
-	for (size_t i = 0; works && i < model->nworks; i++)
-		add_work(&works[model->works[i].layer - BB_LAYER_BEFORE + 1], &model->works[i]);
-	for (size_t i = 1; works && i <= layout->pieces; i++)
-		add_work(&works[i], &works[i - 1]);
-	return works;
+	return piece->matrices + piece->vectors + piece->experts;
 }
 
-/* Turn the pieces in layout->before into their prefix sums. */
-static void sum_pieces(struct bb_model_layout *layout, bool largest)
+/* Count the tensors and blocks of MODEL into PIECES, the first of which is that of the layer before
+   all blocks. */
+static void count_pieces(const struct bb_model *model, struct bb_piece *pieces)
 {
-	struct bb_piece sum = {0};
+	for (size_t i = 0; i < model->ntensors; i++) {
+		const struct bb_tensor *const t = &model->tensors[i];
+		struct bb_piece *const piece = &pieces[t->layer - BB_LAYER_BEFORE];
 
-	for (size_t i = 0; i <= layout->pieces; i++) {
-		const struct bb_piece piece = layout->before[i];
-
-		layout->before[i] = sum;
-		bb_piece_add(&sum, &piece);
-		if (largest && all_of(&piece) > all_of(&layout->largest))
-			layout->largest = piece;
+		*(t->expert         ? &piece->experts
+		  : t->columns == 1 ? &piece->vectors
+				    : &piece->matrices) += t->elements;
+		piece->factored += t->matrices * bb_factored_elements(t->rows, t->columns);
+	}
+	for (int i = 0; i < model->blocks; i++) {
+		pieces[i - BB_LAYER_BEFORE].blocks = 1;
+		pieces[i - BB_LAYER_BEFORE].sparse = bb_model_block(model, i).sparse;
 	}
 }
 
 bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_model *model,
 			       uint64_t parameters, struct bb_error *error)
 {
-	*layout = (struct bb_model_layout){.pieces = model ? (size_t)model->blocks + 2 : 3};
-	layout->before = calloc(layout->pieces + 1, sizeof(*layout->before));
-	if (!layout->before || (model && !sum_works(layout, model)))
-		return bb_no_memory(error, "the layers of a model");
-	if (!model)
-		layout->before[1].matrices = parameters;
-	for (size_t i = 0; model && i < model->ntensors; i++) {
-		const struct bb_piece piece = piece_of_tensor(&model->tensors[i]);
+	const size_t n = model ? (size_t)model->blocks + 2 : 3;
+	struct bb_piece *const pieces = calloc(n + 1, sizeof(*pieces)), sum = {0};
+	struct bb_work *const works = model ? calloc(n + 1, sizeof(*works)) : NULL;
 
-		bb_piece_add(&layout->before[model->tensors[i].layer - BB_LAYER_BEFORE], &piece);
+	*layout = (struct bb_model_layout){.before = pieces, .pieces = n, .works = works};
+	if (!pieces || (model && !works))
+		return bb_no_memory(error, "the layers of a model");
+	if (model)
+		count_pieces(model, pieces);
+	else
+		pieces[1].matrices = parameters;
+	for (size_t i = 0; model && i < model->nworks; i++)
+		add_work(&works[model->works[i].layer - BB_LAYER_BEFORE + 1], &model->works[i]);
+	/* Both become sums of what is before. */
+	for (size_t i = 0; i <= n; i++) {
+		const struct bb_piece piece = pieces[i];
+
+		pieces[i] = sum;
+		bb_piece_add(&sum, &piece);
+		if (model && all_of(&piece) > all_of(&layout->largest))
+			layout->largest = piece;
+		if (model && i > 0)
+			add_work(&works[i], &works[i - 1]);
 	}
-	for (int i = 0; model && i < model->blocks; i++) {
-		layout->before[i - BB_LAYER_BEFORE].blocks = 1;
-		layout->before[i - BB_LAYER_BEFORE].sparse = bb_model_block(model, i).sparse;
-	}
-	sum_pieces(layout, model != NULL);
 	if (model && model->logits && model->hyper.tied)
 		layout->embedding = model->tensors[0].elements;
 	return BB_OK;
