@@ -559,6 +559,10 @@ struct world {
 	int *hosts;    /* ranks on the host of each node */
 	bool on_host;  /* all ranks are on hosts */
 	int span;      /* nodes that share NVSwitches, if all ranks are on these; else 1 */
+	/* The last set of GPUs that read_group met, and its egress: most nodes have the same set.
+	 */
+	bb_gpus set;
+	struct egress out;
 };
 
 /* A node, or the nodes that share NVSwitches. */
@@ -575,7 +579,7 @@ static bb_status open_world(struct world *w, const struct bb_topology *t,
 	bool shared;
 	int on_host = 0;
 
-	*w = (struct world){.t = t, .n = n};
+	*w = (struct world){.t = t, .n = n, .set = ~0ull};
 	for (int i = 0; i < n; i++)
 		if (ranks[i].node >= w->nodes && ranks[i].node < t->nodes)
 			w->nodes = ranks[i].node + 1;
@@ -613,10 +617,8 @@ static bb_status open_world(struct world *w, const struct bb_topology *t,
 	return BB_OK;
 }
 
-/* The group that begins at node FIRST. LAST_OUT is the egress of LAST_SET, kept because most nodes
-   have the same set. */
-static struct group read_group(const struct world *w, int first, bb_gpus *last_set,
-			       struct egress *last_out)
+/* The group that begins at node FIRST. */
+static struct group read_group(struct world *w, int first)
 {
 	struct group g = {0};
 	struct egress before;
@@ -627,15 +629,14 @@ static struct group read_group(const struct world *w, int first, bb_gpus *last_s
 
 		if (ranks == 0)
 			continue;
-		if (set != *last_set) {
-			*last_out = egress_of(w->t, set);
-			*last_set = set;
-		}
+		if (set != w->set)
+			w->out = egress_of(w->t, set);
+		w->set = set;
 		g.ranks += ranks;
 		g.set |= set;
-		g.GBps += fmin(last_out->GBps, last_out->gpus_GBps);
+		g.GBps += fmin(w->out.GBps, w->out.gpus_GBps);
 		before = g.out;
-		g.out = *last_out;
+		g.out = w->out;
 		g.out.nics += before.nics;
 		g.out.GBps += before.GBps;
 		g.out.gpus_GBps += before.gpus_GBps;
@@ -761,23 +762,21 @@ static bb_status bound_outside(const struct world *w, const struct group *g, int
 
 /* ---- all together --------------------------------------------------------------------------- */
 
-static bb_status bound_all(const struct world *w, enum bb_bound what, struct limit *limit)
+static bb_status bound_all(struct world *w, enum bb_bound what, struct limit *limit)
 {
 	struct group last = {0};
-	bb_gpus last_set = ~0ull;
-	struct egress last_out = {0};
 	int groups = 0;
 	bb_status st = BB_OK;
 
 	for (int first = 0; first < w->nodes; first += w->span)
-		groups += read_group(w, first, &last_set, &last_out).ranks > 0;
+		groups += read_group(w, first).ranks > 0;
 	if (groups == 1 && w->on_host)
 		return refuse(limit, BB_EUNSUPPORTED,
 			      "ranks share one host's memory: no link limits them");
 	if (groups == 1 && what == BB_BOUND_SHARP)
 		return refuse(limit, BB_EUNSUPPORTED, "SHARP needs several nodes, on InfiniBand");
 	for (int first = 0; first < w->nodes; first += w->span) {
-		struct group g = read_group(w, first, &last_set, &last_out);
+		struct group g = read_group(w, first);
 
 		if (g.ranks == 0 || (g.ranks == last.ranks && g.set == last.set))
 			continue;
@@ -794,8 +793,7 @@ out:
 	return st;
 }
 
-static bb_status bound_pair(const struct world *w, const struct bb_rank_place *ranks,
-			    struct limit *limit)
+static bb_status bound_pair(struct world *w, const struct bb_rank_place *ranks, struct limit *limit)
 {
 	int a = ranks[0].device, b = ranks[1].device;
 

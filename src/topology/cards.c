@@ -133,10 +133,11 @@ const char *bb_card_system(const struct bb_card *card, int i)
 #define KEY 64
 
 /* Write the words of NAME without a digit into WORDS, a space after each, and those with one into
-   NUMBERS, in lower case: "rtx pro " and "6000d". */
-static void split_name(const char *name, char words[KEY], char numbers[KEY])
+   NUMBERS, in lower case: "rtx pro " and "6000d". Returns the number of WORDS. */
+static int split_name(const char *name, char words[KEY], char numbers[KEY])
 {
 	size_t nwords = 0, nnumbers = 0;
+	int n = 0;
 
 	while (*name) {
 		const size_t length = strcspn(name, SEPARATORS);
@@ -150,20 +151,14 @@ static void split_name(const char *name, char words[KEY], char numbers[KEY])
 			else if (!number && nwords < KEY - 2)
 				words[nwords++] = c;
 		}
-		if (!number && length > 0)
+		if (!number && length > 0) {
 			words[nwords++] = ' ';
+			n++;
+		}
 		nwords = nwords < KEY - 2 ? nwords : KEY - 2;
 		name += length + (name[length] != '\0');
 	}
 	words[nwords] = numbers[nnumbers] = '\0';
-}
-
-static int count_words(const char *words)
-{
-	int n = 0;
-
-	for (; *words; words++)
-		n += *words == ' ';
 	return n;
 }
 
@@ -171,11 +166,11 @@ static bool is_misspelt(const char *name, const char *product)
 {
 	char words[KEY], numbers[KEY], its_words[KEY], its_numbers[KEY], joined[2 * KEY];
 	const char *only[] = {its_words, NULL};
+	const int n = split_name(name, words, numbers);
+	const int its_n = split_name(product, its_words, its_numbers);
 
-	split_name(name, words, numbers);
-	split_name(product, its_words, its_numbers);
 	/* One word more is another product: "RTX 4090 D", "H800 PCIe". */
-	if (strcmp(numbers, its_numbers) == 0 && count_words(words) == count_words(its_words))
+	if (strcmp(numbers, its_numbers) == 0 && n == its_n)
 		return bb_nearest(words, only);
 	/* A space is missing: "RTX4090". */
 	its_words[strcspn(its_words, " ")] = '\0';

@@ -2,9 +2,8 @@
  * here.c - this machine: the host and PCI by hwloc, more of PCI and NICs by sysfs, GPUs by NVML.
  */
 #include "topology/build.h"
-#include "topology/probes/nvml.h"
+#include "topology/probes/sources.h"
 #include "topology/rates.h"
-#include "topology/probes/sysfs.h"
 
 #include <hwloc.h>
 #include <stdio.h>

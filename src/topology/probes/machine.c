@@ -9,16 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bytes of one cache of a level, or of all of them. */
-static size_t cache_bytes(const struct bb_host *host, int level, bool all)
-{
-	for (int i = 0; i < host->ncaches; i++)
-		if (host->caches[i].level == level)
-			return (size_t)host->caches[i].bytes *
-			       (all ? (size_t)host->caches[i].count : 1);
-	return 0;
-}
-
 bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 {
 	struct bb_machine *m = calloc(1, sizeof(*m));
@@ -56,10 +46,16 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 	}
 	hwloc_bitmap_free(usable);
 	m->ncores = m->ncores > 0 ? m->ncores : 1;
-	m->l2 = cache_bytes(&m->host, 2, false);
-	m->l3 = cache_bytes(&m->host, 3, true);
-	m->l2 = m->l2 ? m->l2 : (size_t)1 << 20;
-	m->l3 = m->l3 ? m->l3 : (size_t)32 << 20;
+	m->l2 = (size_t)1 << 20;
+	m->l3 = (size_t)32 << 20;
+	for (int i = 0; i < m->host.ncaches; i++) {
+		const struct bb_cpu_cache *const c = &m->host.caches[i];
+
+		if (c->level == 2 && c->bytes > 0)
+			m->l2 = (size_t)c->bytes;
+		else if (c->level == 3 && c->bytes > 0)
+			m->l3 = (size_t)c->bytes * (size_t)c->count;
+	}
 	name = m->host.npackages > 0 ? m->host.packages[0].model : "";
 	snprintf(m->cpu, sizeof(m->cpu), "%s", *name ? name : "unknown CPU");
 	*machine = m;

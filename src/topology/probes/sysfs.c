@@ -1,4 +1,4 @@
-#include "topology/probes/sysfs.h"
+#include "topology/probes/sources.h"
 #include "core/file.h"
 #include "topology/rates.h"
 
