@@ -11,7 +11,6 @@
 #define MOST_TENSORS ((size_t)1 << 20)
 #define MOST_PARAMETERS (UINT64_C(1) << 56) /* so that bytes fit into 64 bits */
 #define PREFIX 48
-#define MOST_PARTS 40
 
 /* A model under construction. */
 struct bb_builder {
@@ -94,9 +93,9 @@ static void add_product(struct bb_builder *b, double forward, bool reversed)
 
 /* The parts of one table that a block has, in the order of registration. */
 struct selection {
-	const struct bb_model_part *parts[MOST_PARTS];
-	size_t works[MOST_PARTS];   /* the work that completes each; of experts the first one's */
-	size_t tensors[MOST_PARTS]; /* the first one of each */
+	const struct bb_model_part *parts[BB_MODEL_PARTS];
+	size_t works[BB_MODEL_PARTS]; /* the work that completes each; of experts the first one's */
+	size_t tensors[BB_MODEL_PARTS]; /* the first one of each */
 	int n;
 	unsigned traits;
 };

@@ -114,15 +114,6 @@ static bool is_harmless(const char *key)
 	return false;
 }
 
-/* Whether VALUE says that a model lacks what the key names. */
-static bool is_absent(const json_t *value)
-{
-	return json_is_null(value) || json_is_false(value) ||
-	       (json_is_array(value) && json_array_size(value) == 0) ||
-	       (json_is_object(value) && json_object_size(value) == 0) ||
-	       (json_is_integer(value) && json_integer_value(value) == 0) || json_is_real(value);
-}
-
 /* "layer_types": each layer's kind of attention. Known are patterns in which each N-th one is
    global, all are or none is; in a family without local layers all are. */
 static bb_status read_layer_types(const struct config *c, const json_t *value,
@@ -149,18 +140,6 @@ static bb_status read_layer_types(const struct config *c, const json_t *value,
 					  "is no pattern in which each N-th layer is global");
 	}
 	hyper->global_every = (int64_t)every;
-	return BB_OK;
-}
-
-/* "mlp_only_layers": blocks without experts; known if they are the first ones. */
-static bb_status read_dense_blocks(const struct config *c, const json_t *value,
-				   struct bb_hyper *hyper)
-{
-	for (size_t i = 0; i < json_array_size(value); i++)
-		if (json_integer_value(json_array_get(value, i)) != (json_int_t)i)
-			return refuse_key(c, "mlp_only_layers", value,
-					  "does not begin with block 0, or leaves one out");
-	hyper->dense = (int64_t)json_array_size(value);
 	return BB_OK;
 }
 
@@ -196,14 +175,18 @@ static bb_status read_special_key(const struct config *c, const char *key, const
 	*known = true;
 	if (strcmp(key, "architectures") == 0 && json_array_size(value) > 0)
 		return read_architecture(c, value, family, hyper);
+	if (strcmp(key, "layer_types") == 0)
+		return json_is_null(value) ? BB_OK : read_layer_types(c, value, family, hyper);
 	if (strcmp(key, "id2label") == 0 && family->uses[BB_HYPER(labels)] &&
 	    json_object_size(value) > 0)
 		hyper->labels = (int64_t)json_object_size(value);
-	else if (strcmp(key, "layer_types") == 0)
-		return json_is_null(value) ? BB_OK : read_layer_types(c, value, family, hyper);
-	else if (strcmp(key, "mlp_only_layers") == 0 && family->uses[BB_HYPER(dense)])
-		return read_dense_blocks(c, value, hyper);
-	else if (strcmp(key, "feed_forward_proj") == 0 && json_is_string(value))
+	else if (strcmp(key, "mlp_only_layers") == 0 && family->uses[BB_HYPER(dense)]) {
+		hyper->dense = (int64_t)json_array_size(value);
+		for (size_t i = 0; i < json_array_size(value); i++)
+			if (json_integer_value(json_array_get(value, i)) != (json_int_t)i)
+				return refuse_key(c, key, value,
+						  "does not begin with block 0, or leaves one out");
+	} else if (strcmp(key, "feed_forward_proj") == 0 && json_is_string(value))
 		hyper->gated = strncmp(json_string_value(value), "gated-", 6) == 0;
 	else
 		*known = false;
@@ -218,6 +201,7 @@ static bb_status check_key(const struct config *c, const char *key, const json_t
 		const char *key;
 		json_int_t known;
 	} numbers[] = {{"num_channels", 3}, {"moe_layer_freq", 1}, {"num_ln_in_parallel_attn", 2}};
+	bool absent;
 
 	if (strcmp(key, "layer_norm_elementwise_affine") == 0 && json_is_true(value))
 		return BB_OK;
@@ -233,7 +217,12 @@ static bb_status check_key(const struct config *c, const char *key, const json_t
 		return BB_OK;
 	if (strcmp(key, "sliding_window") == 0 && !family->uses[BB_HYPER(window)])
 		return BB_OK; /* valid only with use_sliding_window, which is refused */
-	if (!is_absent(value) && !is_harmless(key))
+	/* These say that a model lacks what the key names. */
+	absent = json_is_null(value) || json_is_false(value) || json_is_real(value) ||
+		 (json_is_array(value) && json_array_size(value) == 0) ||
+		 (json_is_object(value) && json_object_size(value) == 0) ||
+		 (json_is_integer(value) && json_integer_value(value) == 0);
+	if (!absent && !is_harmless(key))
 		add_item(c->unknown, c->part, key);
 	return BB_OK;
 }
@@ -347,17 +336,6 @@ static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
 	return BB_OK;
 }
 
-/* PATH, or the config.json in it if it is a folder. */
-static const char *config_path(const char *path, struct bb_strbuf *inside)
-{
-	struct stat st;
-
-	if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
-		return path;
-	bb_strbuf_addf(inside, "%s/config.json", path);
-	return bb_strbuf_text(inside);
-}
-
 /* A model with vision: an object for each part, and what stands beside them, which belongs to the
    tower, but for the head and its weights. */
 static bb_status read_parts(const struct config *c, struct bb_model *model,
@@ -415,15 +393,19 @@ bb_status bb_config_read(const char *path, struct bb_model *model, const struct 
 			 struct bb_error *error)
 {
 	struct bb_strbuf inside = {0}, unknown = {0}, defaults = {0};
-	struct config c = {.path = config_path(path, &inside),
+	struct stat st;
+	const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+	struct config c = {.path = path,
 			   .part = "",
 			   .unknown = &unknown,
 			   .defaults = &defaults,
 			   .error = error};
-	const struct bb_file_request request = {
-		.option = "--model", .path = c.path, .most = BB_JSON_FILE_BYTES};
+	struct bb_file_request request = {.option = "--model", .most = BB_JSON_FILE_BYTES};
 	const char *version;
 	bb_status status;
+
+	bb_strbuf_addf(&inside, "%s/config.json", path);
+	c.path = request.path = folder ? bb_strbuf_text(&inside) : path;
 
 	BB_TRY(status, bb_json_file_open(&request, "config.json", &c.root, error), out);
 	BB_TRY(status, read_family(&c, family), out);

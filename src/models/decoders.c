@@ -5,16 +5,12 @@
  */
 #include "models/parts.h"
 
-#define MATRIX(name, at, rows, columns, ...)                                                       \
-	{                                                                                          \
-		name, NULL, BB_PART_MATRIX, BB_AT_##at, BB_SIZE_##rows, BB_SIZE_##columns,         \
-			__VA_ARGS__                                                                \
-	}
 #define PART(kind, name, at, rows, columns, ...)                                                   \
 	{                                                                                          \
 		name, NULL, BB_PART_##kind, BB_AT_##at, BB_SIZE_##rows, BB_SIZE_##columns,         \
 			__VA_ARGS__                                                                \
 	}
+#define MATRIX(name, ...) PART(MATRIX, name, __VA_ARGS__)
 #define EXPERT(name, of, at, rows, columns)                                                        \
 	{                                                                                          \
 		name, of, BB_PART_EXPERT, BB_AT_##at, BB_SIZE_##rows, BB_SIZE_##columns,           \
@@ -25,10 +21,9 @@
 #define BIAS .bias = BB_HAS_ALWAYS
 #define NEEDS(traits) .needs = (traits)
 #define LACKS(traits) .lacks = (traits)
-#define LAST                                                                                       \
-	{                                                                                          \
-		.name = NULL                                                                       \
-	}
+
+/* A table of parts, which ends with one without a name. */
+#define PARTS(table) static const struct bb_model_part table[BB_MODEL_PARTS + 1]
 
 /* ---- the llama kind: gated, norms registered last ------------------------------------------- */
 
@@ -83,10 +78,10 @@
 	TWO_NORMS, RMS("pre_feedforward_layernorm", MIDDLE, HIDDEN, NEEDS(BB_HAS_POST_NORMS)),     \
 		RMS("post_feedforward_layernorm", END, HIDDEN, NEEDS(BB_HAS_POST_NORMS))
 
-static const struct bb_model_part embed_tokens[] = {EMBED, LAST};
-static const struct bb_model_part last_rms[] = {RMS("norm", NORM, HIDDEN, .bias = 0), LAST};
+PARTS(embed_tokens) = {EMBED};
+PARTS(last_rms) = {RMS("norm", NORM, HIDDEN, .bias = 0)};
 
-static const struct bb_model_part llama_block[] = {
+PARTS(llama_block) = {
 	QUERIES_KEYS_VALUES,
 	LATENT,
 	OUTPUT(.bias = BB_HAS_BIAS),
@@ -97,10 +92,9 @@ static const struct bb_model_part llama_block[] = {
 	MATRIX("mlp.gate", ROUTER, EXPERTS, HIDDEN, NEEDS(FUSED)),
 	SEPARATE_EXPERTS,
 	SHARED_EXPERT("mlp.shared_experts", SHARED),
-	FOUR_NORMS,
-	LAST};
+	FOUR_NORMS};
 
-static const struct bb_model_part qwen_block[] = {
+PARTS(qwen_block) = {
 	QUERIES_KEYS_VALUES,
 	OUTPUT(.bias = 0),
 	GATED_MLP("mlp"),
@@ -109,10 +103,9 @@ static const struct bb_model_part qwen_block[] = {
 	SEPARATE_EXPERTS,
 	SHARED_EXPERT("mlp.shared_expert", SHARED_FIRST),
 	MATRIX("mlp.shared_expert_gate", SHARED, ONE, HIDDEN, NEEDS(BB_HAS_MOE | BB_HAS_SHARED)),
-	TWO_NORMS,
-	LAST};
+	TWO_NORMS};
 
-static const struct bb_model_part mixtral_block[] = {
+PARTS(mixtral_block) = {
 	QUERIES_KEYS_VALUES,
 	OUTPUT(.bias = 0),
 	MATRIX("mlp.gate", ROUTER, EXPERTS, HIDDEN, NEEDS(BB_HAS_FUSED)),
@@ -121,20 +114,18 @@ static const struct bb_model_part mixtral_block[] = {
 	EXPERT("block_sparse_moe.experts", "w1", UP, EXPERT, HIDDEN),
 	EXPERT("block_sparse_moe.experts", "w2", UP, HIDDEN, EXPERT),
 	EXPERT("block_sparse_moe.experts", "w3", UP, EXPERT, HIDDEN),
-	TWO_NORMS,
-	LAST};
+	TWO_NORMS};
 
-static const struct bb_model_part deepseek_block[] = {LATENT,
-						      OUTPUT(.bias = BB_HAS_BIAS),
-						      GATED_MLP("mlp"),
-						      STACKED_EXPERTS,
-						      SEPARATE_EXPERTS,
-						      ROUTER("mlp.gate", .bias = 0),
-						      SHARED_EXPERT("mlp.shared_experts", SHARED),
-						      TWO_NORMS,
-						      LAST};
+PARTS(deepseek_block) = {LATENT,
+			 OUTPUT(.bias = BB_HAS_BIAS),
+			 GATED_MLP("mlp"),
+			 STACKED_EXPERTS,
+			 SEPARATE_EXPERTS,
+			 ROUTER("mlp.gate", .bias = 0),
+			 SHARED_EXPERT("mlp.shared_experts", SHARED),
+			 TWO_NORMS};
 
-static const struct bb_model_part llama4_block[] = {
+PARTS(llama4_block) = {
 	QUERIES_KEYS_VALUES,
 	OUTPUT(.bias = BB_HAS_BIAS),
 	GATED_MLP("feed_forward"),
@@ -142,10 +133,9 @@ static const struct bb_model_part llama4_block[] = {
 	PART(STACK, "feed_forward.experts.down_proj", DOWN, EXPERT, HIDDEN, NEEDS(BB_HAS_MOE)),
 	ROUTER("feed_forward.router", .bias = 0),
 	SHARED_EXPERT("feed_forward.shared_expert", SHARED),
-	TWO_NORMS,
-	LAST};
+	TWO_NORMS};
 
-static const struct bb_model_part gpt_oss_block[] = {
+PARTS(gpt_oss_block) = {
 	PART(TENSOR, "self_attn.sinks", CORE, HEADS, ONE, .bias = 0),
 	QUERIES_KEYS_VALUES,
 	OUTPUT(.bias = BB_HAS_BIAS),
@@ -156,59 +146,44 @@ static const struct bb_model_part gpt_oss_block[] = {
 	PART(STACK, "mlp.experts.down_proj", DOWN, EXPERT, HIDDEN, NEEDS(BB_HAS_MOE)),
 	PART(STACKED_BIAS, "mlp.experts.down_proj_bias", DOWN_BIAS, EXPERTS, HIDDEN,
 	     NEEDS(BB_HAS_MOE)),
-	TWO_NORMS,
-	LAST};
+	TWO_NORMS};
 
-static const struct bb_model_part phi3_block[] = {
-	OUTPUT(.bias = 0),
-	MATRIX("self_attn.qkv_proj", Q, QKV, HIDDEN, .bias = 0),
-	MATRIX("mlp.gate_up_proj", UP, FFN_2, HIDDEN, .bias = 0),
-	MATRIX("mlp.down_proj", DOWN, HIDDEN, FFN, .bias = 0),
-	TWO_NORMS,
-	LAST};
+PARTS(phi3_block) = {OUTPUT(.bias = 0), MATRIX("self_attn.qkv_proj", Q, QKV, HIDDEN, .bias = 0),
+		     MATRIX("mlp.gate_up_proj", UP, FFN_2, HIDDEN, .bias = 0),
+		     MATRIX("mlp.down_proj", DOWN, HIDDEN, FFN, .bias = 0), TWO_NORMS};
 
 /* ---- the gpt2 kind: one matrix for queries, keys and values ---------------------------------- */
 
-static const struct bb_model_part gpt2_embed[] = {
-	PART(TABLE, "wte", NORM, VOCAB, HIDDEN, .bias = 0),
-	PART(TABLE, "wpe", NORM, POSITIONS, HIDDEN, .bias = 0), LAST};
-static const struct bb_model_part gpt2_block[] = {
-	NORM("ln_1", NORM),
-	PART(TRANSPOSED, "attn.c_attn", Q, QKV, HIDDEN, BIAS),
-	PART(TRANSPOSED, "attn.c_proj", OUT, HIDDEN, OUTPUTS, BIAS),
-	NORM("ln_2", MIDDLE),
-	PART(TRANSPOSED, "mlp.c_fc", UP, FFN, HIDDEN, BIAS),
-	PART(TRANSPOSED, "mlp.c_proj", DOWN, HIDDEN, FFN, BIAS),
-	LAST};
-static const struct bb_model_part ln_f[] = {NORM("ln_f", NORM), LAST};
+PARTS(gpt2_embed) = {PART(TABLE, "wte", NORM, VOCAB, HIDDEN, .bias = 0),
+		     PART(TABLE, "wpe", NORM, POSITIONS, HIDDEN, .bias = 0)};
+PARTS(gpt2_block) = {NORM("ln_1", NORM),
+		     PART(TRANSPOSED, "attn.c_attn", Q, QKV, HIDDEN, BIAS),
+		     PART(TRANSPOSED, "attn.c_proj", OUT, HIDDEN, OUTPUTS, BIAS),
+		     NORM("ln_2", MIDDLE),
+		     PART(TRANSPOSED, "mlp.c_fc", UP, FFN, HIDDEN, BIAS),
+		     PART(TRANSPOSED, "mlp.c_proj", DOWN, HIDDEN, FFN, BIAS)};
+PARTS(ln_f) = {NORM("ln_f", NORM)};
 
-static const struct bb_model_part bloom_embed[] = {
-	PART(TABLE, "word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0),
-	NORM("word_embeddings_layernorm", NORM), LAST};
-static const struct bb_model_part bloom_block[] = {
-	NORM("input_layernorm", NORM),
-	MATRIX("self_attention.query_key_value", Q, QKV, HIDDEN, BIAS),
-	MATRIX("self_attention.dense", OUT, HIDDEN, OUTPUTS, BIAS),
-	NORM("post_attention_layernorm", MIDDLE),
-	MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, BIAS),
-	MATRIX("mlp.dense_4h_to_h", DOWN, HIDDEN, FFN, BIAS),
-	LAST};
+PARTS(bloom_embed) = {PART(TABLE, "word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0),
+		      NORM("word_embeddings_layernorm", NORM)};
+PARTS(bloom_block) = {NORM("input_layernorm", NORM),
+		      MATRIX("self_attention.query_key_value", Q, QKV, HIDDEN, BIAS),
+		      MATRIX("self_attention.dense", OUT, HIDDEN, OUTPUTS, BIAS),
+		      NORM("post_attention_layernorm", MIDDLE),
+		      MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, BIAS),
+		      MATRIX("mlp.dense_4h_to_h", DOWN, HIDDEN, FFN, BIAS)};
 
-static const struct bb_model_part gpt_neox_embed[] = {
-	PART(TABLE, "embed_in", NORM, VOCAB, HIDDEN, .bias = 0), LAST};
-static const struct bb_model_part gpt_neox_block[] = {
-	NORM("input_layernorm", NORM),
-	NORM("post_attention_layernorm", MIDDLE),
-	MATRIX("attention.query_key_value", Q, QKV, HIDDEN, .bias = BB_HAS_BIAS),
-	MATRIX("attention.dense", OUT, HIDDEN, OUTPUTS, .bias = BB_HAS_BIAS),
-	MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, BIAS),
-	MATRIX("mlp.dense_4h_to_h", DOWN, HIDDEN, FFN, BIAS),
-	LAST};
-static const struct bb_model_part gpt_neox_norm[] = {NORM("final_layer_norm", NORM), LAST};
+PARTS(gpt_neox_embed) = {PART(TABLE, "embed_in", NORM, VOCAB, HIDDEN, .bias = 0)};
+PARTS(gpt_neox_block) = {NORM("input_layernorm", NORM),
+			 NORM("post_attention_layernorm", MIDDLE),
+			 MATRIX("attention.query_key_value", Q, QKV, HIDDEN, .bias = BB_HAS_BIAS),
+			 MATRIX("attention.dense", OUT, HIDDEN, OUTPUTS, .bias = BB_HAS_BIAS),
+			 MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, BIAS),
+			 MATRIX("mlp.dense_4h_to_h", DOWN, HIDDEN, FFN, BIAS)};
+PARTS(gpt_neox_norm) = {NORM("final_layer_norm", NORM)};
 
-static const struct bb_model_part falcon_embed[] = {
-	PART(TABLE, "word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0), LAST};
-static const struct bb_model_part falcon_block[] = {
+PARTS(falcon_embed) = {PART(TABLE, "word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0)};
+PARTS(falcon_block) = {
 	MATRIX("self_attention.query_key_value", Q, QKV, HIDDEN, .bias = BB_HAS_BIAS),
 	MATRIX("self_attention.dense", OUT, HIDDEN, OUTPUTS, .bias = BB_HAS_BIAS),
 	MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, .bias = BB_HAS_BIAS),
@@ -216,50 +191,42 @@ static const struct bb_model_part falcon_block[] = {
 	NORM("ln_attn", NORM, NEEDS(BB_HAS_TWO_NORMS)),
 	NORM("ln_mlp", NORM, NEEDS(BB_HAS_TWO_NORMS)),
 	NORM("post_attention_layernorm", MIDDLE, LACKS(BB_HAS_TWO_NORMS | BB_HAS_PARALLEL)),
-	NORM("input_layernorm", NORM, LACKS(BB_HAS_TWO_NORMS)),
-	LAST};
+	NORM("input_layernorm", NORM, LACKS(BB_HAS_TWO_NORMS))};
 
 /* The last norm and the projection behind it are registered before the blocks. */
-static const struct bb_model_part opt_embed[] = {
-	PART(TABLE, "embed_tokens", NORM, VOCAB, EMBEDDING, .bias = 0),
-	PART(TABLE, "embed_positions", NORM, SLOTS, HIDDEN, .bias = 0),
-	MATRIX("project_out", BEHIND, EMBEDDING, HIDDEN, NEEDS(BB_HAS_PROJECTION)),
-	MATRIX("project_in", Q, HIDDEN, EMBEDDING, NEEDS(BB_HAS_PROJECTION)),
-	NORM("final_layer_norm", BEHIND, NEEDS(BB_HAS_PRE_NORM)),
-	LAST};
-static const struct bb_model_part opt_block[] = {
-	MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
-	MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
-	MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
-	MATRIX("self_attn.out_proj", OUT, HIDDEN, QUERIES, .bias = BB_HAS_BIAS),
-	NORM("self_attn_layer_norm", NORM, NEEDS(BB_HAS_PRE_NORM)),
-	NORM("self_attn_layer_norm", MIDDLE, LACKS(BB_HAS_PRE_NORM)),
-	MATRIX("fc1", UP, FFN, HIDDEN, .bias = BB_HAS_BIAS),
-	MATRIX("fc2", DOWN, HIDDEN, FFN, .bias = BB_HAS_BIAS),
-	NORM("final_layer_norm", MIDDLE, NEEDS(BB_HAS_PRE_NORM)),
-	NORM("final_layer_norm", END, LACKS(BB_HAS_PRE_NORM)),
-	LAST};
+PARTS(opt_embed) = {PART(TABLE, "embed_tokens", NORM, VOCAB, EMBEDDING, .bias = 0),
+		    PART(TABLE, "embed_positions", NORM, SLOTS, HIDDEN, .bias = 0),
+		    MATRIX("project_out", BEHIND, EMBEDDING, HIDDEN, NEEDS(BB_HAS_PROJECTION)),
+		    MATRIX("project_in", Q, HIDDEN, EMBEDDING, NEEDS(BB_HAS_PROJECTION)),
+		    NORM("final_layer_norm", BEHIND, NEEDS(BB_HAS_PRE_NORM))};
+PARTS(opt_block) = {MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+		    MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+		    MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+		    MATRIX("self_attn.out_proj", OUT, HIDDEN, QUERIES, .bias = BB_HAS_BIAS),
+		    NORM("self_attn_layer_norm", NORM, NEEDS(BB_HAS_PRE_NORM)),
+		    NORM("self_attn_layer_norm", MIDDLE, LACKS(BB_HAS_PRE_NORM)),
+		    MATRIX("fc1", UP, FFN, HIDDEN, .bias = BB_HAS_BIAS),
+		    MATRIX("fc2", DOWN, HIDDEN, FFN, .bias = BB_HAS_BIAS),
+		    NORM("final_layer_norm", MIDDLE, NEEDS(BB_HAS_PRE_NORM)),
+		    NORM("final_layer_norm", END, LACKS(BB_HAS_PRE_NORM))};
 
 /* ---- encoders, and an encoder with a decoder ------------------------------------------------ */
 
-static const struct bb_model_part bert_embed[] = {
-	PART(TABLE, "embeddings.word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0),
-	PART(TABLE, "embeddings.position_embeddings", K, POSITIONS, HIDDEN, .bias = 0),
-	PART(TABLE, "embeddings.token_type_embeddings", Q, TYPES, HIDDEN, .bias = 0),
-	NORM("embeddings.LayerNorm", END), LAST};
-static const struct bb_model_part bert_block[] = {
-	MATRIX("attention.self.query", Q, QUERIES, HIDDEN, BIAS),
-	MATRIX("attention.self.key", K, QUERIES, HIDDEN, BIAS),
-	MATRIX("attention.self.value", V, QUERIES, HIDDEN, BIAS),
-	MATRIX("attention.output.dense", OUT, HIDDEN, QUERIES, BIAS),
-	NORM("attention.output.LayerNorm", MIDDLE),
-	MATRIX("intermediate.dense", UP, FFN, HIDDEN, BIAS),
-	MATRIX("output.dense", DOWN, HIDDEN, FFN, BIAS),
-	NORM("output.LayerNorm", END),
-	LAST};
-static const struct bb_model_part bert_pooler[] = {
-	MATRIX("pooler.dense", Q, HIDDEN, HIDDEN, .once = true, NEEDS(BB_HAS_POOLER), BIAS), LAST};
-static const struct bb_model_part bert_heads[] = {
+PARTS(bert_embed) = {PART(TABLE, "embeddings.word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0),
+		     PART(TABLE, "embeddings.position_embeddings", K, POSITIONS, HIDDEN, .bias = 0),
+		     PART(TABLE, "embeddings.token_type_embeddings", Q, TYPES, HIDDEN, .bias = 0),
+		     NORM("embeddings.LayerNorm", END)};
+PARTS(bert_block) = {MATRIX("attention.self.query", Q, QUERIES, HIDDEN, BIAS),
+		     MATRIX("attention.self.key", K, QUERIES, HIDDEN, BIAS),
+		     MATRIX("attention.self.value", V, QUERIES, HIDDEN, BIAS),
+		     MATRIX("attention.output.dense", OUT, HIDDEN, QUERIES, BIAS),
+		     NORM("attention.output.LayerNorm", MIDDLE),
+		     MATRIX("intermediate.dense", UP, FFN, HIDDEN, BIAS),
+		     MATRIX("output.dense", DOWN, HIDDEN, FFN, BIAS),
+		     NORM("output.LayerNorm", END)};
+PARTS(bert_pooler) = {
+	MATRIX("pooler.dense", Q, HIDDEN, HIDDEN, .once = true, NEEDS(BB_HAS_POOLER), BIAS)};
+PARTS(bert_heads) = {
 	PART(TENSOR, "cls.predictions.bias", OUT, VOCAB, ONE, NEEDS(BB_HAS_LM)),
 	MATRIX("cls.predictions.transform.dense", NORM, HIDDEN, HIDDEN, NEEDS(BB_HAS_LM), BIAS),
 	NORM("cls.predictions.transform.LayerNorm", Q, NEEDS(BB_HAS_LM)),
@@ -268,88 +235,74 @@ static const struct bb_model_part bert_heads[] = {
 	MATRIX("classifier", END, LABELS, HIDDEN, .once = true, NEEDS(BB_HAS_CLASSES), BIAS),
 	MATRIX("classifier", END, LABELS, HIDDEN, NEEDS(BB_HAS_SCORE), BIAS),
 	MATRIX("classifier", END, ONE, HIDDEN, .once = true, NEEDS(BB_HAS_CHOICE), BIAS),
-	MATRIX("qa_outputs", END, TWO, HIDDEN, NEEDS(BB_HAS_QUESTION), BIAS),
-	LAST};
+	MATRIX("qa_outputs", END, TWO, HIDDEN, NEEDS(BB_HAS_QUESTION), BIAS)};
 
-static const struct bb_model_part vit_embed[] = {
+PARTS(vit_embed) = {
 	PART(TENSOR, "embeddings.cls_token", K, ONE, HIDDEN, .bias = 0),
 	PART(TENSOR, "embeddings.position_embeddings", V, POSITIONS, HIDDEN, .bias = 0),
-	PART(CONVOLUTION, "embeddings.patch_embeddings.projection", NORM, HIDDEN, PATCH, BIAS),
-	LAST};
-static const struct bb_model_part vit_block[] = {
-	MATRIX("attention.q_proj", Q, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
-	MATRIX("attention.k_proj", K, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
-	MATRIX("attention.v_proj", V, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
-	MATRIX("attention.o_proj", OUT, HIDDEN, QUERIES, BIAS),
-	NORM("layernorm_before", NORM),
-	NORM("layernorm_after", MIDDLE),
-	MATRIX("mlp.fc1", UP, FFN, HIDDEN, BIAS),
-	MATRIX("mlp.fc2", DOWN, HIDDEN, FFN, BIAS),
-	LAST};
-static const struct bb_model_part vit_norm[] = {
-	NORM("layernorm", NORM),
-	MATRIX("pooler.dense", Q, HIDDEN, HIDDEN, .once = true, NEEDS(BB_HAS_POOLER), BIAS), LAST};
-static const struct bb_model_part vit_heads[] = {
-	MATRIX("classifier", END, LABELS, HIDDEN, .once = true, NEEDS(BB_HAS_CLASSES), BIAS), LAST};
+	PART(CONVOLUTION, "embeddings.patch_embeddings.projection", NORM, HIDDEN, PATCH, BIAS)};
+PARTS(vit_block) = {MATRIX("attention.q_proj", Q, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+		    MATRIX("attention.k_proj", K, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+		    MATRIX("attention.v_proj", V, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+		    MATRIX("attention.o_proj", OUT, HIDDEN, QUERIES, BIAS),
+		    NORM("layernorm_before", NORM),
+		    NORM("layernorm_after", MIDDLE),
+		    MATRIX("mlp.fc1", UP, FFN, HIDDEN, BIAS),
+		    MATRIX("mlp.fc2", DOWN, HIDDEN, FFN, BIAS)};
+PARTS(vit_norm) = {NORM("layernorm", NORM), MATRIX("pooler.dense", Q, HIDDEN, HIDDEN, .once = true,
+						   NEEDS(BB_HAS_POOLER), BIAS)};
+PARTS(vit_heads) = {
+	MATRIX("classifier", END, LABELS, HIDDEN, .once = true, NEEDS(BB_HAS_CLASSES), BIAS)};
 
 /* ---- vision towers of models that read text, too; their heads are the projectors ------------ */
 
-static const struct bb_model_part siglip_embed[] = {
+PARTS(siglip_embed) = {
 	PART(CONVOLUTION, "embeddings.patch_embedding", NORM, HIDDEN, PATCH, BIAS),
-	PART(TABLE, "embeddings.position_embedding", Q, POSITIONS, HIDDEN, .bias = 0), LAST};
-static const struct bb_model_part siglip_block[] = {
-	NORM("layer_norm1", NORM),
-	MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, BIAS),
-	MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, BIAS),
-	MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, BIAS),
-	MATRIX("self_attn.out_proj", OUT, HIDDEN, QUERIES, BIAS),
-	NORM("layer_norm2", MIDDLE),
-	MATRIX("mlp.fc1", UP, FFN, HIDDEN, BIAS),
-	MATRIX("mlp.fc2", DOWN, HIDDEN, FFN, BIAS),
-	LAST};
+	PART(TABLE, "embeddings.position_embedding", Q, POSITIONS, HIDDEN, .bias = 0)};
+PARTS(siglip_block) = {NORM("layer_norm1", NORM),
+		       MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, BIAS),
+		       MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, BIAS),
+		       MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, BIAS),
+		       MATRIX("self_attn.out_proj", OUT, HIDDEN, QUERIES, BIAS),
+		       NORM("layer_norm2", MIDDLE),
+		       MATRIX("mlp.fc1", UP, FFN, HIDDEN, BIAS),
+		       MATRIX("mlp.fc2", DOWN, HIDDEN, FFN, BIAS)};
 #define UNUSED(name, rows, columns)                                                                \
 	PART(TENSOR, "head." name, Q, rows, columns, NEEDS(BB_HAS_POOLER))
 /* Gemma 3 does not use the head. */
-static const struct bb_model_part siglip_norm[] = {
-	NORM("post_layernorm", NORM),
-	UNUSED("probe", ONE, HIDDEN),
-	UNUSED("attention.in_proj_weight", QKV, HIDDEN),
-	UNUSED("attention.in_proj_bias", QKV, ONE),
-	UNUSED("attention.out_proj.weight", HIDDEN, HIDDEN),
-	UNUSED("attention.out_proj.bias", HIDDEN, ONE),
-	UNUSED("layernorm.weight", HIDDEN, ONE),
-	UNUSED("layernorm.bias", HIDDEN, ONE),
-	UNUSED("mlp.fc1.weight", FFN, HIDDEN),
-	UNUSED("mlp.fc1.bias", FFN, ONE),
-	UNUSED("mlp.fc2.weight", HIDDEN, FFN),
-	UNUSED("mlp.fc2.bias", HIDDEN, ONE),
-	LAST};
-static const struct bb_model_part gemma3_projector[] = {
+PARTS(siglip_norm) = {NORM("post_layernorm", NORM),
+		      UNUSED("probe", ONE, HIDDEN),
+		      UNUSED("attention.in_proj_weight", QKV, HIDDEN),
+		      UNUSED("attention.in_proj_bias", QKV, ONE),
+		      UNUSED("attention.out_proj.weight", HIDDEN, HIDDEN),
+		      UNUSED("attention.out_proj.bias", HIDDEN, ONE),
+		      UNUSED("layernorm.weight", HIDDEN, ONE),
+		      UNUSED("layernorm.bias", HIDDEN, ONE),
+		      UNUSED("mlp.fc1.weight", FFN, HIDDEN),
+		      UNUSED("mlp.fc1.bias", FFN, ONE),
+		      UNUSED("mlp.fc2.weight", HIDDEN, FFN),
+		      UNUSED("mlp.fc2.bias", HIDDEN, ONE)};
+PARTS(gemma3_projector) = {
 	PART(RAW, "mm_input_projection_weight", UP, HIDDEN, EMBEDDING, .pooled = true),
-	RMS("mm_soft_emb_norm", NORM, HIDDEN, .bias = 0), LAST};
+	RMS("mm_soft_emb_norm", NORM, HIDDEN, .bias = 0)};
 
-static const struct bb_model_part llama4_vision_embed[] = {
+PARTS(llama4_vision_embed) = {
 	PART(TENSOR, "class_embedding", Q, HIDDEN, ONE, .bias = 0),
 	PART(TENSOR, "positional_embedding_vlm", K, POSITIONS, HIDDEN, .bias = 0),
-	MATRIX("patch_embedding.linear", NORM, HIDDEN, PATCH, .bias = 0),
-	NORM("layernorm_pre", V),
-	NORM("layernorm_post", BEHIND),
-	LAST};
-static const struct bb_model_part llama4_vision_block[] = {
-	MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, BIAS),
-	MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, BIAS),
-	MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, BIAS),
-	MATRIX("self_attn.o_proj", OUT, HIDDEN, QUERIES, BIAS),
-	MATRIX("mlp.fc1", UP, FFN, HIDDEN, BIAS),
-	MATRIX("mlp.fc2", DOWN, HIDDEN, FFN, BIAS),
-	NORM("input_layernorm", NORM),
-	NORM("post_attention_layernorm", MIDDLE),
-	LAST};
-static const struct bb_model_part llama4_adapter[] = {
+	MATRIX("patch_embedding.linear", NORM, HIDDEN, PATCH, .bias = 0), NORM("layernorm_pre", V),
+	NORM("layernorm_post", BEHIND)};
+PARTS(llama4_vision_block) = {MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, BIAS),
+			      MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, BIAS),
+			      MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, BIAS),
+			      MATRIX("self_attn.o_proj", OUT, HIDDEN, QUERIES, BIAS),
+			      MATRIX("mlp.fc1", UP, FFN, HIDDEN, BIAS),
+			      MATRIX("mlp.fc2", DOWN, HIDDEN, FFN, BIAS),
+			      NORM("input_layernorm", NORM),
+			      NORM("post_attention_layernorm", MIDDLE)};
+PARTS(llama4_adapter) = {
 	MATRIX("vision_adapter.mlp.fc1", UP, ADAPTER, FFN, .pooled = true),
-	MATRIX("vision_adapter.mlp.fc2", DOWN, ADAPTER_OUT, ADAPTER_OUT, .pooled = true), LAST};
-static const struct bb_model_part llama4_projector[] = {
-	MATRIX("linear_1", UP, EMBEDDING, VISION_OUT, .pooled = true), LAST};
+	MATRIX("vision_adapter.mlp.fc2", DOWN, ADAPTER_OUT, ADAPTER_OUT, .pooled = true)};
+PARTS(llama4_projector) = {MATRIX("linear_1", UP, EMBEDDING, VISION_OUT, .pooled = true)};
 
 #define T5_ATTENTION(name, in, out)                                                                \
 	MATRIX(name ".q", in, QUERIES, HIDDEN, .bias = 0),                                         \
@@ -366,44 +319,35 @@ static const struct bb_model_part llama4_projector[] = {
 		MATRIX(layer ".DenseReluDense.wo", DOWN, HIDDEN, FFN, .bias = 0),                  \
 		RMS(layer ".layer_norm", MIDDLE, HIDDEN, .bias = 0)
 
-static const struct bb_model_part t5_embed[] = {
-	PART(TABLE, "shared", NORM, VOCAB, HIDDEN, .bias = 0), LAST};
-static const struct bb_model_part t5_encoder[] = {
-	T5_ATTENTION("layer.0.SelfAttention", Q, OUT), T5_RELATIVE,
-	RMS("layer.0.layer_norm", NORM, HIDDEN, .bias = 0), T5_MLP("layer.1"), LAST};
-static const struct bb_model_part t5_decoder[] = {
-	T5_ATTENTION("layer.0.SelfAttention", Q, OUT),
-	T5_RELATIVE,
-	RMS("layer.0.layer_norm", NORM, HIDDEN, .bias = 0),
-	T5_ATTENTION("layer.1.EncDecAttention", CROSS_IN, CROSS_OUT),
-	RMS("layer.1.layer_norm", CROSS_NORM, HIDDEN, .bias = 0),
-	T5_MLP("layer.2"),
-	LAST};
-static const struct bb_model_part t5_encoder_norm[] = {
-	RMS("encoder.final_layer_norm", NORM, HIDDEN, .bias = 0), LAST};
-static const struct bb_model_part t5_decoder_norm[] = {
-	RMS("decoder.final_layer_norm", NORM, HIDDEN, .bias = 0), LAST};
+PARTS(t5_embed) = {PART(TABLE, "shared", NORM, VOCAB, HIDDEN, .bias = 0)};
+PARTS(t5_encoder) = {T5_ATTENTION("layer.0.SelfAttention", Q, OUT), T5_RELATIVE,
+		     RMS("layer.0.layer_norm", NORM, HIDDEN, .bias = 0), T5_MLP("layer.1")};
+PARTS(t5_decoder) = {T5_ATTENTION("layer.0.SelfAttention", Q, OUT),
+		     T5_RELATIVE,
+		     RMS("layer.0.layer_norm", NORM, HIDDEN, .bias = 0),
+		     T5_ATTENTION("layer.1.EncDecAttention", CROSS_IN, CROSS_OUT),
+		     RMS("layer.1.layer_norm", CROSS_NORM, HIDDEN, .bias = 0),
+		     T5_MLP("layer.2")};
+PARTS(t5_encoder_norm) = {RMS("encoder.final_layer_norm", NORM, HIDDEN, .bias = 0)};
+PARTS(t5_decoder_norm) = {RMS("decoder.final_layer_norm", NORM, HIDDEN, .bias = 0)};
 
 /* ---- heads ---------------------------------------------------------------------------------- */
 
-static const struct bb_model_part lm_heads[] = {
-	MATRIX("lm_head", NORM, VOCAB, EMBEDDING, NEEDS(BB_HAS_LM), LACKS(BB_HAS_TIED)),
-	PART(PRODUCT, "lm_head", NORM, VOCAB, EMBEDDING, NEEDS(BB_HAS_LM | BB_HAS_TIED)),
-	MATRIX("score", NORM, LABELS, EMBEDDING, NEEDS(BB_HAS_SCORE)), LAST};
+PARTS(lm_heads) = {MATRIX("lm_head", NORM, VOCAB, EMBEDDING, NEEDS(BB_HAS_LM), LACKS(BB_HAS_TIED)),
+		   PART(PRODUCT, "lm_head", NORM, VOCAB, EMBEDDING, NEEDS(BB_HAS_LM | BB_HAS_TIED)),
+		   MATRIX("score", NORM, LABELS, EMBEDDING, NEEDS(BB_HAS_SCORE))};
 
-static const struct bb_head decoder_heads[] = {
+static const struct bb_head decoder_heads[BB_MODEL_HEADS + 1] = {
 	{"lm", "ForCausalLM", BB_HAS_LM, false},
 	{"lm", "LMHeadModel", BB_HAS_LM, false},
 	{"none", "Model", 0, true},
 	{"sequence", "ForSequenceClassification", BB_HAS_SCORE, false},
-	{.word = NULL},
 };
-static const struct bb_head t5_heads[] = {
+static const struct bb_head t5_heads[BB_MODEL_HEADS + 1] = {
 	{"lm", "ForConditionalGeneration", BB_HAS_LM, false},
 	{"none", "Model", 0, true},
-	{.word = NULL},
 };
-static const struct bb_head bert_classes[] = {
+static const struct bb_head bert_classes[BB_MODEL_HEADS + 1] = {
 	{"pooler", "BertModel", BB_HAS_POOLER, true},
 	{"pretraining", "ForPreTraining", BB_HAS_POOLER | BB_HAS_LM | BB_HAS_NEXT, false},
 	{"masked", "ForMaskedLM", BB_HAS_LM, false},
@@ -413,18 +357,15 @@ static const struct bb_head bert_classes[] = {
 	{"choice", "ForMultipleChoice", BB_HAS_POOLER | BB_HAS_CHOICE, false},
 	{"token", "ForTokenClassification", BB_HAS_SCORE, false},
 	{"question", "ForQuestionAnswering", BB_HAS_QUESTION, false},
-	{.word = NULL},
 };
-static const struct bb_head vit_classes[] = {
+static const struct bb_head vit_classes[BB_MODEL_HEADS + 1] = {
 	{"classes", "ForImageClassification", BB_HAS_CLASSES, false},
 	{"pooler", "ViTModel", BB_HAS_POOLER, true},
-	{.word = NULL},
 };
-static const struct bb_head vision_heads[] = {
+static const struct bb_head vision_heads[BB_MODEL_HEADS + 1] = {
 	{"lm", "ForConditionalGeneration", BB_HAS_LM, false},
-	{.word = NULL},
 };
-static const struct bb_head no_heads[] = {{.word = "none"}, {.word = NULL}};
+static const struct bb_head no_heads[BB_MODEL_HEADS + 1] = {{.word = "none"}};
 
 /* ---- families ------------------------------------------------------------------------------- */
 

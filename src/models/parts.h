@@ -147,6 +147,8 @@ enum {
 	BB_AT_BEHIND = BB_AT_PLACES /* behind all blocks, though registered before them */
 };
 
+#define BB_MODEL_PARTS 40 /* of a table, at most */
+
 /* Blocks one after the other. Tables of parts end with a part without a name. */
 struct bb_stack {
 	const char *prefix; /* of its blocks: "model.layers" */
@@ -175,6 +177,8 @@ struct bb_hyper_row {
 	bool is_bool;                        /* true or false in a config.json */
 	unsigned trait; /* enum bb_trait that a value other than 0 gives to all blocks */
 };
+
+#define BB_MODEL_HEADS 9 /* of a family, at most */
 
 /* A head that transformers has for a family. */
 struct bb_head {

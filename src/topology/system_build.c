@@ -218,49 +218,40 @@ out:
 	return st;
 }
 
-static bb_status build_model(struct builder *b)
-{
-	const char *slots = b->s->slots;
-	bb_status st;
-
-	snprintf(b->t->name, sizeof(b->t->name), "%s", b->s->name);
-	snprintf(b->t->source, sizeof(b->t->source), "known system");
-	b->t->nvswitches = b->s->nvswitches;
-	b->t->nodes = b->t->nvlink_nodes = b->s->nodes > 0 ? b->s->nodes : 1;
-	b->root = -1;
-	BB_TRY(st, build_host(b), out);
-	BB_TRY(st, build_slots(b, &slots, -1), out);
-	BB_TRY(st, build_links(b), out);
-	BB_TRY(st, bb_add_p2p(b->t, b->error), out);
-	memset(b->t->p2p, b->s->no_p2p ? BB_P2P_CHIPSET : BB_P2P_OK,
-	       (size_t)b->ngpus * (size_t)b->ngpus);
-	st = bb_topology_finish(b->t, b->error);
-out:
-	return st;
-}
-
 bb_status bb_topology_system(const char *name, struct bb_topology **topology,
 			     struct bb_error *error)
 {
-	struct builder b = {.s = bb_system_find(name), .error = error};
-	const char *names[128] = {NULL}, *nearest;
+	const struct bb_system *const s = bb_system_find(name);
+	struct bb_topology *const t = bb_topology_new();
+	struct builder b = {.t = t, .s = s, .error = error, .root = -1};
+	const char *names[128] = {NULL}, *nearest, *slots;
 	bb_status st;
 
-	if (!b.s) {
+	if (!t)
+		return bb_no_memory(error, name);
+	if (!s) {
 		for (int i = 0; i < 127 && bb_system_at(i); i++)
 			names[i] = bb_system_at(i)->name;
 		nearest = bb_nearest(name, names);
-		return bb_fail(error, BB_EUSAGE, "%s: not a known system%s%s%s", name,
-			       nearest ? "; did you mean " : "; topology --list-systems lists them",
-			       nearest ? nearest : "", nearest ? "?" : "");
+		st = bb_fail(error, BB_EUSAGE, "%s: not a known system%s%s%s", name,
+			     nearest ? "; did you mean " : "; topology --list-systems lists them",
+			     nearest ? nearest : "", nearest ? "?" : "");
+		goto out;
 	}
-	b.t = bb_topology_new();
-	if (!b.t)
-		return bb_no_memory(error, name);
-	st = build_model(&b);
-	if (st == BB_OK)
-		*topology = b.t;
-	else
-		bb_topology_free(b.t);
+	snprintf(t->name, sizeof(t->name), "%s", s->name);
+	snprintf(t->source, sizeof(t->source), "known system");
+	t->nvswitches = s->nvswitches;
+	t->nodes = t->nvlink_nodes = s->nodes > 0 ? s->nodes : 1;
+	slots = s->slots;
+	BB_TRY(st, build_host(&b), out);
+	BB_TRY(st, build_slots(&b, &slots, -1), out);
+	BB_TRY(st, build_links(&b), out);
+	BB_TRY(st, bb_add_p2p(t, error), out);
+	memset(t->p2p, s->no_p2p ? BB_P2P_CHIPSET : BB_P2P_OK, (size_t)b.ngpus * (size_t)b.ngpus);
+	BB_TRY(st, bb_topology_finish(t, error), out);
+	*topology = t;
+	return BB_OK;
+out:
+	bb_topology_free(t);
 	return st;
 }

@@ -222,25 +222,6 @@ static void add_json_finding(void *context, const char *text)
 	bb_json_string(context, text);
 }
 
-static void write_bounds(struct bb_json *j, const struct bb_printer *p)
-{
-	bb_json_add_object(j, "bounds");
-	add_known_int(j, "ranks", p->nranks, -1);
-	for (int what = BB_BOUND_RING; what < BB_BOUNDS && p->nranks > 1; what++) {
-		struct bb_strbuf why = {0};
-		double GBps;
-		bb_status st = bb_speed_of_light(p->t, p->ranks, p->nranks, (enum bb_bound)what,
-						 &GBps, &why);
-
-		bb_json_add_object(j, bb_bound_name((enum bb_bound)what));
-		add_known_rate(j, "GBps", st == BB_OK ? GBps : 0);
-		add_string(j, "why", bb_strbuf_text(&why));
-		bb_json_end(j);
-		bb_strbuf_free(&why);
-	}
-	bb_json_end(j);
-}
-
 void bb_print_json(const struct bb_printer *p)
 {
 	const struct bb_topology *const t = p->t;
@@ -275,7 +256,20 @@ void bb_print_json(const struct bb_printer *p)
 	bb_json_end(&j);
 	write_matrix(&j, "p2p", gpus, t, write_p2p);
 	write_matrix(&j, "pair_GBps", gpus, t, write_pair_bound);
-	write_bounds(&j, p);
+	bb_json_add_object(&j, "bounds");
+	add_known_int(&j, "ranks", p->nranks, -1);
+	for (enum bb_bound what = BB_BOUND_RING; what < BB_BOUNDS && p->nranks > 1; what++) {
+		struct bb_strbuf why = {0};
+		double GBps;
+		const bb_status st = bb_speed_of_light(t, p->ranks, p->nranks, what, &GBps, &why);
+
+		bb_json_add_object(&j, bb_bound_name(what));
+		add_known_rate(&j, "GBps", st == BB_OK ? GBps : 0);
+		add_string(&j, "why", bb_strbuf_text(&why));
+		bb_json_end(&j);
+		bb_strbuf_free(&why);
+	}
+	bb_json_end(&j);
 	bb_json_add_array(&j, "findings");
 	bb_topology_findings(t, add_json_finding, &j);
 	bb_json_end(&j);

@@ -108,25 +108,6 @@ static void add_pcie(const struct bb_pci *p, struct bb_strbuf *s)
 	}
 }
 
-static void add_link_counts(const struct bb_topology *t, int gpu, struct bb_strbuf *s)
-{
-	const struct bb_link *nvlink = bb_topology_link(t, gpu, BB_NVLINK);
-	const struct bb_link *c2c = bb_topology_link(t, gpu, BB_C2C);
-	const int switched = bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH);
-	const int to_cpu = bb_topology_nvlinks(t, gpu, BB_PEER_CPU);
-	const int all = bb_topology_nvlinks(t, gpu, BB_PEER_ANY);
-	char name[BB_LINK_TEXT];
-
-	if (nvlink)
-		bb_strbuf_addf(s, ", %d %s", all, bb_topology_link_text(name, t, gpu));
-	if (switched > 0)
-		bb_strbuf_add(s, " to switches");
-	if (to_cpu > 0)
-		bb_strbuf_addf(s, " (%d to the CPU)", to_cpu);
-	if (c2c)
-		bb_strbuf_addf(s, ", %d C2C", c2c->count);
-}
-
 /* The id of P, without domain 0000. */
 static const char *short_id(const struct bb_pci *p)
 {
@@ -139,7 +120,9 @@ void bb_describe_device(const struct bb_topology *t, int index, struct bb_strbuf
 {
 	const struct bb_device *d = &t->devices[index];
 	const char *const unit = strstr(d->model, "GB");
-	char memory[BYTES_TEXT];
+	const struct bb_link *const c2c = bb_topology_link(t, index, BB_C2C);
+	const int to_cpu = bb_topology_nvlinks(t, index, BB_PEER_CPU);
+	char memory[BYTES_TEXT], name[BB_LINK_TEXT];
 
 	if (d->pci >= 0) {
 		bb_strbuf_add(s, short_id(&t->pcis[d->pci]));
@@ -152,8 +135,15 @@ void bb_describe_device(const struct bb_topology *t, int index, struct bb_strbuf
 	/* Some models name their memory: "H100 80GB HBM3". */
 	if (d->bytes > 0 && !(unit && unit > d->model && unit[-1] >= '0' && unit[-1] <= '9'))
 		bb_strbuf_addf(s, " %s", bytes_text(memory, d->bytes));
-	if (d->kind == BB_GPU)
-		add_link_counts(t, index, s);
+	if (bb_topology_link(t, index, BB_NVLINK))
+		bb_strbuf_addf(s, ", %d %s", bb_topology_nvlinks(t, index, BB_PEER_ANY),
+			       bb_topology_link_text(name, t, index));
+	if (bb_topology_nvlinks(t, index, BB_PEER_SWITCH) > 0)
+		bb_strbuf_add(s, " to switches");
+	if (to_cpu > 0)
+		bb_strbuf_addf(s, " (%d to the CPU)", to_cpu);
+	if (c2c)
+		bb_strbuf_addf(s, ", %d C2C", c2c->count);
 	if (d->kind == BB_NIC && d->rate_Mbps > 0)
 		bb_strbuf_addf(s, ", %.4g Gb/s%s%s", (double)d->rate_Mbps / 1000,
 			       d->layer ? " " : "", bb_nic_layer_name(d->layer));

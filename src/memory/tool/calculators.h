@@ -35,7 +35,7 @@ uint64_t bb_cache_numbers(const struct bb_model *model, uint64_t tp, uint64_t to
 /* Bytes of NUMBERS of BITS each, for each of SEQUENCES. */
 uint64_t bb_cache_bytes(uint64_t numbers, uint64_t sequences, unsigned bits);
 
-/* ---- deepspeed.c ---------------------------------------------------------------------------- */
+/* ---- zero.c --------------------------------------------------------------------------------- */
 
 /*
  * DeepSpeed's own estimates, reproduced exactly: those of

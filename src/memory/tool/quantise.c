@@ -205,27 +205,6 @@ static void add_result(struct job *job, const struct tensor *t, const struct bb_
 	bb_json_end(j);
 }
 
-static bb_status add_quantised(struct job *job, const struct tensor *t)
-{
-	const struct options *o = job->o;
-	bb_status st = BB_OK;
-
-	for (int format = 1; format <= 2 && st == BB_OK; format++)
-		for (int method = 1; method <= 2 && st == BB_OK; method++) {
-			struct bb_quantised q;
-
-			if ((o->format && o->format != format) ||
-			    (o->method && o->method != method))
-				continue;
-			st = bb_quantise(&q, t->x, t->n, format == 1 ? 8 : 4,
-					 (enum bb_quantise_method)(method - 1), job->error);
-			if (st == BB_OK)
-				add_result(job, t, &q, quantise_words[method - 1]);
-			bb_quantised_free(&q);
-		}
-	return st;
-}
-
 bb_status bb_memory_quantise(struct job *job)
 {
 	static const struct bb_table_head heads[] = {
@@ -233,11 +212,13 @@ bb_status bb_memory_quantise(struct job *job)
 		{"zero", "", 9},         {"max error", "", 9}, {"rms error", "", 9},
 		{"smaller", "times", 9}, {"bytes", "", 9},     {NULL, NULL, 0},
 	};
+	const struct options *o = job->o;
 	struct tensor t = {.x = NULL};
+	struct bb_quantised q;
 	char bytes[BB_BOTH_TEXT];
 	bb_status st;
 
-	BB_TRY(st, job->o->values ? read_values(job, &t) : make_values(job, &t), out);
+	BB_TRY(st, o->values ? read_values(job, &t) : make_values(job, &t), out);
 	bb_strbuf_addf(&job->text, "# fp32 numbers: %zu, %s\n", t.n,
 		       bb_memory_both(bytes, t.n * sizeof(*t.x)));
 	bb_strbuf_add(&job->text, "# error: of the decoded numbers; scale: distance of "
@@ -248,7 +229,17 @@ bb_status bb_memory_quantise(struct job *job)
 	bb_json_add_uint(&job->json, "count", t.n);
 	bb_json_add_uint(&job->json, "whole_bytes", t.n * sizeof(*t.x));
 	bb_json_add_array(&job->json, "results");
-	st = add_quantised(job, &t);
+	for (int run = 0; run < 4 && st == BB_OK; run++) {
+		const int format = 1 + run / 2, method = 1 + run % 2;
+
+		if ((o->format && o->format != format) || (o->method && o->method != method))
+			continue;
+		st = bb_quantise(&q, t.x, t.n, format == 1 ? 8 : 4,
+				 (enum bb_quantise_method)(method - 1), job->error);
+		if (st == BB_OK)
+			add_result(job, &t, &q, quantise_words[method - 1]);
+		bb_quantised_free(&q);
+	}
 	bb_memory_end_table(job);
 	bb_json_end(&job->json);
 out:

@@ -3,8 +3,8 @@
  *
  *   main.c        the subjects, their options, and the program around them
  *   subject.c     the model, or a number of parameters
- *   train.c       one training run; fit.c: the combinations that fit
- *   zero.c        stages of ZeRO, compared; deepspeed.c: DeepSpeed's estimates
+ *   train.c       one training run, or the combinations that fit
+ *   zero.c        stages of ZeRO, compared, and DeepSpeed's estimates
  *   infer.c       inference
  *   measure.c     checkpointing, measured on the passes of chain.c
  *   quantise.c    a tensor in integers
@@ -188,7 +188,6 @@ BB_MUST bb_status bb_memory_infer(struct job *job);
 BB_MUST bb_status bb_memory_deepspeed(struct job *job);
 BB_MUST bb_status bb_memory_checkpoint(struct job *job);
 BB_MUST bb_status bb_memory_quantise(struct job *job);
-BB_MUST bb_status bb_memory_fit(struct job *job, const struct bb_training *base);
 
 /* Open the model, or take the number of parameters, that the options name, and describe it in text
    and JSON. */
