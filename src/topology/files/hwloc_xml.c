@@ -358,26 +358,13 @@ out:
 	return st;
 }
 
-/* Add the links of a value of the matrix, MB/s of all links from A to B. */
-static bb_status add_links(struct reader *r, int a, int b, double MBps)
-{
-	const struct bb_topology *const t = r->t;
-	struct bb_link l;
-
-	if (a < 0 || t->devices[a].kind != BB_GPU || (b >= 0 && t->devices[b].kind != BB_GPU) ||
-	    b == BB_PEER_MISSING || a == b || MBps <= 0)
-		return BB_OK;
-	l = bb_gpu_links(t, a, b, 0);
-	l.count = (int)lround(MBps / (l.GBps > 0 ? l.GBps * 1000 : MBps));
-	return l.count > 0 && l.count < 1000 ? bb_add_link(r->t, &l, r->error) : BB_OK;
-}
-
 /* Read hwloc's NVLinkBandwidth matrix: MB/s of all links between two objects, 0 none. They are
    "OSDev:802 PCIDev:449" or, where all are of one type, "802 803". */
 static bb_status read_nvlinks(struct reader *r, const struct bb_xml *matrix)
 {
 	struct words values = {matrix->child, "u64values", NULL};
 	struct words indexes = {matrix->child, "indexes", NULL};
+	const struct bb_topology *const t = r->t;
 	int ends[MOST_ENDS], n = 0; /* devices, BB_PEER_* or BB_PEER_MISSING */
 	const char *word;
 	bb_status st = BB_OK;
@@ -393,10 +380,19 @@ static bb_status read_nvlinks(struct reader *r, const struct bb_xml *matrix)
 		n++;
 	}
 	for (int at = 0; at < n * n && (word = next_word(&values)); at++) {
-		const unsigned long long value = strtoull(word, NULL, 10);
+		const unsigned long long MBps =
+			strtoull(word, NULL, 10); /* of all links from A to B */
+		const int a = ends[at / n], b = ends[at % n];
+		struct bb_link l;
 
-		if (value < 1000000000) /* larger ones stand on the diagonal */
-			BB_TRY(st, add_links(r, ends[at / n], ends[at % n], (double)value), out);
+		/* Larger values stand on the diagonal. */
+		if (MBps == 0 || MBps >= 1000000000 || a < 0 || a == b || b == BB_PEER_MISSING ||
+		    t->devices[a].kind != BB_GPU || (b >= 0 && t->devices[b].kind != BB_GPU))
+			continue;
+		l = bb_gpu_links(t, a, b, 0);
+		l.count = (int)lround((double)MBps / (l.GBps > 0 ? l.GBps * 1000 : (double)MBps));
+		if (l.count > 0 && l.count < 1000)
+			BB_TRY(st, bb_add_link(r->t, &l, r->error), out);
 	}
 out:
 	return st;

@@ -183,18 +183,6 @@ static int peer_of(const struct bb_topology *t, const struct bb_xml *x)
 	return class_code == 0x068001 ? BB_PEER_CPU : BB_PEER_SWITCH;
 }
 
-static bb_status add_link(struct reader *r, const struct bb_xml *x, int gpu)
-{
-	const int count = (int)bb_xml_number(x, "count", 1, MOST_LINKS, 1);
-	struct bb_link l = {.kind = BB_C2C, .device = gpu, .peer = BB_PEER_CPU, .count = count};
-
-	if (bb_xml_is(x, "c2c"))
-		l.GBps = (double)bb_xml_number(x, "bw", 0, 10000000, 0) / 1000;
-	else
-		l = bb_gpu_links(r->t, gpu, peer_of(r->t, x), count);
-	return l.peer == gpu || l.peer == BB_PEER_MISSING ? BB_OK : bb_add_link(r->t, &l, r->error);
-}
-
 static bb_status read_links(struct reader *r)
 {
 	struct bb_topology *const t = r->t;
@@ -209,9 +197,21 @@ static bb_status read_links(struct reader *r)
 			BB_TRY(st, bb_add_p2p(t, r->error), out);
 		for (int i = 0; i < gpus && p2p[i] >= '0' && p2p[i] < '0' + BB_P2P_UNKNOWN; i++)
 			t->p2p[r->moved[d] * gpus + i] = (uint8_t)(p2p[i] - '0');
-		for (const struct bb_xml *l = x ? x->child : NULL; l; l = l->next)
-			if (bb_xml_is(l, "nvlink") || bb_xml_is(l, "xgmi") || bb_xml_is(l, "c2c"))
-				BB_TRY(st, add_link(r, l, r->moved[d]), out);
+		for (const struct bb_xml *c = x ? x->child : NULL; c; c = c->next) {
+			const bool c2c = bb_xml_is(c, "c2c");
+			const int gpu = r->moved[d];
+			struct bb_link l = {.kind = BB_C2C, .device = gpu, .peer = BB_PEER_CPU};
+
+			if (!c2c && !bb_xml_is(c, "nvlink") && !bb_xml_is(c, "xgmi"))
+				continue;
+			if (!c2c)
+				l = bb_gpu_links(t, gpu, peer_of(t, c), 0);
+			else
+				l.GBps = (double)bb_xml_number(c, "bw", 0, 10000000, 0) / 1000;
+			l.count = (int)bb_xml_number(c, "count", 1, MOST_LINKS, 1);
+			if (l.peer != gpu && l.peer != BB_PEER_MISSING)
+				BB_TRY(st, bb_add_link(t, &l, r->error), out);
+		}
 	}
 out:
 	return st;

@@ -96,13 +96,6 @@ static int level_of(const char *word)
 
 /* ---- the matrix ------------------------------------------------------------------------------ */
 
-/* The header names devices up to "CPU Affinity"; a row has a path after its first name. */
-static bool is_header(char *const *words, int n)
-{
-	return n > 1 && gpu_number(words[0]) >= 0 && level_of(words[1]) < 0 &&
-	       strncmp(words[1], "NV", 2) != 0;
-}
-
 static int find_column(const struct smi *s, const char *name)
 {
 	for (int i = 0; i < s->n; i++)
@@ -240,7 +233,9 @@ static bb_status read_line(struct smi *s, char *line)
 	n = split_words(line, words);
 	if (n == 0)
 		return BB_OK;
-	if (!s->ended && s->n == 0 && is_header(words, n))
+	/* A row has a path after its first name; the header names devices up to "CPU Affinity". */
+	if (!s->ended && s->n == 0 && n > 1 && gpu_number(words[0]) >= 0 &&
+	    level_of(words[1]) < 0 && strncmp(words[1], "NV", 2) != 0)
 		return read_header(s, words, n);
 	column = find_column(s, words[0]);
 	if (column >= 0 && !s->ended && !s->columns[column].seen)

@@ -20,55 +20,46 @@
 
 #define MOST 65536 /* statistics of a device */
 
-const char *bb_counter_class_name(enum bb_counter_class class)
-{
-	static const char *const names[BB_COUNTER_NCLASSES] = {
-		[BB_COUNTER_LINK_DOWN] = "link down",   [BB_COUNTER_SYMBOL_ERROR] = "symbol error",
-		[BB_COUNTER_ERROR] = "error",           [BB_COUNTER_DISCARD] = "discard",
-		[BB_COUNTER_RETRANSMIT] = "retransmit", [BB_COUNTER_FREQUENCY] = "frequency",
-		[BB_COUNTER_TRAFFIC] = "traffic",
-	};
-
-	return names[class];
-}
-
 /*
  * Drivers name thousands of counters, so parts of names classify them: the first part that a name
  * contains, in any case, decides. NCLASSES is not an error: each closed connection flushes
  * completions, and errors per lane count before correction.
  */
 static const struct {
-	const char *part;
 	enum bb_counter_class class;
-} parts[] = {
-	{"cqe", BB_COUNTER_NCLASSES},
-	{"flush_err", BB_COUNTER_NCLASSES},
-	{"err_lane", BB_COUNTER_NCLASSES},
-	{"corrected", BB_COUNTER_NCLASSES},
-	{"link_down", BB_COUNTER_LINK_DOWN},
-	{"carrier_down", BB_COUNTER_LINK_DOWN},
-	{"symbol_err", BB_COUNTER_SYMBOL_ERROR},
-	{"retrans", BB_COUNTER_RETRANSMIT},
-	{"packet_seq_err", BB_COUNTER_RETRANSMIT},
-	{"implied_nak", BB_COUNTER_RETRANSMIT},
-	{"out_of_sequence", BB_COUNTER_RETRANSMIT},
-	{"ack_timeout", BB_COUNTER_RETRANSMIT},
-	{"rnr_nak", BB_COUNTER_RETRANSMIT},
-	{"discard", BB_COUNTER_DISCARD},
-	{"drop", BB_COUNTER_DISCARD},
-	{"out_of_buffer", BB_COUNTER_DISCARD},
-	{"missed_err", BB_COUNTER_DISCARD},
-	{"allowance_exceeded", BB_COUNTER_DISCARD},
-	{"err", BB_COUNTER_ERROR},
-	{"_MHz", BB_COUNTER_FREQUENCY},
-	{"OutSegs", BB_COUNTER_TRAFFIC},
+	const char *name, *parts[7];
+} classes[] = {
+	{BB_COUNTER_NCLASSES, NULL, {"cqe", "flush_err", "err_lane", "corrected"}},
+	{BB_COUNTER_LINK_DOWN, "link down", {"link_down", "carrier_down"}},
+	{BB_COUNTER_SYMBOL_ERROR, "symbol error", {"symbol_err"}},
+	{BB_COUNTER_RETRANSMIT,
+	 "retransmit",
+	 {"retrans", "packet_seq_err", "implied_nak", "out_of_sequence", "ack_timeout", "rnr_nak"}},
+	{BB_COUNTER_DISCARD,
+	 "discard",
+	 {"discard", "drop", "out_of_buffer", "missed_err", "allowance_exceeded"}},
+	{BB_COUNTER_ERROR, "error", {"err"}},
+	{BB_COUNTER_FREQUENCY, "frequency", {"_MHz"}},
+	{BB_COUNTER_TRAFFIC, "traffic", {"OutSegs"}},
 };
+
+#define CLASSES (sizeof(classes) / sizeof(classes[0]))
+
+const char *bb_counter_class_name(enum bb_counter_class class)
+{
+	size_t i = 0;
+
+	while (classes[i].class != class)
+		i++;
+	return classes[i].name;
+}
 
 static enum bb_counter_class classify(const char *name)
 {
-	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
-		if (strcasestr(name, parts[i].part))
-			return parts[i].class;
+	for (size_t i = 0; i < CLASSES; i++)
+		for (const char *const *part = classes[i].parts; *part; part++)
+			if (strcasestr(name, *part))
+				return classes[i].class;
 	return BB_COUNTER_NCLASSES;
 }
 
