@@ -98,14 +98,19 @@ static void taped_operation(const struct bb_program *program, int rank, size_t i
 		t->complete(t->own, rank, o);
 }
 
+static int taped_group_size(const struct bb_program *program, int group)
+{
+	return ((const struct bb_taped *)program->own)->members;
+}
+
 bb_status bb_taped_begin(struct bb_taped *t, int nranks, bool alike, struct bb_error *error)
 {
-	*t = (struct bb_taped){.ntapes = alike ? 1 : nranks, .times = {1, 1}};
+	*t = (struct bb_taped){.ntapes = alike ? 1 : nranks, .times = {1, 1}, .members = nranks};
 	t->program = (struct bb_program){.own = t,
 					 .nranks = nranks,
 					 .length = taped_length,
 					 .operation = taped_operation,
-					 .group_size = bb_program_all_ranks,
+					 .group_size = taped_group_size,
 					 .member = bb_program_rank_itself};
 	t->tapes = calloc((size_t)t->ntapes, sizeof(*t->tapes));
 	return t->tapes ? BB_OK : bb_no_memory(error, "a program");

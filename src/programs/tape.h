@@ -43,13 +43,14 @@ struct bb_taped {
 	/* Completes an operation of the tape for RANK; OWN is the caller's. NULL: nothing. */
 	void (*complete)(const void *own, int rank, struct bb_operation *operation);
 	const void *own;
+	int members; /* of its groups: ranks 0 to members-1 */
 };
 
 /*
  * *TAPED = a program of NRANKS with empty tapes, one for all ranks if they are ALIKE, and groups of
  * all ranks. The caller sets queues, lanes, groups, algorithm, describe and what completes
- * operations, writes the tapes, and calls bb_taped_end. TAPED must not move. BB_EINTERNAL without
- * memory. Free it whatever comes back.
+ * operations, and members where some ranks are in no group, writes the tapes, and calls
+ * bb_taped_end. TAPED must not move. BB_EINTERNAL without memory. Free it whatever comes back.
  */
 BB_MUST bb_status bb_taped_begin(struct bb_taped *taped, int nranks, bool alike,
 				 struct bb_error *error);

@@ -26,17 +26,26 @@ void *bb_kernel_keep(struct bb_kernel *k, size_t n, size_t bytes)
 	return m->memory;
 }
 
+/* Appends VARIANT, which may be among the others. */
+static bb_status variant_place(struct bb_kernel *k, struct bb_variant *v)
+{
+	struct bb_variant **place = BB_ARRAY_ADD(k->variants, k->nvariants, k->room);
+
+	if (!place)
+		return bb_no_memory(&k->engine.run->error, "the steps");
+	*place = v;
+	return BB_OK;
+}
+
 void *bb_variant_new(struct bb_kernel *k, size_t bytes)
 {
 	struct bb_variant *v = bb_kernel_keep(k, 1, bytes);
-	struct bb_variant **place = v ? BB_ARRAY_ADD(k->variants, k->nvariants, k->room) : NULL;
 
-	if (v && !place)
-		(void)bb_no_memory(&k->engine.run->error, "the steps");
-	if (!place)
+	if (!v)
 		return NULL;
 	v->kernel = k;
-	return *place = v;
+	v->place = k->nvariants;
+	return variant_place(k, v) == BB_OK ? v : NULL;
 }
 
 bb_status bb_variant_add(struct bb_variant *v, const struct bb_trial *trial, const char *refusal,
@@ -60,18 +69,27 @@ bb_status bb_variant_add(struct bb_variant *v, const struct bb_trial *trial, con
 bb_status bb_kernel_sweep(struct bb_kernel *k, size_t settings, int parts, size_t bytes,
 			  bb_variant_write *write)
 {
+	const size_t begin = k->nvariants, end = begin + settings * (size_t)parts;
 	bb_status status = BB_OK;
 
 	k->parts = parts;
-	for (size_t i = 0; i < settings * (size_t)parts && status == BB_OK; i++) {
-		struct bb_variant *v = bb_variant_new(k, bytes);
+	for (size_t i = begin; i < end && status == BB_OK; i++) {
+		const size_t setting = i / (size_t)parts;
+		const int part = (int)(i % (size_t)parts);
+		const size_t first = k->first ? k->first(k, setting, part) : setting;
 		struct bb_trial trial = {.what = ""};
 		const char *refusal = NULL;
+		struct bb_variant *v;
 
+		if (first != setting) {
+			status = variant_place(k, bb_kernel_variant(k, first, part));
+			continue;
+		}
+		v = bb_variant_new(k, bytes);
 		if (!v)
 			return BB_EINTERNAL;
-		v->setting = i / (size_t)parts;
-		v->part = (int)(i % (size_t)parts);
+		v->setting = setting;
+		v->part = part;
 		status = write(v, &trial, &refusal);
 		if (status == BB_OK)
 			status = bb_variant_add(v, &trial, refusal, "%s", trial.what);
@@ -81,7 +99,7 @@ bb_status bb_kernel_sweep(struct bb_kernel *k, size_t settings, int parts, size_
 
 const struct bb_trial *bb_kernel_trial(const struct bb_kernel *k, size_t setting, int part)
 {
-	return bb_variant_trial(k->variants[setting * (size_t)k->parts + (size_t)part]);
+	return bb_variant_trial(bb_kernel_variant(k, setting, part));
 }
 
 const char *bb_kernel_refusal(const struct bb_kernel *k, size_t setting)
@@ -89,41 +107,54 @@ const char *bb_kernel_refusal(const struct bb_kernel *k, size_t setting)
 	const char *refusal = NULL;
 
 	for (int part = 0; part < k->parts && !refusal; part++)
-		refusal = bb_kernel_trial(k, setting, part)->refusal;
+		if (!bb_kernel_variant(k, setting, part)->optional)
+			refusal = bb_kernel_trial(k, setting, part)->refusal;
 	return refusal;
 }
 
-bb_status bb_kernel_deliver(struct bb_kernel *k, const struct bb_record_kind *kind,
-			    void (*describe)(const struct bb_kernel *k, size_t setting,
-					     void *record),
-			    void (*skip)(const struct bb_kernel *k, size_t setting,
-					 struct bb_skip_record *skip))
+bb_status bb_kernel_deliver_setting(struct bb_kernel *k, size_t setting,
+				    const struct bb_record_kind *kind, bb_kernel_describe *describe,
+				    bb_kernel_skip *skip)
 {
-	const size_t settings = k->nvariants / (size_t)k->parts;
-	void *record = bb_kernel_keep(k, 1, kind->size);
-	bb_status status = record ? BB_OK : BB_EINTERNAL;
+	const char *refusal = bb_kernel_refusal(k, setting);
+	struct bb_skip_record skipped;
+	void *record;
 
-	for (size_t i = 0; i < settings && status == BB_OK; i++) {
-		struct bb_skip_record skipped;
-		const char *refusal = bb_kernel_refusal(k, i);
-
-		if (refusal && !skip)
-			return bb_fail(&k->engine.run->error, BB_EUNSUPPORTED, "%s", refusal);
-		if (!refusal)
-			continue;
+	if (refusal) {
 		bb_record_init(&bb_record_skip, &skipped);
 		skipped.reason = refusal;
-		skip(k, i, &skipped);
-		status = bb_engine_skip(&k->engine, &skipped);
+		skip(k, setting, &skipped);
+		return skipped.collective ? bb_engine_skip(&k->engine, &skipped) : BB_OK;
 	}
+	record = bb_kernel_keep(k, 1, kind->size);
+	if (!record)
+		return BB_EINTERNAL;
+	bb_record_init(kind, record);
+	describe(k, setting, record);
+	return bb_engine_deliver(&k->engine, kind, record, bb_kernel_trial(k, setting, 0)->wrong);
+}
+
+bb_status bb_kernel_deliver(struct bb_kernel *k, const struct bb_record_kind *kind,
+			    bb_kernel_describe *describe, bb_kernel_skip *skip)
+{
+	const size_t settings = k->nvariants / (size_t)k->parts;
+	const char *reason = NULL;
+	bool any = false;
+	bb_status status = BB_OK;
+
 	for (size_t i = 0; i < settings && status == BB_OK; i++) {
-		if (bb_kernel_refusal(k, i))
-			continue;
-		bb_record_init(kind, record);
-		describe(k, i, record);
-		status = bb_engine_deliver(&k->engine, kind, record,
-					   bb_kernel_trial(k, i, 0)->wrong);
+		const char *refusal = bb_kernel_refusal(k, i);
+
+		any |= !refusal;
+		reason = reason ? reason : refusal;
+		if (refusal && skip)
+			status = bb_kernel_deliver_setting(k, i, kind, describe, skip);
 	}
+	if (status == BB_OK && reason && (!any || !skip))
+		status = bb_fail(&k->engine.run->error, BB_EUNSUPPORTED, "%s", reason);
+	for (size_t i = 0; i < settings && status == BB_OK; i++)
+		if (!bb_kernel_refusal(k, i))
+			status = bb_kernel_deliver_setting(k, i, kind, describe, skip);
 	return status;
 }
 
@@ -136,9 +167,13 @@ void bb_kernel_clear(struct bb_kernel *k)
 {
 	bb_engine_clear(&k->engine);
 	for (size_t i = 0; i < k->nvariants; i++) {
-		bb_taped_free(&k->variants[i]->taped);
-		if (k->variants[i]->release)
-			k->variants[i]->release(k->variants[i]);
+		struct bb_variant *v = k->variants[i];
+
+		if (v->place != i)
+			continue;
+		bb_taped_free(&v->taped);
+		if (v->release)
+			v->release(v);
 	}
 	free(k->variants);
 	k->variants = NULL;

@@ -33,18 +33,23 @@ struct bb_kernel_memory;
 
 struct bb_kernel {
 	struct bb_engine engine;
-	struct bb_variant **variants; /* in the order of bb_variant_new */
+	struct bb_variant **variants; /* in the order of bb_variant_new; [setting * parts + part] */
 	size_t nvariants, room;
 	int parts; /* of each setting of a sweep */
+	/* Of a sweep: the first setting whose PART is also that of SETTING, which may be SETTING.
+	   NULL: each has its own. */
+	size_t (*first)(const struct bb_kernel *kernel, size_t setting, int part);
 	struct bb_kernel_memory *memory;
 };
 
 /* One timed program; own of its workload. */
 struct bb_variant {
 	struct bb_kernel *kernel;
-	size_t trial; /* its number */
-	size_t setting;
+	size_t place;   /* among the kernel's variants */
+	size_t trial;   /* its number */
+	size_t setting; /* of several that share it the first */
 	int part;
+	bool optional; /* its settings run without it */
 	struct bb_taped
 		taped; /* freed with the variant; zeroed where its program is none of tapes */
 	/* Frees what else the variant holds. NULL: nothing. */
@@ -70,29 +75,40 @@ BB_MUST bb_status bb_variant_add(struct bb_variant *variant, const struct bb_tri
 enum bb_step_half { BB_HALF_STEP, BB_HALF_COMPUTE, BB_HALF_COMMUNICATE, BB_HALVES };
 
 /*
- * Add a variant of BYTES for each of PARTS of each of SETTINGS, as variant->setting and part. WRITE
- * makes its program, and fills the rest of TRIAL, its name included; it sets *REFUSAL where that
- * cannot run.
+ * Add a variant of BYTES for each of PARTS of SETTINGS more settings, as variant->setting and part,
+ * unless an earlier setting has the same one. WRITE makes its program, and fills the rest of TRIAL,
+ * its name included; it sets *REFUSAL where that cannot run.
  */
 typedef bb_status bb_variant_write(struct bb_variant *variant, struct bb_trial *trial,
 				   const char **refusal);
 BB_MUST bb_status bb_kernel_sweep(struct bb_kernel *kernel, size_t settings, int parts,
 				  size_t bytes, bb_variant_write *write);
 
+static inline struct bb_variant *bb_kernel_variant(const struct bb_kernel *kernel, size_t setting,
+						   int part)
+{
+	return kernel->variants[setting * (size_t)kernel->parts + (size_t)part];
+}
+
 /* What was measured of PART of SETTING; the reason why one of its parts cannot run, or NULL. */
 const struct bb_trial *bb_kernel_trial(const struct bb_kernel *kernel, size_t setting, int part);
 const char *bb_kernel_refusal(const struct bb_kernel *kernel, size_t setting);
 
-/*
- * Rank 0: deliver a record of KIND for each setting, initialised and then filled by DESCRIBE; its
- * data is that of the first part. A setting that cannot run is skipped as SKIP describes it, before
- * the others; without SKIP it is BB_EUNSUPPORTED with its reason.
- */
+/* Fills RECORD, which is initialised, from SETTING. */
+typedef void bb_kernel_describe(const struct bb_kernel *kernel, size_t setting, void *record);
+/* Fills all but the reason why SETTING cannot run. Without a collective nothing is reported. */
+typedef void bb_kernel_skip(const struct bb_kernel *kernel, size_t setting,
+			    struct bb_skip_record *skip);
+
+/* Rank 0: deliver a record of KIND for SETTING, whose data is that of its first part; or skip it if
+   it cannot run. */
+BB_MUST bb_status bb_kernel_deliver_setting(struct bb_kernel *kernel, size_t setting,
+					    const struct bb_record_kind *kind,
+					    bb_kernel_describe *describe, bb_kernel_skip *skip);
+/* The same for all settings, skipped ones first. BB_EUNSUPPORTED with the first reason if none can
+   run, or if one cannot and SKIP is NULL. */
 BB_MUST bb_status bb_kernel_deliver(struct bb_kernel *kernel, const struct bb_record_kind *kind,
-				    void (*describe)(const struct bb_kernel *kernel, size_t setting,
-						     void *record),
-				    void (*skip)(const struct bb_kernel *kernel, size_t setting,
-						 struct bb_skip_record *skip));
+				    bb_kernel_describe *describe, bb_kernel_skip *skip);
 
 /* What was measured of VARIANT. */
 static inline const struct bb_trial *bb_variant_trial(const struct bb_variant *variant)
