@@ -2,7 +2,8 @@
  * Ways of a step: their programs keep the rules, take in virtual time what their formulas say, and
  * send what they must.
  */
-#include "training_kernels/strategies/strategy.h"
+#include "simulator/timeline/timeline.h"
+#include "training_kernels/data_parallel/strategy.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -56,6 +57,22 @@ static const struct bb_strategy *strategy_named(const char *name)
 	return NULL;
 }
 
+/* S by STRATEGY. */
+static struct bb_strategy_setting by(const char *strategy, const struct bb_strategy_setting *s)
+{
+	struct bb_strategy_setting own = *s;
+
+	own.strategy = strategy_named(strategy);
+	return own;
+}
+
+static int workers_of(const struct bb_strategy_setting *s)
+{
+	const struct bb_strategy_setting servers = by("ps", s);
+
+	return bb_strategy_workers(&servers);
+}
+
 /* ---- the formulas of docs/training.md -------------------------------------------------------- */
 
 static double compute_of(const struct bb_strategy_setting *s)
@@ -106,7 +123,7 @@ static double root_seconds(const struct bb_strategy_setting *s, const struct bb_
  */
 static double push_seconds(const struct bb_strategy_setting *s, const struct bb_link_model *links)
 {
-	const int n = bb_strategy_workers(&bb_strategy_ps, s), k = s->servers;
+	const int n = workers_of(s), k = s->servers;
 	const double entry = slowest_entry(s, links, k);
 	const double alone = k * (links->latency + entry);
 
@@ -123,8 +140,7 @@ static double server_seconds(const struct bb_strategy_setting *s, const struct b
 
 	if (s->colocated)
 		return compute_of(s) + 2 * (s->active - 1) * strategy;
-	return compute_of(s) + push_seconds(s, links) +
-	       bb_strategy_workers(&bb_strategy_ps, s) * strategy;
+	return compute_of(s) + push_seconds(s, links) + workers_of(s) * strategy;
 }
 
 /* The bound is a worker, or a server, which answers all workers in a step. */
@@ -132,8 +148,7 @@ static double async_seconds(const struct bb_strategy_setting *s, const struct bb
 {
 	const double strategy = links->latency + slowest_entry(s, links, s->servers);
 
-	return fmax(compute_of(s) + (s->servers + 1) * strategy,
-		    bb_strategy_workers(&bb_strategy_ps, s) * strategy);
+	return fmax(compute_of(s) + (s->servers + 1) * strategy, workers_of(s) * strategy);
 }
 
 static double formula(const char *strategy, const struct bb_strategy_setting *s,
@@ -153,39 +168,38 @@ static double formula(const char *strategy, const struct bb_strategy_setting *s,
 	return formulas[i].seconds(s, links);
 }
 
-static void make(struct bb_strategy_program *p, const char *strategy,
-		 const struct bb_strategy_setting *setting)
+static void make(struct bb_taped *p, const struct bb_strategy_setting *setting)
 {
 	struct bb_error error = {0};
 
-	if (bb_strategy_program_make(p, strategy_named(strategy), setting, "ring", &error) !=
-		    BB_OK ||
-	    bb_program_check(&p->taped.program, &error) != BB_OK)
-		fail_msg("%s, %d of %d ranks: %s", strategy, setting->active, setting->nranks,
-			 error.text);
+	if (bb_strategy_write(p, setting, "ring", &error) != BB_OK ||
+	    bb_program_check(&p->program, &error) != BB_OK)
+		fail_msg("%s, %d of %d ranks: %s", setting->strategy->name, setting->active,
+			 setting->nranks, error.text);
 }
 
 /* Seconds of a step. */
 static double play(const char *strategy, const struct bb_strategy_setting *setting,
 		   const struct bb_link_model *links)
 {
-	struct bb_strategy_program p;
+	const struct bb_strategy_setting own = by(strategy, setting);
+	struct bb_taped p;
 	struct bb_error error = {0};
 	double end = 0;
 
-	make(&p, strategy, setting);
-	if (bb_timeline_program(links, &p.taped.program, NULL, &end, &error) != BB_OK)
+	make(&p, &own);
+	if (bb_timeline_program(links, &p.program, NULL, &end, &error) != BB_OK)
 		fail_msg("%s, %d ranks: %s", strategy, setting->active, error.text);
-	end /= (double)bb_strategy_steps(p.strategy, setting);
-	bb_taped_free(&p.taped);
+	end /= (double)bb_strategy_steps(&own);
+	bb_taped_free(&p);
 	return end;
 }
 
 static bool refuses(const char *strategy, const struct bb_strategy_setting *s)
 {
-	const struct bb_strategy *w = strategy_named(strategy);
+	const struct bb_strategy_setting own = by(strategy, s);
 
-	return w->refuses && w->refuses(s);
+	return bb_strategy_refuses(&own);
 }
 
 static void equal(const char *strategy, const struct bb_strategy_setting *s)
@@ -201,8 +215,9 @@ static void test_rules(void **state)
 		for (int n = 1; n <= MOST; n++)
 			for (int k = 0; k < 16 * n; k++) {
 				struct bb_strategy_setting s = setting_of(n);
-				struct bb_strategy_program p;
+				struct bb_taped p;
 
+				s.strategy = bb_strategies[strategy];
 				s.elements = 7;
 				s.nranks = n + (k & 1);
 				s.real = k & 2;
@@ -210,10 +225,10 @@ static void test_rules(void **state)
 				s.colocated = k & 8;
 				s.servers = 1 + k / 16;
 				s.every = s.steps = s.batches = 3;
-				if (refuses(bb_strategies[strategy]->name, &s))
+				if (bb_strategy_refuses(&s))
 					continue;
-				make(&p, bb_strategies[strategy]->name, &s);
-				bb_taped_free(&p.taped);
+				make(&p, &s);
+				bb_taped_free(&p);
 			}
 }
 
@@ -291,11 +306,12 @@ static void test_wire(void **state)
 		s.every = 4;
 		s.servers = n / 2;
 		for (int i = 0; i < 5; i++) {
-			struct bb_strategy_program p;
+			struct bb_taped p;
 
-			make(&p, strategies[i], &s);
-			near(bb_strategy_wire(&p, "ring"), all[i], strategies[i], &s);
-			bb_taped_free(&p.taped);
+			s.strategy = strategy_named(strategies[i]);
+			make(&p, &s);
+			near(bb_strategy_wire(&p, &s, "ring"), all[i], strategies[i], &s);
+			bb_taped_free(&p);
 		}
 	}
 }

@@ -1,6 +1,6 @@
 /*
- * data_parallel.c - strategies of data-parallel training: options, record and descriptor of the
- * benchmark.
+ * data_parallel.c - strategies of data-parallel training: options, records, the experiment and the
+ * descriptor of the benchmark.
  */
 #include "training_kernels/data_parallel/data_parallel.h"
 
@@ -8,13 +8,14 @@
 #include "harness/measure/algorithms.h"
 #include "harness/run/options_check.h"
 #include "training_kernels/ddp/ddp.h"
-#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/sampler.h"
 #include "training_kernels/train.h"
 
-#include <stddef.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#define MOST_SIZES 32 /* numbers of ranks: 1, 2, 4, … and all */
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -96,6 +97,453 @@ static void dp_about(const void *record, struct bb_strbuf *out)
 BB_RECORD_KIND(bb_record_strategy, BB_DP_FIELDS, "way",
 	       "Data-parallel training: a step by one strategy.", .about = dp_about);
 
+/* ---- variants -------------------------------------------------------------------------------- */
+
+/* A driver's state. */
+struct dp_sweep {
+	struct bb_kernel kernel;
+	struct bb_dp *dp;
+	struct bb_link_model links;
+	/* Buffers without known contents: for sends and collectives, and for receives. NULL in
+	   virtual time. */
+	char *out, *in;
+	struct bb_strategy_setting *settings;
+	struct bb_dp_record *rows; /* [setting], at the end; zeroed where it cannot run */
+};
+
+static struct dp_sweep *dp_sweep_of(const struct bb_dp_variant *v)
+{
+	return (struct dp_sweep *)v->variant.kernel;
+}
+
+static struct bb_dp_variant *dp_variant(const struct dp_sweep *s, size_t setting)
+{
+	return (struct bb_dp_variant *)bb_kernel_variant(&s->kernel, setting, 0);
+}
+
+/* Server 0: the staleness of each gradient that arrives. */
+static void dp_observe(void *own, int rank, size_t index, const struct bb_operation *operation,
+		       double from, double to, int source)
+{
+	struct bb_dp_variant *v = own;
+	uint64_t age;
+
+	if (rank != 0 || operation->act != BB_ACT_RECV_ANY)
+		return;
+	if (index == 0) {
+		v->update = 0;
+		memset(v->fetched, 0, (size_t)v->setting.nranks * sizeof(*v->fetched));
+	}
+	age = v->update - v->fetched[source];
+	v->fetched[source] = ++v->update;
+	v->staleness[age < BB_STALENESS_MOST ? age : BB_STALENESS_MOST - 1]++;
+}
+
+void bb_dp_in_place(const struct bb_operation *o, int rank, void *all, void **in, void **out)
+{
+	char *own = (char *)all + bb_operation_bytes(o) * (size_t)rank;
+
+	*in = o->collective == &bb_all_gather ? own : all;
+	*out = o->collective == &bb_reduce_scatter ? own : all;
+}
+
+static void dp_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
+		       void **out)
+{
+	const struct dp_sweep *s = dp_sweep_of(own);
+
+	*in = s->out;
+	*out = s->in;
+	if (operation->act == BB_ACT_COLLECTIVE)
+		bb_dp_in_place(operation, rank, s->out, in, out);
+}
+
+static bb_status dp_write(struct bb_variant *variant, struct bb_trial *trial, const char **refusal)
+{
+	struct bb_dp_variant *v = (struct bb_dp_variant *)variant;
+	const struct dp_sweep *s = dp_sweep_of(v);
+	const struct bb_dp_options *a = &s->dp->options;
+	const struct bb_strategy *strategy = s->settings[variant->setting].strategy;
+	bb_status status;
+
+	v->setting = s->settings[variant->setting];
+	v->loss = v->apart = NAN;
+	trial->workload.stand_in = (enum bb_stand_in)a->stand_in;
+	trial->workload.buffers = s->out ? dp_buffers : NULL;
+	snprintf(trial->what, sizeof(trial->what), "%s of %d ranks", strategy->name,
+		 v->setting.active);
+	*refusal = bb_strategy_refuses(&v->setting);
+	if (*refusal)
+		return BB_OK;
+	status = bb_strategy_write(&variant->taped, &v->setting, a->algo_text,
+				   &variant->kernel->engine.run->error);
+	if (status != BB_OK || a->train_given)
+		return status == BB_OK ? bb_dp_train_begin(v, trial) : status;
+	if (!strategy->synchronous && strategy->servers) {
+		trial->watch = (struct bb_timeline_watch){dp_observe, v};
+		v->fetched = bb_kernel_keep(variant->kernel, (size_t)v->setting.nranks,
+					    sizeof(*v->fetched));
+		return v->fetched ? BB_OK : BB_EINTERNAL;
+	}
+	return BB_OK;
+}
+
+/* Adds BASE on 1, 2, 4, … and all ranks, or on all ranks only; with COLOCATED servers on each of
+   them. Returns the number of settings. */
+static size_t add_sizes(struct dp_sweep *s, size_t n, const struct bb_strategy_setting *base)
+{
+	int active = s->dp->options.scale ? 1 : base->nranks;
+
+	for (;; active = 2 * active < base->nranks ? 2 * active : base->nranks) {
+		struct bb_strategy_setting *setting = &s->settings[n];
+
+		*setting = *base;
+		setting->active = active;
+		setting->servers = base->colocated ? active : base->servers;
+		/* Refusals of fewer ranks are not reported. */
+		n += active == base->nranks || !bb_strategy_refuses(setting);
+		if (active == base->nranks)
+			return n;
+	}
+}
+
+/* The settings, in the order of the rows. Returns their number. */
+static size_t dp_list_settings(struct dp_sweep *s, struct bb_strategy_setting base)
+{
+	const struct bb_dp_options *a = &s->dp->options;
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->strategies.n; i++) {
+		const struct bb_strategy *strategy = bb_strategies[a->strategies.list[i]];
+		const bool pairs = strategy->servers && strategy->synchronous;
+
+		base.strategy = strategy;
+		base.colocated = false;
+		for (size_t k = 0; k < (strategy->servers ? a->servers.n : 1); k++) {
+			base.servers = strategy->servers ? a->servers.list[k] : 1;
+			if (!pairs || a->colocated != BB_COLOCATED_ON)
+				n = add_sizes(s, n, &base);
+		}
+		base.colocated = true;
+		if (pairs && a->colocated != BB_COLOCATED_OFF)
+			n = add_sizes(s, n, &base);
+	}
+	return n;
+}
+
+static bb_status dp_open(struct bb_engine *engine)
+{
+	struct dp_sweep *s = (struct dp_sweep *)engine;
+	const struct bb_backend_config *config = &engine->run->options.config;
+	const struct bb_dp *dp = s->dp = engine->run->own;
+	const struct bb_dp_options *a = &dp->options;
+	const struct bb_model *m = &dp->replica.model;
+	const bool trains = a->train_given;
+	const struct bb_strategy_setting base = {
+		.nranks = engine->run->world.nranks,
+		.elements = trains ? BB_TRAIN_ELEMENTS : (size_t)m->parameters,
+		.dtype = trains ? BB_DOUBLE : a->dtype,
+		.compute_s = trains ? 0 : dp->replica.batch_s,
+		.flops = (m->forward + m->backward) * (double)a->batch,
+		.batches = (size_t)a->accumulate,
+		.every = (size_t)a->every,
+		.steps = (size_t)(trains ? a->train : a->steps),
+		.updates = a->server_does == 1,
+		.real = trains,
+	};
+	/* Parts have one length: up to one element of padding for each rank. */
+	const size_t bytes = (base.elements + (size_t)base.nranks) * bb_dtype_size(base.dtype);
+	size_t n = a->strategies.n * (a->servers.n + 1) * MOST_SIZES;
+	bb_status status = BB_OK;
+
+	s->links = (struct bb_link_model){.rate = config->link_rate,
+					  .latency = config->link_latency,
+					  .port = config->link_port};
+	if (!trains) {
+		BB_TRY(status, bb_engine_alloc(engine, bytes, (void **)&s->out), out);
+		BB_TRY(status, bb_engine_alloc(engine, bytes, (void **)&s->in), out);
+	}
+	s->settings = bb_kernel_keep(&s->kernel, n, sizeof(*s->settings));
+	if (!s->settings)
+		return BB_EINTERNAL;
+	n = dp_list_settings(s, base);
+	s->rows = bb_kernel_keep(&s->kernel, n, sizeof(*s->rows));
+	if (!s->rows)
+		return BB_EINTERNAL;
+	status = bb_kernel_sweep(&s->kernel, n, 1, sizeof(struct bb_dp_variant), dp_write);
+out:
+	return status;
+}
+
+static const char *dp_formula(const struct dp_sweep *s, const struct bb_strategy *strategy)
+{
+	return s->links.port && strategy->shared ? strategy->shared : strategy->formula;
+}
+
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* Does a rank send the bytes of the schedule with this name? A library's own tree differs; rings
+   are equal. */
+static bool sends_as_schedule(const struct bb_dp_variant *v)
+{
+	const char *name = dp_sweep_of(v)->dp->options.algo_text, *own = bb_algorithm_own(name);
+	const struct bb_native *native = v->variant.kernel->engine.run->options.backend->natives;
+
+	for (; own == name && native->name && strcmp(name, "ring") != 0; native++)
+		if (strcmp(native->name, name) == 0)
+			return false;
+	return bb_algorithm_find(&bb_all_reduce, own) != NULL;
+}
+
+/* The step over the links alone, whatever the backend. */
+static void row_predict(struct bb_dp_record *r, const struct bb_dp_variant *v)
+{
+	const struct bb_link_model *links = &dp_sweep_of(v)->links;
+	struct bb_error cause = {.text = ""};
+	double end;
+
+	if (links->rate == 0)
+		return;
+	r->formula = dp_formula(dp_sweep_of(v), v->setting.strategy);
+	if (bb_timeline_program(links, &v->variant.taped.program, NULL, &end, &cause) != BB_OK)
+		return;
+	r->predicted_us = 1e6 * end / (double)r->program_steps;
+	r->error_percent = 100 * (r->predicted_us - r->step_us) / r->step_us;
+	/* Without the rest of rounding, which has a sign. */
+	if (fabs(r->error_percent) < 1e-9)
+		r->error_percent = 0;
+}
+
+static void row_time(struct bb_dp_record *r, const struct bb_dp_variant *v)
+{
+	const struct bb_dp *dp = dp_sweep_of(v)->dp;
+	const struct bb_link_model *links = &dp_sweep_of(v)->links;
+	const struct bb_trial *trial = bb_variant_trial(&v->variant);
+	const double batches_us = 1e6 * v->setting.compute_s * (double)v->setting.batches;
+	double all = 0, sum = 0;
+
+	BB_FIT_SET(r, &dp->replica.fit);
+	r->batch_us = 1e6 * v->setting.compute_s;
+	BB_TIMES_SET(r, step_us, trial, r->program_steps);
+	r->p95_us = 1e6 / (double)r->program_steps * trial->stats.p95;
+	r->exposed_us = r->step_us - batches_us;
+	r->updates_per_s =
+		1e6 / r->step_us * (v->setting.strategy->synchronous ? 1 : (double)r->workers);
+	r->speedup = (double)r->workers * batches_us / r->step_us;
+	r->efficiency = r->speedup / (double)r->nranks;
+	if (links->port && r->wire_bytes != BB_ABSENT)
+		r->port_busy = (double)r->wire_bytes / links->rate / (1e-6 * r->step_us);
+	row_predict(r, v);
+	for (int age = 0; age < BB_STALENESS_MOST; age++) {
+		all += v->staleness[age];
+		sum += v->staleness[age] * age;
+		if (v->staleness[age] > 0)
+			r->staleness_most = age;
+	}
+	if (all > 0) {
+		r->staleness_mean = sum / all;
+		r->staleness = (struct bb_numbers){v->staleness, (size_t)r->staleness_most + 1};
+	}
+}
+
+static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
+{
+	const struct dp_sweep *sweep = (const struct dp_sweep *)k;
+	const struct bb_dp *dp = sweep->dp;
+	const struct bb_dp_variant *v = dp_variant(sweep, setting);
+	const struct bb_strategy_setting *s = &v->setting;
+	const struct bb_strategy *strategy = s->strategy;
+	const struct bb_strategy_memory memory = bb_strategy_memory(s);
+	const bool trains = dp->options.train_given;
+	struct bb_dp_record *r = record;
+
+	r->way = strategy->name;
+	if (strategy->servers) {
+		r->servers = s->servers;
+		r->server_does = s->updates || !strategy->synchronous ? "update" : "aggregate";
+	}
+	r->colocated = s->colocated;
+	r->nranks = s->active;
+	r->workers = bb_strategy_workers(s);
+	r->model = trains ? "two layers" : dp->replica.model.name;
+	r->parameters = (int64_t)s->elements - trains;
+	r->gradient_bytes = (int64_t)(s->elements * bb_dtype_size(s->dtype));
+	r->dtype = bb_dtype_name(s->dtype);
+	r->compute = trains ? "real" : bb_stand_in_names[dp->options.stand_in];
+	r->batches = (int64_t)s->batches;
+	if (strategy == &bb_strategy_average)
+		r->every = (int64_t)s->every;
+	r->program_steps = (int64_t)bb_strategy_steps(s);
+	r->algorithm = strategy->reduces ? dp->options.algo_text : NULL;
+	r->most_bytes = (int64_t)memory.most;
+	if (memory.worker != memory.most)
+		r->worker_bytes = (int64_t)memory.worker;
+	if (!strategy->reduces || sends_as_schedule(v))
+		r->wire_bytes = (int64_t)bb_strategy_wire(&v->variant.taped, s,
+							  bb_algorithm_own(dp->options.algo_text));
+	if (trains) {
+		r->train_steps = dp->options.train;
+		r->samples = dp->options.samples;
+		r->loss = v->loss;
+		r->apart = v->apart;
+		r->wrong = bb_variant_trial(&v->variant)->wrong;
+		r->end_unix_s = bb_clock_unix();
+	} else {
+		row_time(r, v);
+	}
+	sweep->rows[setting] = *r;
+}
+
+static void dp_skip(const struct bb_kernel *k, size_t setting, struct bb_skip_record *skip)
+{
+	const struct dp_sweep *s = (const struct dp_sweep *)k;
+	const struct bb_strategy *strategy = s->settings[setting].strategy;
+
+	skip->collective = strategy->name;
+	skip->algorithm = strategy->reduces ? s->dp->options.algo_text : NULL;
+}
+
+/* ---- notes ----------------------------------------------------------------------------------- */
+
+static void add_formulas(const struct dp_sweep *s, struct bb_strbuf *out)
+{
+	if (s->links.rate == 0) {
+		bb_strbuf_add(out, "# Formulas need --link RATE,LATENCY[,port]\n");
+		return;
+	}
+	bb_strbuf_add(
+		out, "# Formulas: C batches, M gradients, B rate, L latency, n ranks, k servers\n");
+	for (size_t i = 0; i < s->dp->options.strategies.n; i++) {
+		const struct bb_strategy *strategy =
+			bb_strategies[s->dp->options.strategies.list[i]];
+
+		bb_strbuf_addf(out, "#   %-9s %s\n", strategy->name, dp_formula(s, strategy));
+	}
+}
+
+static void add_staleness(const struct bb_dp_record *r, struct bb_strbuf *out)
+{
+	bb_strbuf_addf(out,
+		       "# Staleness with %lld worker%s and %lld server%s: mean %.2f updates, "
+		       "maximum %lld:",
+		       (long long)r->workers, bb_plural(r->workers), (long long)r->servers,
+		       bb_plural(r->servers), r->staleness_mean, (long long)r->staleness_most);
+	for (size_t age = 0; age < r->staleness.n; age++)
+		if (r->staleness.values[age] > 0)
+			bb_strbuf_addf(out, " %zu:%.0f", age, r->staleness.values[age]);
+	bb_strbuf_add(out, "\n");
+}
+
+/* ---- the best -------------------------------------------------------------------------------- */
+
+/* OWN of a candidate is its record. */
+static void way_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+		      struct bb_strbuf *out)
+{
+	const struct bb_dp_record *a = ahead->own, *b = behind->own;
+	char text[BB_UNIT_TEXT];
+
+	if (b->workers < a->workers)
+		bb_strbuf_addf(out, "only %lld of its %lld ranks compute", (long long)b->workers,
+			       (long long)b->nranks);
+	else
+		bb_strbuf_addf(out, "its step waits %s longer for communication",
+			       bb_format_duration(text, 1e-6 * (b->exposed_us - a->exposed_us)));
+}
+
+/* The way of all ranks with the shortest step for each batch, of those with the results of one
+   rank. */
+static void add_best(const struct dp_sweep *s, struct bb_strbuf *out)
+{
+	struct bb_best best = {.choice = {.subject = "way to reduce gradients",
+					  .noise = bb_estimate_noise(s->kernel.engine.run),
+					  .unit = " per batch",
+					  .cause = way_cause}};
+
+	for (size_t i = 0; i < s->kernel.nvariants; i++) {
+		const struct bb_strategy_setting *setting = &s->settings[i];
+		const struct bb_dp_record *r = &s->rows[i];
+		const double batches = 1e6 * (double)r->workers * (double)r->batches;
+		const struct bb_candidate step = {.seconds = r->step_us / batches,
+						  .low = r->low_us / batches,
+						  .high = r->high_us / batches,
+						  .own = r};
+
+		if (!r->way || !setting->strategy->synchronous ||
+		    setting->strategy == &bb_strategy_average || setting->active != setting->nranks)
+			continue;
+		bb_best_add(&best, step,
+			    r->servers == BB_ABSENT ? "%s"
+			    : r->colocated          ? "%s with a server on every rank"
+						    : "%s with %lld server%s",
+			    r->way, (long long)r->servers, bb_plural(r->servers));
+	}
+	bb_best_recommend(&best, out);
+}
+
+static bb_status deliver_notes(struct dp_sweep *s)
+{
+	struct bb_strbuf out = {0};
+	size_t answer;
+
+	if (!s->dp->options.train_given)
+		add_formulas(s, &out);
+	else
+		bb_strbuf_add(
+			&out,
+			"# average and ps_async differ from one rank by design; see apart and "
+			"loss\n");
+	for (size_t i = 0; i < s->kernel.nvariants; i++) {
+		const struct bb_dp_record *r = &s->rows[i];
+
+		if (r->staleness.n > 0)
+			add_staleness(r, &out);
+		if (r->way && r->servers != BB_ABSENT && !r->colocated &&
+		    r->nranks == s->kernel.engine.run->world.nranks && r->port_busy > 0)
+			bb_strbuf_addf(&out,
+				       "# %s, %lld server%s: the busiest port is %.0f%% busy in "
+				       "each direction\n",
+				       r->way, (long long)r->servers, bb_plural(r->servers),
+				       100 * r->port_busy);
+	}
+	answer = out.length;
+	if (!s->dp->options.train_given)
+		add_best(s, &out);
+	bb_run_answer(s->kernel.engine.run, &out, answer);
+	return bb_engine_comment_lines(&s->kernel.engine, &out);
+}
+
+static bb_status dp_deliver(struct bb_engine *engine)
+{
+	struct dp_sweep *s = (struct dp_sweep *)engine;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < s->kernel.nvariants && status == BB_OK; i++)
+		status = bb_kernel_deliver_setting(&s->kernel, i, &bb_record_strategy, dp_describe,
+						   dp_skip);
+	return status == BB_OK ? deliver_notes(s) : status;
+}
+
+/* Compares trained models. */
+static bb_status dp_gather(struct bb_engine *engine)
+{
+	struct dp_sweep *s = (struct dp_sweep *)engine;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < s->kernel.nvariants && status == BB_OK; i++)
+		if (dp_variant(s, i)->trainee)
+			status = bb_dp_train_compare(dp_variant(s, i));
+	return status;
+}
+
+static const struct bb_experiment dp_experiment = {
+	.bytes = sizeof(struct dp_sweep),
+	.open = dp_open,
+	.gather = dp_gather,
+	.deliver = dp_deliver,
+	.close = bb_kernel_close,
+};
+
 /* ---- the benchmark --------------------------------------------------------------------------- */
 
 static void dp_list(struct bb_strbuf *out)
@@ -168,5 +616,5 @@ const struct bb_benchmark bb_dp_benchmark = {
 	.open_text = bb_sink_table_open,
 	.rows = &bb_record_strategy,
 	.plan = dp_plan,
-	.experiment = &bb_dp_experiment,
+	.experiment = &dp_experiment,
 };

@@ -2,17 +2,16 @@
  * data_parallel.h - the benchmark of strategies of data-parallel training: the same step by a root,
  * by parameter servers, by all-reduce and so on, side by side.
  *
- *   strategies/               the strategies as programs
- *   data_parallel.c           its options, record and descriptor
- *   sweep.c                   the experiment: strategies and settings, and their rows
+ *   data_parallel.c           its options, records and descriptor, and the experiment
+ *   strategy.c                the strategies as programs
  *   train.c                   --train: a small model is trained and verified
  */
 #ifndef BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 #define BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 
+#include "training_kernels/data_parallel/strategy.h"
 #include "training_kernels/kernel/estimate.h"
 #include "training_kernels/kernel/kernel.h"
-#include "training_kernels/strategies/strategy.h"
 
 enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 
@@ -159,31 +158,27 @@ struct bb_dp {
 	struct bb_replica replica;    /* of DDP */
 };
 
-/* A strategy with a setting, and its results on this rank. */
+/* A strategy with its setting, and its results on this rank. */
 struct bb_dp_variant {
-	struct bb_variant variant; /* its tapes are those of PROGRAM */
-	const struct bb_strategy *strategy;
+	struct bb_variant variant;
 	struct bb_strategy_setting setting;
-	struct bb_strategy_program program;
 	/* Server 0: number of gradients by staleness. */
 	double staleness[BB_STALENESS_MOST];
 	uint64_t update;   /* number of the current update */
 	uint64_t *fetched; /* [rank]: the update before its latest answer */
 	/* Of --train. */
 	struct bb_trainee *trainee;
-	int64_t wrong; /* BB_ABSENT: not verified */
 	double loss, apart;
 };
 
 extern const struct bb_option bb_dp_rows[];
 extern const struct bb_benchmark bb_dp_benchmark;
-extern const struct bb_experiment bb_dp_experiment;
 
 /* The buffers of RANK for the collective O on ALL, in place. */
 void bb_dp_in_place(const struct bb_operation *o, int rank, void *all, void **in, void **out);
 
 /* Makes TRIAL train the model of V. */
-BB_MUST bb_status bb_dp_train_add(struct bb_dp_variant *v, struct bb_trial *trial);
+BB_MUST bb_status bb_dp_train_begin(struct bb_dp_variant *v, struct bb_trial *trial);
 /* Compares the trained model with that of one rank. Collective. */
 BB_MUST bb_status bb_dp_train_compare(struct bb_dp_variant *v);
 

@@ -5,11 +5,10 @@
  * In the formulas C is the time of the batches of a rank, M the bytes of all gradients (and of all
  * parameters), B the rate of links and L their latency.
  */
-#ifndef BB_TRAINING_KERNELS_STRATEGIES_STRATEGY_H
-#define BB_TRAINING_KERNELS_STRATEGIES_STRATEGY_H
+#ifndef BB_TRAINING_KERNELS_DATA_PARALLEL_STRATEGY_H
+#define BB_TRAINING_KERNELS_DATA_PARALLEL_STRATEGY_H
 
 #include "programs/tape.h"
-#include "simulator/timeline/timeline.h"
 
 /* The work of an operation, and its item. */
 enum bb_strategy_work {
@@ -23,8 +22,9 @@ enum bb_strategy_work {
 	BB_STRATEGY_AVERAGE  /* collective: average of parameters */
 };
 
-/* The setting of a step. */
+/* A strategy with its setting: what a step is. */
 struct bb_strategy_setting {
+	const struct bb_strategy *strategy;
 	int nranks;
 	int active; /* ranks 0 to active-1 take part, the others are idle */
 	size_t elements;
@@ -40,14 +40,6 @@ struct bb_strategy_setting {
 	bool real;
 };
 
-/* Bytes that a rank holds: parameters, gradients, sums. */
-struct bb_strategy_memory {
-	uint64_t most;   /* of a root or server; of any rank if all are equal */
-	uint64_t worker; /* of the other ranks */
-};
-
-struct bb_strategy_program;
-
 struct bb_strategy {
 	const char *name, *brief;
 	const char *formula; /* time of a step, in the letters above */
@@ -55,47 +47,41 @@ struct bb_strategy {
 	bool synchronous;    /* all gradients of a step belong to the same parameters */
 	bool servers;        /* it has servers */
 	bool reduces;        /* it communicates by collectives */
-	/* The reason why the setting is impossible, or NULL. May itself be NULL. */
-	const char *(*refuses)(const struct bb_strategy_setting *setting);
-	/* Appends the operations of all ranks; SETTING is that of PROGRAM. */
-	void (*write)(struct bb_strategy_program *program,
-		      const struct bb_strategy_setting *setting);
-	struct bb_strategy_memory (*memory)(const struct bb_strategy_setting *setting);
+	/* Appends the operations of all ranks to TAPES[rank]. */
+	void (*write)(struct bb_tape *tapes, const struct bb_strategy_setting *setting);
 };
 
-extern const struct bb_strategy bb_strategy_dp, bb_strategy_ps, bb_strategy_zero,
-	bb_strategy_average;
+extern const struct bb_strategy bb_strategy_dp, bb_strategy_zero, bb_strategy_average;
 /* All of them, in the order of --list; ends with NULL. */
 extern const struct bb_strategy *const bb_strategies[];
 
+/* The reason why SETTING is impossible, or NULL. */
+const char *bb_strategy_refuses(const struct bb_strategy_setting *setting);
 /* Steps of one run of the program. */
-size_t bb_strategy_steps(const struct bb_strategy *strategy,
-			 const struct bb_strategy_setting *setting);
+size_t bb_strategy_steps(const struct bb_strategy_setting *setting);
 /* The number of active ranks that compute gradients. */
-int bb_strategy_workers(const struct bb_strategy *strategy,
-			const struct bb_strategy_setting *setting);
+int bb_strategy_workers(const struct bb_strategy_setting *setting);
 /* The number of RANK among the workers; -1: not a worker. */
-int bb_strategy_worker(const struct bb_strategy *strategy,
-		       const struct bb_strategy_setting *setting, int rank);
+int bb_strategy_worker(const struct bb_strategy_setting *setting, int rank);
 
-/* A strategy with a setting: all operations of all ranks. */
-struct bb_strategy_program {
-	struct bb_taped taped;
-	const struct bb_strategy *strategy;
-	struct bb_strategy_setting setting;
+/* Bytes that a rank holds: parameters, gradients, sums. */
+struct bb_strategy_memory {
+	uint64_t most;   /* of a root or server; of any rank if all are equal */
+	uint64_t worker; /* of the other ranks */
 };
+struct bb_strategy_memory bb_strategy_memory(const struct bb_strategy_setting *setting);
 
 /*
- * PROGRAM performs STRATEGY, which does not refuse SETTING. PROGRAM must not move. ALGORITHM: see
- * struct bb_program. BB_EINTERNAL without memory. Free its tapes whatever comes back.
+ * TAPED = all operations of all ranks of SETTING, which is not refused. TAPED must not move.
+ * ALGORITHM: see struct bb_program. BB_EINTERNAL without memory. Free TAPED whatever comes back.
  */
-BB_MUST bb_status bb_strategy_program_make(struct bb_strategy_program *program,
-					   const struct bb_strategy *strategy,
-					   const struct bb_strategy_setting *setting,
-					   const char *algorithm, struct bb_error *error);
+BB_MUST bb_status bb_strategy_write(struct bb_taped *taped,
+				    const struct bb_strategy_setting *setting,
+				    const char *algorithm, struct bb_error *error);
 
-/* The maximum over ranks of bytes sent and bytes received in a step, with collectives by the
-   schedule ALGORITHM; those of an unknown schedule count 0. */
-double bb_strategy_wire(const struct bb_strategy_program *program, const char *algorithm);
+/* The maximum over ranks of bytes sent and bytes received in a step of TAPED, with collectives by
+   the schedule ALGORITHM; those of an unknown schedule count 0. */
+double bb_strategy_wire(const struct bb_taped *taped, const struct bb_strategy_setting *setting,
+			const char *algorithm);
 
 #endif

@@ -1,0 +1,415 @@
+/*
+ * strategy.c - the strategies as programs, and the bytes that they hold and send.
+ */
+#include "training_kernels/data_parallel/strategy.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { COMPUTING, SENDING, RECEIVING, QUEUES };
+enum { TO_SERVER, TO_WORKER, LANES };
+
+const char *bb_strategy_refuses(const struct bb_strategy_setting *s)
+{
+	if (!s->strategy->servers)
+		return NULL;
+	if (s->colocated && !s->strategy->synchronous)
+		return "a server that receives from any worker cannot be a worker";
+	if (s->colocated && s->servers != s->active)
+		return "with colocated servers, every worker is a server";
+	if (!s->colocated && s->servers >= s->active)
+		return "no rank is left for a worker";
+	if (!s->colocated && 2 * s->servers > s->active)
+		return "fewer workers than servers: the links of the workers limit a step";
+	return NULL;
+}
+
+size_t bb_strategy_steps(const struct bb_strategy_setting *s)
+{
+	if (s->strategy == &bb_strategy_average)
+		return s->every;
+	return s->strategy->synchronous ? 1 : s->steps;
+}
+
+/* The ranks before the first worker. */
+static int servers_before(const struct bb_strategy_setting *s)
+{
+	return s->strategy->servers && !s->colocated ? s->servers : 0;
+}
+
+int bb_strategy_workers(const struct bb_strategy_setting *s)
+{
+	return s->active - servers_before(s);
+}
+
+int bb_strategy_worker(const struct bb_strategy_setting *s, int rank)
+{
+	const int worker = rank - servers_before(s);
+
+	return rank < s->active && worker >= 0 ? worker : -1;
+}
+
+/* Elements of a part, of which all ranks have equal ones; those of the last ranks are padded. */
+static size_t equal_part(const struct bb_strategy_setting *s)
+{
+	return bb_part_count(s->elements, s->active, 0);
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static void add_batches(struct bb_tape *tape, const struct bb_strategy_setting *s)
+{
+	for (size_t k = 0; k < s->batches; k++)
+		bb_tape_compute(tape, COMPUTING, BB_STRATEGY_COMPUTE, k, s->compute_s, s->flops);
+}
+
+static void add_real(struct bb_tape *tape, const struct bb_strategy_setting *s, int queue,
+		     enum bb_strategy_work work, size_t item)
+{
+	if (s->real)
+		bb_tape_compute(tape, queue, work, item, 0, 0);
+}
+
+/* An end of a message to or from PEER. Without a peer a receive is from any, and a send answers the
+   latest one. */
+static void add_end(struct bb_tape *tape, const struct bb_strategy_setting *s, enum bb_act act,
+		    enum bb_strategy_work work, int peer, size_t item)
+{
+	const bool answers = act == BB_ACT_SEND && peer == BB_NO_PEER;
+
+	bb_tape_add(tape,
+		    (struct bb_operation){
+			    .act = act,
+			    .queue = act == BB_ACT_SEND && !answers ? SENDING : RECEIVING,
+			    .work = work,
+			    .item = item,
+			    .count = bb_part_count(
+				    s->elements, s->strategy->servers ? s->servers : 1, (int)item),
+			    .dtype = s->dtype,
+			    .lane = work == BB_STRATEGY_PUSH ? TO_SERVER : TO_WORKER,
+			    .peer = peer,
+			    /* The request is the operation before, or the one before its sum. */
+			    .answers = answers ? tape->n - 1 - s->real : 0,
+		    });
+}
+
+static void add_message(struct bb_tape *tapes, const struct bb_strategy_setting *s,
+			enum bb_strategy_work work, int from, int to, size_t item)
+{
+	add_end(&tapes[from], s, BB_ACT_SEND, work, to, item);
+	add_end(&tapes[to], s, BB_ACT_RECV, work, from, item);
+}
+
+/* After the computations before it; later ones wait for it if they are ORDERED. */
+static void add_collective(struct bb_tape *tape, const struct bb_strategy_setting *s,
+			   enum bb_strategy_work work, const struct bb_collective *collective,
+			   size_t count, bool ordered)
+{
+	bb_tape_order(tape, COMPUTING, SENDING);
+	bb_tape_collective(tape, SENDING, work, 0, collective, count, s->dtype, BB_SUM);
+	if (ordered)
+		bb_tape_order(tape, SENDING, COMPUTING);
+}
+
+/* ---- a root ---------------------------------------------------------------------------------- */
+
+/* As in a single process that drives all devices: rank 0 sends its parameters to one worker after
+   another, computes a batch like all others, gathers the gradients and updates. */
+static void root_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
+{
+	for (int worker = 1; worker < s->active; worker++)
+		add_message(tapes, s, BB_STRATEGY_PULL, 0, worker, 0);
+	add_batches(&tapes[0], s);
+	for (int worker = 1; worker < s->active; worker++) {
+		bb_tape_order(&tapes[worker], RECEIVING, COMPUTING);
+		add_batches(&tapes[worker], s);
+		bb_tape_order(&tapes[worker], COMPUTING, SENDING);
+		add_message(tapes, s, BB_STRATEGY_PUSH, worker, 0, 0);
+	}
+	bb_tape_order(&tapes[0], RECEIVING, COMPUTING);
+	for (int worker = 1; worker < s->active; worker++)
+		add_real(&tapes[0], s, COMPUTING, BB_STRATEGY_ADD, (size_t)worker);
+	/* Parameters stay unchanged until the last worker has them. */
+	bb_tape_order(&tapes[0], SENDING, COMPUTING);
+	add_real(&tapes[0], s, COMPUTING, BB_STRATEGY_UPDATE, 0);
+}
+
+const struct bb_strategy bb_strategy_dp = {
+	.name = "dp",
+	.brief = "a root sends parameters and gathers gradients, as a single process does",
+	.formula = "C + n (L + M/B)",
+	.synchronous = true,
+	.write = root_write,
+};
+
+/* ---- equal ranks ----------------------------------------------------------------------------- */
+
+/* The batches, a collective of their gradients, and the update. */
+static void peers_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
+{
+	const bool divided = s->strategy == &bb_strategy_zero, peers = s->active > 1;
+
+	for (int rank = 0; rank < s->active; rank++) {
+		struct bb_tape *tape = &tapes[rank];
+
+		add_batches(tape, s);
+		if (peers)
+			add_collective(tape, s, BB_STRATEGY_REDUCE,
+				       divided ? &bb_reduce_scatter : &bb_all_reduce,
+				       divided ? equal_part(s) : s->elements, true);
+		add_real(tape, s, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
+		if (peers && divided)
+			add_collective(tape, s, BB_STRATEGY_GATHER, &bb_all_gather, equal_part(s),
+				       false);
+	}
+}
+
+/* Each rank updates by its own gradients, until parameters are averaged. */
+static void average_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
+{
+	for (int rank = 0; rank < s->active; rank++) {
+		struct bb_tape *tape = &tapes[rank];
+
+		for (size_t k = 0; k < s->every; k++) {
+			add_batches(tape, s);
+			add_real(tape, s, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
+		}
+		if (s->active == 1)
+			continue;
+		add_collective(tape, s, BB_STRATEGY_AVERAGE, &bb_all_reduce, s->elements, true);
+		add_real(tape, s, COMPUTING, BB_STRATEGY_AVERAGE, 0);
+	}
+}
+
+static const struct bb_strategy strategy_ddp = {
+	.name = "ddp",
+	.brief = "gradients are summed by an all-reduce, every rank updates",
+	.formula = "C + 2 (n-1) (L + M/nB)",
+	.synchronous = true,
+	.reduces = true,
+	.write = peers_write,
+};
+
+const struct bb_strategy bb_strategy_zero = {
+	.name = "zero",
+	.brief = "each rank sums and updates a part (reduce-scatter), then all gather it",
+	.formula = "C + 2 (n-1) (L + M/nB)",
+	.synchronous = true,
+	.reduces = true,
+	.write = peers_write,
+};
+
+const struct bb_strategy bb_strategy_average = {
+	.name = "average",
+	.brief = "ranks update independently; every H steps parameters are averaged",
+	.formula = "C + 2 (n-1) (L + M/nB) / H",
+	.reduces = true,
+	.write = average_write,
+};
+
+/* ---- parameter servers ----------------------------------------------------------------------- */
+
+/*
+ * Each server has a part of the parameters, receives the gradients of that part from all workers,
+ * and answers with the result. Messages are exchanged in rounds. In round j worker w communicates
+ * with server (w + j) mod k, so that all servers are busy at once. Both sides order their messages
+ * by round, then by worker, so that no two wait for each other, even if a rank that is both does
+ * one operation at a time.
+ */
+
+/* The gradients of all workers to all servers, or PULLS: the answers. */
+static void write_rounds(struct bb_tape *tapes, const struct bb_strategy_setting *s, bool pulls)
+{
+	for (int round = 0; round < s->servers; round++)
+		for (int worker = 0; worker < bb_strategy_workers(s); worker++) {
+			const int server = (worker + round) % s->servers;
+			const int rank = servers_before(s) + worker;
+
+			if (rank != server && pulls)
+				add_message(tapes, s, BB_STRATEGY_PULL, server, rank,
+					    (size_t)server);
+			else if (rank != server)
+				add_message(tapes, s, BB_STRATEGY_PUSH, rank, server,
+					    (size_t)server);
+			if (!pulls)
+				add_real(&tapes[server], s, RECEIVING, BB_STRATEGY_ADD,
+					 (size_t)worker);
+		}
+}
+
+static void servers_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
+{
+	for (int rank = servers_before(s); rank < s->active; rank++) {
+		add_batches(&tapes[rank], s);
+		bb_tape_order(&tapes[rank], COMPUTING, SENDING);
+		/* A colocated server also adds its own gradient. */
+		if (s->real && s->colocated)
+			bb_tape_order(&tapes[rank], COMPUTING, RECEIVING);
+	}
+	write_rounds(tapes, s, false);
+	for (int server = 0; server < s->servers; server++) {
+		if (s->updates)
+			add_real(&tapes[server], s, RECEIVING, BB_STRATEGY_UPDATE, (size_t)server);
+		bb_tape_order(&tapes[server], RECEIVING, SENDING);
+	}
+	write_rounds(tapes, s, true);
+	for (int rank = servers_before(s); rank < s->active && !s->updates; rank++)
+		for (int part = 0; part < s->servers; part++)
+			add_real(&tapes[rank], s, RECEIVING, BB_STRATEGY_UPDATE, (size_t)part);
+}
+
+static const struct bb_strategy strategy_ps = {
+	.name = "ps",
+	.brief = "workers push gradients to k servers, which answer once all have arrived",
+	.formula = "C + (k + N) (L + M/kB), N workers; as many: C + 2 (n-1) (L + M/nB)",
+	.shared = "C + max(L + N M/kB, k L + (k + ceil(N/k) - 1) M/kB) + N (L + M/kB); as many: "
+		  "C + 2 (n-1) (L + M/nB)",
+	.synchronous = true,
+	.servers = true,
+	.write = servers_write,
+};
+
+static void async_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
+{
+	const int workers = bb_strategy_workers(s);
+
+	for (int worker = 0; worker < workers; worker++) {
+		struct bb_tape *tape = &tapes[s->servers + worker];
+
+		for (size_t step = 0; step < s->steps; step++) {
+			if (step > 0)
+				bb_tape_order(tape, RECEIVING, COMPUTING);
+			add_batches(tape, s);
+			bb_tape_order(tape, COMPUTING, SENDING);
+			for (int round = 0; round < s->servers; round++) {
+				const int server = (worker + round) % s->servers;
+
+				add_end(tape, s, BB_ACT_SEND, BB_STRATEGY_PUSH, server,
+					(size_t)server);
+				add_end(tape, s, BB_ACT_RECV, BB_STRATEGY_PULL, server,
+					(size_t)server);
+			}
+		}
+	}
+	for (int server = 0; server < s->servers; server++)
+		for (size_t i = 0; i < s->steps * (size_t)workers; i++) {
+			struct bb_tape *tape = &tapes[server];
+			const size_t part = (size_t)server;
+
+			add_end(tape, s, BB_ACT_RECV_ANY, BB_STRATEGY_PUSH, BB_NO_PEER, part);
+			add_real(tape, s, RECEIVING, BB_STRATEGY_UPDATE, part);
+			add_end(tape, s, BB_ACT_SEND, BB_STRATEGY_PULL, BB_NO_PEER, part);
+		}
+}
+
+static const struct bb_strategy strategy_ps_async = {
+	.name = "ps_async",
+	.brief = "servers update by each gradient as it arrives, and answer its worker",
+	.formula = "max(C + (k+1) (L + M/kB), N (L + M/kB)), N workers",
+	.servers = true,
+	.write = async_write,
+};
+
+const struct bb_strategy *const bb_strategies[] = {
+	&bb_strategy_dp,      &strategy_ps, &strategy_ps_async, &strategy_ddp, &bb_strategy_zero,
+	&bb_strategy_average, NULL,
+};
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static void strategy_describe(const struct bb_program *program, const struct bb_operation *o,
+			      char text[BB_PROGRAM_TEXT])
+{
+	static const char *const names[] = {
+		[BB_STRATEGY_COMPUTE] = "batch",
+		[BB_STRATEGY_ADD] = "sum, worker",
+		[BB_STRATEGY_UPDATE] = "update of part",
+		[BB_STRATEGY_PUSH] = "gradients, part",
+		[BB_STRATEGY_PULL] = "parameters, part",
+		[BB_STRATEGY_REDUCE] = "sum of gradients",
+		[BB_STRATEGY_GATHER] = "all-gather of parameters",
+		[BB_STRATEGY_AVERAGE] = "average of parameters",
+	};
+
+	if (o->act == BB_ACT_COLLECTIVE)
+		snprintf(text, BB_PROGRAM_TEXT, "%s", names[o->work]);
+	else
+		snprintf(text, BB_PROGRAM_TEXT, "%s %zu", names[o->work], o->item);
+}
+
+bb_status bb_strategy_write(struct bb_taped *taped, const struct bb_strategy_setting *s,
+			    const char *algorithm, struct bb_error *error)
+{
+	struct bb_program *program = &taped->program;
+	const bb_status status = bb_taped_begin(taped, s->nranks, false, error);
+
+	if (status != BB_OK)
+		return status;
+	program->queues = QUEUES;
+	program->lanes = s->strategy->reduces ? 0 : LANES;
+	program->groups = s->strategy->reduces ? 1 : 0;
+	program->algorithm = algorithm;
+	program->describe = strategy_describe;
+	taped->members = s->active;
+	s->strategy->write(taped->tapes, s);
+	return bb_taped_end(taped, s->strategy->name, error);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+struct bb_strategy_memory bb_strategy_memory(const struct bb_strategy_setting *s)
+{
+	const size_t element = bb_dtype_size(s->dtype);
+	const uint64_t model = (uint64_t)s->elements * element; /* parameters, or gradients */
+	struct bb_strategy_memory m = {2 * model, 2 * model};
+
+	if (s->strategy == &bb_strategy_zero) {
+		m.most = m.worker = 2 * (uint64_t)equal_part(s) * element * (uint64_t)s->active;
+	} else if (s->strategy == &bb_strategy_dp) {
+		/* The root keeps the gradients of all ranks until it sums them. */
+		m.most = (uint64_t)(1 + s->active) * model;
+	} else if (s->strategy->servers) {
+		/* A server holds its part of the sum and of one gradient, and of the parameters if
+		   it updates them. */
+		m.most = (s->colocated ? m.worker : 0) +
+			 (s->updates ? 3 : 2) * bb_part_count(s->elements, s->servers, 0) * element;
+	}
+	return m;
+}
+
+/* Bytes that the busiest member sends in a collective; by a ring it receives as many. */
+static double collective_wire(const struct bb_strategy_setting *s, const struct bb_operation *o,
+			      const char *name)
+{
+	const struct bb_algorithm *algorithm = bb_algorithm_find(o->collective, name);
+	const struct bb_shape shape = {
+		.nranks = s->active, .in_place = o->in_place, .count = o->count};
+	size_t wire = 0;
+
+	if (algorithm)
+		(void)bb_algorithm_cost(algorithm, &shape, NULL, &wire);
+	return (double)wire * (double)bb_dtype_size(o->dtype);
+}
+
+double bb_strategy_wire(const struct bb_taped *taped, const struct bb_strategy_setting *s,
+			const char *algorithm)
+{
+	double most = 0;
+
+	for (int r = 0; r < s->active; r++) {
+		double sent = 0, received = 0;
+
+		for (size_t i = 0; i < taped->tapes[r].n; i++) {
+			const struct bb_operation *o = &taped->tapes[r].list[i];
+
+			if (o->act == BB_ACT_SEND)
+				sent += (double)bb_operation_bytes(o);
+			else if (o->act == BB_ACT_RECV || o->act == BB_ACT_RECV_ANY)
+				received += (double)bb_operation_bytes(o);
+			else if (o->act == BB_ACT_COLLECTIVE && r == 0)
+				sent += collective_wire(s, o, algorithm);
+		}
+		most = fmax(most, fmax(sent, received));
+	}
+	return most / (double)bb_strategy_steps(s);
+}
