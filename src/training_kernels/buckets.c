@@ -22,7 +22,8 @@ bb_status bb_buckets_make(struct bb_buckets *buckets, const struct bb_model *mod
 			open = BB_ARRAY_ADD(buckets->list, buckets->n, room);
 			if (!open)
 				return bb_no_memory(error, "the buckets");
-			*open = (struct bb_bucket){.first = i};
+			*open = (struct bb_bucket){.first = i,
+						   .before = buckets->bytes / element_size};
 		}
 		open->count++;
 		open->elements += elements;

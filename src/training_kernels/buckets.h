@@ -12,6 +12,7 @@
 /* Consecutive tensors, in the order in which their gradients become complete. */
 struct bb_bucket {
 	size_t first, count; /* model.order[first …] */
+	uint64_t before;     /* elements of earlier buckets */
 	uint64_t elements, bytes;
 };
 

@@ -19,8 +19,7 @@
 struct setting {
 	struct bb_model model;
 	struct bb_buckets buckets;
-	double *ready_s;               /* of tensors */
-	double bucket_s[MOST_BUCKETS]; /* of buckets */
+	double *ready_s; /* of tensors */
 	struct bb_ddp_step step;
 };
 
@@ -36,17 +35,13 @@ static void open_setting(struct setting *s, const char *model, uint64_t cap)
 	assert_non_null(s->ready_s);
 	assert_true(s->buckets.n <= MOST_BUCKETS);
 	bb_model_ready(&s->model, 0.1, s->ready_s);
-	for (size_t k = 0; k < s->buckets.n; k++) {
-		const struct bb_bucket *b = &s->buckets.list[k];
-
-		s->bucket_s[k] = s->ready_s[b->first + b->count - 1];
-	}
 	s->step = (struct bb_ddp_step){.forward_s = 0.05,
-				       .ready_s = s->bucket_s,
+				       .ready_s = s->ready_s,
 				       .buckets = &s->buckets,
 				       .microbatches = 1,
 				       .dtype = BB_FLOAT,
-				       .overlap = true};
+				       .overlap = true,
+				       .part = BB_DDP_STEP};
 }
 
 static void close_setting(struct setting *s)
@@ -215,14 +210,15 @@ static void test_order(void **state)
 /* Three buckets of 4, 6 and 2 bytes, complete at 1, 2 and 5; a byte takes a second. */
 static void test_by_hand(void **state)
 {
-	static const double ready[] = {1, 2, 5}, reduce[] = {4, 6, 2};
-	struct bb_bucket list[] = {{0, 2, 2, 4}, {2, 1, 3, 6}, {3, 1, 1, 2}};
+	static const double ready[] = {0, 1, 2, 5}, reduce[] = {4, 6, 2};
+	struct bb_bucket list[] = {{0, 2, 0, 2, 4}, {2, 1, 2, 3, 6}, {3, 1, 5, 1, 2}};
 	const struct bb_buckets buckets = {.list = list, .n = 3, .bytes = 12};
 	struct bb_ddp_step step = {.forward_s = 3,
 				   .ready_s = ready,
 				   .buckets = &buckets,
 				   .microbatches = 1,
-				   .overlap = true};
+				   .overlap = true,
+				   .part = BB_DDP_STEP};
 	struct bb_error error = {.text = ""};
 	struct bb_ddp_times t;
 

@@ -2,9 +2,9 @@
  * ddp.h - the benchmark of data-parallel training: gradients are reduced in buckets while the
  * backward pass continues.
  *
- *   ddp.c        its options, record and descriptor
+ *   ddp.c        its options, record and descriptor, and the experiment: steps with buckets of all
+ *                sizes, timed and verified
  *   step.c       a step as a program
- *   sweep.c      the experiment: steps with buckets of all sizes, timed and verified; their rows
  *   listing.c    --predict: the model and its buckets as text
  */
 #ifndef BB_TRAINING_KERNELS_DDP_DDP_H
@@ -156,9 +156,7 @@ struct bb_ddp_cap {
 	uint64_t first;          /* of the first bucket */
 	char name[BB_UNIT_TEXT]; /* "25M", "one", "tensor" */
 	struct bb_buckets buckets;
-	size_t same;     /* index of the first size with the same buckets; its own */
-	double *ready_s; /* [bucket]: seconds since the backward pass began */
-	size_t *offsets; /* [bucket]: elements before it */
+	size_t same; /* index of the first size with the same buckets; its own */
 };
 
 /* The state of the benchmark. */
@@ -169,31 +167,20 @@ struct bb_ddp {
 	   unless they are requested. */
 	struct bb_ddp_cap caps[BB_OPTION_MOST + 3];
 	size_t nrequested, ncaps;
+	double *ready_s; /* [tensor]: of its gradient, since the backward pass began */
 };
 
-/* Are steps with overlap (ON) or without requested? */
-static inline bool bb_ddp_has_overlap(const struct bb_ddp_options *options, bool on)
+/* Seconds from the begin of the backward pass until bucket B is complete. */
+static inline double bb_ddp_ready(const struct bb_ddp *ddp, const struct bb_bucket *b)
 {
-	return options->overlap != (on ? BB_OVERLAP_OFF : BB_OVERLAP_ON);
-}
-
-/* One bucket and a bucket per tensor have no cap. */
-static inline bool bb_ddp_is_capped(const struct bb_ddp_cap *cap)
-{
-	return cap->bytes != BB_BUCKET_UNLIMITED && cap->bytes != 1;
+	return ddp->ready_s[b->first + b->count - 1];
 }
 
 /* The last size with the buckets of CAP, which may be CAP. */
 const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap);
 
-/* R = the fields of CAP on NRANKS that follow from the request; all others are absent. NUMBERS has
-   room for three numbers of each bucket and outlives R. */
-void bb_ddp_describe(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap, int nranks,
-		     double *numbers, struct bb_ddp_record *r);
-
 extern const struct bb_option bb_ddp_rows[];
 extern const struct bb_benchmark bb_ddp_benchmark;
-extern const struct bb_experiment bb_ddp_experiment;
 
 /* ---- listing.c ------------------------------------------------------------------------------- */
 

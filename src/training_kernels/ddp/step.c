@@ -17,6 +17,14 @@
 
 enum queue { COMPUTING, COMMUNICATING, QUEUES };
 
+/* Seconds from the begin of the backward pass until BUCKET is complete. */
+static double bucket_ready(const struct bb_ddp_step *s, size_t bucket)
+{
+	const struct bb_bucket *b = &s->buckets->list[bucket];
+
+	return s->ready_s[b->first + b->count - 1];
+}
+
 static void ddp_add_call(struct bb_tape *tape, const struct bb_ddp_step *s, size_t bucket)
 {
 	const bool start = s->part == BB_DDP_START;
@@ -31,11 +39,9 @@ static void ddp_add_call(struct bb_tape *tape, const struct bb_ddp_step *s, size
 static void add_microbatch(struct bb_tape *tape, const struct bb_ddp_step *s, bool last,
 			   bool reduces)
 {
-	const double *ready_s = s->ready_s;
-
 	bb_tape_compute(tape, COMPUTING, BB_DDP_FORWARD, 0, s->forward_s, s->forward_s * s->flops);
 	for (size_t k = 0; k < s->buckets->n; k++) {
-		const double seconds = ready_s[k] - (k > 0 ? ready_s[k - 1] : 0);
+		const double seconds = bucket_ready(s, k) - (k > 0 ? bucket_ready(s, k - 1) : 0);
 
 		bb_tape_compute(tape, COMPUTING, last ? BB_DDP_BACKWARD : BB_DDP_EARLIER, k,
 				seconds, seconds * s->flops);
@@ -111,7 +117,7 @@ bb_status bb_ddp_simulate(const struct bb_ddp_step *step, double alone_s, double
 	const struct bb_timeline_performer given = {take_given_time, (void *)reduce_s};
 	const struct bb_link_model none = {.rate = 0};
 	const size_t n = step->buckets->n;
-	const double scale = backward_s / step->ready_s[n - 1];
+	const double scale = backward_s / bucket_ready(step, n - 1);
 	struct bb_ddp_step whole = *step;
 	struct bb_taped taped;
 	bb_status status;

@@ -19,15 +19,16 @@ enum bb_ddp_work {
 
 /* The part of a step that a program has. */
 enum bb_ddp_part {
-	BB_DDP_STEP,       /* the whole step */
 	BB_DDP_ALONE,      /* computations without communication */
 	BB_DDP_REDUCTIONS, /* communication without computations */
-	BB_DDP_START       /* the parameters, broadcast before the first step */
+	BB_DDP_STEP,       /* the whole step */
+	BB_DDP_PARTS,
+	BB_DDP_START = BB_DDP_PARTS /* no part: the parameters, broadcast before the first step */
 };
 
 struct bb_ddp_step {
 	double forward_s;
-	const double *ready_s; /* [bucket]: seconds since the backward pass began, ascending */
+	const double *ready_s; /* [tensor]: seconds since the backward pass began, ascending */
 	double flops;          /* of a second of computations; 0: unknown */
 	const struct bb_buckets *buckets;
 	size_t microbatches; /* >= 1; all but the last without communication (no_sync) */

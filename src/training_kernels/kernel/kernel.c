@@ -66,34 +66,37 @@ bb_status bb_variant_add(struct bb_variant *v, const struct bb_trial *trial, con
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */
 
+bb_status bb_kernel_add(struct bb_kernel *k, size_t setting, int part, size_t bytes,
+			bb_variant_write *write)
+{
+	struct bb_variant *v = bb_variant_new(k, bytes);
+	struct bb_trial trial = {.what = ""};
+	const char *refusal = NULL;
+	bb_status status;
+
+	if (!v)
+		return BB_EINTERNAL;
+	v->setting = setting;
+	v->part = part;
+	status = write(v, &trial, &refusal);
+	return status == BB_OK ? bb_variant_add(v, &trial, refusal, "%s", trial.what) : status;
+}
+
 bb_status bb_kernel_sweep(struct bb_kernel *k, size_t settings, int parts, size_t bytes,
 			  bb_variant_write *write)
 {
-	const size_t begin = k->nvariants, end = begin + settings * (size_t)parts;
+	const size_t end = k->settings + settings;
 	bb_status status = BB_OK;
 
 	k->parts = parts;
-	for (size_t i = begin; i < end && status == BB_OK; i++) {
-		const size_t setting = i / (size_t)parts;
-		const int part = (int)(i % (size_t)parts);
-		const size_t first = k->first ? k->first(k, setting, part) : setting;
-		struct bb_trial trial = {.what = ""};
-		const char *refusal = NULL;
-		struct bb_variant *v;
+	for (; k->settings < end; k->settings++)
+		for (int part = 0; part < parts && status == BB_OK; part++) {
+			const size_t own = k->settings;
+			const size_t first = k->first ? k->first(k, own, part) : own;
 
-		if (first != setting) {
-			status = variant_place(k, bb_kernel_variant(k, first, part));
-			continue;
+			status = first == own ? bb_kernel_add(k, own, part, bytes, write)
+					      : variant_place(k, bb_kernel_variant(k, first, part));
 		}
-		v = bb_variant_new(k, bytes);
-		if (!v)
-			return BB_EINTERNAL;
-		v->setting = setting;
-		v->part = part;
-		status = write(v, &trial, &refusal);
-		if (status == BB_OK)
-			status = bb_variant_add(v, &trial, refusal, "%s", trial.what);
-	}
 	return status;
 }
 
@@ -107,8 +110,7 @@ const char *bb_kernel_refusal(const struct bb_kernel *k, size_t setting)
 	const char *refusal = NULL;
 
 	for (int part = 0; part < k->parts && !refusal; part++)
-		if (!bb_kernel_variant(k, setting, part)->optional)
-			refusal = bb_kernel_trial(k, setting, part)->refusal;
+		refusal = bb_kernel_trial(k, setting, part)->refusal;
 	return refusal;
 }
 
@@ -118,6 +120,7 @@ bb_status bb_kernel_deliver_setting(struct bb_kernel *k, size_t setting,
 {
 	const char *refusal = bb_kernel_refusal(k, setting);
 	struct bb_skip_record skipped;
+	int64_t wrong = BB_ABSENT;
 	void *record;
 
 	if (refusal) {
@@ -131,18 +134,19 @@ bb_status bb_kernel_deliver_setting(struct bb_kernel *k, size_t setting,
 		return BB_EINTERNAL;
 	bb_record_init(kind, record);
 	describe(k, setting, record);
-	return bb_engine_deliver(&k->engine, kind, record, bb_kernel_trial(k, setting, 0)->wrong);
+	for (int part = 0; part < k->parts && wrong == BB_ABSENT; part++)
+		wrong = bb_kernel_trial(k, setting, part)->wrong;
+	return bb_engine_deliver(&k->engine, kind, record, wrong);
 }
 
 bb_status bb_kernel_deliver(struct bb_kernel *k, const struct bb_record_kind *kind,
 			    bb_kernel_describe *describe, bb_kernel_skip *skip)
 {
-	const size_t settings = k->nvariants / (size_t)k->parts;
 	const char *reason = NULL;
 	bool any = false;
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < settings && status == BB_OK; i++) {
+	for (size_t i = 0; i < k->settings && status == BB_OK; i++) {
 		const char *refusal = bb_kernel_refusal(k, i);
 
 		any |= !refusal;
@@ -152,7 +156,7 @@ bb_status bb_kernel_deliver(struct bb_kernel *k, const struct bb_record_kind *ki
 	}
 	if (status == BB_OK && reason && (!any || !skip))
 		status = bb_fail(&k->engine.run->error, BB_EUNSUPPORTED, "%s", reason);
-	for (size_t i = 0; i < settings && status == BB_OK; i++)
+	for (size_t i = 0; i < k->settings && status == BB_OK; i++)
 		if (!bb_kernel_refusal(k, i))
 			status = bb_kernel_deliver_setting(k, i, kind, describe, skip);
 	return status;
@@ -177,7 +181,7 @@ void bb_kernel_clear(struct bb_kernel *k)
 	}
 	free(k->variants);
 	k->variants = NULL;
-	k->nvariants = k->room = 0;
+	k->nvariants = k->room = k->settings = 0;
 	while (k->memory) {
 		struct bb_kernel_memory *m = k->memory;
 

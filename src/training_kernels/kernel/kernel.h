@@ -33,9 +33,11 @@ struct bb_kernel_memory;
 
 struct bb_kernel {
 	struct bb_engine engine;
-	struct bb_variant **variants; /* in the order of bb_variant_new; [setting * parts + part] */
+	struct bb_variant *
+		*variants; /* in the order of bb_variant_new; a sweep's at setting * parts + part */
 	size_t nvariants, room;
-	int parts; /* of each setting of a sweep */
+	size_t settings; /* of a sweep */
+	int parts;       /* of each of them */
 	/* Of a sweep: the first setting whose PART is also that of SETTING, which may be SETTING.
 	   NULL: each has its own. */
 	size_t (*first)(const struct bb_kernel *kernel, size_t setting, int part);
@@ -49,7 +51,6 @@ struct bb_variant {
 	size_t trial;   /* its number */
 	size_t setting; /* of several that share it the first */
 	int part;
-	bool optional; /* its settings run without it */
 	struct bb_taped
 		taped; /* freed with the variant; zeroed where its program is none of tapes */
 	/* Frees what else the variant holds. NULL: nothing. */
@@ -83,6 +84,10 @@ typedef bb_status bb_variant_write(struct bb_variant *variant, struct bb_trial *
 				   const char **refusal);
 BB_MUST bb_status bb_kernel_sweep(struct bb_kernel *kernel, size_t settings, int parts,
 				  size_t bytes, bb_variant_write *write);
+/* Add a variant that is no part of a setting, but has a SETTING and a PART for WRITE. No sweep may
+   follow. */
+BB_MUST bb_status bb_kernel_add(struct bb_kernel *kernel, size_t setting, int part, size_t bytes,
+				bb_variant_write *write);
 
 static inline struct bb_variant *bb_kernel_variant(const struct bb_kernel *kernel, size_t setting,
 						   int part)
@@ -100,8 +105,8 @@ typedef void bb_kernel_describe(const struct bb_kernel *kernel, size_t setting, 
 typedef void bb_kernel_skip(const struct bb_kernel *kernel, size_t setting,
 			    struct bb_skip_record *skip);
 
-/* Rank 0: deliver a record of KIND for SETTING, whose data is that of its first part; or skip it if
-   it cannot run. */
+/* Rank 0: deliver a record of KIND for SETTING, whose data is that of the first part that is
+   verified; or skip it if it cannot run. */
 BB_MUST bb_status bb_kernel_deliver_setting(struct bb_kernel *kernel, size_t setting,
 					    const struct bb_record_kind *kind,
 					    bb_kernel_describe *describe, bb_kernel_skip *skip);
