@@ -107,6 +107,22 @@ void bb_model_layout_free(struct bb_model_layout *layout)
 	*layout = (struct bb_model_layout){.before = NULL};
 }
 
+struct bb_training bb_training_alone(const struct bb_model *model)
+{
+	return (struct bb_training){
+		.model = model,
+		.recipe = {&bb_precisions[BB_MIXED], &bb_optimizers[BB_ADAMW]},
+		.trainable = 1,
+		.dp = 1,
+		.tp = 1,
+		.pp = 1,
+		.ep = 1,
+		.chunks = 1,
+		.micro_batch = 1,
+		.micro_batches = 1,
+	};
+}
+
 /* ---- valid combinations ------------------------------------------------------------------ */
 
 bool bb_training_has_activations(const struct bb_training *t)

@@ -73,6 +73,9 @@ struct bb_training {
 	struct bb_training_buffers buffers;
 };
 
+/* MODEL on one rank: all of it is trained by AdamW in mixed precision, a sequence at a time. */
+struct bb_training bb_training_alone(const struct bb_model *model);
+
 enum bb_category {
 	BB_NEED_PARAMETERS,
 	BB_NEED_GRADIENTS,

@@ -84,23 +84,14 @@ bb_status bb_replica_judge(struct bb_replica *r, int nranks, struct bb_error *er
 {
 	static const struct bb_precision doubles = {"fp64", 8, 8, 0, 8};
 	const enum bb_dtype dtype = r->request.dtype;
-	const struct bb_training training = {
-		.model = &r->model,
-		.recipe = {dtype == BB_DOUBLE  ? &doubles
-			   : dtype == BB_FLOAT ? &bb_precisions[BB_ALL_FP32]
-					       : &bb_precisions[BB_MIXED],
-			   &bb_optimizers[BB_ADAMW]},
-		.trainable = 1,
-		.dp = (uint64_t)nranks,
-		.tp = 1,
-		.pp = 1,
-		.ep = 1,
-		.eager = r->request.attention == BB_ATTENTION_EAGER,
-		.chunks = 1,
-		.micro_batch = (uint64_t)r->request.batch,
-		.micro_batches = 1,
-	};
+	struct bb_training training = bb_training_alone(&r->model);
 
+	if (dtype == BB_DOUBLE || dtype == BB_FLOAT)
+		training.recipe.precision =
+			dtype == BB_DOUBLE ? &doubles : &bb_precisions[BB_ALL_FP32];
+	training.dp = (uint64_t)nranks;
+	training.eager = r->request.attention == BB_ATTENTION_EAGER;
+	training.micro_batch = (uint64_t)r->request.batch;
 	return bb_fit_judge(&r->fit, &training, r->capacity.usable, error);
 }
 

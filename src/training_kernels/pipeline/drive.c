@@ -408,22 +408,14 @@ static bb_status judge_fit(const struct job *j, struct bb_fit_verdict *verdict)
 	struct bb_run *run = j->session->kernel.engine.run;
 	const struct bb_pipeline_state *state = run->own;
 	const struct bb_pipeline_options *a = &state->options;
-	const struct bb_training t = {
-		.model = &state->model,
-		.layout = &state->layout,
-		.recipe = {&bb_precisions[BB_MIXED], &bb_optimizers[BB_ADAMW]},
-		.trainable = 1,
-		.dp = 1,
-		.tp = 1,
-		.pp = (uint64_t)j->order.stages,
-		.ep = 1,
-		.eager = a->attention == BB_ATTENTION_EAGER,
-		.chunks = 1,
-		.micro_batch = (uint64_t)a->batch,
-		.micro_batches = (uint64_t)j->order.microbatches,
-	};
+	struct bb_training t = bb_training_alone(&state->model);
 	struct bb_need most = {.total = 0};
 
+	t.layout = &state->layout;
+	t.pp = (uint64_t)j->order.stages;
+	t.eager = a->attention == BB_ATTENTION_EAGER;
+	t.micro_batch = (uint64_t)a->batch;
+	t.micro_batches = (uint64_t)j->order.microbatches;
 	for (int s = 0; s < j->order.stages; s++) {
 		const struct bb_piece piece = stage_piece(j, t.layout, s);
 		struct bb_need need = {.stage = (uint64_t)s};
