@@ -2,7 +2,6 @@
  * reference.c - writes the pages of docs/ that follow from tables in the code: options, records,
  * algorithms.
  */
-#include "collectives/barrier.h"
 #include "core/about.h"
 #include "diagnose/diagnose.h"
 #include "collectives/collective.h"

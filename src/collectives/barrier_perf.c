@@ -1,7 +1,7 @@
 /*
  * Time of a barrier of all ranks: the backend's own, and all-reduces of 8 bytes.
  */
-#include "collectives/barrier.h"
+#include "collectives/collective.h"
 #include "harness/run/harness.h"
 
 int main(int argc, char **argv)

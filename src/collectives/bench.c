@@ -28,7 +28,7 @@
 static bb_status open_group(struct bb_session *s)
 {
 	struct bb_run *run = s->engine.run;
-	const bool split = s->bench->settings.split.kind != BB_SPLIT_NONE;
+	const bool split = s->settings->split.kind != BB_SPLIT_NONE;
 	const int nranks = run->world.nranks;
 	const struct bb_library *library = s->engine.backend->library;
 	const int rank = split && s->engine.backend->virtual ? s->bench->simulated_rank
@@ -60,30 +60,35 @@ out:
 }
 
 /*
- * *CALL = the call of a case in one placement, without buffers, its algorithm settled: if
- * STANDS_IN, the schedule that stands in for the library's. *LAYOUT = that of its buffers in BYTES.
- * *OBJECTION as for bb_call_settle.
+ * Settle the call of the session's case in one placement: if STANDS_IN, by the schedule that stands
+ * in for the library's algorithm. Its buffers are laid out in BYTES. *OBJECTION as for
+ * bb_call_settle.
  */
-static bb_status settle(struct bb_session *s, const struct bb_case *c, bool in_place,
-			bool stands_in, size_t bytes, struct bb_call *call,
-			struct bb_layout *layout, const char **objection)
+static bb_status settle(struct bb_session *s, bool in_place, bool stands_in, size_t bytes,
+			const char **objection)
 {
-	const struct bb_bench *bench = s->bench;
+	const struct bb_case *c = s->c;
+	const struct bb_backend *backend = s->engine.backend;
+	const struct bb_collective *collective = s->bench->plan.collective;
 	const struct bb_choice stand_in = {.schedule = c->choice->stand_in};
-	size_t tmp;
-	bb_status status;
+	size_t tmp = 0;
+	bb_status status = BB_OK;
 
-	*call = (struct bb_call){
-		.collective = bench->collective,
+	*objection = NULL;
+	s->call = (struct bb_call){
+		.collective = collective,
 		.dtype = c->dtype,
 		.op = c->op == BB_NO_OP ? BB_SUM : (enum bb_op)c->op,
-		.shape = bb_plan_shape(&bench->plan, c, s->n, in_place, s->matrix),
+		.shape = bb_plan_shape(&s->bench->plan, c, s->n, in_place, s->matrix),
 	};
-	status = bb_call_settle(s->engine.backend, s->group, stands_in ? &stand_in : c->choice,
-				call, &tmp, objection);
-	*layout = bb_layout_make(bench->collective, &call->shape, s->me, bb_dtype_size(call->dtype),
-				 (size_t)bench->settings.unalign, tmp, bytes,
-				 s->engine.backend->gpu, s->cache);
+	if (!c->barrier)
+		status = bb_call_settle(backend, s->group, stands_in ? &stand_in : c->choice,
+					&s->call, &tmp, objection);
+	else if (backend->virtual)
+		*objection = "clocks of virtual ranks meet without messages, in no time";
+	s->layout =
+		bb_layout_make(collective, &s->call.shape, s->me, bb_dtype_size(c->dtype),
+			       (size_t)s->settings->unalign, tmp, bytes, backend->gpu, s->cache);
 	return status;
 }
 
@@ -94,22 +99,20 @@ struct need {
 	size_t one, two, all;
 };
 
-static bb_status add_need(struct bb_session *s, const struct bb_case *c, bool in_place,
-			  bool stands_in, struct need *need)
+static bb_status add_need(struct bb_session *s, bool in_place, bool stands_in, struct need *need)
 {
-	struct bb_layout l;
-	struct bb_call call;
+	const struct bb_layout *l = &s->layout;
 	const char *reason;
 	size_t bytes;
-	bb_status status = settle(s, c, in_place, stands_in, SIZE_MAX, &call, &l, &reason);
+	bb_status status = settle(s, in_place, stands_in, SIZE_MAX, &reason);
 
 	if (status != BB_OK || reason)
 		return status;
-	bytes = l.sets_at + l.set_bytes;
+	bytes = l->sets_at + l->set_bytes;
 	need->one = bytes <= need->share && bytes > need->one ? bytes : need->one;
-	bytes += l.set_bytes;
+	bytes += l->set_bytes;
 	need->two = bytes > need->two ? bytes : need->two;
-	bytes = bb_layout_bytes(&l, s->cache);
+	bytes = bb_layout_bytes(l, s->cache);
 	need->all = bytes <= need->share && bytes > need->all ? bytes : need->all;
 	return BB_OK;
 }
@@ -118,7 +121,7 @@ static bb_status add_need(struct bb_session *s, const struct bb_case *c, bool in
    rank's share of the memory. */
 static bb_status open_arena(struct bb_session *s)
 {
-	const struct bb_bench *bench = s->bench;
+	const struct bb_plan *plan = &s->bench->plan;
 	const size_t nlocal = (size_t)s->engine.run->world.nlocal, even = LEAST_ARENAS / nlocal;
 	const size_t floor = even < LEAST_ARENA ? even : LEAST_ARENA;
 	struct need need = {.share = s->engine.run->memory / nlocal, .two = floor};
@@ -130,12 +133,11 @@ static bb_status open_arena(struct bb_session *s)
 	for (int r = 0; r < s->engine.run->world.nranks; r++)
 		if (s->engine.run->infos[r].location.cache > s->cache)
 			s->cache = (size_t)s->engine.run->infos[r].location.cache;
-	for (size_t i = 0; i < bench->plan.ncases; i++) {
-		const struct bb_case *c = &bench->plan.cases[i];
-
-		for (int k = 0; k < 4 && !c->skip && status == BB_OK; k++)
-			if (k < 2 || c->choice->stand_in)
-				status = add_need(s, c, k % 2, k >= 2, &need);
+	for (size_t i = 0; i < plan->ncases; i++) {
+		s->c = &plan->cases[i];
+		for (int k = 0; k < 4 && !s->c->skip && status == BB_OK; k++)
+			if (k < 2 || s->c->choice->stand_in)
+				status = add_need(s, k % 2, k >= 2, &need);
 	}
 	bytes = need.two <= need.share ? need.two : need.one > floor ? need.one : floor;
 	bytes = need.all > bytes ? need.all : bytes;
@@ -181,12 +183,11 @@ static bb_status measure_memory(struct bb_session *s, double *rate)
 /* Opens the device's events, if they time the iterations. */
 static bb_status open_events(struct bb_session *s)
 {
-	const struct bb_collective_options *settings = &s->bench->settings;
 	struct bb_engine *e = &s->engine;
 	const size_t n = (size_t)e->options->iters + 1;
 	bb_status status = BB_OK;
 
-	if (!e->backend->gpu || !settings->per_iter_timing || settings->blocking != 0)
+	if (!e->backend->gpu || !s->settings->per_iter_timing || s->settings->blocking != 0)
 		return BB_OK;
 	s->events = calloc(n, sizeof(*s->events));
 	if (!s->events)
@@ -199,16 +200,16 @@ static bb_status open_events(struct bb_session *s)
 static bb_status open_samples(struct bb_session *s)
 {
 	const struct bb_options *options = s->engine.options;
+	const bool variable = s->bench->plan.collective->flags & BB_VARIABLE;
 
 	s->most_samples = (size_t)options->iters + 1; /* the last may be timed alone */
 	if (options->precision != 0)
 		s->most_samples = 2 * (size_t)options->iters + PRECISION_SAMPLES;
 	s->samples = calloc(2 * s->most_samples, sizeof(*s->samples));
 	s->arrivals = calloc(2 * s->most_samples, sizeof(*s->arrivals));
-	if (s->bench->collective->flags & BB_VARIABLE)
+	if (variable)
 		s->matrix = calloc((size_t)s->n * (size_t)s->n, sizeof(*s->matrix));
-	if (!s->samples || !s->arrivals ||
-	    ((s->bench->collective->flags & BB_VARIABLE) && !s->matrix))
+	if (!s->samples || !s->arrivals || (variable && !s->matrix))
 		return bb_no_memory(&s->engine.run->error, "samples");
 	return BB_OK;
 }
@@ -216,7 +217,7 @@ static bb_status open_samples(struct bb_session *s)
 /* All processes must have read the same matrices. Collective over the world. */
 static bb_status compare_matrices(struct bb_session *s)
 {
-	const struct bb_matrices *m = s->bench->plan.matrices;
+	const struct bb_matrices *m = &s->settings->matrices;
 	/* Half of the digest: a number that a double holds. */
 	const double mine = (double)(uint32_t)bb_matrices_digest(m);
 	double most[] = {mine, -mine};
@@ -228,7 +229,7 @@ static bb_status compare_matrices(struct bb_session *s)
 	if (status == BB_OK && most[0] != -most[1])
 		status = bb_fail(&s->engine.run->error, BB_EUSAGE,
 				 "%.200s differs between processes; give all the same matrices",
-				 s->bench->settings.matrix_file);
+				 s->settings->matrix_file);
 	return status;
 }
 
@@ -247,6 +248,7 @@ static bb_status bench_open(struct bb_engine *engine)
 	bb_status status;
 
 	s->bench = bench;
+	s->settings = &bench->settings;
 	s->patterns_dtype = -1;
 	s->reported_matrix = BB_NO_MATRIX;
 	s->copies = bb_is_first_on_device(run->infos, engine->driver->rank);
@@ -256,7 +258,8 @@ static bb_status bench_open(struct bb_engine *engine)
 	BB_TRY(status, open_events(s), done);
 	BB_TRY(status, bb_run_note_memory(run, engine->driver, &run->end.memory_init_bytes), done);
 	BB_TRY(status, open_arena(s), done);
-	status = measure_memory(s, &engine->copy_rate);
+	if (!bench->barriers)
+		status = measure_memory(s, &engine->copy_rate);
 done:
 	return status;
 }
@@ -279,8 +282,9 @@ static void bench_close(struct bb_engine *engine)
 
 /* ---- the cases ------------------------------------------------------------------------- */
 
-static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
+static bb_status want_patterns(struct bb_session *s)
 {
+	const struct bb_case *c = s->c;
 	bb_status status;
 
 	if (!s->engine.backend->has_data ||
@@ -298,11 +302,12 @@ static bb_status want_patterns(struct bb_session *s, const struct bb_case *c)
 	return BB_OK;
 }
 
-void bb_bench_describe_case(const struct bb_session *s, const struct bb_case *c,
-			    struct bb_result_record *r)
+void bb_bench_describe_case(const struct bb_session *s, struct bb_result_record *r)
 {
+	const struct bb_case *c = s->c;
+
 	bb_record_init(&bb_record_result, r);
-	r->collective = s->bench->collective->name;
+	r->collective = s->bench->plan.collective->name;
 	r->algorithm_asked = r->algorithm = c->choice->name;
 	r->dtype = bb_dtype_name(c->dtype);
 	r->op = c->op == BB_NO_OP ? "none" : bb_op_name((enum bb_op)c->op);
@@ -310,19 +315,22 @@ void bb_bench_describe_case(const struct bb_session *s, const struct bb_case *c,
 	r->nranks = s->n;
 	r->size_bytes = (int64_t)c->size_bytes;
 	r->count = (int64_t)c->count;
-	r->matrix = bb_plan_matrix_name(&s->bench->plan, c);
-	r->cache = bb_cache_names[s->bench->settings.cache];
+	if (c->matrix != BB_NO_MATRIX)
+		r->matrix = s->settings->matrices.names[c->matrix];
+	r->cache = bb_cache_names[s->settings->cache];
 	r->cycle = s->cycle;
 }
 
-/* Rank 0 records that a case is not run, or only one PLACEMENT of it (NULL: both). */
-static bb_status skip(struct bb_session *s, const struct bb_case *c, const char *placement,
-		      const char *reason)
+/* Rank 0 records that the case is not run, or only one PLACEMENT of it (NULL: both). */
+static bb_status skip(struct bb_session *s, const char *placement, const char *reason)
 {
 	struct bb_result_record absent;
 	struct bb_skip_record record;
 
-	bb_bench_describe_case(s, c, &absent);
+	if (s->bench->barriers)
+		return bb_engine_skip_subject(&s->engine, "barrier", s->c->choice->name, NULL,
+					      reason);
+	bb_bench_describe_case(s, &absent);
 	bb_record_init_from(&bb_record_skip, &record, &bb_record_result, &absent);
 	record.placement = placement;
 	record.reason = reason;
@@ -331,32 +339,32 @@ static bb_status skip(struct bb_session *s, const struct bb_case *c, const char 
 
 /* Rank 0 reports, once for all sizes, that busbench's SCHEDULE runs in place of the library's
    algorithm, and why. */
-static bb_status report_stand_in(struct bb_session *s, const struct bb_case *c,
-				 const struct bb_algorithm *schedule, const char *objection)
+static bb_status report_stand_in(struct bb_session *s, const struct bb_algorithm *schedule,
+				 const char *objection)
 {
-	const struct bb_case *last = s->reported;
+	const struct bb_case *c = s->c, *last = s->reported;
 	struct bb_result_record r;
 
 	if (!bb_engine_leads(&s->engine) ||
 	    (last && last->choice == c->choice && last->dtype == c->dtype && last->op == c->op))
 		return BB_OK;
 	s->reported = c;
-	bb_bench_describe_case(s, c, &r);
+	bb_bench_describe_case(s, &r);
 	return bb_engine_comment(&s->engine, "# %s %s %s: %s runs, because %s\n", r.algorithm,
 				 r.dtype, r.op, bb_plan_schedule_name(&s->bench->plan, schedule),
 				 objection);
 }
 
 /*
- * *CALL = the call that all ranks can make, by the requested algorithm, else by the schedule that
+ * Settle the call that all ranks can make, by the requested algorithm, else by the schedule that
  * stands in for it. OBJECTION = the first of any rank, the same on all: groups differ, but a case
  * is run by all or by none. Collective over the world.
  */
-static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bool in_place,
-			       struct bb_call *call, struct bb_layout *layout,
+static bb_status agree_on_call(struct bb_session *s, bool in_place,
 			       char objection[BB_OBJECTION_TEXT])
 {
-	const struct bb_collective *collective = s->bench->collective;
+	const struct bb_collective *collective = s->bench->plan.collective;
+	const struct bb_algorithm *stand_in = s->c->choice->stand_in;
 	bb_status status = BB_OK;
 
 	*objection = '\0';
@@ -364,23 +372,21 @@ static bb_status agree_on_call(struct bb_session *s, const struct bb_case *c, bo
 		const char *reason;
 
 		/* A schedule would not use a slow link as the algorithm does. */
-		if (stands_in && (!*objection || !c->choice->stand_in ||
+		if (stands_in && (!*objection || !stand_in ||
 				  s->engine.run->options.config.slow_link.factor > 0))
 			break;
 		if (stands_in)
-			BB_TRY(status, report_stand_in(s, c, c->choice->stand_in, objection), out);
-		BB_TRY(status,
-		       settle(s, c, in_place, stands_in, s->arena.bytes, call, layout, &reason),
-		       out);
-		if (!reason && call->instead)
-			BB_TRY(status, report_stand_in(s, c, call->schedule, call->instead), out);
-		if (!reason)
-			BB_TRY(status, bb_call_ready(s->engine.backend, s->group, call, &reason),
-			       out);
+			BB_TRY(status, report_stand_in(s, stand_in, objection), out);
+		BB_TRY(status, settle(s, in_place, stands_in, s->arena.bytes, &reason), out);
+		if (!reason && s->call.instead)
+			BB_TRY(status, report_stand_in(s, s->call.schedule, s->call.instead), out);
+		if (!reason && !s->c->barrier)
+			BB_TRY(status,
+			       bb_call_ready(s->engine.backend, s->group, &s->call, &reason), out);
 		if (collective->refuses && collective->refuses(s->n))
 			reason = collective->refuses(s->n);
 		if (!reason)
-			reason = layout->sets > 0 ? "" : "its buffers do not fit into memory";
+			reason = s->layout.sets > 0 ? "" : "its buffers do not fit into memory";
 		memset(objection, 0, BB_OBJECTION_TEXT);
 		if (*reason && s->group != s->engine.world)
 			snprintf(objection, BB_OBJECTION_TEXT, "a group of %d ranks: ", s->n);
@@ -392,28 +398,32 @@ out:
 	return status;
 }
 
-static bb_status run_placement(struct bb_session *s, const struct bb_case *c, bool in_place)
+static bb_status run_placement(struct bb_session *s, bool in_place)
 {
-	const char *placement = in_place ? "in-place" : "out-of-place";
-	struct bb_measured measured = {0};
-	struct bb_layout layout;
-	struct bb_call call;
+	const char *name = s->c->choice->name;
 	char objection[BB_OBJECTION_TEXT], size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	bb_status status;
 
-	snprintf(what, sizeof(what), "%s at %s", c->choice->name,
-		 bb_format_size(size, c->size_bytes));
+	if (s->bench->barriers)
+		snprintf(what, sizeof(what), "barrier by %s", name);
+	else
+		snprintf(what, sizeof(what), "%s at %s", name,
+			 bb_format_size(size, s->c->size_bytes));
 	bb_crew_deadline(s->engine.driver, what);
-	status = agree_on_call(s, c, in_place, &call, &layout, objection);
+	status = agree_on_call(s, in_place, objection);
 	if (status == BB_OK && !*objection)
-		status = bb_measure(s, c, &call, &layout, &measured);
+		status = bb_measure(s);
 	if (status == BB_OK && !*objection)
-		status = bb_judge(s, c, &call, &layout, &measured, objection);
-	return status == BB_OK && *objection ? skip(s, c, placement, objection) : status;
+		status = bb_judge(s, objection);
+	return status == BB_OK && *objection
+		       ? skip(s, in_place ? "in-place" : "out-of-place", objection)
+		       : status;
 }
 
-static bb_status run_case(struct bb_session *s, const struct bb_case *c)
+static bb_status run_case(struct bb_session *s)
 {
+	const struct bb_case *c = s->c;
+	struct bb_ticker *ticker = &s->engine.run->ticker;
 	bb_status status = BB_OK;
 
 	if (c->matrix != BB_NO_MATRIX && c->matrix != s->reported_matrix &&
@@ -421,20 +431,21 @@ static bb_status run_case(struct bb_session *s, const struct bb_case *c)
 		struct bb_strbuf text = {0}; /* describes the matrix of the rows that follow */
 
 		s->reported_matrix = c->matrix;
-		bb_matrices_describe(s->bench->plan.matrices, (size_t)c->matrix, s->n, &text);
+		bb_matrices_describe(&s->settings->matrices, (size_t)c->matrix, s->n, &text);
 		status = bb_engine_comment(&s->engine, "# Matrix %s\n", bb_strbuf_text(&text));
 		bb_strbuf_free(&text);
 	}
 	if (status == BB_OK && c->skip)
-		return skip(s, c, NULL, c->skip);
-	if (bb_driver_leads(s->engine.driver))
-		bb_ticker_show(&s->engine.run->ticker, c->choice->name, c->size_bytes);
+		return skip(s, NULL, c->skip);
+	if (bb_engine_leads(&s->engine))
+		bb_ticker_show(ticker, c->choice->name, c->size_bytes);
 	if (status == BB_OK)
-		status = want_patterns(s, c);
-	for (int in_place = 0; in_place < 2 && status == BB_OK; in_place++)
-		status = run_placement(s, c, in_place);
-	if (bb_driver_leads(s->engine.driver))
-		bb_ticker_step(&s->engine.run->ticker, c->size_bytes);
+		status = want_patterns(s);
+	for (int in_place = 0; in_place < (s->bench->barriers ? 1 : 2) && status == BB_OK;
+	     in_place++)
+		status = run_placement(s, in_place);
+	if (bb_engine_leads(&s->engine))
+		bb_ticker_step(ticker, c->size_bytes);
 	return status;
 }
 
@@ -446,7 +457,7 @@ static bb_status report_plan(struct bb_session *s)
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < plan->nskips && status == BB_OK; i++)
-		status = bb_engine_skip_subject(&s->engine, s->bench->collective->name,
+		status = bb_engine_skip_subject(&s->engine, plan->collective->name,
 						plan->skips[i].algorithm, NULL,
 						plan->skips[i].reason);
 	for (int i = 0; i < plan->nchoices && status == BB_OK; i++) {
@@ -473,8 +484,10 @@ static bb_status bench_run(struct bb_engine *engine)
 	BB_TRY(status, report_plan(s), out);
 	for (int64_t cycle = 1; cycles == 0 || cycle <= cycles; cycle++) {
 		s->cycle = cycle;
-		for (size_t i = 0; i < bench->plan.ncases; i++)
-			BB_TRY(status, run_case(s, &bench->plan.cases[i]), out);
+		for (size_t i = 0; i < bench->plan.ncases; i++) {
+			s->c = &bench->plan.cases[i];
+			BB_TRY(status, run_case(s), out);
+		}
 	}
 	status = bb_run_note_memory(run, engine->driver, &run->end.memory_call_bytes);
 out:

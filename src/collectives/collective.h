@@ -109,8 +109,18 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	OPTION(FLAG, all, "all", 0, NULL, "with --explain: every line, not 40 of each algorithm",  \
 	       .needs = {{"explain"}})
 
+#define BB_BARRIER_OPTIONS(OPTION, COMMON)                                                         \
+	OPTION(CHOICES, barriers, "algo", 0, "all",                                                \
+	       "barriers to measure: barrier is the backend's own, the others are all-reduces of " \
+	       "8 bytes, auto by the backend's choice",                                            \
+	       .choice = barrier_algorithm, .usual = true)                                         \
+	COMMON("iters", 'n', "1000", "timed barriers; with --precision at least", .min = 1,        \
+	       .max = 100000, .usual = true)
+
+/* Of collectives, or of barriers. */
 struct bb_collective_options {
 	BB_OPTION_MEMBERS(BB_COLLECTIVE_OPTIONS)
+	BB_OPTION_MEMBERS(BB_BARRIER_OPTIONS)
 
 	/* Derived from them. */
 	int explained_ranks; /* with --explain: ranks of all processes that a launcher has started
@@ -125,8 +135,12 @@ struct bb_collective_options {
 					free_options frees them */
 };
 
-/* The options of collectives beside bb_option_rows; ends with name NULL. */
-extern const struct bb_option bb_collective_rows[];
+/* The options of collectives, and of barriers, beside bb_option_rows; both end with name NULL. */
+extern const struct bb_option bb_collective_rows[], bb_barrier_rows[];
+
+/* Barriers of all ranks: the backend's own, and all-reduces of 8 bytes, which no rank can finish
+   before all have entered them. */
+extern const struct bb_benchmark bb_barrier_benchmark;
 
 /* main() of the program of COLLECTIVE. Returns the exit status. */
 int bb_collective_main(int argc, char **argv, const struct bb_collective *collective);
@@ -145,11 +159,5 @@ BB_MUST bb_status bb_collective_check(const struct bb_benchmark *benchmark, void
 BB_MUST bb_status bb_collective_check_matrices(const struct bb_collective_options *settings,
 					       int first, int group_max, uint64_t most,
 					       const char *limit, struct bb_error *error);
-
-/* Check the root, which must be in the smallest group of a split world, of GROUP_MIN ranks. */
-BB_MUST bb_status bb_collective_check_world(const struct bb_collective_options *settings,
-					    const struct bb_collective *collective,
-					    const struct bb_world *world, int group_min,
-					    struct bb_error *error);
 
 #endif

@@ -127,26 +127,25 @@ static void fill_skew(const struct view *v, const int *members, int n,
 	result->skew_max_us = stats.max;
 }
 
-static void fill_case(const struct bb_session *s, const struct bb_case *c,
-		      const struct bb_call *call, const struct bb_layout *layout,
-		      const struct bb_measured *measured, struct bb_result_record *result)
+static void fill_case(const struct bb_session *s, struct bb_result_record *result)
 {
 	const struct bb_library *library = s->engine.backend->library;
+	const struct bb_call *call = &s->call;
 
-	bb_bench_describe_case(s, c, result);
+	bb_bench_describe_case(s, result);
 	result->algorithm = call->schedule ? bb_plan_schedule_name(&s->bench->plan, call->schedule)
 			    : call->native ? call->native->name
-					   : c->choice->name;
-	result->library_algorithm = measured->chosen[0] ? measured->chosen : NULL;
+					   : s->c->choice->name;
+	result->library_algorithm = s->measured.chosen[0] ? s->measured.chosen : NULL;
 	result->registration =
 		library && library->registered ? library->registered(s->group) : NULL;
 	result->in_place = call->shape.in_place;
 	if (call->schedule && call->shape.chunk)
-		result->chunk_bytes = (int64_t)(call->shape.chunk * bb_dtype_size(c->dtype));
-	if (s->engine.options->check > 0 && s->patterns)
-		result->verified = layout->sets < 2 ? "refilled" : "pristine set";
-	result->evaluator = measured->evaluator;
-	result->faultless_us = 1e6 * measured->faultless;
+		result->chunk_bytes = (int64_t)(call->shape.chunk * bb_dtype_size(call->dtype));
+	if (s->engine.options->check > 0 && s->patterns && !s->c->barrier)
+		result->verified = s->refills ? "refilled" : "pristine set";
+	result->evaluator = s->measured.evaluator;
+	result->faultless_us = 1e6 * s->measured.faultless;
 }
 
 static double algbw_bytes(const struct bb_call *call)
@@ -157,11 +156,10 @@ static double algbw_bytes(const struct bb_call *call)
 
 /* Fills in what follows from the summaries of ALL ranks, the time of the row first. ROOM holds 4
    numbers per rank; RESULT borrows it. Returns why GPUs were slowed down. */
-static unsigned fill_from_ranks(const struct bb_session *s, const struct bb_call *call,
-				const struct bb_measured *all, double *room,
-				struct bb_result_record *result)
+static unsigned fill_from_ranks(const struct bb_session *s, const struct bb_measured *all,
+				double *room, struct bb_result_record *result)
 {
-	const struct bb_collective_options *settings = &s->bench->settings;
+	const int64_t how = s->settings->average;
 	const int n = s->engine.run->world.nranks;
 	double *seconds = room, *means = room + n, *cpu = means + n, *bytes = cpu + n;
 	double time, uncertainty = 0;
@@ -177,20 +175,20 @@ static unsigned fill_from_ranks(const struct bb_session *s, const struct bb_call
 		wrong += all[r].wrong;
 		throttled |= all[r].throttled;
 	}
-	time = over_ranks(seconds, n, settings->average);
+	time = over_ranks(seconds, n, how);
 	result->time_us = time * 1e6;
-	result->algbw_GBps = time > 0 ? algbw_bytes(call) / time / 1e9 : 0;
-	result->busbw_GBps = result->algbw_GBps * s->bench->collective->bus_factor(s->n);
+	result->algbw_GBps = time > 0 ? algbw_bytes(&s->call) / time / 1e9 : 0;
+	result->busbw_GBps = result->algbw_GBps * s->call.collective->bus_factor(s->n);
 	if (!s->engine.backend->virtual) /* one driver stands for all ranks */
 		result->rank_mean_us = (struct bb_numbers){means, (size_t)n};
 	if (result->verified)
 		result->wrong = (int64_t)wrong;
-	if (settings->report_cputime)
-		result->cpu_time_us = over_ranks(cpu, n, settings->average);
+	if (s->settings->report_cputime)
+		result->cpu_time_us = over_ranks(cpu, n, how);
 	result->clock_uncertainty_us = uncertainty * 1e6;
 	result->iterations = (int64_t)all[0].iterations;
 	result->samples = (int64_t)all[0].nsamples;
-	bb_groups_add(s->bench->groups, seconds, bytes, over_ranks, settings->average, result);
+	bb_groups_add(s->bench->groups, seconds, bytes, over_ranks, how, result);
 	return throttled;
 }
 
@@ -215,21 +213,21 @@ static void fill_prediction(const struct bb_session *s, struct bb_result_record 
 
 /* Fills in the least time of the algorithm's bytes at the link speed, at RATE, that of copies, or
    by the links of the machine. */
-static void fill_bound(const struct bb_session *s, const struct bb_call *call,
-		       const struct bb_measured *measured, double rate,
-		       struct bb_result_record *result)
+static void fill_bound(const struct bb_session *s, double rate, struct bb_result_record *result)
 {
-	const struct bb_options *options = s->engine.options;
+	const struct bb_backend_config *config = &s->engine.options->config;
+	const struct bb_call *call = &s->call;
+	const struct bb_measured *measured = &s->measured;
 	struct bb_run *run = s->engine.run;
 
-	if (options->config.link_rate > 0 && call->schedule) {
-		const bool port = options->config.link_port;
+	if (config->link_rate > 0 && call->schedule) {
+		const bool port = config->link_port;
 		const double links = s->n > 1 && !port ? s->n - 1 : 1;
 		size_t rounds, wire;
 
 		bb_algorithm_cost(call->schedule, &call->shape, &rounds, &wire);
 		result->bound_us = 1e6 * ((double)wire * (double)bb_dtype_size(call->dtype) /
-					  links / options->config.link_rate);
+					  links / config->link_rate);
 		result->bound_source = port ? "the most bytes a rank sends, through its port"
 					    : "the most bytes a rank sends, spread over all its "
 					      "links";
@@ -238,7 +236,7 @@ static void fill_bound(const struct bb_session *s, const struct bb_call *call,
 		result->bound_us = 1e6 * measured->cost_bytes / s->n * run->world.nranks / rate;
 		result->bound_source = copy_source;
 	} else {
-		const double GBps = bb_link_bounds_find(&run->link_bounds, s->bench->collective,
+		const double GBps = bb_link_bounds_find(&run->link_bounds, call->collective,
 							result->algorithm, &result->bound_source);
 
 		if (GBps > 0)
@@ -269,16 +267,17 @@ static bool is_another(const struct bb_backend *backend, const struct bb_native 
 
 /* OBJECTION = that the library ran another algorithm on some rank; empty: it did not, or data is
    wrong, which is worse. The same on all ranks. */
-static void object_to_choice(const struct bb_session *s, const struct bb_call *call,
-			     const struct bb_measured *all, char objection[BB_OBJECTION_TEXT])
+static void object_to_choice(const struct bb_session *s, const struct bb_measured *all,
+			     char objection[BB_OBJECTION_TEXT])
 {
+	const struct bb_native *native = s->call.native;
 	const int n = s->engine.run->world.nranks;
 	uint64_t wrong = 0;
 
 	objection[0] = '\0';
-	for (int r = n - 1; r >= 0 && call->native; r--) {
+	for (int r = n - 1; r >= 0 && native; r--) {
 		wrong += all[r].wrong;
-		if (all[r].chosen[0] && is_another(s->engine.backend, call->native, all[r].chosen))
+		if (all[r].chosen[0] && is_another(s->engine.backend, native, all[r].chosen))
 			snprintf(objection, BB_OBJECTION_TEXT, "the library ran %s instead",
 				 all[r].chosen);
 	}
@@ -328,8 +327,13 @@ static bb_status deliver(struct bb_session *s, struct bb_result_record *result)
 {
 	struct bb_bench *bench = s->bench;
 	const double end = isnan(result->ci_high_us) ? 0 : result->ci_high_us;
+	struct bb_barrier_record barrier;
 	bb_status status;
 
+	if (bench->barriers) {
+		bb_record_init_from(&bb_record_barrier, &barrier, &bb_record_result, result);
+		return bb_engine_deliver(&s->engine, &bb_record_barrier, &barrier, result->wrong);
+	}
 	if (result->bound_source)
 		result->bound_doubt =
 			bb_bound_doubt(result->percent_of_bound,
@@ -352,7 +356,7 @@ static void fill_from_samples(const struct bb_session *s, const struct view *v,
 	result->bound_busbw_GBps = busbw_in(result, result->bound_us);
 	if (s->n > 1 && !isnan(arrival(v, 0, 0)))
 		fill_skew(v, s->members, s->n, result);
-	if (s->bench->settings.per_iter_timing)
+	if (s->settings->per_iter_timing)
 		result->samples_us = (struct bb_numbers){v->work, v->n};
 }
 
@@ -382,12 +386,12 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 	return status;
 }
 
-/* Makes and delivers the record on rank 0. RATE is that of copies, where a group's bound is. */
-static bb_status put_together(struct bb_session *s, const struct bb_call *call,
-			      const struct bb_measured *all, double rate, const double *samples,
-			      struct bb_result_record *result)
+/* Makes and delivers the record on rank 0. RATE is that of copies, where a group's bound is. END is
+   when it was measured. */
+static bb_status put_together(struct bb_session *s, const struct bb_measured *all, double rate,
+			      const double *samples, double end)
 {
-	const size_t skip = (size_t)s->bench->settings.per_iter_skip;
+	const size_t skip = (size_t)s->settings->per_iter_skip;
 	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = all[0].nsamples;
 	const struct view v = {
 		.nranks = (int)n,
@@ -397,17 +401,20 @@ static bb_status put_together(struct bb_session *s, const struct bb_call *call,
 		.work = calloc(4 * (nsamples + n), sizeof(*v.work)),
 	};
 	double *room = calloc(4 * n, sizeof(*room));
+	struct bb_result_record result;
 	bb_status status;
 
 	status = v.work && room ? BB_OK : bb_no_memory(&s->engine.run->error, "statistics");
 	BB_TRY(status, status, out);
-	BB_TRY(status, fill_warnings(s, fill_from_ranks(s, call, all, room, result), result), out);
-	fill_prediction(s, result);
-	fill_bound(s, call, &all[s->engine.driver->rank], rate, result);
-	fill_from_samples(s, &v, result);
-	BB_TRY(status, deliver(s, result), out);
-	if (result->samples_us.n > 0 && result->last_rank != BB_ABSENT)
-		status = deliver_arrivals(s, &v, result);
+	fill_case(s, &result);
+	result.end_unix_s = end;
+	BB_TRY(status, fill_warnings(s, fill_from_ranks(s, all, room, &result), &result), out);
+	fill_prediction(s, &result);
+	fill_bound(s, rate, &result);
+	fill_from_samples(s, &v, &result);
+	BB_TRY(status, deliver(s, &result), out);
+	if (result.samples_us.n > 0 && result.last_rank != BB_ABSENT)
+		status = deliver_arrivals(s, &v, &result);
 out:
 	free(v.work);
 	free(room);
@@ -436,13 +443,10 @@ static const struct bb_payload_field measured_fields[] = {
 static const struct bb_payload measured_table = {"a measurement", sizeof(struct bb_measured),
 						 measured_fields, NULL};
 
-bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
-		   const struct bb_layout *layout, struct bb_measured *measured,
-		   char objection[BB_OBJECTION_TEXT])
+bb_status bb_judge(struct bb_session *s, char objection[BB_OBJECTION_TEXT])
 {
-	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = measured->nsamples;
+	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = s->measured.nsamples;
 	const double end = bb_clock_unix();
-	struct bb_result_record result;
 	struct bb_measured *all;
 	const void *gathered;
 	bool copied = false;
@@ -451,32 +455,30 @@ bb_status bb_judge(struct bb_session *s, const struct bb_case *c, const struct b
 
 	/* Samples, then arrivals, in one piece. */
 	memmove(s->samples + nsamples, s->arrivals, nsamples * sizeof(*s->samples));
-	measured->cost_bytes = s->engine.backend->cost_bytes(s->group, call);
-	measured->busbw_bytes = algbw_bytes(call) * s->bench->collective->bus_factor(s->n);
-	status = bb_crew_gather(s->engine.driver, &measured_table, measured, 1, &gathered);
+	if (!s->bench->barriers)
+		s->measured.cost_bytes = s->engine.backend->cost_bytes(s->group, &s->call);
+	s->measured.busbw_bytes = algbw_bytes(&s->call) * s->call.collective->bus_factor(s->n);
+	status = bb_crew_gather(s->engine.driver, &measured_table, &s->measured, 1, &gathered);
 	if (status != BB_OK)
 		return status;
 	all = malloc(n * sizeof(*all));
 	if (!all)
 		return bb_no_memory(&s->engine.run->error, "statistics");
 	memcpy(all, gathered, n * sizeof(*all));
-	object_to_choice(s, call, all, objection);
+	object_to_choice(s, all, objection);
 	if (*objection)
 		goto out;
 	/* Only some groups may need the copy speed, but all ranks measure it. */
 	for (size_t r = 0; r < n; r++)
 		copied |= all[r].cost_bytes > 0;
 	if (copied)
-		BB_TRY(status, bb_measure_copy(s, (size_t)c->size_bytes, &rate), out);
+		BB_TRY(status, bb_measure_copy(s, (size_t)s->c->size_bytes, &rate), out);
 	BB_TRY(status,
 	       bb_crew_collect(s->engine.driver, &bb_payload_number, s->samples, 2 * nsamples,
 			       &gathered),
 	       out);
-	if (!bb_driver_leads(s->engine.driver))
-		goto out;
-	fill_case(s, c, call, layout, measured, &result);
-	result.end_unix_s = end;
-	status = put_together(s, call, all, rate, gathered, &result);
+	if (bb_engine_leads(&s->engine))
+		status = put_together(s, all, rate, gathered, end);
 out:
 	free(all);
 	return status;

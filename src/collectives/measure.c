@@ -33,90 +33,49 @@
 #define COPY_REPEATS 5
 #define COPY_SECONDS 20e-6 /* least time of a repeat, so that the clock does not matter */
 
-/* One case in one placement, on one rank. */
-struct job {
-	struct bb_session *s;
-	const struct bb_case *c;
-	const struct bb_layout *layout;
-	struct bb_call calls[BB_MOST_SETS]; /* the call on each set, made ahead of time */
-	int pristine;                       /* the set of the verified iteration */
-	int rotates;                        /* sets that the other iterations move through */
-	bool refills; /* there is only one set: it is refilled, and the last iteration timed alone
-		       */
-	/* The main queue runs beside the driver, and no option waits for each iteration. */
-	bool runs_ahead;
-
-	/* The samples that are being taken: COUNT iterations in spans of SPAN, each of TIMES
-	   operations. If they END the measurement, the last one runs on the pristine set. */
-	size_t count, span;
-	int64_t times;
-	bool ends;
-	int64_t sample; /* number of the next one */
-	/* Captured iterations: a sample is LAUNCHES of the first graph, then one of the second
-	   (NULL: none). */
-	struct bb_graph *graphs[2];
-	int64_t launches;
-	double cpu, issued; /* CPU time at its begin; when it was issued */
-
-	/* Of the timed iterations, the sums of OPERATIONS of them. */
-	struct bb_measured *measured;
-	double seconds, cpu_seconds, operations;
-};
-
-static const struct bb_options *options_of(const struct job *job)
+static double now(const struct bb_session *s)
 {
-	return job->s->engine.options;
-}
-
-static const struct bb_collective_options *settings_of(const struct job *job)
-{
-	return &job->s->bench->settings;
-}
-
-static double now(const struct job *job)
-{
-	return job->s->engine.backend->now(job->s->engine.rank);
+	return s->engine.backend->now(s->engine.rank);
 }
 
 /* ---- one iteration --------------------------------------------------------------------- */
 
 /* Poisons the outputs of SET and writes its inputs. */
-static bb_status job_fill(const struct job *job, int set)
+static bb_status set_fill(struct bb_session *s, int set)
 {
-	struct bb_session *s = job->s;
-	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, set);
 	const struct bb_pattern poison = bb_pattern_poison();
-	bb_status status;
+	const struct bb_buffers b = bb_arena_set(&s->arena, &s->layout, set);
+	bb_status status = BB_OK;
 
 	if (!s->patterns)
 		return BB_OK;
-	status = s->engine.backend->fill(s->engine.rank, b.out, &poison, 0, job->layout->out_bytes);
-	return status == BB_OK
-		       ? bb_engine_fill(&s->engine, b.in, s->patterns, s->me, 0,
-					job->layout->in_bytes / bb_dtype_size(job->c->dtype))
-		       : status;
+	BB_TRY(status,
+	       s->engine.backend->fill(s->engine.rank, b.out, &poison, 0, s->layout.out_bytes),
+	       out);
+	status = bb_engine_fill(&s->engine, b.in, s->patterns, s->me, 0,
+				s->layout.in_bytes / bb_dtype_size(s->c->dtype));
+out:
+	return status;
 }
 
 /* Waits until no rank is busy any more, so that the clocks may begin. */
-static bb_status job_line_up(const struct job *job)
+static bb_status ranks_line_up(struct bb_session *s)
 {
-	const struct bb_engine *e = &job->s->engine;
-	const bb_status status = bb_crew_barrier(e->driver);
+	const bb_status status = bb_crew_barrier(s->engine.driver);
 
-	return status == BB_OK ? e->backend->barrier(e->world) : status;
+	return status == BB_OK ? s->engine.backend->barrier(s->engine.world) : status;
 }
 
 /* Waits for operations that run ahead. */
-static bb_status job_finish(const struct job *job)
+static bb_status queue_finish(struct bb_session *s)
 {
-	return job->s->engine.backend->finish(job->s->engine.rank, NULL);
+	return s->engine.backend->finish(s->engine.rank, NULL);
 }
 
 /* Runs TIMES operations, of which only the last touches the pristine set, if SET is that. They are
-   done when the call returns unless the job runs ahead. */
-static bb_status job_enter(const struct job *job, int set, int64_t times)
+   done when the call returns unless the queue runs ahead. */
+static bb_status set_run(struct bb_session *s, int set, int64_t times)
 {
-	struct bb_session *s = job->s;
 	const struct bb_backend *backend = s->engine.backend;
 	struct bb_progress *progress = s->engine.driver->progress;
 	const bool batch = times > 1 && backend->gpu;
@@ -130,14 +89,16 @@ static bb_status job_enter(const struct job *job, int set, int64_t times)
 		status = backend->gpu->batch_begin(s->engine.rank);
 	for (int64_t i = 1; i < times && status == BB_OK; i++)
 		status = backend->collective(s->group, NULL,
-					     &job->calls[set == job->pristine ? 0 : set]);
-	if (status == BB_OK)
-		status = backend->collective(s->group, NULL, &job->calls[set]);
+					     &s->calls[set == s->pristine ? 0 : set]);
+	if (status == BB_OK && s->c->barrier)
+		status = backend->barrier(s->engine.world);
+	else if (status == BB_OK)
+		status = backend->collective(s->group, NULL, &s->calls[set]);
 	if (batch && status == BB_OK)
 		status = backend->gpu->batch_end(s->engine.rank);
-	if (status == BB_OK && !job->runs_ahead)
-		status = job_finish(job);
-	if (status == BB_OK && s->bench->settings.blocking == 1)
+	if (status == BB_OK && !s->runs_ahead && !s->c->barrier)
+		status = queue_finish(s);
+	if (status == BB_OK && s->settings->blocking == 1)
 		status = backend->barrier(s->engine.world);
 	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
 	return status;
@@ -146,322 +107,317 @@ static bb_status job_enter(const struct job *job, int set, int64_t times)
 /* ---- samples --------------------------------------------------------------------------- */
 
 /* True if any rank has untimed work to do before each iteration. */
-static bool is_prepared(const struct job *job)
+static bool is_prepared(const struct bb_session *s)
 {
-	const struct bb_options *o = options_of(job);
-	const struct bb_collective_options *settings = settings_of(job);
+	const struct bb_collective_options *settings = s->settings;
 
 	return settings->cache == BB_CACHE_REWRITE || settings->blocking == 3 ||
-	       o->fault.kind == BB_FAULT_SLOW || (settings->report_cputime && !job->runs_ahead);
+	       s->engine.options->fault.kind == BB_FAULT_SLOW ||
+	       (settings->report_cputime && !s->runs_ahead);
 }
 
 /* Returns the iterations of the next sample. */
-static size_t sample_length(const struct job *job)
+static size_t sample_length(const struct bb_session *s)
 {
-	const size_t left = job->count - (size_t)job->sample * job->span;
+	const size_t left = s->count - (size_t)s->sample * s->span;
 
-	return left < job->span ? left : job->span;
+	return left < s->span ? left : s->span;
 }
 
 /* True if the last of them runs on the pristine set. */
-static bool sample_is_verified(const struct job *job)
+static bool sample_is_verified(const struct bb_session *s)
 {
-	return job->ends && (size_t)(job->sample + 1) * job->span >= job->count;
+	return s->ends && (size_t)(s->sample + 1) * s->span >= s->count;
 }
 
 /* Before each sample of an iteration with untimed work: the iteration is ready, on all ranks. */
 static bb_status sample_ready(void *own)
 {
-	struct job *job = own;
-	const bool verified = sample_is_verified(job);
-	const bool fresh =
-		settings_of(job)->cache == BB_CACHE_REWRITE || (verified && job->refills);
+	struct bb_session *s = own;
+	const bool verified = sample_is_verified(s);
+	const bool fresh = s->settings->cache == BB_CACHE_REWRITE || (verified && s->refills);
+	const int turn = (int)(s->measured.iterations % (size_t)s->rotates);
 	bb_status status = BB_OK;
 
 	if (fresh)
-		BB_TRY(status,
-		       job_fill(job,
-				verified ? job->pristine
-					 : (int)(job->measured->iterations % (size_t)job->rotates)),
-		       out);
+		BB_TRY(status, set_fill(s, verified ? s->pristine : turn), out);
 	if (fresh)
-		BB_TRY(status, job_finish(job), out);
-	if (fresh || settings_of(job)->blocking == 3)
-		BB_TRY(status, job->s->engine.backend->barrier(job->s->engine.world), out);
-	if (settings_of(job)->report_cputime)
-		job->cpu = bb_clock_thread();
+		BB_TRY(status, queue_finish(s), out);
+	if (fresh || s->settings->blocking == 3)
+		BB_TRY(status, s->engine.backend->barrier(s->engine.world), out);
+	if (s->settings->report_cputime)
+		s->cpu = bb_clock_thread();
 out:
 	return status;
 }
 
-/* Records event K at this point of the queue, if events time the iterations. */
-static bb_status record_event(const struct job *job, size_t k)
+/* True if the device's events time each iteration. */
+static bool has_events(const struct bb_session *s)
 {
-	struct bb_session *s = job->s;
-
-	if (!s->events || !job->runs_ahead)
-		return BB_OK;
-	return s->engine.backend->event_record(s->engine.rank, NULL, s->events[k]);
+	return s->events && s->runs_ahead;
 }
 
-/* Launches the graphs of a sample. */
-static bb_status launch_graphs(const struct job *job)
+static bb_status record_event(const struct bb_session *s, size_t k)
 {
-	const struct bb_engine *e = &job->s->engine;
-	bb_status status = BB_OK;
-
-	for (int64_t k = 0; k < job->launches && status == BB_OK; k++)
-		status = e->backend->graphs->launch(e->rank, NULL, job->graphs[0]);
-	if (status == BB_OK && job->graphs[1])
-		status = e->backend->graphs->launch(e->rank, NULL, job->graphs[1]);
-	return status;
+	return has_events(s) ? s->engine.backend->event_record(s->engine.rank, NULL, s->events[k])
+			     : BB_OK;
 }
 
-/* Runs the iterations of a sample without reading the clock. */
+/* Runs the iterations of a sample without reading the clock, or launches their graphs. */
 static bb_status sample_operate(void *own, int64_t i)
 {
-	struct job *job = own;
-	const size_t length = sample_length(job);
-	const size_t last = sample_is_verified(job) ? length - 1 : length;
-	const bool launched = job->graphs[0] || job->graphs[1];
-	bb_status status = launched ? launch_graphs(job) : record_event(job, 0);
+	struct bb_session *s = own;
+	const struct bb_graphs *graphs = s->engine.backend->graphs;
+	const bool launched = s->graphs[0] || s->graphs[1];
+	const size_t length = launched ? 0 : sample_length(s);
+	const size_t last = sample_is_verified(s) ? length - 1 : length;
+	bb_status status = launched ? BB_OK : record_event(s, 0);
 
-	for (size_t k = 0; k < length && !launched && status == BB_OK; k++) {
-		const int turn = (int)((job->measured->iterations + k) % (size_t)job->rotates);
+	for (size_t k = 0; k < length && status == BB_OK; k++) {
+		const int turn = (int)((s->measured.iterations + k) % (size_t)s->rotates);
 
-		status = job_enter(job, k == last ? job->pristine : turn, job->times);
+		status = set_run(s, k == last ? s->pristine : turn, s->times);
 		if (status == BB_OK)
-			status = record_event(job, k + 1);
+			status = record_event(s, k + 1);
 	}
-	job->issued = job->runs_ahead ? now(job) : 0;
+	for (int64_t k = 0; launched && k <= s->launches && status == BB_OK; k++)
+		if (s->graphs[k == s->launches])
+			status = graphs->launch(s->engine.rank, NULL, s->graphs[k == s->launches]);
+	s->issued = s->runs_ahead ? now(s) : 0;
 	return status;
 }
 
-static void add_sample(struct job *job, double arrival, double seconds)
-{
-	struct bb_session *s = job->s;
-	const bool virtual = s->engine.backend->virtual;
-
-	/* The time at which a queue is given work is not when it begins it, and the driver of
-	   virtual ranks does not know the arrival of each. */
-	s->arrivals[job->measured->nsamples] = job->runs_ahead || virtual ? NAN : arrival;
-	s->samples[job->measured->nsamples++] = seconds;
-}
-
-/* Adds a sample, or with the device's events one for each iteration. */
+/* Adds a sample, or with the device's events one for each iteration. The time at which a queue is
+   given work is not when it begins it, and the driver of virtual ranks does not know the arrival of
+   each. */
 static bb_status sample_heard(void *own, int64_t i, double begin, double seconds)
 {
-	struct job *job = own;
-	struct bb_session *s = job->s;
-	const size_t length = sample_length(job);
-	const double operations = (double)length * (double)job->times;
+	struct bb_session *s = own;
+	struct bb_measured *m = &s->measured;
+	const size_t length = sample_length(s);
+	const double operations = (double)length * (double)s->times;
 	bb_status status = BB_OK;
 
-	job->sample++;
-	if (settings_of(job)->report_cputime)
-		job->cpu_seconds +=
-			job->runs_ahead ? job->issued - begin : bb_clock_thread() - job->cpu;
-	job->seconds += seconds;
-	job->operations += operations;
-	job->measured->iterations += length;
-	if (!s->events || !job->runs_ahead)
-		add_sample(job, begin, seconds / operations);
-	else
-		for (size_t k = 0; k < length && status == BB_OK; k++) {
-			double one = 0;
+	s->sample++;
+	if (s->settings->report_cputime)
+		m->cpu_seconds += s->runs_ahead ? s->issued - begin : bb_clock_thread() - s->cpu;
+	m->seconds += seconds;
+	s->operations += operations;
+	m->iterations += length;
+	if (!has_events(s)) {
+		s->arrivals[m->nsamples] = s->runs_ahead || s->engine.backend->virtual ? NAN
+										       : begin;
+		s->samples[m->nsamples++] = seconds / operations;
+	}
+	for (size_t k = 0; has_events(s) && k < length && status == BB_OK; k++) {
+		double one = 0;
 
-			status = s->engine.backend->gpu->elapsed(s->engine.rank, s->events[k],
-								 s->events[k + 1], &one);
-			add_sample(job, NAN, one / (double)job->times);
-		}
+		status = s->engine.backend->gpu->elapsed(s->engine.rank, s->events[k],
+							 s->events[k + 1], &one);
+		s->arrivals[m->nsamples] = NAN;
+		s->samples[m->nsamples++] = one / (double)s->times;
+	}
 	return status;
 }
 
 /* Times COUNT iterations of TIMES operations in samples of SPAN, if they END the measurement with
    the verified one. PREPARED: some rank has untimed work to do before each sample. */
-static bb_status take(struct job *job, size_t count, size_t span, int64_t times, bool ends,
+static bb_status take(struct bb_session *s, size_t count, size_t span, int64_t times, bool ends,
 		      bool prepared)
 {
 	const struct bb_sampling sampling = {.ready = prepared ? sample_ready : NULL,
 					     .operate = sample_operate,
 					     .heard = sample_heard,
-					     .own = job,
+					     .own = s,
 					     .samples = (int64_t)((count + span - 1) / span),
 					     .operations = 1,
 					     .arrives = true};
 
-	job->count = count;
-	job->span = span;
-	job->times = times;
-	job->ends = ends;
-	job->sample = 0;
-	return bb_engine_sample(&job->s->engine, &sampling);
+	s->count = count;
+	s->span = span;
+	s->times = times;
+	s->ends = ends;
+	s->sample = 0;
+	return bb_engine_sample(&s->engine, &sampling);
 }
 
 /* The same of all operations of -m. With a single set of buffers, the last iteration is timed
    alone, once they are refilled. */
-static bb_status iterate(struct job *job, size_t count, size_t span, bool ends)
+static bb_status iterate(struct bb_session *s, size_t count, size_t span, bool ends)
 {
-	const bool alone = ends && job->refills;
-	const int64_t times = settings_of(job)->agg_iters;
-	const bb_status status =
-		take(job, alone ? count - 1 : count, span, times, ends && !alone, is_prepared(job));
+	const bool alone = ends && s->refills;
+	const bb_status status = take(s, alone ? count - 1 : count, span, s->settings->agg_iters,
+				      ends && !alone, is_prepared(s));
 
-	return status == BB_OK && alone ? take(job, 1, 1, 1, true, true) : status;
+	return status == BB_OK && alone ? take(s, 1, 1, 1, true, true) : status;
 }
 
-/* ---- how many iterations a sample has -------------------------------------------------- */
+/* ---- how many iterations a sample has, and how many are timed ---------------------------- */
 
 /* *NEEDED = iterations per sample that the slowest clock needs, measured by COUNT untimed ones.
    Collective over the world. */
-static bb_status probe(const struct job *job, int count, double *needed)
+static bb_status probe(struct bb_session *s, int count, double *needed)
 {
-	struct bb_session *s = job->s;
 	bb_status status = BB_OK;
 	double begin;
 
 	if (s->clock_seconds == 0) {
-		begin = now(job);
+		begin = now(s);
 		for (int i = 1; i < CLOCK_READINGS; i++)
-			now(job);
-		s->clock_seconds = (now(job) - begin) / CLOCK_READINGS;
+			now(s);
+		s->clock_seconds = (now(s) - begin) / CLOCK_READINGS;
 	}
-	begin = now(job);
+	begin = now(s);
 	for (int i = 0; i < count && status == BB_OK; i++)
-		status = job_enter(job, 0, settings_of(job)->agg_iters);
-	*needed = s->clock_seconds / (CLOCK_SHARE * ((now(job) - begin) / count + 1e-12));
+		status = set_run(s, 0, s->settings->agg_iters);
+	*needed = s->clock_seconds / (CLOCK_SHARE * ((now(s) - begin) / count + 1e-12));
 	return status == BB_OK ? bb_crew_most(s->engine.driver, &bb_payload_real, needed, 1)
 			       : status;
 }
 
 /* *SPAN = iterations per sample; on entry it holds all iterations. */
-static bb_status choose_span(const struct job *job, size_t *span)
+static bb_status choose_span(struct bb_session *s, size_t *span)
 {
-	const struct bb_collective_options *settings = settings_of(job);
 	double needed;
 	bb_status status = BB_OK;
 
-	if (job->runs_ahead && !is_prepared(job))
+	if (s->runs_ahead && !is_prepared(s))
 		return BB_OK;
 	/* The null backend, which has no data, measures what a sample of one iteration costs. */
-	if (is_prepared(job) || settings->per_iter_timing || settings->per_iter_skip > 0 ||
-	    job->c->size_bytes > PROBED_BYTES || !job->s->patterns) {
+	if (is_prepared(s) || s->settings->per_iter_timing || s->settings->per_iter_skip > 0 ||
+	    s->c->size_bytes > PROBED_BYTES || !s->patterns) {
 		*span = 1;
 		return BB_OK;
 	}
 	/* The first iterations take longer, because ranks arrive late; short ones are probed
 	   again. */
-	BB_TRY(status, probe(job, PROBES, &needed), out);
+	BB_TRY(status, probe(s, PROBES, &needed), out);
 	if (needed > NEARLY)
-		BB_TRY(status, probe(job, MORE_PROBES, &needed), out);
+		BB_TRY(status, probe(s, MORE_PROBES, &needed), out);
 	*span = needed > 1 ? (size_t)fmin(ceil(needed), (double)*span) : 1;
 out:
 	return status;
 }
 
-/* Takes about *COUNT iterations more, in whole spans; see bb_engine_until_precise. */
-static bb_status iterate_more(void *own, size_t *count, bool *enough)
+/* Times 1, 1, 2, 4 … up to -n iterations, in whole spans, until --max-time has passed, or the
+   samples, each on the rank that it took longest, are precise or there is no room for more. */
+static bb_status iterate_until_precise(struct bb_session *s, size_t span)
 {
-	struct job *job = own;
-	struct bb_session *s = job->s;
-	const size_t batch = (size_t)options_of(job)->iters;
-	double *scratch = s->arrivals + s->most_samples;
-	bb_status status;
+	const struct bb_options *o = s->engine.options;
+	const size_t batch = (size_t)o->iters;
+	const double began = now(s);
+	double *sorted = s->arrivals + s->most_samples;
+	size_t done = 0, next = 1;
+	bb_status status = BB_OK;
 
-	*count = (*count + job->span - 1) / job->span * job->span;
-	*count = *count < batch ? *count : batch;
-	status = iterate(job, *count, job->span, false);
-	memcpy(scratch, s->samples, job->measured->nsamples * sizeof(*scratch));
-	*enough = (bb_engine_is_precise(&s->engine, scratch, job->measured->nsamples) &&
-		   job->measured->iterations >= batch) ||
-		  job->measured->nsamples + 2 * batch > s->most_samples;
+	while (next > 0) {
+		const size_t whole = (next + span - 1) / span * span;
+		const size_t count = whole < batch ? whole : batch;
+		const size_t *n = &s->measured.nsamples, before = *n;
+		struct bb_stats stats;
+		bool enough;
+
+		BB_TRY(status, iterate(s, count, span, false), out);
+		BB_TRY(status, bb_engine_slowest(&s->engine, s->samples + before, *n - before),
+		       out);
+		memcpy(sorted, s->samples, *n * sizeof(*sorted));
+		bb_stats_compute(sorted, *n, &stats);
+		enough = *n >= BB_STATS_INTERVAL && s->measured.iterations >= batch &&
+			 bb_stats_precision(&stats) <= o->precision;
+		done += count;
+		next = batch;
+		BB_TRY(status,
+		       bb_engine_agree_on_next(&s->engine,
+					       enough || *n + 2 * batch > s->most_samples, began,
+					       done, &next),
+		       out);
+	}
+out:
 	return status;
 }
 
 /* ---- graphs ---------------------------------------------------------------------------- */
 
 /* *GRAPH = COUNT iterations of TIMES operations; if VERIFIED, the last runs on the pristine set. */
-static bb_status capture(struct job *job, size_t count, bool verified, int64_t times,
+static bb_status capture(struct bb_session *s, size_t count, bool verified, int64_t times,
 			 struct bb_graph **graph)
 {
-	const struct bb_backend *backend = job->s->engine.backend;
+	const struct bb_backend *backend = s->engine.backend;
 	bb_status status;
 
-	job->count = job->span = count;
-	job->sample = 0;
-	job->times = times;
-	job->ends = verified;
-	BB_TRY(status, backend->graphs->begin(job->s->engine.rank, NULL), out);
-	BB_TRY(status, sample_operate(job, 0), out);
-	status = backend->graphs->end(job->s->engine.rank, NULL, graph);
+	s->count = s->span = count;
+	s->sample = 0;
+	s->times = times;
+	s->ends = verified;
+	BB_TRY(status, backend->graphs->begin(s->engine.rank, NULL), out);
+	BB_TRY(status, sample_operate(s, 0), out);
+	status = backend->graphs->end(s->engine.rank, NULL, graph);
 out:
 	return status;
 }
 
 /* Times LAUNCHES of FIRST and one of LAST (NULL: none), whose last iteration is the verified one,
    as one sample of COUNT iterations of TIMES operations. */
-static bb_status time_graphs(struct job *job, struct bb_graph *first, int64_t launches,
+static bb_status time_graphs(struct bb_session *s, struct bb_graph *first, int64_t launches,
 			     struct bb_graph *last, size_t count, int64_t times)
 {
-	const bb_status status = job_line_up(job);
+	bb_status status = ranks_line_up(s);
 
-	job->graphs[0] = first;
-	job->graphs[1] = last;
-	job->launches = launches;
-	return status == BB_OK ? take(job, count, count, times, false, false) : status;
+	s->graphs[0] = first;
+	s->graphs[1] = last;
+	s->launches = launches;
+	if (status == BB_OK)
+		status = take(s, count, count, times, false, false);
+	s->graphs[0] = s->graphs[1] = NULL;
+	return status;
 }
 
 /* Launches all iterations -G times; the last launch ends with the verified iteration. With a single
    set of buffers that iteration is launched alone, once they are refilled. */
-static bb_status capture_and_launch(struct job *job)
+static bb_status capture_and_launch(struct bb_session *s)
 {
-	const struct bb_backend *backend = job->s->engine.backend;
-	const struct bb_collective_options *settings = settings_of(job);
-	const bool alone = job->refills;
-	const size_t iters = (size_t)options_of(job)->iters;
-	const int64_t times = settings->agg_iters;
-	const int64_t before = alone ? settings->cudagraph : settings->cudagraph - 1;
+	const struct bb_backend *backend = s->engine.backend;
+	const bool alone = s->refills;
+	const size_t iters = (size_t)s->engine.options->iters;
+	const int64_t times = s->settings->agg_iters, launches = s->settings->cudagraph;
+	const int64_t before = alone ? launches : launches - 1;
 	struct bb_graph *all = NULL, *last = NULL;
 	bb_status status = BB_OK;
 
 	if (before > 0)
-		BB_TRY(status, capture(job, iters, false, times, &all), out);
-	BB_TRY(status, capture(job, alone ? 1 : iters, true, alone ? 1 : times, &last), out);
+		BB_TRY(status, capture(s, iters, false, times, &all), out);
+	BB_TRY(status, capture(s, alone ? 1 : iters, true, alone ? 1 : times, &last), out);
 	BB_TRY(status,
-	       time_graphs(job, all, before, alone ? NULL : last,
-			   iters * (size_t)settings->cudagraph, times),
+	       time_graphs(s, all, before, alone ? NULL : last, iters * (size_t)launches, times),
 	       out);
 	if (!alone)
 		goto out;
-	BB_TRY(status, job_fill(job, job->pristine), out);
-	BB_TRY(status, job_finish(job), out);
-	status = time_graphs(job, NULL, 0, last, 1, 1);
+	BB_TRY(status, set_fill(s, s->pristine), out);
+	BB_TRY(status, queue_finish(s), out);
+	status = time_graphs(s, NULL, 0, last, 1, 1);
 out:
 	backend->graphs->close(all);
 	backend->graphs->close(last);
 	return status;
 }
 
-/* Times the iterations of a warm job; the last runs on the pristine set. Collective over the world.
- */
-static bb_status job_time(struct job *job)
+/* Times the iterations of a warm case; the last runs on the pristine set. Collective over the
+   world. */
+static bb_status time_iterations(struct bb_session *s)
 {
-	const struct bb_options *o = options_of(job);
-	size_t span = (size_t)o->iters;
+	const bool precise = s->engine.options->precision != 0;
+	size_t all = (size_t)s->engine.options->iters, span = all;
 	bb_status status;
 
-	if (settings_of(job)->cudagraph > 0)
-		return capture_and_launch(job);
-	BB_TRY(status, choose_span(job, &span), out);
-	BB_TRY(status, job_line_up(job), out);
-	if (o->precision == 0) {
-		status = iterate(job, (size_t)o->iters, span, true);
-		goto out;
-	}
-	job->span = span;
-	BB_TRY(status, bb_engine_until_precise(&job->s->engine, iterate_more, job), out);
-	BB_TRY(status, job_line_up(job), out);
-	status = iterate(job, span, span, true);
+	if (s->settings->cudagraph > 0)
+		return capture_and_launch(s);
+	BB_TRY(status, choose_span(s, &span), out);
+	BB_TRY(status, ranks_line_up(s), out);
+	if (precise)
+		BB_TRY(status, iterate_until_precise(s, span), out);
+	if (precise)
+		BB_TRY(status, ranks_line_up(s), out);
+	status = iterate(s, precise ? span : all, span, true);
 out:
 	return status;
 }
@@ -469,55 +425,51 @@ out:
 /* ---- the whole measurement --------------------------------------------------------------- */
 
 /* Verifies the outputs of the pristine set, and that its inputs have not changed. */
-static bb_status verify(const struct job *job, uint64_t *wrong)
+static bb_status verify(struct bb_session *s)
 {
-	struct bb_session *s = job->s;
-	const struct bb_collective *collective = s->bench->collective;
-	const struct bb_shape *shape = &job->calls[0].shape;
-	const size_t element = bb_dtype_size(job->calls[0].dtype);
-	const struct bb_buffers b = bb_arena_set(&s->arena, job->layout, job->pristine);
-	const int segments = bb_collective_segments(collective, shape, s->me);
+	const struct bb_call *call = &s->calls[s->pristine];
+	const size_t element = bb_dtype_size(call->dtype);
+	const int segments = bb_collective_segments(call->collective, &call->shape, s->me);
+	uint64_t *wrong = &s->measured.wrong;
 	bb_status status = BB_OK;
 
 	for (int k = 0; k < segments && status == BB_OK; k++) {
-		const struct bb_segment seg = bb_collective_segment(collective, shape, s->me, k);
+		const struct bb_segment seg =
+			bb_collective_segment(call->collective, &call->shape, s->me, k);
 
-		status = bb_engine_verify(&s->engine, (char *)b.out + seg.out * element,
+		status = bb_engine_verify(&s->engine, (char *)call->out + seg.out * element,
 					  s->patterns, seg.source, seg.in, seg.count, wrong);
 	}
-	if (status == BB_OK && (!shape->in_place || segments == 0))
-		status = bb_engine_verify(&s->engine, b.in, s->patterns, s->me, 0,
-					  job->layout->in_bytes / element, wrong);
+	if (status == BB_OK && (!call->shape.in_place || segments == 0))
+		status = bb_engine_verify(&s->engine, call->in, s->patterns, s->me, 0,
+					  s->layout.in_bytes / element, wrong);
 	return status;
 }
 
 /* Verifies the last timed iteration, then the remaining rounds of -c, each a new iteration. */
-static bb_status check(const struct job *job, uint64_t *wrong)
+static bb_status check(struct bb_session *s)
 {
-	struct bb_session *s = job->s;
-	const struct bb_options *options = s->engine.options;
-	const struct bb_layout *l = job->layout;
-	const struct bb_buffers b = bb_arena_set(&s->arena, l, job->pristine);
+	const struct bb_layout *l = &s->layout;
+	const struct bb_call *call = &s->calls[s->pristine];
 	/* The byte that --fault corrupt changes: of the output, else of the input. */
-	char *victim = l->out_bytes > 0  ? (char *)b.out + l->out_bytes / 2
-		       : l->in_bytes > 0 ? (char *)b.in + l->in_bytes / 2
+	char *victim = l->out_bytes > 0  ? (char *)call->out + l->out_bytes / 2
+		       : l->in_bytes > 0 ? (char *)call->in + l->in_bytes / 2
 					 : NULL;
 	bb_status status = BB_OK;
 
-	*wrong = 0;
-	if (!bb_engine_checks(&s->engine))
+	if (!bb_engine_checks(&s->engine) || s->c->barrier)
 		return BB_OK;
-	for (int64_t round = 0; round < options->check; round++) {
+	for (int64_t round = 0; round < s->engine.options->check; round++) {
 		if (round > 0) {
-			BB_TRY(status, job_fill(job, job->pristine), out);
+			BB_TRY(status, set_fill(s, s->pristine), out);
 			BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
-			BB_TRY(status, job_enter(job, job->pristine, 1), out);
-			BB_TRY(status, job_finish(job), out);
+			BB_TRY(status, set_run(s, s->pristine, 1), out);
+			BB_TRY(status, queue_finish(s), out);
 		}
 		/* No rank may still write when another verifies. */
 		BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 		BB_TRY(status, bb_engine_corrupt(&s->engine, victim), out);
-		BB_TRY(status, verify(job, wrong), out);
+		BB_TRY(status, verify(s), out);
 	}
 out:
 	return status;
@@ -525,19 +477,18 @@ out:
 
 /* What is timed is warmed up: a library connects the algorithm that it chooses for several
    operations together at the first of them. */
-static bb_status warm_up(const struct job *job)
+static bb_status warm_up(struct bb_session *s)
 {
-	const struct bb_session *s = job->s;
 	bb_status status;
 
-	for (int set = 0; set < job->layout->sets; set++)
-		BB_TRY(status, job_fill(job, set), out);
+	for (int set = 0; set < s->layout.sets; set++)
+		BB_TRY(status, set_fill(s, set), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 	for (int64_t i = 0; i < s->engine.options->warmup_iters; i++)
-		BB_TRY(status, job_enter(job, 0, s->bench->settings.agg_iters), out);
-	BB_TRY(status, job_finish(job), out);
+		BB_TRY(status, set_run(s, 0, s->settings->agg_iters), out);
+	BB_TRY(status, queue_finish(s), out);
 	/* No clock may begin while another rank still warms up. */
-	status = job_line_up(job);
+	status = ranks_line_up(s);
 out:
 	return status;
 }
@@ -556,30 +507,28 @@ static bb_status read_clock(struct bb_session *s, struct reading *r)
 	if (!backend->clocks)
 		return BB_OK;
 	status = backend->clocks->offset(s->engine.rank, &r->offset, &r->uncertainty);
-	r->at = backend->now(s->engine.rank);
+	r->at = now(s);
 	return status;
 }
 
 /* Runs the operation once more, untimed, to learn the library's choice for it. Not for graphs:
    within one the library may choose otherwise, and does not report it. */
-static bb_status find_chosen(const struct job *job, char chosen[BB_CHOSEN_TEXT])
+static bb_status find_chosen(struct bb_session *s)
 {
-	struct bb_session *s = job->s;
 	const struct bb_library *library = s->engine.backend->library;
 	bb_status status;
 
-	if (!library || !library->listen || !job->calls[0].native ||
-	    s->bench->settings.cudagraph > 0)
+	if (!library || !library->listen || !s->call.native || s->settings->cudagraph > 0)
 		return BB_OK;
 	library->listen(s->group, true);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
-	BB_TRY(status, job_enter(job, 0, s->bench->settings.agg_iters), out);
-	BB_TRY(status, job_finish(job), out);
+	BB_TRY(status, set_run(s, 0, s->settings->agg_iters), out);
+	BB_TRY(status, queue_finish(s), out);
 	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
 out:
 	library->listen(s->group, false);
 	if (status == BB_OK)
-		library->chosen(s->group, chosen);
+		library->chosen(s->group, s->measured.chosen);
 	return status;
 }
 
@@ -594,64 +543,65 @@ static void read_throttling(const struct bb_session *s, int64_t us[BB_GPU_THROTT
 }
 
 /* Virtual time: returns the clock without the fault, and notes the evaluator. Real time: NAN. */
-static double faultless_now(const struct job *job, struct bb_measured *measured)
+static double faultless_now(struct bb_session *s)
 {
-	const struct bb_virtual *virtual = job->s->engine.backend->virtual;
+	const struct bb_virtual *virtual = s->engine.backend->virtual;
 	double seconds = NAN;
 
 	if (virtual)
-		virtual->evaluated(job->s->group, &measured->evaluator, &seconds);
+		virtual->evaluated(s->group, &s->measured.evaluator, &seconds);
 	return seconds;
 }
 
-bb_status bb_measure(struct bb_session *s, const struct bb_case *c, const struct bb_call *call,
-		     const struct bb_layout *layout, struct bb_measured *measured)
+/* Prepares a call on each set. */
+static void make_calls(struct bb_session *s)
 {
-	const struct bb_collective_options *settings = &s->bench->settings;
-	struct job job = {.s = s,
-			  .c = c,
-			  .layout = layout,
-			  .measured = measured,
-			  .pristine = layout->sets - 1,
-			  .refills = layout->sets < 2,
-			  .rotates = 1,
-			  .runs_ahead = s->engine.backend->gpu && settings->blocking == 0};
+	s->pristine = s->layout.sets - 1;
+	s->refills = s->layout.sets < 2;
+	s->rotates = s->settings->cache == BB_CACHE_ROTATE && !s->refills ? s->layout.sets - 1 : 1;
+	s->runs_ahead = s->engine.backend->gpu && s->settings->blocking == 0;
+	for (int set = 0; set < s->layout.sets; set++) {
+		const struct bb_buffers b = bb_arena_set(&s->arena, &s->layout, set);
+
+		s->calls[set] = s->call;
+		s->calls[set].in = b.in;
+		s->calls[set].out = b.out;
+		s->calls[set].tmp = bb_arena_tmp(&s->arena);
+	}
+}
+
+bb_status bb_measure(struct bb_session *s)
+{
+	struct bb_measured *m = &s->measured;
 	struct reading before, after;
 	int64_t throttling[BB_GPU_THROTTLES], slowed[BB_GPU_THROTTLES];
 	double faultless, drift;
 	bb_status status;
 
-	if (settings->cache == BB_CACHE_ROTATE && !job.refills)
-		job.rotates = layout->sets - 1;
-	for (int set = 0; set < layout->sets; set++) {
-		const struct bb_buffers b = bb_arena_set(&s->arena, layout, set);
-
-		job.calls[set] = *call;
-		job.calls[set].in = b.in;
-		job.calls[set].out = b.out;
-		job.calls[set].tmp = bb_arena_tmp(&s->arena);
-	}
-	BB_TRY(status, warm_up(&job), out);
+	*m = (struct bb_measured){.seconds = 0};
+	s->operations = 0;
+	make_calls(s);
+	BB_TRY(status, warm_up(s), out);
 	BB_TRY(status, bb_engine_die(&s->engine), out);
 	BB_TRY(status, read_clock(s, &before), out);
-	faultless = faultless_now(&job, measured);
+	faultless = faultless_now(s);
 	read_throttling(s, throttling);
-	BB_TRY(status, job_time(&job), out);
+	BB_TRY(status, time_iterations(s), out);
 	read_throttling(s, slowed);
 	for (int i = 0; i < BB_GPU_THROTTLES; i++)
 		if (slowed[i] > throttling[i] && throttling[i] != BB_GPU_UNKNOWN)
-			measured->throttled |= 1u << i;
-	measured->faultless = (faultless_now(&job, measured) - faultless) / job.operations;
+			m->throttled |= 1u << i;
+	m->faultless = (faultless_now(s) - faultless) / s->operations;
 	BB_TRY(status, read_clock(s, &after), out);
 	/* Arrivals move to rank 0's clock. Clocks drift linearly between the two comparisons. */
 	drift = after.at > before.at ? (after.offset - before.offset) / (after.at - before.at) : 0;
-	for (size_t i = 0; i < measured->nsamples; i++)
+	for (size_t i = 0; i < m->nsamples; i++)
 		s->arrivals[i] -= before.offset + drift * (s->arrivals[i] - before.at);
-	measured->clock_uncertainty = before.uncertainty + after.uncertainty;
-	measured->seconds = job.seconds / job.operations;
-	measured->cpu_seconds = job.cpu_seconds / job.operations;
-	BB_TRY(status, check(&job, &measured->wrong), out);
-	status = find_chosen(&job, measured->chosen);
+	m->clock_uncertainty = before.uncertainty + after.uncertainty;
+	m->seconds /= s->operations;
+	m->cpu_seconds /= s->operations;
+	BB_TRY(status, check(s), out);
+	status = find_chosen(s);
 out:
 	return status;
 }
@@ -671,7 +621,7 @@ static bb_status copies_operate(void *own, int64_t i)
 	const struct copies *c = own;
 	const struct bb_session *s = c->s;
 	const size_t half = s->arena.bytes / 2;
-	const size_t places = s->bench->settings.cache == BB_CACHE_ROTATE ? half / c->bytes : 1;
+	const size_t places = s->settings->cache == BB_CACHE_ROTATE ? half / c->bytes : 1;
 	bb_status status = BB_OK;
 
 	for (size_t k = 0; k < c->loops && status == BB_OK; k++) {

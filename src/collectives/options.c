@@ -191,12 +191,7 @@ static bb_status resolve_matrices(struct bb_collective_options *a, const struct 
 	bb_status st = BB_OK;
 
 	if (!(collective->flags & BB_VARIABLE))
-		return a->matrix_file || a->matrix_scale_given
-			       ? bb_fail(error, BB_EUSAGE,
-					 "%s: %s has no matrix of traffic; use alltoallv_perf",
-					 a->matrix_file ? option : "--matrix-scale",
-					 collective->name)
-			       : BB_OK;
+		return BB_OK;
 	if (is_set(e->print_summary) && strcmp(e->print_summary, "0") != 0)
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY=\"%s\" is not supported; unset "
@@ -366,16 +361,4 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	o->config.default_stream = a->stream_null != 0;
 out:
 	return st;
-}
-
-bb_status bb_collective_check_world(const struct bb_collective_options *a,
-				    const struct bb_collective *collective,
-				    const struct bb_world *world, int group_min,
-				    struct bb_error *error)
-{
-	if (!(collective->flags & BB_ROOTED))
-		return BB_OK;
-	return bb_check_rank("-r", NULL, a->root, group_min,
-			     group_min < world->nranks ? "in the smallest group, of" : "among",
-			     error);
 }

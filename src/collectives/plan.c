@@ -25,7 +25,7 @@ static bb_status name_schedules(struct bb_plan *plan)
 
 const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_algorithm *schedule)
 {
-	for (size_t i = 0; bb_algorithms[i]; i++)
+	for (size_t i = 0; bb_algorithms[i] && plan->own_names; i++)
 		if (bb_algorithms[i] == schedule && plan->own_names[i][0])
 			return plan->own_names[i];
 	return schedule->name;
@@ -125,9 +125,9 @@ static void add_all(struct bb_plan *plan)
 	add_choice(plan, (struct bb_choice){.name = "auto"});
 }
 
-static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_collective_options *a,
-				   struct bb_error *error)
+static bb_status choose_algorithms(struct bb_plan *plan, struct bb_error *error)
 {
+	const struct bb_collective_options *a = plan->settings;
 	/* The name may also come from the environment. */
 	const char *why_not = a->algorithms == a->algo_text
 				      ? NULL
@@ -148,92 +148,50 @@ static bb_status choose_algorithms(struct bb_plan *plan, const struct bb_collect
 
 /* ---- cases ------------------------------------------------------------------------- */
 
-/* The pairs of datatype and op, and the roots, that each algorithm is run with. */
-struct expansion {
-	const struct bb_plan_request *request;
-	int dtypes[BB_NDTYPES * BB_NOPS], ops[BB_NDTYPES * BB_NOPS];
-	int npairs;
-	int first_root, nroots;
-	size_t nsizes;
-	size_t *matrix; /* scratch of alltoallv */
-};
-
-/* Adds a skip for a pair whose two parts were named; pairs that `all` made are dropped silently. */
-static void drop_pair(struct bb_plan *plan, const struct bb_collective_options *a, int dtype,
-		      int op)
+/* True if the datatype and the op, BB_NO_OP for any that is not reduced, are requested and go
+   together. */
+static bool has_pair(const struct bb_plan *plan, int dtype, int op)
 {
-	struct bb_plan_skip *skip;
+	const struct bb_collective_options *a = plan->settings;
 
-	if (a->dtypes == (1u << BB_NDTYPES) - 1 || a->ops == (1u << BB_NOPS) - 1)
+	return (a->dtypes >> dtype & 1) &&
+	       (op == BB_NO_OP ||
+		((a->ops >> op & 1) && bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype)));
+}
+
+/* Adds a skip for each pair that excludes itself and whose two parts were named; pairs that `all`
+   made are dropped silently. */
+static void skip_pairs(struct bb_plan *plan)
+{
+	const struct bb_collective_options *a = plan->settings;
+
+	if (!(plan->collective->flags & BB_REDUCES) || a->dtypes == (1u << BB_NDTYPES) - 1 ||
+	    a->ops == (1u << BB_NOPS) - 1)
 		return;
-	skip = &plan->skips[plan->nskips++];
-	skip->algorithm = a->algorithms;
-	skip->reason = skip->text;
-	snprintf(skip->text, sizeof(skip->text), "-o %s does not take -d %s",
-		 bb_op_name((enum bb_op)op), bb_dtype_name((enum bb_dtype)dtype));
-}
+	for (int dtype = 0; dtype < BB_NDTYPES; dtype++)
+		for (int op = 0; op < BB_NOPS; op++) {
+			struct bb_plan_skip *skip = &plan->skips[plan->nskips];
 
-static void expand_pairs(struct expansion *e, struct bb_plan *plan)
-{
-	const struct bb_collective_options *a = e->request->settings;
-	bool reduces = e->request->collective->flags & BB_REDUCES;
-
-	for (int dtype = 0; dtype < BB_NDTYPES; dtype++) {
-		if (!(a->dtypes >> dtype & 1))
-			continue;
-		for (int op = 0; op < (reduces ? BB_NOPS : 1); op++) {
-			if (reduces && !(a->ops >> op & 1))
+			if (!(a->dtypes >> dtype & 1) || !(a->ops >> op & 1) ||
+			    has_pair(plan, dtype, op))
 				continue;
-			if (reduces && !bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype)) {
-				drop_pair(plan, a, dtype, op);
-				continue;
-			}
-			e->dtypes[e->npairs] = dtype;
-			e->ops[e->npairs++] = reduces ? op : BB_NO_OP;
+			plan->nskips++;
+			skip->algorithm = a->algorithms;
+			skip->reason = skip->text;
+			snprintf(skip->text, sizeof(skip->text), "-o %s does not take -d %s",
+				 bb_op_name((enum bb_op)op), bb_dtype_name((enum bb_dtype)dtype));
 		}
-	}
-}
-
-static bb_status expand(struct expansion *e, struct bb_plan *plan, size_t *ncases,
-			struct bb_error *error)
-{
-	const struct bb_options *o = e->request->options;
-	const bool rooted = e->request->collective->flags & BB_ROOTED;
-	const int root = e->request->settings->root;
-	size_t n = (size_t)e->request->nranks, rows;
-	uint64_t size;
-
-	expand_pairs(e, plan);
-	e->first_root = !rooted ? BB_NO_ROOT : root == BB_ROOT_ALL ? 0 : root;
-	e->nroots = rooted && root == BB_ROOT_ALL ? e->request->nroots : 1;
-	e->nsizes = plan->matrices->n;
-	for (size = e->nsizes ? 0 : o->min_bytes; size && e->nsizes <= BB_PLAN_MAX_CASES;
-	     size = bb_options_next_size(o, size))
-		e->nsizes++;
-	rows = e->nsizes * (size_t)plan->nchoices * (size_t)e->npairs;
-	if (rows > BB_PLAN_MAX_CASES || rows * (size_t)e->nroots > BB_PLAN_MAX_CASES)
-		return bb_fail(error, BB_EUSAGE,
-			       "this makes more than %d rows; give a larger step (-i or -f), or "
-			       "fewer datatypes, operations, roots or algorithms",
-			       BB_PLAN_MAX_CASES);
-	*ncases = rows * (size_t)e->nroots;
-	if (e->request->collective->flags & BB_VARIABLE) {
-		e->matrix = calloc(n * n, sizeof(*e->matrix));
-		if (!e->matrix)
-			return bb_no_memory(error, "a traffic matrix");
-	}
-	return BB_OK;
 }
 
 /* Returns the bytes of one set of buffers for all ranks of this process. */
 static double buffer_bytes(const struct bb_plan *plan, const struct bb_case *c,
-			   const struct bb_shape *shape, const struct bb_plan_request *request)
+			   const struct bb_shape *shape)
 {
 	const struct bb_collective *collective = plan->collective;
 	const struct bb_algorithm *schedule =
 		c->choice->schedule ? c->choice->schedule : c->choice->stand_in;
-	double most = 0, sum = 0, unalign = 2 * (double)request->settings->unalign;
-	int rank, groups = (request->nlocal + plan->nranks - 1) / plan->nranks;
+	double most = 0, sum = 0, unalign = 2 * (double)plan->settings->unalign;
+	int rank, groups = (plan->nlocal + plan->nranks - 1) / plan->nranks;
 
 	for (rank = 0; rank < plan->nranks; rank++) {
 		double here = unalign + (double)bb_collective_in(collective, shape, rank) +
@@ -244,21 +202,15 @@ static double buffer_bytes(const struct bb_plan *plan, const struct bb_case *c,
 		sum += here;
 		most = here > most ? here : most;
 	}
-	sum = request->nlocal < plan->nranks ? most * request->nlocal : sum * groups;
+	sum = plan->nlocal < plan->nranks ? most * plan->nlocal : sum * groups;
 	return sum * (double)bb_dtype_size(c->dtype);
 }
 
-static bb_status skip_case(struct bb_case *c, const char *reason)
+/* Sets the counts of C, of BYTES unless it has a matrix, and its skip if it cannot be run. MATRIX
+   is scratch. */
+static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, uint64_t bytes,
+			   size_t *matrix)
 {
-	c->skip = strdup(reason);
-	return c->skip ? BB_OK : BB_EINTERNAL;
-}
-
-/* Sets the counts of C, of BYTES unless it has a matrix, and its skip if it cannot be run. */
-static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, const struct expansion *e,
-			   uint64_t bytes)
-{
-	const struct bb_plan_request *request = e->request;
 	size_t element = bb_dtype_size(c->dtype);
 	const char *reason = NULL;
 	struct bb_shape shape;
@@ -267,55 +219,67 @@ static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, const 
 
 	if (c->matrix == BB_NO_MATRIX)
 		c->count = bb_count_for_size(plan->collective, bytes, element, plan->nranks);
-	shape = bb_plan_shape(plan, c, plan->nranks, false, e->matrix);
+	shape = bb_plan_shape(plan, c, plan->nranks, false, matrix);
 	c->size_bytes = (uint64_t)bb_size_count(plan->collective, &shape) * element;
-	need = buffer_bytes(plan, c, &shape, request);
+	need = buffer_bytes(plan, c, &shape);
 	c->memory = need < 0x1p63 ? (uint64_t)need : UINT64_MAX;
 	if (c->choice->schedule && c->choice->schedule->refuses)
 		reason = c->choice->schedule->refuses(&shape);
-	if (reason)
-		return skip_case(c, reason);
-	if (c->memory <= request->memory)
-		return BB_OK;
-	snprintf(text, sizeof(text), "needs %.2f GiB for its buffers, %.2f GiB are available",
-		 need / 0x1p30, (double)request->memory / 0x1p30);
-	return skip_case(c, text);
+	if (!reason && c->memory > plan->memory) {
+		snprintf(text, sizeof(text),
+			 "needs %.2f GiB for its buffers, %.2f GiB are available", need / 0x1p30,
+			 (double)plan->memory / 0x1p30);
+		reason = text;
+	}
+	c->skip = reason ? strdup(reason) : NULL;
+	return reason && !c->skip ? BB_EINTERNAL : BB_OK;
 }
 
-static bb_status make_sizes(struct bb_plan *plan, const struct bb_case *model,
-			    const struct expansion *e)
+/* Adds a case like MODEL for each size or matrix. */
+static bb_status add_sizes(struct bb_plan *plan, const struct bb_case *model, size_t *matrix)
 {
-	const struct bb_options *o = e->request->options;
-	uint64_t size = o->min_bytes;
+	const int nmatrices = (int)plan->settings->matrices.n;
+	uint64_t size = plan->options->min_bytes;
 	bb_status st = BB_OK;
 
-	for (size_t i = 0; i < e->nsizes && st == BB_OK; i++) {
-		struct bb_case *c = &plan->cases[plan->ncases++];
+	for (int i = 0; st == BB_OK && plan->ncases <= BB_PLAN_MAX_CASES &&
+			(nmatrices ? i < nmatrices : size > 0);
+	     i++) {
+		struct bb_case *c = plan->cases ? &plan->cases[plan->ncases] : NULL;
 
-		*c = *model;
-		c->matrix = plan->matrices->n > 0 ? (int)i : BB_NO_MATRIX;
-		st = size_case(plan, c, e, size);
-		plan->runnable += c->skip == NULL;
-		size = bb_options_next_size(o, size);
+		plan->ncases++;
+		if (c) {
+			*c = *model;
+			c->matrix = nmatrices ? i : BB_NO_MATRIX;
+			st = size_case(plan, c, size, matrix);
+			plan->runnable += c->skip == NULL;
+		}
+		size = bb_options_next_size(plan->options, size);
 	}
 	return st;
 }
 
-static bb_status make_cases(struct bb_plan *plan, const struct expansion *e)
+/* Adds all cases; as long as there is no room for them, only counts them, up to one too many. */
+static bb_status add_cases(struct bb_plan *plan, size_t *matrix)
 {
+	const unsigned flags = plan->collective->flags;
+	const int nops = flags & BB_REDUCES ? BB_NOPS : 1;
+	const int root = flags & BB_ROOTED ? plan->settings->root : BB_NO_ROOT;
+	const bool all_roots = flags & BB_ROOTED && root == BB_ROOT_ALL;
 	struct bb_case model = {.count = 0};
 	bb_status st = BB_OK;
 
-	for (int choice = 0; choice < plan->nchoices; choice++) {
-		model.choice = &plan->choices[choice];
-		for (int pair = 0; pair < e->npairs; pair++) {
-			model.dtype = (enum bb_dtype)e->dtypes[pair];
-			model.op = e->ops[pair];
-			for (int root = 0; root < e->nroots; root++) {
-				model.root = e->first_root + root;
-				BB_TRY(st, make_sizes(plan, &model, e), out);
-			}
-		}
+	plan->ncases = 0;
+	for (int i = 0; i < plan->nchoices * BB_NDTYPES * nops; i++) {
+		model.choice = &plan->choices[i / nops / BB_NDTYPES];
+		model.dtype = (enum bb_dtype)(i / nops % BB_NDTYPES);
+		model.op = flags & BB_REDUCES ? i % nops : BB_NO_OP;
+		model.root = all_roots ? 0 : root;
+		if (!has_pair(plan, (int)model.dtype, model.op))
+			continue;
+		do
+			BB_TRY(st, add_sizes(plan, &model, matrix), out);
+		while (all_roots && ++model.root < plan->nroots);
 	}
 out:
 	return st;
@@ -334,44 +298,48 @@ static bb_status nothing_left(const struct bb_plan *plan, struct bb_error *error
 		       "no requested datatype goes with a requested operation");
 }
 
-bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *request,
-		       struct bb_error *error)
+bb_status bb_plan_make(struct bb_plan *plan, struct bb_error *error)
 {
-	struct expansion e = {.request = request};
-	const char *reason;
-	size_t ncases = 0, room;
+	const struct bb_collective *collective = plan->collective;
+	const char *reason = collective->refuses ? collective->refuses(plan->nranks) : NULL;
+	const size_t room = (size_t)most_choices(plan), n = (size_t)plan->nranks;
+	size_t *matrix = NULL; /* scratch of alltoallv */
 	bb_status st;
 
-	*plan = (struct bb_plan){.collective = request->collective,
-				 .backend = request->backend,
-				 .natives = request->natives,
-				 .nranks = request->nranks,
-				 .spread = request->settings->spread,
-				 .matrices = &request->settings->matrices};
-	reason = plan->collective->refuses ? plan->collective->refuses(plan->nranks) : NULL;
-	room = (size_t)most_choices(plan);
 	plan->choices = calloc(room, sizeof(*plan->choices));
 	plan->skips = calloc(room + BB_NDTYPES * BB_NOPS, sizeof(*plan->skips));
 	st = plan->choices && plan->skips ? name_schedules(plan) : BB_EINTERNAL;
 	BB_TRY(st, st, memory);
 	if (reason) {
-		add_skip(plan, request->settings->algorithms, reason);
-		return bb_fail(error, BB_EUNSUPPORTED, "%s on %d ranks: %s", plan->collective->name,
+		add_skip(plan, plan->settings->algorithms, reason);
+		return bb_fail(error, BB_EUNSUPPORTED, "%s on %d ranks: %s", collective->name,
 			       plan->nranks, reason);
 	}
-	BB_TRY(st, choose_algorithms(plan, request->settings, error), out);
-	BB_TRY(st, expand(&e, plan, &ncases, error), out);
-	plan->cases = calloc(ncases ? ncases : 1, sizeof(*plan->cases));
-	st = plan->cases ? BB_OK : BB_EINTERNAL;
-	BB_TRY(st, st, memory);
-	BB_TRY(st, make_cases(plan, &e), memory);
+	BB_TRY(st, choose_algorithms(plan, error), out);
+	skip_pairs(plan);
+	BB_TRY(st, add_cases(plan, NULL), out);
+	if (plan->ncases > BB_PLAN_MAX_CASES) {
+		plan->ncases = 0;
+		return bb_fail(error, BB_EUSAGE,
+			       "this makes more than %d rows; give a larger step (-i or -f), or "
+			       "fewer datatypes, operations, roots or algorithms",
+			       BB_PLAN_MAX_CASES);
+	}
+	plan->cases = calloc(plan->ncases ? plan->ncases : 1, sizeof(*plan->cases));
+	if (collective->flags & BB_VARIABLE)
+		matrix = calloc(n * n, sizeof(*matrix));
+	if (!plan->cases || (collective->flags & BB_VARIABLE && !matrix)) {
+		plan->ncases = 0;
+		goto memory;
+	}
+	BB_TRY(st, add_cases(plan, matrix), memory);
 	if (plan->runnable == 0)
 		st = nothing_left(plan, error);
 	goto out;
 memory:
 	st = bb_no_memory(error, "the plan");
 out:
-	free(e.matrix);
+	free(matrix);
 	return st;
 }
 
@@ -398,16 +366,11 @@ struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *
 
 	if (matrix && (plan->collective->flags & BB_VARIABLE)) {
 		if (c->matrix == BB_NO_MATRIX)
-			bb_alltoallv_matrix(matrix, nranks, c->count, plan->spread);
+			bb_alltoallv_matrix(matrix, nranks, c->count, plan->settings->spread);
 		else
-			bb_matrices_counts(plan->matrices, (size_t)c->matrix, nranks,
+			bb_matrices_counts(&plan->settings->matrices, (size_t)c->matrix, nranks,
 					   bb_dtype_size(c->dtype), matrix);
 		shape.matrix = matrix;
 	}
 	return shape;
-}
-
-const char *bb_plan_matrix_name(const struct bb_plan *plan, const struct bb_case *c)
-{
-	return c->matrix == BB_NO_MATRIX ? NULL : plan->matrices->names[c->matrix];
 }

@@ -26,6 +26,7 @@ struct bb_case {
 	uint64_t size_bytes; /* the size of the row, which algbw refers to */
 	uint64_t memory;     /* bytes of IN + OUT + the schedule's TMP of all local ranks */
 	char *skip;          /* why it is not run; NULL: run it */
+	bool barrier;        /* the backend's own barrier, in place of a call */
 };
 
 /* A part of the request that has no cases. */
@@ -36,12 +37,19 @@ struct bb_plan_skip {
 };
 
 struct bb_plan {
+	/* The request. */
+	const struct bb_options *options;
+	const struct bb_collective_options *settings;
 	const struct bb_collective *collective;
 	const struct bb_backend *backend;
+	/* The backend's algorithms and those it discovered; ends with name NULL. NULL: none. */
 	const struct bb_native *natives;
-	int nranks;
-	double spread;
-	const struct bb_matrices *matrices; /* of the request; n 0: none */
+	int nranks;      /* of the group that runs a case */
+	int nroots;      /* roots of -r all: the size of the smallest group */
+	int nlocal;      /* ranks of this process */
+	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
+
+	/* What bb_plan_make makes of it. */
 	/* For each of bb_algorithms, its name with a prefix; "": it needs none. */
 	char (*own_names)[BB_ALGORITHM_TEXT];
 	struct bb_choice *choices;
@@ -54,29 +62,14 @@ struct bb_plan {
 	size_t runnable; /* cases without a skip */
 };
 
-struct bb_plan_request {
-	const struct bb_options *options;
-	const struct bb_collective_options *settings;
-	const struct bb_collective *collective;
-	const struct bb_backend *backend;
-	/* The backend's algorithms and those it discovered; ends with name NULL. Outlives the
-	   plan. */
-	const struct bb_native *natives;
-	int nranks;      /* of the group that runs a case */
-	int nroots;      /* roots of -r all: the size of the smallest group */
-	int nlocal;      /* ranks of this process */
-	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
-};
-
 /*
- * Expand REQUEST. A datatype and an op that exclude each other become a skip if both were named,
- * and are dropped if `all` paired them. Algorithms that do not exist here become skips, and sizes
- * beyond the memory become cases with a reason. BB_EUSAGE for too many rows; BB_EUNSUPPORTED if
- * nothing can run (the plan is complete even then, so that the reasons can be reported);
- * BB_EINTERNAL without memory. Free PLAN whatever comes back.
+ * Expand the request of PLAN, whose other members are zero. A datatype and an op that exclude each
+ * other become a skip if both were named, and are dropped if `all` paired them. Algorithms that do
+ * not exist here become skips, and sizes beyond the memory become cases with a reason. BB_EUSAGE
+ * for too many rows; BB_EUNSUPPORTED if nothing can run (the plan is complete even then, so that
+ * the reasons can be reported); BB_EINTERNAL without memory. Free PLAN whatever comes back.
  */
-BB_MUST bb_status bb_plan_make(struct bb_plan *plan, const struct bb_plan_request *request,
-			       struct bb_error *error);
+BB_MUST bb_status bb_plan_make(struct bb_plan *plan, struct bb_error *error);
 void bb_plan_free(struct bb_plan *plan); /* of a zeroed plan: nothing */
 
 /* Returns the name of SCHEDULE in this plan, which lasts as long as the plan. */
@@ -89,8 +82,5 @@ const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_al
  */
 struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, int nranks,
 			      bool in_place, size_t *matrix);
-
-/* Returns the name of a case's matrix, which lasts as long as the request; NULL: none. */
-const char *bb_plan_matrix_name(const struct bb_plan *plan, const struct bb_case *c);
 
 #endif

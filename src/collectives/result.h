@@ -118,7 +118,29 @@ struct bb_arrival_record {
 	BB_ARRIVAL_FIELDS(BB_MEMBER)
 };
 
-extern const struct bb_record_kind bb_record_result, bb_record_arrival;
+#define BB_BARRIER_FIELDS(FIELD)                                                                   \
+	FIELD(STRING, algorithm_asked, "", "as in --algo", BB_COLUMN("algo", -25, 0),              \
+	      .cell = barrier_name)                                                                \
+	FIELD(STRING, algorithm, "", "the one that ran: for auto the backend's choice")            \
+	FIELD(INT, nranks, "", "ranks that meet")                                                  \
+	FIELD(INT, samples, "", "timed barriers", BB_COLUMN("samples", 7, 0))                      \
+	FIELD(DOUBLE, min_us, "us", "shortest barrier, each timed on the rank it took longest",    \
+	      BB_COLUMN("min", 8, 2))                                                              \
+	FIELD(DOUBLE, p50_us, "us", "median", BB_COLUMN("median", 8, 2))                           \
+	FIELD(DOUBLE, p95_us, "us", "95th percentile", BB_COLUMN("p95", 8, 2))                     \
+	FIELD(DOUBLE, p99_us, "us", "99th percentile", BB_COLUMN("p99", 8, 2))                     \
+	FIELD(DOUBLE, ci_low_us, "us", "95% confidence interval of the median, from")              \
+	FIELD(DOUBLE, ci_high_us, "us", "and to")                                                  \
+	FIELD(INT, wrong, "elements", "of the sums, over all ranks; null: not checked",            \
+	      BB_COLUMN("#wrong", 6, 0), .head_unit = "")                                          \
+	FIELD(DOUBLE, end_unix_s, "s", "when it was measured, since 1970 UTC")
+
+/* One kind of barrier: what its result says of it. */
+struct bb_barrier_record {
+	BB_BARRIER_FIELDS(BB_MEMBER)
+};
+
+extern const struct bb_record_kind bb_record_result, bb_record_arrival, bb_record_barrier;
 
 /* True if A and B are the two placements of one row of a table. */
 bool bb_result_is_row_of(const struct bb_result_record *a, const struct bb_result_record *b);

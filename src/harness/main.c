@@ -112,7 +112,7 @@ static void give_up(void *argument, int signal)
 static void add_about(const struct bb_run *run, struct bb_strbuf *out)
 {
 	const struct bb_benchmark *benchmark = run->benchmark;
-	const struct bb_option_table tables[] = {{benchmark->options, NULL, NULL},
+	const struct bb_option_table tables[] = {{benchmark->options, NULL, benchmark->refuses},
 						 {bb_size_rows, NULL, benchmark->refuses},
 						 {bb_option_rows, NULL, benchmark->refuses},
 						 {bb_about_rows, NULL, NULL},

@@ -201,6 +201,9 @@ def matrix_and_sizes():
 def smallest_group():
     """A root is a rank of its group."""
     refused(2, "broadcast -g 8 -r 2", ("smallest group, of 2 ranks",), {"NCCL_TESTS_SPLIT": "MOD 4"})
+    refused(2, "broadcast -g 4 -r 1", ("smallest group, of 1 rank; give 0",), {"NCCL_TESTS_SPLIT": "/3"})
+    refused(2, "broadcast -g 4 -r 4", ("-r 4", "among 4 ranks; give 0 to 3"))
+    run("all_reduce -g 4 -r 4 -b 8 -e 8 -n 1").exits(0)
 
 
 def unwritable():

@@ -272,7 +272,7 @@ def documents_are_current():
         now = kit.execute([kit.built("docs/reference"), page]).exits(0).out
         expect(text == now, f"docs/{page}.md is out of date: run make docs")
         if page == "options":
-            markdown = run("all_reduce --help-markdown").exits(0).out
+            markdown = run("alltoallv --help-markdown").exits(0).out
             tables = ["### " + part.strip() for part in markdown.split("### ")[1:]]
             missing = [table for table in tables if table not in text]
             expect(tables and not missing, f"docs/options.md lacks what --help-markdown prints: {missing}")

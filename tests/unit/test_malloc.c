@@ -226,17 +226,16 @@ static bool call_plan(bool *orderly)
 	struct bb_options options = {.min_bytes = 1024, .max_bytes = 4096, .step_factor = 2};
 	struct bb_collective_options settings = {
 		.algorithms = "all", .dtypes = 1u << BB_FLOAT, .ops = 1u << BB_SUM, .spread = 1};
-	struct bb_plan_request request = {.options = &options,
-					  .settings = &settings,
-					  .collective = &bb_alltoallv,
-					  .backend = &bb_backend_host,
-					  .nranks = 4,
-					  .nroots = 4,
-					  .nlocal = 4,
-					  .memory = 20000};
+	struct bb_plan plan = {.options = &options,
+			       .settings = &settings,
+			       .collective = &bb_alltoallv,
+			       .backend = &bb_backend_host,
+			       .nranks = 4,
+			       .nroots = 4,
+			       .nlocal = 4,
+			       .memory = 20000};
 	struct bb_error error = {0};
-	struct bb_plan plan;
-	bb_status st = bb_plan_make(&plan, &request, &error);
+	bb_status st = bb_plan_make(&plan, &error);
 
 	*orderly = st == BB_OK || (st == BB_EINTERNAL && error.text[0]);
 	bb_plan_free(&plan);

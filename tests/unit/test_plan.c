@@ -42,18 +42,17 @@ static void read_line(struct fixture *f, const struct bb_collective *collective,
 static bb_status make(struct fixture *f, const struct bb_collective *collective, const char *line,
 		      int nranks, uint64_t memory)
 {
-	struct bb_plan_request request = {.options = &f->options,
-					  .settings = &f->settings,
-					  .collective = collective,
-					  .nranks = nranks,
-					  .nroots = nranks,
-					  .nlocal = nranks,
-					  .memory = memory};
-
 	read_line(f, collective, line);
-	request.backend = f->options.backend;
-	request.natives = f->options.backend->natives;
-	return bb_plan_make(&f->plan, &request, &f->error);
+	f->plan = (struct bb_plan){.options = &f->options,
+				   .settings = &f->settings,
+				   .collective = collective,
+				   .backend = f->options.backend,
+				   .natives = f->options.backend->natives,
+				   .nranks = nranks,
+				   .nroots = nranks,
+				   .nlocal = nranks,
+				   .memory = memory};
+	return bb_plan_make(&f->plan, &f->error);
 }
 
 static void test_order(void **state)
@@ -209,19 +208,18 @@ static void name_natives(struct bb_native natives[LIBRARY + 1], char names[LIBRA
 static bb_status make_native(struct fixture *f, const struct bb_collective *collective,
 			     const char *algorithms, const struct bb_native *natives)
 {
-	struct bb_plan_request request = {.options = &f->options,
-					  .settings = &f->settings,
-					  .collective = collective,
-					  .backend = bb_backend_find("null"),
-					  .natives = natives,
-					  .nranks = 4,
-					  .nroots = 4,
-					  .nlocal = 4,
-					  .memory = UINT64_MAX};
-
 	read_line(f, collective, "--backend null -b 4K -e 4K");
 	f->settings.algorithms = algorithms;
-	return bb_plan_make(&f->plan, &request, &f->error);
+	f->plan = (struct bb_plan){.options = &f->options,
+				   .settings = &f->settings,
+				   .collective = collective,
+				   .backend = bb_backend_find("null"),
+				   .natives = natives,
+				   .nranks = 4,
+				   .nroots = 4,
+				   .nlocal = 4,
+				   .memory = UINT64_MAX};
+	return bb_plan_make(&f->plan, &f->error);
 }
 
 static void test_natives(void **state)

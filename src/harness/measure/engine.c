@@ -215,33 +215,6 @@ out:
 	return status;
 }
 
-bool bb_engine_is_precise(const struct bb_engine *e, double *samples, size_t n)
-{
-	struct bb_stats stats;
-
-	bb_stats_compute(samples, n, &stats);
-	return n >= BB_STATS_INTERVAL && bb_stats_precision(&stats) <= e->options->precision;
-}
-
-bb_status bb_engine_until_precise(struct bb_engine *e,
-				  bb_status (*run)(void *own, size_t *count, bool *enough),
-				  void *own)
-{
-	const double began = e->backend->now(e->rank);
-	size_t done = 0, next = 1;
-	bool enough = false;
-	bb_status status = BB_OK;
-
-	while (next > 0) {
-		BB_TRY(status, run(own, &next, &enough), out);
-		done += next;
-		next = (size_t)e->options->iters;
-		BB_TRY(status, bb_engine_agree_on_next(e, enough, began, done, &next), out);
-	}
-out:
-	return status;
-}
-
 bb_status bb_engine_agree_on_next(struct bb_engine *e, bool precise, double began, size_t done,
 				  size_t *next)
 {

@@ -227,18 +227,6 @@ struct bb_sampling {
  */
 BB_MUST bb_status bb_engine_sample(struct bb_engine *engine, const struct bb_sampling *sampling);
 
-/* True if SAMPLES[0, N), which it sorts, suffice for --precision. */
-bool bb_engine_is_precise(const struct bb_engine *engine, double *samples, size_t n);
-
-/*
- * Call RUN, which takes about *COUNT samples more and sets *COUNT to the number taken, with 1, 1,
- * 2, 4 … up to -n of them, until --max-time has passed or all ranks have *ENOUGH: they are precise,
- * or have no room for more. Collective.
- */
-BB_MUST bb_status bb_engine_until_precise(struct bb_engine *engine,
-					  bb_status (*run)(void *own, size_t *count, bool *enough),
-					  void *own);
-
 /*
  * *NEXT, the most samples to take after DONE (> 0), becomes 0 if every rank is PRECISE
  * (--precision), or --max-time has passed since BEGAN on rank 0's clock. Else it becomes the number

@@ -26,7 +26,7 @@ struct bb_benchmark {
 	size_t own_bytes;
 	const struct bb_option *options;
 	unsigned faults; /* bit per enum bb_fault_kind that it supports */
-	/* Options of all programs that it refuses; ends with names NULL. */
+	/* Options that it refuses, of all programs or of OPTIONS; ends with names NULL. */
 	struct bb_option_refusal refuses[3];
 	bool queues;   /* its drivers open queues, which may call a library concurrently */
 	bool programs; /* only in virtual time does it run programs, made of messages */

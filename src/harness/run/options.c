@@ -651,7 +651,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 			  int argc, char **argv, const struct bb_environment *environment,
 			  struct bb_error *error)
 {
-	const struct bb_option_table tables[] = {{benchmark->options, own, NULL},
+	const struct bb_option_table tables[] = {{benchmark->options, own, benchmark->refuses},
 						 {bb_size_rows, o, benchmark->refuses},
 						 {bb_option_rows, o, benchmark->refuses},
 						 {bb_about_rows, &o->about, NULL},

@@ -1,14 +1,14 @@
 /*
- * collective.c - the benchmark of a collective: its plan, its part of the run record, its verdict.
+ * benchmark.c - the benchmark of a collective: its plan, its part of the run record, its verdict.
  */
-#include "collectives/collective.h"
-
 #include "collectives/bench.h"
+
 #include "collectives/explanation.h"
 #include "collectives/result.h"
 #include "core/output.h"
 #include "harness/run/estimate.h"
 #include "harness/run/harness.h"
+#include "harness/run/options_check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,15 +23,15 @@ static struct bb_bench *of(struct bb_run *run)
 static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 {
 	struct bb_bench *bench = of(run);
-	bb_status status =
-		bb_algorithms_natives(&bench->natives, &bench->own_natives, run->options.backend,
-				      bench->settings.algorithms, &run->error);
+	bb_status status = bb_algorithms_natives(&bench->plan.natives, &bench->own_natives,
+						 run->options.backend, bench->settings.algorithms,
+						 &run->error);
 
 	if (status == BB_OK)
 		status = bb_estimate_open(run, &bb_record_message, bench->settings.explained_ranks,
 					  bench->settings.algorithms);
 	if (status == BB_OK) {
-		status = bb_explanation_add(out, run, &bench->settings, bench->natives);
+		status = bb_explanation_add(out, run, &bench->settings, bench->plan.natives);
 		status = bb_estimate_end(run, out, status);
 	}
 	bb_sinks_close(&run->sinks);
@@ -115,12 +115,9 @@ static bb_status choose_simulated_group(struct bb_run *run)
 	return BB_OK;
 }
 
-static void bench_describe(const struct bb_bench *bench, const struct bb_environment *environment,
-			   struct bb_run_record *r)
+static void bench_describe(const struct bb_collective_options *a,
+			   const struct bb_environment *environment, struct bb_run_record *r)
 {
-	const struct bb_collective_options *a = &bench->settings;
-
-	r->collective = bench->collective->name;
 	r->agg_iters = a->agg_iters;
 	r->run_cycles = a->run_cycles;
 	r->blocking = a->blocking;
@@ -139,7 +136,11 @@ static void bench_describe(const struct bb_bench *bench, const struct bb_environ
 static bb_status plan(struct bb_run *run)
 {
 	struct bb_bench *bench = of(run);
-	struct bb_plan_request request = {
+	struct bb_plan *p = &bench->plan;
+	int most;
+	bb_status status;
+
+	*p = (struct bb_plan){
 		.options = &run->options,
 		.settings = &bench->settings,
 		.collective = run->benchmark->subject,
@@ -147,39 +148,39 @@ static bb_status plan(struct bb_run *run)
 		.nlocal = run->world.nlocal,
 		.memory = run->memory,
 	};
-	int most;
-	bb_status status;
-
-	bench->collective = run->benchmark->subject;
-	bench_describe(bench, &run->environment, &run->record);
+	run->record.collective = p->collective->name;
+	bench_describe(&bench->settings, &run->environment, &run->record);
 	BB_TRY(status, choose_simulated_group(run), out);
-	group_sizes(run, &request.nroots, &request.nranks, &most);
-	if (request.backend->virtual && request.nroots != most)
+	group_sizes(run, &p->nroots, &p->nranks, &most);
+	if (p->backend->virtual && p->nroots != most)
 		return bb_fail(&run->error, BB_EUNSUPPORTED,
 			       "the %s backend simulates one group for all; these have %d to %d "
 			       "ranks: split the world into groups of one size",
-			       request.backend->name, request.nroots, most);
+			       p->backend->name, p->nroots, most);
+	/* The root must be in the smallest group of a split world. */
+	if (p->collective->flags & BB_ROOTED)
+		BB_TRY(status,
+		       bb_check_rank("-r", NULL, bench->settings.root, p->nroots,
+				     p->nroots < run->world.nranks ? "in the smallest group, of"
+								   : "among",
+				     &run->error),
+		       out);
 	BB_TRY(status,
-	       bb_collective_check_world(&bench->settings, bench->collective, &run->world,
-					 request.nroots, &run->error),
-	       out);
-	BB_TRY(status,
-	       bb_algorithms_natives(&bench->natives, &bench->own_natives, request.backend,
+	       bb_algorithms_natives(&p->natives, &bench->own_natives, p->backend,
 				     bench->settings.algorithms, &run->error),
 	       out);
-	request.natives = bench->natives;
 	BB_TRY(status,
-	       bb_collective_check_matrices(&bench->settings, request.nranks, most,
+	       bb_collective_check_matrices(&bench->settings, p->nranks, most,
 					    run->options.max_bytes_given ? run->options.max_bytes
 									 : UINT64_MAX,
 					    "-e", &run->error),
 	       out);
-	status = bb_plan_make(&bench->plan, &request, &run->nothing);
+	status = bb_plan_make(p, &run->nothing);
 	/* Nothing runs: one cycle reports it. The record, made already, keeps the -N given. */
-	if (bench->plan.runnable == 0)
+	if (p->runnable == 0)
 		bench->settings.run_cycles = 1;
 	/* Skips are recorded, even if there is nothing else. */
-	if (status == BB_EUNSUPPORTED && bench->plan.ncases + (size_t)bench->plan.nskips > 0)
+	if (status == BB_EUNSUPPORTED && p->ncases + (size_t)p->nskips > 0)
 		status = BB_OK;
 	if (status != BB_OK)
 		bb_fail(&run->error, status, "%s", run->nothing.text);
@@ -189,7 +190,7 @@ out:
 
 /* ---- results ----------------------------------------------------------------------------- */
 
-static bb_status open_results(struct bb_run *run)
+bb_status bb_bench_open_results(struct bb_run *run)
 {
 	struct bb_bench *bench = of(run);
 	const struct bb_plan *p = &bench->plan;
@@ -310,7 +311,7 @@ static void free_settings(void *own)
 	bb_matrices_free(&bench->settings.matrices);
 }
 
-static void close_bench(struct bb_run *run)
+void bb_bench_close(struct bb_run *run)
 {
 	struct bb_bench *bench = of(run);
 
@@ -329,7 +330,7 @@ static bool shows(const void *own)
 
 struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collective)
 {
-	return (struct bb_benchmark){
+	struct bb_benchmark benchmark = {
 		.brief = collective->brief,
 		.examples = {"-g 4 -b 1K -e 1M -f 4 --algo all",
 			     "--backend sim --cluster hgx-h100:16 -b 64K -e 4G -f 16"},
@@ -345,13 +346,19 @@ struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collecti
 		.open_text = bb_sink_text_open,
 		.rows = &bb_record_result,
 		.plan = plan,
-		.open_results = open_results,
+		.open_results = bb_bench_open_results,
 		.experiment = &bb_bench_experiment,
 		.judge = judge,
 		.sum_up = sum_up,
 		.tell = tell,
-		.close = close_bench,
+		.close = bb_bench_close,
 	};
+
+	if (!(collective->flags & BB_VARIABLE))
+		benchmark.refuses[0] = (struct bb_option_refusal){
+			"matrix matrix-scale",
+			"the collective has no matrix of traffic; use alltoallv_perf"};
+	return benchmark;
 }
 
 int bb_collective_main(int argc, char **argv, const struct bb_collective *collective)
