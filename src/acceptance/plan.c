@@ -6,7 +6,7 @@
 
 #include "core/printable.h"
 #include "core/units.h"
-#include "harness/run/options_check.h"
+#include "harness/run/options.h"
 #include "harness/run/plugin.h"
 
 #include <stdio.h>

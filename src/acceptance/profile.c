@@ -7,7 +7,7 @@
 
 #include "acceptance/reference.h"
 #include "core/units.h"
-#include "harness/run/options_check.h"
+#include "harness/run/options.h"
 #include "schedules/schedule.h"
 
 #include <math.h>

@@ -8,7 +8,6 @@
 #include "core/output.h"
 #include "harness/run/estimate.h"
 #include "harness/run/harness.h"
-#include "harness/run/options_check.h"
 
 #include <stdlib.h>
 #include <string.h>

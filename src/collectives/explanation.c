@@ -4,7 +4,6 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "harness/run/estimate.h"
-#include "harness/run/options_check.h"
 #include "harness/run/run.h"
 #include "schedules/explain.h"
 #include "schedules/trace.h"

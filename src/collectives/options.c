@@ -12,7 +12,6 @@
 #include "core/file.h"
 #include "core/output.h"
 #include "core/units.h"
-#include "harness/run/options_check.h"
 #include "schedules/checker.h"
 
 #include <errno.h>

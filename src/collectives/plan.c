@@ -3,7 +3,6 @@
  */
 #include "collectives/plan.h"
 
-#include "harness/run/options_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,8 +8,7 @@
 #include "core/standard.h"
 #include "core/units.h"
 #include "harness/measure/engine.h"
-#include "harness/run/options_check.h"
-#include "harness/run/run.h"
+#include "harness/run/health.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #include "core/output.h"
 #include "core/printable.h"
 #include "core/units.h"
-#include "harness/run/options_check.h"
+#include "harness/run/options.h"
 #include "schedules/schedule.h"
 #include "topology/cards.h"
 

@@ -4,7 +4,7 @@
 #include "acceptance/tool/tool.h"
 #include "core/output.h"
 #include "core/standard.h"
-#include "harness/run/options_check.h"
+#include "harness/run/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 
 #include "backends/gpu.h"
 #include "backends/virtual.h"
-#include "harness/run/options_check.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include "backends/gpu.h"
 #include "core/array.h"
-#include "harness/run/run_gpus.h"
+#include "harness/run/health.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

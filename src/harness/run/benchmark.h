@@ -5,10 +5,8 @@
 #ifndef BB_HARNESS_RUN_BENCHMARK_H
 #define BB_HARNESS_RUN_BENCHMARK_H
 
-#include "harness/run/options.h"
 #include "harness/results/sink.h"
 
-struct bb_driver;
 struct bb_experiment;
 struct bb_run;
 

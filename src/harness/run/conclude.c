@@ -1,7 +1,7 @@
 /*
  * conclude.c - the end of a run: verdict, end record and the last lines of text.
  */
-#include "harness/run/run.h"
+#include "harness/run/health.h"
 
 #include "backends/virtual.h"
 #include "core/array.h"

@@ -7,7 +7,7 @@
 #include "backends/virtual.h"
 #include "core/units.h"
 #include "harness/run/benchmark.h"
-#include "harness/run/options_check.h"
+#include "harness/run/options.h"
 #include "topology/probes/machine.h"
 
 #include <stddef.h>

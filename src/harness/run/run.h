@@ -4,6 +4,7 @@
  *   main.c      messages, and how the process ends
  *   start.c     opening and closing of launch, agreement, backend and sinks, and what all drivers
  *               exchange before they measure
+ *   health.c    counters of hosts and the state of GPUs, before and after
  *   conclude.c  the end record and the exit status
  */
 #ifndef BB_HARNESS_RUN_RUN_H
@@ -14,14 +15,16 @@
 #include "harness/run/guard.h"
 #include "harness/run/link_bound.h"
 #include "harness/run/pattern.h"
-#include "harness/run/run_counters.h"
 #include "harness/run/ticker.h"
 #include "harness/run/world.h"
 #include "launch/control.h"
+#include "topology/probes/counters.h"
 #include "topology/probes/machine.h"
 
 #include <stdatomic.h>
 #include <sys/utsname.h>
+
+#define BB_RUN_MOVES 24 /* of the counters of a host at most, the gravest first */
 
 /* The stages in which this process waits for others under the guard. */
 enum bb_stage { BB_STAGE_START, BB_STAGE_COMPARE, BB_STAGE_CONNECT, BB_STAGE_OPEN, BB_STAGE_END };
@@ -60,7 +63,12 @@ struct bb_run {
 	struct bb_topology *topology;   /* in the first process of each host; NULL: unknown */
 	struct bb_error topology_error; /* why it is unknown */
 	struct bb_pattern_store patterns;
-	struct bb_run_counters counters;
+	struct { /* health.c's */
+		struct bb_counters before;
+		/* Process 0: BB_RUN_MOVES of each process that is known; unused ones are zeroed. */
+		struct bb_counter_move *moves;
+		int nprocs;
+	} counters;
 	double started; /* CLOCK_MONOTONIC seconds at program start */
 	/* The same once, one after the other: the processes are connected; backend, topology and
 	   plan are open; every rank is attached; the world is open; its groups are. 0: not. Used

@@ -466,7 +466,8 @@ void bb_run_close(struct bb_run *run)
 	if (run->benchmark->close)
 		run->benchmark->close(run);
 	bb_link_bounds_close(&run->link_bounds);
-	bb_run_counters_end(run);
+	bb_counters_free(&run->counters.before);
+	free(run->counters.moves);
 	bb_topology_free(run->topology);
 	bb_machine_close(run->machine);
 	if (run->context)

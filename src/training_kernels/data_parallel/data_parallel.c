@@ -6,7 +6,7 @@
 
 #include "core/units.h"
 #include "harness/measure/algorithms.h"
-#include "harness/run/options_check.h"
+#include "harness/run/options.h"
 #include "training_kernels/ddp/ddp.h"
 #include "training_kernels/sampler.h"
 #include "training_kernels/train.h"

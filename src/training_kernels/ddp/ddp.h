@@ -11,7 +11,7 @@
 #define BB_TRAINING_KERNELS_DDP_DDP_H
 
 #include "core/units.h"
-#include "harness/run/options_check.h"
+#include "harness/run/options.h"
 #include "training_kernels/buckets.h"
 #include "training_kernels/kernel/estimate.h"
 #include "training_kernels/kernel/kernel.h"

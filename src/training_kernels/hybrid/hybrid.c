@@ -6,7 +6,7 @@
 
 #include "core/units.h"
 #include "harness/measure/algorithms.h"
-#include "harness/run/options_check.h"
+#include "harness/run/options.h"
 #include "simulator/cluster/cluster.h"
 #include "training_kernels/kernel/estimate.h"
 

@@ -3,7 +3,7 @@
  */
 #include "training_kernels/pipeline/pipeline.h"
 
-#include "harness/run/options_check.h"
+#include "harness/run/options.h"
 
 #include <stdlib.h>
 #include <string.h>

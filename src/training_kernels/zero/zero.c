@@ -5,7 +5,7 @@
 
 #include "core/units.h"
 #include "harness/measure/algorithms.h"
-#include "harness/run/options_check.h"
+#include "harness/run/options.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,21 +1,17 @@
 /*
- * run_counters.c - counters of hosts before and after a run.
+ * health.c - counters of hosts, and the state of GPUs, before and after a run.
  */
-#include "harness/run/run_counters.h"
-
-#include "harness/run/run.h"
+#include "harness/run/health.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the record ------------------------------------------------------------------------------ */
+/* ---- counters ------------------------------------------------------------------------------ */
 
 #define BB_RECORD bb_counter_record
 BB_RECORD_KIND(bb_record_counter, BB_COUNTER_FIELDS, "counter",
 	       "Before the end: a counter of a host that moved during the run; at most 24 of a "
 	       "host, the gravest first.");
-
-/* ---- reading and gathering ------------------------------------------------------------------- */
 
 /* True if the run moves data, without which no counter moves. */
 static bool may_move(const struct bb_run *run)
@@ -32,13 +28,6 @@ void bb_run_counters_begin(struct bb_run *run)
 {
 	if (reads(run))
 		bb_counters_read(&run->counters.before, &bb_counters_here);
-}
-
-void bb_run_counters_end(struct bb_run *run)
-{
-	bb_counters_free(&run->counters.before);
-	free(run->counters.moves);
-	run->counters.moves = NULL;
 }
 
 static void find_moves(const struct bb_run *run, struct bb_counter_move moves[BB_RUN_MOVES])
@@ -81,8 +70,6 @@ bb_status bb_run_counters_gather(struct bb_run *run)
 	run->counters.nprocs = all ? run->launch.nprocs : 0;
 	return status;
 }
-
-/* ---- reporting ---------------------------------------------------------------------------- */
 
 /* The least move that matters. A run on one host needs no network, but a link that goes down is
    broken nevertheless. */
@@ -182,13 +169,80 @@ static void report_host(struct bb_run *run, int proc, struct bb_strbuf *text, in
 
 void bb_run_counters_report(struct bb_run *run, struct bb_strbuf *text)
 {
-	struct bb_run_counters *c = &run->counters;
 	int lines = 0;
 
-	if (!c->moves && (c->moves = calloc(BB_RUN_MOVES, sizeof(*c->moves)))) {
-		find_moves(run, c->moves);
-		c->nprocs = 1;
+	if (!run->counters.moves) {
+		run->counters.moves = calloc(BB_RUN_MOVES, sizeof(*run->counters.moves));
+		run->counters.nprocs = run->counters.moves ? 1 : 0;
+		if (run->counters.moves)
+			find_moves(run, run->counters.moves);
 	}
-	for (int p = 0; c->moves && p < c->nprocs; p++)
+	for (int p = 0; p < run->counters.nprocs; p++)
 		report_host(run, p, text, &lines);
+}
+
+/* ---- GPUs ---------------------------------------------------------------------------------- */
+
+_Static_assert(BB_GPU_UNKNOWN == BB_ABSENT, "what the driver does not say is absent");
+
+#undef BB_RECORD
+#define BB_RECORD bb_gpu_record
+BB_RECORD_KIND(bb_record_gpu, BB_GPU_FIELDS, "gpu",
+	       "Before the end, for each rank whose GPU's driver answers: what may make it slow.");
+
+struct change {
+	struct bb_gpu_health before, after;
+};
+
+#define CHANGE(name, ...)                                                                          \
+	BB_PAYLOAD_FIELD(#name, BB_PAYLOAD_ANY, struct change, before.name),                       \
+		BB_PAYLOAD_FIELD(#name, BB_PAYLOAD_ANY, struct change, after.name),
+static const struct bb_payload_field change_fields[] = {
+	BB_PAYLOAD_FIELD("the driver", BB_PAYLOAD_TEXT, struct change, before.driver),
+	BB_PAYLOAD_FIELD("the driver", BB_PAYLOAD_TEXT, struct change, after.driver),
+	BB_GPU_STATES(CHANGE) BB_GPU_COUNTS(CHANGE){.name = NULL}};
+static const struct bb_payload change_table = {"a GPU", sizeof(struct change), change_fields, NULL};
+
+void bb_run_gpus_read(const struct bb_run *run, struct bb_driver *driver,
+		      struct bb_gpu_health *health)
+{
+	memset(health, 0, sizeof(*health));
+	if (run->options.backend->gpu)
+		run->options.backend->gpu->health(driver->handle, health);
+}
+
+static bb_status report_gpu(struct bb_run *run, int rank, const struct change *c)
+{
+	const struct bb_location *const at = &run->infos[rank].location;
+	const struct bb_gpu_record record = {.rank = rank,
+					     .host = at->host,
+					     .bus = at->bus,
+					     .driver = c->after.driver,
+#define STATE(member, ...) .member = c->after.member,
+#define COUNT(member, ...) .member##_before = c->before.member, .member = c->after.member,
+					     BB_GPU_STATES(STATE) BB_GPU_COUNTS(COUNT)};
+
+	return bb_sinks_record(&run->sinks, &bb_record_gpu, &record);
+}
+
+bb_status bb_run_gpus_report(struct bb_run *run, struct bb_driver *driver,
+			     const struct bb_gpu_health *before)
+{
+	struct change mine = {.before = *before};
+	const void *all = NULL;
+	bb_status status;
+
+	if (!run->options.backend->gpu)
+		return BB_OK;
+	bb_run_gpus_read(run, driver, &mine.after);
+	status = bb_crew_collect(driver, &change_table, &mine, 1, &all);
+	if (!bb_driver_leads(driver))
+		return status;
+	for (int r = 0; r < run->world.nranks && status == BB_OK; r++) {
+		const struct change *const c = (const struct change *)all + r;
+
+		if (c->after.driver[0])
+			status = report_gpu(run, r, c);
+	}
+	return status;
 }
