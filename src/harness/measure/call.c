@@ -1,9 +1,14 @@
 /*
- * call.c - settles calls of collectives, and lays out their buffers.
+ * call.c - settles calls of collectives, lays out their buffers, and prepares those of a program.
  */
 #include "harness/measure/call.h"
 
 #include "backends/gpu.h"
+#include "backends/virtual.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 bb_status bb_call_settle(const struct bb_backend *backend, struct bb_group *group,
 			 const struct bb_choice *choice, struct bb_call *call, size_t *tmp,
@@ -39,8 +44,10 @@ bb_status bb_call_ready(const struct bb_backend *backend, struct bb_group *group
 	return status;
 }
 
+/* ---- a rank's buffers -------------------------------------------------------------------- */
+
 /*
- * A rank's buffers. On CPUs an odd number of cache lines separates IN from OUT, and one
+ * On CPUs an odd number of cache lines separates IN from OUT, and one
  * set from the next: buffers whose addresses agree in their low 12 bits would share cache sets and
  * alias in the load buffers. On GPUs buffers begin where an allocation of their own would, since
  * transfers, registered buffers and multicast objects need alignment: at 4 KiB, and from 2 MiB on
@@ -126,4 +133,367 @@ struct bb_buffers bb_arena_set(const struct bb_arena *arena, const struct bb_lay
 void *bb_arena_tmp(const struct bb_arena *arena)
 {
 	return arena->memory;
+}
+
+/* ---- the algorithm of an operation ------------------------------------------------------- */
+
+/* Groups are handled in the order of their numbers, so that no two members wait for each other in
+   different groups. */
+
+#define KINDS_KEPT 8 /* collectives that are remembered in virtual time */
+
+void bb_calls_object(struct bb_calls *c, const char *format, ...)
+{
+	va_list args;
+
+	if (c->objection[0])
+		return;
+	va_start(args, format);
+	vsnprintf(c->objection, sizeof(c->objection), format, args);
+	va_end(args);
+}
+
+/* Returns the call of O; NULL: it is not known. Calls that are alike differ in their buffers. */
+static struct bb_settled *call_find(const struct bb_calls *c, const struct bb_operation *o)
+{
+	for (size_t i = 0; i < c->n && i < c->room; i++) {
+		const struct bb_operation *a = &c->list[i].like;
+
+		if (a->group == o->group && a->collective == o->collective &&
+		    a->count == o->count && a->dtype == o->dtype && a->op == o->op &&
+		    a->root == o->root && a->in_place == o->in_place)
+			return &c->list[i];
+	}
+	return NULL;
+}
+
+static struct bb_settled *call_add(struct bb_calls *c, const struct bb_operation *o)
+{
+	struct bb_settled *s = &c->list[c->n++ % c->room];
+
+	*s = (struct bb_settled){.like = *o, .bytes = NAN};
+	return s;
+}
+
+/* *HANDLE = the backend's group of the members of GROUP, or of all ranks if GROUP is negative. */
+static bb_status open_group(struct bb_calls *c, int group, struct bb_group **handle)
+{
+	const struct bb_program *program = c->program;
+	const int n = group < 0 ? program->nranks : program->group_size(program, group);
+	int *members = calloc((size_t)n, sizeof(*members));
+	bb_status status;
+
+	if (!members)
+		return bb_no_memory(&c->run->error, "a group");
+	for (int i = 0; i < n; i++)
+		members[i] = group < 0 ? i : program->member(program, group, i);
+	status = c->backend->group_open(c->driver->handle, members, n, handle, &c->run->error);
+	free(members);
+	return status;
+}
+
+static const char *algorithm_of(const struct bb_calls *c)
+{
+	return c->program->algorithm ? c->program->algorithm : "auto";
+}
+
+/* *CHOICE = the program's algorithm for the collective of O. Returns why there is none; NULL: there
+   is. A stand-in is not what was requested; a rank alone always gets the backend's choice. */
+static const char *find_choice(const struct bb_calls *c, const struct bb_operation *o, int size,
+			       struct bb_choice *choice)
+{
+	const char *reason = o->collective->refuses ? o->collective->refuses(size) : NULL;
+
+	if (o->collective->flags & BB_VARIABLE)
+		return "a program does not say how much goes where";
+	if (!reason)
+		reason = bb_choice_find(choice, c->natives, o->collective, size,
+					size > 1 ? algorithm_of(c) : "auto");
+	return reason ? reason : choice->reason;
+}
+
+static void object_to_call(struct bb_calls *c, const struct bb_operation *o, int size,
+			   const char *reason)
+{
+	bb_calls_object(c, "%s by %s among %d ranks: %s", o->collective->name, algorithm_of(c),
+			size, reason);
+}
+
+/* Chooses the algorithm of S, whose operation is known, for a group of G's size; where G is open,
+   settles it there. Objects if there is none. */
+static bb_status settle(struct bb_calls *c, const struct bb_calls_group *g, struct bb_settled *s)
+{
+	const struct bb_operation *o = &s->like;
+	struct bb_choice choice = {.schedule = NULL};
+	const char *reason = find_choice(c, o, g->size, &choice);
+	bb_status status = BB_OK;
+
+	s->call = (struct bb_call){
+		.collective = o->collective,
+		.schedule = choice.schedule,
+		.native = choice.native,
+		.dtype = o->dtype,
+		.op = o->op,
+		.shape = {.nranks = g->size,
+			  .root = o->root,
+			  .in_place = o->in_place,
+			  .count = o->count},
+	};
+	c->names_native |= choice.native != NULL;
+	if (!reason && g->handle)
+		status = bb_call_settle(c->backend, g->handle, &choice, &s->call, &s->tmp, &reason);
+	if (!reason)
+		return status;
+	object_to_call(c, o, g->size, reason);
+	return BB_OK;
+}
+
+/* Virtual time: settles S in its group, which is open only for this; or, if JUDGES, objects unless
+   the library can run it there. */
+static bb_status settle_virtual(struct bb_calls *c, struct bb_settled *s, bool judges)
+{
+	struct bb_calls_group g = {.size = c->program->group_size(c->program, s->like.group)};
+	const char *reason = NULL;
+	bb_status status;
+
+	if (judges)
+		BB_TRY(status, settle(c, &g, s), out);
+	if (judges && (c->objection[0] || !s->call.native))
+		return BB_OK;
+	BB_TRY(status, open_group(c, s->like.group, &g.handle), out);
+	if (judges)
+		reason = c->backend->refuses(g.handle, &s->call);
+	else
+		status = settle(c, &g, s);
+	if (reason)
+		object_to_call(c, &s->like, g.size, reason);
+	c->backend->group_close(g.handle);
+out:
+	return status;
+}
+
+/* Virtual time: judges the collectives of the groups whose first member is RANK. No backend refuses
+   a size, so it does not count. */
+static bb_status judge_collectives(struct bb_calls *c, int rank)
+{
+	const struct bb_program *program = c->program;
+	const size_t n = program->length(program, rank);
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < n && !c->objection[0] && status == BB_OK; i++) {
+		struct bb_operation o = bb_program_at(program, rank, i);
+
+		o.count = 1;
+		if (o.act == BB_ACT_COLLECTIVE && program->member(program, o.group, 0) == rank &&
+		    !call_find(c, &o))
+			status = settle_virtual(c, call_add(c, &o), true);
+	}
+	return status;
+}
+
+/* ---- groups ------------------------------------------------------------------------------ */
+
+/* True if this rank needs the group: alone in a group, only an out-of-place collective does work.
+ */
+static bool is_needed(const struct bb_calls *c, int group)
+{
+	const struct bb_program *program = c->program;
+	const int rank = c->driver->rank;
+
+	if (c->groups[group].place < 0)
+		return false;
+	if (c->groups[group].size > 1)
+		return true;
+	for (size_t i = 0; i < program->length(program, rank); i++) {
+		const struct bb_operation o = bb_program_at(program, rank, i);
+
+		if (o.act == BB_ACT_COLLECTIVE && o.group == group && !o.in_place)
+			return true;
+	}
+	return false;
+}
+
+static bb_status open_groups(struct bb_calls *c)
+{
+	const struct bb_program *program = c->program;
+	bb_status status = BB_OK;
+
+	c->groups = calloc((size_t)program->groups + 1, sizeof(*c->groups));
+	if (!c->groups)
+		return bb_no_memory(&c->run->error, "a program's groups");
+	for (int i = 0; i < program->groups && status == BB_OK; i++) {
+		struct bb_calls_group *g = &c->groups[i];
+
+		g->size = program->group_size(program, i);
+		g->place = bb_program_place(program, i, c->driver->rank);
+		if (is_needed(c, i))
+			status = open_group(c, i, &g->handle);
+	}
+	for (int l = 0; l < program->lanes && status == BB_OK && program->nranks > 1; l++)
+		status = open_group(c, -1, &c->lanes[l]);
+	return status;
+}
+
+/* All members settle the same calls in the same order. */
+static bb_status settle_group(struct bb_calls *c, int group)
+{
+	const struct bb_calls_group *g = &c->groups[group];
+	const struct bb_program *program = c->program;
+	const int rank = c->driver->rank;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < program->length(program, rank) && status == BB_OK; i++) {
+		const struct bb_operation o = bb_program_at(program, rank, i);
+		struct bb_settled *s;
+
+		if (o.act != BB_ACT_COLLECTIVE || o.group != group)
+			continue;
+		c->of[i] = call_find(c, &o);
+		if (c->of[i])
+			continue;
+		c->of[i] = s = call_add(c, &o);
+		status = settle(c, g, s);
+		s->layout = bb_layout_make(o.collective, &s->call.shape, g->place,
+					   bb_dtype_size(o.dtype), 0, s->tmp, SIZE_MAX,
+					   c->backend->gpu, 0);
+	}
+	return status;
+}
+
+/*
+ * All ranks together prepare a named algorithm (ready in backends/gpu.h), each for one group at a
+ * time. So every rank must be in the same number of groups, and all must prepare theirs in turn.
+ */
+static bool groups_are_layers(const struct bb_program *program, int *count)
+{
+	for (int g = 0; g < program->groups; g++) {
+		const int size = program->group_size(program, g);
+		const int layer = count[program->member(program, g, 0)];
+
+		for (int i = 0; i < size && size > 1; i++)
+			if (count[program->member(program, g, i)]++ != layer)
+				return false;
+	}
+	for (int r = 1; r < program->nranks; r++)
+		if (count[r] != count[0])
+			return false;
+	return true;
+}
+
+/* ---- all calls of a program -------------------------------------------------------------- */
+
+bb_status bb_calls_open(struct bb_calls *c)
+{
+	const struct bb_program *program = c->program;
+	const bool virtual = c->backend->virtual;
+	const size_t n = virtual ? KINDS_KEPT : program->length(program, c->driver->rank) + 1;
+	int *count = calloc((size_t)program->nranks, sizeof(*count));
+	bb_status status;
+
+	c->list = calloc(n, sizeof(*c->list));
+	c->of = calloc(n, sizeof(struct bb_settled *));
+	c->room = n;
+	status = count && c->list && c->of ? BB_OK
+					   : bb_no_memory(&c->run->error, "a program's calls");
+	BB_TRY(status, status, out);
+	BB_TRY(status,
+	       bb_algorithms_natives(&c->natives, &c->owned, c->backend, algorithm_of(c),
+				     &c->run->error),
+	       out);
+	/* One driver for all ranks. */
+	for (int r = 0; virtual && r < program->nranks && program->groups > 0; r++)
+		BB_TRY(status, judge_collectives(c, r), out);
+	if (virtual)
+		goto out;
+	BB_TRY(status, open_groups(c), out);
+	for (int g = 0; g < program->groups; g++)
+		if (c->groups[g].handle)
+			BB_TRY(status, settle_group(c, g), out);
+	if (c->backend->gpu && c->names_native && !groups_are_layers(program, count))
+		bb_calls_object(c,
+				"%s: the library prepares it for all ranks at once, but some ranks "
+				"are in other groups than the rest, or in none",
+				program->algorithm);
+out:
+	free(count);
+	return status;
+}
+
+bb_status bb_calls_ready(struct bb_calls *c)
+{
+	bb_status status = bb_crew_hear(c->driver, c->objection);
+
+	for (size_t i = 0; i < c->n && !c->objection[0] && status == BB_OK; i++) {
+		struct bb_settled *s = &c->list[i];
+		const struct bb_calls_group *g = &c->groups[s->like.group];
+		const char *reason;
+
+		status = bb_call_ready(c->backend, g->handle, &s->call, &reason);
+		if (reason)
+			object_to_call(c, &s->like, g->size, reason);
+	}
+	return status;
+}
+
+void bb_calls_close(struct bb_calls *c)
+{
+	for (int g = 0; g < c->program->groups && c->groups; g++)
+		c->backend->group_close(c->groups[g].handle);
+	for (int l = 0; l < BB_PROGRAM_LANES; l++)
+		c->backend->group_close(c->lanes[l]);
+	free(c->groups);
+	free(c->list);
+	free(c->of);
+	free(c->owned);
+}
+
+/* ---- what a rank sends -------------------------------------------------------------------- */
+
+/* Adds the collective O to SENT. A library's own algorithm is unknown, but sends no less than the
+   cheapest schedule. */
+static bb_status count_collective(struct bb_calls *c, const struct bb_operation *o,
+				  struct bb_sent *sent)
+{
+	struct bb_settled *s = call_find(c, o);
+	const struct bb_algorithm *schedule;
+	size_t wire = 0;
+	bb_status status = BB_OK;
+
+	if (c->program->group_size(c->program, o->group) == 1)
+		return BB_OK;
+	if (!s)
+		s = call_add(c, o);
+	if (isnan(s->bytes)) {
+		if (c->backend->virtual)
+			BB_TRY(status, settle_virtual(c, s, false), out);
+		schedule = s->call.schedule;
+		if (!schedule)
+			schedule = bb_algorithm_cheapest(o->collective, &s->call.shape, 0, 1);
+		bb_algorithm_cost(schedule, &s->call.shape, NULL, &wire);
+		s->bytes = (double)wire * (double)bb_dtype_size(o->dtype);
+	}
+	sent->tmp_bytes = s->tmp > sent->tmp_bytes ? s->tmp : sent->tmp_bytes;
+	sent->bytes += s->bytes;
+out:
+	return status;
+}
+
+bb_status bb_calls_count(struct bb_calls *c, int rank, int work, struct bb_sent *sent)
+{
+	const struct bb_program *program = c->program;
+	bb_status status = BB_OK;
+
+	*sent = (struct bb_sent){.calls = 0};
+	for (size_t i = 0; i < program->length(program, rank) && status == BB_OK; i++) {
+		const struct bb_operation o = bb_program_at(program, rank, i);
+
+		if (o.work != work || (o.act != BB_ACT_COLLECTIVE && o.act != BB_ACT_SEND))
+			continue;
+		sent->calls++;
+		if (o.act == BB_ACT_SEND)
+			sent->bytes += (double)bb_operation_bytes(&o);
+		else
+			status = count_collective(c, &o, sent);
+	}
+	return status;
 }

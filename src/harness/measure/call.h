@@ -1,11 +1,14 @@
 /*
- * call.h - a call of a collective: its algorithm, and the memory that it works in.
+ * call.h - calls of collectives: their algorithms, the memory that they work in, and all calls of a
+ * program.
  */
 #ifndef BB_HARNESS_MEASURE_CALL_H
 #define BB_HARNESS_MEASURE_CALL_H
 
 #include "backends/backend.h"
 #include "harness/measure/algorithms.h"
+#include "harness/run/run.h"
+#include "programs/program.h"
 
 /*
  * Settle the algorithm of CALL, whose collective, datatype, op and shape are set, in GROUP: that of
@@ -58,5 +61,69 @@ size_t bb_layout_bytes(const struct bb_layout *layout, size_t cache);
 struct bb_buffers bb_arena_set(const struct bb_arena *arena, const struct bb_layout *layout,
 			       int set);
 void *bb_arena_tmp(const struct bb_arena *arena);
+
+/* ---- the calls of a program -------------------------------------------------------------- */
+
+/* A group of the program. */
+struct bb_calls_group {
+	struct bb_group *handle; /* NULL: this rank is no member, or there is nothing to do */
+	int place;               /* of this rank in it; -1: none */
+	int size;
+};
+
+/* A call that several collectives of a group share; they differ only in their buffers. */
+struct bb_settled {
+	struct bb_operation like; /* one of them */
+	struct bb_call call;
+	struct bb_layout layout;
+	size_t tmp;   /* temporary bytes */
+	double bytes; /* that the member sends that sends most; NAN: not counted yet */
+};
+
+/* The groups, lanes and calls of a program on one driver. */
+struct bb_calls {
+	struct bb_run *run;
+	struct bb_driver *driver;
+	const struct bb_backend *backend;
+	const struct bb_program *program;
+	const struct bb_native *natives; /* the backend's, in OWNED if that is not NULL */
+	struct bb_native *owned;
+	struct bb_calls_group *groups; /* [group] */
+	struct bb_group *lanes[BB_PROGRAM_LANES];
+	struct bb_settled *list; /* in virtual time the last ROOM that were judged or counted */
+	size_t n, room;
+	struct bb_settled **of; /* [operation of this rank]; NULL: its group has no handle */
+	bool names_native;      /* the program's algorithm is the library's */
+	char objection[BB_OBJECTION_TEXT]; /* why this rank cannot run it; empty: it can */
+};
+
+/* Set the objection, unless there is one. */
+void bb_calls_object(struct bb_calls *calls, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/*
+ * Real time: open this rank's groups and the lanes, and settle all calls of PROGRAM. Virtual time:
+ * judge the collectives of all ranks. Objects to what cannot be done. RUN, DRIVER, BACKEND and
+ * PROGRAM of CALLS are set, the rest is zero; bb_calls_close it whatever comes back. Collective
+ * over the world.
+ */
+BB_MUST bb_status bb_calls_open(struct bb_calls *calls);
+void bb_calls_close(struct bb_calls *calls);
+/* Share the first objection of any rank, and without one prepare the calls, once their buffers are
+   there. Objects to what cannot be prepared. Collective over the world. */
+BB_MUST bb_status bb_calls_ready(struct bb_calls *calls);
+
+/*
+ * *SENT = the collectives and sent messages of RANK that belong to WORK, and the bytes they send by
+ * the algorithms that run here. The bytes of a collective are those of the member that sends most;
+ * for a library's own algorithm, the least that any algorithm sends. RANK is this driver's, or any
+ * in virtual time. Failures are in the run's error.
+ */
+struct bb_sent {
+	uint64_t calls;
+	double bytes;
+	size_t tmp_bytes; /* temporary memory, of the collective that needs most */
+};
+BB_MUST bb_status bb_calls_count(struct bb_calls *calls, int rank, int work, struct bb_sent *sent);
 
 #endif

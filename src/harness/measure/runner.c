@@ -1,12 +1,10 @@
-#include "harness/measure/runner_calls.h"
+#include "harness/measure/runner.h"
 
 #include "backends/gpu.h"
 #include "backends/messages.h"
 #include "backends/virtual.h"
 #include "core/clock.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +13,46 @@
 #define LONGEST_NAP 0.02 /* seconds between two checks of whether to go on */
 
 const char *const bb_stand_in_names[] = {"sleep", "spin", "gemm", NULL};
+
+/* A queue, and its own memory where the workload gives no buffers. */
+struct bb_runner_queue {
+	struct bb_queue *handle;
+	struct bb_arena arena;
+	double due; /* when its work so far would be done if sleepers did not wake late */
+};
+
+/* An operation of this rank. */
+struct bb_item {
+	struct bb_runner *runner;
+	struct bb_operation operation;
+	size_t index;
+	int source;   /* RECV_ANY: rank that sent it */
+	bool chained; /* a computation that begins when its queue is due */
+	struct bb_event
+		*event; /* recorded on the device when it is done; NULL: stamped by the CPU */
+	double begin, end;
+};
+
+struct bb_runner {
+	struct bb_run *run;
+	struct bb_driver *driver;
+	const struct bb_backend *backend;
+	struct bb_rank *rank; /* the backend's, of this driver */
+	const struct bb_workload *workload;
+	const struct bb_program *program;
+	struct bb_item *items;
+	size_t nitems;
+	struct bb_item **order; /* the items by their ends, for the watch */
+	struct bb_runner_queue queues[BB_PROGRAM_QUEUES];
+	struct bb_event **events; /* [event] */
+	/* [event]: due time of the queue when it was recorded; NULL: not passed between queues. */
+	double *dues;
+	struct bb_calls calls;
+	struct bb_event *origin; /* start of the items' events; NULL: not watched yet */
+	bool failed;             /* buffers stay, because others may still read them */
+	atomic_bool over;        /* host functions that queues still reach return at once */
+	atomic_int inside;       /* host functions of queues that are running */
+};
 
 /* True if the workload performs the computation O, false if a stand-in does. */
 static bool performs(const struct bb_runner *runner, const struct bb_operation *o)
@@ -34,25 +72,14 @@ static bb_status no_memory(const struct bb_runner *p)
 
 /* ---- what cannot be done ----------------------------------------------------------------- */
 
-void bb_runner_object(struct bb_runner *p, const char *format, ...)
-{
-	va_list args;
-
-	if (p->objection[0])
-		return;
-	va_start(args, format);
-	vsnprintf(p->objection, sizeof(p->objection), format, args);
-	va_end(args);
-}
-
 /* Returns BB_EUNSUPPORTED on all ranks, with the first objection in REFUSAL, if any rank has one.
    Collective over the world. */
 static bb_status share_objections(struct bb_runner *p, struct bb_error *refusal)
 {
-	const bb_status status = bb_crew_hear(p->driver, p->objection);
+	const bb_status status = bb_crew_hear(p->driver, p->calls.objection);
 
-	if (status == BB_OK && p->objection[0])
-		return bb_fail(refusal, BB_EUNSUPPORTED, "%s", p->objection);
+	if (status == BB_OK && p->calls.objection[0])
+		return bb_fail(refusal, BB_EUNSUPPORTED, "%s", p->calls.objection);
 	return status;
 }
 
@@ -66,7 +93,7 @@ static bb_status check_program(struct bb_runner *p)
 		return BB_OK;
 	status = bb_program_check(p->program, &cause);
 	if (status == BB_EUNSUPPORTED)
-		bb_runner_object(p, "%s", cause.text);
+		bb_calls_object(&p->calls, "%s", cause.text);
 	else if (status != BB_OK)
 		return bb_fail(&p->run->error, status, "%s", cause.text);
 	return BB_OK;
@@ -81,17 +108,19 @@ static void judge_operation(struct bb_runner *p, const struct bb_operation *o)
 		o->act == BB_ACT_COMPUTE && !performs(p, o) && p->workload->stand_in == BB_GEMM;
 
 	if (multiplies && !backend->gpu)
-		bb_runner_object(
-			p, "the %s backend multiplies no matrices; give --compute sleep or spin",
+		bb_calls_object(
+			&p->calls,
+			"the %s backend multiplies no matrices; give --compute sleep or spin",
 			backend->name);
 	else if (multiplies && o->flops == 0 && o->seconds > 0)
-		bb_runner_object(p,
-				 "the FLOPs of its computations are not known, so matrices cannot "
-				 "stand in for them");
+		bb_calls_object(&p->calls,
+				"the FLOPs of its computations are not known, so matrices cannot "
+				"stand in for them");
 	else if (is_message && !backend->messages && backend->has_data)
-		bb_runner_object(p, "the %s backend passes no messages", backend->name);
+		bb_calls_object(&p->calls, "the %s backend passes no messages", backend->name);
 	else if (o->act == BB_ACT_RECV_ANY && backend->messages && !backend->messages->recv_any)
-		bb_runner_object(p, "the %s backend cannot receive from any rank", backend->name);
+		bb_calls_object(&p->calls, "the %s backend cannot receive from any rank",
+				backend->name);
 }
 
 /* Multiplies each size once. Only that shows whether the library is there, and it loads its kernels
@@ -101,7 +130,7 @@ static bb_status try_gemm(struct bb_runner *p)
 	struct bb_error cause = {0};
 	bb_status status = BB_OK;
 
-	if (p->objection[0] || p->workload->stand_in != BB_GEMM)
+	if (p->calls.objection[0] || p->workload->stand_in != BB_GEMM)
 		return BB_OK;
 	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
 		const struct bb_operation *o = &p->items[i].operation;
@@ -116,7 +145,7 @@ static bb_status try_gemm(struct bb_runner *p)
 			status = p->backend->gpu->gemm(p->rank, NULL, o->flops, &cause);
 	}
 	if (status == BB_EUNSUPPORTED) {
-		bb_runner_object(p, "%s", cause.text);
+		bb_calls_object(&p->calls, "%s", cause.text);
 		return BB_OK;
 	}
 	if (status == BB_OK)
@@ -174,13 +203,60 @@ static bb_status open_queues(struct bb_runner *p)
 	for (int q = 0; q < program->queues && status == BB_OK; q++)
 		status = p->backend->queue_open(p->rank, &p->queues[q].handle, &cause);
 	if (status == BB_EUNSUPPORTED) {
-		bb_runner_object(p, "%s", cause.text);
+		bb_calls_object(&p->calls, "%s", cause.text);
 		return BB_OK;
 	}
 	if (status != BB_OK)
 		return bb_fail(&p->run->error, status, "%s", cause.text);
 	for (int e = 0; e < program->events && status == BB_OK; e++)
 		status = p->backend->event_open(p->rank, &p->events[e], &p->run->error);
+	return status;
+}
+
+static size_t bytes_of(const struct bb_runner *p, const struct bb_item *item)
+{
+	const struct bb_operation *o = &item->operation;
+	const struct bb_settled *s;
+
+	switch (o->act) {
+	case BB_ACT_COLLECTIVE:
+		s = p->calls.of[item->index];
+		return s ? s->layout.sets_at + (p->workload->buffers ? 0 : s->layout.set_bytes) : 0;
+	case BB_ACT_SEND:
+	case BB_ACT_RECV:
+	case BB_ACT_RECV_ANY:
+		return p->workload->buffers ? 0 : bb_operation_bytes(o);
+	default:
+		return 0;
+	}
+}
+
+static bb_status open_arenas(struct bb_runner *p)
+{
+	uint64_t all = 0;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < p->nitems; i++) {
+		struct bb_arena *arena = &p->queues[p->items[i].operation.queue].arena;
+		const size_t bytes = bytes_of(p, &p->items[i]);
+
+		arena->bytes = bytes > arena->bytes ? bytes : arena->bytes;
+	}
+	for (int q = 0; q < p->program->queues; q++)
+		all += p->queues[q].arena.bytes;
+	if (all > p->run->memory / (uint64_t)p->run->world.nlocal)
+		bb_calls_object(&p->calls, "rank %d: its buffers do not fit into memory",
+				p->driver->rank);
+	for (int q = 0; q < p->program->queues && status == BB_OK && !p->calls.objection[0]; q++) {
+		struct bb_arena *arena = &p->queues[q].arena;
+
+		if (!arena->bytes)
+			continue;
+		status = p->backend->alloc(p->rank, arena->bytes, (void **)&arena->memory);
+		if (status != BB_OK)
+			return bb_fail(&p->run->error, status, "rank %d cannot allocate %zu bytes",
+				       p->driver->rank, arena->bytes);
+	}
 	return status;
 }
 
@@ -193,7 +269,9 @@ static bb_status open_real(struct bb_runner *p, struct bb_error *refusal)
 	BB_TRY(status, share_objections(p, refusal), out);
 	BB_TRY(status, open_queues(p), out);
 	BB_TRY(status, share_objections(p, refusal), out);
-	BB_TRY(status, bb_runner_open_calls(p), out);
+	BB_TRY(status, bb_calls_open(&p->calls), out);
+	BB_TRY(status, open_arenas(p), out);
+	BB_TRY(status, bb_calls_ready(&p->calls), out);
 	status = share_objections(p, refusal);
 out:
 	return status;
@@ -213,17 +291,11 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 	p->rank = driver->handle;
 	p->workload = workload;
 	p->program = workload->program;
+	p->calls = (struct bb_calls){
+		.run = run, .driver = driver, .backend = p->backend, .program = p->program};
 	BB_TRY(status, check_program(p), failed);
-	BB_TRY(status,
-	       bb_algorithms_natives(&p->natives, &p->owned, p->backend,
-				     p->program->algorithm ? p->program->algorithm : "auto",
-				     &run->error),
-	       failed);
-	if (!is_virtual(p))
-		BB_TRY(status, open_real(p, refusal), failed);
-	/* One driver for all ranks. */
-	for (int r = 0; is_virtual(p) && r < p->program->nranks && p->program->groups > 0; r++)
-		BB_TRY(status, bb_runner_judge_collectives(p, r), failed);
+	status = is_virtual(p) ? bb_calls_open(&p->calls) : open_real(p, refusal);
+	BB_TRY(status, status, failed);
 	if (is_virtual(p))
 		BB_TRY(status, share_objections(p, refusal), failed);
 	*runner = p;
@@ -255,10 +327,13 @@ void bb_runner_close(struct bb_runner *p)
 	for (size_t i = 0; i < p->nitems && p->items; i++)
 		p->backend->event_close(p->items[i].event);
 	p->backend->event_close(p->origin);
-	bb_runner_close_calls(p);
+	for (int q = 0; q < BB_PROGRAM_QUEUES && !p->failed; q++)
+		if (p->queues[q].arena.memory)
+			p->backend->release(p->rank, p->queues[q].arena.memory,
+					    p->queues[q].arena.bytes);
+	bb_calls_close(&p->calls);
 	free(p->events);
 	free(p->order);
-	free(p->owned);
 	if (p->failed && p->backend->gpu)
 		return;
 	free(p->dues);
@@ -489,25 +564,25 @@ static struct bb_buffers buffers_of(const struct bb_item *item)
 		p->workload->buffers(p->workload->own, p->driver->rank, &item->operation, &b.in,
 				     &b.out);
 	else if (item->operation.act == BB_ACT_COLLECTIVE)
-		b = bb_arena_set(arena, &p->calls[item->call].layout, 0);
+		b = bb_arena_set(arena, &p->calls.of[item->index]->layout, 0);
 	return b;
 }
 
 static bb_status issue_collective(const struct bb_item *item)
 {
 	const struct bb_runner *p = item->runner;
-	struct bb_group *group = p->groups[item->operation.group].handle;
 	struct bb_buffers b;
 	struct bb_call call;
 
-	if (!group)
+	if (!p->calls.of[item->index])
 		return BB_OK;
 	b = buffers_of(item);
-	call = p->calls[item->call].call;
+	call = p->calls.of[item->index]->call;
 	call.in = b.in;
 	call.out = b.out;
 	call.tmp = bb_arena_tmp(&queue_of(item)->arena);
-	return p->backend->collective(group, queue_of(item)->handle, &call);
+	return p->backend->collective(p->calls.groups[item->operation.group].handle,
+				      queue_of(item)->handle, &call);
 }
 
 static bb_status issue_message(struct bb_item *item)
@@ -516,7 +591,7 @@ static bb_status issue_message(struct bb_item *item)
 	const struct bb_operation *o = &item->operation;
 	const int *to = o->peer == BB_NO_PEER ? &p->items[o->answers].source : &o->peer;
 	const struct bb_messages *messages = p->backend->messages;
-	struct bb_group *lane = p->lanes[o->lane];
+	struct bb_group *lane = p->calls.lanes[o->lane];
 	struct bb_queue *queue = queue_of(item)->handle;
 	const struct bb_buffers b = buffers_of(item);
 	const size_t bytes = bb_operation_bytes(o);
@@ -703,4 +778,9 @@ bb_status bb_runner_run(struct bb_runner *p, const struct bb_timeline_watch *wat
 
 	p->failed |= status != BB_OK;
 	return status;
+}
+
+bb_status bb_runner_count(struct bb_runner *p, int rank, int work, struct bb_sent *sent)
+{
+	return bb_calls_count(&p->calls, rank, work, sent);
 }

@@ -5,8 +5,7 @@
 #ifndef BB_HARNESS_MEASURE_RUNNER_H
 #define BB_HARNESS_MEASURE_RUNNER_H
 
-#include "harness/run/run.h"
-#include "programs/program.h"
+#include "harness/measure/call.h"
 #include "simulator/timeline/timeline.h"
 
 /* What is done in place of a computation whose kernel does not matter. */
@@ -61,17 +60,7 @@ void bb_runner_close(struct bb_runner *runner); /* NULL: nothing */
 BB_MUST bb_status bb_runner_run(struct bb_runner *runner, const struct bb_timeline_watch *watch,
 				double *end);
 
-/*
- * *SENT = the collectives and sent messages of RANK that belong to WORK, and the bytes they send by
- * the algorithms that run here. The bytes of a collective are those of the member that sends most;
- * for a library's own algorithm, the least that any algorithm sends. RANK is this driver's, or any
- * in virtual time. Failures are in the run's error.
- */
-struct bb_sent {
-	uint64_t calls;
-	double bytes;
-	size_t tmp_bytes; /* temporary memory, of the collective that needs most */
-};
+/* See bb_calls_count. */
 BB_MUST bb_status bb_runner_count(struct bb_runner *runner, int rank, int work,
 				  struct bb_sent *sent);
 
