@@ -272,27 +272,14 @@ template <typename F> device_kernel *lsa_kernel(bool in_pieces)
 /* Sums of integers do not depend on the sign. */
 device_kernel *all_reduce_lsa_kernel(enum bb_dtype dtype, bool in_pieces)
 {
-	switch (dtype) {
-	case BB_INT8:
-	case BB_UINT8:
-		return lsa_kernel<plain<uint8_t>>(in_pieces);
-	case BB_INT32:
-	case BB_UINT32:
-		return lsa_kernel<plain<uint32_t>>(in_pieces);
-	case BB_INT64:
-	case BB_UINT64:
-		return lsa_kernel<plain<uint64_t>>(in_pieces);
-	case BB_HALF:
-		return lsa_kernel<half_float>(in_pieces);
-	case BB_BFLOAT16:
-		return lsa_kernel<brain_float>(in_pieces);
-	case BB_FLOAT:
-		return lsa_kernel<plain<float>>(in_pieces);
-	case BB_DOUBLE:
-		return lsa_kernel<plain<double>>(in_pieces);
-	default:
-		return NULL;
-	}
+	return dtype == BB_INT8 || dtype == BB_UINT8     ? lsa_kernel<plain<uint8_t>>(in_pieces)
+	       : dtype == BB_INT32 || dtype == BB_UINT32 ? lsa_kernel<plain<uint32_t>>(in_pieces)
+	       : dtype == BB_INT64 || dtype == BB_UINT64 ? lsa_kernel<plain<uint64_t>>(in_pieces)
+	       : dtype == BB_HALF                        ? lsa_kernel<half_float>(in_pieces)
+	       : dtype == BB_BFLOAT16                    ? lsa_kernel<brain_float>(in_pieces)
+	       : dtype == BB_FLOAT                       ? lsa_kernel<plain<float>>(in_pieces)
+	       : dtype == BB_DOUBLE                      ? lsa_kernel<plain<double>>(in_pieces)
+							 : NULL;
 }
 
 device_kernel *alltoall_kernel(size_t size)

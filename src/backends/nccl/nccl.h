@@ -16,7 +16,7 @@
  *   library.c   finding NCCL and CUDA's driver
  *   versions.c  the version and usable features of the NCCL that was found; failures of its calls
  *               and of CUDA's
- *   kernels.h   kernels: patterns.cu, reductions.cu, works.cu, transfers.cu; all use pieces.cuh
+ *   kernels.h   kernels: patterns.cu, reductions.cu, works.cu; all use pieces.cuh
  *
  * NCCL reads NCCL_ALGO and NCCL_PROTO when a communicator is created. A group has one communicator
  * at a time. To change its algorithm all drivers destroy theirs, one driver of each process sets

@@ -111,16 +111,10 @@ __device__ bool is_wrong(const work &w, uint64_t got, uint64_t expected)
 
 __device__ uint64_t read_element(const char *p, uint32_t size)
 {
-	switch (size) {
-	case 1:
-		return *(const uint8_t *)p;
-	case 2:
-		return *(const uint16_t *)p;
-	case 4:
-		return *(const uint32_t *)p;
-	default:
-		return *(const uint64_t *)p;
-	}
+	return size == 1   ? *(const uint8_t *)p
+	       : size == 2 ? *(const uint16_t *)p
+	       : size == 4 ? *(const uint32_t *)p
+			   : *(const uint64_t *)p;
 }
 
 /* Element K of a piece. */
@@ -181,38 +175,22 @@ void use_pattern(work *w, const struct bb_gpu_pattern *pattern, uint64_t first)
 /* The largest magnitude that is not NaN. */
 uint64_t largest_number(enum bb_dtype dtype)
 {
-	switch (dtype) {
-	case BB_HALF:
-		return 0x7c00;
-	case BB_BFLOAT16:
-		return 0x7f80;
-	case BB_FLOAT:
-		return 0x7f800000;
-	case BB_DOUBLE:
-		return 0x7ff0000000000000;
-	case BB_F8E4M3:
-		return 0x7e;
-	default:
-		return 0x7c;
-	}
+	return dtype == BB_HALF       ? 0x7c00
+	       : dtype == BB_BFLOAT16 ? 0x7f80
+	       : dtype == BB_FLOAT    ? 0x7f800000
+	       : dtype == BB_DOUBLE   ? 0x7ff0000000000000
+	       : dtype == BB_F8E4M3   ? 0x7e
+				      : 0x7c;
 }
 
 enum bb_gpu_order order_of_type(enum bb_dtype dtype)
 {
-	switch (dtype) {
-	case BB_INT8:
-	case BB_INT32:
-	case BB_INT64:
-		return BB_GPU_SIGNED;
-	case BB_UINT8:
-	case BB_UINT32:
-	case BB_UINT64:
-		return BB_GPU_UNSIGNED;
-	case BB_FLOAT_INT:
-		return BB_GPU_NO_ORDER;
-	default:
-		return BB_GPU_FLOATING;
-	}
+	const bool is_signed = dtype == BB_INT8 || dtype == BB_INT32 || dtype == BB_INT64;
+
+	return bb_dtype_is_float(dtype) ? BB_GPU_FLOATING
+	       : dtype == BB_FLOAT_INT  ? BB_GPU_NO_ORDER
+	       : is_signed              ? BB_GPU_SIGNED
+					: BB_GPU_UNSIGNED;
 }
 
 } // namespace

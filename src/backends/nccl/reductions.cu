@@ -160,49 +160,28 @@ enum { TIMES = BB_NOPS, DIVIDED };
 
 template <typename F> bb_gpu_kernel *number_kernel(int op)
 {
-	switch (op) {
-	case BB_SUM:
-		return reduce<F, sum>;
-	case BB_PROD:
-		return reduce<F, prod>;
-	case BB_MIN:
-		return reduce<F, least>;
-	case BB_MAX:
-		return reduce<F, most>;
-	case TIMES:
-		return reduce<F, times>;
-	case DIVIDED:
-		return reduce<F, divided>;
-	default:
-		return NULL;
-	}
+	return op == BB_SUM    ? reduce<F, sum>
+	       : op == BB_PROD ? reduce<F, prod>
+	       : op == BB_MIN  ? reduce<F, least>
+	       : op == BB_MAX  ? reduce<F, most>
+	       : op == TIMES   ? reduce<F, times>
+	       : op == DIVIDED ? reduce<F, divided>
+			       : NULL;
 }
 
 /* Operations that do not depend on the sign share the kernels of U, the unsigned type. */
 template <typename T, typename U> bb_gpu_kernel *integer_kernel(int op)
 {
-	switch (op) {
-	case BB_MIN:
-		return reduce<plain<T>, least>;
-	case BB_MAX:
-		return reduce<plain<T>, most>;
-	case DIVIDED:
-		return reduce<plain<T>, divided>;
-	case BB_LAND:
-		return reduce<plain<U>, logical_and>;
-	case BB_LOR:
-		return reduce<plain<U>, logical_or>;
-	case BB_LXOR:
-		return reduce<plain<U>, logical_xor>;
-	case BB_BAND:
-		return reduce<plain<U>, bitwise_and>;
-	case BB_BOR:
-		return reduce<plain<U>, bitwise_or>;
-	case BB_BXOR:
-		return reduce<plain<U>, bitwise_xor>;
-	default:
-		return number_kernel<plain<U>>(op);
-	}
+	return op == BB_MIN    ? reduce<plain<T>, least>
+	       : op == BB_MAX  ? reduce<plain<T>, most>
+	       : op == DIVIDED ? reduce<plain<T>, divided>
+	       : op == BB_LAND ? reduce<plain<U>, logical_and>
+	       : op == BB_LOR  ? reduce<plain<U>, logical_or>
+	       : op == BB_LXOR ? reduce<plain<U>, logical_xor>
+	       : op == BB_BAND ? reduce<plain<U>, bitwise_and>
+	       : op == BB_BOR  ? reduce<plain<U>, bitwise_or>
+	       : op == BB_BXOR ? reduce<plain<U>, bitwise_xor>
+			       : number_kernel<plain<U>>(op);
 }
 
 bb_gpu_kernel *pair_kernel(int op)
@@ -214,34 +193,19 @@ bb_gpu_kernel *pair_kernel(int op)
 
 bb_gpu_kernel *reduction_kernel(enum bb_dtype dtype, int op)
 {
-	switch (dtype) {
-	case BB_INT8:
-		return integer_kernel<int8_t, uint8_t>(op);
-	case BB_UINT8:
-		return integer_kernel<uint8_t, uint8_t>(op);
-	case BB_INT32:
-		return integer_kernel<int32_t, uint32_t>(op);
-	case BB_UINT32:
-		return integer_kernel<uint32_t, uint32_t>(op);
-	case BB_INT64:
-		return integer_kernel<int64_t, uint64_t>(op);
-	case BB_UINT64:
-		return integer_kernel<uint64_t, uint64_t>(op);
-	case BB_HALF:
-		return number_kernel<half_float>(op);
-	case BB_FLOAT:
-		return number_kernel<plain<float>>(op);
-	case BB_DOUBLE:
-		return number_kernel<plain<double>>(op);
-	case BB_BFLOAT16:
-		return number_kernel<brain_float>(op);
-	case BB_F8E4M3:
-		return number_kernel<e4m3>(op);
-	case BB_F8E5M2:
-		return number_kernel<e5m2>(op);
-	default:
-		return pair_kernel(op);
-	}
+	return dtype == BB_INT8       ? integer_kernel<int8_t, uint8_t>(op)
+	       : dtype == BB_UINT8    ? integer_kernel<uint8_t, uint8_t>(op)
+	       : dtype == BB_INT32    ? integer_kernel<int32_t, uint32_t>(op)
+	       : dtype == BB_UINT32   ? integer_kernel<uint32_t, uint32_t>(op)
+	       : dtype == BB_INT64    ? integer_kernel<int64_t, uint64_t>(op)
+	       : dtype == BB_UINT64   ? integer_kernel<uint64_t, uint64_t>(op)
+	       : dtype == BB_HALF     ? number_kernel<half_float>(op)
+	       : dtype == BB_FLOAT    ? number_kernel<plain<float>>(op)
+	       : dtype == BB_DOUBLE   ? number_kernel<plain<double>>(op)
+	       : dtype == BB_BFLOAT16 ? number_kernel<brain_float>(op)
+	       : dtype == BB_F8E4M3   ? number_kernel<e4m3>(op)
+	       : dtype == BB_F8E5M2   ? number_kernel<e5m2>(op)
+				      : pair_kernel(op);
 }
 
 cudaError_t combine_all(work *w, struct bb_gpu_lane lane, enum bb_dtype dtype, int op, void *dst,
