@@ -110,12 +110,11 @@ static void read_names(struct discovered *d)
 			d->forced[k].value[f] = value;
 			d->forced[k].only_pairs = strcmp(name, "two_proc") == 0;
 			snprintf(d->names[k], sizeof(d->names[k]), PREFIX "%s", name);
-			d->natives[1 + k] = (struct bb_native){
-				.name = d->names[k],
-				.brief = "the MPI library's algorithm of that name",
-				.refuses = bb_mpi_native_refuses,
-				.refuses_group = bb_mpi_native_refuses_group,
-				.own = &d->forced[k]};
+			d->natives[1 + k] = bb_mpi_natives[0];
+			d->natives[1 + k].name = d->names[k];
+			d->natives[1 + k].brief = "the MPI library's algorithm of that name";
+			d->natives[1 + k].own = &d->forced[k];
+			d->natives[1 + k].discover = NULL;
 		}
 	}
 }

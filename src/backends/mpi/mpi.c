@@ -23,6 +23,536 @@ bb_status bb_mpi_check(struct bb_context *context, const char *function, int cod
 		       function, text);
 }
 
+/* ---- the library's collectives ------------------------------------------------------- */
+
+/*
+ * The library's own collectives. TMP replaces a buffer where MPI defines "in place" differently, or
+ * where a buffer would be read and written at once.
+ */
+
+#define SENDRECV_TAG 0
+#define NO_FUNCTION BB_MPI_FUNCTIONS
+
+/* One call, in terms of the library. */
+struct work {
+	struct bb_group *group;
+	const struct bb_call *call;
+	const struct bb_mpi_prepared *prepared;
+	const void *in;
+	bool in_place;     /* and OUT holds the input where MPI expects it */
+	size_t unit;       /* elements that one count stands for */
+	MPI_Datatype type; /* of a unit */
+	MPI_Op op;
+};
+
+struct bb_mpi_row {
+	const struct bb_collective *collective;
+	const char *name; /* the library's, for errors */
+	/* Functions with selectable algorithms; the first that has the requested one is used. */
+	enum bb_mpi_function functions[2];
+	const char *lacks; /* why an algorithm cannot be forced */
+	/* Do N units from element AT on; returns an MPI code. Only rows without MOST are called
+	   with AT above 0. */
+	int (*run)(const struct work *work, size_t at, bb_mpi_count n);
+	/* Largest number of elements behind one count; NULL: the call may be cut into pieces. */
+	size_t (*most)(const struct bb_shape *shape, int rank);
+};
+
+/* ---- reductions and broadcast ----------------------------------------------------------- */
+
+/* Element AT of what MEMORY holds. */
+static void *element(const struct work *w, const void *memory, size_t at)
+{
+	return at == 0 ? (void *)memory : (char *)memory + at * bb_dtype_size(w->call->dtype);
+}
+
+/* Copy N elements of SRC into OUT from element AT on. */
+static void copy_out(const struct work *w, const void *src, size_t at, size_t n)
+{
+	bb_cpu_copy(w->group->port.rank, element(w, w->call->out, at), src,
+		    n * bb_dtype_size(w->call->dtype));
+}
+
+static int all_reduce(const struct work *w, size_t at, bb_mpi_count n)
+{
+	return BB_MPI(Allreduce)(w->in_place ? MPI_IN_PLACE : element(w, w->in, at),
+				 element(w, w->call->out, at), n, w->type, w->op,
+				 w->prepared->comm);
+}
+
+static int reduce(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const bool at_root = w->group->port.me == w->call->shape.root;
+
+	return BB_MPI(Reduce)(w->in_place && at_root ? MPI_IN_PLACE : element(w, w->in, at),
+			      at_root ? element(w, w->call->out, at) : NULL, n, w->type, w->op,
+			      w->call->shape.root, w->prepared->comm);
+}
+
+/* MPI has a single buffer: at the root it is IN. */
+static int broadcast(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const bool at_root = w->group->port.me == w->call->shape.root;
+	void *buffer = element(w, at_root ? w->in : w->call->out, at);
+	const int code = BB_MPI(Bcast)(buffer, n, w->type, w->call->shape.root, w->prepared->comm);
+
+	if (code == MPI_SUCCESS && at_root && w->in != w->call->out)
+		copy_out(w, buffer, at, (size_t)n);
+	return code;
+}
+
+/* In place the result belongs into this rank's block, but MPI writes it into the first one. It goes
+   through TMP, unless TMP holds the input. */
+static int reduce_scatter(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const struct bb_group *g = w->group;
+	void *result = w->in_place ? w->call->tmp : w->call->out;
+	int code;
+
+	for (int r = 0; w->prepared->function == BB_MPI_REDUCE_SCATTER && r < g->port.n; r++)
+		g->counts[r] = n;
+	if (w->prepared->function == BB_MPI_REDUCE_SCATTER)
+		code = BB_MPI(Reduce_scatter)(w->in, result, g->counts, w->type, w->op,
+					      w->prepared->comm);
+	else
+		code = BB_MPI(Reduce_scatter_block)(w->in, result, n, w->type, w->op,
+						    w->prepared->comm);
+	if (code == MPI_SUCCESS && result != w->call->out)
+		copy_out(w, result, 0, (size_t)n);
+	return code;
+}
+
+static size_t whole(const struct bb_shape *shape, int rank)
+{
+	return shape->count;
+}
+
+/* ---- moving data ------------------------------------------------------------------------ */
+
+static int all_gather(const struct work *w, size_t at, bb_mpi_count n)
+{
+	return BB_MPI(Allgather)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
+				 w->type, w->prepared->comm);
+}
+
+static int gather(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const int root = w->call->shape.root;
+
+	return BB_MPI(Gather)(w->in_place && w->group->port.me == root ? MPI_IN_PLACE : w->in, n,
+			      w->type, w->call->out, n, w->type, root, w->prepared->comm);
+}
+
+static int scatter(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const int root = w->call->shape.root;
+
+	return BB_MPI(Scatter)(w->in, n, w->type,
+			       w->in_place && w->group->port.me == root ? MPI_IN_PLACE
+									: w->call->out,
+			       n, w->type, root, w->prepared->comm);
+}
+
+static int alltoall(const struct work *w, size_t at, bb_mpi_count n)
+{
+	return BB_MPI(Alltoall)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
+				w->type, w->prepared->comm);
+}
+
+/* In place MPI requires that a rank receives from each peer as much as it sends: the input is
+   copied to TMP instead. */
+static int alltoallv(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const struct bb_shape *shape = &w->call->shape;
+	const struct bb_group *g = w->group;
+	bb_mpi_count *sent = g->counts, *received = sent + g->port.n;
+	bb_mpi_offset *from = g->offsets, *to = from + g->port.n;
+	const void *in = w->in_place ? w->call->tmp : w->in;
+	size_t in_at = 0, out_at = 0;
+
+	for (int r = 0; r < g->port.n; r++) {
+		const size_t out = bb_alltoall_count(shape, g->port.me, r) / w->unit;
+		const size_t back = bb_alltoall_count(shape, r, g->port.me) / w->unit;
+
+		sent[r] = (bb_mpi_count)out;
+		received[r] = (bb_mpi_count)back;
+		from[r] = (bb_mpi_offset)in_at;
+		to[r] = (bb_mpi_offset)out_at;
+		in_at += out;
+		out_at += back;
+	}
+	if (w->in_place)
+		bb_cpu_copy(w->group->port.rank, w->call->tmp, w->in,
+			    in_at * w->unit * bb_dtype_size(w->call->dtype));
+	return BB_MPI(Alltoallv)(in, sent, from, w->type, w->call->out, received, to, w->type,
+				 w->prepared->comm);
+}
+
+static size_t row_or_column(const struct bb_shape *shape, int rank)
+{
+	const size_t row = bb_alltoall_in(shape, rank, shape->nranks);
+	const size_t column = bb_alltoall_out(shape, shape->nranks, rank);
+
+	return row > column ? row : column;
+}
+
+static int sendrecv(const struct work *w, size_t at, bb_mpi_count n)
+{
+	const int next = w->group->port.me + 1 == w->group->port.n ? 0 : w->group->port.me + 1;
+	const int previous = (w->group->port.me ? w->group->port.me : w->group->port.n) - 1;
+
+	if (w->in_place)
+		return BB_MPI(Sendrecv_replace)(w->call->out, n, w->type, next, SENDRECV_TAG,
+						previous, SENDRECV_TAG, w->prepared->comm,
+						MPI_STATUS_IGNORE);
+	return BB_MPI(Sendrecv)(w->in, n, w->type, next, SENDRECV_TAG, w->call->out, n, w->type,
+				previous, SENDRECV_TAG, w->prepared->comm, MPI_STATUS_IGNORE);
+}
+
+/* ---- the table ------------------------------------------------------------------------- */
+
+#define ROW(collective, name, run, most, ...)                                                      \
+	{                                                                                          \
+		&bb_##collective, name, {__VA_ARGS__},                                             \
+			"the MPI library has no algorithm of that name for " #collective, run,     \
+			most                                                                       \
+	}
+
+static const struct bb_mpi_row rows[] = {
+	ROW(all_reduce, "MPI_Allreduce", all_reduce, NULL, BB_MPI_ALLREDUCE, NO_FUNCTION),
+	ROW(all_gather, "MPI_Allgather", all_gather, whole, BB_MPI_ALLGATHER, NO_FUNCTION),
+	ROW(reduce_scatter, "MPI_Reduce_scatter_block", reduce_scatter, whole,
+	    BB_MPI_REDUCE_SCATTER_BLOCK, BB_MPI_REDUCE_SCATTER),
+	ROW(broadcast, "MPI_Bcast", broadcast, NULL, BB_MPI_BCAST, NO_FUNCTION),
+	ROW(reduce, "MPI_Reduce", reduce, NULL, BB_MPI_REDUCE, NO_FUNCTION),
+	ROW(gather, "MPI_Gather", gather, whole, BB_MPI_GATHER, NO_FUNCTION),
+	ROW(scatter, "MPI_Scatter", scatter, whole, BB_MPI_SCATTER, NO_FUNCTION),
+	ROW(alltoall, "MPI_Alltoall", alltoall, whole, BB_MPI_ALLTOALL, NO_FUNCTION),
+	ROW(alltoallv, "MPI_Alltoallv", alltoallv, row_or_column, BB_MPI_ALLTOALLV, NO_FUNCTION),
+	ROW(sendrecv, "MPI_Sendrecv", sendrecv, whole, NO_FUNCTION, NO_FUNCTION),
+};
+
+/* The row of COLLECTIVE; NULL: the library has no such function. */
+static const struct bb_mpi_row *mpi_row_find(const struct bb_collective *collective)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].collective == collective)
+			return &rows[i];
+	return NULL;
+}
+
+/* Value that forces NATIVE on *FUNCTION of ROW. 0: nothing is forced, and *FUNCTION is the one that
+   ROW prefers. */
+static int mpi_native_forces(const struct bb_native *native, const struct bb_mpi_row *row,
+			     enum bb_mpi_function *function)
+{
+	const struct bb_mpi_forced *forced = native->own;
+
+	for (int i = 0; forced && i < 2 && row->functions[i] != NO_FUNCTION; i++) {
+		*function = row->functions[i];
+		if (forced->value[*function] != 0)
+			return forced->value[*function];
+	}
+	*function = row->functions[0];
+	return 0;
+}
+
+static const char *mpi_native_refuses(const struct bb_native *native,
+				      const struct bb_collective *collective)
+{
+	const struct bb_mpi_row *row = mpi_row_find(collective);
+	enum bb_mpi_function function;
+
+	if (!row)
+		return "hypercube is an algorithm of its own; all_gather has native";
+	if (native->own && !mpi_native_forces(native, row, &function))
+		return row->lacks;
+	return NULL;
+}
+
+static const char *mpi_native_refuses_group(const struct bb_native *native, int nranks)
+{
+	const struct bb_mpi_forced *forced = native->own;
+
+	if (!forced)
+		return NULL;
+	if (nranks == 1)
+		return "the MPI library uses no algorithm for a single rank";
+	return forced->only_pairs && nranks != 2 ? "two_proc is for groups of two ranks" : NULL;
+}
+
+const struct bb_native bb_mpi_natives[] = {
+	{.name = "native",
+	 .brief = "the MPI library's own collective",
+	 .refuses = mpi_native_refuses,
+	 .refuses_group = mpi_native_refuses_group,
+	 .discover = bb_mpi_discover},
+	{.name = NULL},
+};
+
+/* ---- limits ----------------------------------------------------------------------------- */
+
+/* Elements of a unit, so that the library's counts can express MOST elements. */
+static size_t unit_for(size_t most)
+{
+	size_t unit = 1;
+
+	while (most > unit * BB_MPI_MOST)
+		unit *= 2;
+	return unit;
+}
+
+/* NULL, or why the library cannot make CALL; the same on all ranks. */
+static const char *mpi_native_limits(const struct bb_call *call)
+{
+	const struct bb_mpi_row *row = mpi_row_find(call->collective);
+	const struct bb_shape *shape = &call->shape;
+	const int n = shape->nranks;
+	size_t most = 0, rest;
+
+	if (!BB_MPI_REDUCES_IN_PLACE_ANYWHERE && call->collective == &bb_reduce &&
+	    shape->in_place && shape->root != 0 && call->op != BB_MULSUM)
+		return "MPICH before 4.1.2 crashes with MPI_IN_PLACE at a root other than 0";
+	for (int r = 0; row->most && r < (shape->matrix ? n : 1); r++)
+		most = row->most(shape, r) > most ? row->most(shape, r) : most;
+	if (most <= BB_MPI_MOST)
+		return NULL;
+	if (call->collective->flags & BB_REDUCES)
+		return "this MPI counts in ints: at most 2147483647 elements per rank";
+	rest = shape->matrix ? 0 : shape->count % unit_for(most);
+	for (int r = 0; shape->matrix && r < n; r++)
+		for (int s = 0; s < n; s++)
+			rest |= bb_alltoall_count(shape, r, s) % unit_for(most);
+	if (rest != 0)
+		return "this MPI counts in ints: more than 2147483647 elements must divide into "
+		       "equal units";
+	return NULL;
+}
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+size_t bb_mpi_native_tmp_bytes(const struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_collective *c = call->collective;
+	const int rank = group->port.me;
+
+	if (bb_call_weighs(call, rank))
+		return bb_call_in_bytes(call, rank);
+	if (!call->shape.in_place)
+		return 0;
+	if (c == &bb_reduce_scatter)
+		return call->shape.count * bb_dtype_size(call->dtype);
+	return c == &bb_alltoallv ? bb_call_in_bytes(call, rank) : 0;
+}
+
+#define PIECE ((size_t)1 << 30)
+
+bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_mpi_types *types = &group->port.rank->context->types;
+	const struct bb_kernels *kernels = group->port.rank->context->cpu.kernels;
+	const struct bb_mpi_prepared *prepared = call->prepared;
+	const struct bb_mpi_row *row = prepared->row;
+	struct work w = {.group = group,
+			 .call = call,
+			 .prepared = prepared,
+			 .in = call->in,
+			 .in_place = call->shape.in_place,
+			 .unit = row->most ? unit_for(row->most(&call->shape, group->port.me)) : 1,
+			 .type = types->type[call->dtype],
+			 .op = types->op[call->dtype][call->op]};
+	size_t at = 0, n;
+	bb_status status;
+	int code = MPI_SUCCESS;
+
+	if (bb_call_weighs(call, group->port.me)) {
+		bb_cpu_weigh(kernels, call, group->port.me, call->tmp);
+		w.in = call->tmp;
+		w.in_place = false;
+	}
+	if (w.unit > 1) {
+		BB_TRY(code, MPI_Type_contiguous((int)w.unit, w.type, &w.type), ran);
+		code = MPI_Type_commit(&w.type);
+	}
+	while (code == MPI_SUCCESS) { /* in pieces, if the row may be cut */
+		n = call->shape.count - at;
+		if (!row->most && n > BB_MPI_MOST)
+			n = PIECE;
+		code = row->run(&w, at, (bb_mpi_count)(n / w.unit));
+		at += n;
+		if (at >= call->shape.count)
+			break;
+	}
+	if (w.unit > 1)
+		MPI_Type_free(&w.type);
+ran:
+	status = bb_mpi_check(group->port.rank->context, row->name, code);
+	if (status == BB_OK && bb_call_divides(call))
+		bb_cpu_divide(kernels, call, group->port.me);
+	return status;
+}
+
+#define CREATE_TAG 0
+#define CHUNK_BYTES ((size_t)512 << 10)
+
+/* ---- groups ------------------------------------------------------------------------------- */
+
+/* A group has a communicator for the library's collectives, one for messages, and one more for each
+   forced algorithm. */
+
+static void mpi_comm_free(const struct bb_context *context, MPI_Comm *comm)
+{
+	const bool healthy =
+		!bb_cpu_aborted(&context->cpu) && bb_error_status(context->cpu.error) == BB_OK;
+
+	if (*comm != MPI_COMM_NULL && healthy)
+		MPI_Comm_free(comm);
+}
+
+static int make_comms(struct bb_context *context, const int *members, int n, struct bb_group *g)
+{
+	MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+	int code;
+
+	BB_TRY(code, MPI_Comm_group(context->comm, &world), out);
+	BB_TRY(code, MPI_Group_incl(world, n, members, &group), out);
+	BB_TRY(code, MPI_Comm_create_group(context->comm, group, CREATE_TAG, &g->comm), out);
+	BB_TRY(code, MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN), out);
+	g->crowded = context->cpu.crowded;
+	BB_TRY(code, MPI_Allreduce(MPI_IN_PLACE, &g->crowded, 1, MPI_INT, MPI_MAX, g->comm), out);
+	code = MPI_Comm_dup(g->comm, &g->messages);
+out:
+	if (group != MPI_GROUP_NULL)
+		MPI_Group_free(&group);
+	if (world != MPI_GROUP_NULL)
+		MPI_Group_free(&world);
+	return code;
+}
+
+static void mpi_group_close(struct bb_group *group)
+{
+	struct bb_mpi_prepared *p, *next;
+
+	if (!group)
+		return;
+	for (p = group->prepared; p; p = next) {
+		next = p->next;
+		mpi_comm_free(group->port.rank->context, &p->forced);
+		free(p);
+	}
+	mpi_comm_free(group->port.rank->context, &group->messages);
+	mpi_comm_free(group->port.rank->context, &group->comm);
+	bb_port_close(&group->port);
+	free(group->counts);
+	free(group->offsets);
+	free(group);
+}
+
+static bb_status mpi_group_open(struct bb_rank *rank, const int *members, int n,
+				struct bb_group **group, struct bb_error *error)
+{
+	struct bb_context *context = rank->context;
+	struct bb_group *g = calloc(1, sizeof(*g));
+	bb_status status;
+
+	if (!g)
+		return bb_no_memory(error, "a group");
+	g->comm = g->messages = MPI_COMM_NULL;
+	g->window = MPI_WIN_NULL;
+	g->counts = calloc(2 * (size_t)n, sizeof(*g->counts));
+	g->offsets = calloc(2 * (size_t)n, sizeof(*g->offsets));
+	BB_TRY(status,
+	       bb_port_open(&g->port, &bb_mpi_port_calls, rank, context->hosts, members, n, error),
+	       failed);
+	if (!g->counts || !g->offsets)
+		BB_TRY(status, bb_no_memory(error, "a group"), failed);
+	BB_TRY(status,
+	       bb_mpi_check(context, "MPI_Comm_create_group", make_comms(context, members, n, g)),
+	       failed);
+	*group = g;
+	return BB_OK;
+failed:
+	mpi_group_close(g);
+	return status;
+}
+
+/* Uses the communicator of messages, which no collective of a queue uses. */
+static bb_status mpi_barrier(struct bb_group *group)
+{
+	struct bb_context *context = group->port.rank->context;
+
+	if (bb_cpu_aborted(&context->cpu))
+		return BB_ETIMEOUT;
+	return bb_mpi_check(context, "MPI_Barrier", MPI_Barrier(group->messages));
+}
+
+/* ---- preparing calls ----------------------------------------------------------------- */
+
+/* *PREPARED = what GROUP has prepared for NATIVE and ROW. */
+static bb_status prepare(struct bb_group *group, const struct bb_native *native,
+			 const struct bb_mpi_row *row, const void **prepared)
+{
+	struct bb_context *context = group->port.rank->context;
+	struct bb_mpi_prepared *p = group->prepared;
+	int value, code = MPI_SUCCESS;
+
+	while (p && (p->native != native || p->row != row))
+		p = p->next;
+	*prepared = p;
+	if (p)
+		return BB_OK;
+	*prepared = p = calloc(1, sizeof(*p));
+	if (!p)
+		return bb_no_memory(context->cpu.error, "an algorithm");
+	*p = (struct bb_mpi_prepared){.next = group->prepared,
+				      .native = native,
+				      .row = row,
+				      .forced = MPI_COMM_NULL,
+				      .comm = group->comm};
+	group->prepared = p;
+	value = mpi_native_forces(native, row, &p->function);
+	if (value)
+		p->reason = mpi_native_refuses_group(native, group->port.n);
+	if (value && !p->reason) {
+		code = bb_mpi_force(&context->controls, group->comm, p->function, value, &p->forced,
+				    &p->reason);
+		p->comm = p->forced;
+	}
+	return bb_mpi_check(context, "MPI_Comm_dup", code);
+}
+
+static bb_status mpi_choose(struct bb_group *group, struct bb_call *call)
+{
+	call->native = NULL;
+	call->schedule = NULL;
+	if (!mpi_native_refuses(&bb_mpi_natives[0], call->collective))
+		call->native = &bb_mpi_natives[0];
+	else /* a collective that is an algorithm of its own */
+		call->schedule = bb_algorithm_find(call->collective, call->collective->name);
+	return call->native || call->schedule ? BB_OK : BB_EUNSUPPORTED;
+}
+
+static bb_status mpi_tune(struct bb_group *group, struct bb_call *call)
+{
+	const struct bb_mpi_row *row = mpi_row_find(call->collective);
+
+	call->shape.chunk = CHUNK_BYTES / bb_dtype_size(call->dtype);
+	return call->native && row ? prepare(group, call->native, row, &call->prepared) : BB_OK;
+}
+
+static const char *mpi_refuses(struct bb_group *group, const struct bb_call *call)
+{
+	const struct bb_mpi_prepared *p = call->prepared;
+	const char *reason;
+
+	if (!call->native)
+		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+	reason = mpi_native_refuses(call->native, call->collective);
+	if (!reason)
+		reason = p ? p->reason : "tune was not called";
+	return reason ? reason : mpi_native_limits(call);
+}
+
 /* ---- opening ---------------------------------------------------------------------------- */
 
 /* Find the processes that share this one's cores. */
@@ -138,7 +668,7 @@ static void mpi_close(struct bb_context *context)
 {
 	bb_mpi_controls_close(&context->controls);
 	bb_mpi_types_close(&context->types);
-	bb_mpi_comm_free(context, &context->comm);
+	mpi_comm_free(context, &context->comm);
 	bb_cpu_close(&context->cpu);
 	free(context->hosts);
 	free(context);
@@ -228,12 +758,12 @@ const struct bb_backend bb_plugin_backend = {
 	.detach = mpi_detach,
 	.locate = mpi_locate,
 	.release = mpi_release,
-	.group_open = bb_mpi_group_open,
-	.group_close = bb_mpi_group_close,
-	.barrier = bb_mpi_barrier,
-	.choose = bb_mpi_choose,
-	.tune = bb_mpi_tune,
-	.refuses = bb_mpi_refuses,
+	.group_open = mpi_group_open,
+	.group_close = mpi_group_close,
+	.barrier = mpi_barrier,
+	.choose = mpi_choose,
+	.tune = mpi_tune,
+	.refuses = mpi_refuses,
 	.tmp_bytes = bb_port_tmp_bytes,
 	.cost_bytes = bb_port_cost_bytes,
 	.queue_open = mpi_queue_open,

@@ -1,8 +1,8 @@
 /*
  * mpi.h - the mpi backend from inside: a rank is a process of MPI_COMM_WORLD.
  *
- *   mpi.c       the backend's table: opening, location, memory
- *   group.c     the library's own collectives; groups, and what tune prepares for their calls
+ *   mpi.c       the library's own collectives; groups, and what tune prepares for their calls; the
+ *               backend's table: opening, location, memory
  *   forced.c    what the library reveals: algorithms that it names, how it moves bytes in a host
  *   types.c     datatypes and operations
  *   messages.c  messages of schedules and queues, routes, differences of the processes' clocks
@@ -108,9 +108,9 @@ extern const struct bb_port_calls bb_mpi_port_calls;
 /* bb_cpu_context's pass. */
 BB_MUST bb_status bb_mpi_message(const struct bb_message *message);
 
-/* ---- groups (group.c) ------------------------------------------------------------------- */
+/* ---- groups (mpi.c) ------------------------------------------------------------------- */
 
-struct bb_mpi_row; /* the library's function for a collective (group.c) */
+struct bb_mpi_row; /* the library's function for a collective (mpi.c) */
 
 /* What all calls of one collective by one native share: prepared of bb_call. */
 struct bb_mpi_prepared {
@@ -138,17 +138,6 @@ struct bb_group {
 
 BB_PORT_STRUCTS_FIT;
 
-/* Free *COMM, if it is one. After a failure it is left to the end of the process: freeing is
-   collective, and other processes may never do it. */
-void bb_mpi_comm_free(const struct bb_context *context, MPI_Comm *comm);
-BB_MUST bb_status bb_mpi_group_open(struct bb_rank *rank, const int *members, int n,
-				    struct bb_group **group, struct bb_error *error);
-void bb_mpi_group_close(struct bb_group *group);
-BB_MUST bb_status bb_mpi_barrier(struct bb_group *group);
-BB_MUST bb_status bb_mpi_choose(struct bb_group *group, struct bb_call *call);
-BB_MUST bb_status bb_mpi_tune(struct bb_group *group, struct bb_call *call);
-const char *bb_mpi_refuses(struct bb_group *group, const struct bb_call *call);
-
 /* ---- how bytes move within a host (forced.c) --------------------------------------------- */
 
 extern const struct bb_route_switch bb_mpi_route_switch;
@@ -165,15 +154,10 @@ extern const struct bb_routes bb_mpi_routes;
 /* Unshare all that was shared of BYTES at MEMORY; no window may be open to it. */
 void bb_mpi_unshare(struct bb_rank *rank, const void *memory, size_t bytes);
 
-/* ---- the library's collectives (group.c) ----------------------------------------------- */
+/* ---- the library's collectives (mpi.c) ----------------------------------------------- */
 
 extern const struct bb_native bb_mpi_natives[];
 
-/* NULL, or why NATIVE cannot do COLLECTIVE (refuses of bb_native). */
-const char *bb_mpi_native_refuses(const struct bb_native *native,
-				  const struct bb_collective *collective);
-/* NULL, or why NRANKS cannot use a forced NATIVE (refuses_group of bb_native). */
-const char *bb_mpi_native_refuses_group(const struct bb_native *native, int nranks);
 size_t bb_mpi_native_tmp_bytes(const struct bb_group *group, const struct bb_call *call);
 BB_MUST bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call);
 
