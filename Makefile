@@ -59,28 +59,29 @@ include mk/libraries.mk
 
 # ---- sources and targets -------------------------------------------------------------------------
 
-BACKENDS := host sim null
-SOURCES  := $(filter-out %/kernels_isa.c src/launch/mpi.c src/simulator/cluster/file.c src/core/json_file.c,$(wildcard $(foreach d,\
-            core schedules suspects programs logs topology topology/probes launch simulator \
-            simulator/cluster simulator/timeline simulator/nccl simulator/openmpi simulator/calibration backends backends/cpu \
-            $(BACKENDS:%=backends/%) harness harness/run harness/measure harness/results,src/$(d)/*.c)))
-OBJECTS  := $(SOURCES:%.c=$(B)/%.o)
-LIB      := $(B)/libbusbench.a
-
-# Everything above it. Programs and tests take the objects that they need from this archive, and with them their
-# libraries. Training kernels and models need jansson, acceptance libyaml and zlib, readers of XML expat.
+# What a file needs follows from its folder in src. LIB needs hwloc and libnuma alone, and every program has all of it.
+# The folders of loadable backends (backends/mpi, gloo, nccl) are in mk/backends.mk and mk/gpu.mk.
+within       = $(wildcard $(1:%=src/%/*.c))
 HAVE_JANSSON := $(call have,jansson)
-HAVE_YAML   := $(call have,jansson yaml zlib)
+HAVE_YAML    := $(call have,jansson yaml zlib)
 HAVE_EXPAT   := $(call have,expat)
-READER       := $(if $(HAVE_EXPAT),$(wildcard src/topology/files/*.c) src/simulator/cluster/file.c)
-UPPER        := $(filter-out %_perf.c %/main.c,$(READER) $(wildcard src/collectives/*.c src/p2p/*.c src/diagnose/*.c src/memory/bandwidth/*.c \
-                $(if $(HAVE_JANSSON),src/core/json_file.c src/models/*.c src/models/memory/*.c src/memory/tool/*.c \
-                src/training_kernels/*.c src/training_kernels/*/*.c) $(if $(HAVE_YAML),src/acceptance/*.c src/acceptance/tool/*.c) \
-                $(if $(HAVE_EXPAT),src/topology_tool/*.c)))
+BACKENDS     := host sim null
+SOURCES      := $(call within,core schedules suspects programs logs topology topology/probes launch simulator \
+                simulator/cluster simulator/timeline simulator/nccl simulator/openmpi simulator/calibration backends \
+                backends/cpu $(BACKENDS:%=backends/%) harness harness/run harness/measure harness/results)
+OBJECTS      := $(SOURCES:%.c=$(B)/%.o)
+LIB          := $(B)/libbusbench.a
+
+# Programs and tests take the objects that they need from UPPER_LIB, and with them their libraries: jansson reads
+# models, expat XML, and acceptance needs libyaml and zlib, too. Files named *_perf.c and main.c are programs.
+READER       := $(if $(HAVE_EXPAT),$(call within,topology/files simulator/cluster/files))
+ABOVE        := $(READER) $(call within,collectives p2p diagnose memory/bandwidth $(if $(HAVE_EXPAT),topology_tool) \
+                $(if $(HAVE_JANSSON),core/jansson models models/memory memory/tool training_kernels training_kernels/*) \
+                $(if $(HAVE_YAML),acceptance acceptance/tool))
+UPPER        := $(filter-out %_perf.c %/main.c,$(ABOVE))
 UPPER_LIB    := $(B)/libbenchmarks.a
 
-PERFS        := $(wildcard src/collectives/*_perf.c src/p2p/*_perf.c src/memory/bandwidth/*_perf.c \
-                $(if $(HAVE_JANSSON),src/training_kernels/*/*_perf.c))
+PERFS        := $(filter %_perf.c,$(ABOVE))
 BINS         := $(patsubst %.c,$(B)/%,$(notdir $(PERFS))) $(B)/diagnose
 FRONT        := $(B)/busbench
 TOPOLOGY     := $(if $(HAVE_EXPAT),$(B)/topology)
@@ -94,6 +95,7 @@ include mk/backends.mk mk/gpu.mk mk/tests.mk mk/studies.mk mk/install.mk mk/stam
 ABSENT := $(call missing,expat jansson yaml zlib)
 all: $(FRONT) $(BINS) $(PLUGINS) $(TOPOLOGY) $(MODEL_MEMORY) $(ACCEPTANCE) $(if $(HAVE_MPI),,no-mpi) $(if $(HAVE_GLOO),,no-gloo) $(if $(HAVE_CUDA),,no-nccl)
 	$(if $(ABSENT),@scripts/libraries.sh absent $(ABSENT))
+
 # ---- build rules -------------------------------------------------------------------------------------
 
 $(B)/%.o: %.c $(B)/flags

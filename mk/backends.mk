@@ -9,19 +9,19 @@ ISA_plain   := $(ISA_O)
 ISA_avx2    := $(ISA_O) -mavx2 -mfma -mf16c
 ISA_avx512  := $(ISA_O) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c \
                -mprefer-vector-width=512
-OBJECTS     += $(ISAS:%=$(B)/src/backends/cpu/kernels_%.o)
+ISA_OBJECTS := $(ISAS:%=$(B)/src/backends/cpu/isa/%.o)
+OBJECTS     += $(ISA_OBJECTS)
 $(B)/src/backends/cpu/kernels.o: private BB_FLAGS += $(ISAS:%=-DBB_HAVE_ISA_%)
 
-$(B)/src/backends/cpu/kernels_%.o: src/backends/cpu/kernels_isa.c $(B)/flags
+$(ISA_OBJECTS): $(B)/src/backends/cpu/isa/%.o: src/backends/cpu/isa/kernels.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$< ($*))
 	$(Q)$(COMPILE) $(ISA_$*) -DBB_ISA=$* -c -o $@ $<
 
 HAVE_MPI    := $(if $(filter auto,$(MPI)),$(call have,mpi),$(filter 1,$(MPI)))
-MPI_SOURCES := $(wildcard src/backends/mpi/*.c) src/launch/mpi.c
-MPI_OBJECTS := $(MPI_SOURCES:%.c=$(B)/%.o)
+MPI_OBJECTS := $(patsubst %.c,$(B)/%.o,$(call within,backends/mpi))
 HAVE_GLOO   := $(if $(filter auto,$(GLOO)),$(call have,gloo),$(filter 1,$(GLOO)))
-GLOO_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/backends/gloo/*.c)) $(B)/src/backends/gloo/wrapper.o
+GLOO_OBJECTS := $(patsubst %.c,$(B)/%.o,$(call within,backends/gloo)) $(B)/src/backends/gloo/wrapper.o
 PLUGINS     := $(if $(HAVE_MPI),$(B)/backends/mpi.so) $(if $(HAVE_GLOO),$(B)/backends/gloo.so) $(if $(HAVE_EXPAT),$(B)/backends/topology.so)
 
 $(B)/mpicc: SAYS = $(MPICC) $(shell command -v $(MPICC)) $(shell $(MPICC) -show 2>/dev/null)

@@ -4,7 +4,7 @@ CUDA_LIBS    := $(foreach d,$(wildcard $(if $(NCCL_HOME),$(NCCL_HOME)/lib) $(CUD
                 -lcudart_static -lstdc++ -lrt -ldl -lpthread
 HAVE_NCCL_H  := $(if $(filter auto,$(CUDA)),$(call have,nccl),$(filter 1,$(CUDA)))
 HAVE_NVCC    := $(if $(filter auto,$(CUDA)),$(shell command -v $(NVCC) >/dev/null 2>&1 && echo 1),$(filter 1,$(CUDA)))
-NCCL_OBJECTS := $(patsubst %.c,$(B)/%.o,$(wildcard src/backends/nccl/*.c))
+NCCL_OBJECTS := $(patsubst %.c,$(B)/%.o,$(call within,backends/nccl))
 # Where what has code of devices in it is built: ci/gpu_bundle.sh builds it for other devices beside the build.
 GPU_B        ?= $(B)
 CUDA_OBJECTS := $(patsubst %.cu,$(GPU_B)/%.o,$(wildcard src/backends/nccl/*.cu))

@@ -4,7 +4,7 @@
 #include "acceptance/baseline.h"
 
 #include "core/json.h"
-#include "core/json_file.h"
+#include "core/jansson/json_file.h"
 #include "core/version.h"
 #include "harness/results/record.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/array.h"
 #include "core/file.h"
-#include "core/json_file.h"
+#include "core/jansson/json_file.h"
 #include "core/units.h"
 
 #include <jansson.h>

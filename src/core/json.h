@@ -2,7 +2,7 @@
  * json.h - writes JSON into a string. Asserts that calls nest as JSON does.
  *
  * It is the only writer of JSON and needs only libc. Programs that read JSON files link jansson
- * (json_file.h); json_find.h reads members of records without it.
+ * (jansson/json_file.h); json_find.h reads members of records without it.
  */
 #ifndef BB_CORE_JSON_H
 #define BB_CORE_JSON_H

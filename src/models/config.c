@@ -1,7 +1,7 @@
 /*
  * config.c - the hyperparameters in a config.json of Hugging Face's transformers.
  */
-#include "core/json_file.h"
+#include "core/jansson/json_file.h"
 #include "models/parts.h"
 
 #include <fnmatch.h>

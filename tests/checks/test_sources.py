@@ -395,7 +395,7 @@ def mpi_flags():
 
 
 def needs_mpi(path):
-    return path.startswith("src/backends/mpi/") or path == "src/launch/mpi.c"
+    return path.startswith("src/backends/mpi/")
 
 
 @functools.lru_cache(None)
@@ -433,11 +433,11 @@ def headers_compile_alone(compiler):
 
 def sources_compile(compiler):
     """Without a warning; the build has used only one of the compilers."""
-    paths = [p for p in sources("src", (".c",)) if not p.endswith("kernels_isa.c")]
+    paths = [p for p in sources("src", (".c",)) if not p.startswith("src/backends/cpu/isa/")]
     compile_alone(compiler, paths + sources("tests/unit", (".c",)) + sources("docs", (".c",)))
     for isa in (["plain"], ["avx2", "-mavx2", "-mfma", "-mf16c"]):
         if isa[0] == "plain" or os.uname().machine == "x86_64":
-            compile_alone(compiler, ["src/backends/cpu/kernels_isa.c"], [f"-DBB_ISA={isa[0]}", *isa[1:]])
+            compile_alone(compiler, ["src/backends/cpu/isa/kernels.c"], [f"-DBB_ISA={isa[0]}", *isa[1:]])
 
 
 for compiler in COMPILERS:

@@ -2,7 +2,7 @@
  * ds_config.c - DeepSpeed's ds_config.json.
  */
 #include "models/memory/ds_config.h"
-#include "core/json_file.h"
+#include "core/jansson/json_file.h"
 
 #include <jansson.h>
 #include <math.h>

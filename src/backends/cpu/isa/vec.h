@@ -1,9 +1,9 @@
 /*
- * kernels_vec.h - vectors of the instruction set this file is compiled for: loading and storing
- * them whole, in part, or past the caches. For kernels_isa.c alone.
+ * vec.h - vectors of the instruction set this file is compiled for: loading and storing
+ * them whole, in part, or past the caches. For kernels.c alone.
  */
-#ifndef BB_BACKENDS_CPU_KERNELS_VEC_H
-#define BB_BACKENDS_CPU_KERNELS_VEC_H
+#ifndef BB_BACKENDS_CPU_ISA_VEC_H
+#define BB_BACKENDS_CPU_ISA_VEC_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /*
  * json_file.c - reading a file of JSON.
  */
-#include "core/json_file.h"
+#include "core/jansson/json_file.h"
 
 #include "core/printable.h"
 

@@ -1,8 +1,8 @@
 /*
  * json_file.h - reads a JSON file that the user names. Only programs that link jansson contain it.
  */
-#ifndef BB_CORE_JSON_FILE_H
-#define BB_CORE_JSON_FILE_H
+#ifndef BB_CORE_JANSSON_JSON_FILE_H
+#define BB_CORE_JANSSON_JSON_FILE_H
 
 #include "core/file.h"
 

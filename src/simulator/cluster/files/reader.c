@@ -1,5 +1,5 @@
 /*
- * file.c - the symbol that backends/topology.so exports.
+ * reader.c - the symbol that backends/topology.so exports.
  */
 #include "simulator/cluster/cluster.h"
 #include "topology/files/files.h"

@@ -1,11 +1,11 @@
 /*
- * kernels_isa.c - every reduction, from one body. Compiled once for each instruction set with
+ * kernels.c - every reduction, from one body. Compiled once for each instruction set with
  * BB_ISA as its name. The datatype and the op are constants wherever the body is instantiated, so
  * that each switch below leaves one case.
  */
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/kernels_float.h"
-#include "backends/cpu/kernels_vec.h"
+#include "backends/cpu/isa/float.h"
+#include "backends/cpu/isa/vec.h"
 
 #include <string.h>
 
@@ -39,6 +39,17 @@ BB_INLINE enum lane lane_of(enum bb_dtype dtype)
 				       : LANE_F32;
 }
 
+/* Integers of 8, and of 32 bits. */
+BB_INLINE bool is_byte(enum lane lane)
+{
+	return lane == LANE_I8 || lane == LANE_U8;
+}
+
+BB_INLINE bool is_word(enum lane lane)
+{
+	return lane == LANE_I32 || lane == LANE_U32;
+}
+
 /* Bytes of memory that a vector of computed elements occupies. */
 BB_INLINE size_t unit_of(enum bb_dtype dtype)
 {
@@ -49,18 +60,12 @@ BB_INLINE size_t unit_of(enum bb_dtype dtype)
 
 BB_INLINE size_t element_of(enum bb_dtype dtype)
 {
-	switch (lane_of(dtype)) {
-	case LANE_I8:
-	case LANE_U8:
-		return 1;
-	case LANE_I32:
-	case LANE_U32:
-		return 4;
-	case LANE_F32:
-		return unit_of(dtype) / (BB_VEC / 4);
-	default:
-		return 8;
-	}
+	const enum lane lane = lane_of(dtype);
+
+	return is_byte(lane)      ? 1
+	       : is_word(lane)    ? 4
+	       : lane == LANE_F32 ? unit_of(dtype) / (BB_VEC / 4)
+				  : 8;
 }
 
 /* ---- memory ------------------------------------------------------------------------ */
@@ -89,18 +94,11 @@ MEMORY(quarter)
 
 BB_INLINE bb_vec get(enum bb_dtype dtype, const void *p, enum bb_access access, size_t part)
 {
-	switch (dtype) {
-	case BB_HALF:
-		return (bb_vec)bb_from_half(get_half(p, access, part));
-	case BB_BFLOAT16:
-		return (bb_vec)bb_from_bfloat16(get_half(p, access, part));
-	case BB_F8E4M3:
-		return (bb_vec)bb_from_e4m3(get_quarter(p, access, part));
-	case BB_F8E5M2:
-		return (bb_vec)bb_from_e5m2(get_quarter(p, access, part));
-	default:
-		return get_vec(p, access, part);
-	}
+	return dtype == BB_HALF       ? (bb_vec)bb_from_half(get_half(p, access, part))
+	       : dtype == BB_BFLOAT16 ? (bb_vec)bb_from_bfloat16(get_half(p, access, part))
+	       : dtype == BB_F8E4M3   ? (bb_vec)bb_from_e4m3(get_quarter(p, access, part))
+	       : dtype == BB_F8E5M2   ? (bb_vec)bb_from_e5m2(get_quarter(p, access, part))
+				      : get_vec(p, access, part);
 }
 
 /* A result, rounded once for all destinations. */
@@ -112,18 +110,13 @@ union result {
 
 BB_INLINE union result round_to(enum bb_dtype dtype, bb_vec v)
 {
-	switch (dtype) {
-	case BB_HALF:
-		return (union result){.half = bb_to_half((bb_vf32)v)};
-	case BB_BFLOAT16:
-		return (union result){.half = bb_to_bfloat16((bb_vf32)v)};
-	case BB_F8E4M3:
-		return (union result){.quarter = bb_to_e4m3((bb_vf32)v)};
-	case BB_F8E5M2:
-		return (union result){.quarter = bb_to_e5m2((bb_vf32)v)};
-	default:
-		return (union result){.vec = v};
-	}
+	const bb_vf32 f = (bb_vf32)v;
+
+	return dtype == BB_HALF       ? (union result){.half = bb_to_half(f)}
+	       : dtype == BB_BFLOAT16 ? (union result){.half = bb_to_bfloat16(f)}
+	       : dtype == BB_F8E4M3   ? (union result){.quarter = bb_to_e4m3(f)}
+	       : dtype == BB_F8E5M2   ? (union result){.quarter = bb_to_e5m2(f)}
+				      : (union result){.vec = v};
 }
 
 BB_INLINE void put(enum bb_dtype dtype, void *p, union result r, enum bb_access access, size_t part)
@@ -153,20 +146,12 @@ BB_INLINE bb_vec multiply_bytes(bb_vec a, bb_vec b)
 #define ARITHMETIC(name, operator, bytes)                                                          \
 	BB_INLINE bb_vec name(enum lane lane, bb_vec a, bb_vec b)                                  \
 	{                                                                                          \
-		switch (lane) {                                                                    \
-		case LANE_I8:                                                                      \
-		case LANE_U8:                                                                      \
-			return bytes;                                                              \
-		case LANE_I32:                                                                     \
-		case LANE_U32:                                                                     \
-			return (bb_vec)((bb_vu32)a operator(bb_vu32) b);                           \
-		case LANE_F32:                                                                     \
-			return (bb_vec)((bb_vf32)a operator(bb_vf32) b);                           \
-		case LANE_F64:                                                                     \
-			return (bb_vec)((bb_vf64)a operator(bb_vf64) b);                           \
-		default:                                                                           \
-			return a operator b;                                                       \
-		}                                                                                  \
+		return is_byte(lane)      ? bytes                                                  \
+		       : is_word(lane)    ? (bb_vec)((bb_vu32)a operator(bb_vu32) b)               \
+		       : lane == LANE_F32 ? (bb_vec)((bb_vf32)a operator(bb_vf32) b)               \
+		       : lane == LANE_F64 ? (bb_vec)((bb_vf64)a operator(bb_vf64) b)               \
+					  : a                                                      \
+					    operator b;                                            \
 	}
 
 ARITHMETIC(add, +, (bb_vec)((bb_vu8)a + (bb_vu8)b))
@@ -176,24 +161,14 @@ ARITHMETIC(multiply, *, multiply_bytes(a, b))
 /* All ones where a < b. */
 BB_INLINE bb_vec less(enum lane lane, bb_vec a, bb_vec b)
 {
-	switch (lane) {
-	case LANE_I8:
-		return (bb_vec)((bb_vi8)a < (bb_vi8)b);
-	case LANE_U8:
-		return (bb_vec)((bb_vu8)a < (bb_vu8)b);
-	case LANE_I32:
-		return (bb_vec)((bb_vi32)a < (bb_vi32)b);
-	case LANE_U32:
-		return (bb_vec)((bb_vu32)a < (bb_vu32)b);
-	case LANE_I64:
-		return (bb_vec)((bb_vi64)a < (bb_vi64)b);
-	case LANE_F32:
-		return (bb_vec)((bb_vf32)a < (bb_vf32)b);
-	case LANE_F64:
-		return (bb_vec)((bb_vf64)a < (bb_vf64)b);
-	default:
-		return (bb_vec)(a < b);
-	}
+	return lane == LANE_I8    ? (bb_vec)((bb_vi8)a < (bb_vi8)b)
+	       : lane == LANE_U8  ? (bb_vec)((bb_vu8)a < (bb_vu8)b)
+	       : lane == LANE_I32 ? (bb_vec)((bb_vi32)a < (bb_vi32)b)
+	       : lane == LANE_U32 ? (bb_vec)((bb_vu32)a < (bb_vu32)b)
+	       : lane == LANE_I64 ? (bb_vec)((bb_vi64)a < (bb_vi64)b)
+	       : lane == LANE_F32 ? (bb_vec)((bb_vf32)a < (bb_vf32)b)
+	       : lane == LANE_F64 ? (bb_vec)((bb_vf64)a < (bb_vf64)b)
+				  : (bb_vec)(a < b);
 }
 
 BB_INLINE bb_vec pick(bb_vec mask, bb_vec yes, bb_vec no)
@@ -201,41 +176,23 @@ BB_INLINE bb_vec pick(bb_vec mask, bb_vec yes, bb_vec no)
 	return (mask & yes) | (~mask & no);
 }
 
-/* All ones where a is zero. */
-BB_INLINE bb_vec is_zero(enum lane lane, bb_vec a)
+/* All ones where a is not zero. */
+BB_INLINE bb_vec is_true(enum lane lane, bb_vec a)
 {
-	switch (lane) {
-	case LANE_I8:
-	case LANE_U8:
-		return (bb_vec)((bb_vu8)a == 0);
-	case LANE_I32:
-	case LANE_U32:
-		return (bb_vec)((bb_vu32)a == 0);
-	default:
-		return (bb_vec)(a == 0);
-	}
-}
-
-BB_INLINE bb_vec lowest_bit(enum lane lane)
-{
-	switch (lane) {
-	case LANE_I8:
-	case LANE_U8:
-		return (bb_vec)((bb_vu8){} + 1);
-	case LANE_I32:
-	case LANE_U32:
-		return (bb_vec)((bb_vu32){} + 1);
-	default:
-		return (bb_vec){} + 1;
-	}
+	return is_byte(lane)   ? (bb_vec)((bb_vu8)a != 0)
+	       : is_word(lane) ? (bb_vec)((bb_vu32)a != 0)
+			       : (bb_vec)(a != 0);
 }
 
 BB_INLINE bb_vec logical(enum lane lane, enum bb_op op, bb_vec a, bb_vec b)
 {
-	const bb_vec x = ~is_zero(lane, a), y = ~is_zero(lane, b);
+	const bb_vec one = is_byte(lane)   ? (bb_vec)((bb_vu8){} + 1)
+			   : is_word(lane) ? (bb_vec)((bb_vu32){} + 1)
+					   : (bb_vec){} + 1;
+	const bb_vec x = is_true(lane, a), y = is_true(lane, b);
 	const bb_vec truth = op == BB_LAND ? x & y : op == BB_LOR ? x | y : x ^ y;
 
-	return truth & lowest_bit(lane);
+	return truth & one;
 }
 
 /* A pair is a 64-bit lane, its value in the low half and its index in the high one. */
@@ -251,29 +208,17 @@ BB_INLINE bb_vec better_pair(enum bb_op op, bb_vec a, bb_vec b)
 
 BB_INLINE bb_vec combine(enum lane lane, enum bb_op op, bb_vec a, bb_vec b)
 {
-	switch (op) {
-	case BB_PROD:
-		return multiply(lane, a, b);
-	case BB_MIN:
-		return pick(less(lane, b, a), b, a);
-	case BB_MAX:
-		return pick(less(lane, a, b), b, a);
-	case BB_LAND:
-	case BB_LOR:
-	case BB_LXOR:
-		return logical(lane, op, a, b);
-	case BB_BAND:
-		return a & b;
-	case BB_BOR:
-		return a | b;
-	case BB_BXOR:
-		return a ^ b;
-	case BB_MAXLOC:
-	case BB_MINLOC:
-		return better_pair(op, a, b);
-	default: /* SUM, AVG, MULSUM */
-		return add(lane, a, b);
-	}
+	const bool is_logical = op == BB_LAND || op == BB_LOR || op == BB_LXOR;
+
+	return op == BB_PROD                        ? multiply(lane, a, b)
+	       : op == BB_MIN                       ? pick(less(lane, b, a), b, a)
+	       : op == BB_MAX                       ? pick(less(lane, a, b), b, a)
+	       : op == BB_BAND                      ? a & b
+	       : op == BB_BOR                       ? a | b
+	       : op == BB_BXOR                      ? a ^ b
+	       : op == BB_MAXLOC || op == BB_MINLOC ? better_pair(op, a, b)
+	       : is_logical                         ? logical(lane, op, a, b)
+						    : add(lane, a, b); /* SUM, AVG, MULSUM */
 }
 
 /* FACTOR is 1 or 2; integers are doubled by an addition. */
@@ -325,24 +270,14 @@ BB_INLINE bb_vec divide_bytes(bb_vec v, int divisor, const bool is_signed)
 
 BB_INLINE bb_vec divide(enum lane lane, bb_vec a, int divisor)
 {
-	switch (lane) {
-	case LANE_I8:
-		return divide_bytes(a, divisor, true);
-	case LANE_U8:
-		return divide_bytes(a, divisor, false);
-	case LANE_I32:
-		return divide_i32(a, divisor);
-	case LANE_U32:
-		return divide_u32(a, divisor);
-	case LANE_I64:
-		return divide_i64(a, divisor);
-	case LANE_U64:
-		return divide_u64(a, divisor);
-	case LANE_F64:
-		return (bb_vec)((bb_vf64)a / (double)divisor);
-	default:
-		return (bb_vec)((bb_vf32)a / (float)divisor);
-	}
+	return lane == LANE_I8    ? divide_bytes(a, divisor, true)
+	       : lane == LANE_U8  ? divide_bytes(a, divisor, false)
+	       : lane == LANE_I32 ? divide_i32(a, divisor)
+	       : lane == LANE_U32 ? divide_u32(a, divisor)
+	       : lane == LANE_I64 ? divide_i64(a, divisor)
+	       : lane == LANE_U64 ? divide_u64(a, divisor)
+	       : lane == LANE_F64 ? (bb_vec)((bb_vf64)a / (double)divisor)
+				  : (bb_vec)((bb_vf32)a / (float)divisor);
 }
 
 /* ---- the body ---------------------------------------------------------------------- */

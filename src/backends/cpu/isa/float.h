@@ -1,11 +1,11 @@
 /*
- * kernels_float.h - half, bfloat16 and fp8 to float and back, a vector at a time and without
- * branches, rounding to nearest even. For kernels_isa.c alone.
+ * float.h - half, bfloat16 and fp8 to float and back, a vector at a time and without
+ * branches, rounding to nearest even. For kernels.c alone.
  */
-#ifndef BB_BACKENDS_CPU_KERNELS_FLOAT_H
-#define BB_BACKENDS_CPU_KERNELS_FLOAT_H
+#ifndef BB_BACKENDS_CPU_ISA_FLOAT_H
+#define BB_BACKENDS_CPU_ISA_FLOAT_H
 
-#include "backends/cpu/kernels_vec.h"
+#include "backends/cpu/isa/vec.h"
 
 /* A format by its bits: sign, exponent, MANTISSA bits. */
 struct bb_small_float {
