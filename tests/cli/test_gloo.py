@@ -17,7 +17,7 @@ CORES = 1  # each rank has a thread of Gloo beside its driver, but they mostly w
 
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo"}
 SWEEP = "--backend gloo -b 1 -e 90000 -f 300 -n 1 -w 0 --algo all"
-FOREVER = "all_reduce --backend gloo -b 8 -e 64K -n 50 -N 0"
+FOREVER = "all_reduce --backend gloo -b 8 -e 64K -n 5 -N 0"
 
 
 def needs_gloo():
