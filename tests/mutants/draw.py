@@ -16,10 +16,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # prints, reads options, holds data or drives a run is left out.
 WHERE = """schedules/**/* programs/**/* models/**/* logs/**/* diagnose/**/* suspects/**/* simulator/**/* topology/*
 topology/files/* acceptance/* training_kernels/* training_kernels/hybrid/* training_kernels/pipeline/* **/stats **/units **/payload **/share
-**/scalar **/recommend **/nearest **/bound **/json* **/printable **/secret **/greet **/star **/control* **/judge
+**/scalar **/recommend **/nearest **/bound core/json* **/printable **/secret **/greet **/star **/control* **/judge
 **/link_bound **/engine **/pattern **/compare **/retest **/paths **/ledger **/load""".split()
 NOT = (r"_text|_perf|^text|trace|explain|document|report|records?$|main|drive|stage|export|systems|presets|cards|config|program$"
-       r"|data$|show|profile|session|process|plan_check|gates|verdict_json|ports|hybrid$|pipeline$|results|nccl_json")  # fmt: skip
+       r"|data$|show|verdict|topology_json|profile|session|process|plan_check|gates|ports|hybrid$|pipeline$|results|nccl_json")  # fmt: skip
 
 TOKEN = re.compile(
     r"""(?P<skip>\s+|/\*.*?\*/|//[^\n]*|^[ \t]*\#(?:\\.|[^\n\\])*)|(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
@@ -40,7 +40,9 @@ SILENT = r"(static_|_Static_)?assert|sizeof|[mc]alloc|realloc|BB_ARRAY_\w+|bb_no
 # Their arguments may change places.
 SYMMETRIC = r"(str|mem)n?(case)?cmp|f(min|max)"
 # Statements that only give back what a run has.
-RELEASE = r"free|close|fclose|munmap|\w+_(free|close|release|unlock|destroy)"
+RELEASE = r"free|close|fclose|munmap|\w+_(free|close|release|unlock|destroy|decref)"
+# In statements that no test reaches: memory is exhausted, or the code contradicts itself.
+UNREACHED = ("bb_no_memory", "BB_EINTERNAL")
 
 
 class Mutant:
@@ -132,10 +134,23 @@ class Source:
             i = first
             while i < last:
                 i = self.after_silence(i)
+                if self.is_unreached(i, last):
+                    i = self.statement_end(i) + 1
+                    continue
                 found = [(self, function, *change) for change in self.changes(i)] if i < last else []
                 if found:
                     yield found
                 i += 1
+
+    def statement_end(self, i):
+        """The semicolon or brace that ends the statement of token I."""
+        while self.word(i) not in (";", "{", "}"):
+            i = self.partner[i] + 1 if self.word(i) in ("(", "[") else i + 1
+        return i
+
+    def is_unreached(self, i, last):
+        return i < last and self.word(i - 1) in (";", "{", "}") and any(
+            self.word(at) in UNREACHED for at in range(i, self.statement_end(i)))
 
     def after_silence(self, i):
         """The next token from I on that may change: behind data tables, silent calls and the arguments of a format."""
@@ -161,7 +176,7 @@ class Source:
             yield from ((start, end, new) for new in ("|| 1 ?", "&& 0 ?"))
         elif word == "!" or (word == "-" and not operand):
             yield start, end, ""
-        elif kind == "number" and before.text != "{" and not self.is_dimension(i):
+        elif kind == "number" and before.text != "{" and not self.is_dimension(i) and not self.is_sign(i):
             whole = re.fullmatch(r"\d+[uUlL]*|0[xX]\w+", word)
             yield from ((start, end, f"({new})") for new in ((f"{word} + 1", f"{word} - 1") if whole else (f"2 * {word}", f"{word} / 2")))
         elif kind == "name":
@@ -178,6 +193,10 @@ class Source:
 
     def is_dimension(self, i):
         return self.word(i - 1) == "[" and (self.tokens[i - 3].kind == "name" or self.word(i - 3) == "*")
+
+    def is_sign(self, i):
+        """Whether token I is what a comparison of strings or memory is compared with."""
+        return self.word(i - 2) == ")" and bool(re.fullmatch(r"(str|mem)n?(case)?cmp", self.word(self.partner[i - 2] - 1)))
 
     def swapped(self, i):
         """Neighbouring arguments of the call that opens with token I."""
