@@ -86,16 +86,6 @@ static bool find_order(const struct bb_bubble_form *form, struct bb_bubble *bubb
 	return found;
 }
 
-/* Returns a bound from below of what an order of FORM costs. */
-static double least_cost(const struct bb_bubble_form *form)
-{
-	const struct bb_pipeline pipeline = pipeline_of(form);
-
-	if (form->chunks > 1)
-		return 0;
-	return fmax(1e-9 * (double)bb_auto_least(&pipeline) - form_passes(form), 0);
-}
-
 /* An order that was searched. */
 struct bb_bubble_order {
 	struct bb_bubble_form form;
@@ -103,30 +93,30 @@ struct bb_bubble_order {
 	struct bb_bubble bubble;
 };
 
-static bool is_like(const struct bb_bubble_form *a, const struct bb_bubble_form *b)
-{
-	return a->schedule == b->schedule && a->stages == b->stages && a->chunks == b->chunks &&
-	       a->micro_batches == b->micro_batches && a->kept == b->kept &&
-	       a->forward == b->forward && a->input == b->input && a->weights == b->weights &&
-	       a->hop == b->hop;
-}
-
 static bool find_order_once(const struct bb_bubble_form *form, struct bb_bubble_orders *orders,
 			    double most, struct bb_bubble *bubble)
 {
-	const double least = least_cost(form);
+	const struct bb_pipeline pipeline = pipeline_of(form);
+	const double least =
+		form->chunks > 1 ? 0 : 1e-9 * (double)bb_auto_least(&pipeline) - form_passes(form);
 	struct bb_bubble_order *added;
 	bool found;
 
-	if (least > most) {
-		*bubble = (struct bb_bubble){.idle = least};
+	if (fmax(least, 0) > most) {
+		*bubble = (struct bb_bubble){.idle = fmax(least, 0)};
 		return true;
 	}
-	for (size_t i = 0; i < orders->n; i++)
-		if (is_like(&orders->list[i].form, form)) {
+	for (size_t i = 0; i < orders->n; i++) {
+		const struct bb_bubble_form *a = &orders->list[i].form;
+
+		if (a->schedule == form->schedule && a->stages == form->stages &&
+		    a->chunks == form->chunks && a->micro_batches == form->micro_batches &&
+		    a->kept == form->kept && a->forward == form->forward &&
+		    a->input == form->input && a->weights == form->weights && a->hop == form->hop) {
 			*bubble = orders->list[i].bubble;
 			return orders->list[i].found;
 		}
+	}
 	found = find_order(form, bubble);
 	added = BB_ARRAY_ADD(orders->list, orders->n, orders->room);
 	if (added)

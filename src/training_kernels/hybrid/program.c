@@ -222,35 +222,31 @@ static void write_tensor(const struct writer *w, bool gathers, bool rows)
 				 bb_hybrid_part(s, 0, 0), s->dtype);
 }
 
-/* HALF of a layer; the second one of a DENSE layer communicates as the first. */
-static void write_half(const struct writer *w, int half, bool dense)
-{
-	const bool rows = half == 1 && !dense, moves = rows && w->exchange->load;
-
-	if (moves)
-		bb_moe_write(w->exchange, w->tape, BB_HYBRID_EXPERT, false, true, true);
-	for (int i = 0; i <= w->backward; i++)
-		write_tensor(w, true, rows);
-	write_compute(w, dense ? &w->s->dense_layer : &w->s->layer, BB_HYBRID_HALVES);
-	write_tensor(w, false, rows);
-	if (moves)
-		bb_moe_write(w->exchange, w->tape, BB_HYBRID_EXPERT, true, true, true);
-}
-
+/* The second half of a layer without experts communicates as the first. */
 static void write_layers(struct writer w, int stage, bool backward)
 {
-	const uint64_t layers = (uint64_t)w.s->layers, pp = (uint64_t)w.s->grid.pp;
+	const struct bb_hybrid_shape *s = w.s;
+	const uint64_t layers = (uint64_t)s->layers, pp = (uint64_t)s->grid.pp;
 	const int begin = (int)bb_layers_before(layers, pp, (uint64_t)stage);
 	const int end = (int)bb_layers_before(layers, pp, (uint64_t)stage + 1);
 
 	w.backward = backward;
-	for (int i = begin; i < end; i++)
-		for (int half = 0; half < BB_HYBRID_HALVES; half++) {
-			const int layer = backward ? begin + end - 1 - i : i;
+	for (int i = 0; i < BB_HYBRID_HALVES * (end - begin); i++) {
+		const int at =
+			backward ? BB_HYBRID_HALVES * end - 1 - i : BB_HYBRID_HALVES * begin + i;
+		const bool dense = s->is_dense && s->is_dense[at / BB_HYBRID_HALVES];
+		const bool rows = at % BB_HYBRID_HALVES == 1 && !dense;
+		const bool moves = rows && w.exchange->load;
 
-			write_half(&w, backward ? BB_HYBRID_HALVES - 1 - half : half,
-				   w.s->is_dense && w.s->is_dense[layer]);
-		}
+		if (moves)
+			bb_moe_write(w.exchange, w.tape, BB_HYBRID_EXPERT, false, true, true);
+		for (int n = 0; n <= backward; n++)
+			write_tensor(&w, true, rows);
+		write_compute(&w, dense ? &s->dense_layer : &s->layer, BB_HYBRID_HALVES);
+		write_tensor(&w, false, rows);
+		if (moves)
+			bb_moe_write(w.exchange, w.tape, BB_HYBRID_EXPERT, true, true, true);
+	}
 }
 
 /* A pass of all layers of STAGE, with the embedding or the head. */

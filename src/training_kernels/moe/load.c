@@ -100,6 +100,11 @@ int64_t bb_moe_rows_at(const struct bb_moe_load *load, int rank)
 	return load->form.nranks * load->rows_to[rank];
 }
 
+int64_t bb_moe_rows_received(const struct bb_moe_load *load, int rank)
+{
+	return (load->form.nranks - 1) * load->rows_to[rank];
+}
+
 double bb_moe_imbalance(const struct bb_moe_load *load)
 {
 	const int n = load->form.nranks;

@@ -46,9 +46,11 @@ void bb_moe_load_free(struct bb_moe_load *load);
    ascends with SLOT. */
 int bb_moe_choice(const struct bb_moe_load *load, int64_t token, int slot);
 
-/* Rows at the experts of RANK, from all ranks including itself; rows of the busiest rank over the
-   mean. */
+/* Rows at the experts of RANK, from all ranks including itself. */
 int64_t bb_moe_rows_at(const struct bb_moe_load *load, int rank);
+/* Those from other ranks. */
+int64_t bb_moe_rows_received(const struct bb_moe_load *load, int rank);
+/* Rows of the busiest rank over the mean. */
 double bb_moe_imbalance(const struct bb_moe_load *load);
 
 #endif

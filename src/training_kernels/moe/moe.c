@@ -128,6 +128,75 @@ static void close_moe(struct bb_run *run)
 	free(moe->loads);
 }
 
+/* ---- a layer as a program -------------------------------------------------------------------- */
+
+enum queue { COMPUTES, SENDS, RECEIVES, QUEUES };
+
+static void moe_complete(const void *own, int rank, struct bb_operation *o)
+{
+	const struct bb_moe_step *step = own;
+	const struct bb_moe_form *f = &step->load->form;
+
+	if (o->act == BB_ACT_SEND)
+		bb_moe_message(step->load, rank, o);
+	else if (o->act == BB_ACT_COMPUTE)
+		o->seconds = o->seconds * (double)bb_moe_rows_at(step->load, rank) /
+			     ((double)f->tokens * f->top_k);
+}
+
+static void moe_program_describe(const struct bb_program *program, const struct bb_operation *o,
+				 char text[BB_PROGRAM_TEXT])
+{
+	const char *what = o->work == BB_MOE_DISPATCH ? "dispatch" : "combine";
+
+	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV)
+		snprintf(text, BB_PROGRAM_TEXT, "%s %s %zu", what,
+			 o->act == BB_ACT_SEND ? "to" : "from", o->item);
+	else
+		snprintf(text, BB_PROGRAM_TEXT, "%s",
+			 o->work == BB_MOE_COUNTS ? "exchange of counts" : "experts");
+}
+
+bb_status bb_moe_program(struct bb_taped *taped, const struct bb_moe_step *step,
+			 struct bb_error *error)
+{
+	const unsigned parts = step->parts;
+	const bool layer = parts == BB_MOE_LAYER,
+		   messages = parts & (BB_MOE_DISPATCH | BB_MOE_COMBINE);
+	const struct bb_moe_form *f = &step->load->form;
+	const struct bb_moe_exchange exchange = {.load = step->load,
+						 .hidden = step->hidden,
+						 .dtype = step->dtype,
+						 .computes = COMPUTES,
+						 .sends = SENDS};
+	const bb_status status = bb_taped_begin(taped, f->nranks, true, error);
+	struct bb_tape *tape = taped->tapes;
+
+	if (status != BB_OK)
+		return status;
+	taped->complete = moe_complete;
+	taped->own = step;
+	taped->program.queues = messages ? QUEUES : 1;
+	taped->program.lanes = messages ? BB_MOE_LANES : 0;
+	taped->program.groups = parts & BB_MOE_COUNTS ? 1 : 0;
+	taped->program.describe = moe_program_describe;
+	if (parts & BB_MOE_COUNTS)
+		bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
+							.queue = COMPUTES,
+							.work = BB_MOE_COUNTS,
+							.collective = &bb_alltoall,
+							.count = (size_t)(f->experts / f->nranks),
+							.dtype = BB_INT64,
+							.peer = BB_NO_PEER});
+	if (parts & BB_MOE_DISPATCH)
+		bb_moe_write(&exchange, tape, BB_MOE_DISPATCH, false, layer, layer);
+	if (parts & BB_MOE_EXPERTS)
+		bb_tape_compute(tape, COMPUTES, BB_MOE_EXPERTS, 0, step->expert_s, 0);
+	if (parts & BB_MOE_COMBINE)
+		bb_moe_write(&exchange, tape, BB_MOE_COMBINE, true, layer, false);
+	return bb_taped_end(taped, "a layer of experts", error);
+}
+
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* The layer first. */
@@ -321,15 +390,19 @@ static bb_status moe_open(struct bb_engine *engine)
 			       : status;
 }
 
-/* The layer under a skew, which has the bytes of its parts. */
-static const struct bb_moe_step *moe_step(const struct moe_state *s, size_t skew)
+/* Bytes that ROWS take. */
+static double moe_bytes(const struct moe_state *s, int64_t rows)
 {
-	return &((const struct moe_variant *)s->kernel.variants[KINDS * skew + LAYER])->step;
+	const struct bb_moe_options *a = &s->moe->options;
+
+	return (double)rows * (double)a->hidden * (double)bb_dtype_size(a->dtype);
 }
 
 static double busiest_bytes(const struct moe_state *s, size_t skew)
 {
-	return bb_moe_bytes_of(moe_step(s, skew), s->moe->loads[skew].busiest).received;
+	const struct bb_moe_load *l = &s->moe->loads[skew];
+
+	return moe_bytes(s, bb_moe_rows_received(l, l->busiest));
 }
 
 /* Compared with a skew of 0, if it was measured. */
@@ -356,10 +429,10 @@ static void moe_describe(const struct bb_kernel *k, size_t skew, void *record)
 	const struct bb_trial *layer = bb_kernel_trial(&s->kernel, skew, LAYER);
 	const double dispatch = bb_kernel_trial(&s->kernel, skew, DISPATCH)->stats.p50;
 	const double combine = bb_kernel_trial(&s->kernel, skew, COMBINE)->stats.p50;
-	const double rows = (double)(a->tokens * a->top_k);
-	double sum = 0;
+	const int64_t rows = a->tokens * a->top_k;
+	const int n = l->form.nranks;
 
-	r->nranks = l->form.nranks;
+	r->nranks = n;
 	r->experts = a->experts;
 	r->top_k = a->top_k;
 	r->hidden = a->hidden;
@@ -368,15 +441,13 @@ static void moe_describe(const struct bb_kernel *k, size_t skew, void *record)
 	r->skew = a->skews.list[skew];
 	r->capacity = a->capacity;
 	r->compute = a->expert_ns > 0 ? bb_stand_in_names[a->stand_in] : NULL;
-	for (int rank = 0; rank < l->form.nranks; rank++)
-		sum += bb_moe_bytes_of(moe_step(s, skew), rank).received;
 	r->dropped_rows = l->dropped;
-	r->dropped_share = (double)l->dropped / rows;
+	r->dropped_share = (double)l->dropped / (double)rows;
 	r->imbalance = bb_moe_imbalance(l);
 	r->busiest = l->busiest;
 	r->busiest_bytes = (int64_t)busiest_bytes(s, skew);
-	r->mean_bytes = (int64_t)(sum / l->form.nranks);
-	r->sent_bytes = (int64_t)(rows * (double)a->hidden * (double)bb_dtype_size(a->dtype));
+	r->mean_bytes = (int64_t)(moe_bytes(s, (n - 1) * l->rows_before[n]) / n);
+	r->sent_bytes = (int64_t)moe_bytes(s, rows);
 	r->counts_us = 1e6 * bb_kernel_trial(&s->kernel, skew, COUNTS)->stats.p50;
 	r->dispatch_us = 1e6 * dispatch;
 	r->combine_us = 1e6 * combine;

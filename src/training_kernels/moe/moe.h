@@ -3,14 +3,14 @@
  * even and uneven loads.
  *
  *   load.c       the experts of each token, and the loads of ranks
- *   program.c    a layer as a program; exchange.c: its rows
- *   moe.c        options, record, experiment
+ *   exchange.c   the exchange of rows with experts
+ *   moe.c        a layer as a program; options, record, experiment
  */
 #ifndef BB_TRAINING_KERNELS_MOE_MOE_H
 #define BB_TRAINING_KERNELS_MOE_MOE_H
 
 #include "training_kernels/kernel/kernel.h"
-#include "training_kernels/moe/program.h"
+#include "training_kernels/moe/exchange.h"
 
 #define BB_MOE_OPTIONS(OPTION, COMMON)                                                             \
 	OPTION(CHOICE, preset, "preset", 0, NULL,                                                  \
@@ -106,5 +106,34 @@ struct bb_moe {
 
 extern const struct bb_option bb_moe_rows[];
 extern const struct bb_benchmark bb_moe_benchmark;
+
+/*
+ * A layer as a program (programs/program.h): ranks exchange the numbers of rows (an all-to-all of
+ * one number for each expert), send the rows (dispatch), the experts compute, and the rows return
+ * (combine).
+ */
+
+/* The work of an operation; the parts of a program are several of them. */
+enum bb_moe_work {
+	BB_MOE_COUNTS = 1,
+	BB_MOE_DISPATCH = 2,
+	BB_MOE_EXPERTS = 4,
+	BB_MOE_COMBINE = 8,
+	BB_MOE_LAYER = 15
+};
+
+/* Constant while its program is used. */
+struct bb_moe_step {
+	const struct bb_moe_load *load;
+	size_t hidden; /* elements of a row */
+	enum bb_dtype dtype;
+	double expert_s; /* seconds of the experts of a rank with the mean load */
+	unsigned parts;  /* of enum bb_moe_work */
+};
+
+/* TAPED performs STEP, which outlives it. The item of a message is its peer. BB_EINTERNAL without
+   memory. Free TAPED whatever comes back. */
+BB_MUST bb_status bb_moe_program(struct bb_taped *taped, const struct bb_moe_step *step,
+				 struct bb_error *error);
 
 #endif

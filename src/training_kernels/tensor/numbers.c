@@ -131,7 +131,7 @@ struct attention {
 	size_t rows, heads, width;
 	const double *q, *k, *v, *dout;
 	double *out, *dq, *dk, *dv;
-	double *softmax;    /* heads x rows x rows */
+	double *softmax;    /* heads x rows x rows; NULL: block by block */
 	double *sum, *most; /* block by block: rows x heads, exponentials and largest score */
 };
 
@@ -184,33 +184,6 @@ static void attend(const struct attention *a)
 		}
 }
 
-static void attend_back(const struct attention *a)
-{
-	double *const all[] = {a->dq, a->dk, a->dv};
-	const double scale = 1 / sqrt((double)a->width);
-	const double *p = a->softmax;
-
-	for (int m = 0; m < 3; m++)
-		memset(all[m], 0, attention_bytes(a));
-	for (size_t h = 0; h < a->heads; h++)
-		for (size_t i = 0; i < a->rows; i++, p += a->rows) {
-			const double *g = a->dout + row_at(a, i, h);
-			double mean = 0;
-
-			for (size_t j = 0; j < a->rows; j++)
-				mean += p[j] * dot(g, a->v + row_at(a, j, h), a->width);
-			for (size_t j = 0; j < a->rows; j++) {
-				const double d = dot(g, a->v + row_at(a, j, h), a->width) - mean;
-
-				add_gradients(a, row_at(a, i, h), row_at(a, j, h), p[j],
-					      scale * grid_round(a->grid, p[j] * d, CORE_BITS));
-			}
-		}
-	for (int m = 0; m < 3; m++)
-		for (size_t i = 0; i < attention_bytes(a) / sizeof(double); i++)
-			all[m][i] = grid_round(a->grid, all[m][i], HEAD_BITS);
-}
-
 /* Block by block of keys: OUT is divided by SUM after the last one. A larger score than those of
    the blocks before rescales what they gave. */
 static void attend_block(const struct attention *a, bool first, bool last)
@@ -246,28 +219,40 @@ static void attend_block(const struct attention *a, bool first, bool last)
 		}
 }
 
-/* DK and DV are those by this block. */
-static void attend_block_back(const struct attention *a, bool first)
+/* By all keys at once, or by a block, whose DK and DV are those by it alone; FIRST: DQ begins. */
+static void attend_back(const struct attention *a, bool first)
 {
-	const double *sum = a->sum, *most = a->most, scale = 1 / sqrt((double)a->width);
+	double *const all[] = {a->dk, a->dv, a->dq};
+	const double scale = 1 / sqrt((double)a->width);
 
-	memset(a->dk, 0, attention_bytes(a));
-	memset(a->dv, 0, attention_bytes(a));
-	if (first)
-		memset(a->dq, 0, attention_bytes(a));
+	for (int m = 0; m < (first ? 3 : 2); m++)
+		memset(all[m], 0, attention_bytes(a));
 	for (size_t i = 0; i < a->rows; i++)
-		for (size_t h = 0; h < a->heads; h++, sum++, most++) {
-			const size_t me = row_at(a, i, h);
-			const double mean = dot(a->dout + me, a->out + me, a->width);
+		for (size_t h = 0; h < a->heads; h++) {
+			const double *softmax =
+				a->softmax ? &a->softmax[(h * a->rows + i) * a->rows] : NULL;
+			const size_t me = row_at(a, i, h), at = i * a->heads + h;
+			double mean = 0;
 
+			for (size_t j = 0; j < a->rows && softmax; j++)
+				mean += softmax[j] *
+					dot(a->dout + me, a->v + row_at(a, j, h), a->width);
+			if (!softmax)
+				mean = dot(a->dout + me, a->out + me, a->width);
 			for (size_t j = 0; j < a->rows; j++) {
 				const size_t other = row_at(a, j, h);
-				const double p = exp(score(a, me, other) - *most) / *sum;
+				const double p = softmax ? softmax[j]
+							 : exp(score(a, me, other) - a->most[at]) /
+								   a->sum[at];
 				const double d = dot(a->dout + me, a->v + other, a->width) - mean;
 
-				add_gradients(a, me, other, p, scale * p * d);
+				add_gradients(a, me, other, p,
+					      scale * grid_round(a->grid, p * d, CORE_BITS));
 			}
 		}
+	for (int m = 0; m < 3; m++)
+		for (size_t i = 0; i < attention_bytes(a) / sizeof(double); i++)
+			all[m][i] = grid_round(a->grid, all[m][i], HEAD_BITS);
 }
 
 /* ---- initial numbers ------------------------------------------------------------------------- */
@@ -371,7 +356,7 @@ static struct attention attention_of(const struct bb_tensor_state *s,
 		.dq = d[p->in],
 		.dk = ring ? s->slots[BB_TS_OWN] : d[p->in + 1],
 		.dv = ring ? s->slots[BB_TS_OWN] + n : d[p->in + 2],
-		.softmax = s->slots[BB_TS_SOFTMAX],
+		.softmax = ring ? NULL : s->slots[BB_TS_SOFTMAX],
 		.sum = s->slots[BB_TS_EXP_SUM],
 		.most = s->slots[BB_TS_MOST],
 	};
@@ -556,12 +541,9 @@ static void step_back(struct bb_tensor_state *s, const struct bb_tensor_step *p,
 		reorder(s, BB_TS_D(p->in), BB_TS_D(p->out), p->more, p->kind == BB_TK_UNPACK);
 		break;
 	case BB_TK_CORE:
-		a = attention_of(s, p, k);
-		attend_back(&a);
-		break;
 	case BB_TK_RING:
 		a = attention_of(s, p, k);
-		attend_block_back(&a, k == 0);
+		attend_back(&a, k == 0);
 		break;
 	case BB_TK_LOOK_UP:
 		look_up(s, true);

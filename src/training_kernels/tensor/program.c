@@ -307,15 +307,6 @@ static void build_steps(struct builder *b, bool back)
 	build_join(b);
 }
 
-/* Ranks that hold all weights sum their gradients. */
-static void build_reduce(struct builder *b)
-{
-	for (size_t m = 0; m < BB_TENSOR_MATRICES; m++)
-		build_call(b, BB_TW_REDUCE, BB_TENSOR_STEPS * m, &bb_all_reduce,
-			   bb_tensor_numbers(&b->of, BB_TS_WEIGHTS + (int)m), BB_SUM);
-	build_join(b);
-}
-
 /* ---- the program ----------------------------------------------------------------------------- */
 
 /* The peer on the tape is a step around the ring. Odd ranks receive before they send: otherwise
@@ -367,8 +358,12 @@ bb_status bb_tensor_write(struct bb_taped *taped, const struct bb_tensor_form *f
 	/* The loss computes its gradient at once, and the MLP that is wrong has none. */
 	if (form->scheme->of == BB_TENSOR_LAYER || form->scheme->of == BB_TENSOR_EMBEDDING)
 		build_steps(&b, true);
+	/* Ranks that hold all weights sum their gradients. */
 	if (form->real && (mode == BB_TENSOR_ULYSSES || mode == BB_TENSOR_RING))
-		build_reduce(&b);
+		for (size_t m = 0; m < BB_TENSOR_MATRICES; m++)
+			build_call(&b, BB_TW_REDUCE, BB_TENSOR_STEPS * m, &bb_all_reduce,
+				   bb_tensor_numbers(&b.of, BB_TS_WEIGHTS + (int)m), BB_SUM);
+	build_join(&b);
 	status = bb_taped_end(taped, form->scheme->part, error);
 	taped->times[0] = taped->times[1] = form->layers;
 	taped->complete = tensor_complete;
