@@ -130,37 +130,9 @@ static double settle_times(struct bb_hybrid *h)
 	return rate;
 }
 
-/* The division of the model, as far as the data of a rank depends on it. A step that is run
-   recomputes only on request. */
-static struct bb_training training_of(const struct bb_hybrid *h,
-				      const struct bb_model_layout *layout, int64_t micro_batches)
-{
-	const struct bb_hybrid_options *a = &h->options;
-	const struct bb_grid *g = &h->shape.grid;
-
-	return (struct bb_training){
-		.model = &h->model,
-		.layout = layout,
-		.recipe = {&bb_precisions[a->precision], &bb_optimizers[0]},
-		.trainable = 1,
-		.zero = (int)a->zero,
-		.dp = (uint64_t)g->dp,
-		.tp = (uint64_t)g->tp,
-		.pp = (uint64_t)g->pp,
-		.ep = (uint64_t)g->ep,
-		.sequence_parallel = a->sequence_parallel,
-		.eager = a->attention == BB_ATTENTION_EAGER,
-		.recompute = a->recompute > BB_RECOMPUTE_FULL ? BB_RECOMPUTE_NONE
-							      : (enum bb_recompute)a->recompute,
-		.chunks = 1,
-		.micro_batch = (uint64_t)a->micro_batch,
-		.micro_batches = (uint64_t)micro_batches,
-	};
-}
-
 /* The cost by the formula of --plan, with the same links and RATE of computations; without nodes,
    all ranks are on one. */
-static void plan_step(struct bb_hybrid *h, const struct bb_training *t,
+static void plan_step(struct bb_hybrid *h, struct bb_hybrid_division *division,
 		      const struct bb_options *options, double rate)
 {
 	const struct bb_cluster_link link = {options->config.link_rate,
@@ -168,14 +140,13 @@ static void plan_step(struct bb_hybrid *h, const struct bb_training *t,
 	const int n = bb_grid_ranks(&h->shape.grid);
 	struct bb_hybrid_cluster cluster = {
 		.ranks = n, .node = n, .inside = link, .between = link, .flops = rate};
-	struct bb_hybrid_division division = {.grid = h->shape.grid, .training = *t};
 
 	if (options->virtual.cluster)
 		bb_hybrid_cluster_set(&cluster, options->virtual.cluster);
 	if (cluster.inside.rate <= 0)
 		return;
-	bb_hybrid_division_cost(&division, &cluster, NULL, INFINITY);
-	h->plan = division.cost;
+	bb_hybrid_division_cost(division, &cluster, NULL, INFINITY);
+	h->plan = division->cost;
 }
 
 /* The shape of the step T. */
@@ -233,7 +204,8 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 	const struct bb_hybrid_options *a = &h->options;
 	struct bb_grid *g = &h->shape.grid;
 	struct bb_model_layout layout = {.before = NULL};
-	struct bb_training t;
+	struct bb_training t = bb_training_alone(&h->model);
+	struct bb_hybrid_division division;
 	int64_t replica; /* sequences of a step */
 	char subject[128];
 	uint64_t most = 0;
@@ -250,10 +222,21 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 			"one",
 			(long long)a->batch, g->dp, (long long)a->micro_batch);
 	BB_TRY(status, bb_model_layout_make(&layout, &h->model, 0, &run->error), out);
-	t = training_of(h, &layout, replica / a->micro_batch);
+	t.layout = &layout;
+	t.recipe.precision = &bb_precisions[a->precision];
+	t.zero = (int)a->zero;
+	t.sequence_parallel = a->sequence_parallel;
+	t.eager = a->attention == BB_ATTENTION_EAGER;
+	/* A step that is run recomputes only on request. */
+	t.recompute = a->recompute > BB_RECOMPUTE_FULL ? BB_RECOMPUTE_NONE
+						       : (enum bb_recompute)a->recompute;
+	t.micro_batch = (uint64_t)a->micro_batch;
+	t.micro_batches = (uint64_t)(replica / a->micro_batch);
+	division = bb_hybrid_division_of(&t, g);
+	t = division.training;
 	BB_TRY(status, bb_training_check(&t, &run->error), out);
 	BB_TRY(status, settle_shape(h, &t, &run->error), out);
-	plan_step(h, &t, &run->options, settle_times(h));
+	plan_step(h, &division, &run->options, settle_times(h));
 	BB_TRY(status, bb_fit_judge(&h->fit, &t, h->capacity.usable, &run->error), out);
 	/* Is there room for the data of the rank that has most? */
 	for (int rank = 0; rank < run->world.nranks; rank++) {

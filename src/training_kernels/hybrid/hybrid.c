@@ -78,22 +78,8 @@ static bb_status preset_rate(const struct bb_hybrid_preset *p, double *flops,
 						  .between = p->between};
 	struct bb_model_layout layout = {.before = NULL};
 	struct bb_model model = {.tensors = NULL};
-	struct bb_hybrid_division division = {
-		.grid = p->grid,
-		.training = {.model = &model,
-			     .layout = &layout,
-			     .recipe = {&bb_precisions[0], &bb_optimizers[0]},
-			     .trainable = 1,
-			     .zero = p->zero,
-			     .dp = (uint64_t)p->grid.dp,
-			     .tp = (uint64_t)p->grid.tp,
-			     .pp = (uint64_t)p->grid.pp,
-			     .ep = (uint64_t)p->grid.ep,
-			     .chunks = 1,
-			     .micro_batch = p->micro_batch,
-			     .micro_batches = p->batch / (uint64_t)p->grid.dp / p->micro_batch,
-			     .recompute = p->recompute,
-			     .eager = true}};
+	struct bb_training t = bb_training_alone(&model);
+	struct bb_hybrid_division division;
 	bb_status status = BB_OK;
 
 	*flops = p->flops;
@@ -101,6 +87,13 @@ static bb_status preset_rate(const struct bb_hybrid_preset *p, double *flops,
 		return BB_OK;
 	BB_TRY(status, bb_model_open(&model, p->model, 0, error), out);
 	BB_TRY(status, bb_model_layout_make(&layout, &model, 0, error), out);
+	t.layout = &layout;
+	t.zero = p->zero;
+	t.micro_batch = p->micro_batch;
+	t.micro_batches = p->batch / (uint64_t)p->grid.dp / p->micro_batch;
+	t.recompute = p->recompute;
+	t.eager = true;
+	division = bb_hybrid_division_of(&t, &p->grid);
 	*flops = bb_hybrid_division_rate(&division, &cluster, p->run_flops);
 out:
 	bb_model_layout_free(&layout);

@@ -359,19 +359,16 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 	for (int tp = 1; tp <= cluster->ranks; tp++)
 		for (int pp = 1; cluster->ranks % tp == 0 && pp <= cluster->ranks / tp; pp++) {
 			const int dp = cluster->ranks / tp / pp;
-			struct bb_hybrid_division division = {
-				.grid = {tp, pp, dp, 1, .order = fixed->order},
-				.overlap = space->overlap,
-				.kept = space->kept,
-				.by_node = space->by_node,
-				.training = space->base};
+			const struct bb_grid grid = {tp, pp, dp, 1, .order = fixed->order};
+			struct bb_hybrid_division division =
+				bb_hybrid_division_of(&space->base, &grid);
 
 			if (cluster->ranks / tp % pp || (fixed->tp && tp != fixed->tp) ||
 			    (fixed->pp && pp != fixed->pp) || (fixed->dp && dp % fixed->dp))
 				continue;
-			division.training.tp = (uint64_t)tp;
-			division.training.pp = (uint64_t)pp;
-			division.training.dp = (uint64_t)dp;
+			division.overlap = space->overlap;
+			division.kept = space->kept;
+			division.by_node = space->by_node;
 			if (try_all(&s, &division))
 				BB_TRY(status, plan_add(plan, &s, error), out);
 		}
