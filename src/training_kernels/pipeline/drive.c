@@ -16,7 +16,8 @@ struct pipeline_session {
 	const struct bb_pipeline_options *options;
 	struct bb_pipeline pipeline; /* hop included */
 	const char *hop_source;
-	int stage; /* this rank's */
+	struct bb_link_model links; /* of the prediction */
+	int stage;                  /* this rank's */
 };
 
 /* One schedule on one rank. */
@@ -97,11 +98,6 @@ static struct bb_pipeline_form session_form(const struct pipeline_session *s, bo
    published. */
 static bb_status job_predict(struct job *j)
 {
-	const struct bb_pipeline_options *a = j->session->options;
-	const struct bb_link_model links = {
-		.rate = a->by_link ? a->link_rate : 0,
-		.latency = a->by_link ? a->link_latency : 1e-9 * (double)j->order.pipeline.hop,
-	};
 	const struct bb_timeline_watch watch = {bb_pass_times_note, &j->predicted};
 	struct bb_pipeline_form form = session_form(j->session, false);
 	bb_status status;
@@ -116,8 +112,8 @@ static bb_status job_predict(struct job *j)
 		status = bb_pipeline_program_make(&program, &j->order, &form, j->error);
 		bb_pass_times_begin(&j->predicted);
 		if (status == BB_OK)
-			status = bb_timeline_program(&links, &program.program, &watch, &end,
-						     j->error);
+			status = bb_timeline_program(&j->session->links, &program.program, &watch,
+						     &end, j->error);
 		bb_pipeline_program_free(&program);
 		BB_TRY(status, status, out);
 		j->prediction = bb_pipeline_result_of(&j->predicted);
@@ -542,15 +538,19 @@ static bb_status pipeline_run(struct bb_engine *engine)
 		bb_ticker_start(&engine->run->ticker, a->schedules.n, a->schedules.n);
 	s->pipeline = state->pipeline;
 	s->stage = engine->driver->rank;
-	s->hop_source = a->by_link ? "--link" : "--tc";
+	s->hop_source = "--tc";
 	s->pipeline.hop = (int64_t)a->tc_ns;
-	if (a->by_link) {
-		s->pipeline.hop = (int64_t)(1e9 * (a->link_latency +
-						   (double)a->message_bytes / a->link_rate));
+	if (state->link.rate > 0) {
+		s->hop_source = "--link";
+		s->pipeline.hop = (int64_t)(1e9 * (state->link.latency +
+						   (double)a->message_bytes / state->link.rate));
 	} else if (!a->predict && !a->tc_ns_given && s->pipeline.stages > 1) {
 		s->hop_source = bb_engine_is_virtual(engine) ? "played" : "measured";
 		status = measure_hop(s);
 	}
+	s->links = state->link;
+	if (s->links.rate <= 0)
+		s->links.latency = 1e-9 * (double)s->pipeline.hop;
 	for (size_t i = 0; i < a->schedules.n && status == BB_OK; i++) {
 		status = run_schedule(s, &bb_pipeline_schedules[a->schedules.list[i]]);
 		if (bb_engine_leads(engine))

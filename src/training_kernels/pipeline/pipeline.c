@@ -145,9 +145,9 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 
 	/* One rank that runs nothing is enough, and the link is that of the prediction. */
 	if (a->predict) {
-		a->by_link = o->link.text;
-		a->link_rate = o->config.link_rate;
-		a->link_latency = o->config.link_latency;
+		if (o->link.text)
+			state->link = (struct bb_link_model){.rate = o->config.link_rate,
+							     .latency = o->config.link_latency};
 		o->link.text = NULL;
 		o->config.link_rate = o->config.link_latency = 0;
 	} else {

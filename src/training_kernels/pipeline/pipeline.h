@@ -90,10 +90,6 @@ enum bb_pipeline_cost { BB_COST_STAGE, BB_COST_STEP };
 
 struct bb_pipeline_options {
 	BB_OPTION_MEMBERS(BB_PIPELINE_OPTIONS)
-
-	/* Derived from them. */
-	bool by_link;                   /* the prediction uses --link: */
-	double link_rate, link_latency; /* bytes per second, seconds */
 };
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -191,6 +187,7 @@ extern const struct bb_record_kind bb_record_pipeline, bb_record_pass;
 struct bb_pipeline_state {
 	struct bb_pipeline_options options; /* first: the rows are read into it */
 	struct bb_pipeline pipeline;        /* without the hop, which may be measured */
+	struct bb_link_model link;          /* of --link, for a prediction; rate 0: none */
 	struct bb_model model;              /* of --model */
 	struct bb_model_layout layout;
 	struct bb_capacity capacity;

@@ -70,7 +70,8 @@ static void build_compute(struct builder *b, enum bb_tensor_work work, size_t it
 						   .item = item,
 						   .count = steps,
 						   .seconds = flops * b->of.size->seconds,
-						   .flops = flops});
+						   .flops = flops,
+						   .peer = BB_NO_PEER});
 }
 
 static void build_join(struct builder *b)
@@ -134,7 +135,8 @@ static void build_call(struct builder *b, enum bb_tensor_work work, size_t item,
 							   ? size->loss_dtype
 							   : size->dtype,
 					  .op = op,
-					  .in_place = sums});
+					  .in_place = sums,
+					  .peer = BB_NO_PEER});
 }
 
 /* The collective by which ranks perform a step that communicates; NULL: the scheme needs none. */
@@ -185,7 +187,7 @@ static void build_calls(struct builder *b, enum bb_tensor_work work, size_t step
 /*
  * Sends the next message of LANE to the next rank, after the computations so far, and receives that
  * of the previous rank. There are two buffers: the received message replaces the one sent before,
- * which earlier computations used. Odd ranks receive first (see operation). Returns the event of
+ * which earlier computations used. Odd ranks receive first (tensor_complete). Returns the event of
  * arrival.
  */
 static int ring_pass(struct builder *b, enum lane lane, enum bb_tensor_work work, size_t item)
