@@ -45,8 +45,7 @@ struct event {
 
 /* The use of a lane by a rank. */
 struct lane {
-	int rank; /* to which the rest belongs */
-	int receiver, sender;
+	int receiver, sender;      /* queues; -1: none yet */
 	bool any, named;           /* receives */
 	bool answers, two_senders; /* sends */
 	size_t bytes;              /* received from any */
@@ -117,13 +116,6 @@ static bb_status check_collective(struct rank_check *c)
 
 /* ---- messages ------------------------------------------------------------------------ */
 
-static struct lane *lane_of(struct rank_check *c, int lane)
-{
-	if (c->lanes[lane].rank != c->rank)
-		c->lanes[lane] = (struct lane){.rank = c->rank, .receiver = -1, .sender = -1};
-	return &c->lanes[lane];
-}
-
 /* Receives posted together are consecutive in their queue, on one lane, from different peers. */
 static bb_status check_posted(struct rank_check *c, struct lane *lane)
 {
@@ -146,7 +138,7 @@ static bb_status check_posted(struct rank_check *c, struct lane *lane)
 static bb_status check_receive(struct rank_check *c)
 {
 	const struct bb_operation *o = c->operation;
-	struct lane *lane = lane_of(c, o->lane);
+	struct lane *lane = &c->lanes[o->lane];
 
 	if (lane->receiver < 0)
 		lane->receiver = o->queue;
@@ -192,7 +184,7 @@ static bb_status check_answer(struct rank_check *c)
 static bb_status check_send(struct rank_check *c)
 {
 	const struct bb_operation *o = c->operation;
-	struct lane *lane = lane_of(c, o->lane);
+	struct lane *lane = &c->lanes[o->lane];
 	struct use *use;
 
 	lane->two_senders |= lane->sender >= 0 && lane->sender != o->queue;
@@ -299,6 +291,8 @@ static bb_status check_rank(struct rank_check *c, int rank)
 	memset(c->known, 0, sizeof(c->known));
 	for (int queue = 0; queue < BB_PROGRAM_QUEUES; queue++)
 		c->receives[queue] = -1;
+	for (int lane = 0; lane < BB_PROGRAM_LANES; lane++)
+		c->lanes[lane] = (struct lane){.receiver = -1, .sender = -1};
 	c->rank = rank;
 	for (c->index = 0; c->index < length && status == BB_OK; c->index++) {
 		const struct bb_operation operation = bb_program_at(p, rank, c->index);
@@ -334,8 +328,6 @@ static bb_status check_ranks(const struct check *check)
 		status = bb_no_memory(check->error, "the check of a program");
 	for (int e = 0; c.events && e < p->events; e++)
 		c.events[e].rank = -1;
-	for (int lane = 0; lane < BB_PROGRAM_LANES; lane++)
-		c.lanes[lane].rank = -1;
 	for (int rank = 0; rank < p->nranks && status == BB_OK; rank++)
 		status = check_rank(&c, rank);
 	free(c.events);

@@ -175,17 +175,19 @@ void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kin
 		bb_draft_put_w(draft, stage);
 }
 
-void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival)
+void bb_draft_fill_gap(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk,
+		       bool late, int64_t slack)
 {
 	const struct bb_stage_state *state = &draft->stages[stage];
+	const int64_t arrival = bb_draft_arrival(draft, stage, kind, chunk);
 
-	while (!draft->failed && state->waiting > 0) {
-		const int chunk = draft_next_w(draft, stage);
-
-		if (state->time + bb_draft_part(draft, stage, chunk)->cost[BB_PASS_W] > arrival)
-			break;
-		bb_draft_put(draft, stage, BB_PASS_W, chunk);
-	}
+	while (!draft->failed && state->waiting > 0 &&
+	       state->time + bb_draft_part(draft, stage, draft_next_w(draft, stage))
+				       ->cost[BB_PASS_W] <=
+		       arrival)
+		bb_draft_put_w(draft, stage);
+	if (late && state->waiting > 0 && arrival - state->time > slack)
+		bb_draft_put_w(draft, stage);
 }
 
 void bb_draft_finish(struct bb_draft *draft)

@@ -73,8 +73,10 @@ void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int
 void bb_draft_put_w(struct bb_draft *draft, int stage);
 /* W until the stage has room for a pass of KIND and CHUNK. */
 void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk);
-/* W while they fit before ARRIVAL. */
-void bb_draft_put_fitting_w(struct bb_draft *draft, int stage, int64_t arrival);
+/* W while they fit before the pass of KIND and CHUNK, then, if LATE, one that is too long for the
+   rest of the gap, where the stage's bubble would otherwise grow by more than SLACK. */
+void bb_draft_fill_gap(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk,
+		       bool late, int64_t slack);
 /* The W that are left. */
 void bb_draft_finish(struct bb_draft *draft);
 /* The longest time of a stage from its first pass to its last; *END = the end of the last pass. */

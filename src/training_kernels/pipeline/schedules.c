@@ -87,19 +87,6 @@ static const char *refuses_v(const struct bb_pipeline *pipeline)
 		       : "needs fewer stages, as its search takes twice as many microbatches";
 }
 
-/* W while they fit before the pass of KIND and CHUNK, then, if LATE, one that is too long for the
-   rest of the gap, where the stage's bubble would otherwise grow by more than SLACK. */
-static void put_fitting(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk,
-			bool late, int64_t slack)
-{
-	const struct bb_stage_state *state = &draft->stages[stage];
-	const int64_t arrival = bb_draft_arrival(draft, stage, kind, chunk);
-
-	bb_draft_put_fitting_w(draft, stage, arrival);
-	if (late && state->waiting > 0 && arrival - state->time > slack)
-		bb_draft_put_w(draft, stage);
-}
-
 /* A pass, for which no stage gets a longer bubble than the worst has or had in the previous try. */
 static void fold_put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
 {
@@ -109,7 +96,7 @@ static void fold_put(struct fold *f, int stage, enum bb_pass_kind kind, int chun
 
 	if (f->granted && f->most_granted - f->granted[stage] > most)
 		most = f->most_granted - f->granted[stage];
-	put_fitting(draft, stage, kind, chunk, late, most - draft->stages[stage].bubble);
+	bb_draft_fill_gap(draft, stage, kind, chunk, late, most - draft->stages[stage].bubble);
 	bb_draft_put(draft, stage, kind, chunk);
 }
 
@@ -309,7 +296,8 @@ static void greedy_put(const struct greedy *g, int stage, enum bb_pass_kind kind
 	const struct bb_stage_state *state = &draft->stages[stage];
 
 	bb_draft_make_room(draft, stage, kind, 0);
-	put_fitting(draft, stage, kind, 0, true, g->eager ? 0 : draft->bubble - state->bubble);
+	bb_draft_fill_gap(draft, stage, kind, 0, true,
+			  g->eager ? 0 : draft->bubble - state->bubble);
 	while (last_w && state->waiting > 0 && !draft->failed)
 		bb_draft_put_w(draft, stage);
 	bb_draft_put(draft, stage, kind, 0);
