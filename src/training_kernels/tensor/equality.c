@@ -2,7 +2,6 @@
  * equality.c - the comparison of split parts with unsplit ones, number by number.
  */
 #include "training_kernels/tensor/tensor.h"
-#include "training_kernels/tensor/part.h"
 
 #include <float.h>
 #include <math.h>
@@ -26,7 +25,6 @@ struct check {
 	struct bb_variant variant;
 	struct bb_tensor_size size;
 	struct bb_tensor_state mine, whole;
-	struct bb_taped alone; /* the program of the whole */
 };
 
 const char *bb_tensor_equality_refuses(const struct bb_run *run)
@@ -54,11 +52,6 @@ static void check_buffers(void *own, int rank, const struct bb_operation *operat
 	bb_tensor_buffers(&((struct check *)own)->mine, operation, in, out);
 }
 
-static void check_release(struct bb_variant *variant)
-{
-	bb_taped_free(&((struct check *)variant)->alone);
-}
-
 /* The parts of SCHEME, the whole one as it is computed by a single rank, which sends nothing. */
 static bb_status check_open(struct check *c, const struct bb_tensor_scheme *scheme)
 {
@@ -71,10 +64,10 @@ static bb_status check_open(struct check *c, const struct bb_tensor_scheme *sche
 	struct bb_tensor_form form = {
 		.scheme = scheme, .size = &c->size, .layers = 1, .real = true};
 	struct bb_error *error = &k->engine.run->error;
+	struct bb_taped alone = {.tapes = NULL}; /* the program of the whole */
 	void *memory;
 	bb_status status;
 
-	c->variant.release = check_release;
 	/* Every scheme can divide two tokens and two heads for each rank. */
 	c->size = (struct bb_tensor_size){.tokens = 2 * t,
 					  .seq = 2 * t,
@@ -107,13 +100,14 @@ static bb_status check_open(struct check *c, const struct bb_tensor_scheme *sche
 	if (!memory)
 		return BB_EINTERNAL;
 	bb_tensor_state_fill(&c->whole, memory);
-	BB_TRY(status, bb_tensor_write(&c->alone, &form, 1, error), out);
-	for (size_t i = 0; i < c->alone.tapes->n; i++)
-		if (c->alone.tapes->list[i].act == BB_ACT_COMPUTE)
-			bb_tensor_compute(&c->whole, &c->alone.tapes->list[i]);
+	BB_TRY(status, bb_tensor_write(&alone, &form, 1, error), out);
+	for (size_t i = 0; i < alone.tapes->n; i++)
+		if (alone.tapes->list[i].act == BB_ACT_COMPUTE)
+			bb_tensor_compute(&c->whole, &alone.tapes->list[i]);
 	status = bb_variant_add(&c->variant, &trial, NULL, "check of %s by %s", scheme->part,
 				scheme->name);
 out:
+	bb_taped_free(&alone);
 	return status;
 }
 

@@ -2,7 +2,7 @@
  * part.h - the parts of a transformer that are split over ranks: each is a list of steps from
  * matrix to matrix, written once. Forward the steps are done in their order, backward in reverse;
  * what a step sends forward its conjugate sends backward. The programs that are timed follow from
- * the lists (program.h), and so do the numbers of each rank and of the unsplit part (numbers.c),
+ * the lists (program.c), and so do the numbers of each rank and of the unsplit part (numbers.c),
  * which is the same part on one rank.
  */
 #ifndef BB_TRAINING_KERNELS_TENSOR_PART_H

@@ -5,7 +5,7 @@
  * Backward, what the gradients of inputs need is sent before those of weights are computed, which
  * so hide it.
  */
-#include "training_kernels/tensor/program.h"
+#include "training_kernels/tensor/tensor.h"
 
 #include <stdio.h>
 #include <string.h>
