@@ -320,13 +320,6 @@ void bb_bench_close(struct bb_run *run)
 	free(bench->own_natives);
 }
 
-static bool shows(const void *own)
-{
-	const struct bb_bench *bench = own;
-
-	return bench->settings.explain;
-}
-
 struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collective)
 {
 	struct bb_benchmark benchmark = {
@@ -337,7 +330,7 @@ struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collecti
 		.own_bytes = sizeof(struct bb_bench),
 		.options = bb_collective_rows,
 		.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,
-		.shows = shows,
+		.shows = "explain",
 		.check = bb_collective_check,
 		.free_options = free_settings,
 		.list = bb_algorithms_list,

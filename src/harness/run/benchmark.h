@@ -29,13 +29,14 @@ struct bb_benchmark {
 	bool queues;   /* its drivers open queues, which may call a library concurrently */
 	bool programs; /* only in virtual time does it run programs, made of messages */
 
-	/* True if OWN's options request what SHOW prints. NULL: there is no such option. */
-	bool (*shows)(const void *own);
+	/* The option of its own that requests what SHOW prints. NULL: there is none. */
+	const char *shows;
 	/* True if OWN's options, whose links are in OPTIONS, request a simulation instead of what
 	   SHOW prints; then --backend auto is sim. NULL: never. */
 	bool (*simulates)(const void *own, const struct bb_options *options);
-	/* True if OWN's options need no measurement; then --backend auto is null. NULL: never. */
-	bool (*predicts)(const void *own);
+	/* The option of its own that needs no measurement, so that --backend auto is null. NULL:
+	   there is none. */
+	const char *predicts;
 	/*
 	 * Before anything is started, in every process: resolve and check OWN's options, with
 	 * OPTIONS read and their backend and fault known. BB_EUSAGE or BB_EUNSUPPORTED, naming the

@@ -647,6 +647,18 @@ static bb_status check_features(const struct bb_option_table *tables, const stru
 	return bb_options_check_features(tables, features, whose, chosen, error);
 }
 
+/* Is the option NAME of BENCHMARK, read into OWN, given? NULL is not. */
+static bool is_given(const struct bb_benchmark *benchmark, const void *own, const char *name)
+{
+	const struct bb_option *row = benchmark->options;
+
+	if (!name)
+		return false;
+	while (strcmp(row->name, name) != 0)
+		row++;
+	return *(const bool *)((const char *)own + row->given);
+}
+
 bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *benchmark, void *own,
 			  int argc, char **argv, const struct bb_environment *environment,
 			  struct bb_error *error)
@@ -668,8 +680,8 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	if (o->step_bytes_given && !o->step_factor_given)
 		o->step_factor = 1;
 	o->simulates = benchmark->simulates && benchmark->simulates(own, o);
-	o->shows = benchmark->shows && benchmark->shows(own) && !o->simulates;
-	o->predicts = benchmark->predicts && benchmark->predicts(own);
+	o->shows = is_given(benchmark, own, benchmark->shows) && !o->simulates;
+	o->predicts = is_given(benchmark, own, benchmark->predicts);
 	BB_TRY(st, resolve_backend(o, launch, error), out);
 	BB_TRY(st, bb_options_fault(o, benchmark->faults, error), out);
 	o->config.link_rate = o->link.rate;

@@ -592,13 +592,6 @@ static void dp_free(void *own)
 	bb_replica_close(&((struct bb_dp *)own)->replica);
 }
 
-static bool dp_shows(const void *own)
-{
-	const struct bb_dp *dp = own;
-
-	return dp->options.sampler_given;
-}
-
 const struct bb_benchmark bb_dp_benchmark = {
 	.brief = "Data-parallel training: the same step by different strategies.",
 	.examples = {"-g 5 --train 12", "--backend sim --cluster hgx-h100:16 --model gpt2"},
@@ -608,7 +601,7 @@ const struct bb_benchmark bb_dp_benchmark = {
 	.refuses = {{BB_ALL_SIZES, "the model's gradients are sent; leave it out, --model selects "
 				   "them"}},
 	.queues = true,
-	.shows = dp_shows,
+	.shows = "sampler",
 	.check = dp_check,
 	.free_options = dp_free,
 	.list = dp_list,

@@ -755,13 +755,6 @@ static const struct bb_experiment ddp_experiment = {
 
 /* ---- --predict without links or the time of computations ------------------------------------- */
 
-static bool ddp_shows(const void *own)
-{
-	const struct bb_ddp *ddp = own;
-
-	return ddp->options.predict;
-}
-
 static void add_setting(const struct bb_run *run, const struct bb_ddp *ddp, int nranks,
 			struct bb_strbuf *out)
 {
@@ -846,7 +839,7 @@ const struct bb_benchmark bb_ddp_benchmark = {
 	.refuses = {{BB_ALL_SIZES, "the model's gradients are reduced; leave it out, --buckets "
 				   "sets the sizes of buckets"}},
 	.queues = true,
-	.shows = ddp_shows,
+	.shows = "predict",
 	.simulates = ddp_simulates,
 	.check = ddp_check,
 	.free_options = ddp_free,

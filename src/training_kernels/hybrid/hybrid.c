@@ -317,13 +317,6 @@ static void close_hybrid(struct bb_run *run)
 	free(h->is_dense);
 }
 
-static bool hybrid_shows(const void *own)
-{
-	const struct bb_hybrid *h = own;
-
-	return h->options.plan;
-}
-
 const struct bb_benchmark bb_hybrid_benchmark = {
 	.brief = "Hybrid-parallel training: divisions of a model, and the time of each part of a "
 		 "step.",
@@ -334,7 +327,7 @@ const struct bb_benchmark bb_hybrid_benchmark = {
 	.refuses = {{BB_ALL_SIZES, "sizes follow from the model; leave it out, --batch and "
 				   "--micro-batch set them"}},
 	.queues = true,
-	.shows = hybrid_shows,
+	.shows = "plan",
 	.check = hybrid_check,
 	.list = hybrid_list,
 	.show = bb_hybrid_show,

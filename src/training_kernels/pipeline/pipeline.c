@@ -209,13 +209,6 @@ static void pipeline_list(struct bb_strbuf *out)
 	bb_model_list(out);
 }
 
-static bool pipeline_predicts(const void *own)
-{
-	const struct bb_pipeline_state *state = own;
-
-	return state->options.predict;
-}
-
 static bb_status pipeline_plan(struct bb_run *run)
 {
 	const struct bb_pipeline_state *state = run->own;
@@ -288,7 +281,7 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 		  "messages, -n the number of timed steps"}},
 	.queues = true,
 	.programs = true, /* of messages alone */
-	.predicts = pipeline_predicts,
+	.predicts = "predict",
 	.check = pipeline_check,
 	.list = pipeline_list,
 	.open_text = bb_sink_table_open,
