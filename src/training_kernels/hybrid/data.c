@@ -278,10 +278,6 @@ out:
 static int hybrid_victims(void *own, void *victims[BB_MOST_VICTIMS])
 {
 	const struct bb_hybrid_data *d = own;
-	const struct bb_moe_rows *rows = &d->rows;
-	/* Rows of another rank, as a rank's own are not moved. */
-	const int peer = rows->load ? (rows->place + 1) % rows->load->form.nranks : 0;
-	const struct bb_operation from = {.act = BB_ACT_RECV, .item = (size_t)peer};
 	int n = 0;
 
 	victims[n++] = d->halves[0].sum;
@@ -293,9 +289,7 @@ static int hybrid_victims(void *own, void *victims[BB_MOST_VICTIMS])
 		victims[n++] = d->replicas[i].mine;
 		victims[n++] = d->replicas[i].parameters;
 	}
-	for (int combines = 0; combines < 2 && rows->mine; combines++)
-		victims[n++] = bb_moe_rows_of(rows, combines, &from);
-	return n;
+	return d->rows.mine ? n + bb_moe_rows_victims(&d->rows, victims + n) : n;
 }
 
 const struct bb_expectation bb_hybrid_expectation = {hybrid_fill, hybrid_victims, hybrid_verify};

@@ -97,6 +97,18 @@ char *bb_moe_rows_of(const struct bb_moe_rows *rows, bool combines, const struct
 				 (size_t)rows->load->rows_before[peer] * row_bytes(rows);
 }
 
+int bb_moe_rows_victims(const struct bb_moe_rows *rows, void **victims)
+{
+	const int peer = (rows->place + 1) % rows->load->form.nranks;
+	const struct bb_operation from = {.act = BB_ACT_RECV, .item = (size_t)peer};
+	int n = 0;
+
+	for (int combines = 0; combines < 2 && peer != rows->place; combines++)
+		if (rows->load->rows_to[combines ? peer : rows->place] > 0)
+			victims[n++] = bb_moe_rows_of(rows, combines, &from);
+	return n;
+}
+
 static int pattern_rank(const struct bb_moe_rows *rows, int place)
 {
 	return rows->ranks ? rows->ranks[place] : place;

@@ -57,6 +57,10 @@ size_t bb_moe_bytes_theirs(const struct bb_moe_rows *rows);
 /* The first row of the message O. */
 char *bb_moe_rows_of(const struct bb_moe_rows *rows, bool combines, const struct bb_operation *o);
 
+/* Writes addresses of rows of another rank in THEIRS and in BACK, as a rank's own are not moved;
+   returns how many there are. */
+int bb_moe_rows_victims(const struct bb_moe_rows *rows, void **victims);
+
 /* Fills MINE with known rows and the others with different data, which the exchange overwrites. */
 BB_MUST bb_status bb_moe_rows_fill(const struct bb_moe_rows *rows, struct bb_engine *engine,
 				   const struct bb_patterns *patterns);

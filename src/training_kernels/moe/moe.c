@@ -321,18 +321,9 @@ out:
 static int moe_victims(void *own, void *list[BB_MOST_VICTIMS])
 {
 	const struct moe_variant *v = own;
-	const struct moe_state *s = moe_state_of(v);
-	const struct bb_moe_load *l = v->step.load;
-	const int rank = v->rows.place, peer = (rank + 1) % l->form.nranks;
-	const size_t row = v->rows.hidden * bb_dtype_size(v->rows.dtype);
-	int n = 0;
 
-	list[n++] = s->counts_in;
-	if (peer != rank && l->rows_to[rank] > 0)
-		list[n++] = s->theirs + (size_t)peer * (size_t)l->rows_to[rank] * row;
-	if (peer != rank && l->rows_to[peer] > 0)
-		list[n++] = s->back + (size_t)l->rows_before[peer] * row;
-	return n;
+	list[0] = moe_state_of(v)->counts_in;
+	return 1 + bb_moe_rows_victims(&v->rows, list + 1);
 }
 
 /* Each rank has sent its rows, and before them their number for each expert here. */
