@@ -91,9 +91,10 @@ static void taped_operation(const struct bb_program *program, int rank, size_t i
 	const size_t before = t->n * t->times[0], first = index < before ? 0 : t->n;
 	const size_t n = index < before ? t->n : tape->n - t->n;
 	const size_t at = index < before ? index : index - before;
+	const size_t again = at < n ? 0 : at / n;
 
-	*o = tape->list[first + at % n];
-	o->event += (int)(at / n) * tape->events;
+	*o = tape->list[first + at - again * n];
+	o->event += (int)again * tape->events;
 	if (t->complete)
 		t->complete(t->own, rank, o);
 }
