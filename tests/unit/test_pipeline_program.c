@@ -39,8 +39,7 @@ struct made {
 static void make(struct made *m, const struct bb_pipeline_schedule *schedule, int stages,
 		 int microbatches)
 {
-	const struct bb_pipeline_form form = {
-		.elements = BB_PIPELINE_ELEMENTS, .late_stage = -1, .swapped_stage = -1};
+	const struct bb_pipeline_form form = {.elements = BB_PIPELINE_ELEMENTS};
 	struct bb_error error = {.text = ""};
 
 	m->pipe = pipeline(stages, microbatches);

@@ -401,8 +401,7 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 					     .f = 1000,
 					     .b = 1000,
 					     .w = 1000};
-	const struct bb_pipeline_form form = {
-		.elements = s->activation, .late_stage = -1, .swapped_stage = -1};
+	const struct bb_pipeline_form form = {.elements = s->activation};
 	struct bb_hybrid_program *h = calloc(1, sizeof(*h));
 	struct bb_order order = {.passes = NULL};
 	struct bb_pipeline_program base = {.messages = 0};

@@ -77,18 +77,12 @@ static struct job *job_new(struct pipeline_session *s, const struct bb_pipeline_
 	return j;
 }
 
-/* The programs of a run; FAULTY: with its fault. */
-static struct bb_pipeline_form session_form(const struct pipeline_session *s, bool faulty)
+/* The programs of a run, without its fault. */
+static struct bb_pipeline_form session_form(const struct pipeline_session *s)
 {
-	const struct bb_fault *fault = &s->kernel.engine.run->options.fault;
-	const bool slow = faulty && fault->kind == BB_FAULT_SLOW;
-
 	return (struct bb_pipeline_form){
 		.elements = (size_t)(s->options->message_bytes / sizeof(uint32_t)),
 		.rate = s->options->flops,
-		.late_stage = slow ? fault->rank : -1,
-		.late = slow ? fault->seconds : 0,
-		.swapped_stage = faulty && fault->kind == BB_FAULT_SWAP ? fault->rank : -1,
 	};
 }
 
@@ -99,7 +93,7 @@ static struct bb_pipeline_form session_form(const struct pipeline_session *s, bo
 static bb_status job_predict(struct job *j)
 {
 	const struct bb_timeline_watch watch = {bb_pass_times_note, &j->predicted};
-	struct bb_pipeline_form form = session_form(j->session, false);
+	struct bb_pipeline_form form = session_form(j->session);
 	bb_status status;
 
 	BB_TRY(status, bb_pass_times_open(&j->predicted, &j->order, j->error), out);
@@ -208,7 +202,8 @@ static const struct bb_expectation expectation = {NULL, pipeline_victims, bb_pip
 static bb_status job_check(struct job *j)
 {
 	struct bb_engine *e = &j->session->kernel.engine;
-	struct bb_pipeline_form form = session_form(j->session, true);
+	const struct bb_fault *fault = &e->run->options.fault;
+	struct bb_pipeline_form form = {.elements = BB_PIPELINE_ELEMENTS};
 	struct bb_pipeline_data data;
 	struct bb_pipeline_program program = {.lists = NULL};
 	struct bb_trial trial = {.workload = {.program = &program.program,
@@ -227,8 +222,8 @@ static bb_status job_check(struct job *j)
 	BB_TRY(status, bb_engine_alloc(e, bb_pipeline_data_bytes(&j->order), &memory), out);
 	data = bb_pipeline_data_begin(&j->order, j->session->stage, (uint64_t)e->run->options.seed,
 				      memory);
-	form.elements = BB_PIPELINE_ELEMENTS;
-	form.late_stage = -1;
+	if (fault->kind == BB_FAULT_SWAP)
+		form.fault = *fault;
 	snprintf(trial.what, sizeof(trial.what), "check of %s", j->schedule->name);
 	BB_TRY(status, bb_pipeline_program_make(&program, &j->order, &form, j->error), out);
 	BB_TRY(status, bb_engine_add(e, &trial, NULL), out);
@@ -264,7 +259,7 @@ static bb_status measure_hop(struct pipeline_session *s)
 					     .chunks = 1,
 					     .f = HOP_PASS_NS,
 					     .b = HOP_PASS_NS};
-	const struct bb_pipeline_form form = session_form(s, false);
+	const struct bb_pipeline_form form = session_form(s);
 	const void *all;
 	double hop;
 	bb_status status;
@@ -490,7 +485,7 @@ static bb_status run_schedule(struct pipeline_session *s,
 {
 	struct bb_engine *e = &s->kernel.engine;
 	const struct bb_pipeline_options *a = s->options;
-	const struct bb_pipeline_form form = session_form(s, true);
+	struct bb_pipeline_form form = session_form(s);
 	const struct bb_trial trial = {.workload.stand_in = (enum bb_stand_in)a->stand_in,
 				       .steps = (size_t)a->iters,
 				       .warm = (size_t)e->run->options.warmup_iters,
@@ -515,6 +510,7 @@ static bb_status run_schedule(struct pipeline_session *s,
 	}
 	if (bb_engine_leads(e))
 		BB_TRY(status, job_predict(j), out);
+	form.fault = e->run->options.fault;
 	if (!a->predict) {
 		BB_TRY(status, job_measure(j, &form, schedule->name, trial), out);
 		BB_TRY(status, job_gather(j), out);

@@ -46,6 +46,9 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 {
 	const struct bb_pipeline_program *p = program->own;
 	const struct bb_pipeline_step *step = &p->lists[rank].steps[index];
+	const struct bb_fault *fault = &p->form.fault;
+	const bool slow = fault->kind == BB_FAULT_SLOW && fault->rank == rank;
+	const bool swaps = fault->kind == BB_FAULT_SWAP && fault->rank == rank;
 	const size_t *swapped = p->swapped;
 	struct bb_pass pass;
 	size_t slot = step->at;
@@ -55,14 +58,14 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 	operation->queue = step->queue;
 	switch (operation->act) {
 	case BB_ACT_COMPUTE:
-		if (rank == p->form.swapped_stage && (slot == swapped[0] || slot == swapped[1]))
+		if (swaps && (slot == swapped[0] || slot == swapped[1]))
 			slot = swapped[slot == swapped[0]];
 		pass = bb_order_pass(&p->order, slot, &depth);
 		operation->item = slot;
 		operation->work = pass.kind;
 		operation->seconds = 1e-9 * (double)bb_part_of(&p->order, depth).cost[pass.kind];
 		operation->flops = operation->seconds * p->form.rate;
-		operation->seconds += rank == p->form.late_stage ? p->form.late : 0;
+		operation->seconds += slow ? fault->seconds : 0;
 		break;
 	case BB_ACT_SEND:
 	case BB_ACT_RECV:
@@ -180,9 +183,9 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 		.form = *form,
 		.lists = calloc((size_t)order->stages, sizeof(*program->lists)),
 	};
-	if (form->swapped_stage >= 0) {
-		pass = bb_order_passes(order, form->swapped_stage);
-		program->swapped[0] = bb_order_slot(order, form->swapped_stage, pass);
+	if (form->fault.kind == BB_FAULT_SWAP) {
+		pass = bb_order_passes(order, form->fault.rank);
+		program->swapped[0] = bb_order_slot(order, form->fault.rank, pass);
 		program->swapped[1] = program->swapped[0] +
 				      (size_t)bb_order_depths(order) * (size_t)order->microbatches;
 	}

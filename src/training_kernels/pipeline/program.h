@@ -8,6 +8,7 @@
 #ifndef BB_TRAINING_KERNELS_PIPELINE_PROGRAM_H
 #define BB_TRAINING_KERNELS_PIPELINE_PROGRAM_H
 
+#include "harness/run/options.h"
 #include "programs/program.h"
 #include "simulator/timeline/timeline.h"
 #include "training_kernels/pipeline/order.h"
@@ -19,9 +20,9 @@ struct bb_pipeline_form {
 	   first of as many microbatches as stages. Table 5 of arXiv 2401.10241 evaluates
 	   interleaved so. */
 	bool first_wraps;
-	int late_stage; /* its passes take LATE seconds more; -1: none */
-	double late;
-	int swapped_stage; /* its first F and that microbatch's B are swapped; -1: none */
+	/* Of a stage: its passes take longer (BB_FAULT_SLOW), or its first F and that microbatch's
+	   B are swapped (BB_FAULT_SWAP). Others have no effect. */
+	struct bb_fault fault;
 };
 
 /* The program's own. The work and item of a computation are the kind and slot of its pass; those of
