@@ -39,6 +39,7 @@ struct hybrid_stage {
 	struct bb_tape tapes[TAPES];
 	struct stretch *list;
 	size_t n, room, length;
+	int events;  /* of its exchanges and the pipeline */
 	bool failed; /* no memory */
 };
 
@@ -323,17 +324,15 @@ static void stage_perform(struct hybrid_stage *stage, int tape, size_t from, siz
 	stage->length += n;
 }
 
-/* Writes stage number NUMBER of the pipeline BASE. *EVENTS = those of its exchanges and pipeline.
- */
-static void write_stage(struct bb_hybrid_program *h, int number, const struct bb_program *base,
-			int *events)
+/* Writes stage number NUMBER of the pipeline BASE. */
+static void write_stage(struct bb_hybrid_program *h, int number, const struct bb_program *base)
 {
 	struct hybrid_stage *stage = &h->stages[number];
 	struct bb_tape *between = &stage->tapes[BETWEEN];
 	const struct writer w = {.s = &h->shape, .tape = between};
 	size_t written = 0;
 
-	*events = h->shape.parts & BB_HYBRID_PIPELINE ? base->events : 0;
+	stage->events = h->shape.parts & BB_HYBRID_PIPELINE ? base->events : 0;
 	for (int pass = FORWARD; pass <= BACKWARD; pass++)
 		write_pass(&(struct writer){&h->shape, &h->exchange, &stage->tapes[pass],
 					    pass == BACKWARD},
@@ -346,15 +345,12 @@ static void write_stage(struct bb_hybrid_program *h, int number, const struct bb
 
 			stage_perform(stage, BETWEEN, written, between->n - written, 0);
 			written = between->n;
-			stage_perform(stage, pass, 0, stage->tapes[pass].n, *events);
-			*events += stage->tapes[pass].events;
+			stage_perform(stage, pass, 0, stage->tapes[pass].n, stage->events);
+			stage->events += stage->tapes[pass].events;
 			continue;
 		}
 		o.work = BB_HYBRID_PIPELINE;
-		if (o.act == BB_ACT_SEND || o.act == BB_ACT_RECV) {
-			o.count = bb_hybrid_boundary(&h->shape);
-			o.dtype = h->shape.dtype;
-		}
+		o.dtype = h->shape.dtype;
 		write_operation(&w, o);
 	}
 	write_end(&w, number);
@@ -401,7 +397,7 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 					     .f = 1000,
 					     .b = 1000,
 					     .w = 1000};
-	const struct bb_pipeline_form form = {.elements = s->activation};
+	const struct bb_pipeline_form form = {.elements = bb_hybrid_boundary(s)};
 	struct bb_hybrid_program *h = calloc(1, sizeof(*h));
 	struct bb_order order = {.passes = NULL};
 	struct bb_pipeline_program base = {.messages = 0};
@@ -433,11 +429,12 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 	BB_TRY(status, bb_pipeline_program_make(&base, &order, &form, error), out);
 	hybrid_number(h, &base.program, program);
 	for (int stage = 0; stage < stages && status == BB_OK; stage++) {
-		int events;
+		const struct hybrid_stage *written = &h->stages[stage];
 
-		write_stage(h, stage, &base.program, &events);
-		program->events = events > program->events ? events : program->events;
-		if (h->stages[stage].failed)
+		write_stage(h, stage, &base.program);
+		if (program->events < written->events)
+			program->events = written->events;
+		if (written->failed)
 			status = bb_no_memory(error, "a step's program");
 	}
 out:
