@@ -22,34 +22,26 @@ int bb_program_place(const struct bb_program *program, int group, int rank)
 	return -1;
 }
 
-static const char *name_of(const struct bb_operation *operation)
-{
-	switch (operation->act) {
-	case BB_ACT_COMPUTE:
-		return "compute";
-	case BB_ACT_COLLECTIVE:
-		return operation->collective ? operation->collective->name : "collective";
-	case BB_ACT_SEND:
-		return "send";
-	case BB_ACT_RECV:
-		return "receive";
-	case BB_ACT_RECV_ANY:
-		return "receive from any";
-	case BB_ACT_RECORD:
-		return "record of event";
-	case BB_ACT_WAIT:
-		return "wait for event";
-	}
-	return "unknown operation";
-}
-
 void bb_program_describe(const struct bb_program *program, const struct bb_operation *operation,
 			 char text[BB_PROGRAM_TEXT])
 {
-	if (operation->act == BB_ACT_RECORD || operation->act == BB_ACT_WAIT)
-		snprintf(text, BB_PROGRAM_TEXT, "%s %d", name_of(operation), operation->event);
-	else if (program->describe)
+	static const char *const names[] = {[BB_ACT_COMPUTE] = "compute",
+					    [BB_ACT_COLLECTIVE] = "collective",
+					    [BB_ACT_SEND] = "send",
+					    [BB_ACT_RECV] = "receive",
+					    [BB_ACT_RECV_ANY] = "receive from any",
+					    [BB_ACT_RECORD] = "record of event",
+					    [BB_ACT_WAIT] = "wait for event"};
+	const unsigned act = operation->act;
+	const bool event = act == BB_ACT_RECORD || act == BB_ACT_WAIT;
+	const char *name =
+		act < sizeof(names) / sizeof(names[0]) ? names[act] : "unknown operation";
+
+	if (act == BB_ACT_COLLECTIVE && operation->collective)
+		name = operation->collective->name;
+	if (program->describe && !event)
 		program->describe(program, operation, text);
 	else
-		snprintf(text, BB_PROGRAM_TEXT, "%s %zu", name_of(operation), operation->item);
+		snprintf(text, BB_PROGRAM_TEXT, "%s %lld", name,
+			 event ? operation->event : (long long)operation->item);
 }

@@ -1,6 +1,6 @@
 /*
  * seats.h - the members of a program's groups, found by group and by rank: a seat is a member's
- * place in a group. Known to src/programs only.
+ * place in a group.
  */
 #ifndef BB_PROGRAMS_SEATS_H
 #define BB_PROGRAMS_SEATS_H
