@@ -128,14 +128,16 @@ static void plan_compare(const struct bb_hybrid_division *division,
 		 behind ? "more" : "less", bb_term_words[worst], than, cause);
 }
 
-/* TEXT = why division number I is slower than the best, or the best faster than the second. */
-static void plan_explain(const struct bb_hybrid_plan *plan, size_t i, char text[REASON])
+/* Returns TEXT = why division number I is slower than the best, or the best faster than the
+   second. */
+static const char *plan_explain(const struct bb_hybrid_plan *plan, size_t i, char text[REASON])
 {
 	if (plan->n == 1)
 		snprintf(text, REASON, "the only division that fits");
 	else
 		plan_compare(&plan->list[i], &plan->list[i > 0 ? 0 : 1], i > 0,
 			     i > 0 ? " than the best plan" : " than the second-best plan", text);
+	return text;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -154,9 +156,9 @@ static int plan_replicas(const struct bb_hybrid_division *division)
 	return division->grid.dp / (int)bb_hybrid_context(division);
 }
 
-/* TEXT = "dp 8, tp 2, pp 4, cp 2": sizes whose product is the number of ranks; without cp if that
-   is 1. */
-static void plan_name(const struct bb_hybrid_division *division, char text[NAME])
+/* Returns TEXT = "dp 8, tp 2, pp 4, cp 2": sizes whose product is the number of ranks; without cp
+   if that is 1. */
+static const char *plan_name(const struct bb_hybrid_division *division, char text[NAME])
 {
 	const struct bb_grid *g = &division->grid;
 	const int cp = (int)bb_hybrid_context(division);
@@ -165,6 +167,7 @@ static void plan_name(const struct bb_hybrid_division *division, char text[NAME]
 
 	if (cp > 1)
 		snprintf(text + n, (size_t)(NAME - n), ", cp %d", cp);
+	return text;
 }
 
 /* Groups of TRAFFIC that cross nodes; of experts on fewer than the tensor ranks all, if any does.
@@ -410,9 +413,9 @@ static void add_misfits(const struct view *s)
 	bb_strbuf_add(s->out, "\n");
 	if (n->need.total == 0)
 		return;
-	plan_name(n, name);
 	bb_strbuf_addf(s->out, "# nearest to fitting: %s needs %.1f of %.1f GB, most of it %s\n",
-		       name, 1e-9 * (double)n->need.total, 1e-9 * (double)s->cluster.memory,
+		       plan_name(n, name), 1e-9 * (double)n->need.total,
+		       1e-9 * (double)s->cluster.memory,
 		       bb_category_words[bb_need_tightest(&n->need)]);
 }
 
@@ -436,10 +439,9 @@ static void add_best(const struct view *s)
 		const struct bb_hybrid_division *division = &s->plan.list[i];
 		char name[NAME];
 
-		plan_name(division, name);
 		bb_best_add(&best,
 			    (struct bb_candidate){.seconds = division->cost.step, .own = division},
-			    "%s", name);
+			    "%s", plan_name(division, name));
 	}
 	bb_strbuf_add(s->out, s->plan.n > 1 ? "#\n" : "");
 	answer = s->out->length;
@@ -459,9 +461,8 @@ static void add_traffic(const struct view *s, const struct bb_hybrid_division *d
 	char name[NAME];
 
 	bb_table_columns(&t, heads, 1);
-	plan_name(division, name);
 	bb_strbuf_addf(s->out, "#\n# %s: bytes that a rank of the slowest stage sends per step\n",
-		       name);
+		       plan_name(division, name));
 	for (int i = 0; i <= BB_TRAFFIC_DATA; i++) {
 		const struct bb_volume *v = &division->volume.of[i];
 		const int size = i == BB_TRAFFIC_EXPERT
@@ -487,8 +488,7 @@ static void add_rates(const struct view *s, const struct bb_hybrid_division *div
 	bool any = false;
 	char name[NAME];
 
-	plan_name(division, name);
-	bb_strbuf_addf(s->out, "#\n# %s%s%s", name, g->cp > 1 ? " by " : "",
+	bb_strbuf_addf(s->out, "#\n# %s%s%s", plan_name(division, name), g->cp > 1 ? " by " : "",
 		       g->cp > 1 ? bb_context_words[division->exchanges] : "");
 	if (s->model->hyper.experts)
 		bb_strbuf_addf(s->out, ", ep %d, etp %d", bb_grid_expert_ranks(g),
@@ -536,8 +536,7 @@ static void add_plan(const struct view *s)
 			published = &plan->list[i];
 		if (i >= (size_t)s->options->best && !mark)
 			continue;
-		plan_explain(plan, i, why);
-		add_division(s, &plan->list[i], why, &table);
+		add_division(s, &plan->list[i], plan_explain(plan, i, why), &table);
 	}
 	if (plan->n > 0)
 		bb_table_print(&table, s->out);
@@ -548,12 +547,12 @@ static void add_plan(const struct view *s)
 	if (published) {
 		const size_t place = (size_t)(published - plan->list);
 
-		plan_explain(plan, place, why);
 		bb_strbuf_addf(s->out,
 			       "# the published division is number %zu of %zu, %.1f%% slower than "
 			       "the best: %s\n",
 			       place + 1, plan->n,
-			       100 * (published->cost.step / plan->list[0].cost.step - 1), why);
+			       100 * (published->cost.step / plan->list[0].cost.step - 1),
+			       plan_explain(plan, place, why));
 	}
 	if (plan->n > 0)
 		add_traffic(s, &plan->list[0]);
@@ -582,9 +581,8 @@ bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
 	add_plan(&s);
 	for (size_t i = 0; i < s.plan.n && status == BB_OK; i++) {
 		division_describe(&s, &s.plan.list[i], &r);
-		plan_explain(&s.plan, i, why);
 		r.place = (int64_t)i + 1;
-		r.reason = why;
+		r.reason = plan_explain(&s.plan, i, why);
 		status = bb_estimate_record(run, &bb_record_hybrid_plan, &r);
 	}
 	if (status == BB_OK && s.plan.n == 0)
