@@ -9,9 +9,21 @@
 
 #define AT_ONCE 7 /* peers of one round of the naive exchange: 7 sends, 7 receives, one copy */
 
+/* An exchange with AT_ONCE peers in a round, which the role keeps. */
+static size_t exchange_prepare(const struct bb_shape *shape, struct bb_role *role, size_t at_once)
+{
+	role->at[0] = at_once;
+	return bb_pieces((size_t)shape->nranks - 1, at_once);
+}
+
+static size_t pairwise_prepare(const struct bb_shape *shape, struct bb_role *role)
+{
+	return exchange_prepare(shape, role, 1);
+}
+
 static size_t naive_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	return bb_pieces((size_t)shape->nranks - 1, AT_ONCE);
+	return exchange_prepare(shape, role, AT_ONCE);
 }
 
 /* ---- alltoall, alltoallv ------------------------------------------------------------- */
@@ -37,10 +49,10 @@ void bb_alltoall_keep(struct bb_writer *w)
 		bb_alltoall_count(shape, w->rank, w->rank), true);
 }
 
-static void alltoall_exchange(struct bb_writer *w, size_t round, int at_once)
+static void alltoall_round(struct bb_writer *w, size_t round)
 {
 	const struct bb_shape *shape = w->shape;
-	const int first = (int)round * at_once + 1;
+	const int at_once = (int)w->role->at[0], first = (int)round * at_once + 1;
 
 	for (int i = first; i < first + at_once && i < w->n; i++) {
 		const int to = bb_ahead(w, i), from = bb_ahead(w, -i);
@@ -54,18 +66,14 @@ static void alltoall_exchange(struct bb_writer *w, size_t round, int at_once)
 		bb_alltoall_keep(w);
 }
 
-static void pairwise_alltoall_round(struct bb_writer *w, size_t round)
-{
-	alltoall_exchange(w, round, 1);
-}
-
 const struct bb_algorithm bb_pairwise_alltoall = {
 	.name = "pairwise",
 	.collective = &bb_alltoall,
 	.meaning = "In round i every rank sends directly to the rank i ahead and receives from the "
 		   "rank i behind.",
 	.flags = BB_SHIFT_INVARIANT,
-	.round = pairwise_alltoall_round,
+	.prepare = pairwise_prepare,
+	.round = alltoall_round,
 };
 
 const struct bb_algorithm bb_pairwise_alltoallv = {
@@ -73,13 +81,9 @@ const struct bb_algorithm bb_pairwise_alltoallv = {
 	.collective = &bb_alltoallv,
 	.meaning = "In round i every rank sends directly to the rank i ahead and receives from the "
 		   "rank i behind.",
-	.round = pairwise_alltoall_round,
+	.prepare = pairwise_prepare,
+	.round = alltoall_round,
 };
-
-static void naive_alltoall_round(struct bb_writer *w, size_t round)
-{
-	alltoall_exchange(w, round, AT_ONCE);
-}
 
 const struct bb_algorithm bb_naive_alltoall = {
 	.name = "naive",
@@ -87,7 +91,7 @@ const struct bb_algorithm bb_naive_alltoall = {
 	.meaning = "Everyone sends to everyone directly, to seven ranks at once.",
 	.flags = BB_SHIFT_INVARIANT,
 	.prepare = naive_prepare,
-	.round = naive_alltoall_round,
+	.round = alltoall_round,
 };
 
 const struct bb_algorithm bb_naive_alltoallv = {
@@ -95,7 +99,7 @@ const struct bb_algorithm bb_naive_alltoallv = {
 	.collective = &bb_alltoallv,
 	.meaning = "Everyone sends to everyone directly, to seven ranks at once.",
 	.prepare = naive_prepare,
-	.round = naive_alltoall_round,
+	.round = alltoall_round,
 };
 
 /* ---- reduce_scatter, all_gather ------------------------------------------------------- */
@@ -138,8 +142,9 @@ const struct bb_algorithm bb_pairwise_reduce_scatter = {
 	.round = pairwise_reduce_scatter_round,
 };
 
-static void gather_round(struct bb_writer *w, size_t round, size_t at_once)
+static void all_gather_round(struct bb_writer *w, size_t round)
 {
+	const size_t at_once = w->role->at[0];
 	const struct bb_blocks blocks = bb_blocks_equal(w->shape);
 	const struct bb_place own = bb_at(BB_IN, 0);
 
@@ -149,11 +154,6 @@ static void gather_round(struct bb_writer *w, size_t round, size_t at_once)
 		bb_copy_own(w, own, bb_block_at(BB_OUT, &blocks, w->rank), w->shape->count, true);
 }
 
-static void pairwise_all_gather_round(struct bb_writer *w, size_t round)
-{
-	gather_round(w, round, 1);
-}
-
 const struct bb_algorithm bb_pairwise_all_gather = {
 	.name = "pairwise",
 	.collective = &bb_all_gather,
@@ -161,13 +161,9 @@ const struct bb_algorithm bb_pairwise_all_gather = {
 		"In round i every rank sends its block directly to the rank i ahead and receives "
 		"the block of the rank i behind.",
 	.flags = BB_SHIFT_INVARIANT,
-	.round = pairwise_all_gather_round,
+	.prepare = pairwise_prepare,
+	.round = all_gather_round,
 };
-
-static void naive_all_gather_round(struct bb_writer *w, size_t round)
-{
-	gather_round(w, round, AT_ONCE);
-}
 
 const struct bb_algorithm bb_naive_all_gather = {
 	.name = "naive",
@@ -175,7 +171,7 @@ const struct bb_algorithm bb_naive_all_gather = {
 	.meaning = "Everyone sends its block to everyone directly, to seven ranks at once.",
 	.flags = BB_SHIFT_INVARIANT,
 	.prepare = naive_prepare,
-	.round = naive_all_gather_round,
+	.round = all_gather_round,
 };
 
 static void reduce_scatter_all_gather_round(struct bb_writer *w, size_t round)

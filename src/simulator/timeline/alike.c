@@ -19,9 +19,9 @@ struct message {
 	double bytes;
 	struct bb_fabric_route *routes;       /* [rank] that sends */
 	double *entry, *head, *arrival, *sum; /* likewise; sum: seconds to add it */
-	/* The same for all ranks, known before the loops over them: */
-	bool pulled;        /* within a node */
-	double delay, swap; /* bb_route_latency beyond the route's, bb_link_swap within a node */
+	/* Of all ranks, within a node and without latency of the route: known before the loops over
+	   them. */
+	struct bb_passage inside;
 };
 
 struct alike {
@@ -101,9 +101,7 @@ static bb_status add_message(struct alike *a, const struct bb_step *step)
 	for (int r = 0; r < a->period && m->d != step->peer; r++)
 		m->routes[r] = bb_link_route(a->links, r, (r + step->peer) % a->n);
 	m->d = step->peer;
-	m->pulled = bb_link_pulls(a->links, false, bytes);
-	m->delay = bb_route_latency(a->links, 0, bytes);
-	m->swap = bb_link_swap(a->links, false, bytes);
+	m->inside = bb_link_passage(a->links, &(struct bb_fabric_route){.latency = 0}, 0, bytes, 0);
 	/* Where links belong to pairs, all that were in use are kept, as a message may have to
 	 * wait. */
 	if (bb_link_ports(a->links) || a->busy[m->d])
@@ -133,12 +131,14 @@ static void find_entries(struct alike *a)
 		for (int r = 0; r < a->period; r++) {
 			const struct bb_fabric_route *route = &m->routes[r];
 			double second = route->second_per_byte, memory = 0;
+			struct bb_passage p;
 
 			if (a->loads)
 				second = bb_loads_second_per_byte(a->loads, r, shifted(a, r, m->d),
 								  route, &memory);
-			m->entry[r] = bb_route_entry(a->links, second, m->bytes);
-			m->sum[r] = bb_link_sum(a->links, m->bytes, memory);
+			p = bb_link_passage(a->links, route, second, m->bytes, memory);
+			m->entry[r] = p.entry;
+			m->sum[r] = p.sum;
 		}
 	}
 	if (a->loads)
@@ -158,7 +158,7 @@ INLINED void leave_ports(struct alike *a, const struct message *m, bool pulled)
 
 		*out = start +
 		       (pulled && !routes[r].outside ? a->links->fabric->overhead : m->entry[r]);
-		m->head[r] = start + (routes[r].latency + m->delay);
+		m->head[r] = start + (routes[r].latency + m->inside.latency);
 	}
 }
 
@@ -222,7 +222,7 @@ static void come_in(struct alike *a, int rank)
 	}
 	for (int k = 0; k < a->nmessages; k++)
 		enter(a, &a->messages[order[k]], from[order[k]], rank,
-		      a->messages[order[k]].pulled);
+		      a->messages[order[k]].inside.pulled);
 }
 
 INLINED void take(struct alike *a, int from, const struct message *m, double swap, bool adds)
@@ -272,7 +272,7 @@ static bb_status receive_all(struct alike *a, const struct bb_step *steps, int n
 		m = sent_by(a, peer, step->channel, &taken);
 		if (!m)
 			return BB_EINTERNAL;
-		swap = bb_steps_send_to(steps, nsteps, peer) ? m->swap : 0;
+		swap = bb_steps_send_to(steps, nsteps, peer) ? m->inside.swap : 0;
 		adds = step->kind == BB_RECV_REDUCE && a->adds;
 		if (swap > 0 || adds)
 			take(a, peer % a->period, m, swap, adds);
@@ -300,11 +300,11 @@ static bb_status alike_round(struct alike *a, const struct bb_step *steps, int n
 	for (int i = 0; i < a->nmessages; i++)
 		if (!ports)
 			send_by_links(a, &a->messages[i]);
-		else if (a->messages[i].pulled)
+		else if (a->messages[i].inside.pulled)
 			leave_ports(a, &a->messages[i], true);
 		else
 			leave_ports(a, &a->messages[i], false);
-	if (ports && a->nmessages == 1 && a->messages[0].pulled)
+	if (ports && a->nmessages == 1 && a->messages[0].inside.pulled)
 		enter_all(a, &a->messages[0], true);
 	else if (ports && a->nmessages == 1)
 		enter_all(a, &a->messages[0], false);

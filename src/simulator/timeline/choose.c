@@ -84,16 +84,19 @@ static double estimated(struct choosing *c, const struct bb_algorithm *schedule,
 
 			for (const struct bb_step *s = steps; s < steps + nsteps; s++) {
 				const double bytes = (double)s->count * (double)c->element;
-				struct bb_fabric_route route;
+				struct bb_fabric_route route = {.latency = 0};
+				struct bb_passage p;
 
+				if (s->kind == BB_SEND)
+					route = bb_link_route(&c->links, roles[i].rank, s->peer);
+				p = bb_link_passage(&c->links, &route, route.second_per_byte, bytes,
+						    0);
 				if (s->kind == BB_RECV_REDUCE)
-					seconds += bb_link_sum(&c->links, bytes, 0);
+					seconds += p.sum;
 				if (s->kind != BB_SEND)
 					continue;
-				route = bb_link_route(&c->links, roles[i].rank, s->peer);
-				seconds += bb_route_entry(&c->links, route.second_per_byte, bytes);
-				latency = fmax(latency,
-					       bb_route_latency(&c->links, route.latency, bytes));
+				seconds += p.entry;
+				latency = fmax(latency, p.latency);
 			}
 			longest = fmax(longest, seconds + latency);
 		}

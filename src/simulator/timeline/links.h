@@ -87,45 +87,46 @@ static inline struct bb_fabric_route bb_link_route(const struct bb_link_model *l
 	return route;
 }
 
-/* Seconds that BYTES occupy a port, or take to enter a link, at SECOND_PER_BYTE. On identical links
-   they are bytes over the rate, bit for bit. */
-static inline double bb_route_entry(const struct bb_link_model *links, double second_per_byte,
-				    double bytes)
-{
-	if (links->fabric)
-		return links->fabric->overhead + bytes * second_per_byte;
-	if (links->slow_link.factor > 0)
-		return bytes * second_per_byte;
-	return links->rate > 0 ? bytes / links->rate : 0;
-}
+/* How long a message takes, in seconds. */
+struct bb_passage {
+	double entry;   /* on the port that it enters or, without ports, into its link */
+	double exit;    /* on the port that it leaves by */
+	double latency; /* from its beginning at one port to that at the other */
+	bool pulled;    /* the receiver copies it, once it has come to the receive */
+	double sum;     /* to add it to what the receiver has */
+	/* It arrives so much later if its receiver sends to the sender at once: between CPUs each
+	   has the work of a fragment twice. */
+	double swap;
+};
 
-/* Does the receiver of a message of BYTES, OUTSIDE or within a node, copy it, while the sender is
-   free? */
-static inline bool bb_link_pulls(const struct bb_link_model *links, bool outside, double bytes)
+/* The passage of BYTES over ROUTE at SECOND, at least the route's seconds per byte, where memory
+   gives MEMORY seconds per byte to copies, which read and write: an addition reads twice and
+   writes. On identical links a message takes its bytes over the rate, bit for bit. */
+static inline struct bb_passage bb_link_passage(const struct bb_link_model *links,
+						const struct bb_fabric_route *route, double second,
+						double bytes, double memory)
 {
-	return links->fabric && links->fabric->pulls && !outside &&
-	       bytes > links->fabric->limits[BB_FABRIC_LIMITS - 1].most;
-}
-
-/* Seconds that a message of BYTES occupies the port that it leaves by, where it takes ENTRY to
-   enter the other. */
-static inline double bb_route_exit(const struct bb_link_model *links, bool outside, double bytes,
-				   double entry)
-{
-	return bb_link_pulls(links, outside, bytes) ? links->fabric->overhead : entry;
-}
-
-/* Seconds from the beginning of a message of BYTES at one port to that at the other, over a route
-   of LATENCY. */
-static inline double bb_route_latency(const struct bb_link_model *links, double latency,
-				      double bytes)
-{
+	const struct bb_fabric *f = links->fabric;
+	struct bb_passage p = {.entry = bytes * second, .latency = route->latency};
 	double delay = 0;
 
-	for (int i = 0; links->fabric && i < BB_FABRIC_LIMITS; i++)
-		if (bytes > links->fabric->limits[i].most)
-			delay += links->fabric->limits[i].latency;
-	return latency + delay;
+	if (!f) {
+		if (links->slow_link.factor <= 0)
+			p.entry = links->rate > 0 ? bytes / links->rate : 0;
+		p.exit = p.entry;
+		return p;
+	}
+	for (int i = 0; i < BB_FABRIC_LIMITS; i++)
+		if (bytes > f->limits[i].most)
+			delay += f->limits[i].latency;
+	p.latency += delay;
+	p.entry = f->overhead + bytes * second;
+	p.sum = bytes * fmax(f->sum_second_per_byte, 1.5 * memory);
+	p.pulled = f->pulls && !route->outside && bytes > f->limits[BB_FABRIC_LIMITS - 1].most;
+	p.exit = p.pulled ? f->overhead : p.entry;
+	if (f->pulls && !route->outside && bytes > f->limits[0].most)
+		p.swap = f->limits[0].latency;
+	return p;
 }
 
 /* Does one of N STEPS send to PEER? */
@@ -135,23 +136,6 @@ static inline bool bb_steps_send_to(const struct bb_step *steps, int n, int peer
 		if (steps[i].kind == BB_SEND && steps[i].peer == peer)
 			return true;
 	return false;
-}
-
-/* Seconds that a message of BYTES within a node arrives later if its receiver sends to the sender
-   at once: between CPUs each has the work of a fragment twice. */
-static inline double bb_link_swap(const struct bb_link_model *links, bool outside, double bytes)
-{
-	return links->fabric && links->fabric->pulls && !outside &&
-			       bytes > links->fabric->limits[0].most
-		       ? links->fabric->limits[0].latency
-		       : 0;
-}
-
-/* Seconds to add BYTES that were received, where memory gives MEMORY seconds per byte to copies,
-   which read and write: an addition reads twice and writes. */
-static inline double bb_link_sum(const struct bb_link_model *links, double bytes, double memory)
-{
-	return links->fabric ? bytes * fmax(links->fabric->sum_second_per_byte, 1.5 * memory) : 0;
 }
 
 /* Report to links->pace, once every few thousand ranks, that DONE of ALL rounds of N ranks are

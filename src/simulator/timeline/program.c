@@ -118,10 +118,11 @@ struct queue {
 	enum queue_state state;
 	size_t index; /* of the operation */
 	struct bb_operation operation;
-	double from, to;     /* of the operation; TO is also the time of the queue's next event */
-	int peer;            /* of a message, once it is known */
-	int port;            /* with ports: the peer's port that it arrives at */
-	double entry;        /* of a message: seconds on a port, alone */
+	double from, to; /* of the operation; TO is also the time of the queue's next event */
+	int peer;        /* of a message, once it is known */
+	int port;        /* with ports: the peer's port that it arrives at */
+	/* Of a message, in seconds: on a port, alone, and from one port to the other. */
+	double entry, latency;
 	struct bb_flow flow; /* of a message on shared links */
 	/* Neighbours in a line: messages landed on the same lane, or leaving the same rank. */
 	struct queue *before, *after;
@@ -270,9 +271,7 @@ static void leave(struct timeline *p, struct queue *q)
 	if (q->state == SHARING)
 		bb_flows_leave(p->flows, (int)(q - p->queues), time);
 	lift(line, q);
-	schedule(p, q, COMING,
-		 time + bb_route_latency(&p->links, q->flow.route.latency, q->flow.bytes) *
-				 q->flow.factor);
+	schedule(p, q, COMING, time + q->latency);
 	if (line->first)
 		depart(p, line->first, time);
 }
@@ -288,28 +287,29 @@ static void change_end(void *own, int number, double end)
 static void message_send(struct timeline *p, struct queue *q)
 {
 	uint64_t drawn = bb_draw(bb_draw(p->links.seed, 2), (uint64_t)q->rank);
-	double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index)), entry, exit, latency;
+	const double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index));
 	const double bytes = (double)bb_operation_bytes(&q->operation);
 	struct line *line = &p->leaving[q->rank];
 	struct bb_fabric_route route;
+	struct bb_passage m;
 
 	q->peer = q->operation.peer;
 	if (q->peer == BB_NO_PEER)
 		q->peer = p->sources[q->rank][q->operation.answers];
 	route = bb_link_route(&p->links, q->rank, q->peer);
-	entry = bb_route_entry(&p->links, route.second_per_byte, bytes);
-	q->entry = entry * factor;
-	exit = bb_route_exit(&p->links, route.outside, bytes, entry) * factor;
-	latency = bb_route_latency(&p->links, route.latency, bytes) * factor;
+	m = bb_link_passage(&p->links, &route, route.second_per_byte, bytes, 0);
+	q->entry = m.entry * factor;
 	q->port = port_of(p, q->peer, route.outside);
 	q->flow = (struct bb_flow){q->rank, q->peer, route, bytes, factor};
+	q->latency = m.latency * factor;
 	if (!bb_link_ports(&p->links)) {
 		/* The message before has been received: the link is free. */
-		schedule(p, q, FLYING, q->from + (entry + route.latency) * factor);
+		schedule(p, q, FLYING, q->from + (m.entry + m.latency) * factor);
 	} else if (!p->flows || !route.outside) {
 		schedule(p, q, COMING,
-			 use_port(&p->out[port_of(p, q->rank, route.outside)], q->from, exit) -
-				 exit + latency);
+			 use_port(&p->out[port_of(p, q->rank, route.outside)], q->from,
+				  m.exit * factor) -
+				 m.exit * factor + q->latency);
 	} else {
 		/* It waits behind those of its rank that leave before it. */
 		land(line, q, QUEUED);

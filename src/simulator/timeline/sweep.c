@@ -204,25 +204,23 @@ static bb_status send(struct sweep *s, size_t number)
 	const uint64_t pair = (uint64_t)m->from * (uint64_t)s->shape->nranks + (uint64_t)m->to;
 	const uint64_t drawn = s->round * BB_CHANNELS + (uint64_t)m->channel;
 	const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
-	const double latency = bb_route_latency(s->links, route.latency, m->bytes);
-	double second_per_byte = route.second_per_byte, factor = 1, memory = 0, start, entry, exit;
+	double second = route.second_per_byte, factor = 1, memory = 0, start;
+	struct bb_passage p;
 
 	if (s->loads)
-		second_per_byte =
-			bb_loads_second_per_byte(s->loads, m->from, m->to, &route, &memory);
+		second = bb_loads_second_per_byte(s->loads, m->from, m->to, &route, &memory);
 	if (s->links->noise != 0)
 		factor = bb_noise_factor(s->links, bb_draw(bb_draw(s->drawn, pair), drawn));
-	entry = bb_route_entry(s->links, second_per_byte, m->bytes);
-	exit = bb_route_exit(s->links, route.outside, m->bytes, entry);
-	if (leave(s, m->from, m->to, route.outside, exit * factor, &start) != BB_OK)
+	p = bb_link_passage(s->links, &route, second, m->bytes, memory);
+	if (leave(s, m->from, m->to, route.outside, p.exit * factor, &start) != BB_OK)
 		return BB_EINTERNAL;
 	m->outside = route.outside;
-	m->head = start + latency * factor;
-	m->entry = entry * factor;
-	m->arrival = start + (entry + latency) * factor;
-	m->pulled = bb_link_pulls(s->links, route.outside, m->bytes);
-	m->sum = bb_link_sum(s->links, m->bytes, memory) * factor;
-	m->swap = bb_link_swap(s->links, route.outside, m->bytes) * factor;
+	m->head = start + p.latency * factor;
+	m->entry = p.entry * factor;
+	m->arrival = start + (p.entry + p.latency) * factor;
+	m->pulled = p.pulled;
+	m->sum = p.sum * factor;
+	m->swap = p.swap * factor;
 	put(s, number);
 	return BB_OK;
 }
