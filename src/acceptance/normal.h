@@ -9,7 +9,7 @@
 #include "core/strbuf.h"
 #include "core/units.h"
 #include "simulator/cluster/cluster.h"
-#include "simulator/nccl/constants.h"
+#include "simulator/nccl/model.h"
 #include "topology/cards.h"
 
 #include <string.h>

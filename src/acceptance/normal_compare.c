@@ -15,7 +15,7 @@
 
 #include "core/units.h"
 #include "schedules/schedule.h"
-#include "simulator/nccl/likeness.h"
+#include "simulator/nccl/model.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "acceptance/normal.h"
 
 #include "harness/run/plugin.h"
-#include "simulator/nccl/shape.h"
+#include "simulator/nccl/model.h"
 #include "topology/bound.h"
 
 #include <math.h>

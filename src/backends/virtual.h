@@ -11,7 +11,7 @@
 #include "core/strbuf.h"
 #include "schedules/schedule.h"
 #include "simulator/calibration/calibration.h"
-#include "simulator/nccl/likeness.h"
+#include "simulator/nccl/model.h"
 #include "simulator/timeline/timeline.h"
 
 struct bb_backend;

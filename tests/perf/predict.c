@@ -17,9 +17,7 @@
  * NCCL counts them.
  */
 #include "harness/run/plugin.h"
-#include "simulator/nccl/constants.h"
-#include "simulator/nccl/likeness.h"
-#include "simulator/nccl/shape.h"
+#include "simulator/nccl/model.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef BB_TEST_NCCL_CONSTANTS_OF_H
 #define BB_TEST_NCCL_CONSTANTS_OF_H
 
-#include "simulator/nccl/constants.h"
+#include "simulator/nccl/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

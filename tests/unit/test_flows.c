@@ -2,7 +2,6 @@
  * Messages of a program divide the links that they share, at each moment anew: ends by hand.
  */
 #include "simulator/timeline/flows.h"
-#include "simulator/timeline/slabs.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -5,7 +5,7 @@
 #include "nccl_constants_of.h"
 
 #include "core/settings.h"
-#include "simulator/nccl/likeness.h"
+#include "simulator/nccl/model.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  */
 #include "nccl_constants_of.h"
 
-#include "simulator/nccl/shape.h"
+#include "simulator/nccl/model.h"
 
 #include <math.h>
 

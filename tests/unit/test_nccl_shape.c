@@ -1,5 +1,5 @@
 /* What NCCL would find of a group: any ranks of a cluster of GPUs. */
-#include "simulator/nccl/shape.h"
+#include "simulator/nccl/model.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -11,7 +11,7 @@
 #include "backends/library.h"
 #include "backends/backend.h"
 #include "backends/virtual.h"
-#include "simulator/nccl/shape.h"
+#include "simulator/nccl/model.h"
 
 #include <stdatomic.h>
 

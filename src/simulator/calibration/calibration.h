@@ -17,8 +17,7 @@
 #include "core/strbuf.h"
 #include "schedules/schedule.h"
 #include "simulator/cluster/cluster.h"
-#include "simulator/nccl/constants.h"
-#include "simulator/nccl/shape.h"
+#include "simulator/nccl/model.h"
 
 struct bb_calibration;
 

@@ -1,8 +1,7 @@
 /*
  * constants.c - the constants of nccl.txt, which is compiled in.
  */
-#include "simulator/nccl/constants.h"
-#include "simulator/nccl/likeness.h"
+#include "simulator/nccl/model.h"
 
 #include "core/embed.h"
 #include "core/settings.h"

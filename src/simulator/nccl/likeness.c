@@ -2,7 +2,7 @@
  * likeness.c - the intervals of predictions: by the published rows of machines that are alike,
  * and by what an unknown network plug-in may add.
  */
-#include "simulator/nccl/likeness.h"
+#include "simulator/nccl/model.h"
 
 #include "core/units.h"
 

@@ -1,6 +1,6 @@
 /*
  * model.h - the times of NCCL's collectives on modelled GPUs. Pure: closed forms over
- * constants that constants.h reads from nccl.txt.
+ * constants that constants.c reads from nccl.txt.
  *
  * Two views share one set of formulas, those by which NCCL chooses (src/graph/tuning.cc): a time is
  * a latency of each hop of an algorithm plus bytes over the rate that it reaches. AS_TUNED uses
@@ -70,7 +70,7 @@ enum bb_nccl_interval_class {
 	BB_NCCL_INTERVAL_CLASSES
 };
 
-enum { BB_NCCL_KINDS = 60 }; /* of machines: likeness.h */
+enum { BB_NCCL_KINDS = 60 }; /* of machines: likeness.c */
 
 /* Published rows that were predicted without their machine, and these machines. */
 struct bb_nccl_basis {
@@ -418,5 +418,77 @@ void bb_nccl_taper(struct bb_nccl_slowdown *slowdown, int nodes, int block, int 
 
 /* The most edges of both trees over NODES that leave one of the blocks of BLOCK. */
 int bb_nccl_tree_edges(int nodes, int block);
+
+/* ---- the constants, from nccl.txt (constants.c) ----------------------------------------- */
+
+/* Set *C to the constants for GPUs of compute capability SM (90); generation is NULL where there
+   are none. BB_EINTERNAL: the file is malformed. */
+BB_MUST bb_status bb_nccl_constants_find(struct bb_nccl_constants *c, int sm,
+					 struct bb_error *error);
+
+/* Set *OTHER to C with the constants of other versions, whose tuner differs; INDEX counts from 0.
+ *MORE = false: there is none of this INDEX. */
+BB_MUST bb_status bb_nccl_constants_other(struct bb_nccl_constants *other,
+					  const struct bb_nccl_constants *c, int index, bool *more,
+					  struct bb_error *error);
+
+/* Set the constant KEY to VALUE, which is written as in nccl.txt and cut in place. Returns false if
+   there is no such constant, or VALUE does not suit it. */
+bool bb_nccl_constants_set(struct bb_nccl_constants *c, const char *key, char *value);
+
+/* ---- a group of a cluster's ranks, in any order, as NCCL would detect it (shape.c) -------- */
+
+/*
+ * Fill MACHINE with what NCCL would detect of the N MEMBERS, ranks of CLUSTER: their nodes (nodes
+ * that share NVSwitches count as one), their rails, and the NVLinks between them. Nodes that differ
+ * are combined as in NCCL (src/init.cc, src/graph/tuning.cc): rates are those of the slowest node,
+ * ranks of a node are their mean. Members of a node that NVLinks do not connect exchange messages
+ * over PCIe. machine->unknown names what is not modelled: a single rank. WORLD is the number of
+ * ranks of the run, the first of the cluster; those outside the group count as groups that do the
+ * same at the same time, so a group's share of a rail is in proportion to its ranks on it. WORLD 0:
+ * there are no others. False: out of memory.
+ */
+bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+			int world, const int *members, int n);
+
+/* Apply FLAW (NULL: none) to MACHINE. NCCL uses all rails of its members evenly and waits for the
+   slowest node, so a fault of one of these rails slows all members. As in fabric.h, the ranks
+   of a lost rail share the next one with its own ranks, members or not: if equally many groups use
+   both, each has half of it. */
+void bb_nccl_shape_apply_flaw(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+			      const struct bb_fabric_flaw *flaw, int world, const int *members,
+			      int n);
+
+/* Apply a path that takes FACTOR times as long from rank FROM to rank TO to MACHINE, of the N
+   MEMBERS. With NVLinks NCCL keeps to a rail between nodes, so a path between two rails is not
+   used. False: out of memory. */
+bool bb_nccl_shape_apply_slow_path(struct bb_nccl_machine *machine,
+				   const struct bb_cluster *cluster, double factor, int from,
+				   int to, const int *members, int n);
+
+/* ---- machines that are alike (likeness.c) ---------------------------------------------- */
+
+/* The interval of a prediction follows from published rows of such machines; where these are few it
+   is that of machines that were predicted without their like. */
+
+enum { BB_NCCL_KIND_TEXT = 72, BB_NCCL_BASIS_TEXT = 176 };
+
+/* The kind of MACHINE, below BB_NCCL_KINDS: links within a node (NVSwitches, racks of them,
+   NVLinks, PCIe with or without peer access, one GPU), whether all GPUs take part, and the network.
+ */
+int bb_nccl_kind(const struct bb_nccl_machine *machine);
+/* Write the name of KIND that nccl.txt has: "switch/all/efa". */
+void bb_nccl_kind_name(int kind, char name[BB_NCCL_KIND_TEXT]);
+
+/* Why published rows do not suffice for an interval of their own. */
+enum bb_nccl_basis_lack { BB_NCCL_ENOUGH, BB_NCCL_FEW_MACHINES, BB_NCCL_FEW_NODES };
+
+/* *BASIS = the published rows of machines like that of CALL, of the class of its size. */
+enum bb_nccl_basis_lack bb_nccl_basis(const struct bb_nccl_constants *c,
+				      const struct bb_nccl_call *call, struct bb_nccl_basis *basis);
+/* Write "320 rows of 20 machines: NVSwitches, all GPUs, one node", or where they do not suffice "6
+   rows of 1 machine, so the widest: PCIe with P2P, all GPUs, one node". */
+void bb_nccl_basis_describe(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
+			    char text[BB_NCCL_BASIS_TEXT]);
 
 #endif

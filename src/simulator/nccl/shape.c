@@ -1,4 +1,4 @@
-#include "simulator/nccl/shape.h"
+#include "simulator/nccl/model.h"
 #include "core/stats.h"
 
 #include <limits.h>

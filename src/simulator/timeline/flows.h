@@ -6,7 +6,6 @@
 #ifndef BB_SIMULATOR_TIMELINE_FLOWS_H
 #define BB_SIMULATOR_TIMELINE_FLOWS_H
 
-#include "simulator/timeline/slabs.h"
 #include "simulator/timeline/links.h"
 
 struct bb_flows;

@@ -6,9 +6,53 @@
 
 #include "core/random.h"
 #include "simulator/timeline/timeline.h"
-#include "simulator/timeline/slabs.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+/* ---- slabs of memory that are freed together ------------------------------------------ */
+
+struct bb_slab {
+	struct bb_slab *next;
+	_Alignas(16) char bytes[];
+};
+
+struct bb_slabs { /* zero-initialise */
+	struct bb_slab *first;
+	bool lacking; /* there was no memory for one of them */
+};
+
+static inline void *bb_slabs_take(struct bb_slabs *slabs, size_t bytes, bool zeroed)
+{
+	struct bb_slab *new =
+		zeroed ? calloc(1, sizeof(*new) + bytes) : malloc(sizeof(*new) + bytes);
+
+	if (!new) {
+		slabs->lacking = true;
+		return NULL;
+	}
+	new->next = slabs->first;
+	slabs->first = new;
+	return new->bytes;
+}
+
+static inline void bb_slabs_free(struct bb_slabs *slabs)
+{
+	while (slabs->first) {
+		struct bb_slab *next = slabs->first->next;
+
+		free(slabs->first);
+		slabs->first = next;
+	}
+}
+
+/* Set POINTER to room for COUNT elements: NULL where SLABS are lacking. */
+#define BB_TAKE(slabs, pointer, count)                                                             \
+	((pointer) = bb_slabs_take((slabs), (count) * sizeof(*(pointer)), false))
+#define BB_TAKE_ZEROED(slabs, pointer, count)                                                      \
+	((pointer) = bb_slabs_take((slabs), (count) * sizeof(*(pointer)), true))
+
+/* ---- noise and links ------------------------------------------------------------------ */
 
 /* Mix WORD into the identity that a random number is drawn for. */
 static inline uint64_t bb_draw(uint64_t so_far, uint64_t word)

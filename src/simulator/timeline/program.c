@@ -5,7 +5,6 @@
  * over shared links.
  */
 #include "programs/seats.h"
-#include "simulator/timeline/slabs.h"
 #include "simulator/timeline/flows.h"
 
 #include <stdint.h>
