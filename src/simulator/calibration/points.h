@@ -11,7 +11,6 @@
 #define BB_MOST_KNOTS 24
 #define BB_MOST_COUNTS 8
 #define BB_MOST_VALUES (BB_MOST_COUNTS + BB_MOST_KNOTS)
-#define BB_MOST_GROUPS 32
 
 /* The cost of one call. */
 struct bb_cost {
@@ -22,9 +21,9 @@ struct bb_cost {
 };
 
 struct bb_point {
-	/* Of a schedule, its collective, placement and size; its machine is NULL. Of NCCL, on the
-	   cluster as it is described, whose machine is not owned. */
+	/* Of a schedule, its collective, placement and size. Of NCCL, without its machine. */
 	struct bb_nccl_call call;
+	struct bb_nccl_machine machine;      /* of NCCL, on the cluster as it is described */
 	const struct bb_algorithm *schedule; /* NULL: of NCCL */
 	int nodes;                           /* as NCCL counts; 0: of a schedule */
 	size_t chunk;                        /* bytes; 0: not cut */
@@ -69,12 +68,6 @@ struct bb_site {
 	enum bb_site_state state[BB_SITE_FIGURES];
 };
 
-/* The first ranks of each of NODES nodes of the cluster. */
-struct bb_site_group {
-	int nodes;
-	struct bb_nccl_machine machine;
-};
-
 /* Points that differ only in their size. */
 struct bb_calibration_series {
 	const struct bb_point *first;
@@ -107,8 +100,6 @@ struct bb_calibration {
 	const struct bb_cluster *cluster; /* NULL: schedules are fitted, else NCCL; not owned */
 	const struct bb_nccl_constants *constants; /* with a cluster; not owned */
 	struct bb_site site;
-	struct bb_site_group groups[BB_MOST_GROUPS];
-	int ngroups;
 	struct bb_point *points; /* series by series, by size in each */
 	size_t n, room;
 	struct bb_calibration_series *series;

@@ -33,13 +33,15 @@ static bb_status point_add(struct bb_calibration *c, const struct bb_point *poin
 	}
 	if (c->cluster) {
 		const double ratio = point->time / bb_site_time(c, point);
+		struct bb_nccl_call call = point->call;
 		double low, high;
 
 		if (!(ratio > 1.0 / FARTHEST && ratio < FARTHEST)) {
 			c->far++;
 			return BB_OK;
 		}
-		bb_nccl_interval(c->constants, &point->call, &low, &high);
+		call.machine = &point->machine;
+		bb_nccl_interval(c->constants, &call, &low, &high);
 		c->unlike += ratio < low || ratio > high;
 	}
 	new = BB_ARRAY_ADD(c->points, c->n, c->room);
@@ -200,34 +202,18 @@ static bb_status find_ranks(const struct bb_calibration *c, const struct bb_clai
 }
 
 /* Set *MACHINE to that of RANKS on NODES of the cluster: equally many on each, or else in order. */
-static bb_status find_machine(struct bb_calibration *c, int ranks, int nodes,
-			      const struct bb_nccl_machine **machine, struct bb_error *error)
+static bb_status find_machine(const struct bb_calibration *c, int ranks, int nodes,
+			      struct bb_nccl_machine *machine, struct bb_error *error)
 {
 	const int each = ranks % nodes == 0 ? ranks / nodes : c->cluster->gpus;
-	int *members = NULL;
+	int *members = malloc((size_t)ranks * sizeof(*members));
 	bool good;
 
-	for (int i = 0; i < c->ngroups; i++)
-		if (c->groups[i].machine.ranks == ranks && c->groups[i].nodes == nodes) {
-			*machine = &c->groups[i].machine;
-			return BB_OK;
-		}
-	if (c->ngroups == BB_MOST_GROUPS)
-		return bb_fail(error, BB_EUSAGE,
-			       "--calibrate: %s has more than %d numbers of ranks and nodes",
-			       c->path, BB_MOST_GROUPS);
-	members = malloc((size_t)ranks * sizeof(*members));
-	if (!members)
-		return bb_no_memory(error, "--calibrate");
-	for (int i = 0; i < ranks; i++)
+	for (int i = 0; members && i < ranks; i++)
 		members[i] = i / each * c->cluster->gpus + i % each;
-	c->groups[c->ngroups].nodes = nodes;
-	good = bb_nccl_shape_make(&c->groups[c->ngroups].machine, c->cluster, 0, members, ranks);
+	good = members && bb_nccl_shape_make(machine, c->cluster, 0, members, ranks);
 	free(members);
-	if (!good)
-		return bb_no_memory(error, "--calibrate");
-	*machine = &c->groups[c->ngroups++].machine;
-	return BB_OK;
+	return good ? BB_OK : bb_no_memory(error, "--calibrate");
 }
 
 /* ---- rows ----------------------------------------------------------------------------- */
@@ -255,12 +241,12 @@ static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t,
 	BB_TRY(st, find_ranks(c, t, collective, &ranks, &nodes, error), out);
 	if (ranks < 2)
 		goto out;
-	BB_TRY(st, find_machine(c, (int)ranks, (int)nodes, &p->call.machine, error), out);
-	if (bb_nccl_unfit(c->constants, p->call.machine, p->call.algorithm))
+	BB_TRY(st, find_machine(c, (int)ranks, (int)nodes, &p->machine, error), out);
+	if (bb_nccl_unfit(c->constants, &p->machine, p->call.algorithm))
 		goto out;
 	p->call.collective = collective;
 	p->cost.nranks = (int)ranks;
-	p->nodes = p->call.machine->nodes;
+	p->nodes = p->machine.nodes;
 	c->simulated = c->simulated || t->simulated;
 	c->names_gpu = c->names_gpu || (t->gpu[0] && bb_card_find(t->gpu));
 out:

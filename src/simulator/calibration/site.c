@@ -61,7 +61,7 @@ void bb_site_restore(const struct bb_calibration *c, struct bb_nccl_machine *mac
 static double time_with(const struct bb_calibration *c, const double *values,
 			const struct bb_point *p)
 {
-	struct bb_nccl_machine m = *p->call.machine;
+	struct bb_nccl_machine m = p->machine;
 	struct bb_nccl_call call = p->call;
 
 	machine_adjust(c->site.described, values, &m);
@@ -199,7 +199,7 @@ static enum bb_site_state fit_figure(struct bb_calibration *c, enum bb_site_figu
 	bool several = false; /* results of several nodes */
 
 	for (size_t i = 0; i < c->n; i++)
-		several = several || c->points[i].call.machine->nodes > 1;
+		several = several || c->points[i].nodes > 1;
 	if (figures[figure].network && !several)
 		return BB_SITE_ONE_NODE;
 	if (figure == BB_SITE_ISSUE && !has_plateau(c))
