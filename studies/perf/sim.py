@@ -1,4 +1,4 @@
-"""A section of make perf on the simulator: real time and memory that virtual clusters take."""
+"""A section of make perf on the simulator: processor time and memory that virtual clusters take."""
 
 import statistics
 
@@ -29,11 +29,11 @@ def sections(out, repeats):
         runs = [programs.records(command, "result", "end") for _ in range(repeats)]
         middle = lambda key, unit=1: statistics.median(run[-1][key] for run in runs) / unit
         evaluators = sorted({r["evaluator"] for r in runs[0][:-1]})
-        rows.append([str(ranks), name, ", ".join(evaluators), f"{middle('processor_s'):.2f}", f"{middle('wall_s'):.2f}",
+        rows.append([str(ranks), name, ", ".join(evaluators), f"{middle('processor_s'):.2f}",
                      f"{middle('peak_memory_bytes', 1e6):.1f}"])
     out.append("## Clusters in virtual time")
     out.append("")
     out.append("`all_reduce_perf --backend sim --cluster hgx-h100:NODES`, 1 GiB unless a size is named; each run evaluates it twice, "
-               "out of place and in place. Real seconds of the whole program, which has one thread, and its peak memory.")
+               "out of place and in place. Processor seconds of the whole program, which has one thread, and its peak memory.")
     out.append("")
-    speed.table(out, ["ranks", "all_reduce by", "evaluator", "processor s", "wall s", "peak MB"], rows)
+    speed.table(out, ["ranks", "all_reduce by", "evaluator", "processor s", "peak MB"], rows)
