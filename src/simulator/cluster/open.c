@@ -666,21 +666,6 @@ bb_status bb_cluster_open(const char *text, bb_topology_parser *parse, struct bb
 				       cluster, error);
 }
 
-/* BB_EUSAGE where the figures of NAME contradict each other. */
-static bb_status figures_check(const char *name, const double *f, struct bb_error *error)
-{
-	const double leaf = f[BB_FIGURE_LEAF_NODES], pod = f[BB_FIGURE_POD_NODES];
-
-	if (f[BB_FIGURE_NODE_RANKS] > BB_CLUSTER_NODE_RANKS)
-		return bb_fail(error, BB_EUSAGE, "%s: node_ranks %.0f is more than %d", name,
-			       f[BB_FIGURE_NODE_RANKS], BB_CLUSTER_NODE_RANKS);
-	if (pod < leaf)
-		return bb_fail(error, BB_EUSAGE,
-			       "%s: pod_nodes %.0f is below leaf_nodes %.0f; a pod holds leaves",
-			       name, pod, leaf);
-	return BB_OK;
-}
-
 bb_status bb_cluster_open_changed(const char *text, const struct bb_cluster_change *change,
 				  bb_topology_parser *parse, struct bb_cluster **cluster,
 				  struct bb_error *error)
@@ -704,8 +689,13 @@ bb_status bb_cluster_open_changed(const char *text, const struct bb_cluster_chan
 		st = read_file(&r, name, false);
 	else
 		st = read_system(&r, name);
-	if (st == BB_OK)
-		BB_TRY(st, figures_check(name, f, error), out);
+	if (st == BB_OK && f[BB_FIGURE_NODE_RANKS] > BB_CLUSTER_NODE_RANKS)
+		st = bb_fail(error, BB_EUSAGE, "%s: node_ranks %.0f is more than %d", name,
+			     f[BB_FIGURE_NODE_RANKS], BB_CLUSTER_NODE_RANKS);
+	else if (st == BB_OK && f[BB_FIGURE_POD_NODES] < f[BB_FIGURE_LEAF_NODES])
+		st = bb_fail(error, BB_EUSAGE,
+			     "%s: pod_nodes %.0f is below leaf_nodes %.0f; a pod holds leaves",
+			     name, f[BB_FIGURE_POD_NODES], f[BB_FIGURE_LEAF_NODES]);
 	if (st != BB_OK)
 		goto out;
 	if (nodes > 0)

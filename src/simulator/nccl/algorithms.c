@@ -39,18 +39,18 @@ const char *bb_nccl_protocol_name(enum bb_nccl_protocol protocol)
 bool bb_nccl_named(const char *name, enum bb_nccl_algorithm *algorithm,
 		   enum bb_nccl_protocol *protocol)
 {
-	const size_t length = strcspn(name, ":");
+	const char *by = strchr(name, ':');
+	const size_t length = by ? (size_t)(by - name) : strlen(name);
 	int a = 0, p = 0;
 
 	while (a < BB_NCCL_ANY && (strlen(algorithm_names[a]) != length ||
 				   strncmp(algorithm_names[a], name, length) != 0))
 		a++;
-	while (name[length] && p < BB_NCCL_ANY_PROTOCOL &&
-	       strcmp(protocol_names[p], name + length + 1) != 0)
+	while (p < BB_NCCL_ANY_PROTOCOL && !(by && strcmp(protocol_names[p], by + 1) == 0))
 		p++;
-	*algorithm = (enum bb_nccl_algorithm)a;
-	*protocol = name[length] ? (enum bb_nccl_protocol)p : BB_NCCL_ANY_PROTOCOL;
-	if (name[length] && p == BB_NCCL_ANY_PROTOCOL)
+	*algorithm = a;
+	*protocol = p;
+	if (by && p == BB_NCCL_ANY_PROTOCOL)
 		return false;
 	return a < BB_NCCL_ANY || length == 0 || (length == 4 && strncmp(name, "auto", 4) == 0);
 }

@@ -157,17 +157,17 @@ struct timeline {
 	struct bb_timeline_performer performer;
 	struct bb_error *error;
 	struct bb_seats seats;
-	struct queue *queues;    /* [rank * queues + queue] */
-	struct lane *lanes;      /* [rank * lanes + lane] */
-	struct line *leaving;    /* [rank]: the message that leaves it, and those behind it */
-	double *reached;         /* [rank * events + event]; NAN: not yet */
-	double *out, *in;        /* [port]: when it is free again */
-	struct bb_flows *flows;  /* over shared links; NULL: there are none */
-	int **sources;           /* [rank]: [index] source of a receive from any; NULL: none yet */
-	unsigned char *queue_of; /* of each operation: its queue; those of a rank begin at: */
-	size_t *first;           /* [rank]; [nranks]: of all */
-	size_t begun;            /* operations begun so far */
-	uint64_t *calls;         /* [seat]: collectives that it has reached */
+	struct queue *queues;      /* [rank * queues + queue] */
+	struct lane *lanes;        /* [rank * lanes + lane] */
+	struct line *leaving;      /* [rank]: the message that leaves it, and those behind it */
+	double *reached;           /* [rank * events + event]; NAN: not yet */
+	double *out, *in;          /* [port]: when it is free again */
+	struct bb_flows *flows;    /* over shared links; NULL: there are none */
+	unsigned char *queue_of;   /* of each operation: its queue; those of a rank begin at: */
+	size_t *first;             /* [rank]; [nranks]: of all */
+	int *sources;              /* [operation]: of a receive from any; NULL: none yet */
+	size_t begun;              /* operations begun so far */
+	uint64_t *calls;           /* [seat]: collectives that it has reached */
 	struct meeting **meetings; /* [group] */
 	struct bb_choices choices; /* of this evaluation, where links.choices is NULL */
 	struct agenda agenda;      /* of queues; behind: [group], where a meeting is due */
@@ -227,17 +227,14 @@ static struct queue *find_queue(const struct timeline *p, int rank, enum queue_s
 static bb_status hand_over(struct timeline *p, struct queue *sender, struct queue *receiver,
 			   double time)
 {
-	int **sources = &p->sources[receiver->rank];
-
 	receiver->peer = sender->rank;
 	schedule(p, sender, BUSY, time);
 	schedule(p, receiver, BUSY, time);
 	if (receiver->operation.act != BB_ACT_RECV_ANY)
 		return BB_OK;
-	if (!*sources &&
-	    !BB_TAKE(&p->slabs, *sources, p->program->length(p->program, receiver->rank)))
+	if (!p->sources && !BB_TAKE(&p->slabs, p->sources, p->first[p->program->nranks]))
 		return BB_EINTERNAL;
-	(*sources)[receiver->index] = sender->rank;
+	p->sources[p->first[receiver->rank] + receiver->index] = sender->rank;
 	return BB_OK;
 }
 
@@ -294,7 +291,7 @@ static void message_send(struct timeline *p, struct queue *q)
 
 	q->peer = q->operation.peer;
 	if (q->peer == BB_NO_PEER)
-		q->peer = p->sources[q->rank][q->operation.answers];
+		q->peer = p->sources[p->first[q->rank] + q->operation.answers];
 	route = bb_link_route(&p->links, q->rank, q->peer);
 	m = bb_link_passage(&p->links, &route, route.second_per_byte, bytes, 0);
 	q->entry = m.entry * factor;
@@ -637,7 +634,6 @@ static bb_status program_open(struct timeline *p)
 	BB_TAKE_ZEROED(slabs, p->leaving, n);
 	BB_TAKE_ZEROED(slabs, p->out, 2 * n);
 	BB_TAKE_ZEROED(slabs, p->in, 2 * n);
-	BB_TAKE_ZEROED(slabs, p->sources, n);
 	BB_TAKE(slabs, p->first, n + 1);
 	agenda_open(&p->agenda, slabs, queues + (size_t)program->groups);
 	if (bb_link_shares(&p->links))
