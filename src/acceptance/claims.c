@@ -84,7 +84,7 @@ static bool record_add(struct bb_claim_file *file, const struct bb_read_record *
 static bb_status read_records(const char *path, const char *text, size_t length,
 			      struct bb_claim_file *file, struct bb_error *error)
 {
-	struct bb_records records;
+	struct bb_records records = {.n = 0};
 	const json_t *run = NULL;
 	bb_status st = bb_records_read(path, text, length, &records, error);
 

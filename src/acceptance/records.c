@@ -110,7 +110,6 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 	const char *const end = text + length, *next;
 	const json_t *run = NULL;
 
-	*records = (struct bb_records){.n = 0};
 	for (int line = 1; text < end; line++, text = next) {
 		const char *stop = memchr(text, '\n', (size_t)(end - text)), *begin, *kind;
 		json_t *json;
@@ -118,10 +117,8 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 		stop = stop ? stop : end;
 		next = stop < end ? stop + 1 : end;
 		begin = memmem(text, (size_t)(stop - text), "{\"schema\":", 10);
-		if (!begin) {
-			records->others++;
+		if (!begin)
 			continue;
-		}
 		json = bb_json_parse(begin, (size_t)(stop - begin), NULL);
 		kind = bb_record_string(json, "kind");
 		if (!kind || bb_record_int(json, "schema") < 1) {
@@ -135,19 +132,6 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 			return bb_no_memory(error, path);
 	}
 	return BB_OK;
-}
-
-bool bb_records_append(struct bb_records *records, struct bb_records *more)
-{
-	bool good = true;
-
-	for (size_t i = 0; i < more->n; i++)
-		good &= bb_records_add(records, more->list[i].json, more->list[i].run,
-				       more->list[i].kind);
-	records->others += more->others;
-	free(more->list);
-	*more = (struct bb_records){.n = 0};
-	return good;
 }
 
 void bb_records_free(struct bb_records *records)

@@ -23,23 +23,21 @@ struct bb_read_record {
 	const char *kind;
 };
 
-struct bb_records {
+struct bb_records { /* zero-initialise */
 	struct bb_read_record *list;
 	size_t n, room;
-	size_t others; /* lines that are no records, such as a launcher's */
 };
 
 /*
- * RECORDS = those in the LENGTH bytes of TEXT, one a line; a launcher's prefix is skipped.
- * BB_EUSAGE names the first line that begins as a record and is none; RECORDS hold those before it.
+ * Append to RECORDS those in the LENGTH bytes of TEXT, one a line; a launcher's prefix and its own
+ * lines are skipped. BB_EUSAGE names the first line that begins as a record and is none; RECORDS
+ * hold those before it.
  */
 BB_MUST bb_status bb_records_read(const char *path, const char *text, size_t length,
 				  struct bb_records *records, struct bb_error *error);
 /* Append JSON, which is given away, a record of KIND in RUN. Returns false without memory. */
 bool bb_records_add(struct bb_records *records, struct json_t *json, const struct json_t *run,
 		    const char *kind);
-/* Move MORE to the end of RECORDS. Returns false without memory. */
-bool bb_records_append(struct bb_records *records, struct bb_records *more);
 void bb_records_free(struct bb_records *records);
 
 /* *TEXT = the file PATH, with a NUL behind it, of at most MOST bytes, also if gzip compressed it;

@@ -22,7 +22,7 @@
 
 static bb_status add_file(const char *path, struct bb_records *records, struct bb_error *error)
 {
-	struct bb_records more = {.n = 0};
+	const size_t before = records->n;
 	struct bb_claim_file log = {.n = 0};
 	struct bb_error none = {0};
 	char *text = NULL;
@@ -30,23 +30,19 @@ static bb_status add_file(const char *path, struct bb_records *records, struct b
 	bb_status st;
 
 	BB_TRY(st, bb_read_whole(path, BB_RECORDS_BYTES, &text, &length, error), out);
-	BB_TRY(st, bb_records_read(path, text, length, &more, error), out);
-	if (more.n == 0 && length > 0) {
-		/* The tables of a log of nccl-tests. */
-		if (bb_claims_read(path, text, length, &log, &none) != BB_OK)
-			st = bb_fail(error, BB_EUSAGE,
-				     "%s has no records; compare takes what --json wrote, or logs "
-				     "of nccl-tests",
-				     path);
-		else if (!bb_claims_records(path, &log, &more))
-			st = bb_no_memory(error, path);
-		bb_claims_free(&log);
-		BB_TRY(st, st, out);
-	}
-	if (!bb_records_append(records, &more))
+	BB_TRY(st, bb_records_read(path, text, length, records, error), out);
+	if (records->n > before || length == 0)
+		goto out;
+	/* The tables of a log of nccl-tests. */
+	if (bb_claims_read(path, text, length, &log, &none) != BB_OK)
+		st = bb_fail(error, BB_EUSAGE,
+			     "%s has no records; compare takes what --json wrote, or logs of "
+			     "nccl-tests",
+			     path);
+	else if (!bb_claims_records(path, &log, records))
 		st = bb_no_memory(error, path);
+	bb_claims_free(&log);
 out:
-	bb_records_free(&more);
 	free(text);
 	return st;
 }
