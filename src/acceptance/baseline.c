@@ -3,7 +3,6 @@
  */
 #include "acceptance/baseline.h"
 
-#include "core/json.h"
 #include "core/jansson/json_file.h"
 #include "core/version.h"
 #include "harness/results/record.h"
@@ -20,10 +19,11 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Adds METRIC of RECORD's subject over all runs of E, unless none has it. VALUES has ROOM. */
-static void add_entry(const struct bb_evidence *e, const struct bb_metric *metric,
+/* Adds METRIC of RECORD's subject over all runs of E to ENTRIES, unless none has it. VALUES has
+   ROOM. Returns false without memory. */
+static bool add_entry(const struct bb_evidence *e, const struct bb_metric *metric,
 		      const struct bb_read_record *record, double *values, size_t room,
-		      struct bb_json *j)
+		      json_t *entries)
 {
 	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
@@ -44,21 +44,14 @@ static void add_entry(const struct bb_evidence *e, const struct bb_metric *metri
 		most = fmax(most, value);
 	}
 	if (n == 0)
-		return;
+		return true;
 	c = bb_confidence_of(values, n);
-	bb_json_object(j);
-	bb_json_add_string(j, "step", e->step->name);
-	bb_json_add_string(j, "subject", subject);
-	bb_json_add_string(j, "metric", metric->name);
-	bb_json_add_string(j, "unit", metric->unit);
-	bb_json_add_uint(j, "n", n);
-	bb_json_add_double(j, "mean", c.mean);
-	bb_json_add_double(j, "stdev", c.stdev);
-	bb_json_add_double(j, "min", least);
-	bb_json_add_double(j, "max", most);
-	bb_json_add_double(j, "low", c.low);
-	bb_json_add_double(j, "high", c.high);
-	bb_json_end(j);
+	return json_array_append_new(
+		       entries,
+		       json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "step",
+				 e->step->name, "subject", subject, "metric", metric->name, "unit",
+				 metric->unit, "n", (json_int_t)n, "mean", c.mean, "stdev", c.stdev,
+				 "min", least, "max", most, "low", c.low, "high", c.high)) == 0;
 }
 
 /* Judges a step without its gates: a baseline must have run, with right data (in virtual time there
@@ -89,36 +82,42 @@ static bb_status step_check(const struct bb_evidence *evidence, struct bb_error 
 	return st;
 }
 
-bb_status bb_baseline_make(const struct bb_acceptance_session *s, struct bb_strbuf *out,
-			   struct bb_error *error)
+/* Returns FORMER followed by its own history, as far as there is room; NULL without memory. */
+static json_t *history_of(const json_t *former)
+{
+	static const char *const left_out[] = {"schema", "kind", "profile", "history"};
+	const json_t *const older = json_object_get(former, "history");
+	json_t *const history = json_array(), *entry = json_copy((json_t *)former);
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < sizeof(left_out) / sizeof(*left_out); i++)
+		json_object_del(entry, left_out[i]);
+	for (size_t i = 0; entry && i < BB_BASELINE_HISTORY; i++) {
+		bytes += json_dumpb(entry, NULL, 0, DUMP);
+		if (bytes > BB_BASELINE_BYTES / 2 || json_array_append(history, entry) != 0)
+			break;
+		json_decref(entry);
+		entry = json_incref(json_array_get(older, i));
+	}
+	json_decref(entry);
+	return history;
+}
+
+bb_status bb_baseline_make(const struct bb_acceptance_session *s, const json_t *former,
+			   struct bb_strbuf *out, struct bb_error *error)
 {
 	const struct bb_read_record *const run =
 		bb_records_first(&s->evidence[0].runs[0].records, "run");
 	static const char *const members[] = {"backend", "library", "host",
 					      "cpu",     "os",      "topology"};
-	char now[BB_TIME_TEXT];
-	struct bb_json j;
+	json_t *const entries = json_array(), *baseline;
+	char now[BB_TIME_TEXT], *dump = NULL;
+	bool good = entries;
 	bb_status st = BB_OK;
 
 	for (size_t i = 0; st == BB_OK && i < s->n; i++)
 		if (!s->evidence[i].unneeded)
 			st = step_check(&s->evidence[i], error);
-	if (st != BB_OK)
-		return st;
-	bb_json_init(&j, out, true);
-	bb_json_object(&j);
-	bb_time_text(now);
-	bb_json_add_int(&j, "schema", BB_SCHEMA);
-	bb_json_add_string(&j, "kind", "acceptance_baseline");
-	bb_json_add_string(&j, "run_id", s->run_id);
-	bb_json_add_string(&j, "date", now);
-	bb_json_add_string(&j, "profile", s->profile->name);
-	bb_json_add_uint(&j, "n", s->evidence[0].nruns);
-	bb_json_add_string(&j, "version", BB_VERSION);
-	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
-		bb_json_add_string(&j, members[i],
-				   bb_record_string(run ? run->json : NULL, members[i]));
-	bb_json_add_array(&j, "entries");
 	/* An entry for every metric of every record in the first run of a step, over all its runs.
 	 */
 	for (size_t i = 0; st == BB_OK && i < s->n; i++) {
@@ -126,17 +125,33 @@ bb_status bb_baseline_make(const struct bb_acceptance_session *s, struct bb_strb
 		const size_t room = s->evidence[i].nruns * 64;
 		double *const values = calloc(room, sizeof(*values));
 
-		if (!values)
-			st = bb_no_memory(error, "a baseline");
+		good &= values != NULL;
 		for (size_t k = 0; values && k < first->n; k++)
 			for (int m = 0; bb_metrics[m].name; m++)
-				add_entry(&s->evidence[i], &bb_metrics[m], &first->list[k], values,
-					  room, &j);
+				good &= add_entry(&s->evidence[i], &bb_metrics[m], &first->list[k],
+						  values, room, entries);
 		free(values);
 	}
-	bb_json_end(&j);
-	bb_json_end(&j);
-	bb_strbuf_add(out, "\n");
+	bb_time_text(now);
+	baseline = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:s}", "schema", BB_SCHEMA, "kind",
+			     "acceptance_baseline", "run_id", s->run_id, "date", now, "profile",
+			     s->profile->name, "n", (json_int_t)s->evidence[0].nruns, "version",
+			     BB_VERSION);
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+		good &= json_object_set(baseline, members[i],
+					json_object_get(run ? run->json : NULL, members[i])
+						?: json_null()) == 0;
+	good &= json_object_set_new(baseline, "entries", entries) == 0;
+	if (former)
+		good &= json_object_set_new(baseline, "history", history_of(former)) == 0;
+	if (good && st == BB_OK)
+		dump = json_dumps(baseline, DUMP);
+	if (dump)
+		bb_strbuf_addf(out, "%s\n", dump);
+	else if (st == BB_OK)
+		st = bb_no_memory(error, "a baseline");
+	json_decref(baseline);
+	free(dump);
 	return st;
 }
 
@@ -230,42 +245,4 @@ bb_status bb_baseline_former(const char *path, const char *profile, json_t **for
 	json_decref(*former);
 	*former = NULL;
 	return BB_EUSAGE;
-}
-
-/* Returns FORMER followed by its own history, as far as there is room; NULL without memory. */
-static json_t *history_of(const json_t *former)
-{
-	static const char *const left_out[] = {"schema", "kind", "profile", "history"};
-	const json_t *const older = json_object_get(former, "history");
-	json_t *const history = json_array(), *entry = json_copy((json_t *)former);
-	size_t bytes = 0;
-
-	for (size_t i = 0; i < sizeof(left_out) / sizeof(*left_out); i++)
-		json_object_del(entry, left_out[i]);
-	for (size_t i = 0; entry && i < BB_BASELINE_HISTORY; i++) {
-		bytes += json_dumpb(entry, NULL, 0, DUMP);
-		if (bytes > BB_BASELINE_BYTES / 2 || json_array_append(history, entry) != 0)
-			break;
-		json_decref(entry);
-		entry = json_incref(json_array_get(older, i));
-	}
-	json_decref(entry);
-	return history;
-}
-
-bb_status bb_baseline_add_history(struct bb_strbuf *text, const json_t *former,
-				  struct bb_error *error)
-{
-	json_t *const baseline = json_loadb(bb_strbuf_text(text), text->length, 0, NULL);
-	char *dump = NULL;
-
-	if (baseline && json_object_set_new(baseline, "history", history_of(former)) == 0)
-		dump = json_dumps(baseline, DUMP);
-	json_decref(baseline);
-	if (!dump)
-		return bb_no_memory(error, "the history of a baseline");
-	bb_strbuf_clear(text);
-	bb_strbuf_addf(text, "%s\n", dump);
-	free(dump);
-	return BB_OK;
 }

@@ -12,11 +12,13 @@
 
 /*
  * Append to OUT the baseline of a session whose steps have all run: mean, spread and number of runs
- * of every metric of every result, with date, versions and the topology's digest. BB_EBACKEND: a
- * step did not run; BB_EDATA: data was wrong.
+ * of every metric of every result, with date, versions and the topology's digest; as its history
+ * FORMER (NULL: none), then the history of FORMER, without the oldest if they are too many.
+ * BB_EBACKEND: a step did not run; BB_EDATA: data was wrong.
  */
 BB_MUST bb_status bb_baseline_make(const struct bb_acceptance_session *session,
-				   struct bb_strbuf *out, struct bb_error *error);
+				   const struct json_t *former, struct bb_strbuf *out,
+				   struct bb_error *error);
 
 /*
  * *FORMER = the baseline in the file PATH, which a new one of PROFILE replaces; the caller releases
@@ -24,10 +26,6 @@ BB_MUST bb_status bb_baseline_make(const struct bb_acceptance_session *session,
  */
 BB_MUST bb_status bb_baseline_former(const char *path, const char *profile, struct json_t **former,
 				     struct bb_error *error);
-/* Give TEXT, a baseline, its history: FORMER, then the history of FORMER, without the oldest if
-   they are too many. BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_baseline_add_history(struct bb_strbuf *text, const struct json_t *former,
-					  struct bb_error *error);
 
 /*
  * Open those that the gates of SESSION name, each a file beside the profile, and set them into the

@@ -609,10 +609,8 @@ bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error 
 		st = bb_write_text("-", &out, error);
 		goto out;
 	}
-	BB_TRY(st, bb_baseline_make(&b.session, &out, error), out);
 	BB_TRY(st, bb_baseline_former(path, b.profile->name, &former, error), out);
-	if (former)
-		BB_TRY(st, bb_baseline_add_history(&out, former, error), out);
+	BB_TRY(st, bb_baseline_make(&b.session, former, &out, error), out);
 	/* The file is replaced at once, because it may hold the only copy of the history. */
 	snprintf(fresh, sizeof(fresh), "%s.new", path);
 	BB_TRY(st, bb_write_text(fresh, &out, error), out);
