@@ -172,20 +172,6 @@ static bool part_fits(const void *payload)
 const struct bb_payload bb_pair_part_table = {"what it measured of a pair",
 					      sizeof(struct bb_pair_part), part_fields, part_fits};
 
-#define TURN(label, member)                                                                        \
-	BB_PAYLOAD_EACH(label, BB_PAYLOAD_SIGNED, struct bb_pair_turns, list, .member,             \
-			BB_PAIR_TURNS, .high = INT32_MAX)
-
-static const struct bb_payload_field turn_fields[] = {
-	BB_PAYLOAD_FIELD("the number of turns", BB_PAYLOAD_SIGNED, struct bb_pair_turns, n,
-			 .high = BB_PAIR_TURNS),
-	TURN("a cell", cell),
-	TURN("a source", from),
-	TURN("a target", to),
-	{.name = NULL}};
-static const struct bb_payload turns_table = {"turns of pairs", sizeof(struct bb_pair_turns),
-					      turn_fields, NULL};
-
 static const struct bb_payload_field token_fields[] = {
 	{"the token", BB_PAYLOAD_ANY, 0, sizeof(struct bb_token), 1, 0, 0, 0}, {.name = NULL}};
 static const struct bb_payload token_table = {"a token", sizeof(struct bb_token), token_fields,
@@ -738,23 +724,27 @@ static bb_status measure_again(struct session *s, const struct bb_pair_turns *tu
 	return status;
 }
 
+#define TURN(label, member, most)                                                                  \
+	BB_PAYLOAD_EACH(label, BB_PAYLOAD_SIGNED, struct bb_pair_turns, list, .member,             \
+			BB_PAIR_TURNS, .high = (most))
+
 /* Give all ranks the TURNS of rank 0. */
 static bb_status share_turns(struct session *s, struct bb_pair_turns *turns)
 {
+	const struct bb_payload_field fields[] = {
+		BB_PAYLOAD_FIELD("the number of turns", BB_PAYLOAD_SIGNED, struct bb_pair_turns, n,
+				 .high = BB_PAIR_TURNS),
+		TURN("a cell", cell, (int64_t)s->pairs->ncells - 1),
+		TURN("a source", from, s->n - 1),
+		TURN("a target", to, s->n - 1),
+		{.name = NULL}};
+	const struct bb_payload table = {"turns of pairs", sizeof(*turns), fields, NULL};
 	const void *all;
-	bb_status status = bb_crew_gather(s->engine.driver, &turns_table, turns, 1, &all);
+	bb_status status = bb_crew_gather(s->engine.driver, &table, turns, 1, &all);
 
-	if (status != BB_OK)
-		return status;
-	*turns = *(const struct bb_pair_turns *)all;
-	for (int i = 0; i < turns->n; i++) {
-		const struct bb_pair_turn *t = &turns->list[i];
-
-		if ((size_t)t->cell >= s->pairs->ncells || t->from >= s->n || t->to >= s->n)
-			return bb_fail(&s->engine.run->error, BB_EBACKEND,
-				       "rank 0 names a pair that does not exist");
-	}
-	return BB_OK;
+	if (status == BB_OK)
+		*turns = *(const struct bb_pair_turns *)all;
+	return status;
 }
 
 /* Measure suspects again, in turn with their references, until each is cleared or confirmed or the

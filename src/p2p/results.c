@@ -299,17 +299,6 @@ static bb_status open_matrix(struct bb_pairs *pairs, size_t k, const struct bb_c
 	return BB_OK;
 }
 
-/* Keep PARTS of cell NUMBER for the findings, in place of those of a smaller size. */
-static bb_status keep(struct bb_pairs *pairs, size_t number, const struct bb_pair_part *parts)
-{
-	const size_t k = place_of(pairs, &pairs->cells[number]);
-	bb_status status = open_matrix(pairs, k, &pairs->cells[number], (int)number);
-
-	for (int i = 0; i < pairs->n * pairs->n && status == BB_OK; i++)
-		pairs->judged[k].floors[i] = parts[i].floor;
-	return status;
-}
-
 bb_status bb_review_take(struct bb_pairs *pairs, const struct bb_cell *cell, int rank, int peer,
 			 const struct bb_floor *floor)
 {
@@ -357,12 +346,16 @@ bb_status bb_pairs_deliver(struct bb_engine *engine, size_t number,
 	struct bb_pairs *pairs = engine->run->own;
 	const struct bb_cell *cell = &pairs->cells[number];
 	const int n = pairs->n;
+	const size_t k = place_of(pairs, cell);
 	bb_status status = BB_OK;
 
 	if (cell->skip)
 		return skip(engine, cell, cell->skip);
+	/* The findings judge the largest size. */
 	if (!cell->fan)
-		status = keep(pairs, number, parts);
+		status = open_matrix(pairs, k, cell, (int)number);
+	for (int i = 0; i < n * n && status == BB_OK && !cell->fan; i++)
+		pairs->judged[k].floors[i] = parts[i].floor;
 	for (int r = 0; r < n && status == BB_OK; r++)
 		status = deliver_turn(engine, cell, parts, r, r);
 	for (int i = 0; i < n * n && status == BB_OK && !cell->fan; i++)

@@ -67,13 +67,6 @@ static bool is_control(const struct confirmation *t, int from, int to)
 	return is_proven(t, from) && is_proven(t, to) && !bb_suspects_have(t->suspects, from, to);
 }
 
-/* Does the reference have pairs like those of A and B? */
-static bool is_comparable(const struct reading *h, int a, int b)
-{
-	return !h->measured->places ||
-	       h->controls[bb_measured_nearness(h->measured, a, b)] >= BB_CONFIRMING;
-}
-
 /* t->values = the measurements of the reference over RAIL, or over all rails (-1) above their
    bases. Returns how many there are. */
 static size_t collect_controls(const struct confirmation *t, const struct reading *h, int rail)
@@ -128,8 +121,10 @@ static struct bb_tally tally_of(const struct confirmation *t, const struct readi
 		    (peer < 0 && t &&
 		     (!is_proven(t, met) || bb_suspects_have(t->suspects, node, met))))
 			continue;
-		/* What is measured alone has a reference of its own. */
-		if (!t || is_comparable(h, node, met))
+		/* The reference needs pairs like these; what is measured alone has one of its own.
+		 */
+		if (!t || !h->measured->places ||
+		    h->controls[bb_measured_nearness(h->measured, node, met)] >= BB_CONFIRMING)
 			bb_tally_count(&tally,
 				       excess_of(h, r, direction == SENDS ? met : node, rail) -
 					       beyond,

@@ -485,24 +485,6 @@ static bb_status each(struct judgement *c, int ends, enum bb_finding_kind kind,
 	return status;
 }
 
-/* Findings that need few ends explain those that need more. */
-static bb_status judge(struct judgement *c)
-{
-	bb_status status;
-
-	BB_TRY(status, find_slower_direct(c), out);
-	for (int ends = 1; ends <= 3; ends++) {
-		BB_TRY(status, each(c, ends, BB_FIND_SLOW_RANK, find_slow_ranks), out);
-		BB_TRY(status, each(c, ends, BB_FIND_ASYMMETRY, find_pairs), out);
-		join_contrary(c);
-		BB_TRY(status, each(c, ends, BB_FIND_SLOW_PAIR, find_pairs), out);
-	}
-	for (size_t k = 0; k < c->n; k++)
-		BB_TRY(status, find_below_bound(c, k), out);
-out:
-	return status;
-}
-
 bb_status bb_findings_make(struct bb_findings *found, const struct bb_pair_matrix *matrices,
 			   size_t n)
 {
@@ -522,8 +504,19 @@ bb_status bb_findings_make(struct bb_findings *found, const struct bb_pair_matri
 	c.pair_done = calloc(ranks * ranks, sizeof(*c.pair_done));
 	c.scratch = calloc(most, sizeof(*c.scratch));
 	c.relative = calloc(most, sizeof(*c.relative));
-	if (c.rank_done && c.pair_done && c.scratch && c.relative)
-		status = judge(&c);
+	if (!c.rank_done || !c.pair_done || !c.scratch || !c.relative)
+		goto out;
+	BB_TRY(status, find_slower_direct(&c), out);
+	/* Findings that need few ends explain those that need more. */
+	for (int ends = 1; ends <= 3; ends++) {
+		BB_TRY(status, each(&c, ends, BB_FIND_SLOW_RANK, find_slow_ranks), out);
+		BB_TRY(status, each(&c, ends, BB_FIND_ASYMMETRY, find_pairs), out);
+		join_contrary(&c);
+		BB_TRY(status, each(&c, ends, BB_FIND_SLOW_PAIR, find_pairs), out);
+	}
+	for (size_t k = 0; k < n; k++)
+		BB_TRY(status, find_below_bound(&c, k), out);
+out:
 	free(c.rank_done);
 	free(c.pair_done);
 	free(c.scratch);
