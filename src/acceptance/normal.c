@@ -137,8 +137,8 @@ static void nodes_find(struct bb_question *q)
 
 	/* A list of ranks of which only some were pasted names too few hosts. */
 	q->nodes = given > 0 ? given : q->claims->hosts;
-	if (q->card && given == 0 && q->nodes < bb_normal_nodes(q->card, q->ranks))
-		q->nodes = bb_normal_nodes(q->card, q->ranks);
+	if (q->card && given == 0 && q->nodes < bb_card_nodes(q->card, q->ranks))
+		q->nodes = bb_card_nodes(q->card, q->ranks);
 }
 
 /* The name of the GPU: by the user, by the machine that the user names, by the log. */

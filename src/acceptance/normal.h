@@ -108,8 +108,6 @@ struct bb_question {
 /* Appends to the text about Q. */
 #define SAY(q, ...) ((q)->out ? bb_strbuf_addf((q)->out, __VA_ARGS__) : (void)0)
 
-/* The least number of nodes for RANKS. */
-int64_t bb_normal_nodes(const struct bb_card *card, int64_t ranks);
 /* True if NVLink connects all RANKS on NODES nodes (0: unknown). */
 bool bb_normal_is_near(const struct bb_card *card, int64_t ranks, int64_t nodes);
 

@@ -483,16 +483,11 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 
 /* ---- published runs -------------------------------------------------------------------------- */
 
-static int64_t nodes_of(const struct bb_reference *r)
-{
-	return r->nodes > 0 ? r->nodes : bb_normal_nodes(r->card, r->nranks);
-}
-
 /* How far the ranks and nodes of R are from those in question; of two that are as far, fewer of
    them are a trifle nearer. */
 static double distance_of(const struct bb_question *q, const struct bb_reference *r)
 {
-	const double more = (double)(nodes_of(r) - q->nodes);
+	const double more = (double)(r->nodes - q->nodes);
 
 	return fabs(log((double)r->nranks / (double)q->ranks)) + 1e-3 * fabs(more) +
 	       1e-9 * (r->nranks > q->ranks) + 1e-9 * (more > 0);
@@ -551,8 +546,8 @@ static bool comparable(const struct bb_question *q, const struct bb_reference *r
 	return r->card == q->card && strcmp(r->collective, q->collective) == 0 &&
 	       strcmp(r->kind, "measured") == 0 && r->nranks > 0 && r->size_bytes > 0 &&
 	       r->busbw_GBps >= 1 && 2 * r->nranks >= q->ranks && r->nranks <= 2 * q->ranks &&
-	       same_algorithm(q, r) && bb_normal_is_near(q->card, r->nranks, nodes_of(r)) == near &&
-	       (near || (r->nranks == q->ranks && nodes_of(r) == q->nodes && same_network(q, r)));
+	       same_algorithm(q, r) && bb_normal_is_near(q->card, r->nranks, r->nodes) == near &&
+	       (near || (r->nranks == q->ranks && r->nodes == q->nodes && same_network(q, r)));
 }
 
 /* ---- a size --------------------------------------------------------------------------------- */
@@ -653,7 +648,7 @@ static bool look_up(const struct bb_question *q, const struct row *rows, size_t 
 		const struct bb_topology *const t = q->machine->cluster->node;
 		const struct bb_normal_shape here = bb_normal_shape_of(q, q->ranks, q->nodes);
 		const struct bb_normal_shape there =
-			bb_normal_shape_of(q, p->example->nranks, nodes_of(p->example));
+			bb_normal_shape_of(q, p->example->nranks, p->example->nodes);
 
 		p->scale = bb_normal_bound_on(t, &here).GBps / bb_normal_bound_on(t, &there).GBps;
 	}

@@ -22,11 +22,6 @@ void bb_normal_machine_close(struct bb_claimed_machine *machine)
 	*machine = (struct bb_claimed_machine){.cluster = NULL};
 }
 
-int64_t bb_normal_nodes(const struct bb_card *card, int64_t ranks)
-{
-	return card->of_node > 0 ? (ranks + card->of_node - 1) / card->of_node : 1;
-}
-
 bool bb_normal_is_near(const struct bb_card *card, int64_t ranks, int64_t nodes)
 {
 	if (card->of_domain == 0)

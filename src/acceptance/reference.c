@@ -67,8 +67,8 @@ static bool read_row(const char *at, const char *end, struct bb_reference *row)
 		whole[i] = 0;
 		good = good && (!*text || (bb_parse_int(text, &whole[i]) && whole[i] > 0));
 	}
-	row->nodes = whole[0];
 	row->nranks = whole[1];
+	row->nodes = whole[0] > 0 || !row->card ? whole[0] : bb_card_nodes(row->card, whole[1]);
 	row->size_bytes = (uint64_t)whole[2];
 	errno = 0;
 	row->busbw_GBps = strtod(cell[13], &rest);

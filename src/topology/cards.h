@@ -4,6 +4,8 @@
 #ifndef BB_TOPOLOGY_CARDS_H
 #define BB_TOPOLOGY_CARDS_H
 
+#include <stdint.h>
+
 /* Products whose links are the same. */
 struct bb_card {
 	const char *name;        /* "H100", as opposed to "H100 PCIe" */
@@ -12,6 +14,12 @@ struct bb_card {
 	int peak_TFLOPS;         /* of 16 bits, without sparsity; 0 unknown */
 	const char *const *also; /* product names, ends with NULL; NULL: none */
 };
+
+/* The least number of nodes for RANKS. */
+static inline int64_t bb_card_nodes(const struct bb_card *card, int64_t ranks)
+{
+	return card->of_node > 0 ? (ranks + card->of_node - 1) / card->of_node : 1;
+}
 
 /* The I-th card; NULL beyond the last. */
 const struct bb_card *bb_card_at(int i);

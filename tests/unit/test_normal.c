@@ -25,11 +25,6 @@ static struct bb_references read_table(void)
 	return table;
 }
 
-static int64_t nodes_of(const struct bb_reference *r)
-{
-	return r->nodes > 0 ? r->nodes : bb_normal_nodes(r->card, r->nranks);
-}
-
 static void add_fact(struct bb_claims *c, enum bb_fact_kind kind, int64_t value)
 {
 	const struct bb_fact fact = {.value = value, .line = 1};
@@ -91,7 +86,7 @@ static double bound_of(const struct bb_reference *r)
 	if (strncmp(r->collective, "p2p", 3) == 0)
 		return pair_bound(r->card);
 	return bb_normal_bound_of(r->card, &(struct bb_normal_shape){r->collective, "", r->nranks,
-								     nodes_of(r), false})
+								     r->nodes, false})
 		.GBps;
 }
 
@@ -154,7 +149,7 @@ static void test_shares(void **state)
 		const struct bb_reference *const r = largest_of(&table, &table.rows[i]);
 		const bool alltoall = strcmp(r->collective, "alltoall") == 0;
 		const struct bb_normal_shape shape = {r->collective, alltoall ? "" : "ring",
-						      r->nranks, nodes_of(r), false};
+						      r->nranks, r->nodes, false};
 		struct bb_claimed_machine machine;
 		struct bb_claims claims = {.nranks = r->nranks};
 		const struct bb_circumstances nothing = {.gpu = NULL};
@@ -162,7 +157,7 @@ static void test_shares(void **state)
 					      .given = &nothing,
 					      .card = r->card,
 					      .ranks = r->nranks,
-					      .nodes = nodes_of(r)};
+					      .nodes = r->nodes};
 		struct bb_error error = {0};
 
 		if (!begins_series(&table, i) || r->size_bytes < BB_NORMAL_WIDE ||
@@ -188,7 +183,7 @@ static void test_shares(void **state)
 static struct bb_claims claims_of(const struct bb_references *t, const struct bb_reference *first)
 {
 	struct bb_claims c = {.nranks = first->nranks,
-			      .hosts = nodes_of(first),
+			      .hosts = first->nodes,
 			      .rounding = 0.0051,
 			      .percent_of_bound = NAN};
 
