@@ -18,13 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *bb_verdict_name(enum bb_verdict verdict)
-{
-	static const char *const names[] = {"passed", "warning", "skipped", "could not judge",
-					    "failed"};
-
-	return names[verdict];
-}
+const char *const bb_verdict_names[] = {"passed", "warning", "skipped", "could not judge",
+					"failed"};
 
 const struct bb_read_record *bb_evidence_next(const struct bb_evidence *e,
 					      struct bb_evidence_cursor *at)

@@ -10,8 +10,7 @@
 #include "acceptance/records.h"
 
 enum bb_verdict { BB_PASSED, BB_WARNED, BB_SKIPPED, BB_UNJUDGED, BB_FAILED };
-/* "passed", "warning", "skipped", "could not judge", "failed" */
-const char *bb_verdict_name(enum bb_verdict verdict);
+extern const char *const bb_verdict_names[]; /* [verdict] */
 
 struct bb_outcome {
 	int status; /* exit status; 128 + n: signal n ended it */

@@ -232,12 +232,7 @@ void bb_culprit_add_text(const struct bb_culprit *c, struct bb_strbuf *out)
 #define LATE_SHARE 0.2
 #define LATE_US 20.0
 
-const char *bb_node_verdict_name(enum bb_node_verdict verdict)
-{
-	static const char *const names[] = {"OK", "SUSPECT", "UNKNOWN", "BAD"};
-
-	return names[verdict];
-}
+const char *const bb_node_verdict_names[] = {"OK", "SUSPECT", "UNKNOWN", "BAD"};
 
 void bb_nodes_free(struct bb_nodes *nodes)
 {
@@ -428,7 +423,7 @@ static bool diagnosis_adopt(const struct bb_evidence *e, struct bb_nodes *nodes)
 			host_blame(nodes, peer, verdict, code, text);
 		} else if (is_node) {
 			while (verdict < BB_NODE_BAD &&
-			       strcmp(word, bb_node_verdict_name(verdict)) != 0)
+			       strcmp(word, bb_node_verdict_names[verdict]) != 0)
 				verdict++;
 			host_blame(nodes, host, verdict, code ? code : "BB-DIAGNOSE",
 				   reason ? reason : word);

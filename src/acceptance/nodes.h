@@ -8,8 +8,7 @@
 #include "suspects/fit.h"
 
 enum bb_node_verdict { BB_NODE_OK, BB_NODE_SUSPECT, BB_NODE_UNKNOWN, BB_NODE_BAD };
-/* "OK", "SUSPECT", "UNKNOWN", "BAD" */
-const char *bb_node_verdict_name(enum bb_node_verdict verdict);
+extern const char *const bb_node_verdict_names[]; /* [verdict] */
 
 /* The number of a gate on one host. */
 struct bb_node_value {

@@ -308,7 +308,7 @@ void bb_plan_add_gate(struct bb_strbuf *out, const struct bb_gate *g)
 	else if (s->kind < BB_FROM_TOPOLOGY)
 		bb_strbuf_add(out, s->origin);
 	else
-		bb_strbuf_addf(out, "%s %s", bb_source_name(s->kind), s->origin);
+		bb_strbuf_addf(out, "%s %s", bb_source_names[s->kind], s->origin);
 }
 
 /* ---- checks ---------------------------------------------------------------------------------- */

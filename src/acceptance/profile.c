@@ -341,13 +341,8 @@ static bb_status where_check(const struct spot *at, struct bb_where *w)
 
 /* ---- the source of the expectation ------------------------------------------------------ */
 
-const char *bb_source_name(enum bb_source_kind kind)
-{
-	static const char *const names[BB_SOURCES] = {
-		"copy", "bound", "topology", "simulator", "reference", "baseline", "rule"};
-
-	return names[kind];
-}
+const char *const bb_source_names[BB_SOURCES] = {"copy",      "bound",    "topology", "simulator",
+						 "reference", "baseline", "rule"};
 
 /* Reads "80% of ring" as a share of a bound of the profile's system on the step's nodes. */
 static bb_status topology_check(const struct spot *at, struct bb_source *s)
@@ -427,7 +422,7 @@ out:
 static bb_status share_check(const struct spot *at, const struct bb_gate *g, struct bb_source *s,
 			     const char *text)
 {
-	const char *const source = bb_source_name(s->kind);
+	const char *const source = bb_source_names[s->kind];
 	bb_status st;
 
 	if (strcmp(g->metric, "busbw") != 0 && strcmp(g->metric, "peak") != 0 &&

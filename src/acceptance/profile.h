@@ -201,7 +201,7 @@ static inline bool bb_step_diagnoses(const struct bb_profile_step *step)
 #define BB_STEP_WORD 32
 void bb_step_option(const char *text, const char *name, char letter, char word[BB_STEP_WORD]);
 
-/* The name of a source in verdicts: "copy", "reference". */
-const char *bb_source_name(enum bb_source_kind kind);
+/* The names of sources in verdicts: "copy", "reference". */
+extern const char *const bb_source_names[BB_SOURCES];
 
 #endif

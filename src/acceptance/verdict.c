@@ -127,7 +127,7 @@ static void add_check(const struct bb_judgement *j, struct bb_strbuf *out)
 		bb_strbuf_add(out, " ");
 		bb_printable_add(out, j->subject);
 	}
-	bb_strbuf_addf(out, ", from %s", bb_source_name(j->gate->from->kind));
+	bb_strbuf_addf(out, ", from %s", bb_source_names[j->gate->from->kind]);
 }
 
 /* A table of the checks with a number, with bounds if BOUNDED; if verbose, of all. */
@@ -152,7 +152,7 @@ static void add_table(const struct bb_acceptance *a, bool bounded, struct bb_str
 		if (isnan(j->value) && !a->verbose)
 			continue;
 		add_check(j, &check);
-		bb_table_cell(&t, bb_verdict_name(j->verdict));
+		bb_table_cell(&t, bb_verdict_names[j->verdict]);
 		bb_table_cell(&t, j->step->name);
 		for (int k = 0; k < 3; k++) {
 			if (k == 1 && !bounded)
@@ -210,7 +210,7 @@ static void add_reasons(const struct bb_acceptance *a, struct bb_strbuf *out)
 		}
 		if (j->verdict == BB_PASSED || earlier > 0)
 			continue;
-		bb_strbuf_addf(&line, "%s: ", bb_verdict_name(j->verdict));
+		bb_strbuf_addf(&line, "%s: ", bb_verdict_names[j->verdict]);
 		if (alike == 1 || !steps)
 			bb_strbuf_addf(&line, "%s, ", j->step->name);
 		if (alike == 1)
@@ -254,7 +254,7 @@ void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out)
 		good += node->verdict == BB_NODE_OK;
 		if (node->verdict != BB_NODE_OK || a->verbose)
 			bb_printable_line(out, "%s | %s | %s | %s", node->host,
-					  bb_node_verdict_name(node->verdict), node->code,
+					  bb_node_verdict_names[node->verdict], node->code,
 					  node->reason);
 	}
 	if (good > 0 && !a->verbose)
@@ -284,7 +284,7 @@ static void add_judgement(const struct bb_judgement *g, struct bb_json *j)
 	bb_json_add_string(j, "step", g->step->name);
 	bb_json_add_string(j, "metric", g->metric);
 	bb_json_add_string(j, "subject", g->subject);
-	bb_json_add_string(j, "verdict", bb_verdict_name(g->verdict));
+	bb_json_add_string(j, "verdict", bb_verdict_names[g->verdict]);
 	bb_json_add_string(j, "reason", g->reason);
 	bb_json_add_int(j, "runs", (int64_t)g->runs);
 	bb_json_add_double(j, "value", g->value);
@@ -296,7 +296,7 @@ static void add_judgement(const struct bb_judgement *g, struct bb_json *j)
 		bb_json_add_string(j, "unit", g->gate->measure ? g->gate->measure->unit : "");
 		bb_json_add_string(j, "gate", bb_strbuf_text(&gate));
 		bb_json_add_int(j, "line", g->gate->line);
-		bb_json_add_string(j, "from", bb_source_name(g->gate->from->kind));
+		bb_json_add_string(j, "from", bb_source_names[g->gate->from->kind]);
 		bb_json_add_string(j, "provenance", g->gate->from->origin);
 		bb_strbuf_free(&gate);
 	}
@@ -417,7 +417,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 	bb_strbuf_free(&text);
 	bb_json_add_object(&j, "counts");
 	for (int v = BB_PASSED; v <= BB_FAILED; v++)
-		bb_json_add_int(&j, bb_verdict_name(v), (int64_t)a->totals.of[v]);
+		bb_json_add_int(&j, bb_verdict_names[v], (int64_t)a->totals.of[v]);
 	bb_json_end(&j);
 	bb_json_add_array(&j, "gates");
 	for (size_t i = 0; i < a->judgements->n; i++)
@@ -432,7 +432,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 	for (size_t i = 0; i < a->nodes->n; i++) {
 		bb_json_object(&j);
 		bb_json_add_string(&j, "host", a->nodes->list[i].host);
-		bb_json_add_string(&j, "verdict", bb_node_verdict_name(a->nodes->list[i].verdict));
+		bb_json_add_string(&j, "verdict", bb_node_verdict_names[a->nodes->list[i].verdict]);
 		bb_json_add_string(&j, "code", a->nodes->list[i].code);
 		bb_json_add_string(&j, "reason", a->nodes->list[i].reason);
 		bb_json_add_array(&j, "values");
@@ -484,7 +484,7 @@ static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j
 	   the profile. Gates of one name in a step are counted. */
 	add_xml(out, "\" name=\"", j->metric);
 	if (j->gate) {
-		add_xml(out, " ", bb_source_name(j->gate->from->kind));
+		add_xml(out, " ", bb_source_names[j->gate->from->kind]);
 		add_xml(out, " ", j->subject);
 	}
 	for (const struct bb_judgement *other = a->judgements->list; j->gate && other < j; other++)

@@ -801,8 +801,7 @@ static bool line_read(void *state, char text[BB_LOG_LINE], int number)
 	s = is_command ? &log->streams[0] : stream_of(log, tag);
 	if (!s)
 		return false;
-	bb_log_facts_read(&s->facts, text + length + (hash && length > 0), number,
-			  is_command ? BB_LOG_COMMAND : BB_LOG_PROSE);
+	bb_log_facts_read(&s->facts, text + length + (hash && length > 0), number, is_command);
 	if (is_message || is_command)
 		return true;
 	if (bb_log_find(&words, "Rank") < 0)

@@ -145,15 +145,11 @@ struct bb_log_facts {
 	int pending;
 };
 
-/* What a line is, for bb_log_facts_read. */
-enum bb_log_setting { BB_LOG_PROSE, BB_LOG_COMMAND };
-
 /*
- * Adds what TEXT, line NUMBER, says: messages of NCCL, and variables of the environment if SETTING
- * allows or if the line is an assignment itself.
+ * Adds what TEXT, line NUMBER, says: messages of NCCL, and variables of the environment if it is a
+ * command or an assignment itself.
  */
-void bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
-		       enum bb_log_setting setting);
+void bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number, bool is_command);
 /* FACT's quote = TEXT from byte AT - 120 or before on, printable, and cut. */
 void bb_log_quote(struct bb_fact *fact, const char *text, size_t at);
 

@@ -318,14 +318,13 @@ static void messages_read(const struct reading *r)
 	ports_read(r);
 }
 
-void bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number,
-		       enum bb_log_setting setting)
+void bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number, bool is_command)
 {
 	static const char *const begins[] = {"export ", "NCCL_",   "FI_", "env ",
 					     "-x ",     "setenv ", "ENV "};
 	const char *content = text + strspn(text, " \t$+>-");
 	const struct reading r = {facts, text, number};
-	bool settings = setting == BB_LOG_COMMAND;
+	bool settings = is_command;
 
 	content -= content > text && content[-1] == '-' && *content == 'x';
 	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++)

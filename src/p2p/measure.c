@@ -40,7 +40,7 @@ struct session {
 	size_t nseries, most;       /* samples of one */
 	double *samples;            /* of all series */
 	struct bb_pair_part *parts; /* [series] */
-	double *scratch, *times;    /* room for a series each */
+	double *times;              /* room for a series */
 	double *again;              /* [turn], of virtual ranks [end * BB_PAIR_TURNS + turn] */
 	/* Of real ranks. */
 	struct bb_group **with; /* [peer]: the group of the two; NULL: not opened yet */
@@ -84,8 +84,8 @@ static void series_end_round(const struct session *s, struct series *series)
 
 	if (n == 0)
 		return;
-	memcpy(s->scratch, series->samples + series->kept, n * sizeof(*s->scratch));
-	bb_stats_compute(s->scratch, n, &stats);
+	memcpy(s->times, series->samples + series->kept, n * sizeof(*s->times));
+	bb_stats_compute(s->times, n, &stats);
 	series->medians[series->part.rounds++] = stats.p50;
 	bb_floor_add(&series->part.floor, stats.min);
 	series->kept += n;
@@ -311,11 +311,10 @@ static bb_status pairs_open(struct bb_engine *engine)
 	s->series = calloc(s->nseries, sizeof(*s->series));
 	s->samples = calloc(s->nseries * s->most, sizeof(*s->samples));
 	s->parts = calloc(s->nseries, sizeof(*s->parts));
-	s->scratch = calloc(s->most, sizeof(*s->scratch));
 	s->times = calloc(s->most, sizeof(*s->times));
 	s->again = calloc(n * BB_PAIR_TURNS, sizeof(*s->again));
-	if (!s->with || !s->theirs || !s->series || !s->samples || !s->parts || !s->scratch ||
-	    !s->times || !s->again)
+	if (!s->with || !s->theirs || !s->series || !s->samples || !s->parts || !s->times ||
+	    !s->again)
 		return bb_no_memory(&engine->run->error, "pairs");
 	for (size_t i = 0; i < s->nseries; i++)
 		s->series[i].samples = &s->samples[i * s->most];
@@ -339,7 +338,6 @@ static void pairs_close(struct bb_engine *engine)
 	free(s->series);
 	free(s->samples);
 	free(s->parts);
-	free(s->scratch);
 	free(s->times);
 	free(s->again);
 	bb_virtual_close(s->virtual);
