@@ -172,13 +172,6 @@ static bb_status baseline_load(const struct bb_file_request *request, json_t **f
 		       request->path);
 }
 
-static const char *string_or_unknown(const json_t *file, const char *member)
-{
-	const char *const string = bb_record_string(file, member);
-
-	return string ? string : "?";
-}
-
 /* *FILE = that of gate G of the profile at path PROFILE. */
 static bb_status baseline_open(const char *profile, const struct bb_gate *g, json_t **file,
 			       struct bb_error *error)
@@ -201,9 +194,9 @@ static bb_status baseline_open(const char *profile, const struct bb_gate *g, jso
 			       profile, g->line, why.text);
 	snprintf(from->origin, sizeof(from->origin),
 		 "%s: %lld runs on %s, %s, busbench %s, topology %s", from->baseline,
-		 (long long)bb_record_int(*file, "n"), string_or_unknown(*file, "host"),
-		 string_or_unknown(*file, "date"), string_or_unknown(*file, "version"),
-		 string_or_unknown(*file, "topology"));
+		 (long long)bb_record_int(*file, "n"), bb_record_string(*file, "host") ?: "?",
+		 bb_record_string(*file, "date") ?: "?", bb_record_string(*file, "version") ?: "?",
+		 bb_record_string(*file, "topology") ?: "?");
 	return BB_OK;
 }
 

@@ -2,11 +2,6 @@
 
 #include <stdlib.h>
 
-static const struct bb_probe *of(const struct bb_program *program)
-{
-	return program->own;
-}
-
 int *bb_probe_active(const struct bb_rounds *rounds, int rails)
 {
 	const int ports = rounds->nodes * rails;
@@ -116,7 +111,7 @@ int bb_probe_round_at(const struct bb_probe *probe, int rank, size_t index)
 
 static size_t rounds_length(const struct bb_program *program, int rank)
 {
-	const struct bb_probe *p = of(program);
+	const struct bb_probe *p = program->own;
 	size_t n;
 
 	active_of(p, rank, &n);
@@ -138,7 +133,7 @@ static void gather(struct bb_operation *o, enum bb_probe_work work, int group)
 static void rounds_operation(const struct bb_program *program, int rank, size_t index,
 			     struct bb_operation *o)
 {
-	const struct bb_probe *p = of(program);
+	const struct bb_probe *p = program->own;
 	const struct layout l = layout_of(p, rank);
 	const int node = p->ports->node[rank], rail = p->ports->rail[rank];
 	struct place place = find_place(p, rank, index);
@@ -197,14 +192,14 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 /* Groups: the world if rounds begin in turn, then the rails of each node. */
 static int rounds_group_size(const struct bb_program *program, int group)
 {
-	const struct bb_probe *p = of(program);
+	const struct bb_probe *p = program->own;
 
 	return p->in_turn && group == 0 ? program->nranks : p->ports->rails;
 }
 
 static int rounds_member(const struct bb_program *program, int group, int i)
 {
-	const struct bb_probe *p = of(program);
+	const struct bb_probe *p = program->own;
 
 	return p->in_turn && group == 0
 		       ? i
@@ -229,13 +224,15 @@ void bb_probe_rounds(struct bb_program *program, const struct bb_probe *probe)
 
 static size_t steps_length(const struct bb_program *program, int rank)
 {
-	return 2 * (size_t)of(program)->steps;
+	const struct bb_probe *p = program->own;
+
+	return 2 * (size_t)p->steps;
 }
 
 static void steps_operation(const struct bb_program *program, int rank, size_t index,
 			    struct bb_operation *o)
 {
-	const struct bb_probe *p = of(program);
+	const struct bb_probe *p = program->own;
 
 	o->item = index / 2;
 	if (index % 2 == 0) {

@@ -279,11 +279,6 @@ static void node_note(struct report *report, const struct bb_diagnosis *v, int n
 	}
 }
 
-static int64_t number_or_absent(int number)
-{
-	return number >= 0 ? number : BB_ABSENT;
-}
-
 static bb_status report_verdict(struct report *report, const struct bb_diagnosis *v,
 				struct bb_strbuf *lines)
 {
@@ -315,9 +310,9 @@ static bb_status report_verdict(struct report *report, const struct bb_diagnosis
 	}
 	bb_record_init(&bb_record_culprit, &r);
 	r.code = code_of(v);
-	r.node = number_or_absent(node);
-	r.peer = number_or_absent(v->peer);
-	r.rail = number_or_absent(v->rail);
+	r.node = node >= 0 ? node : BB_ABSENT;
+	r.peer = v->peer >= 0 ? v->peer : BB_ABSENT;
+	r.rail = v->rail >= 0 ? v->rail : BB_ABSENT;
 	if (node >= 0) {
 		r.host = host_of(s, node);
 		r.rank = s->ports.rank[node * s->ports.rails + (v->rail > 0 ? v->rail : 0)];

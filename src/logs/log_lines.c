@@ -606,17 +606,9 @@ const char *bb_log_osu(const char *word)
 	return NULL;
 }
 
-/* Returns the name in PATH without its folders. */
-static const char *file_name(const char *path)
-{
-	const char *const slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 void bb_log_benchmark(char name[24], const char *path)
 {
-	const char *const file = file_name(path), *const end = strstr(file, "_perf");
+	const char *const file = basename(path), *const end = strstr(file, "_perf");
 
 	snprintf(name, 24, "%.*s", end ? (int)(end - file) : 23, file);
 }
@@ -624,7 +616,7 @@ void bb_log_benchmark(char name[24], const char *path)
 /* COLLECTIVE = that of the binary that WORD names. Returns false if it is no benchmark. */
 static bool binary_read(const char *word, char collective[24])
 {
-	const char *const name = file_name(word), *const end = strstr(name, "_perf");
+	const char *const name = basename(word), *const end = strstr(name, "_perf");
 	const char *const osu = strncmp(name, "osu_", 4) == 0 ? bb_log_osu(name) : NULL;
 
 	bb_log_benchmark(collective, osu ? osu : name);
@@ -640,7 +632,7 @@ static int launcher_of(const struct bb_log_words *words, int i)
 {
 	static const char *const names[] = {"mpirun",  "mpiexec",     "orterun",
 					    "prterun", "mpirun.real", "mpiexec.hydra"};
-	const char *const name = file_name(words->at[i]);
+	const char *const name = basename(words->at[i]);
 	/* "mpirun noticed that process rank 0 ..." starts none. */
 	const bool starts =
 		i + 1 < words->n ? strchr("-\\./$", words->at[i + 1][0]) != NULL : i == 0;

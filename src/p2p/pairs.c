@@ -245,11 +245,6 @@ static bool goes_at_once(const struct bb_backend *backend, const struct bb_route
 
 /* ---- plan --------------------------------------------------------------------------------- */
 
-static struct bb_pairs *of(struct bb_run *run)
-{
-	return run->own;
-}
-
 static bool is_direct(const struct bb_pairs *pairs, const struct bb_route *route)
 {
 	return route->direct && (!route->switched || pairs->library_p2p);
@@ -383,7 +378,7 @@ static bb_status query_library(struct bb_pairs *pairs)
 static bb_status plan(struct bb_run *run)
 {
 	const bool latency = run->benchmark == &bb_latency_benchmark;
-	struct bb_pairs *pairs = of(run);
+	struct bb_pairs *pairs = run->own;
 	const int directions = pairs->settings.directions;
 	bb_status status;
 
@@ -424,7 +419,7 @@ out:
 
 static bb_status open_results(struct bb_run *run)
 {
-	struct bb_pairs *pairs = of(run);
+	struct bb_pairs *pairs = run->own;
 	uint64_t bytes = 0;
 
 	if (run->experiment == &bb_memory_experiment)
@@ -444,7 +439,7 @@ static bb_status open_results(struct bb_run *run)
 
 static bb_status judge(struct bb_run *run, const char **verdict)
 {
-	const struct bb_pairs *pairs = of(run);
+	const struct bb_pairs *pairs = run->own;
 
 	*verdict = "findings";
 	if (pairs->settings.findings != BB_FINDINGS_FAIL)
@@ -460,7 +455,7 @@ static bb_status judge(struct bb_run *run, const char **verdict)
 
 static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
-	const struct bb_pairs *pairs = of(run);
+	const struct bb_pairs *pairs = run->own;
 	const size_t answer = out->length;
 
 	if (pairs->nfindings > 0 && pairs->settings.findings == BB_FINDINGS_REPORT)
@@ -483,7 +478,7 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 
 static void close_pairs(struct bb_run *run)
 {
-	struct bb_pairs *pairs = of(run);
+	struct bb_pairs *pairs = run->own;
 
 	bb_child_free(pairs);
 	bb_pair_link_bounds_close(pairs);
