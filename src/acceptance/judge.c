@@ -619,7 +619,6 @@ static void counters_judge(const struct bb_evidence *e, struct bb_judgements *ju
 	struct bb_judgement j = bb_judgement_of(e, NULL, "counters");
 	struct bb_rises rises = {.n = 0};
 	const struct bb_rise *worst;
-	struct bb_strbuf name = {0};
 	char others[48] = "";
 	size_t broken = 0;
 
@@ -629,8 +628,9 @@ static void counters_judge(const struct bb_evidence *e, struct bb_judgements *ju
 		broken++;
 	if (broken > 0) {
 		worst = &rises.list[0];
-		bb_rise_name(worst, &name);
-		snprintf(j.subject, sizeof(j.subject), "%s", bb_strbuf_text(&name));
+		/* "node17 mlx5_0:1 symbol_error" */
+		snprintf(j.subject, sizeof(j.subject), "%s %s %s", worst->host, worst->device,
+			 worst->counter);
 		if (broken > 1)
 			snprintf(others, sizeof(others), ", and %zu other counter%s", broken - 1,
 				 bb_plural(broken - 1));
@@ -638,7 +638,6 @@ static void counters_judge(const struct bb_evidence *e, struct bb_judgements *ju
 				    j.subject, (long long)worst->by,
 				    bb_counter_class_name(worst->class), others);
 		bb_judgements_add(judgements, &j);
-		bb_strbuf_free(&name);
 	}
 	free(rises.list);
 }

@@ -387,8 +387,3 @@ bool bb_rises_add(struct bb_rises *rises, const struct bb_records *records)
 	rises->n = n;
 	return true;
 }
-
-void bb_rise_name(const struct bb_rise *rise, struct bb_strbuf *out)
-{
-	bb_strbuf_addf(out, "%s %s %s", rise->host, rise->device, rise->counter);
-}

@@ -105,7 +105,4 @@ BB_MUST bool bb_rises_add(struct bb_rises *rises, const struct bb_records *recor
 /* Whether RISES have the counter of ONE. */
 bool bb_rises_have(const struct bb_rises *rises, const struct bb_rise *one);
 
-/* "node17 mlx5_0:1 symbol_error" */
-void bb_rise_name(const struct bb_rise *rise, struct bb_strbuf *out);
-
 #endif

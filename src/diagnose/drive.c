@@ -281,11 +281,6 @@ static void stage_free(struct bb_diagnose_stage *stage)
 	memset(stage, 0, sizeof(*stage));
 }
 
-static bool leads(const struct bb_examiner *s)
-{
-	return bb_driver_leads(s->engine.driver);
-}
-
 /* ---- broadcasts of rank 0's decisions ------------------------------------------------------- */
 
 /* Broadcast COUNT payloads at DATA from rank 0. Collective. */
@@ -367,7 +362,7 @@ static bb_status find_places(struct bb_examiner *s)
 	const int64_t ranks = 2 * s->ports.rails; /* of a pair */
 	const int last = s->engine.run->world.nranks - 1;
 
-	if (leads(s) && !bb_engine_is_virtual(&s->engine) &&
+	if (bb_engine_leads(&s->engine) && !bb_engine_is_virtual(&s->engine) &&
 	    strcmp(infos[0].location.host, infos[last].location.host) == 0) {
 		s->places = calloc((size_t)s->ports.nodes, sizeof(*s->places));
 		if (!s->places)
@@ -439,7 +434,7 @@ static bb_status pilot(struct bb_examiner *s)
 				(uint64_t)s->engine.run->options.seed),
 	       out);
 	BB_TRY(status, stage_measure(s, &stage, "a first round"), out);
-	if (leads(s)) {
+	if (bb_engine_leads(&s->engine)) {
 		p = pilot_of(s, &stage);
 		status = bb_diagnose_announce(s, &p);
 	}
@@ -491,7 +486,7 @@ static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 {
 	bb_status status = stage_measure(s, &s->survey, "the survey");
 
-	if (status != BB_OK || !leads(s))
+	if (status != BB_OK || !bb_engine_leads(&s->engine))
 		return status;
 	for (int q = 0; q < BB_QUANTITIES && has_levels(s); q++)
 		BB_TRY(status, bb_level_find(s->level[q], &s->survey.measured[q], s->places), out);
@@ -510,8 +505,8 @@ static bb_status retest_alone(struct bb_examiner *s, const struct bb_suspects *s
 			      struct bb_diagnose_stage *stage)
 {
 	struct bb_lone list[BB_MOST_LONE] = {{0}};
-	int n = leads(s) ? bb_lone_list(&s->verdicts, first, list) : 0;
-	int times = leads(s) ? bb_lone_times(&s->verdicts, first) : 0;
+	int n = bb_engine_leads(&s->engine) ? bb_lone_list(&s->verdicts, first, list) : 0;
+	int times = bb_engine_leads(&s->engine) ? bb_lone_times(&s->verdicts, first) : 0;
 	bb_status status;
 
 	BB_TRY(status,
@@ -526,7 +521,7 @@ static bb_status retest_alone(struct bb_examiner *s, const struct bb_suspects *s
 	stage->pause_s = BB_RETEST_PAUSE_S;
 	stage->in_turn = true;
 	BB_TRY(status, stage_measure(s, stage, "suspects alone"), out);
-	if (!leads(s))
+	if (!bb_engine_leads(&s->engine))
 		goto out;
 	level(s, stage);
 	status = bb_acquit(&s->verdicts, first, s->views, stage->measured, BB_QUANTITIES);
@@ -548,7 +543,7 @@ static bb_status confirm_suspects(struct bb_examiner *s, const struct bb_suspect
 	       out);
 	s->confirm.pause_s = BB_CONFIRM_PAUSE_S;
 	BB_TRY(status, stage_measure(s, &s->confirm, "the rounds that confirm"), out);
-	if (leads(s)) {
+	if (bb_engine_leads(&s->engine)) {
 		level(s, &s->confirm);
 		BB_TRY(status,
 		       bb_convict(&s->verdicts, suspects, s->views, s->confirm.measured,
@@ -557,7 +552,7 @@ static bb_status confirm_suspects(struct bb_examiner *s, const struct bb_suspect
 	}
 	BB_TRY(status, retest_alone(s, suspects, first, &s->alone), out);
 	first = s->verdicts.n;
-	if (leads(s))
+	if (bb_engine_leads(&s->engine))
 		BB_TRY(status,
 		       bb_convict_links(&s->verdicts, suspects, s->views, s->confirm.measured,
 					BB_QUANTITIES, tolerance),
@@ -669,7 +664,7 @@ static bb_status diagnose_run(struct bb_engine *engine)
 	if (bb_suspects_any(&suspects))
 		BB_TRY(status, confirm_suspects(s, &suspects), out);
 	BB_TRY(status, confirm_late_ranks(s, &late), out);
-	if (!leads(s))
+	if (!bb_engine_leads(&s->engine))
 		goto out;
 	s->diagnose->unjudged = find_unjudged(s);
 	status = bb_diagnose_report(s);

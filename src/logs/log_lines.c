@@ -322,20 +322,12 @@ static const struct {
 	{"float", 4}, {"double", 8}, {"bfloat", 2}, {"f8", 1},      {"fp8", 1},
 };
 
-/* Returns the index of TYPE as nccl-tests and its like print it; -1: none. */
-static int type_of(const char *type)
+uint64_t bb_log_type_bytes(const char *type)
 {
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (strncmp(type, types[i].prefix, strlen(types[i].prefix)) == 0)
-			return (int)i;
-	return -1;
-}
-
-uint64_t bb_log_type_bytes(const char *type)
-{
-	const int i = type_of(type);
-
-	return i >= 0 ? types[i].bytes : 0;
+			return types[i].bytes;
+	return 0;
 }
 
 static bool read_half(const struct bb_log_words *words, int j, struct bb_claim *half)
@@ -441,7 +433,7 @@ int bb_log_row_find(const struct bb_log_words *words)
 		const char *const size = bb_log_digits(words->at[i]);
 
 		if (bb_log_is_whole(size) && bb_log_is_whole(words->at[i + 1]) &&
-		    type_of(words->at[i + 2]) >= 0 && strtoull(size, NULL, 10) > 0)
+		    bb_log_type_bytes(words->at[i + 2]) > 0 && strtoull(size, NULL, 10) > 0)
 			return i;
 	}
 	return -1;

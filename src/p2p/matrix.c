@@ -41,16 +41,11 @@ struct matrix {
 	struct bb_pair_record fan, beaten; /* BEATEN: of these, the one most beyond its bound */
 };
 
-static struct matrix *of(struct bb_sink *sink)
-{
-	return (struct matrix *)sink;
-}
-
 /* ---- the head -------------------------------------------------------------------------------- */
 
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
-	struct matrix *m = of(sink);
+	struct matrix *m = (struct matrix *)sink;
 	struct bb_strbuf *out = &sink->out;
 	const char *handles = NULL; /* by which processes map memory of each other */
 	size_t all;
@@ -222,7 +217,7 @@ static void end_fan(struct matrix *m);
 
 static void flush(struct bb_sink *sink)
 {
-	struct matrix *m = of(sink);
+	struct matrix *m = (struct matrix *)sink;
 	struct bb_strbuf *out = &sink->out;
 
 	end_fan(m);
@@ -366,7 +361,7 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 	const struct bb_pair_record *p = r;
 
 	if (kind == &bb_record_pair)
-		(strstr(p->direction, "-to-") ? fan : pair)(of(sink), r);
+		(strstr(p->direction, "-to-") ? fan : pair)((struct matrix *)sink, r);
 	else
 		flush(sink);
 	if (kind == &bb_record_finding)
@@ -378,7 +373,7 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 
 static void release(struct bb_sink *sink)
 {
-	struct matrix *m = of(sink);
+	struct matrix *m = (struct matrix *)sink;
 
 	bb_table_free(&m->fans);
 	free(m->cells);

@@ -347,7 +347,6 @@ static bool add_counters(const struct bb_records *before, const struct bb_record
 {
 	struct bb_rises rises[2] = {{.n = 0}}; /* after, before */
 	const bool good = bb_rises_add(&rises[0], after) && bb_rises_add(&rises[1], before);
-	struct bb_strbuf name = {0};
 
 	for (int side = 0; good && side < 2; side++)
 		for (size_t i = 0; i < rises[side].n; i++) {
@@ -355,13 +354,11 @@ static bool add_counters(const struct bb_records *before, const struct bb_record
 
 			if (bb_rises_have(&rises[1 - side], rise))
 				continue;
-			bb_strbuf_clear(&name);
-			bb_rise_name(rise, &name);
-			bb_printable_line(out, "# only %s: %s rose by %lld (%s)",
-					  side ? "before" : "after", bb_strbuf_text(&name),
-					  (long long)rise->by, bb_counter_class_name(rise->class));
+			bb_printable_line(out, "# only %s: %s %s %s rose by %lld (%s)",
+					  side ? "before" : "after", rise->host, rise->device,
+					  rise->counter, (long long)rise->by,
+					  bb_counter_class_name(rise->class));
 		}
-	bb_strbuf_free(&name);
 	free(rises[0].list);
 	free(rises[1].list);
 	return good;
