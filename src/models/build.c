@@ -445,24 +445,6 @@ static void convolve(struct bb_builder *b, struct feature_map *p, int kernel, in
 	p->channels = out;
 }
 
-static void residual_block(struct bb_builder *b, struct feature_map *p, int width, int stride,
-			   int expansion, const char *prefix)
-{
-	struct feature_map side = *p;
-	const int out = width * expansion;
-
-	if (expansion == 1) {
-		convolve(b, p, 3, stride, width, prefix, "conv1", "bn1");
-		convolve(b, p, 3, 1, width, prefix, "conv2", "bn2");
-	} else {
-		convolve(b, p, 1, 1, width, prefix, "conv1", "bn1");
-		convolve(b, p, 3, stride, width, prefix, "conv2", "bn2");
-		convolve(b, p, 1, 1, out, prefix, "conv3", "bn3");
-	}
-	if (stride != 1 || side.channels != out)
-		convolve(b, &side, 1, stride, out, prefix, "downsample.0", "downsample.1");
-}
-
 void bb_build_resnet(struct bb_builder *b)
 {
 	static const struct depth depths[] = {
@@ -478,9 +460,22 @@ void bb_build_resnet(struct bb_builder *b)
 	b->layer = 0;
 	for (int stage = 0; stage < STAGES; stage++)
 		for (int i = 0; i < depth->blocks[stage]; i++, b->layer++) {
+			const int width = 64 << stage, out = width * depth->expansion;
+			const int stride = stage > 0 && i == 0 ? 2 : 1;
+			struct feature_map side = p;
+
 			snprintf(prefix, sizeof(prefix), "layer%d.%d.", stage + 1, i);
-			residual_block(b, &p, 64 << stage, stage > 0 && i == 0 ? 2 : 1,
-				       depth->expansion, prefix);
+			if (depth->expansion == 1) {
+				convolve(b, &p, 3, stride, width, prefix, "conv1", "bn1");
+				convolve(b, &p, 3, 1, width, prefix, "conv2", "bn2");
+			} else {
+				convolve(b, &p, 1, 1, width, prefix, "conv1", "bn1");
+				convolve(b, &p, 3, stride, width, prefix, "conv2", "bn2");
+				convolve(b, &p, 1, 1, out, prefix, "conv3", "bn3");
+			}
+			if (stride != 1 || side.channels != out)
+				convolve(b, &side, 1, stride, out, prefix, "downsample.0",
+					 "downsample.1");
 		}
 	b->model->blocks = b->layer;
 	add_layer(b, 2.0 * p.channels * CLASSES, true, CLASSES, p.channels, "fc");

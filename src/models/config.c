@@ -150,31 +150,26 @@ static bool ends_with(const char *text, const char *end)
 	return strlen(text) >= length && strcmp(text + strlen(text) - length, end) == 0;
 }
 
-/* The head that "architectures" names. */
-static bb_status read_architecture(const struct config *c, const json_t *value,
-				   const struct bb_family *family, struct bb_hyper *hyper)
-{
-	const char *class = json_string_value(json_array_get(value, 0));
-
-	/* Other models than that without a head, though their names end alike. */
-	if (class && (ends_with(class, "EncoderModel") || ends_with(class, "HeadsModel")))
-		class = NULL;
-	for (int i = 0; class && family->known[i].word; i++)
-		if (ends_with(class, family->known[i].class)) {
-			hyper->head = i;
-			return BB_OK;
-		}
-	return refuse_key(c, "architectures", value, "has a head that is not known");
-}
-
 /* Keys whose values are not numbers. *KNOWN: KEY is one of them. */
 static bb_status read_special_key(const struct config *c, const char *key, const json_t *value,
 				  const struct bb_family *family, struct bb_hyper *hyper,
 				  bool *known)
 {
+	const char *class;
+
 	*known = true;
-	if (strcmp(key, "architectures") == 0 && json_array_size(value) > 0)
-		return read_architecture(c, value, family, hyper);
+	if (strcmp(key, "architectures") == 0 && json_array_size(value) > 0) {
+		class = json_string_value(json_array_get(value, 0));
+		/* Other models than that without a head, though their names end alike. */
+		if (class && (ends_with(class, "EncoderModel") || ends_with(class, "HeadsModel")))
+			class = NULL;
+		for (int i = 0; class && family->known[i].word; i++)
+			if (ends_with(class, family->known[i].class)) {
+				hyper->head = i;
+				return BB_OK;
+			}
+		return refuse_key(c, key, value, "has a head that is not known");
+	}
 	if (strcmp(key, "layer_types") == 0)
 		return json_is_null(value) ? BB_OK : read_layer_types(c, value, family, hyper);
 	if (strcmp(key, "id2label") == 0 && family->uses[BB_HYPER(labels)] &&

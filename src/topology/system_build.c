@@ -99,45 +99,13 @@ static int device_gen(const struct builder *b)
 	return b->s->gpu ? b->s->gpu->gen : host_gen(b);
 }
 
-static void fill_gpu(struct builder *b, struct bb_device *d, struct bb_pci *p)
-{
-	const bool amd = bb_xgmi_of(b->s->gpu->device) > 0;
-
-	p->class_code = amd ? 0x1200 : 0x0302;
-	p->vendor = amd ? 0x1002 : 0x10de;
-	p->device = b->s->gpu->device;
-	d->kind = BB_GPU;
-	d->bytes = b->s->gpu->gib * GIB;
-	d->sm = b->s->gpu->sm;
-	snprintf(d->model, sizeof(d->model), "%s", b->s->gpu->model);
-	b->ngpus++;
-}
-
-static void fill_nic(struct builder *b, struct bb_device *d, struct bb_pci *p, bool side)
-{
-	const struct bb_system_nic *nic = b->s->nic;
-
-	p->class_code = nic->layer == BB_INFINIBAND && !side ? 0x0207 : 0x0200;
-	p->vendor = nic->vendor;
-	p->device = nic->device;
-	p->now = p->most = bb_pcie(nic->gen, nic->lanes);
-	d->kind = BB_NIC;
-	d->rate_Mbps = 1000 * (int64_t)(side ? nic->side_Gbps : nic->Gbps);
-	d->layer = side ? BB_ETHERNET : nic->layer;
-	d->state = BB_STATE_UP;
-	snprintf(d->model, sizeof(d->model), "%s", bb_pci_model(p->vendor, p->device).name);
-	if (nic->layer == BB_LAYER_UNKNOWN)
-		snprintf(d->name, sizeof(d->name), nic->vendor == 0x17db ? "cxi%d" : "rdmap%ds0",
-			 nic->vendor == 0x17db ? b->nnics++ : b->bus);
-	else
-		snprintf(d->name, sizeof(d->name), "mlx5_%d", b->nnics++);
-}
-
 /* Add the device of card CARD (systems.h) below PORT. */
 static bb_status build_card(struct builder *b, char card, int port)
 {
+	const struct bb_system_gpu *const gpu = b->s->gpu;
+	const struct bb_system_nic *const nic = b->s->nic;
 	struct bb_device d = {.numa = b->numa};
-	struct bb_pci pci;
+	struct bb_pci pci, *p;
 	bb_status st;
 
 	if (card == 'P') {
@@ -147,10 +115,36 @@ static bb_status build_card(struct builder *b, char card, int port)
 	} else {
 		BB_TRY(st, plug(b, port, BB_PCI_ENDPOINT, device_gen(b), &d.pci), out);
 	}
-	if (card == 'G')
-		fill_gpu(b, &d, &b->t->pcis[d.pci]);
-	else
-		fill_nic(b, &d, &b->t->pcis[d.pci], card != 'N');
+	p = &b->t->pcis[d.pci];
+	if (card == 'G') {
+		const bool amd = bb_xgmi_of(gpu->device) > 0;
+
+		p->class_code = amd ? 0x1200 : 0x0302;
+		p->vendor = amd ? 0x1002 : 0x10de;
+		p->device = gpu->device;
+		d.kind = BB_GPU;
+		d.bytes = gpu->gib * GIB;
+		d.sm = gpu->sm;
+		snprintf(d.model, sizeof(d.model), "%s", gpu->model);
+		b->ngpus++;
+	} else {
+		const bool side = card != 'N', cxi = nic->vendor == 0x17db;
+
+		p->class_code = nic->layer == BB_INFINIBAND && !side ? 0x0207 : 0x0200;
+		p->vendor = nic->vendor;
+		p->device = nic->device;
+		p->now = p->most = bb_pcie(nic->gen, nic->lanes);
+		d.kind = BB_NIC;
+		d.rate_Mbps = 1000 * (int64_t)(side ? nic->side_Gbps : nic->Gbps);
+		d.layer = side ? BB_ETHERNET : nic->layer;
+		d.state = BB_STATE_UP;
+		snprintf(d.model, sizeof(d.model), "%s", bb_pci_model(p->vendor, p->device).name);
+		if (nic->layer == BB_LAYER_UNKNOWN)
+			snprintf(d.name, sizeof(d.name), cxi ? "cxi%d" : "rdmap%ds0",
+				 cxi ? b->nnics++ : b->bus);
+		else
+			snprintf(d.name, sizeof(d.name), "mlx5_%d", b->nnics++);
+	}
 	st = bb_add_device(b->t, &d, NULL, b->error);
 out:
 	return st;

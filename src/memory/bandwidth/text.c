@@ -44,25 +44,19 @@ static bool chases(const struct bb_pair_record *r)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-static void add_columns(struct text *t)
-{
-	static const struct {
-		const char *head, *unit;
-		int width;
-	} columns[] = {{"size", "(B)", 6},         {"work", "", 7},
-		       {"workers", "", 7},         {"on", "", 6},
-		       {"p50", "(GB/s)", NUMBER},  {"low", "(GB/s)", NUMBER},
-		       {"high", "(GB/s)", NUMBER}, {"time", "(us)", NUMBER + 1},
-		       {"#wrong", "(B)", 6},       {"memory", "", -8}};
-
-	bb_strbuf_add(&t->sink.out, "#\n");
-	t->table.limit = bb_table_limit(t->sink.file);
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-		bb_table_column(&t->table, columns[i].head, columns[i].unit, columns[i].width);
-		if (i == 3)
-			bb_table_key(&t->table);
-	}
-}
+static const struct bb_table_head heads[] = {
+	{"size", "(B)", 6},
+	{"work", "", 7},
+	{"workers", "", 7},
+	{"on", "", 6},
+	{"p50", "(GB/s)", NUMBER},
+	{"low", "(GB/s)", NUMBER},
+	{"high", "(GB/s)", NUMBER},
+	{"time", "(us)", NUMBER + 1},
+	{"#wrong", "(B)", 6},
+	{"memory", "", -8},
+	{NULL, NULL, 0},
+};
 
 /* A load takes less than a microsecond, so it has four decimals. */
 static void add_row(struct bb_text_table *table, const struct kept *k)
@@ -100,8 +94,11 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 		const char *const from = r->memory_from ? r->memory_from : r->memory_to;
 		const char *const to = r->memory_to ? r->memory_to : from;
 
-		if (t->n == 0)
-			add_columns(t);
+		if (t->n == 0) {
+			bb_strbuf_add(&sink->out, "#\n");
+			t->table.limit = bb_table_limit(sink->file);
+			bb_table_columns(&t->table, heads, 4);
+		}
 		row = BB_ARRAY_ADD(t->rows, t->n, t->room);
 		if (!row)
 			return BB_EINTERNAL;

@@ -200,21 +200,6 @@ static void chain_forward(struct pass *p, size_t every)
 	}
 }
 
-/* Recompute the activations of layers BEGIN to END-1 from the input of BEGIN, for their backward
-   pass. */
-static void recompute_layers(struct pass *p, size_t begin, size_t end)
-{
-	const double before = bb_clock_now();
-
-	for (size_t i = begin; i < end && !p->failed; i++) {
-		make_inside(p, i);
-		if (i + 1 < end)
-			make_output(p, i);
-		p->cost->repeated++;
-	}
-	p->cost->repeated_s += bb_clock_now() - before;
-}
-
 /* GRADIENT is that of the layer's output and becomes that of its input; WEIGHTS: those of its
    weights. */
 static void layer_backward(struct pass *p, size_t layer, float *gradient, float *inner,
@@ -247,9 +232,17 @@ static void chain_backward(struct pass *p, size_t every, float *gradient, float 
 
 	for (size_t end = c->layers; end > 0;) {
 		const size_t begin = (end - 1) / step * step;
+		const double before = bb_clock_now();
 
+		/* The activations of the segment, from the input of its first layer. */
+		for (size_t i = begin; every != BB_CHECKPOINT_NEVER && i < end && !p->failed; i++) {
+			make_inside(p, i);
+			if (i + 1 < end)
+				make_output(p, i);
+			p->cost->repeated++;
+		}
 		if (every != BB_CHECKPOINT_NEVER)
-			recompute_layers(p, begin, end);
+			p->cost->repeated_s += bb_clock_now() - before;
 		for (; end > begin && !p->failed; end--) {
 			layer_backward(p, end - 1, gradient, inner,
 				       weights + (end - 1) * layer_floats(c));

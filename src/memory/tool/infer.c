@@ -55,46 +55,6 @@ struct inference {
 	bool has_cache;
 };
 
-static bb_status check_infer(const struct job *job)
-{
-	const struct options *o = job->o;
-	const int64_t heads = job->has_model ? job->model.hyper.heads : 0;
-
-	if (o->context_given && job->has_model && job->model.encoder)
-		return bb_fail(job->error, BB_EUSAGE,
-			       "--context %lld: %s is an encoder, which reads all tokens at once "
-			       "and keeps no keys and values; leave it out",
-			       (long long)o->context, job->model.name);
-	if (o->context_given && heads == 0)
-		return bb_fail(job->error, BB_EUSAGE,
-			       "--context %lld: a cache is known only for transformers; give one "
-			       "with --model",
-			       (long long)o->context);
-	if (heads % o->tp)
-		return bb_fail(job->error, BB_EUSAGE, "--tp %lld: does not divide the %lld heads",
-			       (long long)o->tp, (long long)heads);
-	return BB_OK;
-}
-
-/* Why the cache is smaller than its layers, heads and tokens suggest. */
-static void add_cache_notes(struct job *job, const struct inference *p)
-{
-	const struct bb_hyper *h = &job->model.hyper;
-	int local = 0;
-
-	for (int i = 0; i < job->model.blocks; i++)
-		local += bb_model_block(&job->model, i).local;
-	if (local > 0 && (uint64_t)h->window < p->context)
-		bb_strbuf_addf(&job->text, "# %d of %d layers are local: they keep %lld tokens\n",
-			       local, job->model.blocks, (long long)h->window);
-	if (h->kv_lora > 0)
-		bb_strbuf_addf(
-			&job->text,
-			"# latent attention: %lld numbers per token and layer, whole on each "
-			"rank\n",
-			(long long)(h->kv_lora + h->rope));
-}
-
 /* A row. BYTES may be NAN. */
 static void add_bytes(struct job *job, const char *name, double bytes, const char *note)
 {
@@ -110,10 +70,12 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	static const struct bb_table_head heads[] = {
 		{"", "", -11}, {"GB", "", 10}, {"GiB", "", 10}, {"", "", -1}, {NULL, NULL, 0}};
 	const struct options *o = job->o;
+	const struct bb_hyper *h = &job->model.hyper;
 	/* GiB of a billion parameters with three decimals, as in articles: 3.725 for 32 bits, so
 	   that Llama 2 7B has "26.075 GB". */
 	const double each = round(1e3 * 1e9 / 8 * (double)o->bits / (1 << 30)) / 1e3;
 	char token[BB_BOTH_TEXT], note[BB_BOTH_TEXT + 32];
+	int local = 0;
 
 	bb_strbuf_addf(&job->text, "# bits per weight: %lld", (long long)o->bits);
 	if (p->has_cache)
@@ -141,8 +103,18 @@ static void add_inference_text(struct job *job, const struct inference *p)
 		add_bytes(job, "rounded", each * (double)p->billions * (double)(1 << 30), note);
 	}
 	bb_memory_end_table(job);
-	if (p->has_cache)
-		add_cache_notes(job, p);
+	/* Why the cache is smaller than its layers, heads and tokens suggest. */
+	for (int i = 0; i < job->model.blocks && p->has_cache; i++)
+		local += bb_model_block(&job->model, i).local;
+	if (local > 0 && (uint64_t)h->window < p->context)
+		bb_strbuf_addf(&job->text, "# %d of %d layers are local: they keep %lld tokens\n",
+			       local, job->model.blocks, (long long)h->window);
+	if (p->has_cache && h->kv_lora > 0)
+		bb_strbuf_addf(
+			&job->text,
+			"# latent attention: %lld numbers per token and layer, whole on each "
+			"rank\n",
+			(long long)(h->kv_lora + h->rope));
 	bb_strbuf_add(&job->text, "# not counted: activations, CUDA, buffers of libraries\n");
 }
 
@@ -175,7 +147,19 @@ bb_status bb_memory_infer(struct job *job)
 	bb_status st;
 
 	BB_TRY(st, bb_memory_open_subject(job), out);
-	BB_TRY(st, check_infer(job), out);
+	if (o->context_given && job->has_model && job->model.encoder)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--context %lld: %s is an encoder, which reads all tokens at once "
+			       "and keeps no keys and values; leave it out",
+			       (long long)o->context, job->model.name);
+	if (o->context_given && h->heads == 0)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--context %lld: a cache is known only for transformers; give one "
+			       "with --model",
+			       (long long)o->context);
+	if (h->heads % o->tp)
+		return bb_fail(job->error, BB_EUSAGE, "--tp %lld: does not divide the %lld heads",
+			       (long long)o->tp, (long long)h->heads);
 	share = bb_partition(job->parameters, tp);
 	p.weights = bb_weight_bytes(share, (unsigned)o->bits);
 	p.rule = bb_serving_rule(share, (unsigned)o->bits);

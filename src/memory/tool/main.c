@@ -73,23 +73,21 @@ static bb_status (*const works[])(struct job *job) = {bb_memory_train,      bb_m
 						      bb_memory_zero,       bb_memory_deepspeed,
 						      bb_memory_checkpoint, bb_memory_quantise};
 
-/* Whether ROWS have the option in ARGUMENT ("--bits", "--bits=8"). */
-static bool rows_have(const struct bb_option *rows, const char *argument)
+/* Whether SUBJECT has the option in ARGUMENT ("--bits", "--bits=8"). */
+static bool has_option(const struct bb_subject *subject, const char *argument)
 {
 	const size_t length = strcspn(argument + 2, "=");
 
-	for (; rows->name; rows++)
-		if (strlen(rows->name) == length && strncmp(rows->name, argument + 2, length) == 0)
-			return true;
-	return false;
-}
+	for (int t = 0;; t++) {
+		const struct bb_option *row = subject->rows[t] ? subject->rows[t] : bb_about_rows;
 
-static bool has_option(const struct bb_subject *subject, const char *argument)
-{
-	for (int t = 0; subject->rows[t]; t++)
-		if (rows_have(subject->rows[t], argument))
-			return true;
-	return rows_have(bb_about_rows, argument);
+		for (; row->name; row++)
+			if (strlen(row->name) == length &&
+			    strncmp(row->name, argument + 2, length) == 0)
+				return true;
+		if (!subject->rows[t])
+			return false;
+	}
 }
 
 /* The first option in ARGV that SUBJECT lacks, or NULL. */
@@ -101,41 +99,30 @@ static const char *foreign_option(const struct bb_subject *subject, char **argv)
 	return NULL;
 }
 
-/* Refuse an option of another subject; the parser refuses unknown ones. */
-static bb_status check_arguments(const struct bb_subject *subject, char **argv,
-				 struct bb_error *error)
+/* Set *SUBJECT to the one that the first argument names, which is removed from ARGV, or else to the
+   first that has the options. Refuse an option of another one; the parser refuses unknown ones. */
+static bb_status find_subject(int *argc, char ***argv, const struct bb_subject **subject,
+			      struct bb_error *error)
 {
-	const char *option = foreign_option(subject, argv);
+	const bool named = *argc >= 2 && (*argv)[1][0] != '-';
+	const struct bb_subject *s = subjects;
+	const char *option;
+	bb_status st = BB_OK;
 
-	for (const struct bb_subject *s = subjects; s->name && option; s++)
+	while (!named && s->name && foreign_option(s, *argv + 1))
+		s++;
+	*subject = s->name ? s : subjects;
+	if (named)
+		BB_TRY(st, bb_subject_find(subjects, (*argv)[1], subject, error), out);
+	*argc -= named;
+	*argv += named;
+	option = foreign_option(*subject, *argv + 1);
+	for (s = subjects; s->name && option; s++)
 		if (has_option(s, option))
 			return bb_fail(
 				error, BB_EUSAGE,
 				"%.*s: an option of model_memory %s, not of %s; leave it out",
-				(int)strcspn(option, "="), option, s->name, subject->name);
-	return BB_OK;
-}
-
-/* Set *SUBJECT to the one that the first argument names, which is removed from ARGV, or else to the
-   first that has the options. */
-static bb_status find_subject(int *argc, char ***argv, const struct bb_subject **subject,
-			      struct bb_error *error)
-{
-	bb_status st;
-
-	if (*argc < 2 || (*argv)[1][0] == '-') {
-		*subject = subjects;
-		for (const struct bb_subject *s = subjects; s->name; s++)
-			if (!foreign_option(s, *argv + 1)) {
-				*subject = s;
-				break;
-			}
-		return check_arguments(*subject, *argv + 1, error);
-	}
-	BB_TRY(st, bb_subject_find(subjects, (*argv)[1], subject, error), out);
-	++*argv;
-	--*argc;
-	st = check_arguments(*subject, *argv + 1, error);
+				(int)strcspn(option, "="), option, s->name, (*subject)->name);
 out:
 	return st;
 }

@@ -13,19 +13,6 @@
 
 static const char *const quantise_words[] = {"minmax", "scale", NULL};
 
-static int largest_code(const struct bb_quantised *q)
-{
-	return (1 << (q->bits - 1)) - 1;
-}
-
-static void store(struct bb_quantised *q, size_t i, int code)
-{
-	if (q->bits == 8)
-		q->codes[i] = (unsigned char)code;
-	else
-		q->codes[i / 2] |= (unsigned char)((code & 15) << (i % 2 * 4));
-}
-
 int bb_quantised_code(const struct bb_quantised *q, size_t i)
 {
 	int code;
@@ -41,43 +28,41 @@ float bb_quantised_number(const struct bb_quantised *q, size_t i)
 	return q->zero + (float)bb_quantised_code(q, i) * q->scale;
 }
 
-static void choose_scale(struct bb_quantised *q, const float *x, enum bb_quantise_method method)
-{
-	const float codes = (float)largest_code(q);
-	float least = x[0], most = x[0];
-
-	for (size_t i = 1; i < q->n; i++) {
-		least = fminf(least, x[i]);
-		most = fmaxf(most, x[i]);
-	}
-	if (method == BB_BY_SCALE) {
-		q->scale = fmaxf(fabsf(least), fabsf(most)) / codes;
-		return;
-	}
-	q->scale = (most - least) / (2 * codes);
-	q->zero = least + codes * q->scale;
-}
-
 bb_status bb_quantise(struct bb_quantised *q, const float *x, size_t n, unsigned bits,
 		      enum bb_quantise_method method, struct bb_error *error)
 {
+	const float largest = (float)((1 << (bits - 1)) - 1); /* code */
+	float least = x[0], most = x[0];
+
 	*q = (struct bb_quantised){.bits = bits, .n = n};
 	q->bytes = (n * bits + 7) / 8;
 	q->codes = calloc(q->bytes, 1);
 	if (!q->codes)
 		return bb_no_memory(error, "codes");
 	q->bytes += method == BB_BY_MINMAX ? 2 * sizeof(float) : sizeof(float);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		if (!isfinite(x[i]))
 			return bb_fail(error, BB_EUSAGE, "number %zu is not finite", i);
-	choose_scale(q, x, method);
+		least = fminf(least, x[i]);
+		most = fmaxf(most, x[i]);
+	}
+	if (method == BB_BY_SCALE) {
+		q->scale = fmaxf(fabsf(least), fabsf(most)) / largest;
+	} else {
+		q->scale = (most - least) / (2 * largest);
+		q->zero = least + largest * q->scale;
+	}
 	if (!isfinite(q->scale) || !isfinite(q->zero))
 		return bb_fail(error, BB_EUSAGE, "the range of the numbers exceeds fp32");
 	for (size_t i = 0; i < n && q->scale > 0; i++) {
-		const float code = rintf((x[i] - q->zero) / q->scale);
-		const float most = (float)largest_code(q); /* a rounded scale can lead beyond */
+		const float number = rintf((x[i] - q->zero) / q->scale);
+		/* A rounded scale can lead beyond the largest code. */
+		const int code = (int)fmaxf(-largest, fminf(largest, number));
 
-		store(q, i, (int)fmaxf(-most, fminf(most, code)));
+		if (bits == 8)
+			q->codes[i] = (unsigned char)code;
+		else
+			q->codes[i / 2] |= (unsigned char)((code & 15) << (i % 2 * 4));
 	}
 	return BB_OK;
 }

@@ -74,33 +74,11 @@ void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe)
 	bb_json_add_string(&job->json, "optimizer", recipe->optimizer->name);
 }
 
-static void describe_subject(struct job *job)
-{
-	const struct bb_hyper *h = &job->model.hyper;
-	char number[BB_GROUPED_TEXT];
-
-	bb_memory_grouped(number, job->parameters);
-	bb_json_add_string(&job->json, "model", job->has_model ? job->model.name : NULL);
-	bb_json_add_uint(&job->json, "parameters", job->parameters);
-	if (!job->has_model) {
-		bb_strbuf_addf(&job->text, "# %s parameters of an unknown model\n", number);
-		return;
-	}
-	bb_strbuf_addf(&job->text, "# %s (%s): %s parameters", job->model.name, job->model.family,
-		       number);
-	if (h->heads)
-		bb_strbuf_addf(&job->text, ", %d layers, %lld tokens per sequence",
-			       job->model.blocks, (long long)h->seq);
-	bb_strbuf_add(&job->text, "\n");
-	bb_model_add_origin(&job->text, &job->model);
-	if (h->experts)
-		bb_strbuf_addf(&job->text, "# %zu tensors, as transformers %d registers them\n",
-			       job->model.ntensors, h->fused ? 5 : 4);
-}
-
 bb_status bb_memory_open_subject(struct job *job)
 {
 	const struct options *o = job->o;
+	const struct bb_hyper *h = &job->model.hyper;
+	char number[BB_GROUPED_TEXT];
 	bb_status st;
 
 	if (!o->model_given && !o->params_given)
@@ -117,7 +95,23 @@ bb_status bb_memory_open_subject(struct job *job)
 	       bb_model_layout_make(&job->layout, job->has_model ? &job->model : NULL,
 				    job->parameters, job->error),
 	       out);
-	describe_subject(job);
+	bb_memory_grouped(number, job->parameters);
+	bb_json_add_string(&job->json, "model", job->has_model ? job->model.name : NULL);
+	bb_json_add_uint(&job->json, "parameters", job->parameters);
+	if (!job->has_model) {
+		bb_strbuf_addf(&job->text, "# %s parameters of an unknown model\n", number);
+		goto out;
+	}
+	bb_strbuf_addf(&job->text, "# %s (%s): %s parameters", job->model.name, job->model.family,
+		       number);
+	if (h->heads)
+		bb_strbuf_addf(&job->text, ", %d layers, %lld tokens per sequence",
+			       job->model.blocks, (long long)h->seq);
+	bb_strbuf_add(&job->text, "\n");
+	bb_model_add_origin(&job->text, &job->model);
+	if (h->experts)
+		bb_strbuf_addf(&job->text, "# %zu tensors, as transformers %d registers them\n",
+			       job->model.ntensors, h->fused ? 5 : 4);
 out:
 	return st;
 }

@@ -159,37 +159,6 @@ static bool read_format(struct reader *r, const char *key, bool *automatic)
 	return read_switch(r, object, key, "enabled");
 }
 
-static void read_precision(struct reader *r, struct bb_ds_config *c)
-{
-	bool automatic = false;
-	const bool fp16 = read_format(r, "fp16", &automatic);
-	const bool bf16 = read_format(r, "bf16", &automatic);
-
-	if (fp16 && bf16 && r->status == BB_OK)
-		r->status = bb_fail(r->error, BB_EUSAGE,
-				    "--ds-config %.200s: fp16.enabled and bf16.enabled are both "
-				    "true; set only one",
-				    r->path);
-	c->precision = fp16 || bf16 ? BB_MIXED : automatic ? NOT_GIVEN : BB_ALL_FP32;
-}
-
-static void read_optimizer(struct reader *r, struct bb_ds_config *c)
-{
-	/* DeepSpeed ignores their case. */
-	static const struct {
-		const char *name;
-		enum bb_optimizer_index index;
-	} names[] = {{"adamw", BB_ADAMW}, {"adam", BB_ADAMW}, {"lamb", BB_ADAMW}, {"sgd", BB_SGD}};
-	const json_t *type = json_object_get(read_section(r, r->root, "", "optimizer"), "type");
-
-	for (size_t i = 0; json_is_string(type) && i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcasecmp(json_string_value(type), names[i].name) == 0)
-			c->optimizer = (int)names[i].index;
-	if (type && c->optimizer < 0)
-		refuse_setting(r, "optimizer", "type", type,
-			       "a known optimizer: Adam, AdamW, Lamb or SGD");
-}
-
 static uint64_t read_sequences(struct reader *r, const char *key)
 {
 	return (uint64_t)read_setting(r, r->root, "", key, 1, MOST, 0);
@@ -199,6 +168,13 @@ bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_
 {
 	const struct bb_file_request request = {
 		.option = "--ds-config", .path = path, .most = BB_JSON_FILE_BYTES};
+	/* DeepSpeed ignores their case. */
+	static const struct {
+		const char *name;
+		enum bb_optimizer_index index;
+	} names[] = {{"adamw", BB_ADAMW}, {"adam", BB_ADAMW}, {"lamb", BB_ADAMW}, {"sgd", BB_SGD}};
+	bool fp16, bf16, automatic = false;
+	const json_t *type;
 	json_t *root = NULL;
 	struct reader r = {.path = path, .error = error};
 
@@ -209,8 +185,21 @@ bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_
 	BB_TRY(r.status, bb_json_file_open(&request, "ds_config.json", &root, error), out);
 	r.root = root;
 	read_zero(&r, c);
-	read_precision(&r, c);
-	read_optimizer(&r, c);
+	fp16 = read_format(&r, "fp16", &automatic);
+	bf16 = read_format(&r, "bf16", &automatic);
+	if (fp16 && bf16 && r.status == BB_OK)
+		r.status = bb_fail(error, BB_EUSAGE,
+				   "--ds-config %.200s: fp16.enabled and bf16.enabled are both "
+				   "true; set only one",
+				   path);
+	c->precision = fp16 || bf16 ? BB_MIXED : automatic ? NOT_GIVEN : BB_ALL_FP32;
+	type = json_object_get(read_section(&r, root, "", "optimizer"), "type");
+	for (size_t i = 0; json_is_string(type) && i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcasecmp(json_string_value(type), names[i].name) == 0)
+			c->optimizer = (int)names[i].index;
+	if (type && c->optimizer < 0)
+		refuse_setting(&r, "optimizer", "type", type,
+			       "a known optimizer: Adam, AdamW, Lamb or SGD");
 	c->micro_batch = read_sequences(&r, "train_micro_batch_size_per_gpu");
 	c->micro_batches = read_sequences(&r, "gradient_accumulation_steps");
 	c->batch = read_sequences(&r, "train_batch_size");

@@ -133,34 +133,14 @@ const char *bb_fit_name(const struct bb_training *t, char text[BB_FIT_NAME])
 	return text;
 }
 
-static void describe_need(const struct bb_fit_verdict *v, bool known, struct bb_strbuf *out)
-{
-	const uint64_t *b = v->need.bytes;
-	const double activations = 1e-9 * (double)b[BB_NEED_ACTIVATIONS] +
-				   1e-9 * (double)b[BB_NEED_RECOMPUTED] +
-				   1e-9 * (double)b[BB_NEED_ENDS];
-
-	bb_strbuf_addf(out,
-		       v->fits ? "fits, %.2f of %.2f GB"
-			       : "does not fit: a rank needs %.2f of %.2f GB",
-		       1e-9 * (double)v->need.total, 1e-9 * (double)v->limit);
-	bb_strbuf_addf(out, ": parameters %.2f, gradients %.2f, optimizer %.2f",
-		       1e-9 * (double)b[BB_NEED_PARAMETERS], 1e-9 * (double)b[BB_NEED_GRADIENTS],
-		       1e-9 * (double)b[BB_NEED_OPTIMIZER]);
-	if (b[BB_NEED_GATHERED] > 0)
-		bb_strbuf_addf(out, ", gathered %.2f", 1e-9 * (double)b[BB_NEED_GATHERED]);
-	if (b[BB_NEED_BUCKETS] > 0)
-		bb_strbuf_addf(out, ", buckets %.2f", 1e-9 * (double)b[BB_NEED_BUCKETS]);
-	if (known)
-		bb_strbuf_addf(out, ", activations %.2f", activations);
-	else
-		bb_strbuf_add(out, "; activations are known only for transformers");
-}
-
 bb_status bb_fit_judge_need(struct bb_fit_verdict *v, const struct bb_training *t,
 			    const struct bb_need *need, uint64_t limit, struct bb_error *error)
 {
 	const bool known = bb_training_has_activations(t);
+	const uint64_t *b = need->bytes;
+	const double activations = 1e-9 * (double)b[BB_NEED_ACTIVATIONS] +
+				   1e-9 * (double)b[BB_NEED_RECOMPUTED] +
+				   1e-9 * (double)b[BB_NEED_ENDS];
 	const struct bb_fits_space space = {
 		.gpus = t->dp * t->tp * t->pp,
 		.most_tp = known ? MOST_TP : 1,
@@ -178,7 +158,21 @@ bb_status bb_fit_judge_need(struct bb_fit_verdict *v, const struct bb_training *
 
 	*v = (struct bb_fit_verdict){need->total <= limit, *need, limit, ""};
 	base.micro_batches = 0;
-	describe_need(v, known, &text);
+	bb_strbuf_addf(&text,
+		       v->fits ? "fits, %.2f of %.2f GB"
+			       : "does not fit: a rank needs %.2f of %.2f GB",
+		       1e-9 * (double)need->total, 1e-9 * (double)limit);
+	bb_strbuf_addf(&text, ": parameters %.2f, gradients %.2f, optimizer %.2f",
+		       1e-9 * (double)b[BB_NEED_PARAMETERS], 1e-9 * (double)b[BB_NEED_GRADIENTS],
+		       1e-9 * (double)b[BB_NEED_OPTIMIZER]);
+	if (b[BB_NEED_GATHERED] > 0)
+		bb_strbuf_addf(&text, ", gathered %.2f", 1e-9 * (double)b[BB_NEED_GATHERED]);
+	if (b[BB_NEED_BUCKETS] > 0)
+		bb_strbuf_addf(&text, ", buckets %.2f", 1e-9 * (double)b[BB_NEED_BUCKETS]);
+	if (known)
+		bb_strbuf_addf(&text, ", activations %.2f", activations);
+	else
+		bb_strbuf_add(&text, "; activations are known only for transformers");
 	if (!v->fits)
 		BB_TRY(st, bb_fits_find(&fits, &base, &space, error), out);
 	if (fits.tried > 0) {

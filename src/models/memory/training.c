@@ -287,26 +287,11 @@ static struct bb_states states(const struct bb_training *t, uint64_t elements, u
 	return s;
 }
 
-static void add_buffers(const struct bb_training *t, struct bb_need *need)
-{
-	const struct bb_training_buffers *const b = &t->buffers;
-	const struct bb_precision *const p = t->recipe.precision;
-	const uint64_t fetched = t->zero == 3 ? b->prefetch : b->gather;
-	const uint64_t gradients = b->reduce * (t->zero < 3 && b->overlap ? 2 : 1);
-	const uint64_t live = b->live < need->elements ? b->live : need->elements;
-
-	if (t->zero == 0)
-		return;
-	need->bytes[BB_NEED_BUCKETS] =
-		gradients * p->gradient +
-		(fetched < need->elements ? fetched : need->elements) * p->parameter;
-	if (t->zero == 3 && live * p->parameter > need->bytes[BB_NEED_GATHERED])
-		need->bytes[BB_NEED_GATHERED] = live * p->parameter;
-}
-
 void bb_training_states(const struct bb_training *t, const struct bb_piece *piece,
 			struct bb_need *need)
 {
+	const struct bb_training_buffers *const b = &t->buffers;
+	const struct bb_precision *const p = t->recipe.precision;
 	const uint64_t sums = t->recipe.optimizer->factored ? piece->factored : 0;
 	const struct bb_states shared = states(t, dense(t, piece), sums, t->dp);
 	const struct bb_states experts = states(t, sparse(t, piece), 0, t->dp / t->ep);
@@ -322,10 +307,20 @@ void bb_training_states(const struct bb_training *t, const struct bb_piece *piec
 	if (t->zero == 3) {
 		const struct bb_states whole = states(
 			t, dense(t, &t->layout->largest) + sparse(t, &t->layout->largest), 0, 1);
+		const uint64_t largest = whole.parameters + whole.gradients;
+		const uint64_t live =
+			p->parameter * (b->live < need->elements ? b->live : need->elements);
 
-		need->bytes[BB_NEED_GATHERED] = whole.parameters + whole.gradients;
+		need->bytes[BB_NEED_GATHERED] = live > largest ? live : largest;
 	}
-	add_buffers(t, need);
+	if (t->zero > 0) {
+		const uint64_t fetched = t->zero == 3 ? b->prefetch : b->gather;
+		const uint64_t gradients = b->reduce * (t->zero < 3 && b->overlap ? 2 : 1);
+
+		need->bytes[BB_NEED_BUCKETS] =
+			gradients * p->gradient +
+			(fetched < need->elements ? fetched : need->elements) * p->parameter;
+	}
 }
 
 /* ---- activations ------------------------------------------------------------------------- */

@@ -284,18 +284,6 @@ static void read_statistics(struct bb_counters *c, const struct bb_counters_sour
 	free(stats);
 }
 
-/* Add statistics of the drivers, which have their own names, except those that sysfs has given
-   under the same name. */
-static void read_ethtool(struct bb_counters *c, const struct bb_counters_source *source)
-{
-	glob_t found;
-
-	find_files("%s/sys/class/net/*", source->root, &found);
-	for (size_t i = 0; i < found.gl_pathc; i++)
-		read_statistics(c, source, strrchr(found.gl_pathv[i], '/') + 1);
-	globfree(&found);
-}
-
 static int by_name(const void *left, const void *right)
 {
 	const struct bb_counter *const a = left, *const b = right;
@@ -306,9 +294,15 @@ static int by_name(const void *left, const void *right)
 
 void bb_counters_read(struct bb_counters *c, const struct bb_counters_source *source)
 {
+	glob_t found;
+
 	c->n = 0;
 	read_sysfs(c, source->root);
-	read_ethtool(c, source);
+	/* Statistics of the drivers, which have their own names. */
+	find_files("%s/sys/class/net/*", source->root, &found);
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		read_statistics(c, source, strrchr(found.gl_pathv[i], '/') + 1);
+	globfree(&found);
 	read_protocol(c, source->root, "snmp", "Tcp: ");
 	read_protocol(c, source->root, "netstat", "TcpExt: ");
 	read_frequencies(c, source->root);
