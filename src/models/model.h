@@ -3,8 +3,7 @@
  * backward pass completes them, and the FLOPs in between. All of it follows from a few
  * hyperparameters; no weights are needed.
  *
- *   model.c        what follows from the tensors and works of a model
- *   attention.c    FLOPs of attention by FlashAttention
+ *   model.c        what follows from the tensors and works of a model; FLOPs of attention
  *   build.c        tensors and works, built from the tables of a family
  *   decoders.c     families, and tables of the parts of their blocks
  *   presets.c      known models

@@ -817,23 +817,23 @@ bb_status bb_speed_of_light(const struct bb_topology *t, const struct bb_rank_pl
 			    enum bb_bound what, double *GBps, struct bb_strbuf *why)
 {
 	struct limit limit = {.GBps = INFINITY};
-	struct world w;
+	struct world w = {.gpus = NULL};
 	bb_status st;
 
-	if (n < 2 || (what == BB_BOUND_PAIR && n != 2)) {
-		*GBps = 0;
-		bb_strbuf_addf(why, "%s, not %d",
-			       what == BB_BOUND_PAIR ? "a pair has two ranks"
-						     : "a collective has two ranks or more",
-			       n);
-		return BB_EUSAGE;
-	}
+	if (n < 2 || (what == BB_BOUND_PAIR && n != 2))
+		BB_TRY(st,
+		       refuse(&limit, BB_EUSAGE, "%s, not %d",
+			      what == BB_BOUND_PAIR ? "a pair has two ranks"
+						    : "a collective has two ranks or more",
+			      n),
+		       out);
 	BB_TRY(st, open_world(&w, t, ranks, n, &limit), out);
 	st = what == BB_BOUND_PAIR ? bound_pair(&w, ranks, &limit) : bound_all(&w, what, &limit);
 out:
 	free(w.gpus);
 	free(w.hosts);
-	bb_strbuf_add(why, limit.why);
+	if (why)
+		bb_strbuf_add(why, limit.why);
 	*GBps = limit.GBps;
 	return st;
 }

@@ -25,9 +25,9 @@ enum bb_bound {
 const char *bb_bound_name(enum bb_bound what); /* "ring" */
 
 /*
- * Set *GBps to the bound of WHAT over N >= 2 different RANKS, and append to WHY the sentence that
- * explains it, such as "18 NVLink4 × 25 GB/s payload = 450 GB/s". docs/topology.md derives the
- * bounds.
+ * Set *GBps to the bound of WHAT over N >= 2 different RANKS, and append to WHY, which may be NULL,
+ * the sentence that explains it, such as "18 NVLink4 × 25 GB/s payload = 450 GB/s".
+ * docs/topology.md derives the bounds.
  *
  * A bound follows from the payload of links (rates.h), between nodes from that of the NICs nearest
  * to the ranks, so that no measurement exceeds it. BB_EUNSUPPORTED, with the reason in WHY and

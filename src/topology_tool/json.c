@@ -208,13 +208,11 @@ static void write_p2p(struct bb_json *j, const struct bb_topology *t, int a, int
 static void write_pair_bound(struct bb_json *j, const struct bb_topology *t, int a, int b)
 {
 	const struct bb_rank_place pair[] = {{0, a}, {0, b}};
-	struct bb_strbuf why = {0};
 	double GBps;
 	const bool known =
-		a != b && bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, &why) == BB_OK;
+		a != b && bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, NULL) == BB_OK;
 
 	bb_json_double(j, known ? GBps : NAN);
-	bb_strbuf_free(&why);
 }
 
 static void add_json_finding(void *context, const char *text)

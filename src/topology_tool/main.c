@@ -154,26 +154,14 @@ static int terminal_width(void)
 	return width > NARROWEST && width < INT_MAX ? width : NARROWEST;
 }
 
-static void add_parts(const struct options *o, const struct bb_printer *p)
+/* Write the text, unless standard output gets JSON or XML, and those files that O names. */
+static bb_status show_machine(const struct options *o, struct bb_error *error)
 {
 	static void (*const parts[])(const struct bb_printer *) = {
 		[PRINT_TREE] = bb_print_tree,     [PRINT_MATRIX] = bb_print_matrix,
 		[PRINT_NUMA] = bb_print_numas,    [PRINT_FINDINGS] = bb_print_findings,
 		[PRINT_BOUNDS] = bb_print_bounds,
 	};
-	struct bb_strbuf *const out = p->out;
-
-	for (int part = PRINT_TREE; part <= PRINT_BOUNDS; part++)
-		if (o->print == PRINT_ALL || o->print == part)
-			parts[part](p);
-	/* Every part ends with an empty line; drop the last one. */
-	if (out->length > 1 && strcmp(out->text + out->length - 2, "\n\n") == 0)
-		out->text[--out->length] = '\0';
-}
-
-/* Write the text, unless standard output gets JSON or XML, and those files that O names. */
-static bb_status show_machine(const struct options *o, struct bb_error *error)
-{
 	struct bb_topology *t = NULL;
 	struct bb_rank_place *ranks = NULL;
 	struct bb_strbuf text = {0}, json = {0}, xml = {0};
@@ -206,7 +194,12 @@ static bb_status show_machine(const struct options *o, struct bb_error *error)
 	}
 	if (!to_json && !to_xml) {
 		p.out = &text;
-		add_parts(o, &p);
+		for (int part = PRINT_TREE; part <= PRINT_BOUNDS; part++)
+			if (o->print == PRINT_ALL || o->print == part)
+				parts[part](&p);
+		/* Every part ends with an empty line; drop the last one. */
+		if (text.length > 1 && strcmp(text.text + text.length - 2, "\n\n") == 0)
+			text.text[--text.length] = '\0';
 		st = bb_write_text("-", &text, error);
 	}
 out:

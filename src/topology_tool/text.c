@@ -423,12 +423,10 @@ static void print_pairs(const struct bb_printer *p)
 	for (int i = 1; i < n; i++)
 		for (int j = 0; j < i; j++) {
 			const struct bb_rank_place pair[] = {p->ranks[j], p->ranks[i]};
-			struct bb_strbuf why = {0};
 			double GBps;
 			const bool known = bb_speed_of_light(p->t, pair, 2, BB_BOUND_PAIR, &GBps,
-							     &why) == BB_OK;
+							     NULL) == BB_OK;
 
-			bb_strbuf_free(&why);
 			/* If none has a bound, the last says why. */
 			if (least == 0 || (known && GBps < least))
 				memcpy(worst, pair, sizeof(pair));

@@ -123,7 +123,7 @@ def the_check_of_includes_can_fail():
         ("src/models/memory/states.c", "harness/run/run.h"),
         ("src/memory/tool/zero.c", "training_kernels/zero/ledger.h"),
         ("src/training_kernels/zero/rank.c", "memory/tool/tool.h"),
-        ("src/memory/bandwidth/drive.c", "p2p/pairs.h"),
+        ("src/memory/bandwidth/bandwidth.c", "p2p/pairs.h"),
         ("src/p2p/pairs.c", "training_kernels/zero/zero.h"),
     ]:
         expect(upward(path, included), f"{path} may include {included}")

@@ -86,7 +86,7 @@ static void test_local_cache(void **state)
 
 /* ---- DeepSpeed ------------------------------------------------------------------------------ */
 
-static void figures(struct bb_estimate e, double host, double gpu)
+static void figures(struct bb_deepspeed_estimate e, double host, double gpu)
 {
 	if (fabs((double)e.host / (double)GiB - host) > 0.005 + 1e-9 ||
 	    fabs((double)e.gpu / (double)GiB - gpu) > 0.005 + 1e-9)
@@ -97,45 +97,45 @@ static void figures(struct bb_estimate e, double host, double gpu)
 /* As its documentation prints them: 2851M parameters, largest layer 32M, 8 GPUs of one node. */
 static void test_documented_zero3(void **state)
 {
-	const struct bb_estimate_input in = {2851000000, 32000000, 1, 8};
+	const struct bb_deepspeed_input in = {2851000000, 32000000, 1, 8};
 
-	figures(bb_estimate_zero3(&in, true, true, true), 71.69, 0.12);
-	figures(bb_estimate_zero3(&in, true, true, false), 127.45, 0.12);
-	figures(bb_estimate_zero3(&in, true, false, true), 63.72, 0.78);
-	figures(bb_estimate_zero3(&in, true, false, false), 127.45, 0.78);
-	figures(bb_estimate_zero3(&in, false, false, true), 1.43, 6.09);
-	figures(bb_estimate_zero3(&in, false, false, false), 127.45, 6.09);
+	figures(bb_deepspeed_zero3(&in, true, true, true), 71.69, 0.12);
+	figures(bb_deepspeed_zero3(&in, true, true, false), 127.45, 0.12);
+	figures(bb_deepspeed_zero3(&in, true, false, true), 63.72, 0.78);
+	figures(bb_deepspeed_zero3(&in, true, false, false), 127.45, 0.78);
+	figures(bb_deepspeed_zero3(&in, false, false, true), 1.43, 6.09);
+	figures(bb_deepspeed_zero3(&in, false, false, false), 127.45, 6.09);
 }
 
 /* Without offload the documentation and the code differ. */
 static void test_documented_zero2(void **state)
 {
-	const struct bb_estimate_input in = {2851000000, 0, 1, 8};
+	const struct bb_deepspeed_input in = {2851000000, 0, 1, 8};
 
-	figures(bb_estimate_zero2(&in, true), 127.45, 5.31);
-	figures(bb_estimate_zero2(&in, false), 127.45, 11.28);
-	assert_true(fabs((double)bb_estimate_zero2_documented(&in) / (double)GiB - 15.93) < 0.005);
+	figures(bb_deepspeed_zero2(&in, true), 127.45, 5.31);
+	figures(bb_deepspeed_zero2(&in, false), 127.45, 11.28);
+	assert_true(fabs((double)bb_deepspeed_zero2_documented(&in) / (double)GiB - 15.93) < 0.005);
 }
 
 /* t5-large on 4 GPUs, its largest layer the embedding: MiB of a GPU, cut. */
 static void test_t5_large(void **state)
 {
-	const struct bb_estimate_input in = {737668096, 32128 * 1024, 1, 4};
+	const struct bb_deepspeed_input in = {737668096, 32128 * 1024, 1, 4};
 
-	assert_int_equal(bb_estimate_zero3(&in, false, false, true).gpu / MiB, 3291);
-	assert_int_equal(bb_estimate_zero3(&in, true, true, true).gpu / MiB, 125);
-	assert_int_equal(bb_estimate_zero3(&in, true, false, true).gpu / MiB, 477);
+	assert_int_equal(bb_deepspeed_zero3(&in, false, false, true).gpu / MiB, 3291);
+	assert_int_equal(bb_deepspeed_zero3(&in, true, true, true).gpu / MiB, 125);
+	assert_int_equal(bb_deepspeed_zero3(&in, true, false, true).gpu / MiB, 477);
 }
 
 /* Several nodes share what is offloaded, and each has all that its own processes make. */
 static void test_nodes(void **state)
 {
-	const struct bb_estimate_input in = {B, 10000000, 4, 8};
+	const struct bb_deepspeed_input in = {B, 10000000, 4, 8};
 
-	assert_int_equal(bb_estimate_zero3(&in, true, true, true).host, 18 * B * 3 / 2 / 4);
-	assert_int_equal(bb_estimate_zero3(&in, true, true, false).host, 32 * B * 3 / 2);
-	assert_int_equal(bb_estimate_zero2(&in, true).host, 128 * B * 3 / 2);
-	assert_int_equal(bb_estimate_zero2(&in, false).gpu, 2 * B + 18 * B / 32);
+	assert_int_equal(bb_deepspeed_zero3(&in, true, true, true).host, 18 * B * 3 / 2 / 4);
+	assert_int_equal(bb_deepspeed_zero3(&in, true, true, false).host, 32 * B * 3 / 2);
+	assert_int_equal(bb_deepspeed_zero2(&in, true).host, 128 * B * 3 / 2);
+	assert_int_equal(bb_deepspeed_zero2(&in, false).gpu, 2 * B + 18 * B / 32);
 }
 
 /* ---- quantisation --------------------------------------------------------------------------- */

@@ -112,7 +112,7 @@ static uint64_t room(const struct tree *t, const char *mounts, const char *cgrou
 {
 	put(t, "/proc/self/mountinfo", mounts);
 	put(t, "/proc/self/cgroup", cgroup);
-	return bb_memory_room(&(struct bb_memory_source){t->root, no_variable}) / MiB;
+	return bb_available_room(&(struct bb_available_source){t->root, no_variable}) / MiB;
 }
 
 static void test_host_alone(void **state)
@@ -219,15 +219,15 @@ static void test_slurm(void **state)
 	} jobs[] = {{per_node, 498}, {per_cpu, 398}, {all_of_node, 1000}, {nonsense, 1000}};
 
 	for (int i = 0; i < 4; i++) {
-		const struct bb_memory_source source = {t->root, jobs[i].variable};
+		const struct bb_available_source source = {t->root, jobs[i].variable};
 
-		assert_int_equal(bb_memory_room(&source) / MiB, jobs[i].left);
+		assert_int_equal(bb_available_room(&source) / MiB, jobs[i].left);
 	}
 }
 
 static void test_here(void **state)
 {
-	assert_true(bb_memory_available() > MiB);
+	assert_true(bb_available_memory() > MiB);
 }
 
 int main(void)

@@ -42,7 +42,7 @@ uint64_t bb_cpu_memory_available(struct bb_context *context)
 {
 	const struct bb_cpu_context *c = (const struct bb_cpu_context *)context;
 
-	return bb_memory_available() / (uint64_t)c->ranks * (uint64_t)c->world.nlocal;
+	return bb_available_memory() / (uint64_t)c->ranks * (uint64_t)c->world.nlocal;
 }
 
 void bb_cpu_locate(const struct bb_cpu_context *context, int core, const char *unbound,

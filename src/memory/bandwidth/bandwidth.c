@@ -1,20 +1,37 @@
 /*
- * bandwidth.c - the benchmark of memory: its options and plan.
+ * bandwidth.c - the benchmark of memory: its options, its plan and the experiment, which measures
+ * one case after the other, at one place after the other. A place is a NUMA node of a host, a GPU,
+ * or all GPUs of a host; the ranks of the others sleep meanwhile. All GPUs of a host share nothing
+ * with those of other hosts, so all hosts work at once.
  */
 #include "memory/bandwidth/bandwidth.h"
 
 #include "core/array.h"
+#include "core/clock.h"
+#include "core/random.h"
+#include "core/units.h"
 #include "topology/probes/machine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CACHES 4 /* size of an array in last-level caches, as in STREAM */
 #define LEAST_BYTES ((uint64_t)64 << 20)
 #define MOST_ARRAYS 3
-#define MOST_ITERS 100000 /* every sample is kept */
+#define MOST_ITERS 100000                /* every sample is kept */
+#define PERIOD 1021                      /* of the data, in doubles */
+#define SAMPLE_BYTES ((size_t)256 << 10) /* long compared with reading the clock */
+#define LINK_SAMPLE_BYTES                                                                          \
+	((size_t)128 << 20) /* of copies between spaces: starting them takes longer */
+#define SAMPLE_REPEATS 1000
+#define HOPS 20000 /* of a chase, in one sample */
 
-const struct bb_memory_kind_row bb_memory_kinds[BB_MEMORY_KINDS] = {
+static const struct kind {
+	const char *name; /* in records */
+	enum bb_memory_work work;
+	int counts; /* bytes that are counted per byte of an array (backends/spaces.h) */
+} kinds[BB_MEMORY_KINDS] = {
 	[BB_MEMORY_READ] = {"read", BB_WORK_READ, 1},
 	[BB_MEMORY_WRITE] = {"write", BB_WORK_WRITE, 1},
 	[BB_MEMORY_COPY] = {"copy", BB_WORK_COPY, 2},
@@ -27,9 +44,6 @@ const struct bb_memory_kind_row bb_memory_kinds[BB_MEMORY_KINDS] = {
 
 static const char *const work_names[] = {"read",    "write",       "copy", "triad",
 					 "latency", "kernel-copy", NULL};
-static const enum bb_memory_kind works[] = {BB_MEMORY_READ,  BB_MEMORY_WRITE,
-					    BB_MEMORY_COPY,  BB_MEMORY_TRIAD,
-					    BB_MEMORY_CHASE, BB_MEMORY_KERNEL_COPY};
 static const char *const worker_names[] = {"all", "one", "both", NULL};
 
 #define BB_OPTIONS struct bb_memory_options
@@ -41,6 +55,10 @@ const struct bb_option bb_memory_rows[] = BB_OPTION_ROWS(BB_MEMORY_OPTIONS);
 static bb_status check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 		       const struct bb_environment *environment, struct bb_error *error)
 {
+	/* In the order of the names. */
+	static const enum bb_memory_kind named[] = {BB_MEMORY_READ,  BB_MEMORY_WRITE,
+						    BB_MEMORY_COPY,  BB_MEMORY_TRIAD,
+						    BB_MEMORY_CHASE, BB_MEMORY_KERNEL_COPY};
 	struct bb_memory_options *a = own;
 	struct bb_machine *machine;
 	bb_status status;
@@ -57,7 +75,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 			       o->backend->name);
 	for (int i = 0; work_names[i]; i++)
 		if (a->work >> i & 1)
-			a->works |= 1u << works[i];
+			a->works |= 1u << named[i];
 	/* Copies between two spaces are also measured in both directions at once. */
 	if (a->works & 1u << BB_MEMORY_COPY)
 		a->works |= 1u << BB_MEMORY_BOTH;
@@ -93,7 +111,7 @@ static void list(struct bb_strbuf *out)
 
 /* ---- plan ---------------------------------------------------------------------------------- */
 
-const struct bb_memory_plan *bb_memory_plan_of(const struct bb_run *run)
+static const struct bb_memory_plan *plan_of(const struct bb_run *run)
 {
 	return (const void *)((const char *)run->own + *(const size_t *)run->benchmark->subject);
 }
@@ -151,7 +169,7 @@ static bb_status add_spaces(struct bb_run *run, int to, int from)
 				status = bb_memory_plan_add(
 					&m->plan, run,
 					(struct bb_memory_case){
-						kind, bb_memory_kinds[kind].name, to, from, alone,
+						kind, kinds[kind].name, to, from, alone,
 						.bytes = size < BB_WORK_ALIGNMENT
 								 ? BB_WORK_ALIGNMENT
 								 : size / BB_WORK_ALIGNMENT *
@@ -179,7 +197,7 @@ static bb_status plan(struct bb_run *run)
 
 bb_status bb_memory_open_results(struct bb_run *run)
 {
-	const struct bb_memory_plan *plan = bb_memory_plan_of(run);
+	const struct bb_memory_plan *plan = plan_of(run);
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < plan->ncases; i++)
@@ -188,9 +206,522 @@ bb_status bb_memory_open_results(struct bb_run *run)
 	return BB_OK;
 }
 
+/* ---- the experiment ---------------------------------------------------------------------------
+ */
+
+enum array { A, B, C, D, ARRAYS };
+
+/* What an array holds: known doubles, three times these, bytes of 1, or poison. */
+enum data { BASE, TRIPLE, ONES, POISON, DATA };
+
+struct array_of {
+	void *memory;
+	size_t bytes;
+	int space;
+};
+
+/* The ranks of a place that work at once. */
+struct team {
+	int *places; /* of each rank, numbered in the order of their first ranks */
+	int nplaces;
+	int mine;               /* this rank's place */
+	int n;                  /* ranks that work at it */
+	bool works;             /* this rank is one of them */
+	struct bb_group *group; /* those that begin together; NULL: this one alone */
+};
+
+/* A driver's state. */
+struct memory_session {
+	struct bb_engine engine;
+	const struct bb_memory_plan *plan;
+	int n;
+	struct team teams[2]; /* of all ranks of a place; of one, see struct bb_memory_case */
+	const struct bb_memory_case *c; /* at hand */
+	struct array_of arrays[ARRAYS];
+	struct bb_queue *queues[2]; /* for both directions at once; or NULL */
+	double *data;               /* DATA tables of 2 * PERIOD */
+	double *report;             /* REPORT_HEAD numbers, then the samples: seconds of one work */
+	double *times;              /* rank 0's scratch, 2 * iters */
+};
+
+enum report { IS_WORKER, BYTES, WRONG, CHECKED, REPEATS, REPORT_HEAD };
+
+/* ---- before the first case ------------------------------------------------------------------ */
+
+static const struct team *team_of(const struct memory_session *s)
+{
+	return &s->teams[s->c->alone];
+}
+
+static bool same_place(const struct memory_session *s, bool alone, int a, int b)
+{
+	const struct bb_rank_info *const infos = s->engine.run->infos;
+	const bool gpu = s->engine.backend->gpu;
+
+	if (gpu && alone)
+		return a == b;
+	return strcmp(infos[a].location.host, infos[b].location.host) == 0 &&
+	       (gpu || infos[a].location.numa == infos[b].location.numa);
+}
+
+/* True if all places work at once. */
+static bool all_hosts(const struct memory_session *s, bool alone)
+{
+	return s->engine.backend->gpu && !alone;
+}
+
+static bb_status open_team(struct memory_session *s, bool alone)
+{
+	const int me = s->engine.driver->rank;
+	struct team *t = &s->teams[alone];
+	int *members = calloc((size_t)s->n, sizeof(*members)), n = 0;
+	bb_status status = BB_OK;
+
+	t->places = calloc((size_t)s->n, sizeof(*t->places));
+	if (!members || !t->places) {
+		free(members);
+		return bb_no_memory(&s->engine.run->error, "the ranks");
+	}
+	for (int r = 0; r < s->n; r++) {
+		int first = 0;
+
+		while (!same_place(s, alone, first, r))
+			first++;
+		t->places[r] = first < r ? t->places[first] : t->nplaces++;
+	}
+	t->mine = t->places[me];
+	for (int r = 0; r < s->n; r++)
+		if (t->places[r] == t->mine)
+			members[n++] = r;
+	t->works = !alone || members[0] == me;
+	t->n = alone ? 1 : n;
+	if (all_hosts(s, alone) || t->n == s->n)
+		t->group = s->n > 1 ? s->engine.world : NULL;
+	else if (t->n > 1)
+		status = s->engine.backend->group_open(s->engine.rank, members, t->n, &t->group,
+						       &s->engine.run->error);
+	free(members);
+	return status;
+}
+
+static bb_status memory_open(struct bb_engine *engine)
+{
+	struct memory_session *s = (struct memory_session *)engine;
+	const size_t iters = (size_t)engine->options->iters;
+	bool both = false;
+	bb_status status = BB_OK;
+
+	s->plan = plan_of(engine->run);
+	s->n = engine->run->world.nranks;
+	s->report = calloc(REPORT_HEAD + iters, sizeof(*s->report));
+	s->times = calloc(2 * iters, sizeof(*s->times));
+	s->data = calloc(DATA * 2 * PERIOD, sizeof(*s->data));
+	if (!s->report || !s->times || !s->data)
+		return bb_no_memory(&engine->run->error, "the ranks");
+	for (int i = 0; i < 2 * PERIOD; i++) {
+		s->data[BASE * 2 * PERIOD + i] = i % PERIOD + 1;
+		s->data[TRIPLE * 2 * PERIOD + i] = 3 * (i % PERIOD + 1);
+	}
+	memset(s->data + ONES * 2 * PERIOD, 1, 2 * PERIOD * sizeof(double));
+	memset(s->data + POISON * 2 * PERIOD, 0xa5, 2 * PERIOD * sizeof(double));
+	for (int alone = 0; alone < 2; alone++)
+		BB_TRY(status, open_team(s, alone), done);
+	for (size_t i = 0; i < s->plan->ncases; i++)
+		both = both || bb_memory_is_both(&s->plan->cases[i]);
+	for (int q = 0; q < 2 && both; q++)
+		BB_TRY(status,
+		       engine->backend->queue_open(engine->rank, &s->queues[q],
+						   &engine->run->error),
+		       done);
+done:
+	return status;
+}
+
+static void release(struct memory_session *s, struct array_of *array)
+{
+	if (array->memory)
+		s->engine.backend->spaces->release(s->engine.rank, array->space, array->memory,
+						   array->bytes);
+	*array = (struct array_of){.memory = NULL};
+}
+
+static void memory_close(struct bb_engine *engine)
+{
+	struct memory_session *s = (struct memory_session *)engine;
+
+	for (int i = 0; i < ARRAYS; i++)
+		release(s, &s->arrays[i]);
+	for (int q = 0; q < 2; q++)
+		engine->backend->queue_close(s->queues[q]);
+	for (int alone = 0; alone < 2; alone++) {
+		if (s->teams[alone].group != engine->world)
+			engine->backend->group_close(s->teams[alone].group);
+		free(s->teams[alone].places);
+	}
+	free(s->report);
+	free(s->times);
+	free(s->data);
+}
+
+/* ---- arrays --------------------------------------------------------------------------------- */
+
+/* Returns the bytes of this rank's part of an array, never 0. */
+static size_t share(const struct memory_session *s)
+{
+	const size_t part = (size_t)s->c->bytes / (size_t)team_of(s)->n;
+
+	return part < BB_WORK_ALIGNMENT ? BB_WORK_ALIGNMENT
+					: part / BB_WORK_ALIGNMENT * BB_WORK_ALIGNMENT;
+}
+
+static struct bb_pattern pattern(const struct memory_session *s, enum data which)
+{
+	return (struct bb_pattern){s->data + (size_t)which * 2 * PERIOD, PERIOD, sizeof(double), 0};
+}
+
+/* An array of that size in that space is kept; its content is written again. */
+static bb_status open_array(struct memory_session *s, enum array which, int space, enum data holds)
+{
+	struct array_of *array = &s->arrays[which];
+	const size_t bytes = share(s);
+	const struct bb_pattern p = pattern(s, holds);
+	bb_status status = BB_OK;
+
+	if (array->memory && (array->space != space || array->bytes != bytes))
+		release(s, array);
+	if (!array->memory) {
+		status = s->engine.backend->spaces->alloc(s->engine.rank, space, bytes,
+							  &array->memory, &s->engine.run->error);
+		if (status != BB_OK) {
+			array->memory = NULL;
+			return bb_fail(&s->engine.run->error, status,
+				       "rank %d cannot allocate %zu bytes", s->engine.driver->rank,
+				       bytes);
+		}
+		array->space = space;
+		array->bytes = bytes;
+	}
+	return s->engine.backend->fill(s->engine.rank, array->memory, &p, 0,
+				       bytes / sizeof(double));
+}
+
+static bb_status open_arrays(struct memory_session *s)
+{
+	const struct bb_memory_case *c = s->c;
+	bb_status status;
+
+	BB_TRY(status, open_array(s, A, c->to, c->kind == BB_MEMORY_READ ? BASE : POISON), out);
+	if (c->kind == BB_MEMORY_CHASE) {
+		status = s->engine.backend->spaces->chase_lay(
+			s->engine.rank, s->arrays[A].memory, s->arrays[A].bytes,
+			(uint64_t)s->engine.options->seed * BB_RANDOM_STEP);
+		goto out;
+	}
+	if (c->kind >= BB_MEMORY_COPY)
+		BB_TRY(status, open_array(s, B, c->from, BASE), out);
+	if (c->kind >= BB_MEMORY_TRIAD)
+		BB_TRY(status,
+		       open_array(s, C, c->from, c->kind == BB_MEMORY_TRIAD ? BASE : POISON), out);
+	if (bb_memory_is_both(c))
+		BB_TRY(status, open_array(s, D, c->to, BASE), out);
+	status = s->engine.backend->finish(s->engine.rank, NULL);
+out:
+	return status;
+}
+
+static bb_status verify_array(struct memory_session *s, enum array which, enum data holds)
+{
+	const struct bb_pattern p = pattern(s, holds);
+	uint64_t wrong = 0;
+	bb_status status = s->engine.backend->verify(s->engine.rank, s->arrays[which].memory, &p, 0,
+						     s->arrays[which].bytes / sizeof(double),
+						     BB_DOUBLE, 0, &wrong);
+
+	s->report[WRONG] += (double)(wrong * sizeof(double));
+	s->report[CHECKED] = 1;
+	return status;
+}
+
+/* Work that only reads cannot write wrong data. */
+static bb_status verify(struct memory_session *s)
+{
+	const enum bb_memory_kind kind = s->c->kind;
+	bb_status status = BB_OK;
+
+	if (kind == BB_MEMORY_READ || kind == BB_MEMORY_CHASE || s->engine.options->check == 0)
+		return BB_OK;
+	BB_TRY(status,
+	       bb_engine_corrupt(&s->engine, (char *)s->arrays[A].memory + s->arrays[A].bytes / 2),
+	       out);
+	BB_TRY(status,
+	       verify_array(s, A,
+			    kind == BB_MEMORY_TRIAD   ? TRIPLE
+			    : kind == BB_MEMORY_WRITE ? ONES
+						      : BASE),
+	       out);
+	if (bb_memory_is_both(s->c))
+		status = verify_array(s, C, BASE);
+out:
+	return status;
+}
+
+/* ---- timed ---------------------------------------------------------------------------------- */
+
+static bb_status work(struct memory_session *s, size_t sample)
+{
+	const enum bb_memory_work works = kinds[s->c->kind].work;
+	const struct bb_spaces *spaces = s->engine.backend->spaces;
+	const struct array_of *a = s->arrays;
+	bb_status status;
+
+	if (s->c->kind == BB_MEMORY_CHASE) {
+		/* Each sample begins elsewhere, so that caches do not hold what it loads. */
+		const size_t stops = a[A].bytes / BB_CHASE_STRIDE;
+		const size_t start = (size_t)((sample + 1) * BB_RANDOM_STEP >> 16) % stops;
+
+		return spaces->chase(s->engine.rank, (char *)a[A].memory + start * BB_CHASE_STRIDE,
+				     HOPS);
+	}
+	if (!bb_memory_is_both(s->c))
+		return spaces->work(s->engine.rank, NULL, works, a[A].memory, a[B].memory,
+				    a[C].memory, share(s));
+	status = spaces->work(s->engine.rank, s->queues[0], works, a[A].memory, a[B].memory, NULL,
+			      share(s));
+	return status == BB_OK ? spaces->work(s->engine.rank, s->queues[1], works, a[C].memory,
+					      a[D].memory, NULL, share(s))
+			       : status;
+}
+
+/* Works, or hops, of one sample. */
+static size_t repeats_of(const struct memory_session *s)
+{
+	const size_t repeats =
+		(s->c->to != s->c->from ? LINK_SAMPLE_BYTES : SAMPLE_BYTES) / share(s);
+
+	if (s->c->kind == BB_MEMORY_CHASE)
+		return 1;
+	return repeats < 1 ? 1 : repeats > SAMPLE_REPEATS ? SAMPLE_REPEATS : repeats;
+}
+
+static bb_status memory_ready(void *own)
+{
+	const struct memory_session *s = own;
+	struct bb_group *const team = team_of(s)->group;
+
+	return team ? s->engine.backend->barrier(team) : BB_OK;
+}
+
+static bb_status memory_operate(void *own, int64_t sample)
+{
+	struct memory_session *s = own;
+	const size_t repeats = repeats_of(s), iters = (size_t)s->engine.options->iters;
+	/* Warm-up samples begin elsewhere than timed ones. */
+	const size_t number = sample < 0 ? iters + (size_t)-sample : (size_t)sample;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < repeats && status == BB_OK; i++)
+		status = work(s, number);
+	return status;
+}
+
+static bb_status memory_finish(void *own)
+{
+	struct memory_session *s = own;
+	bb_status status = s->engine.backend->finish(s->engine.rank, NULL);
+
+	for (int q = 0; q < 2 && s->queues[q] && status == BB_OK; q++)
+		status = s->engine.backend->finish(s->engine.rank, s->queues[q]);
+	return status;
+}
+
+static bb_status memory_record_sample(void *own, int64_t sample, double begin, double seconds)
+{
+	struct memory_session *s = own;
+
+	s->report[REPORT_HEAD + sample] = seconds;
+	return BB_OK;
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+/* Work takes as long as the slowest worker of PLACE: s->times. *BYTES = bytes of an array, of all
+   workers together. */
+static void join_workers(struct memory_session *s, int place, const double *reports,
+			 struct bb_pair_record *r, double *bytes)
+{
+	const int *const places = team_of(s)->places;
+	const size_t iters = (size_t)s->engine.options->iters, length = REPORT_HEAD + iters;
+
+	r->workers = 0;
+	*bytes = 0;
+	memset(s->times, 0, iters * sizeof(*s->times));
+	for (int rank = 0; rank < s->n; rank++) {
+		const double *report = reports + (size_t)rank * length;
+
+		if (report[IS_WORKER] == 0 || places[rank] != place)
+			continue;
+		for (size_t i = 0; i < iters; i++)
+			s->times[i] = fmax(s->times[i], report[REPORT_HEAD + i]);
+		if (report[CHECKED] != 0)
+			r->wrong = (r->wrong == BB_ABSENT ? 0 : r->wrong) + (int64_t)report[WRONG];
+		r->repeats = (int64_t)report[REPEATS];
+		r->workers++;
+		*bytes += report[BYTES];
+	}
+}
+
+/* With several hosts a place begins with its host. */
+static void name_place(const struct memory_session *s, int place, char name[BB_TEXT])
+{
+	const struct bb_rank_info *const infos = s->engine.run->infos;
+	const struct bb_location *at;
+	char host[BB_TEXT - 16] = "";
+	int rank = 0;
+
+	while (team_of(s)->places[rank] != place)
+		rank++;
+	at = &infos[rank].location;
+	for (int r = 0; r < s->n && !*host; r++)
+		if (strcmp(infos[r].location.host, at->host) != 0)
+			snprintf(host, sizeof(host), "%.44s ", at->host);
+	if (!s->engine.backend->gpu)
+		snprintf(name, BB_TEXT, "%snode %d", host, at->numa < 0 ? 0 : at->numa);
+	else if (s->c->alone)
+		snprintf(name, BB_TEXT, "%sGPU %d", host, at->device);
+	else
+		snprintf(name, BB_TEXT, "%sGPUs", host);
+}
+
+static bb_status deliver(struct memory_session *s, int place, const double *reports)
+{
+	const struct bb_memory_case *c = s->c;
+	const size_t iters = (size_t)s->engine.options->iters;
+	const bool chases = c->kind == BB_MEMORY_CHASE, reads = c->kind == BB_MEMORY_READ;
+	char from[BB_SPACE_TEXT], to[BB_SPACE_TEXT], at[BB_TEXT];
+	struct bb_pair_record r;
+	struct bb_stats stats;
+	double bytes;
+
+	bb_record_init(&bb_record_pair, &r);
+	join_workers(s, place, reports, &r, &bytes);
+	bb_stats_compute(s->times, iters, &stats);
+	name_place(s, place, at);
+	s->engine.backend->spaces->name(s->engine.run->context, c->from, from);
+	s->engine.backend->spaces->name(s->engine.run->context, c->to, to);
+	r.quantity = chases ? "latency" : "bandwidth";
+	r.ends = "memory";
+	r.place = at;
+	r.memory_from = c->kind == BB_MEMORY_WRITE ? NULL : chases || reads ? to : from;
+	r.memory_to = chases || reads ? NULL : to;
+	r.route = c->route;
+	r.direction = bb_memory_is_both(c) ? "bidirectional" : "unidirectional";
+	r.size_bytes = (int64_t)c->bytes;
+	r.p50_us = stats.p50 * 1e6;
+	r.p99_us = stats.p99 * 1e6;
+	r.min_us = stats.min * 1e6;
+	r.max_us = stats.max * 1e6;
+	if (!chases) {
+		/* A copy between two spaces counts once: the link between them carries it once. */
+		const bool once = c->to != c->from && !bb_memory_is_both(c);
+		const double counts = (once ? 1 : kinds[c->kind].counts) * bytes / 1e9;
+
+		r.GBps = counts / stats.p50;
+		r.low_GBps = counts / s->times[iters - 1 - iters / 4];
+		r.high_GBps = counts / s->times[iters / 4];
+	}
+	r.rounds = 1;
+	r.samples = (int64_t)iters;
+	r.end_unix_s = bb_clock_unix();
+	if (s->plan->complete)
+		s->plan->complete(s->engine.run, c, &r);
+	return bb_engine_deliver(&s->engine, &bb_record_pair, &r, r.wrong);
+}
+
+/* ---- all cases ------------------------------------------------------------------------------ */
+
+/* The case at hand at the N places from FIRST on, at once. */
+static bb_status run_at(struct memory_session *s, int first, int n)
+{
+	const struct team *t = team_of(s);
+	const size_t length = REPORT_HEAD + (size_t)s->engine.options->iters;
+	const bool works = t->works && t->mine >= first && t->mine < first + n;
+	const struct bb_sampling sampling = {
+		.ready = memory_ready,
+		.operate = memory_operate,
+		.finish = memory_finish,
+		.heard = memory_record_sample,
+		.own = s,
+		.warm = s->engine.options->warmup_iters,
+		.samples = s->engine.options->iters,
+		.operations = s->c->kind == BB_MEMORY_CHASE ? HOPS : (double)repeats_of(s)};
+	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
+	const void *all;
+	bb_status status;
+
+	snprintf(what, sizeof(what), "%s of %s", s->c->route, bb_format_size(size, s->c->bytes));
+	BB_TRY(status, bb_engine_begin(&s->engine, what), out);
+	memset(s->report, 0, length * sizeof(*s->report));
+	s->report[IS_WORKER] = works;
+	s->report[BYTES] = (double)share(s);
+	s->report[REPEATS] = works ? (double)repeats_of(s) : 0;
+	if (works)
+		BB_TRY(status, open_arrays(s), out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	if (works)
+		BB_TRY(status, bb_engine_sample(&s->engine, &sampling), out);
+	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	if (works)
+		BB_TRY(status, verify(s), out);
+	BB_TRY(status, bb_crew_collect(s->engine.driver, &bb_payload_real, s->report, length, &all),
+	       out);
+	for (int place = first; place < first + n && status == BB_OK; place++)
+		if (bb_driver_leads(s->engine.driver))
+			status = deliver(s, place, all);
+out:
+	return status;
+}
+
+static bb_status memory_run(struct bb_engine *engine)
+{
+	struct memory_session *s = (struct memory_session *)engine;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < s->plan->ncases && status == BB_OK; i++) {
+		const struct bb_memory_case *c = s->c = &s->plan->cases[i];
+		const int places = team_of(s)->nplaces;
+		const int at_once = all_hosts(s, c->alone) ? places : 1;
+
+		if (c->skip) {
+			struct bb_skip_record r;
+
+			bb_record_init(&bb_record_skip, &r);
+			r.collective = "memory";
+			r.algorithm = c->route;
+			r.size_bytes = (int64_t)c->bytes;
+			r.reason = c->skip;
+			status = bb_engine_skip(engine, &r);
+		}
+		for (int at = 0; at < places && !c->skip && status == BB_OK; at += at_once)
+			status = run_at(s, at, at_once);
+		if (bb_driver_leads(engine->driver))
+			bb_ticker_step(&engine->run->ticker, c->bytes);
+	}
+	return status;
+}
+
+const struct bb_experiment bb_memory_experiment = {
+	.bytes = sizeof(struct memory_session),
+	.open = memory_open,
+	.run = memory_run,
+	.close = memory_close,
+};
+
+/* ---- the benchmark ------------------------------------------------------------------------------
+ */
+
 static void close_memory(struct bb_run *run)
 {
-	free(bb_memory_plan_of(run)->cases);
+	free(plan_of(run)->cases);
 }
 
 const struct bb_benchmark bb_memory_benchmark = {

@@ -3,8 +3,7 @@
  * each, of a GPU, and of all GPUs of a host at once, to their own memory and to the host's; and the
  * latency of dependent loads.
  *
- *   bandwidth.c    the benchmark: options, plan
- *   drive.c        the experiment
+ *   bandwidth.c    the benchmark: options, plan, experiment
  *   text.c         the text: a row per case, then matrices
  *   pair_record.c  the fields of its record, which pairs of ranks have too
  */
@@ -26,13 +25,6 @@ enum bb_memory_kind {
 	BB_MEMORY_CHASE,
 	BB_MEMORY_KINDS
 };
-
-struct bb_memory_kind_row {
-	const char *name; /* in records */
-	enum bb_memory_work work;
-	int counts; /* bytes that are counted per byte of an array (backends/spaces.h) */
-};
-extern const struct bb_memory_kind_row bb_memory_kinds[BB_MEMORY_KINDS];
 
 /* The ranks of a place that work at once. */
 enum bb_workers { BB_WORKERS_ALL, BB_WORKERS_ONE, BB_WORKERS_BOTH };
@@ -94,8 +86,6 @@ extern const struct bb_benchmark bb_memory_benchmark;
  * the offset of its struct bb_memory_plan in its state.
  */
 extern const struct bb_experiment bb_memory_experiment;
-/* Returns that plan. */
-const struct bb_memory_plan *bb_memory_plan_of(const struct bb_run *run);
 /* Starts the progress of that plan. */
 BB_MUST bb_status bb_memory_open_results(struct bb_run *run);
 

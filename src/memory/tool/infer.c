@@ -89,7 +89,7 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	bb_table_columns(&job->table, heads, 1);
 	add_bytes(job, "weights", (double)p->weights, "");
 	if (p->has_cache) {
-		snprintf(note, sizeof(note), "%s per token", bb_memory_both(token, p->token));
+		snprintf(note, sizeof(note), "%s per token", bb_job_bytes(token, p->token));
 		add_bytes(job, "KV cache", (double)p->cache, note);
 		add_bytes(job, "total", (double)bb_bytes_add(p->weights, p->cache), "");
 	} else if (job->has_model && job->model.encoder) {
@@ -102,7 +102,7 @@ static void add_inference_text(struct job *job, const struct inference *p)
 			 (unsigned long long)p->billions, each);
 		add_bytes(job, "rounded", each * (double)p->billions * (double)(1 << 30), note);
 	}
-	bb_memory_end_table(job);
+	bb_job_end_table(job);
 	/* Why the cache is smaller than its layers, heads and tokens suggest. */
 	for (int i = 0; i < job->model.blocks && p->has_cache; i++)
 		local += bb_model_block(&job->model, i).local;
@@ -127,16 +127,16 @@ static void add_inference_json(struct job *job, const struct inference *p)
 	bb_json_add_int(j, "tp", o->tp);
 	bb_json_add_uint(j, "weights_bytes", p->weights);
 	bb_json_add_uint(j, "rule_bytes", p->rule);
-	bb_memory_add_known(j, "rounded_billions", p->billions > 0, p->billions);
-	bb_memory_add_known(j, "cache_bits", p->has_cache, (uint64_t)o->cache_bits);
-	bb_memory_add_known(j, "batch", p->has_cache, (uint64_t)o->batch);
-	bb_memory_add_known(j, "context", p->has_cache, p->context);
-	bb_memory_add_known(j, "token_bytes", p->has_cache, p->token);
-	bb_memory_add_known(j, "cache_bytes", p->has_cache, p->cache);
-	bb_memory_add_known(j, "total_bytes", p->has_cache, bb_bytes_add(p->weights, p->cache));
+	bb_job_add_known(j, "rounded_billions", p->billions > 0, p->billions);
+	bb_job_add_known(j, "cache_bits", p->has_cache, (uint64_t)o->cache_bits);
+	bb_job_add_known(j, "batch", p->has_cache, (uint64_t)o->batch);
+	bb_job_add_known(j, "context", p->has_cache, p->context);
+	bb_job_add_known(j, "token_bytes", p->has_cache, p->token);
+	bb_job_add_known(j, "cache_bytes", p->has_cache, p->cache);
+	bb_job_add_known(j, "total_bytes", p->has_cache, bb_bytes_add(p->weights, p->cache));
 }
 
-bb_status bb_memory_infer(struct job *job)
+bb_status bb_calculate_infer(struct job *job)
 {
 	const struct options *o = job->o;
 	const struct bb_hyper *h = &job->model.hyper;
@@ -146,7 +146,7 @@ bb_status bb_memory_infer(struct job *job)
 	uint64_t share;
 	bb_status st;
 
-	BB_TRY(st, bb_memory_open_subject(job), out);
+	BB_TRY(st, bb_job_open_model(job), out);
 	if (o->context_given && job->has_model && job->model.encoder)
 		return bb_fail(job->error, BB_EUSAGE,
 			       "--context %lld: %s is an encoder, which reads all tokens at once "

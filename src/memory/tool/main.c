@@ -24,16 +24,16 @@ static const char *const method_words[] = {"all", "minmax", "scale", NULL};
 		}                                                                                  \
 	}
 
-static const struct bb_option model_rows[] = ROWS(BB_MEMORY_MODEL);
-static const struct bb_option states_rows[] = ROWS(BB_MEMORY_STATES);
-static const struct bb_option parallel_rows[] = ROWS(BB_MEMORY_PARALLEL);
-static const struct bb_option fits_rows[] = ROWS(BB_MEMORY_FITS);
-static const struct bb_option zero_rows[] = ROWS(BB_MEMORY_ZERO);
-static const struct bb_option deepspeed_rows[] = ROWS(BB_MEMORY_DEEPSPEED);
-static const struct bb_option infer_rows[] = ROWS(BB_MEMORY_INFER);
-static const struct bb_option checkpoint_rows[] = ROWS(BB_MEMORY_CHECKPOINT);
-static const struct bb_option quantise_rows[] = ROWS(BB_MEMORY_QUANTISE);
-static const struct bb_option output_rows[] = ROWS(BB_MEMORY_OUTPUT);
+static const struct bb_option model_rows[] = ROWS(BB_CALCULATE_MODEL);
+static const struct bb_option states_rows[] = ROWS(BB_CALCULATE_STATES);
+static const struct bb_option parallel_rows[] = ROWS(BB_CALCULATE_PARALLEL);
+static const struct bb_option fits_rows[] = ROWS(BB_CALCULATE_FITS);
+static const struct bb_option zero_rows[] = ROWS(BB_CALCULATE_ZERO);
+static const struct bb_option deepspeed_rows[] = ROWS(BB_CALCULATE_DEEPSPEED);
+static const struct bb_option infer_rows[] = ROWS(BB_CALCULATE_INFER);
+static const struct bb_option checkpoint_rows[] = ROWS(BB_CALCULATE_CHECKPOINT);
+static const struct bb_option quantise_rows[] = ROWS(BB_CALCULATE_QUANTISE);
+static const struct bb_option output_rows[] = ROWS(BB_CALCULATE_OUTPUT);
 
 static const struct bb_subject subjects[] = {
 	{"train",
@@ -69,9 +69,9 @@ static const struct bb_subject subjects[] = {
 	{.name = NULL},
 };
 
-static bb_status (*const works[])(struct job *job) = {bb_memory_train,      bb_memory_infer,
-						      bb_memory_zero,       bb_memory_deepspeed,
-						      bb_memory_checkpoint, bb_memory_quantise};
+static bb_status (*const works[])(struct job *job) = {
+	bb_calculate_train,     bb_calculate_infer,      bb_calculate_zero,
+	bb_calculate_deepspeed, bb_calculate_checkpoint, bb_calculate_quantise};
 
 /* Whether SUBJECT has the option in ARGUMENT ("--bits", "--bits=8"). */
 static bool has_option(const struct bb_subject *subject, const char *argument)

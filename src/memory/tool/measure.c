@@ -114,7 +114,7 @@ static bool add_variant(struct job *job, const struct measurement *m, const stru
 		100 * ((c->forward_s + c->backward_s) / (all->forward_s + all->backward_s) - 1),
 		v->same ? "same" : "DIFFERS");
 	bb_json_object(j);
-	bb_memory_add_known(j, "every", v->every != BB_CHECKPOINT_NEVER, v->every);
+	bb_job_add_known(j, "every", v->every != BB_CHECKPOINT_NEVER, v->every);
 	bb_json_add_uint(j, "activation_bytes", c->most);
 	bb_json_add_uint(j, "calculated_bytes", expected);
 	bb_json_add_uint(j, "repeated_layers", c->repeated);
@@ -155,12 +155,12 @@ static bb_status add_results(struct measurement *m)
 	for (size_t i = 0; i < m->n; i++)
 		if (!add_variant(job, m, &m->variants[i]))
 			st = BB_EDATA;
-	bb_memory_end_table(job);
+	bb_job_end_table(job);
 	bb_json_end(&job->json);
 	return st;
 }
 
-bb_status bb_memory_checkpoint(struct job *job)
+bb_status bb_calculate_checkpoint(struct job *job)
 {
 	struct measurement m = {.job = job};
 	bb_status st;

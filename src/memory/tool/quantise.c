@@ -190,7 +190,7 @@ static void add_result(struct job *job, const struct tensor *t, const struct bb_
 	bb_json_end(j);
 }
 
-bb_status bb_memory_quantise(struct job *job)
+bb_status bb_calculate_quantise(struct job *job)
 {
 	static const struct bb_table_head heads[] = {
 		{"format", "", -6},      {"method", "", -6},   {"scale", "", 9},
@@ -205,7 +205,7 @@ bb_status bb_memory_quantise(struct job *job)
 
 	BB_TRY(st, o->values ? read_values(job, &t) : make_values(job, &t), out);
 	bb_strbuf_addf(&job->text, "# fp32 numbers: %zu, %s\n", t.n,
-		       bb_memory_both(bytes, t.n * sizeof(*t.x)));
+		       bb_job_bytes(bytes, t.n * sizeof(*t.x)));
 	bb_strbuf_add(&job->text, "# error: of the decoded numbers; scale: distance of "
 				  "neighbouring codes; zero: value of code 0\n#\n");
 	bb_table_columns(&job->table, heads, 2);
@@ -225,7 +225,7 @@ bb_status bb_memory_quantise(struct job *job)
 			add_result(job, &t, &q, quantise_words[method - 1]);
 		bb_quantised_free(&q);
 	}
-	bb_memory_end_table(job);
+	bb_job_end_table(job);
 	bb_json_end(&job->json);
 out:
 	free(t.x);

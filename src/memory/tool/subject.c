@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *bb_memory_both(char text[BB_BOTH_TEXT], uint64_t bytes)
+const char *bb_job_bytes(char text[BB_BOTH_TEXT], uint64_t bytes)
 {
 	static const struct {
 		const char *decimal, *binary;
@@ -31,7 +31,7 @@ const char *bb_memory_both(char text[BB_BOTH_TEXT], uint64_t bytes)
 	return text;
 }
 
-const char *bb_memory_grouped(char text[BB_GROUPED_TEXT], uint64_t number)
+const char *bb_job_grouped(char text[BB_GROUPED_TEXT], uint64_t number)
 {
 	char digits[BB_GROUPED_TEXT];
 	const int n = snprintf(digits, sizeof(digits), "%" PRIu64, number);
@@ -46,7 +46,7 @@ const char *bb_memory_grouped(char text[BB_GROUPED_TEXT], uint64_t number)
 	return text;
 }
 
-void bb_memory_add_known(struct bb_json *json, const char *key, bool known, uint64_t value)
+void bb_job_add_known(struct bb_json *json, const char *key, bool known, uint64_t value)
 {
 	bb_json_key(json, key);
 	if (known)
@@ -55,13 +55,13 @@ void bb_memory_add_known(struct bb_json *json, const char *key, bool known, uint
 		bb_json_null(json);
 }
 
-void bb_memory_end_table(struct job *job)
+void bb_job_end_table(struct job *job)
 {
 	bb_table_print(&job->table, &job->text);
 	bb_table_clear(&job->table);
 }
 
-void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe)
+void bb_job_add_recipe(struct job *job, const struct bb_recipe *recipe)
 {
 	const struct bb_states each = bb_states_each(recipe);
 
@@ -74,7 +74,7 @@ void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe)
 	bb_json_add_string(&job->json, "optimizer", recipe->optimizer->name);
 }
 
-bb_status bb_memory_open_subject(struct job *job)
+bb_status bb_job_open_model(struct job *job)
 {
 	const struct options *o = job->o;
 	const struct bb_hyper *h = &job->model.hyper;
@@ -95,7 +95,7 @@ bb_status bb_memory_open_subject(struct job *job)
 	       bb_model_layout_make(&job->layout, job->has_model ? &job->model : NULL,
 				    job->parameters, job->error),
 	       out);
-	bb_memory_grouped(number, job->parameters);
+	bb_job_grouped(number, job->parameters);
 	bb_json_add_string(&job->json, "model", job->has_model ? job->model.name : NULL);
 	bb_json_add_uint(&job->json, "parameters", job->parameters);
 	if (!job->has_model) {

@@ -19,7 +19,7 @@
 #include "models/memory/training.h"
 
 /* Lists of options of which subjects are composed. AGAIN marks a member that another list has. */
-#define BB_MEMORY_MODEL(OPTION, AGAIN)                                                             \
+#define BB_CALCULATE_MODEL(OPTION, AGAIN)                                                          \
 	OPTION(STRING, model, "model", 0, NULL,                                                    \
 	       "a preset (llama2-7b), a family and its hyperparameters (llama:layers=2,…), or "  \
 	       "the path of a config.json of Hugging Face; --list names them",                     \
@@ -30,7 +30,7 @@
 	       .min = 1, .max = MOST_PARAMETERS, .usual = true)                                    \
 	OPTION(FLAG, list, "list", 0, NULL, "list of the known models")
 
-#define BB_MEMORY_STATES(OPTION, AGAIN)                                                            \
+#define BB_CALCULATE_STATES(OPTION, AGAIN)                                                         \
 	OPTION(CHOICE, precision, "precision", 0, "mixed",                                         \
 	       "formats of a parameter's states; mixed: 2 bytes, a gradient of 2 and an fp32 "     \
 	       "copy",                                                                             \
@@ -38,7 +38,7 @@
 	OPTION(CHOICE, optimizer, "optimizer", 0, "adamw", "optimizer; sgd: with momentum",        \
 	       .choices = bb_optimizer_words)
 
-#define BB_MEMORY_PARALLEL(OPTION, AGAIN)                                                          \
+#define BB_CALCULATE_PARALLEL(OPTION, AGAIN)                                                       \
 	OPTION(PERCENT, trainable, "trainable", 0, "100%",                                         \
 	       "share of the parameters with gradients and optimizer states: adapters, LoRA",      \
 	       .section = "Training")                                                              \
@@ -80,7 +80,7 @@
 	       "activations that the backward pass recomputes; selective: the core of attention",  \
 	       .choices = bb_recompute_words, .usual = true)
 
-#define BB_MEMORY_FITS(OPTION, AGAIN)                                                              \
+#define BB_CALCULATE_FITS(OPTION, AGAIN)                                                           \
 	OPTION(SIZE, fits, "fits", 0, NULL,                                                        \
 	       "memory of a GPU (80G: an H100's 81559 MiB): list the combinations of dp, tp, pp, " \
 	       "stage, "                                                                           \
@@ -94,14 +94,14 @@
 	       .usual = true)                                                                      \
 	BB_RESERVE_OPTION(OPTION, .needs = {{"fits"}})
 
-#define BB_MEMORY_ZERO(OPTION, AGAIN)                                                              \
+#define BB_CALCULATE_ZERO(OPTION, AGAIN)                                                           \
 	AGAIN(INT, dp, "dp", 0, NULL, "data-parallel ranks (default: 1, 4, 16 … 1024)", .min = 1,  \
 	      .max = MOST_RANKS, .section = "Ranks", .usual = true)                                \
 	AGAIN(INT, micro_batches, "micro-batches", 0, "1",                                         \
 	      "microbatches per step (gradient accumulation); stages 2 and 3 communicate in each", \
 	      .min = 1, .max = 1 << 20)
 
-#define BB_MEMORY_DEEPSPEED(OPTION, AGAIN)                                                         \
+#define BB_CALCULATE_DEEPSPEED(OPTION, AGAIN)                                                      \
 	OPTION(COUNT, largest_layer, "largest-layer", 0, NULL,                                     \
 	       "parameters of the largest single module (default: that of the model)", .min = 1,   \
 	       .max = MOST_PARAMETERS, .section = "GPUs", .usual = true)                           \
@@ -109,7 +109,7 @@
 	AGAIN(INT, gpus_per_node, "gpus-per-node", 0, "8", "GPUs per node", .min = 1, .max = 4096, \
 	      .usual = true)
 
-#define BB_MEMORY_INFER(OPTION, AGAIN)                                                             \
+#define BB_CALCULATE_INFER(OPTION, AGAIN)                                                          \
 	OPTION(INT, bits, "bits", 0, "16", "bits per weight", .min = 1, .max = 32,                 \
 	       .section = "Inference", .usual = true)                                              \
 	OPTION(INT, cache_bits, "cache-bits", 0, "16", "bits per key or value in the cache",       \
@@ -122,7 +122,7 @@
 	AGAIN(INT, tp, "tp", 0, "1", "tensor-parallel ranks", .min = 1, .max = MOST_RANKS,         \
 	      .usual = true)
 
-#define BB_MEMORY_CHECKPOINT(OPTION, AGAIN)                                                        \
+#define BB_CALCULATE_CHECKPOINT(OPTION, AGAIN)                                                     \
 	OPTION(INT, every, "checkpoint-every", 0, NULL,                                            \
 	       "distance N between layers whose input is kept (default: 1, 2, 4 … all layers)",    \
 	       .min = 1, .max = 4096, .section = "The chain", .usual = true)                       \
@@ -134,7 +134,7 @@
 	OPTION(INT, repeat, "repeat", 0, "5", "passes of each variant; times are medians",         \
 	       .min = 1, .max = 1000)
 
-#define BB_MEMORY_QUANTISE(OPTION, AGAIN)                                                          \
+#define BB_CALCULATE_QUANTISE(OPTION, AGAIN)                                                       \
 	OPTION(STRING, values, "values", 0, NULL, "the tensor, such as 1,2,3", .argument = "LIST", \
 	       .section = "The tensor", .usual = true)                                             \
 	OPTION(COUNT, count, "count", 0, "1M", "normally distributed numbers, without --values",   \
@@ -147,22 +147,22 @@
 	       "scale: round(x / scale)",                                                          \
 	       .choices = method_words, .usual = true)
 
-#define BB_MEMORY_OUTPUT(OPTION, AGAIN)                                                            \
+#define BB_CALCULATE_OUTPUT(OPTION, AGAIN)                                                         \
 	OPTION(STRING, json, "json", 0, NULL,                                                      \
 	       "file for the result as JSON; -: standard output, instead of text",                 \
 	       .argument = "FILE|-", .section = "Output", .usual = true)
 
 struct options {
-	BB_OPTION_MEMBERS(BB_MEMORY_MODEL)
-	BB_OPTION_MEMBERS(BB_MEMORY_STATES)
-	BB_OPTION_MEMBERS(BB_MEMORY_PARALLEL)
-	BB_OPTION_MEMBERS(BB_MEMORY_FITS)
-	BB_OPTION_MEMBERS(BB_MEMORY_ZERO)
-	BB_OPTION_MEMBERS(BB_MEMORY_DEEPSPEED)
-	BB_OPTION_MEMBERS(BB_MEMORY_INFER)
-	BB_OPTION_MEMBERS(BB_MEMORY_CHECKPOINT)
-	BB_OPTION_MEMBERS(BB_MEMORY_QUANTISE)
-	BB_OPTION_MEMBERS(BB_MEMORY_OUTPUT)
+	BB_OPTION_MEMBERS(BB_CALCULATE_MODEL)
+	BB_OPTION_MEMBERS(BB_CALCULATE_STATES)
+	BB_OPTION_MEMBERS(BB_CALCULATE_PARALLEL)
+	BB_OPTION_MEMBERS(BB_CALCULATE_FITS)
+	BB_OPTION_MEMBERS(BB_CALCULATE_ZERO)
+	BB_OPTION_MEMBERS(BB_CALCULATE_DEEPSPEED)
+	BB_OPTION_MEMBERS(BB_CALCULATE_INFER)
+	BB_OPTION_MEMBERS(BB_CALCULATE_CHECKPOINT)
+	BB_OPTION_MEMBERS(BB_CALCULATE_QUANTISE)
+	BB_OPTION_MEMBERS(BB_CALCULATE_OUTPUT)
 	struct bb_about about;
 };
 
@@ -182,33 +182,33 @@ struct job {
 
 /* The subjects. They complete text and JSON if they return BB_OK, or BB_EDATA without an error:
    nothing fits, or a measured result is wrong. */
-BB_MUST bb_status bb_memory_train(struct job *job);
-BB_MUST bb_status bb_memory_zero(struct job *job);
-BB_MUST bb_status bb_memory_infer(struct job *job);
-BB_MUST bb_status bb_memory_deepspeed(struct job *job);
-BB_MUST bb_status bb_memory_checkpoint(struct job *job);
-BB_MUST bb_status bb_memory_quantise(struct job *job);
+BB_MUST bb_status bb_calculate_train(struct job *job);
+BB_MUST bb_status bb_calculate_zero(struct job *job);
+BB_MUST bb_status bb_calculate_infer(struct job *job);
+BB_MUST bb_status bb_calculate_deepspeed(struct job *job);
+BB_MUST bb_status bb_calculate_checkpoint(struct job *job);
+BB_MUST bb_status bb_calculate_quantise(struct job *job);
 
 /* Open the model, or take the number of parameters, that the options name, and describe it in text
    and JSON. */
-BB_MUST bb_status bb_memory_open_subject(struct job *job);
+BB_MUST bb_status bb_job_open_model(struct job *job);
 
 /* Add the states of a parameter to text and JSON. */
-void bb_memory_add_recipe(struct job *job, const struct bb_recipe *recipe);
+void bb_job_add_recipe(struct job *job, const struct bb_recipe *recipe);
 
 /* Add VALUE, or null unless it is KNOWN, under KEY to an open object. */
-void bb_memory_add_known(struct bb_json *json, const char *key, bool known, uint64_t value);
+void bb_job_add_known(struct bb_json *json, const char *key, bool known, uint64_t value);
 
 /* Print the rows of the table into the text; the next table has other columns. */
-void bb_memory_end_table(struct job *job);
+void bb_job_end_table(struct job *job);
 
 /* Write BYTES in suitable units into TEXT: "13.48 GB = 12.55 GiB", below 1000 "999 B". Returns
    TEXT. */
 #define BB_BOTH_TEXT 64
-const char *bb_memory_both(char text[BB_BOTH_TEXT], uint64_t bytes);
+const char *bb_job_bytes(char text[BB_BOTH_TEXT], uint64_t bytes);
 /* Write NUMBER into TEXT as "6,738,415,616". Returns TEXT. */
 #define BB_GROUPED_TEXT 32
-const char *bb_memory_grouped(char text[BB_GROUPED_TEXT], uint64_t number);
+const char *bb_job_grouped(char text[BB_GROUPED_TEXT], uint64_t number);
 
 #define GB(bytes) ((double)(bytes) / 1e9)
 #define GiB(bytes) ((double)(bytes) / (double)(1 << 30))

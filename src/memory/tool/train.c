@@ -81,7 +81,7 @@ static void describe_run(struct job *job, const struct bb_training *t)
 		       t->zero, bb_offload_words[t->offload], bb_recompute_words[t->recompute],
 		       bb_attention_name(t->eager ? BB_ATTENTION_EAGER : BB_ATTENTION_FLASH),
 		       100 * t->trainable);
-	bb_memory_add_recipe(job, &t->recipe);
+	bb_job_add_recipe(job, &t->recipe);
 	if (!bb_training_has_activations(t))
 		bb_strbuf_add(
 			&job->text,
@@ -137,7 +137,7 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 		const bool known = i < BB_NEED_ACTIVATIONS || bb_training_has_activations(t);
 
 		snprintf(key, sizeof(key), "%s_bytes", bb_category_words[i]);
-		bb_memory_add_known(&job->json, key, known, need->bytes[i]);
+		bb_job_add_known(&job->json, key, known, need->bytes[i]);
 		if (known && (need->bytes[i] > 0 || i <= BB_NEED_OPTIMIZER))
 			add_category(job, bb_category_words[i], need->bytes[i], need->total,
 				     notes[i] ? notes[i] : "");
@@ -149,8 +149,8 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 					    "host; --model gives the rest");
 	if (need->host > 0)
 		add_category(job, "on the host", need->host, 0, "");
-	bb_memory_end_table(job);
-	bb_memory_add_known(&job->json, "total_bytes", need->total > 0, need->total);
+	bb_job_end_table(job);
+	bb_job_add_known(&job->json, "total_bytes", need->total > 0, need->total);
 	bb_json_add_uint(&job->json, "host_bytes", need->host);
 	bb_json_add_uint(&job->json, "stage", need->stage);
 	bb_json_add_uint(&job->json, "rank_parameters", need->elements);
@@ -252,7 +252,7 @@ static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit
 		bb_strbuf_add(&job->text, "# nothing fits; the nearest combination:\n");
 		add_fit_text(job, &fits->nearest, limit);
 	}
-	bb_memory_end_table(job);
+	bb_job_end_table(job);
 	if (fits->n > ROWS)
 		bb_strbuf_addf(&job->text, "# … and %zu more, all in --json\n", fits->n - ROWS);
 	bb_strbuf_addf(&job->text, "# %zu of %zu fit\n", fits->n, fits->tried);
@@ -321,7 +321,7 @@ out:
 /* ---- the subject
  * --------------------------------------------------------------------------------- */
 
-bb_status bb_memory_train(struct job *job)
+bb_status bb_calculate_train(struct job *job)
 {
 	struct options o = *job->o;
 	struct bb_training_buffers buffers = {0};
@@ -329,7 +329,7 @@ bb_status bb_memory_train(struct job *job)
 	struct bb_need need;
 	bb_status st;
 
-	BB_TRY(st, bb_memory_open_subject(job), out);
+	BB_TRY(st, bb_job_open_model(job), out);
 	if (o.ds_config)
 		BB_TRY(st, merge_file(job, &o, &buffers), out);
 	t = (struct bb_training){

@@ -33,7 +33,7 @@ static void add_zero_stage(struct job *job, const struct bb_recipe *recipe, int 
 	bb_json_end(j);
 }
 
-bb_status bb_memory_zero(struct job *job)
+bb_status bb_calculate_zero(struct job *job)
 {
 	static const struct bb_table_head heads[] = {
 		{"dp", "", 0},         {"ZeRO", "", 0},    {"params", "GB", 0}, {"grads", "GB", 0},
@@ -47,13 +47,13 @@ bb_status bb_memory_zero(struct job *job)
 	const size_t n = o->dp_given ? 1 : sizeof(typical) / sizeof(typical[0]);
 	bb_status st;
 
-	BB_TRY(st, bb_memory_open_subject(job), out);
+	BB_TRY(st, bb_job_open_model(job), out);
 	if (recipe.optimizer->factored)
 		return bb_fail(job->error, BB_EUSAGE,
 			       "--optimizer %s needs rows and columns of tensors, but ZeRO divides "
 			       "flat arrays; give another optimizer",
 			       recipe.optimizer->name);
-	bb_memory_add_recipe(job, &recipe);
+	bb_job_add_recipe(job, &recipe);
 	bb_strbuf_addf(&job->text,
 		       "# total: states of one rank; world: of all ranks; saved: factor against "
 		       "stage 0\n# sent: by one rank per step (microbatches: %lld)\n"
@@ -66,7 +66,7 @@ bb_status bb_memory_zero(struct job *job)
 			add_zero_stage(job, &recipe, stage,
 				       o->dp_given ? (uint64_t)o->dp : typical[i]);
 	bb_json_end(&job->json);
-	bb_memory_end_table(job);
+	bb_job_end_table(job);
 out:
 	return st;
 }
@@ -81,21 +81,22 @@ static uint64_t buffered(uint64_t bytes)
 	return thrice == UINT64_MAX ? thrice : thrice / 2;
 }
 
-static uint64_t gpus(const struct bb_estimate_input *in)
+static uint64_t gpus(const struct bb_deepspeed_input *in)
 {
 	return in->nodes * in->gpus_per_node;
 }
 
-struct bb_estimate bb_estimate_zero2(const struct bb_estimate_input *in, bool cpu_offload)
+struct bb_deepspeed_estimate bb_deepspeed_zero2(const struct bb_deepspeed_input *in,
+						bool cpu_offload)
 {
 	const uint64_t p = in->parameters;
 
 	if (cpu_offload)
-		return (struct bb_estimate){
+		return (struct bb_deepspeed_estimate){
 			.gpu = 2 * p,
 			.host = buffered(bb_bytes_times(p, gpus(in) > 4 ? 4 * gpus(in) : 16)),
 		};
-	return (struct bb_estimate){
+	return (struct bb_deepspeed_estimate){
 		.gpu = 2 * p + 18 * p / gpus(in),
 		.host = buffered(bb_bytes_times(p, 4 * in->gpus_per_node)),
 	};
@@ -103,7 +104,7 @@ struct bb_estimate bb_estimate_zero2(const struct bb_estimate_input *in, bool cp
 
 /* A node whose processes each create the model in fp32, or its share of EACH bytes a parameter if
    that is more. */
-static uint64_t made_whole(const struct bb_estimate_input *in, unsigned each)
+static uint64_t made_whole(const struct bb_deepspeed_input *in, unsigned each)
 {
 	const uint64_t p = in->parameters, processes = 4 * in->gpus_per_node;
 
@@ -111,25 +112,26 @@ static uint64_t made_whole(const struct bb_estimate_input *in, unsigned each)
 					    : buffered(each * p) / in->nodes;
 }
 
-struct bb_estimate bb_estimate_zero3(const struct bb_estimate_input *in, bool cpu_offload,
-				     bool cpu_offload_params, bool zero_init)
+struct bb_deepspeed_estimate bb_deepspeed_zero3(const struct bb_deepspeed_input *in,
+						bool cpu_offload, bool cpu_offload_params,
+						bool zero_init)
 {
 	const uint64_t p = in->parameters, layer = 4 * in->largest_layer;
 	const unsigned each = cpu_offload_params ? 18 : 16;
 
 	if (cpu_offload)
-		return (struct bb_estimate){
+		return (struct bb_deepspeed_estimate){
 			.gpu = layer + (cpu_offload_params ? 0 : 2 * p / gpus(in)),
 			.host = zero_init ? buffered(each * p) / in->nodes : made_whole(in, each),
 		};
-	return (struct bb_estimate){
+	return (struct bb_deepspeed_estimate){
 		.gpu = layer + 18 * p / gpus(in),
 		.host = buffered(
 			bb_bytes_times(zero_init ? in->largest_layer : p, 4 * in->gpus_per_node)),
 	};
 }
 
-uint64_t bb_estimate_zero2_documented(const struct bb_estimate_input *in)
+uint64_t bb_deepspeed_zero2_documented(const struct bb_deepspeed_input *in)
 {
 	return 4 * in->parameters + 16 * in->parameters / gpus(in);
 }
@@ -143,16 +145,17 @@ static const struct {
 	{3, false, false, true}, {3, false, false, false},
 };
 
-static void add_estimate(struct job *job, const struct bb_estimate_input *in, size_t i)
+static void add_estimate(struct job *job, const struct bb_deepspeed_input *in, size_t i)
 {
 	const bool three = configurations[i].stage == 3;
 	const char *offload = configurations[i].parameters ? "parameters"
 			      : configurations[i].offload  ? "optimizer"
 							   : "none";
-	const struct bb_estimate e =
-		three ? bb_estimate_zero3(in, configurations[i].offload,
-					  configurations[i].parameters, configurations[i].zero_init)
-		      : bb_estimate_zero2(in, configurations[i].offload);
+	const struct bb_deepspeed_estimate e =
+		three ? bb_deepspeed_zero3(in, configurations[i].offload,
+					   configurations[i].parameters,
+					   configurations[i].zero_init)
+		      : bb_deepspeed_zero2(in, configurations[i].offload);
 
 	bb_table_cellf(&job->table, "%d\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f", configurations[i].stage,
 		       offload,
@@ -173,7 +176,7 @@ static void add_estimate(struct job *job, const struct bb_estimate_input *in, si
 	bb_json_end(&job->json);
 }
 
-bb_status bb_memory_deepspeed(struct job *job)
+bb_status bb_calculate_deepspeed(struct job *job)
 {
 	static const struct bb_table_head heads[] = {
 		{"stage", "", 0},   {"offload", "", -10}, {"zero.Init", "", 0}, {"node", "GiB", 10},
@@ -182,13 +185,13 @@ bb_status bb_memory_deepspeed(struct job *job)
 	char layer[BB_GROUPED_TEXT];
 	struct bb_module largest = {.parameters = 0};
 	const struct options *o = job->o;
-	struct bb_estimate_input in;
+	struct bb_deepspeed_input in;
 	bb_status st;
 
-	BB_TRY(st, bb_memory_open_subject(job), out);
+	BB_TRY(st, bb_job_open_model(job), out);
 	if (job->has_model)
 		largest = bb_model_largest_module(&job->model);
-	in = (struct bb_estimate_input){
+	in = (struct bb_deepspeed_input){
 		.parameters = job->parameters,
 		.largest_layer = o->largest_layer_given ? o->largest_layer : largest.parameters,
 		.nodes = (uint64_t)o->nodes,
@@ -203,7 +206,7 @@ bb_status bb_memory_deepspeed(struct job *job)
 		return bb_fail(job->error, BB_EUSAGE,
 			       "--params: stage 3 also needs the parameters of the largest layer; "
 			       "give --largest-layer, or --model");
-	bb_memory_grouped(layer, in.largest_layer);
+	bb_job_grouped(layer, in.largest_layer);
 	bb_strbuf_addf(&job->text,
 		       "# largest layer: %s parameters%s%s; nodes: %llu, GPUs per node: %llu\n"
 		       "# GiB are the GB of DeepSpeed\n#\n",
@@ -218,13 +221,13 @@ bb_status bb_memory_deepspeed(struct job *job)
 	for (size_t i = 0; i < sizeof(configurations) / sizeof(configurations[0]); i++)
 		add_estimate(job, &in, i);
 	bb_json_end(&job->json);
-	bb_memory_end_table(job);
+	bb_job_end_table(job);
 	bb_json_add_uint(&job->json, "documented_zero2_gpu_bytes",
-			 bb_estimate_zero2_documented(&in));
+			 bb_deepspeed_zero2_documented(&in));
 	bb_strbuf_addf(&job->text,
 		       "# stage 2 without offload: DeepSpeed's documentation says %.2f GiB per "
 		       "GPU, 4 P + 16 P / GPUs; its code computes 2 P + 18 P / GPUs, as above\n",
-		       GiB(bb_estimate_zero2_documented(&in)));
+		       GiB(bb_deepspeed_zero2_documented(&in)));
 out:
 	return st;
 }

@@ -56,7 +56,8 @@ static bool read_in(const char *folder, const char *name, const char *key, uint6
 }
 
 /* The bytes of KEY in /proc/FILE, which are in KiB there; 0: there is none. */
-static uint64_t read_kib(const struct bb_memory_source *source, const char *file, const char *key)
+static uint64_t read_kib(const struct bb_available_source *source, const char *file,
+			 const char *key)
 {
 	char path[PATH_MAX];
 	uint64_t kib;
@@ -155,7 +156,7 @@ static void unescape(char *text)
 
 /* Free memory by LINE of mountinfo (proc(5)): "ID PARENT DEVICE ROOT MOUNT … - TYPE SOURCE
    OPTIONS". */
-static uint64_t room_of_mount(const struct bb_memory_source *source, const char *line)
+static uint64_t room_of_mount(const struct bb_available_source *source, const char *line)
 {
 	char root[PATH_MAX], mount[PATH_MAX], type[32], options[512], lines[STAT_BYTES];
 	char where[2 * PATH_MAX], file[PATH_MAX];
@@ -184,7 +185,7 @@ static uint64_t room_of_mount(const struct bb_memory_source *source, const char 
 
 /* ---- Slurm --------------------------------------------------------------------------------- */
 
-static uint64_t variable(const struct bb_memory_source *source, const char *name)
+static uint64_t variable(const struct bb_available_source *source, const char *name)
 {
 	const char *const text = source->variable(name);
 	char *end;
@@ -195,7 +196,7 @@ static uint64_t variable(const struct bb_memory_source *source, const char *name
 
 /* Slurm's limit is in MiB per node, or per CPU of the job on the node (sbatch(1)); 0 is the whole
    node. Slurm may enforce it without a control group. */
-static uint64_t room_of_slurm(const struct bb_memory_source *source)
+static uint64_t room_of_slurm(const struct bb_available_source *source)
 {
 	const uint64_t node = variable(source, "SLURM_MEM_PER_NODE");
 	const uint64_t all = node ? node
@@ -209,7 +210,7 @@ static uint64_t room_of_slurm(const struct bb_memory_source *source)
 
 /* -------------------------------------------------------------------------------------------- */
 
-uint64_t bb_memory_room(const struct bb_memory_source *source)
+uint64_t bb_available_room(const struct bb_available_source *source)
 {
 	char path[PATH_MAX], *text, *rest;
 	const struct bb_file_request mounts = {.path = path, .most = MOUNTS_MOST};
@@ -238,7 +239,7 @@ static const char *environment_variable(const char *name)
 	return getenv(name);
 }
 
-uint64_t bb_memory_available(void)
+uint64_t bb_available_memory(void)
 {
-	return bb_memory_room(&(struct bb_memory_source){"", environment_variable});
+	return bb_available_room(&(struct bb_available_source){"", environment_variable});
 }

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* The sources of bb_memory_room; tests replace them. */
-struct bb_memory_source {
+/* The sources of bb_available_room; tests replace them. */
+struct bb_available_source {
 	const char *root;                          /* prefix of /proc and /sys; "": none */
 	const char *(*variable)(const char *name); /* as getenv */
 };
@@ -18,9 +18,9 @@ struct bb_memory_source {
  * that of this process up to the mount, and of the memory that Slurm leaves to the job on this
  * node. Inactive file cache of a cgroup counts as free, since the kernel reclaims it.
  */
-uint64_t bb_memory_room(const struct bb_memory_source *source);
+uint64_t bb_available_room(const struct bb_available_source *source);
 
 /* The same for this machine and environment. */
-uint64_t bb_memory_available(void);
+uint64_t bb_available_memory(void);
 
 #endif
