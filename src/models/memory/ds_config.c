@@ -19,96 +19,99 @@
 
 struct reader {
 	const char *path;
-	const json_t *root;
+	json_t *root;
 	struct bb_error *error;
 	bb_status status; /* the first failure */
+	bool is_auto;     /* the value that was read last */
 };
 
-/* Refuse VALUE of KEY in SECTION ("": the root), where WANTED is expected. */
-static void refuse_setting(struct reader *r, const char *section, const char *key,
-			   const json_t *value, const char *wanted)
+/* Refuse VALUE of the first LENGTH bytes of KEY, where WANTED is expected. */
+static void refuse_setting(struct reader *r, const char *key, size_t length, const json_t *value,
+			   const char *wanted)
 {
 	char *const text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
 
 	if (r->status == BB_OK)
-		r->status = bb_fail(r->error, BB_EUSAGE,
-				    "--ds-config %.200s: %s%s%s: %.60s is not %s", r->path, section,
-				    *section ? "." : "", key, text ? text : "?", wanted);
+		r->status =
+			bb_fail(r->error, BB_EUSAGE, "--ds-config %.200s: %.*s: %.60s is not %s",
+				r->path, (int)length, key, text ? text : "?", wanted);
 	free(text);
 }
 
-static bool is_auto(const json_t *value)
+/* The value of KEY, "fp16.enabled" in the object "fp16"; NULL: it is missing. */
+static const json_t *find_setting(struct reader *r, const char *key)
 {
-	return json_is_string(value) && strcmp(json_string_value(value), "auto") == 0;
-}
+	const json_t *value = r->root;
+	const char *at = key;
+	char member[64];
 
-/* The object KEY of PARENT, NULL where it is missing or null. */
-static const json_t *read_section(struct reader *r, const json_t *parent, const char *section,
-				  const char *key)
-{
-	const json_t *value = json_object_get(parent, key);
+	while (json_is_object(value) && *at) {
+		const size_t length = strcspn(at, ".");
 
-	if (value && !json_is_null(value) && !json_is_object(value))
-		refuse_setting(r, section, key, value, "an object");
-	return json_is_object(value) ? value : NULL;
+		snprintf(member, sizeof(member), "%.*s", (int)length, at);
+		value = json_object_get(value, member);
+		at += length + (at[length] == '.');
+	}
+	r->is_auto = !*at && json_is_string(value) && strcmp(json_string_value(value), "auto") == 0;
+	if (*at && value && !json_is_null(value))
+		refuse_setting(r, key, (size_t)(at - key) - 1, value, "an object");
+	return *at ? NULL : value;
 }
 
 /* A whole number; OTHERWISE if the key is missing or "auto". */
-static int64_t read_setting(struct reader *r, const json_t *parent, const char *section,
-			    const char *key, int64_t min, int64_t max, int64_t otherwise)
+static int64_t read_setting(struct reader *r, const char *key, int64_t min, int64_t max,
+			    int64_t otherwise)
 {
-	const json_t *value = json_object_get(parent, key);
+	const json_t *value = find_setting(r, key);
 	const int64_t number = json_integer_value(value);
 	char wanted[80];
 
-	if (!value || is_auto(value))
+	if (!value || r->is_auto)
 		return otherwise;
 	snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld", (long long)min,
 		 (long long)max);
 	if (!json_is_integer(value) || number < min || number > max)
-		refuse_setting(r, section, key, value, wanted);
+		refuse_setting(r, key, strlen(key), value, wanted);
 	return number;
 }
 
-/* Whether KEY of OBJECT is true; it may be missing or "auto", too. */
-static bool read_switch(struct reader *r, const json_t *object, const char *section,
-			const char *key)
+/* Whether KEY is true; it may be missing or "auto", too. */
+static bool read_switch(struct reader *r, const char *key)
 {
-	const json_t *value = json_object_get(object, key);
+	const json_t *value = find_setting(r, key);
 
-	if (value && !json_is_boolean(value) && !is_auto(value))
-		refuse_setting(r, section, key, value, "true or false");
+	if (value && !r->is_auto && !json_is_boolean(value))
+		refuse_setting(r, key, strlen(key), value, "true or false");
 	return json_is_true(value);
 }
 
-/* Whether the device of KEY (offload_optimizer, offload_param) is not the GPU. */
-static bool read_offload(struct reader *r, const json_t *zero, const char *key)
+/* Whether the device of KEY is not the GPU. */
+static bool read_offload(struct reader *r, const char *key)
 {
-	const json_t *device = json_object_get(read_section(r, zero, ZERO, key), "device");
+	const json_t *device = find_setting(r, key);
 	const char *word = json_string_value(device) ?: "";
 	const bool none = strcmp(word, "none") == 0;
 
 	if (device && !none && strcmp(word, "cpu") != 0 && strcmp(word, "nvme") != 0)
-		refuse_setting(r, key, "device", device, "\"none\", \"cpu\" or \"nvme\"");
+		refuse_setting(r, key, strlen(key), device, "\"none\", \"cpu\" or \"nvme\"");
 	return device && !none;
 }
 
-/* Sets *INTO to a number of elements, which may be written as 5e8, if it is given. Returns whether
-   it is "auto". */
-static bool read_elements(struct reader *r, const json_t *zero, const char *key, uint64_t *into)
+/* A number of elements, which may be written as 5e8; OTHERWISE as above. */
+static uint64_t read_elements(struct reader *r, const char *key, uint64_t otherwise)
 {
-	const json_t *const value = json_object_get(zero, key);
+	const json_t *const value = find_setting(r, key);
 	const double number = json_number_value(value);
 
-	if (!value || is_auto(value))
-		return value;
+	if (!value || r->is_auto)
+		return otherwise;
 	if (!json_is_number(value) || number < 0 || number > MOST_ELEMENTS ||
-	    number != floor(number))
-		refuse_setting(r, ZERO, key, value,
+	    number != floor(number)) {
+		refuse_setting(r, key, strlen(key), value,
 			       "a whole number of elements up to 1e15, such as 5e8");
-	else
-		*into = (uint64_t)number;
-	return false;
+		return otherwise;
+	}
+	return (uint64_t)number;
 }
 
 struct bb_training_buffers bb_ds_config_buffers(const struct bb_ds_config *c,
@@ -126,42 +129,25 @@ struct bb_training_buffers bb_ds_config_buffers(const struct bb_ds_config *c,
 
 static void read_zero(struct reader *r, struct bb_ds_config *c)
 {
-	const json_t *zero = read_section(r, r->root, "", ZERO);
 	struct bb_training_buffers *const b = &c->buffers;
 	bool optimizer;
 
-	if (!zero) {
+	c->zero = (int)read_setting(r, ZERO ".stage", 0, BB_ZERO_STAGES - 1, NOT_GIVEN);
+	if (!json_is_object(json_object_get(r->root, ZERO))) {
 		c->zero = 0;
 		return;
 	}
-	c->zero = (int)read_setting(r, zero, ZERO, "stage", 0, BB_ZERO_STAGES - 1, NOT_GIVEN);
-	optimizer = read_offload(r, zero, "offload_optimizer");
-	c->offload = read_offload(r, zero, "offload_param") ? BB_OFFLOAD_PARAMETERS
-		     : optimizer                            ? BB_OFFLOAD_OPTIMIZER
-							    : BB_OFFLOAD_NONE;
-	*b = (struct bb_training_buffers){.reduce = 500000000,
-					  .gather = 500000000,
-					  .prefetch = 50000000,
-					  .live = 1000000000,
-					  .overlap = read_switch(r, zero, ZERO, "overlap_comm")};
-	c->auto_reduce = read_elements(r, zero, "reduce_bucket_size", &b->reduce);
-	read_elements(r, zero, "allgather_bucket_size", &b->gather);
-	c->auto_prefetch = read_elements(r, zero, "stage3_prefetch_bucket_size", &b->prefetch);
-	read_elements(r, zero, "stage3_max_live_parameters", &b->live);
-}
-
-/* Whether KEY ("fp16") is enabled; *AUTOMATIC: that is "auto". */
-static bool read_format(struct reader *r, const char *key, bool *automatic)
-{
-	const json_t *object = read_section(r, r->root, "", key);
-
-	*automatic |= is_auto(json_object_get(object, "enabled"));
-	return read_switch(r, object, key, "enabled");
-}
-
-static uint64_t read_sequences(struct reader *r, const char *key)
-{
-	return (uint64_t)read_setting(r, r->root, "", key, 1, MOST, 0);
+	optimizer = read_offload(r, ZERO ".offload_optimizer.device");
+	c->offload = read_offload(r, ZERO ".offload_param.device") ? BB_OFFLOAD_PARAMETERS
+		     : optimizer                                   ? BB_OFFLOAD_OPTIMIZER
+								   : BB_OFFLOAD_NONE;
+	b->overlap = read_switch(r, ZERO ".overlap_comm");
+	b->reduce = read_elements(r, ZERO ".reduce_bucket_size", 500000000);
+	c->auto_reduce = r->is_auto;
+	b->gather = read_elements(r, ZERO ".allgather_bucket_size", 500000000);
+	b->prefetch = read_elements(r, ZERO ".stage3_prefetch_bucket_size", 50000000);
+	c->auto_prefetch = r->is_auto;
+	b->live = read_elements(r, ZERO ".stage3_max_live_parameters", 1000000000);
 }
 
 bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_error *error)
@@ -173,38 +159,38 @@ bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_
 		const char *name;
 		enum bb_optimizer_index index;
 	} names[] = {{"adamw", BB_ADAMW}, {"adam", BB_ADAMW}, {"lamb", BB_ADAMW}, {"sgd", BB_SGD}};
-	bool fp16, bf16, automatic = false;
+	bool fp16, bf16, automatic;
 	const json_t *type;
-	json_t *root = NULL;
 	struct reader r = {.path = path, .error = error};
 
 	*c = (struct bb_ds_config){.zero = NOT_GIVEN,
 				   .offload = NOT_GIVEN,
 				   .precision = NOT_GIVEN,
 				   .optimizer = NOT_GIVEN};
-	BB_TRY(r.status, bb_json_file_open(&request, "ds_config.json", &root, error), out);
-	r.root = root;
+	BB_TRY(r.status, bb_json_file_open(&request, "ds_config.json", &r.root, error), out);
 	read_zero(&r, c);
-	fp16 = read_format(&r, "fp16", &automatic);
-	bf16 = read_format(&r, "bf16", &automatic);
+	fp16 = read_switch(&r, "fp16.enabled");
+	automatic = r.is_auto;
+	bf16 = read_switch(&r, "bf16.enabled");
+	automatic |= r.is_auto;
 	if (fp16 && bf16 && r.status == BB_OK)
 		r.status = bb_fail(error, BB_EUSAGE,
 				   "--ds-config %.200s: fp16.enabled and bf16.enabled are both "
 				   "true; set only one",
 				   path);
 	c->precision = fp16 || bf16 ? BB_MIXED : automatic ? NOT_GIVEN : BB_ALL_FP32;
-	type = json_object_get(read_section(&r, root, "", "optimizer"), "type");
+	type = find_setting(&r, "optimizer.type");
 	for (size_t i = 0; json_is_string(type) && i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcasecmp(json_string_value(type), names[i].name) == 0)
 			c->optimizer = (int)names[i].index;
 	if (type && c->optimizer < 0)
-		refuse_setting(&r, "optimizer", "type", type,
+		refuse_setting(&r, "optimizer.type", strlen("optimizer.type"), type,
 			       "a known optimizer: Adam, AdamW, Lamb or SGD");
-	c->micro_batch = read_sequences(&r, "train_micro_batch_size_per_gpu");
-	c->micro_batches = read_sequences(&r, "gradient_accumulation_steps");
-	c->batch = read_sequences(&r, "train_batch_size");
+	c->micro_batch = (uint64_t)read_setting(&r, "train_micro_batch_size_per_gpu", 1, MOST, 0);
+	c->micro_batches = (uint64_t)read_setting(&r, "gradient_accumulation_steps", 1, MOST, 0);
+	c->batch = (uint64_t)read_setting(&r, "train_batch_size", 1, MOST, 0);
 out:
-	json_decref(root);
+	json_decref(r.root);
 	return r.status;
 }
 
