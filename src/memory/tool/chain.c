@@ -116,11 +116,17 @@ bool bb_chain_same(const struct bb_chain_result *a, const struct bb_chain_result
 
 /* ---- a pass ----------------------------------------------------------------------------- */
 
-/* Activations that are held now: x[i] is the input of layer i, inside[i] its inner activations. */
+struct layer {
+	const float *a, *b; /* its weights */
+	float *x, *inside;  /* its input, but that of the first one; inner activations; NULL: not
+			       held */
+};
+
+/* Activations that are held now. Behind the last layer the output is the input of none. */
 struct pass {
 	const struct bb_chain *chain;
 	struct bb_chain_cost *cost;
-	float **x, **inside;
+	struct layer *layers;
 	uint64_t bytes;
 	bool failed;
 };
@@ -144,30 +150,20 @@ static void release_floats(struct pass *p, float **memory, size_t floats)
 	*memory = NULL;
 }
 
-static const float *first_weights(const struct pass *p, size_t layer)
-{
-	return p->chain->weights + layer * layer_floats(p->chain);
-}
-
-static const float *second_weights(const struct pass *p, size_t layer)
-{
-	return first_weights(p, layer) + layer_floats(p->chain) / 2;
-}
-
 static const float *layer_input(const struct pass *p, size_t layer)
 {
-	return layer == 0 ? p->chain->input : p->x[layer];
+	return layer == 0 ? p->chain->input : p->layers[layer].x;
 }
 
 static void make_inside(struct pass *p, size_t layer)
 {
 	const struct bb_chain *c = p->chain;
 	const size_t floats = WIDER * rows_floats(c);
-	float *inside = p->inside[layer] = hold_floats(p, floats);
+	float *inside = p->layers[layer].inside = hold_floats(p, floats);
 
 	if (p->failed)
 		return;
-	multiply_matrices(inside, layer_input(p, layer), first_weights(p, layer), c->rows, c->width,
+	multiply_matrices(inside, layer_input(p, layer), p->layers[layer].a, c->rows, c->width,
 			  WIDER * c->width);
 	for (size_t i = 0; i < floats; i++)
 		inside[i] /= 1 + fabsf(inside[i]);
@@ -176,12 +172,12 @@ static void make_inside(struct pass *p, size_t layer)
 static void make_output(struct pass *p, size_t layer)
 {
 	const struct bb_chain *c = p->chain;
-	float *y = p->x[layer + 1] = hold_floats(p, rows_floats(c));
+	float *y = p->layers[layer + 1].x = hold_floats(p, rows_floats(c));
 
 	if (p->failed)
 		return;
 	memcpy(y, layer_input(p, layer), rows_floats(c) * sizeof(float));
-	multiply_matrices(y, p->inside[layer], second_weights(p, layer), c->rows, WIDER * c->width,
+	multiply_matrices(y, p->layers[layer].inside, p->layers[layer].b, c->rows, WIDER * c->width,
 			  c->width);
 }
 
@@ -194,9 +190,9 @@ static void chain_forward(struct pass *p, size_t every)
 		make_output(p, i);
 		if (every == BB_CHECKPOINT_NEVER)
 			continue;
-		release_floats(p, &p->inside[i], WIDER * rows_floats(c));
+		release_floats(p, &p->layers[i].inside, WIDER * rows_floats(c));
 		if (i % every)
-			release_floats(p, &p->x[i], rows_floats(c));
+			release_floats(p, &p->layers[i].x, rows_floats(c));
 	}
 }
 
@@ -207,11 +203,10 @@ static void layer_backward(struct pass *p, size_t layer, float *gradient, float 
 {
 	const struct bb_chain *c = p->chain;
 	const size_t wide = WIDER * c->width;
-	const float *inside = p->inside[layer];
+	const float *inside = p->layers[layer].inside;
 
 	memset(inner, 0, c->rows * wide * sizeof(float));
-	multiply_second_transposed(inner, gradient, second_weights(p, layer), c->rows, c->width,
-				   wide);
+	multiply_second_transposed(inner, gradient, p->layers[layer].b, c->rows, c->width, wide);
 	multiply_first_transposed(weights + layer_floats(c) / 2, inside, gradient, c->rows, wide,
 				  c->width);
 	for (size_t i = 0; i < c->rows * wide; i++) {
@@ -220,8 +215,7 @@ static void layer_backward(struct pass *p, size_t layer, float *gradient, float 
 		inner[i] *= slope * slope;
 	}
 	multiply_first_transposed(weights, layer_input(p, layer), inner, c->rows, c->width, wide);
-	multiply_second_transposed(gradient, inner, first_weights(p, layer), c->rows, wide,
-				   c->width);
+	multiply_second_transposed(gradient, inner, p->layers[layer].a, c->rows, wide, c->width);
 }
 
 static void chain_backward(struct pass *p, size_t every, float *gradient, float *inner,
@@ -246,8 +240,8 @@ static void chain_backward(struct pass *p, size_t every, float *gradient, float 
 		for (; end > begin && !p->failed; end--) {
 			layer_backward(p, end - 1, gradient, inner,
 				       weights + (end - 1) * layer_floats(c));
-			release_floats(p, &p->inside[end - 1], WIDER * rows_floats(c));
-			release_floats(p, &p->x[end - 1], rows_floats(c));
+			release_floats(p, &p->layers[end - 1].inside, WIDER * rows_floats(c));
+			release_floats(p, &p->layers[end - 1].x, rows_floats(c));
 		}
 		if (p->failed)
 			return;
@@ -266,7 +260,7 @@ static void run_passes(struct pass *p, size_t every, struct bb_chain_result *res
 	p->cost->forward_s = bb_clock_now() - begun;
 	if (p->failed)
 		return;
-	memcpy(output, p->x[c->layers], rows_floats(c) * sizeof(float));
+	memcpy(output, p->layers[c->layers].x, rows_floats(c) * sizeof(float));
 	begun = bb_clock_now();
 	chain_backward(p, every, gradient, inner, gradient + rows_floats(c));
 	p->cost->backward_s = bb_clock_now() - begun;
@@ -279,17 +273,19 @@ bb_status bb_chain_run(const struct bb_chain *chain, size_t every, struct bb_cha
 	float *inner = malloc(WIDER * rows_floats(chain) * sizeof(float));
 
 	*cost = (struct bb_chain_cost){.most = 0};
-	p.x = calloc(chain->layers + 1, sizeof(*p.x));
-	p.inside = calloc(chain->layers, sizeof(*p.inside));
-	p.failed = !inner || !p.x || !p.inside;
+	p.layers = calloc(chain->layers + 1, sizeof(*p.layers));
+	p.failed = !inner || !p.layers;
+	for (size_t i = 0; p.layers && i < chain->layers; i++) {
+		p.layers[i].a = chain->weights + i * layer_floats(chain);
+		p.layers[i].b = p.layers[i].a + layer_floats(chain) / 2;
+	}
 	if (!p.failed)
 		run_passes(&p, every, result, inner);
-	for (size_t i = 0; p.x && p.inside && i <= chain->layers; i++) {
-		free(p.x[i]);
-		free(i < chain->layers ? p.inside[i] : NULL);
+	for (size_t i = 0; p.layers && i <= chain->layers; i++) {
+		free(p.layers[i].x);
+		free(p.layers[i].inside);
 	}
-	free(p.x);
-	free(p.inside);
+	free(p.layers);
 	free(inner);
 	return p.failed ? bb_no_memory(error, "activations") : BB_OK;
 }

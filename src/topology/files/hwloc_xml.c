@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define MOST_CPU 65535 /* number of a hardware thread or NUMA node */
+#define LEVELS 9       /* of caches */
 #define MOST_ENDS 256  /* of a matrix of NVLinks: GPUs, switches and packages */
 
 /* The object with hwloc's gp_index GP: a device, BB_PEER_SWITCH or BB_PEER_CPU. */
@@ -31,7 +32,8 @@ struct reader {
 	bool nvml;        /* its hwloc had NVML, which shows NVLinks */
 	struct end *ends; /* room for one per element that can be the end of an NVLink */
 	int nends, room;
-	int order[BB_MOST_DEVICES]; /* of devices: the driver's number of a GPU */
+	int order[BB_MOST_DEVICES];             /* of devices: the driver's number of a GPU */
+	struct bb_cpu_cache caches[LEVELS + 1]; /* by level */
 };
 
 /* Surroundings of an element. */
@@ -83,26 +85,15 @@ static bb_status read_numa(struct reader *r, const struct bb_xml *x, int package
 
 static void read_cache(struct reader *r, const struct bb_xml *x)
 {
-	struct bb_host *h = &r->t->host;
-	const int level = (int)bb_xml_number(x, "depth", 1, 9, 0);
-	int i = 0;
+	const int level = (int)bb_xml_number(x, "depth", 1, LEVELS, 0);
+	struct bb_cpu_cache *const c = &r->caches[level];
 
 	/* Caches of instructions (2) do not count. */
 	if (level == 0 || bb_xml_number(x, "cache_type", 0, 2, 0) == 2)
 		return;
-	while (i < h->ncaches && h->caches[i].level < level)
-		i++;
-	if (i == h->ncaches || h->caches[i].level != level) {
-		if (h->ncaches == BB_CACHES)
-			return;
-		memmove(&h->caches[i + 1], &h->caches[i],
-			(size_t)(h->ncaches++ - i) * sizeof(h->caches[0]));
-		h->caches[i] = (struct bb_cpu_cache){
-			.level = level,
-			.bytes = bb_xml_number(x, "cache_size", 0, INT64_MAX, 0),
-		};
-	}
-	h->caches[i].count++;
+	if (c->count++ == 0)
+		c->bytes = bb_xml_number(x, "cache_size", 0, INT64_MAX, 0);
+	c->level = level;
 }
 
 /* ---- PCI and devices --------------------------------------------------------------------- */
@@ -425,6 +416,9 @@ bb_status bb_read_hwloc_xml(const struct bb_xml *root, struct bb_topology *t,
 			   count_objects(machine, "Core") > 0 ? "Core" : "PU"),
 	       out);
 	t->host.nthreads = count_objects(machine, "PU");
+	for (int level = 1; level <= LEVELS && t->host.ncaches < BB_CACHES; level++)
+		if (r.caches[level].count > 0)
+			t->host.caches[t->host.ncaches++] = r.caches[level];
 	t->links_unknown = !r.nvml && bb_may_have_links(t);
 	BB_TRY(st, place_all(&r), out);
 	for (const struct bb_xml *c = root->child; c; c = c->next) {
