@@ -27,28 +27,57 @@ static size_t zero_size(const struct bb_zero_rank *z)
 	return bb_dtype_size(z->zero->options.dtype);
 }
 
+static struct bb_engine *zero_engine(const struct bb_zero_rank *z)
+{
+	return &z->variant.kernel->engine;
+}
+
+static bool has_master(const struct bb_zero_rank *z)
+{
+	return z->zero->options.dtype != BB_FLOAT;
+}
+
 /* ---- access of the CPU ----------------------------------------------------------------------- */
 
 /* Memory of the CPU needs no backend, whose calls belong to the driver's thread. */
 static bb_status copy_bytes(const struct bb_zero_rank *z, void *to, const void *from, size_t bytes)
 {
-	if (z->engine->backend->gpu)
-		return z->engine->backend->copy(z->engine->rank, to, from, bytes);
+	const struct bb_engine *e = zero_engine(z);
+
+	if (e->backend->gpu)
+		return e->backend->copy(e->rank, to, from, bytes);
 	memcpy(to, from, bytes);
 	return BB_OK;
 }
 
-bb_status bb_zero_view(struct bb_zero_rank *z, int view, char *memory, size_t bytes, bool host,
-		       void **seen)
+bb_status bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, int narrays,
+		       uint64_t first, uint64_t n, bb_zero_block *work, void *own)
 {
-	*seen = host || !z->engine->backend->gpu ? (void *)memory : z->blocks[view];
-	return *seen == memory ? BB_OK : copy_bytes(z, *seen, memory, bytes);
-}
+	const bool direct = !zero_engine(z)->backend->gpu;
+	void *seen[BB_ZERO_ARRAYS];
+	bb_status status = BB_OK;
 
-/* Write the changes of what was SEEN of MEMORY back. */
-static bb_status zero_store(struct bb_zero_rank *z, char *memory, const void *seen, size_t bytes)
-{
-	return seen == memory ? BB_OK : copy_bytes(z, memory, seen, bytes);
+	for (size_t at = 0, b; at < n; at += b) {
+		b = n - at < BB_ZERO_BLOCK ? (size_t)n - at : BB_ZERO_BLOCK;
+		for (int i = 0; i < narrays; i++) {
+			char *const memory = arrays[i].at + at * arrays[i].size;
+
+			seen[i] = direct || arrays[i].host ? (void *)memory : z->blocks[i];
+			if (seen[i] != memory)
+				BB_TRY(status, copy_bytes(z, seen[i], memory, b * arrays[i].size),
+				       out);
+		}
+		work(z, own, first + at, b, seen);
+		for (int i = 0; i < narrays; i++) {
+			char *const memory = arrays[i].at + at * arrays[i].size;
+
+			if (seen[i] != memory && arrays[i].written)
+				BB_TRY(status, copy_bytes(z, memory, seen[i], b * arrays[i].size),
+				       out);
+		}
+	}
+out:
+	return status;
 }
 
 /* Acquire BYTES for HOLDING from the ledger, filled with zeros. */
@@ -57,222 +86,174 @@ static bb_status zero_acquire(struct bb_zero_rank *z, enum bb_holding holding, u
 {
 	static const uint16_t zeros[2 * PERIOD];
 	const struct bb_pattern pattern = {zeros, PERIOD, sizeof(*zeros), 0};
-	const struct bb_backend *backend = z->engine->backend;
+	const struct bb_engine *e = zero_engine(z);
 	const bb_status status = bb_ledger_acquire(&z->ledger, holding, bytes, host, held);
 
-	if (status != BB_OK || !backend->has_data)
+	if (status != BB_OK || !e->backend->has_data)
 		return status;
-	if (host || !backend->gpu) {
+	if (host || !e->backend->gpu) {
 		memset(held->memory, 0, bytes);
 		return BB_OK;
 	}
-	return backend->fill(z->engine->rank, held->memory, &pattern, 0, bytes / sizeof(*zeros));
+	return e->backend->fill(e->rank, held->memory, &pattern, 0, bytes / sizeof(*zeros));
 }
 
-/* ---- elements -------------------------------------------------------------------------------- */
+/* ---- blocks of elements ---------------------------------------------------------------------- */
 
-static size_t block_of(size_t left)
+static void initial_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+			  void *const *seen)
 {
-	return left < BB_ZERO_BLOCK ? left : BB_ZERO_BLOCK;
+	bb_zero_initial(z->zero->options.dtype, first, n, seen[0]);
 }
 
-static bb_status sum_parameters(struct bb_zero_rank *z, const struct bb_zero_work *w)
+static void sum_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+		      void *const *seen)
 {
-	const struct bb_zero_unit *u = &z->zero->units.list[w->unit];
-	const size_t size = zero_size(z), n = (size_t)u->elements;
-	bb_status status = BB_OK;
-	void *seen;
-
-	if (w->unit == 0 && w->microbatch == 0) {
-		z->step++;
-		z->skipped = z->scale.skipped;
-	}
-	if (w->unit == 0)
-		z->forward = 0;
-	for (size_t at = 0, b; at < n && status == BB_OK; at += b) {
-		b = block_of(n - at);
-		status = bb_zero_view(z, 0, w->from + at * size, b * size, false, &seen);
-		if (status == BB_OK)
-			z->forward += bb_zero_sum(z->zero->options.dtype, u->first + at, b, seen);
-	}
-	return status;
+	z->forward += bb_zero_sum(z->zero->options.dtype, first, n, seen[0]);
 }
 
-/* A bucket is padded with zeros. */
-static bb_status draw_gradients(struct bb_zero_rank *z, const struct bb_zero_work *w)
+static void draw_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+		       void *const *seen)
 {
-	static const char zeros[4096];
-	const struct bb_zero_unit *u = &z->zero->units.list[w->unit];
-	const size_t size = zero_size(z), n = (size_t)u->elements;
-	const size_t padded = z->stage < 2 ? n : (size_t)z->places.list[w->unit].padded;
-	const struct bb_zero_batch batch = {z->step, w->microbatch, z->rank, z->forward,
-					    z->scale.scale};
-	const bool add = z->stage < 2 && w->microbatch > 0;
-	bb_status status = BB_OK;
-	void *from, *to;
+	const struct bb_zero_batch *batch = own;
 
-	for (size_t at = 0, b; at < n; at += b) {
-		b = block_of(n - at);
-		BB_TRY(status, bb_zero_view(z, 0, w->from + at * size, b * size, false, &from),
-		       out);
-		BB_TRY(status, bb_zero_view(z, 1, w->to + at * size, b * size, false, &to), out);
-		bb_zero_gradients(&z->zero->data, &batch, u->first + at, b, from, to, add);
-		BB_TRY(status, zero_store(z, w->to + at * size, to, b * size), out);
-	}
-	for (size_t at = n * size, b; at < padded * size; at += b) {
-		b = padded * size - at < sizeof(zeros) ? padded * size - at : sizeof(zeros);
-		BB_TRY(status, copy_bytes(z, w->to + at, zeros, b), out);
-	}
-out:
-	return status;
+	bb_zero_gradients(&z->zero->data, batch, first, n, seen[0], seen[1],
+			  z->stage < 2 && batch->microbatch > 0);
 }
 
-/* The first microbatch is copied. */
-static bb_status keep_part(struct bb_zero_rank *z, const struct bb_zero_work *w)
+static void clear_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+			void *const *seen)
+{
+	memset(seen[0], 0, n * zero_size(z));
+}
+
+static void keep_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+		       void *const *seen)
 {
 	const enum bb_dtype dtype = z->zero->options.dtype;
-	const size_t size = zero_size(z), n = (size_t)z->places.list[w->unit].part;
 	float *const sums = z->blocks[5], *const parts = z->blocks[6];
-	bb_status status = BB_OK;
-	void *sum, *part;
 
-	if (w->microbatch == 0)
-		return copy_bytes(z, w->to, w->from, n * size);
-	for (size_t at = 0, b; at < n; at += b) {
-		b = block_of(n - at);
-		BB_TRY(status, bb_zero_view(z, 0, w->to + at * size, b * size, false, &sum), out);
-		BB_TRY(status, bb_zero_view(z, 1, w->from + at * size, b * size, false, &part),
-		       out);
-		bb_adam_widen(dtype, sum, sums, b);
-		bb_adam_widen(dtype, part, parts, b);
-		for (size_t i = 0; i < b; i++)
-			sums[i] += parts[i];
-		bb_adam_narrow(dtype, sums, sum, b);
-		BB_TRY(status, zero_store(z, w->to + at * size, sum, b * size), out);
-	}
-out:
-	return status;
-}
-
-/* ---- the optimizer --------------------------------------------------------------------------- */
-
-/* A piece of this rank's part of a unit. */
-struct piece {
-	char *parameters, *gradients;
-	size_t at, n; /* in the divided arrays */
-};
-
-/* Call WORK for each piece. */
-static bb_status each_piece(struct bb_zero_rank *z,
-			    bb_status (*work)(struct bb_zero_rank *z, const struct piece *p))
-{
-	const size_t size = zero_size(z);
-	bb_status status = BB_OK;
-
-	for (size_t u = 0; u < z->zero->units.n && z->data; u++) {
-		const struct bb_zero_place *p = &z->places.list[u];
-
-		for (size_t at = 0; at < p->part && status == BB_OK;) {
-			const uint64_t whole = at + p->at + p->mine, divided = at + p->part_at;
-			const struct piece piece = {
-				.parameters = z->parameters.memory +
-					      size * (z->stage == 3 ? divided : whole),
-				.gradients = z->gradients.memory +
-					     size * (z->stage >= 2 ? divided : whole),
-				.at = (size_t)divided,
-				.n = block_of((size_t)p->part - at),
-			};
-
-			status = work(z, &piece);
-			at += piece.n;
-		}
-	}
-	return status;
+	bb_adam_widen(dtype, seen[0], sums, n);
+	bb_adam_widen(dtype, seen[1], parts, n);
+	for (size_t i = 0; i < n; i++)
+		sums[i] += parts[i];
+	bb_adam_narrow(dtype, sums, seen[0], n);
 }
 
 /* Looks for gradients that overflow. */
-static bb_status inspect_piece(struct bb_zero_rank *z, const struct piece *p)
+static void inspect_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+			  void *const *seen)
 {
-	void *seen;
-	const bb_status status =
-		bb_zero_view(z, 0, p->gradients, p->n * zero_size(z), false, &seen);
-
-	if (status == BB_OK)
-		z->overflowed |= bb_adam_overflowed(z->zero->options.dtype, seen, p->n);
-	return status;
+	z->overflowed |= bb_adam_overflowed(z->zero->options.dtype, seen[0], n);
 }
 
-static bool has_master(const struct bb_zero_rank *z)
+/* Initialises the master copy from the parameters. */
+static void widen_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+			void *const *seen)
 {
-	return z->zero->options.dtype != BB_FLOAT;
+	bb_adam_widen(z->zero->options.dtype, seen[0], seen[1], n);
 }
 
-/* Initialise the master copy from the parameters. */
-static bb_status copy_master(struct bb_zero_rank *z, const struct piece *p)
-{
-	char *const to = z->master.memory + p->at * sizeof(float);
-	const bool host = z->zero->options.offload;
-	void *seen, *master;
-	bb_status status;
-
-	BB_TRY(status, bb_zero_view(z, 0, p->parameters, p->n * zero_size(z), false, &seen), out);
-	BB_TRY(status, bb_zero_view(z, 1, to, p->n * sizeof(float), host, &master), out);
-	bb_adam_widen(z->zero->options.dtype, seen, master, p->n);
-	status = zero_store(z, to, master, p->n * sizeof(float));
-out:
-	return status;
-}
-
-static bb_status update_piece(struct bb_zero_rank *z, const struct piece *p)
+static void update_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+			 void *const *seen)
 {
 	const enum bb_dtype dtype = z->zero->options.dtype;
 	const float unscale =
 		1.0f / (z->scale.scale * (float)(z->zero->nranks * z->zero->options.accumulate));
-	const size_t size = zero_size(z), bytes = p->n * sizeof(float);
-	char *const rows[3] = {z->moment1.memory, z->moment2.memory, z->master.memory};
-	float *const floats = z->blocks[5];
-	void *gradients, *parameters, *seen[3] = {NULL, NULL, z->blocks[6]};
-	bb_status status;
+	float *const gradients = z->blocks[5];
+	float *const master = has_master(z) ? seen[4] : z->blocks[6];
 
-	BB_TRY(status, bb_zero_view(z, 0, p->gradients, p->n * size, false, &gradients), out);
-	BB_TRY(status, bb_zero_view(z, 1, p->parameters, p->n * size, false, &parameters), out);
-	for (int i = 0; i < 2 + has_master(z); i++)
-		BB_TRY(status,
-		       bb_zero_view(z, 2 + i, rows[i] + p->at * sizeof(float), bytes,
-				    z->zero->options.offload, &seen[i]),
-		       out);
-	bb_adam_widen(dtype, gradients, floats, p->n);
+	bb_adam_widen(dtype, seen[0], gradients, n);
 	if (!has_master(z))
-		bb_adam_widen(dtype, parameters, seen[2], p->n);
-	bb_adam_step(&bb_adam_defaults, z->taken, unscale, floats, seen[2], seen[0], seen[1], p->n);
-	bb_adam_narrow(dtype, seen[2], parameters, p->n);
-	BB_TRY(status, zero_store(z, p->parameters, parameters, p->n * size), out);
-	for (int i = 0; i < 2 + has_master(z); i++)
-		BB_TRY(status, zero_store(z, rows[i] + p->at * sizeof(float), seen[i], bytes), out);
-out:
+		bb_adam_widen(dtype, seen[1], master, n);
+	bb_adam_step(&bb_adam_defaults, z->taken, unscale, gradients, master, seen[2], seen[3], n);
+	bb_adam_narrow(dtype, master, seen[1], n);
+}
+
+/* Arrays of this rank's part of a unit, as bits. */
+enum { GRADIENTS = 1, PARAMETERS = 2, MOMENTS = 4 + 8, MASTER = 16 };
+
+/* Calls WORK for all blocks of this rank's parts of all units, in the arrays WHICH, in the order of
+   the bits. */
+static bb_status each_part(struct bb_zero_rank *z, unsigned which, bb_zero_block *work)
+{
+	const size_t size = zero_size(z), wide = sizeof(float);
+	const bool host = z->zero->options.offload;
+	const struct bb_zero_array all[BB_ZERO_ARRAYS] = {
+		{z->gradients.memory, size, false, false},
+		{z->parameters.memory, size, false, true},
+		{z->moment1.memory, wide, host, true},
+		{z->moment2.memory, wide, host, true},
+		{z->master.memory, wide, host, true},
+	};
+	const bool divided[BB_ZERO_ARRAYS] = {z->stage >= 2, z->stage == 3, true, true, true};
+	bb_status status = BB_OK;
+
+	for (size_t u = 0; u < z->zero->units.n && z->data && status == BB_OK; u++) {
+		const struct bb_zero_place *p = &z->places.list[u];
+		struct bb_zero_array arrays[BB_ZERO_ARRAYS];
+		int n = 0;
+
+		for (int i = 0; i < BB_ZERO_ARRAYS; i++) {
+			if (!(which >> i & 1))
+				continue;
+			arrays[n] = all[i];
+			arrays[n++].at += all[i].size * (divided[i] ? p->part_at : p->at + p->mine);
+		}
+		status = bb_zero_each(z, arrays, n, 0, p->part, work, NULL);
+	}
 	return status;
 }
 
 /* ---- the workload ---------------------------------------------------------------------------- */
 
+/* A bucket is padded with zeros. */
+static bb_status draw_gradients(struct bb_zero_rank *z, const struct bb_zero_work *w,
+				const struct bb_zero_array arrays[2])
+{
+	const struct bb_zero_unit *u = &z->zero->units.list[w->unit];
+	struct bb_zero_batch batch = {z->step, w->microbatch, z->rank, z->forward, z->scale.scale};
+	struct bb_zero_array rest = arrays[1];
+	bb_status status = bb_zero_each(z, arrays, 2, u->first, u->elements, draw_block, &batch);
+
+	rest.at += u->elements * rest.size;
+	if (status == BB_OK && z->stage >= 2)
+		status = bb_zero_each(z, &rest, 1, 0, z->places.list[w->unit].padded - u->elements,
+				      clear_block, NULL);
+	return status;
+}
+
 static bb_status perform_work(struct bb_zero_rank *z, const struct bb_zero_work *w)
 {
+	const size_t size = zero_size(z);
+	const struct bb_zero_array from = {.at = w->from, .size = size};
+	const struct bb_zero_array to = {.at = w->to, .size = size, .written = true};
+	const struct bb_zero_unit *u = &z->zero->units.list[w->unit];
+	const uint64_t part = z->places.list[w->unit].part;
 	bb_status status = BB_OK;
 	int32_t flag;
 
 	switch (w->action) {
 	case BB_ZERO_SUM:
-		return sum_parameters(z, w);
+		if (w->unit == 0 && w->microbatch == 0) {
+			z->step++;
+			z->skipped = z->scale.skipped;
+		}
+		if (w->unit == 0)
+			z->forward = 0;
+		return bb_zero_each(z, &from, 1, u->first, u->elements, sum_block, NULL);
 	case BB_ZERO_DRAW:
-		return draw_gradients(z, w);
+		return draw_gradients(z, w, (struct bb_zero_array[]){from, to});
 	case BB_ZERO_KEEP:
-		return keep_part(z, w);
+		if (w->microbatch > 0)
+			return bb_zero_each(z, (struct bb_zero_array[]){to, from}, 2, 0, part,
+					    keep_block, NULL);
+		return copy_bytes(z, w->to, w->from, part * size);
 	case BB_ZERO_PLACE:
-		return copy_bytes(z, w->to, w->from,
-				  (size_t)z->places.list[w->unit].part * zero_size(z));
+		return copy_bytes(z, w->to, w->from, part * size);
 	case BB_ZERO_INSPECT:
 		z->overflowed = false;
-		status = each_piece(z, inspect_piece);
+		status = each_part(z, GRADIENTS, inspect_block);
 		flag = z->overflowed;
 		return status == BB_OK && z->flag.memory
 			       ? copy_bytes(z, z->flag.memory, &flag, sizeof(flag))
@@ -283,7 +264,12 @@ static bb_status perform_work(struct bb_zero_rank *z, const struct bb_zero_work 
 			BB_TRY(status, copy_bytes(z, &flag, z->flag.memory, sizeof(flag)), out);
 		z->taken += !flag;
 		if (!flag)
-			BB_TRY(status, each_piece(z, update_piece), out);
+			BB_TRY(status,
+			       each_part(z,
+					 GRADIENTS | PARAMETERS | MOMENTS |
+						 (has_master(z) ? MASTER : 0),
+					 update_block),
+			       out);
 		bb_zero_scale_update(&z->scale, flag);
 		break;
 	case BB_ZERO_CALL:
@@ -320,24 +306,24 @@ static void zero_observe(void *own, int rank, size_t index, const struct bb_oper
 
 	if (rank != 0 || o->queue != COMPUTING)
 		return;
-	z->times.took[o->work] += to - z->last;
+	z->times[o->work] += to - z->last;
 	if (o->act == BB_ACT_WAIT)
-		z->times.waited[o->work] += to - z->last;
+		z->times[BB_ZERO_PHASES + o->work] += to - z->last;
 	z->last = to;
 }
 
-struct bb_trial bb_zero_trial(struct bb_zero_rank *z)
+void bb_zero_rank_trial(struct bb_zero_rank *z, struct bb_trial *trial)
 {
-	return (struct bb_trial){
-		.workload = {.program = &z->taped.program,
-			     .stand_in = (enum bb_stand_in)z->zero->options.stand_in,
-			     .compute = z->data ? zero_compute : NULL,
-			     .stands_in = true,
-			     .buffers = zero_buffers,
-			     .own = z},
-		.timing = BB_TIMING_STEPS,
-		.watch = {zero_observe, z},
+	trial->workload = (struct bb_workload){
+		.program = &z->variant.taped.program,
+		.stand_in = (enum bb_stand_in)z->zero->options.stand_in,
+		.compute = z->data ? zero_compute : NULL,
+		.stands_in = true,
+		.buffers = zero_buffers,
+		.own = z,
 	};
+	trial->timing = BB_TIMING_STEPS;
+	trial->watch = (struct bb_timeline_watch){zero_observe, z};
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -347,7 +333,7 @@ static size_t add_work(struct bb_zero_rank *z, struct bb_zero_work work)
 {
 	struct bb_zero_work *new = BB_ARRAY_ADD(z->works, z->nworks, z->work_room);
 
-	z->taped.tapes->failed |= !new;
+	z->variant.taped.tapes->failed |= !new;
 	if (new)
 		*new = work;
 	return z->nworks - 1;
@@ -358,7 +344,7 @@ static void add_action(struct bb_zero_rank *z, enum bb_zero_action action, size_
 {
 	if (z->data)
 		bb_tape_compute(
-			z->taped.tapes, COMPUTING, z->phase,
+			z->variant.taped.tapes, COMPUTING, z->phase,
 			add_work(z, (struct bb_zero_work){action, unit, microbatch, from, to}), 0,
 			0);
 }
@@ -366,7 +352,7 @@ static void add_action(struct bb_zero_rank *z, enum bb_zero_action action, size_
 /* Later operations of queue TO wait for the earlier ones of FROM. */
 static void add_order(struct bb_zero_rank *z, enum queue from, enum queue to)
 {
-	struct bb_tape *tape = z->taped.tapes;
+	struct bb_tape *tape = z->variant.taped.tapes;
 
 	bb_tape_order(tape, from, to);
 	if (!tape->failed)
@@ -388,7 +374,7 @@ static void add_call(struct bb_zero_rank *z, const struct bb_collective *collect
 	if (!z->has_peers)
 		return;
 	add_order(z, COMPUTING, COMMUNICATING);
-	bb_tape_collective(z->taped.tapes, COMMUNICATING, z->phase,
+	bb_tape_collective(z->variant.taped.tapes, COMMUNICATING, z->phase,
 			   add_work(z, (struct bb_zero_work){BB_ZERO_CALL, unit, 0, NULL, memory}),
 			   collective, flag ? 1 : (size_t)z->places.list[unit].part,
 			   flag ? BB_INT32 : z->zero->options.dtype, flag ? BB_MAX : BB_SUM);
@@ -400,8 +386,8 @@ static void add_call(struct bb_zero_rank *z, const struct bb_collective *collect
 static void add_pass(struct bb_zero_rank *z, const struct bb_zero_pass *pass, double share)
 {
 	if (pass->seconds * share > 0)
-		bb_tape_compute(z->taped.tapes, COMPUTING, z->phase, 0, pass->seconds * share,
-				pass->flops * share);
+		bb_tape_compute(z->variant.taped.tapes, COMPUTING, z->phase, 0,
+				pass->seconds * share, pass->flops * share);
 }
 
 /* Record the memory at POINT of the first step. */
@@ -550,7 +536,7 @@ static bb_status write_optimizer(struct bb_zero_rank *z)
 		if (has_master(z)) {
 			BB_TRY(status, zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->master),
 			       out);
-			BB_TRY(status, each_piece(z, copy_master), out);
+			BB_TRY(status, each_part(z, PARAMETERS | MASTER, widen_block), out);
 		}
 		BB_TRY(status, zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1), out);
 		BB_TRY(status, zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2), out);
@@ -570,8 +556,8 @@ static bb_status write_step(struct bb_zero_rank *z)
 {
 	bb_status status = BB_OK;
 
-	z->taped.tapes->n = 0;
-	z->taped.tapes->events = 0;
+	z->variant.taped.tapes->n = 0;
+	z->variant.taped.tapes->events = 0;
 	z->nworks = 0;
 	for (int64_t g = 0; g < z->zero->options.accumulate; g++) {
 		BB_TRY(status, write_forward(z, g), out);
@@ -600,28 +586,26 @@ static bb_status make_parameters(struct bb_zero_rank *z, size_t unit)
 	const bool divided = z->stage == 3;
 	const uint64_t skip = divided ? p->mine : 0, most = divided ? p->part : p->padded;
 	const uint64_t left = skip < u->elements ? u->elements - skip : 0;
-	const size_t size = zero_size(z), n = (size_t)(most < left ? most : left);
-	bb_status status = BB_OK;
+	const size_t size = zero_size(z);
+	const struct bb_zero_array array = {.at = z->parameters.memory +
+						  (divided ? p->part_at : p->at) * size,
+					    .size = size,
+					    .written = true};
 
-	for (size_t i = 0, b; i < n && status == BB_OK; i += b) {
-		b = block_of(n - i);
-		bb_zero_initial(z->zero->options.dtype, u->first + skip + i, b, z->blocks[0]);
-		status = copy_bytes(
-			z, z->parameters.memory + ((divided ? p->part_at : p->at) + i) * size,
-			z->blocks[0], b * size);
-	}
-	return status;
+	return bb_zero_each(z, &array, 1, u->first + skip, most < left ? most : left, initial_block,
+			    NULL);
 }
 
 bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 {
 	const struct bb_zero *zero = z->zero;
-	struct bb_run *run = z->engine->run;
+	const struct bb_engine *e = zero_engine(z);
+	struct bb_run *run = e->run;
 	struct bb_usage first;
 	bb_status status;
 
-	z->ledger = (struct bb_ledger){
-		.backend = z->engine->backend, .rank = z->engine->rank, .error = &run->error};
+	z->ledger =
+		(struct bb_ledger){.backend = e->backend, .rank = e->rank, .error = &run->error};
 	z->data = bb_zero_trains(zero, run);
 	z->has_peers = !zero->alone && zero->nranks > 1;
 	z->scale = zero->scale;
@@ -633,12 +617,13 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 	       bb_zero_places_make(&z->places, &zero->units, z->stage, zero->nranks, z->rank,
 				   &run->error),
 	       out);
-	BB_TRY(status, bb_taped_begin(&z->taped, zero->alone ? 1 : zero->nranks, true, &run->error),
+	BB_TRY(status,
+	       bb_taped_begin(&z->variant.taped, zero->alone ? 1 : zero->nranks, true, &run->error),
 	       out);
-	z->taped.program.queues = QUEUES;
-	z->taped.program.groups = z->has_peers ? 1 : 0;
+	z->variant.taped.program.queues = QUEUES;
+	z->variant.taped.program.groups = z->has_peers ? 1 : 0;
 	if (strcmp(zero->options.algo_text, "auto") != 0)
-		z->taped.program.algorithm = zero->options.algo_text;
+		z->variant.taped.program.algorithm = zero->options.algo_text;
 	BB_TRY(status,
 	       zero_acquire(z, BB_HOLD_PARAMETERS,
 			    (z->stage == 3 ? z->places.divided : z->places.whole) * zero_size(z),
@@ -659,7 +644,7 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 	BB_TRY(status, write_step(z), out);
 	if (steps == 1)
 		z->ledger.peak = first;
-	status = bb_taped_end(&z->taped, "a step", &run->error);
+	status = bb_taped_end(&z->variant.taped, "a step", &run->error);
 out:
 	return status;
 }
@@ -673,16 +658,16 @@ static void hold_tmp(struct bb_usage *usage, size_t bytes)
 
 bb_status bb_zero_rank_settle(struct bb_zero_rank *z, struct bb_error *refusal)
 {
-	const struct bb_trial trial = bb_zero_trial(z);
+	const struct bb_engine *e = zero_engine(z);
+	struct bb_trial trial = {.what = ""};
 	struct bb_runner *runner = NULL;
 	struct bb_sent sent;
 	bb_status status;
 
-	BB_TRY(status,
-	       bb_runner_open(&runner, z->engine->run, z->engine->driver, &trial.workload, refusal),
-	       out);
+	bb_zero_rank_trial(z, &trial);
+	BB_TRY(status, bb_runner_open(&runner, e->run, e->driver, &trial.workload, refusal), out);
 	for (int phase = 0; phase < BB_ZERO_PHASES && z->has_peers; phase++) {
-		BB_TRY(status, bb_runner_count(runner, z->engine->driver->rank, phase, &sent), out);
+		BB_TRY(status, bb_runner_count(runner, e->driver->rank, phase, &sent), out);
 		z->wire += phase == BB_ZERO_IN_OPTIMIZER ? 0 : (uint64_t)sent.bytes;
 		z->tmp_bytes = sent.tmp_bytes > z->tmp_bytes ? sent.tmp_bytes : z->tmp_bytes;
 	}
@@ -699,9 +684,11 @@ out:
 
 void bb_zero_rank_close(struct bb_zero_rank *z)
 {
-	bb_taped_free(&z->taped);
-	free(z->works);
+	bb_taped_free(&z->variant.taped);
 	bb_ledger_close(&z->ledger);
 	bb_zero_places_free(&z->places);
+	free(z->works);
 	free(z->moments);
+	z->works = NULL;
+	z->moments = NULL;
 }

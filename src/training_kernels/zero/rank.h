@@ -7,12 +7,12 @@
 #ifndef BB_TRAINING_KERNELS_ZERO_RANK_H
 #define BB_TRAINING_KERNELS_ZERO_RANK_H
 
-#include "programs/tape.h"
 #include "training_kernels/zero/ledger.h"
 #include "training_kernels/zero/zero.h"
 
 #define BB_ZERO_BLOCK ((size_t)16 << 10) /* elements that the CPU processes at a time */
-#define BB_ZERO_BLOCKS 7                 /* five copies of memory, two for arithmetic */
+#define BB_ZERO_ARRAYS 5                 /* most, on which a computation works */
+#define BB_ZERO_BLOCKS 7                 /* as many copies of memory, two for arithmetic */
 
 /* Points of a step at which memory is recorded. */
 enum bb_zero_point {
@@ -41,13 +41,6 @@ enum bb_zero_phase {
 	BB_ZERO_PHASES
 };
 
-/* Seconds of one step. */
-struct bb_zero_times {
-	double took[BB_ZERO_PHASES];   /* time in the phase */
-	double waited[BB_ZERO_PHASES]; /* part of it spent waiting for collectives */
-	double step;
-};
-
 /* What an operation does: the item is its number. */
 enum bb_zero_action {
 	BB_ZERO_SUM,     /* add up the parameters of a unit: its forward pass */
@@ -67,8 +60,8 @@ struct bb_zero_work {
 };
 
 struct bb_zero_rank {
+	struct bb_variant variant; /* its tapes are the program */
 	const struct bb_zero *zero;
-	struct bb_engine *engine;
 	float (*blocks)[BB_ZERO_BLOCK]; /* borrowed */
 	int stage, rank;                /* of the ranks that divide the states */
 	bool data;                      /* elements are really trained */
@@ -87,8 +80,7 @@ struct bb_zero_rank {
 	int64_t reducing_microbatch;
 	struct bb_held flag; /* does any gradient overflow? */
 
-	/* The program, and what is written. */
-	struct bb_taped taped;
+	/* What is written. */
 	struct bb_zero_work *works;
 	size_t nworks, work_room;
 	enum bb_zero_phase phase;
@@ -108,29 +100,41 @@ struct bb_zero_rank {
 	bool overflowed;
 	bb_status status; /* the first failure */
 
-	/* Of the current step of rank 0. */
-	struct bb_zero_times times;
+	/* Of the current step of rank 0: seconds in each phase, and then those of them that waited
+	   for collectives. */
+	double times[2 * BB_ZERO_PHASES];
 	double last; /* end of the previous operation */
 };
 
 /*
- * Allocate the parameters of Z, of which only zero, engine, blocks, stage and rank are set, and
- * write the program of its steps, of which there will be STEPS. The caller calls
+ * Allocate the parameters of Z, of which only the variant's kernel, zero, blocks, stage and rank
+ * are set, and write the program of its steps, of which there will be STEPS. The caller calls
  * bb_zero_rank_close whatever is returned.
  */
 BB_MUST bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps);
-void bb_zero_rank_close(struct bb_zero_rank *z);
+void bb_zero_rank_close(struct bb_zero_rank *z); /* zeroed or closed: no-op */
 
 /* Settle the collectives of Z's program: tmp_bytes and wire. BB_EUNSUPPORTED on all ranks with the
    reason in REFUSAL if one cannot run. Collective over the world. */
 BB_MUST bb_status bb_zero_rank_settle(struct bb_zero_rank *z, struct bb_error *refusal);
 
-/* The trial of Z's program, of BB_TIMING_STEPS, without name, steps and stepped. */
-struct bb_trial bb_zero_trial(struct bb_zero_rank *z);
+/* TRIAL = that of Z's program, of BB_TIMING_STEPS, without name, steps and stepped. */
+void bb_zero_rank_trial(struct bb_zero_rank *z, struct bb_trial *trial);
 
-/* Set *SEEN to BYTES of MEMORY that the CPU can access: MEMORY itself, or a copy in block VIEW.
-   HOST: MEMORY is host memory on any backend. */
-BB_MUST bb_status bb_zero_view(struct bb_zero_rank *z, int view, char *memory, size_t bytes,
-			       bool host, void **seen);
+/* Elements of SIZE bytes of Z's memory; HOST: in host memory on any backend. */
+struct bb_zero_array {
+	char *at;
+	size_t size;
+	bool host;
+	bool written; /* not only read */
+};
+
+/* Call WORK for all blocks of N elements of ARRAYS, at most BB_ZERO_ARRAYS, of which the first is
+   element FIRST of the model. The CPU can access a block's elements at SEEN[array]. */
+typedef void bb_zero_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+			   void *const *seen);
+BB_MUST bb_status bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays,
+			       int narrays, uint64_t first, uint64_t n, bb_zero_block *work,
+			       void *own);
 
 #endif

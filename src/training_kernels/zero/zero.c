@@ -1,16 +1,23 @@
 /*
- * zero.c - the benchmark of ZeRO: options, records, plan.
+ * zero.c - the benchmark of ZeRO: options, records, plan, and the experiment: one stage after the
+ * other from the same initial model, timed, with its memory measured and its results verified.
  */
-#include "training_kernels/zero/zero.h"
-
+#include "core/clock.h"
+#include "core/file.h"
 #include "core/units.h"
 #include "harness/measure/algorithms.h"
 #include "harness/run/options.h"
+#include "training_kernels/zero/rank.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ALONE_SHARE 0.95
+#define MOST_CHECKED (UINT64_C(1) << 22) /* elements of a reference */
+#define MOST_DRAWN (UINT64_C(1) << 30)   /* gradients of a reference, in all steps */
+#define LEAST_BYTES (4 << 20)            /* below, a few pages for any purpose exceed one percent */
 #define MOST_RANKS (1 << 20)
 #define MOST_PARAMETERS UINT64_C(1000000000000000) /* their bytes fit into 64 bits */
 
@@ -232,6 +239,607 @@ static bb_status zero_plan(struct bb_run *run)
 	return find_room(zero, run);
 }
 
+/* ---- the experiment -------------------------------------------------------------------------- */
+
+/* State of a driver. */
+struct zero_sweep {
+	struct bb_kernel kernel; /* a setting for each stage that is not skipped by the options */
+	struct bb_zero *zero;
+	float (*blocks)[BB_ZERO_BLOCK];
+	struct bb_zero_reference reference;
+	bool has_reference, has_checksum;
+	uint64_t checksum;           /* of the first stage */
+	int64_t steps;               /* of a stage, with warm-up */
+	int stage;                   /* that is being measured */
+	struct bb_zero_record *rows; /* [setting]; zeroed where it cannot run */
+};
+
+/* A stage on this rank. */
+struct zero_stage {
+	struct bb_zero_rank z; /* first: its variant */
+	/* Bytes of the process before and after the rehearsal, and after the last step; BB_ABSENT:
+	   unknown. */
+	int64_t system_at_first, system_before, system_after;
+	double *times; /* [phase, as in bb_zero_rank, then the step][timed step] */
+	size_t *steps; /* [timed step]: their numbers */
+	size_t timed;  /* steps that were not skipped */
+	uint64_t checksum;
+	char checksum_text[17];
+	struct bb_error refusal;
+};
+
+/* ---- memory of the system -------------------------------------------------------------------- */
+
+/* Bytes in use: of the host by this process, of GPUs by anybody. */
+static int64_t system_bytes(const struct zero_sweep *s)
+{
+	const struct bb_backend *backend = s->kernel.engine.run->options.backend;
+	long long resident;
+	char statm[128];
+
+	if (!backend->has_data)
+		return BB_ABSENT;
+	if (backend->gpu)
+		return -(int64_t)backend->memory_available(s->kernel.engine.run->context);
+	if (!bb_kernel_line("/proc/self/statm", statm, sizeof(statm)) ||
+	    sscanf(statm, "%*d %lld", &resident) != 1)
+		return BB_ABSENT;
+	return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}
+
+/* Measure while no rank of the process allocates or frees memory. */
+static bb_status measure_system(struct zero_sweep *s, int64_t *bytes)
+{
+	bb_status status = bb_crew_barrier(s->kernel.engine.driver);
+
+	*bytes = system_bytes(s);
+	return status == BB_OK ? bb_crew_barrier(s->kernel.engine.driver) : status;
+}
+
+/* ---- verification ---------------------------------------------------------------------------- */
+
+/* Train the reference if results are checked and the model is small enough. */
+static bb_status open_reference(struct zero_sweep *s)
+{
+	const struct bb_zero_data *d = &s->zero->data;
+	const uint64_t drawn = d->elements * (uint64_t)d->nranks * (uint64_t)d->microbatches;
+	bb_status status;
+
+	if (!bb_zero_trains(s->zero, s->kernel.engine.run) ||
+	    s->kernel.engine.run->options.check == 0 || d->elements > MOST_CHECKED ||
+	    drawn > MOST_DRAWN / (uint64_t)s->steps)
+		return BB_OK;
+	status = bb_zero_reference_open(&s->reference, d, &s->zero->scale,
+					&s->kernel.engine.run->error);
+	s->has_reference = status == BB_OK;
+	for (int64_t step = 1; step <= s->steps && status == BB_OK; step++)
+		bb_zero_reference_step(&s->reference, step);
+	return status;
+}
+
+/* What is compared with elements of this rank. */
+struct comparison {
+	bool summed;           /* they belong to the checksum */
+	const char *reference; /* of the whole model; NULL: none */
+	size_t size;           /* of an element */
+	uint64_t wrong, checksum;
+};
+
+static void compare_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+			  void *const *seen)
+{
+	struct comparison *c = own;
+	const size_t size = c->size;
+
+	if (c->summed)
+		c->checksum += bb_zero_sum(z->zero->options.dtype, first, n, seen[0]);
+	for (size_t i = 0; i < n && c->reference; i++)
+		c->wrong += memcmp((const char *)seen[0] + i * size,
+				   c->reference + (first + i) * size, size) != 0;
+}
+
+/* Compare all elements of UNIT on this rank: its own part, which is summed, what it received of the
+   others' parts, and the master copy of its part. */
+static bb_status compare_unit(struct zero_sweep *s, struct bb_zero_rank *z, size_t unit,
+			      struct comparison *c)
+{
+	const struct bb_zero_unit *u = &z->zero->units.list[unit];
+	const struct bb_zero_place *p = &z->places.list[unit];
+	const uint64_t begin = p->mine < u->elements ? p->mine : u->elements;
+	const uint64_t end = p->mine + p->part < u->elements ? p->mine + p->part : u->elements;
+	const bool divided = z->stage == 3;
+	struct bb_zero_array array = {.size = bb_dtype_size(z->zero->options.dtype)};
+	char *const whole = z->parameters.memory + p->at * array.size;
+	bb_status status;
+
+	c->size = array.size;
+	c->reference = s->has_reference ? s->reference.parameters : NULL;
+	c->summed = z->stage > 0 || z->rank == 0;
+	array.at = divided ? z->parameters.memory + p->part_at * array.size
+			   : whole + begin * array.size;
+	BB_TRY(status, bb_zero_each(z, &array, 1, u->first + begin, end - begin, compare_block, c),
+	       out);
+	c->summed = false;
+	array.at = whole;
+	if (!divided)
+		BB_TRY(status, bb_zero_each(z, &array, 1, u->first, begin, compare_block, c), out);
+	array.at = whole + end * array.size;
+	if (!divided)
+		BB_TRY(status,
+		       bb_zero_each(z, &array, 1, u->first + end, u->elements - end, compare_block,
+				    c),
+		       out);
+	if (!s->has_reference || !z->master.memory)
+		return BB_OK;
+	c->size = sizeof(float);
+	c->reference = (const char *)s->reference.master;
+	array = (struct bb_zero_array){.at = z->master.memory + p->part_at * sizeof(float),
+				       .size = sizeof(float),
+				       .host = z->zero->options.offload};
+	status = bb_zero_each(z, &array, 1, u->first + begin, end - begin, compare_block, c);
+out:
+	return status;
+}
+
+/* The number of wrong elements on all ranks, and the checksum of all parameters. Collective. */
+static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
+{
+	struct bb_engine *e = &s->kernel.engine;
+	struct bb_zero_rank *z = &m->z;
+	struct comparison c = {.wrong = 0};
+	uint64_t sums[2];
+	bb_status status = BB_OK;
+
+	if (!bb_zero_trains(s->zero, e->run))
+		return BB_OK;
+	BB_TRY(status, bb_engine_corrupt(e, z->parameters.memory + z->places.list[0].at), out);
+	for (size_t u = 0; u < z->zero->units.n; u++)
+		BB_TRY(status, compare_unit(s, z, u, &c), out);
+	sums[0] = c.wrong;
+	sums[1] = c.checksum;
+	BB_TRY(status, bb_engine_sum(e, sums, 2), out);
+	m->checksum = sums[1];
+	/* Without a reference all stages must agree with the first one. */
+	if (!s->has_checksum)
+		s->checksum = m->checksum;
+	s->has_checksum = true;
+	if (e->run->options.check > 0)
+		e->trials[z->variant.trial].wrong =
+			s->has_reference ? (int64_t)sums[0] : m->checksum != s->checksum;
+out:
+	return status;
+}
+
+/* ---- the rows ---------------------------------------------------------------------------------
+ */
+
+static double percent_off(double got, double wanted)
+{
+	return wanted > 0 ? 100 * (got - wanted) / wanted : NAN;
+}
+
+/* Set the fields of the record R about USAGE. */
+#define USAGE_SET(r, usage)                                                                        \
+	((r)->parameters_bytes = (int64_t)(usage)->holds[BB_HOLD_PARAMETERS],                      \
+	 (r)->gradients_bytes = (int64_t)(usage)->holds[BB_HOLD_GRADIENTS],                        \
+	 (r)->optimizer_bytes = (int64_t)(usage)->holds[BB_HOLD_OPTIMIZER],                        \
+	 (r)->communication_bytes = (int64_t)(usage)->holds[BB_HOLD_COMMUNICATION],                \
+	 (r)->held_bytes = (int64_t)bb_usage_held(usage),                                          \
+	 (r)->fragmentation_bytes = (int64_t)bb_usage_fragmentation(usage),                        \
+	 (r)->reserved_bytes = (int64_t)(usage)->reserved,                                         \
+	 (r)->host_bytes = (int64_t)(usage)->host)
+
+static void fill_memory(const struct bb_zero_rank *z, struct bb_zero_record *r)
+{
+	const uint64_t n = z->stage == 0 ? 1 : (uint64_t)z->zero->nranks;
+	const struct bb_states states =
+		bb_states_of_rank(&z->zero->recipe, z->places.whole, 0, z->stage, n);
+	const struct bb_usage *last = &z->ledger.now;
+	int64_t *const peaks[BB_ZERO_POINTS] = {[BB_ZERO_MODEL] = &r->model_bytes,
+						[BB_ZERO_WRAPPED] = &r->wrapped_bytes,
+						[BB_ZERO_BEFORE] = &r->before_bytes,
+						[BB_ZERO_AFTER] = &r->after_bytes};
+
+	r->formula_parameters_bytes = (int64_t)states.parameters;
+	r->formula_gradients_bytes = (int64_t)states.gradients;
+	r->formula_optimizer_bytes = (int64_t)states.optimizer;
+	r->formula_bytes = (int64_t)bb_states_sum(&states);
+	USAGE_SET(r, &z->ledger.peak);
+	r->host_bytes = (int64_t)last->host;
+	/* States that stay allocated, with offloaded ones. */
+	r->states_error_percent = percent_off((double)(last->holds[BB_HOLD_PARAMETERS] +
+						       last->holds[BB_HOLD_GRADIENTS] +
+						       last->holds[BB_HOLD_OPTIMIZER] + last->host),
+					      (double)r->formula_bytes);
+	for (size_t i = 0; i < z->nmoments; i++)
+		if (peaks[z->moments[i].point])
+			*peaks[z->moments[i].point] = (int64_t)z->moments[i].peak;
+}
+
+/* The process is measured without the temporary memory, which its runner has freed. */
+static void fill_system(const struct zero_sweep *s, const struct zero_stage *m,
+			struct bb_zero_record *r)
+{
+	const uint64_t reserved = m->z.ledger.now.reserved - bb_ledger_rounded(m->z.tmp_bytes);
+
+	if (m->system_at_first == BB_ABSENT || m->system_before == BB_ABSENT ||
+	    m->system_after == BB_ABSENT)
+		return;
+	r->system_constant_bytes = m->system_before - m->system_at_first;
+	r->system_bytes = m->system_after - m->system_before;
+	r->system_reserved_bytes = (int64_t)reserved * (int64_t)s->kernel.engine.run->world.nlocal;
+	if (r->system_reserved_bytes >= LEAST_BYTES)
+		r->system_error_percent =
+			percent_off((double)r->system_bytes, (double)r->system_reserved_bytes);
+}
+
+static void fill_traffic(const struct bb_zero *zero, const struct bb_zero_rank *z,
+			 struct bb_zero_record *r)
+{
+	uint64_t formula = 0;
+
+	for (size_t u = 0; u < zero->units.n; u++)
+		formula +=
+			bb_zero_bytes(&zero->recipe, zero->units.list[u].elements, z->stage,
+				      (uint64_t)zero->nranks, (uint64_t)zero->options.accumulate);
+	r->wire_bytes = (int64_t)z->wire;
+	r->formula_wire_bytes = (int64_t)formula;
+	r->wire_volumes = (double)z->wire /
+			  (double)(zero->units.elements * bb_dtype_size(zero->options.dtype));
+}
+
+/* Set the medians of all times. The duration of a step is that of the slowest rank. */
+static void fill_times(const struct zero_stage *m, size_t most, struct bb_zero_record *r)
+{
+	double *const us[] = {&r->forward_us,
+			      &r->backward_us,
+			      &r->optimise_us,
+			      &r->gather_us,
+			      &r->forward_wait_us,
+			      &r->backward_wait_us,
+			      NULL,
+			      NULL,
+			      &r->step_us};
+
+	for (size_t i = 0; i < m->timed; i++)
+		m->times[2 * BB_ZERO_PHASES * most + i] =
+			bb_variant_trial(&m->z.variant)->samples[m->steps[i]];
+	for (size_t k = 0; k < sizeof(us) / sizeof(*us); k++)
+		if (us[k])
+			*us[k] = 1e6 * bb_stats_median(m->times + k * most, m->timed);
+}
+
+static bb_status deliver_moments(const struct bb_zero_rank *z)
+{
+	static const char *const names[BB_ZERO_POINTS] = {
+		[BB_ZERO_MODEL] = "model",
+		[BB_ZERO_WRAPPED] = "wrapped",
+		[BB_ZERO_FORWARD] = "forward",
+		[BB_ZERO_BACKWARD] = "backward",
+		[BB_ZERO_BEFORE] = "before optimizer",
+		[BB_ZERO_AFTER] = "after optimizer",
+	};
+	struct bb_run *run = z->variant.kernel->engine.run;
+	bb_status status = BB_OK;
+
+	bb_ticker_hide(&run->ticker);
+	for (size_t i = 0; i < z->nmoments && status == BB_OK; i++) {
+		const struct bb_zero_moment *m = &z->moments[i];
+		const bool layer = m->point == BB_ZERO_FORWARD || m->point == BB_ZERO_BACKWARD;
+		struct bb_zero_moment_record r = {.stage = z->stage,
+						  .moment = names[m->point],
+						  .item = layer ? (int64_t)m->item : BB_ABSENT,
+						  .peak_bytes = (int64_t)m->peak};
+
+		USAGE_SET(&r, &m->now);
+		status = bb_sinks_record(&run->sinks, &bb_record_zero_moment, &r);
+	}
+	return status;
+}
+
+static void zero_describe(const struct bb_kernel *k, size_t setting, void *record)
+{
+	const struct zero_sweep *s = (const struct zero_sweep *)k;
+	struct zero_stage *m = (struct zero_stage *)bb_kernel_variant(k, setting, 0);
+	const struct bb_zero *zero = s->zero;
+	const struct bb_zero_rank *z = &m->z;
+	struct bb_zero_record *r = record;
+
+	r->model = zero->options.model_text;
+	r->dtype = bb_dtype_name(zero->options.dtype);
+	r->algorithm = z->has_peers ? zero->options.algo_text : NULL;
+	r->overlap = zero->overlaps ? "on" : "off";
+	r->nranks = zero->nranks;
+	r->stage = z->stage;
+	r->rank = z->rank;
+	r->parameters = (int64_t)zero->units.elements;
+	r->units = (int64_t)zero->units.n;
+	r->padding = (int64_t)(z->places.whole - zero->units.elements);
+	r->accumulate = zero->options.accumulate;
+	r->steps = s->steps;
+	r->offload = zero->options.offload;
+	r->alone = zero->alone;
+	fill_memory(z, r);
+	fill_system(s, m, r);
+	if (!zero->alone) {
+		fill_traffic(zero, z, r);
+		fill_times(m, (size_t)s->steps, r);
+	}
+	if (bb_zero_trains(zero, k->engine.run)) {
+		snprintf(m->checksum_text, sizeof(m->checksum_text), "%016llx",
+			 (unsigned long long)m->checksum);
+		r->checksum = m->checksum_text;
+		r->loss_scale = z->scale.scale;
+		r->skipped = z->scale.skipped;
+		r->wrong = bb_variant_trial(&z->variant)->wrong;
+		if (r->wrong != BB_ABSENT)
+			r->verified = s->has_reference ? "one rank alone" : "the first stage";
+	}
+	r->end_unix_s = bb_clock_unix();
+	s->rows[setting] = *r;
+}
+
+static void zero_skip(const struct bb_kernel *k, size_t setting, struct bb_skip_record *skip)
+{
+	static const char *const names[] = {"stage 0", "stage 1", "stage 2", "stage 3"};
+	const struct zero_sweep *s = (const struct zero_sweep *)k;
+
+	skip->collective = names[s->stage];
+	skip->dtype = bb_dtype_name(s->zero->options.dtype);
+}
+
+/* ---- a stage --------------------------------------------------------------------------------- */
+
+/* Set SMALL to a copy of ZERO whose layers have at most a block per rank. */
+static bb_status shrink_layers(const struct bb_zero *zero, struct bb_zero *small,
+			       struct bb_error *error)
+{
+	const uint64_t most = BB_ZERO_BLOCK * (uint64_t)(zero->alone ? 1 : zero->nranks);
+	struct bb_zero_units *units = &small->units;
+
+	*small = *zero;
+	small->options.accumulate = small->data.microbatches = 1;
+	small->data.overflow = 0;
+	small->forward = small->backward = (struct bb_zero_pass){0, 0};
+	*units = (struct bb_zero_units){.list = calloc(zero->units.n, sizeof(*units->list)),
+					.n = zero->units.n};
+	if (!units->list)
+		return bb_no_memory(error, "the layers of a rehearsal");
+	for (size_t u = 0; u < units->n; u++) {
+		units->list[u] = zero->units.list[u];
+		units->list[u].first = units->elements;
+		if (units->list[u].elements > most)
+			units->list[u].elements = most;
+		units->elements += units->list[u].elements;
+	}
+	small->data.elements = units->elements;
+	return BB_OK;
+}
+
+/* Keeps the times of a step. One that is skipped takes less time and does not count. */
+static void zero_stepped(void *own, size_t step)
+{
+	struct zero_stage *m = own;
+	const struct zero_sweep *s = (const struct zero_sweep *)m->z.variant.kernel;
+
+	if (m->z.scale.skipped == m->z.skipped) {
+		for (size_t k = 0; k < 2 * BB_ZERO_PHASES; k++)
+			m->times[k * (size_t)s->steps + m->timed] = m->z.times[k];
+		m->steps[m->timed++] = step;
+	}
+	memset(m->z.times, 0, sizeof(m->z.times));
+	m->z.last = 0;
+}
+
+static void zero_rank_set(struct bb_zero_rank *z, struct zero_sweep *s, const struct bb_zero *zero)
+{
+	z->variant.kernel = &s->kernel;
+	z->zero = zero;
+	z->blocks = s->blocks;
+	z->stage = s->stage;
+	z->rank = zero->alone ? (int)zero->options.as_rank : s->kernel.engine.driver->rank;
+}
+
+/*
+ * Run a step with small layers. It allocates what does not depend on the size of the model (code
+ * that runs for the first time, stacks, buffers of collectives), so that later growth is due to the
+ * model. Collective.
+ */
+static bb_status rehearse(struct zero_sweep *s, const char *what)
+{
+	struct bb_engine *e = &s->kernel.engine;
+	struct bb_zero small = {.nranks = 0};
+	struct bb_zero_rank z = {.rank = 0};
+	struct bb_trial trial = {.steps = 1};
+	struct bb_error refusal = {.text = ""};
+	bb_status status;
+
+	if (!e->backend->has_data)
+		return BB_OK;
+	BB_TRY(status, shrink_layers(s->zero, &small, &e->run->error), out);
+	zero_rank_set(&z, s, &small);
+	BB_TRY(status, bb_zero_rank_open(&z, 1), out);
+	if (!s->zero->alone) {
+		BB_TRY(status, bb_zero_rank_settle(&z, &refusal), out);
+		bb_zero_rank_trial(&z, &trial);
+		snprintf(trial.what, sizeof(trial.what), "%s", what);
+		BB_TRY(status, bb_engine_add(e, &trial, NULL), out);
+		BB_TRY(status, bb_engine_measure(e), out);
+	}
+	status = bb_crew_barrier(e->driver);
+out:
+	if (status != BB_OK && status != BB_EUNSUPPORTED)
+		bb_crew_abandon(e->driver);
+	bb_zero_rank_close(&z);
+	bb_zero_units_free(&small.units);
+	/* The stage itself then reports that it cannot run. */
+	return status == BB_EUNSUPPORTED && *refusal.text ? BB_OK : status;
+}
+
+static void zero_release(struct bb_variant *variant)
+{
+	bb_zero_rank_close((struct bb_zero_rank *)variant);
+}
+
+static bb_status zero_write(struct bb_variant *variant, struct bb_trial *trial,
+			    const char **refusal)
+{
+	struct zero_stage *m = (struct zero_stage *)variant;
+	struct zero_sweep *s = (struct zero_sweep *)variant->kernel;
+	const struct bb_zero *zero = s->zero;
+	const int64_t warm = zero->alone ? 0 : s->kernel.engine.run->options.warmup_iters;
+	const size_t steps = (size_t)s->steps;
+	bb_status status = BB_OK;
+
+	variant->release = zero_release;
+	snprintf(trial->what, sizeof(trial->what), "ZeRO stage %d of %.32s", s->stage,
+		 zero->options.model_text);
+	*refusal = *zero->skips[s->stage] ? zero->skips[s->stage] : NULL;
+	if (*refusal)
+		return BB_OK;
+	m->times = bb_kernel_keep(&s->kernel, (2 * BB_ZERO_PHASES + 1) * steps, sizeof(double));
+	m->steps = bb_kernel_keep(&s->kernel, steps, sizeof(*m->steps));
+	if (!m->times || !m->steps)
+		return BB_EINTERNAL;
+	BB_TRY(status, bb_engine_begin(&s->kernel.engine, trial->what), out);
+	BB_TRY(status, measure_system(s, &m->system_at_first), out);
+	BB_TRY(status, rehearse(s, trial->what), out);
+	BB_TRY(status, measure_system(s, &m->system_before), out);
+	zero_rank_set(&m->z, s, zero);
+	BB_TRY(status, bb_zero_rank_open(&m->z, s->steps), out);
+	bb_zero_rank_trial(&m->z, trial);
+	trial->steps = (size_t)(s->steps - warm);
+	trial->warm = (size_t)warm;
+	trial->stepped = zero_stepped;
+	if (!zero->alone)
+		status = bb_zero_rank_settle(&m->z, &m->refusal);
+	if (status == BB_EUNSUPPORTED && *m->refusal.text) {
+		*refusal = m->refusal.text;
+		status = BB_OK;
+	}
+out:
+	return status;
+}
+
+/* Measures the stage that was written last. A rank alone runs nothing. */
+static bb_status measure_stage(struct zero_sweep *s, struct zero_stage *m)
+{
+	struct bb_engine *e = &s->kernel.engine;
+	bb_status status = BB_OK;
+
+	if (!s->zero->alone)
+		BB_TRY(status, bb_engine_measure(e), out);
+	if (m->z.status != BB_OK)
+		return bb_fail(&e->run->error, m->z.status, "rank %d cannot access its memory",
+			       e->driver->rank);
+	BB_TRY(status, measure_system(s, &m->system_after), out);
+	BB_TRY(status, verify_stage(s, m), out);
+	if (bb_engine_leads(e))
+		status = deliver_moments(&m->z);
+out:
+	return status;
+}
+
+static bb_status run_stage(struct zero_sweep *s)
+{
+	struct bb_kernel *k = &s->kernel;
+	struct zero_stage *m;
+	bb_status status;
+
+	BB_TRY(status, bb_kernel_sweep(k, 1, 1, sizeof(*m), zero_write), out);
+	m = (struct zero_stage *)bb_kernel_variant(k, k->settings - 1, 0);
+	if (!bb_kernel_refusal(k, k->settings - 1))
+		BB_TRY(status, measure_stage(s, m), out);
+	if (bb_engine_leads(&k->engine)) {
+		BB_TRY(status,
+		       bb_kernel_deliver_setting(k, k->settings - 1, &bb_record_zero, zero_describe,
+						 zero_skip),
+		       out);
+		bb_ticker_step(&k->engine.run->ticker, 0);
+	}
+	/* Other ranks may still read the memory of this one. */
+	BB_TRY(status, bb_crew_barrier(k->engine.driver), out);
+	bb_zero_rank_close(&m->z);
+out:
+	return status;
+}
+
+static bb_status zero_open(struct bb_engine *engine)
+{
+	struct zero_sweep *s = (struct zero_sweep *)engine;
+	const int64_t warm = engine->run->options.warmup_iters;
+	int64_t all, overflow;
+
+	s->zero = engine->run->own;
+	overflow = bb_zero_trains(s->zero, engine->run) ? s->zero->data.overflow : 0;
+	all = warm + s->zero->options.iters;
+	/* The requested steps, and one more if a timed one overflows. A rank alone runs one that
+	   allocates everything, and one that reuses it. */
+	s->steps = s->zero->alone ? 2 : all + (overflow > warm && overflow <= all);
+	s->blocks = bb_kernel_keep(&s->kernel, BB_ZERO_BLOCKS, sizeof(*s->blocks));
+	s->rows = bb_kernel_keep(&s->kernel, BB_ZERO_STAGES, sizeof(*s->rows));
+	if (!s->blocks || !s->rows)
+		return BB_EINTERNAL;
+	if (bb_engine_leads(engine))
+		bb_ticker_start(&engine->run->ticker, BB_ZERO_STAGES, 0);
+	return open_reference(s);
+}
+
+static bb_status zero_run(struct bb_engine *engine)
+{
+	struct zero_sweep *s = (struct zero_sweep *)engine;
+	bb_status status = BB_OK;
+
+	for (s->stage = 0; s->stage < BB_ZERO_STAGES && status == BB_OK; s->stage++)
+		if (s->zero->options.stages >> s->stage & 1)
+			status = run_stage(s);
+	return status;
+}
+
+/* The phases of the steps, below the rows. */
+static bb_status zero_deliver(struct bb_engine *engine)
+{
+	const struct zero_sweep *s = (struct zero_sweep *)engine;
+	struct bb_strbuf out = {0};
+
+	if (engine->run->end.results == 0)
+		return bb_fail(&engine->run->error, BB_EUNSUPPORTED,
+			       "no stage can run with these options: see the skipped ones");
+	for (size_t i = 0; i < s->kernel.settings && !s->zero->alone; i++) {
+		const struct bb_zero_record *r = &s->rows[i];
+
+		if (!r->model)
+			continue;
+		bb_strbuf_addf(&out,
+			       "# stage %lld: forward %.2f ms (waits %.2f), backward %.2f (waits "
+			       "%.2f), optimizer %.2f, gather %.2f",
+			       (long long)r->stage, 1e-3 * r->forward_us, 1e-3 * r->forward_wait_us,
+			       1e-3 * r->backward_us, 1e-3 * r->backward_wait_us,
+			       1e-3 * r->optimise_us, 1e-3 * r->gather_us);
+		if (r->skipped != BB_ABSENT)
+			bb_strbuf_addf(&out, "; %lld of %lld steps skipped, loss scale %g",
+				       (long long)r->skipped, (long long)r->steps, r->loss_scale);
+		bb_strbuf_add(&out, "\n");
+	}
+	return bb_engine_comment_lines(engine, &out);
+}
+
+static void zero_close(struct bb_engine *engine)
+{
+	bb_zero_reference_close(&((struct zero_sweep *)engine)->reference);
+	bb_kernel_close(engine);
+}
+
+static const struct bb_experiment zero_experiment = {
+	.bytes = sizeof(struct zero_sweep),
+	.open = zero_open,
+	.run = zero_run,
+	.deliver = zero_deliver,
+	.close = zero_close,
+};
+
+/* ---- the benchmark --------------------------------------------------------------------------- */
+
 static void add_heading(struct bb_run *run, struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "# MB: 1e6 bytes, of one rank at its peak. formula: states by the ZeRO "
@@ -240,7 +848,7 @@ static void add_heading(struct bb_run *run, struct bb_strbuf *out)
 			   "allocated but not held; wire: sent by a rank per step\n");
 }
 
-static void zero_release(struct bb_run *run)
+static void zero_free(struct bb_run *run)
 {
 	bb_zero_units_free(&((struct bb_zero *)run->own)->units);
 }
@@ -261,7 +869,7 @@ const struct bb_benchmark bb_zero_benchmark = {
 	.open_text = bb_sink_table_open,
 	.rows = &bb_record_zero,
 	.plan = zero_plan,
-	.experiment = &bb_zero_experiment,
+	.experiment = &zero_experiment,
 	.tell = add_heading,
-	.close = zero_release,
+	.close = zero_free,
 };

@@ -2,12 +2,11 @@
  * zero.h - the benchmark of ZeRO: mixed-precision Adam steps under each stage. Memory is accounted
  * byte by byte, results are checked bit by bit.
  *
- *   zero.c           options, records, plan
+ *   zero.c           options, records, plan, and the experiment: stage by stage, timed and verified
  *   units.c          layers of a model, and their places on a rank
  *   ledger.c         accounted memory
  *   data.c           parameters, gradients, reference; arithmetic
  *   rank.c           a step of a rank under a stage, as a program, and its memory
- *   sweep.c          the experiment: stage by stage, timed and verified; their rows
  */
 #ifndef BB_TRAINING_KERNELS_ZERO_ZERO_H
 #define BB_TRAINING_KERNELS_ZERO_ZERO_H
@@ -214,8 +213,6 @@ struct bb_zero {
 	struct bb_zero_scale scale;      /* before the first step */
 	char skips[BB_ZERO_STAGES][256]; /* why a stage is skipped; "": it runs */
 };
-
-extern const struct bb_experiment bb_zero_experiment;
 
 /* Whether elements are really trained: not by a rank alone, nor by a backend without data. */
 static inline bool bb_zero_trains(const struct bb_zero *zero, const struct bb_run *run)
