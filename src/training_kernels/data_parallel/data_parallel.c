@@ -7,7 +7,6 @@
 #include "core/units.h"
 #include "harness/measure/algorithms.h"
 #include "harness/run/options.h"
-#include "training_kernels/ddp/ddp.h"
 #include "training_kernels/sampler.h"
 #include "training_kernels/train.h"
 

@@ -37,20 +37,10 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	       .usual = true)                                                                      \
 	OPTION(STRING, algo_text, "algo", 0, "ring",                                               \
 	       "algorithm of the collectives; the formulas hold for ring", .argument = "NAME")     \
-	BB_MODEL_OPTION(OPTION, "resnet50", "model of the gradients: ", .section = "Model")        \
-	BB_SEQ_OPTION(OPTION)                                                                      \
-	BB_ATTENTION_OPTION(OPTION, "")                                                            \
-	OPTION(INT, batch, "batch", 0, "1",                                                        \
-	       "sequences or images of a batch of each rank, for --flops", .min = 1,               \
-	       .max = INT64_C(1) << 30, BB_TIME_CONFLICT)                                          \
-	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the gradients",                \
-	       .choices = bb_ddp_dtypes)                                                           \
+	BB_REPLICA_MODEL_OPTIONS(OPTION)                                                           \
 	OPTION(INT, accumulate, "accumulate", 0, "1", "batches of a rank for one gradient",        \
 	       .min = 1, .max = 1 << 20)                                                           \
-	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time", BB_TIME_CONFLICT)  \
-	BB_STEP_TIME_OPTION(OPTION, "50ms", "")                                                    \
-	BB_COMPUTE_OPTION(OPTION)                                                                  \
-	BB_MEMORY_OPTION(OPTION)                                                                   \
+	BB_REPLICA_TIME_OPTIONS(OPTION, "50ms", "")                                                \
 	COMMON("iters", 'n', "5", "timed programs of each strategy, over all rounds", .min = 1,    \
 	       .max = 1000000, .usual = true)                                                      \
 	OPTION(INT, train, "train", 0, NULL,                                                       \

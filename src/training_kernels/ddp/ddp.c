@@ -15,11 +15,9 @@
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-#define MOST_BATCH (INT64_C(1) << 30)
 #define STEP_NS 50000000 /* of a batch, unless an option sets it */
 #define LEAST_SEEN 0.01  /* of a step: shorter reductions are not judged */
 
-const char *const bb_ddp_dtypes[] = {"float", "half", "bfloat16", "double", NULL};
 static const char *const overlap_names[] = {"on", "off", "both", NULL};
 
 #define BB_OPTIONS struct bb_ddp_options
@@ -27,13 +25,10 @@ const struct bb_option bb_ddp_rows[] = BB_OPTION_ROWS(BB_DDP_OPTIONS);
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
 
-static bb_status add_algorithm(struct bb_ddp_options *a, const char *name, struct bb_error *error)
+/* Append to a list of names. */
+static void add_name(struct bb_strbuf *list, const char *prefix, const char *name)
 {
-	if (a->nalgorithms == BB_DDP_MOST_ALGORITHMS)
-		return bb_fail(error, BB_EUSAGE, "--algo %s: more than %d algorithms", a->algo_text,
-			       BB_DDP_MOST_ALGORITHMS);
-	snprintf(a->algorithms[a->nalgorithms++], BB_WORD, "%s", name);
-	return BB_OK;
+	bb_strbuf_addf(list, "%s%s%s", list->length > 0 ? "," : "", prefix, name);
 }
 
 /* The algorithms of --algo, which has passed its check. */
@@ -41,29 +36,30 @@ static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backe
 				 struct bb_error *error)
 {
 	const struct bb_native *natives = backend->natives;
-	const char *rest = a->algo_text;
-	char word[BB_WORD];
+	struct bb_strbuf all = {0};
+	const char *rest;
 	bb_status status = BB_OK;
 
-	if (strcmp(rest, "all") != 0) {
-		do {
-			bb_next_word(&rest, word);
-			status = add_algorithm(a, word, error);
-		} while (status == BB_OK && *rest++ == ',');
-		return status;
-	}
-	for (const struct bb_native *n = natives; n && n->name && status == BB_OK; n++)
+	for (const struct bb_native *n = natives; n && n->name; n++)
 		if (!n->refuses || !n->refuses(n, &bb_all_reduce))
-			status = add_algorithm(a, n->name, error);
-	for (int i = 0; bb_algorithms[i] && status == BB_OK; i++)
-		if (bb_algorithms[i]->collective == &bb_all_reduce) {
-			const char *name = bb_algorithms[i]->name;
-
-			/* A name that the backend's library has too means that. */
-			snprintf(word, sizeof(word), "%s%s",
-				 bb_native_find(natives, name) ? BB_OWN : "", name);
-			status = add_algorithm(a, word, error);
-		}
+			add_name(&all, "", n->name);
+	/* A name that the backend's library has too means that. */
+	for (int i = 0; bb_algorithms[i]; i++)
+		if (bb_algorithms[i]->collective == &bb_all_reduce)
+			add_name(&all,
+				 bb_native_find(natives, bb_algorithms[i]->name) ? BB_OWN : "",
+				 bb_algorithms[i]->name);
+	rest = strcmp(a->algo_text, "all") == 0 ? bb_strbuf_text(&all) : a->algo_text;
+	do {
+		if (a->nalgorithms == BB_DDP_MOST_ALGORITHMS)
+			status = bb_fail(error, BB_EUSAGE, "--algo %s: more than %d algorithms",
+					 a->algo_text, BB_DDP_MOST_ALGORITHMS);
+		else
+			bb_next_word(&rest, a->algorithms[a->nalgorithms++]);
+	} while (status == BB_OK && *rest++ == ',');
+	if (bb_strbuf_failed(&all))
+		status = bb_no_memory(error, "the algorithms");
+	bb_strbuf_free(&all);
 	return status;
 }
 

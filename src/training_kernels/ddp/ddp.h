@@ -22,14 +22,7 @@
 enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 
 #define BB_DDP_OPTIONS(OPTION, COMMON)                                                             \
-	BB_MODEL_OPTION(OPTION, "resnet50", "model of the gradients: ", .section = "Model")        \
-	BB_SEQ_OPTION(OPTION)                                                                      \
-	BB_ATTENTION_OPTION(OPTION, "")                                                            \
-	OPTION(INT, batch, "batch", 0, "1",                                                        \
-	       "sequences or images of a batch of each rank, for --flops", .min = 1,               \
-	       .max = MOST_BATCH, BB_TIME_CONFLICT)                                                \
-	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the gradients",                \
-	       .choices = bb_ddp_dtypes)                                                           \
+	BB_REPLICA_MODEL_OPTIONS(OPTION)                                                           \
 	OPTION(SIZES, caps, "buckets", 0, "1M,5M,10M,25M,50M,100M,200M",                           \
 	       "sizes at which a bucket is closed", .min = 1, .max = BB_MOST_BYTES,                \
 	       .section = "Buckets", .usual = true)                                                \
@@ -45,10 +38,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	OPTION(INT, accumulate, "accumulate", 0, "1",                                              \
 	       "batches of a step; only the gradients of the last are reduced", .min = 1,          \
 	       .max = 1 << 20)                                                                     \
-	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time", BB_TIME_CONFLICT)  \
-	BB_STEP_TIME_OPTION(OPTION, NULL, " (default: 50ms; with --predict: none)")                \
-	BB_COMPUTE_OPTION(OPTION)                                                                  \
-	BB_MEMORY_OPTION(OPTION)                                                                   \
+	BB_REPLICA_TIME_OPTIONS(OPTION, NULL, " (default: 50ms; with --predict: none)")            \
 	COMMON("iters", 'n', "10", "timed steps of each kind, over all rounds", .min = 1,          \
 	       .max = 1000000, .usual = true)                                                      \
 	OPTION(FLAG, predict, "predict", 0, NULL,                                                  \
@@ -195,8 +185,5 @@ void bb_ddp_add_model(const struct bb_ddp *ddp, struct bb_strbuf *out);
 /* Append the sizes of buckets, and each bucket with its reduction. REDUCTIONS: [cap] */
 void bb_ddp_add_buckets(const struct bb_ddp *ddp, const struct bb_ddp_reductions *reductions,
 			struct bb_strbuf *out);
-
-/* Datatypes of gradients; ends with NULL. */
-extern const char *const bb_ddp_dtypes[];
 
 #endif

@@ -54,25 +54,23 @@ void bb_estimate_set_ranks(struct bb_options *o, const struct bb_environment *en
 
 /* ---- a replica ------------------------------------------------------------------------------- */
 
+const char *const bb_replica_dtypes[] = {"float", "half", "bfloat16", "double", NULL};
+
 bb_status bb_replica_open(struct bb_replica *r, const struct bb_replica_request *q,
 			  const struct bb_options *o, struct bb_error *error)
 {
 	const struct bb_model *m = &r->model;
-	double flops, per_flop = 0;
+	double flops, per_flop;
 	bb_status status;
 
 	r->request = *q;
 	BB_TRY(status, bb_model_open(&r->model, q->model, q->seq, error), out);
 	bb_attention_apply(&r->model, q->attention);
 	flops = m->forward + m->backward;
-	if (q->flops_given)
-		per_flop = (double)q->batch / q->flops;
-	else
-		per_flop = 1e-9 * (double)q->step_ns / flops;
+	r->batch_s = q->flops > 0 ? flops * (double)q->batch / q->flops : 1e-9 * (double)q->step_ns;
+	per_flop = q->flops > 0 ? (double)q->batch / q->flops : r->batch_s / flops;
 	r->forward_s = m->forward * per_flop;
 	r->backward_s = m->backward * per_flop;
-	r->batch_s =
-		q->flops_given ? flops * (double)q->batch / q->flops : 1e-9 * (double)q->step_ns;
 	r->bytes = m->parameters * bb_dtype_size(q->dtype);
 	status = bb_estimate_capacity(&r->capacity, "--memory", (int64_t)q->memory, q->memory_given,
 				      (int64_t)q->reserve, o->cluster, error);

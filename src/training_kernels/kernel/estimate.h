@@ -9,6 +9,7 @@
 #include "models/attention.h"
 #include "models/memory/capacity.h"
 #include "models/memory/fits.h"
+#include "training_kernels/kernel/options.h"
 
 #define BB_MEMORY_OPTION(OPTION, ...)                                                              \
 	OPTION(SIZE, memory, "memory", 0, "80G",                                                   \
@@ -36,11 +37,29 @@
 BB_MUST bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *subject,
 				   const char *data, const char *give);
 
-/* What options request by the macros of options.h; A has members of their names. */
+/* The options of a replica: its model, and the time of a batch; STEP_TIME and MORE as in
+   BB_STEP_TIME_OPTION. */
+#define BB_REPLICA_MODEL_OPTIONS(OPTION)                                                           \
+	BB_MODEL_OPTION(OPTION, "resnet50", "model of the gradients: ", .section = "Model")        \
+	BB_SEQ_OPTION(OPTION)                                                                      \
+	BB_ATTENTION_OPTION(OPTION, "")                                                            \
+	OPTION(INT, batch, "batch", 0, "1",                                                        \
+	       "sequences or images of a batch of each rank, for --flops", .min = 1,               \
+	       .max = INT64_C(1) << 30, BB_TIME_CONFLICT)                                          \
+	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the gradients",                \
+	       .choices = bb_replica_dtypes)
+#define BB_REPLICA_TIME_OPTIONS(OPTION, step_time, more)                                           \
+	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time", BB_TIME_CONFLICT)  \
+	BB_STEP_TIME_OPTION(OPTION, step_time, more)                                               \
+	BB_COMPUTE_OPTION(OPTION)                                                                  \
+	BB_MEMORY_OPTION(OPTION)
+extern const char *const bb_replica_dtypes[]; /* ends with NULL */
+
+/* What they request; A has their members. */
 #define BB_REPLICA_REQUEST(a)                                                                      \
 	((struct bb_replica_request){(a)->model_text, (a)->seq, (enum bb_attention)(a)->attention, \
-				     (a)->dtype, (a)->batch, (a)->flops, (a)->flops_given,         \
-				     (a)->step_ns, (a)->memory, (a)->memory_given, (a)->reserve})
+				     (a)->dtype, (a)->batch, (a)->flops, (a)->step_ns,             \
+				     (a)->memory, (a)->memory_given, (a)->reserve})
 
 struct bb_replica_request {
 	const char *model;
@@ -48,8 +67,7 @@ struct bb_replica_request {
 	enum bb_attention attention;
 	enum bb_dtype dtype; /* of the gradients */
 	int64_t batch;
-	double flops;
-	bool flops_given;
+	double flops;     /* 0: not given */
 	uint64_t step_ns; /* 0: the time of a batch is unknown, unless FLOPS are given */
 	uint64_t memory;
 	bool memory_given;

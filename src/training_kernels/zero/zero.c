@@ -317,66 +317,69 @@ static bb_status open_reference(struct zero_sweep *s)
 	return status;
 }
 
-/* What is compared with elements of this rank. */
+static void checksum_block(struct bb_zero_rank *z, void *sum, uint64_t first, size_t n,
+			   void *const *seen)
+{
+	*(uint64_t *)sum += bb_zero_sum(z->zero->options.dtype, first, n, seen[0]);
+}
+
+/* What elements of this rank must be. */
 struct comparison {
-	bool summed;           /* they belong to the checksum */
-	const char *reference; /* of the whole model; NULL: none */
-	size_t size;           /* of an element */
-	uint64_t wrong, checksum;
+	const char *model; /* all of it */
+	size_t size;       /* of an element */
+	uint64_t wrong;
 };
 
 static void compare_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
 			  void *const *seen)
 {
 	struct comparison *c = own;
-	const size_t size = c->size;
 
-	if (c->summed)
-		c->checksum += bb_zero_sum(z->zero->options.dtype, first, n, seen[0]);
-	for (size_t i = 0; i < n && c->reference; i++)
-		c->wrong += memcmp((const char *)seen[0] + i * size,
-				   c->reference + (first + i) * size, size) != 0;
+	for (size_t i = 0; i < n; i++)
+		c->wrong += memcmp((const char *)seen[0] + i * c->size,
+				   c->model + (first + i) * c->size, c->size) != 0;
 }
 
-/* Compare all elements of UNIT on this rank: its own part, which is summed, what it received of the
-   others' parts, and the master copy of its part. */
-static bb_status compare_unit(struct zero_sweep *s, struct bb_zero_rank *z, size_t unit,
-			      struct comparison *c)
+/* Adds this rank's part of UNIT to SUMS[1], the checksum, and to SUMS[0] the wrong elements: of the
+   part, of what it received of the others' parts, and of the master copy of the part. */
+static bb_status verify_unit(const struct zero_sweep *s, struct bb_zero_rank *z, size_t unit,
+			     uint64_t sums[2])
 {
 	const struct bb_zero_unit *u = &z->zero->units.list[unit];
 	const struct bb_zero_place *p = &z->places.list[unit];
 	const uint64_t begin = p->mine < u->elements ? p->mine : u->elements;
 	const uint64_t end = p->mine + p->part < u->elements ? p->mine + p->part : u->elements;
 	const bool divided = z->stage == 3;
-	struct bb_zero_array array = {.size = bb_dtype_size(z->zero->options.dtype)};
-	char *const whole = z->parameters.memory + p->at * array.size;
-	bb_status status;
+	const size_t size = bb_dtype_size(z->zero->options.dtype);
+	struct comparison parameters = {s->reference.parameters, size, 0};
+	struct comparison master = {(const char *)s->reference.master, sizeof(float), 0};
+	const struct bb_zero_array all = {
+		.at = z->parameters.memory + (divided ? p->part_at : p->at) * size, .size = size};
+	const struct bb_zero_array part = {.at = all.at + (divided ? 0 : begin) * size,
+					   .size = size};
+	const struct bb_zero_array copy = {
+		.at = z->master.memory ? z->master.memory + p->part_at * sizeof(float) : NULL,
+		.size = sizeof(float),
+		.host = z->zero->options.offload};
+	bb_status status = BB_OK;
 
-	c->size = array.size;
-	c->reference = s->has_reference ? s->reference.parameters : NULL;
-	c->summed = z->stage > 0 || z->rank == 0;
-	array.at = divided ? z->parameters.memory + p->part_at * array.size
-			   : whole + begin * array.size;
-	BB_TRY(status, bb_zero_each(z, &array, 1, u->first + begin, end - begin, compare_block, c),
-	       out);
-	c->summed = false;
-	array.at = whole;
-	if (!divided)
-		BB_TRY(status, bb_zero_each(z, &array, 1, u->first, begin, compare_block, c), out);
-	array.at = whole + end * array.size;
-	if (!divided)
+	if (z->stage > 0 || z->rank == 0)
 		BB_TRY(status,
-		       bb_zero_each(z, &array, 1, u->first + end, u->elements - end, compare_block,
-				    c),
+		       bb_zero_each(z, &part, 1, u->first + begin, end - begin, checksum_block,
+				    &sums[1]),
 		       out);
-	if (!s->has_reference || !z->master.memory)
+	if (!s->has_reference)
 		return BB_OK;
-	c->size = sizeof(float);
-	c->reference = (const char *)s->reference.master;
-	array = (struct bb_zero_array){.at = z->master.memory + p->part_at * sizeof(float),
-				       .size = sizeof(float),
-				       .host = z->zero->options.offload};
-	status = bb_zero_each(z, &array, 1, u->first + begin, end - begin, compare_block, c);
+	BB_TRY(status,
+	       bb_zero_each(z, &all, 1, u->first + (divided ? begin : 0),
+			    divided ? end - begin : u->elements, compare_block, &parameters),
+	       out);
+	if (copy.at)
+		BB_TRY(status,
+		       bb_zero_each(z, &copy, 1, u->first + begin, end - begin, compare_block,
+				    &master),
+		       out);
+	sums[0] += parameters.wrong + master.wrong;
 out:
 	return status;
 }
@@ -386,17 +389,14 @@ static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
 {
 	struct bb_engine *e = &s->kernel.engine;
 	struct bb_zero_rank *z = &m->z;
-	struct comparison c = {.wrong = 0};
-	uint64_t sums[2];
+	uint64_t sums[2] = {0, 0};
 	bb_status status = BB_OK;
 
 	if (!bb_zero_trains(s->zero, e->run))
 		return BB_OK;
 	BB_TRY(status, bb_engine_corrupt(e, z->parameters.memory + z->places.list[0].at), out);
 	for (size_t u = 0; u < z->zero->units.n; u++)
-		BB_TRY(status, compare_unit(s, z, u, &c), out);
-	sums[0] = c.wrong;
-	sums[1] = c.checksum;
+		BB_TRY(status, verify_unit(s, z, u, sums), out);
 	BB_TRY(status, bb_engine_sum(e, sums, 2), out);
 	m->checksum = sums[1];
 	/* Without a reference all stages must agree with the first one. */
