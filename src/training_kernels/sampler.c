@@ -92,32 +92,30 @@ static void sampler_add_ranks(const struct bb_sampler *s, const size_t *order,
 	bb_table_free(&t);
 }
 
-/* The effect of set_epoch, and of forgetting it. */
-static bb_status sampler_add_mistake(const struct bb_sampler *s, struct bb_strbuf *out,
-				     struct bb_error *error)
+/* Append an epoch in which the samples have ORDER. */
+static bb_status sampler_add_epoch(const struct bb_sampler *s, uint64_t epoch, const size_t *order,
+				   struct bb_strbuf *out, struct bb_error *error)
 {
-	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
-	size_t *first = NULL, *next = NULL, same = 0;
-	bb_status status;
+	struct bb_coverage c;
+	const bb_status status = bb_sampler_coverage(s, order, &c, error);
 
-	BB_TRY(status, bb_sampler_order(s, 0, &first, error), out);
-	BB_TRY(status, bb_sampler_order(s, 1, &next, error), out);
-	for (size_t i = 0; i < total; i++)
-		same += first[i] == next[i];
+	if (status != BB_OK)
+		return status;
+	bb_strbuf_addf(out, "#\n# Epoch %llu\n", (unsigned long long)epoch);
+	sampler_add_ranks(s, order, out);
 	bb_strbuf_addf(out,
-		       "#\n# With set_epoch, %zu of %zu places are equal in epochs 0 and 1\n"
-		       "# Without it, the usual mistake, %zu of %zu: every epoch has the "
-		       "order of the first\n",
-		       same, total, total, total);
-out:
-	free(first);
-	free(next);
-	return status;
+		       "# %zu places; %zu of %zu samples are in them, %zu are left out; %zu places "
+		       "repeat a sample; %zu samples are on several ranks\n",
+		       bb_sampler_length(s) * (size_t)s->nranks, c.covered, s->samples,
+		       s->samples - c.covered, c.repeated, c.overlaps);
+	return BB_OK;
 }
 
 bb_status bb_sampler_describe(const struct bb_sampler *s, uint64_t epochs, struct bb_strbuf *out,
 			      struct bb_error *error)
 {
+	const size_t total = bb_sampler_length(s) * (size_t)s->nranks;
+	size_t *first = NULL, *order = NULL, same = 0;
 	bb_status status = BB_OK;
 
 	bb_strbuf_addf(out,
@@ -126,28 +124,27 @@ bb_status bb_sampler_describe(const struct bb_sampler *s, uint64_t epochs, struc
 		       s->samples, s->nranks, bb_plural(s->nranks),
 		       s->drop_last ? "the tail is dropped" : "padded from the start",
 		       (unsigned long long)s->seed);
-	for (uint64_t epoch = 0; epoch < epochs && status == BB_OK; epoch++) {
-		size_t *order = NULL;
-		struct bb_coverage c;
-
-		status = bb_sampler_order(s, epoch, &order, error);
-		if (status == BB_OK)
-			status = bb_sampler_coverage(s, order, &c, error);
-		if (status == BB_OK) {
-			bb_strbuf_addf(out, "#\n# Epoch %llu\n", (unsigned long long)epoch);
-			sampler_add_ranks(s, order, out);
-			bb_strbuf_addf(
-				out,
-				"# %zu places; %zu of %zu samples are in them, %zu are left "
-				"out; %zu places repeat a sample; %zu samples are on several "
-				"ranks\n",
-				bb_sampler_length(s) * (size_t)s->nranks, c.covered, s->samples,
-				s->samples - c.covered, c.repeated, c.overlaps);
-		}
+	/* Epoch 1 shows what set_epoch does, and forgetting it. */
+	for (uint64_t epoch = 0; epoch < epochs || epoch < 2; epoch++) {
 		free(order);
+		BB_TRY(status, bb_sampler_order(s, epoch, &order, error), out);
+		if (epoch < epochs)
+			BB_TRY(status, sampler_add_epoch(s, epoch, order, out, error), out);
+		for (size_t i = 0; i < total && epoch == 1; i++)
+			same += first[i] == order[i];
+		if (epoch == 0) {
+			first = order;
+			order = NULL;
+		}
 	}
-	if (status == BB_OK)
-		status = sampler_add_mistake(s, out, error);
+	bb_strbuf_addf(out,
+		       "#\n# With set_epoch, %zu of %zu places are equal in epochs 0 and 1\n"
+		       "# Without it, the usual mistake, %zu of %zu: every epoch has the "
+		       "order of the first\n",
+		       same, total, total, total);
 	bb_strbuf_fold(out, 0, bb_fold_limit(stdout));
+out:
+	free(first);
+	free(order);
 	return status;
 }

@@ -226,15 +226,15 @@ bb_status bb_zero_reference_open(struct bb_zero_reference *r, const struct bb_ze
 		.scale = *scale,
 		.nseeds = (size_t)data->nranks * (size_t)data->microbatches,
 		.parameters = malloc(n * bb_dtype_size(data->dtype)),
-		.master = malloc(n * sizeof(float)),
-		.moment1 = calloc(n, sizeof(float)),
-		.moment2 = calloc(n, sizeof(float)),
+		.master = calloc(3 * n, sizeof(float)),
 	};
 	r->seeds = calloc(r->nseeds, sizeof(*r->seeds));
-	if (!r->parameters || !r->master || !r->moment1 || !r->moment2 || !r->seeds) {
+	if (!r->parameters || !r->master || !r->seeds) {
 		bb_zero_reference_close(r);
 		return bb_no_memory(error, "the check of parameters");
 	}
+	r->moment1 = r->master + n;
+	r->moment2 = r->moment1 + n;
 	bb_zero_initial(data->dtype, 0, n, r->parameters);
 	for (size_t i = 0; i < n; i++)
 		r->master[i] = (float)bb_scalar_decode(
@@ -283,7 +283,5 @@ void bb_zero_reference_close(struct bb_zero_reference *r)
 {
 	free(r->parameters);
 	free(r->master);
-	free(r->moment1);
-	free(r->moment2);
 	free(r->seeds);
 }

@@ -69,10 +69,10 @@ void bb_zero_scale_update(struct bb_zero_scale *scale, bool overflowed);
 struct bb_zero_reference {
 	const struct bb_zero_data *data;
 	struct bb_zero_scale scale;
-	uint64_t steps;   /* of the optimizer */
-	char *parameters; /* in the datatype; owned */
-	float *master, *moment1, *moment2;
-	uint64_t *seeds; /* [rank and microbatch] of a step; owned */
+	uint64_t steps;                    /* of the optimizer */
+	char *parameters;                  /* in the datatype; owned */
+	float *master, *moment1, *moment2; /* in one piece; owned */
+	uint64_t *seeds;                   /* [rank and microbatch] of a step; owned */
 	size_t nseeds;
 };
 

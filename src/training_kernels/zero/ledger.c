@@ -33,36 +33,27 @@ size_t bb_ledger_rounded(size_t bytes)
 	return (bytes + page - 1) / page * page;
 }
 
-static void block_free(const struct bb_ledger *l, void *memory, size_t bytes, bool host)
+static bb_status add_block(struct bb_ledger *l, size_t bytes, bool host)
 {
-	if (host)
-		free(memory);
-	else
-		l->backend->release(l->rank, memory, bytes);
-}
-
-static bb_status add_block(struct bb_ledger *l, size_t bytes, bool host, struct bb_block **block)
-{
+	struct bb_block *block = BB_ARRAY_ADD(l->blocks, l->n, l->room);
 	void *memory = NULL;
 	bb_status status = BB_OK;
 
+	if (!block)
+		return bb_no_memory(l->error, "a ledger");
 	if (host)
 		memory = aligned_alloc(BB_LEDGER_PAGE, bytes);
 	else
 		status = l->backend->alloc(l->rank, bytes, &memory);
-	if (status != BB_OK || !memory)
+	if (status != BB_OK || !memory) {
+		l->n--;
 		return bb_fail(l->error, status == BB_OK ? BB_EINTERNAL : status,
 			       "cannot allocate %zu bytes%s beside the %llu already allocated",
 			       bytes, host ? " of the host's memory" : "",
 			       (unsigned long long)(host ? l->now.host : l->now.reserved));
-	*block = BB_ARRAY_ADD(l->blocks, l->n, l->room);
-	if (!*block) {
-		block_free(l, memory, bytes, host);
-		return bb_no_memory(l->error, "a ledger");
 	}
-	**block = (struct bb_block){.memory = memory, .bytes = bytes, .host = host};
-	if (!host)
-		l->now.reserved += bytes;
+	*block = (struct bb_block){.memory = memory, .bytes = bytes, .host = host};
+	l->now.reserved += host ? 0 : bytes;
 	return BB_OK;
 }
 
@@ -70,21 +61,21 @@ bb_status bb_ledger_acquire(struct bb_ledger *l, enum bb_holding holding, size_t
 			    struct bb_held *held)
 {
 	const size_t rounded = bb_ledger_rounded(bytes);
-	struct bb_block *block = NULL;
+	bb_status status = BB_OK;
+	struct bb_block *block;
+	size_t i = 0;
 
-	for (size_t i = 0; i < l->n && !block; i++)
-		if (!l->blocks[i].held && l->blocks[i].bytes == rounded &&
-		    l->blocks[i].host == host)
-			block = &l->blocks[i];
-	if (!block) {
-		const bb_status status = add_block(l, rounded, host, &block);
-
-		if (status != BB_OK)
-			return status;
-	}
+	while (i < l->n &&
+	       (l->blocks[i].held || l->blocks[i].bytes != rounded || l->blocks[i].host != host))
+		i++;
+	if (i == l->n)
+		status = add_block(l, rounded, host);
+	if (status != BB_OK)
+		return status;
+	block = &l->blocks[i];
 	block->held = true;
 	block->holding = holding;
-	*held = (struct bb_held){block->memory, bytes, (size_t)(block - l->blocks)};
+	*held = (struct bb_held){block->memory, bytes, i};
 	*(host ? &l->now.host : &l->now.holds[holding]) += bytes;
 	if (bb_usage_held(&l->now) >= bb_usage_held(&l->peak))
 		l->peak = l->now;
@@ -105,8 +96,12 @@ void bb_ledger_release(struct bb_ledger *l, struct bb_held *held)
 
 void bb_ledger_close(struct bb_ledger *l)
 {
-	for (size_t i = 0; i < l->n; i++)
-		block_free(l, l->blocks[i].memory, l->blocks[i].bytes, l->blocks[i].host);
+	for (size_t i = 0; i < l->n; i++) {
+		if (l->blocks[i].host)
+			free(l->blocks[i].memory);
+		else
+			l->backend->release(l->rank, l->blocks[i].memory, l->blocks[i].bytes);
+	}
 	free(l->blocks);
 	l->blocks = NULL;
 	l->n = l->room = 0;

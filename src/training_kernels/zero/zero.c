@@ -270,30 +270,22 @@ struct zero_stage {
 
 /* ---- memory of the system -------------------------------------------------------------------- */
 
-/* Bytes in use: of the host by this process, of GPUs by anybody. */
-static int64_t system_bytes(const struct zero_sweep *s)
+/* *BYTES in use: of the host by this process, of GPUs by anybody; BB_ABSENT: unknown. Measured
+   while no rank of the process allocates or frees memory. */
+static bb_status measure_system(struct zero_sweep *s, int64_t *bytes)
 {
-	const struct bb_backend *backend = s->kernel.engine.run->options.backend;
+	const struct bb_engine *e = &s->kernel.engine;
+	const bb_status status = bb_crew_barrier(e->driver);
 	long long resident;
 	char statm[128];
 
-	if (!backend->has_data)
-		return BB_ABSENT;
-	if (backend->gpu)
-		return -(int64_t)backend->memory_available(s->kernel.engine.run->context);
-	if (!bb_kernel_line("/proc/self/statm", statm, sizeof(statm)) ||
-	    sscanf(statm, "%*d %lld", &resident) != 1)
-		return BB_ABSENT;
-	return (int64_t)resident * sysconf(_SC_PAGESIZE);
-}
-
-/* Measure while no rank of the process allocates or frees memory. */
-static bb_status measure_system(struct zero_sweep *s, int64_t *bytes)
-{
-	bb_status status = bb_crew_barrier(s->kernel.engine.driver);
-
-	*bytes = system_bytes(s);
-	return status == BB_OK ? bb_crew_barrier(s->kernel.engine.driver) : status;
+	*bytes = BB_ABSENT;
+	if (e->backend->gpu)
+		*bytes = -(int64_t)e->backend->memory_available(e->run->context);
+	else if (e->backend->has_data && bb_kernel_line("/proc/self/statm", statm, sizeof(statm)) &&
+		 sscanf(statm, "%*d %lld", &resident) == 1)
+		*bytes = (int64_t)resident * sysconf(_SC_PAGESIZE);
+	return status == BB_OK ? bb_crew_barrier(e->driver) : status;
 }
 
 /* ---- verification ---------------------------------------------------------------------------- */
