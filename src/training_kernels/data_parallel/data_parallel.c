@@ -138,14 +138,6 @@ static void dp_observe(void *own, int rank, size_t index, const struct bb_operat
 	v->staleness[age < BB_STALENESS_MOST ? age : BB_STALENESS_MOST - 1]++;
 }
 
-void bb_dp_in_place(const struct bb_operation *o, int rank, void *all, void **in, void **out)
-{
-	char *own = (char *)all + bb_operation_bytes(o) * (size_t)rank;
-
-	*in = o->collective == &bb_all_gather ? own : all;
-	*out = o->collective == &bb_reduce_scatter ? own : all;
-}
-
 static void dp_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
 		       void **out)
 {
@@ -154,7 +146,7 @@ static void dp_buffers(void *own, int rank, const struct bb_operation *operation
 	*in = s->out;
 	*out = s->in;
 	if (operation->act == BB_ACT_COLLECTIVE)
-		bb_dp_in_place(operation, rank, s->out, in, out);
+		bb_kernel_in_place(operation, rank, s->out, in, out);
 }
 
 static bb_status dp_write(struct bb_variant *variant, struct bb_trial *trial, const char **refusal)

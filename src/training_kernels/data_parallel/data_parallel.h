@@ -164,9 +164,6 @@ struct bb_dp_variant {
 extern const struct bb_option bb_dp_rows[];
 extern const struct bb_benchmark bb_dp_benchmark;
 
-/* The buffers of RANK for the collective O on ALL, in place. */
-void bb_dp_in_place(const struct bb_operation *o, int rank, void *all, void **in, void **out);
-
 /* Makes TRIAL train the model of V. */
 BB_MUST bb_status bb_dp_train_begin(struct bb_dp_variant *v, struct bb_trial *trial);
 /* Compares the trained model with that of one rank. Collective. */

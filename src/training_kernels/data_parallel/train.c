@@ -136,8 +136,9 @@ static void train_buffers(void *own, int rank, const struct bb_operation *o, voi
 	const size_t first = part_range(p, o->item).first;
 
 	if (o->act == BB_ACT_COLLECTIVE) {
-		bb_dp_in_place(o, rank, o->work == BB_STRATEGY_REDUCE ? p->gradient : p->values, in,
-			       out);
+		bb_kernel_in_place(
+			o, rank, (char *)(o->work == BB_STRATEGY_REDUCE ? p->gradient : p->values),
+			in, out);
 	} else if (o->work == BB_STRATEGY_PUSH) {
 		*in = p->gradient + first;
 		*out = servers ? p->inbox

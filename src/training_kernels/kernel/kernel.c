@@ -162,6 +162,14 @@ bb_status bb_kernel_deliver(struct bb_kernel *k, const struct bb_record_kind *ki
 	return status;
 }
 
+void bb_kernel_in_place(const struct bb_operation *o, int place, char *all, void **in, void **out)
+{
+	char *own = all + bb_operation_bytes(o) * (size_t)place;
+
+	*in = o->collective == &bb_all_gather ? own : all;
+	*out = o->collective == &bb_reduce_scatter ? own : all;
+}
+
 void bb_kernel_close(struct bb_engine *engine)
 {
 	bb_kernel_clear((struct bb_kernel *)engine);

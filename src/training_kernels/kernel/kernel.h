@@ -127,6 +127,9 @@ static inline double bb_variant_median(const struct bb_variant *variant)
 	return bb_variant_trial(variant)->stats.p50;
 }
 
+/* The buffers of the collective O, in place in ALL, of a rank at PLACE in its group. */
+void bb_kernel_in_place(const struct bb_operation *o, int place, char *all, void **in, void **out);
+
 /* The `close` of an experiment whose state begins with a struct bb_kernel; and between two parts of
    it: no variant, memory or trial is left. */
 void bb_kernel_close(struct bb_engine *engine);

@@ -290,12 +290,8 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 static void zero_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
 {
 	const struct bb_zero_rank *z = own;
-	const struct bb_zero_work *w = &z->works[o->item];
-	const size_t mine =
-		w->unit == NO_UNIT ? 0 : (size_t)z->places.list[w->unit].mine * zero_size(z);
 
-	*in = w->to + (o->collective == &bb_all_gather ? mine : 0);
-	*out = w->to + (o->collective == &bb_reduce_scatter ? mine : 0);
+	bb_kernel_in_place(o, z->rank, z->works[o->item].to, in, out);
 }
 
 /* Add an operation in the computing queue of rank 0 to the times of its phase. */
@@ -393,9 +389,13 @@ static void add_pass(struct bb_zero_rank *z, const struct bb_zero_pass *pass, do
 /* Record the memory at POINT of the first step. */
 static void zero_note(struct bb_zero_rank *z, enum bb_zero_point point, size_t item)
 {
-	if (z->nmoments < z->most_moments && !z->noted)
-		z->moments[z->nmoments++] = (struct bb_zero_moment){point, item, z->ledger.now,
-								    bb_usage_held(&z->ledger.peak)};
+	struct bb_zero_moment *m =
+		z->noted ? NULL : BB_ARRAY_ADD(z->moments, z->nmoments, z->moment_room);
+
+	z->variant.taped.tapes->failed |= !m && !z->noted;
+	if (m)
+		*m = (struct bb_zero_moment){point, item, z->ledger.now,
+					     bb_usage_held(&z->ledger.peak)};
 }
 
 static bb_status prefetch(struct bb_zero_rank *z, size_t unit)
@@ -609,10 +609,6 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 	z->data = bb_zero_trains(zero, run);
 	z->has_peers = !zero->alone && zero->nranks > 1;
 	z->scale = zero->scale;
-	z->most_moments = 4 + 2 * zero->units.n * (size_t)zero->options.accumulate;
-	z->moments = calloc(z->most_moments, sizeof(*z->moments));
-	if (!z->moments)
-		return bb_no_memory(&run->error, "moments");
 	BB_TRY(status,
 	       bb_zero_places_make(&z->places, &zero->units, z->stage, zero->nranks, z->rank,
 				   &run->error),

@@ -85,7 +85,7 @@ struct bb_zero_rank {
 	size_t nworks, work_room;
 	enum bb_zero_phase phase;
 	struct bb_zero_moment *moments; /* of the first step */
-	size_t nmoments, most_moments;
+	size_t nmoments, moment_room;
 	bool noted; /* the first step is written */
 	/* Temporary memory of collectives, which the runner allocates; among the held memory. */
 	size_t tmp_bytes;
