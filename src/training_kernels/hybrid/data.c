@@ -7,6 +7,7 @@
 
 #include "core/array.h"
 #include "models/memory/states.h"
+#include "training_kernels/kernel/kernel.h"
 
 #include <stdlib.h>
 
@@ -121,7 +122,7 @@ static void lay_out_replica(struct bb_hybrid_data *d, struct bb_hybrid_replica *
 
 	if (n == 1)
 		return;
-	r->before = before;
+	r->place = (int)place;
 	r->gradients = carve(d, n * part * bb_dtype_size(s->gradient_dtype));
 	r->mine = r->gradients;
 	if (r->gradients && s->zero)
@@ -302,7 +303,6 @@ void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, v
 	const struct bb_hybrid_data *d = own;
 	const struct bb_hybrid_half *h = &d->halves[o->item % BB_HYBRID_HALVES];
 	const struct bb_hybrid_replica *r = &d->replicas[o->item % 2];
-	const size_t before = r->before * bb_dtype_size(o->dtype);
 
 	switch (o->work) {
 	case BB_HYBRID_EXPERT:
@@ -315,12 +315,9 @@ void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, v
 			*out = d->got[o->lane];
 		break;
 	case BB_HYBRID_DATA:
-		/* In place: the part of this rank is one of the two buffers. */
-		*in = *out = o->collective == &bb_all_gather ? r->parameters : r->gradients;
-		if (o->collective == &bb_reduce_scatter)
-			*out = r->gradients + before;
-		else if (o->collective == &bb_all_gather)
-			*in = r->parameters + before;
+		bb_kernel_in_place(o, r->place,
+				   o->collective == &bb_all_gather ? r->parameters : r->gradients,
+				   in, out);
 		break;
 	case BB_HYBRID_EMBEDDING:
 		*in = *out = d->embedding;

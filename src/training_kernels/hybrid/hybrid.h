@@ -339,10 +339,10 @@ struct bb_hybrid_half {
 	char *summands, *sum, *piece, *gathered;
 };
 
-/* Data that replicas share: equal parts of each, of which this rank's is BEFORE elements behind the
-   begin; MINE: the gradients that it has after a step. */
+/* Data that replicas share: equal parts of each, of which this rank's is at its PLACE; MINE: the
+   gradients that it has after a step. */
 struct bb_hybrid_replica {
-	size_t before;
+	int place;
 	char *gradients, *mine, *parameters;
 	const struct bb_patterns *averages;
 };
