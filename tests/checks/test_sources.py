@@ -111,7 +111,7 @@ def the_check_of_includes_can_fail():
         ("src/harness/measure/runner.c", "collectives/plan.h"),
         ("src/launch/launch.c", "collectives/plan.h"),
         ("src/core/json.c", "json.h"),
-        ("src/models/model.c", "training_kernels/buckets.h"),
+        ("src/models/model.c", "training_kernels/ddp/step.h"),
         ("src/models/model.c", "harness/run/options.h"),
         ("src/models/model.c", "topology/topology.h"),
         ("src/programs/program.c", "simulator/timeline/timeline.h"),

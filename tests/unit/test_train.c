@@ -2,8 +2,8 @@
  * The model that is trained for real, whose sums are exact in any order; and which samples ranks
  * get, held against what DistributedSampler is said to do.
  */
-#include "training_kernels/sampler.h"
-#include "training_kernels/train.h"
+#include "training_kernels/data_parallel/sampler.h"
+#include "training_kernels/data_parallel/train.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -6,7 +6,6 @@
 
 #include "core/version.h"
 #include "harness/measure/algorithms.h"
-#include "training_kernels/ddp/step.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  *
  *   ddp.c        its options, record and descriptor, and the experiment: steps with buckets of all
  *                sizes, timed and verified
- *   step.c       a step as a program
+ *   step.c       gradients in buckets, and a step as a program
  *   listing.c    --predict: the model and its buckets as text
  */
 #ifndef BB_TRAINING_KERNELS_DDP_DDP_H
@@ -12,7 +12,7 @@
 
 #include "core/units.h"
 #include "harness/run/options.h"
-#include "training_kernels/buckets.h"
+#include "training_kernels/ddp/step.h"
 #include "training_kernels/kernel/estimate.h"
 #include "training_kernels/kernel/kernel.h"
 

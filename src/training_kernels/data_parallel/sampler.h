@@ -8,8 +8,8 @@
  * The permutation is busbench's own, so indices differ from those of PyTorch's generator; their
  * properties are the same.
  */
-#ifndef BB_TRAINING_KERNELS_SAMPLER_H
-#define BB_TRAINING_KERNELS_SAMPLER_H
+#ifndef BB_TRAINING_KERNELS_DATA_PARALLEL_SAMPLER_H
+#define BB_TRAINING_KERNELS_DATA_PARALLEL_SAMPLER_H
 
 #include "core/status.h"
 #include "core/strbuf.h"

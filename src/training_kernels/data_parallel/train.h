@@ -8,8 +8,8 @@
  * multiples of 1/64. Outputs are then multiples of 2^-12 below 2^8, squares of errors multiples of
  * 2^-24 below 2^16, so that 4096 of them need 52 bits; all parts of gradients need fewer.
  */
-#ifndef BB_TRAINING_KERNELS_TRAIN_H
-#define BB_TRAINING_KERNELS_TRAIN_H
+#ifndef BB_TRAINING_KERNELS_DATA_PARALLEL_TRAIN_H
+#define BB_TRAINING_KERNELS_DATA_PARALLEL_TRAIN_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "training_kernels/sampler.h"
+#include "training_kernels/data_parallel/sampler.h"
 
 #include "core/random.h"
 #include "core/table.h"
