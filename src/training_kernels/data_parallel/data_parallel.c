@@ -412,19 +412,6 @@ static void add_formulas(const struct dp_sweep *s, struct bb_strbuf *out)
 	}
 }
 
-static void add_staleness(const struct bb_dp_record *r, struct bb_strbuf *out)
-{
-	bb_strbuf_addf(out,
-		       "# Staleness with %lld worker%s and %lld server%s: mean %.2f updates, "
-		       "maximum %lld:",
-		       (long long)r->workers, bb_plural(r->workers), (long long)r->servers,
-		       bb_plural(r->servers), r->staleness_mean, (long long)r->staleness_most);
-	for (size_t age = 0; age < r->staleness.n; age++)
-		if (r->staleness.values[age] > 0)
-			bb_strbuf_addf(out, " %zu:%.0f", age, r->staleness.values[age]);
-	bb_strbuf_add(out, "\n");
-}
-
 /* ---- the best -------------------------------------------------------------------------------- */
 
 /* OWN of a candidate is its record. */
@@ -488,7 +475,16 @@ static bb_status deliver_notes(struct dp_sweep *s)
 		const struct bb_dp_record *r = &s->rows[i];
 
 		if (r->staleness.n > 0)
-			add_staleness(r, &out);
+			bb_strbuf_addf(&out,
+				       "# Staleness with %lld worker%s and %lld server%s: mean "
+				       "%.2f updates, maximum %lld:",
+				       (long long)r->workers, bb_plural(r->workers),
+				       (long long)r->servers, bb_plural(r->servers),
+				       r->staleness_mean, (long long)r->staleness_most);
+		for (size_t age = 0; age < r->staleness.n; age++)
+			if (r->staleness.values[age] > 0)
+				bb_strbuf_addf(&out, " %zu:%.0f", age, r->staleness.values[age]);
+		bb_strbuf_add(&out, r->staleness.n > 0 ? "\n" : "");
 		if (r->way && r->servers != BB_ABSENT && !r->colocated &&
 		    r->nranks == s->kernel.engine.run->world.nranks && r->port_busy > 0)
 			bb_strbuf_addf(&out,

@@ -377,20 +377,6 @@ struct bb_strategy_memory bb_strategy_memory(const struct bb_strategy_setting *s
 	return m;
 }
 
-/* Bytes that the busiest member sends in a collective; by a ring it receives as many. */
-static double collective_wire(const struct bb_strategy_setting *s, const struct bb_operation *o,
-			      const char *name)
-{
-	const struct bb_algorithm *algorithm = bb_algorithm_find(o->collective, name);
-	const struct bb_shape shape = {
-		.nranks = s->active, .in_place = o->in_place, .count = o->count};
-	size_t wire = 0;
-
-	if (algorithm)
-		(void)bb_algorithm_cost(algorithm, &shape, NULL, &wire);
-	return (double)wire * (double)bb_dtype_size(o->dtype);
-}
-
 double bb_strategy_wire(const struct bb_taped *taped, const struct bb_strategy_setting *s,
 			const char *algorithm)
 {
@@ -401,13 +387,21 @@ double bb_strategy_wire(const struct bb_taped *taped, const struct bb_strategy_s
 
 		for (size_t i = 0; i < taped->tapes[r].n; i++) {
 			const struct bb_operation *o = &taped->tapes[r].list[i];
+			const struct bb_shape shape = {
+				.nranks = s->active, .in_place = o->in_place, .count = o->count};
+			const struct bb_algorithm *schedule;
+			size_t wire = 0; /* elements that the busiest member sends */
 
 			if (o->act == BB_ACT_SEND)
 				sent += (double)bb_operation_bytes(o);
 			else if (o->act == BB_ACT_RECV || o->act == BB_ACT_RECV_ANY)
 				received += (double)bb_operation_bytes(o);
-			else if (o->act == BB_ACT_COLLECTIVE && r == 0)
-				sent += collective_wire(s, o, algorithm);
+			if (o->act != BB_ACT_COLLECTIVE || r > 0)
+				continue;
+			schedule = bb_algorithm_find(o->collective, algorithm);
+			if (schedule)
+				(void)bb_algorithm_cost(schedule, &shape, NULL, &wire);
+			sent += (double)wire * (double)bb_dtype_size(o->dtype);
 		}
 		most = fmax(most, fmax(sent, received));
 	}

@@ -28,49 +28,13 @@ static const char *const overlap_names[] = {"on", "off", NULL};
 #define BB_OPTIONS struct bb_zero_options
 const struct bb_option bb_zero_rows[] = BB_OPTION_ROWS(BB_ZERO_OPTIONS);
 
-static bb_status check_scaling(const struct bb_zero_options *a, const struct bb_options *o,
-			       struct bb_error *error)
-{
-	const long long steps = (long long)(a->iters + o->warmup_iters);
-
-	if (a->scale & (a->scale - 1))
-		return bb_fail(error, BB_EUSAGE,
-			       "--loss-scale %lld: sums of gradients are exact only for a power of "
-			       "two, such as 65536",
-			       (long long)a->scale);
-	if (a->overflow_given && a->overflow > steps)
-		return bb_fail(error, BB_EUSAGE,
-			       "--overflow %lld: exceeds the %lld steps (-w and -n together)",
-			       (long long)a->overflow, steps);
-	return BB_OK;
-}
-
-/* Set time and FLOPs of a microbatch. FORWARD and BACKWARD are FLOPs of a sample; 0: unknown. */
-static bb_status read_time(struct bb_zero *zero, double forward, double backward,
-			   struct bb_error *error)
-{
-	const struct bb_zero_options *a = &zero->options;
-	double per_flop = 0;
-
-	if (a->flops_given && forward == 0)
-		return bb_fail(error, BB_EUSAGE,
-			       "--flops: the FLOPs of a bare number of parameters are unknown; "
-			       "give a model, or --step-time");
-	if (a->flops_given)
-		per_flop = (double)a->batch / a->flops;
-	else if (forward > 0)
-		per_flop = 1e-9 * (double)a->step_ns / (forward + backward);
-	zero->forward.seconds = forward > 0 ? forward * per_flop : 1e-9 * (double)a->step_ns / 3;
-	zero->backward.seconds = forward > 0 ? backward * per_flop : 2 * zero->forward.seconds;
-	zero->forward.flops = (double)a->batch * forward;
-	zero->backward.flops = (double)a->batch * backward;
-	return BB_OK;
-}
-
+/* Open the layers of --model, and set time and FLOPs of a microbatch. */
 static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 {
 	const struct bb_zero_options *a = &zero->options;
-	struct bb_model model = {0};
+	const double given_s = 1e-9 * (double)a->step_ns;
+	struct bb_model model = {0}; /* without FLOPs: a bare number of parameters */
+	double per_flop;
 	uint64_t count;
 	bb_status status;
 
@@ -78,13 +42,23 @@ static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 		if (count == 0 || count > MOST_PARAMETERS)
 			return bb_fail(error, BB_EUSAGE,
 				       "--model %s: expected 1 to 1000T parameters", a->model_text);
-		status = bb_zero_units_of_size(&zero->units, count, error);
-		return status == BB_OK ? read_time(zero, 0, 0, error) : status;
+		if (a->flops_given)
+			return bb_fail(error, BB_EUSAGE,
+				       "--flops: the FLOPs of a bare number of parameters are "
+				       "unknown; give a model, or --step-time");
+		zero->forward.seconds = given_s / 3;
+		zero->backward.seconds = 2 * zero->forward.seconds;
+		return bb_zero_units_of_size(&zero->units, count, error);
 	}
 	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
 	bb_attention_apply(&model, (enum bb_attention)a->attention);
 	BB_TRY(status, bb_zero_units_of_model(&zero->units, &model, error), out);
-	status = read_time(zero, model.forward, model.backward, error);
+	per_flop = a->flops_given ? (double)a->batch / a->flops
+				  : given_s / (model.forward + model.backward);
+	zero->forward =
+		(struct bb_zero_pass){model.forward * per_flop, (double)a->batch * model.forward};
+	zero->backward =
+		(struct bb_zero_pass){model.backward * per_flop, (double)a->batch * model.backward};
 out:
 	bb_model_free(&model);
 	return status;
@@ -95,19 +69,26 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 {
 	struct bb_zero *zero = own;
 	struct bb_zero_options *a = &zero->options;
+	const long long steps = (long long)(a->iters + o->warmup_iters);
 	bb_status status;
 
 	o->iters = a->iters;
-	BB_TRY(status, check_scaling(a, o, error), out);
+	if (a->scale & (a->scale - 1))
+		return bb_fail(error, BB_EUSAGE,
+			       "--loss-scale %lld: sums of gradients are exact only for a power of "
+			       "two, such as 65536",
+			       (long long)a->scale);
+	if (a->overflow_given && a->overflow > steps)
+		return bb_fail(error, BB_EUSAGE,
+			       "--overflow %lld: exceeds the %lld steps (-w and -n together)",
+			       (long long)a->overflow, steps);
 	if (a->as_rank >= a->world)
 		return bb_fail(error, BB_EUSAGE, "--as-rank %lld: --world %lld has ranks 0 to %lld",
 			       (long long)a->as_rank, (long long)a->world, (long long)a->world - 1);
-	BB_TRY(status, bb_algorithms_check_one(a->algo_text, o, error), out);
-	status = open_units(zero, error);
 	o->config.library_optional =
 		a->as_rank_given || (o->threads * o->gpus == 1 && environment->launch.nprocs <= 1);
-out:
-	return status;
+	status = bb_algorithms_check_one(a->algo_text, o, error);
+	return status == BB_OK ? open_units(zero, error) : status;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -137,28 +118,6 @@ BB_RECORD_KIND(bb_record_zero_moment, BB_ZERO_MOMENT_FIELDS, "zero_moment",
 	       "ZeRO: the memory of one rank at a point of its first step.");
 
 /* ---- the plan -------------------------------------------------------------------------------- */
-
-static void zero_set_up(struct bb_zero *zero, const struct bb_run *run)
-{
-	const struct bb_zero_options *a = &zero->options;
-	const bool scaled = a->dtype != BB_FLOAT;
-
-	zero->alone = a->as_rank_given;
-	zero->nranks = zero->alone ? (int)a->world : run->world.nranks;
-	zero->overlaps = a->overlap == BB_ZERO_OVERLAP_ON;
-	zero->recipe = (struct bb_recipe){&bb_precisions[scaled ? BB_MIXED : BB_ALL_FP32],
-					  &bb_optimizers[BB_ADAMW]};
-	zero->data = (struct bb_zero_data){
-		.dtype = a->dtype,
-		.nranks = zero->nranks,
-		.microbatches = a->accumulate,
-		.most = bb_zero_most_draw(a->dtype, zero->nranks, a->accumulate),
-		.elements = zero->units.elements,
-		.overflow = scaled ? a->overflow : 0,
-	};
-	zero->scale = (struct bb_zero_scale){
-		.scale = scaled ? (float)a->scale : 1, .growth = a->growth, .fixed = !scaled};
-}
 
 /* Set *BYTES to the maximum that a rank allocates under STAGE, without buffers of collectives and
    offloaded states. */
@@ -223,19 +182,35 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 static bb_status zero_plan(struct bb_run *run)
 {
 	struct bb_zero *zero = run->own;
+	const struct bb_zero_options *a = &zero->options;
+	const bool scaled = a->dtype != BB_FLOAT;
 
-	run->record.algorithms = zero->options.algo_text;
-	if (zero->options.as_rank_given && run->world.nranks > 1)
+	run->record.algorithms = a->algo_text;
+	if (a->as_rank_given && run->world.nranks > 1)
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "--as-rank: runs one rank alone, not %d; leave -t and -g out",
 			       run->world.nranks);
-	zero_set_up(zero, run);
+	zero->alone = a->as_rank_given;
+	zero->nranks = zero->alone ? (int)a->world : run->world.nranks;
+	zero->overlaps = a->overlap == BB_ZERO_OVERLAP_ON;
+	zero->recipe = (struct bb_recipe){&bb_precisions[scaled ? BB_MIXED : BB_ALL_FP32],
+					  &bb_optimizers[BB_ADAMW]};
+	zero->data = (struct bb_zero_data){
+		.dtype = a->dtype,
+		.nranks = zero->nranks,
+		.microbatches = a->accumulate,
+		.most = bb_zero_most_draw(a->dtype, zero->nranks, a->accumulate),
+		.elements = zero->units.elements,
+		.overflow = scaled ? a->overflow : 0,
+	};
+	zero->scale = (struct bb_zero_scale){
+		.scale = scaled ? (float)a->scale : 1, .growth = a->growth, .fixed = !scaled};
 	if (zero->data.most == 0 && bb_zero_trains(zero, run))
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "--accumulate %lld on %d rank%s: sums of so many gradients are not "
 			       "exact in %s; give a smaller number or another -d",
-			       (long long)zero->options.accumulate, zero->nranks,
-			       bb_plural(zero->nranks), bb_dtype_name(zero->options.dtype));
+			       (long long)a->accumulate, zero->nranks, bb_plural(zero->nranks),
+			       bb_dtype_name(a->dtype));
 	return find_room(zero, run);
 }
 
@@ -713,44 +688,37 @@ out:
 	return status;
 }
 
-/* Measures the stage that was written last. A rank alone runs nothing. */
-static bb_status measure_stage(struct zero_sweep *s, struct zero_stage *m)
-{
-	struct bb_engine *e = &s->kernel.engine;
-	bb_status status = BB_OK;
-
-	if (!s->zero->alone)
-		BB_TRY(status, bb_engine_measure(e), out);
-	if (m->z.status != BB_OK)
-		return bb_fail(&e->run->error, m->z.status, "rank %d cannot access its memory",
-			       e->driver->rank);
-	BB_TRY(status, measure_system(s, &m->system_after), out);
-	BB_TRY(status, verify_stage(s, m), out);
-	if (bb_engine_leads(e))
-		status = deliver_moments(&m->z);
-out:
-	return status;
-}
-
+/* Measures s->stage. A rank alone runs nothing. */
 static bb_status run_stage(struct zero_sweep *s)
 {
 	struct bb_kernel *k = &s->kernel;
+	struct bb_engine *e = &k->engine;
+	const size_t setting = k->settings;
 	struct zero_stage *m;
 	bb_status status;
 
 	BB_TRY(status, bb_kernel_sweep(k, 1, 1, sizeof(*m), zero_write), out);
-	m = (struct zero_stage *)bb_kernel_variant(k, k->settings - 1, 0);
-	if (!bb_kernel_refusal(k, k->settings - 1))
-		BB_TRY(status, measure_stage(s, m), out);
-	if (bb_engine_leads(&k->engine)) {
+	m = (struct zero_stage *)bb_kernel_variant(k, setting, 0);
+	if (!bb_kernel_refusal(k, setting)) {
+		if (!s->zero->alone)
+			BB_TRY(status, bb_engine_measure(e), out);
+		if (m->z.status != BB_OK)
+			return bb_fail(&e->run->error, m->z.status,
+				       "rank %d cannot access its memory", e->driver->rank);
+		BB_TRY(status, measure_system(s, &m->system_after), out);
+		BB_TRY(status, verify_stage(s, m), out);
+		if (bb_engine_leads(e))
+			BB_TRY(status, deliver_moments(&m->z), out);
+	}
+	if (bb_engine_leads(e)) {
 		BB_TRY(status,
-		       bb_kernel_deliver_setting(k, k->settings - 1, &bb_record_zero, zero_describe,
+		       bb_kernel_deliver_setting(k, setting, &bb_record_zero, zero_describe,
 						 zero_skip),
 		       out);
-		bb_ticker_step(&k->engine.run->ticker, 0);
+		bb_ticker_step(&e->run->ticker, 0);
 	}
 	/* Other ranks may still read the memory of this one. */
-	BB_TRY(status, bb_crew_barrier(k->engine.driver), out);
+	BB_TRY(status, bb_crew_barrier(e->driver), out);
 	bb_zero_rank_close(&m->z);
 out:
 	return status;
