@@ -456,69 +456,58 @@ out:
 	return status;
 }
 
-/* Keep this rank's part of the unit whose reduction has completed. */
-static void keep_reduced(struct bb_zero_rank *z)
+/* Keep this rank's part of UNIT, whose reduction, if one was begun, has completed. */
+static void keep_reduced(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
 {
-	const struct bb_zero_place *p = &z->places.list[z->reducing_unit];
 	const size_t size = zero_size(z);
+	const struct bb_zero_place *p;
 
-	if (z->reducing.memory)
-		add_action(z, BB_ZERO_KEEP, z->reducing_unit, z->reducing_microbatch,
-			   z->reducing.memory + p->mine * size,
-			   z->gradients.memory + p->part_at * size);
+	if (!z->reducing.memory)
+		return;
+	p = &z->places.list[unit];
+	add_action(z, BB_ZERO_KEEP, unit, microbatch, z->reducing.memory + p->mine * size,
+		   z->gradients.memory + p->part_at * size);
 	bb_ledger_release(&z->ledger, &z->reducing);
-}
-
-static bb_status write_backward_unit(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
-{
-	const struct bb_zero_place *p = &z->places.list[unit];
-	const size_t size = zero_size(z);
-	char *parameters, *gradients = z->gradients.memory + p->at * size;
-	bb_status status;
-
-	BB_TRY(status, acquire_parameters(z, unit, unit > 0 ? unit - 1 : NO_UNIT, &parameters),
-	       out);
-	if (z->stage >= 2) {
-		BB_TRY(status,
-		       zero_acquire(z, BB_HOLD_COMMUNICATION, p->padded * size, false, &z->bucket),
-		       out);
-		gradients = z->bucket.memory;
-	}
-	add_action(z, BB_ZERO_DRAW, unit, microbatch, parameters, gradients);
-	add_pass(z, &z->zero->backward, z->zero->units.list[unit].backward);
-	zero_note(z, BB_ZERO_BACKWARD, unit);
-	if (z->stage >= 2) {
-		add_wait(z);
-		keep_reduced(z);
-	}
-	bb_ledger_release(&z->ledger, &z->current);
-	if (z->stage >= 2) {
-		z->reducing = z->bucket;
-		z->reducing_unit = unit;
-		z->reducing_microbatch = microbatch;
-		z->bucket = (struct bb_held){0};
-	}
-	if (z->stage >= 2 || microbatch == z->zero->options.accumulate - 1)
-		add_call(z, z->stage == 0 ? &bb_all_reduce : &bb_reduce_scatter, unit, gradients);
-out:
-	return status;
 }
 
 static bb_status write_backward(struct bb_zero_rank *z, int64_t microbatch)
 {
-	const uint64_t elements = z->stage >= 2 ? z->places.divided : z->places.whole;
+	const bool buckets = z->stage >= 2;
+	const uint64_t elements = buckets ? z->places.divided : z->places.whole;
+	const size_t size = zero_size(z);
 	bb_status status = BB_OK;
 
 	z->phase = BB_ZERO_IN_BACKWARD;
 	if (!z->gradients.memory)
 		BB_TRY(status,
-		       zero_acquire(z, BB_HOLD_GRADIENTS, elements * zero_size(z), false,
-				    &z->gradients),
+		       zero_acquire(z, BB_HOLD_GRADIENTS, elements * size, false, &z->gradients),
 		       out);
-	for (size_t u = z->zero->units.n; u-- > 0;)
-		BB_TRY(status, write_backward_unit(z, u, microbatch), out);
+	for (size_t u = z->zero->units.n; u-- > 0;) {
+		const struct bb_zero_place *p = &z->places.list[u];
+		struct bb_held bucket = {NULL, 0, 0};
+		char *parameters, *gradients;
+
+		BB_TRY(status, acquire_parameters(z, u, u > 0 ? u - 1 : NO_UNIT, &parameters), out);
+		if (buckets)
+			BB_TRY(status,
+			       zero_acquire(z, BB_HOLD_COMMUNICATION, p->padded * size, false,
+					    &bucket),
+			       out);
+		gradients = buckets ? bucket.memory : z->gradients.memory + p->at * size;
+		add_action(z, BB_ZERO_DRAW, u, microbatch, parameters, gradients);
+		add_pass(z, &z->zero->backward, z->zero->units.list[u].backward);
+		zero_note(z, BB_ZERO_BACKWARD, u);
+		if (buckets)
+			add_wait(z);
+		keep_reduced(z, u + 1, microbatch);
+		bb_ledger_release(&z->ledger, &z->current);
+		z->reducing = bucket;
+		if (buckets || microbatch == z->zero->options.accumulate - 1)
+			add_call(z, z->stage == 0 ? &bb_all_reduce : &bb_reduce_scatter, u,
+				 gradients);
+	}
 	add_wait(z);
-	keep_reduced(z);
+	keep_reduced(z, 0, microbatch);
 out:
 	return status;
 }

@@ -74,11 +74,8 @@ struct bb_zero_rank {
 	struct bb_held master, moment1, moment2; /* divided */
 	/* Stage 3: parameters of the current unit, and of the next one, being gathered. */
 	struct bb_held current, prefetched;
-	/* Stages 2 and 3: gradients of the current unit, and of the unit being reduced. */
-	struct bb_held bucket, reducing;
-	size_t reducing_unit;
-	int64_t reducing_microbatch;
-	struct bb_held flag; /* does any gradient overflow? */
+	struct bb_held reducing; /* stages 2 and 3: gradients of the unit being reduced */
+	struct bb_held flag;     /* does any gradient overflow? */
 
 	/* What is written. */
 	struct bb_zero_work *works;
