@@ -275,8 +275,7 @@ struct ddp_sweep {
 	struct bb_kernel kernel;
 	struct bb_ddp *ddp;
 	struct ddp_setting *settings; /* in the order of the rows */
-	size_t nsettings;
-	char *gradients; /* of the whole model; NULL: there is no data */
+	char *gradients;              /* of the whole model; NULL: there is no data */
 	const struct bb_patterns *patterns;
 	double *numbers; /* of a row */
 };
@@ -295,7 +294,7 @@ static struct ddp_variant *ddp_part(const struct ddp_sweep *s, size_t setting,
 /* The broadcast by ALGORITHM. */
 static const struct bb_trial *ddp_start(const struct ddp_sweep *s, size_t algorithm)
 {
-	return bb_variant_trial(s->kernel.variants[s->nsettings * BB_DDP_PARTS + algorithm]);
+	return bb_variant_trial(s->kernel.variants[s->kernel.settings * BB_DDP_PARTS + algorithm]);
 }
 
 /* Median seconds of PART of the step V. */
@@ -366,7 +365,7 @@ static bb_status ddp_settle(struct ddp_sweep *s)
 		}
 		v->backward_s[0] = bb_stats_median(v->backward_s, (size_t)v->rounds);
 	}
-	for (size_t i = 0; i < s->nsettings && status == BB_OK; i++) {
+	for (size_t i = 0; i < s->kernel.settings && status == BB_OK; i++) {
 		struct ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
 
 		/* All forward passes, and all backward passes but the last, come first. */
@@ -494,6 +493,7 @@ static bb_status ddp_open(struct bb_engine *engine)
 	struct ddp_sweep *s = (struct ddp_sweep *)engine;
 	const struct bb_ddp *ddp = s->ddp = engine->run->own;
 	const struct bb_ddp_options *a = &ddp->options;
+	size_t n = 0;
 	bb_status status;
 
 	BB_TRY(status, bb_engine_alloc(engine, ddp->replica.bytes, (void **)&s->gradients), out);
@@ -513,12 +513,11 @@ static bb_status ddp_open(struct bb_engine *engine)
 			for (int on = 1; on >= 0; on--)
 				for (size_t k = c; k < ddp->ncaps && has_overlap(a, on); k++)
 					if (ddp->caps[k].same == c)
-						s->settings[s->nsettings++] = (struct ddp_setting){
+						s->settings[n++] = (struct ddp_setting){
 							&ddp->caps[k], i, on == 1};
 	s->kernel.first = ddp_first;
 	BB_TRY(status,
-	       bb_kernel_sweep(&s->kernel, s->nsettings, BB_DDP_PARTS, sizeof(struct ddp_variant),
-			       ddp_write),
+	       bb_kernel_sweep(&s->kernel, n, BB_DDP_PARTS, sizeof(struct ddp_variant), ddp_write),
 	       out);
 	for (size_t i = 0; i < a->nalgorithms && status == BB_OK; i++)
 		status = bb_kernel_add(&s->kernel, i, BB_DDP_START, sizeof(struct ddp_variant),
@@ -532,11 +531,11 @@ out:
 /* The setting with the shortest step with or without OVERLAP, the first of them. */
 static size_t ddp_best(const struct ddp_sweep *s, bool overlap)
 {
-	size_t best = s->nsettings;
+	size_t best = s->kernel.settings;
 
-	for (size_t i = 0; i < s->nsettings; i++)
+	for (size_t i = 0; i < s->kernel.settings; i++)
 		if (s->settings[i].overlap == overlap && !bb_kernel_refusal(&s->kernel, i) &&
-		    (best == s->nsettings ||
+		    (best == s->kernel.settings ||
 		     bb_kernel_trial(&s->kernel, i, BB_DDP_STEP)->stats.p50 <
 			     bb_kernel_trial(&s->kernel, best, BB_DDP_STEP)->stats.p50))
 			best = i;
@@ -661,7 +660,7 @@ static void add_best(const struct ddp_sweep *s, bool overlap, struct bb_strbuf *
 			   .unit = "",
 			   .cause = step_cause}};
 
-	for (size_t i = 0; i < s->nsettings; i++) {
+	for (size_t i = 0; i < s->kernel.settings; i++) {
 		const struct ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
 		const struct bb_ddp_cap *last = bb_ddp_last_same(s->ddp, v->cap);
 
@@ -715,7 +714,7 @@ static bb_status deliver_buckets(struct ddp_sweep *s)
 	struct bb_ddp_reductions reductions[BB_OPTION_MOST + 3] = {{NULL, NULL, false}};
 	struct bb_strbuf out = {0};
 
-	for (size_t i = 0; i < s->nsettings && ddp->options.nalgorithms == 1; i++) {
+	for (size_t i = 0; i < s->kernel.settings && ddp->options.nalgorithms == 1; i++) {
 		const struct ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
 
 		if (v->step.overlap == overlap && !bb_kernel_refusal(&s->kernel, i))

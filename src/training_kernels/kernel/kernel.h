@@ -13,7 +13,7 @@
  *   open      bb_engine_alloc and bb_engine_patterns for the data; bb_kernel_sweep, or for each
  *             variant bb_variant_new and bb_variant_add; their programs by bb_taped_begin,
  *             operations, bb_taped_end (programs/tape.h)
- *   deliver   bb_kernel_deliver, or for each variant bb_record_init and bb_engine_deliver, of the
+ *   deliver   bb_kernel_deliver, or bb_kernel_deliver_setting where rows come one by one, of the
  *             kernel's fields and BB_TIMES_SET or BB_HALVES_SET; then bb_best_recommend or a
  *             sentence, and bb_engine_answer
  *   close     bb_kernel_close
@@ -33,8 +33,8 @@ struct bb_kernel_memory;
 
 struct bb_kernel {
 	struct bb_engine engine;
-	struct bb_variant *
-		*variants; /* in the order of bb_variant_new; a sweep's at setting * parts + part */
+	/* In the order of bb_variant_new; those of a sweep at setting * parts + part. */
+	struct bb_variant **variants;
 	size_t nvariants, room;
 	size_t settings; /* of a sweep */
 	int parts;       /* of each of them */
@@ -51,8 +51,7 @@ struct bb_variant {
 	size_t trial;   /* its number */
 	size_t setting; /* of several that share it the first */
 	int part;
-	struct bb_taped
-		taped; /* freed with the variant; zeroed where its program is none of tapes */
+	struct bb_taped taped; /* freed with the variant; zeroed: its program is another */
 	/* Frees what else the variant holds. NULL: nothing. */
 	void (*release)(struct bb_variant *variant);
 };
