@@ -25,7 +25,58 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct bb_option_section sections[] = {
+/* ---- docs/options.md --------------------------------------------------------------------- */
+
+static const char introduction[] =
+	"# Options\n\n"
+	"An option that nccl-tests has too has the same name and form here. `--help` prints the "
+	"most used options of a program and two examples, `--help-all` every option, "
+	"`--help-markdown` the tables of this page. Of an option given twice the last value "
+	"counts. One difference is deliberate: without `-i` or `-f` the size doubles from row to "
+	"row.\n";
+
+static const char variables_and_statuses[] =
+	"\n## Environment\n\n"
+	"| Variable | Meaning |\n"
+	"| --- | --- |\n"
+	"| `NCCL_ALGO` | `Ring` or `Tree`: the algorithm without `--algo` |\n"
+	"| `NCCL_TESTS_SPLIT` | `AND`, `OR`, `MOD`, `DIV` (or `&`, `\\|`, `%`, `/`) and a number: "
+	"ranks with the same result form a group; all groups run at the same time. `+S%N` before "
+	"it counts rank r as (r + S) % N |\n"
+	"| `NCCL_TESTS_SPLIT_MASK` | a hexadecimal number: the same with `AND`; it overrides "
+	"`NCCL_TESTS_SPLIT` |\n"
+	"| `NCCL_TESTS_MIN_BW` | GB/s: the run fails (exit 7) when the average busbw is below 0.9 "
+	"of "
+	"it |\n"
+	"| `NCCL_TESTS_ALLTOALLV_SPREAD` | 0 to 1: how uneven alltoallv is; 0 is even |\n"
+	"| `NCCL_TESTS_ALLTOALLV_MATRIX_FILE`, `NCCL_TESTS_ALLTOALLV_MATRIX_SCALE` | as `--matrix` "
+	"and `--matrix-scale`, see [numbers.md](numbers.md#matrices-of-alltoallv) |\n"
+	"| `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`, `LOCAL_RANK` | as torchrun sets "
+	"them: several processes connect by them without MPI, see [launch.md](launch.md) |\n"
+	"| `BUSBENCH_PORT` | port on which process 0 then listens (default: `MASTER_PORT` + 1) |\n"
+	"| `BUSBENCH_SECRET` | at least 16 bytes, the same for all processes: each proves that it "
+	"knows them before it may join, see [launch.md](launch.md) |\n"
+	"| `BUSBENCH_ISA` | `plain`, `avx2` or `avx512`: vector instructions of ranks on CPUs "
+	"(default: the widest that the processor has) |\n"
+	"| `BUSBENCH_BACKEND_DIR` | absolute path of a folder with backends, searched after "
+	"`backends` beside the binary and `../lib/busbench` from there |\n"
+	"\nnccl-tests' `NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY` is not supported: alltoallv refuses to "
+	"run with it (exit 5).\n"
+	"\n## Exit status\n\n"
+	"| Status | Meaning |\n"
+	"| --- | --- |\n"
+	"| 0 | passed |\n"
+	"| 1 | internal error, or writing an output failed (a full disk) |\n"
+	"| 2 | the request makes no sense, or names a file that cannot be written |\n"
+	"| 3 | the backend, the hardware or a rank is not usable |\n"
+	"| 4 | timed out |\n"
+	"| 5 | nothing that was requested is supported |\n"
+	"| 7 | wrong data, or below a gate |\n";
+
+static const struct {
+	const char *title;
+	const struct bb_option *rows;
+} sections[] = {
 	{"All programs", bb_option_rows},
 	{"All programs, about themselves", bb_about_rows},
 	{"All programs whose data has a size to be chosen", bb_size_rows},
@@ -42,13 +93,19 @@ static const struct bb_option_section sections[] = {
 	{"zero_perf", bb_zero_rows},
 	{"data_parallel_perf", bb_dp_rows},
 	{"diagnose", bb_diagnose_rows},
-	{NULL, NULL},
 };
 
 static void write_options(struct bb_strbuf *out)
 {
-	bb_options_document(sections, out);
+	bb_strbuf_add(out, introduction);
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+		bb_strbuf_addf(out, "\n## %s\n\n", sections[i].title);
+		bb_options_markdown(&(struct bb_option_table){.rows = sections[i].rows}, out);
+	}
+	bb_strbuf_add(out, variables_and_statuses);
 }
+
+/* ---- docs/records.md --------------------------------------------------------------------- */
 
 static void write_records(struct bb_strbuf *out)
 {
@@ -66,10 +123,44 @@ static void write_records(struct bb_strbuf *out)
 		&bb_record_node,        &bb_record_culprit,
 		&bb_record_meeting,     &bb_record_gpu,
 		&bb_record_counter,     &bb_record_skip,
-		&bb_record_end,         NULL};
+		&bb_record_end};
 
-	bb_record_markdown(out, kinds);
+#define NAME(kind, type, name) [BB_FIELD_##kind] = name,
+	static const char *const types[] = {BB_FIELD_KINDS(NAME)[BB_FIELD_TEXT] = "string"};
+#undef NAME
+
+	bb_strbuf_addf(
+		out,
+		"# Records\n\n"
+		"`--json FILE` writes every record as one line of JSON that begins with "
+		"`schema` (%d), `kind` and `run_id`; `--csv FILE` writes the measured records "
+		"(`result` for a collective), one row each, with semicolons between the numbers "
+		"of an array. An unknown value is `null` in JSON and an empty cell in CSV. "
+		"Units are in the names; GB is 10^9 bytes.\n\n"
+		"A schema number promises that every field keeps its name, type, unit and meaning, "
+		"and every kind of record its fields. New fields and kinds may come without a new "
+		"number, so a reader ignores those that it does not know. A field that is renamed, "
+		"removed or redefined raises the number, and the changelog names it; the report "
+		"refuses files of a number that it does not know. The order of fields in JSON and "
+		"of "
+		"columns in CSV promises nothing: read CSV by its header.\n\n"
+		"Schema 2: `topology_digest` of a run is gone; its `topology` says the same.\n",
+		BB_SCHEMA);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		bb_strbuf_addf(out,
+			       "\n## %s\n\n%s\n\n| field | type | unit | meaning |\n"
+			       "| --- | --- | --- | --- |\n",
+			       kinds[i]->name, kinds[i]->brief);
+		for (const struct bb_field *field = kinds[i]->fields; field->name; field++) {
+			bb_strbuf_addf(out, "| `%s` | %s | %s | ", field->name, types[field->type],
+				       field->unit);
+			bb_strbuf_markdown(out, field->help);
+			bb_strbuf_add(out, " |\n");
+		}
+	}
 }
+
+/* ---- docs/algorithms.md ------------------------------------------------------------------ */
 
 #define PER_RANK 840 /* elements; a multiple of RANKS */
 #define RANKS 8      /* for which volumes are given */

@@ -248,44 +248,7 @@ void bb_record_csv_row(struct bb_strbuf *out, const struct bb_record_kind *kind,
 	bb_strbuf_add(out, "\n");
 }
 
-/* ---- documentation ----------------------------------------------------------------- */
-
-void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *const *kinds)
-{
-#define NAME(kind, type, name) [BB_FIELD_##kind] = name,
-	static const char *const types[] = {BB_FIELD_KINDS(NAME)[BB_FIELD_TEXT] = "string"};
-#undef NAME
-
-	bb_strbuf_addf(
-		out,
-		"# Records\n\n"
-		"`--json FILE` writes every record as one line of JSON that begins with "
-		"`schema` (%d), `kind` and `run_id`; `--csv FILE` writes the measured records "
-		"(`result` for a collective), one row each, with semicolons between the numbers "
-		"of an array. An unknown value is `null` in JSON and an empty cell in CSV. "
-		"Units are in the names; GB is 10^9 bytes.\n\n"
-		"A schema number promises that every field keeps its name, type, unit and meaning, "
-		"and every kind of record its fields. New fields and kinds may come without a new "
-		"number, so a reader ignores those that it does not know. A field that is renamed, "
-		"removed or redefined raises the number, and the changelog names it; the report "
-		"refuses files of a number that it does not know. The order of fields in JSON and "
-		"of "
-		"columns in CSV promises nothing: read CSV by its header.\n\n"
-		"Schema 2: `topology_digest` of a run is gone; its `topology` says the same.\n",
-		BB_SCHEMA);
-	for (; *kinds; kinds++) {
-		bb_strbuf_addf(out,
-			       "\n## %s\n\n%s\n\n| field | type | unit | meaning |\n"
-			       "| --- | --- | --- | --- |\n",
-			       (*kinds)->name, (*kinds)->brief);
-		for (const struct bb_field *field = (*kinds)->fields; field->name; field++) {
-			bb_strbuf_addf(out, "| `%s` | %s | %s | ", field->name, types[field->type],
-				       field->unit);
-			bb_strbuf_markdown(out, field->help);
-			bb_strbuf_add(out, " |\n");
-		}
-	}
-}
+/* ---- kinds of every benchmark ------------------------------------------------------------ */
 
 #define BB_RECORD bb_run_record
 BB_RECORD_KIND(bb_record_run, BB_RUN_FIELDS, "run",

@@ -27,7 +27,7 @@
 #include <math.h>
 #include <stddef.h>
 
-/* Raised when a field is renamed, removed or changes its meaning; see bb_record_markdown. */
+/* Raised when a field is renamed, removed or changes its meaning; see docs/records.md. */
 #define BB_SCHEMA 2
 #define BB_ABSENT INT64_MIN
 #define BB_RUN_ID_TEXT 33
@@ -283,7 +283,5 @@ void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, co
 void bb_record_csv_header(struct bb_strbuf *out, const struct bb_record_kind *kind);
 void bb_record_csv_row(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		       const void *record);
-/* Append docs/records.md: all KINDS, the last one NULL. */
-void bb_record_markdown(struct bb_strbuf *out, const struct bb_record_kind *const *kinds);
 
 #endif

@@ -189,13 +189,6 @@ struct bb_options {
 /* Both end with name NULL. */
 extern const struct bb_option bb_option_rows[], bb_size_rows[];
 
-/* Append docs/options.md: SECTIONS, the last without a title, the environment and exit statuses. */
-struct bb_option_section {
-	const char *title;
-	const struct bb_option *rows;
-};
-void bb_options_document(const struct bb_option_section *sections, struct bb_strbuf *out);
-
 struct bb_environment bb_environment_read(void);
 
 struct bb_benchmark;
