@@ -409,21 +409,21 @@ static bb_status run_placement(struct bb_session *s, bool in_place)
 	else
 		snprintf(what, sizeof(what), "%s at %s", name,
 			 bb_format_size(size, s->c->size_bytes));
-	bb_crew_deadline(s->engine.driver, what);
-	status = agree_on_call(s, in_place, objection);
-	if (status == BB_OK && !*objection)
+	BB_TRY(status, bb_engine_begin(&s->engine, what), out);
+	BB_TRY(status, agree_on_call(s, in_place, objection), out);
+	if (!*objection)
 		status = bb_measure(s);
 	if (status == BB_OK && !*objection)
 		status = bb_judge(s, objection);
-	return status == BB_OK && *objection
-		       ? skip(s, in_place ? "in-place" : "out-of-place", objection)
-		       : status;
+	if (status == BB_OK && *objection)
+		status = skip(s, in_place ? "in-place" : "out-of-place", objection);
+out:
+	return status;
 }
 
 static bb_status run_case(struct bb_session *s)
 {
 	const struct bb_case *c = s->c;
-	struct bb_ticker *ticker = &s->engine.run->ticker;
 	bb_status status = BB_OK;
 
 	if (c->matrix != BB_NO_MATRIX && c->matrix != s->reported_matrix &&
@@ -437,15 +437,13 @@ static bb_status run_case(struct bb_session *s)
 	}
 	if (status == BB_OK && c->skip)
 		return skip(s, NULL, c->skip);
-	if (bb_engine_leads(&s->engine))
-		bb_ticker_show(ticker, c->choice->name, c->size_bytes);
 	if (status == BB_OK)
 		status = want_patterns(s);
 	for (int in_place = 0; in_place < (s->bench->barriers ? 1 : 2) && status == BB_OK;
 	     in_place++)
 		status = run_placement(s, in_place);
 	if (bb_engine_leads(&s->engine))
-		bb_ticker_step(ticker, c->size_bytes);
+		bb_ticker_step(&s->engine.run->ticker, c->size_bytes);
 	return status;
 }
 

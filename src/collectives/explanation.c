@@ -3,7 +3,6 @@
 #include "collectives/plan.h"
 #include "core/table.h"
 #include "core/units.h"
-#include "harness/run/estimate.h"
 #include "harness/run/run.h"
 #include "schedules/explain.h"
 #include "schedules/trace.h"

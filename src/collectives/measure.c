@@ -582,7 +582,6 @@ bb_status bb_measure(struct bb_session *s)
 	s->operations = 0;
 	make_calls(s);
 	BB_TRY(status, warm_up(s), out);
-	BB_TRY(status, bb_engine_die(&s->engine), out);
 	BB_TRY(status, read_clock(s, &before), out);
 	faultless = faultless_now(s);
 	read_throttling(s, throttling);

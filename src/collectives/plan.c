@@ -3,7 +3,6 @@
  */
 #include "collectives/plan.h"
 
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,23 +85,6 @@ static void add_algorithm(struct bb_plan *plan, const char *given, const char *w
 		add_choice(plan, choice);
 }
 
-static bb_status no_native(const struct bb_plan *plan, const char *name, struct bb_error *error)
-{
-	const char **names = calloc((size_t)most_choices(plan), sizeof(*names));
-	char hint[BB_SUGGESTION];
-	int n = 0;
-
-	if (!names)
-		return bb_no_memory(error, "the plan");
-	for (const struct bb_native *native = plan->natives; native && native->name; native++)
-		if (!native->refuses || !native->refuses(native, plan->collective))
-			names[n++] = native->name;
-	bb_fail(error, BB_EUSAGE, "--algo: the %s backend has no \"%s\"%s (see --list)",
-		plan->backend->name, name, bb_suggest(hint, name, names));
-	free(names);
-	return BB_EUSAGE;
-}
-
 /* `all` has neither what the library discovered for other collectives, nor variants such as
    "ring:LL", which the backend lists itself. */
 static void add_all(struct bb_plan *plan)
@@ -139,7 +121,8 @@ static bb_status choose_algorithms(struct bb_plan *plan, struct bb_error *error)
 	}
 	for (const char *rest = a->algorithms; bb_next_word(&rest, name); rest += *rest == ',') {
 		if (strchr(bb_algorithm_own(name), ':') && !bb_native_find(plan->natives, name))
-			return no_native(plan, bb_algorithm_own(name), error);
+			return bb_algorithms_unknown(plan->backend, plan->natives, plan->collective,
+						     bb_algorithm_own(name), error);
 		add_algorithm(plan, name, why_not);
 	}
 	return BB_OK;

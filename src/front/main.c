@@ -54,12 +54,16 @@ static void add_file(const char *name, const char *path, struct bb_strbuf *out)
 	free(text);
 }
 
-static void list_files(const struct bb_shelf *shelf, struct bb_strbuf *out)
+/* Adds the names on SHELF; before those of clusters, the systems that need no file. */
+static void list_names(const struct bb_shelf *shelf, struct bb_strbuf *out)
 {
+	const bool clusters = shelf == &bb_shelf_clusters;
 	struct bb_strbuf list = {0}, folders = {0};
 	const char *before = "";
 	char *rest, *line;
 
+	for (int i = 0; clusters && bb_system_at(i); i++)
+		add_name(bb_system_at(i)->name, bb_system_at(i)->brief, out);
 	bb_shelf_list(shelf, &list);
 	for (line = list.text ? strtok_r(list.text, "\n", &rest) : NULL; line;
 	     line = strtok_r(NULL, "\n", &rest)) {
@@ -68,7 +72,7 @@ static void list_files(const struct bb_shelf *shelf, struct bb_strbuf *out)
 
 		*blank = '\0';
 		/* A system of that name comes first; the file is found by its path alone. */
-		if (shelf != &bb_shelf_clusters || !bb_system_find(line))
+		if (!clusters || !bb_system_find(line))
 			add_file(line, blank + 1, out);
 		if (strncmp(before, blank + 1, (size_t)folder) != 0)
 			bb_strbuf_addf(&folders, "# files: %.*s*%s\n", folder, blank + 1,
@@ -81,25 +85,13 @@ static void list_files(const struct bb_shelf *shelf, struct bb_strbuf *out)
 	bb_strbuf_free(&list);
 }
 
-static void list_profiles(struct bb_strbuf *out)
-{
-	list_files(&bb_shelf_profiles, out);
-}
-
-static void list_clusters(struct bb_strbuf *out)
-{
-	for (int i = 0; bb_system_at(i); i++)
-		add_name(bb_system_at(i)->name, bb_system_at(i)->brief, out);
-	list_files(&bb_shelf_clusters, out);
-}
-
 /* Beside the collectives. */
 static const struct tool {
 	char name[32];
 	const char *brief;
-	const char *group;  /* heading above it; NULL: that of the tool before it */
-	const char *script; /* in share/busbench and the source tree; NULL: no script */
-	void (*list)(struct bb_strbuf *out); /* what this program prints; NULL: nothing */
+	const char *group;            /* heading above it; NULL: that of the tool before it */
+	const char *script;           /* in share/busbench and the source tree; NULL: no script */
+	const struct bb_shelf *shelf; /* whose names this program prints; NULL: none */
 } tools[] = {
 	{.name = "barrier_perf", .brief = "latency of barriers"},
 	{.name = "p2p_bandwidth_perf",
@@ -129,10 +121,10 @@ static const struct tool {
 	{.name = "profiles",
 	 .brief = "list of the profiles that acceptance finds by name",
 	 .group = "Names",
-	 .list = list_profiles},
+	 .shelf = &bb_shelf_profiles},
 	{.name = "clusters",
 	 .brief = "list of the clusters that --cluster finds by name",
-	 .list = list_clusters},
+	 .shelf = &bb_shelf_clusters},
 };
 
 /* *TOOL = number I, the collectives first. False: there are fewer. */
@@ -203,7 +195,7 @@ static void add_schema(struct bb_strbuf *out)
 		snprintf(name, sizeof(name), "%.*s", short_length(tool.name), tool.name);
 		bb_json_object(&j);
 		bb_json_add_string(&j, "name", name);
-		bb_json_add_string(&j, "command", tool.script || tool.list ? NULL : tool.name);
+		bb_json_add_string(&j, "command", tool.script || tool.shelf ? NULL : tool.name);
 		bb_json_add_string(&j, "brief", tool.brief);
 		bb_json_end(&j);
 	}
@@ -267,7 +259,7 @@ static bb_status run_list(const struct tool *tool, int argc, char **argv, struct
 
 	if (argc > 1)
 		return bb_fail(error, BB_EUSAGE, "%s: %s takes no arguments", argv[1], tool->name);
-	tool->list(&out);
+	list_names(tool->shelf, &out);
 	st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
 	return st;
@@ -283,8 +275,8 @@ static bb_status run_tool(int argc, char **argv, struct bb_error *error)
 		if (strcmp(argv[0], tool.name) != 0 && (length != (size_t)short_length(tool.name) ||
 							strncmp(argv[0], tool.name, length) != 0))
 			continue;
-		return tool.list ? run_list(&tool, argc, argv, error)
-				 : run_program(&tool, argv, error);
+		return tool.shelf ? run_list(&tool, argc, argv, error)
+				  : run_program(&tool, argv, error);
 	}
 	return unknown_tool(argv[0], error);
 }

@@ -93,6 +93,11 @@ const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *nat
 
 /* ---- what --algo names ------------------------------------------------------------------- */
 
+static bool has(const struct bb_native *native, const struct bb_collective *collective)
+{
+	return !native->refuses || !native->refuses(native, collective);
+}
+
 /* True if WORD is one of BACKEND's own algorithms or "NAME:VARIANT" of one. */
 static bool has_own(const struct bb_backend *backend, const char *word)
 {
@@ -122,42 +127,33 @@ static bool known_algorithm(const struct bb_backend *backend, const char *word)
 	return has_own(backend, word);
 }
 
-static const char *nearest_algorithm(const struct bb_backend *backend,
-				     const struct bb_collective *collective, const char *word,
-				     char hint[BB_SUGGESTION])
+bb_status bb_algorithms_unknown(const struct bb_backend *backend, const struct bb_native *natives,
+				const struct bb_collective *collective, const char *word,
+				struct bb_error *error)
 {
-	const char *names[64] = {"auto", "all"};
-	const struct bb_native *native;
-	int i, n = 2;
-
-	for (i = 0; bb_algorithms[i] && n < 63; i++) {
-		if (bb_algorithms[i]->collective == collective)
-			names[n++] = bb_algorithms[i]->name;
-	}
-	for (native = backend->natives; native && native->name && n < 63; native++)
-		names[n++] = native->name;
-	names[n] = NULL;
-	return bb_suggest(hint, word, names);
-}
-
-static bb_status unknown_algorithm(const struct bb_options *o,
-				   const struct bb_collective *collective, const char *word,
-				   struct bb_error *error)
-{
-	const struct bb_virtual *virtual = o->backend->virtual;
+	const struct bb_virtual *virtual = backend->virtual;
 	const bool of_gpus = virtual && has_own(virtual->over_gpus, word);
+	const char *names[64] = {"auto", "all"};
 	char hint[BB_SUGGESTION];
+	int n = 2;
 
 	if (of_gpus || (virtual && has_own(virtual->over_cpus, word)))
 		return bb_fail(error, BB_EUSAGE,
 			       "--algo: %s is %s own, and %s has a model of it only over a "
 			       "--cluster of %s; everything else runs busbench's schedules "
 			       "(see --list)",
-			       word, of_gpus ? "NCCL's" : "Open MPI's", o->backend->name,
+			       word, of_gpus ? "NCCL's" : "Open MPI's", backend->name,
 			       of_gpus ? "GPUs" : "nodes without GPUs");
-	return bb_fail(
-		error, BB_EUSAGE, "--algo: the %s backend has no algorithm \"%s\"%s (see --list)",
-		o->backend->name, word, nearest_algorithm(o->backend, collective, word, hint));
+	for (int i = 0; bb_algorithms[i] && n < 63; i++)
+		if (bb_algorithms[i]->collective == collective)
+			names[n++] = bb_algorithms[i]->name;
+	for (; natives && natives->name && n < 63; natives++)
+		if (has(natives, collective))
+			names[n++] = natives->name;
+	names[n] = NULL;
+	return bb_fail(error, BB_EUSAGE,
+		       "--algo: the %s backend has no algorithm \"%s\"%s (see --list)",
+		       backend->name, word, bb_suggest(hint, word, names));
 }
 
 bb_status bb_algorithms_check(const char *list, const struct bb_options *o,
@@ -173,7 +169,8 @@ bb_status bb_algorithms_check(const char *list, const struct bb_options *o,
 			return bb_fail(error, BB_EUSAGE,
 				       "--algo %s: there is an empty name in the list", list);
 		if (!whole || !known_algorithm(o->backend, word))
-			return unknown_algorithm(o, collective, word, error);
+			return bb_algorithms_unknown(o->backend, o->backend->natives, collective,
+						     word, error);
 		if (strcmp(word, "all") == 0 && strcmp(list, "all") != 0)
 			return bb_fail(error, BB_EUSAGE,
 				       "--algo %s: all stands alone, not in a list", list);
@@ -191,11 +188,6 @@ bb_status bb_algorithms_check_one(const char *name, const struct bb_options *o,
 }
 
 /* ---- --list ------------------------------------------------------------------------------ */
-
-static bool has(const struct bb_native *native, const struct bb_collective *collective)
-{
-	return !native->refuses || !native->refuses(native, collective);
-}
 
 static void list_algorithms(struct bb_strbuf *out, const struct bb_native *natives,
 			    const struct bb_collective *collective)

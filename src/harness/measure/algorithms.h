@@ -40,7 +40,14 @@ BB_MUST bb_status bb_algorithms_check(const char *list, const struct bb_options 
 				      const struct bb_collective *collective,
 				      struct bb_error *error);
 
-/* The same for programs that use a single algorithm, NAME. */
+/* BB_EUSAGE: WORD is no algorithm of BACKEND, whose own are NATIVES. Suggests the nearest one of
+   COLLECTIVE. */
+BB_MUST bb_status bb_algorithms_unknown(const struct bb_backend *backend,
+					const struct bb_native *natives,
+					const struct bb_collective *collective, const char *word,
+					struct bb_error *error);
+
+/* As bb_algorithms_check, for programs that use a single algorithm, NAME. */
 BB_MUST bb_status bb_algorithms_check_one(const char *name, const struct bb_options *options,
 					  struct bb_error *error);
 

@@ -159,20 +159,15 @@ bb_status bb_engine_slowest(struct bb_engine *e, double *seconds, size_t n)
 
 /* ---- samples --------------------------------------------------------------------------- */
 
-bb_status bb_engine_die(const struct bb_engine *e)
+bb_status bb_engine_begin(struct bb_engine *e, const char *what)
 {
 	const struct bb_fault *fault = &e->options->fault;
 
-	return fault->kind == BB_FAULT_DIE && fault->rank == e->driver->rank ? BB_ETIMEOUT : BB_OK;
-}
-
-bb_status bb_engine_begin(struct bb_engine *e, const char *what)
-{
 	bb_crew_deadline(e->driver, what);
 	if (bb_engine_leads(e))
 		bb_ticker_show(&e->run->ticker, what, 0);
 	atomic_fetch_add_explicit(&e->driver->progress->entered, 1, memory_order_relaxed);
-	return bb_engine_die(e);
+	return fault->kind == BB_FAULT_DIE && fault->rank == e->driver->rank ? BB_ETIMEOUT : BB_OK;
 }
 
 bb_status bb_engine_sample(struct bb_engine *e, const struct bb_sampling *s)

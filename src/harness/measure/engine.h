@@ -192,11 +192,9 @@ BB_MUST bb_status bb_engine_slowest(struct bb_engine *engine, double *seconds, s
 
 /* ---- timing outside of trials ----------------------------------------------------- */
 
-/* Begin WHAT: a new deadline and line of progress. Then as bb_engine_die. */
+/* Begin WHAT: a new deadline and line of progress. With --fault die, the rank that it names returns
+   BB_ETIMEOUT: it leaves without a report, as a killed process would. */
 BB_MUST bb_status bb_engine_begin(struct bb_engine *engine, const char *what);
-/* With --fault die, the rank that it names returns BB_ETIMEOUT: it leaves without a report, as a
-   killed process would. */
-BB_MUST bb_status bb_engine_die(const struct bb_engine *engine);
 
 /*
  * Operations of this rank, with others or alone, timed sample by sample. Without READY the end of a

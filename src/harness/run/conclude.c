@@ -6,6 +6,7 @@
 #include "backends/virtual.h"
 #include "core/array.h"
 #include "core/clock.h"
+#include "core/table.h"
 #include "core/units.h"
 
 #include <stdlib.h>
@@ -117,14 +118,26 @@ static void describe_data(const struct bb_run *run, bool calculated, struct bb_s
 			       end->skipped == 1 ? " was" : "s were");
 }
 
-void bb_run_state(struct bb_run *run, bool calculated)
+/* ---- the end ------------------------------------------------------------------------------ */
+
+/* Completes the end record, whose verdict is set, with STATUS, and writes it for the data;
+   CALCULATED: nothing was run. It borrows what forget frees. */
+static void end_data(struct bb_run *run, int status, bool calculated)
 {
+	struct bb_end_record *end = &run->end;
+
+	end->wall_s = bb_clock_now() - run->started;
+	bb_time_text(end->end_time);
+	end->exit_status = status;
+	if (bb_error_status(&run->error) != BB_OK)
+		end->error = run->error.text;
 	describe_data(run, calculated, &run->data);
-	run->end.data = run->data.length > 0 ? bb_strbuf_text(&run->data) : NULL;
-	run->end.answers = (struct bb_words){run->answers, run->nanswers};
+	end->data = run->data.length > 0 ? bb_strbuf_text(&run->data) : NULL;
+	end->answers = (struct bb_words){run->answers, run->nanswers};
+	bb_sinks_end_data(&run->sinks, end);
 }
 
-void bb_run_forget(struct bb_run *run)
+static void forget(struct bb_run *run)
 {
 	run->end.data = NULL;
 	run->end.answers = (struct bb_words){NULL, 0};
@@ -136,7 +149,25 @@ void bb_run_forget(struct bb_run *run)
 	bb_strbuf_free(&run->data);
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+bb_status bb_estimate_record(struct bb_run *run, const struct bb_record_kind *kind,
+			     const void *record)
+{
+	run->end.results++;
+	return bb_sinks_record(&run->sinks, kind, record);
+}
+
+bb_status bb_estimate_end(struct bb_run *run, struct bb_strbuf *out, bb_status status)
+{
+	run->end.verdict = status == BB_OK             ? "passed"
+			   : status == BB_EUNSUPPORTED ? "nothing was run"
+						       : "failed";
+	end_data(run, status, true);
+	forget(run);
+	if (bb_options_stdout_taken(&run->options))
+		bb_strbuf_clear(out);
+	bb_strbuf_fold(out, 0, bb_fold_limit(stdout));
+	return status == BB_OK ? run->sinks.status : status;
+}
 
 /* If the sinks have failed, only the exit status counts. */
 int bb_run_conclude(struct bb_run *run, int caught)
@@ -147,13 +178,11 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	struct rusage usage;
 	int status;
 
-	end->wall_s = bb_clock_now() - run->started;
 	if (getrusage(RUSAGE_SELF, &usage) == 0) {
 		end->processor_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
 				   1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 		end->peak_memory_bytes = (int64_t)usage.ru_maxrss * 1024;
 	}
-	bb_time_text(end->end_time);
 	/* A run without a result is an error, even if nothing failed. */
 	if (!caught && end->results == 0)
 		bb_fail(&run->error, BB_EUNSUPPORTED, "%s",
@@ -164,22 +193,18 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	if (run->begun && benchmark->sum_up && benchmark->sum_up(run) != BB_OK)
 		(void)bb_no_memory(&run->error, "the comparison of results");
 	status = judge_run(run, caught, &end->verdict);
-	end->exit_status = status;
-	if (bb_error_status(&run->error) != BB_OK)
-		end->error = run->error.text;
 	if (run->begun) {
 		report_evaluators(run, &by, &text);
 		bb_run_counters_report(run, &text);
 		if (benchmark->tell)
 			benchmark->tell(run, &text);
-		bb_run_state(run, run->options.predicts);
 		/* The data first: a launcher may kill this process at any moment. */
-		bb_sinks_end_data(&run->sinks, end);
+		end_data(run, status, run->options.predicts);
 		if (text.length > 0)
 			bb_sinks_comment(&run->sinks, bb_strbuf_text(&text));
 		bb_sinks_end_text(&run->sinks, end);
 	}
-	bb_run_forget(run);
+	forget(run);
 	end->played_by = NULL;
 	bb_strbuf_free(&by);
 	bb_strbuf_free(&text);

@@ -86,14 +86,11 @@ struct bb_run {
 	struct bb_sinks sinks;
 	struct bb_ticker ticker;
 	struct bb_end_record end; /* sums of the results so far */
-	/* What the end record borrows: see bb_run_answer, bb_run_state. */
+	/* What the end record borrows: the outcome of the check of the data, and bb_run_answer. */
 	struct bb_strbuf data;
 	char **answers;
 	size_t nanswers, answers_room;
 };
-
-/* Fill the fields of the run record that need no world: request, host and time. */
-void bb_run_describe(struct bb_run *run);
 
 /*
  * Open launch, backend, plan and sinks for the options of RUN. Collective over the processes: all
@@ -147,10 +144,6 @@ BB_MUST bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *drive
  * sentences, so that a report says what the text says. Process 0, before the end record.
  */
 void bb_run_answer(struct bb_run *run, const struct bb_strbuf *text, size_t from);
-/* Complete the end record with these, and with the outcome of the check of the data; CALCULATED:
-   nothing was run. It borrows them until bb_run_forget. */
-void bb_run_state(struct bb_run *run, bool calculated);
-void bb_run_forget(struct bb_run *run);
 
 /* True if RANK is the lowest rank on its device. */
 bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank);
@@ -160,5 +153,20 @@ bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank);
  * ranks together (NAN: not measured), and begin the sinks.
  */
 BB_MUST bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy_rate);
+
+/* ---- records of what is computed or explained instead of measured: nothing is started ------ */
+
+/*
+ * Open RUN's sinks for records of ROWS, without text, and write the run's record, with NRANKS and
+ * ALGORITHMS (NULL: none); fields that only a run has are absent. Of several processes the first
+ * alone writes. Close by bb_sinks_close whatever comes back.
+ */
+BB_MUST bb_status bb_estimate_open(struct bb_run *run, const struct bb_record_kind *rows,
+				   int nranks, const char *algorithms);
+BB_MUST bb_status bb_estimate_record(struct bb_run *run, const struct bb_record_kind *kind,
+				     const void *record);
+/* Write the end record with STATUS. Fold the '#' lines of the text in OUT, or clear it where
+   records go to stdout. Returns STATUS, or why the records could not be written. */
+BB_MUST bb_status bb_estimate_end(struct bb_run *run, struct bb_strbuf *out, bb_status status);
 
 #endif

@@ -83,7 +83,8 @@ out:
 
 /* ---- the run ----------------------------------------------------------------------- */
 
-void bb_run_describe(struct bb_run *run)
+/* Fills the fields of the run record that need no world: request, host and time. */
+static void describe_request(struct bb_run *run)
 {
 	const struct bb_options *o = &run->options;
 	struct bb_run_record *r = &run->record;
@@ -127,6 +128,25 @@ void bb_run_describe(struct bb_run *run)
 	r->virtual_time = o->backend->virtual;
 }
 
+bb_status bb_estimate_open(struct bb_run *run, const struct bb_record_kind *rows, int nranks,
+			   const char *algorithms)
+{
+	struct bb_run_record *r = &run->record;
+
+	describe_request(run);
+	r->nranks = nranks;
+	r->algorithms = algorithms;
+	r->min_bytes = r->max_bytes = r->step_factor = r->step_bytes = BB_ABSENT;
+	r->warmup_iters = r->iters = r->check = BB_ABSENT;
+	bb_record_init(&bb_record_end, &run->end);
+	run->end.results = run->end.skipped = run->end.checked = run->end.wrong = 0;
+	if (run->environment.launch.proc > 0)
+		return BB_OK;
+	if (bb_sinks_open(&run->sinks, &run->options, NULL, rows, NULL, &run->error) != BB_OK)
+		return bb_error_status(&run->error);
+	return bb_sinks_begin(&run->sinks, r);
+}
+
 /* Notes NCCL's variables as the user set them, before the backend sets any. */
 static void note_nccl_environment(struct bb_run *run)
 {
@@ -154,7 +174,7 @@ static void describe_run(struct bb_run *run)
 	const struct bb_options *o = &run->options;
 	struct bb_run_record *r = &run->record;
 
-	bb_run_describe(run);
+	describe_request(run);
 	r->backend = o->backend->name;
 	r->library =
 		o->backend->library ? o->backend->library->name(run->context) : run->launch.library;

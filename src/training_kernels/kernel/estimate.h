@@ -5,7 +5,7 @@
 #ifndef BB_TRAINING_KERNELS_KERNEL_ESTIMATE_H
 #define BB_TRAINING_KERNELS_KERNEL_ESTIMATE_H
 
-#include "harness/run/estimate.h"
+#include "harness/run/run.h"
 #include "models/attention.h"
 #include "models/memory/capacity.h"
 #include "models/memory/fits.h"
