@@ -39,16 +39,14 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 
 /* ---- plan --------------------------------------------------------------------------------- */
 
-/* In virtual time one group is simulated: the one that --fault concerns, if there is a fault. */
-static bool has_simulated_group(const struct bb_options *o)
-{
-	return o->backend->virtual && (o->virtual.flawed || o->fault.kind == BB_FAULT_SLOW ||
-				       o->fault.kind == BB_FAULT_SLOW_LINK);
-}
-
-/* *LEAST, *FIRST, *MOST = sizes of the smallest, the first and the largest group that runs. */
+/* *LEAST, *FIRST, *MOST = sizes of the smallest, the first and the largest group that runs. In
+   virtual time one group is simulated: the one that --fault concerns, if there is a fault. */
 static void group_sizes(struct bb_run *run, int *least, int *first, int *most)
 {
+	const struct bb_options *o = &run->options;
+	const bool simulated = o->backend->virtual &&
+			       (o->virtual.flawed || o->fault.kind == BB_FAULT_SLOW ||
+				o->fault.kind == BB_FAULT_SLOW_LINK);
 	const struct bb_split_rule *const split = &of(run)->settings.split;
 	const int chosen = bb_split_color(split, of(run)->simulated_rank);
 	const int n = run->world.nranks;
@@ -61,7 +59,7 @@ static void group_sizes(struct bb_run *run, int *least, int *first, int *most)
 		const int color = bb_split_color(split, r);
 		int size = 0;
 
-		if (has_simulated_group(&run->options) && color != chosen)
+		if (simulated && color != chosen)
 			continue;
 		for (int other = 0; other < n; other++)
 			size += bb_split_color(split, other) == color;

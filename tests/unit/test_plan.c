@@ -255,7 +255,7 @@ static void test_natives(void **state)
 	assert_non_null(strstr(f.error.text, "\"native:ywa_12\"; did you mean \"native:way_12\"?"));
 	bb_plan_free(&f.plan);
 	assert_int_equal(make_native(&f, &bb_broadcast, "ring,native:zzz", natives), BB_EUSAGE);
-	assert_non_null(strstr(f.error.text, "has no \"native:zzz\" (see --list)"));
+	assert_non_null(strstr(f.error.text, "has no algorithm \"native:zzz\" (see --list)"));
 	bb_plan_free(&f.plan);
 }
 

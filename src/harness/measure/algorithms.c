@@ -15,17 +15,12 @@ static const struct bb_choice auto_choice = {.name = "auto"};
 
 /* ---- what there is --------------------------------------------------------------------- */
 
-/* True if NAME, or any of a list of names, is one that a library reports, as "native:NAME". */
-static bool is_discovered(const char *name)
-{
-	return strchr(name, ':') != NULL;
-}
-
 bb_status bb_algorithms_natives(const struct bb_native **natives, struct bb_native **owned,
 				const struct bb_backend *backend, const char *algorithms,
 				struct bb_error *error)
 {
-	const bool all = is_discovered(algorithms) || strcmp(algorithms, "all") == 0;
+	/* What a library reports is called "native:NAME". */
+	const bool all = strchr(algorithms, ':') || strcmp(algorithms, "all") == 0;
 	bb_status st = BB_OK;
 
 	*owned = NULL;
@@ -45,30 +40,13 @@ const struct bb_native *bb_native_find(const struct bb_native *natives, const ch
 	return NULL;
 }
 
-/* Returns why SCHEDULE cannot run on NRANKS; NULL: it can. */
-static const char *schedule_refuses(const struct bb_algorithm *schedule, int nranks)
-{
-	const struct bb_shape shape = {.nranks = nranks, .count = PROBE_COUNT};
-
-	return schedule->refuses && !(schedule->collective->flags & BB_VARIABLE)
-		       ? schedule->refuses(&shape)
-		       : NULL;
-}
-
-static const char *native_refuses(const struct bb_native *native,
-				  const struct bb_collective *collective, int nranks)
-{
-	const char *reason = native->refuses ? native->refuses(native, collective) : NULL;
-
-	return !reason && native->refuses_group ? native->refuses_group(native, nranks) : reason;
-}
-
 const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *natives,
 			   const struct bb_collective *collective, int nranks, const char *given)
 {
 	const char *name = bb_algorithm_own(given), *reason = NULL;
 	const struct bb_native *native = name == given ? bb_native_find(natives, name) : NULL;
 	const struct bb_algorithm *schedule = bb_algorithm_find(collective, name);
+	const struct bb_shape shape = {.nranks = nranks, .count = PROBE_COUNT};
 
 	if (strcmp(name, auto_choice.name) == 0) {
 		*choice = auto_choice;
@@ -77,8 +55,10 @@ const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *nat
 	*choice = (struct bb_choice){.name = NULL};
 	if (!native && !schedule)
 		return "not an algorithm of this collective";
-	if (native)
-		reason = native_refuses(native, collective, nranks);
+	if (native && native->refuses)
+		reason = native->refuses(native, collective);
+	if (native && !reason && native->refuses_group)
+		reason = native->refuses_group(native, nranks);
 	if (native && !(reason && schedule)) {
 		*choice = (struct bb_choice){
 			.name = native->name, .native = native, .stand_in = schedule};
@@ -88,7 +68,8 @@ const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *nat
 				     .schedule = schedule,
 				     .instead_of = native,
 				     .reason = reason};
-	return schedule_refuses(schedule, nranks);
+	return schedule->refuses && !(collective->flags & BB_VARIABLE) ? schedule->refuses(&shape)
+								       : NULL;
 }
 
 /* ---- what --algo names ------------------------------------------------------------------- */

@@ -63,13 +63,6 @@ struct spacing {
 	size_t grain, apart;
 };
 
-static struct spacing spacing_of(bool on_gpu, size_t largest)
-{
-	if (!on_gpu)
-		return (struct spacing){LINE, APART};
-	return (struct spacing){largest < GPU_PAGE ? GPU_SMALL : GPU_PAGE, 0};
-}
-
 static size_t behind(struct spacing spacing, size_t bytes)
 {
 	return (bytes + spacing.grain - 1) / spacing.grain * spacing.grain + spacing.apart;
@@ -96,8 +89,11 @@ struct bb_layout bb_layout_make(const struct bb_collective *collective,
 	const size_t shift = unalign * element_size;
 	const size_t in_bytes = bb_collective_in(collective, shape, rank) * element_size;
 	const size_t out_bytes = bb_collective_out(collective, shape, rank) * element_size;
-	const struct spacing spacing =
-		spacing_of(on_gpu, in_bytes > out_bytes ? in_bytes : out_bytes);
+	const size_t largest = in_bytes > out_bytes ? in_bytes : out_bytes;
+	const struct spacing spacing = {.grain = !on_gpu              ? LINE
+						 : largest < GPU_PAGE ? GPU_SMALL
+								      : GPU_PAGE,
+					.apart = on_gpu ? 0 : APART};
 	struct bb_layout l = {.in_bytes = in_bytes,
 			      .out_bytes = out_bytes,
 			      .in_at = shift,
