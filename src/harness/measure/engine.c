@@ -19,12 +19,6 @@ struct bb_engine_memory {
 	size_t bytes;
 };
 
-/* Patterns borrowed until then. */
-struct bb_engine_patterns {
-	struct bb_engine_patterns *next;
-	const struct bb_patterns *patterns;
-};
-
 /* ---- memory and data ------------------------------------------------------------------------- */
 
 static void engine_count_memory(struct bb_engine *e, int64_t bytes)
@@ -79,24 +73,13 @@ void bb_engine_release(struct bb_engine *e, void *memory)
 bb_status bb_engine_patterns(struct bb_engine *e, enum bb_dtype dtype, int op, int nranks,
 			     const struct bb_patterns **patterns)
 {
-	struct bb_engine_patterns *p;
-	bb_status status;
-
 	*patterns = NULL;
 	if (bb_engine_is_virtual(e))
 		return BB_OK;
-	p = calloc(1, sizeof(*p));
-	status = !p ? BB_EINTERNAL
-		    : bb_pattern_store_take(&e->run->patterns, dtype, op, nranks,
-					    (uint64_t)e->options->seed, &p->patterns);
-	if (status != BB_OK) {
-		free(p);
-		return bb_no_memory(&e->run->error, "the data");
-	}
-	p->next = e->patterns;
-	e->patterns = p;
-	*patterns = p->patterns;
-	return BB_OK;
+	return bb_pattern_store_take(&e->run->patterns, dtype, op, nranks,
+				     (uint64_t)e->options->seed, patterns) == BB_OK
+		       ? BB_OK
+		       : bb_no_memory(&e->run->error, "the data");
 }
 
 bb_status bb_engine_fill(struct bb_engine *e, void *memory, const struct bb_patterns *patterns,
@@ -587,13 +570,6 @@ bb_status bb_engine_drive(struct bb_driver *driver, void *argument)
 	}
 	bb_engine_clear(e);
 	free(e->trials);
-	while (e->patterns) {
-		struct bb_engine_patterns *p = e->patterns;
-
-		e->patterns = p->next;
-		bb_pattern_store_give(&run->patterns, p->patterns);
-		free(p);
-	}
 	e->backend->group_close(e->world);
 	free(e);
 	atomic_store(&driver->progress->finished, status == BB_OK);

@@ -34,7 +34,7 @@ struct bb_experiment {
 	bb_status (*gather)(struct bb_engine *engine);
 	/* Rank 0: delivers the records. NULL: RUN has delivered them. */
 	bb_status (*deliver)(struct bb_engine *engine);
-	/* Frees what the state holds, except memory, trials and patterns of the engine; also after
+	/* Frees what the state holds, except memory and trials of the engine; also after
 	   a failed open. Unless engine->all_done, others may still use what this rank shared. NULL:
 	   nothing. */
 	void (*close)(struct bb_engine *engine);
@@ -104,7 +104,6 @@ struct bb_engine {
 	/* The engine's own. */
 	size_t most_trials, measured;
 	struct bb_engine_memory *memory;
-	struct bb_engine_patterns *patterns;
 };
 
 /* Run the experiment of RUN: the `drive` of a crew (see bb_crew_config). */
@@ -164,8 +163,8 @@ void bb_engine_clear(struct bb_engine *engine);
 BB_MUST bb_status bb_engine_alloc(struct bb_engine *engine, size_t bytes, void **memory);
 void bb_engine_release(struct bb_engine *engine, void *memory); /* NULL: nothing */
 
-/* *PATTERNS = known data of NRANKS ranks, of DTYPE reduced by OP (-1: not reduced), until the
-   experiment ends; where time is virtual NULL. */
+/* *PATTERNS = known data of NRANKS ranks, of DTYPE reduced by OP (-1: not reduced), until the run
+   ends; where time is virtual NULL. */
 BB_MUST bb_status bb_engine_patterns(struct bb_engine *engine, enum bb_dtype dtype, int op,
 				     int nranks, const struct bb_patterns **patterns);
 
