@@ -23,11 +23,14 @@ struct bb_compare_table {
 	int64_t *sizes; /* in the order of the results */
 	size_t nsizes;
 	const char *names[MOST_ALGORITHMS]; /* as in --algo */
-	int n;
-	bool in_place; /* which results are shown */
+	int n, automatic;                   /* the column of auto; -1: none */
+	bool in_place;                      /* which results are shown */
 	/* [size * n + algorithm]; NULL: not run in that placement */
 	const struct bb_result_record **at;
 	bool won[MOST_ALGORITHMS]; /* is the fastest at some size */
+	/* The source of its bounds; NULL: it has none. And of any; NULL: no bounds are known. */
+	const char *sources[MOST_ALGORITHMS], *source;
+	bool sources_differ;
 };
 
 /* ---- one table --------------------------------------------------------------------- */
@@ -63,10 +66,11 @@ static const char *compare_ran(const struct bb_result_record *run)
 /* Returns the algorithm whose result auto only repeats at this size; -1: none. */
 static int repeated(const struct bb_compare_table *t, size_t size, int algorithm)
 {
-	const struct bb_result_record *run = compare_at(t, size, algorithm);
+	const struct bb_result_record *run =
+		algorithm == t->automatic ? compare_at(t, size, algorithm) : NULL;
 	const char *chosen = run ? run->library_algorithm : NULL;
 
-	for (int i = 0; run && compare_is_auto(t->names[algorithm]) && i < t->n; i++) {
+	for (int i = 0; run && i < t->n; i++) {
 		const struct bb_result_record *other = compare_at(t, size, i);
 
 		if (other && other != run &&
@@ -146,7 +150,8 @@ static bb_status compare_table(struct bb_compare_table *t, const struct bb_resul
 	const struct bb_result_record *const end = all->list + all->n;
 	double lead;
 
-	*t = (struct bb_compare_table){.cycles = all->cycles, .first = first, .in_place = true};
+	*t = (struct bb_compare_table){
+		.cycles = all->cycles, .first = first, .automatic = -1, .in_place = true};
 	t->sizes = calloc(all->n, sizeof(*t->sizes));
 	for (const struct bb_result_record *r = first; r < end && t->sizes; r++)
 		if (bb_result_is_like(r, first) && column_of(t, r->algorithm_asked) >= 0) {
@@ -163,6 +168,18 @@ static bb_status compare_table(struct bb_compare_table *t, const struct bb_resul
 			if (column >= 0)
 				t->at[row_of(t, r->size_bytes) * (size_t)t->n + (size_t)column] = r;
 		}
+	for (int i = 0; i < t->n; i++) {
+		t->automatic = compare_is_auto(t->names[i]) ? i : t->automatic;
+		for (size_t size = 0; size < t->nsizes && !t->sources[i]; size++) {
+			const struct bb_result_record *run = compare_at(t, size, i);
+
+			if (run && !isnan(run->percent_of_bound))
+				t->sources[i] = run->bound_source;
+		}
+		t->sources_differ |=
+			t->source && t->sources[i] && strcmp(t->sources[i], t->source) != 0;
+		t->source = t->source ? t->source : t->sources[i];
+	}
 	for (size_t i = 0; i < t->nsizes; i++) {
 		const int who = compare_winner(t, i, &lead);
 
@@ -296,8 +313,7 @@ static bool find_best(const struct bb_compare_table *t, size_t size, bool with_a
 		const char *colon = strchr(ran, ':');
 		struct setting s;
 
-		if (!run || isnan(run->time_us) || !colon ||
-		    (!with_auto && compare_is_auto(t->names[i])))
+		if (!run || isnan(run->time_us) || !colon || (!with_auto && i == t->automatic))
 			continue;
 		s = (struct setting){tuner_name(algorithms, ran, (size_t)(colon - ran)),
 				     tuner_name(protocols, colon + 1, strlen(colon + 1)),
@@ -315,13 +331,9 @@ static bool find_best(const struct bb_compare_table *t, size_t size, bool with_a
 static double compare_auto_behind(const struct bb_compare_table *t, size_t size,
 				  struct setting *best)
 {
-	int chosen = 0;
-
-	while (chosen < t->n && !compare_is_auto(t->names[chosen]))
-		chosen++;
-	if (chosen == t->n || !find_best(t, size, false, best))
+	if (t->automatic < 0 || !find_best(t, size, false, best))
 		return NAN;
-	return 100 * (compare_time(t, size, chosen) / best->time - 1);
+	return 100 * (compare_time(t, size, t->automatic) / best->time - 1);
 }
 
 /* ---- the tuner's rows ---------------------------------------------------------------------- */
@@ -392,14 +404,6 @@ bb_status bb_compare_tuner(const struct bb_results *results, int nnodes, int nra
 #define TIME_WIDTH 10
 #define BOUND_WIDTH 5
 
-static bool bounds_known(const struct bb_compare_table *t)
-{
-	for (size_t i = 0; i < t->nsizes * (size_t)t->n; i++)
-		if (t->at[i] && !isnan(t->at[i]->percent_of_bound))
-			return true;
-	return false;
-}
-
 /* TEXT = BYTES in three digits, "48K" or "1.5M", for a place between two sizes. Returns TEXT. */
 static const char *about(char text[BB_UNIT_TEXT], double bytes)
 {
@@ -412,10 +416,10 @@ static const char *about(char text[BB_UNIT_TEXT], double bytes)
 	return text;
 }
 
-/* A row for each size, with the time of each algorithm and, if PERCENTS, its percentage of the
- * bound. */
-static void print_times(const struct bb_compare_table *t, struct bb_strbuf *out, bool percents)
+/* A row for each size, with the time of each algorithm and, if bounds are known, its percentage. */
+static void print_times(const struct bb_compare_table *t, struct bb_strbuf *out)
 {
+	const bool percents = t->source;
 	struct bb_text_table table = {.mark = "#"};
 	char text[BB_UNIT_TEXT];
 	double lead;
@@ -460,40 +464,16 @@ static void print_times(const struct bb_compare_table *t, struct bb_strbuf *out,
 	bb_table_free(&table);
 }
 
-/* Returns the source of the bound of an algorithm; NULL: it has none. */
-static const char *source_of(const struct bb_compare_table *t, int algorithm)
-{
-	for (size_t size = 0; size < t->nsizes; size++) {
-		const struct bb_result_record *run = compare_at(t, size, algorithm);
-
-		if (run && !isnan(run->percent_of_bound))
-			return run->bound_source;
-	}
-	return NULL;
-}
-
 /* Prints the source of the bounds, once for all algorithms or a line for each. */
 static void print_sources(const struct bb_compare_table *t, struct bb_strbuf *out)
 {
-	const char *first = NULL;
-	bool differ = false;
-
-	for (int i = 0; i < t->n; i++) {
-		const char *source = source_of(t, i);
-
-		differ |= first && source && strcmp(source, first) != 0;
-		first = first ? first : source;
-	}
 	bb_strbuf_add(out, "# bound: percent of the bound reached");
-	if (!differ && first)
-		bb_strbuf_addf(out, "; source: %s", first);
+	if (!t->sources_differ)
+		bb_strbuf_addf(out, "; source: %s", t->source);
 	bb_strbuf_add(out, "\n");
-	for (int i = 0; differ && i < t->n; i++) {
-		const char *source = source_of(t, i);
-
-		if (source)
-			bb_strbuf_addf(out, "#   of %s: %s\n", t->names[i], source);
-	}
+	for (int i = 0; t->sources_differ && i < t->n; i++)
+		if (t->sources[i])
+			bb_strbuf_addf(out, "#   of %s: %s\n", t->names[i], t->sources[i]);
 }
 
 /* "# ring beats its bound at 2 of 5 sizes, at 64K with 131%: WHY" */
@@ -532,9 +512,9 @@ static void print_heading(const struct bb_compare_table *t, struct bb_strbuf *ou
 	const struct bb_result_record *c = t->first;
 
 	bb_strbuf_addf(out, "#\n# %s of %s %s",
-		       t->n > 1          ? "Comparison"
-		       : bounds_known(t) ? "Bounds"
-					 : "Algorithm",
+		       t->n > 1    ? "Comparison"
+		       : t->source ? "Bounds"
+				   : "Algorithm",
 		       c->collective, c->dtype);
 	if (strcmp(c->op, "none") != 0)
 		bb_strbuf_addf(out, " %s", c->op);
@@ -546,25 +526,22 @@ static void print_heading(const struct bb_compare_table *t, struct bb_strbuf *ou
 	if (t->cycles > 1)
 		bb_strbuf_addf(out, ", the last of %lld cycles", (long long)t->cycles);
 	bb_strbuf_add(out, "\n");
-	if (bounds_known(t))
+	if (t->source)
 		print_sources(t, out);
 }
 
 /* The choices of auto, and the sizes at which they change. */
-static void print_auto(const struct bb_compare_table *t, int algorithm, struct bb_strbuf *out)
+static void print_auto(const struct bb_compare_table *t, struct bb_strbuf *out)
 {
 	const char *last = NULL;
 	char text[BB_UNIT_TEXT];
-	size_t size;
 
-	for (size = 0; size < t->nsizes; size++) {
-		const struct bb_result_record *run = compare_at(t, size, algorithm);
+	for (size_t size = 0; size < t->nsizes && t->automatic >= 0; size++) {
+		const struct bb_result_record *run = compare_at(t, size, t->automatic);
 		const char *ran = run ? compare_ran(run) : NULL;
 
-		if (!ran || (last && strcmp(ran, last) == 0))
-			continue;
-		/* The library chose and does not report what. */
-		if (strcmp(ran, t->names[algorithm]) == 0)
+		/* Or the library chose and does not report what. */
+		if (!ran || (last && strcmp(ran, last) == 0) || compare_is_auto(ran))
 			continue;
 		if (last)
 			bb_strbuf_addf(out, ", %s from %s", ran,
@@ -675,20 +652,16 @@ struct texts {
 
 static bb_status print_table(const struct bb_compare_table *t, void *own)
 {
-	const bool percents = bounds_known(t);
 	const struct texts *texts = own;
 	struct bb_strbuf *out = texts->out;
 	size_t answer;
 
-	if (t->n == 1 && !percents && !compare_is_auto(t->names[0]))
+	if (t->n == 1 && !t->source && t->automatic < 0)
 		return BB_OK;
 	print_heading(t, out);
-	if (t->n > 1 || percents)
-		print_times(t, out, percents);
-	for (int i = 0; i < t->n; i++) {
-		if (compare_is_auto(t->names[i]))
-			print_auto(t, i, out);
-	}
+	if (t->n > 1 || t->source)
+		print_times(t, out);
+	print_auto(t, out);
 	print_behind(t, out);
 	answer = out->length;
 	print_best(t, out);

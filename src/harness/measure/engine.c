@@ -358,21 +358,6 @@ out:
 	return status;
 }
 
-static bb_status trials_sum_up(struct bb_engine *e)
-{
-	for (size_t i = e->measured; i < e->ntrials; i++) {
-		struct bb_trial *t = &e->trials[i];
-		double *sorted = malloc(t->n * sizeof(*sorted) + 1);
-
-		if (!sorted)
-			return bb_no_memory(&e->run->error, "trials");
-		memcpy(sorted, t->samples, t->n * sizeof(*sorted));
-		bb_stats_compute(sorted, t->n, &t->stats);
-		free(sorted);
-	}
-	return BB_OK;
-}
-
 /* *NEXT = 0 if --max-time is over: then the round is cut short, unless it is the first. */
 static bb_status trials_run_round(struct bb_engine *e, int round, double began, size_t *next)
 {
@@ -396,7 +381,16 @@ static bb_status trials_run_round(struct bb_engine *e, int round, double began, 
 	}
 	if (!any)
 		BB_TRY(status, bb_engine_require(e, e->measured), out);
-	status = trials_sum_up(e);
+	for (size_t i = e->measured; i < e->ntrials; i++) {
+		struct bb_trial *t = &e->trials[i];
+		double *sorted = malloc(t->n * sizeof(*sorted) + 1);
+
+		if (!sorted)
+			return bb_no_memory(&e->run->error, "trials");
+		memcpy(sorted, t->samples, t->n * sizeof(*sorted));
+		bb_stats_compute(sorted, t->n, &t->stats);
+		free(sorted);
+	}
 out:
 	return status;
 }

@@ -357,21 +357,6 @@ void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 	bb_sink_add_virtual(out, run);
 }
 
-/* Append the verdict. */
-static void sink_add_end(struct bb_strbuf *out, const struct bb_end_record *end)
-{
-	if (end->data)
-		bb_strbuf_addf(out, "# %s\n", end->data);
-	if (!isnan(end->faultless_s))
-		bb_strbuf_addf(out,
-			       "# All programs with --fault: %.6g s, without it %.6g s: %.3f "
-			       "times as long\n",
-			       end->faulty_s, end->faultless_s, end->faulty_s / end->faultless_s);
-	bb_strbuf_addf(out, "# verdict: %s\n", end->verdict);
-	if (end->error)
-		bb_strbuf_addf(out, "# error: %s\n", end->error);
-}
-
 void bb_sink_add_skip(struct bb_strbuf *out, const char *collective,
 		      const struct bb_skip_record *skip)
 {
@@ -401,7 +386,16 @@ bb_status bb_text_end(struct bb_sink *sink, const struct bb_end_record *end)
 {
 	if (sink->ops->flush)
 		sink->ops->flush(sink);
-	sink_add_end(&sink->out, end);
+	if (end->data)
+		bb_strbuf_addf(&sink->out, "# %s\n", end->data);
+	if (!isnan(end->faultless_s))
+		bb_strbuf_addf(&sink->out,
+			       "# All programs with --fault: %.6g s, without it %.6g s: %.3f "
+			       "times as long\n",
+			       end->faulty_s, end->faultless_s, end->faulty_s / end->faultless_s);
+	bb_strbuf_addf(&sink->out, "# verdict: %s\n", end->verdict);
+	if (end->error)
+		bb_strbuf_addf(&sink->out, "# error: %s\n", end->error);
 	return bb_sink_write(sink, &sink->out);
 }
 

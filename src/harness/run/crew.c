@@ -709,8 +709,9 @@ static bool is_over(const struct watch *w, bool ended)
 	return !w->config->control || w->obeyed || w->now > w->troubled + SETTLE_S;
 }
 
-static void watch_run(struct bb_crew *crew)
+static void *watch_main(void *argument)
 {
+	struct bb_crew *crew = argument;
 	struct watch w = {
 		.crew = crew,
 		.config = crew->config,
@@ -742,13 +743,6 @@ static void watch_run(struct bb_crew *crew)
 	else
 		silent = w.obeyed || w.signal || (w.common && !crew->config->speaks_for_host);
 	crew->outcome = (struct bb_crew_outcome){w.signal, !ended, silent};
-}
-
-static void *watch_main(void *argument)
-{
-	struct bb_crew *crew = argument;
-
-	watch_run(crew);
 	if (crew->outcome.stuck)
 		crew->config->leave(crew->config->argument, &crew->outcome);
 	return NULL;

@@ -211,20 +211,6 @@ void bb_run_gpus_read(const struct bb_run *run, struct bb_driver *driver,
 		run->options.backend->gpu->health(driver->handle, health);
 }
 
-static bb_status report_gpu(struct bb_run *run, int rank, const struct change *c)
-{
-	const struct bb_location *const at = &run->infos[rank].location;
-	const struct bb_gpu_record record = {.rank = rank,
-					     .host = at->host,
-					     .bus = at->bus,
-					     .driver = c->after.driver,
-#define STATE(member, ...) .member = c->after.member,
-#define COUNT(member, ...) .member##_before = c->before.member, .member = c->after.member,
-					     BB_GPU_STATES(STATE) BB_GPU_COUNTS(COUNT)};
-
-	return bb_sinks_record(&run->sinks, &bb_record_gpu, &record);
-}
-
 bb_status bb_run_gpus_report(struct bb_run *run, struct bb_driver *driver,
 			     const struct bb_gpu_health *before)
 {
@@ -240,9 +226,17 @@ bb_status bb_run_gpus_report(struct bb_run *run, struct bb_driver *driver,
 		return status;
 	for (int r = 0; r < run->world.nranks && status == BB_OK; r++) {
 		const struct change *const c = (const struct change *)all + r;
+		const struct bb_location *const at = &run->infos[r].location;
+#define STATE(member, ...) .member = c->after.member,
+#define COUNT(member, ...) .member##_before = c->before.member, .member = c->after.member,
+		const struct bb_gpu_record record = {.rank = r,
+						     .host = at->host,
+						     .bus = at->bus,
+						     .driver = c->after.driver,
+						     BB_GPU_STATES(STATE) BB_GPU_COUNTS(COUNT)};
 
 		if (c->after.driver[0])
-			status = report_gpu(run, r, c);
+			status = bb_sinks_record(&run->sinks, &bb_record_gpu, &record);
 	}
 	return status;
 }

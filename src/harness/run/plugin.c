@@ -95,13 +95,6 @@ static const char *complaint(const char *path)
 	return strncmp(text, path, length) == 0 && text[length] == ':' ? text + length + 2 : text;
 }
 
-/* True if a library is missing or too old, rather than the plug-in itself. */
-static bool blames_library(const char *complaint)
-{
-	return strstr(complaint, "cannot open shared object") ||
-	       strstr(complaint, "undefined symbol");
-}
-
 static bb_status check_abi(const char *path, unsigned abi, unsigned wanted, struct bb_error *error)
 {
 	if (abi == wanted)
@@ -177,7 +170,9 @@ static bb_status load(struct bb_plugin *plugin, const struct bb_loadable *what, 
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
 		why = complaint(path);
-		if (what->needs && blames_library(why))
+		/* A library is missing or too old, rather than the plug-in itself. */
+		if (what->needs &&
+		    (strstr(why, "cannot open shared object") || strstr(why, "undefined symbol")))
 			needs = what->needs;
 		return bb_fail(error, BB_EBACKEND,
 			       "the %s backend cannot be loaded from %s: %s%s%s", what->name, path,
