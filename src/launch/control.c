@@ -31,11 +31,10 @@
 static const struct bb_frame *receive_from(const struct bb_control *control, struct bb_wire *wire)
 {
 	const unsigned kinds = control->proc == 0 ? TO_PROCESS_0 : TO_OTHERS;
-	const enum bb_received received =
-		wire->fd < 0 ? BB_RECEIVED_NOTHING : bb_wire_receive(wire);
-	const bool valid = received == BB_RECEIVED_FRAME && kinds >> wire->frame.kind & 1;
+	const enum bb_transit transit = wire->fd < 0 ? BB_UNDER_WAY : bb_wire_receive(wire);
+	const bool valid = transit == BB_COMPLETE && kinds >> wire->frame.kind & 1;
 
-	if (received == BB_RECEIVED_NOTHING)
+	if (transit == BB_UNDER_WAY)
 		return NULL;
 	if (valid && wire->frame.kind != BB_FRAME_GOODBYE)
 		return &wire->frame;
@@ -44,7 +43,7 @@ static const struct bb_frame *receive_from(const struct bb_control *control, str
 		return NULL;
 	wire->frame = (struct bb_frame){.kind = BB_FRAME_GONE};
 	snprintf(wire->frame.text, BB_FRAME_TEXT, "%s",
-		 received == BB_RECEIVED_END ? wire->why : "sent a frame of another process");
+		 transit == BB_BROKEN ? wire->why : "sent a frame of another process");
 	return &wire->frame;
 }
 
@@ -154,7 +153,7 @@ static const struct bb_payload_field error_fields[] =
 	BB_PAYLOAD_ONE("the error", BB_PAYLOAD_SIGNED, int32_t, .high = MOST_ERRNO);
 static const struct bb_payload error_table = {"an error", sizeof(int32_t), error_fields, NULL};
 
-struct opening {
+struct control_opening {
 	struct bb_control *control;
 	struct bb_launch *launch;
 	struct offer mine, *offers; /* of all, by process */
@@ -177,21 +176,7 @@ static int adopt(struct bb_control *control, int proc, int fd)
 
 /* ---- opening at process 0 ------------------------------------------------------------------- */
 
-static void add_address(struct offer *offer, const struct ifaddrs *interface)
-{
-	const struct sockaddr *any = interface->ifa_addr;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)any;
-	const bool is_6 = any->sa_family == AF_INET6;
-	struct address *a = &offer->addresses[offer->naddresses];
-
-	/* Link-local addresses differ in their scope on each host. */
-	if (is_6 ? IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) : any->sa_family != AF_INET)
-		return;
-	a->loopback = (interface->ifa_flags & IFF_LOOPBACK) != 0;
-	offer->naddresses += getnameinfo(any, is_6 ? sizeof(*in6) : sizeof(struct sockaddr_in),
-					 a->text, sizeof(a->text), NULL, 0, NI_NUMERICHOST) == 0;
-}
-
+/* Those of the interfaces that are up, loopback ones last. Returns an errno. */
 static int list_addresses(struct offer *offer)
 {
 	struct ifaddrs *all;
@@ -199,11 +184,24 @@ static int list_addresses(struct offer *offer)
 	if (getifaddrs(&all) < 0)
 		return errno;
 	for (int loopback = 0; loopback < 2; loopback++)
-		for (const struct ifaddrs *i = all; i; i = i->ifa_next)
-			if (i->ifa_addr && (i->ifa_flags & IFF_UP) &&
-			    !(i->ifa_flags & IFF_LOOPBACK) == !loopback &&
-			    offer->naddresses < BB_STAR_ADDRESSES)
-				add_address(offer, i);
+		for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+			const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)i->ifa_addr;
+			const bool is_6 = in6 && in6->sin6_family == AF_INET6;
+			struct address *a = &offer->addresses[offer->naddresses];
+
+			/* Link-local addresses differ in their scope on each host. */
+			if (!in6 || !(i->ifa_flags & IFF_UP) ||
+			    offer->naddresses == BB_STAR_ADDRESSES ||
+			    ((i->ifa_flags & IFF_LOOPBACK) != 0) != loopback ||
+			    (is_6 ? IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr)
+				  : in6->sin6_family != AF_INET))
+				continue;
+			a->loopback = (uint16_t)loopback;
+			offer->naddresses +=
+				getnameinfo(i->ifa_addr,
+					    is_6 ? sizeof(*in6) : sizeof(struct sockaddr_in),
+					    a->text, sizeof(a->text), NULL, 0, NI_NUMERICHOST) == 0;
+		}
 	freeifaddrs(all);
 	return offer->naddresses > 0 ? 0 : EADDRNOTAVAIL;
 }
@@ -211,7 +209,7 @@ static int list_addresses(struct offer *offer)
 /* A process that connects over several addresses is answered on the first. */
 static int control_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
 {
-	struct opening *o = star->own;
+	struct control_opening *o = star->own;
 	int error;
 
 	if (hello->proc <= 0 || hello->proc >= o->launch->nprocs ||
@@ -225,7 +223,7 @@ static int control_admit(struct bb_star *star, const struct bb_hello *hello, int
 /* ---- opening elsewhere ---------------------------------------------------------------------- */
 
 /* Connect to process 0. Returns an errno: why it did not answer. */
-static int reach_process_0(struct opening *o)
+static int reach_process_0(struct control_opening *o)
 {
 	const struct offer *there = &o->offers[0];
 	const bool here = strcmp(o->mine.host, there->host) == 0;
@@ -251,7 +249,7 @@ static int reach_process_0(struct opening *o)
 /* ---- opening everywhere --------------------------------------------------------------------- */
 
 /* Everything that can fail in this process alone; returns an errno. */
-static int prepare(struct opening *o)
+static int prepare(struct control_opening *o)
 {
 	const int n = o->launch->proc == 0 ? o->launch->nprocs : 1;
 	struct bb_control *control = o->control = calloc(1, sizeof(*control));
@@ -281,7 +279,7 @@ static int prepare(struct opening *o)
 }
 
 /* Returns an errno; at process 0 after the timeout if some process could not be kept. */
-static int connect_all(struct opening *o)
+static int connect_all(struct control_opening *o)
 {
 	int reason = 0;
 
@@ -299,8 +297,8 @@ static int connect_all(struct opening *o)
 }
 
 /* The failure of all processes if one of them has an error. */
-static bb_status report_failed(const struct opening *o, const int32_t *errors, bool connected,
-			       struct bb_error *error)
+static bb_status report_failed(const struct control_opening *o, const int32_t *errors,
+			       bool connected, struct bb_error *error)
 {
 	struct bb_strbuf others = {0}, addresses = {0};
 	char text[BB_UNIT_TEXT];
@@ -333,8 +331,8 @@ static bb_status report_failed(const struct opening *o, const int32_t *errors, b
 	return BB_EBACKEND;
 }
 
-static bb_status exchange(struct opening *o, const struct bb_payload *table, const void *mine,
-			  void *all, struct bb_error *error)
+static bb_status exchange(struct control_opening *o, const struct bb_payload *table,
+			  const void *mine, void *all, struct bb_error *error)
 {
 	struct bb_launch *launch = o->launch;
 	const bb_status status = bb_launch_all_gather(launch, table, mine, 1, all);
@@ -346,7 +344,7 @@ static bb_status exchange(struct opening *o, const struct bb_payload *table, con
 		       launch->cause ? launch->cause : "the processes cannot find each other");
 }
 
-static bb_status run_opening(struct opening *o, int32_t *errors, struct bb_error *error)
+static bb_status run_opening(struct control_opening *o, int32_t *errors, struct bb_error *error)
 {
 	struct bb_launch *launch = o->launch;
 	const struct offer *first = &o->offers[0];
@@ -389,7 +387,7 @@ bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
 			  const struct bb_secret *secret, double timeout_s, struct bb_error *error)
 {
 	const size_t n = (size_t)launch->nprocs;
-	struct opening o = {
+	struct control_opening o = {
 		.launch = launch,
 		.timeout = timeout_s,
 		.star = {.identity = {.hello = {.proc = launch->proc, .nprocs = launch->nprocs},

@@ -74,30 +74,17 @@ bool bb_greet_prove(struct bb_greet *greet, const struct bb_identity *identity, 
 
 /* ---- receiving --------------------------------------------------------------------- */
 
-/* 1: BYTES at DATA are complete; 0, -1: as bb_greet_receive. */
-static int receive_bytes(struct bb_greet *greet, int fd, void *data, size_t bytes)
-{
-	while (greet->got < bytes) {
-		const ssize_t got =
-			recv(fd, (char *)data + greet->got, bytes - greet->got, MSG_DONTWAIT);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return 0;
-		if (got <= 0) {
-			greet->error = got < 0 ? errno : ECONNRESET;
-			return -1;
-		}
-		greet->got += (size_t)got;
-	}
-	return 1;
-}
-
-static int fail(struct bb_greet *greet, int error)
+static enum bb_transit fail(struct bb_greet *greet, int error)
 {
 	greet->error = error;
-	return -1;
+	return BB_BROKEN;
+}
+
+static enum bb_transit receive_bytes(struct bb_greet *greet, int fd, void *data, size_t bytes)
+{
+	const enum bb_transit transit = bb_wire_fill(fd, data, bytes, &greet->got);
+
+	return transit == BB_BROKEN ? fail(greet, errno) : transit;
 }
 
 /* The time does not depend on their content. */
@@ -110,18 +97,18 @@ static bool is_password(const unsigned char *a, const unsigned char *b)
 	return differ == 0;
 }
 
-static int receive_hello(struct bb_greet *greet, const struct bb_identity *identity, int fd,
-			 enum bb_side other)
+static enum bb_transit receive_hello(struct bb_greet *greet, const struct bb_identity *identity,
+				     int fd, enum bb_side other)
 {
 	struct bb_greeting *theirs = &greet->theirs;
 	char why[BB_PAYLOAD_WHY];
-	int received = receive_bytes(greet, fd, &theirs->hello, sizeof(theirs->hello));
-	const bool secured = received > 0 && theirs->hello.magic == BB_HELLO_SECURED;
+	enum bb_transit transit = receive_bytes(greet, fd, &theirs->hello, sizeof(theirs->hello));
+	const bool secured = transit == BB_COMPLETE && theirs->hello.magic == BB_HELLO_SECURED;
 
 	if (secured)
-		received = receive_bytes(greet, fd, theirs, sizeof(*theirs));
-	if (received <= 0)
-		return received;
+		transit = receive_bytes(greet, fd, theirs, sizeof(*theirs));
+	if (transit != BB_COMPLETE)
+		return transit;
 	if (!bb_payload_decode(&hello_table, &theirs->hello, why) ||
 	    !is_password(theirs->hello.password, identity->password[other]))
 		return fail(greet, EPROTO);
@@ -129,31 +116,27 @@ static int receive_hello(struct bb_greet *greet, const struct bb_identity *ident
 		return fail(greet, secured ? ENOKEY : EKEYREJECTED);
 	greet->stage = secured ? BB_GREET_PROOF : BB_GREET_DONE;
 	greet->got = 0;
-	return 1;
+	return BB_COMPLETE;
 }
 
-static int receive_proof(struct bb_greet *greet, const struct bb_identity *identity, int fd,
-			 enum bb_side me, enum bb_side other)
-{
-	const struct transcript t = transcribe(greet, me, other);
-	const int received = receive_bytes(greet, fd, greet->proof, sizeof(greet->proof));
-
-	/* A peer that closes now does not know the secret, or rejects this side's. */
-	if (received < 0 ||
-	    (received > 0 && !bb_secret_verify(identity->secret, &t, sizeof(t), greet->proof)))
-		return fail(greet, EKEYREJECTED);
-	if (received > 0)
-		greet->stage = BB_GREET_DONE;
-	return received;
-}
-
-int bb_greet_receive(struct bb_greet *greet, const struct bb_identity *identity, int fd,
-		     enum bb_side me)
+enum bb_transit bb_greet_receive(struct bb_greet *greet, const struct bb_identity *identity, int fd,
+				 enum bb_side me)
 {
 	const enum bb_side other = me == BB_SIDE_SERVER ? BB_SIDE_CLIENT : BB_SIDE_SERVER;
+	const struct transcript t = transcribe(greet, me, other);
+	enum bb_transit transit;
 
-	return greet->stage == BB_GREET_HELLO ? receive_hello(greet, identity, fd, other)
-					      : receive_proof(greet, identity, fd, me, other);
+	if (greet->stage == BB_GREET_HELLO)
+		return receive_hello(greet, identity, fd, other);
+	transit = receive_bytes(greet, fd, greet->proof, sizeof(greet->proof));
+	/* A peer that closes now does not know the secret, or rejects this side's. */
+	if (transit == BB_BROKEN ||
+	    (transit == BB_COMPLETE &&
+	     !bb_secret_verify(identity->secret, &t, sizeof(t), greet->proof)))
+		return fail(greet, EKEYREJECTED);
+	if (transit == BB_COMPLETE)
+		greet->stage = BB_GREET_DONE;
+	return transit;
 }
 
 const char *bb_greet_explain(int error)

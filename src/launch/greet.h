@@ -16,6 +16,7 @@
 
 #include "core/payload.h"
 #include "launch/secret.h"
+#include "launch/wire.h"
 
 #include <stdint.h>
 
@@ -75,9 +76,9 @@ BB_MUST bool bb_greet_send(struct bb_greet *greet, const struct bb_identity *ide
 /* Send the proof of side ME; hellos must have been exchanged before. */
 BB_MUST bool bb_greet_prove(struct bb_greet *greet, const struct bb_identity *identity, int fd,
 			    enum bb_side me);
-/* Receive the data of this stage from the other side than ME. 1: complete, the stage advances; 0:
-   not yet complete; -1: failed, see error. */
-BB_MUST int bb_greet_receive(struct bb_greet *greet, const struct bb_identity *identity, int fd,
-			     enum bb_side me);
+/* Receive the data of this stage from the other side than ME. BB_COMPLETE: the stage advances;
+   BB_BROKEN: see error. */
+BB_MUST enum bb_transit bb_greet_receive(struct bb_greet *greet, const struct bb_identity *identity,
+					 int fd, enum bb_side me);
 
 #endif

@@ -83,11 +83,12 @@ struct bb_launch bb_launch_single(void)
 /* ---- the launcher ---------------------------------------------------------------------- */
 
 #define MPIRUN "mpirun", "mpirun -np", NULL
+#define SIZED(variable) variable, NULL, variable /* known by the number of processes alone */
 #define TORCHRUN "torchrun", "torchrun --no-python --nproc-per-node", &bb_launch_tcp
 
 /*
- * Variables in which launchers report the number of processes. The first row whose KNOWN_BY
- * variables are all set counts. Launchers that start other launchers come last: mpirun within a
+ * Variables in which launchers report the number of processes. The first row whose KNOWN_BY and
+ * AND_BY are set counts. Launchers that start other launchers come last: mpirun within a
  * batch job sees the variables of the job too. Scripts export torchrun's variables for anything
  * they start, except RANK, which differs in each process: with RANK they mean this program, without
  * it any other launcher has priority.
@@ -95,38 +96,22 @@ struct bb_launch bb_launch_single(void)
 static const struct {
 	const char *launcher, *start;
 	const struct bb_launch_kind *kind;
-	const char *known_by[2]; /* the second may be NULL */
+	const char *known_by, *and_by; /* the second may be NULL */
 	const char *nprocs, *proc;
 	bool reports;
 } launchers[] = {
-	{MPIRUN, {"OMPI_COMM_WORLD_SIZE"}, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", false},
-	{MPIRUN, {"MV2_COMM_WORLD_SIZE"}, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", false},
-	{"mpiexec", "mpiexec -n", NULL, {"PMI_SIZE"}, "PMI_SIZE", "PMI_RANK", false},
-	{"jsrun",
-	 "jsrun -n",
-	 NULL,
-	 {"JSM_NAMESPACE_SIZE"},
-	 "JSM_NAMESPACE_SIZE",
-	 "JSM_NAMESPACE_RANK",
-	 false},
-	{TORCHRUN, {"RANK", "WORLD_SIZE"}, "WORLD_SIZE", "RANK", false},
-	{TORCHRUN, {"RANK", "MASTER_ADDR"}, "WORLD_SIZE", "RANK", false},
+	{MPIRUN, SIZED("OMPI_COMM_WORLD_SIZE"), "OMPI_COMM_WORLD_RANK", false},
+	{MPIRUN, SIZED("MV2_COMM_WORLD_SIZE"), "MV2_COMM_WORLD_RANK", false},
+	{"mpiexec", "mpiexec -n", NULL, SIZED("PMI_SIZE"), "PMI_RANK", false},
+	{"jsrun", "jsrun -n", NULL, SIZED("JSM_NAMESPACE_SIZE"), "JSM_NAMESPACE_RANK", false},
+	{TORCHRUN, "RANK", "WORLD_SIZE", "WORLD_SIZE", "RANK", false},
+	{TORCHRUN, "RANK", "MASTER_ADDR", "WORLD_SIZE", "RANK", false},
 	/* Without a task or a step this is a batch script, which runs once. */
-	{"flux run",
-	 "flux run -n",
-	 NULL,
-	 {"FLUX_JOB_SIZE", "FLUX_TASK_RANK"},
-	 "FLUX_JOB_SIZE",
-	 "FLUX_TASK_RANK",
-	 false},
-	{"srun",
-	 "srun -n",
-	 NULL,
-	 {"SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
-	 "SLURM_STEP_NUM_TASKS",
-	 "SLURM_PROCID",
-	 true},
-	{TORCHRUN, {"WORLD_SIZE", "MASTER_ADDR"}, "WORLD_SIZE", "RANK", false},
+	{"flux run", "flux run -n", NULL, "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "FLUX_JOB_SIZE",
+	 "FLUX_TASK_RANK", false},
+	{"srun", "srun -n", NULL, "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS",
+	 "SLURM_PROCID", true},
+	{TORCHRUN, "WORLD_SIZE", "MASTER_ADDR", "WORLD_SIZE", "RANK", false},
 };
 
 static int number(const char *name, int otherwise)
@@ -142,9 +127,8 @@ struct bb_launch_hint bb_launch_hint_read(void)
 	struct bb_launch_hint hint = {.nprocs = 1};
 
 	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-		const char *const *known_by = launchers[i].known_by;
-
-		if (!getenv(known_by[0]) || (known_by[1] && !getenv(known_by[1])))
+		if (!getenv(launchers[i].known_by) ||
+		    (launchers[i].and_by && !getenv(launchers[i].and_by)))
 			continue;
 		hint.launcher = launchers[i].launcher;
 		hint.variable = launchers[i].nprocs;

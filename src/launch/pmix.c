@@ -18,7 +18,7 @@
 
 #define LIBRARY "libpmix.so.2"
 
-struct own {
+struct pmix {
 	struct bb_pmix_api api;
 	struct bb_pmix_proc self;
 	uint64_t rounds; /* exchanges so far: each has a key of its own */
@@ -29,30 +29,24 @@ struct own {
 
 /* ---- the library ----------------------------------------------------------------------- */
 
-static bool find_functions(struct bb_pmix_api *api, void *library)
-{
-	api->init = dlsym(library, "PMIx_Init");
-	api->finalize = dlsym(library, "PMIx_Finalize");
-	api->put = dlsym(library, "PMIx_Put");
-	api->commit = dlsym(library, "PMIx_Commit");
-	api->fence = dlsym(library, "PMIx_Fence");
-	api->get = dlsym(library, "PMIx_Get");
-	api->error_string = dlsym(library, "PMIx_Error_string");
-	api->version = dlsym(library, "PMIx_Get_version");
-	return api->init && api->finalize && api->put && api->commit && api->fence && api->get &&
-	       api->error_string && api->version;
-}
-
-static bb_status load(struct own *own, struct bb_error *error)
+static bb_status pmix_load(struct pmix *own, struct bb_error *error)
 {
 	/* Global, because its components need its symbols; never unloaded: its threads stay. */
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+	struct bb_pmix_api *const api = &own->api;
 	const char *version;
 	size_t length;
 
 	if (!library)
 		return bb_fail(error, BB_EBACKEND, "PMIx cannot be loaded: %s", dlerror());
-	if (!find_functions(&own->api, library))
+	if (!(api->init = dlsym(library, "PMIx_Init")) ||
+	    !(api->finalize = dlsym(library, "PMIx_Finalize")) ||
+	    !(api->put = dlsym(library, "PMIx_Put")) ||
+	    !(api->commit = dlsym(library, "PMIx_Commit")) ||
+	    !(api->fence = dlsym(library, "PMIx_Fence")) ||
+	    !(api->get = dlsym(library, "PMIx_Get")) ||
+	    !(api->error_string = dlsym(library, "PMIx_Error_string")) ||
+	    !(api->version = dlsym(library, "PMIx_Get_version")))
 		return bb_fail(error, BB_EBACKEND,
 			       "PMIx cannot be used: " LIBRARY " lacks a function of PMIx 2.0");
 	version = own->api.version(); /* "OpenPMIx 4.2.2 (PMIx Standard: …", "OpenPMIx 3.2.3, …" */
@@ -66,7 +60,7 @@ static bb_status load(struct own *own, struct bb_error *error)
 
 static bb_status failed(struct bb_launch *launch, const char *call, int code)
 {
-	struct own *own = launch->own;
+	struct pmix *own = launch->own;
 
 	snprintf(own->cause, sizeof(own->cause), "%s returned %d, %s", call, code,
 		 own->api.error_string(code));
@@ -79,7 +73,7 @@ static bb_status fence(struct bb_launch *launch, bool collect)
 {
 	struct bb_pmix_info info = {.key = BB_PMIX_COLLECT_DATA,
 				    .value = {.type = BB_PMIX_BOOL, .data.flag = true}};
-	const int code = ((struct own *)launch->own)->api.fence(NULL, 0, &info, collect ? 1 : 0);
+	const int code = ((struct pmix *)launch->own)->api.fence(NULL, 0, &info, collect ? 1 : 0);
 
 	return code == BB_PMIX_SUCCESS ? BB_OK : failed(launch, "PMIx_Fence", code);
 }
@@ -87,7 +81,7 @@ static bb_status fence(struct bb_launch *launch, bool collect)
 /* DATA = the BYTES that process P put under KEY. */
 static bb_status get(struct bb_launch *launch, const char *key, int p, void *data, size_t bytes)
 {
-	struct own *own = launch->own;
+	struct pmix *own = launch->own;
 	struct bb_pmix_proc from = own->self;
 	struct bb_pmix_value *value = NULL;
 	bb_status status = BB_OK;
@@ -116,7 +110,7 @@ static bb_status pmix_gather(struct bb_launch *launch, const void *mine, size_t 
 			     bool everywhere)
 {
 	const bool receives = everywhere || launch->proc == 0;
-	struct own *own = launch->own;
+	struct pmix *own = launch->own;
 	struct bb_pmix_value value = {.type = BB_PMIX_BYTE_OBJECT,
 				      .data.bytes = {(char *)(uintptr_t)mine, bytes}};
 	char key[BB_PMIX_KEY];
@@ -145,7 +139,7 @@ static bb_status pmix_barrier(struct bb_launch *launch)
 
 static void pmix_close(struct bb_launch *launch)
 {
-	struct own *own = launch->own;
+	struct pmix *own = launch->own;
 
 	(void)!fence(launch, false);
 	own->api.finalize(NULL, 0);
@@ -154,33 +148,24 @@ static void pmix_close(struct bb_launch *launch)
 
 /* ---- opening --------------------------------------------------------------------------- */
 
-/* Number of processes of the job; 0 and *CODE if the server does not say. */
-static uint32_t job_size(struct own *own, int *code)
-{
-	struct bb_pmix_proc job = own->self;
-	struct bb_pmix_value *value = NULL;
-	uint32_t size = 0;
-
-	job.rank = BB_PMIX_RANK_WILDCARD;
-	*code = own->api.get(&job, BB_PMIX_JOB_SIZE, NULL, 0, &value);
-	if (*code != BB_PMIX_SUCCESS)
-		return 0;
-	if (value->type == BB_PMIX_UINT32)
-		size = value->data.uint32;
-	free(value);
-	return size;
-}
-
-static bb_status join(struct bb_launch *launch, struct own *own, struct bb_error *error)
+static bb_status join(struct bb_launch *launch, struct pmix *own, struct bb_error *error)
 {
 	int code = own->api.init(&own->self, NULL, 0);
-	uint32_t size;
+	struct bb_pmix_proc job;
+	struct bb_pmix_value *value = NULL;
+	uint32_t size = 0;
 
 	if (code != BB_PMIX_SUCCESS)
 		return bb_fail(error, BB_EBACKEND,
 			       "%s cannot be started: PMIx_Init returned %d, %s", own->library,
 			       code, own->api.error_string(code));
-	size = job_size(own, &code);
+	job = own->self;
+	job.rank = BB_PMIX_RANK_WILDCARD;
+	code = own->api.get(&job, BB_PMIX_JOB_SIZE, NULL, 0, &value);
+	if (code == BB_PMIX_SUCCESS && value->type == BB_PMIX_UINT32)
+		size = value->data.uint32;
+	if (code == BB_PMIX_SUCCESS)
+		free(value);
 	if (size == 0 || size > INT_MAX || own->self.rank >= size)
 		return bb_fail(error, BB_EBACKEND,
 			       "%s does not report the number of processes of the job: %s",
@@ -203,12 +188,12 @@ static bb_status join(struct bb_launch *launch, struct own *own, struct bb_error
 static bb_status pmix_open(struct bb_launch *launch, const struct bb_launch_request *request,
 			   struct bb_error *error)
 {
-	struct own *own = calloc(1, sizeof(*own));
+	struct pmix *own = calloc(1, sizeof(*own));
 	bb_status status;
 
 	if (!own)
 		return bb_no_memory(error, "the PMIx launch");
-	status = load(own, error);
+	status = pmix_load(own, error);
 	if (status == BB_OK)
 		status = join(launch, own, error);
 	if (status != BB_OK)

@@ -34,18 +34,6 @@ bb_status bb_secret_check(struct bb_error *error)
 		       bytes, BB_SECRET_LEAST);
 }
 
-static bool load(struct bb_secret *s)
-{
-	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && !s->library; i++)
-		s->library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
-	if (!s->library)
-		return false;
-	s->hmac = dlsym(s->library, "HMAC");
-	s->sha256 = dlsym(s->library, "EVP_sha256");
-	s->compare = dlsym(s->library, "CRYPTO_memcmp");
-	return s->hmac && s->sha256 && s->compare;
-}
-
 bb_status bb_secret_open(struct bb_secret **secret, struct bb_error *error)
 {
 	bb_status status = bb_secret_check(error);
@@ -58,7 +46,14 @@ bb_status bb_secret_open(struct bb_secret **secret, struct bb_error *error)
 	if (!s)
 		return bb_no_memory(error, "a secret");
 	s->key = getenv(BB_SECRET_VARIABLE);
-	if (!load(s)) {
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && !s->library; i++)
+		s->library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
+	if (s->library) {
+		s->hmac = dlsym(s->library, "HMAC");
+		s->sha256 = dlsym(s->library, "EVP_sha256");
+		s->compare = dlsym(s->library, "CRYPTO_memcmp");
+	}
+	if (!s->hmac || !s->sha256 || !s->compare) {
 		bb_secret_close(s);
 		return bb_fail(error, BB_EBACKEND,
 			       BB_SECRET_VARIABLE

@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 #define RETRY_S 0.1
-#define STRANGERS 256     /* unidentified peers that may be connected at once */
+/* Unidentified peers that may be connected at once. Events carry their index; those of listener i
+   carry STRANGERS + i. */
+#define STRANGERS 256
 #define LEAST_STRANGERS 4 /* however few files this process may open */
 #define SPARE_FILES 1024u /* for all other files of process 0 */
 #define LEAST_SPARE 32    /* of these, under a low limit */
@@ -126,8 +128,8 @@ static int listen_at(struct bb_star *star, const struct bb_address *address)
 {
 	const int family = address->to.ss_family;
 	const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int *place = &star->listeners[star->nlisteners];
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = place};
+	struct epoll_event event = {.events = EPOLLIN,
+				    .data.u32 = STRANGERS + (uint32_t)star->nlisteners};
 	int error;
 
 	if (fd < 0)
@@ -142,8 +144,7 @@ static int listen_at(struct bb_star *star, const struct bb_address *address)
 	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (bind(fd, (const struct sockaddr *)&address->to, address->length) == 0 &&
 	    listen(fd, SOMAXCONN) == 0 && epoll_ctl(star->epoll, EPOLL_CTL_ADD, fd, &event) == 0) {
-		*place = fd;
-		star->nlisteners++;
+		star->listeners[star->nlisteners++] = fd;
 		return 0;
 	}
 	error = errno;
@@ -168,29 +169,25 @@ static int listen_anywhere(struct bb_star *star, uint16_t port)
 	return listen_at(star, &any);
 }
 
-/* Strangers may use the files that the processes of the run leave of LIMIT. */
-static int places_for_strangers(const struct bb_star *star, uint64_t limit)
-{
-	/* The numbers of open files are below that of the newest. */
-	const int64_t taken = (int64_t)star->epoll + BB_STAR_ADDRESSES +
-			      star->identity.hello.nprocs + LEAST_SPARE;
-	const int64_t left = (limit < INT32_MAX ? (int64_t)limit : INT32_MAX) - taken;
-
-	return left > STRANGERS ? STRANGERS : left < LEAST_STRANGERS ? LEAST_STRANGERS : (int)left;
-}
-
 int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int n, uint16_t *port)
 {
-	struct sockaddr_in6 name;
-	socklen_t length = sizeof(name);
-	int error = 0;
-
 	const uint64_t limit = bb_file_limit_raise((uint64_t)star->identity.hello.nprocs +
 						   STRANGERS + SPARE_FILES);
+	struct sockaddr_in6 name;
+	socklen_t length = sizeof(name);
+	int64_t left;
+	int error = 0;
+
 	star->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (star->epoll < 0)
 		return errno;
-	star->nstrangers = places_for_strangers(star, limit);
+	/* Strangers may use the files that the processes of the run leave. The numbers of open
+	   files are below that of the newest. */
+	left = (limit < INT32_MAX ? (int64_t)limit : INT32_MAX) - star->epoll - BB_STAR_ADDRESSES -
+	       star->identity.hello.nprocs - LEAST_SPARE;
+	star->nstrangers = left > STRANGERS         ? STRANGERS
+			   : left < LEAST_STRANGERS ? LEAST_STRANGERS
+						    : (int)left;
 	if (n == 0)
 		error = listen_anywhere(star, *port);
 	for (int i = 0; i < n && (!error || error == EADDRNOTAVAIL); i++)
@@ -268,21 +265,20 @@ static void drop(struct bb_star *star, struct bb_stranger *s)
 /* Returns an errno if S is a process of this run that cannot be admitted. */
 static int identify(struct bb_star *star, struct bb_stranger *s)
 {
-	int received = bb_greet_receive(&s->greet, &star->identity, s->fd, BB_SIDE_SERVER);
+	enum bb_transit transit =
+		bb_greet_receive(&s->greet, &star->identity, s->fd, BB_SIDE_SERVER);
 	int error;
 
-	if (received > 0 && s->greet.stage == BB_GREET_PROOF) {
+	if (transit == BB_COMPLETE && s->greet.stage == BB_GREET_PROOF) {
 		s->greeted = bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_SERVER);
-		received = s->greeted ? bb_greet_receive(&s->greet, &star->identity, s->fd,
-							 BB_SIDE_SERVER)
-				      : -1;
+		transit = s->greeted ? bb_greet_receive(&s->greet, &star->identity, s->fd,
+							BB_SIDE_SERVER)
+				     : BB_BROKEN;
 	}
-	if (received == 0)
-		return 0;
-	if (received < 0) {
+	if (transit == BB_BROKEN)
 		drop(star, s);
+	if (transit != BB_COMPLETE)
 		return 0;
-	}
 	keep(s->fd);
 	epoll_ctl(star->epoll, EPOLL_CTL_DEL, s->fd, NULL);
 	star->admitted = s;
@@ -311,7 +307,7 @@ static int accept_all(struct bb_star *star, int listener)
 			continue; /* it disconnected before it was accepted */
 		s = find_place(star);
 		*s = (struct bb_stranger){.fd = fd, .since = bb_clock_now()};
-		event.data.ptr = s;
+		event.data.u32 = (uint32_t)(s - star->strangers);
 		error = epoll_ctl(star->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? errno : 0;
 		if (error)
 			dismiss(s);
@@ -322,15 +318,6 @@ static int accept_all(struct bb_star *star, int listener)
 	}
 }
 
-/* The listener of an event; NULL: the event is a stranger's. */
-static const int *find_listener(const struct bb_star *star, const void *of)
-{
-	for (int i = 0; i < star->nlisteners; i++)
-		if (of == &star->listeners[i])
-			return &star->listeners[i];
-	return NULL;
-}
-
 int bb_star_receive(struct bb_star *star)
 {
 	struct epoll_event events[64];
@@ -339,9 +326,10 @@ int bb_star_receive(struct bb_star *star)
 	int reason = 0;
 
 	for (int i = 0; i < n; i++) {
-		const int *listener = find_listener(star, events[i].data.ptr);
-		struct bb_stranger *s = listener ? NULL : events[i].data.ptr;
-		const int error = listener     ? accept_all(star, *listener)
+		const uint32_t at = events[i].data.u32;
+		struct bb_stranger *s = &star->strangers[at < STRANGERS ? at : 0];
+		const int error = at >= STRANGERS
+					  ? accept_all(star, star->listeners[at - STRANGERS])
 				  : s->fd >= 0 ? identify(star, s)
 					       : 0;
 
@@ -355,17 +343,6 @@ int bb_star_receive(struct bb_star *star)
 
 /* ---- the others ------------------------------------------------------------------------ */
 
-static int start_attempt(struct bb_stranger *s, const struct bb_address *a)
-{
-	s->greet = (struct bb_greet){.got = 0};
-	s->greeted = false;
-	s->fd = socket(a->to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (s->fd < 0 || (connect(s->fd, (const struct sockaddr *)&a->to, a->length) < 0 &&
-			  errno != EINPROGRESS))
-		return errno;
-	return 0;
-}
-
 /* An attempt that connected explains more than one that was refused. */
 static void attempt_failed(struct bb_stranger *s, int error, bool reached)
 {
@@ -378,8 +355,9 @@ static void attempt_failed(struct bb_stranger *s, int error, bool reached)
 /* Handle an event of an attempt. True: process 0 answered. */
 static bool advance_attempt(const struct bb_star *star, struct bb_stranger *s)
 {
-	int error = 0, received;
+	int error = 0;
 	socklen_t length = sizeof(error);
+	enum bb_transit transit;
 
 	if (!s->greeted) {
 		getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &length);
@@ -389,15 +367,15 @@ static bool advance_attempt(const struct bb_star *star, struct bb_stranger *s)
 			attempt_failed(s, error ? error : ECONNRESET, false);
 		return false;
 	}
-	received = bb_greet_receive(&s->greet, &star->identity, s->fd, BB_SIDE_CLIENT);
-	if (received > 0 && s->greet.stage == BB_GREET_PROOF &&
+	transit = bb_greet_receive(&s->greet, &star->identity, s->fd, BB_SIDE_CLIENT);
+	if (transit == BB_COMPLETE && s->greet.stage == BB_GREET_PROOF &&
 	    !bb_greet_prove(&s->greet, &star->identity, s->fd, BB_SIDE_CLIENT)) {
 		s->greet.error = ECONNRESET;
-		received = -1;
+		transit = BB_BROKEN;
 	}
-	if (received < 0)
+	if (transit == BB_BROKEN)
 		attempt_failed(s, s->greet.error, true);
-	return received > 0 && s->greet.stage == BB_GREET_DONE;
+	return transit == BB_COMPLETE && s->greet.stage == BB_GREET_DONE;
 }
 
 /* Repeat failed attempts, and set the events to wait for. */
@@ -408,10 +386,16 @@ static void attempt_all(struct bb_star *star, const struct bb_address *addresses
 		struct bb_stranger *s = &star->strangers[i];
 
 		if (s->fd < 0 && bb_clock_now() >= s->since) {
-			const int error = start_attempt(s, &addresses[i]);
+			const struct bb_address *a = &addresses[i];
 
-			if (error)
-				attempt_failed(s, error, false);
+			s->greet = (struct bb_greet){.got = 0};
+			s->greeted = false;
+			s->fd = socket(a->to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+				       0);
+			if (s->fd < 0 ||
+			    (connect(s->fd, (const struct sockaddr *)&a->to, a->length) < 0 &&
+			     errno != EINPROGRESS))
+				attempt_failed(s, errno, false);
 		}
 		fds[i] = (struct pollfd){.fd = s->fd, .events = s->greeted ? POLLIN : POLLOUT};
 	}

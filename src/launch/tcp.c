@@ -66,10 +66,18 @@ struct tcp {
 	char cause[NAME_TEXT + BB_PAYLOAD_WHY];
 };
 
-static const char *hello_name(char text[NAME_TEXT], const struct bb_hello *hello)
+/* A process, in words. */
+struct name {
+	char text[NAME_TEXT];
+};
+
+static struct name hello_name(const struct bb_hello *hello)
 {
-	snprintf(text, NAME_TEXT, "process %d (%s, pid %d)", hello->proc, hello->host, hello->pid);
-	return text;
+	struct name name;
+
+	snprintf(name.text, NAME_TEXT, "process %d (%s, pid %d)", hello->proc, hello->host,
+		 hello->pid);
+	return name;
 }
 
 /* At process 0: tell all connected processes that the run is over, with STATUS. Never waits. */
@@ -90,19 +98,9 @@ static void tcp_release(struct tcp *tcp)
 	free(tcp);
 }
 
-enum progress { UNDER_WAY, DONE, BROKEN };
-
 /* ---- one transfer ---------------------------------------------------------------------- */
 
-/* A call that moved nothing. */
-static enum progress after(ssize_t moved)
-{
-	if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-		return UNDER_WAY;
-	return BROKEN;
-}
-
-static enum progress push(struct bb_wire *wire, struct transfer *t)
+static enum bb_transit push(struct bb_wire *wire, struct transfer *t)
 {
 	const size_t head = BB_FRAME_HEAD;
 
@@ -115,23 +113,25 @@ static enum progress push(struct bb_wire *wire, struct transfer *t)
 		const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = t->bytes ? 2 : 1};
 		const ssize_t moved = sendmsg(wire->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 
+		if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+			return BB_UNDER_WAY;
 		if (moved <= 0)
-			return after(moved);
+			return BB_BROKEN;
 		t->done += (size_t)moved;
 	}
-	return DONE;
+	return BB_COMPLETE;
 }
 
-/* BROKEN also for any frame that is not the head of this transfer, which is then in WIRE->frame. */
-static enum progress pull(struct bb_wire *wire, struct transfer *t)
+/* Broken also by any frame that is not the head of this transfer, which is then in WIRE->frame. */
+static enum bb_transit pull(struct bb_wire *wire, struct transfer *t)
 {
 	const struct bb_frame *head = &wire->frame;
 
 	if (!t->headed) {
-		const enum bb_received received = bb_wire_receive(wire);
+		const enum bb_transit transit = bb_wire_receive(wire);
 
-		if (received != BB_RECEIVED_FRAME)
-			return received == BB_RECEIVED_NOTHING ? UNDER_WAY : BROKEN;
+		if (transit != BB_COMPLETE)
+			return transit;
 		t->headed = head->kind == BB_FRAME_DATA && head->entered == t->bytes;
 		if (head->kind != BB_FRAME_DATA)
 			snprintf(wire->why, sizeof(wire->why),
@@ -141,17 +141,9 @@ static enum progress pull(struct bb_wire *wire, struct transfer *t)
 				 "sent %" PRIu64 " bytes where %zu are expected", head->entered,
 				 t->bytes);
 		if (!t->headed)
-			return BROKEN;
+			return BB_BROKEN;
 	}
-	while (t->done < t->bytes) {
-		const ssize_t moved =
-			recv(wire->fd, t->data + t->done, t->bytes - t->done, MSG_DONTWAIT);
-
-		if (moved <= 0)
-			return after(moved);
-		t->done += (size_t)moved;
-	}
-	return DONE;
+	return bb_wire_fill(wire->fd, t->data, t->bytes, &t->done);
 }
 
 /* ---- all of them ----------------------------------------------------------------------- */
@@ -169,7 +161,7 @@ static bool receive_stop(struct bb_wire *wire, double seconds)
 {
 	if (wire->got == 0 && is_stop(wire))
 		return true;
-	return bb_wire_await(wire, bb_clock_now() + seconds) == BB_RECEIVED_FRAME && is_stop(wire);
+	return bb_wire_await(wire, bb_clock_now() + seconds) == BB_COMPLETE && is_stop(wire);
 }
 
 /* The connection to process I is broken, or it sent invalid data. */
@@ -178,9 +170,8 @@ static bb_status lose(struct bb_launch *launch, int i)
 	struct tcp *tcp = launch->own;
 	struct bb_wire *wire = &tcp->peers[i].wire;
 	const double end = bb_clock_now() + GONE_S;
-	char name[NAME_TEXT];
 
-	snprintf(tcp->cause, sizeof(tcp->cause), "%s %s", hello_name(name, &tcp->peers[i].hello),
+	snprintf(tcp->cause, sizeof(tcp->cause), "%s %s", hello_name(&tcp->peers[i].hello).text,
 		 *wire->why ? wire->why : BB_FRAME_GONE_WHY);
 	if (tcp->proc != 0 && receive_stop(wire, GONE_S)) {
 		launch->silent = true;
@@ -230,14 +221,14 @@ static bb_status carry(struct bb_launch *launch, bool sends, void *data, size_t 
 	for (;;) {
 		for (int i = 0; i < tcp->npeers; i++) {
 			struct peer *peer = &tcp->peers[i];
-			enum progress progress;
+			enum bb_transit transit;
 
 			if (tcp->fds[i].fd < 0 || !tcp->fds[i].revents)
 				continue;
-			progress = (sends ? push : pull)(&peer->wire, &peer->transfer);
-			if (progress == BROKEN)
+			transit = (sends ? push : pull)(&peer->wire, &peer->transfer);
+			if (transit == BB_BROKEN)
 				return lose(launch, i);
-			if (progress == UNDER_WAY)
+			if (transit == BB_UNDER_WAY)
 				continue;
 			tcp->fds[i].fd = -1;
 			atomic_store(&peer->awaited, false);
@@ -282,12 +273,12 @@ static bool tcp_abandon(struct bb_launch *launch, char awaited[BB_LAUNCH_AWAITED
 		const struct peer *peer = &tcp->peers[i];
 		struct sockaddr_storage from;
 		socklen_t length = sizeof(from);
-		char name[NAME_TEXT], host[NI_MAXHOST], port[NI_MAXSERV];
+		char host[NI_MAXHOST], port[NI_MAXSERV];
 
 		if (!atomic_load(&peer->awaited) || n++ > 0)
 			continue;
 		/* With the address that it is connected from. */
-		bb_strbuf_add(&who, hello_name(name, &peer->hello));
+		bb_strbuf_add(&who, hello_name(&peer->hello).text);
 		if (getpeername(peer->wire.fd, (struct sockaddr *)&from, &length) == 0 &&
 		    getnameinfo((struct sockaddr *)&from, length, host, sizeof(host), port,
 				sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) == 0)
@@ -403,10 +394,8 @@ static bb_status differ(const struct opening *o, const struct bb_hello *hello,
 			struct bb_error *error, bb_status status, const char *what,
 			const char *theirs, const char *ours, const char *remedy)
 {
-	char name[NAME_TEXT], mine[NAME_TEXT];
-
-	return bb_fail(error, status, "%s has %s %s, %s has %s; %s", hello_name(name, hello), what,
-		       theirs, hello_name(mine, &o->star.identity.hello), ours, remedy);
+	return bb_fail(error, status, "%s has %s %s, %s has %s; %s", hello_name(hello).text, what,
+		       theirs, hello_name(&o->star.identity.hello).text, ours, remedy);
 }
 
 /* Checks of both sides of a connection: a difference to HELLO goes into ERROR. */
@@ -471,10 +460,9 @@ static bool is_gone(const struct tcp *tcp, int p)
 static void lose_peer(struct opening *o, int p)
 {
 	struct bb_error error = {.text = ""};
-	char name[NAME_TEXT];
 
 	bb_fail(&error, BB_EBACKEND, "%s " BB_FRAME_GONE_WHY,
-		hello_name(name, &o->tcp->peers[p].hello));
+		hello_name(&o->tcp->peers[p].hello).text);
 	note_misfit(o, &error);
 	if (o->failed != BB_OK)
 		return;
@@ -485,21 +473,19 @@ static void lose_peer(struct opening *o, int p)
 
 static bb_status check_peer(struct opening *o, const struct bb_hello *hello, struct bb_error *error)
 {
-	char name[NAME_TEXT], first[NAME_TEXT];
 	bb_status status = compare_hello(o, hello, error);
 
 	if (status != BB_OK)
 		return status;
 	if (hello->proc >= o->tcp->nprocs)
 		return bb_fail(error, BB_EUSAGE, "%s: with WORLD_SIZE=%d ranks are 0 to %d",
-			       hello_name(name, hello), o->tcp->nprocs, o->tcp->nprocs - 1);
+			       hello_name(hello).text, o->tcp->nprocs, o->tcp->nprocs - 1);
 	if (hello->proc != 0 && is_gone(o->tcp, hello->proc))
 		lose_peer(o, hello->proc);
 	if (hello->proc != 0 && o->tcp->peers[hello->proc].wire.fd < 0)
 		return o->failed;
-	hello_name(first, &o->tcp->peers[hello->proc].hello);
 	return bb_fail(error, BB_EUSAGE, "%s and %s have the same RANK; give each its own",
-		       hello_name(name, hello), first);
+		       hello_name(hello).text, hello_name(&o->tcp->peers[hello->proc].hello).text);
 }
 
 /* A peer with the right password. */
@@ -716,18 +702,18 @@ static bb_status cannot_reach(struct opening *o, const char *why, int reason,
 	const bb_status status = reason == ENOKEY         ? BB_EUSAGE
 				 : reason == EKEYREJECTED ? BB_EBACKEND
 							  : BB_ETIMEOUT;
-	char name[NAME_TEXT], time[BB_UNIT_TEXT];
+	const struct name name = hello_name(&o->star.identity.hello);
+	char time[BB_UNIT_TEXT];
 
 	launch->silent = !reports_for_host(e);
-	hello_name(name, &o->star.identity.hello);
 	if (reason == ENOKEY)
 		return bb_fail(o->error, status,
 			       "%s cannot join process 0 at %s, port %d (MASTER_ADDR, %s): %s",
-			       name, e->master, e->port, e->source, why);
+			       name.text, e->master, e->port, e->source, why);
 	return bb_fail(o->error, status,
 		       "%s cannot reach process 0 at %s, port %d (MASTER_ADDR, %s) within %s, half "
 		       "of -T: %s",
-		       name, e->master, e->port, e->source,
+		       name.text, e->master, e->port, e->source,
 		       bb_format_duration(time, o->request->timeout_s), why);
 }
 
@@ -737,29 +723,30 @@ static bb_status cannot_reach(struct opening *o, const char *why, int reason,
  */
 static bb_status await_start(struct opening *o, struct bb_launch *launch)
 {
-	const struct bb_frame *frame = &o->tcp->peers[0].wire.frame;
-	const enum bb_received received =
-		bb_wire_await(&o->tcp->peers[0].wire, o->star.end + 0.9 * o->request->timeout_s);
-	char name[NAME_TEXT];
+	struct bb_wire *const wire = &o->tcp->peers[0].wire;
+	const struct bb_frame *frame = &wire->frame;
+	const enum bb_transit transit =
+		bb_wire_await(wire, o->star.end + 0.9 * o->request->timeout_s);
+	const bool told = transit == BB_COMPLETE;
+	const struct name name = hello_name(&o->tcp->peers[0].hello);
 
-	o->tcp->reports = received == BB_RECEIVED_FRAME && frame->inside;
-	if (received == BB_RECEIVED_FRAME && frame->kind == BB_FRAME_DATA)
+	o->tcp->reports = told && frame->inside;
+	if (told && frame->kind == BB_FRAME_DATA)
 		return BB_OK;
-	launch->silent = received == BB_RECEIVED_FRAME || !reports_for_host(o->environment);
-	hello_name(name, &o->tcp->peers[0].hello);
-	if (received == BB_RECEIVED_FRAME && frame->status != BB_OK && frame->length > 0) {
+	launch->silent = told || !reports_for_host(o->environment);
+	if (told && frame->status != BB_OK && frame->length > 0) {
 		launch->silent = false;
 		return bb_fail(o->error, (bb_status)frame->status, "%s rejected this process: %s",
-			       name, frame->text);
+			       name.text, frame->text);
 	}
-	if (received == BB_RECEIVED_FRAME && frame->status != BB_OK)
+	if (told && frame->status != BB_OK)
 		return bb_fail(o->error, (bb_status)frame->status, "process 0 ended the run");
-	if (received == BB_RECEIVED_NOTHING)
+	if (transit == BB_UNDER_WAY)
 		return bb_fail(o->error, BB_ETIMEOUT,
 			       "%s did not report within -T whether all processes have arrived",
-			       name);
-	return bb_fail(o->error, BB_EBACKEND, "%s %s", name,
-		       *o->tcp->peers[0].wire.why ? o->tcp->peers[0].wire.why : BB_FRAME_GONE_WHY);
+			       name.text);
+	return bb_fail(o->error, BB_EBACKEND, "%s %s", name.text,
+		       *wire->why ? wire->why : BB_FRAME_GONE_WHY);
 }
 
 static bb_status join_process_0(struct opening *o, struct bb_launch *launch)

@@ -58,42 +58,51 @@ static bool frame_fits(const void *payload)
 
 static const struct bb_payload frame_table = {"a frame", BB_FRAME_HEAD, frame_fields, frame_fits};
 
-enum bb_received bb_wire_receive(struct bb_wire *wire)
+enum bb_transit bb_wire_fill(int fd, void *data, size_t bytes, size_t *got)
 {
-	struct bb_frame *const frame = &wire->frame;
+	while (*got < bytes) {
+		const ssize_t more = recv(fd, (char *)data + *got, bytes - *got, MSG_DONTWAIT);
 
-	for (;;) {
-		const bool headed = wire->got >= BB_FRAME_HEAD;
-		size_t length = BB_FRAME_HEAD;
-		ssize_t got;
-
-		if (wire->got == length && !bb_payload_decode(&frame_table, frame, wire->why))
-			return BB_RECEIVED_END;
-		length += headed ? frame->length : 0;
-		if (headed && wire->got == length) {
-			frame->text[frame->length] = '\0';
-			bb_printable_clean_sentence(frame->text);
-			wire->got = 0;
-			return BB_RECEIVED_FRAME;
-		}
-		got = recv(wire->fd, (char *)frame + wire->got, length - wire->got, MSG_DONTWAIT);
-		if (got < 0 && errno == EINTR)
+		if (more < 0 && errno == EINTR)
 			continue;
-		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return BB_RECEIVED_NOTHING;
-		if (got <= 0)
-			return BB_RECEIVED_END;
-		wire->got += (size_t)got;
+		if (more < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return BB_UNDER_WAY;
+		if (more == 0)
+			errno = ECONNRESET;
+		if (more <= 0)
+			return BB_BROKEN;
+		*got += (size_t)more;
 	}
+	return BB_COMPLETE;
 }
 
-enum bb_received bb_wire_await(struct bb_wire *wire, double end)
+enum bb_transit bb_wire_receive(struct bb_wire *wire)
 {
-	enum bb_received received;
+	struct bb_frame *const frame = &wire->frame;
+	enum bb_transit transit = BB_COMPLETE;
 
-	while ((received = bb_wire_receive(wire)) == BB_RECEIVED_NOTHING && bb_clock_now() < end)
+	if (wire->got < BB_FRAME_HEAD) {
+		transit = bb_wire_fill(wire->fd, frame, BB_FRAME_HEAD, &wire->got);
+		if (transit == BB_COMPLETE && !bb_payload_decode(&frame_table, frame, wire->why))
+			transit = BB_BROKEN;
+	}
+	if (transit == BB_COMPLETE)
+		transit = bb_wire_fill(wire->fd, frame, BB_FRAME_HEAD + frame->length, &wire->got);
+	if (transit != BB_COMPLETE)
+		return transit;
+	frame->text[frame->length] = '\0';
+	bb_printable_clean_sentence(frame->text);
+	wire->got = 0;
+	return BB_COMPLETE;
+}
+
+enum bb_transit bb_wire_await(struct bb_wire *wire, double end)
+{
+	enum bb_transit transit;
+
+	while ((transit = bb_wire_receive(wire)) == BB_UNDER_WAY && bb_clock_now() < end)
 		poll(&(struct pollfd){.fd = wire->fd, .events = POLLIN}, 1, 50);
-	return received;
+	return transit;
 }
 
 void bb_wire_close(struct bb_wire *wire)

@@ -53,19 +53,24 @@ struct bb_wire {
 	char why[BB_PAYLOAD_WHY]; /* "sent …": why a frame was invalid; else empty */
 };
 
-enum bb_received {
-	BB_RECEIVED_NOTHING,
-	BB_RECEIVED_FRAME, /* a whole, valid frame; its text ends with NUL */
-	BB_RECEIVED_END    /* closed, broken, or an invalid frame (WHY) */
+/* Data that is passed as far as it can be without waiting. */
+enum bb_transit {
+	BB_BROKEN = -1, /* the connection is closed or broken, or the data is invalid */
+	BB_UNDER_WAY = 0,
+	BB_COMPLETE = 1
 };
 
 /* Send FRAME with TEXT, cut at BB_FRAME_TEXT - 1 bytes; sets its magic and length. Never waits: a
    process that has not read for so long that its connection is full is given up. */
 void bb_wire_send(struct bb_wire *wire, struct bb_frame *frame, const char *text);
-/* Receive at most one frame into wire->frame, so that no data is buffered outside the socket. */
-enum bb_received bb_wire_receive(struct bb_wire *wire);
+/* Receive at most one frame into wire->frame, so that no data is buffered outside the socket; its
+   text ends with NUL. After BB_BROKEN wire->why says why a frame was invalid. */
+enum bb_transit bb_wire_receive(struct bb_wire *wire);
 /* The same, but wait for it until END on the monotonic clock. */
-enum bb_received bb_wire_await(struct bb_wire *wire, double end);
+enum bb_transit bb_wire_await(struct bb_wire *wire, double end);
+/* Receive from the socket FD until *GOT of the BYTES of DATA have arrived. After BB_BROKEN errno is
+   the reason. */
+enum bb_transit bb_wire_fill(int fd, void *data, size_t bytes, size_t *got);
 void bb_wire_close(struct bb_wire *wire); /* without a connection: nothing */
 
 #endif

@@ -54,16 +54,16 @@ static int open_wire(const uint8_t *data, size_t size)
 static void try_frames(const uint8_t *data, size_t size)
 {
 	struct bb_wire wire = {.fd = open_wire(data, size)};
-	enum bb_received heard;
+	enum bb_transit heard;
 
-	while ((heard = bb_wire_receive(&wire)) == BB_RECEIVED_FRAME) {
+	while ((heard = bb_wire_receive(&wire)) == BB_COMPLETE) {
 		CHECK(is_status(wire.frame.status) && wire.frame.inside <= 1);
 		CHECK(wire.frame.rank >= 0);
 		CHECK(wire.frame.signal == 0 || wire.frame.signal == SIGINT ||
 		      wire.frame.signal == SIGTERM);
 		CHECK(strlen(wire.frame.text) <= wire.frame.length);
 	}
-	CHECK(heard == BB_RECEIVED_END);
+	CHECK(heard == BB_BROKEN);
 	CHECK(!*wire.why || strncmp(wire.why, "sent a frame in which ", 22) == 0);
 	bb_wire_close(&wire);
 }

@@ -1,6 +1,5 @@
 /*
- * The launch of an MPI library: a process of the run is a rank of MPI_COMM_WORLD. Part of the
- * mpi backend's shared object.
+ * The launch of an MPI library: a process of the run is a rank of MPI_COMM_WORLD.
  */
 #include "launch/launch.h"
 
@@ -11,7 +10,7 @@
 
 extern const struct bb_launch_kind bb_plugin_launch;
 
-struct own {
+struct mpi_world {
 	MPI_Comm comm; /* not the one that is measured */
 	char library[MPI_MAX_LIBRARY_VERSION_STRING];
 };
@@ -27,7 +26,7 @@ static bb_status status_of(int code)
 static bb_status mpi_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
 			    bool everywhere)
 {
-	struct own *own = launch->own;
+	struct mpi_world *own = launch->own;
 	MPI_Datatype block;
 	int code;
 
@@ -46,12 +45,12 @@ static bb_status mpi_gather(struct bb_launch *launch, const void *mine, size_t b
 
 static bb_status mpi_barrier(struct bb_launch *launch)
 {
-	return status_of(MPI_Barrier(((struct own *)launch->own)->comm));
+	return status_of(MPI_Barrier(((struct mpi_world *)launch->own)->comm));
 }
 
 static void mpi_close(struct bb_launch *launch)
 {
-	struct own *own = launch->own;
+	struct mpi_world *own = launch->own;
 
 	MPI_Comm_free(&own->comm);
 	MPI_Finalize();
@@ -79,17 +78,8 @@ static void name_library(char name[MPI_MAX_LIBRARY_VERSION_STRING])
 	name[end] = '\0';
 }
 
-/* Defaults that the user may override; only Open MPI reads them. */
-static void prepare_environment(void)
-{
-	/* So that an algorithm can be forced later; by itself it changes no decision. */
-	setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
-	/* A process without a launcher needs no daemon, which would outlive it if it is killed. */
-	setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-}
-
 /* Without PMIx Open MPI would end the processes of srun itself, with a status of its own. */
-static bb_status expect_others(const struct own *own, struct bb_error *error)
+static bb_status expect_others(const struct mpi_world *own, struct bb_error *error)
 {
 	const struct bb_launch_hint hint = bb_launch_hint_read();
 
@@ -107,20 +97,13 @@ static bb_status expect_others(const struct own *own, struct bb_error *error)
  * busbench has threads which never call MPI; but libraries only take locks for it, and with Open
  * MPI 4.1 small messages take 5 to 10 percent longer at any level above the first.
  */
-static int level_for(enum bb_launch_callers callers)
-{
-	switch (callers) {
-	case BB_LAUNCH_OPENER:
-		return MPI_THREAD_SINGLE;
-	case BB_LAUNCH_IN_TURN:
-		return MPI_THREAD_SERIALIZED;
-	case BB_LAUNCH_AT_ONCE:
-		break;
-	}
-	return MPI_THREAD_MULTIPLE;
-}
+static const int levels[] = {
+	[BB_LAUNCH_OPENER] = MPI_THREAD_SINGLE,
+	[BB_LAUNCH_IN_TURN] = MPI_THREAD_SERIALIZED,
+	[BB_LAUNCH_AT_ONCE] = MPI_THREAD_MULTIPLE,
+};
 
-static bb_status start(struct own *own, int wanted, struct bb_error *error)
+static bb_status start(struct mpi_world *own, int wanted, struct bb_error *error)
 {
 	int provided, code = MPI_Init_thread(NULL, NULL, wanted, &provided);
 
@@ -146,16 +129,22 @@ static bb_status start(struct own *own, int wanted, struct bb_error *error)
 static bb_status mpi_open(struct bb_launch *launch, const struct bb_launch_request *request,
 			  struct bb_error *error)
 {
-	struct own *own = calloc(1, sizeof(*own));
+	struct mpi_world *own = calloc(1, sizeof(*own));
 	bb_status status;
 
 	if (!own)
 		return bb_no_memory(error, "the MPI launch");
 	name_library(own->library);
-	prepare_environment();
+	/*
+	 * Defaults that the user may override; only Open MPI reads them. An algorithm can be forced
+	 * later; by itself this changes no decision. A process without a launcher needs no daemon,
+	 * which would outlive it if it is killed.
+	 */
+	setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
+	setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
 	status = expect_others(own, error);
 	if (status == BB_OK)
-		status = start(own, level_for(request->callers), error);
+		status = start(own, levels[request->callers], error);
 	if (status != BB_OK) {
 		free(own);
 		return status;

@@ -6,6 +6,7 @@
  *   forced.c    what the library reveals: algorithms that it names, how it moves bytes in a host
  *   types.c     datatypes and operations
  *   messages.c  messages of schedules and queues, routes, differences of the processes' clocks
+ *   launch.c    the launch over MPI (launch/launch.h), for other backends too
  *   compat.h    differences between versions of MPI
  *
  * The launch starts and ends MPI. Errors of the library are returned; none is fatal.
