@@ -31,16 +31,14 @@ extern const struct bb_backend bb_plugin_backend;
 
 /* ---- the process ------------------------------------------------------------------------- */
 
-struct bb_gloo_member;
-
 struct bb_context {
 	struct bb_cpu_context cpu;
 	struct bb_gloo_choice choice;
 	char name[BB_GLOO_NAME + sizeof(struct bb_gloo_choice)]; /* Gloo, and its address */
-	/* Meshes of all ranks of this process, which the watchdog aborts (group.c). */
+	/* [local]: of the ranks that are attached, for the watchdog, which aborts their meshes. */
+	struct bb_gloo_device *devices[MAX_LOCAL];
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct bb_gloo_member *meshes;
 	pthread_t watchdog;
 	bool has_watchdog, closing;
 };
@@ -50,21 +48,15 @@ struct bb_rank {
 	int rank; /* in the world */
 	int local;
 	struct bb_gloo_device *device;
-	struct bb_gloo_member *world; /* to all ranks, for what opens groups and compares clocks */
-	int *hosts;                   /* [rank]: the lowest rank of its host */
-	bool one_clock;               /* all ranks of the world read the same */
-};
-
-/* A rank's mesh among those of its process. */
-struct bb_gloo_member {
-	struct bb_gloo_member *next;
-	struct bb_gloo_mesh *mesh;
+	struct bb_gloo_mesh *world; /* to all ranks, for what opens groups and compares clocks */
+	int *hosts;                 /* [rank]: the lowest rank of its host */
+	bool one_clock;             /* all ranks of the world read the same */
 };
 
 struct bb_group {
 	struct bb_port port;
-	struct bb_gloo_member *member; /* NULL: a group of one */
-	int64_t *counts;               /* 2 n, for alltoallv */
+	struct bb_gloo_mesh *mesh; /* NULL: a group of one */
+	int64_t *counts;           /* 2 n, for alltoallv */
 };
 
 BB_PORT_STRUCTS_FIT;
@@ -257,7 +249,7 @@ static bb_status native_run(struct bb_group *group, const struct bb_call *call)
 		group->counts[n + r] = (int64_t)bb_alltoall_count(&call->shape, r, group->port.me);
 	}
 	if ((call->collective == &bb_alltoallv || call->shape.count > 0) &&
-	    !bb_gloo_run(group->member->mesh, &collective, why))
+	    !bb_gloo_run(group->mesh, &collective, why))
 		return gloo_failed(group->port.rank, row->name, why);
 	if (bb_call_divides(call) && !lacks_output(group, call))
 		bb_cpu_divide(kernels, call, group->port.me);
@@ -293,7 +285,7 @@ static bb_status message_start(const struct bb_group *group, bool sends, int pee
 	struct bb_gloo_request *started = NULL;
 	char why[BB_GLOO_WHY];
 
-	if (!bb_gloo_start(group->member->mesh, sends, peer, slot, data, bytes, &started, why))
+	if (!bb_gloo_start(group->mesh, sends, peer, slot, data, bytes, &started, why))
 		return message_failed(group, sends, peer, why);
 	request->handle = started;
 	return BB_OK;
@@ -373,8 +365,8 @@ static bb_status pass_ping(struct bb_rank *rank, bool sends, int peer, void *dat
 	struct bb_gloo_request *request;
 	char why[BB_GLOO_WHY];
 
-	return bb_gloo_start(rank->world->mesh, sends, peer, bb_gloo_slot(BB_GLOO_PINGS, 0), data,
-			     bytes, &request, why) &&
+	return bb_gloo_start(rank->world, sends, peer, bb_gloo_slot(BB_GLOO_PINGS, 0), data, bytes,
+			     &request, why) &&
 			       bb_gloo_wait(request, NULL, why)
 		       ? BB_OK
 		       : gloo_failed(rank, "comparing clocks", why);
@@ -412,65 +404,6 @@ static const struct bb_routes gloo_routes = {
 	.ping = bb_port_ping,
 };
 
-/* ---- meshes ----------------------------------------------------------------------------- */
-
-/* *MEMBER = a mesh of N ranks that is not connected yet; ADDRESSES as in bb_gloo_mesh_open. */
-static bb_status gloo_member_open(struct bb_rank *rank, int me, int n,
-				  struct bb_gloo_address *addresses, struct bb_gloo_member **member)
-{
-	struct bb_context *context = rank->context;
-	struct bb_gloo_member *m = calloc(1, sizeof(*m));
-	char why[BB_GLOO_WHY];
-
-	if (!m)
-		return bb_no_memory(context->cpu.error, "connections");
-	if (!bb_gloo_mesh_open(rank->device, me, n, addresses, &m->mesh, why)) {
-		free(m);
-		return gloo_failed(rank, "opening connections", why);
-	}
-	pthread_mutex_lock(&context->lock);
-	m->next = context->meshes;
-	context->meshes = m;
-	pthread_mutex_unlock(&context->lock);
-	*member = m;
-	return BB_OK;
-}
-
-/* Connect it to all others of N MEMBERS (NULL: of the world), ADDRESSES[i] being the end that
-   member i made for this rank. */
-static bb_status gloo_member_connect(struct bb_rank *rank, struct bb_gloo_member *member,
-				     const int *members, int n,
-				     const struct bb_gloo_address *addresses)
-{
-	char why[BB_GLOO_WHY], act[64];
-
-	for (int i = 0; i < n; i++) {
-		const int peer = members ? members[i] : i;
-
-		if (peer == rank->rank || bb_gloo_mesh_connect(member->mesh, i, &addresses[i], why))
-			continue;
-		snprintf(act, sizeof(act), "connecting to rank %d", peer);
-		return gloo_failed(rank, act, why);
-	}
-	return BB_OK;
-}
-
-static void gloo_member_close(struct bb_rank *rank, struct bb_gloo_member *member)
-{
-	struct bb_context *context = rank->context;
-	struct bb_gloo_member **at = &context->meshes;
-
-	if (!member)
-		return;
-	pthread_mutex_lock(&context->lock);
-	while (*at != member)
-		at = &(*at)->next;
-	*at = member->next;
-	pthread_mutex_unlock(&context->lock);
-	bb_gloo_mesh_close(member->mesh);
-	free(member);
-}
-
 /* ---- the watchdog ------------------------------------------------------------------------ */
 
 static void *watchdog_run(void *argument)
@@ -480,32 +413,20 @@ static void *watchdog_run(void *argument)
 	pthread_mutex_lock(&context->lock);
 	while (!context->closing) {
 		if (bb_cpu_aborted(&context->cpu))
-			for (struct bb_gloo_member *m = context->meshes; m; m = m->next)
-				bb_gloo_mesh_abort(m->mesh);
+			for (int i = 0; i < MAX_LOCAL; i++)
+				bb_gloo_device_abort(context->devices[i]);
 		bb_clock_wait_moment(&context->changed, &context->lock);
 	}
 	pthread_mutex_unlock(&context->lock);
 	return NULL;
 }
 
-static bb_status watchdog_open(struct bb_context *context, struct bb_error *error)
+/* The watchdog sees the rank's device, NULL: no longer. */
+static void watchdog_tell(struct bb_rank *rank, struct bb_gloo_device *device)
 {
-	context->has_watchdog =
-		pthread_create(&context->watchdog, NULL, watchdog_run, context) == 0;
-	return context->has_watchdog
-		       ? BB_OK
-		       : bb_fail(error, BB_EINTERNAL, "cannot start a thread of the gloo backend");
-}
-
-static void watchdog_close(struct bb_context *context)
-{
-	if (!context->has_watchdog)
-		return;
-	pthread_mutex_lock(&context->lock);
-	context->closing = true;
-	pthread_cond_broadcast(&context->changed);
-	pthread_mutex_unlock(&context->lock);
-	pthread_join(context->watchdog, NULL);
+	pthread_mutex_lock(&rank->context->lock);
+	rank->context->devices[rank->local] = device;
+	pthread_mutex_unlock(&rank->context->lock);
 }
 
 /* ---- meeting ------------------------------------------------------------------------- */
@@ -651,7 +572,7 @@ static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *min
 static bb_status swap_ends(const struct bb_group *g, struct bb_gloo_address *ends)
 {
 	const uint64_t slot = bb_gloo_slot(BB_GLOO_OPENING, 0);
-	struct bb_gloo_mesh *const world = g->port.rank->world->mesh;
+	struct bb_gloo_mesh *const world = g->port.rank->world;
 	struct bb_gloo_address theirs;
 	struct bb_gloo_request *sent, *received;
 	char why[BB_GLOO_WHY];
@@ -675,19 +596,29 @@ static bb_status swap_ends(const struct bb_group *g, struct bb_gloo_address *end
 	return BB_OK;
 }
 
-/* *MEMBER = RANK's connections to the members of G; NULL: to all ranks of the world. */
+/* *MESH = RANK's connections to the members of G; NULL: to all ranks of the world. */
 static bb_status connect_members(struct bb_rank *rank, const struct bb_group *g,
-				 struct bb_gloo_member **member)
+				 struct bb_gloo_mesh **mesh)
 {
 	const int n = g ? g->port.n : rank->context->cpu.world.nranks;
 	struct bb_gloo_address *ends = calloc((size_t)n, sizeof(*ends));
-	bb_status status;
+	char why[BB_GLOO_WHY], act[64];
+	bb_status status = BB_OK;
 
 	if (!ends)
 		return bb_no_memory(rank->context->cpu.error, "addresses");
-	BB_TRY(status, gloo_member_open(rank, g ? g->port.me : rank->rank, n, ends, member), out);
+	if (!bb_gloo_mesh_open(rank->device, g ? g->port.me : rank->rank, n, ends, mesh, why))
+		BB_TRY(status, gloo_failed(rank, "opening connections", why), out);
 	BB_TRY(status, g ? swap_ends(g, ends) : exchange_ends(rank, ends), out);
-	status = gloo_member_connect(rank, *member, g ? g->port.members : NULL, n, ends);
+	/* ENDS[i] is now the end that member i made for this rank. */
+	for (int i = 0; i < n && status == BB_OK; i++) {
+		const int peer = g ? g->port.members[i] : i;
+
+		if (peer == rank->rank || bb_gloo_mesh_connect(*mesh, i, &ends[i], why))
+			continue;
+		snprintf(act, sizeof(act), "connecting to rank %d", peer);
+		status = gloo_failed(rank, act, why);
+	}
 out:
 	free(ends);
 	return status;
@@ -697,7 +628,7 @@ static void gloo_group_close(struct bb_group *group)
 {
 	if (!group)
 		return;
-	gloo_member_close(group->port.rank, group->member);
+	bb_gloo_mesh_close(group->mesh);
 	bb_port_close(&group->port);
 	free(group->counts);
 	free(group);
@@ -716,7 +647,7 @@ static bb_status gloo_group_open(struct bb_rank *rank, const int *members, int n
 	if (status == BB_OK && !g->counts)
 		status = bb_no_memory(error, "a group");
 	if (status == BB_OK && n > 1)
-		status = connect_members(rank, g, &g->member);
+		status = connect_members(rank, g, &g->mesh);
 	if (status == BB_OK)
 		*group = g;
 	else
@@ -730,7 +661,7 @@ static bb_status gloo_barrier(struct bb_group *group)
 
 	if (bb_cpu_aborted(&group->port.rank->context->cpu))
 		return BB_ETIMEOUT;
-	if (group->port.n == 1 || bb_gloo_barrier(group->member->mesh, why))
+	if (group->port.n == 1 || bb_gloo_barrier(group->mesh, why))
 		return BB_OK;
 	return gloo_failed(group->port.rank, "Gloo's barrier", why);
 }
@@ -739,7 +670,13 @@ static bb_status gloo_barrier(struct bb_group *group)
 
 static void gloo_close(struct bb_context *context)
 {
-	watchdog_close(context);
+	if (context->has_watchdog) {
+		pthread_mutex_lock(&context->lock);
+		context->closing = true;
+		pthread_cond_broadcast(&context->changed);
+		pthread_mutex_unlock(&context->lock);
+		pthread_join(context->watchdog, NULL);
+	}
 	pthread_cond_destroy(&context->changed);
 	pthread_mutex_destroy(&context->lock);
 	bb_cpu_close(&context->cpu);
@@ -773,7 +710,11 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	snprintf(c->name, sizeof(c->name), "%s at %s (%s)", gloo, c->choice.address,
 		 c->choice.reason);
 	BB_TRY(status, bb_cpu_open(&c->cpu, world, config, error), failed);
-	BB_TRY(status, watchdog_open(c, error), failed);
+	c->has_watchdog = pthread_create(&c->watchdog, NULL, watchdog_run, c) == 0;
+	if (!c->has_watchdog)
+		BB_TRY(status,
+		       bb_fail(error, BB_EINTERNAL, "cannot start a thread of the gloo backend"),
+		       failed);
 	*context = c;
 	return BB_OK;
 failed:
@@ -794,7 +735,8 @@ static void gloo_detach(struct bb_rank *rank)
 {
 	if (!rank)
 		return;
-	gloo_member_close(rank, rank->world);
+	bb_gloo_mesh_close(rank->world);
+	watchdog_tell(rank, NULL);
 	bb_gloo_device_close(rank->device);
 	free(rank->hosts);
 	free(rank);
@@ -812,12 +754,14 @@ static bb_status gloo_attach(struct bb_context *context, int local, struct bb_ra
 	r->context = context;
 	r->rank = context->cpu.world.first_rank + local;
 	r->local = local;
-	if (bb_gloo_device_open(context->choice.address, &r->device, why))
+	if (bb_gloo_device_open(context->choice.address, &r->device, why)) {
+		watchdog_tell(r, r->device);
 		status = exchange_places(r);
-	else
+	} else {
 		status = bb_fail(error, BB_EBACKEND,
 				 "rank %d: Gloo cannot use the address %s (%s): %s", r->rank,
 				 context->choice.address, context->choice.reason, why);
+	}
 	if (status == BB_OK && context->cpu.world.nranks > 1)
 		status = connect_members(r, NULL, &r->world);
 	if (status == BB_OK)

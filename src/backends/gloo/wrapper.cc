@@ -82,6 +82,8 @@ template <size_t BYTES> struct Element {
 
 struct bb_gloo_device {
 	std::shared_ptr<gloo::transport::Device> device;
+	std::mutex lock;
+	std::set<bb_gloo_mesh *> meshes;
 };
 
 struct bb_gloo_request {
@@ -92,6 +94,7 @@ struct bb_gloo_request {
 };
 
 struct bb_gloo_mesh {
+	bb_gloo_device *device;
 	std::shared_ptr<Mesh> context;
 	std::mutex lock;
 	std::set<bb_gloo_request *> requests; /* not waited for yet */
@@ -99,6 +102,11 @@ struct bb_gloo_mesh {
 	/* Requests keep connections open, and data may still arrive in their buffers. */
 	~bb_gloo_mesh()
 	{
+		{
+			const std::lock_guard<std::mutex> guard(device->lock);
+
+			device->meshes.erase(this);
+		}
 		for (auto *request : requests)
 			delete request;
 	}
@@ -121,7 +129,8 @@ bool bb_gloo_device_open(const char *address, struct bb_gloo_device **device, ch
 		gloo::transport::tcp::attr attributes;
 
 		attributes.hostname = address;
-		*device = new bb_gloo_device{gloo::transport::tcp::CreateDevice(attributes)};
+		*device =
+			new bb_gloo_device{gloo::transport::tcp::CreateDevice(attributes), {}, {}};
 	});
 }
 
@@ -149,8 +158,10 @@ bool bb_gloo_mesh_open(struct bb_gloo_device *device, int me, int n,
 			addresses[i].bytes = static_cast<uint32_t>(bytes.size());
 			std::memcpy(addresses[i].data, bytes.data(), bytes.size());
 		}
-		*mesh = new bb_gloo_mesh;
-		(*mesh)->context = std::move(context);
+		*mesh = new bb_gloo_mesh{device, std::move(context), {}, {}};
+		const std::lock_guard<std::mutex> guard(device->lock);
+
+		device->meshes.insert(*mesh);
 	});
 }
 
@@ -171,13 +182,18 @@ void bb_gloo_mesh_close(struct bb_gloo_mesh *mesh)
 }
 
 /* A receive that times out makes Gloo end all waits of its context. */
-void bb_gloo_mesh_abort(struct bb_gloo_mesh *mesh)
+void bb_gloo_device_abort(struct bb_gloo_device *device)
 {
 	char byte, why[BB_GLOO_WHY];
 
-	(void)guarded(why, [&] {
-		mesh->context->createUnboundBuffer(&byte, 1)->waitRecv(nullptr, AT_ONCE);
-	});
+	if (!device)
+		return;
+	const std::lock_guard<std::mutex> guard(device->lock);
+
+	for (auto *mesh : device->meshes)
+		(void)guarded(why, [&] {
+			mesh->context->createUnboundBuffer(&byte, 1)->waitRecv(nullptr, AT_ONCE);
+		});
 }
 
 /* ---- messages ---------------------------------------------------------------------------- */

@@ -29,6 +29,8 @@ struct bb_gloo_device;
 bool bb_gloo_device_open(const char *address, struct bb_gloo_device **device,
 			 char why[BB_GLOO_WHY]);
 void bb_gloo_device_close(struct bb_gloo_device *device); /* NULL: nothing */
+/* Every wait of its present meshes, now and later, fails soon. NULL: nothing. */
+void bb_gloo_device_abort(struct bb_gloo_device *device);
 
 /* Connections of one rank to all others of a group. */
 struct bb_gloo_mesh;
@@ -39,7 +41,7 @@ struct bb_gloo_address {
 	char data[BB_GLOO_ADDRESS];
 };
 
-/* ADDRESSES[i] = the end for rank i; that of ME is empty. The mesh may be aborted from here on. */
+/* ADDRESSES[i] = the end for rank i; that of ME is empty. DEVICE outlives the mesh. */
 bool bb_gloo_mesh_open(struct bb_gloo_device *device, int me, int n,
 		       struct bb_gloo_address *addresses, struct bb_gloo_mesh **mesh,
 		       char why[BB_GLOO_WHY]);
@@ -49,8 +51,6 @@ bool bb_gloo_mesh_connect(struct bb_gloo_mesh *mesh, int peer,
 /* Waits for no peer, and ends the requests that nobody waits for, as after a failure. NULL:
    nothing. */
 void bb_gloo_mesh_close(struct bb_gloo_mesh *mesh);
-/* Every wait of the mesh, now and later, fails soon. */
-void bb_gloo_mesh_abort(struct bb_gloo_mesh *mesh);
 
 /* A message that was started. Messages match by (peer, slot) in order, and both sides must give the
    same number of bytes: otherwise Gloo ends the process. A message without bytes is one too. */
