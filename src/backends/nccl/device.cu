@@ -15,10 +15,8 @@
 namespace
 {
 
-struct device_work {
-	ncclWindow_t in, out;
-	size_t in_offset, out_offset;
-	uint64_t count;
+/* A call as the kernels receive it. */
+struct device_work : bb_device_call {
 	uint64_t head;   /* elements before the first piece */
 	uint64_t pieces; /* of 16 bytes; alltoall: to each peer */
 	ncclDevComm comm;
@@ -305,18 +303,19 @@ device_kernel *all_reduce_kernel(int kernel, enum bb_dtype dtype)
 
 /* Pieces need both sides aligned alike, and all_reduce then has a head; parts of alltoall must be
    whole pieces. Windows are aligned. Otherwise there are no pieces. */
-void cut_pieces(device_work *w, bool alltoall, uint64_t size)
+void cut_pieces(device_work *w, uint64_t size)
 {
 	const uint64_t mask = PIECE - 1;
 	const uint64_t before = (0 - w->out_offset) & mask;
 
 	w->head = w->count;
 	w->pieces = 0;
-	if (alltoall && ((w->in_offset | w->out_offset | w->count * size) & mask) == 0) {
+	if (w->alltoall && ((w->in_offset | w->out_offset | w->count * size) & mask) == 0) {
 		w->head = 0;
 		w->pieces = w->count * size / PIECE;
 	}
-	if (!alltoall && ((w->in_offset ^ w->out_offset) & mask) == 0 && before / size < w->count) {
+	if (!w->alltoall && ((w->in_offset ^ w->out_offset) & mask) == 0 &&
+	    before / size < w->count) {
 		w->head = before / size;
 		w->pieces = (w->count - w->head) / (PIECE / size);
 	}
@@ -352,16 +351,10 @@ cudaError_t bb_device_run(cudaStream_t stream, const struct ncclDevComm *device,
 	const size_t size = bb_dtype_size(call->dtype);
 	device_kernel *kernel = call->alltoall ? alltoall_kernel(size)
 					       : all_reduce_kernel(call->kernel, call->dtype);
-	device_work w = {};
+	device_work w = {*call, 0, 0, *device};
 	void *arguments[] = {&w};
 
-	w.in = call->in;
-	w.out = call->out;
-	w.in_offset = call->in_offset;
-	w.out_offset = call->out_offset;
-	w.count = call->count;
-	w.comm = *device;
-	cut_pieces(&w, call->alltoall, size);
+	cut_pieces(&w, size);
 	if (call->alltoall && call->kernel == 2 && w.pieces > 0)
 		kernel = alltoall_lsa_pieces;
 	if (!kernel)

@@ -214,38 +214,29 @@ struct nccl_collective {
 	unsigned algorithms; /* that NCCL has for it */
 	bool out_of_place;   /* IN and OUT must not overlap */
 	int device;          /* kernels 1 to DEVICE are in device.cu; 0: none */
-	/* Used instead of FUNCTION from version SINCE on; 0: never. */
-	int since;
+	/* Used instead of FUNCTION from BB_NCCL_SINCE_ALLTOALL on; without name: never. */
 	struct nccl_function newer;
 };
 
 /* ---- collectives that NCCL has ------------------------------------------------------- */
 
-/* NAME calls FUNCTION, which takes further arguments after the type. */
+/* NAME calls FUNCTION, which may take further arguments after the type. */
 #define LIBRARY(name, function, ...)                                                               \
 	static ncclResult_t name(const struct library_call *w)                                     \
 	{                                                                                          \
-		return w->nccl->function(w->in, w->out, w->count, w->type, __VA_ARGS__, w->comm,   \
+		return w->nccl->function(w->in, w->out, w->count, w->type, ##__VA_ARGS__, w->comm, \
 					 w->stream);                                               \
 	}
 #define ROOT w->call->shape.root
 
 LIBRARY(all_reduce, ncclAllReduce, w->op)
+LIBRARY(all_gather, ncclAllGather)
 LIBRARY(reduce_scatter, ncclReduceScatter, w->op)
 LIBRARY(broadcast, ncclBroadcast, ROOT)
 LIBRARY(reduce, ncclReduce, w->op, ROOT)
 LIBRARY(newer_gather, ncclGather, ROOT)
 LIBRARY(newer_scatter, ncclScatter, ROOT)
-
-static ncclResult_t all_gather(const struct library_call *w)
-{
-	return w->nccl->ncclAllGather(w->in, w->out, w->count, w->type, w->comm, w->stream);
-}
-
-static ncclResult_t newer_alltoall(const struct library_call *w)
-{
-	return w->nccl->ncclAlltoAll(w->in, w->out, w->count, w->type, w->comm, w->stream);
-}
+LIBRARY(newer_alltoall, ncclAlltoAll)
 
 /* ---- collectives built from messages ----------------------------------------------- */
 
@@ -315,8 +306,6 @@ static ncclResult_t scatter(const struct library_call *w)
 	return result == ncclSuccess ? recv_part(w, 0, w->count, root) : result;
 }
 
-#define NEWER(text, function)                                                                      \
-	.since = BB_NCCL_SINCE_ALLTOALL, .newer = {.name = text, .run = function}
 #define MESSAGES(function)                                                                         \
 	{                                                                                          \
 		.name = "ncclSend and ncclRecv", .run = function, .is_messages = true              \
@@ -324,30 +313,28 @@ static ncclResult_t scatter(const struct library_call *w)
 
 static const struct nccl_collective collectives[] = {
 	{.collective = &bb_all_reduce,
-	 .function = {.name = "ncclAllReduce", .run = all_reduce},
+	 .function = {"ncclAllReduce", all_reduce},
 	 .algorithms = RING | TREE | COLLNET | NVLS | NVLSTREE,
 	 .device = BB_DEVICE_KERNELS},
 	{.collective = &bb_all_gather,
-	 .function = {.name = "ncclAllGather", .run = all_gather},
+	 .function = {"ncclAllGather", all_gather},
 	 .algorithms = RING | COLLNET | NVLS | PAT},
 	{.collective = &bb_reduce_scatter,
-	 .function = {.name = "ncclReduceScatter", .run = reduce_scatter},
+	 .function = {"ncclReduceScatter", reduce_scatter},
 	 .algorithms = RING | COLLNET | NVLS | PAT},
-	{.collective = &bb_broadcast,
-	 .function = {.name = "ncclBroadcast", .run = broadcast},
-	 .algorithms = RING},
-	{.collective = &bb_reduce,
-	 .function = {.name = "ncclReduce", .run = reduce},
-	 .algorithms = RING},
-	{.collective = &bb_gather, .function = MESSAGES(gather), NEWER("ncclGather", newer_gather)},
+	{.collective = &bb_broadcast, .function = {"ncclBroadcast", broadcast}, .algorithms = RING},
+	{.collective = &bb_reduce, .function = {"ncclReduce", reduce}, .algorithms = RING},
+	{.collective = &bb_gather,
+	 .function = MESSAGES(gather),
+	 .newer = {"ncclGather", newer_gather}},
 	{.collective = &bb_scatter,
 	 .function = MESSAGES(scatter),
-	 NEWER("ncclScatter", newer_scatter)},
+	 .newer = {"ncclScatter", newer_scatter}},
 	{.collective = &bb_alltoall,
 	 .function = MESSAGES(alltoallv),
 	 .out_of_place = true,
 	 .device = BB_DEVICE_ALLTOALL_KERNELS,
-	 NEWER("ncclAlltoAll", newer_alltoall)},
+	 .newer = {"ncclAlltoAll", newer_alltoall}},
 	{.collective = &bb_alltoallv, .function = MESSAGES(alltoallv), .out_of_place = true},
 	{.collective = &bb_sendrecv, .function = MESSAGES(sendrecv), .out_of_place = true},
 };
@@ -366,8 +353,9 @@ static const struct nccl_function *function_of(const struct bb_group *group,
 {
 	const struct nccl_collective *const c = nccl_collective_find(call->collective);
 
-	return c->since > 0 && bb_nccl_has(group->rank->version, c->since) ? &c->newer
-									   : &c->function;
+	return c->newer.name && bb_nccl_has(group->rank->version, BB_NCCL_SINCE_ALLTOALL)
+		       ? &c->newer
+		       : &c->function;
 }
 
 /* ---- forced algorithms ------------------------------------------------------------- */
