@@ -257,6 +257,8 @@ struct fake_clique {
 	unsigned long long device_arrivals;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
+	pthread_cond_t
+		mail[FAKE_MOST_RANKS]; /* a message to the rank, or one of its own is taken */
 	char algorithm[64], protocol[64];
 	struct fake_meeting *meetings;
 	struct fake_message *messages;

@@ -99,6 +99,8 @@ static struct fake_clique *find_clique(uint64_t id, int n)
 		c->next = all->cliques;
 		fake_mutex_init(&c->lock);
 		bb_clock_open_moment(&c->changed);
+		for (int i = 0; i < FAKE_MOST_RANKS; i++)
+			bb_clock_open_moment(&c->mail[i]);
 		all->cliques = c;
 	}
 	c->refs++;
@@ -128,6 +130,8 @@ static void leave_clique(struct fake_clique *c)
 		fake_free(m, sizeof(*m));
 	}
 	pthread_cond_destroy(&c->changed);
+	for (int i = 0; i < FAKE_MOST_RANKS; i++)
+		pthread_cond_destroy(&c->mail[i]);
 	pthread_mutex_destroy(&c->lock);
 	fake_free(c, sizeof(*c));
 }

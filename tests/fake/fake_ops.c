@@ -140,7 +140,7 @@ static void post(struct fake_clique *c, struct fake_message *message)
 		link = &(*link)->next;
 	message->next = NULL;
 	*link = message;
-	pthread_cond_broadcast(&c->changed);
+	pthread_cond_broadcast(&c->mail[message->to]);
 }
 
 static void withdraw(struct fake_clique *c, struct fake_message *message)
@@ -165,7 +165,7 @@ static bool take(ncclComm_t comm, const struct letter *letter)
 				break;
 		if (m || fake_is_over(comm))
 			break;
-		fake_wait(&c->changed, &c->lock);
+		fake_wait(&c->mail[comm->rank], &c->lock);
 	}
 	if (!m)
 		return false;
@@ -176,7 +176,7 @@ static bool take(ncclComm_t comm, const struct letter *letter)
 		memmove(letter->data, m->data, m->bytes);
 	withdraw(c, m);
 	m->taken = true;
-	pthread_cond_broadcast(&c->changed);
+	pthread_cond_broadcast(&c->mail[letter->peer]);
 	return true;
 }
 
@@ -206,7 +206,7 @@ static cudaError_t run_bundle(void *payload)
 			well = take(b->comm, &b->letters[i]);
 	for (int i = 0; i < b->n; i++) {
 		while (!sent[i].taken && !fake_is_over(b->comm))
-			fake_wait(&c->changed, &c->lock);
+			fake_wait(&c->mail[b->comm->rank], &c->lock);
 		well = well && sent[i].taken;
 		if (!sent[i].taken)
 			withdraw(c, &sent[i]);
