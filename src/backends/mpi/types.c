@@ -73,33 +73,21 @@ static bb_mpi_operation *own_op(const struct bb_kernels *kernels, enum bb_dtype 
 
 static_assert(sizeof(struct bb_float_int) == sizeof(float) + sizeof(int), "that of MPI_FLOAT_INT");
 
-static MPI_Datatype named_type(enum bb_dtype dtype)
-{
-	const MPI_Datatype names[BB_NDTYPES] = {
-		[BB_INT8] = MPI_INT8_T,         [BB_UINT8] = MPI_UINT8_T,
-		[BB_INT32] = MPI_INT32_T,       [BB_UINT32] = MPI_UINT32_T,
-		[BB_INT64] = MPI_INT64_T,       [BB_UINT64] = MPI_UINT64_T,
-		[BB_HALF] = MPI_UINT16_T,       [BB_BFLOAT16] = MPI_UINT16_T,
-		[BB_F8E4M3] = MPI_UINT8_T,      [BB_F8E5M2] = MPI_UINT8_T,
-		[BB_FLOAT] = MPI_FLOAT,         [BB_DOUBLE] = MPI_DOUBLE,
-		[BB_FLOAT_INT] = MPI_FLOAT_INT,
-	};
+static const MPI_Datatype named_types[BB_NDTYPES] = {
+	[BB_INT8] = MPI_INT8_T,         [BB_UINT8] = MPI_UINT8_T,     [BB_INT32] = MPI_INT32_T,
+	[BB_UINT32] = MPI_UINT32_T,     [BB_INT64] = MPI_INT64_T,     [BB_UINT64] = MPI_UINT64_T,
+	[BB_HALF] = MPI_UINT16_T,       [BB_BFLOAT16] = MPI_UINT16_T, [BB_F8E4M3] = MPI_UINT8_T,
+	[BB_F8E5M2] = MPI_UINT8_T,      [BB_FLOAT] = MPI_FLOAT,       [BB_DOUBLE] = MPI_DOUBLE,
+	[BB_FLOAT_INT] = MPI_FLOAT_INT,
+};
 
-	return names[dtype];
-}
-
-static MPI_Op named_op(enum bb_op op)
-{
-	const MPI_Op names[BB_NOPS] = {
-		[BB_SUM] = MPI_SUM,       [BB_AVG] = MPI_SUM,       [BB_MULSUM] = MPI_SUM,
-		[BB_PROD] = MPI_PROD,     [BB_MIN] = MPI_MIN,       [BB_MAX] = MPI_MAX,
-		[BB_LAND] = MPI_LAND,     [BB_LOR] = MPI_LOR,       [BB_LXOR] = MPI_LXOR,
-		[BB_BAND] = MPI_BAND,     [BB_BOR] = MPI_BOR,       [BB_BXOR] = MPI_BXOR,
-		[BB_MAXLOC] = MPI_MAXLOC, [BB_MINLOC] = MPI_MINLOC,
-	};
-
-	return names[op];
-}
+static const MPI_Op named_ops[BB_NOPS] = {
+	[BB_SUM] = MPI_SUM,       [BB_AVG] = MPI_SUM,       [BB_MULSUM] = MPI_SUM,
+	[BB_PROD] = MPI_PROD,     [BB_MIN] = MPI_MIN,       [BB_MAX] = MPI_MAX,
+	[BB_LAND] = MPI_LAND,     [BB_LOR] = MPI_LOR,       [BB_LXOR] = MPI_LXOR,
+	[BB_BAND] = MPI_BAND,     [BB_BOR] = MPI_BOR,       [BB_BXOR] = MPI_BXOR,
+	[BB_MAXLOC] = MPI_MAXLOC, [BB_MINLOC] = MPI_MINLOC,
+};
 
 /* Does the library perform the op as busbench does? There are enough elements for its vector
    code. */
@@ -130,7 +118,7 @@ static int make_ops(struct bb_mpi_types *types, const struct bb_kernels *kernels
 
 	for (enum bb_dtype dtype = 0; dtype < BB_NDTYPES; dtype++) {
 		for (enum bb_op op = 0; op < BB_NOPS; op++) {
-			types->op[dtype][op] = named_op(op);
+			types->op[dtype][op] = named_ops[op];
 			if (types->own[dtype][op] && code == MPI_SUCCESS)
 				code = BB_MPI(Op_create)(own_op(kernels, dtype, op), true,
 							 &types->op[dtype][op]);
@@ -150,12 +138,12 @@ int bb_mpi_types_open(struct bb_mpi_types *types, const struct bb_kernels *kerne
 		const bool is_small_float =
 			bb_dtype_is_float(dtype) && dtype != BB_FLOAT && dtype != BB_DOUBLE;
 
-		types->type[dtype] = named_type(dtype);
+		types->type[dtype] = named_types[dtype];
 		for (enum bb_op op = 0; op < BB_NOPS; op++)
 			types->own[dtype][op] =
 				own_op(kernels, dtype, op) &&
 				(is_small_float ||
-				 !means_the_same(types->type[dtype], named_op(op), dtype, op));
+				 !means_the_same(types->type[dtype], named_ops[op], dtype, op));
 	}
 	/* An op must be the same on all ranks, whatever their processors. */
 	code = MPI_Allreduce(MPI_IN_PLACE, types->own, sizeof(types->own), MPI_UINT8_T, MPI_BOR,

@@ -3,7 +3,7 @@
  */
 #include "backends/nccl/nccl.h"
 
-#include "core/clock.h"
+#include "backends/cpu/context.h"
 #include "core/file.h"
 #include "core/units.h"
 
@@ -730,11 +730,6 @@ static double nccl_cost_bytes(struct bb_group *group, const struct bb_call *call
 	return 0;
 }
 
-static double nccl_now(struct bb_rank *rank)
-{
-	return bb_clock_now();
-}
-
 static const struct bb_gpu gpu = {
 	.usable = nccl_usable,
 	.list = bb_nccl_list,
@@ -796,7 +791,7 @@ const struct bb_backend bb_plugin_backend = {
 	.compute = nccl_compute,
 	.collective = nccl_collective,
 	.finish = nccl_finish,
-	.now = nccl_now,
+	.now = bb_cpu_now,
 	.clocks = &bb_nccl_clocks,
 	.messages = &nccl_messages,
 	.gpu = &gpu,

@@ -1,8 +1,8 @@
 /*
  * null.c - the backend that does nothing, so that a run measures the harness alone.
  */
+#include "backends/cpu/context.h"
 #include "backends/dataless.h"
-#include "core/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,11 +149,6 @@ static bb_status null_collective(struct bb_group *group, struct bb_queue *queue,
 	return BB_OK;
 }
 
-static double null_now(struct bb_rank *rank)
-{
-	return bb_clock_now();
-}
-
 static const struct bb_native null_natives[] = {{.name = NULL}};
 
 const struct bb_backend bb_backend_null = {
@@ -183,5 +178,5 @@ const struct bb_backend bb_backend_null = {
 	.event_wait = null_event,
 	.compute = null_compute,
 	.collective = null_collective,
-	.now = null_now,
+	.now = bb_cpu_now,
 };
