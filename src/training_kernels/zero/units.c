@@ -89,7 +89,6 @@ bb_status bb_zero_places_make(struct bb_zero_places *places, const struct bb_zer
 		p->part_at = places->divided;
 		places->whole += p->padded;
 		places->divided += p->part;
-		places->largest = p->padded > places->largest ? p->padded : places->largest;
 	}
 	return BB_OK;
 }

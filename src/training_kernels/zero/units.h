@@ -46,7 +46,6 @@ struct bb_zero_place {
 struct bb_zero_places {
 	struct bb_zero_place *list; /* [unit]; owned */
 	uint64_t whole, divided;    /* elements of the arrays */
-	uint64_t largest;           /* padded elements of the largest unit */
 };
 
 /* Places of UNITS on RANK of NRANKS under STAGE. BB_EINTERNAL without memory. */

@@ -119,27 +119,25 @@ BB_RECORD_KIND(bb_record_zero_moment, BB_ZERO_MOMENT_FIELDS, "zero_moment",
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Set *BYTES to the maximum that a rank allocates under STAGE, without buffers of collectives and
-   offloaded states. */
-static bb_status zero_need(const struct bb_zero *zero, int stage, uint64_t *bytes,
-			   struct bb_error *error)
+/* The maximum that a rank allocates under STAGE, without buffers of collectives and offloaded
+   states. */
+static uint64_t zero_need(const struct bb_zero *zero, int stage)
 {
 	const uint64_t n = stage == 0 ? 1 : (uint64_t)zero->nranks;
-	struct bb_zero_places places;
+	const uint64_t units = stage < 2 ? 0 : stage == 2 ? 2 : 4; /* being reduced, and gathered */
+	uint64_t whole = 0, largest = 0;
 	struct bb_states states;
-	bb_status status =
-		bb_zero_places_make(&places, &zero->units, stage, zero->nranks, 0, error);
 
-	if (status != BB_OK)
-		return status;
-	states = bb_states_of_rank(&zero->recipe, places.whole, 0, stage, n);
-	*bytes = states.parameters + states.gradients +
-		 (zero->options.offload ? 0 : states.optimizer);
-	/* Two units being reduced, and under stage 3 two being gathered. */
-	if (stage >= 2)
-		*bytes += (stage == 3 ? 4 : 2) * places.largest * zero->recipe.precision->parameter;
-	bb_zero_places_free(&places);
-	return BB_OK;
+	for (size_t u = 0; u < zero->units.n; u++) {
+		const uint64_t padded = n * bb_partition(zero->units.list[u].elements, n);
+
+		whole += padded;
+		largest = padded > largest ? padded : largest;
+	}
+	states = bb_states_of_rank(&zero->recipe, whole, 0, stage, n);
+	return states.parameters + states.gradients +
+	       (zero->options.offload ? 0 : states.optimizer) +
+	       units * largest * zero->recipe.precision->parameter;
 }
 
 /* Skip stages that do not fit into memory. BB_EUNSUPPORTED if none fits. */
@@ -156,12 +154,8 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 	bool any = false;
 
 	for (int stage = 0; stage < BB_ZERO_STAGES; stage++) {
-		uint64_t bytes = 0;
-		const bb_status status = zero_need(zero, stage, &bytes, &run->error);
+		const uint64_t bytes = zero_need(zero, stage) * (uint64_t)run->world.nlocal;
 
-		if (status != BB_OK)
-			return status;
-		bytes *= (uint64_t)run->world.nlocal;
 		if (!(zero->options.stages >> stage & 1))
 			continue;
 		if (bytes > room) {
