@@ -5,7 +5,7 @@
     studies/models_defaults.py > tests/unit/model_defaults.jsonl
 
 A line is the config.json of a family with all keys of its class that have a default and no object as value, as the
-class's signature has them. src/models/defaults.c must read the same model from a file that lacks them all. What a class
+class's signature has them. src/models/decoders.c must read the same model from a file that lacks them all. What a class
 leaves to others (null) stays null.
 """
 

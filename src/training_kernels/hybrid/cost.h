@@ -188,7 +188,7 @@ double bb_hybrid_division_rate(struct bb_hybrid_division *division,
 			       const struct bb_hybrid_cluster *cluster, double run);
 
 /* Forward FLOPs of the core of a layer's attention for a sequence, which selective recomputation
-   repeats (models/transformer.c). */
+   repeats (models/build.c). */
 double bb_attention_flops(const struct bb_model *model);
 
 /* ---- the memory of a rank ------------------------------------------------------------------- */
