@@ -218,9 +218,9 @@ struct bb_sampling {
 };
 
 /*
- * Run the samples, warm-up first: every loop that is timed. With --fault slow, the rank that it
- * names is delayed at the begin of each sample, for all of its operations; in virtual time the
- * simulator delays it.
+ * Run the samples, warm-up first: every loop that is timed but that of the steps of a trial, whose
+ * runner reads the clock itself. With --fault slow, the rank that it names is delayed at the begin
+ * of each sample, for all of its operations; in virtual time the simulator delays it.
  */
 BB_MUST bb_status bb_engine_sample(struct bb_engine *engine, const struct bb_sampling *sampling);
 
