@@ -772,26 +772,7 @@ static bb_status join_process_0(struct opening *o, struct bb_launch *launch)
 
 /* ---- the launch ------------------------------------------------------------------------ */
 
-/* What this process is on each connection. Returns an errno. */
-static int introduce(struct bb_identity *identity, const struct bb_tcp_environment *e)
-{
-	struct bb_hello *hello = &identity->hello;
-
-	*hello = (struct bb_hello){.proc = e->proc,
-				   .nprocs = e->nprocs,
-				   .pid = (int32_t)getpid(),
-				   .version = BB_VERSION};
-	if (gethostname(hello->host, sizeof(hello->host) - 1) != 0)
-		snprintf(hello->host, sizeof(hello->host), "an unknown host");
-	memcpy(identity->password, passwords, sizeof(passwords));
-	/* Zero marks a process that has not arrived. */
-	while (hello->nonce == 0)
-		if (getrandom(&hello->nonce, sizeof(hello->nonce), 0) != sizeof(hello->nonce))
-			return errno;
-	return 0;
-}
-
-static bb_status connect_all(struct tcp *tcp, const struct bb_tcp_environment *e,
+static bb_status tcp_connect(struct tcp *tcp, const struct bb_tcp_environment *e,
 			     struct bb_launch *launch, const struct bb_launch_request *request,
 			     struct bb_error *error)
 {
@@ -799,14 +780,26 @@ static bb_status connect_all(struct tcp *tcp, const struct bb_tcp_environment *e
 		.tcp = tcp,
 		.environment = e,
 		.request = request,
-		.star = {.own = &o, .identity.secret = request->secret, .admit = tcp_admit},
+		.star = {.own = &o,
+			 .identity = {.hello = {.proc = e->proc,
+						.nprocs = e->nprocs,
+						.pid = (int32_t)getpid(),
+						.version = BB_VERSION},
+				      .secret = request->secret},
+			 .admit = tcp_admit},
 		.error = error,
 	};
-	int reason = introduce(&o.star.identity, e);
+	struct bb_hello *const mine = &o.star.identity.hello;
+	int reason = bb_star_open(&o.star);
 	bb_status status;
 
-	if (!reason)
-		reason = bb_star_open(&o.star);
+	memcpy(o.star.identity.password, passwords, sizeof(passwords));
+	if (gethostname(mine->host, sizeof(mine->host) - 1) != 0)
+		snprintf(mine->host, sizeof(mine->host), "an unknown host");
+	/* Zero marks a process that has not arrived. */
+	while (!reason && mine->nonce == 0)
+		if (getrandom(&mine->nonce, sizeof(mine->nonce), 0) != sizeof(mine->nonce))
+			reason = errno;
 	o.star.end = request->timeout_s > 0 ? bb_clock_now() + request->timeout_s : INFINITY;
 	if (reason)
 		status = bb_fail(error, BB_EINTERNAL, "process %d cannot connect to the others: %s",
@@ -850,7 +843,7 @@ static bb_status tcp_open(struct bb_launch *launch, const struct bb_launch_reque
 	for (; tcp->npeers < npeers; tcp->npeers++)
 		tcp->peers[tcp->npeers].wire.fd = -1;
 	if (e.nprocs > 1)
-		status = connect_all(tcp, &e, launch, request, error);
+		status = tcp_connect(tcp, &e, launch, request, error);
 	if (status != BB_OK) {
 		tcp_release(tcp);
 		return status;

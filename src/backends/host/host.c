@@ -81,17 +81,6 @@ static void team_leave(struct bb_context *context, struct bb_host_team *team)
 		munmap(team, team->bytes);
 }
 
-/* Free the teams of members that never left (after an abort). */
-static void host_teams_free(struct bb_context *context)
-{
-	while (context->teams) {
-		struct bb_host_team *team = context->teams;
-
-		context->teams = team->next;
-		munmap(team, team->bytes);
-	}
-}
-
 static void host_group_close(struct bb_group *group)
 {
 	if (!group)
@@ -265,7 +254,11 @@ static void host_settle(struct bb_rank *rank)
 
 static void host_close(struct bb_context *context)
 {
-	host_teams_free(context);
+	/* Teams of members that never left, after an abort. */
+	for (struct bb_host_team *team = context->teams, *next; team; team = next) {
+		next = team->next;
+		munmap(team, team->bytes);
+	}
 	pthread_mutex_destroy(&context->lock);
 	bb_cpu_close(&context->cpu);
 	free(context->ports);
