@@ -4,6 +4,7 @@
  */
 #include "suspects/blocks.h"
 #include "suspects/judge.h"
+#include "diagnose/diagnose.h"
 #include "diagnose/program.h"
 
 #include <setjmp.h>
@@ -165,6 +166,45 @@ static void who_is_alone(void **state)
 
 /* ---- programs ------------------------------------------------------------------------------- */
 
+/* A node has as many rails as the smallest; ranks beyond are measured nowhere. */
+static void ports_are_of_nodes(void **state)
+{
+	static struct bb_rank_info infos[7];
+	static struct bb_run run;
+	/* Nodes of 2, 2, 2 and 1 ranks have one rail; those of 3, 3 and 1 as well. */
+	static const struct {
+		int nranks, node_ranks, nodes, rails;
+		int node[7], rail[7];
+	} cases[] = {
+		{7, 2, 4, 1, {0, -1, 1, -1, 2, -1, 3}, {0, 1, 0, 1, 0, 1, 0}},
+		{7, 3, 3, 1, {0, -1, -1, 1, -1, -1, 2}, {0, 1, 2, 0, 1, 2, 0}},
+		{6, 2, 3, 2, {0, 0, 1, 1, 2, 2}, {0, 1, 0, 1, 0, 1}},
+		{3, 0, 3, 1, {0, 1, 2}, {0, 0, 0}},
+		{6, 3, 2, 3, {0, 0, 0, 1, 1, 1}, {0, 1, 2, 0, 1, 2}},
+	};
+
+	run.infos = infos;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_ports ports = {.nodes = 0};
+		struct bb_error error = {0};
+
+		run.world.nranks = cases[i].nranks;
+		assert_int_equal(bb_ports_find(&ports, &run, cases[i].node_ranks, &error),
+				 cases[i].nodes < 3 ? BB_EBACKEND : BB_OK);
+		assert_int_equal(ports.nodes, cases[i].nodes);
+		assert_int_equal(ports.rails, cases[i].rails);
+		for (int r = 0; r < cases[i].nranks; r++) {
+			const int node = ports.node[r], rail = ports.rail[r];
+
+			assert_int_equal(node, cases[i].node[r]);
+			assert_int_equal(rail, cases[i].rail[r]);
+			if (node >= 0)
+				assert_int_equal(ports.rank[node * ports.rails + rail], r);
+		}
+		bb_ports_free(&ports);
+	}
+}
+
 /* Sends match receives and everything ends, with a rank that sits out and one that is delayed. */
 static void programs_keep_the_rules(void **state)
 {
@@ -306,6 +346,7 @@ int main(void)
 		cmocka_unit_test(split_rounds_have_the_same_pairs),
 		cmocka_unit_test(the_least_survey_suspects),
 		cmocka_unit_test(who_is_alone),
+		cmocka_unit_test(ports_are_of_nodes),
 		cmocka_unit_test(programs_keep_the_rules),
 		cmocka_unit_test(numbers_are_right),
 		cmocka_unit_test(far_paths_are_level),

@@ -173,6 +173,10 @@ static void test_rates(void **state)
 	near(bb_pcie_usable(&gen5), 48, 0);
 	near(bb_pcie_payload(&gen5), 57.6, 0.001);
 	assert_true(none.GBps == 0);
+	for (int gen = -1; gen <= 9; gen++)
+		assert_int_equal(bb_pcie(gen, 16).gen, gen >= 1 && gen <= 6 ? gen : 0);
+	for (int width = -1; width <= 66; width++)
+		assert_int_equal(bb_pcie(4, width).width, width >= 1 && width <= 64 ? width : 0);
 	assert_int_equal(bb_pcie_gen(8), 3);
 	assert_int_equal(bb_pcie_gen(16.0), 4);
 	assert_int_equal(bb_pcie_gen(12.3), 0);
