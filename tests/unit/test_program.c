@@ -273,6 +273,29 @@ static void test_lanes(void **state)
 	FAILS(&s, "32 bytes, but other receives from any on lane 0 take 16");
 }
 
+/* The lanes of a rank are its own: each one may use the lane with another queue, whichever rank is
+   the first to use it. */
+static void test_lanes_of_ranks(void **state)
+{
+	struct script s;
+
+	for (int first = 0; first < 3; first++)
+		for (int queue = 0; queue < 3; queue++) {
+			script_open(&s, 5);
+			script_compute(&s, 4, 2, 0); /* three queues, whichever are used */
+			script_send(&s, first, queue, 0, first + 1, 4);
+			script_recv(&s, first + 1, (queue + 1) % 3, 0, first, 4);
+			script_send(&s, first + 1, queue, 0, first, 4);
+			script_recv(&s, first, (queue + 2) % 3, 0, first + 1, 4);
+			passes(&s);
+			script_open(&s, 5);
+			script_compute(&s, 4, 2, 0);
+			script_recv(&s, first + 1, (queue + 1) % 3, 0, first, 4);
+			script_send(&s, first, queue, 0, first + 1, 4);
+			passes(&s);
+		}
+}
+
 static void test_posted_together(void **state)
 {
 	struct script s;
@@ -391,6 +414,7 @@ int main(void)
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_posted_together),
 		cmocka_unit_test(test_lanes),
+		cmocka_unit_test(test_lanes_of_ranks),
 		cmocka_unit_test(test_swapped_passes),
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_answers_across_queues),

@@ -107,6 +107,54 @@ static void test_every_algorithm(void **state)
 	}
 }
 
+/* The elements that all ranks of a group of N write for the last time, in calls of one element a
+   block. */
+static size_t final_elements(const struct bb_algorithm *algorithm, int n)
+{
+	const struct bb_shape shape = {.nranks = n, .count = 1};
+	size_t sum = 0;
+
+	for (int rank = 0; rank < n; rank++) {
+		struct bb_step steps[BB_MAX_STEPS];
+		struct bb_role role;
+
+		bb_algorithm_prepare(algorithm, &shape, rank, &role);
+		for (size_t round = 0; round < role.rounds; round++) {
+			const int nsteps =
+				bb_algorithm_steps(algorithm, &shape, &role, round, steps);
+
+			for (int i = 0; i < nsteps; i++)
+				sum += steps[i].final ? steps[i].count : 0;
+		}
+	}
+	return sum;
+}
+
+/* A step that writes for the last time declares it: the checker only refuses what is read after. */
+static void test_final_steps(void **state)
+{
+	static const struct {
+		int n;
+		size_t all_reduce, all_gather;
+	} cases[] = {
+		/* all_reduce: each rank but the proxies, which send the result on; all_gather: the
+		   blocks that no later round sends, and up to 3 ranks the own one; of 7, one rank
+		   has its last block of a round apart. */
+		{2, 2, 2 * 2}, {3, 2, 3 * 3},     {4, 4, 4 * 2}, {5, 4, 5 * 3},
+		{6, 4, 6 * 4}, {7, 4, 7 * 3 + 1}, {8, 8, 8 * 4},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(
+			final_elements(bb_algorithm_find(&bb_all_reduce, "recursive_doubling"),
+				       cases[i].n),
+			cases[i].all_reduce);
+		assert_int_equal(
+			final_elements(bb_algorithm_find(&bb_all_gather, "bruck"), cases[i].n),
+			cases[i].all_gather);
+	}
+}
+
 static void test_lists(void **state)
 {
 	for (int c = 0; bb_collectives[c]; c++) {
@@ -372,6 +420,7 @@ int main(void)
 		cmocka_unit_test(test_alltoallv_matrix),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_every_algorithm),
+		cmocka_unit_test(test_final_steps),
 		cmocka_unit_test(test_cost),
 		cmocka_unit_test(test_cost_is_what_chunks_move),
 		cmocka_unit_test(test_cost_is_quick),
