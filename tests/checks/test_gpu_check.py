@@ -676,7 +676,7 @@ def table_of_stand_ins_is_refused():
 def kernels_keep_to_their_blocks():
     """As many blocks are launched as a multiprocessor runs at once: the compiler is told of both."""
     folder = os.path.join(ROOT, "src", "backends", "nccl")
-    for name in ("patterns", "reductions", "transfers", "works"):
+    for name in ("patterns", "reductions", "works"):
         with open(os.path.join(folder, f"{name}.cu"), encoding="utf-8") as file:
             kernels = re.findall(r"__global__ void ([^\n]*)", file.read())
         bounds = "__launch_bounds__(BB_GPU_THREADS, BB_GPU_RESIDENT) "
