@@ -17,6 +17,9 @@ def baseline():
         f.run(path, out="early").exits(2).says("p.yaml:6", "acceptance baseline")
         f.run(path, "--dry-run").exits(2).prints("step a").says("p.yaml:6", "acceptance baseline")
         acceptance("baseline", path, "-n", "3", "--quiet", "-o", os.path.join(f.name, "base")).exits(0)
+        with open(os.path.join(f.name, "base", "baseline.json"), encoding="utf-8") as file:
+            entries = json.load(file)["entries"]
+        expect(entries and all(e["n"] == 3 and e["min"] <= e["mean"] <= e["max"] for e in entries), entries)
         f.run(path).exits(0)
         gate, = [g for g in f.verdict()["gates"] if g["metric"] == "busbw"]
         expect("3 runs" in gate["provenance"], gate["provenance"])

@@ -57,7 +57,7 @@ def single(more, code, *said):
 
 add("one run each", single, "--noise 2% -I 1", 7, "# One run on each side: the intervals hold within these runs")
 add("without noise", single, "", 7, "% to -")
-add("no interval", single, "--noise 2% -n 1", 7, "no interval", "are judged by their change alone")
+add("no interval", single, "--noise 2% -n 1", 7, "no interval", "# 6 without an interval", "are judged by their change alone")
 
 
 def edited(path, target, change):
