@@ -138,6 +138,7 @@ static void test_field_facts(void **state)
 #define FAST_2G ROW("2147483648", "8000.0", "268.44", "469.76")
 #define SLOW_1G ROW("1073741824", "8000.0", "134.22", "234.88")
 #define SLOW_2G ROW("2147483648", "16000.0", "134.22", "234.88")
+#define AVERAGE "# Avg bus bandwidth    : 469.76\n"
 #define RANKS(host)                                                                                \
 	"#  Rank  0 Group  0 Pid 1 on " host " device  0 [0000:1b:00] NVIDIA A100-SXM4-40GB\n"     \
 	"#  Rank  7 Group  0 Pid 1 on " host " device  7 [0000:cb:00] NVIDIA A100-SXM4-40GB\n"
@@ -152,6 +153,12 @@ static void test_boundaries(void **state)
 		{HEAD FAST_1G HEAD SLOW_1G, 2},
 		{HEAD FAST_1G "# Avg bus bandwidth    : 469.76\n" SLOW_1G, 2},
 		{HEAD FAST_1G "# Collective test starting: all_reduce_perf\n" SLOW_1G, 2},
+		/* printed twice, and another run */
+		{HEAD FAST_1G FAST_2G AVERAGE HEAD FAST_1G FAST_2G, 1},
+		{HEAD FAST_1G FAST_2G AVERAGE HEAD FAST_1G SLOW_2G, 2},
+		/* the averages of two runs whose rows are mixed, and that of a third */
+		{HEAD HEAD FAST_1G SLOW_1G AVERAGE AVERAGE, 1},
+		{HEAD HEAD FAST_1G SLOW_1G AVERAGE AVERAGE "# Avg bus bandwidth    : 1.5\n", 2},
 		{HEAD FAST_1G "# nThread 1 nGpus 8 minBytes 1 maxBytes 2\n" SLOW_1G, 2},
 		{HEAD FAST_1G "$ ./all_reduce_perf -b 1G -e 1G -g 8\n" SLOW_1G, 2},
 		{HEAD FAST_1G "mpirun -np 8 \\\n  ./all_reduce_perf -b 1G\n" SLOW_1G, 2},
@@ -279,6 +286,11 @@ static void test_forms(void **state)
 		"469.76 0 4000.0 268.44 469.76 0\\\\n2147483648 1 float sum -1 8000.0 268.44 "
 		"469.76 0 "
 		"8000.0 268.44 469.76 0\n",
+		/* CRI */
+		"2026-05-01T10:00:00.000000000Z stdout F # Collective test starting: "
+		"all_reduce_perf\n"
+		"2026-05-01T10:00:01.000000000Z stdout F " FAST_1G
+		"2026-05-01T10:00:02.000000000Z stdout F " FAST_2G,
 		/* decimal commas */
 		"# Collective test starting: all_reduce_perf\n"
 		"1073741824 1 float sum -1 4000,0 268,44 469,76 0 4000,0 268,44 469,76 0\n"
@@ -337,6 +349,9 @@ static void test_errors(void **state)
 		{OLD OLD_ROW "1e+00\n", 0, 1},
 		{OLD OLD_ROW "1e+00*\n# Out of bounds values : 1 FAILED\n", 1, 0},
 		{OLD OLD_ROW "1e+00\n# Out of bounds values : 2 FAILED\n", 2, 0},
+		{OLD OLD_ROW "1e+00\n# Out of bounds values : 1 FAILED\n", 1, 0},
+		{OLD OLD_ROW "1e+00\n# Out of bounds values : 0 FAILED\n", 2, 0},
+		{OLD OLD_ROW "1e+00\n# Out of bounds values : 5 OK\n", 0, 1},
 		{OLD OLD_ROW "1e-07\n# Out of bounds values : 3 FAILED\n", 2, 0},
 		{OLD_ROW "1e+00\n# Out of bounds values : 0 OK\n", 0, 0},
 		{HEAD FAST_1G "# Out of bounds values : 0 OK\n", 0, 0},
