@@ -81,7 +81,8 @@ enum bb_transit bb_wire_receive(struct bb_wire *wire)
 	struct bb_frame *const frame = &wire->frame;
 	enum bb_transit transit = BB_COMPLETE;
 
-	if (wire->got < BB_FRAME_HEAD) {
+	/* A head that broke the wire is no frame's when read again. */
+	if (wire->got <= BB_FRAME_HEAD) {
 		transit = bb_wire_fill(wire->fd, frame, BB_FRAME_HEAD, &wire->got);
 		if (transit == BB_COMPLETE && !bb_payload_decode(&frame_table, frame, wire->why))
 			transit = BB_BROKEN;

@@ -64,6 +64,7 @@ static void try_frames(const uint8_t *data, size_t size)
 		CHECK(strlen(wire.frame.text) <= wire.frame.length);
 	}
 	CHECK(heard == BB_BROKEN);
+	CHECK(bb_wire_receive(&wire) == BB_BROKEN); /* for good */
 	CHECK(!*wire.why || strncmp(wire.why, "sent a frame in which ", 22) == 0);
 	bb_wire_close(&wire);
 }

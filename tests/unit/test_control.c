@@ -615,14 +615,34 @@ static void test_deaf(void **state)
 	munmap(hearing, sizeof(*hearing));
 }
 
+/* A head that is no frame's breaks the wire for good, whatever follows it. */
+static void test_broken_wire(void **state)
+{
+	char bytes[256];
+	int ends[2];
+	struct bb_wire wire = {.got = 0};
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	memset(bytes, 0xff, sizeof(bytes));
+	assert_int_equal(write(ends[1], bytes, sizeof(bytes)), sizeof(bytes));
+	wire.fd = ends[0];
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(bb_wire_receive(&wire), BB_BROKEN);
+		assert_non_null(strstr(wire.why, "sent a frame in which "));
+	}
+	assert_int_equal(wire.got, BB_FRAME_HEAD);
+	bb_wire_close(&wire);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_talk),      cmocka_unit_test(test_text),
-		cmocka_unit_test(test_fairness),  cmocka_unit_test(test_files),
-		cmocka_unit_test(test_strangers), cmocka_unit_test(test_wrong_secret),
-		cmocka_unit_test(test_rubbish),   cmocka_unit_test(test_killed),
-		cmocka_unit_test(test_deaf),
+		cmocka_unit_test(test_talk),        cmocka_unit_test(test_text),
+		cmocka_unit_test(test_fairness),    cmocka_unit_test(test_files),
+		cmocka_unit_test(test_strangers),   cmocka_unit_test(test_wrong_secret),
+		cmocka_unit_test(test_rubbish),     cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_broken_wire), cmocka_unit_test(test_deaf),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
