@@ -419,7 +419,10 @@ bb_status bb_calls_ready(struct bb_calls *c)
 {
 	bb_status status = bb_crew_hear(c->driver, c->objection);
 
-	for (size_t i = 0; i < c->n && !c->objection[0] && status == BB_OK; i++) {
+	if (c->objection[0])
+		return status;
+	/* All of them, whatever is refused: a backend may prepare one for the whole world. */
+	for (size_t i = 0; i < c->n && status == BB_OK; i++) {
 		struct bb_settled *s = &c->list[i];
 		const struct bb_calls_group *g = &c->groups[s->like.group];
 		const char *reason;

@@ -1,5 +1,6 @@
 /*
- * engine.h - the only timed loop. An experiment is a plan of trials; the engine runs them.
+ * engine.h - the timed loops: of samples and of trials. An experiment is a plan of trials; the
+ * engine runs them.
  *
  * A benchmark supplies its trials, the expectation of their data, and a function from measured
  * trials to records. The engine owns the world, memory, warm-up, barriers, clocks, deadlines,
