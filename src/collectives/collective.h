@@ -114,8 +114,8 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	       "barriers to measure: barrier is the backend's own, the others are all-reduces of " \
 	       "8 bytes, auto by the backend's choice",                                            \
 	       .choice = barrier_algorithm, .usual = true)                                         \
-	COMMON("iters", 'n', "1000", "timed barriers; with --precision at least", .min = 1,        \
-	       .max = 100000, .usual = true)
+	COMMON("iters", 'n', "1000", "timed barriers; the least number with --precision",          \
+	       .min = 1, .max = 100000, .usual = true)
 
 /* Of collectives, or of barriers. */
 struct bb_collective_options {

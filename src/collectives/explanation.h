@@ -62,7 +62,7 @@ struct bb_run;
 /*
  * Append to OUT an explanation of every algorithm in SETTINGS, which have been checked for
  * --explain, with one element per chunk unless -b gives more, and hand its records to the sinks of
- * RUN, which estimate.h opened. An algorithm without a schedule, as those of NATIVES (the
+ * RUN, which bb_estimate_open has begun. An algorithm without a schedule, as those of NATIVES (the
  * backend's), gets a line with the reason. BB_EUNSUPPORTED with the first of these reasons if
  * nothing could be explained.
  */

@@ -151,6 +151,14 @@ out:
 	return status;
 }
 
+/* Operations that do not run ahead are done when they return. */
+static bb_status sample_finish(void *own)
+{
+	struct bb_session *s = own;
+
+	return s->runs_ahead || s->graphs[0] || s->graphs[1] ? queue_finish(s) : BB_OK;
+}
+
 /* True if the device's events time each iteration. */
 static bool has_events(const struct bb_session *s)
 {
@@ -227,6 +235,7 @@ static bb_status take(struct bb_session *s, size_t count, size_t span, int64_t t
 {
 	const struct bb_sampling sampling = {.ready = prepared ? sample_ready : NULL,
 					     .operate = sample_operate,
+					     .finish = sample_finish,
 					     .heard = sample_heard,
 					     .own = s,
 					     .samples = (int64_t)((count + span - 1) / span),

@@ -63,6 +63,13 @@ def in_virtual_time():
     run("barrier --backend sim -g 2 --link 25GB/s,5us --algo barrier").exits(5).says("none of the barriers")
 
 
+@test
+def others_than_the_library_are_measured():
+    """Of AMD's library there is no model: barriers by schedules are simulated all the same."""
+    found = barriers(run("barrier --backend sim --cluster mi300x-x8:1 -n 10 --json -"), 5)
+    equal([name for name, r in found.items() if r], SCHEDULES, "measured")
+
+
 @test(cores=2)
 def wrong_sums_are_found():
     found = barriers(run("barrier -g 3 -n 5 --algo auto,ring --fault corrupt:1 --json -"), 7)
