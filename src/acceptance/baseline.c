@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DUMP (JSON_INDENT(2) | JSON_REAL_PRECISION(15))
+#define DUMP (JSON_INDENT(2) | JSON_REAL_PRECISION(17))
 
 /* ---- making ---------------------------------------------------------------------------------- */
 

@@ -490,7 +490,7 @@ static double distance_of(const struct bb_question *q, const struct bb_reference
 	const double more = (double)(r->nodes - q->nodes);
 
 	return fabs(log((double)r->nranks / (double)q->ranks)) + 1e-3 * fabs(more) +
-	       1e-9 * (r->nranks > q->ranks) + 1e-9 * (more > 0);
+	       1e-9 * (r->nranks > q->ranks) + 2e-9 * (more > 0);
 }
 
 /* ---- networks ------------------------------------------------------------------------------- */

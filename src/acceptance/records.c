@@ -6,6 +6,7 @@
 #include "core/array.h"
 #include "core/file.h"
 #include "core/jansson/json_file.h"
+#include "core/printable.h"
 #include "core/units.h"
 
 #include <jansson.h>
@@ -318,6 +319,14 @@ const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_r
 		add_member(&s, identity[i], value);
 	}
 	snprintf(text, BB_SUBJECT_TEXT, "%s", bb_strbuf_text(&s));
+	if (s.length >= BB_SUBJECT_TEXT) { /* cut between characters */
+		size_t at = BB_SUBJECT_TEXT - 2;
+
+		while (at > 0 && (text[at] & 0xc0) == 0x80)
+			at--;
+		if (bb_utf8_length(text + at) == 0)
+			text[at] = '\0';
+	}
 	bb_strbuf_free(&s);
 	return text;
 }

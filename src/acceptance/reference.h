@@ -19,8 +19,8 @@ struct bb_card;
 struct bb_reference {
 	const struct bb_card *card;
 	char id[32], system[64], fabric[64], collective[24], algo[24];
-	int64_t nodes,
-		nranks;      /* NODES: if not said, as few as hold the ranks; NRANKS 0: not said */
+	int64_t nodes;       /* if not said, as few as hold the ranks */
+	int64_t nranks;      /* 0: not said */
 	uint64_t size_bytes; /* 0: not said, "large" */
 	int in_place;        /* -1: not said */
 	double busbw_GBps;

@@ -371,9 +371,6 @@ bb_status bb_session_prepare(struct bb_acceptance_session *s, struct bb_error *e
 	}
 	if (!s->evidence)
 		return bb_no_memory(error, "steps");
-	if (s->n == 0)
-		return bb_fail(error, BB_EUSAGE, "%s: no step belongs to --%s", s->profile_path,
-			       bb_mode_name(s->mode));
 	return BB_OK;
 }
 
@@ -385,6 +382,9 @@ bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *erro
 
 	if (strlen(s->dir) + NAME_TEXT + sizeof("/records/.jsonl") > PATH_TEXT)
 		return bb_fail(error, BB_EUSAGE, "-o: the path is too long");
+	if (s->n == 0)
+		return bb_fail(error, BB_EUSAGE, "%s: no step belongs to --%s", s->profile_path,
+			       bb_mode_name(s->mode));
 	if (s->resume)
 		return read_state(s, error);
 	BB_TRY(st, make_folder(s->dir, error), out);

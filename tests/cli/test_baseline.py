@@ -19,7 +19,8 @@ def baseline():
         acceptance("baseline", path, "-n", "3", "--quiet", "-o", os.path.join(f.name, "base")).exits(0)
         with open(os.path.join(f.name, "base", "baseline.json"), encoding="utf-8") as file:
             entries = json.load(file)["entries"]
-        expect(entries and all(e["n"] == 3 and e["min"] <= e["mean"] <= e["max"] for e in entries), entries)
+        inside = all(e["min"] <= e["mean"] * (1 + 1e-12) and e["mean"] <= e["max"] * (1 + 1e-12) for e in entries)
+        expect(entries and inside and all(e["n"] == 3 for e in entries), entries)
         f.run(path).exits(0)
         gate, = [g for g in f.verdict()["gates"] if g["metric"] == "busbw"]
         expect("3 runs" in gate["provenance"], gate["provenance"])
@@ -28,6 +29,16 @@ def baseline():
         faster = f.profile(open(path).read().replace("10GB", "12GB"), "faster.yaml")
         f.run(faster, out="fast").exits(0).prints("better than expected")
         f.run(faster, "--strict", out="strict").exits(7).prints("--strict fails for a warning; the first is in step a")
+
+
+@test
+def baseline_is_exact():
+    """In virtual time a run reaches its own baseline to the last digit."""
+    gate = "      - metric: time\n        from: {baseline: base/baseline.json}\n        up: 0%\n        down: 0%\n"
+    with Folder() as f:
+        path = f.profile(profile(step("all_reduce_perf --backend sim -g 4 --link 7GB/s,3us -b 8 -e 4M -f 2", gate)))
+        acceptance("baseline", path, "-n", "2", "--quiet", "-o", os.path.join(f.name, "base")).exits(0)
+        f.run(path, "--strict").exits(0)
 
 
 @test
