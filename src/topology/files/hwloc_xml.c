@@ -329,6 +329,12 @@ static const char *next_word(struct words *w)
 	return NULL;
 }
 
+/* Matrices end where a word is no number. */
+static bool is_number(const char *word)
+{
+	return *word >= '0' && *word <= '9';
+}
+
 static bb_status read_distances(struct reader *r, const struct bb_xml *matrix)
 {
 	struct bb_host *h = &r->t->host;
@@ -340,7 +346,7 @@ static bb_status read_distances(struct reader *r, const struct bb_xml *matrix)
 	if (n != h->nnumas)
 		return BB_OK;
 	BB_TRY(st, bb_add_distances(r->t, r->error), out);
-	for (int at = 0; at < n * n && (word = next_word(&values)); at++) {
+	for (int at = 0; at < n * n && (word = next_word(&values)) && is_number(word); at++) {
 		const unsigned long long value = strtoull(word, NULL, 10);
 
 		h->distances[at] = value < 1000000 ? (int)value : 0;
@@ -361,8 +367,9 @@ static bb_status read_nvlinks(struct reader *r, const struct bb_xml *matrix)
 	bb_status st = BB_OK;
 
 	while (n < MOST_ENDS && (word = next_word(&indexes))) {
-		const char *const number = word + strcspn(word, ": \t\r\n");
-		const long long gp = strtoll(*number == ':' ? number + 1 : word, NULL, 10);
+		const char *const colon = word + strcspn(word, ": \t\r\n");
+		const char *const number = *colon == ':' ? colon + 1 : word;
+		const long long gp = is_number(number) ? strtoll(number, NULL, 10) : -1;
 
 		ends[n] = BB_PEER_MISSING;
 		for (int i = r->nends - 1; i >= 0; i--)
@@ -370,7 +377,7 @@ static bb_status read_nvlinks(struct reader *r, const struct bb_xml *matrix)
 				ends[n] = r->ends[i].device;
 		n++;
 	}
-	for (int at = 0; at < n * n && (word = next_word(&values)); at++) {
+	for (int at = 0; at < n * n && (word = next_word(&values)) && is_number(word); at++) {
 		const unsigned long long MBps =
 			strtoull(word, NULL, 10); /* of all links from A to B */
 		const int a = ends[at / n], b = ends[at % n];
