@@ -212,7 +212,7 @@ static bb_status zero_plan(struct bb_run *run)
 
 /* State of a driver. */
 struct zero_sweep {
-	struct bb_kernel kernel; /* a setting for each stage that is not skipped by the options */
+	struct bb_kernel kernel; /* a setting for each stage */
 	struct bb_zero *zero;
 	float (*blocks)[BB_ZERO_BLOCK];
 	struct bb_zero_reference reference;
@@ -601,6 +601,14 @@ static void zero_rank_set(struct bb_zero_rank *z, struct zero_sweep *s, const st
 	z->rank = zero->alone ? (int)zero->options.as_rank : s->kernel.engine.driver->rank;
 }
 
+/* Fails if Z's computations could not use the device's memory. */
+static bb_status check_memory(struct bb_engine *e, const struct bb_zero_rank *z)
+{
+	return z->status == BB_OK ? BB_OK
+				  : bb_fail(&e->run->error, z->status,
+					    "rank %d cannot access its memory", e->driver->rank);
+}
+
 /*
  * Run a step with small layers. It allocates what does not depend on the size of the model (code
  * that runs for the first time, stacks, buffers of collectives), so that later growth is due to the
@@ -626,6 +634,7 @@ static bb_status rehearse(struct zero_sweep *s, const char *what)
 		snprintf(trial.what, sizeof(trial.what), "%s", what);
 		BB_TRY(status, bb_engine_add(e, &trial, NULL), out);
 		BB_TRY(status, bb_engine_measure(e), out);
+		BB_TRY(status, check_memory(e, &z), out);
 	}
 	status = bb_crew_barrier(e->driver);
 out:
@@ -696,9 +705,7 @@ static bb_status run_stage(struct zero_sweep *s)
 	if (!bb_kernel_refusal(k, setting)) {
 		if (!s->zero->alone)
 			BB_TRY(status, bb_engine_measure(e), out);
-		if (m->z.status != BB_OK)
-			return bb_fail(&e->run->error, m->z.status,
-				       "rank %d cannot access its memory", e->driver->rank);
+		BB_TRY(status, check_memory(e, &m->z), out);
 		BB_TRY(status, measure_system(s, &m->system_after), out);
 		BB_TRY(status, verify_stage(s, m), out);
 		if (bb_engine_leads(e))
