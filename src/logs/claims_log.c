@@ -716,8 +716,10 @@ static bool osu_read(struct log *log, struct stream *s, const struct bb_log_word
 	t = s->open ? &log->tables[s->last] : table_begin(log, s, log->command.type);
 	if (!t)
 		return false;
-	s->open = t->claims.incomplete = true;
-	t->claims.rounding = 1e-9;
+	if (!s->open) {
+		s->open = t->claims.incomplete = true;
+		t->claims.rounding = 1e-9;
+	}
 	t->end = log->line;
 	claim.wrong = strcmp(words->at[words->n - 1], "Fail") == 0;
 	t->claims.wrong += claim.wrong;

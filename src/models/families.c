@@ -289,7 +289,8 @@ static bb_status refuse_unknown(const char *name, struct bb_error *error)
 		bb_fail(error, BB_EUSAGE, "--model %s is a family; give its hyperparameters: %s",
 			name, bb_strbuf_text(&text));
 	} else {
-		for (const struct bb_model_preset *p = bb_model_presets; p->name; p++)
+		for (const struct bb_model_preset *p = bb_model_presets; p->name && n < MOST_NAMES;
+		     p++)
 			names[n++] = p->name;
 		for (const struct bb_family *f = bb_families; f->name && n < MOST_NAMES; f++)
 			names[n++] = f->name;

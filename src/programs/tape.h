@@ -38,7 +38,8 @@ struct bb_taped {
 	struct bb_tape *tapes; /* [rank], or a single one that all ranks perform; owned */
 	int ntapes;
 	/* The first N operations of a tape are performed TIMES[0] times, then the others TIMES[1]
-	   times: each time with as many other events as the tape has. */
+	   times: each time with as many other events as the tape has. Repeats need tapes that are
+	   alike. */
 	size_t n, times[2];
 	/* Completes an operation of the tape for RANK; OWN is the caller's. NULL: nothing. */
 	void (*complete)(const void *own, int rank, struct bb_operation *operation);

@@ -43,7 +43,8 @@ void bb_trace_close(struct bb_trace *trace);
 
 /* Find the messages of the round. Returns false after the last one. */
 bool bb_trace_begin(struct bb_trace *trace);
-/* Perform the round and go on to the next one. BB_EINTERNAL: out of memory. */
+/* Perform the round and go on to the next one. BB_EDATA: the schedule is wrong; BB_EINTERNAL: out
+   of memory. */
 BB_MUST bb_status bb_trace_apply(struct bb_trace *trace);
 
 /* SEND's count symbols, as they are before the round. */

@@ -127,7 +127,7 @@ static bb_status read_known(const struct reading *r, const char *system)
 {
 	struct bb_settings text = {
 		.name = "clusters.txt", .rest = bb_cluster_data, .section = "all"};
-	struct figure_head none;
+	struct figure_head none = {0};
 	bb_status st = read_figures(&text, r->cluster->figures, &none, r->error);
 
 	text.section = system;

@@ -89,7 +89,7 @@ bb_status bb_kernel_sweep(struct bb_kernel *k, size_t settings, int parts, size_
 	bb_status status = BB_OK;
 
 	k->parts = parts;
-	for (; k->settings < end; k->settings++)
+	for (; k->settings < end && status == BB_OK; k->settings++)
 		for (int part = 0; part < parts && status == BB_OK; part++) {
 			const size_t own = k->settings;
 			const size_t first = k->first ? k->first(k, own, part) : own;
