@@ -15,9 +15,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # Where mutants are drawn: folders, and names wherever they are, since files are joined and moved. Each has a file. What only
 # prints, reads options, holds data or drives a run is left out.
 WHERE = """schedules/**/* programs/**/* models/**/* logs/**/* diagnose/**/* suspects/**/* simulator/**/* topology/*
-topology/files/* acceptance/* training_kernels/* training_kernels/hybrid/* training_kernels/pipeline/* **/stats **/units **/payload **/share
-**/scalar **/recommend **/nearest **/bound core/json* **/printable **/secret **/greet **/star **/control* **/judge
-**/link_bound **/engine **/pattern **/compare **/retest **/paths **/ledger **/load""".split()
+topology/files/* acceptance/* **/train **/sampler training_kernels/hybrid/* training_kernels/pipeline/* **/stats
+**/units **/payload **/share **/scalar **/recommend **/nearest **/bound core/json* **/printable **/secret **/greet
+**/star **/control* **/judge **/link_bound **/engine **/pattern **/compare **/retest **/paths **/ledger **/load""".split()
 NOT = (r"_text|_perf|^text|trace|explain|document|report|records?$|main|drive|stage|export|systems|presets|cards|config|program$"
        r"|data$|show|verdict|topology_json|profile|session|process|plan_check|gates|ports|hybrid$|pipeline$|results|nccl_json")  # fmt: skip
 
