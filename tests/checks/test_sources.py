@@ -9,7 +9,7 @@ import re
 import subprocess
 
 import kit
-from kit import ROOT, add, expect, test
+from kit import ROOT, add, equal, expect, test
 
 # Folder of src/: its floor. A folder includes what stands on lower floors, never its own floor's neighbours. The pair of
 # a GPU and its host is measured as memory is, so p2p stands above memory/bandwidth, and above nothing else of floor 7.
@@ -228,6 +228,14 @@ def code_stays_within_its_budget():
     texts = [re.sub(r"/\*.*?\*/|//[^\n]*", "", read(p), flags=re.S) for p in sources("src", (".c", ".h", ".cu", ".cuh"))]
     lines = sum(1 for text in texts for line in text.splitlines() if line.strip())
     expect(CODE_MOST - 500 <= lines <= CODE_MOST, f"src has {lines} lines; CODE_MOST is {CODE_MOST}")
+
+
+@test
+def records_are_documented():
+    """Every kind but that which a p2p benchmark's own process sends it."""
+    kinds = re.findall(r'^BB_RECORD_KIND\(\w+, \w+,\s+"(\w+)"', "\n".join(read(p) for p in sources("src", (".c",))), re.M)
+    pages = re.findall(r"^## (\w+)$", read("docs/records.md"), re.M)
+    equal(set(kinds), {*pages, "floor"}, "kinds")
 
 
 @test
