@@ -206,8 +206,7 @@ bb_status bb_memory_open_results(struct bb_run *run)
 	return BB_OK;
 }
 
-/* ---- the experiment ---------------------------------------------------------------------------
- */
+/* ---- the experiment ---------------------------------------------------------------------- */
 
 enum array { A, B, C, D, ARRAYS };
 
@@ -716,8 +715,7 @@ const struct bb_experiment bb_memory_experiment = {
 	.close = memory_close,
 };
 
-/* ---- the benchmark ------------------------------------------------------------------------------
- */
+/* ---- the benchmark ----------------------------------------------------------------------- */
 
 static void close_memory(struct bb_run *run)
 {

@@ -156,8 +156,7 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 	bb_json_add_uint(&job->json, "rank_parameters", need->elements);
 }
 
-/* ---- the combinations that fit ------------------------------------------------------------------
- */
+/* ---- the combinations that fit ----------------------------------------------------------- */
 
 #define ROWS 24
 #define LEAST_SIZE (1 << 20)

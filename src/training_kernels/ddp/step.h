@@ -42,8 +42,7 @@ void bb_buckets_free(struct bb_buckets *buckets); /* zeroed: no-op */
 /* Do A and B, of one model, group its tensors alike? */
 bool bb_buckets_are_same(const struct bb_buckets *a, const struct bb_buckets *b);
 
-/* ---- the step ---------------------------------------------------------------------------------
- */
+/* ---- the step ---------------------------------------------------------------------------- */
 
 /* The work of an operation. Its item is the bucket. */
 enum bb_ddp_work {

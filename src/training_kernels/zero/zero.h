@@ -135,7 +135,7 @@ struct bb_zero_options {
 	FIELD(DOUBLE, system_error_percent, "%",                                                   \
 	      "deviation of system_bytes from system_reserved_bytes; null: below 4 MiB a few "     \
 	      "pages exceed one percent",                                                          \
-	      BB_COLUMN("off", 6, 2), .place = 12)                                                 \
+	      BB_COLUMN("excess", 6, 2), .place = 12)                                              \
 	FIELD(INT, model_bytes, "bytes", "peak after the model is made", BB_COLUMN("model", 8, 3), \
 	      .place = 13, BB_MB)                                                                  \
 	FIELD(INT, wrapped_bytes, "bytes", "peak after buffers of collectives are allocated",      \
