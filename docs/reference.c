@@ -117,7 +117,7 @@ static void write_records(struct bb_strbuf *out)
 		&bb_record_pass,        &bb_record_tensor,      &bb_record_tensor_equality,
 		&bb_record_hybrid_plan, &bb_record_hybrid,      &bb_record_moe,
 		&bb_record_zero,        &bb_record_zero_moment, &bb_record_strategy,
-		&bb_record_node,        &bb_record_culprit,     &bb_record_meeting,
+		&bb_record_node,        &bb_record_culprit,     &bb_record_pair_round,
 		&bb_record_gpu,         &bb_record_counter,     &bb_record_skip,
 		&bb_record_end};
 
@@ -140,7 +140,13 @@ static void write_records(struct bb_strbuf *out)
 		"refuses files of a number that it does not know. The order of fields in JSON and "
 		"of "
 		"columns in CSV promises nothing: read CSV by its header.\n\n"
-		"Schema 2: `topology_digest` of a run is gone; its `topology` says the same.\n",
+		"Schema 2: `topology_digest` of a run is gone; its `topology` says the same.\n\n"
+		"Schema 3: kind `cost` is gone. Kinds `way`, `experts` and `meeting` are "
+		"`strategy`, "
+		"`moe` and `pair_round`; fields `way` are `strategy` (data_parallel_perf) and "
+		"`scheme` "
+		"(tensor_parallel_perf); `played_by` of the end is `evaluated_by`, and the source "
+		"`played` of pipelines is `simulated`. Reports read all three.\n",
 		BB_SCHEMA);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		bb_strbuf_addf(out,

@@ -173,7 +173,7 @@ def was_left_out(folder):
 
 
 # Tests that mostly wait, for example for deadlines.
-WAITING = ("test_control", "test_crew", "test_late", "test_tcp", "test_tcp_strangers", "test_wire")
+WAITING = ("test_control", "test_drivers", "test_late", "test_tcp", "test_tcp_strangers", "test_wire")
 
 # Tests that execute themselves, which needs a kernel that knows their instructions.
 NOT_EMULATED = ("test_child",)

@@ -80,7 +80,7 @@ class Chart:
 
     def found(self):
         """The source of the passes beside the prediction."""
-        return "played" if self.schedule.passes["played"] else "measured"
+        return "simulated" if self.schedule.passes["simulated"] else "measured"
 
     def heading(self, source):
         step = self.record["predicted_us" if source == "predicted" else "p50_us"]

@@ -18,11 +18,11 @@ MEASURED = {
              ("GBps", "low_GBps", "high_GBps"), ("p50_us", None, None)),
     "data_parallel": ("model algorithm grouping cap_bytes overlap nranks", ("step_us", "low_us", "high_us")),
     "pipeline": ("schedule stages microbatches chunks", ("p50_us", None, None)),
-    "tensor_parallel": ("model part way nranks", ("step_us", "low_us", "high_us")),
+    "tensor_parallel": ("model part scheme nranks", ("step_us", "low_us", "high_us")),
     "hybrid": ("part tp pp dp ep zero micro_batch", ("time_us", "low_us", "high_us")),
-    "experts": ("skew capacity nranks", ("layer_us", "low_us", "high_us")),
+    "moe": ("skew capacity nranks", ("layer_us", "low_us", "high_us")),
     "zero": ("stage overlap nranks", ("step_us", None, None), ("held_bytes", None, None)),
-    "way": ("way servers nranks", ("step_us", "low_us", "high_us")),
+    "strategy": ("strategy servers nranks", ("step_us", "low_us", "high_us")),
     "node": ("host node", ("sends_GBps", None, None), ("receives_GBps", None, None), ("latency_us", None, None)),
 }  # fmt: skip
 OF_RUN = "program backend host cluster link fault".split()  # name the run of a measurement

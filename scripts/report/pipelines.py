@@ -8,10 +8,10 @@ PIPELINE = {
     "predicted_bubble_over_total": Maybe(Real), "bubble_over_total": Maybe(Real),
 }
 PASS = {
-    "schedule": str, "source": ("predicted", "measured", "played"), "stage": int, "pass": ("F", "B", "W", "BW"), "chunk": int,
+    "schedule": str, "source": ("predicted", "measured", "simulated"), "stage": int, "pass": ("F", "B", "W", "BW"), "chunk": int,
     "microbatch": int, "from_us": Maybe(Real), "to_us": Maybe(Real),
 }
-SOURCES = ("predicted", "measured", "played")
+SOURCES = ("predicted", "measured", "simulated")
 MOST_SCHEDULES, MOST_STAGES, MOST_PASSES = 32, 256, 100000  # of all that is drawn
 
 

@@ -3,11 +3,23 @@
 from report.files import BadChoice, BadFile, Maybe, NoPicture, check
 from report.values import words
 
-SCHEMAS = (1, 2)  # in 1 a run has its topology twice, the second time as topology_digest
+SCHEMAS = (1, 2, 3)  # in 1 a run has its topology twice, the second time as topology_digest
+# Names before schema 3: of kinds, and of fields by kind.
+OLD_KINDS = {"way": "strategy", "experts": "moe", "meeting": "pair_round"}
+OLD_FIELDS = {"strategy": ("way", "strategy"), "tensor_parallel": ("way", "scheme"), "tensor_equality": ("way", "scheme"),
+              "end": ("played_by", "evaluated_by")}
 
 RECORD = {"schema": int, "kind": str, "run_id": str}
 RUN = {"start_time": Maybe(str), "program": Maybe(str), "backend": Maybe(str), "host": Maybe(str), "cpu": Maybe(str),
        "link": Maybe(str)}
+
+
+def renamed(record):
+    """RECORD, of a schema before 3, under the names of today."""
+    kind = OLD_KINDS.get(record["kind"], record["kind"])
+    old, new = OLD_FIELDS.get(kind, ("", ""))
+    simulated = {key: "simulated" for key in ("source", "hop_source") if record.get(key) == "played"}
+    return {new if key == old else key: value for key, value in record.items()} | {"kind": kind} | simulated
 
 
 class Run:
@@ -40,6 +52,7 @@ def runs_of(values):
         check(record, RECORD, where)
         if record["schema"] not in SCHEMAS:
             raise BadFile(f"{where}: schema {record['schema']}; known are {SCHEMAS[0]} to {SCHEMAS[-1]}")
+        record = record if record["schema"] == SCHEMAS[-1] else renamed(record)
         if record["kind"] == "run":
             check(record, RUN, where)
             runs[record["run_id"]] = Run(record, len(runs) + 1)

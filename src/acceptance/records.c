@@ -270,16 +270,52 @@ bool bb_where_selects(const struct bb_where *where, const struct bb_read_record 
 	       (size >= 0 && (uint64_t)size >= w->least_bytes && (uint64_t)size <= w->most_bytes);
 }
 
-/* Fields that identify a record, in the order of a subject. */
-static const char *const identity[] = {
-	"collective", "quantity", "model",        "schedule",    "way",        "variant",
-	"mode",       "part",     "stage",        "grouping",    "cap_bytes",  "overlap",
-	"servers",    "stages",   "microbatches", "tp",          "pp",         "dp",
-	"ep",         "zero",     "micro_batch",  "skew",        "capacity",   "algorithm_asked",
-	"algorithm",  "dtype",    "op",           "root",        "size_bytes", "in_place",
-	"from",       "to",       "place",        "memory_from", "memory_to",  "workers",
-	"route",      "p2p",      "actor",        "direction",   "nranks",     "matrix",
-	NULL};
+/* Fields that identify a record, in the order of a subject; "way" is that of schemas before 3. */
+static const char *const identity[] = {"collective",
+				       "quantity",
+				       "model",
+				       "schedule",
+				       "strategy",
+				       "scheme",
+				       "way",
+				       "variant",
+				       "mode",
+				       "part",
+				       "stage",
+				       "grouping",
+				       "cap_bytes",
+				       "overlap",
+				       "servers",
+				       "stages",
+				       "microbatches",
+				       "tp",
+				       "pp",
+				       "dp",
+				       "ep",
+				       "zero",
+				       "micro_batch",
+				       "skew",
+				       "capacity",
+				       "algorithm_asked",
+				       "algorithm",
+				       "dtype",
+				       "op",
+				       "root",
+				       "size_bytes",
+				       "in_place",
+				       "from",
+				       "to",
+				       "place",
+				       "memory_from",
+				       "memory_to",
+				       "workers",
+				       "route",
+				       "p2p",
+				       "actor",
+				       "direction",
+				       "nranks",
+				       "matrix",
+				       NULL};
 
 static void add_member(struct bb_strbuf *s, const char *name, const json_t *value)
 {

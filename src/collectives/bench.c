@@ -52,7 +52,7 @@ static bb_status open_group(struct bb_session *s)
 	       (library && library->split ? library->split : s->engine.backend->group_open)(
 		       s->engine.rank, s->members, s->n, &s->group, &run->error),
 	       out);
-	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	if (bb_engine_leads(&s->engine))
 		run->startup.split = bb_clock_now();
 out:
@@ -148,7 +148,7 @@ static bb_status open_arena(struct bb_session *s)
 	if (s->engine.options->config.registration == BB_REGISTER_SYMMETRIC) {
 		/* Symmetric windows have the same size on all ranks. */
 		most = (double)bytes;
-		BB_TRY(status, bb_crew_most(s->engine.driver, &bb_payload_real, &most, 1), out);
+		BB_TRY(status, bb_driver_most(s->engine.driver, &bb_payload_real, &most, 1), out);
 		bytes = (size_t)most;
 	}
 	s->arena.bytes = bytes;
@@ -228,7 +228,7 @@ static bb_status compare_matrices(struct bb_session *s)
 
 	if (m->n == 0)
 		return BB_OK;
-	status = bb_crew_most(s->engine.driver, &bb_payload_real, most, 2);
+	status = bb_driver_most(s->engine.driver, &bb_payload_real, most, 2);
 	if (status == BB_OK && most[0] != -most[1])
 		status = bb_fail(&s->engine.run->error, BB_EUSAGE,
 				 "%.200s differs between processes; give all the same matrices",
@@ -395,7 +395,7 @@ static bb_status agree_on_call(struct bb_session *s, bool in_place,
 			snprintf(objection, BB_OBJECTION_TEXT, "a group of %d ranks: ", s->n);
 		snprintf(objection + strlen(objection), BB_OBJECTION_TEXT - strlen(objection), "%s",
 			 reason);
-		BB_TRY(status, bb_crew_hear(s->engine.driver, objection), out);
+		BB_TRY(status, bb_driver_share_objection(s->engine.driver, objection), out);
 	}
 out:
 	return status;

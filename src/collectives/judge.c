@@ -458,7 +458,7 @@ bb_status bb_judge(struct bb_session *s, char objection[BB_OBJECTION_TEXT])
 	if (!s->bench->barriers)
 		s->measured.cost_bytes = s->engine.backend->cost_bytes(s->group, &s->call);
 	s->measured.busbw_bytes = algbw_bytes(&s->call) * s->call.collective->bus_factor(s->n);
-	status = bb_crew_gather(s->engine.driver, &measured_table, &s->measured, 1, &gathered);
+	status = bb_driver_gather(s->engine.driver, &measured_table, &s->measured, 1, &gathered);
 	if (status != BB_OK)
 		return status;
 	all = malloc(n * sizeof(*all));
@@ -474,8 +474,8 @@ bb_status bb_judge(struct bb_session *s, char objection[BB_OBJECTION_TEXT])
 	if (copied)
 		BB_TRY(status, bb_measure_copy(s, (size_t)s->c->size_bytes, &rate), out);
 	BB_TRY(status,
-	       bb_crew_collect(s->engine.driver, &bb_payload_number, s->samples, 2 * nsamples,
-			       &gathered),
+	       bb_driver_collect(s->engine.driver, &bb_payload_number, s->samples, 2 * nsamples,
+				 &gathered),
 	       out);
 	if (bb_engine_leads(&s->engine))
 		status = put_together(s, all, rate, gathered, end);

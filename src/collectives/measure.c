@@ -61,7 +61,7 @@ out:
 /* Waits until no rank is busy any more, so that the clocks may begin. */
 static bb_status ranks_line_up(struct bb_session *s)
 {
-	const bb_status status = bb_crew_barrier(s->engine.driver);
+	const bb_status status = bb_driver_barrier(s->engine.driver);
 
 	return status == BB_OK ? s->engine.backend->barrier(s->engine.world) : status;
 }
@@ -198,7 +198,7 @@ static bb_status sample_operate(void *own, int64_t i)
 /* Adds a sample, or with the device's events one for each iteration. The time at which a queue is
    given work is not when it begins it, and the driver of virtual ranks does not know the arrival of
    each. */
-static bb_status sample_heard(void *own, int64_t i, double begin, double seconds)
+static bb_status sample_keep(void *own, int64_t i, double begin, double seconds)
 {
 	struct bb_session *s = own;
 	struct bb_measured *m = &s->measured;
@@ -236,7 +236,7 @@ static bb_status take(struct bb_session *s, size_t count, size_t span, int64_t t
 	const struct bb_sampling sampling = {.ready = prepared ? sample_ready : NULL,
 					     .operate = sample_operate,
 					     .finish = sample_finish,
-					     .heard = sample_heard,
+					     .on_sample = sample_keep,
 					     .own = s,
 					     .samples = (int64_t)((count + span - 1) / span),
 					     .operations = 1,
@@ -280,7 +280,7 @@ static bb_status probe(struct bb_session *s, int count, double *needed)
 	for (int i = 0; i < count && status == BB_OK; i++)
 		status = set_run(s, 0, s->settings->agg_iters);
 	*needed = s->clock_seconds / (CLOCK_SHARE * ((now(s) - begin) / count + 1e-12));
-	return status == BB_OK ? bb_crew_most(s->engine.driver, &bb_payload_real, needed, 1)
+	return status == BB_OK ? bb_driver_most(s->engine.driver, &bb_payload_real, needed, 1)
 			       : status;
 }
 
@@ -471,12 +471,12 @@ static bb_status check(struct bb_session *s)
 	for (int64_t round = 0; round < s->engine.options->check; round++) {
 		if (round > 0) {
 			BB_TRY(status, set_fill(s, s->pristine), out);
-			BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+			BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 			BB_TRY(status, set_run(s, s->pristine, 1), out);
 			BB_TRY(status, queue_finish(s), out);
 		}
 		/* No rank may still write when another verifies. */
-		BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+		BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 		BB_TRY(status, bb_engine_corrupt(&s->engine, victim), out);
 		BB_TRY(status, verify(s), out);
 	}
@@ -492,7 +492,7 @@ static bb_status warm_up(struct bb_session *s)
 
 	for (int set = 0; set < s->layout.sets; set++)
 		BB_TRY(status, set_fill(s, set), out);
-	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	for (int64_t i = 0; i < s->engine.options->warmup_iters; i++)
 		BB_TRY(status, set_run(s, 0, s->settings->agg_iters), out);
 	BB_TRY(status, queue_finish(s), out);
@@ -530,10 +530,10 @@ static bb_status find_chosen(struct bb_session *s)
 	if (!library || !library->listen || !s->call.native || s->settings->cudagraph > 0)
 		return BB_OK;
 	library->listen(s->group, true);
-	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	BB_TRY(status, set_run(s, 0, s->settings->agg_iters), out);
 	BB_TRY(status, queue_finish(s), out);
-	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 out:
 	library->listen(s->group, false);
 	if (status == BB_OK)
@@ -640,7 +640,7 @@ static bb_status copies_operate(void *own, int64_t i)
 	return status;
 }
 
-static bb_status copies_heard(void *own, int64_t i, double begin, double seconds)
+static bb_status copies_keep(void *own, int64_t i, double begin, double seconds)
 {
 	struct copies *c = own;
 
@@ -655,7 +655,7 @@ static bb_status time_copy(struct bb_session *s, size_t bytes, double *seconds)
 	const struct bb_backend *backend = s->engine.backend;
 	struct copies c = {.s = s, .bytes = bytes, .loops = 1, .least = INFINITY};
 	struct bb_sampling sampling = {.operate = copies_operate,
-				       .heard = copies_heard,
+				       .on_sample = copies_keep,
 				       .own = &c,
 				       .warm = 1,
 				       .samples = 1,
@@ -696,11 +696,11 @@ bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *rate)
 			*rate = s->copy_speed[i].rate;
 			return BB_OK;
 		}
-	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	if (s->copies)
 		BB_TRY(status, time_copy(s, bytes, &mine), out);
 	mine = mine > 0 ? (double)bytes / mine : 0;
-	BB_TRY(status, bb_crew_gather(s->engine.driver, &bb_payload_real, &mine, 1, &all), out);
+	BB_TRY(status, bb_driver_gather(s->engine.driver, &bb_payload_real, &mine, 1, &all), out);
 	for (int i = 0; i < s->engine.run->world.nranks; i++)
 		sum += ((const double *)all)[i];
 	if (s->ncopy_speeds < BB_COPY_SPEEDS) {

@@ -102,7 +102,7 @@ struct bb_culprit_record {
 	BB_CULPRIT_FIELDS(BB_MEMBER)
 };
 
-#define BB_MEETING_FIELDS(FIELD)                                                                   \
+#define BB_PAIR_ROUND_FIELDS(FIELD)                                                                \
 	FIELD(STRING, stage, "", "survey, confirm or alone")                                       \
 	FIELD(INT, round, "", "number of the round in its stage")                                  \
 	FIELD(INT, from, "", "node that sends the data")                                           \
@@ -113,8 +113,8 @@ struct bb_culprit_record {
 	FIELD(DOUBLE, GBps, "GB/s", "rate of large messages, median of the round")
 
 /* One ordered pair over one rail in one round of the survey. */
-struct bb_meeting_record {
-	BB_MEETING_FIELDS(BB_MEMBER)
+struct bb_pair_round_record {
+	BB_PAIR_ROUND_FIELDS(BB_MEMBER)
 };
 
 /* The codes of culprits: steady and flapping for each enum bb_charge, and that of rails that share
@@ -124,7 +124,7 @@ extern const struct bb_diagnose_code {
 	const char *code, *brief;
 } bb_diagnose_codes[BB_CODES];
 
-extern const struct bb_record_kind bb_record_node, bb_record_culprit, bb_record_meeting;
+extern const struct bb_record_kind bb_record_node, bb_record_culprit, bb_record_pair_round;
 extern const struct bb_option bb_diagnose_rows[];
 extern const struct bb_benchmark bb_diagnose_benchmark;
 

@@ -65,7 +65,7 @@ static void compute(void *own, int rank, const struct bb_operation *o)
 		seconds -= p->probe.work_s;
 	}
 	if (seconds > 0)
-		bb_crew_delay(p->s->engine.driver, seconds);
+		bb_driver_delay(p->s->engine.driver, seconds);
 }
 
 /* ---- recording ------------------------------------------------------------------------------ */
@@ -206,8 +206,8 @@ static bb_status stage_run_measure(struct stage_run *p, const char *what,
 	BB_TRY(status, bb_engine_measure(e), out);
 	*seconds = e->trials[0].samples[0];
 	if (!bb_engine_is_virtual(e))
-		BB_TRY(status, bb_crew_collect(e->driver, &time_table, p->times, p->per_rank, &got),
-		       out);
+		BB_TRY(status,
+		       bb_driver_collect(e->driver, &time_table, p->times, p->per_rank, &got), out);
 	*all = got;
 out:
 	return status;
@@ -288,7 +288,7 @@ static bb_status broadcast(struct bb_examiner *s, const struct bb_payload *table
 			   size_t count)
 {
 	const void *all;
-	bb_status status = bb_crew_gather(s->engine.driver, table, data, count, &all);
+	bb_status status = bb_driver_gather(s->engine.driver, table, data, count, &all);
 
 	if (status == BB_OK)
 		memcpy(data, all, count * table->bytes);

@@ -1,5 +1,5 @@
 /*
- * report.c - the results: records of nodes, culprits and meetings, and sentences.
+ * report.c - the results: records of nodes, culprits and rounds of pairs, and sentences.
  */
 #include "diagnose/diagnose.h"
 
@@ -20,8 +20,8 @@ BB_RECORD_KIND(bb_record_node, BB_NODE_FIELDS, "node", "Diagnosis: a node and it
 BB_RECORD_KIND(bb_record_culprit, BB_CULPRIT_FIELDS, "culprit", "Diagnosis: a culprit.");
 
 #undef BB_RECORD
-#define BB_RECORD bb_meeting_record
-BB_RECORD_KIND(bb_record_meeting, BB_MEETING_FIELDS, "meeting",
+#define BB_RECORD bb_pair_round_record
+BB_RECORD_KIND(bb_record_pair_round, BB_PAIR_ROUND_FIELDS, "pair_round",
 	       "Diagnosis: two nodes in one round.");
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -413,12 +413,13 @@ static bb_status report_nodes(struct report *report)
 	return bb_sinks_comment(sinks, line);
 }
 
-/* ---- meetings ------------------------------------------------------------------------------- */
+/* ---- rounds of pairs
+ * ------------------------------------------------------------------------------- */
 
 static bb_status report_meetings(struct bb_examiner *s, const struct bb_diagnose_stage *stage,
 				 const char *name)
 {
-	struct bb_meeting_record r = {.stage = name};
+	struct bb_pair_round_record r = {.stage = name};
 	const struct bb_quantity latency = {&stage->rounds, s->ports.rails,
 					    stage->log_s[BB_LATENCY], NULL};
 	const struct bb_quantity bandwidth = {&stage->rounds, s->ports.rails,
@@ -434,7 +435,7 @@ static bb_status report_meetings(struct bb_examiner *s, const struct bb_diagnose
 		r.latency_us = 1e6 * exp(at.log_s);
 		r.GBps = 1e-9 * (double)s->diagnose->options.bytes /
 			 exp(bb_measured_at(&bandwidth, at.met.round, at.met.to, at.rail));
-		status = bb_sinks_record(&s->engine.run->sinks, &bb_record_meeting, &r);
+		status = bb_sinks_record(&s->engine.run->sinks, &bb_record_pair_round, &r);
 	}
 	return status;
 }

@@ -158,7 +158,7 @@ static bool inform(struct bb_run *run, bb_status *status)
 
 /* ---- the run --------------------------------------------------------------------------- */
 
-/* Ends a run whose crew has not begun. A backend of several processes may then not be able to
+/* Ends a run whose drivers have not begun. A backend of several processes may then not be able to
  * close. */
 static void end_unbegun(struct bb_run *run, bb_status status)
 {
@@ -201,7 +201,7 @@ static void name_process(void *argument, int proc, struct bb_strbuf *out)
 		       member->host, member->pid);
 }
 
-static void report_cause(const struct bb_run *run, const struct bb_crew_outcome *outcome)
+static void report_cause(const struct bb_run *run, const struct bb_drivers_outcome *outcome)
 {
 	if (outcome->silent)
 		return;
@@ -226,7 +226,7 @@ static void cut_short(void *argument, int signal)
 }
 
 /* Reports the cause of a failure and writes the end of the output. Returns the exit status. */
-static int report(struct bb_run *run, const struct bb_crew_outcome *outcome)
+static int report(struct bb_run *run, const struct bb_drivers_outcome *outcome)
 {
 	/* Processes other than 0 have no results to judge. */
 	int status = outcome->caught ? 128 + outcome->caught : (int)bb_error_status(&run->error);
@@ -253,7 +253,7 @@ static int report(struct bb_run *run, const struct bb_crew_outcome *outcome)
 }
 
 /* Ends the process without freeing anything: a thread may still use it, or others never answer. */
-static void leave(void *argument, const struct bb_crew_outcome *outcome)
+static void leave(void *argument, const struct bb_drivers_outcome *outcome)
 {
 	struct bb_run *run = argument;
 	const int status = report(run, outcome);
@@ -265,7 +265,7 @@ static void leave(void *argument, const struct bb_crew_outcome *outcome)
 static int measure(struct bb_run *run)
 {
 	const bool several = run->world.nprocs > 1;
-	const struct bb_crew_config crew = {
+	const struct bb_drivers_config drivers = {
 		.launch = &run->launch,
 		.control = run->control,
 		.world = &run->world,
@@ -277,10 +277,10 @@ static int measure(struct bb_run *run)
 		.drive = bb_engine_drive,
 		.name = several ? name_process : NULL,
 		.leave = leave,
-		.crew = &run->crew,
+		.drivers = &run->drivers,
 		.argument = run,
 	};
-	struct bb_crew_outcome outcome;
+	struct bb_drivers_outcome outcome;
 	bb_status status;
 
 	bb_pattern_store_open(&run->patterns);
@@ -291,7 +291,7 @@ static int measure(struct bb_run *run)
 	if (run->options.backend->gpu)
 		run->memory_before = bb_memory_taken(run);
 	bb_run_unguard(run);
-	outcome = bb_crew_run(&crew);
+	outcome = bb_drivers_run(&drivers);
 	if (run->launch.nprocs > 1 && (outcome.caught || bb_error_status(&run->error) != BB_OK))
 		leave(run, &outcome);
 	status = bb_run_guard(run, BB_STAGE_END);

@@ -16,7 +16,7 @@
 #define MOST_HOSTS 4096
 
 /* A GPU that ranks use. */
-struct seat {
+struct device {
 	int64_t host, ranks;
 	char gpu[48];
 };
@@ -37,8 +37,8 @@ struct stream {
 	char (*hosts)[64];
 	size_t hosts_room; /* of as many as HEAD has */
 	int64_t listed;    /* lines of ranks */
-	struct seat *seats;
-	size_t nseats, seats_room;
+	struct device *devices;
+	size_t ndevices, devices_room;
 	struct bb_fact shared; /* the GPU that most ranks share */
 	struct bb_log_command sizes;
 	struct bb_log_shape shape;
@@ -151,7 +151,7 @@ static void ranks_forget(struct stream *s)
 {
 	s->head.nranks = s->head.hosts = s->listed = 0;
 	s->head.host[0] = '\0';
-	s->nseats = 0;
+	s->ndevices = 0;
 	s->shared.line = 0;
 }
 
@@ -225,38 +225,38 @@ static bool are(const struct bb_log_words *words, int i, const char *a, const ch
 }
 
 /*
- * Notes that a rank uses the GPU with address BUS, "[0000:1b:00]", and number DEVICE. Several
+ * Notes that a rank uses the GPU with address BUS, "[0000:1b:00]", and number NUMBER. Several
  * instances (MIG) of a GPU have its address; the short form, "[0x1b]", lacks the domain. Returns
  * false without memory.
  */
-static bool seat_add(struct log *log, struct stream *s, int64_t host, const char *bus,
-		     const char *device, const char *text)
+static bool device_add(struct log *log, struct stream *s, int64_t host, const char *bus,
+		       const char *number, const char *text)
 {
-	struct seat *seat = NULL;
-	char gpu[sizeof(seat->gpu)];
+	struct device *device = NULL;
+	char gpu[sizeof(device->gpu)];
 
-	snprintf(gpu, sizeof(gpu), "%.20s %.16s", bus, device);
-	for (size_t i = s->nseats; i > 0 && !seat; i--)
-		if (s->seats[i - 1].host == host && strcmp(s->seats[i - 1].gpu, gpu) == 0)
-			seat = &s->seats[i - 1];
-	if (!seat) {
-		if (s->nseats >= MOST_HOSTS)
+	snprintf(gpu, sizeof(gpu), "%.20s %.16s", bus, number);
+	for (size_t i = s->ndevices; i > 0 && !device; i--)
+		if (s->devices[i - 1].host == host && strcmp(s->devices[i - 1].gpu, gpu) == 0)
+			device = &s->devices[i - 1];
+	if (!device) {
+		if (s->ndevices >= MOST_HOSTS)
 			return true;
-		seat = BB_ARRAY_ADD(s->seats, s->nseats, s->seats_room);
-		if (!seat)
+		device = BB_ARRAY_ADD(s->devices, s->ndevices, s->devices_room);
+		if (!device)
 			return false;
-		*seat = (struct seat){.host = host};
-		memcpy(seat->gpu, gpu, sizeof(gpu));
+		*device = (struct device){.host = host};
+		memcpy(device->gpu, gpu, sizeof(gpu));
 	}
-	seat->ranks++;
-	if (seat->ranks < 2 || (s->shared.line > 0 && seat->ranks <= s->shared.value))
+	device->ranks++;
+	if (device->ranks < 2 || (s->shared.line > 0 && device->ranks <= s->shared.value))
 		return true;
 	if (s->shared.line == 0) {
 		s->shared = (struct bb_fact){.line = log->line};
 		BB_LOG_KEEP(s->shared.text, bus);
 		bb_log_quote(&s->shared, text, 0);
 	}
-	s->shared.value = seat->ranks;
+	s->shared.value = device->ranks;
 	return true;
 }
 
@@ -309,7 +309,7 @@ static bool rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 	/* Virtual machines have a domain for each GPU, which the short form of bus 0 lacks. */
 	bus = words->at[device + 2];
 	return host < 0 || strstr(head->gpu, "MIG") || strcmp(bus, "[0x00]") == 0 ||
-	       seat_add(log, s, host, bus, words->at[device + 1], text);
+	       device_add(log, s, host, bus, words->at[device + 1], text);
 }
 
 /* The headings of a table: which halves its rows have, and what their last column is. */
@@ -866,7 +866,7 @@ bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
 		       bb_claims_add_fact(&file->list[i], BB_FACT_CARD, &log.card);
 	for (size_t i = 0; i < log.nstreams; i++) {
 		free(log.streams[i].hosts);
-		free(log.streams[i].seats);
+		free(log.streams[i].devices);
 	}
 	free(log.streams);
 	free(log.tables);

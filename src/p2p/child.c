@@ -121,10 +121,10 @@ bb_status bb_child_write_floors(struct bb_pairs *pairs)
 struct child {
 	struct bb_driver *driver;
 	struct bb_pairs *pairs;
-	pid_t process; /* 0: none that has not been waited for */
-	int fd;        /* to be read; -1: none */
-	int status;    /* once it has ended, as waitpid reports it */
-	double heard;  /* time of the last bytes, on the monotonic clock */
+	pid_t process;    /* 0: none that has not been waited for */
+	int fd;           /* to be read; -1: none */
+	int status;       /* once it has ended, as waitpid reports it */
+	double last_read; /* time of the last bytes, on the monotonic clock */
 	struct bb_strbuf lines;
 	int64_t received,
 		results; /* records of pairs; those that its end record counts; -1: no end */
@@ -238,7 +238,7 @@ static bb_status listen(struct child *c)
 	ssize_t n;
 
 	while (status == BB_OK && (n = read(c->fd, bytes, sizeof(bytes) - 1)) > 0) {
-		c->heard = bb_clock_now();
+		c->last_read = bb_clock_now();
 		if (memchr(bytes, '\0', (size_t)n) || c->lines.length > MOST_LINE)
 			return fail_invalid(c, "it is no line of text");
 		bytes[n] = '\0';
@@ -311,7 +311,7 @@ static bb_status start(struct child *c)
 		close(ends[1]);
 	}
 	free(environment);
-	c->heard = bb_clock_now();
+	c->last_read = bb_clock_now();
 	return error == 0 ? BB_OK
 			  : bb_fail(&c->pairs->run->error, BB_EINTERNAL,
 				    "cannot start " SUBJECT ": %s", strerror(error));
@@ -324,10 +324,10 @@ static bb_status look(struct child *c)
 	const uint64_t timeout_ns = c->pairs->run->options.timeout_ns;
 	const double patience = 1e-9 * (double)timeout_ns + GRACE_S;
 
-	if (bb_crew_is_stopping(c->driver))
+	if (bb_driver_is_stopping(c->driver))
 		return BB_ETIMEOUT;
-	bb_crew_deadline(c->driver, SUBJECT);
-	if (timeout_ns && bb_clock_now() > c->heard + patience)
+	bb_driver_deadline(c->driver, SUBJECT);
+	if (timeout_ns && bb_clock_now() > c->last_read + patience)
 		return bb_fail(&c->pairs->run->error, BB_ETIMEOUT,
 			       SUBJECT " has sent nothing for %.0f s (-T)", patience);
 	return BB_OK;

@@ -204,7 +204,7 @@ static bb_status find_reach(struct session *s, const struct bb_route *route, str
 		if (why && peer != s->me)
 			snprintf(mine, REASON, "%s", why);
 	}
-	status = bb_crew_gather(s->engine.driver, &table, mine, 1, &all);
+	status = bb_driver_gather(s->engine.driver, &table, mine, 1, &all);
 	for (int i = 0; i < n * n && status == BB_OK; i++) {
 		const int from = i / n, to = i % n;
 		const char *a = (const char *)all + (size_t)from * bytes;
@@ -276,8 +276,8 @@ static bb_status open_memory(struct session *s)
 				     &mine[b]),
 		       out);
 	if (routes->share)
-		BB_TRY(status, bb_crew_gather(s->engine.driver, &token_table, mine, BUFFERS, &all),
-		       out);
+		BB_TRY(status,
+		       bb_driver_gather(s->engine.driver, &token_table, mine, BUFFERS, &all), out);
 	for (int i = 0; i < s->n * BUFFERS && routes->share; i++)
 		BB_TRY(status,
 		       routes->reach(s->engine.world, i / BUFFERS,
@@ -468,7 +468,7 @@ static bb_status turn_measure(struct part *p)
 	/* A round trip is two messages. */
 	const struct bb_sampling sampling = {.ready = turn_ready,
 					     .operate = turn_operate,
-					     .heard = turn_record_sample,
+					     .on_sample = turn_record_sample,
 					     .own = p,
 					     .warm = p->t.round == 0 ? o->warmup_iters
 						     : cell->ping    ? 1
@@ -546,11 +546,11 @@ static bb_status run_turn(struct session *s, const struct turn *t)
 		BB_TRY(status, bb_child_write_alive(s->pairs), out);
 	if (p.takes && t->final)
 		BB_TRY(status, buffer_fill(s, VERIFIED, &poison, (size_t)t->cell->bytes), out);
-	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	BB_TRY(status, turn_measure(&p), out);
 	if (!t->final)
 		return BB_OK;
-	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	status = turn_verify(&p);
 out:
 	return status;
@@ -657,7 +657,7 @@ static bb_status measure_cell(struct session *s, const struct bb_cell *cell, con
 	*all = s->parts;
 	if (status != BB_OK || s->virtual)
 		return status;
-	return bb_crew_collect(s->engine.driver, &bb_pair_part_table, s->parts, s->nseries, all);
+	return bb_driver_collect(s->engine.driver, &bb_pair_part_table, s->parts, s->nseries, all);
 }
 
 static bb_status run_cell(struct session *s, size_t i)
@@ -715,8 +715,8 @@ static bb_status measure_again(struct session *s, const struct bb_pair_turns *tu
 		}
 	}
 	if (status == BB_OK && !s->virtual)
-		status = bb_crew_collect(s->engine.driver, &bb_payload_seconds, s->again,
-					 BB_PAIR_TURNS, &all);
+		status = bb_driver_collect(s->engine.driver, &bb_payload_seconds, s->again,
+					   BB_PAIR_TURNS, &all);
 	if (status == BB_OK && bb_driver_leads(s->engine.driver))
 		bb_review_add(s->pairs, turns, all);
 	return status;
@@ -738,7 +738,7 @@ static bb_status share_turns(struct session *s, struct bb_pair_turns *turns)
 		{.name = NULL}};
 	const struct bb_payload table = {"turns of pairs", sizeof(*turns), fields, NULL};
 	const void *all;
-	bb_status status = bb_crew_gather(s->engine.driver, &table, turns, 1, &all);
+	bb_status status = bb_driver_gather(s->engine.driver, &table, turns, 1, &all);
 
 	if (status == BB_OK)
 		*turns = *(const struct bb_pair_turns *)all;
@@ -765,7 +765,7 @@ static bb_status review(struct session *s)
 		if (status != BB_OK || turns.n == 0)
 			break;
 		if (leads)
-			bb_crew_delay(s->engine.driver, BB_RETEST_PAUSE_S);
+			bb_driver_delay(s->engine.driver, BB_RETEST_PAUSE_S);
 		status = measure_again(s, &turns);
 	}
 	return status;
@@ -784,7 +784,7 @@ static bb_status pairs_before(struct bb_engine *engine)
 		return BB_OK;
 	if (bb_engine_leads(engine))
 		BB_TRY(status, bb_child_run(engine->driver, s->pairs), out);
-	status = bb_crew_barrier(engine->driver);
+	status = bb_driver_barrier(engine->driver);
 out:
 	return status;
 }

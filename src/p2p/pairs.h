@@ -273,9 +273,9 @@ void bb_virtual_begin(struct bb_virtual_turns *v, const struct bb_cell *cell);
 /* Add the turn of a pair of ends with SAMPLES; of HUB with all others, the only one, with one. */
 void bb_virtual_add(struct bb_virtual_turns *v, int from, int to, size_t samples);
 void bb_virtual_add_fan(struct bb_virtual_turns *v, int hub);
-/* Run it: HEARD gets the SECONDS of each sample that END timed with PEER. */
+/* Run it: ON_ARRIVAL gets the SECONDS of each sample that END timed with PEER. */
 BB_MUST bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine,
-				 void (*heard)(void *own, int end, int peer, double seconds),
+				 void (*on_arrival)(void *own, int end, int peer, double seconds),
 				 void *own);
 
 /* A bb_sink_open: matrices as text. */

@@ -38,7 +38,7 @@ struct bb_virtual_turns {
 	int last[2];            /* the pair before; -1: none */
 	int hub;                /* of a fan */
 	double started, ended;  /* of the current sample; ENDED: of a fan */
-	void (*heard)(void *own, int end, int peer, double seconds);
+	void (*on_arrival)(void *own, int end, int peer, double seconds);
 	void *own;
 };
 
@@ -177,8 +177,8 @@ static void record_operation(void *own, int rank, size_t index, const struct bb_
 	if (o->work == MEET)
 		v->started = to;
 	if (timed && o->act == BB_ACT_RECV)
-		v->heard(v->own, v->end_of[rank], v->end_of[source],
-			 (to - v->started) / (v->cell->ping ? 2 : 1));
+		v->on_arrival(v->own, v->end_of[rank], v->end_of[source],
+			      (to - v->started) / (v->cell->ping ? 2 : 1));
 }
 
 void bb_virtual_begin(struct bb_virtual_turns *v, const struct bb_cell *cell)
@@ -192,7 +192,8 @@ void bb_virtual_begin(struct bb_virtual_turns *v, const struct bb_cell *cell)
 }
 
 bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine,
-			 void (*heard)(void *own, int end, int peer, double seconds), void *own)
+			 void (*on_arrival)(void *own, int end, int peer, double seconds),
+			 void *own)
 {
 	const bool both = v->cell->bidirectional && !v->cell->ping;
 	const struct bb_program program = {.own = v,
@@ -211,14 +212,14 @@ bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine,
 
 	if (v->failed)
 		return bb_no_memory(&engine->run->error, "pairs");
-	v->heard = heard;
+	v->on_arrival = on_arrival;
 	v->own = own;
 	snprintf(trial.what, sizeof(trial.what), "pairs of %d ranks", v->pairs->n);
 	bb_engine_clear(engine);
 	BB_TRY(status, bb_engine_add(engine, &trial, NULL), out);
 	BB_TRY(status, bb_engine_measure(engine), out);
 	if (v->cell->fan)
-		heard(own, v->hub, v->hub, v->ended - v->started);
+		on_arrival(own, v->hub, v->hub, v->ended - v->started);
 out:
 	return status;
 }

@@ -3,7 +3,7 @@
  * after another, so that memory does not grow with their lengths; then of all ranks together.
  */
 #include "core/strbuf.h"
-#include "programs/seats.h"
+#include "programs/memberships.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 struct check {
 	const struct bb_program *program;
-	struct bb_seats seats;
+	struct bb_memberships memberships;
 	struct bb_error *error;
 };
 
@@ -96,9 +96,9 @@ static bb_status check_collective(struct rank_check *c)
 		return WRONG(c, "it names no collective");
 	if (o->group < 0 || o->group >= p->groups)
 		return WRONG(c, "group %d is not within 0 to %d", o->group, p->groups - 1);
-	if (bb_seats_find(&c->whole->seats, o->group, c->rank) == SIZE_MAX)
+	if (bb_memberships_find(&c->whole->memberships, o->group, c->rank) == SIZE_MAX)
 		return WRONG(c, "the rank is not a member of group %d", o->group);
-	size = bb_seats_size(&c->whole->seats, o->group);
+	size = bb_memberships_size(&c->whole->memberships, o->group);
 	if (o->root < 0 || o->root >= size)
 		return WRONG(c, "root %d is not one of the %d members", o->root, size);
 	if (o->op < 0 || o->op >= BB_NOPS ||
@@ -453,7 +453,7 @@ static bb_status receive(struct serial *s, int rank)
 
 static bb_status meet(struct serial *s, int rank)
 {
-	const struct bb_seats *seats = &s->check->seats;
+	const struct bb_memberships *memberships = &s->check->memberships;
 	struct actor *a = &s->actors[rank];
 	const int group = a->operation.group;
 	struct meeting *m = &s->meetings[group];
@@ -467,11 +467,12 @@ static bb_status meet(struct serial *s, int rank)
 	    mine->count != first->count || mine->dtype != first->dtype || mine->op != first->op ||
 	    mine->in_place != first->in_place)
 		return wrong(s, rank, "it does not match", m->rank);
-	if (m->arrived < bb_seats_size(seats, group))
+	if (m->arrived < bb_memberships_size(memberships, group))
 		return BB_OK;
 	m->arrived = 0;
-	for (size_t seat = seats->first[group]; seat < seats->first[group + 1]; seat++)
-		go_on(s, seats->rank[seat]);
+	for (size_t membership = memberships->first[group];
+	     membership < memberships->first[group + 1]; membership++)
+		go_on(s, memberships->rank[membership]);
 	return BB_OK;
 }
 
@@ -480,19 +481,20 @@ static bb_status meet(struct serial *s, int rank)
 /* The rank that RANK, which is stuck, waits for; NOBODY: any. */
 static int waits_for(const struct serial *s, int rank)
 {
-	const struct bb_seats *seats = &s->check->seats;
+	const struct bb_memberships *memberships = &s->check->memberships;
 	const struct bb_operation *o = &s->actors[rank].operation;
 
 	if (o->act == BB_ACT_SEND)
 		return s->actors[rank].peer;
 	if (o->act != BB_ACT_COLLECTIVE)
 		return o->act == BB_ACT_RECV ? o->peer : NOBODY;
-	for (size_t seat = seats->first[o->group]; seat < seats->first[o->group + 1]; seat++) {
-		const struct actor *other = &s->actors[seats->rank[seat]];
+	for (size_t membership = memberships->first[o->group];
+	     membership < memberships->first[o->group + 1]; membership++) {
+		const struct actor *other = &s->actors[memberships->rank[membership]];
 
 		if (!other->stuck || other->operation.act != BB_ACT_COLLECTIVE ||
 		    other->operation.group != o->group)
-			return seats->rank[seat];
+			return memberships->rank[membership];
 	}
 	return NOBODY;
 }
@@ -605,10 +607,10 @@ bb_status bb_program_check(const struct bb_program *p, struct bb_error *error)
 	if (p->events < 0 || p->groups < 0)
 		return bb_fail(error, BB_EINTERNAL, "a program of %d events and %d groups",
 			       p->events, p->groups);
-	BB_TRY(st, bb_seats_make(&check.seats, p, error), out);
+	BB_TRY(st, bb_memberships_make(&check.memberships, p, error), out);
 	BB_TRY(st, check_ranks(&check), out);
 	st = check_serially(&check);
 out:
-	bb_seats_free(&check.seats);
+	bb_memberships_free(&check.memberships);
 	return st;
 }

@@ -59,9 +59,9 @@ static inline int bb_measured_nearness(const struct bb_quantity *m, int a, int b
 /* The index of what arrived at NODE over RAIL in ROUND. */
 static inline size_t bb_measured_place(const struct bb_quantity *m, int round, int node, int rail)
 {
-	const size_t seat = (size_t)round * (size_t)m->rounds->nodes + (size_t)node;
+	const size_t entry = (size_t)round * (size_t)m->rounds->nodes + (size_t)node;
 
-	return seat * (size_t)m->rails + (size_t)rail;
+	return entry * (size_t)m->rails + (size_t)rail;
 }
 
 static inline double bb_measured_at(const struct bb_quantity *m, int round, int node, int rail)

@@ -85,8 +85,8 @@ int bb_circle_rounds(int nodes)
 	return nodes % 2 ? nodes : nodes - 1;
 }
 
-/* An even number of seats, of which the last stays and the others go round. Where the nodes are odd
-   nobody sits on the last. */
+/* An even number of places, of which the last stays and the others go round. Where the nodes are
+   odd nobody sits on the last. */
 int bb_circle_partner(int nodes, int round, int node)
 {
 	const int turning = bb_circle_rounds(nodes);
@@ -108,10 +108,10 @@ bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool 
 	/* All pairs as often: a partner that a node meets once more would outweigh the others. */
 	const int n = wanted > circle ? (wanted + circle - 1) / circle * circle : wanted;
 	uint64_t state = seed;
-	int *seats = shuffled(nodes, &state), *order = shuffled(circle, &state), *round;
+	int *places = shuffled(nodes, &state), *order = shuffled(circle, &state), *round;
 
 	rounds->nodes = nodes;
-	for (int r = 0; r < n && seats && order; r++) {
+	for (int r = 0; r < n && places && order; r++) {
 		round = add_round(rounds);
 		if (!round)
 			break;
@@ -119,10 +119,10 @@ bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool 
 			const int peer = bb_circle_partner(nodes, order[r % circle], i);
 
 			if (peer != BB_NOBODY)
-				round[seats[i]] = seats[peer];
+				round[places[i]] = places[peer];
 		}
 	}
-	free(seats);
+	free(places);
 	free(order);
 	return rounds->n < n ? BB_EINTERNAL : BB_OK;
 }

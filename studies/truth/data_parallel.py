@@ -8,8 +8,8 @@ SWEEP = ["--model", "linear:10x300", "--step-time", "50ms", "--servers", "1,2", 
 
 
 def steps(build, backend):
-    found = programs.records([f"{build}/data_parallel_perf", *SWEEP, "--backend", backend], "way")
-    return {(r["way"], r["servers"], r["colocated"]): r["step_us"] for r in found}
+    found = programs.records([f"{build}/data_parallel_perf", *SWEEP, "--backend", backend], "strategy")
+    return {(r["strategy"], r["servers"], r["colocated"]): r["step_us"] for r in found}
 
 
 def rows(build):

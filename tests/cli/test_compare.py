@@ -228,6 +228,6 @@ def every_record(line, *fields):
         acceptance("compare", path, path, "--all").exits(0).prints(f"# {len(records)} compared: 0 slower")
 
 
-add("parts of a layer", every_record, "tensor_parallel -g 4", "part", "way")
+add("parts of a layer", every_record, "tensor_parallel -g 4", "part", "scheme")
 add("parts of a division", every_record, "hybrid_parallel -g 8", "part", "tp")
 add("loads of experts", every_record, "moe_alltoall -g 4 --skew 0,1 --capacity 1.25", "skew", "capacity")

@@ -11,7 +11,7 @@ SYNCHRONOUS = ("dp", "ps", "ddp", "zero")
 
 
 def rows(line, runner=run):
-    return runner(f"{line} --json -").exits(0).records("way")
+    return runner(f"{line} --json -").exits(0).records("strategy")
 
 
 def formula_us(r, rate, latency, port):
@@ -24,11 +24,11 @@ def formula_us(r, rate, latency, port):
         return -(-r["parameters"] // parts) * size / rate * 1e6
 
     ring = 2 * (n - 1) * (latency + entry(n))
-    if r["way"] == "dp":
+    if r["strategy"] == "dp":
         return compute + (n * (latency + entry(1)) if n > 1 else 0)
-    if r["way"] == "average":
+    if r["strategy"] == "average":
         return compute + ring / r["every"]
-    if r["way"] in ("ddp", "zero") or r["colocated"]:
+    if r["strategy"] in ("ddp", "zero") or r["colocated"]:
         return compute + ring
     alone = k * (latency + entry(k))
     pushed = max(workers * entry(k) + latency, alone + (-(-workers // k) - 1) * entry(k)) if port else alone
@@ -38,10 +38,10 @@ def formula_us(r, rate, latency, port):
 def agrees(link, ranks):
     """Steps in virtual time take the time of their formulas, for every number of ranks."""
     found = rows(f"{SIM} -g {ranks} --link {link} --scale --servers 1,2,4 --every 3 --accumulate 2")
-    expect({r["way"] for r in found} == {*SYNCHRONOUS, "ps_async", "average"}, f"ways: {found}")
+    expect({r["strategy"] for r in found} == {*SYNCHRONOUS, "ps_async", "average"}, f"strategies: {found}")
     for r in found:
         # Every second server would have one worker less, and asynchronous workers begin at once.
-        exact = r["way"] != "ps_async" and (r["servers"] or 1) < 4
+        exact = r["strategy"] != "ps_async" and (r["servers"] or 1) < 4
         if exact or r["colocated"]:
             wanted = formula_us(r, 10e9, 5 if "5us" in link else 0, "port" in link)
             expect(abs(r["step_us"] / wanted - 1) < 1e-9, f"not what the formula says, {wanted}: {r}")
@@ -56,7 +56,7 @@ for number in (2, 4, 8, 16):
 @test
 def published_server():
     """100 MB at 25 GB/s and 8 workers: one server takes 64 ms, a server on every worker 7 ms."""
-    line = "data_parallel --backend sim --model linear:1x4999 --step-time 1ns --link 25GB/s,port --way ps"
+    line = "data_parallel --backend sim --model linear:1x4999 --step-time 1ns --link 25GB/s,port --strategy ps"
     # 4999 * 5000 floats are 99.98 MB.
     equal([round(r["step_us"] * 100 / 99.98, -1) for r in rows(f"{line} -g 9 --colocated off")], [64000], "one server")
     equal([round(r["step_us"] * 100 / 99.98, -1) for r in rows(f"{line} -g 10 --colocated off --servers 2")], [32000], "two")
@@ -67,7 +67,7 @@ def published_server():
 @test
 def speedup_decays():
     """With more ranks the speedup rises and the efficiency falls."""
-    found = [r for r in rows(f"{SIM} -g 16 --link 100MB/s,10us --scale --way ddp")]
+    found = [r for r in rows(f"{SIM} -g 16 --link 100MB/s,10us --scale --strategy ddp")]
     equal([r["nranks"] for r in found], [1, 2, 4, 8, 16], "ranks")
     equal(found[0]["efficiency"], 1, "of one rank")
     for few, many in zip(found, found[1:]):
@@ -77,7 +77,7 @@ def speedup_decays():
 @test
 def many_ranks():
     """A root with up to 16383 workers."""
-    found = rows("data_parallel --backend sim -t 16 -g 1024 --model linear:1x10 --link 10GB/s,5us --scale --way dp")
+    found = rows("data_parallel --backend sim -t 16 -g 1024 --model linear:1x10 --link 10GB/s,5us --scale --strategy dp")
     equal([r["nranks"] for r in found], [1 << k for k in range(15)], "ranks")
     for r in found:
         expect(abs(r["step_us"] / formula_us(r, 10e9, 5, False) - 1) < 1e-9, f"not what the formula says: {r}")
@@ -86,7 +86,7 @@ def many_ranks():
 @test
 def staleness():
     """With equal workers each gradient is as many updates late as there are other workers."""
-    (r,) = rows(f"{SIM} -g 9 --link 1GB/s,port --way ps_async --steps 100")
+    (r,) = rows(f"{SIM} -g 9 --link 1GB/s,port --strategy ps_async --steps 100")
     expect(6.5 < r["staleness_mean"] <= 7, f"mean staleness {r['staleness_mean']}")
     equal((r["staleness_most"], len(r["staleness"]), sum(r["staleness"])), (7, 8, 800), "histogram")
 
@@ -94,7 +94,7 @@ def staleness():
 @test
 def bytes_of_a_step():
     """A root receives all gradients, a server's port all of its part."""
-    found = {(r["way"], r["colocated"]): r for r in rows(f"{SIM} -g 4 --link 1GB/s,1us --every 5")}
+    found = {(r["strategy"], r["colocated"]): r for r in rows(f"{SIM} -g 4 --link 1GB/s,1us --every 5")}
     size = 4 * (100 * 101) * 4
     for key, wire, most in ((("dp", False), 3, 5), (("ps", False), 3, 3), (("ps", True), 1.5, 2.75), (("ddp", False), 1.5, 2),
                             (("zero", False), 1.5, 2), (("average", False), 0.3, 2)):  # fmt: skip
@@ -106,7 +106,7 @@ def trains(ranks, words, runner=run):
     found = rows(f"data_parallel {ranks} --train 12 --servers 1,2 {words}", runner)
     seen = set()
     for r in found:
-        if r["way"] in SYNCHRONOUS:
+        if r["strategy"] in SYNCHRONOUS:
             equal((r["wrong"], r["apart"]), (0, 0), r)
             seen.add(r["loss"])
         else:
@@ -131,7 +131,7 @@ def averaging_parameters_is_something_else():
     """Its result differs from that of one rank, more so the rarer it happens."""
     for every in (1, 4, 12):
         found, loss = trains("-g 4", f"--every {every}")
-        (r,) = [r for r in found if r["way"] == "average"]
+        (r,) = [r for r in found if r["strategy"] == "average"]
         expect(r["apart"] > 0 and r["loss"] != loss, f"the same as averaging gradients: {r}")
 
 
@@ -144,14 +144,14 @@ def training_over_mpi():
 @test
 def corrupt_is_found():
     for rank in (0, 2):
-        result = run(f"data_parallel -g 3 --train 4 --way ps,ddp,zero --fault corrupt:{rank}").exits(7)
+        result = run(f"data_parallel -g 3 --train 4 --strategy ps,ddp,zero --fault corrupt:{rank}").exits(7)
         expect("Wrong data in " in result.out, result)
 
 
 @test
 def measured():
     """All strategies on threads, without a formula if the link is unknown."""
-    found = rows("data_parallel -g 3 --model linear:2x50 --step-time 1ms -n 3 --way dp,ps,ps_async,ddp,zero,average")
+    found = rows("data_parallel -g 3 --model linear:2x50 --step-time 1ms -n 3 --strategy dp,ps,ps_async,ddp,zero,average")
     equal(len(found), 7, "rows")
     for r in found:
         expect(r["step_us"] >= 1000 and r["exposed_us"] >= 0, f"faster than computing: {r}")
@@ -161,10 +161,10 @@ def measured():
 
 @test
 def best_way():
-    out = prose(run(f"{SIM} -g 4 --link 1GB/s,5us --way dp,ps,ddp,average").exits(0).out)
-    expect(re.search(r"^# Tied way to reduce gradients \(equal but for rounding\): ps with a server on every rank or ddp, "
+    out = prose(run(f"{SIM} -g 4 --link 1GB/s,5us --strategy dp,ps,ddp,average").exits(0).out)
+    expect(re.search(r"^# Tied strategy to reduce gradients \(equal but for rounding\): ps with a server on every rank or ddp, "
                      r"[\d.]+ ms per batch; next: ps with 2 servers, .*only 2 of its 4 ranks compute$|"
-                     r"^# Tied way .*; next: dp, [\d.]+% longer: its step waits .* longer for communication$", out, re.M), out)
+                     r"^# Tied strategy .*; next: dp, [\d.]+% longer: its step waits .* longer for communication$", out, re.M), out)
 
 
 @test
@@ -180,9 +180,9 @@ def sampler():
 @test
 def refused():
     for line, status, word in (
-        ("--way dp,pss", 2, "did you mean ps"),
-        ("--way dp,dp", 2, "twice"),
-        ("--way dp,", 2, "empty item"),
+        ("--strategy dp,pss", 2, "did you mean ps"),
+        ("--strategy dp,dp", 2, "twice"),
+        ("--strategy dp,", 2, "empty item"),
         ("--servers 0", 2, "--servers 0: out of range"),
         ("--servers 1,x", 2, '"x"'),
         ("--algo ring,tree", 2, "one algorithm"),
@@ -198,7 +198,7 @@ def refused():
         ("--train 4 --backend null", 5, "no data"),
         ("--train 4 --backend sim --link 1GB/s,1us", 5, "no data"),
         ("--model gpt3-175b", 5, "there is room for"),
-        ("--way ps --colocated off --servers 2", 5, "no rank is left"),
+        ("--strategy ps --colocated off --servers 2", 5, "no rank is left"),
     ):
         result = run(f"data_parallel -g 2 {line}").exits(status)
         expect(word in result.out + result.err, f"{line}: no {word}\n{result}")

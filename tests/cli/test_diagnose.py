@@ -136,9 +136,9 @@ def cost_is_linear_when_quick():
     for nodes in (64, 256):
         found = records(f"diagnose --backend sim -g {nodes} --link 10GB/s,5us --quick --partners 6 --steps 0 -n 1", 0)
         equal({r["partners"] for r in found["node"]}, {6}, f"partners of {nodes} nodes")
-        equal(len([r for r in found["meeting"] if r["stage"] == "survey"]), 6 * nodes, "meetings")
+        equal(len([r for r in found["pair_round"] if r["stage"] == "survey"]), 6 * nodes, "rounds of pairs")
     found = records("diagnose --backend sim -g 9 --link 10GB/s,5us --full --steps 0 -n 1", 0)
-    equal(len({(r["from"], r["to"]) for r in found["meeting"]}), 72, "ordered pairs")
+    equal(len({(r["from"], r["to"]) for r in found["pair_round"]}), 72, "ordered pairs")
 
 
 @test(cores=1 / 2)

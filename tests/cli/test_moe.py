@@ -13,7 +13,7 @@ SMALL = "--tokens 50 --hidden 24 -n 3"
 def layers(result):
     """{skew: record}."""
     found = result.exits(0).records()
-    return {r["skew"]: r for r in found if r["kind"] == "experts"}
+    return {r["skew"]: r for r in found if r["kind"] == "moe"}
 
 
 def check(found, ranks):
@@ -131,7 +131,7 @@ def what_is_wrong_is_found():
     """A wrong byte in the counts, in a row at its expert, and in one that came back."""
     result = run(f"moe_alltoall -g 3 {SMALL} --fault corrupt:1 --json -").exits(7)
     found = result.records()
-    equal([r["wrong"] for r in found if r["kind"] == "experts"], [3, 3, 3], "wrong")
+    equal([r["wrong"] for r in found if r["kind"] == "moe"], [3, 3, 3], "wrong")
 
 
 @test

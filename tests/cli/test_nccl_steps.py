@@ -20,8 +20,8 @@ def alone(collective, size, algorithm, nodes, **options):
     return records(f"{collective} {H100}:{nodes} -b {size} -e {size} --algo {algorithm}", "result", **options)[1]["time_us"]
 
 
-def played_by(line):
-    return records(line, "end")[0]["played_by"]
+def evaluated_by(line):
+    return records(line, "end")[0]["evaluated_by"]
 
 
 @test
@@ -60,7 +60,7 @@ def groups():
     found = {r["part"]: r for r in records(f"hybrid_parallel {H100}:4 --model gpt2 --tp 4 --dp 8", "hybrid")}
     data = found["data"]
     near(data["time_us"], alone("all_reduce", data["sent_bytes"] * 8 // 14, "auto -o avg", 4, env={"NCCL_TESTS_SPLIT": "MOD 4"}), "data ranks")
-    text = played_by(f"hybrid_parallel {H100}:4 --model gpt2 --tp 4 --dp 8")
+    text = evaluated_by(f"hybrid_parallel {H100}:4 --model gpt2 --tp 4 --dp 8")
     expect("all_reduce among 4 on 1 node: " in text and "all_reduce among 8 on 4 nodes: " in text, text)
 
 
@@ -89,8 +89,8 @@ def what_there_is_no_model_of():
     for line in (f"{DDP} {H100}:2", f"zero {H100}:2 --model 7.5M --stages 1 -n 1", f"zero {H100}:2 --model 7.5M --stages 3 -n 1 --overlap off"):
         for algorithm in "ring", "auto":
             end, sound = (records(f"{line} --algo {algorithm} {fault}", "end")[0] for fault in ("--fault slow_link:0:8:4", ""))
-            equal(end["played_by"], sound["played_by"], "a slow link changes no choice")
-            expect(" model" in end["played_by"] and end["faulty_s"] > 1.05 * end["faultless_s"], f"{line}: {end}")
+            equal(end["evaluated_by"], sound["evaluated_by"], "a slow link changes no choice")
+            expect(" model" in end["evaluated_by"] and end["faulty_s"] > 1.05 * end["faultless_s"], f"{line}: {end}")
         end = records(f"{line} --fault slow_link:7:8:4", "end")[0]
         near(end["faulty_s"], end["faultless_s"], "NCCL keeps to a rail")
         run(f"{line} --fault slow_link:0:1:4").exits(5).prints("NCCL's paths between GPUs of a node are not modelled")
@@ -101,14 +101,14 @@ def what_there_is_no_model_of():
     # A group of one has nothing to refuse.
     run(f"hybrid_parallel {H100}:1 --model gpt2 --tp 4 --pp 2 --algo nvls").exits(5).says("among 2 ranks")
     line = f"pipeline --stages 4 --schedule 1f1b {H100}:1"
-    equal([played_by(line), records(line, "run")[0]["library"]], [None, None], "a pipeline has messages alone")
+    equal([evaluated_by(line), records(line, "run")[0]["library"]], [None, None], "a pipeline has messages alone")
 
 
 @test
 def zero_and_overlap():
     """Single collectives and those of a program take the same time."""
     line = f"zero {H100}:2 --model 7.5M --stages 2 -n 1 --overlap"
-    texts = [played_by(f"{line} {overlap}") for overlap in ("on", "off")]
+    texts = [evaluated_by(f"{line} {overlap}") for overlap in ("on", "off")]
     equal(sorted(texts[0].split("; ")), sorted(texts[1].split("; ")), "played by")
     expect("reduce_scatter among 16 on 2 nodes: ring" in texts[0], texts[0])
 

@@ -154,7 +154,7 @@ def agree(arguments):
     equal(records[-1]["kind"], "end", "last record")
     equal(records[-1]["results"], len(results), "results that the end record counts")
     equal({r["run_id"] for r in records}, {records[0]["run_id"]}, "run ids")
-    equal({r["schema"] for r in records}, {2}, "schemas")
+    equal({r["schema"] for r in records}, {3}, "schemas")
     for (row, half, place), cells, record in zip(halves, table, results):
         said = (row.algorithm, row.size, row.count, row.dtype, row.op, row.root, bool(place))
         keys = ("algorithm_asked", "size_bytes", "count", "dtype", "op", "root", "in_place")

@@ -191,7 +191,7 @@ def nothing_is_measured_in_virtual_time():
     expect(text.count("measured") == text.count("no hardware was measured") == 1, text)
     expect("(simulated)" in text and "# 1f1b, simulated: " in text, text)
     found = run(f"{line} --json -").exits(0).records()
-    equal({r["source"] for r in found if r["kind"] == "pass"}, {"predicted", "played"}, "sources")
+    equal({r["source"] for r in found if r["kind"] == "pass"}, {"predicted", "simulated"}, "sources")
 
 
 @test

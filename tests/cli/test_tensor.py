@@ -20,13 +20,13 @@ def records(result, codes=(0,)):
 
 
 def parts(found):
-    return {(r["part"], r["way"]): r for r in found["tensor_parallel"]}
+    return {(r["part"], r["scheme"]): r for r in found["tensor_parallel"]}
 
 
 # ---- equality ------------------------------------------------------------------------------
 
 def verdicts(found):
-    return {(r["module"], r["way"]): r["verdict"] for r in found["tensor_equality"]}
+    return {(r["module"], r["scheme"]): r["verdict"] for r in found["tensor_equality"]}
 
 
 def all_equal(found, ranks):
@@ -36,11 +36,11 @@ def all_equal(found, ranks):
     equal(verdicts(found), wanted, "verdicts")
     for r in found["tensor_equality"]:
         expect(r["passed"] and r["nranks"] == ranks, f"{r}")
-        if r["way"] == "rows":
+        if r["scheme"] == "rows":
             expect(r["wrong_outputs"] > 0.9 * r["outputs"], f"hardly wrong: {r}")
         else:
             equal((r["wrong_outputs"], r["wrong_gradients"]), (0, 0), f"wrong {r}")
-        if r["way"] not in ("ring", "rows"):
+        if r["scheme"] not in ("ring", "rows"):
             equal((r["off_ulps"], r["tolerance_ulps"]), (0, 0), f"bit for bit {r}")
 
 
@@ -74,7 +74,7 @@ def the_check_can_fail():
     found = records(run("tensor_parallel -g 3 --equality --json - --fault corrupt:1"), (7,))
     wanted = {name: "wrong" for name in MODULES} | {("mlp", "rows"): "wrong, as it must be"}
     equal(verdicts(found), wanted, "verdicts")
-    equal({r["wrong_outputs"] for r in found["tensor_equality"] if r["way"] != "rows"}, {1}, "wrong numbers")
+    equal({r["wrong_outputs"] for r in found["tensor_equality"] if r["scheme"] != "rows"}, {1}, "wrong numbers")
     equal(found["end"][0]["verdict"], "wrong data", "verdict")
 
 
@@ -89,9 +89,9 @@ def what_cannot_be_checked():
 # ---- time ----------------------------------------------------------------------------------
 
 def consistent(found, names=WAYS):
-    equal([(r["part"], r["way"]) for r in found["tensor_parallel"]], list(names), "rows")
+    equal([(r["part"], r["scheme"]) for r in found["tensor_parallel"]], list(names), "rows")
     for r in found["tensor_parallel"]:
-        equal(r["wire_bytes"], r["formula_bytes"], f"bytes of {r['part']} by {r['way']}")
+        equal(r["wire_bytes"], r["formula_bytes"], f"bytes of {r['part']} by {r['scheme']}")
         expect(abs(r["step_us"] - r["compute_us"] - r["exposed_us"]) < 1e-6, f"exposed {r}")
         if r["part"] == "layer":
             expect(abs(r["hidden_us"] + r["exposed_us"] - r["communicate_us"]) < 1e-6, f"hidden {r}")
@@ -139,7 +139,7 @@ for variant in Settings.variants:
 def csv_rows():
     out = run(f"tensor_parallel -g 2 {SHORT} -c 0 --csv -").exits(0).out
     rows = list(csv.DictReader(io.StringIO(out)))
-    equal([(r["part"], r["way"]) for r in rows], WAYS, "rows")
+    equal([(r["part"], r["scheme"]) for r in rows], WAYS, "rows")
 
 
 SIM = "tensor_parallel -g 8 --backend sim --link 50GB/s,5us --flops 300T -n 2 -w 0 --json -"
@@ -197,7 +197,7 @@ def long_sequences_hide_a_ring():
     hidden = []
     for seq in (8192, 131072):
         model = f"llama:layers=1,hidden=12288,heads=96,vocab=51200,ffn=32768,seq={seq}"
-        r = parts(records(run(f"{SIM} --model {model} --way ring")))["layer", "ring"]
+        r = parts(records(run(f"{SIM} --model {model} --scheme ring")))["layer", "ring"]
         equal(r["kept_bytes"], None, "what a gated MLP keeps is not counted")
         hidden.append(r["hidden"])
     expect(hidden[0] < 0.5 and hidden[1] > 0.9, f"hidden {hidden}")
@@ -211,14 +211,14 @@ def what_cannot_be_split_is_told():
     found = records(run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1 --json -"))
     equal([(r["collective"], r["algorithm"]) for r in found["skip"]], WAYS[:3], "skipped")
     expect("heads" in found["skip"][0]["reason"], f"{found['skip'][0]}")
-    run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1 --way ulysses").exits(5).says("heads")
+    run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1 --scheme ulysses").exits(5).says("heads")
     run("tensor_parallel -g 8 --backend sim --link 1G,1us -n 1").exits(0).prints("# skipped: layer by ulysses: the number of ranks does not divide the heads")
 
 
 for words, wanted in (
-    ("--way tensr", ["--way tensr", "did you mean tensor?"]),
-    ("--way rows", ["--way rows"]),
-    ("--way ring,ring", ['"ring" is given twice']),
+    ("--scheme tensr", ["--scheme tensr", "did you mean tensor?"]),
+    ("--scheme rows", ["--scheme rows"]),
+    ("--scheme ring,ring", ['"ring" is given twice']),
     ("-d double", ["-d double"]),
     ("--flops 10", ["--flops", "100T"]),
     ("--flops 10T --layer-time 1ms", ["--layer-time and --flops exclude each other"]),

@@ -179,7 +179,7 @@ def memory_of_ddp():
     line = "--model llama2-7b -g 8 -d bfloat16 --json -"
     told = json.loads(execute([built("model_memory"), *"--model llama2-7b --dp 8 --micro-batches 1 --json -".split()]).exits(0).out)
     sim = "--backend sim --link 1GB/s,5us --buckets 25M -n 1"
-    for command in (f"{PREDICT} {line}", f"ddp_bucket {sim} {line}", f"data_parallel --way ddp --backend sim --link 1GB/s,5us -n 1 {line}"):
+    for command in (f"{PREDICT} {line}", f"ddp_bucket {sim} {line}", f"data_parallel --strategy ddp --backend sim --link 1GB/s,5us -n 1 {line}"):
         r = next(r for r in run(command).exits(0).records() if "fit" in r)
         equal((r["memory_bytes"], r["memory_limit_bytes"]), (told["total_bytes"], (81559 << 20) - (7 << 29)), command)
         equal(r["fit"], "does not fit: a rank needs 125.67 of 81.76 GB: parameters 13.48, gradients 13.48, optimizer 80.86, "

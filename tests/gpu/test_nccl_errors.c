@@ -205,7 +205,7 @@ static void close_stage(struct stage *s)
 	b->detach(s->rank);
 }
 
-/* As the crew does it: whoever fails ends everybody's waits. */
+/* As the drivers do it: whoever fails ends everybody's waits. */
 static void *play(void *argument)
 {
 	struct player *me = argument;

@@ -222,7 +222,7 @@ static bb_status play_once(struct session *s, struct bb_runner *runner, const st
 	double end = 0;
 	bb_status status = BB_OK;
 
-	bb_crew_deadline(s->driver, kernel_names[asked->kernel]);
+	bb_driver_deadline(s->driver, kernel_names[asked->kernel]);
 	if (has_data)
 		status = fill(s);
 	expect_silence(s);
@@ -258,7 +258,7 @@ static bb_status play(struct session *s, const struct asked *asked)
 	if (bb_driver_leads(s->driver) && status == BB_OK)
 		s->run->end.results = PLAYINGS;
 	if (status != BB_OK)
-		bb_crew_abandon(s->driver);
+		bb_driver_abandon(s->driver);
 	bb_runner_close(runner);
 	return status;
 }

@@ -55,8 +55,8 @@ RUNS = {
     "latency": "p2p_latency_perf -g 2 -n 20",
     "zero": "zero_perf -g 2 --model linear:4x32",
     "tensor": "tensor_parallel_perf -g 4 " + LINK,
-    "experts": "moe_alltoall_perf -g 4 --skew 0,1 " + LINK,
-    "ways": "data_parallel_perf -g 4 " + LINK,
+    "moe": "moe_alltoall_perf -g 4 --skew 0,1 " + LINK,
+    "strategies": "data_parallel_perf -g 4 " + LINK,
     "hybrid": "hybrid_parallel_perf -g 8 " + LINK,
     "plan": "hybrid_parallel_perf --plan --preset bloom-176b",
     "barrier": "barrier_perf -g 2 -n 20",
@@ -194,7 +194,7 @@ def by_hand(head):
         *[pair(a, b) for a in range(4) for b in range(4)],
         *[node(n, 0.5 if n == 2 else 1.0) for n in range(6)],
         *[
-            new("meeting", stage="survey", round=0, **{"from": a, "to": b}, rail=0, GBps=9.5)
+            new("pair_round", stage="survey", round=0, **{"from": a, "to": b}, rail=0, GBps=9.5)
             for a in range(6)
             for b in range(6)
             if a != b

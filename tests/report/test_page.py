@@ -26,10 +26,10 @@ def sizes_have_no_exponent():
 @test
 def tables_have_what_differs():
     """Columns with one value, or with the values of another one, are told above the table; small errors are words."""
-    rows = [{"kind": "way", "way": w, "nranks": 4, "step_us": t, "low_us": t, "error_percent": e, "wrong": None}
+    rows = [{"kind": "strategy", "strategy": w, "nranks": 4, "step_us": t, "low_us": t, "error_percent": e, "wrong": None}
             for w, t, e in (("dp", 3.0, 4.2e-6), ("ddp", 5.0, -2.818))]  # fmt: skip
-    one = tables.Table("Ways", ["way", "nranks", "step_us", "low_us", "error_percent", "wrong"], rows)
-    equal(one.heads, ["way", "step", "error, %"], "heads")
+    one = tables.Table("Ways", ["strategy", "nranks", "step_us", "low_us", "error_percent", "wrong"], rows)
+    equal(one.heads, ["strategy", "step", "error, %"], "heads")
     equal(one.shared, "In all rows: nranks 4. The same as step: low.", "what is told above")
     equal([[c.shown for c in row] for row in one.rows], [["dp", "3.00\xa0µs", "exact"], ["ddp", "5.00\xa0µs", "-2.82"]], "cells")
 
@@ -131,7 +131,7 @@ ANSWERED = {
     "tensor_sim": f"tensor_parallel_perf -g 4 {LINK}",
     "hybrid": f"hybrid_parallel_perf -g 8 {LINK}",
     "plan": "hybrid_parallel_perf --plan --preset bloom-176b",
-    "experts": f"moe_alltoall_perf -g 4 --skew 0,1 {LINK}",
+    "moe": f"moe_alltoall_perf -g 4 --skew 0,1 {LINK}",
     "zero": "zero_perf -g 2 -n 2 --model linear:4x32",
     "diagnosed": f"diagnose -g 6 {LINK}",
     "culprits": f"diagnose -g 8 --fault slow:2:5ms {LINK}",
@@ -336,7 +336,7 @@ def odd_files(records):
     """(name, text, message on stderr): files with usable parts."""
     lines = [json.dumps(r) for r in records]
     all_of = lambda lines: "\n".join(lines) + "\n"
-    new = dict(records[1], schema=3)
+    new = dict(records[1], schema=4)
     nan = lines[1].replace(str(records[1]["time_us"]), "NaN")
     return [
         ("broken", all_of(lines[:3] + ['{"kind": "res'] + lines[3:]), "line 4 is not JSON"),
@@ -348,7 +348,7 @@ def odd_files(records):
           for name, field, value, why in (("text", "time_us", "7", "no number"), ("less", "busbw_GBps", -1, "negative"),
                                           ("more", "size_bytes", 1e300, "out of range"), ("array", "samples_us", [1, True], "no number"))),
         ("kind", all_of(lines + [json.dumps(dict(records[1], kind="news"))]), "1 record of the unknown kind 'news'"),
-        ("schema", all_of(lines + [json.dumps(new)]), "1 record of schema 3"),
+        ("schema", all_of(lines + [json.dumps(new)]), "1 record of schema 4"),
         ("stray", all_of(lines + [json.dumps(dict(records[1], run_id="x"))]), "1 record of a run that has no record"),
         ("list", all_of(lines + ["[]"]), "not a record: it has no kind"),
         ("long", all_of(lines + ['"' + "x" * (33 << 20) + '"']), "longer than 32 MiB"),
@@ -480,7 +480,7 @@ def the_map_of_nodes_shows_a_lost_rail():
     with tempfile.TemporaryDirectory() as folder:
         _, records = records_of(folder, "head", "all_reduce_perf", "-g", "2", "-b", "1K", "-e", "1K", "-n", "2")
         head = dict(records[0], program="diagnose")
-        meeting = lambda a, b, rail, speed: {"schema": 1, "kind": "meeting", "run_id": head["run_id"], "stage": "survey",
+        meeting = lambda a, b, rail, speed: {"schema": 1, "kind": "pair_round", "run_id": head["run_id"], "stage": "survey",
                                              "round": 0, "from": a, "to": b, "rail": rail, "GBps": speed}  # fmt: skip
         for lost in range(3):
             pairs = [meeting(a, b, rail, 12.25 if (a, rail) == (1, lost) else 36.5) for a in range(3) for b in range(3)

@@ -12,6 +12,9 @@ from kit import Skipped, add, built, equal, execute, expect, test
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+sys.path.insert(0, os.path.join(kit.ROOT, "scripts"))
+
+from report.records import renamed
 from samples import REPORT, records_of, write_records
 
 OVERLAPS = os.path.join(kit.ROOT, "tests", "report", "overlaps.py")
@@ -353,6 +356,32 @@ def one_of_several_runs():
 
 
 @test
+def records_of_older_schemas():
+    """The names before schema 3 give the same picture."""
+    with tempfile.TemporaryDirectory() as folder:
+        shapes = (("step.jsonl", ["pipeline", "-g", "2", "--backend", "sim", "--link", "1GB/s,1us", "--gantt", "--schedule", "1f1b"]),
+                  ("moe.jsonl", ["moe_alltoall", "-g", "4", "--backend", "sim", "--link", "1GB/s,1us"]))
+        for name, (program, *words) in shapes:
+            new = [json.loads(line) for line in execute([built(program + "_perf"), *words, "--json", "-"]).exits(0).out.splitlines()
+                   if line.startswith("{")]
+            old = [dict(r, schema=2) for r in new]
+            for r in old:
+                r["kind"] = "experts" if r["kind"] == "moe" else r["kind"]
+                r.update({key: "played" for key in ("source", "hop_source") if r.get(key) == "simulated"})
+            expect(any(r != dict(n, schema=2) for r, n in zip(old, new)), f"nothing of {name} had another name")
+            pictures = []
+            for records in (new, old):
+                draw(write_records(os.path.join(folder, name), records), os.path.join(folder, "a.svg"))
+                with open(os.path.join(folder, "a.svg"), encoding="utf-8") as file:
+                    pictures.append(sorted(texts(file.read())))
+            equal(pictures[1], pictures[0], f"texts of {name}")
+    for kind, old, today, new in (("way", "way", "strategy", "strategy"), ("tensor_parallel", "way", "tensor_parallel", "scheme"),
+                                  ("tensor_equality", "way", "tensor_equality", "scheme"), ("end", "played_by", "end", "evaluated_by"),
+                                  ("meeting", "from", "pair_round", "from"), ("pass", "way", "pass", "way")):
+        equal(renamed({"kind": kind, old: "x", "n": 1}), {"kind": today, new: "x", "n": 1}, kind)
+
+
+@test
 def bad_records():
     """Incomplete or other records give a sentence, and no picture."""
     with tempfile.TemporaryDirectory() as folder:
@@ -363,7 +392,7 @@ def bad_records():
         cases = [
             (good[:1], "no record can be drawn"),
             ([r for r in good if r["kind"] != "pipeline"], "no record can be drawn; the file has end, pass"),
-            (put(0, schema=3), "schema 3"),
+            (put(0, schema=4), "schema 4"),
             (put(first, run_id="x"), "of a run that has no record"),
             (put(first, schedule="x"), "'x', which has no record"),
             (put(first, source="guessed"), "none of predicted, measured"),

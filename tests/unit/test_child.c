@@ -1,6 +1,6 @@
 /* The half that a child process measures: what a parent takes from its records, and what not. The
    children are this program, which does what its first word says. */
-#include "harness/run/crew.h"
+#include "harness/run/drivers.h"
 #include "p2p/pairs.h"
 
 #include <math.h>
@@ -24,8 +24,8 @@ struct world {
 	struct bb_run run;
 	struct bb_pairs pairs;
 	struct bb_cell cell;
-	struct bb_crew_config config;
-	struct bb_crew crew;
+	struct bb_drivers_config config;
+	struct bb_drivers drivers;
 	struct bb_driver driver;
 };
 
@@ -38,9 +38,9 @@ static void open_world(struct world *w)
 	w->cell = (struct bb_cell){.route = &route, .direct = true, .bytes = 64, .repeats = 10};
 	w->pairs.cells = &w->cell;
 	w->pairs.ncells = 1;
-	w->crew.config = &w->config;
-	pthread_mutex_init(&w->crew.lock, NULL);
-	w->driver.crew = &w->crew;
+	w->drivers.config = &w->config;
+	pthread_mutex_init(&w->drivers.lock, NULL);
+	w->driver.drivers = &w->drivers;
 	sched_getaffinity(0, sizeof(w->pairs.cpus), w->pairs.cpus);
 }
 
@@ -48,7 +48,7 @@ static void close_world(struct world *w)
 {
 	bb_child_free(&w->pairs);
 	bb_review_close(&w->pairs);
-	pthread_mutex_destroy(&w->crew.lock);
+	pthread_mutex_destroy(&w->drivers.lock);
 }
 
 /* ---- children -------------------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ static void close_world(struct world *w)
 	"{\"kind\":\"floor\",\"route\":\"send\",\"bidirectional\":false,\"size_bytes\":64,"        \
 	"\"rank\":" rank ",\"peer\":1,\"shortest_s\":0.5,\"second_s\":0.625,\"third_s\":0.75,"     \
 	"\"rounds\":4,\"near\":" near "}\n"
-#define ALIVE "{\"schema\":2,\"kind\":\"alive\"}\n"
+#define ALIVE "{\"schema\":3,\"kind\":\"alive\"}\n"
 #define END "{\"kind\":\"end\",\"results\":2,\"exit_status\":0}\n"
 #define WHOLE RUN ALIVE PAIR PAIR SKIP FLOOR("0", "3") END
 #define JUNK "ZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZZ\n"
@@ -198,7 +198,7 @@ static void ends_with_the_run(void **state)
 	struct world w;
 
 	open_world(&w);
-	atomic_store(&w.crew.stop, true);
+	atomic_store(&w.drivers.stop, true);
 	assert_int_equal(run_child(&w, "stays"), BB_ETIMEOUT);
 	assert_int_equal(bb_error_status(&w.run.error), BB_OK);
 	close_world(&w);

@@ -504,20 +504,20 @@ static void test_facts_of_runs(void **state)
 
 static void test_shared_gpus(void **state)
 {
-#define SEAT(rank, host, device, bus, name)                                                        \
+#define RANK(rank, host, device, bus, name)                                                        \
 	"# Rank " rank " Group 0 Pid 1 on " host " device " device " [" bus "] " name "\n"
 	static const struct {
 		const char *text;
 		int64_t ranks;
 	} cases[] = {
-		{SEAT("0", "a", "0", "0000:02:00", "X") SEAT("1", "a", "0", "0000:02:00", "X"), 2},
-		{SEAT("0", "a", "0", "0000:02:00", "X") SEAT("1", "b", "0", "0000:02:00", "X"), 0},
-		{SEAT("0", "a", "0", "0008:01:00", "X") SEAT("1", "a", "1", "0009:01:00", "X"), 0},
-		{SEAT("0", "a", "0", "0x01", "X") SEAT("1", "a", "1", "0x01", "X"), 0},
-		{SEAT("0", "a", "0", "0x00", "X") SEAT("1", "a", "0", "0x00", "X"), 0},
-		{SEAT("0", "a", "0", "0x01", "X") SEAT("1", "a", "0", "0x01", "X"), 2},
-		{SEAT("0", "a", "0", "0x01", "A100 MIG 1g")
-			 SEAT("1", "a", "0", "0x01", "A100 MIG 1g"),
+		{RANK("0", "a", "0", "0000:02:00", "X") RANK("1", "a", "0", "0000:02:00", "X"), 2},
+		{RANK("0", "a", "0", "0000:02:00", "X") RANK("1", "b", "0", "0000:02:00", "X"), 0},
+		{RANK("0", "a", "0", "0008:01:00", "X") RANK("1", "a", "1", "0009:01:00", "X"), 0},
+		{RANK("0", "a", "0", "0x01", "X") RANK("1", "a", "1", "0x01", "X"), 0},
+		{RANK("0", "a", "0", "0x00", "X") RANK("1", "a", "0", "0x00", "X"), 0},
+		{RANK("0", "a", "0", "0x01", "X") RANK("1", "a", "0", "0x01", "X"), 2},
+		{RANK("0", "a", "0", "0x01", "A100 MIG 1g")
+			 RANK("1", "a", "0", "0x01", "A100 MIG 1g"),
 		 0},
 	};
 

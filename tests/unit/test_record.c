@@ -53,7 +53,7 @@ static void test_absent_json(void **state)
 	skip.reason = "a \"reason\"\n";
 	bb_record_json(&out, &bb_record_skip, "id", &skip);
 	assert_string_equal(bb_strbuf_text(&out),
-			    "{\"schema\":2,\"kind\":\"skip\",\"run_id\":\"id\",\"collective\":null,"
+			    "{\"schema\":3,\"kind\":\"skip\",\"run_id\":\"id\",\"collective\":null,"
 			    "\"algorithm\":\"ring\",\"dtype\":null,\"op\":null,\"root\":null,"
 			    "\"size_bytes\":null,\"placement\":null,"
 			    "\"reason\":\"a \\\"reason\\\"\\n\",\"matrix\":null}");
@@ -113,7 +113,7 @@ static void test_csv(void **state)
 	assert_int_equal(columns(bb_strbuf_text(&head)), columns(bb_strbuf_text(&row)));
 	assert_int_equal(strncmp(bb_strbuf_text(&head), "schema,run_id,collective,", 25), 0);
 	assert_int_equal(strncmp(bb_strbuf_text(&row),
-				 "2,id,all_reduce,,\"says \"\"x, y\"\"\",,,,-1,,,,true,,,,,,,", 53),
+				 "3,id,all_reduce,,\"says \"\"x, y\"\"\",,,,-1,,,,true,,,,,,,", 53),
 			 0);
 	assert_non_null(strstr(bb_strbuf_text(&row), ",1.5;2.25,"));
 	assert_int_equal(row.text[row.length - 1], '\n');

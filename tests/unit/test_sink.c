@@ -345,7 +345,7 @@ static void test_csv(void **state)
 	assert_int_equal(count(now(&w), "\n"), 2);
 	put(&w, result_record(1024, true, 2));
 	finish(&w, end_record());
-	assert_int_equal(count(w.text, "\n2,id,all_reduce,ring,ring,,float,sum,-1,2,1024,256,"), 2);
+	assert_int_equal(count(w.text, "\n3,id,all_reduce,ring,ring,,float,sum,-1,2,1024,256,"), 2);
 	done(&w);
 }
 
@@ -360,11 +360,11 @@ static void test_jsonl(void **state)
 	assert_int_equal((w.sink->ops->record)(w.sink, &bb_record_skip, &skip_record), BB_OK);
 	finish(&w, end_record());
 	assert_int_equal(count(w.text, "\n"), 4);
-	assert_int_equal(count(w.text, "{\"schema\":2,\"kind\":\"run\",\"run_id\":\"id\","), 1);
-	assert_int_equal(count(w.text, "\n{\"schema\":2,\"kind\":\"result\",\"run_id\":\"id\","),
+	assert_int_equal(count(w.text, "{\"schema\":3,\"kind\":\"run\",\"run_id\":\"id\","), 1);
+	assert_int_equal(count(w.text, "\n{\"schema\":3,\"kind\":\"result\",\"run_id\":\"id\","),
 			 1);
-	assert_int_equal(count(w.text, "\n{\"schema\":2,\"kind\":\"skip\",\"run_id\":\"id\","), 1);
-	assert_int_equal(count(w.text, "\n{\"schema\":2,\"kind\":\"end\",\"run_id\":\"id\","), 1);
+	assert_int_equal(count(w.text, "\n{\"schema\":3,\"kind\":\"skip\",\"run_id\":\"id\","), 1);
+	assert_int_equal(count(w.text, "\n{\"schema\":3,\"kind\":\"end\",\"run_id\":\"id\","), 1);
 	done(&w);
 }
 

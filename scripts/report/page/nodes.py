@@ -65,10 +65,10 @@ def end_text(r, key):
     return f"{told} {code}" if code and part_of(r) == "bad" else told
 
 
-def meetings(run):
+def pair_rounds(run):
     """Bandwidth from node to node: the slowest of all rails and rounds of the survey, so that a lost rail shows."""
     found, rails = {}, set()
-    for r in run.of("meeting"):
+    for r in run.of("pair_round"):
         ends = number(r, "from"), number(r, "to")
         if None not in ends and positive(r, "GBps") and text(r, "stage") in (None, "survey"):
             found[ends] = min(r["GBps"], found.get(ends, r["GBps"]))
@@ -115,4 +115,4 @@ def groups(run):
 
 
 def figures(run):
-    return [(None, of_diagnosis(run) + meetings(run) + groups(run))], []
+    return [(None, of_diagnosis(run) + pair_rounds(run) + groups(run))], []

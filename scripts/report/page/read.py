@@ -5,7 +5,7 @@ import json
 
 from report import files, logs
 from report.values import count, mistake, number, short, text
-from report.records import SCHEMAS, Run
+from report.records import SCHEMAS, Run, renamed
 
 MOST_RECORDS = 100000  # of all files
 MOST_BYTES = 256 << 20  # likewise
@@ -23,9 +23,9 @@ MEASURED = (
     "tensor_equality",
     "hybrid_plan",
     "hybrid",
-    "experts",
+    "moe",
     "zero",
-    "way",
+    "strategy",
     "node",
     "schedule",
 )
@@ -38,7 +38,7 @@ OTHERS = (
     "crossing",
     "pass",
     "zero_moment",
-    "meeting",
+    "pair_round",
     "counter",
     "gpu",
     "message",
@@ -82,6 +82,7 @@ class Reader:
         elif mistake(record):
             self.broken.append((line_number, f"a record whose {mistake(record)}"))
         else:
+            record = record if record["schema"] == SCHEMAS[-1] else renamed(record)
             if record["kind"] not in KINDS:
                 kind = short(record["kind"], 40)
                 self.unknown[kind] = self.unknown.get(kind, 0) + 1

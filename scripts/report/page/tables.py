@@ -35,18 +35,18 @@ COLUMNS = {
         "bubble_over_total off_percent peak_bytes wrong"
     ).split(),
     "tensor_parallel": (
-        "model part way nranks calls wire_bytes formula_bytes kept_bytes compute_us communicate_us step_us "
+        "model part scheme nranks calls wire_bytes formula_bytes kept_bytes compute_us communicate_us step_us "
         "low_us high_us exposed_us hidden"
     ).split(),
     "tensor_equality": (
-        "module way nranks outputs wrong_outputs gradients wrong_gradients off_ulps verdict passed"
+        "module scheme nranks outputs wrong_outputs gradients wrong_gradients off_ulps verdict passed"
     ).split(),
     "zero": (
         "stage nranks overlap formula_bytes parameters_bytes gradients_bytes optimizer_bytes "
         "communication_bytes held_bytes reserved_bytes wire_bytes formula_wire_bytes step_us wrong"
     ).split(),
-    "way": (
-        "way servers nranks workers step_us low_us high_us predicted_us error_percent exposed_us most_bytes "
+    "strategy": (
+        "strategy servers nranks workers step_us low_us high_us predicted_us error_percent exposed_us most_bytes "
         "wire_bytes speedup efficiency wrong"
     ).split(),
     "hybrid_plan": (
@@ -61,7 +61,7 @@ COLUMNS = {
         "rank host bus driver sm_MHz sm_most_MHz memory_MHz temperature_C power_W power_cap_W throttle_reasons "
         "ecc_corrected ecc_uncorrected rows_remapped nvlink_errors pcie_replays power_throttled_us thermal_throttled_us"
     ).split(),
-    "experts": (
+    "moe": (
         "skew capacity imbalance dropped_share counts_us dispatch_us combine_us layer_us low_us high_us "
         "dispatch_GBps times_even wrong"
     ).split(),
@@ -77,9 +77,9 @@ NAMES = {
     "tensor_equality": "Equality with the unsplit layer",
     "hybrid_plan": "Divisions",
     "hybrid": "Steps and their parts",
-    "experts": "Loads",
+    "moe": "Loads",
     "zero": "Stages",
-    "way": "Strategies",
+    "strategy": "Strategies",
     "skip": "Skipped",
     "finding": "Findings",
     "culprit": "Culprits",

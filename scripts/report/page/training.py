@@ -121,17 +121,17 @@ def named(*keys):
 
 def step_figures(run):
     exposed = "Computations, and the time that the step waits for communication. Number: the whole step."
-    ways = stacked(
-        [dict(r, compute_us=rest(r)) for r in run.of("way")],
+    strategies = stacked(
+        [dict(r, compute_us=rest(r)) for r in run.of("strategy")],
         (COMPUTE, EXPOSED),
         "step_us",
-        named("way", "servers"),
+        named("strategy", "servers"),
         duration,
         "time of a step",
         "predicted_us",
     )
     tensor = stacked(
-        run.of("tensor_parallel"), (COMPUTE, EXPOSED), "step_us", named("part", "way"), duration, "time of a step"
+        run.of("tensor_parallel"), (COMPUTE, EXPOSED), "step_us", named("part", "scheme"), duration, "time of a step"
     )
     plan_rows = sorted((r for r in run.of("hybrid_plan") if positive(r, "place")), key=lambda r: r["place"])
     division_name = lambda r: f"{r.get('place')}: tp {r.get('tp')} pp {r.get('pp')} dp {r.get('dp')}"[:40]
@@ -140,7 +140,7 @@ def step_figures(run):
         plan_rows, (("memory_bytes", "memory", ink.PURPLE),), "memory_bytes", division_name, memory, "memory of a rank, as planned"
     )
     moe = stacked(
-        run.of("experts"),
+        run.of("moe"),
         (("counts_us", "counts", GREY), ("dispatch_us", "dispatch", ink.BLUE), ("combine_us", "combine", "#d55e00")),
         "layer_us",
         lambda r: f"skew {number(r, 'skew') or 0:g}" + (f", capacity {r['capacity']:g}" if positive(r, "capacity") else ""),
@@ -173,7 +173,7 @@ def step_figures(run):
             "Line across a bar: the prediction." if any(positive(r, "p50_us") for r in run.of("pipeline")) else "Predicted."
         )),
         (peaks, "Memory of the schedules", "Activations on the stage that keeps the most."),
-        (ways, "Strategies of data parallelism", exposed + " Line across a bar: by the formula."),
+        (strategies, "Strategies of data parallelism", exposed + " Line across a bar: by the formula."),
         (tensor, "Strategies of splitting a layer", exposed),
         (plans, "Divisions of the model", "The fastest that fit."),
         (planned_memory, "Memory of the divisions", "Of the same divisions."),

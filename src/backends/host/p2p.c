@@ -167,7 +167,7 @@ static int find_first(const struct bb_group *group)
 	int first = -1;
 
 	for (int i = 1; i <= n; i++) {
-		const int peer = (group->heard + i) % n;
+		const int peer = (group->last_sender + i) % n;
 		const uint32_t number = group->peers[peer].received[0] + 1;
 		struct bb_slot *slot =
 			&pipe_of(group, peer, group->me, 0)->slots[number % BB_SLOTS];
@@ -203,10 +203,10 @@ bb_status bb_host_message(const struct bb_message *m)
 				  any_has_arrived, group);
 	if (status != BB_OK)
 		return status;
-	group->heard = find_first(group);
-	status = pass_in(group, group->heard, m);
+	group->last_sender = find_first(group);
+	status = pass_in(group, group->last_sender, m);
 	if (status == BB_OK)
-		*m->source = group->heard;
+		*m->source = group->last_sender;
 	return status;
 }
 

@@ -28,10 +28,10 @@ static double latest_of(const double *times, int n)
 	return latest;
 }
 
-/* The latest clock of COURSE. */
-static double course_now(const struct bb_context *c, const struct bb_course *course)
+/* The latest clock of SCENARIO. */
+static double scenario_now(const struct bb_context *c, const struct bb_scenario *scenario)
 {
-	return latest_of(course->clocks, c->world.nranks);
+	return latest_of(scenario->clocks, c->world.nranks);
 }
 
 /* Report to the listener that an evaluation has ended. */
@@ -48,19 +48,19 @@ static void sim_close(struct bb_context *context)
 	bb_choices_free(&context->choices);
 	free(context->counts);
 	bb_calibration_free(context->calibration);
-	for (int i = 0; i < context->ncourses; i++) {
-		bb_crowds_free(&context->courses[i].crowds);
-		free(context->courses[i].clocks);
+	for (int i = 0; i < context->nscenarios; i++) {
+		bb_crowds_free(&context->scenarios[i].crowds);
+		free(context->scenarios[i].clocks);
 	}
 	free(context);
 }
 
-static bool open_course(struct bb_context *c, const struct bb_backend_config *config, bool faulty)
+static bool open_scenario(struct bb_context *c, const struct bb_backend_config *config, bool faulty)
 {
 	const struct bb_virtual_config *virtual = config->virtual;
-	struct bb_course *course = &c->courses[c->ncourses++];
+	struct bb_scenario *scenario = &c->scenarios[c->nscenarios++];
 
-	*course = (struct bb_course){
+	*scenario = (struct bb_scenario){
 		.links = {.rate = config->link_rate,
 			  .latency = config->link_latency,
 			  .port = config->link_port,
@@ -68,22 +68,23 @@ static bool open_course(struct bb_context *c, const struct bb_backend_config *co
 			  .seed = virtual->seed,
 			  .choices = faulty ? NULL : &c->choices, /* no fault is known to them */
 			  .pace = &c->pace},
-		.clocks = calloc((size_t)c->world.nranks, sizeof(*course->clocks)),
+		.clocks = calloc((size_t)c->world.nranks, sizeof(*scenario->clocks)),
 	};
 	if (faulty) {
-		course->links.slow_link.from = config->slow_link.from;
-		course->links.slow_link.to = config->slow_link.to;
-		course->links.slow_link.factor = config->slow_link.factor;
-		course->slow_rank = virtual->slow_rank.rank;
-		course->late = virtual->slow_rank.seconds;
+		scenario->links.slow_link.from = config->slow_link.from;
+		scenario->links.slow_link.to = config->slow_link.to;
+		scenario->links.slow_link.factor = config->slow_link.factor;
+		scenario->slow_rank = virtual->slow_rank.rank;
+		scenario->late = virtual->slow_rank.seconds;
 	}
 	if (!virtual->cluster)
-		return course->clocks;
-	course->fabric = virtual->cluster->fabric;
-	course->fabric.flawed = faulty && virtual->flawed;
-	course->fabric.flaw = virtual->flaw;
-	course->links.fabric = &course->fabric;
-	return bb_crowds_open(&course->crowds, &course->fabric, c->world.nranks) && course->clocks;
+		return scenario->clocks;
+	scenario->fabric = virtual->cluster->fabric;
+	scenario->fabric.flawed = faulty && virtual->flawed;
+	scenario->fabric.flaw = virtual->flaw;
+	scenario->links.fabric = &scenario->fabric;
+	return bb_crowds_open(&scenario->crowds, &scenario->fabric, c->world.nranks) &&
+	       scenario->clocks;
 }
 
 /* An evaluation ends when the run is aborted. */
@@ -115,7 +116,7 @@ static bb_status open_with(const struct bb_sim_library *library, struct bb_conte
 				 .error = error,
 				 .listener = virtual->listener,
 				 .pace = {report_progress, c}};
-	if ((faulty && !open_course(c, config, true)) || !open_course(c, config, false)) {
+	if ((faulty && !open_scenario(c, config, true)) || !open_scenario(c, config, false)) {
 		st = bb_no_memory(error, "the clocks of all ranks");
 		goto out;
 	}
@@ -197,7 +198,7 @@ static void sim_group_close(struct bb_group *group)
 {
 	if (!group)
 		return;
-	for (int i = 0; i < group->context->ncourses; i++)
+	for (int i = 0; i < group->context->nscenarios; i++)
 		free(group->crowds[i]);
 	free(group->members);
 	free(group->times);
@@ -223,10 +224,10 @@ static bb_status sim_group_open(struct bb_rank *rank, const int *members, int n,
 		g->members[i] = members[i];
 		g->first_ranks = g->first_ranks && members[i] == i;
 	}
-	for (int i = 0; i < c->ncourses && c->cluster; i++) {
-		const struct bb_link_model *const links = &c->courses[i].links;
+	for (int i = 0; i < c->nscenarios && c->cluster; i++) {
+		const struct bb_link_model *const links = &c->scenarios[i].links;
 
-		if (!bb_crowds_find(&c->courses[i].crowds, members, n, &g->crowds[i]))
+		if (!bb_crowds_find(&c->scenarios[i].crowds, members, n, &g->crowds[i]))
 			goto fail;
 		if (c->cluster->inside == BB_INSIDE_MEMORY) {
 			/* The members are sorted. */
@@ -261,8 +262,8 @@ static bb_status sim_barrier(struct bb_group *group)
 {
 	struct bb_context *c = group->context;
 
-	for (int k = 0; k < c->ncourses; k++) {
-		double *clocks = c->courses[k].clocks, latest = 0;
+	for (int k = 0; k < c->nscenarios; k++) {
+		double *clocks = c->scenarios[k].clocks, latest = 0;
 
 		for (int i = 0; i < group->n; i++)
 			if (clocks[group->members[i]] > latest)
@@ -290,16 +291,16 @@ static const struct bb_native *native_named(const struct bb_context *c, const ch
 	return NULL;
 }
 
-/* The links of COURSE, of ALL ranks, as the group's members see them. A group of the first ranks
+/* The links of SCENARIO, of ALL ranks, as the group's members see them. A group of the first ranks
    needs no list. */
-static struct bb_link_model links_of(const struct bb_group *group, int course,
+static struct bb_link_model links_of(const struct bb_group *group, int scenario,
 				     const struct bb_link_model *all)
 {
 	struct bb_link_model links = *all;
 
 	if (!group->first_ranks)
 		links.members = group->members;
-	links.crowd = group->crowds[course];
+	links.crowd = group->crowds[scenario];
 	return links;
 }
 
@@ -311,7 +312,7 @@ static bb_status resolve_schedule(struct bb_group *group, const char *name, stru
 	struct bb_shape shape = bb_call_scheduled_shape(call);
 	const size_t element = bb_dtype_size(call->dtype);
 	const struct bb_link_model links =
-		links_of(group, c->ncourses - 1, &c->courses[c->ncourses - 1].links);
+		links_of(group, c->nscenarios - 1, &c->scenarios[c->nscenarios - 1].links);
 	struct bb_error reason = {.text = ""};
 
 	if (!fits_schedules(c)) {
@@ -371,7 +372,7 @@ static const char *sim_refuses(struct bb_group *group, const struct bb_call *cal
 	const struct bb_context *c = group->context;
 	const char *why;
 
-	if (fits_schedules(c) && c->courses[0].links.slow_link.factor > 0)
+	if (fits_schedules(c) && c->scenarios[0].links.slow_link.factor > 0)
 		return "a model has no links between two ranks: slow_link needs a schedule over "
 		       "--link or --cluster";
 	if (!call->native)
@@ -502,19 +503,19 @@ static bool sim_summarize(const struct bb_context *c, struct bb_strbuf *out)
 /* ---- times ---------------------------------------------------------------------------- */
 
 /* Evaluate CALL, as the library's time does. */
-static bb_status time_call(struct bb_group *group, int course, const struct bb_link_model *all,
+static bb_status time_call(struct bb_group *group, int scenario, const struct bb_link_model *all,
 			   const struct bb_call *call, uint64_t number, double *times,
 			   struct bb_error *error)
 {
 	const struct bb_context *c = group->context;
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
-	const struct bb_link_model links = links_of(group, course, all);
+	const struct bb_link_model links = links_of(group, scenario, all);
 	const size_t element = bb_dtype_size(call->dtype);
 	bb_status status = BB_OK;
 
 	group->prediction = (struct bb_model_prediction){.support = {NAN, NAN, NAN, NAN, NAN, NAN}};
 	if (call->native) {
-		status = c->library->time(group, course, &links, call, number, times, error);
+		status = c->library->time(group, scenario, &links, call, number, times, error);
 	} else if (fits_schedules(c)) {
 		bb_sim_time_whole(group,
 				  bb_calibration_time(c->calibration, call->schedule, &shape,
@@ -529,8 +530,8 @@ static bb_status time_call(struct bb_group *group, int course, const struct bb_l
 		if (status == BB_EINTERNAL)
 			(void)bb_no_memory(error, "the messages of a collective");
 	}
-	/* Course 0 is the one that is reported. */
-	return status == BB_OK && course == 0 ? count_call(group, call, error) : status;
+	/* Scenario 0 is the one that is reported. */
+	return status == BB_OK && scenario == 0 ? count_call(group, call, error) : status;
 }
 
 static bb_status sim_collective(struct bb_group *group, struct bb_queue *queue,
@@ -542,18 +543,19 @@ static bb_status sim_collective(struct bb_group *group, struct bb_queue *queue,
 
 	if (atomic_load(&c->aborted))
 		return BB_ETIMEOUT;
-	/* Course 0 comes last, as it is the one that is reported. */
-	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--) {
-		struct bb_course *course = &c->courses[i];
+	/* Scenario 0 comes last, as it is the one that is reported. */
+	for (int i = c->nscenarios - 1; i >= 0 && status == BB_OK; i--) {
+		struct bb_scenario *scenario = &c->scenarios[i];
 
 		for (int m = 0; m < group->n; m++) {
-			group->times[m] = course->clocks[group->members[m]];
-			if (course->late > 0 && group->members[m] == course->slow_rank)
-				group->times[m] += course->late;
+			group->times[m] = scenario->clocks[group->members[m]];
+			if (scenario->late > 0 && group->members[m] == scenario->slow_rank)
+				group->times[m] += scenario->late;
 		}
-		status = time_call(group, i, &course->links, call, number, group->times, c->error);
+		status =
+			time_call(group, i, &scenario->links, call, number, group->times, c->error);
 		for (int m = 0; m < group->n; m++)
-			course->clocks[group->members[m]] = group->times[m];
+			scenario->clocks[group->members[m]] = group->times[m];
 	}
 	progress_done(c);
 	return status;
@@ -576,13 +578,13 @@ static void done_later(void *own, int rank, size_t index, const struct bb_operat
 			   to + later->by, source);
 }
 
-/* The evaluation of a program on one course. */
+/* The evaluation of a program on one scenario. */
 struct evaluation {
 	struct bb_rank *rank;
 	const struct bb_program *program;
 	struct bb_group **groups; /* [group]: NULL: no collective of it has come yet */
 	struct bb_link_model links;
-	int course;
+	int scenario;
 };
 
 static bb_status program_perform(void *own, const struct bb_operation *o, const int *members, int n,
@@ -603,7 +605,7 @@ static bb_status program_perform(void *own, const struct bb_operation *o, const 
 		BB_TRY(status, sim_group_open(p->rank, members, n, group, error), out);
 	BB_TRY(status, set_algorithm(*group, p->program->algorithm, &call, error), out);
 	*whole = call.native && (*group)->context->library->is_whole;
-	status = time_call(*group, p->course, &p->links, &call, number, times, error);
+	status = time_call(*group, p->scenario, &p->links, &call, number, times, error);
 out:
 	return status;
 }
@@ -620,16 +622,16 @@ static bb_status sim_evaluate(struct bb_rank *rank, const struct bb_program *pro
 	if (fits_schedules(c))
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--calibrate is for collectives; give --link or --cluster");
-	/* Course 0 comes last, as it is the one that is reported. */
-	for (int i = c->ncourses - 1; i >= 0 && status == BB_OK; i--) {
-		struct later later = {watch, course_now(c, &c->courses[i])};
+	/* Scenario 0 comes last, as it is the one that is reported. */
+	for (int i = c->nscenarios - 1; i >= 0 && status == BB_OK; i--) {
+		struct later later = {watch, scenario_now(c, &c->scenarios[i])};
 		const struct bb_timeline_watch on_clock = {done_later, &later};
 		struct evaluation p = {
 			.rank = rank,
 			.program = program,
 			.groups = calloc((size_t)program->groups + 1, sizeof(struct bb_group *)),
-			.links = c->courses[i].links,
-			.course = i,
+			.links = c->scenarios[i].links,
+			.scenario = i,
 		};
 		const struct bb_timeline_performer performer = {program_perform, &p};
 		double seconds = 0;
@@ -646,7 +648,7 @@ static bb_status sim_evaluate(struct bb_rank *rank, const struct bb_program *pro
 		if (i == 0)
 			*end = later.by + seconds;
 		for (int r = 0; r < c->world.nranks; r++)
-			c->courses[i].clocks[r] = later.by + seconds;
+			c->scenarios[i].clocks[r] = later.by + seconds;
 	}
 	c->programs++;
 	progress_done(c);
@@ -698,16 +700,16 @@ static bb_status sim_compute(struct bb_rank *rank, struct bb_queue *queue,
 
 static double sim_now(struct bb_rank *rank)
 {
-	return course_now(rank->context, &rank->context->courses[0]);
+	return scenario_now(rank->context, &rank->context->scenarios[0]);
 }
 
 static void sim_delay(struct bb_rank *rank, double seconds)
 {
 	const struct bb_context *c = rank->context;
 
-	for (int i = 0; i < c->ncourses; i++)
+	for (int i = 0; i < c->nscenarios; i++)
 		for (int r = 0; r < c->world.nranks; r++)
-			c->courses[i].clocks[r] += seconds;
+			c->scenarios[i].clocks[r] += seconds;
 }
 
 static void sim_evaluated(struct bb_group *group, const char **evaluator, double *faultless)
@@ -715,7 +717,7 @@ static void sim_evaluated(struct bb_group *group, const char **evaluator, double
 	const struct bb_context *c = group->context;
 
 	*evaluator = group->evaluator;
-	*faultless = c->ncourses > 1 ? course_now(c, &c->courses[c->ncourses - 1]) : NAN;
+	*faultless = c->nscenarios > 1 ? scenario_now(c, &c->scenarios[c->nscenarios - 1]) : NAN;
 }
 
 static const struct bb_model_prediction *sim_predicted(struct bb_group *group)

@@ -19,7 +19,7 @@
 #define BB_SIM_LIBRARY_TEXT 128
 
 /* One evaluation of the world: a clock of each rank, over the links, with or without a fault. */
-struct bb_course {
+struct bb_scenario {
 	struct bb_link_model links;
 	struct bb_fabric fabric; /* of LINKS, with a cluster */
 	struct bb_crowds crowds; /* on it */
@@ -34,8 +34,8 @@ struct bb_context {
 	struct bb_world world;
 	/* The first is reported; the second, where a fault was requested, has no fault. Choices are
 	   made on the last, as NCCL does not know of the fault. */
-	struct bb_course courses[2];
-	int ncourses;
+	struct bb_scenario scenarios[2];
+	int nscenarios;
 	const struct bb_cluster *cluster;
 	struct bb_calibration *calibration; /* of NCCL on the cluster, or of schedules, or NULL */
 	struct bb_nccl_constants nccl;      /* of a cluster of GPUs */
@@ -64,10 +64,10 @@ struct bb_group {
 	int n;
 	int *members;
 	bool first_ranks;                      /* its members are 0, 1, … */
-	double *crowds[2];                     /* by course: links.crowd (timeline.h); owned */
+	double *crowds[2];                     /* by scenario: links.crowd (timeline.h); owned */
 	double *times;                         /* [member], for one call */
 	const char *evaluator;                 /* of the last call */
-	struct bb_nccl_machine machines[2];    /* by course: the group as NCCL would detect it */
+	struct bb_nccl_machine machines[2];    /* by scenario: the group as NCCL would detect it */
 	char chosen[BB_CHOSEN_TEXT];           /* by NCCL for the last call */
 	struct bb_model_prediction prediction; /* of the last call */
 };
@@ -86,10 +86,11 @@ struct bb_sim_library {
 	const char *(*refuses)(const struct bb_group *group, const struct bb_call *call);
 	/* NULL, or why it can, but not with the fault. NULL itself: all faults can be timed. */
 	const char *(*refuses_fault)(const struct bb_group *group, const struct bb_call *call);
-	/* Evaluate CALL, which is native, on LINKS, those of COURSE and GROUP. TIMES has one entry
-	   for each member: on entry when it reaches CALL, on return when it is done; INFINITY: not
-	   known yet. NUMBER numbers the calls. Sets group->evaluator, chosen and prediction. */
-	bb_status (*time)(struct bb_group *group, int course, const struct bb_link_model *links,
+	/* Evaluate CALL, which is native, on LINKS, those of SCENARIO and GROUP. TIMES has one
+	   entry for each member: on entry when it reaches CALL, on return when it is done;
+	   INFINITY: not known yet. NUMBER numbers the calls. Sets group->evaluator, chosen and
+	   prediction. */
+	bb_status (*time)(struct bb_group *group, int scenario, const struct bb_link_model *links,
 			  const struct bb_call *call, uint64_t number, double *times,
 			  struct bb_error *error);
 };

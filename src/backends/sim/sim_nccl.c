@@ -123,7 +123,7 @@ static bool is_messages(const struct bb_call *call)
 static const char *nccl_refuses(const struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_nccl_constants *c = &group->context->nccl;
-	const struct bb_nccl_machine *machine = &group->machines[group->context->ncourses - 1];
+	const struct bb_nccl_machine *machine = &group->machines[group->context->nscenarios - 1];
 	struct bb_nccl_call asked = call_of(machine, call);
 	enum bb_nccl_algorithm algorithm;
 	enum bb_nccl_protocol protocol;
@@ -213,14 +213,14 @@ static void name_choices(struct bb_group *group, const struct bb_nccl_call *call
 }
 
 /* Closed forms: all members end at once. */
-static bb_status nccl_time(struct bb_group *group, int course, const struct bb_link_model *links,
+static bb_status nccl_time(struct bb_group *group, int scenario, const struct bb_link_model *links,
 			   const struct bb_call *call, uint64_t number, double *times,
 			   struct bb_error *error)
 {
 	const struct bb_nccl_constants *c = &group->context->nccl;
 	const struct bb_calibration *calibration = group->context->calibration;
 	struct bb_calibrated *support = &group->prediction.support;
-	const struct bb_nccl_call asked = call_of(&group->machines[course], call);
+	const struct bb_nccl_call asked = call_of(&group->machines[scenario], call);
 	double factor = bb_timeline_noise(links, number);
 
 	if (is_messages(call))

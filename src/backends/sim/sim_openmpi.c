@@ -75,9 +75,9 @@ static void openmpi_predict(const struct bb_call *call, int nodes, size_t elemen
 }
 
 /* Each phase begins on a member when the one before has ended there. */
-static bb_status openmpi_time(struct bb_group *group, int course, const struct bb_link_model *links,
-			      const struct bb_call *call, uint64_t number, double *times,
-			      struct bb_error *error)
+static bb_status openmpi_time(struct bb_group *group, int scenario,
+			      const struct bb_link_model *links, const struct bb_call *call,
+			      uint64_t number, double *times, struct bb_error *error)
 {
 	const size_t element = bb_dtype_size(call->dtype);
 	struct bb_openmpi_plan plan;
@@ -86,7 +86,7 @@ static bb_status openmpi_time(struct bb_group *group, int course, const struct b
 	/* It is not refused. */
 	(void)bb_openmpi_choose(call->collective, &call->shape, element, kind_of(call), &plan);
 	snprintf(group->chosen, sizeof(group->chosen), "%s", plan.name);
-	openmpi_predict(call, group->machines[course].nodes, element, &group->prediction);
+	openmpi_predict(call, group->machines[scenario].nodes, element, &group->prediction);
 	for (int r = 0; r < call->shape.nranks && plan.copies; r++)
 		times[r] += bb_timeline_copy(links, plan.phase[0].schedule, &plan.phase[0].shape,
 					     element);

@@ -417,7 +417,7 @@ out:
 
 bb_status bb_calls_ready(struct bb_calls *c)
 {
-	bb_status status = bb_crew_hear(c->driver, c->objection);
+	bb_status status = bb_driver_share_objection(c->driver, c->objection);
 
 	if (c->objection[0])
 		return status;

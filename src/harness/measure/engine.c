@@ -124,7 +124,7 @@ bb_status bb_engine_sum(struct bb_engine *e, uint64_t *values, size_t n)
 {
 	const uint64_t *of;
 	const void *all;
-	bb_status status = bb_crew_gather(e->driver, &bb_payload_number, values, n, &all);
+	bb_status status = bb_driver_gather(e->driver, &bb_payload_number, values, n, &all);
 
 	if (status != BB_OK)
 		return status;
@@ -137,7 +137,7 @@ bb_status bb_engine_sum(struct bb_engine *e, uint64_t *values, size_t n)
 
 bb_status bb_engine_slowest(struct bb_engine *e, double *seconds, size_t n)
 {
-	return bb_crew_most(e->driver, &bb_payload_seconds, seconds, n);
+	return bb_driver_most(e->driver, &bb_payload_seconds, seconds, n);
 }
 
 /* ---- samples --------------------------------------------------------------------------- */
@@ -146,7 +146,7 @@ bb_status bb_engine_begin(struct bb_engine *e, const char *what)
 {
 	const struct bb_fault *fault = &e->options->fault;
 
-	bb_crew_deadline(e->driver, what);
+	bb_driver_deadline(e->driver, what);
 	if (bb_engine_leads(e))
 		bb_ticker_show(&e->run->ticker, what, 0);
 	atomic_fetch_add_explicit(&e->driver->progress->entered, 1, memory_order_relaxed);
@@ -169,10 +169,10 @@ bb_status bb_engine_sample(struct bb_engine *e, const struct bb_sampling *s)
 		if (s->ready)
 			BB_TRY(status, s->ready(s->own), out);
 		if (slow && i >= 0 && s->arrives)
-			bb_crew_delay(e->driver, delay);
+			bb_driver_delay(e->driver, delay);
 		begin = s->ready || end == 0 ? backend->now(e->rank) : end;
 		if (slow && i >= 0 && !s->arrives)
-			bb_crew_delay(e->driver, delay);
+			bb_driver_delay(e->driver, delay);
 		if (s->events[0])
 			BB_TRY(status, backend->event_record(e->rank, NULL, s->events[0]), out);
 		BB_TRY(status, s->operate(s->own, i), out);
@@ -186,7 +186,8 @@ bb_status bb_engine_sample(struct bb_engine *e, const struct bb_sampling *s)
 			       backend->gpu->elapsed(e->rank, s->events[0], s->events[1], &seconds),
 			       out);
 		if (i >= 0)
-			BB_TRY(status, s->heard(s->own, i, begin, seconds / s->operations), out);
+			BB_TRY(status, s->on_sample(s->own, i, begin, seconds / s->operations),
+			       out);
 	}
 out:
 	atomic_store_explicit(phase, BB_PHASE_BETWEEN, memory_order_relaxed);
@@ -204,7 +205,7 @@ bb_status bb_engine_agree_on_next(struct bb_engine *e, bool precise, double bega
 	uint64_t mine[2] = {precise, (uint64_t)fmin(room, most)};
 	const uint64_t *of;
 	const void *all;
-	bb_status status = bb_crew_gather(e->driver, &bb_payload_number, mine, 2, &all);
+	bb_status status = bb_driver_gather(e->driver, &bb_payload_number, mine, 2, &all);
 
 	if (status != BB_OK)
 		return status;
@@ -309,7 +310,7 @@ static bb_status trial_run_steps(struct bb_engine *e, struct bb_trial *t, struct
 		warm = t->steps > 0 ? t->warm : (size_t)e->options->warmup_iters;
 	/* Each step has a deadline of its own. */
 	for (; warm > 0; warm--) {
-		bb_crew_deadline(e->driver, t->what);
+		bb_driver_deadline(e->driver, t->what);
 		BB_TRY(status, bb_runner_run(runner, NULL, &end), out);
 	}
 	for (size_t i = 0; i < steps; i++) {
@@ -317,7 +318,7 @@ static bb_status trial_run_steps(struct bb_engine *e, struct bb_trial *t, struct
 		const bool checks = last && t->expects && round == 0 && bb_engine_checks(e);
 		const bool watched = t->watch.done && (last || !trial_is_interleaved(t));
 
-		bb_crew_deadline(e->driver, t->what);
+		bb_driver_deadline(e->driver, t->what);
 		if (checks && t->expects->fill)
 			BB_TRY(status, t->expects->fill(own), out);
 		BB_TRY(status, bb_runner_run(runner, watched ? &t->watch : NULL, &t->samples[t->n]),
@@ -353,7 +354,7 @@ static bb_status trial_visit(struct bb_engine *e, struct bb_trial *t, int round)
 	atomic_store_explicit(&e->driver->progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
 out:
 	if (status != BB_OK)
-		bb_crew_abandon(e->driver);
+		bb_driver_abandon(e->driver);
 	bb_runner_close(runner);
 	return status;
 }
@@ -519,7 +520,7 @@ static bb_status engine_run(struct bb_engine *e, const struct bb_experiment *x)
 
 	if (x->before)
 		BB_TRY(status, x->before(e), out);
-	BB_TRY(status, bb_run_attend(e->run, e->driver, x->group_of, &e->world), out);
+	BB_TRY(status, bb_run_open_world(e->run, e->driver, x->group_of, &e->world), out);
 	if (x->open)
 		BB_TRY(status, x->open(e), out);
 	BB_TRY(status, bb_run_begin(e->run, e->driver, e->copy_rate), out);
@@ -549,7 +550,7 @@ bb_status bb_engine_drive(struct bb_driver *driver, void *argument)
 	e->backend = run->options.backend;
 	e->rank = driver->handle;
 	e->copy_rate = NAN;
-	status = bb_crew_part(driver, engine_run(e, x));
+	status = bb_driver_finish(driver, engine_run(e, x));
 	e->all_done = status == BB_OK;
 	if (x->close)
 		x->close(e);

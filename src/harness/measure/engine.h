@@ -107,7 +107,7 @@ struct bb_engine {
 	struct bb_engine_memory *memory;
 };
 
-/* Run the experiment of RUN: the `drive` of a crew (see bb_crew_config). */
+/* Run the experiment of RUN: the `drive` of each driver (see bb_drivers_config). */
 bb_status bb_engine_drive(struct bb_driver *driver, void *run);
 
 /* True on the driver of rank 0, which alone writes. */
@@ -208,7 +208,7 @@ struct bb_sampling {
 	/* Waits for the sample. NULL: finishes the main queue. */
 	bb_status (*finish)(void *own);
 	/* Receives when sample number SAMPLE began, and the SECONDS of one of its operations. */
-	bb_status (*heard)(void *own, int64_t sample, double begin, double seconds);
+	bb_status (*on_sample)(void *own, int64_t sample, double begin, double seconds);
 	void *own;
 	int64_t warm, samples;
 	double operations; /* of a sample */

@@ -76,7 +76,7 @@ static bb_status no_memory(const struct bb_runner *p)
    Collective over the world. */
 static bb_status share_objections(struct bb_runner *p, struct bb_error *refusal)
 {
-	const bb_status status = bb_crew_hear(p->driver, p->calls.objection);
+	const bb_status status = bb_driver_share_objection(p->driver, p->calls.objection);
 
 	if (status == BB_OK && p->calls.objection[0])
 		return bb_fail(refusal, BB_EUNSUPPORTED, "%s", p->calls.objection);
@@ -303,7 +303,7 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 failed:
 	if (status != BB_EUNSUPPORTED) {
 		p->failed = true;
-		bb_crew_abandon(driver);
+		bb_driver_abandon(driver);
 	}
 	bb_runner_close(p);
 	return status;
@@ -439,7 +439,7 @@ static void leave(struct bb_runner *p)
 static bool is_over(const struct bb_runner *p)
 {
 	return atomic_load_explicit(&p->over, memory_order_relaxed) ||
-	       bb_crew_is_stopping(p->driver);
+	       bb_driver_is_stopping(p->driver);
 }
 
 /*

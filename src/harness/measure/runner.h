@@ -41,7 +41,7 @@ struct bb_runner; /* of one driver */
 
 /*
  * Prepare WORKLOAD to be run any number of times: open queues, events, groups and buffers, and
- * settle the calls. Collective over the world, after bb_run_attend. *RUNNER is closed by
+ * settle the calls. Collective over the world, after bb_run_open_world. *RUNNER is closed by
  * bb_runner_close; WORKLOAD and its program must last as long. BB_EUNSUPPORTED, on all ranks, if
  * the backend of any rank cannot run it, with the first reason in REFUSAL: then nothing is open,
  * and the caller may go on with another program. Any other failure is in the run's error.

@@ -10,7 +10,7 @@
  *           FIELD(DOUBLE, step_us, "us", "a step", BB_COLUMN("step", 9, 3), BB_MS)
  *   struct bb_moe_record { BB_MOE_FIELDS(BB_MEMBER) };              double skew; double step_us;
  *   #define BB_RECORD bb_moe_record
- *   BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "experts", "A layer of experts.",
+ *   BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "moe", "A layer of experts.",
  *                  .about = moe_about);
  *
  * FIELD has a kind, the name, the unit ("": none), the help and members of struct bb_field. Units
@@ -28,7 +28,7 @@
 #include <stddef.h>
 
 /* Raised when a field is renamed, removed or changes its meaning; see docs/records.md. */
-#define BB_SCHEMA 2
+#define BB_SCHEMA 3
 #define BB_ABSENT INT64_MIN
 #define BB_RUN_ID_TEXT 33
 #define BB_TIME_TEXT 32
@@ -248,7 +248,7 @@ struct bb_skip_record {
 	FIELD(DOUBLE, min_busbw_GBps, "GB/s", "NCCL_TESTS_MIN_BW: the mean must reach 0.9 of it")  \
 	FIELD(DOUBLE, faulty_s, "s", "virtual time of all programs with --fault")                  \
 	FIELD(DOUBLE, faultless_s, "s", "virtual time of the same programs without the fault")     \
-	FIELD(STRING, played_by, "",                                                               \
+	FIELD(STRING, evaluated_by, "",                                                            \
 	      "evaluators of the collectives of programs in virtual time, as all_reduce among "    \
 	      "16: nvlstree:Simple model; null: time is real, or there are none")                  \
 	FIELD(DOUBLE, wall_s, "s", "time from start to end")                                       \

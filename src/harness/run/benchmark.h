@@ -1,6 +1,6 @@
 /*
  * benchmark.h - the constant descriptor of a benchmark. main.c runs all of them alike: options,
- * launch, backend, crew, records, exit status.
+ * launch, backend, drivers, records, exit status.
  */
 #ifndef BB_HARNESS_RUN_BENCHMARK_H
 #define BB_HARNESS_RUN_BENCHMARK_H

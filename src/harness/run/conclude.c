@@ -54,7 +54,7 @@ static void report_evaluators(struct bb_run *run, struct bb_strbuf *by, struct b
 		return;
 	modelled = virtual->summarize(run->context, by);
 	if (by->length > 0)
-		run->end.played_by = bb_strbuf_text(by);
+		run->end.evaluated_by = bb_strbuf_text(by);
 	bb_strbuf_addf(text, "# Evaluated by: event simulation%s%s\n", by->length > 0 ? "; " : "",
 		       bb_strbuf_text(by));
 	if (modelled)
@@ -205,7 +205,7 @@ int bb_run_conclude(struct bb_run *run, int caught)
 		bb_sinks_end_text(&run->sinks, end);
 	}
 	forget(run);
-	end->played_by = NULL;
+	end->evaluated_by = NULL;
 	bb_strbuf_free(&by);
 	bb_strbuf_free(&text);
 	/* A sink may have failed only now. */

@@ -1,6 +1,6 @@
 /*
  * guard.h - a thread that enforces deadlines and handles signals at start-up and at the end, while
- * the main thread waits for other processes. In between the watch of the crew does.
+ * the main thread waits for other processes. In between the watch over the drivers does.
  */
 #ifndef BB_HARNESS_RUN_GUARD_H
 #define BB_HARNESS_RUN_GUARD_H

@@ -11,7 +11,7 @@
 #define BB_HARNESS_RUN_RUN_H
 
 #include "harness/run/benchmark.h"
-#include "harness/run/crew.h"
+#include "harness/run/drivers.h"
 #include "harness/run/guard.h"
 #include "harness/run/link_bound.h"
 #include "harness/run/pattern.h"
@@ -54,10 +54,10 @@ struct bb_run {
 	/* Called on the guard's thread, see guard.h; ARGUMENT is the run. */
 	void (*give_up)(void *argument, int signal);
 	struct bb_world world;
-	struct bb_crew *crew; /* while it runs, for the backend's exchange */
+	struct bb_drivers *drivers; /* while it runs, for the backend's exchange */
 	struct bb_context *context;
 	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
-	struct bb_rank_info *infos; /* of all ranks, after bb_run_attend */
+	struct bb_rank_info *infos; /* of all ranks, after bb_run_open_world */
 	bool begun;                 /* the sinks have the run record and need an end record */
 	struct bb_machine *machine;
 	struct bb_topology *topology;   /* in the first process of each host; NULL: unknown */
@@ -112,7 +112,7 @@ static inline bool bb_run_leads(const struct bb_run *run)
 }
 
 /*
- * Process 0, once the crew is done: end the output with the verdict; CAUGHT is the signal that
+ * Process 0, once the drivers are done: end the output with the verdict; CAUGHT is the signal that
  * ended the run, or 0. Returns the exit status.
  */
 int bb_run_conclude(struct bb_run *run, int caught);
@@ -129,9 +129,9 @@ int64_t bb_memory_taken(const struct bb_run *run);
  * Exchange the locations of all ranks into run->infos, with each rank's group by GROUP_OF (NULL:
  * all are in one). *WORLD = the group of all ranks, which the caller closes.
  */
-BB_MUST bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver,
-				int (*group_of)(const struct bb_run *run, int rank),
-				struct bb_group **world);
+BB_MUST bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver,
+				    int (*group_of)(const struct bb_run *run, int rank),
+				    struct bb_group **world);
 
 /*
  * With -M, *BYTES on rank 0 = the memory taken since the start, without what the end record already

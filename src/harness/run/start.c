@@ -1,7 +1,7 @@
 /*
- * start.c - opens a run up to the start of the crew, what every driver does before it measures, and
- * closes the run. The drivers exchange their locations and compare clocks, and rank 0 begins the
- * output.
+ * start.c - opens a run up to the start of the drivers, what every driver does before it measures,
+ * and closes the run. The drivers exchange their locations and compare clocks, and rank 0 begins
+ * the output.
  */
 #include "harness/run/run.h"
 
@@ -228,7 +228,7 @@ bb_status bb_run_open(struct bb_run *run)
 	BB_TRY(status, bb_assembly_agree(&run->assembly, run->infos ? BB_OK : BB_EINTERNAL),
 	       failed);
 	config = run->options.config;
-	config.exchange = (struct bb_exchange){bb_crew_exchange, &run->crew};
+	config.exchange = (struct bb_exchange){bb_drivers_exchange, &run->drivers};
 	virtual.listener = (struct bb_listener){show_progress, run};
 	config.virtual = backend->virtual ? &virtual : NULL;
 	config.ranks_before = bb_assembly_before(&run->assembly) * run->world.nlocal;
@@ -297,7 +297,7 @@ static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
 
 	memset(&mine, 0, sizeof(mine));
 	run->options.backend->locate(driver->handle, &mine.location);
-	status = bb_crew_gather(driver, &info_table, &mine, 1, &all);
+	status = bb_driver_gather(driver, &info_table, &mine, 1, &all);
 	if (status == BB_OK && driver->local == 0) {
 		memcpy(run->infos, all, (size_t)run->world.nranks * sizeof(*run->infos));
 		for (int r = 0; r < run->world.nranks; r++) {
@@ -306,7 +306,7 @@ static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
 				run->infos[r].location.device = r;
 		}
 	}
-	return status == BB_OK ? bb_crew_barrier(driver) : status;
+	return status == BB_OK ? bb_driver_barrier(driver) : status;
 }
 
 bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank)
@@ -324,9 +324,9 @@ bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank)
 	return true;
 }
 
-bb_status bb_run_attend(struct bb_run *run, struct bb_driver *driver,
-			int (*group_of)(const struct bb_run *run, int rank),
-			struct bb_group **world)
+bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver,
+			    int (*group_of)(const struct bb_run *run, int rank),
+			    struct bb_group **world)
 {
 	const int nranks = run->world.nranks;
 	int *members = calloc((size_t)nranks, sizeof(*members));
@@ -363,7 +363,7 @@ bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64
 {
 	const struct bb_end_record *end = &run->end;
 	int64_t taken;
-	bb_status status = bb_crew_barrier(driver);
+	bb_status status = bb_driver_barrier(driver);
 
 	if (status != BB_OK || !run->options.memory_report)
 		return status;
@@ -377,7 +377,7 @@ bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64
 		*bytes = taken > 0 ? taken : 0;
 		status = bb_error_status(&run->error);
 	}
-	return status == BB_OK ? bb_crew_barrier(driver) : status;
+	return status == BB_OK ? bb_driver_barrier(driver) : status;
 }
 
 /*
@@ -391,7 +391,7 @@ static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
 	const bool has_digest = run->topology && driver->local == 0;
 	const uint64_t mine = has_digest ? bb_topology_digest(run->topology) : 0, *digests;
 	const void *all;
-	bb_status status = bb_crew_gather(driver, &bb_payload_number, &mine, 1, &all);
+	bb_status status = bb_driver_gather(driver, &bb_payload_number, &mine, 1, &all);
 
 	if (status != BB_OK || !bb_driver_leads(driver))
 		return status;
@@ -448,7 +448,7 @@ bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy
 
 	if (backend->clocks)
 		BB_TRY(status, backend->clocks->offset(driver->handle, &offset, &uncertainty), out);
-	BB_TRY(status, bb_crew_most(driver, &bb_payload_seconds, &uncertainty, 1), out);
+	BB_TRY(status, bb_driver_most(driver, &bb_payload_seconds, &uncertainty, 1), out);
 	BB_TRY(status, compare_hosts(run, driver, &lines), out);
 	if (!bb_driver_leads(driver))
 		goto out;

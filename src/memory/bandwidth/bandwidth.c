@@ -648,7 +648,7 @@ static bb_status run_at(struct memory_session *s, int first, int n)
 		.ready = memory_ready,
 		.operate = memory_operate,
 		.finish = memory_finish,
-		.heard = memory_record_sample,
+		.on_sample = memory_record_sample,
 		.own = s,
 		.warm = s->engine.options->warmup_iters,
 		.samples = s->engine.options->iters,
@@ -665,14 +665,14 @@ static bb_status run_at(struct memory_session *s, int first, int n)
 	s->report[REPEATS] = works ? (double)repeats_of(s) : 0;
 	if (works)
 		BB_TRY(status, open_arrays(s), out);
-	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	if (works)
 		BB_TRY(status, bb_engine_sample(&s->engine, &sampling), out);
-	BB_TRY(status, bb_crew_barrier(s->engine.driver), out);
+	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	if (works)
 		BB_TRY(status, verify(s), out);
-	BB_TRY(status, bb_crew_collect(s->engine.driver, &bb_payload_real, s->report, length, &all),
-	       out);
+	BB_TRY(status,
+	       bb_driver_collect(s->engine.driver, &bb_payload_real, s->report, length, &all), out);
 	for (int place = first; place < first + n && status == BB_OK; place++)
 		if (bb_driver_leads(s->engine.driver))
 			status = deliver(s, place, all);

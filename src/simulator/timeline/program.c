@@ -4,7 +4,7 @@
  * equal times the lowest rank and queue. Messages go over links of their own, through ports, or
  * over shared links.
  */
-#include "programs/seats.h"
+#include "programs/memberships.h"
 #include "simulator/timeline/flows.h"
 
 #include <stdint.h>
@@ -156,7 +156,7 @@ struct timeline {
 	const struct bb_timeline_watch *watch;
 	struct bb_timeline_performer performer;
 	struct bb_error *error;
-	struct bb_seats seats;
+	struct bb_memberships memberships;
 	struct queue *queues;      /* [rank * queues + queue] */
 	struct lane *lanes;        /* [rank * lanes + lane] */
 	struct line *leaving;      /* [rank]: the message that leaves it, and those behind it */
@@ -167,7 +167,7 @@ struct timeline {
 	size_t *first;             /* [rank]; [nranks]: of all */
 	int *sources;              /* [operation]: of a receive from any; NULL: none yet */
 	size_t begun;              /* operations begun so far */
-	uint64_t *calls;           /* [seat]: collectives that it has reached */
+	uint64_t *calls;           /* [membership]: collectives that it has reached */
 	struct meeting **meetings; /* [group] */
 	struct bb_choices choices; /* of this evaluation, where links.choices is NULL */
 	struct agenda agenda;      /* of queues; behind: [group], where a meeting is due */
@@ -437,31 +437,31 @@ static bb_status message_advance(struct timeline *p, struct queue *q)
 
 /* ---- collectives ---------------------------------------------------------------------- */
 
-static struct queue *queue_of_seat(const struct timeline *p, size_t seat)
+static struct queue *queue_of_member(const struct timeline *p, size_t membership)
 {
-	const int rank = p->seats.rank[seat];
+	const int rank = p->memberships.rank[membership];
 
 	for (struct queue *q = queues_of(p, rank); q < queues_of(p, rank + 1); q++)
 		if (q->state == WAITING && q->operation.act == BB_ACT_COLLECTIVE &&
-		    q->operation.group == p->seats.group[seat])
+		    q->operation.group == p->memberships.group[membership])
 			return q;
 	return NULL;
 }
 
-/* The next meeting of SEAT. NULL: out of memory. */
-static struct meeting *meeting_of(struct timeline *p, int group, size_t seat)
+/* The next meeting of MEMBERSHIP. NULL: out of memory. */
+static struct meeting *meeting_of(struct timeline *p, int group, size_t membership)
 {
-	const size_t size = (size_t)bb_seats_size(&p->seats, group);
+	const size_t size = (size_t)bb_memberships_size(&p->memberships, group);
 	struct meeting **link = &p->meetings[group], *m;
 
-	while (*link && (*link)->number != p->calls[seat])
+	while (*link && (*link)->number != p->calls[membership])
 		link = &(*link)->next;
 	if (*link)
 		return *link;
 	m = malloc(sizeof(*m) + 2 * size * sizeof(double));
 	if (!m)
 		return NULL;
-	*m = (struct meeting){.number = p->calls[seat], .done = m->entered + size};
+	*m = (struct meeting){.number = p->calls[membership], .done = m->entered + size};
 	for (size_t i = 0; i < size; i++)
 		m->entered[i] = INFINITY;
 	*link = m;
@@ -510,20 +510,20 @@ static bb_status schedule_perform(void *own, const struct bb_operation *o, const
 static bb_status meeting_evaluate(struct timeline *p, struct meeting *m)
 {
 	const struct bb_operation *o = &m->operation;
-	const size_t first = p->seats.first[o->group];
-	const int size = bb_seats_size(&p->seats, o->group);
+	const size_t first = p->memberships.first[o->group];
+	const int size = bb_memberships_size(&p->memberships, o->group);
 	const uint64_t number = bb_draw((uint64_t)o->group, m->number);
 	bb_status status;
 
 	m->due = false;
 	memcpy(m->done, m->entered, (size_t)size * sizeof(*m->done));
-	status = p->performer.perform(p->performer.own, o, &p->seats.rank[first], size, number,
-				      m->done, &m->whole, p->error);
+	status = p->performer.perform(p->performer.own, o, &p->memberships.rank[first], size,
+				      number, m->done, &m->whole, p->error);
 	for (size_t i = 0; i < (size_t)size && status == BB_OK; i++) {
 		struct queue *q = NULL;
 
 		if (!isinf(m->done[i]) && p->calls[first + i] == m->number + 1)
-			q = queue_of_seat(p, first + i);
+			q = queue_of_member(p, first + i);
 		if (q)
 			schedule(p, q, BUSY, m->done[i]);
 	}
@@ -532,16 +532,16 @@ static bb_status meeting_evaluate(struct timeline *p, struct meeting *m)
 
 static bb_status meet(struct timeline *p, struct queue *q)
 {
-	const int group = q->operation.group, size = bb_seats_size(&p->seats, group);
-	const size_t seat = bb_seats_find(&p->seats, group, q->rank);
-	struct meeting *m = meeting_of(p, group, seat);
+	const int group = q->operation.group, size = bb_memberships_size(&p->memberships, group);
+	const size_t membership = bb_memberships_find(&p->memberships, group, q->rank);
+	struct meeting *m = meeting_of(p, group, membership);
 	bb_status status = BB_OK;
 
 	if (!m)
 		return BB_EINTERNAL;
 	q->state = WAITING;
-	p->calls[seat]++;
-	m->entered[seat - p->seats.first[group]] = q->from;
+	p->calls[membership]++;
+	m->entered[membership - p->memberships.first[group]] = q->from;
 	m->arrived++;
 	m->operation = q->operation;
 	if (m->arrived == size) {
@@ -628,7 +628,7 @@ static bb_status program_open(struct timeline *p)
 
 	BB_TAKE_ZEROED(slabs, p->queues, queues);
 	BB_TAKE(slabs, p->reached, events);
-	BB_TAKE_ZEROED(slabs, p->calls, p->seats.first[program->groups]);
+	BB_TAKE_ZEROED(slabs, p->calls, p->memberships.first[program->groups]);
 	BB_TAKE_ZEROED(slabs, p->meetings, (size_t)program->groups);
 	BB_TAKE_ZEROED(slabs, p->lanes, n * (size_t)program->lanes);
 	BB_TAKE_ZEROED(slabs, p->leaving, n);
@@ -675,7 +675,7 @@ static bb_status program_evaluate(struct timeline *p)
 	const int queues = p->program->nranks * p->program->queues;
 	bb_status st;
 
-	BB_TRY(st, bb_seats_make(&p->seats, p->program, p->error), out);
+	BB_TRY(st, bb_memberships_make(&p->memberships, p->program, p->error), out);
 	BB_TRY(st, program_open(p), out);
 	for (int i = 0; i < queues; i++)
 		BB_TRY(st, begin(p, &p->queues[i], 0, 0), out);
@@ -716,7 +716,7 @@ bb_status bb_timeline_program_by(const struct bb_timeline_performer *performer,
 	for (int group = 0; p.meetings && group < program->groups; group++)
 		while (p.meetings[group])
 			end_meeting(&p, group, p.meetings[group]);
-	bb_seats_free(&p.seats);
+	bb_memberships_free(&p.memberships);
 	bb_choices_free(&p.choices);
 	bb_slabs_free(&p.slabs);
 	return status;

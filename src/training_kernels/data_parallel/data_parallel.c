@@ -93,7 +93,7 @@ static void dp_about(const void *record, struct bb_strbuf *out)
 }
 
 #define BB_RECORD bb_dp_record
-BB_RECORD_KIND(bb_record_strategy, BB_DP_FIELDS, "way",
+BB_RECORD_KIND(bb_record_strategy, BB_DP_FIELDS, "strategy",
 	       "Data-parallel training: a step by one strategy.", .about = dp_about);
 
 /* ---- variants -------------------------------------------------------------------------------- */
@@ -348,7 +348,7 @@ static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 	const bool trains = dp->options.train_given;
 	struct bb_dp_record *r = record;
 
-	r->way = strategy->name;
+	r->strategy = strategy->name;
 	if (strategy->servers) {
 		r->servers = s->servers;
 		r->server_does = s->updates || !strategy->synchronous ? "update" : "aggregate";
@@ -429,11 +429,11 @@ static void way_cause(const struct bb_candidate *ahead, const struct bb_candidat
 			       bb_format_duration(text, 1e-6 * (b->exposed_us - a->exposed_us)));
 }
 
-/* The way of all ranks with the shortest step for each batch, of those with the results of one
+/* The strategy of all ranks with the shortest step for each batch, of those with the results of one
    rank. */
 static void add_best(const struct dp_sweep *s, struct bb_strbuf *out)
 {
-	struct bb_best best = {.choice = {.subject = "way to reduce gradients",
+	struct bb_best best = {.choice = {.subject = "strategy to reduce gradients",
 					  .noise = bb_estimate_noise(s->kernel.engine.run),
 					  .unit = " per batch",
 					  .cause = way_cause}};
@@ -447,14 +447,14 @@ static void add_best(const struct dp_sweep *s, struct bb_strbuf *out)
 						  .high = r->high_us / batches,
 						  .own = r};
 
-		if (!r->way || !setting->strategy->synchronous ||
+		if (!r->strategy || !setting->strategy->synchronous ||
 		    setting->strategy == &bb_strategy_average || setting->active != setting->nranks)
 			continue;
 		bb_best_add(&best, step,
 			    r->servers == BB_ABSENT ? "%s"
 			    : r->colocated          ? "%s with a server on every rank"
 						    : "%s with %lld server%s",
-			    r->way, (long long)r->servers, bb_plural(r->servers));
+			    r->strategy, (long long)r->servers, bb_plural(r->servers));
 	}
 	bb_best_recommend(&best, out);
 }
@@ -485,12 +485,12 @@ static bb_status deliver_notes(struct dp_sweep *s)
 			if (r->staleness.values[age] > 0)
 				bb_strbuf_addf(&out, " %zu:%.0f", age, r->staleness.values[age]);
 		bb_strbuf_add(&out, r->staleness.n > 0 ? "\n" : "");
-		if (r->way && r->servers != BB_ABSENT && !r->colocated &&
+		if (r->strategy && r->servers != BB_ABSENT && !r->colocated &&
 		    r->nranks == s->kernel.engine.run->world.nranks && r->port_busy > 0)
 			bb_strbuf_addf(&out,
 				       "# %s, %lld server%s: the busiest port is %.0f%% busy in "
 				       "each direction\n",
-				       r->way, (long long)r->servers, bb_plural(r->servers),
+				       r->strategy, (long long)r->servers, bb_plural(r->servers),
 				       100 * r->port_busy);
 	}
 	answer = out.length;
@@ -535,7 +535,7 @@ static const struct bb_experiment dp_experiment = {
 
 static void dp_list(struct bb_strbuf *out)
 {
-	bb_strbuf_add(out, "strategies (--way):\n");
+	bb_strbuf_add(out, "strategies (--strategy):\n");
 	for (int i = 0; bb_strategies[i]; i++) {
 		bb_strbuf_item(out, 2, bb_strategies[i]->name, 13, bb_strategies[i]->brief);
 		bb_strbuf_item(out, 2, "", 13, bb_strategies[i]->formula);

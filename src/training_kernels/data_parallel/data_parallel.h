@@ -16,7 +16,7 @@
 enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 
 #define BB_DP_OPTIONS(OPTION, COMMON)                                                              \
-	OPTION(CHOICES, strategies, "way", 0, "all", "strategies of a step (see --list)",          \
+	OPTION(CHOICES, strategies, "strategy", 0, "all", "strategies of a step (see --list)",     \
 	       .choice = strategy_name, .section = "Strategies", .usual = true)                    \
 	OPTION(INTS, servers, "servers", 0, "1",                                                   \
 	       "numbers of parameter servers, which are not workers", .min = 1,                    \
@@ -68,7 +68,8 @@ struct bb_dp_options {
 #define BB_STALENESS_MOST 64 /* the last one counts all older gradients, too */
 
 #define BB_DP_FIELDS(FIELD)                                                                        \
-	FIELD(STRING, way, "", "strategy of the step", BB_COLUMN("way", -8, 0), .place = 1)        \
+	FIELD(STRING, strategy, "", "strategy of the step", BB_COLUMN("strategy", -8, 0),          \
+	      .place = 1)                                                                          \
 	FIELD(INT, servers, "", "number of parameter servers; null: none", BB_COLUMN("k", 4, 0),   \
 	      .place = 2, .cell = servers_cell)                                                    \
 	FIELD(BOOL, colocated, "", "every worker is also a server")                                \

@@ -512,14 +512,14 @@ static bb_status hybrid_gather(struct bb_engine *engine)
 
 	for (size_t i = 0; i < KINDS; i++)
 		mine.seconds[i] /= mine.steps > 0 ? mine.steps : 1;
-	status = bb_crew_gather(engine->driver, &bb_payload_seconds, &mine,
-				sizeof(mine) / sizeof(double), &all);
+	status = bb_driver_gather(engine->driver, &bb_payload_seconds, &mine,
+				  sizeof(mine) / sizeof(double), &all);
 	of = all;
 	for (int r = 0; r < n && status == BB_OK; r++)
 		for (size_t i = 0; i < KINDS; i++)
 			s->mean.seconds[i] += of[r].seconds[i] / n;
 	if (status == BB_OK)
-		status = bb_crew_gather(engine->driver, &sent_table, s->sent, KINDS, &all);
+		status = bb_driver_gather(engine->driver, &sent_table, s->sent, KINDS, &all);
 	for (int r = 0; r < n && status == BB_OK; r++)
 		for (size_t i = 0; i < KINDS; i++)
 			keep_most(&s->sent[i],

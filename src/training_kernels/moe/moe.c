@@ -70,7 +70,7 @@ static void moe_about(const void *record, struct bb_strbuf *out)
 }
 
 #define BB_RECORD bb_moe_record
-BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "experts",
+BB_RECORD_KIND(bb_record_moe, BB_MOE_FIELDS, "moe",
 	       "Expert parallelism: a layer of experts under one load.", .about = moe_about);
 
 /* ---- the plan -------------------------------------------------------------------------------- */

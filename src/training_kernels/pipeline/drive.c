@@ -183,8 +183,8 @@ static bb_status job_gather(struct job *j)
 	}
 	t->spans[s->stage] = bb_stats_median(j->spans, iters);
 	for (int i = 0; i < (s->options->gantt ? 6 : 4) && status == BB_OK; i++)
-		status = bb_crew_most(s->kernel.engine.driver, &bb_payload_real, all[i].values,
-				      all[i].n);
+		status = bb_driver_most(s->kernel.engine.driver, &bb_payload_real, all[i].values,
+					all[i].n);
 	return status;
 }
 
@@ -230,7 +230,7 @@ static bb_status job_check(struct job *j)
 	BB_TRY(status, bb_engine_measure(e), out);
 	j->wrong = e->trials[e->ntrials - 1].wrong;
 	/* Memory is released once no rank reads it any more. */
-	BB_TRY(status, bb_crew_barrier(e->driver), out);
+	BB_TRY(status, bb_driver_barrier(e->driver), out);
 	bb_engine_release(e, memory);
 out:
 	bb_pipeline_program_free(&program);
@@ -275,7 +275,7 @@ static bb_status measure_hop(struct pipeline_session *s)
 					     .stepped = hop_stepped}),
 	       out);
 	hop = bb_stats_median(j->steps, HOP_SAMPLES) / (2 * (pipeline.stages - 1));
-	BB_TRY(status, bb_crew_gather(s->kernel.engine.driver, &bb_payload_number, &hop, 1, &all),
+	BB_TRY(status, bb_driver_gather(s->kernel.engine.driver, &bb_payload_number, &hop, 1, &all),
 	       out);
 	hop = *(const double *)all;
 	s->pipeline.hop = hop > 0 && hop < BB_PAYLOAD_MOST_SECONDS ? (int64_t)(1e9 * hop) : 0;
@@ -473,7 +473,7 @@ static bb_status job_deliver(struct job *j)
 		status = deliver_passes(j, &j->predicted, "predicted");
 	if (status == BB_OK && a->gantt && !a->predict)
 		status = deliver_passes(j, &j->measured,
-					bb_engine_is_virtual(e) ? "played" : "measured");
+					bb_engine_is_virtual(e) ? "simulated" : "measured");
 out:
 	return status;
 }
@@ -541,7 +541,7 @@ static bb_status pipeline_run(struct bb_engine *engine)
 		s->pipeline.hop = (int64_t)(1e9 * (state->link.latency +
 						   (double)a->message_bytes / state->link.rate));
 	} else if (!a->predict && !a->tc_ns_given && s->pipeline.stages > 1) {
-		s->hop_source = bb_engine_is_virtual(engine) ? "played" : "measured";
+		s->hop_source = bb_engine_is_virtual(engine) ? "simulated" : "measured";
 		status = measure_hop(s);
 	}
 	s->links = state->link;

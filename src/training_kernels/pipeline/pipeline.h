@@ -107,8 +107,7 @@ struct bb_pipeline_options {
 	FIELD(DOUBLE, w_us, "us", "half of the backward pass: gradients of the weights")           \
 	FIELD(DOUBLE, hop_us, "us",                                                                \
 	      "time from the end of a pass until another stage has its result, as predicted with") \
-	FIELD(STRING, hop_source, "",                                                              \
-	      "source of hop_us: measured, played (simulated), --tc or --link")                    \
+	FIELD(STRING, hop_source, "", "source of hop_us: measured, simulated, --tc or --link")     \
 	FIELD(STRING, compute, "",                                                                 \
 	      "stand-in for computations: sleep, spin or gemm; null: nothing ran")                 \
 	FIELD(DOUBLE, ideal_us, "us", "time of all passes of the busiest stage, without a bubble") \
@@ -165,8 +164,7 @@ struct bb_pipeline_record {
 
 #define BB_PASS_FIELDS(FIELD)                                                                      \
 	FIELD(STRING, schedule, "", "as in --schedule")                                            \
-	FIELD(STRING, source, "",                                                                  \
-	      "predicted; measured or played (simulated): of the last timed step")                 \
+	FIELD(STRING, source, "", "predicted; measured or simulated: of the last timed step")      \
 	FIELD(INT, stage, "", "stage of the pass")                                                 \
 	FIELD(STRING, pass, "", "F, B, W, or BW: both halves of the backward pass")                \
 	FIELD(INT, chunk, "", "chunk of the stage, from 0")                                        \

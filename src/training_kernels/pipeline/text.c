@@ -19,12 +19,6 @@
 #define NARROW 40     /* least width of a chart */
 #define MOST_LINES 16 /* with more stages, they are in the records alone */
 
-/* SOURCE of a record in the words of the text: "played" is "simulated". */
-static const char *source_name(const char *source)
-{
-	return strcmp(source, "played") == 0 ? "simulated" : source;
-}
-
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* The head of the tables: what all rows have in common. */
@@ -54,7 +48,7 @@ static void text_add_head(struct bb_pipeline_state *state, const struct bb_pipel
 		       (long long)r->stages, bb_plural(r->stages), (long long)r->microbatches,
 		       r->microbatches == 1 ? "" : "es", bb_format_duration(f, 1e-6 * r->f_us),
 		       bb_format_duration(b, 1e-6 * r->b_us), bb_format_duration(w, 1e-6 * r->w_us),
-		       bb_format_duration(hop, 1e-6 * r->hop_us), source_name(r->hop_source),
+		       bb_format_duration(hop, 1e-6 * r->hop_us), r->hop_source,
 		       bb_format_size(message, (uint64_t)r->message_bytes));
 	if (r->compute)
 		bb_strbuf_addf(out, "; passes: %s", r->compute);
@@ -216,7 +210,7 @@ bb_status bb_pipeline_text_chart(struct bb_sinks *sinks, const char *schedule,
 
 	for (size_t slot = 0; slot < bb_order_slots(order); slot++)
 		end = fmax(end, t->to[slot]);
-	bb_strbuf_addf(&out, "# %s, %s: %.2f ms\n", schedule, source_name(source), 1e3 * end);
+	bb_strbuf_addf(&out, "# %s, %s: %.2f ms\n", schedule, source, 1e3 * end);
 	for (int s = 0; s < order->stages; s++) {
 		int at = 0; /* column */
 

@@ -155,14 +155,14 @@ static bb_status equality_deliver(struct check *c, const struct bb_tensor_result
 	for (size_t i = 0; i < results->ngradients; i++)
 		equality_compare(c, results->gradients[i], 1, &mine);
 	BB_TRY(status,
-	       bb_crew_gather(e->driver, &bb_payload_number, &mine, sizeof(mine) / sizeof(uint64_t),
-			      &all),
+	       bb_driver_gather(e->driver, &bb_payload_number, &mine,
+				sizeof(mine) / sizeof(uint64_t), &all),
 	       out);
 	if (!bb_engine_leads(e))
 		return BB_OK;
 	bb_record_init(&bb_record_tensor_equality, &r);
 	r.module = results->part;
-	r.way = c->mine.scheme->name;
+	r.scheme = c->mine.scheme->name;
 	r.nranks = (int64_t)c->mine.t;
 	r.tolerance_ulps = c->mine.grid ? 0 : RING_ULPS;
 	r.outputs = r.gradients = r.wrong_outputs = r.wrong_gradients = 0;
@@ -196,7 +196,7 @@ static bb_status check_scheme(struct bb_kernel *k, const struct bb_tensor_scheme
 		if (r->of == scheme->of)
 			BB_TRY(status, equality_deliver(c, r), out);
 	/* Memory is released once no rank reads it any more. */
-	BB_TRY(status, bb_crew_barrier(k->engine.driver), out);
+	BB_TRY(status, bb_driver_barrier(k->engine.driver), out);
 	bb_engine_release(&k->engine, c->mine.memory);
 out:
 	bb_kernel_clear(k);

@@ -215,7 +215,7 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 
 	r->model = t->model.name;
 	r->part = scheme->part;
-	r->way = scheme->name;
+	r->scheme = scheme->name;
 	r->dtype = bb_dtype_name(t->options.dtype);
 	r->nranks = k->engine.run->world.nranks;
 	r->layers = (int64_t)taped->times[0];
@@ -236,7 +236,7 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 		r->hidden = NAN;
 }
 
-/* The best way to split PART, by the time of a step. */
+/* The best scheme to split PART, by the time of a step. */
 static void add_best(const struct bb_kernel *k, const char *part, struct bb_strbuf *out)
 {
 	const struct bb_tensor_options *a = k->engine.run->own;
@@ -245,7 +245,7 @@ static void add_best(const struct bb_kernel *k, const char *part, struct bb_strb
 					  .noise = bb_estimate_noise(k->engine.run),
 					  .unit = " per step"}};
 
-	snprintf(subject, sizeof(subject), "way to split the %s", part);
+	snprintf(subject, sizeof(subject), "scheme to split the %s", part);
 	for (size_t i = 0; i < a->nschemes; i++)
 		if (!bb_kernel_refusal(k, i) && strcmp(a->schemes[i]->part, part) == 0)
 			bb_best_add(&best,
@@ -317,7 +317,7 @@ static const struct bb_experiment experiment = {
 
 static void tensor_list(struct bb_strbuf *out)
 {
-	bb_strbuf_add(out, "schemes (--way):\n");
+	bb_strbuf_add(out, "schemes (--scheme):\n");
 	for (const struct bb_tensor_scheme *s = bb_tensor_schemes; s->part; s++)
 		bb_strbuf_addf(out, "    %-10s %-9s %s\n", s->name, s->part, s->brief);
 	bb_model_list(out);

@@ -26,8 +26,9 @@
 	       .max = 1024)                                                                        \
 	OPTION(DTYPE, dtype, "datatype", 'd', "bfloat16", "datatype of activations",               \
 	       .choices = dtypes)                                                                  \
-	OPTION(CHOICES, scheme_choices, "way", 0, "all", "schemes that split parts (see --list)",  \
-	       .choices = scheme_names, .section = "Parallelism", .usual = true)                   \
+	OPTION(CHOICES, scheme_choices, "scheme", 0, "all",                                        \
+	       "schemes that split parts (see --list)", .choices = scheme_names,                   \
+	       .section = "Parallelism", .usual = true)                                            \
 	OPTION(FLAG, equality, "equality", 0, NULL,                                                \
 	       "compare split parts with unsplit ones on small matrices; time nothing",            \
 	       .usual = true, .excludes = {{"check=0", "nothing is verified"}})                    \
@@ -117,7 +118,7 @@ double bb_tensor_wire_formula(const struct bb_tensor_scheme *scheme,
 #define BB_TENSOR_EQUALITY_FIELDS(FIELD)                                                           \
 	FIELD(STRING, module, "", "attention, mlp, embedding or loss",                             \
 	      BB_COLUMN("module", -10, 0))                                                         \
-	FIELD(STRING, way, "", "scheme of the split", BB_COLUMN("way", -9, 0), BB_KEY)             \
+	FIELD(STRING, scheme, "", "scheme of the split", BB_COLUMN("scheme", -9, 0), BB_KEY)       \
 	FIELD(INT, nranks, "", "number of ranks")                                                  \
 	FIELD(INT, outputs, "", "compared numbers of the forward pass, of all ranks",              \
 	      BB_COLUMN("outputs", 8, 0))                                                          \
@@ -157,8 +158,8 @@ BB_MUST bb_status bb_tensor_equality(struct bb_kernel *kernel);
 #define BB_TENSOR_FIELDS(FIELD)                                                                    \
 	FIELD(STRING, model, "", "name of the model, as requested")                                \
 	FIELD(STRING, part, "", "layer, embedding or loss", BB_COLUMN("part", -9, 0))              \
-	FIELD(STRING, way, "", "scheme of the split: tensor, sequence, ulysses, ring, gather",     \
-	      BB_COLUMN("way", -8, 0), BB_KEY)                                                     \
+	FIELD(STRING, scheme, "", "scheme of the split: tensor, sequence, ulysses, ring, gather",  \
+	      BB_COLUMN("scheme", -8, 0), BB_KEY)                                                  \
 	FIELD(STRING, dtype, "", "datatype of activations")                                        \
 	FIELD(INT, nranks, "", "number of ranks")                                                  \
 	FIELD(INT, layers, "", "layers of a step")                                                 \

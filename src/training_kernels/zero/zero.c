@@ -244,7 +244,7 @@ struct zero_stage {
 static bb_status measure_system(struct zero_sweep *s, int64_t *bytes)
 {
 	const struct bb_engine *e = &s->kernel.engine;
-	const bb_status status = bb_crew_barrier(e->driver);
+	const bb_status status = bb_driver_barrier(e->driver);
 	long long resident;
 	char statm[128];
 
@@ -254,7 +254,7 @@ static bb_status measure_system(struct zero_sweep *s, int64_t *bytes)
 	else if (e->backend->has_data && bb_kernel_line("/proc/self/statm", statm, sizeof(statm)) &&
 		 sscanf(statm, "%*d %lld", &resident) == 1)
 		*bytes = (int64_t)resident * sysconf(_SC_PAGESIZE);
-	return status == BB_OK ? bb_crew_barrier(e->driver) : status;
+	return status == BB_OK ? bb_driver_barrier(e->driver) : status;
 }
 
 /* ---- verification ---------------------------------------------------------------------------- */
@@ -635,10 +635,10 @@ static bb_status rehearse(struct zero_sweep *s, const char *what)
 		BB_TRY(status, bb_engine_measure(e), out);
 		BB_TRY(status, check_memory(e, &z), out);
 	}
-	status = bb_crew_barrier(e->driver);
+	status = bb_driver_barrier(e->driver);
 out:
 	if (status != BB_OK && status != BB_EUNSUPPORTED)
-		bb_crew_abandon(e->driver);
+		bb_driver_abandon(e->driver);
 	bb_zero_rank_close(&z);
 	bb_zero_units_free(&small.units);
 	/* The stage itself then reports that it cannot run. */
@@ -718,7 +718,7 @@ static bb_status run_stage(struct zero_sweep *s)
 		bb_ticker_step(&e->run->ticker, 0);
 	}
 	/* Other ranks may still read the memory of this one. */
-	BB_TRY(status, bb_crew_barrier(e->driver), out);
+	BB_TRY(status, bb_driver_barrier(e->driver), out);
 	bb_zero_rank_close(&m->z);
 out:
 	return status;

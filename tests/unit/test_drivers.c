@@ -1,10 +1,10 @@
 /*
- * A crew in several processes: what they exchange, and how all of them end, with one cause told
+ * Drivers in several processes: what they exchange, and how all of them end, with one cause told
  * once, when a process fails, dies, hangs or is told to stop.
  */
-#include "harness/run/crew.h"
+#include "harness/run/drivers.h"
 
-#include "crews.h"
+#include "driven.h"
 #include "processes.h"
 
 #include <setjmp.h>
@@ -33,9 +33,9 @@ static void exchange_once(struct bb_driver *driver, const struct scene *scene, i
 	const void *all = NULL;
 
 	if (round % 2 == 0)
-		CHECK(m, bb_crew_gather(driver, &table, &mine, count, &all) == BB_OK);
+		CHECK(m, bb_driver_gather(driver, &table, &mine, count, &all) == BB_OK);
 	else
-		CHECK(m, bb_crew_collect(driver, &table, &mine, count, &all) == BB_OK);
+		CHECK(m, bb_driver_collect(driver, &table, &mine, count, &all) == BB_OK);
 	if (round % 2 == 1 && scene->me->launch.proc != 0) {
 		CHECK(m, all == NULL);
 		return;
@@ -55,9 +55,9 @@ static bb_status exchange_much(struct bb_driver *driver, void *argument)
 	for (int round = 0; round < ROUNDS; round++) {
 		exchange_once(driver, scene, round);
 		if (round % 3 == 0)
-			CHECK(scene->me->meeting, bb_crew_barrier(driver) == BB_OK);
+			CHECK(scene->me->meeting, bb_driver_barrier(driver) == BB_OK);
 		if (driver->local == 0)
-			bb_crew_deadline(driver, "a round");
+			bb_driver_deadline(driver, "a round");
 	}
 	atomic_store(&driver->progress->finished, true);
 	return BB_OK;
@@ -88,7 +88,7 @@ static bb_status object_endlessly(struct bb_driver *driver, void *argument)
 	bb_status status;
 
 	memset(objection, driver->rank == 1 ? 'x' : 0, sizeof(objection));
-	status = bb_crew_hear(driver, objection);
+	status = bb_driver_share_objection(driver, objection);
 	return driver->rank == 1 ? wait_for_abort(driver) : status;
 }
 
@@ -173,7 +173,7 @@ static bb_status be_late(struct bb_driver *driver, void *argument)
 	const bool late = driver->rank == scene->plot->culprit;
 
 	if (driver->local == 0)
-		bb_crew_deadline(driver, "ring");
+		bb_driver_deadline(driver, "ring");
 	atomic_fetch_add(&scene->plot->results[scene->me->launch.proc].began, 1);
 	if (delay != BEFORE_ALL)
 		enter(driver, delay == BEFORE && late ? 2 : 3);
@@ -284,7 +284,7 @@ static bb_status wait_for_others(struct bb_driver *driver, void *argument)
 	if (scene->plot->number == FOR_EVER && scene->me->launch.proc == scene->plot->culprit)
 		nap_ms(100000);
 	if (scene->plot->number == FOR_EVER)
-		return bb_crew_barrier(driver);
+		return bb_driver_barrier(driver);
 	while (atomic_load(&scene->plot->results[3].began) < 2 &&
 	       scene->plot->number == AND_COMPLAIN)
 		nap_ms(1);

@@ -1,7 +1,7 @@
 /*
- * crew.c - the drivers of a process, their exchanges, and the watch over them.
+ * drivers.c - the drivers of a process, their exchanges, and the watch over them.
  */
-#include "harness/run/crew.h"
+#include "harness/run/drivers.h"
 
 #include "backends/library.h"
 #include "backends/virtual.h"
@@ -23,107 +23,109 @@
  * let_go. The lock is not held meanwhile, because it may wait for other processes for ever, and the
  * watch needs the lock. *STATUS = BB_ETIMEOUT once the run is abandoned.
  */
-static bool meet(struct bb_crew *crew, bb_status *status)
+static bool meet(struct bb_drivers *drivers, bb_status *status)
 {
 	unsigned passed;
 	bool last;
 
-	pthread_mutex_lock(&crew->lock);
-	passed = crew->passed;
+	pthread_mutex_lock(&drivers->lock);
+	passed = drivers->passed;
 	/* Once the run is abandoned, other processes may never arrive. */
-	last = !atomic_load(&crew->stop) && ++crew->waiting == crew->config->world->nlocal;
-	while (!last && crew->passed == passed && !atomic_load(&crew->stop))
-		bb_clock_wait_moment(&crew->changed, &crew->lock);
-	*status = last || crew->passed != passed ? BB_OK : BB_ETIMEOUT;
-	pthread_mutex_unlock(&crew->lock);
+	last = !atomic_load(&drivers->stop) && ++drivers->waiting == drivers->config->world->nlocal;
+	while (!last && drivers->passed == passed && !atomic_load(&drivers->stop))
+		bb_clock_wait_moment(&drivers->changed, &drivers->lock);
+	*status = last || drivers->passed != passed ? BB_OK : BB_ETIMEOUT;
+	pthread_mutex_unlock(&drivers->lock);
 	return last;
 }
 
 /* Let the others go on, with the STATUS of what the last one did. */
-static void let_go(struct bb_crew *crew, bb_status status)
+static void let_go(struct bb_drivers *drivers, bb_status status)
 {
-	const struct bb_launch *launch = crew->config->launch;
+	const struct bb_launch *launch = drivers->config->launch;
 
-	crew->exchanged = status;
+	drivers->exchanged = status;
 	if (status != BB_OK)
-		bb_fail(crew->config->error, status,
+		bb_fail(drivers->config->error, status,
 			"rank %d cannot exchange results with the other processes through %s%s%s",
-			crew->config->world->first_rank,
+			drivers->config->world->first_rank,
 			launch->library ? launch->library : "its launch", launch->cause ? ": " : "",
 			launch->cause ? launch->cause : "");
-	pthread_mutex_lock(&crew->lock);
-	crew->waiting = 0;
-	crew->passed++;
-	pthread_cond_broadcast(&crew->changed);
-	pthread_mutex_unlock(&crew->lock);
+	pthread_mutex_lock(&drivers->lock);
+	drivers->waiting = 0;
+	drivers->passed++;
+	pthread_cond_broadcast(&drivers->changed);
+	pthread_mutex_unlock(&drivers->lock);
 }
 
-bb_status bb_crew_barrier(struct bb_driver *driver)
+bb_status bb_driver_barrier(struct bb_driver *driver)
 {
-	struct bb_crew *crew = driver->crew;
-	struct bb_launch *launch = crew->config->launch;
+	struct bb_drivers *drivers = driver->drivers;
+	struct bb_launch *launch = drivers->config->launch;
 	bb_status status;
 
-	if (meet(crew, &status))
-		let_go(crew, launch->barrier(launch));
-	return status == BB_OK ? crew->exchanged : status;
+	if (meet(drivers, &status))
+		let_go(drivers, launch->barrier(launch));
+	return status == BB_OK ? drivers->exchanged : status;
 }
 
 /* EVERYWHERE: else only process 0 receives the payloads. */
 static bb_status exchange(struct bb_driver *driver, const struct bb_payload *table,
 			  const void *mine, size_t count, bool everywhere, const void **all)
 {
-	struct bb_crew *crew = driver->crew;
-	const struct bb_world *world = crew->config->world;
+	struct bb_drivers *drivers = driver->drivers;
+	const struct bb_world *world = drivers->config->world;
 	const size_t bytes = count * table->bytes, nlocal = (size_t)world->nlocal;
 	const size_t n = everywhere || world->proc == 0 ? (size_t)world->nranks : 0;
 	const size_t room = bytes * (n + nlocal);
 	bb_status status;
 
-	if (meet(crew, &status)) {
-		if (room > crew->capacity) {
-			free(crew->gathered);
-			crew->gathered = malloc(room);
-			crew->capacity = crew->gathered ? room : 0;
+	if (meet(drivers, &status)) {
+		if (room > drivers->capacity) {
+			free(drivers->gathered);
+			drivers->gathered = malloc(room);
+			drivers->capacity = drivers->gathered ? room : 0;
 		}
-		crew->given = crew->gathered ? crew->gathered + bytes * n : NULL;
-		let_go(crew, crew->gathered ? BB_OK : bb_no_memory(crew->config->error, "results"));
+		drivers->given = drivers->gathered ? drivers->gathered + bytes * n : NULL;
+		let_go(drivers,
+		       drivers->gathered ? BB_OK : bb_no_memory(drivers->config->error, "results"));
 	}
-	if (status != BB_OK || crew->exchanged != BB_OK)
-		return status != BB_OK ? status : crew->exchanged;
-	memcpy(crew->given + bytes * (size_t)driver->local, mine, bytes);
-	if (meet(crew, &status)) {
+	if (status != BB_OK || drivers->exchanged != BB_OK)
+		return status != BB_OK ? status : drivers->exchanged;
+	memcpy(drivers->given + bytes * (size_t)driver->local, mine, bytes);
+	if (meet(drivers, &status)) {
 		const bb_status sent = (everywhere ? bb_launch_all_gather : bb_launch_gather)(
-			crew->config->launch, table, crew->given, count * nlocal, crew->gathered);
+			drivers->config->launch, table, drivers->given, count * nlocal,
+			drivers->gathered);
 
 		/* The driven rank stands for the virtual ranks that nobody drives. */
 		for (size_t r = nlocal * (size_t)world->nprocs; r < n; r++)
-			memcpy(crew->gathered + r * bytes, crew->gathered, bytes);
-		let_go(crew, sent);
+			memcpy(drivers->gathered + r * bytes, drivers->gathered, bytes);
+		let_go(drivers, sent);
 	}
-	*all = n > 0 ? crew->gathered : NULL;
-	return status != BB_OK ? status : crew->exchanged;
+	*all = n > 0 ? drivers->gathered : NULL;
+	return status != BB_OK ? status : drivers->exchanged;
 }
 
-bb_status bb_crew_gather(struct bb_driver *driver, const struct bb_payload *table, const void *mine,
-			 size_t count, const void **all)
+bb_status bb_driver_gather(struct bb_driver *driver, const struct bb_payload *table,
+			   const void *mine, size_t count, const void **all)
 {
 	return exchange(driver, table, mine, count, true, all);
 }
 
-bb_status bb_crew_collect(struct bb_driver *driver, const struct bb_payload *table,
-			  const void *mine, size_t count, const void **all)
+bb_status bb_driver_collect(struct bb_driver *driver, const struct bb_payload *table,
+			    const void *mine, size_t count, const void **all)
 {
 	return exchange(driver, table, mine, count, false, all);
 }
 
-bb_status bb_crew_most(struct bb_driver *driver, const struct bb_payload *table, double *values,
-		       size_t n)
+bb_status bb_driver_most(struct bb_driver *driver, const struct bb_payload *table, double *values,
+			 size_t n)
 {
 	const void *all;
-	const bb_status status = bb_crew_gather(driver, table, values, n, &all);
+	const bb_status status = bb_driver_gather(driver, table, values, n, &all);
 
-	for (int r = 0; r < driver->crew->config->world->nranks && status == BB_OK; r++)
+	for (int r = 0; r < driver->drivers->config->world->nranks && status == BB_OK; r++)
 		for (size_t i = 0; i < n; i++)
 			values[i] = fmax(values[i], ((const double *)all)[(size_t)r * n + i]);
 	return status;
@@ -134,80 +136,80 @@ static const struct bb_payload_field objection_fields[] =
 static const struct bb_payload objection_table = {"an objection", BB_OBJECTION_TEXT,
 						  objection_fields, NULL};
 
-bb_status bb_crew_hear(struct bb_driver *driver, char objection[BB_OBJECTION_TEXT])
+bb_status bb_driver_share_objection(struct bb_driver *driver, char objection[BB_OBJECTION_TEXT])
 {
 	const void *all;
-	const bb_status status = bb_crew_gather(driver, &objection_table, objection, 1, &all);
+	const bb_status status = bb_driver_gather(driver, &objection_table, objection, 1, &all);
 	const char(*objections)[BB_OBJECTION_TEXT] = all;
 	int r = 0;
 
 	if (status != BB_OK)
 		return status;
-	while (r + 1 < driver->crew->config->world->nranks && !objections[r][0])
+	while (r + 1 < driver->drivers->config->world->nranks && !objections[r][0])
 		r++;
 	memcpy(objection, objections[r], BB_OBJECTION_TEXT);
 	return BB_OK;
 }
 
-bb_status bb_crew_exchange(void *own, int local, const struct bb_payload *table, const void *mine,
-			   void *all)
+bb_status bb_drivers_exchange(void *own, int local, const struct bb_payload *table,
+			      const void *mine, void *all)
 {
-	struct bb_crew *crew = *(struct bb_crew *const *)own;
+	struct bb_drivers *drivers = *(struct bb_drivers *const *)own;
 	const void *gathered;
-	bb_status status = bb_crew_gather(&crew->drivers[local], table, mine, 1, &gathered);
+	bb_status status = bb_driver_gather(&drivers->list[local], table, mine, 1, &gathered);
 
 	if (status == BB_OK)
-		memcpy(all, gathered, (size_t)crew->config->world->nranks * table->bytes);
+		memcpy(all, gathered, (size_t)drivers->config->world->nranks * table->bytes);
 	return status;
 }
 
-void bb_crew_abandon(struct bb_driver *driver)
+void bb_driver_abandon(struct bb_driver *driver)
 {
-	const struct bb_crew_config *config = driver->crew->config;
+	const struct bb_drivers_config *config = driver->drivers->config;
 	int none = 0;
 
 	/* Only the first one counts: the others end because of it. */
-	atomic_compare_exchange_strong(&driver->crew->quitter, &none, 1 + driver->local);
+	atomic_compare_exchange_strong(&driver->drivers->quitter, &none, 1 + driver->local);
 	config->backend->abort(config->context);
 }
 
-bb_status bb_crew_part(struct bb_driver *driver, bb_status status)
+bb_status bb_driver_finish(struct bb_driver *driver, bb_status status)
 {
 	if (status == BB_OK)
-		status = bb_crew_barrier(driver);
+		status = bb_driver_barrier(driver);
 	if (status != BB_OK)
-		bb_crew_abandon(driver);
+		bb_driver_abandon(driver);
 	return status;
 }
 
-void bb_crew_delay(struct bb_driver *driver, double seconds)
+void bb_driver_delay(struct bb_driver *driver, double seconds)
 {
-	const struct bb_virtual *virtual = driver->crew->config->backend->virtual;
+	const struct bb_virtual *virtual = driver->drivers->config->backend->virtual;
 
 	if (virtual)
 		virtual->delay(driver->handle, seconds);
 	else
-		bb_clock_pause(seconds, &driver->crew->stop);
+		bb_clock_pause(seconds, &driver->drivers->stop);
 }
 
-bool bb_crew_is_stopping(const struct bb_driver *driver)
+bool bb_driver_is_stopping(const struct bb_driver *driver)
 {
-	return atomic_load_explicit(&driver->crew->stop, memory_order_relaxed) ||
-	       atomic_load_explicit(&driver->crew->quitter, memory_order_relaxed) != 0;
+	return atomic_load_explicit(&driver->drivers->stop, memory_order_relaxed) ||
+	       atomic_load_explicit(&driver->drivers->quitter, memory_order_relaxed) != 0;
 }
 
-void bb_crew_deadline(struct bb_driver *driver, const char *what)
+void bb_driver_deadline(struct bb_driver *driver, const char *what)
 {
-	struct bb_crew *crew = driver->crew;
-	const uint64_t timeout = crew->config->timeout_ns;
+	struct bb_drivers *drivers = driver->drivers;
+	const uint64_t timeout = drivers->config->timeout_ns;
 
 	if (driver->local != 0)
 		return;
-	pthread_mutex_lock(&crew->lock);
-	crew->deadline_began = bb_clock_now();
-	crew->deadline = timeout ? crew->deadline_began + 1e-9 * (double)timeout : 0;
-	snprintf(crew->what, sizeof(crew->what), "%s", what);
-	pthread_mutex_unlock(&crew->lock);
+	pthread_mutex_lock(&drivers->lock);
+	drivers->deadline_began = bb_clock_now();
+	drivers->deadline = timeout ? drivers->deadline_began + 1e-9 * (double)timeout : 0;
+	snprintf(drivers->what, sizeof(drivers->what), "%s", what);
+	pthread_mutex_unlock(&drivers->lock);
 }
 
 /* ---- the watch: its time limits -------------------------------------------------------- */
@@ -248,7 +250,7 @@ void bb_crew_deadline(struct bb_driver *driver, const char *what)
 /* ---- the report when a deadline has passed ------------------------------------------- */
 
 /* Appends the name of process PROC for the user. */
-static void report_name(const struct bb_crew_config *config, int proc, struct bb_strbuf *out)
+static void report_name(const struct bb_drivers_config *config, int proc, struct bb_strbuf *out)
 {
 	if (config->name)
 		config->name(config->argument, proc, out);
@@ -258,13 +260,13 @@ static void report_name(const struct bb_crew_config *config, int proc, struct bb
 
 /* Appends the ranks that have arrived at the last collective, which is number MOST, or not, or are
    still INSIDE it; returns how many there are. */
-static int name_ranks(const struct bb_crew *crew, unsigned long long most, bool arrived,
+static int name_ranks(const struct bb_drivers *drivers, unsigned long long most, bool arrived,
 		      bool inside, struct bb_strbuf *out)
 {
 	struct bb_ranges named = {.out = out};
 
-	for (int r = 0; r < crew->config->world->nranks; r++) {
-		const struct bb_rank_progress *rank = &crew->ranks[r];
+	for (int r = 0; r < drivers->config->world->nranks; r++) {
+		const struct bb_rank_progress *rank = &drivers->ranks[r];
 
 		if (rank->known && (rank->entered == most) == arrived && (rank->inside || !inside))
 			bb_ranges_add(&named, r);
@@ -274,27 +276,27 @@ static int name_ranks(const struct bb_crew *crew, unsigned long long most, bool 
 }
 
 /* Appends which of the ranks whose progress is known had arrived at the last collective. */
-static void describe_progress(const struct bb_crew *crew, struct bb_strbuf *out)
+static void describe_progress(const struct bb_drivers *drivers, struct bb_strbuf *out)
 {
-	const int nranks = crew->config->world->nranks;
+	const int nranks = drivers->config->world->nranks;
 	unsigned long long most = 0;
 	struct bb_strbuf inside = {0};
 	int arrived, still;
 
 	for (int r = 0; r < nranks; r++)
-		if (crew->ranks[r].known && crew->ranks[r].entered > most)
-			most = crew->ranks[r].entered;
+		if (drivers->ranks[r].known && drivers->ranks[r].entered > most)
+			most = drivers->ranks[r].entered;
 	if (most == 0) {
 		bb_strbuf_add(out, "no rank had entered a collective yet");
 		return;
 	}
 	bb_strbuf_add(out, "ranks that had arrived at the last collective: ");
-	arrived = name_ranks(crew, most, true, false, out);
+	arrived = name_ranks(drivers, most, true, false, out);
 	bb_strbuf_add(out, "; had not: ");
-	if (name_ranks(crew, most, false, false, out) > 0)
+	if (name_ranks(drivers, most, false, false, out) > 0)
 		return;
 	bb_strbuf_add(out, "none");
-	still = name_ranks(crew, most, true, true, &inside);
+	still = name_ranks(drivers, most, true, true, &inside);
 	if (still > 0 && still < arrived)
 		bb_strbuf_addf(out, ", but still inside it: %s", bb_strbuf_text(&inside));
 	else if (arrived == nranks)
@@ -305,20 +307,21 @@ static void describe_progress(const struct bb_crew *crew, struct bb_strbuf *out)
 /* Writes to config->error that WHAT exceeded its time, which ranks of the world had arrived at the
    last collective, which had not, which processes did not answer, and the library's DIAGNOSIS
    (empty: none). */
-static void report_deadline(const struct bb_crew *crew, const char *what, const char *diagnosis)
+static void report_deadline(const struct bb_drivers *drivers, const char *what,
+			    const char *diagnosis)
 {
-	const struct bb_crew_config *config = crew->config;
+	const struct bb_drivers_config *config = drivers->config;
 	const int nlocal = config->world->nlocal;
 	const char *before = "; no answer from: ";
 	struct bb_strbuf known = {0};
 	char text[BB_UNIT_TEXT];
 
-	describe_progress(crew, &known);
+	describe_progress(drivers, &known);
 	for (int proc = 0; proc < config->world->nprocs; proc++) {
 		int answers = 0;
 
 		for (int i = 0; i < nlocal; i++)
-			answers += crew->ranks[proc * nlocal + i].known;
+			answers += drivers->ranks[proc * nlocal + i].known;
 		if (answers == nlocal)
 			continue;
 		bb_strbuf_add(&known, before);
@@ -334,8 +337,8 @@ static void report_deadline(const struct bb_crew *crew, const char *what, const 
 /* ---- the watch's state ------------------------------------------------------------------ */
 
 struct watch {
-	struct bb_crew *crew;
-	const struct bb_crew_config *config;
+	struct bb_drivers *drivers;
+	const struct bb_drivers_config *config;
 	int proc;
 	double now, pause; /* of this turn, and before it (bb_guard_pause) */
 	/* Moments, each the first of its kind; 0: not yet. */
@@ -403,7 +406,7 @@ static void end(struct watch *w, bb_status status)
 	}
 	note(&w->troubled, w->now);
 	w->stopped = w->now;
-	atomic_store(&w->crew->stop, true);
+	atomic_store(&w->drivers->stop, true);
 	if (w->proc == 0)
 		bb_control_send(w->config->control,
 				&(struct bb_frame){.kind = BB_FRAME_STOP,
@@ -415,7 +418,7 @@ static void end(struct watch *w, bb_status status)
 }
 
 /* Sends config->error to the other processes. */
-static void tell_failure(const struct bb_crew_config *config)
+static void tell_failure(const struct bb_drivers_config *config)
 {
 	const bool leads = config->world->proc == 0;
 	struct bb_frame failure = {.kind = leads ? BB_FRAME_STOP : BB_FRAME_FAILED,
@@ -436,9 +439,9 @@ static void end_and_tell(struct watch *w)
 
 /* ---- messages of other processes ----------------------------------------------------------- */
 
-static struct bb_rank_progress local_progress(const struct bb_crew *crew, int local)
+static struct bb_rank_progress local_progress(const struct bb_drivers *drivers, int local)
 {
-	const struct bb_progress *p = &crew->progress[local];
+	const struct bb_progress *p = &drivers->progress[local];
 
 	return (struct bb_rank_progress){.known = true,
 					 .inside = atomic_load(&p->phase) == BB_PHASE_INSIDE,
@@ -521,7 +524,7 @@ static void receive_messages(struct watch *w)
 			break;
 		case BB_FRAME_PROGRESS:
 			if (m->rank < world->nranks && m->rank / world->nlocal == proc)
-				w->crew->ranks[m->rank] =
+				w->drivers->ranks[m->rank] =
 					(struct bb_rank_progress){true, m->inside, m->entered};
 			break;
 		case BB_FRAME_STOP:
@@ -529,7 +532,7 @@ static void receive_messages(struct watch *w)
 			break;
 		case BB_FRAME_REQUEST:
 			for (int i = 0; i < world->nlocal; i++) {
-				const struct bb_rank_progress p = local_progress(w->crew, i);
+				const struct bb_rank_progress p = local_progress(w->drivers, i);
 
 				bb_control_send(w->config->control,
 						&(struct bb_frame){.kind = BB_FRAME_PROGRESS,
@@ -566,19 +569,19 @@ static void catch_signal(struct watch *w, int signal)
 /* Ends the run if a driver failed or ended without finishing, or if another process failed. */
 static void check_failures(struct watch *w)
 {
-	struct bb_crew *crew = w->crew;
-	const int quitter = atomic_load(&crew->quitter);
+	struct bb_drivers *drivers = w->drivers;
+	const int quitter = atomic_load(&drivers->quitter);
 
 	if (w->stopped != 0)
 		return;
 	for (int i = 0; i < w->config->world->nlocal; i++) {
-		const struct bb_progress *p = &crew->progress[i];
+		const struct bb_progress *p = &drivers->progress[i];
 
 		/* The others end because of the one that quit first. */
 		if ((!quitter || i == quitter - 1) && atomic_load(&p->phase) == BB_PHASE_ENDED &&
 		    !atomic_load(&p->finished))
 			bb_fail(w->config->error, BB_EBACKEND,
-				"rank %d ended before the run was over", crew->drivers[i].rank);
+				"rank %d ended before the run was over", drivers->list[i].rank);
 	}
 	if (!failed(w))
 		return;
@@ -599,35 +602,35 @@ static void find_out(struct watch *w)
 	bool all_known = true;
 
 	for (int i = 0; i < world->nlocal; i++)
-		w->crew->ranks[world->first_rank + i] = local_progress(w->crew, i);
+		w->drivers->ranks[world->first_rank + i] = local_progress(w->drivers, i);
 	for (int r = 0; r < world->nranks; r++)
-		all_known &= w->crew->ranks[r].known;
+		all_known &= w->drivers->ranks[r].known;
 	if (!w->diagnosed)
 		w->diagnosed = !has_diagnosis(w) || w->config->backend->library->diagnose(
 							    w->config->context, &w->diagnosis);
 	if (((!all_known && w->now < w->expired + ANSWER_S) || !w->diagnosed) && w->signalled == 0)
 		return;
-	report_deadline(w->crew, w->what, bb_strbuf_text(&w->diagnosis));
+	report_deadline(w->drivers, w->what, bb_strbuf_text(&w->diagnosis));
 	end(w, BB_ETIMEOUT);
 }
 
 static void check_deadline(struct watch *w)
 {
-	struct bb_crew *crew = w->crew;
+	struct bb_drivers *drivers = w->drivers;
 	const double stop = STOP_S + (has_diagnosis(w) ? BB_DIAGNOSIS_S : 0);
 	double deadline;
 	char what[BB_WHAT_TEXT];
 
 	if (w->stopped != 0)
 		return;
-	pthread_mutex_lock(&crew->lock);
+	pthread_mutex_lock(&drivers->lock);
 	/* Not a deadline that a driver began after the pause: nothing begins within one, so its
 	   middle decides. */
-	if (crew->deadline != 0 && crew->deadline_began < w->now - w->pause / 2)
-		crew->deadline += w->pause;
-	deadline = crew->deadline;
-	memcpy(what, crew->what, sizeof(what));
-	pthread_mutex_unlock(&crew->lock);
+	if (drivers->deadline != 0 && drivers->deadline_began < w->now - w->pause / 2)
+		drivers->deadline += w->pause;
+	deadline = drivers->deadline;
+	memcpy(what, drivers->what, sizeof(what));
+	pthread_mutex_unlock(&drivers->lock);
 	if (w->expired == 0 && deadline != 0 && w->now > deadline && w->proc == 0) {
 		w->expired = w->now;
 		memcpy(w->what, what, sizeof(w->what));
@@ -711,11 +714,11 @@ static bool is_over(const struct watch *w, bool ended)
 
 static void *watch_main(void *argument)
 {
-	struct bb_crew *crew = argument;
+	struct bb_drivers *drivers = argument;
 	struct watch w = {
-		.crew = crew,
-		.config = crew->config,
-		.proc = crew->config->world->proc,
+		.drivers = drivers,
+		.config = drivers->config,
+		.proc = drivers->config->world->proc,
 		.now = bb_clock_now(),
 		.gone = -1,
 		.left = -1,
@@ -728,8 +731,8 @@ static void *watch_main(void *argument)
 
 		w.pause = bb_guard_pause(&w.now);
 		ended = true;
-		for (int i = 0; i < crew->config->world->nlocal; i++)
-			ended &= atomic_load(&crew->progress[i].phase) == BB_PHASE_ENDED;
+		for (int i = 0; i < drivers->config->world->nlocal; i++)
+			ended &= atomic_load(&drivers->progress[i].phase) == BB_PHASE_ENDED;
 		if (signal > 0)
 			catch_signal(&w, signal);
 		receive_messages(&w);
@@ -741,10 +744,10 @@ static void *watch_main(void *argument)
 	if (w.proc == 0)
 		silent = w.late;
 	else
-		silent = w.obeyed || w.signal || (w.common && !crew->config->speaks_for_host);
-	crew->outcome = (struct bb_crew_outcome){w.signal, !ended, silent};
-	if (crew->outcome.stuck)
-		crew->config->leave(crew->config->argument, &crew->outcome);
+		silent = w.obeyed || w.signal || (w.common && !drivers->config->speaks_for_host);
+	drivers->outcome = (struct bb_drivers_outcome){w.signal, !ended, silent};
+	if (drivers->outcome.stuck)
+		drivers->config->leave(drivers->config->argument, &drivers->outcome);
 	return NULL;
 }
 
@@ -753,7 +756,7 @@ static void *watch_main(void *argument)
 static void *driver_main(void *argument)
 {
 	struct bb_driver *driver = argument;
-	const struct bb_crew_config *config = driver->crew->config;
+	const struct bb_drivers_config *config = driver->drivers->config;
 	bb_status status = config->backend->attach(config->context, driver->local, &driver->handle,
 						   config->error);
 
@@ -765,7 +768,7 @@ static void *driver_main(void *argument)
 	if (status == BB_OK)
 		status = bb_error_status(config->error);
 	if (status == BB_OK && atomic_load(&driver->progress->finished))
-		status = bb_crew_barrier(driver);
+		status = bb_driver_barrier(driver);
 	/* BB_ETIMEOUT is no cause: the watch reports a driver that ended early. */
 	if (status != BB_OK && status != BB_ETIMEOUT)
 		bb_fail(config->error, status, "rank %d failed", driver->rank);
@@ -774,55 +777,55 @@ static void *driver_main(void *argument)
 }
 
 /* Runs all drivers, the first on this thread. */
-static void run_drivers(struct bb_crew *crew)
+static void run_drivers(struct bb_drivers *drivers)
 {
-	const struct bb_world *world = crew->config->world;
+	const struct bb_world *world = drivers->config->world;
 	int started = 1;
 
-	while (started < world->nlocal && pthread_create(&crew->threads[started], NULL, driver_main,
-							 &crew->drivers[started]) == 0)
+	while (started < world->nlocal && pthread_create(&drivers->threads[started], NULL,
+							 driver_main, &drivers->list[started]) == 0)
 		started++;
 	if (started < world->nlocal)
-		bb_fail(crew->config->error, BB_EINTERNAL, "the system gives no thread for rank %d",
-			world->first_rank + started);
+		bb_fail(drivers->config->error, BB_EINTERNAL,
+			"the system gives no thread for rank %d", world->first_rank + started);
 	for (int i = started; i < world->nlocal; i++)
-		atomic_store(&crew->progress[i].phase, BB_PHASE_ENDED);
-	driver_main(&crew->drivers[0]);
+		atomic_store(&drivers->progress[i].phase, BB_PHASE_ENDED);
+	driver_main(&drivers->list[0]);
 	for (int i = 1; i < started; i++)
-		pthread_join(crew->threads[i], NULL);
+		pthread_join(drivers->threads[i], NULL);
 }
 
 /* Runs drivers and watch. Returns what is missing for it; NULL: nothing. */
-static const char *crew_run(struct bb_crew *crew)
+static const char *drivers_run(struct bb_drivers *drivers)
 {
-	const struct bb_crew_config *config = crew->config;
+	const struct bb_drivers_config *config = drivers->config;
 	const size_t n = (size_t)config->world->nlocal;
 	sigset_t signals, before;
 	pthread_t watch;
 	bool watched;
 
-	crew->drivers = calloc(n, sizeof(*crew->drivers));
-	crew->threads = calloc(n, sizeof(*crew->threads));
-	crew->progress = aligned_alloc(64, n * sizeof(*crew->progress));
-	crew->ranks = calloc((size_t)config->world->nranks, sizeof(*crew->ranks));
-	if (!crew->drivers || !crew->threads || !crew->progress || !crew->ranks)
+	drivers->list = calloc(n, sizeof(*drivers->list));
+	drivers->threads = calloc(n, sizeof(*drivers->threads));
+	drivers->progress = aligned_alloc(64, n * sizeof(*drivers->progress));
+	drivers->ranks = calloc((size_t)config->world->nranks, sizeof(*drivers->ranks));
+	if (!drivers->list || !drivers->threads || !drivers->progress || !drivers->ranks)
 		return "out of memory for its threads";
-	memset(crew->progress, 0, n * sizeof(*crew->progress));
+	memset(drivers->progress, 0, n * sizeof(*drivers->progress));
 	for (size_t i = 0; i < n; i++)
-		crew->drivers[i] = (struct bb_driver){
-			.crew = crew,
+		drivers->list[i] = (struct bb_driver){
+			.drivers = drivers,
 			.local = (int)i,
 			.rank = config->world->first_rank + (int)i,
-			.progress = &crew->progress[i],
+			.progress = &drivers->progress[i],
 		};
-	if (config->crew)
-		*config->crew = crew;
-	bb_crew_deadline(&crew->drivers[0], "start-up");
+	if (config->drivers)
+		*config->drivers = drivers;
+	bb_driver_deadline(&drivers->list[0], "start-up");
 	bb_signals_fill(&signals);
 	pthread_sigmask(SIG_BLOCK, &signals, &before);
-	watched = pthread_create(&watch, NULL, watch_main, crew) == 0;
+	watched = pthread_create(&watch, NULL, watch_main, drivers) == 0;
 	if (watched) {
-		run_drivers(crew);
+		run_drivers(drivers);
 		bb_guard_wake(watch);
 		pthread_join(watch, NULL);
 	}
@@ -830,25 +833,25 @@ static const char *crew_run(struct bb_crew *crew)
 	return watched ? NULL : "the system gives no thread to watch over it";
 }
 
-struct bb_crew_outcome bb_crew_run(const struct bb_crew_config *config)
+struct bb_drivers_outcome bb_drivers_run(const struct bb_drivers_config *config)
 {
-	struct bb_crew crew = {.config = config};
+	struct bb_drivers drivers = {.config = config};
 	const char *missing;
 
-	pthread_mutex_init(&crew.lock, NULL);
-	bb_clock_open_moment(&crew.changed);
-	missing = crew_run(&crew);
+	pthread_mutex_init(&drivers.lock, NULL);
+	bb_clock_open_moment(&drivers.changed);
+	missing = drivers_run(&drivers);
 	if (missing) {
 		bb_fail(config->error, BB_EINTERNAL, "rank %d: %s", config->world->first_rank,
 			missing);
 		tell_failure(config);
 	}
-	pthread_cond_destroy(&crew.changed);
-	pthread_mutex_destroy(&crew.lock);
-	free(crew.gathered);
-	free(crew.drivers);
-	free(crew.threads);
-	free(crew.progress);
-	free(crew.ranks);
-	return crew.outcome;
+	pthread_cond_destroy(&drivers.changed);
+	pthread_mutex_destroy(&drivers.lock);
+	free(drivers.gathered);
+	free(drivers.list);
+	free(drivers.threads);
+	free(drivers.progress);
+	free(drivers.ranks);
+	return drivers.outcome;
 }

@@ -1,11 +1,11 @@
 /*
- * crews.h - a crew in several processes for tests, on a backend that only waits, and what came of
- * it in each of them.
+ * driven.h - drivers in several processes for tests, on a backend that only waits, and what came
+ * of it in each of them.
  */
-#ifndef BB_TESTS_CREWS_H
-#define BB_TESTS_CREWS_H
+#ifndef BB_TESTS_DRIVEN_H
+#define BB_TESTS_DRIVEN_H
 
-#include "harness/run/crew.h"
+#include "harness/run/drivers.h"
 #include "processes.h"
 
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static bb_status wait_for_abort(struct bb_driver *driver)
 {
 	while (!atomic_load(&((struct bb_context *)driver->handle)->aborted))
 		nap_ms(2);
-	bb_crew_delay(driver, 1000); /* for good */
+	bb_driver_delay(driver, 1000); /* for good */
 	return BB_ETIMEOUT;
 }
 
@@ -58,7 +58,7 @@ static void enter(struct bb_driver *driver, int times)
 
 /* What one process came to; shared with the test. */
 struct result {
-	struct bb_crew_outcome outcome;
+	struct bb_drivers_outcome outcome;
 	bb_status status;
 	char text[512];
 	double seconds;
@@ -80,7 +80,7 @@ struct scene {
 	const struct plot *plot;
 	struct process *me;
 	struct bb_error error;
-	struct bb_crew_config config;
+	struct bb_drivers_config config;
 	double start;
 };
 
@@ -89,7 +89,7 @@ static void name_process(void *argument, int proc, struct bb_strbuf *out)
 	bb_strbuf_addf(out, "rank %d (h%d, pid %d)", proc, proc / 2, 1000 + proc);
 }
 
-static void note_result(const struct scene *scene, const struct bb_crew_outcome *outcome)
+static void note_result(const struct scene *scene, const struct bb_drivers_outcome *outcome)
 {
 	struct result *result = &scene->plot->results[scene->me->launch.proc];
 
@@ -100,7 +100,7 @@ static void note_result(const struct scene *scene, const struct bb_crew_outcome 
 	bb_control_close(scene->config.control);
 }
 
-static void leave(void *scene, const struct bb_crew_outcome *outcome)
+static void leave(void *scene, const struct bb_drivers_outcome *outcome)
 {
 	note_result(scene, outcome);
 	_exit(0);
@@ -116,11 +116,11 @@ static void play(struct process *me)
 				       .nlocal = plot->nlocal};
 	struct bb_context context = {0};
 	struct scene scene = {.plot = plot, .me = me};
-	struct bb_crew_config *config = &scene.config;
-	struct bb_crew_outcome outcome;
+	struct bb_drivers_config *config = &scene.config;
+	struct bb_drivers_outcome outcome;
 	struct bb_error error = {0};
 
-	*config = (struct bb_crew_config){
+	*config = (struct bb_drivers_config){
 		.launch = &me->launch,
 		.world = &world,
 		.backend = &waiting,
@@ -136,7 +136,7 @@ static void play(struct process *me)
 	CHECK(me->meeting,
 	      bb_control_open(&config->control, &me->launch, NULL, 300, &error) == BB_OK);
 	scene.start = bb_clock_now();
-	outcome = bb_crew_run(config);
+	outcome = bb_drivers_run(config);
 	note_result(&scene, &outcome);
 }
 
