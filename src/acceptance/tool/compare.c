@@ -85,6 +85,9 @@ static bb_status read_side(const char *path, struct bb_records *records, struct 
  */
 #define LEAST_SHARE 0.8
 
+/* BEYOND: slower by more than the tolerance; UNCLEAR: the noise could hide that. */
+enum kind { SAME, FASTER, SLOWER, UNCLEAR, BEYOND, KINDS };
+
 /* One quantity that both runs measured. */
 struct difference {
 	char subject[BB_SUBJECT_TEXT];
@@ -93,13 +96,19 @@ struct difference {
 	double change;        /* of speed, as a fraction: below 0 it is slower now */
 	double low, high;     /* 95% interval of that; NAN: the noise is unknown */
 	bool within_runs;     /* the interval is of the iterations of one run on each side */
+	enum kind kind;
 };
 
-struct differences { /* zero-initialise */
-	struct difference *list;
-	size_t n;
-	size_t only_before, only_after; /* subjects of one side alone */
-	size_t wrong;                   /* results of AFTER with wrong data */
+/* Both sides, 0: before, 1: after, and what differs; zero-initialise. */
+struct comparison {
+	struct bb_records records[2];
+	double tolerance;
+	struct difference *list; /* the slowest change first */
+	size_t n, of[KINDS];
+	size_t within, single; /* intervals within runs; differences without one */
+	size_t only[2];        /* subjects of one side alone */
+	size_t wrong;          /* results after with wrong data */
+	size_t runs[2];        /* of both sides: measured, simulated */
 };
 
 /* The first of these quantities that a record has is compared; a record without any is not. */
@@ -118,47 +127,45 @@ static const struct quantity {
 struct sample {
 	char subject[BB_SUBJECT_TEXT];
 	const char *kind;
-	bool after; /* else before */
+	int side;
 	const struct quantity *quantity;
 	double speed; /* the logarithm of speed, in any unit */
 	double error; /* its standard error within the run; NAN: not known */
 	bool exact;   /* virtual time without noise */
 };
 
-static const struct quantity *quantity_of(const struct json_t *record)
-{
-	for (const struct quantity *q = quantities; q->field; q++)
-		if (bb_record_number(record, q->field) > 0)
-			return q;
-	return NULL;
-}
-
 static int by_subject(const void *a, const void *b)
 {
 	const struct sample *const x = a, *const y = b;
 	const int kinds = strcmp(x->kind, y->kind), subjects = strcmp(x->subject, y->subject);
 
-	return kinds != 0 ? kinds : subjects != 0 ? subjects : x->after - y->after;
+	return kinds != 0 ? kinds : subjects != 0 ? subjects : x->side - y->side;
 }
 
-/* Writes the samples of RECORDS, one SIDE, to TO. Returns how many there are. */
-static size_t gather(const struct bb_records *records, bool after, struct sample *to)
+/* Writes the samples of SIDE to TO, and counts its runs and wrong results. Returns how many there
+   are. */
+static size_t gather(struct comparison *c, int side, struct sample *to)
 {
 	static const char *const ends[][2] = {{"ci_low_us", "ci_high_us"}, {"low_us", "high_us"}};
 	size_t n = 0;
 
-	for (size_t i = 0; i < records->n; i++) {
-		const struct bb_read_record *const r = &records->list[i];
-		const struct quantity *const q = quantity_of(r->json);
+	for (size_t i = 0; i < c->records[side].n; i++) {
+		const struct bb_read_record *const r = &c->records[side].list[i];
+		const struct quantity *q = quantities;
 		struct sample *const sample = &to[n];
 		double value;
 
-		if (!q)
+		if (strcmp(r->kind, "run") == 0)
+			c->runs[bb_record_bool(r->json, "virtual_time")]++;
+		while (q->field && !(bb_record_number(r->json, q->field) > 0))
+			q++;
+		if (!q->field)
 			continue;
+		c->wrong += side == 1 && bb_record_number(r->json, "wrong") > 0;
 		value = log(bb_record_number(r->json, q->field));
 		bb_record_subject(sample->subject, r, BB_SUBJECT_ALL);
 		sample->kind = r->kind;
-		sample->after = after;
+		sample->side = side;
 		sample->quantity = q;
 		sample->speed = q->more_is_better ? value : -value;
 		sample->exact = bb_record_bool(r->run, "virtual_time") &&
@@ -201,7 +208,8 @@ static struct mean mean_of(const struct sample *samples, size_t n)
 }
 
 /* Compares the first N of SAMPLES with the MORE ones behind them. */
-static struct difference compare(const struct sample *samples, size_t n, size_t more)
+static struct difference compare(const struct sample *samples, size_t n, size_t more,
+				 double tolerance)
 {
 	const struct mean a = mean_of(samples, n), b = mean_of(samples + n, more);
 	const double sign = samples->quantity->more_is_better ? 1 : -1;
@@ -209,7 +217,7 @@ static struct difference compare(const struct sample *samples, size_t n, size_t 
 			       .before = exp(sign * a.value),
 			       .after = exp(sign * b.value),
 			       .change = expm1(b.value - a.value)};
-	double half = NAN;
+	double half = NAN, low, high;
 
 	memcpy(d.subject, samples->subject, sizeof(d.subject));
 	if (a.exact && b.exact) {
@@ -228,6 +236,15 @@ static struct difference compare(const struct sample *samples, size_t n, size_t 
 	}
 	d.low = expm1(b.value - a.value - half);
 	d.high = expm1(b.value - a.value + half);
+	/* Without an interval the change alone counts. */
+	low = isnan(d.low) ? d.change : d.low;
+	high = isnan(d.low) ? d.change : d.high;
+	d.kind = high < -tolerance  ? BEYOND
+		 : low < -tolerance ? UNCLEAR
+		 : isnan(d.low)     ? (d.change > tolerance ? FASTER : SAME)
+		 : high < 0         ? SLOWER
+		 : low > 0          ? FASTER
+				    : SAME;
 	return d;
 }
 
@@ -241,25 +258,24 @@ static int by_change(const void *a, const void *b)
 }
 
 /*
- * Compares AFTER with BEFORE, records of the same subject (bb_record_subject). The list is sorted
- * by change, the slowest first. The interval follows from the spread between runs if both sides
- * have several (Welch's t of logarithms), else from the intervals of medians within one run, which
- * do not include the variation between runs. Virtual time without noise is exact: the interval is
- * the change. BB_EINTERNAL without memory. Free OUT's list whatever comes back.
+ * Compares records of the same subject (bb_record_subject). The interval follows from the spread
+ * between runs if both sides have several (Welch's t of logarithms), else from the intervals of
+ * medians within one run, which do not include the variation between runs. Virtual time without
+ * noise is exact: the interval is the change. BB_EINTERNAL without memory. The list is the
+ * caller's to free whatever comes back.
  */
-static bb_status compare_all(const struct bb_records *before, const struct bb_records *after,
-			     struct differences *out, struct bb_error *error)
+static bb_status compare_all(struct comparison *c, struct bb_error *error)
 {
-	struct sample *const all = calloc(before->n + after->n + 1, sizeof(*all));
+	struct sample *const all = calloc(c->records[0].n + c->records[1].n + 1, sizeof(*all));
 	size_t n;
 
-	*out = (struct differences){.list = calloc(before->n + 1, sizeof(*out->list))};
-	if (!all || !out->list) {
+	c->list = calloc(c->records[0].n + 1, sizeof(*c->list));
+	if (!all || !c->list) {
 		free(all);
 		return bb_no_memory(error, "a comparison");
 	}
-	n = gather(before, false, all);
-	n += gather(after, true, all + n);
+	n = gather(c, 0, all);
+	n += gather(c, 1, all + n);
 	qsort(all, n, sizeof(*all), by_subject);
 	for (size_t i = 0, of[2]; i < n; i += of[0] + of[1]) {
 		const struct sample *const first = &all[i];
@@ -268,70 +284,71 @@ static bb_status compare_all(const struct bb_records *before, const struct bb_re
 		for (size_t k = i; k < n && strcmp(all[k].kind, first->kind) == 0 &&
 				   strcmp(all[k].subject, first->subject) == 0;
 		     k++)
-			of[all[k].after]++;
+			of[all[k].side]++;
+		c->only[0] += of[1] == 0;
+		c->only[1] += of[0] == 0;
 		/* A quantity that one side lacks cannot be compared with another. */
-		if (of[0] > 0 && of[1] > 0 && first[of[0]].quantity == first->quantity)
-			out->list[out->n++] = compare(first, of[0], of[1]);
-		out->only_before += of[1] == 0;
-		out->only_after += of[0] == 0;
+		if (of[0] > 0 && of[1] > 0 && first[of[0]].quantity == first->quantity) {
+			struct difference *const d = &c->list[c->n++];
+
+			*d = compare(first, of[0], of[1], c->tolerance);
+			c->of[d->kind]++;
+			c->within += d->within_runs;
+			c->single += isnan(d->low);
+		}
 	}
 	free(all);
-	qsort(out->list, out->n, sizeof(*out->list), by_change);
-	for (size_t i = 0; i < after->n; i++)
-		out->wrong += quantity_of(after->list[i].json) &&
-			      bb_record_number(after->list[i].json, "wrong") > 0;
+	qsort(c->list, c->n, sizeof(*c->list), by_change);
 	return BB_OK;
 }
 
 /* ---- what is printed ------------------------------------------------------------------------ */
-
-static void add_side(const char *name, const char *path, const struct bb_records *records,
-		     struct bb_strbuf *out)
-{
-	const struct bb_read_record *const first = bb_records_first(records, "run");
-	const struct json_t *const run = first ? first->json : NULL;
-	const char *const host = bb_record_string(run, "host");
-	const char *const time = bb_record_string(run, "start_time");
-
-	bb_printable_line(out, "# %-7s %s%s%s%s%s", name, path, host ? ", " : "", host ? host : "",
-			  time ? ", " : "", time ? time : "");
-}
 
 /* Appends the values of FIELD in the runs of RECORDS, each once, in the order of the runs. */
 static void add_values(const struct bb_records *records, const char *field, struct bb_strbuf *out)
 {
 	for (size_t i = 0; i < records->n; i++) {
 		const struct bb_read_record *const r = &records->list[i];
-		const char *const value = bb_record_string(r->json, field);
+		const char *const value = bb_record_string(r->json, field) ?: "none";
 		bool known = strcmp(r->kind, "run") != 0;
 
-		for (size_t k = 0; k < i && !known; k++) {
-			const char *other = bb_record_string(records->list[k].json, field);
-
+		for (size_t k = 0; k < i && !known; k++)
 			known = strcmp(records->list[k].kind, "run") == 0 &&
-				strcmp(value ? value : "none", other ? other : "none") == 0;
-		}
+				strcmp(value, bb_record_string(records->list[k].json, field)
+						      ?: "none") == 0;
 		if (!known)
-			bb_strbuf_addf(out, "%s%s", out->length > 0 ? ", " : "",
-				       value ? value : "none");
+			bb_strbuf_addf(out, "%s%s", out->length > 0 ? ", " : "", value);
 	}
 	if (out->length == 0)
 		bb_strbuf_add(out, "none");
 }
 
-/* What was not the same on both sides, besides the numbers. */
-static void add_changes(const struct bb_records *before, const struct bb_records *after,
-			struct bb_strbuf *out)
+/* The sides, and what was not the same on both besides the numbers: settings, and counters that
+   rose on one side alone. Returns false without memory. */
+static bool add_sides(const struct comparison *c, char *const *paths, struct bb_strbuf *out)
 {
+	static const char *const sides[] = {"before", "after"};
 	static const char *const names[] = {
 		"version", "backend", "library", "library_p2p", "launch",   "host", "cpu",
 		"os",      "link",    "cluster", "fault",       "topology", NULL};
+	struct bb_rises rises[2] = {{.n = 0}};
+	const bool good =
+		bb_rises_add(&rises[0], &c->records[0]) && bb_rises_add(&rises[1], &c->records[1]);
 
+	for (int side = 0; side < 2; side++) {
+		const struct bb_read_record *const run = bb_records_first(&c->records[side], "run");
+		const char *const host = bb_record_string(run ? run->json : NULL, "host");
+		const char *const time = bb_record_string(run ? run->json : NULL, "start_time");
+
+		bb_printable_line(out, "# %s:%s %s%s%s%s%s", sides[side], side ? " " : "",
+				  paths[side], host ? ", " : "", host ?: "", time ? ", " : "",
+				  time ?: "");
+	}
 	for (int i = 0; names[i]; i++) {
 		struct bb_strbuf a = {0}, b = {0};
 
-		add_values(before, names[i], &a);
-		add_values(after, names[i], &b);
+		add_values(&c->records[0], names[i], &a);
+		add_values(&c->records[1], names[i], &b);
 		if (strcmp(bb_strbuf_text(&a), bb_strbuf_text(&b)) != 0)
 			bb_printable_line(out, "# changed: %s: %s -> %s", names[i],
 					  bb_strbuf_text(&a), bb_strbuf_text(&b));
@@ -339,72 +356,34 @@ static void add_changes(const struct bb_records *before, const struct bb_records
 		bb_strbuf_free(&a);
 		bb_strbuf_free(&b);
 	}
-}
-
-/* Counters that rose on one side alone. Returns false without memory. */
-static bool add_counters(const struct bb_records *before, const struct bb_records *after,
-			 struct bb_strbuf *out)
-{
-	struct bb_rises rises[2] = {{.n = 0}}; /* after, before */
-	const bool good = bb_rises_add(&rises[0], after) && bb_rises_add(&rises[1], before);
-
-	for (int side = 0; good && side < 2; side++)
+	for (int side = 1; good && side >= 0; side--)
 		for (size_t i = 0; i < rises[side].n; i++) {
 			const struct bb_rise *const rise = &rises[side].list[i];
 
-			if (bb_rises_have(&rises[1 - side], rise))
-				continue;
-			bb_printable_line(out, "# only %s: %s %s %s rose by %lld (%s)",
-					  side ? "before" : "after", rise->host, rise->device,
-					  rise->counter, (long long)rise->by,
-					  bb_counter_class_name(rise->class));
+			if (!bb_rises_have(&rises[1 - side], rise))
+				bb_printable_line(out, "# only %s: %s %s %s rose by %lld (%s)",
+						  sides[side], rise->host, rise->device,
+						  rise->counter, (long long)rise->by,
+						  bb_counter_class_name(rise->class));
 		}
 	free(rises[0].list);
 	free(rises[1].list);
 	return good;
 }
 
-enum kind { SAME, FASTER, SLOWER, UNCLEAR, BEYOND };
-
-/* BEYOND: slower by more than TOLERANCE; UNCLEAR: the noise could hide that. */
-static enum kind kind_of(const struct difference *d, double tolerance)
-{
-	const double high = isnan(d->high) ? d->change : d->high;
-	const double low = isnan(d->low) ? d->change : d->low;
-
-	if (high < -tolerance)
-		return BEYOND;
-	if (low < -tolerance)
-		return UNCLEAR;
-	if (isnan(d->low))
-		return d->change > tolerance ? FASTER : SAME;
-	return high < 0 ? SLOWER : low > 0 ? FASTER : SAME;
-}
-
-struct tally {
-	size_t of[BEYOND + 1];
-	size_t within, single; /* intervals within runs; differences without one */
-};
-
-static struct tally add_rows(const struct differences *d, double tolerance, bool all,
-			     struct bb_strbuf *out)
+static void add_rows(const struct comparison *c, bool all, struct bb_strbuf *out)
 {
 	static const struct bb_table_head heads[] = {
 		{"speed", "", 7}, {"95% interval", "", 12}, {"before", "", 6}, {"after", "", 6},
 		{"unit", "", -4}, {"result", "", -24},      {NULL, NULL, 0}};
 	struct bb_text_table table = {.limit = bb_table_limit(stdout)};
-	struct tally t = {.within = 0};
 
 	bb_table_columns(&table, heads, 1);
-	for (size_t i = 0; i < d->n; i++) {
-		const struct difference *const row = &d->list[i];
-		const enum kind kind = kind_of(row, tolerance);
+	for (size_t i = 0; i < c->n; i++) {
+		const struct difference *const row = &c->list[i];
 		struct bb_strbuf subject = {0};
 
-		t.of[kind]++;
-		t.within += row->within_runs;
-		t.single += isnan(row->low);
-		if (!all && (kind == SAME || kind == UNCLEAR))
+		if (!all && (row->kind == SAME || row->kind == UNCLEAR))
 			continue;
 		bb_printable_add(&subject, row->subject);
 		bb_table_cellf(&table, "%+.1f%%", 100 * row->change);
@@ -420,129 +399,103 @@ static struct tally add_rows(const struct differences *d, double tolerance, bool
 	if (table.ncells > 0)
 		bb_table_print(&table, out);
 	bb_table_free(&table);
-	return t;
 }
 
-static void add_notes(const struct differences *d, const struct tally *t, double tolerance,
-		      struct bb_strbuf *out)
+static void add_notes(const struct comparison *c, struct bb_strbuf *out)
 {
+	const double percent = 100 * c->tolerance;
+
 	bb_strbuf_addf(out,
 		       "# %zu compared: %zu slower by more than %g%%, %zu slower by less, %zu "
 		       "faster, %zu the same\n",
-		       d->n, t->of[BEYOND], 100 * tolerance, t->of[SLOWER], t->of[FASTER],
-		       t->of[SAME]);
-	if (t->of[UNCLEAR] > 0)
+		       c->n, c->of[BEYOND], percent, c->of[SLOWER], c->of[FASTER], c->of[SAME]);
+	if (c->of[UNCLEAR] > 0)
 		bb_strbuf_addf(out, "# %zu too noisy to exclude %g%% slower; --all lists them\n",
-			       t->of[UNCLEAR], 100 * tolerance);
-	if (d->only_before + d->only_after > 0)
-		bb_strbuf_addf(out, "# not compared: %zu only before, %zu only after\n",
-			       d->only_before, d->only_after);
-	if (t->within > 0)
+			       c->of[UNCLEAR], percent);
+	if (c->only[0] + c->only[1] > 0)
+		bb_strbuf_addf(out, "# not compared: %zu only before, %zu only after\n", c->only[0],
+			       c->only[1]);
+	if (c->within > 0)
 		bb_strbuf_add(out, "# One run on each side: the intervals hold within these runs; "
 				   "several runs on each side show what changes from run to run\n");
-	if (t->single > 0)
+	if (c->single > 0)
 		bb_strbuf_addf(out,
 			       "# %zu without an interval are judged by their change alone: "
 			       "several runs on each side, or -I 1, give one\n",
-			       t->single);
-	if (d->n - t->single > 20)
+			       c->single);
+	if (c->n - c->single > 20)
 		bb_strbuf_addf(out,
 			       "# By chance alone about %zu of %zu equal ones would look slower or "
 			       "faster\n",
-			       (d->n - t->single + 19) / 20, d->n - t->single);
+			       (c->n - c->single + 19) / 20, c->n - c->single);
 }
 
-/* True if some of the runs of both sides are simulated, and some are not. */
-static bool are_mixed(const struct bb_records *before, const struct bb_records *after)
+static bb_status add_verdict(const struct comparison *c, struct bb_strbuf *out)
 {
-	size_t of[2] = {0};
+	const size_t of = c->n + c->only[0], judged = c->n - c->of[UNCLEAR];
 
-	for (const struct bb_records *side = before;; side = after) {
-		for (size_t i = 0; i < side->n; i++)
-			if (strcmp(side->list[i].kind, "run") == 0)
-				of[bb_record_bool(side->list[i].json, "virtual_time")]++;
-		if (side == after)
-			return of[0] > 0 && of[1] > 0;
-	}
-}
-
-static bb_status add_verdict(const struct differences *d, const struct tally *t, double tolerance,
-			     const char *objection, struct bb_strbuf *out)
-{
-	const size_t of = d->n + d->only_before;
-
-	if (d->wrong > 0) {
-		bb_strbuf_addf(out, "Verdict: wrong data in %zu result%s after\n", d->wrong,
-			       bb_plural(d->wrong));
+	if (c->wrong > 0) {
+		bb_strbuf_addf(out, "Verdict: wrong data in %zu result%s after\n", c->wrong,
+			       bb_plural(c->wrong));
 		return BB_EDATA;
 	}
-	if (d->n == 0 && !objection)
-		objection = "nothing was measured on both sides";
-	if (objection) {
-		bb_strbuf_addf(out, "Verdict: could not judge: %s\n", objection);
+	if (c->n == 0 || (c->runs[0] > 0 && c->runs[1] > 0)) {
+		bb_strbuf_addf(out, "Verdict: could not judge: %s\n",
+			       c->runs[0] > 0 && c->runs[1] > 0
+				       ? "simulated and measured runs are not compared"
+				       : "nothing was measured on both sides");
 		return BB_EBACKEND;
 	}
-	if (t->of[BEYOND] > 0) {
+	if (c->of[BEYOND] > 0) {
 		bb_strbuf_addf(
 			out, "Verdict: slower: %zu of %zu by more than %g%%, the worst by %.1f%%\n",
-			t->of[BEYOND], d->n, 100 * tolerance, -100 * d->list[0].change);
+			c->of[BEYOND], c->n, 100 * c->tolerance, -100 * c->list[0].change);
 		return BB_EDATA;
 	}
 	/* Too little can be judged to say that nothing became slower. */
-	if ((double)(d->n - t->of[UNCLEAR]) < LEAST_SHARE * (double)of) {
+	if ((double)judged < LEAST_SHARE * (double)of) {
 		bb_strbuf_addf(out,
 			       "Verdict: could not judge: %zu of %zu result%s can be judged, %g%% "
 			       "are needed",
-			       d->n - t->of[UNCLEAR], of, bb_plural(of), 100 * LEAST_SHARE);
-		if (t->of[UNCLEAR] > 0)
-			bb_strbuf_addf(out, "; %zu too noisy: repeat both sides", t->of[UNCLEAR]);
-		if (d->only_before > 0)
+			       judged, of, bb_plural(of), 100 * LEAST_SHARE);
+		if (c->of[UNCLEAR] > 0)
+			bb_strbuf_addf(out, "; %zu too noisy: repeat both sides", c->of[UNCLEAR]);
+		if (c->only[0] > 0)
 			bb_strbuf_addf(out, "; %zu only before: measure the same afterwards",
-				       d->only_before);
+				       c->only[0]);
 		bb_strbuf_add(out, "\n");
 		return BB_EBACKEND;
 	}
 	bb_strbuf_addf(out, "Verdict: not slower by more than %g%%: %zu of %zu result%s\n",
-		       100 * tolerance, d->n - t->of[UNCLEAR], d->n, bb_plural(d->n));
+		       100 * c->tolerance, judged, c->n, bb_plural(c->n));
 	return BB_OK;
 }
 
 bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *error)
 {
-	const double tolerance = job->o->tolerance;
-	struct bb_records before = {.n = 0}, after = {.n = 0};
-	struct differences d = {.n = 0};
+	struct comparison c = {.tolerance = job->o->tolerance};
 	struct bb_strbuf out = {0};
-	struct tally tally;
 	bb_status st, verdict;
 
 	if (job->noperands != 2)
 		return bb_fail(error, BB_EUSAGE,
 			       "compare: it takes two files or folders, BEFORE and AFTER; %d given",
 			       job->noperands);
-	BB_TRY(st, read_side(job->operands[0], &before, error), out);
-	BB_TRY(st, read_side(job->operands[1], &after, error), out);
-	BB_TRY(st, compare_all(&before, &after, &d, error), out);
-	add_side("before:", job->operands[0], &before, &out);
-	add_side("after:", job->operands[1], &after, &out);
-	add_changes(&before, &after, &out);
-	if (!add_counters(&before, &after, &out)) {
-		st = bb_no_memory(error, "counters");
-		goto out;
-	}
-	tally = add_rows(&d, tolerance, job->o->all, &out);
-	add_notes(&d, &tally, tolerance, &out);
-	verdict = add_verdict(
-		&d, &tally, tolerance,
-		are_mixed(&before, &after) ? "simulated and measured runs are not compared" : NULL,
-		&out);
+	BB_TRY(st, read_side(job->operands[0], &c.records[0], error), out);
+	BB_TRY(st, read_side(job->operands[1], &c.records[1], error), out);
+	BB_TRY(st, compare_all(&c, error), out);
+	if (!add_sides(&c, job->operands, &out))
+		BB_TRY(st, bb_no_memory(error, "counters"), out);
+	add_rows(&c, job->o->all, &out);
+	add_notes(&c, &out);
+	verdict = add_verdict(&c, &out);
 	bb_strbuf_fold(&out, 0, bb_fold_limit(stdout));
 	BB_TRY(st, bb_write_text("-", &out, error), out);
 	st = verdict;
 out:
 	bb_strbuf_free(&out);
-	free(d.list);
-	bb_records_free(&before);
-	bb_records_free(&after);
+	free(c.list);
+	bb_records_free(&c.records[0]);
+	bb_records_free(&c.records[1]);
 	return st;
 }
