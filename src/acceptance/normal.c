@@ -314,8 +314,7 @@ static void describe_nics(const struct bb_question *q, enum bb_normality n)
 {
 	const double busbw = q->row.busbw_GBps;
 	const struct bb_claimed_machine *const m = q->machine;
-	const struct bb_normal_shape shape = bb_normal_ring_of(q);
-	const double bound = bb_normal_bound_on(m->cluster->node, &shape).GBps;
+	const double bound = bb_normal_bound_on(m->cluster->node, bb_normal_ring_of(q)).GBps;
 	const double equal = bound > 0 ? fmin(m->nics.n * busbw / bound, 1e6) : 0;
 	const int k = (int)ceil(equal / EQUAL_MOST);
 	struct bb_claimed_machine fewer;
@@ -391,27 +390,7 @@ static bool has_nvls(const struct bb_question *q)
 	const struct bb_normal_shape shape = {"all_reduce", "NVLS", q->ranks, q->nodes, false};
 
 	return !q->machine->cluster ||
-	       bb_normal_bound_on(q->machine->cluster->node, &shape).GBps > 0;
-}
-
-/* Quotes the causes in the log. Returns how many there are. */
-static int describe_causes(const struct bb_question *q)
-{
-	const bool one_node = q->nodes == 1;
-	int n = 0;
-
-	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
-		const struct bb_fact *const fact = bb_claims_fact(q->claims, causes[i].kind);
-
-		if (!fact || (causes[i].kind == BB_FACT_CHANNELS && fact->value > FEW_CHANNELS) ||
-		    (causes[i].kind == BB_FACT_NVLS_OFF && !has_nvls(q)) ||
-		    (causes[i].where == IN_A_NODE && q->nodes > 0 && q->ranks <= q->nodes) ||
-		    (causes[i].where == OVER_NODES && one_node))
-			continue;
-		SAY(q, "  %s: %s. Line %d: %s\n", n++ ? "Also" : "Cause", causes[i].text,
-		    fact->line, fact->quote);
-	}
-	return n;
+	       bb_normal_bound_on(q->machine->cluster->node, shape).GBps > 0;
 }
 
 static void describe_next(const struct bb_question *q, enum bb_normality n)
@@ -446,7 +425,7 @@ static void add_finding(void *context, const char *text)
 static void verdict_explain(const struct bb_question *q, enum bb_normality n)
 {
 	const bool is_near = q->card && bb_normal_is_near(q->card, q->ranks, q->nodes);
-	int found = 0;
+	int found = 0, quoted = 0;
 
 	if (q->machine->cluster && !is_near && q->nodes > 1 &&
 	    (n == BB_LOW ||
@@ -470,7 +449,18 @@ static void verdict_explain(const struct bb_question *q, enum bb_normality n)
 		    q->machine->name);
 	if (q->given->machine && q->machine->cluster)
 		found = bb_topology_findings(q->machine->cluster->node, add_finding, q->out);
-	if (describe_causes(q) == 0 && found == 0)
+	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+		const struct bb_fact *const fact = bb_claims_fact(q->claims, causes[i].kind);
+
+		if (!fact || (causes[i].kind == BB_FACT_CHANNELS && fact->value > FEW_CHANNELS) ||
+		    (causes[i].kind == BB_FACT_NVLS_OFF && !has_nvls(q)) ||
+		    (causes[i].where == IN_A_NODE && q->nodes > 0 && q->ranks <= q->nodes) ||
+		    (causes[i].where == OVER_NODES && q->nodes == 1))
+			continue;
+		SAY(q, "  %s: %s. Line %d: %s\n", quoted++ ? "Also" : "Cause", causes[i].text,
+		    fact->line, fact->quote);
+	}
+	if (quoted == 0 && found == 0)
 		describe_next(q, n);
 }
 
@@ -530,18 +520,39 @@ static void describe_machine(const struct bb_question *q)
 	SAY(q, "\n");
 }
 
-/* Judges by published runs, the model or bounds and, on GPUs, by the other rows: on CPUs caches
-   make dips too. */
-static bb_status judge(struct bb_question *q, enum bb_normality *n, struct bb_error *error)
+/* Judges claims with sizes and bandwidths: by published runs, the model or bounds and, on GPUs, by
+   the other rows: on CPUs caches make dips too. */
+static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struct bb_error *error)
 {
 	const struct bb_claims *const c = q->claims;
 	const bool on_gpus = !c->backend[0] || strcmp(c->backend, "nccl") == 0;
-	const struct bb_fact *const failure = bb_claims_fact(q->claims, BB_FACT_ERROR);
+	const bool alone = is_alone(c);
+	const struct bb_fact *const failure = bb_claims_fact(c, BB_FACT_ERROR);
 	struct bb_claimed_machine machine;
-	const bb_status st = bb_normal_machine_find(q, &machine, error);
+	char model[BB_TEXT];
+	bb_status st = BB_OK;
 
-	if (st != BB_OK)
-		return st;
+	if (alone)
+		SAY(q, "  busbw is 0: every rank was alone, and nothing went over any link. If "
+		       "several ranks were started, nccl-tests was built without MPI=1, or for "
+		       "another MPI than the launcher's.\n");
+	*n = BB_IMPOSSIBLE;
+	if (alone || (c->n == 0 && !(c->average_GBps > 0)))
+		return BB_OK;
+	*n = BB_UNKNOWN;
+	if (!collective_find(q))
+		return BB_OK;
+	if (!ranks_find(q)) {
+		*n = BB_IMPOSSIBLE;
+		return BB_OK;
+	}
+	BB_TRY(st, find_gpu(q, model, error), out);
+	nodes_find(q);
+	if (q->ranks == 1) {
+		SAY(q, "  One rank is a copy within a GPU: nothing went over any link.\n");
+		return BB_OK;
+	}
+	BB_TRY(st, bb_normal_machine_find(q, &machine, error), out);
 	q->machine = &machine;
 	q->row = bb_normal_largest(c);
 	q->is_latency = bb_normal_is_latency(c);
@@ -564,35 +575,6 @@ static bb_status judge(struct bb_question *q, enum bb_normality *n, struct bb_er
 		*n = BB_DIED;
 	verdict_explain(q, *n);
 	bb_normal_machine_close(&machine);
-	return BB_OK;
-}
-
-/* Judges claims with sizes and bandwidths. */
-static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struct bb_error *error)
-{
-	char model[BB_TEXT];
-	bb_status st;
-
-	if (is_alone(q->claims))
-		SAY(q, "  busbw is 0: every rank was alone, and nothing went over any link. If "
-		       "several ranks were started, nccl-tests was built without MPI=1, or for "
-		       "another MPI than the launcher's.\n");
-	if (is_alone(q->claims) || (q->claims->n == 0 && !(q->claims->average_GBps > 0))) {
-		*n = BB_IMPOSSIBLE;
-		return BB_OK;
-	}
-	if (!collective_find(q))
-		return BB_OK;
-	if (!ranks_find(q)) {
-		*n = BB_IMPOSSIBLE;
-		return BB_OK;
-	}
-	BB_TRY(st, find_gpu(q, model, error), out);
-	nodes_find(q);
-	if (q->ranks == 1)
-		SAY(q, "  One rank is a copy within a GPU: nothing went over any link.\n");
-	else
-		st = judge(q, n, error);
 out:
 	return st;
 }

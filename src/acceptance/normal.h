@@ -161,10 +161,9 @@ struct bb_normal_bound {
 	char why[256];
 };
 struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t,
-					  const struct bb_normal_shape *shape);
+					  struct bb_normal_shape shape);
 /* The highest one over the known systems with CARD. */
-struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card,
-					  const struct bb_normal_shape *shape);
+struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card, struct bb_normal_shape shape);
 /* Describe the best row as a share of its bound. BB_IMPOSSIBLE: more than the links of the machine
    and of any known system with such cards can carry. */
 enum bb_normality bb_normal_judge_bound(const struct bb_question *q);

@@ -148,16 +148,21 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 	return BB_UNEVEN;
 }
 
-/* ---- placements ----------------------------------------------------------------------------- */
-
-/* Reports the size at which one placement is slowest compared with the other. ROWS are sorted. */
-static enum bb_normality describe_placements(const struct bb_question *q,
-					     const struct bb_claim *rows, size_t n, double least)
+/* Judges the N ROWS, which are sorted: reports dips, and the size at which one placement is slowest
+   compared with the other. */
+static enum bb_normality judge_rows(const struct bb_question *q, const struct bb_claim *rows,
+				    size_t n)
 {
 	const struct bb_claim *slow = NULL, *fast = NULL;
-	double worst = BB_NORMAL_UNEVEN;
+	enum bb_normality verdict = BB_NORMAL;
+	double worst = BB_NORMAL_UNEVEN, least = 0;
 	char size[BB_UNIT_TEXT];
 
+	for (size_t i = 0; i < n; i++)
+		least = fmax(least, BB_NORMAL_PLATEAU * rows[i].busbw_GBps);
+	for (int in_place = 0; in_place < 2; in_place++)
+		if (describe_dip(q, rows, n, in_place == 1, least) != BB_NORMAL)
+			verdict = BB_UNEVEN;
 	for (size_t i = 1; i < n; i++) {
 		const bool out_is_slow = rows[i - 1].busbw_GBps < rows[i].busbw_GBps;
 		const struct bb_claim *const low = &rows[out_is_slow ? i - 1 : i];
@@ -171,48 +176,11 @@ static enum bb_normality describe_placements(const struct bb_question *q,
 		fast = high;
 	}
 	if (!slow)
-		return BB_NORMAL;
+		return verdict;
 	SAY(q, "  Uneven: %s reaches %.4g GB/s %s, %.4g GB/s %s.\n",
 	    size_text(size, slow->size_bytes), slow->busbw_GBps, placement(slow->in_place),
 	    fast->busbw_GBps, placement(fast->in_place));
 	return BB_UNEVEN;
-}
-
-/* Judges the N ROWS, which are sorted. */
-static enum bb_normality judge_rows(const struct bb_question *q, const struct bb_claim *rows,
-				    size_t n)
-{
-	enum bb_normality verdict = BB_NORMAL;
-	double least = 0;
-
-	for (size_t i = 0; i < n; i++)
-		least = fmax(least, BB_NORMAL_PLATEAU * rows[i].busbw_GBps);
-	for (int in_place = 0; in_place < 2; in_place++)
-		if (describe_dip(q, rows, n, in_place == 1, least) != BB_NORMAL)
-			verdict = BB_UNEVEN;
-	if (describe_placements(q, rows, n, least) != BB_NORMAL)
-		verdict = BB_UNEVEN;
-	return verdict;
-}
-
-/* The row that is slowest compared with the best of both placements up to its size. */
-static size_t find_slowest(const struct bb_claim *rows, size_t n)
-{
-	double best = 0, worst = 1, least = 0;
-	size_t found = 0;
-
-	for (size_t i = 0; i < n; i++)
-		least = fmax(least, BB_NORMAL_PLATEAU * rows[i].busbw_GBps);
-	for (size_t i = 0; i < n; i++) {
-		const size_t pair = i + 1 < n && rows[i + 1].size_bytes == rows[i].size_bytes;
-
-		best = fmax(best, fmax(rows[i].busbw_GBps, rows[i + pair].busbw_GBps));
-		if (rows[i].busbw_GBps < worst * best && best >= least) {
-			worst = rows[i].busbw_GBps / best;
-			found = i;
-		}
-	}
-	return found;
 }
 
 enum bb_normality bb_normal_evenness(const struct bb_question *q)
@@ -221,8 +189,9 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 	struct bb_claim *const rows = calloc(n + 1, sizeof(*rows)), row;
 	struct bb_question silent = *q;
 	enum bb_normality verdict;
+	double best = 0, worst = 1, least = 0;
 	char size[BB_UNIT_TEXT];
-	size_t slow;
+	size_t slow = 0;
 
 	if (!rows)
 		return BB_UNKNOWN;
@@ -235,8 +204,20 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 	silent.out = NULL;
 	verdict = judge_rows(&silent, rows, n);
 	if (verdict == BB_UNEVEN && n >= BB_NORMAL_ROWS) {
-		/* Without the slowest row, which then takes the place behind them. */
-		slow = find_slowest(rows, n);
+		/* Without the row that is slowest compared with the best of both placements up to
+		   its size, and which then takes the place behind them. */
+		for (size_t i = 0; i < n; i++)
+			least = fmax(least, BB_NORMAL_PLATEAU * rows[i].busbw_GBps);
+		for (size_t i = 0; i < n; i++) {
+			const size_t pair =
+				i + 1 < n && rows[i + 1].size_bytes == rows[i].size_bytes;
+
+			best = fmax(best, fmax(rows[i].busbw_GBps, rows[i + pair].busbw_GBps));
+			if (rows[i].busbw_GBps < worst * best && best >= least) {
+				worst = rows[i].busbw_GBps / best;
+				slow = i;
+			}
+		}
 		row = rows[slow];
 		memmove(&rows[slow], &rows[slow + 1], (n - slow - 1) * sizeof(*rows));
 		verdict = judge_rows(&silent, rows, n - 1);
@@ -429,7 +410,6 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 	const struct bb_collective *const collective = bb_collective_find(q->collective);
 	const double factor = collective ? collective->bus_factor((int)q->ranks) : NAN;
 	struct prediction p = {.time = NAN};
-	const struct bb_normal_shape shape = bb_normal_shape_of(q, q->ranks, q->nodes);
 	double least, most, bound;
 	enum bb_normality n;
 
@@ -451,7 +431,9 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 	} else if (row.size_bytes > 0 || !predict_average(q, factor, &least, &most)) {
 		return BB_UNKNOWN;
 	}
-	bound = bb_normal_bound_on(q->machine->cluster->node, &shape).GBps;
+	bound = bb_normal_bound_on(q->machine->cluster->node,
+				   bb_normal_shape_of(q, q->ranks, q->nodes))
+			.GBps;
 	if (!(least > 0) || (bound > 0 && least > bound))
 		return BB_UNKNOWN;
 	n = row.busbw_GBps < least ? BB_LOW : row.busbw_GBps > most ? BB_HIGH : BB_NORMAL;
@@ -482,18 +464,6 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 }
 
 /* ---- published runs -------------------------------------------------------------------------- */
-
-/* How far the ranks and nodes of R are from those in question; of two that are as far, fewer of
-   them are a trifle nearer. */
-static double distance_of(const struct bb_question *q, const struct bb_reference *r)
-{
-	const double more = (double)(r->nodes - q->nodes);
-
-	return fabs(log((double)r->nranks / (double)q->ranks)) + 1e-3 * fabs(more) +
-	       1e-9 * (r->nranks > q->ranks) + 2e-9 * (more > 0);
-}
-
-/* ---- networks ------------------------------------------------------------------------------- */
 
 /* True if R ran over NICs like those of the machine in question: "EFA 4x100G", "IB 8x400G SHARP".
  */
@@ -558,13 +528,6 @@ struct row {
 	const struct bb_reference *r;
 	double far; /* its ranks and nodes from those in question; others are never as far */
 };
-
-/* True if two neighbours are of one run. */
-static bool same_run(const struct row *p, const struct row *q)
-{
-	return p->far == q->far && strcmp(p->r->id, q->r->id) == 0 &&
-	       strcmp(p->r->algo, q->r->algo) == 0;
-}
 
 static int compare_published(const void *a, const void *b)
 {
@@ -640,17 +603,19 @@ static bool look_up(const struct bb_question *q, const struct row *rows, size_t 
 	*p = (struct published){.least = INFINITY, .scale = 1, .size = size};
 	for (size_t i = 0, end; i < n && (p->runs == 0 || rows[i].far == rows[i - 1].far);
 	     i = end) {
-		for (end = i + 1; end < n && same_run(&rows[i], &rows[end]);)
-			end++;
+		for (end = i + 1; end < n && rows[end].far == rows[i].far &&
+				  strcmp(rows[end].r->id, rows[i].r->id) == 0 &&
+				  strcmp(rows[end].r->algo, rows[i].r->algo) == 0;)
+			end++; /* of the same run */
 		run_add(p, &rows[i], end - i);
 	}
 	if (p->runs > 0 && p->example->nranks != q->ranks) {
 		const struct bb_topology *const t = q->machine->cluster->node;
-		const struct bb_normal_shape here = bb_normal_shape_of(q, q->ranks, q->nodes);
 		const struct bb_normal_shape there =
 			bb_normal_shape_of(q, p->example->nranks, p->example->nodes);
 
-		p->scale = bb_normal_bound_on(t, &here).GBps / bb_normal_bound_on(t, &there).GBps;
+		p->scale = bb_normal_bound_on(t, bb_normal_shape_of(q, q->ranks, q->nodes)).GBps /
+			   bb_normal_bound_on(t, there).GBps;
 	}
 	return p->runs > 0 && isfinite(p->scale) && p->scale > 0;
 }
@@ -672,9 +637,14 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 
 	for (size_t i = 0; rows && q->machine->cluster && i < q->references->n; i++) {
 		const struct bb_reference *const r = &q->references->rows[i];
+		const double more = (double)(r->nodes - q->nodes);
 
-		if (comparable(q, r))
-			rows[nrows++] = (struct row){r, distance_of(q, r)};
+		if (!comparable(q, r))
+			continue;
+		/* Of two that are as far, fewer ranks and nodes are a trifle nearer. */
+		rows[nrows++] = (struct row){
+			r, fabs(log((double)r->nranks / (double)q->ranks)) + 1e-3 * fabs(more) +
+				   1e-9 * (r->nranks > q->ranks) + 2e-9 * (more > 0)};
 	}
 	if (nrows > 0)
 		qsort(rows, nrows, sizeof(*rows), compare_published);

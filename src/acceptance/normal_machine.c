@@ -134,17 +134,23 @@ static bool is_contradicted(const struct bb_question *q, const struct bb_claimed
 	       (rate->value * 1000 != n->Mbps / n->n || (nics && nics->value != n->n));
 }
 
-/* What the user, else the log, says of the NICs of a machine with NOW, where it differs. More NICs
-   than a machine has, whose rate is unknown, are those for storage, too, unless the user named
+/* Open TEXT with the NICs that the user, else the log, names, where these differ from its own. More
+   NICs than a machine has, whose rate is unknown, are those for storage, too, unless the user named
    them. */
-static struct bb_cluster_change change_of(const struct bb_question *q,
-					  const struct bb_cluster_nics *now)
+static bb_status open_changed(const struct bb_question *q, const char *text,
+			      struct bb_claimed_machine *machine, struct bb_error *error)
 {
 	const struct bb_fact *const nics = bb_claims_fact(q->claims, BB_FACT_NICS);
 	const struct bb_fact *const rate = bb_claims_fact(q->claims, BB_FACT_NIC_RATE);
-	struct bb_cluster_change change = {.nics = (int)q->given->nics,
-					   .nic_Mbps = q->given->nic_Mbps};
+	const struct bb_cluster_nics *const now = &machine->nics;
+	struct bb_cluster_change change = {.nodes = 0};
+	struct bb_strbuf described = {0};
+	bb_status st = machine_open(q, text, &change, machine, error);
 
+	if (st != BB_OK || now->n == 0)
+		return st;
+	change.nics = (int)q->given->nics;
+	change.nic_Mbps = q->given->nic_Mbps;
 	if (change.nics == 0 && nics &&
 	    (rate || nics->value < now->n || strstr(nics->quote, "NCCL_IB_HCA")))
 		change.nics = (int)nics->value;
@@ -164,20 +170,6 @@ static struct bb_cluster_change change_of(const struct bb_question *q,
 		change.layer = BB_ETHERNET;
 	if (bb_claims_fact(q->claims, BB_FACT_INFINIBAND) && now->kind == BB_NICS_OTHER)
 		change.layer = BB_INFINIBAND;
-	return change;
-}
-
-/* Open TEXT with the NICs that the user or the log names. */
-static bb_status open_changed(const struct bb_question *q, const char *text,
-			      struct bb_claimed_machine *machine, struct bb_error *error)
-{
-	struct bb_cluster_change change = {.nodes = 0};
-	struct bb_strbuf nics = {0};
-	bb_status st = machine_open(q, text, &change, machine, error);
-
-	if (st != BB_OK || machine->nics.n == 0)
-		return st;
-	change = change_of(q, &machine->nics);
 	if (change.nics == 0 && change.nic_Mbps == 0 && change.layer == BB_LAYER_UNKNOWN)
 		return BB_OK;
 	bb_normal_machine_close(machine);
@@ -187,10 +179,10 @@ static bb_status open_changed(const struct bb_question *q, const char *text,
 	/* More than there are have the rates of several: it is said as it was asked for. */
 	if (change.nics > machine->nics.n)
 		machine->nics.n = change.nics;
-	bb_normal_describe_nics(machine, &nics);
+	bb_normal_describe_nics(machine, &described);
 	snprintf(machine->name, sizeof(machine->name), "%s with %s", machine->system,
-		 bb_strbuf_text(&nics));
-	bb_strbuf_free(&nics);
+		 bb_strbuf_text(&described));
+	bb_strbuf_free(&described);
 	return BB_OK;
 }
 
@@ -259,25 +251,24 @@ static double beyond_ring(const struct bb_normal_shape *s, int ranks)
 	return (n - 1) / (n - g);
 }
 
-struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t,
-					  const struct bb_normal_shape *shape)
+struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t, struct bb_normal_shape shape)
 {
-	const int64_t nodes = shape->nodes;
-	const int64_t each = nodes > 0 ? (shape->ranks + nodes - 1) / nodes : 0;
+	const int64_t nodes = shape.nodes;
+	const int64_t each = nodes > 0 ? (shape.ranks + nodes - 1) / nodes : 0;
 	struct bb_normal_bound bound = {.GBps = 0};
 	struct bb_topology spread = *t;
 	struct bb_rank_place *places = NULL;
-	int domains, ranks = (int)shape->ranks;
+	int domains, ranks = (int)shape.ranks;
 
-	if (nodes >= 1 && nodes <= 1 << 14 && shape->ranks >= 2 && shape->ranks >= nodes &&
+	if (nodes >= 1 && nodes <= 1 << 14 && shape.ranks >= 2 && shape.ranks >= nodes &&
 	    each <= bb_topology_count(t, BB_GPU))
-		places = calloc((size_t)shape->ranks, sizeof(*places));
+		places = calloc((size_t)shape.ranks, sizeof(*places));
 	if (!places)
 		return bound;
-	for (int64_t i = 0; i < shape->ranks; i++) {
+	for (int64_t i = 0; i < shape.ranks; i++) {
 		int64_t node, gpu;
 
-		rank_place(shape->ranks, nodes, i, &node, &gpu);
+		rank_place(shape.ranks, nodes, i, &node, &gpu);
 		places[i] = (struct bb_rank_place){.node = (int)node, .device = (int)gpu};
 	}
 	/* Evenly over as few NVLink domains as possible: the placement is unknown, and no other one
@@ -286,25 +277,25 @@ struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t,
 	domains = (spread.nodes + t->nvlink_nodes - 1) / t->nvlink_nodes;
 	spread.nvlink_nodes = (spread.nodes + domains - 1) / domains;
 	/* One rank of each node sends out: the last one to the first of the next node. */
-	if (strcmp(shape->collective, "sendrecv") == 0 && nodes > 1) {
+	if (strcmp(shape.collective, "sendrecv") == 0 && nodes > 1) {
 		places[0] = places[each - 1];
 		places[1] = places[each];
 		ranks = 2;
 	}
 	/* The highest bound of the algorithms that the collective could use. */
 	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
-		const double beyond = beyond_ring(shape, ranks);
+		const double beyond = beyond_ring(&shape, ranks);
 		struct bb_strbuf why = {0};
 		double GBps = 0;
 
-		if (is_usable(shape, (enum bb_bound)what) &&
+		if (is_usable(&shape, (enum bb_bound)what) &&
 		    bb_speed_of_light(&spread, places, ranks, what, &GBps, &why) == BB_OK &&
 		    GBps * beyond > bound.GBps * (1 + ROUNDING)) {
 			bound.GBps = GBps * beyond;
 			bound.system = t->name;
 			bound.algorithm = bb_bound_name(what);
 			if (beyond > 1)
-				bb_strbuf_addf(&why, ", × %.3g for %s", beyond, shape->collective);
+				bb_strbuf_addf(&why, ", × %.3g for %s", beyond, shape.collective);
 			snprintf(bound.why, sizeof(bound.why), "%s", bb_strbuf_text(&why));
 		}
 		bb_strbuf_free(&why);
@@ -313,8 +304,7 @@ struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t,
 	return bound;
 }
 
-struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card,
-					  const struct bb_normal_shape *shape)
+struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card, struct bb_normal_shape shape)
 {
 	struct bb_normal_bound highest = {.GBps = 0};
 
@@ -345,7 +335,7 @@ enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 
 	if (!q->machine->cluster)
 		return BB_NORMAL;
-	bound = bb_normal_bound_on(q->machine->cluster->node, &shape);
+	bound = bb_normal_bound_on(q->machine->cluster->node, shape);
 	if (!(bound.GBps > 0))
 		return BB_NORMAL;
 	for (size_t i = 0; i < c->n; i++)
@@ -358,14 +348,14 @@ enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 	/* Links of any known machine with such cards may carry it, or switches that reduce; but a
 	   machine that the user names has no other links. */
 	if (!is_given)
-		bound = bb_normal_bound_of(q->card, &shape);
+		bound = bb_normal_bound_of(q->card, shape);
 	if (!is_given && most <= BB_NORMAL_ABOVE_LINKS * bound.GBps) {
 		SAY(q, "  Possible on %s: up to %.4g GB/s.\n", bound.system, bound.GBps);
 		return BB_NORMAL;
 	}
 	shape.by_sharp = true;
-	bound = is_given ? bb_normal_bound_on(q->machine->cluster->node, &shape)
-			 : bb_normal_bound_of(q->card, &shape);
+	bound = is_given ? bb_normal_bound_on(q->machine->cluster->node, shape)
+			 : bb_normal_bound_of(q->card, shape);
 	if (most <= BB_NORMAL_ABOVE_LINKS * bound.GBps) {
 		SAY(q, "  Possible only with switches that reduce (SHARP): up to %.4g GB/s.\n",
 		    bound.GBps);
@@ -384,8 +374,7 @@ bool bb_normal_has_share(const char *collective)
 
 enum bb_normality bb_normal_by_share(const struct bb_question *q)
 {
-	const struct bb_normal_shape shape = bb_normal_ring_of(q);
-	const struct bb_claim row = q->row;
+	const struct bb_claim *const row = &q->row;
 	struct bb_normal_bound bound;
 	double share;
 
@@ -398,21 +387,21 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 		    q->collective, q->machine->name);
 		return BB_UNKNOWN;
 	}
-	bound = bb_normal_bound_on(q->machine->cluster->node, &shape);
+	bound = bb_normal_bound_on(q->machine->cluster->node, bb_normal_ring_of(q));
 	if (!(bound.GBps > 0)) {
 		SAY(q, "  No bound is known for %lld ranks on %s.\n", q->ranks, q->machine->name);
 		return BB_UNKNOWN;
 	}
-	share = row.busbw_GBps / bound.GBps;
-	bb_normal_describe_row(q, &row);
-	if (row.size_bytes == 0 && share < BB_NORMAL_SHARE) {
+	share = row->busbw_GBps / bound.GBps;
+	bb_normal_describe_row(q, row);
+	if (row->size_bytes == 0 && share < BB_NORMAL_SHARE) {
 		SAY(q,
 		    "Not judged: %.0f%% of the %s bound; small sizes lower an average. Its rows "
 		    "can be judged.\n",
 		    100 * share, bound.algorithm);
 		return BB_UNKNOWN;
 	}
-	if (share < BB_NORMAL_SHARE && row.size_bytes > 0 && row.size_bytes < BB_NORMAL_WIDE) {
+	if (share < BB_NORMAL_SHARE && row->size_bytes > 0 && row->size_bytes < BB_NORMAL_WIDE) {
 		SAY(q,
 		    "Not judged: %.0f%% of the %s bound; latency may bound sizes below 256 MiB, "
 		    "and %s has no model. Run it with -e 8G.\n",

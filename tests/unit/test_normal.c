@@ -85,8 +85,8 @@ static double bound_of(const struct bb_reference *r)
 {
 	if (strncmp(r->collective, "p2p", 3) == 0)
 		return pair_bound(r->card);
-	return bb_normal_bound_of(r->card, &(struct bb_normal_shape){r->collective, "", r->nranks,
-								     r->nodes, false})
+	return bb_normal_bound_of(r->card, (struct bb_normal_shape){r->collective, "", r->nranks,
+								    r->nodes, false})
 		.GBps;
 }
 
@@ -167,7 +167,7 @@ static void test_shares(void **state)
 		assert_int_equal(bb_normal_machine_find(&q, &machine, &error), BB_OK);
 		all++;
 		below += r->busbw_GBps <
-			 BB_NORMAL_SHARE * bb_normal_bound_on(machine.cluster->node, &shape).GBps;
+			 BB_NORMAL_SHARE * bb_normal_bound_on(machine.cluster->node, shape).GBps;
 		bb_normal_machine_close(&machine);
 		claims_free(&claims);
 	}
@@ -335,7 +335,7 @@ static int judge_share(const struct bb_references *table, const struct bb_card *
 	assert_int_equal(bb_topology_system(bb_card_system(card, 0), &t, &error), BB_OK);
 	c.nranks = (int64_t)nodes * bb_topology_count(t, BB_GPU);
 	bound = bb_normal_bound_on(
-			t, &(struct bb_normal_shape){collective->name, "", c.nranks, nodes, false})
+			t, (struct bb_normal_shape){collective->name, "", c.nranks, nodes, false})
 			.GBps;
 	bb_topology_free(t);
 	if (!(bound > 0))
