@@ -53,34 +53,6 @@ static struct bb_claims *table_of(struct bb_claim_file *file, const struct bb_re
 	return c;
 }
 
-static bool record_add(struct bb_claim_file *file, const struct bb_read_record *r,
-		       const json_t **run)
-{
-	const int64_t size = bb_record_int(r->json, "size_bytes");
-	const int64_t wrong = bb_record_int(r->json, "wrong");
-	struct bb_claim claim = {.line = 0};
-	struct bb_claims *c;
-
-	if (strcmp(r->kind, "result") != 0 || size <= 0)
-		return true;
-	c = table_of(file, r, run);
-	if (!c)
-		return false;
-	/* A time with unchecked or wrong data must not pass for normal. */
-	c->wrong += wrong > 0;
-	c->unchecked += wrong < 0;
-	claim.size_bytes = (uint64_t)size;
-	claim.in_place = bb_record_bool(r->json, "in_place");
-	claim.time_us = bb_record_number(r->json, "time_us");
-	claim.algbw_GBps = bb_record_number(r->json, "algbw_GBps");
-	claim.busbw_GBps = bb_record_number(r->json, "busbw_GBps");
-	if (!(claim.time_us > 0) || !(claim.algbw_GBps > 0) || !(claim.busbw_GBps > 0))
-		return true;
-	c->percent_of_bound = bb_record_number(r->json, "percent_of_bound");
-	KEEP(c->bound_source, bb_record_string(r->json, "bound_source"));
-	return bb_claim_add(c, &claim);
-}
-
 static bb_status read_records(const char *path, const char *text, size_t length,
 			      struct bb_claim_file *file, struct bb_error *error)
 {
@@ -88,22 +60,54 @@ static bb_status read_records(const char *path, const char *text, size_t length,
 	const json_t *run = NULL;
 	bb_status st = bb_records_read(path, text, length, &records, error);
 
-	for (size_t i = 0; st == BB_OK && i < records.n; i++)
-		if (!record_add(file, &records.list[i], &run))
+	for (size_t i = 0; st == BB_OK && i < records.n; i++) {
+		const struct bb_read_record *const r = &records.list[i];
+		const int64_t size = bb_record_int(r->json, "size_bytes");
+		const int64_t wrong = bb_record_int(r->json, "wrong");
+		struct bb_claim claim = {.size_bytes = (uint64_t)size,
+					 .in_place = bb_record_bool(r->json, "in_place"),
+					 .time_us = bb_record_number(r->json, "time_us"),
+					 .algbw_GBps = bb_record_number(r->json, "algbw_GBps"),
+					 .busbw_GBps = bb_record_number(r->json, "busbw_GBps")};
+		struct bb_claims *c;
+
+		if (strcmp(r->kind, "result") != 0 || size <= 0)
+			continue;
+		c = table_of(file, r, &run);
+		if (c) {
+			/* A time with unchecked or wrong data must not pass for normal. */
+			c->wrong += wrong > 0;
+			c->unchecked += wrong < 0;
+			if (!(claim.time_us > 0) || !(claim.algbw_GBps > 0) ||
+			    !(claim.busbw_GBps > 0))
+				continue;
+			c->percent_of_bound = bb_record_number(r->json, "percent_of_bound");
+			KEEP(c->bound_source, bb_record_string(r->json, "bound_source"));
+		}
+		if (!c || !bb_claim_add(c, &claim))
 			st = bb_fail(error, BB_EINTERNAL, "%s: more than can be kept", path);
+	}
 	bb_records_free(&records);
 	return st;
 }
 
 /* ---- JSON of nccl-tests (-J) ---------------------------------------------------------------- */
 
-/* Adds what COMMAND was, and the environment of NCCL. */
+#define MOST_RANKS 16384 /* of a list; more are told by the rows */
+
+/* Adds what the command was, the environment of NCCL, and the list of ranks. There is a device for
+   each process, which has several ranks with -t and -g. */
 static void json_settings(const json_t *root, struct bb_strbuf *out)
 {
 	const json_t *const config = json_object_get(root, "config");
 	const double factor = bb_record_number(config, "step_factor");
+	const int64_t threads = bb_record_int(config, "nthreads");
+	const int64_t gpus = bb_record_int(config, "ngpus");
+	const bool several = threads > 0 && gpus > 0 && threads < 1024 && gpus < 1024;
+	const int64_t each = several ? threads * gpus : 1;
+	int64_t left = MOST_RANKS;
 	size_t i;
-	json_t *word;
+	json_t *word, *d;
 
 	json_array_foreach(json_object_get(root, "args"), i, word)
 	{
@@ -119,8 +123,7 @@ static void json_settings(const json_t *root, struct bb_strbuf *out)
 			bb_printable_line(out, "%s", text);
 	}
 	bb_strbuf_addf(out, "# nThread %lld nGpus %lld minBytes %lld maxBytes %lld step: ",
-		       (long long)bb_record_int(config, "nthreads"),
-		       (long long)bb_record_int(config, "ngpus"),
+		       (long long)threads, (long long)gpus,
 		       (long long)bb_record_int(config, "minimum_bytes"),
 		       (long long)bb_record_int(config, "maximum_bytes"));
 	if (factor > 1)
@@ -128,23 +131,6 @@ static void json_settings(const json_t *root, struct bb_strbuf *out)
 	else
 		bb_strbuf_addf(out, "%lld(bytes)\n",
 			       (long long)bb_record_int(config, "step_bytes"));
-}
-
-#define MOST_RANKS 16384 /* of a list; more are told by the rows */
-
-/* Adds the list of ranks. There is a device for each process, which has several ranks with -t and
-   -g. */
-static void json_ranks(const json_t *root, struct bb_strbuf *out)
-{
-	const json_t *const config = json_object_get(root, "config");
-	const int64_t threads = bb_record_int(config, "nthreads");
-	const int64_t gpus = bb_record_int(config, "ngpus");
-	const bool several = threads > 0 && gpus > 0 && threads < 1024 && gpus < 1024;
-	const int64_t each = several ? threads * gpus : 1;
-	int64_t left = MOST_RANKS;
-	size_t i;
-	json_t *d;
-
 	json_array_foreach(json_object_get(config, "devices"), i, d)
 	{
 		const char *const host = bb_record_string(d, "hostname");
@@ -226,7 +212,6 @@ static bb_status read_json(const char *path, const char *text, size_t length,
 		}
 		at += (size_t)where.position;
 		json_settings(root, &out);
-		json_ranks(root, &out);
 		json_rows(root, &out);
 		json_decref(root);
 	}
@@ -274,25 +259,6 @@ bb_status bb_claims_read(const char *path, const char *text, size_t length,
 
 /* ---- records of claims ----------------------------------------------------------------------- */
 
-static json_t *result_of(const struct bb_claims *c, const char *run_id, size_t row, int64_t ranks)
-{
-	const struct bb_claim *const claim = &c->list[row];
-	bool flagged = false;
-
-	/* A footer says how many rows have wrong data, and not which. */
-	for (size_t i = 0; i < c->n; i++)
-		flagged |= c->list[i].wrong;
-	/* nccl-tests leaves the algorithm to the library. */
-	return json_pack(
-		"{s:i, s:s, s:s, s:s, s:I, s:b, s:f, s:f, s:f, s:s, s:s*, s:o*, s:o*}", "schema", 1,
-		"kind", "result", "run_id", run_id, "collective", c->collective, "size_bytes",
-		(json_int_t)claim->size_bytes, "in_place", (int)claim->in_place, "time_us",
-		claim->time_us, "algbw_GBps", claim->algbw_GBps, "busbw_GBps", claim->busbw_GBps,
-		"algorithm_asked", c->algorithm[0] ? c->algorithm : "library", "dtype",
-		c->type[0] ? c->type : NULL, "nranks", ranks > 0 ? json_integer(ranks) : NULL,
-		"wrong", (flagged ? claim->wrong : row < c->wrong) ? json_integer(1) : NULL);
-}
-
 bool bb_claims_records(const char *path, const struct bb_claim_file *file,
 		       struct bb_records *records)
 {
@@ -302,7 +268,8 @@ bool bb_claims_records(const char *path, const struct bb_claim_file *file,
 		const struct bb_claims *const c = &file->list[i];
 		char id[4096], program[32] = "";
 		int64_t ranks = c->nranks, most;
-		json_t *run, *end;
+		bool flagged = false;
+		json_t *run, *json;
 
 		/* The ranks as stated, or the only number that its rows allow; 0: unknown. */
 		if (ranks <= 0 &&
@@ -318,16 +285,34 @@ bool bb_claims_records(const char *path, const struct bb_claim_file *file,
 				c->host[0] ? c->host : NULL, "backend",
 				c->backend[0] ? c->backend : NULL);
 		good = bb_records_add(records, run, NULL, "run");
-		for (size_t k = 0; k < c->n && good; k++)
-			good = bb_records_add(records, result_of(c, id, k, ranks), run, "result");
+		/* A footer says how many rows have wrong data, and not which. */
+		for (size_t k = 0; k < c->n; k++)
+			flagged |= c->list[k].wrong;
+		for (size_t k = 0; k < c->n && good; k++) {
+			const struct bb_claim *const row = &c->list[k];
+
+			/* nccl-tests leaves the algorithm to the library. */
+			json = json_pack(
+				"{s:i, s:s, s:s, s:s, s:I, s:b, s:f, s:f, s:f, s:s, s:s*, s:o*, "
+				"s:o*}",
+				"schema", 1, "kind", "result", "run_id", id, "collective",
+				c->collective, "size_bytes", (json_int_t)row->size_bytes,
+				"in_place", (int)row->in_place, "time_us", row->time_us,
+				"algbw_GBps", row->algbw_GBps, "busbw_GBps", row->busbw_GBps,
+				"algorithm_asked", c->algorithm[0] ? c->algorithm : "library",
+				"dtype", c->type[0] ? c->type : NULL, "nranks",
+				ranks > 0 ? json_integer(ranks) : NULL, "wrong",
+				(flagged ? row->wrong : k < c->wrong) ? json_integer(1) : NULL);
+			good = bb_records_add(records, json, run, "result");
+		}
 		if (!good)
 			break;
-		end = json_pack("{s:i, s:s, s:s, s:s, s:i, s:I, s:I}", "schema", 1, "kind", "end",
-				"run_id", id, "verdict",
-				c->wrong > 0 ? "wrong data" : "read from a log", "exit_status",
-				c->wrong > 0 ? BB_EDATA : BB_OK, "results", (json_int_t)c->n,
-				"wrong", (json_int_t)c->wrong);
-		good = bb_records_add(records, end, run, "end");
+		json = json_pack("{s:i, s:s, s:s, s:s, s:i, s:I, s:I}", "schema", 1, "kind", "end",
+				 "run_id", id, "verdict",
+				 c->wrong > 0 ? "wrong data" : "read from a log", "exit_status",
+				 c->wrong > 0 ? BB_EDATA : BB_OK, "results", (json_int_t)c->n,
+				 "wrong", (json_int_t)c->wrong);
+		good = bb_records_add(records, json, run, "end");
 	}
 	return good;
 }

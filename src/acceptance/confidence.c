@@ -40,23 +40,19 @@ static double beta_fraction(double a, double b, double x)
 	return f;
 }
 
-/* The regularised incomplete beta function I_x(a, b). */
-static double beta_share(double a, double b, double x)
+/* P(|T| > t) = I_x(v / 2, 1 / 2) with x = v / (v + t^2), where I is the regularised incomplete beta
+   function: Abramowitz and Stegun, 26.7.1. */
+double bb_student_beyond(double t, double degrees)
 {
+	const double a = degrees / 2, b = 0.5, x = degrees / (degrees + t * t);
 	const double front =
 		exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
 
 	if (x <= 0 || x >= 1)
-		return x <= 0 ? 0 : 1;
+		return x <= 0 ? 0 : 0.5;
 	if (x < (a + 1) / (a + b + 2))
-		return front * beta_fraction(a, b, x) / a;
-	return 1 - front * beta_fraction(b, a, 1 - x) / b;
-}
-
-/* P(|T| > t) = I_{v / (v + t^2)}(v / 2, 1 / 2): Abramowitz and Stegun, 26.7.1. */
-double bb_student_beyond(double t, double degrees)
-{
-	return beta_share(degrees / 2, 0.5, degrees / (degrees + t * t)) / 2;
+		return front * beta_fraction(a, b, x) / a / 2;
+	return (1 - front * beta_fraction(b, a, 1 - x) / b) / 2;
 }
 
 double bb_student_quantile(double p, double degrees)

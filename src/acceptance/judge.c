@@ -239,28 +239,6 @@ static const char *percent_format(char text[BB_UNIT_TEXT], double ratio)
 	return text;
 }
 
-/* "412 GB/s is 98% of 420"; of several runs the mean of their ratios, which is not the ratio of the
-   means, and its bound. */
-static void ratio_decide(const struct bb_gate *gate, const struct bb_confidence *ratio,
-			 struct bb_judgement *j, enum bb_verdict verdict, const char *words)
-{
-	const double worst = gate->measure->more_is_better ? fmax(ratio->low, 0) : ratio->high;
-	char mean[BB_UNIT_TEXT], bound[BB_UNIT_TEXT];
-
-	percent_format(mean, ratio->mean);
-	percent_format(bound, worst);
-	if (ratio->n == 1)
-		bb_judgement_decide(
-			j, verdict, "%s: %.4g %s is %s of %.4g; limit %.4g; 1 run: no interval",
-			words, j->value, gate->measure->unit, mean, j->expected, j->limit);
-	else
-		bb_judgement_decide(j, verdict,
-				    "%s: %.4g %s, expected %.4g; the ratios of %zu runs have the "
-				    "mean %s, bound %s; limit %.4g",
-				    words, j->value, gate->measure->unit, j->expected, ratio->n,
-				    mean, bound, j->limit);
-}
-
 /* Judges N measurements of which all have a value and an expectation. */
 static void ratios_judge(const struct bb_gate *gate, const struct point *p, size_t n,
 			 struct bb_judgement *j)
@@ -278,7 +256,9 @@ static void ratios_judge(const struct bb_gate *gate, const struct point *p, size
 	const double behind = more ? 1 - worst : worst - 1;
 	const double ahead = more ? ratio.mean - 1 : 1 - ratio.mean;
 	const double surprise = more ? gate->upper : gate->lower;
-	const char *doubt = NULL;
+	const char *const unit = gate->measure->unit, *doubt = NULL, *words = "within";
+	enum bb_verdict verdict = BB_PASSED;
+	char mean[BB_UNIT_TEXT], bound[BB_UNIT_TEXT];
 	size_t beaten = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -290,23 +270,36 @@ static void ratios_judge(const struct bb_gate *gate, const struct point *p, size
 	j->limit = limit * expected.mean;
 	if (n > 1)
 		j->low = worst * expected.mean;
-	if (more ? ratio.mean < limit : ratio.mean > limit)
-		ratio_decide(gate, &ratio, j, BB_FAILED, "beyond the limit");
-	else if (more ? worst < limit : worst > limit)
+	if (more ? ratio.mean < limit : ratio.mean > limit) {
+		verdict = BB_FAILED;
+		words = "beyond the limit";
+	} else if (more ? worst < limit : worst > limit) {
 		/* A mean that passes is no evidence of a fault. */
-		ratio_decide(gate, &ratio, j, BB_UNJUDGED, "not shown, the runs spread too much");
-	else if (beaten == n)
+		verdict = BB_UNJUDGED;
+		words = "not shown, the runs spread too much";
+	} else if (beaten == n) {
 		bb_judgement_decide(
 			j, BB_WARNED,
 			"%.4g %s is beyond its bound of %.4g: %s; the gate shows little", j->value,
-			gate->measure->unit, j->expected / gate->from->percent, doubt);
-	else if (behind > gate->warning)
-		ratio_decide(gate, &ratio, j, BB_WARNED, "near the limit");
-	else if (ahead > surprise)
-		ratio_decide(gate, &ratio, j, BB_WARNED,
-			     "better than expected: does the source fit?");
+			unit, j->expected / gate->from->percent, doubt);
+		return;
+	} else if (behind > gate->warning || ahead > surprise) {
+		verdict = BB_WARNED;
+		words = behind > gate->warning ? "near the limit"
+					       : "better than expected: does the source fit?";
+	}
+	/* Of several runs the mean of their ratios, which is not the ratio of the means. */
+	percent_format(mean, ratio.mean);
+	if (n == 1)
+		bb_judgement_decide(j, verdict,
+				    "%s: %.4g %s is %s of %.4g; limit %.4g; 1 run: no interval",
+				    words, j->value, unit, mean, j->expected, j->limit);
 	else
-		ratio_decide(gate, &ratio, j, BB_PASSED, "within");
+		bb_judgement_decide(j, verdict,
+				    "%s: %.4g %s, expected %.4g; the ratios of %zu runs have the "
+				    "mean %s, bound %s; limit %.4g",
+				    words, j->value, unit, j->expected, n, mean,
+				    percent_format(bound, worst), j->limit);
 }
 
 static void value_judge(const struct bb_evidence *e, const struct point *p, size_t n,
@@ -355,15 +348,14 @@ static void dip_judge(const struct bb_evidence *e, const struct point *p, size_t
 	char size[BB_UNIT_TEXT], bound[32] = "";
 	struct bb_confidence worst;
 	struct bb_dip dip;
-	bool shown;
+	bool good, shown;
 
 	for (size_t i = 0; curve && i < n; i++)
 		curve[i] = p[i].at;
-	if (!curve || !bb_dip_find(curve, n, e->nruns, &dip)) {
-		free(curve);
-		return;
-	}
+	good = curve && bb_dip_find(curve, n, e->nruns, &dip);
 	free(curve);
+	if (!good)
+		return;
 	worst = dip.ratio;
 	if (worst.n == 0) {
 		bb_judgement_decide(j, BB_UNJUDGED, "one size alone has no shape");
@@ -618,7 +610,6 @@ static void counters_judge(const struct bb_evidence *e, struct bb_judgements *ju
 {
 	struct bb_judgement j = bb_judgement_of(e, NULL, "counters");
 	struct bb_rises rises = {.n = 0};
-	const struct bb_rise *worst;
 	char others[48] = "";
 	size_t broken = 0;
 
@@ -627,7 +618,8 @@ static void counters_judge(const struct bb_evidence *e, struct bb_judgements *ju
 	while (broken < rises.n && rises.list[broken].class <= BB_COUNTER_SYMBOL_ERROR)
 		broken++;
 	if (broken > 0) {
-		worst = &rises.list[0];
+		const struct bb_rise *const worst = &rises.list[0];
+
 		/* "node17 mlx5_0:1 symbol_error" */
 		snprintf(j.subject, sizeof(j.subject), "%s %s %s", worst->host, worst->device,
 			 worst->counter);

@@ -708,16 +708,6 @@ out:
 
 #define MOST_NARROWER 24 /* log2 of the most nodes, a shift, and room */
 
-/* Returns about half of NODES, at least a pair. No node should be left over of all SPAN. */
-static int64_t half_of(int64_t nodes, int64_t span)
-{
-	int64_t half = (nodes + 1) / 2;
-
-	while (half > 2 && half < nodes && span % half == 1)
-		half++;
-	return half < nodes ? half : 2;
-}
-
 /* Adds to P groups of NODES nodes instead of those of STEP. */
 static void narrower_add(struct bb_profile *p, const struct bb_profile_step *step, int64_t nodes,
 			 int64_t shift)
@@ -756,7 +746,12 @@ static bb_status steps_narrow(struct bb_profile *p, struct bb_error *error)
 		if (step->left == 1)
 			narrower_add(p, step, nodes, 1);
 		while (nodes > 2) {
-			nodes = half_of(nodes, bb_step_nodes(step));
+			/* About half, at least a pair. No node should be left over of all. */
+			int64_t half = (nodes + 1) / 2;
+
+			while (half > 2 && half < nodes && bb_step_nodes(step) % half == 1)
+				half++;
+			nodes = half < nodes ? half : 2;
 			narrower_add(p, step, nodes, 0);
 		}
 		if (step->nodes > 2 || step->left != 1)
@@ -790,38 +785,15 @@ void bb_profile_free(struct bb_profile *p)
 	free(p);
 }
 
-/* Reads the only document of PARSER into H. */
-static bb_status document_read(yaml_parser_t *parser, struct held *h, const char *path,
-			       struct bb_error *error)
-{
-	struct reader r = {.at = {.path = path, .error = error}, .document = &h->document};
-	yaml_document_t second = {.nodes = {NULL, NULL, NULL}};
-	bool good = yaml_parser_load(parser, &h->document);
-	bb_status st;
-
-	r.at.line = good ? 0 : (int)parser->problem_mark.line + 1;
-	if (parser->error == YAML_MEMORY_ERROR)
-		return bb_no_memory(error, path);
-	if (!good)
-		return refuse(&r.at, "libyaml: %s", parser->problem);
-	if (!yaml_document_get_root_node(&h->document))
-		return refuse(&r.at, "empty; a profile has a name and steps");
-	BB_TRY(st, keys_read(&r, 1, profile_keys, (char *)&h->profile, 0), out);
-	good = yaml_parser_load(parser, &second);
-	r.at.line = (int)(good ? second.start_mark : parser->problem_mark).line + 1;
-	if (!good || yaml_document_get_root_node(&second))
-		st = refuse(&r.at, "a second document begins; a profile is one");
-	yaml_document_delete(&second);
-out:
-	return st;
-}
-
 bb_status bb_profile_read(const char *path, const char *text, size_t length,
 			  const struct bb_scale *scale, struct bb_profile **profile,
 			  struct bb_error *error)
 {
+	yaml_document_t second = {.nodes = {NULL, NULL, NULL}};
+	struct reader r = {.at = {.path = path, .error = error}};
 	struct held *h;
 	yaml_parser_t parser;
+	bool good;
 	bb_status st;
 
 	*profile = NULL;
@@ -832,12 +804,29 @@ bb_status bb_profile_read(const char *path, const char *text, size_t length,
 		return bb_no_memory(error, path);
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
 	h = calloc(1, sizeof(*h));
-	st = h ? document_read(&parser, h, path, error) : bb_no_memory(error, path);
-	yaml_parser_delete(&parser);
+	if (!h)
+		BB_TRY(st, bb_no_memory(error, path), out);
+	r.document = &h->document;
+	good = yaml_parser_load(&parser, &h->document);
+	r.at.line = good ? 0 : (int)parser.problem_mark.line + 1;
+	if (parser.error == YAML_MEMORY_ERROR)
+		BB_TRY(st, bb_no_memory(error, path), out);
+	if (!good)
+		BB_TRY(st, refuse(&r.at, "libyaml: %s", parser.problem), out);
+	if (!yaml_document_get_root_node(&h->document))
+		BB_TRY(st, refuse(&r.at, "empty; a profile has a name and steps"), out);
+	BB_TRY(st, keys_read(&r, 1, profile_keys, (char *)&h->profile, 0), out);
+	good = yaml_parser_load(&parser, &second);
+	r.at.line = (int)(good ? second.start_mark : parser.problem_mark).line + 1;
+	if (!good || yaml_document_get_root_node(&second))
+		st = refuse(&r.at, "a second document begins; a profile is one");
+	yaml_document_delete(&second);
 	for (size_t i = 0; st == BB_OK && i < h->profile.ndeclared; i++)
 		st = step_check(&h->profile, i, path, scale, error);
 	if (st == BB_OK)
 		st = steps_narrow(&h->profile, error);
+out:
+	yaml_parser_delete(&parser);
 	if (st == BB_OK)
 		*profile = &h->profile;
 	else

@@ -317,42 +317,37 @@ static const char *const identity[] = {"collective",
 				       "matrix",
 				       NULL};
 
-static void add_member(struct bb_strbuf *s, const char *name, const json_t *value)
-{
-	char size[BB_UNIT_TEXT];
-
-	if (json_is_null(value) || (strcmp(name, "root") == 0 && json_integer_value(value) < 0))
-		return;
-	bb_strbuf_add(s, s->length > 0 ? " " : "");
-	if (strcmp(name, "in_place") == 0)
-		bb_strbuf_add(s, json_is_true(value) ? "in-place" : "out-of-place");
-	else if (strcmp(name, "size_bytes") == 0)
-		bb_strbuf_add(s, bb_format_size(size, (uint64_t)json_integer_value(value)));
-	else if (strcmp(name, "nranks") == 0)
-		bb_strbuf_addf(s, "%" JSON_INTEGER_FORMAT " ranks", json_integer_value(value));
-	else if (json_is_integer(value))
-		bb_strbuf_addf(s, "%s %" JSON_INTEGER_FORMAT, name, json_integer_value(value));
-	else if (json_is_real(value))
-		bb_strbuf_addf(s, "%s %g", name, json_real_value(value));
-	else if (json_is_string(value))
-		bb_strbuf_add(s, json_string_value(value));
-}
-
 const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_record *record,
 			      enum bb_subject_scope scope)
 {
 	const char *requested = bb_record_string(record->json, "algorithm_asked");
 	struct bb_strbuf s = {0};
+	char size[BB_UNIT_TEXT];
 
 	for (int i = 0; identity[i]; i++) {
-		const json_t *const value = json_object_get(record->json, identity[i]);
+		const char *const name = identity[i];
+		const json_t *const value = json_object_get(record->json, name);
+		const json_int_t n = json_integer_value(value);
 
 		/* What auto chose may change from run to run. */
-		if (!value || (requested && strcmp(identity[i], "algorithm") == 0) ||
-		    (scope >= BB_SUBJECT_SIZES && strcmp(identity[i], "size_bytes") == 0) ||
-		    (scope >= BB_SUBJECT_ALGORITHMS && strcmp(identity[i], "algorithm_asked") == 0))
+		if (!value || json_is_null(value) || (strcmp(name, "root") == 0 && n < 0) ||
+		    (requested && strcmp(name, "algorithm") == 0) ||
+		    (scope >= BB_SUBJECT_SIZES && strcmp(name, "size_bytes") == 0) ||
+		    (scope >= BB_SUBJECT_ALGORITHMS && strcmp(name, "algorithm_asked") == 0))
 			continue;
-		add_member(&s, identity[i], value);
+		bb_strbuf_add(&s, s.length > 0 ? " " : "");
+		if (strcmp(name, "in_place") == 0)
+			bb_strbuf_add(&s, json_is_true(value) ? "in-place" : "out-of-place");
+		else if (strcmp(name, "size_bytes") == 0)
+			bb_strbuf_add(&s, bb_format_size(size, (uint64_t)n));
+		else if (strcmp(name, "nranks") == 0)
+			bb_strbuf_addf(&s, "%" JSON_INTEGER_FORMAT " ranks", n);
+		else if (json_is_integer(value))
+			bb_strbuf_addf(&s, "%s %" JSON_INTEGER_FORMAT, name, n);
+		else if (json_is_real(value))
+			bb_strbuf_addf(&s, "%s %g", name, json_real_value(value));
+		else if (json_is_string(value))
+			bb_strbuf_add(&s, json_string_value(value));
 	}
 	snprintf(text, BB_SUBJECT_TEXT, "%s", bb_strbuf_text(&s));
 	if (s.length >= BB_SUBJECT_TEXT) { /* cut between characters */

@@ -23,23 +23,6 @@ __asm__(".section .rodata\n"
 	"bb_reference_end:\n.byte 0\n.previous\n");
 extern const char bb_reference_begin[], bb_reference_end[];
 
-/* CELL = the cell at *AT without its quotes; *AT moves behind its comma. */
-static void read_cell(const char **at, const char *end, char *cell, size_t room)
-{
-	bool quoted = false;
-	size_t n = 0;
-
-	for (; *at < end && (quoted || **at != ','); ++*at) {
-		if (**at == '"')
-			quoted = !quoted;
-		else if (n + 1 < room)
-			cell[n++] = **at;
-	}
-	cell[n] = '\0';
-	if (*at < end)
-		++*at;
-}
-
 /* Reads the row from AT to END. */
 static bool read_row(const char *at, const char *end, struct bb_reference *row)
 {
@@ -47,8 +30,19 @@ static bool read_row(const char *at, const char *end, struct bb_reference *row)
 	int64_t whole[3]; /* nodes, ranks, size */
 	bool good = true;
 
-	for (int i = 0; i < COLUMNS; i++)
-		read_cell(&at, end, cell[i], sizeof(cell[i]));
+	for (int i = 0; i < COLUMNS; i++) {
+		bool quoted = false;
+		size_t n = 0;
+
+		for (; at < end && (quoted || *at != ','); at++) {
+			if (*at == '"')
+				quoted = !quoted;
+			else if (n + 1 < sizeof(cell[i]))
+				cell[i][n++] = *at;
+		}
+		cell[i][n] = '\0';
+		at += at < end;
+	}
 #define KEEP(target, column)                                                                       \
 	snprintf(target, sizeof(target), "%.*s", (int)sizeof(target) - 1, cell[column])
 	KEEP(row->id, 0);

@@ -224,39 +224,6 @@ static bb_status append_line(struct bb_acceptance_session *s, const struct bb_st
 
 /* ---- the folder ------------------------------------------------------------------------------ */
 
-static bb_status begin(struct bb_acceptance_session *s, struct bb_error *error)
-{
-	struct bb_strbuf text = {0}, line = {0};
-	char path[PATH_TEXT];
-	struct bb_json j;
-	char *const whole = realpath(s->profile_path, NULL);
-	bb_status st;
-
-	bb_run_id(s->run_id);
-	bb_time_text(s->start_time);
-	path_make(s, path, "profile.yaml");
-	bb_strbuf_add(&text, s->text);
-	BB_TRY(st, bb_write_text(path, &text, error), out);
-	bb_json_init(&j, &line, false);
-	bb_json_object(&j);
-	bb_json_add_string(&j, "run_id", s->run_id);
-	bb_json_add_string(&j, "start_time", s->start_time);
-	bb_json_add_string(&j, "profile", whole);
-	bb_json_add_string(&j, "mode", bb_mode_name(s->mode));
-	bb_json_add_int(&j, "repeats", s->repeats);
-	bb_json_add_int(&j, "nodes", s->scale.nodes);
-	bb_json_add_int(&j, "ranks_per_node", s->scale.per_node);
-	bb_json_add_string(&j, "cluster", s->simulated.cluster);
-	bb_json_add_string(&j, "fault", s->simulated.fault);
-	bb_json_end(&j);
-	st = append_line(s, &line, error);
-out:
-	free(whole);
-	bb_strbuf_free(&text);
-	bb_strbuf_free(&line);
-	return st;
-}
-
 /* True if the member NAME of FIRST is VALUE; NULL: no string. */
 static bool is_same(const json_t *first, const char *name, const char *value)
 {
@@ -377,7 +344,9 @@ bb_status bb_session_prepare(struct bb_acceptance_session *s, struct bb_error *e
 bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *error)
 {
 	static const char *const folders[] = {"records", "logs", "files"};
-	char path[PATH_TEXT];
+	char path[PATH_TEXT], *whole = NULL;
+	struct bb_strbuf text = {0}, line = {0};
+	struct bb_json j;
 	bb_status st;
 
 	if (strlen(s->dir) + NAME_TEXT + sizeof("/records/.jsonl") > PATH_TEXT)
@@ -399,8 +368,29 @@ bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *erro
 		path_make(s, path, "%s", folders[i]);
 		BB_TRY(st, make_folder(path, error), out);
 	}
-	st = begin(s, error);
+	bb_run_id(s->run_id);
+	bb_time_text(s->start_time);
+	path_make(s, path, "profile.yaml");
+	bb_strbuf_add(&text, s->text);
+	BB_TRY(st, bb_write_text(path, &text, error), out);
+	whole = realpath(s->profile_path, NULL);
+	bb_json_init(&j, &line, false);
+	bb_json_object(&j);
+	bb_json_add_string(&j, "run_id", s->run_id);
+	bb_json_add_string(&j, "start_time", s->start_time);
+	bb_json_add_string(&j, "profile", whole);
+	bb_json_add_string(&j, "mode", bb_mode_name(s->mode));
+	bb_json_add_int(&j, "repeats", s->repeats);
+	bb_json_add_int(&j, "nodes", s->scale.nodes);
+	bb_json_add_int(&j, "ranks_per_node", s->scale.per_node);
+	bb_json_add_string(&j, "cluster", s->simulated.cluster);
+	bb_json_add_string(&j, "fault", s->simulated.fault);
+	bb_json_end(&j);
+	st = append_line(s, &line, error);
 out:
+	free(whole);
+	bb_strbuf_free(&text);
+	bb_strbuf_free(&line);
 	return st;
 }
 
@@ -530,33 +520,6 @@ out:
 	return st;
 }
 
-/* The predictions for gates whose expectation is the simulator's. */
-static bb_status simulate(struct bb_acceptance_session *s, struct bb_evidence *e,
-			  struct bb_error *error)
-{
-	bb_status st = BB_OK;
-	char name[NAME_TEXT];
-
-	for (uint32_t i = 0; st == BB_OK && i < e->step->ngates && !s->stopped_by; i++) {
-		const struct bb_gate *const g = &e->step->gates[i];
-		struct bb_step_run *const run = &e->expected[i].predicted;
-		struct bb_words_list words = {.n = 0};
-
-		if (g->from->kind != BB_FROM_SIMULATOR)
-			continue;
-		run->outcome.status = -1;
-		snprintf(name, sizeof(name), "%s.sim%u", e->step->name, i + 1);
-		st = bb_plan_simulation(e->step, g, &s->places, &words, error);
-		if (st == BB_OK)
-			execute(s, e->step, name, &words, run);
-		if (st == BB_OK && run->outcome.status != 0 && !run->trouble[0])
-			snprintf(run->trouble, sizeof(run->trouble),
-				 "the simulator ends with exit status %d", run->outcome.status);
-		bb_words_free(&words);
-	}
-	return st;
-}
-
 /* *NEEDED = has one of the first N steps not passed or, if step N narrows one, are the groups of
    that to be narrowed further? Pairs show also paths between two halves, which no larger group
    does. Not if another step already shows who is slow. */
@@ -604,9 +567,27 @@ bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error
 		e->unneeded = !needed;
 		if (st != BB_OK || e->unneeded)
 			continue;
-		st = run_step(s, &s->evidence[i], error);
-		if (st == BB_OK && !s->stopped_by)
-			st = simulate(s, &s->evidence[i], error);
+		st = run_step(s, e, error);
+		/* The predictions for gates whose expectation is the simulator's. */
+		for (size_t k = 0; st == BB_OK && k < e->step->ngates && !s->stopped_by; k++) {
+			const struct bb_gate *const g = &e->step->gates[k];
+			struct bb_step_run *const run = &e->expected[k].predicted;
+			struct bb_words_list words = {.n = 0};
+			char name[NAME_TEXT];
+
+			if (g->from->kind != BB_FROM_SIMULATOR)
+				continue;
+			run->outcome.status = -1;
+			snprintf(name, sizeof(name), "%s.sim%zu", e->step->name, k + 1);
+			st = bb_plan_simulation(e->step, g, &s->places, &words, error);
+			if (st == BB_OK)
+				execute(s, e->step, name, &words, run);
+			if (st == BB_OK && run->outcome.status != 0 && !run->trouble[0])
+				snprintf(run->trouble, sizeof(run->trouble),
+					 "the simulator ends with exit status %d",
+					 run->outcome.status);
+			bb_words_free(&words);
+		}
 	}
 	return st;
 }

@@ -507,34 +507,10 @@ static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j
 	bb_strbuf_addf(out, "</%s>\n    </testcase>\n", element);
 }
 
-static void add_suite(const struct bb_acceptance *a, const struct bb_evidence *e,
-		      struct bb_strbuf *out)
-{
-	const struct bb_judgements *const all = a->judgements;
-	size_t of[BB_FAILED + 1] = {0}, n = 0;
-	double seconds = 0;
-
-	for (size_t i = 0; i < all->n; i++) {
-		of[all->list[i].verdict] += all->list[i].step == e->step;
-		n += all->list[i].step == e->step;
-	}
-	for (size_t i = 0; i < e->nruns; i++)
-		seconds += e->runs[i].outcome.wall_s;
-	add_xml(out, "  <testsuite name=\"", e->step->name);
-	bb_strbuf_addf(
-		out,
-		"\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" time=\"%.3f\">\n",
-		n, of[BB_FAILED] + (a->strict ? of[BB_WARNED] : 0), of[BB_UNJUDGED], of[BB_SKIPPED],
-		seconds);
-	for (size_t i = 0; i < all->n; i++)
-		if (all->list[i].step == e->step)
-			add_case(a, &all->list[i], out);
-	bb_strbuf_add(out, "  </testsuite>\n");
-}
-
 void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
 {
 	const char *const cluster = a->session->simulated.cluster;
+	const struct bb_judgements *const all = a->judgements;
 	/* Suspected nodes, which --strict fails. */
 	const size_t n = a->strict ? bb_nodes_suspected(a->nodes) : 0;
 
@@ -542,8 +518,28 @@ void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out)
 		a->session->profile->name);
 	add_xml(out, cluster ? ", simulated on " : "", cluster ? cluster : "");
 	bb_strbuf_add(out, "\">\n");
-	for (size_t i = 0; i < a->session->n; i++)
-		add_suite(a, &a->session->evidence[i], out);
+	for (size_t s = 0; s < a->session->n; s++) {
+		const struct bb_evidence *const e = &a->session->evidence[s];
+		size_t of[BB_FAILED + 1] = {0}, tests = 0;
+		double seconds = 0;
+
+		for (size_t i = 0; i < all->n; i++) {
+			of[all->list[i].verdict] += all->list[i].step == e->step;
+			tests += all->list[i].step == e->step;
+		}
+		for (size_t i = 0; i < e->nruns; i++)
+			seconds += e->runs[i].outcome.wall_s;
+		add_xml(out, "  <testsuite name=\"", e->step->name);
+		bb_strbuf_addf(out,
+			       "\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\" "
+			       "time=\"%.3f\">\n",
+			       tests, of[BB_FAILED] + (a->strict ? of[BB_WARNED] : 0),
+			       of[BB_UNJUDGED], of[BB_SKIPPED], seconds);
+		for (size_t i = 0; i < all->n; i++)
+			if (all->list[i].step == e->step)
+				add_case(a, &all->list[i], out);
+		bb_strbuf_add(out, "  </testsuite>\n");
+	}
 	if (n > 0)
 		bb_strbuf_addf(out,
 			       "  <testsuite name=\"nodes\" tests=\"%zu\" failures=\"%zu\" "

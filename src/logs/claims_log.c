@@ -312,13 +312,34 @@ static bool rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 	       device_add(log, s, host, bus, words->at[device + 1], text);
 }
 
-/* The headings of a table: which halves its rows have, and what their last column is. */
+/* The headings of a table: which halves its rows have, and what their last column is; and the title
+   and heading of OSU's tables. */
 static void heading_read(struct stream *s, const struct bb_log_words *words)
 {
 	const bool in = bb_log_find(words, "in-place") >= 0,
 		   out = bb_log_find(words, "out-of-place") >= 0;
+	const int osu = bb_log_find(words, "OSU"), capital = bb_log_find(words, "Size");
 	const int size = bb_log_find(words, "size");
 
+	if (osu >= 0 && bb_log_find(words, "Test") > osu) {
+		run_begin(s);
+		/* "# OSU MPI-CUDA Allreduce Latency Test"; without that the buffers are on CPUs. */
+		if (bb_log_find(words, "MPI") == osu + 1)
+			BB_LOG_KEEP(s->head.backend, "mpi");
+		s->head.collective[0] = '\0';
+		for (int i = osu + 1; i < words->n; i++)
+			if (bb_log_osu(words->at[i])) {
+				BB_LOG_KEEP(s->head.collective, bb_log_osu(words->at[i]));
+				s->osu = true;
+			}
+		return;
+	}
+	if (capital >= 0 && (are(words, capital, "Size", "Avg", "Latency(us)") ||
+			     are(words, capital, "Size", "Avg", "Latency"))) {
+		table_end(s);
+		s->osu = true;
+		return;
+	}
 	if (in || out) {
 		table_end(s);
 		s->shape.in_place = in && !out;
@@ -399,32 +420,6 @@ static bool average_read(struct log *log, struct stream *s, const struct bb_log_
 	return true;
 }
 
-/* The title and heading of OSU's tables. Returns false if WORDS are none. */
-static bool title_read(struct stream *s, const struct bb_log_words *words)
-{
-	const int osu = bb_log_find(words, "OSU"), size = bb_log_find(words, "Size");
-
-	if (osu >= 0 && bb_log_find(words, "Test") > osu) {
-		run_begin(s);
-		/* "# OSU MPI-CUDA Allreduce Latency Test"; without that the buffers are on CPUs. */
-		if (bb_log_find(words, "MPI") == osu + 1)
-			BB_LOG_KEEP(s->head.backend, "mpi");
-		s->head.collective[0] = '\0';
-		for (int i = osu + 1; i < words->n; i++)
-			if (bb_log_osu(words->at[i])) {
-				BB_LOG_KEEP(s->head.collective, bb_log_osu(words->at[i]));
-				s->osu = true;
-			}
-		return true;
-	}
-	if (size < 0 || !(are(words, size, "Size", "Avg", "Latency(us)") ||
-			  are(words, size, "Size", "Avg", "Latency")))
-		return false;
-	table_end(s);
-	s->osu = true;
-	return true;
-}
-
 /* Reads what is no row, in TEXT behind LENGTH bytes of tags. Returns false without memory. */
 static bool comment_read(struct log *log, const char *text, size_t length,
 			 const struct bb_log_words *words)
@@ -474,7 +469,7 @@ static bool comment_read(struct log *log, const char *text, size_t length,
 	} else if (algorithm) {
 		BB_LOG_KEEP(s->head.algorithm, algorithm);
 		table_end(s);
-	} else if (!title_read(s, words)) {
+	} else {
 		heading_read(s, words);
 	}
 	return true;
@@ -482,24 +477,13 @@ static bool comment_read(struct log *log, const char *text, size_t length,
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
-/* True if F, of KIND and stream S, holds for TABLE. What comes after a run that ended well is no
-   error of it; what NCCL reports after the last table is about that. */
-static bool holds_for(const struct log *log, const struct bb_log_fact *f, enum bb_fact_kind kind,
-		      size_t s, const struct table *table)
-{
-	const int line = f->fact.line;
-
-	if (line == 0 || (kind == BB_FACT_ERROR && table->closed > 0 && line > table->closed) ||
-	    (line > table->end && !(table + 1 == log->tables + log->ntables && f->observed)))
-		return false;
-	return (int)s == table->stream || log->streams[s].last < (int)log->job_tables;
-}
-
-/* Gives table T its facts. */
+/* Gives table T its facts. What comes after a run that ended well is no error of it; what NCCL
+   reports after the last table is about that. */
 static bool facts_give(struct log *log, struct table *t)
 {
 	struct bb_claims *const c = &t->claims;
 	const bool alone = c->hosts == 1 && !bb_claims_fact(c, BB_FACT_SHARED_GPU);
+	const bool is_last = t + 1 == log->tables + log->ntables;
 	bool good = true;
 
 	for (enum bb_fact_kind kind = 0; good && kind < BB_FACTS; kind++) {
@@ -507,10 +491,15 @@ static bool facts_give(struct log *log, struct table *t)
 
 		for (size_t s = 0; s < log->nstreams; s++) {
 			const struct bb_log_fact *const f = &log->streams[s].facts.of[kind];
+			const int line = f->fact.line;
 
-			if (holds_for(log, f, kind, s, t) &&
-			    (!found || f->observed > found->observed ||
-			     (f->observed == found->observed && f->fact.line < found->fact.line)))
+			if (line == 0 ||
+			    (kind == BB_FACT_ERROR && t->closed > 0 && line > t->closed) ||
+			    (line > t->end && !(is_last && f->observed)) ||
+			    ((int)s != t->stream && log->streams[s].last >= (int)log->job_tables))
+				continue;
+			if (!found || f->observed > found->observed ||
+			    (f->observed == found->observed && line < found->fact.line))
 				found = f;
 		}
 		/* A run within one host needs no network, and NCCL lists sockets beside a faster

@@ -268,35 +268,11 @@ static void message_note(const struct reading *r, enum bb_fact_kind kind, int64_
 		  at);
 }
 
-/* "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>" */
-static void ports_read(const struct reading *r)
-{
-	const char *const at = strstr(r->text, "NET/IB : Using [");
-	const char *const list = at ? strchr(at, '[') : NULL;
-	int nroce = 0, nib = 0, n = 0;
-
-	for (const char *c = list; c && *c && *c != ';'; c++) {
-		nroce += strncmp(c, "/RoCE", 5) == 0;
-		nib += strncmp(c, "/IB", 3) == 0;
-	}
-	if (nroce + nib == 0)
-		return;
-	for (const char *c = list; c; c = strchr(c + 1, '[')) {
-		const size_t digits = strspn(c + 1, "0123456789");
-
-		if (digits == 0 || c[1 + digits] != ']')
-			break;
-		n++;
-	}
-	/* The fewer of two kinds serve storage. */
-	if (nroce > 0 && nib > 0)
-		n = nroce > nib ? nroce : nib;
-	message_note(r, BB_FACT_NICS, n, list);
-	message_note(r, nroce > nib ? BB_FACT_ROCE : BB_FACT_INFINIBAND, 0, list);
-}
-
 static void messages_read(const struct reading *r)
 {
+	const char *const using = strstr(r->text, "NET/IB : Using [");
+	const char *const list = using ? strchr(using, '[') : NULL;
+	int nroce = 0, nib = 0, ports = 0;
 	bool explained = false;
 
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
@@ -315,7 +291,25 @@ static void messages_read(const struct reading *r)
 		message_note(r, messages[i].kind, (int64_t)lround(value), at);
 		explained |= !messages[i].number;
 	}
-	ports_read(r);
+	/* "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>" */
+	for (const char *c = list; c && *c && *c != ';'; c++) {
+		nroce += strncmp(c, "/RoCE", 5) == 0;
+		nib += strncmp(c, "/IB", 3) == 0;
+	}
+	if (nroce + nib == 0)
+		return;
+	for (const char *c = list; c; c = strchr(c + 1, '[')) {
+		const size_t digits = strspn(c + 1, "0123456789");
+
+		if (digits == 0 || c[1 + digits] != ']')
+			break;
+		ports++;
+	}
+	/* The fewer of two kinds serve storage. */
+	if (nroce > 0 && nib > 0)
+		ports = nroce > nib ? nroce : nib;
+	message_note(r, BB_FACT_NICS, ports, list);
+	message_note(r, nroce > nib ? BB_FACT_ROCE : BB_FACT_INFINIBAND, 0, list);
 }
 
 void bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number, bool is_command)

@@ -75,44 +75,35 @@ static void time_add(double seconds, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "%lld s", s);
 }
 
-/* The runs that always take place, or those after a failure. */
-struct total {
-	double seconds, limit;
-	long long runs, unknown, measured;
-};
-
-static struct total runs_sum(const json_t *verdict, const struct bb_acceptance_session *s,
-			     bool after_failure)
-{
-	struct total t = {.seconds = 0};
-
-	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
-		const struct bb_profile_step *const step = &s->profile->steps[i];
-		const long long runs = bb_session_repeats(s, step);
-		bool measured;
-		double seconds;
-
-		if (!(step->mode & s->mode) || step->after_failure != after_failure)
-			continue;
-		seconds = time_of(verdict, step, &measured);
-		t.runs += runs;
-		t.seconds += (double)runs * seconds;
-		t.limit += (double)runs * (double)step->limit_ns / 1e9;
-		t.unknown += seconds > 0 ? 0 : runs;
-		t.measured += measured ? runs : 0;
-	}
-	return t;
-}
-
 /* Appends two lines: how many runs, and how long the steps of S take on real nodes while nothing
    fails, what a failure adds, and where these times come from: VERDICT is that of folder DIR. */
 static void total_add(const json_t *verdict, const char *dir, const struct bb_acceptance_session *s,
 		      struct bb_strbuf *out)
 {
-	const struct total healthy = runs_sum(verdict, s, false);
-	const struct total more = runs_sum(verdict, s, true);
-	const long long stated = healthy.runs - healthy.unknown - healthy.measured;
+	/* The runs that always take place, and those after a failure. */
+	struct total {
+		double seconds, limit;
+		long long runs, unknown, measured;
+	} healthy = {.runs = 0}, more = {.runs = 0};
+	long long stated;
 
+	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
+		const struct bb_profile_step *const step = &s->profile->steps[i];
+		const long long runs = bb_session_repeats(s, step);
+		struct total *const t = step->after_failure ? &more : &healthy;
+		bool measured;
+		double seconds;
+
+		if (!(step->mode & s->mode))
+			continue;
+		seconds = time_of(verdict, step, &measured);
+		t->runs += runs;
+		t->seconds += (double)runs * seconds;
+		t->limit += (double)runs * (double)step->limit_ns / 1e9;
+		t->unknown += seconds > 0 ? 0 : runs;
+		t->measured += measured ? runs : 0;
+	}
+	stated = healthy.runs - healthy.unknown - healthy.measured;
 	bb_strbuf_addf(out, "Runs: %lld", healthy.runs);
 	if (more.runs > 0)
 		bb_strbuf_addf(out, ", at most %lld more after a failure", more.runs);
@@ -384,27 +375,27 @@ static void add_resume(const struct begun *b, const char *subject, bool strict,
 
 /* ---- run ------------------------------------------------------------------------------------- */
 
-/* True if two times differ by more than rounding; an unknown time is no evidence. */
-static bool times_differ(const struct bb_read_record *r, const char *faulty, const char *faultless)
-{
-	const double usual = bb_record_number(r->json, faultless);
-
-	return fabs(bb_record_number(r->json, faulty) - usual) > 1e-9 * fabs(usual);
-}
-
-/* True if a run of E failed, or the fault changed a time of it or data. */
+/* True if a run of E failed, or the fault changed a time of it, by more than rounding, or data. An
+   unknown time is no evidence. */
 static bool fault_shows(const struct bb_evidence *e)
 {
+	static const char *const times[][2] = {{"time_us", "faultless_us"},
+					       {"faulty_s", "faultless_s"}};
 	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
 	bool shows = false;
 
 	for (size_t i = 0; i < e->nruns; i++)
 		shows |= e->runs[i].outcome.status != BB_OK;
-	while (!shows && (r = bb_evidence_next(e, &at)))
-		shows = times_differ(r, "time_us", "faultless_us") ||
-			times_differ(r, "faulty_s", "faultless_s") ||
-			bb_record_int(r->json, "wrong") > 0;
+	while (!shows && (r = bb_evidence_next(e, &at))) {
+		shows = bb_record_int(r->json, "wrong") > 0;
+		for (int i = 0; i < 2; i++) {
+			const double usual = bb_record_number(r->json, times[i][1]);
+
+			shows |= fabs(bb_record_number(r->json, times[i][0]) - usual) >
+				 1e-9 * fabs(usual);
+		}
+	}
 	return shows;
 }
 
