@@ -57,12 +57,6 @@ double bb_attention_flops(const struct bb_model *m)
 
 /* ---- communication --------------------------------------------------------------------------- */
 
-/* Whether STAGE is the first, and whether it is the last. */
-static uint64_t count_ends(const struct bb_training *t, const struct bb_need *stage)
-{
-	return (stage->stage == 0) + (stage->stage == t->pp - 1);
-}
-
 #define LOSS_BYTES 4 /* of a token, in each of its three all-reduces */
 
 /* CALLS collectives of BYTES each among N ranks, each TURNS times around the ring. */
@@ -83,30 +77,6 @@ static void add_exchanges(struct bb_volume *v, uint64_t calls, int n, double byt
 	v->calls += calls;
 	v->rounds += calls;
 	v->sent += (double)calls * bytes * (n - 1) / n;
-}
-
-/* The collectives of TOKENS of a micro-batch among tensor ranks. */
-static void add_tensor(const struct bb_hybrid_division *division, const struct bb_need *stage,
-		       uint64_t tokens, double activation, struct bb_volume *v)
-{
-	const struct bb_training *t = &division->training;
-	const uint64_t m = t->micro_batches;
-	const uint64_t passes = t->recompute == BB_RECOMPUTE_FULL ? 3 : 2;
-	/* Halves of layers that keep their tokens, and those with rows of experts. */
-	const uint64_t own = m * (2 * stage->layers - stage->sparse), routed = m * stage->sparse;
-	const uint64_t ends = m * count_ends(t, stage);
-	const double loss = (double)(LOSS_BYTES * tokens);
-	const int tp = division->grid.tp, etp = bb_grid_expert_tensor(&division->grid);
-	const double rows = activation * (double)t->model->hyper.top_k * etp / tp;
-
-	if (t->sequence_parallel) {
-		add_rings(v, (2 * passes + 1) * own + 2 * ends, 1, tp, activation);
-		add_rings(v, (2 * passes + 1) * routed, 1, etp, rows);
-	} else {
-		add_rings(v, passes * (own + routed) + ends, 2, tp, activation);
-	}
-	if (stage->stage == t->pp - 1)
-		add_rings(v, 3 * m, 2, tp, loss);
 }
 
 static void add_context(const struct bb_hybrid_division *division, const struct bb_need *stage,
@@ -156,26 +126,38 @@ struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_division *d
 	const struct bb_grid *g = &division->grid;
 	const struct bb_training *t = &division->training;
 	const struct bb_hyper *h = &t->model->hyper;
+	const uint64_t m = t->micro_batches;
 	const uint64_t tokens = (uint64_t)(h->seq / bb_grid_size(g, BB_AXIS_CP)) * t->micro_batch;
-	const uint64_t again = t->recompute == BB_RECOMPUTE_FULL ? 6 : 4;
-	const bool scatter = division->scatter && t->tp > 1;
+	const uint64_t passes = t->recompute == BB_RECOMPUTE_FULL ? 3 : 2;
+	/* Halves of layers that keep their tokens, and those with rows of experts. */
+	const uint64_t own = m * (2 * stage->layers - stage->sparse), sparse = m * stage->sparse;
+	const bool scatter = division->scatter && t->tp > 1, last = stage->stage == t->pp - 1;
 	const bool parts = t->sequence_parallel || scatter;
 	/* All virtual stages but the first of the model and the last have both neighbours. */
 	const uint64_t chunks = t->chunks > 1 ? t->chunks : 1;
-	const uint64_t ends = count_ends(t, stage);
-	const uint64_t messages = g->pp == 1 ? 0 : t->micro_batches * (2 * chunks - ends);
+	const uint64_t ends = (stage->stage == 0) + last;
+	const uint64_t messages = g->pp == 1 ? 0 : m * (2 * chunks - ends);
+	const int etp = bb_grid_expert_tensor(g);
 	struct bb_hybrid_volumes v = {.activation = (uint64_t)t->recipe.precision->parameter *
 						    tokens * (uint64_t)h->hidden};
-	const double activation = (double)v.activation, routed = activation * (double)h->top_k;
+	const double activation = (double)v.activation, rows = activation * (double)h->top_k;
+	struct bb_volume *const tensor = &v.of[BB_TRAFFIC_TENSOR];
 
+	if (t->sequence_parallel) {
+		add_rings(tensor, (2 * passes + 1) * own + 2 * m * ends, 1, g->tp, activation);
+		add_rings(tensor, (2 * passes + 1) * sparse, 1, etp, rows * etp / g->tp);
+	} else {
+		add_rings(tensor, passes * (own + sparse) + m * ends, 2, g->tp, activation);
+	}
+	if (last)
+		add_rings(tensor, 3 * m, 2, g->tp, (double)(LOSS_BYTES * tokens));
 	v.boundary = parts ? (v.activation + t->tp - 1) / t->tp : v.activation;
-	add_tensor(division, stage, tokens, activation, &v.of[BB_TRAFFIC_TENSOR]);
 	v.of[BB_TRAFFIC_PIPELINE] =
 		(struct bb_volume){messages, messages, (double)messages * (double)v.boundary};
 	if (scatter && !t->sequence_parallel)
-		add_rings(&v.of[BB_TRAFFIC_TENSOR], messages, 1, g->tp, activation);
-	add_exchanges(&v.of[BB_TRAFFIC_EXPERT], again * t->micro_batches * stage->sparse,
-		      bb_grid_expert_ranks(g), t->sequence_parallel ? routed / g->tp : routed);
+		add_rings(tensor, messages, 1, g->tp, activation);
+	add_exchanges(&v.of[BB_TRAFFIC_EXPERT], 2 * passes * sparse, bb_grid_expert_ranks(g),
+		      t->sequence_parallel ? rows / g->tp : rows);
 	add_context(division, stage, tokens, &v.of[BB_TRAFFIC_CONTEXT]);
 	add_data(t, stage->elements - stage->experts, g->dp, &v.of[BB_TRAFFIC_DATA]);
 	add_data(t, stage->experts, g->dp / g->ep, &v.of[BB_TRAFFIC_DATA]);
@@ -376,41 +358,20 @@ static double expert_seconds(const struct bb_hybrid_division *division, const st
 	const struct bb_grid *g = &division->grid;
 	const int tensors = members_on_node(g, BB_AXIS_TP, c->node) / bb_grid_expert_tensor(g);
 	struct exchange e = {.ranks = bb_grid_expert_ranks(g)};
-	double others, nodes, routes;
+	const double others = fmax(e.ranks - 1, 1);
+	double nodes, routes;
 
 	e.members = !division->crosses[BB_TRAFFIC_EXPERT] ? e.ranks
 		    : division->crosses[BB_TRAFFIC_TENSOR]
 			    ? tensors
 			    : tensors * members_on_node(g, BB_AXIS_EP, c->node);
 	e.members = e.members > 0 ? e.members : 1;
-	others = e.ranks > 1 ? e.ranks - 1 : 1;
 	if (!division->by_node)
 		return exchange_seconds(v, c, e, 1, (e.members - 1) / others);
 	nodes = (double)e.ranks / e.members;
 	routes = (double)division->training.model->hyper.top_k;
 	return exchange_seconds(v, c, e, nodes * (1 - pow(1 - 1 / nodes, routes)) / routes,
 				(e.members - 1) * nodes / others);
-}
-
-/* EACH traffic of a rank, of volumes V, without overlap. */
-static void traffic_seconds(const struct bb_hybrid_division *division,
-			    const struct bb_hybrid_cluster *c, const struct bb_hybrid_volumes *v,
-			    double each[BB_TRAFFICS])
-{
-	for (int i = 0; i < BB_TRAFFICS; i++) {
-		const struct bb_cluster_link link = ring_link(division, c, i);
-
-		each[i] = (double)v->of[i].rounds * link.latency + v->of[i].sent / link.rate;
-	}
-	each[BB_TRAFFIC_EXPERT] = expert_seconds(division, &v->of[BB_TRAFFIC_EXPERT], c);
-	if (division->exchanges) {
-		const struct exchange e = {bb_grid_size(&division->grid, BB_AXIS_CP),
-					   members_on_node(&division->grid, BB_AXIS_CP, c->node)};
-
-		each[BB_TRAFFIC_CONTEXT] =
-			exchange_seconds(&v->of[BB_TRAFFIC_CONTEXT], c, e, 1,
-					 (e.members - 1) / (e.ranks > 1 ? e.ranks - 1. : 1.));
-	}
 }
 
 /* ---- cost ------------------------------------------------------------------------------------ */
@@ -479,9 +440,22 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 		.local = m * moved.pass / rate,
 		.optimizer = moved.step / rate,
 	};
+	const struct bb_volume *of = s.volume.of;
+	const struct exchange context = {
+		bb_grid_size(&division->grid, BB_AXIS_CP),
+		members_on_node(&division->grid, BB_AXIS_CP, cluster->node)};
 
 	s.of[BB_TERM_COMPUTE] = s.local + m * (s.time.forward + s.time.input + s.time.weights);
-	traffic_seconds(division, cluster, &s.volume, s.of);
+	for (int i = 0; i < BB_TRAFFICS; i++) {
+		const struct bb_cluster_link link = ring_link(division, cluster, i);
+
+		s.of[i] = (double)of[i].rounds * link.latency + of[i].sent / link.rate;
+	}
+	s.of[BB_TRAFFIC_EXPERT] = expert_seconds(division, &of[BB_TRAFFIC_EXPERT], cluster);
+	if (division->exchanges)
+		s.of[BB_TRAFFIC_CONTEXT] =
+			exchange_seconds(&of[BB_TRAFFIC_CONTEXT], cluster, context, 1,
+					 (context.members - 1) / fmax(context.ranks - 1, 1));
 	hide_traffic(division, stage, &s);
 	s.of[BB_TERM_LAUNCH] = fmax(m * (double)stage->sparse * launch - busy_seconds(&s), 0);
 	return s;

@@ -110,41 +110,32 @@ static bool chunks_fit(const struct bb_training *t)
 	       (t->pp > 1 && (layers % stages == 0 || (layers + 2) % stages == 0));
 }
 
-/* Whether the ranks can divide the experts as DIVISION says; experts on fewer than the tensor ranks
-   need each rank's own tokens. */
-static bool experts_fit(const struct bb_hybrid_division *division)
-{
-	const struct bb_training *t = &division->training;
-	const int tp = division->grid.tp, etp = bb_grid_expert_tensor(&division->grid);
-	const int64_t experts = t->model->hyper.experts;
-
-	if (tp % etp || (etp < tp && !t->sequence_parallel))
-		return false;
-	return experts > 0 ? experts % bb_grid_expert_ranks(&division->grid) == 0 &&
-				     division->grid.dp % division->grid.ep == 0
-			   : division->grid.ep == 1 && etp == tp;
-}
-
 static enum bb_hybrid_misfit division_misfit(const struct search *s,
 					     const struct bb_hybrid_division *division)
 {
 	const struct bb_training *t = &division->training;
+	const struct bb_grid *g = &division->grid;
+	const int64_t experts = t->model->hyper.experts;
 	const uint64_t cp = bb_hybrid_context(division), replicas = t->dp / cp;
+	const int etp = bb_grid_expert_tensor(g);
 	struct bb_training checked = *t;
 	struct bb_error reason = {.text = ""};
 	bool given;
 
-	if (t->model->hyper.heads % division->grid.tp ||
+	if (t->model->hyper.heads % g->tp ||
 	    (cp > 1 && s->space->exchanges == 1 && !heads_fit(division)))
 		return BB_MISFIT_HEADS;
-	if (division->grid.pp > t->model->blocks)
+	if (g->pp > t->model->blocks)
 		return BB_MISFIT_LAYERS;
 	if (s->space->batch % replicas ||
 	    (s->space->micro_batch && s->space->batch / replicas % s->space->micro_batch))
 		return BB_MISFIT_BATCH;
 	if (t->zero > 1 && t->pp > 1)
 		return BB_MISFIT_ZERO;
-	if (!experts_fit(division))
+	/* Experts on fewer than the tensor ranks need each rank's own tokens. */
+	if (g->tp % etp || (etp < g->tp && !t->sequence_parallel) ||
+	    (experts > 0 ? experts % bb_grid_expert_ranks(g) || g->dp % g->ep
+			 : g->ep > 1 || etp != g->tp))
 		return BB_MISFIT_EXPERTS;
 	/* Numbers of layers may differ where virtual stages are given. */
 	given = s->space->chunks != BB_ANY && t->pp > 1 &&
@@ -296,32 +287,25 @@ static bool try_settings(struct search *s, struct bb_hybrid_division division)
 /* ---- all divisions --------------------------------------------------------------------------- */
 
 /*
- * The search of an order takes up to seconds. So the division whose step has the least bound is
- * searched first, and then only those whose bound is below that step.
+ * What comes of DIVISION, a (dp, tp, pp), goes to PLAN. The search of an order takes up to seconds.
+ * So the division whose step has the least bound is searched first, and then only those whose bound
+ * is below that step.
  */
-static bool try_all(struct search *s, const struct bb_hybrid_division *division)
+static bb_status plan_try(struct bb_hybrid_plan *plan, struct search *s,
+			  const struct bb_hybrid_division *division, struct bb_error *error)
 {
 	const struct bb_pipeline_schedule *schedule = s->space->schedule;
-
-	s->most = INFINITY;
-	if (schedule && schedule->search) {
-		s->most = -INFINITY;
-		if (!try_settings(s, *division))
-			return false;
-		if (s->best.cost.step == 0)
-			return true;
-		bb_hybrid_division_cost(&s->best, s->cluster, &s->orders, INFINITY);
-		s->most = (1 + 1e-9) * s->best.cost.step;
-	}
-	return try_settings(s, *division);
-}
-
-/* What has come of a (dp, tp, pp) goes to PLAN. */
-static bb_status plan_add(struct bb_hybrid_plan *plan, const struct search *s,
-			  struct bb_error *error)
-{
+	const bool bounds = schedule && schedule->search;
 	struct bb_hybrid_division *added;
 
+	s->most = bounds ? -INFINITY : INFINITY;
+	if (!try_settings(s, *division))
+		return BB_OK;
+	if (bounds && s->best.cost.step > 0) {
+		bb_hybrid_division_cost(&s->best, s->cluster, &s->orders, INFINITY);
+		s->most = (1 + 1e-9) * s->best.cost.step;
+		(void)try_settings(s, *division);
+	}
 	plan->tried++;
 	if (s->best.cost.step > 0) {
 		added = BB_ARRAY_ADD(plan->list, plan->n, plan->room);
@@ -369,8 +353,7 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 			division.overlap = space->overlap;
 			division.kept = space->kept;
 			division.by_node = space->by_node;
-			if (try_all(&s, &division))
-				BB_TRY(status, plan_add(plan, &s, error), out);
+			BB_TRY(status, plan_try(plan, &s, &division, error), out);
 		}
 	if (plan->n > 0)
 		qsort(plan->list, plan->n, sizeof(*plan->list), division_compare);
