@@ -66,50 +66,34 @@ static char *carve(struct bb_hybrid_data *d, size_t bytes)
 	return here;
 }
 
+/* The next COUNT elements of DTYPE: before a step those of RANK of PATTERNS from FIRST on. */
+static char *lay_out(struct bb_hybrid_data *d, size_t count, enum bb_dtype dtype,
+		     const struct bb_patterns *patterns, int rank, size_t first)
+{
+	char *const here = carve(d, count * bb_dtype_size(dtype));
+
+	add_region(&d->fills, here, patterns, rank, first, count);
+	return here;
+}
+
 static void lay_out_half(struct bb_hybrid_data *d, int half)
 {
 	const struct bb_hybrid_shape *s = d->shape;
-	const size_t element = bb_dtype_size(s->dtype), place = (size_t)data_place(d, BB_AXIS_TP);
+	const size_t place = (size_t)data_place(d, BB_AXIS_TP);
 	const size_t part = bb_hybrid_part(s, half, d->rank);
 	const size_t whole = s->sequence_parallel ? part * (size_t)s->grid.tp : part;
 	struct bb_hybrid_half *h = &d->halves[half];
 
-	h->summands = carve(d, whole * element);
-	h->sum = carve(d, part * element);
-	add_region(&d->fills, h->summands, d->sums, (int)place, 0, whole);
-	add_region(&d->fills, h->sum, d->moved, d->rank, 0, part);
+	h->summands = lay_out(d, whole, s->dtype, d->sums, (int)place, 0);
+	h->sum = lay_out(d, part, s->dtype, d->moved, d->rank, 0);
 	add_region(&d->checks, h->sum, d->sums, BB_REDUCED, s->sequence_parallel ? place * part : 0,
 		   part);
 	if (!s->sequence_parallel)
 		return;
-	h->piece = carve(d, part * element);
-	h->gathered = carve(d, whole * element);
-	add_region(&d->fills, h->piece, d->moved, d->rank, 0, part);
+	h->piece = lay_out(d, part, s->dtype, d->moved, d->rank, 0);
 	/* Shifted, so that even the rank's own piece is wrong until it is moved. */
-	add_region(&d->fills, h->gathered, d->moved, d->rank, 1, whole);
+	h->gathered = lay_out(d, whole, s->dtype, d->moved, d->rank, 1);
 	check_gathered(d, h->gathered, BB_AXIS_TP, part);
-}
-
-/* Embedding and head also use the data of the first half of a layer. */
-static void lay_out_ends(struct bb_hybrid_data *d)
-{
-	const struct bb_hybrid_shape *s = d->shape;
-	const int stage = data_place(d, BB_AXIS_PP), last = s->grid.pp - 1;
-	const int place = data_place(d, BB_AXIS_TP);
-
-	if (stage == last && s->grid.tp > 1) {
-		d->losses = carve(d, s->tokens * sizeof(float));
-		d->loss = carve(d, s->tokens * sizeof(float));
-		add_region(&d->fills, d->losses, d->loss_sums, place, 0, s->tokens);
-		/* Different from any sum. */
-		add_region(&d->fills, d->loss, d->loss_sums, place, 1, s->tokens);
-		add_region(&d->checks, d->loss, d->loss_sums, BB_REDUCED, 0, s->tokens);
-	}
-	if (s->shared > 0 && last > 0 && (stage == 0 || stage == last)) {
-		d->embedding = carve(d, s->shared * bb_dtype_size(s->gradient_dtype));
-		add_region(&d->fills, d->embedding, d->end_sums, stage > 0, 0, s->shared);
-		add_region(&d->checks, d->embedding, d->end_sums, BB_REDUCED, 0, s->shared);
-	}
 }
 
 /* ELEMENTS that the replicas along AXIS share. */
@@ -123,59 +107,59 @@ static void lay_out_replica(struct bb_hybrid_data *d, struct bb_hybrid_replica *
 	if (n == 1)
 		return;
 	r->place = (int)place;
-	r->gradients = carve(d, n * part * bb_dtype_size(s->gradient_dtype));
+	r->gradients = lay_out(d, n * part, s->gradient_dtype, r->averages, (int)place, 0);
 	r->mine = r->gradients;
 	if (r->gradients && s->zero)
 		r->mine += before * bb_dtype_size(s->gradient_dtype);
-	add_region(&d->fills, r->gradients, r->averages, (int)place, 0, n * part);
 	add_region(&d->checks, r->mine, r->averages, BB_REDUCED, s->zero ? before : 0,
 		   s->zero ? part : elements);
 	if (!s->zero)
 		return;
-	r->parameters = carve(d, n * part * bb_dtype_size(s->dtype));
-	add_region(&d->fills, r->parameters, d->moved, d->rank, 1, n * part);
+	r->parameters = lay_out(d, n * part, s->dtype, d->moved, d->rank, 1);
 	if (r->parameters)
 		add_region(&d->fills, r->parameters + before * bb_dtype_size(s->dtype), d->moved,
 			   d->rank, 0, part);
 	check_gathered(d, r->parameters, axis, part);
 }
 
-static void lay_out_messages(struct bb_hybrid_data *d)
-{
-	const struct bb_hybrid_shape *s = d->shape;
-	const size_t message = bb_hybrid_boundary(s);
-	const int stage = data_place(d, BB_AXIS_PP);
-
-	d->sent = carve(d, message * bb_dtype_size(s->dtype));
-	add_region(&d->fills, d->sent, d->moved, d->rank, 0, message);
-	for (int lane = 0; lane < LANES; lane++) {
-		const int from = stage + (lane == 0 ? -1 : 1);
-
-		d->got[lane] = carve(d, message * bb_dtype_size(s->dtype));
-		add_region(&d->fills, d->got[lane], d->moved, d->rank, 0, message);
-		if (from >= 0 && from < s->grid.pp)
-			add_region(&d->checks, d->got[lane], d->moved,
-				   data_member(d, BB_AXIS_PP, from), 0, message);
-	}
-}
-
-/* Lays out all data of the rank. */
+/* Lays out all data of the rank. Embedding and head also use that of the first half of a layer. */
 static void data_lay_out(struct bb_hybrid_data *d)
 {
 	const struct bb_hybrid_shape *s = d->shape;
-	const size_t stage = (size_t)data_place(d, BB_AXIS_PP);
+	const int stage = data_place(d, BB_AXIS_PP), last = s->grid.pp - 1;
+	const int place = data_place(d, BB_AXIS_TP);
 
 	if (s->grid.tp > 1)
 		lay_out_half(d, 0);
 	d->halves[1] = d->halves[0];
 	if (s->grid.tp > 1 && s->sequence_parallel && s->load)
 		lay_out_half(d, 1);
-	lay_out_ends(d);
+	if (stage == last && s->grid.tp > 1) {
+		d->losses = lay_out(d, s->tokens, BB_FLOAT, d->loss_sums, place, 0);
+		/* Different from any sum. */
+		d->loss = lay_out(d, s->tokens, BB_FLOAT, d->loss_sums, place, 1);
+		add_region(&d->checks, d->loss, d->loss_sums, BB_REDUCED, 0, s->tokens);
+	}
+	if (s->shared > 0 && last > 0 && (stage == 0 || stage == last)) {
+		d->embedding = lay_out(d, s->shared, s->gradient_dtype, d->end_sums, stage > 0, 0);
+		add_region(&d->checks, d->embedding, d->end_sums, BB_REDUCED, 0, s->shared);
+	}
 	lay_out_replica(d, &d->replicas[0], BB_AXIS_DP, (size_t)s->gradients[stage]);
 	if (s->experts)
 		lay_out_replica(d, &d->replicas[1], BB_AXIS_EDP, (size_t)s->experts[stage]);
-	if (s->grid.pp > 1)
-		lay_out_messages(d);
+	if (last > 0) {
+		const size_t message = bb_hybrid_boundary(s);
+
+		d->sent = lay_out(d, message, s->dtype, d->moved, d->rank, 0);
+		for (int lane = 0; lane < LANES; lane++) {
+			const int from = stage + (lane == 0 ? -1 : 1);
+
+			d->got[lane] = lay_out(d, message, s->dtype, d->moved, d->rank, 0);
+			if (from >= 0 && from <= last)
+				add_region(&d->checks, d->got[lane], d->moved,
+					   data_member(d, BB_AXIS_PP, from), 0, message);
+		}
+	}
 	if (!s->load || s->grid.ep == 1)
 		return;
 	d->rows = (struct bb_moe_rows){.load = s->load,

@@ -200,38 +200,13 @@ static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options
 	return BB_OK;
 }
 
-/* Nodes in virtual time: --link within a node, --node-link between nodes. */
-static bb_status make_nodes(struct bb_hybrid *h, struct bb_options *o, struct bb_error *error)
-{
-	const struct bb_hybrid_options *a = &h->options;
-	const struct bb_cluster_link inside = {o->config.link_rate, o->config.link_latency};
-	const struct bb_cluster_link between = {a->node_link.rate, a->node_link.latency};
-	const int64_t ranks = o->threads * o->gpus;
-	bb_status status;
-
-	if (!a->node_link_given)
-		return BB_OK;
-	if (!o->backend->virtual || o->config.link_rate <= 0)
-		return bb_fail(error, BB_EUSAGE,
-			       "--node-link needs --plan or virtual time; give --backend sim "
-			       "and --link, or leave it out");
-	if (ranks % a->node || a->node > BB_MOST_GPUS)
-		return bb_fail(
-			error, BB_EUSAGE,
-			"--node %lld: does not divide the %lld ranks; give a divisor of at most "
-			"%d",
-			(long long)a->node, (long long)ranks, BB_MOST_GPUS);
-	status = bb_cluster_of_links(&h->nodes, (int)(ranks / a->node), (int)a->node, &inside,
-				     &between, error);
-	o->virtual.cluster = h->nodes;
-	return status;
-}
-
 static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			      const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_hybrid *h = own;
 	struct bb_hybrid_options *a = &h->options;
+	const int64_t ranks = o->threads * o->gpus;
+	struct bb_cluster_link inside, between;
 	bb_status status;
 
 	if (a->preset_choice_given) {
@@ -252,8 +227,26 @@ static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, s
 	if (h->model.hyper.heads == 0 || h->model.hyper.seq == 0)
 		return bb_fail(error, BB_EUSAGE, "--model %s: not a transformer; give one",
 			       a->model_text);
-	status = a->plan ? bb_check_outputs(o, NULL, environment->launch.proc == 0, error)
-			 : make_nodes(h, o, error);
+	if (a->plan)
+		return bb_check_outputs(o, NULL, environment->launch.proc == 0, error);
+	if (!a->node_link_given)
+		return BB_OK;
+	/* Nodes in virtual time: --link within a node, --node-link between nodes. */
+	if (!o->backend->virtual || o->config.link_rate <= 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--node-link needs --plan or virtual time; give --backend sim "
+			       "and --link, or leave it out");
+	if (ranks % a->node || a->node > BB_MOST_GPUS)
+		return bb_fail(
+			error, BB_EUSAGE,
+			"--node %lld: does not divide the %lld ranks; give a divisor of at most "
+			"%d",
+			(long long)a->node, (long long)ranks, BB_MOST_GPUS);
+	inside = (struct bb_cluster_link){o->config.link_rate, o->config.link_latency};
+	between = (struct bb_cluster_link){a->node_link.rate, a->node_link.latency};
+	status = bb_cluster_of_links(&h->nodes, (int)(ranks / a->node), (int)a->node, &inside,
+				     &between, error);
+	o->virtual.cluster = h->nodes;
 out:
 	return status;
 }

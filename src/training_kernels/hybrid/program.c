@@ -289,30 +289,6 @@ static void write_pass(const struct writer *w, int stage)
 
 /* ---- a stage --------------------------------------------------------------------------------- */
 
-/* What follows the passes of STAGE. */
-static void write_end(const struct writer *w, int stage)
-{
-	const struct bb_hybrid_shape *s = w->s;
-
-	if (shares_embedding(s) && (stage == 0 || stage == s->grid.pp - 1))
-		write_collective(w, ENDS, BB_HYBRID_EMBEDDING, 0, &bb_all_reduce, s->shared,
-				 s->gradient_dtype);
-	for (int turn = 0; turn <= s->zero; turn++)
-		for (int experts = 0; experts <= (s->experts != NULL); experts++) {
-			const enum family family = experts && s->grid.ep > 1 ? ALIKE : REPLICAS;
-			const uint64_t n = (experts ? s->experts : s->gradients)[stage];
-			const uint64_t ranks = (uint64_t)bb_grid_size(&s->grid, axes[family]);
-
-			if (ranks > 1)
-				write_collective(w, family, BB_HYBRID_DATA, (size_t)experts,
-						 !s->zero    ? &bb_all_reduce
-						 : turn == 0 ? &bb_reduce_scatter
-							     : &bb_all_gather,
-						 (size_t)(s->zero ? bb_partition(n, ranks) : n),
-						 turn == 0 ? s->gradient_dtype : s->dtype);
-		}
-}
-
 /* The next N operations of STAGE are those of TAPE from FROM on. */
 static void stage_perform(struct hybrid_stage *stage, int tape, size_t from, size_t n, int event)
 {
@@ -324,18 +300,18 @@ static void stage_perform(struct hybrid_stage *stage, int tape, size_t from, siz
 	stage->length += n;
 }
 
-/* Writes stage number NUMBER of the pipeline BASE. */
+/* Writes stage number NUMBER of the pipeline BASE: its passes, and what follows them. */
 static void write_stage(struct bb_hybrid_program *h, int number, const struct bb_program *base)
 {
+	const struct bb_hybrid_shape *s = &h->shape;
 	struct hybrid_stage *stage = &h->stages[number];
 	struct bb_tape *between = &stage->tapes[BETWEEN];
-	const struct writer w = {.s = &h->shape, .tape = between};
+	const struct writer w = {.s = s, .tape = between};
 	size_t written = 0;
 
-	stage->events = h->shape.parts & BB_HYBRID_PIPELINE ? base->events : 0;
+	stage->events = s->parts & BB_HYBRID_PIPELINE ? base->events : 0;
 	for (int pass = FORWARD; pass <= BACKWARD; pass++)
-		write_pass(&(struct writer){&h->shape, &h->exchange, &stage->tapes[pass],
-					    pass == BACKWARD},
+		write_pass(&(struct writer){s, &h->exchange, &stage->tapes[pass], pass == BACKWARD},
 			   number);
 	for (size_t i = 0; i < base->length(base, number); i++) {
 		struct bb_operation o = bb_program_at(base, number, i);
@@ -350,10 +326,26 @@ static void write_stage(struct bb_hybrid_program *h, int number, const struct bb
 			continue;
 		}
 		o.work = BB_HYBRID_PIPELINE;
-		o.dtype = h->shape.dtype;
+		o.dtype = s->dtype;
 		write_operation(&w, o);
 	}
-	write_end(&w, number);
+	if (shares_embedding(s) && (number == 0 || number == s->grid.pp - 1))
+		write_collective(&w, ENDS, BB_HYBRID_EMBEDDING, 0, &bb_all_reduce, s->shared,
+				 s->gradient_dtype);
+	for (int turn = 0; turn <= s->zero; turn++)
+		for (int experts = 0; experts <= (s->experts != NULL); experts++) {
+			const enum family family = experts && s->grid.ep > 1 ? ALIKE : REPLICAS;
+			const uint64_t n = (experts ? s->experts : s->gradients)[number];
+			const uint64_t ranks = (uint64_t)bb_grid_size(&s->grid, axes[family]);
+
+			if (ranks > 1)
+				write_collective(&w, family, BB_HYBRID_DATA, (size_t)experts,
+						 !s->zero    ? &bb_all_reduce
+						 : turn == 0 ? &bb_reduce_scatter
+							     : &bb_all_gather,
+						 (size_t)(s->zero ? bb_partition(n, ranks) : n),
+						 turn == 0 ? s->gradient_dtype : s->dtype);
+		}
 	stage_perform(stage, BETWEEN, written, between->n - written, 0);
 	for (int i = 0; i < TAPES; i++)
 		stage->failed |= stage->tapes[i].failed;

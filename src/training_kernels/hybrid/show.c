@@ -330,23 +330,12 @@ static void add_setting(const struct view *s)
 		       p ? "; > published" : "");
 }
 
-/* The parts of a step that are columns; experts and context only where there are any. */
-static const int shown_traffic[] = {BB_TRAFFIC_TENSOR, BB_TRAFFIC_EXPERT, BB_TRAFFIC_CONTEXT,
-				    BB_TRAFFIC_PIPELINE, BB_TRAFFIC_DATA};
-#define SHOWN_TRAFFICS (int)(sizeof(shown_traffic) / sizeof(shown_traffic[0]))
-
-static bool is_shown(const struct view *s, int traffic)
-{
-	if (traffic == BB_TRAFFIC_CONTEXT)
-		return s->space.grid.cp == BB_ANY || s->space.grid.cp > 1;
-	return traffic != BB_TRAFFIC_EXPERT || s->model->hyper.experts;
-}
-
-static void add_division_columns(const struct view *s, struct bb_text_table *t)
+/* The divisions that are listed, each with its reason: the best ones, and the published one. */
+static void add_divisions(const struct view *s)
 {
 	static const struct bb_table_head ranks[] = {
 		{"", "", 0}, {"dp", "", 0}, {"tp", "", 0}, {"pp", "", 0}, {NULL, NULL, 0}};
-	static const struct bb_table_head experts[] = {
+	static const struct bb_table_head expert_ranks[] = {
 		{"ep", "", 0}, {"etp", "", 0}, {NULL, NULL, 0}};
 	static const struct bb_table_head settings[] = {
 		{"cp", "", 0},        {"cp-by", "", 0},      {"schedule", "", 0},
@@ -356,97 +345,64 @@ static void add_division_columns(const struct view *s, struct bb_text_table *t)
 		{"step", "", 0},      {"compute", "", 0},    {"bubble", "", 0},
 		{NULL, NULL, 0},
 	};
+	const bool experts = s->model->hyper.experts, launches = s->cluster.launch > 0;
+	/* Experts and context are columns only where there are any. */
+	const bool shown[BB_TRAFFICS] = {
+		[BB_TRAFFIC_TENSOR] = true,
+		[BB_TRAFFIC_EXPERT] = experts,
+		[BB_TRAFFIC_CONTEXT] = s->space.grid.cp == BB_ANY || s->space.grid.cp > 1,
+		[BB_TRAFFIC_PIPELINE] = true,
+		[BB_TRAFFIC_DATA] = true,
+	};
+	struct bb_text_table table = {.limit = bb_table_limit(stdout)};
+	char why[REASON];
 
-	bb_table_columns(t, ranks, 4);
-	if (s->model->hyper.experts)
-		bb_table_columns(t, experts, 4);
-	bb_table_columns(t, settings, 4);
-	if (s->cluster.launch > 0)
-		bb_table_column(t, "launch", "", 0);
-	for (int i = 0; i < SHOWN_TRAFFICS; i++)
-		if (is_shown(s, shown_traffic[i]))
-			bb_table_column(t, bb_traffic_names[shown_traffic[i]], "", 0);
-	bb_table_column(t, "why", "", -1);
-}
+	bb_table_columns(&table, ranks, 4);
+	if (experts)
+		bb_table_columns(&table, expert_ranks, 4);
+	bb_table_columns(&table, settings, 4);
+	if (launches)
+		bb_table_column(&table, "launch", "", 0);
+	for (int i = 0; i < BB_TRAFFICS; i++)
+		if (shown[i])
+			bb_table_column(&table, bb_traffic_names[i], "", 0);
+	bb_table_column(&table, "why", "", -1);
+	for (size_t n = 0; n < s->plan.n; n++) {
+		const struct bb_hybrid_division *division = &s->plan.list[n];
+		const struct bb_training *t = &division->training;
+		const struct bb_grid *g = &division->grid;
+		const double *of = division->cost.of;
+		const bool published = is_published(s, g);
 
-static void add_division(const struct view *s, const struct bb_hybrid_division *division,
-			 const char *why, struct bb_text_table *table)
-{
-	const struct bb_hybrid_cost *cost = &division->cost;
-	const struct bb_training *t = &division->training;
-	const struct bb_grid *g = &division->grid;
-
-	bb_table_cellf(table, "%s\t%d\t%d\t%d", is_published(s, g) ? ">" : "",
-		       plan_replicas(division), g->tp, g->pp);
-	if (s->model->hyper.experts)
-		bb_table_cellf(table, "%d\t%d", bb_grid_expert_ranks(g), bb_grid_expert_tensor(g));
-	bb_table_cellf(table, "%d\t%s\t%s\t%llu\t%d\t%s\t%s\t%llu\t%llu\t%s",
-		       (int)bb_hybrid_context(division),
-		       g->cp > 1 ? bb_context_words[division->exchanges] : "-",
-		       plan_schedule(division), (unsigned long long)t->chunks, t->zero,
-		       t->sequence_parallel ? "yes" : "no", division->scatter ? "yes" : "no",
-		       (unsigned long long)t->micro_batch, (unsigned long long)t->micro_batches,
-		       bb_recompute_words[t->recompute]);
-	bb_table_cellf(table, "%.1f\t%.0f\t%.3f\t%.3f\t%.3f", 1e-9 * (double)division->need.total,
-		       token_rate(s, division), cost->step, cost->of[BB_TERM_COMPUTE],
-		       cost->of[BB_TERM_BUBBLE]);
-	if (s->cluster.launch > 0)
-		bb_table_cellf(table, "%.3f", cost->of[BB_TERM_LAUNCH]);
-	for (int i = 0; i < SHOWN_TRAFFICS; i++)
-		if (is_shown(s, shown_traffic[i]))
-			bb_table_cellf(table, "%.3f%s", cost->of[shown_traffic[i]],
-				       division->crosses[shown_traffic[i]] ? "*" : "");
-	bb_table_cell(table, why);
-}
-
-static void add_misfits(const struct view *s)
-{
-	const struct bb_hybrid_plan *plan = &s->plan;
-	const struct bb_hybrid_division *n = &plan->nearest;
-	char name[NAME];
-
-	bb_strbuf_addf(s->out, "#\n# %zu of %zu divisions of %d rank%s are possible", plan->n,
-		       plan->tried, s->cluster.ranks, bb_plural(s->cluster.ranks));
-	for (int i = 0; i < BB_MISFITS; i++)
-		if (plan->misfits[i])
-			bb_strbuf_addf(s->out, "; %zu: %s", plan->misfits[i], bb_misfit_reasons[i]);
-	bb_strbuf_add(s->out, "\n");
-	if (n->need.total == 0)
-		return;
-	bb_strbuf_addf(s->out, "# nearest to fitting: %s needs %.1f of %.1f GB, most of it %s\n",
-		       plan_name(n, name), 1e-9 * (double)n->need.total,
-		       1e-9 * (double)s->cluster.memory,
-		       bb_category_words[bb_need_tightest(&n->need)]);
-}
-
-static void division_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
-			   struct bb_strbuf *out)
-{
-	char text[REASON];
-
-	plan_compare(behind->own, ahead->own, true, "", text);
-	bb_strbuf_add(out, text);
-}
-
-/* The best division and the runner-up. */
-static void add_best(const struct view *s)
-{
-	struct bb_best best = {
-		.choice = {.subject = "division", .unit = " per step", .cause = division_cause}};
-	size_t answer;
-
-	for (size_t i = 0; i < s->plan.n; i++) {
-		const struct bb_hybrid_division *division = &s->plan.list[i];
-		char name[NAME];
-
-		bb_best_add(&best,
-			    (struct bb_candidate){.seconds = division->cost.step, .own = division},
-			    "%s", plan_name(division, name));
+		if (n >= (size_t)s->options->best && !published)
+			continue;
+		bb_table_cellf(&table, "%s\t%d\t%d\t%d", published ? ">" : "",
+			       plan_replicas(division), g->tp, g->pp);
+		if (experts)
+			bb_table_cellf(&table, "%d\t%d", bb_grid_expert_ranks(g),
+				       bb_grid_expert_tensor(g));
+		bb_table_cellf(&table, "%d\t%s\t%s\t%llu\t%d\t%s\t%s\t%llu\t%llu\t%s",
+			       (int)bb_hybrid_context(division),
+			       g->cp > 1 ? bb_context_words[division->exchanges] : "-",
+			       plan_schedule(division), (unsigned long long)t->chunks, t->zero,
+			       t->sequence_parallel ? "yes" : "no",
+			       division->scatter ? "yes" : "no", (unsigned long long)t->micro_batch,
+			       (unsigned long long)t->micro_batches,
+			       bb_recompute_words[t->recompute]);
+		bb_table_cellf(&table, "%.1f\t%.0f\t%.3f\t%.3f\t%.3f",
+			       1e-9 * (double)division->need.total, token_rate(s, division),
+			       division->cost.step, of[BB_TERM_COMPUTE], of[BB_TERM_BUBBLE]);
+		if (launches)
+			bb_table_cellf(&table, "%.3f", of[BB_TERM_LAUNCH]);
+		for (int i = 0; i < BB_TRAFFICS; i++)
+			if (shown[i])
+				bb_table_cellf(&table, "%.3f%s", of[i],
+					       division->crosses[i] ? "*" : "");
+		bb_table_cell(&table, plan_explain(&s->plan, n, why));
 	}
-	bb_strbuf_add(s->out, s->plan.n > 1 ? "#\n" : "");
-	answer = s->out->length;
-	bb_best_recommend(&best, s->out);
-	bb_run_answer(s->run, s->out, answer);
+	if (s->plan.n > 0)
+		bb_table_print(&table, s->out);
+	bb_table_free(&table);
 }
 
 /* The bytes that a rank sends in a step of DIVISION, and the groups that cross nodes. */
@@ -521,45 +477,63 @@ static void add_rates(const struct view *s, const struct bb_hybrid_division *div
 			       division->cost.of[BB_TERM_LAUNCH]);
 }
 
+static void division_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+			   struct bb_strbuf *out)
+{
+	char text[REASON];
+
+	plan_compare(behind->own, ahead->own, true, "", text);
+	bb_strbuf_add(out, text);
+}
+
+/* What is not listed, what the best division and the published one reach and send, and the best
+   with the runner-up. */
 static void add_plan(const struct view *s)
 {
 	const struct bb_hybrid_plan *plan = &s->plan;
-	const struct bb_hybrid_division *published = NULL;
-	struct bb_text_table table = {.limit = bb_table_limit(stdout)};
-	char why[REASON];
+	const struct bb_hybrid_division *nearest = &plan->nearest;
+	struct bb_best best = {
+		.choice = {.subject = "division", .unit = " per step", .cause = division_cause}};
+	char name[NAME], why[REASON];
+	size_t published = 0, answer;
 
-	add_division_columns(s, &table);
-	for (size_t i = 0; i < plan->n; i++) {
-		const bool mark = is_published(s, &plan->list[i].grid);
-
-		if (mark)
-			published = &plan->list[i];
-		if (i >= (size_t)s->options->best && !mark)
-			continue;
-		add_division(s, &plan->list[i], plan_explain(plan, i, why), &table);
-	}
-	if (plan->n > 0)
-		bb_table_print(&table, s->out);
-	bb_table_free(&table);
-	add_misfits(s);
-	if (plan->n > 0)
-		add_rates(s, &plan->list[0]);
-	if (published) {
-		const size_t place = (size_t)(published - plan->list);
-
+	bb_strbuf_addf(s->out, "#\n# %zu of %zu divisions of %d rank%s are possible", plan->n,
+		       plan->tried, s->cluster.ranks, bb_plural(s->cluster.ranks));
+	for (int i = 0; i < BB_MISFITS; i++)
+		if (plan->misfits[i])
+			bb_strbuf_addf(s->out, "; %zu: %s", plan->misfits[i], bb_misfit_reasons[i]);
+	bb_strbuf_add(s->out, "\n");
+	if (nearest->need.total > 0)
 		bb_strbuf_addf(s->out,
-			       "# the published division is number %zu of %zu, %.1f%% slower than "
-			       "the best: %s\n",
-			       place + 1, plan->n,
-			       100 * (published->cost.step / plan->list[0].cost.step - 1),
-			       plan_explain(plan, place, why));
-	}
-	if (plan->n > 0)
-		add_traffic(s, &plan->list[0]);
-	if (published && published != plan->list)
-		add_traffic(s, published);
-	if (plan->n > 0)
-		add_best(s);
+			       "# nearest to fitting: %s needs %.1f of %.1f GB, most of it %s\n",
+			       plan_name(nearest, name), 1e-9 * (double)nearest->need.total,
+			       1e-9 * (double)s->cluster.memory,
+			       bb_category_words[bb_need_tightest(&nearest->need)]);
+	if (plan->n == 0)
+		return;
+	add_rates(s, &plan->list[0]);
+	while (published < plan->n && !is_published(s, &plan->list[published].grid))
+		published++;
+	if (published < plan->n)
+		bb_strbuf_addf(
+			s->out,
+			"# the published division is number %zu of %zu, %.1f%% slower than "
+			"the best: %s\n",
+			published + 1, plan->n,
+			100 * (plan->list[published].cost.step / plan->list[0].cost.step - 1),
+			plan_explain(plan, published, why));
+	add_traffic(s, &plan->list[0]);
+	if (published > 0 && published < plan->n)
+		add_traffic(s, &plan->list[published]);
+	for (size_t i = 0; i < plan->n; i++)
+		bb_best_add(&best,
+			    (struct bb_candidate){.seconds = plan->list[i].cost.step,
+						  .own = &plan->list[i]},
+			    "%s", plan_name(&plan->list[i], name));
+	bb_strbuf_add(s->out, plan->n > 1 ? "#\n" : "");
+	answer = s->out->length;
+	bb_best_recommend(&best, s->out);
+	bb_run_answer(s->run, s->out, answer);
 }
 
 bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
@@ -578,6 +552,7 @@ bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
 	BB_TRY(status, bb_hybrid_plan_make(&s.plan, &s.cluster, &s.space, &run->error), out);
 	BB_TRY(status, bb_estimate_open(run, &bb_record_hybrid_plan, s.cluster.ranks, NULL), out);
 	add_setting(&s);
+	add_divisions(&s);
 	add_plan(&s);
 	for (size_t i = 0; i < s.plan.n && status == BB_OK; i++) {
 		division_describe(&s, &s.plan.list[i], &r);
