@@ -12,24 +12,24 @@
 bb_status bb_draft_open(struct bb_draft *draft, const struct bb_order *order, int microbatches,
 			int64_t limit, struct bb_error *error)
 {
-	const size_t ends = 3 * (size_t)bb_order_depths(order) * (size_t)microbatches;
+	const size_t stages = (size_t)order->stages;
 
 	*draft = (struct bb_draft){
 		.order = *order,
-		.microbatches = microbatches,
+		.requested = order->microbatches,
 		.limit = limit,
 		.parts = calloc((size_t)bb_order_depths(order), sizeof(*draft->parts)),
-		.kept = calloc((size_t)order->stages, sizeof(*draft->kept)),
-		.ends = malloc(ends * sizeof(*draft->ends)),
-		.stages = calloc((size_t)order->stages, sizeof(*draft->stages)),
-		.winners = calloc(2 * (size_t)order->stages, sizeof(*draft->winners)),
+		.kept = calloc(stages, sizeof(*draft->kept)),
+		.stages = calloc(stages, sizeof(*draft->stages)),
+		.winners = calloc(2 * stages, sizeof(*draft->winners)),
 	};
+	draft->order.microbatches = microbatches;
+	draft->order.passes = calloc(stages * order->length, sizeof(*draft->order.passes));
+	draft->ends = malloc(bb_order_slots(&draft->order) * sizeof(*draft->ends));
 	for (int d = 0; d < bb_order_depths(order) && draft->parts; d++)
 		draft->parts[d] = bb_part_of(order, d);
 	for (int s = 0; s < order->stages && draft->kept; s++)
 		draft->kept[s] = bb_part_of_stage(order, s).change[BB_PASS_F];
-	draft->order.passes =
-		calloc((size_t)order->stages * order->length, sizeof(*draft->order.passes));
 	return draft->parts && draft->kept && draft->ends && draft->stages && draft->winners &&
 			       draft->order.passes
 		       ? BB_OK
@@ -48,11 +48,8 @@ void bb_draft_free(struct bb_draft *draft)
 
 void bb_draft_clear(struct bb_draft *draft)
 {
-	const size_t ends =
-		3 * (size_t)bb_order_depths(&draft->order) * (size_t)draft->microbatches;
-
 	memset(draft->stages, 0, (size_t)draft->order.stages * sizeof(*draft->stages));
-	for (size_t i = 0; i < ends; i++)
+	for (size_t i = 0; i < bb_order_slots(&draft->order); i++)
 		draft->ends[i] = -1;
 	draft->bubble = 0;
 	draft->failed = false;
@@ -63,14 +60,11 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* The end of a pass; BW is a B there. */
+/* The end of a pass. */
 static int64_t *draft_end(const struct bb_draft *draft, enum bb_pass_kind kind, int depth,
 			  int microbatch)
 {
-	const int slots = kind == BB_PASS_BW ? BB_PASS_B : (int)kind;
-	const size_t part = (size_t)slots * (size_t)bb_order_depths(&draft->order) + (size_t)depth;
-
-	return &draft->ends[part * (size_t)draft->microbatches + (size_t)microbatch];
+	return &draft->ends[bb_order_slot_at(&draft->order, kind, depth, microbatch)];
 }
 
 /* The time at which PASS has what it needs of another part: 0 where it needs nothing, below 0 where
@@ -83,7 +77,7 @@ static int64_t arrival_of(const struct bb_draft *draft, int stage, const struct 
 
 	if (input < 0)
 		return 0;
-	if (pass->microbatch == draft->microbatches)
+	if (pass->microbatch == draft->order.microbatches)
 		return -1;
 	end = *draft_end(draft, pass->kind, input, pass->microbatch);
 	return end < 0 || bb_order_stage(order, input) == stage ? end : end + order->pipeline.hop;
@@ -120,7 +114,7 @@ static void place(struct bb_draft *draft, int stage, struct bb_pass pass)
 	state->held += draft->parts[depth].change[pass.kind];
 	draft->failed |= state->held > bb_draft_room(draft, stage);
 	*draft_end(draft, pass.kind, depth, pass.microbatch) = state->time;
-	if (pass.microbatch < draft->order.microbatches)
+	if (pass.microbatch < draft->requested)
 		draft->order.passes[(size_t)stage * draft->order.length + state->written++] = pass;
 }
 
@@ -130,7 +124,7 @@ void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int
 	const struct bb_pass pass = next_pass(draft, stage, kind, chunk);
 
 	if (draft->failed || bb_draft_arrival(draft, stage, kind, chunk) < 0 ||
-	    pass.microbatch == draft->microbatches ||
+	    pass.microbatch == draft->order.microbatches ||
 	    (kind != BB_PASS_F && pass.microbatch >= state->done[kind - 1][chunk])) {
 		draft->failed = true;
 		return;
@@ -221,7 +215,7 @@ static int64_t earliest(const struct bb_draft *draft, int stage, enum bb_pass_ki
 		return state->waiting > 0 ? state->time : NEVER;
 	if (kind == BB_PASS_B && state->done[BB_PASS_B][0] == state->done[BB_PASS_F][0])
 		return NEVER;
-	if (kind == BB_PASS_F && (state->done[BB_PASS_F][0] == draft->microbatches ||
+	if (kind == BB_PASS_F && (state->done[BB_PASS_F][0] == draft->order.microbatches ||
 				  state->held + bb_draft_part(draft, stage, 0)->change[BB_PASS_F] >
 					  bb_draft_room(draft, stage)))
 		return NEVER;
@@ -343,32 +337,6 @@ const struct bb_pass *bb_draft_step(struct bb_draft *draft, int *stage)
 #define PASS "%s of microbatch %d, chunk %d, on stage %d"
 #define PASS_OF(pass, stage) bb_pass_names[(pass)->kind], (pass)->microbatch, (pass)->chunk, stage
 
-/* Each pass of the list is there once; with its length, none is missing. */
-static bb_status check_stage(const struct bb_order *order, int stage, bool *seen,
-			     struct bb_error *error)
-{
-	for (size_t i = 0; i < order->length; i++) {
-		const struct bb_pass *pass = &bb_order_passes(order, stage)[i];
-		const bool wrong_half =
-			order->split ? pass->kind == BB_PASS_BW
-				     : pass->kind == BB_PASS_B || pass->kind == BB_PASS_W;
-		size_t slot;
-
-		if (pass->kind >= BB_PASS_KINDS || wrong_half || pass->chunk >= order->chunks ||
-		    pass->microbatch >= order->microbatches)
-			return bb_fail(error, BB_EDATA,
-				       "no such pass: number %zu of "
-				       "stage %d: kind %d, microbatch %d, chunk %d",
-				       i, stage, pass->kind, pass->microbatch, pass->chunk);
-		slot = bb_order_slot(order, stage, pass);
-		if (seen[slot])
-			return bb_fail(error, BB_EDATA, PASS " appears twice",
-				       PASS_OF(pass, stage));
-		seen[slot] = true;
-	}
-	return BB_OK;
-}
-
 bb_status bb_order_check(const struct bb_order *order, struct bb_error *error)
 {
 	bool *seen = calloc(bb_order_slots(order), sizeof(*seen));
@@ -376,11 +344,30 @@ bb_status bb_order_check(const struct bb_order *order, struct bb_error *error)
 	bb_status status = seen ? BB_OK : bb_no_memory(error, "a pipeline's order");
 	int stage;
 
-	for (int s = 0; s < order->stages && status == BB_OK; s++)
-		status = check_stage(order, s, seen, error);
-	free(seen);
-	if (status != BB_OK)
-		return status;
+	/* Each pass of a list is there once; with its length, none is missing. */
+	for (size_t n = 0; n < (size_t)order->stages * order->length && status == BB_OK; n++) {
+		const struct bb_pass *pass = &order->passes[n];
+		const int s = (int)(n / order->length);
+		const bool wrong_half =
+			order->split ? pass->kind == BB_PASS_BW
+				     : pass->kind == BB_PASS_B || pass->kind == BB_PASS_W;
+		bool *here = NULL;
+
+		if (pass->kind < BB_PASS_KINDS && !wrong_half && pass->chunk < order->chunks &&
+		    pass->microbatch < order->microbatches)
+			here = &seen[bb_order_slot(order, s, pass)];
+		if (!here)
+			status = bb_fail(error, BB_EDATA,
+					 "no such pass: number %zu of "
+					 "stage %d: kind %d, microbatch %d, chunk %d",
+					 n % order->length, s, pass->kind, pass->microbatch,
+					 pass->chunk);
+		else if (*here)
+			status = bb_fail(error, BB_EDATA, PASS " appears twice", PASS_OF(pass, s));
+		else
+			*here = true;
+	}
+	BB_TRY(status, status, out);
 	BB_TRY(status, bb_draft_follow(&draft, order, error), out);
 	while (bb_draft_step(&draft, &stage))
 		;
@@ -398,6 +385,7 @@ bb_status bb_order_check(const struct bb_order *order, struct bb_error *error)
 				       : "comes before a pass that it depends on");
 	}
 out:
+	free(seen);
 	bb_draft_free(&draft);
 	return status;
 }

@@ -29,12 +29,12 @@ struct bb_stage_state {
 
 /* Nanoseconds and bytes are whole numbers, so that equal times are equal. */
 struct bb_draft {
-	struct bb_order order; /* with its own lists */
-	int microbatches;      /* passes of those beyond the order's are not written down */
+	struct bb_order order; /* with its own lists, and maybe more microbatches */
+	int requested;         /* microbatches; passes of later ones are not written down */
 	struct bb_part *parts; /* [depth] */
 	int64_t limit;         /* microbatches that a stage has room for */
 	int64_t *kept;         /* [stage]: what F leaves of one in all chunks */
-	int64_t *ends;         /* [slot of bb_order_slot, with MICROBATCHES]; below 0: not yet */
+	int64_t *ends;         /* [bb_order_slot]; below 0: not yet */
 	struct bb_stage_state *stages;
 	struct bb_list_rule rule;
 	int *winners;   /* list scheduling: a tree of stages, the one that begins first on top */

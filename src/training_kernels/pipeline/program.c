@@ -29,7 +29,7 @@ struct bb_pipeline_step {
 struct bb_pipeline_list {
 	struct bb_pipeline_step *steps;
 	size_t n, room;
-	uint32_t events;
+	bool failed; /* no memory */
 };
 
 /* ---- functions of the program ---------------------------------------------------------------- */
@@ -97,40 +97,45 @@ static void pipeline_program_describe(const struct bb_program *program,
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
-struct layout {
-	struct bb_pipeline_program *program;
-	uint32_t *arrivals; /* [slot]: the receiver's event of the arrival of its result */
-	bool failed;        /* no memory */
-};
-
-static void layout_add(struct layout *l, int stage, enum bb_act act, int queue, size_t at, int lane,
-		       int peer)
+static void layout_add(struct bb_pipeline_list *list, enum bb_act act, int queue, size_t at,
+		       int lane, int peer)
 {
-	struct bb_pipeline_list *list = &l->program->lists[stage];
 	struct bb_pipeline_step *added = BB_ARRAY_ADD(list->steps, list->n, list->room);
 
-	l->failed |= !added;
+	list->failed |= !added;
 	if (added)
 		*added = (struct bb_pipeline_step){(uint8_t)act, (uint8_t)queue, (uint8_t)lane,
 						   (uint16_t)peer, (uint32_t)at};
 }
 
 /* Does MICROBATCH need a message from depth FROM to depth TO? */
-static bool is_sent(const struct layout *l, int from, int to, int microbatch)
+static bool is_sent(const struct bb_pipeline_program *program, int from, int to, int microbatch)
 {
-	const struct bb_order *order = &l->program->order;
+	const struct bb_order *order = &program->order;
 	const bool wraps = from / order->stages != to / order->stages;
 
 	if (to < 0 || bb_order_stage(order, from) == bb_order_stage(order, to))
 		return false;
-	return !l->program->form.first_wraps || !wraps || microbatch % order->stages == 0;
+	return !program->form.first_wraps || !wraps || microbatch % order->stages == 0;
+}
+
+#define EVENTS 4 /* of a chunk and a microbatch: each direction has one at both ends */
+
+/* The event of a stage: PASS is done there in CHUNK, or its input has ARRIVED. */
+static uint32_t event_of(const struct bb_order *order, const struct bb_pass *pass, int chunk,
+			 bool arrived)
+{
+	const int part = chunk * order->microbatches + pass->microbatch;
+
+	return (uint32_t)(EVENTS * part + 2 * (pass->kind != BB_PASS_F) + arrived);
 }
 
 /* PASS, after the message that it waits for, and the message with its result. Those of a lane
    always come from the same side. */
-static void layout_add_pass(struct layout *l, int stage, const struct bb_pass *pass)
+static void layout_add_pass(struct bb_pipeline_program *program, int stage,
+			    const struct bb_pass *pass)
 {
-	const struct bb_order *order = &l->program->order;
+	const struct bb_order *order = &program->order;
 	const int depth = bb_order_depth(order, stage, pass->chunk);
 	const int input = bb_order_input(order, stage, pass);
 	const int output = bb_order_output(order, stage, pass);
@@ -138,26 +143,26 @@ static void layout_add_pass(struct layout *l, int stage, const struct bb_pass *p
 	const int backward = pass->kind != BB_PASS_F;
 	const int lane = backward + (order->folded ? 2 * (depth / order->stages % 2) : 0);
 	const int sends = SENDS + backward, receives = RECEIVES + lane;
-	uint32_t done;
+	const uint32_t done = event_of(order, pass, pass->chunk, false);
+	struct bb_pipeline_list *list = &program->lists[stage], *peer;
+	uint32_t arrives;
 	int to;
 
-	if (input >= 0 && is_sent(l, input, depth, pass->microbatch))
-		layout_add(
-			l, stage, BB_ACT_WAIT, COMPUTES,
-			l->arrivals[bb_order_slot_at(order, pass->kind, input, pass->microbatch)],
-			0, 0);
-	layout_add(l, stage, BB_ACT_COMPUTE, COMPUTES, slot, 0, 0);
-	if (!is_sent(l, depth, output, pass->microbatch))
+	if (input >= 0 && is_sent(program, input, depth, pass->microbatch))
+		layout_add(list, BB_ACT_WAIT, COMPUTES, event_of(order, pass, pass->chunk, true), 0,
+			   0);
+	layout_add(list, BB_ACT_COMPUTE, COMPUTES, slot, 0, 0);
+	if (!is_sent(program, depth, output, pass->microbatch))
 		return;
 	to = bb_order_stage(order, output);
-	done = l->program->lists[stage].events++;
-	l->arrivals[slot] = l->program->lists[to].events++;
-	l->program->messages++;
-	layout_add(l, stage, BB_ACT_RECORD, COMPUTES, done, 0, 0);
-	layout_add(l, stage, BB_ACT_WAIT, sends, done, 0, 0);
-	layout_add(l, stage, BB_ACT_SEND, sends, slot, lane, to);
-	layout_add(l, to, BB_ACT_RECV, receives, slot, lane, stage);
-	layout_add(l, to, BB_ACT_RECORD, receives, l->arrivals[slot], 0, 0);
+	peer = &program->lists[to];
+	arrives = event_of(order, pass, output / order->stages, true);
+	program->messages++;
+	layout_add(list, BB_ACT_RECORD, COMPUTES, done, 0, 0);
+	layout_add(list, BB_ACT_WAIT, sends, done, 0, 0);
+	layout_add(list, BB_ACT_SEND, sends, slot, lane, to);
+	layout_add(peer, BB_ACT_RECV, receives, slot, lane, stage);
+	layout_add(peer, BB_ACT_RECORD, receives, arrives, 0, 0);
 }
 
 bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
@@ -165,10 +170,9 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 				   const struct bb_pipeline_form *form, struct bb_error *error)
 {
 	const int lanes = order->stages == 1 ? 0 : order->folded ? 4 : 2;
-	struct layout l = {.program = program};
 	const struct bb_pass *pass;
 	struct bb_draft draft = {0};
-	bb_status status = BB_OK;
+	bb_status status;
 	int stage;
 
 	*program = (struct bb_pipeline_program){
@@ -176,6 +180,7 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 			    .nranks = order->stages,
 			    .queues = lanes ? RECEIVES + lanes : 1,
 			    .lanes = lanes,
+			    .events = lanes ? EVENTS * order->chunks * order->microbatches : 0,
 			    .length = pipeline_program_length,
 			    .operation = pipeline_program_operation,
 			    .describe = pipeline_program_describe},
@@ -183,26 +188,22 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 		.form = *form,
 		.lists = calloc((size_t)order->stages, sizeof(*program->lists)),
 	};
+	if (!program->lists)
+		return bb_no_memory(error, "a pipeline's program");
 	if (form->fault.kind == BB_FAULT_SWAP) {
 		pass = bb_order_passes(order, form->fault.rank);
 		program->swapped[0] = bb_order_slot(order, form->fault.rank, pass);
 		program->swapped[1] = program->swapped[0] +
 				      (size_t)bb_order_depths(order) * (size_t)order->microbatches;
 	}
-	l.arrivals = calloc(bb_order_slots(order), sizeof(*l.arrivals));
-	l.failed = !program->lists || !l.arrivals;
-	if (!l.failed)
-		BB_TRY(status, bb_draft_follow(&draft, order, error), out);
-	while (!l.failed && (pass = bb_draft_step(&draft, &stage)))
-		layout_add_pass(&l, stage, pass);
-	for (int s = 0; s < order->stages && !l.failed; s++)
-		if (program->program.events < (int)program->lists[s].events)
-			program->program.events = (int)program->lists[s].events;
-	if (l.failed)
-		status = bb_no_memory(error, "a pipeline's program");
+	BB_TRY(status, bb_draft_follow(&draft, order, error), out);
+	while ((pass = bb_draft_step(&draft, &stage)))
+		layout_add_pass(program, stage, pass);
+	for (int s = 0; s < order->stages && status == BB_OK; s++)
+		if (program->lists[s].failed)
+			status = bb_no_memory(error, "a pipeline's program");
 out:
 	bb_draft_free(&draft);
-	free(l.arrivals);
 	return status;
 }
 

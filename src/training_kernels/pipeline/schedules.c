@@ -118,7 +118,7 @@ static void fold_warm_up(struct bb_draft *draft)
 		       stages[i].held + part->change[BB_PASS_F] * (2 + 2 * i) <=
 			       bb_draft_room(draft, i) &&
 		       stages[i].time + part->cost[BB_PASS_F] <= arrival &&
-		       stages[i].done[BB_PASS_F][0] < draft->microbatches && !draft->failed)
+		       stages[i].done[BB_PASS_F][0] < draft->order.microbatches && !draft->failed)
 			for (int j = 0; j <= i; j++)
 				bb_draft_put(draft, j, BB_PASS_F, 0);
 		bb_draft_put(draft, i, BB_PASS_F, 1);
@@ -130,38 +130,9 @@ static void fold_warm_up(struct bb_draft *draft)
 		for (; !draft->failed && here[0] + here[1] < before[0] + before[1];
 		     chunk = 1 - chunk)
 			for (int j = p - 1; j >= i; j--)
-				if (stages[j].done[BB_PASS_F][chunk] < draft->microbatches)
+				if (stages[j].done[BB_PASS_F][chunk] < draft->order.microbatches)
 					bb_draft_put(draft, j, BB_PASS_F, chunk);
 	}
-}
-
-/* The chunk whose B a stage does next: the first chunk once its input has arrived, else the
-   second. */
-static int chunk_of_b(const struct bb_draft *draft, int stage)
-{
-	const int *done = draft->stages[stage].done[BB_PASS_B];
-
-	if (done[0] >= done[1])
-		return 1;
-	return done[1] == draft->microbatches || bb_draft_arrival(draft, stage, BB_PASS_B, 0) >= 0
-		       ? 0
-		       : 1;
-}
-
-/* The chunk whose F it does next; -1: none now. */
-static int chunk_of_f(const struct bb_draft *draft, int stage)
-{
-	const int *done = draft->stages[stage].done[BB_PASS_F];
-
-	if (done[1] == draft->microbatches)
-		return -1;
-	if (done[1] >= done[0])
-		return 0;
-	if (bb_draft_arrival(draft, stage, BB_PASS_F, 1) >= 0)
-		return 1;
-	if (done[0] < draft->microbatches && bb_draft_arrival(draft, stage, BB_PASS_F, 0) >= 0)
-		return 0;
-	return -1;
 }
 
 /* Does the stage have what the pass needs? Always if all parts are equal; else it may skip a
@@ -171,7 +142,7 @@ static bool is_ready(const struct bb_draft *draft, int stage, enum bb_pass_kind 
 	const int(*done)[2] = draft->stages[stage].done;
 
 	return done[kind][chunk] <
-		       (kind == BB_PASS_F ? draft->microbatches : done[BB_PASS_F][chunk]) &&
+		       (kind == BB_PASS_F ? draft->order.microbatches : done[BB_PASS_F][chunk]) &&
 	       bb_draft_arrival(draft, stage, kind, chunk) >= 0;
 }
 
@@ -183,9 +154,14 @@ static int fold_round(struct fold *f)
 	const int p = draft->order.stages;
 	int placed = 0;
 
+	/* The B of the first chunk once its input has arrived, else that of the second. */
 	for (int i = 0; i < p; i++) {
+		const int *done = stages[i].done[BB_PASS_B];
+
 		bb_draft_make_room(draft, i, BB_PASS_B, 0);
-		stages[i].extra = chunk_of_b(draft, i);
+		stages[i].extra =
+			done[0] >= done[1] || (done[1] < draft->order.microbatches &&
+					       bb_draft_arrival(draft, i, BB_PASS_B, 0) < 0);
 	}
 	/* The first chunk from the last stage on, the second from the first. */
 	for (int n = 0; n < 2 * p; n++) {
@@ -196,10 +172,14 @@ static int fold_round(struct fold *f)
 			placed++;
 		}
 	}
+	/* The F of the second chunk, which is never ahead of the first, once its input has
+	   arrived. */
 	for (int i = 0; i < p; i++) {
-		const int chunk = chunk_of_f(draft, i);
+		const int *done = stages[i].done[BB_PASS_F];
+		const int chunk =
+			done[1] < done[0] && bb_draft_arrival(draft, i, BB_PASS_F, 1) >= 0;
 
-		if (chunk < 0 || !is_ready(draft, i, BB_PASS_F, chunk))
+		if (!is_ready(draft, i, BB_PASS_F, chunk))
 			continue;
 		bb_draft_make_room(draft, i, BB_PASS_F, chunk);
 		fold_put(f, i, BB_PASS_F, chunk);
@@ -223,7 +203,7 @@ static void fold_improve(struct fold *f, int64_t *bubbles, int64_t *best, struct
 		for (int s = 0; s < order->stages; s++)
 			for (int chunk = 0; chunk < 2; chunk++)
 				draft->failed |= draft->stages[s].done[BB_PASS_B][chunk] <
-						 draft->microbatches;
+						 draft->order.microbatches;
 		if (draft->failed || draft->bubble >= last)
 			return;
 		last = f->most_granted = draft->bubble;
@@ -303,45 +283,6 @@ static void greedy_put(const struct greedy *g, int stage, enum bb_pass_kind kind
 	bb_draft_put(draft, stage, kind, 0);
 }
 
-/* Until each stage has done its first B: F that fit before it, in time and in memory. */
-static void greedy_warm_up(const struct greedy *g)
-{
-	struct bb_draft *draft = g->draft;
-	struct bb_stage_state *stages = draft->stages;
-	const int p = draft->order.stages;
-	int64_t arrival = 0; /* of the first B of the next stage */
-
-	for (int j = 0; j < p; j++)
-		bb_draft_put(draft, j, BB_PASS_F, 0);
-	for (int j = p - 1; j >= 0; j--) {
-		const struct bb_part *part = bb_draft_part(draft, j, 0);
-		const int64_t f = part->cost[BB_PASS_F], memory = part->change[BB_PASS_F];
-		int64_t held = stages[j].held, time = stages[j].time;
-
-		stages[j].extra = 0;
-		while (j < p - 1 &&
-		       stages[j].done[BB_PASS_F][0] + stages[j].extra < draft->microbatches &&
-		       held + memory <= bb_draft_room(draft, j) &&
-		       (g->waits ? time + f <= arrival : time < arrival)) {
-			held += memory;
-			time += f;
-			stages[j].extra++;
-		}
-		arrival = (time > arrival ? time : arrival) + part->cost[BB_PASS_B] +
-			  draft->order.pipeline.hop;
-	}
-	/* No stage is ahead of the one that feeds it. */
-	for (int j = 1; j < p; j++)
-		while (stages[j].extra > 0 && stages[j].extra >= stages[j - 1].extra &&
-		       stages[j].done[BB_PASS_F][0] + stages[j].extra < draft->microbatches)
-			stages[j].extra--;
-	for (int j = 0; j < p; j++)
-		for (; stages[j].extra > 0; stages[j].extra--)
-			bb_draft_put(draft, j, BB_PASS_F, 0);
-	for (int j = p - 1; j >= 0; j--)
-		bb_draft_put(draft, j, BB_PASS_B, 0);
-}
-
 /* Should the stage do an F now? With HURRIES not if it is well ahead and its B would be late. */
 static bool wants_f(const struct greedy *g, int stage)
 {
@@ -350,7 +291,7 @@ static bool wants_f(const struct greedy *g, int stage)
 	const struct bb_part *part = bb_draft_part(draft, stage, 0), *next;
 	int64_t held, b, room = 0; /* arrival of the B; time of the W that make room */
 
-	if (state->done[BB_PASS_F][0] == draft->microbatches)
+	if (state->done[BB_PASS_F][0] == draft->order.microbatches)
 		return false;
 	if (!g->hurries || stage + 1 == draft->order.stages ||
 	    state->done[BB_PASS_F][0] < state[1].done[BB_PASS_F][0] + 2)
@@ -370,24 +311,57 @@ static bool wants_f(const struct greedy *g, int stage)
 	       b - state->time > draft->bubble - state->bubble;
 }
 
-/* Each stage does an F, if any, and a B. */
-static void greedy_round(const struct greedy *g)
+/* Places all passes. */
+static void greedy_place(const struct greedy *g)
 {
 	struct bb_draft *draft = g->draft;
 	struct bb_stage_state *stages = draft->stages;
-	const int p = draft->order.stages;
+	const int p = draft->order.stages, m = draft->order.microbatches;
+	int64_t arrival = 0; /* of the first B of the next stage */
 
+	/* Until each stage has done its first B: F that fit before it, in time and in memory. */
 	for (int j = 0; j < p; j++)
-		stages[j].extra = wants_f(g, j);
-	for (int j = p - 2; j >= 0; j--)
-		if (stages[j].extra > stages[j + 1].extra)
-			stages[j].extra = stages[j + 1].extra;
+		bb_draft_put(draft, j, BB_PASS_F, 0);
+	for (int j = p - 1; j >= 0; j--) {
+		const struct bb_part *part = bb_draft_part(draft, j, 0);
+		const int64_t f = part->cost[BB_PASS_F], memory = part->change[BB_PASS_F];
+		int64_t held = stages[j].held, time = stages[j].time;
+
+		stages[j].extra = 0;
+		while (j < p - 1 && stages[j].done[BB_PASS_F][0] + stages[j].extra < m &&
+		       held + memory <= bb_draft_room(draft, j) &&
+		       (g->waits ? time + f <= arrival : time < arrival)) {
+			held += memory;
+			time += f;
+			stages[j].extra++;
+		}
+		arrival = (time > arrival ? time : arrival) + part->cost[BB_PASS_B] +
+			  draft->order.pipeline.hop;
+	}
+	/* No stage is ahead of the one that feeds it. */
+	for (int j = 1; j < p; j++)
+		while (stages[j].extra > 0 && stages[j].extra >= stages[j - 1].extra &&
+		       stages[j].done[BB_PASS_F][0] + stages[j].extra < m)
+			stages[j].extra--;
 	for (int j = 0; j < p; j++)
-		if (stages[j].extra)
-			greedy_put(g, j, BB_PASS_F, false);
+		for (; stages[j].extra > 0; stages[j].extra--)
+			bb_draft_put(draft, j, BB_PASS_F, 0);
 	for (int j = p - 1; j >= 0; j--)
-		greedy_put(g, j, BB_PASS_B,
-			   j == 0 && stages[j].done[BB_PASS_F][0] == draft->microbatches);
+		bb_draft_put(draft, j, BB_PASS_B, 0);
+	/* Then, in rounds, each stage does an F, if any, and a B. */
+	for (int round = 1; round < m && !draft->failed; round++) {
+		for (int j = 0; j < p; j++)
+			stages[j].extra = wants_f(g, j);
+		for (int j = p - 2; j >= 0; j--)
+			if (stages[j].extra > stages[j + 1].extra)
+				stages[j].extra = stages[j + 1].extra;
+		for (int j = 0; j < p; j++)
+			if (stages[j].extra)
+				greedy_put(g, j, BB_PASS_F, false);
+		for (int j = p - 1; j >= 0; j--)
+			greedy_put(g, j, BB_PASS_B, j == 0 && stages[j].done[BB_PASS_F][0] == m);
+	}
+	bb_draft_finish(draft);
 }
 
 #define SEARCHES 8
@@ -408,10 +382,7 @@ static void try_draft(struct bb_draft *draft, int i)
 
 	bb_draft_clear(draft);
 	if (i < SEARCHES) {
-		greedy_warm_up(&g);
-		for (int round = 1; round < draft->microbatches && !draft->failed; round++)
-			greedy_round(&g);
-		bb_draft_finish(draft);
+		greedy_place(&g);
 		return;
 	}
 	if (rule >= 0)
