@@ -96,19 +96,25 @@ static struct bb_hybrid_time layers_time(const struct bb_hybrid *h, int first, i
 	return t;
 }
 
-/* Times at --flops, or such that the layers of a stage take --pass-time without recomputation.
-   Returns the FLOPs per second of a rank. */
-static double settle_times(struct bb_hybrid *h)
+/* Times at --flops, or such that the layers of a stage take --pass-time without recomputation; and
+   the cost by the formula of --plan, with the same links and rate of computations. Without nodes
+   all ranks are on one. */
+static void settle_times(struct bb_hybrid *h, struct bb_hybrid_division *division,
+			 const struct bb_options *options)
 {
 	const struct bb_hybrid_options *a = &h->options;
 	const struct bb_model *m = &h->model;
+	const int ranks = bb_grid_ranks(&h->shape.grid);
+	const struct bb_cluster_link link = {options->config.link_rate,
+					     options->config.link_latency};
+	struct bb_hybrid_cluster cluster = {
+		.ranks = ranks, .node = ranks, .inside = link, .between = link, .flops = a->flops};
 	struct bb_hybrid_shape *s = &h->shape;
 	struct bb_hybrid_time *const times[] = {&s->embedding, &s->layer, &s->dense_layer,
 						&s->head};
 	/* Of blocks that have experts, and of those that have none: the number, and the first.
 	   Blocks of a model without such a one are all alike. */
 	int n[2] = {0, 0}, first[2] = {0, 0};
-	double rate = a->flops;
 
 	for (int i = 0; i < m->blocks; i++) {
 		h->is_dense[i] = !bb_model_block(m, i).sparse;
@@ -119,28 +125,14 @@ static double settle_times(struct bb_hybrid *h)
 	s->layer = layers_time(h, first[0], first[0]);
 	s->dense_layer = layers_time(h, first[1], first[1]);
 	s->head = layers_time(h, m->blocks, INT_MAX);
-	if (rate <= 0)
-		rate = (s->layer.flops * n[0] + s->dense_layer.flops * n[1] -
-			again_of(h) * m->blocks) /
-		       s->grid.pp / (1e-9 * (double)a->pass_ns);
+	if (cluster.flops <= 0)
+		cluster.flops = (s->layer.flops * n[0] + s->dense_layer.flops * n[1] -
+				 again_of(h) * m->blocks) /
+				s->grid.pp / (1e-9 * (double)a->pass_ns);
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-		times[i]->forward_s /= rate;
-		times[i]->backward_s /= rate;
+		times[i]->forward_s /= cluster.flops;
+		times[i]->backward_s /= cluster.flops;
 	}
-	return rate;
-}
-
-/* The cost by the formula of --plan, with the same links and RATE of computations; without nodes,
-   all ranks are on one. */
-static void plan_step(struct bb_hybrid *h, struct bb_hybrid_division *division,
-		      const struct bb_options *options, double rate)
-{
-	const struct bb_cluster_link link = {options->config.link_rate,
-					     options->config.link_latency};
-	const int n = bb_grid_ranks(&h->shape.grid);
-	struct bb_hybrid_cluster cluster = {
-		.ranks = n, .node = n, .inside = link, .between = link, .flops = rate};
-
 	if (options->virtual.cluster)
 		bb_hybrid_cluster_set(&cluster, options->virtual.cluster);
 	if (cluster.inside.rate <= 0)
@@ -236,7 +228,7 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 	t = division.training;
 	BB_TRY(status, bb_training_check(&t, &run->error), out);
 	BB_TRY(status, settle_shape(h, &t, &run->error), out);
-	plan_step(h, &division, &run->options, settle_times(h));
+	settle_times(h, &division, &run->options);
 	BB_TRY(status, bb_fit_judge(&h->fit, &t, h->capacity.usable, &run->error), out);
 	/* Is there room for the data of the rank that has most? */
 	for (int rank = 0; rank < run->world.nranks; rank++) {
@@ -328,47 +320,41 @@ static bb_status hybrid_opened(void *own, struct bb_runner *runner)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static bb_status hybrid_add_trial(struct hybrid_session *s, size_t kind)
-{
-	const char *algorithm = s->hybrid->options.algo_text;
-	struct bb_hybrid_shape shape = s->hybrid->shape;
-	struct bb_trial trial = {.expects = kind == 0 ? &bb_hybrid_expectation : NULL};
-	bool exists = false; /* has any rank operations of this kind? */
-	bb_status status;
-
-	shape.parts = kinds[kind].parts;
-	status = bb_hybrid_program_open(&s->programs[kind], &shape,
-					strcmp(algorithm, "auto") == 0 ? NULL : algorithm,
-					&s->engine.run->error);
-	for (int rank = 0; rank < s->engine.run->world.nranks && status == BB_OK && !exists; rank++)
-		exists = s->programs[kind].length(&s->programs[kind], rank) > 0;
-	if (!exists)
-		return status;
-	s->kind_of[s->engine.ntrials] = kind;
-	trial.workload =
-		(struct bb_workload){.program = &s->programs[kind],
-				     .stand_in = (enum bb_stand_in)s->hybrid->options.stand_in,
-				     .buffers = s->data.memory ? bb_hybrid_data_buffers : NULL,
-				     .own = &s->data};
-	snprintf(trial.what, sizeof(trial.what), "%s%s", kinds[kind].name,
-		 kind > 0 ? " alone" : "");
-	if (kind == 0) {
-		trial.watch = (struct bb_timeline_watch){hybrid_observe, s};
-		trial.opened = hybrid_opened;
-	}
-	return bb_engine_add(&s->engine, &trial, NULL);
-}
-
 static bb_status hybrid_open(struct bb_engine *engine)
 {
 	struct hybrid_session *s = (struct hybrid_session *)engine;
-	bb_status status;
+	const struct bb_hybrid *h = s->hybrid = engine->run->own;
+	const char *algorithm = h->options.algo_text;
+	bb_status status = bb_hybrid_data_open(&s->data, &h->shape, engine);
 
-	s->hybrid = engine->run->own;
-	BB_TRY(status, bb_hybrid_data_open(&s->data, &s->hybrid->shape, engine), out);
-	for (size_t kind = 0; kind < KINDS; kind++)
-		BB_TRY(status, hybrid_add_trial(s, kind), out);
-out:
+	for (size_t kind = 0; kind < KINDS && status == BB_OK; kind++) {
+		struct bb_program *program = &s->programs[kind];
+		struct bb_hybrid_shape shape = h->shape;
+		struct bb_trial trial = {
+			.workload = {.program = program,
+				     .stand_in = (enum bb_stand_in)h->options.stand_in,
+				     .buffers = s->data.memory ? bb_hybrid_data_buffers : NULL,
+				     .own = &s->data}};
+		bool exists = false; /* has any rank operations of this kind? */
+
+		shape.parts = kinds[kind].parts;
+		status = bb_hybrid_program_open(program, &shape,
+						strcmp(algorithm, "auto") == 0 ? NULL : algorithm,
+						&engine->run->error);
+		for (int rank = 0; rank < program->nranks && status == BB_OK && !exists; rank++)
+			exists = program->length(program, rank) > 0;
+		if (!exists)
+			continue;
+		s->kind_of[engine->ntrials] = kind;
+		snprintf(trial.what, sizeof(trial.what), "%s%s", kinds[kind].name,
+			 kind > 0 ? " alone" : "");
+		if (kind == 0) {
+			trial.expects = &bb_hybrid_expectation;
+			trial.watch = (struct bb_timeline_watch){hybrid_observe, s};
+			trial.opened = hybrid_opened;
+		}
+		status = bb_engine_add(engine, &trial, NULL);
+	}
 	return status;
 }
 

@@ -31,39 +31,12 @@ static int64_t ns_of(const struct bb_pipeline_options *a, double flops)
 	return flops > 0 ? 1 + (int64_t)(1e9 * flops * (double)a->batch / a->flops) : 0;
 }
 
-/* Bytes that W of a layer needs: inputs of its matrix products and gradients of their outputs, of
-   all routes; 32 s b h for an inner width of 4 h (arXiv 2401.10241, 2.3). */
-static uint64_t weights_need(const struct bb_layer *l)
-{
-	const uint64_t attention = 2 * l->hidden + 2 * l->queries + 2 * l->keys;
-	const uint64_t inner = 2 * l->hidden + (l->gated ? 3 : 2) * l->ffn;
-
-	return l->seq * l->batch * l->bytes * (attention + l->routes * inner + (uint64_t)l->extra);
-}
-
-/* Mean bytes that a layer of M keeps, and that its W needs. */
-static void mean_layer(const struct bb_model *m, const struct bb_pipeline_options *a,
-		       uint64_t *kept, uint64_t *weights)
-{
-	*kept = *weights = 0;
-	for (int i = 0; i < m->blocks; i++) {
-		struct bb_layer layer =
-			bb_layer_of_model(m, bb_model_block(m, i).sparse, (uint64_t)a->batch, 2);
-		uint64_t bytes, need = weights_need(&layer);
-
-		layer.eager = a->attention == BB_ATTENTION_EAGER;
-		bytes = bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
-		*kept = bb_bytes_add(*kept, bytes);
-		*weights = bb_bytes_add(*weights, need < bytes ? need : bytes);
-	}
-	*kept /= (uint64_t)m->blocks;
-	*weights /= (uint64_t)m->blocks;
-}
-
 /*
  * Takes the mean times of layers from the FLOPs of the model, and their activations, in 16 bits,
- * from models/memory/activations.h. The embedding is on the first stage; norm, head or pooler and
- * the loss are on the last. Messages have 2 s b h bytes. False: the numbers exceed the limits.
+ * from models/memory/activations.h. W of a layer needs the inputs of its matrix products and the
+ * gradients of their outputs, of all routes: 32 s b h for an inner width of 4 h (arXiv 2401.10241,
+ * 2.3). The embedding is on the first stage; norm, head or pooler and the loss are on the last.
+ * Messages have 2 s b h bytes. False: the numbers exceed the limits.
  */
 static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_options *a,
 				 struct bb_pipeline *p)
@@ -71,12 +44,27 @@ static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_op
 	const struct bb_layer layer = bb_layer_of_model(m, false, (uint64_t)a->batch, 2);
 	const uint64_t head = m->logits ? bb_head_kept(&layer, (uint64_t)m->hyper.vocab) : 0;
 	const double seconds = (m->forward + m->backward) * (double)a->batch / a->flops;
+	const uint64_t blocks = (uint64_t)m->blocks;
 	struct bb_pipeline_end all = {0, 0, 0, 0, 0};
-	uint64_t kept, weights;
+	uint64_t kept = 0, weights = 0;
 
-	mean_layer(m, a, &kept, &weights);
-	if (bb_bytes_add(bb_bytes_times(kept, (uint64_t)m->blocks), head) > MOST_KEPT ||
-	    seconds > MOST_SECONDS)
+	for (int i = 0; i < m->blocks; i++) {
+		struct bb_layer l =
+			bb_layer_of_model(m, bb_model_block(m, i).sparse, (uint64_t)a->batch, 2);
+		const uint64_t attention = 2 * l.hidden + 2 * l.queries + 2 * l.keys;
+		const uint64_t inner = 2 * l.hidden + (l.gated ? 3 : 2) * l.ffn;
+		const uint64_t need = l.seq * l.batch * l.bytes *
+				      (attention + l.routes * inner + (uint64_t)l.extra);
+		uint64_t bytes;
+
+		l.eager = a->attention == BB_ATTENTION_EAGER;
+		bytes = bb_layer_kept(&l, BB_RECOMPUTE_NONE);
+		kept = bb_bytes_add(kept, bytes);
+		weights = bb_bytes_add(weights, need < bytes ? need : bytes);
+	}
+	kept /= blocks;
+	weights /= blocks;
+	if (bb_bytes_add(bb_bytes_times(kept, blocks), head) > MOST_KEPT || seconds > MOST_SECONDS)
 		return false;
 	for (size_t i = 0; i < m->nworks; i++) {
 		const struct bb_work *work = &m->works[i];
