@@ -10,7 +10,6 @@
 #define BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 
 #include "training_kernels/data_parallel/strategy.h"
-#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/kernel/kernel.h"
 
 enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };

@@ -13,7 +13,6 @@
 #include "core/units.h"
 #include "harness/run/options.h"
 #include "training_kernels/ddp/step.h"
-#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/kernel/kernel.h"
 
 #define BB_DDP_MOST_ALGORITHMS 32

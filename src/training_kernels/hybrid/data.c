@@ -7,7 +7,6 @@
 
 #include "core/array.h"
 #include "models/memory/states.h"
-#include "training_kernels/kernel/kernel.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,6 @@
 #include "core/units.h"
 #include "simulator/cluster/cluster.h"
 #include "training_kernels/hybrid/hybrid.h"
-#include "training_kernels/kernel/fields.h"
 
 #include <limits.h>
 #include <stdio.h>

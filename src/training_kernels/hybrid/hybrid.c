@@ -8,7 +8,6 @@
 #include "harness/measure/algorithms.h"
 #include "harness/run/options.h"
 #include "simulator/cluster/cluster.h"
-#include "training_kernels/kernel/estimate.h"
 
 #include <math.h>
 #include <stdio.h>

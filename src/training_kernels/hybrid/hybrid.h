@@ -12,9 +12,7 @@
 #ifndef BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 #define BB_TRAINING_KERNELS_HYBRID_HYBRID_H
 
-#include "harness/measure/engine.h"
-#include "training_kernels/kernel/options.h"
-#include "training_kernels/kernel/estimate.h"
+#include "training_kernels/kernel/kernel.h"
 #include "training_kernels/hybrid/plan.h"
 #include "training_kernels/hybrid/program.h"
 #include "training_kernels/moe/exchange.h"

@@ -6,9 +6,7 @@
 #include "core/version.h"
 #include "simulator/cluster/cluster.h"
 #include "topology/cards.h"
-#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/hybrid/hybrid.h"
-#include "training_kernels/kernel/kernel.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,8 +5,6 @@
 #include "training_kernels/moe/moe.h"
 
 #include "core/units.h"
-#include "training_kernels/kernel/estimate.h"
-#include "training_kernels/kernel/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>

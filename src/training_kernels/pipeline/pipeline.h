@@ -13,7 +13,6 @@
 #define BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
 
 #include "core/table.h"
-#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/kernel/kernel.h"
 #include "training_kernels/pipeline/program.h"
 

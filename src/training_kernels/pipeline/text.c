@@ -4,7 +4,6 @@
  */
 #include "core/array.h"
 #include "core/units.h"
-#include "training_kernels/kernel/estimate.h"
 #include "training_kernels/pipeline/pipeline.h"
 
 #include <ctype.h>

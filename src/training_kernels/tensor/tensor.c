@@ -5,7 +5,6 @@
 
 #include "core/units.h"
 #include "models/memory/activations.h"
-#include "training_kernels/kernel/estimate.h"
 
 #include <stdio.h>
 #include <string.h>
