@@ -242,24 +242,6 @@ static void add_parts(struct bb_builder *b, struct selection *s, const char *pre
 	}
 }
 
-/* Works of the parts that are registered before the blocks, but run behind them; the last one
-   registered runs first. */
-static void add_works_behind(struct bb_builder *b, struct selection *s)
-{
-	for (int i = s->n - 1; i >= 0 && b->status == BB_OK; i--) {
-		struct bb_tensor *tensor = &b->model->tensors[s->tensors[i]];
-		const unsigned tensors = s->traits & s->parts[i]->bias ? 2 : 1;
-
-		if (s->parts[i]->at != BB_AT_BEHIND)
-			continue;
-		add_part_work(b, s, i);
-		for (unsigned t = 0; t < tensors; t++) {
-			tensor[t].work = s->works[i];
-			tensor[t].layer = b->layer;
-		}
-	}
-}
-
 /* Traits that all blocks have. */
 static unsigned model_traits(const struct bb_model *model, const struct bb_family *family)
 {
@@ -311,32 +293,21 @@ static void add_family(struct bb_builder *b, const struct bb_family *family, boo
 	}
 	if (!b->tower)
 		b->layer = model->blocks;
-	add_works_behind(b, &before);
+	/* Parts that are registered before the blocks, but run behind them; the last one registered
+	   runs first. */
+	for (int i = before.n - 1; i >= 0 && b->status == BB_OK; i--) {
+		struct bb_tensor *tensor = &model->tensors[before.tensors[i]];
+
+		if (before.parts[i]->at != BB_AT_BEHIND)
+			continue;
+		add_part_work(b, &before, i);
+		for (int t = 0; t < (before.traits & before.parts[i]->bias ? 2 : 1); t++) {
+			tensor[t].work = before.works[i];
+			tensor[t].layer = b->layer;
+		}
+	}
 	add_parts(b, &s, base, family->stacks[model->hyper.decoders > 0].behind, false);
 	add_parts(b, &s, family->head_base ? family->head_base : "", family->heads, false);
-}
-
-static void build_transformer(struct bb_builder *b, const struct bb_family *family)
-{
-	struct bb_model *model = b->model;
-	const unsigned traits = model_traits(model, family);
-
-	model->encoder = family->encoder && !(traits & BB_HAS_CAUSAL);
-	model->gated = traits & BB_HAS_GATE;
-	model->logits = traits & BB_HAS_LM;
-	model->blocks = (int)(model->hyper.layers + model->hyper.decoders);
-	/* The vision tower and its projector, behind the work of the text's embedding. */
-	if (family->tower) {
-		const struct bb_hyper text = model->hyper;
-
-		add_work(b, (struct bb_work){.forward = 0});
-		model->hyper = model->vision;
-		b->tower = true;
-		add_family(b, family->tower, false);
-		b->tower = false;
-		model->hyper = text;
-	}
-	add_family(b, family, family->tower);
 }
 
 /* ---- vision ------------------------------------------------------------------------------------
@@ -509,11 +480,27 @@ static int compare_ready(const void *a, const void *b, void *model)
 bb_status bb_model_build(struct bb_model *m, const struct bb_family *family, struct bb_error *error)
 {
 	struct bb_builder b = {.model = m, .error = error, .layer = BB_LAYER_BEFORE};
+	const struct bb_hyper hyper = m->hyper;
+	const unsigned traits = family->build ? 0 : model_traits(m, family);
 
-	if (family->build)
+	if (family->build) {
 		family->build(&b);
-	else
-		build_transformer(&b, family);
+	} else {
+		m->encoder = family->encoder && !(traits & BB_HAS_CAUSAL);
+		m->gated = traits & BB_HAS_GATE;
+		m->logits = traits & BB_HAS_LM;
+		m->blocks = (int)(hyper.layers + hyper.decoders);
+		/* The vision tower and its projector, behind the work of the text's embedding. */
+		if (family->tower) {
+			add_work(&b, (struct bb_work){.forward = 0});
+			m->hyper = m->vision;
+			b.tower = true;
+			add_family(&b, family->tower, false);
+			b.tower = false;
+			m->hyper = hyper;
+		}
+		add_family(&b, family, family->tower);
+	}
 	if (b.status != BB_OK)
 		return b.status;
 	m->order = malloc(m->ntensors * sizeof(*m->order));

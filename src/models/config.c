@@ -103,17 +103,6 @@ static const char harmless[] =
 	"cache_implementation head_dim num_key_value_heads pooler_act temperature top_p "
 	"do_sample";
 
-static bool is_harmless(const char *key)
-{
-	char pattern[64];
-	int n;
-
-	for (const char *at = harmless; sscanf(at, " %63s%n", pattern, &n) == 1; at += n)
-		if (fnmatch(pattern, key, 0) == 0)
-			return true;
-	return false;
-}
-
 /* "layer_types": each layer's kind of attention. Known are patterns in which each N-th one is
    global, all are or none is; in a family without local layers all are. */
 static bb_status read_layer_types(const struct config *c, const json_t *value,
@@ -196,7 +185,8 @@ static bb_status check_key(const struct config *c, const char *key, const json_t
 		const char *key;
 		json_int_t known;
 	} numbers[] = {{"num_channels", 3}, {"moe_layer_freq", 1}, {"num_ln_in_parallel_attn", 2}};
-	bool absent;
+	char pattern[64];
+	int n;
 
 	if (strcmp(key, "layer_norm_elementwise_affine") == 0 && json_is_true(value))
 		return BB_OK;
@@ -213,12 +203,15 @@ static bb_status check_key(const struct config *c, const char *key, const json_t
 	if (strcmp(key, "sliding_window") == 0 && !family->uses[BB_HYPER(window)])
 		return BB_OK; /* valid only with use_sliding_window, which is refused */
 	/* These say that a model lacks what the key names. */
-	absent = json_is_null(value) || json_is_false(value) || json_is_real(value) ||
-		 (json_is_array(value) && json_array_size(value) == 0) ||
-		 (json_is_object(value) && json_object_size(value) == 0) ||
-		 (json_is_integer(value) && json_integer_value(value) == 0);
-	if (!absent && !is_harmless(key))
-		add_item(c->unknown, c->part, key);
+	if (json_is_null(value) || json_is_false(value) || json_is_real(value) ||
+	    (json_is_array(value) && json_array_size(value) == 0) ||
+	    (json_is_object(value) && json_object_size(value) == 0) ||
+	    (json_is_integer(value) && json_integer_value(value) == 0))
+		return BB_OK;
+	for (const char *at = harmless; sscanf(at, " %63s%n", pattern, &n) == 1; at += n)
+		if (fnmatch(pattern, key, 0) == 0)
+			return BB_OK;
+	add_item(c->unknown, c->part, key);
 	return BB_OK;
 }
 
@@ -251,41 +244,31 @@ static void add_defaults(const struct config *c, struct bb_hyper *hyper,
 	}
 }
 
-/* "generic:layers=2,hidden=64": the numbers of a decoder of an unknown kind, as far as the file has
-   them. */
-static void add_generic(const struct config *c, struct bb_strbuf *out)
-{
-	const struct bb_family *const generic = bb_family_generic();
-	const char *key;
-	json_t *value;
-	int n = 0;
-
-	bb_strbuf_addf(out, "%s:", generic->name);
-	json_object_foreach(c->root, key, value)
-	{
-		const int row = row_of_key(generic, key);
-
-		if (row < BB_NHYPERS && json_is_integer(value) &&
-		    json_integer_value(value) >= bb_hyper_rows[row].min)
-			bb_strbuf_addf(out, "%s%s=%lld", n++ > 0 ? "," : "",
-				       bb_hyper_rows[row].name,
-				       (long long)json_integer_value(value));
-	}
-	if (n == 0)
-		bb_strbuf_add(out, "layers=N,…");
-}
-
 static bb_status read_family(const struct config *c, const struct bb_family **family)
 {
 	const json_t *type = json_object_get(c->root, "model_type");
-	struct bb_strbuf types = {0}, generic = {0};
+	const struct bb_family *const generic = bb_family_generic();
+	struct bb_strbuf types = {0}, numbers = {0};
+	const char *key;
+	json_t *value;
 
 	if (json_is_string(type))
 		*family = bb_family_of_config(json_string_value(type));
 	if (*family)
 		return BB_OK;
 	bb_family_config_types(&types);
-	add_generic(c, &generic);
+	/* "layers=2,hidden=64": those of a decoder of an unknown kind, as far as the file has
+	   them. */
+	json_object_foreach(c->root, key, value)
+	{
+		const int row = row_of_key(generic, key);
+
+		if (row < BB_NHYPERS && json_is_integer(value) &&
+		    json_integer_value(value) >= bb_hyper_rows[row].min)
+			bb_strbuf_addf(&numbers, "%s%s=%lld", numbers.length > 0 ? "," : "",
+				       bb_hyper_rows[row].name,
+				       (long long)json_integer_value(value));
+	}
 	if (!type)
 		bb_fail(c->error, BB_EUSAGE,
 			"--model %.200s: model_type is missing; expected one of %s", c->path,
@@ -293,11 +276,12 @@ static bb_status read_family(const struct config *c, const struct bb_family **fa
 	else
 		bb_fail(c->error, BB_EUSAGE,
 			"--model %.120s: model_type: \"%.40s\" is not one of %s; if it is a "
-			"decoder like llama, give --model %s",
+			"decoder like llama, give --model %s:%s",
 			c->path, json_is_string(type) ? json_string_value(type) : "(not a string)",
-			bb_strbuf_text(&types), bb_strbuf_text(&generic));
+			bb_strbuf_text(&types), generic->name,
+			numbers.length > 0 ? bb_strbuf_text(&numbers) : "layers=N,…");
 	bb_strbuf_free(&types);
-	bb_strbuf_free(&generic);
+	bb_strbuf_free(&numbers);
 	return BB_EUSAGE;
 }
 
@@ -365,28 +349,11 @@ static bb_status read_parts(const struct config *c, struct bb_model *model,
 	return status;
 }
 
-/* "read as gemma3; keys that it lacks as in Gemma3TextConfig: num_attention_heads 8, …" */
-static void describe_origin(const struct config *c, const struct bb_family *family,
-			    struct bb_strbuf *origin)
-{
-	const json_t *const quantised = json_object_get(c->root, "quantization_config");
-
-	bb_strbuf_addf(origin, "read as %s", family->name);
-	if (c->defaults->length > 0)
-		bb_strbuf_addf(origin, "; keys that it lacks, by transformers' %s%s%s: %s",
-			       family->class, family->tower ? " and " : "",
-			       family->tower ? family->tower->class : "",
-			       bb_strbuf_text(c->defaults));
-	if (json_is_object(quantised))
-		bb_strbuf_addf(origin,
-			       "; its weights are quantised (%s); sizes here are those before",
-			       json_string_value(json_object_get(quantised, "quant_method"))
-				       ?: "quantization_config");
-}
-
-bb_status bb_config_read(const char *path, struct bb_model *model, const struct bb_family **family,
+bb_status bb_config_read(const char *path, struct bb_model *model, const struct bb_family **found,
 			 struct bb_error *error)
 {
+	const struct bb_family *family = NULL;
+	const json_t *quantised;
 	struct bb_strbuf inside = {0}, unknown = {0}, defaults = {0};
 	struct stat st;
 	const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
@@ -403,12 +370,13 @@ bb_status bb_config_read(const char *path, struct bb_model *model, const struct 
 	c.path = request.path = folder ? bb_strbuf_text(&inside) : path;
 
 	BB_TRY(status, bb_json_file_open(&request, "config.json", &c.root, error), out);
-	BB_TRY(status, read_family(&c, family), out);
-	if ((*family)->tower) {
-		BB_TRY(status, read_parts(&c, model, *family), out);
+	BB_TRY(status, read_family(&c, &family), out);
+	*found = family;
+	if (family->tower) {
+		BB_TRY(status, read_parts(&c, model, family), out);
 	} else {
-		BB_TRY(status, read_keys(&c, &model->hyper, *family), out);
-		add_defaults(&c, &model->hyper, *family);
+		BB_TRY(status, read_keys(&c, &model->hyper, family), out);
+		add_defaults(&c, &model->hyper, family);
 	}
 	if (unknown.length > 0)
 		BB_TRY(status,
@@ -420,9 +388,21 @@ bb_status bb_config_read(const char *path, struct bb_model *model, const struct 
 	/* Version 5 of transformers and later ones stack the experts; a file without a version is
 	   older. */
 	version = json_string_value(json_object_get(c.root, "transformers_version"));
-	if ((*family)->uses[BB_HYPER(fused)] != BB_HYPER_NONE)
+	if (family->uses[BB_HYPER(fused)] != BB_HYPER_NONE)
 		model->hyper.fused = version && strtol(version, NULL, 10) >= 5;
-	describe_origin(&c, *family, &model->origin);
+	/* "read as gemma3; keys that it lacks as in Gemma3TextConfig: num_attention_heads 8, …" */
+	bb_strbuf_addf(&model->origin, "read as %s", family->name);
+	if (defaults.length > 0)
+		bb_strbuf_addf(&model->origin, "; keys that it lacks, by transformers' %s%s%s: %s",
+			       family->class, family->tower ? " and " : "",
+			       family->tower ? family->tower->class : "",
+			       bb_strbuf_text(&defaults));
+	quantised = json_object_get(c.root, "quantization_config");
+	if (json_is_object(quantised))
+		bb_strbuf_addf(&model->origin,
+			       "; its weights are quantised (%s); sizes here are those before",
+			       json_string_value(json_object_get(quantised, "quant_method"))
+				       ?: "quantization_config");
 out:
 	json_decref(c.root);
 	bb_strbuf_free(&inside);

@@ -194,85 +194,80 @@ static bb_status read_hyper_value(struct request *r, int i, const char *text)
 	return BB_OK;
 }
 
-/* "head=masked" */
-static bb_status read_head(struct request *r, const struct bb_family *family, const char *word)
+static bb_status read_named(struct request *r, const struct bb_family *family, char *item)
 {
+	const char *names[BB_NHYPERS + 1] = {NULL}, *near;
+	char *const equals = strchr(item, '=');
 	struct bb_strbuf words = {0};
+	int i = 0, n = 0;
 
-	for (int i = 0; family->known[i].word; i++) {
-		if (strcmp(family->known[i].word, word) == 0) {
+	*equals = '\0';
+	for (; i < BB_NHYPERS; i++) {
+		if (family->uses[i] == BB_HYPER_NONE)
+			continue;
+		if (strcmp(bb_hyper_rows[i].name, item) == 0)
+			break;
+		names[n++] = bb_hyper_rows[i].name;
+	}
+	if (i == BB_NHYPERS) {
+		near = bb_nearest(item, names);
+		return bb_fail(
+			r->error, BB_EUSAGE,
+			"--model %s: \"%s\" is not a hyperparameter of %s%s%s%s (see --list)",
+			r->model->name, item, family->name, near ? "; did you mean \"" : "",
+			near ? near : "", near ? "\"?" : "");
+	}
+	if (i != BB_HYPER(head))
+		return read_hyper_value(r, i, equals + 1);
+	for (i = 0; family->known[i].word; i++) {
+		if (strcmp(family->known[i].word, equals + 1) == 0) {
 			r->model->hyper.head = i;
+			bb_strbuf_free(&words);
 			return BB_OK;
 		}
 		bb_strbuf_addf(&words, "%s%s", i > 0 ? ", " : "", family->known[i].word);
 	}
 	bb_fail(r->error, BB_EUSAGE, "--model %s: head: \"%s\" is not one of %s", r->model->name,
-		word, bb_strbuf_text(&words));
+		equals + 1, bb_strbuf_text(&words));
 	bb_strbuf_free(&words);
 	return BB_EUSAGE;
 }
 
-static bb_status read_named(struct request *r, const struct bb_family *family, char *item)
-{
-	const char *names[BB_NHYPERS + 1] = {NULL}, *near;
-	char *const equals = strchr(item, '=');
-	int n = 0;
-
-	*equals = '\0';
-	for (int i = 0; i < BB_NHYPERS; i++) {
-		if (family->uses[i] == BB_HYPER_NONE)
-			continue;
-		if (i == BB_HYPER(head) && strcmp(bb_hyper_rows[i].name, item) == 0)
-			return read_head(r, family, equals + 1);
-		if (strcmp(bb_hyper_rows[i].name, item) == 0)
-			return read_hyper_value(r, i, equals + 1);
-		names[n++] = bb_hyper_rows[i].name;
-	}
-	near = bb_nearest(item, names);
-	return bb_fail(r->error, BB_EUSAGE,
-		       "--model %s: \"%s\" is not a hyperparameter of %s%s%s%s (see --list)",
-		       r->model->name, item, family->name, near ? "; did you mean \"" : "",
-		       near ? near : "", near ? "\"?" : "");
-}
-
-/* "20x2000": the needed hyperparameters of the family, in order. */
-static bb_status read_ordered(struct request *r, const struct bb_family *family, const char *item)
-{
-	char value[ITEM];
-	bb_status status = BB_OK;
-
-	for (int i = 0; i < BB_NHYPERS && status == BB_OK && *item; i++) {
-		const size_t length = strcspn(item, "x");
-
-		if (family->uses[i] != BB_HYPER_NEEDED)
-			continue;
-		snprintf(value, sizeof(value), "%.*s", (int)length, item);
-		status = read_hyper_value(r, i, value);
-		item += length + (item[length] == 'x');
-	}
-	if (status == BB_OK && *item)
-		return bb_fail(r->error, BB_EUSAGE, "--model %s: unexpected \"%s\" (see --list)",
-			       r->model->name, item);
-	return status;
-}
-
+/* NAME=NUMBER, or as in "20x2000" the needed hyperparameters of the family, in order. */
 static bb_status read_items(struct request *r, const struct bb_family *family, const char *list)
 {
-	char item[ITEM];
+	char item[ITEM], value[ITEM];
 	bb_status status = BB_OK;
 
 	do {
 		const size_t length = strcspn(list, ",");
+		const char *ordered = item;
 
 		snprintf(item, sizeof(item), "%.*s", (int)length, list);
 		if (length == 0 || length >= sizeof(item))
 			return bb_fail(r->error, BB_EUSAGE,
 				       "--model %s: \"%s\" is not of the form NAME=NUMBER",
 				       r->model->name, item);
-		status = strchr(item, '=') ? read_named(r, family, item)
-					   : read_ordered(r, family, item);
+		if (strchr(item, '=')) {
+			BB_TRY(status, read_named(r, family, item), out);
+			ordered = "";
+		}
+		for (int i = 0; i < BB_NHYPERS && *ordered; i++) {
+			const size_t digits = strcspn(ordered, "x");
+
+			if (family->uses[i] != BB_HYPER_NEEDED)
+				continue;
+			snprintf(value, sizeof(value), "%.*s", (int)digits, ordered);
+			BB_TRY(status, read_hyper_value(r, i, value), out);
+			ordered += digits + (ordered[digits] == 'x');
+		}
+		if (*ordered)
+			return bb_fail(r->error, BB_EUSAGE,
+				       "--model %s: unexpected \"%s\" (see --list)", r->model->name,
+				       ordered);
 		list += length;
-	} while (status == BB_OK && *list++ == ',');
+	} while (*list++ == ',');
+out:
 	return status;
 }
 
@@ -306,35 +301,13 @@ static bb_status refuse_unknown(const char *name, struct bb_error *error)
 	return BB_EUSAGE;
 }
 
-/* Set *FAMILY, and the hyperparameters that the model's name gives, without defaults. */
-static bb_status read_hyper(struct request *r, const struct bb_family **family)
-{
-	const char *const name = r->model->name, *text = name, *colon;
-	const size_t length = strlen(name);
-
-	for (const struct bb_model_preset *p = bb_model_presets; p->name; p++)
-		if (strcmp(p->name, name) == 0)
-			text = p->text;
-	r->from_file = text == name && (strchr(name, '/') || strcmp(name, ".") == 0 ||
-					(length > 5 && strcmp(name + length - 5, ".json") == 0));
-	if (r->from_file)
-		return bb_config_read(name, r->model, family, r->error);
-	colon = strchr(text, ':');
-	*family = colon ? find_family(text, (size_t)(colon - text)) : NULL;
-	if (*family && (*family)->tower)
-		return bb_fail(
-			r->error, BB_EUSAGE,
-			"--model %s: models with vision are read from a config.json; give its "
-			"path, or %s_text",
-			name, (*family)->name);
-	return *family ? read_items(r, *family, colon + 1) : refuse_unknown(name, r->error);
-}
-
 bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 			struct bb_error *error)
 {
 	struct request r = {.model = model, .error = error};
 	const struct bb_family *family = NULL;
+	const size_t length = strlen(text);
+	const char *form = text, *colon; /* "gpt2:layers=12,…" */
 	struct bb_hyper hyper;
 	bb_status status;
 
@@ -342,7 +315,26 @@ bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 	for (int i = 0; i < BB_NHYPERS; i++)
 		*bb_hyper_at(&model->hyper, i) = BB_NOT_GIVEN;
 	model->vision = model->hyper;
-	BB_TRY(status, read_hyper(&r, &family), out);
+	for (const struct bb_model_preset *p = bb_model_presets; p->name; p++)
+		if (strcmp(p->name, text) == 0)
+			form = p->text;
+	r.from_file = form == text && (strchr(text, '/') || strcmp(text, ".") == 0 ||
+				       (length > 5 && strcmp(text + length - 5, ".json") == 0));
+	if (r.from_file) {
+		BB_TRY(status, bb_config_read(text, model, &family, error), out);
+	} else {
+		colon = strchr(form, ':');
+		family = colon ? find_family(form, (size_t)(colon - form)) : NULL;
+		if (!family)
+			return refuse_unknown(text, error);
+		if (family->tower)
+			return bb_fail(
+				error, BB_EUSAGE,
+				"--model %s: models with vision are read from a config.json; give "
+				"its path, or %s_text",
+				text, family->name);
+		BB_TRY(status, read_items(&r, family, colon + 1), out);
+	}
 	model->family = family->name;
 	BB_TRY(status, complete_hyper(&r, family, seq), out);
 	hyper = model->hyper;

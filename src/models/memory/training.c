@@ -49,25 +49,6 @@ static uint64_t all_of(const struct bb_piece *piece)
 	return piece->matrices + piece->vectors + piece->experts;
 }
 
-/* Count the tensors and blocks of MODEL into PIECES, the first of which is that of the layer before
-   all blocks. */
-static void count_pieces(const struct bb_model *model, struct bb_piece *pieces)
-{
-	for (size_t i = 0; i < model->ntensors; i++) {
-		const struct bb_tensor *const t = &model->tensors[i];
-		struct bb_piece *const piece = &pieces[t->layer - BB_LAYER_BEFORE];
-
-		*(t->expert         ? &piece->experts
-		  : t->columns == 1 ? &piece->vectors
-				    : &piece->matrices) += t->elements;
-		piece->factored += t->matrices * bb_factored_elements(t->rows, t->columns);
-	}
-	for (int i = 0; i < model->blocks; i++) {
-		pieces[i - BB_LAYER_BEFORE].blocks = 1;
-		pieces[i - BB_LAYER_BEFORE].sparse = bb_model_block(model, i).sparse;
-	}
-}
-
 bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_model *model,
 			       uint64_t parameters, struct bb_error *error)
 {
@@ -78,10 +59,21 @@ bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_m
 	*layout = (struct bb_model_layout){.before = pieces, .pieces = n, .works = works};
 	if (!pieces || (model && !works))
 		return bb_no_memory(error, "the layers of a model");
-	if (model)
-		count_pieces(model, pieces);
-	else
+	if (!model)
 		pieces[1].matrices = parameters;
+	for (size_t i = 0; model && i < model->ntensors; i++) {
+		const struct bb_tensor *const t = &model->tensors[i];
+		struct bb_piece *const piece = &pieces[t->layer - BB_LAYER_BEFORE];
+
+		*(t->expert         ? &piece->experts
+		  : t->columns == 1 ? &piece->vectors
+				    : &piece->matrices) += t->elements;
+		piece->factored += t->matrices * bb_factored_elements(t->rows, t->columns);
+	}
+	for (int i = 0; model && i < model->blocks; i++) {
+		pieces[i - BB_LAYER_BEFORE].blocks = 1;
+		pieces[i - BB_LAYER_BEFORE].sparse = bb_model_block(model, i).sparse;
+	}
 	for (size_t i = 0; model && i < model->nworks; i++)
 		add_work(&works[model->works[i].layer - BB_LAYER_BEFORE + 1], &model->works[i]);
 	/* Both become sums of what is before. */
@@ -233,24 +225,6 @@ uint64_t bb_layers_before(uint64_t layers, uint64_t pp, uint64_t stage)
 	return stage == 0 ? 0 : stage == pp ? layers : stage * each - 1;
 }
 
-/* Elements of the stage, of all its tensor-parallel ranks together. */
-static struct bb_piece piece_of_stage(const struct bb_training *t, uint64_t stage)
-{
-	const uint64_t layers = t->model ? blocks(t) : 0;
-	const bool last = stage == t->pp - 1;
-	const size_t begin = stage == 0 ? 0 : 1 + bb_layers_before(layers, t->pp, stage);
-	const size_t end =
-		last ? t->layout->pieces : 1 + bb_layers_before(layers, t->pp, stage + 1);
-	struct bb_piece piece = bb_layout_pieces(t->layout, begin, end);
-
-	if (!t->model) /* a number of parameters divides evenly */
-		return (struct bb_piece){
-			.matrices = bb_partition(t->layout->before[end].matrices, t->pp)};
-	if (last && t->pp > 1)
-		piece.matrices += t->layout->embedding;
-	return piece;
-}
-
 /* Elements of PIECE on a tensor-parallel rank: those that all data-parallel ranks share, and those
    of experts. */
 static uint64_t dense(const struct bb_training *t, const struct bb_piece *piece)
@@ -261,18 +235,6 @@ static uint64_t dense(const struct bb_training *t, const struct bb_piece *piece)
 static uint64_t sparse(const struct bb_training *t, const struct bb_piece *piece)
 {
 	return bb_partition(piece->experts, t->tp * t->ep);
-}
-
-static void offload(const struct bb_training *t, struct bb_need *need)
-{
-	const int first = t->offload == BB_OFFLOAD_PARAMETERS  ? BB_NEED_PARAMETERS
-			  : t->offload == BB_OFFLOAD_OPTIMIZER ? BB_NEED_GRADIENTS
-							       : BB_NEED_OPTIMIZER + 1;
-
-	for (int i = first; i <= BB_NEED_OPTIMIZER; i++) {
-		need->host += need->bytes[i];
-		need->bytes[i] = 0;
-	}
 }
 
 /* States of ELEMENTS, of which only the trainable share has gradients and optimizer states. */
@@ -295,6 +257,9 @@ void bb_training_states(const struct bb_training *t, const struct bb_piece *piec
 	const uint64_t sums = t->recipe.optimizer->factored ? piece->factored : 0;
 	const struct bb_states shared = states(t, dense(t, piece), sums, t->dp);
 	const struct bb_states experts = states(t, sparse(t, piece), 0, t->dp / t->ep);
+	const int offloaded = t->offload == BB_OFFLOAD_PARAMETERS  ? BB_NEED_PARAMETERS
+			      : t->offload == BB_OFFLOAD_OPTIMIZER ? BB_NEED_GRADIENTS
+								   : BB_NEED_OPTIMIZER + 1;
 
 	need->layers = piece->blocks;
 	need->sparse = piece->sparse;
@@ -303,7 +268,10 @@ void bb_training_states(const struct bb_training *t, const struct bb_piece *piec
 	need->bytes[BB_NEED_PARAMETERS] = shared.parameters + experts.parameters;
 	need->bytes[BB_NEED_GRADIENTS] = shared.gradients + experts.gradients;
 	need->bytes[BB_NEED_OPTIMIZER] = shared.optimizer + experts.optimizer;
-	offload(t, need);
+	for (int i = offloaded; i <= BB_NEED_OPTIMIZER; i++) {
+		need->host += need->bytes[i];
+		need->bytes[i] = 0;
+	}
 	if (t->zero == 3) {
 		const struct bb_states whole = states(
 			t, dense(t, &t->layout->largest) + sparse(t, &t->layout->largest), 0, 1);
@@ -374,9 +342,20 @@ static void add_activations(const struct bb_training *t, struct bb_need *need)
 
 struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, uint64_t chunks)
 {
-	const struct bb_piece piece = piece_of_stage(t, stage);
+	const uint64_t layers = t->model ? blocks(t) : 0;
+	const bool last = stage == t->pp - 1;
+	const size_t begin = stage == 0 ? 0 : 1 + bb_layers_before(layers, t->pp, stage);
+	const size_t end =
+		last ? t->layout->pieces : 1 + bb_layers_before(layers, t->pp, stage + 1);
+	/* Elements of the stage, of all its tensor-parallel ranks together. */
+	struct bb_piece piece = bb_layout_pieces(t->layout, begin, end);
 	struct bb_need need = {.stage = stage, .chunks = chunks};
 
+	if (!t->model) /* a number of parameters divides evenly */
+		piece = (struct bb_piece){
+			.matrices = bb_partition(t->layout->before[end].matrices, t->pp)};
+	else if (last && t->pp > 1)
+		piece.matrices += t->layout->embedding;
 	bb_training_states(t, &piece, &need);
 	if (bb_training_has_activations(t))
 		add_activations(t, &need);
