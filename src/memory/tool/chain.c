@@ -181,50 +181,16 @@ static void make_output(struct pass *p, size_t layer)
 			  c->width);
 }
 
-static void chain_forward(struct pass *p, size_t every)
-{
-	const struct bb_chain *c = p->chain;
-
-	for (size_t i = 0; i < c->layers && !p->failed; i++) {
-		make_inside(p, i);
-		make_output(p, i);
-		if (every == BB_CHECKPOINT_NEVER)
-			continue;
-		release_floats(p, &p->layers[i].inside, WIDER * rows_floats(c));
-		if (i % every)
-			release_floats(p, &p->layers[i].x, rows_floats(c));
-	}
-}
-
-/* GRADIENT is that of the layer's output and becomes that of its input; WEIGHTS: those of its
-   weights. */
-static void layer_backward(struct pass *p, size_t layer, float *gradient, float *inner,
-			   float *weights)
-{
-	const struct bb_chain *c = p->chain;
-	const size_t wide = WIDER * c->width;
-	const float *inside = p->layers[layer].inside;
-
-	memset(inner, 0, c->rows * wide * sizeof(float));
-	multiply_second_transposed(inner, gradient, p->layers[layer].b, c->rows, c->width, wide);
-	multiply_first_transposed(weights + layer_floats(c) / 2, inside, gradient, c->rows, wide,
-				  c->width);
-	for (size_t i = 0; i < c->rows * wide; i++) {
-		const float slope = 1 - fabsf(inside[i]);
-
-		inner[i] *= slope * slope;
-	}
-	multiply_first_transposed(weights, layer_input(p, layer), inner, c->rows, c->width, wide);
-	multiply_second_transposed(gradient, inner, p->layers[layer].a, c->rows, wide, c->width);
-}
-
+/* GRADIENT is that of the output and becomes that of the input; WEIGHTS: those of all weights;
+   INNER has room for one of the inner activations. */
 static void chain_backward(struct pass *p, size_t every, float *gradient, float *inner,
 			   float *weights)
 {
 	const struct bb_chain *c = p->chain;
+	const size_t wide = WIDER * c->width, rows = c->rows;
 	const size_t step = every == BB_CHECKPOINT_NEVER ? c->layers : every;
 
-	for (size_t end = c->layers; end > 0;) {
+	for (size_t end = c->layers; end > 0 && !p->failed;) {
 		const size_t begin = (end - 1) / step * step;
 		const double before = bb_clock_now();
 
@@ -238,50 +204,62 @@ static void chain_backward(struct pass *p, size_t every, float *gradient, float 
 		if (every != BB_CHECKPOINT_NEVER)
 			p->cost->repeated_s += bb_clock_now() - before;
 		for (; end > begin && !p->failed; end--) {
-			layer_backward(p, end - 1, gradient, inner,
-				       weights + (end - 1) * layer_floats(c));
-			release_floats(p, &p->layers[end - 1].inside, WIDER * rows_floats(c));
-			release_floats(p, &p->layers[end - 1].x, rows_floats(c));
+			struct layer *l = &p->layers[end - 1];
+			float *own = weights + (end - 1) * layer_floats(c);
+
+			memset(inner, 0, rows * wide * sizeof(float));
+			multiply_second_transposed(inner, gradient, l->b, rows, c->width, wide);
+			multiply_first_transposed(own + layer_floats(c) / 2, l->inside, gradient,
+						  rows, wide, c->width);
+			for (size_t i = 0; i < rows * wide; i++) {
+				const float slope = 1 - fabsf(l->inside[i]);
+
+				inner[i] *= slope * slope;
+			}
+			multiply_first_transposed(own, layer_input(p, end - 1), inner, rows,
+						  c->width, wide);
+			multiply_second_transposed(gradient, inner, l->a, rows, wide, c->width);
+			release_floats(p, &l->inside, rows * wide);
+			release_floats(p, &l->x, rows_floats(c));
 		}
-		if (p->failed)
-			return;
 	}
 }
 
-static void run_passes(struct pass *p, size_t every, struct bb_chain_result *result, float *inner)
-{
-	const struct bb_chain *c = p->chain;
-	float *output = result->numbers, *gradient = output + rows_floats(c);
-	double begun = bb_clock_now();
-
-	memset(result->numbers, 0, result->n * sizeof(float));
-	memcpy(gradient, c->ascent, rows_floats(c) * sizeof(float));
-	chain_forward(p, every);
-	p->cost->forward_s = bb_clock_now() - begun;
-	if (p->failed)
-		return;
-	memcpy(output, p->layers[c->layers].x, rows_floats(c) * sizeof(float));
-	begun = bb_clock_now();
-	chain_backward(p, every, gradient, inner, gradient + rows_floats(c));
-	p->cost->backward_s = bb_clock_now() - begun;
-}
-
-bb_status bb_chain_run(const struct bb_chain *chain, size_t every, struct bb_chain_result *result,
+bb_status bb_chain_run(const struct bb_chain *c, size_t every, struct bb_chain_result *result,
 		       struct bb_chain_cost *cost, struct bb_error *error)
 {
-	struct pass p = {.chain = chain, .cost = cost};
-	float *inner = malloc(WIDER * rows_floats(chain) * sizeof(float));
+	struct pass p = {.chain = c, .cost = cost};
+	float *inner = malloc(WIDER * rows_floats(c) * sizeof(float));
+	float *output = result->numbers, *gradient = output + rows_floats(c);
+	double begun;
 
 	*cost = (struct bb_chain_cost){.most = 0};
-	p.layers = calloc(chain->layers + 1, sizeof(*p.layers));
+	p.layers = calloc(c->layers + 1, sizeof(*p.layers));
 	p.failed = !inner || !p.layers;
-	for (size_t i = 0; p.layers && i < chain->layers; i++) {
-		p.layers[i].a = chain->weights + i * layer_floats(chain);
-		p.layers[i].b = p.layers[i].a + layer_floats(chain) / 2;
+	for (size_t i = 0; p.layers && i < c->layers; i++) {
+		p.layers[i].a = c->weights + i * layer_floats(c);
+		p.layers[i].b = p.layers[i].a + layer_floats(c) / 2;
 	}
-	if (!p.failed)
-		run_passes(&p, every, result, inner);
-	for (size_t i = 0; p.layers && i <= chain->layers; i++) {
+	begun = bb_clock_now();
+	memset(output, 0, result->n * sizeof(float));
+	memcpy(gradient, c->ascent, rows_floats(c) * sizeof(float));
+	for (size_t i = 0; i < c->layers && !p.failed; i++) {
+		make_inside(&p, i);
+		make_output(&p, i);
+		if (every == BB_CHECKPOINT_NEVER)
+			continue;
+		release_floats(&p, &p.layers[i].inside, WIDER * rows_floats(c));
+		if (i % every)
+			release_floats(&p, &p.layers[i].x, rows_floats(c));
+	}
+	cost->forward_s = bb_clock_now() - begun;
+	if (!p.failed) {
+		memcpy(output, p.layers[c->layers].x, rows_floats(c) * sizeof(float));
+		begun = bb_clock_now();
+		chain_backward(&p, every, gradient, inner, gradient + rows_floats(c));
+		cost->backward_s = bb_clock_now() - begun;
+	}
+	for (size_t i = 0; p.layers && i <= c->layers; i++) {
 		free(p.layers[i].x);
 		free(p.layers[i].inside);
 	}

@@ -118,24 +118,6 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	bb_strbuf_add(&job->text, "# not counted: activations, CUDA, buffers of libraries\n");
 }
 
-static void add_inference_json(struct job *job, const struct inference *p)
-{
-	const struct options *o = job->o;
-	struct bb_json *j = &job->json;
-
-	bb_json_add_int(j, "bits", o->bits);
-	bb_json_add_int(j, "tp", o->tp);
-	bb_json_add_uint(j, "weights_bytes", p->weights);
-	bb_json_add_uint(j, "rule_bytes", p->rule);
-	bb_job_add_known(j, "rounded_billions", p->billions > 0, p->billions);
-	bb_job_add_known(j, "cache_bits", p->has_cache, (uint64_t)o->cache_bits);
-	bb_job_add_known(j, "batch", p->has_cache, (uint64_t)o->batch);
-	bb_job_add_known(j, "context", p->has_cache, p->context);
-	bb_job_add_known(j, "token_bytes", p->has_cache, p->token);
-	bb_job_add_known(j, "cache_bytes", p->has_cache, p->cache);
-	bb_job_add_known(j, "total_bytes", p->has_cache, bb_bytes_add(p->weights, p->cache));
-}
-
 bb_status bb_calculate_infer(struct job *job)
 {
 	const struct options *o = job->o;
@@ -143,6 +125,7 @@ bb_status bb_calculate_infer(struct job *job)
 	const uint64_t tp = (uint64_t)o->tp;
 	const unsigned cache_bits = (unsigned)o->cache_bits;
 	struct inference p = {.has_cache = false};
+	struct bb_json *j = &job->json;
 	uint64_t share;
 	bb_status st;
 
@@ -177,7 +160,17 @@ bb_status bb_calculate_infer(struct job *job)
 			"--context %llu: the bytes exceed 64 bits; give fewer tokens or sequences",
 			(unsigned long long)p.context);
 	add_inference_text(job, &p);
-	add_inference_json(job, &p);
+	bb_json_add_int(j, "bits", o->bits);
+	bb_json_add_int(j, "tp", o->tp);
+	bb_json_add_uint(j, "weights_bytes", p.weights);
+	bb_json_add_uint(j, "rule_bytes", p.rule);
+	bb_job_add_known(j, "rounded_billions", p.billions > 0, p.billions);
+	bb_job_add_known(j, "cache_bits", p.has_cache, (uint64_t)o->cache_bits);
+	bb_job_add_known(j, "batch", p.has_cache, (uint64_t)o->batch);
+	bb_job_add_known(j, "context", p.has_cache, p.context);
+	bb_job_add_known(j, "token_bytes", p.has_cache, p.token);
+	bb_job_add_known(j, "cache_bytes", p.has_cache, p.cache);
+	bb_job_add_known(j, "total_bytes", p.has_cache, bb_bytes_add(p.weights, p.cache));
 out:
 	return st;
 }

@@ -99,34 +99,6 @@ static const char *foreign_option(const struct bb_subject *subject, char **argv)
 	return NULL;
 }
 
-/* Set *SUBJECT to the one that the first argument names, which is removed from ARGV, or else to the
-   first that has the options. Refuse an option of another one; the parser refuses unknown ones. */
-static bb_status find_subject(int *argc, char ***argv, const struct bb_subject **subject,
-			      struct bb_error *error)
-{
-	const bool named = *argc >= 2 && (*argv)[1][0] != '-';
-	const struct bb_subject *s = subjects;
-	const char *option;
-	bb_status st = BB_OK;
-
-	while (!named && s->name && foreign_option(s, *argv + 1))
-		s++;
-	*subject = s->name ? s : subjects;
-	if (named)
-		BB_TRY(st, bb_subject_find(subjects, (*argv)[1], subject, error), out);
-	*argc -= named;
-	*argv += named;
-	option = foreign_option(*subject, *argv + 1);
-	for (s = subjects; s->name && option; s++)
-		if (has_option(s, option))
-			return bb_fail(
-				error, BB_EUSAGE,
-				"%.*s: an option of model_memory %s, not of %s; leave it out",
-				(int)strcspn(option, "="), option, s->name, (*subject)->name);
-out:
-	return st;
-}
-
 static bb_status print_information(const struct bb_subject *subject, const struct options *o,
 				   bool named, struct bb_error *error)
 {
@@ -197,18 +169,37 @@ int main(int argc, char **argv)
 {
 	struct bb_option_table tables[BB_SUBJECT_LISTS + 1];
 	struct bb_error error = {0};
+	const bool named = argc >= 2 && argv[1][0] != '-';
 	const struct bb_subject *subject = subjects;
 	struct options o = {.model = NULL};
-	const int given = argc;
+	const char *foreign;
 	bb_status st;
 
 	if (!bb_standard_open())
 		return BB_EINTERNAL;
-	BB_TRY(st, find_subject(&argc, &argv, &subject, &error), out);
+	if (named) {
+		BB_TRY(st, bb_subject_find(subjects, argv[1], &subject, &error), out);
+		argc--;
+		argv++;
+	}
+	/* Without a name, the first subject that has the options. */
+	while (!named && subject->name && foreign_option(subject, argv + 1))
+		subject++;
+	subject = subject->name ? subject : subjects;
+	/* Options of another subject are refused here, unknown ones by the parser. */
+	foreign = foreign_option(subject, argv + 1);
+	for (const struct bb_subject *s = subjects; s->name && foreign; s++)
+		if (has_option(s, foreign))
+			BB_TRY(st,
+			       bb_fail(&error, BB_EUSAGE,
+				       "%.*s: an option of model_memory %s, not of %s; leave it "
+				       "out",
+				       (int)strcspn(foreign, "="), foreign, s->name, subject->name),
+			       out);
 	bb_subject_tables(subject, &o, &o.about, tables);
 	BB_TRY(st, bb_options_parse(tables, argc, argv, &error), out);
 	if (bb_about_requested(&o.about) || o.list) {
-		st = print_information(subject, &o, argc != given, &error);
+		st = print_information(subject, &o, named, &error);
 		goto out;
 	}
 	BB_TRY(st, bb_options_check_rules(tables, &error), out);

@@ -30,40 +30,6 @@ struct measurement {
 	size_t n, passes;
 };
 
-static bb_status open_measurement(struct measurement *m, const struct options *o)
-{
-	const uint64_t layers = (uint64_t)o->layers, width = (uint64_t)o->width;
-	bb_status st;
-
-	/* Weights, two sets of gradients and all activations. */
-	if (4 * layers * width * (3 * 8 * width + 5 * (uint64_t)o->rows) > MOST_BYTES)
-		return bb_fail(m->job->error, BB_EUSAGE,
-			       "--layers %lld --width %lld --rows %lld: weights, gradients and "
-			       "activations exceed 4 GiB; give a smaller chain",
-			       (long long)o->layers, (long long)o->width, (long long)o->rows);
-	m->passes = (size_t)o->repeat;
-	m->variants[m->n++].every = BB_CHECKPOINT_NEVER;
-	/* At most 4096 layers: 13 powers of two. */
-	for (size_t k = 1; !o->every_given && k < layers; k *= 2)
-		m->variants[m->n++].every = k;
-	m->variants[m->n++].every = o->every_given ? (size_t)o->every : layers;
-	for (size_t i = 0; i < m->n; i++) {
-		struct variant *v = &m->variants[i];
-
-		v->same = true;
-		v->forward = calloc(3 * m->passes, sizeof(double));
-		if (!v->forward)
-			return bb_no_memory(m->job->error, "times");
-		v->backward = v->forward + m->passes;
-		v->repeated = v->backward + m->passes;
-	}
-	BB_TRY(st, bb_chain_make(&m->chain, layers, (size_t)o->rows, width, m->job->error), out);
-	BB_TRY(st, bb_chain_result_make(&m->all, &m->chain, m->job->error), out);
-	BB_TRY(st, bb_chain_result_make(&m->now, &m->chain, m->job->error), out);
-out:
-	return st;
-}
-
 /* Run passes of all variants in turn, and compare their results with those of the warm-up, which
    kept all activations. */
 static bb_status measure_variants(struct measurement *m)
@@ -96,37 +62,7 @@ out:
 	return st;
 }
 
-/* Add a variant. Returns whether its results and its peak are right. */
-static bool add_variant(struct job *job, const struct measurement *m, const struct variant *v)
-{
-	const struct bb_chain_cost *all = &m->variants[0].cost, *c = &v->cost;
-	const uint64_t expected = bb_chain_expected(&m->chain, v->every);
-	struct bb_json *j = &job->json;
-	char every[24] = "keep all";
-
-	if (v->every != BB_CHECKPOINT_NEVER)
-		snprintf(every, sizeof(every), "%zu", v->every);
-	bb_table_cellf(
-		&job->table, "%s\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.1f%%\t%s",
-		every, MB(c->most), MiB(c->most), MB(expected),
-		100 * (1 - (double)c->most / (double)all->most), c->forward_s * 1e3,
-		c->backward_s * 1e3, c->repeated_s * 1e3, 100 * c->repeated_s / c->forward_s,
-		100 * ((c->forward_s + c->backward_s) / (all->forward_s + all->backward_s) - 1),
-		v->same ? "same" : "DIFFERS");
-	bb_json_object(j);
-	bb_job_add_known(j, "every", v->every != BB_CHECKPOINT_NEVER, v->every);
-	bb_json_add_uint(j, "activation_bytes", c->most);
-	bb_json_add_uint(j, "calculated_bytes", expected);
-	bb_json_add_uint(j, "repeated_layers", c->repeated);
-	bb_json_add_double(j, "forward_s", c->forward_s);
-	bb_json_add_double(j, "backward_s", c->backward_s);
-	bb_json_add_double(j, "repeated_s", c->repeated_s);
-	bb_json_add_bool(j, "same_result", v->same);
-	bb_json_end(j);
-	return v->same && c->most == expected;
-}
-
-/* Add all rows. BB_EDATA if a result or a peak is wrong. */
+/* Add all rows. BB_EDATA if the results or the peak of a variant are wrong. */
 static bb_status add_results(struct measurement *m)
 {
 	static const struct bb_table_head heads[] = {
@@ -136,7 +72,9 @@ static bb_status add_results(struct measurement *m)
 		{"step", "longer", 0}, {"result", "", 0},     {NULL, NULL, 0},
 	};
 	const struct bb_chain *c = &m->chain;
+	const struct bb_chain_cost *all = &m->variants[0].cost;
 	struct job *job = m->job;
+	struct bb_json *j = &job->json;
 	bb_status st = BB_OK;
 
 	bb_strbuf_addf(&job->text,
@@ -148,24 +86,74 @@ static bb_status add_results(struct measurement *m)
 		      "repeated: forward passes within the backward pass, and their share of the "
 		      "forward pass; step: forward and backward\n#\n");
 	bb_table_columns(&job->table, heads, 1);
-	bb_json_add_uint(&job->json, "layers", c->layers);
-	bb_json_add_uint(&job->json, "rows", c->rows);
-	bb_json_add_uint(&job->json, "width", c->width);
-	bb_json_add_array(&job->json, "results");
-	for (size_t i = 0; i < m->n; i++)
-		if (!add_variant(job, m, &m->variants[i]))
+	bb_json_add_uint(j, "layers", c->layers);
+	bb_json_add_uint(j, "rows", c->rows);
+	bb_json_add_uint(j, "width", c->width);
+	bb_json_add_array(j, "results");
+	for (const struct variant *v = m->variants; v < m->variants + m->n; v++) {
+		const struct bb_chain_cost *own = &v->cost;
+		const uint64_t expected = bb_chain_expected(c, v->every);
+		char every[24] = "keep all";
+
+		if (v->every != BB_CHECKPOINT_NEVER)
+			snprintf(every, sizeof(every), "%zu", v->every);
+		bb_table_cellf(&job->table,
+			       "%s\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.3f\t%.3f\t%.3f\t%.1f%%\t%.1f%%\t%s",
+			       every, MB(own->most), MiB(own->most), MB(expected),
+			       100 * (1 - (double)own->most / (double)all->most),
+			       own->forward_s * 1e3, own->backward_s * 1e3, own->repeated_s * 1e3,
+			       100 * own->repeated_s / own->forward_s,
+			       100 * ((own->forward_s + own->backward_s) /
+					      (all->forward_s + all->backward_s) -
+				      1),
+			       v->same ? "same" : "DIFFERS");
+		bb_json_object(j);
+		bb_job_add_known(j, "every", v->every != BB_CHECKPOINT_NEVER, v->every);
+		bb_json_add_uint(j, "activation_bytes", own->most);
+		bb_json_add_uint(j, "calculated_bytes", expected);
+		bb_json_add_uint(j, "repeated_layers", own->repeated);
+		bb_json_add_double(j, "forward_s", own->forward_s);
+		bb_json_add_double(j, "backward_s", own->backward_s);
+		bb_json_add_double(j, "repeated_s", own->repeated_s);
+		bb_json_add_bool(j, "same_result", v->same);
+		bb_json_end(j);
+		if (!v->same || own->most != expected)
 			st = BB_EDATA;
+	}
 	bb_job_end_table(job);
-	bb_json_end(&job->json);
+	bb_json_end(j);
 	return st;
 }
 
 bb_status bb_calculate_checkpoint(struct job *job)
 {
-	struct measurement m = {.job = job};
-	bb_status st;
+	const struct options *o = job->o;
+	const uint64_t layers = (uint64_t)o->layers, width = (uint64_t)o->width;
+	struct measurement m = {.job = job, .passes = (size_t)o->repeat};
+	bb_status st = BB_OK;
 
-	BB_TRY(st, open_measurement(&m, job->o), out);
+	/* Weights, two sets of gradients and all activations. */
+	if (4 * layers * width * (3 * 8 * width + 5 * (uint64_t)o->rows) > MOST_BYTES)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--layers %lld --width %lld --rows %lld: weights, gradients and "
+			       "activations exceed 4 GiB; give a smaller chain",
+			       (long long)o->layers, (long long)o->width, (long long)o->rows);
+	m.variants[m.n++].every = BB_CHECKPOINT_NEVER;
+	/* At most 4096 layers: 13 powers of two. */
+	for (size_t k = 1; !o->every_given && k < layers; k *= 2)
+		m.variants[m.n++].every = k;
+	m.variants[m.n++].every = o->every_given ? (size_t)o->every : layers;
+	for (struct variant *v = m.variants; v < m.variants + m.n; v++) {
+		v->same = true;
+		v->forward = calloc(3 * m.passes, sizeof(double));
+		if (!v->forward)
+			BB_TRY(st, bb_no_memory(job->error, "times"), out);
+		v->backward = v->forward + m.passes;
+		v->repeated = v->backward + m.passes;
+	}
+	BB_TRY(st, bb_chain_make(&m.chain, layers, (size_t)o->rows, width, job->error), out);
+	BB_TRY(st, bb_chain_result_make(&m.all, &m.chain, job->error), out);
+	BB_TRY(st, bb_chain_result_make(&m.now, &m.chain, job->error), out);
 	BB_TRY(st, measure_variants(&m), out);
 	st = add_results(&m);
 out:

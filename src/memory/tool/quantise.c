@@ -5,7 +5,6 @@
 #include "memory/tool/tool.h"
 #include "core/random.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -91,86 +90,45 @@ struct bb_quantise_loss bb_quantise_loss(const struct bb_quantised *q, const flo
 
 #define SHOWN 8 /* maximum numbers of a tensor whose codes are shown */
 
-struct tensor {
-	float *x;
-	size_t n;
-};
-
-/* "1,2.5,-3" */
-static bb_status read_values(struct job *job, struct tensor *t)
+/* *X = the *N numbers of --values, "1,2.5,-3", or else normally distributed ones, much like weights
+   of a layer (Box and Muller). The caller frees them whatever is returned. */
+static bb_status quantise_numbers(const struct job *job, float **x, size_t *n)
 {
-	const char *text = job->o->values;
-	size_t room = 1;
+	const struct options *o = job->o;
+	const char *text = o->values;
+	uint64_t seed = (uint64_t)o->seed;
+	char *end;
 
-	for (const char *c = text; *c; c++)
-		room += *c == ',';
-	t->x = malloc(room * sizeof(*t->x));
-	if (!t->x)
+	*n = text ? 1 : o->count;
+	for (const char *c = text; c && *c; c++)
+		*n += *c == ',';
+	*x = malloc(*n * sizeof(**x));
+	if (!*x)
 		return bb_no_memory(job->error, "numbers");
-	for (;;) {
-		char *end;
-
-		errno = 0;
-		t->x[t->n] = strtof(text, &end);
-		if (end == text || (*end && *end != ',') || !isfinite(t->x[t->n]))
-			return bb_fail(job->error, BB_EUSAGE,
-				       "--values %.200s: \"%.40s\" does not begin with an fp32 "
-				       "number; expected a list such as 1,2,3",
-				       job->o->values, text);
-		t->n++;
-		if (!*end)
-			return BB_OK;
-		text = end + 1;
-	}
-}
-
-/* Normally distributed numbers, much like weights of a layer (Box and Muller). */
-static bb_status make_values(struct job *job, struct tensor *t)
-{
-	uint64_t seed = (uint64_t)job->o->seed;
-
-	t->n = job->o->count;
-	t->x = malloc(t->n * sizeof(*t->x));
-	if (!t->x)
-		return bb_no_memory(job->error, "numbers");
-	for (size_t i = 0; i < t->n; i++) {
+	for (size_t i = 0; i < *n && !text; i++) {
 		const double u = bb_random_positive(bb_random_next(&seed));
 		const double v = bb_random_positive(bb_random_next(&seed));
 
-		t->x[i] = (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * v));
+		(*x)[i] = (float)(sqrt(-2 * log(u)) * cos(2 * M_PI * v));
+	}
+	for (size_t i = 0; i < *n && text; i++, text = end + 1) {
+		(*x)[i] = strtof(text, &end);
+		if (end == text || (*end && *end != ',') || !isfinite((*x)[i]))
+			return bb_fail(job->error, BB_EUSAGE,
+				       "--values %.200s: \"%.40s\" does not begin with an fp32 "
+				       "number; expected a list such as 1,2,3",
+				       o->values, text);
 	}
 	return BB_OK;
 }
 
-/* Codes and decoded numbers of a short tensor. */
-static void add_codes(struct job *job, const struct bb_quantised *q)
-{
-	struct bb_strbuf cell = {0};
-
-	bb_json_add_array(&job->json, "codes");
-	for (size_t i = 0; i < q->n; i++) {
-		bb_json_int(&job->json, bb_quantised_code(q, i));
-		bb_strbuf_addf(&cell, "%d ", bb_quantised_code(q, i));
-	}
-	bb_json_end(&job->json);
-	bb_strbuf_add(&cell, "->");
-	bb_json_add_array(&job->json, "numbers");
-	for (size_t i = 0; i < q->n; i++) {
-		bb_json_double(&job->json, (double)bb_quantised_number(q, i));
-		bb_strbuf_addf(&cell, " %.6g", (double)bb_quantised_number(q, i));
-	}
-	bb_json_end(&job->json);
-	bb_table_cell(&job->table, bb_strbuf_text(&cell));
-	job->text.failed |= cell.failed;
-	bb_strbuf_free(&cell);
-}
-
-static void add_result(struct job *job, const struct tensor *t, const struct bb_quantised *q,
+/* Add the row of Q, the numbers X; of a short tensor with codes and decoded numbers. */
+static void add_result(struct job *job, const float *x, const struct bb_quantised *q,
 		       const char *method)
 {
-	const struct bb_quantise_loss loss = bb_quantise_loss(q, t->x);
-	const double whole = (double)(t->n * sizeof(*t->x));
-	const double smaller = whole / (double)q->bytes;
+	const struct bb_quantise_loss loss = bb_quantise_loss(q, x);
+	const double smaller = (double)(q->n * sizeof(*x)) / (double)q->bytes;
+	struct bb_strbuf cell = {0};
 	struct bb_json *j = &job->json;
 
 	bb_table_cellf(&job->table, "int%u\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.2f\t%llu", q->bits,
@@ -185,9 +143,25 @@ static void add_result(struct job *job, const struct tensor *t, const struct bb_
 	bb_json_add_double(j, "error_most", loss.most);
 	bb_json_add_double(j, "error_rms", loss.rms);
 	bb_json_add_double(j, "times_smaller", smaller);
-	if (t->n <= SHOWN)
-		add_codes(job, q);
+	if (q->n <= SHOWN) {
+		bb_json_add_array(j, "codes");
+		for (size_t i = 0; i < q->n; i++) {
+			bb_json_int(j, bb_quantised_code(q, i));
+			bb_strbuf_addf(&cell, "%d ", bb_quantised_code(q, i));
+		}
+		bb_json_end(j);
+		bb_strbuf_add(&cell, "->");
+		bb_json_add_array(j, "numbers");
+		for (size_t i = 0; i < q->n; i++) {
+			bb_json_double(j, (double)bb_quantised_number(q, i));
+			bb_strbuf_addf(&cell, " %.6g", (double)bb_quantised_number(q, i));
+		}
+		bb_json_end(j);
+		bb_table_cell(&job->table, bb_strbuf_text(&cell));
+	}
 	bb_json_end(j);
+	job->text.failed |= cell.failed;
+	bb_strbuf_free(&cell);
 }
 
 bb_status bb_calculate_quantise(struct job *job)
@@ -198,36 +172,37 @@ bb_status bb_calculate_quantise(struct job *job)
 		{"smaller", "times", 9}, {"bytes", "", 9},     {NULL, NULL, 0},
 	};
 	const struct options *o = job->o;
-	struct tensor t = {.x = NULL};
+	float *x = NULL;
+	size_t n;
 	struct bb_quantised q;
 	char bytes[BB_BOTH_TEXT];
 	bb_status st;
 
-	BB_TRY(st, o->values ? read_values(job, &t) : make_values(job, &t), out);
-	bb_strbuf_addf(&job->text, "# fp32 numbers: %zu, %s\n", t.n,
-		       bb_job_bytes(bytes, t.n * sizeof(*t.x)));
+	BB_TRY(st, quantise_numbers(job, &x, &n), out);
+	bb_strbuf_addf(&job->text, "# fp32 numbers: %zu, %s\n", n,
+		       bb_job_bytes(bytes, n * sizeof(*x)));
 	bb_strbuf_add(&job->text, "# error: of the decoded numbers; scale: distance of "
 				  "neighbouring codes; zero: value of code 0\n#\n");
 	bb_table_columns(&job->table, heads, 2);
-	if (t.n <= SHOWN)
+	if (n <= SHOWN)
 		bb_table_column(&job->table, "codes -> decoded", "", -1);
-	bb_json_add_uint(&job->json, "count", t.n);
-	bb_json_add_uint(&job->json, "whole_bytes", t.n * sizeof(*t.x));
+	bb_json_add_uint(&job->json, "count", n);
+	bb_json_add_uint(&job->json, "whole_bytes", n * sizeof(*x));
 	bb_json_add_array(&job->json, "results");
 	for (int run = 0; run < 4 && st == BB_OK; run++) {
 		const int format = 1 + run / 2, method = 1 + run % 2;
 
 		if ((o->format && o->format != format) || (o->method && o->method != method))
 			continue;
-		st = bb_quantise(&q, t.x, t.n, format == 1 ? 8 : 4,
+		st = bb_quantise(&q, x, n, format == 1 ? 8 : 4,
 				 (enum bb_quantise_method)(method - 1), job->error);
 		if (st == BB_OK)
-			add_result(job, &t, &q, quantise_words[method - 1]);
+			add_result(job, x, &q, quantise_words[method - 1]);
 		bb_quantised_free(&q);
 	}
 	bb_job_end_table(job);
 	bb_json_end(&job->json);
 out:
-	free(t.x);
+	free(x);
 	return st;
 }

@@ -222,29 +222,18 @@ static void fit_cause(const struct bb_candidate *ahead, const struct bb_candidat
 				   : "a higher stage of ZeRO communicates as much or more");
 }
 
-/* The first two of the list. */
-static void add_choice(struct job *job, const struct bb_fits *fits)
+/* Add the combinations, and recommend the first of them. */
+static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit)
 {
-	char name[BB_FIT_NAME];
-	struct bb_candidate list[2];
+	struct bb_candidate first[2];
 	const struct bb_recommendation choice = {.subject =
 							 "combination, by least recomputation and "
 							 "communication",
-						 .list = list,
+						 .list = first,
 						 .n = fits->n < 2 ? fits->n : 2,
 						 .cause = fit_cause};
+	char name[BB_FIT_NAME];
 
-	for (size_t i = 0; i < choice.n; i++) {
-		const struct bb_training *t = &fits->list[i].training;
-
-		list[i] = (struct bb_candidate){.seconds = NAN, .own = t};
-		snprintf(list[i].name, sizeof(list[i].name), "%s", bb_fit_name(t, name));
-	}
-	bb_recommend(&choice, &job->text);
-}
-
-static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit)
-{
 	for (size_t i = 0; i < fits->n && i < ROWS; i++)
 		add_fit_text(job, &fits->list[i], limit);
 	if (fits->n == 0) {
@@ -255,6 +244,13 @@ static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit
 	if (fits->n > ROWS)
 		bb_strbuf_addf(&job->text, "# … and %zu more, all in --json\n", fits->n - ROWS);
 	bb_strbuf_addf(&job->text, "# %zu of %zu fit\n", fits->n, fits->tried);
+	for (size_t i = 0; i < choice.n; i++) {
+		const struct bb_training *t = &fits->list[i].training;
+
+		first[i] = (struct bb_candidate){.seconds = NAN, .own = t};
+		snprintf(first[i].name, sizeof(first[i].name), "%s", bb_fit_name(t, name));
+	}
+	bb_recommend(&choice, &job->text);
 
 	bb_json_add_uint(&job->json, "tried", fits->tried);
 	bb_json_add_array(&job->json, "fits");
@@ -310,15 +306,13 @@ static bb_status list_fits(struct job *job, const struct bb_training *base)
 		      "\n# tightest: the largest category on the rank that needs most\n#\n");
 	bb_table_columns(&job->table, heads, 4);
 	add_list(job, &fits, space.limit);
-	add_choice(job, &fits);
 	st = fits.n > 0 ? BB_OK : BB_EDATA;
 out:
 	bb_fits_free(&fits);
 	return st;
 }
 
-/* ---- the subject
- * --------------------------------------------------------------------------------- */
+/* ---- the subject ----------------------------------------------------------------------------- */
 
 bb_status bb_calculate_train(struct job *job)
 {
