@@ -189,71 +189,81 @@ static bb_status compare_table(struct bb_compare_table *t, const struct bb_resul
 	return BB_OK;
 }
 
-/* Calls VISIT with the table of each datatype, op, root and matrix until one fails. Returns that
-   status; BB_EINTERNAL without memory. */
-static bb_status compare_each(const struct bb_results *all,
-			      bb_status (*visit)(const struct bb_compare_table *table, void *own),
-			      void *own)
+static void table_free(struct bb_compare_table *t)
 {
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < all->n && status == BB_OK; i++) {
-		struct bb_compare_table t;
-		size_t k = 0;
-
-		while (!bb_result_is_like(&all->list[k], &all->list[i]))
-			k++;
-		if (k < i)
-			continue;
-		status = compare_table(&t, all, &all->list[i]);
-		if (status == BB_OK)
-			status = visit(&t, own);
-		free(t.sizes);
-		free(t.at);
-	}
-	return status;
+	free(t->sizes);
+	free(t->at);
 }
 
+/* *T = the table of the first result from *NEXT on whose data no earlier one has; *NEXT goes behind
+   that result. False: there is none, or no memory for *STATUS = BB_EINTERNAL. */
+static bool next_table(const struct bb_results *all, size_t *next, struct bb_compare_table *t,
+		       bb_status *status)
+{
+	for (; *next < all->n; ++*next) {
+		size_t first = 0;
+
+		while (!bb_result_is_like(&all->list[first], &all->list[*next]))
+			first++;
+		if (first < *next)
+			continue;
+		*status = compare_table(t, all, &all->list[(*next)++]);
+		if (*status != BB_OK)
+			table_free(t);
+		return *status == BB_OK;
+	}
+	return false;
+}
+
+/* Two algorithms, and where the lead changes. */
+struct pair {
+	int a, b, ahead, behind; /* columns; AHEAD is faster at the smallest size */
+	double places[CROSSINGS];
+	size_t n;
+};
+
 /* Crossings are interpolated as if times were lines in the size: a latency plus bytes over a rate.
- */
-static int compare_crossings(const struct bb_compare_table *t, int a, int b,
-			     double places[CROSSINGS], int *faster)
+   False: at no size is one of A and B known to be ahead. */
+static bool find_crossings(const struct bb_compare_table *t, struct pair *p)
 {
 	double before = 0, before_size = 0;
-	int n = 0;
 
-	*faster = -1;
+	p->ahead = -1;
+	p->n = 0;
 	for (size_t size = 0; size < t->nsizes; size++) {
-		const bool same = repeated(t, size, a) == b || repeated(t, size, b) == a;
-		const double now = same ? NAN : compare_time(t, size, a) - compare_time(t, size, b);
+		const bool same =
+			repeated(t, size, p->a) == p->b || repeated(t, size, p->b) == p->a;
+		const double now =
+			same ? NAN : compare_time(t, size, p->a) - compare_time(t, size, p->b);
 		const double here = (double)t->sizes[size];
 
 		if (!isfinite(now) || now == 0 || t->sizes[size] == 0)
 			continue;
-		if (*faster < 0)
-			*faster = now < 0 ? a : b;
-		else if ((now < 0) != (before < 0) && n < CROSSINGS)
-			places[n++] = before_size + (here - before_size) * before / (before - now);
+		if (p->ahead < 0) {
+			p->ahead = now < 0 ? p->a : p->b;
+			p->behind = now < 0 ? p->b : p->a;
+		} else if ((now < 0) != (before < 0) && p->n < CROSSINGS) {
+			p->places[p->n++] =
+				before_size + (here - before_size) * before / (before - now);
+		}
 		before = now;
 		before_size = here;
 	}
-	return n;
+	return p->ahead >= 0;
 }
 
-/* Calls VISIT with each pair of algorithms that is compared until one fails: of many, only those
-   that win somewhere are. */
-static bb_status compare_pairs(const struct bb_compare_table *t,
-			       bb_status (*visit)(const struct bb_compare_table *t, int a, int b,
-						  void *own),
-			       void *own)
+/* *P, which begins as {0}, = the next pair of algorithms of which one is ahead: of many, only those
+   that win somewhere are compared. False: there is none. */
+static bool next_pair(const struct bb_compare_table *t, struct pair *p)
 {
-	bb_status status = BB_OK;
-
-	for (int a = 0; a < t->n && t->nsizes > 1; a++)
-		for (int b = a + 1; b < t->n && status == BB_OK; b++)
-			if (t->n <= ALL_PAIRS || (t->won[a] && t->won[b]))
-				status = visit(t, a, b, own);
-	return status;
+	while (t->nsizes > 1 && p->a + 1 < t->n) {
+		if (++p->b == t->n)
+			p->b = ++p->a + 1;
+		if (p->b < t->n && (t->n <= ALL_PAIRS || (t->won[p->a] && t->won[p->b])) &&
+		    find_crossings(t, p))
+			return true;
+	}
+	return false;
 }
 
 /* A name in the library's reports and in the tuner's file. */
@@ -393,8 +403,7 @@ bb_status bb_compare_tuner(const struct bb_results *results, int nnodes, int nra
 			       t.first->op);
 		*rows = add_rows(out, &t, nnodes, nranks);
 	}
-	free(t.sizes);
-	free(t.at);
+	table_free(&t);
 	return status;
 }
 
@@ -464,18 +473,6 @@ static void print_times(const struct bb_compare_table *t, struct bb_strbuf *out)
 	bb_table_free(&table);
 }
 
-/* Prints the source of the bounds, once for all algorithms or a line for each. */
-static void print_sources(const struct bb_compare_table *t, struct bb_strbuf *out)
-{
-	bb_strbuf_add(out, "# bound: percent of the bound reached");
-	if (!t->sources_differ)
-		bb_strbuf_addf(out, "; source: %s", t->source);
-	bb_strbuf_add(out, "\n");
-	for (int i = 0; t->sources_differ && i < t->n; i++)
-		if (t->sources[i])
-			bb_strbuf_addf(out, "#   of %s: %s\n", t->names[i], t->sources[i]);
-}
-
 /* "# ring beats its bound at 2 of 5 sizes, at 64K with 131%: WHY" */
 static void print_doubts(const struct bb_compare_table *t, struct bb_strbuf *out)
 {
@@ -526,14 +523,25 @@ static void print_heading(const struct bb_compare_table *t, struct bb_strbuf *ou
 	if (t->cycles > 1)
 		bb_strbuf_addf(out, ", the last of %lld cycles", (long long)t->cycles);
 	bb_strbuf_add(out, "\n");
-	if (t->source)
-		print_sources(t, out);
+	if (!t->source)
+		return;
+	/* The source of the bounds, once for all algorithms or a line for each. */
+	bb_strbuf_add(out, "# bound: percent of the bound reached");
+	if (!t->sources_differ)
+		bb_strbuf_addf(out, "; source: %s", t->source);
+	bb_strbuf_add(out, "\n");
+	for (int i = 0; t->sources_differ && i < t->n; i++)
+		if (t->sources[i])
+			bb_strbuf_addf(out, "#   of %s: %s\n", t->names[i], t->sources[i]);
 }
 
-/* The choices of auto, and the sizes at which they change. */
+/* The choices of auto, and the sizes at which they change; then its loss against the best forced
+   algorithm, at each size where it is known. */
 static void print_auto(const struct bb_compare_table *t, struct bb_strbuf *out)
 {
 	const char *last = NULL;
+	struct bb_text_table table = {.mark = "#"};
+	struct setting best;
 	char text[BB_UNIT_TEXT];
 
 	for (size_t size = 0; size < t->nsizes && t->automatic >= 0; size++) {
@@ -552,61 +560,45 @@ static void print_auto(const struct bb_compare_table *t, struct bb_strbuf *out)
 	}
 	if (last)
 		bb_strbuf_add(out, "\n");
-}
-
-/* The loss of auto against the best forced algorithm, at each size where it is known. */
-static void print_behind(const struct bb_compare_table *t, struct bb_strbuf *out)
-{
-	struct bb_text_table table = {.mark = "#"};
-	struct setting best;
-	char text[BB_UNIT_TEXT];
-	bool any = false;
-
+	bb_table_column(&table, "size", "(B)", SIZES_WIDTH);
+	bb_table_key(&table);
+	bb_table_column(&table, "auto behind", "(%)", 0);
+	bb_table_column(&table, "the best forced", "", -1);
 	for (size_t size = 0; size < t->nsizes; size++) {
 		const double behind = compare_auto_behind(t, size, &best);
 
-		if (isnan(behind))
-			continue;
-		if (!any) {
-			bb_table_column(&table, "size", "(B)", SIZES_WIDTH);
-			bb_table_key(&table);
-			bb_table_column(&table, "auto behind", "(%)", 0);
-			bb_table_column(&table, "the best forced", "", -1);
-		}
-		any = true;
-		bb_table_cell(&table, bb_format_size(text, (uint64_t)t->sizes[size]));
-		bb_table_cellf(&table, "%.1f", behind);
-		bb_table_cellf(&table, "%s, %s", best.algorithm, best.protocol);
+		if (!isnan(behind))
+			bb_table_cellf(&table, "%s\t%.1f\t%s, %s",
+				       bb_format_size(text, (uint64_t)t->sizes[size]), behind,
+				       best.algorithm, best.protocol);
 	}
-	if (any)
+	if (table.ncells > 0)
 		bb_table_print(&table, out);
 	bb_table_free(&table);
 }
 
-static bb_status print_pair(const struct bb_compare_table *t, int a, int b, void *own)
+/* Where one algorithm overtakes another. */
+static void print_pairs(const struct bb_compare_table *t, struct bb_strbuf *out)
 {
-	struct bb_strbuf *const out = own;
-	double places[CROSSINGS];
 	char text[BB_UNIT_TEXT];
-	const char *x, *y;
-	int faster, i, n = compare_crossings(t, a, b, places, &faster);
 
-	if (faster < 0)
-		return BB_OK;
-	x = t->names[faster];
-	y = t->names[faster == a ? b : a];
-	if (n == 0) {
-		bb_strbuf_addf(out, "# %s is faster than %s at every size\n", x, y);
-	} else if (n == 1) {
-		bb_strbuf_addf(out, "# %s is faster than %s below about %s, slower above\n", x, y,
-			       about(text, places[0]));
-	} else {
-		bb_strbuf_addf(out, "# %s begins faster than %s; they cross at about", x, y);
-		for (i = 0; i < n; i++)
-			bb_strbuf_addf(out, "%s %s", i > 0 ? "," : "", about(text, places[i]));
-		bb_strbuf_add(out, "\n");
+	for (struct pair p = {0}; next_pair(t, &p);) {
+		const char *x = t->names[p.ahead], *y = t->names[p.behind];
+
+		if (p.n == 0) {
+			bb_strbuf_addf(out, "# %s is faster than %s at every size\n", x, y);
+		} else if (p.n == 1) {
+			bb_strbuf_addf(out, "# %s is faster than %s below about %s, slower above\n",
+				       x, y, about(text, p.places[0]));
+		} else {
+			bb_strbuf_addf(out, "# %s begins faster than %s; they cross at about", x,
+				       y);
+			for (size_t i = 0; i < p.n; i++)
+				bb_strbuf_addf(out, "%s %s", i > 0 ? "," : "",
+					       about(text, p.places[i]));
+			bb_strbuf_add(out, "\n");
+		}
 	}
-	return BB_OK;
 }
 
 /* The fastest result of the largest size. */
@@ -646,38 +638,29 @@ static void print_best(const struct bb_compare_table *t, struct bb_strbuf *out)
 	bb_strbuf_add(out, "\n");
 }
 
-struct texts {
-	struct bb_strbuf *out, *answers;
-};
-
-static bb_status print_table(const struct bb_compare_table *t, void *own)
-{
-	const struct texts *texts = own;
-	struct bb_strbuf *out = texts->out;
-	size_t answer;
-
-	if (t->n == 1 && !t->source && t->automatic < 0)
-		return BB_OK;
-	print_heading(t, out);
-	if (t->n > 1 || t->source)
-		print_times(t, out);
-	print_auto(t, out);
-	print_behind(t, out);
-	answer = out->length;
-	print_best(t, out);
-	print_doubts(t, out);
-	(void)compare_pairs(t, print_pair, out);
-	if (texts->answers)
-		bb_strbuf_add(texts->answers, bb_strbuf_text(out) + answer);
-	return BB_OK;
-}
-
 void bb_compare_text(const struct bb_results *results, struct bb_strbuf *out,
 		     struct bb_strbuf *answers)
 {
-	struct texts texts = {out, answers};
+	struct bb_compare_table t;
+	bb_status status = BB_OK;
 
-	out->failed |= compare_each(results, print_table, &texts) != BB_OK;
+	for (size_t i = 0; next_table(results, &i, &t, &status); table_free(&t)) {
+		size_t answer;
+
+		if (t.n == 1 && !t.source && t.automatic < 0)
+			continue;
+		print_heading(&t, out);
+		if (t.n > 1 || t.source)
+			print_times(&t, out);
+		print_auto(&t, out);
+		answer = out->length;
+		print_best(&t, out);
+		print_doubts(&t, out);
+		print_pairs(&t, out);
+		if (answers)
+			bb_strbuf_add(answers, bb_strbuf_text(out) + answer);
+	}
+	out->failed |= status != BB_OK;
 }
 
 /* ---- records --------------------------------------------------------------------------- */
@@ -691,46 +674,39 @@ BB_RECORD_KIND(bb_record_winner, BB_WINNER_FIELDS, "winner",
 BB_RECORD_KIND(bb_record_crossing, BB_CROSSING_FIELDS, "crossing",
 	       "Several algorithms: two of them, and where one overtakes the other.");
 
-static bb_status deliver_pair(const struct bb_compare_table *t, int a, int b, void *sinks)
-{
-	double places[CROSSINGS];
-	struct bb_crossing_record r;
-	int ahead, n = compare_crossings(t, a, b, places, &ahead);
-
-	if (ahead < 0)
-		return BB_OK;
-	bb_record_init_from(&bb_record_crossing, &r, &bb_record_result, t->first);
-	r.in_place = t->in_place;
-	r.ahead = t->names[ahead];
-	r.behind = t->names[ahead == a ? b : a];
-	r.crossing_bytes = (struct bb_numbers){places, (size_t)n};
-	return bb_sinks_record(sinks, &bb_record_crossing, &r);
-}
-
-static bb_status deliver_table(const struct bb_compare_table *t, void *sinks)
-{
-	bb_status status = BB_OK;
-
-	for (size_t size = 0; size < t->nsizes && t->n > 1 && status == BB_OK; size++) {
-		struct bb_winner_record r;
-		struct setting best;
-		double lead;
-		const int who = compare_winner(t, size, &lead);
-
-		if (who < 0)
-			continue;
-		bb_record_init_from(&bb_record_winner, &r, &bb_record_result,
-				    compare_at(t, size, who));
-		r.algorithm = compare_ran(compare_at(t, size, who));
-		r.time_us = compare_best_time(t, size, who);
-		r.times_second = lead;
-		r.auto_behind_percent = compare_auto_behind(t, size, &best);
-		status = bb_sinks_record(sinks, &bb_record_winner, &r);
-	}
-	return status == BB_OK ? compare_pairs(t, deliver_pair, sinks) : status;
-}
-
 bb_status bb_compare_records(const struct bb_results *results, struct bb_sinks *sinks)
 {
-	return compare_each(results, deliver_table, sinks);
+	struct bb_compare_table t;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; status == BB_OK && next_table(results, &i, &t, &status);
+	     table_free(&t)) {
+		for (size_t size = 0; size < t.nsizes && t.n > 1 && status == BB_OK; size++) {
+			struct bb_winner_record r;
+			struct setting best;
+			double lead;
+			const int who = compare_winner(&t, size, &lead);
+
+			if (who < 0)
+				continue;
+			bb_record_init_from(&bb_record_winner, &r, &bb_record_result,
+					    compare_at(&t, size, who));
+			r.algorithm = compare_ran(compare_at(&t, size, who));
+			r.time_us = compare_best_time(&t, size, who);
+			r.times_second = lead;
+			r.auto_behind_percent = compare_auto_behind(&t, size, &best);
+			status = bb_sinks_record(sinks, &bb_record_winner, &r);
+		}
+		for (struct pair p = {0}; status == BB_OK && next_pair(&t, &p);) {
+			struct bb_crossing_record r;
+
+			bb_record_init_from(&bb_record_crossing, &r, &bb_record_result, t.first);
+			r.in_place = t.in_place;
+			r.ahead = t.names[p.ahead];
+			r.behind = t.names[p.behind];
+			r.crossing_bytes = (struct bb_numbers){p.places, p.n};
+			status = bb_sinks_record(sinks, &bb_record_crossing, &r);
+		}
+	}
+	return status;
 }
