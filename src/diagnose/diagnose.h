@@ -154,7 +154,8 @@ struct bb_examiner {
 	struct bb_engine engine;
 	struct bb_diagnose *diagnose;
 	struct bb_ports ports;
-	struct bb_diagnose_stage survey, confirm, alone, links_alone;
+	struct bb_diagnose_stage survey, confirm;
+	struct bb_diagnose_stage alone[2]; /* of nodes and rails; of links */
 	int pairs_at_once; /* of nodes, where more would share processors; 0: no limit */
 	/* Rank 0's. */
 	struct bb_spot *places; /* [node]; NULL: the nodes are not ranks of one host */

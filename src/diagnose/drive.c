@@ -117,44 +117,41 @@ static void step_record(void *own, int rank, size_t index, const struct bb_opera
 
 /* ---- measuring ------------------------------------------------------------------------------ */
 
-/* The faults that no backend has are planted in the program. */
-static struct bb_planted plant(const struct bb_options *o)
-{
-	const struct bb_fault *fault = &o->fault;
-	const bool link = fault->kind == BB_FAULT_SLOW_LINK, slow = fault->kind == BB_FAULT_SLOW;
-	const bool virtual = o->backend->virtual;
-
-	return (struct bb_planted){.rank = slow || fault->kind == BB_FAULT_LATE ? fault->rank : -1,
-				   .send_s = slow ? fault->seconds : 0,
-				   .late_s = fault->seconds,
-				   .from = fault->rank,
-				   .to = link ? fault->to : -1,
-				   .back = !link,
-				   .factor = o->virtual.flawed || (link && virtual) ? 0
-										    : fault->factor,
-				   .rate = o->config.link_rate,
-				   .latency = o->config.link_latency};
-}
-
-/* Prepare to measure PER_RANK times of each rank. */
+/* Prepare to measure PER_RANK times of each rank. The faults that no backend has are planted in the
+   program. */
 static bb_status stage_run_init(struct stage_run *p, struct bb_examiner *s, size_t per_rank)
 {
+	const struct bb_options *o = &s->engine.run->options;
+	const struct bb_fault *fault = &o->fault;
+	const bool link = fault->kind == BB_FAULT_SLOW_LINK, slow = fault->kind == BB_FAULT_SLOW;
 	const bool virtual = bb_engine_is_virtual(&s->engine);
 	const int large = 1 + (int)s->diagnose->options.large;
 	const size_t each = (size_t)(large > BB_SMALL_REQUESTS ? large : BB_SMALL_REQUESTS);
 	size_t n;
 
-	*p = (struct stage_run){.s = s,
-				.nranks = virtual ? s->engine.run->world.nranks : 1,
-				.first = virtual ? 0 : s->engine.driver->rank,
-				.per_rank = per_rank,
-				.probe = {.ports = &s->ports,
-					  .nranks = s->engine.run->world.nranks,
-					  .planted = plant(&s->engine.run->options),
-					  .bytes = (size_t)s->diagnose->options.bytes,
-					  .large = large,
-					  .steps = (int)s->diagnose->options.steps,
-					  .work_s = BB_STEP_WORK_S}};
+	*p = (struct stage_run){
+		.s = s,
+		.nranks = virtual ? s->engine.run->world.nranks : 1,
+		.first = virtual ? 0 : s->engine.driver->rank,
+		.per_rank = per_rank,
+		.probe = {
+			.ports = &s->ports,
+			.nranks = s->engine.run->world.nranks,
+			.planted = {.rank = slow || fault->kind == BB_FAULT_LATE ? fault->rank : -1,
+				    .send_s = slow ? fault->seconds : 0,
+				    .late_s = fault->seconds,
+				    .from = fault->rank,
+				    .to = link ? fault->to : -1,
+				    .back = !link,
+				    .factor = o->virtual.flawed || (link && virtual)
+						      ? 0
+						      : fault->factor,
+				    .rate = o->config.link_rate,
+				    .latency = o->config.link_latency},
+			.bytes = (size_t)s->diagnose->options.bytes,
+			.large = large,
+			.steps = (int)s->diagnose->options.steps,
+			.work_s = BB_STEP_WORK_S}};
 	n = (size_t)p->nranks;
 	p->times = malloc((n * per_rank + 1) * sizeof(*p->times));
 	p->samples = calloc(n, sizeof(*p->samples));
@@ -213,39 +210,14 @@ out:
 	return status;
 }
 
-/* Store ALL, which is rank by rank, in STAGE, round by round. */
-static bb_status stage_store(struct bb_examiner *s, struct bb_diagnose_stage *stage,
-			     const float *all)
-{
-	const size_t ports = (size_t)s->ports.nodes * (size_t)s->ports.rails;
-	const size_t n = (size_t)stage->rounds.n * ports;
-
-	for (int q = 0; q < BB_QUANTITIES; q++) {
-		stage->log_s[q] = malloc((n + 1) * sizeof(float));
-		stage->even[q] = malloc((n + 1) * sizeof(float));
-		if (!stage->log_s[q] || !stage->even[q])
-			return BB_EINTERNAL;
-		for (size_t i = 0; i < n; i++) {
-			const size_t round = i / ports, rank = (size_t)s->ports.rank[i % ports];
-
-			stage->log_s[q][i] =
-				all[(rank * (size_t)stage->rounds.n + round) * BB_QUANTITIES +
-				    (size_t)q];
-		}
-		memcpy(stage->even[q], stage->log_s[q], n * sizeof(float));
-		stage->measured[q] =
-			(struct bb_quantity){&stage->rounds, s->ports.rails, stage->even[q],
-					     bb_examiner_is_crowded(s) ? s->places : NULL};
-	}
-	return BB_OK;
-}
-
 /* Measure STAGE's rounds. WHAT names them if a deadline passes. Collective. */
 static bb_status stage_measure(struct bb_examiner *s, struct bb_diagnose_stage *stage,
 			       const char *what)
 {
+	const size_t ports = (size_t)s->ports.nodes * (size_t)s->ports.rails;
 	const float *all = NULL;
 	struct stage_run p;
+	size_t rounds;
 	bb_status status;
 
 	if (s->pairs_at_once > 0) {
@@ -253,19 +225,36 @@ static bb_status stage_measure(struct bb_examiner *s, struct bb_diagnose_stage *
 			return BB_EINTERNAL;
 		stage->in_turn = true;
 	}
-	BB_TRY(status, stage_run_init(&p, s, (size_t)stage->rounds.n * BB_QUANTITIES), out);
+	rounds = (size_t)stage->rounds.n;
+	BB_TRY(status, stage_run_init(&p, s, rounds * BB_QUANTITIES), out);
 	p.probe.rounds = &stage->rounds;
 	p.probe.pause_s = stage->pause_s;
 	p.probe.in_turn = stage->in_turn;
 	p.probe.active = bb_probe_active(&stage->rounds, s->ports.rails);
-	if (!p.probe.active) {
-		status = BB_EINTERNAL;
+	status = BB_EINTERNAL;
+	if (!p.probe.active)
 		goto out;
-	}
 	bb_probe_rounds(&p.program, &p.probe);
 	BB_TRY(status, stage_run_measure(&p, what, round_record, &stage->seconds, &all), out);
-	if (all)
-		status = stage_store(s, stage, all);
+	for (size_t q = 0; all && q < BB_QUANTITIES; q++) { /* rank by rank, to round by round */
+		const size_t n = rounds * ports;
+		float *log_s = stage->log_s[q] = malloc((n + 1) * sizeof(float));
+		float *even = stage->even[q] = malloc((n + 1) * sizeof(float));
+
+		if (!log_s || !even) {
+			status = BB_EINTERNAL;
+			goto out;
+		}
+		for (size_t i = 0; i < n; i++) {
+			const size_t rank = (size_t)s->ports.rank[i % ports];
+
+			log_s[i] = all[(rank * rounds + i / ports) * BB_QUANTITIES + q];
+		}
+		memcpy(even, log_s, n * sizeof(float));
+		stage->measured[q] =
+			(struct bb_quantity){&stage->rounds, s->ports.rails, even,
+					     bb_examiner_is_crowded(s) ? s->places : NULL};
+	}
 out:
 	stage_run_close(&p);
 	return status;
@@ -303,23 +292,6 @@ static bb_status broadcast_numbers(struct bb_examiner *s, const char *name, int6
 		{name, BB_PAYLOAD_UNSIGNED, 0, bytes, 1, 0, 0, most}, {.name = NULL}};
 
 	return broadcast(s, &(struct bb_payload){name, bytes, fields, NULL}, data, count);
-}
-
-static bb_status broadcast_lone(struct bb_examiner *s, struct bb_lone *list, int n)
-{
-	const int nodes = s->ports.nodes;
-	const struct bb_payload_field fields[] = {
-		BB_PAYLOAD_FIELD("the node", BB_PAYLOAD_SIGNED, struct bb_lone, node,
-				 .high = nodes - 1),
-		BB_PAYLOAD_FIELD("its peer", BB_PAYLOAD_SIGNED, struct bb_lone, peer, .low = -1,
-				 .high = nodes - 1),
-		BB_PAYLOAD_FIELD("the rail", BB_PAYLOAD_SIGNED, struct bb_lone, rail, .low = -1,
-				 .high = s->ports.rails - 1),
-		{.name = NULL}};
-	const struct bb_payload table = {"what to measure alone", sizeof(struct bb_lone), fields,
-					 NULL};
-
-	return broadcast(s, &table, list, (size_t)n);
 }
 
 static bb_status broadcast_suspects(struct bb_examiner *s, struct bb_suspects *suspects)
@@ -399,17 +371,27 @@ static void level(struct bb_examiner *s, struct bb_diagnose_stage *stage)
 
 /* ---- the survey ----------------------------------------------------------------------------- */
 
-/* The cost of a round, from STAGE, a first one. A survey waits for the slowest pair. */
-static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_diagnose_stage *stage)
+/* Measure one round, which shows what the survey will cost: it waits for the slowest pair. */
+static bb_status pilot(struct bb_examiner *s)
 {
-	const struct bb_quantity *small = &stage->measured[BB_LATENCY];
-	const struct bb_quantity *large = &stage->measured[BB_BANDWIDTH];
 	const double requests = 1 + (double)s->diagnose->options.large;
-	struct bb_pilot p = {.round_s = stage->seconds};
+	struct bb_diagnose_stage stage = {0};
+	const struct bb_quantity *small = &stage.measured[BB_LATENCY];
+	const struct bb_quantity *large = &stage.measured[BB_BANDWIDTH];
+	struct bb_pilot p = {0};
+	bb_status status;
 
+	BB_TRY(status,
+	       bb_rounds_survey(&stage.rounds, s->ports.nodes, 1, false,
+				(uint64_t)s->engine.run->options.seed),
+	       out);
+	BB_TRY(status, stage_measure(s, &stage, "a first round"), out);
+	if (!bb_engine_leads(&s->engine))
+		goto out;
+	p.round_s = stage.seconds;
 	for (int node = 0; node < s->ports.nodes; node++)
 		for (int k = 0; k < s->ports.rails; k++) {
-			const int ends[2] = {node, bb_rounds_partner(&stage->rounds, 0, node)};
+			const int ends[2] = {node, bb_rounds_partner(&stage.rounds, 0, node)};
 			double pair_s = 0;
 
 			for (int i = 0; i < 2 && ends[1] != BB_NOBODY; i++)
@@ -419,67 +401,41 @@ static struct bb_pilot pilot_of(const struct bb_examiner *s, const struct bb_dia
 			p.round_s = fmax(p.round_s, pair_s);
 			p.small_s = fmax(p.small_s, exp(bb_measured_at(small, 0, node, k)) / 2);
 		}
-	return p;
-}
-
-/* Measure one round, which shows what the survey will cost. */
-static bb_status pilot(struct bb_examiner *s)
-{
-	struct bb_diagnose_stage stage = {0};
-	struct bb_pilot p;
-	bb_status status;
-
-	BB_TRY(status,
-	       bb_rounds_survey(&stage.rounds, s->ports.nodes, 1, false,
-				(uint64_t)s->engine.run->options.seed),
-	       out);
-	BB_TRY(status, stage_measure(s, &stage, "a first round"), out);
-	if (bb_engine_leads(&s->engine)) {
-		p = pilot_of(s, &stage);
-		status = bb_diagnose_announce(s, &p);
-	}
+	status = bb_diagnose_announce(s, &p);
 out:
 	stage_free(&stage);
 	return status;
 }
 
-/* Rank 0: the logarithm of the factor below which nobody is slow in quantity Q. Where ranks share
-   processors, the time of a rank's work depends on the others there; what --link adds does not.
- */
-static double find_floor(const struct bb_examiner *s, int q)
-{
-	const struct bb_backend_config *c = &s->engine.run->options.config;
-	const struct bb_polish *fit = &s->views[q].fit;
-	const double bytes = q == BB_BANDWIDTH ? (double)s->diagnose->options.bytes : 0;
-	double base[BB_MOST_RAILS], usual, planned = 0;
-
-	if (!bb_examiner_is_crowded(s))
-		return 0;
-	memcpy(base, fit->base, (size_t)fit->rails * sizeof(*base));
-	if (c->link_rate > 0)
-		/* The request is a message too. */
-		planned = 2 * c->link_latency + bytes / c->link_rate;
-	usual = exp(bb_low_median(base, (size_t)fit->rails));
-	return log(bb_slow_factor(BB_CROWDED, usual, planned));
-}
-
-/* Rank 0: fit the survey of quantity Q, and once more without the distances between blocks. */
+/* Rank 0: fit the survey of quantity Q, and once more without the distances between blocks. Where
+   ranks share processors, the time of a rank's work depends on the others there and there is a
+   floor, below which nobody is slow; what --link adds does not depend on them. */
 static bb_status view(struct bb_examiner *s, int q)
 {
+	const struct bb_backend_config *c = &s->engine.run->options.config;
 	const struct bb_quantity *m = &s->survey.measured[q];
 	const double tolerance = s->diagnose->options.tolerance;
-	bb_status status = bb_view_make(&s->views[q], m, tolerance);
+	const double bytes = q == BB_BANDWIDTH ? (double)s->diagnose->options.bytes : 0;
+	/* The request is a message too. */
+	const double planned = c->link_rate > 0 ? 2 * c->link_latency + bytes / c->link_rate : 0;
+	struct bb_view *v = &s->views[q];
+	double base[BB_MOST_RAILS];
+	bb_status status;
 
-	if (status != BB_OK)
-		return status;
-	s->views[q].floor = find_floor(s, q);
-	if (s->views[q].floor == 0)
-		status = bb_block_map_find(&s->blocks[q], &s->views[q]);
-	if (status != BB_OK || (s->views[q].floor == 0 && s->blocks[q].n == 0))
-		return status;
+	BB_TRY(status, bb_view_make(v, m, tolerance), out);
+	if (bb_examiner_is_crowded(s)) {
+		memcpy(base, v->fit.base, (size_t)m->rails * sizeof(*base));
+		v->floor = log(bb_slow_factor(BB_CROWDED,
+					      exp(bb_low_median(base, (size_t)m->rails)), planned));
+	}
+	if (v->floor == 0)
+		BB_TRY(status, bb_block_map_find(&s->blocks[q], v), out);
+	if (v->floor == 0 && s->blocks[q].n == 0)
+		goto out;
 	bb_block_map_apply(&s->blocks[q], m, s->survey.even[q]);
-	bb_polish_free(&s->views[q].fit);
-	return bb_view_make(&s->views[q], m, tolerance);
+	status = bb_view_make(v, m, tolerance);
+out:
+	return status;
 }
 
 static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
@@ -504,27 +460,37 @@ out:
 static bb_status retest_alone(struct bb_examiner *s, const struct bb_suspects *suspects, int first,
 			      struct bb_diagnose_stage *stage)
 {
-	struct bb_lone list[BB_MOST_LONE] = {{0}};
-	int n = bb_engine_leads(&s->engine) ? bb_lone_list(&s->verdicts, first, list) : 0;
-	int times = bb_engine_leads(&s->engine) ? bb_lone_times(&s->verdicts, first) : 0;
+	const int nodes = s->ports.nodes;
+	const struct bb_payload_field fields[] = {
+		BB_PAYLOAD_FIELD("how many", BB_PAYLOAD_SIGNED, struct bb_lone_plan, n,
+				 .high = BB_MOST_LONE),
+		BB_PAYLOAD_FIELD("how often", BB_PAYLOAD_SIGNED, struct bb_lone_plan, times,
+				 .high = BB_CONFIRMING),
+		BB_PAYLOAD_EACH("a node", BB_PAYLOAD_SIGNED, struct bb_lone_plan, list, .node,
+				BB_MOST_LONE, .high = nodes - 1),
+		BB_PAYLOAD_EACH("its peer", BB_PAYLOAD_SIGNED, struct bb_lone_plan, list, .peer,
+				BB_MOST_LONE, .low = -1, .high = nodes - 1),
+		BB_PAYLOAD_EACH("a rail", BB_PAYLOAD_SIGNED, struct bb_lone_plan, list, .rail,
+				BB_MOST_LONE, .low = -1, .high = s->ports.rails - 1),
+		{.name = NULL}};
+	const struct bb_payload table = {"what to measure alone", sizeof(struct bb_lone_plan),
+					 fields, NULL};
+	struct bb_lone_plan plan = {0};
 	bb_status status;
 
-	BB_TRY(status,
-	       broadcast_numbers(s, "how many to measure alone", BB_MOST_LONE, &n, sizeof(n), 1),
-	       out);
-	if (n == 0)
+	if (bb_engine_leads(&s->engine))
+		bb_lone_plan_make(&plan, &s->verdicts, first);
+	BB_TRY(status, broadcast(s, &table, &plan, 1), out);
+	if (plan.n == 0)
 		return BB_OK;
-	BB_TRY(status, broadcast_numbers(s, "how often", BB_CONFIRMING, &times, sizeof(times), 1),
-	       out);
-	BB_TRY(status, broadcast_lone(s, list, n), out);
-	BB_TRY(status, bb_rounds_alone(&stage->rounds, suspects, list, n, times), out);
+	BB_TRY(status, bb_rounds_alone(&stage->rounds, suspects, &plan), out);
 	stage->pause_s = BB_RETEST_PAUSE_S;
 	stage->in_turn = true;
 	BB_TRY(status, stage_measure(s, stage, "suspects alone"), out);
 	if (!bb_engine_leads(&s->engine))
 		goto out;
 	level(s, stage);
-	status = bb_acquit(&s->verdicts, first, s->views, stage->measured, BB_QUANTITIES);
+	status = bb_acquit(&s->verdicts, first, s->views, stage->measured);
 out:
 	return status;
 }
@@ -533,8 +499,7 @@ out:
    its ends. */
 static bb_status confirm_suspects(struct bb_examiner *s, const struct bb_suspects *suspects)
 {
-	const double tolerance = s->diagnose->options.tolerance;
-	int first = s->verdicts.n;
+	const bool leads = bb_engine_leads(&s->engine);
 	bb_status status;
 
 	BB_TRY(status,
@@ -543,21 +508,18 @@ static bb_status confirm_suspects(struct bb_examiner *s, const struct bb_suspect
 	       out);
 	s->confirm.pause_s = BB_CONFIRM_PAUSE_S;
 	BB_TRY(status, stage_measure(s, &s->confirm, "the rounds that confirm"), out);
-	if (bb_engine_leads(&s->engine)) {
+	if (leads)
 		level(s, &s->confirm);
-		BB_TRY(status,
-		       bb_convict(&s->verdicts, suspects, s->views, s->confirm.measured,
-				  BB_QUANTITIES, tolerance),
-		       out);
+	for (enum bb_accused who = BB_ACCUSED_NODES; who <= BB_ACCUSED_LINKS; who++) {
+		const int first = s->verdicts.n;
+
+		if (leads)
+			BB_TRY(status,
+			       bb_convict(&s->verdicts, who, suspects, s->views,
+					  s->confirm.measured, s->diagnose->options.tolerance),
+			       out);
+		BB_TRY(status, retest_alone(s, suspects, first, &s->alone[who]), out);
 	}
-	BB_TRY(status, retest_alone(s, suspects, first, &s->alone), out);
-	first = s->verdicts.n;
-	if (bb_engine_leads(&s->engine))
-		BB_TRY(status,
-		       bb_convict_links(&s->verdicts, suspects, s->views, s->confirm.measured,
-					BB_QUANTITIES, tolerance),
-		       out);
-	status = retest_alone(s, suspects, first, &s->links_alone);
 out:
 	return status;
 }
@@ -580,27 +542,6 @@ static bb_status find_late_ranks(struct bb_examiner *s, struct bb_verdicts *late
 					    s->step_s, a->tolerance);
 out:
 	stage_run_close(&p);
-	return status;
-}
-
-/* Stragglers are the ranks of BEFORE that come late again. */
-static bb_status confirm_late_ranks(struct bb_examiner *s, const struct bb_verdicts *before)
-{
-	struct bb_verdicts late = {0};
-	int n = before->n;
-	bb_status status;
-
-	BB_TRY(status, broadcast_numbers(s, "how many came late", INT32_MAX, &n, sizeof(n), 1),
-	       out);
-	if (n == 0)
-		return BB_OK;
-	BB_TRY(status, find_late_ranks(s, &late), out);
-	for (int i = 0; i < late.n; i++)
-		for (int k = 0; k < before->n; k++)
-			if (before->list[k].node == late.list[i].node)
-				BB_TRY(status, bb_verdicts_add(&s->verdicts, &late.list[i]), out);
-out:
-	bb_verdicts_free(&late);
 	return status;
 }
 
@@ -633,44 +574,50 @@ out:
 	return reported(s, status);
 }
 
-/* Why somebody can be neither blamed nor cleared; NULL: everybody is judged. */
-static const char *find_unjudged(const struct bb_examiner *s)
-{
-	const double most = fmax(log(BLIND), bb_tolerated(s->diagnose->options.tolerance));
-
-	if (s->verdicts.unjudged)
-		return "suspects have no reference pairs on the same processors; measure with "
-		       "fewer ranks, or on a quieter machine";
-	/* Noise alone, not --tolerance, hides all that is slow. */
-	if (s->views[BB_LATENCY].limit > most && s->views[BB_BANDWIDTH].limit > most)
-		return "the noise is too large to judge anybody (see \"typical\"); measure on a "
-		       "quieter machine, or more often (-n)";
-	return NULL;
-}
-
 static bb_status diagnose_run(struct bb_engine *engine)
 {
 	struct bb_examiner *s = (struct bb_examiner *)engine;
+	const struct bb_diagnose_options *a = &s->diagnose->options;
+	const double most = fmax(log(BLIND), bb_tolerated(a->tolerance));
 	struct bb_suspects suspects = {0};
-	struct bb_verdicts late = {0};
+	struct bb_verdicts late = {0}, again = {0};
 	bb_status status;
+	int n;
 
 	BB_TRY(status, find_places(s), out);
 	BB_TRY(status, pilot(s), out);
 	BB_TRY(status, survey(s, &suspects), out);
-	if (s->diagnose->options.steps > 0)
+	if (a->steps > 0)
 		BB_TRY(status, find_late_ranks(s, &late), out);
 	BB_TRY(status, broadcast_suspects(s, &suspects), out);
 	if (bb_suspects_any(&suspects))
 		BB_TRY(status, confirm_suspects(s, &suspects), out);
-	BB_TRY(status, confirm_late_ranks(s, &late), out);
+	/* Stragglers are the ranks that come late again. */
+	n = late.n;
+	BB_TRY(status, broadcast_numbers(s, "how many came late", INT32_MAX, &n, sizeof(n), 1),
+	       out);
+	if (n > 0)
+		BB_TRY(status, find_late_ranks(s, &again), out);
+	for (int i = 0; i < again.n; i++)
+		for (int k = 0; k < late.n; k++)
+			if (late.list[k].node == again.list[i].node)
+				BB_TRY(status, bb_verdicts_add(&s->verdicts, &again.list[i]), out);
 	if (!bb_engine_leads(&s->engine))
 		goto out;
-	s->diagnose->unjudged = find_unjudged(s);
+	/* Noise alone, not --tolerance, hides all that is slow. */
+	if (s->views[BB_LATENCY].limit > most && s->views[BB_BANDWIDTH].limit > most)
+		s->diagnose->unjudged =
+			"the noise is too large to judge anybody (see \"typical\"); measure on a "
+			"quieter machine, or more often (-n)";
+	if (s->verdicts.unjudged)
+		s->diagnose->unjudged =
+			"suspects have no reference pairs on the same processors; measure with "
+			"fewer ranks, or on a quieter machine";
 	status = bb_diagnose_report(s);
 out:
 	bb_suspects_free(&suspects);
 	bb_verdicts_free(&late);
+	bb_verdicts_free(&again);
 	return reported(s, status);
 }
 
@@ -685,8 +632,8 @@ static void diagnose_close(struct bb_engine *engine)
 	bb_verdicts_free(&s->verdicts);
 	stage_free(&s->survey);
 	stage_free(&s->confirm);
-	stage_free(&s->alone);
-	stage_free(&s->links_alone);
+	for (int links = 0; links < 2; links++)
+		stage_free(&s->alone[links]);
 	bb_ports_free(&s->ports);
 	free(s->places);
 }

@@ -499,8 +499,8 @@ static bb_status report_all(struct report *report, struct bb_strbuf *lines)
 
 	BB_TRY(status, report_meetings(s, &s->survey, "survey"), out);
 	BB_TRY(status, report_meetings(s, &s->confirm, "confirm"), out);
-	BB_TRY(status, report_meetings(s, &s->alone, "alone"), out);
-	BB_TRY(status, report_meetings(s, &s->links_alone, "alone"), out);
+	for (int links = 0; links < 2; links++)
+		BB_TRY(status, report_meetings(s, &s->alone[links], "alone"), out);
 	/* Those of nodes first: their code is that of the node. */
 	for (int straggling = 0; straggling < 2; straggling++)
 		for (int i = 0; i < s->verdicts.n; i++)

@@ -23,12 +23,18 @@ struct pair {
 	double beyond; /* logarithm of their time over the typical time */
 };
 
+/* A node in its set. */
+struct member {
+	int up;   /* its parent; a root is its own */
+	int next; /* the next of its set, in a circle */
+	int size; /* of a root: nodes of its set */
+	int block;
+};
+
 /* Disjoint sets of nodes, and the pairs by which they are joined. */
 struct node_sets {
 	int nodes;
-	int *up;   /* [node]: its parent; a root is its own */
-	int *next; /* [node]: the next of its set, in a circle */
-	int *size; /* [root]: nodes of its set */
+	struct member *of; /* [node] */
 	struct pair *pairs;
 	size_t n, fast;     /* pairs, sorted by time; the first of them that are fast */
 	unsigned char *met; /* [round * nodes + node]: 1: its first meeting there; 2: fast */
@@ -37,9 +43,9 @@ struct node_sets {
 
 static int root_of(struct node_sets *sets, int node)
 {
-	while (sets->up[node] != node) {
-		sets->up[node] = sets->up[sets->up[node]];
-		node = sets->up[node];
+	while (sets->of[node].up != node) {
+		sets->of[node].up = sets->of[sets->of[node].up].up;
+		node = sets->of[node].up;
 	}
 	return node;
 }
@@ -66,10 +72,32 @@ static int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Fill PAIRS with the median over all rounds in which two nodes met. */
-static void list_pairs(struct node_sets *sets, const struct bb_view *v)
+/* Are at least half of the pairs between the set of A, which is not the larger, and that of B fast?
+   A single one may be fast by chance. */
+static bool belong_together(struct node_sets *sets, const struct bb_rounds *rounds, int a, int b)
+{
+	int met = 0, good = 0, node = a;
+
+	do {
+		for (int r = 0; r < rounds->n; r++) {
+			const int first = sets->met[r * sets->nodes + node];
+
+			if (first == 0 || root_of(sets, bb_rounds_partner(rounds, r, node)) != b)
+				continue;
+			met++;
+			good += first == 2;
+		}
+		node = sets->of[node].next;
+	} while (node != a);
+	return 2 * good >= met;
+}
+
+/* Join the nodes of fast pairs, the fastest first. A pair is fast if the median of all rounds in
+   which its nodes met is clearly not slow beside the fastest quarter of all pairs. */
+static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
+	double typical;
 
 	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(rounds, &m);) {
 		size_t n = 0;
@@ -86,38 +114,9 @@ static void list_pairs(struct node_sets *sets, const struct bb_view *v)
 			sets->pairs[sets->n++] = (struct pair){m.round, m.to, m.from,
 							       bb_low_median(sets->values, n)};
 	}
-	qsort(sets->pairs, sets->n, sizeof(*sets->pairs), by_time);
-}
-
-/* Are at least half of the pairs between the set of A, which is not the larger, and that of B fast?
-   A single one may be fast by chance. */
-static bool belong_together(struct node_sets *sets, const struct bb_rounds *rounds, int a, int b)
-{
-	int met = 0, good = 0, node = a;
-
-	do {
-		for (int r = 0; r < rounds->n; r++) {
-			const int first = sets->met[r * sets->nodes + node];
-
-			if (first == 0 || root_of(sets, bb_rounds_partner(rounds, r, node)) != b)
-				continue;
-			met++;
-			good += first == 2;
-		}
-		node = sets->next[node];
-	} while (node != a);
-	return 2 * good >= met;
-}
-
-/* Join the nodes of fast pairs, the fastest first. A pair is fast if it is clearly not slow beside
-   the fastest quarter of all pairs. */
-static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
-{
-	double typical;
-
-	list_pairs(sets, v);
 	if (sets->n == 0)
 		return;
+	qsort(sets->pairs, sets->n, sizeof(*sets->pairs), by_time);
 	typical = sets->pairs[(size_t)(FASTEST * (double)(sets->n - 1))].beyond;
 	while (sets->fast < sets->n &&
 	       sets->pairs[sets->fast].beyond - typical <= CLEARLY_FAST * v->limit)
@@ -129,51 +128,40 @@ static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
 		sets->met[p->round * sets->nodes + p->b] = i < sets->fast ? 2 : 1;
 	}
 	for (size_t i = 0; i < sets->fast; i++) {
-		int a = root_of(sets, sets->pairs[i].a), b = root_of(sets, sets->pairs[i].b), next;
+		const int x = root_of(sets, sets->pairs[i].a), y = root_of(sets, sets->pairs[i].b);
+		const bool x_joins = sets->of[x].size < sets->of[y].size;
+		const int a = x_joins ? x : y, b = x_joins ? y : x, next = sets->of[a].next;
 
-		if (sets->size[a] >= sets->size[b]) {
-			next = a;
-			a = b;
-			b = next;
-		}
-		if (a == b || !belong_together(sets, v->measured.rounds, a, b))
+		if (a == b || !belong_together(sets, rounds, a, b))
 			continue;
-		next = sets->next[a];
-		sets->next[a] = sets->next[b];
-		sets->next[b] = next;
-		sets->up[a] = b;
-		sets->size[b] += sets->size[a];
+		sets->of[a].next = sets->of[b].next;
+		sets->of[b].next = next;
+		sets->of[a].up = b;
+		sets->of[b].size += sets->of[a].size;
 	}
 }
 
 /* ---- the blocks ------------------------------------------------------------------------------ */
 
-struct group {
-	int root, size;
-};
-
-static int by_size(const void *a, const void *b)
+/* Number the sets as blocks, the largest first. */
+static void number_blocks(struct bb_block_map *blocks, struct node_sets *sets)
 {
-	const struct group *x = a, *y = b;
-
-	return x->size != y->size ? y->size - x->size : x->root - y->root;
-}
-
-/* Number the sets as blocks, the largest first. GROUPS: room for one per node. */
-static void number_blocks(struct bb_block_map *blocks, struct node_sets *sets, struct group *groups)
-{
-	const int nodes = sets->nodes;
-
-	for (int i = 0; i < nodes; i++)
-		groups[i] = (struct group){i, root_of(sets, i) == i ? sets->size[i] : 0};
-	qsort(groups, (size_t)nodes, sizeof(*groups), by_size);
-	for (int i = 0; i < nodes; i++)
+	for (int i = 0; i < sets->nodes; i++)
 		blocks->of[i] = -1;
-	for (int p = 0; p < BB_MOST_BLOCKS && p < nodes && groups[p].size >= LEAST_NODES; p++) {
-		blocks->size[blocks->n++] = groups[p].size;
-		for (int i = 0; i < nodes; i++)
-			if (root_of(sets, i) == groups[p].root)
-				blocks->of[i] = p;
+	for (; blocks->n < BB_MOST_BLOCKS; blocks->n++) {
+		int largest = -1;
+
+		for (int i = 0; i < sets->nodes; i++)
+			if (sets->of[i].up == i && blocks->of[i] < 0 &&
+			    sets->of[i].size >= LEAST_NODES &&
+			    (largest < 0 || sets->of[i].size > sets->of[largest].size))
+				largest = i;
+		if (largest < 0)
+			break;
+		blocks->size[blocks->n] = sets->of[largest].size;
+		for (int i = 0; i < sets->nodes; i++)
+			if (root_of(sets, i) == largest)
+				blocks->of[i] = blocks->n;
 	}
 	if (blocks->n < 2)
 		blocks->n = 0;
@@ -237,38 +225,39 @@ static double deviation_of(const struct bb_block_map *blocks, const struct bb_vi
 
 /* Assign the nodes that no fast pair joined. A slow node is fast with nobody. In a sample a node
    may not have met its own block, so that one more block, of which no two nodes met, is a choice
-   too. TYPICAL: the level between blocks. CHOSEN: room for one value per node. */
+   too. TYPICAL: the level between blocks. */
 static void place_others(struct bb_block_map *blocks, const struct bb_view *v, double typical,
-			 int *chosen, double *values)
+			 struct node_sets *sets)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
 	const bool sample = rounds->n < bb_circle_rounds(rounds->nodes);
 	const int choices = blocks->n + (sample && blocks->n > 0 && blocks->n < BB_MOST_BLOCKS);
-	int elsewhere = 0;
+	bool elsewhere = false;
 
 	for (int p = 0; p < blocks->n && choices > blocks->n; p++)
 		blocks->level[p][blocks->n] = typical;
 	for (int i = 0; i < rounds->nodes; i++) {
-		double least = INFINITY, d;
+		double least = INFINITY;
 
-		chosen[i] = blocks->of[i];
+		sets->of[i].block = blocks->of[i];
 		for (int p = 0; p < choices && blocks->of[i] < 0; p++) {
-			d = deviation_of(blocks, v, i, p, values);
-			if (d < least) {
-				least = d;
-				chosen[i] = p;
-			}
+			const double d = deviation_of(blocks, v, i, p, sets->values);
+
+			sets->of[i].block = d < least ? p : sets->of[i].block;
+			least = fmin(least, d);
 		}
 	}
 	for (int i = 0; i < rounds->nodes; i++) {
-		if (blocks->of[i] < 0 && chosen[i] >= 0)
-			blocks->size[chosen[i]]++;
-		elsewhere += chosen[i] == blocks->n;
-		blocks->of[i] = chosen[i];
+		const int block = sets->of[i].block;
+
+		if (blocks->of[i] < 0 && block >= 0)
+			blocks->size[block]++;
+		elsewhere |= block == blocks->n;
+		blocks->of[i] = block;
 	}
-	if (elsewhere > 0 && choices > blocks->n) {
+	if (elsewhere && choices > blocks->n) {
 		blocks->n = choices;
-		settle_levels(blocks, v, values);
+		settle_levels(blocks, v, sets->values);
 	}
 }
 
@@ -276,39 +265,29 @@ bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *v
 {
 	const struct bb_rounds *rounds = view->measured.rounds;
 	const size_t nodes = (size_t)rounds->nodes, met = (size_t)rounds->n * nodes;
-	struct group *groups = malloc(nodes * sizeof(*groups));
 	struct node_sets sets = {
 		.nodes = rounds->nodes,
-		.up = malloc(nodes * sizeof(int)),
-		.next = malloc(nodes * sizeof(int)),
-		.size = malloc(nodes * sizeof(int)),
+		.of = malloc(nodes * sizeof(*sets.of)),
 		.met = calloc(met + 1, 1),
 		.pairs = malloc((met + 1) * sizeof(struct pair)),
 		.values = malloc((met * (size_t)view->measured.rails + 1) * sizeof(double))};
 	bb_status status = BB_EINTERNAL;
 
 	blocks->of = malloc(nodes * sizeof(*blocks->of));
-	if (!groups || !blocks->of || !sets.up || !sets.next || !sets.size || !sets.met ||
-	    !sets.pairs || !sets.values)
+	if (!blocks->of || !sets.of || !sets.met || !sets.pairs || !sets.values)
 		goto out;
-	for (int i = 0; i < rounds->nodes; i++) {
-		sets.up[i] = sets.next[i] = i;
-		sets.size[i] = 1;
-	}
+	for (int i = 0; i < rounds->nodes; i++)
+		sets.of[i] = (struct member){.up = i, .next = i, .size = 1};
 	if (rounds->n <= MOST_ROUNDS)
 		join_fast_pairs(&sets, view);
-	number_blocks(blocks, &sets, groups);
-	place_others(blocks, view, settle_levels(blocks, view, sets.values), sets.size,
-		     sets.values);
+	number_blocks(blocks, &sets);
+	place_others(blocks, view, settle_levels(blocks, view, sets.values), &sets);
 	status = BB_OK;
 out:
-	free(sets.up);
-	free(sets.next);
-	free(sets.size);
+	free(sets.of);
 	free(sets.met);
 	free(sets.pairs);
 	free(sets.values);
-	free(groups);
 	return status;
 }
 

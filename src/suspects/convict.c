@@ -27,7 +27,7 @@ struct reading {
 struct confirmation {
 	struct bb_verdicts *verdicts;
 	const struct bb_suspects *suspects;
-	int rails, n;
+	int rails;
 	struct reading readings[BB_QUANTITIES];
 	int charges;
 	double *values; /* room for all measurements of a quantity */
@@ -133,39 +133,61 @@ static struct bb_tally tally_of(const struct confirmation *t, const struct readi
 	return tally;
 }
 
-/* The typical time of a rail is the median of the reference, or that of the survey if it has too
-   few measurements; where ranks share processors, the slower of both. */
-static void reading_settle(const struct confirmation *t, struct reading *h, double tolerance)
+/* T has its verdicts and suspects. The typical time of a rail is the median of the reference, or
+   that of the survey if it has too few measurements; where ranks share processors, the slower of
+   both.
+ */
+static bb_status confirmation_open(struct confirmation *t, const struct bb_view *views,
+				   const struct bb_quantity *measured, double tolerance)
 {
-	size_t n;
+	const struct bb_rounds *rounds = measured->rounds;
+	const size_t most = (size_t)rounds->n * (size_t)rounds->nodes * (size_t)measured->rails;
+	int charged = t->suspects->npairs;
 
-	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
-		h->controls[bb_measured_nearness(h->measured, m.from, m.to)] +=
-			is_control(t, m.from, m.to);
-	h->controlled = true;
-	h->limit = h->view->limit;
-	h->healthy = (struct bb_tally){.slow = h->view->slow, .of = h->view->of};
-	h->healthy_rounds = h->healthy;
-	for (int k = 0; k < t->rails; k++) {
-		const double surveyed = h->view->fit.base[k];
+	t->rails = measured->rails;
+	for (int i = 0; i < rounds->nodes; i++)
+		charged += t->suspects->standing[i] >= BB_QUESTIONED;
+	t->charges = (charged * DIRECTIONS + 1) * (t->rails > 1 ? t->rails + 1 : 1) * BB_QUANTITIES;
+	t->values = malloc((most + 1) * sizeof(*t->values));
+	if (!t->values)
+		return BB_EINTERNAL;
+	for (int q = 0; q < BB_QUANTITIES; q++) {
+		const struct bb_view *v = &views[q];
+		struct reading *h = &t->readings[q];
+		size_t n;
 
-		n = collect_controls(t, h, k);
-		h->controlled = h->controlled && n >= BB_CONFIRMING;
-		h->base[k] = n >= BB_CONFIRMING ? bb_low_median(t->values, n) : surveyed;
-		if (h->view->floor > 0)
-			h->base[k] = fmax(h->base[k], surveyed);
+		*h = (struct reading){.measured = &measured[q],
+				      .view = v,
+				      .step = 1,
+				      .limit = v->limit,
+				      .healthy = {.slow = v->slow, .of = v->of},
+				      .healthy_rounds = {.slow = v->slow, .of = v->of},
+				      .controlled = true};
+		for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(rounds, &m);)
+			h->controls[bb_measured_nearness(h->measured, m.from, m.to)] +=
+				is_control(t, m.from, m.to);
+		for (int k = 0; k < t->rails; k++) {
+			n = collect_controls(t, h, k);
+			h->controlled &= n >= BB_CONFIRMING;
+			h->base[k] =
+				n >= BB_CONFIRMING ? bb_low_median(t->values, n) : v->fit.base[k];
+			if (v->floor > 0)
+				h->base[k] = fmax(h->base[k], v->fit.base[k]);
+		}
+		if (!h->controlled)
+			continue;
+		/* Nobody is blamed for less than the report calls slow. */
+		n = collect_controls(t, h, -1);
+		h->limit = fmax(h->limit,
+				bb_slow_from(bb_tolerated(tolerance), bb_noise_of(t->values, n)));
+		h->healthy = controls_count(t, h, -1, 0);
+		h->healthy_rounds = (struct bb_tally){0};
+		for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(rounds, &m);)
+			if (is_control(t, m.from, m.to))
+				bb_tally_count(&h->healthy_rounds, excess_of(h, m.round, m.to, -1),
+					       h->limit);
 	}
-	if (!h->controlled)
-		return;
-	/* Nobody is blamed for less than the report calls slow. */
-	n = collect_controls(t, h, -1);
-	h->limit = fmax(h->limit, bb_slow_from(bb_tolerated(tolerance), bb_noise_of(t->values, n)));
-	h->healthy = controls_count(t, h, -1, 0);
-	h->healthy_rounds = (struct bb_tally){0};
-	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(h->measured->rounds, &m);)
-		if (is_control(t, m.from, m.to))
-			bb_tally_count(&h->healthy_rounds, excess_of(h, m.round, m.to, -1),
-				       h->limit);
+	return BB_OK;
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
@@ -201,7 +223,7 @@ static bool judge_port(const struct confirmation *t, int node, int rail, struct 
 {
 	bool guilty = false;
 
-	for (int i = 0; i < t->n * DIRECTIONS; i++) {
+	for (int i = 0; i < BB_QUANTITIES * DIRECTIONS; i++) {
 		const struct reading *h = &t->readings[i / DIRECTIONS];
 		const enum direction direction = (enum direction)(i % DIRECTIONS);
 		const struct bb_tally tally = tally_of(t, h, node, -1, rail, direction, 0);
@@ -216,7 +238,7 @@ static bool stands_out(const struct confirmation *t, int node, int rail)
 {
 	bool found = t->rails == 1;
 
-	for (int i = 0; i < t->n * DIRECTIONS; i++) {
+	for (int i = 0; i < BB_QUANTITIES * DIRECTIONS; i++) {
 		const struct reading *h = &t->readings[i / DIRECTIONS];
 		struct bb_tally rails[BB_MOST_RAILS];
 		double sums[BB_MOST_RAILS]; /* of as many measurements */
@@ -283,7 +305,7 @@ static bool judge_link_rail(const struct confirmation *t, int a, int b, int rail
 {
 	bool guilty = false;
 
-	for (int i = 0; i < 2 * t->n; i++) {
+	for (int i = 0; i < 2 * BB_QUANTITIES; i++) {
 		const struct reading *h = &t->readings[i / 2];
 		const int from = i % 2 ? b : a, to = i % 2 ? a : b;
 		const struct bb_tally sent = tally_of(t, h, from, -1, rail, SENDS, 0);
@@ -297,21 +319,6 @@ static bool judge_link_rail(const struct confirmation *t, int a, int b, int rail
 		guilty |= charge(t, h, &tally, false, i % 2 == 0, v);
 	}
 	return guilty;
-}
-
-/* A link that flaps may be one of its ends: are both steady with others? */
-static bool ends_are_steady(const struct confirmation *t, const struct bb_diagnosis *link)
-{
-	for (int i = 0; i < 2 * DIRECTIONS; i++)
-		for (int q = 0; q < t->n; q++) {
-			const struct bb_tally end =
-				tally_of(t, &t->readings[q], i / 2 ? link->peer : link->node, -1,
-					 -1, (enum direction)(i % 2), 0);
-
-			if (2 * bb_tally_share(&end) > link->share)
-				return false;
-		}
-	return true;
 }
 
 /* Is NODE or one of its rails blamed? */
@@ -328,16 +335,18 @@ static bool is_blamed(const struct confirmation *t, int node)
 }
 
 /* Was NODE measured with others often enough? Where ranks share processors the survey does not
-   count. */
-static bool is_known(const struct confirmation *t, int node)
+   count. *SLOW = the largest share that was slow in a quantity and direction. */
+static bool is_known(const struct confirmation *t, int node, double *slow)
 {
 	int most = 0;
 
-	for (int i = 0; i < t->n * DIRECTIONS; i++) {
+	*slow = 0;
+	for (int i = 0; i < BB_QUANTITIES * DIRECTIONS; i++) {
 		const struct bb_tally tally = tally_of(t, &t->readings[i / DIRECTIONS], node, -1,
 						       -1, (enum direction)(i % 2), 0);
 
 		most = tally.of > most ? tally.of : most;
+		*slow = fmax(*slow, bb_tally_share(&tally));
 	}
 	return most >= BB_RETEST_ROUNDS || (t->readings[0].view->floor == 0 && is_proven(t, node));
 }
@@ -347,19 +356,21 @@ static bb_status judge_pair(struct confirmation *t, int a, int b)
 	const struct bb_diagnosis none = {
 		.charge = BB_CHARGE_LINK, .node = a, .peer = b, .rail = -1, .chance = 1};
 	struct bb_diagnosis whole = none;
+	double slow_a, slow_b;
 	int guilty = 0;
 	bb_status status = BB_OK;
 
 	/* A bad node slows its links. */
 	if (is_blamed(t, a) || is_blamed(t, b))
 		return BB_OK;
-	if (!is_known(t, a) || !is_known(t, b)) {
+	if (!is_known(t, a, &slow_a) || !is_known(t, b, &slow_b)) {
 		t->verdicts->unjudged |= t->readings[0].view->floor > 0;
 		return BB_OK;
 	}
 	for (int k = 0; k < t->rails; k++)
 		guilty += judge_link_rail(t, a, b, k, &whole);
-	if (guilty > 0 && whole.flapping && !ends_are_steady(t, &whole))
+	/* A link that flaps may be one of its ends. */
+	if (guilty > 0 && whole.flapping && 2 * fmax(slow_a, slow_b) > whole.share)
 		return BB_OK;
 	if (guilty > 0 && bb_is_most(guilty, t->rails))
 		return bb_verdicts_add(t->verdicts, &whole);
@@ -381,7 +392,7 @@ static bb_status judge_rail(struct confirmation *t, int rail)
 		.charge = BB_CHARGE_RAIL, .node = -1, .peer = -1, .rail = rail, .chance = 1};
 	bool guilty = false;
 
-	for (int q = 0; q < t->n; q++) {
+	for (int q = 0; q < BB_QUANTITIES; q++) {
 		struct reading *h = &t->readings[q];
 		const double beyond = bb_rail_excess(h->base, t->rails, rail);
 		struct bb_tally tally;
@@ -397,56 +408,23 @@ static bb_status judge_rail(struct confirmation *t, int rail)
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-/* T has all but its readings. */
-static bb_status confirmation_open(struct confirmation *t, const struct bb_view *views,
-				   const struct bb_quantity *measured, double tolerance)
+bb_status bb_convict(struct bb_verdicts *verdicts, enum bb_accused accused,
+		     const struct bb_suspects *suspects, const struct bb_view *views,
+		     const struct bb_quantity *measured, double tolerance)
 {
-	const struct bb_rounds *rounds = measured->rounds;
-	int charged = t->suspects->npairs;
-
-	t->rails = measured->rails;
-	for (int i = 0; i < rounds->nodes; i++)
-		charged += t->suspects->standing[i] >= BB_QUESTIONED;
-	t->charges = (charged * DIRECTIONS + 1) * (t->rails > 1 ? t->rails + 1 : 1) * t->n;
-	t->values = malloc(((size_t)rounds->n * (size_t)rounds->nodes * (size_t)t->rails + 1) *
-			   sizeof(double));
-	if (!t->values)
-		return BB_EINTERNAL;
-	for (int q = 0; q < t->n; q++) {
-		t->readings[q] =
-			(struct reading){.measured = &measured[q], .view = &views[q], .step = 1};
-		reading_settle(t, &t->readings[q], tolerance);
-	}
-	return BB_OK;
-}
-
-bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
-		     const struct bb_view *views, const struct bb_quantity *measured, int n,
-		     double tolerance)
-{
-	struct confirmation t = {verdicts, suspects, .n = n};
+	struct confirmation t = {.verdicts = verdicts, .suspects = suspects};
 	bb_status status = confirmation_open(&t, views, measured, tolerance);
+	double slow;
 
-	for (int i = 0; i < suspects->nodes && status == BB_OK; i++)
+	for (int i = 0; accused == BB_ACCUSED_LINKS && i < suspects->npairs && status == BB_OK; i++)
+		status = judge_pair(&t, suspects->pairs[i].a, suspects->pairs[i].b);
+	for (int i = 0; accused == BB_ACCUSED_NODES && i < suspects->nodes && status == BB_OK; i++)
 		if (suspects->standing[i] >= BB_QUESTIONED) {
-			verdicts->unjudged |= !is_known(&t, i) && views[0].floor > 0;
+			verdicts->unjudged |= !is_known(&t, i, &slow) && views[0].floor > 0;
 			status = judge_node(&t, i);
 		}
-	for (int k = 0; k < t.rails && status == BB_OK; k++)
+	for (int k = 0; accused == BB_ACCUSED_NODES && k < t.rails && status == BB_OK; k++)
 		status = judge_rail(&t, k);
-	free(t.values);
-	return status;
-}
-
-bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
-			   const struct bb_view *views, const struct bb_quantity *measured, int n,
-			   double tolerance)
-{
-	struct confirmation t = {verdicts, suspects, .n = n};
-	bb_status status = confirmation_open(&t, views, measured, tolerance);
-
-	for (int i = 0; i < suspects->npairs && status == BB_OK; i++)
-		status = judge_pair(&t, suspects->pairs[i].a, suspects->pairs[i].b);
 	free(t.values);
 	return status;
 }
@@ -458,25 +436,17 @@ static bool is_measured_alone(const struct bb_diagnosis *v)
 	return v->charge != BB_CHARGE_STRAGGLER && v->charge != BB_CHARGE_RAIL;
 }
 
-int bb_lone_times(const struct bb_verdicts *verdicts, int first)
+void bb_lone_plan_make(struct bb_lone_plan *plan, const struct bb_verdicts *verdicts, int first)
 {
-	for (int i = first; i < verdicts->n; i++)
-		if (verdicts->list[i].flapping)
-			return BB_CONFIRMING;
-	return BB_RETEST_ROUNDS;
-}
-
-int bb_lone_list(const struct bb_verdicts *verdicts, int first, struct bb_lone list[BB_MOST_LONE])
-{
-	int n = 0;
-
-	for (int i = first; i < verdicts->n && n < BB_MOST_LONE; i++) {
+	*plan = (struct bb_lone_plan){.times = BB_RETEST_ROUNDS};
+	for (int i = first; i < verdicts->n; i++) {
 		const struct bb_diagnosis *v = &verdicts->list[i];
 
-		if (is_measured_alone(v))
-			list[n++] = (struct bb_lone){v->node, v->peer, v->rail};
+		if (v->flapping)
+			plan->times = BB_CONFIRMING;
+		if (is_measured_alone(v) && plan->n < BB_MOST_LONE)
+			plan->list[plan->n++] = (struct bb_lone){v->node, v->peer, v->rail};
 	}
-	return n;
 }
 
 /* The reading of the suspect that is WHICH of N, in quantity M: its base is that of the reference
@@ -499,7 +469,7 @@ static struct reading read_alone(const struct bb_view *view, const struct bb_qua
 	if (found < BB_RETEST_ROUNDS)
 		return h;
 	shift = bb_low_median(values, found);
-	if (view->floor > 0) /* see reading_settle */
+	if (view->floor > 0) /* as in confirmation_open */
 		shift = fmax(shift, 0);
 	for (size_t i = 0; i < found; i++)
 		bb_tally_count(&tally, values[i] - shift, limit);
@@ -526,17 +496,17 @@ static bool may_share(const struct bb_diagnosis *v, int node)
 }
 
 bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_view *views,
-		    const struct bb_quantity *alone, int n)
+		    const struct bb_quantity *alone)
 {
 	const struct bb_rounds *rounds = alone[0].rounds;
 	const size_t most = (size_t)rounds->n * (size_t)rounds->nodes * (size_t)alone[0].rails;
-	struct bb_lone list[BB_MOST_LONE];
-	const int listed = bb_lone_list(verdicts, first, list);
 	double *values = malloc((most + 1) * sizeof(*values));
+	struct bb_lone_plan plan;
 
 	if (!values)
 		return BB_EINTERNAL;
-	for (int i = first, which = 0; which < listed; i++) {
+	bb_lone_plan_make(&plan, verdicts, first);
+	for (int i = first, which = 0; which < plan.n; i++) {
 		struct bb_diagnosis *v = &verdicts->list[i];
 		const double share = (v->share * v->measured + 1) / (v->measured + 2);
 		bool slow[BB_QUANTITIES];
@@ -544,9 +514,9 @@ bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_vie
 		if (!is_measured_alone(v))
 			continue;
 		v->alone = v->contended = true;
-		for (int q = 0; q < n; q++) {
+		for (int q = 0; q < BB_QUANTITIES; q++) {
 			double rate;
-			const struct reading h = read_alone(&views[q], &alone[q], which, listed,
+			const struct reading h = read_alone(&views[q], &alone[q], which, plan.n,
 							    v->limit[q], values, &rate);
 			const struct bb_tally sent =
 				tally_of(NULL, &h, v->node, v->peer, v->rail, SENDS, 0);
@@ -559,7 +529,7 @@ bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_vie
 				   (v->receives && !is_innocent(rate, &received, share)));
 			v->contended &= !slow[q];
 		}
-		for (int q = 0; q < n && !v->contended; q++)
+		for (int q = 0; q < BB_QUANTITIES && !v->contended; q++)
 			v->slow[q] = slow[q];
 		which++;
 	}

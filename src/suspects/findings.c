@@ -283,14 +283,14 @@ static bool is_slow_in_a_role(struct judgement *c, const struct bb_pair_matrix *
 }
 
 /* A rank that is not slow everywhere may be slow over one kind of path, such as its NIC. */
-static bb_status find_slow_ranks(struct judgement *c, size_t matrix, enum bb_finding_kind kind)
+static bb_status find_slow_ranks(struct judgement *c, size_t matrix)
 {
 	const struct bb_pair_matrix *m = &c->matrices[matrix];
 	bb_status status = BB_OK;
 
 	scale(c, m, UPPER);
 	for (int r = 0; r < c->nranks && status == BB_OK; r++) {
-		struct bb_finding f = {.kind = kind,
+		struct bb_finding f = {.kind = BB_FIND_SLOW_RANK,
 				       .matrix = matrix,
 				       .rank = r,
 				       .like = -1,
@@ -319,60 +319,46 @@ static bb_status find_slow_ranks(struct judgement *c, size_t matrix, enum bb_fin
 
 /* ---- slow pairs ---------------------------------------------------------------------------- */
 
-/* Returns the speed of V in the other direction, 0 if it is not known; OTHERS = what shows it. */
-static double speed_back(const struct bb_pair_matrix *m, const struct bb_pair_value *v,
-			 struct share *others)
-{
-	const struct bb_pair_value *back = value_of(m, v->to, v->from);
-
-	if (m->bidirectional || !back || v->from == v->to || back->rounds < BB_FINDING_ROUNDS)
-		return 0;
-	pool(others, back);
-	return back->usual;
-}
-
-/* The same of the median of the other unexplained pairs of V's kind. */
-static double speed_of_others(struct judgement *c, const struct bb_pair_matrix *m,
-			      const struct bb_pair_value *v, struct share *others)
-{
-	size_t n = 0;
-
-	for (size_t k = 0; k < count(m); k++) {
-		const struct bb_pair_value *o = &m->values[k];
-
-		if (!is_like(o, v) || explained(c, m, o) ||
-		    (o->from == v->from && o->to == v->to) ||
-		    (o->from == v->to && o->to == v->from))
-			continue;
-		c->scratch[n++] = o->usual;
-		pool(others, o);
-	}
-	return n < LEAST_OTHERS ? 0 : quantile(c->scratch, n, 0.5);
-}
-
-/* Find pairs that are slower than back (BB_FIND_ASYMMETRY) or than others (BB_FIND_SLOW_PAIR). */
+/* Find pairs that are slower than back (BB_FIND_ASYMMETRY), or than the median of the other
+   unexplained pairs of their kind (BB_FIND_SLOW_PAIR). */
 static bb_status find_pairs(struct judgement *c, size_t matrix, enum bb_finding_kind kind)
 {
 	const struct bb_pair_matrix *m = &c->matrices[matrix];
+	const bool asymmetry = kind == BB_FIND_ASYMMETRY;
 	bb_status status = BB_OK;
 
+	if (asymmetry && m->bidirectional)
+		return BB_OK;
 	scale(c, m, 1);
 	for (size_t i = 0; i < count(m) && status == BB_OK; i++) {
 		const struct bb_pair_value *v = &m->values[i];
+		const size_t back = (size_t)v->to * (size_t)m->nranks + (size_t)v->from;
 		struct share others = {0};
 		struct bb_finding f;
 		double reference;
+		size_t n = 0;
 
 		/* Most are as fast as the fastest of their kind: they are no slow pairs. */
 		if (v->rounds == 0 || explained(c, m, v) ||
-		    (kind == BB_FIND_SLOW_PAIR && v->best >= SLOW * c->relative[i]))
+		    (!asymmetry && v->best >= SLOW * c->relative[i]))
 			continue;
-		reference = kind == BB_FIND_ASYMMETRY ? speed_back(m, v, &others)
-						      : speed_of_others(c, m, v, &others);
-		if (reference == 0 || !slower(v, reference))
+		for (size_t k = asymmetry ? back : 0; k < (asymmetry ? back + 1 : count(m)); k++) {
+			const struct bb_pair_value *o = &m->values[k];
+
+			if (k == i ||
+			    (asymmetry ? o->rounds < BB_FINDING_ROUNDS
+				       : k == back || !is_like(o, v) || explained(c, m, o)))
+				continue;
+			c->scratch[n++] = o->usual;
+			pool(&others, o);
+		}
+		if (n < (asymmetry ? 1 : LEAST_OTHERS))
+			continue;
+		reference = quantile(c->scratch, n, 0.5);
+		if (!slower(v, reference))
 			continue;
 		f = of_pair(kind, matrix, v, reference, others);
-		if (kind == BB_FIND_SLOW_PAIR && f.from > f.to) { /* the same in either direction */
+		if (!asymmetry && f.from > f.to) { /* the same in either direction */
 			f.from = v->to;
 			f.to = v->from;
 		}
@@ -467,24 +453,6 @@ static void join_contrary(struct judgement *c)
 		}
 }
 
-/* Call FIND for each matrix in which that many ENDS of a pair must run at the same moment, or (3)
-   both in both directions: the more, the more rounds are disturbed. */
-static bb_status each(struct judgement *c, int ends, enum bb_finding_kind kind,
-		      bb_status (*find)(struct judgement *c, size_t matrix,
-					enum bb_finding_kind kind))
-{
-	bb_status status = BB_OK;
-
-	for (size_t k = 0; k < c->n && status == BB_OK; k++) {
-		const struct bb_pair_matrix *m = &c->matrices[k];
-
-		if (ends == (m->bidirectional ? 3 : m->by_source || m->by_target ? 1 : 2))
-			status = find(c, k, kind);
-	}
-	explain(c);
-	return status;
-}
-
 bb_status bb_findings_make(struct bb_findings *found, const struct bb_pair_matrix *matrices,
 			   size_t n)
 {
@@ -507,12 +475,26 @@ bb_status bb_findings_make(struct bb_findings *found, const struct bb_pair_matri
 	if (!c.rank_done || !c.pair_done || !c.scratch || !c.relative)
 		goto out;
 	BB_TRY(status, find_slower_direct(&c), out);
-	/* Findings that need few ends explain those that need more. */
-	for (int ends = 1; ends <= 3; ends++) {
-		BB_TRY(status, each(&c, ends, BB_FIND_SLOW_RANK, find_slow_ranks), out);
-		BB_TRY(status, each(&c, ends, BB_FIND_ASYMMETRY, find_pairs), out);
-		join_contrary(&c);
-		BB_TRY(status, each(&c, ends, BB_FIND_SLOW_PAIR, find_pairs), out);
+	/* Matrices in which few ENDS of a pair must run at the same moment, or (3) both in both
+	   directions, come first: the more, the more rounds are disturbed. Their findings explain
+	   those of the others. */
+	for (int i = 0; i < 9; i++) {
+		const int ends = i / 3 + 1;
+		const enum bb_finding_kind kind = (enum bb_finding_kind)(BB_FIND_SLOW_RANK + i % 3);
+
+		for (size_t k = 0; k < n; k++) {
+			const struct bb_pair_matrix *m = &matrices[k];
+
+			if (ends != (m->bidirectional ? 3 : m->by_source || m->by_target ? 1 : 2))
+				continue;
+			BB_TRY(status,
+			       kind == BB_FIND_SLOW_RANK ? find_slow_ranks(&c, k)
+							 : find_pairs(&c, k, kind),
+			       out);
+		}
+		explain(&c);
+		if (kind == BB_FIND_ASYMMETRY)
+			join_contrary(&c);
 	}
 	for (size_t k = 0; k < n; k++)
 		BB_TRY(status, find_below_bound(&c, k), out);

@@ -112,38 +112,6 @@ static double settle_ports(struct bb_polish *fit, const struct bb_quantity *m, i
 	return most;
 }
 
-static bb_status polish_make(struct bb_polish *fit, const struct bb_quantity *m)
-{
-	const size_t ports = (size_t)m->rounds->nodes * (size_t)m->rails;
-	double *scratch = malloc(((size_t)m->rounds->n * ports + ports + 1) * sizeof(*scratch));
-	size_t n;
-
-	fit->nodes = m->rounds->nodes;
-	fit->rails = m->rails;
-	fit->base = calloc((size_t)m->rails, sizeof(*fit->base));
-	fit->out = calloc(ports, sizeof(*fit->out));
-	fit->in = calloc(ports, sizeof(*fit->in));
-	if (!scratch || !fit->base || !fit->out || !fit->in) {
-		free(scratch);
-		bb_polish_free(fit);
-		return BB_EINTERNAL;
-	}
-	for (int k = 0; k < m->rails; k++) {
-		double moved = INFINITY;
-
-		n = collect_residuals(fit, m, k, scratch);
-		fit->base[k] = n > 0 ? bb_low_median(scratch, n) : 0;
-		for (int sweep = 0; sweep < SWEEPS && moved > STILL; sweep++)
-			moved = fmax(settle_ports(fit, m, k, true, scratch),
-				     settle_ports(fit, m, k, false, scratch));
-	}
-	n = collect_residuals(fit, m, -1, scratch);
-	if (n > 0)
-		fit->noise = bb_noise_of(scratch, n);
-	free(scratch);
-	return BB_OK;
-}
-
 /* ---- what is slow --------------------------------------------------------------------------- */
 
 double bb_view_excess(const struct bb_view *view, int round, int node, int rail, bool sends,
@@ -165,13 +133,38 @@ double bb_view_excess(const struct bb_view *view, int round, int node, int rail,
 
 bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double tolerance)
 {
-	bb_status status = polish_make(&view->fit, m);
+	const size_t ports = (size_t)m->rounds->nodes * (size_t)m->rails;
+	double *scratch = malloc(((size_t)m->rounds->n * ports + ports + 1) * sizeof(*scratch));
+	struct bb_polish *fit = &view->fit;
 	struct bb_tally all = {0};
+	size_t n;
 
-	if (status != BB_OK)
-		return status;
+	bb_polish_free(fit);
+	*fit = (struct bb_polish){.nodes = m->rounds->nodes,
+				  .rails = m->rails,
+				  .base = calloc((size_t)m->rails, sizeof(*fit->base)),
+				  .out = calloc(ports, sizeof(*fit->out)),
+				  .in = calloc(ports, sizeof(*fit->in))};
+	if (!scratch || !fit->base || !fit->out || !fit->in) {
+		free(scratch);
+		bb_polish_free(fit);
+		return BB_EINTERNAL;
+	}
+	for (int k = 0; k < m->rails; k++) {
+		double moved = INFINITY;
+
+		n = collect_residuals(fit, m, k, scratch);
+		fit->base[k] = n > 0 ? bb_low_median(scratch, n) : 0;
+		for (int sweep = 0; sweep < SWEEPS && moved > STILL; sweep++)
+			moved = fmax(settle_ports(fit, m, k, true, scratch),
+				     settle_ports(fit, m, k, false, scratch));
+	}
+	n = collect_residuals(fit, m, -1, scratch);
+	if (n > 0)
+		fit->noise = bb_noise_of(scratch, n);
+	free(scratch);
 	view->measured = *m;
-	view->limit = fmax(view->floor, bb_slow_from(bb_tolerated(tolerance), view->fit.noise));
+	view->limit = fmax(view->floor, bb_slow_from(bb_tolerated(tolerance), fit->noise));
 	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);)
 		bb_tally_count(&all,
 			       bb_view_excess(view, at.met.round, at.met.to, at.rail, true, true),

@@ -62,32 +62,27 @@ int bb_survey_least(int nodes);
    without memory. */
 BB_MUST bb_status bb_suspect(struct bb_suspects *suspects, const struct bb_view *views, int n);
 
-/* Add verdicts on the suspected nodes and their rails, and on rails of all nodes, by the rounds
-   that confirm: MEASURED has one quantity for each of N VIEWS. BB_EINTERNAL without memory. */
-BB_MUST bb_status bb_convict(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
-			     const struct bb_view *views, const struct bb_quantity *measured, int n,
-			     double tolerance);
+enum bb_accused { BB_ACCUSED_NODES, BB_ACCUSED_LINKS };
 
-/* The same for suspected links, but for those of a node that VERDICTS blame. */
-BB_MUST bb_status bb_convict_links(struct bb_verdicts *verdicts, const struct bb_suspects *suspects,
-				   const struct bb_view *views, const struct bb_quantity *measured,
-				   int n, double tolerance);
+/* Add verdicts on the suspected nodes and their rails, and on rails of all nodes; or on suspected
+   links, but for those of a node that VERDICTS blame. MEASURED has the rounds that confirm. VIEWS
+   and MEASURED are of each quantity. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_convict(struct bb_verdicts *verdicts, enum bb_accused accused,
+			     const struct bb_suspects *suspects, const struct bb_view *views,
+			     const struct bb_quantity *measured, double tolerance);
 
-/* LIST = the nodes, rails and links of VERDICTS from number FIRST on that are to be measured alone,
-   as many as it has room for. Returns how many. */
-int bb_lone_list(const struct bb_verdicts *verdicts, int first, struct bb_lone list[BB_MOST_LONE]);
-
-/* How often each of them is to be measured. */
-int bb_lone_times(const struct bb_verdicts *verdicts, int first);
+/* PLAN = the nodes, rails and links of VERDICTS from number FIRST on that are to be measured alone,
+   as many as it has room for, and how often. */
+void bb_lone_plan_make(struct bb_lone_plan *plan, const struct bb_verdicts *verdicts, int first);
 
 /*
- * Judge the convicted of that list by what bb_rounds_alone measured. If the slow measurements of
+ * Judge the convicted of that plan by what bb_rounds_alone measured. If the slow measurements of
  * one fit its reference better than the share for which it was convicted, it is contended and not
  * to blame. Several rails of a node that are fast alone and steadily slow together share a NIC or a
  * link: they are to blame. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struct bb_view *views,
-			    const struct bb_quantity *alone, int n);
+			    const struct bb_quantity *alone);
 
 /*
  * Add verdicts on ranks that come late to collectives. WAITS[rank * steps + step] = seconds that a

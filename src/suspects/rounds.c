@@ -172,31 +172,6 @@ struct pending {
 	int controls_left; /* rounds with two proven ones */
 };
 
-/* BB_EINTERNAL without memory, or without a proven node. */
-static bb_status open_pending(struct pending *p, const struct bb_suspects *s, uint64_t seed)
-{
-	uint64_t state = seed;
-	int *order = shuffled(s->nodes, &state);
-
-	*p = (struct pending){.suspects = s,
-			      .left = calloc((size_t)s->nodes, sizeof(*p->left)),
-			      .next = calloc((size_t)s->nodes, sizeof(*p->next)),
-			      .proven = calloc((size_t)s->nodes, sizeof(*p->proven))};
-	for (int i = 0; i < s->nodes && order && p->left && p->next && p->proven; i++) {
-		const int node = order[i];
-
-		if (s->standing[node] == BB_PROVEN)
-			p->proven[p->nproven++] = node;
-		p->left[node] = s->standing[node] >= BB_QUESTIONED ? BB_CONFIRMING : 0;
-		p->next[node] = (int)(bb_random_next(&state) % (uint64_t)s->nodes);
-	}
-	for (int i = 0; i < s->npairs; i++)
-		p->pairs_left[i] = BB_CONFIRMING;
-	p->controls_left = p->nproven > 1 ? BB_CONFIRMING : 0;
-	free(order);
-	return p->nproven > 0 ? BB_OK : BB_EINTERNAL;
-}
-
 /* What is left in all. */
 static int count_pending(const struct pending *p)
 {
@@ -209,9 +184,13 @@ static int count_pending(const struct pending *p)
 	return left;
 }
 
-static void meet_pairs(struct pending *p, int *round, int turn)
+/* In ROUND, number TURN, suspected pairs meet, then each suspect the next of the proven who is
+   free, then those of the proven that are still free, each time shifted against each other. */
+static void pending_meet(struct pending *p, int *round, int turn)
 {
 	const struct bb_suspects *s = p->suspects;
+	int last = BB_NOBODY;
+	bool met = false;
 
 	for (int i = 0; i < s->npairs; i++) {
 		const int which = (i + turn) % s->npairs;
@@ -223,35 +202,26 @@ static void meet_pairs(struct pending *p, int *round, int turn)
 		p->pairs_left[which]--;
 		meet(round, pair->a, pair->b);
 	}
-}
+	for (int i = 0; i < s->nodes; i++) {
+		const int node = (i + turn) % s->nodes;
 
-/* NODE meets the next of the proven who is free, if there is one. */
-static void meet_proven(struct pending *p, int *round, int node)
-{
-	for (int i = 0; i < p->nproven; i++) {
-		const int partner = p->proven[(p->next[node] + i) % p->nproven];
+		for (int k = 0; k < p->nproven && p->left[node] > 0 && round[node] == BB_NOBODY;
+		     k++) {
+			const int at = (p->next[node] + k) % p->nproven, partner = p->proven[at];
 
-		if (round[partner] != BB_NOBODY || bb_suspects_have(p->suspects, node, partner))
-			continue;
-		p->next[node] = (p->next[node] + i + 1) % p->nproven;
-		p->left[node]--;
-		meet(round, node, partner);
-		return;
+			if (round[partner] != BB_NOBODY || bb_suspects_have(s, node, partner))
+				continue;
+			p->next[node] = (at + 1) % p->nproven;
+			p->left[node]--;
+			meet(round, node, partner);
+		}
 	}
-}
-
-/* Those of the proven that are free, each time shifted against each other. */
-static void meet_controls(struct pending *p, int *round, int turn)
-{
-	int last = BB_NOBODY;
-	bool met = false;
-
 	for (int i = 0; i < p->nproven; i++) {
 		const int node = p->proven[(i + turn) % p->nproven];
 
 		if (round[node] != BB_NOBODY)
 			continue;
-		if (last == BB_NOBODY || bb_suspects_have(p->suspects, last, node)) {
+		if (last == BB_NOBODY || bb_suspects_have(s, last, node)) {
 			last = node;
 			continue;
 		}
@@ -262,15 +232,32 @@ static void meet_controls(struct pending *p, int *round, int turn)
 	p->controls_left -= met && p->controls_left > 0;
 }
 
-bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *suspects,
-			    uint64_t seed)
+bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *s, uint64_t seed)
 {
-	struct pending p;
+	uint64_t state = seed;
+	int *order = shuffled(s->nodes, &state);
+	struct pending p = {.suspects = s,
+			    .left = calloc((size_t)s->nodes, sizeof(*p.left)),
+			    .next = calloc((size_t)s->nodes, sizeof(*p.next)),
+			    .proven = calloc((size_t)s->nodes, sizeof(*p.proven))};
 	/* A node with only suspected links to proven ones never meets them. */
 	int left, before = INT_MAX;
-	bb_status status = open_pending(&p, suspects, seed);
+	bb_status status = BB_OK;
 
-	rounds->nodes = suspects->nodes;
+	for (int i = 0; i < s->nodes && order && p.left && p.next && p.proven; i++) {
+		const int node = order[i];
+
+		if (s->standing[node] == BB_PROVEN)
+			p.proven[p.nproven++] = node;
+		p.left[node] = s->standing[node] >= BB_QUESTIONED ? BB_CONFIRMING : 0;
+		p.next[node] = (int)(bb_random_next(&state) % (uint64_t)s->nodes);
+	}
+	for (int i = 0; i < s->npairs; i++)
+		p.pairs_left[i] = BB_CONFIRMING;
+	p.controls_left = p.nproven > 1 ? BB_CONFIRMING : 0;
+	if (p.nproven == 0)
+		status = BB_EINTERNAL; /* or memory is missing */
+	rounds->nodes = s->nodes;
 	left = status == BB_OK ? count_pending(&p) : 0;
 	for (int turn = 0; left > 0 && left < before; turn++) {
 		int *round = add_round(rounds);
@@ -279,17 +266,11 @@ bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *
 			status = BB_EINTERNAL;
 			break;
 		}
-		meet_pairs(&p, round, turn);
-		for (int i = 0; i < suspects->nodes; i++) {
-			const int node = (i + turn) % suspects->nodes;
-
-			if (p.left[node] > 0 && round[node] == BB_NOBODY)
-				meet_proven(&p, round, node);
-		}
-		meet_controls(&p, round, turn);
+		pending_meet(&p, round, turn);
 		before = left;
 		left = count_pending(&p);
 	}
+	free(order);
 	free(p.left);
 	free(p.next);
 	free(p.proven);
@@ -315,12 +296,12 @@ static int next_good(const struct bb_suspects *s, const struct bb_lone *l, int a
 }
 
 bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *suspects,
-			  const struct bb_lone *lone, int n, int times)
+			  const struct bb_lone_plan *plan)
 {
 	rounds->nodes = suspects->nodes;
-	for (int i = 0; i < 2 * n * times; i++) {
-		const struct bb_lone *l = &lone[i / 2 % n];
-		const int turn = i / 2 / n;
+	for (int i = 0; i < 2 * plan->n * plan->times; i++) {
+		const struct bb_lone *l = &plan->list[i / 2 % plan->n];
+		const int turn = i / 2 / plan->n;
 		int *round = add_round(rounds), a = l->node, b = l->peer;
 
 		if (!round)

@@ -125,13 +125,18 @@ struct bb_lone {
 	int32_t node, peer, rail; /* PEER -1: whoever is proven; RAIL -1: all at once */
 };
 
+struct bb_lone_plan {
+	int32_t n, times; /* of each */
+	struct bb_lone list[BB_MOST_LONE];
+};
+
 /*
- * ROUNDS in which the N of LONE are measured in turn, TIMES each, and after each of them, as the
- * reference, two nodes that are not suspected of anything, over as many rails: round 2 * (t * n +
- * i) is of LONE[i], the next one is its reference. Rounds in which nobody is left to meet stay
+ * ROUNDS in which all of PLAN are measured in turn, and after each of them, as the reference, two
+ * nodes that are not suspected of anything, over as many rails: round 2 * (t * n + i) is of number
+ * i, the next one is its reference. Rounds in which nobody is left to meet stay
  * empty. BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *suspects,
-				  const struct bb_lone *lone, int n, int times);
+				  const struct bb_lone_plan *plan);
 
 #endif

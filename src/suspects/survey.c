@@ -96,56 +96,70 @@ struct candidate {
 	double excess; /* the lower median of its rounds, in limits of its quantity */
 };
 
-/* Add C to the N worst candidates, at most MOST, worst first; a pair is listed once. */
-static void candidates_add(struct candidate *worst, int *n, int most, struct candidate c)
-{
-	int at = 0;
-
-	while (at < *n && (worst[at].pair.a != c.pair.a || worst[at].pair.b != c.pair.b))
-		at++;
-	if (at == *n && *n < most)
-		(*n)++;
-	else if (c.excess <= worst[at == *n ? --at : at].excess)
-		return;
-	for (; at > 0 && c.excess > worst[at - 1].excess; at--)
-		worst[at] = worst[at - 1];
-	worst[at] = c;
-}
-
-/* Add the links that V suspects to the WORST. SCRATCH: room for one value per round. */
+/* Add the links that V suspects to the WORST, worst first; a pair is listed once. SCRATCH: room for
+   one value per round. */
 static void survey_links(struct bb_suspects *s, const struct bb_view *v, struct candidate *worst,
 			 double *scratch)
 {
 	const int most = s->nodes < BB_MOST_PAIRS ? s->nodes : BB_MOST_PAIRS;
 	const struct bb_rounds *rounds = v->measured.rounds;
 
-	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT;
-	     bb_quantity_next(&v->measured, &at);) {
-		const int from = at.met.from, to = at.met.to;
+	for (struct bb_measurement m = BB_BEFORE_MEASUREMENT; bb_quantity_next(&v->measured, &m);) {
+		const int from = m.met.from, to = m.met.to;
 		struct candidate c = {.pair = {from < to ? from : to, from < to ? to : from}};
 		size_t n = 0;
+		int at = 0;
 
 		/* Few are slow; only these are examined with their other rounds. */
-		if (!(bb_view_excess(v, at.met.round, to, at.rail, true, true) > v->limit))
+		if (!(bb_view_excess(v, m.met.round, to, m.rail, true, true) > v->limit))
 			continue;
 		for (int r = 0; r < rounds->n; r++) {
 			const double e = bb_rounds_partner(rounds, r, to) == from
-						 ? bb_view_excess(v, r, to, at.rail, true, true)
+						 ? bb_view_excess(v, r, to, m.rail, true, true)
 						 : NAN;
 
 			if (!isnan(e))
 				scratch[n++] = e;
 		}
 		c.excess = bb_low_median(scratch, n) / v->limit;
-		if (c.excess > LIBERAL_EXCESS)
-			candidates_add(worst, &s->npairs, most, c);
+		if (!(c.excess > LIBERAL_EXCESS))
+			continue;
+		while (at < s->npairs &&
+		       (worst[at].pair.a != c.pair.a || worst[at].pair.b != c.pair.b))
+			at++;
+		if (at == s->npairs && s->npairs < most)
+			s->npairs++;
+		else if (c.excess <= worst[at == s->npairs ? --at : at].excess)
+			continue;
+		for (; at > 0 && c.excess > worst[at - 1].excess; at--)
+			worst[at] = worst[at - 1];
+		worst[at] = c;
 	}
 }
 
-/* A node whose links are suspected, to all of its partners but one, is itself the suspect and its
-   links are not: they would leave it hardly any partner to be measured with. */
-static void charge_ends(struct bb_suspects *s, const struct bb_rounds *rounds)
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+double bb_rail_excess(const double *base, int rails, int rail)
 {
+	double others[BB_MOST_RAILS];
+
+	memcpy(others, base, (size_t)rails * sizeof(*base));
+	return base[rail] - bb_low_median(others, (size_t)rails);
+}
+
+/*
+ * Settle the standing of all nodes. One whose links are suspected, to all of its partners but one,
+ * is itself the suspect and its links are not: they would leave it hardly any partner to be
+ * measured with. Fewer than half can be suspects, or nothing is typical: of more, those remain that
+ * were slow most often. Of the others, the half that was slow least often is proven; where ranks
+ * share processors (CROWDED) all are, because chance decides how often each was slow, and pairs at
+ * every distance are needed. COUNTS: room for one value per node.
+ */
+static void settle_standing(struct bb_suspects *s, const struct bb_rounds *rounds, bool crowded,
+			    const int *slow, int *counts)
+{
+	int n = 0, least = 0, middle;
+
 	for (int node = 0; node < s->nodes; node++) {
 		int left = 0, pairs = 0, partners = 0;
 
@@ -162,26 +176,6 @@ static void charge_ends(struct bb_suspects *s, const struct bb_rounds *rounds)
 				s->pairs[left++] = s->pairs[i];
 		s->npairs = left;
 	}
-}
-
-/* ---- all of them ---------------------------------------------------------------------------- */
-
-double bb_rail_excess(const double *base, int rails, int rail)
-{
-	double others[BB_MOST_RAILS];
-
-	memcpy(others, base, (size_t)rails * sizeof(*base));
-	return base[rail] - bb_low_median(others, (size_t)rails);
-}
-
-/* Settle the standing of all nodes. Fewer than half can be suspects, or nothing is typical: of
-   more, those remain that were slow most often. Of the others, the half that was slow least often
-   is proven; where ranks share processors (CROWDED) all are, because chance decides how often each
-   was slow, and pairs at every distance are needed. COUNTS: room for one value per node. */
-static void settle_standing(struct bb_suspects *s, bool crowded, const int *slow, int *counts)
-{
-	int n = 0, least = 0, middle;
-
 	for (int i = 0; i < s->nodes; i++)
 		if (s->standing[i] == BB_SUSPECT)
 			counts[n++] = slow[i];
@@ -228,11 +222,10 @@ bb_status bb_suspect(struct bb_suspects *s, const struct bb_view *views, int n)
 		survey_links(s, &views[q], worst, scratch);
 	for (int i = 0; i < s->npairs; i++)
 		s->pairs[i] = worst[i].pair;
-	charge_ends(s, rounds);
 	for (int q = 0; q < n; q++)
 		for (int k = 0; k < rails; k++)
 			s->rails |= bb_rail_excess(views[q].fit.base, rails, k) > views[q].limit;
-	settle_standing(s, views[0].floor > 0, slow, slow + nodes);
+	settle_standing(s, rounds, views[0].floor > 0, slow, slow + nodes);
 	status = BB_OK;
 out:
 	free(slow);

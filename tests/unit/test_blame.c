@@ -93,17 +93,15 @@ struct outcome {
 static void retest(const struct cluster *c, const struct bb_suspects *suspects,
 		   const struct bb_view *views, struct bb_verdicts *verdicts, int first)
 {
-	struct bb_lone list[BB_MOST_LONE];
-	const int n = bb_lone_list(verdicts, first, list);
 	struct taken alone = {.rounds = {0}};
+	struct bb_lone_plan plan;
 
-	if (n == 0)
+	bb_lone_plan_make(&plan, verdicts, first);
+	if (plan.n == 0)
 		return;
-	assert_int_equal(
-		bb_rounds_alone(&alone.rounds, suspects, list, n, bb_lone_times(verdicts, first)),
-		BB_OK);
+	assert_int_equal(bb_rounds_alone(&alone.rounds, suspects, &plan), BB_OK);
 	measure(c, &alone, true);
-	assert_int_equal(bb_acquit(verdicts, first, views, alone.of, BB_QUANTITIES), BB_OK);
+	assert_int_equal(bb_acquit(verdicts, first, views, alone.of), BB_OK);
 	drop(&alone);
 }
 
@@ -115,7 +113,6 @@ static struct outcome diagnose(const struct cluster *c)
 	struct bb_suspects s = {0};
 	struct outcome o = {.npairs = 0};
 	struct bb_verdicts *v = &o.verdicts;
-	int nodes;
 
 	assert_int_equal(bb_rounds_survey(&survey.rounds, NODES, PARTNERS, true, 3), BB_OK);
 	measure(c, &survey, false);
@@ -132,13 +129,12 @@ static struct outcome diagnose(const struct cluster *c)
 	if (bb_suspects_any(&s)) {
 		assert_int_equal(bb_rounds_confirm(&again.rounds, &s, 5), BB_OK);
 		measure(c, &again, false);
-		assert_int_equal(bb_convict(v, &s, views, again.of, BB_QUANTITIES, TOLERANCE),
-				 BB_OK);
-		retest(c, &s, views, v, 0);
-		nodes = v->n;
-		assert_int_equal(bb_convict_links(v, &s, views, again.of, BB_QUANTITIES, TOLERANCE),
-				 BB_OK);
-		retest(c, &s, views, v, nodes);
+		for (enum bb_accused who = BB_ACCUSED_NODES; who <= BB_ACCUSED_LINKS; who++) {
+			const int first = v->n;
+
+			assert_int_equal(bb_convict(v, who, &s, views, again.of, TOLERANCE), BB_OK);
+			retest(c, &s, views, v, first);
+		}
 		drop(&again);
 	}
 	for (int q = 0; q < BB_QUANTITIES; q++)

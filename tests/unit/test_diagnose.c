@@ -134,7 +134,7 @@ static void who_is_alone(void **state)
 {
 	unsigned char standing[6] = {[3] = BB_SUSPECT, [5] = BB_QUESTIONED};
 	const struct bb_suspects suspects = {.nodes = 6, .standing = standing};
-	const struct bb_lone lone[] = {{3, -1, -1}, {3, -1, 0}, {2, 5, 1}};
+	const struct bb_lone_plan plan = {3, 4, {{3, -1, -1}, {3, -1, 0}, {2, 5, 1}}};
 	/* Turn by turn, the next that is good; the reference's second end also moves on against the
 	 * first. */
 	static const int partner[] = {0, 1, 2, 4};
@@ -143,10 +143,10 @@ static void who_is_alone(void **state)
 					      {{0, 1}, {1, 4}, {4, 1}, {4, 0}}};
 	struct bb_rounds rounds = {0};
 
-	assert_int_equal(bb_rounds_alone(&rounds, &suspects, lone, 3, 4), BB_OK);
+	assert_int_equal(bb_rounds_alone(&rounds, &suspects, &plan), BB_OK);
 	assert_int_equal(rounds.n, 24);
 	for (int r = 0; r < rounds.n; r++) {
-		const struct bb_lone *l = &lone[r / 2 % 3];
+		const struct bb_lone *l = &plan.list[r / 2 % 3];
 		const int turn = r / 6, *ends = reference[r / 2 % 3][turn];
 		int met = 0;
 

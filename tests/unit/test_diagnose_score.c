@@ -308,17 +308,15 @@ static void retest_alone(struct cluster *c, const struct bb_block_map *blocks,
 			 const struct bb_suspects *suspects, const struct bb_view *views,
 			 struct bb_verdicts *verdicts, int first)
 {
-	struct bb_lone list[BB_MOST_LONE];
-	const int n = bb_lone_list(verdicts, first, list);
 	struct taken alone = {.rounds = {0}};
+	struct bb_lone_plan plan;
 
-	if (n == 0)
+	bb_lone_plan_make(&plan, verdicts, first);
+	if (plan.n == 0)
 		return;
-	assert_int_equal(
-		bb_rounds_alone(&alone.rounds, suspects, list, n, bb_lone_times(verdicts, first)),
-		BB_OK);
+	assert_int_equal(bb_rounds_alone(&alone.rounds, suspects, &plan), BB_OK);
 	take(c, blocks, &alone);
-	assert_int_equal(bb_acquit(verdicts, first, views, alone.of, BB_QUANTITIES), BB_OK);
+	assert_int_equal(bb_acquit(verdicts, first, views, alone.of), BB_OK);
 	drop(&alone);
 }
 
@@ -327,18 +325,16 @@ static void confirm_suspects(struct cluster *c, const struct bb_block_map *block
 			     struct bb_verdicts *verdicts)
 {
 	struct taken again = {.rounds = {0}};
-	int nodes;
 
 	assert_int_equal(bb_rounds_confirm(&again.rounds, suspects, seed), BB_OK);
 	take(c, blocks, &again);
-	assert_int_equal(bb_convict(verdicts, suspects, views, again.of, BB_QUANTITIES, TOLERANCE),
-			 BB_OK);
-	retest_alone(c, blocks, suspects, views, verdicts, 0);
-	nodes = verdicts->n;
-	assert_int_equal(
-		bb_convict_links(verdicts, suspects, views, again.of, BB_QUANTITIES, TOLERANCE),
-		BB_OK);
-	retest_alone(c, blocks, suspects, views, verdicts, nodes);
+	for (enum bb_accused who = BB_ACCUSED_NODES; who <= BB_ACCUSED_LINKS; who++) {
+		const int first = verdicts->n;
+
+		assert_int_equal(bb_convict(verdicts, who, suspects, views, again.of, TOLERANCE),
+				 BB_OK);
+		retest_alone(c, blocks, suspects, views, verdicts, first);
+	}
 	drop(&again);
 }
 
