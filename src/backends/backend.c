@@ -22,3 +22,11 @@ void bb_location_here(struct bb_location *location)
 	if (gethostname(location->host, sizeof(location->host) - 1) != 0)
 		snprintf(location->host, sizeof(location->host), "localhost");
 }
+
+bb_status bb_member_find(const int *members, int n, int rank, int *member, struct bb_error *error)
+{
+	for (*member = 0; *member < n; ++*member)
+		if (members[*member] == rank)
+			return BB_OK;
+	return bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of", rank);
+}

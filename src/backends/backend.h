@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 28u
+#define BB_BACKEND_ABI 29u
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -228,14 +228,9 @@ static inline size_t bb_pattern_rotation(const struct bb_pattern *pattern, uint6
 	return (size_t)(bb_random_mix(pattern->seed + block * BB_RANDOM_STEP) % pattern->period);
 }
 
-/* Index of RANK among the N MEMBERS of a group; -1: it is no member. */
-static inline int bb_member_index(const int *members, int n, int rank)
-{
-	for (int i = 0; i < n; i++)
-		if (members[i] == rank)
-			return i;
-	return -1;
-}
+/* *MEMBER = index of RANK among the N MEMBERS of a group that it opens. */
+BB_MUST bb_status bb_member_find(const int *members, int n, int rank, int *member,
+				 struct bb_error *error);
 
 struct bb_backend {
 	unsigned abi;

@@ -6,27 +6,40 @@
 
 #include "core/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct bb_group;
 struct bb_queue;
 
+enum bb_message_kind { BB_MESSAGE_SEND, BB_MESSAGE_RECV, BB_MESSAGE_RECV_ANY };
+
+/* One end of a message between two members of GROUP. */
+struct bb_message {
+	enum bb_message_kind kind;
+	struct bb_group *group;
+	/* SEND: to this member; read when the queue reaches the message (with GPUs: when it is
+	   issued). */
+	const int *to;
+	int from; /* RECV: from this member */
+	/* RECV_ANY: the sender of the first message that arrives, once that is done. A member that
+	   uses it receives no message of the group in another way. */
+	int *source;
+	const void *out; /* SEND; the others receive into IN */
+	void *in;
+	size_t bytes;
+};
+
 /*
- * Messages between members, in QUEUE's order. Messages from one member to another match in issue
- * order and must have the same length. A group carries messages or collectives, not both; at any
- * time one queue sends to a peer, and one receives from it. Buffers are borrowed until the message
- * is done; a sent message is done when the peer has it. PEER and SOURCE are members; *PEER is read
- * when the queue reaches the message (with GPUs: when it is issued).
+ * Messages from one member to another match in issue order and must have the same length. A group
+ * carries messages or collectives, not both; at any time one queue sends to a peer, and one
+ * receives from it. Buffers are borrowed until the message is done; a sent message is done when the
+ * peer has it.
  */
 struct bb_messages {
-	bb_status (*send)(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			  const void *data, size_t bytes);
-	bb_status (*recv)(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			  size_t bytes);
-	/* Receive the first message that arrives; *SOURCE is its sender once it is done. A member
-	   that uses it receives no message of the group in another way. NULL: not available. */
-	bb_status (*recv_any)(struct bb_group *group, struct bb_queue *queue, void *data,
-			      size_t bytes, int *source);
+	bool from_any; /* it takes BB_MESSAGE_RECV_ANY */
+	/* Pass MESSAGE, which is copied, in QUEUE's order. */
+	bb_status (*pass)(struct bb_queue *queue, const struct bb_message *message);
 };
 
 #endif

@@ -127,9 +127,15 @@ static void nothing(void *argument)
 static bb_status pass_on(struct stage *s)
 {
 	const int second = 1;
+	const struct bb_message m = {.kind = s->first ? BB_MESSAGE_SEND : BB_MESSAGE_RECV,
+				     .group = s->part,
+				     .to = &second,
+				     .from = 0,
+				     .out = s->out,
+				     .in = s->in,
+				     .bytes = BYTES};
 
-	return s->first ? s->backend->messages->send(s->part, s->queue, &second, s->out, BYTES)
-			: s->backend->messages->recv(s->part, s->queue, 0, s->in, BYTES);
+	return s->backend->messages->pass(s->queue, &m);
 }
 
 static bb_status use_queues(struct stage *s)

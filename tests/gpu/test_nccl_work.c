@@ -45,12 +45,18 @@ static void exchange(struct one *me, void *argument)
 		CHECK(me, me->backend->event_record(me->handle, queue, events[0]) == BB_OK);
 		CHECK(me, me->backend->gpu->spin(me->handle, queue, 2e-3) == BB_OK);
 		CHECK(me, me->backend->event_record(me->handle, queue, events[1]) == BB_OK);
-		for (int half = 0; half < 2; half++)
-			CHECK(me, (half == me->rank % 2
-					   ? me->backend->messages->send(me->world, queue, &peer,
-									 out, 4)
-					   : me->backend->messages->recv(me->world, queue, peer, in,
-									 4)) == BB_OK);
+		for (int half = 0; half < 2; half++) {
+			const struct bb_message m = {.kind = half == me->rank % 2 ? BB_MESSAGE_SEND
+										  : BB_MESSAGE_RECV,
+						     .group = me->world,
+						     .to = &peer,
+						     .from = peer,
+						     .out = out,
+						     .in = in,
+						     .bytes = 4};
+
+			CHECK(me, me->backend->messages->pass(queue, &m) == BB_OK);
+		}
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
 		CHECK(me, me->backend->gpu->elapsed(me->handle, events[0], events[1], &seconds) ==
 				  BB_OK);

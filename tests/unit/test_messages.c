@@ -59,6 +59,32 @@ static size_t length_of(int k)
 	return (size_t)k * 1009 % LONGEST;
 }
 
+static bb_status send_to(struct one *me, struct bb_queue *queue, const int *to, const void *out,
+			 size_t bytes)
+{
+	const struct bb_message m = {BB_MESSAGE_SEND, me->world, .to = to, .out = out,
+				     .bytes = bytes};
+
+	return me->backend->messages->pass(queue, &m);
+}
+
+static bb_status recv_from(struct one *me, struct bb_queue *queue, int from, void *in, size_t bytes)
+{
+	const struct bb_message m = {BB_MESSAGE_RECV, me->world, .from = from, .in = in,
+				     .bytes = bytes};
+
+	return me->backend->messages->pass(queue, &m);
+}
+
+static bb_status recv_any(struct one *me, struct bb_queue *queue, void *in, size_t bytes,
+			  int *source)
+{
+	const struct bb_message m = {BB_MESSAGE_RECV_ANY, me->world, .source = source, .in = in,
+				     .bytes = bytes};
+
+	return me->backend->messages->pass(queue, &m);
+}
+
 /* ---- order ---------------------------------------------------------------------------------- */
 
 /* All ranks send to the right on one queue and receive from the left on another; then the two
@@ -79,10 +105,8 @@ static void pass_on(struct one *me, void *argument)
 
 			write_message(from, bytes, me->rank, right, k + turn);
 			memset(to, 0, LONGEST);
-			CHECK(me, me->backend->messages->send(me->world, queues[turn], &right, from,
-							      bytes) == BB_OK);
-			CHECK(me, me->backend->messages->recv(me->world, queues[!turn], left, to,
-							      bytes) == BB_OK);
+			CHECK(me, send_to(me, queues[turn], &right, from, bytes) == BB_OK);
+			CHECK(me, recv_from(me, queues[!turn], left, to, bytes) == BB_OK);
 		}
 		for (int q = 0; q < 2; q++)
 			CHECK(me, me->backend->finish(me->handle, queues[q]) == BB_OK);
@@ -109,18 +133,17 @@ static void wait_for_peer(struct one *me, void *argument)
 	char data[8] = "message";
 
 	if (me->rank == 0) {
-		CHECK(me, me->backend->messages->send(me->world, queue, &peer, data, 8) == BB_OK);
+		CHECK(me, send_to(me, queue, &peer, data, 8) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
 		CHECK(me, atomic_load(received) == 1);
-		CHECK(me, me->backend->messages->recv(me->world, NULL, peer, data, 8) == BB_OK);
+		CHECK(me, recv_from(me, NULL, peer, data, 8) == BB_OK);
 		CHECK(me, strcmp(data, "answer!") == 0);
 	} else {
 		nap(30000);
 		raise_flag(received);
-		CHECK(me, me->backend->messages->recv(me->world, NULL, peer, data, 8) == BB_OK);
+		CHECK(me, recv_from(me, NULL, peer, data, 8) == BB_OK);
 		CHECK(me, strcmp(data, "message") == 0);
-		CHECK(me,
-		      me->backend->messages->send(me->world, queue, &peer, "answer!", 8) == BB_OK);
+		CHECK(me, send_to(me, queue, &peer, "answer!", 8) == BB_OK);
 	}
 	me->backend->queue_close(queue);
 }
@@ -153,10 +176,8 @@ static void serve(struct one *me, struct bb_queue *queue)
 	for (int k = 0; k < questions; k++) {
 		unsigned char *at = data + (size_t)k * LONGEST;
 
-		CHECK(me, me->backend->messages->recv_any(me->world, queue, at, LONGEST,
-							  &sources[k]) == BB_OK);
-		CHECK(me, me->backend->messages->send(me->world, queue, &sources[k], at, LONGEST) ==
-				  BB_OK);
+		CHECK(me, recv_any(me, queue, at, LONGEST, &sources[k]) == BB_OK);
+		CHECK(me, send_to(me, queue, &sources[k], at, LONGEST) == BB_OK);
 	}
 	CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
 	for (int k = 0; k < questions; k++) {
@@ -182,10 +203,8 @@ static void ask(struct one *me, struct bb_queue *queue)
 		write_message(out, LONGEST, me->rank, 0, k);
 		if ((k + me->rank) % 5 == 0)
 			nap(200);
-		CHECK(me, me->backend->messages->send(me->world, queue, &server, out, LONGEST) ==
-				  BB_OK);
-		CHECK(me,
-		      me->backend->messages->recv(me->world, queue, server, in, LONGEST) == BB_OK);
+		CHECK(me, send_to(me, queue, &server, out, LONGEST) == BB_OK);
+		CHECK(me, recv_from(me, queue, server, in, LONGEST) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
 		CHECK(me, is_message(in, LONGEST, me->rank, 0, k));
 	}
@@ -233,14 +252,11 @@ static void keep_pace(struct one *me, void *argument)
 		start = me->backend->now(me->handle);
 	for (int k = 0; k < 2; k++) {
 		if (me->rank == 0)
-			CHECK(me, me->backend->messages->send(me->world, queue, &target, data,
-							      LONGEST) == BB_OK);
+			CHECK(me, send_to(me, queue, &target, data, LONGEST) == BB_OK);
 		else if (k == 0)
-			CHECK(me, me->backend->messages->recv(me->world, queue, 0, data, LONGEST) ==
-					  BB_OK);
+			CHECK(me, recv_from(me, queue, 0, data, LONGEST) == BB_OK);
 		else
-			CHECK(me, me->backend->messages->recv_any(me->world, queue, data, LONGEST,
-								  &source) == BB_OK);
+			CHECK(me, recv_any(me, queue, data, LONGEST, &source) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_OK);
 		CHECK(me, me->backend->now(me->handle) - start >= (k + 1) * least - 1e-3);
 	}
@@ -271,14 +287,13 @@ static void poison(struct one *me, void *argument)
 	char data[100] = {0};
 
 	if (me->rank == 0) {
-		CHECK(me, me->backend->messages->send(me->world, queue, &peer, data, 50) == BB_OK);
-		CHECK(me, me->backend->messages->recv(me->world, queue, peer, data, 60) == BB_OK);
+		CHECK(me, send_to(me, queue, &peer, data, 50) == BB_OK);
+		CHECK(me, recv_from(me, queue, peer, data, 60) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_ETIMEOUT);
 	} else {
-		CHECK(me, me->backend->messages->recv(me->world, queue, peer, data, 60) == BB_OK);
+		CHECK(me, recv_from(me, queue, peer, data, 60) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_EINTERNAL);
-		CHECK(me, me->backend->messages->send(me->world, queue, &peer, data, 60) ==
-				  BB_EINTERNAL);
+		CHECK(me, send_to(me, queue, &peer, data, 60) == BB_EINTERNAL);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_EINTERNAL);
 	}
 	me->backend->queue_close(queue);
@@ -298,20 +313,16 @@ static void be_aborted(struct one *me, void *argument)
 
 	if (me->rank == 1) {
 		if (wait == ON_LINK)
-			CHECK(me, me->backend->messages->send(me->world, queue, &peer, data, 100) ==
-					  BB_OK);
+			CHECK(me, send_to(me, queue, &peer, data, 100) == BB_OK);
 		nap(30000);
 		me->backend->abort(me->context);
 	} else {
 		if (wait == ON_SEND)
-			CHECK(me, me->backend->messages->send(me->world, queue, &peer, data, 100) ==
-					  BB_OK);
+			CHECK(me, send_to(me, queue, &peer, data, 100) == BB_OK);
 		else if (wait == ON_RECV)
-			CHECK(me, me->backend->messages->recv(me->world, queue, peer, data, 100) ==
-					  BB_OK);
+			CHECK(me, recv_from(me, queue, peer, data, 100) == BB_OK);
 		else
-			CHECK(me, me->backend->messages->recv_any(me->world, queue, data, 100,
-								  &source) == BB_OK);
+			CHECK(me, recv_any(me, queue, data, 100, &source) == BB_OK);
 		CHECK(me, me->backend->finish(me->handle, queue) == BB_ETIMEOUT);
 		CHECK(me, source == -1);
 	}

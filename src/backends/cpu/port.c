@@ -10,21 +10,18 @@ _Static_assert(offsetof(struct bb_port, rank) == 0 &&
 		       offsetof(struct bb_port, turns) == offsetof(struct bb_cpu_group, turns),
 	       "begins as bb_cpu_group");
 
-static struct bb_group *group_of(struct bb_port *port)
+static struct bb_port *port_of(struct bb_group *group)
 {
-	return (struct bb_group *)port;
+	return (struct bb_port *)group;
 }
 
 bb_status bb_port_open(struct bb_port *port, const struct bb_port_calls *calls,
 		       struct bb_rank *rank, const int *hosts, const int *members, int n,
 		       struct bb_error *error)
 {
-	const int mine = ((const struct bb_cpu_rank *)rank)->rank;
-
 	port->rank = rank;
 	port->calls = calls;
 	port->n = n;
-	port->me = bb_member_index(members, n, mine);
 	port->nfree = BB_SENT_MOST;
 	for (int i = 0; i < BB_SENT_MOST; i++)
 		port->free[i] = (uint32_t)i;
@@ -35,9 +32,8 @@ bb_status bb_port_open(struct bb_port *port, const struct bb_port_calls *calls,
 	if (!port->members)
 		return bb_no_memory(error, "a group");
 	memcpy(port->members, members, (size_t)n * sizeof(*members));
-	return port->me >= 0 ? BB_OK
-			     : bb_fail(error, BB_EINTERNAL,
-				       "rank %d opens a group it is no member of", mine);
+	return bb_member_find(members, n, ((const struct bb_cpu_rank *)rank)->rank, &port->me,
+			      error);
 }
 
 void bb_port_close(struct bb_port *port)
@@ -79,7 +75,7 @@ static size_t executor_tmp_bytes(const struct bb_call *call, int rank)
 
 size_t bb_port_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 {
-	const struct bb_port *port = (const struct bb_port *)group;
+	const struct bb_port *port = port_of(group);
 
 	if (call->native)
 		return port->calls->native_tmp_bytes(group, call);
@@ -89,13 +85,13 @@ size_t bb_port_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 
 double bb_port_cost_bytes(struct bb_group *group, const struct bb_call *call)
 {
-	if (call->native || !((const struct bb_port *)group)->one_host)
+	if (call->native || !port_of(group)->one_host)
 		return 0;
 	return (double)bb_dtype_size(call->dtype) *
 	       bb_algorithm_cost(call->schedule, &call->shape, NULL, NULL);
 }
 
-/* ---- sending ---------------------------------------------------------------------------- */
+/* ---- schedules -------------------------------------------------------------------------- */
 
 static bb_status port_send(void *argument, int peer, int channel, const void *data, size_t bytes,
 			   uint32_t *ticket, bool *lent)
@@ -112,7 +108,7 @@ static bb_status port_send(void *argument, int peer, int channel, const void *da
 	sent = &port->sent[*ticket];
 	sent->pieces = sent->taken = 0;
 	for (size_t at = 0; at < bytes && status == BB_OK; at += length)
-		status = port->calls->start(group_of(port), true, peer, channel, (char *)data + at,
+		status = port->calls->start(argument, true, peer, channel, (char *)data + at,
 					    bytes - at < length ? bytes - at : length,
 					    &sent->requests[sent->pieces++]);
 	return status;
@@ -126,7 +122,7 @@ static bool port_taken(void *argument, int peer, int channel, uint32_t ticket)
 	if (!port->calls->taken)
 		return false;
 	for (; sent->taken < sent->pieces; sent->taken++)
-		if (!port->calls->taken(group_of(port), &sent->requests[sent->taken]))
+		if (!port->calls->taken(argument, &sent->requests[sent->taken]))
 			return false;
 	port->free[port->nfree++] = ticket;
 	return true;
@@ -139,13 +135,11 @@ static bb_status port_wait_taken(void *argument, int peer, int channel, uint32_t
 	bb_status status = BB_OK;
 
 	for (; sent->taken < sent->pieces && status == BB_OK; sent->taken++)
-		status = port->calls->wait(group_of(port), true, &sent->requests[sent->taken], 0);
+		status = port->calls->wait(argument, true, &sent->requests[sent->taken], 0, NULL);
 	if (status == BB_OK)
 		port->free[port->nfree++] = ticket;
 	return status;
 }
-
-/* ---- receiving -------------------------------------------------------------------------- */
 
 static bb_status port_expect(void *argument, int peer, int channel, void *dst, size_t bytes)
 {
@@ -157,7 +151,7 @@ static bb_status port_expect(void *argument, int peer, int channel, void *dst, s
 	if (!dst)
 		dst = port->lent + port->nlent++ % BB_LENT_MOST * port->lent_bytes;
 	*e = (struct bb_port_expected){.peer = peer, .channel = channel, .data = dst};
-	return port->calls->start(group_of(port), false, peer, channel, dst, bytes, &e->request);
+	return port->calls->start(argument, false, peer, channel, dst, bytes, &e->request);
 }
 
 static bb_status port_recv(void *argument, int peer, int channel, size_t bytes, const void **data)
@@ -168,7 +162,7 @@ static bb_status port_recv(void *argument, int peer, int channel, size_t bytes, 
 	if (e->peer != peer || e->channel != channel)
 		return BB_EINTERNAL;
 	*data = e->data;
-	return port->calls->wait(group_of(port), false, &e->request, bytes);
+	return port->calls->wait(argument, false, &e->request, bytes, NULL);
 }
 
 static void port_release(void *argument, int peer, int channel)
@@ -187,26 +181,20 @@ static const struct bb_p2p p2p = {
 	.wait_taken = port_wait_taken,
 };
 
-/* Should final data bypass the caches? That depends on this rank's own buffers. */
-static bool streams(const struct bb_cpu_context *context, const struct bb_call *call, int rank)
-{
-	const size_t in = bb_collective_in(call->collective, &call->shape, rank);
-	const size_t out = bb_collective_out(call->collective, &call->shape, rank);
-	const size_t bytes = 2 * (in > out ? in : out) * bb_dtype_size(call->dtype);
-
-	return bb_cpu_streams(context, bytes, context->ranks);
-}
-
 bb_status bb_port_run(struct bb_group *group, const struct bb_call *call)
 {
-	struct bb_port *port = (struct bb_port *)group;
+	struct bb_port *port = port_of(group);
 	const struct bb_cpu_context *context = bb_cpu_of(port->rank);
+	const size_t in = bb_collective_in(call->collective, &call->shape, port->me);
+	const size_t out = bb_collective_out(call->collective, &call->shape, port->me);
+	const size_t bytes = 2 * (in > out ? in : out) * bb_dtype_size(call->dtype);
 	const struct bb_executor executor = {
 		.p2p = &p2p,
 		.port = port,
 		.rank = port->me,
 		.kernels = context->kernels,
-		.stream = streams(context, call, port->me),
+		/* It depends on this rank's own buffers. */
+		.stream = bb_cpu_streams(context, bytes, context->ranks),
 	};
 
 	if (bb_cpu_aborted(context))
@@ -219,13 +207,46 @@ bb_status bb_port_run(struct bb_group *group, const struct bb_call *call)
 	return bb_execute(&executor, call);
 }
 
-#define MOST ((size_t)1 << 30) /* bytes of a message: MPI counts them by an int */
-#define CHANNEL 0
+/* ---- messages of queues ----------------------------------------------------------------- */
 
-static struct bb_port *port_of(struct bb_group *group)
+#define MOST ((size_t)1 << 30) /* bytes of a message: MPI counts them by an int */
+
+static size_t message_bytes(size_t bytes, size_t at)
 {
-	return (struct bb_port *)group;
+	return bytes - at < MOST ? bytes - at : MOST;
 }
+
+/* A longer message is several of the library's, one after the other. */
+bb_status bb_port_pass(const struct bb_message *m)
+{
+	const struct bb_port *port = port_of(m->group);
+	const bool sends = m->kind == BB_MESSAGE_SEND;
+	int peer = sends ? *m->to : m->kind == BB_MESSAGE_RECV ? m->from : BB_PORT_ANY;
+	char *const data = sends ? (char *)m->out : m->in;
+	union bb_request request;
+	size_t at = 0;
+	bb_status status;
+
+	if (bb_cpu_aborted(bb_cpu_of(port->rank)))
+		return BB_ETIMEOUT;
+	do { /* one without bytes is a message too */
+		const size_t bytes = message_bytes(m->bytes, at);
+
+		BB_TRY(status,
+		       port->calls->start(m->group, sends, peer, BB_PORT_QUEUES, data + at, bytes,
+					  &request),
+		       out);
+		status = port->calls->wait(m->group, sends, &request, bytes, &peer);
+	} while (status == BB_OK && (at += MOST) < m->bytes);
+	if (status == BB_OK && m->kind == BB_MESSAGE_RECV_ANY)
+		*m->source = peer;
+out:
+	return status;
+}
+
+/* ---- routes ----------------------------------------------------------------------------- */
+
+#define CHANNEL 0
 
 /* Start the message of HALF with PEER that begins at AT. */
 static bb_status start_message(struct bb_group *group, int peer, const struct bb_half *half,
@@ -233,13 +254,13 @@ static bb_status start_message(struct bb_group *group, int peer, const struct bb
 {
 	struct bb_port *port = port_of(group);
 	struct bb_port_message *m = BB_ARRAY_ADD(port->messages, port->nmessages, port->room);
-	char *const data = (char *)half->mine + at;
 
 	if (!m)
 		return bb_no_memory(bb_cpu_of(port->rank)->error, "messages of a route");
 	m->sent = sends;
-	m->bytes = half->bytes - at < MOST ? half->bytes - at : MOST;
-	return port->calls->start(group, sends, peer, CHANNEL, data, m->bytes, &m->request);
+	m->bytes = message_bytes(half->bytes, at);
+	return port->calls->start(group, sends, peer, CHANNEL, (char *)half->mine + at, m->bytes,
+				  &m->request);
 }
 
 static bb_status await_messages(struct bb_group *group)
@@ -250,7 +271,7 @@ static bb_status await_messages(struct bb_group *group)
 	for (size_t i = 0; i < port->nmessages && status == BB_OK; i++) {
 		struct bb_port_message *m = &port->messages[i];
 
-		status = port->calls->wait(group, m->sent, &m->request, m->bytes);
+		status = port->calls->wait(group, m->sent, &m->request, m->bytes, NULL);
 	}
 	port->nmessages = 0;
 	return status;
@@ -309,9 +330,13 @@ bb_status bb_port_batch(struct bb_group *group, const struct bb_route *route, bo
 	return await_messages(group);
 }
 
-static bb_status pass_words(struct bb_group *group, int peer, bool first, size_t rounds)
+/* A ping is half the time on its way there, half on its way back. */
+bb_status bb_port_ping(struct bb_group *group, const struct bb_route *route, int peer, bool first,
+		       size_t rounds)
 {
 	static const struct bb_half nothing = {.bytes = 0};
+	const struct bb_port *port = port_of(group);
+	const double start = bb_clock_now();
 	uint64_t word = 0;
 	const struct bb_half half = {.mine = &word, .bytes = sizeof(word)};
 	bb_status status = BB_OK;
@@ -324,17 +349,6 @@ static bb_status pass_words(struct bb_group *group, int peer, bool first, size_t
 		if (status == BB_OK && !first)
 			status = exchange(group, peer, &half, &nothing);
 	}
-	return status;
-}
-
-/* A ping is half the time on its way there, half on its way back. */
-bb_status bb_port_ping(struct bb_group *group, const struct bb_route *route, int peer, bool first,
-		       size_t rounds)
-{
-	const struct bb_port *port = port_of(group);
-	const double start = bb_clock_now();
-	const bb_status status = pass_words(group, peer, first, rounds);
-
 	delay(bb_cpu_of(port->rank),
 	      0.5 * (slowness(port, port->me, peer) + slowness(port, peer, port->me)), start);
 	return status;

@@ -12,6 +12,7 @@
 
 #include "backends/cpu/context.h"
 #include "backends/cpu/executor.h"
+#include "backends/messages.h"
 #include "backends/routes.h"
 
 /* An operation of the library that was started: a handle, or the number of one. */
@@ -20,17 +21,23 @@ union bb_request {
 	int number;
 };
 
+/* The channel of queues' messages, behind those of schedules and routes. */
+#define BB_PORT_QUEUES BB_CHANNELS
+#define BB_PORT_ANY (-1) /* a peer: any member */
+
 /* The library. */
 struct bb_port_calls {
 	/* Start a message to member PEER (SENDS: DATA is only read) or from it. Messages match by
-	   (peer, channel) in order. */
+	   (peer, channel) in order; one that is sent on BB_PORT_QUEUES is done when the peer has
+	   begun to receive it. */
 	bb_status (*start)(struct bb_group *group, bool sends, int peer, int channel, void *data,
 			   size_t bytes, union bb_request *request);
 	/* Is a sent piece taken? True ends the request. The function may be NULL: not known. */
 	bool (*taken)(struct bb_group *group, union bb_request *request);
-	/* Ends the request, which received BYTES; BB_ETIMEOUT once the run is being abandoned. */
+	/* Ends the request, which received BYTES; BB_ETIMEOUT once the run is being abandoned.
+	 *PEER = the other end; NULL: not requested. */
 	bb_status (*wait)(struct bb_group *group, bool sends, union bb_request *request,
-			  size_t bytes);
+			  size_t bytes, int *peer);
 	/* About how long the pieces of CALL's messages are: a multiple of 64. */
 	size_t (*piece)(const struct bb_group *group, const struct bb_call *call);
 	/* Run CALL by an algorithm of the library; the bytes of TMP that it needs. */
@@ -101,8 +108,9 @@ void bb_port_close(struct bb_port *port);
 size_t bb_port_tmp_bytes(struct bb_group *group, const struct bb_call *call);
 /* Only on one host is what crosses a link a copy in memory. */
 double bb_port_cost_bytes(struct bb_group *group, const struct bb_call *call);
-/* The run of struct bb_cpu_context. */
+/* The run and the pass of struct bb_cpu_context. */
 BB_MUST bb_status bb_port_run(struct bb_group *group, const struct bb_call *call);
+BB_MUST bb_status bb_port_pass(const struct bb_message *message);
 
 /* ---- routes whose both ends act ------------------------------------------------------------ */
 

@@ -294,40 +294,9 @@ bb_status bb_cpu_finish(struct bb_rank *rank, struct bb_queue *queue)
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
-static bb_status issue_message(struct bb_queue *queue, const struct bb_message *message)
+static bb_status message_issue(struct bb_queue *queue, const struct bb_message *message)
 {
 	return issue(queue, &(struct queued){.kind = WORK_MESSAGE, .message = *message});
 }
 
-static bb_status message_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			      const void *data, size_t bytes)
-{
-	const struct bb_message m = {BB_MESSAGE_SEND, group, .to = peer, .out = data,
-				     .bytes = bytes};
-
-	return issue_message(queue, &m);
-}
-
-static bb_status message_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			      size_t bytes)
-{
-	const struct bb_message m = {BB_MESSAGE_RECV, group, .from = peer, .in = data,
-				     .bytes = bytes};
-
-	return issue_message(queue, &m);
-}
-
-static bb_status message_recv_any(struct bb_group *group, struct bb_queue *queue, void *data,
-				  size_t bytes, int *source)
-{
-	const struct bb_message m = {BB_MESSAGE_RECV_ANY, group, .source = source, .in = data,
-				     .bytes = bytes};
-
-	return issue_message(queue, &m);
-}
-
-const struct bb_messages bb_cpu_messages = {
-	.send = message_send,
-	.recv = message_recv,
-	.recv_any = message_recv_any,
-};
+const struct bb_messages bb_cpu_messages = {.from_any = true, .pass = message_issue};

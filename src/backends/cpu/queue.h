@@ -14,20 +14,6 @@
 #include "backends/cpu/memory.h"
 #include "backends/messages.h"
 
-enum bb_message_kind { BB_MESSAGE_SEND, BB_MESSAGE_RECV, BB_MESSAGE_RECV_ANY };
-
-/* The arguments of send, recv or recv_any (messages.h). */
-struct bb_message {
-	enum bb_message_kind kind;
-	struct bb_group *group;
-	const int *to; /* SEND; read when it is sent */
-	int from;      /* RECV */
-	int *source;   /* RECV_ANY */
-	const void *out;
-	void *in;
-	size_t bytes;
-};
-
 BB_MUST bb_status bb_cpu_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 				    struct bb_error *error);
 void bb_cpu_queue_close(struct bb_queue *queue);

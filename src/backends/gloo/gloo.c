@@ -61,12 +61,13 @@ struct bb_group {
 
 BB_PORT_STRUCTS_FIT;
 
-/* Uses of a mesh, whose messages do not mix. Gloo's collectives take slots below them. */
-enum bb_gloo_use { BB_GLOO_SCHEDULES = 0x10, BB_GLOO_QUEUES, BB_GLOO_OPENING, BB_GLOO_PINGS };
+/* Channels of a mesh beside those of a port. */
+enum { OPENING_CHANNEL = BB_PORT_QUEUES + 1, PING_CHANNEL };
 
-static inline uint64_t bb_gloo_slot(enum bb_gloo_use use, int channel)
+/* Gloo's collectives take slots below. */
+static inline uint64_t slot_of(int channel)
 {
-	return (uint64_t)use << 56 | (uint32_t)channel;
+	return (uint64_t)0x10 << 56 | (uint32_t)channel;
 }
 
 /* Report that RANK's ACT failed because of WHY, unless the run is abandoned for another cause,
@@ -196,26 +197,6 @@ static size_t native_tmp_bytes(const struct bb_group *group, const struct bb_cal
 	       (lacks_output(group, call) ? call->shape.count * bb_dtype_size(call->dtype) : 0);
 }
 
-/* *IN, *OUT = buffers for Gloo; IN NULL: in place. */
-static void place_buffers(const struct bb_group *group, const struct bb_call *call, const void **in,
-			  void **out)
-{
-	const struct bb_context *c = group->port.rank->context;
-	const bool roots_alone = call->collective == &bb_gather || call->collective == &bb_scatter;
-
-	*in = call->in;
-	*out = lacks_output(group, call) ? (char *)call->tmp + copied_bytes(group, call)
-					 : call->out;
-	if (bb_call_weighs(call, group->port.me))
-		bb_cpu_weigh(c->cpu.kernels, call, group->port.me, call->tmp);
-	else if (copies_input(group, call))
-		bb_cpu_copy(group->port.rank, call->tmp, call->in,
-			    bb_call_in_bytes(call, group->port.me));
-	else if (!call->shape.in_place || roots_alone || lacks_output(group, call))
-		return;
-	*in = copies_input(group, call) ? call->tmp : NULL;
-}
-
 /* ---- running ----------------------------------------------------------------------------- */
 
 static void call_reduce(const void *own, void *result, const void *a, const void *b, size_t count)
@@ -231,19 +212,29 @@ static bb_status native_run(struct bb_group *group, const struct bb_call *call)
 	const struct bb_kernels *kernels = group->port.rank->context->cpu.kernels;
 	const struct row *row = row_of(call->collective);
 	const int n = group->port.n;
+	const bool copies = copies_input(group, call), lacks = lacks_output(group, call);
+	const bool roots_alone = call->collective == &bb_gather || call->collective == &bb_scatter;
 	bb_reduce_fn *const reduce = bb_cpu_reduction(kernels, call);
 	struct bb_gloo_collective collective = {
 		.function = is_bcube(call->native) ? BB_GLOO_ALL_REDUCE_BCUBE : row->function,
 		.element = bb_dtype_size(call->dtype),
 		.count = call->shape.count,
 		.root = call->shape.root,
+		.in = copies                                           ? call->tmp
+		      : call->shape.in_place && !roots_alone && !lacks ? NULL
+								       : call->in,
+		.out = lacks ? (char *)call->tmp + copied_bytes(group, call) : call->out,
 		.sent = group->counts,
 		.received = group->counts + n,
 		.reduce = call_reduce,
 		.own = &reduce};
 	char why[BB_GLOO_WHY];
 
-	place_buffers(group, call, &collective.in, &collective.out);
+	if (bb_call_weighs(call, group->port.me))
+		bb_cpu_weigh(kernels, call, group->port.me, call->tmp);
+	else if (copies)
+		bb_cpu_copy(group->port.rank, call->tmp, call->in,
+			    bb_call_in_bytes(call, group->port.me));
 	for (int r = 0; r < n && call->collective == &bb_alltoallv; r++) {
 		group->counts[r] = (int64_t)bb_alltoall_count(&call->shape, group->port.me, r);
 		group->counts[n + r] = (int64_t)bb_alltoall_count(&call->shape, r, group->port.me);
@@ -251,7 +242,7 @@ static bb_status native_run(struct bb_group *group, const struct bb_call *call)
 	if ((call->collective == &bb_alltoallv || call->shape.count > 0) &&
 	    !bb_gloo_run(group->mesh, &collective, why))
 		return gloo_failed(group->port.rank, row->name, why);
-	if (bb_call_divides(call) && !lacks_output(group, call))
+	if (bb_call_divides(call) && !lacks)
 		bb_cpu_divide(kernels, call, group->port.me);
 	return BB_OK;
 }
@@ -259,14 +250,19 @@ static bb_status native_run(struct bb_group *group, const struct bb_call *call)
 /* ---- messages ------------------------------------------------------------------------ */
 
 /*
- * Messages over Gloo's unbound buffers: of schedules, of queues, and of the clocks. Each is a
- * rendezvous: its data leaves once the peer has posted the receive.
+ * Messages over Gloo's unbound buffers. Each is a rendezvous: its data leaves once the peer has
+ * posted the receive.
  */
 
 /* Data to be reduced comes in pieces: one is reduced while the next is in flight. Each piece is a
    rendezvous of its own, so other messages are not cut. */
 #define PIECE_BYTES ((size_t)512 << 10)
 #define WHOLE_BYTES ((size_t)1 << 40)
+
+static size_t piece_of(const struct bb_group *group, const struct bb_call *call)
+{
+	return call->collective->flags & BB_REDUCES ? PIECE_BYTES : WHOLE_BYTES;
+}
 
 /* Report that a message to or from PEER failed; negative: from any member. */
 static bb_status message_failed(const struct bb_group *group, bool sends, int peer, const char *why)
@@ -279,94 +275,48 @@ static bb_status message_failed(const struct bb_group *group, bool sends, int pe
 	return gloo_failed(group->port.rank, act, why);
 }
 
-static bb_status message_start(const struct bb_group *group, bool sends, int peer, uint64_t slot,
+static bb_status message_start(struct bb_group *group, bool sends, int peer, int channel,
 			       void *data, size_t bytes, union bb_request *request)
 {
 	struct bb_gloo_request *started = NULL;
 	char why[BB_GLOO_WHY];
 
-	if (!bb_gloo_start(group->mesh, sends, peer, slot, data, bytes, &started, why))
+	if (!bb_gloo_start(group->mesh, sends, peer, slot_of(channel), data, bytes, &started, why))
 		return message_failed(group, sends, peer, why);
 	request->handle = started;
 	return BB_OK;
 }
 
-/* *PEER = the other end. */
-static bb_status message_wait(const struct bb_group *group, bool sends, union bb_request *request,
-			      int *peer)
+static bb_status message_wait(struct bb_group *group, bool sends, union bb_request *request,
+			      size_t bytes, int *peer)
 {
 	char why[BB_GLOO_WHY];
+	int other;
 
-	return bb_gloo_wait(request->handle, peer, why) ? BB_OK
-							: message_failed(group, sends, *peer, why);
-}
-
-/* ---- of schedules ------------------------------------------------------------------------ */
-
-static size_t piece_of(const struct bb_group *group, const struct bb_call *call)
-{
-	return call->collective->flags & BB_REDUCES ? PIECE_BYTES : WHOLE_BYTES;
-}
-
-static bb_status piece_start(struct bb_group *group, bool sends, int peer, int channel, void *data,
-			     size_t bytes, union bb_request *request)
-{
-	return message_start(group, sends, peer, bb_gloo_slot(BB_GLOO_SCHEDULES, channel), data,
-			     bytes, request);
-}
-
-static bb_status piece_wait(struct bb_group *group, bool sends, union bb_request *request,
-			    size_t bytes)
-{
-	int peer;
-
-	return message_wait(group, sends, request, &peer);
+	if (!bb_gloo_wait(request->handle, &other, why))
+		return message_failed(group, sends, other, why);
+	if (peer)
+		*peer = other;
+	return BB_OK;
 }
 
 static const struct bb_port_calls gloo_port_calls = {
-	.start = piece_start,
-	.wait = piece_wait,
+	.start = message_start,
+	.wait = message_wait,
 	.piece = piece_of,
 	.native = native_run,
 	.native_tmp_bytes = native_tmp_bytes,
 };
 
-/* ---- of queues --------------------------------------------------------------------------- */
-
-static bb_status gloo_message(const struct bb_message *message)
-{
-	const struct bb_group *group = message->group;
-	const struct bb_rank *rank = group->port.rank;
-	const bool sends = message->kind == BB_MESSAGE_SEND;
-	union bb_request request = {.handle = NULL};
-	int peer = sends ? *message->to : message->kind == BB_MESSAGE_RECV ? message->from : -1;
-	bb_status status;
-
-	if (bb_cpu_aborted(&rank->context->cpu))
-		return BB_ETIMEOUT;
-	if (peer == group->port.me)
-		return bb_fail(rank->context->cpu.error, BB_EINTERNAL,
-			       "rank %d sends itself a message", rank->rank);
-	BB_TRY(status,
-	       message_start(group, sends, peer, bb_gloo_slot(BB_GLOO_QUEUES, 0),
-			     sends ? (void *)message->out : message->in, message->bytes, &request),
-	       out);
-	status = message_wait(group, sends, &request, &peer);
-	if (status == BB_OK && message->source)
-		*message->source = peer;
-out:
-	return status;
-}
-
-/* ---- of the clocks ----------------------------------------------------------------------- */
+/* ---- clocks ------------------------------------------------------------------------------ */
 
 static bb_status pass_ping(struct bb_rank *rank, bool sends, int peer, void *data, size_t bytes)
 {
 	struct bb_gloo_request *request;
 	char why[BB_GLOO_WHY];
 
-	return bb_gloo_start(rank->world, sends, peer, bb_gloo_slot(BB_GLOO_PINGS, 0), data, bytes,
-			     &request, why) &&
+	return bb_gloo_start(rank->world, sends, peer, slot_of(PING_CHANNEL), data, bytes, &request,
+			     why) &&
 			       bb_gloo_wait(request, NULL, why)
 		       ? BB_OK
 		       : gloo_failed(rank, "comparing clocks", why);
@@ -471,24 +421,6 @@ static bb_status ranks_gather(struct bb_rank *rank, const struct bb_payload *tab
 	return exchange->gather(exchange->own, rank->local, table, mine, all);
 }
 
-static void place_describe(struct place *place, const struct bb_gloo_choice *choice)
-{
-	struct bb_location here;
-
-	memset(place, 0, sizeof(*place)); /* padding is sent, too */
-	bb_location_here(&here);
-	snprintf(place->host, sizeof(place->host), "%s", here.host);
-	memcpy(place->identity, place->host, PART);
-	bb_kernel_read("/proc/sys/kernel/random/boot_id", place->identity + PART, PART);
-	/* Network namespaces of one host have loopback addresses of their own. */
-	if (readlink("/proc/self/ns/net", place->identity + 2 * PART, PART) < 0)
-		place->identity[2 * PART] = '\0';
-	place->has_clock = bb_clock_identify(place->clock);
-	snprintf(place->address, sizeof(place->address), "%s", choice->address);
-	place->family = choice->family;
-	place->is_loopback = choice->is_loopback;
-}
-
 /* Can the addresses of all ranks reach each other, as far as they show? */
 static bb_status check_places(const struct bb_rank *rank, const struct place *all)
 {
@@ -517,7 +449,9 @@ static bb_status check_places(const struct bb_rank *rank, const struct place *al
 static bb_status exchange_places(struct bb_rank *rank)
 {
 	const int n = rank->context->cpu.world.nranks;
+	const struct bb_gloo_choice *choice = &rank->context->choice;
 	struct place *all = calloc((size_t)n, sizeof(*all)), mine;
+	struct bb_location here;
 	bb_status status;
 
 	rank->hosts = calloc((size_t)n, sizeof(*rank->hosts));
@@ -525,7 +459,18 @@ static bb_status exchange_places(struct bb_rank *rank)
 		free(all);
 		return bb_no_memory(rank->context->cpu.error, "a rank");
 	}
-	place_describe(&mine, &rank->context->choice);
+	memset(&mine, 0, sizeof(mine)); /* padding is sent, too */
+	bb_location_here(&here);
+	snprintf(mine.host, sizeof(mine.host), "%s", here.host);
+	memcpy(mine.identity, mine.host, PART);
+	bb_kernel_read("/proc/sys/kernel/random/boot_id", mine.identity + PART, PART);
+	/* Network namespaces of one host have loopback addresses of their own. */
+	if (readlink("/proc/self/ns/net", mine.identity + 2 * PART, PART) < 0)
+		mine.identity[2 * PART] = '\0';
+	mine.has_clock = bb_clock_identify(mine.clock);
+	snprintf(mine.address, sizeof(mine.address), "%s", choice->address);
+	mine.family = choice->family;
+	mine.is_loopback = choice->is_loopback;
 	status = ranks_gather(rank, &place_table, &mine, all);
 	rank->one_clock = mine.has_clock;
 	for (int r = 0; r < n && status == BB_OK; r++) {
@@ -571,7 +516,7 @@ static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *min
 /* Send ENDS[i] to member i and replace it by what that member sends, by messages of the world. */
 static bb_status swap_ends(const struct bb_group *g, struct bb_gloo_address *ends)
 {
-	const uint64_t slot = bb_gloo_slot(BB_GLOO_OPENING, 0);
+	const uint64_t slot = slot_of(OPENING_CHANNEL);
 	struct bb_gloo_mesh *const world = g->port.rank->world;
 	struct bb_gloo_address theirs;
 	struct bb_gloo_request *sent, *received;
@@ -698,7 +643,7 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	if (!c)
 		return bb_no_memory(error, "the gloo backend");
 	c->cpu.run = bb_port_run;
-	c->cpu.pass = gloo_message;
+	c->cpu.pass = bb_port_pass;
 	pthread_mutex_init(&c->lock, NULL);
 	bb_clock_open_moment(&c->changed);
 	/* Gloo writes to sockets without MSG_NOSIGNAL: a peer's death would end this process. */

@@ -45,48 +45,26 @@ static struct bb_host_team *team_new(const int *members, int n)
 	return team;
 }
 
-/* The oldest team with these members that ME has not joined yet, made if there is none. */
-static struct bb_host_team *team_join(struct bb_context *context, const int *members, int n, int me)
-{
-	struct bb_host_team **link, *team;
-
-	pthread_mutex_lock(&context->lock);
-	for (link = &context->teams; (team = *link) != NULL; link = &team->next)
-		if (team->n == n && !team->has_joined[me] &&
-		    memcmp(team->members, members, (size_t)n * sizeof(*members)) == 0)
-			break;
-	if (!team)
-		team = *link = team_new(members, n);
-	if (team)
-		team->has_joined[me] = true;
-	pthread_mutex_unlock(&context->lock);
-	return team;
-}
-
-static void team_leave(struct bb_context *context, struct bb_host_team *team)
-{
-	struct bb_host_team **link;
-	bool last;
-
-	pthread_mutex_lock(&context->lock);
-	last = ++team->left == team->n;
-	for (link = &context->teams; last && *link; link = &(*link)->next) {
-		if (*link != team)
-			continue;
-		*link = team->next;
-		break;
-	}
-	pthread_mutex_unlock(&context->lock);
-	if (last)
-		munmap(team, team->bytes);
-}
-
 static void host_group_close(struct bb_group *group)
 {
+	struct bb_host_team *team = group ? group->team : NULL;
+	struct bb_host_team **link;
+	bool last = false;
+
 	if (!group)
 		return;
-	if (group->team)
-		team_leave(group->rank->context, group->team);
+	if (team) {
+		pthread_mutex_lock(&group->rank->context->lock);
+		last = ++team->left == team->n;
+		for (link = &group->rank->context->teams; last && *link; link = &(*link)->next)
+			if (*link == team) {
+				*link = team->next;
+				break;
+			}
+		pthread_mutex_unlock(&group->rank->context->lock);
+	}
+	if (last)
+		munmap(team, team->bytes);
 	free(group->peers);
 	bb_host_bounce_free(group);
 	free(group);
@@ -95,28 +73,38 @@ static void host_group_close(struct bb_group *group)
 static bb_status host_group_open(struct bb_rank *rank, const int *members, int n,
 				 struct bb_group **group, struct bb_error *error)
 {
+	struct bb_context *c = rank->context;
 	struct bb_group *g = calloc(1, sizeof(*g));
+	struct bb_host_team **link, *team;
+	bb_status status;
 
 	if (!g)
-		goto no_memory;
+		return bb_no_memory(error, "a group");
 	g->rank = rank;
-	g->me = bb_member_index(members, n, rank->rank);
-	if (g->me < 0) {
-		free(g);
-		return bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
-			       rank->rank);
-	}
+	BB_TRY(status, bb_member_find(members, n, rank->rank, &g->me, error), failed);
 	g->peers = calloc((size_t)n, sizeof(*g->peers));
 	if (!g->peers)
-		goto no_memory;
-	g->team = team_join(rank->context, members, n, g->me);
-	if (!g->team)
-		goto no_memory;
+		BB_TRY(status, bb_no_memory(error, "a group"), failed);
+	/* The oldest team with these members that this one has not joined yet, made if there is
+	   none. */
+	pthread_mutex_lock(&c->lock);
+	for (link = &c->teams; (team = *link) != NULL; link = &team->next)
+		if (team->n == n && !team->has_joined[g->me] &&
+		    memcmp(team->members, members, (size_t)n * sizeof(*members)) == 0)
+			break;
+	if (!team)
+		team = *link = team_new(members, n);
+	if (team)
+		team->has_joined[g->me] = true;
+	pthread_mutex_unlock(&c->lock);
+	g->team = team;
+	if (!team)
+		BB_TRY(status, bb_no_memory(error, "a group"), failed);
 	*group = g;
 	return BB_OK;
-no_memory:
+failed:
 	host_group_close(g);
-	return bb_no_memory(error, "a group");
+	return status;
 }
 
 static bb_status host_barrier(struct bb_group *group)
@@ -182,42 +170,34 @@ static const struct bb_algorithm *over_links(struct bb_group *group, const struc
 	return schedule;
 }
 
-static const struct bb_algorithm *measured_schedule(const struct bb_group *group,
-						    const struct bb_call *call)
+static bb_status host_choose(struct bb_group *group, struct bb_call *call)
 {
+	const struct bb_cpu_context *cpu = &group->rank->context->cpu;
+	const bool has_direct = !bb_host_natives[0].refuses(NULL, call->collective);
 	const size_t bytes =
 		bb_size_count(call->collective, &call->shape) * bb_dtype_size(call->dtype);
 	const struct choice *c = choices;
-	const struct bb_algorithm *schedule;
-
-	while (c->collective && (strcmp(c->collective, call->collective->name) != 0 ||
-				 c->crowded != group->rank->context->cpu.crowded ||
-				 call->shape.nranks > c->max_ranks || bytes > c->max_bytes))
-		c++;
-	schedule = bb_algorithm_find(call->collective, c->collective ? c->algorithm : "direct");
-
-	/* A collective that is an algorithm of its own has no direct. */
-	if (!schedule && bb_host_natives[0].refuses(NULL, call->collective))
-		schedule = bb_algorithm_find(call->collective, call->collective->name);
-	if (schedule && schedule->refuses && schedule->refuses(&call->shape))
-		schedule = NULL;
-	return schedule;
-}
-
-static bb_status host_choose(struct bb_group *group, struct bb_call *call)
-{
-	const bool paced = group->rank->context->cpu.config.link_rate != 0;
 	size_t chunk;
 
 	call->native = NULL;
+	if (cpu->config.link_rate != 0) {
+		call->schedule = over_links(group, call, NULL, &chunk);
+		return call->schedule ? BB_OK : BB_EUNSUPPORTED;
+	}
+	while (c->collective &&
+	       (strcmp(c->collective, call->collective->name) != 0 || c->crowded != cpu->crowded ||
+		call->shape.nranks > c->max_ranks || bytes > c->max_bytes))
+		c++;
 	call->schedule =
-		paced ? over_links(group, call, NULL, &chunk) : measured_schedule(group, call);
-	if (call->schedule)
-		return BB_OK;
-	if (paced || bb_host_natives[0].refuses(NULL, call->collective))
-		return BB_EUNSUPPORTED;
-	call->native = &bb_host_natives[0];
-	return BB_OK;
+		bb_algorithm_find(call->collective, c->collective ? c->algorithm : "direct");
+	/* A collective that is an algorithm of its own has no direct. */
+	if (!call->schedule && !has_direct)
+		call->schedule = bb_algorithm_find(call->collective, call->collective->name);
+	if (call->schedule && call->schedule->refuses && call->schedule->refuses(&call->shape))
+		call->schedule = NULL;
+	if (!call->schedule && has_direct)
+		call->native = &bb_host_natives[0];
+	return call->schedule || call->native ? BB_OK : BB_EUNSUPPORTED;
 }
 
 static bb_status host_tune(struct bb_group *group, struct bb_call *call)

@@ -1,7 +1,7 @@
 /*
- * Messages for the executor, on a communicator of their own; a channel is a tag. Waits are loops of
- * tests, so that they notice an abandoned run. With open queues, which share the process's cores,
- * they sleep between tests.
+ * Messages of schedules and queues, on a communicator of their own; a channel is a tag. Waits are
+ * loops of tests, so that they notice an abandoned run. With open queues, which share the process's
+ * cores, they sleep between tests.
  */
 #include "backends/mpi/mpi.h"
 
@@ -30,26 +30,6 @@
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(union bb_request), "a request of MPI fits");
 
-/* Wait until REQUEST is done; BB_ETIMEOUT once the run is being abandoned. */
-static bb_status mpi_await(struct bb_context *context, MPI_Request *request, MPI_Status *message)
-{
-	const struct timespec nap = {.tv_nsec = context->cpu.crowded ? CROWDED_NAP_NS : NAP_NS};
-	int done, code;
-
-	for (unsigned i = 1;; i++) {
-		code = MPI_Test(request, &done, message);
-		if (code != MPI_SUCCESS)
-			return bb_mpi_check(context, "MPI_Test", code);
-		if (done)
-			return BB_OK;
-		if (i % TESTS == 0 && bb_cpu_aborted(&context->cpu))
-			return BB_ETIMEOUT;
-		if (i >= TESTS &&
-		    atomic_load_explicit(&context->cpu.queues, memory_order_relaxed) > 0)
-			nanosleep(&nap, NULL);
-	}
-}
-
 static size_t piece_of(const struct bb_group *group, const struct bb_call *call)
 {
 	if (!(call->collective->flags & BB_REDUCES))
@@ -59,112 +39,77 @@ static size_t piece_of(const struct bb_group *group, const struct bb_call *call)
 	return group->crowded ? CROWDED_PIECE_BYTES : PIECE_BYTES;
 }
 
-static bb_status start_message(struct bb_group *group, bool sends, int peer, int channel,
+/* With MPI_Isend a message of a queue would be done once the library has buffered it. */
+static bb_status message_start(struct bb_group *group, bool sends, int peer, int channel,
 			       void *data, size_t bytes, union bb_request *request)
 {
 	struct bb_context *context = group->port.rank->context;
+	MPI_Request *const started = (MPI_Request *)request;
+	const int n = (int)bytes, source = peer == BB_PORT_ANY ? MPI_ANY_SOURCE : peer;
 
 	if (bytes > INT_MAX)
 		return bb_fail(context->cpu.error, BB_EUNSUPPORTED,
 			       "a piece of a message has %zu bytes, more than MPI can count",
 			       bytes);
-	return bb_mpi_check(context, sends ? "MPI_Isend" : "MPI_Irecv",
-			    sends ? MPI_Isend(data, (int)bytes, MPI_BYTE, peer, channel,
-					      group->messages, (MPI_Request *)request)
-				  : MPI_Irecv(data, (int)bytes, MPI_BYTE, peer, channel,
-					      group->messages, (MPI_Request *)request));
+	if (!sends)
+		return bb_mpi_check(
+			context, "MPI_Irecv",
+			MPI_Irecv(data, n, MPI_BYTE, source, channel, group->messages, started));
+	if (channel == BB_PORT_QUEUES)
+		return bb_mpi_check(
+			context, "MPI_Issend",
+			MPI_Issend(data, n, MPI_BYTE, peer, channel, group->messages, started));
+	return bb_mpi_check(context, "MPI_Isend",
+			    MPI_Isend(data, n, MPI_BYTE, peer, channel, group->messages, started));
 }
 
-static bool is_taken(struct bb_group *group, union bb_request *request)
+static bool message_taken(struct bb_group *group, union bb_request *request)
 {
 	int done;
 
 	return MPI_Test((MPI_Request *)request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
 }
 
-static bb_status wait_message(struct bb_group *group, bool sends, union bb_request *request,
-			      size_t bytes)
+static bb_status message_wait(struct bb_group *group, bool sends, union bb_request *request,
+			      size_t bytes, int *peer)
 {
+	struct bb_context *context = group->port.rank->context;
+	const struct timespec nap = {.tv_nsec = context->cpu.crowded ? CROWDED_NAP_NS : NAP_NS};
 	MPI_Status message;
-	int length;
-	bb_status status = mpi_await(group->port.rank->context, (MPI_Request *)request, &message);
+	int done, length;
 
-	if (status == BB_OK && !sends &&
-	    (MPI_Get_count(&message, MPI_BYTE, &length) != MPI_SUCCESS || (size_t)length != bytes))
-		status = BB_EINTERNAL;
-	return status;
+	for (unsigned i = 1;; i++) {
+		const int code = MPI_Test((MPI_Request *)request, &done, &message);
+
+		if (code != MPI_SUCCESS)
+			return bb_mpi_check(context, "MPI_Test", code);
+		if (done)
+			break;
+		if (i % TESTS == 0 && bb_cpu_aborted(&context->cpu))
+			return BB_ETIMEOUT;
+		if (i >= TESTS &&
+		    atomic_load_explicit(&context->cpu.queues, memory_order_relaxed) > 0)
+			nanosleep(&nap, NULL);
+	}
+	if (sends)
+		return BB_OK;
+	if (peer)
+		*peer = message.MPI_SOURCE;
+	if (MPI_Get_count(&message, MPI_BYTE, &length) == MPI_SUCCESS && (size_t)length == bytes)
+		return BB_OK;
+	return bb_fail(context->cpu.error, BB_EINTERNAL,
+		       "rank %d: expected a message of %zu bytes, received another length",
+		       context->cpu.world.proc, bytes);
 }
 
 const struct bb_port_calls bb_mpi_port_calls = {
-	.start = start_message,
-	.taken = is_taken,
-	.wait = wait_message,
+	.start = message_start,
+	.taken = message_taken,
+	.wait = message_wait,
 	.piece = piece_of,
 	.native = bb_mpi_native,
 	.native_tmp_bytes = bb_mpi_native_tmp_bytes,
 };
-
-/* ---- messages of queues -------------------------------------------------------------- */
-
-/*
- * Messages of queues. A message too long for MPI's int counts is sent in pieces, one after the
- * other. A message is done when the peer has begun to receive its last piece (MPI_Issend); with
- * MPI_Isend it would be done once the library has buffered it.
- */
-
-#define TAG 0
-static int piece(size_t bytes, size_t at)
-{
-	return (int)(bytes - at < MOST ? bytes - at : MOST);
-}
-
-/* Pass one piece from or to *PEER; *PEER becomes the actual sender. */
-static bb_status pass_piece(const struct bb_message *m, size_t at, int *peer)
-{
-	struct bb_context *context = m->group->port.rank->context;
-	const int length = piece(m->bytes, at);
-	const bool sends = m->kind == BB_MESSAGE_SEND;
-	MPI_Comm comm = m->group->messages;
-	MPI_Request request;
-	MPI_Status got;
-	bb_status status;
-	int code, came;
-
-	code = sends ? MPI_Issend((const char *)m->out + at, length, MPI_BYTE, *peer, TAG, comm,
-				  &request)
-		     : MPI_Irecv((char *)m->in + at, length, MPI_BYTE, *peer, TAG, comm, &request);
-	status = bb_mpi_check(context, sends ? "MPI_Issend" : "MPI_Irecv", code);
-	if (status == BB_OK)
-		status = mpi_await(context, &request, &got);
-	if (status != BB_OK || sends)
-		return status;
-	*peer = got.MPI_SOURCE;
-	if (MPI_Get_count(&got, MPI_BYTE, &came) != MPI_SUCCESS || came != length)
-		return bb_fail(context->cpu.error, BB_EINTERNAL,
-			       "rank %d: expected a message of %zu bytes, received another length",
-			       context->cpu.world.proc, m->bytes);
-	return BB_OK;
-}
-
-bb_status bb_mpi_message(const struct bb_message *message)
-{
-	size_t at = 0;
-	int peer = message->from;
-	bb_status status;
-
-	if (bb_cpu_aborted(&message->group->port.rank->context->cpu))
-		return BB_ETIMEOUT;
-	if (message->kind == BB_MESSAGE_SEND)
-		peer = *message->to;
-	else if (message->kind == BB_MESSAGE_RECV_ANY)
-		peer = MPI_ANY_SOURCE;
-	do /* one without bytes is a message too */
-		status = pass_piece(message, at, &peer);
-	while (status == BB_OK && (at += MOST) < message->bytes);
-	if (status == BB_OK && message->kind == BB_MESSAGE_RECV_ANY)
-		*message->source = peer;
-	return status;
-}
 
 /* ---- routes -------------------------------------------------------------------------- */
 
@@ -247,14 +192,6 @@ static int open_window(struct bb_group *group)
 	return code;
 }
 
-static void close_window(struct bb_group *group)
-{
-	MPI_Win_unlock_all(group->window);
-	for (const struct bb_mpi_shared *s = group->port.rank->shared; s; s = s->next)
-		MPI_Win_detach(group->window, s->memory);
-	MPI_Win_free(&group->window);
-}
-
 static bb_status route_reach(struct bb_group *group, int peer, const struct bb_token *token,
 			     void **theirs, struct bb_error *error)
 {
@@ -272,8 +209,12 @@ static bb_status route_reach(struct bb_group *group, int peer, const struct bb_t
 /* The last one closes the window. */
 static void route_unreach(struct bb_group *group, int peer, void *theirs)
 {
-	if (theirs && --group->reached == 0)
-		close_window(group);
+	if (!theirs || --group->reached > 0)
+		return;
+	MPI_Win_unlock_all(group->window);
+	for (const struct bb_mpi_shared *s = group->port.rank->shared; s; s = s->next)
+		MPI_Win_detach(group->window, s->memory);
+	MPI_Win_free(&group->window);
 }
 
 static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
@@ -289,43 +230,31 @@ static const char *route_refuses(struct bb_group *group, const struct bb_route *
 
 /* ---- transfers --------------------------------------------------------------------------- */
 
-/* The acting end reads or writes the other's window. */
-static bb_status work_on_window(struct bb_group *group, enum route_kind kind, int peer,
-				const struct bb_half *half)
-{
-	const MPI_Aint there = (MPI_Aint)half->theirs;
-	int code = MPI_SUCCESS;
-
-	for (size_t at = 0; at < half->bytes && code == MPI_SUCCESS; at += MOST) {
-		const int n = piece(half->bytes, at);
-		const MPI_Aint target = MPI_Aint_add(there, (MPI_Aint)at);
-		char *const mine = (char *)half->mine + at;
-
-		code = kind == GET ? MPI_Get(mine, n, MPI_BYTE, peer, target, n, MPI_BYTE,
-					     group->window)
-				   : MPI_Put(mine, n, MPI_BYTE, peer, target, n, MPI_BYTE,
-					     group->window);
-	}
-	if (code == MPI_SUCCESS)
-		code = MPI_Win_flush(peer, group->window);
-	return bb_mpi_check(group->port.rank->context, kind == GET ? "MPI_Get" : "MPI_Put", code);
-}
-
+/* Over a window the acting end reads or writes the other's memory. */
 static bb_status route_transfer(struct bb_group *group, const struct bb_route *route, int peer,
 				const struct bb_half *out, const struct bb_half *in)
 {
-	const enum route_kind kind = route_kind_of(route);
-	const struct bb_half *half = kind == GET ? in : out;
+	const bool gets = route_kind_of(route) == GET;
+	const struct bb_half *half = gets ? in : out;
 	const int me = group->port.me;
 	const double start = bb_clock_now();
-	bb_status status;
+	int code = MPI_SUCCESS;
 
-	if (kind == SEND)
+	if (route_kind_of(route) == SEND)
 		return bb_port_transfer(group, route, peer, out, in);
-	status = work_on_window(group, kind, peer, half);
+	for (size_t at = 0; at < half->bytes && code == MPI_SUCCESS; at += MOST) {
+		const int n = (int)(half->bytes - at < MOST ? half->bytes - at : MOST);
+		const MPI_Aint there = MPI_Aint_add((MPI_Aint)half->theirs, (MPI_Aint)at);
+		char *const mine = (char *)half->mine + at;
+
+		code = gets ? MPI_Get(mine, n, MPI_BYTE, peer, there, n, MPI_BYTE, group->window)
+			    : MPI_Put(mine, n, MPI_BYTE, peer, there, n, MPI_BYTE, group->window);
+	}
+	if (code == MPI_SUCCESS)
+		code = MPI_Win_flush(peer, group->window);
 	if (half->bytes > 0)
-		bb_port_slow_down(group, kind == GET ? peer : me, kind == GET ? me : peer, start);
-	return status;
+		bb_port_slow_down(group, gets ? peer : me, gets ? me : peer, start);
+	return bb_mpi_check(group->port.rank->context, gets ? "MPI_Get" : "MPI_Put", code);
 }
 
 const struct bb_routes bb_mpi_routes = {

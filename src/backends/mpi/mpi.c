@@ -302,33 +302,6 @@ static size_t unit_for(size_t most)
 	return unit;
 }
 
-/* NULL, or why the library cannot make CALL; the same on all ranks. */
-static const char *mpi_native_limits(const struct bb_call *call)
-{
-	const struct bb_mpi_row *row = mpi_row_find(call->collective);
-	const struct bb_shape *shape = &call->shape;
-	const int n = shape->nranks;
-	size_t most = 0, rest;
-
-	if (!BB_MPI_REDUCES_IN_PLACE_ANYWHERE && call->collective == &bb_reduce &&
-	    shape->in_place && shape->root != 0 && call->op != BB_MULSUM)
-		return "MPICH before 4.1.2 crashes with MPI_IN_PLACE at a root other than 0";
-	for (int r = 0; row->most && r < (shape->matrix ? n : 1); r++)
-		most = row->most(shape, r) > most ? row->most(shape, r) : most;
-	if (most <= BB_MPI_MOST)
-		return NULL;
-	if (call->collective->flags & BB_REDUCES)
-		return "this MPI counts in ints: at most 2147483647 elements per rank";
-	rest = shape->matrix ? 0 : shape->count % unit_for(most);
-	for (int r = 0; shape->matrix && r < n; r++)
-		for (int s = 0; s < n; s++)
-			rest |= bb_alltoall_count(shape, r, s) % unit_for(most);
-	if (rest != 0)
-		return "this MPI counts in ints: more than 2147483647 elements must divide into "
-		       "equal units";
-	return NULL;
-}
-
 /* ---- running ---------------------------------------------------------------------------- */
 
 size_t bb_mpi_native_tmp_bytes(const struct bb_group *group, const struct bb_call *call)
@@ -488,20 +461,34 @@ static bb_status mpi_barrier(struct bb_group *group)
 
 /* ---- preparing calls ----------------------------------------------------------------- */
 
-/* *PREPARED = what GROUP has prepared for NATIVE and ROW. */
-static bb_status prepare(struct bb_group *group, const struct bb_native *native,
-			 const struct bb_mpi_row *row, const void **prepared)
+static bb_status mpi_choose(struct bb_group *group, struct bb_call *call)
+{
+	call->native = NULL;
+	call->schedule = NULL;
+	if (!mpi_native_refuses(&bb_mpi_natives[0], call->collective))
+		call->native = &bb_mpi_natives[0];
+	else /* a collective that is an algorithm of its own */
+		call->schedule = bb_algorithm_find(call->collective, call->collective->name);
+	return call->native || call->schedule ? BB_OK : BB_EUNSUPPORTED;
+}
+
+static bb_status mpi_tune(struct bb_group *group, struct bb_call *call)
 {
 	struct bb_context *context = group->port.rank->context;
+	const struct bb_native *native = call->native;
+	const struct bb_mpi_row *row = mpi_row_find(call->collective);
 	struct bb_mpi_prepared *p = group->prepared;
 	int value, code = MPI_SUCCESS;
 
+	call->shape.chunk = CHUNK_BYTES / bb_dtype_size(call->dtype);
+	if (!native || !row)
+		return BB_OK;
 	while (p && (p->native != native || p->row != row))
 		p = p->next;
-	*prepared = p;
+	call->prepared = p;
 	if (p)
 		return BB_OK;
-	*prepared = p = calloc(1, sizeof(*p));
+	call->prepared = p = calloc(1, sizeof(*p));
 	if (!p)
 		return bb_no_memory(context->cpu.error, "an algorithm");
 	*p = (struct bb_mpi_prepared){.next = group->prepared,
@@ -521,46 +508,54 @@ static bb_status prepare(struct bb_group *group, const struct bb_native *native,
 	return bb_mpi_check(context, "MPI_Comm_dup", code);
 }
 
-static bb_status mpi_choose(struct bb_group *group, struct bb_call *call)
-{
-	call->native = NULL;
-	call->schedule = NULL;
-	if (!mpi_native_refuses(&bb_mpi_natives[0], call->collective))
-		call->native = &bb_mpi_natives[0];
-	else /* a collective that is an algorithm of its own */
-		call->schedule = bb_algorithm_find(call->collective, call->collective->name);
-	return call->native || call->schedule ? BB_OK : BB_EUNSUPPORTED;
-}
-
-static bb_status mpi_tune(struct bb_group *group, struct bb_call *call)
-{
-	const struct bb_mpi_row *row = mpi_row_find(call->collective);
-
-	call->shape.chunk = CHUNK_BYTES / bb_dtype_size(call->dtype);
-	return call->native && row ? prepare(group, call->native, row, &call->prepared) : BB_OK;
-}
-
 static const char *mpi_refuses(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_mpi_prepared *p = call->prepared;
+	const struct bb_shape *shape = &call->shape;
+	const int n = shape->nranks;
+	size_t most = 0, rest;
 	const char *reason;
 
 	if (!call->native)
-		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+		return call->schedule->refuses ? call->schedule->refuses(shape) : NULL;
 	reason = mpi_native_refuses(call->native, call->collective);
 	if (!reason)
 		reason = p ? p->reason : "tune was not called";
-	return reason ? reason : mpi_native_limits(call);
+	if (reason)
+		return reason;
+	if (!BB_MPI_REDUCES_IN_PLACE_ANYWHERE && call->collective == &bb_reduce &&
+	    shape->in_place && shape->root != 0 && call->op != BB_MULSUM)
+		return "MPICH before 4.1.2 crashes with MPI_IN_PLACE at a root other than 0";
+	for (int r = 0; p->row->most && r < (shape->matrix ? n : 1); r++)
+		most = p->row->most(shape, r) > most ? p->row->most(shape, r) : most;
+	if (most <= BB_MPI_MOST)
+		return NULL;
+	if (call->collective->flags & BB_REDUCES)
+		return "this MPI counts in ints: at most 2147483647 elements per rank";
+	rest = shape->matrix ? 0 : shape->count % unit_for(most);
+	for (int r = 0; shape->matrix && r < n; r++)
+		for (int s = 0; s < n; s++)
+			rest |= bb_alltoall_count(shape, r, s) % unit_for(most);
+	if (rest != 0)
+		return "this MPI counts in ints: more than 2147483647 elements must divide into "
+		       "equal units";
+	return NULL;
 }
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-/* Find the processes that share this one's cores. */
-static int find_neighbours(struct bb_context *c, MPI_Comm host)
+/* All collective parts of opening: clocks, hosts, and the processes that share this one's cores.
+   Returns an MPI code, which BB_TRY takes, too: MPI_SUCCESS is 0. */
+static int open_together(struct bb_context *c)
 {
 	const int mine = c->cpu.machine->cores[0].pu, cores = c->cpu.machine->ncores;
 	int *pus = NULL, me, code, lowest = c->cpu.world.proc;
+	MPI_Comm host = MPI_COMM_NULL;
 
+	BB_TRY(code, MPI_Comm_dup(MPI_COMM_WORLD, &c->comm), out);
+	BB_TRY(code, MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN), out);
+	BB_TRY(code, MPI_Comm_split_type(c->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+	       out);
 	MPI_Comm_size(host, &c->cpu.ranks);
 	MPI_Comm_rank(host, &me);
 	BB_TRY(code, MPI_Bcast(&lowest, 1, MPI_INT, 0, host), out);
@@ -574,49 +569,12 @@ static int find_neighbours(struct bb_context *c, MPI_Comm host)
 	}
 	c->cpu.crowded = c->sharing > cores;
 	c->cpu.cores = c->cpu.crowded ? c->cpu.ranks / c->sharing * cores : c->cpu.ranks;
+	code = bb_mpi_compare_clocks(c);
 out:
 	free(pus);
+	if (host != MPI_COMM_NULL)
+		MPI_Comm_free(&host);
 	return code;
-}
-
-/* All collective parts of opening. Returns an MPI code, which BB_TRY takes, too: MPI_SUCCESS is 0.
- */
-static int open_together(struct bb_context *c)
-{
-	MPI_Comm host;
-	int code;
-
-	BB_TRY(code, MPI_Comm_dup(MPI_COMM_WORLD, &c->comm), out);
-	BB_TRY(code, MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN), out);
-	BB_TRY(code, MPI_Comm_split_type(c->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
-	       out);
-	code = find_neighbours(c, host);
-	MPI_Comm_free(&host);
-	if (code == MPI_SUCCESS)
-		code = bb_mpi_compare_clocks(c);
-out:
-	return code;
-}
-
-static bb_status check_started(const struct bb_world *world, const struct bb_backend_config *config,
-			       struct bb_error *error)
-{
-	int started, ended, size;
-
-	if (config->link_rate != 0)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--link: paces only ranks that are threads; the links of the mpi "
-			       "backend are real");
-	if (MPI_Initialized(&started) != MPI_SUCCESS || !started ||
-	    MPI_Finalized(&ended) != MPI_SUCCESS || ended)
-		return bb_fail(error, BB_EBACKEND, "the mpi backend needs MPI to be running");
-	if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS || size != world->nprocs ||
-	    world->nlocal != 1)
-		return bb_fail(error, BB_EBACKEND,
-			       "on the mpi backend a rank is a process; %d ranks cannot run in %d "
-			       "processes",
-			       world->nranks, world->nprocs);
-	return BB_OK;
 }
 
 /* All parts of opening that are not collective. C may be NULL. */
@@ -630,7 +588,7 @@ static bb_status open_alone(struct bb_context *c, const struct bb_world *world,
 		return bb_no_memory(error, "the mpi backend");
 	c->comm = MPI_COMM_NULL;
 	c->cpu.run = bb_port_run;
-	c->cpu.pass = bb_mpi_message;
+	c->cpu.pass = bb_port_pass;
 	BB_TRY(status, bb_cpu_open(&c->cpu, world, config, error), out);
 	MPI_Query_thread(&level);
 	c->threads = level == MPI_THREAD_MULTIPLE;
@@ -677,10 +635,23 @@ static void mpi_close(struct bb_context *context)
 static bb_status mpi_open(struct bb_context **context, const struct bb_world *world,
 			  const struct bb_backend_config *config, struct bb_error *error)
 {
-	struct bb_context *c = NULL;
+	struct bb_context *c;
+	int started, ended, size;
 	bb_status status;
 
-	BB_TRY(status, check_started(world, config, error), failed);
+	if (config->link_rate != 0)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "--link: paces only ranks that are threads; the links of the mpi "
+			       "backend are real");
+	if (MPI_Initialized(&started) != MPI_SUCCESS || !started ||
+	    MPI_Finalized(&ended) != MPI_SUCCESS || ended)
+		return bb_fail(error, BB_EBACKEND, "the mpi backend needs MPI to be running");
+	if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS || size != world->nprocs ||
+	    world->nlocal != 1)
+		return bb_fail(error, BB_EBACKEND,
+			       "on the mpi backend a rank is a process; %d ranks cannot run in %d "
+			       "processes",
+			       world->nranks, world->nprocs);
 	c = calloc(1, sizeof(*c));
 	BB_TRY(status, agree(open_alone(c, world, config, error), world, error), failed);
 	BB_TRY(status, bb_mpi_check(c, "comparing hosts", open_together(c)), failed);

@@ -106,9 +106,6 @@ BB_MUST bb_status bb_mpi_check(struct bb_context *context, const char *function,
 
 extern const struct bb_port_calls bb_mpi_port_calls;
 
-/* bb_cpu_context's pass. */
-BB_MUST bb_status bb_mpi_message(const struct bb_message *message);
-
 /* ---- groups (mpi.c) ------------------------------------------------------------------- */
 
 struct bb_mpi_row; /* the library's function for a collective (mpi.c) */

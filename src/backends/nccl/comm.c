@@ -554,13 +554,11 @@ static bb_status group_make(struct bb_rank *rank, const int *members, int n, boo
 			    struct bb_group **group, struct bb_error *error)
 {
 	const struct bb_group *const world = world_of(rank);
-	const int me = bb_member_index(members, n, rank->rank);
 	struct bb_group *g;
+	int me;
 	bb_status status;
 
-	if (me < 0)
-		return bb_fail(error, BB_EINTERNAL, "rank %d opens a group it is no member of",
-			       rank->rank);
+	BB_TRY(status, bb_member_find(members, n, rank->rank, &me, error), out);
 	g = calloc(1, sizeof(*g) + (size_t)n * sizeof(*members));
 	if (!g)
 		return no_memory(rank);
@@ -582,6 +580,7 @@ static bb_status group_make(struct bb_rank *rank, const int *members, int n, boo
 		*group = g;
 	else
 		bb_nccl_group_close(g);
+out:
 	return status;
 }
 

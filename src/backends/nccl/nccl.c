@@ -221,34 +221,27 @@ static bb_status nccl_collective(struct bb_group *group, struct bb_queue *queue,
 /* ---- messages ------------------------------------------------------------------------ */
 
 /* NCCL runs the operations of a communicator in order of issue, even on different streams. */
-static bb_status message_issue(struct bb_group *group, struct bb_queue *queue, bool sends, int peer,
-			       void *data, size_t bytes)
+static bb_status message_issue(const struct bb_message *m, cudaStream_t stream)
 {
-	const struct bb_rank *rank = group->rank;
-	const cudaStream_t stream = bb_nccl_stream(rank, queue);
+	const struct bb_rank *rank = m->group->rank;
+	const ncclComm_t comm = m->group->comm;
 
-	if (!group->comm)
+	if (!comm)
 		return bb_fail(rank->context->error, BB_EINTERNAL,
 			       "rank %d sends messages in a group that is not ready", rank->rank);
 	if (bb_nccl_aborted(rank->context))
 		return BB_ETIMEOUT;
-	return sends ? BB_NCCL(rank, ncclSend(data, bytes, ncclInt8, peer, group->comm, stream))
-		     : BB_NCCL(rank, ncclRecv(data, bytes, ncclInt8, peer, group->comm, stream));
+	return m->kind == BB_MESSAGE_SEND
+		       ? BB_NCCL(rank, ncclSend(m->out, m->bytes, ncclInt8, *m->to, comm, stream))
+		       : BB_NCCL(rank, ncclRecv(m->in, m->bytes, ncclInt8, m->from, comm, stream));
 }
 
-static bb_status message_send(struct bb_group *group, struct bb_queue *queue, const int *peer,
-			      const void *data, size_t bytes)
+static bb_status message_pass(struct bb_queue *queue, const struct bb_message *m)
 {
-	return IN_QUEUE(queue, message_issue(group, queue, true, *peer, (void *)data, bytes));
+	return IN_QUEUE(queue, message_issue(m, bb_nccl_stream(m->group->rank, queue)));
 }
 
-static bb_status message_recv(struct bb_group *group, struct bb_queue *queue, int peer, void *data,
-			      size_t bytes)
-{
-	return IN_QUEUE(queue, message_issue(group, queue, false, peer, data, bytes));
-}
-
-static const struct bb_messages nccl_messages = {.send = message_send, .recv = message_recv};
+static const struct bb_messages nccl_messages = {.pass = message_pass};
 
 /* ---- events -------------------------------------------------------------------------- */
 

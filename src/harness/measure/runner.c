@@ -118,7 +118,7 @@ static void judge_operation(struct bb_runner *p, const struct bb_operation *o)
 				"stand in for them");
 	else if (is_message && !backend->messages && backend->has_data)
 		bb_calls_object(&p->calls, "the %s backend passes no messages", backend->name);
-	else if (o->act == BB_ACT_RECV_ANY && backend->messages && !backend->messages->recv_any)
+	else if (o->act == BB_ACT_RECV_ANY && backend->messages && !backend->messages->from_any)
 		bb_calls_object(&p->calls, "the %s backend cannot receive from any rank",
 				backend->name);
 }
@@ -589,22 +589,24 @@ static bb_status issue_message(struct bb_item *item)
 {
 	const struct bb_runner *p = item->runner;
 	const struct bb_operation *o = &item->operation;
-	const int *to = o->peer == BB_NO_PEER ? &p->items[o->answers].source : &o->peer;
-	const struct bb_messages *messages = p->backend->messages;
-	struct bb_group *lane = p->calls.lanes[o->lane];
-	struct bb_queue *queue = queue_of(item)->handle;
 	const struct bb_buffers b = buffers_of(item);
-	const size_t bytes = bb_operation_bytes(o);
+	const struct bb_message message = {
+		.kind = o->act == BB_ACT_SEND   ? BB_MESSAGE_SEND
+			: o->act == BB_ACT_RECV ? BB_MESSAGE_RECV
+						: BB_MESSAGE_RECV_ANY,
+		.group = p->calls.lanes[o->lane],
+		.to = o->peer == BB_NO_PEER ? &p->items[o->answers].source : &o->peer,
+		.from = o->peer,
+		.source = &item->source,
+		.out = b.in,
+		.in = b.out,
+		.bytes = bb_operation_bytes(o),
+	};
 
-	if (!messages) { /* a backend without data: any rank may be the source */
-		item->source = 0;
-		return BB_OK;
-	}
-	if (o->act == BB_ACT_SEND)
-		return messages->send(lane, queue, to, b.in, bytes);
-	if (o->act == BB_ACT_RECV)
-		return messages->recv(lane, queue, o->peer, b.out, bytes);
-	return messages->recv_any(lane, queue, b.out, bytes, &item->source);
+	if (p->backend->messages)
+		return p->backend->messages->pass(queue_of(item)->handle, &message);
+	item->source = 0; /* a backend without data: any rank may be the source */
+	return BB_OK;
 }
 
 static bb_status issue_operation(struct bb_item *item)
