@@ -6,9 +6,16 @@
 
 #include "backends/backend.h"
 
+#include <stdlib.h>
+
 static inline uint64_t bb_dataless_memory_available(struct bb_context *context)
 {
 	return UINT64_MAX;
+}
+
+static inline void bb_dataless_detach(struct bb_rank *rank)
+{
+	free(rank);
 }
 
 static inline void bb_dataless_release(struct bb_rank *rank, void *memory, size_t bytes)
@@ -61,10 +68,10 @@ static inline bb_status bb_dataless_finish(struct bb_rank *rank, struct bb_queue
 
 /* Entries of struct bb_backend that are alike in all backends without data. */
 #define BB_DATALESS_ENTRIES                                                                        \
-	.memory_available = bb_dataless_memory_available, .release = bb_dataless_release,          \
-	.copy = bb_dataless_copy, .fill = bb_dataless_fill, .verify = bb_dataless_verify,          \
-	.tmp_bytes = bb_dataless_tmp_bytes, .cost_bytes = bb_dataless_cost_bytes,                  \
-	.queue_close = bb_dataless_queue_close, .event_close = bb_dataless_event_close,            \
-	.finish = bb_dataless_finish
+	.memory_available = bb_dataless_memory_available, .detach = bb_dataless_detach,            \
+	.release = bb_dataless_release, .copy = bb_dataless_copy, .fill = bb_dataless_fill,        \
+	.verify = bb_dataless_verify, .tmp_bytes = bb_dataless_tmp_bytes,                          \
+	.cost_bytes = bb_dataless_cost_bytes, .queue_close = bb_dataless_queue_close,              \
+	.event_close = bb_dataless_event_close, .finish = bb_dataless_finish
 
 #endif

@@ -3,6 +3,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,47 +26,6 @@ struct answer {
 	double uncertainty;
 };
 
-static bb_status answer_pings(struct bb_rank *rank, bb_clock_pass *pass, int child, double offset,
-			      double uncertainty)
-{
-	bb_status status = BB_OK;
-
-	for (int i = 0; i < PINGS && status == BB_OK; i++) {
-		struct answer answer = {.offset = offset, .uncertainty = uncertainty};
-
-		status = pass(rank, false, child, NULL, 0);
-		answer.now = bb_clock_now();
-		if (status == BB_OK)
-			status = pass(rank, true, child, &answer, sizeof(answer));
-	}
-	return status;
-}
-
-/* The fastest ping is the most precise: the parent read its clock between its two ends. */
-static bb_status ping(struct bb_rank *rank, bb_clock_pass *pass, int parent, double *offset,
-		      double *uncertainty)
-{
-	double fastest = 0;
-	bb_status status = BB_OK;
-
-	for (int i = 0; i < PINGS && status == BB_OK; i++) {
-		const double begin = bb_clock_now();
-		struct answer answer;
-		double end;
-
-		status = pass(rank, true, parent, NULL, 0);
-		if (status == BB_OK)
-			status = pass(rank, false, parent, &answer, sizeof(answer));
-		end = bb_clock_now();
-		if (status != BB_OK || (i > 0 && end - begin >= fastest))
-			continue;
-		fastest = end - begin;
-		*offset = (begin + end) / 2 - answer.now + answer.offset;
-		*uncertainty = fastest / 2 + answer.uncertainty;
-	}
-	return status;
-}
-
 bb_status bb_clock_compare(struct bb_rank *rank, bool one_clock, bb_clock_pass *pass,
 			   double *offset, double *uncertainty)
 {
@@ -77,10 +37,31 @@ bb_status bb_clock_compare(struct bb_rank *rank, bool one_clock, bb_clock_pass *
 	*offset = *uncertainty = 0;
 	/* Ranks below BIT know their offset; each determines that of one more. */
 	for (int bit = 1; bit < n && status == BB_OK; bit *= 2) {
-		if (me < bit && me + bit < n)
-			status = answer_pings(rank, pass, me + bit, *offset, *uncertainty);
-		else if (me >= bit && me < 2 * bit)
-			status = ping(rank, pass, me - bit, offset, uncertainty);
+		const bool answers = me < bit && me + bit < n, asks = me >= bit && me < 2 * bit;
+		struct answer answer = {.offset = *offset, .uncertainty = *uncertainty};
+		double fastest = INFINITY;
+
+		for (int i = 0; i < PINGS && answers; i++) {
+			BB_TRY(status, pass(rank, false, me + bit, NULL, 0), out);
+			answer.now = bb_clock_now();
+			BB_TRY(status, pass(rank, true, me + bit, &answer, sizeof(answer)), out);
+		}
+		/* The fastest ping is the most precise: the other rank read its clock between its
+		   two ends. */
+		for (int i = 0; i < PINGS && asks; i++) {
+			const double begin = bb_clock_now();
+			double end;
+
+			BB_TRY(status, pass(rank, true, me - bit, NULL, 0), out);
+			BB_TRY(status, pass(rank, false, me - bit, &answer, sizeof(answer)), out);
+			end = bb_clock_now();
+			if (end - begin >= fastest)
+				continue;
+			fastest = end - begin;
+			*offset = (begin + end) / 2 - answer.now + answer.offset;
+			*uncertainty = fastest / 2 + answer.uncertainty;
+		}
 	}
+out:
 	return status;
 }

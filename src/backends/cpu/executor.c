@@ -39,20 +39,6 @@ static char *address(const struct run *run, struct bb_place place)
 	return bb_place_address(place, run->element, run->in, run->out, run->tmp);
 }
 
-static void forget_taken(struct run *run)
-{
-	const struct bb_executor *x = run->x;
-	int kept = 0;
-
-	for (int i = 0; i < run->nsent; i++) {
-		const struct sent *s = &run->sent[i];
-
-		if (!x->p2p->taken(x->port, s->peer, s->channel, s->ticket))
-			run->sent[kept++] = *s;
-	}
-	run->nsent = kept;
-}
-
 static bb_status wait_for(struct run *run, int i)
 {
 	const struct sent s = run->sent[i];
@@ -86,8 +72,15 @@ static bb_status send_step(struct run *run, const struct bb_step *step)
 	bool lent;
 	bb_status status;
 
-	if (run->nsent == BB_SENT_MOST)
-		forget_taken(run);
+	if (run->nsent == BB_SENT_MOST) { /* forget what has been taken */
+		run->nsent = 0;
+		for (int i = 0; i < BB_SENT_MOST; i++) {
+			const struct sent *s = &run->sent[i];
+
+			if (!x->p2p->taken(x->port, s->peer, s->channel, s->ticket))
+				run->sent[run->nsent++] = *s;
+		}
+	}
 	if (run->nsent == BB_SENT_MOST && (status = wait_for(run, 0)) != BB_OK)
 		return status;
 	status = x->p2p->send(x->port, step->peer, step->channel, data, bytes, &ticket, &lent);
@@ -109,109 +102,81 @@ static size_t piece_length(const struct run *run, size_t bytes)
 	return p2p->piece ? p2p->piece(run->x->port, bytes) : bytes;
 }
 
-static size_t piece_bytes(const struct run *run, size_t bytes, size_t at)
-{
-	const size_t length = piece_length(run, bytes);
-
-	return bytes - at < length ? bytes - at : length;
-}
-
-/* Advance PIECE to the next one; after the last its step is nsteps. */
-static void next_piece(const struct run *run, struct piece *piece)
-{
-	const struct bb_step *step = &run->steps[piece->step];
-
-	if (piece->source == 0 && step->peer2 != BB_NO_PEER) {
-		piece->source = 1;
-		return;
-	}
-	piece->source = 0;
-	piece->at += piece_length(run, step->count * run->element);
-	if (piece->at < step->count * run->element)
-		return;
-	piece->at = 0;
-	while (++piece->step < run->nsteps && !receives(&run->steps[piece->step]))
-		;
-}
-
 /* Announce as many pieces to the transport as the limits allow. */
 static bb_status expect_pieces(struct run *run)
 {
 	const struct bb_executor *x = run->x;
-	bb_status status = BB_OK;
+	struct piece *next = &run->next;
+	bb_status status;
 
-	while (run->next.step < run->nsteps && run->nexpected < BB_EXPECTED_MOST) {
-		const struct bb_step *step = &run->steps[run->next.step];
+	while (next->step < run->nsteps && run->nexpected < BB_EXPECTED_MOST) {
+		const struct bb_step *step = &run->steps[next->step];
 		const bool lent = step->kind == BB_RECV_REDUCE;
-		const size_t bytes = piece_bytes(run, step->count * run->element, run->next.at);
-		char *dst = lent ? NULL : address(run, step->dst) + run->next.at;
+		const size_t all = step->count * run->element, length = piece_length(run, all);
+		const size_t bytes = all - next->at < length ? all - next->at : length;
+		char *dst = lent ? NULL : address(run, step->dst) + next->at;
 
 		if (lent && run->nlent == BB_LENT_MOST)
 			break;
 		if (dst)
-			status = make_writable(run, dst, bytes);
-		if (status == BB_OK)
-			status =
-				x->p2p->expect(x->port, run->next.source ? step->peer2 : step->peer,
-					       step->channel, dst, bytes);
-		if (status != BB_OK)
-			return status;
+			BB_TRY(status, make_writable(run, dst, bytes), out);
+		BB_TRY(status,
+		       x->p2p->expect(x->port, next->source ? step->peer2 : step->peer,
+				      step->channel, dst, bytes),
+		       out);
 		run->nexpected++;
 		run->nlent += lent;
-		next_piece(run, &run->next);
+		if (next->source == 0 && step->peer2 != BB_NO_PEER) {
+			next->source = 1;
+			continue;
+		}
+		next->source = 0;
+		next->at += length;
+		if (next->at < all)
+			continue;
+		next->at = 0;
+		while (++next->step < run->nsteps && !receives(&run->steps[next->step]))
+			;
 	}
+	status = BB_OK;
+out:
 	return status;
 }
 
-/* Receive the piece of STEP at byte AT, BYTES long, from every peer. */
-static bb_status receive_piece(struct run *run, const struct bb_step *step, size_t at, size_t bytes)
+/* Receive STEP's message piece by piece, each from every peer. */
+static bb_status receive_step(struct run *run, const struct bb_step *step)
 {
 	const struct bb_executor *x = run->x;
 	const int peers[2] = {step->peer, step->peer2};
 	const int n = step->peer2 == BB_NO_PEER ? 1 : 2;
-	void *dst = address(run, step->dst) + at;
-	const void *sources[3] = {address(run, step->src) + at};
+	const size_t all = step->count * run->element, length = piece_length(run, all);
 	const bool stream = step->final && run->stream;
-	/* What a reduction just read is in the cache, where a store is cheap. */
-	const struct bb_reduce_args args = {.stream = stream && dst != sources[0]};
-	bb_status status = BB_OK;
+	bb_status status = make_writable(run, address(run, step->dst), all);
 
-	for (int i = 0; i < n && status == BB_OK; i++)
-		status = x->p2p->recv(x->port, peers[i], step->channel, bytes, &sources[1 + i]);
-	if (status != BB_OK)
-		return status;
-	if (step->kind == BB_RECV_REDUCE)
-		run->reduce(&dst, 1, sources, 1 + n, bytes / run->element, &args);
-	else if (dst != sources[1])
-		x->kernels->copy(&dst, 1, sources[1], bytes, stream);
-	for (int i = 0; i < n; i++)
-		x->p2p->release(x->port, peers[i], step->channel);
-	if (!x->p2p->expect)
-		return BB_OK;
-	run->nexpected -= n;
-	run->nlent -= step->kind == BB_RECV_REDUCE ? n : 0;
-	return expect_pieces(run);
-}
+	for (size_t at = 0; at < all && status == BB_OK; at += length) {
+		const size_t bytes = all - at < length ? all - at : length;
+		void *dst = address(run, step->dst) + at;
+		const void *sources[3] = {address(run, step->src) + at};
+		/* What a reduction just read is in the cache, where a store is cheap. */
+		const struct bb_reduce_args args = {.stream = stream && dst != sources[0]};
 
-static bb_status receive_step(struct run *run, const struct bb_step *step)
-{
-	const size_t bytes = step->count * run->element, length = piece_length(run, bytes);
-	bb_status status = make_writable(run, address(run, step->dst), bytes);
-
-	for (size_t at = 0; at < bytes && status == BB_OK; at += length)
-		status = receive_piece(run, step, at, piece_bytes(run, bytes, at));
-	return status;
-}
-
-static bb_status copy_step(struct run *run, const struct bb_step *step)
-{
-	size_t bytes = step->count * run->element;
-	const void *src = address(run, step->src);
-	void *dst = address(run, step->dst);
-	bb_status status = make_writable(run, dst, bytes);
-
-	if (status == BB_OK && dst != src)
-		run->x->kernels->copy(&dst, 1, src, bytes, step->final && run->stream);
+		for (int i = 0; i < n && status == BB_OK; i++)
+			status = x->p2p->recv(x->port, peers[i], step->channel, bytes,
+					      &sources[1 + i]);
+		if (status != BB_OK)
+			return status;
+		if (step->kind == BB_RECV_REDUCE)
+			run->reduce(&dst, 1, sources, 1 + n, bytes / run->element, &args);
+		else if (dst != sources[1])
+			x->kernels->copy(&dst, 1, sources[1], bytes, stream);
+		for (int i = 0; i < n; i++)
+			x->p2p->release(x->port, peers[i], step->channel);
+		if (!x->p2p->expect)
+			continue;
+		run->nexpected -= n;
+		run->nlent -= step->kind == BB_RECV_REDUCE ? n : 0;
+		status = expect_pieces(run);
+	}
 	return status;
 }
 
@@ -232,11 +197,18 @@ static bb_status run_round(struct run *run, const struct bb_step *steps, int n)
 		if (steps[i].kind == BB_SEND)
 			status = send_step(run, &steps[i]);
 	for (int i = 0; i < n && status == BB_OK; i++) {
-		if (steps[i].kind == BB_COPY)
-			status = copy_step(run, &steps[i]);
-		else if (steps[i].kind != BB_SEND)
+		const size_t bytes = steps[i].count * run->element;
+		const void *src = address(run, steps[i].src);
+		void *dst = address(run, steps[i].dst);
+
+		if (receives(&steps[i]))
 			status = receive_step(run, &steps[i]);
+		else if (steps[i].kind == BB_COPY && dst != src) {
+			BB_TRY(status, make_writable(run, dst, bytes), out);
+			run->x->kernels->copy(&dst, 1, src, bytes, steps[i].final && run->stream);
+		}
 	}
+out:
 	return status;
 }
 

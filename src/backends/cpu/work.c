@@ -25,14 +25,6 @@ static int space_count(struct bb_context *context)
 	return n > 0 ? n : 1;
 }
 
-/* The system's number of SPACE's node; -1: there is only one. */
-static int node_of(const struct bb_rank *rank, int space)
-{
-	const struct bb_host *host = &bb_cpu_of(rank)->machine->host;
-
-	return host->nnumas > 1 && numa_available() >= 0 ? host->numas[space].os : -1;
-}
-
 static void space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT])
 {
 	const struct bb_host *host = host_of(context);
@@ -58,12 +50,14 @@ static bool is_on(const char *memory, size_t bytes, int node)
 static bb_status space_alloc(struct bb_rank *rank, int space, size_t bytes, void **memory,
 			     struct bb_error *error)
 {
-	const int node = node_of(rank, space);
+	const struct bb_host *host = &bb_cpu_of(rank)->machine->host;
 	struct bitmask *nodes;
+	int node;
 	bb_status status;
 
-	if (node < 0)
+	if (host->nnumas <= 1 || numa_available() < 0) /* there is only one node */
 		return bb_cpu_alloc(rank, bytes, memory);
+	node = host->numas[space].os;
 	nodes = numa_allocate_nodemask();
 	if (!nodes)
 		return BB_EINTERNAL;
@@ -106,33 +100,14 @@ static void read_all(const void *a, size_t bytes)
 	__asm__ volatile("" : : "r"(first[0] ^ first[1]));
 }
 
-static void write_all(const struct bb_kernels *kernels, char *a, size_t bytes)
-{
-	static const _Alignas(64) char source[BLOCK_BYTES] = {[0 ... BLOCK_BYTES - 1] = 1};
-
-	for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
-		void *to = a + at;
-		const size_t left = bytes - at;
-
-		kernels->copy(&to, 1, source, left < BLOCK_BYTES ? left : BLOCK_BYTES, true);
-	}
-}
-
-/* a = b + 2 c: mulsum, weighted 1 and 2. */
-static void triad(const struct bb_kernels *kernels, void *a, const void *b, const void *c,
-		  size_t bytes)
-{
-	static const uint8_t weight[] = {1, 2};
-	const struct bb_reduce_args args = {.stream = true, .weight = weight};
-	const void *const sources[] = {b, c};
-
-	kernels->reduce[BB_DOUBLE][BB_MULSUM](&a, 1, sources, 2, bytes / sizeof(double), &args);
-}
-
 static bb_status space_work(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,
 			    void *a, const void *b, const void *c, size_t bytes)
 {
+	static const _Alignas(64) char block[BLOCK_BYTES] = {[0 ... BLOCK_BYTES - 1] = 1};
+	static const uint8_t weight[] = {1, 2}; /* a = b + 2 c */
+	const struct bb_reduce_args args = {.stream = true, .weight = weight};
 	const struct bb_kernels *kernels = bb_cpu_of(rank)->kernels;
+	const void *const sources[] = {b, c};
 
 	if (queue || what == BB_WORK_KERNEL_COPY)
 		return BB_EUNSUPPORTED;
@@ -141,13 +116,19 @@ static bb_status space_work(struct bb_rank *rank, struct bb_queue *queue, enum b
 		read_all(a, bytes);
 		break;
 	case BB_WORK_WRITE:
-		write_all(kernels, a, bytes);
+		for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
+			void *to = (char *)a + at;
+			const size_t left = bytes - at;
+
+			kernels->copy(&to, 1, block, left < BLOCK_BYTES ? left : BLOCK_BYTES, true);
+		}
 		break;
 	case BB_WORK_COPY:
 		kernels->copy(&a, 1, b, bytes, true);
 		break;
 	default:
-		triad(kernels, a, b, c, bytes);
+		kernels->reduce[BB_DOUBLE][BB_MULSUM](&a, 1, sources, 2, bytes / sizeof(double),
+						      &args);
 	}
 	return BB_OK;
 }

@@ -40,33 +40,28 @@ static bool address_take(struct bb_gloo_choice *choice, const struct sockaddr *a
 /* ---- an interface ------------------------------------------------------------------------ */
 
 /* The first IPv4 address of interface NAME, else its first IPv6 one. */
-static bool find_interface(struct bb_gloo_choice *choice, const char *name)
-{
-	static const int families[] = {AF_INET, AF_INET6};
-	struct ifaddrs *all;
-	bool found = false;
-
-	if (getifaddrs(&all) != 0)
-		return false;
-	for (int f = 0; f < 2 && !found; f++)
-		for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
-			if (i->ifa_addr && i->ifa_addr->sa_family == families[f] &&
-			    strcmp(i->ifa_name, name) == 0)
-				found = address_take(choice, i->ifa_addr);
-	freeifaddrs(all);
-	return found;
-}
-
 static bb_status choose_interface(struct bb_gloo_choice *choice, const char *name,
 				  struct bb_error *error)
 {
+	static const int families[] = {AF_INET, AF_INET6};
+	struct ifaddrs *all = NULL;
+	bool found = false;
+
 	if (strchr(name, ','))
 		return bb_fail(error, BB_EUSAGE,
 			       VARIABLE "=%s names several interfaces; busbench uses one, so name "
 					"only one",
 			       name);
 	snprintf(choice->reason, sizeof(choice->reason), VARIABLE "=%.60s", name);
-	if (find_interface(choice, name))
+	if (getifaddrs(&all) != 0)
+		all = NULL;
+	for (int f = 0; f < 2; f++)
+		for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
+			if (i->ifa_addr && i->ifa_addr->sa_family == families[f] &&
+			    strcmp(i->ifa_name, name) == 0)
+				found = address_take(choice, i->ifa_addr);
+	freeifaddrs(all);
+	if (found)
 		return BB_OK;
 	if (if_nametoindex(name) == 0)
 		return bb_fail(error, BB_EUSAGE,
@@ -78,50 +73,29 @@ static bb_status choose_interface(struct bb_gloo_choice *choice, const char *nam
 
 /* ---- other addresses --------------------------------------------------------------------- */
 
-/* The local end of a socket to ADDRESS, which the kernel chooses without sending anything. */
-static bool find_route(struct bb_gloo_choice *choice, const struct addrinfo *to)
-{
-	const int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_storage here;
-	socklen_t bytes = sizeof(here);
-	bool found;
-
-	if (fd < 0)
-		return false;
-	found = connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
-		getsockname(fd, (struct sockaddr *)&here, &bytes) == 0 &&
-		address_take(choice, (struct sockaddr *)&here);
-	close(fd);
-	return found;
-}
-
-/* ADDRESS itself, if a socket can be bound to it. */
-static bool find_own(struct bb_gloo_choice *choice, const struct addrinfo *address)
-{
-	const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool found;
-
-	if (fd < 0)
-		return false;
-	found = bind(fd, address->ai_addr, address->ai_addrlen) == 0 &&
-		address_take(choice, address->ai_addr);
-	close(fd);
-	return found;
-}
-
-/* Call FIND for the addresses of NAME until it succeeds. */
-static bool name_resolve(struct bb_gloo_choice *choice, const char *name, const char *port,
-			 bool (*find)(struct bb_gloo_choice *choice,
-				      const struct addrinfo *address))
+/* The first of NAME's addresses to which a socket can be bound; or, with ROUTE, the local end of a
+   socket to one, which the kernel chooses without sending anything. */
+static bool find_address(struct bb_gloo_choice *choice, const char *name, bool route)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *all;
 	bool found = false;
 
-	if (getaddrinfo(name, port, &hints, &all) != 0)
+	if (getaddrinfo(name, route ? ANY_PORT : NULL, &hints, &all) != 0)
 		return false;
-	for (const struct addrinfo *a = all; a && !found; a = a->ai_next)
-		found = find(choice, a);
+	for (const struct addrinfo *a = all; a && !found; a = a->ai_next) {
+		const int fd =
+			socket(a->ai_family, (route ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+		struct sockaddr_storage here;
+		socklen_t bytes = sizeof(here);
+
+		if (fd < 0)
+			continue;
+		found = (route ? connect : bind)(fd, a->ai_addr, a->ai_addrlen) == 0 &&
+			getsockname(fd, (struct sockaddr *)&here, &bytes) == 0 &&
+			address_take(choice, (struct sockaddr *)&here);
+		close(fd);
+	}
 	freeaddrinfo(all);
 	return found;
 }
@@ -135,15 +109,15 @@ bb_status bb_gloo_choose_address(struct bb_gloo_choice *choice, struct bb_error 
 		return choose_interface(choice, name, error);
 	snprintf(choice->reason, sizeof(choice->reason), "route to MASTER_ADDR=%.60s",
 		 master ? master : "");
-	if (master && *master && name_resolve(choice, master, ANY_PORT, find_route))
+	if (master && *master && find_address(choice, master, true))
 		return BB_OK;
 	gethostname(host, sizeof(host) - 1);
 	snprintf(choice->reason, sizeof(choice->reason), "this host's name");
-	if (*host && name_resolve(choice, host, NULL, find_own))
+	if (*host && find_address(choice, host, false))
 		return BB_OK;
 	snprintf(choice->reason, sizeof(choice->reason),
 		 "loopback: the host's name has no local address");
-	if (name_resolve(choice, "127.0.0.1", NULL, find_own))
+	if (find_address(choice, "127.0.0.1", false))
 		return BB_OK;
 	return bb_fail(error, BB_EBACKEND, "this host has no address that Gloo could use: %s",
 		       strerror(errno));

@@ -207,24 +207,6 @@ static bb_status wait_all(struct bb_group *group, size_t offset, uint32_t number
 
 /* ---- flat -------------------------------------------------------------------------- */
 
-/* Wait for the copies that this rank's output is made from. */
-static bb_status wait_sources(struct bb_group *group, const struct bb_call *call, uint32_t number)
-{
-	const struct bb_collective *c = call->collective;
-	const int segments = bb_collective_segments(c, &call->shape, group->me);
-	bb_status status = BB_OK;
-
-	for (int k = 0; k < segments && status == BB_OK; k++) {
-		const struct bb_segment s = bb_collective_segment(c, &call->shape, group->me, k);
-
-		if (s.source == BB_REDUCED)
-			return wait_all(group, POSTED(number), number);
-		if (s.source != group->me)
-			status = wait_peer(group, s.source, POSTED(number), number);
-	}
-	return status;
-}
-
 static bb_status run_flat(struct bb_group *group, struct work *work, size_t in_bytes)
 {
 	const struct bb_call *call = work->call;
@@ -244,8 +226,18 @@ static bb_status run_flat(struct bb_group *group, struct work *work, size_t in_b
 		memcpy(offer->flat[work->flat].data, call->in, in_bytes);
 	offer->out = call->out;
 	publish(group, &offer->flat[work->flat].posted, number);
-	status = wait_sources(group, call, number);
 	segments = bb_collective_segments(c, &call->shape, group->me);
+	/* Wait for the copies that this rank's output is made from. */
+	for (int k = 0; k < segments && status == BB_OK; k++) {
+		const struct bb_segment s = bb_collective_segment(c, &call->shape, group->me, k);
+
+		if (s.source == BB_REDUCED) {
+			status = wait_all(group, POSTED(number), number);
+			break;
+		}
+		if (s.source != group->me)
+			status = wait_peer(group, s.source, POSTED(number), number);
+	}
 	for (int k = 0; k < segments && status == BB_OK; k++) {
 		const struct bb_segment s = bb_collective_segment(c, &call->shape, group->me, k);
 
@@ -329,23 +321,6 @@ size_t bb_host_direct_tmp_bytes(const struct bb_call *call, int rank)
 	return needs_staging(call) ? bb_call_in_bytes(call, rank) : 0;
 }
 
-/*
- * The modes share one number of calls, but each has words of its own. A word that is unused for
- * half the range of a counter would seem to be ahead, so all are set to the last call from time to
- * time.
- */
-static void refresh(struct bb_group *group)
-{
-	const struct bb_context *context = group->rank->context;
-	struct bb_host_offer *offer = &group->team->offers[group->me];
-	const uint32_t last = group->calls - 1;
-
-	bb_host_store(context, &offer->arrived, last);
-	bb_host_store(context, &offer->left, last);
-	bb_host_store(context, &offer->flat[0].posted, last);
-	bb_host_store(context, &offer->flat[1].posted, last);
-}
-
 bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *context = group->rank->context;
@@ -355,8 +330,17 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 	struct bb_host_offer *offer = &group->team->offers[group->me];
 	struct work work = {.group = group, .call = call, .element = element, .flat = -1};
 
-	if (++group->calls % REFRESH_CALLS == 0)
-		refresh(group);
+	/* The modes share one number of calls, but each has words of its own. A word that is unused
+	   for half the range of a counter would seem to be ahead, so all are set to the last call
+	   from time to time. */
+	if (++group->calls % REFRESH_CALLS == 0) {
+		const uint32_t last = group->calls - 1;
+
+		bb_host_store(context, &offer->arrived, last);
+		bb_host_store(context, &offer->left, last);
+		bb_host_store(context, &offer->flat[0].posted, last);
+		bb_host_store(context, &offer->flat[1].posted, last);
+	}
 	/* What was just read is in the cache, where a store is cheaper than past it. */
 	work.stream = !(call->shape.in_place && (call->collective->flags & BB_REDUCES)) &&
 		      bb_cpu_streams(&context->cpu, 2 * size, n);
@@ -375,35 +359,27 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 				    : run_static(group, &work);
 }
 
-/* Cost of a segment; in place, data that is already at its destination costs nothing. */
-static double segment_cost(const struct bb_call *call, const struct bb_segment *s, int target)
-{
-	const int n = call->shape.nranks;
-	const bool all = same_output(call);
-	int writes = all ? n : 1;
-
-	if (s->source == BB_REDUCED)
-		return 0.5 * (double)s->count * (n + writes);
-	if (call->shape.in_place && !needs_staging(call) && (all || s->source == target))
-		writes--;
-	return writes > 0 ? 0.5 * (double)s->count * (1 + writes) : 0;
-}
-
 double bb_host_direct_cost(const struct bb_call *call)
 {
 	const struct bb_collective *c = call->collective;
 	const int n = call->shape.nranks;
-	const int targets = same_output(call) ? 1 : n;
+	const bool all = same_output(call), staged = needs_staging(call);
 	double cost = 0;
 
-	for (int target = 0; target < targets; target++)
+	for (int target = 0; target < (all ? 1 : n); target++)
 		for (int k = 0; k < bb_collective_segments(c, &call->shape, target); k++) {
 			const struct bb_segment s =
 				bb_collective_segment(c, &call->shape, target, k);
+			const bool reduced = s.source == BB_REDUCED;
+			/* In place, data that is already at its destination costs nothing. */
+			const bool lies = call->shape.in_place && !staged && !reduced &&
+					  (all || s.source == target);
+			const int writes = (all ? n : 1) - lies;
 
-			cost += segment_cost(call, &s, target);
+			if (writes > 0)
+				cost += 0.5 * (double)s.count * ((reduced ? n : 1) + writes);
 		}
-	for (int rank = 0; rank < n && needs_staging(call); rank++)
+	for (int rank = 0; rank < n && staged; rank++)
 		cost += (double)bb_collective_in(c, &call->shape, rank);
 	return cost;
 }

@@ -29,31 +29,26 @@ static double use_port(_Atomic double *free, double start, double seconds)
 	return until;
 }
 
-/* Time at which a message of BYTES has passed this rank's outgoing and PEER's incoming port. */
-static double cross_ports(const struct bb_group *group, int peer, size_t bytes)
-{
-	const struct bb_context *c = group->rank->context;
-	const int *members = group->team->members, first = c->cpu.world.first_rank;
-	const double seconds = (double)bytes / c->cpu.config.link_rate;
-	const double left =
-		use_port(&c->ports[members[group->me] - first].out, bb_clock_now(), seconds);
-
-	return use_port(&c->ports[members[peer] - first].in,
-			left - seconds + c->cpu.config.link_latency, seconds);
-}
-
-/* Time at which a message of BYTES to PEER has crossed its paced link; 0: not paced. */
+/* Time at which a message of BYTES to PEER has crossed its paced link, or has passed this rank's
+   outgoing and PEER's incoming port; 0: not paced. */
 static double crossing_time(struct bb_group *group, int peer, size_t bytes)
 {
-	const struct bb_backend_config *config = &group->rank->context->cpu.config;
-	double *const link_free = &group->peers[peer].link_free, start;
+	const struct bb_context *c = group->rank->context;
+	const struct bb_backend_config *config = &c->cpu.config;
+	const int *members = group->team->members, first = c->cpu.world.first_rank;
+	double *const link_free = &group->peers[peer].link_free;
+	double now, seconds, left;
 
 	if (config->link_rate == 0)
 		return 0;
-	if (config->link_port)
-		return cross_ports(group, peer, bytes);
-	start = fmax(bb_clock_now(), *link_free);
-	*link_free = start + (double)bytes / config->link_rate;
+	now = bb_clock_now();
+	seconds = (double)bytes / config->link_rate;
+	if (config->link_port) {
+		left = use_port(&c->ports[members[group->me] - first].out, now, seconds);
+		return use_port(&c->ports[members[peer] - first].in,
+				left - seconds + config->link_latency, seconds);
+	}
+	*link_free = fmax(now, *link_free) + seconds;
 	return *link_free + config->link_latency;
 }
 
@@ -309,69 +304,46 @@ static void copy(const struct bb_group *group, void *dst, const void *src, size_
 	c->cpu.kernels->copy(&dst, 1, src, bytes, bb_cpu_streams(&c->cpu, 2 * all, 1));
 }
 
-/* One end of a staged transfer: bytes put into its own buffer and got from the other's. */
-struct staging {
-	struct bb_group *group;
-	int peer;
-	size_t put, got;
-	uint32_t tickets[PLACES];
-};
-
 static size_t piece(size_t bytes, size_t done)
 {
 	return bytes - done < PIECE ? bytes - done : PIECE;
-}
-
-/* Put the next piece of OUT; waits until the peer has read the last piece in its place. */
-static bb_status put_piece(struct staging *s, const struct bb_half *out)
-{
-	const size_t number = s->put / PIECE, bytes = piece(out->bytes, s->put);
-	char *place = s->group->bounce + number % PLACES * PIECE;
-	bb_status status = BB_OK;
-	bool lent;
-
-	if (number >= PLACES)
-		status = bb_host_p2p.wait_taken(s->group, s->peer, 0, s->tickets[number % PLACES]);
-	if (status != BB_OK)
-		return status;
-	copy(s->group, place, (char *)out->mine + s->put, bytes, bytes);
-	s->put += bytes;
-	return bb_host_p2p.send(s->group, s->peer, 0, place, bytes, &s->tickets[number % PLACES],
-				&lent);
-}
-
-static bb_status get_piece(struct staging *s, const struct bb_half *in)
-{
-	const size_t bytes = piece(in->bytes, s->got);
-	const void *data;
-	bb_status status = bb_host_p2p.recv(s->group, s->peer, 0, bytes, &data);
-
-	if (status != BB_OK)
-		return status;
-	copy(s->group, (char *)in->mine + s->got, data, bytes, in->bytes);
-	bb_host_p2p.release(s->group, s->peer, 0);
-	s->got += bytes;
-	return BB_OK;
 }
 
 /* The directions alternate, so that neither end waits for a piece that the other cannot send. */
 static bb_status stage(struct bb_group *group, int peer, const struct bb_half *out,
 		       const struct bb_half *in)
 {
-	struct staging s = {.group = group, .peer = peer};
+	uint32_t tickets[PLACES] = {0};
 	bb_status status = BB_OK;
 
 	if (out->bytes && !group->bounce)
 		status = bb_cpu_alloc(group->rank, PLACES * PIECE, (void **)&group->bounce);
-	while (status == BB_OK && (s.put < out->bytes || s.got < in->bytes)) {
-		if (s.put < out->bytes)
-			status = put_piece(&s, out);
-		if (status == BB_OK && s.got < in->bytes)
-			status = get_piece(&s, in);
+	for (size_t at = 0; status == BB_OK && (at < out->bytes || at < in->bytes); at += PIECE) {
+		if (at < out->bytes) {
+			const size_t number = at / PIECE, bytes = piece(out->bytes, at);
+			char *const place = group->bounce + number % PLACES * PIECE;
+			uint32_t *const ticket = &tickets[number % PLACES];
+			bool lent;
+
+			/* The peer must have read the last piece in this place. */
+			if (number >= PLACES)
+				BB_TRY(status, host_wait_taken(group, peer, 0, *ticket), end);
+			copy(group, place, (char *)out->mine + at, bytes, bytes);
+			BB_TRY(status, host_send(group, peer, 0, place, bytes, ticket, &lent), end);
+		}
+		if (at < in->bytes) {
+			const size_t bytes = piece(in->bytes, at);
+			const void *data;
+
+			BB_TRY(status, host_recv(group, peer, 0, bytes, &data), end);
+			copy(group, (char *)in->mine + at, data, bytes, in->bytes);
+			host_release(group, peer, 0);
+		}
 	}
 	/* The buffer is free again when the peer has read the last pieces. */
 	for (size_t i = 0; i < PLACES && i * PIECE < out->bytes && status == BB_OK; i++)
-		status = bb_host_p2p.wait_taken(group, peer, 0, s.tickets[i]);
+		status = host_wait_taken(group, peer, 0, tickets[i]);
+end:
 	return status;
 }
 
@@ -437,7 +409,7 @@ static bb_status send_word(struct bb_group *group, int peer)
 	uint32_t ticket;
 	bool lent;
 
-	return bb_host_p2p.send(group, peer, 0, &word, sizeof(word), &ticket, &lent);
+	return host_send(group, peer, 0, &word, sizeof(word), &ticket, &lent);
 }
 
 static bb_status ping_message(struct bb_group *group, int peer, bool first, size_t rounds)
@@ -449,9 +421,9 @@ static bb_status ping_message(struct bb_group *group, int peer, bool first, size
 		if (first)
 			status = send_word(group, peer);
 		if (status == BB_OK)
-			status = bb_host_p2p.recv(group, peer, 0, sizeof(uint64_t), &data);
+			status = host_recv(group, peer, 0, sizeof(uint64_t), &data);
 		if (status == BB_OK)
-			bb_host_p2p.release(group, peer, 0);
+			host_release(group, peer, 0);
 		if (status == BB_OK && !first)
 			status = send_word(group, peer);
 	}

@@ -21,26 +21,6 @@
 #define YIELDS 2000
 #define NAP_NS 50000L
 
-static void relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#endif
-}
-
-static void futex_wait(atomic_uint *word, uint32_t seen, long ns)
-{
-	const struct timespec timeout = {.tv_nsec = ns};
-
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &timeout, NULL, 0);
-}
-
-static void ring(struct bb_bell *bell)
-{
-	atomic_fetch_add(&bell->rung, 1);
-	syscall(SYS_futex, &bell->rung, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
 /* The condition of a wait; its loads are ordered after the announcement that the waiter sleeps. */
 typedef bool condition_fn(const void *argument);
 
@@ -68,11 +48,12 @@ INLINED bb_status wait_asleep(struct bb_context *context, struct bb_bell *bell, 
 			return BB_OK;
 	}
 	while (!bb_cpu_aborted(&context->cpu)) {
-		uint32_t rung = atomic_load(&bell->rung);
+		const uint32_t rung = atomic_load(&bell->rung);
+		const struct timespec moment = {.tv_nsec = BB_MOMENT_NS};
 
 		atomic_fetch_add(&bell->sleeping, 1);
 		if (!met(argument))
-			futex_wait(&bell->rung, rung, BB_MOMENT_NS);
+			syscall(SYS_futex, &bell->rung, FUTEX_WAIT_PRIVATE, rung, &moment, NULL, 0);
 		atomic_fetch_sub_explicit(&bell->sleeping, 1, memory_order_relaxed);
 		if (met(argument))
 			return BB_OK;
@@ -87,7 +68,9 @@ INLINED bb_status wait_awake(struct bb_context *context, condition_fn *met, cons
 	for (int i = 0; i < SPINS; i++) {
 		if (met(argument))
 			return BB_OK;
-		relax();
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#endif
 	}
 	for (int i = 0; !bb_cpu_aborted(&context->cpu); i++) {
 		if (i < YIELDS)
@@ -132,9 +115,12 @@ void bb_host_wake(const struct bb_context *context, struct bb_bell *bells, int n
 {
 	if (!bb_host_sleeps(context))
 		return;
-	for (int i = 0; i < n; i++)
-		if (atomic_load(&bells[i].sleeping))
-			ring(&bells[i]);
+	for (int i = 0; i < n; i++) {
+		if (!atomic_load(&bells[i].sleeping))
+			continue;
+		atomic_fetch_add(&bells[i].rung, 1);
+		syscall(SYS_futex, &bells[i].rung, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	}
 }
 
 void bb_host_signal(const struct bb_context *context, struct bb_bell *bell, atomic_uint *word,

@@ -281,17 +281,28 @@ static bool lists(const char *list, const char *word)
 	return false;
 }
 
-/* *FOUND = the mechanism that this process sees. */
-static void detect(struct bb_context *context, struct bb_mpi_found *found)
+static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB_SWITCH_TEXT])
 {
 	struct bb_mpi_controls *controls = &context->controls;
-	char pml[NAMES_BYTES], btl[NAMES_BYTES], mechanism[NAMES_BYTES] = "";
+	struct bb_mpi_found *found = &context->found;
+	char pml[NAMES_BYTES] = "", btl[NAMES_BYTES] = "", mechanism[NAMES_BYTES] = "";
+	/* The lowest rank that shares its host, else 0: a rank alone opens no shared memory. */
+	int speaker = 0;
+	bb_status status;
 
-	mpi_controls_open(controls);
-	mpi_components(controls, "pml_", "_priority", pml, sizeof(pml));
-	mpi_components(controls, "btl_", "_exclusivity", btl, sizeof(btl));
-	found->p2p = true;
-	if (strcmp(pml, "ob1") != 0) {
+	for (int r = context->cpu.world.nranks - 1; r >= 0; r--)
+		speaker = context->hosts[r] != r ? context->hosts[r] : speaker;
+	*found = (struct bb_mpi_found){.p2p = true};
+	if (states[0].name) {
+		mpi_controls_open(controls);
+		mpi_components(controls, "pml_", "_priority", pml, sizeof(pml));
+		mpi_components(controls, "btl_", "_exclusivity", btl, sizeof(btl));
+	}
+	/* The mechanism that this process sees. */
+	if (!states[0].name) {
+		snprintf(found->text, sizeof(found->text),
+			 "unknown: the library has no known switch");
+	} else if (strcmp(pml, "ob1") != 0) {
 		snprintf(found->text, sizeof(found->text), "not known: pml=%s", pml);
 	} else if (!lists(btl, "vader") && !lists(btl, "sm")) {
 		found->p2p = false;
@@ -303,23 +314,6 @@ static void detect(struct bb_context *context, struct bb_mpi_found *found)
 		snprintf(found->text, sizeof(found->text), "%s: pml=ob1 btl=%s " MECHANISM "=%s",
 			 found->p2p ? "single copy" : "shared memory, two copies", btl, mechanism);
 	}
-}
-
-static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB_SWITCH_TEXT])
-{
-	struct bb_mpi_found *found = &context->found;
-	/* The lowest rank that shares its host, else 0: a rank alone opens no shared memory. */
-	int speaker = 0;
-	bb_status status;
-
-	for (int r = context->cpu.world.nranks - 1; r >= 0; r--)
-		speaker = context->hosts[r] != r ? context->hosts[r] : speaker;
-	*found = (struct bb_mpi_found){.p2p = true};
-	if (!states[0].name)
-		snprintf(found->text, sizeof(found->text),
-			 "unknown: the library has no known switch");
-	else
-		detect(context, found);
 	BB_TRY(status,
 	       bb_mpi_check(
 		       context, "MPI_Bcast",

@@ -103,33 +103,12 @@ static const int levels[] = {
 	[BB_LAUNCH_AT_ONCE] = MPI_THREAD_MULTIPLE,
 };
 
-static bb_status start(struct mpi_world *own, int wanted, struct bb_error *error)
-{
-	int provided, code = MPI_Init_thread(NULL, NULL, wanted, &provided);
-
-	if (code != MPI_SUCCESS)
-		return bb_fail(error, BB_EBACKEND,
-			       "%s cannot be started: MPI_Init_thread returned %d", own->library,
-			       code);
-	if (provided < wanted)
-		return bb_fail(error, BB_EBACKEND, "%s does not let %s call it", own->library,
-			       wanted == MPI_THREAD_MULTIPLE ? "several threads at once"
-							     : "one thread after another");
-	code = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-	if (code == MPI_SUCCESS)
-		code = MPI_Comm_dup(MPI_COMM_WORLD, &own->comm);
-	if (code == MPI_SUCCESS)
-		code = MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_RETURN);
-	if (code == MPI_SUCCESS)
-		return BB_OK;
-	return bb_fail(error, BB_EBACKEND, "%s: MPI_Comm_dup of the world returned %d",
-		       own->library, code);
-}
-
 static bb_status mpi_open(struct bb_launch *launch, const struct bb_launch_request *request,
 			  struct bb_error *error)
 {
 	struct mpi_world *own = calloc(1, sizeof(*own));
+	const int wanted = levels[request->callers];
+	int provided, code;
 	bb_status status;
 
 	if (!own)
@@ -142,13 +121,30 @@ static bb_status mpi_open(struct bb_launch *launch, const struct bb_launch_reque
 	 */
 	setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
 	setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
-	status = expect_others(own, error);
-	if (status == BB_OK)
-		status = start(own, levels[request->callers], error);
-	if (status != BB_OK) {
-		free(own);
-		return status;
-	}
+	BB_TRY(status, expect_others(own, error), failed);
+	code = MPI_Init_thread(NULL, NULL, wanted, &provided);
+	if (code != MPI_SUCCESS)
+		BB_TRY(status,
+		       bb_fail(error, BB_EBACKEND,
+			       "%s cannot be started: MPI_Init_thread returned %d", own->library,
+			       code),
+		       failed);
+	if (provided < wanted)
+		BB_TRY(status,
+		       bb_fail(error, BB_EBACKEND, "%s does not let %s call it", own->library,
+			       wanted == MPI_THREAD_MULTIPLE ? "several threads at once"
+							     : "one thread after another"),
+		       failed);
+	code = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	if (code == MPI_SUCCESS)
+		code = MPI_Comm_dup(MPI_COMM_WORLD, &own->comm);
+	if (code == MPI_SUCCESS)
+		code = MPI_Comm_set_errhandler(own->comm, MPI_ERRORS_RETURN);
+	if (code != MPI_SUCCESS)
+		BB_TRY(status,
+		       bb_fail(error, BB_EBACKEND, "%s: MPI_Comm_dup of the world returned %d",
+			       own->library, code),
+		       failed);
 	*launch = (struct bb_launch){
 		.gather = mpi_gather,
 		.barrier = mpi_barrier,
@@ -159,6 +155,9 @@ static bb_status mpi_open(struct bb_launch *launch, const struct bb_launch_reque
 	MPI_Comm_rank(own->comm, &launch->proc);
 	MPI_Comm_size(own->comm, &launch->nprocs);
 	return BB_OK;
+failed:
+	free(own);
+	return status;
 }
 
 const struct bb_launch_kind bb_plugin_launch = {

@@ -112,24 +112,6 @@ static bool means_the_same(MPI_Datatype type, MPI_Op op, enum bb_dtype dtype, en
 	       memcmp(inout, expected, SAMPLES * size) == 0;
 }
 
-static int make_ops(struct bb_mpi_types *types, const struct bb_kernels *kernels)
-{
-	int code = MPI_SUCCESS;
-
-	for (enum bb_dtype dtype = 0; dtype < BB_NDTYPES; dtype++) {
-		for (enum bb_op op = 0; op < BB_NOPS; op++) {
-			types->op[dtype][op] = named_ops[op];
-			if (types->own[dtype][op] && code == MPI_SUCCESS)
-				code = BB_MPI(Op_create)(own_op(kernels, dtype, op), true,
-							 &types->op[dtype][op]);
-			types->own[dtype][op] &= code == MPI_SUCCESS;
-		}
-		types->op[dtype][BB_AVG] = types->op[dtype][BB_SUM];
-		types->op[dtype][BB_MULSUM] = types->op[dtype][BB_SUM];
-	}
-	return code;
-}
-
 int bb_mpi_types_open(struct bb_mpi_types *types, const struct bb_kernels *kernels, MPI_Comm comm)
 {
 	int code;
@@ -148,10 +130,19 @@ int bb_mpi_types_open(struct bb_mpi_types *types, const struct bb_kernels *kerne
 	/* An op must be the same on all ranks, whatever their processors. */
 	code = MPI_Allreduce(MPI_IN_PLACE, types->own, sizeof(types->own), MPI_UINT8_T, MPI_BOR,
 			     comm);
-	if (code == MPI_SUCCESS)
-		code = make_ops(types, kernels);
-	else
+	if (code != MPI_SUCCESS)
 		memset(types->own, 0, sizeof(types->own));
+	for (enum bb_dtype dtype = 0; dtype < BB_NDTYPES; dtype++) {
+		for (enum bb_op op = 0; op < BB_NOPS; op++) {
+			types->op[dtype][op] = named_ops[op];
+			if (types->own[dtype][op] && code == MPI_SUCCESS)
+				code = BB_MPI(Op_create)(own_op(kernels, dtype, op), true,
+							 &types->op[dtype][op]);
+			types->own[dtype][op] &= code == MPI_SUCCESS;
+		}
+		types->op[dtype][BB_AVG] = types->op[dtype][BB_SUM];
+		types->op[dtype][BB_MULSUM] = types->op[dtype][BB_SUM];
+	}
 	return code;
 }
 

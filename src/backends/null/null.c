@@ -55,11 +55,6 @@ static bb_status null_attach(struct bb_context *context, int local, struct bb_ra
 	return BB_OK;
 }
 
-static void null_detach(struct bb_rank *rank)
-{
-	free(rank);
-}
-
 static void null_locate(struct bb_rank *rank, struct bb_location *location)
 {
 	bb_location_here(location);
@@ -163,7 +158,6 @@ const struct bb_backend bb_backend_null = {
 	.abort = null_abort,
 	.max_local = MAX_RANKS,
 	.attach = null_attach,
-	.detach = null_detach,
 	.locate = null_locate,
 	.alloc = null_alloc,
 	.group_open = null_group_open,

@@ -172,11 +172,6 @@ static bb_status sim_attach(struct bb_context *context, int local, struct bb_ran
 	return BB_OK;
 }
 
-static void sim_detach(struct bb_rank *rank)
-{
-	free(rank);
-}
-
 static void sim_locate(struct bb_rank *rank, struct bb_location *location)
 {
 	bb_location_here(location);
@@ -762,8 +757,8 @@ static const struct bb_virtual sim_virtual = {
 		.brief = "ranks are virtual: times are computed from --link, --cluster or "        \
 			 "--calibrate",                                                            \
 		.close = sim_close, .abort = sim_abort, .max_local = BB_CLUSTER_MOST_RANKS,        \
-		.attach = sim_attach, .detach = sim_detach, .locate = sim_locate,                  \
-		.alloc = sim_alloc, .group_open = sim_group_open, .group_close = sim_group_close,  \
+		.attach = sim_attach, .locate = sim_locate, .alloc = sim_alloc,                    \
+		.group_open = sim_group_open, .group_close = sim_group_close,                      \
 		.barrier = sim_barrier, .choose = sim_choose, .tune = sim_tune,                    \
 		.refuses = sim_refuses, .queue_open = sim_queue_open,                              \
 		.event_open = sim_event_open, .event_record = sim_event, .event_wait = sim_event,  \
