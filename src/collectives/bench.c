@@ -95,31 +95,6 @@ static bb_status settle(struct bb_session *s, bool in_place, bool stands_in, siz
 	return status;
 }
 
-/* The arena that the cases need: ONE set of the largest that fits into SHARE bytes, TWO of any, and
-   ALL that rotate through a GPU's cache where they fit. */
-struct need {
-	uint64_t share;
-	size_t one, two, all;
-};
-
-static bb_status add_need(struct bb_session *s, bool in_place, bool stands_in, struct need *need)
-{
-	const struct bb_layout *l = &s->layout;
-	const char *reason;
-	size_t bytes;
-	bb_status status = settle(s, in_place, stands_in, SIZE_MAX, &reason);
-
-	if (status != BB_OK || reason)
-		return status;
-	bytes = l->sets_at + l->set_bytes;
-	need->one = bytes <= need->share && bytes > need->one ? bytes : need->one;
-	bytes += l->set_bytes;
-	need->two = bytes > need->two ? bytes : need->two;
-	bytes = bb_layout_bytes(l, s->cache);
-	need->all = bytes <= need->share && bytes > need->all ? bytes : need->all;
-	return BB_OK;
-}
-
 /* Allocates what the largest case can use, two sets or those that a GPU's cache needs, within this
    rank's share of the memory. */
 static bb_status open_arena(struct bb_session *s)
@@ -127,8 +102,12 @@ static bb_status open_arena(struct bb_session *s)
 	const struct bb_plan *plan = &s->bench->plan;
 	const size_t nlocal = (size_t)s->engine.run->world.nlocal, even = LEAST_ARENAS / nlocal;
 	const size_t floor = even < LEAST_ARENA ? even : LEAST_ARENA;
-	struct need need = {.share = s->engine.run->memory / nlocal, .two = floor};
-	size_t bytes;
+	const uint64_t share = s->engine.run->memory / nlocal;
+	/* For ONE set of the largest case that fits, TWO of any, ALL that fill a cache, if they
+	 * fit. */
+	size_t one = 0, two = floor, all = 0, bytes;
+	const struct bb_layout *l = &s->layout;
+	const char *reason;
 	double most;
 	bb_status status = BB_OK;
 
@@ -136,15 +115,25 @@ static bb_status open_arena(struct bb_session *s)
 	for (int r = 0; r < s->engine.run->world.nranks; r++)
 		if (s->engine.run->infos[r].location.cache > s->cache)
 			s->cache = (size_t)s->engine.run->infos[r].location.cache;
-	for (size_t i = 0; i < plan->ncases; i++) {
-		s->c = &plan->cases[i];
-		for (int k = 0; k < 4 && !s->c->skip && status == BB_OK; k++)
-			if (k < 2 || s->c->choice->stand_in)
-				status = add_need(s, k % 2, k >= 2, &need);
+	/* Each case in both placements; with a stand-in also by that. */
+	for (size_t i = 0; i < 4 * plan->ncases; i++) {
+		const bool stands_in = i % 4 >= 2;
+
+		s->c = &plan->cases[i / 4];
+		if (s->c->skip || (stands_in && !s->c->choice->stand_in))
+			continue;
+		BB_TRY(status, settle(s, i % 2, stands_in, SIZE_MAX, &reason), out);
+		if (reason)
+			continue;
+		bytes = l->sets_at + l->set_bytes;
+		one = bytes <= share && bytes > one ? bytes : one;
+		bytes += l->set_bytes;
+		two = bytes > two ? bytes : two;
+		bytes = bb_layout_bytes(l, s->cache);
+		all = bytes <= share && bytes > all ? bytes : all;
 	}
-	bytes = need.two <= need.share ? need.two : need.one > floor ? need.one : floor;
-	bytes = need.all > bytes ? need.all : bytes;
-	BB_TRY(status, status, out);
+	bytes = two <= share ? two : one > floor ? one : floor;
+	bytes = all > bytes ? all : bytes;
 	if (s->engine.options->config.registration == BB_REGISTER_SYMMETRIC) {
 		/* Symmetric windows have the same size on all ranks. */
 		most = (double)bytes;
@@ -183,38 +172,31 @@ static bb_status measure_memory(struct bb_session *s, double *rate)
 	return status;
 }
 
-/* Opens the device's events, if they time the iterations. */
-static bb_status open_events(struct bb_session *s)
-{
-	struct bb_engine *e = &s->engine;
-	const size_t n = (size_t)e->options->iters + 1;
-	bb_status status = BB_OK;
-
-	if (!e->backend->gpu || !s->settings->per_iter_timing || s->settings->blocking != 0)
-		return BB_OK;
-	s->events = calloc(n, sizeof(*s->events));
-	if (!s->events)
-		return bb_no_memory(&e->run->error, "events");
-	for (; s->nevents < n && status == BB_OK; s->nevents += status == BB_OK)
-		status = e->backend->event_open(e->rank, &s->events[s->nevents], &e->run->error);
-	return status;
-}
-
+/* Allocates room for samples and the matrix, and opens the device's events, if they time the
+   iterations. */
 static bb_status open_samples(struct bb_session *s)
 {
-	const struct bb_options *options = s->engine.options;
+	struct bb_engine *e = &s->engine;
+	const struct bb_options *options = e->options;
 	const bool variable = s->bench->plan.collective->flags & BB_VARIABLE;
+	const bool events =
+		e->backend->gpu && s->settings->per_iter_timing && s->settings->blocking == 0;
+	const size_t iters = (size_t)options->iters;
+	bb_status status = BB_OK;
 
-	s->most_samples = (size_t)options->iters + 1; /* the last may be timed alone */
-	if (options->precision != 0)
-		s->most_samples = 2 * (size_t)options->iters + PRECISION_SAMPLES;
+	s->most_samples = options->precision != 0 ? 2 * iters + PRECISION_SAMPLES
+						  : iters + 1; /* the last may be timed alone */
 	s->samples = calloc(2 * s->most_samples, sizeof(*s->samples));
 	s->arrivals = calloc(2 * s->most_samples, sizeof(*s->arrivals));
 	if (variable)
 		s->matrix = calloc((size_t)s->n * (size_t)s->n, sizeof(*s->matrix));
-	if (!s->samples || !s->arrivals || (variable && !s->matrix))
-		return bb_no_memory(&s->engine.run->error, "samples");
-	return BB_OK;
+	if (events)
+		s->events = calloc(iters + 1, sizeof(*s->events));
+	if (!s->samples || !s->arrivals || (variable && !s->matrix) || (events && !s->events))
+		return bb_no_memory(&e->run->error, "samples");
+	for (; events && s->nevents <= iters && status == BB_OK; s->nevents += status == BB_OK)
+		status = e->backend->event_open(e->rank, &s->events[s->nevents], &e->run->error);
+	return status;
 }
 
 /* All processes must have read the same matrices. Collective over the world. */
@@ -258,7 +240,6 @@ static bb_status bench_open(struct bb_engine *engine)
 	BB_TRY(status, compare_matrices(s), done);
 	BB_TRY(status, open_group(s), done);
 	BB_TRY(status, open_samples(s), done);
-	BB_TRY(status, open_events(s), done);
 	BB_TRY(status, bb_run_note_memory(run, engine->driver, &run->end.memory_init_bytes), done);
 	BB_TRY(status, open_arena(s), done);
 	if (!bench->barriers)
@@ -401,32 +382,12 @@ out:
 	return status;
 }
 
-static bb_status run_placement(struct bb_session *s, bool in_place)
-{
-	const char *name = s->c->choice->name;
-	char objection[BB_OBJECTION_TEXT], size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
-	bb_status status;
-
-	if (s->bench->barriers)
-		snprintf(what, sizeof(what), "barrier by %s", name);
-	else
-		snprintf(what, sizeof(what), "%s at %s", name,
-			 bb_format_size(size, s->c->size_bytes));
-	BB_TRY(status, bb_engine_begin(&s->engine, what), out);
-	BB_TRY(status, agree_on_call(s, in_place, objection), out);
-	if (!*objection)
-		status = bb_measure(s);
-	if (status == BB_OK && !*objection)
-		status = bb_judge(s, objection);
-	if (status == BB_OK && *objection)
-		status = skip(s, in_place ? "in-place" : "out-of-place", objection);
-out:
-	return status;
-}
-
 static bb_status run_case(struct bb_session *s)
 {
 	const struct bb_case *c = s->c;
+	const bool barriers = s->bench->barriers;
+	const char *name = c->choice->name;
+	char objection[BB_OBJECTION_TEXT], size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	bb_status status = BB_OK;
 
 	if (c->matrix != BB_NO_MATRIX && c->matrix != s->reported_matrix &&
@@ -442,33 +403,23 @@ static bb_status run_case(struct bb_session *s)
 		return skip(s, NULL, c->skip);
 	if (status == BB_OK)
 		status = want_patterns(s);
-	for (int in_place = 0; in_place < (s->bench->barriers ? 1 : 2) && status == BB_OK;
-	     in_place++)
-		status = run_placement(s, in_place);
+	if (barriers)
+		snprintf(what, sizeof(what), "barrier by %s", name);
+	else
+		snprintf(what, sizeof(what), "%s at %s", name, bb_format_size(size, c->size_bytes));
+	for (int in_place = 0; in_place < (barriers ? 1 : 2) && status == BB_OK; in_place++) {
+		BB_TRY(status, bb_engine_begin(&s->engine, what), out);
+		BB_TRY(status, agree_on_call(s, in_place, objection), out);
+		if (!*objection)
+			BB_TRY(status, bb_measure(s), out);
+		if (!*objection)
+			BB_TRY(status, bb_judge(s, objection), out);
+		if (*objection)
+			status = skip(s, in_place ? "in-place" : "out-of-place", objection);
+	}
+out:
 	if (bb_engine_leads(&s->engine))
 		bb_ticker_step(&s->engine.run->ticker, c->size_bytes);
-	return status;
-}
-
-/* Rank 0 records the parts of the request that have no cases, and which schedules always run in
-   place of an algorithm of the library. */
-static bb_status report_plan(struct bb_session *s)
-{
-	const struct bb_plan *plan = &s->bench->plan;
-	bb_status status = BB_OK;
-
-	for (int i = 0; i < plan->nskips && status == BB_OK; i++)
-		status = bb_engine_skip_subject(&s->engine, plan->collective->name,
-						plan->skips[i].algorithm, NULL,
-						plan->skips[i].reason);
-	for (int i = 0; i < plan->nchoices && status == BB_OK; i++) {
-		const struct bb_choice *choice = &plan->choices[i];
-
-		if (choice->instead_of && bb_engine_leads(&s->engine))
-			status = bb_engine_comment(&s->engine, "# %s: %s runs, because %s\n",
-						   choice->instead_of->name, choice->name,
-						   choice->reason);
-	}
 	return status;
 }
 
@@ -476,17 +427,35 @@ static bb_status bench_run(struct bb_engine *engine)
 {
 	struct bb_session *s = (struct bb_session *)engine;
 	struct bb_bench *bench = s->bench;
+	const struct bb_plan *plan = &bench->plan;
 	struct bb_run *run = engine->run;
 	const int64_t cycles = bench->settings.run_cycles;
 	bb_status status = BB_OK;
 
 	if (bb_engine_leads(engine) && bb_groups_open(&bench->groups, &run->record.ranks) != BB_OK)
 		return bb_no_memory(&run->error, "groups");
-	BB_TRY(status, report_plan(s), out);
+	/* The parts of the request that have no cases, and the schedules that always run in place
+	   of an algorithm of the library. */
+	for (int i = 0; i < plan->nskips; i++)
+		BB_TRY(status,
+		       bb_engine_skip_subject(engine, plan->collective->name,
+					      plan->skips[i].algorithm, NULL,
+					      plan->skips[i].reason),
+		       out);
+	for (int i = 0; i < plan->nchoices && bb_engine_leads(engine); i++) {
+		const struct bb_choice *choice = &plan->choices[i];
+
+		if (choice->instead_of)
+			BB_TRY(status,
+			       bb_engine_comment(engine, "# %s: %s runs, because %s\n",
+						 choice->instead_of->name, choice->name,
+						 choice->reason),
+			       out);
+	}
 	for (int64_t cycle = 1; cycles == 0 || cycle <= cycles; cycle++) {
 		s->cycle = cycle;
-		for (size_t i = 0; i < bench->plan.ncases; i++) {
-			s->c = &bench->plan.cases[i];
+		for (size_t i = 0; i < plan->ncases; i++) {
+			s->c = &plan->cases[i];
 			BB_TRY(status, run_case(s), out);
 		}
 	}

@@ -39,27 +39,48 @@ static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 
 /* ---- plan --------------------------------------------------------------------------------- */
 
-/* *LEAST, *FIRST, *MOST = sizes of the smallest, the first and the largest group that runs. In
-   virtual time one group is simulated: the one that --fault concerns, if there is a fault. */
-static void group_sizes(struct bb_run *run, int *least, int *first, int *most)
+/*
+ * *LEAST, *FIRST, *MOST = sizes of the smallest, the first and the largest group that runs. In
+ * virtual time one group is simulated for all; with --fault only that of the first rank that it
+ * concerns runs.
+ */
+static bb_status choose_groups(struct bb_run *run, int *least, int *first, int *most)
 {
 	const struct bb_options *o = &run->options;
-	const bool simulated = o->backend->virtual &&
-			       (o->virtual.flawed || o->fault.kind == BB_FAULT_SLOW ||
-				o->fault.kind == BB_FAULT_SLOW_LINK);
-	const struct bb_split_rule *const split = &of(run)->settings.split;
-	const int chosen = bb_split_color(split, of(run)->simulated_rank);
+	const struct bb_fault *fault = &o->fault;
+	const struct bb_fabric_flaw *flaw = &o->virtual.flaw;
+	const struct bb_split_rule *split = &of(run)->settings.split;
+	const bool flawed = o->backend->virtual && o->virtual.flawed;
+	const bool slow = o->backend->virtual && fault->kind == BB_FAULT_SLOW;
+	const bool link = o->backend->virtual && fault->kind == BB_FAULT_SLOW_LINK;
 	const int n = run->world.nranks;
+	int rank = slow || link ? fault->rank : 0;
 
 	*most = *first = *least = n;
+	while (flawed && rank < n &&
+	       (bb_cluster_node(o->cluster, rank) != flaw->node ||
+		(flaw->rail >= 0 && bb_cluster_rail(o->cluster, rank) != flaw->rail)))
+		rank++;
+	if (rank == n)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--fault %s: none of the %d ranks is there; name a node and a rail "
+			       "that they use",
+			       o->fault_text, n);
+	if (link && split->kind != BB_SPLIT_NONE &&
+	    bb_split_color(split, rank) != bb_split_color(split, fault->to))
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--fault %s: ranks %d and %d are in different groups of the split "
+			       "world, which exchange nothing; name two ranks of one group",
+			       o->fault_text, rank, fault->to);
+	of(run)->simulated_rank = rank;
 	if (split->kind == BB_SPLIT_NONE)
-		return;
+		return BB_OK;
 	*most = 0;
 	for (int r = 0; r < n; r++) {
 		const int color = bb_split_color(split, r);
 		int size = 0;
 
-		if (simulated && color != chosen)
+		if ((flawed || slow || link) && color != bb_split_color(split, rank))
 			continue;
 		for (int other = 0; other < n; other++)
 			size += bb_split_color(split, other) == color;
@@ -68,46 +89,6 @@ static void group_sizes(struct bb_run *run, int *least, int *first, int *most)
 		*least = size < *least ? size : *least;
 		*most = size > *most ? size : *most;
 	}
-}
-
-/* Chooses the group of the first rank that the fault of a cluster concerns. */
-static bb_status find_flawed(struct bb_run *run)
-{
-	const struct bb_options *o = &run->options;
-	const struct bb_fabric_flaw *flaw = &o->virtual.flaw;
-	const int n = run->world.nranks;
-	int r = 0;
-
-	while (r < n && (bb_cluster_node(o->cluster, r) != flaw->node ||
-			 (flaw->rail >= 0 && bb_cluster_rail(o->cluster, r) != flaw->rail)))
-		r++;
-	if (r == n)
-		return bb_fail(&run->error, BB_EUSAGE,
-			       "--fault %s: none of the %d ranks is there; name a node and a rail "
-			       "that they use",
-			       o->fault_text, n);
-	of(run)->simulated_rank = r;
-	return BB_OK;
-}
-
-static bb_status choose_simulated_group(struct bb_run *run)
-{
-	const struct bb_options *o = &run->options;
-	const struct bb_fault *fault = &o->fault;
-	const struct bb_split_rule *split = &of(run)->settings.split;
-
-	if (!o->backend->virtual)
-		return BB_OK;
-	if (o->virtual.flawed)
-		return find_flawed(run);
-	if (fault->kind == BB_FAULT_SLOW || fault->kind == BB_FAULT_SLOW_LINK)
-		of(run)->simulated_rank = fault->rank;
-	if (fault->kind == BB_FAULT_SLOW_LINK && split->kind != BB_SPLIT_NONE &&
-	    bb_split_color(split, fault->rank) != bb_split_color(split, fault->to))
-		return bb_fail(&run->error, BB_EUSAGE,
-			       "--fault %s: ranks %d and %d are in different groups of the split "
-			       "world, which exchange nothing; name two ranks of one group",
-			       o->fault_text, fault->rank, fault->to);
 	return BB_OK;
 }
 
@@ -146,8 +127,7 @@ static bb_status plan(struct bb_run *run)
 	};
 	run->record.collective = p->collective->name;
 	bench_describe(&bench->settings, &run->environment, &run->record);
-	BB_TRY(status, choose_simulated_group(run), out);
-	group_sizes(run, &p->nroots, &p->nranks, &most);
+	BB_TRY(status, choose_groups(run, &p->nroots, &p->nranks, &most), out);
 	if (p->backend->virtual && p->nroots != most)
 		return bb_fail(&run->error, BB_EUNSUPPORTED,
 			       "the %s backend simulates one group for all; these have %d to %d "

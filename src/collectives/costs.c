@@ -22,25 +22,6 @@ static const struct bb_result_record *before(const struct bb_results *p, size_t 
 	return i > 0 && strcmp(r[-1].algorithm_asked, r->algorithm_asked) == 0 ? r - 1 : NULL;
 }
 
-static void add_evaluators(const struct bb_results *p, struct bb_strbuf *out)
-{
-	const char *lead = "# Evaluated by: ";
-
-	for (size_t i = 0; i < p->n; i++) {
-		const struct bb_result_record *r = &p->list[i];
-		size_t first = 0;
-
-		while (strcmp(p->list[first].algorithm, r->algorithm) != 0 ||
-		       strcmp(p->list[first].evaluator, r->evaluator) != 0)
-			first++;
-		if (first < i)
-			continue;
-		bb_strbuf_addf(out, "%s%s %s", lead, r->algorithm, r->evaluator);
-		lead = ", ";
-	}
-	bb_strbuf_add(out, "\n");
-}
-
 /* An end of an interval as a multiple of the predicted time. */
 static bool same_multiple(const struct bb_result_record *a, double a_us,
 			  const struct bb_result_record *b, double b_us)
@@ -122,9 +103,23 @@ static void add_costs(const struct bb_results *p, const char *fault, struct bb_s
 void bb_costs_text(const struct bb_results *p, const char *fault, bool predicted,
 		   struct bb_strbuf *out)
 {
+	const char *lead = "# Evaluated by: ";
+
 	if (p->n == 0 || !p->list[0].evaluator)
 		return;
-	add_evaluators(p, out);
+	for (size_t i = 0; i < p->n; i++) {
+		const struct bb_result_record *r = &p->list[i];
+		size_t first = 0;
+
+		while (strcmp(p->list[first].algorithm, r->algorithm) != 0 ||
+		       strcmp(p->list[first].evaluator, r->evaluator) != 0)
+			first++;
+		if (first < i)
+			continue;
+		bb_strbuf_addf(out, "%s%s %s", lead, r->algorithm, r->evaluator);
+		lead = ", ";
+	}
+	bb_strbuf_add(out, "\n");
 	if (predicted)
 		add_intervals(p, out);
 	add_versions(p, out);

@@ -72,21 +72,10 @@ static bb_status record_schedule(const struct explanation *l, const struct bb_tr
 	return bb_estimate_record(l->run, &bb_record_schedule, &r);
 }
 
-/* The first element of the message; where nothing is added, behind those of the ranks before. */
-static int64_t part_of(const struct explanation *l, const struct bb_symbol *first)
-{
-	size_t part = first->index;
-
-	if (l->collective->flags & BB_REDUCES)
-		return (int64_t)part;
-	for (int r = 0; !(first->ranks >> r & 1); r++)
-		part += bb_collective_in(l->collective, &l->shape, r);
-	return (int64_t)part;
-}
-
 static bb_status record_message(const struct explanation *l, const struct bb_trace *trace,
 				const struct bb_trace_message *m)
 {
+	const struct bb_symbol *first = bb_trace_content(trace, m);
 	struct bb_message_record r;
 
 	bb_record_init(&bb_record_message, &r);
@@ -99,7 +88,10 @@ static bb_status record_message(const struct explanation *l, const struct bb_tra
 	r.count = (int64_t)m->send.count;
 	bb_trace_place_text(r.source, m->send.src, m->send.count);
 	bb_trace_content_text(r.content, trace, m, CONTENT_COLUMNS);
-	r.part = part_of(l, bb_trace_content(trace, m));
+	/* The first element; where nothing is added, behind those of the ranks before. */
+	r.part = (int64_t)first->index;
+	for (int s = 0; !(l->collective->flags & BB_REDUCES) && !(first->ranks >> s & 1); s++)
+		r.part += (int64_t)bb_collective_in(l->collective, &l->shape, s);
 	r.adds = m->receipt.kind == BB_RECV_REDUCE;
 	bb_trace_effect_text(r.effect, m);
 	return bb_estimate_record(l->run, &bb_record_message, &r);
@@ -228,70 +220,55 @@ static bb_status explain_requested(struct explanation *l)
 	return st;
 }
 
-static size_t explained_count(const struct bb_options *o, const struct bb_collective *collective,
-			      int n)
-{
-	const size_t ranks = collective->flags & BB_ROUNDED ? (size_t)n : 1;
-	size_t count = (size_t)n / ranks;
-
-	if (o->min_bytes_given)
-		count = o->min_bytes / bb_dtype_size(BB_FLOAT) / ranks;
-	/* One element could not be shared out unevenly. */
-	return collective->flags & BB_VARIABLE && count < 2 ? 2 : count;
-}
-
-/* The algorithms with each matrix of --matrix, or with the one that is generated. */
-static bb_status explain_variable(struct explanation *l)
-{
-	const struct bb_matrices *m = &l->settings->matrices;
-	const size_t ranks = (size_t)l->shape.nranks;
-	size_t *matrix = calloc(ranks * ranks, sizeof(*matrix));
-	bb_status st = BB_OK;
-
-	if (!matrix)
-		return bb_no_memory(l->error, "the explanation");
-	l->shape.matrix = matrix;
-	if (m->n == 0) {
-		bb_alltoallv_matrix(matrix, l->shape.nranks, l->shape.count, l->settings->spread);
-		st = explain_requested(l);
-	}
-	for (size_t k = 0; k < m->n && st == BB_OK; k++) {
-		l->shape.count = 0;
-		l->matrix = m->names[k];
-		bb_matrices_counts(m, k, l->shape.nranks, bb_dtype_size(BB_FLOAT), matrix);
-		separate(l);
-		bb_strbuf_add(l->out, "Matrix ");
-		bb_matrices_describe(m, k, l->shape.nranks, l->out);
-		bb_strbuf_add(l->out, "\n");
-		st = explain_requested(l);
-	}
-	free(matrix);
-	return st;
-}
-
 bb_status bb_explanation_add(struct bb_strbuf *out, struct bb_run *run,
 			     const struct bb_collective_options *settings,
 			     const struct bb_native *natives)
 {
 	const struct bb_collective *collective = run->benchmark->subject;
+	const struct bb_options *o = &run->options;
+	const struct bb_matrices *m = &settings->matrices;
 	const int n = settings->explained_ranks;
+	const size_t ranks = (size_t)n, share = collective->flags & BB_ROUNDED ? ranks : 1;
 	struct explanation l = {.out = out,
 				.run = run,
-				.options = &run->options,
+				.options = o,
 				.settings = settings,
 				.collective = collective,
 				.natives = natives,
+				.shape = {.nranks = n},
 				.view = {.all = settings->all, .width = bb_table_limit(stdout)},
 				.error = &run->error};
-	bb_status st;
+	size_t *matrix = NULL;
+	bb_status st = BB_OK;
 
 	if (settings->round_given)
 		l.view.round = (size_t)settings->round;
-	l.shape =
-		(struct bb_shape){.nranks = n, .count = explained_count(l.options, collective, n)};
+	l.shape.count =
+		(o->min_bytes_given ? o->min_bytes / bb_dtype_size(BB_FLOAT) : ranks) / share;
 	if (collective->flags & BB_ROOTED)
 		l.shape.root = settings->root;
-	st = collective->flags & BB_VARIABLE ? explain_variable(&l) : explain_requested(&l);
+	if (collective->flags & BB_VARIABLE) {
+		l.shape.matrix = matrix = calloc(ranks * ranks, sizeof(*matrix));
+		if (!matrix)
+			return bb_no_memory(l.error, "the explanation");
+		/* One element could not be shared out unevenly. */
+		l.shape.count = l.shape.count < 2 ? 2 : l.shape.count;
+		if (m->n == 0)
+			bb_alltoallv_matrix(matrix, n, l.shape.count, settings->spread);
+	}
+	if (m->n == 0)
+		st = explain_requested(&l);
+	for (size_t k = 0; k < m->n && st == BB_OK; k++) {
+		l.shape.count = 0;
+		l.matrix = m->names[k];
+		bb_matrices_counts(m, k, n, bb_dtype_size(BB_FLOAT), matrix);
+		separate(&l);
+		bb_strbuf_add(out, "Matrix ");
+		bb_matrices_describe(m, k, n, out);
+		bb_strbuf_add(out, "\n");
+		st = explain_requested(&l);
+	}
+	free(matrix);
 	if (st == BB_OK && l.explained == 0)
 		st = bb_fail(l.error, BB_EUNSUPPORTED, "%s", l.reason);
 	return st;

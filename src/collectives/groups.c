@@ -24,16 +24,6 @@ struct bb_groups {
 	double *colors, *us, *busbw, *scratch;
 };
 
-/* Returns the index of the group of COLOR, which is added if it is new. */
-static int index_of(struct bb_groups *groups, int color)
-{
-	for (int g = 0; g < groups->n; g++)
-		if ((int)groups->colors[g] == color)
-			return g;
-	groups->colors[groups->n] = color;
-	return groups->n++;
-}
-
 bb_status bb_groups_open(struct bb_groups **groups, const struct bb_rank_infos *infos)
 {
 	struct bb_groups *g = calloc(1, sizeof(*g));
@@ -52,8 +42,16 @@ bb_status bb_groups_open(struct bb_groups **groups, const struct bb_rank_infos *
 	g->us = g->colors + infos->n;
 	g->busbw = g->us + infos->n;
 	g->scratch = g->busbw + infos->n;
-	for (size_t r = 0; r < infos->n; r++)
-		g->size[g->of[r] = index_of(g, infos->ranks[r].group)]++;
+	for (size_t r = 0; r < infos->n; r++) {
+		int group = 0;
+
+		while (group < g->n && (int)g->colors[group] != infos->ranks[r].group)
+			group++;
+		if (group == g->n)
+			g->colors[g->n++] = infos->ranks[r].group;
+		g->of[r] = group;
+		g->size[group]++;
+	}
 	if (g->n > 1)
 		*groups = g;
 	else
@@ -120,79 +118,56 @@ void bb_groups_add(struct bb_groups *groups, const double *seconds, const double
 
 /* ---- text ------------------------------------------------------------------------------ */
 
-static void add_columns(const struct bb_groups *groups, struct bb_text_table *t)
+static void add_table(const struct bb_groups *groups, const struct bb_results *results,
+		      struct bb_strbuf *out)
 {
 	static const struct bb_table_head heads[] = {{"size", "", 10},       {"algorithm", "", -9},
 						     {"type", "", -4},       {"redop", "", -5},
 						     {"placement", "", -12}, {NULL, NULL, 0}};
 	static const char *const few[] = {"least", "median", "most"};
-	char color[16];
+	const int n = groups->n;
+	struct bb_text_table t = {.mark = "#"};
+	char text[BB_UNIT_TEXT];
 
-	bb_table_columns(t, heads, 5);
-	for (int g = 0; g < (groups->n > COLUMNS ? 3 : groups->n); g++) {
-		snprintf(color, sizeof(color), "%d", (int)groups->colors[g]);
-		bb_table_column(t, groups->n > COLUMNS ? few[g] : color, "", 8);
+	bb_table_columns(&t, heads, 5);
+	for (int g = 0; g < (n > COLUMNS ? 3 : n); g++) {
+		snprintf(text, sizeof(text), "%d", (int)groups->colors[g]);
+		bb_table_column(&t, n > COLUMNS ? few[g] : text, "", 8);
 	}
-	bb_table_column(t, "worst group", "", 0);
-}
+	bb_table_column(&t, "worst group", "", 0);
+	for (size_t i = 0; i < results->n; i++) {
+		const struct bb_result_record *r = &results->list[i];
+		double *busbw = groups->scratch, median;
 
-static void add_row(const struct bb_groups *groups, const struct bb_result_record *r,
-		    struct bb_text_table *t)
-{
-	const double *busbw = r->group_busbw_GBps.values;
-	char size[BB_UNIT_TEXT];
-
-	bb_table_cell(t, bb_format_size(size, (uint64_t)r->size_bytes));
-	bb_table_cell(t, r->algorithm);
-	bb_table_cell(t, r->dtype);
-	bb_table_cell(t, r->op);
-	bb_table_cell(t, r->in_place ? "in-place" : "out-of-place");
-	if (groups->n > COLUMNS) {
-		double *sorted = groups->scratch, middle;
-
-		memcpy(sorted, busbw, (size_t)groups->n * sizeof(*sorted));
-		middle = bb_stats_median(sorted, (size_t)groups->n);
-		bb_table_cellf(t, "%.2f\t%.2f\t%.2f", sorted[0], middle, sorted[groups->n - 1]);
+		bb_table_cellf(&t, "%s\t%s\t%s\t%s\t%s",
+			       bb_format_size(text, (uint64_t)r->size_bytes), r->algorithm,
+			       r->dtype, r->op, r->in_place ? "in-place" : "out-of-place");
+		memcpy(busbw, r->group_busbw_GBps.values, (size_t)n * sizeof(*busbw));
+		for (int g = 0; g < n && n <= COLUMNS; g++)
+			bb_table_cellf(&t, "%.2f", busbw[g]);
+		median = bb_stats_median(busbw, (size_t)n);
+		if (n > COLUMNS)
+			bb_table_cellf(&t, "%.2f\t%.2f\t%.2f", busbw[0], median, busbw[n - 1]);
+		if (r->worst_group != BB_ABSENT)
+			bb_table_cellf(&t, "%d", (int)r->worst_group);
+		else
+			bb_table_cell(&t, "");
 	}
-	for (int g = 0; g < groups->n && groups->n <= COLUMNS; g++)
-		bb_table_cellf(t, "%.2f", busbw[g]);
-	if (r->worst_group != BB_ABSENT)
-		bb_table_cellf(t, "%d", (int)r->worst_group);
-	else
-		bb_table_cell(t, "");
-}
-
-static void add_members(const struct bb_groups *groups, int group, struct bb_strbuf *out)
-{
-	int named = 0;
-
-	for (size_t r = 0; r < groups->infos->n; r++) {
-		if (groups->of[r] != group)
-			continue;
-		if (named == NAMED_RANKS)
-			bb_strbuf_add(out, ", …");
-		if (named++ < NAMED_RANKS)
-			bb_strbuf_addf(out, "%s%zu on %s", named == 1 ? "" : ", ", r,
-				       groups->infos->ranks[r].location.host);
-	}
+	bb_table_print(&t, out);
+	bb_table_free(&t);
 }
 
 void bb_groups_text(const struct bb_groups *groups, const struct bb_results *results,
 		    struct bb_strbuf *out)
 {
-	struct bb_text_table t = {.mark = "#"};
 	double least = INFINITY;
 	size_t times = 0;
-	int worst = -1;
+	int worst = -1, named = 0;
 
 	if (!groups || results->n == 0)
 		return;
 	bb_strbuf_addf(out, "#\n# Groups, %d of them, busbw in GB/s\n", groups->n);
-	add_columns(groups, &t);
-	for (size_t i = 0; i < results->n; i++)
-		add_row(groups, &results->list[i], &t);
-	bb_table_print(&t, out);
-	bb_table_free(&t);
+	add_table(groups, results, out);
 	for (int g = 0; g < groups->n; g++) {
 		double sum = 0; /* its mean over all results decides */
 
@@ -210,7 +185,15 @@ void bb_groups_text(const struct bb_groups *groups, const struct bb_results *res
 	for (size_t i = 0; i < results->n; i++)
 		times += results->list[i].worst_group == (int64_t)groups->colors[worst];
 	bb_strbuf_addf(out, "# worst group: %d (ranks ", (int)groups->colors[worst]);
-	add_members(groups, worst, out);
+	for (size_t r = 0; r < groups->infos->n; r++) {
+		if (groups->of[r] != worst)
+			continue;
+		if (named == NAMED_RANKS)
+			bb_strbuf_add(out, ", …");
+		if (named++ < NAMED_RANKS)
+			bb_strbuf_addf(out, "%s%zu on %s", named == 1 ? "" : ", ", r,
+				       groups->infos->ranks[r].location.host);
+	}
 	bb_strbuf_addf(out,
 		       "), at %.0f%% of the median group of its size; the slowest in %zu of %zu "
 		       "results%s\n",

@@ -58,6 +58,12 @@ static double over_ranks(const double *seconds, int n, int64_t how)
 	}
 }
 
+/* Busbw in US instead of in the record's time. */
+static double busbw_in(const struct bb_result_record *r, double us)
+{
+	return us > 0 ? r->busbw_GBps * r->time_us / us : NAN;
+}
+
 /* Fills in statistics of the iterations, whose times, those of the slowest ranks, stay in the work
    area. */
 static void fill_statistics(const struct view *v, struct bb_result_record *result)
@@ -88,6 +94,8 @@ static void fill_statistics(const struct view *v, struct bb_result_record *resul
 		return; /* too few for an interval */
 	result->ci_low_us = stats.ci_low;
 	result->ci_high_us = stats.ci_high;
+	result->busbw_low_GBps = busbw_in(result, result->ci_high_us);
+	result->busbw_high_GBps = busbw_in(result, result->ci_low_us);
 }
 
 /* Fills in the arrival skew of N MEMBERS: the rank that arrived last most often, how often, and how
@@ -192,25 +200,6 @@ static unsigned fill_from_ranks(const struct bb_session *s, const struct bb_meas
 	return throttled;
 }
 
-/* What a model says of its own time. */
-static void fill_prediction(const struct bb_session *s, struct bb_result_record *result)
-{
-	const struct bb_virtual *virtual = s->engine.backend->virtual;
-	const struct bb_model_prediction *said = virtual ? virtual->predicted(s->group) : NULL;
-	const struct bb_calibrated *support = said ? &said->support : NULL;
-
-	if (!said)
-		return;
-	result->predicted_low_us = support->low * result->time_us;
-	result->predicted_high_us = support->high * result->time_us;
-	result->predicted_from = said->basis[0] ? said->basis : NULL;
-	result->measured_us = support->measured * 1e6;
-	result->measured_min_us = support->measured_min * 1e6;
-	result->measured_p95_us = support->measured_p95 * 1e6;
-	result->left_out_us = support->left_out * 1e6;
-	result->other_versions = said->otherwise[0] ? said->otherwise : NULL;
-}
-
 /* Fills in the least time of the algorithm's bytes at the link speed, at RATE, that of copies, or
    by the links of the machine. */
 static void fill_bound(const struct bb_session *s, double rate, struct bb_result_record *result)
@@ -242,6 +231,7 @@ static void fill_bound(const struct bb_session *s, double rate, struct bb_result
 		if (GBps > 0)
 			result->bound_us = measured->busbw_bytes / GBps / 1e3;
 	}
+	result->bound_busbw_GBps = busbw_in(result, result->bound_us);
 	if (result->time_us > 0)
 		result->percent_of_bound = 100 * result->bound_us / result->time_us;
 }
@@ -263,26 +253,6 @@ static bool is_another(const struct bb_backend *backend, const struct bb_native 
 		return false;
 	snprintf(name, sizeof(name), "%.*s", (int)length, ran);
 	return bb_native_find(backend->natives, name);
-}
-
-/* OBJECTION = that the library ran another algorithm on some rank; empty: it did not, or data is
-   wrong, which is worse. The same on all ranks. */
-static void object_to_choice(const struct bb_session *s, const struct bb_measured *all,
-			     char objection[BB_OBJECTION_TEXT])
-{
-	const struct bb_native *native = s->call.native;
-	const int n = s->engine.run->world.nranks;
-	uint64_t wrong = 0;
-
-	objection[0] = '\0';
-	for (int r = n - 1; r >= 0 && native; r--) {
-		wrong += all[r].wrong;
-		if (all[r].chosen[0] && is_another(s->engine.backend, native, all[r].chosen))
-			snprintf(objection, BB_OBJECTION_TEXT, "the library ran %s instead",
-				 all[r].chosen);
-	}
-	if (wrong > 0)
-		objection[0] = '\0';
 }
 
 /* Fills in why any GPU was slowed down, by REASONS; reports it, and that -R had no effect, once. */
@@ -315,12 +285,6 @@ out:
 	return status;
 }
 
-/* Busbw in US instead of in the record's time. */
-static double busbw_in(const struct bb_result_record *r, double us)
-{
-	return us > 0 ? r->busbw_GBps * r->time_us / us : NAN;
-}
-
 /* Delivers RESULT on rank 0, and adds it to the sums. The bound is doubted by the longer of the
    mean and the end of the interval. */
 static bb_status deliver(struct bb_session *s, struct bb_result_record *result)
@@ -343,21 +307,6 @@ static bb_status deliver(struct bb_session *s, struct bb_result_record *result)
 	bench->busbw_sum += result->busbw_GBps;
 	status = bb_engine_deliver(&s->engine, &bb_record_result, result, result->wrong);
 	return status == BB_OK ? bb_results_keep(&bench->results, result) : status;
-}
-
-/* Fills in what follows from the samples of all ranks. Only the ranks of a group wait for each
-   other, so the skew is that of rank 0's group. */
-static void fill_from_samples(const struct bb_session *s, const struct view *v,
-			      struct bb_result_record *result)
-{
-	fill_statistics(v, result);
-	result->busbw_low_GBps = busbw_in(result, result->ci_high_us);
-	result->busbw_high_GBps = busbw_in(result, result->ci_low_us);
-	result->bound_busbw_GBps = busbw_in(result, result->bound_us);
-	if (s->n > 1 && !isnan(arrival(v, 0, 0)))
-		fill_skew(v, s->members, s->n, result);
-	if (s->settings->per_iter_timing)
-		result->samples_us = (struct bb_numbers){v->work, v->n};
 }
 
 /* Delivers, with -I, when each rank of rank 0's group entered each iteration. Overwrites the
@@ -391,6 +340,8 @@ static bb_status deliver_arrivals(const struct bb_session *s, const struct view 
 static bb_status put_together(struct bb_session *s, const struct bb_measured *all, double rate,
 			      const double *samples, double end)
 {
+	const struct bb_virtual *virtual = s->engine.backend->virtual;
+	const struct bb_model_prediction *said = virtual ? virtual->predicted(s->group) : NULL;
 	const size_t skip = (size_t)s->settings->per_iter_skip;
 	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = all[0].nsamples;
 	const struct view v = {
@@ -409,9 +360,23 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 	fill_case(s, &result);
 	result.end_unix_s = end;
 	BB_TRY(status, fill_warnings(s, fill_from_ranks(s, all, room, &result), &result), out);
-	fill_prediction(s, &result);
+	if (said) { /* what a model says of its own time */
+		result.predicted_low_us = said->support.low * result.time_us;
+		result.predicted_high_us = said->support.high * result.time_us;
+		result.predicted_from = said->basis[0] ? said->basis : NULL;
+		result.measured_us = said->support.measured * 1e6;
+		result.measured_min_us = said->support.measured_min * 1e6;
+		result.measured_p95_us = said->support.measured_p95 * 1e6;
+		result.left_out_us = said->support.left_out * 1e6;
+		result.other_versions = said->otherwise[0] ? said->otherwise : NULL;
+	}
 	fill_bound(s, rate, &result);
-	fill_from_samples(s, &v, &result);
+	fill_statistics(&v, &result);
+	/* Only the ranks of a group wait for each other, so the skew is that of rank 0's group. */
+	if (s->n > 1 && !isnan(arrival(&v, 0, 0)))
+		fill_skew(&v, s->members, s->n, &result);
+	if (s->settings->per_iter_timing)
+		result.samples_us = (struct bb_numbers){v.work, v.n};
 	BB_TRY(status, deliver(s, &result), out);
 	if (result.samples_us.n > 0 && result.last_rank != BB_ABSENT)
 		status = deliver_arrivals(s, &v, &result);
@@ -446,9 +411,11 @@ static const struct bb_payload measured_table = {"a measurement", sizeof(struct 
 bb_status bb_judge(struct bb_session *s, char objection[BB_OBJECTION_TEXT])
 {
 	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = s->measured.nsamples;
+	const struct bb_native *native = s->call.native;
 	const double end = bb_clock_unix();
 	struct bb_measured *all;
 	const void *gathered;
+	uint64_t wrong = 0;
 	bool copied = false;
 	double rate = 0;
 	bb_status status;
@@ -465,12 +432,21 @@ bb_status bb_judge(struct bb_session *s, char objection[BB_OBJECTION_TEXT])
 	if (!all)
 		return bb_no_memory(&s->engine.run->error, "statistics");
 	memcpy(all, gathered, n * sizeof(*all));
-	object_to_choice(s, all, objection);
+	*objection = '\0';
+	for (size_t r = n; r-- > 0;) {
+		wrong += all[r].wrong;
+		/* Only some groups may need the copy speed, but all ranks measure it. */
+		copied |= all[r].cost_bytes > 0;
+		if (native && all[r].chosen[0] &&
+		    is_another(s->engine.backend, native, all[r].chosen))
+			snprintf(objection, BB_OBJECTION_TEXT, "the library ran %s instead",
+				 all[r].chosen);
+	}
+	/* Wrong data is worse. */
+	if (wrong > 0)
+		*objection = '\0';
 	if (*objection)
 		goto out;
-	/* Only some groups may need the copy speed, but all ranks measure it. */
-	for (size_t r = 0; r < n; r++)
-		copied |= all[r].cost_bytes > 0;
 	if (copied)
 		BB_TRY(status, bb_measure_copy(s, (size_t)s->c->size_bytes, &rate), out);
 	BB_TRY(status,

@@ -433,33 +433,15 @@ out:
 
 /* ---- the whole measurement --------------------------------------------------------------- */
 
-/* Verifies the outputs of the pristine set, and that its inputs have not changed. */
-static bb_status verify(struct bb_session *s)
-{
-	const struct bb_call *call = &s->calls[s->pristine];
-	const size_t element = bb_dtype_size(call->dtype);
-	const int segments = bb_collective_segments(call->collective, &call->shape, s->me);
-	uint64_t *wrong = &s->measured.wrong;
-	bb_status status = BB_OK;
-
-	for (int k = 0; k < segments && status == BB_OK; k++) {
-		const struct bb_segment seg =
-			bb_collective_segment(call->collective, &call->shape, s->me, k);
-
-		status = bb_engine_verify(&s->engine, (char *)call->out + seg.out * element,
-					  s->patterns, seg.source, seg.in, seg.count, wrong);
-	}
-	if (status == BB_OK && (!call->shape.in_place || segments == 0))
-		status = bb_engine_verify(&s->engine, call->in, s->patterns, s->me, 0,
-					  s->layout.in_bytes / element, wrong);
-	return status;
-}
-
-/* Verifies the last timed iteration, then the remaining rounds of -c, each a new iteration. */
+/* Verifies the outputs of the last timed iteration, and that its inputs have not changed; then
+   those of the remaining rounds of -c, each a new iteration. */
 static bb_status check(struct bb_session *s)
 {
 	const struct bb_layout *l = &s->layout;
 	const struct bb_call *call = &s->calls[s->pristine];
+	const size_t element = bb_dtype_size(call->dtype);
+	const int segments = bb_collective_segments(call->collective, &call->shape, s->me);
+	uint64_t *wrong = &s->measured.wrong;
 	/* The byte that --fault corrupt changes: of the output, else of the input. */
 	char *victim = l->out_bytes > 0  ? (char *)call->out + l->out_bytes / 2
 		       : l->in_bytes > 0 ? (char *)call->in + l->in_bytes / 2
@@ -478,20 +460,44 @@ static bb_status check(struct bb_session *s)
 		/* No rank may still write when another verifies. */
 		BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 		BB_TRY(status, bb_engine_corrupt(&s->engine, victim), out);
-		BB_TRY(status, verify(s), out);
+		for (int k = 0; k < segments; k++) {
+			const struct bb_segment seg =
+				bb_collective_segment(call->collective, &call->shape, s->me, k);
+
+			BB_TRY(status,
+			       bb_engine_verify(&s->engine, (char *)call->out + seg.out * element,
+						s->patterns, seg.source, seg.in, seg.count, wrong),
+			       out);
+		}
+		if (!call->shape.in_place || segments == 0)
+			BB_TRY(status,
+			       bb_engine_verify(&s->engine, call->in, s->patterns, s->me, 0,
+						l->in_bytes / element, wrong),
+			       out);
 	}
 out:
 	return status;
 }
 
-/* What is timed is warmed up: a library connects the algorithm that it chooses for several
-   operations together at the first of them. */
-static bb_status warm_up(struct bb_session *s)
+/* Makes a call on each set, and fills the sets. What is timed is warmed up: a library connects the
+   algorithm that it chooses for several operations together at the first of them. */
+static bb_status prepare(struct bb_session *s)
 {
 	bb_status status;
 
-	for (int set = 0; set < s->layout.sets; set++)
+	s->pristine = s->layout.sets - 1;
+	s->refills = s->layout.sets < 2;
+	s->rotates = s->settings->cache == BB_CACHE_ROTATE && !s->refills ? s->layout.sets - 1 : 1;
+	s->runs_ahead = s->engine.backend->gpu && s->settings->blocking == 0;
+	for (int set = 0; set < s->layout.sets; set++) {
+		const struct bb_buffers b = bb_arena_set(&s->arena, &s->layout, set);
+
+		s->calls[set] = s->call;
+		s->calls[set].in = b.in;
+		s->calls[set].out = b.out;
+		s->calls[set].tmp = bb_arena_tmp(&s->arena);
 		BB_TRY(status, set_fill(s, set), out);
+	}
 	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	for (int64_t i = 0; i < s->engine.options->warmup_iters; i++)
 		BB_TRY(status, set_run(s, 0, s->settings->agg_iters), out);
@@ -562,23 +568,6 @@ static double faultless_now(struct bb_session *s)
 	return seconds;
 }
 
-/* Prepares a call on each set. */
-static void make_calls(struct bb_session *s)
-{
-	s->pristine = s->layout.sets - 1;
-	s->refills = s->layout.sets < 2;
-	s->rotates = s->settings->cache == BB_CACHE_ROTATE && !s->refills ? s->layout.sets - 1 : 1;
-	s->runs_ahead = s->engine.backend->gpu && s->settings->blocking == 0;
-	for (int set = 0; set < s->layout.sets; set++) {
-		const struct bb_buffers b = bb_arena_set(&s->arena, &s->layout, set);
-
-		s->calls[set] = s->call;
-		s->calls[set].in = b.in;
-		s->calls[set].out = b.out;
-		s->calls[set].tmp = bb_arena_tmp(&s->arena);
-	}
-}
-
 bb_status bb_measure(struct bb_session *s)
 {
 	struct bb_measured *m = &s->measured;
@@ -589,8 +578,7 @@ bb_status bb_measure(struct bb_session *s)
 
 	*m = (struct bb_measured){.seconds = 0};
 	s->operations = 0;
-	make_calls(s);
-	BB_TRY(status, warm_up(s), out);
+	BB_TRY(status, prepare(s), out);
 	BB_TRY(status, read_clock(s, &before), out);
 	faultless = faultless_now(s);
 	read_throttling(s, throttling);

@@ -179,10 +179,21 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 
 /* ---- rows -------------------------------------------------------------------------- */
 
-static void put_per_iter(struct bb_json *j, const char *key, const struct bb_run_record *run,
-			 const struct bb_result_record *r)
+static void put_half(struct nccl_json *n, const struct bb_result_record *r)
 {
-	bb_json_add_object(j, key);
+	const struct bb_run_record *run = n->sink.run;
+	struct bb_json *j = &n->json;
+
+	bb_json_add_object(j, r->in_place ? "in_place" : "out_of_place");
+	bb_json_add_double(j, run->report_cputime ? "cpu_time" : "time",
+			   run->report_cputime ? r->cpu_time_us : r->time_us);
+	bb_json_add_double(j, "alg_bw", r->algbw_GBps);
+	bb_json_add_double(j, "bus_bw", r->busbw_GBps);
+	bb_json_add_double(j, "nwrong", r->wrong == BB_ABSENT ? NAN : (double)r->wrong);
+	bb_json_end(j);
+	if (!run->per_iter_timing)
+		return;
+	bb_json_add_object(j, r->in_place ? "in_place_per_iter" : "out_of_place_per_iter");
 	put_int(j, "skipped_iterations", run->per_iter_skip);
 	bb_json_add_double(j, "min_us", r->min_us);
 	bb_json_add_double(j, "max_us", r->max_us);
@@ -200,39 +211,6 @@ static void put_per_iter(struct bb_json *j, const char *key, const struct bb_run
 		bb_numbers_json(j, &r->samples_us);
 	bb_json_end(j);
 	bb_json_end(j);
-}
-
-static void put_half(struct nccl_json *n, const struct bb_result_record *r)
-{
-	const struct bb_run_record *run = n->sink.run;
-	struct bb_json *j = &n->json;
-
-	bb_json_add_object(j, r->in_place ? "in_place" : "out_of_place");
-	bb_json_add_double(j, run->report_cputime ? "cpu_time" : "time",
-			   run->report_cputime ? r->cpu_time_us : r->time_us);
-	bb_json_add_double(j, "alg_bw", r->algbw_GBps);
-	bb_json_add_double(j, "bus_bw", r->busbw_GBps);
-	bb_json_add_double(j, "nwrong", r->wrong == BB_ABSENT ? NAN : (double)r->wrong);
-	bb_json_end(j);
-	if (run->per_iter_timing)
-		put_per_iter(j, r->in_place ? "in_place_per_iter" : "out_of_place_per_iter", run,
-			     r);
-}
-
-static void begin_row(struct nccl_json *n, const struct bb_result_record *r)
-{
-	struct bb_json *j = &n->json;
-	char root[16];
-
-	snprintf(root, sizeof(root), "%6lld", (long long)r->root);
-	bb_json_object(j);
-	put_int(j, "size", r->size_bytes);
-	put_int(j, "count", r->count);
-	bb_json_add_string(j, "type", r->dtype);
-	bb_json_add_string(j, "redop", r->op);
-	bb_json_add_string(j, "root", root);
-	n->row = *r;
-	n->in_row = true;
 }
 
 static bb_status end_row(struct nccl_json *n)
@@ -254,30 +232,38 @@ static bb_status finish_row(struct nccl_json *n)
 	return end_row(n);
 }
 
-static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
+static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *data)
 {
 	struct nccl_json *n = of(sink);
+	struct bb_json *j = &n->json;
+	const struct bb_result_record *r = data;
+	char root[16];
 	bb_status st = BB_OK;
 
+	if (kind != &bb_record_result)
+		return BB_OK;
 	n->wrong += r->wrong != BB_ABSENT && r->wrong > 0;
 	n->results++;
 	n->busbw_sum += isnan(r->busbw_GBps) ? 0 : r->busbw_GBps;
 	if (!r->in_place || !n->in_row || !bb_result_is_row_of(&n->row, r)) {
 		BB_TRY(st, finish_row(n), out);
-		begin_row(n, r);
+		snprintf(root, sizeof(root), "%6lld", (long long)r->root);
+		bb_json_object(j);
+		put_int(j, "size", r->size_bytes);
+		put_int(j, "count", r->count);
+		bb_json_add_string(j, "type", r->dtype);
+		bb_json_add_string(j, "redop", r->op);
+		bb_json_add_string(j, "root", root);
+		n->row = *r;
+		n->in_row = true;
 		if (r->in_place)
-			bb_json_add_string(&n->json, "out_of_place", NULL);
+			bb_json_add_string(j, "out_of_place", NULL);
 	}
 	put_half(n, r);
 	if (r->in_place)
 		st = end_row(n);
 out:
 	return st;
-}
-
-static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
-{
-	return kind == &bb_record_result ? result(sink, r) : BB_OK;
 }
 
 static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)

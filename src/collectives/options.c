@@ -51,52 +51,46 @@ static bool is_set(const char *text)
 	return text && *text;
 }
 
-/* Appends ALGORITHM with each protocol of LIST: "ring:LL,ring:LL128". */
-static bb_status add_protocols(struct bb_collective_options *a, const char *algorithm,
-			       const char *list, struct bb_error *error)
-{
-	static const char *const names[] = {"LL", "LL128", "Simple", NULL};
-	char word[BB_WORD], hint[BB_SUGGESTION];
-	size_t used = strlen(a->algorithms_text);
-
-	do {
-		const bool whole = bb_next_word(&list, word);
-		const char *const *name = names;
-
-		while (*name && strcasecmp(*name, word) != 0)
-			name++;
-		if (!whole || !*name)
-			return bb_fail(error, BB_EUSAGE, "--proto: \"%s\" is not a protocol%s",
-				       word, bb_suggest(hint, word, names));
-		used += (size_t)snprintf(a->algorithms_text + used, BB_ALGORITHMS_TEXT - used,
-					 "%s%s:%s", used ? "," : "", algorithm, *name);
-		if (used >= BB_ALGORITHMS_TEXT)
-			return bb_fail(error, BB_EUSAGE,
-				       "--proto %s: too many algorithms and protocols",
-				       a->proto_text);
-	} while (*list++ == ',');
-	return BB_OK;
-}
-
+/* With --proto, each algorithm with each protocol: "ring:LL,ring:LL128". */
 static bb_status resolve_protocols(struct bb_collective_options *a, struct bb_error *error)
 {
+	static const char *const names[] = {"LL", "LL128", "Simple", NULL};
 	const char *rest = a->algorithms;
-	char algorithm[BB_WORD];
-	bb_status st = BB_OK;
+	char algorithm[BB_WORD], word[BB_WORD], hint[BB_SUGGESTION];
+	size_t used = 0;
 
 	if (!a->proto_text)
 		return BB_OK;
 	do {
+		const char *list = a->proto_text;
+
 		if (!bb_next_word(&rest, algorithm) || strchr(algorithm, ':') ||
 		    strcmp(algorithm, "all") == 0)
 			return bb_fail(
 				error, BB_EUSAGE,
 				"--algo %s: under --proto give plain names (ring, tree, auto)",
 				a->algorithms);
-		st = add_protocols(a, algorithm, a->proto_text, error);
-	} while (st == BB_OK && *rest++ == ',');
+		do {
+			const bool whole = bb_next_word(&list, word);
+			const char *const *name = names;
+
+			while (*name && strcasecmp(*name, word) != 0)
+				name++;
+			if (!whole || !*name)
+				return bb_fail(error, BB_EUSAGE,
+					       "--proto: \"%s\" is not a protocol%s", word,
+					       bb_suggest(hint, word, names));
+			used += (size_t)snprintf(a->algorithms_text + used,
+						 BB_ALGORITHMS_TEXT - used, "%s%s:%s",
+						 used ? "," : "", algorithm, *name);
+			if (used >= BB_ALGORITHMS_TEXT)
+				return bb_fail(error, BB_EUSAGE,
+					       "--proto %s: too many algorithms and protocols",
+					       a->proto_text);
+		} while (*list++ == ',');
+	} while (*rest++ == ',');
 	a->algorithms = a->algorithms_text;
-	return st;
+	return BB_OK;
 }
 
 /* NCCL_ALGO, where no library reads it itself. */
@@ -136,25 +130,6 @@ static bb_status resolve_number(const char *name, const char *text, double low, 
 
 #define MATRIX_BYTES ((size_t)64 << 20) /* of a file: 2500 ranks with numbers of ten digits */
 
-static bb_status read_matrices(struct bb_collective_options *a, const char *option,
-			       struct bb_error *error)
-{
-	const struct bb_file_request request = {
-		.option = option, .path = a->matrix_file, .most = MATRIX_BYTES};
-	struct bb_strbuf origin = {0};
-	char *text = NULL;
-	size_t length;
-	bb_status st = bb_file_read(&request, &text, &length, error);
-
-	bb_strbuf_addf(&origin, "%s %.200s", option, a->matrix_file);
-	if (st == BB_OK)
-		st = bb_matrices_parse(&a->matrices, bb_strbuf_text(&origin), a->matrix_file, text,
-				       length, a->matrix_scale, error);
-	bb_strbuf_free(&origin);
-	free(text);
-	return st;
-}
-
 bb_status bb_collective_check_matrices(const struct bb_collective_options *a, int first,
 				       int group_max, uint64_t most, const char *limit,
 				       struct bb_error *error)
@@ -186,7 +161,10 @@ static bb_status resolve_matrices(struct bb_collective_options *a, const struct 
 				  const struct bb_collective *collective,
 				  const struct bb_environment *e, struct bb_error *error)
 {
-	const char *option = "--matrix";
+	struct bb_file_request request = {.option = "--matrix", .most = MATRIX_BYTES};
+	struct bb_strbuf origin = {0};
+	char *text = NULL;
+	size_t length;
 	bb_status st = BB_OK;
 
 	if (!(collective->flags & BB_VARIABLE))
@@ -203,7 +181,7 @@ static bb_status resolve_matrices(struct bb_collective_options *a, const struct 
 		       out);
 	if (!a->matrix_file && is_set(e->matrix_file)) {
 		a->matrix_file = e->matrix_file;
-		option = MATRIX_VARIABLE;
+		request.option = MATRIX_VARIABLE;
 	}
 	if (!a->matrix_file && a->matrix_scale_given)
 		return bb_fail(error, BB_EUSAGE, "--matrix-scale: there is no --matrix to scale");
@@ -211,9 +189,17 @@ static bb_status resolve_matrices(struct bb_collective_options *a, const struct 
 		return bb_fail(error, BB_EUSAGE,
 			       "%s: the matrices have their own sizes; leave out -b and -e, or "
 			       "give both the same value as room for the largest",
-			       option);
-	if (a->matrix_file)
-		st = read_matrices(a, option, error);
+			       request.option);
+	if (!a->matrix_file)
+		return BB_OK;
+	request.path = a->matrix_file;
+	bb_strbuf_addf(&origin, "%s %.200s", request.option, a->matrix_file);
+	st = bb_file_read(&request, &text, &length, error);
+	if (st == BB_OK)
+		st = bb_matrices_parse(&a->matrices, bb_strbuf_text(&origin), a->matrix_file, text,
+				       length, a->matrix_scale, error);
+	bb_strbuf_free(&origin);
+	free(text);
 out:
 	return st;
 }
@@ -255,32 +241,25 @@ static bb_status check_op(const struct bb_collective_options *a,
 	return BB_EUSAGE;
 }
 
-/* Counts the ranks that a run with the same options would have, without starting any. */
-static bb_status count_explained(struct bb_collective_options *a, const struct bb_options *o,
-				 const struct bb_launch_hint *launch, struct bb_error *error)
+/* --explain shows one root, sums, and as many elements as can be read, for the ranks that a run
+   with the same options would have. */
+static bb_status check_explain(struct bb_collective_options *a, const struct bb_options *o,
+			       const struct bb_collective *collective,
+			       const struct bb_launch_hint *launch, struct bb_error *error)
 {
+	const unsigned others = a->ops & ~(1u << BB_SUM);
 	const int64_t local = o->threads * o->gpus;
-	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1;
+	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1, n = (int)local * nprocs;
+	const uint64_t least =
+		(collective->flags & BB_ROUNDED ? (uint64_t)n : 1) * bb_dtype_size(BB_FLOAT);
+	char size[BB_UNIT_TEXT];
 
 	if (local * nprocs > BB_CHECKER_RANKS)
 		return bb_fail(error, BB_EUSAGE,
 			       "--explain shows at most %d ranks, and this would be %lld in each "
 			       "of %d process%s; give fewer",
 			       BB_CHECKER_RANKS, (long long)local, nprocs, nprocs > 1 ? "es" : "");
-	a->explained_ranks = (int)local * nprocs;
-	return BB_OK;
-}
-
-/* --explain shows one root, sums, and as many elements as can be read. */
-static bb_status check_explain(const struct bb_collective_options *a, const struct bb_options *o,
-			       const struct bb_collective *collective, struct bb_error *error)
-{
-	const unsigned others = a->ops & ~(1u << BB_SUM);
-	const int n = a->explained_ranks;
-	const uint64_t least =
-		(collective->flags & BB_ROUNDED ? (uint64_t)n : 1) * bb_dtype_size(BB_FLOAT);
-	char size[BB_UNIT_TEXT];
-
+	a->explained_ranks = n;
 	if ((collective->flags & BB_REDUCES) && others)
 		return bb_fail(error, BB_EUSAGE, "-o %s: --explain shows sums; leave -o out",
 			       bb_op_name((enum bb_op)__builtin_ctz(others)));
@@ -332,8 +311,7 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st, resolve_protocols(a, error), out);
 	BB_TRY(st, resolve_matrices(a, o, collective, e, error), out);
 	if (a->explain) {
-		BB_TRY(st, count_explained(a, o, &e->launch, error), out);
-		BB_TRY(st, check_explain(a, o, collective, error), out);
+		BB_TRY(st, check_explain(a, o, collective, &e->launch, error), out);
 		st = bb_check_outputs(o, NULL, e->launch.proc == 0, error);
 		goto out;
 	}

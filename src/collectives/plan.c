@@ -7,20 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bb_status name_schedules(struct bb_plan *plan)
-{
-	size_t n = 0;
-
-	while (bb_algorithms[n])
-		n++;
-	plan->own_names = calloc(n + 1, sizeof(*plan->own_names));
-	for (size_t i = 0; i < n && plan->own_names; i++)
-		if (bb_native_find(plan->natives, bb_algorithms[i]->name))
-			snprintf(plan->own_names[i], BB_ALGORITHM_TEXT, BB_OWN "%s",
-				 bb_algorithms[i]->name);
-	return plan->own_names ? BB_OK : BB_EINTERNAL;
-}
-
 const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_algorithm *schedule)
 {
 	for (size_t i = 0; bb_algorithms[i] && plan->own_names; i++)
@@ -36,18 +22,6 @@ static const char *constant_name(const char *name)
 		if (strcmp(bb_algorithms[i]->name, name) == 0)
 			return bb_algorithms[i]->name;
 	return "unknown";
-}
-
-/* Returns the number of different names that a request can have, auto and the list among them. */
-static int most_choices(const struct bb_plan *plan)
-{
-	int n = 2, i;
-
-	for (i = 0; bb_algorithms[i]; i++)
-		n++;
-	for (i = 0; plan->natives && plan->natives[i].name; i++)
-		n++;
-	return n;
 }
 
 static void add_skip(struct bb_plan *plan, const char *algorithm, const char *reason)
@@ -87,25 +61,6 @@ static void add_algorithm(struct bb_plan *plan, const char *given, const char *w
 
 /* `all` has neither what the library discovered for other collectives, nor variants such as
    "ring:LL", which the backend lists itself. */
-static void add_all(struct bb_plan *plan)
-{
-	const struct bb_native *native;
-
-	for (int i = 0; bb_algorithms[i]; i++) {
-		if (bb_algorithms[i]->collective == plan->collective &&
-		    !bb_native_find(plan->natives, bb_algorithms[i]->name))
-			add_algorithm(plan, bb_algorithms[i]->name, NULL);
-	}
-	for (native = plan->natives; native && native->name; native++) {
-		if (strchr(native->name, ':') &&
-		    (bb_native_find(plan->backend->natives, native->name) ||
-		     (native->refuses && native->refuses(native, plan->collective))))
-			continue;
-		add_algorithm(plan, native->name, NULL);
-	}
-	add_choice(plan, (struct bb_choice){.name = "auto"});
-}
-
 static bb_status choose_algorithms(struct bb_plan *plan, struct bb_error *error)
 {
 	const struct bb_collective_options *a = plan->settings;
@@ -113,13 +68,21 @@ static bb_status choose_algorithms(struct bb_plan *plan, struct bb_error *error)
 	const char *why_not = a->algorithms == a->algo_text
 				      ? NULL
 				      : "not an algorithm of this collective (NCCL_ALGO)";
+	const bool all = strcmp(a->algorithms, "all") == 0;
 	char name[BB_WORD];
 
-	if (strcmp(a->algorithms, "all") == 0) {
-		add_all(plan);
-		return BB_OK;
-	}
-	for (const char *rest = a->algorithms; bb_next_word(&rest, name); rest += *rest == ',') {
+	for (int i = 0; all && bb_algorithms[i]; i++)
+		if (bb_algorithms[i]->collective == plan->collective &&
+		    !bb_native_find(plan->natives, bb_algorithms[i]->name))
+			add_algorithm(plan, bb_algorithms[i]->name, NULL);
+	for (const struct bb_native *n = all ? plan->natives : NULL; n && n->name; n++)
+		if (!strchr(n->name, ':') || (!bb_native_find(plan->backend->natives, n->name) &&
+					      !(n->refuses && n->refuses(n, plan->collective))))
+			add_algorithm(plan, n->name, NULL);
+	if (all)
+		add_choice(plan, (struct bb_choice){.name = "auto"});
+	for (const char *rest = all ? "" : a->algorithms; bb_next_word(&rest, name);
+	     rest += *rest == ',') {
 		if (strchr(bb_algorithm_own(name), ':') && !bb_native_find(plan->natives, name))
 			return bb_algorithms_unknown(plan->backend, plan->natives, plan->collective,
 						     bb_algorithm_own(name), error);
@@ -188,57 +151,47 @@ static double buffer_bytes(const struct bb_plan *plan, const struct bb_case *c,
 	return sum * (double)bb_dtype_size(c->dtype);
 }
 
-/* Sets the counts of C, of BYTES unless it has a matrix, and its skip if it cannot be run. MATRIX
-   is scratch. */
-static bb_status size_case(const struct bb_plan *plan, struct bb_case *c, uint64_t bytes,
-			   size_t *matrix)
-{
-	size_t element = bb_dtype_size(c->dtype);
-	const char *reason = NULL;
-	struct bb_shape shape;
-	char text[96];
-	double need;
-
-	if (c->matrix == BB_NO_MATRIX)
-		c->count = bb_count_for_size(plan->collective, bytes, element, plan->nranks);
-	shape = bb_plan_shape(plan, c, plan->nranks, false, matrix);
-	c->size_bytes = (uint64_t)bb_size_count(plan->collective, &shape) * element;
-	need = buffer_bytes(plan, c, &shape);
-	c->memory = need < 0x1p63 ? (uint64_t)need : UINT64_MAX;
-	if (c->choice->schedule && c->choice->schedule->refuses)
-		reason = c->choice->schedule->refuses(&shape);
-	if (!reason && c->memory > plan->memory) {
-		snprintf(text, sizeof(text),
-			 "needs %.2f GiB for its buffers, %.2f GiB are available", need / 0x1p30,
-			 (double)plan->memory / 0x1p30);
-		reason = text;
-	}
-	c->skip = reason ? strdup(reason) : NULL;
-	return reason && !c->skip ? BB_EINTERNAL : BB_OK;
-}
-
-/* Adds a case like MODEL for each size or matrix. */
+/* Adds a case like MODEL for each size or matrix, with its counts, and its skip if it cannot be
+   run. MATRIX is scratch. */
 static bb_status add_sizes(struct bb_plan *plan, const struct bb_case *model, size_t *matrix)
 {
 	const int nmatrices = (int)plan->settings->matrices.n;
+	const size_t element = bb_dtype_size(model->dtype);
 	uint64_t size = plan->options->min_bytes;
-	bb_status st = BB_OK;
 
-	for (int i = 0; st == BB_OK && plan->ncases <= BB_PLAN_MAX_CASES &&
-			(nmatrices ? i < nmatrices : size > 0);
-	     i++) {
+	for (int i = 0; plan->ncases <= BB_PLAN_MAX_CASES && (nmatrices ? i < nmatrices : size > 0);
+	     i++, size = bb_options_next_size(plan->options, size)) {
 		struct bb_case *c = plan->cases ? &plan->cases[plan->ncases] : NULL;
+		const char *reason = NULL;
+		struct bb_shape shape;
+		char text[96];
+		double need;
 
 		plan->ncases++;
-		if (c) {
-			*c = *model;
-			c->matrix = nmatrices ? i : BB_NO_MATRIX;
-			st = size_case(plan, c, size, matrix);
-			plan->runnable += c->skip == NULL;
+		if (!c)
+			continue;
+		*c = *model;
+		c->matrix = nmatrices ? i : BB_NO_MATRIX;
+		if (!nmatrices)
+			c->count = bb_count_for_size(plan->collective, size, element, plan->nranks);
+		shape = bb_plan_shape(plan, c, plan->nranks, false, matrix);
+		c->size_bytes = (uint64_t)bb_size_count(plan->collective, &shape) * element;
+		need = buffer_bytes(plan, c, &shape);
+		c->memory = need < 0x1p63 ? (uint64_t)need : UINT64_MAX;
+		if (c->choice->schedule && c->choice->schedule->refuses)
+			reason = c->choice->schedule->refuses(&shape);
+		if (!reason && c->memory > plan->memory) {
+			snprintf(text, sizeof(text),
+				 "needs %.2f GiB for its buffers, %.2f GiB are available",
+				 need / 0x1p30, (double)plan->memory / 0x1p30);
+			reason = text;
 		}
-		size = bb_options_next_size(plan->options, size);
+		c->skip = reason ? strdup(reason) : NULL;
+		if (reason && !c->skip)
+			return BB_EINTERNAL;
+		plan->runnable += reason == NULL;
 	}
-	return st;
+	return BB_OK;
 }
 
 /* Adds all cases; as long as there is no room for them, only counts them, up to one too many. */
@@ -267,31 +220,31 @@ out:
 	return st;
 }
 
-static bb_status nothing_left(const struct bb_plan *plan, struct bb_error *error)
-{
-	if (plan->ncases > 0)
-		return bb_fail(error, BB_EUNSUPPORTED, "no size of %s can be run: %s",
-			       plan->collective->name, plan->cases[0].skip);
-	if (plan->nskips > 0)
-		return bb_fail(error, BB_EUNSUPPORTED, "%s by %s is not possible on %s: %s",
-			       plan->collective->name, plan->skips[0].algorithm,
-			       plan->backend->name, plan->skips[0].reason);
-	return bb_fail(error, BB_EUNSUPPORTED,
-		       "no requested datatype goes with a requested operation");
-}
-
 bb_status bb_plan_make(struct bb_plan *plan, struct bb_error *error)
 {
 	const struct bb_collective *collective = plan->collective;
 	const char *reason = collective->refuses ? collective->refuses(plan->nranks) : NULL;
-	const size_t room = (size_t)most_choices(plan), n = (size_t)plan->nranks;
+	const size_t n = (size_t)plan->nranks;
+	const struct bb_native *native;
 	size_t *matrix = NULL; /* scratch of alltoallv */
+	size_t schedules = 0, room;
 	bb_status st;
 
+	/* Room for the different names that a request can have, auto and the list among them. */
+	while (bb_algorithms[schedules])
+		schedules++;
+	room = 2 + schedules;
+	for (native = plan->natives; native && native->name; native++)
+		room++;
 	plan->choices = calloc(room, sizeof(*plan->choices));
 	plan->skips = calloc(room + BB_NDTYPES * BB_NOPS, sizeof(*plan->skips));
-	st = plan->choices && plan->skips ? name_schedules(plan) : BB_EINTERNAL;
-	BB_TRY(st, st, memory);
+	plan->own_names = calloc(schedules + 1, sizeof(*plan->own_names));
+	if (!plan->choices || !plan->skips || !plan->own_names)
+		goto memory;
+	for (size_t i = 0; i < schedules; i++)
+		if (bb_native_find(plan->natives, bb_algorithms[i]->name))
+			snprintf(plan->own_names[i], BB_ALGORITHM_TEXT, BB_OWN "%s",
+				 bb_algorithms[i]->name);
 	if (reason) {
 		add_skip(plan, plan->settings->algorithms, reason);
 		return bb_fail(error, BB_EUNSUPPORTED, "%s on %d ranks: %s", collective->name,
@@ -315,8 +268,16 @@ bb_status bb_plan_make(struct bb_plan *plan, struct bb_error *error)
 		goto memory;
 	}
 	BB_TRY(st, add_cases(plan, matrix), memory);
-	if (plan->runnable == 0)
-		st = nothing_left(plan, error);
+	if (plan->runnable == 0 && plan->ncases > 0)
+		st = bb_fail(error, BB_EUNSUPPORTED, "no size of %s can be run: %s",
+			     collective->name, plan->cases[0].skip);
+	else if (plan->runnable == 0 && plan->nskips > 0)
+		st = bb_fail(error, BB_EUNSUPPORTED, "%s by %s is not possible on %s: %s",
+			     collective->name, plan->skips[0].algorithm, plan->backend->name,
+			     plan->skips[0].reason);
+	else if (plan->runnable == 0)
+		st = bb_fail(error, BB_EUNSUPPORTED,
+			     "no requested datatype goes with a requested operation");
 	goto out;
 memory:
 	st = bb_no_memory(error, "the plan");

@@ -49,28 +49,21 @@ static bool own_text(const char **text)
 	return !*text || (*text = strdup(*text));
 }
 
-static bool own_numbers(struct bb_numbers *numbers)
-{
-	const double *from = numbers->values;
-	double *values = numbers->n ? malloc(numbers->n * sizeof(*values)) : NULL;
-
-	if (values)
-		memcpy(values, from, numbers->n * sizeof(*values));
-	numbers->values = values;
-	return values || numbers->n == 0;
-}
-
 bb_status bb_results_keep(struct bb_results *results, const struct bb_result_record *result)
 {
 	struct bb_result_record copy = *result, *place = NULL;
-	const struct bb_numbers none = {NULL, 0};
+	const struct bb_numbers none = {NULL, 0}, *groups = &result->group_busbw_GBps;
+	double *busbw = groups->n ? malloc(groups->n * sizeof(*busbw)) : NULL;
 	bool owned;
 
 	copy.samples_us = copy.rank_mean_us = copy.groups = copy.group_time_us = none;
 	owned = own_text(&copy.library_algorithm);
 	owned = own_text(&copy.predicted_from) && owned;
 	owned = own_text(&copy.other_versions) && owned;
-	owned = own_numbers(&copy.group_busbw_GBps) && owned;
+	owned = (busbw || groups->n == 0) && owned;
+	if (busbw)
+		memcpy(busbw, groups->values, groups->n * sizeof(*busbw));
+	copy.group_busbw_GBps.values = busbw;
 	for (size_t i = 0; result->cycle > 1 && i < results->n && !place; i++)
 		if (results->list[i].in_place == result->in_place &&
 		    is_same_row(&results->list[i], result))

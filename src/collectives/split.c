@@ -45,31 +45,36 @@ static bool parse_number(const char *text, int base, int *value)
 	return true;
 }
 
-/* Reads "+S%N" at the begin of *SPLIT, which then points behind it. */
-static bool parse_shift(struct bb_split_rule *rule, const char **split)
-{
-	int read = 0;
-
-	if (**split != '+')
-		return true;
-	if (sscanf(*split, "+%9d%%%9d%n", &rule->shift, &rule->nranks, &read) != 2 || read == 0 ||
-	    rule->shift < 0 || rule->nranks < 1)
-		return false;
-	*split += read + (int)strspn(*split + read, " ");
-	return true;
-}
-
-static bb_status parse_split(struct bb_split_rule *rule, const char *split, struct bb_error *error)
+bb_status bb_split_parse(struct bb_split_rule *rule, const char *split, const char *mask,
+			 struct bb_error *error)
 {
 	const char *whole;
+	int read = 0;
 
+	*rule = (struct bb_split_rule){.kind = BB_SPLIT_NONE};
+	if (mask && *mask) {
+		rule->kind = BB_SPLIT_AND;
+		if (parse_number(mask, 16, &rule->operand))
+			return BB_OK;
+		return bb_fail(error, BB_EUSAGE,
+			       "NCCL_TESTS_SPLIT_MASK=\"%s\" is not a hexadecimal number such as "
+			       "0x7",
+			       mask);
+	}
+	if (!split || !*split)
+		return BB_OK;
 	while (isspace((unsigned char)*split))
 		split++;
 	whole = split;
-	if (!parse_shift(rule, &split))
-		return bb_fail(error, BB_EUSAGE,
-			       "NCCL_TESTS_SPLIT=\"%s\": a shift is as in +8%%32: by 8 of 32 ranks",
-			       whole);
+	if (*split == '+') {
+		if (sscanf(split, "+%9d%%%9d%n", &rule->shift, &rule->nranks, &read) != 2 ||
+		    read == 0 || rule->shift < 0 || rule->nranks < 1)
+			return bb_fail(error, BB_EUSAGE,
+				       "NCCL_TESTS_SPLIT=\"%s\": a shift is as in +8%%32: by 8 of "
+				       "32 ranks",
+				       whole);
+		split += read + (int)strspn(split + read, " ");
+	}
 	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++) {
 		const size_t length = strlen(operators[i].word);
 
@@ -90,22 +95,6 @@ static bb_status parse_split(struct bb_split_rule *rule, const char *split, stru
 		       "NCCL_TESTS_SPLIT=\"%s\" is not understood; give AND, OR, MOD or DIV "
 		       "(or & | %% /) and a number: \"MOD 2\", \"AND 0x7\"",
 		       whole);
-}
-
-bb_status bb_split_parse(struct bb_split_rule *rule, const char *split, const char *mask,
-			 struct bb_error *error)
-{
-	*rule = (struct bb_split_rule){.kind = BB_SPLIT_NONE};
-	if (mask && *mask) {
-		rule->kind = BB_SPLIT_AND;
-		if (parse_number(mask, 16, &rule->operand))
-			return BB_OK;
-		return bb_fail(error, BB_EUSAGE,
-			       "NCCL_TESTS_SPLIT_MASK=\"%s\" is not a hexadecimal number such as "
-			       "0x7",
-			       mask);
-	}
-	return split && *split ? parse_split(rule, split, error) : BB_OK;
 }
 
 int bb_split_color(const struct bb_split_rule *rule, int rank)

@@ -27,28 +27,6 @@ static struct text *of(struct bb_sink *sink)
 
 /* ---- the head ---------------------------------------------------------------------- */
 
-static void add_blocking(struct bb_strbuf *out, const struct bb_run_record *run)
-{
-	static const char *const lines[] = {
-		[1] = "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n",
-		[2] = "# Blocking Enabled: wait after each inner iteration (-m), no barrier \n",
-		[3] = "# Blocking Enabled: wait and barrier after each outer iteration (-n); "
-		      "time excludes barrier \n",
-	};
-
-	if (run->blocking >= 1 && run->blocking <= 3)
-		bb_strbuf_add(out, lines[run->blocking]);
-	if (run->per_iter_timing) {
-		bb_strbuf_add(out, "# Per-Iteration Report: i_* uses the longest over the ranks");
-		if (run->per_iter_skip > 0)
-			bb_strbuf_addf(out, "; summary skips first %lld iterations",
-				       (long long)run->per_iter_skip);
-		bb_strbuf_add(out, " \n");
-	}
-	if (run->parallel_init)
-		bb_strbuf_add(out, "# Parallel Init Enabled: ranks start up side by side \n");
-}
-
 static size_t count_hosts(const struct bb_rank_infos *infos)
 {
 	size_t hosts = 0;
@@ -95,6 +73,13 @@ static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
+	static const char *const blocking[] = {
+		"",
+		"# Blocking Enabled: wait and barrier after each inner iteration (-m) \n",
+		"# Blocking Enabled: wait after each inner iteration (-m), no barrier \n",
+		"# Blocking Enabled: wait and barrier after each outer iteration (-n); "
+		"time excludes barrier \n",
+	};
 	struct bb_strbuf *out = &sink->out;
 	bool factor = run->step_factor > 1;
 
@@ -110,7 +95,17 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 		       factor ? "factor" : "bytes", (long long)run->warmup_iters,
 		       (long long)run->iters, (long long)run->agg_iters, (long long)run->check,
 		       (long long)run->graph, (long long)run->unalign);
-	add_blocking(out, run);
+	if (run->blocking >= 1 && run->blocking <= 3)
+		bb_strbuf_add(out, blocking[run->blocking]);
+	if (run->per_iter_timing) {
+		bb_strbuf_add(out, "# Per-Iteration Report: i_* uses the longest over the ranks");
+		if (run->per_iter_skip > 0)
+			bb_strbuf_addf(out, "; summary skips first %lld iterations",
+				       (long long)run->per_iter_skip);
+		bb_strbuf_add(out, " \n");
+	}
+	if (run->parallel_init)
+		bb_strbuf_add(out, "# Parallel Init Enabled: ranks start up side by side \n");
 	bb_strbuf_add(out, "#\n");
 	bb_sink_add_ranks(out, &run->ranks);
 	add_extras(out, run);
@@ -172,17 +167,6 @@ static void add_no_half(struct bb_strbuf *out, const struct bb_run_record *run)
 	add_half(out, run, &absent);
 }
 
-static void begin_row(struct text *t, const struct bb_result_record *r)
-{
-	const char *before = t->row.algorithm_asked;
-
-	if (!before || strcmp(before, r->algorithm_asked) != 0)
-		add_table_head(&t->sink.out, t->sink.run, r->algorithm_asked);
-	bb_strbuf_addf(&t->sink.out, "%12lld  %12lld  %8s  %6s  %6lld", (long long)r->size_bytes,
-		       (long long)r->count, r->dtype, r->op, (long long)r->root);
-	t->row = *r;
-}
-
 static void end_row(struct text *t, double end_unix_s)
 {
 	time_t when = isnan(end_unix_s) ? time(NULL) : (time_t)end_unix_s;
@@ -218,11 +202,17 @@ static void finish_half(struct text *t)
 static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 {
 	struct text *t = of(sink);
+	const char *before = t->row.algorithm_asked;
 
 	finish_skips(t);
 	if (!r->in_place || !t->half || !bb_result_is_row_of(&t->row, r)) {
 		finish_half(t);
-		begin_row(t, r);
+		if (!before || strcmp(before, r->algorithm_asked) != 0)
+			add_table_head(&sink->out, sink->run, r->algorithm_asked);
+		bb_strbuf_addf(&sink->out, "%12lld  %12lld  %8s  %6s  %6lld",
+			       (long long)r->size_bytes, (long long)r->count, r->dtype, r->op,
+			       (long long)r->root);
+		t->row = *r;
 		if (r->in_place)
 			add_no_half(&t->sink.out, sink->run);
 	}
@@ -285,36 +275,28 @@ static bb_status comment(struct bb_sink *sink, const char *lines)
 	return bb_sink_write(sink, &t->sink.out);
 }
 
-static void add_amount(struct bb_strbuf *out, const char *name, int64_t bytes)
-{
-	static const char *const units[] = {"B", "KB", "MB", "GB"};
-	double amount = (double)bytes;
-	int unit;
-
-	for (unit = 0; unit < 3 && amount >= 1024; unit++)
-		amount /= 1024;
-	bb_strbuf_addf(out, "%s %.*f %s", name,
-		       amount < 10    ? 2
-		       : amount < 100 ? 1
-				      : 0,
-		       amount, units[unit]);
-}
-
 static void add_memory(struct bb_strbuf *out, const struct bb_end_record *r)
 {
+	static const char *const units[] = {"B", "KB", "MB", "GB"};
+	static const char *const names[] = {"Initialization", "User-Allocated", "Collective",
+					    "Total "};
 	const int64_t values[] = {r->memory_init_bytes, r->memory_user_bytes, r->memory_call_bytes};
-	static const char *const names[] = {"Initialization", "User-Allocated", "Collective"};
-	int64_t total = 0;
+	double total = 0;
 
 	bb_strbuf_addf(out, "# %-20s : ", "Memory usage");
-	for (int i = 0; i < 3; i++) {
-		const int64_t bytes = values[i] == BB_ABSENT ? 0 : values[i];
+	for (int i = 0; i < 4; i++) {
+		double amount = i == 3 ? total : values[i] == BB_ABSENT ? 0 : (double)values[i];
+		int unit = 0;
 
-		add_amount(out, names[i], bytes);
-		bb_strbuf_add(out, " | ");
-		total += bytes;
+		total += amount;
+		for (; unit < 3 && amount >= 1024; unit++)
+			amount /= 1024;
+		bb_strbuf_addf(out, "%s%s %.*f %s", i > 0 ? " | " : "", names[i],
+			       amount < 10    ? 2
+			       : amount < 100 ? 1
+					      : 0,
+			       amount, units[unit]);
 	}
-	add_amount(out, "Total ", total);
 	bb_strbuf_add(out, "\n");
 }
 
