@@ -184,42 +184,31 @@ static bool read_choice(const struct bb_option *row, const char *text, int *inde
 	return fail(EINVAL);
 }
 
-/* What follows the rate: LATENCY, "port", or both. */
-static bool read_link_rest(const char *rest, bool port, struct bb_option_link *link)
-{
-	const size_t length = strcspn(rest, ",");
-	char latency[BB_OPTION_WORD];
-	uint64_t ns;
-
-	link->port = port && strcmp(rest, "port") == 0;
-	if (link->port)
-		return true;
-	link->port = port && strcmp(rest + length, ",port") == 0;
-	if (length >= sizeof(latency) || (rest[length] && !link->port))
-		return fail(EINVAL);
-	snprintf(latency, sizeof(latency), "%.*s", (int)length, rest);
-	if (!bb_parse_duration(latency, &ns))
-		return false;
-	if (ns > 0 && !isalpha((unsigned char)latency[length - 1]))
-		return fail(EINVAL); /* seconds, which nobody means */
-	link->latency = (double)ns * 1e-9;
-	return ns <= MOST_LATENCY_NS ? true : fail(ERANGE);
-}
-
 bool bb_option_read_link(const char *text, bool port, struct bb_option_link *link)
 {
-	const size_t length = strcspn(text, ",");
-	char rate[BB_OPTION_WORD];
+	const size_t length = strlen(text), rate = strcspn(text, ",");
+	const bool ported = port && length >= 5 && strcmp(text + length - 5, ",port") == 0;
+	const size_t end = ported ? length - 5 : length; /* of the rate and the latency */
+	char word[BB_OPTION_WORD];
+	uint64_t ns = 0;
 
-	*link = (struct bb_option_link){.text = text};
-	if (length >= sizeof(rate))
+	*link = (struct bb_option_link){.text = text, .port = ported};
+	if (rate >= sizeof(word) || end - rate > sizeof(word))
 		return fail(EINVAL);
-	snprintf(rate, sizeof(rate), "%.*s", (int)length, text);
-	if (!bb_parse_rate(rate, &link->rate))
+	snprintf(word, sizeof(word), "%.*s", (int)rate, text);
+	if (!bb_parse_rate(word, &link->rate))
 		return false;
-	if (text[length] && !read_link_rest(text + length + 1, port, link))
-		return false;
-	return link->rate >= LEAST_RATE && link->rate <= MOST_RATE ? true : fail(ERANGE);
+	if (end > rate) {
+		snprintf(word, sizeof(word), "%.*s", (int)(end - rate - 1), text + rate + 1);
+		if (!bb_parse_duration(word, &ns))
+			return false;
+		if (ns > 0 && !isalpha((unsigned char)word[strlen(word) - 1]))
+			return fail(EINVAL); /* seconds, which nobody means */
+		link->latency = (double)ns * 1e-9;
+	}
+	return link->rate >= LEAST_RATE && link->rate <= MOST_RATE && ns <= MOST_LATENCY_NS
+		       ? true
+		       : fail(ERANGE);
 }
 
 static bool add_index(struct bb_option_indices *indices, int index, bool once)
@@ -348,6 +337,8 @@ struct parser {
 	char item[BB_OPTION_WORD]; /* the wrong item of a list */
 };
 
+/* Sets all defaults, too: in two passes, so that an alias without one keeps that of the row it
+   stands for. */
 static bb_status parser_open(struct parser *p, const struct bb_option_table *tables,
 			     struct bb_error *error)
 {
@@ -364,9 +355,15 @@ static bb_status parser_open(struct parser *p, const struct bb_option_table *tab
 	*s++ = '-'; /* an operand is the value of option 1 */
 	*s++ = ':'; /* distinguish a missing argument from an unknown option */
 	for (size_t i = 0; i < p->n; i++) {
-		const struct bb_option *row = p->places[i].row;
+		const struct place *place = &p->places[i];
+		const struct bb_option *row = place->row;
 		const bool takes = row->type != BB_OPT_FLAG;
 
+		memset(place->target, 0, bb_option_kinds[row->type].bytes);
+		if (row->type == BB_OPT_CHOICE)
+			*(int *)place->target = -1;
+		if (place->given)
+			*place->given = false;
 		p->names[i] = row->name;
 		p->longs[i] = (struct option){
 			.name = row->name,
@@ -379,26 +376,11 @@ static bb_status parser_open(struct parser *p, const struct bb_option_table *tab
 			*s++ = ':';
 	}
 	*s = '\0';
-	return BB_OK;
-}
-
-/* In two passes, so that an alias without a default keeps that of the row it stands for. */
-static bb_status set_defaults(const struct place *places, struct bb_error *error)
-{
-	char item[BB_OPTION_WORD];
-
-	for (const struct place *p = places; p->row; p++) {
-		memset(p->target, 0, bb_option_kinds[p->row->type].bytes);
-		if (p->row->type == BB_OPT_CHOICE)
-			*(int *)p->target = -1;
-		if (p->given)
-			*p->given = false;
-	}
-	for (const struct place *p = places; p->row; p++)
-		if (p->row->initial && p->row->type != BB_OPT_FLAG &&
-		    !read_value(p->row, p->row->initial, p->target, item))
+	for (const struct place *place = p->places; place->row; place++)
+		if (place->row->initial && place->row->type != BB_OPT_FLAG &&
+		    !read_value(place->row, place->row->initial, place->target, p->item))
 			return bb_fail(error, BB_EINTERNAL, "--%s: its default %s is not valid",
-				       p->row->name, p->row->initial);
+				       place->row->name, place->row->initial);
 	return BB_OK;
 }
 
@@ -415,29 +397,22 @@ static const char *single_dash(const struct parser *c)
 	return NULL;
 }
 
-/* The choice of ROW that is near to WORD; NULL: none is. */
-static const char *near_choice(const struct bb_option *row, const char *word)
-{
-	const char *names[64] = {bb_option_is_list(row) ? "all" : NULL}, *near;
-	int n = names[0] != NULL;
-
-	for (int i = 0; n < 63 && bb_option_choice(row, i); i++)
-		names[n++] = bb_option_choice(row, i);
-	names[n] = NULL;
-	near = bb_nearest(word, names);
-	return near && strcmp(near, word) != 0 ? near : NULL; /* all, within a list */
-}
-
 static bb_status fail_value(const struct parser *c, const struct bb_option *row, const char *text,
 			    int why, struct bb_error *error)
 {
 	bool apart = text == c->argv[optind - 1] && text != c->word;
 	const char *meant = apart ? NULL : single_dash(c), *dashes = meant ? "--" : "";
-	const bool of_list = bb_option_is_list(row) && strcmp(c->item, text) != 0;
+	const bool is_list = bb_option_is_list(row),
+		   of_list = is_list && strcmp(c->item, text) != 0;
+	const char *word = is_list ? c->item : text, *names[64] = {is_list ? "all" : NULL};
 	struct bb_strbuf cause = {0}, range = {0};
 
-	if (!meant && why == EINVAL && bb_option_has_choices(row))
-		meant = near_choice(row, bb_option_is_list(row) ? c->item : text);
+	if (!meant && why == EINVAL && bb_option_has_choices(row)) {
+		for (int i = 0; i + is_list < 63 && bb_option_choice(row, i); i++)
+			names[i + is_list] = bb_option_choice(row, i);
+		meant = bb_nearest(word, names);
+		meant = meant && strcmp(meant, word) != 0 ? meant : NULL; /* all, within a list */
+	}
 	if (of_list && *c->item)
 		bb_strbuf_addf(&cause, "\"%s\" is ", c->item);
 	if (of_list && !*c->item)
@@ -460,33 +435,6 @@ static bb_status fail_value(const struct parser *c, const struct bb_option *row,
 	return BB_EUSAGE;
 }
 
-/* A long option that matches no name, or several. */
-static bb_status fail_long(const struct parser *c, struct bb_error *error)
-{
-	const char *name = c->word + 2, *nearest = NULL;
-	size_t length = strcspn(name, "="), candidates = 0;
-	struct bb_strbuf list = {0};
-	char *plain;
-
-	for (const char **n = c->names; length && *n; n++)
-		if (!strncmp(*n, name, length))
-			bb_strbuf_addf(&list, "%s--%s", candidates++ ? ", " : "", *n);
-	if (candidates) {
-		bb_fail(error, BB_EUSAGE, "%s: ambiguous; it could be %s", c->word,
-			bb_strbuf_text(&list));
-	} else {
-		plain = strndup(name, length);
-		if (plain)
-			nearest = bb_nearest(plain, c->names);
-		bb_fail(error, BB_EUSAGE, "%s: unknown option%s%s%s", c->word,
-			nearest ? "; did you mean --" : "; see --help", nearest ? nearest : "",
-			nearest ? "?" : "");
-		free(plain);
-	}
-	bb_strbuf_free(&list);
-	return BB_EUSAGE;
-}
-
 /* The place of what getopt_long returned as VALUE; its row is NULL if there is none. */
 static struct place find(const struct parser *c, int value)
 {
@@ -502,20 +450,41 @@ static struct place find(const struct parser *c, int value)
 static bb_status fail_option(const struct parser *c, struct bb_error *error)
 {
 	const struct bb_option *row = find(c, optopt).row;
-	const char *meant;
+	const char *meant = single_dash(c), *name;
+	struct bb_strbuf candidates = {0};
+	size_t length;
+	char *plain;
 
 	if (c->result == ':')
 		return bb_fail(error, BB_EUSAGE, "%s: needs a value: %s", c->word,
 			       bb_option_argument(row));
 	if (row && optopt >= FIRST_VALUE)
 		return bb_fail(error, BB_EUSAGE, "%s: --%s takes no value", c->word, row->name);
-	if (!strncmp(c->word, "--", 2))
-		return fail_long(c, error);
-	meant = single_dash(c);
-	if (meant)
+	if (strncmp(c->word, "--", 2) != 0 && meant)
 		return bb_fail(error, BB_EUSAGE, "%s: unknown option -%c; did you mean --%s?",
 			       c->word, optopt, meant);
-	return bb_fail(error, BB_EUSAGE, "%s: unknown option -%c; see --help", c->word, optopt);
+	if (strncmp(c->word, "--", 2) != 0)
+		return bb_fail(error, BB_EUSAGE, "%s: unknown option -%c; see --help", c->word,
+			       optopt);
+	/* A long option that matches no name, or several. */
+	name = c->word + 2;
+	length = strcspn(name, "=");
+	for (const char **n = c->names; length && *n; n++)
+		if (!strncmp(*n, name, length))
+			bb_strbuf_addf(&candidates, "%s--%s", candidates.length ? ", " : "", *n);
+	if (candidates.length) {
+		bb_fail(error, BB_EUSAGE, "%s: ambiguous; it could be %s", c->word,
+			bb_strbuf_text(&candidates));
+	} else {
+		plain = strndup(name, length);
+		meant = plain ? bb_nearest(plain, c->names) : NULL;
+		bb_fail(error, BB_EUSAGE, "%s: unknown option%s%s%s", c->word,
+			meant ? "; did you mean --" : "; see --help", meant ? meant : "",
+			meant ? "?" : "");
+		free(plain);
+	}
+	bb_strbuf_free(&candidates);
+	return BB_EUSAGE;
 }
 
 static bb_status read_option(struct parser *c, struct bb_error *error)
@@ -558,7 +527,6 @@ bb_status bb_options_parse_operands(const struct bb_option_table *tables, int ar
 
 	*n = 0;
 	BB_TRY(st, parser_open(&c, tables, error), out);
-	BB_TRY(st, set_defaults(c.places, error), out);
 	opterr = 0;
 	optind = 0; /* glibc: forget everything about an earlier argv */
 	for (;;) {
@@ -590,15 +558,6 @@ bb_status bb_options_parse(const struct bb_option_table *tables, int argc, char 
 }
 
 /* ---- conflicts --------------------------------------------------------------------------- */
-
-/* The place of the row NAME[0, LENGTH); NULL: the program has none. */
-static const struct place *place_named(const struct place *places, const char *name, size_t length)
-{
-	while (places->row &&
-	       (strncmp(places->row->name, name, length) != 0 || places->row->name[length]))
-		places++;
-	return places->row && !places->refused ? places : NULL;
-}
 
 /* TEXT = the value of P as a user would write it; "" for kinds that no rule looks at. */
 static const char *value_of(const struct place *p, char text[VALUE_TEXT])
@@ -663,7 +622,10 @@ static const struct place *next_name(const struct place *places, const char **na
 	while (!p && **names) {
 		const size_t length = strcspn(*names, " "), name = strcspn(*names, " =");
 
-		p = place_named(places, *names, name);
+		for (p = places; p->row; p++)
+			if (strncmp(p->row->name, *names, name) == 0 && !p->row->name[name])
+				break;
+		p = p->row && !p->refused ? p : NULL;
 		*value = '\0';
 		if (p && name < length) {
 			snprintf(value, VALUE_TEXT, "%.*s", (int)(length - name - 1),

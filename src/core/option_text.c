@@ -89,63 +89,67 @@ const char *bb_option_argument(const struct bb_option *row)
 							 : bb_option_kinds[row->type].argument;
 }
 
-/* "help (one of 1 to 1000; default 20)" */
-static void add_meaning(const struct bb_option *row, struct bb_strbuf *out)
-{
-	const char *separator = " (";
-	size_t start;
-
-	bb_strbuf_add(out, row->help ? row->help : "");
-	start = out->length;
-	bb_strbuf_add(out, separator);
-	option_add_range(row, out);
-	if (out->length > start + 2)
-		separator = "; ";
-	else if (!out->failed) /* no range: remove the bracket */
-		out->text[out->length = start] = '\0';
-	if (row->initial && row->type != BB_OPT_FLAG)
-		bb_strbuf_addf(out, "%sdefault %s", separator,
-			       *row->initial ? row->initial : "none");
-	if (out->length > start)
-		bb_strbuf_add(out, ")");
-}
-
 /* Which rows are listed together. */
-enum listed { USUAL, ALL_BUT_GPU, GPU_ONLY };
+enum listed { USUAL, ALL_BUT_GPU, GPU_ONLY, ALL };
 
-static bool is_listed(const struct bb_option *row, enum listed listed)
+/* The rows of a program with certain tables, one after the other. */
+struct listing {
+	const struct bb_option_table *tables, *table; /* the first, and that of the row */
+	enum listed listed;
+	const struct bb_option *row; /* NULL: before the first of TABLE */
+	const char *section;
+	const char *head; /* its heading; NULL: none. GPU-only rows have one of their own */
+};
+
+static struct listing list_rows(const struct bb_option_table *tables, enum listed listed)
 {
-	return listed == USUAL ? row->usual : row->gpu_only == (listed == GPU_ONLY);
+	return (struct listing){.tables = tables, .table = tables, .listed = listed};
 }
 
-/* Does the program with TABLES, of which TABLE is one, have ROW as that table declares it? */
-static bool is_offered(const struct bb_option_table *tables, const struct bb_option_table *table,
-		       const struct bb_option *row)
+/* Goes to the next row that is listed, and offered as its table declares it. False: there is none.
+ */
+static bool next_row(struct listing *l)
 {
-	return !bb_option_hidden(tables, table, row) && !bb_option_refused(table, row);
+	while (l->table->rows) {
+		bool listed;
+
+		l->row = l->row ? l->row + 1 : l->table->rows;
+		if (!l->row->name) {
+			*l = (struct listing){
+				.tables = l->tables, .table = l->table + 1, .listed = l->listed};
+			continue;
+		}
+		l->section = l->row->section ? l->row->section : l->section;
+		l->head = l->row->gpu_only ? "GPU only" : l->section;
+		listed = l->listed == ALL     ? true
+			 : l->listed == USUAL ? l->row->usual
+					      : l->row->gpu_only == (l->listed == GPU_ONLY);
+		if (listed && !bb_option_hidden(l->tables, l->table, l->row) &&
+		    !bb_option_refused(l->table, l->row))
+			return true;
+	}
+	return false;
 }
 
 static size_t label_width(const struct bb_option_table *tables, bool all)
 {
 	size_t width = 0;
 
-	for (const struct bb_option_table *t = tables; t->rows; t++)
-		for (const struct bb_option *row = t->rows; row->name; row++) {
-			const char *name = bb_option_argument(row);
-			size_t length = 8 + strlen(row->name) + (*name ? 1 + strlen(name) : 0);
+	for (struct listing l = list_rows(tables, all ? ALL : USUAL); next_row(&l);) {
+		const char *name = bb_option_argument(l.row);
+		const size_t length = 8 + strlen(l.row->name) + (*name ? 1 + strlen(name) : 0);
 
-			if (length > width && length <= LABEL_MAX && (all || row->usual) &&
-			    is_offered(tables, t, row))
-				width = length;
-		}
+		width = length > width && length <= LABEL_MAX ? length : width;
+	}
 	return width;
 }
 
+/* "  -n, --iters N   help (one of 1 to 1000; default 20)" */
 static void add_row(const struct bb_option *row, size_t indent, struct bb_strbuf *out)
 {
-	const char *name = bb_option_argument(row);
+	const char *name = bb_option_argument(row), *separator = " (";
 	struct bb_strbuf text = {0};
-	size_t column;
+	size_t column, start;
 
 	if (row->key)
 		bb_strbuf_addf(&text, "  -%c, --%s", row->key, row->name);
@@ -155,7 +159,19 @@ static void add_row(const struct bb_option *row, size_t indent, struct bb_strbuf
 	column = text.length;
 	bb_strbuf_add(out, bb_strbuf_text(&text));
 	bb_strbuf_clear(&text);
-	add_meaning(row, &text);
+	bb_strbuf_add(&text, row->help ? row->help : "");
+	start = text.length;
+	bb_strbuf_add(&text, separator);
+	option_add_range(row, &text);
+	if (text.length > start + 2)
+		separator = "; ";
+	else if (!text.failed) /* no range: remove the bracket */
+		text.text[text.length = start] = '\0';
+	if (row->initial && row->type != BB_OPT_FLAG)
+		bb_strbuf_addf(&text, "%sdefault %s", separator,
+			       *row->initial ? row->initial : "none");
+	if (text.length > start)
+		bb_strbuf_add(&text, ")");
 	if (column + 2 > indent && text.length) {
 		bb_strbuf_add(out, "\n");
 		column = 0;
@@ -166,145 +182,95 @@ static void add_row(const struct bb_option *row, size_t indent, struct bb_strbuf
 	bb_strbuf_free(&text);
 }
 
-/* The heading of ROW, whose table had *SECTION before it. GPU-only rows have one of their own. */
-static const char *heading(const struct bb_option *row, const char **section)
-{
-	*section = row->section ? row->section : *section;
-	return row->gpu_only ? "GPU only" : *section;
-}
-
-static void add_rows(const struct bb_option_table *tables, enum listed listed, size_t indent,
-		     struct bb_strbuf *out)
-{
-	const char *last = ""; /* heading */
-
-	for (const struct bb_option_table *t = tables; t->rows; t++) {
-		const char *section = NULL;
-
-		for (const struct bb_option *row = t->rows; row->name; row++) {
-			const char *head = heading(row, &section);
-
-			if (!is_listed(row, listed) || !is_offered(tables, t, row))
-				continue;
-			if (listed != USUAL && head && strcmp(head, last) != 0)
-				bb_strbuf_addf(out, "\n%s:\n", last = head);
-			add_row(row, indent, out);
-		}
-	}
-}
-
 void bb_options_help(const struct bb_option_table *tables, bool all, struct bb_strbuf *out)
 {
 	const size_t indent = label_width(tables, all) + 2;
+	const enum listed first = all ? ALL_BUT_GPU : USUAL, last = all ? GPU_ONLY : USUAL;
+	const char *head = "";
 
-	if (!all) {
-		add_rows(tables, USUAL, indent, out);
-		return;
-	}
-	add_rows(tables, ALL_BUT_GPU, indent, out);
-	add_rows(tables, GPU_ONLY, indent, out);
-}
-
-static void add_markdown_row(const struct bb_option *row, struct bb_strbuf *out)
-{
-	const char *name = bb_option_argument(row);
-	struct bb_strbuf range = {0};
-
-	bb_strbuf_add(out, "| ");
-	if (row->key)
-		bb_strbuf_addf(out, "`-%c`, ", row->key);
-	bb_strbuf_addf(out, "`--%s%s", row->name, *name ? " " : "");
-	bb_strbuf_markdown(out, name);
-	bb_strbuf_add(out, "` | ");
-	if (row->initial && *row->initial && row->type != BB_OPT_FLAG) {
-		bb_strbuf_add(out, "`");
-		bb_strbuf_markdown(out, row->initial);
-		bb_strbuf_add(out, "`");
-	}
-	bb_strbuf_add(out, " | ");
-	option_add_range(row, &range);
-	bb_strbuf_markdown(out, bb_strbuf_text(&range));
-	bb_strbuf_add(out, " | ");
-	bb_strbuf_markdown(out, row->help ? row->help : "");
-	bb_strbuf_add(out, " |\n");
-	out->failed |= range.failed;
-	bb_strbuf_free(&range);
-}
-
-static void add_markdown_rows(const struct bb_option_table *table, enum listed listed, bool *begun,
-			      struct bb_strbuf *out)
-{
-	static const char header[] = "| Option | Default | Values | Meaning |\n"
-				     "| --- | --- | --- | --- |\n";
-	const char *section = NULL, *last = "";
-
-	for (const struct bb_option *row = table->rows; row->name; row++) {
-		const char *head = heading(row, &section);
-		const bool fresh = head && strcmp(head, last) != 0;
-
-		if (!is_listed(row, listed) || bb_option_refused(table, row))
-			continue;
-		if (fresh)
-			bb_strbuf_addf(out, "%s### %s\n\n", *begun ? "\n" : "", last = head);
-		if (fresh || !*begun)
-			bb_strbuf_add(out, header);
-		add_markdown_row(row, out);
-		*begun = true;
-	}
+	for (enum listed listed = first; listed <= last; listed++)
+		for (struct listing l = list_rows(tables, listed); next_row(&l);) {
+			if (all && l.head && strcmp(l.head, head) != 0)
+				bb_strbuf_addf(out, "\n%s:\n", head = l.head);
+			add_row(l.row, indent, out);
+		}
 }
 
 void bb_options_markdown(const struct bb_option_table *table, struct bb_strbuf *out)
 {
+	const struct bb_option_table tables[] = {*table, {NULL, NULL, NULL}};
+	const char *head = "";
 	bool begun = false;
 
-	add_markdown_rows(table, ALL_BUT_GPU, &begun, out);
-	add_markdown_rows(table, GPU_ONLY, &begun, out);
+	for (enum listed listed = ALL_BUT_GPU; listed <= GPU_ONLY; listed++)
+		for (struct listing l = list_rows(tables, listed); next_row(&l);) {
+			const struct bb_option *row = l.row;
+			const char *name = bb_option_argument(row);
+			const bool fresh = l.head && strcmp(l.head, head) != 0;
+			struct bb_strbuf range = {0};
+
+			if (fresh)
+				bb_strbuf_addf(out, "%s### %s\n\n", begun ? "\n" : "",
+					       head = l.head);
+			if (fresh || !begun)
+				bb_strbuf_add(out, "| Option | Default | Values | Meaning |\n"
+						   "| --- | --- | --- | --- |\n");
+			begun = true;
+			bb_strbuf_add(out, "| ");
+			if (row->key)
+				bb_strbuf_addf(out, "`-%c`, ", row->key);
+			bb_strbuf_addf(out, "`--%s%s", row->name, *name ? " " : "");
+			bb_strbuf_markdown(out, name);
+			bb_strbuf_add(out, "` | ");
+			if (row->initial && *row->initial && row->type != BB_OPT_FLAG) {
+				bb_strbuf_add(out, "`");
+				bb_strbuf_markdown(out, row->initial);
+				bb_strbuf_add(out, "`");
+			}
+			bb_strbuf_add(out, " | ");
+			option_add_range(row, &range);
+			bb_strbuf_markdown(out, bb_strbuf_text(&range));
+			bb_strbuf_add(out, " | ");
+			bb_strbuf_markdown(out, row->help ? row->help : "");
+			bb_strbuf_add(out, " |\n");
+			out->failed |= range.failed;
+			bb_strbuf_free(&range);
+		}
 }
 
 #define KIND_NAME(kind, ...) #kind,
 static const char *const kind_names[] = {BB_OPTION_KINDS(KIND_NAME)};
 
-static void add_json_row(const struct bb_option *row, const char *head, struct bb_json *j)
+void bb_options_json(const struct bb_option_table *tables, struct bb_json *j)
 {
-	const char key[] = {row->key, '\0'};
-	struct bb_strbuf range = {0};
+	for (struct listing l = list_rows(tables, ALL); next_row(&l);) {
+		const struct bb_option *row = l.row;
+		const char key[] = {row->key, '\0'};
+		struct bb_strbuf range = {0};
 
-	bb_json_object(j);
-	bb_json_add_string(j, "section", head);
-	bb_json_add_string(j, "name", row->name);
-	bb_json_add_string(j, "key", row->key ? key : NULL);
-	bb_json_add_string(j, "type", kind_names[row->type]);
-	bb_json_add_string(j, "argument", bb_option_argument(row));
-	bb_json_add_string(j, "default", row->type == BB_OPT_FLAG ? NULL : row->initial);
-	bb_json_add_string(j, "help", row->help);
-	option_add_range(row, &range);
-	bb_json_add_string(j, "values", bb_strbuf_text(&range));
-	j->out->failed |= range.failed;
-	bb_strbuf_free(&range);
-	if (bb_option_has_min(row))
-		bb_json_add_int(j, "min", row->min);
-	if (bb_option_has_max(row))
-		bb_json_add_int(j, "max", row->max);
-	bb_json_add_string(j, "zero", row->zero);
-	bb_json_add_bool(j, "usual", row->usual);
-	bb_json_add_bool(j, "gpu_only", row->gpu_only);
-	bb_json_add_array(j, "choices");
-	for (int i = 0; bb_option_has_choices(row) && bb_option_choice(row, i); i++)
-		bb_json_string(j, bb_option_choice(row, i));
-	bb_json_end(j);
-	bb_json_end(j);
-}
-
-void bb_options_json(const struct bb_option_table *tables, struct bb_json *json)
-{
-	for (const struct bb_option_table *t = tables; t->rows; t++) {
-		const char *section = NULL;
-
-		for (const struct bb_option *row = t->rows; row->name; row++) {
-			const char *head = heading(row, &section);
-
-			if (is_offered(tables, t, row))
-				add_json_row(row, head, json);
-		}
+		bb_json_object(j);
+		bb_json_add_string(j, "section", l.head);
+		bb_json_add_string(j, "name", row->name);
+		bb_json_add_string(j, "key", row->key ? key : NULL);
+		bb_json_add_string(j, "type", kind_names[row->type]);
+		bb_json_add_string(j, "argument", bb_option_argument(row));
+		bb_json_add_string(j, "default", row->type == BB_OPT_FLAG ? NULL : row->initial);
+		bb_json_add_string(j, "help", row->help);
+		option_add_range(row, &range);
+		bb_json_add_string(j, "values", bb_strbuf_text(&range));
+		j->out->failed |= range.failed;
+		bb_strbuf_free(&range);
+		if (bb_option_has_min(row))
+			bb_json_add_int(j, "min", row->min);
+		if (bb_option_has_max(row))
+			bb_json_add_int(j, "max", row->max);
+		bb_json_add_string(j, "zero", row->zero);
+		bb_json_add_bool(j, "usual", row->usual);
+		bb_json_add_bool(j, "gpu_only", row->gpu_only);
+		bb_json_add_array(j, "choices");
+		for (int i = 0; bb_option_has_choices(row) && bb_option_choice(row, i); i++)
+			bb_json_string(j, bb_option_choice(row, i));
+		bb_json_end(j);
+		bb_json_end(j);
 	}
 }
