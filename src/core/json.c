@@ -68,31 +68,29 @@ void bb_json_end(struct bb_json *j)
 	bb_strbuf_add(j->out, j->open[j->depth] == '{' ? "}" : "]");
 }
 
-static void write_escaped(struct bb_strbuf *out, uint32_t c)
-{
-	static const char characters[] = "\"\\\n\r\t", letters[] = "\"\\nrt";
-	const char *const at = c < 0x80 ? strchr(characters, (int)c) : NULL;
-
-	if (at)
-		bb_strbuf_addf(out, "\\%c", letters[at - characters]);
-	else if (c > 0xffff)
-		bb_strbuf_addf(out, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
-	else
-		bb_strbuf_addf(out, "\\u%04x", c);
-}
-
 /* What is unprintable is escaped, because a terminal may show the text. */
 static void write_string(struct bb_strbuf *out, const char *s)
 {
+	static const char characters[] = "\"\\\n\r\t", letters[] = "\"\\nrt";
+
 	bb_strbuf_add(out, "\"");
 	for (size_t n; *s; s += n ? n : 1) {
+		const char *const at = strchr(characters, *s);
+		uint32_t c;
+
 		n = bb_utf8_length(s);
+		c = n > 0 ? bb_utf8_code(s, n) : 0;
 		if (n == 0)
 			bb_strbuf_add(out, "\xef\xbf\xbd");
-		else if (*s == '"' || *s == '\\' || !bb_printable_character(s))
-			write_escaped(out, bb_utf8_code(s, n));
-		else
+		else if (at)
+			bb_strbuf_addf(out, "\\%c", letters[at - characters]);
+		else if (bb_printable_character(s))
 			bb_strbuf_add_bytes(out, s, n);
+		else if (c > 0xffff)
+			bb_strbuf_addf(out, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10),
+				       0xdc00 + (c & 0x3ff));
+		else
+			bb_strbuf_addf(out, "\\u%04x", c);
 	}
 	bb_strbuf_add(out, "\"");
 }

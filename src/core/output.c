@@ -69,22 +69,6 @@ static bb_status resolve(const struct bb_output *o, char path[PATH_MAX], struct 
 	return BB_OK;
 }
 
-/* The errno with which PATH cannot be written; 0: it can. */
-static int cause_against(const char *path)
-{
-	char folder[PATH_MAX];
-	struct stat st;
-
-	if (stat(path, &st) == 0)
-		return S_ISDIR(st.st_mode) ? EISDIR : access(path, W_OK) == 0 ? 0 : errno;
-	if (errno != ENOENT)
-		return errno;
-	if (path[strlen(path) - 1] == '/')
-		return EISDIR;
-	snprintf(folder, sizeof(folder), "%s", path);
-	return access(dirname(folder), W_OK | X_OK) == 0 ? 0 : errno;
-}
-
 bool bb_output_is_same(const char *a, const char *b)
 {
 	struct stat sa, sb;
@@ -107,30 +91,27 @@ bool bb_output_is_same(const char *a, const char *b)
 
 bb_status bb_output_check(const struct bb_output *output, struct bb_error *error)
 {
-	char path[PATH_MAX];
-	bb_status st;
+	char path[PATH_MAX], folder[PATH_MAX];
+	struct stat st;
+	bb_status status;
 	int cause;
 
 	if (strcmp(output->path, "-") == 0)
 		return bb_standard_output(error);
-	BB_TRY(st, resolve(output, path, error), out);
-	cause = cause_against(path);
+	BB_TRY(status, resolve(output, path, error), out);
+	snprintf(folder, sizeof(folder), "%s", path);
+	if (stat(path, &st) == 0)
+		cause = S_ISDIR(st.st_mode) ? EISDIR : access(path, W_OK) == 0 ? 0 : errno;
+	else if (errno != ENOENT)
+		cause = errno;
+	else if (path[strlen(path) - 1] == '/')
+		cause = EISDIR;
+	else
+		cause = access(dirname(folder), W_OK | X_OK) == 0 ? 0 : errno;
 	if (cause)
-		st = refuse(output, cause, error);
+		status = refuse(output, cause, error);
 out:
-	return st;
-}
-
-/* Devices may have several writers, and some file systems have no locks. */
-static bool lock(int number)
-{
-	struct stat st;
-
-	if (fstat(number, &st) != 0 || !S_ISREG(st.st_mode))
-		return true;
-	if (flock(number, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-		return false;
-	return ftruncate(number, 0) == 0;
+	return status;
 }
 
 bb_status bb_output_open(const struct bb_output *output, FILE **file, struct bb_error *error)
@@ -138,6 +119,7 @@ bb_status bb_output_open(const struct bb_output *output, FILE **file, struct bb_
 	const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY;
 	char path[PATH_MAX];
 	int number, cause;
+	struct stat is;
 	bb_status st = resolve(output, path, error);
 
 	*file = NULL;
@@ -150,34 +132,16 @@ bb_status bb_output_open(const struct bb_output *output, FILE **file, struct bb_
 		errno = cause;
 		return st;
 	}
-	if (lock(number))
+	/* Devices may have several writers, and some file systems have no locks. */
+	if (fstat(number, &is) != 0 || !S_ISREG(is.st_mode) ||
+	    ((flock(number, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
+	     ftruncate(number, 0) == 0))
 		*file = fdopen(number, "w");
 	if (*file)
 		return BB_OK;
 	cause = errno;
 	close(number);
 	return refuse(output, cause, error);
-}
-
-static bool put(FILE *file, const struct bb_strbuf *text)
-{
-	return fwrite(bb_strbuf_text(text), 1, text->length, file) == text->length;
-}
-
-static bb_status print(struct bb_strbuf *text, struct bb_error *error)
-{
-	bb_status st = bb_standard_output(error);
-	bool good;
-
-	if (st != BB_OK)
-		return st;
-	if (text->text)
-		bb_printable_clean_lines(text->text);
-	errno = 0;
-	good = put(stdout, text) && fflush(stdout) == 0 && !bb_strbuf_failed(text);
-	return good ? BB_OK
-		    : bb_fail(error, BB_EINTERNAL, "stdout cannot be written: %s",
-			      strerror(errno ? errno : EIO));
 }
 
 bb_status bb_write_text(const char *path, struct bb_strbuf *text, struct bb_error *error)
@@ -188,15 +152,21 @@ bb_status bb_write_text(const char *path, struct bb_strbuf *text, struct bb_erro
 bb_status bb_output_write(const struct bb_output *output, struct bb_strbuf *text,
 			  struct bb_error *error)
 {
+	const bool printed = strcmp(output->path, "-") == 0;
 	bool good = !bb_strbuf_failed(text);
+	FILE *file = stdout;
 	bb_status st;
-	FILE *file;
 
-	if (strcmp(output->path, "-") == 0)
-		return print(text, error);
-	BB_TRY(st, bb_output_open(output, &file, error), out);
+	BB_TRY(st, printed ? bb_standard_output(error) : bb_output_open(output, &file, error), out);
+	if (printed && text->text)
+		bb_printable_clean_lines(text->text);
 	errno = good ? 0 : ENOMEM;
-	good = good && put(file, text) && fflush(file) == 0;
+	good = good && fwrite(bb_strbuf_text(text), 1, text->length, file) == text->length &&
+	       fflush(file) == 0;
+	if (printed)
+		return good ? BB_OK
+			    : bb_fail(error, BB_EINTERNAL, "stdout cannot be written: %s",
+				      strerror(errno ? errno : EIO));
 	if (!good)
 		bb_output_cut(file, 0);
 	good = fclose(file) == 0 && good;

@@ -29,24 +29,19 @@ static size_t fastest(const struct bb_recommendation *c, size_t best)
 	return found;
 }
 
-/* The candidate to name first: BEST, or the preferred one of those tied with it. */
-static size_t preferred(const struct bb_recommendation *c, size_t best)
+void bb_recommend(const struct bb_recommendation *c, struct bb_strbuf *out)
 {
-	for (size_t i = 0; c->preference && i < best; i++)
-		if (is_tied(c, best, i))
-			return i;
-	return best;
-}
+	const size_t best = fastest(c, c->n), next = best < c->n ? fastest(c, best) : c->n;
+	size_t first = best, ties = 0, before;
+	double ms;
 
-/* The best, and the others that are tied with it. */
-static void add_first(const struct bb_recommendation *c, size_t best, struct bb_strbuf *out)
-{
-	const double ms = 1e3 * c->list[best].seconds;
-	const size_t first = preferred(c, best);
-	size_t ties = 0;
-
-	for (size_t i = 0; i < c->n; i++)
+	if (c->n < 2)
+		return;
+	for (size_t i = c->n; i-- > 0;) {
 		ties += i != best && is_tied(c, best, i);
+		/* The preferred one of those tied with the best is named first. */
+		first = c->preference && i < best && is_tied(c, best, i) ? i : first;
+	}
 	if (ties == 0)
 		bb_strbuf_addf(out, "# Best %s: ", c->subject);
 	else
@@ -58,21 +53,12 @@ static void add_first(const struct bb_recommendation *c, size_t best, struct bb_
 			bb_strbuf_addf(out, " or %s", c->list[i].name);
 	if (ties >= MOST_NAMES)
 		bb_strbuf_addf(out, " or %zu more", ties + 1 - MOST_NAMES);
+	ms = 1e3 * c->list[best].seconds;
 	if (!isnan(ms))
 		bb_strbuf_addf(out, ", %.4g %s%s", ms < 10000 ? ms : ms / 1000,
 			       ms < 10000 ? "ms" : "s", c->unit);
 	if (ties > 0 && c->preference)
 		bb_strbuf_addf(out, "; the first needs %s than the others", c->preference);
-}
-
-void bb_recommend(const struct bb_recommendation *c, struct bb_strbuf *out)
-{
-	const size_t best = fastest(c, c->n), next = best < c->n ? fastest(c, best) : c->n;
-	size_t before;
-
-	if (c->n < 2)
-		return;
-	add_first(c, best, out);
 	if (next < c->n) {
 		bb_strbuf_addf(out, "; next: %s", c->list[next].name);
 		if (!isnan(c->list[next].seconds))

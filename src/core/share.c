@@ -46,24 +46,18 @@ bool bb_share_find(const char *installed, const char *source, char path[BB_SHARE
 
 /* ---- shelves ------------------------------------------------------------------------------- */
 
-/* XDG's rule: a variable that is empty or relative is ignored. */
-static bool user_folder(const struct bb_shelf *shelf, char path[BB_SHARE_PATH])
-{
-	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-
-	if (config && config[0] == '/')
-		return snprintf(path, BB_SHARE_PATH, "%s/busbench/%s", config, shelf->folder) <
-		       PATH_MAX;
-	return home && home[0] == '/' &&
-	       snprintf(path, BB_SHARE_PATH, "%s/.config/busbench/%s", home, shelf->folder) <
-		       PATH_MAX;
-}
-
 static int list_folders(const struct bb_shelf *shelf, char paths[FOLDERS][BB_SHARE_PATH])
 {
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
 	int n = 0;
 
-	n += user_folder(shelf, paths[n]);
+	/* XDG's rule: a variable that is empty or relative is ignored. */
+	if (config && config[0] == '/')
+		n += snprintf(paths[n], BB_SHARE_PATH, "%s/busbench/%s", config, shelf->folder) <
+		     PATH_MAX;
+	else if (home && home[0] == '/')
+		n += snprintf(paths[n], BB_SHARE_PATH, "%s/.config/busbench/%s", home,
+			      shelf->folder) < PATH_MAX;
 	n += bb_share_find(shelf->folder, shelf->source, paths[n]);
 	return n;
 }

@@ -11,6 +11,8 @@
 #define PROSE 24 /* columns that a last column of prose needs at least */
 #define RANGE_TEXT 64
 
+enum { HEADS, UNITS, ROWS }; /* lines; as many follow ROWS as there are rows */
+
 int bb_terminal_limit(FILE *file, int most)
 {
 	struct winsize size;
@@ -212,48 +214,26 @@ static int table_add_cell(const struct bb_text_table *t, size_t c, size_t at_tex
 	return at + 1 + column->width;
 }
 
-/* One line of the keys and of the columns from FIRST to END, from the texts that AT finds. */
-static void table_add_line(const struct bb_text_table *t, const char *mark, size_t first,
-			   size_t end,
-			   size_t (*find)(const struct bb_text_table *t, size_t row, size_t c),
-			   size_t row, struct bb_strbuf *out)
+/* Number LINE of the heads, the units and the rows: of the keys and the columns from FIRST to END.
+ */
+static void table_add_line(const struct bb_text_table *t, size_t line, size_t first, size_t end,
+			   struct bb_strbuf *out)
 {
+	const char *mark = line < ROWS ? "#" : t->mark ? t->mark : " ";
 	int at = bb_strbuf_columns(mark, strlen(mark));
 
 	bb_strbuf_add(out, mark);
-	for (size_t c = 0; c < t->nkeys; c++)
-		at = table_add_cell(t, c, find(t, row, c), at, out);
-	for (size_t c = first; c < end; c++)
-		at = table_add_cell(t, c, find(t, row, c), at, out);
+	for (size_t c = 0; c < end; c++)
+		if (c < t->nkeys || c >= first)
+			at = table_add_cell(t, c,
+					    line == HEADS ? t->columns[c].head
+					    : line == UNITS
+						    ? t->columns[c].unit
+						    : t->cells[(line - ROWS) * t->ncolumns + c],
+					    at, out);
 	while (out->length > 0 && out->text[out->length - 1] == ' ')
 		out->length--;
 	bb_strbuf_add(out, "\n");
-}
-
-static size_t table_head_at(const struct bb_text_table *t, size_t row, size_t c)
-{
-	return row == 0 ? t->columns[c].head : t->columns[c].unit;
-}
-
-static size_t table_cell_at(const struct bb_text_table *t, size_t row, size_t c)
-{
-	return t->cells[row * t->ncolumns + c];
-}
-
-static void table_add_block(const struct bb_text_table *t, size_t first, size_t end,
-			    struct bb_strbuf *out)
-{
-	bool units = false;
-
-	for (size_t c = 0; c < end; c++)
-		units |= (c < t->nkeys || c >= first) && !t->columns[c].dropped &&
-			 *table_text(t, t->columns[c].unit);
-	if (!t->headed)
-		table_add_line(t, "#", first, end, table_head_at, 0, out);
-	if (!t->headed && units)
-		table_add_line(t, "#", first, end, table_head_at, 1, out);
-	for (size_t row = 0; row < table_nrows(t); row++)
-		table_add_line(t, t->mark ? t->mark : " ", first, end, table_cell_at, row, out);
 }
 
 /* ---- columns that go ----------------------------------------------------------------- */
@@ -263,53 +243,38 @@ static bool table_is_unknown(const char *cell)
 	return !*cell || strcmp(cell, "-") == 0 || strcmp(cell, "N/A") == 0;
 }
 
-/* Are all cells of column C empty, or, unless EMPTY, the same? A single row has nothing to
-   compare. */
-static bool table_goes(const struct bb_text_table *t, size_t c, bool empty)
-{
-	const char *first = table_cell_text(t, 0, c);
-	bool goes = empty ? table_is_unknown(first) : table_nrows(t) > 1;
-
-	for (size_t row = 1; row < table_nrows(t) && goes; row++) {
-		const char *cell = table_cell_text(t, row, c);
-
-		goes = empty ? table_is_unknown(cell) : strcmp(first, cell) == 0;
-	}
-	return goes;
-}
-
-/* "step 2.5 ms"; without VALUE "step (ms)". A column without a head is named by its unit. */
-static void table_name_column(const struct bb_text_table *t, size_t c, const char *value,
-			      struct bb_strbuf *out)
-{
-	const char *head = table_text(t, t->columns[c].head);
-	const char *unit = table_text(t, t->columns[c].unit);
-	const bool bracketed = value && *unit == '(';
-
-	bb_strbuf_add(out, *head ? head : unit);
-	if (value)
-		bb_strbuf_addf(out, " %s", value);
-	if (*head && *unit)
-		bb_strbuf_addf(out, " %.*s", (int)strlen(unit) - 2 * bracketed, unit + bracketed);
-}
-
 /* Drop the columns that are EMPTY, or those with the same cell in all rows until the table fits,
-   and name them in a line. */
+   and name them in a line: "step 2.5 ms", or "step (ms)" if they are empty. */
 static void table_drop_columns(struct bb_text_table *t, bool empty, struct bb_strbuf *out)
 {
 	const char *before = empty ? "# Empty: " : "# In every row: ";
 	const size_t from = out->length;
 
-	for (size_t c = 0; c < t->ncolumns; c++) {
-		if (!empty && !bb_table_is_wide(t))
-			break;
-		if (t->columns[c].dropped || !table_goes(t, c, empty))
+	for (size_t c = 0; c < t->ncolumns && (empty || bb_table_is_wide(t)); c++) {
+		const char *head = table_text(t, t->columns[c].head);
+		const char *unit = table_text(t, t->columns[c].unit);
+		const char *value = table_cell_text(t, 0, c);
+		/* A single row has nothing to compare. */
+		bool goes = empty ? table_is_unknown(value) : table_nrows(t) > 1;
+		const bool bracketed = !empty && *unit == '(';
+
+		for (size_t row = 1; row < table_nrows(t) && goes; row++) {
+			const char *cell = table_cell_text(t, row, c);
+
+			goes = empty ? table_is_unknown(cell) : strcmp(value, cell) == 0;
+		}
+		if (t->columns[c].dropped || !goes)
 			continue;
 		t->columns[c].dropped = true;
-		if (!*table_text(t, t->columns[c].head) && !*table_text(t, t->columns[c].unit))
+		if (!*head && !*unit)
 			continue;
-		bb_strbuf_add(out, before);
-		table_name_column(t, c, empty ? NULL : table_cell_text(t, 0, c), out);
+		/* A column without a head is named by its unit. */
+		bb_strbuf_addf(out, "%s%s", before, *head ? head : unit);
+		if (!empty)
+			bb_strbuf_addf(out, " %s", value);
+		if (*head && *unit)
+			bb_strbuf_addf(out, " %.*s", (int)strlen(unit) - 2 * bracketed,
+				       unit + bracketed);
 		before = ", ";
 	}
 	bb_strbuf_add(out, *before == ',' ? "\n" : "");
@@ -343,13 +308,19 @@ void bb_table_print(struct bb_text_table *t, struct bb_strbuf *out)
 	left = table_limit(t) - 1 - table_width(t, 0, t->nkeys);
 	do {
 		size_t end = first < t->ncolumns ? first + 1 : first;
+		bool units = false;
 
 		while (end < t->ncolumns &&
 		       (!wide || t->columns[end].dropped || table_width(t, first, end + 1) <= left))
 			end++;
 		if (first > t->nkeys)
 			bb_strbuf_add(out, "#\n");
-		table_add_block(t, first, end, out);
+		for (size_t c = 0; c < end; c++)
+			units |= (c < t->nkeys || c >= first) && !t->columns[c].dropped &&
+				 *table_text(t, t->columns[c].unit);
+		for (size_t line = t->headed ? ROWS : HEADS; line < ROWS + table_nrows(t); line++)
+			if (line != UNITS || units)
+				table_add_line(t, line, first, end, out);
 		first = end;
 	} while (first < t->ncolumns);
 	/* Further rows may differ in what these had in common. */

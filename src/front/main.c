@@ -168,20 +168,6 @@ static int short_length(const char *name)
 			     : length);
 }
 
-static void add_tools(struct bb_strbuf *out)
-{
-	struct tool tool;
-
-	bb_strbuf_add(out, usage);
-	for (size_t i = 0; tool_at(i, &tool); i++) {
-		if (tool.group)
-			bb_strbuf_addf(out, "\n%s:\n", tool.group);
-		bb_strbuf_addf(out, "  %-*.*s%s\n", INDENT - 2, short_length(tool.name), tool.name,
-			       tool.brief);
-	}
-	bb_strbuf_add(out, hint);
-}
-
 /* For man pages and completions: the name of each tool, its command if it is one, and its brief. */
 static void add_schema(struct bb_strbuf *out)
 {
@@ -205,34 +191,7 @@ static void add_schema(struct bb_strbuf *out)
 
 /* ---- a tool -------------------------------------------------------------------------------- */
 
-static bb_status unknown_tool(const char *word, struct bb_error *error)
-{
-	const char *names[MOST_NAMES + 1] = {NULL}, *near;
-	struct tool list[MOST_NAMES];
-
-	for (size_t i = 0; i < MOST_NAMES && tool_at(i, &list[i]); i++) {
-		list[i].name[short_length(list[i].name)] = '\0';
-		names[i] = list[i].name;
-	}
-	near = bb_nearest(word, names);
-	return bb_fail(error, BB_EUSAGE, "%s: no such tool%s%s%s", word,
-		       near ? "; did you mean " : "; busbench alone lists them", near ? near : "",
-		       near ? "?" : "");
-}
-
-/* Becomes PATH with ARGV, whose first word is the tool. Returns only on failure. */
-static bb_status become(const char *path, char **argv, struct bb_error *error)
-{
-	if (access(path, F_OK) != 0)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "%s: not in this build, which lacks a library that it needs; there "
-			       "is no %s",
-			       argv[0], path);
-	argv[0] = (char *)path;
-	execv(path, argv);
-	return bb_fail(error, BB_EBACKEND, "%s cannot be run: %s", path, strerror(errno));
-}
-
+/* Becomes the program of TOOL with ARGV, whose first word is the tool. Returns only on failure. */
 static bb_status run_program(const struct tool *tool, char **argv, struct bb_error *error)
 {
 	char folder[PATH_MAX], path[BB_SHARE_PATH];
@@ -249,7 +208,14 @@ static bb_status run_program(const struct tool *tool, char **argv, struct bb_err
 		setenv("BUSBENCH_FOLDER", folder, 1);
 	if (!tool->script)
 		snprintf(path, sizeof(path), "%s/%s", folder, tool->name);
-	return become(path, argv, error);
+	if (access(path, F_OK) != 0)
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "%s: not in this build, which lacks a library that it needs; there "
+			       "is no %s",
+			       argv[0], path);
+	argv[0] = path;
+	execv(path, argv);
+	return bb_fail(error, BB_EBACKEND, "%s cannot be run: %s", path, strerror(errno));
 }
 
 static bb_status run_list(const struct tool *tool, int argc, char **argv, struct bb_error *error)
@@ -269,16 +235,24 @@ static bb_status run_list(const struct tool *tool, int argc, char **argv, struct
 static bb_status run_tool(int argc, char **argv, struct bb_error *error)
 {
 	const size_t length = strlen(argv[0]);
-	struct tool tool;
+	const char *names[MOST_NAMES + 1] = {NULL}, *near;
+	struct tool list[MOST_NAMES];
 
-	for (size_t i = 0; tool_at(i, &tool); i++) {
-		if (strcmp(argv[0], tool.name) != 0 && (length != (size_t)short_length(tool.name) ||
-							strncmp(argv[0], tool.name, length) != 0))
-			continue;
-		return tool.shelf ? run_list(&tool, argc, argv, error)
-				  : run_program(&tool, argv, error);
+	for (size_t i = 0; i < MOST_NAMES && tool_at(i, &list[i]); i++) {
+		struct tool *const tool = &list[i];
+		const size_t brief = (size_t)short_length(tool->name);
+
+		if (strcmp(argv[0], tool->name) == 0 ||
+		    (length == brief && strncmp(argv[0], tool->name, length) == 0))
+			return tool->shelf ? run_list(tool, argc, argv, error)
+					   : run_program(tool, argv, error);
+		tool->name[brief] = '\0';
+		names[i] = tool->name;
 	}
-	return unknown_tool(argv[0], error);
+	near = bb_nearest(argv[0], names);
+	return bb_fail(error, BB_EUSAGE, "%s: no such tool%s%s%s", argv[0],
+		       near ? "; did you mean " : "; busbench alone lists them", near ? near : "",
+		       near ? "?" : "");
 }
 
 static bb_status inform(int argc, char **argv, struct bb_error *error)
@@ -286,16 +260,25 @@ static bb_status inform(int argc, char **argv, struct bb_error *error)
 	struct bb_about about = {.help = true};
 	const struct bb_option_table tables[] = {{bb_about_rows, &about, NULL}, {NULL, NULL, NULL}};
 	struct bb_strbuf out = {0};
+	struct tool tool;
 	bb_status st = BB_OK;
 
 	if (argc > 1)
 		BB_TRY(st, bb_options_parse(tables, argc, argv, error), out);
-	if (about.help_schema)
+	if (about.help_schema) {
 		add_schema(&out);
-	else if (about.version)
+	} else if (about.version) {
 		bb_strbuf_addf(&out, "busbench %s\n%s", BB_VERSION, bb_build_facts);
-	else
-		add_tools(&out);
+	} else {
+		bb_strbuf_add(&out, usage);
+		for (size_t i = 0; tool_at(i, &tool); i++) {
+			if (tool.group)
+				bb_strbuf_addf(&out, "\n%s:\n", tool.group);
+			bb_strbuf_addf(&out, "  %-*.*s%s\n", INDENT - 2, short_length(tool.name),
+				       tool.name, tool.brief);
+		}
+		bb_strbuf_add(&out, hint);
+	}
 	st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
 out:
