@@ -304,17 +304,14 @@ static bool find_algorithm(const struct bb_question *q, struct bb_nccl_call *cal
 	if (best < BB_NCCL_ANY || allowed == ANY || bb_nccl_lacks(call->collective, BB_NCCL_ANY))
 		return best < BB_NCCL_ANY || strncasecmp(name, "auto", length) == 0;
 	for (int a = 0; a < BB_NCCL_ALGORITHMS; a++) {
-		enum bb_nccl_algorithm algorithm;
-		enum bb_nccl_protocol protocol;
+		struct bb_nccl_call chosen;
 		double time;
 
 		call->algorithm = (enum bb_nccl_algorithm)a;
-		if (!(allowed >> a & 1) ||
-		    !bb_nccl_choose(&q->machine->constants, call, &algorithm, &protocol))
+		if (!(allowed >> a & 1) || !bb_nccl_choose(&q->machine->constants, call, &chosen))
 			continue;
-		time = bb_nccl_time(&q->machine->constants, call->machine, BB_NCCL_AS_TUNED,
-				    call->collective, algorithm, protocol, call->bytes);
-		best = time < least ? algorithm : best;
+		time = bb_nccl_time(&q->machine->constants, &chosen, BB_NCCL_AS_TUNED);
+		best = time < least ? chosen.algorithm : best;
 		least = fmin(least, time);
 	}
 	call->algorithm = best;
@@ -343,8 +340,7 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 				    .machine = &m->nccl,
 				    .in_place = in_place,
 				    .bytes = size};
-	enum bb_nccl_algorithm algorithm;
-	enum bb_nccl_protocol protocol;
+	struct bb_nccl_call chosen;
 	const bool beyond_racks = m->nccl.wide && m->nccl.nodes > m->constants.racks_measured;
 	enum bb_nccl_interval_class class;
 	struct bb_nccl_basis basis;
@@ -355,8 +351,6 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 	if (!m->cluster || !m->constants.generation || !call.collective ||
 	    !find_algorithm(q, &call))
 		return false;
-	algorithm = call.algorithm;
-	protocol = call.protocol;
 	prediction->time = bb_nccl_call_time(&m->constants, &call);
 	if (!isfinite(prediction->time))
 		return false;
@@ -369,9 +363,10 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 	prediction->near_high = m->constants.interval_high[class] * prediction->time;
 	prediction->low = low * prediction->time;
 	prediction->high = high * prediction->time;
-	if (bb_nccl_choose(&m->constants, &call, &algorithm, &protocol))
+	if (bb_nccl_choose(&m->constants, &call, &chosen))
 		snprintf(prediction->choice, sizeof(prediction->choice), "%s:%s",
-			 bb_nccl_algorithm_name(algorithm), bb_nccl_protocol_name(protocol));
+			 bb_nccl_algorithm_name(chosen.algorithm),
+			 bb_nccl_protocol_name(chosen.protocol));
 	return true;
 }
 

@@ -61,8 +61,7 @@ static double measured_busbw(const struct bb_nccl_constants *c, const struct bb_
 	const double bytes = 0x1p40;
 
 	return factor * bytes /
-	       bb_nccl_time(c, m, BB_NCCL_AS_MEASURED, collective, BB_NCCL_RING, BB_NCCL_SIMPLE,
-			    bytes);
+	       time_of(c, m, BB_NCCL_AS_MEASURED, collective, BB_NCCL_RING, BB_NCCL_SIMPLE, bytes);
 }
 
 static void close_to(double got, double want)
@@ -81,8 +80,8 @@ static void test_through_host(void **state)
 	close_to(measured_busbw(&c, &two, &bb_all_reduce, 1), 6 * GB * 0.98 * c.host_part);
 	close_to(measured_busbw(&c, &two, &bb_broadcast, 1), 12 * GB * 0.98);
 	close_to(measured_busbw(&c, &eight, &bb_broadcast, 1), 6 * GB * 0.98 * c.host_part);
-	assert_true(isinf(bb_nccl_time(&c, &two, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
-				       BB_NCCL_LL128, MIB)));
+	assert_true(isinf(time_of(&c, &two, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
+				  BB_NCCL_LL128, MIB)));
 }
 
 /* SMs load and store each byte 5 times in an all_gather of two ranks, 4 times in an all_reduce. */
@@ -106,15 +105,15 @@ static void test_staged(void **state)
 	struct bb_nccl_machine m = through_host(2, 2);
 	const double direct = measured_busbw(&c, &m, &bb_all_reduce, 1);
 
-	assert_true(isinf(bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
-				       BB_NCCL_LL128, MIB)));
+	assert_true(isinf(time_of(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
+				  BB_NCCL_LL128, MIB)));
 	m.near_nics = true;
-	assert_true(bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
-				 BB_NCCL_LL128, MIB) < 1);
+	assert_true(time_of(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_LL128,
+			    MIB) < 1);
 	m.staged = true;
 	close_to(measured_busbw(&c, &m, &bb_all_reduce, 1), direct * c.staged_part);
-	assert_true(isinf(bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
-				       BB_NCCL_LL128, MIB)));
+	assert_true(isinf(time_of(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_RING,
+				  BB_NCCL_LL128, MIB)));
 }
 
 /* Each kind of machine has a name of its own. Few like it, or on fewer nodes, give the wide
@@ -186,52 +185,52 @@ static void test_by_hand(void **state)
 	struct bb_nccl_machine m = machine(80, 1, 8);
 	const enum bb_nccl_view tuned = BB_NCCL_AS_TUNED;
 
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_LL, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_LL, MIB),
 	     (6.6 + 14 * 0.6) * US + MIB * 14 / 8 / (87.7 * GB));
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
 	     (8.4 + 14 * 3.4) * US + MIB * 14 / 8 / (240 * GB));
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_LL128, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_LL128, MIB),
 	     (14 + 7 * 1.9) * US + MIB * 7 / 8 / (0.92 * 240 * GB));
 	/* 2^14 * 64 bytes: half of a tree's rate, Simple, is its share there. */
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE, MIB),
 	     (8.4 + 14 * 4) * US + MIB / (0.5 * 0.92 * 240 * GB * 0.5));
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL, MIB),
 	     (6.8 + 14 * 0.6) * US + MIB / (0.5 * 0.92 * 240 * GB / 3.8 * 0.5));
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL128, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL128, MIB),
 	     (14 + 14 * 1.25) * US + MIB / (0.5 * 0.92 * 240 * GB * 7 / 9 * 0.6));
 	/* Beyond 512 MiB NCCL has no share of a tree any more. */
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE, 512 * MIB),
+	near(time_of(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE, 512 * MIB),
 	     (8.4 + 14 * 4) * US + 512 * MIB / (0.5 * 0.92 * 240 * GB));
 	/* Over two nodes NCCL counts a tree's rate within a node, up to twice that of its NIC; a
 	 * NIC's latency counts twice for Simple. */
 	m = machine(80, 2, 16);
 	m.nic_rate = 6 * GB;
 	m.nic_latency = 10 * US;
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE, MIB),
 	     (8.4 + 2 * (7 * 4 + 14 + 20)) * US + MIB / (0.5 * 0.92 * 96 * GB * 0.5));
-	near(bb_nccl_time(&c, &m, tuned, &bb_reduce_scatter, BB_NCCL_RING, BB_NCCL_LL, 64),
+	near(time_of(&c, &m, tuned, &bb_reduce_scatter, BB_NCCL_RING, BB_NCCL_LL, 64),
 	     (6.6 + 14 * 1 + 2.7 + 10) * US + 64.0 * 15 / 16 / (24 * GB));
 	/* A broadcast over rings counts a hop of each rank, one if all rings are the same, and no
 	   NIC; an AMD hands over in 2 us. */
-	near(bb_nccl_time(&c, &m, tuned, &bb_broadcast, BB_NCCL_RING, BB_NCCL_LL128, MIB),
+	near(time_of(&c, &m, tuned, &bb_broadcast, BB_NCCL_RING, BB_NCCL_LL128, MIB),
 	     (14 + 16 * 4) * US + MIB / (0.92 * 48 * GB));
-	near(bb_nccl_time(&c, &m, tuned, &bb_reduce, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&c, &m, tuned, &bb_reduce, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
 	     (8.4 + 16 * 14) * US + MIB / (48 * GB));
 	m.rails = 1;
-	near(bb_nccl_time(&c, &m, tuned, &bb_broadcast, BB_NCCL_RING, BB_NCCL_LL128, MIB),
+	near(time_of(&c, &m, tuned, &bb_broadcast, BB_NCCL_RING, BB_NCCL_LL128, MIB),
 	     (14 + 4) * US + MIB / (0.92 * 6 * GB));
 	m.rails = 8;
 	m.amd = true;
-	near(bb_nccl_time(&c, &m, tuned, &bb_reduce_scatter, BB_NCCL_RING, BB_NCCL_LL, 64),
+	near(time_of(&c, &m, tuned, &bb_reduce_scatter, BB_NCCL_RING, BB_NCCL_LL, 64),
 	     (6.6 + 14 * 2 + 2.7 + 10) * US + 64.0 * 15 / 16 / (22.5 * GB));
 	/* PAT: one GPU on each of eight nodes, with a tree's latency of the network. */
 	m = machine(80, 8, 8);
 	m.rails = 1;
 	m.nic_rate = 24 * GB;
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_PAT, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_gather, BB_NCCL_PAT, BB_NCCL_SIMPLE, MIB),
 	     (8 + 3 * 14 / 3.5 + 8 * 2.8) * US + MIB / (0.75 * 24 * GB));
 	/* Trees there are not balanced, and have one channel. */
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL, MIB),
 	     (6.8 + 2 * 3 * 5) * US + MIB / (0.5 * 17.8 * GB / 3.8 * 0.85 * 0.5));
 }
 
@@ -247,10 +246,8 @@ static double channels_rate(int sm, int gpus, double nic_rate, double gpu_rate)
 	m.nic_rate = nic_rate;
 	m.gpu_rate = gpu_rate;
 	m.net_rate = INFINITY;
-	some = bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_gather, BB_NCCL_RING, BB_NCCL_LL128,
-			    1e9);
-	more = bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_gather, BB_NCCL_RING, BB_NCCL_LL128,
-			    2e9);
+	some = time_of(&c, &m, BB_NCCL_AS_TUNED, &bb_all_gather, BB_NCCL_RING, BB_NCCL_LL128, 1e9);
+	more = time_of(&c, &m, BB_NCCL_AS_TUNED, &bb_all_gather, BB_NCCL_RING, BB_NCCL_LL128, 2e9);
 	return 1e9 * (2 * gpus - 1) / (2 * gpus) / (more - some);
 }
 
@@ -327,19 +324,17 @@ static void test_plugin(void **state)
 	double none[BB_NCCL_PROTOCOLS];
 
 	for (int p = BB_NCCL_LL; p < BB_NCCL_PROTOCOLS; p++)
-		none[p] = bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_TREE, p,
-				       MIB);
+		none[p] = time_of(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_TREE, p, MIB);
 	for (int kind = BB_NICS_OTHER; kind <= BB_NICS_EFA_LATER; kind++) {
 		const double more[] = {0, 0, 75 * US, 20 * US, 35 * US};
 
 		m.nics = kind;
-		near(bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_TREE,
-				  BB_NCCL_LL, MIB),
+		near(time_of(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL,
+			     MIB),
 		     none[BB_NCCL_LL] + 2 * more[kind]);
 	}
 	m.nic_latency = 1 * US;
-	near(bb_nccl_time(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE,
-			  MIB),
+	near(time_of(&c, &m, BB_NCCL_AS_TUNED, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_SIMPLE, MIB),
 	     none[BB_NCCL_SIMPLE] + 4 * US);
 }
 
@@ -353,17 +348,17 @@ static void test_by_generation(void **state)
 
 	m.gpu_rate = 120 * GB;
 	m.nic_rate = 6 * GB;
-	near(bb_nccl_time(&v100, &m, tuned, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&v100, &m, tuned, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
 	     1.9 * (8.4 + 28 * 3.4 + 2 * 14) * US + MIB * 30 / 16 / (48 * GB));
 	/* Eight heads, each at most with the limit of a channel, or with the rate of a NIC. */
 	m = machine(90, 2, 16);
-	near(bb_nccl_time(&h100, &m, tuned, &bb_all_reduce, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&h100, &m, tuned, &bb_all_reduce, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, MIB),
 	     (25 + 2 * 20.9) * US + MIB * 30 / 16 / (8 * 57.7 * GB));
 	m = machine(100, 4, 32);
-	near(bb_nccl_time(&b200, &m, tuned, &bb_all_reduce, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&b200, &m, tuned, &bb_all_reduce, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, MIB),
 	     (25 + 4 * 20.9) * US + MIB * 62 / 32 / (8 * 48 * GB));
 	m.x86 = true;
-	near(bb_nccl_time(&b200, &m, tuned, &bb_all_reduce, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&b200, &m, tuned, &bb_all_reduce, BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, MIB),
 	     (25 + 4 * 20.9) * US + MIB * 62 / 32 / (8 * 48 * GB * 0.5));
 }
 
@@ -375,8 +370,8 @@ static void test_nvls_bound(void **state)
 	for (int n = 3; n <= 8; n++) {
 		const struct bb_nccl_machine m = machine(90, 1, n);
 		const double size = 0x1p40;
-		const double time = bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce,
-						 BB_NCCL_NVLS, BB_NCCL_SIMPLE, size);
+		const double time = time_of(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce,
+					    BB_NCCL_NVLS, BB_NCCL_SIMPLE, size);
 		const double busbw = size / time * 2 * (n - 1) / n;
 		const double bound = c.nvls_rate * 2 * (n - 1) / (n + 1);
 
@@ -391,12 +386,12 @@ static void test_nvls_of_slow_links(void **state)
 	const struct bb_nccl_constants c = constants(90);
 	struct bb_nccl_machine m = machine(90, 1, 8);
 	const double size = 0x1p40;
-	const double whole = bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLS,
-					  BB_NCCL_SIMPLE, size);
+	const double whole = time_of(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLS,
+				     BB_NCCL_SIMPLE, size);
 
 	m.gpu_rate /= 2;
-	assert_float_equal(bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLS,
-					BB_NCCL_SIMPLE, size) /
+	assert_float_equal(time_of(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLS,
+				   BB_NCCL_SIMPLE, size) /
 				   whole,
 			   2, 1e-3);
 }
@@ -410,11 +405,11 @@ static void test_nvlstree_heads(void **state)
 	double eight;
 
 	m.net_rate = INFINITY;
-	eight = bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLSTREE,
-			     BB_NCCL_SIMPLE, size);
+	eight = time_of(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLSTREE,
+			BB_NCCL_SIMPLE, size);
 	m.rails = 4;
-	assert_float_equal(bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce,
-					BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, size) /
+	assert_float_equal(time_of(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLSTREE,
+				   BB_NCCL_SIMPLE, size) /
 				   eight,
 			   1.25 / 1.125, 1e-3);
 	m.rails = 1;
@@ -437,11 +432,10 @@ static enum bb_nccl_algorithm chosen_on(const struct bb_nccl_constants *c,
 					const struct bb_nccl_machine *m, double bytes)
 {
 	const struct bb_nccl_call call = sum_of_floats(m, BB_NCCL_ANY, BB_NCCL_ANY_PROTOCOL, bytes);
-	enum bb_nccl_algorithm algorithm;
-	enum bb_nccl_protocol protocol;
+	struct bb_nccl_call chosen;
 
-	assert_true(bb_nccl_choose(c, &call, &algorithm, &protocol));
-	return algorithm;
+	assert_true(bb_nccl_choose(c, &call, &chosen));
+	return chosen.algorithm;
 }
 
 static enum bb_nccl_algorithm chosen(const char *versions, int sm, int nodes, int ranks,
@@ -485,32 +479,32 @@ static void test_newer(void **state)
 	const enum bb_nccl_view tuned = BB_NCCL_AS_TUNED;
 	double factor = 1 + 0.4 * (1 - pow(0.25, 6));
 
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
 	     factor * lat + MIB * 7 / 8 / rate);
-	near(bb_nccl_time(&now, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&now, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
 	     lat + MIB * 7 / 8 / rate);
 	factor = 1 + (0.4 - 0.05) * (1 - pow(0.25, 6));
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE,
-			  384 * kib * 32 * n),
+	near(time_of(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE,
+		     384 * kib * 32 * n),
 	     factor * lat + 384 * kib * 32 * 7 / rate);
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, 8),
+	near(time_of(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, 8),
 	     lat + 7 / rate);
-	near(bb_nccl_time(&c, &m, tuned, &bb_broadcast, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&c, &m, tuned, &bb_broadcast, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
 	     (8.4 + 3.4) * US + MIB / rate);
 	m = machine(100, 1, 2);
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, MIB),
 	     (8.4 + 3.4) * US + MIB / 2 / rate);
 	m = machine(100, 2, 16);
 	m.nic_rate = 6 * GB;
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL128, 32),
+	near(time_of(&c, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL128, 32),
 	     (14 + 14 * 1.25 + 2 * 8.5) * US + 32 / (0.5 * 0.92 * 48 * GB * 120 / 128));
-	near(bb_nccl_time(&now, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL128, 32),
+	near(time_of(&now, &m, tuned, &bb_all_reduce, BB_NCCL_TREE, BB_NCCL_LL128, 32),
 	     (14 + 14 * 1.25 + 2 * 8.5) * US + 32 / (0.5 * 0.92 * 96 * GB * 120 / 128));
 	m = machine(100, 2, 2);
 	m.rails = 1;
-	near(bb_nccl_time(&c, &m, tuned, &bb_all_gather, BB_NCCL_PAT, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&c, &m, tuned, &bb_all_gather, BB_NCCL_PAT, BB_NCCL_SIMPLE, MIB),
 	     (8 + 14 / 3.5 + 2 * 2.8) * US + MIB / (0.75 * 48 * GB));
-	near(bb_nccl_time(&now, &m, tuned, &bb_all_gather, BB_NCCL_PAT, BB_NCCL_SIMPLE, MIB),
+	near(time_of(&now, &m, tuned, &bb_all_gather, BB_NCCL_PAT, BB_NCCL_SIMPLE, MIB),
 	     (8 + 14 / 3.5 + 2 * 2.8) * US + MIB / (0.75 * 96 * GB));
 }
 
@@ -520,14 +514,13 @@ static void test_forced(void **state)
 	const struct bb_nccl_constants c = constants(90);
 	const struct bb_nccl_machine one = machine(90, 1, 8), two = machine(90, 2, 16);
 	struct bb_nccl_call call = sum_of_floats(&one, BB_NCCL_RING, BB_NCCL_LL, 0x1p33);
-	enum bb_nccl_algorithm algorithm;
-	enum bb_nccl_protocol protocol;
+	struct bb_nccl_call chosen;
 
-	assert_true(bb_nccl_choose(&c, &call, &algorithm, &protocol));
-	assert_int_equal(algorithm, BB_NCCL_RING);
-	assert_int_equal(protocol, BB_NCCL_LL);
+	assert_true(bb_nccl_choose(&c, &call, &chosen));
+	assert_int_equal(chosen.algorithm, BB_NCCL_RING);
+	assert_int_equal(chosen.protocol, BB_NCCL_LL);
 	call = sum_of_floats(&one, BB_NCCL_NVLSTREE, BB_NCCL_ANY_PROTOCOL, MIB);
-	assert_false(bb_nccl_choose(&c, &call, &algorithm, &protocol));
+	assert_false(bb_nccl_choose(&c, &call, &chosen));
 	assert_non_null(bb_nccl_unfit(&c, &one, BB_NCCL_NVLSTREE));
 	assert_non_null(bb_nccl_unfit(&c, &two, BB_NCCL_NVLS));
 	assert_non_null(bb_nccl_unfit(&c, &two, BB_NCCL_PAT));
@@ -559,8 +552,8 @@ static void test_sense(void **state)
 		double before = 0;
 
 		for (double bytes = 0; bytes < 0x1p36; bytes = bytes < 8 ? 8 : 1.19 * bytes) {
-			const double time = bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED,
-							 collectives[rest / 20], a, p, bytes);
+			const double time = time_of(&c, &m, BB_NCCL_AS_MEASURED,
+						    collectives[rest / 20], a, p, bytes);
 
 			if (time == INFINITY)
 				break;
@@ -584,23 +577,23 @@ static void test_messages(void **state)
 
 	/* Parts of 16 KiB go by LL, which moves as many flags: of two messages each has a channel.
 	 */
-	near(bb_nccl_messages_time(&c, &one, &bb_alltoall, 8 * 0x1p14),
+	near(messages_time_of(&c, &one, &bb_alltoall, 8 * 0x1p14),
 	     c.messages_base + (1 + half) * 2 * 0x1p14 / sm);
 	/* Of 32 channels eight ranks have four each, up to 64 MiB; then as many as 16 MiB need. */
-	near(bb_nccl_messages_time(&c, &one, &bb_sendrecv, 0x1p26),
+	near(messages_time_of(&c, &one, &bb_sendrecv, 0x1p26),
 	     simple + 0x1p24 / sm + half * chunk / sm);
-	near(bb_nccl_messages_time(&c, &one, &bb_sendrecv, 0x1p27),
+	near(messages_time_of(&c, &one, &bb_sendrecv, 0x1p27),
 	     simple + 0x1p24 / sm + half * chunk / sm);
-	near(bb_nccl_messages_time(&c, &one, &bb_sendrecv, 0x1p34),
+	near(messages_time_of(&c, &one, &bb_sendrecv, 0x1p34),
 	     simple + (0x1p34 + half * 32 * chunk) / links);
-	near(bb_nccl_messages_time(&c, &one, &bb_gather, 0x1p26),
+	near(messages_time_of(&c, &one, &bb_gather, 0x1p26),
 	     simple + 7 * (0x1p23 + half * 4 * chunk) / fmin(links, 28 * sm));
 	/* 24 of 31 peers are beyond a NIC of 388/8 GB/s, each on up to four channels. */
-	near(bb_nccl_messages_time(&c, &many, &bb_alltoall, 0x1p34),
+	near(messages_time_of(&c, &many, &bb_alltoall, 0x1p34),
 	     simple + (14 - 2.7 + 24 * 2.7) * US + 24 * (0x1p29 + half * 4 * 0x1p17) / nic);
-	assert_true(bb_nccl_messages_time(&c, &one, &bb_all_reduce, 8) == INFINITY);
-	assert_true(bb_nccl_messages_time(&c, &many, &bb_alltoallv, 0x1p34) ==
-		    bb_nccl_messages_time(&c, &many, &bb_alltoall, 0x1p34));
+	assert_true(messages_time_of(&c, &one, &bb_all_reduce, 8) == INFINITY);
+	assert_true(messages_time_of(&c, &many, &bb_alltoallv, 0x1p34) ==
+		    messages_time_of(&c, &many, &bb_alltoall, 0x1p34));
 }
 
 /* Over PCIe messages reach what rings do, and a root's bytes from peers and from its NIC pass one
@@ -614,14 +607,13 @@ static void test_messages_of_slots(void **state)
 	slots.nvlink = two.nvlink = false;
 	slots.gpu_rate = two.gpu_rate = 48 * GB;
 	slots.gpu_share = two.gpu_share = 0.5;
-	assert_true(bb_nccl_messages_time(&c, &slots, &bb_sendrecv, bytes) > bytes / (24 * GB));
-	assert_true(bb_nccl_messages_time(&c, &slots, &bb_sendrecv, bytes) <
-		    1.01 * bytes / (24 * GB));
-	assert_true(bb_nccl_messages_time(&c, &two, &bb_gather, bytes) > bytes * 7 / 8 / (24 * GB));
+	assert_true(messages_time_of(&c, &slots, &bb_sendrecv, bytes) > bytes / (24 * GB));
+	assert_true(messages_time_of(&c, &slots, &bb_sendrecv, bytes) < 1.01 * bytes / (24 * GB));
+	assert_true(messages_time_of(&c, &two, &bb_gather, bytes) > bytes * 7 / 8 / (24 * GB));
 	two = machine(90, 2, 16);
-	assert_true(bb_nccl_messages_time(&old, &two, &bb_sendrecv, bytes) >
+	assert_true(messages_time_of(&old, &two, &bb_sendrecv, bytes) >
 		    bytes / (2 * old.messages_net_channel));
-	assert_true(bb_nccl_messages_time(&c, &two, &bb_sendrecv, bytes) <
+	assert_true(messages_time_of(&c, &two, &bb_sendrecv, bytes) <
 		    0.8 * bytes / (2 * c.messages_net_channel));
 }
 
@@ -632,9 +624,8 @@ static void test_issue(void **state)
 	struct bb_nccl_machine m = machine(80, 1, 8);
 
 	m.issue = 36 * US;
-	near(bb_nccl_messages_time(&c, &m, &bb_alltoall, 1024),
-	     36 * US * (1 + 7 * c.messages_issue));
-	near(bb_nccl_messages_time(&c, &m, &bb_sendrecv, 1024), 36 * US * (1 + c.messages_issue));
+	near(messages_time_of(&c, &m, &bb_alltoall, 1024), 36 * US * (1 + 7 * c.messages_issue));
+	near(messages_time_of(&c, &m, &bb_sendrecv, 1024), 36 * US * (1 + c.messages_issue));
 }
 
 /* Counted by hand on the drawings in NCCL's src/graph/trees.cc. */
@@ -685,10 +676,10 @@ static void test_tapers(void **state)
 	bb_nccl_taper(&m.taper, 12, 6, 1, 2);
 	near(m.taper.ring, 2);
 	assert_int_equal(chosen_on(&c, &plain, size), chosen_on(&c, &m, size));
-	assert_true(bb_nccl_time(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLSTREE,
-				 BB_NCCL_SIMPLE, size) >
-		    1.9 * bb_nccl_time(&c, &plain, BB_NCCL_AS_MEASURED, &bb_all_reduce,
-				       BB_NCCL_NVLSTREE, BB_NCCL_SIMPLE, size));
+	assert_true(time_of(&c, &m, BB_NCCL_AS_MEASURED, &bb_all_reduce, BB_NCCL_NVLSTREE,
+			    BB_NCCL_SIMPLE, size) > 1.9 * time_of(&c, &plain, BB_NCCL_AS_MEASURED,
+								  &bb_all_reduce, BB_NCCL_NVLSTREE,
+								  BB_NCCL_SIMPLE, size));
 }
 
 static void test_unknown_gpu(void **state)

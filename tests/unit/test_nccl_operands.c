@@ -87,11 +87,11 @@ static bool has_protocol(enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol
 
 static int differs(const struct bb_nccl_constants *c, const struct bb_nccl_call *call, bool wanted)
 {
-	enum bb_nccl_algorithm algorithm;
-	enum bb_nccl_protocol protocol;
-	const bool got = bb_nccl_choose(c, call, &algorithm, &protocol);
+	struct bb_nccl_call chosen;
+	const bool got = bb_nccl_choose(c, call, &chosen);
 
-	if (got == wanted && (!got || (algorithm == call->algorithm && protocol == call->protocol)))
+	if (got == wanted &&
+	    (!got || (chosen.algorithm == call->algorithm && chosen.protocol == call->protocol)))
 		return 0;
 	print_message("%s %s %s by %s:%s is %s\n", call->collective->name,
 		      bb_dtype_name(call->dtype), bb_op_name(call->op),
@@ -156,11 +156,10 @@ static enum bb_nccl_algorithm chosen(const struct bb_nccl_machine *m,
 					  .dtype = dtype,
 					  .op = op,
 					  .bytes = bytes};
-	enum bb_nccl_algorithm algorithm;
-	enum bb_nccl_protocol protocol;
+	struct bb_nccl_call chosen;
 
-	assert_true(bb_nccl_choose(&c, &call, &algorithm, &protocol));
-	return algorithm;
+	assert_true(bb_nccl_choose(&c, &call, &chosen));
+	return chosen.algorithm;
 }
 
 /* Whatever is requested, auto picks what the table has, and NVLS where sums of floats get it. */

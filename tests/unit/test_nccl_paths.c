@@ -110,16 +110,16 @@ static double times_as_long(int nodes, double factor, int from, int to,
 				    .dtype = BB_FLOAT,
 				    .bytes = bytes};
 	const double time = bb_nccl_call_time(&c, &call);
-	enum bb_nccl_algorithm chosen[2] = {0};
-	enum bb_nccl_protocol by[2] = {0};
+	struct bb_nccl_call chosen[2] = {{NULL}};
 
 	assert_null(bb_nccl_path_unknown(&c, &call));
 	if (collective != &bb_alltoall)
-		assert_true(bb_nccl_choose(&c, &call, &chosen[0], &by[0]));
+		assert_true(bb_nccl_choose(&c, &call, &chosen[0]));
 	call.machine = &sound;
 	if (collective != &bb_alltoall)
-		assert_true(bb_nccl_choose(&c, &call, &chosen[1], &by[1]));
-	assert_true(chosen[0] == chosen[1] && by[0] == by[1]);
+		assert_true(bb_nccl_choose(&c, &call, &chosen[1]));
+	assert_true(chosen[0].algorithm == chosen[1].algorithm &&
+		    chosen[0].protocol == chosen[1].protocol);
 	return time / bb_nccl_call_time(&c, &call);
 }
 

@@ -125,9 +125,9 @@ static int differs(const struct logged *row, enum bb_nccl_protocol protocol,
 	const double *want = row->tuner[protocol];
 	const double bytes = 32;
 	const double latency =
-		bb_nccl_time(c, &m, BB_NCCL_AS_TUNED, row->collective, row->algorithm, protocol, 0);
-	const double time = bb_nccl_time(c, &m, BB_NCCL_AS_TUNED, row->collective, row->algorithm,
-					 protocol, bytes);
+		time_of(c, &m, BB_NCCL_AS_TUNED, row->collective, row->algorithm, protocol, 0);
+	const double time =
+		time_of(c, &m, BB_NCCL_AS_TUNED, row->collective, row->algorithm, protocol, bytes);
 	const double rate = 1e-9 * bytes / (time - latency);
 
 	if (want[1] == 0)

@@ -124,9 +124,7 @@ static const char *nccl_refuses(const struct bb_group *group, const struct bb_ca
 {
 	const struct bb_nccl_constants *c = &group->context->nccl;
 	const struct bb_nccl_machine *machine = &group->machines[group->context->nscenarios - 1];
-	struct bb_nccl_call asked = call_of(machine, call);
-	enum bb_nccl_algorithm algorithm;
-	enum bb_nccl_protocol protocol;
+	struct bb_nccl_call asked = call_of(machine, call), chosen;
 	const char *why = call->native->refuses(call->native, call->collective);
 
 	if (why)
@@ -140,7 +138,7 @@ static const char *nccl_refuses(const struct bb_group *group, const struct bb_ca
 	if (is_messages(call))
 		return NULL;
 	asked.bytes = 1;
-	return bb_nccl_choose(c, &asked, &algorithm, &protocol) ? NULL
+	return bb_nccl_choose(c, &asked, &chosen) ? NULL
 	       : asked.protocol == BB_NCCL_ANY_PROTOCOL
 		       ? "NCCL finds no channels for this algorithm on these links"
 		       : "NCCL does not run this protocol on such a machine";
@@ -157,13 +155,12 @@ static const char *nccl_refuses_fault(const struct bb_group *group, const struct
 static void write_choice(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 			 char text[BB_CHOSEN_TEXT])
 {
-	enum bb_nccl_algorithm algorithm;
-	enum bb_nccl_protocol protocol;
+	struct bb_nccl_call chosen;
 
 	text[0] = '\0';
-	if (bb_nccl_choose(c, call, &algorithm, &protocol))
-		snprintf(text, BB_CHOSEN_TEXT, "%s:%s", bb_nccl_algorithm_name(algorithm),
-			 bb_nccl_protocol_name(protocol));
+	if (bb_nccl_choose(c, call, &chosen))
+		snprintf(text, BB_CHOSEN_TEXT, "%s:%s", bb_nccl_algorithm_name(chosen.algorithm),
+			 bb_nccl_protocol_name(chosen.protocol));
 }
 
 /* How many times as long other versions take for CALL, which is made of messages, where that

@@ -53,10 +53,17 @@ static void cost_row(const struct bb_cost_model *m, const struct bb_cost *cost, 
 		bytes[1] = (place - knot) * work;
 }
 
-/* Set the numbers of ranks and the knots of M to those of N POINTS. */
-static void find_values(struct bb_cost_model *m, const struct bb_point *points, size_t n)
+/* Fit M to N POINTS: numbers of ranks, knots, and least squares of A x = 1 with x >= 0, by
+   coordinates. A row of A has the coefficient of each
+   unknown in the time of a point, over that time. Unknowns of bytes are increments over the knot
+   before and never negative, as more bytes are not in faster memory. Otherwise the latency of a
+   round would pass for slow bytes of short messages. */
+static void cost_fit(struct bb_cost_model *m, const struct bb_point *points, size_t n)
 {
-	double least = INFINITY, most = 1;
+	double square[BB_MOST_VALUES][BB_MOST_VALUES] = {{0}}, sum[BB_MOST_VALUES] = {0},
+	       *x = m->values; /* A'A, A'1 */
+	double least_size = INFINITY, most_size = 1, most = 0;
+	int unknowns;
 
 	m->ncounts = 0;
 	for (const struct bb_point *p = points; p < points + n; p++) {
@@ -66,27 +73,13 @@ static void find_values(struct bb_cost_model *m, const struct bb_point *points, 
 			known++;
 		if (known == m->ncounts && known < BB_MOST_COUNTS)
 			m->counts[m->ncounts++] = p->cost.nranks;
-		least = fmin(least, fmax(p->cost.size, 1));
-		most = fmax(most, p->cost.size);
+		least_size = fmin(least_size, fmax(p->cost.size, 1));
+		most_size = fmax(most_size, p->cost.size);
 	}
-	m->first = (int)floor(log2(least));
-	m->nknots = 1 + (int)ceil((log2(most) - m->first) / OCTAVES);
+	m->first = (int)floor(log2(least_size));
+	m->nknots = 1 + (int)ceil((log2(most_size) - m->first) / OCTAVES);
 	if (m->nknots > BB_MOST_KNOTS)
 		m->nknots = BB_MOST_KNOTS;
-}
-
-/* Least squares of A x = 1 with x >= 0, by coordinates. A row of A has the coefficient of each
-   unknown in the time of a point, over that time. Unknowns of bytes are increments over the knot
-   before and never negative, as more bytes are not in faster memory. Otherwise the latency of a
-   round would pass for slow bytes of short messages. */
-static void cost_fit(struct bb_cost_model *m, const struct bb_point *points, size_t n)
-{
-	double square[BB_MOST_VALUES][BB_MOST_VALUES] = {{0}}, sum[BB_MOST_VALUES] = {0},
-	       *x = m->values; /* A'A, A'1 */
-	double most = 0;
-	int unknowns;
-
-	find_values(m, points, n);
 	unknowns = m->ncounts + m->nknots;
 	memset(x, 0, sizeof(m->values));
 	for (const struct bb_point *p = points; p < points + n; p++) {
@@ -603,18 +596,6 @@ double bb_calibration_time(const struct bb_calibration *c, const struct bb_algor
 	return model_time(c, &query) * o.factor;
 }
 
-/* The chunk of SERIES in bytes, at the size nearest to BYTES. */
-static size_t nearest_chunk(const struct bb_calibration_series *series, double bytes)
-{
-	const struct bb_point *best = series->first;
-
-	for (const struct bb_point *p = best + 1; p < series->first + series->n; p++)
-		if (fabs(log((p->call.bytes + 1) / (bytes + 1))) <
-		    fabs(log((best->call.bytes + 1) / (bytes + 1))))
-			best = p;
-	return best->chunk;
-}
-
 const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c, const char *name,
 						 const struct bb_collective *collective,
 						 struct bb_shape *shape, size_t element)
@@ -626,6 +607,7 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 
 	for (int i = 0; bb_algorithms[i]; i++) {
 		const struct bb_algorithm *a = bb_algorithms[i];
+		const struct bb_point *near; /* of its series, nearest in size */
 		struct bb_point query;
 		struct outlook o;
 		double time;
@@ -635,7 +617,15 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 			continue;
 		query = query_of(a, &cut, element);
 		o = outlook_of(c, &query);
-		cut.chunk = o.series ? nearest_chunk(o.series, query.call.bytes) / element : 0;
+		near = o.series ? o.series->first : NULL;
+		for (size_t k = 1; near && k < o.series->n; k++) {
+			const struct bb_point *p = &o.series->first[k];
+
+			if (fabs(log((p->call.bytes + 1) / (query.call.bytes + 1))) <
+			    fabs(log((near->call.bytes + 1) / (query.call.bytes + 1))))
+				near = p;
+		}
+		cut.chunk = near ? near->chunk / element : 0;
 		query = query_of(a, &cut, element);
 		time = model_time(c, &query) * o.factor;
 		if ((o.series != NULL) < best_measured ||

@@ -68,25 +68,6 @@ struct bb_cost bb_cost_of(const struct bb_algorithm *schedule, const struct bb_s
 	};
 }
 
-/* The schedule of LINE of RUN; NULL: none, or a library's own algorithm, or a model of one. */
-static const struct bb_algorithm *schedule_of(const struct bb_claims *run, const char *line)
-{
-	const struct bb_collective *collective;
-	char name[WORD], algorithm[WORD], library[WORD];
-	const char *own = algorithm;
-
-	if (bb_json_find_string(line, "library_algorithm", library, sizeof(library)) ||
-	    !bb_json_find_string(line, "collective", name, sizeof(name)) ||
-	    !bb_json_find_string(line, "algorithm", algorithm, sizeof(algorithm)))
-		return NULL;
-	collective = bb_collective_find(name);
-	if (strncmp(own, BB_OWN, strlen(BB_OWN)) == 0)
-		own = bb_algorithm_own(own);
-	else if (strcmp(run->backend, "nccl") == 0)
-		return NULL; /* a plain name is NCCL's */
-	return collective ? bb_algorithm_find(collective, own) : NULL;
-}
-
 /* No fit survives the times of a broken record. */
 static bool is_time(double us)
 {
@@ -120,20 +101,28 @@ static bool read_result(const char *line, struct bb_point *p)
 	return true;
 }
 
-/* Read the result of a schedule in the record LINE into P. P's collective stays NULL where it is
-   none. */
+/* Read the result of a schedule in the record LINE of RUN into P. P's collective stays NULL where
+   it is none, but a library's own algorithm, or a model of one. */
 static void schedule_read(const struct bb_claims *run, const char *line, struct bb_point *p)
 {
-	const struct bb_algorithm *schedule = schedule_of(run, line);
+	const struct bb_collective *collective;
+	const struct bb_algorithm *schedule;
+	char name[WORD], algorithm[WORD], library[WORD], dtype[WORD];
+	const bool named = bb_json_find_string(line, "algorithm", algorithm, sizeof(algorithm));
+	const bool is_own = named && strncmp(algorithm, BB_OWN, strlen(BB_OWN)) == 0;
 	struct bb_shape shape;
 	double count, chunk = 0;
-	char dtype[WORD];
 	enum bb_dtype type;
 
 	bb_json_find_number(line, "chunk_bytes", &chunk);
-	if (!schedule || (schedule->collective->flags & BB_VARIABLE) || !read_result(line, p) ||
-	    !bb_json_find_number(line, "count", &count) ||
+	/* A plain name in a run of NCCL is NCCL's. */
+	if (!named || bb_json_find_string(line, "library_algorithm", library, sizeof(library)) ||
+	    (!is_own && strcmp(run->backend, "nccl") == 0) ||
+	    !bb_json_find_string(line, "collective", name, sizeof(name)) ||
 	    !bb_json_find_string(line, "dtype", dtype, sizeof(dtype)) ||
+	    !(collective = bb_collective_find(name)) || (collective->flags & BB_VARIABLE) ||
+	    !(schedule = bb_algorithm_find(collective, bb_algorithm_own(algorithm))) ||
+	    !read_result(line, p) || !bb_json_find_number(line, "count", &count) ||
 	    (type = bb_dtype_named(dtype)) == BB_NDTYPES || !(count >= 1 && count <= COUNT_MOST) ||
 	    !(chunk >= 0 && chunk <= COUNT_MOST))
 		return;
@@ -144,30 +133,12 @@ static void schedule_read(const struct bb_claims *run, const char *line, struct 
 	if (schedule->refuses && schedule->refuses(&shape))
 		return;
 	p->schedule = schedule;
-	p->call.collective = schedule->collective;
+	p->call.collective = collective;
 	p->chunk = (size_t)chunk;
 	p->cost = bb_cost_of(schedule, &shape, bb_dtype_size(type));
 }
 
 /* ---- the machine of a table ----------------------------------------------------------- */
-
-/* Refuse a table of other GPUs than the cluster's. */
-static bb_status check_card(const struct bb_calibration *c, const struct bb_claims *t,
-			    struct bb_error *error)
-{
-	const int gpu = bb_topology_device(c->cluster->node, BB_GPU, 0);
-	const struct bb_card *of_cluster =
-		gpu >= 0 ? bb_card_find(c->cluster->node->devices[gpu].model) : NULL;
-	const struct bb_card *of_log = t->gpu[0] ? bb_card_find(t->gpu) : NULL;
-	const char *system = of_log ? bb_card_system(of_log, 0) : NULL;
-
-	if (!of_log || !of_cluster || of_log == of_cluster)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "--calibrate: %s was measured on %s, but --cluster %s has %s%s%s", c->path,
-		       t->gpu, c->cluster->name, of_cluster->name,
-		       system ? "; give --cluster " : "", system ? system : "");
-}
 
 /* Set *RANKS and *NODES of table T, 0 if the ranks are unknown. */
 static bb_status find_ranks(const struct bb_calibration *c, const struct bb_claims *t,
@@ -201,31 +172,23 @@ static bb_status find_ranks(const struct bb_calibration *c, const struct bb_clai
 	return BB_OK;
 }
 
-/* Set *MACHINE to that of RANKS on NODES of the cluster: equally many on each, or else in order. */
-static bb_status find_machine(const struct bb_calibration *c, int ranks, int nodes,
-			      struct bb_nccl_machine *machine, struct bb_error *error)
-{
-	const int each = ranks % nodes == 0 ? ranks / nodes : c->cluster->gpus;
-	int *members = malloc((size_t)ranks * sizeof(*members));
-	bool good;
-
-	for (int i = 0; members && i < ranks; i++)
-		members[i] = i / each * c->cluster->gpus + i % each;
-	good = members && bb_nccl_shape_make(machine, c->cluster, 0, members, ranks);
-	free(members);
-	return good ? BB_OK : bb_no_memory(error, "--calibrate");
-}
-
 /* ---- rows ----------------------------------------------------------------------------- */
 
 /* Fill P with all of table T but its sizes and times. P->collective NULL: T is not of NCCL, or
-   names too little. */
+   names too little. BB_EUSAGE: it is of other GPUs than the cluster's. */
 static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t, struct bb_point *p,
 			    struct bb_error *error)
 {
+	const struct bb_cluster *const cluster = c->cluster;
 	const struct bb_collective *collective = bb_collective_find(t->collective);
-	const char *const backend = t->backend;
+	const int gpu = bb_topology_device(cluster->node, BB_GPU, 0);
+	const struct bb_card *const of_cluster =
+		gpu >= 0 ? bb_card_find(cluster->node->devices[gpu].model) : NULL;
+	const struct bb_card *const of_log = t->gpu[0] ? bb_card_find(t->gpu) : NULL;
+	const char *const backend = t->backend, *system;
 	int64_t ranks = 0, nodes = 0;
+	int *members, each;
+	bool good;
 	bb_status st;
 
 	bb_claims_operand(t, &p->call.dtype, &p->call.op);
@@ -237,18 +200,32 @@ static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t,
 	    !bb_nccl_named(t->algorithm, &p->call.algorithm, &p->call.protocol) ||
 	    (backend[0] && strcmp(backend, "nccl") != 0 && strcmp(backend, "sim") != 0))
 		return BB_OK;
-	BB_TRY(st, check_card(c, t, error), out);
+	if (of_log && of_cluster && of_log != of_cluster) {
+		system = bb_card_system(of_log, 0);
+		return bb_fail(error, BB_EUSAGE,
+			       "--calibrate: %s was measured on %s, but --cluster %s has %s%s%s",
+			       c->path, t->gpu, cluster->name, of_cluster->name,
+			       system ? "; give --cluster " : "", system ? system : "");
+	}
 	BB_TRY(st, find_ranks(c, t, collective, &ranks, &nodes, error), out);
 	if (ranks < 2)
 		goto out;
-	BB_TRY(st, find_machine(c, (int)ranks, (int)nodes, &p->machine, error), out);
+	/* Equally many ranks on each node, or else in order. */
+	each = ranks % nodes == 0 ? (int)(ranks / nodes) : cluster->gpus;
+	members = malloc((size_t)ranks * sizeof(*members));
+	for (int i = 0; members && i < ranks; i++)
+		members[i] = i / each * cluster->gpus + i % each;
+	good = members && bb_nccl_shape_make(&p->machine, cluster, 0, members, (int)ranks);
+	free(members);
+	if (!good)
+		return bb_no_memory(error, "--calibrate");
 	if (bb_nccl_unfit(c->constants, &p->machine, p->call.algorithm))
 		goto out;
 	p->call.collective = collective;
 	p->cost.nranks = (int)ranks;
 	p->nodes = p->machine.nodes;
 	c->simulated = c->simulated || t->simulated;
-	c->names_gpu = c->names_gpu || (t->gpu[0] && bb_card_find(t->gpu));
+	c->names_gpu = c->names_gpu || of_log;
 out:
 	return st;
 }

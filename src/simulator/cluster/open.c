@@ -61,18 +61,6 @@ static const char *const examples[] = {
 	[BB_SETTING_YES] = "yes or no",
 };
 
-static bb_status unknown_key(const struct bb_settings *l, struct bb_error *error)
-{
-	const char *names[BB_FIGURES + 4] = {"system", "topology", "nodes"}, *near;
-
-	for (int f = 0; f < BB_FIGURES; f++)
-		names[3 + f] = bb_figure_rows[f].name;
-	near = bb_nearest(l->key, names);
-	return bb_fail(error, BB_EUSAGE, "%s: line %d: \"%s\" is not a figure of a cluster%s%s%s",
-		       l->name, l->line, l->key, near ? "; did you mean " : "", near ? near : "",
-		       near ? "?" : "");
-}
-
 static bb_status read_line(const struct bb_settings *l, double *figures, struct figure_head *head,
 			   struct bb_error *error)
 {
@@ -90,10 +78,19 @@ static bb_status read_line(const struct bb_settings *l, double *figures, struct 
 		snprintf(head->topology, sizeof(head->topology), "%s", l->value);
 		return BB_OK;
 	}
-	if (f < BB_FIGURES)
+	if (f < BB_FIGURES) {
 		unit = bb_figure_rows[f].unit;
-	else if (strcmp(l->key, "nodes") != 0)
-		return unknown_key(l, error);
+	} else if (strcmp(l->key, "nodes") != 0) {
+		const char *names[BB_FIGURES + 4] = {"system", "topology", "nodes"}, *near;
+
+		for (f = 0; f < BB_FIGURES; f++)
+			names[3 + f] = bb_figure_rows[f].name;
+		near = bb_nearest(l->key, names);
+		return bb_fail(error, BB_EUSAGE,
+			       "%s: line %d: \"%s\" is not a figure of a cluster%s%s%s", l->name,
+			       l->line, l->key, near ? "; did you mean " : "", near ? near : "",
+			       near ? "?" : "");
+	}
 	most = unit == BB_SETTING_COUNT    ? BB_CLUSTER_MOST_RANKS
 	       : unit == BB_SETTING_NUMBER ? 1000
 					   : INFINITY;
@@ -142,28 +139,6 @@ static bb_status read_system(const struct reading *r, const char *name)
 	return st == BB_OK ? read_known(r, r->cluster->node->name) : st;
 }
 
-static bb_status parse_topology(const struct reading *r, const char *path, const char *text,
-				size_t length)
-{
-	bb_status st;
-
-	if (!r->parse)
-		return bb_fail(r->error, BB_EUNSUPPORTED,
-			       "--cluster %s: busbench was built without its XML reader; "
-			       "build it with libexpat1-dev",
-			       path);
-	BB_TRY(st, r->parse(text, length, path, &r->cluster->node, r->error), out);
-	if (r->cluster->node->links_unknown)
-		return bb_fail(
-			r->error, BB_EUSAGE,
-			"--cluster %s: the file does not show NVLinks, which its GPUs may have; "
-			"give NCCL's dump (NCCL_TOPO_DUMP_FILE) or a known system",
-			path);
-	st = read_known(r, "");
-out:
-	return st;
-}
-
 static bb_status read_file(const struct reading *r, const char *path, bool only_topology);
 
 /* A file of figures names a system or a topology (as it is, else beside PATH) and then overrides
@@ -201,18 +176,33 @@ static bb_status read_file(const struct reading *r, const char *path, bool only_
 	const struct bb_file_request request = {
 		.option = "--cluster", .path = path, .most = FILE_MOST};
 	char *text = NULL;
+	bool is_topology;
 	size_t length;
 	bb_status st;
 
 	BB_TRY(st, bb_file_read(&request, &text, &length, r->error), out);
 	/* The matrix of nvidia-smi topo -m names GPUs and has no keys. */
-	if (only_topology || text[strspn(text, " \t\r\n\xef\xbb\xbf")] == '<' ||
-	    (strstr(text, "GPU0") && !strchr(text, '=')))
-		st = parse_topology(r, path, text, length);
-	else
+	is_topology = only_topology || text[strspn(text, " \t\r\n\xef\xbb\xbf")] == '<' ||
+		      (strstr(text, "GPU0") && !strchr(text, '='));
+	if (!is_topology)
 		st = read_settings(r, path, text);
-	free(text);
+	else if (!r->parse)
+		st = bb_fail(r->error, BB_EUNSUPPORTED,
+			     "--cluster %s: busbench was built without its XML reader; build it "
+			     "with libexpat1-dev",
+			     path);
+	else
+		st = r->parse(text, length, path, &r->cluster->node, r->error);
+	if (is_topology && st == BB_OK && r->cluster->node->links_unknown)
+		st = bb_fail(
+			r->error, BB_EUSAGE,
+			"--cluster %s: the file does not show NVLinks, which its GPUs may have; "
+			"give NCCL's dump (NCCL_TOPO_DUMP_FILE) or a known system",
+			path);
+	else if (is_topology && st == BB_OK)
+		st = read_known(r, "");
 out:
+	free(text);
 	return st;
 }
 
@@ -357,35 +347,6 @@ static double pcie_rate(const struct bb_topology *t, int a, int b)
 	return least;
 }
 
-/* Set the rate of the slowest GPU, for which collectives wait, where none is given. */
-static bb_status derive_gpu_rate(struct bb_cluster *c, struct bb_error *error)
-{
-	const struct bb_topology *t = c->node;
-	double *rate = &c->figures[BB_FIGURE_GPU_RATE], least = INFINITY;
-
-	if (c->inside == BB_INSIDE_MEMORY)
-		*rate = c->figures[BB_FIGURE_CORE_RATE];
-	if (c->inside == BB_INSIDE_NOTHING || c->inside == BB_INSIDE_MEMORY || *rate > 0)
-		return BB_OK;
-	for (int gpu = 0; gpu < c->gpus; gpu++)
-		if (c->inside == BB_INSIDE_PCIE) {
-			least = gpu > 0 ? fmin(least, pcie_rate(t, 0, gpu)) : least;
-		} else {
-			const int links = c->inside == BB_INSIDE_SWITCH
-						  ? bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH)
-						  : links_between(t, gpu, c->gpus);
-
-			least = fmin(least,
-				     1e9 * (links * bb_nvlink_of(t->devices[gpu].sm).usable));
-		}
-	*rate = least;
-	if (*rate > 0)
-		return BB_OK;
-	return bb_fail(error, BB_EUNSUPPORTED,
-		       "--cluster %s: the rate of its %s is unknown; give gpu_rate in a file",
-		       c->name, c->inside == BB_INSIDE_PCIE ? "PCIe links" : "NVLinks");
-}
-
 /* ---- out of the node ------------------------------------------------------------------ */
 
 /* Does device NIC of T serve a GPU or, where there are none, the host? */
@@ -421,52 +382,11 @@ struct bb_cluster_nics bb_cluster_nics_of(const struct bb_topology *t)
 	return nics;
 }
 
-/* The NIC of each rail, and whether a GPU has a NIC behind the same PCIe switches, or has not. */
-struct rail_search {
-	int first[BB_CLUSTER_NODE_RANKS]; /* [rail] */
-	int rails;
-	bool near, far;
-};
-
-/* GPU gets the rail that fewest GPUs use so far, of those of its NICs. */
-static void assign_rail(struct bb_cluster *c, struct rail_search *search, int gpu)
-{
-	const struct bb_topology *t = c->node;
-	const bool is_host = !bb_cluster_has_gpus(c);
-	int best = -1, best_rail = -1, best_users = 0;
-
-	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++) {
-		const int nic = bb_topology_device(t, BB_NIC, i);
-		int rail = 0, users;
-
-		if (!bb_nic_serves(t, is_host ? -1 : gpu, nic))
-			continue;
-		while (rail < search->rails && search->first[rail] != nic)
-			rail++;
-		users = rail < search->rails ? c->rail_gpus[rail] : 0;
-		if (best >= 0 && users >= best_users)
-			continue;
-		if (!is_host && bb_topology_pci_path(t, gpu, nic) > BB_PATH_PXB)
-			search->far = true;
-		else
-			search->near = true;
-		best = nic;
-		best_rail = rail;
-		best_users = users;
-	}
-	if (best < 0)
-		return;
-	if (best_rail == search->rails)
-		search->first[search->rails++] = best;
-	c->rail_of[gpu] = best_rail;
-	c->rail_gpus[best_rail]++;
-}
-
 /* Whether NICs have no access to the memory of the GPUs: by the figure, or as is usual for GeForce
    cards, and for V100 with AWS's first adapters (p3dn: GPUDirect RDMA came with p4d). NCCL does not
    use it between cards of different host bridges (ncclTopoCheckGdr, src/graph/paths.cc), but over
    C2C; nodes with NVSwitches have near NICs, even if a virtual machine does not show it. */
-static bool is_staged(const struct bb_cluster *c, const struct rail_search *search)
+static bool is_staged(const struct bb_cluster *c, bool far)
 {
 	const struct bb_device *gpu = &c->node->devices[0];
 
@@ -474,21 +394,48 @@ static bool is_staged(const struct bb_cluster *c, const struct rail_search *sear
 		return c->figures[BB_FIGURE_GPUDIRECT] < 0;
 	if (is_geforce(gpu) || (gpu->sm == 70 && c->nics == BB_NICS_EFA))
 		return true;
-	return c->inside != BB_INSIDE_SWITCH && search->far && !search->near &&
-	       strcmp(c->node->host.arch, "x86_64") == 0;
+	return c->inside != BB_INSIDE_SWITCH && far && strcmp(c->node->host.arch, "x86_64") == 0;
 }
 
 /* Without a known NIC, a given nic_rate stands for one NIC of each GPU, or of a node without. */
 static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 {
-	const struct bb_cluster_nics nics = bb_cluster_nics_of(c->node);
+	const struct bb_topology *const t = c->node;
+	const struct bb_cluster_nics nics = bb_cluster_nics_of(t);
+	const bool is_host = !bb_cluster_has_gpus(c);
 	double *rate = &c->figures[BB_FIGURE_NIC_RATE];
-	struct rail_search search = {.rails = 0};
+	int found, first[BB_CLUSTER_NODE_RANKS]; /* rails; [rail]: its NIC */
+	/* Some GPU's NIC is behind the same PCIe switches, or is not. */
+	bool near = false, far = false;
 
-	for (int gpu = 0; gpu < c->gpus; gpu++)
-		assign_rail(c, &search, gpu);
-	c->rails = search.rails;
-	for (int gpu = 0; gpu < c->gpus && search.rails == 0 && *rate > 0; gpu++) {
+	/* A GPU gets the rail that fewest GPUs use so far, of those of its NICs. */
+	for (int gpu = 0; gpu < c->gpus; gpu++) {
+		int best = -1, best_rail = 0;
+
+		for (int nic = 0; nic < t->ndevices; nic++) {
+			int rail = 0;
+
+			if (t->devices[nic].kind != BB_NIC ||
+			    !bb_nic_serves(t, is_host ? -1 : gpu, nic))
+				continue;
+			while (rail < c->rails && first[rail] != nic)
+				rail++;
+			if (best >= 0 && c->rail_gpus[rail] >= c->rail_gpus[best_rail])
+				continue;
+			best = nic;
+			best_rail = rail;
+		}
+		if (best < 0)
+			continue;
+		*(!is_host && bb_topology_pci_path(t, gpu, best) > BB_PATH_PXB ? &far : &near) =
+			true;
+		if (best_rail == c->rails)
+			first[c->rails++] = best;
+		c->rail_of[gpu] = best_rail;
+		c->rail_gpus[best_rail]++;
+	}
+	found = c->rails;
+	for (int gpu = 0; gpu < c->gpus && found == 0 && *rate > 0; gpu++) {
 		c->rail_of[gpu] = c->inside == BB_INSIDE_MEMORY ? 0 : gpu;
 		c->rails = c->rail_of[gpu] + 1;
 		c->rail_gpus[c->rail_of[gpu]]++;
@@ -500,11 +447,11 @@ static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 			       c->name);
 	if (c->rails > 0)
 		c->nics = nics.kind == BB_NICS_INFINIBAND && *rate > 0 ? BB_NICS_OTHER : nics.kind;
-	c->near_nics = search.rails > 0 && !search.far;
-	c->staged = is_staged(c, &search);
+	c->near_nics = found > 0 && !far;
+	c->staged = is_staged(c, far && !near);
 	/* Several NICs of one GPU are one rail. */
 	if (c->rails > 0 && *rate == 0)
-		*rate = 1e9 * nics.GBps / search.rails;
+		*rate = 1e9 * nics.GBps / c->rails;
 	return BB_OK;
 }
 
@@ -528,8 +475,9 @@ double bb_cluster_cache(const struct bb_cluster *c)
    where c->figures has none. BB_EUNSUPPORTED: the topology lacks a rate. */
 static bb_status cluster_derive(struct bb_cluster *c, struct bb_error *error)
 {
-	const int n = bb_topology_count(c->node, BB_GPU);
-	bb_status st;
+	const struct bb_topology *const t = c->node;
+	const int n = bb_topology_count(t, BB_GPU);
+	double *const rate = &c->figures[BB_FIGURE_GPU_RATE], least = INFINITY;
 
 	c->gpus = n > 0 ? n : (int)c->figures[BB_FIGURE_NODE_RANKS];
 	c->inside = inside_of(c->node, n, c->gpus);
@@ -541,8 +489,28 @@ static bb_status cluster_derive(struct bb_cluster *c, struct bb_error *error)
 			       "--cluster %s: %d nodes of %d ranks are more than %d ranks", c->name,
 			       c->nodes, c->gpus, BB_CLUSTER_MOST_RANKS);
 	c->ranks = c->nodes * c->gpus;
-	st = derive_gpu_rate(c, error);
-	return st == BB_OK ? derive_rails(c, error) : st;
+	/* The rate of the slowest GPU, for which collectives wait, where none is given. */
+	if (c->inside == BB_INSIDE_MEMORY)
+		*rate = c->figures[BB_FIGURE_CORE_RATE];
+	if (c->inside == BB_INSIDE_NOTHING || c->inside == BB_INSIDE_MEMORY || *rate > 0)
+		return derive_rails(c, error);
+	for (int gpu = 0; gpu < n; gpu++) {
+		const int links = c->inside == BB_INSIDE_SWITCH
+					  ? bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH)
+					  : links_between(t, gpu, n);
+
+		if (c->inside != BB_INSIDE_PCIE)
+			least = fmin(least,
+				     1e9 * (links * bb_nvlink_of(t->devices[gpu].sm).usable));
+		else if (gpu > 0)
+			least = fmin(least, pcie_rate(t, 0, gpu));
+	}
+	*rate = least;
+	if (*rate > 0)
+		return derive_rails(c, error);
+	return bb_fail(error, BB_EUNSUPPORTED,
+		       "--cluster %s: the rate of its %s is unknown; give gpu_rate in a file",
+		       c->name, c->inside == BB_INSIDE_PCIE ? "PCIe links" : "NVLinks");
 }
 
 /* ---- the pairs of a node -------------------------------------------------------------- */

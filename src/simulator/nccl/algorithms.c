@@ -244,36 +244,28 @@ struct bb_nccl_channels bb_nccl_search_rings(const struct bb_nccl_constants *c,
 	return best;
 }
 
-/* NCCL raises the rate within a node until it is twice that between nodes, as far as links allow.
- */
-static double raised(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m,
-		     double count, double rate)
-{
-	double inside = rate;
-	int i = 0;
-
-	while (i + 1 < BB_NCCL_CHANNEL_RATES && c->channel_rates[i + 1] > rate)
-		i++;
-	for (; i >= 0 && inside < 2 * rate && links_for(m, c->channel_rates[i], false) >= count;
-	     i--)
-		inside = fmax(inside, c->channel_rates[i]);
-	return inside;
-}
-
 struct bb_nccl_channels bb_nccl_search_trees(const struct bb_nccl_constants *c,
 					     const struct bb_nccl_machine *m,
 					     const struct bb_nccl_channels *rings)
 {
 	const double *rates = rates_tried(c, m);
 	struct bb_nccl_channels trees = *rings;
+	int i = 0;
 
-	for (int i = 0; i < BB_NCCL_CHANNEL_RATES && rates[i] > rings->between; i++)
-		if (fmin(nics_for(m, rates[i]), links_for(m, rates[i], false)) >= rings->count) {
-			trees.inside = trees.between = rates[i];
-			break;
-		}
-	if (m->nodes > 1)
-		trees.inside = raised(c, m, trees.count, trees.between);
+	while (i < BB_NCCL_CHANNEL_RATES && rates[i] > rings->between &&
+	       fmin(nics_for(m, rates[i]), links_for(m, rates[i], false)) < rings->count)
+		i++;
+	if (i < BB_NCCL_CHANNEL_RATES && rates[i] > rings->between)
+		trees.inside = trees.between = rates[i];
+	/* Over nodes it raises the rate within a node until it is twice that between nodes, as far
+	   as links allow. */
+	i = 0;
+	while (i + 1 < BB_NCCL_CHANNEL_RATES && rates[i + 1] > trees.between)
+		i++;
+	for (; m->nodes > 1 && i >= 0 && trees.inside < 2 * trees.between &&
+	       links_for(m, rates[i], false) >= trees.count;
+	     i--)
+		trees.inside = fmax(trees.inside, rates[i]);
 	return trees;
 }
 
@@ -384,28 +376,21 @@ static double ring_steps(const struct view *v)
 	return is_chain(v->collective) ? n : is_gather(v->collective) ? n - 1 : 2 * (n - 1);
 }
 
-/* NCCL counts one hop of a broadcast if all channels pass the GPUs in the same order, as in one
-   node or with one NIC; else one for each rank, of Simple with a tree's latency. */
-static double chain_tuned_latency(const struct view *v)
-{
-	const enum bb_nccl_hop over = bb_nccl_slowest_hop(v->m);
-	const bool same = v->m->nodes == 1 || v->m->rails == 1;
-	const bool of_tree = !same && v->protocol == BB_NCCL_SIMPLE;
-
-	return (same ? 1 : v->m->ranks) *
-	       v->c->hop[over][of_tree ? BB_NCCL_TREE : BB_NCCL_RING][v->protocol];
-}
-
 static double ring_latency(const struct view *v)
 {
-	const bool both_ways = v->collective == &bb_all_reduce;
+	const bool both_ways = v->collective == &bb_all_reduce, chain = is_chain(v->collective);
 	const double n = v->m->ranks, nodes = v->m->nodes;
-	double hops = ring_steps(v), out = 0, in = inside(v);
+	double hops = chain ? n - 1 : ring_steps(v), out = 0, in = inside(v);
 
-	if (is_chain(v->collective)) {
-		if (v->tuned)
-			return chain_tuned_latency(v);
-		hops = n - 1;
+	/* NCCL counts one hop of a broadcast if all channels pass the GPUs in the same order, as in
+	   one node or with one NIC; else one for each rank, of Simple with a tree's latency. */
+	if (chain && v->tuned) {
+		const bool same = nodes == 1 || v->m->rails == 1;
+		const bool of_tree = !same && v->protocol == BB_NCCL_SIMPLE;
+
+		return (same ? 1 : n) *
+		       v->c->hop[bb_nccl_slowest_hop(v->m)][of_tree ? BB_NCCL_TREE : BB_NCCL_RING]
+				[v->protocol];
 	}
 	if (nodes > 1) {
 		in = fmax(in, v->c->ring_net_least[v->m->amd][v->protocol]);
@@ -414,33 +399,26 @@ static double ring_latency(const struct view *v)
 	return (hops - out) * in + out * between(v) + (both_ways ? 2 : 1) * path_delay(v);
 }
 
-/* SMs load and store each byte of a ring several times: in an all_reduce of n ranks 3n - 2 times
-   each, n times and 2n - 1 times in an all_gather, and likewise in a reduce_scatter
-   (prims_simple.h). Few ranks thus reach less than their links carry. */
-static double operations_bus(const struct view *v)
-{
-	const double n = v->m->ranks;
-	const double each = v->collective == &bb_all_reduce ? 3 * n - 2
-			    : is_gather(v->collective)      ? 3 * n - 1
-							    : 0;
-
-	if (!v->m->nvlink || each == 0 || n == v->m->nodes)
-		return INFINITY;
-	return v->link * v->c->ring_operations * (n - 1) / each;
-}
-
 /* The rate that rings reach: a part of NVLinks among nodes that share switches; over nodes
    all_gather and reduce_scatter move so much on a channel. */
 static double ring_reach(const struct view *v)
 {
+	const double n = v->m->ranks;
+	/* SMs load and store each byte of a ring several times: in an all_reduce of n ranks 3n - 2
+	   times each, n times and 2n - 1 times in an all_gather, and likewise in a reduce_scatter
+	   (prims_simple.h). Few ranks thus reach less than their links carry. */
+	const double operations = v->collective == &bb_all_reduce ? 3 * n - 2
+				  : is_gather(v->collective)      ? 3 * n - 1
+								  : 0;
 	double bus = through_node(v, 1, v->m->taper.ring);
 
 	if (v->tuned)
 		return v->rings.count * v->rings.between;
 	/* Of two ranks one sends and one receives, so that neither direction is shared. */
-	if (v->m->through_host && is_chain(v->collective) && v->m->ranks == 2)
+	if (v->m->through_host && is_chain(v->collective) && n == 2)
 		return v->m->alone_rate * v->m->gpu_share / fmax(v->m->node_fault, 1);
-	bus = fmin(bus, operations_bus(v));
+	if (v->m->nvlink && operations > 0 && n != v->m->nodes)
+		bus = fmin(bus, v->link * v->c->ring_operations * (n - 1) / operations);
 	if (is_gather(v->collective) && v->m->nodes > 1)
 		bus = fmin(bus, v->c->ring_gather_channel * v->rings.count);
 	return v->m->wide ? fmin(bus, v->c->ring_wide_part * v->link) : bus;
@@ -526,17 +504,6 @@ static double tree_tuned_links(const struct view *v, double two_between)
 	return v->trees.count * (within ? v->trees.inside : v->trees.between);
 }
 
-/* A balanced tree enters a node by one GPU and leaves it by another, both near the same NIC. Where
-   there is none, NCCL takes a plain tree: with one GPU on a node, and from Hopper on as soon as the
-   NIC nearest to each GPU is its own, before it tries farther NICs. Before Hopper it tries these
-   first. */
-static bool tree_is_plain(const struct view *v)
-{
-	if (v->m->nodes == 1)
-		return false;
-	return v->gpus == 1 || (v->c->tree_plain > 0 && v->m->x86 && v->m->rails >= v->gpus);
-}
-
 static double tree_bus(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
@@ -544,7 +511,14 @@ static double tree_bus(const struct view *v)
 				      : through_node(v, tree_crossings(v), v->m->taper.tree);
 	const double channels = v->tuned ? v->trees.count : fmax(v->trees.count, c->tree_channels);
 	const double bus = fmin(c->tree_part * links, channels * c->tree_channel[v->span]);
-	const double pattern = v->tuned && tree_is_plain(v) ? c->tree_plain_part : 1;
+	/* A balanced tree enters a node by one GPU and leaves it by another, both near the same
+	   NIC. Where there is none, NCCL takes a plain tree: with one GPU on a node, and from
+	   Hopper on as soon as the NIC nearest to each GPU is its own, before it tries farther
+	   NICs. Before Hopper it tries these first. */
+	const bool plain =
+		v->m->nodes > 1 &&
+		(v->gpus == 1 || (c->tree_plain > 0 && v->m->x86 && v->m->rails >= v->gpus));
+	const double pattern = v->tuned && plain ? c->tree_plain_part : 1;
 
 	if (v->protocol == BB_NCCL_LL)
 		return pattern * fmin(c->tree_ll_part * bus, ll_most(v));
@@ -656,77 +630,75 @@ static double pat_time(const struct view *v)
 	       n * c->pat_rank + v->bytes * sent / (c->pat_part * links);
 }
 
-/* The rate of a GPU's links that rings reach. */
-static double measured_link(const struct bb_nccl_constants *c, const struct bb_nccl_machine *m)
-{
-	double rate = m->gpu_rate * m->gpu_share;
-
-	if (m->through_host)
-		rate *= c->host_part;
-	else if (!m->nvlink && m->ranks > m->nodes)
-		rate = fmin(rate, c->peers_most);
-	return rate / fmax(m->node_fault, 1);
-}
-
-double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-		    enum bb_nccl_view view, const struct bb_collective *collective,
-		    enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol protocol, double bytes)
+double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
+		    enum bb_nccl_view view)
 {
 	static double (*const times[])(const struct view *) = {
 		[BB_NCCL_RING] = ring_time, [BB_NCCL_TREE] = tree_time,
 		[BB_NCCL_NVLS] = nvls_time, [BB_NCCL_NVLSTREE] = nvlstree_time,
 		[BB_NCCL_PAT] = pat_time,
 	};
-	const bool tuned = view == BB_NCCL_AS_TUNED;
+	const struct bb_nccl_machine *const m = call->machine;
+	const enum bb_nccl_algorithm algorithm = call->algorithm;
 	struct view v = {
 		.c = c,
-		.m = machine,
-		.collective = collective,
+		.m = m,
+		.collective = call->collective,
 		.algorithm = algorithm,
-		.protocol = protocol,
-		.tuned = tuned,
-		.span = machine->nodes < 3 ? machine->nodes - 1 : BB_NCCL_SPANS - 1,
-		.gpus = (double)machine->ranks / machine->nodes,
-		.levels = ilogb(machine->nodes),
-		.link = tuned ? machine->gpu_rate : measured_link(c, machine),
-		.bytes = bytes,
-		.faults = bb_nccl_faults_of(machine, collective, algorithm),
-		.rings = bb_nccl_search_rings(c, machine),
+		.protocol = call->protocol,
+		.tuned = view == BB_NCCL_AS_TUNED,
+		.span = m->nodes < 3 ? m->nodes - 1 : BB_NCCL_SPANS - 1,
+		.gpus = gpus_of_node(m),
+		.levels = ilogb(m->nodes),
+		.link = m->gpu_rate,
+		.bytes = call->bytes,
+		.faults = bb_nccl_faults_of(m, call->collective, algorithm),
+		.rings = bb_nccl_search_rings(c, m),
 	};
 
-	if (bb_nccl_lacks(collective, algorithm) || bb_nccl_unfit(c, machine, algorithm) ||
+	if (bb_nccl_lacks(call->collective, algorithm) || bb_nccl_unfit(c, m, algorithm) ||
 	    !has_protocol(&v))
 		return INFINITY;
-	v.trees = bb_nccl_search_trees(c, machine, &v.rings);
+	v.trees = bb_nccl_search_trees(c, m, &v.rings);
+	if (v.tuned)
+		return times[algorithm](&v);
+	v.link *= m->gpu_share;
+	if (m->through_host)
+		v.link *= c->host_part;
+	else if (!m->nvlink && m->ranks > m->nodes)
+		v.link = fmin(v.link, c->peers_most);
+	v.link /= fmax(m->node_fault, 1);
 	/* Operations are not faster than they are issued. */
-	return tuned ? times[algorithm](&v) : fmax(times[algorithm](&v), bb_nccl_issue(c, machine));
+	return fmax(times[algorithm](&v), bb_nccl_issue(c, m));
 }
 
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
-		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol)
+		    struct bb_nccl_call *chosen)
 {
 	const bool reduces_fp8 = (call->collective->flags & BB_REDUCES) && is_fp8(call->dtype);
+	struct bb_nccl_call one = *call;
 	double best = INFINITY;
 
-	for (enum bb_nccl_algorithm one = 0; one < BB_NCCL_ALGORITHMS; one++) {
+	for (one.algorithm = 0; one.algorithm < BB_NCCL_ALGORITHMS; one.algorithm++) {
 		/* What NCCL multiplies times by where rings lose precision. */
 		const double reluctance =
-			reduces_fp8 && one == BB_NCCL_RING && call->machine->ranks > 8 ? 1024 : 1;
+			reduces_fp8 && one.algorithm == BB_NCCL_RING && call->machine->ranks > 8
+				? 1024
+				: 1;
 
-		if ((call->algorithm != BB_NCCL_ANY && call->algorithm != one) ||
-		    bb_nccl_cannot_reduce(c, call, one))
+		if ((call->algorithm != BB_NCCL_ANY && call->algorithm != one.algorithm) ||
+		    bb_nccl_cannot_reduce(c, call, one.algorithm))
 			continue;
-		for (enum bb_nccl_protocol by = 0; by < BB_NCCL_PROTOCOLS; by++) {
+		for (one.protocol = 0; one.protocol < BB_NCCL_PROTOCOLS; one.protocol++) {
 			double time;
 
-			if (call->protocol != BB_NCCL_ANY_PROTOCOL && call->protocol != by)
+			if (call->protocol != BB_NCCL_ANY_PROTOCOL &&
+			    call->protocol != one.protocol)
 				continue;
-			time = reluctance * bb_nccl_time(c, call->machine, BB_NCCL_AS_TUNED,
-							 call->collective, one, by, call->bytes);
+			time = reluctance * bb_nccl_time(c, &one, BB_NCCL_AS_TUNED);
 			if (time < best) {
 				best = time;
-				*algorithm = one;
-				*protocol = by;
+				*chosen = one;
 			}
 		}
 	}
@@ -735,13 +707,10 @@ bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call
 
 double bb_nccl_call_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call)
 {
-	enum bb_nccl_algorithm algorithm;
-	enum bb_nccl_protocol protocol;
+	struct bb_nccl_call chosen;
 
 	if (bb_nccl_lacks(call->collective, BB_NCCL_ANY))
-		return bb_nccl_messages_time(c, call->machine, call->collective, call->bytes);
-	if (!bb_nccl_choose(c, call, &algorithm, &protocol))
-		return INFINITY;
-	return bb_nccl_time(c, call->machine, BB_NCCL_AS_MEASURED, call->collective, algorithm,
-			    protocol, call->bytes);
+		return bb_nccl_messages_time(c, call);
+	return bb_nccl_choose(c, call, &chosen) ? bb_nccl_time(c, &chosen, BB_NCCL_AS_MEASURED)
+						: INFINITY;
 }

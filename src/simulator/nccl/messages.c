@@ -31,64 +31,27 @@ struct traffic {
 	bool by_ll;
 };
 
-/* Set T to what the busiest rank of COLLECTIVE sends or receives. Returns false for a collective
-   that is not made of messages. */
-static bool find_traffic(struct traffic *t, const struct bb_collective *collective, double bytes)
-{
-	const struct bb_nccl_machine *m = t->m;
-	const struct bb_nccl_faults faults = bb_nccl_faults_of(m, collective, BB_NCCL_ANY);
-	const double n = m->ranks, gpus = n / m->nodes;
-
-	t->each = bytes / n;
-	t->inside = gpus - 1;
-	t->outside = n - gpus;
-	t->slot = n - 1;
-	t->nic = m->rail_rate / fmax(m->taper.root, 1);
-	if (collective == &bb_sendrecv) {
-		t->each = bytes;
-		t->inside = gpus > 1;
-		t->outside = m->nodes > 1;
-		t->slot = 1;
-		t->nic = m->rail_rate / fmax(m->taper.sendrecv, 1);
-	} else if (collective == &bb_alltoall || collective == &bb_alltoallv) {
-		t->nic = m->rank_rate / fmax(m->taper.alltoall, 1);
-	} else if (collective != &bb_gather && collective != &bb_scatter) {
-		return false;
-	}
-	t->nic *= (m->staged ? t->c->staged_part : 1) / faults.net;
-	t->path_delay = faults.delay;
-	return true;
-}
-
 /* ---- channels ------------------------------------------------------------------------- */
 
-/* The most channels to a peer (ncclTopoGetNchannels, src/graph/paths.cc). */
-static double channels_to_peer(const struct traffic *t)
-{
-	const struct bb_nccl_constants *c = t->c;
-	const double n = t->m->ranks, batches = ceil(n / c->messages_batch);
-	double channels = t->m->nvlink || n == t->m->nodes ? c->messages_channels : 2;
-
-	if (t->m->nodes == 1)
-		return channels;
-	channels = fmin(channels,
-			exp2(ceil(log2(fmax(2, ceil(t->m->rank_rate / c->messages_net_rate))))));
-	channels = fmin(channels, c->messages_net_most);
-	while (channels > 1 && channels * batches > c->messages_channels)
-		channels /= 2;
-	return channels;
-}
-
-/* A message's channels: its share of all channels, and more if it is very large. */
+/* A message's channels: its share of all channels, and more if it is very large; at most those to a
+   peer (ncclTopoGetNchannels, src/graph/paths.cc). */
 static double channels_of_message(const struct traffic *t)
 {
 	const struct bb_nccl_constants *c = t->c;
 	const enum bb_nccl_hop over = bb_nccl_slowest_hop(t->m);
 	const double chunk = c->messages_chunk[over], part = chunk * c->messages_least[over];
-	const double most = channels_to_peer(t);
-	double channels = most;
+	const double n = t->m->ranks, batches = ceil(n / c->messages_batch);
+	double most = t->m->nvlink || n == t->m->nodes ? c->messages_channels : 2, channels;
 
-	while (channels > 1 && channels * t->m->ranks > c->messages_channels)
+	if (t->m->nodes > 1) {
+		const double nics = fmax(2, ceil(t->m->rank_rate / c->messages_net_rate));
+
+		most = fmin(fmin(most, exp2(ceil(log2(nics)))), c->messages_net_most);
+		while (most > 1 && most * batches > c->messages_channels)
+			most /= 2;
+	}
+	channels = most;
+	while (channels > 1 && channels * n > c->messages_channels)
 		channels /= 2;
 	channels = fmax(1, fmin(channels, ceil(t->each / part)));
 	while (channels <= most / 2 && t->each / channels > chunk * c->messages_most[over])
@@ -142,20 +105,40 @@ static double message_latency(const struct traffic *t)
 	return time;
 }
 
-double bb_nccl_messages_time(const struct bb_nccl_constants *c,
-			     const struct bb_nccl_machine *machine,
-			     const struct bb_collective *collective, double bytes)
+double bb_nccl_messages_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call)
 {
-	struct traffic t = {.c = c, .m = machine};
-	const double chunk = c->messages_chunk[bb_nccl_slowest_hop(machine)];
+	const struct bb_collective *const collective = call->collective;
+	const struct bb_nccl_machine *const m = call->machine;
+	const struct bb_nccl_faults faults = bb_nccl_faults_of(m, collective, BB_NCCL_ANY);
+	const double n = m->ranks, gpus = n / m->nodes;
+	const double chunk = c->messages_chunk[bb_nccl_slowest_hop(m)];
+	/* What the busiest rank of a gather or scatter, the root, receives or sends. */
+	struct traffic t = {.c = c,
+			    .m = m,
+			    .each = call->bytes / n,
+			    .inside = gpus - 1,
+			    .outside = n - gpus,
+			    .slot = n - 1,
+			    .nic = m->rail_rate / fmax(m->taper.root, 1),
+			    .path_delay = faults.delay};
 	double time;
 
-	if (!find_traffic(&t, collective, bytes))
+	if (collective == &bb_sendrecv) {
+		t.each = call->bytes;
+		t.inside = gpus > 1;
+		t.outside = m->nodes > 1;
+		t.slot = 1;
+		t.nic = m->rail_rate / fmax(m->taper.sendrecv, 1);
+	} else if (collective == &bb_alltoall || collective == &bb_alltoallv) {
+		t.nic = m->rank_rate / fmax(m->taper.alltoall, 1);
+	} else if (collective != &bb_gather && collective != &bb_scatter) {
 		return INFINITY;
+	}
+	t.nic *= (m->staged ? c->staged_part : 1) / faults.net;
 	t.channels = channels_of_message(&t);
 	t.by_ll = t.each <= t.channels * c->messages_ll;
 	time = message_latency(&t) + transfer_time(&t, t.each) +
 	       c->messages_stage * transfer_time(&t, fmin(t.each, t.channels * chunk));
-	return fmax(time, fmax(bb_nccl_issue(c, machine), c->launch) *
+	return fmax(time, fmax(bb_nccl_issue(c, m), c->launch) *
 				  (1 + c->messages_issue * (t.inside + t.outside)));
 }

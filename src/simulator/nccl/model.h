@@ -254,20 +254,6 @@ const char *bb_nccl_lacks(const struct bb_collective *collective, enum bb_nccl_a
 const char *bb_nccl_unfit(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
 			  enum bb_nccl_algorithm algorithm);
 
-/*
- * Seconds of one COLLECTIVE of BYTES, as "size" counts them, by ALGORITHM and PROTOCOL, neither
- * ANY; INFINITY where they do not run.
- */
-double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_machine *machine,
-		    enum bb_nccl_view view, const struct bb_collective *collective,
-		    enum bb_nccl_algorithm algorithm, enum bb_nccl_protocol protocol, double bytes);
-
-/* Seconds of a collective made of messages; INFINITY for others. BYTES are as "size" counts them;
-   an alltoallv counts as an alltoall whose ranks all move as much as its busiest. */
-double bb_nccl_messages_time(const struct bb_nccl_constants *c,
-			     const struct bb_nccl_machine *machine,
-			     const struct bb_collective *collective, double bytes);
-
 /* The least seconds between two operations of MACHINE: a process issues the operations of its
    ranks one after the other. */
 static inline double bb_nccl_issue(const struct bb_nccl_constants *c,
@@ -304,12 +290,18 @@ const char *bb_nccl_cannot_reduce(const struct bb_nccl_constants *c,
 				  const struct bb_nccl_call *call,
 				  enum bb_nccl_algorithm algorithm);
 
-/*
- * Set *ALGORITHM and *PROTOCOL to NCCL's choice for CALL, the least time AS_TUNED. Returns false if
- * none runs.
- */
+/* Seconds of CALL, whose algorithm and protocol are not ANY; INFINITY where they do not run. */
+double bb_nccl_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
+		    enum bb_nccl_view view);
+
+/* Seconds of a collective made of messages; INFINITY for others. An alltoallv counts as an alltoall
+   whose ranks all move as much as its busiest. */
+double bb_nccl_messages_time(const struct bb_nccl_constants *c, const struct bb_nccl_call *call);
+
+/* Set *CHOSEN to CALL by the algorithm and protocol that NCCL chooses, the least time AS_TUNED.
+   Returns false if none runs. */
 bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
-		    enum bb_nccl_algorithm *algorithm, enum bb_nccl_protocol *protocol);
+		    struct bb_nccl_call *chosen);
 
 /* ---- channels ------------------------------------------------------------------------- */
 

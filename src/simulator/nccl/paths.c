@@ -73,14 +73,13 @@ double bb_nccl_path_share(const struct bb_nccl_machine *machine,
 
 const char *bb_nccl_path_unknown(const struct bb_nccl_constants *c, const struct bb_nccl_call *call)
 {
-	enum bb_nccl_algorithm algorithm = BB_NCCL_ANY;
-	enum bb_nccl_protocol protocol;
+	struct bb_nccl_call chosen = {.algorithm = BB_NCCL_ANY};
 
 	if (call->machine->slow_path.factor < 1)
 		return NULL;
 	if (!bb_nccl_lacks(call->collective, BB_NCCL_ANY))
-		(void)bb_nccl_choose(c, call, &algorithm, &protocol);
-	if (!isnan(bb_nccl_path_share(call->machine, call->collective, algorithm)))
+		(void)bb_nccl_choose(c, call, &chosen);
+	if (!isnan(bb_nccl_path_share(call->machine, call->collective, chosen.algorithm)))
 		return NULL;
 	if (call->machine->slow_path.from == call->machine->slow_path.to)
 		return "NCCL's paths between GPUs of a node are not modelled, so the cost of "

@@ -61,40 +61,6 @@ static int count_on_rail(const struct bb_cluster *c, int world, int node, int ra
 	return on;
 }
 
-/* Lower LINKS and M's rail_rate to those of the first of N MEMBERS' node, of which it returns the
-   members; add their rails to *RAILS, and their share of these, in rails, to *SHARE. */
-static int add_node(const struct bb_cluster *c, int world, const int *members, int n,
-		    struct links *links, struct bb_nccl_machine *m, int *rails, double *share)
-{
-	const int node = bb_cluster_node(c, *members);
-	int on[BB_MOST_GPUS] = {0}, here = 0; /* [rail]: members */
-	uint64_t gpus = 0;
-
-	for (; here < n && bb_cluster_node(c, members[here]) == node; here++) {
-		gpus |= UINT64_C(1) << members[here] % c->gpus;
-		if (c->rails)
-			on[bb_cluster_rail(c, members[here])]++;
-	}
-	for (int rail = 0; rail < c->rails; rail++) {
-		const double part =
-			on[rail] ? (double)on[rail] / count_on_rail(c, world, node, rail, on[rail])
-				 : 0;
-
-		*rails += on[rail] > 0;
-		*share += part;
-		m->rail_rate = on[rail] ? fmin(m->rail_rate, part * c->nic_rate) : m->rail_rate;
-	}
-	links->nvlink = fmin(links->nvlink, nvlink_among(c, gpus));
-	if (c->inside != BB_INSIDE_SWITCH) {
-		const struct bb_cluster_slots slots = bb_cluster_slots(c, gpus);
-
-		links->slots.through_host |= slots.through_host;
-		links->slots.alone = fmin(links->slots.alone, slots.alone);
-		links->slots.together = fmin(links->slots.together, slots.together);
-	}
-	return here;
-}
-
 /* ---- the whole group ------------------------------------------------------------------ */
 
 /* Set M's nodes, as NCCL counts them, and what is the least of any: of the N MEMBERS, sorted. */
@@ -102,24 +68,53 @@ static struct links find_nodes(const struct bb_cluster *c, int world, const int 
 			       struct bb_nccl_machine *m)
 {
 	struct links links = {INFINITY, {false, INFINITY, INFINITY}};
+	int first = 0, nodes = 0, rails = 0; /* of the domain so far */
+	double share = 0;                    /* of its rails, in rails */
 
 	m->fewest = n;
 	m->rails = INT_MAX;
 	m->net_rate = m->rank_rate = INFINITY;
 	m->rail_rate = c->nic_rate;
-	for (int at = 0; at < n; m->nodes++) {
-		const int first = at, domain = domain_of(c, members[at]);
-		int nodes = 0, rails = 0;
-		double share = 0;
+	for (int at = 0; at < n;) {
+		const int node = bb_cluster_node(c, members[at]);
+		int on[BB_MOST_GPUS] = {0}; /* [rail]: members */
+		uint64_t gpus = 0;
 
-		for (; at < n && domain_of(c, members[at]) == domain; nodes++)
-			at += add_node(c, world, &members[at], n - at, &links, m, &rails, &share);
+		for (; at < n && bb_cluster_node(c, members[at]) == node; at++) {
+			gpus |= UINT64_C(1) << members[at] % c->gpus;
+			if (c->rails)
+				on[bb_cluster_rail(c, members[at])]++;
+		}
+		nodes++;
+		for (int rail = 0; rail < c->rails; rail++) {
+			const int all = count_on_rail(c, world, node, rail, on[rail]);
+			const double part = on[rail] ? (double)on[rail] / all : 0;
+
+			rails += on[rail] > 0;
+			share += part;
+			if (on[rail])
+				m->rail_rate = fmin(m->rail_rate, part * c->nic_rate);
+		}
+		links.nvlink = fmin(links.nvlink, nvlink_among(c, gpus));
+		if (c->inside != BB_INSIDE_SWITCH) {
+			const struct bb_cluster_slots slots = bb_cluster_slots(c, gpus);
+
+			links.slots.through_host |= slots.through_host;
+			links.slots.alone = fmin(links.slots.alone, slots.alone);
+			links.slots.together = fmin(links.slots.together, slots.together);
+		}
+		if (at < n && domain_of(c, members[at]) == domain_of(c, members[first]))
+			continue;
+		m->nodes++;
 		m->fewest = at - first < m->fewest ? at - first : m->fewest;
 		m->wide |= nodes > 1;
 		m->some_gpus |= at - first < nodes * c->gpus;
 		m->rails = rails < m->rails ? rails : m->rails;
 		m->net_rate = fmin(m->net_rate, share * c->nic_rate);
 		m->rank_rate = fmin(m->rank_rate, share / (at - first) * c->nic_rate);
+		first = at;
+		nodes = rails = 0;
+		share = 0;
 	}
 	return links;
 }
@@ -222,39 +217,33 @@ static int count_leaving(const struct bb_cluster *cluster, const int *members, i
 	return leaving;
 }
 
-/* How many times as long the network takes when RAIL of NODE is lost: groups like this one that
-   used it share the next rail with the groups there. */
-static double lost_rail_factor(const struct bb_cluster *cluster, int world, const int *members,
-			       int n, int node, int rail)
-{
-	const int next = (rail + 1) % cluster->rails;
-	const int mine = count_leaving(cluster, members, n, node, rail);
-	const int others = count_leaving(cluster, members, n, node, next);
-	double here, there, factor = 1;
-
-	if (mine + others == 0)
-		return 1;
-	here = (double)count_on_rail(cluster, world, node, rail, mine) / (mine ? mine : others);
-	there = (double)count_on_rail(cluster, world, node, next, others) /
-		(others ? others : mine);
-	if (mine)
-		factor = (here + there) / here;
-	return others ? fmax(factor, (here + there) / there) : factor;
-}
-
-void bb_nccl_shape_apply_flaw(struct bb_nccl_machine *machine, const struct bb_cluster *cluster,
+void bb_nccl_shape_apply_flaw(struct bb_nccl_machine *machine, const struct bb_cluster *c,
 			      const struct bb_fabric_flaw *flaw, int world, const int *members,
 			      int n)
 {
-	double factor;
+	int mine;
+	double factor = 1;
 
 	if (!flaw)
 		return;
-	if (flaw->factor == 0)
-		factor = lost_rail_factor(cluster, world, members, n, flaw->node, flaw->rail);
-	else
-		factor = count_leaving(cluster, members, n, flaw->node, flaw->rail) ? flaw->factor
-										    : 1;
+	mine = count_leaving(c, members, n, flaw->node, flaw->rail);
+	if (flaw->factor > 0) {
+		factor = mine ? flaw->factor : 1;
+	} else {
+		/* Groups like this one that used the lost rail share the next one with those there.
+		 */
+		const int next = (flaw->rail + 1) % c->rails;
+		const int others = count_leaving(c, members, n, flaw->node, next);
+		double here = count_on_rail(c, world, flaw->node, flaw->rail, mine);
+		double there = count_on_rail(c, world, flaw->node, next, others);
+
+		here /= mine ? mine : others;
+		there /= others ? others : mine;
+		if (mine)
+			factor = (here + there) / here;
+		if (others)
+			factor = fmax(factor, (here + there) / there);
+	}
 	machine->net_fault = factor;
 	if (flaw->rail < 0)
 		machine->node_fault = factor;

@@ -239,21 +239,6 @@ INLINED void take(struct alike *a, int from, const struct message *m, double swa
 	}
 }
 
-/* The message of this round to rank 0 from PEER on CHANNEL that is not in *TAKEN yet; added to it.
- */
-static const struct message *sent_by(const struct alike *a, int peer, int channel, unsigned *taken)
-{
-	const int d = (a->n - peer) % a->n;
-
-	for (int i = 0; i < a->nmessages; i++)
-		if (a->messages[i].d == d && a->messages[i].channel == channel &&
-		    !(*taken >> i & 1)) {
-			*taken |= 1u << i;
-			return &a->messages[i];
-		}
-	return NULL;
-}
-
 /* ---- rounds --------------------------------------------------------------------------- */
 
 static bb_status receive_all(struct alike *a, const struct bb_step *steps, int nsteps)
@@ -262,16 +247,22 @@ static bb_status receive_all(struct alike *a, const struct bb_step *steps, int n
 
 	for (int i = 0; i < 2 * nsteps; i++) {
 		const struct bb_step *step = &steps[i / 2];
-		const int peer = i % 2 ? step->peer2 : step->peer;
+		const int peer = i % 2 ? step->peer2 : step->peer, d = (a->n - peer) % a->n;
 		const struct message *m;
 		double swap;
 		bool adds;
+		int k = 0;
 
 		if (step->kind == BB_SEND || step->kind == BB_COPY || peer == BB_NO_PEER)
 			continue;
-		m = sent_by(a, peer, step->channel, &taken);
-		if (!m)
+		/* The message to rank 0 from the peer that is not taken yet. */
+		while (k < a->nmessages && (a->messages[k].d != d || taken >> k & 1 ||
+					    a->messages[k].channel != step->channel))
+			k++;
+		if (k == a->nmessages)
 			return BB_EINTERNAL;
+		taken |= 1u << k;
+		m = &a->messages[k];
 		swap = bb_steps_send_to(steps, nsteps, peer) ? m->inside.swap : 0;
 		adds = step->kind == BB_RECV_REDUCE && a->adds;
 		if (swap > 0 || adds)
@@ -313,27 +304,6 @@ static bb_status alike_round(struct alike *a, const struct bb_step *steps, int n
 	return receive_all(a, steps, nsteps);
 }
 
-static bb_status alike_evaluate(struct alike *a)
-{
-	struct bb_step steps[BB_MAX_STEPS];
-	struct bb_role role;
-	bb_status status = BB_OK;
-
-	memset(&role, 0, sizeof(role));
-	bb_algorithm_prepare(a->schedule, &a->shape, 0, &role);
-	memcpy(a->taken, a->times, (size_t)a->period * sizeof(*a->taken));
-	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
-		status = alike_round(
-			a, steps, bb_algorithm_steps(a->schedule, &a->shape, &role, round, steps));
-		if (!bb_pace_allows(a->links, a->schedule, round, role.rounds, a->period))
-			status = BB_ETIMEOUT;
-	}
-	for (int r = 0; r < a->period; r++)
-		if (a->times[r] < a->taken[r])
-			a->times[r] = a->taken[r];
-	return status;
-}
-
 bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_algorithm *schedule,
 			    const struct bb_shape *shape, double element, double *times)
 {
@@ -347,7 +317,8 @@ bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_a
 		.adds = links->fabric && (links->fabric->sum_second_per_byte > 0 ||
 					  links->fabric->memory_second_per_byte > 0),
 	};
-	bb_status status = BB_EINTERNAL;
+	struct bb_role role = {.rank = 0};
+	bb_status status;
 	int same = 0; /* ranks as a period before */
 	size_t n;
 
@@ -371,12 +342,22 @@ bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_a
 	}
 	if (bb_link_shares(links))
 		a.loads = bb_loads_open(links, &a.slabs, schedule, a.n);
-	if (!a.slabs.lacking) {
+	status = a.slabs.lacking ? BB_EINTERNAL : BB_OK;
+	if (status == BB_OK) {
 		memcpy(a.times, times, n * sizeof(*times));
-		status = alike_evaluate(&a);
+		memcpy(a.taken, times, n * sizeof(*times));
+		bb_algorithm_prepare(schedule, &a.shape, 0, &role);
+	}
+	for (size_t round = 0; round < role.rounds && status == BB_OK; round++) {
+		struct bb_step steps[BB_MAX_STEPS];
+
+		status = alike_round(&a, steps,
+				     bb_algorithm_steps(schedule, &a.shape, &role, round, steps));
+		if (!bb_pace_allows(links, schedule, round, role.rounds, a.period))
+			status = BB_ETIMEOUT;
 	}
 	for (int r = 0; r < a.n && status == BB_OK; r++)
-		times[r] = a.times[r % a.period];
+		times[r] = fmax(a.times[r % a.period], a.taken[r % a.period]);
 	bb_slabs_free(&a.slabs);
 	return status;
 }

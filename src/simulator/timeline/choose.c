@@ -143,20 +143,6 @@ static double best_chunk(struct choosing *c, const struct bb_algorithm *schedule
 	return best;
 }
 
-static const struct bb_algorithm *no_such(const struct bb_collective *collective, const char *name,
-					  struct bb_error *error)
-{
-	struct bb_strbuf names = {0};
-
-	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++)
-		if ((*a)->collective == collective)
-			bb_strbuf_addf(&names, "%s%s", names.length ? ", " : "", (*a)->name);
-	(void)bb_fail(error, BB_EUNSUPPORTED, "%s has no schedule %s; it has %s", collective->name,
-		      name, bb_strbuf_text(&names));
-	bb_strbuf_free(&names);
-	return NULL;
-}
-
 /* The fastest schedule of COLLECTIVE, or (not NULL) the REQUESTED one. */
 static const struct bb_algorithm *choose_schedule(const struct bb_link_model *links,
 						  const struct bb_algorithm *requested,
@@ -279,8 +265,18 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 		.element = element,
 	};
 
-	if (name && !chosen.named)
-		return no_such(collective, name, error);
+	if (name && !chosen.named) {
+		struct bb_strbuf names = {0};
+
+		for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++)
+			if ((*a)->collective == collective)
+				bb_strbuf_addf(&names, "%s%s", names.length ? ", " : "",
+					       (*a)->name);
+		(void)bb_fail(error, BB_EUNSUPPORTED, "%s has no schedule %s; it has %s",
+			      collective->name, name, bb_strbuf_text(&names));
+		bb_strbuf_free(&names);
+		return NULL;
+	}
 	known = find_chosen(cache, &chosen, NULL);
 	if (known) {
 		shape->chunk = known->shape.chunk;

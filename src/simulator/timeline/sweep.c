@@ -134,24 +134,6 @@ static bb_status leave(struct sweep *s, int rank, int peer, int port, double ent
 	return BB_OK;
 }
 
-/* With ports: the messages to RANK enter its ports in the order in which they reach them. */
-static void come_in(struct sweep *s, int rank)
-{
-	const struct inbox *box = &s->inboxes[rank];
-
-	for (size_t at = box->first; at != NONE; at = s->messages[at].next) {
-		struct message *m = &s->messages[at];
-		double *in = &s->in[2 * (size_t)rank + (size_t)m->outside];
-
-		if (*in < m->head)
-			*in = m->head;
-		if (m->pulled && *in < s->times[rank])
-			*in = s->times[rank];
-		*in += m->entry;
-		m->arrival = *in;
-	}
-}
-
 /* ---- steps ---------------------------------------------------------------------------- */
 
 /* Does A enter a port of their receiver before B does? At equal times the sender that is nearer
@@ -165,42 +147,11 @@ static bool precedes(const struct sweep *s, const struct message *a, const struc
 	return (a->to - a->from + n) % n < (a->to - b->from + n) % n;
 }
 
-/* Add message NUMBER to those of its receiver, before those that it precedes: only ports have an
-   order of their own. */
-static void put(struct sweep *s, size_t number)
-{
-	struct message *const new = &s->messages[number];
-	struct inbox *box = &s->inboxes[new->to];
-	size_t *link = &box->first;
-
-	if (box->first != NONE &&
-	    (!bb_link_ports(s->links) || !precedes(s, new, &s->messages[box->last])))
-		link = &s->messages[box->last].next;
-	while (*link != NONE && !precedes(s, new, &s->messages[*link]))
-		link = &s->messages[*link].next;
-	new->next = *link;
-	*link = number;
-	if (new->next == NONE)
-		box->last = number;
-}
-
-/* The schedule has passed its checker: the message is there. */
-static const struct message *take_message(struct sweep *s, int rank, int peer, int channel)
-{
-	struct inbox *box = &s->inboxes[rank];
-	size_t before = NONE, at = box->first;
-
-	while (s->messages[at].from != peer || s->messages[at].channel != channel) {
-		before = at;
-		at = s->messages[at].next;
-	}
-	*(before == NONE ? &box->first : &s->messages[before].next) = s->messages[at].next;
-	return &s->messages[at];
-}
-
 static bb_status send(struct sweep *s, size_t number)
 {
 	struct message *const m = &s->messages[number];
+	struct inbox *const box = &s->inboxes[m->to];
+	size_t *link = &box->first;
 	const uint64_t pair = (uint64_t)m->from * (uint64_t)s->shape->nranks + (uint64_t)m->to;
 	const uint64_t drawn = s->round * BB_CHANNELS + (uint64_t)m->channel;
 	const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
@@ -221,7 +172,17 @@ static bb_status send(struct sweep *s, size_t number)
 	m->pulled = p.pulled;
 	m->sum = p.sum * factor;
 	m->swap = p.swap * factor;
-	put(s, number);
+	/* Behind those of its receiver that it does not precede: only ports have an order of their
+	   own. */
+	if (box->first != NONE &&
+	    (!bb_link_ports(s->links) || !precedes(s, m, &s->messages[box->last])))
+		link = &s->messages[box->last].next;
+	while (*link != NONE && !precedes(s, m, &s->messages[*link]))
+		link = &s->messages[*link].next;
+	m->next = *link;
+	*link = number;
+	if (m->next == NONE)
+		box->last = number;
 	return BB_OK;
 }
 
@@ -260,29 +221,19 @@ static bb_status post_round(struct sweep *s, int rank)
 	return BB_OK;
 }
 
-/* The load of a shared link is known once all have posted; receives wait until all have sent. */
-static bb_status send_round(struct sweep *s)
-{
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < s->nmessages && s->loads; i++) {
-		const struct message *m = &s->messages[i];
-		const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
-
-		bb_loads_add(s->loads, m->from, m->to, &route, m->bytes);
-	}
-	for (size_t i = 0; i < s->nmessages && status == BB_OK; i++)
-		status = send(s, i);
-	if (s->loads)
-		bb_loads_clear(s->loads);
-	return status;
-}
-
 static void receive(struct sweep *s, const struct receipt *r, int peer, bool swaps)
 {
-	const struct message *m = take_message(s, r->rank, peer, r->channel);
-	const double arrival = m->arrival + (swaps ? m->swap : 0);
+	size_t *link = &s->inboxes[r->rank].first;
+	const struct message *m = &s->messages[*link];
+	double arrival;
 
+	/* The schedule has passed its checker: the message is there. */
+	while (m->from != peer || m->channel != r->channel) {
+		link = &s->messages[*link].next;
+		m = &s->messages[*link];
+	}
+	*link = m->next;
+	arrival = m->arrival + (swaps ? m->swap : 0);
 	if (s->times[r->rank] < arrival)
 		s->times[r->rank] = arrival;
 	if (s->taken[peer] < s->times[r->rank])
@@ -295,9 +246,23 @@ static void finish_round(struct sweep *s)
 {
 	for (size_t i = 0; i < s->nreceipts; i++) {
 		const struct receipt *r = &s->receipts[i];
+		size_t at = s->inboxes[r->rank].first;
 
-		if (bb_link_ports(s->links) && (i == 0 || r[-1].rank != r->rank))
-			come_in(s, r->rank);
+		/* With ports the messages to a rank enter its ports in the order in which they
+		   reach them. */
+		if (!bb_link_ports(s->links) || (i > 0 && r[-1].rank == r->rank))
+			at = NONE;
+		for (; at != NONE; at = s->messages[at].next) {
+			struct message *m = &s->messages[at];
+			double *in = &s->in[2 * (size_t)r->rank + (size_t)m->outside];
+
+			if (*in < m->head)
+				*in = m->head;
+			if (m->pulled && *in < s->times[r->rank])
+				*in = s->times[r->rank];
+			*in += m->entry;
+			m->arrival = *in;
+		}
 		receive(s, r, r->peer, r->swaps);
 		if (r->peer2 != BB_NO_PEER)
 			receive(s, r, r->peer2, r->swaps2);
@@ -305,36 +270,12 @@ static void finish_round(struct sweep *s)
 	s->nmessages = s->nreceipts = 0;
 }
 
-static bb_status sweep(struct sweep *s)
-{
-	const int n = s->shape->nranks;
-
-	for (int rank = 0; rank < n; rank++) {
-		bb_algorithm_prepare(s->schedule, s->shape, rank, &s->roles[rank]);
-		s->taken[rank] = s->times[rank];
-		s->inboxes[rank].first = NONE;
-	}
-	for (s->round = 0; s->round < s->roles[0].rounds; s->round++) {
-		for (int rank = 0; rank < n; rank++)
-			if (post_round(s, rank) != BB_OK)
-				return BB_EINTERNAL;
-		if (send_round(s) != BB_OK)
-			return BB_EINTERNAL;
-		finish_round(s);
-		if (!bb_pace_allows(s->links, s->schedule, s->round, s->roles[0].rounds, n))
-			return BB_ETIMEOUT;
-	}
-	for (int rank = 0; rank < n; rank++)
-		if (s->times[rank] < s->taken[rank])
-			s->times[rank] = s->taken[rank];
-	return BB_OK;
-}
-
 static bb_status sweep_all(const struct bb_link_model *links, const struct bb_algorithm *schedule,
 			   const struct bb_shape *shape, size_t element, uint64_t call,
 			   double *times)
 {
-	const size_t n = (size_t)shape->nranks;
+	const int n = shape->nranks;
+	const size_t ranks = (size_t)n;
 	struct sweep s = {
 		.links = links,
 		.schedule = schedule,
@@ -343,16 +284,46 @@ static bb_status sweep_all(const struct bb_link_model *links, const struct bb_al
 		.drawn = bb_draw(bb_draw(links->seed, 1), call),
 		.times = times,
 	};
-	bb_status status;
+	bb_status status = BB_OK;
 
-	BB_TAKE(&s.slabs, s.taken, n);
-	BB_TAKE_ZEROED(&s.slabs, s.out, 2 * n);
-	BB_TAKE_ZEROED(&s.slabs, s.in, 2 * n);
-	BB_TAKE_ZEROED(&s.slabs, s.roles, n);
-	BB_TAKE(&s.slabs, s.inboxes, n);
+	BB_TAKE(&s.slabs, s.taken, ranks);
+	BB_TAKE_ZEROED(&s.slabs, s.out, 2 * ranks);
+	BB_TAKE_ZEROED(&s.slabs, s.in, 2 * ranks);
+	BB_TAKE_ZEROED(&s.slabs, s.roles, ranks);
+	BB_TAKE(&s.slabs, s.inboxes, ranks);
 	if (bb_link_shares(links))
-		s.loads = bb_loads_open(links, &s.slabs, schedule, shape->nranks);
-	status = s.slabs.lacking ? BB_EINTERNAL : sweep(&s);
+		s.loads = bb_loads_open(links, &s.slabs, schedule, n);
+	if (s.slabs.lacking)
+		status = BB_EINTERNAL;
+	for (int rank = 0; rank < n && status == BB_OK; rank++) {
+		bb_algorithm_prepare(schedule, shape, rank, &s.roles[rank]);
+		s.taken[rank] = times[rank];
+		s.inboxes[rank].first = NONE;
+	}
+	for (; status == BB_OK && s.round < s.roles[0].rounds; s.round++) {
+		for (int rank = 0; rank < n && status == BB_OK; rank++)
+			status = post_round(&s, rank);
+		/* The load of a shared link is known once all have posted; receives wait until all
+		   have sent. */
+		for (size_t i = 0; i < s.nmessages && s.loads; i++) {
+			const struct message *m = &s.messages[i];
+			const struct bb_fabric_route route = bb_link_route(links, m->from, m->to);
+
+			bb_loads_add(s.loads, m->from, m->to, &route, m->bytes);
+		}
+		for (size_t i = 0; i < s.nmessages && status == BB_OK; i++)
+			status = send(&s, i);
+		if (s.loads)
+			bb_loads_clear(s.loads);
+		if (status != BB_OK)
+			break;
+		finish_round(&s);
+		if (!bb_pace_allows(links, schedule, s.round, s.roles[0].rounds, n))
+			status = BB_ETIMEOUT;
+	}
+	for (int rank = 0; rank < n && status == BB_OK; rank++)
+		if (times[rank] < s.taken[rank])
+			times[rank] = s.taken[rank];
 	bb_slabs_free(&s.slabs);
 	free(s.messages);
 	free(s.receipts);
