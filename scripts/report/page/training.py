@@ -15,6 +15,11 @@ PARTS_OF_MEMORY = (
     ("fragmentation_bytes", "fragmentation", GREY),
 )
 COMPUTE, EXPOSED = ("compute_us", "computing", ink.BLUE), ("exposed_us", "waiting for communication", "#d55e00")
+# Kinds whose steps compute and wait: (kind, fields that name a bar, title, field of the line across it)
+STEPS = (
+    ("strategy", ("strategy", "servers"), "Strategies of data parallelism", "predicted_us"),
+    ("tensor_parallel", ("part", "scheme"), "Strategies of splitting a layer", None),
+)
 PARTS_OF_PLAN = (
     ("compute_us", "computing", ink.BLUE),
     ("bubble_us", "bubble", GREY),
@@ -120,19 +125,12 @@ def named(*keys):
 
 
 def step_figures(run):
-    exposed = "Computations, and the time that the step waits for communication. Number: the whole step."
-    strategies = stacked(
-        [dict(r, compute_us=rest(r)) for r in run.of("strategy")],
-        (COMPUTE, EXPOSED),
-        "step_us",
-        named("strategy", "servers"),
-        duration,
-        "time of a step",
-        "predicted_us",
-    )
-    tensor = stacked(
-        run.of("tensor_parallel"), (COMPUTE, EXPOSED), "step_us", named("part", "scheme"), duration, "time of a step"
-    )
+    told = "Computations, and the time that the step waits for communication. Number: the whole step."
+    steps = [
+        (stacked([dict(r, compute_us=rest(r)) for r in run.of(kind)], (COMPUTE, EXPOSED), "step_us", named(*fields), duration,
+                 "time of a step", mark), title, told + (" Line across a bar: by the formula." if mark else ""))
+        for kind, fields, title, mark in STEPS
+    ]  # fmt: skip
     plan_rows = sorted((r for r in run.of("hybrid_plan") if positive(r, "place")), key=lambda r: r["place"])
     division_name = lambda r: f"{r.get('place')}: tp {r.get('tp')} pp {r.get('pp')} dp {r.get('dp')}"[:40]
     plans = stacked(plan_rows, PARTS_OF_PLAN, "step_us", division_name, duration, "time of a step, as planned")
@@ -173,8 +171,7 @@ def step_figures(run):
             "Line across a bar: the prediction." if any(positive(r, "p50_us") for r in run.of("pipeline")) else "Predicted."
         )),
         (peaks, "Memory of the schedules", "Activations on the stage that keeps the most."),
-        (strategies, "Strategies of data parallelism", exposed + " Line across a bar: by the formula."),
-        (tensor, "Strategies of splitting a layer", exposed),
+        *steps,
         (plans, "Divisions of the model", "The fastest that fit."),
         (planned_memory, "Memory of the divisions", "Of the same divisions."),
         (moe, "A layer of experts", "Each part alone. Number: the whole layer, in which parts may overlap."),
