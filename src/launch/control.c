@@ -27,38 +27,31 @@
 	 1u << BB_FRAME_PROGRESS)
 #define TO_OTHERS (1u << BB_FRAME_GOODBYE | 1u << BB_FRAME_STOP | 1u << BB_FRAME_REQUEST)
 
-/* Receive from WIRE; NULL: no message. */
-static const struct bb_frame *receive_from(const struct bb_control *control, struct bb_wire *wire)
-{
-	const unsigned kinds = control->proc == 0 ? TO_PROCESS_0 : TO_OTHERS;
-	const enum bb_transit transit = wire->fd < 0 ? BB_UNDER_WAY : bb_wire_receive(wire);
-	const bool valid = transit == BB_COMPLETE && kinds >> wire->frame.kind & 1;
-
-	if (transit == BB_UNDER_WAY)
-		return NULL;
-	if (valid && wire->frame.kind != BB_FRAME_GOODBYE)
-		return &wire->frame;
-	bb_wire_close(wire);
-	if (valid)
-		return NULL;
-	wire->frame = (struct bb_frame){.kind = BB_FRAME_GONE};
-	snprintf(wire->frame.text, BB_FRAME_TEXT, "%s",
-		 transit == BB_BROKEN ? wire->why : "sent a frame of another process");
-	return &wire->frame;
-}
-
 const struct bb_frame *bb_control_poll(struct bb_control *control, int *proc)
 {
 	const int most = sizeof(control->events) / sizeof(control->events[0]);
+	const unsigned kinds = control && control->proc == 0 ? TO_PROCESS_0 : TO_OTHERS;
 
 	while (control) {
 		while (control->next < control->nevents) {
 			struct bb_wire *wire = control->events[control->next++].data.ptr;
-			const struct bb_frame *message = receive_from(control, wire);
+			const enum bb_transit transit =
+				wire->fd < 0 ? BB_UNDER_WAY : bb_wire_receive(wire);
+			const bool valid = transit == BB_COMPLETE && kinds >> wire->frame.kind & 1;
 
 			*proc = (int)(wire - control->wires);
-			if (message)
-				return message;
+			if (transit == BB_UNDER_WAY)
+				continue;
+			if (valid && wire->frame.kind != BB_FRAME_GOODBYE)
+				return &wire->frame;
+			bb_wire_close(wire);
+			if (valid)
+				continue;
+			wire->frame = (struct bb_frame){.kind = BB_FRAME_GONE};
+			snprintf(wire->frame.text, BB_FRAME_TEXT, "%s",
+				 transit == BB_BROKEN ? wire->why
+						      : "sent a frame of another process");
+			return &wire->frame;
 		}
 		control->next = 0;
 		control->nevents = epoll_wait(control->epoll, control->events, most, 0);
@@ -220,32 +213,6 @@ static int control_admit(struct bb_star *star, const struct bb_hello *hello, int
 	return error;
 }
 
-/* ---- opening elsewhere ---------------------------------------------------------------------- */
-
-/* Connect to process 0. Returns an errno: why it did not answer. */
-static int reach_process_0(struct control_opening *o)
-{
-	const struct offer *there = &o->offers[0];
-	const bool here = strcmp(o->mine.host, there->host) == 0;
-	struct bb_address addresses[BB_STAR_ADDRESSES];
-	struct bb_hello hello;
-	const char *why;
-	int n = 0, fd, error;
-
-	for (int i = 0; i < there->naddresses; i++)
-		/* A loopback address is valid only on the host of process 0. */
-		if (here || !there->addresses[i].loopback)
-			n = bb_star_resolve(there->addresses[i].text, there->port, true, addresses,
-					    n, &why);
-	error = bb_star_reach(&o->star, addresses, n, &fd, &hello);
-	if (error)
-		return error;
-	error = adopt(o->control, 0, fd);
-	if (error)
-		close(fd);
-	return error;
-}
-
 /* ---- opening everywhere --------------------------------------------------------------------- */
 
 /* Everything that can fail in this process alone; returns an errno. */
@@ -278,22 +245,39 @@ static int prepare(struct control_opening *o)
 	return error ? error : bb_star_listen(&o->star, NULL, 0, &o->mine.port);
 }
 
-/* Returns an errno; at process 0 after the timeout if some process could not be kept. */
+/* Process 0 waits for all others, which connect to it. Returns an errno: at process 0 after the
+   timeout if some process could not be kept, elsewhere why it did not answer. */
 static int connect_all(struct control_opening *o)
 {
-	int reason = 0;
+	const struct offer *there = &o->offers[0];
+	const bool here = strcmp(o->mine.host, there->host) == 0;
+	struct bb_address addresses[BB_STAR_ADDRESSES];
+	struct bb_hello hello;
+	const char *why;
+	int n = 0, fd, error, reason = 0;
 
 	o->star.end = bb_clock_now() + o->timeout;
 	o->missing = o->launch->nprocs - 1;
-	memcpy(o->star.identity.password, o->offers[0].password, sizeof(o->star.identity.password));
-	if (o->launch->proc != 0)
-		return reach_process_0(o);
-	while (o->missing > 0 && bb_clock_now() < o->star.end) {
-		const int error = bb_star_receive(&o->star);
-
-		reason = error ? error : reason;
+	memcpy(o->star.identity.password, there->password, sizeof(o->star.identity.password));
+	if (o->launch->proc == 0) {
+		while (o->missing > 0 && bb_clock_now() < o->star.end) {
+			error = bb_star_receive(&o->star);
+			reason = error ? error : reason;
+		}
+		return o->missing > 0 ? reason : 0;
 	}
-	return o->missing > 0 ? reason : 0;
+	for (int i = 0; i < there->naddresses; i++)
+		/* A loopback address is valid only on the host of process 0. */
+		if (here || !there->addresses[i].loopback)
+			n = bb_star_resolve(there->addresses[i].text, there->port, true, addresses,
+					    n, &why);
+	error = bb_star_reach(&o->star, addresses, n, &fd, &hello);
+	if (error)
+		return error;
+	error = adopt(o->control, 0, fd);
+	if (error)
+		close(fd);
+	return error;
 }
 
 /* The failure of all processes if one of them has an error. */

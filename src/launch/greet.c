@@ -97,37 +97,33 @@ static bool is_password(const unsigned char *a, const unsigned char *b)
 	return differ == 0;
 }
 
-static enum bb_transit receive_hello(struct bb_greet *greet, const struct bb_identity *identity,
-				     int fd, enum bb_side other)
-{
-	struct bb_greeting *theirs = &greet->theirs;
-	char why[BB_PAYLOAD_WHY];
-	enum bb_transit transit = receive_bytes(greet, fd, &theirs->hello, sizeof(theirs->hello));
-	const bool secured = transit == BB_COMPLETE && theirs->hello.magic == BB_HELLO_SECURED;
-
-	if (secured)
-		transit = receive_bytes(greet, fd, theirs, sizeof(*theirs));
-	if (transit != BB_COMPLETE)
-		return transit;
-	if (!bb_payload_decode(&hello_table, &theirs->hello, why) ||
-	    !is_password(theirs->hello.password, identity->password[other]))
-		return fail(greet, EPROTO);
-	if (secured != (identity->secret != NULL))
-		return fail(greet, secured ? ENOKEY : EKEYREJECTED);
-	greet->stage = secured ? BB_GREET_PROOF : BB_GREET_DONE;
-	greet->got = 0;
-	return BB_COMPLETE;
-}
-
 enum bb_transit bb_greet_receive(struct bb_greet *greet, const struct bb_identity *identity, int fd,
 				 enum bb_side me)
 {
 	const enum bb_side other = me == BB_SIDE_SERVER ? BB_SIDE_CLIENT : BB_SIDE_SERVER;
 	const struct transcript t = transcribe(greet, me, other);
+	struct bb_greeting *const theirs = &greet->theirs;
+	char why[BB_PAYLOAD_WHY];
 	enum bb_transit transit;
 
-	if (greet->stage == BB_GREET_HELLO)
-		return receive_hello(greet, identity, fd, other);
+	if (greet->stage == BB_GREET_HELLO) {
+		bool secured;
+
+		transit = receive_bytes(greet, fd, &theirs->hello, sizeof(theirs->hello));
+		secured = transit == BB_COMPLETE && theirs->hello.magic == BB_HELLO_SECURED;
+		if (secured)
+			transit = receive_bytes(greet, fd, theirs, sizeof(*theirs));
+		if (transit != BB_COMPLETE)
+			return transit;
+		if (!bb_payload_decode(&hello_table, &theirs->hello, why) ||
+		    !is_password(theirs->hello.password, identity->password[other]))
+			return fail(greet, EPROTO);
+		if (secured != (identity->secret != NULL))
+			return fail(greet, secured ? ENOKEY : EKEYREJECTED);
+		greet->stage = secured ? BB_GREET_PROOF : BB_GREET_DONE;
+		greet->got = 0;
+		return BB_COMPLETE;
+	}
 	transit = receive_bytes(greet, fd, greet->proof, sizeof(greet->proof));
 	/* A peer that closes now does not know the secret, or rejects this side's. */
 	if (transit == BB_BROKEN ||

@@ -148,17 +148,26 @@ static void pmix_close(struct bb_launch *launch)
 
 /* ---- opening --------------------------------------------------------------------------- */
 
-static bb_status join(struct bb_launch *launch, struct pmix *own, struct bb_error *error)
+static bb_status pmix_open(struct bb_launch *launch, const struct bb_launch_request *request,
+			   struct bb_error *error)
 {
-	int code = own->api.init(&own->self, NULL, 0);
+	struct pmix *own = calloc(1, sizeof(*own));
 	struct bb_pmix_proc job;
 	struct bb_pmix_value *value = NULL;
 	uint32_t size = 0;
+	bb_status status;
+	int code;
 
+	if (!own)
+		return bb_no_memory(error, "the PMIx launch");
+	BB_TRY(status, pmix_load(own, error), out);
+	code = own->api.init(&own->self, NULL, 0);
 	if (code != BB_PMIX_SUCCESS)
-		return bb_fail(error, BB_EBACKEND,
+		BB_TRY(status,
+		       bb_fail(error, BB_EBACKEND,
 			       "%s cannot be started: PMIx_Init returned %d, %s", own->library,
-			       code, own->api.error_string(code));
+			       code, own->api.error_string(code)),
+		       out);
 	job = own->self;
 	job.rank = BB_PMIX_RANK_WILDCARD;
 	code = own->api.get(&job, BB_PMIX_JOB_SIZE, NULL, 0, &value);
@@ -167,9 +176,11 @@ static bb_status join(struct bb_launch *launch, struct pmix *own, struct bb_erro
 	if (code == BB_PMIX_SUCCESS)
 		free(value);
 	if (size == 0 || size > INT_MAX || own->self.rank >= size)
-		return bb_fail(error, BB_EBACKEND,
+		BB_TRY(status,
+		       bb_fail(error, BB_EBACKEND,
 			       "%s does not report the number of processes of the job: %s",
-			       own->library, own->api.error_string(code));
+			       own->library, own->api.error_string(code)),
+		       out);
 	snprintf(own->note, sizeof(own->note),
 		 "%s, the launcher's, because the mpi backend cannot be loaded", own->library);
 	*launch = (struct bb_launch){
@@ -183,21 +194,8 @@ static bb_status join(struct bb_launch *launch, struct pmix *own, struct bb_erro
 		.own = own,
 	};
 	return BB_OK;
-}
-
-static bb_status pmix_open(struct bb_launch *launch, const struct bb_launch_request *request,
-			   struct bb_error *error)
-{
-	struct pmix *own = calloc(1, sizeof(*own));
-	bb_status status;
-
-	if (!own)
-		return bb_no_memory(error, "the PMIx launch");
-	status = pmix_load(own, error);
-	if (status == BB_OK)
-		status = join(launch, own, error);
-	if (status != BB_OK)
-		free(own);
+out:
+	free(own);
 	return status;
 }
 

@@ -246,22 +246,6 @@ static struct bb_stranger *find_place(struct bb_star *star)
 	return victim;
 }
 
-/* Close the connection of S. If the secrets differ, this side's hello shows the peer why. */
-static void drop(struct bb_star *star, struct bb_stranger *s)
-{
-	const int error = s->greet.error;
-	enum bb_dropped kind = BB_DROPPED_NOISE;
-
-	if (is_silent(s))
-		kind = BB_DROPPED_SILENT;
-	else if (error == ENOKEY || error == EKEYREJECTED)
-		kind = BB_DROPPED_UNPROVEN;
-	if (kind == BB_DROPPED_UNPROVEN && !s->greeted)
-		(void)!bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_SERVER);
-	star->dropped[kind]++;
-	dismiss(s);
-}
-
 /* Returns an errno if S is a process of this run that cannot be admitted. */
 static int identify(struct bb_star *star, struct bb_stranger *s)
 {
@@ -275,8 +259,18 @@ static int identify(struct bb_star *star, struct bb_stranger *s)
 							BB_SIDE_SERVER)
 				     : BB_BROKEN;
 	}
-	if (transit == BB_BROKEN)
-		drop(star, s);
+	if (transit == BB_BROKEN) {
+		const bool unproven = !is_silent(s) &&
+				      (s->greet.error == ENOKEY || s->greet.error == EKEYREJECTED);
+
+		/* If the secrets differ, this side's hello shows the peer why. */
+		if (unproven && !s->greeted)
+			(void)!bb_greet_send(&s->greet, &star->identity, s->fd, BB_SIDE_SERVER);
+		star->dropped[unproven       ? BB_DROPPED_UNPROVEN
+			      : is_silent(s) ? BB_DROPPED_SILENT
+					     : BB_DROPPED_NOISE]++;
+		dismiss(s);
+	}
 	if (transit != BB_COMPLETE)
 		return 0;
 	keep(s->fd);
@@ -378,36 +372,30 @@ static bool advance_attempt(const struct bb_star *star, struct bb_stranger *s)
 	return transit == BB_COMPLETE && s->greet.stage == BB_GREET_DONE;
 }
 
-/* Repeat failed attempts, and set the events to wait for. */
-static void attempt_all(struct bb_star *star, const struct bb_address *addresses, int n,
-			struct pollfd *fds)
-{
-	for (int i = 0; i < n; i++) {
-		struct bb_stranger *s = &star->strangers[i];
-
-		if (s->fd < 0 && bb_clock_now() >= s->since) {
-			const struct bb_address *a = &addresses[i];
-
-			s->greet = (struct bb_greet){.got = 0};
-			s->greeted = false;
-			s->fd = socket(a->to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-				       0);
-			if (s->fd < 0 ||
-			    (connect(s->fd, (const struct sockaddr *)&a->to, a->length) < 0 &&
-			     errno != EINPROGRESS))
-				attempt_failed(s, errno, false);
-		}
-		fds[i] = (struct pollfd){.fd = s->fd, .events = s->greeted ? POLLIN : POLLOUT};
-	}
-}
-
 int bb_star_reach(struct bb_star *star, const struct bb_address *addresses, int n, int *fd,
 		  struct bb_hello *hello)
 {
 	struct pollfd fds[BB_STAR_ADDRESSES];
 
 	while (bb_clock_now() < star->end) {
-		attempt_all(star, addresses, n, fds);
+		/* Repeat failed attempts, and set the events to wait for. */
+		for (int i = 0; i < n; i++) {
+			struct bb_stranger *s = &star->strangers[i];
+			const struct bb_address *a = &addresses[i];
+
+			if (s->fd < 0 && bb_clock_now() >= s->since) {
+				s->greet = (struct bb_greet){.got = 0};
+				s->greeted = false;
+				s->fd = socket(a->to.ss_family,
+					       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+				if (s->fd < 0 || (connect(s->fd, (const struct sockaddr *)&a->to,
+							  a->length) < 0 &&
+						  errno != EINPROGRESS))
+					attempt_failed(s, errno, false);
+			}
+			fds[i] = (struct pollfd){.fd = s->fd,
+						 .events = s->greeted ? POLLIN : POLLOUT};
+		}
 		if (poll(fds, (nfds_t)n, milliseconds_left(star, RETRY_S)) <= 0)
 			continue;
 		for (int i = 0; i < n; i++) {

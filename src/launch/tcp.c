@@ -346,25 +346,10 @@ static bb_status read_number(const char *name, int low, int high, int *number,
 	return BB_OK;
 }
 
-static bb_status read_port(struct bb_tcp_environment *e, struct bb_error *error)
+bb_status bb_tcp_environment_read(struct bb_tcp_environment *e, struct bb_error *error)
 {
 	const bool given = getenv("BUSBENCH_PORT") != NULL;
 	int port;
-	bb_status status =
-		read_number(given ? "BUSBENCH_PORT" : "MASTER_PORT", 1, MOST_PORT, &port, error);
-
-	if (status != BB_OK)
-		return status;
-	if (!given && port == MOST_PORT)
-		return bb_fail(error, BB_EUSAGE,
-			       "MASTER_PORT=%d: no port is above it; set BUSBENCH_PORT", port);
-	e->port = (uint16_t)(given ? port : port + 1);
-	e->source = given ? "BUSBENCH_PORT" : "MASTER_PORT + 1";
-	return BB_OK;
-}
-
-bb_status bb_tcp_environment_read(struct bb_tcp_environment *e, struct bb_error *error)
-{
 	bb_status status;
 
 	*e = (struct bb_tcp_environment){.local = -1};
@@ -381,9 +366,15 @@ bb_status bb_tcp_environment_read(struct bb_tcp_environment *e, struct bb_error 
 		goto out;
 	e->master = getenv("MASTER_ADDR");
 	if (!e->master || !*e->master)
-		status = is_missing("MASTER_ADDR", error);
-	else
-		status = read_port(e, error);
+		BB_TRY(status, is_missing("MASTER_ADDR", error), out);
+	BB_TRY(status,
+	       read_number(given ? "BUSBENCH_PORT" : "MASTER_PORT", 1, MOST_PORT, &port, error),
+	       out);
+	if (!given && port == MOST_PORT)
+		status = bb_fail(error, BB_EUSAGE,
+				 "MASTER_PORT=%d: no port is above it; set BUSBENCH_PORT", port);
+	e->port = (uint16_t)(given ? port : port + 1);
+	e->source = given ? "BUSBENCH_PORT" : "MASTER_PORT + 1";
 out:
 	return status;
 }
@@ -628,12 +619,36 @@ static bb_status report_missing(struct opening *o, int reason)
 	return bb_error_status(o->error);
 }
 
-/* All processes have arrived: start them. */
-static void start_all(struct opening *o)
+/* Waits for all processes, and starts them. */
+static bb_status gather_all(struct opening *o)
 {
-	struct tcp *tcp = o->tcp;
+	struct tcp *const tcp = o->tcp;
 	struct bb_strbuf note = {0};
+	double next_check = 0;
+	int reason = 0;
+	const bb_status status = open_port(o);
 
+	if (status != BB_OK)
+		return status;
+	o->missing = tcp->nprocs - 1;
+	tcp->peers[0].hello = o->star.identity.hello;
+	while (o->missing > 0 && bb_clock_now() < o->star.end) {
+		const int error = bb_star_receive(&o->star);
+
+		reason = error ? error : reason;
+		if (o->missing > 0 && bb_clock_now() < next_check)
+			continue;
+		next_check = bb_clock_now() + CHECK_S;
+		for (int p = 1; p < tcp->nprocs && o->failed == BB_OK; p++)
+			if (is_gone(tcp, p))
+				lose_peer(o, p);
+	}
+	if (o->failed == BB_OK && o->missing > 0)
+		o->failed = report_missing(o, reason);
+	if (o->failed != BB_OK) {
+		send_stop(tcp, o->failed);
+		return o->failed;
+	}
 	tcp->secured = o->star.identity.secret != NULL;
 	for (int p = 1; p < tcp->nprocs; p++) {
 		struct bb_frame frame = {.kind = BB_FRAME_DATA};
@@ -647,44 +662,13 @@ static void start_all(struct opening *o)
 	bb_strbuf_addf(&note, "TCP; process 0 listened on ");
 	add_listeners(&o->star, &note);
 	bb_strbuf_addf(&note, ", port %d; %s", o->environment->port,
-		       o->star.identity.secret
-			       ? "all processes proved that they know " BB_SECRET_VARIABLE
-			       : "no " BB_SECRET_VARIABLE
-				 ": no process proved that it belongs to the run");
+		       tcp->secured ? "all processes proved that they know " BB_SECRET_VARIABLE
+				    : "no " BB_SECRET_VARIABLE
+				      ": no process proved that it belongs to the run");
 	add_dropped(o, &note);
 	snprintf(tcp->note, sizeof(tcp->note), "%s", bb_strbuf_text(&note));
 	bb_strbuf_free(&note);
-}
-
-static bb_status gather_all(struct opening *o)
-{
-	double next_check = 0;
-	int reason = 0;
-	bb_status status;
-
-	status = open_port(o);
-	if (status != BB_OK)
-		return status;
-	o->missing = o->tcp->nprocs - 1;
-	o->tcp->peers[0].hello = o->star.identity.hello;
-	while (o->missing > 0 && bb_clock_now() < o->star.end) {
-		const int error = bb_star_receive(&o->star);
-
-		reason = error ? error : reason;
-		if (o->missing > 0 && bb_clock_now() < next_check)
-			continue;
-		next_check = bb_clock_now() + CHECK_S;
-		for (int p = 1; p < o->tcp->nprocs && o->failed == BB_OK; p++)
-			if (is_gone(o->tcp, p))
-				lose_peer(o, p);
-	}
-	if (o->failed == BB_OK && o->missing > 0)
-		o->failed = report_missing(o, reason);
-	if (o->failed == BB_OK)
-		start_all(o);
-	else
-		send_stop(o->tcp, o->failed);
-	return o->failed;
+	return BB_OK;
 }
 
 /* ---- the others ------------------------------------------------------------------------ */
