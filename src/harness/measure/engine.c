@@ -378,7 +378,7 @@ static bb_status trials_run_round(struct bb_engine *e, int round, double began, 
 			       bb_engine_agree_on_next(e, false, began, (size_t)round, next), out);
 		if (several && bb_engine_leads(e))
 			bb_ticker_step(&e->run->ticker, 0);
-		any |= !t->refusal;
+		any |= !t->refusal || t->optional;
 	}
 	if (!any)
 		BB_TRY(status, bb_engine_require(e, e->measured), out);

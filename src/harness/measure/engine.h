@@ -80,6 +80,7 @@ struct bb_trial {
 	/* Verified after the last timed step of the first round, unless -c is 0 or the backend
 	   moves no data. NULL: the data is not verified. */
 	const struct bb_expectation *expects;
+	bool optional; /* if it cannot run, bb_engine_measure does not fail */
 
 	char *refusal;   /* why it cannot run here; NULL: it can */
 	double *samples; /* seconds of each step, until the last rank is done */
@@ -145,7 +146,8 @@ BB_MUST bb_status bb_engine_add(struct bb_engine *engine, const struct bb_trial 
 
 /*
  * Measure all trials that were added since the last call. BB_EUNSUPPORTED with the reason of the
- * first if none of them can run. Collective: the plans are the same on all ranks.
+ * first if none of them can run, unless one is optional. Collective: the plans are the same on all
+ * ranks.
  */
 BB_MUST bb_status bb_engine_measure(struct bb_engine *engine);
 

@@ -242,27 +242,6 @@ bb_status bb_zero_reference_open(struct bb_zero_reference *r, const struct bb_ze
 	return BB_OK;
 }
 
-static void reference_update(struct bb_zero_reference *r, size_t first, size_t n)
-{
-	const enum bb_dtype dtype = r->data->dtype;
-	const float unscale = 1.0f / (r->scale.scale * (float)r->nseeds);
-	float gradients[BLOCK];
-
-	/* Gradients are summed over all ranks and microbatches in integers. */
-	for (size_t i = 0; i < n; i++) {
-		const uint32_t bits = bits_at(dtype, r->parameters, first + i);
-		int64_t sum = 0;
-
-		for (size_t s = 0; s < r->nseeds; s++)
-			sum += draw_gradient(r->data, r->seeds[s], first + i, bits);
-		gradients[i] = (float)sum * UNIT * r->scale.scale;
-	}
-	bb_adam_step(&bb_adam_defaults, r->steps, unscale, gradients, r->master + first,
-		     r->moment1 + first, r->moment2 + first, n);
-	for (size_t i = first; i < first + n; i++)
-		bb_scalar_encode(dtype, r->master[i], r->parameters + i * bb_dtype_size(dtype));
-}
-
 void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 {
 	const struct bb_zero_data *d = r->data;
@@ -270,12 +249,30 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 	const struct bb_zero_batch batch = {.step = step,
 					    .forward = bb_zero_sum(d->dtype, 0, n, r->parameters)};
 	const bool overflowed = d->overflow == step;
+	const float unscale = 1.0f / (r->scale.scale * (float)r->nseeds);
 
 	for (size_t s = 0; s < r->nseeds; s++)
 		r->seeds[s] = batch_seed(&batch, (int)(s % ranks), (int64_t)(s / ranks));
 	r->steps += !overflowed;
-	for (size_t i = 0; i < n && !overflowed; i += BLOCK)
-		reference_update(r, i, n - i < BLOCK ? n - i : BLOCK);
+	for (size_t first = 0; first < n && !overflowed; first += BLOCK) {
+		const size_t end = n - first < BLOCK ? n : first + BLOCK;
+		float gradients[BLOCK];
+
+		/* Gradients are summed over all ranks and microbatches in integers. */
+		for (size_t i = first; i < end; i++) {
+			const uint32_t bits = bits_at(d->dtype, r->parameters, i);
+			int64_t sum = 0;
+
+			for (size_t s = 0; s < r->nseeds; s++)
+				sum += draw_gradient(d, r->seeds[s], i, bits);
+			gradients[i - first] = (float)sum * UNIT * r->scale.scale;
+		}
+		bb_adam_step(&bb_adam_defaults, r->steps, unscale, gradients, r->master + first,
+			     r->moment1 + first, r->moment2 + first, end - first);
+		for (size_t i = first; i < end; i++)
+			bb_scalar_encode(d->dtype, r->master[i],
+					 r->parameters + i * bb_dtype_size(d->dtype));
+	}
 	bb_zero_scale_update(&r->scale, overflowed);
 }
 

@@ -33,45 +33,37 @@ size_t bb_ledger_rounded(size_t bytes)
 	return (bytes + page - 1) / page * page;
 }
 
-static bb_status add_block(struct bb_ledger *l, size_t bytes, bool host)
-{
-	struct bb_block *block = BB_ARRAY_ADD(l->blocks, l->n, l->room);
-	void *memory = NULL;
-	bb_status status = BB_OK;
-
-	if (!block)
-		return bb_no_memory(l->error, "a ledger");
-	if (host)
-		memory = aligned_alloc(BB_LEDGER_PAGE, bytes);
-	else
-		status = l->backend->alloc(l->rank, bytes, &memory);
-	if (status != BB_OK || !memory) {
-		l->n--;
-		return bb_fail(l->error, status == BB_OK ? BB_EINTERNAL : status,
-			       "cannot allocate %zu bytes%s beside the %llu already allocated",
-			       bytes, host ? " of the host's memory" : "",
-			       (unsigned long long)(host ? l->now.host : l->now.reserved));
-	}
-	*block = (struct bb_block){.memory = memory, .bytes = bytes, .host = host};
-	l->now.reserved += host ? 0 : bytes;
-	return BB_OK;
-}
-
 bb_status bb_ledger_acquire(struct bb_ledger *l, enum bb_holding holding, size_t bytes, bool host,
 			    struct bb_held *held)
 {
 	const size_t rounded = bb_ledger_rounded(bytes);
 	bb_status status = BB_OK;
 	struct bb_block *block;
+	void *memory = NULL;
 	size_t i = 0;
 
 	while (i < l->n &&
 	       (l->blocks[i].held || l->blocks[i].bytes != rounded || l->blocks[i].host != host))
 		i++;
-	if (i == l->n)
-		status = add_block(l, rounded, host);
-	if (status != BB_OK)
-		return status;
+	if (i == l->n) {
+		block = BB_ARRAY_ADD(l->blocks, l->n, l->room);
+		if (!block)
+			return bb_no_memory(l->error, "a ledger");
+		if (host)
+			memory = aligned_alloc(BB_LEDGER_PAGE, rounded);
+		else
+			status = l->backend->alloc(l->rank, rounded, &memory);
+		if (status != BB_OK || !memory) {
+			l->n--;
+			return bb_fail(l->error, status == BB_OK ? BB_EINTERNAL : status,
+				       "cannot allocate %zu bytes%s beside the %llu already "
+				       "allocated",
+				       rounded, host ? " of the host's memory" : "",
+				       (unsigned long long)(host ? l->now.host : l->now.reserved));
+		}
+		*block = (struct bb_block){.memory = memory, .bytes = rounded, .host = host};
+		l->now.reserved += host ? 0 : rounded;
+	}
 	block = &l->blocks[i];
 	block->held = true;
 	block->holding = holding;

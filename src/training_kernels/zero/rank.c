@@ -10,7 +10,7 @@
  *   stage 3   likewise; parameters of a unit are gathered before its forward and its backward
  *             pass, while the previous unit computes, and freed afterwards
  */
-#include "training_kernels/zero/rank.h"
+#include "training_kernels/zero/zero.h"
 
 #include "core/array.h"
 
@@ -100,88 +100,74 @@ static bb_status zero_acquire(struct bb_zero_rank *z, enum bb_holding holding, u
 
 /* ---- blocks of elements ---------------------------------------------------------------------- */
 
-static void initial_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
-			  void *const *seen)
-{
-	bb_zero_initial(z->zero->options.dtype, first, n, seen[0]);
-}
-
-static void sum_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
-		      void *const *seen)
-{
-	z->forward += bb_zero_sum(z->zero->options.dtype, first, n, seen[0]);
-}
-
-static void draw_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+/* OWN, a struct bb_zero_work, on the arrays that each action names. */
+static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
 		       void *const *seen)
 {
-	const struct bb_zero_batch *batch = own;
-
-	bb_zero_gradients(&z->zero->data, batch, first, n, seen[0], seen[1],
-			  z->stage < 2 && batch->microbatch > 0);
-}
-
-static void clear_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
-			void *const *seen)
-{
-	memset(seen[0], 0, n * zero_size(z));
-}
-
-static void keep_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
-		       void *const *seen)
-{
+	const struct bb_zero_work *w = own;
 	const enum bb_dtype dtype = z->zero->options.dtype;
-	float *const sums = z->blocks[5], *const parts = z->blocks[6];
-
-	bb_adam_widen(dtype, seen[0], sums, n);
-	bb_adam_widen(dtype, seen[1], parts, n);
-	for (size_t i = 0; i < n; i++)
-		sums[i] += parts[i];
-	bb_adam_narrow(dtype, sums, seen[0], n);
-}
-
-/* Looks for gradients that overflow. */
-static void inspect_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
-			  void *const *seen)
-{
-	z->overflowed |= bb_adam_overflowed(z->zero->options.dtype, seen[0], n);
-}
-
-/* Initialises the master copy from the parameters. */
-static void widen_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
-			void *const *seen)
-{
-	bb_adam_widen(z->zero->options.dtype, seen[0], seen[1], n);
-}
-
-static void update_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
-			 void *const *seen)
-{
-	const enum bb_dtype dtype = z->zero->options.dtype;
+	const struct bb_zero_batch batch = {z->step, w->microbatch, z->rank, z->forward,
+					    z->scale.scale};
 	const float unscale =
 		1.0f / (z->scale.scale * (float)(z->zero->nranks * z->zero->options.accumulate));
-	float *const gradients = z->blocks[5];
-	float *const master = has_master(z) ? seen[4] : z->blocks[6];
+	float *const wide = z->blocks[5], *const other = z->blocks[6];
+	float *master;
 
-	bb_adam_widen(dtype, seen[0], gradients, n);
-	if (!has_master(z))
-		bb_adam_widen(dtype, seen[1], master, n);
-	bb_adam_step(&bb_adam_defaults, z->taken, unscale, gradients, master, seen[2], seen[3], n);
-	bb_adam_narrow(dtype, master, seen[1], n);
+	switch (w->action) {
+	case BB_ZERO_BEGIN: /* parameters */
+		bb_zero_initial(dtype, first, n, seen[0]);
+		break;
+	case BB_ZERO_WIDEN: /* parameters, master copy */
+		bb_adam_widen(dtype, seen[0], seen[1], n);
+		break;
+	case BB_ZERO_SUM: /* parameters */
+		z->forward += bb_zero_sum(dtype, first, n, seen[0]);
+		break;
+	case BB_ZERO_DRAW: /* parameters, gradients */
+		bb_zero_gradients(&z->zero->data, &batch, first, n, seen[0], seen[1],
+				  z->stage < 2 && w->microbatch > 0);
+		break;
+	case BB_ZERO_CLEAR: /* gradients */
+		memset(seen[0], 0, n * zero_size(z));
+		break;
+	case BB_ZERO_ADD: /* gradients, those that are added */
+		bb_adam_widen(dtype, seen[0], wide, n);
+		bb_adam_widen(dtype, seen[1], other, n);
+		for (size_t i = 0; i < n; i++)
+			wide[i] += other[i];
+		bb_adam_narrow(dtype, wide, seen[0], n);
+		break;
+	case BB_ZERO_INSPECT: /* gradients */
+		z->overflowed |= bb_adam_overflowed(dtype, seen[0], n);
+		break;
+	case BB_ZERO_UPDATE: /* gradients, parameters, moments, master copy */
+		master = has_master(z) ? seen[4] : other;
+		bb_adam_widen(dtype, seen[0], wide, n);
+		if (!has_master(z))
+			bb_adam_widen(dtype, seen[1], master, n);
+		bb_adam_step(&bb_adam_defaults, z->taken, unscale, wide, master, seen[2], seen[3],
+			     n);
+		bb_adam_narrow(dtype, master, seen[1], n);
+		break;
+	case BB_ZERO_COPY:
+	case BB_ZERO_CALL:
+		break;
+	}
 }
 
 /* Arrays of this rank's part of a unit, as bits. */
 enum { GRADIENTS = 1, PARAMETERS = 2, MOMENTS = 4 + 8, MASTER = 16 };
 
-/* Calls WORK for all blocks of this rank's parts of all units, in the arrays WHICH, in the order of
-   the bits. */
-static bb_status each_part(struct bb_zero_rank *z, unsigned which, bb_zero_block *work)
+/* ACTION on all blocks of this rank's parts of all units, in the arrays WHICH, in the order of the
+   bits. */
+static bb_status each_part(struct bb_zero_rank *z, unsigned which, enum bb_zero_action action)
 {
+	struct bb_zero_work work = {.action = action};
 	const size_t size = zero_size(z), wide = sizeof(float);
 	const bool host = z->zero->options.offload;
 	const struct bb_zero_array all[BB_ZERO_ARRAYS] = {
 		{z->gradients.memory, size, false, false},
-		{z->parameters.memory, size, false, true},
+		{z->parameters.memory, size, false, action == BB_ZERO_UPDATE},
 		{z->moment1.memory, wide, host, true},
 		{z->moment2.memory, wide, host, true},
 		{z->master.memory, wide, host, true},
@@ -200,39 +186,27 @@ static bb_status each_part(struct bb_zero_rank *z, unsigned which, bb_zero_block
 			arrays[n] = all[i];
 			arrays[n++].at += all[i].size * (divided[i] ? p->part_at : p->at + p->mine);
 		}
-		status = bb_zero_each(z, arrays, n, 0, p->part, work, NULL);
+		status = bb_zero_each(z, arrays, n, 0, p->part, work_block, &work);
 	}
 	return status;
 }
 
 /* ---- the workload ---------------------------------------------------------------------------- */
 
-/* A bucket is padded with zeros. */
-static bb_status draw_gradients(struct bb_zero_rank *z, const struct bb_zero_work *w,
-				const struct bb_zero_array arrays[2])
+static void zero_compute(void *own, int rank, const struct bb_operation *o)
 {
-	const struct bb_zero_unit *u = &z->zero->units.list[w->unit];
-	struct bb_zero_batch batch = {z->step, w->microbatch, z->rank, z->forward, z->scale.scale};
-	struct bb_zero_array rest = arrays[1];
-	bb_status status = bb_zero_each(z, arrays, 2, u->first, u->elements, draw_block, &batch);
-
-	rest.at += u->elements * rest.size;
-	if (status == BB_OK && z->stage >= 2)
-		status = bb_zero_each(z, &rest, 1, 0, z->places.list[w->unit].padded - u->elements,
-				      clear_block, NULL);
-	return status;
-}
-
-static bb_status perform_work(struct bb_zero_rank *z, const struct bb_zero_work *w)
-{
+	struct bb_zero_rank *z = own;
+	struct bb_zero_work *w = &z->works[o->item], clear = {.action = BB_ZERO_CLEAR};
 	const size_t size = zero_size(z);
 	const struct bb_zero_array from = {.at = w->from, .size = size};
-	const struct bb_zero_array to = {.at = w->to, .size = size, .written = true};
+	struct bb_zero_array to = {.at = w->to, .size = size, .written = true};
 	const struct bb_zero_unit *u = &z->zero->units.list[w->unit];
-	const uint64_t part = z->places.list[w->unit].part;
-	bb_status status = BB_OK;
+	const struct bb_zero_place *p = &z->places.list[w->unit];
+	bb_status status = z->status;
 	int32_t flag;
 
+	if (status != BB_OK)
+		return;
 	switch (w->action) {
 	case BB_ZERO_SUM:
 		if (w->unit == 0 && w->microbatch == 0) {
@@ -241,50 +215,47 @@ static bb_status perform_work(struct bb_zero_rank *z, const struct bb_zero_work 
 		}
 		if (w->unit == 0)
 			z->forward = 0;
-		return bb_zero_each(z, &from, 1, u->first, u->elements, sum_block, NULL);
+		status = bb_zero_each(z, &from, 1, u->first, u->elements, work_block, w);
+		break;
 	case BB_ZERO_DRAW:
-		return draw_gradients(z, w, (struct bb_zero_array[]){from, to});
-	case BB_ZERO_KEEP:
-		if (w->microbatch > 0)
-			return bb_zero_each(z, (struct bb_zero_array[]){to, from}, 2, 0, part,
-					    keep_block, NULL);
-		return copy_bytes(z, w->to, w->from, part * size);
-	case BB_ZERO_PLACE:
-		return copy_bytes(z, w->to, w->from, part * size);
+		status = bb_zero_each(z, (struct bb_zero_array[]){from, to}, 2, u->first,
+				      u->elements, work_block, w);
+		/* A bucket is padded with zeros. */
+		to.at += u->elements * size;
+		if (status == BB_OK && z->stage >= 2)
+			status = bb_zero_each(z, &to, 1, 0, p->padded - u->elements, work_block,
+					      &clear);
+		break;
+	case BB_ZERO_ADD:
+		status = bb_zero_each(z, (struct bb_zero_array[]){to, from}, 2, 0, p->part,
+				      work_block, w);
+		break;
+	case BB_ZERO_COPY:
+		status = copy_bytes(z, w->to, w->from, p->part * size);
+		break;
 	case BB_ZERO_INSPECT:
 		z->overflowed = false;
-		status = each_part(z, GRADIENTS, inspect_block);
+		status = each_part(z, GRADIENTS, BB_ZERO_INSPECT);
 		flag = z->overflowed;
-		return status == BB_OK && z->flag.memory
-			       ? copy_bytes(z, z->flag.memory, &flag, sizeof(flag))
-			       : status;
+		if (status == BB_OK && z->flag.memory)
+			status = copy_bytes(z, z->flag.memory, &flag, sizeof(flag));
+		break;
 	case BB_ZERO_UPDATE: /* the flag is that of all ranks by now */
 		flag = z->overflowed;
 		if (z->flag.memory)
-			BB_TRY(status, copy_bytes(z, &flag, z->flag.memory, sizeof(flag)), out);
-		z->taken += !flag;
-		if (!flag)
-			BB_TRY(status,
-			       each_part(z,
-					 GRADIENTS | PARAMETERS | MOMENTS |
-						 (has_master(z) ? MASTER : 0),
-					 update_block),
-			       out);
-		bb_zero_scale_update(&z->scale, flag);
+			status = copy_bytes(z, &flag, z->flag.memory, sizeof(flag));
+		z->taken += status == BB_OK && !flag;
+		if (status == BB_OK && !flag)
+			status = each_part(
+				z, GRADIENTS | PARAMETERS | MOMENTS | (has_master(z) ? MASTER : 0),
+				BB_ZERO_UPDATE);
+		if (status == BB_OK)
+			bb_zero_scale_update(&z->scale, flag);
 		break;
-	case BB_ZERO_CALL:
+	default: /* a call, or part of another action */
 		break;
 	}
-out:
-	return status;
-}
-
-static void zero_compute(void *own, int rank, const struct bb_operation *o)
-{
-	struct bb_zero_rank *z = own;
-
-	if (z->status == BB_OK)
-		z->status = perform_work(z, &z->works[o->item]);
+	z->status = status;
 }
 
 static void zero_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
@@ -308,6 +279,36 @@ static void zero_observe(void *own, int rank, size_t index, const struct bb_oper
 	z->last = to;
 }
 
+/* Count temporary memory as held from the first moment after the model on. */
+static void hold_tmp(struct bb_usage *usage, size_t bytes)
+{
+	usage->holds[BB_HOLD_COMMUNICATION] += bytes;
+	usage->reserved += bb_ledger_rounded(bytes);
+}
+
+/* What the collectives of a step send, and the temporary memory of them. */
+static bb_status zero_opened(void *own, struct bb_runner *runner)
+{
+	struct bb_zero_rank *z = own;
+	struct bb_sent sent;
+	bb_status status = BB_OK;
+
+	for (int phase = 0; phase < BB_ZERO_PHASES && z->has_peers; phase++) {
+		BB_TRY(status, bb_runner_count(runner, zero_engine(z)->driver->rank, phase, &sent),
+		       out);
+		z->wire += phase == BB_ZERO_IN_OPTIMIZER ? 0 : (uint64_t)sent.bytes;
+		z->tmp_bytes = sent.tmp_bytes > z->tmp_bytes ? sent.tmp_bytes : z->tmp_bytes;
+	}
+	hold_tmp(&z->ledger.now, z->tmp_bytes);
+	hold_tmp(&z->ledger.peak, z->tmp_bytes);
+	for (size_t i = 1; i < z->nmoments; i++) {
+		hold_tmp(&z->moments[i].now, z->tmp_bytes);
+		z->moments[i].peak += z->tmp_bytes;
+	}
+out:
+	return status;
+}
+
 void bb_zero_rank_trial(struct bb_zero_rank *z, struct bb_trial *trial)
 {
 	trial->workload = (struct bb_workload){
@@ -319,6 +320,7 @@ void bb_zero_rank_trial(struct bb_zero_rank *z, struct bb_trial *trial)
 		.own = z,
 	};
 	trial->timing = BB_TIMING_STEPS;
+	trial->opened = zero_opened;
 	trial->watch = (struct bb_timeline_watch){zero_observe, z};
 }
 
@@ -407,7 +409,7 @@ static bb_status prefetch(struct bb_zero_rank *z, size_t unit)
 
 	if (status != BB_OK)
 		return status;
-	add_action(z, BB_ZERO_PLACE, unit, 0, z->parameters.memory + p->part_at * size,
+	add_action(z, BB_ZERO_COPY, unit, 0, z->parameters.memory + p->part_at * size,
 		   z->prefetched.memory + p->mine * size);
 	add_call(z, &bb_all_gather, unit, z->prefetched.memory);
 	return BB_OK;
@@ -465,8 +467,8 @@ static void keep_reduced(struct bb_zero_rank *z, size_t unit, int64_t microbatch
 	if (!z->reducing.memory)
 		return;
 	p = &z->places.list[unit];
-	add_action(z, BB_ZERO_KEEP, unit, microbatch, z->reducing.memory + p->mine * size,
-		   z->gradients.memory + p->part_at * size);
+	add_action(z, microbatch > 0 ? BB_ZERO_ADD : BB_ZERO_COPY, unit, microbatch,
+		   z->reducing.memory + p->mine * size, z->gradients.memory + p->part_at * size);
 	bb_ledger_release(&z->ledger, &z->reducing);
 }
 
@@ -512,20 +514,28 @@ out:
 	return status;
 }
 
-/* Its states are allocated in the first step. */
-static bb_status write_optimizer(struct bb_zero_rank *z)
+static bb_status write_step(struct bb_zero_rank *z)
 {
 	const uint64_t bytes = z->places.divided * sizeof(float);
 	const bool host = z->zero->options.offload;
+	struct bb_tape *tape = z->variant.taped.tapes;
 	bb_status status = BB_OK;
 
+	tape->n = 0;
+	tape->events = 0;
+	z->nworks = 0;
+	for (int64_t g = 0; g < z->zero->options.accumulate; g++) {
+		BB_TRY(status, write_forward(z, g), out);
+		BB_TRY(status, write_backward(z, g), out);
+	}
 	z->phase = BB_ZERO_IN_OPTIMIZER;
 	zero_note(z, BB_ZERO_BEFORE, 0);
+	/* The states of the optimizer are allocated in the first step. */
 	if (!z->moment1.memory) {
 		if (has_master(z)) {
 			BB_TRY(status, zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->master),
 			       out);
-			BB_TRY(status, each_part(z, PARAMETERS | MASTER, widen_block), out);
+			BB_TRY(status, each_part(z, PARAMETERS | MASTER, BB_ZERO_WIDEN), out);
 		}
 		BB_TRY(status, zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1), out);
 		BB_TRY(status, zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2), out);
@@ -537,22 +547,6 @@ static bb_status write_optimizer(struct bb_zero_rank *z)
 	}
 	add_action(z, BB_ZERO_UPDATE, 0, 0, NULL, NULL);
 	zero_note(z, BB_ZERO_AFTER, 0);
-out:
-	return status;
-}
-
-static bb_status write_step(struct bb_zero_rank *z)
-{
-	bb_status status = BB_OK;
-
-	z->variant.taped.tapes->n = 0;
-	z->variant.taped.tapes->events = 0;
-	z->nworks = 0;
-	for (int64_t g = 0; g < z->zero->options.accumulate; g++) {
-		BB_TRY(status, write_forward(z, g), out);
-		BB_TRY(status, write_backward(z, g), out);
-	}
-	BB_TRY(status, write_optimizer(z), out);
 	z->phase = BB_ZERO_IN_GATHER;
 	if (z->stage == 1 || z->stage == 2) {
 		for (size_t u = 0; u < z->zero->units.n; u++)
@@ -567,28 +561,13 @@ out:
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* The initial parameters of UNIT, or of this rank's part of it. */
-static bb_status make_parameters(struct bb_zero_rank *z, size_t unit)
-{
-	const struct bb_zero_place *p = &z->places.list[unit];
-	const struct bb_zero_unit *u = &z->zero->units.list[unit];
-	const bool divided = z->stage == 3;
-	const uint64_t skip = divided ? p->mine : 0, most = divided ? p->part : p->padded;
-	const uint64_t left = skip < u->elements ? u->elements - skip : 0;
-	const size_t size = zero_size(z);
-	const struct bb_zero_array array = {.at = z->parameters.memory +
-						  (divided ? p->part_at : p->at) * size,
-					    .size = size,
-					    .written = true};
-
-	return bb_zero_each(z, &array, 1, u->first + skip, most < left ? most : left, initial_block,
-			    NULL);
-}
-
 bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 {
 	const struct bb_zero *zero = z->zero;
 	const struct bb_engine *e = zero_engine(z);
+	const bool divided = z->stage == 3; /* parameters are */
+	const size_t size = zero_size(z);
+	struct bb_zero_work begin = {.action = BB_ZERO_BEGIN};
 	struct bb_run *run = e->run;
 	struct bb_usage first;
 	bb_status status;
@@ -611,11 +590,24 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 		z->variant.taped.program.algorithm = zero->options.algo_text;
 	BB_TRY(status,
 	       zero_acquire(z, BB_HOLD_PARAMETERS,
-			    (z->stage == 3 ? z->places.divided : z->places.whole) * zero_size(z),
-			    false, &z->parameters),
+			    (divided ? z->places.divided : z->places.whole) * size, false,
+			    &z->parameters),
 	       out);
-	for (size_t u = 0; u < zero->units.n && z->data; u++)
-		BB_TRY(status, make_parameters(z, u), out);
+	for (size_t i = 0; i < zero->units.n && z->data; i++) {
+		const struct bb_zero_place *p = &z->places.list[i];
+		const struct bb_zero_unit *u = &zero->units.list[i];
+		const uint64_t skip = divided ? p->mine : 0;
+		const uint64_t left = skip < u->elements ? u->elements - skip : 0;
+		const struct bb_zero_array array = {.at = z->parameters.memory +
+							  (divided ? p->part_at : p->at) * size,
+						    .size = size,
+						    .written = true};
+
+		BB_TRY(status,
+		       bb_zero_each(z, &array, 1, u->first + skip,
+				    divided && p->part < left ? p->part : left, work_block, &begin),
+		       out);
+	}
 	zero_note(z, BB_ZERO_MODEL, 0);
 	if (z->has_peers && z->stage > 0)
 		BB_TRY(status,
@@ -631,39 +623,6 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 		z->ledger.peak = first;
 	status = bb_taped_end(&z->variant.taped, "a step", &run->error);
 out:
-	return status;
-}
-
-/* Count temporary memory as held from the first moment after the model on. */
-static void hold_tmp(struct bb_usage *usage, size_t bytes)
-{
-	usage->holds[BB_HOLD_COMMUNICATION] += bytes;
-	usage->reserved += bb_ledger_rounded(bytes);
-}
-
-bb_status bb_zero_rank_settle(struct bb_zero_rank *z, struct bb_error *refusal)
-{
-	const struct bb_engine *e = zero_engine(z);
-	struct bb_trial trial = {.what = ""};
-	struct bb_runner *runner = NULL;
-	struct bb_sent sent;
-	bb_status status;
-
-	bb_zero_rank_trial(z, &trial);
-	BB_TRY(status, bb_runner_open(&runner, e->run, e->driver, &trial.workload, refusal), out);
-	for (int phase = 0; phase < BB_ZERO_PHASES && z->has_peers; phase++) {
-		BB_TRY(status, bb_runner_count(runner, e->driver->rank, phase, &sent), out);
-		z->wire += phase == BB_ZERO_IN_OPTIMIZER ? 0 : (uint64_t)sent.bytes;
-		z->tmp_bytes = sent.tmp_bytes > z->tmp_bytes ? sent.tmp_bytes : z->tmp_bytes;
-	}
-	hold_tmp(&z->ledger.now, z->tmp_bytes);
-	hold_tmp(&z->ledger.peak, z->tmp_bytes);
-	for (size_t i = 1; i < z->nmoments; i++) {
-		hold_tmp(&z->moments[i].now, z->tmp_bytes);
-		z->moments[i].peak += z->tmp_bytes;
-	}
-out:
-	bb_runner_close(runner);
 	return status;
 }
 

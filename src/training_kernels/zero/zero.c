@@ -7,7 +7,7 @@
 #include "core/units.h"
 #include "harness/measure/algorithms.h"
 #include "harness/run/options.h"
-#include "training_kernels/zero/rank.h"
+#include "training_kernels/zero/zero.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,7 +234,6 @@ struct zero_stage {
 	size_t timed;  /* steps that were not skipped */
 	uint64_t checksum;
 	char checksum_text[17];
-	struct bb_error refusal;
 };
 
 /* ---- memory of the system -------------------------------------------------------------------- */
@@ -259,105 +258,77 @@ static bb_status measure_system(struct zero_sweep *s, int64_t *bytes)
 
 /* ---- verification ---------------------------------------------------------------------------- */
 
-/* Train the reference if results are checked and the model is small enough. */
-static bb_status open_reference(struct zero_sweep *s)
-{
-	const struct bb_zero_data *d = &s->zero->data;
-	const uint64_t drawn = d->elements * (uint64_t)d->nranks * (uint64_t)d->microbatches;
-	bb_status status;
-
-	if (!bb_zero_trains(s->zero, s->kernel.engine.run) ||
-	    s->kernel.engine.run->options.check == 0 || d->elements > MOST_CHECKED ||
-	    drawn > MOST_DRAWN / (uint64_t)s->steps)
-		return BB_OK;
-	status = bb_zero_reference_open(&s->reference, d, &s->zero->scale,
-					&s->kernel.engine.run->error);
-	s->has_reference = status == BB_OK;
-	for (int64_t step = 1; step <= s->steps && status == BB_OK; step++)
-		bb_zero_reference_step(&s->reference, step);
-	return status;
-}
-
-static void checksum_block(struct bb_zero_rank *z, void *sum, uint64_t first, size_t n,
-			   void *const *seen)
-{
-	*(uint64_t *)sum += bb_zero_sum(z->zero->options.dtype, first, n, seen[0]);
-}
-
-/* What elements of this rank must be. */
-struct comparison {
-	const char *model; /* all of it */
+/* What elements of this rank must be, or their checksum. */
+struct zero_check {
+	const char *model; /* all of it; NULL: the checksum */
 	size_t size;       /* of an element */
-	uint64_t wrong;
+	uint64_t found;    /* wrong elements, or the sum */
 };
 
-static void compare_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
-			  void *const *seen)
+static void check_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
+			void *const *seen)
 {
-	struct comparison *c = own;
+	struct zero_check *c = own;
 
-	for (size_t i = 0; i < n; i++)
-		c->wrong += memcmp((const char *)seen[0] + i * c->size,
+	if (!c->model)
+		c->found += bb_zero_sum(z->zero->options.dtype, first, n, seen[0]);
+	for (size_t i = 0; i < n && c->model; i++)
+		c->found += memcmp((const char *)seen[0] + i * c->size,
 				   c->model + (first + i) * c->size, c->size) != 0;
 }
 
-/* Adds this rank's part of UNIT to SUMS[1], the checksum, and to SUMS[0] the wrong elements: of the
-   part, of what it received of the others' parts, and of the master copy of the part. */
-static bb_status verify_unit(const struct zero_sweep *s, struct bb_zero_rank *z, size_t unit,
-			     uint64_t sums[2])
-{
-	const struct bb_zero_unit *u = &z->zero->units.list[unit];
-	const struct bb_zero_place *p = &z->places.list[unit];
-	const uint64_t begin = p->mine < u->elements ? p->mine : u->elements;
-	const uint64_t end = p->mine + p->part < u->elements ? p->mine + p->part : u->elements;
-	const bool divided = z->stage == 3;
-	const size_t size = bb_dtype_size(z->zero->options.dtype);
-	struct comparison parameters = {s->reference.parameters, size, 0};
-	struct comparison master = {(const char *)s->reference.master, sizeof(float), 0};
-	const struct bb_zero_array all = {
-		.at = z->parameters.memory + (divided ? p->part_at : p->at) * size, .size = size};
-	const struct bb_zero_array part = {.at = all.at + (divided ? 0 : begin) * size,
-					   .size = size};
-	const struct bb_zero_array copy = {
-		.at = z->master.memory ? z->master.memory + p->part_at * sizeof(float) : NULL,
-		.size = sizeof(float),
-		.host = z->zero->options.offload};
-	bb_status status = BB_OK;
-
-	if (z->stage > 0 || z->rank == 0)
-		BB_TRY(status,
-		       bb_zero_each(z, &part, 1, u->first + begin, end - begin, checksum_block,
-				    &sums[1]),
-		       out);
-	if (!s->has_reference)
-		return BB_OK;
-	BB_TRY(status,
-	       bb_zero_each(z, &all, 1, u->first + (divided ? begin : 0),
-			    divided ? end - begin : u->elements, compare_block, &parameters),
-	       out);
-	if (copy.at)
-		BB_TRY(status,
-		       bb_zero_each(z, &copy, 1, u->first + begin, end - begin, compare_block,
-				    &master),
-		       out);
-	sums[0] += parameters.wrong + master.wrong;
-out:
-	return status;
-}
-
-/* The number of wrong elements on all ranks, and the checksum of all parameters. Collective. */
+/* The number of wrong elements on all ranks, and the checksum of all parameters. A rank checks its
+   part of each unit, what it received of the others' parts, and the master copy of the part.
+   Collective. */
 static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
 {
 	struct bb_engine *e = &s->kernel.engine;
 	struct bb_zero_rank *z = &m->z;
-	uint64_t sums[2] = {0, 0};
+	const bool divided = z->stage == 3;
+	const size_t size = bb_dtype_size(z->zero->options.dtype);
+	struct zero_check sum = {NULL, size, 0};
+	struct zero_check parameters = {s->reference.parameters, size, 0};
+	struct zero_check master = {(const char *)s->reference.master, sizeof(float), 0};
+	uint64_t sums[2];
 	bb_status status = BB_OK;
 
 	if (!bb_zero_trains(s->zero, e->run))
 		return BB_OK;
 	BB_TRY(status, bb_engine_corrupt(e, z->parameters.memory + z->places.list[0].at), out);
-	for (size_t u = 0; u < z->zero->units.n; u++)
-		BB_TRY(status, verify_unit(s, z, u, sums), out);
+	for (size_t i = 0; i < z->zero->units.n; i++) {
+		const struct bb_zero_unit *u = &z->zero->units.list[i];
+		const struct bb_zero_place *p = &z->places.list[i];
+		const uint64_t begin = p->mine < u->elements ? p->mine : u->elements;
+		const uint64_t mine =
+			(p->mine + p->part < u->elements ? p->mine + p->part : u->elements) - begin;
+		const struct bb_zero_array all = {.at = z->parameters.memory +
+							(divided ? p->part_at : p->at) * size,
+						  .size = size};
+		const struct bb_zero_array part = {.at = all.at + (divided ? 0 : begin) * size,
+						   .size = size};
+		const struct bb_zero_array copy = {
+			.at = z->master.memory ? z->master.memory + p->part_at * sizeof(float)
+					       : NULL,
+			.size = sizeof(float),
+			.host = z->zero->options.offload};
+
+		if (z->stage > 0 || z->rank == 0)
+			BB_TRY(status,
+			       bb_zero_each(z, &part, 1, u->first + begin, mine, check_block, &sum),
+			       out);
+		if (s->has_reference)
+			BB_TRY(status,
+			       bb_zero_each(z, &all, 1, u->first + (divided ? begin : 0),
+					    divided ? mine : u->elements, check_block, &parameters),
+			       out);
+		if (s->has_reference && copy.at)
+			BB_TRY(status,
+			       bb_zero_each(z, &copy, 1, u->first + begin, mine, check_block,
+					    &master),
+			       out);
+	}
+	sums[0] = parameters.found + master.found;
+	sums[1] = sum.found;
 	BB_TRY(status, bb_engine_sum(e, sums, 2), out);
 	m->checksum = sums[1];
 	/* Without a reference all stages must agree with the first one. */
@@ -389,8 +360,9 @@ static double percent_off(double got, double wanted)
 	 (r)->reserved_bytes = (int64_t)(usage)->reserved,                                         \
 	 (r)->host_bytes = (int64_t)(usage)->host)
 
-static void fill_memory(const struct bb_zero_rank *z, struct bb_zero_record *r)
+static void fill_memory(const struct zero_stage *m, struct bb_zero_record *r)
 {
+	const struct bb_zero_rank *z = &m->z;
 	const uint64_t n = z->stage == 0 ? 1 : (uint64_t)z->zero->nranks;
 	const struct bb_states states =
 		bb_states_of_rank(&z->zero->recipe, z->places.whole, 0, z->stage, n);
@@ -414,38 +386,17 @@ static void fill_memory(const struct bb_zero_rank *z, struct bb_zero_record *r)
 	for (size_t i = 0; i < z->nmoments; i++)
 		if (peaks[z->moments[i].point])
 			*peaks[z->moments[i].point] = (int64_t)z->moments[i].peak;
-}
-
-/* The process is measured without the temporary memory, which its runner has freed. */
-static void fill_system(const struct zero_sweep *s, const struct zero_stage *m,
-			struct bb_zero_record *r)
-{
-	const uint64_t reserved = m->z.ledger.now.reserved - bb_ledger_rounded(m->z.tmp_bytes);
-
 	if (m->system_at_first == BB_ABSENT || m->system_before == BB_ABSENT ||
 	    m->system_after == BB_ABSENT)
 		return;
 	r->system_constant_bytes = m->system_before - m->system_at_first;
 	r->system_bytes = m->system_after - m->system_before;
-	r->system_reserved_bytes = (int64_t)reserved * (int64_t)s->kernel.engine.run->world.nlocal;
+	/* The process is measured without the temporary memory, which its runner has freed. */
+	r->system_reserved_bytes = (int64_t)(last->reserved - bb_ledger_rounded(z->tmp_bytes)) *
+				   (int64_t)z->variant.kernel->engine.run->world.nlocal;
 	if (r->system_reserved_bytes >= LEAST_BYTES)
 		r->system_error_percent =
 			percent_off((double)r->system_bytes, (double)r->system_reserved_bytes);
-}
-
-static void fill_traffic(const struct bb_zero *zero, const struct bb_zero_rank *z,
-			 struct bb_zero_record *r)
-{
-	uint64_t formula = 0;
-
-	for (size_t u = 0; u < zero->units.n; u++)
-		formula +=
-			bb_zero_bytes(&zero->recipe, zero->units.list[u].elements, z->stage,
-				      (uint64_t)zero->nranks, (uint64_t)zero->options.accumulate);
-	r->wire_bytes = (int64_t)z->wire;
-	r->formula_wire_bytes = (int64_t)formula;
-	r->wire_volumes = (double)z->wire /
-			  (double)(zero->units.elements * bb_dtype_size(zero->options.dtype));
 }
 
 /* Set the medians of all times. The duration of a step is that of the slowest rank. */
@@ -504,6 +455,7 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 	const struct bb_zero *zero = s->zero;
 	const struct bb_zero_rank *z = &m->z;
 	struct bb_zero_record *r = record;
+	uint64_t formula = 0;
 
 	r->model = zero->options.model_text;
 	r->dtype = bb_dtype_name(zero->options.dtype);
@@ -519,10 +471,15 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 	r->steps = s->steps;
 	r->offload = zero->options.offload;
 	r->alone = zero->alone;
-	fill_memory(z, r);
-	fill_system(s, m, r);
+	fill_memory(m, r);
+	for (size_t u = 0; u < zero->units.n && !zero->alone; u++)
+		formula += bb_zero_bytes(&zero->recipe, zero->units.list[u].elements, z->stage,
+					 (uint64_t)zero->nranks, (uint64_t)r->accumulate);
 	if (!zero->alone) {
-		fill_traffic(zero, z, r);
+		r->wire_bytes = (int64_t)z->wire;
+		r->formula_wire_bytes = (int64_t)formula;
+		r->wire_volumes = (double)z->wire / (double)(zero->units.elements *
+							     bb_dtype_size(zero->options.dtype));
 		fill_times(m, (size_t)s->steps, r);
 	}
 	if (bb_zero_trains(zero, k->engine.run)) {
@@ -549,32 +506,6 @@ static void zero_skip(const struct bb_kernel *k, size_t setting, struct bb_skip_
 }
 
 /* ---- a stage --------------------------------------------------------------------------------- */
-
-/* Set SMALL to a copy of ZERO whose layers have at most a block per rank. */
-static bb_status shrink_layers(const struct bb_zero *zero, struct bb_zero *small,
-			       struct bb_error *error)
-{
-	const uint64_t most = BB_ZERO_BLOCK * (uint64_t)(zero->alone ? 1 : zero->nranks);
-	struct bb_zero_units *units = &small->units;
-
-	*small = *zero;
-	small->options.accumulate = small->data.microbatches = 1;
-	small->data.overflow = 0;
-	small->forward = small->backward = (struct bb_zero_pass){0, 0};
-	*units = (struct bb_zero_units){.list = calloc(zero->units.n, sizeof(*units->list)),
-					.n = zero->units.n};
-	if (!units->list)
-		return bb_no_memory(error, "the layers of a rehearsal");
-	for (size_t u = 0; u < units->n; u++) {
-		units->list[u] = zero->units.list[u];
-		units->list[u].first = units->elements;
-		if (units->list[u].elements > most)
-			units->list[u].elements = most;
-		units->elements += units->list[u].elements;
-	}
-	small->data.elements = units->elements;
-	return BB_OK;
-}
 
 /* Keeps the times of a step. One that is skipped takes less time and does not count. */
 static void zero_stepped(void *own, size_t step)
@@ -616,19 +547,36 @@ static bb_status check_memory(struct bb_engine *e, const struct bb_zero_rank *z)
 static bb_status rehearse(struct zero_sweep *s, const char *what)
 {
 	struct bb_engine *e = &s->kernel.engine;
-	struct bb_zero small = {.nranks = 0};
+	const struct bb_zero_units *units = &s->zero->units;
+	/* Of a layer: a block per rank. */
+	const uint64_t most = BB_ZERO_BLOCK * (uint64_t)(s->zero->alone ? 1 : s->zero->nranks);
+	struct bb_zero small = *s->zero;
 	struct bb_zero_rank z = {.rank = 0};
-	struct bb_trial trial = {.steps = 1};
-	struct bb_error refusal = {.text = ""};
+	struct bb_trial trial = {.steps = 1, .optional = true};
 	bb_status status;
 
 	if (!e->backend->has_data)
 		return BB_OK;
-	BB_TRY(status, shrink_layers(s->zero, &small, &e->run->error), out);
+	small.options.accumulate = small.data.microbatches = 1;
+	small.data.overflow = 0;
+	small.forward = small.backward = (struct bb_zero_pass){0, 0};
+	small.units = (struct bb_zero_units){.list = calloc(units->n, sizeof(*units->list)),
+					     .n = units->n};
+	if (!small.units.list)
+		BB_TRY(status, bb_no_memory(&e->run->error, "the layers of a rehearsal"), out);
+	for (size_t u = 0; u < units->n; u++) {
+		struct bb_zero_unit *unit = &small.units.list[u];
+
+		*unit = units->list[u];
+		unit->first = small.units.elements;
+		unit->elements = unit->elements < most ? unit->elements : most;
+		small.units.elements += unit->elements;
+	}
+	small.data.elements = small.units.elements;
 	zero_rank_set(&z, s, &small);
 	BB_TRY(status, bb_zero_rank_open(&z, 1), out);
+	/* If it cannot run, the stage itself reports that. */
 	if (!s->zero->alone) {
-		BB_TRY(status, bb_zero_rank_settle(&z, &refusal), out);
 		bb_zero_rank_trial(&z, &trial);
 		snprintf(trial.what, sizeof(trial.what), "%s", what);
 		BB_TRY(status, bb_engine_add(e, &trial, NULL), out);
@@ -637,12 +585,11 @@ static bb_status rehearse(struct zero_sweep *s, const char *what)
 	}
 	status = bb_driver_barrier(e->driver);
 out:
-	if (status != BB_OK && status != BB_EUNSUPPORTED)
+	if (status != BB_OK)
 		bb_driver_abandon(e->driver);
 	bb_zero_rank_close(&z);
 	bb_zero_units_free(&small.units);
-	/* The stage itself then reports that it cannot run. */
-	return status == BB_EUNSUPPORTED && *refusal.text ? BB_OK : status;
+	return status;
 }
 
 static void zero_release(struct bb_variant *variant)
@@ -660,6 +607,7 @@ static bb_status zero_write(struct bb_variant *variant, struct bb_trial *trial,
 	const size_t steps = (size_t)s->steps;
 	bb_status status = BB_OK;
 
+	trial->optional = true;
 	variant->release = zero_release;
 	snprintf(trial->what, sizeof(trial->what), "ZeRO stage %d of %.32s", s->stage,
 		 zero->options.model_text);
@@ -680,46 +628,6 @@ static bb_status zero_write(struct bb_variant *variant, struct bb_trial *trial,
 	trial->steps = (size_t)(s->steps - warm);
 	trial->warm = (size_t)warm;
 	trial->stepped = zero_stepped;
-	if (!zero->alone)
-		status = bb_zero_rank_settle(&m->z, &m->refusal);
-	if (status == BB_EUNSUPPORTED && *m->refusal.text) {
-		*refusal = m->refusal.text;
-		status = BB_OK;
-	}
-out:
-	return status;
-}
-
-/* Measures s->stage. A rank alone runs nothing. */
-static bb_status run_stage(struct zero_sweep *s)
-{
-	struct bb_kernel *k = &s->kernel;
-	struct bb_engine *e = &k->engine;
-	const size_t setting = k->settings;
-	struct zero_stage *m;
-	bb_status status;
-
-	BB_TRY(status, bb_kernel_sweep(k, 1, 1, sizeof(*m), zero_write), out);
-	m = (struct zero_stage *)bb_kernel_variant(k, setting, 0);
-	if (!bb_kernel_refusal(k, setting)) {
-		if (!s->zero->alone)
-			BB_TRY(status, bb_engine_measure(e), out);
-		BB_TRY(status, check_memory(e, &m->z), out);
-		BB_TRY(status, measure_system(s, &m->system_after), out);
-		BB_TRY(status, verify_stage(s, m), out);
-		if (bb_engine_leads(e))
-			BB_TRY(status, deliver_moments(&m->z), out);
-	}
-	if (bb_engine_leads(e)) {
-		BB_TRY(status,
-		       bb_kernel_deliver_setting(k, setting, &bb_record_zero, zero_describe,
-						 zero_skip),
-		       out);
-		bb_ticker_step(&e->run->ticker, 0);
-	}
-	/* Other ranks may still read the memory of this one. */
-	BB_TRY(status, bb_driver_barrier(e->driver), out);
-	bb_zero_rank_close(&m->z);
 out:
 	return status;
 }
@@ -727,32 +635,71 @@ out:
 static bb_status zero_open(struct bb_engine *engine)
 {
 	struct zero_sweep *s = (struct zero_sweep *)engine;
-	const int64_t warm = engine->run->options.warmup_iters;
-	int64_t all, overflow;
+	const struct bb_run *run = engine->run;
+	const struct bb_zero *zero = s->zero = run->own;
+	const struct bb_zero_data *d = &zero->data;
+	const bool trains = bb_zero_trains(zero, run);
+	const int64_t warm = run->options.warmup_iters, all = warm + zero->options.iters;
+	const int64_t overflow = trains ? d->overflow : 0;
+	const uint64_t drawn = d->elements * (uint64_t)d->nranks * (uint64_t)d->microbatches;
+	bb_status status = BB_OK;
 
-	s->zero = engine->run->own;
-	overflow = bb_zero_trains(s->zero, engine->run) ? s->zero->data.overflow : 0;
-	all = warm + s->zero->options.iters;
 	/* The requested steps, and one more if a timed one overflows. A rank alone runs one that
 	   allocates everything, and one that reuses it. */
-	s->steps = s->zero->alone ? 2 : all + (overflow > warm && overflow <= all);
+	s->steps = zero->alone ? 2 : all + (overflow > warm && overflow <= all);
 	s->blocks = bb_kernel_keep(&s->kernel, BB_ZERO_BLOCKS, sizeof(*s->blocks));
 	s->rows = bb_kernel_keep(&s->kernel, BB_ZERO_STAGES, sizeof(*s->rows));
 	if (!s->blocks || !s->rows)
 		return BB_EINTERNAL;
 	if (bb_engine_leads(engine))
 		bb_ticker_start(&engine->run->ticker, BB_ZERO_STAGES, 0);
-	return open_reference(s);
+	/* The reference is trained if results are checked and the model is small enough. */
+	if (!trains || run->options.check == 0 || d->elements > MOST_CHECKED ||
+	    drawn > MOST_DRAWN / (uint64_t)s->steps)
+		return BB_OK;
+	status = bb_zero_reference_open(&s->reference, d, &zero->scale, &engine->run->error);
+	s->has_reference = status == BB_OK;
+	for (int64_t step = 1; step <= s->steps && status == BB_OK; step++)
+		bb_zero_reference_step(&s->reference, step);
+	return status;
 }
 
-static bb_status zero_run(struct bb_engine *engine)
+/* Measures stage by stage. A rank alone runs nothing. */
+static bb_status zero_run(struct bb_engine *e)
 {
-	struct zero_sweep *s = (struct zero_sweep *)engine;
+	struct zero_sweep *s = (struct zero_sweep *)e;
+	struct bb_kernel *k = &s->kernel;
 	bb_status status = BB_OK;
 
-	for (s->stage = 0; s->stage < BB_ZERO_STAGES && status == BB_OK; s->stage++)
-		if (s->zero->options.stages >> s->stage & 1)
-			status = run_stage(s);
+	for (s->stage = 0; s->stage < BB_ZERO_STAGES; s->stage++) {
+		const size_t setting = k->settings;
+		struct zero_stage *m;
+
+		if (!(s->zero->options.stages >> s->stage & 1))
+			continue;
+		BB_TRY(status, bb_kernel_sweep(k, 1, 1, sizeof(*m), zero_write), out);
+		m = (struct zero_stage *)bb_kernel_variant(k, setting, 0);
+		if (!s->zero->alone)
+			BB_TRY(status, bb_engine_measure(e), out);
+		if (!bb_kernel_refusal(k, setting)) {
+			BB_TRY(status, check_memory(e, &m->z), out);
+			BB_TRY(status, measure_system(s, &m->system_after), out);
+			BB_TRY(status, verify_stage(s, m), out);
+			if (bb_engine_leads(e))
+				BB_TRY(status, deliver_moments(&m->z), out);
+		}
+		if (bb_engine_leads(e)) {
+			BB_TRY(status,
+			       bb_kernel_deliver_setting(k, setting, &bb_record_zero, zero_describe,
+							 zero_skip),
+			       out);
+			bb_ticker_step(&e->run->ticker, 0);
+		}
+		/* Other ranks may still read the memory of this one. */
+		BB_TRY(status, bb_driver_barrier(e->driver), out);
+		bb_zero_rank_close(&m->z);
+	}
+out:
 	return status;
 }
 
