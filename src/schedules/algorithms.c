@@ -175,26 +175,13 @@ static size_t walk(const struct bb_algorithm *algorithm, const struct bb_shape *
 	return wire;
 }
 
-/* The number of ranks to walk, so that it takes at most a second for any group. */
-static int ranks_to_walk(const struct bb_algorithm *algorithm, int n, size_t rounds)
-{
-	size_t all = rounds * (size_t)n, sample = 10 * (size_t)WALK_MOST / (rounds ? rounds : 1);
-
-	/* Ranks that differ only by a shift cost the same, but for single elements. */
-	if (all > WALK_MOST && algorithm->flags & BB_SHIFT_INVARIANT)
-		return 1;
-	if (all <= 10 * (size_t)WALK_MOST)
-		return n;
-	return sample < 2 ? 2 : (int)sample;
-}
-
 double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			 size_t *rounds, size_t *wire)
 {
 	/* Chunks change when data moves, not how much. */
 	struct bb_shape whole = *shape;
 	struct bb_role role;
-	size_t most = 0, others = (size_t)shape->nranks - 1;
+	size_t most = 0, all, others = (size_t)shape->nranks - 1;
 	double root = 0.0, rest = 0.0;
 	int walked;
 
@@ -203,7 +190,14 @@ double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_s
 		*rounds = role.rounds;
 	whole.chunk = 0;
 	bb_algorithm_prepare(algorithm, &whole, 0, &role);
-	walked = ranks_to_walk(algorithm, shape->nranks, role.rounds);
+	/* As many ranks as take at most a second. Ranks that differ only by a shift cost the same,
+	   but for single elements. */
+	all = role.rounds * (size_t)shape->nranks;
+	walked = shape->nranks;
+	if (all > WALK_MOST && algorithm->flags & BB_SHIFT_INVARIANT)
+		walked = 1;
+	else if (all > 10 * (size_t)WALK_MOST)
+		walked = (int)bb_most(2, 10 * (size_t)WALK_MOST / role.rounds);
 	/* The root may differ from all others; those are walked evenly spaced. */
 	for (int i = 0; i < walked; i++) {
 		size_t behind = i ? 1 + (size_t)(i - 1) * others / (size_t)(walked - 1) : 0;

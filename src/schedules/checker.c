@@ -137,17 +137,9 @@ static const char *fault_of(const struct bb_check *c, const struct bb_check_rank
 	return NULL;
 }
 
-/* Does A write what B reads or writes? */
-static bool disturbs(const struct bb_check_rank *m, const struct bb_step *a,
-		     const struct bb_step *b)
-{
-	return writes(a) &&
-	       ((reads(b) && overlap(&m->symbols, a->dst, a->count, b->src, b->count)) ||
-		(writes(b) && overlap(&m->symbols, a->dst, a->count, b->dst, b->count)));
-}
-
 static enum outcome load(const struct bb_check *c, struct bb_check_rank *m)
 {
+	const struct bb_symbols *const s = &m->symbols;
 	struct bb_step steps[BB_MAX_STEPS];
 	int n = bb_algorithm_steps(c->algorithm, c->shape, &m->role, m->round, steps);
 
@@ -161,15 +153,19 @@ static enum outcome load(const struct bb_check *c, struct bb_check_rank *m)
 		}
 	}
 	for (m->next = 0; m->next < n; m->next++) {
-		const char *fault = fault_of(c, m, &m->steps[m->next]);
+		const struct bb_step *const a = &m->steps[m->next];
+		const char *fault = fault_of(c, m, a);
 
+		for (int k = 0; k < n && !fault; k++) {
+			const struct bb_step *const b = &m->steps[k];
+
+			if (k != m->next && writes(a) &&
+			    ((reads(b) && overlap(s, a->dst, a->count, b->src, b->count)) ||
+			     (writes(b) && overlap(s, a->dst, a->count, b->dst, b->count))))
+				fault = "writes what another step of the round uses";
+		}
 		if (fault)
 			return wrong_step(c, m, fault);
-		for (int k = 0; k < n; k++) {
-			if (k != m->next && disturbs(m, &m->steps[m->next], &m->steps[k]))
-				return wrong_step(c, m,
-						  "writes what another step of the round uses");
-		}
 	}
 	m->next = 0;
 	m->loaded = true;
@@ -213,33 +209,7 @@ static const struct bb_check_message *arrival(const struct bb_check *c,
 	return NULL;
 }
 
-/* Would STEP write what a peer has yet to read? */
-static bool must_wait(const struct bb_check_rank *m, const struct bb_step *step)
-{
-	for (size_t i = 0; i < m->nsent; i++) {
-		if (overlap(&m->symbols, step->dst, step->count, m->sent[i].src, m->sent[i].count))
-			return true;
-	}
-	return false;
-}
-
 /* ---- data ---------------------------------------------------------------------------- */
-
-/* Add the contents of FROM to *SUM. Returns NULL, or the fault. */
-static const char *add(struct bb_symbol *sum, const struct bb_symbol *from)
-{
-	if (!from->ranks)
-		return "reads what nothing has written";
-	if (from->final)
-		return "reads what was final";
-	if (sum->ranks & from->ranks)
-		return "adds a contribution twice";
-	if (sum->ranks && sum->index != from->index)
-		return "adds different elements";
-	sum->ranks |= from->ranks;
-	sum->index = from->index;
-	return NULL;
-}
 
 static enum outcome apply(const struct bb_check *c, const struct bb_check_rank *m,
 			  const struct bb_step *step, const struct bb_symbol *from[3], int nfrom)
@@ -250,10 +220,18 @@ static enum outcome apply(const struct bb_check *c, const struct bb_check_rank *
 		struct bb_symbol sum = {.final = step->final};
 
 		for (int k = 0; k < nfrom; k++) {
-			const char *fault = add(&sum, &from[k][i]);
+			const struct bb_symbol *const add = &from[k][i];
+			const char *const fault =
+				!add->ranks              ? "reads what nothing has written"
+				: add->final             ? "reads what was final"
+				: sum.ranks & add->ranks ? "adds a contribution twice"
+				: sum.ranks && sum.index != add->index ? "adds different elements"
+								       : NULL;
 
 			if (fault)
 				return wrong_step(c, m, fault);
+			sum.ranks |= add->ranks;
+			sum.index = add->index;
 		}
 		dst[i] = sum;
 	}
@@ -281,8 +259,10 @@ static enum outcome execute(const struct bb_check *c, struct bb_check_rank *m,
 			return wrong_step(c, m, "gets a message of another round");
 		from[nfrom++] = bb_symbols_at(&c->ranks[peers[k]].symbols, message->src);
 	}
-	if (must_wait(m, step))
-		return BLOCKED;
+	/* A peer may have yet to read what the step writes. */
+	for (size_t i = 0; i < m->nsent; i++)
+		if (overlap(&m->symbols, step->dst, step->count, m->sent[i].src, m->sent[i].count))
+			return BLOCKED;
 	if (apply(c, m, step, from, nfrom) != DONE)
 		return WRONG;
 	for (int k = 0; k < npeers; k++) {

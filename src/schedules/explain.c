@@ -9,6 +9,7 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "schedules/explain.h"
+#include "schedules/parts.h"
 #include "schedules/trace.h"
 
 #define NAME_COLUMNS 13   /* "rank 12's OUT" */
@@ -133,21 +134,6 @@ static void cell_text(char text[CELL], const struct explanation *p, int rank, en
 	snprintf(text, CELL, "%s%s", symbol, buffer == BB_OUT && complete(p, rank, i) ? "*" : "");
 }
 
-static size_t widest(const struct explanation *p, enum bb_buffer buffer)
-{
-	size_t width = 4;
-
-	for (int rank = 0; rank < ranks_of(p); rank++) {
-		for (size_t i = 0; i < count_of(p, rank, buffer); i++) {
-			char text[CELL];
-
-			cell_text(text, p, rank, buffer, i);
-			width = strlen(text) > width ? strlen(text) : width;
-		}
-	}
-	return width;
-}
-
 static size_t longest(const struct explanation *p, enum bb_buffer buffer)
 {
 	size_t most = 0;
@@ -164,63 +150,50 @@ static bool is_shown(const struct explanation *p, enum bb_buffer buffer)
 	return cells > 0 && cells <= CONTENTS_CELLS && ranks_of(p) <= CONTENTS_RANKS;
 }
 
-/* Columns [first, end) of one buffer of all ranks that have it. */
-static void print_columns(const struct explanation *p, enum bb_buffer buffer, size_t first,
-			  size_t end, const char *title, struct bb_strbuf *out)
-{
-	struct bb_text_table table = {.limit = line_columns(p)};
-	char text[CELL];
-
-	bb_table_column(&table, title, "", -NAME_COLUMNS);
-	bb_table_key(&table);
-	for (size_t i = first; i < end; i++) {
-		snprintf(text, sizeof(text), "[%zu]", i);
-		bb_table_column(&table, text, "", -1);
-	}
-	for (int rank = 0; rank < ranks_of(p); rank++) {
-		const size_t count = count_of(p, rank, buffer);
-
-		if (count <= first)
-			continue;
-		bb_table_cellf(&table, "rank %2d's %s", rank, bb_trace_buffer(buffer));
-		for (size_t i = first; i < end; i++) {
-			if (i < count)
-				cell_text(text, p, rank, buffer, i);
-			bb_table_cell(&table, i < count ? text : "");
-		}
-	}
-	bb_table_print(&table, out);
-	bb_table_free(&table);
-}
-
+/* BUFFER of all ranks that have it, in as many columns as fit, below each other. */
 static void print_buffer(const struct explanation *p, enum bb_buffer buffer, const char *title,
 			 struct bb_strbuf *out)
 {
 	const size_t cells = longest(p, buffer);
-	size_t fit;
+	size_t width = 4, fit;
+	char text[CELL];
 
 	if (!is_shown(p, buffer))
 		return;
-	fit = ((size_t)line_columns(p) - 2 - NAME_COLUMNS) / (widest(p, buffer) + 1);
-	fit = fit ? fit : 1;
-	for (size_t first = 0; first < cells; first += fit)
-		print_columns(p, buffer, first, cells < first + fit ? cells : first + fit, title,
-			      out);
+	for (int rank = 0; rank < ranks_of(p); rank++)
+		for (size_t i = 0; i < count_of(p, rank, buffer); i++) {
+			cell_text(text, p, rank, buffer, i);
+			width = bb_most(width, strlen(text));
+		}
+	fit = bb_most(1, ((size_t)line_columns(p) - 2 - NAME_COLUMNS) / (width + 1));
+	for (size_t first = 0; first < cells; first += fit) {
+		const size_t end = bb_least(cells, first + fit);
+		struct bb_text_table table = {.limit = line_columns(p)};
+
+		bb_table_column(&table, title, "", -NAME_COLUMNS);
+		bb_table_key(&table);
+		for (size_t i = first; i < end; i++) {
+			snprintf(text, sizeof(text), "[%zu]", i);
+			bb_table_column(&table, text, "", -1);
+		}
+		for (int rank = 0; rank < ranks_of(p); rank++) {
+			const size_t count = count_of(p, rank, buffer);
+
+			if (count <= first)
+				continue;
+			bb_table_cellf(&table, "rank %2d's %s", rank, bb_trace_buffer(buffer));
+			for (size_t i = first; i < end; i++) {
+				if (i < count)
+					cell_text(text, p, rank, buffer, i);
+				bb_table_cell(&table, i < count ? text : "");
+			}
+		}
+		bb_table_print(&table, out);
+		bb_table_free(&table);
+	}
 }
 
 /* ---- rounds -------------------------------------------------------------------------- */
-
-static void print_before(struct explanation *p)
-{
-	const bool first = p->trace.round == 0;
-
-	if (!is_shown(p, first ? BB_IN : BB_OUT))
-		return;
-	bb_strbuf_add(&p->parts[BEFORE], "\n");
-	print_buffer(p, first ? BB_IN : BB_OUT, "before", &p->parts[BEFORE]);
-	if (!first)
-		print_buffer(p, BB_TMP, "", &p->parts[BEFORE]);
-}
 
 static bb_status print_rounds(struct explanation *p)
 {
@@ -230,9 +203,14 @@ static bb_status print_rounds(struct explanation *p)
 		/* Rounds in which this shape sends nothing are of interest only by number. */
 		const bool viewed = p->view->round == p->trace.round + 1 ||
 				    (p->view->round == 0 && p->trace.n > 0);
+		const enum bb_buffer first = p->trace.round == 0 ? BB_IN : BB_OUT;
 
-		if (viewed && p->npieces == 0)
-			print_before(p);
+		if (viewed && p->npieces == 0 && is_shown(p, first)) {
+			bb_strbuf_add(&p->parts[BEFORE], "\n");
+			print_buffer(p, first, "before", &p->parts[BEFORE]);
+			if (first == BB_OUT)
+				print_buffer(p, BB_TMP, "", &p->parts[BEFORE]);
+		}
 		if (viewed)
 			print_messages(p);
 		st = bb_trace_apply(&p->trace);
@@ -254,40 +232,14 @@ static void print_item(struct explanation *p, const char *name, const char *text
 	bb_strbuf_wrap(&p->parts[INTRO], text, (int)strlen(name) + 1, 2, line_columns(p) - 1);
 }
 
-static void print_names(struct explanation *p)
-{
-	struct bb_strbuf text = {0};
-	const int root = p->trace.check.shape->root, element = longest(p, BB_IN) > 1;
-	const int last = ranks_of(p) - 1, other = last < 2 ? last : 2;
-	const char name = (char)('a' + element);
-
-	bb_strbuf_addf(&text, "%c%d is element %d of rank %d's IN", name, root, element, root);
-	if (reduces(p) && last > 3)
-		bb_strbuf_addf(&text,
-			       ", %c1..3 its sum over ranks 1 to 3, %c%d..1 over ranks %d, 0 and "
-			       "1, %c:3 over any three ranks",
-			       name, name, last, last, name);
-	else if (reduces(p) && last > 0)
-		bb_strbuf_addf(&text, ", %c0+%c%d its sum over ranks 0 and %d", name, name, other,
-			       other);
-	bb_strbuf_add(&text, ".");
-	if (reduces(p))
-		bb_strbuf_add(&text, " Element i of every IN is the number i, so a is 0, b is 1; "
-				     "what follows = is the sum so far.");
-	bb_strbuf_add(&text, " * marks a final value, . an element that is not written yet.");
-	if (longest(p, BB_TMP))
-		bb_strbuf_add(&text, " TMP is scratch memory.");
-	if (p->trace.check.shape->in_place)
-		bb_strbuf_add(&text, " In place: IN and OUT lie in one buffer.");
-	print_item(p, "Names", bb_strbuf_text(&text));
-	p->parts[INTRO].failed |= bb_strbuf_failed(&text);
-	bb_strbuf_free(&text);
-}
-
 static void print_intro(struct explanation *p)
 {
 	const struct bb_algorithm *algorithm = p->trace.check.algorithm;
 	const struct bb_shape *shape = p->trace.check.shape;
+	const int root = shape->root, element = longest(p, BB_IN) > 1;
+	const int last = ranks_of(p) - 1, other = last < 2 ? last : 2;
+	const char name = (char)('a' + element);
+	struct bb_strbuf text = {0};
 	char goal[GOAL_TEXT];
 
 	bb_strbuf_addf(&p->parts[INTRO], "%s by %s, %d rank%s%s", algorithm->collective->name,
@@ -305,7 +257,27 @@ static void print_intro(struct explanation *p)
 		print_item(p, "Goal", goal);
 		print_item(p, "How", algorithm->meaning);
 	}
-	print_names(p);
+	bb_strbuf_addf(&text, "%c%d is element %d of rank %d's IN", name, root, element, root);
+	if (reduces(p) && last > 3)
+		bb_strbuf_addf(&text,
+			       ", %c1..3 its sum over ranks 1 to 3, %c%d..1 over ranks %d, 0 and "
+			       "1, %c:3 over any three ranks",
+			       name, name, last, last, name);
+	else if (reduces(p) && last > 0)
+		bb_strbuf_addf(&text, ", %c0+%c%d its sum over ranks 0 and %d", name, name, other,
+			       other);
+	bb_strbuf_add(&text, ".");
+	if (reduces(p))
+		bb_strbuf_add(&text, " Element i of every IN is the number i, so a is 0, b is 1; "
+				     "what follows = is the sum so far.");
+	bb_strbuf_add(&text, " * marks a final value, . an element that is not written yet.");
+	if (longest(p, BB_TMP))
+		bb_strbuf_add(&text, " TMP is scratch memory.");
+	if (shape->in_place)
+		bb_strbuf_add(&text, " In place: IN and OUT lie in one buffer.");
+	print_item(p, "Names", bb_strbuf_text(&text));
+	p->parts[INTRO].failed |= bb_strbuf_failed(&text);
+	bb_strbuf_free(&text);
 }
 
 static void print_result(struct explanation *p)
@@ -373,19 +345,6 @@ static size_t lines_of(const struct explanation *p, enum part part)
 	return count_lines(&p->parts[part], p->parts[part].length);
 }
 
-/* The bytes of BODY to print in LINES lines: all pieces that fit, or else the first lines. */
-static size_t bytes_that_fit(const struct explanation *p, size_t lines)
-{
-	const struct bb_strbuf *body = &p->parts[BODY];
-	size_t k = 0, at = 0;
-
-	while (k < p->npieces && count_lines(body, p->pieces[k]) <= lines)
-		k++;
-	for (; k == 0 && lines > 0 && at < body->length; at++)
-		lines -= body->text[at] == '\n';
-	return k > 0 ? p->pieces[k - 1] : at;
-}
-
 static void print_note(struct explanation *p)
 {
 	struct bb_strbuf text = {0};
@@ -407,14 +366,21 @@ static void print_all(struct explanation *p, struct bb_strbuf *out)
 	const size_t others = p->view->above + always + lines_of(p, NOTE);
 	const bool whole = p->view->all ||
 			   p->view->above + always + before + lines_of(p, BODY) <= BB_EXPLAIN_LINES;
+	const struct bb_strbuf *const body = &p->parts[BODY];
 	size_t room = whole ? SIZE_MAX : others < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - others : 0;
+	size_t k = 0, bytes = 0;
 
 	bb_strbuf_add(out, bb_strbuf_text(&p->parts[INTRO]));
-	if (p->npieces > 0 && before + count_lines(&p->parts[BODY], p->pieces[0]) <= room) {
+	if (p->npieces > 0 && before + count_lines(body, p->pieces[0]) <= room) {
 		bb_strbuf_add(out, bb_strbuf_text(&p->parts[BEFORE]));
 		room -= before;
 	}
-	bb_strbuf_add_bytes(out, bb_strbuf_text(&p->parts[BODY]), bytes_that_fit(p, room));
+	/* All pieces that fit, or else the first lines. */
+	while (k < p->npieces && count_lines(body, p->pieces[k]) <= room)
+		k++;
+	for (; k == 0 && room > 0 && bytes < body->length; bytes++)
+		room -= body->text[bytes] == '\n';
+	bb_strbuf_add_bytes(out, bb_strbuf_text(body), k > 0 ? p->pieces[k - 1] : bytes);
 	bb_strbuf_add(out, bb_strbuf_text(&p->parts[END]));
 	bb_strbuf_add(out, whole ? "" : bb_strbuf_text(&p->parts[NOTE]));
 }

@@ -4,6 +4,7 @@
 #include "core/option.h"
 #include "core/random.h"
 #include "core/units.h"
+#include "schedules/parts.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 /* A file as it is read. */
 struct reader {
 	struct bb_matrices *m;
-	const char *origin, *file;
+	const char *origin;
 	double scale;
 	int line;
 	size_t nrows;
@@ -39,19 +40,16 @@ static bb_status refuse(const struct reader *r, const char *format, ...)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
-}
+#define BLANKS " \t\r\v\f"
 
 /* Keeps the name in a comment, LENGTH characters from TEXT. */
 static bb_status read_name(struct reader *r, const char *text, size_t length)
 {
-	while (length > 0 && (*text == '#' || is_blank(*text))) {
-		text++;
-		length--;
-	}
-	while (length > 0 && is_blank(text[length - 1]))
+	const size_t skipped = strspn(text, "#" BLANKS);
+
+	text += bb_least(skipped, length);
+	length -= bb_least(skipped, length);
+	while (length > 0 && strchr(BLANKS, text[length - 1]))
 		length--;
 	if (length >= sizeof(r->name))
 		return refuse(r, "a name has at most %d characters", BB_MATRIX_NAME - 1);
@@ -62,27 +60,11 @@ static bb_status read_name(struct reader *r, const char *text, size_t length)
 	return BB_OK;
 }
 
-static bb_status begin_matrix(struct reader *r)
-{
-	struct bb_matrices *m = r->m;
-	char(*added)[BB_MATRIX_NAME] = BB_ARRAY_ADD(m->names, m->n, m->room);
-
-	if (!added)
-		return bb_no_memory(r->error, r->origin);
-	memcpy(*added, r->name, sizeof(*added));
-	r->name[0] = '\0';
-	r->sum = 0;
-	for (size_t k = 0; k + 1 < m->n; k++)
-		if (**added && strcmp(m->names[k], *added) == 0)
-			return refuse(r, "two matrices are called \"%s\"", *added);
-	return BB_OK;
-}
-
 /* Adds the number at *TEXT, which is advanced behind it. */
 static bb_status read_number(struct reader *r, const char **text)
 {
 	struct bb_matrices *m = r->m;
-	const int length = (int)strcspn(*text, " \t\r\v\f\n");
+	const int length = (int)strcspn(*text, BLANKS "\n");
 	char *end;
 	const double bytes = strtod(*text, &end) * r->scale;
 	uint64_t *added;
@@ -102,24 +84,32 @@ static bb_status read_number(struct reader *r, const char **text)
 	return r->sum > BB_MOST_BYTES ? refuse(r, "a matrix has at most 2^60 bytes") : BB_OK;
 }
 
-/* Adds the numbers of the row at TEXT, if any. */
+/* Adds the numbers of the row at TEXT, if any, and before the first row of a matrix the matrix. */
 static bb_status read_row(struct reader *r, const char *text)
 {
 	struct bb_matrices *m = r->m;
 	size_t n = 0;
 	bb_status status = BB_OK;
 
-	for (;;) {
-		while (is_blank(*text))
-			text++;
-		if (*text == '\0' || *text == '\n')
-			break;
-		if (n++ == 0 && (m->nranks == 0 || r->nrows % m->nranks == 0))
-			BB_TRY(status, begin_matrix(r), out);
-		BB_TRY(status, read_number(r, &text), out);
-	}
-	if (n == 0)
+	text += strspn(text, BLANKS);
+	if (*text == '\0' || *text == '\n')
 		return BB_OK;
+	if (m->nranks == 0 || r->nrows % m->nranks == 0) {
+		char(*added)[BB_MATRIX_NAME] = BB_ARRAY_ADD(m->names, m->n, m->room);
+
+		if (!added)
+			return bb_no_memory(r->error, r->origin);
+		memcpy(*added, r->name, sizeof(*added));
+		r->name[0] = '\0';
+		r->sum = 0;
+		for (size_t k = 0; k + 1 < m->n; k++)
+			if (**added && strcmp(m->names[k], *added) == 0)
+				return refuse(r, "two matrices are called \"%s\"", *added);
+	}
+	for (; *text != '\0' && *text != '\n'; n++) {
+		BB_TRY(status, read_number(r, &text), out);
+		text += strspn(text, BLANKS);
+	}
 	if (r->nrows++ == 0)
 		m->nranks = n;
 	else if (n != m->nranks)
@@ -131,37 +121,18 @@ out:
 	return status;
 }
 
-/* Names matrices that have no name after the file. */
-static void name_rest(const struct reader *r)
-{
-	const char *slash = strrchr(r->file, '/');
-	const char *file = slash ? slash + 1 : r->file;
-
-	for (size_t k = 0; k < r->m->n; k++) {
-		if (r->m->names[k][0])
-			continue;
-		if (r->m->n == 1)
-			snprintf(r->m->names[k], BB_MATRIX_NAME, "%s", file);
-		else
-			snprintf(r->m->names[k], BB_MATRIX_NAME, "%.40s:%zu", file, k + 1);
-	}
-}
-
 bb_status bb_matrices_parse(struct bb_matrices *matrices, const char *origin, const char *file,
 			    const char *text, size_t length, double scale, struct bb_error *error)
 {
-	struct reader r = {.m = matrices,
-			   .origin = origin,
-			   .file = file,
-			   .scale = scale,
-			   .line = 1,
-			   .error = error};
+	struct reader r = {
+		.m = matrices, .origin = origin, .scale = scale, .line = 1, .error = error};
+	const char *const slash = strrchr(file, '/'), *const base = slash ? slash + 1 : file;
 	bb_status status = BB_OK;
 
 	if (strlen(text) != length)
 		return bb_fail(error, BB_EUSAGE, "%s: a zero byte is not text", origin);
 	for (; *text && status == BB_OK; r.line++) {
-		const size_t end = strcspn(text, "\n"), indent = strspn(text, " \t\r\v\f");
+		const size_t end = strcspn(text, "\n"), indent = strspn(text, BLANKS);
 
 		status = text[indent] == '#' ? read_name(&r, text, end) : read_row(&r, text);
 		text += end + (text[end] == '\n');
@@ -176,7 +147,15 @@ bb_status bb_matrices_parse(struct bb_matrices *matrices, const char *origin, co
 			       "row%s",
 			       origin, matrices->nranks, matrices->nranks, r.nrows,
 			       bb_plural((long long)r.nrows));
-	name_rest(&r);
+	/* Matrices that have no name are named after the file. */
+	for (size_t k = 0; k < matrices->n; k++) {
+		char *const name = matrices->names[k];
+
+		if (!*name && matrices->n == 1)
+			snprintf(name, BB_MATRIX_NAME, "%s", base);
+		else if (!*name)
+			snprintf(name, BB_MATRIX_NAME, "%.40s:%zu", base, k + 1);
+	}
 	return BB_OK;
 }
 

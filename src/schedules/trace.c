@@ -158,51 +158,33 @@ static int run_start(uint64_t ranks, int n)
 	return starts ? starts == 1 ? start : -1 : 0;
 }
 
-/* The element's letter; beyond z its number. */
-static int element_text(char text[BB_SYMBOL_TEXT], uint32_t index)
-{
-	if (index < 26)
-		return snprintf(text, BB_SYMBOL_TEXT, "%c", 'a' + (int)index);
-	return snprintf(text, BB_SYMBOL_TEXT, "(%u)", index);
-}
-
-/* "c0+c1+c3"; with more than four ranks "c0..3" if they are consecutive, else "c:3". */
-static int sum_text(char text[BB_SYMBOL_TEXT], const struct bb_symbol *s, int n)
-{
-	int length = 0, start = run_start(s->ranks, n), terms = __builtin_popcountll(s->ranks);
-	char element[BB_SYMBOL_TEXT];
-
-	if (n > 4 && terms > 1) {
-		length = element_text(text, s->index);
-		if (start < 0)
-			return length + snprintf(text + length, BB_SYMBOL_TEXT - (size_t)length,
-						 ":%d", terms);
-		return length + snprintf(text + length, BB_SYMBOL_TEXT - (size_t)length, "%d..%d",
-					 start, (start + terms - 1) % n);
-	}
-	element_text(element, s->index);
-	for (int r = 0; r < n; r++) {
-		if (s->ranks >> r & 1)
-			length += snprintf(text + length, BB_SYMBOL_TEXT - (size_t)length,
-					   "%s%.12s%d", length ? "+" : "", element, r);
-	}
-	return length;
-}
-
 void bb_trace_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_trace *p,
 			  const struct bb_symbol *s)
 {
-	int length;
+	const int n = p->check.shape->nranks, terms = __builtin_popcountll(s->ranks);
+	const int start = run_start(s->ranks, n);
+	char element[16]; /* its letter; beyond z its number */
+	int length = 0;
 
-	if (!s->ranks) {
+	if (s->index < 26)
+		snprintf(element, sizeof(element), "%c", 'a' + (int)s->index);
+	else
+		snprintf(element, sizeof(element), "(%u)", s->index);
+	/* "c0+c1+c3"; with more than four ranks "c0..3" if they are consecutive, else "c:3". */
+	if (!s->ranks)
 		snprintf(text, BB_SYMBOL_TEXT, ".");
-		return;
-	}
-	length = sum_text(text, s, p->check.shape->nranks);
-	if (p->check.algorithm->collective->flags & BB_REDUCES)
+	else if (n > 4 && terms > 1 && start < 0)
+		length = snprintf(text, BB_SYMBOL_TEXT, "%s:%d", element, terms);
+	else if (n > 4 && terms > 1)
+		length = snprintf(text, BB_SYMBOL_TEXT, "%s%d..%d", element, start,
+				  (start + terms - 1) % n);
+	for (int r = 0; r < n && (n <= 4 || terms == 1); r++)
+		if (s->ranks >> r & 1)
+			length += snprintf(text + length, BB_SYMBOL_TEXT - (size_t)length, "%s%s%d",
+					   length ? "+" : "", element, r);
+	if (s->ranks && p->check.algorithm->collective->flags & BB_REDUCES)
 		snprintf(text + length, BB_SYMBOL_TEXT - (size_t)length, "=%llu",
-			 (unsigned long long)s->index *
-				 (unsigned long long)__builtin_popcountll(s->ranks));
+			 (unsigned long long)s->index * (unsigned long long)terms);
 }
 
 void bb_trace_content_text(char text[BB_CONTENT_TEXT], const struct bb_trace *p,

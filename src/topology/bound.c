@@ -494,42 +494,31 @@ double bb_nic_GBps(const struct bb_topology *t, int nic)
 	return card_GBps(t, used, nic);
 }
 
-/* Payload of the links from the GPUs in SET: C2C to the CPU is wider than a slot. INFINITY:
-   unknown. */
-static double gpus_GBps(const struct bb_topology *t, bb_gpus set)
-{
-	double GBps = 0;
-
-	for (bb_gpus s = set; s; s &= s - 1) {
-		const struct bb_link *c2c = bb_topology_link(t, first_of(s), BB_C2C);
-		const struct bb_pcie link = bb_device_link(t, first_of(s));
-
-		if (c2c && c2c->GBps > 0)
-			GBps += c2c->count * c2c->GBps;
-		else if (link.GBps > 0)
-			GBps += bb_pcie_payload(&link);
-		else
-			return INFINITY;
-	}
-	return set ? GBps : INFINITY;
-}
-
 struct egress {
 	double GBps; /* of all NICs, in one direction */
 	int nics;
 	int64_t rate_Mbps; /* of each; 0: they differ */
 	enum bb_nic_layer layer;
 	bool assumed;     /* a rate is the maximum of its model */
-	double gpus_GBps; /* of the links from the GPUs; INFINITY unknown */
+	double gpus_GBps; /* payload of the links from the GPUs; INFINITY unknown */
 };
 
 /* The NICs that serve the GPUs in SET or, if that is 0, the host; none (nics 0) without a known
    rate. */
 static struct egress egress_of(const struct bb_topology *t, bb_gpus set)
 {
-	struct egress e = {.gpus_GBps = gpus_GBps(t, set)};
+	struct egress e = {.gpus_GBps = set ? 0 : INFINITY};
 	bool used[BB_MOST_DEVICES] = {false};
 
+	/* C2C to the CPU is wider than a slot. */
+	for (bb_gpus s = set; s; s &= s - 1) {
+		const struct bb_link *c2c = bb_topology_link(t, first_of(s), BB_C2C);
+		const struct bb_pcie link = bb_device_link(t, first_of(s));
+
+		e.gpus_GBps += c2c && c2c->GBps > 0 ? c2c->count * c2c->GBps
+			       : link.GBps > 0      ? bb_pcie_payload(&link)
+						    : INFINITY;
+	}
 	for (int d = 0; d < t->ndevices; d++) {
 		used[d] = t->devices[d].kind == BB_NIC && set == 0 && bb_nic_serves(t, -1, d);
 		for (bb_gpus s = set; s && t->devices[d].kind == BB_NIC && !used[d]; s &= s - 1)

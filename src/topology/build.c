@@ -255,28 +255,6 @@ static int compare_links(const void *left, const void *right)
 	return a->peer < b->peer ? -1 : a->peer > b->peer;
 }
 
-/* Clean names, which may be from a file, and give a new one to GPUs and to devices whose name is
- * empty or taken. */
-static void name_devices(struct bb_topology *t)
-{
-	static const char *const words[] = {"GPU", "NIC", "NVMe"};
-	int numbers[BB_DEVICE_KINDS] = {0};
-
-	for (int d = 0; d < t->ndevices; d++) {
-		struct bb_device *device = &t->devices[d];
-		int number = numbers[device->kind]++, first = -1;
-
-		bb_printable_clean(device->name);
-		bb_printable_clean(device->model);
-		bb_printable_clean(device->port);
-		if (device->name[0])
-			first = bb_topology_find(t, device->name);
-		if (device->kind == BB_GPU || !device->name[0] || first < d)
-			snprintf(device->name, sizeof(device->name), "%s%d", words[device->kind],
-				 number);
-	}
-}
-
 bool bb_sort_devices(struct bb_topology *t, const int *numbers, int *moved)
 {
 	size_t n = (size_t)t->ndevices;
@@ -297,7 +275,8 @@ bool bb_sort_devices(struct bb_topology *t, const int *numbers, int *moved)
 
 bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 {
-	int moved[BB_MOST_DEVICES];
+	static const char *const words[] = {"GPU", "NIC", "NVMe"};
+	int moved[BB_MOST_DEVICES], numbers[BB_DEVICE_KINDS] = {0};
 
 	for (int p = 0, given = t->nvswitches; p < t->npcis && given == 0; p++)
 		t->nvswitches += t->pcis[p].class_code == 0x0680 && t->pcis[p].vendor == 0x10de;
@@ -315,6 +294,7 @@ bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 		t->pcis[p].numa = 0;
 	for (int d = 0; d < t->ndevices && t->host.nnumas == 1; d++)
 		t->devices[d].numa = 0;
+	/* Names may be from a file. */
 	bb_printable_clean(t->name);
 	bb_printable_clean(t->source);
 	bb_printable_clean(t->driver);
@@ -323,6 +303,18 @@ bb_status bb_topology_finish(struct bb_topology *t, struct bb_error *error)
 		bb_printable_clean(t->host.packages[i].model);
 		bb_printable_clean(t->host.packages[i].vendor);
 	}
-	name_devices(t);
+	/* GPUs, and devices whose name is empty or taken, get a new one. */
+	for (int d = 0; d < t->ndevices; d++) {
+		struct bb_device *device = &t->devices[d];
+		const int number = numbers[device->kind]++;
+
+		bb_printable_clean(device->name);
+		bb_printable_clean(device->model);
+		bb_printable_clean(device->port);
+		if (device->kind == BB_GPU || !device->name[0] ||
+		    bb_topology_find(t, device->name) < d)
+			snprintf(device->name, sizeof(device->name), "%s%d", words[device->kind],
+				 number);
+	}
 	return BB_OK;
 }

@@ -103,12 +103,6 @@ static void check_nvlinks(struct findings *f)
 			add_finding(f, "%s: %.0f NVLink%s, where others of its model have %.0f",
 				    t->devices[d].name, links[d], bb_plural((int)links[d]), most);
 	}
-}
-
-static void check_both_ends(struct findings *f)
-{
-	const struct bb_topology *t = f->t;
-
 	for (int l = 0; l < t->nlinks; l++) {
 		const struct bb_link *a = &t->links[l];
 		int back;
@@ -238,23 +232,6 @@ static void check_switches(struct findings *f)
 	}
 }
 
-static void check_links(struct findings *f)
-{
-	const struct bb_topology *t = f->t;
-
-	for (int d = 0; d < t->ndevices; d++)
-		if (t->devices[d].pci >= 0)
-			check_link(f, t->devices[d].name, &t->pcis[t->devices[d].pci],
-				   t->devices[d].kind);
-	for (int i = 0; i < t->npcis; i++) {
-		char name[40];
-
-		snprintf(name, sizeof(name), "PCIe switch %s", t->pcis[i].id);
-		if (t->pcis[i].role == BB_PCI_SWITCH_UP)
-			check_link(f, name, &t->pcis[i], BB_DEVICE_KINDS);
-	}
-}
-
 /* ---- peer access ----------------------------------------------------------------------------- */
 
 static const char *const p2p_reasons[] = {
@@ -265,11 +242,12 @@ static const char *const p2p_reasons[] = {
 	[BB_P2P_NOT_SUPPORTED] = "it is not supported",
 };
 
-/* One sentence for each reason, with the number of pairs and the first of them. */
+/* One sentence for each reason, with the number of pairs and the first of them; and one for ACS. */
 static void check_p2p(struct findings *f)
 {
 	const struct bb_topology *t = f->t;
 	const int n = bb_topology_count(t, BB_GPU);
+	int ports = 0, first = -1;
 
 	for (int code = BB_P2P_CHIPSET; code <= BB_P2P_NOT_SUPPORTED; code++) {
 		int pairs = 0, a = -1, b = -1;
@@ -287,15 +265,8 @@ static void check_p2p(struct findings *f)
 				    pairs, bb_plural(pairs), t->devices[a].name, t->devices[b].name,
 				    p2p_reasons[code]);
 	}
-}
-
-/* ACS may redirect P2P between devices of one switch to the host bridge, where it is often slower
-   than through host memory. */
-static void check_acs(struct findings *f)
-{
-	const struct bb_topology *t = f->t;
-	int ports = 0, first = -1;
-
+	/* ACS may redirect P2P between devices of one switch to the host bridge, where it is often
+	   slower than through host memory. */
 	for (int d = 0; d < t->ndevices; d++) {
 		int port = t->devices[d].pci >= 0 ? t->pcis[t->devices[d].pci].parent : -1;
 
@@ -469,20 +440,6 @@ static void check_nic_slots(struct findings *f)
 
 /* ---- all ----------------------------------------------------------------------------------- */
 
-static void check_numa(struct findings *f)
-{
-	const struct bb_topology *t = f->t;
-
-	for (int i = 0; i < t->host.nnumas && t->host.nnumas > 1; i++)
-		if (t->host.numas[i].cpus && t->host.numas[i].bytes == 0 &&
-		    bb_host_memory(&t->host) > 0)
-			add_finding(f, "NUMA node %d has cores but no memory", t->host.numas[i].os);
-	for (int d = 0; d < t->ndevices && t->host.nnumas > 1; d++)
-		if (t->devices[d].numa < 0 && t->devices[d].kind != BB_NVME)
-			add_finding(f, "%s: the firmware does not name its NUMA node",
-				    t->devices[d].name);
-}
-
 int bb_topology_findings(const struct bb_topology *t, void (*add)(void *context, const char *text),
 			 void *context)
 {
@@ -495,16 +452,32 @@ int bb_topology_findings(const struct bb_topology *t, void (*add)(void *context,
 			"container",
 			t->hidden_gpus, t->hidden_gpus > 1 ? "s are" : " is");
 	check_nvlinks(&f);
-	check_both_ends(&f);
-	check_links(&f);
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].pci >= 0)
+			check_link(&f, t->devices[d].name, &t->pcis[t->devices[d].pci],
+				   t->devices[d].kind);
+	for (int i = 0; i < t->npcis; i++) {
+		char name[40];
+
+		snprintf(name, sizeof(name), "PCIe switch %s", t->pcis[i].id);
+		if (t->pcis[i].role == BB_PCI_SWITCH_UP)
+			check_link(&f, name, &t->pcis[i], BB_DEVICE_KINDS);
+	}
 	check_gpu_paths(&f);
 	check_switches(&f);
 	check_p2p(&f);
-	check_acs(&f);
 	check_nics(&f);
 	check_near_nics(&f);
 	check_gdr(&f);
 	check_nic_slots(&f);
-	check_numa(&f);
+	for (int i = 0; i < t->host.nnumas && t->host.nnumas > 1; i++)
+		if (t->host.numas[i].cpus && t->host.numas[i].bytes == 0 &&
+		    bb_host_memory(&t->host) > 0)
+			add_finding(&f, "NUMA node %d has cores but no memory",
+				    t->host.numas[i].os);
+	for (int d = 0; d < t->ndevices && t->host.nnumas > 1; d++)
+		if (t->devices[d].numa < 0 && t->devices[d].kind != BB_NVME)
+			add_finding(&f, "%s: the firmware does not name its NUMA node",
+				    t->devices[d].name);
 	return f.n;
 }

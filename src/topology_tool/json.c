@@ -29,27 +29,52 @@ static void add_known_rate(struct bb_json *j, const char *key, double GBps)
 	bb_json_add_double(j, key, GBps > 0 ? GBps : NAN);
 }
 
-/* Write an array of N arrays of N values each, which VALUE writes. */
+/* Matrices of all NUMA nodes, devices or GPUs. */
+enum matrix { DISTANCES, PATHS, ACCESS, PAIR_BOUNDS };
+
+/* Write an array of N arrays of N values each. */
 static void write_matrix(struct bb_json *j, const char *key, int n, const struct bb_topology *t,
-			 void (*value)(struct bb_json *j, const struct bb_topology *t, int a,
-				       int b))
+			 enum matrix matrix)
 {
+	/* As nvidia-smi topo -p2p abbreviates it; null if unknown. */
+	static const char *const access[] = {"OK", "CNS", "GNS", "TNS", "DR", "NS", NULL};
+
 	bb_json_add_array(j, key);
-	for (int a = 0; a < n; a++) {
-		bb_json_array(j);
-		for (int b = 0; b < n; b++)
-			value(j, t, a, b);
-		bb_json_end(j);
+	for (int i = 0; i < n * n; i++) {
+		const int a = i / n, b = i % n;
+		const struct bb_rank_place pair[] = {{0, a}, {0, b}};
+		char text[BB_PATH_TEXT];
+		enum bb_path path;
+		double GBps;
+		int links;
+
+		if (b == 0)
+			bb_json_array(j);
+		switch (matrix) {
+		case DISTANCES:
+			bb_json_int(j, t->host.distances[i]);
+			break;
+		case PATHS:
+			path = bb_topology_path(t, a, b, &links);
+			bb_json_string(j, bb_topology_path_text(text, path, links));
+			break;
+		case ACCESS:
+			bb_json_string(j, access[bb_topology_p2p(t, a, b)]);
+			break;
+		case PAIR_BOUNDS: /* null if unknown, and of a GPU to itself */
+			if (a == b ||
+			    bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, NULL) != BB_OK)
+				GBps = NAN;
+			bb_json_double(j, GBps);
+			break;
+		}
+		if (b == n - 1)
+			bb_json_end(j);
 	}
 	bb_json_end(j);
 }
 
 /* ---- the host ------------------------------------------------------------------------------- */
-
-static void write_distance(struct bb_json *j, const struct bb_topology *t, int a, int b)
-{
-	bb_json_int(j, t->host.distances[a * t->host.nnumas + b]);
-}
 
 static void write_host(struct bb_json *j, const struct bb_topology *t)
 {
@@ -88,7 +113,7 @@ static void write_host(struct bb_json *j, const struct bb_topology *t)
 	}
 	bb_json_end(j);
 	if (h->distances)
-		write_matrix(j, "numa_distances", h->nnumas, t, write_distance);
+		write_matrix(j, "numa_distances", h->nnumas, t, DISTANCES);
 	else
 		bb_json_add_string(j, "numa_distances", NULL);
 }
@@ -187,34 +212,6 @@ static void write_links(struct bb_json *j, const struct bb_topology *t)
 
 /* ---- conclusions ----------------------------------------------------------------------------- */
 
-static void write_path(struct bb_json *j, const struct bb_topology *t, int a, int b)
-{
-	char text[BB_PATH_TEXT];
-	int n;
-	const enum bb_path path = bb_topology_path(t, a, b, &n);
-
-	bb_json_string(j, bb_topology_path_text(text, path, n));
-}
-
-/* P2P as nvidia-smi topo -p2p abbreviates it; null if unknown. */
-static void write_p2p(struct bb_json *j, const struct bb_topology *t, int a, int b)
-{
-	static const char *const words[] = {"OK", "CNS", "GNS", "TNS", "DR", "NS", NULL};
-
-	bb_json_string(j, words[bb_topology_p2p(t, a, b)]);
-}
-
-/* The bound of a pair of GPUs; null if unknown, and of a GPU to itself. */
-static void write_pair_bound(struct bb_json *j, const struct bb_topology *t, int a, int b)
-{
-	const struct bb_rank_place pair[] = {{0, a}, {0, b}};
-	double GBps;
-	const bool known =
-		a != b && bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, NULL) == BB_OK;
-
-	bb_json_double(j, known ? GBps : NAN);
-}
-
 static void add_json_finding(void *context, const char *text)
 {
 	bb_json_string(context, text);
@@ -250,10 +247,10 @@ void bb_print_json(const struct bb_printer *p)
 	for (int d = 0; d < t->ndevices; d++)
 		bb_json_string(&j, t->devices[d].name);
 	bb_json_end(&j);
-	write_matrix(&j, "classes", t->ndevices, t, write_path);
+	write_matrix(&j, "classes", t->ndevices, t, PATHS);
 	bb_json_end(&j);
-	write_matrix(&j, "p2p", gpus, t, write_p2p);
-	write_matrix(&j, "pair_GBps", gpus, t, write_pair_bound);
+	write_matrix(&j, "p2p", gpus, t, ACCESS);
+	write_matrix(&j, "pair_GBps", gpus, t, PAIR_BOUNDS);
 	bb_json_add_object(&j, "bounds");
 	add_known_int(&j, "ranks", p->nranks, -1);
 	for (enum bb_bound what = BB_BOUND_RING; what < BB_BOUNDS && p->nranks > 1; what++) {

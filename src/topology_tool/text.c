@@ -304,36 +304,13 @@ static void path_cell(const struct bb_topology *t, int i, int j, char text[CELL]
 		bb_topology_path_text(text, path, links);
 }
 
-/* The classes of paths between the first N devices, and the names of the NICs among them. */
-static void print_legend(const struct bb_printer *p, int n)
-{
-	struct bb_strbuf nics = {0};
-	bool seen[BB_PATH_UNKNOWN + 1] = {false};
-	const int gpus = bb_topology_count(p->t, BB_GPU);
-
-	for (int i = 0; i < n * n; i++)
-		seen[bb_topology_path(p->t, i / n, i % n, NULL)] = true;
-	for (int path = BB_PATH_UNKNOWN - 1; path >= 0; path--)
-		if (seen[path])
-			bb_strbuf_addf(p->out, "  %-4s = %s\n", bb_path_word((enum bb_path)path),
-				       bb_path_meaning((enum bb_path)path));
-	if (seen[BB_PATH_UNKNOWN])
-		bb_strbuf_add(p->out, "  ?    = not known\n");
-	for (int d = gpus; d < n; d++)
-		bb_strbuf_addf(&nics, "NIC%d=%s ", d - gpus, p->t->devices[d].name);
-	if (n > gpus) {
-		bb_strbuf_add(p->out, "\n  ");
-		bb_strbuf_wrap(p->out, bb_strbuf_text(&nics), 2, 2, p->width);
-	}
-	bb_strbuf_free(&nics);
-	bb_strbuf_add(p->out, "\n");
-}
-
 void bb_print_matrix(const struct bb_printer *p)
 {
 	const struct bb_topology *const t = p->t;
 	const int gpus = bb_topology_count(t, BB_GPU), n = gpus + bb_topology_count(t, BB_NIC);
 	const int room = p->width - 14;
+	bool seen[BB_PATH_UNKNOWN + 1] = {false};
+	struct bb_strbuf nics = {0};
 
 	if (n < 2)
 		return;
@@ -353,7 +330,23 @@ void bb_print_matrix(const struct bb_printer *p)
 			bb_strbuf_add(p->out, "   ?  ?\n");
 	}
 	bb_strbuf_add(p->out, gpus > 0 ? "\n" : "");
-	print_legend(p, n);
+	/* The classes of paths, and the names of the NICs. */
+	for (int i = 0; i < n * n; i++)
+		seen[bb_topology_path(t, i / n, i % n, NULL)] = true;
+	for (int path = BB_PATH_UNKNOWN - 1; path >= 0; path--)
+		if (seen[path])
+			bb_strbuf_addf(p->out, "  %-4s = %s\n", bb_path_word((enum bb_path)path),
+				       bb_path_meaning((enum bb_path)path));
+	if (seen[BB_PATH_UNKNOWN])
+		bb_strbuf_add(p->out, "  ?    = not known\n");
+	for (int d = gpus; d < n; d++)
+		bb_strbuf_addf(&nics, "NIC%d=%s ", d - gpus, t->devices[d].name);
+	if (n > gpus) {
+		bb_strbuf_add(p->out, "\n  ");
+		bb_strbuf_wrap(p->out, bb_strbuf_text(&nics), 2, 2, p->width);
+	}
+	bb_strbuf_free(&nics);
+	bb_strbuf_add(p->out, "\n");
 }
 
 static void distance_cell(const struct bb_topology *t, int i, int j, char text[CELL])

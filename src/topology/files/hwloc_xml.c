@@ -249,22 +249,28 @@ out:
 
 /* ---- after the tree ---------------------------------------------------------------------- */
 
-/* Place each core at the first NUMA node that has its processor, and in its own package or else
-   that of the node. Drop cores without a node, or with the processor of another core. */
-static void place_cores(struct bb_host *h)
+/* Turn numbers of NUMA nodes into indices, once all nodes are known, and place cores, NUMA nodes
+   that span several packages, in the first of them, and GPUs in their driver's order. A core is at
+   the first NUMA node that has its processor, and in its own package or else that of the node; one
+   without a node, or with the processor of another core, is dropped. */
+static bb_status place_all(struct reader *r)
 {
+	struct bb_topology *const t = r->t;
+	struct bb_host *const h = &t->host;
 	hwloc_bitmap_t left = hwloc_bitmap_alloc();
-	int n = 0;
+	int moved[BB_MOST_DEVICES], n = 0;
 
-	for (int i = 0; i < h->ncores; i++)
-		h->cores[i].numa = -1;
+	for (int p = 0; p < t->npcis; p++)
+		t->pcis[p].numa = bb_host_numa(h, t->pcis[p].numa);
+	for (int d = 0; d < t->ndevices; d++)
+		t->devices[d].numa = bb_host_numa(h, t->devices[d].numa);
+	for (int c = 0; c < h->ncores; c++)
+		h->cores[c].numa = -1;
 	for (int i = 0; left && i < h->nnumas; i++) {
 		hwloc_bitmap_zero(left);
 		if (h->numas[i].cpus)
 			hwloc_bitmap_list_sscanf(left, h->numas[i].cpus);
-		for (int c = 0; c < h->ncores; c++) {
-			struct bb_core *core = &h->cores[c];
-
+		for (struct bb_core *core = h->cores; core < h->cores + h->ncores; core++) {
 			if (core->pu < 0 || core->numa >= 0 ||
 			    !hwloc_bitmap_isset(left, (unsigned)core->pu))
 				continue;
@@ -278,21 +284,6 @@ static void place_cores(struct bb_host *h)
 		if (h->cores[c].numa >= 0)
 			h->cores[n++] = h->cores[c];
 	h->ncores = n;
-}
-
-/* Turn numbers of NUMA nodes into indices, once all nodes are known, and place cores, NUMA nodes
-   that span several packages, in the first of them, and GPUs in their driver's order. */
-static bb_status place_all(struct reader *r)
-{
-	struct bb_topology *const t = r->t;
-	struct bb_host *const h = &t->host;
-	int moved[BB_MOST_DEVICES];
-
-	for (int p = 0; p < t->npcis; p++)
-		t->pcis[p].numa = bb_host_numa(h, t->pcis[p].numa);
-	for (int d = 0; d < t->ndevices; d++)
-		t->devices[d].numa = bb_host_numa(h, t->devices[d].numa);
-	place_cores(h);
 	for (int i = 0; i < h->nnumas; i++)
 		for (int c = 0; c < h->ncores && h->numas[i].package < 0; c++)
 			if (h->cores[c].numa == h->numas[i].os)

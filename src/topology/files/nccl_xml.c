@@ -9,6 +9,7 @@
  * of a PCI object, p2p of a GPU (a digit for each GPU: enum bb_peer_access), layer and state of a
  * NIC.
  */
+#include "core/array.h"
 #include "core/printable.h"
 #include "topology/bound.h"
 #include "topology/build.h"
@@ -224,51 +225,40 @@ static int compare_hosts(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* *NODES = number of machines, by the host_hash of the cpu elements. */
-static bb_status count_nodes(const struct bb_xml *root, int *nodes, struct bb_error *error)
-{
-	const char **hosts;
-	size_t n = 0;
-
-	for (const struct bb_xml *c = root->child; c; c = c->next)
-		n += bb_xml_is(c, "cpu");
-	hosts = calloc(n, sizeof(*hosts));
-	if (!hosts)
-		return bb_no_memory(error, "machines");
-	n = 0;
-	for (const struct bb_xml *c = root->child; c; c = c->next)
-		if (bb_xml_is(c, "cpu"))
-			hosts[n++] = bb_xml_text(c, "host_hash");
-	qsort(hosts, n, sizeof(*hosts), compare_hosts);
-	*nodes = 1;
-	for (size_t i = 1; i < n; i++)
-		*nodes += strcmp(hosts[i - 1], hosts[i]) != 0;
-	free(hosts);
-	return BB_OK;
-}
-
 bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, struct bb_error *error)
 {
 	const struct bb_xml *first = bb_xml_child(root, "cpu");
 	struct reader r = {.t = t, .error = error};
-	const char *host;
+	const char **hosts = NULL, *host;
+	int n = 0, room = 0;
 	bb_status st = BB_OK;
 
 	if (!first)
 		return bb_fail(error, BB_EUSAGE, "there is no cpu in the system");
 	host = bb_xml_text(first, "host_hash");
-	for (const struct bb_xml *c = root->child; c; c = c->next)
-		if (bb_xml_is(c, "cpu") && strcmp(bb_xml_text(c, "host_hash"), host) == 0)
+	for (const struct bb_xml *c = first; c; c = c->next) {
+		const char **added;
+
+		if (!bb_xml_is(c, "cpu"))
+			continue;
+		added = BB_ARRAY_ADD(hosts, n, room);
+		if (!added)
+			BB_TRY(st, bb_no_memory(error, "machines"), out);
+		*added = bb_xml_text(c, "host_hash");
+		if (strcmp(*added, host) == 0)
 			BB_TRY(st, read_cpu(&r, c), out);
-	BB_TRY(st, count_nodes(root, &t->nodes, error), out);
+	}
+	qsort(hosts, (size_t)n, sizeof(*hosts), compare_hosts);
+	for (int i = 1; i < n; i++)
+		t->nodes += strcmp(hosts[i - 1], hosts[i]) != 0;
 	t->nvlink_nodes = t->nodes;
 	t->links_unknown = r.ngpus == 0 && bb_may_have_links(t);
 	snprintf(t->source, sizeof(t->source), "NCCL's XML%s",
 		 r.ngpus == 0 ? ", input for NCCL_TOPO_FILE: PCI and NUMA nodes alone" : "");
-	if (!bb_sort_devices(t, r.numbers, r.moved))
-		return bb_no_memory(error, "devices");
-	st = read_links(&r);
+	st = bb_sort_devices(t, r.numbers, r.moved) ? read_links(&r)
+						    : bb_no_memory(error, "devices");
 out:
+	free(hosts);
 	return st;
 }
 

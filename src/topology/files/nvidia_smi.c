@@ -64,17 +64,6 @@ static const char *next_line(const char *text, const char *end, char *line, size
 	return text < end ? text + 1 : end;
 }
 
-static int split_words(char *line, char *words[WORDS])
-{
-	char *rest = NULL;
-	int n = 0;
-
-	for (char *w = strtok_r(line, " \t\r", &rest); w && n < WORDS;
-	     w = strtok_r(NULL, " \t\r", &rest))
-		words[n++] = w;
-	return n;
-}
-
 /* The number in "GPU12"; -1: WORD is no GPU. */
 static int gpu_number(const char *word)
 {
@@ -140,28 +129,6 @@ static void join(struct smi *s, int level, int a, int b)
 	}
 }
 
-static bb_status read_cell(struct smi *s, int row, int column, const char *word)
-{
-	const int level = level_of(word);
-	char *end = NULL;
-	long count = 0;
-
-	if (strncmp(word, "NV", 2) == 0)
-		count = strtol(word + 2, &end, 10);
-	if (end && end > word + 2 && !*end && count > 0 && count < 100 && row != column) {
-		s->links[row][column] = s->links[column][row] = (short)count;
-		return BB_OK;
-	}
-	if (level < 0)
-		return bb_fail(
-			s->error, BB_EUSAGE,
-			"line %d: \"%.16s\" in the row of %s is no path of nvidia-smi topo -m",
-			s->line, word, s->columns[row].name);
-	if (level < LEVELS)
-		join(s, level, row, column);
-	return BB_OK;
-}
-
 /* Whether TEXT is a list such as "0-47,96-143" with possible numbers. */
 static bool is_cpu_list(const char *text)
 {
@@ -176,7 +143,6 @@ static bool is_cpu_list(const char *text)
 static bb_status read_row(struct smi *s, int row, char *const *words, int n)
 {
 	struct column *c = &s->columns[row];
-	bb_status st = BB_OK;
 
 	if (n <= s->n)
 		return bb_fail(
@@ -184,15 +150,29 @@ static bb_status read_row(struct smi *s, int row, char *const *words, int n)
 			"line %d: the row of %s has %d of %d paths; the output of nvidia-smi "
 			"topo -m is cut off",
 			s->line, c->name, n - 1, s->n);
-	for (int i = 0; i < s->n; i++)
-		BB_TRY(st, read_cell(s, row, i, words[1 + i]), out);
+	for (int i = 0; i < s->n; i++) {
+		const char *const word = words[1 + i];
+		const int level = level_of(word);
+		const bool links = strncmp(word, "NV", 2) == 0;
+		char *end = NULL;
+		const long count = links ? strtol(word + 2, &end, 10) : 0;
+
+		if (links && end > word + 2 && !*end && count > 0 && count < 100 && row != i)
+			s->links[row][i] = s->links[i][row] = (short)count;
+		else if (level < 0)
+			return bb_fail(s->error, BB_EUSAGE,
+				       "line %d: \"%.16s\" in the row of %s is no path of "
+				       "nvidia-smi topo -m",
+				       s->line, word, c->name);
+		else if (level < LEVELS)
+			join(s, level, row, i);
+	}
 	c->seen = true;
 	if (n > 1 + s->n && is_cpu_list(words[1 + s->n]))
 		snprintf(c->affinity, sizeof(c->affinity), "%s", words[1 + s->n]);
 	if (n > 2 + s->n && is_cpu_list(words[2 + s->n]) && strlen(words[2 + s->n]) < 6)
 		c->numa = (int)strtol(words[2 + s->n], NULL, 10);
-out:
-	return st;
+	return BB_OK;
 }
 
 /* ---- models and links ------------------------------------------------------------------------ */
@@ -226,11 +206,13 @@ static void read_model(struct smi *s, const char *line)
 
 static bb_status read_line(struct smi *s, char *line)
 {
-	char *words[WORDS];
-	int n, column;
+	char *words[WORDS], *rest = NULL;
+	int n = 0, column;
 
 	read_model(s, line);
-	n = split_words(line, words);
+	for (char *w = strtok_r(line, " \t\r", &rest); w && n < WORDS;
+	     w = strtok_r(NULL, " \t\r", &rest))
+		words[n++] = w;
 	if (n == 0)
 		return BB_OK;
 	/* A row has a path after its first name; the header names devices up to "CPU Affinity". */
@@ -250,28 +232,6 @@ static bb_status read_line(struct smi *s, char *line)
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
-
-/* Give the devices without a number that of a GPU in their group, or a number that none has. */
-static void number_numas(struct smi *s)
-{
-	const short *const groups = s->groups[LEVEL_NODE];
-
-	for (int i = 0; i < s->n; i++) {
-		int number = -1;
-
-		for (int k = 0; k < s->n && number < 0; k++)
-			number = groups[k] == groups[i] ? s->columns[k].numa : -1;
-		for (int k = 0, unused = 0; k <= s->n && number < 0; k++)
-			if (k == s->n) {
-				number = unused;
-			} else if (s->columns[k].numa == unused) {
-				unused++;
-				k = -1;
-			}
-		if (s->columns[i].numa < 0)
-			s->columns[i].numa = number;
-	}
-}
 
 static bb_status add_object(struct smi *s, int column, int numa, int parent, enum bb_pci_role role,
 			    int *index)
@@ -365,10 +325,27 @@ out:
 /* Device I of the model is column I. */
 static bb_status build(struct smi *s)
 {
+	const short *const groups = s->groups[LEVEL_NODE];
 	bool switched = false;
 	bb_status st = BB_OK;
 
-	number_numas(s);
+	/* Devices without the number of a NUMA node get that of a GPU in their group, or one that
+	   none has. */
+	for (int i = 0; i < s->n; i++) {
+		int number = -1;
+
+		for (int k = 0; k < s->n && number < 0; k++)
+			number = groups[k] == groups[i] ? s->columns[k].numa : -1;
+		for (int k = 0, unused = 0; k <= s->n && number < 0; k++)
+			if (k == s->n) {
+				number = unused;
+			} else if (s->columns[k].numa == unused) {
+				unused++;
+				k = -1;
+			}
+		if (s->columns[i].numa < 0)
+			s->columns[i].numa = number;
+	}
 	for (int i = 0; i < s->n; i++) {
 		const struct column *const c = &s->columns[i];
 		int links = 0;

@@ -118,26 +118,6 @@ __attribute__((format(printf, 1, 0))) static void find_files(const char *pattern
 		found->gl_pathc = 0;
 }
 
-static void read_sysfs(struct bb_counters *c, const char *root)
-{
-	static const char *const patterns[] = {
-		"%s/sys/class/net/*/statistics/*",
-		"%s/sys/class/net/*/carrier_down_count",
-		"%s/sys/class/infiniband/*/hw_counters/*",
-		"%s/sys/class/infiniband/*/ports/*/counters/*",
-		"%s/sys/class/infiniband/*/ports/*/hw_counters/*",
-	};
-
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
-		glob_t found;
-
-		find_files(patterns[i], root, &found);
-		for (size_t k = 0; k < found.gl_pathc; k++)
-			add_counter_file(c, root, found.gl_pathv[k]);
-		globfree(&found);
-	}
-}
-
 /* The rest of the next line of *TEXT that begins with HEAD; NULL: none. */
 static char *next_line(char **text, const char *head)
 {
@@ -237,26 +217,6 @@ static bool is_of_queue(const char *name)
 	       strstr(name, "queue_");
 }
 
-static void add_statistics(struct bb_counters *c, const char *device, const char *names,
-			   const struct ethtool_stats *stats)
-{
-	const size_t known = c->n; /* by sysfs */
-
-	for (uint32_t i = 0; i < stats->n_stats; i++) {
-		char name[ETH_GSTRING_LEN + 1];
-		size_t k = 0;
-
-		snprintf(name, sizeof(name), "%.*s", ETH_GSTRING_LEN, names + i * ETH_GSTRING_LEN);
-		if (is_of_queue(name))
-			continue;
-		while (k < known && (strcmp(c->list[k].name, name) != 0 ||
-				     strcmp(c->list[k].device, device) != 0))
-			k++;
-		if (k == known)
-			add_counter(c, device, name, (int64_t)stats->data[i]);
-	}
-}
-
 static void read_statistics(struct bb_counters *c, const struct bb_counters_source *source,
 			    const char *device)
 {
@@ -270,15 +230,28 @@ static void read_statistics(struct bb_counters *c, const struct bb_counters_sour
 	/* Room for twice as many, since the kernel writes as many as exist by then. */
 	struct ethtool_gstrings *names = calloc(1, sizeof(*names) + 2 * n * ETH_GSTRING_LEN);
 	struct ethtool_stats *stats = calloc(1, sizeof(*stats) + 2 * n * sizeof(stats->data[0]));
+	const size_t known = c->n; /* by sysfs */
+	bool same = false;
 
 	if (n > 0 && names && stats) {
 		*names = (struct ethtool_gstrings){
 			.cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_STATS, .len = n};
 		*stats = (struct ethtool_stats){.cmd = ETHTOOL_GSTATS, .n_stats = n};
 		/* If the number has changed, names and values may not match. */
-		if (source->ethtool(device, names) && source->ethtool(device, stats) &&
-		    names->len == n && stats->n_stats == n)
-			add_statistics(c, device, (const char *)names->data, stats);
+		same = source->ethtool(device, names) && source->ethtool(device, stats) &&
+		       names->len == n && stats->n_stats == n;
+	}
+	for (uint32_t i = 0; same && i < n; i++) {
+		char name[ETH_GSTRING_LEN + 1];
+		size_t k = 0;
+
+		snprintf(name, sizeof(name), "%.*s", ETH_GSTRING_LEN,
+			 (const char *)names->data + i * ETH_GSTRING_LEN);
+		while (k < known && (strcmp(c->list[k].name, name) != 0 ||
+				     strcmp(c->list[k].device, device) != 0))
+			k++;
+		if (k == known && !is_of_queue(name))
+			add_counter(c, device, name, (int64_t)stats->data[i]);
 	}
 	free(names);
 	free(stats);
@@ -294,10 +267,22 @@ static int by_name(const void *left, const void *right)
 
 void bb_counters_read(struct bb_counters *c, const struct bb_counters_source *source)
 {
+	static const char *const patterns[] = {
+		"%s/sys/class/net/*/statistics/*",
+		"%s/sys/class/net/*/carrier_down_count",
+		"%s/sys/class/infiniband/*/hw_counters/*",
+		"%s/sys/class/infiniband/*/ports/*/counters/*",
+		"%s/sys/class/infiniband/*/ports/*/hw_counters/*",
+	};
 	glob_t found;
 
 	c->n = 0;
-	read_sysfs(c, source->root);
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
+		find_files(patterns[i], source->root, &found);
+		for (size_t k = 0; k < found.gl_pathc; k++)
+			add_counter_file(c, source->root, found.gl_pathv[k]);
+		globfree(&found);
+	}
 	/* Statistics of the drivers, which have their own names. */
 	find_files("%s/sys/class/net/*", source->root, &found);
 	for (size_t i = 0; i < found.gl_pathc; i++)
@@ -324,25 +309,6 @@ static uint64_t move_size(const struct bb_counter_move *m)
 				    : (uint64_t)m->before - (uint64_t)m->after;
 }
 
-/* Insert MOVE into the N sorted MOVES; if they are ROOM, the least grave is dropped. Returns their
-   new number. */
-static size_t insert_move(struct bb_counter_move *moves, size_t n, size_t room,
-			  const struct bb_counter_move *move)
-{
-	size_t at = n;
-
-	while (at > 0 &&
-	       (move->class != moves[at - 1].class ? move->class < moves[at - 1].class
-						   : move_size(move) > move_size(&moves[at - 1])))
-		at--;
-	if (at == room)
-		return n;
-	n += n < room;
-	memmove(&moves[at + 1], &moves[at], (n - at - 1) * sizeof(*moves));
-	moves[at] = *move;
-	return n;
-}
-
 size_t bb_counters_moved(const struct bb_counters *before, const struct bb_counters *after,
 			 struct bb_counter_move *moves, size_t room)
 {
@@ -351,15 +317,27 @@ size_t bb_counters_moved(const struct bb_counters *before, const struct bb_count
 	for (size_t i = 0, k = 0; i < before->n && k < after->n;) {
 		const struct bb_counter *const a = &before->list[i], *const b = &after->list[k];
 		const int order = by_name(a, b);
+		size_t at = n;
 		struct bb_counter_move move = {
 			.class = (int32_t)b->class, .before = a->value, .after = b->value};
 
 		memcpy(move.device, b->device, sizeof(move.device));
 		memcpy(move.name, b->name, sizeof(move.name));
-		if (order == 0 && a->value != b->value)
-			n = insert_move(moves, n, room, &move);
 		i += order <= 0;
 		k += order >= 0;
+		if (order != 0 || a->value == b->value)
+			continue;
+		/* Sorted; if they are ROOM, the least grave is dropped. */
+		while (at > 0 &&
+		       (move.class != moves[at - 1].class ? move.class < moves[at - 1].class
+							  : move_size(&move) >
+								    move_size(&moves[at - 1])))
+			at--;
+		if (at == room)
+			continue;
+		n += n < room;
+		memmove(&moves[at + 1], &moves[at], (n - at - 1) * sizeof(*moves));
+		moves[at] = move;
 	}
 	/* Segments are sent in any run. */
 	while (n > 0 && moves[0].class >= BB_COUNTER_FREQUENCY &&

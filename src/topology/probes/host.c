@@ -65,23 +65,6 @@ static int package_of(hwloc_topology_t topology, hwloc_obj_t obj)
 	return package ? (int)package->logical_index : -1;
 }
 
-static bool read_numas(hwloc_topology_t topology, struct bb_host *host)
-{
-	hwloc_obj_t obj = NULL;
-
-	while ((obj = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, obj)) != NULL) {
-		struct bb_numa *n = &host->numas[host->nnumas++];
-
-		n->os = (int)obj->os_index;
-		n->package = package_of(topology, obj);
-		n->bytes = (int64_t)obj->attr->numanode.local_memory;
-		if (obj->cpuset && !hwloc_bitmap_iszero(obj->cpuset) &&
-		    hwloc_bitmap_list_asprintf(&n->cpus, obj->cpuset) < 0)
-			return false;
-	}
-	return true;
-}
-
 int bb_host_numa_of(const struct bb_host *host, hwloc_topology_t topology, hwloc_obj_t obj)
 {
 	const int first = obj->nodeset ? hwloc_bitmap_first(obj->nodeset) : -1;
@@ -158,8 +141,16 @@ bb_status bb_host_read(hwloc_topology_t topology, struct bb_host *host, struct b
 		p->family = (int)strtol(object_info(obj, "CPUFamilyNumber"), NULL, 10);
 		p->number = (int)strtol(object_info(obj, "CPUModelNumber"), NULL, 10);
 	}
-	if (!read_numas(topology, host))
-		goto no_memory;
+	while ((obj = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, obj)) != NULL) {
+		struct bb_numa *n = &host->numas[host->nnumas++];
+
+		n->os = (int)obj->os_index;
+		n->package = package_of(topology, obj);
+		n->bytes = (int64_t)obj->attr->numanode.local_memory;
+		if (obj->cpuset && !hwloc_bitmap_iszero(obj->cpuset) &&
+		    hwloc_bitmap_list_asprintf(&n->cpus, obj->cpuset) < 0)
+			goto no_memory;
+	}
 	read_cores(topology, host);
 	for (int level = 1; level <= 4; level++) {
 		obj = hwloc_get_obj_by_type(topology, types[level - 1], 0);

@@ -194,20 +194,6 @@ static uint64_t variable(const struct bb_available_source *source, const char *n
 	return text && *text >= '0' && *text <= '9' && !*end ? value : 0;
 }
 
-/* Slurm's limit is in MiB per node, or per CPU of the job on the node (sbatch(1)); 0 is the whole
-   node. Slurm may enforce it without a control group. */
-static uint64_t room_of_slurm(const struct bb_available_source *source)
-{
-	const uint64_t node = variable(source, "SLURM_MEM_PER_NODE");
-	const uint64_t all = node ? node
-				  : variable(source, "SLURM_MEM_PER_CPU") *
-					     variable(source, "SLURM_CPUS_ON_NODE");
-
-	if (all == 0 || all > UINT64_MAX >> 20)
-		return UINT64_MAX;
-	return (all << 20) - least_bytes(read_kib(source, "self/status", "VmRSS:"), all << 20);
-}
-
 /* -------------------------------------------------------------------------------------------- */
 
 uint64_t bb_available_room(const struct bb_available_source *source)
@@ -215,12 +201,20 @@ uint64_t bb_available_room(const struct bb_available_source *source)
 	char path[PATH_MAX], *text, *rest;
 	const struct bb_file_request mounts = {.path = path, .most = MOUNTS_MOST};
 	const uint64_t taken = read_kib(source, "self/status", "VmSize:");
-	uint64_t room =
-		least_bytes(read_kib(source, "meminfo", "MemAvailable:"), room_of_slurm(source));
+	const uint64_t resident = read_kib(source, "self/status", "VmRSS:");
+	/* Slurm's limit is in MiB per node, or per CPU of the job on the node (sbatch(1)); 0 is the
+	   whole node. Slurm may enforce it without a control group. */
+	const uint64_t node = variable(source, "SLURM_MEM_PER_NODE");
+	const uint64_t slurm = node ? node
+				    : variable(source, "SLURM_MEM_PER_CPU") *
+					       variable(source, "SLURM_CPUS_ON_NODE");
+	uint64_t room = read_kib(source, "meminfo", "MemAvailable:");
 	struct bb_error ignored = {0};
 	struct rlimit limit;
 	size_t length;
 
+	if (slurm > 0 && slurm <= UINT64_MAX >> 20)
+		room = least_bytes(room, (slurm << 20) - least_bytes(resident, slurm << 20));
 	/* Stacks of threads that have yet to start take address space (ulimit -v) too: half is
 	   theirs. */
 	if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)

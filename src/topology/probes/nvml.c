@@ -209,36 +209,13 @@ static bb_status add_c2c(struct reader *r, int i)
 
 /* ---- all ---------------------------------------------------------------------------------- */
 
-/*
- * Keep the GPUs that NVML shows, in its order. Others on the bus are displays of other vendors, or
- * hidden from a container, or dead; those of NVIDIA are counted.
- */
-static void keep_shown(struct reader *r)
-{
-	struct bb_topology *t = r->t;
-	struct bb_device gpus[BB_MOST_GPUS];
-	int shown = r->ngpus, others = 0;
-
-	for (int i = 0; i < shown; i++) {
-		gpus[i] = t->devices[r->devices[i]];
-		r->devices[i] = i;
-	}
-	for (int d = 0; d < t->ndevices; d++)
-		if (t->devices[d].kind == BB_GPU)
-			t->hidden_gpus += t->pcis[t->devices[d].pci].vendor == 0x10de;
-		else
-			t->devices[others++] = t->devices[d];
-	t->hidden_gpus -= shown;
-	memmove(t->devices + shown, t->devices, (size_t)others * sizeof(*t->devices));
-	memcpy(t->devices, gpus, (size_t)shown * sizeof(*gpus));
-	t->ndevices = shown + others;
-}
-
 static bb_status read_gpus(struct reader *r)
 {
+	struct bb_topology *const t = r->t;
+	struct bb_device gpus[BB_MOST_GPUS];
 	unsigned count = 0;
 	nvmlDevice_t handle;
-	int status;
+	int others = 0, status;
 	bb_status st = BB_OK;
 
 	if (r->api.nvmlDeviceGetCount_v2(&count) != 0)
@@ -248,20 +225,34 @@ static bb_status read_gpus(struct reader *r)
 			BB_TRY(st, add_nvml_gpu(r, handle), out);
 	if (r->ngpus == 0)
 		goto out;
-	keep_shown(r);
+	/* Keep the GPUs that NVML shows, in its order. Others on the bus are displays of other
+	   vendors, or hidden from a container, or dead; those of NVIDIA are counted. */
+	for (int i = 0; i < r->ngpus; i++) {
+		gpus[i] = t->devices[r->devices[i]];
+		r->devices[i] = i;
+	}
+	for (int d = 0; d < t->ndevices; d++)
+		if (t->devices[d].kind == BB_GPU)
+			t->hidden_gpus += t->pcis[t->devices[d].pci].vendor == 0x10de;
+		else
+			t->devices[others++] = t->devices[d];
+	t->hidden_gpus -= r->ngpus;
+	memmove(t->devices + r->ngpus, t->devices, (size_t)others * sizeof(*t->devices));
+	memcpy(t->devices, gpus, (size_t)r->ngpus * sizeof(*gpus));
+	t->ndevices = r->ngpus + others;
 	for (int i = 0; i < r->ngpus; i++) {
 		BB_TRY(st, add_nvlinks(r, i), out);
 		BB_TRY(st, add_c2c(r, i), out);
 	}
-	BB_TRY(st, bb_add_p2p(r->t, r->error), out);
+	BB_TRY(st, bb_add_p2p(t, r->error), out);
 	for (int i = 0; i < r->ngpus * r->ngpus; i++)
 		if (i / r->ngpus != i % r->ngpus &&
 		    BB_NVML(&r->api, nvmlDeviceGetP2PStatus, r->handles[i / r->ngpus],
 			    r->handles[i % r->ngpus], BB_NVML_P2P_READ, &status))
-			r->t->p2p[i] = status >= 0 && status < BB_P2P_UNKNOWN ? (uint8_t)status
-									      : BB_P2P_UNKNOWN;
-	if (BB_NVML(&r->api, nvmlSystemGetDriverVersion, r->t->driver, sizeof(r->t->driver)))
-		r->t->driver[sizeof(r->t->driver) - 1] = '\0';
+			t->p2p[i] = status >= 0 && status < BB_P2P_UNKNOWN ? (uint8_t)status
+									   : BB_P2P_UNKNOWN;
+	if (BB_NVML(&r->api, nvmlSystemGetDriverVersion, t->driver, sizeof(t->driver)))
+		t->driver[sizeof(t->driver) - 1] = '\0';
 out:
 	return st;
 }
