@@ -572,7 +572,7 @@ static void print_auto(const struct bb_compare_table *t, struct bb_strbuf *out)
 				       bb_format_size(text, (uint64_t)t->sizes[size]), behind,
 				       best.algorithm, best.protocol);
 	}
-	if (table.ncells > 0)
+	if (table.ncells > 0 || bb_strbuf_failed(&table.text))
 		bb_table_print(&table, out);
 	bb_table_free(&table);
 }

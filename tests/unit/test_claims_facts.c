@@ -489,7 +489,7 @@ static void test_cards(void **state)
 		{"H100_PCI", NULL}, /* another word */
 		{"H100 PCIex", "H100"},
 		{"H100 NVL", "H100 NVL"},
-		{"H100 NVLs", "H100"},
+		{"H100 NVLs", "H100 NVL"},
 		{"H100 NVLink", "H100"},
 		{"H100 94GB NVL", "H100 NVL"},
 		{"8xH100", "H100"},
