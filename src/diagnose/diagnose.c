@@ -112,35 +112,12 @@ void bb_ports_free(struct bb_ports *ports)
 	memset(ports, 0, sizeof(*ports));
 }
 
-/* Set the node of each rank; returns how many nodes there are. */
-static int choose_nodes(const struct bb_run *run, int64_t node_ranks, int *node)
-{
-	const struct bb_rank_info *infos = run->infos;
-	const int nranks = run->world.nranks;
-	int hosts = 0;
-
-	for (int r = 0; r < nranks; r++) { /* the hosts, in the order of their first ranks */
-		int before = r - 1;        /* mostly the same host */
-
-		while (before >= 0 &&
-		       strcmp(infos[before].location.host, infos[r].location.host) != 0)
-			before--;
-		node[r] = before >= 0 ? node[before] : hosts++;
-	}
-	if (node_ranks == 0 && run->options.cluster)
-		node_ranks = run->options.cluster->gpus;
-	else if (node_ranks == 0 && hosts > 1 && hosts < nranks)
-		return hosts;
-	for (int r = 0; r < nranks; r++)
-		node[r] = node_ranks > 0 ? r / (int)node_ranks : r;
-	return node_ranks > 0 ? (nranks + (int)node_ranks - 1) / (int)node_ranks : nranks;
-}
-
 bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_t node_ranks,
 			struct bb_error *error)
 {
+	const struct bb_rank_info *infos = run->infos;
 	const int nranks = run->world.nranks;
-	int *counts = calloc((size_t)nranks, sizeof(*counts));
+	int *counts = calloc((size_t)nranks, sizeof(*counts)), hosts = 0;
 
 	ports->rank = calloc((size_t)nranks, sizeof(*ports->rank));
 	ports->node = calloc((size_t)nranks, sizeof(*ports->node));
@@ -149,7 +126,21 @@ bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_
 		free(counts);
 		return bb_no_memory(error, "the ports of nodes");
 	}
-	ports->nodes = choose_nodes(run, node_ranks, ports->node);
+	for (int r = 0; r < nranks; r++) { /* the hosts, in the order of their first ranks */
+		int before = r - 1;        /* mostly the same host */
+
+		while (before >= 0 &&
+		       strcmp(infos[before].location.host, infos[r].location.host) != 0)
+			before--;
+		ports->node[r] = before >= 0 ? ports->node[before] : hosts++;
+	}
+	ports->nodes = hosts;
+	if (node_ranks == 0 && (run->options.cluster || hosts == 1 || hosts == nranks))
+		node_ranks = run->options.cluster ? run->options.cluster->gpus : 1;
+	for (int r = 0; r < nranks && node_ranks > 0; r++) {
+		ports->node[r] = r / (int)node_ranks;
+		ports->nodes = ports->node[r] + 1;
+	}
 	/* The rails of a node are its ranks in their order; there are as many as the smallest node
 	   has. */
 	for (int r = 0; r < nranks; r++)

@@ -163,7 +163,6 @@ struct bb_examiner {
 	struct bb_block_map blocks[BB_QUANTITIES]; /* of the network */
 	struct bb_view views[BB_QUANTITIES];
 	struct bb_verdicts verdicts;
-	double step_s; /* a step's time */
 };
 
 /* Rank 0: are the nodes ranks of one host that has fewer processors than ranks? */
@@ -183,14 +182,9 @@ void bb_ports_free(struct bb_ports *ports);
 
 extern const struct bb_experiment bb_diagnose_experiment;
 
-/* The measured cost of one round. */
-struct bb_pilot {
-	double round_s;
-	double small_s; /* seconds of a small message in it */
-};
-
-/* Rank 0: announce what will be measured, and its cost. */
-BB_MUST bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pilot);
+/* Rank 0: announce what will be measured, and its cost: that of one round, and the seconds of a
+   small message in it. */
+BB_MUST bb_status bb_diagnose_announce(struct bb_examiner *s, double round_s, double small_s);
 /* Rank 0: all results, to the sinks. */
 BB_MUST bb_status bb_diagnose_report(struct bb_examiner *s);
 

@@ -378,7 +378,7 @@ static bb_status pilot(struct bb_examiner *s)
 	struct bb_diagnose_stage stage = {0};
 	const struct bb_quantity *small = &stage.measured[BB_LATENCY];
 	const struct bb_quantity *large = &stage.measured[BB_BANDWIDTH];
-	struct bb_pilot p = {0};
+	double round_s, small_s = 0;
 	bb_status status;
 
 	BB_TRY(status,
@@ -388,7 +388,7 @@ static bb_status pilot(struct bb_examiner *s)
 	BB_TRY(status, stage_measure(s, &stage, "a first round"), out);
 	if (!bb_engine_leads(&s->engine))
 		goto out;
-	p.round_s = stage.seconds;
+	round_s = stage.seconds;
 	for (int node = 0; node < s->ports.nodes; node++)
 		for (int k = 0; k < s->ports.rails; k++) {
 			const int ends[2] = {node, bb_rounds_partner(&stage.rounds, 0, node)};
@@ -398,10 +398,10 @@ static bb_status pilot(struct bb_examiner *s)
 				pair_s += BB_SMALL_REQUESTS *
 						  exp(bb_measured_at(small, 0, ends[i], k)) +
 					  requests * exp(bb_measured_at(large, 0, ends[i], k));
-			p.round_s = fmax(p.round_s, pair_s);
-			p.small_s = fmax(p.small_s, exp(bb_measured_at(small, 0, node, k)) / 2);
+			round_s = fmax(round_s, pair_s);
+			small_s = fmax(small_s, exp(bb_measured_at(small, 0, node, k)) / 2);
 		}
-	status = bb_diagnose_announce(s, &p);
+	status = bb_diagnose_announce(s, round_s, small_s);
 out:
 	stage_free(&stage);
 	return status;
@@ -536,10 +536,9 @@ static bb_status find_late_ranks(struct bb_examiner *s, struct bb_verdicts *late
 	BB_TRY(status, stage_run_init(&p, s, (size_t)a->steps), out);
 	bb_probe_steps(&p.program, &p.probe);
 	BB_TRY(status, stage_run_measure(&p, "steps", step_record, &seconds, &waits), out);
-	s->step_s = seconds / (double)a->steps;
 	if (waits)
 		status = bb_find_stragglers(late, waits, (int)a->steps, s->engine.run->world.nranks,
-					    s->step_s, a->tolerance);
+					    seconds / (double)a->steps, a->tolerance);
 out:
 	stage_run_close(&p);
 	return status;

@@ -26,10 +26,10 @@ BB_RECORD_KIND(bb_record_pair_round, BB_PAIR_ROUND_FIELDS, "pair_round",
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-struct report {
-	struct bb_examiner *s;
-	struct bb_strbuf *reasons; /* [node]; empty: none */
-	const char **codes;        /* [node] */
+/* What is wrong with a node. */
+struct note {
+	const char *code; /* NULL: nothing */
+	struct bb_strbuf reason;
 };
 
 static const char *host_of(const struct bb_examiner *s, int node)
@@ -63,27 +63,6 @@ static bb_status comment_deliver(struct bb_examiner *s, struct bb_strbuf *lines)
 }
 
 /* ---- the announcement ----------------------------------------------------------------------- */
-
-static void add_cost(const struct bb_examiner *s, const struct bb_pilot *pilot,
-		     struct bb_strbuf *out)
-{
-	/* The 4 bytes of a step pass from rank to rank. */
-	const double steps_s = (double)s->diagnose->options.steps *
-			       (BB_STEP_WORK_S + s->engine.run->world.nranks * pilot->small_s);
-	const double confirm_s = BB_CONFIRMING * (pilot->round_s + BB_CONFIRM_PAUSE_S);
-	const double alone_s = 2 * (pilot->round_s + BB_RETEST_PAUSE_S); /* with its reference */
-	/* Both ends of a link are confirmed too. */
-	const double most_s = steps_s + 2 * confirm_s + BB_CONFIRMING * alone_s;
-	char all[BB_UNIT_TEXT], suspect[BB_UNIT_TEXT], most[BB_UNIT_TEXT];
-
-	bb_strbuf_addf(
-		out,
-		"# Cost: about %s; each suspect adds about %s, at most %s (a link that flaps), "
-		"more if it is slower than the first round\n",
-		bb_format_duration(all, s->survey.rounds.n * pilot->round_s + steps_s),
-		bb_format_duration(suspect, confirm_s + BB_RETEST_ROUNDS * alone_s),
-		bb_format_duration(most, most_s));
-}
 
 /* Could a rank that comes late to each of STEPS be blamed among RANKS? */
 static bool can_judge_lateness(int steps, int ranks)
@@ -126,7 +105,7 @@ static void add_left_out(const struct bb_examiner *s, bool all_met, struct bb_st
 		       steps, steps == 1 ? "step is" : "steps are", ranks, enough);
 }
 
-bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pilot)
+bb_status bb_diagnose_announce(struct bb_examiner *s, double round_s, double small_s)
 {
 	const struct bb_diagnose_options *a = &s->diagnose->options;
 	const int nodes = s->ports.nodes, rails = s->ports.rails, rounds = s->survey.rounds.n;
@@ -134,6 +113,13 @@ bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pil
 	const int met = rounds < bb_circle_rounds(nodes) ? rounds * (nodes / 2) : all;
 	const int pairs = nodes / 2 * rails, limit = s->pairs_at_once * rails;
 	const double bytes = 2.0 * (double)(a->large + 1) * (double)a->bytes * rounds * pairs;
+	/* The 4 bytes of a step pass from rank to rank. */
+	const double steps_s = (double)a->steps * (BB_STEP_WORK_S + nranks * small_s);
+	const double confirm_s = BB_CONFIRMING * (round_s + BB_CONFIRM_PAUSE_S);
+	const double alone_s = 2 * (round_s + BB_RETEST_PAUSE_S); /* with its reference */
+	/* Both ends of a link are confirmed too. */
+	const double most_s = steps_s + 2 * confirm_s + BB_CONFIRMING * alone_s;
+	char whole[BB_UNIT_TEXT], suspect[BB_UNIT_TEXT], most[BB_UNIT_TEXT];
 	struct bb_strbuf out = {0};
 
 	bb_strbuf_addf(&out, "# %d nodes of %d %s: %d of %d pairs, %d rounds of ", nodes, rails,
@@ -148,7 +134,12 @@ bb_status bb_diagnose_announce(struct bb_examiner *s, const struct bb_pilot *pil
 			"# %d of %d ranks are measured in the steps alone: the smallest node has "
 			"%d %s; --node-ranks makes nodes of consecutive ranks\n",
 			nranks - nodes * rails, nranks, rails, rails == 1 ? "rank" : "ranks");
-	add_cost(s, pilot, &out);
+	bb_strbuf_addf(&out,
+		       "# Cost: about %s; each suspect adds about %s, at most %s (a link that "
+		       "flaps), more if it is slower than the first round\n",
+		       bb_format_duration(whole, rounds * round_s + steps_s),
+		       bb_format_duration(suspect, confirm_s + BB_RETEST_ROUNDS * alone_s),
+		       bb_format_duration(most, most_s));
 	add_left_out(s, met == all, &out);
 	return comment_deliver(s, &out);
 }
@@ -196,110 +187,83 @@ static const char *direction_of(const struct bb_diagnosis *v)
 	return v->sends ? (link ? "there" : "sends") : (link ? "back" : "receives");
 }
 
-static void add_subject(const struct bb_examiner *s, const struct bb_diagnosis *v,
-			struct bb_strbuf *out)
+/* "the link between node 1 (h2, rank 1) and node 3 (h4, rank 3) takes 2.5 times the typical time
+   from 1 to 3 (bandwidth), in 100% of 32 measurements; both ends are fast with others; confidence
+   > 99.99%" */
+static void verdict_describe(const struct bb_examiner *s, const struct bb_diagnosis *v,
+			     struct bb_strbuf *out)
 {
-	switch (v->charge) {
-	case BB_CHARGE_RAIL:
+	const bool link = v->charge == BB_CHARGE_LINK, both_ways = v->sends && v->receives;
+	const char *quantity = quantity_of(v);
+	const double percent = 100 * (1 - v->chance);
+
+	if (v->charge == BB_CHARGE_RAIL)
 		bb_strbuf_addf(out, "rail %d of all nodes", v->rail);
-		return;
-	case BB_CHARGE_STRAGGLER:
-		bb_strbuf_addf(out, "rank %d (%s)", v->node,
-			       s->engine.run->infos[v->node].location.host);
-		return;
-	case BB_CHARGE_PORT:
+	else if (v->charge == BB_CHARGE_STRAGGLER)
+		bb_strbuf_addf(out,
+			       "rank %d (%s) comes last to collectives and waits least, in %.0f%% "
+			       "of %d steps",
+			       v->node, s->engine.run->infos[v->node].location.host, 100 * v->share,
+			       v->measured);
+	else if (v->charge == BB_CHARGE_PORT)
 		bb_strbuf_addf(out, "rail %d (rank %d) of ", v->rail,
 			       s->ports.rank[v->node * s->ports.rails + v->rail]);
-		break;
-	case BB_CHARGE_LINK:
+	else if (link)
 		bb_strbuf_add(out, "the link between ");
-		break;
-	case BB_CHARGE_NODE:
-		break;
+	if (v->charge != BB_CHARGE_RAIL && v->charge != BB_CHARGE_STRAGGLER)
+		add_node(s, v->node, out);
+	if (link) {
+		bb_strbuf_add(out, " and ");
+		add_node(s, v->peer, out);
+		if (v->rail >= 0)
+			bb_strbuf_addf(out, " on rail %d", v->rail);
 	}
-	add_node(s, v->node, out);
-	if (v->charge != BB_CHARGE_LINK)
-		return;
-	bb_strbuf_add(out, " and ");
-	add_node(s, v->peer, out);
-	if (v->rail >= 0)
-		bb_strbuf_addf(out, " on rail %d", v->rail);
-}
-
-static void add_charge(const struct bb_examiner *s, const struct bb_diagnosis *v,
-		       struct bb_strbuf *out)
-{
-	const char *direction = direction_of(v), *quantity = quantity_of(v);
-
-	if (v->charge == BB_CHARGE_STRAGGLER) {
+	if (v->charge != BB_CHARGE_STRAGGLER) {
 		bb_strbuf_addf(out,
-			       " comes last to collectives and waits least, in %.0f%% of %d steps",
+			       v->factor < 1000 ? " takes %.3g times the typical time"
+						: " takes %.0f times the typical time",
+			       v->factor);
+		if (link && !both_ways)
+			bb_strbuf_addf(out, " from %d to %d", v->sends ? v->node : v->peer,
+				       v->sends ? v->peer : v->node);
+		else if (v->charge != BB_CHARGE_RAIL && !both_ways)
+			bb_strbuf_addf(out, " when it %s", direction_of(v));
+		bb_strbuf_addf(out, " (%s), in %.0f%% of %d measurements",
+			       strcmp(quantity, "both") == 0 ? "latency and bandwidth" : quantity,
 			       100 * v->share, v->measured);
-		return;
 	}
-	bb_strbuf_addf(out,
-		       v->factor < 1000 ? " takes %.3g times the typical time"
-					: " takes %.0f times the typical time",
-		       v->factor);
-	if (v->charge == BB_CHARGE_LINK && strcmp(direction, "both") != 0)
-		bb_strbuf_addf(out, " from %d to %d", v->sends ? v->node : v->peer,
-			       v->sends ? v->peer : v->node);
-	else if (v->charge != BB_CHARGE_RAIL && v->charge != BB_CHARGE_LINK &&
-		 strcmp(direction, "both") != 0)
-		bb_strbuf_addf(out, " when it %s", direction);
-	bb_strbuf_addf(out, " (%s), in %.0f%% of %d measurements",
-		       strcmp(quantity, "both") == 0 ? "latency and bandwidth" : quantity,
-		       100 * v->share, v->measured);
 	if (v->contended)
 		bb_strbuf_add(out, " beside others, but is fast alone: it is not to blame");
 	else if (v->shares)
 		bb_strbuf_add(out, "; fast alone: it shares a NIC or link with another rail of the "
 				   "node");
-	else if (v->charge == BB_CHARGE_LINK)
+	else if (link)
 		bb_strbuf_addf(out, "; both ends are fast with others%s",
 			       v->alone ? ", and the link is as slow alone" : "");
+	/* "> 99.99%" where it would round to 100. */
+	if (!v->contended && percent >= 99.995)
+		bb_strbuf_add(out, "; confidence > 99.99%");
+	else if (!v->contended)
+		bb_strbuf_addf(out, "; confidence %.2f%%", percent);
 }
 
-/* The reason of a node is its first culprit in full, whose code is the node's, and the codes of the
-   others. */
-static void node_note(struct report *report, const struct bb_diagnosis *v, int node,
-		      const char *text)
+/* Deliver V with its line, and note it at its node: the reason of a node is its first culprit in
+   full, whose code is the node's, and the codes of the others. */
+static bb_status report_verdict(struct bb_examiner *s, struct note *notes,
+				const struct bb_diagnosis *v, struct bb_strbuf *lines)
 {
-	const struct bb_examiner *s = report->s;
-	struct bb_strbuf *reason = &report->reasons[node];
-
-	if (!report->codes[node]) {
-		report->codes[node] = code_of(v);
-		bb_strbuf_add(reason, text);
-	} else if (v->charge == BB_CHARGE_STRAGGLER) {
-		bb_strbuf_addf(reason, "; and %s: rank %d", code_of(v), v->node);
-	} else {
-		bb_strbuf_addf(reason, "; and %s: rail %d (rank %d)", code_of(v), v->rail,
-			       s->ports.rank[v->node * s->ports.rails + v->rail]);
-	}
-}
-
-static bb_status report_verdict(struct report *report, const struct bb_diagnosis *v,
-				struct bb_strbuf *lines)
-{
-	struct bb_examiner *s = report->s;
 	const bool straggler = v->charge == BB_CHARGE_STRAGGLER;
 	const int node = straggler ? s->ports.node[v->node] : v->node;
-	const double percent = 100 * (1 - v->chance);
+	const int *ranks = node >= 0 ? &s->ports.rank[node * s->ports.rails] : NULL;
+	struct note *note = node >= 0 && v->charge != BB_CHARGE_LINK ? &notes[node] : NULL;
 	struct bb_culprit_record r;
 	struct bb_strbuf text = {0};
 	bb_status status = BB_OK;
 
 	/* A slow node is late for collectives too: it is reported once. */
-	if (straggler && node >= 0 && report->codes[node])
+	if (straggler && note && note->code)
 		return BB_OK;
-	add_subject(s, v, &text);
-	add_charge(s, v, &text);
-	/* "> 99.99%" where it would round to 100. */
-	if (!v->contended && percent >= 99.995)
-		bb_strbuf_add(&text, "; confidence > 99.99%");
-	else if (!v->contended)
-		bb_strbuf_addf(&text, "; confidence %.2f%%", percent);
+	verdict_describe(s, v, &text);
 	if (bb_strbuf_failed(&text)) {
 		status = BB_EINTERNAL;
 		goto out;
@@ -313,9 +277,9 @@ static bb_status report_verdict(struct report *report, const struct bb_diagnosis
 	r.node = node >= 0 ? node : BB_ABSENT;
 	r.peer = v->peer >= 0 ? v->peer : BB_ABSENT;
 	r.rail = v->rail >= 0 ? v->rail : BB_ABSENT;
-	if (node >= 0) {
+	if (ranks) {
 		r.host = host_of(s, node);
-		r.rank = s->ports.rank[node * s->ports.rails + (v->rail > 0 ? v->rail : 0)];
+		r.rank = ranks[v->rail > 0 ? v->rail : 0];
 	}
 	if (straggler)
 		r.rank = v->node;
@@ -330,8 +294,13 @@ static bb_status report_verdict(struct report *report, const struct bb_diagnosis
 	r.flapping = v->flapping;
 	r.text = bb_strbuf_text(&text);
 	s->diagnose->culprits++;
-	if (node >= 0 && v->charge != BB_CHARGE_LINK)
-		node_note(report, v, node, r.text);
+	if (note && note->code)
+		bb_strbuf_addf(&note->reason, "; and %s: rail %d (rank %d)", r.code, v->rail,
+			       ranks[v->rail]);
+	else if (note)
+		bb_strbuf_add(&note->reason, r.text);
+	if (note && !note->code)
+		note->code = r.code;
 	bb_strbuf_addf(lines, "# culprit: %s: %s\n", r.code, r.text);
 	status = bb_sinks_record(&s->engine.run->sinks, &bb_record_culprit, &r);
 out:
@@ -360,51 +329,43 @@ static double worst_rail(const struct bb_examiner *s, int quantity, bool sends, 
 	return most;
 }
 
-static void node_describe(const struct report *report, int node, struct bb_node_record *r)
-{
-	const struct bb_examiner *s = report->s;
-	const double bytes = (double)s->diagnose->options.bytes;
-	double usual = 0, sends, receives;
-
-	bb_record_init(&bb_record_node, r);
-	r->host = host_of(s, node);
-	r->node = node;
-	r->first_rank = s->ports.rank[node * s->ports.rails];
-	r->verdict = report->codes[node] ? "BAD" : "OK";
-	r->code = report->codes[node] ? report->codes[node] : "BB-OK";
-	r->reason = report->codes[node] ? bb_strbuf_text(&report->reasons[node])
-					: "as fast as the others";
-	sends = worst_rail(s, BB_BANDWIDTH, true, node, &usual);
-	receives = worst_rail(s, BB_BANDWIDTH, false, node, &usual);
-	r->sends_GBps = 1e-9 * bytes / exp(sends);
-	r->receives_GBps = 1e-9 * bytes / exp(receives);
-	r->sends_share = exp(usual - sends);
-	r->receives_share = exp(usual - receives);
-	r->latency_us = 1e6 * exp(worst_rail(s, BB_LATENCY, false, node, &usual));
-	r->partners = 0;
-	for (int i = 0; i < s->survey.rounds.n; i++)
-		r->partners += bb_rounds_partner(&s->survey.rounds, i, node) != BB_NOBODY;
-}
-
 #define MOST_HEALTHY 16 /* nodes that the text lists without -v */
 
-static bb_status report_nodes(struct report *report)
+static bb_status report_nodes(struct bb_examiner *s, const struct note *notes)
 {
-	struct bb_examiner *s = report->s;
 	struct bb_sinks *sinks = &s->engine.run->sinks;
 	const bool all = s->ports.nodes <= MOST_HEALTHY || s->engine.run->options.verbose;
-	char line[96];
+	const double GB = 1e-9 * (double)s->diagnose->options.bytes;
 	int healthy = 0;
+	char line[96];
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < s->ports.nodes && status == BB_OK; i++) {
+		const char *code = notes[i].code;
 		struct bb_node_record r;
+		double usual = 0, sends, receives;
 
-		node_describe(report, i, &r);
+		bb_record_init(&bb_record_node, &r);
+		r.host = host_of(s, i);
+		r.node = i;
+		r.first_rank = s->ports.rank[i * s->ports.rails];
+		r.verdict = code ? "BAD" : "OK";
+		r.code = code ? code : "BB-OK";
+		r.reason = code ? bb_strbuf_text(&notes[i].reason) : "as fast as the others";
+		sends = worst_rail(s, BB_BANDWIDTH, true, i, &usual);
+		receives = worst_rail(s, BB_BANDWIDTH, false, i, &usual);
+		r.sends_GBps = GB / exp(sends);
+		r.receives_GBps = GB / exp(receives);
+		r.sends_share = exp(usual - sends);
+		r.receives_share = exp(usual - receives);
+		r.latency_us = 1e6 * exp(worst_rail(s, BB_LATENCY, false, i, &usual));
+		r.partners = 0;
+		for (int k = 0; k < s->survey.rounds.n; k++)
+			r.partners += bb_rounds_partner(&s->survey.rounds, k, i) != BB_NOBODY;
 		s->engine.run->end.results++;
-		healthy += !report->codes[i];
-		status = (all || report->codes[i] ? bb_sinks_record
-						  : bb_sinks_data)(sinks, &bb_record_node, &r);
+		healthy += !code;
+		status =
+			(all || code ? bb_sinks_record : bb_sinks_data)(sinks, &bb_record_node, &r);
 	}
 	if (status != BB_OK || all)
 		return status;
@@ -442,8 +403,10 @@ static bb_status report_meetings(struct bb_examiner *s, const struct bb_diagnose
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
+/* What is typical, and the blocks of the network with their distances from the largest. */
 static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
 {
+	static const char *const names[BB_QUANTITIES] = {"latency", "bandwidth"};
 	const struct bb_view *l = &s->views[BB_LATENCY], *b = &s->views[BB_BANDWIDTH];
 	const struct bb_run *run = s->engine.run;
 	double latency[BB_MOST_RAILS], bandwidth[BB_MOST_RAILS];
@@ -464,13 +427,6 @@ static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
 			       "counts as slow\n",
 			       run->world.nranks, (int)run->record.cores,
 			       run->record.cores == 1 ? "processor" : "processors", BB_CROWDED);
-}
-
-/* The blocks of the network, and their distances from the largest. */
-static void add_blocks(const struct bb_examiner *s, struct bb_strbuf *lines)
-{
-	static const char *const names[BB_QUANTITIES] = {"latency", "bandwidth"};
-
 	for (int i = BB_QUANTITIES; i < BB_QUANTITIES * BB_MOST_BLOCKS; i++) {
 		const int block = i / BB_QUANTITIES, q = i % BB_QUANTITIES;
 		const struct bb_block_map *p = &s->blocks[q];
@@ -492,11 +448,18 @@ static void add_blocks(const struct bb_examiner *s, struct bb_strbuf *lines)
 	}
 }
 
-static bb_status report_all(struct report *report, struct bb_strbuf *lines)
+bb_status bb_diagnose_report(struct bb_examiner *s)
 {
-	struct bb_examiner *s = report->s;
-	bb_status status;
+	const size_t nodes = (size_t)s->ports.nodes;
+	struct note *notes = calloc(nodes, sizeof(*notes));
+	struct bb_strbuf lines = {0};
+	size_t answer;
+	bb_status status = BB_EINTERNAL;
 
+	if (!notes)
+		goto out;
+	add_summary(s, &lines);
+	answer = lines.length;
 	BB_TRY(status, report_meetings(s, &s->survey, "survey"), out);
 	BB_TRY(status, report_meetings(s, &s->confirm, "confirm"), out);
 	for (int links = 0; links < 2; links++)
@@ -505,39 +468,19 @@ static bb_status report_all(struct report *report, struct bb_strbuf *lines)
 	for (int straggling = 0; straggling < 2; straggling++)
 		for (int i = 0; i < s->verdicts.n; i++)
 			if ((s->verdicts.list[i].charge == BB_CHARGE_STRAGGLER) == straggling)
-				BB_TRY(status, report_verdict(report, &s->verdicts.list[i], lines),
-				       out);
-	status = report_nodes(report);
-out:
-	return status;
-}
-
-bb_status bb_diagnose_report(struct bb_examiner *s)
-{
-	const size_t nodes = (size_t)s->ports.nodes;
-	struct report report = {.s = s,
-				.reasons = calloc(nodes, sizeof(*report.reasons)),
-				.codes = calloc(nodes, sizeof(char *))};
-	struct bb_strbuf lines = {0};
-	size_t answer;
-	bb_status status = report.reasons && report.codes ? BB_OK : BB_EINTERNAL;
-
-	add_summary(s, &lines);
-	add_blocks(s, &lines);
-	answer = lines.length;
-	if (status == BB_OK)
-		status = report_all(&report, &lines);
+				BB_TRY(status,
+				       report_verdict(s, notes, &s->verdicts.list[i], &lines), out);
+	BB_TRY(status, report_nodes(s, notes), out);
 	if (s->diagnose->culprits == 0)
 		bb_strbuf_addf(&lines, "# culprits: none%s\n",
 			       s->diagnose->unjudged ? " proven; not everybody could be judged"
 						     : "");
 	bb_run_answer(s->engine.run, &lines, answer);
-	if (status == BB_OK)
-		status = comment_deliver(s, &lines);
+	status = comment_deliver(s, &lines);
+out:
 	bb_strbuf_free(&lines);
-	for (size_t i = 0; i < nodes && report.reasons; i++)
-		bb_strbuf_free(&report.reasons[i]);
-	free(report.reasons);
-	free((void *)report.codes);
+	for (size_t i = 0; notes && i < nodes; i++)
+		bb_strbuf_free(&notes[i].reason);
+	free(notes);
 	return status;
 }
