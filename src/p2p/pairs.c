@@ -41,24 +41,6 @@ const struct bb_option bb_latency_rows[] = BB_OPTION_ROWS(BB_LATENCY_OPTIONS);
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-/* Fail with a line "NAME=VALUE   # its effect" for each state of BACKEND's library. */
-static bb_status list_states(const struct bb_backend *backend, struct bb_error *error)
-{
-	struct bb_strbuf lines = {0};
-	bb_status status;
-
-	for (const struct bb_library_state *s = backend->routes->library->states; s->name; s++)
-		bb_strbuf_addf(&lines, "\n  %-46s # %s", s->setting, s->name);
-	status =
-		bb_fail(error, BB_EUSAGE,
-			"--p2p both: the library of the %s backend chooses how it moves bytes when "
-			"it starts. Leave out --p2p and repeat the launcher's command with each of "
-			"these in front:%s",
-			backend->name, bb_strbuf_text(&lines));
-	bb_strbuf_free(&lines);
-	return status;
-}
-
 /* A library reads its switch when its process starts, so it is set before the library is loaded. */
 static bb_status switch_library(const struct bb_pair_options *settings,
 				const struct bb_backend *backend,
@@ -66,13 +48,25 @@ static bb_status switch_library(const struct bb_pair_options *settings,
 {
 	const struct bb_route_switch *library = backend->routes->library;
 	const struct bb_library_state *state = library ? library->states : NULL;
+	struct bb_strbuf lines = {0};
 	char name[BB_SWITCH_TEXT];
 	const char *value;
+	bb_status status;
 
 	if (!state || !state->name)
 		return BB_OK;
-	if (settings->p2p == BB_P2P_BOTH && settings->p2p_given && environment->launch.nprocs > 1)
-		return list_states(backend, error);
+	if (settings->p2p == BB_P2P_BOTH && settings->p2p_given && environment->launch.nprocs > 1) {
+		for (; state->name; state++)
+			bb_strbuf_addf(&lines, "\n  %-46s # %s", state->setting, state->name);
+		status = bb_fail(
+			error, BB_EUSAGE,
+			"--p2p both: the library of the %s backend chooses how it moves bytes when "
+			"it starts. Leave out --p2p and repeat the launcher's command with each of "
+			"these in front:%s",
+			backend->name, bb_strbuf_text(&lines));
+		bb_strbuf_free(&lines);
+		return status;
+	}
 	if (settings->p2p != BB_P2P_OFF)
 		return BB_OK;
 	while (state->p2p)
@@ -234,15 +228,6 @@ struct bb_pair_range bb_cell_range(const struct bb_cell *cell, int n, int hub, i
 	return (struct bb_pair_range){ends[0], ends[1] - ends[0]};
 }
 
-/* True if transfers of ROUTE in DIRECTION go on at once. */
-static bool goes_at_once(const struct bb_backend *backend, const struct bb_route *route,
-			 enum bb_direction direction)
-{
-	if (route->actor == BB_BY_BOTH)
-		return route->batches || backend->virtual;
-	return route->actor == (direction == BB_ALL_TO_ONE ? BB_BY_SOURCE : BB_BY_TARGET);
-}
-
 /* ---- plan --------------------------------------------------------------------------------- */
 
 static bool is_direct(const struct bb_pairs *pairs, const struct bb_route *route)
@@ -250,86 +235,70 @@ static bool is_direct(const struct bb_pairs *pairs, const struct bb_route *route
 	return route->direct && (!route->switched || pairs->library_p2p);
 }
 
-static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route, unsigned use)
+/* Is ROUTE measured in DIRECTION? The transfers of a fan must go on at once. */
+static bool is_wanted(const struct bb_pairs *pairs, const struct bb_route *route,
+		      enum bb_direction direction, bool ping)
 {
 	const int p2p = pairs->settings.p2p;
+	const int chosen = ping ? (int)BB_BIDIRECTIONAL : pairs->settings.directions;
 
-	if (pairs->settings.child)
-		return (route->uses & use) && route->switched;
-	return (route->uses & use) &&
-	       (p2p == BB_P2P_BOTH || is_direct(pairs, route) == (p2p == BB_P2P_ON));
+	if (!(route->uses & (ping ? BB_ROUTE_PING : BB_ROUTE_TRANSFER)))
+		return false;
+	if (chosen != (int)direction && chosen != BB_ALL_DIRECTIONS &&
+	    (chosen != BB_BOTH_DIRECTIONS || direction > BB_BIDIRECTIONAL))
+		return false;
+	if (pairs->settings.child
+		    ? !route->switched
+		    : p2p != BB_P2P_BOTH && is_direct(pairs, route) != (p2p == BB_P2P_ON))
+		return false;
+	if (direction < BB_ALL_TO_ONE)
+		return true;
+	if (route->actor == BB_BY_BOTH)
+		return route->batches || bb_pairs_are_virtual(pairs);
+	return route->actor == (direction == BB_ALL_TO_ONE ? BB_BY_SOURCE : BB_BY_TARGET);
 }
 
-static bb_status add_cell(struct bb_pairs *pairs, struct bb_cell cell)
-{
-	struct bb_cell *added = BB_ARRAY_ADD(pairs->cells, pairs->ncells, pairs->room);
-
-	if (!added)
-		return bb_no_memory(&pairs->run->error, "the plan");
-	*added = cell;
-	added->direct = !pairs->settings.child && is_direct(pairs, cell.route);
-	return BB_OK;
-}
-
-static bb_status add_sizes(struct bb_pairs *pairs, const struct bb_route *route,
-			   enum bb_direction direction)
+/* A matrix for each direction, route and size; of latency for each route. */
+static bb_status plan_cells(struct bb_pairs *pairs, bool ping)
 {
 	const struct bb_options *o = &pairs->run->options;
+	const bool gpu = o->backend->gpu;
 	const bool virtual = bb_pairs_are_virtual(pairs); /* reading its clock takes no time */
-	bb_status status = BB_OK;
-
-	for (uint64_t size = o->min_bytes; size && status == BB_OK;
-	     size = bb_options_next_size(o, size)) {
-		const uint64_t repeats = (o->backend->gpu ? GPU_SAMPLE_BYTES : SAMPLE_BYTES) / size;
-		struct bb_cell cell = {.route = route,
-				       .bidirectional = direction == BB_BIDIRECTIONAL,
-				       .fan = direction >= BB_ALL_TO_ONE ? direction : 0,
-				       .bytes = size};
-
-		cell.repeats = repeats < 1 || virtual     ? 1
-			       : repeats > SAMPLE_REPEATS ? SAMPLE_REPEATS
-							  : (size_t)repeats;
-		if (size > pairs->run->memory / SETS / (uint64_t)pairs->run->world.nlocal)
-			cell.skip = "its buffers do not fit into memory";
-		else if (cell.fan && size / (uint64_t)(pairs->n - 1) < FAN_GRAIN)
-			cell.skip = "fewer than 256 bytes for each of the other ranks";
-		if (!cell.skip && size > pairs->most_bytes)
-			pairs->most_bytes = size;
-		status = add_cell(pairs, cell);
-	}
-	return status;
-}
-
-static bb_status plan_bandwidth(struct bb_pairs *pairs)
-{
-	const struct bb_backend *backend = pairs->run->options.backend;
-	const int chosen = pairs->settings.directions;
-	bb_status status = BB_OK;
+	const uint64_t most = pairs->run->memory / SETS / (uint64_t)pairs->run->world.nlocal;
+	const struct bb_route *list = o->backend->routes->list;
 
 	for (enum bb_direction d = 0; d < BB_DIRECTIONS; d++)
-		for (const struct bb_route *r = backend->routes->list; r->name && status == BB_OK;
-		     r++)
-			if ((chosen == (int)d || chosen == BB_ALL_DIRECTIONS ||
-			     (chosen == BB_BOTH_DIRECTIONS && d <= BB_BIDIRECTIONAL)) &&
-			    is_wanted(pairs, r, BB_ROUTE_TRANSFER) &&
-			    (d < BB_ALL_TO_ONE || goes_at_once(backend, r, d)))
-				status = add_sizes(pairs, r, d);
-	return status;
-}
+		for (const struct bb_route *r = list; r->name; r++)
+			for (uint64_t size = ping ? 1 : o->min_bytes;
+			     size && is_wanted(pairs, r, d, ping);
+			     size = ping ? 0 : bb_options_next_size(o, size)) {
+				const uint64_t fit = (gpu ? GPU_SAMPLE_BYTES : SAMPLE_BYTES) / size;
+				struct bb_cell *c =
+					BB_ARRAY_ADD(pairs->cells, pairs->ncells, pairs->room);
 
-static bb_status plan_latency(struct bb_pairs *pairs)
-{
-	struct bb_cell cell = {.ping = true, .bidirectional = true};
-	bb_status status = BB_OK;
-
-	cell.repeats = bb_pairs_are_virtual(pairs)        ? 1
-		       : pairs->run->options.backend->gpu ? GPU_SAMPLE_PINGS
-							  : SAMPLE_PINGS;
-	for (cell.route = pairs->run->options.backend->routes->list;
-	     cell.route->name && status == BB_OK; cell.route++)
-		if (is_wanted(pairs, cell.route, BB_ROUTE_PING))
-			status = add_cell(pairs, cell);
-	return status;
+				if (!c)
+					return bb_no_memory(&pairs->run->error, "the plan");
+				*c = (struct bb_cell){
+					.route = r,
+					.direct = !pairs->settings.child && is_direct(pairs, r),
+					.ping = ping,
+					.bidirectional = d == BB_BIDIRECTIONAL,
+					.fan = d >= BB_ALL_TO_ONE ? d : 0,
+					.bytes = ping ? 0 : size,
+					.repeats = fit > SAMPLE_REPEATS ? SAMPLE_REPEATS : fit};
+				if (ping)
+					c->repeats = gpu ? GPU_SAMPLE_PINGS : SAMPLE_PINGS;
+				if (virtual || c->repeats == 0)
+					c->repeats = 1;
+				if (c->bytes > most)
+					c->skip = "its buffers do not fit into memory";
+				else if (c->fan && size / (uint64_t)(pairs->n - 1) < FAN_GRAIN)
+					c->skip = "fewer than 256 bytes for each of the other "
+						  "ranks";
+				else if (c->bytes > pairs->most_bytes)
+					pairs->most_bytes = c->bytes;
+			}
+	return BB_OK;
 }
 
 static bb_status check_world(const struct bb_pairs *pairs)
@@ -353,33 +322,13 @@ static bb_status check_world(const struct bb_pairs *pairs)
 	return BB_OK;
 }
 
-/* What the library reports counts, whatever was requested. */
-static bb_status query_library(struct bb_pairs *pairs)
-{
-	struct bb_run *run = pairs->run;
-	const struct bb_route_switch *library = run->options.backend->routes->library;
-	char text[BB_SWITCH_TEXT] = "";
-	bb_status status;
-
-	if (!library)
-		return BB_OK;
-	status = library->p2p(run->context, &pairs->library_p2p, text);
-	if (status != BB_OK)
-		return status;
-	snprintf(pairs->library_text, sizeof(pairs->library_text), "%s (%s)",
-		 pairs->library_p2p ? "on" : "off", text);
-	run->record.library_p2p = pairs->library_text;
-	if (pairs->settings.p2p == BB_P2P_OFF && pairs->library_p2p)
-		return bb_fail(&run->error, BB_EBACKEND,
-			       "--p2p off: P2P of the library cannot be turned off: %s", text);
-	return BB_OK;
-}
-
 static bb_status plan(struct bb_run *run)
 {
 	const bool latency = run->benchmark == &bb_latency_benchmark;
 	struct bb_pairs *pairs = run->own;
+	const struct bb_route_switch *library = run->options.backend->routes->library;
 	const int directions = pairs->settings.directions;
+	char text[BB_SWITCH_TEXT] = "";
 	bb_status status;
 
 	pairs->run = run;
@@ -393,8 +342,16 @@ static bb_status plan(struct bb_run *run)
 	}
 	BB_TRY(status, choose_ranks(pairs), out);
 	BB_TRY(status, check_world(pairs), out);
-	BB_TRY(status, query_library(pairs), out);
-	BB_TRY(status, latency ? plan_latency(pairs) : plan_bandwidth(pairs), out);
+	if (library) { /* what it reports counts, whatever was requested */
+		BB_TRY(status, library->p2p(run->context, &pairs->library_p2p, text), out);
+		snprintf(pairs->library_text, sizeof(pairs->library_text), "%s (%s)",
+			 pairs->library_p2p ? "on" : "off", text);
+		run->record.library_p2p = pairs->library_text;
+	}
+	if (pairs->settings.p2p == BB_P2P_OFF && pairs->library_p2p)
+		return bb_fail(&run->error, BB_EBACKEND,
+			       "--p2p off: P2P of the library cannot be turned off: %s", text);
+	BB_TRY(status, plan_cells(pairs, latency), out);
 	/* A process that a launcher started cannot start another rank. */
 	for (size_t i = 0; i < pairs->ncells && !run->options.launch; i++)
 		pairs->has_child |= pairs->settings.p2p == BB_P2P_BOTH && pairs->library_p2p &&

@@ -269,27 +269,26 @@ static bool is_redirected(const struct bb_topology *t, int device)
 	return false;
 }
 
-/* CAUSE = links of a GPU that are down or narrow; returns false if there are none. */
-static bool find_device_cause(const struct bb_topology *t, int device, char cause[BB_CAUSE_TEXT])
+/* Returns the links of a GPU that are down or narrow, written to CAUSE; NULL: there are none. */
+static const char *find_device_cause(const struct bb_topology *t, int device,
+				     char cause[BB_CAUSE_TEXT])
 {
 	const struct bb_device *d = &t->devices[device];
+	const struct bb_pci *pci = d->pci >= 0 ? &t->pcis[d->pci] : NULL;
 	int down = 0;
 
 	for (int i = 0; i < t->nlinks; i++)
 		if (t->links[i].device == device && t->links[i].kind == BB_NVLINK)
 			down += t->links[i].down;
-	if (down > 0) {
+	if (down > 0)
 		snprintf(cause, BB_CAUSE_TEXT, "%d NVLink%s of %s %s down", down, bb_plural(down),
 			 d->name, down == 1 ? "is" : "are");
-		return true;
-	}
-	if (d->pci >= 0 && t->pcis[d->pci].now.width > 0 &&
-	    t->pcis[d->pci].now.width < t->pcis[d->pci].most.width) {
+	else if (pci && pci->now.width > 0 && pci->now.width < pci->most.width)
 		snprintf(cause, BB_CAUSE_TEXT, "%s's PCIe link has %d lanes of %d", d->name,
-			 t->pcis[d->pci].now.width, t->pcis[d->pci].most.width);
-		return true;
-	}
-	return false;
+			 pci->now.width, pci->most.width);
+	else
+		return NULL;
+	return cause;
 }
 
 static const char *const p2p_causes[] = {
@@ -302,44 +301,36 @@ static const char *const p2p_causes[] = {
 	[BB_P2P_UNKNOWN] = NULL,
 };
 
-static bool find_gpu_cause(const struct bb_topology *t, int a, int b, char cause[BB_CAUSE_TEXT])
-{
-	const enum bb_peer_access p2p = bb_topology_p2p(t, a, b);
-	const enum bb_path path = bb_topology_path(t, a, b, NULL);
-
-	if (a != b && p2p_causes[p2p]) {
-		snprintf(cause, BB_CAUSE_TEXT, "%s", p2p_causes[p2p]);
-		return true;
-	}
-	if (find_device_cause(t, a, cause) || find_device_cause(t, b, cause))
-		return true;
-	if ((path == BB_PATH_PIX || path == BB_PATH_PXB) &&
-	    (is_redirected(t, a) || is_redirected(t, b))) {
-		snprintf(cause, BB_CAUSE_TEXT, "ACS redirects their traffic to the host bridge");
-		return true;
-	}
-	return false;
-}
-
 const char *bb_pair_cause(const struct bb_pairs *pairs, const struct bb_finding *f,
 			  char cause[BB_CAUSE_TEXT])
 {
 	const struct bb_run *run = pairs->run;
-	const int a = f->rank >= 0 ? f->rank : f->from, b = f->rank >= 0 ? f->rank : f->to;
-	const struct bb_location *at_a = &run->infos[a].location, *at_b = &run->infos[b].location;
+	const struct bb_rank_place *places = run->link_bounds.places;
+	const struct bb_topology *t = run->topology;
+	int a = f->rank >= 0 ? f->rank : f->from, b = f->rank >= 0 ? f->rank : f->to;
+	const char *found;
+	enum bb_path path;
 
 	if (bb_pairs_are_virtual(pairs))
 		return NULL; /* the cause is --fault */
 	if (!is_pinned(run, a) || !is_pinned(run, b))
 		return "a rank could not be pinned to its core";
-	if (f->rank < 0 && by_place(at_a, at_b) == SAME_DEVICE)
+	if (f->rank < 0 &&
+	    by_place(&run->infos[a].location, &run->infos[b].location) == SAME_DEVICE)
 		return "both ranks take turns on one device";
 	/* The topology is that of rank 0's host. */
-	if (!on_topology(run) || run->link_bounds.places[a].node != 0 ||
-	    run->link_bounds.places[b].node != 0)
+	if (!on_topology(run) || places[a].node != 0 || places[b].node != 0)
 		return NULL;
-	return find_gpu_cause(run->topology, run->link_bounds.places[a].device,
-			      run->link_bounds.places[b].device, cause)
-		       ? cause
-		       : NULL;
+	a = places[a].device;
+	b = places[b].device;
+	if (a != b && p2p_causes[bb_topology_p2p(t, a, b)])
+		return p2p_causes[bb_topology_p2p(t, a, b)];
+	found = find_device_cause(t, a, cause);
+	if (!found)
+		found = find_device_cause(t, b, cause);
+	path = bb_topology_path(t, a, b, NULL);
+	if (!found && (path == BB_PATH_PIX || path == BB_PATH_PXB) &&
+	    (is_redirected(t, a) || is_redirected(t, b)))
+		found = "ACS redirects their traffic to the host bridge";
+	return found;
 }

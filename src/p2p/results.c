@@ -78,50 +78,6 @@ static void fill_end(const struct bb_pairs *pairs, int end, int64_t *rank, int64
 	}
 }
 
-/* The kind of handle by which one end has mapped the other's memory; NULL: both are in one process,
-   or a library moves the bytes. */
-static const char *handle_of(const struct bb_pairs *pairs, const struct bb_cell *cell, int from,
-			     int to)
-{
-	const struct bb_location *a = &pairs->run->infos[from].location;
-	const struct bb_location *b = &pairs->run->infos[to].location;
-	const struct bb_location *mapped = cell->route->actor == BB_BY_SOURCE ? b : a;
-
-	if (!cell->route->direct || cell->route->switched || !mapped->handle[0] ||
-	    (a->pid == b->pid && strcmp(a->host, b->host) == 0))
-		return NULL;
-	return mapped->handle;
-}
-
-static void fill_case(const struct bb_pairs *pairs, const struct bb_cell *cell,
-		      const struct bb_pair_part *part, struct bb_pair_record *r)
-{
-	static const char *const actors[] = {
-		[BB_BY_TARGET] = "target", [BB_BY_SOURCE] = "source", [BB_BY_BOTH] = "both"};
-	const struct bb_options *o = &pairs->run->options;
-	const enum bb_inside inside = o->cluster ? o->cluster->inside : BB_INSIDE_NOTHING;
-
-	r->ends = !o->backend->virtual          ? (o->backend->gpu ? "gpu" : "core")
-		  : inside == BB_INSIDE_NOTHING ? "rank"
-		  : inside == BB_INSIDE_MEMORY  ? "core"
-						: "gpu";
-	r->quantity = cell->ping ? "latency" : "bandwidth";
-	r->route = cell->route->name;
-	r->p2p = p2p_of(cell);
-	r->actor = actors[cell->route->actor];
-	r->direction = direction_of(cell);
-	r->size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
-	r->repeats = (int64_t)cell->repeats;
-	r->child_process = pairs->settings.child;
-	r->p50_us = part->p50 * 1e6;
-	r->p99_us = part->p99 * 1e6;
-	r->min_us = part->min * 1e6;
-	r->max_us = part->max * 1e6;
-	r->rounds = part->rounds;
-	r->samples = part->samples;
-	r->end_unix_s = bb_clock_unix();
-}
-
 static void add_wrong(struct bb_pair_record *r, const struct bb_pair_part *part)
 {
 	if (part->checked)
@@ -161,7 +117,12 @@ void bb_pair_fill_bound(struct bb_pair_record *r, double GBps)
 static bb_status deliver_turn(struct bb_engine *engine, const struct bb_cell *cell,
 			      const struct bb_pair_part *parts, int from, int to)
 {
+	static const char *const actors[] = {
+		[BB_BY_TARGET] = "target", [BB_BY_SOURCE] = "source", [BB_BY_BOTH] = "both"};
 	struct bb_pairs *pairs = engine->run->own;
+	const struct bb_rank_info *infos = pairs->run->infos;
+	const struct bb_cluster *cluster = pairs->run->options.cluster;
+	const enum bb_inside inside = cluster ? cluster->inside : BB_INSIDE_NOTHING;
 	const struct bb_pair_part *part = timed(pairs, cell, parts, from, to);
 	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
 	const int next = (from + 1) % pairs->n; /* whose series with a hub has private copies */
@@ -173,7 +134,25 @@ static bb_status deliver_turn(struct bb_engine *engine, const struct bb_cell *ce
 	if (part->rounds == 0)
 		return BB_OK;
 	bb_record_init(&bb_record_pair, &r);
-	fill_case(pairs, cell, part, &r);
+	r.ends = !bb_pairs_are_virtual(pairs)  ? (engine->backend->gpu ? "gpu" : "core")
+		 : inside == BB_INSIDE_NOTHING ? "rank"
+		 : inside == BB_INSIDE_MEMORY  ? "core"
+					       : "gpu";
+	r.quantity = cell->ping ? "latency" : "bandwidth";
+	r.route = cell->route->name;
+	r.p2p = p2p_of(cell);
+	r.actor = actors[cell->route->actor];
+	r.direction = direction_of(cell);
+	r.size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
+	r.repeats = (int64_t)cell->repeats;
+	r.child_process = pairs->settings.child;
+	r.p50_us = part->p50 * 1e6;
+	r.p99_us = part->p99 * 1e6;
+	r.min_us = part->min * 1e6;
+	r.max_us = part->max * 1e6;
+	r.rounds = part->rounds;
+	r.samples = part->samples;
+	r.end_unix_s = bb_clock_unix();
 	if (cell->fan != BB_ALL_TO_ONE)
 		fill_end(pairs, from, &r.from, &r.from_node, &r.from_device, &r.from_numa,
 			 &r.from_host);
@@ -182,6 +161,8 @@ static bb_status deliver_turn(struct bb_engine *engine, const struct bb_cell *ce
 	for (int peer = 0; peer < pairs->n; peer++) {
 		const int source = cell->fan == BB_ALL_TO_ONE ? peer : from;
 		const int target = cell->fan == BB_ONE_TO_ALL ? peer : to;
+		const struct bb_location *a, *b;
+		const char *handle;
 
 		if (!cell->fan && peer != to)
 			continue;
@@ -193,7 +174,14 @@ static bb_status deliver_turn(struct bb_engine *engine, const struct bb_cell *ce
 			r.path = path;
 		else if (strcmp(path, other) != 0)
 			r.path = "several";
-		r.handle = r.handle ? r.handle : handle_of(pairs, cell, source, target);
+		/* By which one end has mapped the other's memory, unless both are in one process
+		   or a library moves the bytes. */
+		a = &infos[source].location;
+		b = &infos[target].location;
+		handle = (cell->route->actor == BB_BY_SOURCE ? b : a)->handle;
+		if (!r.handle && cell->route->direct && !cell->route->switched && handle[0] &&
+		    (a->pid != b->pid || strcmp(a->host, b->host) != 0))
+			r.handle = handle;
 	}
 	if (from == to && !cell->fan)
 		r.path = "private copy";
@@ -228,32 +216,6 @@ static void add_floor(struct bb_pair_value *v, const struct bb_floor *floor, dou
 	v->usual += unit * bb_pair_rate(bb_floor_usual(floor));
 	v->near = v->rounds == 0 || floor->near < v->near ? floor->near : v->near;
 	v->rounds = v->rounds == 0 || floor->rounds < v->rounds ? floor->rounds : v->rounds;
-}
-
-static struct bb_pair_value value_of(struct bb_pairs *pairs, size_t matrix, int from, int to)
-{
-	const struct bb_cell *cell = &pairs->judged[matrix].cell;
-	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
-	const bool adds = cell->bidirectional && !cell->ping;
-	const double unit = cell->ping ? 1 : (double)cell->bytes;
-	char path[BB_PAIR_PATH_TEXT];
-	struct bb_pair_value v = {.from = from,
-				  .to = to,
-				  .like = bb_pair_path(pairs, from, to, path),
-				  .factor = bb_pair_factor(pairs, cell, from, to),
-				  .unit = adds ? 2 * unit : unit};
-	const char *source;
-
-	add_floor(&v, floor_of(pairs, matrix, from, to), unit);
-	if (adds)
-		add_floor(&v, floor_of(pairs, matrix, to, from), unit);
-	/* Where time is exact, one round says as much as many. */
-	if (pairs->run->options.exact && v.rounds > 0)
-		v.rounds = BB_FINDING_ROUNDS;
-	v.planned_s = bb_pair_planned_s(pairs, cell->ping ? 0 : unit, from, to, &source);
-	v.bound = bb_pair_bound(pairs, cell, from, to,
-				bb_floor_usual(floor_of(pairs, matrix, actor, actor)), &source);
-	return v;
 }
 
 /* Returns the number of the matrix of CELL's route and direction, which holds the largest size;
@@ -368,16 +330,39 @@ bb_status bb_pairs_deliver(struct bb_engine *engine, size_t number,
 static bb_status find_all(struct bb_pairs *pairs, struct bb_findings *found)
 {
 	const int n = pairs->n;
+	char path[BB_PAIR_PATH_TEXT];
+	const char *source;
 	bb_status status;
 
 	for (size_t k = 0; k < pairs->nmatrices; k++)
 		for (int i = 0; i < n * n; i++) {
+			const struct bb_cell *cell = &pairs->judged[k].cell;
+			const int from = i / n, to = i % n;
+			const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
+			const bool adds = cell->bidirectional && !cell->ping;
+			const double unit = cell->ping ? 1 : (double)cell->bytes;
 			struct bb_pair_value *v = &pairs->judged[k].values[i];
 
 			*v = (struct bb_pair_value){.rounds = 0};
 			/* A rank with itself is not judged. */
-			if (pairs->matrices[k].bidirectional ? i / n < i % n : i / n != i % n)
-				*v = value_of(pairs, k, i / n, i % n);
+			if (cell->bidirectional ? from >= to : from == to)
+				continue;
+			v->from = from;
+			v->to = to;
+			v->like = bb_pair_path(pairs, from, to, path);
+			v->factor = bb_pair_factor(pairs, cell, from, to);
+			v->unit = adds ? 2 * unit : unit;
+			add_floor(v, floor_of(pairs, k, from, to), unit);
+			if (adds)
+				add_floor(v, floor_of(pairs, k, to, from), unit);
+			/* Where time is exact, one round says as much as many. */
+			if (pairs->run->options.exact && v->rounds > 0)
+				v->rounds = BB_FINDING_ROUNDS;
+			v->planned_s =
+				bb_pair_planned_s(pairs, cell->ping ? 0 : unit, from, to, &source);
+			v->bound = bb_pair_bound(pairs, cell, from, to,
+						 bb_floor_usual(floor_of(pairs, k, actor, actor)),
+						 &source);
 		}
 	status = bb_findings_make(found, pairs->matrices, pairs->nmatrices);
 	return status == BB_OK ? BB_OK : bb_no_memory(&pairs->run->error, "the findings");
@@ -493,12 +478,6 @@ static const char *const finding_names[] = {
 	[BB_FIND_BELOW_BOUND] = "below bound",
 };
 
-/* Microseconds or GB/s. */
-static double shown(const struct bb_cell *cell, double speed)
-{
-	return cell->ping ? 1e6 * bb_pair_rate(speed) : speed / 1e9;
-}
-
 static void add_speed(struct bb_strbuf *out, const struct bb_cell *cell, double speed)
 {
 	char text[BB_UNIT_TEXT];
@@ -509,15 +488,16 @@ static void add_speed(struct bb_strbuf *out, const struct bb_cell *cell, double 
 		bb_strbuf_addf(out, "%.3g GB/s", speed / 1e9);
 }
 
-static void add_subject(struct bb_strbuf *out, const struct bb_pairs *pairs,
-			const struct bb_finding *f)
+/* "0 -> 1 is slower than 1 -> 0: 3.1 GB/s, not 9.9 GB/s (read, unidirectional, 32M)". PATH: that
+   between the ends. */
+static void finding_describe(struct bb_strbuf *out, const struct bb_pairs *pairs,
+			     const struct bb_finding *f, const char *path, const char *cause)
 {
+	const struct bb_cell *cell = &pairs->judged[f->matrix].cell;
 	const int from = f->from < 0 ? -1 : bb_pair_rank(pairs, f->from);
 	const int to = f->to < 0 ? -1 : bb_pair_rank(pairs, f->to);
-	char path[BB_PAIR_PATH_TEXT] = "";
+	char size[BB_UNIT_TEXT];
 
-	if (f->from >= 0)
-		bb_pair_path(pairs, f->from, f->to, path);
 	switch (f->kind) {
 	case BB_FIND_SLOWER_DIRECT:
 		bb_strbuf_addf(out, "%d -> %d is slower with P2P on than off: ", from, to);
@@ -525,7 +505,7 @@ static void add_subject(struct bb_strbuf *out, const struct bb_pairs *pairs,
 	case BB_FIND_SLOW_RANK:
 		bb_strbuf_addf(out, "rank %d is slow in all its pairs",
 			       bb_pair_rank(pairs, f->rank));
-		if (f->from >= 0)
+		if (path)
 			bb_strbuf_addf(out, " (%s)", path);
 		bb_strbuf_add(out, ": ");
 		break;
@@ -540,16 +520,6 @@ static void add_subject(struct bb_strbuf *out, const struct bb_pairs *pairs,
 			       f->pairs, f->pairs == 1 ? " is" : "s are", path, from, to);
 		break;
 	}
-}
-
-/* "0 -> 1 is slower than 1 -> 0: 3.1 GB/s, not 9.9 GB/s (read, unidirectional, 32M)" */
-static void finding_describe(struct bb_strbuf *out, const struct bb_pairs *pairs,
-			     const struct bb_finding *f, const char *cause)
-{
-	const struct bb_cell *cell = &pairs->judged[f->matrix].cell;
-	char size[BB_UNIT_TEXT];
-
-	add_subject(out, pairs, f);
 	add_speed(out, cell, f->value);
 	bb_strbuf_add(out, ", not ");
 	add_speed(out, cell, f->reference);
@@ -567,41 +537,6 @@ static int64_t rank_or_absent(const struct bb_pairs *pairs, int end)
 	return end < 0 ? BB_ABSENT : bb_pair_rank(pairs, end);
 }
 
-static bb_status deliver_finding(struct bb_pairs *pairs, const struct bb_finding *f,
-				 const char *cause)
-{
-	const struct bb_cell *cell = &pairs->judged[f->matrix].cell;
-	char path[BB_PAIR_PATH_TEXT];
-	struct bb_strbuf answer = {0};
-	struct bb_finding_record r;
-	bb_status status;
-
-	bb_record_init(&bb_record_finding, &r);
-	r.finding = finding_names[f->kind];
-	r.rank = rank_or_absent(pairs, f->rank);
-	r.from = rank_or_absent(pairs, f->from);
-	r.to = rank_or_absent(pairs, f->to);
-	r.pairs = f->pairs;
-	if (f->from >= 0)
-		bb_pair_path(pairs, f->from, f->to, path);
-	r.path = f->from < 0 ? NULL : path;
-	r.route = cell->route->name;
-	r.p2p = p2p_of(cell);
-	r.direction = direction_of(cell);
-	r.size_bytes = cell->ping ? BB_ABSENT : (int64_t)cell->bytes;
-	*(cell->ping ? &r.value_us : &r.value_GBps) = shown(cell, f->value);
-	*(cell->ping ? &r.reference_us : &r.reference_GBps) = shown(cell, f->reference);
-	r.share = f->value / f->reference;
-	r.cause = cause;
-	bb_strbuf_add(&answer, "finding: ");
-	finding_describe(&answer, pairs, f, cause);
-	bb_run_answer(pairs->run, &answer, 0);
-	r.text = bb_strbuf_text(&answer) + strlen("finding: ");
-	status = bb_sinks_record(&pairs->run->sinks, &bb_record_finding, &r);
-	bb_strbuf_free(&answer);
-	return status;
-}
-
 bb_status bb_pairs_judge(struct bb_pairs *pairs)
 {
 	struct bb_findings found;
@@ -609,18 +544,48 @@ bb_status bb_pairs_judge(struct bb_pairs *pairs)
 
 	for (size_t i = 0; i < found.n && status == BB_OK; i++) {
 		const struct bb_finding *f = &found.list[i];
-		char text[BB_CAUSE_TEXT];
-		const char *cause = bb_pair_cause(pairs, f, text);
+		const struct bb_cell *cell = &pairs->judged[f->matrix].cell;
+		char path_text[BB_PAIR_PATH_TEXT], cause_text[BB_CAUSE_TEXT];
+		const char *path = f->from < 0 ? NULL : path_text;
+		const char *cause = bb_pair_cause(pairs, f, cause_text);
+		struct bb_strbuf answer = {0};
+		struct bb_finding_record r;
 
-		if (f->confirmed) {
-			pairs->nfindings++;
-			status = deliver_finding(pairs, f, cause);
+		if (path)
+			bb_pair_path(pairs, f->from, f->to, path_text);
+		if (!f->confirmed) { /* a suspect whose result may be chance */
+			if (pairs->nunjudged++ > 0)
+				bb_strbuf_add(&pairs->unjudged, "; ");
+			finding_describe(&pairs->unjudged, pairs, f, path, cause);
 			continue;
 		}
-		/* A suspect whose result may be chance. */
-		if (pairs->nunjudged++ > 0)
-			bb_strbuf_add(&pairs->unjudged, "; ");
-		finding_describe(&pairs->unjudged, pairs, f, cause);
+		pairs->nfindings++;
+		bb_record_init(&bb_record_finding, &r);
+		r.finding = finding_names[f->kind];
+		r.rank = rank_or_absent(pairs, f->rank);
+		r.from = rank_or_absent(pairs, f->from);
+		r.to = rank_or_absent(pairs, f->to);
+		r.pairs = f->pairs;
+		r.path = path;
+		r.route = cell->route->name;
+		r.p2p = p2p_of(cell);
+		r.direction = direction_of(cell);
+		if (cell->ping) {
+			r.value_us = 1e6 * bb_pair_rate(f->value);
+			r.reference_us = 1e6 * bb_pair_rate(f->reference);
+		} else {
+			r.size_bytes = (int64_t)cell->bytes;
+			r.value_GBps = f->value / 1e9;
+			r.reference_GBps = f->reference / 1e9;
+		}
+		r.share = f->value / f->reference;
+		r.cause = cause;
+		bb_strbuf_add(&answer, "finding: ");
+		finding_describe(&answer, pairs, f, path, cause);
+		bb_run_answer(pairs->run, &answer, 0);
+		r.text = bb_strbuf_text(&answer) + strlen("finding: ");
+		status = bb_sinks_record(&pairs->run->sinks, &bb_record_finding, &r);
+		bb_strbuf_free(&answer);
 	}
 	bb_findings_free(&found);
 	return status;
