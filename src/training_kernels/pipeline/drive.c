@@ -14,21 +14,16 @@
 struct pipeline_session {
 	struct bb_kernel kernel;
 	const struct bb_pipeline_options *options;
+	struct bb_error *error;      /* the run's */
 	struct bb_pipeline pipeline; /* hop included */
 	const char *hop_source;
 	struct bb_link_model links; /* of the prediction */
 	int stage;                  /* this rank's */
-};
 
-/* One schedule on one rank. */
-struct job {
-	struct bb_variant variant;
-	struct pipeline_session *session;
-	struct bb_error *error; /* the run's */
+	/* Of the schedule that is run. Times are on rank 0 those of all stages; of the last timed
+	   step, but for spans, which are medians. */
 	const struct bb_pipeline_schedule *schedule;
 	struct bb_order order;
-	struct bb_pipeline_program program;
-	/* On rank 0 of all stages; of the last timed step, but for spans, which are medians. */
 	struct bb_pass_times predicted, measured;
 	struct bb_pipeline_result prediction;
 	double *steps, *spans; /* [iteration]: makespan, and the time of this stage in it */
@@ -38,43 +33,35 @@ struct job {
 };
 
 /* The slot of pass number I of STAGE. */
-static size_t job_slot(const struct job *j, int stage, size_t i)
+static size_t session_slot(const struct pipeline_session *s, int stage, size_t i)
 {
-	return bb_order_slot(&j->order, stage, &bb_order_passes(&j->order, stage)[i]);
+	return bb_order_slot(&s->order, stage, &bb_order_passes(&s->order, stage)[i]);
 }
 
-static void job_release(struct bb_variant *variant)
-{
-	struct job *j = (struct job *)variant;
-
-	bb_pipeline_program_free(&j->program);
-	bb_pass_times_close(&j->predicted);
-	bb_pass_times_close(&j->measured);
-	bb_order_free(&j->order);
-}
-
-/* Room for ITERS steps; NULL without memory. */
-static struct job *job_new(struct pipeline_session *s, const struct bb_pipeline_schedule *schedule,
-			   size_t iters)
+/* Room for ITERS steps of SCHEDULE. */
+static bb_status session_begin(struct pipeline_session *s,
+			       const struct bb_pipeline_schedule *schedule, size_t iters)
 {
 	const size_t stages = (size_t)s->pipeline.stages;
-	struct job *j = bb_variant_new(&s->kernel, sizeof(*j));
 
-	if (!j)
-		return NULL;
-	j->variant.release = job_release;
-	j->session = s;
-	j->error = &s->kernel.engine.run->error;
-	j->schedule = schedule;
-	j->published = NAN;
-	j->wrong = BB_ABSENT;
-	j->steps = bb_kernel_keep(&s->kernel, 2 * (iters + stages), sizeof(double));
-	if (!j->steps)
-		return NULL;
-	j->spans = j->steps + iters;
-	j->kept = j->spans + iters;
-	j->layers = j->kept + stages;
-	return j;
+	s->schedule = schedule;
+	s->published = NAN;
+	s->wrong = BB_ABSENT;
+	s->steps = bb_kernel_keep(&s->kernel, 2 * (iters + stages), sizeof(double));
+	if (!s->steps)
+		return BB_EINTERNAL;
+	s->spans = s->steps + iters;
+	s->kept = s->spans + iters;
+	s->layers = s->kept + stages;
+	return BB_OK;
+}
+
+static void session_end(struct pipeline_session *s)
+{
+	bb_pass_times_close(&s->predicted);
+	bb_pass_times_close(&s->measured);
+	bb_order_free(&s->order);
+	bb_kernel_clear(&s->kernel);
 }
 
 /* The programs of a run, without its fault. */
@@ -86,109 +73,164 @@ static struct bb_pipeline_form session_form(const struct pipeline_session *s)
 	};
 }
 
-/* ---- prediction ------------------------------------------------------------------------------ */
+/* Performs the program of FORM as TRIAL says; WHAT and NAME are its name. */
+static bb_status session_perform(struct pipeline_session *s, const struct bb_pipeline_form *form,
+				 struct bb_trial trial, const char *what, const char *name)
+{
+	struct bb_pipeline_program program;
+	bb_status status = bb_pipeline_program_make(&program, &s->order, form, s->error);
+
+	trial.workload.program = &program.program;
+	trial.timing = BB_TIMING_STEPS;
+	snprintf(trial.what, sizeof(trial.what), "%s%s", what, name);
+	if (status == BB_OK)
+		status = bb_engine_add(&s->kernel.engine, &trial, NULL);
+	if (status == BB_OK)
+		status = bb_engine_measure(&s->kernel.engine);
+	bb_pipeline_program_free(&program);
+	return status;
+}
+
+/* ---- the hop --------------------------------------------------------------------------------- */
+
+/* The first stage sees the begin and the end of the step; the rest of it is hops. */
+static void hop_stepped(void *own, size_t step)
+{
+	struct pipeline_session *s = own;
+
+	s->steps[step] = s->measured.to[session_slot(s, 0, 1)] -
+			 s->measured.from[session_slot(s, 0, 0)] -
+			 2e-9 * HOP_PASS_NS * s->order.stages;
+	bb_pass_times_begin(&s->measured);
+}
+
+/* One microbatch goes through all stages and back: twice as many hops as pairs of neighbours, and
+   its passes. */
+static bb_status measure_hop(struct pipeline_session *s)
+{
+	const struct bb_pipeline pipeline = {.stages = s->pipeline.stages,
+					     .microbatches = 1,
+					     .chunks = 1,
+					     .f = HOP_PASS_NS,
+					     .b = HOP_PASS_NS};
+	const struct bb_pipeline_form form = session_form(s);
+	const struct bb_trial trial = {.workload = {.stand_in = BB_SLEEP, .own = s},
+				       .steps = HOP_SAMPLES,
+				       .warm = 1,
+				       .watch = {bb_pass_times_note, &s->measured},
+				       .stepped = hop_stepped};
+	const void *all;
+	double hop;
+	bb_status status;
+
+	BB_TRY(status, session_begin(s, bb_pipeline_find("naive"), HOP_SAMPLES), out);
+	BB_TRY(status, bb_order_make(s->schedule, &pipeline, &s->order, s->error), out);
+	BB_TRY(status, bb_pass_times_open(&s->measured, &s->order, s->error), out);
+	BB_TRY(status, session_perform(s, &form, trial, "hop between stages", ""), out);
+	hop = bb_stats_median(s->steps, HOP_SAMPLES) / (2 * (pipeline.stages - 1));
+	BB_TRY(status, bb_driver_gather(s->kernel.engine.driver, &bb_payload_number, &hop, 1, &all),
+	       out);
+	hop = *(const double *)all;
+	s->pipeline.hop = hop > 0 && hop < BB_PAYLOAD_MOST_SECONDS ? (int64_t)(1e9 * hop) : 0;
+out:
+	session_end(s);
+	return status;
+}
+
+/* ---- a schedule: prediction, measurement, verification --------------------------------------- */
 
 /* Rank 0: the result of the order over modelled links; before it, of an interleaved one as it is
    published. */
-static bb_status job_predict(struct job *j)
+static bb_status schedule_predict(struct pipeline_session *s)
 {
-	const struct bb_timeline_watch watch = {bb_pass_times_note, &j->predicted};
-	struct bb_pipeline_form form = session_form(j->session);
+	const struct bb_timeline_watch watch = {bb_pass_times_note, &s->predicted};
+	const struct bb_order *order = &s->order;
+	struct bb_pipeline_form form = session_form(s);
 	bb_status status;
 
-	BB_TRY(status, bb_pass_times_open(&j->predicted, &j->order, j->error), out);
-	for (int published = !j->schedule->chunks && j->order.chunks > 1; published >= 0;
+	BB_TRY(status, bb_pass_times_open(&s->predicted, order, s->error), out);
+	for (int published = !s->schedule->chunks && order->chunks > 1; published >= 0;
 	     published--) {
 		struct bb_pipeline_program program;
 		double end;
 
 		form.first_wraps = published;
-		status = bb_pipeline_program_make(&program, &j->order, &form, j->error);
-		bb_pass_times_begin(&j->predicted);
+		status = bb_pipeline_program_make(&program, order, &form, s->error);
+		bb_pass_times_begin(&s->predicted);
 		if (status == BB_OK)
-			status = bb_timeline_program(&j->session->links, &program.program, &watch,
-						     &end, j->error);
+			status = bb_timeline_program(&s->links, &program.program, &watch, &end,
+						     s->error);
 		bb_pipeline_program_free(&program);
 		BB_TRY(status, status, out);
-		j->prediction = bb_pipeline_result_of(&j->predicted);
+		s->prediction = bb_pipeline_result_of(&s->predicted);
 		if (published)
-			j->published =
-				bb_pipeline_bubble(j->prediction.makespan, j->prediction.ideal,
-						   j->prediction.makespan);
+			s->published =
+				bb_pipeline_bubble(s->prediction.makespan, s->prediction.ideal,
+						   s->prediction.makespan);
 	}
-	for (int s = 0; s < j->order.stages; s++) {
-		j->kept[s] = j->predicted.peaks[s] / j->order.chunks;
-		j->predicted.peaks[s] /= (double)bb_part_of_stage(&j->order, s).change[BB_PASS_F];
+	for (int i = 0; i < order->stages; i++) {
+		s->kept[i] = s->predicted.peaks[i] / order->chunks;
+		s->predicted.peaks[i] /= (double)bb_part_of_stage(order, i).change[BB_PASS_F];
 	}
-	for (int d = 0; d < bb_order_depths(&j->order); d++)
-		j->layers[bb_order_stage(&j->order, d)] += bb_part_layers(&j->order, d);
+	for (int d = 0; d < bb_order_depths(order); d++)
+		s->layers[bb_order_stage(order, d)] += bb_part_layers(order, d);
 out:
 	return status;
 }
-
-/* ---- measurement ----------------------------------------------------------------------------- */
 
 /* Keeps iteration STEP of this rank, or of all stages in virtual time, and begins the next. */
 static void pipeline_stepped(void *own, size_t step)
 {
-	struct job *j = own;
-	const struct pipeline_session *s = j->session;
+	struct pipeline_session *s = own;
 	const bool all = bb_engine_is_virtual(&s->kernel.engine);
-	const double *to = j->measured.to;
+	const size_t last = s->order.length - 1;
+	const double *to = s->measured.to;
 
-	for (int i = all ? 0 : s->stage; i <= (all ? j->order.stages - 1 : s->stage); i++)
-		j->steps[step] = fmax(j->steps[step], to[job_slot(j, i, j->order.length - 1)]);
-	j->spans[step] = to[job_slot(j, s->stage, j->order.length - 1)] -
-			 j->measured.from[job_slot(j, s->stage, 0)];
+	for (int i = all ? 0 : s->stage; i <= (all ? s->order.stages - 1 : s->stage); i++)
+		s->steps[step] = fmax(s->steps[step], to[session_slot(s, i, last)]);
+	s->spans[step] = to[session_slot(s, s->stage, last)] -
+			 s->measured.from[session_slot(s, s->stage, 0)];
 	if (step + 1 < (size_t)s->options->iters)
-		bb_pass_times_begin(&j->measured);
+		bb_pass_times_begin(&s->measured);
 }
 
-/* Times the order of J as TRIAL says. */
-static bb_status job_measure(struct job *j, const struct bb_pipeline_form *form, const char *name,
-			     struct bb_trial trial)
+/* Times the schedule. Then all ranks learn what each has observed of its stage, with --gantt also
+   each pass. In virtual time each has observed all stages, whose steps differ by noise only. */
+static bb_status schedule_measure(struct pipeline_session *s)
 {
+	const struct bb_pipeline_options *a = s->options;
+	struct bb_engine *e = &s->kernel.engine;
+	struct bb_pass_times *t = &s->measured;
+	struct bb_pipeline_form form = session_form(s);
+	const struct bb_trial trial = {
+		.workload = {.stand_in = (enum bb_stand_in)a->stand_in, .own = s},
+		.steps = (size_t)a->iters,
+		.warm = (size_t)e->run->options.warmup_iters,
+		.watch = {bb_pass_times_note, t},
+		.stepped = pipeline_stepped};
+	const size_t iters = (size_t)a->iters, stages = (size_t)s->order.stages;
+	const size_t slots = bb_order_slots(&s->order);
 	bb_status status;
 
-	trial.workload.program = &j->program.program;
-	trial.timing = BB_TIMING_STEPS;
-	trial.watch = (struct bb_timeline_watch){bb_pass_times_note, &j->measured};
-	BB_TRY(status, bb_pass_times_open(&j->measured, &j->order, j->error), out);
-	bb_pass_times_begin(&j->measured);
-	BB_TRY(status, bb_pipeline_program_make(&j->program, &j->order, form, j->error), out);
-	BB_TRY(status, bb_variant_add(&j->variant, &trial, NULL, "%s", name), out);
-	status = bb_engine_measure(&j->session->kernel.engine);
-out:
-	return status;
-}
-
-/* All ranks learn what each has observed of its stage, with --gantt also each pass. In virtual time
-   each has observed all stages, whose steps differ by noise only. */
-static bb_status job_gather(struct job *j)
-{
-	const struct pipeline_session *s = j->session;
-	struct bb_pass_times *t = &j->measured;
-	const size_t iters = (size_t)s->options->iters, stages = (size_t)j->order.stages;
-	const size_t slots = bb_order_slots(&j->order);
-	const struct {
-		double *values;
-		size_t n;
-	} all[] = {{j->steps, iters},  {t->peaks, stages}, {t->sent, stages},
-		   {t->spans, stages}, {t->from, slots},   {t->to, slots}};
-	bb_status status = BB_OK;
-
-	if (bb_engine_is_virtual(&s->kernel.engine)) {
+	form.fault = e->run->options.fault;
+	BB_TRY(status, bb_pass_times_open(t, &s->order, s->error), out);
+	BB_TRY(status, session_perform(s, &form, trial, "", s->schedule->name), out);
+	if (bb_engine_is_virtual(e)) {
 		(void)bb_pipeline_result_of(t);
 		return BB_OK;
 	}
-	t->spans[s->stage] = bb_stats_median(j->spans, iters);
-	for (int i = 0; i < (s->options->gantt ? 6 : 4) && status == BB_OK; i++)
-		status = bb_driver_most(s->kernel.engine.driver, &bb_payload_real, all[i].values,
-					all[i].n);
+	t->spans[s->stage] = bb_stats_median(s->spans, iters);
+	BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, s->steps, iters), out);
+	BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, t->peaks, stages), out);
+	BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, t->sent, stages), out);
+	BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, t->spans, stages), out);
+	if (a->gantt) {
+		BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, t->from, slots), out);
+		BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, t->to, slots), out);
+	}
+out:
 	return status;
 }
-
-/* ---- verification ---------------------------------------------------------------------------- */
 
 static int pipeline_victims(void *own, void *victims[BB_MOST_VICTIMS])
 {
@@ -199,95 +241,40 @@ static int pipeline_victims(void *own, void *victims[BB_MOST_VICTIMS])
 static const struct bb_expectation expectation = {NULL, pipeline_victims, bb_pipeline_data_verify};
 
 /* Runs the schedule once more, with data. */
-static bb_status job_check(struct job *j)
+static bb_status schedule_check(struct pipeline_session *s)
 {
-	struct bb_engine *e = &j->session->kernel.engine;
+	struct bb_engine *e = &s->kernel.engine;
 	const struct bb_fault *fault = &e->run->options.fault;
 	struct bb_pipeline_form form = {.elements = BB_PIPELINE_ELEMENTS};
 	struct bb_pipeline_data data;
-	struct bb_pipeline_program program = {.lists = NULL};
-	struct bb_trial trial = {.workload = {.program = &program.program,
-					      .compute = bb_pipeline_compute,
-					      .buffers = bb_pipeline_buffers,
-					      .own = &data},
-				 .timing = BB_TIMING_STEPS,
-				 .steps = 1,
-				 .expects = &expectation};
+	const struct bb_trial trial = {.workload = {.compute = bb_pipeline_compute,
+						    .buffers = bb_pipeline_buffers,
+						    .own = &data},
+				       .steps = 1,
+				       .expects = &expectation};
 	void *memory;
 	bb_status status;
 
 	/* The verification computes on the CPU. */
 	if (!bb_engine_checks(e) || e->backend->gpu)
 		return BB_OK;
-	BB_TRY(status, bb_engine_alloc(e, bb_pipeline_data_bytes(&j->order), &memory), out);
-	data = bb_pipeline_data_begin(&j->order, j->session->stage, (uint64_t)e->run->options.seed,
-				      memory);
+	BB_TRY(status, bb_engine_alloc(e, bb_pipeline_data_bytes(&s->order), &memory), out);
+	data = bb_pipeline_data_begin(&s->order, s->stage, (uint64_t)e->run->options.seed, memory);
 	if (fault->kind == BB_FAULT_SWAP)
 		form.fault = *fault;
-	snprintf(trial.what, sizeof(trial.what), "check of %s", j->schedule->name);
-	BB_TRY(status, bb_pipeline_program_make(&program, &j->order, &form, j->error), out);
-	BB_TRY(status, bb_engine_add(e, &trial, NULL), out);
-	BB_TRY(status, bb_engine_measure(e), out);
-	j->wrong = e->trials[e->ntrials - 1].wrong;
+	BB_TRY(status, session_perform(s, &form, trial, "check of ", s->schedule->name), out);
+	s->wrong = e->trials[e->ntrials - 1].wrong;
 	/* Memory is released once no rank reads it any more. */
 	BB_TRY(status, bb_driver_barrier(e->driver), out);
 	bb_engine_release(e, memory);
 out:
-	bb_pipeline_program_free(&program);
-	return status;
-}
-
-/* ---- the hop --------------------------------------------------------------------------------- */
-
-/* The first stage sees the begin and the end of the step; the rest of it is hops. */
-static void hop_stepped(void *own, size_t step)
-{
-	struct job *j = own;
-
-	j->steps[step] = j->measured.to[job_slot(j, 0, 1)] - j->measured.from[job_slot(j, 0, 0)] -
-			 2e-9 * HOP_PASS_NS * j->order.stages;
-	bb_pass_times_begin(&j->measured);
-}
-
-/* One microbatch goes through all stages and back: twice as many hops as pairs of neighbours, and
-   its passes. */
-static bb_status measure_hop(struct pipeline_session *s)
-{
-	struct job *j = job_new(s, bb_pipeline_find("naive"), HOP_SAMPLES);
-	const struct bb_pipeline pipeline = {.stages = s->pipeline.stages,
-					     .microbatches = 1,
-					     .chunks = 1,
-					     .f = HOP_PASS_NS,
-					     .b = HOP_PASS_NS};
-	const struct bb_pipeline_form form = session_form(s);
-	const void *all;
-	double hop;
-	bb_status status;
-
-	if (!j)
-		return BB_EINTERNAL;
-	BB_TRY(status, bb_order_make(j->schedule, &pipeline, &j->order, j->error), out);
-	BB_TRY(status,
-	       job_measure(j, &form, "hop between stages",
-			   (struct bb_trial){.workload.stand_in = BB_SLEEP,
-					     .steps = HOP_SAMPLES,
-					     .warm = 1,
-					     .stepped = hop_stepped}),
-	       out);
-	hop = bb_stats_median(j->steps, HOP_SAMPLES) / (2 * (pipeline.stages - 1));
-	BB_TRY(status, bb_driver_gather(s->kernel.engine.driver, &bb_payload_number, &hop, 1, &all),
-	       out);
-	hop = *(const double *)all;
-	s->pipeline.hop = hop > 0 && hop < BB_PAYLOAD_MOST_SECONDS ? (int64_t)(1e9 * hop) : 0;
-out:
-	bb_kernel_clear(&s->kernel);
 	return status;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
 
 /* The total of VALUES, which become multiples of UNIT. */
-static double job_total(struct bb_numbers *numbers, double *values, size_t n, double unit)
+static double numbers_total(struct bb_numbers *numbers, double *values, size_t n, double unit)
 {
 	double sum = 0;
 
@@ -297,25 +284,28 @@ static double job_total(struct bb_numbers *numbers, double *values, size_t n, do
 	return sum;
 }
 
-static void fill_prediction(const struct job *j, struct bb_pipeline_record *r)
+/* The prediction, and what was measured. */
+static void schedule_describe(struct pipeline_session *s, struct bb_pipeline_record *r)
 {
-	const struct pipeline_session *session = j->session;
-	const struct bb_order *order = &j->order;
-	const struct bb_pipeline_result *t = &j->prediction;
+	const struct bb_pipeline_options *a = s->options;
+	const struct bb_order *order = &s->order;
+	const struct bb_pipeline_result *t = &s->prediction;
 	const size_t n = (size_t)order->stages;
+	struct bb_stats stats;
 	struct bb_part all;
 	int busiest = 0;
 
-	r->schedule = j->schedule->name;
+	bb_record_init(&bb_record_pipeline, r);
+	r->schedule = s->schedule->name;
 	r->stages = order->stages;
 	r->microbatches = order->microbatches;
 	r->chunks = order->chunks;
-	r->message_bytes = (int64_t)session->options->message_bytes / 4 * 4;
+	r->message_bytes = (int64_t)a->message_bytes / 4 * 4;
 	r->hop_us = 1e-3 * (double)order->pipeline.hop;
-	r->hop_source = session->hop_source;
-	for (int s = 1; s < order->stages; s++)
-		if (bb_stage_ns(order, s) > bb_stage_ns(order, busiest))
-			busiest = s;
+	r->hop_source = s->hop_source;
+	for (int i = 1; i < order->stages; i++)
+		if (bb_stage_ns(order, i) > bb_stage_ns(order, busiest))
+			busiest = i;
 	all = bb_part_of_stage(order, busiest);
 	r->f_us = 1e-3 * (double)all.cost[BB_PASS_F];
 	r->b_us = 1e-3 * (double)all.cost[BB_PASS_B];
@@ -327,115 +317,100 @@ static void fill_prediction(const struct job *j, struct bb_pipeline_record *r)
 	r->predicted_bubble_over_total = bb_pipeline_bubble(t->makespan, t->ideal, t->makespan);
 	r->predicted_span_bubble_over_ideal = bb_pipeline_bubble(t->span, t->ideal, t->ideal);
 	r->predicted_span_bubble_over_total = bb_pipeline_bubble(t->span, t->ideal, t->span);
-	r->published_bubble_over_total = j->published;
-	(void)job_total(&r->predicted_stage_us, j->predicted.spans, n, 1e6);
-	r->peak_microbatches = (struct bb_numbers){j->predicted.peaks, n};
-	r->stage_peak_bytes = (struct bb_numbers){j->kept, n};
+	r->published_bubble_over_total = s->published;
+	(void)numbers_total(&r->predicted_stage_us, s->predicted.spans, n, 1e6);
+	r->peak_microbatches = (struct bb_numbers){s->predicted.peaks, n};
+	r->stage_peak_bytes = (struct bb_numbers){s->kept, n};
 	r->peak_bytes = 0;
-	for (size_t s = 0; s < n; s++)
-		r->peak_bytes = (int64_t)fmax((double)r->peak_bytes, j->kept[s]);
-	r->sent_bytes = (int64_t)job_total(&r->stage_sent_bytes, j->predicted.sent, n, 1);
+	for (size_t i = 0; i < n; i++)
+		r->peak_bytes = (int64_t)fmax((double)r->peak_bytes, s->kept[i]);
+	r->sent_bytes = (int64_t)numbers_total(&r->stage_sent_bytes, s->predicted.sent, n, 1);
 	if (order->pipeline.layers)
-		r->layers = (struct bb_numbers){j->layers, n};
-}
-
-static void fill_measurement(struct job *j, struct bb_pipeline_record *r)
-{
-	const struct bb_pipeline_options *a = j->session->options;
-	const size_t n = (size_t)r->stages;
-	struct bb_stats stats;
-
-	bb_stats_compute(j->steps, (size_t)a->iters, &stats);
+		r->layers = (struct bb_numbers){s->layers, n};
+	if (a->predict)
+		return;
+	bb_stats_compute(s->steps, (size_t)a->iters, &stats);
 	r->compute = bb_stand_in_names[a->stand_in];
 	r->iterations = a->iters;
 	r->p50_us = 1e6 * stats.p50;
 	r->p99_us = 1e6 * stats.p99;
 	r->min_us = 1e6 * stats.min;
 	r->max_us = 1e6 * stats.max;
-	(void)job_total(&r->stage_us, j->measured.spans, n, 1e6);
+	(void)numbers_total(&r->stage_us, s->measured.spans, n, 1e6);
 	r->span_us = 0;
-	for (size_t s = 0; s < n; s++) {
-		r->span_us = fmax(r->span_us, j->measured.spans[s]);
-		j->measured.peaks[s] /=
-			(double)bb_part_of_stage(&j->order, (int)s).change[BB_PASS_F];
+	for (size_t i = 0; i < n; i++) {
+		r->span_us = fmax(r->span_us, s->measured.spans[i]);
+		s->measured.peaks[i] /= (double)bb_part_of_stage(order, (int)i).change[BB_PASS_F];
 	}
 	r->bubble_over_ideal = bb_pipeline_bubble(r->p50_us, r->ideal_us, r->ideal_us);
 	r->bubble_over_total = bb_pipeline_bubble(r->p50_us, r->ideal_us, r->p50_us);
 	r->span_bubble_over_ideal = bb_pipeline_bubble(r->span_us, r->ideal_us, r->ideal_us);
 	r->span_bubble_over_total = bb_pipeline_bubble(r->span_us, r->ideal_us, r->span_us);
 	r->off_percent = 100 * (r->p50_us / r->predicted_us - 1);
-	r->counted_peak_microbatches = (struct bb_numbers){j->measured.peaks, n};
+	r->counted_peak_microbatches = (struct bb_numbers){s->measured.peaks, n};
 	r->counted_sent_bytes =
-		(int64_t)job_total(&r->counted_stage_sent_bytes, j->measured.sent, n, 1);
-	r->wrong = j->wrong;
-}
-
-/* Elements of STAGE, with a second copy of an embedding that the head shares on another stage. */
-static struct bb_piece stage_piece(const struct job *j, const struct bb_model_layout *layout,
-				   int stage)
-{
-	const size_t layers = (size_t)j->order.pipeline.layers;
-	const size_t parts = (size_t)bb_order_depths(&j->order);
-	struct bb_piece sum = {.matrices = 0};
-
-	for (int c = 0; c < j->order.chunks; c++) {
-		const size_t depth = (size_t)bb_order_depth(&j->order, stage, c);
-		const size_t first = depth == 0 ? 0 : 1 + depth * layers / parts;
-		const size_t last =
-			depth + 1 == parts ? layout->pieces : 1 + (depth + 1) * layers / parts;
-		const struct bb_piece piece = bb_layout_pieces(layout, first, last);
-
-		bb_piece_add(&sum, &piece);
-		if (depth + 1 == parts && stage > 0)
-			sum.matrices += layout->embedding;
-	}
-	return sum;
+		(int64_t)numbers_total(&r->counted_stage_sent_bytes, s->measured.sent, n, 1);
+	r->wrong = s->wrong;
 }
 
 /* The memory of the stage that needs most: states by AdamW in mixed precision, and the activations
    that the order keeps. */
-static bb_status judge_fit(const struct job *j, struct bb_fit_verdict *verdict)
+static bb_status schedule_judge(const struct pipeline_session *s, struct bb_fit_verdict *verdict)
 {
-	struct bb_run *run = j->session->kernel.engine.run;
-	const struct bb_pipeline_state *state = run->own;
+	const struct bb_pipeline_state *state = s->kernel.engine.run->own;
 	const struct bb_pipeline_options *a = &state->options;
+	const struct bb_model_layout *layout = &state->layout;
+	const size_t layers = (size_t)s->order.pipeline.layers;
+	const size_t parts = (size_t)bb_order_depths(&s->order);
 	struct bb_training t = bb_training_alone(&state->model);
 	struct bb_need most = {.total = 0};
 
-	t.layout = &state->layout;
-	t.pp = (uint64_t)j->order.stages;
+	t.layout = layout;
+	t.pp = (uint64_t)s->order.stages;
 	t.eager = a->attention == BB_ATTENTION_EAGER;
 	t.micro_batch = (uint64_t)a->batch;
-	t.micro_batches = (uint64_t)j->order.microbatches;
-	for (int s = 0; s < j->order.stages; s++) {
-		const struct bb_piece piece = stage_piece(j, t.layout, s);
-		struct bb_need need = {.stage = (uint64_t)s};
+	t.micro_batches = (uint64_t)s->order.microbatches;
+	for (int stage = 0; stage < s->order.stages; stage++) {
+		struct bb_piece sum = {.matrices = 0};
+		struct bb_need need = {.stage = (uint64_t)stage};
 
-		bb_training_states(&t, &piece, &need);
-		need.bytes[BB_NEED_ACTIVATIONS] = (uint64_t)j->kept[s];
+		for (int c = 0; c < s->order.chunks; c++) {
+			const size_t depth = (size_t)bb_order_depth(&s->order, stage, c);
+			const bool last = depth + 1 == parts;
+			const struct bb_piece piece = bb_layout_pieces(
+				layout, depth == 0 ? 0 : 1 + depth * layers / parts,
+				last ? layout->pieces : 1 + (depth + 1) * layers / parts);
+
+			bb_piece_add(&sum, &piece);
+			/* A second copy of an embedding that the head shares on another stage. */
+			if (last && stage > 0)
+				sum.matrices += layout->embedding;
+		}
+		bb_training_states(&t, &sum, &need);
+		need.bytes[BB_NEED_ACTIVATIONS] = (uint64_t)s->kept[stage];
 		for (int i = 0; i < BB_CATEGORIES; i++)
 			need.total = bb_bytes_add(need.total, need.bytes[i]);
 		if (need.total >= most.total)
 			most = need;
 	}
-	return bb_fit_judge_need(verdict, &t, &most, state->capacity.usable, &run->error);
+	return bb_fit_judge_need(verdict, &t, &most, state->capacity.usable, s->error);
 }
 
 /* With --gantt: each pass of TIMES as a record, and a chart. */
-static bb_status deliver_passes(const struct job *j, const struct bb_pass_times *times,
+static bb_status deliver_passes(const struct pipeline_session *s, const struct bb_pass_times *times,
 				const char *source)
 {
-	struct bb_sinks *sinks = &j->session->kernel.engine.run->sinks;
+	struct bb_sinks *sinks = &s->kernel.engine.run->sinks;
 	bb_status status = BB_OK;
 
-	for (int s = 0; s < j->order.stages; s++)
-		for (size_t i = 0; i < j->order.length && status == BB_OK; i++) {
-			const struct bb_pass *pass = &bb_order_passes(&j->order, s)[i];
-			const size_t slot = job_slot(j, s, i);
+	for (int stage = 0; stage < s->order.stages; stage++)
+		for (size_t i = 0; i < s->order.length && status == BB_OK; i++) {
+			const struct bb_pass *pass = &bb_order_passes(&s->order, stage)[i];
+			const size_t slot = session_slot(s, stage, i);
 			const struct bb_pass_record r = {
-				.schedule = j->schedule->name,
+				.schedule = s->schedule->name,
 				.source = source,
-				.stage = s,
+				.stage = stage,
 				.pass = bb_pass_names[pass->kind],
 				.chunk = pass->chunk,
 				.microbatch = pass->microbatch,
@@ -445,34 +420,31 @@ static bb_status deliver_passes(const struct job *j, const struct bb_pass_times 
 
 			status = bb_sinks_data(sinks, &bb_record_pass, &r);
 		}
-	return status == BB_OK ? bb_pipeline_text_chart(sinks, j->schedule->name, times, source)
+	return status == BB_OK ? bb_pipeline_text_chart(sinks, s->schedule->name, times, source)
 			       : status;
 }
 
-/* Rank 0: the records of J to the sinks. */
-static bb_status job_deliver(struct job *j)
+/* Rank 0: the records of the schedule to the sinks. */
+static bb_status schedule_deliver(struct pipeline_session *s)
 {
-	const struct bb_pipeline_options *a = j->session->options;
-	struct bb_engine *e = &j->session->kernel.engine;
+	const struct bb_pipeline_options *a = s->options;
+	struct bb_engine *e = &s->kernel.engine;
 	struct bb_fit_verdict verdict;
 	struct bb_pipeline_record r;
-	bb_status status = BB_OK;
+	bb_status status;
 
-	bb_record_init(&bb_record_pipeline, &r);
-	fill_prediction(j, &r);
-	if (!a->predict)
-		fill_measurement(j, &r);
-	if (j->order.pipeline.layers) {
-		BB_TRY(status, judge_fit(j, &verdict), out);
+	schedule_describe(s, &r);
+	if (s->order.pipeline.layers) {
+		BB_TRY(status, schedule_judge(s, &verdict), out);
 		BB_FIT_SET(&r, &verdict);
 	}
 	r.end_unix_s = bb_clock_unix();
 	BB_TRY(status, bb_pipeline_text_add(e->run, &r), out);
 	status = bb_engine_deliver(e, &bb_record_pipeline, &r, r.wrong);
 	if (status == BB_OK && a->gantt)
-		status = deliver_passes(j, &j->predicted, "predicted");
+		status = deliver_passes(s, &s->predicted, "predicted");
 	if (status == BB_OK && a->gantt && !a->predict)
-		status = deliver_passes(j, &j->measured,
+		status = deliver_passes(s, &s->measured,
 					bb_engine_is_virtual(e) ? "simulated" : "measured");
 out:
 	return status;
@@ -484,42 +456,35 @@ static bb_status run_schedule(struct pipeline_session *s,
 			      const struct bb_pipeline_schedule *schedule)
 {
 	struct bb_engine *e = &s->kernel.engine;
-	const struct bb_pipeline_options *a = s->options;
-	struct bb_pipeline_form form = session_form(s);
-	const struct bb_trial trial = {.workload.stand_in = (enum bb_stand_in)a->stand_in,
-				       .steps = (size_t)a->iters,
-				       .warm = (size_t)e->run->options.warmup_iters,
-				       .stepped = pipeline_stepped};
+	const bool predicts = s->options->predict;
 	const char *reason = bb_pipeline_refuses(schedule, &s->pipeline);
 	struct bb_error refusal = {.text = ""};
-	struct job *j = job_new(s, schedule, (size_t)a->iters);
-	bb_status status = j ? bb_engine_begin(e, schedule->name) : BB_EINTERNAL;
+	bb_status status;
 
-	BB_TRY(status, status, out);
+	BB_TRY(status, session_begin(s, schedule, (size_t)s->options->iters), out);
+	BB_TRY(status, bb_engine_begin(e, schedule->name), out);
 	status = reason ? bb_fail(&refusal, BB_EUNSUPPORTED, "%s", reason)
-			: bb_order_make(schedule, &s->pipeline, &j->order, &refusal);
+			: bb_order_make(schedule, &s->pipeline, &s->order, &refusal);
 	if (status == BB_OK)
-		status = bb_order_check(&j->order, &refusal);
+		status = bb_order_check(&s->order, &refusal);
 	if (status == BB_EUNSUPPORTED) {
 		status = bb_engine_skip_subject(e, "pipeline", schedule->name, NULL, refusal.text);
 		goto out;
 	}
 	if (status != BB_OK) {
-		bb_fail(&e->run->error, status, "%s: %s", schedule->name, refusal.text);
+		bb_fail(s->error, status, "%s: %s", schedule->name, refusal.text);
 		goto out;
 	}
 	if (bb_engine_leads(e))
-		BB_TRY(status, job_predict(j), out);
-	form.fault = e->run->options.fault;
-	if (!a->predict) {
-		BB_TRY(status, job_measure(j, &form, schedule->name, trial), out);
-		BB_TRY(status, job_gather(j), out);
-		BB_TRY(status, job_check(j), out);
-	}
+		BB_TRY(status, schedule_predict(s), out);
+	if (!predicts)
+		BB_TRY(status, schedule_measure(s), out);
+	if (!predicts)
+		BB_TRY(status, schedule_check(s), out);
 	if (bb_engine_leads(e))
-		status = job_deliver(j);
+		status = schedule_deliver(s);
 out:
-	bb_kernel_clear(&s->kernel);
+	session_end(s);
 	return status;
 }
 
@@ -530,6 +495,7 @@ static bb_status pipeline_run(struct bb_engine *engine)
 	const struct bb_pipeline_options *a = s->options = &state->options;
 	bb_status status = BB_OK;
 
+	s->error = &engine->run->error;
 	if (bb_engine_leads(engine))
 		bb_ticker_start(&engine->run->ticker, a->schedules.n, a->schedules.n);
 	s->pipeline = state->pipeline;

@@ -2,10 +2,10 @@
  * pipeline.h - the benchmark of pipeline parallelism: the bubble of each schedule, predicted and
  * measured.
  *
- *   pipeline.c          its options, records and descriptor
+ *   pipeline.c          its options, records, descriptor and text: rows of schedules and stages,
+ *                       charts, and the best
  *   drive.c             the experiment: predict, time, check, deliver
  *   data.c              numbers that go through the stages, and their verification
- *   text.c              its text: rows of schedules and stages, charts, and the best
  *
  * Schedules are in order.h, their programs in program.h.
  */
@@ -203,17 +203,13 @@ extern const struct bb_benchmark bb_pipeline_benchmark;
 
 extern const struct bb_experiment bb_pipeline_experiment;
 
-/* ---- its text (text.c) ----------------------------------------------------------------------- */
+/* ---- its text -------------------------------------------------------------------------------- */
 
 /* Print the head before the first record, and keep the rows of R, and R if it may be the best. */
 BB_MUST bb_status bb_pipeline_text_add(struct bb_run *run, const struct bb_pipeline_record *r);
 /* Draw the passes of a step as SOURCE has it: a line for each stage. */
 BB_MUST bb_status bb_pipeline_text_chart(struct bb_sinks *sinks, const char *schedule,
 					 const struct bb_pass_times *times, const char *source);
-/* The benchmark's sum_up: prints the rows. */
-BB_MUST bb_status bb_pipeline_text_sum_up(struct bb_run *run);
-/* Append the best schedules of those kept as '#' lines, which answer the run. */
-void bb_pipeline_text_best(struct bb_run *run, struct bb_strbuf *out);
 
 /* ---- data of the verification (data.c) ------------------------------------------------------- */
 

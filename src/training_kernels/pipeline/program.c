@@ -238,6 +238,7 @@ bb_status bb_pass_times_open(struct bb_pass_times *times, const struct bb_order 
 void bb_pass_times_close(struct bb_pass_times *times)
 {
 	free(times->from);
+	*times = (struct bb_pass_times){.from = NULL};
 }
 
 void bb_pass_times_begin(struct bb_pass_times *times)
