@@ -3,31 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Shares of TOP_K in proportion to (e + 1)^-skew, at most 1 each, as running sums. Weights fall, so
-   the shares that are cut at 1 come first. */
-static void fill_shares(struct bb_moe_load *load)
-{
-	const struct bb_moe_form *f = &load->form;
-	double *shares = load->shares, left = f->top_k, rest = 0, below = 0;
-
-	for (int e = 0; e < f->experts; e++) {
-		shares[e] = pow(e + 1, -f->skew);
-		rest += shares[e];
-	}
-	for (int e = 0; e < f->experts; e++) {
-		const double weight = shares[e];
-		const double share = rest > 0 ? left * weight / rest : 0;
-		const double mine = share < 1 ? share : 1;
-
-		shares[e] = below;
-		below += mine;
-		/* After the last cut share, the rest stays in proportion. */
-		left -= mine;
-		rest -= weight;
-	}
-	shares[f->experts] = f->top_k;
-}
-
 int bb_moe_choice(const struct bb_moe_load *load, int64_t token, int slot)
 {
 	const double at = slot + ((double)token + 0.5) / (double)load->form.tokens;
@@ -44,16 +19,44 @@ int bb_moe_choice(const struct bb_moe_load *load, int64_t token, int slot)
 	return low;
 }
 
-static void count_rows(struct bb_moe_load *load)
+bb_status bb_moe_load_make(struct bb_moe_load *load, const struct bb_moe_form *f,
+			   struct bb_error *error)
 {
-	const struct bb_moe_form *f = &load->form;
+	const size_t n = (size_t)f->nranks, experts = (size_t)f->experts, each = experts / n;
 	const double most = ceil(f->capacity * (double)f->tokens * f->top_k / f->experts);
-	const int each = f->experts / f->nranks;
+	double left = f->top_k, rest = 0, below = 0;
 
+	*load = (struct bb_moe_load){
+		.form = *f,
+		.shares = calloc(experts + 1, sizeof(*load->shares)),
+		.rows = calloc(experts, sizeof(*load->rows)),
+		.rows_to = calloc(n, sizeof(*load->rows_to)),
+		.rows_before = calloc(n + 1, sizeof(*load->rows_before)),
+	};
+	if (!load->shares || !load->rows || !load->rows_to || !load->rows_before)
+		return bb_no_memory(error, "the loads of experts");
+	/* Shares of TOP_K in proportion to (e + 1)^-skew, at most 1 each, as running sums. Weights
+	   fall, so the shares that are cut at 1 come first. */
+	for (size_t e = 0; e < experts; e++) {
+		load->shares[e] = pow((double)e + 1, -f->skew);
+		rest += load->shares[e];
+	}
+	for (size_t e = 0; e < experts; e++) {
+		const double weight = load->shares[e];
+		const double share = rest > 0 ? left * weight / rest : 0;
+		const double mine = share < 1 ? share : 1;
+
+		load->shares[e] = below;
+		below += mine;
+		/* After the last cut share, the rest stays in proportion. */
+		left -= mine;
+		rest -= weight;
+	}
+	load->shares[experts] = f->top_k;
 	for (int64_t token = 0; token < f->tokens; token++)
 		for (int slot = 0; slot < f->top_k; slot++)
 			load->rows[bb_moe_choice(load, token, slot)]++;
-	for (int e = 0; e < f->experts; e++) {
+	for (size_t e = 0; e < experts; e++) {
 		if (f->capacity > 0 && (double)load->rows[e] > most) {
 			load->dropped += load->rows[e] - (int64_t)most;
 			load->rows[e] = (int64_t)most;
@@ -65,24 +68,6 @@ static void count_rows(struct bb_moe_load *load)
 		if (load->rows_to[r] > load->rows_to[load->busiest])
 			load->busiest = r;
 	}
-}
-
-bb_status bb_moe_load_make(struct bb_moe_load *load, const struct bb_moe_form *form,
-			   struct bb_error *error)
-{
-	const size_t n = (size_t)form->nranks, experts = (size_t)form->experts;
-
-	*load = (struct bb_moe_load){
-		.form = *form,
-		.shares = calloc(experts + 1, sizeof(*load->shares)),
-		.rows = calloc(experts, sizeof(*load->rows)),
-		.rows_to = calloc(n, sizeof(*load->rows_to)),
-		.rows_before = calloc(n + 1, sizeof(*load->rows_before)),
-	};
-	if (!load->shares || !load->rows || !load->rows_to || !load->rows_before)
-		return bb_no_memory(error, "the loads of experts");
-	fill_shares(load);
-	count_rows(load);
 	return BB_OK;
 }
 

@@ -264,37 +264,6 @@ static size_t round_up(size_t bytes)
 	return (bytes + 63) / 64 * 64;
 }
 
-static bb_status moe_open_data(struct moe_state *s)
-{
-	const struct bb_moe_options *a = &s->moe->options;
-	struct bb_engine *e = &s->kernel.engine;
-	const size_t counts = round_up((size_t)a->experts * sizeof(int64_t));
-	size_t mine = 0, theirs = 0;
-	bb_status status;
-
-	if (bb_engine_is_virtual(e))
-		return BB_OK;
-	for (size_t i = 0; i < a->skews.n; i++) {
-		const struct bb_moe_rows rows = moe_rows_of(s, i);
-		const size_t leave = round_up(bb_moe_bytes_mine(&rows));
-		const size_t come = round_up(bb_moe_bytes_theirs(&rows));
-
-		mine = leave > mine ? leave : mine;
-		theirs = come > theirs ? come : theirs;
-	}
-	s->counts = bb_kernel_keep(&s->kernel, (size_t)a->experts, sizeof(*s->counts));
-	if (!s->counts)
-		return BB_EINTERNAL;
-	status = bb_engine_alloc(e, 2 * mine + theirs + 2 * counts, (void **)&s->mine);
-	if (status != BB_OK)
-		return status;
-	s->back = s->mine + mine;
-	s->counts_out = s->back + mine;
-	s->counts_in = s->counts_out + counts;
-	s->theirs = s->counts_in + counts;
-	return bb_engine_patterns(e, a->dtype, -1, e->run->world.nranks, &s->patterns);
-}
-
 /* Fills buffers that the layer overwrites with other data than it leaves there. */
 static bb_status moe_fill(void *own)
 {
@@ -367,16 +336,40 @@ static bb_status moe_write(struct bb_variant *variant, struct bb_trial *trial, c
 	return bb_moe_program(&variant->taped, &v->step, &s->kernel.engine.run->error);
 }
 
-static bb_status moe_open(struct bb_engine *engine)
+static bb_status moe_open(struct bb_engine *e)
 {
-	struct moe_state *s = (struct moe_state *)engine;
-	bb_status status;
+	struct moe_state *s = (struct moe_state *)e;
+	const struct bb_moe_options *a = &(s->moe = e->run->own)->options;
+	const size_t counts = round_up((size_t)a->experts * sizeof(int64_t));
+	size_t mine = 0, theirs = 0;
+	bb_status status = BB_OK;
 
-	s->moe = engine->run->own;
-	status = moe_open_data(s);
-	return status == BB_OK ? bb_kernel_sweep(&s->kernel, s->moe->options.skews.n, KINDS,
-						 sizeof(struct moe_variant), moe_write)
-			       : status;
+	for (size_t i = 0; i < a->skews.n; i++) {
+		const struct bb_moe_rows rows = moe_rows_of(s, i);
+		const size_t leave = round_up(bb_moe_bytes_mine(&rows));
+		const size_t come = round_up(bb_moe_bytes_theirs(&rows));
+
+		mine = leave > mine ? leave : mine;
+		theirs = come > theirs ? come : theirs;
+	}
+	if (!bb_engine_is_virtual(e)) {
+		s->counts = bb_kernel_keep(&s->kernel, (size_t)a->experts, sizeof(*s->counts));
+		if (!s->counts)
+			return BB_EINTERNAL;
+		BB_TRY(status,
+		       bb_engine_alloc(e, 2 * mine + theirs + 2 * counts, (void **)&s->mine), out);
+		s->back = s->mine + mine;
+		s->counts_out = s->back + mine;
+		s->counts_in = s->counts_out + counts;
+		s->theirs = s->counts_in + counts;
+		BB_TRY(status,
+		       bb_engine_patterns(e, a->dtype, -1, e->run->world.nranks, &s->patterns),
+		       out);
+	}
+	status = bb_kernel_sweep(&s->kernel, a->skews.n, KINDS, sizeof(struct moe_variant),
+				 moe_write);
+out:
+	return status;
 }
 
 /* Bytes that ROWS take. */
@@ -392,21 +385,6 @@ static double busiest_bytes(const struct moe_state *s, size_t skew)
 	const struct bb_moe_load *l = &s->moe->loads[skew];
 
 	return moe_bytes(s, bb_moe_rows_received(l, l->busiest));
-}
-
-/* Compared with a skew of 0, if it was measured. */
-static void moe_compare_with_even(const struct moe_state *s, size_t skew, double dispatch,
-				  struct bb_moe_record *r)
-{
-	const struct bb_moe_options *a = &s->moe->options;
-
-	for (size_t i = 0; i < a->skews.n; i++)
-		if (a->skews.list[i] == 0 && busiest_bytes(s, i) > 0) {
-			r->times_even =
-				dispatch / bb_kernel_trial(&s->kernel, i, DISPATCH)->stats.p50;
-			r->expected_times_even = busiest_bytes(s, skew) / busiest_bytes(s, i);
-			return;
-		}
 }
 
 static void moe_describe(const struct bb_kernel *k, size_t skew, void *record)
@@ -445,7 +423,14 @@ static void moe_describe(const struct bb_kernel *k, size_t skew, void *record)
 		r->dispatch_GBps = 1e-9 * (double)r->busiest_bytes / dispatch;
 		r->dispatch_mean_GBps = 1e-9 * (double)r->mean_bytes / dispatch;
 		r->combine_GBps = 1e-9 * (double)r->busiest_bytes / combine;
-		moe_compare_with_even(s, skew, dispatch, r);
+		/* Compared with a skew of 0, if it was measured. */
+		for (size_t i = a->skews.n; i-- > 0;)
+			if (a->skews.list[i] == 0 && busiest_bytes(s, i) > 0) {
+				r->times_even =
+					dispatch / bb_kernel_trial(k, i, DISPATCH)->stats.p50;
+				r->expected_times_even =
+					busiest_bytes(s, skew) / busiest_bytes(s, i);
+			}
 	}
 	r->wrong = layer->wrong;
 }

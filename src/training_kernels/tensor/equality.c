@@ -185,31 +185,29 @@ out:
 	return status;
 }
 
-static bb_status check_scheme(struct bb_kernel *k, const struct bb_tensor_scheme *scheme)
-{
-	struct check *c = bb_variant_new(k, sizeof(*c));
-	bb_status status = c ? check_open(c, scheme) : BB_EINTERNAL;
-
-	BB_TRY(status, status, out);
-	BB_TRY(status, bb_engine_measure(&k->engine), out);
-	for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)
-		if (r->of == scheme->of)
-			BB_TRY(status, equality_deliver(c, r), out);
-	/* Memory is released once no rank reads it any more. */
-	BB_TRY(status, bb_driver_barrier(k->engine.driver), out);
-	bb_engine_release(&k->engine, c->mine.memory);
-out:
-	bb_kernel_clear(k);
-	return status;
-}
-
-bb_status bb_tensor_equality(struct bb_kernel *kernel)
+bb_status bb_tensor_equality(struct bb_kernel *k)
 {
 	bb_status status = BB_OK;
 
-	for (const struct bb_tensor_scheme *s = bb_tensor_schemes; s->part && status == BB_OK; s++)
+	for (const struct bb_tensor_scheme *s = bb_tensor_schemes; s->part && status == BB_OK;
+	     s++) {
+		struct check *c;
+
 		/* On one rank the rows are not split. */
-		if (s->mode != BB_TENSOR_ROWS || kernel->engine.run->world.nranks > 1)
-			status = check_scheme(kernel, s);
+		if (s->mode == BB_TENSOR_ROWS && k->engine.run->world.nranks == 1)
+			continue;
+		c = bb_variant_new(k, sizeof(*c));
+		BB_TRY(status, c ? check_open(c, s) : BB_EINTERNAL, out);
+		BB_TRY(status, bb_engine_measure(&k->engine), out);
+		for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)
+			if (r->of == s->of)
+				BB_TRY(status, equality_deliver(c, r), out);
+		/* Memory is released once no rank reads it any more. */
+		BB_TRY(status, bb_driver_barrier(k->engine.driver), out);
+		bb_engine_release(&k->engine, c->mine.memory);
+		bb_kernel_clear(k);
+	}
+out:
+	bb_kernel_clear(k);
 	return status;
 }

@@ -151,15 +151,6 @@ static double score(const struct attention *a, size_t query, size_t key)
 	return dot(a->q + query, a->k + key, a->width) / sqrt((double)a->width);
 }
 
-/* Adds to the gradients that of P, the weight of KEY for QUERY, and of its score. */
-static void add_gradients(const struct attention *a, size_t query, size_t key, double p,
-			  double score_gradient)
-{
-	add_times(a->dq + query, score_gradient, a->k + key, a->width);
-	add_times(a->dk + key, score_gradient, a->q + query, a->width);
-	add_times(a->dv + key, p, a->dout + query, a->width);
-}
-
 /* OUT = softmax(Q K^T / sqrt(width)) V of each head. */
 static void attend(const struct attention *a)
 {
@@ -245,9 +236,11 @@ static void attend_back(const struct attention *a, bool first)
 							 : exp(score(a, me, other) - a->most[at]) /
 								   a->sum[at];
 				const double d = dot(a->dout + me, a->v + other, a->width) - mean;
+				const double along = scale * grid_round(a->grid, p * d, CORE_BITS);
 
-				add_gradients(a, me, other, p,
-					      scale * grid_round(a->grid, p * d, CORE_BITS));
+				add_times(a->dq + me, along, a->k + other, a->width);
+				add_times(a->dk + other, along, a->q + me, a->width);
+				add_times(a->dv + other, p, a->dout + me, a->width);
 			}
 		}
 	for (int m = 0; m < 3; m++)

@@ -22,41 +22,17 @@ const struct bb_option bb_tensor_rows[] = BB_OPTION_ROWS(BB_TENSOR_OPTIONS);
 /* ---- the layer ------------------------------------------------------------------------------- */
 
 /*
- * Divides the FLOPs of the model's first layer into those of the core, which has no weights, of the
- * matrices of attention, by their sizes, and of the MLP, the rest. Each takes as long as --flops or
- * --layer-time say, where the backward pass of matrices has twice as many as the forward pass.
+ * The size of the model's first layer. Its FLOPs are divided into those of the core, which has no
+ * weights, of the matrices of attention, by their sizes, and of the MLP, the rest. Each takes as
+ * long as --flops or --layer-time say, where the backward pass of matrices has twice as many as the
+ * forward pass.
  */
-static void divide_flops(const struct bb_tensor_run *t, struct bb_tensor_size *s)
-{
-	const struct bb_tensor_options *a = &t->options;
-	const double each = 2.0 * (double)s->tokens; /* FLOPs of an element of a matrix */
-	double matrices = 0;
-
-	for (size_t i = 0; i < t->model.nworks; i++) {
-		const struct bb_work *w = &t->model.works[i];
-
-		if (w->layer != 0)
-			continue;
-		if (w->core != BB_CORE_NONE) {
-			s->core += w->forward * (double)a->batch;
-			s->core_back += w->input * (double)a->batch;
-		} else {
-			matrices += w->forward * (double)a->batch;
-		}
-	}
-	s->project = each * (double)(s->hidden * (s->queries + 2 * s->keys));
-	s->output = each * (double)(s->queries * s->hidden);
-	s->mlp = matrices - s->project - s->output;
-	s->seconds = a->flops > 0
-			     ? 1 / a->flops
-			     : 1e-9 * (double)a->layer_ns / (3 * matrices + s->core + s->core_back);
-}
-
 static bb_status tensor_apply_model(struct bb_tensor_run *t, struct bb_error *error)
 {
 	const struct bb_tensor_options *a = &t->options;
 	const struct bb_hyper *h = &t->model.hyper;
 	struct bb_tensor_size *s = &t->size;
+	double matrices = 0;
 
 	if (h->heads == 0 || h->seq == 0)
 		return bb_fail(error, BB_EUSAGE,
@@ -86,7 +62,24 @@ static bb_status tensor_apply_model(struct bb_tensor_run *t, struct bb_error *er
 			       "split; give a decoder with separate heads",
 			       a->model_text);
 	bb_attention_apply(&t->model, (enum bb_attention)a->attention);
-	divide_flops(t, s);
+	for (size_t i = 0; i < t->model.nworks; i++) {
+		const struct bb_work *w = &t->model.works[i];
+
+		if (w->layer != 0)
+			continue;
+		if (w->core != BB_CORE_NONE) {
+			s->core += w->forward * (double)a->batch;
+			s->core_back += w->input * (double)a->batch;
+		} else {
+			matrices += w->forward * (double)a->batch;
+		}
+	}
+	s->project = 2.0 * (double)s->tokens * (double)(s->hidden * (s->queries + 2 * s->keys));
+	s->output = 2.0 * (double)s->tokens * (double)(s->queries * s->hidden);
+	s->mlp = matrices - s->project - s->output;
+	s->seconds = a->flops > 0
+			     ? 1 / a->flops
+			     : 1e-9 * (double)a->layer_ns / (3 * matrices + s->core + s->core_back);
 	return BB_OK;
 }
 
@@ -181,34 +174,14 @@ static bb_status tensor_write(struct bb_variant *variant, struct bb_trial *trial
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-/* Ring attention keeps no scores: without FlashAttention its blocks are recomputed, as by selective
-   recomputation. Gated MLPs are not counted, as the small matrices have no gates. */
-static void describe_memory(const struct bb_tensor_run *t, const struct bb_tensor_scheme *scheme,
-			    struct bb_tensor_record *r)
-{
-	const bool gated = t->model.gated;
-	struct bb_layer layer = bb_layer_of_model(&t->model, false, (uint64_t)t->options.batch,
-						  (unsigned)bb_dtype_size(t->options.dtype));
-
-	if (scheme->of != BB_TENSOR_LAYER)
-		return;
-	layer.eager = !t->size.flash;
-	r->kept_unsplit_bytes = (int64_t)bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
-	layer.tp = (uint64_t)r->nranks;
-	layer.sequence_parallel = scheme->mode != BB_TENSOR_SPLIT;
-	r->kept_formula_bytes = (int64_t)bb_layer_kept(
-		&layer, scheme->mode == BB_TENSOR_RING && layer.eager ? BB_RECOMPUTE_SELECTIVE
-								      : BB_RECOMPUTE_NONE);
-	if (!gated)
-		r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &t->size, layer.tp, true);
-}
-
 static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 {
 	struct bb_tensor_record *r = record;
 	const struct bb_tensor_run *t = k->engine.run->own;
 	const struct bb_taped *taped = &k->variants[i * BB_HALVES]->taped;
 	const struct bb_tensor_scheme *scheme = t->options.schemes[i];
+	struct bb_layer layer = bb_layer_of_model(&t->model, false, (uint64_t)t->options.batch,
+						  (unsigned)bb_dtype_size(t->options.dtype));
 	bool computes = false; /* and may so hide communication */
 	size_t calls;
 
@@ -226,31 +199,27 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 	r->calls = (int64_t)calls;
 	r->formula_bytes =
 		(double)r->layers * bb_tensor_wire_formula(scheme, &t->size, (int)r->nranks);
-	describe_memory(t, scheme, r);
+	if (scheme->of == BB_TENSOR_LAYER) {
+		layer.eager = !t->size.flash;
+		r->kept_unsplit_bytes = (int64_t)bb_layer_kept(&layer, BB_RECOMPUTE_NONE);
+		layer.tp = (uint64_t)r->nranks;
+		layer.sequence_parallel = scheme->mode != BB_TENSOR_SPLIT;
+		/* Ring attention keeps no scores: without FlashAttention its blocks are recomputed,
+		   as by selective recomputation. */
+		r->kept_formula_bytes =
+			(int64_t)bb_layer_kept(&layer, scheme->mode == BB_TENSOR_RING && layer.eager
+							       ? BB_RECOMPUTE_SELECTIVE
+							       : BB_RECOMPUTE_NONE);
+		/* The small matrices have no gates, so that gated MLPs are not counted. */
+		if (!t->model.gated)
+			r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &t->size, layer.tp, true);
+	}
 	for (size_t j = 0; j < taped->tapes->n; j++)
 		computes |= taped->tapes->list[j].act == BB_ACT_COMPUTE &&
 			    taped->tapes->list[j].seconds > 0;
 	BB_HALVES_SET(r, k, i, computes);
 	if (calls == 0)
 		r->hidden = NAN;
-}
-
-/* The best scheme to split PART, by the time of a step. */
-static void add_best(const struct bb_kernel *k, const char *part, struct bb_strbuf *out)
-{
-	const struct bb_tensor_options *a = k->engine.run->own;
-	char subject[BB_CANDIDATE_TEXT];
-	struct bb_best best = {.choice = {.subject = subject,
-					  .noise = bb_estimate_noise(k->engine.run),
-					  .unit = " per step"}};
-
-	snprintf(subject, sizeof(subject), "scheme to split the %s", part);
-	for (size_t i = 0; i < a->nschemes; i++)
-		if (!bb_kernel_refusal(k, i) && strcmp(a->schemes[i]->part, part) == 0)
-			bb_best_add(&best,
-				    bb_best_steps(bb_kernel_trial(k, i, BB_HALF_STEP), 1, NULL),
-				    "%s", a->schemes[i]->name);
-	bb_best_recommend(&best, out);
 }
 
 static void tensor_skip(const struct bb_kernel *k, size_t i, struct bb_skip_record *r)
@@ -271,9 +240,25 @@ static bb_status tensor_deliver(struct bb_kernel *k)
 
 	if (status != BB_OK)
 		return status;
-	for (size_t i = 0; i < a->nschemes; i++)
-		if (i == 0 || strcmp(a->schemes[i]->part, a->schemes[i - 1]->part) != 0)
-			add_best(k, a->schemes[i]->part, &out);
+	/* The best scheme of each part, by the time of a step. */
+	for (size_t i = 0; i < a->nschemes; i++) {
+		const char *part = a->schemes[i]->part;
+		char subject[BB_CANDIDATE_TEXT];
+		struct bb_best best = {.choice = {.subject = subject,
+						  .noise = bb_estimate_noise(k->engine.run),
+						  .unit = " per step"}};
+
+		if (i > 0 && strcmp(part, a->schemes[i - 1]->part) == 0)
+			continue;
+		snprintf(subject, sizeof(subject), "scheme to split the %s", part);
+		for (size_t n = 0; n < a->nschemes; n++)
+			if (!bb_kernel_refusal(k, n) && strcmp(a->schemes[n]->part, part) == 0)
+				bb_best_add(
+					&best,
+					bb_best_steps(bb_kernel_trial(k, n, BB_HALF_STEP), 1, NULL),
+					"%s", a->schemes[n]->name);
+		bb_best_recommend(&best, &out);
+	}
 	return bb_engine_answer(&k->engine, &out);
 }
 
