@@ -198,30 +198,6 @@ static size_t add_sizes(struct dp_sweep *s, size_t n, const struct bb_strategy_s
 	}
 }
 
-/* The settings, in the order of the rows. Returns their number. */
-static size_t dp_list_settings(struct dp_sweep *s, struct bb_strategy_setting base)
-{
-	const struct bb_dp_options *a = &s->dp->options;
-	size_t n = 0;
-
-	for (size_t i = 0; i < a->strategies.n; i++) {
-		const struct bb_strategy *strategy = bb_strategies[a->strategies.list[i]];
-		const bool pairs = strategy->servers && strategy->synchronous;
-
-		base.strategy = strategy;
-		base.colocated = false;
-		for (size_t k = 0; k < (strategy->servers ? a->servers.n : 1); k++) {
-			base.servers = strategy->servers ? a->servers.list[k] : 1;
-			if (!pairs || a->colocated != BB_COLOCATED_ON)
-				n = add_sizes(s, n, &base);
-		}
-		base.colocated = true;
-		if (pairs && a->colocated != BB_COLOCATED_OFF)
-			n = add_sizes(s, n, &base);
-	}
-	return n;
-}
-
 static bb_status dp_open(struct bb_engine *engine)
 {
 	struct dp_sweep *s = (struct dp_sweep *)engine;
@@ -230,7 +206,7 @@ static bb_status dp_open(struct bb_engine *engine)
 	const struct bb_dp_options *a = &dp->options;
 	const struct bb_model *m = &dp->replica.model;
 	const bool trains = a->train_given;
-	const struct bb_strategy_setting base = {
+	struct bb_strategy_setting base = {
 		.nranks = engine->run->world.nranks,
 		.elements = trains ? BB_TRAIN_ELEMENTS : (size_t)m->parameters,
 		.dtype = trains ? BB_DOUBLE : a->dtype,
@@ -257,7 +233,22 @@ static bb_status dp_open(struct bb_engine *engine)
 	s->settings = bb_kernel_keep(&s->kernel, n, sizeof(*s->settings));
 	if (!s->settings)
 		return BB_EINTERNAL;
-	n = dp_list_settings(s, base);
+	n = 0;
+	for (size_t i = 0; i < a->strategies.n; i++) {
+		const struct bb_strategy *strategy = bb_strategies[a->strategies.list[i]];
+		const bool pairs = strategy->servers && strategy->synchronous;
+
+		base.strategy = strategy;
+		base.colocated = false;
+		for (size_t k = 0; k < (strategy->servers ? a->servers.n : 1); k++) {
+			base.servers = strategy->servers ? a->servers.list[k] : 1;
+			if (!pairs || a->colocated != BB_COLOCATED_ON)
+				n = add_sizes(s, n, &base);
+		}
+		base.colocated = true;
+		if (pairs && a->colocated != BB_COLOCATED_OFF)
+			n = add_sizes(s, n, &base);
+	}
 	s->rows = bb_kernel_keep(&s->kernel, n, sizeof(*s->rows));
 	if (!s->rows)
 		return BB_EINTERNAL;
@@ -286,32 +277,14 @@ static bool sends_as_schedule(const struct bb_dp_variant *v)
 	return bb_algorithm_find(&bb_all_reduce, own) != NULL;
 }
 
-/* The step over the links alone, whatever the backend. */
-static void row_predict(struct bb_dp_record *r, const struct bb_dp_variant *v)
-{
-	const struct bb_link_model *links = &dp_sweep_of(v)->links;
-	struct bb_error cause = {.text = ""};
-	double end;
-
-	if (links->rate == 0)
-		return;
-	r->formula = dp_formula(dp_sweep_of(v), v->setting.strategy);
-	if (bb_timeline_program(links, &v->variant.taped.program, NULL, &end, &cause) != BB_OK)
-		return;
-	r->predicted_us = 1e6 * end / (double)r->program_steps;
-	r->error_percent = 100 * (r->predicted_us - r->step_us) / r->step_us;
-	/* Without the rest of rounding, which has a sign. */
-	if (fabs(r->error_percent) < 1e-9)
-		r->error_percent = 0;
-}
-
 static void row_time(struct bb_dp_record *r, const struct bb_dp_variant *v)
 {
 	const struct bb_dp *dp = dp_sweep_of(v)->dp;
 	const struct bb_link_model *links = &dp_sweep_of(v)->links;
 	const struct bb_trial *trial = bb_variant_trial(&v->variant);
 	const double batches_us = 1e6 * v->setting.compute_s * (double)v->setting.batches;
-	double all = 0, sum = 0;
+	struct bb_error cause = {.text = ""};
+	double all = 0, sum = 0, end;
 
 	BB_FIT_SET(r, &dp->replica.fit);
 	r->batch_us = 1e6 * v->setting.compute_s;
@@ -324,7 +297,17 @@ static void row_time(struct bb_dp_record *r, const struct bb_dp_variant *v)
 	r->efficiency = r->speedup / (double)r->nranks;
 	if (links->port && r->wire_bytes != BB_ABSENT)
 		r->port_busy = (double)r->wire_bytes / links->rate / (1e-6 * r->step_us);
-	row_predict(r, v);
+	if (links->rate > 0)
+		r->formula = dp_formula(dp_sweep_of(v), v->setting.strategy);
+	/* The step over the links alone, whatever the backend. */
+	if (links->rate > 0 &&
+	    bb_timeline_program(links, &v->variant.taped.program, NULL, &end, &cause) == BB_OK) {
+		r->predicted_us = 1e6 * end / (double)r->program_steps;
+		r->error_percent = 100 * (r->predicted_us - r->step_us) / r->step_us;
+		/* Without the rest of rounding, which has a sign. */
+		if (fabs(r->error_percent) < 1e-9)
+			r->error_percent = 0;
+	}
 	for (int age = 0; age < BB_STALENESS_MOST; age++) {
 		all += v->staleness[age];
 		sum += v->staleness[age] * age;
@@ -394,29 +377,11 @@ static void dp_skip(const struct bb_kernel *k, size_t setting, struct bb_skip_re
 	skip->algorithm = strategy->reduces ? s->dp->options.algo_text : NULL;
 }
 
-/* ---- notes ----------------------------------------------------------------------------------- */
-
-static void add_formulas(const struct dp_sweep *s, struct bb_strbuf *out)
-{
-	if (s->links.rate == 0) {
-		bb_strbuf_add(out, "# Formulas need --link RATE,LATENCY[,port]\n");
-		return;
-	}
-	bb_strbuf_add(
-		out, "# Formulas: C batches, M gradients, B rate, L latency, n ranks, k servers\n");
-	for (size_t i = 0; i < s->dp->options.strategies.n; i++) {
-		const struct bb_strategy *strategy =
-			bb_strategies[s->dp->options.strategies.list[i]];
-
-		bb_strbuf_addf(out, "#   %-9s %s\n", strategy->name, dp_formula(s, strategy));
-	}
-}
-
-/* ---- the best -------------------------------------------------------------------------------- */
+/* ---- notes and the best ---------------------------------------------------------------------- */
 
 /* OWN of a candidate is its record. */
-static void way_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
-		      struct bb_strbuf *out)
+static void strategy_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
+			   struct bb_strbuf *out)
 {
 	const struct bb_dp_record *a = ahead->own, *b = behind->own;
 	char text[BB_UNIT_TEXT];
@@ -436,7 +401,7 @@ static void add_best(const struct dp_sweep *s, struct bb_strbuf *out)
 	struct bb_best best = {.choice = {.subject = "strategy to reduce gradients",
 					  .noise = bb_estimate_noise(s->kernel.engine.run),
 					  .unit = " per batch",
-					  .cause = way_cause}};
+					  .cause = strategy_cause}};
 
 	for (size_t i = 0; i < s->kernel.nvariants; i++) {
 		const struct bb_strategy_setting *setting = &s->settings[i];
@@ -461,16 +426,25 @@ static void add_best(const struct dp_sweep *s, struct bb_strbuf *out)
 
 static bb_status deliver_notes(struct dp_sweep *s)
 {
+	const struct bb_dp_options *a = &s->dp->options;
 	struct bb_strbuf out = {0};
 	size_t answer;
 
-	if (!s->dp->options.train_given)
-		add_formulas(s, &out);
-	else
+	if (a->train_given)
 		bb_strbuf_add(
 			&out,
 			"# average and ps_async differ from one rank by design; see apart and "
 			"loss\n");
+	else if (s->links.rate == 0)
+		bb_strbuf_add(&out, "# Formulas need --link RATE,LATENCY[,port]\n");
+	else
+		bb_strbuf_add(&out, "# Formulas: C batches, M gradients, B rate, L latency, n "
+				    "ranks, k servers\n");
+	for (size_t i = 0; i < a->strategies.n && !a->train_given && s->links.rate > 0; i++) {
+		const struct bb_strategy *strategy = bb_strategies[a->strategies.list[i]];
+
+		bb_strbuf_addf(&out, "#   %-9s %s\n", strategy->name, dp_formula(s, strategy));
+	}
 	for (size_t i = 0; i < s->kernel.nvariants; i++) {
 		const struct bb_dp_record *r = &s->rows[i];
 
@@ -494,7 +468,7 @@ static bb_status deliver_notes(struct dp_sweep *s)
 				       100 * r->port_busy);
 	}
 	answer = out.length;
-	if (!s->dp->options.train_given)
+	if (!a->train_given)
 		add_best(s, &out);
 	bb_run_answer(s->kernel.engine.run, &out, answer);
 	return bb_engine_comment_lines(&s->kernel.engine, &out);

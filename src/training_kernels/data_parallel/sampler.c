@@ -69,13 +69,19 @@ bb_status bb_sampler_coverage(const struct bb_sampler *s, const size_t *order,
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void sampler_add_ranks(const struct bb_sampler *s, const size_t *order,
-			      struct bb_strbuf *out)
+/* Append an epoch in which the samples have ORDER. */
+static bb_status sampler_add_epoch(const struct bb_sampler *s, uint64_t epoch, const size_t *order,
+				   struct bb_strbuf *out, struct bb_error *error)
 {
 	const size_t length = bb_sampler_length(s), n = (size_t)s->nranks;
 	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
 	struct bb_strbuf samples = {0};
+	struct bb_coverage c;
+	const bb_status status = bb_sampler_coverage(s, order, &c, error);
 
+	if (status != BB_OK)
+		return status;
+	bb_strbuf_addf(out, "#\n# Epoch %llu\n", (unsigned long long)epoch);
 	bb_table_column(&t, "rank", "", 5);
 	bb_table_column(&t, "length", "", 0);
 	bb_table_column(&t, "samples", "", -1);
@@ -90,24 +96,11 @@ static void sampler_add_ranks(const struct bb_sampler *s, const size_t *order,
 	out->failed |= samples.failed;
 	bb_strbuf_free(&samples);
 	bb_table_free(&t);
-}
-
-/* Append an epoch in which the samples have ORDER. */
-static bb_status sampler_add_epoch(const struct bb_sampler *s, uint64_t epoch, const size_t *order,
-				   struct bb_strbuf *out, struct bb_error *error)
-{
-	struct bb_coverage c;
-	const bb_status status = bb_sampler_coverage(s, order, &c, error);
-
-	if (status != BB_OK)
-		return status;
-	bb_strbuf_addf(out, "#\n# Epoch %llu\n", (unsigned long long)epoch);
-	sampler_add_ranks(s, order, out);
 	bb_strbuf_addf(out,
 		       "# %zu places; %zu of %zu samples are in them, %zu are left out; %zu places "
 		       "repeat a sample; %zu samples are on several ranks\n",
-		       bb_sampler_length(s) * (size_t)s->nranks, c.covered, s->samples,
-		       s->samples - c.covered, c.repeated, c.overlaps);
+		       length * n, c.covered, s->samples, s->samples - c.covered, c.repeated,
+		       c.overlaps);
 	return BB_OK;
 }
 

@@ -44,55 +44,35 @@ void bb_train_begin(double *values, uint64_t seed)
 	values[LOSS] = 0;
 }
 
-/* The inputs of a sample; returns its target, which follows from them. */
-static double train_sample(uint64_t seed, size_t number, double input[BB_TRAIN_INPUTS])
-{
-	for (int i = 0; i < BB_TRAIN_INPUTS; i++)
-		input[i] =
-			(double)(train_draw(seed, number * BB_TRAIN_INPUTS + (uint64_t)i) % 3) - 1;
-	return input[0] * input[1] + 0.5 * input[2] - 0.25 * input[3];
-}
-
-static double train_forward(const double *values, const double *input,
-			    double hidden[BB_TRAIN_HIDDEN])
-{
-	double output = values[BIAS2];
-
-	for (int h = 0; h < BB_TRAIN_HIDDEN; h++) {
-		double sum = values[BIASES1 + h];
-
-		for (int i = 0; i < BB_TRAIN_INPUTS; i++)
-			sum += values[WEIGHTS1 + h * BB_TRAIN_INPUTS + i] * input[i];
-		hidden[h] = sum > 0 ? sum : 0;
-		output += values[WEIGHTS2 + h] * hidden[h];
-	}
-	return output;
-}
-
-/* The objective is half the square of the error, whose derivative is the error. */
-static void train_backward(const double *values, const double *input, const double *hidden,
-			   double error, double *gradient)
-{
-	gradient[LOSS] += error * error;
-	gradient[BIAS2] += error;
-	for (int h = 0; h < BB_TRAIN_HIDDEN; h++) {
-		const double through = hidden[h] > 0 ? error * values[WEIGHTS2 + h] : 0;
-
-		gradient[WEIGHTS2 + h] += error * hidden[h];
-		gradient[BIASES1 + h] += through;
-		for (int i = 0; i < BB_TRAIN_INPUTS; i++)
-			gradient[WEIGHTS1 + h * BB_TRAIN_INPUTS + i] += through * input[i];
-	}
-}
-
 void bb_train_add(const double *values, uint64_t seed, size_t first, size_t count, double *gradient)
 {
 	for (size_t k = first; k < first + count; k++) {
 		double input[BB_TRAIN_INPUTS], hidden[BB_TRAIN_HIDDEN];
-		const double target = train_sample(seed, k, input);
-		const double error = train_forward(values, input, hidden) - target;
+		double output = values[BIAS2], error;
 
-		train_backward(values, input, hidden, error, gradient);
+		for (size_t i = 0; i < BB_TRAIN_INPUTS; i++)
+			input[i] = (double)(train_draw(seed, k * BB_TRAIN_INPUTS + i) % 3) - 1;
+		for (int h = 0; h < BB_TRAIN_HIDDEN; h++) {
+			double sum = values[BIASES1 + h];
+
+			for (int i = 0; i < BB_TRAIN_INPUTS; i++)
+				sum += values[WEIGHTS1 + h * BB_TRAIN_INPUTS + i] * input[i];
+			hidden[h] = sum > 0 ? sum : 0;
+			output += values[WEIGHTS2 + h] * hidden[h];
+		}
+		/* The target follows from the inputs. The objective is half the square of the
+		   error, whose derivative is the error. */
+		error = output - (input[0] * input[1] + 0.5 * input[2] - 0.25 * input[3]);
+		gradient[LOSS] += error * error;
+		gradient[BIAS2] += error;
+		for (int h = 0; h < BB_TRAIN_HIDDEN; h++) {
+			const double through = hidden[h] > 0 ? error * values[WEIGHTS2 + h] : 0;
+
+			gradient[WEIGHTS2 + h] += error * hidden[h];
+			gradient[BIASES1 + h] += through;
+			for (int i = 0; i < BB_TRAIN_INPUTS; i++)
+				gradient[WEIGHTS1 + h * BB_TRAIN_INPUTS + i] += through * input[i];
+		}
 	}
 }
 
@@ -157,75 +137,56 @@ static struct range summed_range(const struct bb_trainee *p)
 
 /* ---- computations ---------------------------------------------------------------------------- */
 
-static void compute_batch(struct bb_trainee *p, size_t batch)
-{
-	const struct bb_strategy_setting *s = p->setting;
-	const int worker = bb_strategy_worker(s, p->rank), workers = bb_strategy_workers(s);
-	const size_t first = bb_part_start(p->samples, workers, worker);
-	const size_t share = bb_part_count(p->samples, workers, worker);
-
-	if (batch == 0)
-		memset(p->gradient, 0, p->room * sizeof(*p->gradient));
-	bb_train_add(p->values, p->seed, first + bb_part_start(share, (int)s->batches, (int)batch),
-		     bb_part_count(share, (int)s->batches, (int)batch), p->gradient);
-}
-
-/* Adds the gradient of WORKER, or the server's own, to the sum. */
-static void add_gradient(struct bb_trainee *p, size_t worker)
-{
-	const struct bb_strategy_setting *s = p->setting;
-	const struct range mine = summed_range(p);
-	const double *from = &p->gathered[worker * p->room];
-	double *to = p->sum + mine.first;
-
-	if (s->strategy->servers) {
-		const bool own = s->colocated && worker == (size_t)p->rank;
-
-		from = own ? p->gradient + mine.first : p->inbox;
-		if (p->added++ % (size_t)bb_strategy_workers(s) == 0)
-			memset(to, 0, mine.count * sizeof(*to));
-	}
-	for (size_t i = 0; i < mine.count; i++)
-		to[i] += from[i];
-}
-
-/* Updates the parameters that this rank sums or, of a worker or server, those of PART. */
-static void update_parameters(struct bb_trainee *p, size_t part)
-{
-	const struct bb_strategy_setting *s = p->setting;
-	const bool servers = s->strategy->servers;
-	const bool receives = servers && !(part == (size_t)p->rank && (s->colocated || s->updates));
-	const struct range r = servers ? part_range(p, part) : summed_range(p);
-	const double *sum = (receives ? p->gradient : p->sum) + r.first;
-	double samples = (double)p->samples;
-
-	if (s->strategy == &bb_strategy_average) {
-		samples = (double)bb_part_count(p->samples, s->active, p->rank);
-	} else if (!s->strategy->synchronous) { /* by the gradient of one worker */
-		sum = p->inbox;
-		samples /= bb_strategy_workers(s);
-	}
-	bb_train_update(p->values, r.first, r.count, sum, samples);
-}
-
-static void train_compute(void *own, int rank, const struct bb_operation *operation)
+static void train_compute(void *own, int rank, const struct bb_operation *o)
 {
 	struct bb_trainee *p = ((struct bb_dp_variant *)own)->trainee;
+	const struct bb_strategy_setting *s = p->setting;
+	const bool servers = s->strategy->servers;
+	const bool mine = o->item == (size_t)p->rank; /* the worker, or the server's part */
+	const int worker = bb_strategy_worker(s, p->rank), workers = bb_strategy_workers(s);
+	const int batches = (int)s->batches, batch = (int)o->item;
+	struct range r = summed_range(p);
+	double *sum = p->sum + r.first, samples = (double)p->samples;
+	const double *from;
+	size_t share;
 
-	switch ((enum bb_strategy_work)operation->work) {
+	switch ((enum bb_strategy_work)o->work) {
 	case BB_STRATEGY_COMPUTE:
-		compute_batch(p, operation->item);
+		if (batch == 0)
+			memset(p->gradient, 0, p->room * sizeof(*p->gradient));
+		share = bb_part_count(p->samples, workers, worker);
+		bb_train_add(p->values, p->seed,
+			     bb_part_start(p->samples, workers, worker) +
+				     bb_part_start(share, batches, batch),
+			     bb_part_count(share, batches, batch), p->gradient);
 		break;
-	case BB_STRATEGY_ADD:
-		add_gradient(p, operation->item);
+	case BB_STRATEGY_ADD: /* the gradient of a worker, or the server's own */
+		from = !servers               ? &p->gathered[o->item * p->room]
+		       : s->colocated && mine ? p->gradient + r.first
+					      : p->inbox;
+		if (servers && p->added++ % (size_t)workers == 0)
+			memset(sum, 0, r.count * sizeof(*sum));
+		for (size_t i = 0; i < r.count; i++)
+			sum[i] += from[i];
 		break;
-	case BB_STRATEGY_UPDATE:
-		update_parameters(p, operation->item);
+	case BB_STRATEGY_UPDATE: /* of what this rank sums or, of a worker or server, of a part */
+		if (servers) {
+			r = part_range(p, o->item);
+			sum = (mine && (s->colocated || s->updates) ? p->sum : p->gradient) +
+			      r.first;
+		}
+		if (s->strategy == &bb_strategy_average) {
+			samples = (double)bb_part_count(p->samples, s->active, p->rank);
+		} else if (!s->strategy->synchronous) { /* by the gradient of one worker */
+			sum = p->inbox;
+			samples /= workers;
+		}
+		bb_train_update(p->values, r.first, r.count, sum, samples);
 		break;
 	default:
 		for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
-			p->values[i] = bb_train_round(p->values[i] / p->setting->active);
-		p->values[BB_TRAIN_PARAMETERS] /= p->setting->active;
+			p->values[i] = bb_train_round(p->values[i] / s->active);
+		p->values[BB_TRAIN_PARAMETERS] /= s->active;
 	}
 }
 
@@ -262,15 +223,25 @@ static uint64_t differences(const double *a, const double *b, size_t n)
 	return wrong;
 }
 
-/* Compares with one rank that trains alone with all samples. Returns the numbers that differ, and
-   sets *LOSS and *APART, unless this rank has no parameters. */
-static uint64_t train_compare(const struct bb_trainee *p, double *loss, double *apart)
+bb_status bb_dp_train_compare(struct bb_dp_variant *v)
 {
-	const struct bb_strategy_setting *s = p->setting;
-	double values[BB_TRAIN_ELEMENTS], sum[BB_TRAIN_ELEMENTS];
+	struct bb_engine *e = &v->variant.kernel->engine;
+	const struct bb_strategy_setting *s = &v->setting;
+	const struct bb_trainee *p = v->trainee;
 	const struct range mine = summed_range(p);
+	/* A worker of a root has the parameters of the step before, a server a part of them. */
+	const bool whole =
+		s->strategy == &bb_strategy_dp ? p->rank == 0 : bb_strategy_worker(s, p->rank) >= 0;
+	double values[BB_TRAIN_ELEMENTS], sum[BB_TRAIN_ELEMENTS];
+	double most[2] = {0, 0}; /* loss, apart */
 	uint64_t wrong;
+	bb_status status;
 
+	BB_TRY(status, bb_engine_corrupt(e, p->values), out);
+	/* A server may have nothing else. */
+	if (s->strategy->servers)
+		BB_TRY(status, bb_engine_corrupt(e, p->sum + mine.first), out);
+	/* One rank trains alone with all samples. */
 	bb_train_begin(values, p->seed);
 	for (int64_t k = 0; k < p->steps; k++) {
 		memset(sum, 0, sizeof(sum));
@@ -278,36 +249,19 @@ static uint64_t train_compare(const struct bb_trainee *p, double *loss, double *
 		bb_train_update(values, 0, BB_TRAIN_ELEMENTS, sum, (double)p->samples);
 	}
 	wrong = differences(p->sum + mine.first, sum + mine.first, mine.count);
-	/* A worker of a root has the parameters of the step before, a server a part of them. */
-	if (s->strategy == &bb_strategy_dp ? p->rank > 0 : bb_strategy_worker(s, p->rank) < 0)
-		return wrong;
-	memset(sum, 0, sizeof(sum));
-	bb_train_add(p->values, p->seed, 0, p->samples, sum);
-	*loss = sum[BB_TRAIN_PARAMETERS] / (double)p->samples;
-	for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
-		*apart = fmax(*apart, fabs(p->values[i] - values[i]));
-	return wrong + differences(p->values, values, BB_TRAIN_ELEMENTS);
-}
-
-bb_status bb_dp_train_compare(struct bb_dp_variant *v)
-{
-	struct bb_engine *e = &v->variant.kernel->engine;
-	const struct bb_strategy *strategy = v->setting.strategy;
-	const struct bb_trainee *p = v->trainee;
-	double most[2] = {0, 0}; /* loss, apart */
-	uint64_t wrong;
-	bb_status status;
-
-	BB_TRY(status, bb_engine_corrupt(e, p->values), out);
-	/* A server may have nothing else. */
-	if (strategy->servers)
-		BB_TRY(status, bb_engine_corrupt(e, p->sum + summed_range(p).first), out);
-	wrong = train_compare(p, &most[0], &most[1]);
+	if (whole) {
+		memset(sum, 0, sizeof(sum));
+		bb_train_add(p->values, p->seed, 0, p->samples, sum);
+		most[0] = sum[BB_TRAIN_PARAMETERS] / (double)p->samples;
+		for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
+			most[1] = fmax(most[1], fabs(p->values[i] - values[i]));
+		wrong += differences(p->values, values, BB_TRAIN_ELEMENTS);
+	}
 	BB_TRY(status, bb_engine_sum(e, &wrong, 1), out);
 	BB_TRY(status, bb_engine_slowest(e, most, 2), out);
 	v->loss = most[0];
 	v->apart = most[1];
-	if (strategy->synchronous)
+	if (s->strategy->synchronous)
 		e->trials[v->variant.trial].wrong = (int64_t)wrong;
 out:
 	return status;

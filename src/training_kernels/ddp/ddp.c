@@ -651,31 +651,6 @@ static const char *cap_words(const struct bb_ddp_cap *cap)
 	return cap->bytes == 1 ? "a bucket per tensor" : "one bucket";
 }
 
-static void add_best(const struct ddp_sweep *s, bool overlap, struct bb_strbuf *out)
-{
-	const struct bb_ddp_options *a = &s->ddp->options;
-	struct bb_best best = {
-		.choice = {.subject = overlap ? "buckets, overlap on" : "buckets, overlap off",
-			   .noise = bb_estimate_noise(s->kernel.engine.run),
-			   .unit = "",
-			   .cause = step_cause}};
-
-	for (size_t i = 0; i < s->kernel.settings; i++) {
-		const struct ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
-		const struct bb_ddp_cap *last = bb_ddp_last_same(s->ddp, v->cap);
-
-		/* "25M (ring)", "one bucket", "25M to 50M" */
-		if (v->variant.setting == i && v->step.overlap == overlap &&
-		    !bb_kernel_refusal(&s->kernel, i))
-			bb_best_add(&best, bb_best_steps(bb_variant_trial(&v->variant), 1, v),
-				    a->nalgorithms > 1 ? "%s%s%s (%s)" : "%s%s%s",
-				    cap_words(v->cap), last != v->cap ? " to " : "",
-				    last != v->cap ? cap_words(last) : "",
-				    a->algorithms[s->settings[i].algorithm]);
-	}
-	bb_best_recommend(&best, out);
-}
-
 static bb_status ddp_answer(struct ddp_sweep *s)
 {
 	const struct bb_ddp *ddp = s->ddp;
@@ -700,20 +675,45 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 				       cap->name, last->name, n, bb_plural((long long)n));
 	}
 	answer = out.length;
-	for (int overlap = 0; overlap < 2; overlap++)
-		add_best(s, overlap == 1, &out);
+	for (int overlap = 0; overlap < 2; overlap++) {
+		struct bb_best best = {.choice = {.subject = overlap ? "buckets, overlap on"
+								     : "buckets, overlap off",
+						  .noise = bb_estimate_noise(s->kernel.engine.run),
+						  .unit = "",
+						  .cause = step_cause}};
+
+		for (size_t i = 0; i < s->kernel.settings; i++) {
+			const struct ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
+			const struct bb_ddp_cap *last = bb_ddp_last_same(ddp, v->cap);
+
+			if (v->variant.setting != i || v->step.overlap != overlap ||
+			    bb_kernel_refusal(&s->kernel, i))
+				continue;
+			/* "25M (ring)", "one bucket", "25M to 50M" */
+			bb_best_add(&best, bb_best_steps(bb_variant_trial(&v->variant), 1, v),
+				    ddp->options.nalgorithms > 1 ? "%s%s%s (%s)" : "%s%s%s",
+				    cap_words(v->cap), last != v->cap ? " to " : "",
+				    last != v->cap ? cap_words(last) : "",
+				    ddp->options.algorithms[s->settings[i].algorithm]);
+		}
+		bb_best_recommend(&best, &out);
+	}
 	bb_run_answer(s->kernel.engine.run, &out, answer);
 	return bb_engine_comment_lines(&s->kernel.engine, &out);
 }
 
-/* --predict: model and buckets before the rows, with the reductions of the only algorithm. */
-static bb_status deliver_buckets(struct ddp_sweep *s)
+static bb_status ddp_deliver(struct bb_engine *engine)
 {
+	struct ddp_sweep *s = (struct ddp_sweep *)engine;
 	const struct bb_ddp *ddp = s->ddp;
 	const bool overlap = has_overlap(&ddp->options, true);
 	struct bb_ddp_reductions reductions[BB_OPTION_MOST + 3] = {{NULL, NULL, false}};
 	struct bb_strbuf out = {0};
+	bb_status status;
 
+	BB_TRY(status, ddp_settle(s), out);
+	/* --predict: model and buckets before the rows, with the reductions of the only
+	   algorithm. */
 	for (size_t i = 0; i < s->kernel.settings && ddp->options.nalgorithms == 1; i++) {
 		const struct ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
 
@@ -721,19 +721,11 @@ static bb_status deliver_buckets(struct ddp_sweep *s)
 			reductions[s->settings[i].cap - ddp->caps] =
 				(struct bb_ddp_reductions){v->start_s, v->end_s, overlap};
 	}
-	bb_ddp_add_model(ddp, &out);
-	bb_ddp_add_buckets(ddp, reductions, &out);
-	return bb_engine_comment_lines(&s->kernel.engine, &out);
-}
-
-static bb_status ddp_deliver(struct bb_engine *engine)
-{
-	struct ddp_sweep *s = (struct ddp_sweep *)engine;
-	bb_status status;
-
-	BB_TRY(status, ddp_settle(s), out);
-	if (s->ddp->options.predict)
-		BB_TRY(status, deliver_buckets(s), out);
+	if (ddp->options.predict) {
+		bb_ddp_add_model(ddp, &out);
+		bb_ddp_add_buckets(ddp, reductions, &out);
+		BB_TRY(status, bb_engine_comment_lines(engine, &out), out);
+	}
 	BB_TRY(status, bb_kernel_deliver(&s->kernel, &bb_record_ddp, ddp_describe, ddp_skip), out);
 	status = ddp_answer(s);
 out:
@@ -749,32 +741,13 @@ static const struct bb_experiment ddp_experiment = {
 
 /* ---- --predict without links or the time of computations ------------------------------------- */
 
-static void add_setting(const struct bb_run *run, const struct bb_ddp *ddp, int nranks,
-			struct bb_strbuf *out)
-{
-	const struct bb_ddp_options *a = &ddp->options;
-	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT], rate[BB_UNIT_TEXT];
-
-	bb_strbuf_addf(out, "# %d rank%s", nranks, bb_plural(nranks));
-	if (ddp->replica.batch_s > 0)
-		bb_strbuf_addf(out, ", each: forward %s, backward %s",
-			       bb_format_duration(forward, ddp->replica.forward_s),
-			       bb_format_duration(backward, ddp->replica.backward_s));
-	if (a->flops_given)
-		bb_strbuf_addf(out, " (batch %lld at %s)", (long long)a->batch,
-			       bb_format_count(rate, (uint64_t)a->flops));
-	if (a->accumulate > 1)
-		bb_strbuf_addf(out, ", %lld batches", (long long)a->accumulate);
-	if (run->options.link.text)
-		bb_strbuf_addf(out, "; links of %s%s", run->options.link.text,
-			       run->options.link.port ? "" : " per pair of ranks");
-	bb_strbuf_addf(out, "\n# DDP %s\n", ddp->replica.fit.text);
-}
-
 static bb_status ddp_show(struct bb_run *run, struct bb_strbuf *out)
 {
 	struct bb_ddp *ddp = run->own;
+	const struct bb_ddp_options *a = &ddp->options;
+	const struct bb_replica *replica = &ddp->replica;
 	const int nranks = bb_estimate_ranks(&run->options, &run->environment);
+	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT], rate[BB_UNIT_TEXT];
 	double *numbers = calloc(ddp->replica.model.ntensors, 3 * sizeof(*numbers));
 	struct bb_ddp_record r;
 	bb_status status = numbers ? BB_OK : bb_no_memory(&run->error, "the buckets");
@@ -784,7 +757,20 @@ static bb_status ddp_show(struct bb_run *run, struct bb_strbuf *out)
 	BB_TRY(status, bb_estimate_open(run, &bb_record_ddp, nranks, ddp->options.algo_text), out);
 	bb_strbuf_addf(out, "# busbench version %s\n", BB_VERSION);
 	bb_ddp_add_model(ddp, out);
-	add_setting(run, ddp, nranks, out);
+	bb_strbuf_addf(out, "# %d rank%s", nranks, bb_plural(nranks));
+	if (replica->batch_s > 0)
+		bb_strbuf_addf(out, ", each: forward %s, backward %s",
+			       bb_format_duration(forward, replica->forward_s),
+			       bb_format_duration(backward, replica->backward_s));
+	if (a->flops_given)
+		bb_strbuf_addf(out, " (batch %lld at %s)", (long long)a->batch,
+			       bb_format_count(rate, (uint64_t)a->flops));
+	if (a->accumulate > 1)
+		bb_strbuf_addf(out, ", %lld batches", (long long)a->accumulate);
+	if (run->options.link.text)
+		bb_strbuf_addf(out, "; links of %s%s", run->options.link.text,
+			       run->options.link.port ? "" : " per pair of ranks");
+	bb_strbuf_addf(out, "\n# DDP %s\n", replica->fit.text);
 	bb_ddp_add_buckets(ddp, NULL, out);
 	if (!links_are_known(&run->options))
 		bb_strbuf_add(out,

@@ -42,32 +42,6 @@ void bb_ddp_add_model(const struct bb_ddp *ddp, struct bb_strbuf *out)
 		bb_strbuf_add(out, " backward, of one sample\n");
 }
 
-static void add_caps(const struct bb_ddp *ddp, struct bb_strbuf *out)
-{
-	static const struct bb_table_head heads[] = {
-		{"cap", "", 9},           {"buckets", "", 8},  {"min", "(MiB)", 8},
-		{"mean", "(MiB)", 8},     {"max", "(MiB)", 8}, {"last", "(MiB)", 8},
-		{"tensors", "(mean)", 8}, {NULL, NULL, 0},
-	};
-	struct bb_text_table t = {.limit = bb_table_limit(stdout), .merges = 1};
-	const uint64_t first = ddp->options.first_cap;
-	char size[BB_UNIT_TEXT];
-
-	bb_strbuf_addf(out, "#\n# Buckets; the first is closed at %s\n",
-		       first ? bb_format_size(size, first) : "cap");
-	bb_table_columns(&t, heads, 1);
-	for (size_t i = 0; i < ddp->nrequested; i++) {
-		const struct bb_buckets *b = &ddp->caps[i].buckets;
-
-		bb_table_cellf(&t, "%s\t%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f", ddp->caps[i].name, b->n,
-			       (double)b->least * MIB, (double)b->bytes * MIB / (double)b->n,
-			       (double)b->most * MIB, (double)b->list[b->n - 1].bytes * MIB,
-			       (double)ddp->replica.model.ntensors / (double)b->n);
-	}
-	bb_table_print(&t, out);
-	bb_table_free(&t);
-}
-
 /* A line for the equal buckets FIRST to END - 1 of CAP. */
 static void add_bucket(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap, size_t first,
 		       size_t end, const struct bb_ddp_reductions *timed, struct bb_text_table *t)
@@ -127,7 +101,28 @@ static void add_list(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 void bb_ddp_add_buckets(const struct bb_ddp *ddp, const struct bb_ddp_reductions *reductions,
 			struct bb_strbuf *out)
 {
-	add_caps(ddp, out);
+	static const struct bb_table_head heads[] = {
+		{"cap", "", 9},           {"buckets", "", 8},  {"min", "(MiB)", 8},
+		{"mean", "(MiB)", 8},     {"max", "(MiB)", 8}, {"last", "(MiB)", 8},
+		{"tensors", "(mean)", 8}, {NULL, NULL, 0},
+	};
+	struct bb_text_table t = {.limit = bb_table_limit(stdout), .merges = 1};
+	const uint64_t first = ddp->options.first_cap;
+	char size[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "#\n# Buckets; the first is closed at %s\n",
+		       first ? bb_format_size(size, first) : "cap");
+	bb_table_columns(&t, heads, 1);
+	for (size_t i = 0; i < ddp->nrequested; i++) {
+		const struct bb_buckets *b = &ddp->caps[i].buckets;
+
+		bb_table_cellf(&t, "%s\t%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f", ddp->caps[i].name, b->n,
+			       (double)b->least * MIB, (double)b->bytes * MIB / (double)b->n,
+			       (double)b->most * MIB, (double)b->list[b->n - 1].bytes * MIB,
+			       (double)ddp->replica.model.ntensors / (double)b->n);
+	}
+	bb_table_print(&t, out);
+	bb_table_free(&t);
 	for (size_t i = 0; i < ddp->nrequested; i++)
 		if (ddp->caps[i].same == i)
 			add_list(ddp, &ddp->caps[i],
