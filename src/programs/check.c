@@ -116,29 +116,11 @@ static bb_status check_collective(struct rank_check *c)
 
 /* ---- messages ------------------------------------------------------------------------ */
 
-/* Receives posted together are consecutive in their queue, on one lane, from different peers. */
-static bb_status check_posted(struct rank_check *c, struct lane *lane)
-{
-	const struct bb_operation *o = c->operation;
-	struct use *use =
-		&c->posted[(size_t)o->lane * (size_t)c->whole->program->nranks + (size_t)o->peer];
-
-	if (!o->together)
-		lane->posted++;
-	else if (c->receives[o->queue] != o->lane)
-		return WRONG(c,
-			     "posted together with an operation that is not a receive of lane %d",
-			     o->lane);
-	else if (use->rank == c->rank && use->queue == lane->posted)
-		return WRONG(c, "posted together with another receive from rank %d", o->peer);
-	*use = (struct use){c->rank, lane->posted};
-	return BB_OK;
-}
-
 static bb_status check_receive(struct rank_check *c)
 {
 	const struct bb_operation *o = c->operation;
 	struct lane *lane = &c->lanes[o->lane];
+	struct use *use;
 
 	if (lane->receiver < 0)
 		lane->receiver = o->queue;
@@ -157,18 +139,45 @@ static bb_status check_receive(struct rank_check *c)
 	}
 	if (lane->any && lane->named)
 		return WRONG(c, "lane %d is received from any and from a named peer", o->lane);
-	return o->act == BB_ACT_RECV ? check_posted(c, lane) : BB_OK;
+	if (o->act == BB_ACT_RECV_ANY)
+		return BB_OK;
+	/* Receives posted together are consecutive in their queue, on one lane, from different
+	   peers. */
+	use = &c->posted[(size_t)o->lane * (size_t)c->whole->program->nranks + (size_t)o->peer];
+	if (!o->together)
+		lane->posted++;
+	else if (c->receives[o->queue] != o->lane)
+		return WRONG(c,
+			     "posted together with an operation that is not a receive of lane %d",
+			     o->lane);
+	else if (use->rank == c->rank && use->queue == lane->posted)
+		return WRONG(c, "posted together with another receive from rank %d", o->peer);
+	*use = (struct use){c->rank, lane->posted};
+	return BB_OK;
 }
 
-/* An answer needs a message that is known to have arrived. */
-static bb_status check_answer(struct rank_check *c)
+static bb_status check_send(struct rank_check *c)
 {
 	const struct bb_operation *o = c->operation;
 	const struct bb_program *p = c->whole->program;
+	struct lane *lane = &c->lanes[o->lane];
 	struct bb_operation answered;
+	struct use *use;
 
-	if (o->peer != BB_NO_PEER)
+	lane->two_senders |= lane->sender >= 0 && lane->sender != o->queue;
+	lane->sender = o->queue;
+	lane->answers |= o->peer == BB_NO_PEER;
+	if (lane->answers && lane->two_senders)
+		return WRONG(c, "lane %d has answers, but is sent on from two queues", o->lane);
+	if (o->peer != BB_NO_PEER) {
+		use = &c->peers[(size_t)o->lane * (size_t)p->nranks + (size_t)o->peer];
+		if (!uses_one(use, c->rank, o->queue))
+			return WRONG(c,
+				     "queue %d, but messages of lane %d to rank %d are on queue %d",
+				     o->queue, o->lane, o->peer, use->queue);
 		return BB_OK;
+	}
+	/* An answer needs a message that is known to have arrived. */
 	if (o->answers >= c->index)
 		return WRONG(c, "it answers operation %zu, which is not before it", o->answers);
 	answered = bb_program_at(p, c->rank, o->answers);
@@ -179,43 +188,6 @@ static bb_status check_answer(struct rank_check *c)
 		return WRONG(c, "it answers operation %zu, which may not be done by then",
 			     o->answers);
 	return BB_OK;
-}
-
-static bb_status check_send(struct rank_check *c)
-{
-	const struct bb_operation *o = c->operation;
-	struct lane *lane = &c->lanes[o->lane];
-	struct use *use;
-
-	lane->two_senders |= lane->sender >= 0 && lane->sender != o->queue;
-	lane->sender = o->queue;
-	lane->answers |= o->peer == BB_NO_PEER;
-	if (lane->answers && lane->two_senders)
-		return WRONG(c, "lane %d has answers, but is sent on from two queues", o->lane);
-	if (o->peer != BB_NO_PEER) {
-		use = &c->peers[(size_t)o->lane * (size_t)c->whole->program->nranks +
-				(size_t)o->peer];
-		if (!uses_one(use, c->rank, o->queue))
-			return WRONG(c,
-				     "queue %d, but messages of lane %d to rank %d are on queue %d",
-				     o->queue, o->lane, o->peer, use->queue);
-	}
-	return check_answer(c);
-}
-
-static bb_status check_message(struct rank_check *c)
-{
-	const struct bb_operation *o = c->operation;
-	const struct bb_program *p = c->whole->program;
-	const bool peer = o->act == BB_ACT_RECV || (o->act == BB_ACT_SEND && o->peer != BB_NO_PEER);
-
-	if (o->lane < 0 || o->lane >= p->lanes)
-		return WRONG(c, "lane %d is not within 0 to %d", o->lane, p->lanes - 1);
-	if (peer && (o->peer < 0 || o->peer >= p->nranks))
-		return WRONG(c, "peer %d is not one of the %d ranks", o->peer, p->nranks);
-	if (peer && o->peer == c->rank)
-		return WRONG(c, "its peer is the rank itself");
-	return o->act == BB_ACT_SEND ? check_send(c) : check_receive(c);
 }
 
 /* ---- events -------------------------------------------------------------------------- */
@@ -249,11 +221,12 @@ static bb_status check_event(struct rank_check *c)
 static bb_status check_operation(struct rank_check *c)
 {
 	const struct bb_operation *o = c->operation;
+	const struct bb_program *p = c->whole->program;
 	bb_status status = BB_OK;
+	bool peer;
 
-	if (o->queue < 0 || o->queue >= c->whole->program->queues)
-		return WRONG(c, "queue %d is not within 0 to %d", o->queue,
-			     c->whole->program->queues - 1);
+	if (o->queue < 0 || o->queue >= p->queues)
+		return WRONG(c, "queue %d is not within 0 to %d", o->queue, p->queues - 1);
 	if (o->dtype < 0 || o->dtype >= BB_NDTYPES)
 		return WRONG(c, "unknown datatype");
 	switch (o->act) {
@@ -268,7 +241,15 @@ static bb_status check_operation(struct rank_check *c)
 	case BB_ACT_SEND:
 	case BB_ACT_RECV:
 	case BB_ACT_RECV_ANY:
-		status = check_message(c);
+		peer = o->act != BB_ACT_RECV_ANY &&
+		       (o->act == BB_ACT_RECV || o->peer != BB_NO_PEER);
+		if (o->lane < 0 || o->lane >= p->lanes)
+			return WRONG(c, "lane %d is not within 0 to %d", o->lane, p->lanes - 1);
+		if (peer && (o->peer < 0 || o->peer >= p->nranks))
+			return WRONG(c, "peer %d is not one of the %d ranks", o->peer, p->nranks);
+		if (peer && o->peer == c->rank)
+			return WRONG(c, "its peer is the rank itself");
+		status = o->act == BB_ACT_SEND ? check_send(c) : check_receive(c);
 		break;
 	case BB_ACT_RECORD:
 	case BB_ACT_WAIT:
@@ -279,27 +260,6 @@ static bb_status check_operation(struct rank_check *c)
 	}
 	c->known[o->queue].before[o->queue] = c->index + 1;
 	c->receives[o->queue] = o->act == BB_ACT_RECV ? o->lane : -1;
-	return status;
-}
-
-static bb_status check_rank(struct rank_check *c, int rank)
-{
-	const struct bb_program *p = c->whole->program;
-	const size_t length = p->length(p, rank);
-	bb_status status = BB_OK;
-
-	memset(c->known, 0, sizeof(c->known));
-	for (int queue = 0; queue < BB_PROGRAM_QUEUES; queue++)
-		c->receives[queue] = -1;
-	for (int lane = 0; lane < BB_PROGRAM_LANES; lane++)
-		c->lanes[lane] = (struct lane){.receiver = -1, .sender = -1};
-	c->rank = rank;
-	for (c->index = 0; c->index < length && status == BB_OK; c->index++) {
-		const struct bb_operation operation = bb_program_at(p, rank, c->index);
-
-		c->operation = &operation;
-		status = check_operation(c);
-	}
 	return status;
 }
 
@@ -328,8 +288,21 @@ static bb_status check_ranks(const struct check *check)
 		status = bb_no_memory(check->error, "the check of a program");
 	for (int e = 0; c.events && e < p->events; e++)
 		c.events[e].rank = -1;
-	for (int rank = 0; rank < p->nranks && status == BB_OK; rank++)
-		status = check_rank(&c, rank);
+	for (c.rank = 0; c.rank < p->nranks && status == BB_OK; c.rank++) {
+		const size_t length = p->length(p, c.rank);
+
+		memset(c.known, 0, sizeof(c.known));
+		for (int queue = 0; queue < BB_PROGRAM_QUEUES; queue++)
+			c.receives[queue] = -1;
+		for (int lane = 0; lane < BB_PROGRAM_LANES; lane++)
+			c.lanes[lane] = (struct lane){.receiver = -1, .sender = -1};
+		for (c.index = 0; c.index < length && status == BB_OK; c.index++) {
+			const struct bb_operation operation = bb_program_at(p, c.rank, c.index);
+
+			c.operation = &operation;
+			status = check_operation(&c);
+		}
+	}
 	free(c.events);
 	free(c.groups);
 	free(c.peers);
@@ -536,28 +509,6 @@ static bb_status report_stuck(const struct serial *s, int rank)
 
 /* ---- all ranks ----------------------------------------------------------------------- */
 
-/* RANK continues until it waits, or is ready again. */
-static bb_status advance(struct serial *s, int rank)
-{
-	struct actor *a = &s->actors[rank];
-
-	for (; a->next < a->length; a->next++) {
-		a->operation = bb_program_at(s->check->program, rank, a->next);
-		switch (a->operation.act) {
-		case BB_ACT_COLLECTIVE:
-			return meet(s, rank);
-		case BB_ACT_SEND:
-			return send(s, rank);
-		case BB_ACT_RECV:
-		case BB_ACT_RECV_ANY:
-			return receive(s, rank);
-		default: /* a wait comes after its record */
-			break;
-		}
-	}
-	return BB_OK;
-}
-
 static bb_status check_serially(const struct check *check)
 {
 	const struct bb_program *p = check->program;
@@ -578,8 +529,26 @@ static bb_status check_serially(const struct check *check)
 						.next_sender = NOBODY};
 		s.ready[s.nready++] = rank;
 	}
-	while (s.nready > 0 && status == BB_OK)
-		status = advance(&s, s.ready[--s.nready]);
+	while (s.nready > 0 && status == BB_OK) {
+		const int rank = s.ready[--s.nready];
+		struct actor *const a = &s.actors[rank];
+		enum bb_act act = BB_ACT_COMPUTE;
+
+		/* The rank continues until it waits, or is ready again; a wait for an event comes
+		   after its record. */
+		for (; a->next < a->length; a->next++) {
+			a->operation = bb_program_at(p, rank, a->next);
+			act = a->operation.act;
+			if (act == BB_ACT_COLLECTIVE || act == BB_ACT_SEND || act == BB_ACT_RECV ||
+			    act == BB_ACT_RECV_ANY)
+				break;
+		}
+		if (a->next == a->length)
+			continue;
+		status = act == BB_ACT_COLLECTIVE ? meet(&s, rank)
+			 : act == BB_ACT_SEND     ? send(&s, rank)
+						  : receive(&s, rank);
+	}
 	for (int rank = 0; rank < p->nranks && status == BB_OK; rank++)
 		if (s.actors[rank].stuck)
 			status = report_stuck(&s, rank);

@@ -167,7 +167,8 @@ struct timeline {
 	size_t *first;             /* [rank]; [nranks]: of all */
 	int *sources;              /* [operation]: of a receive from any; NULL: none yet */
 	size_t begun;              /* operations begun so far */
-	uint64_t *calls;           /* [membership]: collectives that it has reached */
+	uint64_t *calls;           /* [membership]: collectives that it has reached, */
+	struct queue **performs;   /* and the queue that they are on */
 	struct meeting **meetings; /* [group] */
 	struct bb_choices choices; /* of this evaluation, where links.choices is NULL */
 	struct agenda agenda;      /* of queues; behind: [group], where a meeting is due */
@@ -437,17 +438,6 @@ static bb_status message_advance(struct timeline *p, struct queue *q)
 
 /* ---- collectives ---------------------------------------------------------------------- */
 
-static struct queue *queue_of_member(const struct timeline *p, size_t membership)
-{
-	const int rank = p->memberships.rank[membership];
-
-	for (struct queue *q = queues_of(p, rank); q < queues_of(p, rank + 1); q++)
-		if (q->state == WAITING && q->operation.act == BB_ACT_COLLECTIVE &&
-		    q->operation.group == p->memberships.group[membership])
-			return q;
-	return NULL;
-}
-
 /* The next meeting of MEMBERSHIP. NULL: out of memory. */
 static struct meeting *meeting_of(struct timeline *p, int group, size_t membership)
 {
@@ -520,11 +510,11 @@ static bb_status meeting_evaluate(struct timeline *p, struct meeting *m)
 	status = p->performer.perform(p->performer.own, o, &p->memberships.rank[first], size,
 				      number, m->done, &m->whole, p->error);
 	for (size_t i = 0; i < (size_t)size && status == BB_OK; i++) {
-		struct queue *q = NULL;
+		struct queue *const q = p->performs[first + i];
 
-		if (!isinf(m->done[i]) && p->calls[first + i] == m->number + 1)
-			q = queue_of_member(p, first + i);
-		if (q)
+		if (!isinf(m->done[i]) && p->calls[first + i] == m->number + 1 &&
+		    q->state == WAITING && q->operation.act == BB_ACT_COLLECTIVE &&
+		    q->operation.group == o->group)
 			schedule(p, q, BUSY, m->done[i]);
 	}
 	return status;
@@ -541,6 +531,7 @@ static bb_status meet(struct timeline *p, struct queue *q)
 		return BB_EINTERNAL;
 	q->state = WAITING;
 	p->calls[membership]++;
+	p->performs[membership] = q;
 	m->entered[membership - p->memberships.first[group]] = q->from;
 	m->arrived++;
 	m->operation = q->operation;
@@ -561,18 +552,6 @@ static bb_status meet(struct timeline *p, struct queue *q)
 static double *reached_at(const struct timeline *p, int rank, int event)
 {
 	return &p->reached[(size_t)rank * (size_t)p->program->events + (size_t)event];
-}
-
-static void record(struct timeline *p, struct queue *q)
-{
-	const int event = q->operation.event;
-
-	*reached_at(p, q->rank, event) = q->from;
-	schedule(p, q, BUSY, q->from);
-	for (struct queue *o = queues_of(p, q->rank); o < queues_of(p, q->rank + 1); o++)
-		if (o->state == WAITING && o->operation.act == BB_ACT_WAIT &&
-		    o->operation.event == event)
-			schedule(p, o, BUSY, q->from);
 }
 
 /* Q continues at TIME with its operation of index FROM or later. */
@@ -604,7 +583,12 @@ static bb_status begin(struct timeline *p, struct queue *q, size_t from, double 
 	case BB_ACT_RECV_ANY:
 		return message_receive(p, q);
 	case BB_ACT_RECORD:
-		record(p, q);
+		*reached_at(p, q->rank, q->operation.event) = time;
+		schedule(p, q, BUSY, time);
+		for (struct queue *o = queues_of(p, q->rank); o < queues_of(p, q->rank + 1); o++)
+			if (o->state == WAITING && o->operation.act == BB_ACT_WAIT &&
+			    o->operation.event == q->operation.event)
+				schedule(p, o, BUSY, time);
 		break;
 	case BB_ACT_WAIT:
 		if (isnan(*reached_at(p, q->rank, q->operation.event)))
@@ -629,6 +613,7 @@ static bb_status program_open(struct timeline *p)
 	BB_TAKE_ZEROED(slabs, p->queues, queues);
 	BB_TAKE(slabs, p->reached, events);
 	BB_TAKE_ZEROED(slabs, p->calls, p->memberships.first[program->groups]);
+	BB_TAKE(slabs, p->performs, p->memberships.first[program->groups]);
 	BB_TAKE_ZEROED(slabs, p->meetings, (size_t)program->groups);
 	BB_TAKE_ZEROED(slabs, p->lanes, n * (size_t)program->lanes);
 	BB_TAKE_ZEROED(slabs, p->leaving, n);
@@ -658,59 +643,48 @@ static bb_status program_open(struct timeline *p)
 	return BB_OK;
 }
 
-/* The next event of Q has happened. */
-static bb_status advance(struct timeline *p, struct queue *q)
-{
-	if (q->state != BUSY)
-		return message_advance(p, q);
-	p->end = q->to;
-	if (p->watch)
-		p->watch->done(p->watch->own, q->rank, q->index, &q->operation, q->from, q->to,
-			       q->peer);
-	return begin(p, q, q->index + 1, q->to);
-}
-
-static bb_status program_evaluate(struct timeline *p)
-{
-	const int queues = p->program->nranks * p->program->queues;
-	bb_status st;
-
-	BB_TRY(st, bb_memberships_make(&p->memberships, p->program, p->error), out);
-	BB_TRY(st, program_open(p), out);
-	for (int i = 0; i < queues; i++)
-		BB_TRY(st, begin(p, &p->queues[i], 0, 0), out);
-	while (p->agenda.n > 0 && st == BB_OK) {
-		const int item = agenda_pop(&p->agenda);
-
-		if (item < queues)
-			st = advance(p, &p->queues[item]);
-		/* All that is to happen at the time of a group's event has happened. */
-		for (struct meeting *m = item < queues ? NULL : p->meetings[item - queues];
-		     m && st == BB_OK; m = m->next)
-			if (m->due)
-				st = meeting_evaluate(p, m);
-		if (st == BB_OK &&
-		    !bb_pace_allows(&p->links, NULL, p->begun, p->first[p->program->nranks], 1))
-			st = BB_ETIMEOUT;
-	}
-out:
-	return st;
-}
-
 bb_status bb_timeline_program_by(const struct bb_timeline_performer *performer,
 				 const struct bb_link_model *links,
 				 const struct bb_program *program,
 				 const struct bb_timeline_watch *watch, double *end,
 				 struct bb_error *error)
 {
+	const int queues = program->nranks * program->queues;
 	struct timeline p = {.links = *links, .program = program, .watch = watch, .error = error};
-	bb_status status;
+	bb_status st;
 
 	p.performer = performer ? *performer : (struct bb_timeline_performer){schedule_perform, &p};
 	if (!links->choices)
 		p.links.choices = &p.choices;
-	status = program_evaluate(&p);
-	if (status == BB_EINTERNAL) /* if no other reason is there yet */
+	BB_TRY(st, bb_memberships_make(&p.memberships, program, error), out);
+	BB_TRY(st, program_open(&p), out);
+	for (int i = 0; i < queues; i++)
+		BB_TRY(st, begin(&p, &p.queues[i], 0, 0), out);
+	while (p.agenda.n > 0 && st == BB_OK) {
+		const int item = agenda_pop(&p.agenda);
+		struct queue *const q = item < queues ? &p.queues[item] : NULL;
+
+		/* The next event of a queue has happened, or all that is to happen at the time of a
+		   group's event. */
+		if (q && q->state != BUSY) {
+			st = message_advance(&p, q);
+		} else if (q) {
+			p.end = q->to;
+			if (watch)
+				watch->done(watch->own, q->rank, q->index, &q->operation, q->from,
+					    q->to, q->peer);
+			st = begin(&p, q, q->index + 1, q->to);
+		}
+		for (struct meeting *m = q ? NULL : p.meetings[item - queues]; m && st == BB_OK;
+		     m = m->next)
+			if (m->due)
+				st = meeting_evaluate(&p, m);
+		if (st == BB_OK &&
+		    !bb_pace_allows(&p.links, NULL, p.begun, p.first[program->nranks], 1))
+			st = BB_ETIMEOUT;
+	}
+out:
+	if (st == BB_EINTERNAL) /* if no other reason is there yet */
 		(void)bb_no_memory(error, "the simulation of a program");
 	*end = p.end;
 	for (int group = 0; p.meetings && group < program->groups; group++)
@@ -719,7 +693,7 @@ bb_status bb_timeline_program_by(const struct bb_timeline_performer *performer,
 	bb_memberships_free(&p.memberships);
 	bb_choices_free(&p.choices);
 	bb_slabs_free(&p.slabs);
-	return status;
+	return st;
 }
 
 bb_status bb_timeline_program(const struct bb_link_model *links, const struct bb_program *program,
