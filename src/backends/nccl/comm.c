@@ -237,32 +237,19 @@ static bb_status members_barrier(struct bb_group *group, int stride)
 	return status == BB_OK ? bb_nccl_wait(rank, rank->main) : status;
 }
 
-/* Of the drivers of this process. They spin, because waking a sleeping thread takes some ten
-   microseconds. */
-static bb_status drivers_barrier(struct bb_rank *rank)
-{
-	struct bb_context *const c = rank->context;
-	const unsigned long long n = (unsigned long long)c->world.nlocal;
-	const unsigned long long last = (atomic_fetch_add(&c->arrived, 1) / n + 1) * n;
-
-	for (unsigned polls = 1; atomic_load(&c->arrived) < last; polls++) {
-		if (bb_nccl_aborted(c))
-			return BB_ETIMEOUT;
-		if (polls % SPINS == 0)
-			sched_yield();
-	}
-	return BB_OK;
-}
-
 /*
  * The launch releases its processes one after the other, and a process wakes its drivers one by
  * one. In the world two closer barriers follow: the first drivers of all processes, then the
- * drivers of each process.
+ * drivers of each process, which spin, because waking a sleeping thread takes some ten
+ * microseconds.
  */
 bb_status bb_nccl_barrier(struct bb_group *group)
 {
 	struct bb_rank *rank = group->rank;
-	const struct bb_world *w = &rank->context->world;
+	struct bb_context *const c = rank->context;
+	const struct bb_world *w = &c->world;
+	const unsigned long long n = (unsigned long long)w->nlocal;
+	unsigned long long last;
 	bb_status status;
 
 	if (group != world_of(rank))
@@ -270,7 +257,16 @@ bb_status bb_nccl_barrier(struct bb_group *group)
 	status = launch_barrier(rank);
 	if (status == BB_OK && w->nprocs > 1 && group->comm && rank->local == 0)
 		status = members_barrier(group, w->nlocal);
-	return status == BB_OK ? drivers_barrier(rank) : status;
+	if (status != BB_OK)
+		return status;
+	last = (atomic_fetch_add(&c->arrived, 1) / n + 1) * n;
+	for (unsigned polls = 1; atomic_load(&c->arrived) < last; polls++) {
+		if (bb_nccl_aborted(c))
+			return BB_ETIMEOUT;
+		if (polls % SPINS == 0)
+			sched_yield();
+	}
+	return BB_OK;
 }
 
 /*
@@ -388,31 +384,6 @@ static const struct bb_payload_field id_fields[] = {
 	{"the ID", BB_PAYLOAD_ANY, 0, sizeof(ncclUniqueId), 1, 0, 0, 0}, {.name = NULL}};
 static const struct bb_payload id_table = {"an ID", sizeof(ncclUniqueId), id_fields, NULL};
 
-/* *IDS = those of the group's roots. Collective over the world; the caller frees them. */
-static bb_status gather_ids(struct bb_group *group, ncclUniqueId **ids)
-{
-	struct bb_rank *rank = group->rank;
-	const int roots = roots_of(group);
-	ncclUniqueId mine = {{0}};
-	ncclUniqueId *all = calloc((size_t)rank->context->world.nranks, sizeof(*all));
-	bool is_root = false;
-	bb_status status = BB_OK;
-
-	*ids = calloc((size_t)roots, sizeof(**ids));
-	if (!all || !*ids)
-		BB_TRY(status, no_memory(rank), out);
-	for (int i = 0; i < roots; i++)
-		is_root |= root_member(group, i) == group->me;
-	if (is_root)
-		BB_TRY(status, BB_NCCL(rank, ncclGetUniqueId(&mine)), out);
-	BB_TRY(status, nccl_gather(rank, &id_table, &mine, all), out);
-	for (int i = 0; i < roots; i++)
-		(*ids)[i] = all[group->members[root_member(group, i)]];
-out:
-	free(all);
-	return status;
-}
-
 /* Create the group's communicator for NATIVE. No driver may read the environment while another one
    changes it, so barriers surround each change. After a failure the variables stay: other drivers
    may still be reading them, and no communicator will be created any more. */
@@ -424,11 +395,21 @@ static bb_status comm_create(struct bb_group *group, const struct bb_native *nat
 	const int changed = native != &bb_nccl_auto && rank->local == 0 ? VARIABLES : 0;
 	const int roots = roots_of(group);
 	char *saved[VARIABLES] = {NULL}; /* the user's values; NULL: not set */
+	ncclUniqueId *const all = calloc((size_t)rank->context->world.nranks, sizeof(*all));
+	ncclUniqueId *const ids = calloc((size_t)roots, sizeof(*ids)), mine = {{0}};
 	ncclConfig_t config;
-	ncclUniqueId *ids;
+	bool is_root = false;
 	bb_status status;
 
-	BB_TRY(status, gather_ids(group, &ids), out);
+	if (!all || !ids)
+		BB_TRY(status, no_memory(rank), out);
+	for (int i = 0; i < roots; i++)
+		is_root |= root_member(group, i) == group->me;
+	if (is_root)
+		BB_TRY(status, BB_NCCL(rank, ncclGetUniqueId(&mine)), out);
+	BB_TRY(status, nccl_gather(rank, &id_table, &mine, all), out);
+	for (int i = 0; i < roots; i++)
+		ids[i] = all[group->members[root_member(group, i)]];
 	for (int i = 0; i < changed; i++) {
 		const char *const now = getenv(variables[i]);
 
@@ -453,6 +434,7 @@ static bb_status comm_create(struct bb_group *group, const struct bb_native *nat
 out:
 	for (int i = 0; i < VARIABLES; i++)
 		free(saved[i]);
+	free(all);
 	free(ids);
 	return status;
 }
@@ -494,36 +476,12 @@ out:
 
 /* ---- groups -------------------------------------------------------------------------- */
 
-/* The first member's ID goes to the others through the world. */
-static bb_status share_id(const struct bb_group *group, const struct bb_group *world,
-			  ncclUniqueId *id)
-{
-	struct bb_rank *rank = group->rank;
-	char *const scratch = rank->scratch + BB_SCRATCH_ID;
-	bb_status status;
-
-	if (group->me == 0) {
-		BB_TRY(status, BB_NCCL(rank, ncclGetUniqueId(id)), out);
-		BB_TRY(status, bb_nccl_copy(rank, scratch, id, sizeof(*id)), out);
-	}
-	BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), out);
-	if (group->me > 0)
-		status = BB_NCCL(rank, ncclRecv(scratch, sizeof(*id), ncclInt8, group->members[0],
-						world->comm, rank->main));
-	for (int m = 1; group->me == 0 && m < group->n && status == BB_OK; m++)
-		status = BB_NCCL(rank, ncclSend(scratch, sizeof(*id), ncclInt8, group->members[m],
-						world->comm, rank->main));
-	BB_TRY(status, bb_nccl_messages_end(rank, status), out);
-	status = bb_nccl_copy(rank, id, scratch, sizeof(*id));
-out:
-	return status;
-}
-
 /* Create the communicator of a group that is not the world, once the main stream is empty: SPLIT by
    all ranks of the world at once (a group's color is its first member), or by the members alone. */
 static bb_status part_open(struct bb_group *group, const struct bb_group *world, bool split)
 {
 	struct bb_rank *const rank = group->rank;
+	char *const scratch = rank->scratch + BB_SCRATCH_ID;
 	ncclUniqueId id;
 	ncclConfig_t config;
 	bb_status status;
@@ -535,8 +493,24 @@ static bb_status part_open(struct bb_group *group, const struct bb_group *world,
 		return bb_fail(rank->context->error, BB_EINTERNAL,
 			       "rank %d opens a group before that of all ranks", rank->rank);
 	BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
-	if (!split)
-		BB_TRY(status, share_id(group, world, &id), out);
+	/* The first member's ID goes to the others through the world. */
+	if (!split) {
+		if (group->me == 0) {
+			BB_TRY(status, BB_NCCL(rank, ncclGetUniqueId(&id)), out);
+			BB_TRY(status, bb_nccl_copy(rank, scratch, &id, sizeof(id)), out);
+		}
+		BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), out);
+		if (group->me > 0)
+			status =
+				BB_NCCL(rank, ncclRecv(scratch, sizeof(id), ncclInt8,
+						       group->members[0], world->comm, rank->main));
+		for (int m = 1; group->me == 0 && m < group->n && status == BB_OK; m++)
+			status =
+				BB_NCCL(rank, ncclSend(scratch, sizeof(id), ncclInt8,
+						       group->members[m], world->comm, rank->main));
+		BB_TRY(status, bb_nccl_messages_end(rank, status), out);
+		BB_TRY(status, bb_nccl_copy(rank, &id, scratch, sizeof(id)), out);
+	}
 	config = comm_configure(group);
 	BB_TRY(status,
 	       split ? BB_NCCL(rank, ncclCommSplit(world->comm, group->members[0], group->me,

@@ -46,34 +46,36 @@ static int sources_of(const struct bb_step *step)
 	return step->peer2 == BB_NO_PEER ? 1 : 2;
 }
 
-/* The largest size of the inbox in any round. */
-static size_t inbox_bytes(const struct bb_call *call, int rank)
+/* AT[i] = offset in the inbox of what step I reduces; returns the bytes of all. */
+static size_t inbox_place(const struct bb_step *steps, int n, size_t element,
+			  size_t at[BB_MAX_STEPS])
 {
-	const struct bb_shape shape = bb_call_scheduled_shape(call);
-	const size_t element = bb_dtype_size(call->dtype);
-	struct bb_step steps[BB_MAX_STEPS];
-	struct bb_role role;
-	size_t most = 0;
+	size_t bytes = 0;
 
-	if (!(call->collective->flags & BB_REDUCES))
-		return 0;
-	bb_algorithm_prepare(call->schedule, &shape, rank, &role);
-	for (size_t round = 0; round < role.rounds; round++) {
-		const int n = bb_algorithm_steps(call->schedule, &shape, &role, round, steps);
-		size_t bytes = 0;
-
-		for (int i = 0; i < n; i++)
-			if (steps[i].kind == BB_RECV_REDUCE)
-				bytes += (size_t)sources_of(&steps[i]) *
-					 aligned(steps[i].count * element);
-		most = bytes > most ? bytes : most;
+	for (int i = 0; i < n; i++) {
+		at[i] = bytes;
+		if (steps[i].kind == BB_RECV_REDUCE)
+			bytes += (size_t)sources_of(&steps[i]) * aligned(steps[i].count * element);
 	}
-	return most;
+	return bytes;
 }
 
 size_t bb_nccl_schedule_tmp_bytes(const struct bb_call *call, int rank)
 {
-	return own_bytes(call, rank) + weighted_bytes(call, rank) + inbox_bytes(call, rank);
+	const struct bb_shape shape = bb_call_scheduled_shape(call);
+	const bool reduces = call->collective->flags & BB_REDUCES;
+	struct bb_step steps[BB_MAX_STEPS];
+	size_t most = 0, at[BB_MAX_STEPS];
+	struct bb_role role;
+
+	bb_algorithm_prepare(call->schedule, &shape, rank, &role);
+	for (size_t round = 0; round < role.rounds && reduces; round++) {
+		const int n = bb_algorithm_steps(call->schedule, &shape, &role, round, steps);
+		const size_t bytes = inbox_place(steps, n, bb_dtype_size(call->dtype), at);
+
+		most = bytes > most ? bytes : most;
+	}
+	return own_bytes(call, rank) + weighted_bytes(call, rank) + most;
 }
 
 /* ---- a round ----------------------------------------------------------------------- */
@@ -83,97 +85,67 @@ static char *address(const struct run *run, struct bb_place place)
 	return bb_place_address(place, run->element, run->in, run->out, run->tmp);
 }
 
-/* Receive into the step's destination; what is to be reduced arrives at *INBOX, which advances. */
-static bb_status receive_step(const struct run *run, const struct bb_step *step, char **inbox)
+/* Issue the messages of STEP; what is to be reduced arrives at INBOX. */
+static bb_status step_issue(const struct run *run, const struct bb_step *step, char *inbox)
 {
 	const int peers[2] = {step->peer, step->peer2};
 	const size_t bytes = step->count * run->element;
 	struct bb_group *g = run->group;
 	bb_status status = BB_OK;
 
+	if (step->kind == BB_SEND)
+		return BB_NCCL(g->rank, ncclSend(address(run, step->src), bytes, ncclInt8,
+						 step->peer, g->comm, run->stream));
 	for (int i = 0; i < sources_of(step) && status == BB_OK; i++) {
-		char *dst = address(run, step->dst);
+		char *const dst = step->kind == BB_RECV_REDUCE ? inbox + (size_t)i * aligned(bytes)
+							       : address(run, step->dst);
 
-		if (step->kind == BB_RECV_REDUCE) {
-			dst = *inbox;
-			*inbox += aligned(bytes);
-		}
 		status = BB_NCCL(g->rank,
 				 ncclRecv(dst, bytes, ncclInt8, peers[i], g->comm, run->stream));
 	}
 	return status;
 }
 
-/*
- * NCCL matches the messages of two ranks in order of issue and knows no channels, so both sides
- * issue channel after channel. Offsets in the inbox follow the order of the steps.
- */
-static bb_status issue_messages(const struct run *run, const struct bb_step *steps, int n)
-{
-	bb_status status = BB_OK;
-
-	for (int channel = 0; channel < BB_CHANNELS; channel++) {
-		char *inbox = run->inbox;
-
-		for (int i = 0; i < n && status == BB_OK; i++) {
-			const struct bb_step *step = &steps[i];
-			const bool mine = step->channel == channel;
-
-			if (step->kind == BB_SEND && mine)
-				status = BB_NCCL(run->group->rank,
-						 ncclSend(address(run, step->src),
-							  step->count * run->element, ncclInt8,
-							  step->peer, run->group->comm,
-							  run->stream));
-			else if (step->kind != BB_SEND && step->kind != BB_COPY && mine)
-				status = receive_step(run, step, &inbox);
-			else if (step->kind == BB_RECV_REDUCE)
-				inbox += (size_t)sources_of(step) *
-					 aligned(step->count * run->element);
-		}
-	}
-	return status;
-}
-
-static bb_status reduce_step(const struct run *run, const struct bb_step *step, char **inbox)
-{
-	struct bb_rank *rank = run->group->rank;
-	const void *sources[3] = {address(run, step->src)};
-	const int n = sources_of(step);
-
-	for (int i = 0; i < n; i++) {
-		sources[1 + i] = *inbox;
-		*inbox += aligned(step->count * run->element);
-	}
-	return BB_CUDA(rank,
-		       bb_gpu_reduce(bb_nccl_lane(rank, run->stream), run->call->dtype, run->op,
-				     address(run, step->dst), sources, 1 + n, step->count));
-}
-
 static bb_status run_round(const struct run *run, const struct bb_step *steps, int n)
 {
 	struct bb_rank *rank = run->group->rank;
-	char *inbox = run->inbox;
+	const struct bb_gpu_lane lane = bb_nccl_lane(rank, run->stream);
+	size_t inbox[BB_MAX_STEPS];
 	int messages = 0;
 	bb_status status = BB_OK;
 
+	(void)inbox_place(steps, n, run->element, inbox);
 	for (int i = 0; i < n; i++)
 		messages += steps[i].kind != BB_COPY;
 	if (messages > 0)
-		status = BB_NCCL(rank, ncclGroupStart());
-	if (messages > 0 && status == BB_OK)
-		status = bb_nccl_messages_end(rank, issue_messages(run, steps, n));
+		BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), out);
+	/* NCCL matches the messages of two ranks in order of issue and knows no channels, so both
+	   sides issue channel after channel. */
+	for (int channel = 0; channel < BB_CHANNELS; channel++)
+		for (int i = 0; i < n && status == BB_OK; i++)
+			if (steps[i].kind != BB_COPY && steps[i].channel == channel)
+				status = step_issue(run, &steps[i], run->inbox + inbox[i]);
+	if (messages > 0)
+		status = bb_nccl_messages_end(rank, status);
 	for (int i = 0; i < n && status == BB_OK; i++) {
+		const size_t bytes = steps[i].count * run->element;
 		const char *const src = address(run, steps[i].src);
 		char *const dst = address(run, steps[i].dst);
 
-		if (steps[i].kind == BB_RECV_REDUCE)
-			status = reduce_step(run, &steps[i], &inbox);
-		else if (steps[i].kind == BB_COPY && dst != src)
+		if (steps[i].kind == BB_RECV_REDUCE) {
+			const char *const in = run->inbox + inbox[i];
+			const void *const sources[3] = {src, in, in + aligned(bytes)};
+
+			status = BB_CUDA(rank, bb_gpu_reduce(lane, run->call->dtype, run->op, dst,
+							     sources, 1 + sources_of(&steps[i]),
+							     steps[i].count));
+		} else if (steps[i].kind == BB_COPY && dst != src) {
 			status = BB_CUDA(rank,
-					 cudaMemcpyAsync(dst, src, steps[i].count * run->element,
-							 cudaMemcpyDeviceToDevice, run->stream));
+					 cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice,
+							 run->stream));
+		}
 	}
+out:
 	return status;
 }
 

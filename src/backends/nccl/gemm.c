@@ -28,30 +28,6 @@ struct bb_nccl_gemm {
 	char *matrices;
 };
 
-/* ---- sizes ---------------------------------------------------------------------------- */
-
-/* C = A B takes 2 m n k operations: TIMES products of square matrices of SIDE, and one whose inner
-   dimension is DEPTH, unless that is 0. */
-struct amount {
-	int side, depth;
-	uint64_t times;
-};
-
-static struct amount amount_of(double flops)
-{
-	const int cube = (int)fmin(SIDE_MOST, cbrt(flops / 2)) / SIDE_STEP * SIDE_STEP;
-	struct amount a = {.side = cube < SIDE_STEP ? SIDE_STEP : cube};
-	const double layer = 2.0 * a.side * a.side;
-	double rest;
-
-	a.times = (uint64_t)(flops / (layer * a.side));
-	rest = flops - (double)a.times * layer * a.side;
-	a.depth = (int)(rest / layer / DEPTH_STEP + 0.5) * DEPTH_STEP;
-	if (a.times == 0 && a.depth == 0)
-		a.depth = DEPTH_STEP;
-	return a;
-}
-
 /* ---- the library ------------------------------------------------------------------------- */
 
 static bb_status cublas_check(const struct bb_rank *rank, cublasStatus_t result, const char *call)
@@ -62,31 +38,12 @@ static bb_status cublas_check(const struct bb_rank *rank, cublasStatus_t result,
 		       rank->gemm->cublasGetStatusString(result), result);
 }
 
-static bb_status matrices_fill(struct bb_rank *rank)
-{
-	uint16_t *numbers = malloc(BLOCK_BYTES);
-	uint64_t x = BB_RANDOM_STEP;
-	bb_status status = BB_OK;
-
-	if (!numbers)
-		return bb_no_memory(rank->context->error, "a rank");
-	/* Half-precision numbers of magnitude 1/8 to 2. */
-	for (size_t i = 0; i < BLOCK_BYTES / sizeof(*numbers); i++) {
-		const unsigned exponent = 12 + (unsigned)(x >> 40) % 4;
-
-		numbers[i] = (uint16_t)((x >> 48 & 0x8000) | exponent << 10 | (x >> 20 & 0x3ff));
-		bb_random_congruential(&x);
-	}
-	for (size_t at = 0; at < MATRICES * MATRIX_BYTES && status == BB_OK; at += BLOCK_BYTES)
-		status = bb_nccl_copy(rank, rank->gemm->matrices + at, numbers, BLOCK_BYTES);
-	free(numbers);
-	return status;
-}
-
 /* After a failure, what exists is freed by bb_nccl_gemm_close. */
 static bb_status gemm_open(struct bb_rank *rank, struct bb_error *error)
 {
 	struct bb_nccl_gemm *g = rank->gemm;
+	uint16_t *numbers = NULL;
+	uint64_t x = BB_RANDOM_STEP;
 	char name[32];
 	bool complete = true;
 	bb_status status;
@@ -111,8 +68,20 @@ static bb_status gemm_open(struct bb_rank *rank, struct bb_error *error)
 	BB_TRY(status, cublas_check(rank, g->cublasCreate_v2(&g->handle), "cublasCreate"), out);
 	BB_TRY(status, BB_CUDA(rank, cudaMalloc((void **)&g->matrices, MATRICES * MATRIX_BYTES)),
 	       out);
-	status = matrices_fill(rank);
+	numbers = malloc(BLOCK_BYTES);
+	if (!numbers)
+		BB_TRY(status, bb_no_memory(rank->context->error, "a rank"), out);
+	/* Half-precision numbers of magnitude 1/8 to 2. */
+	for (size_t i = 0; i < BLOCK_BYTES / sizeof(*numbers); i++) {
+		const unsigned exponent = 12 + (unsigned)(x >> 40) % 4;
+
+		numbers[i] = (uint16_t)((x >> 48 & 0x8000) | exponent << 10 | (x >> 20 & 0x3ff));
+		bb_random_congruential(&x);
+	}
+	for (size_t at = 0; at < MATRICES * MATRIX_BYTES && status == BB_OK; at += BLOCK_BYTES)
+		status = bb_nccl_copy(rank, g->matrices + at, numbers, BLOCK_BYTES);
 out:
+	free(numbers);
 	return status;
 }
 
@@ -150,21 +119,30 @@ static bb_status gemm_issue(struct bb_rank *rank, int side, int depth)
 			    "cublasGemmEx");
 }
 
+/* C = A B takes 2 m n k operations: products of square matrices, and one whose inner dimension is
+   DEPTH, unless that is 0. */
 bb_status bb_nccl_multiply(struct bb_rank *rank, cudaStream_t stream, double flops,
 			   struct bb_error *error)
 {
-	const struct amount a = amount_of(flops);
+	const int cube = (int)fmin(SIDE_MOST, cbrt(flops / 2)) / SIDE_STEP * SIDE_STEP;
+	const int side = cube < SIDE_STEP ? SIDE_STEP : cube;
+	const double layer = 2.0 * side * side;
+	const uint64_t times = (uint64_t)(flops / (layer * side));
+	const double rest = flops - (double)times * layer * side;
+	int depth = (int)(rest / layer / DEPTH_STEP + 0.5) * DEPTH_STEP;
 	bb_status status;
 
+	if (times == 0 && depth == 0)
+		depth = DEPTH_STEP;
 	BB_TRY(status, gemm_open(rank, error), out);
 	BB_TRY(status,
 	       cublas_check(rank, rank->gemm->cublasSetStream_v2(rank->gemm->handle, stream),
 			    "cublasSetStream"),
 	       out);
-	for (uint64_t i = 0; i < a.times && status == BB_OK; i++)
-		status = gemm_issue(rank, a.side, a.side);
-	if (a.depth > 0 && status == BB_OK)
-		status = gemm_issue(rank, a.side, a.depth);
+	for (uint64_t i = 0; i < times && status == BB_OK; i++)
+		status = gemm_issue(rank, side, side);
+	if (depth > 0 && status == BB_OK)
+		status = gemm_issue(rank, side, depth);
 out:
 	return status;
 }

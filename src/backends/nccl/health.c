@@ -59,12 +59,23 @@ static int64_t throttled_us(const struct bb_nccl_health *h, int policy)
 	if (NVML(h, __VA_ARGS__))                                                                  \
 	health->field = (int64_t)(result)
 
-static void read_state(const struct bb_nccl_health *h, struct bb_gpu_health *health)
+void bb_nccl_health(struct bb_rank *rank, struct bb_gpu_health *health)
 {
+	const struct bb_nccl_health *const h = rank->health;
 	unsigned long long wide;
 	unsigned value, pending, corrected, uncorrected, failed;
 	int mode;
 
+	memset(health, 0, sizeof(*health));
+#define FORGET(name, ...) health->name = BB_GPU_UNKNOWN;
+	BB_GPU_STATES(FORGET)
+	BB_GPU_COUNTS(FORGET)
+#undef FORGET
+	if (!h)
+		return;
+	if (!BB_NVML(&h->nvml, nvmlSystemGetDriverVersion, health->driver, sizeof(health->driver)))
+		snprintf(health->driver, sizeof(health->driver), "unknown");
+	health->driver[sizeof(health->driver) - 1] = '\0';
 	READ(sm_MHz, value, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_SM, &value);
 	READ(sm_most_MHz, value, nvmlDeviceGetMaxClockInfo, BB_NVML_CLOCK_SM, &value);
 	READ(memory_MHz, value, nvmlDeviceGetClockInfo, BB_NVML_CLOCK_MEMORY, &value);
@@ -94,23 +105,6 @@ static void read_state(const struct bb_nccl_health *h, struct bb_gpu_health *hea
 				health->nvlink_errors = 0;
 			health->nvlink_errors += (int64_t)wide;
 		}
-}
-
-void bb_nccl_health(struct bb_rank *rank, struct bb_gpu_health *health)
-{
-	const struct bb_nccl_health *const h = rank->health;
-
-	memset(health, 0, sizeof(*health));
-#define FORGET(name, ...) health->name = BB_GPU_UNKNOWN;
-	BB_GPU_STATES(FORGET)
-	BB_GPU_COUNTS(FORGET)
-#undef FORGET
-	if (!h)
-		return;
-	if (!BB_NVML(&h->nvml, nvmlSystemGetDriverVersion, health->driver, sizeof(health->driver)))
-		snprintf(health->driver, sizeof(health->driver), "unknown");
-	health->driver[sizeof(health->driver) - 1] = '\0';
-	read_state(h, health);
 }
 
 void bb_nccl_throttled(struct bb_rank *rank, int64_t us[BB_GPU_THROTTLES])

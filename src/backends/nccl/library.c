@@ -71,13 +71,17 @@ static void search_packages(struct search *search, const char *prefix)
 			     prefix);
 }
 
-/* The installation of the first python3 in PATH, by its path there and by the target of its links.
- */
-static void search_path_python(struct search *search)
+static void search_pythons(struct search *search)
 {
-	const char *folder = getenv("PATH");
-	char program[PATH_MAX], prefix[PATH_MAX + 16], real[PATH_MAX];
+	static const char *const prefixes[] = {"/usr", "/usr/local", "/opt/*", "/opt/*/.venv",
+					       "/opt/*/*"};
+	const char *const home = getenv("HOME"), *folder = getenv("PATH");
+	char local[PATH_MAX], program[PATH_MAX], prefix[PATH_MAX + 16], real[PATH_MAX];
 
+	search_packages(search, getenv("VIRTUAL_ENV"));
+	search_packages(search, getenv("CONDA_PREFIX"));
+	/* The installation of the first python3 in PATH, by its path there and by the target of its
+	   links. */
 	for (; folder && *folder; folder += *folder == ':') {
 		const int length = (int)strcspn(folder, ":");
 
@@ -88,22 +92,10 @@ static void search_path_python(struct search *search)
 			snprintf(prefix, sizeof(prefix), "%.*s/..",
 				 (int)(strrchr(real, '/') - real), real);
 			search_packages(search, prefix);
-			return;
+			break;
 		}
 		folder += length;
 	}
-}
-
-static void search_pythons(struct search *search)
-{
-	static const char *const prefixes[] = {"/usr", "/usr/local", "/opt/*", "/opt/*/.venv",
-					       "/opt/*/*"};
-	const char *const home = getenv("HOME");
-	char local[PATH_MAX];
-
-	search_packages(search, getenv("VIRTUAL_ENV"));
-	search_packages(search, getenv("CONDA_PREFIX"));
-	search_path_python(search);
 	snprintf(local, sizeof(local), "%s/.local", home ? home : "");
 	search_packages(search, home ? local : NULL);
 	snprintf(local, sizeof(local), "%s/.pyenv/versions/*", home ? home : "");

@@ -39,28 +39,12 @@ static unsigned blocks_of(const struct bb_group *group)
 	return blocks > 0 ? (unsigned)blocks : DEFAULT_BLOCKS;
 }
 
-static const char *reduction_limits(const struct bb_group *group, const struct bb_call *call)
-{
-	if (call->op != BB_SUM)
-		return "the kernels of the device API only sum";
-	if (kernel_of(call) < FIRST_MULTIMEM)
-		return call->dtype == BB_F8E4M3 || call->dtype == BB_F8E5M2 ||
-				       call->dtype == BB_FLOAT_INT
-			       ? "the kernels of the device API do not have this datatype"
-			       : NULL;
-	if (group->rank->capability < 90)
-		return "NVSwitch reduces from compute capability 9.0 on";
-	if (call->dtype == BB_FLOAT || (call->dtype == BB_DOUBLE && kernel_of(call) == 3))
-		return NULL;
-	return kernel_of(call) == 3 ? "this kernel sums float and double alone"
-				    : "this kernel sums float alone";
-}
-
 /* NULL, or why no kernel can make CALL, whose native is one of them: the same on all ranks. */
 static const char *nccl_device_limits(const struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *const c = group->rank->context;
-	const int version = group->rank->version;
+	const int version = group->rank->version, kernel = kernel_of(call);
+	const enum bb_dtype dtype = call->dtype;
 
 	if (NCCL_VERSION_CODE < BB_NCCL_SINCE_DEVICE)
 		return "busbench was built with headers of NCCL without the device API (before "
@@ -77,37 +61,32 @@ static const char *nccl_device_limits(const struct bb_group *group, const struct
 		return "the kernels of the device API need symmetric windows (-R 2)";
 	if (c->ranks_per_device > 1)
 		return "ranks share a GPU, which may not run the kernels of all at once";
-	return call->collective->flags & BB_REDUCES ? reduction_limits(group, call) : NULL;
+	if (!(call->collective->flags & BB_REDUCES))
+		return NULL;
+	if (call->op != BB_SUM)
+		return "the kernels of the device API only sum";
+	if (kernel < FIRST_MULTIMEM)
+		return dtype == BB_F8E4M3 || dtype == BB_F8E5M2 || dtype == BB_FLOAT_INT
+			       ? "the kernels of the device API do not have this datatype"
+			       : NULL;
+	if (group->rank->capability < 90)
+		return "NVSwitch reduces from compute capability 9.0 on";
+	if (dtype == BB_FLOAT || (dtype == BB_DOUBLE && kernel == 3))
+		return NULL;
+	return kernel == 3 ? "this kernel sums float and double alone"
+			   : "this kernel sums float alone";
 }
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-/* Do RESULT and what was opened mean that the kernel cannot run here? The reason goes into
-   group->refusal. */
-static bool is_device_refused(struct bb_group *group, const struct bb_call *call,
-			      ncclResult_t result)
-{
-	const int lsa = result == ncclSuccess ? bb_device_lsa_ranks(group->device) : 0;
-
-	if (result == ncclInvalidUsage || result == ncclInvalidArgument ||
-	    result == ncclInternalError)
-		bb_nccl_last_error(group->rank->nccl, group->refusal, sizeof(group->refusal));
-	else if (result == ncclSuccess && lsa < group->n)
-		snprintf(group->refusal, sizeof(group->refusal),
-			 "a rank can access the memory of %d of %d ranks", lsa, group->n);
-	else
-		return false;
-	if (!group->refusal[0])
-		snprintf(group->refusal, sizeof(group->refusal), "%s",
-			 group->rank->nccl->ncclGetErrorString(result));
-	return true;
-}
-
 bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call, bool *refused)
 {
 	struct bb_rank *rank = group->rank;
+	char *const why = group->refusal;
+	const size_t room = sizeof(group->refusal);
 	ncclResult_t result;
-	bool mine;
+	bool mine; /* this rank cannot run the kernel */
+	int lsa;
 	bb_status status = BB_OK;
 
 	*refused = false;
@@ -119,13 +98,23 @@ bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call
 				blocks_of(group), &group->device);
 	if (!group->device)
 		return bb_no_memory(rank->context->error, "a rank");
-	mine = is_device_refused(group, call, result);
+	lsa = result == ncclSuccess ? bb_device_lsa_ranks(group->device) : 0;
+	mine = result == ncclSuccess
+		       ? lsa < group->n
+		       : result == ncclInvalidUsage || result == ncclInvalidArgument ||
+				 result == ncclInternalError;
 	if (!mine)
 		BB_TRY(status, BB_NCCL_RESULT(rank, result, "ncclDevCommCreate"), out);
+	else if (result == ncclSuccess)
+		snprintf(why, room, "a rank can access the memory of %d of %d ranks", lsa,
+			 group->n);
+	else
+		bb_nccl_last_error(rank->nccl, why, room);
+	if (mine && !why[0])
+		snprintf(why, room, "%s", rank->nccl->ncclGetErrorString(result));
 	BB_TRY(status, bb_nccl_any(rank, mine, refused), out);
 	if (*refused && !mine)
-		snprintf(group->refusal, sizeof(group->refusal),
-			 "another rank cannot open the device part of its communicator");
+		snprintf(why, room, "another rank cannot open the device part of its communicator");
 out:
 	if (result != ncclSuccess) {
 		free(group->device);
@@ -201,19 +190,18 @@ struct library_call {
 
 enum algorithm { RING = 1, TREE = 2, COLLNET = 4, NVLS = 8, NVLSTREE = 16, PAT = 32 };
 
-/* A function of NCCL, or several messages that are issued as one group. */
+/* A function of NCCL, or messages to and from all ranks. */
 struct nccl_function {
 	const char *name; /* for errors */
 	ncclResult_t (*run)(const struct library_call *w);
-	bool is_messages;
 };
 
 struct nccl_collective {
 	const struct bb_collective *collective;
-	struct nccl_function function;
-	unsigned algorithms; /* that NCCL has for it */
-	bool out_of_place;   /* IN and OUT must not overlap */
-	int device;          /* kernels 1 to DEVICE are in device.cu; 0: none */
+	struct nccl_function function; /* without name: messages */
+	unsigned algorithms;           /* that NCCL has for it */
+	bool out_of_place;             /* IN and OUT must not overlap */
+	int device;                    /* kernels 1 to DEVICE are in device.cu; 0: none */
 	/* Used instead of FUNCTION from BB_NCCL_SINCE_ALLTOALL on; without name: never. */
 	struct nccl_function newer;
 };
@@ -240,76 +228,46 @@ LIBRARY(newer_alltoall, ncclAlltoAll)
 
 /* ---- collectives built from messages ----------------------------------------------- */
 
-/* Send COUNT elements, from offset AT of IN, to PEER; nothing if COUNT is 0. */
-static ncclResult_t send_part(const struct library_call *w, size_t at, size_t count, int peer)
-{
-	if (count == 0)
-		return ncclSuccess;
-	return w->nccl->ncclSend(w->in + at * w->element, count, w->type, peer, w->comm, w->stream);
-}
-
-static ncclResult_t recv_part(const struct library_call *w, size_t at, size_t count, int peer)
-{
-	if (count == 0)
-		return ncclSuccess;
-	return w->nccl->ncclRecv(w->out + at * w->element, count, w->type, peer, w->comm,
-				 w->stream);
-}
-
-static ncclResult_t sendrecv(const struct library_call *w)
-{
-	const int n = w->group->n, me = w->group->me;
-	ncclResult_t result = send_part(w, 0, w->count, (me + 1) % n);
-
-	return result == ncclSuccess ? recv_part(w, 0, w->count, (me + n - 1) % n) : result;
-}
-
-static ncclResult_t alltoallv(const struct library_call *w)
+/* Elements that rank FROM sends to TO. The blocks of IN, and of OUT, follow each other by peer. */
+static size_t message_count(const struct library_call *w, int from, int to)
 {
 	const struct bb_shape *shape = &w->call->shape;
+	const struct bb_collective *c = w->call->collective;
+
+	if (c == &bb_sendrecv)
+		return to == (from + 1) % shape->nranks ? shape->count : 0;
+	if (c == &bb_gather)
+		return to == shape->root ? shape->count : 0;
+	if (c == &bb_scatter)
+		return from == shape->root ? shape->count : 0;
+	return bb_alltoall_count(shape, from, to);
+}
+
+/* The messages are issued as one group. */
+static ncclResult_t messages_issue(const struct library_call *w)
+{
 	const int me = w->group->me;
-	size_t from = 0, to = 0;
-	ncclResult_t result = ncclSuccess;
+	const char *from = w->in;
+	char *to = w->out;
+	ncclResult_t result = w->nccl->ncclGroupStart(), end;
 
+	if (result != ncclSuccess)
+		return result;
 	for (int peer = 0; peer < w->group->n && result == ncclSuccess; peer++) {
-		const size_t out = bb_alltoall_count(shape, me, peer);
-		const size_t in = bb_alltoall_count(shape, peer, me);
+		const size_t out = message_count(w, me, peer), in = message_count(w, peer, me);
 
-		result = send_part(w, from, out, peer);
-		if (result == ncclSuccess)
-			result = recv_part(w, to, in, peer);
-		from += out;
-		to += in;
+		if (out > 0)
+			result = w->nccl->ncclSend(from, out, w->type, peer, w->comm, w->stream);
+		if (in > 0 && result == ncclSuccess)
+			result = w->nccl->ncclRecv(to, in, w->type, peer, w->comm, w->stream);
+		from += out * w->element;
+		to += in * w->element;
 	}
-	return result;
+	end = w->nccl->ncclGroupEnd();
+	return result != ncclSuccess ? result : end;
 }
 
-static ncclResult_t gather(const struct library_call *w)
-{
-	const int root = w->call->shape.root;
-	ncclResult_t result = send_part(w, 0, w->count, root);
-
-	for (int peer = 0; w->group->me == root && peer < w->group->n && result == ncclSuccess;
-	     peer++)
-		result = recv_part(w, (size_t)peer * w->count, w->count, peer);
-	return result;
-}
-
-static ncclResult_t scatter(const struct library_call *w)
-{
-	const int root = w->call->shape.root;
-	ncclResult_t result = ncclSuccess;
-
-	for (int peer = 0; w->group->me == root && peer < w->group->n && result == ncclSuccess;
-	     peer++)
-		result = send_part(w, (size_t)peer * w->count, w->count, peer);
-	return result == ncclSuccess ? recv_part(w, 0, w->count, root) : result;
-}
-
-#define MESSAGES(function)                                                                         \
-	{                                                                                          \
-		.name = "ncclSend and ncclRecv", .run = function, .is_messages = true              \
-	}
+static const struct nccl_function messages = {"ncclSend and ncclRecv", messages_issue};
 
 static const struct nccl_collective collectives[] = {
 	{.collective = &bb_all_reduce,
@@ -324,19 +282,14 @@ static const struct nccl_collective collectives[] = {
 	 .algorithms = RING | COLLNET | NVLS | PAT},
 	{.collective = &bb_broadcast, .function = {"ncclBroadcast", broadcast}, .algorithms = RING},
 	{.collective = &bb_reduce, .function = {"ncclReduce", reduce}, .algorithms = RING},
-	{.collective = &bb_gather,
-	 .function = MESSAGES(gather),
-	 .newer = {"ncclGather", newer_gather}},
-	{.collective = &bb_scatter,
-	 .function = MESSAGES(scatter),
-	 .newer = {"ncclScatter", newer_scatter}},
+	{.collective = &bb_gather, .newer = {"ncclGather", newer_gather}},
+	{.collective = &bb_scatter, .newer = {"ncclScatter", newer_scatter}},
 	{.collective = &bb_alltoall,
-	 .function = MESSAGES(alltoallv),
 	 .out_of_place = true,
 	 .device = BB_DEVICE_ALLTOALL_KERNELS,
 	 .newer = {"ncclAlltoAll", newer_alltoall}},
-	{.collective = &bb_alltoallv, .function = MESSAGES(alltoallv), .out_of_place = true},
-	{.collective = &bb_sendrecv, .function = MESSAGES(sendrecv), .out_of_place = true},
+	{.collective = &bb_alltoallv, .out_of_place = true},
+	{.collective = &bb_sendrecv, .out_of_place = true},
 };
 
 static const struct nccl_collective *nccl_collective_find(const struct bb_collective *collective)
@@ -355,7 +308,8 @@ static const struct nccl_function *function_of(const struct bb_group *group,
 
 	return c->newer.name && bb_nccl_has(group->rank->version, BB_NCCL_SINCE_ALLTOALL)
 		       ? &c->newer
-		       : &c->function;
+	       : c->function.name ? &c->function
+				  : &messages;
 }
 
 /* ---- forced algorithms ------------------------------------------------------------- */
@@ -484,26 +438,6 @@ const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_
 	return NULL;
 }
 
-/* NCCL multiplies each rank's input by its weight. The operation lasts as long as the communicator.
- */
-static bb_status mulsum_op(struct bb_group *group, enum bb_dtype dtype, ncclRedOp_t *op)
-{
-	const int weight = bb_mulsum_weight(group->me);
-	uint64_t scalar = (uint64_t)weight;
-	bb_status status = BB_OK;
-
-	if (!group->weighted[dtype]) {
-		if (bb_dtype_is_float(dtype))
-			bb_scalar_encode(dtype, weight, &scalar);
-		status = BB_NCCL(group->rank, ncclRedOpCreatePreMulSum(
-						      &group->weights[dtype], &scalar, types[dtype],
-						      ncclScalarHostImmediate, group->comm));
-		group->weighted[dtype] = status == BB_OK;
-	}
-	*op = group->weights[dtype];
-	return status;
-}
-
 /* ---- calls ------------------------------------------------------------------------- */
 
 static bool needs_copy(const struct bb_call *call)
@@ -523,7 +457,11 @@ static bb_status library_call_prepare(struct library_call *w, struct bb_group *g
 		[BB_SUM] = ncclSum, [BB_PROD] = ncclProd, [BB_MIN] = ncclMin,
 		[BB_MAX] = ncclMax, [BB_AVG] = ncclAvg,
 	};
-	const ncclDataType_t type = reduced_type(group, call->dtype);
+	const enum bb_dtype dtype = call->dtype;
+	const ncclDataType_t type = reduced_type(group, dtype);
+	const int weight = bb_mulsum_weight(group->me);
+	uint64_t scalar = (uint64_t)weight;
+	bb_status status = BB_OK;
 
 	*w = (struct library_call){.nccl = group->rank->nccl,
 				   .group = group,
@@ -538,24 +476,22 @@ static bb_status library_call_prepare(struct library_call *w, struct bb_group *g
 									     : ncclUint64,
 				   .comm = group->comm,
 				   .stream = stream};
-	if (reduces(call) && call->op == BB_MULSUM)
-		return mulsum_op(group, call->dtype, &w->op);
-	w->op = reduces(call) ? ops[call->op] : ncclSum;
-	return BB_OK;
-}
-
-static ncclResult_t function_run(const struct nccl_function *function, const struct library_call *w)
-{
-	ncclResult_t result, end;
-
-	if (!function->is_messages)
-		return function->run(w);
-	result = w->nccl->ncclGroupStart();
-	if (result != ncclSuccess)
-		return result;
-	result = function->run(w);
-	end = w->nccl->ncclGroupEnd();
-	return result != ncclSuccess ? result : end;
+	if (!reduces(call) || call->op != BB_MULSUM) {
+		w->op = reduces(call) ? ops[call->op] : ncclSum;
+		return BB_OK;
+	}
+	/* NCCL multiplies each rank's input by its weight. The operation lasts as long as the
+	   communicator. */
+	if (!group->weighted[dtype]) {
+		if (bb_dtype_is_float(dtype))
+			bb_scalar_encode(dtype, weight, &scalar);
+		status = BB_NCCL(group->rank, ncclRedOpCreatePreMulSum(
+						      &group->weights[dtype], &scalar, types[dtype],
+						      ncclScalarHostImmediate, group->comm));
+		group->weighted[dtype] = status == BB_OK;
+	}
+	w->op = group->weights[dtype];
+	return status;
 }
 
 bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const struct bb_call *call)
@@ -575,7 +511,7 @@ bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const stru
 	if (bb_nccl_is_device(call->native))
 		status = nccl_device_call(group, stream, call, w.in);
 	else
-		status = BB_NCCL_RESULT(rank, function_run(function, &w), function->name);
+		status = BB_NCCL_RESULT(rank, function->run(&w), function->name);
 out:
 	return status;
 }
@@ -597,7 +533,7 @@ bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *cal
 	probe.in = area;
 	probe.out = area + (size_t)group->n * BB_SCRATCH_PROBE;
 	BB_TRY(status, library_call_prepare(&w, group, rank->main, &probe), out);
-	result = function_run(function, &w);
+	result = function->run(&w);
 	/* A refusal leaves its reason in group->refusal. Some versions return an internal error. */
 	bb_nccl_last_error(rank->nccl, group->refusal, sizeof(group->refusal));
 	if (result == ncclInvalidUsage ||

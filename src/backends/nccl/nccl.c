@@ -173,24 +173,9 @@ static bb_status nccl_batch_end(struct bb_rank *rank)
 }
 
 /*
- * NCCL issues the calls of a group together, when it ends. A call with an order of its own (rounds
- * of a schedule, a copy before messages) cannot be part of one.
+ * In a batch NCCL issues the calls of a group together, when it ends. A call with an order of its
+ * own (rounds of a schedule, a copy before messages) cannot be part of one.
  */
-static bb_status batch_join(struct bb_group *group, const struct bb_call *call)
-{
-	struct bb_rank *rank = group->rank;
-	bb_status status;
-
-	if (call->schedule || bb_nccl_is_device(call->native) ||
-	    bb_nccl_native_tmp_bytes(call, group->me) > 0)
-		return bb_nccl_group_end(rank);
-	if (!rank->batched || rank->grouping)
-		return BB_OK;
-	status = BB_NCCL(rank, ncclGroupStart());
-	rank->grouping = status == BB_OK;
-	return status;
-}
-
 static bb_status collective_issue(struct bb_group *group, struct bb_queue *queue,
 				  const struct bb_call *call)
 {
@@ -204,8 +189,13 @@ static bb_status collective_issue(struct bb_group *group, struct bb_queue *queue
 			       rank->rank);
 	if (bb_nccl_aborted(rank->context))
 		return BB_ETIMEOUT;
-	if (!queue)
-		BB_TRY(status, batch_join(group, call), out);
+	if (!queue && (call->schedule || bb_nccl_is_device(call->native) ||
+		       bb_nccl_native_tmp_bytes(call, group->me) > 0)) {
+		BB_TRY(status, bb_nccl_group_end(rank), out);
+	} else if (!queue && rank->batched && !rank->grouping) {
+		BB_TRY(status, BB_NCCL(rank, ncclGroupStart()), out);
+		rank->grouping = true;
+	}
 	status = call->schedule ? bb_nccl_schedule(group, stream, call)
 				: bb_nccl_native(group, stream, call);
 out:

@@ -76,23 +76,6 @@ static bool connect_next(struct bb_nccl_ras *ras)
 	return false;
 }
 
-/* False: the connection has failed. */
-static bool send_request(struct bb_nccl_ras *ras)
-{
-	struct pollfd ready = {.fd = ras->socket, .events = POLLOUT};
-	socklen_t bytes = sizeof(ras->error);
-
-	if (poll(&ready, 1, 0) <= 0)
-		return true;
-	if (getsockopt(ras->socket, SOL_SOCKET, SO_ERROR, &ras->error, &bytes) != 0 || ras->error)
-		return false;
-	/* It fits into the empty send buffer of a new connection. */
-	ras->requested = send(ras->socket, REQUEST, strlen(REQUEST), MSG_NOSIGNAL) ==
-			 (ssize_t)strlen(REQUEST);
-	ras->error = ras->requested ? 0 : EPIPE;
-	return ras->requested;
-}
-
 /* ---- the answer -------------------------------------------------------------------------- */
 
 /* Append what stands under Errors and Warnings, on one line. */
@@ -146,6 +129,8 @@ const char *bb_nccl_ras_address(const struct bb_nccl_library *library)
 static bool inquiry_step(struct bb_nccl_ras *ras)
 {
 	const double now = bb_clock_now();
+	struct pollfd ready = {.events = POLLOUT};
+	socklen_t size = sizeof(ras->error);
 	char part[4096];
 	ssize_t bytes;
 
@@ -155,7 +140,17 @@ static bool inquiry_step(struct bb_nccl_ras *ras)
 		disconnect(ras);
 	if (ras->socket < 0 && !connect_next(ras))
 		return true;
-	if (!ras->requested && !send_request(ras)) {
+	ready.fd = ras->socket;
+	if (!ras->requested && poll(&ready, 1, 0) <= 0)
+		return false;
+	if (!ras->requested &&
+	    getsockopt(ras->socket, SOL_SOCKET, SO_ERROR, &ras->error, &size) == 0 && !ras->error) {
+		/* It fits into the empty send buffer of a new connection. */
+		ras->requested = send(ras->socket, REQUEST, strlen(REQUEST), MSG_NOSIGNAL) ==
+				 (ssize_t)strlen(REQUEST);
+		ras->error = ras->requested ? 0 : EPIPE;
+	}
+	if (!ras->requested) { /* the connection has failed */
 		ras->next_address++;
 		disconnect(ras);
 		return false;

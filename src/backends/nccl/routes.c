@@ -132,28 +132,9 @@ out:
 	return status;
 }
 
-/* Let the other GPUs of the process access the rank's memory: cudaDeviceEnablePeerAccess holds for
-   memory of cudaMalloc alone. */
-static bb_status access_share(struct bb_rank *rank, void *at, size_t bytes)
-{
-	const struct bb_context *c = rank->context;
-	bb_status status = BB_OK;
-
-	for (int local = 0; local < c->world.nlocal && status == BB_OK; local++) {
-		const int device = bb_nccl_device(c, local);
-		int can = 0;
-
-		if (device == rank->device)
-			continue;
-		status = BB_CUDA(rank, cudaDeviceCanAccessPeer(&can, device, rank->device));
-		if (status == BB_OK && can)
-			status = access_grant(rank, (CUdeviceptr)(uintptr_t)at, bytes, device);
-	}
-	return status;
-}
-
 bb_status bb_nccl_device_alloc(struct bb_rank *rank, size_t *bytes, void **at)
 {
+	const struct bb_context *c = rank->context;
 	const size_t granularity = rank->fabric ? rank->fabric->granularity : 1;
 	CUmemGenericAllocationHandle memory;
 	bb_status status;
@@ -163,7 +144,18 @@ bb_status bb_nccl_device_alloc(struct bb_rank *rank, size_t *bytes, void **at)
 	*bytes = (*bytes + granularity - 1) / granularity * granularity;
 	BB_TRY(status, DRIVER(rank, cuMemCreate(&memory, *bytes, &rank->fabric->memory, 0)), out);
 	BB_TRY(status, memory_map(rank, memory, *bytes, at), out);
-	status = access_share(rank, *at, *bytes);
+	/* Let the other GPUs of the process access it: cudaDeviceEnablePeerAccess holds for memory
+	   of cudaMalloc alone. */
+	for (int local = 0; local < c->world.nlocal && status == BB_OK; local++) {
+		const int device = bb_nccl_device(c, local);
+		int can = 0;
+
+		if (device == rank->device)
+			continue;
+		status = BB_CUDA(rank, cudaDeviceCanAccessPeer(&can, device, rank->device));
+		if (status == BB_OK && can)
+			status = access_grant(rank, (CUdeviceptr)(uintptr_t)*at, *bytes, device);
+	}
 out:
 	return status;
 }

@@ -154,35 +154,22 @@ void bb_nccl_staging_open(struct bb_rank *rank, struct bb_nccl_staging *staging)
 	*staging = *mine;
 }
 
-/* A descriptor of the memory that STAGING names; -1: it cannot be opened. */
-static int open_staging(const struct bb_nccl_staging *staging)
+/* Map the lane to rank TO in STAGING; returns the reason if it cannot be. */
+static const char *map_lane(const struct bb_nccl_staging *staging, int to,
+			    struct bb_nccl_lane *lane)
 {
-	char path[64];
+	char path[64], *at = MAP_FAILED;
 	struct stat file;
 	int number;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)staging->pid, (int)staging->number);
 	number = open(path, O_RDWR | O_CLOEXEC);
 	/* In another PID namespace the same PID is another process. */
-	if (number >= 0 && (fstat(number, &file) != 0 || file.st_ino != staging->file)) {
-		close(number);
-		number = -1;
-	}
-	return number;
-}
-
-/* Map the lane to rank TO in STAGING; returns the reason if it cannot be. */
-static const char *map_lane(const struct bb_nccl_staging *staging, int to,
-			    struct bb_nccl_lane *lane)
-{
-	const int number = open_staging(staging);
-	char *at = MAP_FAILED;
-
-	if (number >= 0) {
+	if (number >= 0 && fstat(number, &file) == 0 && file.st_ino == staging->file)
 		at = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, number,
 			  (off_t)((size_t)to * SHARED_BYTES));
+	if (number >= 0)
 		close(number);
-	}
 	if (at == MAP_FAILED)
 		return "the processes cannot map each other's memory of the host (/proc/PID/fd)";
 	if (cudaHostRegister(at + HEAD_BYTES, RING_BYTES, cudaHostRegisterDefault) != cudaSuccess) {
@@ -250,22 +237,6 @@ static bb_status count_await(const struct staging *s, struct count *count,
 	return status;
 }
 
-static bb_status open_side(struct bb_rank *rank, struct bb_nccl_lane *lane, enum lane_side side)
-{
-	bb_status status = BB_OK;
-
-	lane->sides[side].open = true;
-	for (int i = 0; i < BB_NCCL_SLOTS; i++)
-		BB_TRY(status,
-		       BB_CUDA(rank, cudaEventCreateWithFlags(&lane->sides[side].copied[i],
-							      cudaEventDisableTiming)),
-		       out);
-	if (side == SOURCE && !lane->shared)
-		status = BB_CUDA(rank, cudaMallocHost((void **)&lane->slots, RING_BYTES));
-out:
-	return status;
-}
-
 /* Issue the copy of SIDE's next piece, HALF's from byte AT on, into its slot or out of it, once the
    other side has emptied or filled that. */
 static bb_status slot_pass(const struct staging *s, enum lane_side side, const struct bb_half *half,
@@ -282,8 +253,18 @@ static bb_status slot_pass(const struct staging *s, enum lane_side side, const s
 	char *slot;
 	bb_status status = BB_OK;
 
-	if (!lane->sides[side].open)
-		BB_TRY(status, open_side(rank, lane, side), out);
+	if (!lane->sides[side].open) {
+		for (int k = 0; k < BB_NCCL_SLOTS; k++)
+			BB_TRY(status,
+			       BB_CUDA(rank, cudaEventCreateWithFlags(&lane->sides[side].copied[k],
+								      cudaEventDisableTiming)),
+			       out);
+		if (side == SOURCE && !lane->shared)
+			BB_TRY(status,
+			       BB_CUDA(rank, cudaMallocHost((void **)&lane->slots, RING_BYTES)),
+			       out);
+		lane->sides[side].open = true;
+	}
 	if (number >= ahead)
 		BB_TRY(status, count_await(s, &lane->counts->done[other], number + 1 - ahead), out);
 	if (number >= ahead && !lane->shared)

@@ -161,8 +161,7 @@ bb_status bb_nccl_require(const struct bb_nccl_library *library, int since, cons
 
 /* ---- for --list ---------------------------------------------------------------------- */
 
-/* Append the features that the library or the headers lack. */
-static void list_missing(struct bb_strbuf *out, int version)
+void bb_nccl_list(struct bb_strbuf *out)
 {
 	static const struct {
 		int since;
@@ -173,22 +172,7 @@ static void list_missing(struct bb_strbuf *out, int version)
 #undef FEATURE
 	};
 	const char *before = "  not used, because the library or the headers are older: ";
-	char first[BB_NCCL_VERSION_TEXT];
-
-	for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); i++) {
-		if (bb_nccl_has(version, features[i].since))
-			continue;
-		since_text(features[i].since, first);
-		bb_strbuf_addf(out, "%s%s (%s)", before, features[i].name, first);
-		before = ", ";
-	}
-	if (before[0] == ',')
-		bb_strbuf_add(out, "\n");
-}
-
-void bb_nccl_list(struct bb_strbuf *out)
-{
-	char found[BB_NCCL_VERSION_TEXT], built[BB_NCCL_VERSION_TEXT];
+	char found[BB_NCCL_VERSION_TEXT], built[BB_NCCL_VERSION_TEXT], first[BB_NCCL_VERSION_TEXT];
 	struct bb_error error = {.text = ""};
 	struct bb_nccl_library library;
 
@@ -200,5 +184,13 @@ void bb_nccl_list(struct bb_strbuf *out)
 	bb_nccl_version_text(NCCL_VERSION_CODE, built);
 	bb_strbuf_addf(out, "  library: NCCL %s (%s), built with the headers of %s\n", found,
 		       library_path(&library), built);
-	list_missing(out, library.version);
+	for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); i++) {
+		if (bb_nccl_has(library.version, features[i].since))
+			continue;
+		since_text(features[i].since, first);
+		bb_strbuf_addf(out, "%s%s (%s)", before, features[i].name, first);
+		before = ", ";
+	}
+	if (before[0] == ',')
+		bb_strbuf_add(out, "\n");
 }
