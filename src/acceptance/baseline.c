@@ -172,47 +172,41 @@ static bb_status baseline_load(const struct bb_file_request *request, json_t **f
 		       request->path);
 }
 
-/* *FILE = that of gate G of the profile at path PROFILE. */
-static bb_status baseline_open(const char *profile, const struct bb_gate *g, json_t **file,
-			       struct bb_error *error)
-{
-	struct bb_source *const from = g->from;
-	const char *const slash = strrchr(profile, '/');
-	struct bb_error why = {0};
-	char path[1024];
-	const struct bb_file_request request = {.path = path, .most = BB_BASELINE_BYTES};
-
-	/* Relative to the folder of the profile. */
-	if (from->baseline[0] == '/' || !slash)
-		snprintf(path, sizeof(path), "%s", from->baseline);
-	else
-		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - profile), profile,
-			 from->baseline);
-	if (baseline_load(&request, file, &why) != BB_OK)
-		return bb_fail(error, BB_EUSAGE,
-			       "%s:%d: from: baseline: %s; `acceptance baseline` makes one",
-			       profile, g->line, why.text);
-	snprintf(from->origin, sizeof(from->origin),
-		 "%s: %lld runs on %s, %s, busbench %s, topology %s", from->baseline,
-		 (long long)bb_record_int(*file, "n"), bb_record_string(*file, "host") ?: "?",
-		 bb_record_string(*file, "date") ?: "?", bb_record_string(*file, "version") ?: "?",
-		 bb_record_string(*file, "topology") ?: "?");
-	return BB_OK;
-}
-
 bb_status bb_baselines_open(struct bb_acceptance_session *s, struct bb_error *error)
 {
-	bb_status st = BB_OK;
+	const char *const profile = s->profile_path, *const slash = strrchr(profile, '/');
+	char path[1024];
+	const struct bb_file_request request = {.path = path, .most = BB_BASELINE_BYTES};
+	struct bb_error why = {0};
 
-	for (size_t i = 0; i < s->n; i++) {
-		const struct bb_profile_step *const step = s->evidence[i].step;
+	for (size_t i = 0; i < s->n; i++)
+		for (size_t k = 0; k < s->evidence[i].step->ngates; k++) {
+			const struct bb_gate *const g = &s->evidence[i].step->gates[k];
+			json_t **const file = &s->evidence[i].expected[k].baseline;
+			struct bb_source *const from = g->from;
 
-		for (size_t k = 0; st == BB_OK && k < step->ngates; k++)
-			if (step->gates[k].from->kind == BB_FROM_BASELINE)
-				st = baseline_open(s->profile_path, &step->gates[k],
-						   &s->evidence[i].expected[k].baseline, error);
-	}
-	return st;
+			if (from->kind != BB_FROM_BASELINE)
+				continue;
+			/* Relative to the folder of the profile. */
+			if (from->baseline[0] == '/' || !slash)
+				snprintf(path, sizeof(path), "%s", from->baseline);
+			else
+				snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - profile),
+					 profile, from->baseline);
+			if (baseline_load(&request, file, &why) != BB_OK)
+				return bb_fail(error, BB_EUSAGE,
+					       "%s:%d: from: baseline: %s; `acceptance baseline` "
+					       "makes one",
+					       profile, g->line, why.text);
+			snprintf(from->origin, sizeof(from->origin),
+				 "%s: %lld runs on %s, %s, busbench %s, topology %s",
+				 from->baseline, (long long)bb_record_int(*file, "n"),
+				 bb_record_string(*file, "host") ?: "?",
+				 bb_record_string(*file, "date") ?: "?",
+				 bb_record_string(*file, "version") ?: "?",
+				 bb_record_string(*file, "topology") ?: "?");
+		}
+	return BB_OK;
 }
 
 /* ---- history --------------------------------------------------------------------------------- */

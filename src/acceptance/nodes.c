@@ -637,26 +637,7 @@ out:
 	bb_strbuf_free(&reason);
 }
 
-/* Gives JUDGEMENTS the culprits of STEP that B has found by narrower groups. */
-static void culprits_judge(const struct bb_evidence *e, const struct bb_bisection *b,
-			   struct bb_judgements *judgements)
-{
-	struct bb_judgement j = bb_judgement_of(e, NULL, "culprit");
-	struct bb_strbuf text = {0};
-
-	for (size_t k = 0; k < b->n; k++) {
-		bb_strbuf_add(&text, k > 0 ? "; " : "");
-		bb_culprit_add_text(&b->list[k], &text);
-	}
-	if (b->ran && b->n > 0) {
-		bb_judgement_decide(&j, BB_FAILED, "%s", bb_strbuf_text(&text));
-		bb_judgements_add(judgements, &j);
-	}
-	judgements->failed |= b->failed || bb_strbuf_failed(&text);
-	bb_strbuf_free(&text);
-}
-
-/* Blames the nodes that B has found so. */
+/* Blames the nodes that B has found by narrower groups. */
 static void culprits_blame(const struct bb_bisection *b, struct bb_nodes *nodes)
 {
 	for (size_t k = 0; b->ran && k < b->n; k++) {
@@ -685,8 +666,23 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 	for (size_t i = 0; found && i < n; i++)
 		if (!evidence[i].step->narrows)
 			found[i] = bb_bisect(evidence, n, evidence[i].step, judgements);
-	for (size_t i = 0; found && i < n; i++)
-		culprits_judge(&evidence[i], &found[i], judgements);
+	/* Those that were found by narrower groups. */
+	for (size_t i = 0; found && i < n; i++) {
+		const struct bb_bisection *const b = &found[i];
+		struct bb_judgement j = bb_judgement_of(&evidence[i], NULL, "culprit");
+		struct bb_strbuf text = {0};
+
+		for (size_t k = 0; k < b->n; k++) {
+			bb_strbuf_add(&text, k > 0 ? "; " : "");
+			bb_culprit_add_text(&b->list[k], &text);
+		}
+		if (b->ran && b->n > 0) {
+			bb_judgement_decide(&j, BB_FAILED, "%s", bb_strbuf_text(&text));
+			bb_judgements_add(judgements, &j);
+		}
+		judgements->failed |= b->failed || bb_strbuf_failed(&text);
+		bb_strbuf_free(&text);
+	}
 	/* A host has its best value of all groups in which it was, so all values come first. */
 	for (size_t i = 0; i < n; i++) {
 		const size_t hosts = hosts_mark(&evidence[i], nodes);

@@ -237,20 +237,6 @@ static bool is_usable(const struct bb_normal_shape *s, enum bb_bound what)
 
 #define ROUNDING 1e-9 /* systems whose bounds differ by less are alike: the first one is named */
 
-/*
- * How much more than rings can carry over nodes of G of N ranks: the data of gather and scatter
- * that crosses the root's node is (n-g)/n of the whole, that of a ring (n-1)/n.
- */
-static double beyond_ring(const struct bb_normal_shape *s, int ranks)
-{
-	const double n = ranks, g = n / (double)s->nodes;
-
-	if (s->nodes == 1 ||
-	    (strcmp(s->collective, "gather") != 0 && strcmp(s->collective, "scatter") != 0))
-		return 1;
-	return (n - 1) / (n - g);
-}
-
 struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t, struct bb_normal_shape shape)
 {
 	const int64_t nodes = shape.nodes;
@@ -259,6 +245,7 @@ struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t, struct bb
 	struct bb_topology spread = *t;
 	struct bb_rank_place *places = NULL;
 	int domains, ranks = (int)shape.ranks;
+	double beyond = 1;
 
 	if (nodes >= 1 && nodes <= 1 << 14 && shape.ranks >= 2 && shape.ranks >= nodes &&
 	    each <= bb_topology_count(t, BB_GPU))
@@ -282,9 +269,13 @@ struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t, struct bb
 		places[1] = places[each];
 		ranks = 2;
 	}
+	/* What can be carried beyond rings: the data of gather and scatter that crosses the root's
+	   node is (n-g)/n of the whole, with nodes of g ranks; that of a ring (n-1)/n. */
+	if (nodes > 1 &&
+	    (strcmp(shape.collective, "gather") == 0 || strcmp(shape.collective, "scatter") == 0))
+		beyond = (double)(ranks - 1) / ((double)ranks - (double)ranks / (double)nodes);
 	/* The highest bound of the algorithms that the collective could use. */
 	for (int what = BB_BOUND_RING; what < BB_BOUNDS; what++) {
-		const double beyond = beyond_ring(&shape, ranks);
 		struct bb_strbuf why = {0};
 		double GBps = 0;
 

@@ -97,20 +97,6 @@ static void add_simulated(struct bb_strbuf *text, const struct bb_profile_step *
 	bb_strbuf_addf(text, "%s %s", what, value);
 }
 
-/* Groups of NODES nodes are those of nccl-tests' NCCL_TESTS_SPLIT, which srun passes on by itself.
- */
-static void add_split(struct bb_strbuf *text, const struct bb_profile_step *step, int64_t nodes)
-{
-	const long long per_node = step->ranks / step->nodes;
-
-	if (!bb_step_is_split(step))
-		return;
-	bb_strbuf_add(text, "env NCCL_TESTS_SPLIT=");
-	if (step->shift > 0)
-		bb_strbuf_addf(text, "+%lld%%%lld", (step->shift * per_node), (nodes * per_node));
-	bb_strbuf_addf(text, "/%lld ", step->ranks);
-}
-
 /*
  * The processes of a step that is not simulated, on each of its nodes: as many as -t and -g of run:
  * leave, so that ranks = nodes x PROCESSES x EACH; a rank a process without them.
@@ -198,10 +184,18 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 			  struct bb_words_list *words, struct bb_error *error)
 {
 	const long long nodes = bb_plan_nodes(simulated, step);
+	const long long per_node = step->ranks / step->nodes;
 	struct bb_strbuf text = {0};
 
+	/* The groups are those of nccl-tests' NCCL_TESTS_SPLIT, which srun passes on by itself. */
+	if (bb_step_is_split(step)) {
+		bb_strbuf_add(&text, "env NCCL_TESTS_SPLIT=");
+		if (step->shift > 0)
+			bb_strbuf_addf(&text, "+%lld%%%lld", (step->shift * per_node),
+				       (nodes * per_node));
+		bb_strbuf_addf(&text, "/%lld ", step->ranks);
+	}
 	if (simulated->cluster) {
-		add_split(&text, step, nodes);
 		add_simulated(&text, step, nodes, "--cluster", simulated->cluster);
 	} else {
 		const struct launch launch = launch_of(profile, step);
@@ -209,7 +203,6 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 			step->launcher_args ? step->launcher_args : profile->all.launcher_args;
 		const long long all = nodes * launch.processes;
 
-		add_split(&text, step, nodes);
 		if (strcmp(launch.launcher, "mpirun") == 0)
 			bb_strbuf_addf(&text, "mpirun -np %lld -N %lld ", all, launch.processes);
 		else if (strcmp(launch.launcher, "srun") == 0)

@@ -54,39 +54,6 @@ bb_status bb_commands_prepare(struct bb_error *error)
 	return BB_OK;
 }
 
-/* Starts C with empty input, output to files, a process group of its own and no blocked signals. */
-static bb_status command_start(const struct bb_command *c, pid_t *pid, struct bb_error *error)
-{
-	const int flags = O_WRONLY | O_CREAT | O_TRUNC;
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t how;
-	sigset_t none;
-	int err = posix_spawn_file_actions_init(&files);
-
-	sigemptyset(&none);
-	if (err != 0)
-		goto out;
-	err = posix_spawnattr_init(&how);
-	if (err != 0)
-		goto out_files;
-#define TRY(call) err = err ? err : (call)
-	TRY(posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
-	TRY(posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, c->out, flags, 0666));
-	TRY(posix_spawn_file_actions_addopen(&files, STDERR_FILENO, c->err, flags, 0666));
-	TRY(posix_spawnattr_setsigmask(&how, &none));
-	TRY(posix_spawnattr_setpgroup(&how, 0));
-	TRY(posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP));
-	TRY(posix_spawnp(pid, c->words[0], &files, &how, c->words, environ));
-#undef TRY
-	posix_spawnattr_destroy(&how);
-out_files:
-	posix_spawn_file_actions_destroy(&files);
-out:
-	if (err == 0)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "%s cannot be started: %s", c->words[0], strerror(err));
-}
-
 /*
  * Waits until PID ends, UNTIL passes, or SIGHUP, SIGINT or SIGTERM comes. Returns 0 with the STATUS
  * of PID, -1, or the signal.
@@ -145,12 +112,30 @@ bb_status bb_command_run(const struct bb_command *c, struct bb_outcome *outcome,
 			 struct bb_error *error)
 {
 	const double began = bb_clock_now();
-	int status = 0, ended;
+	const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t how;
+	sigset_t none;
+	int status = 0, ended, err;
 	pid_t pid = 0;
-	bb_status st;
 
 	*outcome = (struct bb_outcome){.status = -1};
-	BB_TRY(st, command_start(c, &pid, error), out);
+	/* Empty input, output to files, a process group of its own and no blocked signals. */
+	sigemptyset(&none);
+	posix_spawnattr_init(&how);
+	posix_spawnattr_setsigmask(&how, &none);
+	posix_spawnattr_setpgroup(&how, 0);
+	posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+	posix_spawn_file_actions_init(&files);
+	err = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+		      ?: posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, c->out, flags, 0666)
+		      ?: posix_spawn_file_actions_addopen(&files, STDERR_FILENO, c->err, flags, 0666)
+		      ?: posix_spawnp(&pid, c->words[0], &files, &how, c->words, environ);
+	posix_spawn_file_actions_destroy(&files);
+	posix_spawnattr_destroy(&how);
+	if (err != 0)
+		return bb_fail(error, BB_EUSAGE, "%s cannot be started: %s", c->words[0],
+			       strerror(err));
 	ended = wait_for(pid, began + (double)c->limit_ns / 1e9, &status);
 	outcome->timed_out = ended < 0;
 	outcome->stopped_by = ended > 0 ? ended : 0;
@@ -165,8 +150,7 @@ bb_status bb_command_run(const struct bb_command *c, struct bb_outcome *outcome,
 	end_orphans();
 	outcome->wall_s = bb_clock_now() - began;
 	outcome->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-out:
-	return st;
+	return BB_OK;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

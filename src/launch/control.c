@@ -328,13 +328,30 @@ static bb_status exchange(struct control_opening *o, const struct bb_payload *ta
 		       launch->cause ? launch->cause : "the processes cannot find each other");
 }
 
-static bb_status run_opening(struct control_opening *o, int32_t *errors, struct bb_error *error)
+bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
+			  const struct bb_secret *secret, double timeout_s, struct bb_error *error)
 {
-	struct bb_launch *launch = o->launch;
-	const struct offer *first = &o->offers[0];
+	const size_t n = (size_t)launch->nprocs;
+	struct control_opening own = {
+		.launch = launch,
+		.timeout = timeout_s,
+		.offers = calloc(n, sizeof(*own.offers)),
+		.star = {.identity = {.hello = {.proc = launch->proc, .nprocs = launch->nprocs},
+				      .secret = secret},
+			 .admit = control_admit},
+	};
+	struct control_opening *const o = &own;
+	const struct offer *const first = o->offers;
+	int32_t *const errors = calloc(n, sizeof(*errors));
 	int32_t mine; /* why this process could not connect */
-	bb_status status;
+	bb_status status = BB_OK;
 
+	*control = NULL;
+	o->star.own = o;
+	if (!errors || !o->offers)
+		BB_TRY(status, bb_no_memory(error, "processes"), out);
+	if (n == 1)
+		goto out;
 	o->mine.error = prepare(o);
 	o->mine.secured = o->star.identity.secret != NULL;
 	gethostname(o->mine.host, sizeof(o->mine.host) - 1);
@@ -345,11 +362,13 @@ static bb_status run_opening(struct control_opening *o, int32_t *errors, struct 
 	/* Processes with and without a secret cannot connect: report that before they try. */
 	for (int p = 1; p < launch->nprocs; p++)
 		if (o->offers[p].secured != first->secured)
-			return bb_fail(error, BB_EUSAGE,
+			BB_TRY(status,
+			       bb_fail(error, BB_EUSAGE,
 				       "process %d (%s) has %s BUSBENCH_SECRET, process 0 (%s) %s; "
 				       "set the same for all",
 				       p, o->offers[p].host, o->offers[p].secured ? "a" : "no",
-				       first->host, first->secured ? "has" : "has none");
+				       first->host, first->secured ? "has" : "has none"),
+			       out);
 	mine = connect_all(o);
 	BB_TRY(status, exchange(o, &error_table, &mine, errors, error), out);
 	BB_TRY(status, report_failed(o, errors, true, error), out);
@@ -364,36 +383,12 @@ static bb_status run_opening(struct control_opening *o, int32_t *errors, struct 
 			 "reported that they did",
 			 o->missing, launch->nprocs - 1);
 out:
-	return status;
-}
-
-bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
-			  const struct bb_secret *secret, double timeout_s, struct bb_error *error)
-{
-	const size_t n = (size_t)launch->nprocs;
-	struct control_opening o = {
-		.launch = launch,
-		.timeout = timeout_s,
-		.star = {.identity = {.hello = {.proc = launch->proc, .nprocs = launch->nprocs},
-				      .secret = secret},
-			 .admit = control_admit},
-	};
-	int32_t *errors = calloc(n, sizeof(*errors));
-	bb_status status = BB_OK;
-
-	*control = NULL;
-	o.star.own = &o;
-	o.offers = calloc(n, sizeof(*o.offers));
-	if (!errors || !o.offers)
-		status = bb_no_memory(error, "processes");
-	else if (n > 1)
-		status = run_opening(&o, errors, error);
-	bb_star_close(&o.star);
+	bb_star_close(&o->star);
 	if (status == BB_OK)
-		*control = o.control;
+		*control = o->control;
 	else
-		control_release(o.control);
-	free(o.offers);
+		control_release(o->control);
+	free(o->offers);
 	free(errors);
 	return status;
 }

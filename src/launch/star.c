@@ -152,27 +152,13 @@ static int listen_at(struct bb_star *star, const struct bb_address *address)
 	return error;
 }
 
-/* Listen on all IPv6 and IPv4 addresses or, without IPv6, on all IPv4 addresses. */
-static int listen_anywhere(struct bb_star *star, uint16_t port)
-{
-	const struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-	const struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-	struct bb_address any = {.length = sizeof(in6)};
-	int error;
-
-	memcpy(&any.to, &in6, sizeof(in6));
-	error = listen_at(star, &any);
-	if (!error || error == EADDRINUSE)
-		return error;
-	memcpy(&any.to, &in4, sizeof(in4));
-	any.length = sizeof(in4);
-	return listen_at(star, &any);
-}
-
 int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int n, uint16_t *port)
 {
 	const uint64_t limit = bb_file_limit_raise((uint64_t)star->identity.hello.nprocs +
 						   STRANGERS + SPARE_FILES);
+	const struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(*port)};
+	const struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_port = htons(*port)};
+	struct bb_address any = {.length = sizeof(in6)};
 	struct sockaddr_in6 name;
 	socklen_t length = sizeof(name);
 	int64_t left;
@@ -188,8 +174,16 @@ int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int
 	star->nstrangers = left > STRANGERS         ? STRANGERS
 			   : left < LEAST_STRANGERS ? LEAST_STRANGERS
 						    : (int)left;
-	if (n == 0)
-		error = listen_anywhere(star, *port);
+	/* All IPv6 and IPv4 addresses or, without IPv6, all IPv4 addresses. */
+	if (n == 0) {
+		memcpy(&any.to, &in6, sizeof(in6));
+		error = listen_at(star, &any);
+	}
+	if (n == 0 && error && error != EADDRINUSE) {
+		memcpy(&any.to, &in4, sizeof(in4));
+		any.length = sizeof(in4);
+		error = listen_at(star, &any);
+	}
 	for (int i = 0; i < n && (!error || error == EADDRNOTAVAIL); i++)
 		error = listen_at(star, &addresses[i]);
 	if (star->nlisteners == 0 || (error && error != EADDRNOTAVAIL))

@@ -462,37 +462,34 @@ static void lose_peer(struct opening *o, int p)
 	o->missing++;
 }
 
-static bb_status check_peer(struct opening *o, const struct bb_hello *hello, struct bb_error *error)
-{
-	bb_status status = compare_hello(o, hello, error);
-
-	if (status != BB_OK)
-		return status;
-	if (hello->proc >= o->tcp->nprocs)
-		return bb_fail(error, BB_EUSAGE, "%s: with WORLD_SIZE=%d ranks are 0 to %d",
-			       hello_name(hello).text, o->tcp->nprocs, o->tcp->nprocs - 1);
-	if (hello->proc != 0 && is_gone(o->tcp, hello->proc))
-		lose_peer(o, hello->proc);
-	if (hello->proc != 0 && o->tcp->peers[hello->proc].wire.fd < 0)
-		return o->failed;
-	return bb_fail(error, BB_EUSAGE, "%s and %s have the same RANK; give each its own",
-		       hello_name(hello).text, hello_name(&o->tcp->peers[hello->proc].hello).text);
-}
-
 /* A peer with the right password. */
 static int tcp_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
 {
 	struct opening *o = star->own;
+	const bool fits = hello->proc < o->tcp->nprocs;
+	struct peer *const peer = &o->tcp->peers[fits ? hello->proc : 0];
 	struct bb_error error = {.text = ""};
 	bb_status status = o->failed;
 
 	/* The same process has connected over another address. */
-	if (hello->proc < o->tcp->nprocs && o->tcp->peers[hello->proc].hello.nonce == hello->nonce)
+	if (fits && peer->hello.nonce == hello->nonce)
 		return -1;
 	if (!bb_star_answer(star))
 		return -1;
 	if (status == BB_OK)
-		status = check_peer(o, hello, &error);
+		status = compare_hello(o, hello, &error);
+	if (status == BB_OK && !fits)
+		status = bb_fail(&error, BB_EUSAGE, "%s: with WORLD_SIZE=%d ranks are 0 to %d",
+				 hello_name(hello).text, o->tcp->nprocs, o->tcp->nprocs - 1);
+	if (status == BB_OK) {
+		if (hello->proc != 0 && is_gone(o->tcp, hello->proc))
+			lose_peer(o, hello->proc);
+		status = o->failed;
+		if (hello->proc == 0 || peer->wire.fd >= 0)
+			status = bb_fail(&error, BB_EUSAGE,
+					 "%s and %s have the same RANK; give each its own",
+					 hello_name(hello).text, hello_name(&peer->hello).text);
+	}
 	if (bb_error_status(&error) != BB_OK)
 		note_misfit(o, &error);
 	if (status != BB_OK) {
@@ -504,8 +501,8 @@ static int tcp_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
 		o->missing -= o->failed != BB_OK;
 		return -1;
 	}
-	o->tcp->peers[hello->proc].wire.fd = fd;
-	o->tcp->peers[hello->proc].hello = *hello;
+	peer->wire.fd = fd;
+	peer->hello = *hello;
 	o->missing--;
 	return 0;
 }
@@ -701,19 +698,37 @@ static bb_status cannot_reach(struct opening *o, const char *why, int reason,
 		       bb_format_duration(time, o->request->timeout_s), why);
 }
 
-/*
- * Process 0 says whether the run starts; until then it waits for other processes. It does not wait
- * longer than this process has waited for it, and ends before -T does.
- */
-static bb_status await_start(struct opening *o, struct bb_launch *launch)
+/* Connects to process 0, and waits until it starts the run. */
+static bb_status join_process_0(struct opening *o, struct bb_launch *launch)
 {
+	struct bb_address addresses[BB_STAR_ADDRESSES];
+	struct bb_hello *const there = &o->tcp->peers[0].hello;
 	struct bb_wire *const wire = &o->tcp->peers[0].wire;
-	const struct bb_frame *frame = &wire->frame;
-	const enum bb_transit transit =
-		bb_wire_await(wire, o->star.end + 0.9 * o->request->timeout_s);
-	const bool told = transit == BB_COMPLETE;
-	const struct name name = hello_name(&o->tcp->peers[0].hello);
+	const struct bb_frame *const frame = &wire->frame;
+	enum bb_transit transit;
+	struct name name;
+	const char *why;
+	bool told;
+	bb_status status;
+	int error, n = resolve_master(o, addresses, &why);
 
+	if (n == 0)
+		return cannot_reach(o, why, 0, launch);
+	error = bb_star_reach(&o->star, addresses, n, &wire->fd, there);
+	if (error)
+		return cannot_reach(o, bb_greet_explain(error), error, launch);
+	status = compare_hello(o, there, o->error);
+	if (status != BB_OK) {
+		/* With a secret process 0 reports it and ends the run; else only this process ends.
+		 */
+		launch->silent = o->star.identity.secret != NULL;
+		return status;
+	}
+	/* Process 0 says whether the run starts; until then it waits for other processes. It does
+	   not wait longer than this process has waited for it, and ends before -T does. */
+	transit = bb_wire_await(wire, o->star.end + 0.9 * o->request->timeout_s);
+	told = transit == BB_COMPLETE;
+	name = hello_name(there);
 	o->tcp->reports = told && frame->inside;
 	if (told && frame->kind == BB_FRAME_DATA)
 		return BB_OK;
@@ -731,27 +746,6 @@ static bb_status await_start(struct opening *o, struct bb_launch *launch)
 			       name.text);
 	return bb_fail(o->error, BB_EBACKEND, "%s %s", name.text,
 		       *wire->why ? wire->why : BB_FRAME_GONE_WHY);
-}
-
-static bb_status join_process_0(struct opening *o, struct bb_launch *launch)
-{
-	struct bb_address addresses[BB_STAR_ADDRESSES];
-	struct bb_hello *there = &o->tcp->peers[0].hello;
-	const char *why;
-	bb_status status;
-	int error, n = resolve_master(o, addresses, &why);
-
-	if (n == 0)
-		return cannot_reach(o, why, 0, launch);
-	error = bb_star_reach(&o->star, addresses, n, &o->tcp->peers[0].wire.fd, there);
-	if (error)
-		return cannot_reach(o, bb_greet_explain(error), error, launch);
-	status = compare_hello(o, there, o->error);
-	if (status == BB_OK)
-		return await_start(o, launch);
-	/* With a secret process 0 reports it and ends the run; else only this process ends. */
-	launch->silent = o->star.identity.secret != NULL;
-	return status;
 }
 
 /* ---- the launch ------------------------------------------------------------------------ */

@@ -802,18 +802,21 @@ static bool line_read(void *state, char text[BB_LOG_LINE], int number)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Moves the tables to the file, but for repeated ones and all but the first of those with one rank
-   that a job printed. Returns false without memory. */
-static bool tables_give(struct log *log)
+bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
+			     struct bb_claim_file *file, struct bb_error *error)
 {
+	struct log log = {.file = file};
 	const struct table *last = NULL; /* that was kept */
-	bool good = true;
+	bool good = stream_of(&log, "") && bb_log_lines(text, length, line_read, &log) &&
+		    job_begin(&log);
 
-	for (size_t i = 0; i < log->ntables; i++) {
-		struct bb_claims *const before = last ? &log->file->list[log->file->n - 1] : NULL;
-		struct bb_claims *const c = &log->tables[i].claims;
+	/* The tables go to the file, but for repeated ones and all but the first of those with one
+	   rank that a job printed. */
+	for (size_t i = 0; i < log.ntables; i++) {
+		struct bb_claims *const before = last ? &file->list[file->n - 1] : NULL;
+		struct bb_claims *const c = &log.tables[i].claims;
 		const bool copies = before && before->nranks == 1 && c->nranks == 1 &&
-				    last->job == log->tables[i].job &&
+				    last->job == log.tables[i].job &&
 				    strcmp(before->collective, c->collective) == 0 &&
 				    strcmp(before->algorithm, c->algorithm) == 0 &&
 				    strcmp(before->type, c->type) == 0;
@@ -826,10 +829,10 @@ static bool tables_give(struct log *log)
 			       before->list[k].in_place == c->list[k].in_place &&
 			       before->list[k].time_us == c->list[k].time_us;
 		if (!copies && !same)
-			good &= (kept = bb_claims_add(log->file)) != NULL;
+			good &= (kept = bb_claims_add(file)) != NULL;
 		if (kept) {
 			*kept = *c;
-			last = &log->tables[i];
+			last = &log.tables[i];
 			continue;
 		}
 		if (copies) {
@@ -839,17 +842,6 @@ static bool tables_give(struct log *log)
 		free(c->list);
 		free(c->facts);
 	}
-	return good;
-}
-
-bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
-			     struct bb_claim_file *file, struct bb_error *error)
-{
-	struct log log = {.file = file};
-	bool good = stream_of(&log, "") && bb_log_lines(text, length, line_read, &log) &&
-		    job_begin(&log);
-
-	good &= tables_give(&log);
 	for (size_t i = 0; good && log.card.line > 0 && i < file->n; i++)
 		good = file->list[i].gpu[0] ||
 		       bb_claims_add_fact(&file->list[i], BB_FACT_CARD, &log.card);

@@ -69,58 +69,46 @@ static bb_status show_about(const struct bb_subject *subject, const struct bb_ab
 	return st;
 }
 
-static bb_status subject_run(const struct bb_subject *subject, int argc, char **words,
-			     struct bb_acceptance_job *job, struct bb_error *error)
-{
-	struct bb_acceptance_options o = {.output = NULL};
-	struct bb_option_table tables[BB_SUBJECT_LISTS + 1];
-	bb_status st;
-
-	job->o = &o;
-	job->operands = calloc((size_t)argc, sizeof(*job->operands));
-	if (!job->operands)
-		return bb_no_memory(error, "options");
-	bb_subject_tables(subject, &o, &o.about, tables);
-	BB_TRY(st,
-	       bb_options_parse_operands(tables, argc, words, job->operands, &job->noperands,
-					 error),
-	       out);
-	if (!bb_about_requested(&o.about))
-		BB_TRY(st, bb_options_check_rules(tables, error), out);
-	if (bb_about_requested(&o.about))
-		st = show_about(o.about.version ? NULL : subject, &o.about, error);
-	else if (job->noperands == 0 && !o.resume && !(o.value > 0))
-		st = bb_fail(error, BB_EUSAGE, "%s: needs %s", subject->name, subject->operands);
-	else
-		st = works[subject - subjects](job, error);
-out:
-	free(job->operands);
-	return st;
-}
-
 int main(int argc, char **argv)
 {
-	struct bb_acceptance_job job = {.signal = 0};
-	struct bb_about about;
-	const struct bb_option_table tables[] = {{bb_about_rows, &about, NULL}, {NULL, NULL, NULL}};
+	struct bb_acceptance_options o = {.output = NULL};
+	struct bb_acceptance_job job = {.o = &o};
+	struct bb_option_table tables[BB_SUBJECT_LISTS + 1] = {{bb_about_rows, &o.about, NULL}};
 	const struct bb_subject *subject;
 	struct bb_error error = {0};
 	bb_status st;
 
 	if (!bb_standard_open())
 		return BB_EINTERNAL;
-	if (argc < 2) {
-		st = bb_fail(&error, BB_EUSAGE,
-			     "needs a subject: run, baseline, check or compare; see --help");
-	} else if (argv[1][0] == '-') {
-		st = bb_options_parse(tables, argc, argv, &error);
-		if (st == BB_OK)
-			st = show_about(NULL, &about, &error);
-	} else {
-		st = bb_subject_find(subjects, argv[1], &subject, &error);
-		if (st == BB_OK)
-			st = subject_run(subject, argc - 1, argv + 1, &job, &error);
+	if (argc < 2)
+		BB_TRY(st,
+		       bb_fail(&error, BB_EUSAGE,
+			       "needs a subject: run, baseline, check or compare; see --help"),
+		       out);
+	if (argv[1][0] == '-') {
+		BB_TRY(st, bb_options_parse(tables, argc, argv, &error), out);
+		BB_TRY(st, show_about(NULL, &o.about, &error), out);
+		goto out;
 	}
+	BB_TRY(st, bb_subject_find(subjects, argv[1], &subject, &error), out);
+	bb_subject_tables(subject, &o, &o.about, tables);
+	job.operands = calloc((size_t)argc, sizeof(*job.operands));
+	if (!job.operands)
+		BB_TRY(st, bb_no_memory(&error, "options"), out);
+	BB_TRY(st,
+	       bb_options_parse_operands(tables, argc - 1, argv + 1, job.operands, &job.noperands,
+					 &error),
+	       out);
+	if (!bb_about_requested(&o.about))
+		BB_TRY(st, bb_options_check_rules(tables, &error), out);
+	if (bb_about_requested(&o.about))
+		st = show_about(o.about.version ? NULL : subject, &o.about, &error);
+	else if (job.noperands == 0 && !o.resume && !(o.value > 0))
+		st = bb_fail(&error, BB_EUSAGE, "%s: needs %s", subject->name, subject->operands);
+	else
+		st = works[subject - subjects](&job, &error);
+out:
+	free(job.operands);
 	if (bb_error_status(&error) != BB_OK)
 		bb_say("acceptance", "%s", error.text);
 	return job.signal ? 128 + job.signal : (int)st;
