@@ -119,7 +119,6 @@ bb_status bb_child_write_floors(struct bb_pairs *pairs)
 /* ---- in the parent: its lines ---------------------------------------------------------------- */
 
 struct child {
-	struct bb_driver *driver;
 	struct bb_pairs *pairs;
 	pid_t process;    /* 0: none that has not been waited for */
 	int fd;           /* to be read; -1: none */
@@ -259,40 +258,17 @@ static bb_status listen(struct child *c)
 
 /* ---- in the parent: its process -------------------------------------------------------------- */
 
-/* Returns an errno. The child is in a process group of its own, so that a signal from the terminal
-   reaches only the parent, which reports it once and ends the child. */
-static int spawn(struct child *c, int fd, char **environment)
+/* The child is in a process group of its own, so that a signal from the terminal reaches only the
+   parent, which reports it once and ends the child. */
+static bb_status start(struct child *c)
 {
 	char *const *words = c->pairs->run->record.args.words;
+	char parent[sizeof(PARENT) + PROCESS_TEXT], **environment;
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	cpu_set_t mine[BB_CPU_SETS];
 	sigset_t none;
-	int error;
-
-	/* This thread is pinned; the child must not be. */
-	if (sched_getaffinity(0, sizeof(mine), mine) != 0 ||
-	    sched_setaffinity(0, sizeof(mine), c->pairs->cpus) != 0)
-		return errno;
-	sigemptyset(&none);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawnattr_init(&attributes);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO);
-	posix_spawnattr_setpgroup(&attributes, 0);
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-	error = posix_spawn(&c->process, PROGRAM, &actions, &attributes, words, environment);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
-	c->process = error == 0 ? c->process : 0;
-	return sched_setaffinity(0, sizeof(mine), mine) == 0 ? error : errno;
-}
-
-static bb_status start(struct child *c)
-{
-	char parent[sizeof(PARENT) + PROCESS_TEXT], **environment;
-	int ends[2], error;
+	int ends[2] = {-1, -1}, error = 0;
 	size_t n = 0;
 
 	snprintf(parent, sizeof(parent), PARENT "=%ld", (long)getpid());
@@ -303,73 +279,65 @@ static bb_status start(struct child *c)
 		return bb_no_memory(&c->pairs->run->error, SUBJECT);
 	memcpy(environment, environ, n * sizeof(*environment));
 	environment[n] = parent;
-	error = pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
-	if (error == 0) {
-		c->fd = ends[0];
-		error = fcntl(c->fd, F_SETFL, O_NONBLOCK) == 0 ? spawn(c, ends[1], environment)
-							       : errno;
-		close(ends[1]);
+	sigemptyset(&none);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attributes);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawnattr_setpgroup(&attributes, 0);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+	/* This thread is pinned; the child must not be. */
+	if (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 ||
+	    sched_getaffinity(0, sizeof(mine), mine) != 0 ||
+	    sched_setaffinity(0, sizeof(mine), c->pairs->cpus) != 0) {
+		error = errno;
+		goto out;
 	}
+	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+	error = posix_spawn(&c->process, PROGRAM, &actions, &attributes, words, environment);
+	c->process = error == 0 ? c->process : 0;
+	if (sched_setaffinity(0, sizeof(mine), mine) != 0)
+		error = errno;
+out:
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
 	free(environment);
+	c->fd = ends[0];
+	if (ends[1] >= 0)
+		close(ends[1]);
 	c->last_read = bb_clock_now();
 	return error == 0 ? BB_OK
 			  : bb_fail(&c->pairs->run->error, BB_EINTERNAL,
 				    "cannot start " SUBJECT ": %s", strerror(error));
 }
 
-/* BB_OK while there is a reason to wait. The child obeys -T itself, so the run's deadline is
- * renewed. */
-static bb_status look(struct child *c)
-{
-	const uint64_t timeout_ns = c->pairs->run->options.timeout_ns;
-	const double patience = 1e-9 * (double)timeout_ns + GRACE_S;
-
-	if (bb_driver_is_stopping(c->driver))
-		return BB_ETIMEOUT;
-	bb_driver_deadline(c->driver, SUBJECT);
-	if (timeout_ns && bb_clock_now() > c->last_read + patience)
-		return bb_fail(&c->pairs->run->error, BB_ETIMEOUT,
-			       SUBJECT " has sent nothing for %.0f s (-T)", patience);
-	return BB_OK;
-}
-
-static bb_status judge(const struct child *c)
-{
-	struct bb_error *error = &c->pairs->run->error;
-	const int status = WIFEXITED(c->status) ? WEXITSTATUS(c->status) : 0;
-
-	if (WIFSIGNALED(c->status))
-		return bb_fail(error, BB_EBACKEND, SUBJECT " was ended by signal %d (%s)",
-			       WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));
-	/* Wrong data, or no case that fits into memory, is found by the parent too. */
-	if (status != BB_OK &&
-	    !(c->results >= 0 && (status == BB_EDATA || status == BB_EUNSUPPORTED)))
-		return bb_fail(error, status > BB_EDATA ? BB_EBACKEND : (bb_status)status,
-			       SUBJECT " failed with exit status %d; --p2p on leaves it out",
-			       status);
-	if (c->results < 0)
-		return bb_fail(error, BB_EINTERNAL, SUBJECT " sent no end after %lld results",
-			       (long long)c->received);
-	if (c->received != c->results)
-		return bb_fail(error, BB_EINTERNAL, SUBJECT " sent %lld of its %lld results",
-			       (long long)c->received, (long long)c->results);
-	return BB_OK;
-}
-
+/* The child obeys -T itself, so the run's deadline is renewed while it sends something. */
 bb_status bb_child_run(struct bb_driver *driver, struct bb_pairs *pairs)
 {
 	const struct timespec moment = {.tv_nsec = BB_MOMENT_NS};
-	struct child c = {.driver = driver, .pairs = pairs, .fd = -1, .results = -1};
+	const uint64_t timeout_ns = pairs->run->options.timeout_ns;
+	const double patience = 1e-9 * (double)timeout_ns + GRACE_S;
+	struct bb_error *error = &pairs->run->error;
+	struct child c = {.pairs = pairs, .fd = -1, .results = -1};
 	bool over = false;
 	bb_status status = start(&c);
+	int code;
 
 	while (status == BB_OK && !over) {
 		over = waitpid(c.process, &c.status, WNOHANG) == c.process;
 		c.process = over ? 0 : c.process;
 		status = listen(&c);
-		if (status == BB_OK && !over)
-			status = look(&c);
-		if (status == BB_OK && !over)
+		if (status != BB_OK || over)
+			break;
+		if (bb_driver_is_stopping(driver)) {
+			status = BB_ETIMEOUT;
+			break;
+		}
+		bb_driver_deadline(driver, SUBJECT);
+		if (timeout_ns && bb_clock_now() > c.last_read + patience)
+			status = bb_fail(error, BB_ETIMEOUT,
+					 SUBJECT " has sent nothing for %.0f s (-T)", patience);
+		else
 			nanosleep(&moment, NULL);
 	}
 	if (c.process) {
@@ -379,7 +347,23 @@ bb_status bb_child_run(struct bb_driver *driver, struct bb_pairs *pairs)
 	if (c.fd >= 0)
 		close(c.fd);
 	bb_strbuf_free(&c.lines);
-	return status == BB_OK ? judge(&c) : status;
+	if (status != BB_OK)
+		return status;
+	if (WIFSIGNALED(c.status))
+		return bb_fail(error, BB_EBACKEND, SUBJECT " was ended by signal %d (%s)",
+			       WTERMSIG(c.status), strsignal(WTERMSIG(c.status)));
+	/* Wrong data, or no case that fits into memory, is found by the parent too. */
+	code = WEXITSTATUS(c.status);
+	if (code != BB_OK && !(c.results >= 0 && (code == BB_EDATA || code == BB_EUNSUPPORTED)))
+		return bb_fail(error, code > BB_EDATA ? BB_EBACKEND : (bb_status)code,
+			       SUBJECT " failed with exit status %d; --p2p on leaves it out", code);
+	if (c.results < 0)
+		return bb_fail(error, BB_EINTERNAL, SUBJECT " sent no end after %lld results",
+			       (long long)c.received);
+	if (c.received != c.results)
+		return bb_fail(error, BB_EINTERNAL, SUBJECT " sent %lld of its %lld results",
+			       (long long)c.received, (long long)c.results);
+	return BB_OK;
 }
 
 void bb_child_free(struct bb_pairs *pairs)

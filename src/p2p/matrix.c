@@ -219,28 +219,30 @@ static void flush(struct bb_sink *sink)
 {
 	struct matrix *m = (struct matrix *)sink;
 	struct bb_strbuf *out = &sink->out;
+	bool latency, both;
 
 	end_fan(m);
 	if (!m->of.quantity)
 		return;
-	if (strcmp(m->of.quantity, "latency") == 0) {
-		add_title(out, &m->of, "One-way latency");
-		bb_strbuf_add(out, ", ns, median: row <-> column\n");
-		add_values(out, m, false);
-		add_title(out, &m->of, "One-way latency");
-		bb_strbuf_add(out, ", ns, 99th percentile: row <-> column\n");
-		add_values(out, m, true);
-	} else if (strcmp(m->of.direction, "bidirectional") == 0) {
-		add_title(out, &m->of, "Bidirectional bandwidth");
-		bb_strbuf_add(out, ", GB/s, both directions added up: row <-> column\n");
-		add_values(out, m, false);
-	} else {
-		add_title(out, &m->of, "Unidirectional bandwidth");
-		bb_strbuf_addf(out, ", GB/s: data goes row -> column%s\n",
-			       isnan(m->cells[0].value) ? "" : "; diagonal: private copy");
-		add_values(out, m, false);
-		add_bound(out, m);
+	latency = strcmp(m->of.quantity, "latency") == 0;
+	both = strcmp(m->of.direction, "bidirectional") == 0;
+	for (int tails = 0; tails <= latency; tails++) {
+		add_title(out, &m->of,
+			  latency ? "One-way latency"
+			  : both  ? "Bidirectional bandwidth"
+				  : "Unidirectional bandwidth");
+		if (latency)
+			bb_strbuf_addf(out, ", ns, %s: row <-> column\n",
+				       tails ? "99th percentile" : "median");
+		else if (both)
+			bb_strbuf_add(out, ", GB/s, both directions added up: row <-> column\n");
+		else
+			bb_strbuf_addf(out, ", GB/s: data goes row -> column%s\n",
+				       isnan(m->cells[0].value) ? "" : "; diagonal: private copy");
+		add_values(out, m, tails);
 	}
+	if (!latency && !both)
+		add_bound(out, m);
 	add_paths(out, m);
 	memset(&m->of, 0, sizeof(m->of));
 }
@@ -296,24 +298,6 @@ static void pair(struct matrix *m, const struct bb_pair_record *r)
 
 /* ---- a rank with all others ------------------------------------------------------------------ */
 
-static void begin_fan(struct matrix *m, const struct bb_pair_record *r)
-{
-	static const char *const heads[] = {"p50", "low", "high", "bound", "of it", "#wrong"};
-	const bool in = r->from == BB_ABSENT;
-
-	flush(&m->sink);
-	m->fan = *r;
-	add_title(&m->sink.out, r, in ? "All to one" : "One to all");
-	bb_strbuf_addf(&m->sink.out, ", GB/s: %s at once\n",
-		       in ? "all other ranks send to this one" : "this rank sends to all others");
-	bb_table_free(&m->fans);
-	m->fans = (struct bb_text_table){.limit = bb_table_limit(m->sink.file)};
-	bb_table_column(&m->fans, "rank", "", CELL);
-	bb_table_key(&m->fans);
-	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
-		bb_table_column(&m->fans, heads[i], "", CELL);
-}
-
 static void end_fan(struct matrix *m)
 {
 	if (!m->fan.route)
@@ -332,14 +316,25 @@ static void end_fan(struct matrix *m)
 
 static void fan(struct matrix *m, const struct bb_pair_record *r)
 {
+	static const struct bb_table_head heads[] = {
+		{"rank", "", CELL},  {"p50", "", CELL},   {"low", "", CELL},    {"high", "", CELL},
+		{"bound", "", CELL}, {"of it", "", CELL}, {"#wrong", "", CELL}, {NULL, NULL, 0}};
 	const double speeds[] = {r->GBps, r->low_GBps, r->high_GBps, r->bound_GBps};
+	const bool in = r->from == BB_ABSENT;
 	char text[BB_NUMBER_TEXT];
 
 	if (!belongs(&m->fan, r)) {
-		end_fan(m);
-		begin_fan(m, r);
+		flush(&m->sink);
+		m->fan = *r;
+		add_title(&m->sink.out, r, in ? "All to one" : "One to all");
+		bb_strbuf_addf(&m->sink.out, ", GB/s: %s at once\n",
+			       in ? "all other ranks send to this one"
+				  : "this rank sends to all others");
+		bb_table_free(&m->fans);
+		m->fans = (struct bb_text_table){.limit = bb_table_limit(m->sink.file)};
+		bb_table_columns(&m->fans, heads, 1);
 	}
-	bb_table_cellf(&m->fans, "%lld", (long long)(r->from == BB_ABSENT ? r->to : r->from));
+	bb_table_cellf(&m->fans, "%lld", (long long)(in ? r->to : r->from));
 	for (int i = 0; i < 4; i++)
 		bb_table_cell(&m->fans, bb_format_fit(text, speeds[i], CELL));
 	if (r->bound_doubt &&

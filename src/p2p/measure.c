@@ -107,25 +107,6 @@ static bool are_precise(const struct session *s, double precision)
 	return true;
 }
 
-static struct bb_pair_part series_sum_up(struct series *series)
-{
-	struct bb_pair_part part = series->part;
-	struct bb_stats stats;
-
-	if (part.rounds == 0)
-		return part;
-	bb_stats_compute(series->samples, (size_t)part.samples, &stats);
-	part.p50 = stats.p50;
-	part.p99 = stats.p99;
-	part.min = stats.min;
-	part.max = stats.max;
-	bb_stats_compute(series->medians, (size_t)part.rounds, &stats); /* sorts them */
-	part.mid = stats.p50;
-	part.low = series->medians[part.rounds / 4];
-	part.high = series->medians[part.rounds - 1 - part.rounds / 4];
-	return part;
-}
-
 /* What this driver times at END with PEER; NULL: another driver times it. */
 static struct series *series_of(const struct session *s, int end, int peer)
 {
@@ -181,11 +162,11 @@ static const struct bb_payload token_table = {"a token", sizeof(struct bb_token)
 
 #define REASON sizeof(((struct bb_reach *)NULL)->reason)
 
-/* Find the ranks that ROUTE connects: those of which neither refuses the other. Each rank's answer
-   is its first reason, then for each peer whether it refuses. MINE: room for one. */
-static bb_status find_reach(struct session *s, const struct bb_route *route, struct bb_reach *one,
-			    char *mine)
+/* Find the ranks that each route connects: those of which neither refuses the other. Each rank's
+   answer is its first reason, then for each peer whether it refuses. */
+static bb_status open_reach(struct session *s)
 {
+	const struct bb_routes *routes = s->engine.backend->routes;
 	const int n = s->n;
 	const size_t bytes = REASON + (size_t)n;
 	const struct bb_payload_field fields[] = {
@@ -193,50 +174,45 @@ static bb_status find_reach(struct session *s, const struct bb_route *route, str
 		{"a refusal", BB_PAYLOAD_UNSIGNED, REASON, 1, (size_t)n, 1, 0, 1},
 		{.name = NULL}};
 	const struct bb_payload table = {"what it refuses", bytes, fields, NULL};
-	const void *all;
-	bb_status status;
-
-	memset(mine, 0, bytes);
-	for (int peer = n - 1; peer >= 0; peer--) {
-		const char *why = s->engine.backend->routes->refuses(s->engine.world, route, peer);
-
-		mine[REASON + (size_t)peer] = why != NULL;
-		if (why && peer != s->me)
-			snprintf(mine, REASON, "%s", why);
-	}
-	status = bb_driver_gather(s->engine.driver, &table, mine, 1, &all);
-	for (int i = 0; i < n * n && status == BB_OK; i++) {
-		const int from = i / n, to = i % n;
-		const char *a = (const char *)all + (size_t)from * bytes;
-		const char *b = (const char *)all + (size_t)to * bytes;
-		const bool by_a = a[REASON + (size_t)to], by_b = b[REASON + (size_t)from];
-
-		one->connects[i] = !by_a && !by_b;
-		if (from >= to || (!by_a && !by_b) || one->refused++ > 0)
-			continue;
-		one->from = from;
-		one->to = to;
-		memcpy(one->reason, by_a ? a : b, REASON);
-	}
-	return status;
-}
-
-static bb_status open_reach(struct session *s)
-{
-	const struct bb_route *list = s->engine.backend->routes->list;
-	char *mine = malloc(REASON + (size_t)s->n);
+	char *mine = malloc(bytes);
 	bb_status status = BB_OK;
 	int nroutes = 0;
 
-	while (list[nroutes].name)
+	while (routes->list[nroutes].name)
 		nroutes++;
 	s->reach = calloc((size_t)nroutes, sizeof(*s->reach));
 	for (int r = 0; r < nroutes && status == BB_OK; r++) {
-		if (s->reach)
-			s->reach[r].connects = calloc((size_t)s->n * (size_t)s->n, sizeof(bool));
-		status = mine && s->reach && s->reach[r].connects
-				 ? find_reach(s, &list[r], &s->reach[r], mine)
-				 : bb_no_memory(&s->engine.run->error, "the ranks");
+		struct bb_reach *one = s->reach ? &s->reach[r] : NULL;
+		const void *all;
+
+		if (one)
+			one->connects = calloc((size_t)n * (size_t)n, sizeof(bool));
+		if (!mine || !one || !one->connects) {
+			status = bb_no_memory(&s->engine.run->error, "the ranks");
+			break;
+		}
+		memset(mine, 0, bytes);
+		for (int peer = n - 1; peer >= 0; peer--) {
+			const char *why = routes->refuses(s->engine.world, &routes->list[r], peer);
+
+			mine[REASON + (size_t)peer] = why != NULL;
+			if (why && peer != s->me)
+				snprintf(mine, REASON, "%s", why);
+		}
+		status = bb_driver_gather(s->engine.driver, &table, mine, 1, &all);
+		for (int i = 0; i < n * n && status == BB_OK; i++) {
+			const int from = i / n, to = i % n;
+			const char *a = (const char *)all + (size_t)from * bytes;
+			const char *b = (const char *)all + (size_t)to * bytes;
+			const bool by_a = a[REASON + (size_t)to], by_b = b[REASON + (size_t)from];
+
+			one->connects[i] = !by_a && !by_b;
+			if (from >= to || one->connects[i] || one->refused++ > 0)
+				continue;
+			one->from = from;
+			one->to = to;
+			memcpy(one->reason, by_a ? a : b, REASON);
+		}
 	}
 	free(mine);
 	return status;
@@ -405,24 +381,6 @@ static bb_status transfer(const struct part *p, int peer, enum buffer target)
 						   &in);
 }
 
-/* Moves all that this rank moves in one operation: a hub's parts at once. */
-static bb_status transfer_all(const struct part *p, enum buffer target)
-{
-	const struct session *s = p->s;
-	const struct bb_routes *routes = s->engine.backend->routes;
-	bb_status status = BB_OK;
-
-	if (!p->is_hub)
-		return transfer(p, p->t.alone ? s->me : p->peer, target);
-	BB_TRY(status, routes->batch(s->engine.world, p->t.cell->route, false), out);
-	for (int peer = 0; peer < s->n; peer++)
-		if (peer != s->me)
-			BB_TRY(status, transfer(p, peer, target), out);
-	status = routes->batch(s->engine.world, p->t.cell->route, true);
-out:
-	return status;
-}
-
 static bb_status turn_ready(void *own)
 {
 	const struct part *p = own;
@@ -433,19 +391,33 @@ static bb_status turn_ready(void *own)
 	return s->engine.backend->barrier(p->is_joint ? s->with[p->peer] : s->engine.world);
 }
 
+/* Moves all that this rank moves: a hub's parts at once. */
 static bb_status turn_operate(void *own, int64_t sample)
 {
 	const struct part *p = own;
-	const struct bb_engine *e = &p->s->engine;
+	const struct session *s = p->s;
 	const struct bb_cell *cell = p->t.cell;
+	const struct bb_routes *routes = s->engine.backend->routes;
+	struct bb_group *world = s->engine.world;
 	bb_status status = BB_OK;
 
 	if (cell->ping)
-		return e->backend->routes->ping(e->world, cell->route, p->peer,
-						p->s->me == p->t.from, cell->repeats);
-	for (size_t i = 1; i <= cell->repeats && p->acts && status == BB_OK; i++)
-		status = transfer_all(p, p->t.final && sample >= 0 && i == cell->repeats ? VERIFIED
-											 : TARGET);
+		return routes->ping(world, cell->route, p->peer, s->me == p->t.from, cell->repeats);
+	for (size_t i = 1; i <= cell->repeats && p->acts && status == BB_OK; i++) {
+		const bool last = sample >= 0 && i == cell->repeats;
+		const enum buffer target = p->t.final && last ? VERIFIED : TARGET;
+
+		if (!p->is_hub) {
+			status = transfer(p, p->t.alone ? s->me : p->peer, target);
+			continue;
+		}
+		BB_TRY(status, routes->batch(world, cell->route, false), out);
+		for (int peer = 0; peer < s->n; peer++)
+			if (peer != s->me)
+				BB_TRY(status, transfer(p, peer, target), out);
+		status = routes->batch(world, cell->route, true);
+	}
+out:
 	return status;
 }
 
@@ -504,38 +476,12 @@ out:
 	return status;
 }
 
-/* Verifies what this rank has taken: of each peer its range. */
-static bb_status turn_verify(const struct part *p)
-{
-	struct session *s = p->s;
-	struct bb_pair_part *result = &s->series[p->peer].part;
-	bb_status status = BB_OK;
-
-	if (!p->takes || !bb_engine_checks(&s->engine))
-		return BB_OK;
-	result->checked = true;
-	for (int peer = 0; peer < s->n; peer++) {
-		const struct bb_pair_range range =
-			bb_cell_range(p->t.cell, s->n, p->t.from, p->is_hub ? peer : s->me);
-		char *const got = buffer_of(s, VERIFIED) + range.at;
-
-		if (p->is_hub ? peer == s->me : peer != p->peer)
-			continue;
-		BB_TRY(status, bb_engine_corrupt(&s->engine, got + range.bytes / 2), out);
-		BB_TRY(status,
-		       bb_engine_verify(&s->engine, got, s->patterns, peer, range.at, range.bytes,
-					&result->wrong),
-		       out);
-	}
-out:
-	return status;
-}
-
 /* Collective: no rank may be in one step while another is in the next. */
 static bb_status run_turn(struct session *s, const struct turn *t)
 {
 	const struct bb_pattern poison = bb_pattern_poison();
 	struct part p = part_of(s, t);
+	struct bb_pair_part *result;
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	bb_status status;
 
@@ -548,10 +494,25 @@ static bb_status run_turn(struct session *s, const struct turn *t)
 		BB_TRY(status, buffer_fill(s, VERIFIED, &poison, (size_t)t->cell->bytes), out);
 	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	BB_TRY(status, turn_measure(&p), out);
-	if (!t->final)
+	if (t->final)
+		BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
+	if (!t->final || !p.takes || !bb_engine_checks(&s->engine))
 		return BB_OK;
-	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
-	status = turn_verify(&p);
+	result = &s->series[p.peer].part;
+	result->checked = true;
+	for (int peer = 0; peer < s->n; peer++) { /* of each its range */
+		const struct bb_pair_range range =
+			bb_cell_range(t->cell, s->n, t->from, p.is_hub ? peer : s->me);
+		char *const got = buffer_of(s, VERIFIED) + range.at;
+
+		if (p.is_hub ? peer == s->me : peer != p.peer)
+			continue;
+		BB_TRY(status, bb_engine_corrupt(&s->engine, got + range.bytes / 2), out);
+		BB_TRY(status,
+		       bb_engine_verify(&s->engine, got, s->patterns, peer, range.at, range.bytes,
+					&result->wrong),
+		       out);
+	}
 out:
 	return status;
 }
@@ -581,32 +542,26 @@ static void record_virtual(void *own, int end, int peer, double seconds)
 	series_add(own, series_of(own, end, peer), seconds);
 }
 
-/* Each sample of a hub is a program of its own, and so is a round of pairs. */
-static bb_status run_virtual(struct session *s, const struct bb_cell *cell, size_t samples)
-{
-	bb_status status = BB_OK;
-
-	bb_virtual_begin(s->virtual, cell);
-	for (int from = 0; from < s->n; from++)
-		for (int to = 0; to < s->n && !cell->fan; to++)
-			if (cell->bidirectional ? from < to : from != to)
-				bb_virtual_add(s->virtual, from, to, samples);
-	if (!cell->fan)
-		return bb_virtual_run(s->virtual, &s->engine, record_virtual, s);
-	for (size_t i = 0; i < (size_t)s->n * samples && status == BB_OK; i++) {
-		bb_virtual_begin(s->virtual, cell);
-		bb_virtual_add_fan(s->virtual, (int)(i / samples));
-		status = bb_virtual_run(s->virtual, &s->engine, record_virtual, s);
-	}
-	return status;
-}
-
 static bb_status run_round(struct session *s, const struct bb_cell *cell, int round, bool final)
 {
+	const size_t samples = s->virtual ? bb_pair_samples(s->engine.options, round) : 0;
 	bb_status status = BB_OK;
 
-	if (s->virtual)
-		status = run_virtual(s, cell, bb_pair_samples(s->engine.options, round));
+	/* A round of pairs of virtual ranks is a program, and so is each sample of a hub. */
+	if (s->virtual && !cell->fan) {
+		bb_virtual_begin(s->virtual, cell);
+		for (int from = 0; from < s->n; from++)
+			for (int to = 0; to < s->n; to++)
+				if (cell->bidirectional ? from < to : from != to)
+					bb_virtual_add(s->virtual, from, to, samples);
+		status = bb_virtual_run(s->virtual, &s->engine, record_virtual, s);
+	} else {
+		for (size_t i = 0; i < (size_t)s->n * samples && status == BB_OK; i++) {
+			bb_virtual_begin(s->virtual, cell);
+			bb_virtual_add_fan(s->virtual, (int)(i / samples));
+			status = bb_virtual_run(s->virtual, &s->engine, record_virtual, s);
+		}
+	}
 	for (int from = 0; from < s->n && !s->virtual; from++)
 		for (int to = 0; to < s->n && status == BB_OK; to++)
 			if (has_turn(s, cell, from, to))
@@ -617,65 +572,59 @@ static bb_status run_round(struct session *s, const struct bb_cell *cell, int ro
 	return status;
 }
 
-/* *STOP = whether the pairs need no round after ROUND; BEGAN as in bb_engine_agree_on_next.
-   --max-time leaves the rounds that findings need. */
-static bb_status agree_to_stop(struct session *s, int round, double began, bool *stop)
+/* *ALL = what all ranks measured in CELL, on rank 0. With --precision until all pairs are precise
+   or
+   --max-time is over, which leaves the rounds that findings need. */
+static bb_status measure_cell(struct session *s, const struct bb_cell *cell, const void **all)
 {
 	const struct bb_options *o = s->engine.options;
-	const bool all = round + 1 >= bb_pair_rounds(o);
+	const double began = s->engine.backend->now(s->engine.rank);
 	size_t next = 1;
 	bb_status status;
 
-	*stop = all;
-	if (o->precision == 0 || o->exact || round + 1 == MOST_ROUNDS ||
-	    (!all && round + 1 < BB_FINDING_ROUNDS))
-		return BB_OK;
-	status = bb_engine_agree_on_next(&s->engine, all && are_precise(s, o->precision), began,
-					 (size_t)round + 1, &next);
-	*stop = next == 0;
-	return status;
-}
-
-/* *ALL = what all ranks measured in CELL, on rank 0. */
-static bb_status measure_cell(struct session *s, const struct bb_cell *cell, const void **all)
-{
-	const double began = s->engine.backend->now(s->engine.rank);
-	bool stop = false;
-	bb_status status = BB_OK;
-
 	for (size_t i = 0; i < s->nseries; i++)
 		series_clear(&s->series[i]);
-	for (int round = 0; status == BB_OK && !stop; round++) {
-		status = run_round(s, cell, round, false);
-		if (status == BB_OK)
-			status = agree_to_stop(s, round, began, &stop);
+	for (int round = 0; next > 0; round++) {
+		const bool enough = round + 1 >= bb_pair_rounds(o);
+
+		BB_TRY(status, run_round(s, cell, round, false), out);
+		next = 1;
+		if (o->precision != 0 && !o->exact && round + 1 < MOST_ROUNDS &&
+		    (enough || round + 1 >= BB_FINDING_ROUNDS))
+			BB_TRY(status,
+			       bb_engine_agree_on_next(&s->engine,
+						       enough && are_precise(s, o->precision),
+						       began, (size_t)round + 1, &next),
+			       out);
+		else if (enough)
+			next = 0;
 	}
-	if (status == BB_OK && !cell->ping && !s->virtual && s->engine.options->check > 0)
-		status = run_round(s, cell, 1, true);
-	for (size_t i = 0; i < s->nseries && status == BB_OK; i++)
-		s->parts[i] = series_sum_up(&s->series[i]);
+	if (!cell->ping && !s->virtual && o->check > 0)
+		BB_TRY(status, run_round(s, cell, 1, true), out);
+	for (size_t i = 0; i < s->nseries; i++) {
+		struct series *series = &s->series[i];
+		struct bb_pair_part *part = &s->parts[i];
+		const size_t rounds = (size_t)series->part.rounds;
+		struct bb_stats stats;
+
+		*part = series->part;
+		if (rounds == 0)
+			continue;
+		bb_stats_compute(series->samples, (size_t)part->samples, &stats);
+		part->p50 = stats.p50;
+		part->p99 = stats.p99;
+		part->min = stats.min;
+		part->max = stats.max;
+		bb_stats_compute(series->medians, rounds, &stats); /* sorts them */
+		part->mid = stats.p50;
+		part->low = series->medians[rounds / 4];
+		part->high = series->medians[rounds - 1 - rounds / 4];
+	}
 	*all = s->parts;
-	if (status != BB_OK || s->virtual)
-		return status;
-	return bb_driver_collect(s->engine.driver, &bb_pair_part_table, s->parts, s->nseries, all);
-}
-
-static bb_status run_cell(struct session *s, size_t i)
-{
-	const struct bb_cell *cell = &s->pairs->cells[i];
-	const bool leads = bb_driver_leads(s->engine.driver);
-	const void *all = NULL;
-	bb_status status =
-		leads && s->reach ? bb_pairs_refuse(&s->engine, cell, reach_of(s, cell)) : BB_OK;
-
-	if (leads)
-		bb_ticker_show(&s->engine.run->ticker, cell->route->name, cell->bytes);
-	if (!cell->skip && status == BB_OK)
-		status = measure_cell(s, cell, &all);
-	if (status == BB_OK && leads)
-		status = bb_pairs_deliver(&s->engine, i, all);
-	if (leads)
-		bb_ticker_step(&s->engine.run->ticker, cell->bytes);
+	if (!s->virtual)
+		status = bb_driver_collect(s->engine.driver, &bb_pair_part_table, s->parts,
+					   s->nseries, all);
+out:
 	return status;
 }
 
@@ -726,8 +675,9 @@ static bb_status measure_again(struct session *s, const struct bb_pair_turns *tu
 	BB_PAYLOAD_EACH(label, BB_PAYLOAD_SIGNED, struct bb_pair_turns, list, .member,             \
 			BB_PAIR_TURNS, .high = (most))
 
-/* Give all ranks the TURNS of rank 0. */
-static bb_status share_turns(struct session *s, struct bb_pair_turns *turns)
+/* Measure suspects again, in turn with their references, until each is cleared or confirmed or the
+   time is up; rank 0 decides. Collective. */
+static bb_status review(struct session *s)
 {
 	const struct bb_payload_field fields[] = {
 		BB_PAYLOAD_FIELD("the number of turns", BB_PAYLOAD_SIGNED, struct bb_pair_turns, n,
@@ -736,38 +686,29 @@ static bb_status share_turns(struct session *s, struct bb_pair_turns *turns)
 		TURN("a source", from, s->n - 1),
 		TURN("a target", to, s->n - 1),
 		{.name = NULL}};
-	const struct bb_payload table = {"turns of pairs", sizeof(*turns), fields, NULL};
-	const void *all;
-	bb_status status = bb_driver_gather(s->engine.driver, &table, turns, 1, &all);
-
-	if (status == BB_OK)
-		*turns = *(const struct bb_pair_turns *)all;
-	return status;
-}
-
-/* Measure suspects again, in turn with their references, until each is cleared or confirmed or the
-   time is up. Collective. */
-static bb_status review(struct session *s)
-{
+	const struct bb_payload table = {"turns of pairs", sizeof(struct bb_pair_turns), fields,
+					 NULL};
 	const double began = s->engine.backend->now(s->engine.rank);
 	const bool leads = bb_driver_leads(s->engine.driver);
 	struct bb_pair_turns turns = {.n = 0};
 	bb_status status = leads ? bb_child_deliver(&s->engine) : BB_OK;
 
 	for (int round = 0; status == BB_OK; round++) {
+		const void *all;
+
 		if (leads)
-			status = bb_review_list(s->pairs, round, &turns);
-		if (status == BB_OK && leads &&
-		    s->engine.backend->now(s->engine.rank) - began > REVIEW_S)
+			BB_TRY(status, bb_review_list(s->pairs, round, &turns), out);
+		if (leads && s->engine.backend->now(s->engine.rank) - began > REVIEW_S)
 			turns.n = 0;
-		if (status == BB_OK)
-			status = share_turns(s, &turns);
-		if (status != BB_OK || turns.n == 0)
+		BB_TRY(status, bb_driver_gather(s->engine.driver, &table, &turns, 1, &all), out);
+		turns = *(const struct bb_pair_turns *)all;
+		if (turns.n == 0)
 			break;
 		if (leads)
 			bb_driver_delay(s->engine.driver, BB_RETEST_PAUSE_S);
 		status = measure_again(s, &turns);
 	}
+out:
 	return status;
 }
 
@@ -792,11 +733,28 @@ out:
 static bb_status pairs_run(struct bb_engine *engine)
 {
 	struct session *s = (struct session *)engine;
-	bb_status status = BB_OK;
+	struct bb_ticker *ticker = &engine->run->ticker;
+	const bool leads = bb_driver_leads(engine->driver);
+	bb_status status;
 
-	for (size_t i = 0; i < s->pairs->ncells && status == BB_OK; i++)
-		status = run_cell(s, i);
-	return status == BB_OK ? review(s) : status;
+	for (size_t i = 0; i < s->pairs->ncells; i++) {
+		const struct bb_cell *cell = &s->pairs->cells[i];
+		const void *all = NULL;
+
+		if (leads && s->reach)
+			BB_TRY(status, bb_pairs_refuse(engine, cell, reach_of(s, cell)), out);
+		if (leads)
+			bb_ticker_show(ticker, cell->route->name, cell->bytes);
+		if (!cell->skip)
+			BB_TRY(status, measure_cell(s, cell, &all), out);
+		if (leads)
+			BB_TRY(status, bb_pairs_deliver(engine, i, all), out);
+		if (leads)
+			bb_ticker_step(ticker, cell->bytes);
+	}
+	status = review(s);
+out:
+	return status;
 }
 
 static bb_status pairs_deliver(struct bb_engine *engine)

@@ -111,28 +111,6 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	return status == BB_OK ? switch_library(settings, o->backend, environment, error) : status;
 }
 
-static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend)
-{
-	bb_strbuf_addf(out, "backend %s: %s\n", backend->name, backend->brief);
-	if (!backend->routes)
-		bb_strbuf_add(out, "  no routes between two ranks\n");
-	for (const struct bb_route *r = backend->routes ? backend->routes->list : NULL;
-	     r && r->name; r++)
-		bb_strbuf_addf(out, "    %-12s %-10s P2P %-7s %s\n", r->name,
-			       r->uses & BB_ROUTE_PING ? "latency" : "bandwidth",
-			       r->switched ? "on, off"
-			       : r->direct ? "on"
-					   : "off",
-			       r->brief);
-	if (backend->gpu && backend->spaces)
-		bb_host_pair_list(out);
-}
-
-static void list(struct bb_strbuf *out)
-{
-	bb_plugin_list(out, list_backend);
-}
-
 /* ---- the ranks whose pairs are measured ---------------------------------------------------- */
 
 #define FIRST_NODES 4
@@ -226,6 +204,112 @@ struct bb_pair_range bb_cell_range(const struct bb_cell *cell, int n, int hub, i
 			ends[i] = bb_part_start((size_t)cell->bytes, parts, k + i) / FAN_GRAIN *
 				  FAN_GRAIN;
 	return (struct bb_pair_range){ends[0], ends[1] - ends[0]};
+}
+
+/* ---- a GPU alone ---------------------------------------------------------------------------- */
+
+/* Its pair is the GPU and the host: copies between spaces of memory, as mem_bandwidth_perf measures
+   them, reported as pairs. True if the world is one rank on a GPU. */
+static bool is_host_pair(const struct bb_run *run)
+{
+	return run->world.nranks == 1 && run->options.backend->gpu && run->options.backend->spaces;
+}
+
+/* The routes, each between the GPU's memory and a space of the host's. */
+static const struct host_route {
+	const char *name, *brief;
+	int space;
+	enum bb_memory_kind one, both;
+} host_routes[] = {
+	{"pinned", "copy engine and pinned memory", BB_SPACE_PINNED, BB_MEMORY_COPY,
+	 BB_MEMORY_BOTH},
+	{"pinned-kernel", "kernel and pinned memory", BB_SPACE_PINNED, BB_MEMORY_KERNEL_COPY,
+	 BB_MEMORY_KERNEL_BOTH},
+	{"pageable", "through pinned memory of the driver", BB_SPACE_PAGEABLE, BB_MEMORY_COPY,
+	 BB_MEMORY_BOTH},
+};
+#define HOST_ROUTES (sizeof(host_routes) / sizeof(host_routes[0]))
+
+static void host_pair_complete(struct bb_run *run, const struct bb_memory_case *c,
+			       struct bb_pair_record *r)
+{
+	struct bb_pairs *pairs = run->own;
+	const struct bb_location *gpu = &run->infos[0].location;
+	const int64_t numa = gpu->numa < 0 ? BB_ABSENT : gpu->numa;
+	const bool both = bb_memory_is_both(c), pinned = c->from + c->to == BB_SPACE_PINNED;
+	double GBps = 0;
+
+	r->from_host = r->to_host = gpu->host;
+	if (c->from == BB_SPACE_DEVICE) {
+		r->from = 0;
+		r->from_device = gpu->device;
+		r->from_numa = numa;
+	} else {
+		r->to = 0;
+		r->to_device = gpu->device;
+		r->to_numa = numa;
+	}
+	r->path = "GPU and its host";
+	r->p2p = pinned ? "on" : "off";
+	r->actor = both ? "both" : c->from == BB_SPACE_DEVICE ? "source" : "target";
+	/* The bound by the links between the GPU and the memory of the CPUs. */
+	if (!both && pinned && run->topology && run->link_bounds.n == 1) {
+		const struct bb_rank_place at = run->link_bounds.places[0];
+		const struct bb_rank_place two[] = {at, {.node = at.node, .device = BB_ON_HOST}};
+
+		bb_strbuf_free(&pairs->host_bound);
+		if (bb_speed_of_light(run->topology, two, 2, BB_BOUND_PAIR, &GBps,
+				      &pairs->host_bound) != BB_OK)
+			return;
+		r->bound_source = bb_strbuf_text(&pairs->host_bound);
+		bb_pair_fill_bound(r, GBps);
+	}
+}
+
+static bb_status plan_host_pair(struct bb_pairs *pairs)
+{
+	const struct bb_pair_options *a = &pairs->settings;
+	struct bb_run *run = pairs->run;
+	const struct bb_options *o = &run->options;
+
+	if (a->directions == BB_ALL_TO_ONE || a->directions == BB_ONE_TO_ALL)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--direction: a GPU and its host are two ends; give -g 2");
+	if (o->precision != 0)
+		return bb_fail(
+			&run->error, BB_EUSAGE,
+			"--precision: the pair of a GPU and its host is measured -n times; leave "
+			"it out, or give -g 2");
+	run->experiment = &bb_memory_experiment;
+	pairs->host.complete = host_pair_complete;
+	for (size_t i = 0; i < 2 * HOST_ROUTES; i++) {
+		const struct host_route *route = &host_routes[i % HOST_ROUTES];
+		const bool both = i >= HOST_ROUTES, direct = route->space == BB_SPACE_PINNED;
+
+		if (a->directions == (both ? BB_UNIDIRECTIONAL : BB_BIDIRECTIONAL) ||
+		    (a->p2p != BB_P2P_BOTH && (a->p2p == BB_P2P_ON) != direct))
+			continue;
+		for (uint64_t size = o->min_bytes; size; size = bb_options_next_size(o, size))
+			/* From the GPU and to it, or both at once. */
+			for (int to_gpu = both; to_gpu < 2; to_gpu++) {
+				const struct bb_memory_case c = {
+					.kind = both ? route->both : route->one,
+					.route = route->name,
+					.from = to_gpu ? route->space : BB_SPACE_DEVICE,
+					.to = to_gpu ? BB_SPACE_DEVICE : route->space,
+					.alone = true,
+					.bytes = size,
+					.skip = size % BB_WORK_ALIGNMENT != 0
+							? "sizes between a GPU and its host are "
+							  "multiples of 256 bytes"
+							: NULL};
+				const bb_status status = bb_memory_plan_add(&pairs->host, run, c);
+
+				if (status != BB_OK)
+					return status;
+			}
+	}
+	return BB_OK;
 }
 
 /* ---- plan --------------------------------------------------------------------------------- */
@@ -332,14 +416,12 @@ static bb_status plan(struct bb_run *run)
 	bb_status status;
 
 	pairs->run = run;
-	if (bb_pairs_are_host(run) && latency)
+	if (is_host_pair(run) && latency)
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "-g 1: a GPU and its host exchange no messages; give -g 2, or use "
 			       "mem_bandwidth_perf --work latency");
-	if (bb_pairs_are_host(run)) {
-		run->experiment = &bb_memory_experiment;
-		return bb_host_pair_plan(pairs);
-	}
+	if (is_host_pair(run))
+		return plan_host_pair(pairs);
 	BB_TRY(status, choose_ranks(pairs), out);
 	BB_TRY(status, check_world(pairs), out);
 	if (library) { /* what it reports counts, whatever was requested */
@@ -390,6 +472,33 @@ static bb_status open_results(struct bb_run *run)
 		bytes += pairs->cells[i].bytes;
 	bb_ticker_start(&run->ticker, pairs->ncells, bytes);
 	return BB_OK;
+}
+
+static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend)
+{
+	bb_strbuf_addf(out, "backend %s: %s\n", backend->name, backend->brief);
+	if (!backend->routes)
+		bb_strbuf_add(out, "  no routes between two ranks\n");
+	for (const struct bb_route *r = backend->routes ? backend->routes->list : NULL;
+	     r && r->name; r++)
+		bb_strbuf_addf(out, "    %-12s %-10s P2P %-7s %s\n", r->name,
+			       r->uses & BB_ROUTE_PING ? "latency" : "bandwidth",
+			       r->switched ? "on, off"
+			       : r->direct ? "on"
+					   : "off",
+			       r->brief);
+	if (!backend->gpu || !backend->spaces)
+		return;
+	bb_strbuf_add(out, "  a GPU alone (-g 1) and its host\n");
+	for (size_t i = 0; i < HOST_ROUTES; i++)
+		bb_strbuf_addf(out, "    %-13s bandwidth  P2P %-7s %s\n", host_routes[i].name,
+			       host_routes[i].space == BB_SPACE_PINNED ? "on" : "off",
+			       host_routes[i].brief);
+}
+
+static void list(struct bb_strbuf *out)
+{
+	bb_plugin_list(out, list_backend);
 }
 
 /* ---- verdict ------------------------------------------------------------------------------ */

@@ -1,11 +1,11 @@
 /*
  * pairs.h - the benchmarks of pairs of ranks: bandwidth and latency between any two.
  *
- *   pairs.c        the benchmark: options, plan, verdict; the ranks whose pairs are measured
+ *   pairs.c        the benchmark: options, plan, verdict; the ranks whose pairs are measured; one
+ *                  GPU alone: the pair of it and its host
  *   measure.c      the experiment: one turn after the other, round after round; suspects once more
  *   virtual.c      turns of virtual ranks, as programs
  *   child.c        the half of a run that a child process measures
- *   host_pair.c    one GPU alone: the pair of it and its host
  *   results.c      records and findings from what the ranks measured
  *   paths.c        the path between two ranks, its bound, and why a pair may be slow
  *   matrix.c       the text: matrices
@@ -280,14 +280,6 @@ BB_MUST bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *e
 
 /* A bb_sink_open: matrices as text. */
 bb_sink_open bb_sink_matrix_open;
-
-/* ---- a GPU and its host (host_pair.c) -------------------------------------------------- */
-
-/* True if the world is one rank on a GPU: its only pair is the GPU and the host. */
-bool bb_pairs_are_host(const struct bb_run *run);
-/* Fill pairs->host. BB_EUSAGE for options that such a pair does not have. */
-BB_MUST bb_status bb_host_pair_plan(struct bb_pairs *pairs);
-void bb_host_pair_list(struct bb_strbuf *out); /* appends its routes */
 
 /* The ranks that a route connects. */
 struct bb_reach {
