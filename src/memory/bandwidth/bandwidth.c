@@ -49,6 +49,10 @@ static const char *const worker_names[] = {"all", "one", "both", NULL};
 #define BB_OPTIONS struct bb_memory_options
 const struct bb_option bb_memory_rows[] = BB_OPTION_ROWS(BB_MEMORY_OPTIONS);
 
+#define BB_RECORD bb_pair_record
+BB_RECORD_KIND(bb_record_pair, BB_PAIR_FIELDS, "pair",
+	       "Of pairs and memory: one of them over one route at one size.");
+
 /* ---- options ------------------------------------------------------------------------------- */
 
 /* Without -b and -e, and without a number of ranks, those that show the memory of this machine. */
@@ -543,32 +547,6 @@ static bb_status memory_record_sample(void *own, int64_t sample, double begin, d
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-/* Work takes as long as the slowest worker of PLACE: s->times. *BYTES = bytes of an array, of all
-   workers together. */
-static void join_workers(struct memory_session *s, int place, const double *reports,
-			 struct bb_pair_record *r, double *bytes)
-{
-	const int *const places = team_of(s)->places;
-	const size_t iters = (size_t)s->engine.options->iters, length = REPORT_HEAD + iters;
-
-	r->workers = 0;
-	*bytes = 0;
-	memset(s->times, 0, iters * sizeof(*s->times));
-	for (int rank = 0; rank < s->n; rank++) {
-		const double *report = reports + (size_t)rank * length;
-
-		if (report[IS_WORKER] == 0 || places[rank] != place)
-			continue;
-		for (size_t i = 0; i < iters; i++)
-			s->times[i] = fmax(s->times[i], report[REPORT_HEAD + i]);
-		if (report[CHECKED] != 0)
-			r->wrong = (r->wrong == BB_ABSENT ? 0 : r->wrong) + (int64_t)report[WRONG];
-		r->repeats = (int64_t)report[REPEATS];
-		r->workers++;
-		*bytes += report[BYTES];
-	}
-}
-
 /* With several hosts a place begins with its host. */
 static void name_place(const struct memory_session *s, int place, char name[BB_TEXT])
 {
@@ -591,6 +569,7 @@ static void name_place(const struct memory_session *s, int place, char name[BB_T
 		snprintf(name, BB_TEXT, "%sGPUs", host);
 }
 
+/* Work takes as long as the slowest worker of PLACE. */
 static bb_status deliver(struct memory_session *s, int place, const double *reports)
 {
 	const struct bb_memory_case *c = s->c;
@@ -599,10 +578,24 @@ static bb_status deliver(struct memory_session *s, int place, const double *repo
 	char from[BB_SPACE_TEXT], to[BB_SPACE_TEXT], at[BB_TEXT];
 	struct bb_pair_record r;
 	struct bb_stats stats;
-	double bytes;
+	double bytes = 0; /* of an array, of all workers together */
 
 	bb_record_init(&bb_record_pair, &r);
-	join_workers(s, place, reports, &r, &bytes);
+	r.workers = 0;
+	memset(s->times, 0, iters * sizeof(*s->times));
+	for (int rank = 0; rank < s->n; rank++) {
+		const double *report = reports + (size_t)rank * (REPORT_HEAD + iters);
+
+		if (report[IS_WORKER] == 0 || team_of(s)->places[rank] != place)
+			continue;
+		for (size_t i = 0; i < iters; i++)
+			s->times[i] = fmax(s->times[i], report[REPORT_HEAD + i]);
+		if (report[CHECKED] != 0)
+			r.wrong = (r.wrong == BB_ABSENT ? 0 : r.wrong) + (int64_t)report[WRONG];
+		r.repeats = (int64_t)report[REPEATS];
+		r.workers++;
+		bytes += report[BYTES];
+	}
 	bb_stats_compute(s->times, iters, &stats);
 	name_place(s, place, at);
 	s->engine.backend->spaces->name(s->engine.run->context, c->from, from);

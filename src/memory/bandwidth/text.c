@@ -58,46 +58,25 @@ static const struct bb_table_head heads[] = {
 	{NULL, NULL, 0},
 };
 
-/* A load takes less than a microsecond, so it has four decimals. */
-static void add_row(struct bb_text_table *table, const struct kept *k)
-{
-	const struct bb_pair_record *r = &k->r;
-	const double speeds[] = {r->GBps, r->low_GBps, r->high_GBps};
-	char text[BB_NUMBER_TEXT], size[BB_UNIT_TEXT];
-
-	bb_table_cell(table, bb_format_size(size, (uint64_t)r->size_bytes));
-	bb_table_cell(table, r->route);
-	bb_table_cellf(table, "%lld", (long long)r->workers);
-	bb_table_cell(table, k->place);
-	for (int i = 0; i < 3; i++)
-		bb_table_cell(table, chases(r) ? NULL : bb_format_fit(text, speeds[i], NUMBER));
-	if (chases(r))
-		bb_table_cellf(table, "%.4f", r->p50_us);
-	else
-		bb_table_cell(table, bb_format_fit(text, r->p50_us, NUMBER + 1));
-	if (r->wrong == BB_ABSENT)
-		bb_table_cell(table, "N/A");
-	else
-		bb_table_cellf(table, "%lld", (long long)r->wrong);
-	bb_table_cell(table, k->space);
-}
-
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *data)
 {
 	struct text *t = (struct text *)sink;
 	const struct bb_pair_record *r = data;
-	struct kept *row;
+	struct bb_text_table *table = &t->table;
 
 	if (kind == &bb_record_skip)
 		bb_sink_add_skip(&sink->out, NULL, data);
 	if (kind == &bb_record_pair) {
+		const double speeds[] = {r->GBps, r->low_GBps, r->high_GBps};
 		const char *const from = r->memory_from ? r->memory_from : r->memory_to;
 		const char *const to = r->memory_to ? r->memory_to : from;
+		char text[BB_NUMBER_TEXT], size[BB_UNIT_TEXT];
+		struct kept *row;
 
 		if (t->n == 0) {
 			bb_strbuf_add(&sink->out, "#\n");
-			t->table.limit = bb_table_limit(sink->file);
-			bb_table_columns(&t->table, heads, 4);
+			table->limit = bb_table_limit(sink->file);
+			bb_table_columns(table, heads, 4);
 		}
 		row = BB_ARRAY_ADD(t->rows, t->n, t->room);
 		if (!row)
@@ -110,8 +89,22 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 			 : strcmp(r->direction, "bidirectional") == 0 ? " <-> "
 								      : " -> ",
 			 strcmp(from, to) == 0 ? "" : to);
-		add_row(&t->table, row);
-		bb_table_print(&t->table, &sink->out);
+		bb_table_cell(table, bb_format_size(size, (uint64_t)r->size_bytes));
+		bb_table_cellf(table, "%s\t%lld", r->route, (long long)r->workers);
+		bb_table_cell(table, row->place);
+		for (int i = 0; i < 3; i++)
+			bb_table_cell(table,
+				      chases(r) ? NULL : bb_format_fit(text, speeds[i], NUMBER));
+		if (chases(r)) /* a load takes less than a microsecond */
+			bb_table_cellf(table, "%.4f", r->p50_us);
+		else
+			bb_table_cell(table, bb_format_fit(text, r->p50_us, NUMBER + 1));
+		if (r->wrong == BB_ABSENT)
+			bb_table_cell(table, "N/A");
+		else
+			bb_table_cellf(table, "%lld", (long long)r->wrong);
+		bb_table_cell(table, row->space);
+		bb_table_print(table, &sink->out);
 	}
 	return bb_sink_write(sink, &sink->out);
 }
