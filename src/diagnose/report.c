@@ -162,11 +162,6 @@ const struct bb_diagnose_code bb_diagnose_codes[BB_CODES] = {
 	{"BB-SHARED-RAIL", "rails of one node that are slow together and fast alone"},
 };
 
-static const char *code_of(const struct bb_diagnosis *v)
-{
-	return bb_diagnose_codes[v->shares ? BB_CODES - 1 : 2 * v->charge + v->flapping].code;
-}
-
 static const char *quantity_of(const struct bb_diagnosis *v)
 {
 	if (v->charge == BB_CHARGE_STRAGGLER)
@@ -273,7 +268,7 @@ static bb_status report_verdict(struct bb_examiner *s, struct note *notes,
 		goto out;
 	}
 	bb_record_init(&bb_record_culprit, &r);
-	r.code = code_of(v);
+	r.code = bb_diagnose_codes[v->shares ? BB_CODES - 1 : 2 * v->charge + v->flapping].code;
 	r.node = node >= 0 ? node : BB_ABSENT;
 	r.peer = v->peer >= 0 ? v->peer : BB_ABSENT;
 	r.rail = v->rail >= 0 ? v->rail : BB_ABSENT;

@@ -236,51 +236,21 @@ static bb_status buffer_fill(struct session *s, enum buffer which, const struct 
 	return status == BB_OK ? backend->finish(s->engine.rank, NULL) : status;
 }
 
-static bb_status open_memory(struct session *s)
+static bb_status pairs_open(struct bb_engine *engine)
 {
-	const struct bb_routes *routes = s->engine.backend->routes;
+	struct session *s = (struct session *)engine;
+	const struct bb_options *o = engine->options;
+	const struct bb_routes *routes = engine->backend->routes;
+	const size_t n = (size_t)s->pairs->n;
+	const size_t rounds = o->precision != 0 ? MOST_ROUNDS : BB_PAIR_ROUNDS;
 	struct bb_token mine[BUFFERS];
 	struct bb_pattern pattern;
 	const void *all;
 	bb_status status;
 
-	s->stride = ((size_t)s->pairs->most_bytes + 2 * APART - 1) / APART * APART;
-	BB_TRY(status, bb_engine_alloc(&s->engine, BUFFERS * s->stride, (void **)&s->memory), out);
-	for (int b = 0; b < BUFFERS && routes->share; b++)
-		BB_TRY(status,
-		       routes->share(s->engine.rank, buffer_of(s, (enum buffer)b), s->stride,
-				     &mine[b]),
-		       out);
-	if (routes->share)
-		BB_TRY(status,
-		       bb_driver_gather(s->engine.driver, &token_table, mine, BUFFERS, &all), out);
-	for (int i = 0; i < s->n * BUFFERS && routes->share; i++)
-		BB_TRY(status,
-		       routes->reach(s->engine.world, i / BUFFERS,
-				     &((const struct bb_token *)all)[i], &s->theirs[i],
-				     &s->engine.run->error),
-		       out);
-	BB_TRY(status, open_reach(s), out);
-	BB_TRY(status, bb_engine_patterns(&s->engine, BB_INT8, -1, s->n, &s->patterns), out);
-	pattern = bb_patterns_get(s->patterns, s->me);
-	/* Also the targets, so that the first write does not include the page faults. */
-	for (int b = SOURCE; b < BUFFERS && status == BB_OK; b++)
-		status = buffer_fill(s, (enum buffer)b, &pattern, s->stride);
-out:
-	return status;
-}
-
-static bb_status pairs_open(struct bb_engine *engine)
-{
-	struct session *s = (struct session *)engine;
-	const struct bb_options *o = engine->options;
-	const bool virtual = engine->backend->virtual;
-	const size_t n = (size_t)s->pairs->n;
-	const size_t rounds = o->precision != 0 ? MOST_ROUNDS : BB_PAIR_ROUNDS;
-
 	s->me = engine->driver->rank;
 	s->n = s->pairs->n;
-	s->nseries = virtual ? n * n : n;
+	s->nseries = engine->backend->virtual ? n * n : n;
 	s->most = o->exact ? 1 : ((size_t)o->iters / BB_PAIR_ROUNDS + 1) * rounds + 1;
 	s->with = calloc(n, sizeof(struct bb_group *));
 	s->theirs = calloc(n * BUFFERS, sizeof(*s->theirs));
@@ -294,7 +264,31 @@ static bb_status pairs_open(struct bb_engine *engine)
 		return bb_no_memory(&engine->run->error, "pairs");
 	for (size_t i = 0; i < s->nseries; i++)
 		s->series[i].samples = &s->samples[i * s->most];
-	return virtual ? bb_virtual_open(s->pairs, &s->virtual) : open_memory(s);
+	if (engine->backend->virtual)
+		return bb_virtual_open(s->pairs, &s->virtual);
+	s->stride = ((size_t)s->pairs->most_bytes + 2 * APART - 1) / APART * APART;
+	BB_TRY(status, bb_engine_alloc(engine, BUFFERS * s->stride, (void **)&s->memory), out);
+	for (int b = 0; b < BUFFERS && routes->share; b++)
+		BB_TRY(status,
+		       routes->share(engine->rank, buffer_of(s, (enum buffer)b), s->stride,
+				     &mine[b]),
+		       out);
+	if (routes->share)
+		BB_TRY(status, bb_driver_gather(engine->driver, &token_table, mine, BUFFERS, &all),
+		       out);
+	for (int i = 0; i < s->n * BUFFERS && routes->share; i++)
+		BB_TRY(status,
+		       routes->reach(engine->world, i / BUFFERS, &((const struct bb_token *)all)[i],
+				     &s->theirs[i], &engine->run->error),
+		       out);
+	BB_TRY(status, open_reach(s), out);
+	BB_TRY(status, bb_engine_patterns(engine, BB_INT8, -1, s->n, &s->patterns), out);
+	pattern = bb_patterns_get(s->patterns, s->me);
+	/* Also the targets, so that the first write does not include the page faults. */
+	for (int b = SOURCE; b < BUFFERS; b++)
+		BB_TRY(status, buffer_fill(s, (enum buffer)b, &pattern, s->stride), out);
+out:
+	return status;
 }
 
 /* After a failure the others may still be reading this rank's memory. */

@@ -75,7 +75,7 @@ struct bb_pair_options {
 	bool child; /* this process is a child that measures for its parent (child.c) */
 };
 
-/* ---- records (pair_record.c) ----------------------------------------------------------- */
+/* ---- findings ------------------------------------------------------------------------------ */
 
 #define BB_FINDING_FIELDS(FIELD)                                                                   \
 	FIELD(STRING, finding, "",                                                                 \

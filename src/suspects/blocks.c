@@ -143,30 +143,6 @@ static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
 
 /* ---- the blocks ------------------------------------------------------------------------------ */
 
-/* Number the sets as blocks, the largest first. */
-static void number_blocks(struct bb_block_map *blocks, struct node_sets *sets)
-{
-	for (int i = 0; i < sets->nodes; i++)
-		blocks->of[i] = -1;
-	for (; blocks->n < BB_MOST_BLOCKS; blocks->n++) {
-		int largest = -1;
-
-		for (int i = 0; i < sets->nodes; i++)
-			if (sets->of[i].up == i && blocks->of[i] < 0 &&
-			    sets->of[i].size >= LEAST_NODES &&
-			    (largest < 0 || sets->of[i].size > sets->of[largest].size))
-				largest = i;
-		if (largest < 0)
-			break;
-		blocks->size[blocks->n] = sets->of[largest].size;
-		for (int i = 0; i < sets->nodes; i++)
-			if (root_of(sets, i) == largest)
-				blocks->of[i] = blocks->n;
-	}
-	if (blocks->n < 2)
-		blocks->n = 0;
-}
-
 /* Blocks that never met get the typical level between blocks. Paths within a block have a level of
    their own if it exceeds the noise. Returns the typical level between blocks. */
 static double settle_levels(struct bb_block_map *blocks, const struct bb_view *v, double *values)
@@ -276,11 +252,30 @@ bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *v
 	blocks->of = malloc(nodes * sizeof(*blocks->of));
 	if (!blocks->of || !sets.of || !sets.met || !sets.pairs || !sets.values)
 		goto out;
-	for (int i = 0; i < rounds->nodes; i++)
+	for (int i = 0; i < rounds->nodes; i++) {
 		sets.of[i] = (struct member){.up = i, .next = i, .size = 1};
+		blocks->of[i] = -1;
+	}
 	if (rounds->n <= MOST_ROUNDS)
 		join_fast_pairs(&sets, view);
-	number_blocks(blocks, &sets);
+	/* The sets are blocks, the largest first. */
+	for (; blocks->n < BB_MOST_BLOCKS; blocks->n++) {
+		int largest = -1;
+
+		for (int i = 0; i < rounds->nodes; i++)
+			if (sets.of[i].up == i && blocks->of[i] < 0 &&
+			    sets.of[i].size >= LEAST_NODES &&
+			    (largest < 0 || sets.of[i].size > sets.of[largest].size))
+				largest = i;
+		if (largest < 0)
+			break;
+		blocks->size[blocks->n] = sets.of[largest].size;
+		for (int i = 0; i < rounds->nodes; i++)
+			if (root_of(&sets, i) == largest)
+				blocks->of[i] = blocks->n;
+	}
+	if (blocks->n < 2)
+		blocks->n = 0;
 	place_others(blocks, view, settle_levels(blocks, view, sets.values), &sets);
 	status = BB_OK;
 out:

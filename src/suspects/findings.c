@@ -87,13 +87,6 @@ static void weigh(struct bb_finding *f, int rounds, struct share suspects, struc
 	f->of = fewer ? suspects.of : references.of;
 }
 
-static const struct bb_pair_value *value_of(const struct bb_pair_matrix *m, int from, int to)
-{
-	const struct bb_pair_value *v = &m->values[(size_t)from * (size_t)m->nranks + (size_t)to];
-
-	return v->rounds > 0 ? v : NULL;
-}
-
 static bool is_confirmed(const struct judgement *c, const struct bb_finding *f)
 {
 	return c->matrices[f->matrix].exact ||
@@ -153,9 +146,10 @@ static const struct bb_pair_value *best(const struct judgement *c, bool direct, 
 	for (size_t k = 0; k < c->n; k++) {
 		const struct bb_pair_matrix *m = &c->matrices[k];
 		const struct bb_pair_value *v =
-			m->direct == direct && !m->bidirectional ? value_of(m, from, to) : NULL;
+			&m->values[(size_t)from * (size_t)m->nranks + (size_t)to];
 
-		if (v && (!found || v->usual > found->usual)) {
+		if (m->direct == direct && !m->bidirectional && v->rounds > 0 &&
+		    (!found || v->usual > found->usual)) {
 			found = v;
 			*matrix = k;
 		}
