@@ -90,7 +90,7 @@ struct bb_order make_order(const char *name, const struct bb_pipeline *p)
 	struct bb_order o;
 
 	assert_non_null(schedule);
-	assert_true(!schedule->refuses || !schedule->refuses(p));
+	assert_true(!bb_pipeline_refuses(schedule, p));
 	if (bb_order_make(schedule, p, &o, &error) != BB_OK || bb_order_check(&o, &error) != BB_OK)
 		fail_msg("%s, %d stages, %d microbatches, %d chunks: %s", name, p->stages,
 			 p->microbatches, p->chunks, error.text);

@@ -23,7 +23,7 @@ static void test_all_orders(void **state)
 					struct bb_pipeline pipe = unit_pipeline(p, m, v);
 					struct bb_order o;
 
-					if (s->refuses && s->refuses(&pipe))
+					if (bb_pipeline_refuses(s, &pipe))
 						continue;
 					o = make_order(s->name, &pipe);
 					bb_order_free(&o);
@@ -107,7 +107,7 @@ static void test_refused(void **state)
 	struct bb_error error = {.text = ""};
 	struct bb_order o;
 
-	assert_non_null(bb_pipeline_find("interleaved")->refuses(&pipe));
+	assert_non_null(bb_pipeline_refuses(bb_pipeline_find("interleaved"), &pipe));
 	assert_null(bb_pipeline_find("zb-h3"));
 	pipe.limit = 1;
 	assert_int_equal(bb_order_make(bb_pipeline_find("zb-auto"), &pipe, &o, &error), BB_OK);

@@ -64,7 +64,7 @@ static void of_all(void (*test)(const struct bb_pipeline_schedule *schedule, str
 				const struct bb_pipeline pipe = pipeline(p, microbatches[i]);
 				struct made m;
 
-				if (s->refuses && s->refuses(&pipe))
+				if (bb_pipeline_refuses(s, &pipe))
 					continue;
 				make(&m, s, p, microbatches[i]);
 				test(s, &m);

@@ -1,8 +1,12 @@
 /*
  * drive.c - the step that is run, and the experiment: the whole step and each of its parts alone,
- * timed against each other; the communication of the step is verified.
+ * timed against each other. The communication of the step is verified by known data: sums and
+ * gathered tokens of layers, rows of experts, messages between stages, averaged gradients and
+ * gathered parameters.
  */
+#include "core/array.h"
 #include "core/units.h"
+#include "models/memory/states.h"
 #include "simulator/cluster/cluster.h"
 #include "training_kernels/hybrid/hybrid.h"
 
@@ -10,6 +14,346 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LANES 2 /* forward and backward, as in any pipeline that is not folded */
+
+/* ---- known data ------------------------------------------------------------------------------ */
+
+/* Data of a half of a layer: summands, and this rank's part of their sum; with sequence parallelism
+   also its piece, and the gathered pieces. */
+struct hybrid_half {
+	char *summands, *sum, *piece, *gathered;
+};
+
+/* Data that replicas share: equal parts of each, of which this rank's is at its PLACE; MINE: the
+   gradients that it has after a step. */
+struct hybrid_replica {
+	int place;
+	char *gradients, *mine, *parameters;
+	const struct bb_patterns *averages;
+};
+
+/* COUNT elements AT: those of RANK of PATTERNS from FIRST on. */
+struct hybrid_region {
+	char *at;
+	const struct bb_patterns *patterns;
+	int rank;
+	size_t first, count;
+};
+
+/* Regions of memory with known data. */
+struct hybrid_regions {
+	struct hybrid_region *list;
+	size_t n, room;
+	bool failed; /* no memory */
+};
+
+/* Data of one rank; NULL where there is none. */
+struct hybrid_data {
+	const struct bb_hybrid_shape *shape;
+	struct bb_engine *engine;
+	int rank;
+	char *memory; /* of the engine; NULL: time is virtual, or nothing is sent */
+	size_t bytes; /* of it */
+	struct hybrid_half halves[BB_HYBRID_HALVES];
+	struct hybrid_replica replicas[2]; /* the second: of experts */
+	struct bb_moe_rows rows;
+	int *ranks;          /* [place]: ranks that divide the experts */
+	char *sent, *got[2]; /* to other stages, and from them by lane */
+	char *losses, *loss; /* a number per token, before and after its sum */
+	char *embedding;     /* its gradient, summed by the first and the last stage */
+	const struct bb_patterns *sums, *moved, *loss_sums, *end_sums;
+	struct hybrid_regions fills, checks; /* before a step, and after it */
+};
+
+static int data_place(const struct hybrid_data *d, enum bb_axis axis)
+{
+	return bb_grid_place(&d->shape->grid, axis, d->rank);
+}
+
+/* Member I of this rank's group along AXIS. */
+static int data_member(const struct hybrid_data *d, enum bb_axis axis, int i)
+{
+	const struct bb_grid *g = &d->shape->grid;
+
+	return bb_grid_member(g, axis, bb_grid_group(g, axis, d->rank), i);
+}
+
+/* ---- layout: what a step finds, and what it must leave --------------------------------------- */
+
+/* Without AT nothing is added. */
+static void add_region(struct hybrid_regions *to, char *at, const struct bb_patterns *patterns,
+		       int rank, size_t first, size_t count)
+{
+	struct hybrid_region *added = at ? BB_ARRAY_ADD(to->list, to->n, to->room) : NULL;
+
+	to->failed |= at && !added;
+	if (added)
+		*added = (struct hybrid_region){at, patterns, rank, first, count};
+}
+
+/* GOT has PART elements of each member of this rank's group along AXIS, in order. */
+static void check_gathered(struct hybrid_data *d, char *got, enum bb_axis axis, size_t part)
+{
+	const size_t bytes = part * bb_dtype_size(d->shape->dtype);
+
+	for (int i = 0; i < bb_grid_size(&d->shape->grid, axis) && got; i++)
+		add_region(&d->checks, got + (size_t)i * bytes, d->moved, data_member(d, axis, i),
+			   0, part);
+}
+
+/* The next BYTES of the memory. NULL: they are only counted. */
+static char *carve(struct hybrid_data *d, size_t bytes)
+{
+	char *const here = d->memory ? d->memory + d->bytes : NULL;
+
+	d->bytes += (bytes + 63) / 64 * 64;
+	return here;
+}
+
+/* The next COUNT elements of DTYPE: before a step those of RANK of PATTERNS from FIRST on. */
+static char *lay_out(struct hybrid_data *d, size_t count, enum bb_dtype dtype,
+		     const struct bb_patterns *patterns, int rank, size_t first)
+{
+	char *const here = carve(d, count * bb_dtype_size(dtype));
+
+	add_region(&d->fills, here, patterns, rank, first, count);
+	return here;
+}
+
+static void lay_out_half(struct hybrid_data *d, int half)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const size_t place = (size_t)data_place(d, BB_AXIS_TP);
+	const size_t part = bb_hybrid_part(s, half, d->rank);
+	const size_t whole = s->sequence_parallel ? part * (size_t)s->grid.tp : part;
+	struct hybrid_half *h = &d->halves[half];
+
+	h->summands = lay_out(d, whole, s->dtype, d->sums, (int)place, 0);
+	h->sum = lay_out(d, part, s->dtype, d->moved, d->rank, 0);
+	add_region(&d->checks, h->sum, d->sums, BB_REDUCED, s->sequence_parallel ? place * part : 0,
+		   part);
+	if (!s->sequence_parallel)
+		return;
+	h->piece = lay_out(d, part, s->dtype, d->moved, d->rank, 0);
+	/* Shifted, so that even the rank's own piece is wrong until it is moved. */
+	h->gathered = lay_out(d, whole, s->dtype, d->moved, d->rank, 1);
+	check_gathered(d, h->gathered, BB_AXIS_TP, part);
+}
+
+/* ELEMENTS that the replicas along AXIS share. */
+static void lay_out_replica(struct hybrid_data *d, struct hybrid_replica *r, enum bb_axis axis,
+			    size_t elements)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const size_t n = (size_t)bb_grid_size(&s->grid, axis), place = (size_t)data_place(d, axis);
+	const size_t part = (size_t)bb_partition(elements, n), before = place * part;
+
+	if (n == 1)
+		return;
+	r->place = (int)place;
+	r->gradients = lay_out(d, n * part, s->gradient_dtype, r->averages, (int)place, 0);
+	r->mine = r->gradients;
+	if (r->gradients && s->zero)
+		r->mine += before * bb_dtype_size(s->gradient_dtype);
+	add_region(&d->checks, r->mine, r->averages, BB_REDUCED, s->zero ? before : 0,
+		   s->zero ? part : elements);
+	if (!s->zero)
+		return;
+	r->parameters = lay_out(d, n * part, s->dtype, d->moved, d->rank, 1);
+	if (r->parameters)
+		add_region(&d->fills, r->parameters + before * bb_dtype_size(s->dtype), d->moved,
+			   d->rank, 0, part);
+	check_gathered(d, r->parameters, axis, part);
+}
+
+/* Lays out all data of the rank. Embedding and head also use that of the first half of a layer. */
+static void data_lay_out(struct hybrid_data *d)
+{
+	const struct bb_hybrid_shape *s = d->shape;
+	const int stage = data_place(d, BB_AXIS_PP), last = s->grid.pp - 1;
+	const int place = data_place(d, BB_AXIS_TP);
+
+	if (s->grid.tp > 1)
+		lay_out_half(d, 0);
+	d->halves[1] = d->halves[0];
+	if (s->grid.tp > 1 && s->sequence_parallel && s->load)
+		lay_out_half(d, 1);
+	if (stage == last && s->grid.tp > 1) {
+		d->losses = lay_out(d, s->tokens, BB_FLOAT, d->loss_sums, place, 0);
+		/* Different from any sum. */
+		d->loss = lay_out(d, s->tokens, BB_FLOAT, d->loss_sums, place, 1);
+		add_region(&d->checks, d->loss, d->loss_sums, BB_REDUCED, 0, s->tokens);
+	}
+	if (s->shared > 0 && last > 0 && (stage == 0 || stage == last)) {
+		d->embedding = lay_out(d, s->shared, s->gradient_dtype, d->end_sums, stage > 0, 0);
+		add_region(&d->checks, d->embedding, d->end_sums, BB_REDUCED, 0, s->shared);
+	}
+	lay_out_replica(d, &d->replicas[0], BB_AXIS_DP, (size_t)s->gradients[stage]);
+	if (s->experts)
+		lay_out_replica(d, &d->replicas[1], BB_AXIS_EDP, (size_t)s->experts[stage]);
+	if (last > 0) {
+		const size_t message = bb_hybrid_boundary(s);
+
+		d->sent = lay_out(d, message, s->dtype, d->moved, d->rank, 0);
+		for (int lane = 0; lane < LANES; lane++) {
+			const int from = stage + (lane == 0 ? -1 : 1);
+
+			d->got[lane] = lay_out(d, message, s->dtype, d->moved, d->rank, 0);
+			if (from >= 0 && from <= last)
+				add_region(&d->checks, d->got[lane], d->moved,
+					   data_member(d, BB_AXIS_PP, from), 0, message);
+		}
+	}
+	if (!s->load || s->grid.ep == 1)
+		return;
+	d->rows = (struct bb_moe_rows){.load = s->load,
+				       .hidden = s->hidden,
+				       .dtype = s->dtype,
+				       .place = data_place(d, BB_AXIS_EP),
+				       .ranks = d->ranks};
+	d->rows.mine = carve(d, bb_moe_bytes_mine(&d->rows));
+	d->rows.back = carve(d, bb_moe_bytes_mine(&d->rows));
+	d->rows.theirs = carve(d, bb_moe_bytes_theirs(&d->rows));
+}
+
+/* Bytes of the data of RANK. */
+static size_t data_bytes(const struct bb_hybrid_shape *shape, int rank)
+{
+	struct hybrid_data d = {.shape = shape, .rank = rank};
+
+	data_lay_out(&d);
+	return d.bytes;
+}
+
+static bb_status data_open(struct hybrid_data *d, const struct bb_hybrid_shape *s,
+			   struct bb_engine *e)
+{
+	const struct bb_grid *g = &s->grid;
+	const int rank = e->driver->rank;
+	const size_t bytes = data_bytes(s, rank);
+	bb_status status;
+
+	*d = (struct hybrid_data){.shape = s, .engine = e, .rank = rank};
+	/* A single rank sends nothing. */
+	if (bb_engine_is_virtual(e) || bytes == 0)
+		return BB_OK;
+	d->ranks = calloc((size_t)g->ep, sizeof(*d->ranks));
+	if (!d->ranks)
+		return bb_no_memory(&e->run->error, "a step's data");
+	for (int i = 0; i < g->ep; i++)
+		d->ranks[i] = data_member(d, BB_AXIS_EP, i);
+	BB_TRY(status, bb_engine_patterns(e, s->dtype, BB_SUM, g->tp, &d->sums), out);
+	BB_TRY(status, bb_engine_patterns(e, s->dtype, -1, e->run->world.nranks, &d->moved), out);
+	BB_TRY(status, bb_engine_patterns(e, BB_FLOAT, BB_SUM, g->tp, &d->loss_sums), out);
+	BB_TRY(status, bb_engine_patterns(e, s->gradient_dtype, BB_SUM, 2, &d->end_sums), out);
+	for (int i = 0; i < (s->experts ? 2 : 1); i++)
+		BB_TRY(status,
+		       bb_engine_patterns(e, s->gradient_dtype, BB_AVG,
+					  bb_grid_size(g, i == 0 ? BB_AXIS_DP : BB_AXIS_EDP),
+					  &d->replicas[i].averages),
+		       out);
+	BB_TRY(status, bb_engine_alloc(e, bytes, (void **)&d->memory), out);
+	data_lay_out(d);
+	if (d->fills.failed || d->checks.failed)
+		status = bb_no_memory(&e->run->error, "a step's data");
+out:
+	return status;
+}
+
+static bb_status hybrid_fill(void *own)
+{
+	struct hybrid_data *d = own;
+	bb_status status;
+
+	for (size_t i = 0; i < d->fills.n; i++) {
+		const struct hybrid_region *r = &d->fills.list[i];
+
+		BB_TRY(status,
+		       bb_engine_fill(d->engine, r->at, r->patterns, r->rank, r->first, r->count),
+		       out);
+	}
+	if (d->rows.mine)
+		BB_TRY(status, bb_moe_rows_fill(&d->rows, d->engine, d->moved), out);
+	status = d->engine->backend->finish(d->engine->rank, NULL);
+out:
+	return status;
+}
+
+static bb_status hybrid_verify(void *own, uint64_t *wrong)
+{
+	struct hybrid_data *d = own;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < d->checks.n; i++) {
+		const struct hybrid_region *r = &d->checks.list[i];
+
+		BB_TRY(status,
+		       bb_engine_verify(d->engine, r->at, r->patterns, r->rank, r->first, r->count,
+					wrong),
+		       out);
+	}
+	if (d->rows.mine)
+		status = bb_moe_rows_verify(&d->rows, d->engine, d->moved, wrong);
+out:
+	return status;
+}
+
+static int hybrid_victims(void *own, void *victims[BB_MOST_VICTIMS])
+{
+	const struct hybrid_data *d = own;
+	int n = 0;
+
+	victims[n++] = d->halves[0].sum;
+	victims[n++] = d->halves[0].gathered;
+	victims[n++] = d->loss;
+	victims[n++] = d->embedding;
+	victims[n++] = d->got[data_place(d, BB_AXIS_PP) == 0];
+	for (int i = 0; i < 2; i++) {
+		victims[n++] = d->replicas[i].mine;
+		victims[n++] = d->replicas[i].parameters;
+	}
+	return d->rows.mine ? n + bb_moe_rows_victims(&d->rows, victims + n) : n;
+}
+
+static const struct bb_expectation expectation = {hybrid_fill, hybrid_victims, hybrid_verify};
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+static void data_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
+{
+	const struct hybrid_data *d = own;
+	const struct hybrid_half *h = &d->halves[o->item % BB_HYBRID_HALVES];
+	const struct hybrid_replica *r = &d->replicas[o->item % 2];
+
+	switch (o->work) {
+	case BB_HYBRID_EXPERT:
+		*(o->act == BB_ACT_SEND ? in : out) = bb_moe_rows_of(&d->rows, o->lane % 2, o);
+		break;
+	case BB_HYBRID_PIPELINE:
+		if (o->act == BB_ACT_SEND)
+			*in = d->sent;
+		else
+			*out = d->got[o->lane];
+		break;
+	case BB_HYBRID_DATA:
+		bb_kernel_in_place(o, r->place,
+				   o->collective == &bb_all_gather ? r->parameters : r->gradients,
+				   in, out);
+		break;
+	case BB_HYBRID_EMBEDDING:
+		*in = *out = d->embedding;
+		break;
+	default:
+		if (o->item == BB_HYBRID_LOSS) {
+			*in = d->losses;
+			*out = d->loss;
+			break;
+		}
+		*in = o->collective == &bb_all_gather ? h->piece : h->summands;
+		*out = o->collective == &bb_all_gather ? h->gathered : h->sum;
+	}
+}
 
 /* ---- the grid -------------------------------------------------------------------------------- */
 
@@ -231,7 +575,7 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 	BB_TRY(status, bb_fit_judge(&h->fit, &t, h->capacity.usable, &run->error), out);
 	/* Is there room for the data of the rank that has most? */
 	for (int rank = 0; rank < run->world.nranks; rank++) {
-		const uint64_t bytes = bb_hybrid_data_bytes(&h->shape, rank);
+		const uint64_t bytes = data_bytes(&h->shape, rank);
 
 		most = bytes > most ? bytes : most;
 	}
@@ -272,7 +616,7 @@ struct observed {
 struct hybrid_session {
 	struct bb_engine engine;
 	const struct bb_hybrid *hybrid;
-	struct bb_hybrid_data data; /* of this rank */
+	struct hybrid_data data; /* of this rank */
 	struct bb_program programs[KINDS];
 	size_t kind_of[KINDS];          /* of each trial */
 	struct observed observed, mean; /* of this rank; mean of all ranks, per step */
@@ -301,7 +645,7 @@ static void keep_most(struct bb_sent *most, const struct bb_sent *sent)
 /* Counts what this rank sends, or all ranks in virtual time. */
 static bb_status hybrid_opened(void *own, struct bb_runner *runner)
 {
-	struct hybrid_session *s = (struct hybrid_session *)((struct bb_hybrid_data *)own)->engine;
+	struct hybrid_session *s = (struct hybrid_session *)((struct hybrid_data *)own)->engine;
 	const bool all = bb_engine_is_virtual(&s->engine);
 	const int first = all ? 0 : s->engine.driver->rank;
 	const int last = all ? s->engine.run->world.nranks - 1 : first;
@@ -324,7 +668,7 @@ static bb_status hybrid_open(struct bb_engine *engine)
 	struct hybrid_session *s = (struct hybrid_session *)engine;
 	const struct bb_hybrid *h = s->hybrid = engine->run->own;
 	const char *algorithm = h->options.algo_text;
-	bb_status status = bb_hybrid_data_open(&s->data, &h->shape, engine);
+	bb_status status = data_open(&s->data, &h->shape, engine);
 
 	for (size_t kind = 0; kind < KINDS && status == BB_OK; kind++) {
 		struct bb_program *program = &s->programs[kind];
@@ -332,7 +676,7 @@ static bb_status hybrid_open(struct bb_engine *engine)
 		struct bb_trial trial = {
 			.workload = {.program = program,
 				     .stand_in = (enum bb_stand_in)h->options.stand_in,
-				     .buffers = s->data.memory ? bb_hybrid_data_buffers : NULL,
+				     .buffers = s->data.memory ? data_buffers : NULL,
 				     .own = &s->data}};
 		bool exists = false; /* has any rank operations of this kind? */
 
@@ -348,7 +692,7 @@ static bb_status hybrid_open(struct bb_engine *engine)
 		snprintf(trial.what, sizeof(trial.what), "%s%s", kinds[kind].name,
 			 kind > 0 ? " alone" : "");
 		if (kind == 0) {
-			trial.expects = &bb_hybrid_expectation;
+			trial.expects = &expectation;
 			trial.watch = (struct bb_timeline_watch){hybrid_observe, s};
 			trial.opened = hybrid_opened;
 		}
@@ -363,7 +707,9 @@ static void hybrid_close(struct bb_engine *engine)
 
 	for (size_t i = 0; i < KINDS; i++)
 		bb_hybrid_program_close(&s->programs[i]);
-	bb_hybrid_data_close(&s->data);
+	free(s->data.ranks);
+	free(s->data.fills.list);
+	free(s->data.checks.list);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */

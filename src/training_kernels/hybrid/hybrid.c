@@ -65,41 +65,6 @@ static const struct bb_hybrid_preset presets[] = {
 	{.name = NULL},
 };
 
-/* *FLOPS = FLOPs per second of computations of a rank of P, whatever other options say: given, or
-   derived from the rate of the run (bb_hybrid_division_rate). None of them had FlashAttention.
-   Failures are those of opening its model. */
-static bb_status preset_rate(const struct bb_hybrid_preset *p, double *flops,
-			     struct bb_error *error)
-{
-	const struct bb_hybrid_cluster cluster = {.ranks = bb_grid_ranks(&p->grid),
-						  .node = p->node,
-						  .inside = p->inside,
-						  .between = p->between};
-	struct bb_model_layout layout = {.before = NULL};
-	struct bb_model model = {.tensors = NULL};
-	struct bb_training t = bb_training_alone(&model);
-	struct bb_hybrid_division division;
-	bb_status status = BB_OK;
-
-	*flops = p->flops;
-	if (p->run_flops <= 0)
-		return BB_OK;
-	BB_TRY(status, bb_model_open(&model, p->model, 0, error), out);
-	BB_TRY(status, bb_model_layout_make(&layout, &model, 0, error), out);
-	t.layout = &layout;
-	t.zero = p->zero;
-	t.micro_batch = p->micro_batch;
-	t.micro_batches = p->batch / (uint64_t)p->grid.dp / p->micro_batch;
-	t.recompute = p->recompute;
-	t.eager = true;
-	division = bb_hybrid_division_of(&t, &p->grid);
-	*flops = bb_hybrid_division_rate(&division, &cluster, p->run_flops);
-out:
-	bb_model_layout_free(&layout);
-	bb_model_free(&model);
-	return status;
-}
-
 void bb_hybrid_cluster_set(struct bb_hybrid_cluster *cluster, const struct bb_cluster *c)
 {
 	cluster->node = c->gpus * c->domain;
@@ -126,11 +91,26 @@ static const char *const recompute_names[] = {"none", "selective", "full", "any"
 #define BB_OPTIONS struct bb_hybrid_options
 const struct bb_option bb_hybrid_rows[] = BB_OPTION_ROWS(BB_HYBRID_OPTIONS);
 
-/* Takes the settings of the preset that the user does not give. */
-static void apply_preset(struct bb_hybrid_options *a, struct bb_options *o)
+/*
+ * Takes the settings of the preset that the user does not give. Its FLOPs per second of a rank's
+ * computations, whatever other options say, are given or derived from the rate of the run
+ * (bb_hybrid_division_rate). None of the runs had FlashAttention. Failures are those of opening its
+ * model.
+ */
+static bb_status apply_preset(struct bb_hybrid_options *a, struct bb_options *o,
+			      struct bb_error *error)
 {
-	const struct bb_hybrid_preset *p = a->preset;
+	const struct bb_hybrid_preset *p = a->preset = &presets[a->preset_choice];
+	const struct bb_hybrid_cluster cluster = {.ranks = bb_grid_ranks(&p->grid),
+						  .node = p->node,
+						  .inside = p->inside,
+						  .between = p->between};
 	struct bb_backend_config *link = &o->config;
+	struct bb_model_layout layout = {.before = NULL};
+	struct bb_model model = {.tensors = NULL};
+	struct bb_training t = bb_training_alone(&model);
+	struct bb_hybrid_division division;
+	bb_status status = BB_OK;
 
 	a->order = a->order_given ? a->order : (int)p->grid.order;
 	a->attention = a->attention_given ? a->attention : BB_ATTENTION_EAGER;
@@ -141,24 +121,43 @@ static void apply_preset(struct bb_hybrid_options *a, struct bb_options *o)
 	a->micro_batch = a->micro_batch_given ? a->micro_batch : (int64_t)p->micro_batch;
 	a->batch_given = a->micro_batch_given = true;
 	a->node = a->node_given ? a->node : p->node;
-	if (!a->plan) {
+	if (a->plan) {
+		a->ranks = a->ranks_given ? a->ranks : cluster.ranks;
+		a->ranks_given = true;
+		a->memory = a->memory_given ? a->memory : p->memory;
+	} else {
 		a->tp = a->tp_given ? a->tp : p->grid.tp;
 		a->pp = a->pp_given ? a->pp : p->grid.pp;
 		a->dp = a->dp_given ? a->dp : p->grid.dp;
-		return;
 	}
-	a->ranks = a->ranks_given ? a->ranks : bb_grid_ranks(&p->grid);
-	a->ranks_given = true;
-	a->memory = a->memory_given ? a->memory : p->memory;
-	if (o->link.text || o->virtual.cluster)
-		return;
-	link->link_rate = p->inside.rate;
-	link->link_latency = p->inside.latency;
-	if (!a->node_link_given) {
-		a->node_link.rate = p->between.rate;
-		a->node_link.latency = p->between.latency;
+	if (a->plan && !o->link.text && !o->virtual.cluster) {
+		link->link_rate = p->inside.rate;
+		link->link_latency = p->inside.latency;
+		if (!a->node_link_given) {
+			a->node_link.rate = p->between.rate;
+			a->node_link.latency = p->between.latency;
+		}
+		a->node_link_given = true;
 	}
-	a->node_link_given = true;
+	if (a->flops_given || a->pass_ns_given)
+		return BB_OK;
+	a->flops = p->flops;
+	if (p->run_flops <= 0)
+		return BB_OK;
+	BB_TRY(status, bb_model_open(&model, p->model, 0, error), out);
+	BB_TRY(status, bb_model_layout_make(&layout, &model, 0, error), out);
+	t.layout = &layout;
+	t.zero = p->zero;
+	t.micro_batch = p->micro_batch;
+	t.micro_batches = p->batch / (uint64_t)p->grid.dp / p->micro_batch;
+	t.recompute = p->recompute;
+	t.eager = true;
+	division = bb_hybrid_division_of(&t, &p->grid);
+	a->flops = bb_hybrid_division_rate(&division, &cluster, p->run_flops);
+out:
+	bb_model_layout_free(&layout);
+	bb_model_free(&model);
+	return status;
 }
 
 /* ---- the check ------------------------------------------------------------------------------- */
@@ -208,12 +207,8 @@ static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, s
 	struct bb_cluster_link inside, between;
 	bb_status status;
 
-	if (a->preset_choice_given) {
-		a->preset = &presets[a->preset_choice];
-		apply_preset(a, o);
-		if (!a->flops_given && !a->pass_ns_given)
-			BB_TRY(status, preset_rate(a->preset, &a->flops, error), out);
-	}
+	if (a->preset_choice_given)
+		BB_TRY(status, apply_preset(a, o, error), out);
 	BB_TRY(status,
 	       bb_estimate_capacity(&h->capacity, "--memory", a->memory,
 				    a->memory_given || a->preset, a->reserve, o->virtual.cluster,

@@ -4,8 +4,8 @@
  *
  *   hybrid.c           its options, published runs, records and descriptor
  *   show.c             --plan: divisions of a model compared, without a run
- *   drive.c            the step that is run, and the experiment: it and its parts, timed
- *   data.c             known data for the communication of a step, and its verification
+ *   drive.c            the step that is run, its known data, and the experiment: it and its parts,
+ *                      timed
  *
  * Divisions are in layout.h and plan.h, their costs in cost.h, programs in program.h.
  */
@@ -328,62 +328,6 @@ extern const struct bb_benchmark bb_hybrid_benchmark;
    BB_EUNSUPPORTED if there is no room for the data of a rank. */
 BB_MUST bb_status bb_hybrid_settle(struct bb_run *run);
 extern const struct bb_experiment bb_hybrid_experiment;
-
-/* ---- its data (data.c) ----------------------------------------------------------------------- */
-
-/* Data of a half of a layer: summands, and this rank's part of their sum; with sequence parallelism
-   also its piece, and the gathered pieces. */
-struct bb_hybrid_half {
-	char *summands, *sum, *piece, *gathered;
-};
-
-/* Data that replicas share: equal parts of each, of which this rank's is at its PLACE; MINE: the
-   gradients that it has after a step. */
-struct bb_hybrid_replica {
-	int place;
-	char *gradients, *mine, *parameters;
-	const struct bb_patterns *averages;
-};
-
-/* Regions of memory with known data. */
-struct bb_hybrid_regions {
-	struct bb_hybrid_region *list;
-	size_t n, room;
-	bool failed; /* no memory */
-};
-
-/* Data of one rank; NULL where there is none. */
-struct bb_hybrid_data {
-	const struct bb_hybrid_shape *shape;
-	struct bb_engine *engine;
-	int rank;
-	char *memory; /* of the engine; NULL: time is virtual, or nothing is sent */
-	size_t bytes; /* of it */
-	struct bb_hybrid_half halves[BB_HYBRID_HALVES];
-	struct bb_hybrid_replica replicas[2]; /* the second: of experts */
-	struct bb_moe_rows rows;
-	int *ranks;          /* [place]: ranks that divide the experts */
-	char *sent, *got[2]; /* to other stages, and from them by lane */
-	char *losses, *loss; /* a number per token, before and after its sum */
-	char *embedding;     /* its gradient, summed by the first and the last stage */
-	const struct bb_patterns *sums, *moved, *loss_sums, *end_sums;
-	struct bb_hybrid_regions fills, checks; /* before a step, and after it */
-};
-
-/* Bytes of the data of RANK. */
-size_t bb_hybrid_data_bytes(const struct bb_hybrid_shape *shape, int rank);
-
-/* Failures are in the run's error. Close DATA whatever comes back. */
-BB_MUST bb_status bb_hybrid_data_open(struct bb_hybrid_data *data,
-				      const struct bb_hybrid_shape *shape,
-				      struct bb_engine *engine);
-void bb_hybrid_data_close(struct bb_hybrid_data *data);
-
-/* The buffers of a struct bb_workload; OWN is a struct bb_hybrid_data, as that of the expectation.
-   Everything that a step overwrites is filled with other data. */
-void bb_hybrid_data_buffers(void *own, int rank, const struct bb_operation *o, void **in,
-			    void **out);
-extern const struct bb_expectation bb_hybrid_expectation;
 
 /* The benchmark's show. */
 BB_MUST bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out);

@@ -10,6 +10,8 @@
 #define N BB_PIPELINE_ELEMENTS
 #define BLOCK (N * sizeof(uint32_t))
 
+typedef uint32_t numbers[N]; /* a block */
+
 /* Blocks of each chunk and microbatch. */
 enum block { BLOCK_X, BLOCK_Y, BLOCK_DY, BLOCK_DX, BLOCK_G, BLOCK_DW, BLOCKS };
 
@@ -69,12 +71,12 @@ struct bb_pipeline_data bb_pipeline_data_begin(const struct bb_order *order, int
 	return (struct bb_pipeline_data){order, stage, seed, memory};
 }
 
-static uint32_t *block_of(const struct bb_pipeline_data *data, int chunk, int microbatch,
-			  enum block block)
+/* The blocks of CHUNK and MICROBATCH. */
+static numbers *blocks_of(const struct bb_pipeline_data *data, int chunk, int microbatch)
 {
 	const size_t at = (size_t)chunk * (size_t)data->order->microbatches + (size_t)microbatch;
 
-	return data->memory + (at * BLOCKS + block) * N;
+	return (numbers *)data->memory + at * BLOCKS;
 }
 
 /* The chunk of this stage at DEPTH; -1: none, or of another stage. */
@@ -95,28 +97,25 @@ void bb_pipeline_compute(void *own, int rank, const struct bb_operation *operati
 	const struct bb_pass pass = bb_order_pass(data->order, operation->item, &depth);
 	const int m = pass.microbatch;
 	const int before = stage_chunk(data, depth - 1), behind = stage_chunk(data, depth + 1);
-	uint32_t *x = block_of(data, pass.chunk, m, BLOCK_X);
-	uint32_t *y = block_of(data, pass.chunk, m, BLOCK_Y);
-	uint32_t *dy = block_of(data, pass.chunk, m, BLOCK_DY);
-	uint32_t *g = block_of(data, pass.chunk, m, BLOCK_G);
+	numbers *here = blocks_of(data, pass.chunk, m);
 
 	if (pass.kind == BB_PASS_F) {
 		if (depth == 0)
-			make_input(data->seed, m, x);
+			make_input(data->seed, m, here[BLOCK_X]);
 		else if (before >= 0)
-			memcpy(x, block_of(data, before, m, BLOCK_Y), BLOCK);
-		part_forward(data->seed, depth, x, y);
+			memcpy(here[BLOCK_X], blocks_of(data, before, m)[BLOCK_Y], BLOCK);
+		part_forward(data->seed, depth, here[BLOCK_X], here[BLOCK_Y]);
 	}
 	if (pass.kind == BB_PASS_B || pass.kind == BB_PASS_BW) {
 		if (depth == bb_order_depths(data->order) - 1)
-			make_loss(y, dy);
+			make_loss(here[BLOCK_Y], here[BLOCK_DY]);
 		else if (behind >= 0)
-			memcpy(dy, block_of(data, behind, m, BLOCK_DX), BLOCK);
-		backward_input(data->seed, depth, x, dy, block_of(data, pass.chunk, m, BLOCK_DX),
-			       g);
+			memcpy(here[BLOCK_DY], blocks_of(data, behind, m)[BLOCK_DX], BLOCK);
+		backward_input(data->seed, depth, here[BLOCK_X], here[BLOCK_DY], here[BLOCK_DX],
+			       here[BLOCK_G]);
 	}
 	if (pass.kind == BB_PASS_W || pass.kind == BB_PASS_BW)
-		backward_weight(x, g, block_of(data, pass.chunk, m, BLOCK_DW));
+		backward_weight(here[BLOCK_X], here[BLOCK_G], here[BLOCK_DW]);
 }
 
 /* A message carries the result of its pass, and arrives where the next chunk needs it. */
@@ -126,19 +125,18 @@ void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operati
 	const struct bb_pipeline_data *data = own;
 	int depth;
 	const struct bb_pass pass = bb_order_pass(data->order, operation->item, &depth);
-	const bool goes_forward = pass.kind == BB_PASS_F;
-	const int chunk = stage_chunk(data, goes_forward ? depth + 1 : depth - 1);
+	const bool forward = pass.kind == BB_PASS_F;
+	const int chunk = stage_chunk(data, forward ? depth + 1 : depth - 1), m = pass.microbatch;
 
 	if (operation->act == BB_ACT_SEND)
-		*in = block_of(data, pass.chunk, pass.microbatch,
-			       goes_forward ? BLOCK_Y : BLOCK_DX);
+		*in = blocks_of(data, pass.chunk, m)[forward ? BLOCK_Y : BLOCK_DX];
 	else
-		*out = block_of(data, chunk, pass.microbatch, goes_forward ? BLOCK_X : BLOCK_DY);
+		*out = blocks_of(data, chunk, m)[forward ? BLOCK_X : BLOCK_DY];
 }
 
 void *bb_pipeline_data_output(const struct bb_pipeline_data *data)
 {
-	return block_of(data, 0, 0, BLOCK_Y);
+	return blocks_of(data, 0, 0)[BLOCK_Y];
 }
 
 /* ---- comparison with one rank that computes all parts ---------------------------------------- */
@@ -151,7 +149,7 @@ static uint64_t block_wrong(const struct bb_pipeline_data *data, int depth, int 
 	uint64_t wrong = 0;
 
 	for (int i = 0; i < N && chunk >= 0; i++)
-		wrong += block_of(data, chunk, microbatch, block)[i] != expected[i];
+		wrong += blocks_of(data, chunk, microbatch)[block][i] != expected[i];
 	return wrong;
 }
 
@@ -159,8 +157,8 @@ bb_status bb_pipeline_data_verify(void *own, uint64_t *wrong)
 {
 	const struct bb_pipeline_data *data = own;
 	const int depths = bb_order_depths(data->order);
-	uint32_t(*xs)[N] = calloc((size_t)depths + 1, sizeof(*xs));
-	uint32_t dy[N], dx[N], g[N], dw[N];
+	numbers *xs = calloc((size_t)depths + 1, sizeof(*xs));
+	numbers dy, dx, g, dw;
 
 	for (int m = 0; m < data->order->microbatches && xs; m++) {
 		make_input(data->seed, m, xs[0]);

@@ -424,44 +424,21 @@ static bb_status deliver_passes(const struct pipeline_session *s, const struct b
 			       : status;
 }
 
-/* Rank 0: the records of the schedule to the sinks. */
-static bb_status schedule_deliver(struct pipeline_session *s)
-{
-	const struct bb_pipeline_options *a = s->options;
-	struct bb_engine *e = &s->kernel.engine;
-	struct bb_fit_verdict verdict;
-	struct bb_pipeline_record r;
-	bb_status status;
-
-	schedule_describe(s, &r);
-	if (s->order.pipeline.layers) {
-		BB_TRY(status, schedule_judge(s, &verdict), out);
-		BB_FIT_SET(&r, &verdict);
-	}
-	r.end_unix_s = bb_clock_unix();
-	BB_TRY(status, bb_pipeline_text_add(e->run, &r), out);
-	status = bb_engine_deliver(e, &bb_record_pipeline, &r, r.wrong);
-	if (status == BB_OK && a->gantt)
-		status = deliver_passes(s, &s->predicted, "predicted");
-	if (status == BB_OK && a->gantt && !a->predict)
-		status = deliver_passes(s, &s->measured,
-					bb_engine_is_virtual(e) ? "simulated" : "measured");
-out:
-	return status;
-}
-
 /* ---- schedules ------------------------------------------------------------------------------- */
 
 static bb_status run_schedule(struct pipeline_session *s,
 			      const struct bb_pipeline_schedule *schedule)
 {
 	struct bb_engine *e = &s->kernel.engine;
-	const bool predicts = s->options->predict;
+	const struct bb_pipeline_options *a = s->options;
 	const char *reason = bb_pipeline_refuses(schedule, &s->pipeline);
+	const char *source = bb_engine_is_virtual(e) ? "simulated" : "measured";
 	struct bb_error refusal = {.text = ""};
+	struct bb_fit_verdict verdict;
+	struct bb_pipeline_record r;
 	bb_status status;
 
-	BB_TRY(status, session_begin(s, schedule, (size_t)s->options->iters), out);
+	BB_TRY(status, session_begin(s, schedule, (size_t)a->iters), out);
 	BB_TRY(status, bb_engine_begin(e, schedule->name), out);
 	status = reason ? bb_fail(&refusal, BB_EUNSUPPORTED, "%s", reason)
 			: bb_order_make(schedule, &s->pipeline, &s->order, &refusal);
@@ -477,12 +454,24 @@ static bb_status run_schedule(struct pipeline_session *s,
 	}
 	if (bb_engine_leads(e))
 		BB_TRY(status, schedule_predict(s), out);
-	if (!predicts)
+	if (!a->predict) {
 		BB_TRY(status, schedule_measure(s), out);
-	if (!predicts)
 		BB_TRY(status, schedule_check(s), out);
-	if (bb_engine_leads(e))
-		status = schedule_deliver(s);
+	}
+	if (!bb_engine_leads(e))
+		goto out;
+	schedule_describe(s, &r);
+	if (s->order.pipeline.layers) {
+		BB_TRY(status, schedule_judge(s, &verdict), out);
+		BB_FIT_SET(&r, &verdict);
+	}
+	r.end_unix_s = bb_clock_unix();
+	BB_TRY(status, bb_pipeline_text_add(e->run, &r), out);
+	BB_TRY(status, bb_engine_deliver(e, &bb_record_pipeline, &r, r.wrong), out);
+	if (a->gantt)
+		BB_TRY(status, deliver_passes(s, &s->predicted, "predicted"), out);
+	if (a->gantt && !a->predict)
+		status = deliver_passes(s, &s->measured, source);
 out:
 	session_end(s);
 	return status;

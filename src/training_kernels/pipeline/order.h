@@ -74,11 +74,9 @@ struct bb_order {
 struct bb_pipeline_schedule {
 	const char *name, *brief;
 	bool split, folded;
-	int chunks;   /* required number; 0: as requested */
+	int chunks;   /* required number; 0: as requested, in rounds over the stages */
 	int reach;    /* F that a stage is ahead for each stage behind it */
 	bool grouped; /* or all F go first */
-	/* The reason why there is no such order ("needs …"), or NULL. May itself be NULL. */
-	const char *(*refuses)(const struct bb_pipeline *pipeline);
 	/* Fills the lists of ORDER, by its times and its hop. BB_EUNSUPPORTED if no order is found
 	   within the memory limit, BB_EINTERNAL without memory. NULL: they follow from REACH. */
 	bb_status (*search)(struct bb_order *order, struct bb_error *error);

@@ -54,13 +54,6 @@ static void write_rule(struct bb_order *order, int reach, int late, int group)
 	}
 }
 
-static const char *refuses_interleaved(const struct bb_pipeline *pipeline)
-{
-	return pipeline->microbatches % pipeline->stages == 0
-		       ? NULL
-		       : "needs a number of microbatches that the number of stages divides";
-}
-
 /*
  * ---- zb-v ----
  *
@@ -76,16 +69,6 @@ struct fold {
 	const int64_t *granted;
 	int64_t most_granted;
 };
-
-/* A search takes at least as many microbatches as fill the pipeline. */
-static const char *refuses_v(const struct bb_pipeline *pipeline)
-{
-	const int64_t p = pipeline->stages, m = pipeline->microbatches;
-
-	return 6 * p * (m > 2 * p ? m : 2 * p) <= BB_PIPELINE_TRIED
-		       ? NULL
-		       : "needs fewer stages, as its search takes twice as many microbatches";
-}
 
 /* A pass, for which no stage gets a longer bubble than the worst has or had in the previous try. */
 static void fold_put(struct fold *f, int stage, enum bb_pass_kind kind, int chunk)
@@ -188,64 +171,56 @@ static int fold_round(struct fold *f)
 	return placed;
 }
 
-/* Tries again and again, with the bubbles of the previous try allowed, while that improves it. */
-static void fold_improve(struct fold *f, int64_t *bubbles, int64_t *best, struct bb_order *order)
-{
-	struct bb_draft *draft = &f->draft;
-
-	f->granted = NULL;
-	for (int64_t last = INT64_MAX;; f->granted = bubbles) {
-		bb_draft_clear(draft);
-		fold_warm_up(draft);
-		while (!draft->failed && fold_round(f) > 0)
-			;
-		bb_draft_finish(draft);
-		for (int s = 0; s < order->stages; s++)
-			for (int chunk = 0; chunk < 2; chunk++)
-				draft->failed |= draft->stages[s].done[BB_PASS_B][chunk] <
-						 draft->order.microbatches;
-		if (draft->failed || draft->bubble >= last)
-			return;
-		last = f->most_granted = draft->bubble;
-		for (int s = 0; s < order->stages; s++)
-			bubbles[s] = draft->stages[s].bubble;
-		if (last < *best)
-			bb_order_copy(order, &draft->order);
-		*best = last < *best ? last : *best;
-	}
-}
-
+/* Each kind of try is repeated, with the bubbles of the previous one allowed, while that improves
+   it. */
 static bb_status search_v(struct bb_order *order, struct bb_error *error)
 {
 	/* That many microbatches fill the pipeline; those beyond the requested are not written. */
-	const int least = 2 * order->stages - 1;
+	const int p = order->stages, least = 2 * p - 1;
 	const int m = order->microbatches > least ? order->microbatches : least;
-	int64_t *bubbles = calloc((size_t)order->stages, sizeof(*bubbles));
+	int64_t *bubbles = calloc((size_t)p, sizeof(*bubbles));
 	struct fold f = {.before_f = false};
+	struct bb_draft *draft = &f.draft;
 	int64_t best = INT64_MAX;
-	bb_status status = bb_draft_open(&f.draft, order, m, order->stages, error);
+	bb_status status = bb_draft_open(draft, order, m, p, error);
 
 	if (status == BB_OK && !bubbles)
 		status = bb_no_memory(error, "a pipeline's order");
 	/* A stage holds about twice as many microbatches as stages of its first chunk and later of
 	   its second: memory is for twice the larger of the two. */
-	for (int s = 0; s < order->stages && status == BB_OK; s++) {
-		const int64_t there = bb_draft_part(&f.draft, s, 0)->change[BB_PASS_F];
-		const int64_t back = bb_draft_part(&f.draft, s, 1)->change[BB_PASS_F];
+	for (int s = 0; s < p && status == BB_OK; s++) {
+		const int64_t there = bb_draft_part(draft, s, 0)->change[BB_PASS_F];
+		const int64_t back = bb_draft_part(draft, s, 1)->change[BB_PASS_F];
 
-		f.draft.kept[s] = 2 * (there > back ? there : back);
+		draft->kept[s] = 2 * (there > back ? there : back);
 	}
 	for (int i = 0; i < 4 && status == BB_OK; i++) {
 		f.before_b = i < 2;
 		f.before_f = i % 2 == 0;
-		fold_improve(&f, bubbles, &best, order);
+		f.granted = NULL;
+		for (int64_t last = INT64_MAX;; f.granted = bubbles) {
+			bb_draft_clear(draft);
+			fold_warm_up(draft);
+			while (!draft->failed && fold_round(&f) > 0)
+				;
+			bb_draft_finish(draft);
+			for (int n = 0; n < 2 * p; n++)
+				draft->failed |= draft->stages[n / 2].done[BB_PASS_B][n % 2] < m;
+			if (draft->failed || draft->bubble >= last)
+				break;
+			last = f.most_granted = draft->bubble;
+			for (int s = 0; s < p; s++)
+				bubbles[s] = draft->stages[s].bubble;
+			if (last < best)
+				bb_order_copy(order, &draft->order);
+			best = last < best ? last : best;
+		}
 	}
 	if (status == BB_OK && best == INT64_MAX)
 		status = bb_fail(
 			error, BB_EUNSUPPORTED,
-			"no folded order of %d stages is found for these times and activations",
-			order->stages);
-	bb_draft_free(&f.draft);
+			"no folded order of %d stages is found for these times and activations", p);
+	bb_draft_free(draft);
 	free(bubbles);
 	return status;
 }
@@ -369,31 +344,6 @@ static void greedy_place(const struct greedy *g)
 #define RULES 4
 #define TRIES (SEARCHES + LISTS + RULES)
 
-/* Try number I of TRIES, within the draft's limit. */
-static void try_draft(struct bb_draft *draft, int i)
-{
-	/* Of 1F1B, ZB-H1, ZB-H2 and GPipe. */
-	const struct {
-		int reach, late, group;
-	} rules[RULES] = {{1, 0, 0}, {1, 1, 0}, {2, 2, 0}, {0, 0, (int)draft->limit}};
-	const struct greedy g = {draft, i & 1, i & 2, i & 4};
-	const int rule = i - SEARCHES - LISTS;
-	int stage;
-
-	bb_draft_clear(draft);
-	if (i < SEARCHES) {
-		greedy_place(&g);
-		return;
-	}
-	if (rule >= 0)
-		write_rule(&draft->order, rules[rule].reach, rules[rule].late, rules[rule].group);
-	bb_draft_list(draft, (struct bb_list_rule){.fixed = rule >= 0,
-						   .first = i & 1 ? BB_PASS_F : BB_PASS_B,
-						   .patient = i & 2});
-	while (!draft->failed && bb_draft_step(draft, &stage))
-		;
-}
-
 /* The longest time of a stage from its first pass to its last, and the end of the last pass: FIRST
    is the one to minimize, REST decides between equals. */
 struct cost {
@@ -439,6 +389,10 @@ static struct cost least_cost(const struct bb_order *order)
    as they are sometimes better; so more memory is never worse. */
 static bb_status search_auto(struct bb_order *order, struct bb_error *error)
 {
+	/* Of 1F1B, ZB-H1, ZB-H2 and GPipe, whose group is the limit. */
+	static const struct {
+		int reach, late;
+	} rules[RULES] = {{1, 0}, {1, 1}, {2, 2}, {0, 0}};
 	const struct bb_pipeline *pipeline = &order->pipeline;
 	const size_t passes = TRIES * (size_t)order->stages * order->length;
 	const size_t tried = pipeline->hasty ? BB_PIPELINE_TRIED / 32 : BB_PIPELINE_TRIED;
@@ -453,12 +407,27 @@ static bb_status search_auto(struct bb_order *order, struct bb_error *error)
 		if (draft.limit < most && (size_t)(most - draft.limit + 1) * passes > tried)
 			break;
 		for (int i = 0; i < TRIES; i++) {
+			const int rule = i - SEARCHES - LISTS;
 			int64_t end, span;
 			struct cost this;
+			int stage;
 
 			if (pipeline->hasty ? least.first >= best.first : !is_better(least, best))
 				goto out;
-			try_draft(&draft, i);
+			bb_draft_clear(&draft);
+			if (i < SEARCHES)
+				greedy_place(&(struct greedy){&draft, i & 1, i & 2, i & 4});
+			if (rule >= 0)
+				write_rule(&draft.order, rules[rule].reach, rules[rule].late,
+					   rule < RULES - 1 ? 0 : (int)draft.limit);
+			if (i >= SEARCHES)
+				bb_draft_list(&draft,
+					      (struct bb_list_rule){.fixed = rule >= 0,
+								    .first = i & 1 ? BB_PASS_F
+										   : BB_PASS_B,
+								    .patient = i & 2});
+			while (i >= SEARCHES && !draft.failed && bb_draft_step(&draft, &stage))
+				;
 			span = bb_draft_span(&draft, &end);
 			this = cost_of(order, span, end);
 			if (draft.failed || !is_better(this, best))
@@ -483,14 +452,14 @@ const struct bb_pipeline_schedule bb_pipeline_schedules[] = {
 	{"gpipe", "all forward passes, then all backward passes", .chunks = 1, .grouped = true},
 	{"1f1b", "forward and backward passes alternate: memory for as many microbatches as stages",
 	 .chunks = 1, .reach = 1},
-	{"interleaved", "1f1b with several chunks per stage, in rounds over the stages", .reach = 2,
-	 .refuses = refuses_interleaved},
+	{"interleaved", "1f1b with several chunks per stage, in rounds over the stages",
+	 .reach = 2},
 	{"zb-h1", "1f1b with W split from B, to fill the bubble at the end", .split = true,
 	 .chunks = 1, .reach = 1},
 	{"zb-h2", "twice as many forward passes ahead: no bubble if F, B and W are equal",
 	 .split = true, .chunks = 1, .reach = 2},
 	{"zb-v", "two chunks per stage, folded: no bubble with the memory of 1f1b", .split = true,
-	 .folded = true, .chunks = 2, .refuses = refuses_v, .search = search_v},
+	 .folded = true, .chunks = 2, .search = search_v},
 	{"zb-auto", "the best order that a search finds within --memory", .split = true,
 	 .chunks = 1, .search = search_auto},
 	{.name = NULL},
@@ -519,10 +488,15 @@ const char *bb_pipeline_refuses(const struct bb_pipeline_schedule *schedule,
 				const struct bb_pipeline *pipeline)
 {
 	const int chunks = bb_pipeline_chunks(schedule, pipeline);
+	const int64_t p = pipeline->stages, m = pipeline->microbatches;
 
 	if (chunks > 1 && pipeline->layers % (chunks * pipeline->stages))
 		return "needs a number of layers that the chunks of all stages divide";
-	return schedule->refuses ? schedule->refuses(pipeline) : NULL;
+	if (!schedule->chunks && m % p)
+		return "needs a number of microbatches that the number of stages divides";
+	if (schedule->folded && 6 * p * (m > 2 * p ? m : 2 * p) > BB_PIPELINE_TRIED)
+		return "needs fewer stages, as its search takes twice as many microbatches";
+	return NULL;
 }
 
 /* An order without lists. */
