@@ -475,26 +475,6 @@ struct bb_bubble_form bb_hybrid_bubble(const struct bb_hybrid_division *division
 	};
 }
 
-/* The bubble that SLOWEST makes. Operations that the memory limits, and messages within the stage,
-   count as half of each of the forward pass and the gradient of the input. */
-static bool division_bubble(const struct bb_hybrid_division *division,
-			    const struct bb_hybrid_cluster *cluster,
-			    const struct stage_cost *slowest, struct bb_bubble_orders *orders,
-			    double most, struct bb_bubble *bubble)
-{
-	const struct bb_cluster_link hop = ring_link(division, cluster, BB_TRAFFIC_PIPELINE);
-	const struct stage_time *time = &slowest->time;
-	struct bb_bubble_form form = bb_hybrid_bubble(division);
-	const double rest = busy_seconds(slowest) / (double)form.micro_batches - time->forward -
-			    time->input - time->weights;
-
-	form.forward = time->forward + rest / 2;
-	form.input = time->input + rest / 2;
-	form.weights = time->weights;
-	form.hop = hop.latency + (double)slowest->volume.boundary / hop.rate;
-	return bb_bubble_find(&form, orders, most, bubble);
-}
-
 void bb_hybrid_division_cost(struct bb_hybrid_division *division,
 			     const struct bb_hybrid_cluster *cluster,
 			     struct bb_bubble_orders *orders, double most)
@@ -502,11 +482,14 @@ void bb_hybrid_division_cost(struct bb_hybrid_division *division,
 	const struct bb_training *t = &division->training;
 	struct bb_hybrid_cost *cost = &division->cost;
 	struct stage_cost slowest = {.of = {[BB_TERM_COMPUTE] = -1}};
-	double data = 0, embedding = 0, optimizer = 0;
+	const struct stage_time *time = &slowest.time;
+	double data = 0, embedding = 0, optimizer = 0, rest;
+	struct bb_bubble_form form = bb_hybrid_bubble(division);
 	struct bb_bubble bubble;
 	struct bb_need before = {.layers = 0};
 	const struct bb_grid *g = &division->grid;
 	bool *crosses = division->crosses;
+	struct bb_cluster_link hop;
 
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		crosses[i] = bb_grid_crosses(g, bb_traffic_axes[i], cluster->node);
@@ -538,7 +521,16 @@ void bb_hybrid_division_cost(struct bb_hybrid_division *division,
 	cost->step = cost->of[BB_TERM_COMPUTE] + cost->of[BB_TERM_LAUNCH];
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		cost->step += cost->of[i];
-	if (division_bubble(division, cluster, &slowest, orders, most - cost->step, &bubble)) {
+	/* Operations that the memory limits, and messages within the stage, count as half of each
+	   of the forward pass and the gradient of the input. */
+	rest = busy_seconds(&slowest) / (double)form.micro_batches - time->forward - time->input -
+	       time->weights;
+	hop = ring_link(division, cluster, BB_TRAFFIC_PIPELINE);
+	form.forward = time->forward + rest / 2;
+	form.input = time->input + rest / 2;
+	form.weights = time->weights;
+	form.hop = hop.latency + (double)slowest.volume.boundary / hop.rate;
+	if (bb_bubble_find(&form, orders, most - cost->step, &bubble)) {
 		cost->of[BB_TERM_BUBBLE] = bubble.idle;
 		cost->of[BB_TRAFFIC_PIPELINE] = bubble.messages;
 		cost->step += bubble.idle + bubble.messages;

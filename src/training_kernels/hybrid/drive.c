@@ -742,57 +742,14 @@ static int64_t crossing(const struct hybrid_session *s, size_t kind)
 	return n;
 }
 
-static void hybrid_describe(const struct hybrid_session *s, const struct bb_trial *trial,
-			    size_t kind, struct bb_hybrid_record *r)
-{
-	const struct bb_hybrid *h = s->hybrid;
-	const struct bb_sent *sent = &s->sent[kind];
-	const struct bb_hybrid_cost *plan = &h->plan;
-	const struct bb_grid *g = &h->shape.grid;
-
-	bb_record_init(&bb_record_hybrid, r);
-	r->model = h->model.name;
-	r->part = kinds[kind].name;
-	r->order = bb_grid_order_names[g->order];
-	r->algorithm = h->options.algo_text;
-	r->compute = bb_stand_in_names[h->options.stand_in];
-	r->nranks = s->engine.run->world.nranks;
-	r->tp = g->tp;
-	r->pp = g->pp;
-	r->dp = g->dp;
-	r->ep = g->ep;
-	r->zero = h->options.zero;
-	r->attention = bb_attention_words[h->options.attention];
-	BB_FIT_SET(r, &h->fit);
-	r->sequence_parallel = h->options.sequence_parallel;
-	r->micro_batch = h->options.micro_batch;
-	r->micro_batches = h->shape.micro_batches;
-	BB_TIMES_SET(r, time_us, trial, 1);
-	if (plan->step > 0)
-		r->plan_us = 1e6 * (kind == 0   ? plan->step
-				    : kind == 1 ? plan->of[BB_TERM_COMPUTE]
-						: plan->of[kinds[kind].traffic]);
-	if (plan->step > 0 && kind == 0)
-		r->plan_bubble_us = 1e6 * plan->of[BB_TERM_BUBBLE];
-	if (kind > 0)
-		r->in_step_us = 1e6 * s->mean.seconds[kind];
-	if (kind >= 2) {
-		r->crossing = crossing(s, kind);
-		r->calls = (int64_t)sent->calls;
-		r->sent_bytes = sent->bytes;
-		r->sent_GBps = trial->stats.p50 > 0 ? 1e-9 * sent->bytes / trial->stats.p50 : NAN;
-	}
-	if (kind == 0)
-		r->wrong = trial->wrong;
-}
-
 static bb_status hybrid_deliver(struct bb_engine *engine)
 {
 	const struct hybrid_session *s = (const struct hybrid_session *)engine;
-	struct bb_strbuf answer = {0};
-	struct bb_hybrid_record r;
+	const struct bb_hybrid *h = s->hybrid;
+	const struct bb_hybrid_cost *plan = &h->plan;
+	const struct bb_grid *g = &h->shape.grid;
 	const struct bb_options *options = &engine->run->options;
-	const struct bb_cluster *nodes = s->hybrid->nodes;
+	struct bb_strbuf answer = {0};
 	char links[160], text[BB_UNIT_TEXT];
 	bb_status status = BB_OK;
 
@@ -800,15 +757,53 @@ static bb_status hybrid_deliver(struct bb_engine *engine)
 		 options->cluster                ? "links of --cluster"
 		 : options->config.link_rate > 0 ? "all equal, by --link; nodes are not modelled"
 						 : "as they are");
-	if (nodes)
+	if (h->nodes)
 		snprintf(links, sizeof(links),
 			 "%s; each rank %.4g GB/s within a node, %.4g GB/s between nodes",
-			 nodes->name, 1e-9 * nodes->gpu_rate, 1e-9 * nodes->nic_rate);
+			 h->nodes->name, 1e-9 * h->nodes->gpu_rate, 1e-9 * h->nodes->nic_rate);
 	for (size_t i = 0; i < engine->ntrials; i++) {
+		const struct bb_trial *trial = &engine->trials[i];
+		const size_t kind = s->kind_of[i];
+		const struct bb_sent *sent = &s->sent[kind];
+		struct bb_hybrid_record r;
+
 		BB_TRY(status, bb_engine_require(engine, i), out);
-		hybrid_describe(s, &engine->trials[i], s->kind_of[i], &r);
+		bb_record_init(&bb_record_hybrid, &r);
+		r.model = h->model.name;
+		r.part = kinds[kind].name;
+		r.order = bb_grid_order_names[g->order];
+		r.algorithm = h->options.algo_text;
+		r.compute = bb_stand_in_names[h->options.stand_in];
 		r.links = links;
-		if (s->kind_of[i] == 0) {
+		r.nranks = engine->run->world.nranks;
+		r.tp = g->tp;
+		r.pp = g->pp;
+		r.dp = g->dp;
+		r.ep = g->ep;
+		r.zero = h->options.zero;
+		r.attention = bb_attention_words[h->options.attention];
+		BB_FIT_SET(&r, &h->fit);
+		r.sequence_parallel = h->options.sequence_parallel;
+		r.micro_batch = h->options.micro_batch;
+		r.micro_batches = h->shape.micro_batches;
+		BB_TIMES_SET(&r, time_us, trial, 1);
+		if (plan->step > 0)
+			r.plan_us = 1e6 * (kind == 0   ? plan->step
+					   : kind == 1 ? plan->of[BB_TERM_COMPUTE]
+						       : plan->of[kinds[kind].traffic]);
+		if (plan->step > 0 && kind == 0)
+			r.plan_bubble_us = 1e6 * plan->of[BB_TERM_BUBBLE];
+		if (kind > 0)
+			r.in_step_us = 1e6 * s->mean.seconds[kind];
+		if (kind >= 2) {
+			r.crossing = crossing(s, kind);
+			r.calls = (int64_t)sent->calls;
+			r.sent_bytes = sent->bytes;
+			r.sent_GBps =
+				trial->stats.p50 > 0 ? 1e-9 * sent->bytes / trial->stats.p50 : NAN;
+		}
+		if (kind == 0) {
+			r.wrong = trial->wrong;
 			bb_strbuf_addf(&answer, "# A step takes %s",
 				       bb_format_duration(text, 1e-6 * r.time_us));
 			if (r.plan_us > 0)

@@ -47,7 +47,7 @@ struct bb_hybrid_program {
 	struct bb_hybrid_shape shape;
 	struct bb_moe_exchange exchange; /* load NULL: there is none */
 	int first[FAMILIES + 1];         /* first group of each family */
-	struct hybrid_stage *stages;
+	struct hybrid_stage stages[];
 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -390,7 +390,7 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 					     .b = 1000,
 					     .w = 1000};
 	const struct bb_pipeline_form form = {.elements = bb_hybrid_boundary(s)};
-	struct bb_hybrid_program *h = calloc(1, sizeof(*h));
+	struct bb_hybrid_program *h = calloc(1, sizeof(*h) + (size_t)stages * sizeof(*h->stages));
 	struct bb_order order = {.passes = NULL};
 	struct bb_pipeline_program base = {.messages = 0};
 	bb_status status;
@@ -408,9 +408,6 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 	if (!h)
 		return bb_no_memory(error, "a step's program");
 	h->shape = *s;
-	h->stages = calloc((size_t)stages, sizeof(*h->stages));
-	if (!h->stages)
-		BB_TRY(status, bb_no_memory(error, "a step's program"), out);
 	if (3 * (int64_t)stages * s->micro_batches > BB_PIPELINE_PASSES)
 		BB_TRY(status,
 		       bb_fail(error, BB_EUSAGE,
@@ -441,13 +438,11 @@ void bb_hybrid_program_close(struct bb_program *program)
 {
 	struct bb_hybrid_program *h = (struct bb_hybrid_program *)program->own;
 
-	for (int stage = 0; h && h->stages && stage < h->shape.grid.pp; stage++) {
+	for (int stage = 0; h && stage < h->shape.grid.pp; stage++) {
 		for (int i = 0; i < TAPES; i++)
 			bb_tape_free(&h->stages[stage].tapes[i]);
 		free(h->stages[stage].list);
 	}
-	if (h)
-		free(h->stages);
 	free(h);
 	*program = (struct bb_program){.own = NULL};
 }

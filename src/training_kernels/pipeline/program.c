@@ -130,41 +130,6 @@ static uint32_t event_of(const struct bb_order *order, const struct bb_pass *pas
 	return (uint32_t)(EVENTS * part + 2 * (pass->kind != BB_PASS_F) + arrived);
 }
 
-/* PASS, after the message that it waits for, and the message with its result. Those of a lane
-   always come from the same side. */
-static void layout_add_pass(struct bb_pipeline_program *program, int stage,
-			    const struct bb_pass *pass)
-{
-	const struct bb_order *order = &program->order;
-	const int depth = bb_order_depth(order, stage, pass->chunk);
-	const int input = bb_order_input(order, stage, pass);
-	const int output = bb_order_output(order, stage, pass);
-	const size_t slot = bb_order_slot(order, stage, pass);
-	const int backward = pass->kind != BB_PASS_F;
-	const int lane = backward + (order->folded ? 2 * (depth / order->stages % 2) : 0);
-	const int sends = SENDS + backward, receives = RECEIVES + lane;
-	const uint32_t done = event_of(order, pass, pass->chunk, false);
-	struct bb_pipeline_list *list = &program->lists[stage], *peer;
-	uint32_t arrives;
-	int to;
-
-	if (input >= 0 && is_sent(program, input, depth, pass->microbatch))
-		layout_add(list, BB_ACT_WAIT, COMPUTES, event_of(order, pass, pass->chunk, true), 0,
-			   0);
-	layout_add(list, BB_ACT_COMPUTE, COMPUTES, slot, 0, 0);
-	if (!is_sent(program, depth, output, pass->microbatch))
-		return;
-	to = bb_order_stage(order, output);
-	peer = &program->lists[to];
-	arrives = event_of(order, pass, output / order->stages, true);
-	program->messages++;
-	layout_add(list, BB_ACT_RECORD, COMPUTES, done, 0, 0);
-	layout_add(list, BB_ACT_WAIT, sends, done, 0, 0);
-	layout_add(list, BB_ACT_SEND, sends, slot, lane, to);
-	layout_add(peer, BB_ACT_RECV, receives, slot, lane, stage);
-	layout_add(peer, BB_ACT_RECORD, receives, arrives, 0, 0);
-}
-
 bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 				   const struct bb_order *order,
 				   const struct bb_pipeline_form *form, struct bb_error *error)
@@ -197,8 +162,34 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 				      (size_t)bb_order_depths(order) * (size_t)order->microbatches;
 	}
 	BB_TRY(status, bb_draft_follow(&draft, order, error), out);
-	while ((pass = bb_draft_step(&draft, &stage)))
-		layout_add_pass(program, stage, pass);
+	/* Each pass, after the message that it waits for, and the message with its result. Those of
+	   a lane always come from the same side. */
+	while ((pass = bb_draft_step(&draft, &stage))) {
+		const int m = pass->microbatch, depth = bb_order_depth(order, stage, pass->chunk);
+		const int input = bb_order_input(order, stage, pass);
+		const int output = bb_order_output(order, stage, pass);
+		const size_t slot = bb_order_slot(order, stage, pass);
+		const int backward = pass->kind != BB_PASS_F;
+		const int lane = backward + (order->folded ? 2 * (depth / order->stages % 2) : 0);
+		const int sends = SENDS + backward, receives = RECEIVES + lane;
+		const uint32_t done = event_of(order, pass, pass->chunk, false);
+		struct bb_pipeline_list *list = &program->lists[stage], *peer;
+
+		if (input >= 0 && is_sent(program, input, depth, m))
+			layout_add(list, BB_ACT_WAIT, COMPUTES,
+				   event_of(order, pass, pass->chunk, true), 0, 0);
+		layout_add(list, BB_ACT_COMPUTE, COMPUTES, slot, 0, 0);
+		if (!is_sent(program, depth, output, m))
+			continue;
+		peer = &program->lists[bb_order_stage(order, output)];
+		layout_add(list, BB_ACT_RECORD, COMPUTES, done, 0, 0);
+		layout_add(list, BB_ACT_WAIT, sends, done, 0, 0);
+		layout_add(list, BB_ACT_SEND, sends, slot, lane, (int)(peer - program->lists));
+		layout_add(peer, BB_ACT_RECV, receives, slot, lane, stage);
+		layout_add(peer, BB_ACT_RECORD, receives,
+			   event_of(order, pass, output / order->stages, true), 0, 0);
+		program->messages++;
+	}
 	for (int s = 0; s < order->stages && status == BB_OK; s++)
 		if (program->lists[s].failed)
 			status = bb_no_memory(error, "a pipeline's program");
