@@ -135,3 +135,34 @@ void bb_taped_free(struct bb_taped *t)
 	free(t->tapes);
 	*t = (struct bb_taped){.tapes = NULL};
 }
+
+struct bb_tape_traffic bb_taped_traffic(const struct bb_taped *t, int rank, const char *algorithm)
+{
+	const struct bb_tape *tape = &t->tapes[t->ntapes > 1 ? rank : 0];
+	struct bb_tape_traffic traffic = {0, 0, 0};
+
+	for (size_t i = 0; i < tape->n; i++) {
+		const struct bb_operation *o = &tape->list[i];
+		const size_t times = t->times[i < t->n ? 0 : 1];
+		const double bytes = (double)(times * bb_operation_bytes(o));
+		const struct bb_shape shape = {
+			.nranks = t->members, .in_place = o->in_place, .count = o->count};
+		const struct bb_algorithm *schedule;
+		size_t wire = 0; /* elements */
+
+		if (o->act == BB_ACT_SEND || o->act == BB_ACT_COLLECTIVE)
+			traffic.calls += times;
+		if (o->act == BB_ACT_SEND)
+			traffic.sent += bytes;
+		else if (o->act == BB_ACT_RECV || o->act == BB_ACT_RECV_ANY)
+			traffic.received += bytes;
+		if (o->act != BB_ACT_COLLECTIVE || t->members == 1)
+			continue;
+		schedule = algorithm ? bb_algorithm_find(o->collective, algorithm)
+				     : bb_algorithm_cheapest(o->collective, &shape, 0, 1);
+		if (schedule)
+			(void)bb_algorithm_cost(schedule, &shape, NULL, &wire);
+		traffic.sent += (double)(times * wire * bb_dtype_size(o->dtype));
+	}
+	return traffic;
+}

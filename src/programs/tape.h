@@ -60,4 +60,15 @@ BB_MUST bb_status bb_taped_begin(struct bb_taped *taped, int nranks, bool alike,
 BB_MUST bb_status bb_taped_end(struct bb_taped *taped, const char *what, struct bb_error *error);
 void bb_taped_free(struct bb_taped *taped); /* zeroed: no-op */
 
+/* What a rank sends and receives in one run. */
+struct bb_tape_traffic {
+	double sent, received; /* bytes */
+	size_t calls;          /* collectives, and messages that it sends */
+};
+
+/* That of RANK by the operations on its tape. A collective sends what the busiest member sends by
+   the schedule ALGORITHM, 0 if it has none; by NULL, the one that sends least. */
+struct bb_tape_traffic bb_taped_traffic(const struct bb_taped *taped, int rank,
+					const char *algorithm);
+
 #endif

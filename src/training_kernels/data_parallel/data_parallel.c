@@ -107,7 +107,6 @@ struct dp_sweep {
 	   virtual time. */
 	char *out, *in;
 	struct bb_strategy_setting *settings;
-	struct bb_dp_record *rows; /* [setting], at the end; zeroed where it cannot run */
 };
 
 static struct dp_sweep *dp_sweep_of(const struct bb_dp_variant *v)
@@ -249,9 +248,6 @@ static bb_status dp_open(struct bb_engine *engine)
 		if (pairs && a->colocated != BB_COLOCATED_OFF)
 			n = add_sizes(s, n, &base);
 	}
-	s->rows = bb_kernel_keep(&s->kernel, n, sizeof(*s->rows));
-	if (!s->rows)
-		return BB_EINTERNAL;
 	status = bb_kernel_sweep(&s->kernel, n, 1, sizeof(struct bb_dp_variant), dp_write);
 out:
 	return status;
@@ -365,7 +361,6 @@ static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 	} else {
 		row_time(r, v);
 	}
-	sweep->rows[setting] = *r;
 }
 
 static void dp_skip(const struct bb_kernel *k, size_t setting, struct bb_skip_record *skip)
@@ -394,39 +389,13 @@ static void strategy_cause(const struct bb_candidate *ahead, const struct bb_can
 			       bb_format_duration(text, 1e-6 * (b->exposed_us - a->exposed_us)));
 }
 
-/* The strategy of all ranks with the shortest step for each batch, of those with the results of one
-   rank. */
-static void add_best(const struct dp_sweep *s, struct bb_strbuf *out)
+static bb_status deliver_notes(struct dp_sweep *s)
 {
+	const struct bb_dp_options *a = &s->dp->options;
 	struct bb_best best = {.choice = {.subject = "strategy to reduce gradients",
 					  .noise = bb_estimate_noise(s->kernel.engine.run),
 					  .unit = " per batch",
 					  .cause = strategy_cause}};
-
-	for (size_t i = 0; i < s->kernel.nvariants; i++) {
-		const struct bb_strategy_setting *setting = &s->settings[i];
-		const struct bb_dp_record *r = &s->rows[i];
-		const double batches = 1e6 * (double)r->workers * (double)r->batches;
-		const struct bb_candidate step = {.seconds = r->step_us / batches,
-						  .low = r->low_us / batches,
-						  .high = r->high_us / batches,
-						  .own = r};
-
-		if (!r->strategy || !setting->strategy->synchronous ||
-		    setting->strategy == &bb_strategy_average || setting->active != setting->nranks)
-			continue;
-		bb_best_add(&best, step,
-			    r->servers == BB_ABSENT ? "%s"
-			    : r->colocated          ? "%s with a server on every rank"
-						    : "%s with %lld server%s",
-			    r->strategy, (long long)r->servers, bb_plural(r->servers));
-	}
-	bb_best_recommend(&best, out);
-}
-
-static bb_status deliver_notes(struct dp_sweep *s)
-{
-	const struct bb_dp_options *a = &s->dp->options;
 	struct bb_strbuf out = {0};
 	size_t answer;
 
@@ -446,8 +415,13 @@ static bb_status deliver_notes(struct dp_sweep *s)
 		bb_strbuf_addf(&out, "#   %-9s %s\n", strategy->name, dp_formula(s, strategy));
 	}
 	for (size_t i = 0; i < s->kernel.nvariants; i++) {
-		const struct bb_dp_record *r = &s->rows[i];
+		const struct bb_dp_variant *v = dp_variant(s, i);
+		const struct bb_strategy *strategy = v->setting.strategy;
+		const bool all = v->setting.active == v->setting.nranks;
+		const struct bb_dp_record *r = v->variant.record;
 
+		if (!r)
+			continue;
 		if (r->staleness.n > 0)
 			bb_strbuf_addf(&out,
 				       "# Staleness with %lld worker%s and %lld server%s: mean "
@@ -459,17 +433,26 @@ static bb_status deliver_notes(struct dp_sweep *s)
 			if (r->staleness.values[age] > 0)
 				bb_strbuf_addf(&out, " %zu:%.0f", age, r->staleness.values[age]);
 		bb_strbuf_add(&out, r->staleness.n > 0 ? "\n" : "");
-		if (r->strategy && r->servers != BB_ABSENT && !r->colocated &&
-		    r->nranks == s->kernel.engine.run->world.nranks && r->port_busy > 0)
+		if (r->servers != BB_ABSENT && !r->colocated && all && r->port_busy > 0)
 			bb_strbuf_addf(&out,
 				       "# %s, %lld server%s: the busiest port is %.0f%% busy in "
 				       "each direction\n",
 				       r->strategy, (long long)r->servers, bb_plural(r->servers),
 				       100 * r->port_busy);
+		/* The best is one of those with the results of one rank. */
+		if (!a->train_given && strategy->synchronous && all &&
+		    strategy != &bb_strategy_average)
+			bb_best_add(&best,
+				    bb_best_steps(bb_variant_trial(&v->variant),
+						  (double)(r->workers * r->batches), r),
+				    r->servers == BB_ABSENT ? "%s"
+				    : r->colocated          ? "%s with a server on every rank"
+							    : "%s with %lld server%s",
+				    r->strategy, (long long)r->servers, bb_plural(r->servers));
 	}
 	answer = out.length;
 	if (!a->train_given)
-		add_best(s, &out);
+		bb_best_recommend(&best, &out);
 	bb_run_answer(s->kernel.engine.run, &out, answer);
 	return bb_engine_comment_lines(&s->kernel.engine, &out);
 }

@@ -382,28 +382,11 @@ double bb_strategy_wire(const struct bb_taped *taped, const struct bb_strategy_s
 {
 	double most = 0;
 
-	for (int r = 0; r < s->active; r++) {
-		double sent = 0, received = 0;
+	/* Ranks that communicate by collectives send the same. */
+	for (int rank = 0; rank < (s->strategy->reduces ? 1 : s->active); rank++) {
+		const struct bb_tape_traffic t = bb_taped_traffic(taped, rank, algorithm);
 
-		for (size_t i = 0; i < taped->tapes[r].n; i++) {
-			const struct bb_operation *o = &taped->tapes[r].list[i];
-			const struct bb_shape shape = {
-				.nranks = s->active, .in_place = o->in_place, .count = o->count};
-			const struct bb_algorithm *schedule;
-			size_t wire = 0; /* elements that the busiest member sends */
-
-			if (o->act == BB_ACT_SEND)
-				sent += (double)bb_operation_bytes(o);
-			else if (o->act == BB_ACT_RECV || o->act == BB_ACT_RECV_ANY)
-				received += (double)bb_operation_bytes(o);
-			if (o->act != BB_ACT_COLLECTIVE || r > 0)
-				continue;
-			schedule = bb_algorithm_find(o->collective, algorithm);
-			if (schedule)
-				(void)bb_algorithm_cost(schedule, &shape, NULL, &wire);
-			sent += (double)wire * (double)bb_dtype_size(o->dtype);
-		}
-		most = fmax(most, fmax(sent, received));
+		most = fmax(most, fmax(t.sent, t.received));
 	}
 	return most / (double)bb_strategy_steps(s);
 }

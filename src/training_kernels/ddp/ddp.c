@@ -228,7 +228,7 @@ static void describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 	for (size_t i = 0; i < b->n; i++) {
 		bytes[i] = (double)b->list[i].bytes;
 		tensors[i] = (double)b->list[i].count;
-		ready[i] = 1e6 * bb_ddp_ready(ddp, &b->list[i]);
+		ready[i] = 1e6 * bb_bucket_ready(&b->list[i], ddp->ready_s);
 	}
 	r->grouping = capped ? "cap" : cap->bytes == 1 ? "tensor" : "one";
 	r->cap_bytes = capped ? (int64_t)cap->bytes : BB_ABSENT;

@@ -159,12 +159,6 @@ struct bb_ddp {
 	double *ready_s; /* [tensor]: of its gradient, since the backward pass began */
 };
 
-/* Seconds from the begin of the backward pass until bucket B is complete. */
-static inline double bb_ddp_ready(const struct bb_ddp *ddp, const struct bb_bucket *b)
-{
-	return ddp->ready_s[b->first + b->count - 1];
-}
-
 /* The last size with the buckets of CAP, which may be CAP. */
 const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap);
 

@@ -54,7 +54,7 @@ static void add_bucket(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap, s
 		bb_table_cellf(t, "%zu", first);
 	bb_table_cellf(t, "%zu\t%.3f", b->count, (double)b->bytes * MIB);
 	if (ddp->replica.batch_s > 0)
-		bb_table_cellf(t, "%.3f", 1e3 * bb_ddp_ready(ddp, b));
+		bb_table_cellf(t, "%.3f", 1e3 * bb_bucket_ready(b, ddp->ready_s));
 	if (timed)
 		bb_table_cellf(t, "%.3f\t%.3f", 1e3 * timed->start_s[first],
 			       1e3 * timed->end_s[end - 1]);

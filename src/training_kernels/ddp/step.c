@@ -71,14 +71,6 @@ bool bb_buckets_are_same(const struct bb_buckets *a, const struct bb_buckets *b)
 
 enum queue { COMPUTING, COMMUNICATING, QUEUES };
 
-/* Seconds from the begin of the backward pass until BUCKET is complete. */
-static double bucket_ready(const struct bb_ddp_step *s, size_t bucket)
-{
-	const struct bb_bucket *b = &s->buckets->list[bucket];
-
-	return s->ready_s[b->first + b->count - 1];
-}
-
 static void ddp_add_call(struct bb_tape *tape, const struct bb_ddp_step *s, size_t bucket)
 {
 	const bool start = s->part == BB_DDP_START;
@@ -95,7 +87,9 @@ static void add_microbatch(struct bb_tape *tape, const struct bb_ddp_step *s, bo
 {
 	bb_tape_compute(tape, COMPUTING, BB_DDP_FORWARD, 0, s->forward_s, s->forward_s * s->flops);
 	for (size_t k = 0; k < s->buckets->n; k++) {
-		const double seconds = bucket_ready(s, k) - (k > 0 ? bucket_ready(s, k - 1) : 0);
+		const struct bb_bucket *b = &s->buckets->list[k];
+		const double seconds = bb_bucket_ready(b, s->ready_s) -
+				       (k > 0 ? bb_bucket_ready(b - 1, s->ready_s) : 0);
 
 		bb_tape_compute(tape, COMPUTING, last ? BB_DDP_BACKWARD : BB_DDP_EARLIER, k,
 				seconds, seconds * s->flops);
@@ -171,7 +165,8 @@ bb_status bb_ddp_simulate(const struct bb_ddp_step *step, double alone_s, double
 	const struct bb_timeline_performer given = {take_given_time, (void *)reduce_s};
 	const struct bb_link_model none = {.rate = 0};
 	const size_t n = step->buckets->n;
-	const double scale = backward_s / bucket_ready(step, n - 1);
+	const double scale =
+		backward_s / bb_bucket_ready(&step->buckets->list[n - 1], step->ready_s);
 	struct bb_ddp_step whole = *step;
 	struct bb_taped taped;
 	bb_status status;

@@ -39,6 +39,12 @@ BB_MUST bb_status bb_buckets_make(struct bb_buckets *buckets, const struct bb_mo
 				  struct bb_error *error);
 void bb_buckets_free(struct bb_buckets *buckets); /* zeroed: no-op */
 
+/* Seconds from the begin of the backward pass until bucket B is complete; READY_S: [tensor]. */
+static inline double bb_bucket_ready(const struct bb_bucket *b, const double *ready_s)
+{
+	return ready_s[b->first + b->count - 1];
+}
+
 /* Do A and B, of one model, group its tensors alike? */
 bool bb_buckets_are_same(const struct bb_buckets *a, const struct bb_buckets *b);
 

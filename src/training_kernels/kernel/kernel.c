@@ -244,6 +244,7 @@ bb_status bb_kernel_deliver_setting(struct bb_kernel *k, size_t setting,
 		return BB_EINTERNAL;
 	bb_record_init(kind, record);
 	describe(k, setting, record);
+	bb_kernel_variant(k, setting, 0)->record = record;
 	for (int part = 0; part < k->parts && wrong == BB_ABSENT; part++)
 		wrong = bb_kernel_trial(k, setting, part)->wrong;
 	return bb_engine_deliver(&k->engine, kind, record, wrong);

@@ -246,6 +246,7 @@ struct bb_variant {
 	size_t trial;   /* its number */
 	size_t setting; /* of several that share it the first */
 	int part;
+	const void *record;    /* rank 0: the last one delivered of its setting; NULL: none */
 	struct bb_taped taped; /* freed with the variant; zeroed: its program is another */
 	/* Frees what else the variant holds. NULL: nothing. */
 	void (*release)(struct bb_variant *variant);

@@ -380,32 +380,6 @@ bb_status bb_tensor_write(struct bb_taped *taped, const struct bb_tensor_form *f
 
 /* ---- bytes on the wire ----------------------------------------------------------------------- */
 
-double bb_tensor_wire_counted(const struct bb_taped *taped, size_t *calls)
-{
-	const int nranks = taped->program.nranks;
-	double bytes = 0;
-	size_t n = 0;
-
-	for (size_t i = 0; i < taped->tapes->n; i++) {
-		const struct bb_operation *o = &taped->tapes->list[i];
-		const struct bb_shape shape = {
-			.nranks = nranks, .in_place = o->in_place, .count = o->count};
-		size_t wire = 0;
-
-		n += o->act == BB_ACT_COLLECTIVE || o->act == BB_ACT_SEND;
-		if (o->act == BB_ACT_SEND)
-			bytes += (double)bb_operation_bytes(o);
-		if (o->act != BB_ACT_COLLECTIVE || nranks == 1)
-			continue;
-		bb_algorithm_cost(bb_algorithm_cheapest(o->collective, &shape, 0, 1), &shape, NULL,
-				  &wire);
-		bytes += (double)(wire * bb_dtype_size(o->dtype));
-	}
-	if (calls)
-		*calls = n * taped->times[0];
-	return bytes * (double)taped->times[0];
-}
-
 double bb_tensor_wire_formula(const struct bb_tensor_scheme *scheme, const struct bb_tensor_size *s,
 			      int nranks)
 {

@@ -182,8 +182,8 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 	const struct bb_tensor_scheme *scheme = t->options.schemes[i];
 	struct bb_layer layer = bb_layer_of_model(&t->model, false, (uint64_t)t->options.batch,
 						  (unsigned)bb_dtype_size(t->options.dtype));
+	const struct bb_tape_traffic traffic = bb_taped_traffic(taped, 0, NULL);
 	bool computes = false; /* and may so hide communication */
-	size_t calls;
 
 	r->model = t->model.name;
 	r->part = scheme->part;
@@ -195,8 +195,8 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 	r->batch = t->options.batch;
 	r->attention = bb_attention_words[t->options.attention];
 	r->compute = bb_stand_in_names[t->options.stand_in];
-	r->wire_bytes = bb_tensor_wire_counted(taped, &calls);
-	r->calls = (int64_t)calls;
+	r->wire_bytes = traffic.sent;
+	r->calls = (int64_t)traffic.calls;
 	r->formula_bytes =
 		(double)r->layers * bb_tensor_wire_formula(scheme, &t->size, (int)r->nranks);
 	if (scheme->of == BB_TENSOR_LAYER) {
@@ -218,7 +218,7 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 		computes |= taped->tapes->list[j].act == BB_ACT_COMPUTE &&
 			    taped->tapes->list[j].seconds > 0;
 	BB_HALVES_SET(r, k, i, computes);
-	if (calls == 0)
+	if (traffic.calls == 0)
 		r->hidden = NAN;
 }
 

@@ -104,12 +104,8 @@ const char *bb_tensor_refuses(const struct bb_tensor_scheme *scheme,
 BB_MUST bb_status bb_tensor_write(struct bb_taped *taped, const struct bb_tensor_form *form,
 				  int nranks, struct bb_error *error);
 
-/*
- * Bytes that a rank sends in one run, counted from operations; of a collective, by the algorithm
- * that sends least. *CALLS, unless NULL, = the number of collectives and messages.
- */
-double bb_tensor_wire_counted(const struct bb_taped *taped, size_t *calls);
-/* The same by the formulas above, for one layer; exact if parts are equal. */
+/* Bytes that a rank sends in one layer (bb_taped_traffic) by the formulas above; exact if parts are
+   equal. */
 double bb_tensor_wire_formula(const struct bb_tensor_scheme *scheme,
 			      const struct bb_tensor_size *size, int nranks);
 

@@ -10,8 +10,6 @@
 #define UNIT 0x1p-16f /* of gradients, before scaling */
 #define BLOCK 256
 
-const struct bb_adam bb_adam_defaults = {1e-3f, 0.9f, 0.999f, 1e-8f};
-
 static uint32_t bits_of(float value)
 {
 	uint32_t bits;
@@ -106,18 +104,19 @@ bool bb_adam_overflowed(enum bb_dtype dtype, const void *values, size_t n)
 	return found;
 }
 
-void bb_adam_step(const struct bb_adam *a, uint64_t t, float unscale, const float *gradient,
-		  float *parameter, float *moment1, float *moment2, size_t n)
+void bb_adam_step(uint64_t t, float unscale, const float *gradient, float *parameter,
+		  float *moment1, float *moment2, size_t n)
 {
-	const float rate = (float)(a->rate / (1 - pow(a->beta1, (double)t)));
-	const float correct = (float)(1 / (1 - pow(a->beta2, (double)t)));
+	const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+	const float rate = (float)(1e-3f / (1 - pow(beta1, (double)t)));
+	const float correct = (float)(1 / (1 - pow(beta2, (double)t)));
 
 	for (size_t i = 0; i < n; i++) {
 		const float g = gradient[i] * unscale;
 
-		moment1[i] = a->beta1 * moment1[i] + (1 - a->beta1) * g;
-		moment2[i] = a->beta2 * moment2[i] + (1 - a->beta2) * (g * g);
-		parameter[i] -= rate * moment1[i] / (sqrtf(moment2[i] * correct) + a->epsilon);
+		moment1[i] = beta1 * moment1[i] + (1 - beta1) * g;
+		moment2[i] = beta2 * moment2[i] + (1 - beta2) * (g * g);
+		parameter[i] -= rate * moment1[i] / (sqrtf(moment2[i] * correct) + epsilon);
 	}
 }
 
@@ -267,8 +266,8 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 				sum += draw_gradient(d, r->seeds[s], i, bits);
 			gradients[i - first] = (float)sum * UNIT * r->scale.scale;
 		}
-		bb_adam_step(&bb_adam_defaults, r->steps, unscale, gradients, r->master + first,
-			     r->moment1 + first, r->moment2 + first, end - first);
+		bb_adam_step(r->steps, unscale, gradients, r->master + first, r->moment1 + first,
+			     r->moment2 + first, end - first);
 		for (size_t i = first; i < end; i++)
 			bb_scalar_encode(d->dtype, r->master[i],
 					 r->parameters + i * bb_dtype_size(d->dtype));

@@ -145,8 +145,7 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 		bb_adam_widen(dtype, seen[0], wide, n);
 		if (!has_master(z))
 			bb_adam_widen(dtype, seen[1], master, n);
-		bb_adam_step(&bb_adam_defaults, z->taken, unscale, wide, master, seen[2], seen[3],
-			     n);
+		bb_adam_step(z->taken, unscale, wide, master, seen[2], seen[3], n);
 		bb_adam_narrow(dtype, master, seen[1], n);
 		break;
 	case BB_ZERO_COPY:

@@ -217,10 +217,9 @@ struct zero_sweep {
 	float (*blocks)[BB_ZERO_BLOCK];
 	struct bb_zero_reference reference;
 	bool has_reference, has_checksum;
-	uint64_t checksum;           /* of the first stage */
-	int64_t steps;               /* of a stage, with warm-up */
-	int stage;                   /* that is being measured */
-	struct bb_zero_record *rows; /* [setting]; zeroed where it cannot run */
+	uint64_t checksum; /* of the first stage */
+	int64_t steps;     /* of a stage, with warm-up */
+	int stage;         /* that is being measured */
 };
 
 /* A stage on this rank. */
@@ -493,7 +492,6 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 			r->verified = s->has_reference ? "one rank alone" : "the first stage";
 	}
 	r->end_unix_s = bb_clock_unix();
-	s->rows[setting] = *r;
 }
 
 static void zero_skip(const struct bb_kernel *k, size_t setting, struct bb_skip_record *skip)
@@ -648,8 +646,7 @@ static bb_status zero_open(struct bb_engine *engine)
 	   allocates everything, and one that reuses it. */
 	s->steps = zero->alone ? 2 : all + (overflow > warm && overflow <= all);
 	s->blocks = bb_kernel_keep(&s->kernel, BB_ZERO_BLOCKS, sizeof(*s->blocks));
-	s->rows = bb_kernel_keep(&s->kernel, BB_ZERO_STAGES, sizeof(*s->rows));
-	if (!s->blocks || !s->rows)
+	if (!s->blocks)
 		return BB_EINTERNAL;
 	if (bb_engine_leads(engine))
 		bb_ticker_start(&engine->run->ticker, BB_ZERO_STAGES, 0);
@@ -713,9 +710,9 @@ static bb_status zero_deliver(struct bb_engine *engine)
 		return bb_fail(&engine->run->error, BB_EUNSUPPORTED,
 			       "no stage can run with these options: see the skipped ones");
 	for (size_t i = 0; i < s->kernel.settings && !s->zero->alone; i++) {
-		const struct bb_zero_record *r = &s->rows[i];
+		const struct bb_zero_record *r = bb_kernel_variant(&s->kernel, i, 0)->record;
 
-		if (!r->model)
+		if (!r)
 			continue;
 		bb_strbuf_addf(&out,
 			       "# stage %lld: forward %.2f ms (waits %.2f), backward %.2f (waits "
