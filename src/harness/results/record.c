@@ -88,22 +88,6 @@ void bb_numbers_json(struct bb_json *j, const struct bb_numbers *numbers)
 	bb_json_end(j);
 }
 
-/* A rank's place. */
-static void json_rank(struct bb_json *j, int64_t rank, const struct bb_rank_info *info)
-{
-	bb_json_object(j);
-	bb_json_add_int(j, "rank", rank);
-	bb_json_add_int(j, "group", info->group);
-	bb_json_add_int(j, "pid", info->location.pid);
-	bb_json_add_string(j, "host", info->location.host);
-	bb_json_add_int(j, "device", info->location.device);
-	bb_json_key(j, "numa");
-	json_int(j, info->location.numa < 0 ? BB_ABSENT : info->location.numa);
-	bb_json_add_string(j, "bus", info->location.bus);
-	bb_json_add_string(j, "name", info->location.name);
-	bb_json_end(j);
-}
-
 static void json_value(struct bb_json *j, const struct bb_field *field, const void *value)
 {
 	const struct bb_words *words = value;
@@ -136,8 +120,21 @@ static void json_value(struct bb_json *j, const struct bb_field *field, const vo
 		break;
 	case BB_FIELD_RANKS:
 		bb_json_array(j);
-		for (size_t i = 0; i < infos->n; i++)
-			json_rank(j, (int64_t)i, &infos->ranks[i]);
+		for (size_t i = 0; i < infos->n; i++) {
+			const struct bb_location *place = &infos->ranks[i].location;
+
+			bb_json_object(j);
+			bb_json_add_int(j, "rank", (int64_t)i);
+			bb_json_add_int(j, "group", infos->ranks[i].group);
+			bb_json_add_int(j, "pid", place->pid);
+			bb_json_add_string(j, "host", place->host);
+			bb_json_add_int(j, "device", place->device);
+			bb_json_key(j, "numa");
+			json_int(j, place->numa < 0 ? BB_ABSENT : place->numa);
+			bb_json_add_string(j, "bus", place->bus);
+			bb_json_add_string(j, "name", place->name);
+			bb_json_end(j);
+		}
 		bb_json_end(j);
 		break;
 	}

@@ -95,32 +95,6 @@ void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
 
 /* ---- all of a run ------------------------------------------------------------------ */
 
-/* *FILE = a new file, named as nccl-tests does: the first of PATH, PATH.0, PATH.1, … that does not
-   exist. */
-static bb_status open_new(struct bb_sinks *sinks, const char *path, FILE **file)
-{
-	struct bb_strbuf name = {0};
-	bb_status st = BB_EUSAGE;
-
-	errno = EEXIST;
-	for (int i = -1; i < 10000 && st != BB_OK && errno == EEXIST; i++) {
-		struct bb_error why = {0};
-		struct bb_output output = {.option = "-J", .folder = sinks->folder, .fresh = true};
-
-		bb_strbuf_clear(&name);
-		bb_strbuf_add(&name, path);
-		if (i >= 0)
-			bb_strbuf_addf(&name, ".%d", i);
-		output.path = bb_strbuf_text(&name);
-		st = bb_output_open(&output, file, &why);
-		if (st != BB_OK && errno != EEXIST)
-			bb_fail(sinks->error, st, "%s", why.text);
-	}
-	sinks->new_path = st == BB_OK ? strdup(bb_strbuf_text(&name)) : NULL;
-	bb_strbuf_free(&name);
-	return st == BB_OK ? st : bb_fail(sinks->error, st, "-J: %s and 10000 more exist", path);
-}
-
 /* Adds a sink on FILE, which it closes if OWNS, also on failure. */
 static bb_status add(struct bb_sinks *sinks, bb_sink_open *open, FILE *file, const char *path,
 		     bool owns)
@@ -161,16 +135,33 @@ static bb_status add_file(struct bb_sinks *sinks, bb_sink_open *open, const char
 	return st == BB_OK ? add(sinks, open, file, path, true) : st;
 }
 
+/* As nccl-tests names it, the first of PATH, PATH.0, PATH.1, … that does not exist. */
 bb_status bb_sinks_add_new(struct bb_sinks *sinks, bb_sink_open *open, const char *path)
 {
-	bb_status st;
+	struct bb_output output = {.option = "-J", .folder = sinks->folder, .fresh = true};
+	struct bb_strbuf name = {0};
+	bb_status st = BB_EUSAGE;
 	FILE *file;
 
 	if (!path)
 		return BB_OK;
-	st = open_new(sinks, path, &file);
+	errno = EEXIST;
+	for (int i = -1; i < 10000 && st != BB_OK && errno == EEXIST; i++) {
+		struct bb_error why = {0};
+
+		bb_strbuf_clear(&name);
+		bb_strbuf_add(&name, path);
+		if (i >= 0)
+			bb_strbuf_addf(&name, ".%d", i);
+		output.path = bb_strbuf_text(&name);
+		st = bb_output_open(&output, &file, &why);
+		if (st != BB_OK && errno != EEXIST)
+			bb_fail(sinks->error, st, "%s", why.text);
+	}
+	sinks->new_path = st == BB_OK ? strdup(bb_strbuf_text(&name)) : NULL;
+	bb_strbuf_free(&name);
 	if (st != BB_OK)
-		return st;
+		return bb_fail(sinks->error, st, "-J: %s and 10000 more exist", path);
 	return add(sinks, open, file, sinks->new_path ? sinks->new_path : path, true);
 }
 
@@ -309,8 +300,7 @@ void bb_sink_add_settings(struct bb_strbuf *out, const struct bb_run_record *run
 		bb_strbuf_addf(out, "  noise: %g%%", run->link_noise * 100);
 }
 
-/* All ranks of a small run, or with -v; else the first ones. */
-static void add_some_ranks(struct bb_strbuf *out, const struct bb_run_record *run)
+void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
 {
 	static const struct bb_table_head heads[] = {
 		{"Rank", "", 0},   {"Group", "", 0}, {"Pid", "", 0},   {"host", "", 0},
@@ -318,8 +308,10 @@ static void add_some_ranks(struct bb_strbuf *out, const struct bb_run_record *ru
 	const bool some = run->ranks.n > MOST_RANKS && !run->lists_all;
 	struct bb_text_table t = {.mark = "#"};
 
-	if (run->ranks.n == 0)
-		return;
+	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
+	bb_strbuf_addf(out, "# %s: %lld rank%s\n", run->program, (long long)run->nranks,
+		       bb_plural(run->nranks));
+	/* All ranks of a small run, or with -v; else the first ones. */
 	bb_table_columns(&t, heads, 1);
 	for (size_t i = 0; i < (some ? FIRST_RANKS : run->ranks.n); i++) {
 		const struct bb_location *at = &run->ranks.ranks[i].location;
@@ -330,18 +322,11 @@ static void add_some_ranks(struct bb_strbuf *out, const struct bb_run_record *ru
 		bb_table_cell(&t, at->bus);
 		bb_table_cell(&t, at->name);
 	}
-	bb_table_print(&t, out);
+	if (run->ranks.n > 0)
+		bb_table_print(&t, out);
 	bb_table_free(&t);
 	if (some)
 		bb_strbuf_addf(out, "# and %zu more; -v lists them\n", run->ranks.n - FIRST_RANKS);
-}
-
-void bb_sink_add_head(struct bb_strbuf *out, const struct bb_run_record *run)
-{
-	bb_strbuf_addf(out, "# busbench version %s backend=%s\n", run->version, run->backend);
-	bb_strbuf_addf(out, "# %s: %lld rank%s\n", run->program, (long long)run->nranks,
-		       bb_plural(run->nranks));
-	add_some_ranks(out, run);
 	if (run->backend_reason)
 		bb_strbuf_addf(out, "# Backend %s was chosen: %s\n", run->backend,
 			       run->backend_reason);

@@ -90,26 +90,6 @@ static void list_columns(const struct bb_record_kind *kind,
 	columns[n] = NULL;
 }
 
-/* Adds the columns. Those up to the last key name a row, or the first if there is no key. */
-static void add_columns(struct bb_text_table *rows, const struct bb_field *const *columns)
-{
-	size_t nkeys = 1;
-
-	rows->merges = 0;
-	for (size_t i = 0; columns[i]; i++) {
-		const struct bb_field *f = columns[i];
-		char unit[BB_CELL_TEXT] = "";
-
-		if (f->head_unit || *f->unit)
-			snprintf(unit, sizeof(unit), f->head_unit ? "%s" : "(%s)",
-				 f->head_unit ? f->head_unit : f->unit);
-		bb_table_column(rows, f->head, unit, f->width);
-		nkeys = f->key ? i + 1 : nkeys;
-		rows->merges = f->merges ? i + 1 : rows->merges;
-	}
-	rows->nkeys = nkeys;
-}
-
 /* Prints the rows that wait for the end of their table. */
 static void flush(struct bb_sink *sink)
 {
@@ -119,40 +99,42 @@ static void flush(struct bb_sink *sink)
 		bb_table_print(&t->rows, &t->sink.out);
 }
 
-static void add_row(struct table *t, const struct bb_record_kind *kind,
-		    const struct bb_field *const *columns, const void *record)
-{
-	char text[BB_CELL_TEXT];
-
-	if (t->kind != kind) {
-		flush(&t->sink);
-		if (kind->about)
-			kind->about(record, &t->sink.out);
-		bb_strbuf_add(&t->sink.out, "#\n");
-		bb_table_clear(&t->rows);
-		add_columns(&t->rows, columns);
-		t->waits = bb_table_is_wide(&t->rows) || t->rows.merges > 0;
-	}
-	t->kind = kind;
-	for (const struct bb_field *const *c = columns; *c; c++) {
-		cell(*c, record, text);
-		bb_table_cell(&t->rows, text);
-	}
-	if (!t->waits)
-		bb_table_print(&t->rows, &t->sink.out);
-}
-
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
 	struct table *t = of(sink);
-	const struct bb_field *columns[COLUMNS + 1];
+	const struct bb_field *columns[COLUMNS + 1], *f;
+	char text[BB_CELL_TEXT];
 
 	list_columns(kind, columns);
-	if (columns[0])
-		add_row(t, kind, columns, r);
+	if (columns[0] && t->kind != kind) {
+		flush(sink);
+		if (kind->about)
+			kind->about(r, &sink->out);
+		bb_strbuf_add(&sink->out, "#\n");
+		bb_table_clear(&t->rows);
+		t->rows.merges = 0;
+		for (size_t i = 0; (f = columns[i]); i++) {
+			*text = '\0';
+			if (f->head_unit || *f->unit)
+				snprintf(text, sizeof(text), f->head_unit ? "%s" : "(%s)",
+					 f->head_unit ? f->head_unit : f->unit);
+			bb_table_column(&t->rows, f->head, text, f->width);
+			/* The columns up to the last key name a row; without a key the first. */
+			t->rows.nkeys = f->key || i == 0 ? i + 1 : t->rows.nkeys;
+			t->rows.merges = f->merges ? i + 1 : t->rows.merges;
+		}
+		t->waits = bb_table_is_wide(&t->rows) || t->rows.merges > 0;
+		t->kind = kind;
+	}
+	for (const struct bb_field **c = columns; *c; c++) {
+		cell(*c, r, text);
+		bb_table_cell(&t->rows, text);
+	}
+	if (columns[0] && !t->waits)
+		bb_table_print(&t->rows, &sink->out);
 	if (kind == &bb_record_skip)
-		bb_sink_add_skip(&t->sink.out, ((const struct bb_skip_record *)r)->collective, r);
-	return bb_sink_write(sink, &t->sink.out);
+		bb_sink_add_skip(&sink->out, ((const struct bb_skip_record *)r)->collective, r);
+	return bb_sink_write(sink, &sink->out);
 }
 
 static void release(struct bb_sink *sink)
