@@ -93,21 +93,6 @@ static bool has_own(const struct bb_backend *backend, const char *word)
 	return false;
 }
 
-/* True if WORD is auto, all, a schedule of any collective, or one of BACKEND's own algorithms. */
-static bool known_algorithm(const struct bb_backend *backend, const char *word)
-{
-	const char *schedule = bb_algorithm_own(word);
-	int i;
-
-	if (strcmp(word, "auto") == 0 || strcmp(word, "all") == 0)
-		return true;
-	for (i = 0; bb_algorithms[i]; i++) {
-		if (strcmp(bb_algorithms[i]->name, schedule) == 0)
-			return true;
-	}
-	return has_own(backend, word);
-}
-
 bb_status bb_algorithms_unknown(const struct bb_backend *backend, const struct bb_native *natives,
 				const struct bb_collective *collective, const char *word,
 				struct bb_error *error)
@@ -145,11 +130,17 @@ bb_status bb_algorithms_check(const char *list, const struct bb_options *o,
 
 	do {
 		const bool whole = bb_next_word(&rest, word);
+		const char *schedule = bb_algorithm_own(word);
+		bool known = strcmp(word, "auto") == 0 || strcmp(word, "all") == 0 ||
+			     has_own(o->backend, word);
 
+		/* A schedule may be of any collective. */
+		for (int i = 0; bb_algorithms[i] && !known; i++)
+			known = strcmp(bb_algorithms[i]->name, schedule) == 0;
 		if (!*word)
 			return bb_fail(error, BB_EUSAGE,
 				       "--algo %s: there is an empty name in the list", list);
-		if (!whole || !known_algorithm(o->backend, word))
+		if (!whole || !known)
 			return bb_algorithms_unknown(o->backend, o->backend->natives, collective,
 						     word, error);
 		if (strcmp(word, "all") == 0 && strcmp(list, "all") != 0)
@@ -170,36 +161,6 @@ bb_status bb_algorithms_check_one(const char *name, const struct bb_options *o,
 
 /* ---- --list ------------------------------------------------------------------------------ */
 
-static void list_algorithms(struct bb_strbuf *out, const struct bb_native *natives,
-			    const struct bb_collective *collective)
-{
-	bb_strbuf_addf(out, "    %-15s", collective->name);
-	/* The library's algorithm takes the plain name; busbench's gets a prefix. */
-	for (int i = 0; bb_algorithms[i]; i++)
-		if (bb_algorithms[i]->collective == collective)
-			bb_strbuf_addf(out, " %s%s",
-				       bb_native_find(natives, bb_algorithms[i]->name) ? BB_OWN
-										       : "",
-				       bb_algorithms[i]->name);
-	for (; natives && natives->name; natives++)
-		if (has(natives, collective))
-			bb_strbuf_addf(out, " %s", natives->name);
-	bb_strbuf_add(out, " auto\n");
-}
-
-static void list_types(struct bb_strbuf *out)
-{
-	bb_strbuf_add(out, "operations (-o) and the datatypes (-d) that they take\n");
-	for (int op = 0; op < BB_NOPS; op++) {
-		bb_strbuf_addf(out, "    %-15s", bb_op_name((enum bb_op)op));
-		for (int dtype = 0; dtype < BB_NDTYPES; dtype++)
-			if (bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype))
-				bb_strbuf_addf(out, " %s", bb_dtype_name((enum bb_dtype)dtype));
-		bb_strbuf_add(out, "\n");
-	}
-	bb_strbuf_add(out, "collectives that only move data take every datatype\n");
-}
-
 static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend)
 {
 	struct bb_error error = {.text = ""};
@@ -212,13 +173,32 @@ static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend
 	if (bb_algorithms_natives(&natives, &owned, backend, "all", &error) != BB_OK)
 		bb_strbuf_addf(out, "  what its library has is not known: %s\n", error.text);
 	bb_strbuf_add(out, "  collectives and their algorithms (--algo)\n");
-	for (int c = 0; bb_collectives[c]; c++)
-		list_algorithms(out, natives, bb_collectives[c]);
+	for (int c = 0; bb_collectives[c]; c++) {
+		bb_strbuf_addf(out, "    %-15s", bb_collectives[c]->name);
+		/* The library's algorithm takes the plain name; busbench's gets a prefix. */
+		for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++)
+			if ((*a)->collective == bb_collectives[c])
+				bb_strbuf_addf(out, " %s%s",
+					       bb_native_find(natives, (*a)->name) ? BB_OWN : "",
+					       (*a)->name);
+		for (const struct bb_native *n = natives; n && n->name; n++)
+			if (has(n, bb_collectives[c]))
+				bb_strbuf_addf(out, " %s", n->name);
+		bb_strbuf_add(out, " auto\n");
+	}
 	free(owned);
 }
 
 void bb_algorithms_list(struct bb_strbuf *out)
 {
 	bb_plugin_list(out, list_backend);
-	list_types(out);
+	bb_strbuf_add(out, "operations (-o) and the datatypes (-d) that they take\n");
+	for (int op = 0; op < BB_NOPS; op++) {
+		bb_strbuf_addf(out, "    %-15s", bb_op_name((enum bb_op)op));
+		for (int dtype = 0; dtype < BB_NDTYPES; dtype++)
+			if (bb_op_accepts((enum bb_op)op, (enum bb_dtype)dtype))
+				bb_strbuf_addf(out, " %s", bb_dtype_name((enum bb_dtype)dtype));
+		bb_strbuf_add(out, "\n");
+	}
+	bb_strbuf_add(out, "collectives that only move data take every datatype\n");
 }

@@ -43,25 +43,6 @@ static int judge_run(struct bb_run *run, int caught, const char **verdict)
 	return (int)judged;
 }
 
-/* Writes the evaluators of the collectives in programs to BY, which the end record borrows, and to
-   TEXT. The result of a single collective names its evaluator itself. */
-static void report_evaluators(struct bb_run *run, struct bb_strbuf *by, struct bb_strbuf *text)
-{
-	const struct bb_virtual *virtual = run->options.backend->virtual;
-	bool modelled;
-
-	if (!(run->benchmark->queues || run->benchmark->programs) || !virtual || !run->context)
-		return;
-	modelled = virtual->summarize(run->context, by);
-	if (by->length > 0)
-		run->end.evaluated_by = bb_strbuf_text(by);
-	bb_strbuf_addf(text, "# Evaluated by: event simulation%s%s\n", by->length > 0 ? "; " : "",
-		       bb_strbuf_text(by));
-	if (modelled)
-		bb_strbuf_add(text, "# The model ignores contention between concurrent collectives "
-				    "and messages, except on shared rails\n");
-}
-
 /* ---- what the run found, in words -------------------------------------------------------- */
 
 void bb_run_answer(struct bb_run *run, const struct bb_strbuf *text, size_t from)
@@ -174,8 +155,10 @@ int bb_run_conclude(struct bb_run *run, int caught)
 {
 	const struct bb_benchmark *benchmark = run->benchmark;
 	struct bb_end_record *end = &run->end;
+	const bool programs = benchmark->queues || benchmark->programs;
 	struct bb_strbuf text = {0}, by = {0};
 	struct rusage usage;
+	bool modelled;
 	int status;
 
 	if (getrusage(RUSAGE_SELF, &usage) == 0) {
@@ -194,7 +177,19 @@ int bb_run_conclude(struct bb_run *run, int caught)
 		(void)bb_no_memory(&run->error, "the comparison of results");
 	status = judge_run(run, caught, &end->verdict);
 	if (run->begun) {
-		report_evaluators(run, &by, &text);
+		const struct bb_virtual *virtual = run->options.backend->virtual;
+
+		/* The result of a single collective names its evaluator itself. */
+		if (programs && virtual && run->context) {
+			modelled = virtual->summarize(run->context, &by);
+			end->evaluated_by = by.length > 0 ? bb_strbuf_text(&by) : NULL;
+			bb_strbuf_addf(&text, "# Evaluated by: event simulation%s%s\n",
+				       by.length > 0 ? "; " : "", bb_strbuf_text(&by));
+			if (modelled)
+				bb_strbuf_add(&text,
+					      "# The model ignores contention between concurrent "
+					      "collectives and messages, except on shared rails\n");
+		}
 		bb_run_counters_report(run, &text);
 		if (benchmark->tell)
 			benchmark->tell(run, &text);

@@ -113,27 +113,6 @@ static bool matters(const struct bb_counter_move *m, bool alone, int64_t segment
 	return !is_tcp_retransmit(m) || (double)moved(m) >= TCP_SHARE * (double)segments;
 }
 
-/* True if a move before number I has its device and class; that one moved further. */
-static bool is_reported(const struct bb_counter_move *moves, int i)
-{
-	for (int k = 0; k < i; k++)
-		if (moves[k].class == moves[i].class &&
-		    strcmp(moves[k].device, moves[i].device) == 0)
-			return true;
-	return false;
-}
-
-static void add_line(struct bb_strbuf *text, const char *host, const struct bb_counter_move *m,
-		     int64_t segments)
-{
-	bb_strbuf_addf(text, "# %s %s: %s rose by %lld (%s", host, m->device, m->name,
-		       (long long)moved(m), bb_counter_class_name(m->class));
-	if (is_tcp_retransmit(m) && segments > 0)
-		bb_strbuf_addf(text, ", %.2g%% of the segments sent",
-			       100 * (double)moved(m) / (double)segments);
-	bb_strbuf_add(text, ")\n");
-}
-
 /* Reports the moves of the host of process PROC; *LINES counts the lines of TEXT. */
 static void report_host(struct bb_run *run, int proc, struct bb_strbuf *text, int *lines)
 {
@@ -156,14 +135,24 @@ static void report_host(struct bb_run *run, int proc, struct bb_strbuf *text, in
 			.matters = matters(m, alone, segments),
 		};
 
+		int first = 0; /* move of its device and class, which moved furthest */
+
 		bb_sinks_record(&run->sinks, &bb_record_counter, &record);
-		if (!record.matters || is_reported(moves, i))
+		while (moves[first].class != m->class ||
+		       strcmp(moves[first].device, m->device) != 0)
+			first++;
+		if (!record.matters || first < i)
 			continue;
 		if (*lines == 0)
 			bb_strbuf_add(text, "# Counters that rose during the run, of the whole "
 					    "host, whoever caused it:\n");
 		++*lines;
-		add_line(text, host, m, segments);
+		bb_strbuf_addf(text, "# %s %s: %s rose by %lld (%s", host, m->device, m->name,
+			       (long long)record.moved, record.class);
+		if (is_tcp_retransmit(m) && segments > 0)
+			bb_strbuf_addf(text, ", %.2g%% of the segments sent",
+				       100 * (double)record.moved / (double)segments);
+		bb_strbuf_add(text, ")\n");
 	}
 }
 

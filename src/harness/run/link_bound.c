@@ -5,20 +5,6 @@
 
 /* ---- where the ranks are ----------------------------------------------------------------- */
 
-/* Returns the number of the host of rank R, in order of appearance. FIRSTS are the first ranks of
-   the N hosts so far. */
-static int node_of(const struct bb_rank_infos *infos, size_t r, size_t *firsts, int *n)
-{
-	int node = 0;
-
-	while (node < *n &&
-	       strcmp(infos->ranks[firsts[node]].location.host, infos->ranks[r].location.host) != 0)
-		node++;
-	if (node == *n)
-		firsts[(*n)++] = r;
-	return node;
-}
-
 /* Returns the GPU at BUS, a PCI address without its function ("0000:3b:00"); -1: none. */
 static int gpu_at(const struct bb_topology *t, const char *bus)
 {
@@ -47,13 +33,19 @@ bb_status bb_link_bounds_open(struct bb_link_bounds *links, struct bb_topology *
 	links->places = calloc(infos->n, sizeof(*links->places));
 	firsts = calloc(infos->n, sizeof(*firsts));
 	for (size_t r = 0; r < infos->n && links->places && firsts; r++) {
-		struct bb_rank_place place = {.node = node_of(infos, r, firsts, &nodes),
-					      .device = BB_ON_HOST};
+		const struct bb_rank_info *rank = &infos->ranks[r];
+		struct bb_rank_place place = {.device = BB_ON_HOST};
 
-		if (infos->ranks[r].group != infos->ranks[0].group)
+		/* Hosts are numbered in order of appearance; FIRSTS are their first ranks. */
+		while (place.node < nodes && strcmp(infos->ranks[firsts[place.node]].location.host,
+						    rank->location.host) != 0)
+			place.node++;
+		if (place.node == nodes)
+			firsts[nodes++] = r;
+		if (rank->group != infos->ranks[0].group)
 			continue;
 		if (gpus) {
-			place.device = gpu_at(topology, infos->ranks[r].location.bus);
+			place.device = gpu_at(topology, rank->location.bus);
 			lost |= place.device < 0;
 		}
 		links->places[n++] = place;
@@ -115,20 +107,6 @@ static bool is_called(const char *algorithm, const char *name)
 	       (algorithm[length] == '\0' || algorithm[length] == ':');
 }
 
-/* Returns a bound in GB/s; 0: unknown. */
-static double look_up(struct bb_link_bounds *links, enum bb_bound what)
-{
-	double GBps = 0;
-
-	if (!links->bounds[what].known) {
-		links->bounds[what].known = true;
-		if (bb_speed_of_light(links->topology, links->places, links->n, what, &GBps,
-				      &links->bounds[what].why) == BB_OK)
-			links->bounds[what].GBps = GBps;
-	}
-	return links->bounds[what].GBps;
-}
-
 double bb_link_bounds_find(struct bb_link_bounds *links, const struct bb_collective *collective,
 			   const char *algorithm, const char **source)
 {
@@ -140,11 +118,21 @@ double bb_link_bounds_find(struct bb_link_bounds *links, const struct bb_collect
 	while (row < nrows && (rows[row].collective != collective ||
 			       (rows[row].algorithm && !is_called(algorithm, rows[row].algorithm))))
 		row++;
-	for (int b = 0; b < BB_BOUNDS && row < nrows; b++)
-		if ((rows[row].bounds >> b & 1) && look_up(links, (enum bb_bound)b) > most) {
+	for (int b = 0; b < BB_BOUNDS && row < nrows; b++) {
+		double GBps = 0; /* unknown */
+
+		if (!(rows[row].bounds >> b & 1))
+			continue;
+		if (!links->bounds[b].known &&
+		    bb_speed_of_light(links->topology, links->places, links->n, (enum bb_bound)b,
+				      &GBps, &links->bounds[b].why) == BB_OK)
+			links->bounds[b].GBps = GBps;
+		links->bounds[b].known = true;
+		if (links->bounds[b].GBps > most) {
 			best = b;
 			most = links->bounds[b].GBps;
 		}
+	}
 	if (most <= 0 || bb_strbuf_failed(&links->bounds[best].why))
 		return 0;
 	*source = bb_strbuf_text(&links->bounds[best].why);

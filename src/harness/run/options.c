@@ -98,36 +98,15 @@ static bb_status load_for_launcher(struct bb_plugin *plugin, const struct bb_lau
 		       launch->launcher, cause.text);
 }
 
-/* Chooses host, or Gloo if torchrun's variables announce several processes and it was built. */
-static bb_status choose_cpu(struct bb_options *o, struct bb_plugin *plugin,
-			    const struct bb_launch_hint *launch, const char *gpus,
-			    struct bb_error *error)
-{
-	struct bb_error why = {.text = ""};
-	const bool several = launch->kind && launch->nprocs > 1;
-	const bb_status st =
-		several ? bb_plugin_load(plugin, bb_loadable_find(BB_CPUS), &why) : BB_OK;
-
-	if (st != BB_OK && !plugin->missing)
-		return bb_fail(error, st, "%s", why.text);
-	if (plugin->backend) {
-		snprintf(o->backend_reason, BB_REASON_TEXT, "%s started %d processes, and %s",
-			 launch->launcher, launch->nprocs, gpus);
-		return BB_OK;
-	}
-	snprintf(o->backend_reason, BB_REASON_TEXT, "%s, %sand no launcher of MPI started this",
-		 gpus, several ? "no " BB_CPUS " backend was built, " : "");
-	plugin->backend = bb_backend_find("host");
-	return BB_OK;
-}
-
-/* Chooses GPUs if there are any, else the processes of a launcher, else threads. */
+/* Chooses GPUs if there are any, else the processes of MPI's launcher; else Gloo if torchrun's
+   variables announce several processes and it was built, else threads. */
 static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 				const struct bb_launch_hint *launch, struct bb_error *error)
 {
 	const struct bb_loadable *loadable = bb_loadable_find(BB_GPUS);
 	const bool by_mpi = launch->launcher && !launch->kind;
-	struct bb_error why = {.text = ""};
+	const bool several = launch->kind && launch->nprocs > 1;
+	struct bb_error why = {.text = ""}, no_cpus = {.text = ""};
 	bb_status st = bb_plugin_load(plugin, loadable, &why);
 	const char *gpus;
 	int present;
@@ -155,11 +134,23 @@ static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 			       plugin->missing ? loadable->remedy : "", plugin->missing ? ")" : "",
 			       by_mpi ? BB_LAUNCHER : "host");
 	*plugin = (struct bb_plugin){.backend = NULL};
-	if (!by_mpi)
-		return choose_cpu(o, plugin, launch, gpus, error);
-	snprintf(o->backend_reason, BB_REASON_TEXT, "%s started this, and %s", launch->launcher,
-		 gpus);
-	return load_for_launcher(plugin, launch, error);
+	if (by_mpi) {
+		snprintf(o->backend_reason, BB_REASON_TEXT, "%s started this, and %s",
+			 launch->launcher, gpus);
+		return load_for_launcher(plugin, launch, error);
+	}
+	st = several ? bb_plugin_load(plugin, bb_loadable_find(BB_CPUS), &no_cpus) : BB_OK;
+	if (st != BB_OK && !plugin->missing)
+		return bb_fail(error, st, "%s", no_cpus.text);
+	if (plugin->backend) {
+		snprintf(o->backend_reason, BB_REASON_TEXT, "%s started %d processes, and %s",
+			 launch->launcher, launch->nprocs, gpus);
+		return BB_OK;
+	}
+	snprintf(o->backend_reason, BB_REASON_TEXT, "%s, %sand no launcher of MPI started this",
+		 gpus, several ? "no " BB_CPUS " backend was built, " : "");
+	plugin->backend = bb_backend_find("host");
+	return BB_OK;
 }
 
 static bb_status resolve_backend(struct bb_options *o, const struct bb_launch_hint *launch,
@@ -284,7 +275,7 @@ out:
 
 #define MOST_FACTOR 1e6 /* of a slow link */
 
-/* FIELDS are the words behind the name, a letter each: see field_read. */
+/* FIELDS are the words behind the name, a letter each: see fields_read. */
 static const struct {
 	const char *name, *fields, *form;
 } faults[] = {
@@ -350,44 +341,42 @@ static bb_status unknown_fault(const struct bb_options *o, unsigned known, const
 		       o->fault_text, name, near ? "did you mean" : "give", list, near ? "?" : "");
 }
 
-/* Reads WORD as FIELD of FAULT. Returns what it should be; NULL: it is. */
-static const char *field_read(struct bb_fault *fault, char field, const char *word)
-{
-	uint64_t ns;
-	char *end;
-
-	switch (field) {
-	case 'R':
-		return bb_parse_rank(word, &fault->rank) ? NULL : "a rank or node";
-	case 'P':
-		return bb_parse_rank(word, &fault->to) && fault->to != fault->rank ? NULL
-										   : "another rank";
-	case 'T':
-		return bb_parse_rank(word, &fault->to) ? NULL : "a rail";
-	case 'F':
-		fault->factor = strtod(word, &end);
-		return end != word && !*end && fault->factor > 1 && fault->factor <= MOST_FACTOR
-			       ? NULL
-			       : "a factor above 1 and at most 1000000";
-	default: /* D */
-		if (!bb_parse_duration(word, &ns))
-			return "a time";
-		fault->seconds = (double)ns * 1e-9;
-		return NULL;
-	}
-}
-
 /* Reads what follows the name, REST, as the fields of o->fault; NULL: nothing follows. */
 static bb_status fields_read(struct bb_options *o, char *rest, struct bb_error *error)
 {
-	const char *form = faults[o->fault.kind].form, *word, *expected;
+	struct bb_fault *fault = &o->fault;
+	const char *form = faults[fault->kind].form;
 
-	for (const char *field = faults[o->fault.kind].fields; *field; field++) {
-		word = strsep(&rest, ":");
+	for (const char *field = faults[fault->kind].fields; *field; field++) {
+		const char *word = strsep(&rest, ":"), *expected = NULL;
+		uint64_t ns = 0;
+		char *end;
+
 		if (!word)
 			return bb_fail(error, BB_EUSAGE, "--fault %s: incomplete; give %s",
 				       o->fault_text, form);
-		expected = field_read(&o->fault, *field, word);
+		switch (*field) {
+		case 'R':
+			expected = bb_parse_rank(word, &fault->rank) ? NULL : "a rank or node";
+			break;
+		case 'P':
+			if (!bb_parse_rank(word, &fault->to) || fault->to == fault->rank)
+				expected = "another rank";
+			break;
+		case 'T':
+			expected = bb_parse_rank(word, &fault->to) ? NULL : "a rail";
+			break;
+		case 'F':
+			fault->factor = strtod(word, &end);
+			if (end == word || *end || !(fault->factor > 1) ||
+			    fault->factor > MOST_FACTOR)
+				expected = "a factor above 1 and at most 1000000";
+			break;
+		default: /* D */
+			expected = bb_parse_duration(word, &ns) ? NULL : "a time";
+			fault->seconds = (double)ns * 1e-9;
+			break;
+		}
 		if (expected)
 			return bb_fail(error, BB_EUSAGE, "--fault %s: \"%s\" is not %s; give %s",
 				       o->fault_text, word, expected, form);

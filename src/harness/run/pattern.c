@@ -299,22 +299,16 @@ static const struct generator generators[BB_NOPS][2] = {
 	[BB_MINLOC] = {{0}, {.one = put_like_pair}},
 };
 
-static struct generator generator_of(const struct bb_patterns *p)
-{
-	const bool is_float = bb_dtype_is_float(p->dtype);
-
-	if (p->op >= 0)
-		return generators[p->op][is_float ? 0 : 1];
-	return (struct generator){.one = p->dtype == BB_FLOAT_INT ? put_pair
-					 : is_float               ? put_finite
-								  : put_random};
-}
-
 /* ---- tables ------------------------------------------------------------------------ */
 
 static void make_inputs(struct bb_patterns *p, uint32_t *order)
 {
-	const struct generator generator = generator_of(p);
+	const bool is_float = bb_dtype_is_float(p->dtype);
+	const struct generator generator =
+		p->op >= 0 ? generators[p->op][is_float ? 0 : 1]
+			   : (struct generator){.one = p->dtype == BB_FLOAT_INT ? put_pair
+						       : is_float               ? put_finite
+										: put_random};
 	struct maker m = {.p = p, .order = order};
 	const uint64_t seed = mix(~p->seed);
 

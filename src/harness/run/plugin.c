@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PLACES 3
 #define DIRECTORY "BUSBENCH_BACKEND_DIR"
 
 const struct bb_loadable bb_loadables[] = {
@@ -31,68 +30,12 @@ const struct bb_loadable bb_loadables[] = {
 	{.name = NULL},
 };
 
-/* Paths of a plug-in, in order of preference. */
-struct places {
-	char path[PLACES][PATH_MAX + 64];
-	int n;
-};
-
 const struct bb_loadable *bb_loadable_find(const char *name)
 {
 	for (const struct bb_loadable *l = bb_loadables; l->name; l++)
 		if (strcmp(l->name, name) == 0)
 			return l;
 	return NULL;
-}
-
-static bb_status list_places(struct places *places, const char *name, struct bb_error *error)
-{
-	const char *given = getenv(DIRECTORY);
-	char folder[PATH_MAX];
-
-	places->n = 0;
-	if (bb_own_folder(folder, sizeof(folder))) {
-		snprintf(places->path[places->n++], sizeof(places->path[0]), "%s/backends/%s.so",
-			 folder, name);
-		snprintf(places->path[places->n++], sizeof(places->path[0]),
-			 "%s/../lib/busbench/%s.so", folder, name);
-	}
-	if (!given || !*given)
-		return BB_OK;
-	if (given[0] != '/' || strlen(given) >= PATH_MAX)
-		return bb_fail(error, BB_EUSAGE,
-			       DIRECTORY "=\"%s\" is not an absolute path; give one that begins "
-					 "with /",
-			       given);
-	snprintf(places->path[places->n++], sizeof(places->path[0]), "%s/%s.so", given, name);
-	return BB_OK;
-}
-
-static bb_status not_there(const struct places *places, const struct bb_loadable *what,
-			   struct bb_error *error)
-{
-	char looked[PLACES * (PATH_MAX + 80)];
-	int length = 0;
-
-	for (int i = 0; i < places->n; i++)
-		length += snprintf(looked + length, sizeof(looked) - (size_t)length, "%s%s",
-				   i == 0              ? ""
-				   : i + 1 < places->n ? ", "
-						       : " or ",
-				   places->path[i]);
-	return bb_fail(error, BB_EBACKEND, "there is no %s backend here (build it with %s): no %s",
-		       what->name, what->remedy, looked);
-}
-
-/* Returns the message of the dynamic linker, without PATH at its begin. */
-static const char *complaint(const char *path)
-{
-	const char *text = dlerror();
-	size_t length = strlen(path);
-
-	if (!text)
-		return "the dynamic linker does not say why";
-	return strncmp(text, path, length) == 0 && text[length] == ':' ? text + length + 2 : text;
 }
 
 static bb_status check_abi(const char *path, unsigned abi, unsigned wanted, struct bb_error *error)
@@ -112,42 +55,34 @@ static uint64_t later(uint64_t end, uint64_t offset, uint64_t bytes)
 	return other > end ? other : end;
 }
 
-/* Returns the bytes that the shared object FD must have by its own headers: up to the end of its
-   two tables and of its mapped segments. 0: it is no shared object of this machine; dlopen reports
-   that. */
-static uint64_t bytes_needed(int fd)
-{
-	ElfW(Ehdr) head;
-	ElfW(Phdr) part;
-	uint64_t end = 0;
-
-	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) ||
-	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    head.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
-	    head.e_phentsize != sizeof(part))
-		return 0;
-	end = later(end, head.e_phoff, (uint64_t)head.e_phnum * head.e_phentsize);
-	end = later(end, head.e_shoff, (uint64_t)head.e_shnum * head.e_shentsize);
-	for (int i = 0; i < head.e_phnum; i++) {
-		const off_t at = (off_t)(head.e_phoff + (uint64_t)i * sizeof(part));
-
-		if (pread(fd, &part, sizeof(part), at) == sizeof(part) && part.p_type == PT_LOAD)
-			end = later(end, part.p_offset, part.p_filesz);
-	}
-	return end;
-}
-
-/* Refuses a file that was cut off, on which the dynamic linker would die of SIGBUS. */
+/* Refuses a file that was cut off, on which the dynamic linker would die of SIGBUS: it has fewer
+   bytes than its own headers say, up to the end of its two tables and of its mapped segments. What
+   is no shared object of this machine, or cannot be read, dlopen reports. */
 static bb_status check_whole(const char *name, const char *path, struct bb_error *error)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat file;
-	uint64_t needed;
+	ElfW(Ehdr) head;
+	ElfW(Phdr) part;
+	uint64_t needed = 0;
 	bool whole;
 
 	if (fd < 0)
-		return BB_OK; /* dlopen reports why it cannot be read */
-	needed = bytes_needed(fd);
+		return BB_OK;
+	if (pread(fd, &head, sizeof(head), 0) == sizeof(head) &&
+	    memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
+	    head.e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) &&
+	    head.e_phentsize == sizeof(part)) {
+		needed = later(needed, head.e_phoff, (uint64_t)head.e_phnum * head.e_phentsize);
+		needed = later(needed, head.e_shoff, (uint64_t)head.e_shnum * head.e_shentsize);
+		for (int i = 0; i < head.e_phnum; i++) {
+			const off_t at = (off_t)(head.e_phoff + (uint64_t)i * sizeof(part));
+
+			if (pread(fd, &part, sizeof(part), at) == sizeof(part) &&
+			    part.p_type == PT_LOAD)
+				needed = later(needed, part.p_offset, part.p_filesz);
+		}
+	}
 	whole = fstat(fd, &file) != 0 || (uint64_t)file.st_size >= needed;
 	close(fd);
 	if (whole)
@@ -169,7 +104,10 @@ static bb_status load(struct bb_plugin *plugin, const struct bb_loadable *what, 
 		return status;
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
-		why = complaint(path);
+		why = dlerror();
+		why = why ? why : "the dynamic linker does not say why";
+		if (strncmp(why, path, strlen(path)) == 0 && why[strlen(path)] == ':')
+			why += strlen(path) + 2;
 		/* A library is missing or too old, rather than the plug-in itself. */
 		if (what->needs &&
 		    (strstr(why, "cannot open shared object") || strstr(why, "undefined symbol")))
@@ -203,23 +141,39 @@ refused:
 bb_status bb_plugin_load(struct bb_plugin *plugin, const struct bb_loadable *what,
 			 struct bb_error *error)
 {
-	struct places *places = malloc(sizeof(*places));
+	const char *given = getenv(DIRECTORY);
+	struct bb_strbuf looked = {0};
+	char folder[PATH_MAX], path[PATH_MAX + 64];
+	const bool known = bb_own_folder(folder, sizeof(folder));
 	bb_status status;
 
 	*plugin = (struct bb_plugin){.backend = NULL};
-	if (!places)
-		return bb_no_memory(error, "a backend");
-	BB_TRY(status, list_places(places, what->name, error), out);
-	for (int i = 0; i < places->n; i++) {
-		if (access(places->path[i], F_OK) != 0)
-			continue;
-		status = load(plugin, what, places->path[i], error);
-		goto out;
+	given = given && *given ? given : NULL;
+	if (given && (given[0] != '/' || strlen(given) >= PATH_MAX))
+		return bb_fail(error, BB_EUSAGE,
+			       DIRECTORY "=\"%s\" is not an absolute path; give one that begins "
+					 "with /",
+			       given);
+	/* In order of preference. */
+	for (int i = known ? 0 : 2; i < (given ? 3 : 2); i++) {
+		const bool last = i + 1 == (given ? 3 : 2);
+
+		snprintf(path, sizeof(path), "%s%s/%s.so", i == 2 ? given : folder,
+			 i == 0   ? "/backends"
+			 : i == 1 ? "/../lib/busbench"
+				  : "",
+			 what->name);
+		if (access(path, F_OK) == 0) {
+			bb_strbuf_free(&looked);
+			return load(plugin, what, path, error);
+		}
+		bb_strbuf_addf(&looked, "%s%s", !looked.length ? "" : last ? " or " : ", ", path);
 	}
 	plugin->missing = true;
-	status = not_there(places, what, error);
-out:
-	free(places);
+	status =
+		bb_fail(error, BB_EBACKEND, "there is no %s backend here (build it with %s): no %s",
+			what->name, what->remedy, bb_strbuf_text(&looked));
+	bb_strbuf_free(&looked);
 	return status;
 }
 
