@@ -370,25 +370,6 @@ static bool same_but_shifted(const struct bb_step *a, const struct bb_step *b, i
 	       difference <= 1 && peers && seconds;
 }
 
-/* Compare the steps in order; one of a single element may be missing on the other side. */
-static bool same_round(const struct bb_step *a, int na, const struct bb_step *b, int nb, int rank,
-		       int n)
-{
-	int i = 0, j = 0;
-
-	while (i < na || j < nb) {
-		if (i < na && j < nb && same_but_shifted(&a[i], &b[j], rank, n))
-			i++, j++;
-		else if (i < na && a[i].count == 1)
-			i++;
-		else if (j < nb && b[j].count == 1)
-			j++;
-		else
-			return false;
-	}
-	return true;
-}
-
 static bb_status check_shift(const struct bb_check *c, int rank)
 {
 	struct bb_step a[BB_MAX_STEPS], b[BB_MAX_STEPS];
@@ -396,10 +377,22 @@ static bb_status check_shift(const struct bb_check *c, int rank)
 	for (size_t round = 0; round < c->ranks[0].role.rounds; round++) {
 		int na = bb_algorithm_steps(c->algorithm, c->shape, &c->ranks[rank].role, round, a);
 		int nb = bb_algorithm_steps(c->algorithm, c->shape, &c->ranks[0].role, round, b);
+		int i = 0, j = 0;
 
-		if (!same_round(a, na, b, nb, rank, c->shape->nranks))
-			return refute(c, "round %zu of rank %d is not that of rank 0 shifted",
-				      round, rank);
+		/* In order; one of a single element may be missing on the other side. */
+		while (i < na || j < nb) {
+			if (i < na && j < nb &&
+			    same_but_shifted(&a[i], &b[j], rank, c->shape->nranks))
+				i++, j++;
+			else if (i < na && a[i].count == 1)
+				i++;
+			else if (j < nb && b[j].count == 1)
+				j++;
+			else
+				return refute(c,
+					      "round %zu of rank %d is not that of rank 0 shifted",
+					      round, rank);
+		}
 	}
 	return BB_OK;
 }

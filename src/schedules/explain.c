@@ -99,39 +99,33 @@ static void print_messages(struct explanation *p)
 
 /* ---- what every rank holds ----------------------------------------------------------- */
 
-/* Does OUT[I] of RANK hold its final value? */
-static bool complete(const struct explanation *p, int rank, size_t i)
-{
-	const struct bb_collective *collective = p->trace.check.algorithm->collective;
-	const struct bb_shape *shape = p->trace.check.shape;
-	const struct bb_symbol *s =
-		bb_symbols_at(symbols_of(p, rank), (struct bb_place){BB_OUT, i});
-
-	for (int k = 0; k < bb_collective_segments(collective, shape, rank); k++) {
-		const struct bb_segment segment = bb_collective_segment(collective, shape, rank, k);
-		struct bb_symbol want;
-
-		if (i < segment.out || i - segment.out >= segment.count)
-			continue;
-		want = bb_symbol_expected(&segment, shape->nranks, i - segment.out);
-		return s->ranks == want.ranks && s->index == want.index;
-	}
-	return false;
-}
-
 static size_t count_of(const struct explanation *p, int rank, enum bb_buffer buffer)
 {
 	return symbols_of(p, rank)->count[buffer];
 }
 
+/* An asterisk marks the final value of an element of OUT. */
 static void cell_text(char text[CELL], const struct explanation *p, int rank, enum bb_buffer buffer,
 		      size_t i)
 {
+	const struct bb_collective *collective = p->trace.check.algorithm->collective;
+	const struct bb_shape *shape = p->trace.check.shape;
+	const struct bb_symbol *s =
+		bb_symbols_at(symbols_of(p, rank), (struct bb_place){buffer, i});
+	const int segments = buffer == BB_OUT ? bb_collective_segments(collective, shape, rank) : 0;
 	char symbol[BB_SYMBOL_TEXT];
+	bool final = false;
 
-	bb_trace_symbol_text(symbol, &p->trace,
-			     bb_symbols_at(symbols_of(p, rank), (struct bb_place){buffer, i}));
-	snprintf(text, CELL, "%s%s", symbol, buffer == BB_OUT && complete(p, rank, i) ? "*" : "");
+	for (int k = 0; k < segments && !final; k++) {
+		const struct bb_segment segment = bb_collective_segment(collective, shape, rank, k);
+		const struct bb_symbol want =
+			bb_symbol_expected(&segment, shape->nranks, i - segment.out);
+
+		final = i >= segment.out && i - segment.out < segment.count &&
+			s->ranks == want.ranks && s->index == want.index;
+	}
+	bb_trace_symbol_text(symbol, &p->trace, s);
+	snprintf(text, CELL, "%s%s", symbol, final ? "*" : "");
 }
 
 static size_t longest(const struct explanation *p, enum bb_buffer buffer)
@@ -280,32 +274,8 @@ static void print_intro(struct explanation *p)
 	bb_strbuf_free(&text);
 }
 
-static void print_result(struct explanation *p)
-{
-	if (!reduces(p) || !is_shown(p, BB_OUT))
-		return;
-	bb_strbuf_add(&p->parts[BODY], "\nResult as numbers\n");
-	for (int rank = 0; rank < ranks_of(p); rank++) {
-		const struct bb_symbols *s = symbols_of(p, rank);
-
-		if (!s->count[BB_OUT])
-			continue;
-		bb_strbuf_addf(&p->parts[BODY], "  rank %2d:", rank);
-		for (size_t i = 0; i < s->count[BB_OUT]; i++) {
-			const struct bb_symbol *cell =
-				bb_symbols_at(s, (struct bb_place){BB_OUT, i});
-
-			bb_strbuf_addf(
-				&p->parts[BODY], " %llu",
-				(unsigned long long)cell->index *
-					(unsigned long long)__builtin_popcountll(cell->ranks));
-		}
-		bb_strbuf_add(&p->parts[BODY], "\n");
-	}
-	end_piece(p);
-}
-
-static void print_totals(struct explanation *p)
+/* Of a reduction the result as numbers, and of all the totals. */
+static void print_end(struct explanation *p)
 {
 	static const struct bb_table_head heads[] = {
 		{"total", "", -1}, {"number", "", 1}, {"", "", -1}, {NULL, NULL, 0}};
@@ -314,6 +284,24 @@ static void print_totals(struct explanation *p)
 	double cost =
 		bb_algorithm_cost(p->trace.check.algorithm, p->trace.check.shape, &rounds, &wire);
 
+	if (reduces(p) && is_shown(p, BB_OUT)) {
+		bb_strbuf_add(&p->parts[BODY], "\nResult as numbers\n");
+		for (int rank = 0; rank < ranks_of(p); rank++) {
+			const struct bb_symbol *out =
+				bb_symbols_at(symbols_of(p, rank), (struct bb_place){BB_OUT, 0});
+			const size_t count = count_of(p, rank, BB_OUT);
+
+			if (count > 0)
+				bb_strbuf_addf(&p->parts[BODY], "  rank %2d:", rank);
+			for (size_t i = 0; i < count; i++)
+				bb_strbuf_addf(&p->parts[BODY], " %llu",
+					       (unsigned long long)out[i].index *
+						       (unsigned long long)__builtin_popcountll(
+							       out[i].ranks));
+			bb_strbuf_add(&p->parts[BODY], count > 0 ? "\n" : "");
+		}
+		end_piece(p);
+	}
 	bb_table_columns(&table, heads, 1);
 	bb_table_cellf(&table, "rounds\t%zu\tminimum %d if a rank sends once a round", rounds,
 		       bb_trace_least(&p->trace));
@@ -345,9 +333,13 @@ static size_t lines_of(const struct explanation *p, enum part part)
 	return count_lines(&p->parts[part], p->parts[part].length);
 }
 
-static void print_note(struct explanation *p)
+/* Everything, or what fits into the lines: little of the rounds on a terminal of few columns. */
+static void print_all(struct explanation *p, struct bb_strbuf *out)
 {
+	const struct bb_strbuf *const body = &p->parts[BODY];
 	struct bb_strbuf text = {0};
+	size_t before, always, others, room, k = 0, bytes = 0;
+	bool whole;
 
 	bb_strbuf_addf(&text, "More than %d lines: ", BB_EXPLAIN_LINES);
 	if (p->view->round == 0)
@@ -357,19 +349,16 @@ static void print_note(struct explanation *p)
 	bb_strbuf_wrap(&p->parts[NOTE], bb_strbuf_text(&text), 0, 0, line_columns(p));
 	p->parts[NOTE].failed |= bb_strbuf_failed(&text);
 	bb_strbuf_free(&text);
-}
-
-/* Everything, or what fits into the lines: little of the rounds on a terminal of few columns. */
-static void print_all(struct explanation *p, struct bb_strbuf *out)
-{
-	const size_t before = lines_of(p, BEFORE), always = lines_of(p, INTRO) + lines_of(p, END);
-	const size_t others = p->view->above + always + lines_of(p, NOTE);
-	const bool whole = p->view->all ||
-			   p->view->above + always + before + lines_of(p, BODY) <= BB_EXPLAIN_LINES;
-	const struct bb_strbuf *const body = &p->parts[BODY];
-	size_t room = whole ? SIZE_MAX : others < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - others : 0;
-	size_t k = 0, bytes = 0;
-
+	for (int i = 0; i < PARTS; i++)
+		out->failed |= bb_strbuf_failed(&p->parts[i]);
+	if (out->failed)
+		return;
+	before = lines_of(p, BEFORE);
+	always = lines_of(p, INTRO) + lines_of(p, END);
+	others = p->view->above + always + lines_of(p, NOTE);
+	whole = p->view->all ||
+		p->view->above + always + before + lines_of(p, BODY) <= BB_EXPLAIN_LINES;
+	room = whole ? SIZE_MAX : others < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - others : 0;
 	bb_strbuf_add(out, bb_strbuf_text(&p->parts[INTRO]));
 	if (p->npieces > 0 && before + count_lines(body, p->pieces[0]) <= room) {
 		bb_strbuf_add(out, bb_strbuf_text(&p->parts[BEFORE]));
@@ -395,15 +384,9 @@ bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm
 	BB_TRY(st, bb_trace_open(&p.trace, algorithm, shape, error), out);
 	print_intro(&p);
 	BB_TRY(st, print_rounds(&p), out);
-	if (view->round == 0) {
-		print_result(&p);
-		print_totals(&p);
-	}
-	print_note(&p);
-	for (int i = 0; i < PARTS; i++)
-		out->failed |= bb_strbuf_failed(&p.parts[i]);
-	if (!out->failed)
-		print_all(&p, out);
+	if (view->round == 0)
+		print_end(&p);
+	print_all(&p, out);
 	if (bb_strbuf_failed(out))
 		st = bb_no_memory(error, "the explanation of a schedule");
 out:

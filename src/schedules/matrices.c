@@ -60,36 +60,11 @@ static bb_status read_name(struct reader *r, const char *text, size_t length)
 	return BB_OK;
 }
 
-/* Adds the number at *TEXT, which is advanced behind it. */
-static bb_status read_number(struct reader *r, const char **text)
-{
-	struct bb_matrices *m = r->m;
-	const int length = (int)strcspn(*text, BLANKS "\n");
-	char *end;
-	const double bytes = strtod(*text, &end) * r->scale;
-	uint64_t *added;
-
-	if (end != *text + length)
-		return refuse(r, "\"%.*s\" is not a number of bytes", length < 40 ? length : 40,
-			      *text);
-	if (!(bytes >= 0 && bytes <= (double)BB_MOST_BYTES))
-		return refuse(r, "%.*s%s: give from 0 to 2^60 bytes", length < 40 ? length : 40,
-			      *text, r->scale != 1 ? ", scaled" : "");
-	added = BB_ARRAY_ADD(m->bytes, m->ncells, m->cells_room);
-	if (!added)
-		return bb_no_memory(r->error, r->origin);
-	*added = (uint64_t)bytes / BB_MATRIX_GRAIN * BB_MATRIX_GRAIN;
-	r->sum += *added;
-	*text = end;
-	return r->sum > BB_MOST_BYTES ? refuse(r, "a matrix has at most 2^60 bytes") : BB_OK;
-}
-
 /* Adds the numbers of the row at TEXT, if any, and before the first row of a matrix the matrix. */
 static bb_status read_row(struct reader *r, const char *text)
 {
 	struct bb_matrices *m = r->m;
 	size_t n = 0;
-	bb_status status = BB_OK;
 
 	text += strspn(text, BLANKS);
 	if (*text == '\0' || *text == '\n')
@@ -107,18 +82,34 @@ static bb_status read_row(struct reader *r, const char *text)
 				return refuse(r, "two matrices are called \"%s\"", *added);
 	}
 	for (; *text != '\0' && *text != '\n'; n++) {
-		BB_TRY(status, read_number(r, &text), out);
-		text += strspn(text, BLANKS);
+		const int length = (int)strcspn(text, BLANKS "\n"),
+			  shown = length < 40 ? length : 40;
+		char *end;
+		const double bytes = strtod(text, &end) * r->scale;
+		uint64_t *added;
+
+		if (end != text + length)
+			return refuse(r, "\"%.*s\" is not a number of bytes", shown, text);
+		if (!(bytes >= 0 && bytes <= (double)BB_MOST_BYTES))
+			return refuse(r, "%.*s%s: give from 0 to 2^60 bytes", shown, text,
+				      r->scale != 1 ? ", scaled" : "");
+		added = BB_ARRAY_ADD(m->bytes, m->ncells, m->cells_room);
+		if (!added)
+			return bb_no_memory(r->error, r->origin);
+		*added = (uint64_t)bytes / BB_MATRIX_GRAIN * BB_MATRIX_GRAIN;
+		r->sum += *added;
+		if (r->sum > BB_MOST_BYTES)
+			return refuse(r, "a matrix has at most 2^60 bytes");
+		text = end + strspn(end, BLANKS);
 	}
 	if (r->nrows++ == 0)
 		m->nranks = n;
-	else if (n != m->nranks)
-		status = refuse(r,
-				"%zu number%s, %zu in the first row; rows are as long as the "
-				"matrix has ranks",
-				n, bb_plural((long long)n), m->nranks);
-out:
-	return status;
+	if (n != m->nranks)
+		return refuse(r,
+			      "%zu number%s, %zu in the first row; rows are as long as the matrix "
+			      "has ranks",
+			      n, bb_plural((long long)n), m->nranks);
+	return BB_OK;
 }
 
 bb_status bb_matrices_parse(struct bb_matrices *matrices, const char *origin, const char *file,

@@ -325,9 +325,10 @@ static bb_gpus joined(const struct bb_topology *t, int gpu, bb_gpus set)
 	return part;
 }
 
-/* Lower LIMIT to the GPUs' own PCIe links. GPUs joined by NVLinks share theirs. */
-static bb_status limit_to_slots(const struct bb_topology *t, bb_gpus set, enum bb_bound what,
-				struct limit *limit)
+/* Lower LIMIT to the GPUs' own PCIe links, which GPUs joined by NVLinks share, and to those above
+   switches. */
+static bb_status limit_to_pcie(const struct bb_topology *t, bb_gpus set, enum bb_bound what,
+			       struct limit *limit)
 {
 	char text[24], names[64];
 
@@ -354,15 +355,6 @@ static bb_status limit_to_slots(const struct bb_topology *t, bb_gpus set, enum b
 				 pcie_text(text, &link), size_of(part) > 1 ? " each" : "",
 				 set_text(names, part), GBPS(GBps));
 	}
-	return BB_OK;
-}
-
-/* Lower LIMIT to the PCIe links above switches. */
-static void limit_to_switches(const struct bb_topology *t, bb_gpus set, enum bb_bound what,
-			      struct limit *limit)
-{
-	char text[24], names[64];
-
 	for (int p = 0; p < t->npcis; p++) {
 		struct bb_pcie link = bb_pci_link(t, p);
 		bb_gpus part = 0;
@@ -380,6 +372,7 @@ static void limit_to_switches(const struct bb_topology *t, bb_gpus set, enum bb_
 				 "%s of the switch above %s: %s GB/s payload",
 				 pcie_text(text, &link), set_text(names, part), GBPS(GBps));
 	}
+	return BB_OK;
 }
 
 /* ---- a pair -------------------------------------------------------------------------------- */
@@ -691,9 +684,7 @@ static bb_status bound_inside(const struct world *w, const struct group *g, enum
 	if (fabric == BB_FABRIC_MESH)
 		st = limit_to_mesh(w->t, g->set, what, &in);
 	else if (fabric == BB_FABRIC_PCIE)
-		st = limit_to_slots(w->t, g->set, what, &in);
-	if (fabric == BB_FABRIC_PCIE && st == BB_OK)
-		limit_to_switches(w->t, g->set, what, &in);
+		st = limit_to_pcie(w->t, g->set, what, &in);
 	for (bb_gpus s = g->set; s && fabric == BB_FABRIC_SWITCH && st == BB_OK; s &= s - 1)
 		st = limit_to_links(w->t, first_of(s),
 				    bb_topology_nvlinks(w->t, first_of(s), BB_PEER_SWITCH), &in);

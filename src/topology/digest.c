@@ -26,33 +26,6 @@ static uint64_t gib(int64_t bytes)
 	return (uint64_t)(bytes + (1 << 29)) >> 30;
 }
 
-/* Of device D alone. */
-static uint64_t digest_device(const struct bb_topology *t, int d)
-{
-	const struct bb_device *v = &t->devices[d];
-	const int numa = bb_numa_number(t, v->numa);
-	const int slowest = bb_pci_slowest_switch(t, d);
-	const double GBps = slowest < 0 ? 0 : bb_pci_link(t, slowest).GBps;
-	uint64_t hash = mix_text(mix(START, v->kind), v->model);
-
-	hash = mix(mix(hash, gib(v->bytes)), (uint64_t)v->sm);
-	hash = mix(mix(hash, (uint64_t)v->rate_Mbps), v->layer);
-	hash = mix(mix(hash, v->state), (uint64_t)numa);
-	hash = mix(mix(hash, v->gdr), (uint64_t)(1e6 * GBps));
-	if (v->pci >= 0) {
-		hash = mix(hash, (uint64_t)t->pcis[v->pci].now.width);
-		hash = mix(hash, (uint64_t)t->pcis[v->pci].most.width);
-		hash = mix(hash, (uint64_t)t->pcis[v->pci].most.gen);
-	}
-	for (int l = 0; l < t->nlinks; l++)
-		if (t->links[l].device == d && t->links[l].peer < 0) {
-			hash = mix(mix(hash, t->links[l].kind), (uint64_t)t->links[l].peer);
-			hash = mix(mix(hash, (uint64_t)t->links[l].count),
-				   (uint64_t)t->links[l].down);
-		}
-	return hash;
-}
-
 uint64_t bb_topology_digest(const struct bb_topology *t)
 {
 	const struct bb_host *h = &t->host;
@@ -67,7 +40,27 @@ uint64_t bb_topology_digest(const struct bb_topology *t)
 	hash = mix(mix(hash, (uint64_t)h->ncores), (uint64_t)h->nthreads);
 	/* Sums, since they may come in any order. */
 	for (int d = 0; d < t->ndevices; d++) {
-		uint64_t paths = 0;
+		const struct bb_device *v = &t->devices[d];
+		const int numa = bb_numa_number(t, v->numa);
+		const int slowest = bb_pci_slowest_switch(t, d);
+		const double GBps = slowest < 0 ? 0 : bb_pci_link(t, slowest).GBps;
+		uint64_t own = mix_text(mix(START, v->kind), v->model), paths = 0;
+
+		own = mix(mix(own, gib(v->bytes)), (uint64_t)v->sm);
+		own = mix(mix(own, (uint64_t)v->rate_Mbps), v->layer);
+		own = mix(mix(own, v->state), (uint64_t)numa);
+		own = mix(mix(own, v->gdr), (uint64_t)(1e6 * GBps));
+		if (v->pci >= 0) {
+			own = mix(own, (uint64_t)t->pcis[v->pci].now.width);
+			own = mix(own, (uint64_t)t->pcis[v->pci].most.width);
+			own = mix(own, (uint64_t)t->pcis[v->pci].most.gen);
+		}
+		for (int l = 0; l < t->nlinks; l++)
+			if (t->links[l].device == d && t->links[l].peer < 0) {
+				own = mix(mix(own, t->links[l].kind), (uint64_t)t->links[l].peer);
+				own = mix(mix(own, (uint64_t)t->links[l].count),
+					  (uint64_t)t->links[l].down);
+			}
 
 		for (int e = 0; e < t->ndevices; e++)
 			if (e != d) {
@@ -79,7 +72,7 @@ uint64_t bb_topology_digest(const struct bb_topology *t)
 					path = mix(path, bb_topology_reaches(t, d, e));
 				paths += mix(path, t->devices[e].kind);
 			}
-		devices += mix(digest_device(t, d), paths);
+		devices += mix(own, paths);
 	}
 	return mix(hash, devices);
 }

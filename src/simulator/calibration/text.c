@@ -174,25 +174,6 @@ static void add_doubts(const struct bb_calibration *c, struct bb_strbuf *out)
 
 /* ---- both ----------------------------------------------------------------------------- */
 
-static void add_series(const struct bb_calibration *c, const struct bb_calibration_series *series,
-		       struct bb_strbuf *out)
-{
-	const struct bb_point *first = series->first;
-
-	/* The name of any algorithm of NCCL is auto. */
-	bb_strbuf_addf(out, "# Calibration: %s %s", first->call.collective->name,
-		       first->schedule ? first->schedule->name
-				       : bb_nccl_algorithm_name(first->call.algorithm));
-	if (!first->schedule && first->call.protocol != BB_NCCL_ANY_PROTOCOL)
-		bb_strbuf_addf(out, ":%s", bb_nccl_protocol_name(first->call.protocol));
-	bb_strbuf_addf(out, " %d ranks", first->cost.nranks);
-	if (first->nodes > 1)
-		bb_strbuf_addf(out, " on %d nodes", first->nodes);
-	bb_strbuf_addf(out, " %s: ", first->call.in_place ? "in-place" : "out-of-place");
-	add_errors(c, first, series->n, true, out);
-	bb_strbuf_add(out, "\n");
-}
-
 void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *out)
 {
 	size_t medians = 0;
@@ -216,8 +197,22 @@ void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *o
 	} else {
 		add_cost_model(&c->model, out);
 	}
-	for (size_t i = 0; i < c->nseries; i++)
-		add_series(c, &c->series[i], out);
+	for (const struct bb_calibration_series *s = c->series; s < c->series + c->nseries; s++) {
+		const struct bb_point *first = s->first;
+
+		/* The name of any algorithm of NCCL is auto. */
+		bb_strbuf_addf(out, "# Calibration: %s %s", first->call.collective->name,
+			       first->schedule ? first->schedule->name
+					       : bb_nccl_algorithm_name(first->call.algorithm));
+		if (!first->schedule && first->call.protocol != BB_NCCL_ANY_PROTOCOL)
+			bb_strbuf_addf(out, ":%s", bb_nccl_protocol_name(first->call.protocol));
+		bb_strbuf_addf(out, " %d ranks", first->cost.nranks);
+		if (first->nodes > 1)
+			bb_strbuf_addf(out, " on %d nodes", first->nodes);
+		bb_strbuf_addf(out, " %s: ", first->call.in_place ? "in-place" : "out-of-place");
+		add_errors(c, first, s->n, true, out);
+		bb_strbuf_add(out, "\n");
+	}
 	add_cross(c, out);
 	if (c->cluster)
 		bb_strbuf_add(out,

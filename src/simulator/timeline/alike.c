@@ -87,31 +87,6 @@ double bb_timeline_alike_work(const struct bb_link_model *links,
 	return (double)role.rounds * period_of(links, shape->nranks);
 }
 
-/* ---- messages ------------------------------------------------------------------------- */
-
-/* Add the message of STEP to the round. */
-static bb_status add_message(struct alike *a, const struct bb_step *step)
-{
-	struct message *m = &a->messages[a->nmessages++];
-	const double bytes = (double)step->count * a->element;
-
-	a->same = a->same && m->d == step->peer && m->bytes == bytes;
-	m->channel = step->channel;
-	m->bytes = bytes;
-	for (int r = 0; r < a->period && m->d != step->peer; r++)
-		m->routes[r] = bb_link_route(a->links, r, (r + step->peer) % a->n);
-	m->d = step->peer;
-	m->inside = bb_link_passage(a->links, &(struct bb_fabric_route){.latency = 0}, 0, bytes, 0);
-	/* Where links belong to pairs, all that were in use are kept, as a message may have to
-	 * wait. */
-	if (bb_link_ports(a->links) || a->busy[m->d])
-		return BB_OK;
-	if ((double)a->nbusy * a->period > LANE_MOST)
-		return BB_EUNSUPPORTED;
-	a->nbusy++;
-	return BB_TAKE_ZEROED(&a->slabs, a->busy[m->d], (size_t)a->period) ? BB_OK : BB_EINTERNAL;
-}
-
 /* ---- sending -------------------------------------------------------------------------- */
 
 /* How long each message of the round takes to leave. */
@@ -276,16 +251,35 @@ static bb_status receive_all(struct alike *a, const struct bb_step *steps, int n
 static bb_status alike_round(struct alike *a, const struct bb_step *steps, int nsteps)
 {
 	const bool ports = bb_link_ports(a->links);
+	const struct bb_fabric_route none = {.latency = 0};
 	const int before = a->nmessages;
-	bb_status status = BB_OK;
 
 	a->nmessages = 0;
 	a->same = true;
-	for (int i = 0; i < nsteps && status == BB_OK; i++)
-		if (steps[i].kind == BB_SEND)
-			status = add_message(a, &steps[i]);
-	if (status != BB_OK)
-		return status;
+	for (const struct bb_step *step = steps; step < steps + nsteps; step++) {
+		struct message *m = &a->messages[a->nmessages];
+		const double bytes = (double)step->count * a->element;
+
+		if (step->kind != BB_SEND)
+			continue;
+		a->nmessages++;
+		a->same = a->same && m->d == step->peer && m->bytes == bytes;
+		m->channel = step->channel;
+		m->bytes = bytes;
+		for (int r = 0; r < a->period && m->d != step->peer; r++)
+			m->routes[r] = bb_link_route(a->links, r, (r + step->peer) % a->n);
+		m->d = step->peer;
+		m->inside = bb_link_passage(a->links, &none, 0, bytes, 0);
+		/* Where links belong to pairs, all that were in use are kept, as a message may have
+		   to wait. */
+		if (ports || a->busy[m->d])
+			continue;
+		if ((double)a->nbusy * a->period > LANE_MOST)
+			return BB_EUNSUPPORTED;
+		a->nbusy++;
+		if (!BB_TAKE_ZEROED(&a->slabs, a->busy[m->d], (size_t)a->period))
+			return BB_EINTERNAL;
+	}
 	a->same = a->same && a->nmessages == before;
 	find_entries(a);
 	for (int i = 0; i < a->nmessages; i++)

@@ -363,23 +363,6 @@ static bb_status post(struct timeline *p, struct queue *q)
 	return BB_OK;
 }
 
-static bb_status arrive(struct timeline *p, struct queue *q)
-{
-	const int number = q->operation.lane;
-	struct lane *lane = lane_of(p, q->peer, number);
-	struct queue *receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV, number, q->rank);
-
-	if (!receiver)
-		receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV_ANY, number, q->rank);
-	if (receiver)
-		return hand_over(p, q, receiver, q->to);
-	if (lane->posted && lane->posted[q->rank] == POSTED_OPEN)
-		take_early(p, &lane->posted[q->rank], q, q->to);
-	else
-		land(&lane->landed, q, LANDED);
-	return BB_OK;
-}
-
 /* Q has reached a receive. */
 static bb_status message_receive(struct timeline *p, struct queue *q)
 {
@@ -413,6 +396,9 @@ static bb_status message_receive(struct timeline *p, struct queue *q)
 /* The next event of Q's message has happened. */
 static bb_status message_advance(struct timeline *p, struct queue *q)
 {
+	const int number = q->operation.lane;
+	struct lane *lane = lane_of(p, q->peer, number);
+	struct queue *receiver;
 	bool last;
 
 	switch (q->state) {
@@ -430,33 +416,22 @@ static bb_status message_advance(struct timeline *p, struct queue *q)
 		schedule(p, q, FLYING,
 			 use_port(&p->in[q->port], last ? q->to - q->entry : q->to, q->entry));
 		break;
-	default:
-		return arrive(p, q);
+	default: /* It arrives. */
+		receiver = find_queue(p, q->peer, WAITING, BB_ACT_RECV, number, q->rank);
+		if (!receiver)
+			receiver =
+				find_queue(p, q->peer, WAITING, BB_ACT_RECV_ANY, number, q->rank);
+		if (receiver)
+			return hand_over(p, q, receiver, q->to);
+		if (lane->posted && lane->posted[q->rank] == POSTED_OPEN)
+			take_early(p, &lane->posted[q->rank], q, q->to);
+		else
+			land(&lane->landed, q, LANDED);
 	}
 	return BB_OK;
 }
 
 /* ---- collectives ---------------------------------------------------------------------- */
-
-/* The next meeting of MEMBERSHIP. NULL: out of memory. */
-static struct meeting *meeting_of(struct timeline *p, int group, size_t membership)
-{
-	const size_t size = (size_t)bb_memberships_size(&p->memberships, group);
-	struct meeting **link = &p->meetings[group], *m;
-
-	while (*link && (*link)->number != p->calls[membership])
-		link = &(*link)->next;
-	if (*link)
-		return *link;
-	m = malloc(sizeof(*m) + 2 * size * sizeof(double));
-	if (!m)
-		return NULL;
-	*m = (struct meeting){.number = p->calls[membership], .done = m->entered + size};
-	for (size_t i = 0; i < size; i++)
-		m->entered[i] = INFINITY;
-	*link = m;
-	return m;
-}
 
 static void end_meeting(struct timeline *p, int group, struct meeting *m)
 {
@@ -520,17 +495,27 @@ static bb_status meeting_evaluate(struct timeline *p, struct meeting *m)
 	return status;
 }
 
+/* Q has reached a collective: it joins the next meeting of its membership. */
 static bb_status meet(struct timeline *p, struct queue *q)
 {
 	const int group = q->operation.group, size = bb_memberships_size(&p->memberships, group);
 	const size_t membership = bb_memberships_find(&p->memberships, group, q->rank);
-	struct meeting *m = meeting_of(p, group, membership);
+	const uint64_t number = p->calls[membership]++;
+	struct meeting **link = &p->meetings[group], *m;
 	bb_status status = BB_OK;
 
-	if (!m)
-		return BB_EINTERNAL;
+	while (*link && (*link)->number != number)
+		link = &(*link)->next;
+	m = *link;
+	if (!m) {
+		m = *link = malloc(sizeof(*m) + 2 * (size_t)size * sizeof(double));
+		if (!m)
+			return BB_EINTERNAL;
+		*m = (struct meeting){.number = number, .done = m->entered + size};
+		for (int i = 0; i < size; i++)
+			m->entered[i] = INFINITY;
+	}
 	q->state = WAITING;
-	p->calls[membership]++;
 	p->performs[membership] = q;
 	m->entered[membership - p->memberships.first[group]] = q->from;
 	m->arrived++;

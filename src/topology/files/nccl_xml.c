@@ -34,32 +34,6 @@ struct reader {
 	int moved[BB_MOST_DEVICES]; /* index after sorting */
 };
 
-/* ---- PCI ------------------------------------------------------------------------------------- */
-
-static bb_status add_pci(struct reader *r, const struct bb_xml *x, int parent, int *index)
-{
-	struct bb_pci p = {
-		.class_code = (uint32_t)(bb_xml_number(x, "class", 0, 0xffffff, 0) >> 8),
-		.vendor = (uint32_t)bb_xml_number(x, "vendor", 0, 0xffff, 0),
-		.device = (uint32_t)bb_xml_number(x, "device", 0, 0xffff, 0),
-		.parent = parent,
-		.root = (int)bb_xml_number(x, "host_bridge", -1, BB_TOPOLOGY_MOST,
-					   parent >= 0 ? r->t->pcis[parent].root : r->numa),
-		.numa = r->numa,
-		/* "16.0 GT/s PCIe" and "16": NCCL reads the maximum, not the current link. A
-		   virtual machine without this information has width 0. */
-		.most = bb_pcie(bb_pcie_gen(strtod(bb_xml_text(x, "link_speed"), NULL)),
-				(int)bb_xml_number(x, "link_width", 0, 255, 0)),
-	};
-
-	if (!bb_pci_id(p.id, bb_xml_text(x, "busid")))
-		return bb_fail(r->error, BB_EUSAGE, "line %d: \"%.32s\" is not a PCI bus id",
-			       x->line, bb_xml_text(x, "busid"));
-	p.role = bb_xml_child(x, "pci") || p.class_code == 0x0604 ? BB_PCI_SWITCH_UP
-								  : BB_PCI_ENDPOINT;
-	return bb_add_pci(r->t, &p, index, r->error);
-}
-
 /* ---- devices --------------------------------------------------------------------------------- */
 
 /* NCCL writes -1 for unknown numbers. */
@@ -105,6 +79,7 @@ out:
 	return st;
 }
 
+/* Read what is below X, the element of PCI object PCI or (-1) of a NUMA node. */
 static bb_status read_below(struct reader *r, const struct bb_xml *x, int pci)
 {
 	enum bb_device_kind kind;
@@ -113,7 +88,32 @@ static bb_status read_below(struct reader *r, const struct bb_xml *x, int pci)
 
 	for (const struct bb_xml *c = x->child; c; c = c->next) {
 		if (bb_xml_is(c, "pci")) {
-			BB_TRY(st, add_pci(r, c, pci, &index), out);
+			const char *const id = bb_xml_text(c, "busid");
+			struct bb_pci p = {
+				.class_code =
+					(uint32_t)(bb_xml_number(c, "class", 0, 0xffffff, 0) >> 8),
+				.vendor = (uint32_t)bb_xml_number(c, "vendor", 0, 0xffff, 0),
+				.device = (uint32_t)bb_xml_number(c, "device", 0, 0xffff, 0),
+				.parent = pci,
+				.root = (int)bb_xml_number(c, "host_bridge", -1, BB_TOPOLOGY_MOST,
+							   pci >= 0 ? r->t->pcis[pci].root
+								    : r->numa),
+				.numa = r->numa,
+				/* "16.0 GT/s PCIe" and "16": NCCL reads the maximum, not the
+				   current link. A virtual machine without this information has
+				   width 0. */
+				.most = bb_pcie(
+					bb_pcie_gen(strtod(bb_xml_text(c, "link_speed"), NULL)),
+					(int)bb_xml_number(c, "link_width", 0, 255, 0)),
+			};
+
+			if (!bb_pci_id(p.id, id))
+				return bb_fail(r->error, BB_EUSAGE,
+					       "line %d: \"%.32s\" is not a PCI bus id", c->line,
+					       id);
+			p.role = bb_xml_child(c, "pci") || p.class_code == 0x0604 ? BB_PCI_SWITCH_UP
+										  : BB_PCI_ENDPOINT;
+			BB_TRY(st, bb_add_pci(r->t, &p, &index, r->error), out);
 			BB_TRY(st, read_below(r, c, index), out);
 		} else if (bb_xml_is(c, "gpu")) {
 			BB_TRY(st, add_device(r, c, pci, BB_GPU), out);

@@ -46,24 +46,6 @@ struct smi {
 
 /* ---- lines and words ------------------------------------------------------------------------- */
 
-/* Copy the line at TEXT into LINE, without escapes for colours. Returns the rest of the text. */
-static const char *next_line(const char *text, const char *end, char *line, size_t size)
-{
-	size_t at = 0;
-
-	for (; text < end && *text != '\n'; text++) {
-		if (*text == '\x1b') {
-			while (text + 1 < end && text[1] != '\n' && !isalpha((unsigned char)*text))
-				text++;
-			continue;
-		}
-		if (*text != '\0' && at + 1 < size)
-			line[at++] = *text;
-	}
-	line[at] = '\0';
-	return text < end ? text + 1 : end;
-}
-
 /* The number in "GPU12"; -1: WORD is no GPU. */
 static int gpu_number(const char *word)
 {
@@ -91,31 +73,6 @@ static int find_column(const struct smi *s, const char *name)
 		if (strcmp(s->columns[i].name, name) == 0)
 			return i;
 	return -1;
-}
-
-static bb_status read_header(struct smi *s, char *const *words, int n)
-{
-	s->n = 0;
-	for (int i = 0; i < n && strcmp(words[i], "CPU") != 0; i++) {
-		struct column *c = &s->columns[s->n];
-
-		if (s->n == MOST)
-			return bb_fail(s->error, BB_EUSAGE, "line %d: more than %d devices",
-				       s->line, MOST);
-		*c = (struct column){.numa = -1, .number = gpu_number(words[i])};
-		c->gpu = c->number >= 0;
-		if (c->number >= BB_MOST_GPUS)
-			return bb_fail(s->error, BB_EUSAGE, "line %d: more than %d GPUs", s->line,
-				       BB_MOST_GPUS);
-		if (find_column(s, words[i]) >= 0)
-			return bb_fail(s->error, BB_EUSAGE, "line %d: two devices are called %.31s",
-				       s->line, words[i]);
-		snprintf(c->name, sizeof(c->name), "%s", words[i]);
-		for (int l = 0; l < LEVELS; l++)
-			s->groups[l][s->n] = (short)s->n;
-		s->n++;
-	}
-	return BB_OK;
 }
 
 static void join(struct smi *s, int level, int a, int b)
@@ -217,8 +174,29 @@ static bb_status read_line(struct smi *s, char *line)
 		return BB_OK;
 	/* A row has a path after its first name; the header names devices up to "CPU Affinity". */
 	if (!s->ended && s->n == 0 && n > 1 && gpu_number(words[0]) >= 0 &&
-	    level_of(words[1]) < 0 && strncmp(words[1], "NV", 2) != 0)
-		return read_header(s, words, n);
+	    level_of(words[1]) < 0 && strncmp(words[1], "NV", 2) != 0) {
+		for (int i = 0; i < n && strcmp(words[i], "CPU") != 0; i++) {
+			struct column *c = &s->columns[s->n];
+
+			if (s->n == MOST)
+				return bb_fail(s->error, BB_EUSAGE, "line %d: more than %d devices",
+					       s->line, MOST);
+			*c = (struct column){.numa = -1, .number = gpu_number(words[i])};
+			c->gpu = c->number >= 0;
+			if (c->number >= BB_MOST_GPUS)
+				return bb_fail(s->error, BB_EUSAGE, "line %d: more than %d GPUs",
+					       s->line, BB_MOST_GPUS);
+			if (find_column(s, words[i]) >= 0)
+				return bb_fail(s->error, BB_EUSAGE,
+					       "line %d: two devices are called %.31s", s->line,
+					       words[i]);
+			snprintf(c->name, sizeof(c->name), "%s", words[i]);
+			for (int l = 0; l < LEVELS; l++)
+				s->groups[l][s->n] = (short)s->n;
+			s->n++;
+		}
+		return BB_OK;
+	}
 	column = find_column(s, words[0]);
 	if (column >= 0 && !s->ended && !s->columns[column].seen)
 		return read_row(s, column, words, n);
@@ -382,7 +360,20 @@ bb_status bb_read_nvidia_smi(const char *text, size_t length, struct bb_topology
 	s->error = error;
 	s->gpu = -1;
 	while (text < end) {
-		text = next_line(text, end, line, sizeof(line));
+		size_t at = 0;
+
+		/* Without escapes for colours. */
+		for (; text < end && *text != '\n'; text++) {
+			if (*text != '\x1b') {
+				if (*text != '\0' && at + 1 < sizeof(line))
+					line[at++] = *text;
+				continue;
+			}
+			while (text + 1 < end && text[1] != '\n' && !isalpha((unsigned char)*text))
+				text++;
+		}
+		line[at] = '\0';
+		text += text < end;
 		s->line++;
 		BB_TRY(st, read_line(s, line), out);
 	}

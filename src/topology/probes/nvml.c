@@ -159,20 +159,24 @@ static int link_peer(struct reader *r, nvmlDevice_t handle, unsigned link)
 	return type == BB_NVML_REMOTE_IBMNPU ? BB_PEER_CPU : BB_PEER_SWITCH;
 }
 
-static bb_status add_nvlinks(struct reader *r, int i)
+/* Add the NVLinks and the NVLink-C2C of GPU I. */
+static bb_status add_links(struct reader *r, int i)
 {
 	const int sm = r->t->devices[r->devices[i]].sm;
+	const nvmlDevice_t handle = r->handles[i];
 	struct bb_link l = bb_gpu_links(r->t, r->devices[i], BB_PEER_MISSING, 1);
+	struct bb_link c2c = {.kind = BB_C2C, .device = r->devices[i], .peer = BB_PEER_CPU};
+	unsigned count = 0, up, MBps;
 	int down = 0;
 	bb_status st = BB_OK;
 
 	for (unsigned link = 0; link < BB_NVML_LINKS; link++) {
-		enum link_state state = link_state(&r->api, r->handles[i], link, sm);
+		enum link_state state = link_state(&r->api, handle, link, sm);
 
 		down += state == LINK_DOWN;
 		if (state != LINK_UP)
 			continue;
-		l.peer = link_peer(r, r->handles[i], link);
+		l.peer = link_peer(r, handle, link);
 		if (l.peer != BB_PEER_MISSING)
 			BB_TRY(st, bb_add_link(r->t, &l, r->error), out);
 	}
@@ -181,30 +185,23 @@ static bb_status add_nvlinks(struct reader *r, int i)
 		l.peer = bb_topology_link(r->t, l.device, BB_NVLINK)->peer;
 		l.count = 0;
 		l.down = down;
-		st = bb_add_link(r->t, &l, r->error);
+		BB_TRY(st, bb_add_link(r->t, &l, r->error), out);
 	}
-out:
-	return st;
-}
-
-static bb_status add_c2c(struct reader *r, int i)
-{
-	struct bb_link l = {
-		.kind = BB_C2C, .device = r->devices[i], .peer = BB_PEER_CPU, .count = 0};
-	unsigned count = 0, up, MBps;
-
-	if (!field(&r->api, r->handles[i], BB_NVML_FI_C2C_LINK_COUNT, 0, &count))
-		return BB_OK;
+	if (!field(&r->api, handle, BB_NVML_FI_C2C_LINK_COUNT, 0, &count))
+		goto out;
 	for (unsigned link = 0; link < count && link < BB_NVML_LINKS; link++) {
-		if (!field(&r->api, r->handles[i], BB_NVML_FI_C2C_LINK_STATUS, link, &up) || !up) {
-			l.down++;
+		if (!field(&r->api, handle, BB_NVML_FI_C2C_LINK_STATUS, link, &up) || !up) {
+			c2c.down++;
 			continue;
 		}
-		if (field(&r->api, r->handles[i], BB_NVML_FI_C2C_LINK_MAX_BW, link, &MBps))
-			l.GBps = MBps / 1000.0;
-		l.count++;
+		if (field(&r->api, handle, BB_NVML_FI_C2C_LINK_MAX_BW, link, &MBps))
+			c2c.GBps = MBps / 1000.0;
+		c2c.count++;
 	}
-	return count > 0 ? bb_add_link(r->t, &l, r->error) : BB_OK;
+	if (count > 0)
+		st = bb_add_link(r->t, &c2c, r->error);
+out:
+	return st;
 }
 
 /* ---- all ---------------------------------------------------------------------------------- */
@@ -240,10 +237,8 @@ static bb_status read_gpus(struct reader *r)
 	memmove(t->devices + r->ngpus, t->devices, (size_t)others * sizeof(*t->devices));
 	memcpy(t->devices, gpus, (size_t)r->ngpus * sizeof(*gpus));
 	t->ndevices = r->ngpus + others;
-	for (int i = 0; i < r->ngpus; i++) {
-		BB_TRY(st, add_nvlinks(r, i), out);
-		BB_TRY(st, add_c2c(r, i), out);
-	}
+	for (int i = 0; i < r->ngpus; i++)
+		BB_TRY(st, add_links(r, i), out);
 	BB_TRY(st, bb_add_p2p(t, r->error), out);
 	for (int i = 0; i < r->ngpus * r->ngpus; i++)
 		if (i / r->ngpus != i % r->ngpus &&
