@@ -316,6 +316,7 @@ static bool sizes_read(const char *text, uint64_t *least, uint64_t *most)
 	return bb_parse_size(first, least) && bb_parse_size(dash + 1, most);
 }
 
+/* Reads every text of W. */
 static bb_status where_check(const struct spot *at, struct bb_where *w)
 {
 	const char *const place = w->placement;

@@ -16,8 +16,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#define FIRST_ROOM ((size_t)64 << 10)
-
 /*
  * Replaces *TEXT, *LENGTH bytes of the file PATH, by what gzip compressed to them, at most MOST
  * bytes with a NUL behind them; without gzip's mark they stay. BB_EUSAGE: broken, cut off or
@@ -27,8 +25,8 @@ static bb_status unzip(const char *path, size_t most, char **text, size_t *lengt
 		       struct bb_error *error)
 {
 	z_stream z = {.next_in = (unsigned char *)*text, .avail_in = (unsigned)*length};
-	char *out = NULL, *more, size[BB_UNIT_TEXT];
-	size_t room = 0, used = 0;
+	char part[64 << 10], size[BB_UNIT_TEXT];
+	struct bb_strbuf out = {0};
 	bb_status st = BB_OK;
 	int code;
 
@@ -36,44 +34,30 @@ static bb_status unzip(const char *path, size_t most, char **text, size_t *lengt
 		return BB_OK;
 	code = inflateInit2(&z, 16 + MAX_WBITS);
 	/* There may be several files one behind the other. */
-	while (code == Z_OK || (code == Z_STREAM_END && z.avail_in > 0)) {
+	while (out.length <= most && !out.failed &&
+	       (code == Z_OK || (code == Z_STREAM_END && z.avail_in > 0))) {
 		if (code == Z_STREAM_END)
 			inflateReset(&z);
-		if (used == room && room == most) {
-			st = bb_fail(error, BB_EUSAGE, "%s: larger than %s once unpacked", path,
-				     bb_format_size(size, most));
-			break;
-		}
-		if (used == room) {
-			room = room == 0 ? FIRST_ROOM : 2 * room;
-			room = room < most ? room : most;
-			more = realloc(out, room + 1);
-			if (!more) {
-				st = bb_no_memory(error, path);
-				break;
-			}
-			out = more;
-		}
-		z.next_out = (unsigned char *)out + used;
-		z.avail_out = (unsigned)(room - used);
+		z.next_out = (unsigned char *)part;
+		z.avail_out = sizeof(part);
 		code = inflate(&z, Z_NO_FLUSH);
-		used = room - z.avail_out;
-		if (code == Z_BUF_ERROR && z.avail_out == 0)
-			code = Z_OK;
+		bb_strbuf_add_bytes(&out, part, sizeof(part) - z.avail_out);
 	}
 	inflateEnd(&z);
-	if (st == BB_OK && code != Z_STREAM_END)
+	if (bb_strbuf_failed(&out))
+		st = bb_no_memory(error, path);
+	else if (out.length > most)
+		st = bb_fail(error, BB_EUSAGE, "%s: larger than %s once unpacked", path,
+			     bb_format_size(size, most));
+	else if (code != Z_STREAM_END)
 		st = bb_fail(error, BB_EUSAGE, "%s: compressed by gzip, but %s", path,
 			     z.avail_in == 0 ? "cut off" : "broken");
-	if (st != BB_OK) {
-		free(out);
-		return st;
+	free(st == BB_OK ? *text : out.text);
+	if (st == BB_OK) {
+		*text = out.text;
+		*length = out.length;
 	}
-	free(*text);
-	*text = out;
-	out[used] = '\0';
-	*length = used;
-	return BB_OK;
+	return st;
 }
 
 bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *length,

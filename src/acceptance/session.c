@@ -393,8 +393,9 @@ void bb_session_free(struct bb_acceptance_session *s)
 		free(e->expected);
 	}
 	free(s->evidence);
-	s->evidence = NULL;
-	s->n = 0;
+	bb_profile_free(s->profile);
+	json_decref(s->before);
+	free(s->text);
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */

@@ -13,12 +13,15 @@
 #include "acceptance/judge.h"
 #include "acceptance/plan.h"
 #include "acceptance/profile.h"
+#include "core/share.h"
 
-struct bb_acceptance_session {
-	const struct bb_profile *profile;
-	const char *profile_path, *text; /* the profile as it was read */
-	const char *dir;                 /* of the results */
-	struct bb_places places;         /* of the binaries, and of files in dir */
+struct bb_acceptance_session { /* zero-initialise */
+	struct bb_profile *profile;
+	char profile_path[BB_SHARE_PATH], *text; /* as it was read; owned */
+	struct json_t *before; /* owned: the run that is resumed without a profile; NULL: none */
+	char dir[1024];        /* of the results */
+	char binaries[1024], outputs[1200];
+	struct bb_places places; /* these two: OUTPUTS of files in dir */
 	enum bb_mode mode;
 	struct bb_scale scale;
 	int64_t repeats; /* of each step; 0: as it declares */
@@ -49,7 +52,7 @@ BB_MUST bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_err
  * see stopped_by.
  */
 BB_MUST bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error);
-void bb_session_free(struct bb_acceptance_session *s);
+void bb_session_free(struct bb_acceptance_session *s); /* with its profile */
 
 /* ---- a command with a time limit, which leaves no process behind ----------------------------- */
 

@@ -381,30 +381,22 @@ out:
 
 /* ---- both sides ------------------------------------------------------------------------ */
 
-static bb_status differ(const struct opening *o, const struct bb_hello *hello,
-			struct bb_error *error, bb_status status, const char *what,
-			const char *theirs, const char *ours, const char *remedy)
-{
-	return bb_fail(error, status, "%s has %s %s, %s has %s; %s", hello_name(hello).text, what,
-		       theirs, hello_name(&o->star.identity.hello).text, ours, remedy);
-}
-
 /* Checks of both sides of a connection: a difference to HELLO goes into ERROR. */
 static bb_status compare_hello(const struct opening *o, const struct bb_hello *hello,
 			       struct bb_error *error)
 {
 	const struct bb_hello *mine = &o->star.identity.hello;
-	char theirs[16], ours[16];
 
 	if (strcmp(hello->version, mine->version) != 0)
-		return differ(o, hello, error, BB_EBACKEND, "busbench", hello->version,
-			      mine->version, "install one version everywhere");
-	if (hello->nprocs == mine->nprocs)
-		return BB_OK;
-	snprintf(theirs, sizeof(theirs), "%d", hello->nprocs);
-	snprintf(ours, sizeof(ours), "%d", mine->nprocs);
-	return differ(o, hello, error, BB_EUSAGE, "WORLD_SIZE", theirs, ours,
-		      "set the same for all");
+		return bb_fail(error, BB_EBACKEND,
+			       "%s has busbench %s, %s has %s; install one version everywhere",
+			       hello_name(hello).text, hello->version, hello_name(mine).text,
+			       mine->version);
+	if (hello->nprocs != mine->nprocs)
+		return bb_fail(
+			error, BB_EUSAGE, "%s has WORLD_SIZE %d, %s has %d; set the same for all",
+			hello_name(hello).text, hello->nprocs, hello_name(mine).text, mine->nprocs);
+	return BB_OK;
 }
 
 /* Resolve MASTER_ADDR; returns the number of ADDRESSES, or, after the timeout, 0 and *WHY. */

@@ -518,7 +518,7 @@ static void read_hosts(const char *list, struct bb_log_command *c)
 
 /* Options by their names, and what the value is: a whole number, bytes, a factor, "2(factor)" or
    "8(bytes)", a datatype, or hosts. */
-enum program { MPIRUN = 1, SRUN = 2, BENCHMARK = 4 };
+enum program { NO_PROGRAM, MPIRUN = 1, SRUN = 2, BENCHMARK = 4, SBATCH = 8 };
 static const struct option {
 	const char *names;
 	int of; /* enum program */
@@ -605,36 +605,32 @@ void bb_log_benchmark(char name[24], const char *path)
 	snprintf(name, 24, "%.*s", end ? (int)(end - file) : 23, file);
 }
 
-/* COLLECTIVE = that of the binary that WORD names. Returns false if it is no benchmark. */
-static bool binary_read(const char *word, char collective[24])
-{
-	const char *const name = basename(word), *const end = strstr(name, "_perf");
-	const char *const osu = strncmp(name, "osu_", 4) == 0 ? bb_log_osu(name) : NULL;
-
-	bb_log_benchmark(collective, osu ? osu : name);
-	/* "all_reduce_perf_mpi" is a binary, "all_reduce_perf-worker-0" a host. */
-	return osu ||
-	       (end && !end[5 + strspn(end + 5, "_abcdefghijklmnopqrstuvwxyz0123456789.;`'\")")] &&
-		bb_collective_find(collective));
-}
-
-/* Returns what word I starts processes by: 1: mpirun and its like, 2: srun, 3: lines of sbatch; 0:
-   nothing. */
-static int launcher_of(const struct bb_log_words *words, int i)
+/* Returns the program that word I names: MPIRUN also for its like, SBATCH for its lines; COLLECTIVE
+   = that of a benchmark. */
+static enum program program_of(const struct bb_log_words *words, int i, char collective[24])
 {
 	static const char *const names[] = {"mpirun",  "mpiexec",     "orterun",
 					    "prterun", "mpirun.real", "mpiexec.hydra"};
-	const char *const name = basename(words->at[i]);
+	const char *const name = basename(words->at[i]), *const end = strstr(name, "_perf");
+	const char *const osu = strncmp(name, "osu_", 4) == 0 ? bb_log_osu(name) : NULL;
 	/* "mpirun noticed that process rank 0 ..." starts none. */
 	const bool starts =
 		i + 1 < words->n ? strchr("-\\./$", words->at[i + 1][0]) != NULL : i == 0;
 
 	for (size_t k = 0; k < sizeof(names) / sizeof(names[0]) && starts; k++)
 		if (strcmp(name, names[k]) == 0)
-			return 1;
+			return MPIRUN;
 	if (strcmp(name, "SBATCH") == 0)
-		return 3;
-	return starts && strcmp(name, "srun") == 0 ? 2 : 0;
+		return SBATCH;
+	if (starts && strcmp(name, "srun") == 0)
+		return SRUN;
+	bb_log_benchmark(collective, osu ? osu : name);
+	/* "all_reduce_perf_mpi" is a binary, "all_reduce_perf-worker-0" a host. */
+	return osu || (end &&
+		       !end[5 + strspn(end + 5, "_abcdefghijklmnopqrstuvwxyz0123456789.;`'\")")] &&
+		       bb_collective_find(collective))
+		       ? BENCHMARK
+		       : NO_PROGRAM;
 }
 
 bool bb_log_command_read(struct bb_log_command *command, const struct bb_log_words *words,
@@ -647,28 +643,28 @@ bool bb_log_command_read(struct bb_log_command *command, const struct bb_log_wor
 	*begins = false;
 	c.continues = words->n > 0 && strcmp(words->at[words->n - 1], "\\") == 0;
 	for (int i = 0; i < words->n; i++) {
-		const int launcher = launcher_of(words, i);
-		const bool binary = launcher == 0 && binary_read(words->at[i], collective);
+		const enum program program = program_of(words, i, collective);
+		const bool launcher = program != NO_PROGRAM && program != BENCHMARK;
 
 		/* A second launcher or binary is another command; srun may start after sbatch. */
-		if ((launcher > 0 && c.named) ||
-		    (launcher == 1 && c.launched && !command->continues) || (binary && c.named)) {
+		if ((program != NO_PROGRAM && c.named) ||
+		    (program == MPIRUN && c.launched && !command->continues)) {
 			const bool continues = c.continues;
 
 			c = (struct bb_log_command){.continues = continues};
 			*begins = true;
 		}
-		*begins |= (launcher > 0 || binary) && !is_command && !c.launched && !c.named;
-		is_command |= launcher > 0 || binary;
-		slurm = launcher > 0 ? launcher > 1 : slurm;
-		c.launched |= launcher > 0;
-		if (binary) {
+		*begins |= program != NO_PROGRAM && !is_command && !c.launched && !c.named;
+		is_command |= program != NO_PROGRAM;
+		slurm = launcher ? program != MPIRUN : slurm;
+		c.launched |= launcher;
+		if (program == BENCHMARK) {
 			c.named = true;
 			c.threads = c.gpus = 1;
 			BB_LOG_KEEP(c.collective, collective);
 		} else if (is_command && c.named) {
 			option_read(&c, words, i, BENCHMARK);
-		} else if (is_command && c.launched && launcher == 0) {
+		} else if (is_command && c.launched && !launcher) {
 			const char *const ppr = strstr(words->at[i], "ppr:");
 
 			option_read(&c, words, i, slurm ? SRUN : MPIRUN);

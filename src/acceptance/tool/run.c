@@ -255,24 +255,16 @@ static bb_status dry_run(struct bb_acceptance_session *s, const char *times, str
 
 /* ---- the begin of run and baseline ----------------------------------------------------------- */
 
-struct begun {
-	struct bb_profile *profile;
-	char *text;
-	json_t *before; /* the interrupted run, if no profile is given; NULL: one is */
-	char folder[1024], dir[1024], outputs[1200], kept[1200], found[BB_SHARE_PATH];
-	struct bb_acceptance_session session;
-};
-
 /* Reads the profile and the settings: those of the options, else those of the interrupted run that
    --resume continues without a profile. Paths are relative to where its profile was. */
-static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, struct bb_error *error)
+static bb_status begin(const struct bb_acceptance_job *job, struct bb_acceptance_session *s,
+		       struct bb_error *error)
 {
 	const struct bb_acceptance_options *const o = job->o;
-	const char *path = job->operands[0], *file = b->found, *mode;
-	char runs[1200], now[BB_TIME_TEXT], *text = NULL;
+	const char *const operand = job->operands[0], *mode;
+	char runs[1200], kept[1200], now[BB_TIME_TEXT], *text = NULL;
 	struct bb_error none = {0};
 	struct bb_strbuf why = {0};
-	struct bb_scale scale;
 	size_t length;
 	bb_status st;
 
@@ -280,91 +272,77 @@ static bb_status begin(const struct bb_acceptance_job *job, struct begun *b, str
 		return bb_fail(error, BB_EUSAGE, "%s: one profile at a time", job->operands[1]);
 	if (job->noperands == 0) {
 		snprintf(runs, sizeof(runs), "%s/runs.jsonl", o->resume);
-		snprintf(b->kept, sizeof(b->kept), "%s/profile.yaml", o->resume);
-		file = b->kept;
+		snprintf(kept, sizeof(kept), "%s/profile.yaml", o->resume);
 		if (bb_read_whole(runs, BB_RECORDS_BYTES, &text, &length, &none) == BB_OK)
-			b->before = json_loadb(text, length, JSON_DISABLE_EOF_CHECK, NULL);
+			s->before = json_loadb(text, length, JSON_DISABLE_EOF_CHECK, NULL);
 		free(text);
-		if (!b->before)
+		if (!s->before)
 			return bb_fail(error, BB_EUSAGE, "--resume %s: holds no run of acceptance",
 				       o->resume);
-		path = bb_record_string(b->before, "profile");
-		path = path ? path : b->kept;
-	} else if (bb_shelf_find(&bb_shelf_profiles, path, b->found)) {
-		path = b->found;
-	} else if (strpbrk(path, "./") && strlen(path) < sizeof(b->found)) {
+		snprintf(s->profile_path, sizeof(s->profile_path), "%s",
+			 bb_record_string(s->before, "profile") ?: kept);
+	} else if (!bb_shelf_find(&bb_shelf_profiles, operand, s->profile_path)) {
 		/* A name with a dot or a slash is a path, whose reader reports that it does not
 		   exist. */
-		snprintf(b->found, sizeof(b->found), "%s", path);
-		path = b->found;
-	} else {
-		bb_shelf_explain(&bb_shelf_profiles, path, &why);
-		st = bb_fail(error, BB_EUSAGE, "%s", bb_strbuf_text(&why));
-		bb_strbuf_free(&why);
-		return st;
+		if (!strpbrk(operand, "./") || strlen(operand) >= sizeof(s->profile_path)) {
+			bb_shelf_explain(&bb_shelf_profiles, operand, &why);
+			st = bb_fail(error, BB_EUSAGE, "%s", bb_strbuf_text(&why));
+			bb_strbuf_free(&why);
+			return st;
+		}
+		snprintf(s->profile_path, sizeof(s->profile_path), "%s", operand);
 	}
-	BB_TRY(st, bb_read_whole(file, BB_PROFILE_BYTES, &b->text, &length, error), out);
+	BB_TRY(st,
+	       bb_read_whole(s->before ? kept : s->profile_path, BB_PROFILE_BYTES, &s->text,
+			     &length, error),
+	       out);
 	/* A run of an older version has no nodes. */
-	scale.nodes = json_integer_value(json_object_get(b->before, "nodes"));
-	scale.per_node = json_integer_value(json_object_get(b->before, "ranks_per_node"));
-	scale.nodes = o->all_nodes > 0 ? o->all_nodes : scale.nodes;
-	scale.per_node = o->ranks_per_node > 0 ? o->ranks_per_node : scale.per_node;
-	BB_TRY(st, bb_profile_read(path, b->text, length, &scale, &b->profile, error), out);
-	if (!bb_own_folder(b->folder, sizeof(b->folder)))
+	s->scale.nodes = json_integer_value(json_object_get(s->before, "nodes"));
+	s->scale.per_node = json_integer_value(json_object_get(s->before, "ranks_per_node"));
+	s->scale.nodes = o->all_nodes > 0 ? o->all_nodes : s->scale.nodes;
+	s->scale.per_node = o->ranks_per_node > 0 ? o->ranks_per_node : s->scale.per_node;
+	BB_TRY(st, bb_profile_read(s->profile_path, s->text, length, &s->scale, &s->profile, error),
+	       out);
+	if (!bb_own_folder(s->binaries, sizeof(s->binaries)))
 		return bb_fail(error, BB_EINTERNAL, "/proc/self/exe cannot be read");
 	bb_time_text(now);
 	for (char *c = now; *c; c++)
 		*c = *c == ':' ? '-' : *c;
 	if (o->resume || o->output)
-		snprintf(b->dir, sizeof(b->dir), "%s", o->resume ? o->resume : o->output);
+		snprintf(s->dir, sizeof(s->dir), "%s", o->resume ? o->resume : o->output);
 	else
-		snprintf(b->dir, sizeof(b->dir), "acceptance-%s-%.19sZ", b->profile->name, now);
-	snprintf(b->outputs, sizeof(b->outputs), "%s/files", b->dir);
-	mode = bb_record_string(b->before, "mode");
-	b->session = (struct bb_acceptance_session){
-		.profile = b->profile,
-		.profile_path = path,
-		.text = b->text,
-		.dir = b->dir,
-		.places = {b->folder, b->outputs},
-		.mode = o->quick || (!o->full && mode && strcmp(mode, "quick") == 0) ? BB_QUICK
-										     : BB_FULL,
-		.scale = scale,
-		.repeats = o->repeats,
-		.simulated = {o->cluster ? o->cluster : bb_record_string(b->before, "cluster"),
-			      o->fault ? o->fault : bb_record_string(b->before, "fault")},
-		.resume = o->resume != NULL,
-		.quiet = o->quiet};
+		snprintf(s->dir, sizeof(s->dir), "acceptance-%s-%.19sZ", s->profile->name, now);
+	snprintf(s->outputs, sizeof(s->outputs), "%s/files", s->dir);
+	s->places = (struct bb_places){s->binaries, s->outputs};
+	mode = bb_record_string(s->before, "mode");
+	s->mode = o->quick || (!o->full && mode && strcmp(mode, "quick") == 0) ? BB_QUICK : BB_FULL;
+	s->repeats = o->repeats;
+	s->simulated.cluster = o->cluster ?: bb_record_string(s->before, "cluster");
+	s->simulated.fault = o->fault ?: bb_record_string(s->before, "fault");
+	s->resume = o->resume != NULL;
+	s->quiet = o->quiet;
 	BB_TRY(st,
-	       bb_plan_check(b->profile, path, b->folder, b->session.mode, &b->session.simulated,
+	       bb_plan_check(s->profile, s->profile_path, s->binaries, s->mode, &s->simulated,
 			     error),
 	       out);
-	st = bb_session_prepare(&b->session, error);
+	st = bb_session_prepare(s, error);
 out:
 	return st;
 }
 
-static void end(struct begun *b)
-{
-	bb_session_free(&b->session);
-	bb_profile_free(b->profile);
-	json_decref(b->before);
-	free(b->text);
-}
-
 /* Appends the command that resumes an interrupted SUBJECT. */
-static void add_resume(const struct begun *b, const char *subject, bool strict,
+static void add_resume(const struct bb_acceptance_session *s, const char *subject, bool strict,
 		       struct bb_strbuf *out)
 {
 	char binary[1200], repeats[24];
-	const char *words[8] = {binary, subject, "--resume", b->dir};
+	const char *words[8] = {binary, subject, "--resume", s->dir};
 	struct bb_words_list list = {(char **)words, 4, NULL};
 
-	snprintf(binary, sizeof(binary), "%s/acceptance", b->folder);
-	snprintf(repeats, sizeof(repeats), "%lld", (long long)b->session.repeats);
+	snprintf(binary, sizeof(binary), "%s/acceptance", s->binaries);
+	snprintf(repeats, sizeof(repeats), "%lld", (long long)s->repeats);
 	if (strict)
 		words[list.n++] = "--strict";
-	if (b->session.repeats > 0) {
+	if (s->repeats > 0) {
 		words[list.n++] = "-n";
 		words[list.n++] = repeats;
 	}
@@ -509,10 +487,10 @@ static bb_status write_file(const struct bb_acceptance *a, const char *name,
 	return st;
 }
 
-static bb_status conclude(const struct begun *b, const struct bb_acceptance_options *o,
-			  bb_status *verdict, struct bb_error *error)
+static bb_status conclude(const struct bb_acceptance_session *s,
+			  const struct bb_acceptance_options *o, bb_status *verdict,
+			  struct bb_error *error)
 {
-	const struct bb_acceptance_session *const s = &b->session;
 	struct bb_judgements judgements = {.n = 0};
 	struct bb_nodes nodes = {.n = 0};
 	struct bb_strbuf text = {0};
@@ -536,7 +514,7 @@ static bb_status conclude(const struct begun *b, const struct bb_acceptance_opti
 	if (!o->no_report && !s->stopped_by)
 		report_make(s->dir, &text);
 	if (s->stopped_by)
-		add_resume(b, "run", o->strict, &text);
+		add_resume(s, "run", o->strict, &text);
 	bb_strbuf_addf(&text, "Verdict: %s%s\n", bb_acceptance_word(&a),
 		       s->simulated.cluster ? " (simulated)" : "");
 	BB_TRY(st, bb_write_text("-", &text, error), out);
@@ -550,23 +528,23 @@ out:
 
 bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_error *error)
 {
-	struct begun b = {.profile = NULL};
+	struct bb_acceptance_session s = {.profile = NULL};
 	bb_status st, verdict = BB_OK;
 
-	BB_TRY(st, begin(job, &b, error), out);
+	BB_TRY(st, begin(job, &s, error), out);
 	if (job->o->dry_run) {
-		st = dry_run(&b.session, job->o->times, error);
+		st = dry_run(&s, job->o->times, error);
 		goto out;
 	}
 	BB_TRY(st, bb_commands_prepare(error), out);
-	BB_TRY(st, bb_session_open(&b.session, error), out);
-	BB_TRY(st, bb_baselines_open(&b.session, error), out);
-	BB_TRY(st, bb_session_run(&b.session, error), out);
-	BB_TRY(st, conclude(&b, job->o, &verdict, error), out);
-	job->signal = b.session.stopped_by;
+	BB_TRY(st, bb_session_open(&s, error), out);
+	BB_TRY(st, bb_baselines_open(&s, error), out);
+	BB_TRY(st, bb_session_run(&s, error), out);
+	BB_TRY(st, conclude(&s, job->o, &verdict, error), out);
+	job->signal = s.stopped_by;
 	st = verdict;
 out:
-	end(&b);
+	bb_session_free(&s);
 	return st;
 }
 
@@ -574,34 +552,34 @@ out:
 
 bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error *error)
 {
-	struct begun b = {.profile = NULL};
+	struct bb_acceptance_session s = {.profile = NULL};
 	struct bb_strbuf out = {0};
 	const struct bb_output into = {.option = "--into", .path = job->o->into};
 	json_t *former = NULL;
 	char path[1200], fresh[1300];
 	bb_status st;
 
-	BB_TRY(st, begin(job, &b, error), out);
-	b.session.healthy = true;
-	snprintf(path, sizeof(path), "%s%s", into.path ? into.path : b.dir,
+	BB_TRY(st, begin(job, &s, error), out);
+	s.healthy = true;
+	snprintf(path, sizeof(path), "%s%s", into.path ? into.path : s.dir,
 		 into.path ? "" : "/baseline.json");
 	if (into.path) { /* before hours of measuring */
 		BB_TRY(st, bb_output_check(&into, error), out);
-		BB_TRY(st, bb_baseline_former(path, b.profile->name, &former, error), out);
+		BB_TRY(st, bb_baseline_former(path, s.profile->name, &former, error), out);
 		json_decref(former);
 		former = NULL;
 	}
 	BB_TRY(st, bb_commands_prepare(error), out);
-	BB_TRY(st, bb_session_open(&b.session, error), out);
-	BB_TRY(st, bb_session_run(&b.session, error), out);
-	job->signal = b.session.stopped_by;
+	BB_TRY(st, bb_session_open(&s, error), out);
+	BB_TRY(st, bb_session_run(&s, error), out);
+	job->signal = s.stopped_by;
 	if (job->signal) {
-		add_resume(&b, "baseline", false, &out);
+		add_resume(&s, "baseline", false, &out);
 		st = bb_write_text("-", &out, error);
 		goto out;
 	}
-	BB_TRY(st, bb_baseline_former(path, b.profile->name, &former, error), out);
-	BB_TRY(st, bb_baseline_make(&b.session, former, &out, error), out);
+	BB_TRY(st, bb_baseline_former(path, s.profile->name, &former, error), out);
+	BB_TRY(st, bb_baseline_make(&s, former, &out, error), out);
 	/* The file is replaced at once, because it may hold the only copy of the history. */
 	snprintf(fresh, sizeof(fresh), "%s.new", path);
 	BB_TRY(st, bb_write_text(fresh, &out, error), out);
@@ -611,11 +589,11 @@ bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error 
 			       strerror(errno)),
 		       out);
 	bb_strbuf_clear(&out);
-	bb_strbuf_addf(&out, "Baseline of %lld runs: %s\n", (long long)b.session.repeats, path);
+	bb_strbuf_addf(&out, "Baseline of %lld runs: %s\n", (long long)s.repeats, path);
 	st = bb_write_text("-", &out, error);
 out:
 	json_decref(former);
 	bb_strbuf_free(&out);
-	end(&b);
+	bb_session_free(&s);
 	return st;
 }
