@@ -407,39 +407,13 @@ out:
 	return status;
 }
 
-/* Rank 0: fit the survey of quantity Q, and once more without the distances between blocks. Where
+/* Measure the survey. Rank 0 fits it, and once more without the distances between blocks; where
    ranks share processors, the time of a rank's work depends on the others there and there is a
    floor, below which nobody is slow; what --link adds does not depend on them. */
-static bb_status view(struct bb_examiner *s, int q)
-{
-	const struct bb_backend_config *c = &s->engine.run->options.config;
-	const struct bb_quantity *m = &s->survey.measured[q];
-	const double tolerance = s->diagnose->options.tolerance;
-	const double bytes = q == BB_BANDWIDTH ? (double)s->diagnose->options.bytes : 0;
-	/* The request is a message too. */
-	const double planned = c->link_rate > 0 ? 2 * c->link_latency + bytes / c->link_rate : 0;
-	struct bb_view *v = &s->views[q];
-	double base[BB_MOST_RAILS];
-	bb_status status;
-
-	BB_TRY(status, bb_view_make(v, m, tolerance), out);
-	if (bb_examiner_is_crowded(s)) {
-		memcpy(base, v->fit.base, (size_t)m->rails * sizeof(*base));
-		v->floor = log(bb_slow_factor(BB_CROWDED,
-					      exp(bb_low_median(base, (size_t)m->rails)), planned));
-	}
-	if (v->floor == 0)
-		BB_TRY(status, bb_block_map_find(&s->blocks[q], v), out);
-	if (v->floor == 0 && s->blocks[q].n == 0)
-		goto out;
-	bb_block_map_apply(&s->blocks[q], m, s->survey.even[q]);
-	status = bb_view_make(v, m, tolerance);
-out:
-	return status;
-}
-
 static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 {
+	const struct bb_backend_config *c = &s->engine.run->options.config;
+	const struct bb_diagnose_options *a = &s->diagnose->options;
 	bb_status status = stage_measure(s, &s->survey, "the survey");
 
 	if (status != BB_OK || !bb_engine_leads(&s->engine))
@@ -447,8 +421,28 @@ static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 	for (int q = 0; q < BB_QUANTITIES && has_levels(s); q++)
 		BB_TRY(status, bb_level_find(s->level[q], &s->survey.measured[q], s->places), out);
 	level(s, &s->survey);
-	for (int q = 0; q < BB_QUANTITIES; q++)
-		BB_TRY(status, view(s, q), out);
+	for (int q = 0; q < BB_QUANTITIES; q++) {
+		const struct bb_quantity *m = &s->survey.measured[q];
+		const double bytes = q == BB_BANDWIDTH ? (double)a->bytes : 0;
+		/* The request is a message too. */
+		const double planned =
+			c->link_rate > 0 ? 2 * c->link_latency + bytes / c->link_rate : 0;
+		struct bb_view *v = &s->views[q];
+		double base[BB_MOST_RAILS], usual;
+
+		BB_TRY(status, bb_view_make(v, m, a->tolerance), out);
+		if (bb_examiner_is_crowded(s)) {
+			memcpy(base, v->fit.base, (size_t)m->rails * sizeof(*base));
+			usual = exp(bb_low_median(base, (size_t)m->rails));
+			v->floor = log(bb_slow_factor(BB_CROWDED, usual, planned));
+		}
+		if (v->floor == 0)
+			BB_TRY(status, bb_block_map_find(&s->blocks[q], v), out);
+		if (v->floor == 0 && s->blocks[q].n == 0)
+			continue;
+		bb_block_map_apply(&s->blocks[q], m, s->survey.even[q]);
+		BB_TRY(status, bb_view_make(v, m, a->tolerance), out);
+	}
 	status = bb_suspect(suspects, s->views, BB_QUANTITIES);
 out:
 	return status;

@@ -51,17 +51,6 @@ static void add_node(const struct bb_examiner *s, int node, struct bb_strbuf *ou
 	bb_strbuf_add(out, ")");
 }
 
-/* LINES to the sinks; they are freed. */
-static bb_status comment_deliver(struct bb_examiner *s, struct bb_strbuf *lines)
-{
-	const bb_status status = bb_strbuf_failed(lines) ? BB_EINTERNAL
-							 : bb_sinks_comment(&s->engine.run->sinks,
-									    bb_strbuf_text(lines));
-
-	bb_strbuf_free(lines);
-	return status;
-}
-
 /* ---- the announcement ----------------------------------------------------------------------- */
 
 /* Could a rank that comes late to each of STEPS be blamed among RANKS? */
@@ -141,7 +130,7 @@ bb_status bb_diagnose_announce(struct bb_examiner *s, double round_s, double sma
 		       bb_format_duration(suspect, confirm_s + BB_RETEST_ROUNDS * alone_s),
 		       bb_format_duration(most, most_s));
 	add_left_out(s, met == all, &out);
-	return comment_deliver(s, &out);
+	return bb_engine_comment_lines(&s->engine, &out);
 }
 
 /* ---- verdicts ------------------------------------------------------------------------------- */
@@ -332,7 +321,6 @@ static bb_status report_nodes(struct bb_examiner *s, const struct note *notes)
 	const bool all = s->ports.nodes <= MOST_HEALTHY || s->engine.run->options.verbose;
 	const double GB = 1e-9 * (double)s->diagnose->options.bytes;
 	int healthy = 0;
-	char line[96];
 	bb_status status = BB_OK;
 
 	for (int i = 0; i < s->ports.nodes && status == BB_OK; i++) {
@@ -364,9 +352,8 @@ static bb_status report_nodes(struct bb_examiner *s, const struct note *notes)
 	}
 	if (status != BB_OK || all)
 		return status;
-	snprintf(line, sizeof(line), "# %d healthy node%s not listed; -v lists all nodes\n",
-		 healthy, healthy == 1 ? " is" : "s are");
-	return bb_sinks_comment(sinks, line);
+	return bb_engine_comment(&s->engine, "# %d healthy node%s not listed; -v lists all nodes\n",
+				 healthy, healthy == 1 ? " is" : "s are");
 }
 
 /* ---- rounds of pairs
@@ -447,14 +434,12 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 {
 	const size_t nodes = (size_t)s->ports.nodes;
 	struct note *notes = calloc(nodes, sizeof(*notes));
-	struct bb_strbuf lines = {0};
-	size_t answer;
+	struct bb_strbuf summary = {0}, answer = {0};
 	bb_status status = BB_EINTERNAL;
 
 	if (!notes)
 		goto out;
-	add_summary(s, &lines);
-	answer = lines.length;
+	add_summary(s, &summary);
 	BB_TRY(status, report_meetings(s, &s->survey, "survey"), out);
 	BB_TRY(status, report_meetings(s, &s->confirm, "confirm"), out);
 	for (int links = 0; links < 2; links++)
@@ -464,16 +449,18 @@ bb_status bb_diagnose_report(struct bb_examiner *s)
 		for (int i = 0; i < s->verdicts.n; i++)
 			if ((s->verdicts.list[i].charge == BB_CHARGE_STRAGGLER) == straggling)
 				BB_TRY(status,
-				       report_verdict(s, notes, &s->verdicts.list[i], &lines), out);
+				       report_verdict(s, notes, &s->verdicts.list[i], &answer),
+				       out);
 	BB_TRY(status, report_nodes(s, notes), out);
 	if (s->diagnose->culprits == 0)
-		bb_strbuf_addf(&lines, "# culprits: none%s\n",
+		bb_strbuf_addf(&answer, "# culprits: none%s\n",
 			       s->diagnose->unjudged ? " proven; not everybody could be judged"
 						     : "");
-	bb_run_answer(s->engine.run, &lines, answer);
-	status = comment_deliver(s, &lines);
+	BB_TRY(status, bb_engine_comment_lines(&s->engine, &summary), out);
+	status = bb_engine_answer(&s->engine, &answer);
 out:
-	bb_strbuf_free(&lines);
+	bb_strbuf_free(&summary);
+	bb_strbuf_free(&answer);
 	for (size_t i = 0; notes && i < nodes; i++)
 		bb_strbuf_free(&notes[i].reason);
 	free(notes);

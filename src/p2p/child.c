@@ -377,34 +377,31 @@ void bb_child_free(struct bb_pairs *pairs)
 
 bb_status bb_child_deliver(struct bb_engine *engine)
 {
-	const struct bb_route *list = engine->backend->routes->list, *route;
 	struct bb_pairs *pairs = engine->run->own;
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < pairs->nchild && status == BB_OK; i++) {
 		const struct bb_child_record *r = &pairs->child[i];
 		const struct floor_record *f = &r->of.floor;
+		const bool is_floor = r->kind == &bb_record_floor;
+		struct bb_cell cell = {.route = engine->backend->routes->list};
 
 		if (r->kind == &bb_record_pair)
 			status = bb_engine_deliver(engine, r->kind, &r->of, r->of.pair.wrong);
 		if (r->kind == &bb_record_skip)
 			status = bb_engine_skip(engine, &r->of.skip);
-		for (route = list; r->kind == &bb_record_floor && route->name && status == BB_OK;
-		     route++)
-			if (route->switched && strcmp(route->name, f->route) == 0)
-				status = bb_review_take(
-					pairs,
-					&(struct bb_cell){
-						.route = route,
-						.ping = f->size_bytes == BB_ABSENT,
-						.bidirectional = f->bidirectional,
-						.bytes = f->size_bytes == BB_ABSENT
-								 ? 0
-								 : (uint64_t)f->size_bytes},
-					(int)f->rank, (int)f->peer,
-					&(struct bb_floor){{f->shortest_s, f->second_s, f->third_s},
-							   (int)f->rounds,
-							   (int)f->near});
+		for (; is_floor && cell.route->name && status == BB_OK; cell.route++) {
+			const struct bb_floor floor = {{f->shortest_s, f->second_s, f->third_s},
+						       (int)f->rounds,
+						       (int)f->near};
+
+			if (!cell.route->switched || strcmp(cell.route->name, f->route) != 0)
+				continue;
+			cell.ping = f->size_bytes == BB_ABSENT;
+			cell.bidirectional = f->bidirectional;
+			cell.bytes = cell.ping ? 0 : (uint64_t)f->size_bytes;
+			status = bb_review_take(pairs, &cell, (int)f->rank, (int)f->peer, &floor);
+		}
 	}
 	return status;
 }

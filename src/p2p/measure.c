@@ -52,13 +52,22 @@ struct session {
 	struct bb_virtual_turns *virtual; /* NULL: the ranks are real */
 };
 
-/* One turn, FROM one end TO the other; both are the rank with itself or the hub. */
+/* A turn as a rank performs it, FROM one end TO the other; both are the rank with itself or the
+ * hub.
+ */
 struct turn {
+	struct session *s;
 	const struct bb_cell *cell;
 	int from, to;
 	int round;
 	bool final; /* its only sample goes to poisoned memory, and is verified */
 	bool alone; /* private copies of the same bytes by the ranks that act */
+	int peer;   /* the other end, or the hub */
+	bool is_hub;
+	bool gives, takes; /* bytes */
+	bool acts;         /* moves bytes or messages */
+	bool is_joint;     /* both ends act, so neither may begin a sample alone */
+	bool is_timed; /* knows when the data has arrived: it acts, or is the target if both do */
 };
 
 /* ---- samples -------------------------------------------------------------------------------- */
@@ -113,6 +122,12 @@ static struct series *series_of(const struct session *s, int end, int peer)
 	if (s->virtual)
 		return &s->series[end * s->n + peer];
 	return end == s->me ? &s->series[peer] : NULL;
+}
+
+/* What a turn of virtual ranks took. */
+static void record_virtual(void *own, int end, int peer, double seconds)
+{
+	series_add(own, series_of(own, end, peer), seconds);
 }
 
 /* ---- what may be sent anywhere -------------------------------------------------------------- */
@@ -265,7 +280,7 @@ static bb_status pairs_open(struct bb_engine *engine)
 	for (size_t i = 0; i < s->nseries; i++)
 		s->series[i].samples = &s->samples[i * s->most];
 	if (engine->backend->virtual)
-		return bb_virtual_open(s->pairs, &s->virtual);
+		return bb_virtual_open(s->pairs, record_virtual, s, &s->virtual);
 	s->stride = ((size_t)s->pairs->most_bytes + 2 * APART - 1) / APART * APART;
 	BB_TRY(status, bb_engine_alloc(engine, BUFFERS * s->stride, (void **)&s->memory), out);
 	for (int b = 0; b < BUFFERS && routes->share; b++)
@@ -316,60 +331,46 @@ static void pairs_close(struct bb_engine *engine)
 
 /* ---- a turn of real ranks ------------------------------------------------------------------- */
 
-/* A turn as a rank performs it. */
-struct part {
-	struct session *s;
-	struct turn t;
-	int peer; /* the other end, or the hub */
-	bool is_hub;
-	bool gives, takes; /* bytes */
-	bool acts;         /* moves bytes or messages */
-	bool is_joint;     /* both ends act, so neither may begin a sample alone */
-	bool is_timed; /* knows when the data has arrived: it acts, or is the target if both do */
-};
-
-static struct part part_of(struct session *s, const struct turn *t)
+static struct turn turn_of(struct session *s, const struct bb_cell *cell, int from, int to)
 {
-	const struct bb_cell *cell = t->cell;
 	const enum bb_route_actor actor = cell->route->actor;
-	const bool source = s->me == t->from, target = s->me == t->to;
+	const bool source = s->me == from, target = s->me == to;
 	const bool both = cell->bidirectional || actor == BB_BY_BOTH;
-	struct part p = {.s = s, .t = *t, .peer = source ? t->to : t->from};
+	struct turn t = {.s = s, .cell = cell, .from = from, .to = to, .peer = source ? to : from};
 
 	if (cell->fan) {
-		p.is_hub = source;
-		p.gives = source == (cell->fan == BB_ONE_TO_ALL);
-		p.takes = !p.gives;
-		p.acts = !source || both;
-		p.is_timed = source;
-		return p;
+		t.is_hub = source;
+		t.gives = source == (cell->fan == BB_ONE_TO_ALL);
+		t.takes = !t.gives;
+		t.acts = !source || both;
+		t.is_timed = source;
+		return t;
 	}
-	p.gives = source || (target && cell->bidirectional);
-	p.takes = target || (source && cell->bidirectional);
-	p.acts = both ? source || target : actor == BB_BY_TARGET ? target : source;
-	p.is_joint = both && t->from != t->to;
-	p.is_timed = cell->ping                                    ? source
+	t.gives = source || (target && cell->bidirectional);
+	t.takes = target || (source && cell->bidirectional);
+	t.acts = both ? source || target : actor == BB_BY_TARGET ? target : source;
+	t.is_joint = both && from != to;
+	t.is_timed = cell->ping                                    ? source
 		     : actor == BB_BY_BOTH && !cell->bidirectional ? target
-								   : p.acts;
-	return p;
+								   : t.acts;
+	return t;
 }
 
 /* Moves what goes between this rank and PEER; of private copies PEER is this rank. */
-static bb_status transfer(const struct part *p, int peer, enum buffer target)
+static bb_status transfer(const struct turn *t, int peer, enum buffer target)
 {
-	const struct session *s = p->s;
-	const struct turn *t = &p->t;
+	const struct session *s = t->s;
 	const struct bb_pair_range range =
-		bb_cell_range(t->cell, s->n, t->from, p->is_hub ? peer : s->me);
+		bb_cell_range(t->cell, s->n, t->from, t->is_hub ? peer : s->me);
 	void *const *theirs = &s->theirs[peer * BUFFERS];
 	const struct bb_half out = {.mine = buffer_of(s, SOURCE) + range.at,
 				    .theirs = theirs[target] ? (char *)theirs[target] + range.at
 							     : NULL,
-				    .bytes = p->gives || t->alone ? range.bytes : 0};
+				    .bytes = t->gives || t->alone ? range.bytes : 0};
 	const struct bb_half in = {.mine = buffer_of(s, target) + range.at,
 				   .theirs = theirs[SOURCE] ? (char *)theirs[SOURCE] + range.at
 							    : NULL,
-				   .bytes = p->takes || t->alone ? range.bytes : 0};
+				   .bytes = t->takes || t->alone ? range.bytes : 0};
 
 	return s->engine.backend->routes->transfer(s->engine.world, t->cell->route, peer, &out,
 						   &in);
@@ -377,38 +378,38 @@ static bb_status transfer(const struct part *p, int peer, enum buffer target)
 
 static bb_status turn_ready(void *own)
 {
-	const struct part *p = own;
-	const struct session *s = p->s;
+	const struct turn *t = own;
+	const struct session *s = t->s;
 
-	if (!p->t.cell->fan && !p->is_joint)
+	if (!t->cell->fan && !t->is_joint)
 		return BB_OK;
-	return s->engine.backend->barrier(p->is_joint ? s->with[p->peer] : s->engine.world);
+	return s->engine.backend->barrier(t->is_joint ? s->with[t->peer] : s->engine.world);
 }
 
 /* Moves all that this rank moves: a hub's parts at once. */
 static bb_status turn_operate(void *own, int64_t sample)
 {
-	const struct part *p = own;
-	const struct session *s = p->s;
-	const struct bb_cell *cell = p->t.cell;
+	const struct turn *t = own;
+	const struct session *s = t->s;
+	const struct bb_cell *cell = t->cell;
 	const struct bb_routes *routes = s->engine.backend->routes;
 	struct bb_group *world = s->engine.world;
 	bb_status status = BB_OK;
 
 	if (cell->ping)
-		return routes->ping(world, cell->route, p->peer, s->me == p->t.from, cell->repeats);
-	for (size_t i = 1; i <= cell->repeats && p->acts && status == BB_OK; i++) {
+		return routes->ping(world, cell->route, t->peer, s->me == t->from, cell->repeats);
+	for (size_t i = 1; i <= cell->repeats && t->acts && status == BB_OK; i++) {
 		const bool last = sample >= 0 && i == cell->repeats;
-		const enum buffer target = p->t.final && last ? VERIFIED : TARGET;
+		const enum buffer target = t->final && last ? VERIFIED : TARGET;
 
-		if (!p->is_hub) {
-			status = transfer(p, p->t.alone ? s->me : p->peer, target);
+		if (!t->is_hub) {
+			status = transfer(t, t->alone ? s->me : t->peer, target);
 			continue;
 		}
 		BB_TRY(status, routes->batch(world, cell->route, false), out);
 		for (int peer = 0; peer < s->n; peer++)
 			if (peer != s->me)
-				BB_TRY(status, transfer(p, peer, target), out);
+				BB_TRY(status, transfer(t, peer, target), out);
 		status = routes->batch(world, cell->route, true);
 	}
 out:
@@ -417,37 +418,37 @@ out:
 
 static bb_status turn_record_sample(void *own, int64_t sample, double begin, double seconds)
 {
-	const struct part *p = own;
+	const struct turn *t = own;
 
-	p->s->times[sample] = p->acts ? seconds : 0;
+	t->s->times[sample] = t->acts ? seconds : 0;
 	return BB_OK;
 }
 
 /* Times this rank's part. A fan lasts until the slowest rank is done; on CPUs, where one end acts,
    private copies of the same bytes by the same ranks are timed, too. */
-static bb_status turn_measure(struct part *p)
+static bb_status turn_measure(struct turn *t)
 {
-	struct session *s = p->s;
-	const struct bb_cell *cell = p->t.cell;
+	struct session *s = t->s;
+	const struct bb_cell *cell = t->cell;
 	const struct bb_options *o = s->engine.options;
-	const size_t samples = p->t.final ? 1 : bb_pair_samples(o, p->t.round);
+	const size_t samples = t->final ? 1 : bb_pair_samples(o, t->round);
 	/* A round trip is two messages. */
 	const struct bb_sampling sampling = {.ready = turn_ready,
 					     .operate = turn_operate,
 					     .on_sample = turn_record_sample,
-					     .own = p,
-					     .warm = p->t.round == 0 ? o->warmup_iters
-						     : cell->ping    ? 1
-								     : 0,
+					     .own = t,
+					     .warm = t->round == 0 ? o->warmup_iters
+						     : cell->ping  ? 1
+								   : 0,
 					     .samples = (int64_t)samples,
 					     .operations =
 						     (double)cell->repeats * (cell->ping ? 2 : 1)};
-	const int peer = p->t.alone ? (p->t.from + 1) % s->n : p->peer;
+	const int peer = t->alone ? (t->from + 1) % s->n : t->peer;
 	bb_status status;
 
-	if (!p->acts && !cell->fan)
+	if (!t->acts && !cell->fan)
 		return BB_OK;
-	if (p->is_joint && !s->with[peer])
+	if (t->is_joint && !s->with[peer])
 		BB_TRY(status,
 		       s->engine.backend->group_open(s->engine.rank,
 						     s->me < peer ? (const int[]){s->me, peer}
@@ -455,51 +456,53 @@ static bb_status turn_measure(struct part *p)
 						     2, &s->with[peer], &s->engine.run->error),
 		       out);
 	BB_TRY(status, bb_engine_sample(&s->engine, &sampling), out);
-	if (p->t.final)
+	if (t->final)
 		return BB_OK;
 	if (cell->fan)
 		BB_TRY(status, bb_engine_slowest(&s->engine, s->times, samples), out);
-	for (size_t i = 0; i < samples && p->is_timed; i++)
+	for (size_t i = 0; i < samples && t->is_timed; i++)
 		series_add(s, &s->series[peer], s->times[i]);
-	if (cell->fan && !p->t.alone && !s->engine.backend->gpu &&
-	    cell->route->actor != BB_BY_BOTH) {
-		p->t.alone = true;
-		status = turn_measure(p);
+	if (cell->fan && !t->alone && !s->engine.backend->gpu && cell->route->actor != BB_BY_BOTH) {
+		t->alone = true;
+		status = turn_measure(t);
 	}
 out:
 	return status;
 }
 
 /* Collective: no rank may be in one step while another is in the next. */
-static bb_status run_turn(struct session *s, const struct turn *t)
+static bb_status run_turn(struct session *s, const struct bb_cell *cell, int from, int to,
+			  int round, bool final)
 {
 	const struct bb_pattern poison = bb_pattern_poison();
-	struct part p = part_of(s, t);
+	struct turn t = turn_of(s, cell, from, to);
 	struct bb_pair_part *result;
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	bb_status status;
 
-	snprintf(what, sizeof(what), "%s %d -> %d: %s", t->cell->route->name, t->from, t->to,
-		 t->cell->ping ? "latency" : bb_format_size(size, t->cell->bytes));
+	t.round = round;
+	t.final = final;
+	snprintf(what, sizeof(what), "%s %d -> %d: %s", cell->route->name, from, to,
+		 cell->ping ? "latency" : bb_format_size(size, cell->bytes));
 	BB_TRY(status, bb_engine_begin(&s->engine, what), out);
 	if (s->pairs->settings.child && bb_engine_leads(&s->engine))
 		BB_TRY(status, bb_child_write_alive(s->pairs), out);
-	if (p.takes && t->final)
-		BB_TRY(status, buffer_fill(s, VERIFIED, &poison, (size_t)t->cell->bytes), out);
+	if (t.takes && final)
+		BB_TRY(status, buffer_fill(s, VERIFIED, &poison, (size_t)cell->bytes), out);
 	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
-	BB_TRY(status, turn_measure(&p), out);
-	if (t->final)
+	BB_TRY(status, turn_measure(&t), out);
+	if (final)
 		BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
-	if (!t->final || !p.takes || !bb_engine_checks(&s->engine))
+	if (!final || !t.takes || !bb_engine_checks(&s->engine))
 		return BB_OK;
-	result = &s->series[p.peer].part;
+	result = &s->series[t.peer].part;
 	result->checked = true;
 	for (int peer = 0; peer < s->n; peer++) { /* of each its range */
 		const struct bb_pair_range range =
-			bb_cell_range(t->cell, s->n, t->from, p.is_hub ? peer : s->me);
+			bb_cell_range(cell, s->n, from, t.is_hub ? peer : s->me);
 		char *const got = buffer_of(s, VERIFIED) + range.at;
 
-		if (p.is_hub ? peer == s->me : peer != p.peer)
+		if (t.is_hub ? peer == s->me : peer != t.peer)
 			continue;
 		BB_TRY(status, bb_engine_corrupt(&s->engine, got + range.bytes / 2), out);
 		BB_TRY(status,
@@ -530,12 +533,6 @@ static bool has_turn(const struct session *s, const struct bb_cell *cell, int fr
 	return from == to;
 }
 
-/* What a turn of virtual ranks took. */
-static void record_virtual(void *own, int end, int peer, double seconds)
-{
-	series_add(own, series_of(own, end, peer), seconds);
-}
-
 static bb_status run_round(struct session *s, const struct bb_cell *cell, int round, bool final)
 {
 	const size_t samples = s->virtual ? bb_pair_samples(s->engine.options, round) : 0;
@@ -548,19 +545,18 @@ static bb_status run_round(struct session *s, const struct bb_cell *cell, int ro
 			for (int to = 0; to < s->n; to++)
 				if (cell->bidirectional ? from < to : from != to)
 					bb_virtual_add(s->virtual, from, to, samples);
-		status = bb_virtual_run(s->virtual, &s->engine, record_virtual, s);
+		status = bb_virtual_run(s->virtual, &s->engine);
 	} else {
 		for (size_t i = 0; i < (size_t)s->n * samples && status == BB_OK; i++) {
 			bb_virtual_begin(s->virtual, cell);
 			bb_virtual_add_fan(s->virtual, (int)(i / samples));
-			status = bb_virtual_run(s->virtual, &s->engine, record_virtual, s);
+			status = bb_virtual_run(s->virtual, &s->engine);
 		}
 	}
 	for (int from = 0; from < s->n && !s->virtual; from++)
 		for (int to = 0; to < s->n && status == BB_OK; to++)
 			if (has_turn(s, cell, from, to))
-				status = run_turn(
-					s, &(struct turn){cell, from, to, round, final, false});
+				status = run_turn(s, cell, from, to, round, final);
 	for (size_t i = 0; i < s->nseries && status == BB_OK; i++)
 		series_end_round(s, &s->series[i]);
 	return status;
@@ -633,19 +629,19 @@ static bb_status measure_again(struct session *s, const struct bb_pair_turns *tu
 	memset(s->again, 0, (size_t)s->n * BB_PAIR_TURNS * sizeof(*s->again));
 	for (int i = 0; i < turns->n && status == BB_OK; i++) {
 		const struct bb_pair_turn *p = &turns->list[i];
-		const struct turn t = {&s->pairs->cells[p->cell], p->from, p->to, 1, false, false};
+		const struct bb_cell *cell = &s->pairs->cells[p->cell];
 		const int ends[] = {p->from, p->to};
 
 		for (int e = 0; e < 2; e++)
 			if (series_of(s, ends[e], ends[1 - e]))
 				series_clear(series_of(s, ends[e], ends[1 - e]));
 		if (s->virtual) {
-			bb_virtual_begin(s->virtual, t.cell);
-			bb_virtual_add(s->virtual, t.from, t.to,
-				       bb_pair_samples(s->engine.options, t.round));
-			status = bb_virtual_run(s->virtual, &s->engine, record_virtual, s);
+			bb_virtual_begin(s->virtual, cell);
+			bb_virtual_add(s->virtual, p->from, p->to,
+				       bb_pair_samples(s->engine.options, 1));
+			status = bb_virtual_run(s->virtual, &s->engine);
 		} else {
-			status = run_turn(s, &t);
+			status = run_turn(s, cell, p->from, p->to, 1, false);
 		}
 		for (int e = 0; e < 2 && status == BB_OK; e++) {
 			struct series *series = series_of(s, ends[e], ends[1 - e]);

@@ -264,8 +264,12 @@ extern const struct bb_experiment bb_pairs_experiment;
 
 /* ---- turns of virtual ranks (virtual.c) -------------------------------------------------- */
 
-/* *OPENED must be closed whatever comes back. */
-BB_MUST bb_status bb_virtual_open(const struct bb_pairs *pairs, struct bb_virtual_turns **opened);
+/* What a sample of virtual ranks took: the SECONDS that END timed with PEER. */
+typedef void bb_pair_arrival(void *own, int end, int peer, double seconds);
+
+/* ON_ARRIVAL gets each sample. *OPENED must be closed whatever comes back. */
+BB_MUST bb_status bb_virtual_open(const struct bb_pairs *pairs, bb_pair_arrival *on_arrival,
+				  void *own, struct bb_virtual_turns **opened);
 void bb_virtual_close(struct bb_virtual_turns *v); /* NULL: nothing */
 
 /* Begin a program of turns in CELL. */
@@ -273,10 +277,8 @@ void bb_virtual_begin(struct bb_virtual_turns *v, const struct bb_cell *cell);
 /* Add the turn of a pair of ends with SAMPLES; of HUB with all others, the only one, with one. */
 void bb_virtual_add(struct bb_virtual_turns *v, int from, int to, size_t samples);
 void bb_virtual_add_fan(struct bb_virtual_turns *v, int hub);
-/* Run it: ON_ARRIVAL gets the SECONDS of each sample that END timed with PEER. */
-BB_MUST bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine,
-				 void (*on_arrival)(void *own, int end, int peer, double seconds),
-				 void *own);
+/* Run it. */
+BB_MUST bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine);
 
 /* A bb_sink_open: matrices as text. */
 bb_sink_open bb_sink_matrix_open;

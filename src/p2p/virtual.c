@@ -38,7 +38,7 @@ struct bb_virtual_turns {
 	int last[2];            /* the pair before; -1: none */
 	int hub;                /* of a fan */
 	double started, ended;  /* of the current sample; ENDED: of a fan */
-	void (*on_arrival)(void *own, int end, int peer, double seconds);
+	bb_pair_arrival *on_arrival;
 	void *own;
 };
 
@@ -191,9 +191,7 @@ void bb_virtual_begin(struct bb_virtual_turns *v, const struct bb_cell *cell)
 	v->cell = cell;
 }
 
-bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine,
-			 void (*on_arrival)(void *own, int end, int peer, double seconds),
-			 void *own)
+bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine)
 {
 	const bool both = v->cell->bidirectional && !v->cell->ping;
 	const struct bb_program program = {.own = v,
@@ -212,19 +210,18 @@ bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine,
 
 	if (v->failed)
 		return bb_no_memory(&engine->run->error, "pairs");
-	v->on_arrival = on_arrival;
-	v->own = own;
 	snprintf(trial.what, sizeof(trial.what), "pairs of %d ranks", v->pairs->n);
 	bb_engine_clear(engine);
 	BB_TRY(status, bb_engine_add(engine, &trial, NULL), out);
 	BB_TRY(status, bb_engine_measure(engine), out);
 	if (v->cell->fan)
-		on_arrival(own, v->hub, v->hub, v->ended - v->started);
+		v->on_arrival(v->own, v->hub, v->hub, v->ended - v->started);
 out:
 	return status;
 }
 
-bb_status bb_virtual_open(const struct bb_pairs *pairs, struct bb_virtual_turns **opened)
+bb_status bb_virtual_open(const struct bb_pairs *pairs, bb_pair_arrival *on_arrival, void *own,
+			  struct bb_virtual_turns **opened)
 {
 	const int nranks = pairs->run->world.nranks;
 	struct bb_virtual_turns *v = *opened = calloc(1, sizeof(*v));
@@ -232,6 +229,8 @@ bb_status bb_virtual_open(const struct bb_pairs *pairs, struct bb_virtual_turns 
 	if (!v)
 		return bb_no_memory(&pairs->run->error, "pairs");
 	v->pairs = pairs;
+	v->on_arrival = on_arrival;
+	v->own = own;
 	v->end_of = malloc((size_t)nranks * sizeof(*v->end_of));
 	v->scripts = calloc((size_t)pairs->n, sizeof(*v->scripts));
 	if (!v->end_of || !v->scripts)

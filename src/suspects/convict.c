@@ -384,28 +384,6 @@ static bb_status judge_pair(struct confirmation *t, int a, int b)
 	return status;
 }
 
-/* ---- rails ---------------------------------------------------------------------------------- */
-
-static bb_status judge_rail(struct confirmation *t, int rail)
-{
-	struct bb_diagnosis v = {
-		.charge = BB_CHARGE_RAIL, .node = -1, .peer = -1, .rail = rail, .chance = 1};
-	bool guilty = false;
-
-	for (int q = 0; q < BB_QUANTITIES; q++) {
-		struct reading *h = &t->readings[q];
-		const double beyond = bb_rail_excess(h->base, t->rails, rail);
-		struct bb_tally tally;
-
-		if (!h->controlled || beyond <= h->limit)
-			continue;
-		tally = controls_count(t, h, rail, h->base[rail] - beyond);
-		if (charge(t, h, &tally, false, true, &v))
-			guilty = v.receives = true;
-	}
-	return guilty ? bb_verdicts_add(t->verdicts, &v) : BB_OK;
-}
-
 /* ---- all ------------------------------------------------------------------------------------ */
 
 bb_status bb_convict(struct bb_verdicts *verdicts, enum bb_accused accused,
@@ -423,8 +401,24 @@ bb_status bb_convict(struct bb_verdicts *verdicts, enum bb_accused accused,
 			verdicts->unjudged |= !is_known(&t, i, &slow) && views[0].floor > 0;
 			status = judge_node(&t, i);
 		}
-	for (int k = 0; accused == BB_ACCUSED_NODES && k < t.rails && status == BB_OK; k++)
-		status = judge_rail(&t, k);
+	for (int k = 0; accused == BB_ACCUSED_NODES && k < t.rails && status == BB_OK; k++) {
+		struct bb_diagnosis v = {
+			.charge = BB_CHARGE_RAIL, .node = -1, .peer = -1, .rail = k, .chance = 1};
+
+		for (int q = 0; q < BB_QUANTITIES; q++) {
+			const struct reading *h = &t.readings[q];
+			const double beyond = bb_rail_excess(h->base, t.rails, k);
+			struct bb_tally tally;
+
+			if (!h->controlled || beyond <= h->limit)
+				continue;
+			tally = controls_count(&t, h, k, h->base[k] - beyond);
+			if (charge(&t, h, &tally, false, true, &v))
+				v.receives = true;
+		}
+		if (v.receives)
+			status = bb_verdicts_add(verdicts, &v);
+	}
 	free(t.values);
 	return status;
 }
