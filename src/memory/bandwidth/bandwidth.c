@@ -256,17 +256,6 @@ static const struct team *team_of(const struct memory_session *s)
 	return &s->teams[s->c->alone];
 }
 
-static bool same_place(const struct memory_session *s, bool alone, int a, int b)
-{
-	const struct bb_rank_info *const infos = s->engine.run->infos;
-	const bool gpu = s->engine.backend->gpu;
-
-	if (gpu && alone)
-		return a == b;
-	return strcmp(infos[a].location.host, infos[b].location.host) == 0 &&
-	       (gpu || infos[a].location.numa == infos[b].location.numa);
-}
-
 /* True if all places work at once. */
 static bool all_hosts(const struct memory_session *s, bool alone)
 {
@@ -275,6 +264,8 @@ static bool all_hosts(const struct memory_session *s, bool alone)
 
 static bb_status open_team(struct memory_session *s, bool alone)
 {
+	const struct bb_rank_info *const infos = s->engine.run->infos;
+	const bool gpu = s->engine.backend->gpu;
 	const int me = s->engine.driver->rank;
 	struct team *t = &s->teams[alone];
 	int *members = calloc((size_t)s->n, sizeof(*members)), n = 0;
@@ -286,9 +277,11 @@ static bb_status open_team(struct memory_session *s, bool alone)
 		return bb_no_memory(&s->engine.run->error, "the ranks");
 	}
 	for (int r = 0; r < s->n; r++) {
-		int first = 0;
+		const struct bb_location *own = &infos[r].location;
+		int first = gpu && alone ? r : 0;
 
-		while (!same_place(s, alone, first, r))
+		while (strcmp(infos[first].location.host, own->host) != 0 ||
+		       (!gpu && infos[first].location.numa != own->numa))
 			first++;
 		t->places[r] = first < r ? t->places[first] : t->nplaces++;
 	}
@@ -470,31 +463,6 @@ out:
 
 /* ---- timed ---------------------------------------------------------------------------------- */
 
-static bb_status work(struct memory_session *s, size_t sample)
-{
-	const enum bb_memory_work works = kinds[s->c->kind].work;
-	const struct bb_spaces *spaces = s->engine.backend->spaces;
-	const struct array_of *a = s->arrays;
-	bb_status status;
-
-	if (s->c->kind == BB_MEMORY_CHASE) {
-		/* Each sample begins elsewhere, so that caches do not hold what it loads. */
-		const size_t stops = a[A].bytes / BB_CHASE_STRIDE;
-		const size_t start = (size_t)((sample + 1) * BB_RANDOM_STEP >> 16) % stops;
-
-		return spaces->chase(s->engine.rank, (char *)a[A].memory + start * BB_CHASE_STRIDE,
-				     HOPS);
-	}
-	if (!bb_memory_is_both(s->c))
-		return spaces->work(s->engine.rank, NULL, works, a[A].memory, a[B].memory,
-				    a[C].memory, share(s));
-	status = spaces->work(s->engine.rank, s->queues[0], works, a[A].memory, a[B].memory, NULL,
-			      share(s));
-	return status == BB_OK ? spaces->work(s->engine.rank, s->queues[1], works, a[C].memory,
-					      a[D].memory, NULL, share(s))
-			       : status;
-}
-
 /* Works, or hops, of one sample. */
 static size_t repeats_of(const struct memory_session *s)
 {
@@ -517,13 +485,31 @@ static bb_status memory_ready(void *own)
 static bb_status memory_operate(void *own, int64_t sample)
 {
 	struct memory_session *s = own;
-	const size_t repeats = repeats_of(s), iters = (size_t)s->engine.options->iters;
-	/* Warm-up samples begin elsewhere than timed ones. */
-	const size_t number = sample < 0 ? iters + (size_t)-sample : (size_t)sample;
+	const enum bb_memory_work works = kinds[s->c->kind].work;
+	const struct bb_spaces *spaces = s->engine.backend->spaces;
+	const struct array_of *a = s->arrays;
+	const bool both = bb_memory_is_both(s->c);
+	const size_t repeats = repeats_of(s), bytes = share(s);
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < repeats && status == BB_OK; i++)
-		status = work(s, number);
+	if (s->c->kind == BB_MEMORY_CHASE) {
+		/* Each sample begins elsewhere, warm-up ones too, so that caches do not hold what
+		   it loads. */
+		const int64_t number = sample < 0 ? s->engine.options->iters - sample : sample;
+		const size_t stops = a[A].bytes / BB_CHASE_STRIDE;
+		const size_t start =
+			(size_t)((uint64_t)(number + 1) * BB_RANDOM_STEP >> 16) % stops;
+
+		return spaces->chase(s->engine.rank, (char *)a[A].memory + start * BB_CHASE_STRIDE,
+				     HOPS);
+	}
+	for (size_t i = 0; i < repeats && status == BB_OK; i++) {
+		status = spaces->work(s->engine.rank, both ? s->queues[0] : NULL, works,
+				      a[A].memory, a[B].memory, both ? NULL : a[C].memory, bytes);
+		if (both && status == BB_OK)
+			status = spaces->work(s->engine.rank, s->queues[1], works, a[C].memory,
+					      a[D].memory, NULL, bytes);
+	}
 	return status;
 }
 

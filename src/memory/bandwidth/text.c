@@ -132,30 +132,12 @@ static bool begins(const struct text *t, size_t first, size_t i, bool place)
 	return same_matrix(b, &t->rows[first]);
 }
 
-static void add_cell(const struct text *t, struct bb_text_table *table, size_t first,
-		     const char *place, const char *space)
-{
-	char text[BB_NUMBER_TEXT];
-
-	for (size_t i = first; i < t->n; i++) {
-		const struct kept *k = &t->rows[i];
-
-		if (!same_matrix(k, &t->rows[first]) || strcmp(k->place, place) != 0 ||
-		    strcmp(k->space, space) != 0)
-			continue;
-		bb_table_cell(
-			table,
-			bb_format_fit(text, chases(&k->r) ? 1e3 * k->r.p50_us : k->r.GBps, NUMBER));
-		return;
-	}
-	bb_table_cell(table, NULL);
-}
-
 static void add_matrix(struct text *t, size_t first)
 {
 	struct bb_text_table table = {.limit = t->table.limit, .mark = "#"};
 	const struct bb_pair_record *r = &t->rows[first].r;
-	char size[BB_UNIT_TEXT];
+	const struct kept *end = &t->rows[t->n];
+	char size[BB_UNIT_TEXT], text[BB_NUMBER_TEXT];
 
 	bb_strbuf_addf(&t->sink.out,
 		       "#\n# %s, %s, %s at once, %s: ranks on row, memory of column\n", r->route,
@@ -170,9 +152,22 @@ static void add_matrix(struct text *t, size_t first)
 		if (!begins(t, first, i, true))
 			continue;
 		bb_table_cell(&table, t->rows[i].place);
-		for (size_t k = first; k < t->n; k++)
-			if (begins(t, first, k, false))
-				add_cell(t, &table, first, t->rows[i].place, t->rows[k].space);
+		for (size_t k = first; k < t->n; k++) {
+			const struct kept *at = &t->rows[first];
+
+			if (!begins(t, first, k, false))
+				continue;
+			while (at < end && (!same_matrix(at, &t->rows[first]) ||
+					    strcmp(at->place, t->rows[i].place) != 0 ||
+					    strcmp(at->space, t->rows[k].space) != 0))
+				at++;
+			bb_table_cell(&table, at == end
+						      ? NULL
+						      : bb_format_fit(text,
+								      chases(r) ? 1e3 * at->r.p50_us
+										: at->r.GBps,
+								      NUMBER));
+		}
 	}
 	bb_table_print(&table, &t->sink.out);
 	bb_table_free(&table);
