@@ -3,12 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-const char *const bb_traffic_names[BB_TRAFFICS] = {
-	[BB_TRAFFIC_TENSOR] = "tensor",       [BB_TRAFFIC_EXPERT] = "expert",
-	[BB_TRAFFIC_PIPELINE] = "pipeline",   [BB_TRAFFIC_DATA] = "data",
-	[BB_TRAFFIC_EMBEDDING] = "embedding", [BB_TRAFFIC_CONTEXT] = "context",
-};
-
 const enum bb_axis bb_traffic_axes[BB_TRAFFICS] = {
 	[BB_TRAFFIC_TENSOR] = BB_AXIS_TP,    [BB_TRAFFIC_EXPERT] = BB_AXIS_EP,
 	[BB_TRAFFIC_PIPELINE] = BB_AXIS_PP,  [BB_TRAFFIC_DATA] = BB_AXIS_DP,
@@ -19,12 +13,12 @@ const enum bb_axis bb_traffic_axes[BB_TRAFFICS] = {
 #define EXCHANGE_SMS (20. / 132)
 
 const char *const bb_term_words[BB_TERMS] = {
-	[BB_TRAFFIC_TENSOR] = "tensor communication",
-	[BB_TRAFFIC_EXPERT] = "expert communication",
-	[BB_TRAFFIC_CONTEXT] = "context communication",
-	[BB_TRAFFIC_PIPELINE] = "pipeline communication",
-	[BB_TRAFFIC_DATA] = "data communication",
-	[BB_TRAFFIC_EMBEDDING] = "embedding communication",
+	[BB_TRAFFIC_TENSOR] = "tensor",
+	[BB_TRAFFIC_EXPERT] = "expert",
+	[BB_TRAFFIC_CONTEXT] = "context",
+	[BB_TRAFFIC_PIPELINE] = "pipeline",
+	[BB_TRAFFIC_DATA] = "data",
+	[BB_TRAFFIC_EMBEDDING] = "embedding",
 	[BB_TERM_BUBBLE] = "bubble",
 	[BB_TERM_COMPUTE] = "compute",
 	[BB_TERM_LAUNCH] = "wait for the CPU",

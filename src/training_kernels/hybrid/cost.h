@@ -77,7 +77,6 @@ enum bb_traffic {
 	BB_TRAFFIC_EMBEDDING,
 	BB_TRAFFICS
 };
-extern const char *const bb_traffic_names[BB_TRAFFICS];
 extern const enum bb_axis bb_traffic_axes[BB_TRAFFICS]; /* of the groups that communicate */
 
 struct bb_volume {

@@ -264,20 +264,16 @@ out:
 static bb_status hybrid_fill(void *own)
 {
 	struct hybrid_data *d = own;
-	bb_status status;
+	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < d->fills.n; i++) {
+	for (size_t i = 0; i < d->fills.n && status == BB_OK; i++) {
 		const struct hybrid_region *r = &d->fills.list[i];
 
-		BB_TRY(status,
-		       bb_engine_fill(d->engine, r->at, r->patterns, r->rank, r->first, r->count),
-		       out);
+		status = bb_engine_fill(d->engine, r->at, r->patterns, r->rank, r->first, r->count);
 	}
-	if (d->rows.mine)
-		BB_TRY(status, bb_moe_rows_fill(&d->rows, d->engine, d->moved), out);
-	status = d->engine->backend->finish(d->engine->rank, NULL);
-out:
-	return status;
+	if (status == BB_OK && d->rows.mine)
+		status = bb_moe_rows_fill(&d->rows, d->engine, d->moved);
+	return status == BB_OK ? d->engine->backend->finish(d->engine->rank, NULL) : status;
 }
 
 static bb_status hybrid_verify(void *own, uint64_t *wrong)
@@ -285,18 +281,15 @@ static bb_status hybrid_verify(void *own, uint64_t *wrong)
 	struct hybrid_data *d = own;
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < d->checks.n; i++) {
+	for (size_t i = 0; i < d->checks.n && status == BB_OK; i++) {
 		const struct hybrid_region *r = &d->checks.list[i];
 
-		BB_TRY(status,
-		       bb_engine_verify(d->engine, r->at, r->patterns, r->rank, r->first, r->count,
-					wrong),
-		       out);
+		status = bb_engine_verify(d->engine, r->at, r->patterns, r->rank, r->first,
+					  r->count, wrong);
 	}
-	if (d->rows.mine)
-		status = bb_moe_rows_verify(&d->rows, d->engine, d->moved, wrong);
-out:
-	return status;
+	return status == BB_OK && d->rows.mine
+		       ? bb_moe_rows_verify(&d->rows, d->engine, d->moved, wrong)
+		       : status;
 }
 
 static int hybrid_victims(void *own, void *victims[BB_MOST_VICTIMS])

@@ -89,7 +89,7 @@ const char *const bb_context_words[] = {"ring", "all-to-all", "any", NULL};
 static const char *const recompute_names[] = {"none", "selective", "full", "any", NULL};
 
 #define BB_OPTIONS struct bb_hybrid_options
-const struct bb_option bb_hybrid_rows[] = BB_OPTION_ROWS(BB_HYBRID_OPTIONS);
+static const struct bb_option hybrid_rows[] = BB_OPTION_ROWS(BB_HYBRID_OPTIONS);
 
 /*
  * Takes the settings of the preset that the user does not give. Its FLOPs per second of a rank's
@@ -309,7 +309,7 @@ const struct bb_benchmark bb_hybrid_benchmark = {
 		 "step.",
 	.examples = {"--plan --preset bloom-176b", "-g 4 --tp 2 --pp 2 --pass-time 5ms"},
 	.own_bytes = sizeof(struct bb_hybrid),
-	.options = bb_hybrid_rows,
+	.options = hybrid_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.refuses = {{BB_ALL_SIZES, "sizes follow from the model; leave it out, --batch and "
 				   "--micro-batch set them"}},

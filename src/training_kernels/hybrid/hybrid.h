@@ -319,7 +319,6 @@ struct bb_hybrid {
 	struct bb_hybrid_cost plan; /* by the formula of --plan; step 0: the links are unknown */
 };
 
-extern const struct bb_option bb_hybrid_rows[];
 extern const struct bb_benchmark bb_hybrid_benchmark;
 
 /* ---- the step that is run (drive.c) ---------------------------------------------------------- */

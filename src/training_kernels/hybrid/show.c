@@ -121,9 +121,10 @@ static void plan_compare(const struct bb_hybrid_division *division,
 		cause = again == BB_RECOMPUTE_FULL
 				? "; recomputes the forward pass to fit in memory"
 				: "; recomputes attention to fit in memory";
-	snprintf(text, REASON, "%s %s %s%s%s",
+	snprintf(text, REASON, "%s %s %s%s%s%s",
 		 bb_format_duration(time, slow->of[worst] - fast->of[worst]),
-		 behind ? "more" : "less", bb_term_words[worst], than, cause);
+		 behind ? "more" : "less", bb_term_words[worst],
+		 worst < BB_TRAFFICS ? " communication" : "", than, cause);
 }
 
 /* Returns TEXT = why division number I is slower than the best, or the best faster than the
@@ -363,7 +364,7 @@ static void add_divisions(const struct view *s)
 		bb_table_column(&table, "launch", "", 0);
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		if (shown[i])
-			bb_table_column(&table, bb_traffic_names[i], "", 0);
+			bb_table_column(&table, bb_term_words[i], "", 0);
 	bb_table_column(&table, "why", "", -1);
 	for (size_t n = 0; n < s->plan.n; n++) {
 		const struct bb_hybrid_division *division = &s->plan.list[n];
@@ -425,7 +426,7 @@ static void add_traffic(const struct view *s, const struct bb_hybrid_division *d
 
 		if (v->calls > 0)
 			bb_table_cellf(&t, "%s\t%llu\t%.3f\t%d of %d groups of %d cross nodes",
-				       bb_traffic_names[i], (unsigned long long)v->calls,
+				       bb_term_words[i], (unsigned long long)v->calls,
 				       1e-9 * v->sent, plan_crossing(s, division, i),
 				       s->cluster.ranks / size, size);
 	}
@@ -463,7 +464,7 @@ static void add_rates(const struct view *s, const struct bb_hybrid_division *div
 	bb_strbuf_add(s->out, "# exposed communication:");
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		if (division->cost.of[i] > 0) {
-			bb_strbuf_addf(s->out, "%s %s %.3f s", any ? "," : "", bb_traffic_names[i],
+			bb_strbuf_addf(s->out, "%s %s %.3f s", any ? "," : "", bb_term_words[i],
 				       division->cost.of[i]);
 			any = true;
 		}

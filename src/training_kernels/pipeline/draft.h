@@ -1,6 +1,6 @@
 /*
  * draft.h - an order in the making: passes are placed one by one, each as early as its stage and
- * what it needs allow. So orders are searched (schedules.c) and followed.
+ * what it needs allow. So orders are searched and followed.
  */
 #ifndef BB_TRAINING_KERNELS_PIPELINE_DRAFT_H
 #define BB_TRAINING_KERNELS_PIPELINE_DRAFT_H
@@ -42,43 +42,8 @@ struct bb_draft {
 	bool failed;    /* a pass was placed that does not fit, or lacks what it needs */
 };
 
-/* LIMIT: most that a stage holds, in units of what F leaves there of a microbatch. Free DRAFT
-   whatever comes back. */
-BB_MUST bb_status bb_draft_open(struct bb_draft *draft, const struct bb_order *order,
-				int microbatches, int64_t limit, struct bb_error *error);
 void bb_draft_free(struct bb_draft *draft);
 
-/* The part of the model that is CHUNK of STAGE. */
-static inline const struct bb_part *bb_draft_part(const struct bb_draft *draft, int stage,
-						  int chunk)
-{
-	return &draft->parts[bb_order_depth(&draft->order, stage, chunk)];
-}
-
-/* Memory of STAGE. */
-static inline int64_t bb_draft_room(const struct bb_draft *draft, int stage)
-{
-	return draft->limit * draft->kept[stage];
-}
-
-/* Removes all passes. */
-void bb_draft_clear(struct bb_draft *draft);
-
-/* The time at which the next pass of KIND (F or B) and CHUNK has what it needs of another part: 0
-   where it needs nothing, below 0 where that is not known yet. */
-int64_t bb_draft_arrival(const struct bb_draft *draft, int stage, enum bb_pass_kind kind,
-			 int chunk);
-void bb_draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk);
-/* Put the W that has waited longest. */
-void bb_draft_put_w(struct bb_draft *draft, int stage);
-/* W until the stage has room for a pass of KIND and CHUNK. */
-void bb_draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk);
-/* W while they fit before the pass of KIND and CHUNK, then, if LATE, one that is too long for the
-   rest of the gap, where the stage's bubble would otherwise grow by more than SLACK. */
-void bb_draft_fill_gap(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk,
-		       bool late, int64_t slack);
-/* The W that are left. */
-void bb_draft_finish(struct bb_draft *draft);
 /* The longest time of a stage from its first pass to its last; *END = the end of the last pass. */
 int64_t bb_draft_span(const struct bb_draft *draft, int64_t *end);
 
@@ -92,8 +57,6 @@ int64_t bb_draft_span(const struct bb_draft *draft, int64_t *end);
  * makes room for the next F as soon as there is nothing else to do.
  */
 
-/* Begins list scheduling of an empty draft. A rule that is not fixed is for one chunk. */
-void bb_draft_list(struct bb_draft *draft, struct bb_list_rule rule);
 /* Opens DRAFT and begins to follow the lists of ORDER. Free DRAFT whatever comes back. */
 BB_MUST bb_status bb_draft_follow(struct bb_draft *draft, const struct bb_order *order,
 				  struct bb_error *error);

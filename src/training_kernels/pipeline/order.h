@@ -1,9 +1,8 @@
 /*
  * order.h - pipeline schedules as data: the passes of each stage, in their order.
  *
- *   schedules.c         the schedules, by rules and by searches
- *   draft.h             passes placed one by one, and the checker
- *   order.c             time and memory of a part of the model
+ *   order.c             the schedules, those by rules; time and memory of a part of the model
+ *   draft.c             passes placed one by one: the searches, and the checker
  *
  * Pure: no clock, no I/O. A model is cut into chunks x stages parts; the place of a part is its
  * depth. Each microbatch goes forward through all of them and back again. The backward pass has two
@@ -101,11 +100,14 @@ BB_MUST bb_status bb_order_make(const struct bb_pipeline_schedule *schedule,
 				const struct bb_pipeline *pipeline, struct bb_order *order,
 				struct bb_error *error);
 void bb_order_free(struct bb_order *order);
-/* The lists of TO become those of FROM, of the same sizes. */
-void bb_order_copy(struct bb_order *to, const struct bb_order *from);
-/* Returns a bound from below of the longest time of a stage, from its first pass to its last, in
-   any order of PIPELINE, which has one chunk (zb-auto). */
-int64_t bb_auto_least(const struct bb_pipeline *pipeline);
+/*
+ * Fill the lists of ORDER by a rule. Groups of GROUP microbatches go forward together and then
+ * back. GROUP 0: a stage does REACH times as many F ahead as there are stages behind it, and those
+ * of a round of all chunks but one; from then on F and B take turns. With W split from B, W begins
+ * after LATE times as many B as there are stages before; with LATE as REACH that is when the first
+ * stage begins with it, so that those that are left fill the bubble at the end.
+ */
+void bb_order_write_rule(struct bb_order *order, int reach, int late, int group);
 
 static inline const struct bb_pass *bb_order_passes(const struct bb_order *order, int stage)
 {
@@ -196,7 +198,14 @@ int bb_part_layers(const struct bb_order *order, int depth);
 /* Nanoseconds of all passes of a microbatch on STAGE. */
 int64_t bb_stage_ns(const struct bb_order *order, int stage);
 
-/* ---- the checker (draft.c) ------------------------------------------------------------------- */
+/* ---- searches, and the checker (draft.c) ----------------------------------------------------- */
+
+/* The searches of zb-v and zb-auto, as in struct bb_pipeline_schedule. */
+bb_status bb_order_search_v(struct bb_order *order, struct bb_error *error);
+bb_status bb_order_search_auto(struct bb_order *order, struct bb_error *error);
+/* Returns a bound from below of the longest time of a stage, from its first pass to its last, in
+   any order of PIPELINE, which has one chunk (zb-auto). */
+int64_t bb_auto_least(const struct bb_pipeline *pipeline);
 
 /*
  * Checks that ORDER has every pass once, none before what it needs, and that it ends. BB_EDATA,

@@ -28,7 +28,7 @@
 static const char *const costs[] = {[BB_COST_STAGE] = "stage", [BB_COST_STEP] = "step", NULL};
 
 #define BB_OPTIONS struct bb_pipeline_options
-const struct bb_option bb_pipeline_rows[] = BB_OPTION_ROWS(BB_PIPELINE_OPTIONS);
+static const struct bb_option pipeline_rows[] = BB_OPTION_ROWS(BB_PIPELINE_OPTIONS);
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
@@ -521,7 +521,7 @@ const struct bb_benchmark bb_pipeline_benchmark = {
 	.examples = {"--stages 4 --microbatches 8 --gantt",
 		     "--predict --stages 16 --microbatches 64"},
 	.own_bytes = sizeof(struct bb_pipeline_state),
-	.options = bb_pipeline_rows,
+	.options = pipeline_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE |
 		  1u << BB_FAULT_SWAP,
 	.refuses =

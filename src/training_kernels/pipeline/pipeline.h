@@ -198,7 +198,6 @@ struct bb_pipeline_state {
 	int64_t published; /* stages of a row as published; 0: none */
 };
 
-extern const struct bb_option bb_pipeline_rows[];
 extern const struct bb_benchmark bb_pipeline_benchmark;
 
 extern const struct bb_experiment bb_pipeline_experiment;
