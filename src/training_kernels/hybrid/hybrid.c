@@ -10,9 +10,7 @@
 #include "simulator/cluster/cluster.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- published runs -------------------------------------------------------------------------- */
 

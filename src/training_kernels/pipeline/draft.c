@@ -234,24 +234,6 @@ int64_t bb_draft_span(const struct bb_draft *draft, int64_t *end)
 
 /* ---- list scheduling: the next pass of a stage ----------------------------------------------- */
 
-/* The earliest begin of a pass of KIND. */
-static int64_t earliest(const struct bb_draft *draft, int stage, enum bb_pass_kind kind)
-{
-	const struct bb_stage_state *state = &draft->stages[stage];
-	int64_t arrival;
-
-	if (kind == BB_PASS_W)
-		return state->waiting > 0 ? state->time : NEVER;
-	if (kind == BB_PASS_B && state->done[BB_PASS_B][0] == state->done[BB_PASS_F][0])
-		return NEVER;
-	if (kind == BB_PASS_F && (state->done[BB_PASS_F][0] == draft->order.microbatches ||
-				  state->held + draft_part(draft, stage, 0)->change[BB_PASS_F] >
-					  draft_room(draft, stage)))
-		return NEVER;
-	arrival = draft_arrival(draft, stage, kind, 0);
-	return arrival < 0 ? NEVER : later(arrival, state->time);
-}
-
 /* A fixed rule: does the next pass of STAGE precede the pass that it builds on, on the same
    stage? */
 static bool lacks_own(const struct bb_draft *draft, int stage)
@@ -271,24 +253,35 @@ static void draft_choose(struct bb_draft *draft, int stage)
 	const enum bb_pass_kind first = draft->rule.first;
 	const enum bb_pass_kind list[] = {first, first == BB_PASS_B ? BB_PASS_F : BB_PASS_B,
 					  BB_PASS_W};
-	int64_t b;
+	const struct bb_part *part = draft_part(draft, stage, 0);
+	const int(*done)[2] = state->done;
+	int64_t b, arrival, earliest[3];
+	bool possible[3];
 
 	state->begins = NEVER;
 	if (draft->rule.fixed) {
 		if (state->written == draft->order.length || lacks_own(draft, stage))
 			return;
 		state->next = bb_order_passes(&draft->order, stage)[state->written];
-		b = arrival_of(draft, stage, &state->next);
-		if (b >= 0)
-			state->begins = later(b, state->time);
+		arrival = arrival_of(draft, stage, &state->next);
+		if (arrival >= 0)
+			state->begins = later(arrival, state->time);
 		return;
 	}
-	b = earliest(draft, stage, BB_PASS_B);
+	possible[BB_PASS_F] = done[BB_PASS_F][0] < draft->order.microbatches &&
+			      state->held + part->change[BB_PASS_F] <= draft_room(draft, stage);
+	possible[BB_PASS_B] = done[BB_PASS_B][0] < done[BB_PASS_F][0];
+	possible[BB_PASS_W] = state->waiting > 0;
+	for (int kind = BB_PASS_F; kind <= BB_PASS_W; kind++) {
+		arrival = possible[kind] ? draft_arrival(draft, stage, kind, 0) : -1;
+		earliest[kind] = arrival < 0 ? NEVER : later(arrival, state->time);
+	}
+	b = earliest[BB_PASS_B];
 	for (int i = 0; i < 3; i++) {
-		const int64_t at = earliest(draft, stage, list[i]);
+		const int64_t at = earliest[list[i]];
 
 		if (draft->rule.patient && list[i] != BB_PASS_B && at < b && b < NEVER &&
-		    at + draft_part(draft, stage, 0)->cost[list[i]] > b)
+		    at + part->cost[list[i]] > b)
 			continue;
 		if (at < state->begins) {
 			state->begins = at;

@@ -5,7 +5,6 @@
 #include "training_kernels/pipeline/pipeline.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define HOP_PASS_NS 1000000 /* long enough to sleep, as measured passes are */
 #define HOP_SAMPLES 15
