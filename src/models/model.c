@@ -1,7 +1,7 @@
 /*
  * model.c - what follows from the tensors and works of a model.
  */
-#include "models/attention.h"
+#include "models/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * are fast. Oracles: BLOOM's published run, DeepSpeed's 32 GPUs, GPT-3's tensor parallelism.
  */
 #include "hybrid_steps.h"
-#include "models/attention.h"
+#include "models/model.h"
 #include "training_kernels/hybrid/plan.h"
 
 #include <math.h>

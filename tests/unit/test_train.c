@@ -3,7 +3,7 @@
  * get, held against what DistributedSampler is said to do.
  */
 #include "training_kernels/data_parallel/sampler.h"
-#include "training_kernels/data_parallel/train.h"
+#include "training_kernels/data_parallel/data_parallel.h"
 
 #include <math.h>
 #include <setjmp.h>

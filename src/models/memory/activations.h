@@ -25,7 +25,7 @@
 #ifndef BB_MODELS_MEMORY_ACTIVATIONS_H
 #define BB_MODELS_MEMORY_ACTIVATIONS_H
 
-#include "models/attention.h"
+#include "models/model.h"
 
 enum bb_recompute { BB_RECOMPUTE_NONE, BB_RECOMPUTE_SELECTIVE, BB_RECOMPUTE_FULL };
 extern const char *const bb_recompute_words[];

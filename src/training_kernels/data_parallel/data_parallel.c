@@ -8,7 +8,6 @@
 #include "harness/measure/algorithms.h"
 #include "harness/run/options.h"
 #include "training_kernels/data_parallel/sampler.h"
-#include "training_kernels/data_parallel/train.h"
 
 #include <math.h>
 #include <stdio.h>

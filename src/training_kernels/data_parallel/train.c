@@ -2,7 +2,6 @@
  * train.c - a small model, trained by a strategy; at the end each rank compares its result with
  * that of one rank with all samples.
  */
-#include "training_kernels/data_parallel/train.h"
 
 #include "core/random.h"
 #include "training_kernels/data_parallel/data_parallel.h"

@@ -28,7 +28,7 @@
 #include "core/clock.h"
 #include "core/recommend.h"
 #include "harness/measure/engine.h"
-#include "models/attention.h"
+#include "models/model.h"
 #include "models/memory/capacity.h"
 #include "models/memory/fits.h"
 #include "programs/tape.h"

@@ -10,7 +10,7 @@
 #ifndef BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 #define BB_TRAINING_KERNELS_TENSOR_TENSOR_H
 
-#include "models/attention.h"
+#include "models/model.h"
 #include "training_kernels/kernel/kernel.h"
 #include "training_kernels/tensor/part.h"
 

@@ -119,54 +119,47 @@ BB_RECORD_KIND(bb_record_zero_moment, BB_ZERO_MOMENT_FIELDS, "zero_moment",
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* The maximum that a rank allocates under STAGE, without buffers of collectives and offloaded
-   states. */
-static uint64_t zero_need(const struct bb_zero *zero, int stage)
-{
-	const uint64_t n = stage == 0 ? 1 : (uint64_t)zero->nranks;
-	const uint64_t units = stage < 2 ? 0 : stage == 2 ? 2 : 4; /* being reduced, and gathered */
-	uint64_t whole = 0, largest = 0;
-	struct bb_states states;
-
-	for (size_t u = 0; u < zero->units.n; u++) {
-		const uint64_t padded = n * bb_partition(zero->units.list[u].elements, n);
-
-		whole += padded;
-		largest = padded > largest ? padded : largest;
-	}
-	states = bb_states_of_rank(&zero->recipe, whole, 0, stage, n);
-	return states.parameters + states.gradients +
-	       (zero->options.offload ? 0 : states.optimizer) +
-	       units * largest * zero->recipe.precision->parameter;
-}
-
 /* Skip stages that do not fit into memory. BB_EUNSUPPORTED if none fits. */
 static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 {
 	const struct bb_backend *backend = run->options.backend;
+	const int nlocal = run->world.nlocal, first = __builtin_ctz(zero->options.stages);
 	/* Nearly all of a GPU for a rank alone. */
 	const uint64_t room =
 		zero->alone && backend->gpu
 			? (uint64_t)(ALONE_SHARE * (double)backend->memory_available(run->context))
 			: run->memory;
 	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
-	int first = -1;
 	bool any = false;
 
-	for (int stage = 0; stage < BB_ZERO_STAGES; stage++) {
-		const uint64_t bytes = zero_need(zero, stage) * (uint64_t)run->world.nlocal;
+	for (int stage = first; stage < BB_ZERO_STAGES; stage++) {
+		const uint64_t n = stage == 0 ? 1 : (uint64_t)zero->nranks;
+		/* Layers that are being reduced, and gathered. */
+		const uint64_t layers = stage < 2 ? 0 : stage == 2 ? 2 : 4;
+		uint64_t whole = 0, largest = 0, bytes;
+		struct bb_states states;
 
 		if (!(zero->options.stages >> stage & 1))
 			continue;
-		if (bytes > room) {
+		for (size_t u = 0; u < zero->units.n; u++) {
+			const uint64_t padded = n * bb_partition(zero->units.list[u].elements, n);
+
+			whole += padded;
+			largest = padded > largest ? padded : largest;
+		}
+		/* The most that a rank allocates, without buffers of collectives. */
+		states = bb_states_of_rank(&zero->recipe, whole, 0, stage, n);
+		bytes = states.parameters + states.gradients +
+			(zero->options.offload ? 0 : states.optimizer) +
+			layers * largest * zero->recipe.precision->parameter;
+		bytes *= (uint64_t)nlocal;
+		any |= bytes <= room;
+		if (bytes > room)
 			snprintf(zero->skips[stage], sizeof(zero->skips[stage]),
 				 "needs %s on %d rank%s, but only %s are available; give a smaller "
 				 "--model",
-				 bb_format_bytes(need, bytes), run->world.nlocal,
-				 bb_plural(run->world.nlocal), bb_format_bytes(have, room));
-			first = first < 0 ? stage : first;
-		}
-		any |= !*zero->skips[stage];
+				 bb_format_bytes(need, bytes), nlocal, bb_plural(nlocal),
+				 bb_format_bytes(have, room));
 	}
 	return any ? BB_OK
 		   : bb_fail(&run->error, BB_EUNSUPPORTED, "stage %d %s", first,

@@ -12,7 +12,7 @@
 #define BB_TRAINING_KERNELS_ZERO_ZERO_H
 
 #include "training_kernels/kernel/kernel.h"
-#include "models/attention.h"
+#include "models/model.h"
 #include "models/memory/states.h"
 #include "training_kernels/zero/data.h"
 #include "training_kernels/zero/ledger.h"
