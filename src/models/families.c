@@ -68,37 +68,6 @@ static void set_default(int64_t *value, int64_t otherwise)
 		*value = otherwise;
 }
 
-/* Set the family's defaults, those that the text must give only for a config.json. Check that all
-   hyperparameters which the family needs are given; set those that it lacks to 0. */
-static bb_status check_given(struct request *r, const struct bb_family *family)
-{
-	struct bb_hyper defaults = family->defaults;
-	struct bb_strbuf form = {0};
-
-	for (int i = 0; i < BB_NHYPERS; i++) {
-		const struct bb_hyper_row *row = &bb_hyper_rows[i];
-		const int64_t otherwise = *bb_hyper_at(&defaults, i);
-		int64_t *value = bb_hyper_at(&r->model->hyper, i);
-
-		if (otherwise != 0 && (r->from_file || family->uses[i] != BB_HYPER_NEEDED))
-			set_default(value, otherwise);
-		if (family->uses[i] == BB_HYPER_NONE)
-			*value = 0;
-		if (*value != BB_NOT_GIVEN || family->uses[i] != BB_HYPER_NEEDED)
-			continue;
-		if (r->from_file)
-			return bb_fail(r->error, BB_EUSAGE,
-				       "--model %s: %s is missing; %s needs it", r->model->name,
-				       row->keys[0], family->name);
-		add_needed(&form, family);
-		bb_fail(r->error, BB_EUSAGE, "--model %s: %s is missing; give %s", r->model->name,
-			row->name, bb_strbuf_text(&form));
-		bb_strbuf_free(&form);
-		return BB_EUSAGE;
-	}
-	return BB_OK;
-}
-
 /* Set the hyperparameters that follow from others. */
 static bb_status derive_hyper(struct request *r, const struct bb_family *family)
 {
@@ -146,11 +115,31 @@ static bb_status derive_hyper(struct request *r, const struct bb_family *family)
 
 static bb_status complete_hyper(struct request *r, const struct bb_family *family, int64_t seq)
 {
-	struct bb_hyper *h = &r->model->hyper;
-	bb_status status = check_given(r, family);
+	struct bb_hyper *h = &r->model->hyper, defaults = family->defaults;
+	struct bb_strbuf form = {0};
+	bb_status status = BB_OK;
 
-	if (status != BB_OK)
+	for (int i = 0; i < BB_NHYPERS; i++) {
+		const bool needed = family->uses[i] == BB_HYPER_NEEDED;
+		int64_t *value = bb_hyper_at(h, i);
+
+		/* The text must give what is needed, a config.json may leave it to a default. */
+		if (*bb_hyper_at(&defaults, i) != 0 && (r->from_file || !needed))
+			set_default(value, *bb_hyper_at(&defaults, i));
+		if (family->uses[i] == BB_HYPER_NONE)
+			*value = 0;
+		if (*value != BB_NOT_GIVEN || !needed)
+			continue;
+		if (r->from_file)
+			return bb_fail(r->error, BB_EUSAGE,
+				       "--model %s: %s is missing; %s needs it", r->model->name,
+				       bb_hyper_rows[i].keys[0], family->name);
+		add_needed(&form, family);
+		status = bb_fail(r->error, BB_EUSAGE, "--model %s: %s is missing; give %s",
+				 r->model->name, bb_hyper_rows[i].name, bb_strbuf_text(&form));
+		bb_strbuf_free(&form);
 		return status;
+	}
 	if (seq > 0 && (h->heads == 0 || h->image > 0))
 		return bb_fail(r->error, BB_EUSAGE, "--seq %lld: %s has no sequence; leave it out",
 			       (long long)seq, r->model->name);

@@ -127,29 +127,6 @@ struct bb_training_buffers bb_ds_config_buffers(const struct bb_ds_config *c,
 	return b;
 }
 
-static void read_zero(struct reader *r, struct bb_ds_config *c)
-{
-	struct bb_training_buffers *const b = &c->buffers;
-	bool optimizer;
-
-	c->zero = (int)read_setting(r, ZERO ".stage", 0, BB_ZERO_STAGES - 1, NOT_GIVEN);
-	if (!json_is_object(json_object_get(r->root, ZERO))) {
-		c->zero = 0;
-		return;
-	}
-	optimizer = read_offload(r, ZERO ".offload_optimizer.device");
-	c->offload = read_offload(r, ZERO ".offload_param.device") ? BB_OFFLOAD_PARAMETERS
-		     : optimizer                                   ? BB_OFFLOAD_OPTIMIZER
-								   : BB_OFFLOAD_NONE;
-	b->overlap = read_switch(r, ZERO ".overlap_comm");
-	b->reduce = read_elements(r, ZERO ".reduce_bucket_size", 500000000);
-	c->auto_reduce = r->is_auto;
-	b->gather = read_elements(r, ZERO ".allgather_bucket_size", 500000000);
-	b->prefetch = read_elements(r, ZERO ".stage3_prefetch_bucket_size", 50000000);
-	c->auto_prefetch = r->is_auto;
-	b->live = read_elements(r, ZERO ".stage3_max_live_parameters", 1000000000);
-}
-
 bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_error *error)
 {
 	const struct bb_file_request request = {
@@ -159,7 +136,8 @@ bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_
 		const char *name;
 		enum bb_optimizer_index index;
 	} names[] = {{"adamw", BB_ADAMW}, {"adam", BB_ADAMW}, {"lamb", BB_ADAMW}, {"sgd", BB_SGD}};
-	bool fp16, bf16, automatic;
+	struct bb_training_buffers *const b = &c->buffers;
+	bool optimizer, fp16, bf16, automatic;
 	const json_t *type;
 	struct reader r = {.path = path, .error = error};
 
@@ -168,7 +146,22 @@ bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_
 				   .precision = NOT_GIVEN,
 				   .optimizer = NOT_GIVEN};
 	BB_TRY(r.status, bb_json_file_open(&request, "ds_config.json", &r.root, error), out);
-	read_zero(&r, c);
+	c->zero = (int)read_setting(&r, ZERO ".stage", 0, BB_ZERO_STAGES - 1, NOT_GIVEN);
+	if (json_is_object(json_object_get(r.root, ZERO))) {
+		optimizer = read_offload(&r, ZERO ".offload_optimizer.device");
+		c->offload = read_offload(&r, ZERO ".offload_param.device") ? BB_OFFLOAD_PARAMETERS
+			     : optimizer                                    ? BB_OFFLOAD_OPTIMIZER
+									    : BB_OFFLOAD_NONE;
+		b->overlap = read_switch(&r, ZERO ".overlap_comm");
+		b->reduce = read_elements(&r, ZERO ".reduce_bucket_size", 500000000);
+		c->auto_reduce = r.is_auto;
+		b->gather = read_elements(&r, ZERO ".allgather_bucket_size", 500000000);
+		b->prefetch = read_elements(&r, ZERO ".stage3_prefetch_bucket_size", 50000000);
+		c->auto_prefetch = r.is_auto;
+		b->live = read_elements(&r, ZERO ".stage3_max_live_parameters", 1000000000);
+	} else {
+		c->zero = 0;
+	}
 	fp16 = read_switch(&r, "fp16.enabled");
 	automatic = r.is_auto;
 	bf16 = read_switch(&r, "bf16.enabled");

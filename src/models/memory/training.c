@@ -127,9 +127,9 @@ static uint64_t blocks(const struct bb_training *t)
 	return t->layout->pieces - 2;
 }
 
-/* Whether the ranks can divide the model. */
-static bb_status check_division(const struct bb_training *t, struct bb_error *error)
+bb_status bb_training_check(const struct bb_training *t, struct bb_error *error)
 {
+	const struct bb_optimizer *optimizer = t->recipe.optimizer;
 	const uint64_t experts = t->model ? (uint64_t)t->model->hyper.experts : 0;
 	const uint64_t heads = t->model ? (uint64_t)t->model->hyper.heads : 0;
 	const uint64_t layers = blocks(t);
@@ -170,16 +170,6 @@ static bb_status check_division(const struct bb_training *t, struct bb_error *er
 			       "--sequence-parallel: the %lld tokens of a sequence cannot be "
 			       "divided among --tp %llu ranks; give another --seq",
 			       (long long)t->model->hyper.seq, (unsigned long long)t->tp);
-	return BB_OK;
-}
-
-bb_status bb_training_check(const struct bb_training *t, struct bb_error *error)
-{
-	const struct bb_optimizer *optimizer = t->recipe.optimizer;
-	const bb_status st = check_division(t, error);
-
-	if (st != BB_OK)
-		return st;
 	if (optimizer->factored && !t->model)
 		return bb_fail(error, BB_EUSAGE,
 			       "--optimizer %s: needs rows and columns of tensors; give --model "
@@ -312,32 +302,6 @@ static struct bb_layer layer_of(const struct bb_training *t, bool has_experts)
 	return layer;
 }
 
-static void add_activations(const struct bb_training *t, struct bb_need *need)
-{
-	const struct bb_layer kinds[] = {layer_of(t, false), layer_of(t, true)};
-	const uint64_t sparse = layers_kept(t, need, need->sparse);
-	const uint64_t each[] = {layers_kept(t, need, need->layers) - sparse, sparse};
-	const uint64_t micro_batches = bb_partition(need->chunks, t->chunks);
-	uint64_t *kept = &need->bytes[BB_NEED_ACTIVATIONS];
-	uint64_t *again = &need->bytes[BB_NEED_RECOMPUTED], *ends = &need->bytes[BB_NEED_ENDS];
-
-	for (int i = 0; i < 2; i++) {
-		const uint64_t recomputed = bb_layer_recomputed(&kinds[i], t->recompute);
-
-		*kept = bb_bytes_add(
-			*kept, bb_bytes_times(bb_layer_kept(&kinds[i], t->recompute), each[i]));
-		if (each[i] > 0 && recomputed > *again)
-			*again = recomputed;
-	}
-	if (need->stage == 0)
-		*ends = bb_bytes_times(bb_embedding_kept(&kinds[0]), micro_batches);
-	if (need->stage == t->pp - 1 && t->model->logits)
-		*ends = bb_bytes_add(
-			*ends,
-			bb_bytes_times(bb_head_kept(&kinds[0], (uint64_t)t->model->hyper.vocab),
-				       t->schedule == BB_GPIPE ? micro_batches : 1));
-}
-
 /* ---- all --------------------------------------------------------------------------------- */
 
 struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, uint64_t chunks)
@@ -350,6 +314,10 @@ struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, 
 	/* Elements of the stage, of all its tensor-parallel ranks together. */
 	struct bb_piece piece = bb_layout_pieces(t->layout, begin, end);
 	struct bb_need need = {.stage = stage, .chunks = chunks};
+	uint64_t *const kept = &need.bytes[BB_NEED_ACTIVATIONS];
+	uint64_t *const again = &need.bytes[BB_NEED_RECOMPUTED];
+	uint64_t *const ends = &need.bytes[BB_NEED_ENDS];
+	const bool known = bb_training_has_activations(t);
 
 	if (!t->model) /* a number of parameters divides evenly */
 		piece = (struct bb_piece){
@@ -357,8 +325,30 @@ struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, 
 	else if (last && t->pp > 1)
 		piece.matrices += t->layout->embedding;
 	bb_training_states(t, &piece, &need);
-	if (bb_training_has_activations(t))
-		add_activations(t, &need);
+	/* Layers without experts, and those with them. */
+	for (int i = 0; i < 2 && known; i++) {
+		const struct bb_layer layer = layer_of(t, i == 1);
+		const uint64_t recomputed = bb_layer_recomputed(&layer, t->recompute);
+		const uint64_t sparse = layers_kept(t, &need, need.sparse);
+		const uint64_t each = i == 1 ? sparse : layers_kept(t, &need, need.layers) - sparse;
+
+		*kept = bb_bytes_add(*kept,
+				     bb_bytes_times(bb_layer_kept(&layer, t->recompute), each));
+		if (each > 0 && recomputed > *again)
+			*again = recomputed;
+	}
+	if (known) {
+		const struct bb_layer layer = layer_of(t, false);
+		const uint64_t micro_batches = bb_partition(chunks, t->chunks);
+
+		if (stage == 0)
+			*ends = bb_bytes_times(bb_embedding_kept(&layer), micro_batches);
+		if (last && t->model->logits)
+			*ends = bb_bytes_add(
+				*ends, bb_bytes_times(bb_head_kept(&layer,
+								   (uint64_t)t->model->hyper.vocab),
+						      t->schedule == BB_GPIPE ? micro_batches : 1));
+	}
 	for (int i = 0; i < BB_CATEGORIES; i++)
 		need.total = bb_bytes_add(need.total, need.bytes[i]);
 	return need;
