@@ -30,38 +30,6 @@ struct measurement {
 	size_t n, passes;
 };
 
-/* Run passes of all variants in turn, and compare their results with those of the warm-up, which
-   kept all activations. */
-static bb_status measure_variants(struct measurement *m)
-{
-	struct bb_chain_cost warm_up;
-	bb_status st;
-
-	BB_TRY(st, bb_chain_run(&m->chain, BB_CHECKPOINT_NEVER, &m->all, &warm_up, m->job->error),
-	       out);
-	for (size_t pass = 0; pass < m->passes; pass++)
-		for (size_t i = 0; i < m->n; i++) {
-			struct variant *v = &m->variants[i];
-
-			BB_TRY(st,
-			       bb_chain_run(&m->chain, v->every, &m->now, &v->cost, m->job->error),
-			       out);
-			v->forward[pass] = v->cost.forward_s;
-			v->backward[pass] = v->cost.backward_s;
-			v->repeated[pass] = v->cost.repeated_s;
-			v->same &= bb_chain_same(&m->all, &m->now);
-		}
-	for (size_t i = 0; i < m->n; i++) {
-		struct variant *v = &m->variants[i];
-
-		v->cost.forward_s = bb_stats_median(v->forward, m->passes);
-		v->cost.backward_s = bb_stats_median(v->backward, m->passes);
-		v->cost.repeated_s = bb_stats_median(v->repeated, m->passes);
-	}
-out:
-	return st;
-}
-
 /* Add all rows. BB_EDATA if the results or the peak of a variant are wrong. */
 static bb_status add_results(struct measurement *m)
 {
@@ -130,6 +98,7 @@ bb_status bb_calculate_checkpoint(struct job *job)
 	const struct options *o = job->o;
 	const uint64_t layers = (uint64_t)o->layers, width = (uint64_t)o->width;
 	struct measurement m = {.job = job, .passes = (size_t)o->repeat};
+	struct bb_chain_cost warm_up;
 	bb_status st = BB_OK;
 
 	/* Weights, two sets of gradients and all activations. */
@@ -154,7 +123,23 @@ bb_status bb_calculate_checkpoint(struct job *job)
 	BB_TRY(st, bb_chain_make(&m.chain, layers, (size_t)o->rows, width, job->error), out);
 	BB_TRY(st, bb_chain_result_make(&m.all, &m.chain, job->error), out);
 	BB_TRY(st, bb_chain_result_make(&m.now, &m.chain, job->error), out);
-	BB_TRY(st, measure_variants(&m), out);
+	/* Passes of all variants in turn; their results are compared with those of the warm-up,
+	   which keeps all activations. */
+	BB_TRY(st, bb_chain_run(&m.chain, BB_CHECKPOINT_NEVER, &m.all, &warm_up, job->error), out);
+	for (size_t pass = 0; pass < m.passes; pass++)
+		for (struct variant *v = m.variants; v < m.variants + m.n; v++) {
+			BB_TRY(st, bb_chain_run(&m.chain, v->every, &m.now, &v->cost, job->error),
+			       out);
+			v->forward[pass] = v->cost.forward_s;
+			v->backward[pass] = v->cost.backward_s;
+			v->repeated[pass] = v->cost.repeated_s;
+			v->same &= bb_chain_same(&m.all, &m.now);
+		}
+	for (struct variant *v = m.variants; v < m.variants + m.n; v++) {
+		v->cost.forward_s = bb_stats_median(v->forward, m.passes);
+		v->cost.backward_s = bb_stats_median(v->backward, m.passes);
+		v->cost.repeated_s = bb_stats_median(v->repeated, m.passes);
+	}
 	st = add_results(&m);
 out:
 	for (size_t i = 0; i < m.n; i++)

@@ -64,44 +64,6 @@ static bb_status merge_file(const struct job *job, struct options *o,
 	return st;
 }
 
-static void describe_run(struct job *job, const struct bb_training *t)
-{
-	struct bb_json *j = &job->json;
-
-	bb_strbuf_addf(&job->text,
-		       "# ranks: %llu = dp %llu x tp %llu%s x pp %llu (%s; microbatches per step: "
-		       "%llu, sequences per microbatch: %llu)\n",
-		       (unsigned long long)(t->dp * t->tp * t->pp), (unsigned long long)t->dp,
-		       (unsigned long long)t->tp, t->sequence_parallel ? " sequence-parallel" : "",
-		       (unsigned long long)t->pp, bb_pipeline_words[t->schedule],
-		       (unsigned long long)t->micro_batches, (unsigned long long)t->micro_batch);
-	bb_strbuf_addf(&job->text,
-		       "# ZeRO stage %d, offload %s, recomputation %s, %s; %g%% of the parameters "
-		       "are trained\n",
-		       t->zero, bb_offload_words[t->offload], bb_recompute_words[t->recompute],
-		       bb_attention_name(t->eager ? BB_ATTENTION_EAGER : BB_ATTENTION_FLASH),
-		       100 * t->trainable);
-	bb_job_add_recipe(job, &t->recipe);
-	if (!bb_training_has_activations(t))
-		bb_strbuf_add(
-			&job->text,
-			"# activations are known only for transformers: these are states only\n");
-	bb_json_add_uint(j, "dp", t->dp);
-	bb_json_add_uint(j, "tp", t->tp);
-	bb_json_add_uint(j, "pp", t->pp);
-	bb_json_add_uint(j, "ep", t->ep);
-	bb_json_add_int(j, "zero", t->zero);
-	bb_json_add_uint(j, "chunks", t->chunks);
-	bb_json_add_uint(j, "micro_batch", t->micro_batch);
-	bb_json_add_uint(j, "micro_batches", t->micro_batches);
-	bb_json_add_string(j, "offload", bb_offload_words[t->offload]);
-	bb_json_add_string(j, "schedule", bb_pipeline_words[t->schedule]);
-	bb_json_add_string(j, "recompute", bb_recompute_words[t->recompute]);
-	bb_json_add_double(j, "trainable", t->trainable);
-	bb_json_add_bool(j, "sequence_parallel", t->sequence_parallel);
-	bb_json_add_bool(j, "flash_attention", !t->eager);
-}
-
 static void add_category(struct job *job, const char *name, uint64_t bytes, uint64_t total,
 			 const char *note)
 {
@@ -319,6 +281,7 @@ bb_status bb_calculate_train(struct job *job)
 	struct options o = *job->o;
 	struct bb_training_buffers buffers = {0};
 	struct bb_training t;
+	struct bb_json *j = &job->json;
 	struct bb_need need;
 	bb_status st;
 
@@ -351,7 +314,38 @@ bb_status bb_calculate_train(struct job *job)
 		t.micro_batches = 4 * t.pp;
 	BB_TRY(st, bb_training_check(&t, job->error), out);
 	need = bb_training_most(&t);
-	describe_run(job, &t);
+	bb_strbuf_addf(&job->text,
+		       "# ranks: %llu = dp %llu x tp %llu%s x pp %llu (%s; microbatches per step: "
+		       "%llu, sequences per microbatch: %llu)\n",
+		       (unsigned long long)(t.dp * t.tp * t.pp), (unsigned long long)t.dp,
+		       (unsigned long long)t.tp, t.sequence_parallel ? " sequence-parallel" : "",
+		       (unsigned long long)t.pp, bb_pipeline_words[t.schedule],
+		       (unsigned long long)t.micro_batches, (unsigned long long)t.micro_batch);
+	bb_strbuf_addf(&job->text,
+		       "# ZeRO stage %d, offload %s, recomputation %s, %s; %g%% of the parameters "
+		       "are trained\n",
+		       t.zero, bb_offload_words[t.offload], bb_recompute_words[t.recompute],
+		       bb_attention_name(t.eager ? BB_ATTENTION_EAGER : BB_ATTENTION_FLASH),
+		       100 * t.trainable);
+	bb_job_add_recipe(job, &t.recipe);
+	if (!bb_training_has_activations(&t))
+		bb_strbuf_add(
+			&job->text,
+			"# activations are known only for transformers: these are states only\n");
+	bb_json_add_uint(j, "dp", t.dp);
+	bb_json_add_uint(j, "tp", t.tp);
+	bb_json_add_uint(j, "pp", t.pp);
+	bb_json_add_uint(j, "ep", t.ep);
+	bb_json_add_int(j, "zero", t.zero);
+	bb_json_add_uint(j, "chunks", t.chunks);
+	bb_json_add_uint(j, "micro_batch", t.micro_batch);
+	bb_json_add_uint(j, "micro_batches", t.micro_batches);
+	bb_json_add_string(j, "offload", bb_offload_words[t.offload]);
+	bb_json_add_string(j, "schedule", bb_pipeline_words[t.schedule]);
+	bb_json_add_string(j, "recompute", bb_recompute_words[t.recompute]);
+	bb_json_add_double(j, "trainable", t.trainable);
+	bb_json_add_bool(j, "sequence_parallel", t.sequence_parallel);
+	bb_json_add_bool(j, "flash_attention", !t.eager);
 	add_need(job, &t, &need);
 	bb_strbuf_add(&job->text, "# not counted: CUDA, buffers of libraries, fragmentation\n");
 out:

@@ -143,37 +143,6 @@ static const struct {
 	{3, false, false, true}, {3, false, false, false},
 };
 
-static void add_estimate(struct job *job, const struct bb_deepspeed_input *in, size_t i)
-{
-	const bool three = configurations[i].stage == 3;
-	const char *offload = configurations[i].parameters ? "parameters"
-			      : configurations[i].offload  ? "optimizer"
-							   : "none";
-	const struct bb_deepspeed_estimate e =
-		three ? bb_deepspeed_zero3(in, configurations[i].offload,
-					   configurations[i].parameters,
-					   configurations[i].zero_init)
-		      : bb_deepspeed_zero2(in, configurations[i].offload);
-
-	bb_table_cellf(&job->table, "%d\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f", configurations[i].stage,
-		       offload,
-		       !three                        ? "-"
-		       : configurations[i].zero_init ? "yes"
-						     : "no",
-		       GiB(e.host), GiB(e.gpu), GB(e.host), GB(e.gpu));
-	bb_json_object(&job->json);
-	bb_json_add_int(&job->json, "zero", configurations[i].stage);
-	bb_json_add_string(&job->json, "offload", offload);
-	bb_json_key(&job->json, "zero_init");
-	if (three)
-		bb_json_bool(&job->json, configurations[i].zero_init);
-	else
-		bb_json_null(&job->json);
-	bb_json_add_uint(&job->json, "host_bytes", e.host);
-	bb_json_add_uint(&job->json, "gpu_bytes", e.gpu);
-	bb_json_end(&job->json);
-}
-
 bb_status bb_calculate_deepspeed(struct job *job)
 {
 	static const struct bb_table_head heads[] = {
@@ -184,6 +153,7 @@ bb_status bb_calculate_deepspeed(struct job *job)
 	struct bb_module largest = {.parameters = 0};
 	const struct options *o = job->o;
 	struct bb_deepspeed_input in;
+	struct bb_json *j = &job->json;
 	bb_status st;
 
 	BB_TRY(st, bb_job_open_model(job), out);
@@ -212,16 +182,41 @@ bb_status bb_calculate_deepspeed(struct job *job)
 		       o->largest_layer_given ? "" : largest.name, (unsigned long long)in.nodes,
 		       (unsigned long long)in.gpus_per_node);
 	bb_table_columns(&job->table, heads, 3);
-	bb_json_add_uint(&job->json, "largest_layer", in.largest_layer);
-	bb_json_add_uint(&job->json, "nodes", in.nodes);
-	bb_json_add_uint(&job->json, "gpus_per_node", in.gpus_per_node);
-	bb_json_add_array(&job->json, "estimates");
-	for (size_t i = 0; i < sizeof(configurations) / sizeof(configurations[0]); i++)
-		add_estimate(job, &in, i);
-	bb_json_end(&job->json);
+	bb_json_add_uint(j, "largest_layer", in.largest_layer);
+	bb_json_add_uint(j, "nodes", in.nodes);
+	bb_json_add_uint(j, "gpus_per_node", in.gpus_per_node);
+	bb_json_add_array(j, "estimates");
+	for (size_t i = 0; i < sizeof(configurations) / sizeof(configurations[0]); i++) {
+		const bool three = configurations[i].stage == 3, init = configurations[i].zero_init;
+		const char *offload = configurations[i].parameters ? "parameters"
+				      : configurations[i].offload  ? "optimizer"
+								   : "none";
+		const struct bb_deepspeed_estimate e =
+			three ? bb_deepspeed_zero3(&in, configurations[i].offload,
+						   configurations[i].parameters, init)
+			      : bb_deepspeed_zero2(&in, configurations[i].offload);
+
+		bb_table_cellf(&job->table, "%d\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f",
+			       configurations[i].stage, offload,
+			       !three ? "-"
+			       : init ? "yes"
+				      : "no",
+			       GiB(e.host), GiB(e.gpu), GB(e.host), GB(e.gpu));
+		bb_json_object(j);
+		bb_json_add_int(j, "zero", configurations[i].stage);
+		bb_json_add_string(j, "offload", offload);
+		bb_json_key(j, "zero_init");
+		if (three)
+			bb_json_bool(j, init);
+		else
+			bb_json_null(j);
+		bb_json_add_uint(j, "host_bytes", e.host);
+		bb_json_add_uint(j, "gpu_bytes", e.gpu);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
 	bb_job_end_table(job);
-	bb_json_add_uint(&job->json, "documented_zero2_gpu_bytes",
-			 bb_deepspeed_zero2_documented(&in));
+	bb_json_add_uint(j, "documented_zero2_gpu_bytes", bb_deepspeed_zero2_documented(&in));
 	bb_strbuf_addf(&job->text,
 		       "# stage 2 without offload: DeepSpeed's documentation says %.2f GiB per "
 		       "GPU, 4 P + 16 P / GPUs; its code computes 2 P + 18 P / GPUs, as above\n",
