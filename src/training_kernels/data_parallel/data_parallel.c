@@ -272,49 +272,6 @@ static bool sends_as_schedule(const struct bb_dp_variant *v)
 	return bb_algorithm_find(&bb_all_reduce, own) != NULL;
 }
 
-static void row_time(struct bb_dp_record *r, const struct bb_dp_variant *v)
-{
-	const struct bb_dp *dp = dp_sweep_of(v)->dp;
-	const struct bb_link_model *links = &dp_sweep_of(v)->links;
-	const struct bb_trial *trial = bb_variant_trial(&v->variant);
-	const double batches_us = 1e6 * v->setting.compute_s * (double)v->setting.batches;
-	struct bb_error cause = {.text = ""};
-	double all = 0, sum = 0, end;
-
-	BB_FIT_SET(r, &dp->replica.fit);
-	r->batch_us = 1e6 * v->setting.compute_s;
-	BB_TIMES_SET(r, step_us, trial, r->program_steps);
-	r->p95_us = 1e6 / (double)r->program_steps * trial->stats.p95;
-	r->exposed_us = r->step_us - batches_us;
-	r->updates_per_s =
-		1e6 / r->step_us * (v->setting.strategy->synchronous ? 1 : (double)r->workers);
-	r->speedup = (double)r->workers * batches_us / r->step_us;
-	r->efficiency = r->speedup / (double)r->nranks;
-	if (links->port && r->wire_bytes != BB_ABSENT)
-		r->port_busy = (double)r->wire_bytes / links->rate / (1e-6 * r->step_us);
-	if (links->rate > 0)
-		r->formula = dp_formula(dp_sweep_of(v), v->setting.strategy);
-	/* The step over the links alone, whatever the backend. */
-	if (links->rate > 0 &&
-	    bb_timeline_program(links, &v->variant.taped.program, NULL, &end, &cause) == BB_OK) {
-		r->predicted_us = 1e6 * end / (double)r->program_steps;
-		r->error_percent = 100 * (r->predicted_us - r->step_us) / r->step_us;
-		/* Without the rest of rounding, which has a sign. */
-		if (fabs(r->error_percent) < 1e-9)
-			r->error_percent = 0;
-	}
-	for (int age = 0; age < BB_STALENESS_MOST; age++) {
-		all += v->staleness[age];
-		sum += v->staleness[age] * age;
-		if (v->staleness[age] > 0)
-			r->staleness_most = age;
-	}
-	if (all > 0) {
-		r->staleness_mean = sum / all;
-		r->staleness = (struct bb_numbers){v->staleness, (size_t)r->staleness_most + 1};
-	}
-}
-
 static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 {
 	const struct dp_sweep *sweep = (const struct dp_sweep *)k;
@@ -323,8 +280,13 @@ static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 	const struct bb_strategy_setting *s = &v->setting;
 	const struct bb_strategy *strategy = s->strategy;
 	const struct bb_strategy_memory memory = bb_strategy_memory(s);
+	const struct bb_link_model *links = &sweep->links;
+	const struct bb_trial *trial = bb_variant_trial(&v->variant);
+	const double batches_us = 1e6 * s->compute_s * (double)s->batches;
 	const bool trains = dp->options.train_given;
 	struct bb_dp_record *r = record;
+	struct bb_error cause = {.text = ""};
+	double all = 0, sum = 0, end;
 
 	r->strategy = strategy->name;
 	if (strategy->servers) {
@@ -355,10 +317,40 @@ static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 		r->samples = dp->options.samples;
 		r->loss = v->loss;
 		r->apart = v->apart;
-		r->wrong = bb_variant_trial(&v->variant)->wrong;
+		r->wrong = trial->wrong;
 		r->end_unix_s = bb_clock_unix();
-	} else {
-		row_time(r, v);
+		return;
+	}
+	BB_FIT_SET(r, &dp->replica.fit);
+	r->batch_us = 1e6 * s->compute_s;
+	BB_TIMES_SET(r, step_us, trial, r->program_steps);
+	r->p95_us = 1e6 / (double)r->program_steps * trial->stats.p95;
+	r->exposed_us = r->step_us - batches_us;
+	r->updates_per_s = 1e6 / r->step_us * (strategy->synchronous ? 1 : (double)r->workers);
+	r->speedup = (double)r->workers * batches_us / r->step_us;
+	r->efficiency = r->speedup / (double)r->nranks;
+	if (links->port && r->wire_bytes != BB_ABSENT)
+		r->port_busy = (double)r->wire_bytes / links->rate / (1e-6 * r->step_us);
+	if (links->rate > 0)
+		r->formula = dp_formula(sweep, strategy);
+	/* The step over the links alone, whatever the backend. */
+	if (links->rate > 0 &&
+	    bb_timeline_program(links, &v->variant.taped.program, NULL, &end, &cause) == BB_OK) {
+		r->predicted_us = 1e6 * end / (double)r->program_steps;
+		r->error_percent = 100 * (r->predicted_us - r->step_us) / r->step_us;
+		/* Without the rest of rounding, which has a sign. */
+		if (fabs(r->error_percent) < 1e-9)
+			r->error_percent = 0;
+	}
+	for (int age = 0; age < BB_STALENESS_MOST; age++) {
+		all += v->staleness[age];
+		sum += v->staleness[age] * age;
+		if (v->staleness[age] > 0)
+			r->staleness_most = age;
+	}
+	if (all > 0) {
+		r->staleness_mean = sum / all;
+		r->staleness = (struct bb_numbers){v->staleness, (size_t)r->staleness_most + 1};
 	}
 }
 
@@ -388,16 +380,24 @@ static void strategy_cause(const struct bb_candidate *ahead, const struct bb_can
 			       bb_format_duration(text, 1e-6 * (b->exposed_us - a->exposed_us)));
 }
 
-static bb_status deliver_notes(struct dp_sweep *s)
+static bb_status dp_deliver(struct bb_engine *engine)
 {
+	struct dp_sweep *s = (struct dp_sweep *)engine;
 	const struct bb_dp_options *a = &s->dp->options;
 	struct bb_best best = {.choice = {.subject = "strategy to reduce gradients",
-					  .noise = bb_estimate_noise(s->kernel.engine.run),
+					  .noise = bb_estimate_noise(engine->run),
 					  .unit = " per batch",
 					  .cause = strategy_cause}};
 	struct bb_strbuf out = {0};
 	size_t answer;
 
+	for (size_t i = 0; i < s->kernel.nvariants; i++) {
+		const bb_status status = bb_kernel_deliver_setting(
+			&s->kernel, i, &bb_record_strategy, dp_describe, dp_skip);
+
+		if (status != BB_OK)
+			return status;
+	}
 	if (a->train_given)
 		bb_strbuf_add(
 			&out,
@@ -452,19 +452,8 @@ static bb_status deliver_notes(struct dp_sweep *s)
 	answer = out.length;
 	if (!a->train_given)
 		bb_best_recommend(&best, &out);
-	bb_run_answer(s->kernel.engine.run, &out, answer);
-	return bb_engine_comment_lines(&s->kernel.engine, &out);
-}
-
-static bb_status dp_deliver(struct bb_engine *engine)
-{
-	struct dp_sweep *s = (struct dp_sweep *)engine;
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < s->kernel.nvariants && status == BB_OK; i++)
-		status = bb_kernel_deliver_setting(&s->kernel, i, &bb_record_strategy, dp_describe,
-						   dp_skip);
-	return status == BB_OK ? deliver_notes(s) : status;
+	bb_run_answer(engine->run, &out, answer);
+	return bb_engine_comment_lines(engine, &out);
 }
 
 /* Compares trained models. */

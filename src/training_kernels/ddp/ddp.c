@@ -22,46 +22,6 @@ static const char *const overlap_names[] = {"on", "off", "both", NULL};
 #define BB_OPTIONS struct bb_ddp_options
 const struct bb_option bb_ddp_rows[] = BB_OPTION_ROWS(BB_DDP_OPTIONS);
 
-/* ---- algorithms ------------------------------------------------------------------------------ */
-
-/* Append to a list of names. */
-static void add_name(struct bb_strbuf *list, const char *prefix, const char *name)
-{
-	bb_strbuf_addf(list, "%s%s%s", list->length > 0 ? "," : "", prefix, name);
-}
-
-/* The algorithms of --algo, which has passed its check. */
-static bb_status read_algorithms(struct bb_ddp_options *a, const struct bb_backend *backend,
-				 struct bb_error *error)
-{
-	const struct bb_native *natives = backend->natives;
-	struct bb_strbuf all = {0};
-	const char *rest;
-	bb_status status = BB_OK;
-
-	for (const struct bb_native *n = natives; n && n->name; n++)
-		if (!n->refuses || !n->refuses(n, &bb_all_reduce))
-			add_name(&all, "", n->name);
-	/* A name that the backend's library has too means that. */
-	for (int i = 0; bb_algorithms[i]; i++)
-		if (bb_algorithms[i]->collective == &bb_all_reduce)
-			add_name(&all,
-				 bb_native_find(natives, bb_algorithms[i]->name) ? BB_OWN : "",
-				 bb_algorithms[i]->name);
-	rest = strcmp(a->algo_text, "all") == 0 ? bb_strbuf_text(&all) : a->algo_text;
-	do {
-		if (a->nalgorithms == BB_DDP_MOST_ALGORITHMS)
-			status = bb_fail(error, BB_EUSAGE, "--algo %s: more than %d algorithms",
-					 a->algo_text, BB_DDP_MOST_ALGORITHMS);
-		else
-			bb_next_word(&rest, a->algorithms[a->nalgorithms++]);
-	} while (status == BB_OK && *rest++ == ',');
-	if (bb_strbuf_failed(&all))
-		status = bb_no_memory(error, "the algorithms");
-	bb_strbuf_free(&all);
-	return status;
-}
-
 /* ---- the check ------------------------------------------------------------------------------- */
 
 /* One bucket and a bucket per tensor have no cap. */
@@ -126,12 +86,21 @@ static bool ddp_simulates(const void *own, const struct bb_options *o)
 	return a->predict && (a->flops_given || a->step_ns_given) && links_are_known(o);
 }
 
+/* Append to a list of names. */
+static void add_name(struct bb_strbuf *list, const char *prefix, const char *name)
+{
+	bb_strbuf_addf(list, "%s%s%s", list->length > 0 ? "," : "", prefix, name);
+}
+
 static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			   const struct bb_environment *environment, struct bb_error *error)
 {
 	static const uint64_t references[] = {BB_DDP_DEFAULT_CAP, BB_BUCKET_UNLIMITED, 1};
+	const struct bb_native *natives = o->backend->natives;
 	struct bb_ddp *ddp = own;
 	struct bb_ddp_options *a = &ddp->options;
+	struct bb_strbuf all = {0};
+	const char *rest;
 	bb_status status;
 
 	if (a->predict && !o->shows && !o->backend->virtual)
@@ -141,11 +110,30 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	if (!a->predict && !a->flops_given && !a->step_ns_given)
 		a->step_ns = STEP_NS;
 	BB_TRY(status, bb_algorithms_check(a->algo_text, o, &bb_all_reduce, error), out);
-	BB_TRY(status, read_algorithms(a, o->backend, error), out);
+	for (const struct bb_native *n = natives; n && n->name; n++)
+		if (!n->refuses || !n->refuses(n, &bb_all_reduce))
+			add_name(&all, "", n->name);
+	/* A name that the backend's library has too means that. */
+	for (int i = 0; bb_algorithms[i]; i++)
+		if (bb_algorithms[i]->collective == &bb_all_reduce)
+			add_name(&all,
+				 bb_native_find(natives, bb_algorithms[i]->name) ? BB_OWN : "",
+				 bb_algorithms[i]->name);
+	if (bb_strbuf_failed(&all))
+		BB_TRY(status, bb_no_memory(error, "the algorithms"), out);
+	rest = strcmp(a->algo_text, "all") == 0 ? bb_strbuf_text(&all) : a->algo_text;
+	do {
+		if (a->nalgorithms == BB_DDP_MOST_ALGORITHMS)
+			BB_TRY(status,
+			       bb_fail(error, BB_EUSAGE, "--algo %s: more than %d algorithms",
+				       a->algo_text, BB_DDP_MOST_ALGORITHMS),
+			       out);
+		bb_next_word(&rest, a->algorithms[a->nalgorithms++]);
+	} while (*rest++ == ',');
 	BB_TRY(status, bb_replica_open(&ddp->replica, &BB_REPLICA_REQUEST(a), o, error), out);
 	ddp->ready_s = calloc(ddp->replica.model.ntensors, sizeof(*ddp->ready_s));
 	if (!ddp->ready_s)
-		return bb_no_memory(error, "the buckets");
+		BB_TRY(status, bb_no_memory(error, "the buckets"), out);
 	bb_model_ready(&ddp->replica.model, ddp->replica.backward_s, ddp->ready_s);
 	for (size_t i = 0; i < a->caps.n; i++)
 		BB_TRY(status, add_cap(ddp, a->caps.list[i], error), out);
@@ -155,6 +143,7 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	if (o->shows)
 		status = bb_check_outputs(o, NULL, environment->launch.proc == 0, error);
 out:
+	bb_strbuf_free(&all);
 	return status;
 }
 
@@ -341,41 +330,6 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 		v->finals = 0;
 		v->rounds++;
 	}
-}
-
-/* Watched rounds become medians, and whole steps are simulated with computations and reductions as
-   measured alone. */
-static bb_status ddp_settle(struct ddp_sweep *s)
-{
-	double seconds[BB_ENGINE_MOST_ROUNDS];
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < s->kernel.nvariants; i++) {
-		struct ddp_variant *v = (struct ddp_variant *)s->kernel.variants[i];
-
-		if (v->variant.place != i)
-			continue;
-		for (size_t k = 0; k < v->cap->buckets.n && v->variant.part == BB_DDP_REDUCTIONS;
-		     k++) {
-			const double *end = v->ends + k * BB_ENGINE_MOST_ROUNDS;
-
-			for (int r = 0; r < v->rounds; r++)
-				seconds[r] = end[r] - (k > 0 ? end[r - BB_ENGINE_MOST_ROUNDS] : 0);
-			v->reduce_s[k] = bb_stats_median(seconds, (size_t)v->rounds);
-		}
-		v->backward_s[0] = bb_stats_median(v->backward_s, (size_t)v->rounds);
-	}
-	for (size_t i = 0; i < s->kernel.settings && status == BB_OK; i++) {
-		struct ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
-
-		/* All forward passes, and all backward passes but the last, come first. */
-		if (v->variant.setting == i && !bb_kernel_refusal(&s->kernel, i))
-			status = bb_ddp_simulate(&v->step, part_median(v, BB_DDP_ALONE),
-						 ddp_part(s, i, BB_DDP_ALONE)->backward_s[0],
-						 ddp_part(s, i, BB_DDP_REDUCTIONS)->reduce_s,
-						 &v->predicted, &s->kernel.engine.run->error);
-	}
-	return status;
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -708,10 +662,39 @@ static bb_status ddp_deliver(struct bb_engine *engine)
 	const struct bb_ddp *ddp = s->ddp;
 	const bool overlap = has_overlap(&ddp->options, true);
 	struct bb_ddp_reductions reductions[BB_OPTION_MOST + 3] = {{NULL, NULL, false}};
+	double seconds[BB_ENGINE_MOST_ROUNDS];
 	struct bb_strbuf out = {0};
-	bb_status status;
+	bb_status status = BB_OK;
 
-	BB_TRY(status, ddp_settle(s), out);
+	/* Watched rounds become medians. */
+	for (size_t i = 0; i < s->kernel.nvariants; i++) {
+		struct ddp_variant *v = (struct ddp_variant *)s->kernel.variants[i];
+
+		if (v->variant.place != i)
+			continue;
+		for (size_t k = 0; k < v->cap->buckets.n && v->variant.part == BB_DDP_REDUCTIONS;
+		     k++) {
+			const double *end = v->ends + k * BB_ENGINE_MOST_ROUNDS;
+
+			for (int r = 0; r < v->rounds; r++)
+				seconds[r] = end[r] - (k > 0 ? end[r - BB_ENGINE_MOST_ROUNDS] : 0);
+			v->reduce_s[k] = bb_stats_median(seconds, (size_t)v->rounds);
+		}
+		v->backward_s[0] = bb_stats_median(v->backward_s, (size_t)v->rounds);
+	}
+	/* Whole steps are simulated with computations and reductions as measured alone. */
+	for (size_t i = 0; i < s->kernel.settings; i++) {
+		struct ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
+
+		/* All forward passes, and all backward passes but the last, come first. */
+		if (v->variant.setting == i && !bb_kernel_refusal(&s->kernel, i))
+			BB_TRY(status,
+			       bb_ddp_simulate(&v->step, part_median(v, BB_DDP_ALONE),
+					       ddp_part(s, i, BB_DDP_ALONE)->backward_s[0],
+					       ddp_part(s, i, BB_DDP_REDUCTIONS)->reduce_s,
+					       &v->predicted, &engine->run->error),
+			       out);
+	}
 	/* --predict: model and buckets before the rows, with the reductions of the only
 	   algorithm. */
 	for (size_t i = 0; i < s->kernel.settings && ddp->options.nalgorithms == 1; i++) {

@@ -231,37 +231,6 @@ static void tensor_skip(const struct bb_kernel *k, size_t i, struct bb_skip_reco
 	r->dtype = bb_dtype_name(a->dtype);
 }
 
-static bb_status tensor_deliver(struct bb_kernel *k)
-{
-	const struct bb_tensor_options *a = k->engine.run->own;
-	struct bb_strbuf out = {0};
-	const bb_status status =
-		bb_kernel_deliver(k, &bb_record_tensor, tensor_describe, tensor_skip);
-
-	if (status != BB_OK)
-		return status;
-	/* The best scheme of each part, by the time of a step. */
-	for (size_t i = 0; i < a->nschemes; i++) {
-		const char *part = a->schemes[i]->part;
-		char subject[BB_CANDIDATE_TEXT];
-		struct bb_best best = {.choice = {.subject = subject,
-						  .noise = bb_estimate_noise(k->engine.run),
-						  .unit = " per step"}};
-
-		if (i > 0 && strcmp(part, a->schemes[i - 1]->part) == 0)
-			continue;
-		snprintf(subject, sizeof(subject), "scheme to split the %s", part);
-		for (size_t n = 0; n < a->nschemes; n++)
-			if (!bb_kernel_refusal(k, n) && strcmp(a->schemes[n]->part, part) == 0)
-				bb_best_add(
-					&best,
-					bb_best_steps(bb_kernel_trial(k, n, BB_HALF_STEP), 1, NULL),
-					"%s", a->schemes[n]->name);
-		bb_best_recommend(&best, &out);
-	}
-	return bb_engine_answer(&k->engine, &out);
-}
-
 /* ---- the experiment -------------------------------------------------------------------------- */
 
 static bb_status tensor_run(struct bb_engine *engine)
@@ -270,7 +239,7 @@ static bb_status tensor_run(struct bb_engine *engine)
 	const struct bb_tensor_options *a = engine->run->own;
 	const char *reason =
 		engine->run->options.check == 0 ? "-c 0" : bb_tensor_equality_refuses(engine->run);
-	struct bb_strbuf line = {0};
+	struct bb_strbuf line = {0}, answer = {0};
 	bb_status status = BB_OK;
 
 	if (!reason)
@@ -285,8 +254,29 @@ static bb_status tensor_run(struct bb_engine *engine)
 	       bb_kernel_sweep(k, a->nschemes, BB_HALVES, sizeof(struct bb_variant), tensor_write),
 	       out);
 	BB_TRY(status, bb_engine_measure(engine), out);
-	if (bb_engine_leads(engine))
-		status = tensor_deliver(k);
+	if (!bb_engine_leads(engine))
+		return BB_OK;
+	BB_TRY(status, bb_kernel_deliver(k, &bb_record_tensor, tensor_describe, tensor_skip), out);
+	/* The best scheme of each part, by the time of a step. */
+	for (size_t i = 0; i < a->nschemes; i++) {
+		const char *part = a->schemes[i]->part;
+		char subject[BB_CANDIDATE_TEXT];
+		struct bb_best best = {.choice = {.subject = subject,
+						  .noise = bb_estimate_noise(engine->run),
+						  .unit = " per step"}};
+
+		if (i > 0 && strcmp(part, a->schemes[i - 1]->part) == 0)
+			continue;
+		snprintf(subject, sizeof(subject), "scheme to split the %s", part);
+		for (size_t n = 0; n < a->nschemes; n++)
+			if (!bb_kernel_refusal(k, n) && strcmp(a->schemes[n]->part, part) == 0)
+				bb_best_add(
+					&best,
+					bb_best_steps(bb_kernel_trial(k, n, BB_HALF_STEP), 1, NULL),
+					"%s", a->schemes[n]->name);
+		bb_best_recommend(&best, &answer);
+	}
+	status = bb_engine_answer(engine, &answer);
 out:
 	return status;
 }

@@ -391,27 +391,6 @@ static void fill_memory(const struct zero_stage *m, struct bb_zero_record *r)
 			percent_off((double)r->system_bytes, (double)r->system_reserved_bytes);
 }
 
-/* Set the medians of all times. The duration of a step is that of the slowest rank. */
-static void fill_times(const struct zero_stage *m, size_t most, struct bb_zero_record *r)
-{
-	double *const us[] = {&r->forward_us,
-			      &r->backward_us,
-			      &r->optimise_us,
-			      &r->gather_us,
-			      &r->forward_wait_us,
-			      &r->backward_wait_us,
-			      NULL,
-			      NULL,
-			      &r->step_us};
-
-	for (size_t i = 0; i < m->timed; i++)
-		m->times[2 * BB_ZERO_PHASES * most + i] =
-			bb_variant_trial(&m->z.variant)->samples[m->steps[i]];
-	for (size_t k = 0; k < sizeof(us) / sizeof(*us); k++)
-		if (us[k])
-			*us[k] = 1e6 * bb_stats_median(m->times + k * most, m->timed);
-}
-
 static bb_status deliver_moments(const struct bb_zero_rank *z)
 {
 	static const char *const names[BB_ZERO_POINTS] = {
@@ -447,6 +426,17 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 	const struct bb_zero *zero = s->zero;
 	const struct bb_zero_rank *z = &m->z;
 	struct bb_zero_record *r = record;
+	/* Medians of m->times. */
+	double *const us[] = {&r->forward_us,
+			      &r->backward_us,
+			      &r->optimise_us,
+			      &r->gather_us,
+			      &r->forward_wait_us,
+			      &r->backward_wait_us,
+			      NULL,
+			      NULL,
+			      &r->step_us};
+	const size_t ntimes = sizeof(us) / sizeof(*us), most = (size_t)s->steps;
 	uint64_t formula = 0;
 
 	r->model = zero->options.model_text;
@@ -472,7 +462,13 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 		r->formula_wire_bytes = (int64_t)formula;
 		r->wire_volumes = (double)z->wire / (double)(zero->units.elements *
 							     bb_dtype_size(zero->options.dtype));
-		fill_times(m, (size_t)s->steps, r);
+		/* The duration of a step is that of the slowest rank. */
+		for (size_t i = 0; i < m->timed; i++)
+			m->times[(ntimes - 1) * most + i] =
+				bb_variant_trial(&z->variant)->samples[m->steps[i]];
+		for (size_t i = 0; i < ntimes; i++)
+			if (us[i])
+				*us[i] = 1e6 * bb_stats_median(m->times + i * most, m->timed);
 	}
 	if (bb_zero_trains(zero, k->engine.run)) {
 		snprintf(m->checksum_text, sizeof(m->checksum_text), "%016llx",
