@@ -193,21 +193,6 @@ static const char *algorithm_of(const struct bb_calls *c)
 	return c->program->algorithm ? c->program->algorithm : "auto";
 }
 
-/* *CHOICE = the program's algorithm for the collective of O. Returns why there is none; NULL: there
-   is. A stand-in is not what was requested; a rank alone always gets the backend's choice. */
-static const char *find_choice(const struct bb_calls *c, const struct bb_operation *o, int size,
-			       struct bb_choice *choice)
-{
-	const char *reason = o->collective->refuses ? o->collective->refuses(size) : NULL;
-
-	if (o->collective->flags & BB_VARIABLE)
-		return "a program does not say how much goes where";
-	if (!reason)
-		reason = bb_choice_find(choice, c->natives, o->collective, size,
-					size > 1 ? algorithm_of(c) : "auto");
-	return reason ? reason : choice->reason;
-}
-
 static void object_to_call(struct bb_calls *c, const struct bb_operation *o, int size,
 			   const char *reason)
 {
@@ -221,9 +206,16 @@ static bb_status settle(struct bb_calls *c, const struct bb_calls_group *g, stru
 {
 	const struct bb_operation *o = &s->like;
 	struct bb_choice choice = {.schedule = NULL};
-	const char *reason = find_choice(c, o, g->size, &choice);
+	const char *reason = o->collective->refuses ? o->collective->refuses(g->size) : NULL;
 	bb_status status = BB_OK;
 
+	if (o->collective->flags & BB_VARIABLE)
+		reason = "a program does not say how much goes where";
+	/* A stand-in is not what was requested; a rank alone always gets the backend's choice. */
+	if (!reason)
+		reason = bb_choice_find(&choice, c->natives, o->collective, g->size,
+					g->size > 1 ? algorithm_of(c) : "auto");
+	reason = reason ? reason : choice.reason;
 	s->call = (struct bb_call){
 		.collective = o->collective,
 		.schedule = choice.schedule,
@@ -265,25 +257,6 @@ static bb_status settle_virtual(struct bb_calls *c, struct bb_settled *s, bool j
 		object_to_call(c, &s->like, g.size, reason);
 	c->backend->group_close(g.handle);
 out:
-	return status;
-}
-
-/* Virtual time: judges the collectives of the groups whose first member is RANK. No backend refuses
-   a size, so it does not count. */
-static bb_status judge_collectives(struct bb_calls *c, int rank)
-{
-	const struct bb_program *program = c->program;
-	const size_t n = program->length(program, rank);
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < n && !c->objection[0] && status == BB_OK; i++) {
-		struct bb_operation o = bb_program_at(program, rank, i);
-
-		o.count = 1;
-		if (o.act == BB_ACT_COLLECTIVE && program->member(program, o.group, 0) == rank &&
-		    !call_find(c, &o))
-			status = settle_virtual(c, call_add(c, &o), true);
-	}
 	return status;
 }
 
@@ -396,9 +369,20 @@ bb_status bb_calls_open(struct bb_calls *c)
 	       bb_algorithms_natives(&c->natives, &c->owned, c->backend, algorithm_of(c),
 				     &c->run->error),
 	       out);
-	/* One driver for all ranks. */
-	for (int r = 0; virtual && r < program->nranks && program->groups > 0; r++)
-		BB_TRY(status, judge_collectives(c, r), out);
+	/* One driver judges for all ranks, for each group as its first member. No backend refuses a
+	   size, so it does not count. */
+	for (int r = 0; virtual && r < program->nranks && program->groups > 0; r++) {
+		const size_t length = program->length(program, r);
+
+		for (size_t i = 0; i < length && !c->objection[0]; i++) {
+			struct bb_operation o = bb_program_at(program, r, i);
+
+			o.count = 1;
+			if (o.act == BB_ACT_COLLECTIVE &&
+			    program->member(program, o.group, 0) == r && !call_find(c, &o))
+				BB_TRY(status, settle_virtual(c, call_add(c, &o), true), out);
+		}
+	}
 	if (virtual)
 		goto out;
 	BB_TRY(status, open_groups(c), out);
@@ -448,51 +432,42 @@ void bb_calls_close(struct bb_calls *c)
 
 /* ---- what a rank sends -------------------------------------------------------------------- */
 
-/* Adds the collective O to SENT. A library's own algorithm is unknown, but sends no less than the
-   cheapest schedule. */
-static bb_status count_collective(struct bb_calls *c, const struct bb_operation *o,
-				  struct bb_sent *sent)
-{
-	struct bb_settled *s = call_find(c, o);
-	const struct bb_algorithm *schedule;
-	size_t wire = 0;
-	bb_status status = BB_OK;
-
-	if (c->program->group_size(c->program, o->group) == 1)
-		return BB_OK;
-	if (!s)
-		s = call_add(c, o);
-	if (isnan(s->bytes)) {
-		if (c->backend->virtual)
-			BB_TRY(status, settle_virtual(c, s, false), out);
-		schedule = s->call.schedule;
-		if (!schedule)
-			schedule = bb_algorithm_cheapest(o->collective, &s->call.shape, 0, 1);
-		bb_algorithm_cost(schedule, &s->call.shape, NULL, &wire);
-		s->bytes = (double)wire * (double)bb_dtype_size(o->dtype);
-	}
-	sent->tmp_bytes = s->tmp > sent->tmp_bytes ? s->tmp : sent->tmp_bytes;
-	sent->bytes += s->bytes;
-out:
-	return status;
-}
-
 bb_status bb_calls_count(struct bb_calls *c, int rank, int work, struct bb_sent *sent)
 {
 	const struct bb_program *program = c->program;
 	bb_status status = BB_OK;
 
 	*sent = (struct bb_sent){.calls = 0};
-	for (size_t i = 0; i < program->length(program, rank) && status == BB_OK; i++) {
+	for (size_t i = 0; i < program->length(program, rank); i++) {
 		const struct bb_operation o = bb_program_at(program, rank, i);
+		const struct bb_algorithm *schedule;
+		struct bb_settled *s;
+		size_t wire = 0;
 
 		if (o.work != work || (o.act != BB_ACT_COLLECTIVE && o.act != BB_ACT_SEND))
 			continue;
 		sent->calls++;
 		if (o.act == BB_ACT_SEND)
 			sent->bytes += (double)bb_operation_bytes(&o);
-		else
-			status = count_collective(c, &o, sent);
+		if (o.act == BB_ACT_SEND || program->group_size(program, o.group) == 1)
+			continue;
+		s = call_find(c, &o);
+		s = s ? s : call_add(c, &o);
+		if (isnan(s->bytes)) {
+			if (c->backend->virtual)
+				BB_TRY(status, settle_virtual(c, s, false), out);
+			/* A library's own algorithm is unknown, but sends no less than the cheapest
+			   schedule. */
+			schedule = s->call.schedule;
+			if (!schedule)
+				schedule =
+					bb_algorithm_cheapest(o.collective, &s->call.shape, 0, 1);
+			bb_algorithm_cost(schedule, &s->call.shape, NULL, &wire);
+			s->bytes = (double)wire * (double)bb_dtype_size(o.dtype);
+		}
+		sent->tmp_bytes = s->tmp > sent->tmp_bytes ? s->tmp : sent->tmp_bytes;
+		sent->bytes += s->bytes;
 	}
+out:
 	return status;
 }

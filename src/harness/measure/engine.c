@@ -280,26 +280,11 @@ static size_t trial_steps(const struct bb_engine *e, const struct bb_trial *t, i
 	return bb_engine_samples_of(iters, trial_least_rounds(e), round);
 }
 
-static bb_status trial_verify(struct bb_engine *e, struct bb_trial *t)
-{
-	void *victims[BB_MOST_VICTIMS];
-	const int n = t->expects->victims(t->workload.own, victims);
-	uint64_t wrong = 0;
-	bb_status status = BB_OK;
-
-	for (int i = 0; i < n; i++)
-		BB_TRY(status, bb_engine_corrupt(e, victims[i]), out);
-	BB_TRY(status, t->expects->verify(t->workload.own, &wrong), out);
-	BB_TRY(status, bb_engine_sum(e, &wrong, 1), out);
-	t->wrong = (int64_t)wrong;
-out:
-	return status;
-}
-
 static bb_status trial_run_steps(struct bb_engine *e, struct bb_trial *t, struct bb_runner *runner,
 				 int round)
 {
 	void *const own = t->workload.own;
+	void *victims[BB_MOST_VICTIMS];
 	const size_t steps = trial_steps(e, t, round);
 	/* One is needed after other trials have used the caches. */
 	size_t warm = bb_engine_is_virtual(e) ? 0 : 1;
@@ -324,8 +309,16 @@ static bb_status trial_run_steps(struct bb_engine *e, struct bb_trial *t, struct
 		BB_TRY(status, bb_runner_run(runner, watched ? &t->watch : NULL, &t->samples[t->n]),
 		       out);
 		t->n++;
-		if (checks)
-			BB_TRY(status, trial_verify(e, t), out);
+		if (checks) {
+			const int n = t->expects->victims(own, victims);
+			uint64_t wrong = 0;
+
+			for (int k = 0; k < n; k++)
+				BB_TRY(status, bb_engine_corrupt(e, victims[k]), out);
+			BB_TRY(status, t->expects->verify(own, &wrong), out);
+			BB_TRY(status, bb_engine_sum(e, &wrong, 1), out);
+			t->wrong = (int64_t)wrong;
+		}
 		if (t->stepped)
 			t->stepped(own, i);
 	}
@@ -513,33 +506,12 @@ bb_status bb_engine_skip_subject(struct bb_engine *e, const char *subject, const
 
 /* ---- the experiment -------------------------------------------------------------------------- */
 
-static bb_status engine_run(struct bb_engine *e, const struct bb_experiment *x)
-{
-	struct bb_gpu_health health;
-	bb_status status;
-
-	if (x->before)
-		BB_TRY(status, x->before(e), out);
-	BB_TRY(status, bb_run_open_world(e->run, e->driver, x->group_of, &e->world), out);
-	if (x->open)
-		BB_TRY(status, x->open(e), out);
-	BB_TRY(status, bb_run_begin(e->run, e->driver, e->copy_rate), out);
-	bb_run_gpus_read(e->run, e->driver, &health);
-	BB_TRY(status, x->run ? x->run(e) : bb_engine_measure(e), out);
-	if (x->gather)
-		BB_TRY(status, x->gather(e), out);
-	if (x->deliver && bb_engine_leads(e))
-		BB_TRY(status, x->deliver(e), out);
-	status = bb_run_gpus_report(e->run, e->driver, &health);
-out:
-	return status;
-}
-
 bb_status bb_engine_drive(struct bb_driver *driver, void *argument)
 {
 	struct bb_run *run = argument;
 	const struct bb_experiment *x = run->experiment;
 	struct bb_engine *e = calloc(1, x->bytes);
+	struct bb_gpu_health health;
 	bb_status status;
 
 	if (!e)
@@ -550,7 +522,21 @@ bb_status bb_engine_drive(struct bb_driver *driver, void *argument)
 	e->backend = run->options.backend;
 	e->rank = driver->handle;
 	e->copy_rate = NAN;
-	status = bb_driver_finish(driver, engine_run(e, x));
+	if (x->before)
+		BB_TRY(status, x->before(e), out);
+	BB_TRY(status, bb_run_open_world(run, driver, x->group_of, &e->world), out);
+	if (x->open)
+		BB_TRY(status, x->open(e), out);
+	BB_TRY(status, bb_run_begin(run, driver, e->copy_rate), out);
+	bb_run_gpus_read(run, driver, &health);
+	BB_TRY(status, x->run ? x->run(e) : bb_engine_measure(e), out);
+	if (x->gather)
+		BB_TRY(status, x->gather(e), out);
+	if (x->deliver && bb_engine_leads(e))
+		BB_TRY(status, x->deliver(e), out);
+	status = bb_run_gpus_report(run, driver, &health);
+out:
+	status = bb_driver_finish(driver, status);
 	e->all_done = status == BB_OK;
 	if (x->close)
 		x->close(e);

@@ -213,33 +213,23 @@ static bb_status open_queues(struct bb_runner *p)
 	return status;
 }
 
-static size_t bytes_of(const struct bb_runner *p, const struct bb_item *item)
-{
-	const struct bb_operation *o = &item->operation;
-	const struct bb_settled *s;
-
-	switch (o->act) {
-	case BB_ACT_COLLECTIVE:
-		s = p->calls.of[item->index];
-		return s ? s->layout.sets_at + (p->workload->buffers ? 0 : s->layout.set_bytes) : 0;
-	case BB_ACT_SEND:
-	case BB_ACT_RECV:
-	case BB_ACT_RECV_ANY:
-		return p->workload->buffers ? 0 : bb_operation_bytes(o);
-	default:
-		return 0;
-	}
-}
-
 static bb_status open_arenas(struct bb_runner *p)
 {
 	uint64_t all = 0;
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < p->nitems; i++) {
-		struct bb_arena *arena = &p->queues[p->items[i].operation.queue].arena;
-		const size_t bytes = bytes_of(p, &p->items[i]);
+		const struct bb_operation *o = &p->items[i].operation;
+		const bool own = !p->workload->buffers; /* the queue's memory, not the workload's */
+		struct bb_arena *arena = &p->queues[o->queue].arena;
+		const struct bb_settled *s = o->act == BB_ACT_COLLECTIVE ? p->calls.of[i] : NULL;
+		size_t bytes = 0;
 
+		if (s)
+			bytes = s->layout.sets_at + (own ? s->layout.set_bytes : 0);
+		else if (own && (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV ||
+				 o->act == BB_ACT_RECV_ANY))
+			bytes = bb_operation_bytes(o);
 		arena->bytes = bytes > arena->bytes ? bytes : arena->bytes;
 	}
 	for (int q = 0; q < p->program->queues; q++)
@@ -260,23 +250,6 @@ static bb_status open_arenas(struct bb_runner *p)
 	return status;
 }
 
-static bb_status open_real(struct bb_runner *p, struct bb_error *refusal)
-{
-	bb_status status;
-
-	BB_TRY(status, read_items(p), out);
-	BB_TRY(status, try_gemm(p), out);
-	BB_TRY(status, share_objections(p, refusal), out);
-	BB_TRY(status, open_queues(p), out);
-	BB_TRY(status, share_objections(p, refusal), out);
-	BB_TRY(status, bb_calls_open(&p->calls), out);
-	BB_TRY(status, open_arenas(p), out);
-	BB_TRY(status, bb_calls_ready(&p->calls), out);
-	status = share_objections(p, refusal);
-out:
-	return status;
-}
-
 bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct bb_driver *driver,
 			 const struct bb_workload *workload, struct bb_error *refusal)
 {
@@ -294,10 +267,19 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 	p->calls = (struct bb_calls){
 		.run = run, .driver = driver, .backend = p->backend, .program = p->program};
 	BB_TRY(status, check_program(p), failed);
-	status = is_virtual(p) ? bb_calls_open(&p->calls) : open_real(p, refusal);
-	BB_TRY(status, status, failed);
-	if (is_virtual(p))
+	if (!is_virtual(p)) {
+		BB_TRY(status, read_items(p), failed);
+		BB_TRY(status, try_gemm(p), failed);
 		BB_TRY(status, share_objections(p, refusal), failed);
+		BB_TRY(status, open_queues(p), failed);
+		BB_TRY(status, share_objections(p, refusal), failed);
+	}
+	BB_TRY(status, bb_calls_open(&p->calls), failed);
+	if (!is_virtual(p)) {
+		BB_TRY(status, open_arenas(p), failed);
+		BB_TRY(status, bb_calls_ready(&p->calls), failed);
+	}
+	BB_TRY(status, share_objections(p, refusal), failed);
 	*runner = p;
 	return BB_OK;
 failed:
@@ -368,9 +350,10 @@ static int by_end(const void *a, const void *b)
 	return x->index < y->index ? -1 : 1;
 }
 
-/* Sets the end of each item, in seconds since START, and as its begin the end of the item before it
-   in the queue. */
-static bb_status read_times(struct bb_runner *p, double start)
+/* Gives WATCH the items by their ends, in seconds since START; each begins when the item before it
+   in the queue has ended. */
+static bb_status report_items(struct bb_runner *p, const struct bb_timeline_watch *watch,
+			      double start)
 {
 	double done[BB_PROGRAM_QUEUES] = {0};
 	bb_status status = BB_OK;
@@ -379,6 +362,7 @@ static bb_status read_times(struct bb_runner *p, double start)
 		struct bb_item *item = &p->items[i];
 		const int q = item->operation.queue;
 
+		p->order[i] = item;
 		item->begin = done[q];
 		item->end -= start;
 		if (item->event)
@@ -388,19 +372,9 @@ static bb_status read_times(struct bb_runner *p, double start)
 			item->end = item->begin;
 		done[q] = item->end;
 	}
-	return status;
-}
-
-static bb_status report_items(struct bb_runner *p, const struct bb_timeline_watch *watch,
-			      double start)
-{
-	const bb_status status = read_times(p, start);
-
 	if (status != BB_OK)
 		return bb_fail(&p->run->error, status, "rank %d: its events cannot be read",
 			       p->driver->rank);
-	for (size_t i = 0; i < p->nitems; i++)
-		p->order[i] = &p->items[i];
 	qsort(p->order, p->nitems, sizeof(struct bb_item *), by_end);
 	for (size_t i = 0; i < p->nitems; i++) {
 		const struct bb_item *item = p->order[i];
@@ -568,23 +542,6 @@ static struct bb_buffers buffers_of(const struct bb_item *item)
 	return b;
 }
 
-static bb_status issue_collective(const struct bb_item *item)
-{
-	const struct bb_runner *p = item->runner;
-	struct bb_buffers b;
-	struct bb_call call;
-
-	if (!p->calls.of[item->index])
-		return BB_OK;
-	b = buffers_of(item);
-	call = p->calls.of[item->index]->call;
-	call.in = b.in;
-	call.out = b.out;
-	call.tmp = bb_arena_tmp(&queue_of(item)->arena);
-	return p->backend->collective(p->calls.groups[item->operation.group].handle,
-				      queue_of(item)->handle, &call);
-}
-
 static bb_status issue_message(struct bb_item *item)
 {
 	const struct bb_runner *p = item->runner;
@@ -613,23 +570,32 @@ static bb_status issue_operation(struct bb_item *item)
 {
 	const struct bb_runner *p = item->runner;
 	const struct bb_operation *o = &item->operation;
+	struct bb_queue *queue = queue_of(item)->handle;
+	struct bb_buffers b;
+	struct bb_call call;
 
 	switch (o->act) {
 	case BB_ACT_COMPUTE:
 		return issue_computation(item);
 	case BB_ACT_COLLECTIVE:
-		return issue_collective(item);
+		if (!p->calls.of[item->index])
+			return BB_OK;
+		b = buffers_of(item);
+		call = p->calls.of[item->index]->call;
+		call.in = b.in;
+		call.out = b.out;
+		call.tmp = bb_arena_tmp(&queue_of(item)->arena);
+		return p->backend->collective(p->calls.groups[o->group].handle, queue, &call);
 	case BB_ACT_SEND:
 	case BB_ACT_RECV:
 	case BB_ACT_RECV_ANY:
 		return issue_message(item);
 	case BB_ACT_RECORD:
-		return p->backend->event_record(p->rank, queue_of(item)->handle,
-						p->events[o->event]);
+		return p->backend->event_record(p->rank, queue, p->events[o->event]);
 	case BB_ACT_WAIT:
 		break;
 	}
-	return p->backend->event_wait(p->rank, queue_of(item)->handle, p->events[o->event]);
+	return p->backend->event_wait(p->rank, queue, p->events[o->event]);
 }
 
 static bb_status run_in_queue(struct bb_item *item, void (*function)(void *argument))
@@ -664,59 +630,46 @@ out:
 
 /* ---- one run ----------------------------------------------------------------------------- */
 
-/* Returns the first error of any queue. BB_ETIMEOUT, by which queues only notice that the run is
-   abandoned, counts last. */
-static bb_status finish_all(struct bb_runner *p)
-{
-	bb_status status = BB_OK;
-
-	for (int q = 0; q < p->program->queues; q++) {
-		const bb_status one = p->backend->finish(p->rank, p->queues[q].handle);
-
-		if (status == BB_OK || (status == BB_ETIMEOUT && one != BB_OK))
-			status = one;
-	}
-	return status;
-}
-
-static bb_status begin(struct bb_runner *p, bool watched, double *start)
-{
-	bb_status status = BB_OK;
-
-	if (watched)
-		BB_TRY(status, open_item_events(p), out);
-	BB_TRY(status, p->backend->barrier(p->driver->world), out);
-	*start = p->backend->now(p->rank);
-	for (int q = 0; q < p->program->queues; q++)
-		p->queues[q].due = bb_clock_now();
-	if (watched && p->origin) {
-		BB_TRY(status, p->backend->event_record(p->rank, NULL, p->origin), out);
-		BB_TRY(status, p->backend->finish(p->rank, NULL), out);
-	}
-out:
-	return status;
-}
-
 static bb_status runner_run_real(struct bb_runner *p, const struct bb_timeline_watch *watch,
 				 double *end)
 {
+	const struct bb_backend *backend = p->backend;
 	struct bb_progress *progress = p->driver->progress;
-	double start = 0;
-	bb_status status = begin(p, watch, &start);
+	double start;
+	int queues;
+	bb_status status;
 
-	if (status != BB_OK)
-		return status;
+	if (watch)
+		BB_TRY(status, open_item_events(p), out);
+	BB_TRY(status, backend->barrier(p->driver->world), out);
+	start = backend->now(p->rank);
+	for (int q = 0; q < p->program->queues; q++)
+		p->queues[q].due = bb_clock_now();
+	if (watch && p->origin) {
+		BB_TRY(status, backend->event_record(p->rank, NULL, p->origin), out);
+		BB_TRY(status, backend->finish(p->rank, NULL), out);
+	}
 	atomic_store_explicit(&progress->phase, BB_PHASE_INSIDE, memory_order_relaxed);
 	atomic_fetch_add_explicit(&progress->entered, 1, memory_order_relaxed);
 	for (size_t i = 0; i < p->nitems && status == BB_OK; i++) {
 		p->items[i].end = start;
 		status = issue(&p->items[i], watch);
 	}
-	if (status == BB_OK)
-		status = finish_all(p);
-	*end = p->backend->now(p->rank) - start;
+	/* The first error of any queue. BB_ETIMEOUT, by which queues only notice that the run is
+	   abandoned, counts last. */
+	queues = status == BB_OK ? p->program->queues : 0;
+	for (int q = 0; q < queues; q++) {
+		const bb_status one = backend->finish(p->rank, p->queues[q].handle);
+
+		if (status == BB_OK || (status == BB_ETIMEOUT && one != BB_OK))
+			status = one;
+	}
+	*end = backend->now(p->rank) - start;
 	atomic_store_explicit(&progress->phase, BB_PHASE_BETWEEN, memory_order_relaxed);
-	return status == BB_OK && watch ? report_items(p, watch, start) : status;
+	if (status == BB_OK && watch)
+		status = report_items(p, watch, start);
+out:
+	return status;
 }
 
 /* A watch whose times are moved from the rank's clock to the barrier. */
