@@ -108,37 +108,29 @@ static void give_up(void *argument, int signal)
 
 /* ---- --help and its like --------------------------------------------------------------- */
 
-static void add_about(const struct bb_run *run, struct bb_strbuf *out)
+/* Prints --help, --list and their like. Returns false if a run was requested. */
+static bool inform(struct bb_run *run, bb_status *status)
 {
 	const struct bb_benchmark *benchmark = run->benchmark;
+	const struct bb_options *o = &run->options;
 	const struct bb_option_table tables[] = {{benchmark->options, NULL, benchmark->refuses},
 						 {bb_size_rows, NULL, benchmark->refuses},
 						 {bb_option_rows, NULL, benchmark->refuses},
 						 {bb_about_rows, NULL, NULL},
 						 {NULL, NULL, NULL}};
 	struct bb_about_program program = {
-		.name = run->options.program, .brief = benchmark->brief, .tables = tables};
-	struct bb_strbuf faults = {0};
-
-	bb_options_fault_help(benchmark->faults, &faults);
-	program.notes = bb_strbuf_text(&faults);
-	memcpy(program.examples, benchmark->examples, sizeof(program.examples));
-	bb_about_add(&run->options.about, &program, out);
-	out->failed |= faults.failed;
-	bb_strbuf_free(&faults);
-}
-
-/* Prints --help, --list and their like. Returns false if a run was requested. */
-static bool inform(struct bb_run *run, bb_status *status)
-{
-	const struct bb_benchmark *benchmark = run->benchmark;
-	const struct bb_options *o = &run->options;
-	struct bb_strbuf out = {0};
+		.name = o->program, .brief = benchmark->brief, .tables = tables};
+	struct bb_strbuf out = {0}, faults = {0};
 
 	*status = BB_OK;
-	if (bb_about_requested(&o->about))
-		add_about(run, &out);
-	else if (o->list)
+	if (bb_about_requested(&o->about)) {
+		bb_options_fault_help(benchmark->faults, &faults);
+		program.notes = bb_strbuf_text(&faults);
+		memcpy(program.examples, benchmark->examples, sizeof(program.examples));
+		bb_about_add(&o->about, &program, &out);
+		out.failed |= faults.failed;
+		bb_strbuf_free(&faults);
+	} else if (o->list)
 		benchmark->list(&out);
 	else if (o->shows)
 		*status = benchmark->show(run, &out);
@@ -173,22 +165,6 @@ static void end_unbegun(struct bb_run *run, bb_status status)
 		run->launch.close(&run->launch);
 	fflush(stdout);
 	_exit(status);
-}
-
-/* Ends all processes in order, with the exit status of process 0. */
-static int end_together(struct bb_run *run, int status)
-{
-	bb_status shared = bb_run_guard(run, BB_STAGE_END);
-
-	if (shared == BB_OK)
-		shared = bb_assembly_end(&run->assembly, &status);
-	if (shared != BB_OK) {
-		report_failure(run);
-		_exit(shared);
-	}
-	atomic_store(&run->agreed, 1 + status);
-	bb_run_close(run);
-	return status;
 }
 
 /* Appends the name of a process: its rank if it has only one. */
@@ -282,6 +258,7 @@ static int measure(struct bb_run *run)
 	};
 	struct bb_drivers_outcome outcome;
 	bb_status status;
+	int result;
 
 	bb_pattern_store_open(&run->patterns);
 	bb_run_counters_begin(run);
@@ -303,7 +280,18 @@ static int measure(struct bb_run *run)
 		leave(run, &outcome);
 	}
 	bb_pattern_store_close(&run->patterns);
-	return end_together(run, report(run, &outcome));
+	result = report(run, &outcome);
+	/* All processes end in order, with the exit status of process 0. */
+	status = bb_run_guard(run, BB_STAGE_END);
+	if (status == BB_OK)
+		status = bb_assembly_end(&run->assembly, &result);
+	if (status != BB_OK) {
+		report_failure(run);
+		_exit(status);
+	}
+	atomic_store(&run->agreed, 1 + result);
+	bb_run_close(run);
+	return result;
 }
 
 int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)

@@ -224,8 +224,8 @@ void bb_driver_deadline(struct bb_driver *driver, const char *what)
  *
  *   start      limit      waits for                            afterwards
  *   troubled   SETTLE     the true cause of a sign             the sign is the cause (settle)
- *   expired    ANSWER     the others' progress, at process 0   it reports the deadline (find_out)
- *   expired    DIAGNOSIS  the library's diagnosis, likewise    it reports the deadline (find_out)
+ *   expired    ANSWER     the others' progress, at process 0   it reports it (check_deadline)
+ *   expired    DIAGNOSIS  the library's diagnosis, likewise    it reports it (check_deadline)
  *   deadline   STOP       process 0's report, at the others    each ends by itself
  *   told       RECEIPT    process 0 to end the failed run      it counts as lost (is_over)
  *   stopped    GRACE      the drivers to return                the process leaves (is_over)
@@ -275,48 +275,37 @@ static int name_ranks(const struct bb_drivers *drivers, unsigned long long most,
 	return named.n;
 }
 
-/* Appends which of the ranks whose progress is known had arrived at the last collective. */
-static void describe_progress(const struct bb_drivers *drivers, struct bb_strbuf *out)
+/* Writes to config->error that WHAT exceeded its time, which of the ranks whose progress is known
+   had arrived at the last collective, which had not, which processes did not answer, and the
+   library's DIAGNOSIS (empty: none). */
+static void report_deadline(const struct bb_drivers *drivers, const char *what,
+			    const char *diagnosis)
 {
-	const int nranks = drivers->config->world->nranks;
+	const struct bb_drivers_config *config = drivers->config;
+	const int nlocal = config->world->nlocal, nranks = config->world->nranks;
+	const char *before = "; no answer from: ";
+	struct bb_strbuf known = {0}, inside = {0};
 	unsigned long long most = 0;
-	struct bb_strbuf inside = {0};
-	int arrived, still;
+	int arrived = 0, late = 0, still = 0;
+	char text[BB_UNIT_TEXT];
 
 	for (int r = 0; r < nranks; r++)
 		if (drivers->ranks[r].known && drivers->ranks[r].entered > most)
 			most = drivers->ranks[r].entered;
 	if (most == 0) {
-		bb_strbuf_add(out, "no rank had entered a collective yet");
-		return;
+		bb_strbuf_add(&known, "no rank had entered a collective yet");
+	} else {
+		bb_strbuf_add(&known, "ranks that had arrived at the last collective: ");
+		arrived = name_ranks(drivers, most, true, false, &known);
+		bb_strbuf_add(&known, "; had not: ");
+		late = name_ranks(drivers, most, false, false, &known);
+		still = name_ranks(drivers, most, true, true, &inside);
+		bb_strbuf_add(&known, late > 0 ? "" : "none");
 	}
-	bb_strbuf_add(out, "ranks that had arrived at the last collective: ");
-	arrived = name_ranks(drivers, most, true, false, out);
-	bb_strbuf_add(out, "; had not: ");
-	if (name_ranks(drivers, most, false, false, out) > 0)
-		return;
-	bb_strbuf_add(out, "none");
-	still = name_ranks(drivers, most, true, true, &inside);
-	if (still > 0 && still < arrived)
-		bb_strbuf_addf(out, ", but still inside it: %s", bb_strbuf_text(&inside));
-	else if (arrived == nranks)
-		bb_strbuf_add(out, ", all are inside it or wait for another");
-	bb_strbuf_free(&inside);
-}
-
-/* Writes to config->error that WHAT exceeded its time, which ranks of the world had arrived at the
-   last collective, which had not, which processes did not answer, and the library's DIAGNOSIS
-   (empty: none). */
-static void report_deadline(const struct bb_drivers *drivers, const char *what,
-			    const char *diagnosis)
-{
-	const struct bb_drivers_config *config = drivers->config;
-	const int nlocal = config->world->nlocal;
-	const char *before = "; no answer from: ";
-	struct bb_strbuf known = {0};
-	char text[BB_UNIT_TEXT];
-
-	describe_progress(drivers, &known);
+	if (most > 0 && late == 0 && still > 0 && still < arrived)
+		bb_strbuf_addf(&known, ", but still inside it: %s", bb_strbuf_text(&inside));
+	else if (most > 0 && late == 0 && arrived == nranks)
+		bb_strbuf_add(&known, ", all are inside it or wait for another");
 	for (int proc = 0; proc < config->world->nprocs; proc++) {
 		int answers = 0;
 
@@ -332,6 +321,7 @@ static void report_deadline(const struct bb_drivers *drivers, const char *what,
 		bb_format_duration(text, 1e-9 * (double)config->timeout_ns), bb_strbuf_text(&known),
 		*diagnosis ? "; " : "", diagnosis);
 	bb_strbuf_free(&known);
+	bb_strbuf_free(&inside);
 }
 
 /* ---- the watch's state ------------------------------------------------------------------ */
@@ -554,18 +544,6 @@ static void receive_messages(struct watch *w)
 
 /* ---- this process ----------------------------------------------------------------- */
 
-static void catch_signal(struct watch *w, int signal)
-{
-	note(&w->signalled, w->now);
-	if (w->signal || w->stopped != 0)
-		return;
-	note(&w->troubled, w->now);
-	w->signal = signal;
-	if (w->proc != 0)
-		bb_control_send(w->config->control,
-				&(struct bb_frame){.kind = BB_FRAME_LEFT, .signal = signal}, "");
-}
-
 /* Ends the run if a driver failed or ended without finishing, or if another process failed. */
 static void check_failures(struct watch *w)
 {
@@ -589,35 +567,16 @@ static void check_failures(struct watch *w)
 	end_and_tell(w);
 }
 
-static bool has_diagnosis(const struct watch *w)
-{
-	return w->config->backend->library && w->config->backend->library->diagnose;
-}
-
-/* Process 0, after its deadline: reports the progress of all ranks, and what the library says, once
-   that is known. */
-static void find_out(struct watch *w)
-{
-	const struct bb_world *world = w->config->world;
-	bool all_known = true;
-
-	for (int i = 0; i < world->nlocal; i++)
-		w->drivers->ranks[world->first_rank + i] = local_progress(w->drivers, i);
-	for (int r = 0; r < world->nranks; r++)
-		all_known &= w->drivers->ranks[r].known;
-	if (!w->diagnosed)
-		w->diagnosed = !has_diagnosis(w) || w->config->backend->library->diagnose(
-							    w->config->context, &w->diagnosis);
-	if (((!all_known && w->now < w->expired + ANSWER_S) || !w->diagnosed) && w->signalled == 0)
-		return;
-	report_deadline(w->drivers, w->what, bb_strbuf_text(&w->diagnosis));
-	end(w, BB_ETIMEOUT);
-}
-
+/* After its deadline, process 0 asks all ranks for their progress and the library for its
+   diagnosis, and reports both once they are known. */
 static void check_deadline(struct watch *w)
 {
 	struct bb_drivers *drivers = w->drivers;
-	const double stop = STOP_S + (has_diagnosis(w) ? BB_DIAGNOSIS_S : 0);
+	const struct bb_world *world = w->config->world;
+	const struct bb_library *library = w->config->backend->library;
+	const bool diagnoses = library && library->diagnose;
+	const double stop = STOP_S + (diagnoses ? BB_DIAGNOSIS_S : 0);
+	bool known = true; /* the progress of all */
 	double deadline;
 	char what[BB_WHAT_TEXT];
 
@@ -643,8 +602,18 @@ static void check_deadline(struct watch *w)
 			"%s did not end in its time (-T), and process 0 does not respond", what);
 		end_and_tell(w);
 	}
-	if (w->expired != 0)
-		find_out(w);
+	if (w->expired == 0)
+		return;
+	for (int i = 0; i < world->nlocal; i++)
+		drivers->ranks[world->first_rank + i] = local_progress(drivers, i);
+	for (int r = 0; r < world->nranks; r++)
+		known &= drivers->ranks[r].known;
+	if (!w->diagnosed)
+		w->diagnosed = !diagnoses || library->diagnose(w->config->context, &w->diagnosis);
+	if (((!known && w->now < w->expired + ANSWER_S) || !w->diagnosed) && w->signalled == 0)
+		return;
+	report_deadline(drivers, w->what, bb_strbuf_text(&w->diagnosis));
+	end(w, BB_ETIMEOUT);
 }
 
 /* Takes a sign for the cause once SETTLE is over. */
@@ -682,29 +651,22 @@ static bool lingers(const struct watch *w)
 	return w->obeyed && bb_control_reaches(w->config->control, 0);
 }
 
-/* Returns when this process leaves a stopped run, whatever it still waits for. */
-static double last_moment(const struct watch *w)
+/* True if the watch ends. ENDED: all drivers had ended before this round of checks. */
+static bool is_over(const struct watch *w, bool ended)
 {
 	const double grace = w->proc == 0 ? GRACE_LEADER_S : GRACE_SIGNALLED_S;
-	double until = w->stopped + GRACE_SEVERAL_S;
+	/* When this process leaves a stopped run, whatever it still waits for. */
+	double until = w->stopped + (w->config->control ? GRACE_SEVERAL_S : GRACE_S);
 
-	if (!w->config->control)
-		return w->stopped + GRACE_S;
+	if (w->stopped == 0)
+		return ended && w->troubled == 0;
 	if (awaits_stop(w))
 		until = w->told + RECEIPT_S;
 	if (lingers(w))
 		until = w->stopped + LINGER_S;
-	if (w->signalled != 0 && w->signalled + grace < until)
-		until = w->signalled + grace;
-	return until;
-}
-
-/* True if the watch ends. ENDED: all drivers had ended before this round of checks. */
-static bool is_over(const struct watch *w, bool ended)
-{
-	if (w->stopped == 0)
-		return ended && w->troubled == 0;
-	if (w->now > last_moment(w))
+	if (w->config->control && w->signalled != 0)
+		until = fmin(until, w->signalled + grace);
+	if (w->now > until)
 		return true;
 	if (!ended || awaits_stop(w) || lingers(w))
 		return false;
@@ -734,7 +696,16 @@ static void *watch_main(void *argument)
 		for (int i = 0; i < drivers->config->world->nlocal; i++)
 			ended &= atomic_load(&drivers->progress[i].phase) == BB_PHASE_ENDED;
 		if (signal > 0)
-			catch_signal(&w, signal);
+			note(&w.signalled, w.now);
+		if (signal > 0 && !w.signal && w.stopped == 0) {
+			note(&w.troubled, w.now);
+			w.signal = signal;
+			if (w.proc != 0)
+				bb_control_send(
+					w.config->control,
+					&(struct bb_frame){.kind = BB_FRAME_LEFT, .signal = signal},
+					"");
+		}
 		receive_messages(&w);
 		check_failures(&w);
 		check_deadline(&w);
@@ -776,31 +747,13 @@ static void *driver_main(void *argument)
 	return NULL;
 }
 
-/* Runs all drivers, the first on this thread. */
-static void run_drivers(struct bb_drivers *drivers)
-{
-	const struct bb_world *world = drivers->config->world;
-	int started = 1;
-
-	while (started < world->nlocal && pthread_create(&drivers->threads[started], NULL,
-							 driver_main, &drivers->list[started]) == 0)
-		started++;
-	if (started < world->nlocal)
-		bb_fail(drivers->config->error, BB_EINTERNAL,
-			"the system gives no thread for rank %d", world->first_rank + started);
-	for (int i = started; i < world->nlocal; i++)
-		atomic_store(&drivers->progress[i].phase, BB_PHASE_ENDED);
-	driver_main(&drivers->list[0]);
-	for (int i = 1; i < started; i++)
-		pthread_join(drivers->threads[i], NULL);
-}
-
 /* Runs drivers and watch. Returns what is missing for it; NULL: nothing. */
 static const char *drivers_run(struct bb_drivers *drivers)
 {
 	const struct bb_drivers_config *config = drivers->config;
 	const size_t n = (size_t)config->world->nlocal;
 	sigset_t signals, before;
+	size_t started = 1;
 	pthread_t watch;
 	bool watched;
 
@@ -824,8 +777,21 @@ static const char *drivers_run(struct bb_drivers *drivers)
 	bb_signals_fill(&signals);
 	pthread_sigmask(SIG_BLOCK, &signals, &before);
 	watched = pthread_create(&watch, NULL, watch_main, drivers) == 0;
+	/* The first driver runs on this thread. */
+	while (watched && started < n &&
+	       pthread_create(&drivers->threads[started], NULL, driver_main,
+			      &drivers->list[started]) == 0)
+		started++;
+	if (watched && started < n)
+		bb_fail(config->error, BB_EINTERNAL, "the system gives no thread for rank %d",
+			drivers->list[started].rank);
+	for (size_t i = started; i < n; i++)
+		atomic_store(&drivers->progress[i].phase, BB_PHASE_ENDED);
+	if (watched)
+		driver_main(&drivers->list[0]);
+	for (size_t i = 1; i < started; i++)
+		pthread_join(drivers->threads[i], NULL);
 	if (watched) {
-		run_drivers(drivers);
 		bb_guard_wake(watch);
 		pthread_join(watch, NULL);
 	}

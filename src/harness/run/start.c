@@ -285,30 +285,6 @@ static const struct bb_payload_field info_fields[] = {
 static const struct bb_payload info_table = {"a location", sizeof(struct bb_rank_info), info_fields,
 					     NULL};
 
-/* Gathers the locations of all ranks; the first driver stores them for the process. */
-static bb_status gather_infos(struct bb_run *run, struct bb_driver *driver,
-			      int (*group_of)(const struct bb_run *run, int rank))
-{
-	/* Virtual ranks share a location, but each is a device of its own. */
-	const bool virtual = run->options.backend->virtual;
-	struct bb_rank_info mine;
-	const void *all;
-	bb_status status;
-
-	memset(&mine, 0, sizeof(mine));
-	run->options.backend->locate(driver->handle, &mine.location);
-	status = bb_driver_gather(driver, &info_table, &mine, 1, &all);
-	if (status == BB_OK && driver->local == 0) {
-		memcpy(run->infos, all, (size_t)run->world.nranks * sizeof(*run->infos));
-		for (int r = 0; r < run->world.nranks; r++) {
-			run->infos[r].group = group_of ? group_of(run, r) : 0;
-			if (virtual)
-				run->infos[r].location.device = r;
-		}
-	}
-	return status == BB_OK ? bb_driver_barrier(driver) : status;
-}
-
 bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank)
 {
 	const struct bb_location *mine = &infos[rank].location;
@@ -328,23 +304,38 @@ bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver,
 			    int (*group_of)(const struct bb_run *run, int rank),
 			    struct bb_group **world)
 {
+	const struct bb_backend *backend = run->options.backend;
 	const int nranks = run->world.nranks;
 	int *members = calloc((size_t)nranks, sizeof(*members));
-	bb_status status = gather_infos(run, driver, group_of);
+	struct bb_rank_info mine;
+	const void *all;
+	bb_status status;
 
+	memset(&mine, 0, sizeof(mine));
+	backend->locate(driver->handle, &mine.location);
+	BB_TRY(status, bb_driver_gather(driver, &info_table, &mine, 1, &all), out);
+	/* The first driver stores them for the process. Virtual ranks share a location, but each is
+	   a device of its own. */
+	if (driver->local == 0)
+		memcpy(run->infos, all, (size_t)nranks * sizeof(*run->infos));
+	for (int r = 0; r < nranks && driver->local == 0; r++) {
+		run->infos[r].group = group_of ? group_of(run, r) : 0;
+		if (backend->virtual)
+			run->infos[r].location.device = r;
+	}
+	BB_TRY(status, bb_driver_barrier(driver), out);
 	if (bb_driver_leads(driver))
 		run->startup.attached = bb_clock_now();
-	if (status == BB_OK && !members)
-		status = bb_no_memory(&run->error, "groups");
-	for (int r = 0; r < nranks && status == BB_OK; r++)
+	status = members ? BB_OK : bb_no_memory(&run->error, "groups");
+	BB_TRY(status, status, out);
+	for (int r = 0; r < nranks; r++)
 		members[r] = r;
-	if (status == BB_OK)
-		status = run->options.backend->group_open(driver->handle, members, nranks, world,
-							  &run->error);
-	if (status == BB_OK)
-		driver->world = *world;
+	BB_TRY(status, backend->group_open(driver->handle, members, nranks, world, &run->error),
+	       out);
+	driver->world = *world;
 	if (bb_driver_leads(driver))
 		run->startup.world = bb_clock_now();
+out:
 	free(members);
 	return status;
 }

@@ -68,30 +68,12 @@ static const struct bb_payload_field cause_fields[] = {
 	{.name = NULL}};
 static const struct bb_payload cause_table = {"a cause", sizeof(struct cause), cause_fields, NULL};
 
-/* Every process sends its cause; process 0 takes over that of process FAILED. */
-static bb_status share_causes(struct bb_assembly *a, int failed, bb_status status)
-{
-	struct cause mine = {.text = "it does not say why"}, *all;
-	bb_status sent;
-
-	name_host(mine.host);
-	if (bb_error_status(a->error) != BB_OK)
-		memcpy(mine.text, a->error->text, sizeof(mine.text));
-	sent = collect(a, &cause_table, &mine, 1, true, (void **)&all);
-	if (sent != BB_OK || !all)
-		return sent != BB_OK ? sent : status;
-	if (failed > 0)
-		bb_fail(a->error, status, "process %d (%s): %s", failed, all[failed].host,
-			all[failed].text);
-	free(all);
-	return status;
-}
-
 bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
 {
+	struct cause cause = {.text = "it does not say why"}, *causes;
 	int32_t *all, own = (int32_t)mine;
 	int failed = 0;
-	bb_status status = collect(a, &bb_payload_status, &own, 1, false, (void **)&all);
+	bb_status status = collect(a, &bb_payload_status, &own, 1, false, (void **)&all), sent;
 
 	if (status != BB_OK)
 		return status;
@@ -99,7 +81,20 @@ bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
 		failed++;
 	status = failed < a->launch->nprocs ? (bb_status)all[failed] : BB_OK;
 	free(all);
-	return status == BB_OK ? BB_OK : share_causes(a, failed, status);
+	if (status == BB_OK)
+		return BB_OK;
+	/* Every process sends its cause; process 0 takes over that of the first one. */
+	name_host(cause.host);
+	if (bb_error_status(a->error) != BB_OK)
+		memcpy(cause.text, a->error->text, sizeof(cause.text));
+	sent = collect(a, &cause_table, &cause, 1, true, (void **)&causes);
+	if (sent != BB_OK)
+		return sent;
+	if (causes && failed > 0)
+		bb_fail(a->error, status, "process %d (%s): %s", failed, causes[failed].host,
+			causes[failed].text);
+	free(causes);
+	return status;
 }
 
 static const struct bb_payload_field exit_fields[] =
@@ -242,25 +237,6 @@ static void describe_request(struct request *r, int argc, char **argv,
 	}
 }
 
-static bb_status compare_origins(struct bb_assembly *a, const struct origin *all)
-{
-	for (int p = 1; p < a->launch->nprocs; p++) {
-		if (strcmp(all[p].version, all[0].version) != 0)
-			return bb_fail(a->error, BB_EBACKEND,
-				       "process %d (%s) runs busbench %s, process 0 (%s) %s; "
-				       "install one version everywhere",
-				       p, all[p].member.host, all[p].version, all[0].member.host,
-				       all[0].version);
-		if (strcmp(all[p].library, all[0].library) != 0)
-			return bb_fail(a->error, BB_EBACKEND,
-				       "process %d (%s) runs with %s, process 0 (%s) with %s; "
-				       "install one version everywhere",
-				       p, all[p].member.host, all[p].library, all[0].member.host,
-				       all[0].library);
-	}
-	return BB_OK;
-}
-
 /* TEXT = word I in quotes, or why it cannot be quoted. */
 static void show_word(char text[SHOWN + 8], const struct request *r, int i)
 {
@@ -360,7 +336,23 @@ bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
 	name_host(mine.member.host);
 	mine.member.pid = (int)getpid();
 	BB_TRY(status, collect(a, &origin_table, &mine, 1, false, (void **)&origins), out);
-	BB_TRY(status, compare_origins(a, origins), out);
+	for (int p = 1; p < a->launch->nprocs; p++) {
+		const struct origin *its = &origins[p], *first = &origins[0];
+
+		if (strcmp(its->version, first->version) != 0)
+			status = bb_fail(a->error, BB_EBACKEND,
+					 "process %d (%s) runs busbench %s, process 0 (%s) %s; "
+					 "install one version everywhere",
+					 p, its->member.host, its->version, first->member.host,
+					 first->version);
+		else if (strcmp(its->library, first->library) != 0)
+			status = bb_fail(a->error, BB_EBACKEND,
+					 "process %d (%s) runs with %s, process 0 (%s) with %s; "
+					 "install one version everywhere",
+					 p, its->member.host, its->library, first->member.host,
+					 first->library);
+		BB_TRY(status, status, out);
+	}
 	a->members = calloc((size_t)a->launch->nprocs, sizeof(*a->members));
 	for (int p = 0; p < a->launch->nprocs && a->members; p++)
 		a->members[p] = origins[p].member;
