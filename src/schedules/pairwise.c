@@ -66,41 +66,22 @@ static void alltoall_round(struct bb_writer *w, size_t round)
 		bb_alltoall_keep(w);
 }
 
-const struct bb_algorithm bb_pairwise_alltoall = {
-	.name = "pairwise",
-	.collective = &bb_alltoall,
-	.meaning = "In round i every rank sends directly to the rank i ahead and receives from the "
-		   "rank i behind.",
-	.flags = BB_SHIFT_INVARIANT,
-	.prepare = pairwise_prepare,
-	.round = alltoall_round,
-};
+#define PAIRWISE_EXCHANGE                                                                          \
+	.name = "pairwise",                                                                        \
+	.meaning = "In round i every rank sends directly to the rank i ahead and receives from "   \
+		   "the rank i behind.",                                                           \
+	.prepare = pairwise_prepare, .round = alltoall_round
+#define NAIVE_EXCHANGE                                                                             \
+	.name = "naive",                                                                           \
+	.meaning = "Everyone sends to everyone directly, to seven ranks at once.",                 \
+	.prepare = naive_prepare, .round = alltoall_round
 
-const struct bb_algorithm bb_pairwise_alltoallv = {
-	.name = "pairwise",
-	.collective = &bb_alltoallv,
-	.meaning = "In round i every rank sends directly to the rank i ahead and receives from the "
-		   "rank i behind.",
-	.prepare = pairwise_prepare,
-	.round = alltoall_round,
-};
-
-const struct bb_algorithm bb_naive_alltoall = {
-	.name = "naive",
-	.collective = &bb_alltoall,
-	.meaning = "Everyone sends to everyone directly, to seven ranks at once.",
-	.flags = BB_SHIFT_INVARIANT,
-	.prepare = naive_prepare,
-	.round = alltoall_round,
-};
-
-const struct bb_algorithm bb_naive_alltoallv = {
-	.name = "naive",
-	.collective = &bb_alltoallv,
-	.meaning = "Everyone sends to everyone directly, to seven ranks at once.",
-	.prepare = naive_prepare,
-	.round = alltoall_round,
-};
+const struct bb_algorithm bb_pairwise_alltoall = {PAIRWISE_EXCHANGE, .collective = &bb_alltoall,
+						  .flags = BB_SHIFT_INVARIANT};
+const struct bb_algorithm bb_pairwise_alltoallv = {PAIRWISE_EXCHANGE, .collective = &bb_alltoallv};
+const struct bb_algorithm bb_naive_alltoall = {NAIVE_EXCHANGE, .collective = &bb_alltoall,
+					       .flags = BB_SHIFT_INVARIANT};
+const struct bb_algorithm bb_naive_alltoallv = {NAIVE_EXCHANGE, .collective = &bb_alltoallv};
 
 /* ---- reduce_scatter, all_gather ------------------------------------------------------- */
 

@@ -400,26 +400,15 @@ static void alltoall_round(struct bb_writer *w, size_t round)
 	}
 }
 
-const struct bb_algorithm bb_ring_alltoall = {
-	.name = "ring",
-	.collective = &bb_alltoall,
-	.meaning = "Every block travels from neighbour to neighbour to its destination: first all "
-		   "blocks that go one rank, then those that go two, and so on.",
-	.flags = BB_SHIFT_INVARIANT,
-	.tmp_count = alltoall_tmp,
-	.prepare = alltoall_prepare,
-	.round = alltoall_round,
-};
+#define RING_EXCHANGE                                                                              \
+	.name = "ring",                                                                            \
+	.meaning = "Every block travels from neighbour to neighbour to its destination: first "    \
+		   "all blocks that go one rank, then those that go two, and so on.",              \
+	.tmp_count = alltoall_tmp, .prepare = alltoall_prepare, .round = alltoall_round
 
-const struct bb_algorithm bb_ring_alltoallv = {
-	.name = "ring",
-	.collective = &bb_alltoallv,
-	.meaning = "Every block travels from neighbour to neighbour to its destination: first all "
-		   "blocks that go one rank, then those that go two, and so on.",
-	.tmp_count = alltoall_tmp,
-	.prepare = alltoall_prepare,
-	.round = alltoall_round,
-};
+const struct bb_algorithm bb_ring_alltoall = {RING_EXCHANGE, .collective = &bb_alltoall,
+					      .flags = BB_SHIFT_INVARIANT};
+const struct bb_algorithm bb_ring_alltoallv = {RING_EXCHANGE, .collective = &bb_alltoallv};
 
 /* ---- sendrecv: one hop ----------------------------------------------------------------- */
 

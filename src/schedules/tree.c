@@ -210,25 +210,14 @@ static void alltoall_round(struct bb_writer *w, size_t round)
 	binomial_scatter(w, &b, round % depth);
 }
 
-const struct bb_algorithm bb_tree_alltoall = {
-	.name = "tree",
-	.collective = &bb_alltoall,
-	.meaning = "n scatters: every rank in turn is the root of a binomial tree on which its "
-		   "blocks are handed out.",
-	.tmp_count = alltoall_tmp,
-	.prepare = alltoall_prepare,
-	.round = alltoall_round,
-};
+#define TREE_EXCHANGE                                                                              \
+	.name = "tree",                                                                            \
+	.meaning = "n scatters: every rank in turn is the root of a binomial tree on which its "   \
+		   "blocks are handed out.",                                                       \
+	.tmp_count = alltoall_tmp, .prepare = alltoall_prepare, .round = alltoall_round
 
-const struct bb_algorithm bb_tree_alltoallv = {
-	.name = "tree",
-	.collective = &bb_alltoallv,
-	.meaning = "n scatters: every rank in turn is the root of a binomial tree on which its "
-		   "blocks are handed out.",
-	.tmp_count = alltoall_tmp,
-	.prepare = alltoall_prepare,
-	.round = alltoall_round,
-};
+const struct bb_algorithm bb_tree_alltoall = {TREE_EXCHANGE, .collective = &bb_alltoall};
+const struct bb_algorithm bb_tree_alltoallv = {TREE_EXCHANGE, .collective = &bb_alltoallv};
 
 /* ---- sendrecv: gather at rank 0, scatter from there -------------------------------------- */
 

@@ -406,13 +406,21 @@ static void print_bound(const struct bb_printer *p, const char *name,
 
 #define PAIR_RANKS 128 /* further pairs are like these, on equal nodes */
 
-/* Print the slowest pair of ranks and, if it differs, the fastest. */
-static void print_pairs(const struct bb_printer *p)
+void bb_print_bounds(const struct bb_printer *p)
 {
 	const int n = p->nranks < PAIR_RANKS ? p->nranks : PAIR_RANKS;
 	struct bb_rank_place best[2], worst[2];
 	double least = 0, most = 0;
+	int nodes = 0;
 
+	if (p->nranks < 2)
+		return;
+	for (int i = 0; i < p->nranks; i++)
+		nodes = p->ranks[i].node >= nodes ? p->ranks[i].node + 1 : nodes;
+	bb_strbuf_addf(p->out, "Speed of light of %d %s on %d node%s, GB/s\n", p->nranks,
+		       p->ranks[0].device == BB_ON_HOST ? "ranks" : "GPUs", nodes,
+		       bb_plural(nodes));
+	/* The slowest pair of ranks and, if it differs, the fastest. */
 	for (int i = 1; i < n; i++)
 		for (int j = 0; j < i; j++) {
 			const struct bb_rank_place pair[] = {p->ranks[j], p->ranks[i]};
@@ -433,20 +441,6 @@ static void print_pairs(const struct bb_printer *p)
 	if (most > least)
 		print_bound(p, "best pair", best, 2, BB_BOUND_PAIR);
 	print_bound(p, most > least ? "worst pair" : "pair", worst, 2, BB_BOUND_PAIR);
-}
-
-void bb_print_bounds(const struct bb_printer *p)
-{
-	int nodes = 0;
-
-	if (p->nranks < 2)
-		return;
-	for (int i = 0; i < p->nranks; i++)
-		nodes = p->ranks[i].node >= nodes ? p->ranks[i].node + 1 : nodes;
-	bb_strbuf_addf(p->out, "Speed of light of %d %s on %d node%s, GB/s\n", p->nranks,
-		       p->ranks[0].device == BB_ON_HOST ? "ranks" : "GPUs", nodes,
-		       bb_plural(nodes));
-	print_pairs(p);
 	for (enum bb_bound what = BB_BOUND_RING; what < BB_BOUNDS; what++)
 		print_bound(p, bb_bound_name(what), p->ranks, p->nranks, what);
 	bb_strbuf_add(p->out, "\n");

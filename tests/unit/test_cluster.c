@@ -92,11 +92,11 @@ static void test_ways(void **state)
 	assert_int_equal(bb_cluster_route(c, 0, 7).path, BB_CLUSTER_NVLINK);
 	/* The same rail of the next node; another rail; the next unit of 32; the next pod of 256.
 	 */
-	assert_int_equal(bb_cluster_route(c, 0, 8).switches, 1);
-	assert_int_equal(bb_cluster_route(c, 0, 9).switches, 3);
-	assert_int_equal(bb_cluster_route(c, 0, 8 * 32).switches, 3);
-	assert_int_equal(bb_cluster_route(c, 0, 8 * 255).switches, 3);
-	assert_int_equal(bb_cluster_route(c, 0, 8 * 256).switches, 5);
+	assert_int_equal(bb_cluster_route(c, 0, 8).path, BB_CLUSTER_LEAF);
+	assert_int_equal(bb_cluster_route(c, 0, 9).path, BB_CLUSTER_POD);
+	assert_int_equal(bb_cluster_route(c, 0, 8 * 32).path, BB_CLUSTER_POD);
+	assert_int_equal(bb_cluster_route(c, 0, 8 * 255).path, BB_CLUSTER_POD);
+	assert_int_equal(bb_cluster_route(c, 0, 8 * 256).path, BB_CLUSTER_CORE);
 	assert_near(bb_cluster_route(c, 0, 8 * 256).latency, 2.7e-6 + 4 * 0.15e-6);
 	assert_near(bb_cluster_route(c, 0, 8).rate, c->nic_rate);
 	bb_cluster_free(c);
@@ -133,7 +133,7 @@ static void test_file(void **state)
 	assert_near(c->nic_rate, 25e9);
 	assert_near(c->figures[BB_FIGURE_LEAF_TAPER], 2);
 	assert_near(c->figures[BB_FIGURE_NET_LATENCY], 2.7e-6);
-	assert_int_equal(bb_cluster_route(c, 0, 32).switches, 3);
+	assert_int_equal(bb_cluster_route(c, 0, 32).path, BB_CLUSTER_POD);
 	bb_cluster_free(c);
 	snprintf(text, sizeof(text), "%s:3", path);
 	c = open_cluster(text);

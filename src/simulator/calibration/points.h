@@ -129,6 +129,11 @@ struct bb_calibration {
 size_t bb_cross_select(const struct bb_calibration *c, enum bb_cross_kind kind,
 		       const struct bb_point *of, double *errors);
 
+/* Seconds of P, of NCCL, by the model with the fitted figures. */
+double bb_site_time(const struct bb_calibration *c, const struct bb_point *p);
+/* The name of FIGURE and its unit in clusters.txt. */
+const struct bb_figure_row *bb_site_row(enum bb_site_figure figure);
+
 /* ---- results.c ------------------------------------------------------------------------ */
 
 /* The cost of SCHEDULE for SHAPE with elements of ELEMENT bytes. */
@@ -142,18 +147,5 @@ BB_MUST bb_status bb_calibration_lines(struct bb_calibration *c, char *text,
    another machine than the cluster. */
 BB_MUST bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size_t length,
 					struct bb_error *error);
-
-/* ---- site.c --------------------------------------------------------------------------- */
-
-/* Set the figures of SITE to those of CLUSTER. */
-void bb_site_describe(struct bb_site *site, const struct bb_cluster *cluster);
-/* Fit the figures of C's site to its points. False: out of memory. */
-BB_MUST bool bb_site_fit(struct bb_calibration *c);
-/* Seconds of P, of NCCL, by the model with the fitted figures. */
-double bb_site_time(const struct bb_calibration *c, const struct bb_point *p);
-/* Give MACHINE, which is adjusted, the figures of the cluster as it is described. */
-void bb_site_restore(const struct bb_calibration *c, struct bb_nccl_machine *machine);
-/* Its name and unit in clusters.txt. */
-const struct bb_figure_row *bb_site_row(enum bb_site_figure figure);
 
 #endif

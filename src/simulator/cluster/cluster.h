@@ -117,7 +117,6 @@ enum bb_nic_kind {
 };
 struct bb_cluster_route {
 	enum bb_cluster_path path;
-	int switches;   /* of the network */
 	double rate;    /* of this pair alone, bytes per second; INFINITY to itself */
 	double latency; /* seconds */
 };

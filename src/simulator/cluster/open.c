@@ -81,15 +81,14 @@ static bb_status read_line(const struct bb_settings *l, double *figures, struct 
 	if (f < BB_FIGURES) {
 		unit = bb_figure_rows[f].unit;
 	} else if (strcmp(l->key, "nodes") != 0) {
-		const char *names[BB_FIGURES + 4] = {"system", "topology", "nodes"}, *near;
+		const char *names[BB_FIGURES + 4] = {"system", "topology", "nodes"};
+		char hint[BB_SUGGESTION];
 
 		for (f = 0; f < BB_FIGURES; f++)
 			names[3 + f] = bb_figure_rows[f].name;
-		near = bb_nearest(l->key, names);
 		return bb_fail(error, BB_EUSAGE,
-			       "%s: line %d: \"%s\" is not a figure of a cluster%s%s%s", l->name,
-			       l->line, l->key, near ? "; did you mean " : "", near ? near : "",
-			       near ? "?" : "");
+			       "%s: line %d: \"%s\" is not a figure of a cluster%s", l->name,
+			       l->line, l->key, bb_suggest(hint, l->key, names));
 	}
 	most = unit == BB_SETTING_COUNT    ? BB_CLUSTER_MOST_RANKS
 	       : unit == BB_SETTING_NUMBER ? 1000
@@ -765,10 +764,9 @@ struct bb_cluster_route bb_cluster_route(const struct bb_cluster *c, int from, i
 	const struct bb_fabric_route route = bb_fabric_route(&c->fabric, from, to);
 
 	if (from == to)
-		return (struct bb_cluster_route){BB_CLUSTER_SELF, 0, INFINITY, 0};
+		return (struct bb_cluster_route){BB_CLUSTER_SELF, INFINITY, 0};
 	return (struct bb_cluster_route){
 		.path = route.path,
-		.switches = route.outside ? 1 + 2 * (int)(route.path - BB_CLUSTER_LEAF) : 0,
 		.rate = 1 / route.second_per_byte,
 		.latency = route.latency,
 	};
