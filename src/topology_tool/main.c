@@ -10,6 +10,7 @@
 #include "topology/systems.h"
 #include "topology_tool/print.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -95,30 +96,6 @@ static bb_status open_topology(const struct options *o, struct bb_topology **t,
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
-/* Read a list such as "0-3,6" of numbers below N into BITS. */
-static bool read_list(const char *text, int n, uint64_t *bits)
-{
-	*bits = 0;
-	for (;;) {
-		char *end;
-		long first = strtol(text, &end, 10), last = first;
-
-		if (end == text || *text < '0' || *text > '9')
-			return false;
-		if (*end == '-' && end[1] >= '0' && end[1] <= '9')
-			last = strtol(end + 1, &end, 10);
-		if (first < 0 || last < first || last >= n)
-			return false;
-		for (long i = first; i <= last; i++)
-			*bits |= 1ull << i;
-		if (!*end)
-			return true;
-		if (*end != ',')
-			return false;
-		text = end + 1;
-	}
-}
-
 /* Set *RANKS to the chosen GPUs of every node or, without GPUs, to one rank on each host. */
 static bb_status choose_ranks(const struct options *o, const struct bb_topology *t,
 			      struct bb_rank_place **ranks, int *n, struct bb_error *error)
@@ -126,8 +103,22 @@ static bb_status choose_ranks(const struct options *o, const struct bb_topology 
 	const int gpus = bb_topology_count(t, BB_GPU);
 	uint64_t bits = 0;
 	int each = 0, chosen[BB_MOST_GPUS + 1] = {BB_ON_HOST};
+	bool is_list = true;
 
-	if (o->ranks && !read_list(o->ranks, gpus, &bits))
+	/* A list such as "0-3,6". */
+	for (const char *at = o->ranks; at && is_list;) {
+		char *end;
+		long first = strtol(at, &end, 10), last = first;
+
+		is_list = isdigit((unsigned char)*at);
+		if (is_list && *end == '-' && isdigit((unsigned char)end[1]))
+			last = strtol(end + 1, &end, 10);
+		is_list = is_list && last >= first && last < gpus && (!*end || *end == ',');
+		for (long i = first; i <= last && is_list; i++)
+			bits |= 1ull << i;
+		at = *end ? end + 1 : NULL;
+	}
+	if (!is_list)
 		return bb_fail(error, BB_EUSAGE,
 			       "--ranks %s: not a list of GPUs of this machine, which has %d; "
 			       "expected such as 0-3,6",

@@ -364,8 +364,8 @@ struct bb_cluster_nics bb_cluster_nics_of(const struct bb_topology *t)
 	struct bb_cluster_nics nics = {.kind = BB_NICS_INFINIBAND};
 	int efa = 0; /* generation of AWS's adapters */
 
-	for (int i = 0; i < bb_topology_count(t, BB_NIC); i++) {
-		const int nic = bb_topology_device(t, BB_NIC, i), pci = t->devices[nic].pci;
+	for (int nic = 0; nic < t->ndevices; nic++) {
+		const int pci = t->devices[nic].pci;
 
 		if (!nic_serves(t, nic))
 			continue;

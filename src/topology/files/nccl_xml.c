@@ -279,35 +279,6 @@ static void write_text(struct writer *w, const char *name, const char *value)
 	bb_strbuf_add(w->out, "\"");
 }
 
-static void write_links(struct writer *w, int gpu)
-{
-	const struct bb_topology *const t = w->t;
-
-	for (int l = 0; l < t->nlinks; l++) {
-		const struct bb_link *const link = &t->links[l];
-		const int count = link->count < MOST_LINKS ? link->count : MOST_LINKS;
-		const struct bb_pci *const peer = link->peer >= 0 && t->devices[link->peer].pci >= 0
-							  ? &t->pcis[t->devices[link->peer].pci]
-							  : NULL;
-
-		if (link->device != gpu || count == 0)
-			continue;
-		if (link->kind == BB_C2C)
-			bb_strbuf_addf(w->out, "<c2c bw=\"%.0f\" count=\"%d\"/>\n",
-				       1000 * link->GBps, count);
-		else if (peer)
-			bb_strbuf_addf(w->out,
-				       "<%s target=\"%s\" count=\"%d\" tclass=\"0x%04x00\"/>\n",
-				       bb_topology_is_amd(t, gpu) ? "xgmi" : "nvlink", peer->id,
-				       count, peer->class_code);
-		else if (link->peer < 0)
-			bb_strbuf_addf(w->out,
-				       "<nvlink target=\"fffffff:ffff:ff\" count=\"%d\" "
-				       "tclass=\"%s\"/>\n",
-				       count, link->peer == BB_PEER_CPU ? "0x068001" : "0x068000");
-	}
-}
-
 /* Without links between GPUs the file is as one for input: PCI alone shows the GPUs, as it shows
    disks. */
 static void write_device(struct writer *w, int index)
@@ -326,7 +297,32 @@ static void write_device(struct writer *w, int index)
 		for (int i = 0; t->p2p && i < gpus; i++)
 			bb_strbuf_addf(w->out, "%d", t->p2p[index * gpus + i]);
 		bb_strbuf_add(w->out, t->p2p ? "\">\n" : ">\n");
-		write_links(w, index);
+		for (int l = 0; l < t->nlinks; l++) {
+			const struct bb_link *const link = &t->links[l];
+			const int count = link->count < MOST_LINKS ? link->count : MOST_LINKS;
+			const struct bb_pci *const peer =
+				link->peer >= 0 && t->devices[link->peer].pci >= 0
+					? &t->pcis[t->devices[link->peer].pci]
+					: NULL;
+
+			if (link->device != index || count == 0)
+				continue;
+			if (link->kind == BB_C2C)
+				bb_strbuf_addf(w->out, "<c2c bw=\"%.0f\" count=\"%d\"/>\n",
+					       1000 * link->GBps, count);
+			else if (peer)
+				bb_strbuf_addf(
+					w->out,
+					"<%s target=\"%s\" count=\"%d\" tclass=\"0x%04x00\"/>\n",
+					bb_topology_is_amd(t, index) ? "xgmi" : "nvlink", peer->id,
+					count, peer->class_code);
+			else if (link->peer < 0)
+				bb_strbuf_addf(w->out,
+					       "<nvlink target=\"fffffff:ffff:ff\" count=\"%d\" "
+					       "tclass=\"%s\"/>\n",
+					       count,
+					       link->peer == BB_PEER_CPU ? "0x068001" : "0x068000");
+		}
 		bb_strbuf_add(w->out, "</gpu>\n");
 	} else if (d->kind == BB_NIC) {
 		bb_strbuf_addf(w->out, "<nic><net dev=\"%d\" port=\"1\" speed=\"%lld\"", w->nets++,

@@ -94,33 +94,10 @@ out:
 static const char *const unwanted[] = {"opencl", "gl",        "cuda", "nvml", "rsmi",
 				       "hip",    "levelzero", "pci",  NULL};
 
-static bb_status read_hwloc(struct bb_topology *t, struct bb_error *error)
-{
-	struct walk w = {.t = t, .error = error};
-	hwloc_topology_t topology;
-	bb_status st;
-
-	if (hwloc_topology_init(&topology) != 0)
-		return bb_no_memory(error, "the topology of the machine");
-	for (const char *const *name = unwanted; *name; name++)
-		hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
-					      *name);
-	if (hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0 ||
-	    hwloc_topology_load(topology) != 0) {
-		st = bb_fail(error, BB_EBACKEND, "hwloc could not read this machine's topology");
-		goto out;
-	}
-	w.topology = topology;
-	BB_TRY(st, bb_host_read(topology, &t->host, error), out);
-	BB_TRY(st, add_all_io(&w, hwloc_get_root_obj(topology)), out);
-out:
-	hwloc_topology_destroy(topology);
-	return st;
-}
-
 bb_status bb_topology_here(struct bb_topology **topology, struct bb_error *error)
 {
 	struct bb_topology *t = bb_topology_new();
+	struct walk w = {.t = t, .error = error};
 	bool driver = false;
 	bb_status st;
 
@@ -128,7 +105,21 @@ bb_status bb_topology_here(struct bb_topology **topology, struct bb_error *error
 		return bb_no_memory(error, "the topology of the machine");
 	if (gethostname(t->name, sizeof(t->name) - 1) != 0)
 		snprintf(t->name, sizeof(t->name), "this machine");
-	BB_TRY(st, read_hwloc(t, error), failed);
+	if (hwloc_topology_init(&w.topology) != 0)
+		BB_TRY(st, bb_no_memory(error, "the topology of the machine"), failed);
+	for (const char *const *name = unwanted; *name; name++)
+		hwloc_topology_set_components(w.topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+					      *name);
+	if (hwloc_topology_set_io_types_filter(w.topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0 ||
+	    hwloc_topology_load(w.topology) != 0)
+		st = bb_fail(error, BB_EBACKEND, "hwloc could not read this machine's topology");
+	else
+		st = bb_host_read(w.topology, &t->host, error);
+	if (st == BB_OK)
+		st = add_all_io(&w, hwloc_get_root_obj(w.topology));
+	hwloc_topology_destroy(w.topology);
+	if (st != BB_OK)
+		goto failed;
 	bb_sysfs_read(t, "/sys");
 	BB_TRY(st, bb_nvml_read(t, &driver, error), failed);
 	snprintf(t->source, sizeof(t->source), "this machine: hwloc, sysfs%s",
