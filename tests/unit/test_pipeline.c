@@ -67,6 +67,76 @@ static void test_layers(void **state)
 			}
 }
 
+/* Two stages of two chunks have 7 layers as 1, 2, 2, 2, and both ends; or 4 equal parts. */
+static void test_parts(void **state)
+{
+	struct bb_order o = {.stages = 2, .chunks = 2, .microbatches = 3};
+	struct bb_part part;
+
+	o.pipeline = (struct bb_pipeline){.stages = 2,
+					  .chunks = 2,
+					  .layers = 7,
+					  .f = 10,
+					  .b = 20,
+					  .w = 30,
+					  .kept = 100,
+					  .kept_w = 40,
+					  .first = {1, 2, 3, 4, 5},
+					  .last = {100, 200, 300, 400, 500}};
+	for (int d = 0; d < 4; d++) {
+		const int n = d == 0 ? 1 : 2, first = d == 0, last = d == 3;
+		const int f = 10 * n + first + 100 * last, b = 20 * n + 2 * first + 200 * last;
+		const int w = 30 * n + 3 * first + 300 * last;
+		const int kept = 2 * (100 * n + 4 * first + 400 * last);
+		const int kept_w = 2 * (40 * n + 5 * first + 500 * last);
+
+		assert_int_equal(bb_part_layers(&o, d), n);
+		part = bb_part_of(&o, d);
+		assert_int_equal(part.cost[BB_PASS_F], f);
+		assert_int_equal(part.cost[BB_PASS_B], b);
+		assert_int_equal(part.cost[BB_PASS_W], w);
+		assert_int_equal(part.cost[BB_PASS_BW], b + w);
+		assert_int_equal(part.change[BB_PASS_F], kept);
+		assert_int_equal(part.change[BB_PASS_B], kept_w - kept);
+		assert_int_equal(part.change[BB_PASS_W], -kept_w);
+		assert_int_equal(part.change[BB_PASS_BW], -kept);
+	}
+	/* Stage 1 has parts 1 and 3: 40 + 100, 80 + 200, 120 + 300. */
+	part = bb_part_of_stage(&o, 1);
+	assert_int_equal(part.cost[BB_PASS_F], 140);
+	assert_int_equal(part.cost[BB_PASS_B], 280);
+	assert_int_equal(part.cost[BB_PASS_W], 420);
+	assert_int_equal(part.change[BB_PASS_F], 2 * (400 + 400));
+	assert_int_equal(bb_stage_ns(&o, 1), 840);
+	assert_int_equal(bb_stage_ns(&o, 0), 30 + 1 + 60 + 2 + 90 + 3);
+	o.split = true;
+	assert_int_equal(bb_stage_ns(&o, 1), 840);
+	/* folded: stage 1 has parts 1 and 2 */
+	o.folded = true;
+	assert_int_equal(bb_stage_ns(&o, 1), 240);
+	o.pipeline.layers = 0;
+	part = bb_part_of(&o, 3);
+	assert_int_equal(part.cost[BB_PASS_F], (10 + 100) / 2);
+	assert_int_equal(part.cost[BB_PASS_BW], (50 + 500) / 2);
+	part = bb_part_of(&o, 1);
+	assert_int_equal(part.cost[BB_PASS_F], 5);
+	assert_int_equal(part.change[BB_PASS_F], 100);
+	/* A slot is a pass: kind, then depth, then microbatch. */
+	for (size_t slot = 0; slot < bb_order_slots(&o); slot++) {
+		int depth;
+		const struct bb_pass pass = bb_order_pass(&o, slot, &depth);
+
+		assert_int_equal(pass.kind, slot / 12);
+		assert_int_equal(depth, slot / 3 % 4);
+		assert_int_equal(pass.chunk, slot / 3 % 4 / 2);
+		assert_int_equal(pass.microbatch, slot % 3);
+		assert_int_equal(bb_order_slot_at(&o, pass.kind, depth, pass.microbatch), slot);
+	}
+	o.split = false;
+	assert_int_equal(bb_order_pass(&o, 12, &(int){0}).kind, BB_PASS_BW);
+	assert_int_equal(bb_order_pass(&o, 24, &(int){0}).kind, BB_PASS_W);
+}
+
 /* Times that are not alike, and hops longer than passes, lead to other orders. */
 static void test_found_orders(void **state)
 {
@@ -412,12 +482,12 @@ static void test_every_swap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_orders), cmocka_unit_test(test_found_orders),
-		cmocka_unit_test(test_layers),     cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_memory),     cmocka_unit_test(test_unit_costs),
-		cmocka_unit_test(test_published),  cmocka_unit_test(test_published_v),
-		cmocka_unit_test(test_formulas),   cmocka_unit_test(test_swapped),
-		cmocka_unit_test(test_every_swap),
+		cmocka_unit_test(test_all_orders),  cmocka_unit_test(test_found_orders),
+		cmocka_unit_test(test_layers),      cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_refused),     cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_unit_costs),  cmocka_unit_test(test_published),
+		cmocka_unit_test(test_published_v), cmocka_unit_test(test_formulas),
+		cmocka_unit_test(test_swapped),     cmocka_unit_test(test_every_swap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

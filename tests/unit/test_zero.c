@@ -137,6 +137,48 @@ static void test_ledger(void **state)
 	assert_int_equal(bb_ledger_rounded(((size_t)2 << 20) + 1), (size_t)4 << 20);
 }
 
+/* A block is of one size, in one memory, and of one holder at a time. */
+static void test_blocks(void **state)
+{
+	size_t given = 0;
+	struct bb_error error = {0};
+	struct bb_ledger l = {
+		.backend = &store, .rank = (struct bb_rank *)(void *)&given, .error = &error};
+	struct bb_held a, b, c, host, again;
+	const char *kept;
+
+	assert_int_equal(bb_ledger_acquire(&l, BB_HOLD_PARAMETERS, 4096, false, &a), BB_OK);
+	assert_int_equal(bb_ledger_acquire(&l, BB_HOLD_PARAMETERS, 4096, false, &b), BB_OK);
+	assert_ptr_not_equal(a.memory, b.memory);
+	assert_int_equal(l.now.reserved, 2 * 4096);
+	assert_int_equal(bb_ledger_acquire(&l, BB_HOLD_OPTIMIZER, 4096, true, &host), BB_OK);
+	assert_int_equal(l.now.host, 4096);
+	assert_int_equal(l.now.holds[BB_HOLD_OPTIMIZER], 0);
+	assert_int_equal(l.now.reserved, 2 * 4096);
+	kept = host.memory;
+	bb_ledger_release(&l, &host);
+	assert_null(host.memory);
+	assert_int_equal(l.now.host, 0);
+	assert_int_equal(l.now.holds[BB_HOLD_PARAMETERS], 2 * 4096);
+	assert_int_equal(bb_ledger_acquire(&l, BB_HOLD_GRADIENTS, 4096, false, &c), BB_OK);
+	assert_int_equal(l.now.reserved, 3 * 4096);
+	bb_ledger_release(&l, &a);
+	assert_int_equal(l.now.holds[BB_HOLD_PARAMETERS], 4096);
+	assert_int_equal(bb_usage_held(&l.peak), 3 * 4096);
+	assert_int_equal(bb_ledger_acquire(&l, BB_HOLD_GRADIENTS, 4097, false, &a), BB_OK);
+	assert_int_equal(l.now.reserved, 5 * 4096);
+	assert_int_equal(bb_usage_held(&l.peak), 2 * 4096 + 4097);
+	assert_int_equal(bb_ledger_acquire(&l, BB_HOLD_OPTIMIZER, 1, true, &again), BB_OK);
+	assert_ptr_equal(again.memory, kept);
+	assert_int_equal(l.now.host, 1);
+	assert_int_equal(bb_ledger_rounded(1), 4096);
+	assert_int_equal(bb_ledger_rounded(4096), 4096);
+	assert_int_equal(bb_ledger_rounded(((size_t)2 << 20) - 1), (size_t)2 << 20);
+	assert_int_equal(bb_ledger_rounded((size_t)2 << 20), (size_t)2 << 20);
+	bb_ledger_close(&l);
+	assert_int_equal(given, 0);
+}
+
 /* ---- layers in rows -------------------------------------------------------------------------- */
 
 static void check_places(const struct bb_zero_units *units, int stage, int n)
@@ -154,6 +196,8 @@ static void check_places(const struct bb_zero_units *units, int stage, int n)
 			assert_true(p.list[u].padded >= units->list[u].elements &&
 				    p.list[u].padded - units->list[u].elements < ranks);
 			assert_int_equal(p.list[u].part * ranks, p.list[u].padded);
+			assert_int_equal(p.list[u].mine,
+					 stage == 0 ? 0 : p.list[u].part * (uint64_t)rank);
 			at += p.list[u].padded;
 			part += p.list[u].part;
 		}
@@ -164,6 +208,35 @@ static void check_places(const struct bb_zero_units *units, int stage, int n)
 				 12 * part);
 		bb_zero_places_free(&p);
 	}
+}
+
+/* The tensors of a layer are neighbours, and its FLOPs are those of the work on it. */
+static void check_units(const struct bb_zero_units *units, const struct bb_model *model)
+{
+	uint64_t first = 0;
+	size_t t = 0;
+
+	for (size_t u = 0; u < units->n; u++) {
+		const size_t layer = (size_t)model->tensors[t].layer;
+		double forward = 0, backward = 0;
+		uint64_t elements = 0;
+
+		for (; t < model->ntensors && (size_t)model->tensors[t].layer == layer; t++)
+			elements += model->tensors[t].elements;
+		for (size_t w = 0; w < model->nworks; w++)
+			if ((size_t)model->works[w].layer == layer) {
+				forward += model->works[w].forward / model->forward;
+				backward += (model->works[w].input + model->works[w].weights) /
+					    model->backward;
+			}
+		assert_int_equal(units->list[u].first, first);
+		assert_int_equal(units->list[u].elements, elements);
+		/* The last one also has what no layer with tensors does. */
+		assert_true(fabs(units->list[u].forward - forward) < 1e-12 || u + 1 == units->n);
+		assert_true(fabs(units->list[u].backward - backward) < 1e-12 || u + 1 == units->n);
+		first += elements;
+	}
+	assert_int_equal(t, model->ntensors);
 }
 
 static void test_places(void **state)
@@ -177,6 +250,7 @@ static void test_places(void **state)
 		assert_int_equal(bb_model_open(&model, words[w], 0, NULL), BB_OK);
 		assert_int_equal(bb_zero_units_of_model(&units, &model, NULL), BB_OK);
 		assert_int_equal(units.elements, model.parameters);
+		check_units(&units, &model);
 		for (size_t u = 0; u < units.n; u++)
 			share += units.list[u].forward + units.list[u].backward;
 		assert_true(fabs(share - 2) < 1e-12);
@@ -189,6 +263,17 @@ static void test_places(void **state)
 	assert_int_equal(bb_zero_units_of_size(&units, 7, NULL), BB_OK);
 	assert_int_equal(units.n, 7);
 	assert_int_equal(units.elements, 7);
+	bb_zero_units_free(&units);
+	/* 70 = 6 x 3 + 26 x 2 */
+	assert_int_equal(bb_zero_units_of_size(&units, 70, NULL), BB_OK);
+	assert_int_equal(units.n, 32);
+	assert_int_equal(units.elements, 70);
+	for (size_t u = 0; u < 32; u++) {
+		assert_int_equal(units.list[u].elements, u < 6 ? 3 : 2);
+		assert_int_equal(units.list[u].first, u < 6 ? 3 * u : 2 * u + 6);
+		assert_float_equal(units.list[u].forward, 1.0 / 32, 1e-12);
+		assert_float_equal(units.list[u].backward, 1.0 / 32, 1e-12);
+	}
 	bb_zero_units_free(&units);
 }
 
@@ -321,9 +406,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_formats),    cmocka_unit_test(test_adam),
-		cmocka_unit_test(test_ledger),     cmocka_unit_test(test_places),
-		cmocka_unit_test(test_gradients),  cmocka_unit_test(test_dependence),
-		cmocka_unit_test(test_loss_scale), cmocka_unit_test(test_reference),
+		cmocka_unit_test(test_ledger),     cmocka_unit_test(test_blocks),
+		cmocka_unit_test(test_places),     cmocka_unit_test(test_gradients),
+		cmocka_unit_test(test_dependence), cmocka_unit_test(test_loss_scale),
+		cmocka_unit_test(test_reference),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
