@@ -149,8 +149,12 @@ class Source:
         return i
 
     def is_unreached(self, i, last):
-        return i < last and self.word(i - 1) in (";", "{", "}") and any(
-            self.word(at) in UNREACHED for at in range(i, self.statement_end(i)))
+        return i < last and self.begins(i) and any(self.word(at) in UNREACHED for at in range(i, self.statement_end(i)))
+
+    def begins(self, i):
+        """Whether a statement begins with token I."""
+        return self.word(i - 1) in (";", "{", "}", "else") or (
+            self.word(i - 1) == ")" and self.word(self.partner[i - 1] - 1) in KEYWORDS)
 
     def after_silence(self, i):
         """The next token from I on that may change: behind data tables, silent calls and the arguments of a format."""
@@ -188,7 +192,7 @@ class Source:
                 yield from ((*inside, new) for new in ("0", "1")[: 2 if word == "if" else 1])
             elif after.text == "(" and word not in KEYWORDS and not re.fullmatch(SYMMETRIC, word):
                 yield from self.swapped(i + 1)
-        if before.text in (";", "{", "}", "else") or (before.text == ")" and self.word(self.partner[i - 1] - 1) in KEYWORDS):
+        if self.begins(i):
             yield from self.dropped(i)
 
     def is_dimension(self, i):
@@ -199,7 +203,7 @@ class Source:
         return self.word(i - 2) == ")" and bool(re.fullmatch(r"(str|mem)n?(case)?cmp", self.word(self.partner[i - 2] - 1)))
 
     def swapped(self, i):
-        """Neighbouring arguments of the call that opens with token I."""
+        """Neighbouring arguments of the call that opens with token I. A format "%s" and its text give the same."""
         starts, j = [i + 1], i + 1
         while j < self.partner[i]:
             if self.word(j) == ",":
@@ -207,7 +211,7 @@ class Source:
             j = self.partner[j] + 1 if self.word(j) in ("(", "[", "{") else j + 1
         spans = [(self.tokens[a].start, self.tokens[b - 2].end) for a, b in zip(starts, starts[1:] + [self.partner[i] + 1])]
         for (a, b), (c, d) in zip(spans, spans[1:]):
-            if self.text[a:b] != self.text[c:d]:
+            if self.text[a:b] != self.text[c:d] and not re.match(r'"[^"]*%', self.text[a:b]):
                 yield a, d, self.text[c:d] + self.text[b:c] + self.text[a:b]
 
     def dropped(self, i):

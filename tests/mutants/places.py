@@ -23,6 +23,13 @@ KNOWN = [
     (r"encode_small", r"ilogb\(magnitude\) : \(0 [+-] 1\);", "the next line is about zero, whatever its exponent"),
     (r"size_of", r"kv_lora > 0 \? h->rope : 0; => .*kv_lora >= 0", "a model without kv_lora has no rope either"),
     (r".*signature|.*digest", r"mix\((\S+), (.*)\).* => .*mix\(\2, \1\)", "any mixture of the same numbers tells machines apart"),
+    (r"judge_port|judge_link_rail|stands_out|is_known", r"tally_of\(.*-1, .* => .*-\(1 \+ 1\), |^-1, .* => -\(1 \+ 1\), ", "any peer below 0 stands for all partners"),
+    (r"binary_round", r"\(self - 1\) % 2 .* => .*\(self \+ 1\) % 2", "one more and one less are both odd or both even"),
+    (r".*_(close|release|free)", r"(fd|epoll) >= 0.* => .*(fd|epoll) > 0", "no descriptor of ours is 0"),
+    (r"bb_layer_of_model", r"kv_lora > 0 \? (.*) => .*kv_lora (>= 0|> 0 \|\| 1) \? ", "a model without kv_lora has no latent parts"),
+    (r".*", r"if \(!new\) => if \(0\)|if \(new\) => if \(1\)|failed \|= !new; => (;|.*failed &= !new;)$", "NEW is NULL without memory alone"),
+    (r"bb_topology_finish|bb_hybrid_plan_make", r"if \(.*n(links)? > 0\) => if \(.*n(links)? > \(0 \+ 1\)\)", "one item is sorted"),
+    (r"on_start", r"strlen\(name\) \+ 1; => .*\(1 \+ 1\)", "an element may have a byte to spare"),
     (r".*", r"bb_bytes_times\((\w+), (\w+)\).* => .*bb_bytes_times\(\2, \1\)", "a product may be turned round"),
 ]
 
