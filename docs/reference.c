@@ -75,32 +75,36 @@ static const char variables_and_statuses[] =
 
 static const struct {
 	const char *title;
-	const struct bb_option *rows;
+	const struct bb_option *rows; /* NULL: those of BENCHMARK */
+	const struct bb_benchmark *benchmark;
 } sections[] = {
-	{"All programs", bb_option_rows},
-	{"All programs, about themselves", bb_about_rows},
-	{"All programs whose data has a size to be chosen", bb_size_rows},
-	{"Collectives", bb_collective_rows},
-	{"barrier_perf", bb_barrier_rows},
-	{"p2p_bandwidth_perf", bb_bandwidth_rows},
-	{"p2p_latency_perf", bb_latency_rows},
-	{"mem_bandwidth_perf", bb_memory_rows},
-	{"ddp_bucket_perf", bb_ddp_rows},
-	{"pipeline_perf", bb_pipeline_rows},
-	{"tensor_parallel_perf", bb_tensor_rows},
-	{"hybrid_parallel_perf", bb_hybrid_rows},
-	{"moe_alltoall_perf", bb_moe_rows},
-	{"zero_perf", bb_zero_rows},
-	{"data_parallel_perf", bb_dp_rows},
-	{"diagnose", bb_diagnose_rows},
+	{"All programs", bb_option_rows, NULL},
+	{"All programs, about themselves", bb_about_rows, NULL},
+	{"All programs whose data has a size to be chosen", bb_size_rows, NULL},
+	{"Collectives", bb_collective_rows, NULL},
+	{"barrier_perf", NULL, &bb_barrier_benchmark},
+	{"p2p_bandwidth_perf", NULL, &bb_bandwidth_benchmark},
+	{"p2p_latency_perf", NULL, &bb_latency_benchmark},
+	{"mem_bandwidth_perf", NULL, &bb_memory_benchmark},
+	{"ddp_bucket_perf", NULL, &bb_ddp_benchmark},
+	{"pipeline_perf", NULL, &bb_pipeline_benchmark},
+	{"tensor_parallel_perf", NULL, &bb_tensor_benchmark},
+	{"hybrid_parallel_perf", NULL, &bb_hybrid_benchmark},
+	{"moe_alltoall_perf", NULL, &bb_moe_benchmark},
+	{"zero_perf", NULL, &bb_zero_benchmark},
+	{"data_parallel_perf", NULL, &bb_dp_benchmark},
+	{"diagnose", NULL, &bb_diagnose_benchmark},
 };
 
 static void write_options(struct bb_strbuf *out)
 {
+	const struct bb_option *rows;
+
 	bb_strbuf_add(out, introduction);
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
 		bb_strbuf_addf(out, "\n## %s\n\n", sections[i].title);
-		bb_options_markdown(&(struct bb_option_table){.rows = sections[i].rows}, out);
+		rows = sections[i].rows ? sections[i].rows : sections[i].benchmark->options;
+		bb_options_markdown(&(struct bb_option_table){.rows = rows}, out);
 	}
 	bb_strbuf_add(out, variables_and_statuses);
 }

@@ -9,7 +9,7 @@
 	 1u << BB_FAULT_LATE)
 
 #define BB_OPTIONS struct bb_diagnose_options
-const struct bb_option bb_diagnose_rows[] = BB_OPTION_ROWS(BB_DIAGNOSE_OPTIONS);
+static const struct bb_option diagnose_rows[] = BB_OPTION_ROWS(BB_DIAGNOSE_OPTIONS);
 
 static bb_status check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 		       const struct bb_environment *environment, struct bb_error *error)
@@ -86,7 +86,7 @@ const struct bb_benchmark bb_diagnose_benchmark = {
 	.examples = {"--backend sim --cluster hgx-h100:16 --fault lost_rail:2:1",
 		     "--backend sim -g 64 --link 25GB/s,5us --noise 5% --fault slow_node:3:2"},
 	.own_bytes = sizeof(struct bb_diagnose),
-	.options = bb_diagnose_rows,
+	.options = diagnose_rows,
 	.refuses = {{"maxbytes stepbytes stepfactor",
 		     "large messages have one size, that of -b; leave it out"}},
 	.faults = PLANTED | 1u << BB_FAULT_DIE,

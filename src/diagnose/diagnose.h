@@ -125,7 +125,6 @@ extern const struct bb_diagnose_code {
 } bb_diagnose_codes[BB_CODES];
 
 extern const struct bb_record_kind bb_record_node, bb_record_culprit, bb_record_pair_round;
-extern const struct bb_option bb_diagnose_rows[];
 extern const struct bb_benchmark bb_diagnose_benchmark;
 
 /* The state of the benchmark. */

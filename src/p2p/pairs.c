@@ -36,8 +36,8 @@ static const char *const handles_names[] = {
 static const char *const findings_names[] = {"report", "fail", NULL};
 
 #define BB_OPTIONS struct bb_pair_options
-const struct bb_option bb_bandwidth_rows[] = BB_OPTION_ROWS(BB_BANDWIDTH_OPTIONS);
-const struct bb_option bb_latency_rows[] = BB_OPTION_ROWS(BB_LATENCY_OPTIONS);
+static const struct bb_option bandwidth_rows[] = BB_OPTION_ROWS(BB_BANDWIDTH_OPTIONS);
+static const struct bb_option latency_rows[] = BB_OPTION_ROWS(BB_LATENCY_OPTIONS);
 
 /* ---- options ------------------------------------------------------------------------------ */
 
@@ -579,7 +579,7 @@ const struct bb_benchmark bb_bandwidth_benchmark = {
 	.brief = "Bandwidth between any two ranks, with P2P on and off.",
 	.examples = {"-g 2 --p2p both", "--backend sim --cluster hgx-h100:2 -b 64M -e 64M"},
 	.subject = &(const size_t){offsetof(struct bb_pairs, host)},
-	.options = bb_bandwidth_rows,
+	.options = bandwidth_rows,
 	.refuses = {NOT_FITTED},
 	.faults = FAULTS,
 };
@@ -588,7 +588,7 @@ const struct bb_benchmark bb_latency_benchmark = {
 	OF_PAIRS,
 	.brief = "Latency between any two ranks: half a round trip of a small message.",
 	.examples = {"-g 2", "--backend sim --cluster hgx-h100:2"},
-	.options = bb_latency_rows,
+	.options = latency_rows,
 	.refuses = {{BB_ALL_SIZES,
 		     "latency is that of a small message of fixed size; leave it out, or use "
 		     "p2p_bandwidth_perf"},

@@ -198,7 +198,6 @@ struct bb_pairs {
 	struct bb_pair_link_bound *link_bounds; /* [from * nranks + to]; NULL: none known yet */
 };
 
-extern const struct bb_option bb_bandwidth_rows[], bb_latency_rows[];
 extern const struct bb_benchmark bb_bandwidth_benchmark, bb_latency_benchmark;
 
 /* True if one driver stands for all ranks. */

@@ -47,7 +47,7 @@ static const char *const work_names[] = {"read",    "write",       "copy", "tria
 static const char *const worker_names[] = {"all", "one", "both", NULL};
 
 #define BB_OPTIONS struct bb_memory_options
-const struct bb_option bb_memory_rows[] = BB_OPTION_ROWS(BB_MEMORY_OPTIONS);
+static const struct bb_option memory_rows[] = BB_OPTION_ROWS(BB_MEMORY_OPTIONS);
 
 #define BB_RECORD bb_pair_record
 BB_RECORD_KIND(bb_record_pair, BB_PAIR_FIELDS, "pair",
@@ -706,7 +706,7 @@ const struct bb_benchmark bb_memory_benchmark = {
 	.examples = {"--work copy", "-b 1M -e 64M -f 8 --workers one"},
 	.subject = &(const size_t){offsetof(struct bb_memory, plan)},
 	.own_bytes = sizeof(struct bb_memory),
-	.options = bb_memory_rows,
+	.options = memory_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_SLOW | 1u << BB_FAULT_DIE,
 	.check = check,
 	.list = list,

@@ -143,7 +143,6 @@ static inline bool bb_memory_is_both(const struct bb_memory_case *c)
 	return c->kind == BB_MEMORY_BOTH || c->kind == BB_MEMORY_KERNEL_BOTH;
 }
 
-extern const struct bb_option bb_memory_rows[];
 extern const struct bb_benchmark bb_memory_benchmark;
 
 /*

@@ -26,7 +26,7 @@ static const char *const colocated_names[] = {"off", "on", "both", NULL};
 static const char *const server_names[] = {"aggregate", "update", NULL};
 
 #define BB_OPTIONS struct bb_dp_options
-const struct bb_option bb_dp_rows[] = BB_OPTION_ROWS(BB_DP_OPTIONS);
+static const struct bb_option dp_rows[] = BB_OPTION_ROWS(BB_DP_OPTIONS);
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
@@ -528,7 +528,7 @@ const struct bb_benchmark bb_dp_benchmark = {
 	.brief = "Data-parallel training: the same step by different strategies.",
 	.examples = {"-g 5 --train 12", "--backend sim --cluster hgx-h100:16 --model gpt2"},
 	.own_bytes = sizeof(struct bb_dp),
-	.options = bb_dp_rows,
+	.options = dp_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.refuses = {{BB_ALL_SIZES, "the model's gradients are sent; leave it out, --model selects "
 				   "them"}},

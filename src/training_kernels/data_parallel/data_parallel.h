@@ -161,7 +161,6 @@ struct bb_dp_variant {
 	double loss, apart;
 };
 
-extern const struct bb_option bb_dp_rows[];
 extern const struct bb_benchmark bb_dp_benchmark;
 
 /* ---- --train --------------------------------------------------------------------------------- */

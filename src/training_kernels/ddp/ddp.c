@@ -20,7 +20,7 @@
 static const char *const overlap_names[] = {"on", "off", "both", NULL};
 
 #define BB_OPTIONS struct bb_ddp_options
-const struct bb_option bb_ddp_rows[] = BB_OPTION_ROWS(BB_DDP_OPTIONS);
+static const struct bb_option ddp_rows[] = BB_OPTION_ROWS(BB_DDP_OPTIONS);
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
@@ -797,7 +797,7 @@ const struct bb_benchmark bb_ddp_benchmark = {
 	.examples = {"--model gpt2 --backend sim --cluster hgx-h100:16",
 		     "--predict --model gpt2 -g 8 --link 25GB/s,5us"},
 	.own_bytes = sizeof(struct bb_ddp),
-	.options = bb_ddp_rows,
+	.options = ddp_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.refuses = {{BB_ALL_SIZES, "the model's gradients are reduced; leave it out, --buckets "
 				   "sets the sizes of buckets"}},

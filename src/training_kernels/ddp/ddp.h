@@ -162,7 +162,6 @@ struct bb_ddp {
 /* The last size with the buckets of CAP, which may be CAP. */
 const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap);
 
-extern const struct bb_option bb_ddp_rows[];
 extern const struct bb_benchmark bb_ddp_benchmark;
 
 /* ---- listing.c ------------------------------------------------------------------------------- */

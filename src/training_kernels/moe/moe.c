@@ -32,7 +32,7 @@ static const char *const dtypes[] = {"bfloat16", "half", "float", "f8e4m3", "f8e
 static const char *const stand_ins[] = {[BB_SLEEP] = "sleep", [BB_SPIN] = "spin", [BB_GEMM] = NULL};
 
 #define BB_OPTIONS struct bb_moe_options
-const struct bb_option bb_moe_rows[] = BB_OPTION_ROWS(BB_MOE_OPTIONS);
+static const struct bb_option moe_rows[] = BB_OPTION_ROWS(BB_MOE_OPTIONS);
 
 static bb_status moe_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			   const struct bb_environment *environment, struct bb_error *error)
@@ -493,7 +493,7 @@ const struct bb_benchmark bb_moe_benchmark = {
 	.examples = {"-g 4 --skew 0,0.5,1 --capacity 1.25",
 		     "--backend sim --cluster hgx-h100:16 --preset deepseek-v3"},
 	.own_bytes = sizeof(struct bb_moe),
-	.options = bb_moe_rows,
+	.options = moe_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.refuses = {{BB_ALL_SIZES, "tokens are sent; leave it out, --tokens and --hidden set their "
 				   "size"}},

@@ -104,7 +104,6 @@ struct bb_moe {
 	struct bb_moe_load *loads;     /* [skew] of the world */
 };
 
-extern const struct bb_option bb_moe_rows[];
 extern const struct bb_benchmark bb_moe_benchmark;
 
 /*

@@ -17,7 +17,7 @@ static const char *const dtypes[] = {"bfloat16", "half", "float", NULL};
 static const char *const scheme_names[] = {"tensor", "sequence", "ulysses", "ring", "gather", NULL};
 
 #define BB_OPTIONS struct bb_tensor_options
-const struct bb_option bb_tensor_rows[] = BB_OPTION_ROWS(BB_TENSOR_OPTIONS);
+static const struct bb_option tensor_rows[] = BB_OPTION_ROWS(BB_TENSOR_OPTIONS);
 
 /* ---- the layer ------------------------------------------------------------------------------- */
 
@@ -328,7 +328,7 @@ const struct bb_benchmark bb_tensor_benchmark = {
 	.examples = {"-g 4 --equality",
 		     "--backend sim -g 8 --link 400GB/s,2us --flops 400T --model llama2-7b"},
 	.own_bytes = sizeof(struct bb_tensor_run),
-	.options = bb_tensor_rows,
+	.options = tensor_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.refuses = {{BB_ALL_SIZES, "sizes follow from the model; leave it out, --seq and "
 				   "--micro-batch set them"}},

@@ -55,7 +55,6 @@ struct bb_tensor_run {
 	struct bb_tensor_size size;
 };
 
-extern const struct bb_option bb_tensor_rows[];
 extern const struct bb_benchmark bb_tensor_benchmark;
 
 /* ---- programs -------------------------------------------------------------------------------- */

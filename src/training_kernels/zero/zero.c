@@ -26,7 +26,7 @@ static const char *const stage_names[] = {"0", "1", "2", "3", NULL};
 static const char *const overlap_names[] = {"on", "off", NULL};
 
 #define BB_OPTIONS struct bb_zero_options
-const struct bb_option bb_zero_rows[] = BB_OPTION_ROWS(BB_ZERO_OPTIONS);
+static const struct bb_option zero_rows[] = BB_OPTION_ROWS(BB_ZERO_OPTIONS);
 
 /* Open the layers of --model, and set time and FLOPs of a microbatch. */
 static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
@@ -751,7 +751,7 @@ const struct bb_benchmark bb_zero_benchmark = {
 		 "stage.",
 	.examples = {"-g 4", "--model gpt2 --stages 3 --as-rank 0 --world 64"},
 	.own_bytes = sizeof(struct bb_zero),
-	.options = bb_zero_rows,
+	.options = zero_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.refuses =
 		{{BB_ALL_SIZES " precision",

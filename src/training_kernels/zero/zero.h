@@ -194,7 +194,6 @@ struct bb_zero_moment_record {
 };
 
 extern const struct bb_record_kind bb_record_zero, bb_record_zero_moment;
-extern const struct bb_option bb_zero_rows[];
 extern const struct bb_benchmark bb_zero_benchmark;
 
 struct bb_zero_pass {
@@ -203,7 +202,7 @@ struct bb_zero_pass {
 
 /* State of the benchmark. */
 struct bb_zero {
-	struct bb_zero_options options; /* first member: the target of bb_zero_rows */
+	struct bb_zero_options options; /* first member: the target of its options */
 	struct bb_zero_units units;
 	struct bb_zero_pass forward, backward; /* of a microbatch, beside the work on its data */
 	struct bb_recipe recipe;
