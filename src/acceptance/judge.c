@@ -604,42 +604,16 @@ static void correctness_judge(const struct bb_evidence *e, struct bb_judgement *
 	bb_strbuf_free(&culprits);
 }
 
-/* Adds a warning if a counter rose: healthy links never go down or make symbol errors, under any
-   load. */
-static void counters_judge(const struct bb_evidence *e, struct bb_judgements *judgements)
-{
-	struct bb_judgement j = bb_judgement_of(e, NULL, "counters");
-	struct bb_rises rises = {.n = 0};
-	char others[48] = "";
-	size_t broken = 0;
-
-	for (size_t i = 0; i < e->nruns; i++)
-		judgements->failed |= !bb_rises_add(&rises, &e->runs[i].records);
-	while (broken < rises.n && rises.list[broken].class <= BB_COUNTER_SYMBOL_ERROR)
-		broken++;
-	if (broken > 0) {
-		const struct bb_rise *const worst = &rises.list[0];
-
-		/* "node17 mlx5_0:1 symbol_error" */
-		snprintf(j.subject, sizeof(j.subject), "%s %s %s", worst->host, worst->device,
-			 worst->counter);
-		if (broken > 1)
-			snprintf(others, sizeof(others), ", and %zu other counter%s", broken - 1,
-				 bb_plural(broken - 1));
-		bb_judgement_decide(&j, BB_WARNED, "%s rose by %lld during the step (%s)%s",
-				    j.subject, (long long)worst->by,
-				    bb_counter_class_name(worst->class), others);
-		bb_judgements_add(judgements, &j);
-	}
-	free(rises.list);
-}
-
 bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judgements,
 			struct bb_error *error)
 {
 	/* The gate that every profile has for a step. */
 	struct bb_judgement own =
 		bb_judgement_of(e, NULL, bb_step_diagnoses(e->step) ? "diagnosis" : "correctness");
+	struct bb_judgement risen = bb_judgement_of(e, NULL, "counters");
+	struct bb_rises rises = {.n = 0};
+	char others[48] = "";
+	size_t broken = 0;
 	bool obstacle;
 
 	if (e->unneeded)
@@ -662,7 +636,25 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 		bb_judgement_decide(&j, own.verdict, "%s", own.reason);
 		bb_judgements_add(judgements, &j);
 	}
-	if (!obstacle)
-		counters_judge(e, judgements);
+	/* Healthy links never go down or make symbol errors, under any load. */
+	for (size_t i = 0; i < e->nruns && !obstacle; i++)
+		judgements->failed |= !bb_rises_add(&rises, &e->runs[i].records);
+	while (broken < rises.n && rises.list[broken].class <= BB_COUNTER_SYMBOL_ERROR)
+		broken++;
+	if (broken > 0) {
+		const struct bb_rise *const worst = &rises.list[0];
+
+		/* "node17 mlx5_0:1 symbol_error" */
+		snprintf(risen.subject, sizeof(risen.subject), "%s %s %s", worst->host,
+			 worst->device, worst->counter);
+		if (broken > 1)
+			snprintf(others, sizeof(others), ", and %zu other counter%s", broken - 1,
+				 bb_plural(broken - 1));
+		bb_judgement_decide(&risen, BB_WARNED, "%s rose by %lld during the step (%s)%s",
+				    risen.subject, (long long)worst->by,
+				    bb_counter_class_name(worst->class), others);
+		bb_judgements_add(judgements, &risen);
+	}
+	free(rises.list);
 	return judgements->failed ? bb_no_memory(error, "verdicts") : BB_OK;
 }

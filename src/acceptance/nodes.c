@@ -637,25 +637,6 @@ out:
 	bb_strbuf_free(&reason);
 }
 
-/* Blames the nodes that B has found by narrower groups. */
-static void culprits_blame(const struct bb_bisection *b, struct bb_nodes *nodes)
-{
-	for (size_t k = 0; b->ran && k < b->n; k++) {
-		const struct bb_culprit *const c = &b->list[k];
-		struct bb_strbuf host = {0}, reason = {0};
-
-		culprit_add_node(c->evidence, c->node, &host);
-		bb_strbuf_addf(&reason, "%s: ", c->evidence->step->name);
-		bb_culprit_add_text(c, &reason);
-		if (c->node >= 0 && bb_nodes_find(nodes, bb_strbuf_text(&host)))
-			host_blame(nodes, bb_strbuf_text(&host),
-				   c->met_one ? BB_NODE_SUSPECT : BB_NODE_BAD, "BB-BELOW-GATE",
-				   bb_strbuf_text(&reason));
-		bb_strbuf_free(&host);
-		bb_strbuf_free(&reason);
-	}
-}
-
 bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 			 struct bb_judgements *judgements, struct bb_nodes *nodes,
 			 struct bb_error *error)
@@ -697,7 +678,20 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 	}
 	for (size_t i = 0; found && i < n; i++) {
 		hosts_judge(&evidence[i], judgements, hosts_mark(&evidence[i], nodes), nodes);
-		culprits_blame(&found[i], nodes);
+		for (size_t k = 0; found[i].ran && k < found[i].n; k++) {
+			const struct bb_culprit *const c = &found[i].list[k];
+			struct bb_strbuf host = {0}, reason = {0};
+
+			culprit_add_node(c->evidence, c->node, &host);
+			bb_strbuf_addf(&reason, "%s: ", c->evidence->step->name);
+			bb_culprit_add_text(c, &reason);
+			if (c->node >= 0 && bb_nodes_find(nodes, bb_strbuf_text(&host)))
+				host_blame(nodes, bb_strbuf_text(&host),
+					   c->met_one ? BB_NODE_SUSPECT : BB_NODE_BAD,
+					   "BB-BELOW-GATE", bb_strbuf_text(&reason));
+			bb_strbuf_free(&host);
+			bb_strbuf_free(&reason);
+		}
 		free(found[i].list);
 	}
 	free(found);

@@ -337,26 +337,6 @@ static void describe_nics(const struct bb_question *q, enum bb_normality n)
 	SAY(q, "\n");
 }
 
-/* Names the other known systems with such cards on which the number would be normal. */
-static void describe_others(const struct bb_question *q)
-{
-	int found = 0;
-
-	for (int i = 0; q->card && bb_card_system(q->card, i); i++) {
-		struct bb_claimed_machine machine;
-
-		if (strcmp(bb_card_system(q->card, i), q->machine->system) == 0 ||
-		    verdict_on(q, NULL, bb_card_system(q->card, i), 0, &machine) != BB_NORMAL)
-			continue;
-		SAY(q, "%s %s (", found++ ? "," : "  Normal on", machine.name);
-		bb_normal_describe_nics(&machine, q->out);
-		SAY(q, ")");
-	}
-	if (found > 0)
-		SAY(q, ": on %s nothing is wrong; --cluster judges by it.\n",
-		    found == 1 ? "that" : "one of these");
-}
-
 /* ---- causes --------------------------------------------------------------------------------- */
 
 #define FEW_CHANNELS 4 /* fewer than NCCL's search finds over NVLink or several NICs */
@@ -425,15 +405,29 @@ static void add_finding(void *context, const char *text)
 static void verdict_explain(const struct bb_question *q, enum bb_normality n)
 {
 	const bool is_near = q->card && bb_normal_is_near(q->card, q->ranks, q->nodes);
-	int found = 0, quoted = 0;
+	const bool is_far = q->machine->cluster && !is_near && q->nodes > 1;
+	int found = 0, quoted = 0, others = 0;
 
-	if (q->machine->cluster && !is_near && q->nodes > 1 &&
-	    (n == BB_LOW ||
-	     ((n == BB_NORMAL || n == BB_UNEVEN) && strncmp(q->collective, "alltoall", 8) != 0))) {
+	if (is_far && (n == BB_LOW || ((n == BB_NORMAL || n == BB_UNEVEN) &&
+				       strncmp(q->collective, "alltoall", 8) != 0)))
 		describe_nics(q, n);
-		if (q->machine->assumed && n == BB_LOW)
-			describe_others(q);
+	/* Other known systems with such cards on which the number would be normal. */
+	for (int i = 0;
+	     is_far && n == BB_LOW && q->machine->assumed && q->card && bb_card_system(q->card, i);
+	     i++) {
+		const char *const system = bb_card_system(q->card, i);
+		struct bb_claimed_machine machine;
+
+		if (strcmp(system, q->machine->system) == 0 ||
+		    verdict_on(q, NULL, system, 0, &machine) != BB_NORMAL)
+			continue;
+		SAY(q, "%s %s (", others++ ? "," : "  Normal on", machine.name);
+		bb_normal_describe_nics(&machine, q->out);
+		SAY(q, ")");
 	}
+	if (others > 0)
+		SAY(q, ": on %s nothing is wrong; --cluster judges by it.\n",
+		    others == 1 ? "that" : "one of these");
 	if (n != BB_LOW && n != BB_UNEVEN) {
 		const struct bb_fact *const error = bb_claims_fact(q->claims, BB_FACT_ERROR);
 

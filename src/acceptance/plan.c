@@ -204,15 +204,14 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 		const long long all = nodes * launch.processes;
 
 		if (strcmp(launch.launcher, "mpirun") == 0)
-			bb_strbuf_addf(&text, "mpirun -np %lld -N %lld ", all, launch.processes);
+			bb_strbuf_addf(&text, "mpirun -np %lld -N %lld %s", all, launch.processes,
+				       bb_step_is_split(step) ? "-x NCCL_TESTS_SPLIT " : "");
 		else if (strcmp(launch.launcher, "srun") == 0)
 			/* Without --ntasks-per-node Slurm fills the first node. */
 			bb_strbuf_addf(
 				&text,
 				"srun --mpi=pmix -K1 -N %lld -n %lld --ntasks-per-node=%lld ",
 				nodes, all, launch.processes);
-		if (strcmp(launch.launcher, "mpirun") == 0 && bb_step_is_split(step))
-			bb_strbuf_add(&text, "-x NCCL_TESTS_SPLIT ");
 		if (strcmp(launch.launcher, "local") != 0 && more)
 			substitute(&text, more, step, nodes);
 		bb_strbuf_add(&text, " " COMMAND);

@@ -445,15 +445,9 @@ out:
 
 static bb_status source_check(const struct spot *at, struct bb_source *s)
 {
-	static const struct {
-		const char *key;
-		size_t offset;
-		enum bb_source_kind kind;
-	} keys[] = {
-#define KEY(key, kind) {#key, offsetof(struct bb_source, key), BB_FROM_##kind},
-		BB_SOURCE_TEXTS(KEY)
-#undef KEY
-	};
+#define KIND(key, kind) BB_FROM_##kind,
+	static const enum bb_source_kind kinds[] = {BB_SOURCE_TEXTS(KIND)}; /* of source_keys */
+#undef KIND
 	static const char *const of_what[BB_SOURCES] = {
 		[BB_FROM_COPY] = " of what the copy speed of the same run allows",
 		[BB_FROM_BOUND] = " of the bound that the record carries",
@@ -463,10 +457,10 @@ static bb_status source_check(const struct spot *at, struct bb_source *s)
 	bb_status st;
 	int n = 0;
 
-	for (size_t i = 0; s && i < sizeof(keys) / sizeof(keys[0]); i++) {
-		const char *const value = *(char **)((char *)s + keys[i].offset);
+	for (int i = 0; s && source_keys[i].name; i++) {
+		const char *const value = *(char **)((char *)s + source_keys[i].member);
 
-		s->kind = value ? keys[i].kind : s->kind;
+		s->kind = value ? kinds[i] : s->kind;
 		text = value ? value : text;
 		n += value != NULL;
 	}

@@ -167,37 +167,7 @@ static int adopt(struct bb_control *control, int proc, int fd)
 	return 0;
 }
 
-/* ---- opening at process 0 ------------------------------------------------------------------- */
-
-/* Those of the interfaces that are up, loopback ones last. Returns an errno. */
-static int list_addresses(struct offer *offer)
-{
-	struct ifaddrs *all;
-
-	if (getifaddrs(&all) < 0)
-		return errno;
-	for (int loopback = 0; loopback < 2; loopback++)
-		for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-			const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)i->ifa_addr;
-			const bool is_6 = in6 && in6->sin6_family == AF_INET6;
-			struct address *a = &offer->addresses[offer->naddresses];
-
-			/* Link-local addresses differ in their scope on each host. */
-			if (!in6 || !(i->ifa_flags & IFF_UP) ||
-			    offer->naddresses == BB_STAR_ADDRESSES ||
-			    ((i->ifa_flags & IFF_LOOPBACK) != 0) != loopback ||
-			    (is_6 ? IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr)
-				  : in6->sin6_family != AF_INET))
-				continue;
-			a->loopback = (uint16_t)loopback;
-			offer->naddresses +=
-				getnameinfo(i->ifa_addr,
-					    is_6 ? sizeof(*in6) : sizeof(struct sockaddr_in),
-					    a->text, sizeof(a->text), NULL, 0, NI_NUMERICHOST) == 0;
-		}
-	freeifaddrs(all);
-	return offer->naddresses > 0 ? 0 : EADDRNOTAVAIL;
-}
+/* ---- opening -------------------------------------------------------------------------------- */
 
 /* A process that connects over several addresses is answered on the first. */
 static int control_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
@@ -213,13 +183,13 @@ static int control_admit(struct bb_star *star, const struct bb_hello *hello, int
 	return error;
 }
 
-/* ---- opening everywhere --------------------------------------------------------------------- */
-
 /* Everything that can fail in this process alone; returns an errno. */
 static int prepare(struct control_opening *o)
 {
 	const int n = o->launch->proc == 0 ? o->launch->nprocs : 1;
 	struct bb_control *control = o->control = calloc(1, sizeof(*control));
+	struct offer *const mine = &o->mine;
+	struct ifaddrs *all;
 	int error;
 
 	if (!control)
@@ -239,10 +209,32 @@ static int prepare(struct control_opening *o)
 		control->wires[control->nwires].fd = -1;
 	if (o->launch->proc != 0)
 		return 0;
-	if (getrandom(o->mine.password, sizeof(o->mine.password), 0) != sizeof(o->mine.password))
+	if (getrandom(mine->password, sizeof(mine->password), 0) != sizeof(mine->password) ||
+	    getifaddrs(&all) < 0)
 		return errno;
-	error = list_addresses(&o->mine);
-	return error ? error : bb_star_listen(&o->star, NULL, 0, &o->mine.port);
+	/* Addresses of the interfaces that are up, loopback ones last. */
+	for (int loopback = 0; loopback < 2; loopback++)
+		for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+			const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)i->ifa_addr;
+			const bool is_6 = in6 && in6->sin6_family == AF_INET6;
+			struct address *a = &mine->addresses[mine->naddresses];
+
+			/* Link-local addresses differ in their scope on each host. */
+			if (!in6 || !(i->ifa_flags & IFF_UP) ||
+			    mine->naddresses == BB_STAR_ADDRESSES ||
+			    ((i->ifa_flags & IFF_LOOPBACK) != 0) != loopback ||
+			    (is_6 ? IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr)
+				  : in6->sin6_family != AF_INET))
+				continue;
+			a->loopback = (uint16_t)loopback;
+			mine->naddresses +=
+				getnameinfo(i->ifa_addr,
+					    is_6 ? sizeof(*in6) : sizeof(struct sockaddr_in),
+					    a->text, sizeof(a->text), NULL, 0, NI_NUMERICHOST) == 0;
+		}
+	freeifaddrs(all);
+	return mine->naddresses > 0 ? bb_star_listen(&o->star, NULL, 0, &mine->port)
+				    : EADDRNOTAVAIL;
 }
 
 /* Process 0 waits for all others, which connect to it. Returns an errno: at process 0 after the

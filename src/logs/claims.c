@@ -115,24 +115,18 @@ static double ranks_at(double r, bool twice)
 
 bool bb_claims_shares(const char *collective)
 {
-	static const char *const names[] = {"all_gather", "reduce_scatter", "alltoall",
-					    "alltoallv",  "gather",         "scatter"};
+	const struct bb_collective *const c = bb_collective_find(collective);
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(collective, names[i]) == 0)
-			return true;
-	return false;
+	return c && c->bus_factor(4) == 0.75; /* all_reduce has twice that */
 }
 
 void bb_claims_complete(struct bb_claims *claims, int64_t nranks)
 {
 	const char *const name = claims->collective;
+	const struct bb_collective *const collective = bb_collective_find(name);
 	/* OSU's size of reduce_scatter is already that of all ranks. */
 	const bool of_all = !bb_claims_shares(name) || strcmp(name, "reduce_scatter") == 0;
-	const double share = (double)(nranks - 1) / (double)nranks;
-	const double factor = bb_claims_shares(name)            ? share
-			      : strcmp(name, "all_reduce") == 0 ? 2 * share
-								: 1;
+	const double factor = collective ? collective->bus_factor((int)nranks) : 1;
 
 	if (!claims->incomplete || nranks < 2 || !name[0])
 		return;

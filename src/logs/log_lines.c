@@ -362,54 +362,6 @@ bool bb_log_same_factor(const struct bb_claim *a, const struct bb_claim *b)
 		       (a->busbw_GBps + half) * (b->algbw_GBps + half);
 }
 
-/*
- * Reads the halves of a row from the LEFT values of WORDS at word J, the first of which may be the
- * root. Returns their columns; 0: fewer than a whole row or than LEAST.
- */
-static int read_halves(const struct bb_log_words *words, int j, int left, int least, uint64_t size,
-		       const struct bb_log_shape *shape, struct bb_log_row *row)
-{
-	const int width = left >= 16 ? 8 : 4;
-	const int halves = left >= 2 * width ? 2 : 1;
-	const int root = left - halves * width;
-	struct bb_claim other = {.size_bytes = size};
-	char *end;
-
-	if (root < 0 || root > 1 || halves * width < least)
-		return 0;
-	if (root == 1)
-		snprintf(row->root, sizeof(row->root), "%s", words->at[j]);
-	for (int k = 0; k < halves; k++) {
-		const int half = halves == 1 ? shape->in_place : k, at = j + root + k * width;
-
-		row->half[half].size_bytes = size;
-		row->half[half].in_place = half == 1;
-		row->there[half] = read_half(words, at, &row->half[half]);
-		/* Old versions print the largest error there, which rounding leaves far below 1,
-		   with an asterisk if it is too large. */
-		row->wrong[half] = strtod(words->at[at + 3], &end);
-		if (end == words->at[at + 3] || isalpha((unsigned char)words->at[at + 3][0]))
-			row->wrong[half] = NAN;
-		else if (*end == '*')
-			row->wrong[half] = 1;
-		/* How large an error may be depends on the type: only an asterisk tells. */
-		row->doubtful[half] = shape->last != BB_LOG_WRONG && row->wrong[half] >= 1 &&
-				      !strchr(words->at[at + 3], '*');
-		if (shape->last == BB_LOG_ERROR && row->doubtful[half])
-			row->wrong[half] = NAN;
-		for (int w = at; w < at + 3; w++)
-			row->not_finite[half] |= is_not_finite(words->at[w]);
-	}
-	/* If the values behind the first, or before it, are those of SIZE, a column is missing. */
-	for (int k = 0; k < 2; k++)
-		if (row->there[k] && bb_log_plausible(&row->half[k]))
-			return halves * width;
-	for (int k = 0; k < 2 && k * width + 3 <= left - 1 + root; k++)
-		if (read_half(words, j + 1 - root + k * width, &other) && bb_log_plausible(&other))
-			return 0;
-	return halves * width;
-}
-
 void bb_log_row_clean(char *text)
 {
 	for (char *c = text; *c; c++) {
@@ -444,7 +396,10 @@ void bb_log_row_read(const struct bb_log_words *words, int i, struct bb_log_shap
 {
 	const uint64_t size = strtoull(bb_log_digits(words->at[i]), NULL, 10);
 	const int least = shape->size > 0 && size >= shape->size ? shape->columns : 0;
-	int j = i + 3, left = 0, columns;
+	struct bb_claim other = {.size_bytes = size};
+	int j = i + 3, left = 0, width, halves, root;
+	bool plausible = false;
+	char *end;
 
 	*row = (struct bb_log_row){.count = strtoull(words->at[i + 1], NULL, 10)};
 	snprintf(row->type, sizeof(row->type), "%s", words->at[i + 2]);
@@ -453,13 +408,44 @@ void bb_log_row_read(const struct bb_log_words *words, int i, struct bb_log_shap
 		snprintf(row->op, sizeof(row->op), "%s", words->at[j++]);
 	while (j + left < words->n && bb_log_is_value(words->at[j + left]))
 		left++;
-	columns = read_halves(words, j, left, least, size, shape, row);
 	row->n = j + left - i;
-	row->whole = columns > 0;
-	if (row->whole) {
-		shape->columns = columns;
-		shape->size = size;
+	/* The first value may be the root. */
+	width = left >= 16 ? 8 : 4;
+	halves = left >= 2 * width ? 2 : 1;
+	root = left - halves * width;
+	if (root < 0 || root > 1 || halves * width < least)
+		return;
+	if (root == 1)
+		snprintf(row->root, sizeof(row->root), "%s", words->at[j]);
+	for (int k = 0; k < halves; k++) {
+		const int half = halves == 1 ? shape->in_place : k, at = j + root + k * width;
+
+		row->half[half].size_bytes = size;
+		row->half[half].in_place = half == 1;
+		row->there[half] = read_half(words, at, &row->half[half]);
+		plausible |= row->there[half] && bb_log_plausible(&row->half[half]);
+		/* Old versions print the largest error there, which rounding leaves far below 1,
+		   with an asterisk if it is too large. */
+		row->wrong[half] = strtod(words->at[at + 3], &end);
+		if (end == words->at[at + 3] || isalpha((unsigned char)words->at[at + 3][0]))
+			row->wrong[half] = NAN;
+		else if (*end == '*')
+			row->wrong[half] = 1;
+		/* How large an error may be depends on the type: only an asterisk tells. */
+		row->doubtful[half] = shape->last != BB_LOG_WRONG && row->wrong[half] >= 1 &&
+				      !strchr(words->at[at + 3], '*');
+		if (shape->last == BB_LOG_ERROR && row->doubtful[half])
+			row->wrong[half] = NAN;
+		for (int w = at; w < at + 3; w++)
+			row->not_finite[half] |= is_not_finite(words->at[w]);
 	}
+	/* If the values behind the first, or before it, are those of SIZE, a column is missing. */
+	for (int k = 0; !plausible && k < 2 && k * width + 3 <= left - 1 + root; k++)
+		if (read_half(words, j + 1 - root + k * width, &other) && bb_log_plausible(&other))
+			return;
+	row->whole = true;
+	shape->columns = halves * width;
+	shape->size = size;
 }
 
 /* ---- command lines --------------------------------------------------------------------------- */
