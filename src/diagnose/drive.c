@@ -325,34 +325,6 @@ out:
 
 /* ---- distances ------------------------------------------------------------------------------ */
 
-/* Rank 0: the places of the nodes' first ranks, if all ranks are on one host. A rank that waits for
-   a processor would measure that wait: at most as many pairs meet at a time as have processors of
-   their own. Collective. */
-static bb_status find_places(struct bb_examiner *s)
-{
-	const struct bb_rank_info *infos = s->engine.run->infos;
-	const int64_t ranks = 2 * s->ports.rails; /* of a pair */
-	const int last = s->engine.run->world.nranks - 1;
-
-	if (bb_engine_leads(&s->engine) && !bb_engine_is_virtual(&s->engine) &&
-	    strcmp(infos[0].location.host, infos[last].location.host) == 0) {
-		s->places = calloc((size_t)s->ports.nodes, sizeof(*s->places));
-		if (!s->places)
-			return BB_EINTERNAL;
-		for (int i = 0; i < s->ports.nodes; i++) {
-			const struct bb_location *first =
-				&infos[s->ports.rank[i * s->ports.rails]].location;
-
-			s->places[i] = (struct bb_spot){first->device, first->numa};
-		}
-		if (bb_examiner_is_crowded(s))
-			s->pairs_at_once =
-				(int)fmax(1, (double)(s->engine.run->record.cores / ranks));
-	}
-	return broadcast_numbers(s, "the pairs at a time", INT32_MAX, &s->pairs_at_once,
-				 sizeof(s->pairs_at_once), 1);
-}
-
 /* Where ranks share processors, that decides their times, not distance. */
 static bool has_levels(const struct bb_examiner *s)
 {
@@ -547,21 +519,48 @@ static bb_status reported(struct bb_examiner *s, bb_status status)
 				      : status;
 }
 
+/* Rank 0 finds the places of the nodes' first ranks, if all ranks are on one host. A rank that
+   waits for a processor would measure that wait: at most as many pairs meet at a time as have
+   processors of their own. */
 static bb_status diagnose_open(struct bb_engine *engine)
 {
 	struct bb_examiner *s = (struct bb_examiner *)engine;
 	const struct bb_diagnose_options *a = &((struct bb_diagnose *)engine->run->own)->options;
+	const struct bb_rank_info *infos = engine->run->infos;
+	const int last = engine->run->world.nranks - 1;
 	bb_status status;
-	int least;
+	int least, nodes;
 
 	s->diagnose = engine->run->own;
 	BB_TRY(status, bb_ports_find(&s->ports, engine->run, a->node_ranks, &engine->run->error),
 	       out);
-	least = bb_survey_least(s->ports.nodes);
+	nodes = s->ports.nodes;
+	if (bb_engine_leads(engine) && !bb_engine_is_virtual(engine) &&
+	    strcmp(infos[0].location.host, infos[last].location.host) == 0) {
+		s->places = calloc((size_t)nodes, sizeof(*s->places));
+		if (!s->places) {
+			status = BB_EINTERNAL;
+			goto out;
+		}
+		for (int i = 0; i < nodes; i++) {
+			const struct bb_location *first =
+				&infos[s->ports.rank[i * s->ports.rails]].location;
+
+			s->places[i] = (struct bb_spot){first->device, first->numa};
+		}
+		if (bb_examiner_is_crowded(s))
+			s->pairs_at_once = (int)fmax(1, (double)(engine->run->record.cores /
+								 (2 * (int64_t)s->ports.rails)));
+	}
+	BB_TRY(status,
+	       broadcast_numbers(s, "the pairs at a time", INT32_MAX, &s->pairs_at_once,
+				 sizeof(s->pairs_at_once), 1),
+	       out);
+	least = bb_survey_least(nodes);
 	if (a->partners > least)
 		least = (int)a->partners;
-	status = bb_rounds_survey(&s->survey.rounds, s->ports.nodes, least,
-				  a->full || (!a->quick && s->ports.nodes <= FULL_UP_TO),
+	status = bb_rounds_survey(&s->survey.rounds, nodes, least,
+				  a->full || (!a->quick && nodes <= FULL_UP_TO),
 				  (uint64_t)engine->run->options.seed);
 out:
 	return reported(s, status);
@@ -577,7 +576,6 @@ static bb_status diagnose_run(struct bb_engine *engine)
 	bb_status status;
 	int n;
 
-	BB_TRY(status, find_places(s), out);
 	BB_TRY(status, pilot(s), out);
 	BB_TRY(status, survey(s, &suspects), out);
 	if (a->steps > 0)

@@ -112,27 +112,6 @@ static int end_of(const struct matrix *m, int64_t rank)
 	return low;
 }
 
-static void add_values(struct bb_strbuf *out, const struct matrix *m, bool tails)
-{
-	struct bb_text_table t = {.limit = bb_table_limit(m->sink.file)};
-	char text[BB_NUMBER_TEXT], name[END_TEXT];
-
-	bb_table_column(&t, "D\\D", "", CELL);
-	bb_table_key(&t);
-	for (int to = 0; to < m->n; to++)
-		bb_table_column(&t, end_name(m, to, name), "", CELL);
-	for (int from = 0; from < m->n; from++) {
-		bb_table_cell(&t, end_name(m, from, name));
-		for (int to = 0; to < m->n; to++)
-			bb_table_cell(&t, bb_format_fit(text,
-							tails ? m->cells[from * m->n + to].tail
-							      : m->cells[from * m->n + to].value,
-							CELL));
-	}
-	bb_table_print(&t, out);
-	bb_table_free(&t);
-}
-
 /* "0 -> 1" */
 static const char *pair_name(const struct matrix *m, int at, char text[PAIR_TEXT])
 {
@@ -227,6 +206,9 @@ static void flush(struct bb_sink *sink)
 	latency = strcmp(m->of.quantity, "latency") == 0;
 	both = strcmp(m->of.direction, "bidirectional") == 0;
 	for (int tails = 0; tails <= latency; tails++) {
+		struct bb_text_table t = {.limit = bb_table_limit(m->sink.file)};
+		char text[BB_NUMBER_TEXT], name[END_TEXT];
+
 		add_title(out, &m->of,
 			  latency ? "One-way latency"
 			  : both  ? "Bidirectional bandwidth"
@@ -239,7 +221,19 @@ static void flush(struct bb_sink *sink)
 		else
 			bb_strbuf_addf(out, ", GB/s: data goes row -> column%s\n",
 				       isnan(m->cells[0].value) ? "" : "; diagonal: private copy");
-		add_values(out, m, tails);
+		bb_table_column(&t, "D\\D", "", CELL);
+		bb_table_key(&t);
+		for (int to = 0; to < m->n; to++)
+			bb_table_column(&t, end_name(m, to, name), "", CELL);
+		for (int i = 0; i < m->n * m->n; i++) {
+			const struct shown *c = &m->cells[i];
+
+			if (i % m->n == 0)
+				bb_table_cell(&t, end_name(m, i / m->n, name));
+			bb_table_cell(&t, bb_format_fit(text, tails ? c->tail : c->value, CELL));
+		}
+		bb_table_print(&t, out);
+		bb_table_free(&t);
 	}
 	if (!latency && !both)
 		add_bound(out, m);
