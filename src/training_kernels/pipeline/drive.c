@@ -4,10 +4,18 @@
  */
 #include "training_kernels/pipeline/pipeline.h"
 
+#include <ctype.h>
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #define HOP_PASS_NS 1000000 /* long enough to sleep, as measured passes are */
 #define HOP_SAMPLES 15
+
+#define MARGIN 9  /* of a Gantt chart: "#    0 |" and "|" */
+#define NARROW 40 /* least width of a chart */
 
 /* A driver's state. */
 struct pipeline_session {
@@ -395,16 +403,34 @@ static bb_status schedule_judge(const struct pipeline_session *s, struct bb_fit_
 	return bb_fit_judge_need(verdict, &t, &most, state->capacity.usable, s->error);
 }
 
-/* With --gantt: each pass of TIMES as a record, and a chart. */
+/*
+ * With --gantt: each pass of TIMES, as SOURCE has it, as a record and in a chart with a line for
+ * each stage and time from left to right. A pass is its letter, the number of its microbatch and
+ * dashes, as far as there is room; odd chunks have small letters.
+ */
 static bb_status deliver_passes(const struct pipeline_session *s, const struct bb_pass_times *times,
 				const char *source)
 {
 	struct bb_sinks *sinks = &s->kernel.engine.run->sinks;
+	const struct bb_order *order = &s->order;
+	const char *no_colour = getenv("NO_COLOR");
+	const bool colours = isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
+	const int columns = bb_terminal_limit(stdout, INT_MAX);
+	const int room = (columns < INT_MAX ? columns : BB_TABLE_LIMIT) - MARGIN;
+	const int width = room < NARROW ? NARROW : room;
+	struct bb_strbuf chart = {0};
+	double end = 0;
 	bb_status status = BB_OK;
 
-	for (int stage = 0; stage < s->order.stages; stage++)
-		for (size_t i = 0; i < s->order.length && status == BB_OK; i++) {
-			const struct bb_pass *pass = &bb_order_passes(&s->order, stage)[i];
+	for (size_t slot = 0; slot < bb_order_slots(order); slot++)
+		end = fmax(end, times->to[slot]);
+	bb_strbuf_addf(&chart, "# %s, %s: %.2f ms\n", s->schedule->name, source, 1e3 * end);
+	for (int stage = 0; stage < order->stages; stage++) {
+		int at = 0; /* column */
+
+		bb_strbuf_addf(&chart, "# %4d |", stage);
+		for (size_t i = 0; i < order->length && status == BB_OK; i++) {
+			const struct bb_pass *pass = &bb_order_passes(order, stage)[i];
 			const size_t slot = session_slot(s, stage, i);
 			const struct bb_pass_record r = {
 				.schedule = s->schedule->name,
@@ -416,11 +442,37 @@ static bb_status deliver_passes(const struct pipeline_session *s, const struct b
 				.from_us = 1e6 * times->from[slot],
 				.to_us = 1e6 * times->to[slot],
 			};
+			const int from = (int)(times->from[slot] / end * width + 0.5);
+			const int to = (int)(times->to[slot] / end * width + 0.5);
+			const char letter = *r.pass;
+			const char *colour = letter == 'F'   ? "\033[44;97m"  /* blue */
+					     : letter == 'B' ? "\033[42;30m"  /* green */
+							     : "\033[43;30m"; /* yellow */
+			char text[32];
+			int n = snprintf(text, sizeof(text), "%c%d",
+					 pass->chunk % 2 ? tolower(letter) : letter,
+					 pass->microbatch);
 
 			status = bb_sinks_data(sinks, &bb_record_pass, &r);
+			for (; at < from; at++)
+				bb_strbuf_add(&chart, "."); /* waits */
+			if (to <= at)
+				continue;
+			if (n > to - at) /* a truncated number would be another one */
+				n = 1;
+			bb_strbuf_addf(&chart, "%s%.*s", colours ? colour : "", n, text);
+			for (at += n; at < to; at++)
+				bb_strbuf_add(&chart, colours ? " " : "-");
+			bb_strbuf_add(&chart, colours ? "\033[0m" : "");
 		}
-	return status == BB_OK ? bb_pipeline_text_chart(sinks, s->schedule->name, times, source)
-			       : status;
+		for (; at < width; at++)
+			bb_strbuf_add(&chart, ".");
+		bb_strbuf_add(&chart, "|\n");
+	}
+	if (status == BB_OK)
+		status = bb_sinks_draw(sinks, &chart);
+	bb_strbuf_free(&chart);
+	return status;
 }
 
 /* ---- schedules ------------------------------------------------------------------------------- */

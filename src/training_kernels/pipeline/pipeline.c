@@ -7,12 +7,9 @@
 #include "core/units.h"
 #include "harness/run/options.h"
 
-#include <ctype.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -195,8 +192,6 @@ BB_RECORD_KIND(bb_record_pass, BB_PASS_FIELDS, "pass",
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-#define MARGIN 9      /* of a Gantt chart: "#    0 |" and "|" */
-#define NARROW 40     /* least width of a chart */
 #define MOST_LINES 16 /* with more stages, they are in the records alone */
 
 /* The head of the tables: what all rows have in common. */
@@ -342,64 +337,6 @@ static bb_status pipeline_sum_up(struct bb_run *run)
 			       bb_strbuf_text(&state->fits));
 	bb_strbuf_add(&out, bb_strbuf_text(&state->misfits));
 	status = out.failed ? BB_EINTERNAL : bb_sinks_comment(&run->sinks, bb_strbuf_text(&out));
-	bb_strbuf_free(&out);
-	return status;
-}
-
-/*
- * Charts: a line for each stage, time from left to right. A pass is its letter, the number of its
- * microbatch and dashes, as far as there is room; odd chunks have small letters.
- */
-bb_status bb_pipeline_text_chart(struct bb_sinks *sinks, const char *schedule,
-				 const struct bb_pass_times *t, const char *source)
-{
-	const struct bb_order *order = t->order;
-	const char *no_colour = getenv("NO_COLOR");
-	const bool colours = isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
-	const int columns = bb_terminal_limit(stdout, INT_MAX);
-	const int room = (columns < INT_MAX ? columns : BB_TABLE_LIMIT) - MARGIN;
-	const int width = room < NARROW ? NARROW : room;
-	struct bb_strbuf out = {0};
-	double end = 0;
-	bb_status status;
-
-	for (size_t slot = 0; slot < bb_order_slots(order); slot++)
-		end = fmax(end, t->to[slot]);
-	bb_strbuf_addf(&out, "# %s, %s: %.2f ms\n", schedule, source, 1e3 * end);
-	for (int s = 0; s < order->stages; s++) {
-		int at = 0; /* column */
-
-		bb_strbuf_addf(&out, "# %4d |", s);
-		for (size_t i = 0; i < order->length; i++) {
-			const struct bb_pass *pass = &bb_order_passes(order, s)[i];
-			const size_t slot = bb_order_slot(order, s, pass);
-			const int from = (int)(t->from[slot] / end * width + 0.5);
-			const int to = (int)(t->to[slot] / end * width + 0.5);
-			const char letter = *bb_pass_names[pass->kind];
-			const char *colour = letter == 'F'   ? "\033[44;97m"  /* blue */
-					     : letter == 'B' ? "\033[42;30m"  /* green */
-							     : "\033[43;30m"; /* yellow */
-			char text[32];
-			int n = snprintf(text, sizeof(text), "%c%d",
-					 pass->chunk % 2 ? tolower(letter) : letter,
-					 pass->microbatch);
-
-			for (; at < from; at++)
-				bb_strbuf_add(&out, "."); /* waits */
-			if (to <= at)
-				continue;
-			if (n > to - at) /* a truncated number would be another one */
-				n = 1;
-			bb_strbuf_addf(&out, "%s%.*s", colours ? colour : "", n, text);
-			for (at += n; at < to; at++)
-				bb_strbuf_add(&out, colours ? " " : "-");
-			bb_strbuf_add(&out, colours ? "\033[0m" : "");
-		}
-		for (; at < width; at++)
-			bb_strbuf_add(&out, ".");
-		bb_strbuf_add(&out, "|\n");
-	}
-	status = bb_sinks_draw(sinks, &out);
 	bb_strbuf_free(&out);
 	return status;
 }

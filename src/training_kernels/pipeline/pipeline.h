@@ -3,7 +3,7 @@
  * measured.
  *
  *   pipeline.c          its options, records, descriptor and text: rows of schedules and stages,
- *                       charts, and the best
+ *                       and the best
  *   drive.c             the experiment: predict, time, check, deliver
  *   data.c              numbers that go through the stages, and their verification
  *
@@ -206,9 +206,6 @@ extern const struct bb_experiment bb_pipeline_experiment;
 
 /* Print the head before the first record, and keep the rows of R, and R if it may be the best. */
 BB_MUST bb_status bb_pipeline_text_add(struct bb_run *run, const struct bb_pipeline_record *r);
-/* Draw the passes of a step as SOURCE has it: a line for each stage. */
-BB_MUST bb_status bb_pipeline_text_chart(struct bb_sinks *sinks, const char *schedule,
-					 const struct bb_pass_times *times, const char *source);
 
 /* ---- data of the verification (data.c) ------------------------------------------------------- */
 
