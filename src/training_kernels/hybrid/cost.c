@@ -320,25 +320,19 @@ static struct bb_cluster_link ring_link(const struct bb_hybrid_division *divisio
 	return link;
 }
 
-/* Ranks of an all-to-all, and those of them on a rank's node. */
-struct exchange {
-	int ranks, members;
-};
-
-/* All-to-alls of E: what stays on the node and what leaves it by the rank's own link move at the
-   same time, or, without rails, one message after another. SHARE of what would leave the node does;
-   INSIDE of what is sent moves within nodes. */
+/* All-to-alls among RANKS, of which MEMBERS are on a node: what stays on the node and what leaves
+   it by the rank's own link move at the same time, or, without rails, one message after another.
+   SHARE of what would leave the node does; what stays moves COPIES times. */
 static double exchange_seconds(const struct bb_volume *v, const struct bb_hybrid_cluster *c,
-			       struct exchange e, double share, double inside)
+			       int ranks, int members, double share, double copies)
 {
-	const int others = e.ranks - e.members;
-	const double away = e.ranks > 1 ? (double)others / (e.ranks - 1) : 0;
-	const double across = v->sent * away * share / c->between.rate;
-	const double within = v->sent * inside / c->inside.rate;
-	const double calls = (double)v->rounds;
+	const int others = ranks - members;
+	const double rest = fmax(ranks - 1, 1), calls = (double)v->rounds;
+	const double across = v->sent * (others / rest) * share / c->between.rate;
+	const double within = v->sent * ((members - 1) * copies / rest) / c->inside.rate;
 
 	if (!c->rails)
-		return calls * ((e.members - 1) * c->inside.latency + others * c->between.latency) +
+		return calls * ((members - 1) * c->inside.latency + others * c->between.latency) +
 		       across + within;
 	return calls * (others > 0 ? c->between.latency : c->inside.latency) + fmax(across, within);
 }
@@ -351,21 +345,21 @@ static double expert_seconds(const struct bb_hybrid_division *division, const st
 {
 	const struct bb_grid *g = &division->grid;
 	const int tensors = members_on_node(g, BB_AXIS_TP, c->node) / bb_grid_expert_tensor(g);
-	struct exchange e = {.ranks = bb_grid_expert_ranks(g)};
-	const double others = fmax(e.ranks - 1, 1);
-	double nodes, routes;
+	const int ranks = bb_grid_expert_ranks(g);
+	const double routes = (double)division->training.model->hyper.top_k;
+	double nodes;
+	int members = ranks;
 
-	e.members = !division->crosses[BB_TRAFFIC_EXPERT] ? e.ranks
-		    : division->crosses[BB_TRAFFIC_TENSOR]
-			    ? tensors
-			    : tensors * members_on_node(g, BB_AXIS_EP, c->node);
-	e.members = e.members > 0 ? e.members : 1;
+	if (division->crosses[BB_TRAFFIC_EXPERT])
+		members = tensors * (division->crosses[BB_TRAFFIC_TENSOR]
+					     ? 1
+					     : members_on_node(g, BB_AXIS_EP, c->node));
+	members = members > 0 ? members : 1;
+	nodes = (double)ranks / members;
 	if (!division->by_node)
-		return exchange_seconds(v, c, e, 1, (e.members - 1) / others);
-	nodes = (double)e.ranks / e.members;
-	routes = (double)division->training.model->hyper.top_k;
-	return exchange_seconds(v, c, e, nodes * (1 - pow(1 - 1 / nodes, routes)) / routes,
-				(e.members - 1) * nodes / others);
+		return exchange_seconds(v, c, ranks, members, 1, 1);
+	return exchange_seconds(v, c, ranks, members,
+				nodes * (1 - pow(1 - 1 / nodes, routes)) / routes, nodes);
 }
 
 /* ---- cost ------------------------------------------------------------------------------------ */
@@ -435,9 +429,7 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 		.optimizer = moved.step / rate,
 	};
 	const struct bb_volume *of = s.volume.of;
-	const struct exchange context = {
-		bb_grid_size(&division->grid, BB_AXIS_CP),
-		members_on_node(&division->grid, BB_AXIS_CP, cluster->node)};
+	const int ranks = bb_grid_size(&division->grid, BB_AXIS_CP);
 
 	s.of[BB_TERM_COMPUTE] = s.local + m * (s.time.forward + s.time.input + s.time.weights);
 	for (int i = 0; i < BB_TRAFFICS; i++) {
@@ -447,9 +439,9 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 	}
 	s.of[BB_TRAFFIC_EXPERT] = expert_seconds(division, &of[BB_TRAFFIC_EXPERT], cluster);
 	if (division->exchanges)
-		s.of[BB_TRAFFIC_CONTEXT] =
-			exchange_seconds(&of[BB_TRAFFIC_CONTEXT], cluster, context, 1,
-					 (context.members - 1) / fmax(context.ranks - 1, 1));
+		s.of[BB_TRAFFIC_CONTEXT] = exchange_seconds(
+			&of[BB_TRAFFIC_CONTEXT], cluster, ranks,
+			members_on_node(&division->grid, BB_AXIS_CP, cluster->node), 1, 1);
 	hide_traffic(division, stage, &s);
 	s.of[BB_TERM_LAUNCH] = fmax(m * (double)stage->sparse * launch - busy_seconds(&s), 0);
 	return s;

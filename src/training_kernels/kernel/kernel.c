@@ -283,12 +283,9 @@ void bb_kernel_in_place(const struct bb_operation *o, int place, char *all, void
 
 void bb_kernel_close(struct bb_engine *engine)
 {
-	bb_kernel_clear((struct bb_kernel *)engine);
-}
+	struct bb_kernel *k = (struct bb_kernel *)engine;
 
-void bb_kernel_clear(struct bb_kernel *k)
-{
-	bb_engine_clear(&k->engine);
+	bb_engine_clear(engine);
 	for (size_t i = 0; i < k->nvariants; i++) {
 		struct bb_variant *v = k->variants[i];
 

@@ -328,7 +328,6 @@ void bb_kernel_in_place(const struct bb_operation *o, int place, char *all, void
 /* The `close` of an experiment whose state begins with a struct bb_kernel; and between two parts of
    it: no variant, memory or trial is left. */
 void bb_kernel_close(struct bb_engine *engine);
-void bb_kernel_clear(struct bb_kernel *kernel);
 
 /* ---- the best -------------------------------------------------------------------------------- */
 

@@ -68,7 +68,7 @@ static void session_end(struct pipeline_session *s)
 	bb_pass_times_close(&s->predicted);
 	bb_pass_times_close(&s->measured);
 	bb_order_free(&s->order);
-	bb_kernel_clear(&s->kernel);
+	bb_kernel_close(&s->kernel.engine);
 }
 
 /* The programs of a run, without its fault. */

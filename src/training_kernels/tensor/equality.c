@@ -205,9 +205,9 @@ bb_status bb_tensor_equality(struct bb_kernel *k)
 		/* Memory is released once no rank reads it any more. */
 		BB_TRY(status, bb_driver_barrier(k->engine.driver), out);
 		bb_engine_release(&k->engine, c->mine.memory);
-		bb_kernel_clear(k);
+		bb_kernel_close(&k->engine);
 	}
 out:
-	bb_kernel_clear(k);
+	bb_kernel_close(&k->engine);
 	return status;
 }
