@@ -13,7 +13,7 @@
 
 #define HOST sizeof(((struct bb_member *)0)->host)
 #define LIBRARY 128
-#define SHOWN 60 /* bytes of a word that a message quotes */
+#define SHOWN 64 /* bytes of a word in quotes, which is cut off */
 
 /* ---- exchanging ------------------------------------------------------------------------ */
 
@@ -147,50 +147,23 @@ static const struct bb_payload_field origin_fields[] = {
 static const struct bb_payload origin_table = {"an origin", sizeof(struct origin), origin_fields,
 					       NULL};
 
-#define WORDS 768
-#define VALUE 48
+/* What must be the same in all processes, piece by piece: words of the command line, of which the
+   last stands for all that follow, between the program and the backend; then the environment. */
+enum { PROGRAM, BACKEND = 33, ENVIRONMENT, PIECES = ENVIRONMENT + BB_NENVIRONMENT };
 
 struct request {
-	char program[64];
-	char backend[16];
-	uint64_t digest; /* of all words */
-	int nwords;
-	int nkept;         /* the leading words, for which WORDS has room */
-	char words[WORDS]; /* each with its NUL */
 	struct {
-		uint64_t digest;
-		char value[VALUE]; /* in quotes, cut off */
-	} environment[BB_NENVIRONMENT];
+		uint64_t digest; /* 0: there is none */
+		char shown[SHOWN];
+	} pieces[PIECES];
 };
 
 static const struct bb_payload_field request_fields[] = {
-	BB_PAYLOAD_FIELD("the program", BB_PAYLOAD_TEXT, struct request, program),
-	BB_PAYLOAD_FIELD("the backend", BB_PAYLOAD_TEXT, struct request, backend),
-	BB_PAYLOAD_FIELD("the digest", BB_PAYLOAD_ANY, struct request, digest),
-	BB_PAYLOAD_FIELD("the number of words", BB_PAYLOAD_SIGNED, struct request, nwords,
-			 .high = INT32_MAX),
-	BB_PAYLOAD_FIELD("the number of words kept", BB_PAYLOAD_SIGNED, struct request, nkept,
-			 .high = WORDS),
-	BB_PAYLOAD_FIELD("the words", BB_PAYLOAD_ANY, struct request, words),
-	BB_PAYLOAD_EACH("a digest", BB_PAYLOAD_ANY, struct request, environment, .digest,
-			BB_NENVIRONMENT),
-	BB_PAYLOAD_EACH("a value", BB_PAYLOAD_TEXT, struct request, environment, .value,
-			BB_NENVIRONMENT),
+	BB_PAYLOAD_EACH("a digest", BB_PAYLOAD_ANY, struct request, pieces, .digest, PIECES),
+	BB_PAYLOAD_EACH("a text", BB_PAYLOAD_TEXT, struct request, pieces, .shown, PIECES),
 	{.name = NULL}};
-
-/* True if every word that is kept ends with a NUL. */
-static bool request_fits(const void *payload)
-{
-	const struct request *r = payload;
-	int ends = 0;
-
-	for (size_t i = 0; i < WORDS; i++)
-		ends += r->words[i] == '\0';
-	return r->nkept <= r->nwords && r->nkept <= ends;
-}
-
 static const struct bb_payload request_table = {"a request", sizeof(struct request), request_fields,
-						request_fits};
+						NULL};
 
 static uint64_t digest(uint64_t so_far, const char *text)
 {
@@ -209,119 +182,69 @@ static void describe_request(struct request *r, int argc, char **argv,
 			     const struct bb_backend *backend)
 {
 	const char *slash = strrchr(argv[0], '/');
-	size_t used = 0;
 
 	memset(r, 0, sizeof(*r));
-	snprintf(r->program, sizeof(r->program), "%s", slash ? slash + 1 : argv[0]);
-	snprintf(r->backend, sizeof(r->backend), "%s", backend->name);
-	r->digest = DIGEST_START;
-	r->nwords = argc - 1;
-	for (int i = 1; i < argc; i++) {
-		size_t size = strlen(argv[i]) + 1;
+	for (int i = 0; i < PIECES; i++) {
+		const bool quoted = i != PROGRAM && i != BACKEND;
+		const char *text = i == PROGRAM   ? (slash ? slash + 1 : argv[0])
+				   : i == BACKEND ? backend->name
+				   : i > BACKEND
+					   ? bb_environment_value(environment, i - ENVIRONMENT)
+				   : i < argc ? argv[i]
+					      : NULL;
 
-		r->digest = digest(r->digest, argv[i]);
-		if (r->nkept < i - 1 || used + size > WORDS)
-			continue;
-		memcpy(r->words + used, argv[i], size);
-		used += size;
-		r->nkept++;
-	}
-	for (int i = 0; i < BB_NENVIRONMENT; i++) {
-		const char *value = bb_environment_value(environment, i);
-
-		if (value)
-			snprintf(r->environment[i].value, VALUE, "\"%.*s\"", VALUE - 3, value);
-		else
-			snprintf(r->environment[i].value, VALUE, "nothing");
-		r->environment[i].digest = value ? digest(DIGEST_START, value) : 0;
+		snprintf(r->pieces[i].shown, SHOWN, quoted && text ? "\"%.*s\"" : "%.*s", SHOWN - 3,
+			 text ? text : "nothing");
+		if (text)
+			r->pieces[i].digest = digest(DIGEST_START, text);
+		for (int k = i + 1; i == BACKEND - 1 && k < argc; k++)
+			r->pieces[i].digest = digest(r->pieces[i].digest, argv[k]);
 	}
 }
 
-/* TEXT = word I in quotes, or why it cannot be quoted. */
-static void show_word(char text[SHOWN + 8], const struct request *r, int i)
-{
-	const char *word = r->words;
-
-	for (int k = 0; k < i && k < r->nkept; k++)
-		word += strlen(word) + 1;
-	if (i >= r->nwords)
-		snprintf(text, SHOWN + 8, "nothing");
-	else if (i >= r->nkept)
-		snprintf(text, SHOWN + 8, "a long word");
-	else
-		snprintf(text, SHOWN + 8, "\"%.*s\"", SHOWN, word);
-	bb_printable_clean(text);
-}
-
-/* Returns the part of R that differs from FIRST, and appends to HOW what differs; NULL: none does.
- */
-static const char *find_difference(struct bb_strbuf *how, const struct request *r,
-				   const struct request *first)
-{
-	const char *a = r->words, *b = first->words;
-	char theirs[SHOWN + 8], ours[SHOWN + 8];
-	int word = 0;
-
-	bb_strbuf_clear(how);
-	if (strcmp(r->program, first->program) != 0) {
-		bb_strbuf_addf(how, "%s instead of %s; start the same everywhere", r->program,
-			       first->program);
-		return "the program";
-	}
-	if (r->digest != first->digest || r->nwords != first->nwords) {
-		while (word < r->nkept && word < first->nkept && strcmp(a, b) == 0) {
-			a += strlen(a) + 1;
-			b += strlen(b) + 1;
-			word++;
-		}
-		show_word(theirs, r, word);
-		show_word(ours, first, word);
-		bb_strbuf_addf(how, "%s instead of %s as word %d; give all the same", theirs, ours,
-			       word + 1);
-		return "the command line";
-	}
-	if (strcmp(r->backend, first->backend) != 0) {
-		bb_strbuf_addf(how, "%s instead of %s; name one with --backend", r->backend,
-			       first->backend);
-		return "the backend";
-	}
-	for (int i = 0; i < BB_NENVIRONMENT; i++) {
-		if (r->environment[i].digest == first->environment[i].digest)
-			continue;
-		bb_strbuf_addf(how, "%s instead of %s; give all the same (with mpirun: -x %s)",
-			       r->environment[i].value, first->environment[i].value,
-			       bb_environment_rows[i].name);
-		return bb_environment_rows[i].name;
-	}
-	return NULL;
-}
-
-/* Process 0: names the first process whose request differs. */
+/* Process 0: names the first process whose request differs, and the first piece that does. */
 static bb_status compare_requests(struct bb_assembly *a, const struct request *all)
 {
-	const char *what = NULL;
-	int differ = 0, named = 0;
-	struct bb_strbuf first = {0}, how = {0};
-	bb_status status = BB_OK;
+	const char *what, *theirs, *ours;
+	char advice[96], number[48] = "";
+	int differ = 0, named = 0, piece = 0;
 
 	for (int p = 1; p < a->launch->nprocs; p++) {
-		const char *its = find_difference(differ ? &how : &first, &all[p], &all[0]);
+		int i = 0;
 
-		if (its && differ++ == 0) {
-			what = its;
+		while (i < PIECES && all[p].pieces[i].digest == all[0].pieces[i].digest)
+			i++;
+		if (i < PIECES && differ++ == 0) {
 			named = p;
+			piece = i;
 		}
 	}
+	if (differ == 0)
+		return BB_OK;
+	theirs = all[named].pieces[piece].shown;
+	ours = all[0].pieces[piece].shown;
+	if (strcmp(theirs, ours) == 0) /* they differ behind it */
+		theirs = ours = "a long word";
+	if (piece == PROGRAM) {
+		what = "the program";
+		snprintf(advice, sizeof(advice), "; start the same everywhere");
+	} else if (piece < BACKEND) {
+		what = "the command line";
+		snprintf(advice, sizeof(advice), " as word %d; give all the same", piece);
+	} else if (piece == BACKEND) {
+		what = "the backend";
+		snprintf(advice, sizeof(advice), "; name one with --backend");
+	} else {
+		what = bb_environment_rows[piece - ENVIRONMENT].name;
+		snprintf(advice, sizeof(advice), "; give all the same (with mpirun: -x %s)", what);
+	}
 	if (differ > 1)
-		bb_strbuf_addf(&first, " (%d processes differ)", differ);
-	if (differ > 0)
-		status = bb_fail(a->error, BB_EUSAGE,
-				 "%s of process %d (%s) differs from that of process 0 (%s): %s",
-				 what, named, a->members[named].host, a->members[0].host,
-				 bb_strbuf_text(&first));
-	bb_strbuf_free(&first);
-	bb_strbuf_free(&how);
-	return status;
+		snprintf(number, sizeof(number), " (%d processes differ)", differ);
+	return bb_fail(a->error, BB_EUSAGE,
+		       "%s of process %d (%s) differs from that of process 0 (%s): %s instead of "
+		       "%s%s%s",
+		       what, named, a->members[named].host, a->members[0].host, theirs, ours,
+		       advice, number);
 }
 
 bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
