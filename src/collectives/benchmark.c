@@ -192,30 +192,21 @@ static bb_status judge(struct bb_run *run, const char **verdict)
 	return gate > 0 && end->avg_busbw_GBps < 0.9 * gate ? BB_EDATA : BB_OK;
 }
 
-/* Is the node of RANK that of an earlier one? */
-static bool is_on_known_node(const struct bb_run *run, int rank)
-{
-	const struct bb_cluster *const cluster = run->options.cluster;
-
-	for (int r = rank - 1; r >= 0; r--) /* neighbours often share a node */
-		if (cluster ? bb_cluster_node(cluster, r) == bb_cluster_node(cluster, rank)
-			    : strcmp(run->infos[r].location.host, run->infos[rank].location.host) ==
-				      0)
-			return true;
-	return false;
-}
-
 static bb_status write_tuner_conf(struct bb_run *run)
 {
 	const struct bb_output output = {.option = "--tuner-conf",
 					 .path = of(run)->settings.tuner_conf,
 					 .folder = run->options.output_folder};
+	const struct bb_cluster *cluster = run->options.cluster;
 	struct bb_strbuf text = {0};
 	int rows, nodes = 0;
 	bb_status status;
 
-	for (int r = 0; r < run->world.nranks; r++)
-		nodes += !is_on_known_node(run, r);
+	for (int r = 0; r < run->world.nranks; r++) {
+		const int node = cluster ? bb_cluster_node(cluster, r) : run->infos[r].node;
+
+		nodes = node < nodes ? nodes : node + 1;
+	}
 	status = bb_compare_tuner(&of(run)->results, nodes, run->world.nranks, &text, &rows);
 	if (status == BB_OK)
 		status = bb_output_write(&output, &text, &run->error);

@@ -27,26 +27,13 @@ static struct text *of(struct bb_sink *sink)
 
 /* ---- the head ---------------------------------------------------------------------- */
 
-static size_t count_hosts(const struct bb_rank_infos *infos)
-{
-	size_t hosts = 0;
-
-	for (size_t r = 0; r < infos->n; r++) {
-		size_t before = 0;
-
-		while (before < r && strcmp(infos->ranks[before].location.host,
-					    infos->ranks[r].location.host) != 0)
-			before++;
-		hosts += before == r;
-	}
-	return hosts;
-}
-
 /* Appends what nccl-tests does not have. */
 static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 {
-	const size_t hosts = count_hosts(&run->ranks);
+	int hosts = 0;
 
+	for (size_t r = 0; r < run->ranks.n; r++)
+		hosts = run->ranks.ranks[r].node < hosts ? hosts : run->ranks.ranks[r].node + 1;
 	if (run->backend_reason)
 		bb_strbuf_addf(out, "# Backend %s was chosen: %s\n", run->backend,
 			       run->backend_reason);
@@ -58,7 +45,7 @@ static void add_extras(struct bb_strbuf *out, const struct bb_run_record *run)
 	if (run->launch && (!run->library || strcmp(run->launch, run->library) != 0))
 		bb_strbuf_addf(out, "  launch: %s", run->launch);
 	if (hosts > 1)
-		bb_strbuf_addf(out, "  hosts: %zu", hosts);
+		bb_strbuf_addf(out, "  hosts: %d", hosts);
 	if (run->clock_uncertainty_us > 0)
 		bb_strbuf_addf(out, "  clocks within: %.3g us", run->clock_uncertainty_us);
 	bb_sink_add_settings(out, run);

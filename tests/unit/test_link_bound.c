@@ -31,7 +31,7 @@ static void open_run(struct run *run, const char *system, int n, int per_host)
 		const int d = bb_topology_device(run->topology, BB_GPU, r % per_host);
 		struct bb_location *at = &run->ranks[r].location;
 
-		snprintf(at->host, sizeof(at->host), "h%d", r / per_host);
+		run->ranks[r].node = r / per_host;
 		snprintf(at->bus, sizeof(at->bus), "%.10s",
 			 run->topology->pcis[run->topology->devices[d].pci].id);
 	}

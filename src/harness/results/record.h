@@ -46,6 +46,7 @@ struct bb_words {
 struct bb_rank_info {
 	struct bb_location location;
 	int group; /* color of its group */
+	int node;  /* its host: the hosts are numbered by their first ranks */
 };
 
 struct bb_rank_infos {

@@ -22,39 +22,27 @@ static int gpu_at(const struct bb_topology *t, const char *bus)
 bb_status bb_link_bounds_open(struct bb_link_bounds *links, struct bb_topology *topology,
 			      const struct bb_rank_infos *infos, bool gpus)
 {
-	bb_status status;
 	bool lost = false;
-	size_t *firsts;
-	int nodes = 0, n = 0;
 
 	*links = (struct bb_link_bounds){.topology = topology};
 	if (!topology)
 		return BB_OK;
 	links->places = calloc(infos->n, sizeof(*links->places));
-	firsts = calloc(infos->n, sizeof(*firsts));
-	for (size_t r = 0; r < infos->n && links->places && firsts; r++) {
+	if (!links->places)
+		return BB_EINTERNAL;
+	topology->nodes = 0;
+	for (size_t r = 0; r < infos->n; r++) {
 		const struct bb_rank_info *rank = &infos->ranks[r];
-		struct bb_rank_place place = {.device = BB_ON_HOST};
+		const int device = gpus ? gpu_at(topology, rank->location.bus) : BB_ON_HOST;
 
-		/* Hosts are numbered in order of appearance; FIRSTS are their first ranks. */
-		while (place.node < nodes && strcmp(infos->ranks[firsts[place.node]].location.host,
-						    rank->location.host) != 0)
-			place.node++;
-		if (place.node == nodes)
-			firsts[nodes++] = r;
+		topology->nodes = rank->node < topology->nodes ? topology->nodes : rank->node + 1;
 		if (rank->group != infos->ranks[0].group)
 			continue;
-		if (gpus) {
-			place.device = gpu_at(topology, rank->location.bus);
-			lost |= place.device < 0;
-		}
-		links->places[n++] = place;
+		lost |= gpus && device < 0;
+		links->places[links->n++] = (struct bb_rank_place){rank->node, device};
 	}
-	topology->nodes = nodes;
-	links->n = lost ? 0 : n;
-	status = links->places && firsts ? BB_OK : BB_EINTERNAL;
-	free(firsts);
-	return status;
+	links->n = lost ? 0 : links->n;
+	return BB_OK;
 }
 
 void bb_link_bounds_close(struct bb_link_bounds *links)

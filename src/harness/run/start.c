@@ -318,7 +318,12 @@ bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver,
 	   a device of its own. */
 	if (driver->local == 0)
 		memcpy(run->infos, all, (size_t)nranks * sizeof(*run->infos));
-	for (int r = 0; r < nranks && driver->local == 0; r++) {
+	for (int r = 0, nodes = 0; r < nranks && driver->local == 0; r++) {
+		int first = 0; /* rank of its host */
+
+		while (strcmp(run->infos[first].location.host, run->infos[r].location.host) != 0)
+			first++;
+		run->infos[r].node = first < r ? run->infos[first].node : nodes++;
 		run->infos[r].group = group_of ? group_of(run, r) : 0;
 		if (backend->virtual)
 			run->infos[r].location.device = r;
