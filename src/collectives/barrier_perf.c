@@ -2,7 +2,6 @@
  * Time of a barrier of all ranks: the backend's own, and all-reduces of 8 bytes.
  */
 #include "collectives/collective.h"
-#include "harness/run/harness.h"
 
 int main(int argc, char **argv)
 {

@@ -6,7 +6,6 @@
 #include "collectives/explanation.h"
 #include "collectives/result.h"
 #include "core/output.h"
-#include "harness/run/harness.h"
 
 #include <stdlib.h>
 #include <string.h>

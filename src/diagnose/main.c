@@ -2,7 +2,7 @@
  * When something is slow: which node, rail or link it is, and which rank comes last.
  */
 #include "diagnose/diagnose.h"
-#include "harness/run/harness.h"
+#include "harness/run/benchmark.h"
 
 int main(int argc, char **argv)
 {

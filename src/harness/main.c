@@ -1,14 +1,13 @@
 /*
  * main.c - from the command line to the exit status: messages on stderr, and how a process ends.
  */
-#include "harness/run/harness.h"
+#include "harness/run/health.h"
 
 #include "core/clock.h"
 #include "core/output.h"
 #include "core/standard.h"
 #include "core/units.h"
 #include "harness/measure/engine.h"
-#include "harness/run/health.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * All pairs of ranks: bandwidth from the memory of one to that of the other.
  */
-#include "harness/run/harness.h"
+#include "harness/run/benchmark.h"
 #include "p2p/pairs.h"
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /*
  * All pairs of ranks: latency of a small message, as half a round trip.
  */
-#include "harness/run/harness.h"
+#include "harness/run/benchmark.h"
 #include "p2p/pairs.h"
 
 int main(int argc, char **argv)

@@ -6,7 +6,7 @@
 #include "scripts.h"
 
 #include "collectives/result.h"
-#include "harness/run/harness.h"
+#include "harness/run/benchmark.h"
 #include "harness/measure/engine.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
  * watched; the late rank holds each other one back that would go ahead, or would see it go.
  */
 #include "collectives/collective.h"
-#include "harness/run/harness.h"
+#include "harness/run/benchmark.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

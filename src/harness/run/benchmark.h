@@ -1,6 +1,13 @@
 /*
- * benchmark.h - the constant descriptor of a benchmark. main.c runs all of them alike: options,
- * launch, backend, drivers, records, exit status.
+ * benchmark.h - the constant descriptor of a benchmark, and main() of its program. main.c runs all
+ * of them alike: options, launch, backend, drivers, records, exit status.
+ *
+ *   options.h     the options, parsed and checked
+ *   plugin.h      backends and launches that are loaded at run time
+ *   run.h         one run, from start-up to exit status
+ *   world.h       what the processes of a run agree on
+ *   record.h      what is known about the run and about each finished case
+ *   sink.h        where records go: text, CSV, JSON lines
  */
 #ifndef BB_HARNESS_RUN_BENCHMARK_H
 #define BB_HARNESS_RUN_BENCHMARK_H
@@ -79,5 +86,8 @@ struct bb_benchmark {
 	/* Free what OWN holds; also after a failed plan. NULL: nothing. */
 	void (*close)(struct bb_run *run);
 };
+
+/* main() of a perf program. Returns the exit status (see status.h). */
+int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark);
 
 #endif

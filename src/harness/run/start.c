@@ -9,7 +9,7 @@
 #include "backends/virtual.h"
 #include "core/array.h"
 #include "core/clock.h"
-#include "harness/run/harness.h"
+#include "core/version.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "harness/run/world.h"
 
 #include "core/printable.h"
-#include "harness/run/harness.h"
+#include "core/version.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Expert parallelism: the cost of sending tokens to their experts and back, under even and uneven
  * loads.
  */
-#include "harness/run/harness.h"
+#include "harness/run/benchmark.h"
 #include "training_kernels/moe/moe.h"
 
 int main(int argc, char **argv)

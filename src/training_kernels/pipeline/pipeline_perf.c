@@ -1,7 +1,7 @@
 /*
  * Pipeline parallelism: how much of a step stages wait for each other, under which schedule.
  */
-#include "harness/run/harness.h"
+#include "harness/run/benchmark.h"
 #include "training_kernels/pipeline/pipeline.h"
 
 int main(int argc, char **argv)

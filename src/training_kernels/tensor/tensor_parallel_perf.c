@@ -1,7 +1,7 @@
 /*
  * tensor_parallel_perf - a transformer layer split over ranks, checked and timed.
  */
-#include "harness/run/harness.h"
+#include "harness/run/benchmark.h"
 #include "training_kernels/tensor/tensor.h"
 
 int main(int argc, char **argv)

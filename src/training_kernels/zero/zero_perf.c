@@ -1,7 +1,7 @@
 /*
  * ZeRO: what a rank holds and sends under each stage, and that all stages come to the same.
  */
-#include "harness/run/harness.h"
+#include "harness/run/benchmark.h"
 #include "training_kernels/zero/zero.h"
 
 int main(int argc, char **argv)
