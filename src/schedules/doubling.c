@@ -105,32 +105,6 @@ const struct bb_algorithm bb_doubling_all_reduce = {
 
 /* ---- recursive doubling: all_gather, hypercube ------------------------------------------ */
 
-/* Swap the blocks of ranks [from, from + 2^level) and of the ranks that they are proxies for. Two
-   channels prevent a deadlock even with one message in flight on each. */
-static void swap_level(struct bb_writer *w, const struct bb_power *plan, int level)
-{
-	const int width = 1 << level, partner = w->rank ^ width;
-	const bool final = level == plan->levels - 1 && w->rank >= plan->rest;
-	const size_t count = w->shape->count;
-
-	for (int side = 0; side < 2; side++) {
-		const int from = (side ? partner : w->rank) & -width;
-		const int proxied = from >= plan->rest          ? 0
-				    : from + width < plan->rest ? width
-								: plan->rest - from;
-		const struct bb_place main = bb_at(BB_OUT, (size_t)from * count);
-		const struct bb_place rest = bb_at(BB_OUT, (size_t)(plan->power + from) * count);
-
-		if (side) {
-			bb_recv(w, partner, main, (size_t)width * count, final);
-			bb_recv_on(w, 1, partner, rest, (size_t)proxied * count, final);
-		} else {
-			bb_send(w, partner, level ? main : bb_at(BB_IN, 0), (size_t)width * count);
-			bb_send_on(w, 1, partner, rest, (size_t)proxied * count);
-		}
-	}
-}
-
 static void all_gather_round(struct bb_writer *w, size_t round)
 {
 	const struct bb_power plan = bb_power_of(w->n);
@@ -149,7 +123,30 @@ static void all_gather_round(struct bb_writer *w, size_t round)
 			bb_recv(w, rank + plan.power,
 				bb_block_at(BB_OUT, &blocks, rank + plan.power), count, false);
 	} else if (level < plan.levels && rank < plan.power) {
-		swap_level(w, &plan, level);
+		const int width = 1 << level, partner = rank ^ width;
+		const bool final = level == plan.levels - 1 && rank >= plan.rest;
+
+		/* Swap the blocks of ranks [from, from + width) and of the ranks that they are
+		   proxies for. Two channels prevent a deadlock even with one message in flight on
+		   each. */
+		for (int side = 0; side < 2; side++) {
+			const int from = (side ? partner : rank) & -width;
+			const int proxied = from >= plan.rest          ? 0
+					    : from + width < plan.rest ? width
+								       : plan.rest - from;
+			const struct bb_place main = bb_at(BB_OUT, (size_t)from * count);
+			const struct bb_place rest =
+				bb_at(BB_OUT, (size_t)(plan.power + from) * count);
+
+			if (side) {
+				bb_recv(w, partner, main, (size_t)width * count, final);
+				bb_recv_on(w, 1, partner, rest, (size_t)proxied * count, final);
+			} else {
+				bb_send(w, partner, level ? main : bb_at(BB_IN, 0),
+					(size_t)width * count);
+				bb_send_on(w, 1, partner, rest, (size_t)proxied * count);
+			}
+		}
 	} else if (level == plan.levels) {
 		power_after(w, &plan, bb_at(BB_OUT, 0), count * (size_t)w->n);
 	}

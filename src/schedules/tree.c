@@ -61,18 +61,6 @@ static size_t count_of(const struct binomial *b, int from, int to)
 	return start_of(b, b->n) - start_of(b, first) + start_of(b, end - b->n) - start_of(b, 0);
 }
 
-/* Where HOLDER keeps the block of K, itself or a rank below it; both are counted from the root. */
-static struct bb_place place_of(const struct binomial *b, int holder, int k)
-{
-	const size_t start = start_of(b, bb_wrap(k + b->root, b->n));
-
-	if (!holder)
-		return bb_plus(b->top, start);
-	if (k == holder)
-		return b->own;
-	return bb_plus(b->held, b->natural ? start : count_of(b, holder + 1, k));
-}
-
 /* The rank's messages over the edges between ranks 2^LEVEL apart, DOWN or up. */
 static void cross_level(struct bb_writer *w, const struct binomial *b, int level, bool down)
 {
@@ -87,7 +75,13 @@ static void cross_level(struct bb_writer *w, const struct binomial *b, int level
 		return;
 	for (int i = 0, from = lower; i < 3; i++) {
 		int to = ends[i + 1] < from ? from : ends[i + 1] > end ? end : ends[i + 1];
-		const struct bb_place place = place_of(b, self, from);
+		const size_t start = start_of(b, bb_wrap(from + b->root, b->n));
+		/* Where the rank keeps the first block, its own or that of a rank below it. */
+		const struct bb_place place =
+			!self          ? bb_plus(b->top, start)
+			: from == self ? b->own
+			: b->natural   ? bb_plus(b->held, start)
+				       : bb_plus(b->held, count_of(b, self + 1, from));
 		const size_t count = from < to ? count_of(b, from, to) : 0;
 
 		if ((self != lower) == down)
@@ -346,24 +340,6 @@ static int parent_of(int node, int m)
 	}
 }
 
-static int children_of(int node, int m, int child[2])
-{
-	const int bit = node & -node;
-	int children = 0;
-
-	if (!node && m) /* above the top */
-		child[children++] = 1 << bb_log2_down(m);
-	if (bit > 1)
-		child[children++] = node - bit / 2;
-	for (int step = bit / 2; step; step /= 2) {
-		if (node + step <= m) {
-			child[children++] = node + step;
-			break;
-		}
-	}
-	return children;
-}
-
 /* The rank at NODE. Lane 1 assigns ranks to other nodes, so that inner nodes (even) become leaves
    (odd). */
 static int rank_of(int lane, int node, int m)
@@ -376,14 +352,23 @@ static int rank_of(int lane, int node, int m)
 static void lane_prepare(struct lane *lane, int which, int n, int rank, int root)
 {
 	const int m = n - 1;
-	int node = bb_wrap(rank - root, n), child[2];
+	int node = bb_wrap(rank - root, n), child[2], bit;
 
 	if (which && node)
 		node = m % 2 ? node % m + 1 : m + 1 - node;
 	*lane = (struct lane){.parent = BB_NO_PEER, .child = {BB_NO_PEER, BB_NO_PEER}};
 	if (node)
 		lane->parent = bb_wrap(rank_of(which, parent_of(node, m), m) + root, n);
-	lane->children = children_of(node, m, child);
+	bit = node & -node;
+	if (!node && m) /* above the top */
+		child[lane->children++] = 1 << bb_log2_down(m);
+	if (bit > 1)
+		child[lane->children++] = node - bit / 2;
+	bit /= 2; /* nearer where the right child would lie beyond */
+	while (bit > 0 && node + bit > m)
+		bit /= 2;
+	if (bit > 0)
+		child[lane->children++] = node + bit;
 	for (int k = 0; k < lane->children; k++)
 		lane->child[k] = bb_wrap(rank_of(which, child[k], m) + root, n);
 	for (; node; node = parent_of(node, m))
