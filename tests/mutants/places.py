@@ -8,7 +8,7 @@ import draw
 
 # (what is lost, function, pattern in it, new text)
 LISTED = [
-    ("no clock begins while another rank warms up", "warm_up", r"status = ranks_line_up\(\w+\);", ";"),
+    ("no clock begins while another rank warms up", "prepare", r"status = ranks_line_up\(\w+\);", ";"),
     ("clocks begin together", "ranks_line_up", r"status == BB_OK \? [^:]*barrier[^:]*: ", ""),
     ("no rank verifies what another still writes", "check", r"BB_TRY\([^;]*barrier[^;]*;(?=\s*BB_TRY\([^;]*corrupt)", ";"),
     ("the host backend's barrier holds ranks", "host_barrier", r"return bb_host_wait[^;]*;", "return BB_OK;"),
