@@ -70,10 +70,12 @@ static void compute(void *own, int rank, const struct bb_operation *o)
 
 /* ---- recording ------------------------------------------------------------------------------ */
 
-static void round_record(void *own, int rank, size_t index, const struct bb_operation *o,
+/* Of steps the waits in their collectives; of rounds the medians of their requests. */
+static void stage_record(void *own, int rank, size_t index, const struct bb_operation *o,
 			 double from, double to, int source)
 {
 	struct stage_run *p = own;
+	float *times = &p->times[(size_t)(rank - p->first) * p->per_rank];
 	struct round_samples *a = &p->samples[rank - p->first];
 	const int node = p->probe.ports->node[rank];
 	const size_t last = 2 * (size_t)(BB_SMALL_REQUESTS + p->probe.large) - 1;
@@ -81,6 +83,8 @@ static void round_record(void *own, int rank, size_t index, const struct bb_oper
 	int partner;
 	bool is_requester;
 
+	if (o->work == BB_PROBE_GATHER)
+		times[o->item] = (float)(to - from);
 	if (o->act != BB_ACT_SEND && o->act != BB_ACT_RECV)
 		return;
 	partner = p->probe.ports->node[o->peer];
@@ -100,19 +104,10 @@ static void round_record(void *own, int rank, size_t index, const struct bb_oper
 		const size_t round = (size_t)bb_probe_round_at(&p->probe, rank, index);
 		const double middle = bb_low_median(a->values[q], (size_t)a->n[q]);
 
-		p->times[(size_t)(rank - p->first) * p->per_rank + round * BB_QUANTITIES +
-			 (size_t)q] = a->n[q] > 0 && middle > 0 ? (float)log(middle) : NAN;
+		times[round * BB_QUANTITIES + (size_t)q] =
+			a->n[q] > 0 && middle > 0 ? (float)log(middle) : NAN;
 		a->n[q] = 0;
 	}
-}
-
-static void step_record(void *own, int rank, size_t index, const struct bb_operation *o,
-			double from, double to, int source)
-{
-	struct stage_run *p = own;
-
-	if (o->act == BB_ACT_COLLECTIVE)
-		p->times[(size_t)(rank - p->first) * p->per_rank + o->item] = (float)(to - from);
 }
 
 /* ---- measuring ------------------------------------------------------------------------------ */
@@ -178,19 +173,16 @@ static const struct bb_payload_field time_fields[] = {
 	{"a time", BB_PAYLOAD_ANY, 0, sizeof(float), 1, 0, 0, 0}, {.name = NULL}};
 static const struct bb_payload time_table = {"a time", sizeof(float), time_fields, NULL};
 
-/* Measure p->program once; RECORD gets this driver's operations. *SECONDS = the time of all; *ALL =
-   what was recorded of all ranks, on rank 0, NULL elsewhere. */
-static bb_status stage_run_measure(struct stage_run *p, const char *what,
-				   void (*record)(void *own, int rank, size_t index,
-						  const struct bb_operation *o, double from,
-						  double to, int source),
-				   double *seconds, const float **all)
+/* Measure p->program once. *SECONDS = the time of all; *ALL = what was recorded of all ranks, on
+   rank 0, NULL elsewhere. */
+static bb_status stage_run_measure(struct stage_run *p, const char *what, double *seconds,
+				   const float **all)
 {
 	struct bb_engine *e = &p->s->engine;
 	struct bb_trial trial = {.workload = {.program = &p->program, .compute = compute, .own = p},
 				 .timing = BB_TIMING_STEPS,
 				 .steps = 1,
-				 .watch = {record, p}};
+				 .watch = {stage_record, p}};
 	const void *got = p->times;
 	bb_status status;
 
@@ -235,7 +227,7 @@ static bb_status stage_measure(struct bb_examiner *s, struct bb_diagnose_stage *
 	if (!p.probe.active)
 		goto out;
 	bb_probe_rounds(&p.program, &p.probe);
-	BB_TRY(status, stage_run_measure(&p, what, round_record, &stage->seconds, &all), out);
+	BB_TRY(status, stage_run_measure(&p, what, &stage->seconds, &all), out);
 	for (size_t q = 0; all && q < BB_QUANTITIES; q++) { /* rank by rank, to round by round */
 		const size_t n = rounds * ports;
 		float *log_s = stage->log_s[q] = malloc((n + 1) * sizeof(float));
@@ -501,7 +493,7 @@ static bb_status find_late_ranks(struct bb_examiner *s, struct bb_verdicts *late
 
 	BB_TRY(status, stage_run_init(&p, s, (size_t)a->steps), out);
 	bb_probe_steps(&p.program, &p.probe);
-	BB_TRY(status, stage_run_measure(&p, "steps", step_record, &seconds, &waits), out);
+	BB_TRY(status, stage_run_measure(&p, "steps", &seconds, &waits), out);
 	if (waits)
 		status = bb_find_stragglers(late, waits, (int)a->steps, s->engine.run->world.nranks,
 					    seconds / (double)a->steps, a->tolerance);

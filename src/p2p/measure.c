@@ -52,9 +52,7 @@ struct session {
 	struct bb_virtual_turns *virtual; /* NULL: the ranks are real */
 };
 
-/* A turn as a rank performs it, FROM one end TO the other; both are the rank with itself or the
- * hub.
- */
+/* A turn as a rank performs it, FROM one end TO the other; one that is both is alone or the hub. */
 struct turn {
 	struct session *s;
 	const struct bb_cell *cell;
@@ -238,19 +236,6 @@ static char *buffer_of(const struct session *s, enum buffer which)
 	return s->memory + (size_t)which * s->stride;
 }
 
-/* Fill BYTES of a buffer of this rank, which others reach. */
-static bb_status buffer_fill(struct session *s, enum buffer which, const struct bb_pattern *pattern,
-			     size_t bytes)
-{
-	const struct bb_backend *backend = s->engine.backend;
-	const bb_status status =
-		backend->has_data
-			? backend->fill(s->engine.rank, buffer_of(s, which), pattern, 0, bytes)
-			: BB_OK;
-
-	return status == BB_OK ? backend->finish(s->engine.rank, NULL) : status;
-}
-
 static bb_status pairs_open(struct bb_engine *engine)
 {
 	struct session *s = (struct session *)engine;
@@ -259,7 +244,6 @@ static bb_status pairs_open(struct bb_engine *engine)
 	const size_t n = (size_t)s->pairs->n;
 	const size_t rounds = o->precision != 0 ? MOST_ROUNDS : BB_PAIR_ROUNDS;
 	struct bb_token mine[BUFFERS];
-	struct bb_pattern pattern;
 	const void *all;
 	bb_status status;
 
@@ -298,10 +282,13 @@ static bb_status pairs_open(struct bb_engine *engine)
 		       out);
 	BB_TRY(status, open_reach(s), out);
 	BB_TRY(status, bb_engine_patterns(engine, BB_INT8, -1, s->n, &s->patterns), out);
-	pattern = bb_patterns_get(s->patterns, s->me);
 	/* Also the targets, so that the first write does not include the page faults. */
 	for (int b = SOURCE; b < BUFFERS; b++)
-		BB_TRY(status, buffer_fill(s, (enum buffer)b, &pattern, s->stride), out);
+		BB_TRY(status,
+		       bb_engine_fill(engine, buffer_of(s, (enum buffer)b), s->patterns, s->me, 0,
+				      s->stride),
+		       out);
+	status = engine->backend->finish(engine->rank, NULL);
 out:
 	return status;
 }
@@ -474,6 +461,7 @@ out:
 static bb_status run_turn(struct session *s, const struct bb_cell *cell, int from, int to,
 			  int round, bool final)
 {
+	const struct bb_backend *backend = s->engine.backend;
 	const struct bb_pattern poison = bb_pattern_poison();
 	struct turn t = turn_of(s, cell, from, to);
 	struct bb_pair_part *result;
@@ -487,8 +475,13 @@ static bb_status run_turn(struct session *s, const struct bb_cell *cell, int fro
 	BB_TRY(status, bb_engine_begin(&s->engine, what), out);
 	if (s->pairs->settings.child && bb_engine_leads(&s->engine))
 		BB_TRY(status, bb_child_write_alive(s->pairs), out);
-	if (t.takes && final)
-		BB_TRY(status, buffer_fill(s, VERIFIED, &poison, (size_t)cell->bytes), out);
+	if (t.takes && final) {
+		BB_TRY(status,
+		       backend->fill(s->engine.rank, buffer_of(s, VERIFIED), &poison, 0,
+				     (size_t)cell->bytes),
+		       out);
+		BB_TRY(status, backend->finish(s->engine.rank, NULL), out);
+	}
 	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	BB_TRY(status, turn_measure(&t), out);
 	if (final)
