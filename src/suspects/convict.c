@@ -218,77 +218,59 @@ static bool charge(const struct confirmation *t, const struct reading *h,
 	return true;
 }
 
-/* Is RAIL of NODE (-1: most of them) guilty in a quantity and direction? V = in which. */
-static bool judge_port(const struct confirmation *t, int node, int rail, struct bb_diagnosis *v)
-{
-	bool guilty = false;
-
-	for (int i = 0; i < BB_QUANTITIES * DIRECTIONS; i++) {
-		const struct reading *h = &t->readings[i / DIRECTIONS];
-		const enum direction direction = (enum direction)(i % DIRECTIONS);
-		const struct bb_tally tally = tally_of(t, h, node, -1, rail, direction, 0);
-
-		guilty |= charge(t, h, &tally, rail < 0, direction == SENDS, v);
-	}
-	return guilty;
-}
-
-/* Is RAIL of NODE guilty with more than twice the excess that most of its rails reach? */
-static bool stands_out(const struct confirmation *t, int node, int rail)
-{
-	bool found = t->rails == 1;
-
-	for (int i = 0; i < BB_QUANTITIES * DIRECTIONS; i++) {
-		const struct reading *h = &t->readings[i / DIRECTIONS];
-		struct bb_tally rails[BB_MOST_RAILS];
-		double sums[BB_MOST_RAILS]; /* of as many measurements */
-
-		for (int k = 0; k < t->rails; k++) {
-			rails[k] = tally_of(t, h, node, -1, k, (enum direction)(i % 2), 0);
-			sums[k] = rails[k].all;
-		}
-		found |= is_guilty(t, h, &rails[rail], false) &&
-			 rails[rail].all > 2 * bb_upper(sums, (size_t)t->rails, BB_MOST_OF_RAILS);
-	}
-	return found;
-}
-
 /* It is the node rather than single rails if most of its rails are guilty and slow at least half as
    often as the worst, or if the node as a whole flaps at least half as often as it. If most of the
-   rails are steadily guilty and alike, its verdict is that of the least likely of them. */
+   rails are steadily guilty and alike, its verdict is that of the least likely of them. A rail
+   stands out if it is guilty with more than twice the excess that most of the rails reach. */
 static bb_status judge_node(struct confirmation *t, int node)
 {
-	const struct bb_diagnosis none = {
-		.charge = BB_CHARGE_NODE, .node = node, .peer = -1, .rail = -1, .chance = 1};
-	struct bb_diagnosis whole = none, rails[BB_MOST_RAILS];
-	bool guilty[BB_MOST_RAILS];
+	const int n = t->rails;
+	struct bb_diagnosis whole, v[BB_MOST_RAILS + 1]; /* of each rail, then of most of them */
+	bool guilty[BB_MOST_RAILS + 1] = {false}, out[BB_MOST_RAILS] = {false};
 	double most = 0;
 	int alike = 0, steady = 0;
 	bb_status status = BB_OK;
 
-	for (int k = 0; k < t->rails; k++) {
-		rails[k] = none;
-		rails[k].charge = BB_CHARGE_PORT;
-		rails[k].rail = k;
-		guilty[k] = judge_port(t, node, k, &rails[k]);
-		most = fmax(most, rails[k].share);
+	for (int k = 0; k <= n; k++)
+		v[k] = (struct bb_diagnosis){.charge = k < n ? BB_CHARGE_PORT : BB_CHARGE_NODE,
+					     .node = node,
+					     .peer = -1,
+					     .rail = k < n ? k : -1,
+					     .chance = 1};
+	for (int i = 0; i < BB_QUANTITIES * DIRECTIONS; i++) {
+		const struct reading *h = &t->readings[i / DIRECTIONS];
+		const enum direction direction = (enum direction)(i % DIRECTIONS);
+		struct bb_tally tallies[BB_MOST_RAILS + 1];
+		double sums[BB_MOST_RAILS + 1], upper; /* of as many measurements */
+
+		for (int k = 0; k <= n; k++) {
+			tallies[k] = tally_of(t, h, node, -1, v[k].rail, direction, 0);
+			guilty[k] |= charge(t, h, &tallies[k], k == n, direction == SENDS, &v[k]);
+			sums[k] = tallies[k].all;
+		}
+		upper = bb_upper(sums, (size_t)n, BB_MOST_OF_RAILS);
+		for (int k = 0; k < n; k++)
+			out[k] |= n == 1 || (is_guilty(t, h, &tallies[k], false) &&
+					     tallies[k].all > 2 * upper);
 	}
-	for (int k = 0; k < t->rails; k++)
-		alike += rails[k].measured > 0 && 2 * rails[k].share >= most;
-	if (judge_port(t, node, -1, &whole) &&
-	    (bb_is_most(alike, t->rails) || (whole.flapping && 2 * whole.share >= most)))
+	for (int k = 0; k < n; k++)
+		most = fmax(most, v[k].share);
+	for (int k = 0; k < n; k++)
+		alike += v[k].measured > 0 && 2 * v[k].share >= most;
+	whole = v[n];
+	if (guilty[n] && (bb_is_most(alike, n) || (whole.flapping && 2 * whole.share >= most)))
 		return bb_verdicts_add(t->verdicts, &whole);
-	for (int k = 0; k < t->rails; k++)
-		if (guilty[k] && !rails[k].flapping && !stands_out(t, node, k))
-			if (steady++ == 0 || rails[k].chance < whole.chance)
-				whole = rails[k];
+	for (int k = 0; k < n; k++)
+		if (guilty[k] && !v[k].flapping && !out[k])
+			if (steady++ == 0 || v[k].chance < whole.chance)
+				whole = v[k];
 	whole.charge = BB_CHARGE_NODE;
 	whole.rail = -1;
-	if (steady > 0 && bb_is_most(steady, t->rails))
+	if (steady > 0 && bb_is_most(steady, n))
 		return bb_verdicts_add(t->verdicts, &whole);
-	for (int k = 0; k < t->rails && status == BB_OK; k++)
-		if (guilty[k] && stands_out(t, node, k))
-			status = bb_verdicts_add(t->verdicts, &rails[k]);
+	for (int k = 0; k < n && status == BB_OK; k++)
+		if (guilty[k] && out[k])
+			status = bb_verdicts_add(t->verdicts, &v[k]);
 	return status;
 }
 
