@@ -5,7 +5,6 @@
 #include "core/about.h"
 #include "diagnose/diagnose.h"
 #include "collectives/collective.h"
-#include "collectives/explanation.h"
 #include "collectives/summary.h"
 #include "harness/results/record.h"
 #include "harness/run/health.h"

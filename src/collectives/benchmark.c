@@ -3,7 +3,6 @@
  */
 #include "collectives/bench.h"
 
-#include "collectives/explanation.h"
 #include "collectives/result.h"
 #include "core/output.h"
 
