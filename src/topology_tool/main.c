@@ -75,25 +75,6 @@ static bb_status open_any(const char *what, struct bb_topology **t, struct bb_er
 				    : bb_topology_load(what, t, error);
 }
 
-static bb_status open_topology(const struct options *o, struct bb_topology **t,
-			       struct bb_error *error)
-{
-	bb_status st;
-
-	if (o->topology_given)
-		st = bb_topology_load(o->topology, t, error);
-	else if (o->system_given)
-		st = bb_topology_system(o->system, t, error);
-	else
-		st = bb_topology_here(t, error);
-	if (st == BB_OK && o->nodes > 0) {
-		(*t)->nodes = (int)o->nodes;
-		if ((*t)->nvlink_nodes > (*t)->nodes)
-			(*t)->nvlink_nodes = (*t)->nodes;
-	}
-	return st;
-}
-
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
 /* Set *RANKS to the chosen GPUs of every node or, without GPUs, to one rank on each host. */
@@ -155,21 +136,24 @@ static bb_status show_machine(const struct options *o, struct bb_error *error)
 	};
 	struct bb_topology *t = NULL;
 	struct bb_rank_place *ranks = NULL;
-	struct bb_strbuf text = {0}, json = {0}, xml = {0};
-	struct bb_printer p = {.width = terminal_width(), .out = &json};
+	struct bb_strbuf out = {0};
+	struct bb_printer p = {.width = terminal_width(), .out = &out};
 	const bool to_json = o->json && strcmp(o->json, "-") == 0;
 	const bool to_xml = o->xml && strcmp(o->xml, "-") == 0;
 	bb_status st;
 
-	BB_TRY(st, open_topology(o, &t, error), out);
+	st = o->topology_given ? bb_topology_load(o->topology, &t, error)
+	     : o->system_given ? bb_topology_system(o->system, &t, error)
+			       : bb_topology_here(&t, error);
+	if (st != BB_OK)
+		goto out;
+	if (o->nodes > 0)
+		t->nodes = (int)o->nodes;
+	if (t->nvlink_nodes > t->nodes)
+		t->nvlink_nodes = t->nodes;
 	BB_TRY(st, choose_ranks(o, t, &ranks, &p.nranks, error), out);
 	p.t = t;
 	p.ranks = ranks;
-	if (to_json && to_xml)
-		BB_TRY(st,
-		       bb_fail(error, BB_EUSAGE,
-			       "--json - and --export -: only one to standard output"),
-		       out);
 	if (o->json && o->xml && bb_output_is_same(o->json, o->xml))
 		BB_TRY(st,
 		       bb_fail(error, BB_EUSAGE,
@@ -177,26 +161,25 @@ static bb_status show_machine(const struct options *o, struct bb_error *error)
 		       out);
 	if (o->json) {
 		bb_print_json(&p);
-		BB_TRY(st, bb_write_text(o->json, &json, error), out);
+		BB_TRY(st, bb_write_text(o->json, &out, error), out);
 	}
 	if (o->xml) {
-		bb_topology_export(t, &xml);
-		BB_TRY(st, bb_write_text(o->xml, &xml, error), out);
+		bb_strbuf_clear(&out);
+		bb_topology_export(t, &out);
+		BB_TRY(st, bb_write_text(o->xml, &out, error), out);
 	}
 	if (!to_json && !to_xml) {
-		p.out = &text;
+		bb_strbuf_clear(&out);
 		for (int part = PRINT_TREE; part <= PRINT_BOUNDS; part++)
 			if (o->print == PRINT_ALL || o->print == part)
 				parts[part](&p);
 		/* Every part ends with an empty line; drop the last one. */
-		if (text.length > 1 && strcmp(text.text + text.length - 2, "\n\n") == 0)
-			text.text[--text.length] = '\0';
-		st = bb_write_text("-", &text, error);
+		if (out.length > 1 && strcmp(out.text + out.length - 2, "\n\n") == 0)
+			out.text[--out.length] = '\0';
+		st = bb_write_text("-", &out, error);
 	}
 out:
-	bb_strbuf_free(&text);
-	bb_strbuf_free(&json);
-	bb_strbuf_free(&xml);
+	bb_strbuf_free(&out);
 	free(ranks);
 	bb_topology_free(t);
 	return st;

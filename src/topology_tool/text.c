@@ -261,11 +261,12 @@ void bb_print_tree(const struct bb_printer *p)
 
 #define CELL 16
 
-/* Print the matrix of N rows and columns, in blocks of columns that fit: CELL_OF writes the cell of
-   objects I and J, or the label of I if J is -1. */
-static void print_cells(const struct bb_printer *p, int n,
-			void (*cell_of)(const struct bb_topology *t, int i, int j, char text[CELL]))
+/* Print the matrix of N rows and columns, in blocks of columns that fit: of PATHS between GPUs and
+   NICs, else of distances between NUMA nodes. */
+static void print_cells(const struct bb_printer *p, int n, bool paths)
 {
+	const struct bb_topology *const t = p->t;
+	const int gpus = bb_topology_count(t, BB_GPU);
 	char(*cells)[CELL] = calloc((size_t)(n + 1) * (size_t)(n + 1), CELL);
 	int column = 2, block;
 
@@ -273,9 +274,26 @@ static void print_cells(const struct bb_printer *p, int n,
 	if (!cells)
 		return;
 	for (int i = 0; i < n; i++) {
-		cell_of(p->t, i, -1, cells[i + 1]);
-		for (int j = -1; j < n; j++)
-			cell_of(p->t, i, j, cells[(i + 1) * (n + 1) + j + 1]);
+		char(*const row)[CELL] = &cells[(i + 1) * (n + 1)];
+
+		snprintf(row[0], CELL,
+			 !paths     ? "node%d"
+			 : i < gpus ? "GPU%d"
+				    : "NIC%d",
+			 !paths     ? t->host.numas[i].os
+			 : i < gpus ? i
+				    : i - gpus);
+		memcpy(cells[i + 1], row[0], CELL);
+		for (int j = 0; j < n; j++) {
+			int links;
+			const enum bb_path path =
+				paths ? bb_topology_path(t, i, j, &links) : BB_PATH_UNKNOWN;
+
+			if (paths)
+				bb_topology_path_text(row[j + 1], path, links);
+			else
+				snprintf(row[j + 1], CELL, "%d", t->host.distances[i * n + j]);
+		}
 	}
 	for (int i = 1; i < (n + 1) * (n + 1); i++)
 		column = (int)strlen(cells[i]) >= column ? (int)strlen(cells[i]) + 1 : column;
@@ -292,18 +310,6 @@ static void print_cells(const struct bb_printer *p, int n,
 	free(cells);
 }
 
-static void path_cell(const struct bb_topology *t, int i, int j, char text[CELL])
-{
-	const int gpus = bb_topology_count(t, BB_GPU);
-	int links;
-	const enum bb_path path = j < 0 ? BB_PATH_UNKNOWN : bb_topology_path(t, i, j, &links);
-
-	if (j < 0)
-		snprintf(text, CELL, i < gpus ? "GPU%d" : "NIC%d", i < gpus ? i : i - gpus);
-	else
-		bb_topology_path_text(text, path, links);
-}
-
 void bb_print_matrix(const struct bb_printer *p)
 {
 	const struct bb_topology *const t = p->t;
@@ -314,7 +320,7 @@ void bb_print_matrix(const struct bb_printer *p)
 
 	if (n < 2)
 		return;
-	print_cells(p, n, path_cell);
+	print_cells(p, n, true);
 	/* The last columns of nvidia-smi, on separate lines since they are long. */
 	bb_strbuf_add(p->out, gpus > 0 ? "     NUMA  CPU affinity\n" : "");
 	for (int d = 0; d < gpus; d++) {
@@ -349,12 +355,6 @@ void bb_print_matrix(const struct bb_printer *p)
 	bb_strbuf_add(p->out, "\n");
 }
 
-static void distance_cell(const struct bb_topology *t, int i, int j, char text[CELL])
-{
-	snprintf(text, CELL, j < 0 ? "node%d" : "%d",
-		 j < 0 ? t->host.numas[i].os : t->host.distances[i * t->host.nnumas + j]);
-}
-
 void bb_print_numas(const struct bb_printer *p)
 {
 	if (p->t->host.nnumas < 2)
@@ -364,7 +364,7 @@ void bb_print_numas(const struct bb_printer *p)
 		return;
 	}
 	bb_strbuf_add(p->out, "NUMA distances by the firmware (10: the node itself)\n");
-	print_cells(p, p->t->host.nnumas, distance_cell);
+	print_cells(p, p->t->host.nnumas, false);
 }
 
 /* ---- findings and the speed of light -------------------------------------------------------- */

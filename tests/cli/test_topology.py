@@ -409,7 +409,7 @@ def bad_options():
         (["--system", "dgx-2", "--ranks", ""], "--ranks"),
         (["--system", "dgx-2", "--ranks", "3-1"], "3-1"),
         (["--system", "dgx-2", "--ranks", "1,,2"], "1,,2"),
-        (["--system", "dgx-2", "--json", "-", "--export", "-"], "only one"),
+        (["--system", "dgx-2", "--json", "-", "--export", "-"], "give two files"),
         (["operand"], "operand"),
         (["--diff"], "needs a value"),
         (["--diff", "a", "b", "c"], "c: not an option"),
