@@ -94,11 +94,6 @@ struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, boo
 	return t;
 }
 
-double bb_judgement_excess(const struct bb_judgement *j, double value)
-{
-	return -log(j->gate->measure->more_is_better ? value / j->limit : j->limit / value);
-}
-
 /* ---- measurements ---------------------------------------------------------------------------- */
 
 /* One measurement of one run, for one gate. */

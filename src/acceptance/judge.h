@@ -103,7 +103,4 @@ void bb_judgement_decide(struct bb_judgement *j, enum bb_verdict verdict, const 
 /* Move J to the end of JUDGEMENTS, which own its reason then; without memory they have failed. */
 void bb_judgements_add(struct bb_judgements *judgements, const struct bb_judgement *j);
 
-/* The logarithm of the factor by which VALUE is beyond the limit of J; below 0 within it. */
-double bb_judgement_excess(const struct bb_judgement *j, double value);
-
 #endif

@@ -17,6 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The logarithm of the factor by which VALUE is beyond the limit of J; below 0 within it. */
+static double excess_of(const struct bb_judgement *j, double value)
+{
+	return -log(j->gate->measure->more_is_better ? value / j->limit : j->limit / value);
+}
+
 /* ---- groups that get smaller step by step ------------------------------------------------------
  *
  * Of each step the groups beyond a limit are known. The smallest such groups count: what fails in
@@ -27,7 +33,7 @@
 struct reach {
 	const struct bb_evidence *e;
 	int64_t group;
-	double excess, value; /* as bb_judgement_excess has it; NAN: not measured */
+	double excess, value; /* as excess_of has it; NAN: not measured */
 	const struct bb_judgement *judgement;
 };
 
@@ -61,7 +67,7 @@ static struct reach reach_of(const struct bb_evidence *e, int64_t group,
 			bb_tally_count(&all, value > 0 ? value : NAN, 0);
 		}
 		value = all.all / all.of;
-		excess = bb_judgement_excess(j, value);
+		excess = excess_of(j, value);
 		if (!isnan(excess) && !(excess <= reach.excess))
 			reach = (struct reach){e, group, excess, value, j};
 	}
@@ -442,7 +448,7 @@ enum sharing { OF_NODE, OF_PAIR, OF_GROUP };
 static void value_note(struct bb_nodes *nodes, struct bb_node *node, const struct bb_judgement *j,
 		       double value, enum sharing sharing)
 {
-	const double excess = bb_judgement_excess(j, value);
+	const double excess = excess_of(j, value);
 	const bool shared = sharing != OF_NODE;
 	const struct bb_node_value new = {j, value, excess, shared, sharing == OF_GROUP};
 	struct bb_node_value *added;

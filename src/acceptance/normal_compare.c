@@ -550,59 +550,55 @@ struct published {
 
 #define FARTHEST 16 /* times as large may the next row of a run be */
 
-/* Adds the run of N ROWS to P, if it has bandwidths at its size, of the slower and the faster
-   placement: between its next rows or, in the plateau, up to a factor of two beyond its last one.
- */
-static void run_add(struct published *p, const struct row *rows, size_t n)
-{
-	const struct bb_reference *below[2] = {NULL}, *above[2] = {NULL}; /* slower, faster */
-	double part = 0, ends[2];
-
-	for (size_t i = 0; i < n; i++) {
-		const struct bb_reference *const r = rows[i].r;
-		const struct bb_reference **const side = r->size_bytes <= p->size ? below : above;
-
-		if (above[0] && r->size_bytes > above[0]->size_bytes)
-			break;
-		if (!side[0] || side[0]->size_bytes != r->size_bytes)
-			side[0] = r;
-		side[1] = r;
-	}
-	if (!below[0])
-		return;
-	if (below[0]->size_bytes == p->size)
-		memcpy(above, below, sizeof(above));
-	else if (above[0] && above[0]->size_bytes / below[0]->size_bytes <= FARTHEST)
-		part = log((double)p->size / (double)below[0]->size_bytes) /
-		       log((double)above[0]->size_bytes / (double)below[0]->size_bytes);
-	else if (p->size <= 2 * below[0]->size_bytes && below[0]->size_bytes >= 1u << 28)
-		memcpy(above, below, sizeof(above));
-	else
-		return;
-	for (int k = 0; k < 2; k++)
-		ends[k] = pow(below[k]->busbw_GBps, 1 - part) * pow(above[k]->busbw_GBps, part);
-	p->interpolated |= below[0]->size_bytes != p->size;
-	p->runs++;
-	p->least = fmin(p->least, ends[0]);
-	if (ends[1] > p->most) {
-		p->most = ends[1];
-		p->example = rows[0].r;
-	}
-}
-
 /* *P = the published runs at SIZE, among N ROWS, with the number of ranks nearest to that in
-   question; returns false if none can be compared. */
+   question; returns false if none can be compared. A run has bandwidths there, of the slower and
+   the faster placement, between its next rows or, in the plateau, up to a factor of two beyond its
+   last one. */
 static bool look_up(const struct bb_question *q, const struct row *rows, size_t n, uint64_t size,
 		    struct published *p)
 {
 	*p = (struct published){.least = INFINITY, .scale = 1, .size = size};
 	for (size_t i = 0, end; i < n && (p->runs == 0 || rows[i].far == rows[i - 1].far);
 	     i = end) {
-		for (end = i + 1; end < n && rows[end].far == rows[i].far &&
-				  strcmp(rows[end].r->id, rows[i].r->id) == 0 &&
-				  strcmp(rows[end].r->algo, rows[i].r->algo) == 0;)
-			end++; /* of the same run */
-		run_add(p, &rows[i], end - i);
+		/* Of the slower, and the faster placement. */
+		const struct bb_reference *below[2] = {NULL}, *above[2] = {NULL};
+		double part = 0, ends[2];
+
+		for (end = i; end < n && rows[end].far == rows[i].far &&
+			      strcmp(rows[end].r->id, rows[i].r->id) == 0 &&
+			      strcmp(rows[end].r->algo, rows[i].r->algo) == 0;
+		     end++) {
+			const struct bb_reference *const r = rows[end].r;
+			const struct bb_reference **const side =
+				r->size_bytes <= size ? below : above;
+
+			if (above[0] && r->size_bytes > above[0]->size_bytes)
+				continue;
+			if (!side[0] || side[0]->size_bytes != r->size_bytes)
+				side[0] = r;
+			side[1] = r;
+		}
+		if (!below[0])
+			continue;
+		if (below[0]->size_bytes == size)
+			memcpy(above, below, sizeof(above));
+		else if (above[0] && above[0]->size_bytes / below[0]->size_bytes <= FARTHEST)
+			part = log((double)size / (double)below[0]->size_bytes) /
+			       log((double)above[0]->size_bytes / (double)below[0]->size_bytes);
+		else if (size <= 2 * below[0]->size_bytes && below[0]->size_bytes >= 1u << 28)
+			memcpy(above, below, sizeof(above));
+		else
+			continue;
+		for (int k = 0; k < 2; k++)
+			ends[k] = pow(below[k]->busbw_GBps, 1 - part) *
+				  pow(above[k]->busbw_GBps, part);
+		p->interpolated |= below[0]->size_bytes != size;
+		p->runs++;
+		p->least = fmin(p->least, ends[0]);
+		if (ends[1] > p->most) {
+			p->most = ends[1];
+			p->example = rows[i].r;
+		}
 	}
 	if (p->runs > 0 && p->example->nranks != q->ranks) {
 		const struct bb_topology *const t = q->machine->cluster->node;

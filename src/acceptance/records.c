@@ -16,24 +16,23 @@
 #include <string.h>
 #include <zlib.h>
 
-/*
- * Replaces *TEXT, *LENGTH bytes of the file PATH, by what gzip compressed to them, at most MOST
- * bytes with a NUL behind them; without gzip's mark they stay. BB_EUSAGE: broken, cut off or
- * larger; BB_EINTERNAL: no memory. *TEXT is still the caller's to free.
- */
-static bb_status unzip(const char *path, size_t most, char **text, size_t *length,
-		       struct bb_error *error)
+bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *length,
+			struct bb_error *error)
 {
-	z_stream z = {.next_in = (unsigned char *)*text, .avail_in = (unsigned)*length};
+	const struct bb_file_request request = {.path = path, .most = most, .stdin_too = true};
 	char part[64 << 10], size[BB_UNIT_TEXT];
 	struct bb_strbuf out = {0};
-	bb_status st = BB_OK;
+	z_stream z = {.zalloc = NULL};
+	bb_status st;
 	int code;
 
+	BB_TRY(st, bb_file_read(&request, text, length, error), out);
 	if (*length < 2 || memcmp(*text, "\x1f\x8b", 2) != 0)
 		return BB_OK;
+	/* What gzip compressed: there may be several files one behind the other. */
+	z.next_in = (unsigned char *)*text;
+	z.avail_in = (unsigned)*length;
 	code = inflateInit2(&z, 16 + MAX_WBITS);
-	/* There may be several files one behind the other. */
 	while (out.length <= most && !out.failed &&
 	       (code == Z_OK || (code == Z_STREAM_END && z.avail_in > 0))) {
 		if (code == Z_STREAM_END)
@@ -52,23 +51,9 @@ static bb_status unzip(const char *path, size_t most, char **text, size_t *lengt
 	else if (code != Z_STREAM_END)
 		st = bb_fail(error, BB_EUSAGE, "%s: compressed by gzip, but %s", path,
 			     z.avail_in == 0 ? "cut off" : "broken");
-	free(st == BB_OK ? *text : out.text);
-	if (st == BB_OK) {
-		*text = out.text;
-		*length = out.length;
-	}
-	return st;
-}
-
-bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *length,
-			struct bb_error *error)
-{
-	const struct bb_file_request request = {.path = path, .most = most, .stdin_too = true};
-
-	bb_status st;
-
-	BB_TRY(st, bb_file_read(&request, text, length, error), out);
-	st = unzip(path, most, text, length, error);
+	free(*text);
+	*text = out.text;
+	*length = out.length;
 	if (st != BB_OK) {
 		free(*text);
 		*text = NULL;

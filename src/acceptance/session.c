@@ -303,7 +303,9 @@ bb_status bb_session_prepare(struct bb_acceptance_session *s, struct bb_error *e
 	const struct bb_profile *const p = s->profile;
 
 	s->evidence = calloc(p->nsteps, sizeof(*s->evidence));
-	for (uint32_t i = 0; s->evidence && i < p->nsteps; i++) {
+	if (!s->evidence)
+		return bb_no_memory(error, "steps");
+	for (uint32_t i = 0; i < p->nsteps; i++) {
 		struct bb_evidence *const e = &s->evidence[s->n];
 		const struct bb_profile_step *const step = &p->steps[i];
 
@@ -320,8 +322,6 @@ bb_status bb_session_prepare(struct bb_acceptance_session *s, struct bb_error *e
 		for (size_t k = 0; k < e->nruns; k++)
 			e->runs[k].outcome.status = -1;
 	}
-	if (!s->evidence)
-		return bb_no_memory(error, "steps");
 	return BB_OK;
 }
 

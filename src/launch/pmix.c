@@ -78,39 +78,12 @@ static bb_status fence(struct bb_launch *launch, bool collect)
 	return code == BB_PMIX_SUCCESS ? BB_OK : failed(launch, "PMIx_Fence", code);
 }
 
-/* DATA = the BYTES that process P put under KEY. */
-static bb_status get(struct bb_launch *launch, const char *key, int p, void *data, size_t bytes)
-{
-	struct pmix *own = launch->own;
-	struct bb_pmix_proc from = own->self;
-	struct bb_pmix_value *value = NULL;
-	bb_status status = BB_OK;
-	int code;
-
-	from.rank = (uint32_t)p;
-	code = own->api.get(&from, key, NULL, 0, &value);
-	if (code != BB_PMIX_SUCCESS)
-		return failed(launch, "PMIx_Get", code);
-	if (value->type == BB_PMIX_BYTE_OBJECT && value->data.bytes.size == bytes) {
-		memcpy(data, value->data.bytes.at, bytes);
-	} else {
-		snprintf(own->cause, sizeof(own->cause),
-			 "process %d sent data of another size than the %zu bytes expected", p,
-			 bytes);
-		launch->cause = own->cause;
-		status = BB_EBACKEND;
-	}
-	if (value->type == BB_PMIX_BYTE_OBJECT)
-		free(value->data.bytes.at);
-	free(value);
-	return status;
-}
-
 static bb_status pmix_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
 			     bool everywhere)
 {
-	const bool receives = everywhere || launch->proc == 0;
+	const int receives = everywhere || launch->proc == 0 ? launch->nprocs : 0;
 	struct pmix *own = launch->own;
+	struct bb_pmix_proc from = own->self;
 	struct bb_pmix_value value = {.type = BB_PMIX_BYTE_OBJECT,
 				      .data.bytes = {(char *)(uintptr_t)mine, bytes}};
 	char key[BB_PMIX_KEY];
@@ -127,8 +100,27 @@ static bb_status pmix_gather(struct bb_launch *launch, const void *mine, size_t 
 	if (code != BB_PMIX_SUCCESS)
 		return failed(launch, "PMIx_Commit", code);
 	status = fence(launch, true);
-	for (int p = 0; p < launch->nprocs && receives && status == BB_OK; p++)
-		status = get(launch, key, p, (char *)all + (size_t)p * bytes, bytes);
+	/* The bytes that each process has put under the key. */
+	for (int p = 0; p < receives && status == BB_OK; p++) {
+		struct bb_pmix_value *theirs = NULL;
+
+		from.rank = (uint32_t)p;
+		code = own->api.get(&from, key, NULL, 0, &theirs);
+		if (code != BB_PMIX_SUCCESS)
+			return failed(launch, "PMIx_Get", code);
+		if (theirs->type == BB_PMIX_BYTE_OBJECT && theirs->data.bytes.size == bytes) {
+			memcpy((char *)all + (size_t)p * bytes, theirs->data.bytes.at, bytes);
+		} else {
+			snprintf(own->cause, sizeof(own->cause),
+				 "process %d sent data of another size than the %zu bytes expected",
+				 p, bytes);
+			launch->cause = own->cause;
+			status = BB_EBACKEND;
+		}
+		if (theirs->type == BB_PMIX_BYTE_OBJECT)
+			free(theirs->data.bytes.at);
+		free(theirs);
+	}
 	return status;
 }
 
