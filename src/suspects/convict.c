@@ -281,28 +281,6 @@ static double mean_excess(const struct bb_tally *tally)
 	return tally->of > 0 ? tally->all / tally->of : 0;
 }
 
-/* Is the link guilty over RAIL, beyond the excess of both ends with others? */
-static bool judge_link_rail(const struct confirmation *t, int a, int b, int rail,
-			    struct bb_diagnosis *v)
-{
-	bool guilty = false;
-
-	for (int i = 0; i < 2 * BB_QUANTITIES; i++) {
-		const struct reading *h = &t->readings[i / 2];
-		const int from = i % 2 ? b : a, to = i % 2 ? a : b;
-		const struct bb_tally sent = tally_of(t, h, from, -1, rail, SENDS, 0);
-		const struct bb_tally received = tally_of(t, h, to, -1, rail, RECEIVES, 0);
-		/* The share of an end is its mean excess, with proven partners, over the
-		   reference's. */
-		const double ends =
-			fmax(mean_excess(&sent), mean_excess(&received)) - mean_excess(&h->healthy);
-		const struct bb_tally tally = tally_of(t, h, from, to, rail, SENDS, fmax(0, ends));
-
-		guilty |= charge(t, h, &tally, false, i % 2 == 0, v);
-	}
-	return guilty;
-}
-
 /* Is NODE or one of its rails blamed? */
 static bool is_blamed(const struct confirmation *t, int node)
 {
@@ -333,13 +311,16 @@ static bool is_known(const struct confirmation *t, int node, double *slow)
 	return most >= BB_RETEST_ROUNDS || (t->readings[0].view->floor == 0 && is_proven(t, node));
 }
 
+/* Is the link slow beyond the excess of both ends with others? It is the link as a whole if most of
+   its rails are guilty. */
 static bb_status judge_pair(struct confirmation *t, int a, int b)
 {
 	const struct bb_diagnosis none = {
 		.charge = BB_CHARGE_LINK, .node = a, .peer = b, .rail = -1, .chance = 1};
-	struct bb_diagnosis whole = none;
+	struct bb_diagnosis whole = none, v[BB_MOST_RAILS];
+	bool guilty[BB_MOST_RAILS] = {false};
 	double slow_a, slow_b;
-	int guilty = 0;
+	int n = 0;
 	bb_status status = BB_OK;
 
 	/* A bad node slows its links. */
@@ -349,20 +330,34 @@ static bb_status judge_pair(struct confirmation *t, int a, int b)
 		t->verdicts->unjudged |= t->readings[0].view->floor > 0;
 		return BB_OK;
 	}
-	for (int k = 0; k < t->rails; k++)
-		guilty += judge_link_rail(t, a, b, k, &whole);
-	/* A link that flaps may be one of its ends. */
-	if (guilty > 0 && whole.flapping && 2 * fmax(slow_a, slow_b) > whole.share)
-		return BB_OK;
-	if (guilty > 0 && bb_is_most(guilty, t->rails))
-		return bb_verdicts_add(t->verdicts, &whole);
-	for (int k = 0; k < t->rails && guilty > 0 && status == BB_OK; k++) {
-		struct bb_diagnosis one = none;
+	for (int k = 0; k < t->rails; k++) {
+		v[k] = none;
+		v[k].rail = k;
+		for (int i = 0; i < 2 * BB_QUANTITIES; i++) {
+			const struct reading *h = &t->readings[i / 2];
+			const int from = i % 2 ? b : a, to = i % 2 ? a : b;
+			const struct bb_tally sent = tally_of(t, h, from, -1, k, SENDS, 0);
+			const struct bb_tally received = tally_of(t, h, to, -1, k, RECEIVES, 0);
+			/* The share of an end is its mean excess, with proven partners, over the
+			   reference's. */
+			const double ends = fmax(mean_excess(&sent), mean_excess(&received)) -
+					    mean_excess(&h->healthy);
+			const struct bb_tally tally =
+				tally_of(t, h, from, to, k, SENDS, fmax(0, ends));
 
-		one.rail = k;
-		if (judge_link_rail(t, a, b, k, &one))
-			status = bb_verdicts_add(t->verdicts, &one);
+			guilty[k] |= charge(t, h, &tally, false, i % 2 == 0, &v[k]);
+			charge(t, h, &tally, false, i % 2 == 0, &whole);
+		}
+		n += guilty[k];
 	}
+	/* A link that flaps may be one of its ends. */
+	if (n == 0 || (whole.flapping && 2 * fmax(slow_a, slow_b) > whole.share))
+		return BB_OK;
+	if (bb_is_most(n, t->rails))
+		return bb_verdicts_add(t->verdicts, &whole);
+	for (int k = 0; k < t->rails && status == BB_OK; k++)
+		if (guilty[k])
+			status = bb_verdicts_add(t->verdicts, &v[k]);
 	return status;
 }
 
