@@ -414,49 +414,25 @@ out:
 
 /* ---- confirmation --------------------------------------------------------------------------- */
 
-/* Measure those convicted from verdict FIRST on once more, with all others silent. */
-static bb_status retest_alone(struct bb_examiner *s, const struct bb_suspects *suspects, int first,
-			      struct bb_diagnose_stage *stage)
+/* Measure the suspects again, and judge them; then those convicted once more, with all others
+   silent. Nodes and rails first: a link may be slow because of its ends. */
+static bb_status confirm_suspects(struct bb_examiner *s, const struct bb_suspects *suspects)
 {
-	const int nodes = s->ports.nodes;
+	const int most = s->ports.nodes - 1;
 	const struct bb_payload_field fields[] = {
 		BB_PAYLOAD_FIELD("how many", BB_PAYLOAD_SIGNED, struct bb_lone_plan, n,
 				 .high = BB_MOST_LONE),
 		BB_PAYLOAD_FIELD("how often", BB_PAYLOAD_SIGNED, struct bb_lone_plan, times,
 				 .high = BB_CONFIRMING),
 		BB_PAYLOAD_EACH("a node", BB_PAYLOAD_SIGNED, struct bb_lone_plan, list, .node,
-				BB_MOST_LONE, .high = nodes - 1),
+				BB_MOST_LONE, .high = most),
 		BB_PAYLOAD_EACH("its peer", BB_PAYLOAD_SIGNED, struct bb_lone_plan, list, .peer,
-				BB_MOST_LONE, .low = -1, .high = nodes - 1),
+				BB_MOST_LONE, .low = -1, .high = most),
 		BB_PAYLOAD_EACH("a rail", BB_PAYLOAD_SIGNED, struct bb_lone_plan, list, .rail,
 				BB_MOST_LONE, .low = -1, .high = s->ports.rails - 1),
 		{.name = NULL}};
 	const struct bb_payload table = {"what to measure alone", sizeof(struct bb_lone_plan),
 					 fields, NULL};
-	struct bb_lone_plan plan = {0};
-	bb_status status;
-
-	if (bb_engine_leads(&s->engine))
-		bb_lone_plan_make(&plan, &s->verdicts, first);
-	BB_TRY(status, broadcast(s, &table, &plan, 1), out);
-	if (plan.n == 0)
-		return BB_OK;
-	BB_TRY(status, bb_rounds_alone(&stage->rounds, suspects, &plan), out);
-	stage->pause_s = BB_RETEST_PAUSE_S;
-	stage->in_turn = true;
-	BB_TRY(status, stage_measure(s, stage, "suspects alone"), out);
-	if (!bb_engine_leads(&s->engine))
-		goto out;
-	level(s, stage);
-	status = bb_acquit(&s->verdicts, first, s->views, stage->measured);
-out:
-	return status;
-}
-
-/* Measure the suspects again, and judge them. Nodes and rails first: a link may be slow because of
-   its ends. */
-static bb_status confirm_suspects(struct bb_examiner *s, const struct bb_suspects *suspects)
-{
 	const bool leads = bb_engine_leads(&s->engine);
 	bb_status status;
 
@@ -469,14 +445,28 @@ static bb_status confirm_suspects(struct bb_examiner *s, const struct bb_suspect
 	if (leads)
 		level(s, &s->confirm);
 	for (enum bb_accused who = BB_ACCUSED_NODES; who <= BB_ACCUSED_LINKS; who++) {
+		struct bb_diagnose_stage *alone = &s->alone[who];
+		struct bb_lone_plan plan = {0};
 		const int first = s->verdicts.n;
 
-		if (leads)
+		if (leads) {
 			BB_TRY(status,
 			       bb_convict(&s->verdicts, who, suspects, s->views,
 					  s->confirm.measured, s->diagnose->options.tolerance),
 			       out);
-		BB_TRY(status, retest_alone(s, suspects, first, &s->alone[who]), out);
+			bb_lone_plan_make(&plan, &s->verdicts, first);
+		}
+		BB_TRY(status, broadcast(s, &table, &plan, 1), out);
+		if (plan.n == 0)
+			continue;
+		BB_TRY(status, bb_rounds_alone(&alone->rounds, suspects, &plan), out);
+		alone->pause_s = BB_RETEST_PAUSE_S;
+		alone->in_turn = true;
+		BB_TRY(status, stage_measure(s, alone, "suspects alone"), out);
+		if (!leads)
+			continue;
+		level(s, alone);
+		BB_TRY(status, bb_acquit(&s->verdicts, first, s->views, alone->measured), out);
 	}
 out:
 	return status;

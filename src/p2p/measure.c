@@ -514,18 +514,6 @@ static const struct bb_reach *reach_of(const struct session *s, const struct bb_
 	return &s->reach[cell->route - s->engine.backend->routes->list];
 }
 
-static bool has_turn(const struct session *s, const struct bb_cell *cell, int from, int to)
-{
-	const bool *const connects = &reach_of(s, cell)->connects[from * s->n];
-
-	if (!cell->fan)
-		return connects[to] && (!cell->bidirectional || from < to);
-	for (int peer = 0; peer < s->n; peer++)
-		if (peer != from && !connects[peer])
-			return false;
-	return from == to;
-}
-
 static bb_status run_round(struct session *s, const struct bb_cell *cell, int round, bool final)
 {
 	const size_t samples = s->virtual ? bb_pair_samples(s->engine.options, round) : 0;
@@ -546,10 +534,17 @@ static bb_status run_round(struct session *s, const struct bb_cell *cell, int ro
 			status = bb_virtual_run(s->virtual, &s->engine);
 		}
 	}
-	for (int from = 0; from < s->n && !s->virtual; from++)
+	for (int from = 0; from < s->n && !s->virtual; from++) {
+		const bool *const connects = &reach_of(s, cell)->connects[from * s->n];
+		bool all = true;
+
+		for (int peer = 0; peer < s->n; peer++)
+			all &= peer == from || connects[peer];
 		for (int to = 0; to < s->n && status == BB_OK; to++)
-			if (has_turn(s, cell, from, to))
+			if (cell->fan ? from == to && all
+				      : connects[to] && (!cell->bidirectional || from < to))
 				status = run_turn(s, cell, from, to, round, final);
+	}
 	for (size_t i = 0; i < s->nseries && status == BB_OK; i++)
 		series_end_round(s, &s->series[i]);
 	return status;
