@@ -19,11 +19,10 @@ LISTED = [
 # (function, OLD => NEW of the changed lines, reason), each a regular expression
 KNOWN = [
     (r".*", r"\? -\(1 \+ 1\) : 1;|\? -1 : \(1 \+ 1\);", "of a comparison for sorting, the sign alone counts"),
-    (r"judge_link_rail", r"there = i % 2 [!=]= 0;", "both directions are judged, in either order"),
     (r"encode_small", r"ilogb\(magnitude\) : \(0 [+-] 1\);", "the next line is about zero, whatever its exponent"),
     (r"size_of", r"kv_lora > 0 \? h->rope : 0; => .*kv_lora >= 0", "a model without kv_lora has no rope either"),
     (r".*signature|.*digest", r"mix\((\S+), (.*)\).* => .*mix\(\2, \1\)", "any mixture of the same numbers tells machines apart"),
-    (r"judge_port|judge_link_rail|stands_out|is_known", r"tally_of\(.*-1, .* => .*-\(1 \+ 1\), |^-1, .* => -\(1 \+ 1\), ", "any peer below 0 stands for all partners"),
+    (r"judge_node|judge_pair|is_known", r"tally_of\(.*-1, .* => .*-\(1 \+ 1\), |^-1, .* => -\(1 \+ 1\), ", "any peer below 0 stands for all partners"),
     (r"binary_round", r"\(self - 1\) % 2 .* => .*\(self \+ 1\) % 2", "one more and one less are both odd or both even"),
     (r".*_(close|release|free)", r"(fd|epoll) >= 0.* => .*(fd|epoll) > 0", "no descriptor of ours is 0"),
     (r"bb_layer_of_model", r"kv_lora > 0 \? (.*) => .*kv_lora (>= 0|> 0 \|\| 1) \? ", "a model without kv_lora has no latent parts"),
