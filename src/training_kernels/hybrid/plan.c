@@ -73,32 +73,6 @@ static bool heads_fit(const struct bb_hybrid_division *division)
 	return h->heads % ranks == 0 && h->kv_heads % ranks == 0;
 }
 
-/* Keeps DIVISION if it is the fastest so far, with both ways of cp and of messages that the space
-   leaves open. */
-static void try_messages(struct search *s, struct bb_hybrid_division division)
-{
-	const struct bb_hybrid_space *space = s->space;
-	const struct bb_training *t = &division.training;
-	const bool divided = division.grid.cp > 1;
-	const int most_exchanges = divided && heads_fit(&division);
-	const bool scatters = t->pp > 1 && division.grid.tp > 1 && !t->sequence_parallel;
-
-	for (int exchanges = 0; exchanges <= most_exchanges; exchanges++)
-		for (int scatter = 0; scatter < 2; scatter++) {
-			if ((divided && !is_open(space->exchanges, exchanges)) ||
-			    !is_open(space->scatter, scatter) ||
-			    (space->scatter == BB_ANY && scatter > scatters))
-				continue;
-			division.exchanges = exchanges;
-			division.scatter = scatter;
-			bb_hybrid_division_cost(&division, s->cluster, &s->orders, s->most);
-			if (isinf(division.cost.step))
-				s->unordered = true;
-			else if (s->best.cost.step == 0 || division.cost.step < s->best.cost.step)
-				s->best = division;
-		}
-}
-
 /* ---- settings -------------------------------------------------------------------------------- */
 
 /* Whether virtual stages have equal numbers of layers, with embedding and head as layers or not. */
@@ -165,12 +139,17 @@ static double least_step(const struct search *s, const struct bb_hybrid_division
 	       (double)s->space->batch / s->cluster->ranks / s->cluster->flops;
 }
 
-/* Tries DIVISION, whose settings but recomputation and micro-batch are chosen. */
+/* Tries DIVISION, whose other settings are chosen, with each recomputation and micro-batch, and
+   both ways of cp and of messages, as far as the space leaves them open; the fastest is kept. */
 static void try_batches(struct search *s, struct bb_hybrid_division division)
 {
+	const struct bb_hybrid_space *space = s->space;
 	struct bb_training *t = &division.training;
-	const uint64_t replica = s->space->batch / (t->dp / bb_hybrid_context(&division));
-	const uint64_t only = s->space->micro_batch, last = only ? only : replica;
+	const uint64_t replica = space->batch / (t->dp / bb_hybrid_context(&division));
+	const uint64_t only = space->micro_batch, last = only ? only : replica;
+	const bool divided = division.grid.cp > 1, exchanges = divided && heads_fit(&division);
+	const bool scatters = space->scatter != BB_ANY ||
+			      (t->pp > 1 && division.grid.tp > 1 && !t->sequence_parallel);
 	enum bb_hybrid_misfit misfit;
 
 	t->schedule = t->chunks > 1 ? BB_INTERLEAVED : BB_1F1B;
@@ -183,7 +162,7 @@ static void try_batches(struct search *s, struct bb_hybrid_division division)
 	s->tried = true;
 	for (int r = 0; r <= BB_RECOMPUTE_FULL; r++) {
 		t->recompute = (enum bb_recompute)r;
-		if (!is_open(s->space->recompute, r) ||
+		if (!is_open(space->recompute, r) ||
 		    (s->best.cost.step > 0 && least_step(s, &division) >= s->best.cost.step))
 			continue;
 		for (uint64_t b = only ? only : 1; b <= last; b++) {
@@ -196,7 +175,21 @@ static void try_batches(struct search *s, struct bb_hybrid_division division)
 				s->least = division;
 			if (division.need.total > s->cluster->memory)
 				break;
-			try_messages(s, division);
+			for (int way = 0; way < 4; way++) {
+				division.exchanges = way / 2;
+				division.scatter = way % 2;
+				if ((division.exchanges && !exchanges) ||
+				    (divided && !is_open(space->exchanges, division.exchanges)) ||
+				    (division.scatter && !scatters) ||
+				    !is_open(space->scatter, division.scatter))
+					continue;
+				bb_hybrid_division_cost(&division, s->cluster, &s->orders, s->most);
+				if (isinf(division.cost.step))
+					s->unordered = true;
+				else if (s->best.cost.step == 0 ||
+					 division.cost.step < s->best.cost.step)
+					s->best = division;
+			}
 		}
 	}
 }
