@@ -599,10 +599,10 @@ static const struct {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* What a rank spends in watched steps: seconds of each kind. */
-struct observed {
-	double seconds[KINDS];
-	double steps;
+/* One kind in a step: seconds that this rank spends on it, in all watched steps until they are
+   gathered, then the mean of all ranks; calls and bytes of the rank that sends most. */
+struct hybrid_use {
+	double seconds, calls, bytes;
 };
 
 /* A driver's state. */
@@ -611,9 +611,9 @@ struct hybrid_session {
 	const struct bb_hybrid *hybrid;
 	struct hybrid_data data; /* of this rank */
 	struct bb_program programs[KINDS];
-	size_t kind_of[KINDS];          /* of each trial */
-	struct observed observed, mean; /* of this rank; mean of all ranks, per step */
-	struct bb_sent sent[KINDS];     /* in a step, by the rank that sends most of each kind */
+	size_t kind_of[KINDS]; /* of each trial */
+	struct hybrid_use uses[KINDS];
+	double steps; /* watched */
 };
 
 static void hybrid_observe(void *own, int rank, size_t index, const struct bb_operation *o,
@@ -624,15 +624,9 @@ static void hybrid_observe(void *own, int rank, size_t index, const struct bb_op
 	/* Messages travel beside computations, so only waits of the computing queue count. */
 	for (size_t i = 1; i < KINDS; i++)
 		if (o->work == (int)kinds[i].parts && o->queue == BB_HYBRID_COMPUTES)
-			s->observed.seconds[i] += to - from;
+			s->uses[i].seconds += to - from;
 	/* The end of a step of this rank, or of each rank in virtual time. */
-	s->observed.steps += index + 1 == s->programs[0].length(&s->programs[0], rank);
-}
-
-static void keep_most(struct bb_sent *most, const struct bb_sent *sent)
-{
-	if (sent->bytes >= most->bytes)
-		*most = *sent;
+	s->steps += index + 1 == s->programs[0].length(&s->programs[0], rank);
 }
 
 /* Counts what this rank sends, or all ranks in virtual time. */
@@ -649,7 +643,10 @@ static bb_status hybrid_opened(void *own, struct bb_runner *runner)
 			struct bb_sent sent;
 
 			status = bb_runner_count(runner, rank, (int)kinds[kind].parts, &sent);
-			keep_most(&s->sent[kind], &sent);
+			if (status == BB_OK && sent.bytes >= s->uses[kind].bytes) {
+				s->uses[kind].calls = (double)sent.calls;
+				s->uses[kind].bytes = sent.bytes;
+			}
 		}
 	return status;
 }
@@ -757,7 +754,7 @@ static bb_status hybrid_deliver(struct bb_engine *engine)
 	for (size_t i = 0; i < engine->ntrials; i++) {
 		const struct bb_trial *trial = &engine->trials[i];
 		const size_t kind = s->kind_of[i];
-		const struct bb_sent *sent = &s->sent[kind];
+		const struct hybrid_use *use = &s->uses[kind];
 		struct bb_hybrid_record r;
 
 		BB_TRY(status, bb_engine_require(engine, i), out);
@@ -787,13 +784,13 @@ static bb_status hybrid_deliver(struct bb_engine *engine)
 		if (plan->step > 0 && kind == 0)
 			r.plan_bubble_us = 1e6 * plan->of[BB_TERM_BUBBLE];
 		if (kind > 0)
-			r.in_step_us = 1e6 * s->mean.seconds[kind];
+			r.in_step_us = 1e6 * use->seconds;
 		if (kind >= 2) {
 			r.crossing = crossing(s, kind);
-			r.calls = (int64_t)sent->calls;
-			r.sent_bytes = sent->bytes;
+			r.calls = (int64_t)use->calls;
+			r.sent_bytes = use->bytes;
 			r.sent_GBps =
-				trial->stats.p50 > 0 ? 1e-9 * sent->bytes / trial->stats.p50 : NAN;
+				trial->stats.p50 > 0 ? 1e-9 * use->bytes / trial->stats.p50 : NAN;
 		}
 		if (kind == 0) {
 			r.wrong = trial->wrong;
@@ -811,38 +808,30 @@ out:
 	return status;
 }
 
-static const struct bb_payload_field sent_fields[] = {
-	BB_PAYLOAD_FIELD("the number of calls", BB_PAYLOAD_UNSIGNED, struct bb_sent, calls,
-			 .high = INT64_MAX),
-	BB_PAYLOAD_FIELD("the bytes", BB_PAYLOAD_REAL, struct bb_sent, bytes, .high = INT64_MAX),
-	{.name = NULL}};
-static const struct bb_payload sent_table = {"a count of messages", sizeof(struct bb_sent),
-					     sent_fields, NULL};
-
-/* Gathers the mean seconds of a step over all ranks, and the rank that sends most. */
 static bb_status hybrid_gather(struct bb_engine *engine)
 {
 	struct hybrid_session *s = (struct hybrid_session *)engine;
 	const int n = engine->run->world.nranks;
-	struct observed mine = s->observed;
-	const struct observed *of;
+	struct hybrid_use mine[KINDS];
+	const struct hybrid_use *of;
 	const void *all;
 	bb_status status;
 
-	for (size_t i = 0; i < KINDS; i++)
-		mine.seconds[i] /= mine.steps > 0 ? mine.steps : 1;
-	status = bb_driver_gather(engine->driver, &bb_payload_seconds, &mine,
-				  sizeof(mine) / sizeof(double), &all);
+	for (size_t i = 0; i < KINDS; i++) {
+		s->uses[i].seconds /= s->steps > 0 ? s->steps : 1;
+		mine[i] = s->uses[i];
+		s->uses[i].seconds = 0;
+	}
+	BB_TRY(status, bb_driver_gather(engine->driver, &bb_payload_real, mine, 3 * KINDS, &all),
+	       out);
 	of = all;
-	for (int r = 0; r < n && status == BB_OK; r++)
-		for (size_t i = 0; i < KINDS; i++)
-			s->mean.seconds[i] += of[r].seconds[i] / n;
-	if (status == BB_OK)
-		status = bb_driver_gather(engine->driver, &sent_table, s->sent, KINDS, &all);
-	for (int r = 0; r < n && status == BB_OK; r++)
-		for (size_t i = 0; i < KINDS; i++)
-			keep_most(&s->sent[i],
-				  &((const struct bb_sent *)all)[(size_t)r * KINDS + i]);
+	for (int r = 0; r < n; r++)
+		for (struct hybrid_use *use = s->uses; use < s->uses + KINDS; use++, of++) {
+			use->seconds += of->seconds / n;
+			use->calls = of->bytes >= use->bytes ? of->calls : use->calls;
+			use->bytes = fmax(of->bytes, use->bytes);
+		}
+out:
 	return status;
 }
 
