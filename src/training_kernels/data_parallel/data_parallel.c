@@ -521,7 +521,7 @@ static bb_status dp_plan(struct bb_run *run)
 
 static void dp_free(void *own)
 {
-	bb_replica_close(&((struct bb_dp *)own)->replica);
+	bb_model_free(&((struct bb_dp *)own)->replica.model);
 }
 
 const struct bb_benchmark bb_dp_benchmark = {

@@ -154,7 +154,7 @@ static void ddp_free(void *own)
 	for (size_t i = 0; i < ddp->ncaps; i++)
 		bb_buckets_free(&ddp->caps[i].buckets);
 	free(ddp->ready_s);
-	bb_replica_close(&ddp->replica);
+	bb_model_free(&ddp->replica.model);
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */

@@ -109,11 +109,6 @@ bb_status bb_replica_plan(struct bb_replica *r, struct bb_run *run, uint64_t cop
 			       : status;
 }
 
-void bb_replica_close(struct bb_replica *r)
-{
-	bb_model_free(&r->model);
-}
-
 /* ---- a driver's state ------------------------------------------------------------------------ */
 
 struct bb_kernel_memory {

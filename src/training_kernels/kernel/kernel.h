@@ -210,7 +210,7 @@ struct bb_replica {
 	struct bb_fit_verdict fit;
 };
 
-/* Read the model and judge the memory. The caller closes REPLICA whatever comes back. */
+/* Read the model and the capacity of a rank. The caller frees the model whatever comes back. */
 BB_MUST bb_status bb_replica_open(struct bb_replica *replica,
 				  const struct bb_replica_request *request,
 				  const struct bb_options *options, struct bb_error *error);
@@ -220,7 +220,6 @@ BB_MUST bb_status bb_replica_judge(struct bb_replica *replica, int nranks, struc
    each rank of this process, with what to GIVE instead. */
 BB_MUST bb_status bb_replica_plan(struct bb_replica *replica, struct bb_run *run, uint64_t copies,
 				  const char *data, const char *give);
-void bb_replica_close(struct bb_replica *replica); /* zeroed: no-op */
 
 /* ---- a driver's state ------------------------------------------------------------------------ */
 
