@@ -279,44 +279,6 @@ static bool try_settings(struct search *s, struct bb_hybrid_division division)
 
 /* ---- all divisions --------------------------------------------------------------------------- */
 
-/*
- * What comes of DIVISION, a (dp, tp, pp), goes to PLAN. The search of an order takes up to seconds.
- * So the division whose step has the least bound is searched first, and then only those whose bound
- * is below that step.
- */
-static bb_status plan_try(struct bb_hybrid_plan *plan, struct search *s,
-			  const struct bb_hybrid_division *division, struct bb_error *error)
-{
-	const struct bb_pipeline_schedule *schedule = s->space->schedule;
-	const bool bounds = schedule && schedule->search;
-	struct bb_hybrid_division *added;
-
-	s->most = bounds ? -INFINITY : INFINITY;
-	if (!try_settings(s, *division))
-		return BB_OK;
-	if (bounds && s->best.cost.step > 0) {
-		bb_hybrid_division_cost(&s->best, s->cluster, &s->orders, INFINITY);
-		s->most = (1 + 1e-9) * s->best.cost.step;
-		(void)try_settings(s, *division);
-	}
-	plan->tried++;
-	if (s->best.cost.step > 0) {
-		added = BB_ARRAY_ADD(plan->list, plan->n, plan->room);
-		if (!added)
-			return bb_no_memory(error, "the plan");
-		*added = s->best;
-		return BB_OK;
-	}
-	plan->misfits[!s->tried                 ? s->misfit
-		      : s->unordered            ? BB_MISFIT_SCHEDULE
-		      : s->least.need.total > 0 ? BB_MISFIT_MEMORY
-						: BB_MISFIT_BATCH]++;
-	if (s->least.need.total > 0 &&
-	    (plan->nearest.need.total == 0 || s->least.need.total < plan->nearest.need.total))
-		plan->nearest = s->least;
-	return BB_OK;
-}
-
 static int division_compare(const void *a, const void *b)
 {
 	const double x = ((const struct bb_hybrid_division *)a)->cost.step;
@@ -330,6 +292,7 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 {
 	struct search s = {.cluster = cluster, .space = space};
 	const struct bb_grid *fixed = &space->grid;
+	const bool searches = space->schedule && space->schedule->search;
 	bb_status status = BB_OK;
 
 	*plan = (struct bb_hybrid_plan){.list = NULL};
@@ -339,6 +302,7 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 			const struct bb_grid grid = {tp, pp, dp, 1, .order = fixed->order};
 			struct bb_hybrid_division division =
 				bb_hybrid_division_of(&space->base, &grid);
+			struct bb_hybrid_division *added;
 
 			if (cluster->ranks / tp % pp || (fixed->tp && tp != fixed->tp) ||
 			    (fixed->pp && pp != fixed->pp) || (fixed->dp && dp % fixed->dp))
@@ -346,7 +310,33 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 			division.overlap = space->overlap;
 			division.kept = space->kept;
 			division.by_node = space->by_node;
-			BB_TRY(status, plan_try(plan, &s, &division, error), out);
+			/* The search of an order takes up to seconds. So the division whose step
+			   has the least bound is searched first, and then only those whose bound
+			   is below that step. */
+			s.most = searches ? -INFINITY : INFINITY;
+			if (!try_settings(&s, division))
+				continue;
+			if (searches && s.best.cost.step > 0) {
+				bb_hybrid_division_cost(&s.best, cluster, &s.orders, INFINITY);
+				s.most = (1 + 1e-9) * s.best.cost.step;
+				(void)try_settings(&s, division);
+			}
+			plan->tried++;
+			if (s.best.cost.step > 0) {
+				added = BB_ARRAY_ADD(plan->list, plan->n, plan->room);
+				if (!added)
+					BB_TRY(status, bb_no_memory(error, "the plan"), out);
+				*added = s.best;
+				continue;
+			}
+			plan->misfits[!s.tried                 ? s.misfit
+				      : s.unordered            ? BB_MISFIT_SCHEDULE
+				      : s.least.need.total > 0 ? BB_MISFIT_MEMORY
+							       : BB_MISFIT_BATCH]++;
+			if (s.least.need.total > 0 &&
+			    (plan->nearest.need.total == 0 ||
+			     s.least.need.total < plan->nearest.need.total))
+				plan->nearest = s.least;
 		}
 	if (plan->n > 0)
 		qsort(plan->list, plan->n, sizeof(*plan->list), division_compare);

@@ -194,46 +194,6 @@ BB_RECORD_KIND(bb_record_pass, BB_PASS_FIELDS, "pass",
 
 #define MOST_LINES 16 /* with more stages, they are in the records alone */
 
-/* The head of the tables: what all rows have in common. */
-static void text_add_head(struct bb_pipeline_state *state, const struct bb_pipeline_record *r,
-			  struct bb_strbuf *out)
-{
-	static const struct bb_table_head schedules[] = {
-		{"schedule", "", -1},    {"v", "", 0},
-		{"time", "", 0},         {"step", "(ms)", 0},
-		{"bubble", "/ideal", 0}, {"bubble", "/total", 0},
-		{"stage", "(ms)", 0},    {"bubble", "/ideal", 0},
-		{"bubble", "/total", 0}, {"p99", "(ms)", 0},
-		{"off", "(%)", 0},       {"peak", "(M_B)", 0},
-		{"sent", "(B)", 0},      {"#wrong", "", 0},
-		{NULL, NULL, 0},
-	};
-	static const struct bb_table_head stages[] = {
-		{"schedule", "", -1}, {"stage", "", 0},    {"time", "", 0},    {"stage", "(ms)", 0},
-		{"peak", "(M_B)", 0}, {"peak", "(MB)", 0}, {"sent", "(B)", 0}, {NULL, NULL, 0},
-	};
-	char f[BB_UNIT_TEXT], b[BB_UNIT_TEXT], w[BB_UNIT_TEXT], hop[BB_UNIT_TEXT];
-	char message[BB_UNIT_TEXT];
-
-	bb_strbuf_addf(out,
-		       "# %lld stage%s, %lld microbatch%s; F %s, B %s, W %s; hop %s (%s), "
-		       "message %s",
-		       (long long)r->stages, bb_plural(r->stages), (long long)r->microbatches,
-		       r->microbatches == 1 ? "" : "es", bb_format_duration(f, 1e-6 * r->f_us),
-		       bb_format_duration(b, 1e-6 * r->b_us), bb_format_duration(w, 1e-6 * r->w_us),
-		       bb_format_duration(hop, 1e-6 * r->hop_us), r->hop_source,
-		       bb_format_size(message, (uint64_t)r->message_bytes));
-	if (r->compute)
-		bb_strbuf_addf(out, "; passes: %s", r->compute);
-	bb_strbuf_add(out, "\n");
-	state->schedules.limit = state->stages.limit = bb_table_limit(stdout);
-	state->stages.merges = 2;
-	bb_table_columns(&state->schedules, schedules, 3);
-	bb_table_columns(&state->stages, stages, 2);
-	if (r->layers.n)
-		bb_table_column(&state->stages, "layers", "", 0);
-}
-
 /* A row of the schedule, by SOURCE, and rows of its stages: predicted, or MEASURED in any time. */
 static void text_add_rows(struct bb_pipeline_state *state, const struct bb_pipeline_record *r,
 			  bool measured, const char *source)
@@ -277,14 +237,48 @@ static void text_add_rows(struct bb_pipeline_state *state, const struct bb_pipel
 
 bb_status bb_pipeline_text_add(struct bb_run *run, const struct bb_pipeline_record *r)
 {
+	static const struct bb_table_head schedules[] = {
+		{"schedule", "", -1},    {"v", "", 0},
+		{"time", "", 0},         {"step", "(ms)", 0},
+		{"bubble", "/ideal", 0}, {"bubble", "/total", 0},
+		{"stage", "(ms)", 0},    {"bubble", "/ideal", 0},
+		{"bubble", "/total", 0}, {"p99", "(ms)", 0},
+		{"off", "(%)", 0},       {"peak", "(M_B)", 0},
+		{"sent", "(B)", 0},      {"#wrong", "", 0},
+		{NULL, NULL, 0},
+	};
+	static const struct bb_table_head stages[] = {
+		{"schedule", "", -1}, {"stage", "", 0},    {"time", "", 0},    {"stage", "(ms)", 0},
+		{"peak", "(M_B)", 0}, {"peak", "(MB)", 0}, {"sent", "(B)", 0}, {NULL, NULL, 0},
+	};
 	struct bb_pipeline_state *state = run->own;
 	const bool fits = !r->fit || r->memory_bytes <= r->memory_limit_bytes;
+	char f[BB_UNIT_TEXT], b[BB_UNIT_TEXT], w[BB_UNIT_TEXT], hop[BB_UNIT_TEXT];
+	char message[BB_UNIT_TEXT];
 	struct bb_strbuf head = {0};
 	struct bb_pipeline_record *kept = NULL;
 	bb_status status = BB_OK;
 
 	if (state->schedules.ncolumns == 0) {
-		text_add_head(state, r, &head);
+		bb_strbuf_addf(&head,
+			       "# %lld stage%s, %lld microbatch%s; F %s, B %s, W %s; hop %s (%s), "
+			       "message %s",
+			       (long long)r->stages, bb_plural(r->stages),
+			       (long long)r->microbatches, r->microbatches == 1 ? "" : "es",
+			       bb_format_duration(f, 1e-6 * r->f_us),
+			       bb_format_duration(b, 1e-6 * r->b_us),
+			       bb_format_duration(w, 1e-6 * r->w_us),
+			       bb_format_duration(hop, 1e-6 * r->hop_us), r->hop_source,
+			       bb_format_size(message, (uint64_t)r->message_bytes));
+		if (r->compute)
+			bb_strbuf_addf(&head, "; passes: %s", r->compute);
+		bb_strbuf_add(&head, "\n");
+		state->schedules.limit = state->stages.limit = bb_table_limit(stdout);
+		state->stages.merges = 2;
+		bb_table_columns(&state->schedules, schedules, 3);
+		bb_table_columns(&state->stages, stages, 2);
+		if (r->layers.n)
+			bb_table_column(&state->stages, "layers", "", 0);
 		status = bb_sinks_comment(&run->sinks, bb_strbuf_text(&head));
 		bb_strbuf_free(&head);
 	}
