@@ -4,41 +4,42 @@
 
 #include <stdlib.h>
 
-void bb_tape_add(struct bb_tape *tape, struct bb_operation operation)
+struct bb_operation *bb_tape_add(struct bb_tape *tape, struct bb_operation operation)
 {
 	struct bb_operation *added = BB_ARRAY_ADD(tape->list, tape->n, tape->room);
 
 	tape->failed |= !added;
-	if (added)
-		*added = operation;
+	added = added ? added : &tape->lost;
+	*added = operation;
+	return added;
 }
 
-void bb_tape_compute(struct bb_tape *tape, int queue, int work, size_t item, double seconds,
-		     double flops)
+struct bb_operation *bb_tape_compute(struct bb_tape *tape, int queue, int work, size_t item,
+				     double seconds, double flops)
 {
-	bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_COMPUTE,
-						.queue = queue,
-						.work = work,
-						.item = item,
-						.seconds = seconds,
-						.flops = flops,
-						.peer = BB_NO_PEER});
+	return bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_COMPUTE,
+						       .queue = queue,
+						       .work = work,
+						       .item = item,
+						       .seconds = seconds,
+						       .flops = flops,
+						       .peer = BB_NO_PEER});
 }
 
-void bb_tape_collective(struct bb_tape *tape, int queue, int work, size_t item,
-			const struct bb_collective *collective, size_t count, enum bb_dtype dtype,
-			enum bb_op op)
+struct bb_operation *bb_tape_collective(struct bb_tape *tape, int queue, int work, size_t item,
+					const struct bb_collective *collective, size_t count,
+					enum bb_dtype dtype, enum bb_op op)
 {
-	bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
-						.queue = queue,
-						.work = work,
-						.item = item,
-						.collective = collective,
-						.count = count,
-						.dtype = dtype,
-						.op = op,
-						.in_place = true,
-						.peer = BB_NO_PEER});
+	return bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
+						       .queue = queue,
+						       .work = work,
+						       .item = item,
+						       .collective = collective,
+						       .count = count,
+						       .dtype = dtype,
+						       .op = op,
+						       .in_place = true,
+						       .peer = BB_NO_PEER});
 }
 
 int bb_tape_record(struct bb_tape *tape, int queue)
@@ -50,17 +51,17 @@ int bb_tape_record(struct bb_tape *tape, int queue)
 	return tape->events++;
 }
 
-void bb_tape_wait(struct bb_tape *tape, int queue, int event)
+struct bb_operation *bb_tape_wait(struct bb_tape *tape, int queue, int event)
 {
-	bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_WAIT,
-						.queue = queue,
-						.peer = BB_NO_PEER,
-						.event = event});
+	return bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_WAIT,
+						       .queue = queue,
+						       .peer = BB_NO_PEER,
+						       .event = event});
 }
 
-void bb_tape_order(struct bb_tape *tape, int from, int to)
+struct bb_operation *bb_tape_order(struct bb_tape *tape, int from, int to)
 {
-	bb_tape_wait(tape, to, bb_tape_record(tape, from));
+	return bb_tape_wait(tape, to, bb_tape_record(tape, from));
 }
 
 void bb_tape_free(struct bb_tape *tape)
@@ -138,7 +139,7 @@ void bb_taped_free(struct bb_taped *t)
 
 struct bb_tape_traffic bb_taped_traffic(const struct bb_taped *t, int rank, const char *algorithm)
 {
-	const struct bb_tape *tape = &t->tapes[t->ntapes > 1 ? rank : 0];
+	const struct bb_tape *tape = taped_tape(t, rank);
 	struct bb_tape_traffic traffic = {0, 0, 0};
 
 	for (size_t i = 0; i < tape->n; i++) {

@@ -10,25 +10,26 @@
 struct bb_tape { /* zero-initialise */
 	struct bb_operation *list;
 	size_t n, room;
-	int events;  /* recorded so far, numbered from 0 */
-	bool failed; /* out of memory: operations are missing */
+	int events;               /* recorded so far, numbered from 0 */
+	bool failed;              /* out of memory: operations are missing */
+	struct bb_operation lost; /* the last one that is missing */
 };
 
-/* Append OPERATION. */
-void bb_tape_add(struct bb_tape *tape, struct bb_operation operation);
+/* Append OPERATION. Returns it, where the caller may complete it until the next one is appended. */
+struct bb_operation *bb_tape_add(struct bb_tape *tape, struct bb_operation operation);
 /* Append a computation of SECONDS and FLOPS to QUEUE. */
-void bb_tape_compute(struct bb_tape *tape, int queue, int work, size_t item, double seconds,
-		     double flops);
+struct bb_operation *bb_tape_compute(struct bb_tape *tape, int queue, int work, size_t item,
+				     double seconds, double flops);
 /* Append COLLECTIVE in place, in group 0, to QUEUE. */
-void bb_tape_collective(struct bb_tape *tape, int queue, int work, size_t item,
-			const struct bb_collective *collective, size_t count, enum bb_dtype dtype,
-			enum bb_op op);
+struct bb_operation *bb_tape_collective(struct bb_tape *tape, int queue, int work, size_t item,
+					const struct bb_collective *collective, size_t count,
+					enum bb_dtype dtype, enum bb_op op);
 /* Append the record of a new event to QUEUE. Returns the event. */
 int bb_tape_record(struct bb_tape *tape, int queue);
 /* Append a wait for EVENT to QUEUE. */
-void bb_tape_wait(struct bb_tape *tape, int queue, int event);
-/* Later operations of queue TO wait for the earlier ones of FROM. */
-void bb_tape_order(struct bb_tape *tape, int from, int to);
+struct bb_operation *bb_tape_wait(struct bb_tape *tape, int queue, int event);
+/* Later operations of queue TO wait for the earlier ones of FROM. Returns the wait. */
+struct bb_operation *bb_tape_order(struct bb_tape *tape, int from, int to);
 
 void bb_tape_free(struct bb_tape *tape); /* zeroed: no-op */
 

@@ -304,8 +304,10 @@ static bb_status trial_run_steps(struct bb_engine *e, struct bb_trial *t, struct
 		const bool watched = t->watch.done && (last || !trial_is_interleaved(t));
 
 		bb_driver_deadline(e->driver, t->what);
-		if (checks && t->expects->fill)
+		if (checks && t->expects->fill) {
 			BB_TRY(status, t->expects->fill(own), out);
+			BB_TRY(status, e->backend->finish(e->rank, NULL), out);
+		}
 		BB_TRY(status, bb_runner_run(runner, watched ? &t->watch : NULL, &t->samples[t->n]),
 		       out);
 		t->n++;

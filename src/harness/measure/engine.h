@@ -44,7 +44,8 @@ struct bb_experiment {
 /* The data that a trial must produce. Each function gets the trial's workload.own. */
 struct bb_expectation {
 	/* Writes known inputs, and outputs that differ from the result, before the verified step.
-	   NULL: the data is known anyway. Collective. */
+	   The engine waits for the rank's main queue behind it. NULL: the data is known anyway.
+	   Collective. */
 	bb_status (*fill)(void *own);
 	/* Writes addresses of bytes that VERIFY checks, for --fault corrupt; returns how many. */
 	int (*victims)(void *own, void *victims[BB_MOST_VICTIMS]);

@@ -13,7 +13,7 @@
 
 #define NOT_GIVEN (-1)
 #define MOST (INT64_C(1) << 32)
-#define MOST_ELEMENTS 1e15
+#define MOST_ELEMENTS INT64_C(1000000000000000)
 
 #define ZERO "zero_optimization"
 
@@ -58,21 +58,24 @@ static const json_t *find_setting(struct reader *r, const char *key)
 	return *at ? NULL : value;
 }
 
-/* A whole number; OTHERWISE if the key is missing or "auto". */
+/* A whole number, which may be written as 5e8; OTHERWISE if the key is missing or "auto". */
 static int64_t read_setting(struct reader *r, const char *key, int64_t min, int64_t max,
 			    int64_t otherwise)
 {
 	const json_t *value = find_setting(r, key);
-	const int64_t number = json_integer_value(value);
+	const double number = json_number_value(value);
 	char wanted[80];
 
 	if (!value || r->is_auto)
 		return otherwise;
 	snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld", (long long)min,
 		 (long long)max);
-	if (!json_is_integer(value) || number < min || number > max)
+	if (!json_is_number(value) || number != floor(number) || number < (double)min ||
+	    number > (double)max) {
 		refuse_setting(r, key, strlen(key), value, wanted);
-	return number;
+		return otherwise;
+	}
+	return (int64_t)number;
 }
 
 /* Whether KEY is true; it may be missing or "auto", too. */
@@ -95,23 +98,6 @@ static bool read_offload(struct reader *r, const char *key)
 	if (device && !none && strcmp(word, "cpu") != 0 && strcmp(word, "nvme") != 0)
 		refuse_setting(r, key, strlen(key), device, "\"none\", \"cpu\" or \"nvme\"");
 	return device && !none;
-}
-
-/* A number of elements, which may be written as 5e8; OTHERWISE as above. */
-static uint64_t read_elements(struct reader *r, const char *key, uint64_t otherwise)
-{
-	const json_t *const value = find_setting(r, key);
-	const double number = json_number_value(value);
-
-	if (!value || r->is_auto)
-		return otherwise;
-	if (!json_is_number(value) || number < 0 || number > MOST_ELEMENTS ||
-	    number != floor(number)) {
-		refuse_setting(r, key, strlen(key), value,
-			       "a whole number of elements up to 1e15, such as 5e8");
-		return otherwise;
-	}
-	return (uint64_t)number;
 }
 
 struct bb_training_buffers bb_ds_config_buffers(const struct bb_ds_config *c,
@@ -153,12 +139,16 @@ bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_
 			     : optimizer                                    ? BB_OFFLOAD_OPTIMIZER
 									    : BB_OFFLOAD_NONE;
 		b->overlap = read_switch(&r, ZERO ".overlap_comm");
-		b->reduce = read_elements(&r, ZERO ".reduce_bucket_size", 500000000);
+		b->reduce = (uint64_t)read_setting(&r, ZERO ".reduce_bucket_size", 0, MOST_ELEMENTS,
+						   500000000);
 		c->auto_reduce = r.is_auto;
-		b->gather = read_elements(&r, ZERO ".allgather_bucket_size", 500000000);
-		b->prefetch = read_elements(&r, ZERO ".stage3_prefetch_bucket_size", 50000000);
+		b->gather = (uint64_t)read_setting(&r, ZERO ".allgather_bucket_size", 0,
+						   MOST_ELEMENTS, 500000000);
+		b->prefetch = (uint64_t)read_setting(&r, ZERO ".stage3_prefetch_bucket_size", 0,
+						     MOST_ELEMENTS, 50000000);
 		c->auto_prefetch = r.is_auto;
-		b->live = read_elements(&r, ZERO ".stage3_max_live_parameters", 1000000000);
+		b->live = (uint64_t)read_setting(&r, ZERO ".stage3_max_live_parameters", 0,
+						 MOST_ELEMENTS, 1000000000);
 	} else {
 		c->zero = 0;
 	}

@@ -347,10 +347,9 @@ static bb_status ddp_fill(void *own)
 {
 	const struct ddp_sweep *s = ddp_sweep_of(own);
 	struct bb_engine *e = &((struct ddp_variant *)own)->variant.kernel->engine;
-	const bb_status status = bb_engine_fill(e, s->gradients, s->patterns, e->driver->rank, 0,
-						(size_t)s->ddp->replica.model.parameters);
 
-	return status == BB_OK ? e->backend->finish(e->rank, NULL) : status;
+	return bb_engine_fill(e, s->gradients, s->patterns, e->driver->rank, 0,
+			      (size_t)s->ddp->replica.model.parameters);
 }
 
 static int ddp_victims(void *own, void *victims[BB_MOST_VICTIMS])

@@ -273,7 +273,7 @@ static bb_status hybrid_fill(void *own)
 	}
 	if (status == BB_OK && d->rows.mine)
 		status = bb_moe_rows_fill(&d->rows, d->engine, d->moved);
-	return status == BB_OK ? d->engine->backend->finish(d->engine->rank, NULL) : status;
+	return status;
 }
 
 static bb_status hybrid_verify(void *own, uint64_t *wrong)

@@ -179,13 +179,9 @@ bb_status bb_moe_program(struct bb_taped *taped, const struct bb_moe_step *step,
 	taped->program.groups = parts & BB_MOE_COUNTS ? 1 : 0;
 	taped->program.describe = moe_program_describe;
 	if (parts & BB_MOE_COUNTS)
-		bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
-							.queue = COMPUTES,
-							.work = BB_MOE_COUNTS,
-							.collective = &bb_alltoall,
-							.count = (size_t)(f->experts / f->nranks),
-							.dtype = BB_INT64,
-							.peer = BB_NO_PEER});
+		bb_tape_collective(tape, COMPUTES, BB_MOE_COUNTS, 0, &bb_alltoall,
+				   (size_t)(f->experts / f->nranks), BB_INT64, 0)
+			->in_place = false;
 	if (parts & BB_MOE_DISPATCH)
 		bb_moe_write(&exchange, tape, BB_MOE_DISPATCH, false, layer, layer);
 	if (parts & BB_MOE_EXPERTS)
@@ -279,7 +275,6 @@ static bb_status moe_fill(void *own)
 	BB_TRY(status, e->backend->copy(e->rank, s->counts_in, s->counts, bytes), out);
 	memcpy(s->counts, l->rows, bytes);
 	BB_TRY(status, e->backend->copy(e->rank, s->counts_out, s->counts, bytes), out);
-	status = e->backend->finish(e->rank, NULL);
 out:
 	return status;
 }

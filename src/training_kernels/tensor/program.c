@@ -64,14 +64,8 @@ static void build_compute(struct builder *b, enum bb_tensor_work work, size_t it
 {
 	if (b->form->half == BB_HALF_COMMUNICATE || (flops == 0 && !b->form->real))
 		return;
-	bb_tape_add(b->tape, (struct bb_operation){.act = BB_ACT_COMPUTE,
-						   .queue = COMPUTING,
-						   .work = work,
-						   .item = item,
-						   .count = steps,
-						   .seconds = flops * b->of.size->seconds,
-						   .flops = flops,
-						   .peer = BB_NO_PEER});
+	bb_tape_compute(b->tape, COMPUTING, work, item, flops * b->of.size->seconds, flops)->count =
+		steps;
 }
 
 static void build_join(struct builder *b)
@@ -124,19 +118,10 @@ static void build_call(struct builder *b, enum bb_tensor_work work, size_t item,
 	if (!communicates(b))
 		return;
 	bb_tape_order(b->tape, COMPUTING, COMMUNICATING);
-	bb_tape_add(b->tape,
-		    (struct bb_operation){.act = BB_ACT_COLLECTIVE,
-					  .queue = COMMUNICATING,
-					  .work = work,
-					  .item = item,
-					  .collective = collective,
-					  .count = count,
-					  .dtype = sums && b->of.scheme->of == BB_TENSOR_LOSS
-							   ? size->loss_dtype
-							   : size->dtype,
-					  .op = op,
-					  .in_place = sums,
-					  .peer = BB_NO_PEER});
+	bb_tape_collective(
+		b->tape, COMMUNICATING, work, item, collective, count,
+		sums && b->of.scheme->of == BB_TENSOR_LOSS ? size->loss_dtype : size->dtype, op)
+		->in_place = sums;
 }
 
 /* The collective by which ranks perform a step that communicates; NULL: the scheme needs none. */
@@ -213,14 +198,6 @@ static int ring_pass(struct builder *b, enum lane lane, enum bb_tensor_work work
 	return bb_tape_record(b->tape, RECEIVING);
 }
 
-/* Sent buffers may be written again. */
-static void ring_end(struct builder *b, enum lane lane)
-{
-	if (b->sent[lane] >= 0)
-		bb_tape_wait(b->tape, COMPUTING, b->sent[lane]);
-	b->sent[lane] = -1;
-}
-
 /* The core of attention, block by block; backward with gradients that go one step further. */
 static void build_ring(struct builder *b, enum bb_tensor_work work, size_t step)
 {
@@ -247,8 +224,12 @@ static void build_ring(struct builder *b, enum bb_tensor_work work, size_t step)
 	build_flush(b, BB_TW_WEIGHTS);
 	if (gradients >= 0)
 		bb_tape_wait(b->tape, COMPUTING, gradients);
-	ring_end(b, BLOCKS);
-	ring_end(b, GRADIENTS);
+	/* Sent buffers may be written again. */
+	for (int lane = 0; lane < LANES; lane++) {
+		if (b->sent[lane] >= 0)
+			bb_tape_wait(b->tape, COMPUTING, b->sent[lane]);
+		b->sent[lane] = -1;
+	}
 }
 
 /* ---- a part ---------------------------------------------------------------------------------- */

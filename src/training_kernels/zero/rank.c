@@ -346,32 +346,23 @@ static void add_action(struct bb_zero_rank *z, enum bb_zero_action action, size_
 			0);
 }
 
-/* Later operations of queue TO wait for the earlier ones of FROM. */
-static void add_order(struct bb_zero_rank *z, enum queue from, enum queue to)
-{
-	struct bb_tape *tape = z->variant.taped.tapes;
-
-	bb_tape_order(tape, from, to);
-	if (!tape->failed)
-		tape->list[tape->n - 1].work = z->phase;
-}
-
 /* Later computations wait for all collectives. */
 static void add_wait(struct bb_zero_rank *z)
 {
 	if (z->has_peers)
-		add_order(z, COMMUNICATING, COMPUTING);
+		bb_tape_order(z->variant.taped.tapes, COMMUNICATING, COMPUTING)->work = z->phase;
 }
 
 static void add_call(struct bb_zero_rank *z, const struct bb_collective *collective, size_t unit,
 		     char *memory)
 {
 	const bool flag = unit == NO_UNIT;
+	struct bb_tape *tape = z->variant.taped.tapes;
 
 	if (!z->has_peers)
 		return;
-	add_order(z, COMPUTING, COMMUNICATING);
-	bb_tape_collective(z->variant.taped.tapes, COMMUNICATING, z->phase,
+	bb_tape_order(tape, COMPUTING, COMMUNICATING)->work = z->phase;
+	bb_tape_collective(tape, COMMUNICATING, z->phase,
 			   add_work(z, (struct bb_zero_work){BB_ZERO_CALL, unit, 0, NULL, memory}),
 			   collective, flag ? 1 : (size_t)z->places.list[unit].part,
 			   flag ? BB_INT32 : z->zero->options.dtype, flag ? BB_MAX : BB_SUM);
