@@ -53,36 +53,6 @@ static int row_of_key(const struct bb_family *family, const char *key)
 	return BB_NHYPERS;
 }
 
-/* Read VALUE of KEY into the hyperparameter I. transformers writes null for a value that follows
-   from others, or for what the model does not have. */
-static bb_status read_hyper_key(const struct config *c, const char *key, const json_t *value, int i,
-				const char **first, int64_t *into)
-{
-	const struct bb_hyper_row *row = &bb_hyper_rows[i];
-	char why[96] = "is not true or false";
-	int64_t found;
-
-	if (json_is_null(value)) {
-		if (!first[i])
-			*into = row->min == 0 && !row->is_bool ? 0 : BB_GIVEN_NULL;
-		return BB_OK;
-	}
-	if (!row->is_bool)
-		snprintf(why, sizeof(why), "is not a whole number from %lld to %lld",
-			 (long long)row->min, (long long)row->max);
-	found = row->is_bool ? json_is_true(value) : json_integer_value(value);
-	if ((row->is_bool ? !json_is_boolean(value) : !json_is_integer(value)) ||
-	    found < row->min || found > row->max)
-		return refuse_key(c, key, value, why);
-	if (first[i] && found != *into)
-		return bb_fail(c->error, BB_EUSAGE,
-			       "--model %.200s: %s is %lld and %s is %lld, but both mean the same",
-			       c->path, first[i], (long long)*into, key, (long long)found);
-	*into = found;
-	first[i] = key;
-	return BB_OK;
-}
-
 /* Keys of transformers that change no tensor, as patterns of fnmatch. */
 static const char harmless[] =
 	"_attn* _name_or_path *_act *_act_fn *_dropout* *_eps *_epsilon *_id *_pdrop *_prob "
@@ -288,9 +258,10 @@ static bb_status read_family(const struct config *c, const struct bb_family **fa
 static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
 			   const struct bb_family *family)
 {
-	const char *first[BB_NHYPERS] = {NULL};
+	const char *first[BB_NHYPERS] = {NULL}; /* key that has set it */
 	const char *key;
 	json_t *value;
+	bb_status status = BB_OK;
 
 	json_object_foreach(c->root, key, value)
 	{
@@ -298,21 +269,43 @@ static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
 				  strcmp(key, "tie_word_embeddings") == 0;
 		const bool part =
 			strcmp(key, "text_config") == 0 || strcmp(key, "vision_config") == 0;
-		const int row = row_of_key(family, key);
-		bb_status status;
+		const int i = row_of_key(family, key);
+		const struct bb_hyper_row *row = &bb_hyper_rows[i < BB_NHYPERS ? i : 0];
+		int64_t *const into = bb_hyper_at(hyper, i), found;
+		char why[96] = "is not true or false";
 		bool known;
 
 		if ((c->keys == TEXT_KEYS && !text) || (c->keys == TOWER_KEYS && (text || part)))
 			continue;
-		status = read_special_key(c, key, value, family, hyper, &known);
-		if (!known)
-			status = row < BB_NHYPERS ? read_hyper_key(c, key, value, row, first,
-								   bb_hyper_at(hyper, row))
-						  : check_key(c, key, value, family);
-		if (status != BB_OK)
-			return status;
+		BB_TRY(status, read_special_key(c, key, value, family, hyper, &known), out);
+		if (!known && i == BB_NHYPERS)
+			BB_TRY(status, check_key(c, key, value, family), out);
+		if (known || i == BB_NHYPERS)
+			continue;
+		/* transformers writes null for a value that follows from others, or for what the
+		   model does not have. */
+		if (json_is_null(value)) {
+			if (!first[i])
+				*into = row->min == 0 && !row->is_bool ? 0 : BB_GIVEN_NULL;
+			continue;
+		}
+		if (!row->is_bool)
+			snprintf(why, sizeof(why), "is not a whole number from %lld to %lld",
+				 (long long)row->min, (long long)row->max);
+		found = row->is_bool ? json_is_true(value) : json_integer_value(value);
+		if ((row->is_bool ? !json_is_boolean(value) : !json_is_integer(value)) ||
+		    found < row->min || found > row->max)
+			return refuse_key(c, key, value, why);
+		if (first[i] && found != *into)
+			return bb_fail(
+				c->error, BB_EUSAGE,
+				"--model %.200s: %s is %lld and %s is %lld, but both mean the same",
+				c->path, first[i], (long long)*into, key, (long long)found);
+		*into = found;
+		first[i] = key;
 	}
-	return BB_OK;
+out:
+	return status;
 }
 
 /* A model with vision: an object for each part, and what stands beside them, which belongs to the

@@ -184,45 +184,6 @@ static void fit_cause(const struct bb_candidate *ahead, const struct bb_candidat
 				   : "a higher stage of ZeRO communicates as much or more");
 }
 
-/* Add the combinations, and recommend the first of them. */
-static void add_list(struct job *job, const struct bb_fits *fits, uint64_t limit)
-{
-	struct bb_candidate first[2];
-	const struct bb_recommendation choice = {.subject =
-							 "combination, by least recomputation and "
-							 "communication",
-						 .list = first,
-						 .n = fits->n < 2 ? fits->n : 2,
-						 .cause = fit_cause};
-	char name[BB_FIT_NAME];
-
-	for (size_t i = 0; i < fits->n && i < ROWS; i++)
-		add_fit_text(job, &fits->list[i], limit);
-	if (fits->n == 0) {
-		bb_strbuf_add(&job->text, "# nothing fits; the nearest combination:\n");
-		add_fit_text(job, &fits->nearest, limit);
-	}
-	bb_job_end_table(job);
-	if (fits->n > ROWS)
-		bb_strbuf_addf(&job->text, "# … and %zu more, all in --json\n", fits->n - ROWS);
-	bb_strbuf_addf(&job->text, "# %zu of %zu fit\n", fits->n, fits->tried);
-	for (size_t i = 0; i < choice.n; i++) {
-		const struct bb_training *t = &fits->list[i].training;
-
-		first[i] = (struct bb_candidate){.seconds = NAN, .own = t};
-		snprintf(first[i].name, sizeof(first[i].name), "%s", bb_fit_name(t, name));
-	}
-	bb_recommend(&choice, &job->text);
-
-	bb_json_add_uint(&job->json, "tried", fits->tried);
-	bb_json_add_array(&job->json, "fits");
-	for (size_t i = 0; i < fits->n; i++)
-		add_fit_json(&job->json, &fits->list[i]);
-	bb_json_end(&job->json);
-	bb_json_key(&job->json, "nearest");
-	add_fit_json(&job->json, &fits->nearest);
-}
-
 static bb_status list_fits(struct job *job, const struct bb_training *base)
 {
 	static const struct bb_table_head heads[] = {
@@ -242,8 +203,14 @@ static bb_status list_fits(struct job *job, const struct bb_training *base)
 		.zero = stage ? base->zero : -1,
 		.recompute = o->recompute_given ? (int)base->recompute : -1,
 	};
+	struct bb_candidate first[2];
+	struct bb_recommendation choice = {.subject = "combination, by least recomputation and "
+						      "communication",
+					   .list = first,
+					   .cause = fit_cause};
 	struct bb_fits fits = {.list = NULL};
 	struct bb_capacity capacity;
+	char name[BB_FIT_NAME];
 	bb_status st;
 
 	BB_TRY(st, check_size(job, "--fits", o->fits), out);
@@ -267,7 +234,30 @@ static bb_status list_fits(struct job *job, const struct bb_training *base)
 	bb_strbuf_add(&job->text,
 		      "\n# tightest: the largest category on the rank that needs most\n#\n");
 	bb_table_columns(&job->table, heads, 4);
-	add_list(job, &fits, space.limit);
+	for (size_t i = 0; i < fits.n && i < ROWS; i++)
+		add_fit_text(job, &fits.list[i], space.limit);
+	if (fits.n == 0) {
+		bb_strbuf_add(&job->text, "# nothing fits; the nearest combination:\n");
+		add_fit_text(job, &fits.nearest, space.limit);
+	}
+	bb_job_end_table(job);
+	if (fits.n > ROWS)
+		bb_strbuf_addf(&job->text, "# … and %zu more, all in --json\n", fits.n - ROWS);
+	bb_strbuf_addf(&job->text, "# %zu of %zu fit\n", fits.n, fits.tried);
+	for (; choice.n < fits.n && choice.n < 2; choice.n++) {
+		const struct bb_training *t = &fits.list[choice.n].training;
+
+		first[choice.n] = (struct bb_candidate){.seconds = NAN, .own = t};
+		snprintf(first[choice.n].name, sizeof(first->name), "%s", bb_fit_name(t, name));
+	}
+	bb_recommend(&choice, &job->text);
+	bb_json_add_uint(&job->json, "tried", fits.tried);
+	bb_json_add_array(&job->json, "fits");
+	for (size_t i = 0; i < fits.n; i++)
+		add_fit_json(&job->json, &fits.list[i]);
+	bb_json_end(&job->json);
+	bb_json_key(&job->json, "nearest");
+	add_fit_json(&job->json, &fits.nearest);
 	st = fits.n > 0 ? BB_OK : BB_EDATA;
 out:
 	bb_fits_free(&fits);

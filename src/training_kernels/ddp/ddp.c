@@ -54,16 +54,6 @@ static bb_status add_cap(struct bb_ddp *ddp, uint64_t bytes, struct bb_error *er
 	return status;
 }
 
-/* The size BYTES, which is among those of DDP. */
-static const struct bb_ddp_cap *cap_of(const struct bb_ddp *ddp, uint64_t bytes)
-{
-	const struct bb_ddp_cap *cap = ddp->caps;
-
-	while (cap->bytes != bytes)
-		cap++;
-	return cap;
-}
-
 const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap)
 {
 	size_t last = ddp->ncaps - 1;
@@ -394,16 +384,18 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 	struct ddp_variant *v = (struct ddp_variant *)variant;
 	const struct ddp_sweep *s = ddp_sweep_of(v);
 	const enum bb_ddp_part part = (enum bb_ddp_part)variant->part;
-	const struct ddp_setting start = {cap_of(s->ddp, BB_BUCKET_UNLIMITED), variant->setting,
-					  false};
+	struct ddp_setting start = {s->ddp->caps, variant->setting, false};
 	const struct ddp_setting *setting =
 		part == BB_DDP_START ? &start : &s->settings[variant->setting];
 	const struct bb_ddp_options *a = &s->ddp->options;
 	const struct bb_replica *r = &s->ddp->replica;
 	const char *name = a->algorithms[setting->algorithm];
-	const size_t n = setting->cap->buckets.n;
+	size_t n;
 
+	while (start.cap->bytes != BB_BUCKET_UNLIMITED)
+		start.cap++;
 	v->cap = setting->cap;
+	n = v->cap->buckets.n;
 	v->reduce_s = bb_kernel_keep(variant->kernel, n,
 				     (3 + BB_ENGINE_MOST_ROUNDS) * sizeof(*v->reduce_s));
 	if (!v->reduce_s)

@@ -19,21 +19,25 @@ static const char *const scheme_names[] = {"tensor", "sequence", "ulysses", "rin
 #define BB_OPTIONS struct bb_tensor_options
 static const struct bb_option tensor_rows[] = BB_OPTION_ROWS(BB_TENSOR_OPTIONS);
 
-/* ---- the layer ------------------------------------------------------------------------------- */
+/* ---- the check ------------------------------------------------------------------------------- */
 
-/*
- * The size of the model's first layer. Its FLOPs are divided into those of the core, which has no
- * weights, of the matrices of attention, by their sizes, and of the MLP, the rest. Each takes as
- * long as --flops or --layer-time say, where the backward pass of matrices has twice as many as the
- * forward pass.
- */
-static bb_status tensor_apply_model(struct bb_tensor_run *t, struct bb_error *error)
+static bb_status tensor_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
+			      const struct bb_environment *environment, struct bb_error *error)
 {
-	const struct bb_tensor_options *a = &t->options;
+	struct bb_tensor_run *t = own;
+	struct bb_tensor_options *a = &t->options;
 	const struct bb_hyper *h = &t->model.hyper;
 	struct bb_tensor_size *s = &t->size;
 	double matrices = 0;
+	bb_status status;
 
+	for (size_t i = 0; i < (a->scheme_choices_given ? a->scheme_choices.n : 1); i++)
+		for (const struct bb_tensor_scheme *k = bb_tensor_schemes; k->part; k++)
+			if (k->mode != BB_TENSOR_ROWS &&
+			    (!a->scheme_choices_given ||
+			     strcmp(scheme_names[a->scheme_choices.list[i]], k->name) == 0))
+				a->schemes[a->nschemes++] = k;
+	BB_TRY(status, bb_model_open(&t->model, a->model_text, a->seq, error), out);
 	if (h->heads == 0 || h->seq == 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--model %s: not a transformer; give one, such as gpt2 or llama2-7b",
@@ -61,6 +65,12 @@ static bb_status tensor_apply_model(struct bb_tensor_run *t, struct bb_error *er
 			       "--model %s: latent attention and encoders with decoders cannot be "
 			       "split; give a decoder with separate heads",
 			       a->model_text);
+	/*
+	 * The FLOPs of the first layer are divided into those of the core, which has no weights, of
+	 * the matrices of attention, by their sizes, and of the MLP, the rest. Each takes as long
+	 * as --flops or --layer-time say, where the backward pass of matrices has twice as many as
+	 * the forward pass.
+	 */
 	bb_attention_apply(&t->model, (enum bb_attention)a->attention);
 	for (size_t i = 0; i < t->model.nworks; i++) {
 		const struct bb_work *w = &t->model.works[i];
@@ -80,26 +90,6 @@ static bb_status tensor_apply_model(struct bb_tensor_run *t, struct bb_error *er
 	s->seconds = a->flops > 0
 			     ? 1 / a->flops
 			     : 1e-9 * (double)a->layer_ns / (3 * matrices + s->core + s->core_back);
-	return BB_OK;
-}
-
-/* ---- the check ------------------------------------------------------------------------------- */
-
-static bb_status tensor_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
-			      const struct bb_environment *environment, struct bb_error *error)
-{
-	struct bb_tensor_run *t = own;
-	struct bb_tensor_options *a = &t->options;
-	bb_status status;
-
-	for (size_t i = 0; i < (a->scheme_choices_given ? a->scheme_choices.n : 1); i++)
-		for (const struct bb_tensor_scheme *s = bb_tensor_schemes; s->part; s++)
-			if (s->mode != BB_TENSOR_ROWS &&
-			    (!a->scheme_choices_given ||
-			     strcmp(scheme_names[a->scheme_choices.list[i]], s->name) == 0))
-				a->schemes[a->nschemes++] = s;
-	BB_TRY(status, bb_model_open(&t->model, a->model_text, a->seq, error), out);
-	BB_TRY(status, tensor_apply_model(t, error), out);
 	bb_estimate_set_ranks(o, environment, DEFAULT_RANKS);
 out:
 	return status;
