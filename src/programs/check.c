@@ -11,24 +11,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NAME_TEXT 64
+
 struct check {
 	const struct bb_program *program;
 	struct bb_memberships memberships;
 	struct bb_error *error;
 };
 
+/* TEXT = act and item of O; of an event its number. */
+static void operation_describe(const struct bb_operation *o, char text[NAME_TEXT])
+{
+	static const char *const names[] = {[BB_ACT_COMPUTE] = "compute",
+					    [BB_ACT_COLLECTIVE] = "collective",
+					    [BB_ACT_SEND] = "send",
+					    [BB_ACT_RECV] = "receive",
+					    [BB_ACT_RECV_ANY] = "receive from any",
+					    [BB_ACT_RECORD] = "record of event",
+					    [BB_ACT_WAIT] = "wait for event"};
+	const unsigned act = o->act;
+	const bool event = act == BB_ACT_RECORD || act == BB_ACT_WAIT;
+
+	snprintf(text, NAME_TEXT, "%s %lld",
+		 act == BB_ACT_COLLECTIVE && o->collective ? o->collective->name
+		 : act < sizeof(names) / sizeof(names[0])  ? names[act]
+							   : "unknown operation",
+		 event ? o->event : (long long)o->item);
+}
+
 /* Fails with BB_EINTERNAL for OPERATION, number INDEX of RANK; the reason is FORMAT. */
 __attribute__((format(printf, 5, 6))) static bb_status
 program_wrong(const struct check *check, int rank, size_t index,
 	      const struct bb_operation *operation, const char *format, ...)
 {
-	char what[BB_PROGRAM_TEXT], text[384];
+	char what[NAME_TEXT], text[384];
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	bb_program_describe(check->program, operation, what);
+	operation_describe(operation, what);
 	return bb_fail(check->error, BB_EINTERNAL, "rank %d, operation %zu (%s): %s", rank, index,
 		       what, text);
 }
@@ -346,9 +368,9 @@ struct serial {
 static bb_status wrong(const struct serial *s, int rank, const char *what, int other)
 {
 	const struct actor *a = &s->actors[other];
-	char theirs[BB_PROGRAM_TEXT];
+	char theirs[NAME_TEXT];
 
-	bb_program_describe(s->check->program, &a->operation, theirs);
+	operation_describe(&a->operation, theirs);
 	return program_wrong(s->check, rank, s->actors[rank].next, &s->actors[rank].operation,
 			     "%s operation %zu (%s) of rank %d", what, a->next, theirs, other);
 }
@@ -488,9 +510,9 @@ static bb_status report_stuck(const struct serial *s, int rank)
 
 	do {
 		const struct actor *a = &s->actors[next];
-		char what[BB_PROGRAM_TEXT];
+		char what[NAME_TEXT];
 
-		bb_program_describe(s->check->program, &a->operation, what);
+		operation_describe(&a->operation, what);
 		bb_strbuf_addf(&text, "%srank %d, operation %zu (%s) waits for ", links ? "; " : "",
 			       next, a->next, what);
 		next = waits_for(s, next);

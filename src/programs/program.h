@@ -34,7 +34,6 @@
 
 #define BB_PROGRAM_QUEUES 8 /* most, of a rank */
 #define BB_PROGRAM_LANES 8
-#define BB_PROGRAM_TEXT 64
 
 enum bb_act {
 	BB_ACT_COMPUTE,
@@ -87,10 +86,6 @@ struct bb_program {
 	   groups. */
 	int (*group_size)(const struct bb_program *program, int group);
 	int (*member)(const struct bb_program *program, int group, int i);
-	/* TEXT = the name of OPERATION, no event, for users ("all_reduce of bucket 3"). NULL: act
-	   and item. */
-	void (*describe)(const struct bb_program *program, const struct bb_operation *operation,
-			 char text[BB_PROGRAM_TEXT]);
 };
 
 /* Operation INDEX of RANK; what the program does not set is zero, and the peer BB_NO_PEER. */
@@ -121,10 +116,6 @@ int bb_program_rank_itself(const struct bb_program *program, int group, int i);
 
 /* The place of RANK among the members of GROUP, or -1. */
 int bb_program_place(const struct bb_program *program, int group, int rank);
-
-/* TEXT = the name of the operation for users; an event is its number. */
-void bb_program_describe(const struct bb_program *program, const struct bb_operation *operation,
-			 char text[BB_PROGRAM_TEXT]);
 
 /*
  * Checks PROGRAM against the rules. BB_EINTERNAL for the first violation, with rank, index and

@@ -50,7 +50,7 @@ struct bb_taped {
 
 /*
  * *TAPED = a program of NRANKS with empty tapes, one for all ranks if they are ALIKE, and groups of
- * all ranks. The caller sets queues, lanes, groups, algorithm, describe and what completes
+ * all ranks. The caller sets queues, lanes, groups, algorithm and what completes
  * operations, and members where some ranks are in no group, writes the tapes, and calls
  * bb_taped_end. TAPED must not move. BB_EINTERNAL without memory. Free it whatever comes back.
  */

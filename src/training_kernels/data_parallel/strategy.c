@@ -4,7 +4,6 @@
 #include "training_kernels/data_parallel/strategy.h"
 
 #include <math.h>
-#include <stdio.h>
 
 enum { COMPUTING, SENDING, RECEIVING, QUEUES };
 enum { TO_SERVER, TO_WORKER, LANES };
@@ -317,26 +316,6 @@ const struct bb_strategy *const bb_strategies[] = {
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static void strategy_describe(const struct bb_program *program, const struct bb_operation *o,
-			      char text[BB_PROGRAM_TEXT])
-{
-	static const char *const names[] = {
-		[BB_STRATEGY_COMPUTE] = "batch",
-		[BB_STRATEGY_ADD] = "sum, worker",
-		[BB_STRATEGY_UPDATE] = "update of part",
-		[BB_STRATEGY_PUSH] = "gradients, part",
-		[BB_STRATEGY_PULL] = "parameters, part",
-		[BB_STRATEGY_REDUCE] = "sum of gradients",
-		[BB_STRATEGY_GATHER] = "all-gather of parameters",
-		[BB_STRATEGY_AVERAGE] = "average of parameters",
-	};
-
-	if (o->act == BB_ACT_COLLECTIVE)
-		snprintf(text, BB_PROGRAM_TEXT, "%s", names[o->work]);
-	else
-		snprintf(text, BB_PROGRAM_TEXT, "%s %zu", names[o->work], o->item);
-}
-
 bb_status bb_strategy_write(struct bb_taped *taped, const struct bb_strategy_setting *s,
 			    const char *algorithm, struct bb_error *error)
 {
@@ -349,7 +328,6 @@ bb_status bb_strategy_write(struct bb_taped *taped, const struct bb_strategy_set
 	program->lanes = s->strategy->reduces ? 0 : LANES;
 	program->groups = s->strategy->reduces ? 1 : 0;
 	program->algorithm = algorithm;
-	program->describe = strategy_describe;
 	taped->members = s->active;
 	s->strategy->write(taped->tapes, s);
 	return bb_taped_end(taped, s->strategy->name, error);

@@ -15,7 +15,6 @@
 #include "simulator/timeline/timeline.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 bb_status bb_buckets_make(struct bb_buckets *buckets, const struct bb_model *model,
@@ -100,23 +99,6 @@ static void add_microbatch(struct bb_tape *tape, const struct bb_ddp_step *s, bo
 	}
 }
 
-static void ddp_step_describe(const struct bb_program *program, const struct bb_operation *o,
-			      char text[BB_PROGRAM_TEXT])
-{
-	static const char *const names[] = {
-		[BB_DDP_FORWARD] = "forward pass",
-		[BB_DDP_BACKWARD] = "backward pass until bucket",
-		[BB_DDP_EARLIER] = "backward pass without reductions, bucket",
-		[BB_DDP_REDUCE] = "all-reduce of bucket",
-		[BB_DDP_BROADCAST] = "broadcast of bucket",
-	};
-
-	if (o->work == BB_DDP_FORWARD)
-		snprintf(text, BB_PROGRAM_TEXT, "%s", names[o->work]);
-	else
-		snprintf(text, BB_PROGRAM_TEXT, "%s %zu", names[o->work], o->item);
-}
-
 bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step *s, int nranks,
 		       const char *algorithm, struct bb_error *error)
 {
@@ -129,7 +111,6 @@ bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step *s, int 
 	taped->program.queues = QUEUES;
 	taped->program.groups = s->part == BB_DDP_ALONE ? 0 : 1;
 	taped->program.algorithm = algorithm;
-	taped->program.describe = ddp_step_describe;
 	if (steps || s->part == BB_DDP_ALONE) {
 		if (s->microbatches > 1)
 			add_microbatch(tape, s, false, false);

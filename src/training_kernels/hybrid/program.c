@@ -14,7 +14,6 @@
 #include "training_kernels/pipeline/program.h"
 #include "programs/tape.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* The families of groups, in the order of their numbers: tensor ranks; replicas; replicas with the
@@ -147,24 +146,6 @@ static void hybrid_program_operation(const struct bb_program *program, int rank,
 	default:
 		break;
 	}
-}
-
-static void hybrid_program_describe(const struct bb_program *program, const struct bb_operation *o,
-				    char text[BB_PROGRAM_TEXT])
-{
-	if (o->act == BB_ACT_COLLECTIVE)
-		snprintf(text, BB_PROGRAM_TEXT, "%s of %s", o->collective->name,
-			 o->item == BB_HYBRID_LOSS        ? "the loss"
-			 : o->work == BB_HYBRID_TENSOR    ? "a layer"
-			 : o->work == BB_HYBRID_EMBEDDING ? "the embedding's gradient"
-			 : o->item                        ? "experts"
-							  : "gradients and parameters");
-	else if (o->act == BB_ACT_COMPUTE)
-		snprintf(text, BB_PROGRAM_TEXT, "computation");
-	else
-		snprintf(text, BB_PROGRAM_TEXT, "%s of %s",
-			 o->act == BB_ACT_SEND ? "send" : "receive",
-			 o->work == BB_HYBRID_EXPERT ? "tokens" : "a micro-batch");
 }
 
 /* ---- a pass ---------------------------------------------------------------------------------- */
@@ -403,7 +384,6 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 		.operation = hybrid_program_operation,
 		.group_size = hybrid_group_size,
 		.member = hybrid_member,
-		.describe = hybrid_program_describe,
 	};
 	if (!h)
 		return bb_no_memory(error, "a step's program");

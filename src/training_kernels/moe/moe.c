@@ -142,19 +142,6 @@ static void moe_complete(const void *own, int rank, struct bb_operation *o)
 			     ((double)f->tokens * f->top_k);
 }
 
-static void moe_program_describe(const struct bb_program *program, const struct bb_operation *o,
-				 char text[BB_PROGRAM_TEXT])
-{
-	const char *what = o->work == BB_MOE_DISPATCH ? "dispatch" : "combine";
-
-	if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV)
-		snprintf(text, BB_PROGRAM_TEXT, "%s %s %zu", what,
-			 o->act == BB_ACT_SEND ? "to" : "from", o->item);
-	else
-		snprintf(text, BB_PROGRAM_TEXT, "%s",
-			 o->work == BB_MOE_COUNTS ? "exchange of counts" : "experts");
-}
-
 bb_status bb_moe_program(struct bb_taped *taped, const struct bb_moe_step *step,
 			 struct bb_error *error)
 {
@@ -177,7 +164,6 @@ bb_status bb_moe_program(struct bb_taped *taped, const struct bb_moe_step *step,
 	taped->program.queues = messages ? QUEUES : 1;
 	taped->program.lanes = messages ? BB_MOE_LANES : 0;
 	taped->program.groups = parts & BB_MOE_COUNTS ? 1 : 0;
-	taped->program.describe = moe_program_describe;
 	if (parts & BB_MOE_COUNTS)
 		bb_tape_collective(tape, COMPUTES, BB_MOE_COUNTS, 0, &bb_alltoall,
 				   (size_t)(f->experts / f->nranks), BB_INT64, 0)

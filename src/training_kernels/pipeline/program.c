@@ -10,7 +10,6 @@
 #include "training_kernels/pipeline/draft.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,20 +80,6 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 	}
 }
 
-static void pipeline_program_describe(const struct bb_program *program,
-				      const struct bb_operation *operation,
-				      char text[BB_PROGRAM_TEXT])
-{
-	static const char *const acts[] = {
-		[BB_ACT_COMPUTE] = "", [BB_ACT_SEND] = "send of ", [BB_ACT_RECV] = "receive of "};
-	const struct bb_pipeline_program *p = program->own;
-	int depth;
-	const struct bb_pass pass = bb_order_pass(&p->order, operation->item, &depth);
-
-	snprintf(text, BB_PROGRAM_TEXT, "%s%s of microbatch %d, chunk %d", acts[operation->act],
-		 bb_pass_names[pass.kind], pass.microbatch, pass.chunk);
-}
-
 /* ---- layout ---------------------------------------------------------------------------------- */
 
 static void layout_add(struct bb_pipeline_list *list, enum bb_act act, int queue, size_t at,
@@ -147,8 +132,7 @@ bb_status bb_pipeline_program_make(struct bb_pipeline_program *program,
 			    .lanes = lanes,
 			    .events = lanes ? EVENTS * order->chunks * order->microbatches : 0,
 			    .length = pipeline_program_length,
-			    .operation = pipeline_program_operation,
-			    .describe = pipeline_program_describe},
+			    .operation = pipeline_program_operation},
 		.order = *order,
 		.form = *form,
 		.lists = calloc((size_t)order->stages, sizeof(*program->lists)),

@@ -7,7 +7,6 @@
  */
 #include "training_kernels/tensor/tensor.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- refusals -------------------------------------------------------------------------------- */
@@ -306,24 +305,6 @@ static void tensor_complete(const void *own, int rank, struct bb_operation *o)
 	o->peer = (rank + (odd ? -o->peer : o->peer) + program->nranks) % program->nranks;
 }
 
-static void tensor_describe_operation(const struct bb_program *program,
-				      const struct bb_operation *o, char text[BB_PROGRAM_TEXT])
-{
-	static const char *const works[] = {"", "backward, ", "gradients of weights, ", "again, ",
-					    "gradients of weights, "};
-	static const char *const parts[] = {"attention", "the embedding", "the loss", "the MLP"};
-	const struct bb_tensor_step *p = &bb_tensor_steps[o->item % BB_TENSOR_STEPS];
-	int norms = 0; /* up to this step: the second is that before the MLP */
-
-	for (const struct bb_tensor_step *q = bb_tensor_steps; q <= p; q++)
-		norms += q->kind == BB_TK_NORM;
-	snprintf(text, BB_PROGRAM_TEXT, "%s%s of %s", works[o->work],
-		 o->act == BB_ACT_COLLECTIVE ? o->collective->name
-		 : o->act == BB_ACT_COMPUTE  ? "computations"
-					     : "block",
-		 parts[p->of == BB_TENSOR_LAYER && norms > 1 ? BB_TENSOR_MLP : p->of]);
-}
-
 bb_status bb_tensor_write(struct bb_taped *taped, const struct bb_tensor_form *form, int nranks,
 			  struct bb_error *error)
 {
@@ -355,7 +336,6 @@ bb_status bb_tensor_write(struct bb_taped *taped, const struct bb_tensor_form *f
 	taped->program.lanes = mode == BB_TENSOR_RING && communicates(&b) ? LANES : 0;
 	taped->program.groups = communicates(&b) ? 1 : 0;
 	taped->program.events *= (int)form->layers;
-	taped->program.describe = tensor_describe_operation;
 	return status;
 }
 
