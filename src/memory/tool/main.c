@@ -132,39 +132,6 @@ static bb_status print_information(const struct bb_subject *subject, const struc
 	return st;
 }
 
-static bb_status run_subject(const struct bb_subject *subject, const struct options *o,
-			     struct bb_error *error)
-{
-	struct bb_strbuf json = {0};
-	struct job job = {.o = o, .error = error, .table.limit = bb_table_limit(stdout)};
-	bb_status st, written = BB_OK;
-
-	bb_json_init(&job.json, &json, true);
-	bb_json_object(&job.json);
-	bb_json_add_int(&job.json, "schema", 1);
-	bb_json_add_string(&job.json, "kind", "model_memory");
-	bb_json_add_string(&job.json, "subject", subject->name);
-	st = works[subject - subjects](&job);
-	/* "Nothing fits" is a result, not an error. */
-	if (st == BB_OK || (st == BB_EDATA && bb_error_status(error) == BB_OK)) {
-		if (o->json) {
-			bb_json_end(&job.json);
-			bb_strbuf_add(&json, "\n");
-			written = bb_write_text(o->json, &json, error);
-		}
-		bb_strbuf_fold(&job.text, 0, bb_fold_limit(stdout));
-		if (written == BB_OK && (!o->json || strcmp(o->json, "-") != 0))
-			written = bb_write_text("-", &job.text, error);
-		st = written == BB_OK ? st : written;
-	}
-	bb_model_layout_free(&job.layout);
-	bb_model_free(&job.model);
-	bb_table_free(&job.table);
-	bb_strbuf_free(&job.text);
-	bb_strbuf_free(&json);
-	return st;
-}
-
 int main(int argc, char **argv)
 {
 	struct bb_option_table tables[BB_SUBJECT_LISTS + 1];
@@ -172,8 +139,10 @@ int main(int argc, char **argv)
 	const bool named = argc >= 2 && argv[1][0] != '-';
 	const struct bb_subject *subject = subjects;
 	struct options o = {.model = NULL};
+	struct bb_strbuf json = {0};
+	struct job job = {.o = &o, .error = &error};
 	const char *foreign;
-	bb_status st;
+	bb_status st, written = BB_OK;
 
 	if (!bb_standard_open())
 		return BB_EINTERNAL;
@@ -203,8 +172,31 @@ int main(int argc, char **argv)
 		goto out;
 	}
 	BB_TRY(st, bb_options_check_rules(tables, &error), out);
-	st = run_subject(subject, &o, &error);
+	job.table.limit = bb_table_limit(stdout);
+	bb_json_init(&job.json, &json, true);
+	bb_json_object(&job.json);
+	bb_json_add_int(&job.json, "schema", 1);
+	bb_json_add_string(&job.json, "kind", "model_memory");
+	bb_json_add_string(&job.json, "subject", subject->name);
+	st = works[subject - subjects](&job);
+	/* "Nothing fits" is a result, not an error. */
+	if (st == BB_OK || (st == BB_EDATA && bb_error_status(&error) == BB_OK)) {
+		if (o.json) {
+			bb_json_end(&job.json);
+			bb_strbuf_add(&json, "\n");
+			written = bb_write_text(o.json, &json, &error);
+		}
+		bb_strbuf_fold(&job.text, 0, bb_fold_limit(stdout));
+		if (written == BB_OK && (!o.json || strcmp(o.json, "-") != 0))
+			written = bb_write_text("-", &job.text, &error);
+		st = written == BB_OK ? st : written;
+	}
 out:
+	bb_model_layout_free(&job.layout);
+	bb_model_free(&job.model);
+	bb_table_free(&job.table);
+	bb_strbuf_free(&job.text);
+	bb_strbuf_free(&json);
 	if (bb_error_status(&error) != BB_OK)
 		bb_say("model_memory", "%s", error.text);
 	return (int)st;
