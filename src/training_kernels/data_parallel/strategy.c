@@ -143,40 +143,32 @@ const struct bb_strategy bb_strategy_dp = {
 
 /* ---- equal ranks ----------------------------------------------------------------------------- */
 
-/* The batches, a collective of their gradients, and the update. */
+/* The batches, a collective of their gradients, and the update; or each rank updates by its own
+   gradients, until parameters are averaged. */
 static void peers_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
 {
-	const bool divided = s->strategy == &bb_strategy_zero, peers = s->active > 1;
+	const bool divides = s->strategy == &bb_strategy_zero, peers = s->active > 1;
+	const bool averages = s->strategy == &bb_strategy_average;
 
 	for (int rank = 0; rank < s->active; rank++) {
 		struct bb_tape *tape = &tapes[rank];
 
-		add_batches(tape, s);
-		if (peers)
-			add_collective(tape, s, BB_STRATEGY_REDUCE,
-				       divided ? &bb_reduce_scatter : &bb_all_reduce,
-				       divided ? equal_part(s) : s->elements, true);
-		add_real(tape, s, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
-		if (peers && divided)
-			add_collective(tape, s, BB_STRATEGY_GATHER, &bb_all_gather, equal_part(s),
-				       false);
-	}
-}
-
-/* Each rank updates by its own gradients, until parameters are averaged. */
-static void average_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
-{
-	for (int rank = 0; rank < s->active; rank++) {
-		struct bb_tape *tape = &tapes[rank];
-
-		for (size_t k = 0; k < s->every; k++) {
+		for (size_t k = 0; k < bb_strategy_steps(s); k++) {
 			add_batches(tape, s);
+			if (peers && !averages)
+				add_collective(tape, s, BB_STRATEGY_REDUCE,
+					       divides ? &bb_reduce_scatter : &bb_all_reduce,
+					       divides ? equal_part(s) : s->elements, true);
 			add_real(tape, s, COMPUTING, BB_STRATEGY_UPDATE, (size_t)rank);
 		}
-		if (s->active == 1)
-			continue;
-		add_collective(tape, s, BB_STRATEGY_AVERAGE, &bb_all_reduce, s->elements, true);
-		add_real(tape, s, COMPUTING, BB_STRATEGY_AVERAGE, 0);
+		if (peers && divides)
+			add_collective(tape, s, BB_STRATEGY_GATHER, &bb_all_gather, equal_part(s),
+				       false);
+		if (peers && averages) {
+			add_collective(tape, s, BB_STRATEGY_AVERAGE, &bb_all_reduce, s->elements,
+				       true);
+			add_real(tape, s, COMPUTING, BB_STRATEGY_AVERAGE, 0);
+		}
 	}
 }
 
@@ -203,7 +195,7 @@ const struct bb_strategy bb_strategy_average = {
 	.brief = "ranks update independently; every H steps parameters are averaged",
 	.formula = "C + 2 (n-1) (L + M/nB) / H",
 	.reduces = true,
-	.write = average_write,
+	.write = peers_write,
 };
 
 /* ---- parameter servers ----------------------------------------------------------------------- */
