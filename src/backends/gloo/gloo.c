@@ -635,10 +635,6 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	char gloo[BB_GLOO_NAME];
 	bb_status status;
 
-	if (config->link_rate != 0)
-		return bb_fail(
-			error, BB_EUNSUPPORTED,
-			"--link: the links of the gloo backend are real; host paces its own");
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return bb_no_memory(error, "the gloo backend");

@@ -639,10 +639,6 @@ static bb_status mpi_open(struct bb_context **context, const struct bb_world *wo
 	int started, ended, size;
 	bb_status status;
 
-	if (config->link_rate != 0)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--link: paces only ranks that are threads; the links of the mpi "
-			       "backend are real");
 	if (MPI_Initialized(&started) != MPI_SUCCESS || !started ||
 	    MPI_Finalized(&ended) != MPI_SUCCESS || ended)
 		return bb_fail(error, BB_EBACKEND, "the mpi backend needs MPI to be running");

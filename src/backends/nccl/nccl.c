@@ -492,10 +492,6 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	struct bb_context *c;
 	bb_status status;
 
-	if (config->link_rate != 0)
-		return bb_fail(error, BB_EUNSUPPORTED,
-			       "--link paces ranks that are threads; the links of the nccl "
-			       "backend are real");
 	if (!config->exchange.gather)
 		return bb_fail(error, BB_EINTERNAL, "the nccl backend was given no exchange");
 	c = calloc(1, sizeof(*c));

@@ -567,11 +567,13 @@ static bb_status check_features(const struct bb_option_table *tables, const stru
 	const struct bb_backend *b = o->backend;
 	const bool listens = b->library && b->library->listen;
 	/* What is only shown may be about any machine. */
-	const unsigned features = o->shows ? ~(b->virtual ? 0u : BB_ON_SIM)
-					   : (b->gpu ? BB_ON_GPUS : BB_ON_CPUS) |
-						     (b->virtual ? BB_ON_SIM : BB_ON_CLOCK) |
-						     (b->has_data ? BB_ON_DATA : 0u) |
-						     (listens ? BB_ON_LIBRARY : 0u);
+	const unsigned features =
+		o->shows ? ~(b->virtual ? 0u : BB_ON_SIM)
+			 : (b->gpu ? BB_ON_GPUS : BB_ON_CPUS) |
+				   (b->virtual ? BB_ON_SIM : BB_ON_CLOCK) |
+				   (b->has_data ? BB_ON_DATA : 0u) |
+				   (b->in_processes && b->has_data ? 0u : BB_ON_LINKS) |
+				   (listens ? BB_ON_LIBRARY : 0u);
 	char whose[64], chosen[BB_REASON_TEXT + 32] = "";
 
 	snprintf(whose, sizeof(whose), "the %s backend", b->name);

@@ -68,6 +68,7 @@ enum bb_feature {
 	BB_ON_SIM = 1 << 3,     /* virtual time */
 	BB_ON_CLOCK = 1 << 4,   /* time that passes */
 	BB_ON_LIBRARY = 1 << 5, /* a library that reports which algorithm it chose */
+	BB_ON_LINKS = 1 << 6,   /* links that are simulated or paced, or no data */
 };
 #define BB_ON_SIM_ALONE                                                                            \
 	{                                                                                          \
@@ -148,7 +149,8 @@ enum bb_feature {
 	       "rate and latency of each pair of ranks, as 10GB/s,2us; with port, of all that a "  \
 	       "rank sends",                                                                       \
 	       .argument = "RATE[,LATENCY][,port]", .port = true,                                  \
-	       .excludes = {{"cluster calibrate", "both describe the links"}})                     \
+	       .excludes = {{"cluster calibrate", "both describe the links"}},                     \
+	       .on = {{BB_ON_LINKS, "has links that are real; only host paces its own"}})          \
 	OPTION(STRING, cluster_text, "cluster", 0, NULL,                                           \
 	       "simulated nodes of a known system (--list) or of a FILE, instead of --link",       \
 	       .argument = "NAME[:NODES]", .usual = true, .on = BB_ON_SIM_ALONE)                   \
