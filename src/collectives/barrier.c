@@ -34,7 +34,7 @@ static const char *barrier_algorithm(int index)
 }
 
 #define BB_OPTIONS struct bb_collective_options
-const struct bb_option bb_barrier_rows[] = BB_OPTION_ROWS(BB_BARRIER_OPTIONS);
+static const struct bb_option barrier_rows[] = BB_OPTION_ROWS(BB_BARRIER_OPTIONS);
 
 static void barrier_list(struct bb_strbuf *out)
 {
@@ -107,11 +107,11 @@ const struct bb_benchmark bb_barrier_benchmark = {
 	.examples = {"-g 4 -n 100 --precision 5% --max-time 1",
 		     "--backend sim --cluster hgx-h100:16"},
 	.own_bytes = sizeof(struct bb_bench),
-	.options = bb_barrier_rows,
+	.options = barrier_rows,
 	.faults = 1u << BB_FAULT_CORRUPT | 1u << BB_FAULT_DIE,
 	.refuses = {{BB_ALL_SIZES, "a barrier has no size; leave it out"}},
 	.list = barrier_list,
-	.open_text = bb_sink_table_open,
+	.text = &bb_sink_table,
 	.rows = &bb_record_barrier,
 	.plan = barrier_plan,
 	.open_results = bb_bench_open_results,

@@ -173,7 +173,7 @@ bb_status bb_bench_open_results(struct bb_run *run)
 	for (size_t i = 0; i < p->ncases; i++)
 		bytes += p->cases[i].skip ? 0 : p->cases[i].size_bytes;
 	bb_ticker_start(&run->ticker, p->ncases, bytes);
-	return bb_sinks_add_new(&run->sinks, bb_sink_nccl_json_open, bench->settings.output_file);
+	return bb_sinks_add_new(&run->sinks, &bb_sink_nccl_json, bench->settings.output_file);
 }
 
 static bb_status judge(struct bb_run *run, const char **verdict)
@@ -301,7 +301,7 @@ struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collecti
 		.free_options = free_settings,
 		.list = bb_algorithms_list,
 		.show = show,
-		.open_text = bb_sink_text_open,
+		.text = &bb_sink_text,
 		.rows = &bb_record_result,
 		.plan = plan,
 		.open_results = bb_bench_open_results,

@@ -135,8 +135,8 @@ struct bb_collective_options {
 					free_options frees them */
 };
 
-/* The options of collectives, and of barriers, beside bb_option_rows; both end with name NULL. */
-extern const struct bb_option bb_collective_rows[], bb_barrier_rows[];
+/* The options of collectives beside bb_option_rows; end with name NULL. */
+extern const struct bb_option bb_collective_rows[];
 
 /* Barriers of all ranks: the backend's own, and all-reduces of 8 bytes, which no rank can finish
    before all have entered them. */

@@ -273,11 +273,8 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 	return st == BB_OK ? commit(of(sink), r) : st;
 }
 
-static const struct bb_sink_ops nccl_json_ops = {
-	.begin = begin, .record = record, .end = end, .release = release};
-
-bb_status bb_sink_nccl_json_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	*sink = bb_sink_new(sizeof(struct nccl_json), &nccl_json_ops, file, path);
-	return *sink ? BB_OK : BB_EINTERNAL;
-}
+const struct bb_sink_ops bb_sink_nccl_json = {.bytes = sizeof(struct nccl_json),
+					      .begin = begin,
+					      .record = record,
+					      .end = end,
+					      .release = release};

@@ -160,7 +160,7 @@ BB_MUST bb_status bb_results_keep(struct bb_results *results,
 				  const struct bb_result_record *result);
 void bb_results_free(struct bb_results *results);
 
-/* Open sinks: the text of a collective in the layout of nccl-tests, and its JSON. */
-bb_sink_open bb_sink_text_open, bb_sink_nccl_json_open;
+/* The text of a collective in the layout of nccl-tests, and its JSON. */
+extern const struct bb_sink_ops bb_sink_text, bb_sink_nccl_json;
 
 #endif

@@ -322,16 +322,11 @@ static void release(struct bb_sink *sink)
 	free(of(sink)->skip_reason);
 }
 
-static const struct bb_sink_ops text_ops = {
+const struct bb_sink_ops bb_sink_text = {
+	.bytes = sizeof(struct text),
 	.begin = begin,
 	.record = record,
 	.comment = comment,
 	.end = end,
 	.release = release,
 };
-
-bb_status bb_sink_text_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	*sink = bb_sink_new(sizeof(struct text), &text_ops, file, path);
-	return *sink ? BB_OK : BB_EINTERNAL;
-}

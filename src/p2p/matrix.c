@@ -370,7 +370,8 @@ static void release(struct bb_sink *sink)
 	free(m->ranks);
 }
 
-static const struct bb_sink_ops matrix_ops = {
+const struct bb_sink_ops bb_sink_matrix = {
+	.bytes = sizeof(struct matrix),
 	.begin = begin,
 	.record = record,
 	.comment = bb_text_comment,
@@ -378,9 +379,3 @@ static const struct bb_sink_ops matrix_ops = {
 	.flush = flush,
 	.release = release,
 };
-
-bb_status bb_sink_matrix_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	*sink = bb_sink_new(sizeof(struct matrix), &matrix_ops, file, path);
-	return *sink ? BB_OK : BB_EINTERNAL;
-}

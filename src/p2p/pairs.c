@@ -570,7 +570,7 @@ static void close_pairs(struct bb_run *run)
 /* What both benchmarks have. */
 #define OF_PAIRS                                                                                   \
 	.own_bytes = sizeof(struct bb_pairs), .programs = true, .check = check, .list = list,      \
-	.open_text = bb_sink_matrix_open, .rows = &bb_record_pair, .plan = plan,                   \
+	.text = &bb_sink_matrix, .rows = &bb_record_pair, .plan = plan,                            \
 	.open_results = open_results, .experiment = &bb_pairs_experiment, .judge = judge,          \
 	.tell = tell, .close = close_pairs
 

@@ -279,8 +279,8 @@ void bb_virtual_add_fan(struct bb_virtual_turns *v, int hub);
 /* Run it. */
 BB_MUST bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine);
 
-/* A bb_sink_open: matrices as text. */
-bb_sink_open bb_sink_matrix_open;
+/* Matrices as text. */
+extern const struct bb_sink_ops bb_sink_matrix;
 
 /* The ranks that a route connects. */
 struct bb_reach {

@@ -335,7 +335,7 @@ int main(int argc, char **argv)
 		.queues = true,
 		.check = check,
 		.list = list,
-		.open_text = bb_sink_jsonl_open,
+		.text = &bb_sink_jsonl,
 		.rows = &bb_record_result,
 		.plan = plan,
 		.experiment = &experiment,

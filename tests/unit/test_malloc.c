@@ -294,8 +294,7 @@ static bool call_sinks(bool *orderly)
 	bb_record_init(&bb_record_run, &run);
 	run.program = run.version = run.backend = "x";
 	bb_record_init(&bb_record_end, &end);
-	st = null ? bb_sinks_open(&sinks, &options, bb_sink_text_open, &bb_record_result, null,
-				  &error)
+	st = null ? bb_sinks_open(&sinks, &options, &bb_sink_text, &bb_record_result, null, &error)
 		  : BB_EINTERNAL;
 	if (null && st == BB_OK) {
 		struct bb_result_record r = some_result(0);

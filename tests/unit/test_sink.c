@@ -107,12 +107,13 @@ struct writing {
 	char text[16384];
 };
 
-static void begin(struct writing *w, bb_sink_open *open, struct bb_run_record run)
+static void begin(struct writing *w, const struct bb_sink_ops *ops, struct bb_run_record run)
 {
 	w->run = run;
 	w->file = tmpfile();
 	assert_non_null(w->file);
-	assert_int_equal(open(&w->sink, w->file, "a file"), BB_OK);
+	w->sink = bb_sink_open(ops, w->file, "a file");
+	assert_non_null(w->sink);
 	w->sink->run = &w->run;
 	w->sink->rows = &bb_record_result;
 	if (w->sink->ops->begin)
@@ -181,7 +182,7 @@ static void test_text(void **state)
 {
 	struct writing w;
 
-	begin(&w, bb_sink_text_open, run_record());
+	begin(&w, &bb_sink_text, run_record());
 	put(&w, result_record(1024, false, 2));
 	assert_string_equal(now(&w), HEAD); /* a row is written whole */
 	put(&w, result_record(1024, true, 4));
@@ -231,7 +232,7 @@ static void test_text_halves(void **state)
 	struct bb_skip_record skip_record;
 	struct writing w;
 
-	begin(&w, bb_sink_text_open, run_record());
+	begin(&w, &bb_sink_text, run_record());
 	put(&w, result_record(1024, true, 2)); /* only in place */
 	put(&w, result_record(2048, false, 2));
 	put(&w, result_record(4096, false, 2)); /* the half before is left alone */
@@ -282,7 +283,7 @@ static void test_text_extras(void **state)
 	run.precision = 0.01;
 	run.link = "10G";
 	run.copy_GBps = 12.34;
-	begin(&w, bb_sink_text_open, run);
+	begin(&w, &bb_sink_text, run);
 	r.cpu_time_us = 1;
 	r.min_us = 1.5;
 	r.max_us = 30000;
@@ -321,12 +322,12 @@ static void test_text_extras(void **state)
 			       "#\n# error: it is wrong\n"));
 	done(&w);
 	end.min_busbw_GBps = 1.6; /* 0.9 of it is enough */
-	begin(&w, bb_sink_text_open, run_record());
+	begin(&w, &bb_sink_text, run_record());
 	assert_non_null(strstr(finish(&w, end), "# Avg bus bandwidth    : 1.5 OK\n"));
 	done(&w);
 	/* Without any result there is nothing to sum up. */
 	end.results = 0;
-	begin(&w, bb_sink_text_open, run_record());
+	begin(&w, &bb_sink_text, run_record());
 	assert_null(strstr(finish(&w, end), "Avg bus bandwidth"));
 	assert_null(strstr(w.text, "Out of bounds"));
 	assert_non_null(strstr(w.text, "# Collective test concluded"));
@@ -339,7 +340,7 @@ static void test_csv(void **state)
 {
 	struct writing w;
 
-	begin(&w, bb_sink_csv_open, run_record());
+	begin(&w, &bb_sink_csv, run_record());
 	assert_int_equal(count(now(&w), "\n"), 1);
 	put(&w, result_record(1024, false, 2));
 	assert_int_equal(count(now(&w), "\n"), 2);
@@ -354,7 +355,7 @@ static void test_jsonl(void **state)
 	struct bb_skip_record skip_record;
 	struct writing w;
 
-	begin(&w, bb_sink_jsonl_open, run_record());
+	begin(&w, &bb_sink_jsonl, run_record());
 	put(&w, result_record(1024, false, 2));
 	bb_record_init(&bb_record_skip, &skip_record);
 	assert_int_equal((w.sink->ops->record)(w.sink, &bb_record_skip, &skip_record), BB_OK);
@@ -398,7 +399,7 @@ static void test_nccl_json(void **state)
 	struct writing w;
 
 	run.step_factor = 1;
-	begin(&w, bb_sink_nccl_json_open, run);
+	begin(&w, &bb_sink_nccl_json, run);
 	expect_whole(now(&w)); /* whatever happens next, the file can be read */
 	put(&w, result_record(1024, false, 2));
 	expect_whole(now(&w));
@@ -447,7 +448,7 @@ static void test_nccl_json_per_iter(void **state)
 
 	run.per_iter_timing = run.report_cputime = true;
 	run.nprocs = 1;
-	begin(&w, bb_sink_nccl_json_open, run);
+	begin(&w, &bb_sink_nccl_json, run);
 	r.samples_us = (struct bb_numbers){samples, 2};
 	r.min_us = 1;
 	r.cpu_time_us = 0.5;
@@ -488,11 +489,10 @@ static void set_up(struct set *s)
 
 static bb_status open_all(struct set *s)
 {
-	bb_status st = bb_sinks_open(&s->sinks, &s->options, bb_sink_text_open, &bb_record_result,
+	bb_status st = bb_sinks_open(&s->sinks, &s->options, &bb_sink_text, &bb_record_result,
 				     s->text, &s->error);
 
-	return st == BB_OK ? bb_sinks_add_new(&s->sinks, bb_sink_nccl_json_open, s->output_file)
-			   : st;
+	return st == BB_OK ? bb_sinks_add_new(&s->sinks, &bb_sink_nccl_json, s->output_file) : st;
 }
 
 static void tear_down(struct set *s)

@@ -85,7 +85,7 @@ struct bb_field {
 	const char *unit;    /* "" where there is none */
 	const char *help;
 
-	/* Its column in a table of text (bb_sink_table_open); head NULL: it has none. */
+	/* Its column in a table of text (bb_sink_table); head NULL: it has none. */
 	const char *head, *head_unit; /* the two lines above it; head_unit NULL: UNIT in brackets */
 	int width;                    /* negative: aligned to the left */
 	/* A number is printed times SCALE (0: 1) with at most DECIMALS, an absent one as N/A. */

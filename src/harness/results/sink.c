@@ -18,15 +18,16 @@
 
 /* ---- for the kinds ----------------------------------------------------------------- */
 
-void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path)
+struct bb_sink *bb_sink_open(const struct bb_sink_ops *ops, FILE *file, const char *path)
 {
-	struct bb_sink *sink = calloc(1, size);
+	struct bb_sink *sink = calloc(1, ops->bytes);
 
 	if (!sink)
 		return NULL;
 	sink->ops = ops;
 	sink->file = file;
 	sink->path = path;
+	sink->width = ops->folds ? bb_fold_limit(file) : 0;
 	return sink;
 }
 
@@ -96,31 +97,29 @@ void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
 /* ---- all of a run ------------------------------------------------------------------ */
 
 /* Adds a sink on FILE, which it closes if OWNS, also on failure. */
-static bb_status add(struct bb_sinks *sinks, bb_sink_open *open, FILE *file, const char *path,
-		     bool owns)
+static bb_status add(struct bb_sinks *sinks, const struct bb_sink_ops *ops, FILE *file,
+		     const char *path, bool owns)
 {
-	struct bb_sink *sink = NULL;
-	bb_status st = open(&sink, file, path);
+	struct bb_sink *sink = bb_sink_open(ops, file, path);
 
-	if (st != BB_OK) {
-		if (owns)
-			fclose(file);
+	if (!sink && owns)
+		fclose(file);
+	if (!sink)
 		return bb_no_memory(sinks->error, path);
-	}
 	sink->owns_file = owns;
 	sinks->list[sinks->n++] = sink;
 	return BB_OK;
 }
 
 /* Adds a sink on TEXT: stdout, or the file that replaces it. */
-static bb_status add_stdout(struct bb_sinks *sinks, bb_sink_open *open, FILE *text)
+static bb_status add_stdout(struct bb_sinks *sinks, const struct bb_sink_ops *ops, FILE *text)
 {
 	bb_status st = text == stdout ? bb_standard_output(sinks->error) : BB_OK;
 
-	return st == BB_OK ? add(sinks, open, text, "stdout", false) : st;
+	return st == BB_OK ? add(sinks, ops, text, "stdout", false) : st;
 }
 
-static bb_status add_file(struct bb_sinks *sinks, bb_sink_open *open, const char *option,
+static bb_status add_file(struct bb_sinks *sinks, const struct bb_sink_ops *ops, const char *option,
 			  const char *path)
 {
 	const struct bb_output output = {.option = option, .path = path, .folder = sinks->folder};
@@ -130,13 +129,13 @@ static bb_status add_file(struct bb_sinks *sinks, bb_sink_open *open, const char
 	if (!path)
 		return BB_OK;
 	if (strcmp(path, "-") == 0)
-		return add_stdout(sinks, open, stdout);
+		return add_stdout(sinks, ops, stdout);
 	st = bb_output_open(&output, &file, sinks->error);
-	return st == BB_OK ? add(sinks, open, file, path, true) : st;
+	return st == BB_OK ? add(sinks, ops, file, path, true) : st;
 }
 
 /* As nccl-tests names it, the first of PATH, PATH.0, PATH.1, … that does not exist. */
-bb_status bb_sinks_add_new(struct bb_sinks *sinks, bb_sink_open *open, const char *path)
+bb_status bb_sinks_add_new(struct bb_sinks *sinks, const struct bb_sink_ops *ops, const char *path)
 {
 	struct bb_output output = {.option = "-J", .folder = sinks->folder, .fresh = true};
 	struct bb_strbuf name = {0};
@@ -162,20 +161,20 @@ bb_status bb_sinks_add_new(struct bb_sinks *sinks, bb_sink_open *open, const cha
 	bb_strbuf_free(&name);
 	if (st != BB_OK)
 		return bb_fail(sinks->error, st, "-J: %s and 10000 more exist", path);
-	return add(sinks, open, file, sinks->new_path ? sinks->new_path : path, true);
+	return add(sinks, ops, file, sinks->new_path ? sinks->new_path : path, true);
 }
 
 bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options,
-			bb_sink_open *open_text, const struct bb_record_kind *rows, FILE *text,
-			struct bb_error *error)
+			const struct bb_sink_ops *ops, const struct bb_record_kind *rows,
+			FILE *text, struct bb_error *error)
 {
 	bb_status st;
 
 	*sinks = (struct bb_sinks){.error = error, .rows = rows, .folder = options->output_folder};
-	if (open_text && !bb_options_stdout_taken(options))
-		BB_TRY(st, add_stdout(sinks, open_text, text), out);
-	BB_TRY(st, add_file(sinks, bb_sink_csv_open, "--csv", options->csv_file), out);
-	st = add_file(sinks, bb_sink_jsonl_open, "--json", options->json_file);
+	if (ops && !bb_options_stdout_taken(options))
+		BB_TRY(st, add_stdout(sinks, ops, text), out);
+	BB_TRY(st, add_file(sinks, &bb_sink_csv, "--csv", options->csv_file), out);
+	st = add_file(sinks, &bb_sink_jsonl, "--json", options->json_file);
 out:
 	return st;
 }
@@ -400,13 +399,8 @@ static bb_status csv_record(struct bb_sink *sink, const struct bb_record_kind *k
 	return bb_sink_write(sink, &sink->out);
 }
 
-static const struct bb_sink_ops csv_ops = {.begin = csv_begin, .record = csv_record};
-
-bb_status bb_sink_csv_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	*sink = bb_sink_new(sizeof(struct bb_sink), &csv_ops, file, path);
-	return *sink ? BB_OK : BB_EINTERNAL;
-}
+const struct bb_sink_ops bb_sink_csv = {
+	.bytes = sizeof(struct bb_sink), .begin = csv_begin, .record = csv_record};
 
 /* ---- every record as one line of JSON ------------------------------------------------------ */
 
@@ -428,11 +422,7 @@ static bb_status jsonl_end(struct bb_sink *sink, const struct bb_end_record *r)
 	return jsonl_record(sink, &bb_record_end, r);
 }
 
-static const struct bb_sink_ops jsonl_ops = {
-	.begin = jsonl_begin, .record = jsonl_record, .end = jsonl_end};
-
-bb_status bb_sink_jsonl_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	*sink = bb_sink_new(sizeof(struct bb_sink), &jsonl_ops, file, path);
-	return *sink ? BB_OK : BB_EINTERNAL;
-}
+const struct bb_sink_ops bb_sink_jsonl = {.bytes = sizeof(struct bb_sink),
+					  .begin = jsonl_begin,
+					  .record = jsonl_record,
+					  .end = jsonl_end};

@@ -14,9 +14,11 @@
 
 struct bb_sink; /* one open sink; each kind embeds it */
 
-/* What a kind of sink does with each record; NULL: nothing. All return BB_OK or a failure, which
-   bb_sinks reports once for all kinds. */
+/* A kind of sink: what it does with each record; NULL: nothing. All return BB_OK or a failure,
+   which bb_sinks reports once for all kinds. */
 struct bb_sink_ops {
+	size_t bytes; /* of the struct that embeds its struct bb_sink */
+	bool folds;   /* its '#' lines are folded to the width of a terminal */
 	bb_status (*begin)(struct bb_sink *sink, const struct bb_run_record *run);
 	/* RECORD is a struct of KIND; a sink ignores kinds that it does not know. */
 	bb_status (*record)(struct bb_sink *sink, const struct bb_record_kind *kind,
@@ -41,19 +43,17 @@ struct bb_sink {
 		      */
 };
 
-/* Open kinds. *SINK is closed by bb_sink_close. BB_EINTERNAL without memory. */
-typedef bb_status bb_sink_open(struct bb_sink **sink, FILE *file, const char *path);
-bb_sink_open bb_sink_csv_open, bb_sink_jsonl_open;
+extern const struct bb_sink_ops bb_sink_csv, bb_sink_jsonl;
 /* Text: a head that says what ran, for each kind with columns a table, comments, and how it ended.
    For benchmarks whose results are rows. */
-bb_sink_open bb_sink_table_open;
+extern const struct bb_sink_ops bb_sink_table;
+
+/* A sink of the kind OPS on FILE; NULL without memory. */
+struct bb_sink *bb_sink_open(const struct bb_sink_ops *ops, FILE *file, const char *path);
 void bb_sink_close(struct bb_sink *sink); /* NULL: nothing */
 
-/* For the kinds: return a zeroed sink of SIZE bytes that begins with struct bb_sink; NULL without
-   memory. */
-void *bb_sink_new(size_t size, const struct bb_sink_ops *ops, FILE *file, const char *path);
-/* Write TEXT to the file without control characters, its '#' lines folded, flush it, and empty
-   TEXT. What could be written only in part is cut off again. */
+/* For the kinds: write TEXT to the file without control characters, its '#' lines folded, flush it,
+   and empty TEXT. What could be written only in part is cut off again. */
 bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
 /* Append a line for each rank, as nccl-tests prints it. */
 void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos);
@@ -86,16 +86,17 @@ struct bb_sinks { /* zero-initialise */
 };
 
 /*
- * Open the sinks that OPTIONS request: text on TEXT by OPEN_TEXT (NULL: none) unless stdout
+ * Open the sinks that OPTIONS request: text on TEXT, of the kind OPS (NULL: none), unless stdout
  * carries something else, CSV with a row for each record of kind ROWS, JSON lines. A file that
  * cannot be opened is BB_EUSAGE. To be called in one process of the world only.
  */
 BB_MUST bb_status bb_sinks_open(struct bb_sinks *sinks, const struct bb_options *options,
-				bb_sink_open *open_text, const struct bb_record_kind *rows,
+				const struct bb_sink_ops *ops, const struct bb_record_kind *rows,
 				FILE *text, struct bb_error *error);
-/* Add the sink that OPEN opens on a new file. An existing one is kept: .0, .1, … is appended to the
+/* Add a sink of the kind OPS on a new file. An existing one is kept: .0, .1, … is appended to the
    name. PATH NULL: nothing. */
-BB_MUST bb_status bb_sinks_add_new(struct bb_sinks *sinks, bb_sink_open *open, const char *path);
+BB_MUST bb_status bb_sinks_add_new(struct bb_sinks *sinks, const struct bb_sink_ops *ops,
+				   const char *path);
 void bb_sinks_close(struct bb_sinks *sinks); /* also after a failed open */
 
 /*

@@ -112,6 +112,8 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 			kind->about(r, &sink->out);
 		bb_strbuf_add(&sink->out, "#\n");
 		bb_table_clear(&t->rows);
+		t->rows.limit = bb_table_limit(sink->file);
+		t->rows.mark = " ";
 		t->rows.merges = 0;
 		for (size_t i = 0; (f = columns[i]); i++) {
 			*text = '\0';
@@ -142,7 +144,9 @@ static void release(struct bb_sink *sink)
 	bb_table_free(&of(sink)->rows);
 }
 
-static const struct bb_sink_ops table_ops = {
+const struct bb_sink_ops bb_sink_table = {
+	.bytes = sizeof(struct table),
+	.folds = true,
 	.begin = bb_text_begin,
 	.record = record,
 	.comment = bb_text_comment,
@@ -150,16 +154,3 @@ static const struct bb_sink_ops table_ops = {
 	.flush = flush,
 	.release = release,
 };
-
-bb_status bb_sink_table_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	struct table *t = bb_sink_new(sizeof(*t), &table_ops, file, path);
-
-	if (!t)
-		return BB_EINTERNAL;
-	t->rows.limit = bb_table_limit(file);
-	t->sink.width = bb_fold_limit(file);
-	t->rows.mark = " ";
-	*sink = &t->sink;
-	return BB_OK;
-}

@@ -59,7 +59,7 @@ struct bb_benchmark {
 	/* Prints instead of running, if SHOWS. */
 	bb_status (*show)(struct bb_run *run, struct bb_strbuf *out);
 
-	bb_sink_open *open_text;           /* the text on stdout */
+	const struct bb_sink_ops *text;    /* on stdout */
 	const struct bb_record_kind *rows; /* the rows of --csv */
 
 	/*

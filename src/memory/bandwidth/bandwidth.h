@@ -153,7 +153,7 @@ extern const struct bb_experiment bb_memory_experiment;
 /* Starts the progress of that plan. */
 BB_MUST bb_status bb_memory_open_results(struct bb_run *run);
 
-/* A bb_sink_open. */
-bb_sink_open bb_sink_memory_open;
+/* Its text. */
+extern const struct bb_sink_ops bb_sink_memory;
 
 #endif

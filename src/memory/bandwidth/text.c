@@ -198,14 +198,11 @@ static void release(struct bb_sink *sink)
 	free(((struct text *)sink)->rows);
 }
 
-bb_status bb_sink_memory_open(struct bb_sink **sink, FILE *file, const char *path)
-{
-	static const struct bb_sink_ops ops = {.begin = begin,
-					       .record = record,
-					       .comment = bb_text_comment,
-					       .end = end,
-					       .release = release};
-
-	*sink = bb_sink_new(sizeof(struct text), &ops, file, path);
-	return *sink ? BB_OK : BB_EINTERNAL;
-}
+const struct bb_sink_ops bb_sink_memory = {
+	.bytes = sizeof(struct text),
+	.begin = begin,
+	.record = record,
+	.comment = bb_text_comment,
+	.end = end,
+	.release = release,
+};
