@@ -64,7 +64,7 @@ struct bb_backend_config {
 	bool link_port;      /* the rate holds for all that a rank sends, and for all it receives */
 	struct {
 		int from, to;
-		double factor; /* times as long as healthy, over routes; 0: no slow link */
+		double factor; /* times as long as healthy, in virtual time; 0: no slow link */
 	} slow_link;
 	const struct bb_virtual_config *virtual; /* of virtual time; NULL: time is real */
 	struct bb_exchange exchange; /* for backends that meet without a library's launch */
@@ -81,15 +81,6 @@ struct bb_backend_config {
 	bool library_optional;
 	bool default_stream; /* the main queue is the device's default stream */
 };
-
-/* Extra time of a route from rank FROM to rank TO, as a multiple of the healthy time; 0: none. */
-static inline double bb_route_slowness(const struct bb_backend_config *config, int from, int to)
-{
-	return config->slow_link.factor != 0 && config->slow_link.from == from &&
-			       config->slow_link.to == to
-		       ? config->slow_link.factor - 1
-		       : 0;
-}
 
 struct bb_context; /* a backend opened in this process; shared by its drivers */
 struct bb_rank;    /* one rank's view; its driver's alone */

@@ -9,6 +9,7 @@
  */
 #include "p2p/pairs.h"
 
+#include "core/clock.h"
 #include "core/payload.h"
 #include "core/stats.h"
 #include "core/units.h"
@@ -343,6 +344,25 @@ static struct turn turn_of(struct session *s, const struct bb_cell *cell, int fr
 	return t;
 }
 
+/* The end that receives, or alone acts, delays what began at START by --fault slow_link; of a ping
+   each way is half. */
+static bb_status slow_down(const struct turn *t, bool out, bool in, double start)
+{
+	const struct bb_engine *e = &t->s->engine;
+	const struct bb_backend_config *config = &e->options->config;
+	const int from = config->slow_link.from, to = config->slow_link.to, me = t->s->me;
+	const bool slow =
+		(out && me == from && t->peer == to) || (in && me == to && t->peer == from);
+	bb_status status;
+
+	if (config->slow_link.factor == 0 || !slow)
+		return BB_OK;
+	status = e->backend->finish(e->rank, NULL);
+	bb_driver_delay(e->driver, (config->slow_link.factor - 1) * (out && in ? 0.5 : 1) *
+					   (bb_clock_now() - start));
+	return status;
+}
+
 /* Moves what goes between this rank and PEER; of private copies PEER is this rank. */
 static bb_status transfer(const struct turn *t, int peer, enum buffer target)
 {
@@ -358,9 +378,13 @@ static bb_status transfer(const struct turn *t, int peer, enum buffer target)
 				   .theirs = theirs[SOURCE] ? (char *)theirs[SOURCE] + range.at
 							    : NULL,
 				   .bytes = t->takes || t->alone ? range.bytes : 0};
+	const bool outward = t->cell->route->actor == BB_BY_SOURCE;
+	const double start = bb_clock_now();
+	const bb_status status = s->engine.backend->routes->transfer(
+		s->engine.world, t->cell->route, peer, &out, &in);
 
-	return s->engine.backend->routes->transfer(s->engine.world, t->cell->route, peer, &out,
-						   &in);
+	return status == BB_OK ? slow_down(t, outward && out.bytes, !outward && in.bytes, start)
+			       : status;
 }
 
 static bb_status turn_ready(void *own)
@@ -381,10 +405,13 @@ static bb_status turn_operate(void *own, int64_t sample)
 	const struct bb_cell *cell = t->cell;
 	const struct bb_routes *routes = s->engine.backend->routes;
 	struct bb_group *world = s->engine.world;
+	const double start = bb_clock_now();
 	bb_status status = BB_OK;
 
-	if (cell->ping)
-		return routes->ping(world, cell->route, t->peer, s->me == t->from, cell->repeats);
+	if (cell->ping) {
+		status = routes->ping(world, cell->route, t->peer, s->me == t->from, cell->repeats);
+		return status == BB_OK ? slow_down(t, true, true, start) : status;
+	}
 	for (size_t i = 1; i <= cell->repeats && t->acts && status == BB_OK; i++) {
 		const bool last = sample >= 0 && i == cell->repeats;
 		const enum buffer target = t->final && last ? VERIFIED : TARGET;

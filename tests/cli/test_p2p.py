@@ -141,6 +141,14 @@ def too_few_to_tell():
 
 
 @test
+def slow_link():
+    """Over every route one direction takes at least 9 times as long as its link lets the other be: 65.5 us."""
+    pairs = records("p2p_bandwidth -g 2 -b 64K -e 64K -n 2 --direction unidirectional --link 1GB/s --fault slow_link:0:1:9")["pair"]
+    slow = {r["route"]: r["min_us"] for r in pairs if (r["from"], r["to"]) == (0, 1)}
+    expect(len(slow) >= 3 and min(slow.values()) >= 9 * 65.5, f"times over the slow link: {slow}")
+
+
+@test
 def wrong_data():
     """Every pair is checked at the receiving rank."""
     found = records("p2p_bandwidth -g 3 -b 100 -e 100 -n 3 --fault corrupt:1", codes=(7,))

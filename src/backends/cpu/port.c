@@ -1,7 +1,6 @@
 #include "backends/cpu/port.h"
 
 #include "core/array.h"
-#include "core/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -277,9 +276,9 @@ static bb_status await_messages(struct bb_group *group)
 	return status;
 }
 
-/* Send OUT to PEER and receive IN from it, both at once; within a batch only start to. */
-static bb_status exchange(struct bb_group *group, int peer, const struct bb_half *out,
-			  const struct bb_half *in)
+/* Within a batch it only starts both. */
+bb_status bb_port_transfer(struct bb_group *group, const struct bb_route *route, int peer,
+			   const struct bb_half *out, const struct bb_half *in)
 {
 	bb_status status = BB_OK;
 
@@ -294,62 +293,27 @@ static bb_status exchange(struct bb_group *group, int peer, const struct bb_half
 	return status;
 }
 
-static void delay(const struct bb_cpu_context *context, double slow, double start)
-{
-	if (slow > 0)
-		bb_clock_pause(slow * (bb_clock_now() - start), &context->aborted);
-}
-
-static double slowness(const struct bb_port *port, int from, int to)
-{
-	return bb_route_slowness(&bb_cpu_of(port->rank)->config, port->members[from],
-				 port->members[to]);
-}
-
-void bb_port_slow_down(const struct bb_group *group, int from, int to, double start)
-{
-	const struct bb_port *port = (const struct bb_port *)group;
-
-	delay(bb_cpu_of(port->rank), slowness(port, from, to), start);
-}
-
-bb_status bb_port_transfer(struct bb_group *group, const struct bb_route *route, int peer,
-			   const struct bb_half *out, const struct bb_half *in)
-{
-	const double start = bb_clock_now();
-	const bb_status status = exchange(group, peer, out, in);
-
-	if (in->bytes > 0)
-		bb_port_slow_down(group, peer, port_of(group)->me, start);
-	return status;
-}
-
 bb_status bb_port_batch(struct bb_group *group, const struct bb_route *route, bool end)
 {
 	port_of(group)->batches = !end;
 	return await_messages(group);
 }
 
-/* A ping is half the time on its way there, half on its way back. */
 bb_status bb_port_ping(struct bb_group *group, const struct bb_route *route, int peer, bool first,
 		       size_t rounds)
 {
 	static const struct bb_half nothing = {.bytes = 0};
-	const struct bb_port *port = port_of(group);
-	const double start = bb_clock_now();
 	uint64_t word = 0;
 	const struct bb_half half = {.mine = &word, .bytes = sizeof(word)};
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < rounds && status == BB_OK; i++) {
 		if (first)
-			status = exchange(group, peer, &half, &nothing);
+			status = bb_port_transfer(group, route, peer, &half, &nothing);
 		if (status == BB_OK)
-			status = exchange(group, peer, &nothing, &half);
+			status = bb_port_transfer(group, route, peer, &nothing, &half);
 		if (status == BB_OK && !first)
-			status = exchange(group, peer, &half, &nothing);
+			status = bb_port_transfer(group, route, peer, &half, &nothing);
 	}
-	delay(bb_cpu_of(port->rank),
-	      0.5 * (slowness(port, port->me, peer) + slowness(port, peer, port->me)), start);
 	return status;
 }

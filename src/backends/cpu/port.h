@@ -119,7 +119,4 @@ bb_status bb_port_transfer(struct bb_group *group, const struct bb_route *route,
 bb_status bb_port_batch(struct bb_group *group, const struct bb_route *route, bool end);
 bb_status bb_port_ping(struct bb_group *group, const struct bb_route *route, int peer, bool first,
 		       size_t rounds);
-/* Delays a transfer from member FROM to TO that began at START by the slowness of that link. */
-void bb_port_slow_down(const struct bb_group *group, int from, int to, double start);
-
 #endif

@@ -267,32 +267,18 @@ static void route_unreach(struct bb_group *group, int peer, void *theirs)
 
 /* ---- pacing ------------------------------------------------------------------------------ */
 
-static double slowness(const struct bb_group *group, int from, int to)
+/* Wait until a paced link would have carried BYTES since START. ALONE: the peer does not need this
+   core meanwhile. */
+static void pace(const struct bb_group *group, int peer, size_t bytes, double start, bool alone)
 {
-	const int *members = group->team->members;
+	const struct bb_cpu_context *c = &group->rank->context->cpu;
+	const struct bb_backend_config *links = &c->config;
+	double seconds;
 
-	return bb_route_slowness(&group->rank->context->cpu.config, members[from], members[to]);
-}
-
-/* Wait until a paced link would have carried BYTES, sent FROM to TO since START. ALONE: the peer
-   does not need this core meanwhile. */
-static void pace(const struct bb_group *group, int from, int to, size_t bytes, double start,
-		 bool alone)
-{
-	struct bb_context *context = group->rank->context;
-	const struct bb_backend_config *c = &context->cpu.config;
-	const double slow = slowness(group, from, to);
-	double until = 0, now;
-
-	if (bytes == 0 || from == to || (c->link_rate == 0 && slow == 0))
+	if (bytes == 0 || peer == group->me || links->link_rate == 0)
 		return;
-	now = bb_clock_now();
-	if (c->link_rate != 0)
-		until = start + (double)bytes / c->link_rate + c->link_latency;
-	if (until < now)
-		until = now;
-	until += slow * (until - start);
-	(alone ? bb_clock_hold : bb_clock_pause)(until - now, &context->cpu.aborted);
+	seconds = start + (double)bytes / links->link_rate + links->link_latency - bb_clock_now();
+	(alone ? bb_clock_hold : bb_clock_pause)(seconds, &c->aborted);
 }
 
 /* ---- transfers --------------------------------------------------------------------------- */
@@ -363,16 +349,16 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 	case READ:
 		if (in->bytes)
 			copy(group, in->mine, in->theirs, in->bytes, in->bytes);
-		pace(group, peer, group->me, in->bytes, start, alone);
+		pace(group, peer, in->bytes, start, alone);
 		break;
 	case WRITE:
 		if (out->bytes)
 			copy(group, out->theirs, out->mine, out->bytes, out->bytes);
-		pace(group, group->me, peer, out->bytes, start, alone);
+		pace(group, peer, out->bytes, start, alone);
 		break;
 	default:
 		status = stage(group, peer, out, in);
-		pace(group, peer, group->me, in->bytes, start, alone);
+		pace(group, peer, in->bytes, start, alone);
 	}
 	return status;
 }
@@ -435,18 +421,12 @@ static bb_status route_ping(struct bb_group *group, const struct bb_route *route
 {
 	const struct bb_cpu_context *c = &group->rank->context->cpu;
 	const bool words = route_kind_of(route) == WORD;
-	const double start = bb_clock_now();
 	bb_status status = words ? ping_word(group, peer, first, rounds)
 				 : ping_message(group, peer, first, rounds);
-	/* Messages are delayed by their own link, words here, all rounds at once. */
-	const double link = words ? c->config.link_latency * (double)rounds : 0;
-	const double one_way = 0.5 * (bb_clock_now() - start) + link;
-	const double wait =
-		2 * link +
-		(slowness(group, group->me, peer) + slowness(group, peer, group->me)) * one_way;
 
-	if (status == BB_OK && wait > 0)
-		bb_clock_pause(wait, &c->aborted);
+	/* Messages are delayed by their own link, words here, all rounds at once. */
+	if (words && status == BB_OK && c->config.link_latency > 0)
+		bb_clock_pause(2 * c->config.link_latency * (double)rounds, &c->aborted);
 	return status;
 }
 

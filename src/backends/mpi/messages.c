@@ -6,7 +6,6 @@
 #include "backends/mpi/mpi.h"
 
 #include "backends/cpu/clocks.h"
-#include "core/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,8 +235,6 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 {
 	const bool gets = route_kind_of(route) == GET;
 	const struct bb_half *half = gets ? in : out;
-	const int me = group->port.me;
-	const double start = bb_clock_now();
 	int code = MPI_SUCCESS;
 
 	if (route_kind_of(route) == SEND)
@@ -252,8 +249,6 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 	}
 	if (code == MPI_SUCCESS)
 		code = MPI_Win_flush(peer, group->window);
-	if (half->bytes > 0)
-		bb_port_slow_down(group, gets ? peer : me, gets ? me : peer, start);
 	return bb_mpi_check(group->port.rank->context, gets ? "MPI_Get" : "MPI_Put", code);
 }
 

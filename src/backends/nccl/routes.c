@@ -4,8 +4,6 @@
  */
 #include "backends/nccl/nccl.h"
 
-#include "core/clock.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -513,49 +511,21 @@ static bb_status copy_issue(struct bb_rank *rank, bool by_kernel, void *dst, con
 	return BB_CUDA(rank, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, rank->main));
 }
 
-static double slowness(const struct bb_group *group, int from, int to)
-{
-	return bb_route_slowness(&group->rank->context->config, group->members[from],
-				 group->members[to]);
-}
-
-/* Wait for what was issued at START, and then SLOW times as long again. */
-static bb_status slow_down(struct bb_rank *rank, double slow, double start)
-{
-	bb_status status;
-
-	if (slow == 0)
-		return BB_OK;
-	status = bb_nccl_wait(rank, rank->main);
-	bb_clock_pause(slow * (bb_clock_now() - start), &rank->context->aborted);
-	return status;
-}
-
 static bb_status route_transfer(struct bb_group *group, const struct bb_route *route, int peer,
 				const struct bb_half *out, const struct bb_half *in)
 {
 	struct bb_rank *rank = group->rank;
-	const double start = bb_clock_now();
 	const enum route_kind kind = route_kind_of(route);
-	const bool outward = kind == WRITE || kind == WRITE_KERNEL;
-	double slow = 0;
-	bb_status status;
 
 	if (bb_nccl_aborted(rank->context))
 		return BB_ETIMEOUT;
 	if (kind == STAGED)
-		status = bb_nccl_stage(group, peer, out, in);
-	else if (kind == SEND)
-		status = bb_nccl_exchange(group, peer, out, peer, in);
-	else if (outward)
-		status = copy_issue(rank, kind == WRITE_KERNEL, out->theirs, out->mine, out->bytes);
-	else
-		status = copy_issue(rank, kind == READ_KERNEL, in->mine, in->theirs, in->bytes);
-	if (outward && out->bytes)
-		slow = slowness(group, group->me, peer);
-	if (!outward && in->bytes)
-		slow = slowness(group, peer, group->me);
-	return status == BB_OK ? slow_down(rank, slow, start) : status;
+		return bb_nccl_stage(group, peer, out, in);
+	if (kind == SEND)
+		return bb_nccl_exchange(group, peer, out, peer, in);
+	if (kind == WRITE || kind == WRITE_KERNEL)
+		return copy_issue(rank, kind == WRITE_KERNEL, out->theirs, out->mine, out->bytes);
+	return copy_issue(rank, kind == READ_KERNEL, in->mine, in->theirs, in->bytes);
 }
 
 /* A group call around those of the transfers: NCCL begins all at its end. */
@@ -581,9 +551,6 @@ static bb_status route_ping(struct bb_group *group, const struct bb_route *route
 	struct bb_nccl_peer *const p = &rank->peers[group->members[peer]];
 	char *const mine = rank->scratch + flag_at(rank->context, group->members[peer]);
 	char *const theirs = p->scratch + flag_at(rank->context, rank->rank);
-	const double start = bb_clock_now();
-	const double slow =
-		0.5 * (slowness(group, group->me, peer) + slowness(group, peer, group->me));
 	bb_status status = BB_OK;
 
 	if (route_kind_of(route) == WORD) {
@@ -609,8 +576,7 @@ static bb_status route_ping(struct bb_group *group, const struct bb_route *route
 			       out);
 		}
 	}
-	BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
-	status = slow_down(rank, slow, start);
+	status = bb_nccl_wait(rank, rank->main);
 out:
 	return status;
 }
