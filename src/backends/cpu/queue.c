@@ -79,18 +79,14 @@ static bb_status run_in_turn(struct bb_cpu_group *group, uint32_t turn, const st
 	return status;
 }
 
-static bb_status pass(const struct bb_message *message)
-{
-	return bb_cpu_of(((struct bb_cpu_group *)message->group)->rank)->pass(message);
-}
-
 static bb_status run_queued(struct queued *work)
 {
 	switch (work->kind) {
 	case WORK_COLLECTIVE:
 		return run_in_turn(work->group, work->turn, &work->call);
 	case WORK_MESSAGE:
-		return pass(&work->message);
+		return bb_cpu_of(((struct bb_cpu_group *)work->message.group)->rank)
+			->pass(&work->message);
 	case WORK_COMPUTE:
 		work->function(work->argument);
 		return BB_OK;
@@ -107,18 +103,10 @@ static bb_status run_queued(struct queued *work)
  * A poisoned queue runs nothing more, but releases those that wait for it: events are reached, and
  * a collective or message that will not run aborts the process's ranks.
  */
-static void skip_queued(struct bb_queue *queue, struct queued *work)
-{
-	if (work->kind == WORK_RECORD)
-		event_reach(work->event, work->number);
-	else if (work->kind == WORK_COLLECTIVE || work->kind == WORK_MESSAGE)
-		atomic_store(&bb_cpu_of(queue->rank)->aborted, 1);
-}
-
 static void *work_off(void *argument)
 {
 	struct bb_queue *queue = argument;
-	const struct bb_cpu_context *context = bb_cpu_of(queue->rank);
+	struct bb_cpu_context *context = bb_cpu_of(queue->rank);
 
 	/* Stand-ins for kernels sleep, and must wake in time. */
 	prctl(PR_SET_TIMERSLACK, 1);
@@ -139,8 +127,10 @@ static void *work_off(void *argument)
 		pthread_mutex_unlock(&queue->lock);
 		if (status == BB_OK)
 			status = run_queued(work);
-		else
-			skip_queued(queue, work);
+		else if (work->kind == WORK_RECORD)
+			event_reach(work->event, work->number);
+		else if (work->kind == WORK_COLLECTIVE || work->kind == WORK_MESSAGE)
+			atomic_store(&context->aborted, 1);
 		pthread_mutex_lock(&queue->lock);
 		queue->status = status;
 		queue->busy = false;

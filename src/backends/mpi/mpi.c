@@ -382,26 +382,6 @@ static void mpi_comm_free(const struct bb_context *context, MPI_Comm *comm)
 		MPI_Comm_free(comm);
 }
 
-static int make_comms(struct bb_context *context, const int *members, int n, struct bb_group *g)
-{
-	MPI_Group world = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
-	int code;
-
-	BB_TRY(code, MPI_Comm_group(context->comm, &world), out);
-	BB_TRY(code, MPI_Group_incl(world, n, members, &group), out);
-	BB_TRY(code, MPI_Comm_create_group(context->comm, group, CREATE_TAG, &g->comm), out);
-	BB_TRY(code, MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN), out);
-	g->crowded = context->cpu.crowded;
-	BB_TRY(code, MPI_Allreduce(MPI_IN_PLACE, &g->crowded, 1, MPI_INT, MPI_MAX, g->comm), out);
-	code = MPI_Comm_dup(g->comm, &g->messages);
-out:
-	if (group != MPI_GROUP_NULL)
-		MPI_Group_free(&group);
-	if (world != MPI_GROUP_NULL)
-		MPI_Group_free(&world);
-	return code;
-}
-
 static void mpi_group_close(struct bb_group *group)
 {
 	struct bb_mpi_prepared *p, *next;
@@ -426,6 +406,8 @@ static bb_status mpi_group_open(struct bb_rank *rank, const int *members, int n,
 {
 	struct bb_context *context = rank->context;
 	struct bb_group *g = calloc(1, sizeof(*g));
+	MPI_Group world = MPI_GROUP_NULL, mine = MPI_GROUP_NULL;
+	int code;
 	bb_status status;
 
 	if (!g)
@@ -439,9 +421,19 @@ static bb_status mpi_group_open(struct bb_rank *rank, const int *members, int n,
 	       failed);
 	if (!g->counts || !g->offsets)
 		BB_TRY(status, bb_no_memory(error, "a group"), failed);
-	BB_TRY(status,
-	       bb_mpi_check(context, "MPI_Comm_create_group", make_comms(context, members, n, g)),
-	       failed);
+	g->crowded = context->cpu.crowded;
+	BB_TRY(code, MPI_Comm_group(context->comm, &world), made);
+	BB_TRY(code, MPI_Group_incl(world, n, members, &mine), made);
+	BB_TRY(code, MPI_Comm_create_group(context->comm, mine, CREATE_TAG, &g->comm), made);
+	BB_TRY(code, MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN), made);
+	BB_TRY(code, MPI_Allreduce(MPI_IN_PLACE, &g->crowded, 1, MPI_INT, MPI_MAX, g->comm), made);
+	code = MPI_Comm_dup(g->comm, &g->messages);
+made:
+	if (mine != MPI_GROUP_NULL)
+		MPI_Group_free(&mine);
+	if (world != MPI_GROUP_NULL)
+		MPI_Group_free(&world);
+	BB_TRY(status, bb_mpi_check(context, "MPI_Comm_create_group", code), failed);
 	*group = g;
 	return BB_OK;
 failed:

@@ -98,23 +98,6 @@ static bool is_taken(const struct rank_gpu *all, int r)
 	return false;
 }
 
-static bb_status refuse_sharing(const struct bb_rank *rank, const struct rank_gpu *all, int shared)
-{
-	int ranks = 0, gpus = 0;
-
-	for (int r = 0; r < rank->context->world.nranks; r++) {
-		if (all[r].host != all[shared].host)
-			continue;
-		ranks++;
-		gpus += !is_taken(all, r);
-	}
-	return bb_fail(rank->context->error, BB_EUSAGE,
-		       "%d GPUs are requested on host %s, but its processes see %d: each rank "
-		       "needs its own (unless NCCL_MULTI_RANK_GPU_ENABLE=1, from NCCL 2.30 on; "
-		       "the parts of a GPU under MIG are one GPU to earlier versions)",
-		       ranks, all[shared].name, gpus);
-}
-
 /*
  * Called before the first communicator: BB_EUSAGE on all ranks if some would share a GPU without
  * permission. Afterwards capability, version and ranks_per_root are the minimum of all ranks, so
@@ -127,6 +110,7 @@ static bb_status nccl_meet(struct bb_rank *rank)
 	const char *const id = getenv("NCCL_HOSTID");
 	struct rank_gpu mine;
 	char boot[64];
+	int shared = -1, ranks = 0, gpus = 0; /* of the host where SHARED, a rank, has another's */
 	bb_status status;
 
 	if (!all)
@@ -146,12 +130,23 @@ static bb_status nccl_meet(struct bb_rank *rank)
 	mine.ranks_per_root = rank->ranks_per_root;
 	status = nccl_gather(rank, &rank_gpu_table, &mine, all);
 	for (int r = 0; r < n && status == BB_OK; r++) {
-		if (!all[r].shares && is_taken(all, r))
-			status = refuse_sharing(rank, all, r);
+		if (shared < 0 && !all[r].shares && is_taken(all, r))
+			shared = r;
 		rank->capability = least_of(rank->capability, all[r].capability);
 		rank->version = least_of(rank->version, all[r].version);
 		rank->ranks_per_root = least_of(rank->ranks_per_root, all[r].ranks_per_root);
 	}
+	for (int r = 0; r < n && shared >= 0; r++) {
+		ranks += all[r].host == all[shared].host;
+		gpus += all[r].host == all[shared].host && !is_taken(all, r);
+	}
+	if (shared >= 0)
+		status = bb_fail(rank->context->error, BB_EUSAGE,
+				 "%d GPUs are requested on host %s, but its processes see %d: each "
+				 "rank needs its own (unless NCCL_MULTI_RANK_GPU_ENABLE=1, from "
+				 "NCCL 2.30 on; the parts of a GPU under MIG are one GPU to "
+				 "earlier versions)",
+				 ranks, all[shared].name, gpus);
 	free(all);
 	return status;
 }

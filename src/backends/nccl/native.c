@@ -154,25 +154,6 @@ static bool find_window(struct bb_group *group, const void *at, ncclWindow_t *wi
 	return false;
 }
 
-/* Issue CALL, with its input at IN, to STREAM. Its buffers are registered, its group is open. */
-static bb_status nccl_device_call(struct bb_group *group, cudaStream_t stream,
-				  const struct bb_call *call, const void *in)
-{
-	struct bb_device_call device = {.alltoall = call->collective == &bb_alltoall,
-					.kernel = kernel_of(call),
-					.blocks = blocks_of(group),
-					.dtype = call->dtype,
-					.count = call->shape.count};
-
-	if (!find_window(group, in, &device.in, &device.in_offset) ||
-	    !find_window(group, call->out, &device.out, &device.out_offset))
-		return bb_fail(group->rank->context->error, BB_EUNSUPPORTED,
-			       "rank %d: a kernel of the device API needs symmetric windows, and "
-			       "NCCL made none for its buffers",
-			       group->rank->rank);
-	return BB_CUDA(group->rank, bb_device_run(stream, group->device, &device));
-}
-
 /* A call in NCCL's terms. */
 struct library_call {
 	const struct bb_nccl_library *nccl;
@@ -498,6 +479,11 @@ bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const stru
 {
 	const struct nccl_function *const function = function_of(group, call);
 	struct bb_rank *rank = group->rank;
+	struct bb_device_call device = {.alltoall = call->collective == &bb_alltoall,
+					.kernel = kernel_of(call),
+					.blocks = blocks_of(group),
+					.dtype = call->dtype,
+					.count = call->shape.count};
 	struct library_call w;
 	bb_status status;
 
@@ -508,10 +494,15 @@ bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const stru
 						     bb_nccl_native_tmp_bytes(call, group->me),
 						     cudaMemcpyDeviceToDevice, stream)),
 		       out);
-	if (bb_nccl_is_device(call->native))
-		status = nccl_device_call(group, stream, call, w.in);
-	else
-		status = BB_NCCL_RESULT(rank, function->run(&w), function->name);
+	if (device.kernel == 0)
+		return BB_NCCL_RESULT(rank, function->run(&w), function->name);
+	if (!find_window(group, w.in, &device.in, &device.in_offset) ||
+	    !find_window(group, call->out, &device.out, &device.out_offset))
+		return bb_fail(rank->context->error, BB_EUNSUPPORTED,
+			       "rank %d: a kernel of the device API needs symmetric windows, and "
+			       "NCCL made none for its buffers",
+			       rank->rank);
+	status = BB_CUDA(rank, bb_device_run(stream, group->device, &device));
 out:
 	return status;
 }

@@ -53,40 +53,35 @@ static const char *openmpi_refuses(const struct bb_group *group, const struct bb
 				 kind_of(call), &plan);
 }
 
-/* The interval follows from published rows of all_reduce, broadcast and reduce within a node, and
-   of alltoall. Among ranks of several nodes 5.0 performs some by coll/han
-   (coll_han_module.c, 5.0.3). */
-static void openmpi_predict(const struct bb_call *call, int nodes, size_t element,
-			    struct bb_model_prediction *prediction)
-{
-	static const struct bb_collective *const of_han[] = {
-		&bb_all_reduce, &bb_broadcast, &bb_reduce, &bb_all_gather, &bb_gather, &bb_scatter};
-	const double bytes =
-		(double)bb_size_count(call->collective, &call->shape) * (double)element;
-	size_t i = 0;
-
-	while (i < 6 && of_han[i] != call->collective)
-		i++;
-	if (call->collective == &bb_alltoall || (nodes == 1 && i < 3))
-		bb_openmpi_interval(bytes, &prediction->support.low, &prediction->support.high);
-	if (nodes > 1 && i < 6 && kind_of(call) == BB_OPENMPI_BLOCKING)
-		snprintf(prediction->otherwise, sizeof(prediction->otherwise),
-			 "coll/han by Open MPI 5.0");
-}
-
 /* Each phase begins on a member when the one before has ended there. */
 static bb_status openmpi_time(struct bb_group *group, int scenario,
 			      const struct bb_link_model *links, const struct bb_call *call,
 			      uint64_t number, double *times, struct bb_error *error)
 {
+	static const struct bb_collective *const of_han[] = {
+		&bb_all_reduce, &bb_broadcast, &bb_reduce, &bb_all_gather, &bb_gather, &bb_scatter};
 	const size_t element = bb_dtype_size(call->dtype);
+	const int nodes = group->machines[scenario].nodes;
+	struct bb_model_prediction *prediction = &group->prediction;
 	struct bb_openmpi_plan plan;
+	size_t han = 0;
 	bb_status status = BB_OK;
 
+	/* The interval follows from published rows of all_reduce, broadcast and reduce within a
+	   node, and of alltoall. Among ranks of several nodes 5.0 performs some by coll/han
+	   (coll_han_module.c, 5.0.3). */
+	while (han < 6 && of_han[han] != call->collective)
+		han++;
+	if (call->collective == &bb_alltoall || (nodes == 1 && han < 3))
+		bb_openmpi_interval((double)bb_size_count(call->collective, &call->shape) *
+					    (double)element,
+				    &prediction->support.low, &prediction->support.high);
+	if (nodes > 1 && han < 6 && kind_of(call) == BB_OPENMPI_BLOCKING)
+		snprintf(prediction->otherwise, sizeof(prediction->otherwise),
+			 "coll/han by Open MPI 5.0");
 	/* It is not refused. */
 	(void)bb_openmpi_choose(call->collective, &call->shape, element, kind_of(call), &plan);
 	snprintf(group->chosen, sizeof(group->chosen), "%s", plan.name);
-	openmpi_predict(call, group->machines[scenario].nodes, element, &group->prediction);
 	for (int r = 0; r < call->shape.nranks && plan.copies; r++)
 		times[r] += bb_timeline_copy(links, plan.phase[0].schedule, &plan.phase[0].shape,
 					     element);
