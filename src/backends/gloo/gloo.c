@@ -2,39 +2,160 @@
  * The gloo backend: ranks are threads of any number of processes, messages and collectives are
  * Gloo's, over TCP even within a host. Nothing is pinned: each rank has a thread of Gloo beside it.
  *
- *   address.c   which address of this host a rank announces
- *   wrapper.cc  Gloo as plain C (wrapper.h)
+ * wrapper.cc is Gloo as plain C.
  */
 #include "backends/cpu/clocks.h"
 #include "backends/cpu/port.h"
 #include "backends/cpu/queue.h"
-#include "backends/gloo/address.h"
 #include "backends/gloo/wrapper.h"
 #include "backends/library.h"
 #include "core/clock.h"
 #include "core/file.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define MAX_LOCAL 64
 /* For the watch to report the rank whose end broke the connections: it knows, Gloo does not. */
 #define CAUSE_S 1.0
 #define CHUNK_BYTES ((size_t)512 << 10)
+#define HOST_ADDRESS 80 /* bytes of "fe80::1%eth0" */
+#define VARIABLE "GLOO_SOCKET_IFNAME"
+#define ANY_PORT "9" /* no packet is sent there */
 
 extern const struct bb_backend bb_plugin_backend;
+
+/* ---- the address of a rank ---------------------------------------------------------------- */
+
+/* An address of this host, numeric, and why it was chosen. Names are resolved here, because Gloo of
+   2022 crashes on a name that does not resolve. */
+struct choice {
+	char address[HOST_ADDRESS];
+	int family; /* AF_INET or AF_INET6 */
+	bool is_loopback;
+	char reason[96]; /* "GLOO_SOCKET_IFNAME=eth0" */
+};
+
+/* *CHOICE = ADDRESS; false if it is neither IPv4 nor IPv6. */
+static bool address_take(struct choice *choice, const struct sockaddr *address)
+{
+	const struct sockaddr_in *const four = (const struct sockaddr_in *)address;
+	const struct sockaddr_in6 *const six = (const struct sockaddr_in6 *)address;
+	const bool is_four = address->sa_family == AF_INET;
+
+	if (!is_four && address->sa_family != AF_INET6)
+		return false;
+	choice->family = address->sa_family;
+	choice->is_loopback = is_four ? ntohl(four->sin_addr.s_addr) >> 24 == 127
+				      : IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+	return getnameinfo(address, is_four ? sizeof(*four) : sizeof(*six), choice->address,
+			   sizeof(choice->address), NULL, 0, NI_NUMERICHOST) == 0;
+}
+
+/* The first IPv4 address of interface NAME, else its first IPv6 one. */
+static bb_status choose_interface(struct choice *choice, const char *name, struct bb_error *error)
+{
+	static const int families[] = {AF_INET, AF_INET6};
+	struct ifaddrs *all = NULL;
+	bool found = false;
+
+	if (strchr(name, ','))
+		return bb_fail(error, BB_EUSAGE,
+			       VARIABLE "=%s names several interfaces; busbench uses one, so name "
+					"only one",
+			       name);
+	snprintf(choice->reason, sizeof(choice->reason), VARIABLE "=%.60s", name);
+	if (getifaddrs(&all) != 0)
+		all = NULL;
+	for (int f = 0; f < 2; f++)
+		for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
+			if (i->ifa_addr && i->ifa_addr->sa_family == families[f] &&
+			    strcmp(i->ifa_name, name) == 0)
+				found = address_take(choice, i->ifa_addr);
+	freeifaddrs(all);
+	if (found)
+		return BB_OK;
+	if (if_nametoindex(name) == 0)
+		return bb_fail(error, BB_EUSAGE,
+			       VARIABLE "=%s: this host has no interface of that name (Gloo knows "
+					"no prefixes and no ^; ip -brief address lists interfaces)",
+			       name);
+	return bb_fail(error, BB_EUSAGE, VARIABLE "=%s: this interface has no address", name);
+}
+
+/* The first of NAME's addresses to which a socket can be bound; or, with ROUTE, the local end of a
+   socket to one, which the kernel chooses without sending anything. */
+static bool find_address(struct choice *choice, const char *name, bool route)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo *all;
+	bool found = false;
+
+	if (getaddrinfo(name, route ? ANY_PORT : NULL, &hints, &all) != 0)
+		return false;
+	for (const struct addrinfo *a = all; a && !found; a = a->ai_next) {
+		const int fd =
+			socket(a->ai_family, (route ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC, 0);
+		struct sockaddr_storage here;
+		socklen_t bytes = sizeof(here);
+
+		if (fd < 0)
+			continue;
+		found = (route ? connect : bind)(fd, a->ai_addr, a->ai_addrlen) == 0 &&
+			getsockname(fd, (struct sockaddr *)&here, &bytes) == 0 &&
+			address_take(choice, (struct sockaddr *)&here);
+		close(fd);
+	}
+	freeaddrinfo(all);
+	return found;
+}
+
+/*
+ * Choose the address as PyTorch does: that of the interface GLOO_SOCKET_IFNAME; else, unlike
+ * PyTorch, the one that leads to MASTER_ADDR; else that of the host's name if it is an address of
+ * this host; else the loopback address. BB_EUSAGE if the variable names no usable interface.
+ */
+static bb_status choose_address(struct choice *choice, struct bb_error *error)
+{
+	const char *const name = getenv(VARIABLE), *const master = getenv("MASTER_ADDR");
+	char host[64] = "";
+
+	if (name && *name)
+		return choose_interface(choice, name, error);
+	snprintf(choice->reason, sizeof(choice->reason), "route to MASTER_ADDR=%.60s",
+		 master ? master : "");
+	if (master && *master && find_address(choice, master, true))
+		return BB_OK;
+	gethostname(host, sizeof(host) - 1);
+	snprintf(choice->reason, sizeof(choice->reason), "this host's name");
+	if (*host && find_address(choice, host, false))
+		return BB_OK;
+	snprintf(choice->reason, sizeof(choice->reason),
+		 "loopback: the host's name has no local address");
+	if (find_address(choice, "127.0.0.1", false))
+		return BB_OK;
+	return bb_fail(error, BB_EBACKEND, "this host has no address that Gloo could use: %s",
+		       strerror(errno));
+}
 
 /* ---- the process ------------------------------------------------------------------------- */
 
 struct bb_context {
 	struct bb_cpu_context cpu;
-	struct bb_gloo_choice choice;
-	char name[BB_GLOO_NAME + sizeof(struct bb_gloo_choice)]; /* Gloo, and its address */
+	struct choice choice;
+	char name[BB_GLOO_NAME + sizeof(struct choice)]; /* Gloo, and its address */
 	/* [local]: of the ranks that are attached, for the watchdog, which aborts their meshes. */
 	struct bb_gloo_device *devices[MAX_LOCAL];
 	pthread_mutex_t lock;
@@ -394,7 +515,7 @@ struct place {
 	char identity[IDENTITY];
 	char clock[BB_CLOCK_NAME];
 	bool has_clock;
-	char address[BB_GLOO_HOST_ADDRESS];
+	char address[HOST_ADDRESS];
 	int family;
 	bool is_loopback;
 };
@@ -449,7 +570,7 @@ static bb_status check_places(const struct bb_rank *rank, const struct place *al
 static bb_status exchange_places(struct bb_rank *rank)
 {
 	const int n = rank->context->cpu.world.nranks;
-	const struct bb_gloo_choice *choice = &rank->context->choice;
+	const struct choice *choice = &rank->context->choice;
 	struct place *all = calloc((size_t)n, sizeof(*all)), mine;
 	struct bb_location here;
 	bb_status status;
@@ -646,7 +767,7 @@ static bb_status gloo_open(struct bb_context **context, const struct bb_world *w
 	signal(SIGPIPE, SIG_IGN);
 	/* Each rank has connections to all others in each of its groups. */
 	bb_file_limit_raise(UINT64_MAX);
-	BB_TRY(status, bb_gloo_choose_address(&c->choice, error), failed);
+	BB_TRY(status, choose_address(&c->choice, error), failed);
 	bb_gloo_name(gloo);
 	snprintf(c->name, sizeof(c->name), "%s at %s (%s)", gloo, c->choice.address,
 		 c->choice.reason);

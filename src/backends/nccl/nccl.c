@@ -176,19 +176,23 @@ static bb_status nccl_batch_end(struct bb_rank *rank)
  * In a batch NCCL issues the calls of a group together, when it ends. A call with an order of its
  * own (rounds of a schedule, a copy before messages) cannot be part of one.
  */
-static bb_status collective_issue(struct bb_group *group, struct bb_queue *queue,
-				  const struct bb_call *call)
+static bb_status nccl_collective(struct bb_group *group, struct bb_queue *queue,
+				 const struct bb_call *call)
 {
 	struct bb_rank *rank = group->rank;
 	const cudaStream_t stream = bb_nccl_stream(rank, queue);
-	bb_status status = BB_OK;
+	bb_status status = queue ? queue->status : BB_OK;
 
+	if (status != BB_OK)
+		return status;
 	if (!group->comm || (call->native && call->native != group->made))
-		return bb_fail(rank->context->error, BB_EINTERNAL,
+		BB_TRY(status,
+		       bb_fail(rank->context->error, BB_EINTERNAL,
 			       "rank %d calls a group that is not ready for this algorithm",
-			       rank->rank);
+			       rank->rank),
+		       out);
 	if (bb_nccl_aborted(rank->context))
-		return BB_ETIMEOUT;
+		BB_TRY(status, BB_ETIMEOUT, out);
 	if (!queue && (call->schedule || bb_nccl_is_device(call->native) ||
 		       bb_nccl_native_tmp_bytes(call, group->me) > 0)) {
 		BB_TRY(status, bb_nccl_group_end(rank), out);
@@ -199,36 +203,31 @@ static bb_status collective_issue(struct bb_group *group, struct bb_queue *queue
 	status = call->schedule ? bb_nccl_schedule(group, stream, call)
 				: bb_nccl_native(group, stream, call);
 out:
-	return status;
-}
-
-static bb_status nccl_collective(struct bb_group *group, struct bb_queue *queue,
-				 const struct bb_call *call)
-{
-	return IN_QUEUE(queue, collective_issue(group, queue, call));
+	return queue_keep(queue, status);
 }
 
 /* ---- messages ------------------------------------------------------------------------ */
 
 /* NCCL runs the operations of a communicator in order of issue, even on different streams. */
-static bb_status message_issue(const struct bb_message *m, cudaStream_t stream)
-{
-	const struct bb_rank *rank = m->group->rank;
-	const ncclComm_t comm = m->group->comm;
-
-	if (!comm)
-		return bb_fail(rank->context->error, BB_EINTERNAL,
-			       "rank %d sends messages in a group that is not ready", rank->rank);
-	if (bb_nccl_aborted(rank->context))
-		return BB_ETIMEOUT;
-	return m->kind == BB_MESSAGE_SEND
-		       ? BB_NCCL(rank, ncclSend(m->out, m->bytes, ncclInt8, *m->to, comm, stream))
-		       : BB_NCCL(rank, ncclRecv(m->in, m->bytes, ncclInt8, m->from, comm, stream));
-}
-
 static bb_status message_pass(struct bb_queue *queue, const struct bb_message *m)
 {
-	return IN_QUEUE(queue, message_issue(m, bb_nccl_stream(m->group->rank, queue)));
+	const struct bb_rank *rank = m->group->rank;
+	const cudaStream_t stream = bb_nccl_stream(rank, queue);
+	const ncclComm_t comm = m->group->comm;
+	bb_status status = queue ? queue->status : BB_OK;
+
+	if (status != BB_OK)
+		return status;
+	if (!comm)
+		status = bb_fail(rank->context->error, BB_EINTERNAL,
+				 "rank %d sends messages in a group that is not ready", rank->rank);
+	else if (bb_nccl_aborted(rank->context))
+		status = BB_ETIMEOUT;
+	else if (m->kind == BB_MESSAGE_SEND)
+		status = BB_NCCL(rank, ncclSend(m->out, m->bytes, ncclInt8, *m->to, comm, stream));
+	else
+		status = BB_NCCL(rank, ncclRecv(m->in, m->bytes, ncclInt8, m->from, comm, stream));
+	return queue_keep(queue, status);
 }
 
 static const struct bb_messages nccl_messages = {.pass = message_pass};

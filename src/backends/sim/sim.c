@@ -376,30 +376,6 @@ static const char *sim_refuses(struct bb_group *group, const struct bb_call *cal
 	return why || !c->library->refuses_fault ? why : c->library->refuses_fault(group, call);
 }
 
-/* Set CALL's algorithm to NAME (NULL: auto), as --algo does. BB_EUNSUPPORTED with the reason. */
-static bb_status set_algorithm(struct bb_group *group, const char *name, struct bb_call *call,
-			       struct bb_error *error)
-{
-	const char *reason;
-	bb_status st = BB_OK;
-
-	/* One rank has nothing to choose from. */
-	if (!name || strcmp(name, "auto") == 0 || group->n == 1) {
-		BB_TRY(st, choose_algorithm(group, call, error), out);
-	} else {
-		call->instead = NULL;
-		call->native = native_named(group->context, name);
-		if (!call->native)
-			return resolve_schedule(group, name, call, error);
-	}
-	reason = call->native ? sim_refuses(group, call) : NULL;
-	if (reason)
-		st = bb_fail(error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
-			     call->collective->name, name ? name : "auto", group->n, reason);
-out:
-	return st;
-}
-
 /* A call that cannot run is refused later. */
 static bb_status sim_tune(struct bb_group *group, struct bb_call *call)
 {
@@ -587,6 +563,7 @@ static bb_status program_perform(void *own, const struct bb_operation *o, const 
 				 struct bb_error *error)
 {
 	const struct evaluation *p = own;
+	const char *const name = p->program->algorithm, *reason;
 	struct bb_group **group = &p->groups[o->group];
 	struct bb_call call = {
 		.collective = o->collective,
@@ -598,7 +575,17 @@ static bb_status program_perform(void *own, const struct bb_operation *o, const 
 
 	if (!*group)
 		BB_TRY(status, sim_group_open(p->rank, members, n, group, error), out);
-	BB_TRY(status, set_algorithm(*group, p->program->algorithm, &call, error), out);
+	/* The program's algorithm, as --algo sets it; one rank has nothing to choose from. */
+	if (!name || strcmp(name, "auto") == 0 || n == 1)
+		BB_TRY(status, choose_algorithm(*group, &call, error), out);
+	else if (!(call.native = native_named((*group)->context, name)))
+		BB_TRY(status, resolve_schedule(*group, name, &call, error), out);
+	reason = call.native ? sim_refuses(*group, &call) : NULL;
+	if (reason)
+		BB_TRY(status,
+		       bb_fail(error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
+			       o->collective->name, name ? name : "auto", n, reason),
+		       out);
 	*whole = call.native && (*group)->context->library->is_whole;
 	status = time_call(*group, p->scenario, &p->links, &call, number, times, error);
 out:
