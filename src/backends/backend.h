@@ -219,6 +219,9 @@ static inline size_t bb_pattern_rotation(const struct bb_pattern *pattern, uint6
 	return (size_t)(bb_random_mix(pattern->seed + block * BB_RANDOM_STEP) % pattern->period);
 }
 
+/* The refuses of a backend that can make every such call. */
+const char *bb_backend_accept(struct bb_group *group, const struct bb_call *call);
+
 /* *MEMBER = index of RANK among the N MEMBERS of a group that it opens. */
 BB_MUST bb_status bb_member_find(const int *members, int n, int rank, int *member,
 				 struct bb_error *error);
@@ -275,11 +278,13 @@ struct bb_backend {
 
 	/* Resolve `auto` for this call: set schedule or native; tune sets the chunk. */
 	bb_status (*choose)(struct bb_group *group, struct bb_call *call);
-	/* Set call->shape.chunk for the chosen algorithm, and call->prepared, which all such calls
-	   share and which lasts as long as the group. Required before the call is made, and again
-	   after any change but of its buffers. Collective over the group. */
+	/* Set call->shape.chunk for the chosen algorithm, which refuses nothing of CALL, and
+	   call->prepared, which all such calls share and which lasts as long as the group. Required
+	   before the call is made, and again after any change but of its buffers. Collective over
+	   the group. */
 	bb_status (*tune)(struct bb_group *group, struct bb_call *call);
-	/* NULL, or why this call cannot be made here (algorithm, op, link pacing, …). */
+	/* NULL, or why this call cannot be made here (op, link pacing, …), although its algorithm
+	   refuses neither the collective nor the group nor the shape. */
 	const char *(*refuses)(struct bb_group *group, const struct bb_call *call);
 	size_t (*tmp_bytes)(struct bb_group *group, const struct bb_call *call);
 	/* Bytes that all ranks move, counted as copies (see bb_algorithm_cost). 0: unknown. */

@@ -202,6 +202,8 @@ static bool settle(struct one *me, struct bb_call *call)
 
 	if (!call->schedule && !call->native && b->choose(me->world, call) != BB_OK)
 		return false;
+	if (call->schedule && call->schedule->refuses && call->schedule->refuses(&call->shape))
+		return false;
 	CHECK(me, b->tune(me->world, call) == BB_OK);
 	if (call->shape.count % 3 == 1)
 		call->shape.chunk = call->shape.count <= 40 ? 1 : 37;

@@ -280,16 +280,6 @@ static bb_status gloo_choose(struct bb_group *group, struct bb_call *call)
 	return call->native || call->schedule ? BB_OK : BB_EUNSUPPORTED;
 }
 
-static const char *gloo_refuses(struct bb_group *group, const struct bb_call *call)
-{
-	const char *reason;
-
-	if (!call->native)
-		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
-	reason = native_refuses(call->native, call->collective);
-	return reason ? reason : native_refuses_group(call->native, group->port.n);
-}
-
 /* ---- buffers ----------------------------------------------------------------------------- */
 
 /* Does the call read a copy of its input in TMP? */
@@ -872,7 +862,7 @@ const struct bb_backend bb_plugin_backend = {
 	.barrier = gloo_barrier,
 	.choose = gloo_choose,
 	.tune = gloo_tune,
-	.refuses = gloo_refuses,
+	.refuses = bb_backend_accept,
 	.tmp_bytes = bb_port_tmp_bytes,
 	.cost_bytes = bb_port_cost_bytes,
 	.queue_open = bb_cpu_queue_open,

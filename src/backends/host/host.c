@@ -309,12 +309,9 @@ static void host_locate(struct bb_rank *rank, struct bb_location *location)
 
 static const char *host_refuses(struct bb_group *group, const struct bb_call *call)
 {
-	if (call->native && group->rank->context->cpu.config.link_rate != 0)
-		return "direct sends no messages, which a paced link could delay";
-	if (call->native)
-		return call->native->refuses ? call->native->refuses(call->native, call->collective)
-					     : NULL;
-	return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+	return call->native && group->rank->context->cpu.config.link_rate != 0
+		       ? "direct sends no messages, which a paced link could delay"
+		       : NULL;
 }
 
 static size_t host_tmp_bytes(struct bb_group *group, const struct bb_call *call)

@@ -490,9 +490,7 @@ static bb_status mpi_tune(struct bb_group *group, struct bb_call *call)
 				      .comm = group->comm};
 	group->prepared = p;
 	value = mpi_native_forces(native, row, &p->function);
-	if (value)
-		p->reason = mpi_native_refuses_group(native, group->port.n);
-	if (value && !p->reason) {
+	if (value) {
 		code = bb_mpi_force(&context->controls, group->comm, p->function, value, &p->forced,
 				    &p->reason);
 		p->comm = p->forced;
@@ -506,15 +504,11 @@ static const char *mpi_refuses(struct bb_group *group, const struct bb_call *cal
 	const struct bb_shape *shape = &call->shape;
 	const int n = shape->nranks;
 	size_t most = 0, rest;
-	const char *reason;
 
 	if (!call->native)
-		return call->schedule->refuses ? call->schedule->refuses(shape) : NULL;
-	reason = mpi_native_refuses(call->native, call->collective);
-	if (!reason)
-		reason = p ? p->reason : "tune was not called";
-	if (reason)
-		return reason;
+		return NULL;
+	if (!p || p->reason)
+		return p ? p->reason : "tune was not called";
 	if (!BB_MPI_REDUCES_IN_PLACE_ANYWHERE && call->collective == &bb_reduce &&
 	    shape->in_place && shape->root != 0 && call->op != BB_MULSUM)
 		return "MPICH before 4.1.2 crashes with MPI_IN_PLACE at a root other than 0";

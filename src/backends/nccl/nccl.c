@@ -681,12 +681,9 @@ static bb_status nccl_tune(struct bb_group *group, struct bb_call *call)
 static const char *nccl_refuses(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_call *const p = &group->probed;
-	const char *limit;
+	const char *const limit = call->native ? bb_nccl_native_limits(group, call) : NULL;
 
-	if (call->schedule)
-		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
-	limit = bb_nccl_native_limits(group, call);
-	if (limit)
+	if (call->schedule || limit)
 		return limit;
 	/* Is the call like the last one given to ready? */
 	return group->refusal[0] && p->collective == call->collective &&

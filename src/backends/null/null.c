@@ -106,13 +106,6 @@ static bb_status null_tune(struct bb_group *group, struct bb_call *call)
 	return BB_OK;
 }
 
-static const char *null_refuses(struct bb_group *group, const struct bb_call *call)
-{
-	if (call->schedule && call->schedule->refuses)
-		return call->schedule->refuses(&call->shape);
-	return NULL;
-}
-
 static bb_status null_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 				 struct bb_error *error)
 {
@@ -165,7 +158,7 @@ const struct bb_backend bb_backend_null = {
 	.barrier = null_barrier,
 	.choose = null_choose,
 	.tune = null_tune,
-	.refuses = null_refuses,
+	.refuses = bb_backend_accept,
 	.queue_open = null_queue_open,
 	.event_open = null_event_open,
 	.event_record = null_event,

@@ -371,7 +371,7 @@ static const char *sim_refuses(struct bb_group *group, const struct bb_call *cal
 		return "a model has no links between two ranks: slow_link needs a schedule over "
 		       "--link or --cluster";
 	if (!call->native)
-		return call->schedule->refuses ? call->schedule->refuses(&call->shape) : NULL;
+		return NULL;
 	why = c->library->refuses(group, call);
 	return why || !c->library->refuses_fault ? why : c->library->refuses_fault(group, call);
 }

@@ -17,19 +17,20 @@ bb_status bb_call_settle(const struct bb_backend *backend, struct bb_group *grou
 	bb_status status = BB_OK;
 
 	*tmp = 0;
+	*objection = NULL;
 	call->schedule = choice->schedule;
 	call->native = choice->native;
-	*objection = call->schedule && call->schedule->refuses
-			     ? call->schedule->refuses(&call->shape)
-			     : NULL;
-	if (*objection)
-		return BB_OK;
 	if (!call->schedule && !call->native)
 		status = backend->choose(group, call);
 	if (status == BB_EUNSUPPORTED)
 		*objection = "the backend has none";
-	if (status == BB_OK)
-		status = backend->tune(group, call);
+	else if (call->schedule && call->schedule->refuses)
+		*objection = call->schedule->refuses(&call->shape);
+	else if (call->native && call->native->refuses_group)
+		*objection = call->native->refuses_group(call->native, call->shape.nranks);
+	if (status != BB_OK || *objection)
+		return status;
+	status = backend->tune(group, call);
 	if (status == BB_OK)
 		*tmp = backend->tmp_bytes(group, call);
 	return status;
