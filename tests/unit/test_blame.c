@@ -28,6 +28,7 @@ struct cluster {
 	int rails, nfaults;
 	struct fault faults[8];
 	const struct bb_spot *places; /* NULL: all pairs compare */
+	double floor;                 /* above 0: ranks share processors */
 };
 
 /* Less than a thousandth, and never the same. */
@@ -117,8 +118,9 @@ static struct outcome diagnose(const struct cluster *c)
 	assert_int_equal(bb_rounds_survey(&survey.rounds, NODES, PARTNERS, true, 3), BB_OK);
 	measure(c, &survey, false);
 	for (int q = 0; q < BB_QUANTITIES; q++) {
+		views[q].floor = c->floor;
 		assert_int_equal(bb_view_make(&views[q], &survey.of[q], TOLERANCE), BB_OK);
-		assert_true(fabs(views[q].limit + log(1 - TOLERANCE)) < 1e-12);
+		assert_true(fabs(views[q].limit - fmax(c->floor, -log(1 - TOLERANCE))) < 1e-12);
 		assert_int_equal(views[q].of, survey.rounds.n * (NODES - 1) * c->rails);
 	}
 	assert_int_equal(bb_suspect(&s, views, BB_QUANTITIES), BB_OK);
@@ -337,6 +339,127 @@ static void test_too_many(void **state)
 	bb_verdicts_free(&o.verdicts);
 }
 
+/* Where ranks share processors, only what takes longer than the floor is slow: 1.65 times. */
+static void test_floor(void **state)
+{
+	for (int how = 0; how < 4; how++) {
+		const double factor = how % 2 ? 1.5 : 2;
+		struct cluster c = {.rails = 2, .floor = 0.5, .nfaults = 1};
+		struct outcome o;
+
+		c.faults[0] = how < 2 ? (struct fault){1, 4, ANY, ANY, factor, 0, false}
+				      : (struct fault){1, 2, 5, ANY, factor, 0, false};
+		o = diagnose(&c);
+		/* The ends of the link were not measured again with others: nobody judges it. */
+		assert_int_equal(o.verdicts.unjudged, how == 2);
+		assert_int_equal(o.verdicts.n, how == 0);
+		if (how == 0) {
+			const struct bb_diagnosis *const v = &o.verdicts.list[0];
+
+			assert_int_equal(v->charge, BB_CHARGE_NODE);
+			assert_int_equal(v->node, 4);
+			assert_int_equal(v->peer, -1);
+			assert_true(v->sends && !v->receives && v->slow[1] && !v->slow[0]);
+			assert_true(fabs(v->factor - 2) < 2e-3);
+			assert_true(fabs(v->limit[1] - 0.5) < 1e-9);
+			assert_false(v->flapping || v->contended);
+		}
+		bb_verdicts_free(&o.verdicts);
+	}
+}
+
+/* A bad node explains its links; a link that is slow beside it is another verdict. */
+static void test_node_and_link(void **state)
+{
+	const struct cluster c = {.rails = 1,
+				  .nfaults = 3,
+				  .faults = {{1, 4, ANY, ANY, 2, 0, false},
+					     {1, 2, 5, ANY, 3, 0, false},
+					     {1, 4, 7, ANY, 3, 0, false}}};
+	struct outcome o = diagnose(&c);
+
+	assert_int_equal(o.verdicts.n, 2);
+	assert_int_equal(o.verdicts.list[0].charge, BB_CHARGE_NODE);
+	assert_int_equal(o.verdicts.list[0].node, 4);
+	assert_int_equal(o.verdicts.list[1].charge, BB_CHARGE_LINK);
+	assert_int_equal(o.verdicts.list[1].node, 2);
+	assert_int_equal(o.verdicts.list[1].peer, 5);
+	bb_verdicts_free(&o.verdicts);
+}
+
+/* A rail that is far slower than the others of a slow node stands out of it; three alike of four
+   are the node. */
+static void test_rails_of_a_node(void **state)
+{
+	struct cluster c = {.rails = 4};
+	struct outcome o;
+
+	for (int k = 0; k < 4; k++)
+		c.faults[c.nfaults++] = (struct fault){1, 4, ANY, k, k == 2 ? 4 : 1.4, 0, false};
+	o = diagnose(&c);
+	assert_int_equal(o.verdicts.n, 1);
+	assert_int_equal(o.verdicts.list[0].charge, BB_CHARGE_NODE);
+	assert_int_equal(o.verdicts.list[0].node, 4);
+	bb_verdicts_free(&o.verdicts);
+	c.nfaults = 3; /* not the fourth */
+	c.faults[2].factor = 1.4;
+	o = diagnose(&c);
+	assert_int_equal(o.verdicts.n, 1);
+	assert_int_equal(o.verdicts.list[0].charge, BB_CHARGE_NODE);
+	assert_int_equal(o.verdicts.list[0].rail, -1);
+	assert_true(fabs(o.verdicts.list[0].factor - 1.4) < 2e-3);
+	bb_verdicts_free(&o.verdicts);
+	/* two rails of four are no node */
+	c.nfaults = 2;
+	o = diagnose(&c);
+	assert_int_equal(o.verdicts.n, 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(o.verdicts.list[i].charge, BB_CHARGE_PORT);
+		assert_int_equal(o.verdicts.list[i].rail, i);
+		assert_false(o.verdicts.list[i].shares);
+	}
+	bb_verdicts_free(&o.verdicts);
+}
+
+/* Nodes, ports and links are measured alone, as often as the worst of them needs. */
+static void test_lone_plans(void **state)
+{
+	struct bb_diagnosis list[80] = {
+		{.charge = BB_CHARGE_NODE, .node = 4, .peer = -1, .rail = -1},
+		{.charge = BB_CHARGE_LINK, .node = 2, .peer = 5, .rail = 1},
+		{.charge = BB_CHARGE_STRAGGLER, .node = 3, .peer = -1, .rail = -1},
+		{.charge = BB_CHARGE_RAIL, .node = -1, .peer = -1, .rail = 1},
+		{.charge = BB_CHARGE_PORT, .node = 6, .peer = -1, .rail = 2},
+	};
+	struct bb_verdicts verdicts = {.list = list, .n = 5};
+	struct bb_lone_plan plan;
+
+	bb_lone_plan_make(&plan, &verdicts, 0);
+	assert_int_equal(plan.times, BB_RETEST_ROUNDS);
+	assert_int_equal(plan.n, 3);
+	assert_int_equal(plan.list[0].node, 4);
+	assert_int_equal(plan.list[0].peer, -1);
+	assert_int_equal(plan.list[1].node, 2);
+	assert_int_equal(plan.list[1].peer, 5);
+	assert_int_equal(plan.list[1].rail, 1);
+	assert_int_equal(plan.list[2].node, 6);
+	assert_int_equal(plan.list[2].rail, 2);
+	bb_lone_plan_make(&plan, &verdicts, 2);
+	assert_int_equal(plan.n, 1);
+	assert_int_equal(plan.list[0].node, 6);
+	list[1].flapping = true;
+	bb_lone_plan_make(&plan, &verdicts, 2);
+	assert_int_equal(plan.times, BB_RETEST_ROUNDS);
+	bb_lone_plan_make(&plan, &verdicts, 1);
+	assert_int_equal(plan.times, BB_CONFIRMING);
+	bb_lone_plan_make(&plan, &verdicts, 5);
+	assert_int_equal(plan.n, 0);
+	for (verdicts.n = 0; verdicts.n < 80; verdicts.n++)
+		list[verdicts.n] = list[0];
+	bb_lone_plan_make(&plan, &verdicts, 0);
+	assert_int_equal(plan.n, BB_MOST_LONE);
+}
+
 /* A rank that is late by 0.3 ms of a step of 1 ms makes the others wait; always or one time in
    three. Late by less than the tolerance it is none. */
 static void test_stragglers(void **state)
@@ -397,10 +520,18 @@ static void test_steady_ranks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_healthy),    cmocka_unit_test(test_node),
-		cmocka_unit_test(test_contended),  cmocka_unit_test(test_rails),
-		cmocka_unit_test(test_link),       cmocka_unit_test(test_too_many),
-		cmocka_unit_test(test_stragglers), cmocka_unit_test(test_steady_ranks),
+		cmocka_unit_test(test_healthy),
+		cmocka_unit_test(test_node),
+		cmocka_unit_test(test_contended),
+		cmocka_unit_test(test_rails),
+		cmocka_unit_test(test_link),
+		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_floor),
+		cmocka_unit_test(test_node_and_link),
+		cmocka_unit_test(test_rails_of_a_node),
+		cmocka_unit_test(test_lone_plans),
+		cmocka_unit_test(test_stragglers),
+		cmocka_unit_test(test_steady_ranks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -205,6 +205,60 @@ static void ports_are_of_nodes(void **state)
 	}
 }
 
+/* Without a number of ranks, nodes are hosts; each rank of one host alone, or each of its own, is a
+   node. */
+static void nodes_are_hosts(void **state)
+{
+	static struct bb_rank_info infos[7];
+	static struct bb_run run;
+	static const struct {
+		const char *hosts;
+		int nodes, rails;
+		int node[7], rail[7], rank[8];
+	} cases[] = {
+		{"abc", 3, 1, {0, 1, 2}, {0, 0, 0}, {0, 1, 2}},
+		{"aaa", 3, 1, {0, 1, 2}, {0, 0, 0}, {0, 1, 2}},
+		{"aabbcc", 3, 2, {0, 0, 1, 1, 2, 2}, {0, 1, 0, 1, 0, 1}, {0, 1, 2, 3, 4, 5}},
+		{"abcabc", 3, 2, {0, 1, 2, 0, 1, 2}, {0, 0, 0, 1, 1, 1}, {0, 3, 1, 4, 2, 5}},
+		{"aababcc",
+		 3,
+		 2,
+		 {0, 0, 1, -1, 1, 2, 2},
+		 {0, 1, 0, 2, 1, 0, 1},
+		 {0, 1, 2, 4, 5, 6}},
+		{"abbbcca",
+		 3,
+		 2,
+		 {0, 1, 1, -1, 2, 2, 0},
+		 {0, 0, 1, 2, 0, 1, 1},
+		 {0, 6, 1, 2, 4, 5}},
+		{"aabb", 2, 2, {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 2, 3}},
+	};
+
+	run.infos = infos;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_ports ports = {.nodes = 0};
+		struct bb_error error = {0};
+
+		run.world.nranks = (int)strlen(cases[i].hosts);
+		for (int r = 0; r < run.world.nranks; r++)
+			snprintf(infos[r].location.host, sizeof(infos[r].location.host), "%c",
+				 cases[i].hosts[r]);
+		assert_int_equal(bb_ports_find(&ports, &run, 0, &error),
+				 cases[i].nodes < 3 ? BB_EBACKEND : BB_OK);
+		assert_int_equal(ports.nodes, cases[i].nodes);
+		assert_int_equal(ports.rails, cases[i].rails);
+		for (int r = 0; r < run.world.nranks; r++) {
+			assert_int_equal(ports.node[r], cases[i].node[r]);
+			assert_int_equal(ports.rail[r], cases[i].rail[r]);
+		}
+		for (int p = 0; p < ports.nodes * ports.rails; p++)
+			assert_int_equal(ports.rank[p], cases[i].rank[p]);
+		bb_ports_free(&ports);
+		assert_null(ports.rank);
+	}
+}
+
 /* Sends match receives and everything ends, with a rank that sits out and one that is delayed. */
 static void programs_keep_the_rules(void **state)
 {
@@ -347,6 +401,7 @@ int main(void)
 		cmocka_unit_test(the_least_survey_suspects),
 		cmocka_unit_test(who_is_alone),
 		cmocka_unit_test(ports_are_of_nodes),
+		cmocka_unit_test(nodes_are_hosts),
 		cmocka_unit_test(programs_keep_the_rules),
 		cmocka_unit_test(numbers_are_right),
 		cmocka_unit_test(far_paths_are_level),
