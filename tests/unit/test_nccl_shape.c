@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -190,6 +191,169 @@ static void test_racks(void **state)
 	bb_cluster_free(c);
 }
 
+static void test_what_is_given(void **state)
+{
+	struct bb_cluster *c = open_cluster("hgx-h100:4");
+	const double *const f = c->figures;
+	struct bb_nccl_machine m;
+
+	c->figures[BB_FIGURE_NIC_EFFICIENCY] = 0.5;
+	c->figures[BB_FIGURE_NCCL_NIC_LATENCY] = 11;
+	c->figures[BB_FIGURE_NCCL_TREE_FILL] = 12;
+	c->figures[BB_FIGURE_NCCL_ISSUE] = 13;
+	c->figures[BB_FIGURE_NCCL_PROCESS_GPUS] = 14;
+	m = shape(c, 0, 1, 32);
+	assert_near(m.nic_rate, 2 * c->nic_rate);
+	assert_near(m.nic_latency, 11);
+	assert_near(m.net_fill, 12);
+	assert_near(m.issue, 13);
+	assert_near(m.process_gpus, 14);
+	assert_near(m.gpu_share, f[BB_FIGURE_GPU_EFFICIENCY]);
+	assert_near(m.gpu_rate, c->gpu_rate / f[BB_FIGURE_GPU_EFFICIENCY]);
+	assert_near(m.rail_rate, c->nic_rate);
+	assert_int_equal(m.nics, c->nics);
+	assert_int_equal(m.rails, 8);
+	assert_true(m.nvswitch && m.nvlink && m.near_nics && m.x86);
+	assert_false(m.wide || m.some_gpus || m.nvls_off || m.staged || m.amd);
+	c->figures[BB_FIGURE_NCCL_NVLS] = -1;
+	snprintf(c->node->host.packages[0].vendor, sizeof(c->node->host.packages[0].vendor),
+		 "AuthenticAMD");
+	snprintf(c->node->host.arch, sizeof(c->node->host.arch), "arm64");
+	m = shape(c, 0, 4, 8);
+	assert_true(m.some_gpus && m.nvls_off && m.amd);
+	assert_false(m.x86);
+	assert_int_equal(m.rails, 2);
+	assert_int_equal(m.fewest, 2);
+	assert_near(m.net_fault, 0);
+	bb_cluster_free(c);
+	c = open_cluster("gb200-nvl72:36");
+	assert_true(shape(c, 0, 1, 72).wide);
+	assert_false(shape(c, 0, 1, 72).some_gpus);
+	assert_true(shape(c, 0, 4, 18).some_gpus);
+	assert_int_equal(shape(c, 0, 4, 18).rails, 18);
+	assert_false(shape(c, 0, 1, 4).wide);
+	bb_cluster_free(c);
+}
+
+/* A node, a rail of it, and nodes that are not there. */
+static void test_slow_nodes(void **state)
+{
+	static const struct {
+		struct bb_fabric_flaw flaw;
+		int first, step, n;
+		double net, node;
+	} cases[] = {
+		{{1, -1, 3}, 0, 1, 32, 3, 3},
+		{{1, -1, 3}, 0, 1, 8, 1, 1},
+		{{1, 2, 3}, 0, 1, 32, 3, 0},
+		{{1, 2, 3}, 2, 8, 4, 3, 0},
+		{{1, 2, 3}, 3, 8, 4, 1, 0},
+		{{0, 0, 3}, 0, 8, 4, 3, 0},
+		{{3, 7, 3}, 31, 1, 1, 3, 0},
+		/* All eight ranks on seven rails: two on the next. */
+		{{1, 2, 0}, 0, 1, 32, 2, 0},
+		{{1, 7, 0}, 0, 8, 4, 2, 0},
+		{{1, 7, 0}, 6, 8, 4, 1, 0},
+	};
+	struct bb_cluster *c = open_cluster("hgx-h100:4");
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_nccl_machine m = shape(c, cases[i].first, cases[i].step, cases[i].n);
+		int members[MOST];
+
+		for (int k = 0; k < cases[i].n; k++)
+			members[k] = cases[i].first + k * cases[i].step;
+		bb_nccl_shape_apply_flaw(&m, c, NULL, c->ranks, members, cases[i].n);
+		assert_near(m.net_fault, 0);
+		bb_nccl_shape_apply_flaw(&m, c, &cases[i].flaw, c->ranks, members, cases[i].n);
+		if (fabs(m.net_fault - cases[i].net) > 1e-9 ||
+		    fabs(m.node_fault - cases[i].node) > 1e-9)
+			fail_msg("%zu: %g, %g", i, m.net_fault, m.node_fault);
+	}
+	bb_cluster_free(c);
+}
+
+/* A slow path counts if both of its ends take part and NCCL uses it: within a node, or between NICs
+   of one rail. FROM and TO are the group's nodes. */
+static void test_slow_paths(void **state)
+{
+	static const struct {
+		int from, to, first, step, n;
+		int nodes[2]; /* -1: it does not count */
+	} cases[] = {
+		{0, 1, 0, 1, 32, {0, 0}},  {9, 15, 0, 1, 32, {1, 1}},   {1, 9, 0, 1, 32, {0, 1}},
+		{25, 9, 0, 1, 32, {3, 1}}, {1, 10, 0, 1, 32, {-1, -1}}, {9, 25, 9, 8, 3, {0, 2}},
+		{9, 25, 9, 16, 2, {0, 1}}, {1, 9, 9, 8, 3, {-1, -1}},   {0, 1, 0, 2, 16, {-1, -1}},
+	};
+	struct bb_cluster *c = open_cluster("hgx-h100:4"), *pcie = open_cluster("pcie-l40s:2");
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_nccl_machine m = shape(c, cases[i].first, cases[i].step, cases[i].n);
+		int members[MOST];
+
+		for (int k = 0; k < cases[i].n; k++)
+			members[k] = cases[i].first + k * cases[i].step;
+		assert_true(bb_nccl_shape_apply_slow_path(&m, c, 5, cases[i].from, cases[i].to,
+							  members, cases[i].n));
+		if (cases[i].nodes[0] < 0) {
+			assert_near(m.slow_path.factor, 0);
+			continue;
+		}
+		assert_near(m.slow_path.factor, 5);
+		if (m.slow_path.from != cases[i].nodes[0] || m.slow_path.to != cases[i].nodes[1])
+			fail_msg("%zu: %d to %d", i, m.slow_path.from, m.slow_path.to);
+	}
+	/* Without NVLinks messages change rails. */
+	{
+		const int all[] = {0, 1, 8, 10};
+		struct bb_nccl_machine m;
+
+		assert_true(bb_nccl_shape_make(&m, pcie, pcie->ranks, all, 4));
+		assert_false(m.nvlink);
+		assert_true(bb_nccl_shape_apply_slow_path(&m, pcie, 5, 1, 10, all, 4));
+		assert_near(m.slow_path.factor, 5);
+	}
+	bb_cluster_free(pcie);
+	bb_cluster_free(c);
+}
+
+/* Uplinks of a leaf of two nodes carry a third: what leaves it takes three times as long. */
+static void test_tapers(void **state)
+{
+	struct bb_cluster *c = open_cluster("hgx-h100:8");
+	struct bb_nccl_machine m;
+
+	c->figures[BB_FIGURE_LEAF_NODES] = 2;
+	c->figures[BB_FIGURE_LEAF_TAPER] = 3;
+	c->figures[BB_FIGURE_POD_NODES] = 4;
+	c->figures[BB_FIGURE_POD_TAPER] = 1;
+	/* All of a leaf at most: below it nothing is shared. */
+	m = shape(c, 0, 1, 16);
+	assert_near(m.taper.ring, 0);
+	assert_near(m.taper.alltoall, 0);
+	/* Four nodes, two a leaf: a ring's message leaves by either of them. Of three other nodes
+	   two are beyond the leaf. */
+	m = shape(c, 0, 1, 32);
+	assert_near(m.taper.ring, 3 / 2.);
+	assert_near(m.taper.alltoall, 3 * 2 / 3.);
+	assert_near(m.taper.root, 3 * 2 / 3. / 2);
+	assert_near(m.taper.sendrecv, 3 / 2.);
+	/* One node of each leaf. */
+	m = shape(c, 0, 16, 4);
+	assert_near(m.taper.ring, 3);
+	assert_near(m.taper.alltoall, 3);
+	assert_near(m.taper.sendrecv, 3);
+	/* the second node of the first leaf, and the first of the second */
+	m = shape(c, 8, 8, 2);
+	assert_near(m.taper.ring, 3);
+	/* a pod that is worse than its leaves */
+	c->figures[BB_FIGURE_POD_TAPER] = 12;
+	m = shape(c, 0, 1, 64);
+	assert_near(m.taper.ring, 3);
+	assert_near(m.taper.alltoall, 12 * 4 / 7.);
+	bb_cluster_free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +364,10 @@ int main(void)
 		cmocka_unit_test(test_links_of_pairs),
 		cmocka_unit_test(test_racks),
 		cmocka_unit_test(test_slots),
+		cmocka_unit_test(test_what_is_given),
+		cmocka_unit_test(test_slow_nodes),
+		cmocka_unit_test(test_slow_paths),
+		cmocka_unit_test(test_tapers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
