@@ -21,41 +21,33 @@
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* Returns the mean time of the runs of step NAME in VERDICT that ended by themselves; 0: none. */
-static double time_measured(const json_t *verdict, const char *name)
-{
-	double sum = 0;
-	size_t i, k, n = 0;
-	json_t *step, *run;
-
-	json_array_foreach(json_object_get(verdict, "steps"), i, step)
-	{
-		json_array_foreach(
-			bb_record_says(step, "name", name) ? json_object_get(step, "runs") : NULL,
-			k, run)
-		{
-			const double seconds = bb_record_number(run, "wall_s");
-
-			if (!(seconds > 0) || bb_record_bool(run, "timed_out"))
-				continue;
-			sum += seconds;
-			n++;
-		}
-	}
-	return n > 0 ? sum / (double)n : 0;
-}
-
 /* Returns the seconds of a run of STEP on a healthy system: the mean of those in VERDICT (NULL:
-   none), else what the profile says of the step, for narrower groups of the step that they replace;
-   0: unknown. *MEASURED = is it of an earlier run? */
+   none) that ended by themselves, of narrower groups else of the step that they replace, else what
+   the profile says; 0: unknown. *MEASURED = is it of an earlier run? */
 static double time_of(const json_t *verdict, const struct bb_profile_step *step, bool *measured)
 {
-	double seconds = time_measured(verdict, step->name);
+	const char *const names[] = {step->name, bb_step_declared(step)->name};
+	double sum = 0;
+	size_t i, k, n = 0;
+	json_t *of, *run;
 
-	if (seconds == 0)
-		seconds = time_measured(verdict, bb_step_declared(step)->name);
-	*measured = seconds > 0;
-	return *measured ? seconds : (double)step->takes_ns / 1e9;
+	for (int name = 0; name < 2 && n == 0; name++)
+		json_array_foreach(json_object_get(verdict, "steps"), i, of)
+		{
+			const bool same = bb_record_says(of, "name", names[name]);
+
+			json_array_foreach(same ? json_object_get(of, "runs") : NULL, k, run)
+			{
+				const double seconds = bb_record_number(run, "wall_s");
+
+				if (!(seconds > 0) || bb_record_bool(run, "timed_out"))
+					continue;
+				sum += seconds;
+				n++;
+			}
+		}
+	*measured = n > 0;
+	return n > 0 ? sum / (double)n : (double)step->takes_ns / 1e9;
 }
 
 /* Appends "10 min 30 s". */
