@@ -27,19 +27,31 @@
 #define SAMPLE_REPEATS 1000
 #define HOPS 20000 /* of a chase, in one sample */
 
+enum array { A, B, C, D, ARRAYS };
+
+/* What an array holds: known doubles, three times these, bytes of 1, or poison. */
+enum data { NONE, BASE, TRIPLE, ONES, POISON, DATA };
+
 static const struct kind {
 	const char *name; /* in records */
 	enum bb_memory_work work;
 	int counts; /* bytes that are counted per byte of an array (backends/spaces.h) */
+	enum data before[ARRAYS]; /* NONE: there is no such array */
+	enum data after[ARRAYS];  /* what the work writes; NONE: nothing */
 } kinds[BB_MEMORY_KINDS] = {
-	[BB_MEMORY_READ] = {"read", BB_WORK_READ, 1},
-	[BB_MEMORY_WRITE] = {"write", BB_WORK_WRITE, 1},
-	[BB_MEMORY_COPY] = {"copy", BB_WORK_COPY, 2},
-	[BB_MEMORY_KERNEL_COPY] = {"kernel-copy", BB_WORK_KERNEL_COPY, 2},
-	[BB_MEMORY_TRIAD] = {"triad", BB_WORK_TRIAD, 3},
-	[BB_MEMORY_BOTH] = {"both", BB_WORK_COPY, 2},
-	[BB_MEMORY_KERNEL_BOTH] = {"kernel-both", BB_WORK_KERNEL_COPY, 2},
-	[BB_MEMORY_CHASE] = {.name = "latency"},
+	[BB_MEMORY_READ] = {"read", BB_WORK_READ, 1, {BASE}, {NONE}},
+	[BB_MEMORY_WRITE] = {"write", BB_WORK_WRITE, 1, {POISON}, {ONES}},
+	[BB_MEMORY_COPY] = {"copy", BB_WORK_COPY, 2, {POISON, BASE}, {BASE}},
+	[BB_MEMORY_KERNEL_COPY] = {"kernel-copy", BB_WORK_KERNEL_COPY, 2, {POISON, BASE}, {BASE}},
+	[BB_MEMORY_TRIAD] = {"triad", BB_WORK_TRIAD, 3, {POISON, BASE, BASE}, {TRIPLE}},
+	[BB_MEMORY_BOTH] =
+		{"both", BB_WORK_COPY, 2, {POISON, BASE, POISON, BASE}, {BASE, NONE, BASE}},
+	[BB_MEMORY_KERNEL_BOTH] = {"kernel-both",
+				   BB_WORK_KERNEL_COPY,
+				   2,
+				   {POISON, BASE, POISON, BASE},
+				   {BASE, NONE, BASE}},
+	[BB_MEMORY_CHASE] = {.name = "latency", .before = {POISON}},
 };
 
 static const char *const work_names[] = {"read",    "write",       "copy", "triad",
@@ -212,11 +224,6 @@ bb_status bb_memory_open_results(struct bb_run *run)
 
 /* ---- the experiment ---------------------------------------------------------------------- */
 
-enum array { A, B, C, D, ARRAYS };
-
-/* What an array holds: known doubles, three times these, bytes of 1, or poison. */
-enum data { BASE, TRIPLE, ONES, POISON, DATA };
-
 struct array_of {
 	void *memory;
 	size_t bytes;
@@ -376,11 +383,12 @@ static struct bb_pattern pattern(const struct memory_session *s, enum data which
 }
 
 /* An array of that size in that space is kept; its content is written again. */
-static bb_status open_array(struct memory_session *s, enum array which, int space, enum data holds)
+static bb_status open_array(struct memory_session *s, int which)
 {
 	struct array_of *array = &s->arrays[which];
 	const size_t bytes = share(s);
-	const struct bb_pattern p = pattern(s, holds);
+	const int space = which == A || which == D ? s->c->to : s->c->from;
+	const struct bb_pattern p = pattern(s, kinds[s->c->kind].before[which]);
 	bb_status status = BB_OK;
 
 	if (array->memory && (array->space != space || array->bytes != bytes))
@@ -401,62 +409,21 @@ static bb_status open_array(struct memory_session *s, enum array which, int spac
 				       bytes / sizeof(double));
 }
 
-static bb_status open_arrays(struct memory_session *s)
+static bb_status verify_array(struct memory_session *s, int which)
 {
-	const struct bb_memory_case *c = s->c;
-	bb_status status;
-
-	BB_TRY(status, open_array(s, A, c->to, c->kind == BB_MEMORY_READ ? BASE : POISON), out);
-	if (c->kind == BB_MEMORY_CHASE) {
-		status = s->engine.backend->spaces->chase_lay(
-			s->engine.rank, s->arrays[A].memory, s->arrays[A].bytes,
-			(uint64_t)s->engine.options->seed * BB_RANDOM_STEP);
-		goto out;
-	}
-	if (c->kind >= BB_MEMORY_COPY)
-		BB_TRY(status, open_array(s, B, c->from, BASE), out);
-	if (c->kind >= BB_MEMORY_TRIAD)
-		BB_TRY(status,
-		       open_array(s, C, c->from, c->kind == BB_MEMORY_TRIAD ? BASE : POISON), out);
-	if (bb_memory_is_both(c))
-		BB_TRY(status, open_array(s, D, c->to, BASE), out);
-	status = s->engine.backend->finish(s->engine.rank, NULL);
-out:
-	return status;
-}
-
-static bb_status verify_array(struct memory_session *s, enum array which, enum data holds)
-{
-	const struct bb_pattern p = pattern(s, holds);
+	const struct bb_pattern p = pattern(s, kinds[s->c->kind].after[which]);
+	const struct array_of *array = &s->arrays[which];
 	uint64_t wrong = 0;
-	bb_status status = s->engine.backend->verify(s->engine.rank, s->arrays[which].memory, &p, 0,
-						     s->arrays[which].bytes / sizeof(double),
-						     BB_DOUBLE, 0, &wrong);
-
-	s->report[WRONG] += (double)(wrong * sizeof(double));
-	s->report[CHECKED] = 1;
-	return status;
-}
-
-/* Work that only reads cannot write wrong data. */
-static bb_status verify(struct memory_session *s)
-{
-	const enum bb_memory_kind kind = s->c->kind;
 	bb_status status = BB_OK;
 
-	if (kind == BB_MEMORY_READ || kind == BB_MEMORY_CHASE || s->engine.options->check == 0)
-		return BB_OK;
-	BB_TRY(status,
-	       bb_engine_corrupt(&s->engine, (char *)s->arrays[A].memory + s->arrays[A].bytes / 2),
-	       out);
-	BB_TRY(status,
-	       verify_array(s, A,
-			    kind == BB_MEMORY_TRIAD   ? TRIPLE
-			    : kind == BB_MEMORY_WRITE ? ONES
-						      : BASE),
-	       out);
-	if (bb_memory_is_both(s->c))
-		status = verify_array(s, C, BASE);
+	if (which == A)
+		BB_TRY(status,
+		       bb_engine_corrupt(&s->engine, (char *)array->memory + array->bytes / 2),
+		       out);
+	status = s->engine.backend->verify(s->engine.rank, array->memory, &p, 0,
+					   array->bytes / sizeof(double), BB_DOUBLE, 0, &wrong);
+	s->report[WRONG] += (double)(wrong * sizeof(double));
+	s->report[CHECKED] = 1;
 out:
 	return status;
 }
@@ -620,18 +587,20 @@ static bb_status deliver(struct memory_session *s, int place, const double *repo
 /* The case at hand at the N places from FIRST on, at once. */
 static bb_status run_at(struct memory_session *s, int first, int n)
 {
+	const struct bb_backend *backend = s->engine.backend;
+	const struct kind *kind = &kinds[s->c->kind];
+	const bool chases = s->c->kind == BB_MEMORY_CHASE;
 	const struct team *t = team_of(s);
 	const size_t length = REPORT_HEAD + (size_t)s->engine.options->iters;
 	const bool works = t->works && t->mine >= first && t->mine < first + n;
-	const struct bb_sampling sampling = {
-		.ready = memory_ready,
-		.operate = memory_operate,
-		.finish = memory_finish,
-		.on_sample = memory_record_sample,
-		.own = s,
-		.warm = s->engine.options->warmup_iters,
-		.samples = s->engine.options->iters,
-		.operations = s->c->kind == BB_MEMORY_CHASE ? HOPS : (double)repeats_of(s)};
+	const struct bb_sampling sampling = {.ready = memory_ready,
+					     .operate = memory_operate,
+					     .finish = memory_finish,
+					     .on_sample = memory_record_sample,
+					     .own = s,
+					     .warm = s->engine.options->warmup_iters,
+					     .samples = s->engine.options->iters,
+					     .operations = chases ? HOPS : (double)repeats_of(s)};
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	const void *all;
 	bb_status status;
@@ -642,14 +611,24 @@ static bb_status run_at(struct memory_session *s, int first, int n)
 	s->report[IS_WORKER] = works;
 	s->report[BYTES] = (double)share(s);
 	s->report[REPEATS] = works ? (double)repeats_of(s) : 0;
+	for (int i = 0; i < ARRAYS && works; i++)
+		if (kind->before[i] != NONE)
+			BB_TRY(status, open_array(s, i), out);
+	if (works && chases)
+		BB_TRY(status,
+		       backend->spaces->chase_lay(
+			       s->engine.rank, s->arrays[A].memory, s->arrays[A].bytes,
+			       (uint64_t)s->engine.options->seed * BB_RANDOM_STEP),
+		       out);
 	if (works)
-		BB_TRY(status, open_arrays(s), out);
+		BB_TRY(status, backend->finish(s->engine.rank, NULL), out);
 	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	if (works)
 		BB_TRY(status, bb_engine_sample(&s->engine, &sampling), out);
 	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
-	if (works)
-		BB_TRY(status, verify(s), out);
+	for (int i = 0; i < ARRAYS && works && s->engine.options->check > 0; i++)
+		if (kind->after[i] != NONE)
+			BB_TRY(status, verify_array(s, i), out);
 	BB_TRY(status,
 	       bb_driver_collect(s->engine.driver, &bb_payload_real, s->report, length, &all), out);
 	for (int place = first; place < first + n && status == BB_OK; place++)
