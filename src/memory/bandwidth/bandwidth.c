@@ -145,44 +145,46 @@ bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run *run,
 	return BB_OK;
 }
 
-/* True if KIND works on spaces TO and FROM. Only a GPU copies between two spaces, and one of them
-   is its own. */
-static bool goes_together(bool gpu, enum bb_memory_kind kind, int to, int from)
+/* Is KIND measured on spaces TO and FROM, by one worker (ALONE) or all? Only a GPU copies between
+   two spaces, and one of them is its own. */
+static bool is_wanted(const struct bb_run *run, enum bb_memory_kind kind, int to, int from,
+		      bool alone)
 {
+	const struct bb_memory_options *a = &((const struct bb_memory *)run->own)->settings;
+	const bool gpu = run->options.backend->gpu, chases = kind == BB_MEMORY_CHASE;
 	const bool by_kernel = kind == BB_MEMORY_KERNEL_COPY || kind == BB_MEMORY_KERNEL_BOTH;
 
-	if (by_kernel && (!gpu || to > BB_SPACE_PINNED || from > BB_SPACE_PINNED))
+	/* A chase has one worker, and a GPU that is the only rank works alone. */
+	if (chases || (gpu && run->world.nranks == 1)
+		    ? !alone
+		    : a->workers == (int)(alone ? BB_WORKERS_ALL : BB_WORKERS_ONE))
+		return false;
+	if (!(a->works >> kind & 1) ||
+	    (by_kernel && (!gpu || to > BB_SPACE_PINNED || from > BB_SPACE_PINNED)))
 		return false;
 	if (kind == BB_MEMORY_BOTH || kind == BB_MEMORY_KERNEL_BOTH)
 		return gpu && to == 0 && from > 0;
-	if (!gpu)
-		return to == from;
-	if (kind == BB_MEMORY_CHASE)
-		return to == from && to <= BB_SPACE_PINNED;
+	if (!gpu || chases)
+		return to == from && (!gpu || to <= BB_SPACE_PINNED);
 	return kind == BB_MEMORY_COPY || by_kernel ? to == 0 || from == 0 : to == 0 && from == 0;
 }
 
-static bb_status add_spaces(struct bb_run *run, int to, int from)
+/* Spaces are outermost, so that arrays are reused. */
+static bb_status plan(struct bb_run *run)
 {
 	const struct bb_options *o = &run->options;
+	const int spaces = o->backend->spaces->count(run->context);
 	struct bb_memory *m = run->own;
-	bb_status status = BB_OK;
 
-	const bool only = o->backend->gpu && run->world.nranks == 1;
+	for (int i = 0; i < 2 * spaces * spaces; i++) { /* all workers, then one */
+		const int to = i / 2 / spaces, from = i / 2 % spaces;
+		const bool alone = i % 2;
 
-	for (int alone = 0; alone < 2; alone++)
-		for (enum bb_memory_kind kind = 0; kind < BB_MEMORY_KINDS; kind++) {
-			const enum bb_workers other = alone ? BB_WORKERS_ALL : BB_WORKERS_ONE;
-
-			/* A chase has one worker, and a GPU that is the only rank works alone. */
-			if (!(m->settings.works >> kind & 1) ||
-			    (kind == BB_MEMORY_CHASE || only ? !alone
-							     : m->settings.workers == (int)other) ||
-			    !goes_together(o->backend->gpu, kind, to, from))
-				continue;
-			for (uint64_t size = o->min_bytes; size && status == BB_OK;
-			     size = bb_options_next_size(o, size))
-				status = bb_memory_plan_add(
+		for (enum bb_memory_kind kind = 0; kind < BB_MEMORY_KINDS; kind++)
+			for (uint64_t size = o->min_bytes;
+			     size && is_wanted(run, kind, to, from, alone);
+			     size = bb_options_next_size(o, size)) {
+				const bb_status status = bb_memory_plan_add(
 					&m->plan, run,
 					(struct bb_memory_case){
 						kind, kinds[kind].name, to, from, alone,
@@ -190,25 +192,15 @@ static bb_status add_spaces(struct bb_run *run, int to, int from)
 								 ? BB_WORK_ALIGNMENT
 								 : size / BB_WORK_ALIGNMENT *
 									   BB_WORK_ALIGNMENT});
-		}
-	return status;
-}
 
-/* Spaces are outermost, so that arrays are reused. */
-static bb_status plan(struct bb_run *run)
-{
-	const struct bb_memory *m = run->own;
-	const int spaces = run->options.backend->spaces->count(run->context);
-	bb_status status = BB_OK;
-
-	for (int to = 0; to < spaces; to++)
-		for (int from = 0; from < spaces && status == BB_OK; from++)
-			status = add_spaces(run, to, from);
-	if (status == BB_OK && m->plan.ncases == 0)
-		status = bb_fail(&run->error, BB_EUNSUPPORTED,
-				 "--work, --workers %s: this machine has no such case",
-				 worker_names[m->settings.workers]);
-	return status;
+				if (status != BB_OK)
+					return status;
+			}
+	}
+	return m->plan.ncases > 0 ? BB_OK
+				  : bb_fail(&run->error, BB_EUNSUPPORTED,
+					    "--work, --workers %s: this machine has no such case",
+					    worker_names[m->settings.workers]);
 }
 
 bb_status bb_memory_open_results(struct bb_run *run)
