@@ -133,10 +133,8 @@ static struct bb_tally tally_of(const struct confirmation *t, const struct readi
 	return tally;
 }
 
-/* T has its verdicts and suspects. The typical time of a rail is the median of the reference, or
-   that of the survey if it has too few measurements; where ranks share processors, the slower of
-   both.
- */
+/* T has its verdicts and suspects. The typical time of a rail is the median of the reference, or of
+   the survey if that has too few; where ranks share processors, the slower of both. */
 static bb_status confirmation_open(struct confirmation *t, const struct bb_view *views,
 				   const struct bb_quantity *measured, double tolerance)
 {
