@@ -25,7 +25,7 @@ enum { BB_LATENCY, BB_BANDWIDTH }; /* the quantities */
 #define BB_DIAGNOSE_OPTIONS(OPTION, COMMON)                                                        \
 	OPTION(FLAG, quick, "quick", 0, NULL,                                                      \
 	       "a sample of the pairs, at a cost linear in the nodes (default above 32 nodes)",    \
-	       .section = "Diagnosis", .usual = true, .excludes = {{"full"}})                      \
+	       .section = "Diagnosis", .usual = true, .excludes = {{.names = "full"}})             \
 	OPTION(FLAG, full, "full", 0, NULL, "all pairs (default up to 32 nodes)", .usual = true)   \
 	OPTION(INT, partners, "partners", 0, "12",                                                 \
 	       "partners of each node in the survey; with fewer nodes as many rounds, "            \
