@@ -158,27 +158,18 @@ struct writer {
 	bool backward;
 };
 
-static void write_operation(const struct writer *w, struct bb_operation o)
-{
-	if (w->s->parts & (unsigned)o.work)
-		bb_tape_add(w->tape, o);
-}
-
 static void write_collective(const struct writer *w, enum family family, enum bb_hybrid_work work,
 			     size_t item, const struct bb_collective *collective, size_t count,
 			     enum bb_dtype dtype)
 {
-	write_operation(w, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
-						 .queue = BB_HYBRID_COMPUTES,
-						 .work = work,
-						 .item = item,
-						 .group = family,
-						 .collective = collective,
-						 .count = count,
-						 .dtype = dtype,
-						 .op = work == BB_HYBRID_DATA ? BB_AVG : BB_SUM,
-						 .in_place = work != BB_HYBRID_TENSOR,
-						 .peer = BB_NO_PEER});
+	struct bb_operation *o;
+
+	if (!(w->s->parts & (unsigned)work))
+		return;
+	o = bb_tape_collective(w->tape, BB_HYBRID_COMPUTES, work, item, collective, count, dtype,
+			       work == BB_HYBRID_DATA ? BB_AVG : BB_SUM);
+	o->group = family;
+	o->in_place = work != BB_HYBRID_TENSOR;
 }
 
 static void write_compute(const struct writer *w, const struct bb_hybrid_time *t, int pieces)
@@ -304,11 +295,11 @@ static void write_stage(struct bb_hybrid_program *h, int number, const struct bb
 			written = between->n;
 			stage_perform(stage, pass, 0, stage->tapes[pass].n, stage->events);
 			stage->events += stage->tapes[pass].events;
-			continue;
+		} else if (s->parts & BB_HYBRID_PIPELINE) {
+			o.work = BB_HYBRID_PIPELINE;
+			o.dtype = s->dtype;
+			bb_tape_add(between, o);
 		}
-		o.work = BB_HYBRID_PIPELINE;
-		o.dtype = s->dtype;
-		write_operation(&w, o);
 	}
 	if (shares_embedding(s) && (number == 0 || number == s->grid.pp - 1))
 		write_collective(&w, ENDS, BB_HYBRID_EMBEDDING, 0, &bb_all_reduce, s->shared,
