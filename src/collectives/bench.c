@@ -199,25 +199,6 @@ static bb_status open_samples(struct bb_session *s)
 	return status;
 }
 
-/* All processes must have read the same matrices. Collective over the world. */
-static bb_status compare_matrices(struct bb_session *s)
-{
-	const struct bb_matrices *m = &s->settings->matrices;
-	/* Half of the digest: a number that a double holds. */
-	const double mine = (double)(uint32_t)bb_matrices_digest(m);
-	double most[] = {mine, -mine};
-	bb_status status;
-
-	if (m->n == 0)
-		return BB_OK;
-	status = bb_driver_most(s->engine.driver, &bb_payload_real, most, 2);
-	if (status == BB_OK && most[0] != -most[1])
-		status = bb_fail(&s->engine.run->error, BB_EUSAGE,
-				 "%.200s differs between processes; give all the same matrices",
-				 s->settings->matrix_file);
-	return status;
-}
-
 static int color_of(const struct bb_run *run, int rank)
 {
 	const struct bb_bench *bench = run->own;
@@ -230,14 +211,23 @@ static bb_status bench_open(struct bb_engine *engine)
 	struct bb_session *s = (struct bb_session *)engine;
 	struct bb_run *run = engine->run;
 	struct bb_bench *bench = run->own;
-	bb_status status;
+	const struct bb_matrices *m = &bench->settings.matrices;
+	/* Half of the digest: a number that a double holds. */
+	const double digest = (double)(uint32_t)bb_matrices_digest(m);
+	double most[] = {digest, -digest};
+	bb_status status = BB_OK;
 
 	s->bench = bench;
 	s->settings = &bench->settings;
 	s->patterns_dtype = -1;
 	s->reported_matrix = BB_NO_MATRIX;
 	s->copies = bb_is_first_on_device(run->infos, engine->driver->rank);
-	BB_TRY(status, compare_matrices(s), done);
+	if (m->n > 0)
+		BB_TRY(status, bb_driver_most(engine->driver, &bb_payload_real, most, 2), done);
+	if (most[0] != -most[1])
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "%.200s differs between processes; give all the same matrices",
+			       bench->settings.matrix_file);
 	BB_TRY(status, open_group(s), done);
 	BB_TRY(status, open_samples(s), done);
 	BB_TRY(status, bb_run_note_memory(run, engine->driver, &run->end.memory_init_bytes), done);

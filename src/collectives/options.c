@@ -276,27 +276,13 @@ static bb_status check_explain(struct bb_collective_options *a, const struct bb_
 	return bb_collective_check_matrices(a, n, n, BB_EXPLAIN_BYTES, "--explain", error);
 }
 
-static bb_status check_output(const struct bb_collective_options *a, const struct bb_options *o,
-			      bool writes, struct bb_error *error)
-{
-	const struct bb_output more[BB_MORE_OUTPUTS] = {
-		{"-J", a->output_file, o->output_folder, false},
-		{"--tuner-conf", a->tuner_conf, o->output_folder, false}};
-	const char *dot = a->output_file ? strrchr(a->output_file, '.') : NULL;
-
-	if (a->output_file && (!dot || strcasecmp(dot, ".json") != 0))
-		return bb_fail(error, BB_EUSAGE,
-			       "-J %s: the file name must end in .json (for other formats see "
-			       "--csv and --json)",
-			       a->output_file);
-	return bb_check_outputs(o, more, writes, error);
-}
-
 bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			      const struct bb_environment *e, struct bb_error *error)
 {
 	const struct bb_collective *collective = benchmark->subject;
 	struct bb_collective_options *a = own;
+	struct bb_output more[BB_MORE_OUTPUTS] = {{.option = "-J"}, {.option = "--tuner-conf"}};
+	const char *dot;
 	bb_status st;
 
 	BB_TRY(st, bb_algorithms_check(a->algo_text, o, collective, error), out);
@@ -324,7 +310,16 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--tuner-conf: NCCL has no algorithms to choose from for %s",
 			       collective->name);
-	BB_TRY(st, check_output(a, o, e->launch.proc == 0, error), out);
+	dot = a->output_file ? strrchr(a->output_file, '.') : NULL;
+	if (a->output_file && (!dot || strcasecmp(dot, ".json") != 0))
+		return bb_fail(error, BB_EUSAGE,
+			       "-J %s: the file name must end in .json (for other formats see "
+			       "--csv and --json)",
+			       a->output_file);
+	more[0].path = a->output_file;
+	more[1].path = a->tuner_conf;
+	more[0].folder = more[1].folder = o->output_folder;
+	BB_TRY(st, bb_check_outputs(o, more, e->launch.proc == 0, error), out);
 	if (a->device_implementation > 0) {
 		snprintf(a->algorithms_text, sizeof(a->algorithms_text), "device:%lld",
 			 (long long)a->device_implementation);

@@ -262,36 +262,15 @@ static bb_status comment(struct bb_sink *sink, const char *lines)
 	return bb_sink_write(sink, &t->sink.out);
 }
 
-static void add_memory(struct bb_strbuf *out, const struct bb_end_record *r)
+static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 {
 	static const char *const units[] = {"B", "KB", "MB", "GB"};
 	static const char *const names[] = {"Initialization", "User-Allocated", "Collective",
 					    "Total "};
-	const int64_t values[] = {r->memory_init_bytes, r->memory_user_bytes, r->memory_call_bytes};
-	double total = 0;
-
-	bb_strbuf_addf(out, "# %-20s : ", "Memory usage");
-	for (int i = 0; i < 4; i++) {
-		double amount = i == 3 ? total : values[i] == BB_ABSENT ? 0 : (double)values[i];
-		int unit = 0;
-
-		total += amount;
-		for (; unit < 3 && amount >= 1024; unit++)
-			amount /= 1024;
-		bb_strbuf_addf(out, "%s%s %.*f %s", i > 0 ? " | " : "", names[i],
-			       amount < 10    ? 2
-			       : amount < 100 ? 1
-					      : 0,
-			       amount, units[unit]);
-	}
-	bb_strbuf_add(out, "\n");
-}
-
-static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
-{
+	const int64_t memory[] = {r->memory_init_bytes, r->memory_user_bytes, r->memory_call_bytes};
 	struct text *t = of(sink);
 	struct bb_strbuf *out = &t->sink.out;
-	double mean = isnan(r->avg_busbw_GBps) ? 0 : r->avg_busbw_GBps;
+	double total = 0, mean = isnan(r->avg_busbw_GBps) ? 0 : r->avg_busbw_GBps;
 	const char *gate = "";
 
 	finish_skips(t);
@@ -308,7 +287,20 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 		bb_strbuf_addf(out, "# Verdict: %s\n", r->verdict);
 	bb_strbuf_addf(out, "# Collective test concluded: %s\n", sink->run->program);
 	if (r->memory_init_bytes != BB_ABSENT)
-		add_memory(out, r);
+		bb_strbuf_addf(out, "# %-20s : ", "Memory usage");
+	for (int i = 0; r->memory_init_bytes != BB_ABSENT && i < 4; i++) {
+		double amount = i == 3 ? total : memory[i] == BB_ABSENT ? 0 : (double)memory[i];
+		int unit = 0;
+
+		total += amount;
+		for (; unit < 3 && amount >= 1024; unit++)
+			amount /= 1024;
+		bb_strbuf_addf(out, "%s %.*f %s%s", names[i],
+			       amount < 10    ? 2
+			       : amount < 100 ? 1
+					      : 0,
+			       amount, units[unit], i < 3 ? " | " : "\n");
+	}
 	bb_strbuf_add(out, "#\n");
 	if (r->error)
 		bb_strbuf_addf(out, "# error: %s\n", r->error);

@@ -131,19 +131,6 @@ static bool next_row(struct listing *l)
 	return false;
 }
 
-static size_t label_width(const struct bb_option_table *tables, bool all)
-{
-	size_t width = 0;
-
-	for (struct listing l = list_rows(tables, all ? ALL : USUAL); next_row(&l);) {
-		const char *name = bb_option_argument(l.row);
-		const size_t length = 8 + strlen(l.row->name) + (*name ? 1 + strlen(name) : 0);
-
-		width = length > width && length <= LABEL_MAX ? length : width;
-	}
-	return width;
-}
-
 /* "  -n, --iters N   help (one of 1 to 1000; default 20)" */
 static void add_row(const struct bb_option *row, size_t indent, struct bb_strbuf *out)
 {
@@ -184,15 +171,21 @@ static void add_row(const struct bb_option *row, size_t indent, struct bb_strbuf
 
 void bb_options_help(const struct bb_option_table *tables, bool all, struct bb_strbuf *out)
 {
-	const size_t indent = label_width(tables, all) + 2;
 	const enum listed first = all ? ALL_BUT_GPU : USUAL, last = all ? GPU_ONLY : USUAL;
 	const char *head = "";
+	size_t width = 0; /* of the labels */
 
+	for (struct listing l = list_rows(tables, all ? ALL : USUAL); next_row(&l);) {
+		const char *name = bb_option_argument(l.row);
+		const size_t length = 8 + strlen(l.row->name) + (*name ? 1 + strlen(name) : 0);
+
+		width = length > width && length <= LABEL_MAX ? length : width;
+	}
 	for (enum listed listed = first; listed <= last; listed++)
 		for (struct listing l = list_rows(tables, listed); next_row(&l);) {
 			if (all && l.head && strcmp(l.head, head) != 0)
 				bb_strbuf_addf(out, "\n%s:\n", head = l.head);
-			add_row(l.row, indent, out);
+			add_row(l.row, width + 2, out);
 		}
 }
 

@@ -218,36 +218,29 @@ static bb_status run_program(const struct tool *tool, char **argv, struct bb_err
 	return bb_fail(error, BB_EBACKEND, "%s cannot be run: %s", path, strerror(errno));
 }
 
-static bb_status run_list(const struct tool *tool, int argc, char **argv, struct bb_error *error)
-{
-	struct bb_strbuf out = {0};
-	bb_status st;
-
-	if (argc > 1)
-		return bb_fail(error, BB_EUSAGE, "%s: %s takes no arguments", argv[1], tool->name);
-	list_names(tool->shelf, &out);
-	st = bb_write_text("-", &out, error);
-	bb_strbuf_free(&out);
-	return st;
-}
-
 /* A user may leave SUFFIX out. */
 static bb_status run_tool(int argc, char **argv, struct bb_error *error)
 {
-	const size_t length = strlen(argv[0]);
 	const char *names[MOST_NAMES + 1] = {NULL}, *near;
-	struct tool list[MOST_NAMES];
+	struct bb_strbuf out = {0};
+	struct tool tool;
+	char words[MOST_NAMES][sizeof(tool.name)];
+	bb_status st;
 
-	for (size_t i = 0; i < MOST_NAMES && tool_at(i, &list[i]); i++) {
-		struct tool *const tool = &list[i];
-		const size_t brief = (size_t)short_length(tool->name);
-
-		if (strcmp(argv[0], tool->name) == 0 ||
-		    (length == brief && strncmp(argv[0], tool->name, length) == 0))
-			return tool->shelf ? run_list(tool, argc, argv, error)
-					   : run_program(tool, argv, error);
-		tool->name[brief] = '\0';
-		names[i] = tool->name;
+	for (size_t i = 0; i < MOST_NAMES && tool_at(i, &tool); i++) {
+		snprintf(words[i], sizeof(words[i]), "%.*s", short_length(tool.name), tool.name);
+		names[i] = words[i];
+		if (strcmp(argv[0], tool.name) != 0 && strcmp(argv[0], words[i]) != 0)
+			continue;
+		if (!tool.shelf)
+			return run_program(&tool, argv, error);
+		if (argc > 1)
+			return bb_fail(error, BB_EUSAGE, "%s: %s takes no arguments", argv[1],
+				       tool.name);
+		list_names(tool.shelf, &out);
+		st = bb_write_text("-", &out, error);
+		bb_strbuf_free(&out);
+		return st;
 	}
 	near = bb_nearest(argv[0], names);
 	return bb_fail(error, BB_EUSAGE, "%s: no such tool%s%s%s", argv[0],

@@ -149,23 +149,6 @@ static bool inform(struct bb_run *run, bb_status *status)
 
 /* ---- the run --------------------------------------------------------------------------- */
 
-/* Ends a run whose drivers have not begun. A backend of several processes may then not be able to
- * close. */
-static void end_unbegun(struct bb_run *run, bb_status status)
-{
-	report_failure(run);
-	if (run->launch.nprocs <= 1 && !run->assembly.lost) {
-		bb_run_close(run);
-		return;
-	}
-	bb_sinks_close(&run->sinks);
-	bb_control_close(run->control);
-	if (is_assembled(run) && bb_run_guard(run, BB_STAGE_END) == BB_OK)
-		run->launch.close(&run->launch);
-	fflush(stdout);
-	_exit(status);
-}
-
 /* Appends the name of a process: its rank if it has only one. */
 static void name_process(void *argument, int proc, struct bb_strbuf *out)
 {
@@ -325,10 +308,23 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 	}
 	if (status == BB_OK)
 		status = bb_run_open(run);
-	if (status != BB_OK)
-		end_unbegun(run, status);
-	else
+	if (status == BB_OK) {
 		result = measure(run);
+		goto out;
+	}
+	/* The drivers have not begun. */
+	report_failure(run);
+	if (run->launch.nprocs <= 1 && !run->assembly.lost) {
+		bb_run_close(run);
+		goto out;
+	}
+	/* A backend of several processes may not be able to close. */
+	bb_sinks_close(&run->sinks);
+	bb_control_close(run->control);
+	if (is_assembled(run) && bb_run_guard(run, BB_STAGE_END) == BB_OK)
+		run->launch.close(&run->launch);
+	fflush(stdout);
+	_exit(status);
 out:
 	if (run && own && benchmark->free_options)
 		benchmark->free_options(own);

@@ -263,41 +263,31 @@ out:
 
 /* ---- groups ------------------------------------------------------------------------------ */
 
-/* True if this rank needs the group: alone in a group, only an out-of-place collective does work.
- */
-static bool is_needed(const struct bb_calls *c, int group)
-{
-	const struct bb_program *program = c->program;
-	const int rank = c->driver->rank;
-
-	if (c->groups[group].place < 0)
-		return false;
-	if (c->groups[group].size > 1)
-		return true;
-	for (size_t i = 0; i < program->length(program, rank); i++) {
-		const struct bb_operation o = bb_program_at(program, rank, i);
-
-		if (o.act == BB_ACT_COLLECTIVE && o.group == group && !o.in_place)
-			return true;
-	}
-	return false;
-}
-
 static bb_status open_groups(struct bb_calls *c)
 {
 	const struct bb_program *program = c->program;
+	const int rank = c->driver->rank;
 	bb_status status = BB_OK;
 
 	c->groups = calloc((size_t)program->groups + 1, sizeof(*c->groups));
 	if (!c->groups)
 		return bb_no_memory(&c->run->error, "a program's groups");
-	for (int i = 0; i < program->groups && status == BB_OK; i++) {
-		struct bb_calls_group *g = &c->groups[i];
+	for (int g = 0; g < program->groups && status == BB_OK; g++) {
+		struct bb_calls_group *group = &c->groups[g];
+		bool needed, alone;
 
-		g->size = program->group_size(program, i);
-		g->place = bb_program_place(program, i, c->driver->rank);
-		if (is_needed(c, i))
-			status = open_group(c, i, &g->handle);
+		group->size = program->group_size(program, g);
+		group->place = bb_program_place(program, g, rank);
+		needed = group->place >= 0 && group->size > 1;
+		alone = group->place >= 0 && group->size == 1;
+		/* Alone in a group, only an out-of-place collective does work. */
+		for (size_t i = 0; alone && i < program->length(program, rank); i++) {
+			const struct bb_operation o = bb_program_at(program, rank, i);
+
+			needed |= o.act == BB_ACT_COLLECTIVE && o.group == g && !o.in_place;
+		}
+		if (needed)
+			status = open_group(c, g, &group->handle);
 	}
 	for (int l = 0; l < program->lanes && status == BB_OK && program->nranks > 1; l++)
 		status = open_group(c, -1, &c->lanes[l]);

@@ -325,22 +325,6 @@ void bb_runner_close(struct bb_runner *p)
 
 /* ---- times of the operations ----------------------------------------------------------- */
 
-/* On a device, events record the end of each item; elsewhere the queues read the clock. */
-static bb_status open_item_events(struct bb_runner *p)
-{
-	bb_status status = BB_OK;
-
-	if (!p->backend->gpu || p->origin)
-		return BB_OK;
-	for (size_t i = 0; i < p->nitems && status == BB_OK; i++)
-		if (p->items[i].operation.act != BB_ACT_RECORD && !p->items[i].event)
-			status =
-				p->backend->event_open(p->rank, &p->items[i].event, &p->run->error);
-	if (status == BB_OK)
-		status = p->backend->event_open(p->rank, &p->origin, &p->run->error);
-	return status;
-}
-
 static int by_end(const void *a, const void *b)
 {
 	const struct bb_item *x = *(struct bb_item *const *)a, *y = *(struct bb_item *const *)b;
@@ -639,8 +623,14 @@ static bb_status runner_run_real(struct bb_runner *p, const struct bb_timeline_w
 	int queues;
 	bb_status status;
 
-	if (watch)
-		BB_TRY(status, open_item_events(p), out);
+	/* On a device, events record the end of each item; elsewhere the queues read the clock. */
+	for (size_t i = 0; watch && backend->gpu && !p->origin && i < p->nitems; i++)
+		if (p->items[i].operation.act != BB_ACT_RECORD && !p->items[i].event)
+			BB_TRY(status,
+			       backend->event_open(p->rank, &p->items[i].event, &p->run->error),
+			       out);
+	if (watch && backend->gpu && !p->origin)
+		BB_TRY(status, backend->event_open(p->rank, &p->origin, &p->run->error), out);
 	BB_TRY(status, backend->barrier(p->driver->world), out);
 	start = backend->now(p->rank);
 	for (int q = 0; q < p->program->queues; q++)
