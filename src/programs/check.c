@@ -3,7 +3,7 @@
  * after another, so that memory does not grow with their lengths; then of all ranks together.
  */
 #include "core/strbuf.h"
-#include "programs/memberships.h"
+#include "programs/program.h"
 
 #include <math.h>
 #include <stdarg.h>

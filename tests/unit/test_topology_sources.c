@@ -4,7 +4,6 @@
 #include "topology/build.h"
 #include "topology/probes/machine.h"
 #include "topology/rates.h"
-#include "topology/probes/sources.h"
 
 #include <fcntl.h>
 #include <ftw.h>

@@ -4,7 +4,6 @@
  * equal times the lowest rank and queue. Messages go over links of their own, through ports, or
  * over shared links.
  */
-#include "programs/memberships.h"
 #include "simulator/timeline/flows.h"
 
 #include <stdint.h>

@@ -2,7 +2,6 @@
  * nvml.c - GPUs by NVML. NVLinks are read as in NCCL (src/graph/xml.cc): capability, then state, by
  * a field from compute capability 9.0 on; a remote end without an id is an NVSwitch.
  */
-#include "topology/probes/sources.h"
 #include "topology/build.h"
 #include "topology/probes/nvml_api.h"
 #include "topology/rates.h"
