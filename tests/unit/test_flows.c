@@ -1,7 +1,7 @@
 /*
  * Messages of a program divide the links that they share, at each moment anew: ends by hand.
  */
-#include "simulator/timeline/flows.h"
+#include "simulator/timeline/links.h"
 
 #include <math.h>
 #include <setjmp.h>

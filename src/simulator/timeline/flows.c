@@ -1,4 +1,4 @@
-#include "simulator/timeline/flows.h"
+#include "simulator/timeline/links.h"
 
 enum side { OUT, IN, SIDES };
 

@@ -4,7 +4,7 @@
  * equal times the lowest rank and queue. Messages go over links of their own, through ports, or
  * over shared links.
  */
-#include "simulator/timeline/flows.h"
+#include "simulator/timeline/links.h"
 
 #include <stdint.h>
 #include <string.h>
