@@ -439,22 +439,30 @@ int64_t bb_nic_Mbps(const struct bb_topology *t, int nic)
 	return p ? bb_pci_model(p->vendor, p->device).rate_Mbps : 0;
 }
 
-bool bb_nic_serves(const struct bb_topology *t, int gpu, int nic)
+bool bb_nic_serves(const struct bb_topology *t, bb_gpus set, int nic)
 {
 	const int64_t rate = bb_nic_Mbps(t, nic);
-	const enum bb_path path = gpu < 0 ? BB_PATH_SELF : bb_topology_pci_path(t, gpu, nic);
+	bb_gpus s = set;
+	bool serves;
 
-	if (rate <= 0)
+	if (t->devices[nic].kind != BB_NIC || rate <= 0)
 		return false;
-	for (int other = 0; other < t->ndevices; other++) {
-		int64_t its = bb_nic_Mbps(t, other);
-		enum bb_path near = gpu < 0 ? BB_PATH_SELF : bb_topology_pci_path(t, gpu, other);
+	do {
+		const enum bb_path path =
+			set ? bb_topology_pci_path(t, first_of(s), nic) : BB_PATH_SELF;
 
-		if (t->devices[other].kind == BB_NIC && its > 0 &&
-		    (near < path || (near == path && its > rate)))
-			return false;
-	}
-	return true;
+		serves = true;
+		for (int other = 0; other < t->ndevices && serves; other++) {
+			const int64_t its = bb_nic_Mbps(t, other);
+			const enum bb_path near =
+				set ? bb_topology_pci_path(t, first_of(s), other) : BB_PATH_SELF;
+
+			serves = t->devices[other].kind != BB_NIC || its <= 0 || near > path ||
+				 (near == path && its <= rate);
+		}
+		s &= s - 1;
+	} while (s && !serves);
+	return serves;
 }
 
 /* Payload of the ports in USED on the card of NIC, whose slot they share; 0 unless NIC is the first
@@ -512,11 +520,8 @@ static struct egress egress_of(const struct bb_topology *t, bb_gpus set)
 			       : link.GBps > 0      ? bb_pcie_payload(&link)
 						    : INFINITY;
 	}
-	for (int d = 0; d < t->ndevices; d++) {
-		used[d] = t->devices[d].kind == BB_NIC && set == 0 && bb_nic_serves(t, -1, d);
-		for (bb_gpus s = set; s && t->devices[d].kind == BB_NIC && !used[d]; s &= s - 1)
-			used[d] = bb_nic_serves(t, first_of(s), d);
-	}
+	for (int d = 0; d < t->ndevices; d++)
+		used[d] = bb_nic_serves(t, set, d);
 	for (int d = 0; d < t->ndevices; d++) {
 		const int64_t rate = bb_nic_Mbps(t, d);
 

@@ -61,9 +61,9 @@ struct bb_pcie bb_device_link(const struct bb_topology *t, int d);
    with a known rate, even if a virtual machine made it up; -1: none. */
 int bb_pci_slowest_switch(const struct bb_topology *t, int d);
 
-/* Whether NIC serves GPU: it is one of the fastest among those nearest to it. GPU < 0: one of the
-   fastest of all. */
-bool bb_nic_serves(const struct bb_topology *t, int gpu, int nic);
+/* Whether device NIC is a NIC that serves a GPU of SET: it is one of the fastest among those
+   nearest to it. SET 0: one of the fastest of all, which serve the host. */
+bool bb_nic_serves(const struct bb_topology *t, bb_gpus set, int nic);
 /* The payload of NIC alone; 0 unknown. */
 double bb_nic_GBps(const struct bb_topology *t, int nic);
 /* Its rate, or else the maximum of its model; 0: it is down, or its rate is unknown. */

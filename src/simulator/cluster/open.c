@@ -229,14 +229,20 @@ static bb_status request_parse(const char *text, int *length, int *nodes, struct
 
 /* ---- between the GPUs ----------------------------------------------------------------- */
 
-static int links_between(const struct bb_topology *t, int gpu, int n)
+/* All GPUs of a node. */
+static bb_gpus gpus_of(const struct bb_topology *t)
 {
-	int count = 0;
+	const int n = bb_topology_count(t, BB_GPU);
 
-	for (int other = 0; other < n; other++)
-		if (other != gpu)
-			count += bb_topology_nvlinks(t, gpu, other);
-	return count;
+	return n >= BB_MOST_GPUS ? ~(bb_gpus)0 : ((bb_gpus)1 << n) - 1;
+}
+
+/* NVLinks of GPU to other GPUs. */
+static int links_between(const struct bb_topology *t, int gpu)
+{
+	return bb_topology_nvlinks(t, gpu, BB_PEER_ANY) -
+	       bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH) -
+	       bb_topology_nvlinks(t, gpu, BB_PEER_CPU);
 }
 
 /* N GPUs, or none and RANKS ranks. */
@@ -244,13 +250,12 @@ static enum bb_inside inside_of(const struct bb_topology *t, int n, int ranks)
 {
 	if (n == 0 && ranks > 1)
 		return BB_INSIDE_MEMORY;
-	if (n > 0 &&
-	    bb_fabric_of(t, n >= 64 ? ~(bb_gpus)0 : ((bb_gpus)1 << n) - 1) == BB_FABRIC_SWITCH)
+	if (n > 0 && bb_fabric_of(t, gpus_of(t)) == BB_FABRIC_SWITCH)
 		return BB_INSIDE_SWITCH;
 	if (n < 2)
 		return BB_INSIDE_NOTHING;
 	for (int gpu = 0; gpu < n; gpu++)
-		if (links_between(t, gpu, n) > 0)
+		if (links_between(t, gpu) > 0)
 			return BB_INSIDE_LINKS;
 	return BB_INSIDE_PCIE;
 }
@@ -335,29 +340,12 @@ struct bb_cluster_slots bb_cluster_slots(const struct bb_cluster *c, uint64_t se
 /* The rate between GPUs A and B over PCIe, bytes per second; 0 unknown. */
 static double pcie_rate(const struct bb_topology *t, int a, int b)
 {
-	double least = INFINITY;
+	const struct bb_pcie of_a = bb_device_link(t, a), of_b = bb_device_link(t, b);
 
-	for (int i = 0; i < 2; i++) {
-		const int pci = t->devices[i ? b : a].pci;
-		struct bb_pcie link = pci >= 0 ? bb_pci_link(t, pci) : (struct bb_pcie){0};
-
-		least = fmin(least, 1e9 * bb_pcie_usable(&link));
-	}
-	return least;
+	return 1e9 * fmin(bb_pcie_usable(&of_a), bb_pcie_usable(&of_b));
 }
 
 /* ---- out of the node ------------------------------------------------------------------ */
-
-/* Does device NIC of T serve a GPU or, where there are none, the host? */
-static bool nic_serves(const struct bb_topology *t, int nic)
-{
-	const int gpus = bb_topology_count(t, BB_GPU);
-	bool serves = gpus == 0 && bb_nic_serves(t, -1, nic);
-
-	for (int gpu = 0; gpu < gpus && !serves; gpu++)
-		serves = bb_nic_serves(t, gpu, nic);
-	return serves && t->devices[nic].kind == BB_NIC;
-}
 
 struct bb_cluster_nics bb_cluster_nics_of(const struct bb_topology *t)
 {
@@ -367,7 +355,7 @@ struct bb_cluster_nics bb_cluster_nics_of(const struct bb_topology *t)
 	for (int nic = 0; nic < t->ndevices; nic++) {
 		const int pci = t->devices[nic].pci;
 
-		if (!nic_serves(t, nic))
+		if (!bb_nic_serves(t, gpus_of(t), nic))
 			continue;
 		nics.n++;
 		nics.GBps += bb_nic_GBps(t, nic);
@@ -414,8 +402,7 @@ static bb_status derive_rails(struct bb_cluster *c, struct bb_error *error)
 		for (int nic = 0; nic < t->ndevices; nic++) {
 			int rail = 0;
 
-			if (t->devices[nic].kind != BB_NIC ||
-			    !bb_nic_serves(t, is_host ? -1 : gpu, nic))
+			if (!bb_nic_serves(t, is_host ? 0 : (bb_gpus)1 << gpu, nic))
 				continue;
 			while (rail < c->rails && first[rail] != nic)
 				rail++;
@@ -496,7 +483,7 @@ static bb_status cluster_derive(struct bb_cluster *c, struct bb_error *error)
 	for (int gpu = 0; gpu < n; gpu++) {
 		const int links = c->inside == BB_INSIDE_SWITCH
 					  ? bb_topology_nvlinks(t, gpu, BB_PEER_SWITCH)
-					  : links_between(t, gpu, n);
+					  : links_between(t, gpu);
 
 		if (c->inside != BB_INSIDE_PCIE)
 			least = fmin(least,
@@ -537,7 +524,7 @@ static struct bb_fabric_pair pair_of(const struct bb_cluster *c, int a, int b)
 				  ? BB_FIGURE_CORE_LATENCY
 				  : BB_FIGURE_PACKAGE_LATENCY;
 	} else if (c->inside != BB_INSIDE_SWITCH && links > 0) {
-		rate = rate * links / links_between(t, a, c->gpus);
+		rate = rate * links / links_between(t, a);
 	} else if (c->inside != BB_INSIDE_SWITCH) {
 		path = BB_CLUSTER_PCIE;
 		latency = BB_FIGURE_PCIE_LATENCY;
@@ -606,7 +593,7 @@ static bb_status change_nics(struct bb_topology *t, const struct bb_cluster_chan
 		return bb_fail(error, BB_EUSAGE, "%s has no NIC whose number or rate could differ",
 			       t->name);
 	for (int d = 0; d < t->ndevices; d++)
-		serves[d] = nic_serves(t, d);
+		serves[d] = bb_nic_serves(t, gpus_of(t), d);
 	for (int d = 0, i = 0; d < t->ndevices; d++) {
 		const int64_t each = change->nic_Mbps > 0 ? change->nic_Mbps : now.Mbps / now.n;
 
