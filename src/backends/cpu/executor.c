@@ -169,7 +169,7 @@ static bb_status receive_step(struct run *run, const struct bb_step *step)
 			run->reduce(&dst, 1, sources, 1 + n, bytes / run->element, &args);
 		else if (dst != sources[1])
 			x->kernels->copy(&dst, 1, sources[1], bytes, stream);
-		for (int i = 0; i < n; i++)
+		for (int i = 0; i < n && x->p2p->release; i++)
 			x->p2p->release(x->port, peers[i], step->channel);
 		if (!x->p2p->expect)
 			continue;

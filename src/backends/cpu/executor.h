@@ -37,7 +37,7 @@ struct bb_p2p {
 			  uint32_t *ticket, bool *lent);
 	/* Wait for the next message, which must have BYTES, and lend its data until release. */
 	bb_status (*recv)(void *port, int peer, int channel, size_t bytes, const void **data);
-	/* Done reading the message last received. */
+	/* Optional: done reading the message last received. NULL: later expects reuse it. */
 	void (*release)(void *port, int peer, int channel);
 	/* Has the peer read message TICKET? wait_taken waits for it. */
 	bool (*taken)(void *port, int peer, int channel, uint32_t ticket);

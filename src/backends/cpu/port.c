@@ -164,18 +164,11 @@ static bb_status port_recv(void *argument, int peer, int channel, size_t bytes, 
 	return port->calls->wait(argument, false, &e->request, bytes, NULL);
 }
 
-static void port_release(void *argument, int peer, int channel)
-{
-	/* Its place in the queue, and its data if lent, are reused when the executor expects
-	   more. */
-}
-
 static const struct bb_p2p p2p = {
 	.piece = port_piece,
 	.expect = port_expect,
 	.send = port_send,
 	.recv = port_recv,
-	.release = port_release,
 	.taken = port_taken,
 	.wait_taken = port_wait_taken,
 };

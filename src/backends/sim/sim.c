@@ -411,7 +411,7 @@ static bb_status count_call(const struct bb_group *group, const struct bb_call *
 	struct bb_sim_count count = {.native = call->native != NULL,
 				     .modelled = call->native && c->library->is_whole,
 				     .instead = call->instead};
-	struct bb_sim_count *more;
+	size_t at = c->ncounts; /* those of the same collective and groups stay together */
 	int length;
 
 	if (group->n == 1) /* sends nothing */
@@ -428,15 +428,17 @@ static bb_status count_call(const struct bb_group *group, const struct bb_call *
 		snprintf(count.by, BY_TEXT, "%s%s %s",
 			 native_named(c, call->schedule->name) ? BB_OWN : "", call->schedule->name,
 			 group->evaluator);
-	for (size_t i = 0; i < c->ncounts; i++)
-		if (c->counts[i].native == count.native &&
-		    strcmp(c->counts[i].what, count.what) == 0 &&
-		    strcmp(c->counts[i].by, count.by) == 0)
+	for (size_t i = 0; i < c->ncounts; i++) {
+		if (strcmp(c->counts[i].what, count.what) != 0)
+			continue;
+		if (c->counts[i].native == count.native && strcmp(c->counts[i].by, count.by) == 0)
 			return BB_OK;
-	more = BB_ARRAY_ADD(c->counts, c->ncounts, c->count_room);
-	if (!more)
+		at = i + 1;
+	}
+	if (!BB_ARRAY_ADD(c->counts, c->ncounts, c->count_room))
 		return bb_no_memory(error, "the list of collectives");
-	*more = count;
+	memmove(&c->counts[at + 1], &c->counts[at], (c->ncounts - 1 - at) * sizeof(count));
+	c->counts[at] = count;
 	return BB_OK;
 }
 
@@ -444,29 +446,20 @@ static bool sim_summarize(const struct bb_context *c, struct bb_strbuf *out)
 {
 	bool modelled = false;
 
-	for (size_t first = 0; first < c->ncounts; first++) {
-		const struct bb_sim_count *count = &c->counts[first], *end = c->counts + c->ncounts;
-		size_t before = 0;
+	for (size_t i = 0; i < c->ncounts; i++) {
+		const struct bb_sim_count *count = &c->counts[i];
+		const bool goes_on = i > 0 && strcmp(count[-1].what, count->what) == 0;
+		bool repeated = false; /* a later one replaces the library likewise */
 
 		modelled = modelled || count->modelled;
-		while (strcmp(c->counts[before].what, count->what) != 0)
-			before++;
-		if (before < first)
-			continue;
-		/* All of the same groups follow the first one. */
-		bb_strbuf_addf(out, "%s%s: ", first ? "; " : "", count->what);
-		for (const struct bb_sim_count *other = count; other < end; other++) {
-			bool repeated = false; /* a later one replaces the library likewise */
-
-			if (strcmp(other->what, count->what) != 0)
-				continue;
-			for (const struct bb_sim_count *later = other + 1; later < end; later++)
-				repeated = repeated || (later->instead == other->instead &&
-							strcmp(later->what, other->what) == 0);
-			bb_strbuf_addf(out, "%s%s", other > count ? ", " : "", other->by);
-			if (other->instead && !repeated)
-				bb_strbuf_addf(out, " (%s)", other->instead);
-		}
+		for (size_t k = i + 1; k < c->ncounts; k++)
+			repeated = repeated || (c->counts[k].instead == count->instead &&
+						strcmp(c->counts[k].what, count->what) == 0);
+		if (!goes_on)
+			bb_strbuf_addf(out, "%s%s: ", i ? "; " : "", count->what);
+		bb_strbuf_addf(out, "%s%s", goes_on ? ", " : "", count->by);
+		if (count->instead && !repeated)
+			bb_strbuf_addf(out, " (%s)", count->instead);
 	}
 	return modelled;
 }

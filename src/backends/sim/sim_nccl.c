@@ -163,48 +163,38 @@ static void write_choice(const struct bb_nccl_constants *c, const struct bb_nccl
 			 bb_nccl_protocol_name(chosen.protocol));
 }
 
-/* How many times as long other versions take for CALL, which is made of messages, where that
-   differs. */
-static void name_times(struct bb_group *group, const struct bb_nccl_call *call)
-{
-	const struct bb_context *context = group->context;
-	const double time = bb_nccl_call_time(&context->nccl, call);
-	char *text = group->prediction.otherwise;
-
-	text[0] = group->chosen[0] = '\0';
-	for (int i = 0; i < context->nothers; i++) {
-		const struct bb_nccl_constants *other = &context->others[i];
-		const double times = bb_nccl_call_time(other, call) / time;
-		const size_t end = strlen(text);
-
-		if (fabs(times - 1) > 0.05)
-			snprintf(text + end, BB_OTHERWISE_TEXT - end,
-				 "%sNCCL %s takes %.1f times as long", end ? ", " : "",
-				 other->versions, times);
-	}
-}
-
-/* Set GROUP's choice for CALL, and those of other versions that differ from it. */
-static void name_choices(struct bb_group *group, const struct bb_nccl_call *call)
+/* Set GROUP's choice for CALL, and those of other versions that differ from it. MESSAGES have no
+   choice: other versions take so many times as long, where that differs. */
+static void name_choices(struct bb_group *group, const struct bb_nccl_call *call, bool messages)
 {
 	const struct bb_context *context = group->context;
 	char *text = group->prediction.otherwise, before[BB_CHOSEN_TEXT] = "";
 
-	text[0] = '\0';
-	write_choice(&context->nccl, call, group->chosen);
-	for (int i = 0; i < context->nothers && group->chosen[0]; i++) {
-		const char *versions = context->others[i].versions;
+	text[0] = group->chosen[0] = '\0';
+	if (!messages)
+		write_choice(&context->nccl, call, group->chosen);
+	for (int i = 0; i < context->nothers && (messages || group->chosen[0]); i++) {
+		const struct bb_nccl_constants *const c = &context->others[i];
 		const size_t end = strlen(text), room = BB_OTHERWISE_TEXT - end;
 		char other[BB_CHOSEN_TEXT];
 
-		write_choice(&context->others[i], call, other);
+		if (messages) {
+			const double times = bb_nccl_call_time(c, call) /
+					     bb_nccl_call_time(&context->nccl, call);
+
+			if (fabs(times - 1) > 0.05)
+				snprintf(text + end, room, "%sNCCL %s takes %.1f times as long",
+					 end ? ", " : "", c->versions, times);
+			continue;
+		}
+		write_choice(c, call, other);
 		if (strcmp(other, group->chosen) == 0 || !other[0])
 			continue;
 		if (strcmp(other, before) == 0)
-			snprintf(text + end, room, " and %s", versions);
+			snprintf(text + end, room, " and %s", c->versions);
 		else
 			snprintf(text + end, room, "%s%s by %s%s", end ? ", " : "", other,
-				 end ? "" : "NCCL ", versions);
+				 end ? "" : "NCCL ", c->versions);
 		memcpy(before, other, sizeof(before));
 	}
 }
@@ -220,10 +210,7 @@ static bb_status nccl_time(struct bb_group *group, int scenario, const struct bb
 	const struct bb_nccl_call asked = call_of(&group->machines[scenario], call);
 	double factor = bb_timeline_noise(links, number);
 
-	if (is_messages(call))
-		name_times(group, &asked);
-	else
-		name_choices(group, &asked);
+	name_choices(group, &asked, is_messages(call));
 	if (calibration)
 		factor *= bb_calibration_of_nccl(calibration, &asked, support);
 	else {
