@@ -196,32 +196,28 @@ out:
 	return status;
 }
 
-/* *FOR_HOST: MEMORY is pageable, so the CPU fills and verifies it. The main stream is then empty.
- */
-static bb_status is_for_host(struct bb_rank *rank, const void *memory, bool *for_host)
-{
-	enum cudaMemoryType type;
-	bb_status status = memory_type(rank, memory, &type);
-
-	*for_host = status == BB_OK && type == cudaMemoryTypeUnregistered;
-	return *for_host ? bb_nccl_wait(rank, rank->main) : status;
-}
-
 /* ---- patterns ---------------------------------------------------------------------- */
 
-/* Copy the table of PATTERN into the scratch area, once no kernel reads the previous one. */
-static bb_status pattern_upload(struct bb_rank *rank, const struct bb_pattern *pattern,
-				struct bb_gpu_pattern *uploaded)
+/* *FOR_HOST: MEMORY is pageable, so the CPU fills and verifies it. Else *UPLOADED = PATTERN with
+   its table in the scratch area. The main stream is then empty: no kernel reads either any more. */
+static bb_status pattern_prepare(struct bb_rank *rank, const void *memory,
+				 const struct bb_pattern *pattern, struct bb_gpu_pattern *uploaded,
+				 bool *for_host)
 {
 	const size_t bytes = 2 * pattern->period * pattern->element_size;
 	char *const table = rank->scratch + BB_SCRATCH_TABLE;
+	enum cudaMemoryType type;
 	bb_status status;
 
-	if (pattern->period < 16 || pattern->period > BB_GPU_PERIOD_MOST)
+	BB_TRY(status, memory_type(rank, memory, &type), out);
+	*for_host = type == cudaMemoryTypeUnregistered;
+	if (!*for_host && (pattern->period < 16 || pattern->period > BB_GPU_PERIOD_MOST))
 		return bb_fail(rank->context->error, BB_EINTERNAL,
 			       "a pattern of %zu elements, not 16 to %u", pattern->period,
 			       BB_GPU_PERIOD_MOST);
 	BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
+	if (*for_host)
+		return BB_OK;
 	*uploaded = (struct bb_gpu_pattern){.table = table,
 					    .period = (uint32_t)pattern->period,
 					    .element_size = (uint32_t)pattern->element_size,
@@ -237,15 +233,12 @@ bb_status bb_nccl_fill(struct bb_rank *rank, void *dst, const struct bb_pattern 
 {
 	struct bb_gpu_pattern uploaded;
 	bool for_host;
-	bb_status status = is_for_host(rank, dst, &for_host);
+	bb_status status;
 
-	if (status == BB_OK && for_host)
-		status = bb_cpu_fill(rank, dst, pattern, first, count);
-	if (status != BB_OK || for_host)
-		return status;
-	BB_TRY(status, pattern_upload(rank, pattern, &uploaded), out);
-	status = BB_CUDA(rank,
-			 bb_gpu_fill(bb_nccl_lane(rank, rank->main), dst, &uploaded, first, count));
+	BB_TRY(status, pattern_prepare(rank, dst, pattern, &uploaded, &for_host), out);
+	status = for_host ? bb_cpu_fill(rank, dst, pattern, first, count)
+			  : BB_CUDA(rank, bb_gpu_fill(bb_nccl_lane(rank, rank->main), dst,
+						      &uploaded, first, count));
 out:
 	return status;
 }
@@ -258,13 +251,11 @@ bb_status bb_nccl_verify(struct bb_rank *rank, const void *got, const struct bb_
 	unsigned long long found = 0;
 	struct bb_gpu_pattern uploaded;
 	bool for_host;
-	bb_status status = is_for_host(rank, got, &for_host);
+	bb_status status;
 
-	if (status == BB_OK && for_host)
-		status = bb_cpu_verify(rank, got, pattern, first, count, dtype, ulps, wrong);
-	if (status != BB_OK || for_host)
-		return status;
-	BB_TRY(status, pattern_upload(rank, pattern, &uploaded), out);
+	BB_TRY(status, pattern_prepare(rank, got, pattern, &uploaded, &for_host), out);
+	if (for_host)
+		return bb_cpu_verify(rank, got, pattern, first, count, dtype, ulps, wrong);
 	BB_TRY(status, BB_CUDA(rank, cudaMemsetAsync(counter, 0, sizeof(*counter), rank->main)),
 	       out);
 	BB_TRY(status,

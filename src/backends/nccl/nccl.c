@@ -109,12 +109,11 @@ static bb_status nccl_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 	if (!q)
 		return bb_no_memory(error, "a queue");
 	q->rank = rank;
-	BB_TRY(status, BB_CUDA(rank, cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking)),
-	       failed);
-	*queue = q;
-	return BB_OK;
-failed:
-	free(q);
+	status = BB_CUDA(rank, cudaStreamCreateWithFlags(&q->stream, cudaStreamNonBlocking));
+	if (status == BB_OK)
+		*queue = q;
+	else
+		free(q);
 	return status;
 }
 
@@ -243,12 +242,11 @@ static bb_status nccl_event_open(struct bb_rank *rank, struct bb_event **event,
 	if (!e)
 		return bb_no_memory(error, "an event");
 	e->rank = rank;
-	BB_TRY(status, BB_CUDA(rank, cudaEventCreateWithFlags(&e->event, cudaEventDefault)),
-	       failed);
-	*event = e;
-	return BB_OK;
-failed:
-	free(e);
+	status = BB_CUDA(rank, cudaEventCreateWithFlags(&e->event, cudaEventDefault));
+	if (status == BB_OK)
+		*event = e;
+	else
+		free(e);
 	return status;
 }
 
