@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 static void assert_near(double got, double wanted, double within)
@@ -202,12 +203,93 @@ static void test_orders_of_a_plan(void **state)
 	bb_bubble_orders_free(&orders);
 }
 
+/* Four stages, eight micro-batches, F, B and W of 1, 2 and 0.5 s: T is 3.5 s. */
+static void test_formulas(void **state)
+{
+	static const struct {
+		const char *schedule;
+		uint64_t chunks;
+		double weights, idle, hops, overlapped; /* hops of which stages wait */
+		uint64_t kept[4];                       /* by stage */
+	} cases[] = {
+		{"naive", 1, 0.5, 3 * 8 * 3.5, 48, 48, {1, 1, 1, 1}},
+		{"gpipe", 1, 0.5, 3 * 3.5, 6, 6, {8, 8, 8, 8}},
+		{"1f1b", 1, 0.5, 3 * 3.5, 6 * 3 - 2, 6, {4, 3, 2, 1}},
+		{"interleaved", 2, 0.5, 3 * 3.5 / 2, 14, 14, {11, 9, 7, 5}},
+		{"zb-h1", 1, 0.5, 3 * 2.5, 12, 6, {4, 4, 4, 4}},
+		{"zb-h2", 1, 0.5, 3 * 2, 6, 6, {7, 7, 7, 7}},
+		{"zb-h1", 1, 4, 0, 12, 6, {4, 4, 4, 4}},
+		{"zb-h2", 1, 2, 0, 6, 6, {7, 7, 7, 7}},
+		{"zb-v", 2, 0.5, NAN, 0, 0, {8, 8, 8, 8}},
+		{"zb-auto", 1, 0.5, NAN, 0, 0, {5, 5, 5, 5}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_bubble_form form = {.schedule = bb_pipeline_find(cases[i].schedule),
+					      .stages = 4,
+					      .chunks = cases[i].chunks,
+					      .micro_batches = 8,
+					      .kept = 5,
+					      .forward = 1,
+					      .input = 2,
+					      .weights = cases[i].weights,
+					      .hop = 0.1};
+		struct bb_bubble bubble;
+
+		for (uint64_t stage = 0; stage < 4; stage++)
+			assert_int_equal(bb_bubble_kept(&form, stage), cases[i].kept[stage]);
+		for (int overlapped = 0; overlapped < 2 && !isnan(cases[i].idle); overlapped++) {
+			form.overlapped = overlapped;
+			assert_true(bb_bubble_find(&form, NULL, 0, &bubble));
+			assert_near(bubble.idle, cases[i].idle, 1e-9);
+			assert_near(bubble.messages,
+				    0.1 * (overlapped ? cases[i].overlapped : cases[i].hops), 1e-9);
+		}
+		/* No more than there are. */
+		form.micro_batches = 4;
+		assert_true(bb_bubble_kept(&form, 0) <= 4 * cases[i].chunks + 3);
+		form.stages = 1;
+		assert_true(bb_bubble_find(&form, NULL, 0, &bubble));
+		assert_near(bubble.idle, 0, 0);
+		assert_near(bubble.messages, 0, 0);
+		form.stages = 4;
+		form.micro_batches = 2;
+		if (strncmp(cases[i].schedule, "zb-h2", 5) == 0)
+			assert_int_equal(bb_bubble_kept(&form, 0), 2);
+	}
+	assert_ptr_equal(bb_bubble_usual(1), bb_pipeline_find("1f1b"));
+	assert_ptr_equal(bb_bubble_usual(2), bb_pipeline_find("interleaved"));
+}
+
+/* Orders that are too large are none. */
+static void test_too_large(void **state)
+{
+	static const struct {
+		uint64_t stages, micro_batches;
+	} cases[] = {{5000, 1}, {2, 65536}, {100, 14000}, {1000, 1400}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct bb_bubble_form form = {.schedule = bb_pipeline_find("zb-auto"),
+						    .stages = cases[i].stages,
+						    .chunks = 1,
+						    .micro_batches = cases[i].micro_batches,
+						    .kept = 4,
+						    .forward = 1,
+						    .input = 1,
+						    .weights = 1};
+		struct bb_bubble bubble;
+
+		assert_false(bb_bubble_find(&form, NULL, 0, &bubble));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_schedules),        cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_published),        cmocka_unit_test(test_searched_schedules),
-		cmocka_unit_test(test_orders_of_a_plan),
+		cmocka_unit_test(test_orders_of_a_plan), cmocka_unit_test(test_formulas),
+		cmocka_unit_test(test_too_large),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -290,13 +290,37 @@ static void test_records_of_claims(void **state)
 	bb_records_free(&records);
 }
 
+/* What nccl-tests does unless it is asked for something else. */
+static void test_operands(void **state)
+{
+	static const struct {
+		const char *type, *op;
+		enum bb_dtype dtype;
+		enum bb_op reduction;
+	} cases[] = {{"half", "max", BB_HALF, BB_MAX},
+		     {"", "", BB_FLOAT, BB_SUM},
+		     {"words", "none", BB_FLOAT, BB_SUM},
+		     {"double", "avg", BB_DOUBLE, BB_AVG}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_claims claims = {.n = 0};
+		enum bb_dtype dtype;
+		enum bb_op op;
+
+		snprintf(claims.type, sizeof(claims.type), "%s", cases[i].type);
+		snprintf(claims.op, sizeof(claims.op), "%s", cases[i].op);
+		bb_claims_operand(&claims, &dtype, &op);
+		assert_int_equal(dtype, cases[i].dtype);
+		assert_int_equal(op, cases[i].reduction);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_records),
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(test_broken_json),
-		cmocka_unit_test(test_records_of_claims),
+		cmocka_unit_test(test_records),     cmocka_unit_test(test_json),
+		cmocka_unit_test(test_broken_json), cmocka_unit_test(test_records_of_claims),
+		cmocka_unit_test(test_operands),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
