@@ -297,114 +297,109 @@ static void test_wrapped(void **state)
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
+static const struct {
+	const char *text;
+	enum bb_fact_kind kind;
+	int64_t value; /* -1: no such fact */
+	const char *says;
+} facts[] = {
+	{"NCCL_P2P_DISABLE=1\n", BB_FACT_P2P_OFF, 0, "1"},
+	{"NCCL_P2P_DISABLE=0\n", BB_FACT_P2P_OFF, -1, NULL},
+	{"NCCL_P2P_DISABLE=yes\n", BB_FACT_P2P_OFF, -1, NULL},
+	{"NCCL_P2P_DISABLE=1x\n", BB_FACT_P2P_OFF, -1, NULL},
+	{"NCCL_P2P_DISABLE=\"1\"\n", BB_FACT_P2P_OFF, 0, "1"},
+	{"NCCL_P2P_DISABLE='1'\n", BB_FACT_P2P_OFF, 0, "1"},
+	{"NCCL_P2P_DISABLE=\n", BB_FACT_P2P_OFF, -1, NULL},
+	{"XNCCL_P2P_DISABLE=1\n", BB_FACT_P2P_OFF, -1, NULL},
+	{"export MY_NCCL_P2P_DISABLE=1\n", BB_FACT_P2P_OFF, -1, NULL},
+	{"export NCCL_P2P_DISABLED=1\n", BB_FACT_P2P_OFF, -1, NULL},
+	{"  $ export NCCL_P2P_DISABLE=1;\n", BB_FACT_P2P_OFF, 0, "1"},
+	{"+ env NCCL_P2P_DISABLE=1 x\n", BB_FACT_P2P_OFF, 0, "1"},
+	{"ENV NCCL_P2P_DISABLE=1\n", BB_FACT_P2P_OFF, 0, "1"},
+	{"setenv NCCL_P2P_DISABLE=1\n", BB_FACT_P2P_OFF, 0, "1"},
+	{"-x NCCL_P2P_DISABLE=1 \\\n", BB_FACT_P2P_OFF, 0, "1"},
+	{"we set NCCL_P2P_DISABLE=1 once\n", BB_FACT_P2P_OFF, -1, NULL},
+	{"NCCL_P2P_DISABLE=1\nNCCL_P2P_DISABLE=0\n", BB_FACT_P2P_OFF, -1, NULL},
+	{"NCCL_SHM_DISABLE=1\n", BB_FACT_SHM_OFF, 0, "1"},
+	{"NCCL_NVLS_ENABLE=1\n", BB_FACT_NVLS_OFF, -1, NULL},
+	{"NCCL_NVLS_ENABLE=x\n", BB_FACT_NVLS_OFF, -1, NULL},
+	{"NCCL_MNNVL_ENABLE=0\n", BB_FACT_MNNVL_OFF, 0, "0"},
+	{"NCCL_COLLNET_ENABLE=0\n", BB_FACT_SHARP, -1, NULL},
+	{"NCCL_NET_GDR_LEVEL=LOC\n", BB_FACT_GDR_OFF, 0, "LOC"},
+	{"NCCL_NET_GDR_LEVEL=PHB\n", BB_FACT_GDR_OFF, -1, NULL},
+	{"NCCL_NET=socket\n", BB_FACT_SOCKET, 0, "socket"},
+	{"NCCL_NET=IB\n", BB_FACT_SOCKET, -1, NULL},
+	{"FI_PROVIDER=efa\n", BB_FACT_EFA, 0, "efa"},
+	{"FI_PROVIDER=tcp\n", BB_FACT_EFA, -1, NULL},
+	{"NCCL_ALGO=Ring,Tree\n", BB_FACT_ALGORITHM, 0, "Ring,Tree"},
+	{"NCCL_ALGO=$ALGO\n", BB_FACT_ALGORITHM, -1, NULL},
+	{"NCCL_ALGO=CollNetChain\n", BB_FACT_SHARP, 0, "CollNetChain"},
+	{"NCCL_ALGO=Ring\n", BB_FACT_SHARP, -1, NULL},
+	/* the first of two settings, unless the same variable is set again */
+	{"NCCL_MIN_NCHANNELS=4\nNCCL_MAX_NCHANNELS=8\n", BB_FACT_CHANNELS, 4, "4"},
+	{"NCCL_MIN_NCHANNELS=4\nNCCL_MIN_NCHANNELS=8\n", BB_FACT_CHANNELS, 8, "8"},
+	{"NCCL_MIN_NCHANNELS=0\n", BB_FACT_CHANNELS, -1, NULL},
+	{"NCCL_MIN_NCHANNELS=1023\n", BB_FACT_CHANNELS, 1023, "1023"},
+	{"NCCL_MIN_NCHANNELS=1024\n", BB_FACT_CHANNELS, -1, NULL},
+	{"NCCL_IB_HCA=mlx5_0\n", BB_FACT_NICS, 1, "mlx5_0"},
+	{"NCCL_IB_HCA=mlx5_0,mlx5_1:1,mlx5_10\n", BB_FACT_NICS, 3, NULL},
+	{"NCCL_IB_HCA==mlx5_0\n", BB_FACT_NICS, 1, NULL},
+	{"NCCL_IB_HCA=rdma0,mlx4\n", BB_FACT_NICS, -1, NULL}, /* a family */
+	{"NCCL_IB_HCA=mlx5_0,mlx\n", BB_FACT_NICS, -1, NULL},
+	{"NCCL_IB_HCA=bnx5\n", BB_FACT_NICS, 1, NULL},
+	{"NCCL_IB_HCA=:1\n", BB_FACT_NICS, -1, NULL},
+	{"mpirun -x NCCL_IB_HCA=mlx5_0,NCCL_ALGO=Ring ./x\n", BB_FACT_ALGORITHM, 0, "Ring"},
+	/* what NCCL reports, before what is asked for */
+	{INFO "NCCL_ALGO set by environment to Tree.\n", BB_FACT_ALGORITHM, 0, "Tree"},
+	{INFO "NCCL_ALGO set to Tree\n", BB_FACT_ALGORITHM, 0, "Tree"},
+	{INFO "NCCL_ALGO is Tree\n", BB_FACT_ALGORITHM, -1, NULL},
+	{INFO "NCCL_ALGO set to Tree\nNCCL_ALGO=Ring\n", BB_FACT_ALGORITHM, 0, "Tree"},
+	{"NCCL_ALGO=Ring\n" INFO "NCCL_ALGO set to Tree\n", BB_FACT_ALGORITHM, 0, "Tree"},
+	/* YAML */
+	{"- name: NCCL_ALGO\n  value: Tree\n", BB_FACT_ALGORITHM, 0, "Tree"},
+	{"- name: NCCL_ALGO\n  values\n  value: Tree\n", BB_FACT_ALGORITHM, -1, NULL},
+	{"- {name: NCCL_ALGO, value: 'Tree'}\n", BB_FACT_ALGORITHM, 0, "Tree"},
+	{"- NCCL_ALGO\n  value: Tree\n", BB_FACT_ALGORITHM, -1, NULL},
+	/* messages */
+	{INFO "24 coll channels, 0 nvls\n", BB_FACT_CHANNELS, 24, NULL},
+	{INFO "0 coll channels, 0 nvls\n", BB_FACT_CHANNELS, -1, NULL},
+	{INFO "1023 coll channels\n", BB_FACT_CHANNELS, 1023, NULL},
+	{INFO "1024 coll channels\n", BB_FACT_CHANNELS, -1, NULL},
+	{INFO "24 channels\n", BB_FACT_CHANNELS, -1, NULL},
+	{INFO "Channel 00/16 : 0 1\n", BB_FACT_CHANNELS, 16, NULL},
+	{INFO "Channel 00/16 0 1\n", BB_FACT_CHANNELS, -1, NULL},
+	{INFO "+ NET[12.5] - NET/0\n", BB_FACT_NIC_RATE, 100, NULL},
+	{INFO "+ NET[12.55] - NET/0\n", BB_FACT_NIC_RATE, 100, NULL},
+	{INFO "NET/IB : Using [0]a:1/IB [1]b:1/RoCE [2]c:1/IB [RO]\n", BB_FACT_NICS, 2, NULL},
+	{INFO "NET/IB : Using [0]a:1/IB [1]b:1/RoCE [2]c:1/IB [RO]\n", BB_FACT_INFINIBAND, 0, NULL},
+	{INFO "NET/IB : Using [0]a:1/RoCE [1]b:1/RoCE [2]c:1/IB [RO]\n", BB_FACT_NICS, 2, NULL},
+	{INFO "NET/IB : Using [0]a:1/RoCE [1]b:1/RoCE [2]c:1/IB [RO]\n", BB_FACT_ROCE, 0, NULL},
+	{INFO "NET/IB : Using [0]a:1/IB [1]b:1/RoCE\n", BB_FACT_INFINIBAND, 0, NULL},
+	{INFO "NET/IB : Using [0]a:1/IB [1]b:1/IB [RO]; OOB x:1/IB [2]y\n", BB_FACT_NICS, 2, NULL},
+	{INFO "NET/IB : Using [0]a:1 [RO]\n", BB_FACT_NICS, -1, NULL},
+	{INFO "NET/IB : No device found\n", BB_FACT_NICS, -1, NULL},
+	{INFO "GPU Direct RDMA Disabled for HCA 0\n", BB_FACT_GDR_OFF, 0, NULL},
+	{INFO "Using network SHARP\n", BB_FACT_SHARP, 0, NULL},
+	/* A warning that another message explains is no other fact. */
+	{"n1 NCCL WARN P2P is disabled between connected GPUs\n", BB_FACT_ERROR, -1, NULL},
+	{"n1 NCCL WARN Something\n", BB_FACT_ERROR, 0, NULL},
+};
+
 static void test_facts(void **state)
 {
-	static const struct {
-		const char *text;
-		enum bb_fact_kind kind;
-		int64_t value; /* -1: no such fact */
-		const char *says;
-	} cases[] = {
-		{"NCCL_P2P_DISABLE=1\n", BB_FACT_P2P_OFF, 0, "1"},
-		{"NCCL_P2P_DISABLE=0\n", BB_FACT_P2P_OFF, -1, NULL},
-		{"NCCL_P2P_DISABLE=yes\n", BB_FACT_P2P_OFF, -1, NULL},
-		{"NCCL_P2P_DISABLE=1x\n", BB_FACT_P2P_OFF, -1, NULL},
-		{"NCCL_P2P_DISABLE=\"1\"\n", BB_FACT_P2P_OFF, 0, "1"},
-		{"NCCL_P2P_DISABLE='1'\n", BB_FACT_P2P_OFF, 0, "1"},
-		{"NCCL_P2P_DISABLE=\n", BB_FACT_P2P_OFF, -1, NULL},
-		{"XNCCL_P2P_DISABLE=1\n", BB_FACT_P2P_OFF, -1, NULL},
-		{"export MY_NCCL_P2P_DISABLE=1\n", BB_FACT_P2P_OFF, -1, NULL},
-		{"export NCCL_P2P_DISABLED=1\n", BB_FACT_P2P_OFF, -1, NULL},
-		{"  $ export NCCL_P2P_DISABLE=1;\n", BB_FACT_P2P_OFF, 0, "1"},
-		{"+ env NCCL_P2P_DISABLE=1 x\n", BB_FACT_P2P_OFF, 0, "1"},
-		{"ENV NCCL_P2P_DISABLE=1\n", BB_FACT_P2P_OFF, 0, "1"},
-		{"setenv NCCL_P2P_DISABLE=1\n", BB_FACT_P2P_OFF, 0, "1"},
-		{"-x NCCL_P2P_DISABLE=1 \\\n", BB_FACT_P2P_OFF, 0, "1"},
-		{"we set NCCL_P2P_DISABLE=1 once\n", BB_FACT_P2P_OFF, -1, NULL},
-		{"NCCL_P2P_DISABLE=1\nNCCL_P2P_DISABLE=0\n", BB_FACT_P2P_OFF, -1, NULL},
-		{"NCCL_SHM_DISABLE=1\n", BB_FACT_SHM_OFF, 0, "1"},
-		{"NCCL_NVLS_ENABLE=1\n", BB_FACT_NVLS_OFF, -1, NULL},
-		{"NCCL_NVLS_ENABLE=x\n", BB_FACT_NVLS_OFF, -1, NULL},
-		{"NCCL_MNNVL_ENABLE=0\n", BB_FACT_MNNVL_OFF, 0, "0"},
-		{"NCCL_COLLNET_ENABLE=0\n", BB_FACT_SHARP, -1, NULL},
-		{"NCCL_NET_GDR_LEVEL=LOC\n", BB_FACT_GDR_OFF, 0, "LOC"},
-		{"NCCL_NET_GDR_LEVEL=PHB\n", BB_FACT_GDR_OFF, -1, NULL},
-		{"NCCL_NET=socket\n", BB_FACT_SOCKET, 0, "socket"},
-		{"NCCL_NET=IB\n", BB_FACT_SOCKET, -1, NULL},
-		{"FI_PROVIDER=efa\n", BB_FACT_EFA, 0, "efa"},
-		{"FI_PROVIDER=tcp\n", BB_FACT_EFA, -1, NULL},
-		{"NCCL_ALGO=Ring,Tree\n", BB_FACT_ALGORITHM, 0, "Ring,Tree"},
-		{"NCCL_ALGO=$ALGO\n", BB_FACT_ALGORITHM, -1, NULL},
-		{"NCCL_ALGO=CollNetChain\n", BB_FACT_SHARP, 0, "CollNetChain"},
-		{"NCCL_ALGO=Ring\n", BB_FACT_SHARP, -1, NULL},
-		/* the first of two settings, unless the same variable is set again */
-		{"NCCL_MIN_NCHANNELS=4\nNCCL_MAX_NCHANNELS=8\n", BB_FACT_CHANNELS, 4, "4"},
-		{"NCCL_MIN_NCHANNELS=4\nNCCL_MIN_NCHANNELS=8\n", BB_FACT_CHANNELS, 8, "8"},
-		{"NCCL_MIN_NCHANNELS=0\n", BB_FACT_CHANNELS, -1, NULL},
-		{"NCCL_MIN_NCHANNELS=1023\n", BB_FACT_CHANNELS, 1023, "1023"},
-		{"NCCL_MIN_NCHANNELS=1024\n", BB_FACT_CHANNELS, -1, NULL},
-		{"NCCL_IB_HCA=mlx5_0\n", BB_FACT_NICS, 1, "mlx5_0"},
-		{"NCCL_IB_HCA=mlx5_0,mlx5_1:1,mlx5_10\n", BB_FACT_NICS, 3, NULL},
-		{"NCCL_IB_HCA==mlx5_0\n", BB_FACT_NICS, 1, NULL},
-		{"NCCL_IB_HCA=rdma0,mlx4\n", BB_FACT_NICS, -1, NULL}, /* a family */
-		{"NCCL_IB_HCA=mlx5_0,mlx\n", BB_FACT_NICS, -1, NULL},
-		{"NCCL_IB_HCA=bnx5\n", BB_FACT_NICS, 1, NULL},
-		{"NCCL_IB_HCA=:1\n", BB_FACT_NICS, -1, NULL},
-		{"mpirun -x NCCL_IB_HCA=mlx5_0,NCCL_ALGO=Ring ./x\n", BB_FACT_ALGORITHM, 0, "Ring"},
-		/* what NCCL reports, before what is asked for */
-		{INFO "NCCL_ALGO set by environment to Tree.\n", BB_FACT_ALGORITHM, 0, "Tree"},
-		{INFO "NCCL_ALGO set to Tree\n", BB_FACT_ALGORITHM, 0, "Tree"},
-		{INFO "NCCL_ALGO is Tree\n", BB_FACT_ALGORITHM, -1, NULL},
-		{INFO "NCCL_ALGO set to Tree\nNCCL_ALGO=Ring\n", BB_FACT_ALGORITHM, 0, "Tree"},
-		{"NCCL_ALGO=Ring\n" INFO "NCCL_ALGO set to Tree\n", BB_FACT_ALGORITHM, 0, "Tree"},
-		/* YAML */
-		{"- name: NCCL_ALGO\n  value: Tree\n", BB_FACT_ALGORITHM, 0, "Tree"},
-		{"- name: NCCL_ALGO\n  values\n  value: Tree\n", BB_FACT_ALGORITHM, -1, NULL},
-		{"- {name: NCCL_ALGO, value: 'Tree'}\n", BB_FACT_ALGORITHM, 0, "Tree"},
-		{"- NCCL_ALGO\n  value: Tree\n", BB_FACT_ALGORITHM, -1, NULL},
-		/* messages */
-		{INFO "24 coll channels, 0 nvls\n", BB_FACT_CHANNELS, 24, NULL},
-		{INFO "0 coll channels, 0 nvls\n", BB_FACT_CHANNELS, -1, NULL},
-		{INFO "1023 coll channels\n", BB_FACT_CHANNELS, 1023, NULL},
-		{INFO "1024 coll channels\n", BB_FACT_CHANNELS, -1, NULL},
-		{INFO "24 channels\n", BB_FACT_CHANNELS, -1, NULL},
-		{INFO "Channel 00/16 : 0 1\n", BB_FACT_CHANNELS, 16, NULL},
-		{INFO "Channel 00/16 0 1\n", BB_FACT_CHANNELS, -1, NULL},
-		{INFO "+ NET[12.5] - NET/0\n", BB_FACT_NIC_RATE, 100, NULL},
-		{INFO "+ NET[12.55] - NET/0\n", BB_FACT_NIC_RATE, 100, NULL},
-		{INFO "NET/IB : Using [0]a:1/IB [1]b:1/RoCE [2]c:1/IB [RO]\n", BB_FACT_NICS, 2,
-		 NULL},
-		{INFO "NET/IB : Using [0]a:1/IB [1]b:1/RoCE [2]c:1/IB [RO]\n", BB_FACT_INFINIBAND,
-		 0, NULL},
-		{INFO "NET/IB : Using [0]a:1/RoCE [1]b:1/RoCE [2]c:1/IB [RO]\n", BB_FACT_NICS, 2,
-		 NULL},
-		{INFO "NET/IB : Using [0]a:1/RoCE [1]b:1/RoCE [2]c:1/IB [RO]\n", BB_FACT_ROCE, 0,
-		 NULL},
-		{INFO "NET/IB : Using [0]a:1/IB [1]b:1/RoCE\n", BB_FACT_INFINIBAND, 0, NULL},
-		{INFO "NET/IB : Using [0]a:1/IB [1]b:1/IB [RO]; OOB x:1/IB [2]y\n", BB_FACT_NICS, 2,
-		 NULL},
-		{INFO "NET/IB : Using [0]a:1 [RO]\n", BB_FACT_NICS, -1, NULL},
-		{INFO "NET/IB : No device found\n", BB_FACT_NICS, -1, NULL},
-		{INFO "GPU Direct RDMA Disabled for HCA 0\n", BB_FACT_GDR_OFF, 0, NULL},
-		{INFO "Using network SHARP\n", BB_FACT_SHARP, 0, NULL},
-		/* A warning that another message explains is no other fact. */
-		{"n1 NCCL WARN P2P is disabled between connected GPUs\n", BB_FACT_ERROR, -1, NULL},
-		{"n1 NCCL WARN Something\n", BB_FACT_ERROR, 0, NULL},
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
 		struct bb_claim_file file;
 		const struct bb_fact *f;
 		char text[1024];
 
-		snprintf(text, sizeof(text), "%s" HEAD MB, cases[i].text);
+		snprintf(text, sizeof(text), "%s" HEAD MB, facts[i].text);
 		read_log(text, &file);
 		assert_int_equal(file.n, 1);
-		f = bb_claims_fact(&file.list[0], cases[i].kind);
-		if ((f ? f->value : -1) != cases[i].value ||
-		    (f && cases[i].says && strcmp(f->text, cases[i].says) != 0))
-			fail_msg("fact %d is %lld, %s: %s", cases[i].kind,
-				 f ? (long long)f->value : -1, f ? f->text : "", cases[i].text);
+		f = bb_claims_fact(&file.list[0], facts[i].kind);
+		if ((f ? f->value : -1) != facts[i].value ||
+		    (f && facts[i].says && strcmp(f->text, facts[i].says) != 0))
+			fail_msg("fact %d is %lld, %s: %s", facts[i].kind,
+				 f ? (long long)f->value : -1, f ? f->text : "", facts[i].text);
 		bb_claims_free(&file);
 	}
 }
