@@ -29,43 +29,52 @@ static void read_all(const char *text, size_t tables, struct bb_claim_file *file
 	",\"backend\":\"nccl\",\"virtual_time\":true,\"ranks\":[{\"host\":\"a\",\"name\":"         \
 	"\"H100\"},"                                                                               \
 	"{\"host\":\"a\"},{\"host\":\"b\"},{\"rank\":3},{\"host\":\"b\"},{\"host\":\"c\"}]"
-#define RESULT(more) "{\"schema\":1,\"kind\":\"result\",\"collective\":\"all_gather\"" more "}\n"
-#define NUMBERS(size, time, algbw, busbw)                                                          \
-	",\"nranks\":6,\"size_bytes\":" size ",\"time_us\":" time ",\"algbw_GBps\":" algbw         \
-	",\"busbw_GBps\":" busbw
+
+/* A result of all_gather among six ranks. */
+struct result {
+	const char *algorithm, *wrong, *more;
+	int size;
+	double time, algbw, busbw;
+};
+
+static void add_results(char text[8192], const struct result *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		snprintf(text + strlen(text), 8192 - strlen(text),
+			 "{\"schema\":1,\"kind\":\"result\",\"collective\":\"all_gather\","
+			 "\"algorithm_asked\":\"%s\",\"wrong\":%s%s,\"nranks\":6,"
+			 "\"size_bytes\":%d,\"time_us\":%g,\"algbw_GBps\":%g,"
+			 "\"busbw_GBps\":%g}\n",
+			 rows[i].algorithm, rows[i].wrong, rows[i].more, rows[i].size, rows[i].time,
+			 rows[i].algbw, rows[i].busbw);
+}
 
 static void test_records(void **state)
 {
-	static const char text[] = RUN(RANKS) RESULT(
-		",\"algorithm_asked\":\"ring\",\"in_place\":true,\"wrong\":0,"
-		"\"percent_of_bound\":40,\"bound_source\":\"links\"" NUMBERS("1024", "2", "3", "4"))
-		RESULT(",\"algorithm_asked\":\"ring\",\"wrong\":7" NUMBERS("2048", "2", "3", "4"))
-			RESULT(",\"algorithm_asked\":\"ring\",\"wrong\":null" NUMBERS("4096", "2",
-										      "3", "4"))
-		/* no rows: no size, no numbers, another kind */
-		RESULT(",\"algorithm_asked\":\"ring\",\"wrong\":0" NUMBERS(
-			"0", "2", "3",
-			"4")) RESULT(",\"algorithm_asked\":\"ring\",\"wrong\":1" NUMBERS("8", "0",
-											 "3", "4"))
-			RESULT(",\"algorithm_asked\":\"ring\",\"wrong\":1" NUMBERS("8", "2", "0",
-										   "4"))
-				RESULT(",\"algorithm_asked\":\"ring\",\"wrong\":1" NUMBERS(
-					"8", "2", "3",
-					"0")) RESULT(",\"algorithm_asked\":\"tree\",\"wrong\":"
-						     "0" NUMBERS("8", "1", "1", "1")) RUN("")
-					RESULT(",\"algorithm_asked\":\"tree\","
-					       "\"wrong\":0" NUMBERS(
-						       "8", "1", "1",
-						       "1")) "{\"schema\":1,\"kind\":\"pair\","
-							     "\"size_bytes\":8,\"time_us\":1}\n"
-							     "{\"schema\":1,\"kind\":\"result\","
-							     "\"collective\":\"alltoall\",\"size_"
-							     "bytes\":8,"
-							     "\"time_us\":1,\"algbw_GBps\":1,"
-							     "\"busbw_GBps\":1}\n";
+	static const struct result first[] = {
+		{"ring", "0",
+		 ",\"in_place\":true,\"percent_of_bound\":40,\"bound_source\":\"links\"", 1024, 2,
+		 3, 4},
+		{"ring", "7", "", 2048, 2, 3, 4},
+		{"ring", "null", "", 4096, 2, 3, 4},
+		/* no rows: without a size, without numbers */
+		{"ring", "0", "", 0, 2, 3, 4},
+		{"ring", "1", "", 8, 0, 3, 4},
+		{"ring", "1", "", 8, 2, 0, 4},
+		{"ring", "1", "", 8, 2, 3, 0},
+		{"tree", "0", "", 8, 1, 1, 1},
+	};
+	static const struct result second[] = {{"tree", "0", "", 8, 1, 1, 1}};
+	char text[8192] = RUN(RANKS);
 	struct bb_claim_file file;
 	const struct bb_claims *c;
 
+	add_results(text, first, 8);
+	strcat(text, RUN(""));
+	add_results(text, second, 1);
+	strcat(text, "{\"schema\":1,\"kind\":\"pair\",\"size_bytes\":8,\"time_us\":1}\n"
+		     "{\"schema\":1,\"kind\":\"result\",\"collective\":\"alltoall\","
+		     "\"size_bytes\":8,\"time_us\":1,\"algbw_GBps\":1,\"busbw_GBps\":1}\n");
 	read_all(text, 4, &file);
 	c = &file.list[0];
 	assert_string_equal(c->collective, "all_gather");
