@@ -17,6 +17,7 @@
 struct kept {
 	struct bb_pair_record r;
 	char place[BB_TEXT], space[2 * BB_SPACE_TEXT];
+	size_t first; /* row of its matrix */
 };
 
 struct text {
@@ -83,6 +84,11 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 			return BB_EINTERNAL;
 		row->r = *r; /* its place and spaces do not last: PLACE and SPACE hold copies */
 		snprintf(row->place, sizeof(row->place), "%s", r->place);
+		row->first = 0;
+		while (strcmp(t->rows[row->first].r.route, r->route) != 0 ||
+		       t->rows[row->first].r.size_bytes != r->size_bytes ||
+		       (t->rows[row->first].r.workers == 1) != (r->workers == 1))
+			row->first++;
 		/* "node 0", "host -> device" */
 		snprintf(row->space, sizeof(row->space), "%s%s%s", from,
 			 strcmp(from, to) == 0                        ? ""
@@ -111,12 +117,6 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
-static bool same_matrix(const struct kept *a, const struct kept *b)
-{
-	return strcmp(a->r.route, b->r.route) == 0 && a->r.size_bytes == b->r.size_bytes &&
-	       (a->r.workers == 1) == (b->r.workers == 1);
-}
-
 /* True if row I is in the matrix of row FIRST, and the first there of its place (or space). */
 static bool begins(const struct text *t, size_t first, size_t i, bool place)
 {
@@ -125,11 +125,11 @@ static bool begins(const struct text *t, size_t first, size_t i, bool place)
 	for (size_t k = first; k < i; k++) {
 		const struct kept *a = &t->rows[k];
 
-		if (same_matrix(a, b) &&
+		if (a->first == first &&
 		    strcmp(place ? a->place : a->space, place ? b->place : b->space) == 0)
 			return false;
 	}
-	return same_matrix(b, &t->rows[first]);
+	return b->first == first;
 }
 
 static void add_matrix(struct text *t, size_t first)
@@ -157,9 +157,9 @@ static void add_matrix(struct text *t, size_t first)
 
 			if (!begins(t, first, k, false))
 				continue;
-			while (at < end && (!same_matrix(at, &t->rows[first]) ||
-					    strcmp(at->place, t->rows[i].place) != 0 ||
-					    strcmp(at->space, t->rows[k].space) != 0))
+			while (at < end &&
+			       (at->first != first || strcmp(at->place, t->rows[i].place) != 0 ||
+				strcmp(at->space, t->rows[k].space) != 0))
 				at++;
 			bb_table_cell(&table, at == end
 						      ? NULL
@@ -178,14 +178,12 @@ static bb_status end(struct bb_sink *sink, const struct bb_end_record *r)
 	struct text *t = (struct text *)sink;
 
 	for (size_t i = 0; i < t->n; i++) {
-		size_t first = 0, n = 0;
+		size_t n = 0;
 
-		while (!same_matrix(&t->rows[first], &t->rows[i]))
-			first++;
 		for (size_t k = i; k < t->n; k++)
-			n += same_matrix(&t->rows[k], &t->rows[i]);
+			n += t->rows[k].first == i;
 		/* A single cell is a row already. */
-		if (first == i && n > 1)
+		if (n > 1)
 			add_matrix(t, i);
 	}
 	bb_strbuf_add(&sink->out, "#\n");
