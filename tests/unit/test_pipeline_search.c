@@ -135,12 +135,39 @@ static void test_little_memory(void **state)
 	}
 }
 
+/* Costs that a search has come to: it may find less, and no more. */
+static void test_found_before(void **state)
+{
+	static const int found[] = {880,  760,   4120, 3856, 3978, 3577, 5587, 5309, 6006,
+				    5568, 1685,  1858, 5088, 5199, 6001, 3818, 3292, 2438,
+				    8466, 5710,  2590, 2805, 2093, 2212, 4218, 4129, 3311,
+				    3116, 14412, 5785, 4030, 4002, 2028, 2152, 6276, 6362};
+	int at = 0;
+
+	for (int i = 0; i < 18; i++)
+		for (int v = 0; v < 2; v++) {
+			struct bb_pipeline pipe = unit_pipeline(2 + i % 5, 3 + 7 * i % 11, 1);
+
+			pipe.f = 100 + 37 * i % 90;
+			pipe.b = 100 + 53 * i % 120;
+			pipe.w = 40 + 29 * i % 110;
+			pipe.hop = i % 3 ? 11 * i % 70 : 0;
+			pipe.limit = 2 + i % 7;
+			pipe.by_step = i % 2;
+			pipe.hasty = i % 4 == 3;
+			assert_no_more(cost_of_schedule(v ? "zb-v" : "zb-auto", &pipe),
+				       found[at++] + 0.5, "one found before", &pipe);
+		}
+	assert_int_equal(at, sizeof(found) / sizeof(found[0]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_limit),
 		cmocka_unit_test(test_search),
 		cmocka_unit_test(test_little_memory),
+		cmocka_unit_test(test_found_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
