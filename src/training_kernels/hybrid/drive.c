@@ -805,6 +805,7 @@ static bb_status hybrid_deliver(struct bb_engine *engine)
 	}
 	status = bb_engine_answer(engine, &answer);
 out:
+	bb_strbuf_free(&answer);
 	return status;
 }
 
