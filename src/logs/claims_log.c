@@ -523,13 +523,13 @@ static void ranks_find(struct log *log, struct table *t)
 	const struct stream *const s = &log->streams[t->stream];
 	struct bb_log_command command = log->command;
 	const int64_t by_rows = t->by_rows;
-	int64_t ranks, least, most;
+	int64_t ranks, nodes, least, most;
 
 	if (s->sizes.gpus > 0 && (command.launched || command.named)) {
 		command.threads = s->sizes.threads;
 		command.gpus = s->sizes.gpus;
 	}
-	ranks = bb_log_command_ranks(&command);
+	ranks = bb_log_command_ranks(&command, &nodes);
 	if (by_rows >= 2 && by_rows != c->nranks &&
 	    (!c->collective[0] || bb_claims_shares(c->collective)) &&
 	    bb_claims_ranks(c, "all_gather", &least, &most) && by_rows >= least &&
@@ -542,7 +542,7 @@ static void ranks_find(struct log *log, struct table *t)
 							      : least == 1))
 		c->nranks = ranks;
 	if (c->hosts == 0 && c->nranks >= 2 && c->nranks == ranks)
-		c->hosts = bb_log_command_nodes(&command);
+		c->hosts = nodes;
 	bb_claims_complete(c, c->nranks);
 }
 

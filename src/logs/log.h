@@ -124,10 +124,8 @@ void bb_log_benchmark(char name[24], const char *path);
 /* Returns the collective of a benchmark of OSU: of its binary, "osu_bcast", or of the word that its
    title has for it, "Broadcast"; NULL: there is none. */
 const char *bb_log_osu(const char *word);
-/* Returns the ranks that COMMAND starts; 0: unknown. */
-int64_t bb_log_command_ranks(const struct bb_log_command *command);
-/* Returns the nodes of these ranks; 0: unknown. */
-int64_t bb_log_command_nodes(const struct bb_log_command *command);
+/* Returns the ranks that COMMAND starts, on *NODES nodes; 0: unknown. */
+int64_t bb_log_command_ranks(const struct bb_log_command *command, int64_t *nodes);
 
 /* ---- facts --------------------------------------------------------------------------------- */
 

@@ -665,23 +665,17 @@ bool bb_log_command_read(struct bb_log_command *command, const struct bb_log_wor
 	return is_command;
 }
 
-int64_t bb_log_command_ranks(const struct bb_log_command *c)
+int64_t bb_log_command_ranks(const struct bb_log_command *c, int64_t *nodes)
 {
 	const int64_t processes = c->processes > 0 ? c->processes
 				  : c->launched    ? c->nodes * c->per_node
 						   : 1;
 
+	*nodes = c->launched ? c->nodes : c->named;
+	if (*nodes <= 0 && c->per_node > 0 && c->processes % c->per_node == 0 && c->launched)
+		*nodes = c->processes / c->per_node;
 	return c->named || c->launched
 		       ? bounded(processes) * bounded(c->threads > 0 ? c->threads : 1) *
 				 bounded(c->gpus > 0 ? c->gpus : 1)
 		       : 0;
-}
-
-int64_t bb_log_command_nodes(const struct bb_log_command *c)
-{
-	if (!c->launched)
-		return c->named ? 1 : 0;
-	if (c->nodes > 0)
-		return c->nodes;
-	return c->per_node > 0 && c->processes % c->per_node == 0 ? c->processes / c->per_node : 0;
 }
