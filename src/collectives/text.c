@@ -93,8 +93,14 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 	}
 	if (run->parallel_init)
 		bb_strbuf_add(out, "# Parallel Init Enabled: ranks start up side by side \n");
-	bb_strbuf_add(out, "#\n");
-	bb_sink_add_ranks(out, &run->ranks);
+	bb_strbuf_add(out, "#\n# Using devices\n");
+	for (size_t i = 0; i < run->ranks.n; i++) {
+		const struct bb_location *at = &run->ranks.ranks[i].location;
+
+		bb_strbuf_addf(out, "#  Rank %2zu Group %2d Pid %6d on %10s device %2d [%s] %s\n",
+			       i, run->ranks.ranks[i].group, at->pid, at->host, at->device, at->bus,
+			       at->name);
+	}
 	add_extras(out, run);
 	return bb_sink_write(sink, out);
 }

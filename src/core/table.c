@@ -194,26 +194,6 @@ bool bb_table_is_wide(const struct bb_text_table *t)
 	return 1 + table_width(t, 0, t->ncolumns) > table_limit(t);
 }
 
-/* Append a cell at column AT of a line. Returns the column behind it. */
-static int table_add_cell(const struct bb_text_table *t, size_t c, size_t at_text, int at,
-			  struct bb_strbuf *out)
-{
-	const struct bb_table_column *column = &t->columns[c];
-	const char *text = table_text(t, at_text);
-	const int blanks = column->width - bb_strbuf_columns(text, strlen(text));
-
-	if (column->dropped)
-		return at;
-	bb_strbuf_addf(out, "%*s", column->left ? 1 : 1 + blanks, "");
-	if (table_is_prose(t, c)) {
-		bb_strbuf_wrap(out, text, at + 1, at + 1, table_limit(t));
-		out->length -= !out->failed; /* its line break */
-	} else {
-		bb_strbuf_addf(out, "%s%*s", text, column->left ? blanks : 0, "");
-	}
-	return at + 1 + column->width;
-}
-
 /* Number LINE of the heads, the units and the rows: of the keys and the columns from FIRST to END.
  */
 static void table_add_line(const struct bb_text_table *t, size_t line, size_t first, size_t end,
@@ -223,14 +203,25 @@ static void table_add_line(const struct bb_text_table *t, size_t line, size_t fi
 	int at = bb_strbuf_columns(mark, strlen(mark));
 
 	bb_strbuf_add(out, mark);
-	for (size_t c = 0; c < end; c++)
-		if (c < t->nkeys || c >= first)
-			at = table_add_cell(t, c,
-					    line == HEADS ? t->columns[c].head
-					    : line == UNITS
-						    ? t->columns[c].unit
-						    : t->cells[(line - ROWS) * t->ncolumns + c],
-					    at, out);
+	for (size_t c = 0; c < end; c++) {
+		const struct bb_table_column *column = &t->columns[c];
+		const char *text =
+			table_text(t, line == HEADS   ? column->head
+				      : line == UNITS ? column->unit
+						      : t->cells[(line - ROWS) * t->ncolumns + c]);
+		const int blanks = column->width - bb_strbuf_columns(text, strlen(text));
+
+		if (column->dropped || (c >= t->nkeys && c < first))
+			continue;
+		bb_strbuf_addf(out, "%*s", column->left ? 1 : 1 + blanks, "");
+		if (table_is_prose(t, c)) {
+			bb_strbuf_wrap(out, text, at + 1, at + 1, table_limit(t));
+			out->length -= !out->failed; /* its line break */
+		} else {
+			bb_strbuf_addf(out, "%s%*s", text, column->left ? blanks : 0, "");
+		}
+		at += 1 + column->width;
+	}
 	while (out->length > 0 && out->text[out->length - 1] == ' ')
 		out->length--;
 	bb_strbuf_add(out, "\n");

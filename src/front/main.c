@@ -168,27 +168,6 @@ static int short_length(const char *name)
 			     : length);
 }
 
-/* For man pages and completions: the name of each tool, its command if it is one, and its brief. */
-static void add_schema(struct bb_strbuf *out)
-{
-	struct bb_json j;
-	struct tool tool;
-	char name[sizeof(tool.name)];
-
-	bb_json_init(&j, out, false);
-	bb_json_array(&j);
-	for (size_t i = 0; tool_at(i, &tool); i++) {
-		snprintf(name, sizeof(name), "%.*s", short_length(tool.name), tool.name);
-		bb_json_object(&j);
-		bb_json_add_string(&j, "name", name);
-		bb_json_add_string(&j, "command", tool.script || tool.shelf ? NULL : tool.name);
-		bb_json_add_string(&j, "brief", tool.brief);
-		bb_json_end(&j);
-	}
-	bb_json_end(&j);
-	bb_strbuf_add(out, "\n");
-}
-
 /* ---- a tool -------------------------------------------------------------------------------- */
 
 /* Becomes the program of TOOL with ARGV, whose first word is the tool. Returns only on failure. */
@@ -253,13 +232,28 @@ static bb_status inform(int argc, char **argv, struct bb_error *error)
 	struct bb_about about = {.help = true};
 	const struct bb_option_table tables[] = {{bb_about_rows, &about, NULL}, {NULL, NULL, NULL}};
 	struct bb_strbuf out = {0};
+	struct bb_json j;
 	struct tool tool;
+	char name[sizeof(tool.name)];
 	bb_status st = BB_OK;
 
 	if (argc > 1)
 		BB_TRY(st, bb_options_parse(tables, argc, argv, error), out);
 	if (about.help_schema) {
-		add_schema(&out);
+		/* For man pages and completions: each tool, and its command if it is one. */
+		bb_json_init(&j, &out, false);
+		bb_json_array(&j);
+		for (size_t i = 0; tool_at(i, &tool); i++) {
+			snprintf(name, sizeof(name), "%.*s", short_length(tool.name), tool.name);
+			bb_json_object(&j);
+			bb_json_add_string(&j, "name", name);
+			bb_json_add_string(&j, "command",
+					   tool.script || tool.shelf ? NULL : tool.name);
+			bb_json_add_string(&j, "brief", tool.brief);
+			bb_json_end(&j);
+		}
+		bb_json_end(&j);
+		bb_strbuf_add(&out, "\n");
 	} else if (about.version) {
 		bb_strbuf_addf(&out, "busbench %s\n%s", BB_VERSION, bb_build_facts);
 	} else {

@@ -82,18 +82,6 @@ const char *bb_format_fit(char text[BB_NUMBER_TEXT], double value, int width)
 	return text;
 }
 
-void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos)
-{
-	bb_strbuf_add(out, "# Using devices\n");
-	for (size_t i = 0; i < infos->n; i++) {
-		const struct bb_location *at = &infos->ranks[i].location;
-
-		bb_strbuf_addf(out, "#  Rank %2zu Group %2d Pid %6d on %10s device %2d [%s] %s\n",
-			       i, infos->ranks[i].group, at->pid, at->host, at->device, at->bus,
-			       at->name);
-	}
-}
-
 /* ---- all of a run ------------------------------------------------------------------ */
 
 /* Adds a sink on FILE, which it closes if OWNS, also on failure. */

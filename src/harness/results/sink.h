@@ -55,9 +55,6 @@ void bb_sink_close(struct bb_sink *sink); /* NULL: nothing */
 /* For the kinds: write TEXT to the file without control characters, its '#' lines folded, flush it,
    and empty TEXT. What could be written only in part is cut off again. */
 bb_status bb_sink_write(struct bb_sink *sink, struct bb_strbuf *text);
-/* Append a line for each rank, as nccl-tests prints it. */
-void bb_sink_add_ranks(struct bb_strbuf *out, const struct bb_rank_infos *infos);
-
 /* Append "  precision: …  fault: …  link: …  noise: …", those that are set. */
 void bb_sink_add_settings(struct bb_strbuf *out, const struct bb_run_record *run);
 /* Append what virtual time is simulated with; nothing for real runs. */
