@@ -92,6 +92,45 @@ static void test_two(void **state)
 	bb_results_free(&c);
 }
 
+/* Whoever is ahead at the smallest size, by however little, and each change of the lead. */
+static void test_crossings(void **state)
+{
+	static const struct {
+		double ring[4], tree[4];
+		const char *words;
+	} cases[] = {
+		/* by half a microsecond, either way */
+		{{10, 20, 40, 80}, {10.5, 20.5, 41, 81}, NULL},
+		{{10.5, 20, 40, 80},
+		 {10, 21, 41, 81},
+		 "# tree is faster than ring below about 1.33K, slower above\n"},
+		{{10, 20, 40, 80},
+		 {10.5, 20.5, 39, 79},
+		 "# ring is faster than tree below about 2.67K, slower above\n"},
+		/* 1 ahead at 1K, 1 behind at 2K, 1 ahead at 4K */
+		{{10, 21, 40, 80}, {11, 20, 41, 81}, "about 1.5K"},
+		{{10, 21, 40, 80}, {11, 20, 41, 81}, "3K"},
+		/* a tie is no lead */
+		{{10, 20, 40, 80}, {10, 21, 39, 79}, "# ring is faster than tree below about 3K"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_strbuf out = {0};
+		struct bb_results c = {.n = 0};
+		const char *text;
+
+		for (int k = 0; k < 4; k++) {
+			add(&c, "ring", "ring", 1024 << k, false, cases[i].ring[k], NAN);
+			add(&c, "tree", "tree", 1024 << k, false, cases[i].tree[k], NAN);
+		}
+		text = text_of(&c, &out);
+		if (cases[i].words ? !strstr(text, cases[i].words) : strstr(text, "below") != NULL)
+			fail_msg("%zu: %s", i, text);
+		bb_strbuf_free(&out);
+		bb_results_free(&c);
+	}
+}
+
 /* A bound that is beaten is no percentage without a word: 131% is doubted, 104% may be noise. */
 static void test_beaten(void **state)
 {
@@ -405,6 +444,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_two),
+		cmocka_unit_test(test_crossings),
 		cmocka_unit_test(test_beaten),
 		cmocka_unit_test(test_told),
 		cmocka_unit_test(test_bounds_and_auto),
