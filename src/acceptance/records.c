@@ -240,51 +240,15 @@ bool bb_where_selects(const struct bb_where *where, const struct bb_read_record 
 }
 
 /* Fields that identify a record, in the order of a subject; "way" is that of schemas before 3. */
-static const char *const identity[] = {"collective",
-				       "quantity",
-				       "model",
-				       "schedule",
-				       "strategy",
-				       "scheme",
-				       "way",
-				       "variant",
-				       "mode",
-				       "part",
-				       "stage",
-				       "grouping",
-				       "cap_bytes",
-				       "overlap",
-				       "servers",
-				       "stages",
-				       "microbatches",
-				       "tp",
-				       "pp",
-				       "dp",
-				       "ep",
-				       "zero",
-				       "micro_batch",
-				       "skew",
-				       "capacity",
-				       "algorithm_asked",
-				       "algorithm",
-				       "dtype",
-				       "op",
-				       "root",
-				       "size_bytes",
-				       "in_place",
-				       "from",
-				       "to",
-				       "place",
-				       "memory_from",
-				       "memory_to",
-				       "workers",
-				       "route",
-				       "p2p",
-				       "actor",
-				       "direction",
-				       "nranks",
-				       "matrix",
-				       NULL};
+static const char *const identity[] = {
+	"collective", "quantity", "model", "schedule", "strategy", "scheme", "way", "variant",
+	"mode", "part", "stage", "grouping", "cap_bytes", "overlap", "servers", "stages",
+	"microbatches", "tp", "pp", "dp", "ep", "zero", "micro_batch", "skew", "capacity",
+	/* of collectives */
+	"algorithm_asked", "algorithm", "dtype", "op", "root", "size_bytes", "in_place",
+	/* of pairs and memory */
+	"from", "to", "place", "memory_from", "memory_to", "workers", "route", "p2p", "actor",
+	"direction", "nranks", "matrix"};
 
 const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_record *record,
 			      enum bb_subject_scope scope)
@@ -293,7 +257,7 @@ const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_r
 	struct bb_strbuf s = {0};
 	char size[BB_UNIT_TEXT];
 
-	for (int i = 0; identity[i]; i++) {
+	for (size_t i = 0; i < sizeof(identity) / sizeof(identity[0]); i++) {
 		const char *const name = identity[i];
 		const json_t *const value = json_object_get(record->json, name);
 		const json_int_t n = json_integer_value(value);
