@@ -43,6 +43,8 @@ SYMMETRIC = r"(str|mem)n?(case)?cmp|f(min|max)"
 RELEASE = r"free|close|fclose|munmap|\w+_(free|close|release|unlock|destroy|decref)"
 # In statements that no test reaches: memory is exhausted, or the code contradicts itself.
 UNREACHED = ("bb_no_memory", "BB_EINTERNAL")
+# What returns NULL without memory alone.
+ALLOCATES = r"[mc]alloc|realloc|strn?dup|BB_ARRAY_ADD"
 
 
 class Mutant:
@@ -134,7 +136,7 @@ class Source:
             i = first
             while i < last:
                 i = self.after_silence(i)
-                if self.is_unreached(i, last):
+                if self.is_unreached(i, last) or self.lacks_memory(i, first, last):
                     i = self.statement_end(i) + 1
                     continue
                 found = [(self, function, *change) for change in self.changes(i)] if i < last else []
@@ -150,6 +152,16 @@ class Source:
 
     def is_unreached(self, i, last):
         return i < last and self.begins(i) and any(self.word(at) in UNREACHED for at in range(i, self.statement_end(i)))
+
+    def lacks_memory(self, i, first, last):
+        """Whether token I begins a statement that is done if what the function from FIRST on has allocated is NULL."""
+        if i >= last or self.word(i) != "if":
+            return False
+        inside = self.text[self.tokens[i + 2].start : self.tokens[self.partner[i + 1]].start]
+        before = self.text[self.tokens[first].start : self.tokens[i].start]
+        names = re.findall(r"!(?:\w+(?:->|\.))*(\w+)", inside)
+        return bool(re.fullmatch(r"(!(\w+(->|\.))*\w+(\s*\|\|\s*)?)+", inside)) and all(
+            re.search(rf"\b{name}\b\s*=[^;]*\b({ALLOCATES})\(", before) for name in names)
 
     def begins(self, i):
         """Whether a statement begins with token I."""
@@ -182,7 +194,8 @@ class Source:
             yield start, end, ""
         elif kind == "number" and before.text != "{" and not self.is_dimension(i) and not self.is_sign(i):
             whole = re.fullmatch(r"\d+[uUlL]*|0[xX]\w+", word)
-            yield from ((start, end, f"({new})") for new in ((f"{word} + 1", f"{word} - 1") if whole else (f"2 * {word}", f"{word} / 2")))
+            news = (f"{word} + 1", f"{word} - 1") if whole else (f"2 * {word}", f"{word} / 2")
+            yield from ((start, end, f"({new})") for new in news[: 1 if self.is_first_index(i) else 2])
         elif kind == "name":
             yield from ((start, end, new) for new in [WORDS.get(word)] if new)
             if before.text in (".", "->") or word.upper() == word:
@@ -194,6 +207,10 @@ class Source:
                 yield from self.swapped(i + 1)
         if self.begins(i):
             yield from self.dropped(i)
+
+    def is_first_index(self, i):
+        """Whether token I is the 0 that a loop begins at: what is before that, the sanitizers judge."""
+        return self.word(i) == "0" and self.word(i - 1) == "=" and "for" in [self.word(at) for at in range(i - 6, i - 3)]
 
     def is_dimension(self, i):
         return self.word(i - 1) == "[" and (self.tokens[i - 3].kind == "name" or self.word(i - 3) == "*")
