@@ -234,6 +234,42 @@ static void test_fans(void **state)
 		}
 }
 
+/* GPUs 2 and 3 have four NVLinks of 25 GB/s; PCIe 5.0 carries 57.6 GB/s. The hub's link to 3 is its
+   own, those to 0 and 1 share its port. */
+static void test_links_of_gpus(void **state)
+{
+	static const struct bb_route route = {.actor = BB_BY_SOURCE};
+	const double pcie = 32 * 128.0 / 130 * 2 * 256 / 280 * 1e9;
+	struct bb_cell cell = {.route = &route, .direct = true, .bytes = 3 << 20};
+	struct machine *const m = machine_of(true);
+	const char *source = NULL;
+
+	for (int p = 0; p < 6; p++)
+		m->pcis[p].now = m->pcis[p].most = (struct bb_pcie){5, 16, 32 * 128.0 / 130 * 2};
+	for (int i = 0; i < 2; i++)
+		m->links[i] =
+			(struct bb_link){.device = 2 + i, .peer = 3 - i, .count = 4, .GBps = 25};
+	m->t.nlinks = 2;
+	m->pairs.n = 4;
+	assert_float_equal(bb_pair_bound(&m->pairs, &cell, 2, 3, 1, &source), 100e9, 1e3);
+	assert_float_equal(bb_pair_bound(&m->pairs, &cell, 0, 1, 1, &source), pcie, 1e3);
+	/* --link, if lower */
+	m->run.options.config.link_rate = 1e9;
+	assert_float_equal(bb_pair_bound(&m->pairs, &cell, 0, 1, 1, &source), 1e9, 1e3);
+	assert_string_equal(source, "--link");
+	m->run.options.config.link_rate = 1e12;
+	assert_float_equal(bb_pair_bound(&m->pairs, &cell, 0, 1, 1, &source), pcie, 1e3);
+	m->run.options.config.link_rate = 0;
+	for (int fan = BB_ALL_TO_ONE; fan <= BB_ONE_TO_ALL; fan++) {
+		cell.fan = (enum bb_direction)fan;
+		assert_float_equal(bb_pair_bound(&m->pairs, &cell, 2, 2, 1, &source), 1.5 * pcie,
+				   1e3);
+		assert_float_equal(bb_pair_bound(&m->pairs, &cell, 0, 0, 1, &source), pcie, 1e3);
+	}
+	bb_pair_link_bounds_close(&m->pairs);
+	free(m);
+}
+
 static void expect_cause(struct machine *m, struct bb_finding f, const char *words)
 {
 	char cause[BB_CAUSE_TEXT];
@@ -332,7 +368,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_places),  cmocka_unit_test(test_paths_of_gpus),
 		cmocka_unit_test(test_factors), cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_fans),    cmocka_unit_test(test_causes),
+		cmocka_unit_test(test_fans),    cmocka_unit_test(test_links_of_gpus),
+		cmocka_unit_test(test_causes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
