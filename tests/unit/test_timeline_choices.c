@@ -112,6 +112,69 @@ static void test_names(void **state)
 	assert_int_equal(bb_error_status(&other), BB_EUNSUPPORTED);
 }
 
+/* Seconds that a pipelined chain of N ranks with PIECES takes by 64 of its ranks, the first 32 and
+   others evenly spaced: rank r sends piece k in round r + k. */
+static double chain_estimate(int n, int pieces, double message)
+{
+	const int rounds = n - 2 + pieces, step = 1 + rounds / 1000;
+	double all = 0;
+
+	for (int round = 0; round < rounds; round += step) {
+		bool busy = false;
+
+		for (int i = 0; i < 64; i++) {
+			const int rank = i < 32 ? i : (i - 32) * n / 32;
+
+			busy |= rank < n - 1 && round - rank >= 0 && round - rank < pieces;
+		}
+		all += busy ? message * (step < rounds - round ? step : rounds - round) : 0;
+	}
+	return all;
+}
+
+/* Where a sweep would take too long, the chunk is chosen by that estimate: from the longest on,
+   until two in a row save less than a hundredth. */
+static void test_estimates(void **state)
+{
+	static const struct {
+		int n;
+		size_t count;
+		double rate, latency;
+	} cases[] = {
+		{512, 1 << 22, 1e10, 1e-6}, {512, 1 << 20, 1e10, 2e-5}, {450, 1 << 24, 1e9, 1e-6},
+		{512, 1 << 12, 1e9, 1e-4},  {1024, 1 << 20, 5e9, 3e-6},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct bb_link_model links = {.rate = cases[i].rate,
+						    .latency = cases[i].latency};
+		const int n = cases[i].n;
+		struct bb_shape shape = {.nranks = n, .count = cases[i].count};
+		struct bb_error error = {0};
+		size_t wanted = 0;
+		double best = chain_estimate(
+			n, 1, 4. * (double)cases[i].count / links.rate + links.latency);
+		int worse = 0;
+
+		for (size_t chunk = cases[i].count / 2; chunk > 0 && worse < 2; chunk /= 2) {
+			const double seconds =
+				chain_estimate(n, (int)(cases[i].count / chunk),
+					       4. * (double)chunk / links.rate + links.latency);
+
+			worse++;
+			if (seconds >= 0.99 * best)
+				continue;
+			worse = 0;
+			best = seconds;
+			wanted = chunk;
+		}
+		assert_non_null(
+			bb_timeline_choose(&links, "ring", &bb_broadcast, &shape, 4, &error));
+		if (shape.chunk != wanted)
+			fail_msg("%zu: chunks of %zu, not %zu", i, shape.chunk, wanted);
+	}
+}
+
 /* ---- placements ------------------------------------------------------------------------------ */
 
 static const int rail_of[] = {0, 0, 1, 1};
@@ -306,10 +369,10 @@ static void test_no_crowds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_choices),    cmocka_unit_test(test_names),
-		cmocka_unit_test(test_placements), cmocka_unit_test(test_other_calls),
-		cmocka_unit_test(test_periods),    cmocka_unit_test(test_crowds),
-		cmocka_unit_test(test_no_crowds),
+		cmocka_unit_test(test_choices),     cmocka_unit_test(test_names),
+		cmocka_unit_test(test_estimates),   cmocka_unit_test(test_placements),
+		cmocka_unit_test(test_other_calls), cmocka_unit_test(test_periods),
+		cmocka_unit_test(test_crowds),      cmocka_unit_test(test_no_crowds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
