@@ -263,126 +263,130 @@ static void test_traffic(void **state)
 	assert_int_equal(v.of[BB_TRAFFIC_EXPERT].calls, 3 * 2 * 4);
 }
 
+struct by_hand {
+	bool gated, eager, sequence, logits;
+	enum bb_recompute recompute;
+	uint64_t tp;
+	double dense[2], sparse[2], scores[2];
+};
+
+/* forward and backward: 22 and 34 times the width, gated 20 and 24; 4 and 6 times the inner
+   width, gated 6 and 10, and 4 times the 15 that rotate; scores 13 and 19 times 2 heads x 6
+   tokens, gated 8 and 14. Dense: 14, sparse: 17 inner numbers. */
+static const struct by_hand by_hand[] = {
+	{false,
+	 false,
+	 false,
+	 false,
+	 BB_RECOMPUTE_NONE,
+	 1,
+	 {220 + 56, 340 + 84},
+	 {220 + 68, 340 + 102},
+	 {0, 0}},
+	{true,
+	 false,
+	 false,
+	 false,
+	 BB_RECOMPUTE_NONE,
+	 1,
+	 {200 + 84 + 60, 240 + 140 + 60},
+	 {200 + 102 + 60, 240 + 170 + 60},
+	 {0, 0}},
+	{false,
+	 true,
+	 false,
+	 true,
+	 BB_RECOMPUTE_NONE,
+	 1,
+	 {220 + 56, 340 + 84},
+	 {220 + 68, 340 + 102},
+	 {156, 228}},
+	{true,
+	 true,
+	 false,
+	 true,
+	 BB_RECOMPUTE_SELECTIVE,
+	 1,
+	 {200 + 84 + 60, 240 + 140 + 60},
+	 {200 + 102 + 60, 240 + 170 + 60},
+	 {2 * 96, 168}},
+	{false,
+	 true,
+	 false,
+	 true,
+	 BB_RECOMPUTE_FULL,
+	 2,
+	 {2 * (220 + 28), 340 + 42},
+	 {2 * (220 + 34), 340 + 51},
+	 {2 * 78, 114}},
+	{false,
+	 false,
+	 true,
+	 true,
+	 BB_RECOMPUTE_FULL,
+	 2,
+	 {2 * (110 + 28), 170 + 42},
+	 {2 * (110 + 34), 170 + 51},
+	 {0, 0}},
+};
+
 /* Width 10, inner 14, sequences of 6 tokens, two heads of 5 and one of keys; three layers, one of
    them with two of its experts of 7 a token and a shared one of 3. */
+static void expect_bytes(const struct by_hand *c)
+{
+	const struct bb_model model = {.gated = c->gated,
+				       .logits = c->logits,
+				       .hyper = {.hidden = 10,
+						 .ffn = 14,
+						 .expert_ffn = 7,
+						 .top_k = 2,
+						 .shared_ffn = 3,
+						 .heads = 2,
+						 .kv_heads = 1,
+						 .head_dim = 5,
+						 .seq = 6,
+						 .vocab = 32}};
+	const struct bb_need stage = {.layers = 3, .sparse = 1, .elements = 1001, .experts = 400};
+	struct bb_hybrid_division d = {
+		.grid = {.tp = (int)c->tp, .pp = 1, .dp = 4, .ep = 2},
+		.training = {.model = &model,
+			     .recipe = {&bb_precisions[0], &bb_optimizers[0]},
+			     .tp = c->tp,
+			     .pp = 1,
+			     .dp = 4,
+			     .ep = 2,
+			     .micro_batch = 3,
+			     .sequence_parallel = c->sequence,
+			     .eager = c->eager,
+			     .recompute = c->recompute}};
+	const struct bb_states each = bb_states_each(&d.training.recipe);
+	const double passes = c->recompute == BB_RECOMPUTE_FULL ? 2 : 1;
+	const double scores = c->scores[0] + c->scores[1];
+	const double layers = 2 * (c->dense[0] + c->dense[1] + scores) + c->sparse[0] +
+			      c->sparse[1] + scores + (passes + 1) * 5;
+	const double logits = c->logits ? 24. * 32 / (double)c->tp : 0; /* 32 words */
+	const double moved =
+		2. * (double)each.optimizer + (double)each.gradients + (double)each.parameters;
+	struct bb_memory_bytes bytes;
+
+	bytes = bb_memory_bytes_of(&d, &stage, 5);
+	assert_true(fabs(bytes.pass -
+			 (18 * (layers + logits) + 2 * (double)each.gradients * 1001)) < 1e-6);
+	assert_true(fabs(bytes.step - 1001 * moved) < 1e-6);
+	/* Of four replicas each updates a fourth of 601, and a half of the experts' 400, of
+	   which two ranks have each. */
+	d.training.zero = 1;
+	bytes = bb_memory_bytes_of(&d, &stage, 5);
+	assert_true(fabs(bytes.step - (151 + 200) * moved) < 1e-6);
+	d.training.ep = 8;
+	bytes = bb_memory_bytes_of(&d, &stage, 5);
+	assert_true(fabs(bytes.step - (151 + 400) * moved) < 1e-6);
+}
+
 static void test_bytes_by_hand(void **state)
 {
-	/* forward and backward: 22 and 34 times the width, gated 20 and 24; 4 and 6 times the inner
-	   width, gated 6 and 10, and 4 times the 15 that rotate; scores 13 and 19 times 2 heads x 6
-	   tokens, gated 8 and 14. Dense: 14, sparse: 17 inner numbers. */
-	static const struct {
-		bool gated, eager, sequence, logits;
-		enum bb_recompute recompute;
-		uint64_t tp;
-		double dense[2], sparse[2], scores[2];
-	} cases[] = {
-		{false,
-		 false,
-		 false,
-		 false,
-		 BB_RECOMPUTE_NONE,
-		 1,
-		 {220 + 56, 340 + 84},
-		 {220 + 68, 340 + 102},
-		 {0, 0}},
-		{true,
-		 false,
-		 false,
-		 false,
-		 BB_RECOMPUTE_NONE,
-		 1,
-		 {200 + 84 + 60, 240 + 140 + 60},
-		 {200 + 102 + 60, 240 + 170 + 60},
-		 {0, 0}},
-		{false,
-		 true,
-		 false,
-		 true,
-		 BB_RECOMPUTE_NONE,
-		 1,
-		 {220 + 56, 340 + 84},
-		 {220 + 68, 340 + 102},
-		 {156, 228}},
-		{true,
-		 true,
-		 false,
-		 true,
-		 BB_RECOMPUTE_SELECTIVE,
-		 1,
-		 {200 + 84 + 60, 240 + 140 + 60},
-		 {200 + 102 + 60, 240 + 170 + 60},
-		 {2 * 96, 168}},
-		{false,
-		 true,
-		 false,
-		 true,
-		 BB_RECOMPUTE_FULL,
-		 2,
-		 {2 * (220 + 28), 340 + 42},
-		 {2 * (220 + 34), 340 + 51},
-		 {2 * 78, 114}},
-		{false,
-		 false,
-		 true,
-		 true,
-		 BB_RECOMPUTE_FULL,
-		 2,
-		 {2 * (110 + 28), 170 + 42},
-		 {2 * (110 + 34), 170 + 51},
-		 {0, 0}},
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct bb_model model = {.gated = cases[i].gated, .logits = cases[i].logits};
-		const struct bb_need stage = {
-			.layers = 3, .sparse = 1, .elements = 1001, .experts = 400};
-		struct bb_hybrid_division d = {
-			.grid = {.tp = (int)cases[i].tp, .pp = 1, .dp = 4, .ep = 2},
-			.training = {.model = &model,
-				     .recipe = {&bb_precisions[0], &bb_optimizers[0]},
-				     .tp = cases[i].tp,
-				     .pp = 1,
-				     .dp = 4,
-				     .ep = 2,
-				     .micro_batch = 3,
-				     .sequence_parallel = cases[i].sequence,
-				     .eager = cases[i].eager,
-				     .recompute = cases[i].recompute}};
-		const struct bb_states each = bb_states_each(&d.training.recipe);
-		const double passes = cases[i].recompute == BB_RECOMPUTE_FULL ? 2 : 1;
-		const double scores = cases[i].scores[0] + cases[i].scores[1];
-		const double layers = 2 * (cases[i].dense[0] + cases[i].dense[1] + scores) +
-				      cases[i].sparse[0] + cases[i].sparse[1] + scores +
-				      (passes + 1) * 5;
-		const double logits =
-			cases[i].logits ? 24. * 32 / (double)cases[i].tp : 0; /* 32 words */
-		const double moved = 2. * (double)each.optimizer + (double)each.gradients +
-				     (double)each.parameters;
-		struct bb_memory_bytes bytes;
-
-		model.hyper.hidden = 10;
-		model.hyper.ffn = 14;
-		model.hyper.expert_ffn = 7;
-		model.hyper.top_k = 2;
-		model.hyper.shared_ffn = 3;
-		model.hyper.heads = 2;
-		model.hyper.kv_heads = 1;
-		model.hyper.head_dim = 5;
-		model.hyper.seq = 6;
-		model.hyper.vocab = 32;
-		bytes = bb_memory_bytes_of(&d, &stage, 5);
-		assert_true(fabs(bytes.pass - (18 * (layers + logits) +
-					       2 * (double)each.gradients * 1001)) < 1e-6);
-		assert_true(fabs(bytes.step - 1001 * moved) < 1e-6);
-		/* Of four replicas each updates a fourth of 601, and a half of the experts' 400, of
-		   which two ranks have each. */
-		d.training.zero = 1;
-		bytes = bb_memory_bytes_of(&d, &stage, 5);
-		assert_true(fabs(bytes.step - (151 + 200) * moved) < 1e-6);
-		d.training.ep = 8;
-		bytes = bb_memory_bytes_of(&d, &stage, 5);
-		assert_true(fabs(bytes.step - (151 + 400) * moved) < 1e-6);
-	}
+	for (size_t i = 0; i < sizeof(by_hand) / sizeof(by_hand[0]); i++)
+		expect_bytes(&by_hand[i]);
 }
 
 int main(void)
