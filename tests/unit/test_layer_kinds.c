@@ -240,6 +240,52 @@ static void test_exchange_beside_products(void **state)
 	subject_close(&s);
 }
 
+/* Seconds of the exchanges of experts, 24 calls: three micro-batches of two layers with experts,
+   that eight replicas on two nodes divide. Latencies are INSIDE and BETWEEN. */
+static double exchange(struct subject *s, struct bb_cluster_link inside,
+		       struct bb_cluster_link between, bool rails, bool by_node)
+{
+	const struct bb_hybrid_cluster cluster = {.ranks = 8,
+						  .node = 4,
+						  .inside = inside,
+						  .between = between,
+						  .flops = 1e9,
+						  .rails = rails};
+	struct bb_hybrid_division division = {.grid = {1, 1, 8, 8, .order = BB_GRID_TP_PP_DP},
+					      .by_node = by_node,
+					      .training = s->training};
+
+	division.training.dp = 8;
+	division.training.ep = 8;
+	division.training.micro_batches = 3;
+	bb_hybrid_division_cost(&division, &cluster, NULL, INFINITY);
+	return division.cost.of[BB_TRAFFIC_EXPERT];
+}
+
+/* Of seven others four are on the other node. Once to each of two nodes, a token of two experts
+   leaves with a chance of three fourths for each, and what stays moves twice. */
+static void test_exchanges(void **state)
+{
+	const struct bb_cluster_link one = {1e9, 0}, half = {0.5e9, 0};
+	const struct bb_cluster_link near = {INFINITY, 2}, far = {INFINITY, 5};
+	struct subject s;
+	double seventh;
+
+	subject_open(&s, ALTERNATING);
+	assert_int_equal(s.training.model->hyper.top_k, 2);
+	seventh = exchange(&s, one, one, true, false) / 4;
+	assert_true(seventh > 0);
+	assert_true(fabs(exchange(&s, half, one, true, false) / seventh - 6) < 1e-9);
+	assert_true(fabs(exchange(&s, one, half, true, false) / seventh - 8) < 1e-9);
+	assert_true(fabs(exchange(&s, half, one, false, false) / seventh - 10) < 1e-9);
+	assert_true(fabs(exchange(&s, one, half, true, true) / seventh - 6) < 1e-9);
+	assert_true(fabs(exchange(&s, one, one, false, true) / seventh - 9) < 1e-9);
+	assert_true(fabs(exchange(&s, one, half, false, true) / seventh - 12) < 1e-9);
+	assert_true(fabs(exchange(&s, near, far, true, false) - 24 * 5) < 1e-9);
+	assert_true(fabs(exchange(&s, near, far, false, false) - 24 * (3 * 2 + 4 * 5)) < 1e-9);
+	subject_close(&s);
+}
+
 /* Two tensor ranks of two replicas that divide the experts, three micro-batches of A bytes. Five
    collectives of half a layer move A, those of experts 2 A. Of the rows of its half of the tokens,
    A bytes, a rank sends half; four times for each layer with experts, for others never. */
@@ -401,6 +447,7 @@ int main(void)
 		cmocka_unit_test(test_sorted_rows),
 		cmocka_unit_test(test_launch),
 		cmocka_unit_test(test_exchange_beside_products),
+		cmocka_unit_test(test_exchanges),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
