@@ -322,8 +322,6 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 	}
 }
 
-/* ---- data ------------------------------------------------------------------------------------ */
-
 static void ddp_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
 {
 	const struct ddp_variant *v = own;
@@ -331,35 +329,6 @@ static void ddp_buffers(void *own, int rank, const struct bb_operation *o, void 
 	*in = *out = ddp_sweep_of(v)->gradients +
 		     v->cap->buckets.list[o->item].before * bb_dtype_size(o->dtype);
 }
-
-/* The pattern continues from bucket to bucket, so that all differ. */
-static bb_status ddp_fill(void *own)
-{
-	const struct ddp_sweep *s = ddp_sweep_of(own);
-	struct bb_engine *e = &((struct ddp_variant *)own)->variant.kernel->engine;
-
-	return bb_engine_fill(e, s->gradients, s->patterns, e->driver->rank, 0,
-			      (size_t)s->ddp->replica.model.parameters);
-}
-
-static int ddp_victims(void *own, void *victims[BB_MOST_VICTIMS])
-{
-	const struct ddp_sweep *s = ddp_sweep_of(own);
-
-	victims[0] = s->gradients + s->ddp->replica.bytes / 2;
-	return 1;
-}
-
-/* The result must be the average of the gradients of all ranks. */
-static bb_status ddp_verify(void *own, uint64_t *wrong)
-{
-	struct ddp_sweep *s = ddp_sweep_of(own);
-
-	return bb_engine_verify(&s->kernel.engine, s->gradients, s->patterns, BB_REDUCED, 0,
-				(size_t)s->ddp->replica.model.parameters, wrong);
-}
-
-static const struct bb_expectation expectation = {ddp_fill, ddp_victims, ddp_verify};
 
 /* ---- the experiment -------------------------------------------------------------------------- */
 
@@ -417,7 +386,15 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 	trial->workload.stand_in = (enum bb_stand_in)a->stand_in;
 	trial->workload.buffers = ddp_buffers;
 	trial->watch = (struct bb_timeline_watch){ddp_observe, v};
-	trial->expects = part == BB_DDP_STEP ? &expectation : NULL;
+	if (part == BB_DDP_STEP) {
+		/* The pattern continues from bucket to bucket, so that all differ; the result is
+		   the average of the gradients of all ranks. */
+		bb_known_add(&variant->known, BB_KNOWN_FILL, s->gradients, s->patterns,
+			     variant->kernel->engine.driver->rank, 0, (size_t)r->model.parameters);
+		bb_known_add(&variant->known, BB_KNOWN_VICTIM, s->gradients, s->patterns,
+			     BB_REDUCED, 0, (size_t)r->model.parameters);
+		trial->expects = &bb_known_expectation;
+	}
 	if (part == BB_DDP_ALONE)
 		snprintf(trial->what, sizeof(trial->what), "computations alone");
 	else if (part == BB_DDP_START)

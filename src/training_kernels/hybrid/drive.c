@@ -4,7 +4,6 @@
  * gathered tokens of layers, rows of experts, messages between stages, averaged gradients and
  * gathered parameters.
  */
-#include "core/array.h"
 #include "core/units.h"
 #include "models/memory/states.h"
 #include "simulator/cluster/cluster.h"
@@ -33,28 +32,11 @@ struct hybrid_replica {
 	const struct bb_patterns *averages;
 };
 
-/* COUNT elements AT: those of RANK of PATTERNS from FIRST on. */
-struct hybrid_region {
-	char *at;
-	const struct bb_patterns *patterns;
-	int rank;
-	size_t first, count;
-};
-
-/* Regions of memory with known data. */
-struct hybrid_regions {
-	struct hybrid_region *list;
-	size_t n, room;
-	bool failed; /* no memory */
-};
-
 /* Data of one rank; NULL where there is none. */
 struct hybrid_data {
 	const struct bb_hybrid_shape *shape;
-	struct bb_engine *engine;
 	int rank;
-	char *memory; /* of the engine; NULL: time is virtual, or nothing is sent */
-	size_t bytes; /* of it */
+	struct bb_known *known; /* its memory is NULL if time is virtual, or nothing is sent */
 	struct hybrid_half halves[BB_HYBRID_HALVES];
 	struct hybrid_replica replicas[2]; /* the second: of experts */
 	struct bb_moe_rows rows;
@@ -63,7 +45,6 @@ struct hybrid_data {
 	char *losses, *loss; /* a number per token, before and after its sum */
 	char *embedding;     /* its gradient, summed by the first and the last stage */
 	const struct bb_patterns *sums, *moved, *loss_sums, *end_sums;
-	struct hybrid_regions fills, checks; /* before a step, and after it */
 };
 
 static int data_place(const struct hybrid_data *d, enum bb_axis axis)
@@ -81,44 +62,16 @@ static int data_member(const struct hybrid_data *d, enum bb_axis axis, int i)
 
 /* ---- layout: what a step finds, and what it must leave --------------------------------------- */
 
-/* Without AT nothing is added. */
-static void add_region(struct hybrid_regions *to, char *at, const struct bb_patterns *patterns,
-		       int rank, size_t first, size_t count)
-{
-	struct hybrid_region *added = at ? BB_ARRAY_ADD(to->list, to->n, to->room) : NULL;
-
-	to->failed |= at && !added;
-	if (added)
-		*added = (struct hybrid_region){at, patterns, rank, first, count};
-}
-
-/* GOT has PART elements of each member of this rank's group along AXIS, in order. */
-static void check_gathered(struct hybrid_data *d, char *got, enum bb_axis axis, size_t part)
+/* GOT has PART elements of each member of this rank's group along AXIS, in order. CORRUPTS: with
+   --fault corrupt, the first is wrong. */
+static void check_gathered(struct hybrid_data *d, bool corrupts, char *got, enum bb_axis axis,
+			   size_t part)
 {
 	const size_t bytes = part * bb_dtype_size(d->shape->dtype);
 
 	for (int i = 0; i < bb_grid_size(&d->shape->grid, axis) && got; i++)
-		add_region(&d->checks, got + (size_t)i * bytes, d->moved, data_member(d, axis, i),
-			   0, part);
-}
-
-/* The next BYTES of the memory. NULL: they are only counted. */
-static char *carve(struct hybrid_data *d, size_t bytes)
-{
-	char *const here = d->memory ? d->memory + d->bytes : NULL;
-
-	d->bytes += (bytes + 63) / 64 * 64;
-	return here;
-}
-
-/* The next COUNT elements of DTYPE: before a step those of RANK of PATTERNS from FIRST on. */
-static char *lay_out(struct hybrid_data *d, size_t count, enum bb_dtype dtype,
-		     const struct bb_patterns *patterns, int rank, size_t first)
-{
-	char *const here = carve(d, count * bb_dtype_size(dtype));
-
-	add_region(&d->fills, here, patterns, rank, first, count);
-	return here;
+		bb_known_add(d->known, corrupts && i == 0 ? BB_KNOWN_VICTIM : BB_KNOWN_CHECK,
+			     got + (size_t)i * bytes, d->moved, data_member(d, axis, i), 0, part);
 }
 
 static void lay_out_half(struct hybrid_data *d, int half)
@@ -128,17 +81,18 @@ static void lay_out_half(struct hybrid_data *d, int half)
 	const size_t part = bb_hybrid_part(s, half, d->rank);
 	const size_t whole = s->sequence_parallel ? part * (size_t)s->grid.tp : part;
 	struct hybrid_half *h = &d->halves[half];
+	struct bb_known *k = d->known;
 
-	h->summands = lay_out(d, whole, s->dtype, d->sums, (int)place, 0);
-	h->sum = lay_out(d, part, s->dtype, d->moved, d->rank, 0);
-	add_region(&d->checks, h->sum, d->sums, BB_REDUCED, s->sequence_parallel ? place * part : 0,
-		   part);
+	h->summands = bb_known_lay_out(k, whole, s->dtype, d->sums, (int)place, 0);
+	h->sum = bb_known_lay_out(k, part, s->dtype, d->moved, d->rank, 0);
+	bb_known_add(k, half == 0 ? BB_KNOWN_VICTIM : BB_KNOWN_CHECK, h->sum, d->sums, BB_REDUCED,
+		     s->sequence_parallel ? place * part : 0, part);
 	if (!s->sequence_parallel)
 		return;
-	h->piece = lay_out(d, part, s->dtype, d->moved, d->rank, 0);
+	h->piece = bb_known_lay_out(k, part, s->dtype, d->moved, d->rank, 0);
 	/* Shifted, so that even the rank's own piece is wrong until it is moved. */
-	h->gathered = lay_out(d, whole, s->dtype, d->moved, d->rank, 1);
-	check_gathered(d, h->gathered, BB_AXIS_TP, part);
+	h->gathered = bb_known_lay_out(k, whole, s->dtype, d->moved, d->rank, 1);
+	check_gathered(d, half == 0, h->gathered, BB_AXIS_TP, part);
 }
 
 /* ELEMENTS that the replicas along AXIS share. */
@@ -148,31 +102,34 @@ static void lay_out_replica(struct hybrid_data *d, struct hybrid_replica *r, enu
 	const struct bb_hybrid_shape *s = d->shape;
 	const size_t n = (size_t)bb_grid_size(&s->grid, axis), place = (size_t)data_place(d, axis);
 	const size_t part = (size_t)bb_partition(elements, n), before = place * part;
+	struct bb_known *k = d->known;
 
 	if (n == 1)
 		return;
 	r->place = (int)place;
-	r->gradients = lay_out(d, n * part, s->gradient_dtype, r->averages, (int)place, 0);
+	r->gradients = bb_known_lay_out(k, n * part, s->gradient_dtype, r->averages, (int)place, 0);
 	r->mine = r->gradients;
 	if (r->gradients && s->zero)
 		r->mine += before * bb_dtype_size(s->gradient_dtype);
-	add_region(&d->checks, r->mine, r->averages, BB_REDUCED, s->zero ? before : 0,
-		   s->zero ? part : elements);
+	bb_known_add(k, BB_KNOWN_VICTIM, r->mine, r->averages, BB_REDUCED, s->zero ? before : 0,
+		     s->zero ? part : elements);
 	if (!s->zero)
 		return;
-	r->parameters = lay_out(d, n * part, s->dtype, d->moved, d->rank, 1);
+	r->parameters = bb_known_lay_out(k, n * part, s->dtype, d->moved, d->rank, 1);
 	if (r->parameters)
-		add_region(&d->fills, r->parameters + before * bb_dtype_size(s->dtype), d->moved,
-			   d->rank, 0, part);
-	check_gathered(d, r->parameters, axis, part);
+		bb_known_add(k, BB_KNOWN_FILL, r->parameters + before * bb_dtype_size(s->dtype),
+			     d->moved, d->rank, 0, part);
+	check_gathered(d, true, r->parameters, axis, part);
 }
 
-/* Lays out all data of the rank. Embedding and head also use that of the first half of a layer. */
+/* Lays out all data of the rank, with at most BB_MOST_VICTIMS victims. Embedding and head also use
+   that of the first half of a layer. */
 static void data_lay_out(struct hybrid_data *d)
 {
 	const struct bb_hybrid_shape *s = d->shape;
 	const int stage = data_place(d, BB_AXIS_PP), last = s->grid.pp - 1;
 	const int place = data_place(d, BB_AXIS_TP);
+	struct bb_known *k = d->known;
 
 	if (s->grid.tp > 1)
 		lay_out_half(d, 0);
@@ -180,14 +137,16 @@ static void data_lay_out(struct hybrid_data *d)
 	if (s->grid.tp > 1 && s->sequence_parallel && s->load)
 		lay_out_half(d, 1);
 	if (stage == last && s->grid.tp > 1) {
-		d->losses = lay_out(d, s->tokens, BB_FLOAT, d->loss_sums, place, 0);
+		d->losses = bb_known_lay_out(k, s->tokens, BB_FLOAT, d->loss_sums, place, 0);
 		/* Different from any sum. */
-		d->loss = lay_out(d, s->tokens, BB_FLOAT, d->loss_sums, place, 1);
-		add_region(&d->checks, d->loss, d->loss_sums, BB_REDUCED, 0, s->tokens);
+		d->loss = bb_known_lay_out(k, s->tokens, BB_FLOAT, d->loss_sums, place, 1);
+		bb_known_add(k, BB_KNOWN_VICTIM, d->loss, d->loss_sums, BB_REDUCED, 0, s->tokens);
 	}
 	if (s->shared > 0 && last > 0 && (stage == 0 || stage == last)) {
-		d->embedding = lay_out(d, s->shared, s->gradient_dtype, d->end_sums, stage > 0, 0);
-		add_region(&d->checks, d->embedding, d->end_sums, BB_REDUCED, 0, s->shared);
+		d->embedding = bb_known_lay_out(k, s->shared, s->gradient_dtype, d->end_sums,
+						stage > 0, 0);
+		bb_known_add(k, BB_KNOWN_VICTIM, d->embedding, d->end_sums, BB_REDUCED, 0,
+			     s->shared);
 	}
 	lay_out_replica(d, &d->replicas[0], BB_AXIS_DP, (size_t)s->gradients[stage]);
 	if (s->experts)
@@ -195,14 +154,16 @@ static void data_lay_out(struct hybrid_data *d)
 	if (last > 0) {
 		const size_t message = bb_hybrid_boundary(s);
 
-		d->sent = lay_out(d, message, s->dtype, d->moved, d->rank, 0);
+		d->sent = bb_known_lay_out(k, message, s->dtype, d->moved, d->rank, 0);
 		for (int lane = 0; lane < LANES; lane++) {
 			const int from = stage + (lane == 0 ? -1 : 1);
 
-			d->got[lane] = lay_out(d, message, s->dtype, d->moved, d->rank, 0);
+			d->got[lane] = bb_known_lay_out(k, message, s->dtype, d->moved, d->rank, 0);
 			if (from >= 0 && from <= last)
-				add_region(&d->checks, d->got[lane], d->moved,
-					   data_member(d, BB_AXIS_PP, from), 0, message);
+				bb_known_add(
+					k, lane == (stage == 0) ? BB_KNOWN_VICTIM : BB_KNOWN_CHECK,
+					d->got[lane], d->moved, data_member(d, BB_AXIS_PP, from), 0,
+					message);
 		}
 	}
 	if (!s->load || s->grid.ep == 1)
@@ -212,35 +173,35 @@ static void data_lay_out(struct hybrid_data *d)
 				       .dtype = s->dtype,
 				       .place = data_place(d, BB_AXIS_EP),
 				       .ranks = d->ranks};
-	d->rows.mine = carve(d, bb_moe_bytes_mine(&d->rows));
-	d->rows.back = carve(d, bb_moe_bytes_mine(&d->rows));
-	d->rows.theirs = carve(d, bb_moe_bytes_theirs(&d->rows));
+	bb_moe_rows_lay_out(&d->rows, k, d->moved);
 }
 
 /* Bytes of the data of RANK. */
 static size_t data_bytes(const struct bb_hybrid_shape *shape, int rank)
 {
-	struct hybrid_data d = {.shape = shape, .rank = rank};
+	struct bb_known known = {.memory = NULL};
+	struct hybrid_data d = {.shape = shape, .rank = rank, .known = &known};
 
 	data_lay_out(&d);
-	return d.bytes;
+	return known.bytes;
 }
 
-static bb_status data_open(struct hybrid_data *d, const struct bb_hybrid_shape *s,
-			   struct bb_engine *e)
+/* Lays out D, of which shape and rank are set, in memory of KNOWN. */
+static bb_status data_open(struct hybrid_data *d, struct bb_kernel *kernel, struct bb_known *known)
 {
+	const struct bb_hybrid_shape *s = d->shape;
 	const struct bb_grid *g = &s->grid;
-	const int rank = e->driver->rank;
-	const size_t bytes = data_bytes(s, rank);
+	const size_t bytes = data_bytes(s, d->rank);
+	struct bb_engine *e = &kernel->engine;
 	bb_status status;
 
-	*d = (struct hybrid_data){.shape = s, .engine = e, .rank = rank};
+	d->known = known;
 	/* A single rank sends nothing. */
 	if (bb_engine_is_virtual(e) || bytes == 0)
 		return BB_OK;
-	d->ranks = calloc((size_t)g->ep, sizeof(*d->ranks));
+	d->ranks = bb_kernel_keep(kernel, (size_t)g->ep, sizeof(*d->ranks));
 	if (!d->ranks)
-		return bb_no_memory(&e->run->error, "a step's data");
+		return BB_EINTERNAL;
 	for (int i = 0; i < g->ep; i++)
 		d->ranks[i] = data_member(d, BB_AXIS_EP, i);
 	BB_TRY(status, bb_engine_patterns(e, s->dtype, BB_SUM, g->tp, &d->sums), out);
@@ -253,99 +214,10 @@ static bb_status data_open(struct hybrid_data *d, const struct bb_hybrid_shape *
 					  bb_grid_size(g, i == 0 ? BB_AXIS_DP : BB_AXIS_EDP),
 					  &d->replicas[i].averages),
 		       out);
-	BB_TRY(status, bb_engine_alloc(e, bytes, (void **)&d->memory), out);
+	BB_TRY(status, bb_engine_alloc(e, bytes, (void **)&known->memory), out);
 	data_lay_out(d);
-	if (d->fills.failed || d->checks.failed)
-		status = bb_no_memory(&e->run->error, "a step's data");
 out:
 	return status;
-}
-
-static bb_status hybrid_fill(void *own)
-{
-	struct hybrid_data *d = own;
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < d->fills.n && status == BB_OK; i++) {
-		const struct hybrid_region *r = &d->fills.list[i];
-
-		status = bb_engine_fill(d->engine, r->at, r->patterns, r->rank, r->first, r->count);
-	}
-	if (status == BB_OK && d->rows.mine)
-		status = bb_moe_rows_fill(&d->rows, d->engine, d->moved);
-	return status;
-}
-
-static bb_status hybrid_verify(void *own, uint64_t *wrong)
-{
-	struct hybrid_data *d = own;
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < d->checks.n && status == BB_OK; i++) {
-		const struct hybrid_region *r = &d->checks.list[i];
-
-		status = bb_engine_verify(d->engine, r->at, r->patterns, r->rank, r->first,
-					  r->count, wrong);
-	}
-	return status == BB_OK && d->rows.mine
-		       ? bb_moe_rows_verify(&d->rows, d->engine, d->moved, wrong)
-		       : status;
-}
-
-static int hybrid_victims(void *own, void *victims[BB_MOST_VICTIMS])
-{
-	const struct hybrid_data *d = own;
-	int n = 0;
-
-	victims[n++] = d->halves[0].sum;
-	victims[n++] = d->halves[0].gathered;
-	victims[n++] = d->loss;
-	victims[n++] = d->embedding;
-	victims[n++] = d->got[data_place(d, BB_AXIS_PP) == 0];
-	for (int i = 0; i < 2; i++) {
-		victims[n++] = d->replicas[i].mine;
-		victims[n++] = d->replicas[i].parameters;
-	}
-	return d->rows.mine ? n + bb_moe_rows_victims(&d->rows, victims + n) : n;
-}
-
-static const struct bb_expectation expectation = {hybrid_fill, hybrid_victims, hybrid_verify};
-
-/* ---- buffers --------------------------------------------------------------------------------- */
-
-static void data_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
-{
-	const struct hybrid_data *d = own;
-	const struct hybrid_half *h = &d->halves[o->item % BB_HYBRID_HALVES];
-	const struct hybrid_replica *r = &d->replicas[o->item % 2];
-
-	switch (o->work) {
-	case BB_HYBRID_EXPERT:
-		*(o->act == BB_ACT_SEND ? in : out) = bb_moe_rows_of(&d->rows, o->lane % 2, o);
-		break;
-	case BB_HYBRID_PIPELINE:
-		if (o->act == BB_ACT_SEND)
-			*in = d->sent;
-		else
-			*out = d->got[o->lane];
-		break;
-	case BB_HYBRID_DATA:
-		bb_kernel_in_place(o, r->place,
-				   o->collective == &bb_all_gather ? r->parameters : r->gradients,
-				   in, out);
-		break;
-	case BB_HYBRID_EMBEDDING:
-		*in = *out = d->embedding;
-		break;
-	default:
-		if (o->item == BB_HYBRID_LOSS) {
-			*in = d->losses;
-			*out = d->loss;
-			break;
-		}
-		*in = o->collective == &bb_all_gather ? h->piece : h->summands;
-		*out = o->collective == &bb_all_gather ? h->gathered : h->sum;
-	}
 }
 
 /* ---- the grid -------------------------------------------------------------------------------- */
@@ -605,37 +477,83 @@ struct hybrid_use {
 	double seconds, calls, bytes;
 };
 
+/* One kind, as variant->setting. */
+struct hybrid_variant {
+	struct bb_variant variant;
+	struct bb_program program;
+};
+
 /* A driver's state. */
 struct hybrid_session {
-	struct bb_engine engine;
+	struct bb_kernel kernel;
 	const struct bb_hybrid *hybrid;
-	struct hybrid_data data; /* of this rank */
-	struct bb_program programs[KINDS];
-	size_t kind_of[KINDS]; /* of each trial */
+	struct hybrid_data data; /* of this rank, known to the step */
 	struct hybrid_use uses[KINDS];
 	double steps; /* watched */
 };
 
+static struct hybrid_session *hybrid_session_of(const struct hybrid_variant *v)
+{
+	return (struct hybrid_session *)v->variant.kernel;
+}
+
+static void data_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
+{
+	const struct hybrid_data *d = &hybrid_session_of(own)->data;
+	const struct hybrid_half *h = &d->halves[o->item % BB_HYBRID_HALVES];
+	const struct hybrid_replica *r = &d->replicas[o->item % 2];
+
+	switch (o->work) {
+	case BB_HYBRID_EXPERT:
+		*(o->act == BB_ACT_SEND ? in : out) = bb_moe_rows_of(&d->rows, o->lane % 2, o);
+		break;
+	case BB_HYBRID_PIPELINE:
+		if (o->act == BB_ACT_SEND)
+			*in = d->sent;
+		else
+			*out = d->got[o->lane];
+		break;
+	case BB_HYBRID_DATA:
+		bb_kernel_in_place(o, r->place,
+				   o->collective == &bb_all_gather ? r->parameters : r->gradients,
+				   in, out);
+		break;
+	case BB_HYBRID_EMBEDDING:
+		*in = *out = d->embedding;
+		break;
+	default:
+		if (o->item == BB_HYBRID_LOSS) {
+			*in = d->losses;
+			*out = d->loss;
+			break;
+		}
+		*in = o->collective == &bb_all_gather ? h->piece : h->summands;
+		*out = o->collective == &bb_all_gather ? h->gathered : h->sum;
+	}
+}
+
 static void hybrid_observe(void *own, int rank, size_t index, const struct bb_operation *o,
 			   double from, double to, int source)
 {
-	struct hybrid_session *s = own;
+	const struct bb_program *step = &((struct hybrid_variant *)own)->program;
+	struct hybrid_session *s = hybrid_session_of(own);
 
 	/* Messages travel beside computations, so only waits of the computing queue count. */
 	for (size_t i = 1; i < KINDS; i++)
 		if (o->work == (int)kinds[i].parts && o->queue == BB_HYBRID_COMPUTES)
 			s->uses[i].seconds += to - from;
 	/* The end of a step of this rank, or of each rank in virtual time. */
-	s->steps += index + 1 == s->programs[0].length(&s->programs[0], rank);
+	s->steps += index + 1 == step->length(step, rank);
 }
 
 /* Counts what this rank sends, or all ranks in virtual time. */
 static bb_status hybrid_opened(void *own, struct bb_runner *runner)
 {
-	struct hybrid_session *s = (struct hybrid_session *)((struct hybrid_data *)own)->engine;
-	const bool all = bb_engine_is_virtual(&s->engine);
-	const int first = all ? 0 : s->engine.driver->rank;
-	const int last = all ? s->engine.run->world.nranks - 1 : first;
+	struct hybrid_session *s = hybrid_session_of(own);
+	const struct bb_engine *e = &s->kernel.engine;
+	const bool all = bb_engine_is_virtual(e);
+	const int first = all ? 0 : e->driver->rank;
+	const int last = all ? e->run->world.nranks - 1 : first;
 	bb_status status = BB_OK;
 
 	for (int rank = first; rank <= last; rank++)
@@ -651,55 +569,52 @@ static bb_status hybrid_opened(void *own, struct bb_runner *runner)
 	return status;
 }
 
-/* ---- programs -------------------------------------------------------------------------------- */
+static void hybrid_release(struct bb_variant *variant)
+{
+	bb_hybrid_program_close(&((struct hybrid_variant *)variant)->program);
+}
 
 static bb_status hybrid_open(struct bb_engine *engine)
 {
 	struct hybrid_session *s = (struct hybrid_session *)engine;
 	const struct bb_hybrid *h = s->hybrid = engine->run->own;
 	const char *algorithm = h->options.algo_text;
-	bb_status status = data_open(&s->data, &h->shape, engine);
+	bb_status status = BB_OK;
 
+	s->data = (struct hybrid_data){.shape = &h->shape, .rank = engine->driver->rank};
 	for (size_t kind = 0; kind < KINDS && status == BB_OK; kind++) {
-		struct bb_program *program = &s->programs[kind];
+		struct hybrid_variant *v = bb_variant_new(&s->kernel, sizeof(*v));
 		struct bb_hybrid_shape shape = h->shape;
 		struct bb_trial trial = {
-			.workload = {.program = program,
-				     .stand_in = (enum bb_stand_in)h->options.stand_in,
-				     .buffers = s->data.memory ? data_buffers : NULL,
-				     .own = &s->data}};
+			.workload = {.stand_in = (enum bb_stand_in)h->options.stand_in}};
 		bool exists = false; /* has any rank operations of this kind? */
 
-		shape.parts = kinds[kind].parts;
-		status = bb_hybrid_program_open(program, &shape,
-						strcmp(algorithm, "auto") == 0 ? NULL : algorithm,
-						&engine->run->error);
-		for (int rank = 0; rank < program->nranks && status == BB_OK && !exists; rank++)
-			exists = program->length(program, rank) > 0;
-		if (!exists)
-			continue;
-		s->kind_of[engine->ntrials] = kind;
-		snprintf(trial.what, sizeof(trial.what), "%s%s", kinds[kind].name,
-			 kind > 0 ? " alone" : "");
+		if (!v)
+			return BB_EINTERNAL;
+		v->variant.setting = kind;
+		v->variant.release = hybrid_release;
 		if (kind == 0) {
-			trial.expects = &expectation;
-			trial.watch = (struct bb_timeline_watch){hybrid_observe, s};
+			BB_TRY(status, data_open(&s->data, &s->kernel, &v->variant.known), out);
+			trial.expects = &bb_known_expectation;
+			trial.watch = (struct bb_timeline_watch){hybrid_observe, v};
 			trial.opened = hybrid_opened;
 		}
-		status = bb_engine_add(engine, &trial, NULL);
+		shape.parts = kinds[kind].parts;
+		BB_TRY(status,
+		       bb_hybrid_program_open(&v->program, &shape,
+					      strcmp(algorithm, "auto") == 0 ? NULL : algorithm,
+					      &engine->run->error),
+		       out);
+		trial.workload.program = &v->program;
+		trial.workload.buffers = s->data.known->memory ? data_buffers : NULL;
+		for (int rank = 0; rank < v->program.nranks && !exists; rank++)
+			exists = v->program.length(&v->program, rank) > 0;
+		if (exists)
+			status = bb_variant_add(&v->variant, &trial, NULL, "%s%s", kinds[kind].name,
+						kind > 0 ? " alone" : "");
 	}
+out:
 	return status;
-}
-
-static void hybrid_close(struct bb_engine *engine)
-{
-	struct hybrid_session *s = (struct hybrid_session *)engine;
-
-	for (size_t i = 0; i < KINDS; i++)
-		bb_hybrid_program_close(&s->programs[i]);
-	free(s->data.ranks);
-	free(s->data.fills.list);
-	free(s->data.checks.list);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -708,14 +623,14 @@ static void hybrid_close(struct bb_engine *engine)
    with equal links. */
 static int64_t crossing(const struct hybrid_session *s, size_t kind)
 {
-	const struct bb_cluster *cluster = s->engine.run->options.virtual.cluster;
+	const struct bb_cluster *cluster = s->kernel.engine.run->options.virtual.cluster;
 	const struct bb_grid *g = &s->hybrid->shape.grid;
 	const enum bb_axis axis = bb_traffic_axes[kinds[kind].traffic];
 	int64_t n = 0;
 
 	if (cluster)
 		return bb_grid_crossing(g, axis, cluster->gpus);
-	if (bb_engine_is_virtual(&s->engine))
+	if (bb_engine_is_virtual(&s->kernel.engine))
 		return BB_ABSENT;
 	for (int group = 0; group < bb_grid_groups(g, axis); group++) {
 		bool crosses = false;
@@ -724,8 +639,8 @@ static int64_t crossing(const struct hybrid_session *s, size_t kind)
 			const int first = bb_grid_member(g, axis, group, 0);
 			const int other = bb_grid_member(g, axis, group, i);
 
-			crosses |= strcmp(s->engine.run->infos[first].location.host,
-					  s->engine.run->infos[other].location.host) != 0;
+			crosses |= strcmp(s->kernel.engine.run->infos[first].location.host,
+					  s->kernel.engine.run->infos[other].location.host) != 0;
 		}
 		n += crosses;
 	}
@@ -753,7 +668,7 @@ static bb_status hybrid_deliver(struct bb_engine *engine)
 			 h->nodes->name, 1e-9 * h->nodes->gpu_rate, 1e-9 * h->nodes->nic_rate);
 	for (size_t i = 0; i < engine->ntrials; i++) {
 		const struct bb_trial *trial = &engine->trials[i];
-		const size_t kind = s->kind_of[i];
+		const size_t kind = ((const struct bb_variant *)trial->workload.own)->setting;
 		const struct hybrid_use *use = &s->uses[kind];
 		struct bb_hybrid_record r;
 
@@ -841,5 +756,5 @@ const struct bb_experiment bb_hybrid_experiment = {
 	.open = hybrid_open,
 	.gather = hybrid_gather,
 	.deliver = hybrid_deliver,
-	.close = hybrid_close,
+	.close = bb_kernel_close,
 };

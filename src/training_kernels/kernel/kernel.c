@@ -162,12 +162,80 @@ bb_status bb_variant_add(struct bb_variant *v, const struct bb_trial *trial, con
 	va_start(args, format);
 	vsnprintf(own.what, sizeof(own.what), format, args);
 	va_end(args);
+	if (v->known.failed)
+		return bb_no_memory(&v->kernel->engine.run->error, "a step's data");
 	own.workload.own = v;
 	if (!own.workload.program)
 		own.workload.program = &v->taped.program;
 	v->trial = v->kernel->engine.ntrials;
 	return bb_engine_add(&v->kernel->engine, &own, refusal);
 }
+
+/* ---- known data ------------------------------------------------------------------------------ */
+
+void bb_known_add(struct bb_known *k, enum bb_known_use use, char *at,
+		  const struct bb_patterns *patterns, int rank, size_t first, size_t count)
+{
+	const bool exists = at && count > 0;
+	struct bb_region *added = exists ? BB_ARRAY_ADD(k->list, k->n, k->room) : NULL;
+
+	k->failed |= exists && !added;
+	if (added)
+		*added = (struct bb_region){use, at, patterns, rank, first, count};
+}
+
+char *bb_known_lay_out(struct bb_known *k, size_t count, enum bb_dtype dtype,
+		       const struct bb_patterns *patterns, int rank, size_t first)
+{
+	char *const here = k->memory ? k->memory + k->bytes : NULL;
+
+	k->bytes += (count * bb_dtype_size(dtype) + 63) / 64 * 64;
+	bb_known_add(k, BB_KNOWN_FILL, here, patterns, rank, first, count);
+	return here;
+}
+
+static bb_status known_fill(void *own)
+{
+	const struct bb_variant *v = own;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < v->known.n && status == BB_OK; i++) {
+		const struct bb_region *r = &v->known.list[i];
+
+		if (r->use == BB_KNOWN_FILL)
+			status = bb_engine_fill(&v->kernel->engine, r->at, r->patterns, r->rank,
+						r->first, r->count);
+	}
+	return status;
+}
+
+static int known_victims(void *own, void *victims[BB_MOST_VICTIMS])
+{
+	const struct bb_known *k = &((struct bb_variant *)own)->known;
+	int n = 0;
+
+	for (size_t i = 0; i < k->n && n < BB_MOST_VICTIMS; i++)
+		if (k->list[i].use == BB_KNOWN_VICTIM)
+			victims[n++] = k->list[i].at;
+	return n;
+}
+
+static bb_status known_verify(void *own, uint64_t *wrong)
+{
+	const struct bb_variant *v = own;
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < v->known.n && status == BB_OK; i++) {
+		const struct bb_region *r = &v->known.list[i];
+
+		if (r->use != BB_KNOWN_FILL)
+			status = bb_engine_verify(&v->kernel->engine, r->at, r->patterns, r->rank,
+						  r->first, r->count, wrong);
+	}
+	return status;
+}
+
+const struct bb_expectation bb_known_expectation = {known_fill, known_victims, known_verify};
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */
 
@@ -287,6 +355,7 @@ void bb_kernel_close(struct bb_engine *engine)
 		if (v->place != i)
 			continue;
 		bb_taped_free(&v->taped);
+		free(v->known.list);
 		if (v->release)
 			v->release(v);
 	}

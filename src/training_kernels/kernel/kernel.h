@@ -4,7 +4,7 @@
  *
  *   options and fields that several kernels have, declared once
  *   what is worked out before a run: whether data and model fit, and the number of ranks
- *   a driver's state: variants of the step, sweeps over them, memory, rows
+ *   a driver's state: variants of the step, sweeps over them, memory, known data, rows
  *   the recommendation of the best
  *
  * Parameters after OPTION are added to the help or to the row of an option.
@@ -14,7 +14,7 @@
  *
  *   open      bb_engine_alloc and bb_engine_patterns for the data; bb_kernel_sweep, or for each
  *             variant bb_variant_new and bb_variant_add; their programs by bb_taped_begin,
- *             operations, bb_taped_end (programs/tape.h)
+ *             operations, bb_taped_end (programs/tape.h); their data by bb_known_add
  *   deliver   bb_kernel_deliver, or bb_kernel_deliver_setting where rows come one by one, of the
  *             kernel's fields and BB_TIMES_SET or BB_HALVES_SET; then bb_best_recommend or a
  *             sentence, and bb_engine_answer
@@ -225,6 +225,28 @@ BB_MUST bb_status bb_replica_plan(struct bb_replica *replica, struct bb_run *run
 
 struct bb_kernel_memory;
 
+/* What is done with a region of memory: it is filled before a verified step; verified after it;
+   verified, and its first byte is wrong with --fault corrupt. */
+enum bb_known_use { BB_KNOWN_FILL, BB_KNOWN_CHECK, BB_KNOWN_VICTIM };
+
+/* COUNT elements AT: those of RANK of PATTERNS from FIRST on. */
+struct bb_region {
+	enum bb_known_use use;
+	char *at;
+	const struct bb_patterns *patterns;
+	int rank;
+	size_t first, count;
+};
+
+/* Memory of a rank, and the known data in it. */
+struct bb_known {
+	char *memory;           /* NULL: only its bytes are counted */
+	size_t bytes;           /* that are laid out */
+	struct bb_region *list; /* used in this order; owned */
+	size_t n, room;
+	bool failed; /* no memory */
+};
+
 struct bb_kernel {
 	struct bb_engine engine;
 	/* In the order of bb_variant_new; those of a sweep at setting * parts + part. */
@@ -247,6 +269,7 @@ struct bb_variant {
 	int part;
 	const void *record;    /* rank 0: the last one delivered of its setting; NULL: none */
 	struct bb_taped taped; /* freed with the variant; zeroed: its program is another */
+	struct bb_known known; /* freed with it */
 	/* Frees what else the variant holds. NULL: nothing. */
 	void (*release)(struct bb_variant *variant);
 };
@@ -263,6 +286,18 @@ void *bb_variant_new(struct bb_kernel *kernel, size_t bytes);
 BB_MUST bb_status bb_variant_add(struct bb_variant *variant, const struct bb_trial *trial,
 				 const char *refusal, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/* ---- known data ------------------------------------------------------------------------------ */
+
+/* Add a region to KNOWN, unless AT is NULL or COUNT 0. */
+void bb_known_add(struct bb_known *known, enum bb_known_use use, char *at,
+		  const struct bb_patterns *patterns, int rank, size_t first, size_t count);
+/* The next COUNT elements of DTYPE in the memory, a region that is filled. NULL without memory. */
+char *bb_known_lay_out(struct bb_known *known, size_t count, enum bb_dtype dtype,
+		       const struct bb_patterns *patterns, int rank, size_t first);
+
+/* That a variant's step finds and leaves the data that it knows. */
+extern const struct bb_expectation bb_known_expectation;
 
 /* ---- sweeps ---------------------------------------------------------------------------------- */
 

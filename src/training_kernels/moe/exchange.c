@@ -1,6 +1,6 @@
 #include "training_kernels/moe/exchange.h"
 
-#include "harness/measure/engine.h"
+#include "training_kernels/kernel/kernel.h"
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
@@ -65,26 +65,22 @@ void bb_moe_write(const struct bb_moe_exchange *x, struct bb_tape *tape, int wor
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-static size_t row_bytes(const struct bb_moe_rows *rows)
+/* Bytes of N rows. */
+static size_t row_bytes(const struct bb_moe_rows *rows, size_t n)
 {
-	return rows->hidden * bb_dtype_size(rows->dtype);
+	return n * rows->hidden * bb_dtype_size(rows->dtype);
 }
 
-size_t bb_moe_bytes_mine(const struct bb_moe_rows *rows)
-{
-	return (size_t)rows->load->rows_before[rows->load->form.nranks] * row_bytes(rows);
-}
-
-size_t bb_moe_bytes_theirs(const struct bb_moe_rows *rows)
-{
-	return (size_t)bb_moe_rows_at(rows->load, rows->place) * row_bytes(rows);
-}
-
-/* The first row from PEER at the experts. */
+/* The first row from PEER at the experts; the first row for it in AT. */
 static char *theirs_of(const struct bb_moe_rows *rows, int peer)
 {
 	return rows->theirs +
-	       (size_t)peer * (size_t)rows->load->rows_to[rows->place] * row_bytes(rows);
+	       row_bytes(rows, (size_t)peer * (size_t)rows->load->rows_to[rows->place]);
+}
+
+static char *mine_of(const struct bb_moe_rows *rows, char *at, int peer)
+{
+	return at + row_bytes(rows, (size_t)rows->load->rows_before[peer]);
 }
 
 char *bb_moe_rows_of(const struct bb_moe_rows *rows, bool combines, const struct bb_operation *o)
@@ -93,67 +89,32 @@ char *bb_moe_rows_of(const struct bb_moe_rows *rows, bool combines, const struct
 	const bool experts = (o->act == BB_ACT_SEND) == combines;
 
 	return experts ? theirs_of(rows, peer)
-		       : (combines ? rows->back : rows->mine) +
-				 (size_t)rows->load->rows_before[peer] * row_bytes(rows);
+		       : mine_of(rows, combines ? rows->back : rows->mine, peer);
 }
 
-int bb_moe_rows_victims(const struct bb_moe_rows *rows, void **victims)
-{
-	const int peer = (rows->place + 1) % rows->load->form.nranks;
-	const struct bb_operation from = {.act = BB_ACT_RECV, .item = (size_t)peer};
-	int n = 0;
-
-	for (int combines = 0; combines < 2 && peer != rows->place; combines++)
-		if (rows->load->rows_to[combines ? peer : rows->place] > 0)
-			victims[n++] = bb_moe_rows_of(rows, combines, &from);
-	return n;
-}
-
-static int pattern_rank(const struct bb_moe_rows *rows, int place)
-{
-	return rows->ranks ? rows->ranks[place] : place;
-}
-
-bb_status bb_moe_rows_fill(const struct bb_moe_rows *rows, struct bb_engine *engine,
-			   const struct bb_patterns *patterns)
-{
-	const int mine = pattern_rank(rows, rows->place);
-	const size_t element = bb_dtype_size(rows->dtype);
-	const size_t leave = bb_moe_bytes_mine(rows) / element;
-	const size_t come = bb_moe_bytes_theirs(rows) / element;
-	bb_status status;
-
-	BB_TRY(status, bb_engine_fill(engine, rows->mine, patterns, mine, 0, leave), out);
-	BB_TRY(status, bb_engine_fill(engine, rows->back, patterns, mine, 1, leave), out);
-	status = bb_engine_fill(engine, rows->theirs, patterns, mine, 1, come);
-out:
-	return status;
-}
-
-bb_status bb_moe_rows_verify(const struct bb_moe_rows *rows, struct bb_engine *engine,
-			     const struct bb_patterns *patterns, uint64_t *wrong)
+void bb_moe_rows_lay_out(struct bb_moe_rows *rows, struct bb_known *known,
+			 const struct bb_patterns *patterns)
 {
 	const struct bb_moe_load *l = rows->load;
-	const int me = rows->place;
+	const int n = l->form.nranks, me = rows->place, rank = rows->ranks ? rows->ranks[me] : me;
+	const size_t leave = (size_t)l->rows_before[n] * rows->hidden;
+	const size_t come = (size_t)bb_moe_rows_at(l, me) * rows->hidden;
 	const size_t here = (size_t)l->rows_to[me] * rows->hidden;
 	const size_t before = (size_t)l->rows_before[me] * rows->hidden;
-	bb_status status = BB_OK;
 
-	for (int peer = 0; peer < l->form.nranks; peer++) {
-		const size_t away = (size_t)l->rows_before[peer] * rows->hidden;
+	rows->mine = bb_known_lay_out(known, leave, rows->dtype, patterns, rank, 0);
+	rows->back = bb_known_lay_out(known, leave, rows->dtype, patterns, rank, 1);
+	rows->theirs = bb_known_lay_out(known, come, rows->dtype, patterns, rank, 1);
+	for (int peer = 0; peer < n && known->memory; peer++) {
+		const enum bb_known_use use =
+			peer == (me + 1) % n ? BB_KNOWN_VICTIM : BB_KNOWN_CHECK;
 
 		if (peer == me)
 			continue;
-		BB_TRY(status,
-		       bb_engine_verify(engine, theirs_of(rows, peer), patterns,
-					pattern_rank(rows, peer), before, here, wrong),
-		       out);
-		BB_TRY(status,
-		       bb_engine_verify(engine, rows->back + away * bb_dtype_size(rows->dtype),
-					patterns, pattern_rank(rows, me), away,
-					(size_t)l->rows_to[peer] * rows->hidden, wrong),
-		       out);
+		bb_known_add(known, use, theirs_of(rows, peer), patterns,
+			     rows->ranks ? rows->ranks[peer] : peer, before, here);
+		bb_known_add(known, use, mine_of(rows, rows->back, peer), patterns, rank,
+			     (size_t)l->rows_before[peer] * rows->hidden,
+			     (size_t)l->rows_to[peer] * rows->hidden);
 	}
-out:
-	return status;
 }

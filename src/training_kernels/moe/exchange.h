@@ -15,7 +15,7 @@
 #include "programs/tape.h"
 #include "training_kernels/moe/load.h"
 
-struct bb_engine;
+struct bb_known;
 struct bb_patterns;
 
 #define BB_MOE_LANES 2 /* dispatch and combine */
@@ -50,22 +50,12 @@ struct bb_moe_rows {
 	char *mine, *theirs, *back;
 };
 
-/* Bytes of MINE and of BACK; bytes of THEIRS. */
-size_t bb_moe_bytes_mine(const struct bb_moe_rows *rows);
-size_t bb_moe_bytes_theirs(const struct bb_moe_rows *rows);
+/* Lay out MINE, BACK and THEIRS in KNOWN. MINE has known rows, the others different data, which the
+   exchange overwrites with the rows of all other ranks; a rank's own are not moved. */
+void bb_moe_rows_lay_out(struct bb_moe_rows *rows, struct bb_known *known,
+			 const struct bb_patterns *patterns);
 
 /* The first row of the message O. */
 char *bb_moe_rows_of(const struct bb_moe_rows *rows, bool combines, const struct bb_operation *o);
-
-/* Writes addresses of rows of another rank in THEIRS and in BACK, as a rank's own are not moved;
-   returns how many there are. */
-int bb_moe_rows_victims(const struct bb_moe_rows *rows, void **victims);
-
-/* Fills MINE with known rows and the others with different data, which the exchange overwrites. */
-BB_MUST bb_status bb_moe_rows_fill(const struct bb_moe_rows *rows, struct bb_engine *engine,
-				   const struct bb_patterns *patterns);
-/* *WRONG += elements that differ from the rows sent, in THEIRS and BACK, of all other ranks. */
-BB_MUST bb_status bb_moe_rows_verify(const struct bb_moe_rows *rows, struct bb_engine *engine,
-				     const struct bb_patterns *patterns, uint64_t *wrong);
 
 #endif

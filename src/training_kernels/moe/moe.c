@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -196,18 +195,16 @@ enum { LAYER, COUNTS, DISPATCH, COMBINE, KINDS };
 struct moe_variant {
 	struct bb_variant variant;
 	struct bb_moe_step step;
-	struct bb_moe_rows rows; /* of this rank */
+	struct bb_moe_rows rows;      /* of this rank */
+	char *counts_out, *counts_in; /* that it sends and receives, one for each expert */
 };
 
 /* A driver's state. */
 struct moe_state {
 	struct bb_kernel kernel; /* its variants are KINDS of each skew */
 	struct bb_moe *moe;
-	/* Of this rank, for the largest load: rows as in struct bb_moe_rows; counts that it sends
-	   and receives, one for each expert. NULL: no data. */
-	char *mine, *theirs, *back, *counts_out, *counts_in;
-	const struct bb_patterns *patterns;
-	int64_t *counts; /* room for as many in CPU memory */
+	char *memory; /* for the data of any load; NULL: no data */
+	const struct bb_patterns *rows, *counts;
 };
 
 static struct moe_state *moe_state_of(const struct moe_variant *v)
@@ -220,80 +217,36 @@ static void moe_buffers(void *own, int rank, const struct bb_operation *o, void 
 	const struct moe_variant *v = own;
 
 	if (o->act == BB_ACT_COLLECTIVE) {
-		*in = moe_state_of(v)->counts_out;
-		*out = moe_state_of(v)->counts_in;
+		*in = v->counts_out;
+		*out = v->counts_in;
 		return;
 	}
 	*(o->act == BB_ACT_SEND ? in : out) =
 		bb_moe_rows_of(&v->rows, o->work == BB_MOE_COMBINE, o);
 }
 
-static struct bb_moe_rows moe_rows_of(const struct moe_state *s, size_t skew)
+/* Each rank sends its rows, and before them a count for each expert. */
+static void moe_lay_out(struct moe_variant *v)
 {
-	return (struct bb_moe_rows){
-		.load = &s->moe->loads[skew],
-		.hidden = (size_t)s->moe->options.hidden,
-		.dtype = s->moe->options.dtype,
-		.place = s->kernel.engine.driver->rank,
-		.mine = s->mine,
-		.theirs = s->theirs,
-		.back = s->back,
-	};
+	const struct moe_state *s = moe_state_of(v);
+	const struct bb_moe_load *load = &s->moe->loads[v->variant.setting];
+	const int place = s->kernel.engine.driver->rank, n = load->form.nranks;
+	const size_t experts = (size_t)load->form.experts, each = experts / (size_t)n;
+	struct bb_known *known = &v->variant.known;
+
+	v->rows = (struct bb_moe_rows){.load = load,
+				       .hidden = (size_t)s->moe->options.hidden,
+				       .dtype = s->moe->options.dtype,
+				       .place = place};
+	known->memory = s->memory;
+	bb_moe_rows_lay_out(&v->rows, known, s->rows);
+	v->counts_out = bb_known_lay_out(known, experts, BB_INT64, s->counts, place, 0);
+	v->counts_in = bb_known_lay_out(known, experts, BB_INT64, s->counts, place, 1);
+	for (int peer = 0; peer < n && known->memory; peer++)
+		bb_known_add(known, peer == 0 ? BB_KNOWN_VICTIM : BB_KNOWN_CHECK,
+			     v->counts_in + (size_t)peer * each * sizeof(int64_t), s->counts, peer,
+			     (size_t)place * each, each);
 }
-
-static size_t round_up(size_t bytes)
-{
-	return (bytes + 63) / 64 * 64;
-}
-
-/* Fills buffers that the layer overwrites with other data than it leaves there. */
-static bb_status moe_fill(void *own)
-{
-	const struct moe_variant *v = own;
-	struct moe_state *s = moe_state_of(v);
-	struct bb_engine *e = &s->kernel.engine;
-	const struct bb_moe_load *l = v->step.load;
-	const size_t experts = (size_t)l->form.experts, bytes = experts * sizeof(*s->counts);
-	bb_status status;
-
-	BB_TRY(status, bb_moe_rows_fill(&v->rows, e, s->patterns), out);
-	memset(s->counts, 0xff, bytes);
-	BB_TRY(status, e->backend->copy(e->rank, s->counts_in, s->counts, bytes), out);
-	memcpy(s->counts, l->rows, bytes);
-	BB_TRY(status, e->backend->copy(e->rank, s->counts_out, s->counts, bytes), out);
-out:
-	return status;
-}
-
-/* A byte of each buffer that is verified and not empty. */
-static int moe_victims(void *own, void *list[BB_MOST_VICTIMS])
-{
-	const struct moe_variant *v = own;
-
-	list[0] = moe_state_of(v)->counts_in;
-	return 1 + bb_moe_rows_victims(&v->rows, list + 1);
-}
-
-/* Each rank has sent its rows, and before them their number for each expert here. */
-static bb_status moe_verify(void *own, uint64_t *wrong)
-{
-	const struct moe_variant *v = own;
-	struct moe_state *s = moe_state_of(v);
-	struct bb_engine *e = &s->kernel.engine;
-	const struct bb_moe_form *f = &v->step.load->form;
-	const size_t each = (size_t)(f->experts / f->nranks), experts = (size_t)f->experts;
-	const int64_t *rows = &v->step.load->rows[(size_t)v->rows.place * each];
-	bb_status status = bb_moe_rows_verify(&v->rows, e, s->patterns, wrong);
-
-	if (status == BB_OK)
-		status = e->backend->copy(e->rank, s->counts, s->counts_in,
-					  experts * sizeof(*s->counts));
-	for (size_t i = 0; i < experts && status == BB_OK; i++)
-		*wrong += s->counts[i] != rows[i % each];
-	return status;
-}
-
-static const struct bb_expectation expectation = {moe_fill, moe_victims, moe_verify};
 
 /* ---- the experiment -------------------------------------------------------------------------- */
 
@@ -303,15 +256,15 @@ static bb_status moe_write(struct bb_variant *variant, struct bb_trial *trial, c
 	const struct moe_state *s = moe_state_of(v);
 	const struct bb_moe_options *a = &s->moe->options;
 
-	v->rows = moe_rows_of(s, variant->setting);
+	moe_lay_out(v);
 	v->step = (struct bb_moe_step){.load = v->rows.load,
 				       .hidden = (size_t)a->hidden,
 				       .dtype = a->dtype,
 				       .expert_s = 1e-9 * (double)a->expert_ns,
 				       .parts = kinds[variant->part].parts};
 	trial->workload.stand_in = (enum bb_stand_in)a->stand_in;
-	trial->workload.buffers = s->mine ? moe_buffers : NULL;
-	trial->expects = variant->part == LAYER ? &expectation : NULL;
+	trial->workload.buffers = s->memory ? moe_buffers : NULL;
+	trial->expects = variant->part == LAYER ? &bb_known_expectation : NULL;
 	snprintf(trial->what, sizeof(trial->what), "%s, skew %g", kinds[variant->part].name,
 		 a->skews.list[variant->setting]);
 	return bb_moe_program(&variant->taped, &v->step, &s->kernel.engine.run->error);
@@ -321,32 +274,19 @@ static bb_status moe_open(struct bb_engine *e)
 {
 	struct moe_state *s = (struct moe_state *)e;
 	const struct bb_moe_options *a = &(s->moe = e->run->own)->options;
-	const size_t counts = round_up((size_t)a->experts * sizeof(int64_t));
-	size_t mine = 0, theirs = 0;
-	bb_status status = BB_OK;
+	const int nranks = e->run->world.nranks;
+	size_t most = 0;
+	bb_status status;
 
 	for (size_t i = 0; i < a->skews.n; i++) {
-		const struct bb_moe_rows rows = moe_rows_of(s, i);
-		const size_t leave = round_up(bb_moe_bytes_mine(&rows));
-		const size_t come = round_up(bb_moe_bytes_theirs(&rows));
+		struct moe_variant v = {.variant = {.kernel = &s->kernel, .setting = i}};
 
-		mine = leave > mine ? leave : mine;
-		theirs = come > theirs ? come : theirs;
+		moe_lay_out(&v);
+		most = v.variant.known.bytes > most ? v.variant.known.bytes : most;
 	}
-	if (!bb_engine_is_virtual(e)) {
-		s->counts = bb_kernel_keep(&s->kernel, (size_t)a->experts, sizeof(*s->counts));
-		if (!s->counts)
-			return BB_EINTERNAL;
-		BB_TRY(status,
-		       bb_engine_alloc(e, 2 * mine + theirs + 2 * counts, (void **)&s->mine), out);
-		s->back = s->mine + mine;
-		s->counts_out = s->back + mine;
-		s->counts_in = s->counts_out + counts;
-		s->theirs = s->counts_in + counts;
-		BB_TRY(status,
-		       bb_engine_patterns(e, a->dtype, -1, e->run->world.nranks, &s->patterns),
-		       out);
-	}
+	BB_TRY(status, bb_engine_alloc(e, most, (void **)&s->memory), out);
+	BB_TRY(status, bb_engine_patterns(e, a->dtype, -1, nranks, &s->rows), out);
+	BB_TRY(status, bb_engine_patterns(e, BB_INT64, -1, nranks, &s->counts), out);
 	status = bb_kernel_sweep(&s->kernel, a->skews.n, KINDS, sizeof(struct moe_variant),
 				 moe_write);
 out:
