@@ -244,6 +244,11 @@ static void steps_operation(const struct bb_program *program, int rank, size_t i
 	gather(o, BB_PROBE_GATHER, 0);
 }
 
+static int steps_group_size(const struct bb_program *program, int group)
+{
+	return program->nranks;
+}
+
 void bb_probe_steps(struct bb_program *program, const struct bb_probe *probe)
 {
 	*program = (struct bb_program){.own = probe,
@@ -252,6 +257,6 @@ void bb_probe_steps(struct bb_program *program, const struct bb_probe *probe)
 				       .groups = 1,
 				       .length = steps_length,
 				       .operation = steps_operation,
-				       .group_size = bb_program_all_ranks,
+				       .group_size = steps_group_size,
 				       .member = bb_program_rank_itself};
 }

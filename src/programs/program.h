@@ -110,12 +110,8 @@ static inline bool bb_operation_ends_early(const struct bb_operation *operation)
 	       operation->count == 0;
 }
 
-/* The group_size and member of a program whose groups have all ranks, in their order. */
-int bb_program_all_ranks(const struct bb_program *program, int group);
+/* The member function of a program whose groups have the first ranks, in their order. */
 int bb_program_rank_itself(const struct bb_program *program, int group, int i);
-
-/* The place of RANK among the members of GROUP, or -1. */
-int bb_program_place(const struct bb_program *program, int group, int rank);
 
 /*
  * Checks PROGRAM against the rules. BB_EINTERNAL for the first violation, with rank, index and

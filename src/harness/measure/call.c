@@ -277,7 +277,10 @@ static bb_status open_groups(struct bb_calls *c)
 		bool needed, alone;
 
 		group->size = program->group_size(program, g);
-		group->place = bb_program_place(program, g, rank);
+		group->place = -1;
+		for (int i = 0; i < group->size && group->place < 0; i++)
+			if (program->member(program, g, i) == rank)
+				group->place = i;
 		needed = group->place >= 0 && group->size > 1;
 		alone = group->place >= 0 && group->size == 1;
 		/* Alone in a group, only an out-of-place collective does work. */
