@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 29u
+#define BB_BACKEND_ABI 30u
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -62,10 +62,6 @@ struct bb_backend_config {
 	double link_rate;    /* bytes per second of every ordered pair of ranks; 0: not paced */
 	double link_latency; /* seconds, added to every message when paced */
 	bool link_port;      /* the rate holds for all that a rank sends, and for all it receives */
-	struct {
-		int from, to;
-		double factor; /* times as long as healthy, in virtual time; 0: no slow link */
-	} slow_link;
 	const struct bb_virtual_config *virtual; /* of virtual time; NULL: time is real */
 	struct bb_exchange exchange; /* for backends that meet without a library's launch */
 	int ranks_before;            /* on this host, in earlier processes: their GPUs are in use */

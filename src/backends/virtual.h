@@ -34,6 +34,7 @@ struct bb_virtual_config {
 	const char *calibrate;            /* file of records to fit times to; NULL: none */
 	double noise;                     /* as in struct bb_link_model, like the seed */
 	uint64_t seed;
+	struct bb_slow_link slow_link;
 	struct {
 		int rank;       /* enters each collective late */
 		double seconds; /* 0: none does */

@@ -347,7 +347,7 @@ static bb_status agree_on_call(struct bb_session *s, bool in_place,
 
 		/* A schedule would not use a slow link as the algorithm does. */
 		if (stands_in && (!*objection || !stand_in ||
-				  s->engine.run->options.config.slow_link.factor > 0))
+				  s->engine.run->options.virtual.slow_link.factor > 0))
 			break;
 		if (stands_in)
 			BB_TRY(status, report_stand_in(s, stand_in, objection), out);

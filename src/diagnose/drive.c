@@ -187,7 +187,7 @@ static bb_status stage_run_measure(struct stage_run *p, const char *what, double
 	bb_status status;
 
 	/* The gathers bring ranks together. What a slow link costs NCCL's may be unknown. */
-	if (bb_engine_is_virtual(e) && e->run->options.config.slow_link.factor > 0)
+	if (bb_engine_is_virtual(e) && e->run->options.virtual.slow_link.factor > 0)
 		p->program.algorithm = BB_OWN "bruck";
 	snprintf(trial.what, sizeof(trial.what), "%s", what);
 	bb_engine_clear(e);

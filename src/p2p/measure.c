@@ -349,17 +349,17 @@ static struct turn turn_of(struct session *s, const struct bb_cell *cell, int fr
 static bb_status slow_down(const struct turn *t, bool out, bool in, double start)
 {
 	const struct bb_engine *e = &t->s->engine;
-	const struct bb_backend_config *config = &e->options->config;
-	const int from = config->slow_link.from, to = config->slow_link.to, me = t->s->me;
-	const bool slow =
-		(out && me == from && t->peer == to) || (in && me == to && t->peer == from);
+	const struct bb_fault *fault = &e->options->fault;
+	const bool slow = fault->kind == BB_FAULT_SLOW_LINK &&
+			  ((out && t->s->me == fault->rank && t->peer == fault->to) ||
+			   (in && t->s->me == fault->to && t->peer == fault->rank));
 	bb_status status;
 
-	if (config->slow_link.factor == 0 || !slow)
+	if (!slow)
 		return BB_OK;
 	status = e->backend->finish(e->rank, NULL);
-	bb_driver_delay(e->driver, (config->slow_link.factor - 1) * (out && in ? 0.5 : 1) *
-					   (bb_clock_now() - start));
+	bb_driver_delay(e->driver,
+			(fault->factor - 1) * (out && in ? 0.5 : 1) * (bb_clock_now() - start));
 	return status;
 }
 

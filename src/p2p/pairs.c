@@ -121,7 +121,6 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 static bb_status choose_ranks(struct bb_pairs *pairs)
 {
 	struct bb_run *run = pairs->run;
-	const struct bb_backend_config *config = &run->options.config;
 	const struct bb_virtual_config *virtual = &run->options.virtual;
 	const struct bb_cluster *cluster = run->options.cluster;
 	const int nranks = run->world.nranks, per_node = cluster ? cluster->gpus : 1;
@@ -146,9 +145,9 @@ static bb_status choose_ranks(struct bb_pairs *pairs)
 	nodes[n++] = (nranks - 1) / per_node;
 	if (virtual->flawed)
 		nodes[n++] = virtual->flaw.node;
-	if (config->slow_link.factor > 0) {
-		nodes[n++] = config->slow_link.from / per_node;
-		nodes[n++] = config->slow_link.to / per_node;
+	if (virtual->slow_link.factor > 0) {
+		nodes[n++] = virtual->slow_link.from / per_node;
+		nodes[n++] = virtual->slow_link.to / per_node;
 	}
 	if (virtual->slow_rank.seconds > 0)
 		nodes[n++] = virtual->slow_rank.rank / per_node;

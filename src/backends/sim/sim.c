@@ -71,9 +71,7 @@ static bool open_scenario(struct bb_context *c, const struct bb_backend_config *
 		.clocks = calloc((size_t)c->world.nranks, sizeof(*scenario->clocks)),
 	};
 	if (faulty) {
-		scenario->links.slow_link.from = config->slow_link.from;
-		scenario->links.slow_link.to = config->slow_link.to;
-		scenario->links.slow_link.factor = config->slow_link.factor;
+		scenario->links.slow_link = virtual->slow_link;
 		scenario->slow_rank = virtual->slow_rank.rank;
 		scenario->late = virtual->slow_rank.seconds;
 	}
@@ -103,7 +101,7 @@ static bb_status open_with(const struct bb_sim_library *library, struct bb_conte
 			   struct bb_error *error)
 {
 	const struct bb_virtual_config *virtual = config->virtual;
-	const bool faulty = virtual->flawed || config->slow_link.factor > 0 ||
+	const bool faulty = virtual->flawed || virtual->slow_link.factor > 0 ||
 			    virtual->slow_rank.seconds > 0;
 	struct bb_context *c = aligned_alloc(BB_SIM_PAGE, sizeof(*c));
 	bb_status st = BB_OK;

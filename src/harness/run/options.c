@@ -412,9 +412,8 @@ bb_status bb_options_fault(struct bb_options *o, unsigned known, struct bb_error
 	BB_TRY(st, fields_read(o, rest, error), out);
 	/* What the backend, or virtual time, simulates. */
 	if (kind == BB_FAULT_SLOW_LINK) {
-		o->config.slow_link.from = o->fault.rank;
-		o->config.slow_link.to = o->fault.to;
-		o->config.slow_link.factor = o->fault.factor;
+		o->virtual.slow_link = (struct bb_slow_link){o->fault.rank, o->fault.to,
+							     o->fault.factor};
 	} else if (kind == BB_FAULT_SLOW) {
 		o->virtual.slow_rank.rank = o->fault.rank;
 		o->virtual.slow_rank.seconds = o->fault.seconds;

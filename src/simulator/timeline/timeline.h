@@ -36,6 +36,12 @@ struct bb_timeline_pace {
 	void *own;
 };
 
+/* Messages from rank FROM of the world to rank TO take FACTOR times as long; 0: all are healthy. */
+struct bb_slow_link {
+	int from, to;
+	double factor;
+};
+
 struct bb_link_model {
 	double rate;    /* bytes per second; 0: a message takes no time to enter */
 	double latency; /* seconds */
@@ -47,10 +53,7 @@ struct bb_link_model {
 	bool port; /* one output and one input port of each rank instead of a link of each pair */
 	/* A network instead of identical links: rate, latency and port are ignored. */
 	const struct bb_fabric *fabric;
-	struct {
-		int from, to;  /* ranks of the world */
-		double factor; /* messages FROM -> TO take this many times as long; 0: none */
-	} slow_link;
+	struct bb_slow_link slow_link;
 	const int *members; /* ranks of the world that form the group; NULL: 0, 1, … */
 	/* [member * BB_LEVELS + level]: how many times as long a byte takes over the member's
 	   shared resource of that level (fabric.h), because ranks outside the group use it too;
