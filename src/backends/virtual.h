@@ -64,8 +64,8 @@ struct bb_virtual {
 	/* Advance the clocks of all ranks by SECONDS. */
 	void (*delay)(struct bb_rank *rank, double seconds);
 	/* Evaluate PROGRAM, which has passed its check, on all ranks, starting now. WATCH, which
-	   may be NULL, receives its operations in this rank's time. *END = time when all ranks end.
-	 */
+	   may be NULL, receives its operations, and *END is when all ranks end, in seconds since
+	   the start. */
 	bb_status (*evaluate)(struct bb_rank *rank, const struct bb_program *program,
 			      const struct bb_timeline_watch *watch, double *end,
 			      struct bb_error *error);

@@ -525,21 +525,6 @@ static bb_status sim_collective(struct bb_group *group, struct bb_queue *queue,
 
 /* ---- programs ------------------------------------------------------------------------- */
 
-/* A watch whose times are those of the clock, BY seconds later. */
-struct later {
-	const struct bb_timeline_watch *watch;
-	double by;
-};
-
-static void done_later(void *own, int rank, size_t index, const struct bb_operation *operation,
-		       double from, double to, int source)
-{
-	const struct later *later = own;
-
-	later->watch->done(later->watch->own, rank, index, operation, from + later->by,
-			   to + later->by, source);
-}
-
 /* The evaluation of a program on one scenario. */
 struct evaluation {
 	struct bb_rank *rank;
@@ -595,10 +580,10 @@ static bb_status sim_evaluate(struct bb_rank *rank, const struct bb_program *pro
 	if (fits_schedules(c))
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--calibrate is for collectives; give --link or --cluster");
+	*end = 0;
 	/* Scenario 0 comes last, as it is the one that is reported. */
 	for (int i = c->nscenarios - 1; i >= 0 && status == BB_OK; i--) {
-		struct later later = {watch, scenario_now(c, &c->scenarios[i])};
-		const struct bb_timeline_watch on_clock = {done_later, &later};
+		const double start = scenario_now(c, &c->scenarios[i]);
 		struct evaluation p = {
 			.rank = rank,
 			.program = program,
@@ -607,21 +592,17 @@ static bb_status sim_evaluate(struct bb_rank *rank, const struct bb_program *pro
 			.scenario = i,
 		};
 		const struct bb_timeline_performer performer = {program_perform, &p};
-		double seconds = 0;
 
 		if (!p.groups)
 			return bb_no_memory(error, "the groups of a program");
 		p.links.seed += c->programs * BB_RANDOM_STEP;
-		status =
-			bb_timeline_program_by(&performer, &p.links, program,
-					       watch && i == 0 ? &on_clock : NULL, &seconds, error);
+		status = bb_timeline_program_by(&performer, &p.links, program,
+						i == 0 ? watch : NULL, end, error);
 		for (int g = 0; g < program->groups; g++)
 			sim_group_close(p.groups[g]);
 		free(p.groups);
-		if (i == 0)
-			*end = later.by + seconds;
 		for (int r = 0; r < c->world.nranks; r++)
-			c->scenarios[i].clocks[r] = later.by + seconds;
+			c->scenarios[i].clocks[r] = start + *end;
 	}
 	c->programs++;
 	progress_done(c);

@@ -662,21 +662,6 @@ out:
 	return status;
 }
 
-/* A watch whose times are moved from the rank's clock to the barrier. */
-struct shifted {
-	const struct bb_timeline_watch *watch;
-	double start;
-};
-
-static void shift(void *own, int rank, size_t index, const struct bb_operation *operation,
-		  double from, double to, int source)
-{
-	const struct shifted *s = own;
-
-	s->watch->done(s->watch->own, rank, index, operation, from - s->start, to - s->start,
-		       source);
-}
-
 /* Returns the virtual clock as it would be without the fault; NAN: no fault, or time is real. */
 static double faultless_now(const struct bb_backend *backend, struct bb_group *world)
 {
@@ -691,20 +676,14 @@ static double faultless_now(const struct bb_backend *backend, struct bb_group *w
 static bb_status runner_run_virtual(struct bb_runner *p, const struct bb_timeline_watch *watch,
 				    double *end)
 {
-	struct bb_rank *rank = p->rank;
-	struct shifted shifted = {.watch = watch};
-	const struct bb_timeline_watch inner = {shift, &shifted};
 	struct bb_end_record *sum = &p->run->end;
 	double before, faultless;
 	bb_status status = p->backend->barrier(p->driver->world);
 
 	if (status != BB_OK)
 		return status;
-	shifted.start = p->backend->now(rank);
 	before = faultless_now(p->backend, p->driver->world);
-	status = p->backend->virtual->evaluate(rank, p->program, watch ? &inner : NULL, end,
-					       &p->run->error);
-	*end -= shifted.start;
+	status = p->backend->virtual->evaluate(p->rank, p->program, watch, end, &p->run->error);
 	if (status != BB_OK)
 		return status;
 	faultless = faultless_now(p->backend, p->driver->world) - before;
