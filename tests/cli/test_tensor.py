@@ -203,6 +203,14 @@ def long_sequences_hide_a_ring():
     expect(hidden[0] < 0.5 and hidden[1] > 0.9, f"hidden {hidden}")
 
 
+@test
+def each_part_is_recommended_once():
+    """Its schemes need not follow each other."""
+    result = run(f"tensor_parallel -g 4 --backend sim --link 1G,1us {SHORT} -c 0 --scheme tensor,sequence").exits(0)
+    for part in ("layer", "embedding"):
+        equal(result.out.count(f"scheme to split the {part}"), 1, part)
+
+
 # ---- what cannot be done -------------------------------------------------------------------
 
 @test

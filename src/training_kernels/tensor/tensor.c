@@ -254,12 +254,16 @@ static bb_status tensor_run(struct bb_engine *engine)
 		struct bb_best best = {.choice = {.subject = subject,
 						  .noise = bb_estimate_noise(engine->run),
 						  .unit = " per step"}};
+		size_t first = 0;
 
-		if (i > 0 && strcmp(part, a->schemes[i - 1]->part) == 0)
+		/* Parts need not be consecutive: --scheme tensor,sequence. */
+		while (a->schemes[first]->of != a->schemes[i]->of)
+			first++;
+		if (first < i)
 			continue;
 		snprintf(subject, sizeof(subject), "scheme to split the %s", part);
 		for (size_t n = 0; n < a->nschemes; n++)
-			if (!bb_kernel_refusal(k, n) && strcmp(a->schemes[n]->part, part) == 0)
+			if (!bb_kernel_refusal(k, n) && a->schemes[n]->of == a->schemes[i]->of)
 				bb_best_add(
 					&best,
 					bb_best_steps(bb_kernel_trial(k, n, BB_HALF_STEP), 1, NULL),
