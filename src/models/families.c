@@ -17,7 +17,7 @@ const struct bb_hyper_row bb_hyper_rows[] = {BB_HYPERS(ROW)};
 
 /* What bb_model_open is called with. */
 struct request {
-	struct bb_model *model; /* its hyper is what is given so far */
+	struct bb_model *model; /* its hyper and vision are what is given so far */
 	bool from_file;
 	struct bb_error *error;
 };
@@ -69,10 +69,8 @@ static void set_default(int64_t *value, int64_t otherwise)
 }
 
 /* Set the hyperparameters that follow from others. */
-static bb_status derive_hyper(struct request *r, const struct bb_family *family)
+static bb_status derive_hyper(struct request *r, struct bb_hyper *h, const struct bb_family *family)
 {
-	struct bb_hyper *h = &r->model->hyper;
-
 	if (family->traits & BB_HAS_FUSED)
 		h->fused = 1;
 	if (h->kv_lora > 0)
@@ -113,9 +111,10 @@ static bb_status derive_hyper(struct request *r, const struct bb_family *family)
 	return BB_OK;
 }
 
-static bb_status complete_hyper(struct request *r, const struct bb_family *family, int64_t seq)
+static bb_status complete_hyper(struct request *r, struct bb_hyper *h,
+				const struct bb_family *family, int64_t seq)
 {
-	struct bb_hyper *h = &r->model->hyper, defaults = family->defaults;
+	struct bb_hyper defaults = family->defaults;
 	struct bb_strbuf form = {0};
 	bb_status status = BB_OK;
 
@@ -149,7 +148,7 @@ static bb_status complete_hyper(struct request *r, const struct bb_family *famil
 		return bb_fail(r->error, BB_EUSAGE,
 			       "--model %s: a patch of %lld pixels is larger than an image of %lld",
 			       r->model->name, (long long)h->patch, (long long)h->image);
-	BB_TRY(status, derive_hyper(r, family), out);
+	BB_TRY(status, derive_hyper(r, h, family), out);
 	h->seq = seq ? seq : h->seq;
 	if (h->positions && h->seq > h->positions)
 		return bb_fail(
@@ -185,9 +184,10 @@ static bb_status read_hyper_value(struct request *r, int i, const char *text)
 
 static bb_status read_named(struct request *r, const struct bb_family *family, char *item)
 {
-	const char *names[BB_NHYPERS + 1] = {NULL}, *near;
+	const char *names[BB_NHYPERS + 1] = {NULL};
 	char *const equals = strchr(item, '=');
 	struct bb_strbuf words = {0};
+	char hint[BB_SUGGESTION];
 	int i = 0, n = 0;
 
 	*equals = '\0';
@@ -198,14 +198,10 @@ static bb_status read_named(struct request *r, const struct bb_family *family, c
 			break;
 		names[n++] = bb_hyper_rows[i].name;
 	}
-	if (i == BB_NHYPERS) {
-		near = bb_nearest(item, names);
-		return bb_fail(
-			r->error, BB_EUSAGE,
-			"--model %s: \"%s\" is not a hyperparameter of %s%s%s%s (see --list)",
-			r->model->name, item, family->name, near ? "; did you mean \"" : "",
-			near ? near : "", near ? "\"?" : "");
-	}
+	if (i == BB_NHYPERS)
+		return bb_fail(r->error, BB_EUSAGE,
+			       "--model %s: \"%s\" is not a hyperparameter of %s%s (see --list)",
+			       r->model->name, item, family->name, bb_suggest(hint, item, names));
 	if (i != BB_HYPER(head))
 		return read_hyper_value(r, i, equals + 1);
 	for (i = 0; family->known[i].word; i++) {
@@ -264,7 +260,8 @@ static bb_status refuse_unknown(const char *name, struct bb_error *error)
 {
 	const size_t length = strcspn(name, ":");
 	const struct bb_family *family = find_family(name, length);
-	const char *names[MOST_NAMES + 1] = {NULL}, *near;
+	const char *names[MOST_NAMES + 1] = {NULL};
+	char hint[BB_SUGGESTION];
 	int n = 0;
 	struct bb_strbuf text = {0};
 
@@ -279,12 +276,10 @@ static bb_status refuse_unknown(const char *name, struct bb_error *error)
 		for (const struct bb_family *f = bb_families; f->name && n < MOST_NAMES; f++)
 			names[n++] = f->name;
 		bb_strbuf_add_bytes(&text, name, length);
-		near = bb_nearest(bb_strbuf_text(&text), names);
 		bb_fail(error, BB_EUSAGE,
-			"--model: \"%.200s\" is not a model%s%s%s (see --list; the path of a file "
+			"--model: \"%.200s\" is not a model%s (see --list; the path of a file "
 			"has a / or ends with .json)",
-			bb_strbuf_text(&text), near ? "; did you mean \"" : "", near ? near : "",
-			near ? "\"?" : "");
+			bb_strbuf_text(&text), bb_suggest(hint, bb_strbuf_text(&text), names));
 	}
 	bb_strbuf_free(&text);
 	return BB_EUSAGE;
@@ -297,7 +292,6 @@ bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 	const struct bb_family *family = NULL;
 	const size_t length = strlen(text);
 	const char *form = text, *colon; /* "gpt2:layers=12,…" */
-	struct bb_hyper hyper;
 	bb_status status;
 
 	*model = (struct bb_model){.name = text};
@@ -325,17 +319,14 @@ bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 		BB_TRY(status, read_items(&r, family, colon + 1), out);
 	}
 	model->family = family->name;
-	BB_TRY(status, complete_hyper(&r, family, seq), out);
-	hyper = model->hyper;
-	model->hyper = model->vision;
-	model->vision = (struct bb_hyper){.heads = 0};
+	BB_TRY(status, complete_hyper(&r, &model->hyper, family, seq), out);
 	if (family->tower) {
 		/* Its embedding is as wide as the blocks that read it. */
-		model->hyper.embedding = hyper.hidden;
-		BB_TRY(status, complete_hyper(&r, family->tower, 0), out);
-		model->vision = model->hyper;
+		model->vision.embedding = model->hyper.hidden;
+		BB_TRY(status, complete_hyper(&r, &model->vision, family->tower, 0), out);
+	} else {
+		model->vision = (struct bb_hyper){.heads = 0};
 	}
-	model->hyper = hyper;
 	status = bb_model_build(model, family, error);
 out:
 	return status;

@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(file >= 0 && write(file, data, size) == (ssize_t)size);
 	CHECK(lseek(file, 0, SEEK_SET) == 0);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-	if (bb_ds_config_read(path, &c, &error) == BB_OK) {
+	if (bb_ds_config_read(path, NULL, &c, &error) == BB_OK) {
 		CHECK(c.zero >= -1 && c.zero < BB_ZERO_STAGES);
 		CHECK(c.offload >= -1 && c.offload <= BB_OFFLOAD_PARAMETERS);
 		check_batch(&c, path);

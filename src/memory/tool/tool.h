@@ -6,7 +6,7 @@
  *   train.c       one training run, or the combinations that fit
  *   zero.c        stages of ZeRO, compared, and DeepSpeed's estimates
  *   infer.c       inference
- *   measure.c     checkpointing, measured on the passes of chain.c
+ *   checkpoint.c  checkpointing, measured
  *   quantise.c    a tensor in integers
  */
 #ifndef BB_MEMORY_TOOL_TOOL_H
@@ -15,8 +15,7 @@
 #include "core/about.h"
 #include "core/json.h"
 #include "core/table.h"
-#include "models/memory/capacity.h"
-#include "models/memory/training.h"
+#include "models/memory/fits.h"
 
 /* Lists of options of which subjects are composed. AGAIN marks a member that another list has. */
 #define BB_CALCULATE_MODEL(OPTION, AGAIN)                                                          \

@@ -3,7 +3,6 @@
  * into GPUs.
  */
 #include "models/memory/ds_config.h"
-#include "models/memory/fits.h"
 #include "core/recommend.h"
 #include "memory/tool/tool.h"
 
@@ -16,7 +15,8 @@ static bb_status merge_file(const struct job *job, struct options *o,
 			    struct bb_training_buffers *buffers)
 {
 	struct bb_ds_config c = {.zero = -1};
-	bb_status st = bb_ds_config_read(o->ds_config, &c, job->error);
+	bb_status st = bb_ds_config_read(o->ds_config, job->has_model ? &job->model : NULL, &c,
+					 job->error);
 	const int64_t batch = o->fits_given || !c.micro_batch ? -1 : (int64_t)c.micro_batch;
 	const int64_t batches = o->fits_given || !c.micro_batches ? -1 : (int64_t)c.micro_batches;
 	const struct {
@@ -36,7 +36,7 @@ static bb_status merge_file(const struct job *job, struct options *o,
 
 	if (st != BB_OK)
 		return st;
-	*buffers = bb_ds_config_buffers(&c, job->has_model ? &job->model : NULL);
+	*buffers = c.buffers;
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
 		const int64_t value =
 			settings[i].number ? *settings[i].number : *settings[i].choice;

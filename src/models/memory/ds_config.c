@@ -100,20 +100,8 @@ static bool read_offload(struct reader *r, const char *key)
 	return device && !none;
 }
 
-struct bb_training_buffers bb_ds_config_buffers(const struct bb_ds_config *c,
-						const struct bb_model *model)
-{
-	const uint64_t hidden = model ? (uint64_t)model->hyper.hidden : 0;
-	struct bb_training_buffers b = c->buffers;
-
-	if (hidden > 0 && c->auto_reduce)
-		b.reduce = hidden * hidden;
-	if (hidden > 0 && c->auto_prefetch)
-		b.prefetch = hidden * hidden * 9 / 10;
-	return b;
-}
-
-bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_error *error)
+bb_status bb_ds_config_read(const char *path, const struct bb_model *model, struct bb_ds_config *c,
+			    struct bb_error *error)
 {
 	const struct bb_file_request request = {
 		.option = "--ds-config", .path = path, .most = BB_JSON_FILE_BYTES};
@@ -123,6 +111,7 @@ bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_
 		enum bb_optimizer_index index;
 	} names[] = {{"adamw", BB_ADAMW}, {"adam", BB_ADAMW}, {"lamb", BB_ADAMW}, {"sgd", BB_SGD}};
 	struct bb_training_buffers *const b = &c->buffers;
+	const uint64_t hidden = model ? (uint64_t)model->hyper.hidden : 0;
 	bool optimizer, fp16, bf16, automatic;
 	const json_t *type;
 	struct reader r = {.path = path, .error = error};
@@ -141,12 +130,14 @@ bb_status bb_ds_config_read(const char *path, struct bb_ds_config *c, struct bb_
 		b->overlap = read_switch(&r, ZERO ".overlap_comm");
 		b->reduce = (uint64_t)read_setting(&r, ZERO ".reduce_bucket_size", 0, MOST_ELEMENTS,
 						   500000000);
-		c->auto_reduce = r.is_auto;
+		if (r.is_auto && hidden > 0)
+			b->reduce = hidden * hidden;
 		b->gather = (uint64_t)read_setting(&r, ZERO ".allgather_bucket_size", 0,
 						   MOST_ELEMENTS, 500000000);
 		b->prefetch = (uint64_t)read_setting(&r, ZERO ".stage3_prefetch_bucket_size", 0,
 						     MOST_ELEMENTS, 50000000);
-		c->auto_prefetch = r.is_auto;
+		if (r.is_auto && hidden > 0)
+			b->prefetch = hidden * hidden * 9 / 10;
 		b->live = (uint64_t)read_setting(&r, ZERO ".stage3_max_live_parameters", 0,
 						 MOST_ELEMENTS, 1000000000);
 	} else {

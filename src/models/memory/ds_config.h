@@ -18,23 +18,17 @@ struct bb_ds_config {
 	uint64_t batch;         /* train_batch_size: of all data-parallel ranks */
 	/* zero_optimization.reduce_bucket_size, .allgather_bucket_size,
 	   .stage3_prefetch_bucket_size, .stage3_max_live_parameters and .overlap_comm; DeepSpeed's
-	   defaults if they are missing. AUTO: those that are "auto", which transformers' Trainer
-	   sets (bb_ds_config_buffers). */
+	   defaults if they are missing. Of "auto", transformers' Trainer makes hidden² elements to
+	   reduce, and 0.9 hidden² to prefetch; without a width DeepSpeed's defaults remain. */
 	struct bb_training_buffers buffers;
-	bool auto_reduce, auto_prefetch;
 };
 
-/* The buffers of CONFIG for MODEL; NULL: unknown. Of "auto", transformers makes hidden² elements to
-   reduce, and 0.9 hidden² to prefetch; without a width DeepSpeed's defaults remain. */
-struct bb_training_buffers bb_ds_config_buffers(const struct bb_ds_config *config,
-						const struct bb_model *model);
-
 /*
- * Read the file at PATH; keys that do not concern memory are ignored. BB_EUSAGE with a sentence
- * that names file and key for a wrong type or value.
+ * Read the file at PATH for MODEL (NULL: unknown); keys that do not concern memory are ignored.
+ * BB_EUSAGE with a sentence that names file and key for a wrong type or value.
  */
-BB_MUST bb_status bb_ds_config_read(const char *path, struct bb_ds_config *config,
-				    struct bb_error *error);
+BB_MUST bb_status bb_ds_config_read(const char *path, const struct bb_model *model,
+				    struct bb_ds_config *config, struct bb_error *error);
 
 /*
  * Complete the batch for DP data-parallel ranks as DeepSpeed does: batch = micro_batch x

@@ -29,7 +29,6 @@
 #include "core/recommend.h"
 #include "harness/measure/engine.h"
 #include "models/model.h"
-#include "models/memory/capacity.h"
 #include "models/memory/fits.h"
 #include "programs/tape.h"
 
