@@ -1,11 +1,11 @@
 /*
- * calculators.h - what the subjects infer, deepspeed and quantise of model_memory calculate. Pure.
+ * calculators.h - what the subjects infer, deepspeed, quantise and checkpoint of model_memory
+ * calculate.
  */
 #ifndef BB_MEMORY_TOOL_CALCULATORS_H
 #define BB_MEMORY_TOOL_CALCULATORS_H
 
-#include "core/status.h"
-#include "models/model.h"
+#include "models/memory/training.h"
 
 /* ---- infer.c -------------------------------------------------------------------------------- */
 
@@ -55,12 +55,10 @@ struct bb_deepspeed_estimate {
 	uint64_t host; /* bytes of each node's memory, with DeepSpeed's factor of 1.5 for buffers */
 };
 
-struct bb_deepspeed_estimate bb_deepspeed_zero2(const struct bb_deepspeed_input *in,
-						bool cpu_offload);
-/* ZERO_INIT: the model is created under zero.Init, so no process ever holds all of it. */
-struct bb_deepspeed_estimate bb_deepspeed_zero3(const struct bb_deepspeed_input *in,
-						bool cpu_offload, bool cpu_offload_params,
-						bool zero_init);
+/* STAGE 2 or 3 with OFFLOAD, of parameters by stage 3 alone. ZERO_INIT: stage 3 creates the model
+   under zero.Init, so that no process ever holds all of it. */
+struct bb_deepspeed_estimate bb_deepspeed_needs(const struct bb_deepspeed_input *in, int stage,
+						enum bb_offload offload, bool zero_init);
 
 /*
  * Stage 2 without offload as documented by DeepSpeed (docs/code-docs, "Memory Requirements"): 4 P +
@@ -106,5 +104,54 @@ struct bb_quantise_loss {
 	double most, rms;
 };
 struct bb_quantise_loss bb_quantise_loss(const struct bb_quantised *q, const float *x);
+
+/* ---- checkpoint.c --------------------------------------------------------------------------- */
+
+/*
+ * Activation checkpointing, measured: a forward and a backward pass over a chain of layers with
+ * real arithmetic. They count the bytes of activations held at any time, and measure the time of
+ * recomputation.
+ *
+ * A layer is y = x + f(x A) B with f(z) = z / (1 + |z|). A widens four times, so a layer keeps its
+ * input and inner activations of four times that size, like the feed-forward network of a
+ * transformer. Checkpointing every K-th layer keeps only the inputs of those layers. The backward
+ * pass goes through segments of K layers from last to first and recomputes their inner activations
+ * (Chen et al., arXiv 1604.06174).
+ */
+
+#define BB_CHECKPOINT_NEVER 0
+
+/* A chain of layers of one width, with random weights, input and gradient of the output. */
+struct bb_chain {
+	size_t layers, rows, width; /* rows of the batch */
+	float *input;               /* rows x width; owned, with the next two behind it */
+	float *ascent;              /* rows x width: gradient of the output */
+	float *weights;             /* of layer i A, then B, from i * 8 width² on */
+};
+
+struct bb_chain_cost {
+	uint64_t most;     /* peak bytes of activations, with the output, without the input */
+	size_t repeated;   /* layers whose forward pass was repeated */
+	double forward_s;  /* the forward pass */
+	double backward_s; /* the backward pass, with recomputation */
+	double repeated_s; /* recomputation alone */
+};
+
+/* BB_EINTERNAL without memory. The caller frees chain->input. */
+BB_MUST bb_status bb_chain_make(struct bb_chain *chain, size_t layers, size_t rows, size_t width,
+				struct bb_error *error);
+
+/* Numbers of a pass's results: the output, the gradient of the input, those of the weights. */
+size_t bb_chain_results(const struct bb_chain *chain);
+
+/* Run a forward and a backward pass with a checkpoint every EVERY layers (BB_CHECKPOINT_NEVER: all
+   activations are kept) into RESULTS[bb_chain_results]. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_chain_run(const struct bb_chain *chain, size_t every, float *results,
+			       struct bb_chain_cost *cost, struct bb_error *error);
+
+/* The peak that bb_chain_run must count. In units of an input, 4 rows width bytes, it is 5 L for L
+   layers if all is kept; else 1 for the output and the maximum of c + 5 k - 1 over all segments, of
+   k layers with c checkpoints before them. */
+uint64_t bb_chain_expected(const struct bb_chain *chain, size_t every);
 
 #endif

@@ -79,75 +79,48 @@ static uint64_t buffered(uint64_t bytes)
 	return thrice == UINT64_MAX ? thrice : thrice / 2;
 }
 
-static uint64_t gpus(const struct bb_deepspeed_input *in)
-{
-	return in->nodes * in->gpus_per_node;
-}
-
-struct bb_deepspeed_estimate bb_deepspeed_zero2(const struct bb_deepspeed_input *in,
-						bool cpu_offload)
-{
-	const uint64_t p = in->parameters;
-
-	if (cpu_offload)
-		return (struct bb_deepspeed_estimate){
-			.gpu = 2 * p,
-			.host = buffered(bb_bytes_times(p, gpus(in) > 4 ? 4 * gpus(in) : 16)),
-		};
-	return (struct bb_deepspeed_estimate){
-		.gpu = 2 * p + 18 * p / gpus(in),
-		.host = buffered(bb_bytes_times(p, 4 * in->gpus_per_node)),
-	};
-}
-
-/* A node whose processes each create the model in fp32, or its share of EACH bytes a parameter if
-   that is more. */
-static uint64_t made_whole(const struct bb_deepspeed_input *in, unsigned each)
-{
-	const uint64_t p = in->parameters, processes = 4 * in->gpus_per_node;
-
-	return processes * in->nodes > each ? buffered(bb_bytes_times(p, processes))
-					    : buffered(each * p) / in->nodes;
-}
-
-struct bb_deepspeed_estimate bb_deepspeed_zero3(const struct bb_deepspeed_input *in,
-						bool cpu_offload, bool cpu_offload_params,
-						bool zero_init)
+struct bb_deepspeed_estimate bb_deepspeed_needs(const struct bb_deepspeed_input *in, int stage,
+						enum bb_offload offload, bool zero_init)
 {
 	const uint64_t p = in->parameters, layer = 4 * in->largest_layer;
-	const unsigned each = cpu_offload_params ? 18 : 16;
+	const uint64_t gpus = in->nodes * in->gpus_per_node;
+	const uint64_t each = offload == BB_OFFLOAD_PARAMETERS ? 18 : 16;
+	/* The processes of a node each create the model, or its largest layer, in fp32. */
+	const uint64_t created = buffered(bb_bytes_times(
+		zero_init && !offload ? in->largest_layer : p, 4 * in->gpus_per_node));
 
-	if (cpu_offload)
+	if (!offload)
+		return (struct bb_deepspeed_estimate){(stage == 3 ? layer : 2 * p) + 18 * p / gpus,
+						      created};
+	if (stage == 2)
 		return (struct bb_deepspeed_estimate){
-			.gpu = layer + (cpu_offload_params ? 0 : 2 * p / gpus(in)),
-			.host = zero_init ? buffered(each * p) / in->nodes : made_whole(in, each),
-		};
+			2 * p, buffered(bb_bytes_times(p, gpus > 4 ? 4 * gpus : 16))};
+	/* The states of the node, or the model as created if that is more. */
 	return (struct bb_deepspeed_estimate){
-		.gpu = layer + 18 * p / gpus(in),
-		.host = buffered(
-			bb_bytes_times(zero_init ? in->largest_layer : p, 4 * in->gpus_per_node)),
-	};
+		layer + (offload == BB_OFFLOAD_PARAMETERS ? 0 : 2 * p / gpus),
+		zero_init || 4 * gpus <= each ? buffered(each * p) / in->nodes : created};
 }
 
 uint64_t bb_deepspeed_zero2_documented(const struct bb_deepspeed_input *in)
 {
-	return 4 * in->parameters + 16 * in->parameters / gpus(in);
+	return 4 * in->parameters + 16 * in->parameters / (in->nodes * in->gpus_per_node);
 }
-
-static const struct {
-	int stage;
-	bool offload, parameters, zero_init;
-} configurations[] = {
-	{2, true, false, false}, {2, false, false, false}, {3, true, true, true},
-	{3, true, true, false},  {3, true, false, true},   {3, true, false, false},
-	{3, false, false, true}, {3, false, false, false},
-};
 
 bb_status bb_calculate_deepspeed(struct job *job)
 {
 	static const struct bb_table_head heads[] = {
 		{"stage", "", 0},   {"offload", "", -10}, {"zero.Init", "", 0}, {"node", "GiB", 10},
 		{"GPU", "GiB", 10}, {"node", "GB", 10},   {"GPU", "GB", 10},    {NULL, NULL, 0},
+	};
+	static const struct {
+		int stage;
+		enum bb_offload offload;
+		bool zero_init;
+	} rows[] = {
+		{2, BB_OFFLOAD_OPTIMIZER, false}, {2, BB_OFFLOAD_NONE, false},
+		{3, BB_OFFLOAD_PARAMETERS, true}, {3, BB_OFFLOAD_PARAMETERS, false},
+		{3, BB_OFFLOAD_OPTIMIZER, true},  {3, BB_OFFLOAD_OPTIMIZER, false},
+		{3, BB_OFFLOAD_NONE, true},       {3, BB_OFFLOAD_NONE, false},
 	};
 	char layer[BB_GROUPED_TEXT];
 	struct bb_module largest = {.parameters = 0};
@@ -186,24 +159,20 @@ bb_status bb_calculate_deepspeed(struct job *job)
 	bb_json_add_uint(j, "nodes", in.nodes);
 	bb_json_add_uint(j, "gpus_per_node", in.gpus_per_node);
 	bb_json_add_array(j, "estimates");
-	for (size_t i = 0; i < sizeof(configurations) / sizeof(configurations[0]); i++) {
-		const bool three = configurations[i].stage == 3, init = configurations[i].zero_init;
-		const char *offload = configurations[i].parameters ? "parameters"
-				      : configurations[i].offload  ? "optimizer"
-								   : "none";
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const bool three = rows[i].stage == 3, init = rows[i].zero_init;
+		const char *offload = bb_offload_words[rows[i].offload];
 		const struct bb_deepspeed_estimate e =
-			three ? bb_deepspeed_zero3(&in, configurations[i].offload,
-						   configurations[i].parameters, init)
-			      : bb_deepspeed_zero2(&in, configurations[i].offload);
+			bb_deepspeed_needs(&in, rows[i].stage, rows[i].offload, init);
 
-		bb_table_cellf(&job->table, "%d\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f",
-			       configurations[i].stage, offload,
+		bb_table_cellf(&job->table, "%d\t%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f", rows[i].stage,
+			       offload,
 			       !three ? "-"
 			       : init ? "yes"
 				      : "no",
 			       GiB(e.host), GiB(e.gpu), GB(e.host), GB(e.gpu));
 		bb_json_object(j);
-		bb_json_add_int(j, "zero", configurations[i].stage);
+		bb_json_add_int(j, "zero", rows[i].stage);
 		bb_json_add_string(j, "offload", offload);
 		bb_json_key(j, "zero_init");
 		if (three)
