@@ -76,6 +76,27 @@ def test(function=None, *, cores=None, full=False):
     return register(function) if function else register
 
 
+# How messages name the stages of a run before its first measurement.
+STARTING = re.compile("(start-up|all processes|and planning) did not end within")
+
+
+def patiently(function):
+    """Decorator below @test: FUNCTION(seconds of -T), again with twice as many while the start-up alone uses them up."""
+
+    @functools.wraps(function)
+    def attempts():
+        seconds = BRIEF
+        while True:
+            try:
+                return function(seconds)
+            except Failure as failure:
+                if seconds > LONG // 2 or not STARTING.search(str(failure)):
+                    raise
+            seconds *= 2
+
+    return attempts
+
+
 def expect(condition, message):
     if not condition:
         raise Failure(message)

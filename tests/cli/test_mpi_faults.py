@@ -8,13 +8,13 @@ import tempfile
 import kit
 import mpi
 from hosts import Hosts
-from kit import LONG, add, built, equal, expect, test
+from kit import LIMIT, LONG, add, built, equal, expect, patiently, test
 from mpi import TIMEOUT, ended, keeps_rows, running, sentences, told_once
 
 CORES = 1 / 4  # processes mostly wait in vain
 
 FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {LONG}"
-BRIEF_FOREVER = f"all_reduce -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"
+UNTIL_T = "all_reduce -b 8 -e 1K -n 50 -N 0 -T"
 
 
 # ---- a process dies ------------------------------------------------------------------------------
@@ -66,25 +66,28 @@ for rank in (0, 2):
 
 
 @test
-def arrives_late():
+@patiently
+def arrives_late(seconds):
     """The missing rank is named."""
-    result = mpi.run(3, f"all_reduce -b 8 -e 8 -n 5 -T {TIMEOUT} --fault slow:2:60s").exits(4)
+    result = mpi.run(3, f"all_reduce -b 8 -e 8 -n 5 -T {seconds} --fault slow:2:{LIMIT}s").exits(4)
     told_once(result, "had not: 2")
 
 
 @test
-def stopped():
+@patiently
+def stopped(seconds):
     """A rank stopped by SIGSTOP."""
-    with running(3, BRIEF_FOREVER) as (job, folder):
+    with running(3, f"{UNTIL_T} {seconds}") as (job, folder):
         os.kill(job.ranks()[1], signal.SIGSTOP)
         told_once(ended(job), "1").exits(4)
         equal(keeps_rows(folder)[-1]["kind"], "end", "last record")
 
 
 @test(full=True)
-def a_host_is_cut_off():
+@patiently
+def a_host_is_cut_off(seconds):
     """Its link goes down during the run."""
-    with Hosts(3) as hosts, running(3, BRIEF_FOREVER, hosts) as (job, folder):
+    with Hosts(3) as hosts, running(3, f"{UNTIL_T} {seconds}", hosts) as (job, folder):
         hosts.cut(3)
         result = told_once(ended(job))
         keeps_rows(folder)

@@ -14,8 +14,8 @@ import tempfile
 import gpus
 import kit
 import mpi
-from kit import ROOT, add, equal, expect, test
-from mpi import TIMEOUT, ended, keeps_rows, running, told_once
+from kit import ROOT, add, equal, expect, patiently, test
+from mpi import ended, keeps_rows, running, told_once
 
 CORES = 1 / 2  # processes that mostly wait for each other
 
@@ -114,10 +114,11 @@ def nothing_connects():
 
 
 @test
-def stopped():
+@patiently
+def stopped(seconds):
     """A process stopped by SIGSTOP ends the run within -T, and rows are kept."""
     with installed() as program:
-        line = f"all_reduce --backend null -b 8 -e 1K -n 50 -N 0 -T {TIMEOUT}"
+        line = f"all_reduce --backend null -b 8 -e 1K -n 50 -N 0 -T {seconds}"
         with running(3, line, program=program) as (job, folder):
             os.kill(job.ranks()[1], signal.SIGSTOP)
             # Open MPI 4.1's mpirun may crash or hang when it ends in the middle of a fence; busbench has ended by then.
