@@ -21,7 +21,7 @@ struct bb_message {
 	/* SEND: to this member; read when the queue reaches the message (with GPUs: when it is
 	   issued). */
 	const int *to;
-	int from; /* RECV: from this member */
+	int from; /* RECV: from this member; the sender is another one, as TO is */
 	/* RECV_ANY: the sender of the first message that arrives, once that is done. A member that
 	   uses it receives no message of the group in another way. */
 	int *source;

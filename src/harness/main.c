@@ -50,8 +50,9 @@ static void report_failure(struct bb_run *run)
 {
 	const struct bb_launch_hint *hint = &run->environment.launch;
 	/* Process 0 has the same wrong command line, and the launcher reports failed processes. */
-	const bool left_to_first = run->launch.nprocs == 0 && hint->reports && hint->proc > 0 &&
-				   bb_error_status(&run->error) == BB_EUSAGE;
+	const bool left_to_first =
+		run->launch.nprocs == 0 && hint->reports && hint->proc > 0 &&
+		(run->options.refused || bb_error_status(&run->error) == BB_EUSAGE);
 
 	if (run->launch.silent || (is_assembled(run) && !bb_run_leads(run)))
 		return;

@@ -13,7 +13,7 @@
 #include "backends/cpu/kernels.h"
 #include "topology/probes/machine.h"
 
-struct bb_message; /* queue.h */
+struct bb_message; /* backends/messages.h */
 
 struct bb_cpu_context {
 	struct bb_world world;

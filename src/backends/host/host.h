@@ -160,7 +160,7 @@ struct bb_group {
 	uint32_t entered;           /* direct call that all members are known to have entered */
 	uint32_t barriers;          /* barriers passed */
 	struct bb_host_peer *peers; /* [member] */
-	int last_sender;            /* sender of the last message that recv_any received */
+	int last_sender;            /* that of the last BB_MESSAGE_RECV_ANY */
 	char *bounce;               /* buffer of staged transfers; NULL: not needed yet */
 };
 

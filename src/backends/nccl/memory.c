@@ -199,7 +199,7 @@ out:
 /* ---- patterns ---------------------------------------------------------------------- */
 
 /* *FOR_HOST: MEMORY is pageable, so the CPU fills and verifies it. Else *UPLOADED = PATTERN with
-   its table in the scratch area. The main stream is then empty: no kernel reads either any more. */
+   its table in the scratch area, which no kernel reads any more: the main stream was empty. */
 static bb_status pattern_prepare(struct bb_rank *rank, const void *memory,
 				 const struct bb_pattern *pattern, struct bb_gpu_pattern *uploaded,
 				 bool *for_host)

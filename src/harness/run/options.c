@@ -623,7 +623,9 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	o->config.link_port = o->link.port;
 	BB_TRY(st, resolve_cluster(o, benchmark->programs, error), out);
 	o->virtual.calibrate = o->calibrate_text;
-	BB_TRY(st, check_features(tables, o, error), out);
+	st = check_features(tables, o, error);
+	o->refused = st != BB_OK && !*o->backend_reason;
+	BB_TRY(st, st, out);
 	/* Without noise all iterations are equal, and none needs a warm-up. */
 	o->exact = o->backend->virtual && o->noise == 0;
 	o->virtual.noise = o->noise;

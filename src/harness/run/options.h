@@ -176,6 +176,8 @@ struct bb_options {
 	const struct bb_backend *backend;
 	/* Why --backend auto chose it; empty: it was named. */
 	char backend_reason[BB_REASON_TEXT];
+	/* They request what the named backend does not have: each process refuses that. */
+	bool refused;
 	const struct bb_launch_kind *launch; /* NULL: a single process */
 	struct bb_fault fault;
 	struct bb_cluster

@@ -147,6 +147,8 @@ void bb_run_answer(struct bb_run *run, const struct bb_strbuf *text, size_t from
 
 /* True if RANK is the lowest rank on its device. */
 bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank);
+/* Set the node of each of N ranks: hosts are numbered by their first ranks. */
+void bb_number_nodes(struct bb_rank_info *infos, int n);
 
 /*
  * On rank 0: complete the run record with COPY_RATE, bytes per second of private copies of all

@@ -300,6 +300,21 @@ bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank)
 	return true;
 }
 
+void bb_number_nodes(struct bb_rank_info *infos, int n)
+{
+	int nodes = 0;
+
+	for (int r = 0; r < n; r++) {
+		const char *const host = infos[r].location.host;
+		/* Mostly the host of the rank before. */
+		int first = r > 0 && strcmp(infos[r - 1].location.host, host) == 0 ? r - 1 : 0;
+
+		while (strcmp(infos[first].location.host, host) != 0)
+			first++;
+		infos[r].node = first < r ? infos[first].node : nodes++;
+	}
+}
+
 bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver,
 			    int (*group_of)(const struct bb_run *run, int rank),
 			    struct bb_group **world)
@@ -318,12 +333,9 @@ bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver,
 	   a device of its own. */
 	if (driver->local == 0)
 		memcpy(run->infos, all, (size_t)nranks * sizeof(*run->infos));
-	for (int r = 0, nodes = 0; r < nranks && driver->local == 0; r++) {
-		int first = 0; /* rank of its host */
-
-		while (strcmp(run->infos[first].location.host, run->infos[r].location.host) != 0)
-			first++;
-		run->infos[r].node = first < r ? run->infos[first].node : nodes++;
+	if (driver->local == 0)
+		bb_number_nodes(run->infos, nranks);
+	for (int r = 0; r < nranks && driver->local == 0; r++) {
 		run->infos[r].group = group_of ? group_of(run, r) : 0;
 		if (backend->virtual)
 			run->infos[r].location.device = r;

@@ -3,7 +3,6 @@
  */
 #include "harness/run/world.h"
 
-#include "core/printable.h"
 #include "core/version.h"
 
 #include <stdio.h>
@@ -224,13 +223,14 @@ static bb_status compare_requests(struct bb_assembly *a, const struct request *a
 	theirs = all[named].pieces[piece].shown;
 	ours = all[0].pieces[piece].shown;
 	if (strcmp(theirs, ours) == 0) /* they differ behind it */
-		theirs = ours = "a long word";
+		theirs = ours = piece == BACKEND - 1 ? "other words" : "a long word";
 	if (piece == PROGRAM) {
 		what = "the program";
 		snprintf(advice, sizeof(advice), "; start the same everywhere");
 	} else if (piece < BACKEND) {
 		what = "the command line";
-		snprintf(advice, sizeof(advice), " as word %d; give all the same", piece);
+		snprintf(advice, sizeof(advice), " as word %d%s; give all the same", piece,
+			 piece == BACKEND - 1 ? " and later" : "");
 	} else if (piece == BACKEND) {
 		what = "the backend";
 		snprintf(advice, sizeof(advice), "; name one with --backend");

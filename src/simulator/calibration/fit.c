@@ -54,10 +54,10 @@ static void cost_row(const struct bb_cost_model *m, const struct bb_cost *cost, 
 }
 
 /* Fit M to N POINTS: numbers of ranks, knots, and least squares of A x = 1 with x >= 0, by
-   coordinates. A row of A has the coefficient of each
-   unknown in the time of a point, over that time. Unknowns of bytes are increments over the knot
-   before and never negative, as more bytes are not in faster memory. Otherwise the latency of a
-   round would pass for slow bytes of short messages. */
+   coordinates. A row of A has the coefficient of each unknown in the time of a point, over that
+   time. Unknowns of bytes are increments over the knot before and never negative, as more bytes are
+   not in faster memory. Otherwise the latency of a round would pass for slow bytes of short
+   messages. */
 static void cost_fit(struct bb_cost_model *m, const struct bb_point *points, size_t n)
 {
 	double square[BB_MOST_VALUES][BB_MOST_VALUES] = {{0}}, sum[BB_MOST_VALUES] = {0},

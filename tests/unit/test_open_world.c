@@ -1,5 +1,5 @@
 /*
- * What ranks find out of each other when they attend.
+ * What ranks find out of each other when the world opens.
  */
 #include "harness/run/run.h"
 
@@ -30,9 +30,24 @@ static void test_first_on_device(void **state)
 		assert_int_equal(bb_is_first_on_device(infos, r), first[r]);
 }
 
+/* Hosts are numbered as they appear, also where ranks of a host do not stand together. */
+static void test_nodes(void **state)
+{
+	struct bb_rank_info infos[] = {
+		{.location.host = "h0"}, {.location.host = "h1"}, {.location.host = "h0"},
+		{.location.host = "h2"}, {.location.host = "h2"}, {.location.host = "h1"},
+	};
+	static const int nodes[] = {0, 1, 0, 2, 2, 1};
+
+	bb_number_nodes(infos, 6);
+	for (int r = 0; r < 6; r++)
+		assert_int_equal(infos[r].node, nodes[r]);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_on_device)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_on_device),
+					   cmocka_unit_test(test_nodes)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
