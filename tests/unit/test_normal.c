@@ -219,6 +219,63 @@ static enum bb_normality judge(const struct bb_claims *claims, const struct bb_r
 	return n;
 }
 
+static void expect_title(const struct bb_claims *claims, const char *text)
+{
+	const struct bb_references none = {.n = 0};
+	struct bb_strbuf out = {0};
+
+	assert_int_equal(judge(claims, &none, &out), BB_UNKNOWN);
+	assert_string_equal(bb_strbuf_text(&out), text);
+	bb_strbuf_free(&out);
+}
+
+/* What a run is called, up to where nothing can be judged. */
+static void test_titles(void **state)
+{
+#define SIMULATED "  Simulated in virtual time: no hardware was measured, so nothing is compared.\n"
+#define OSU                                                                                        \
+	"  OSU prints times of a rank's message, and this log no number of ranks; give --ranks.\n"
+	struct bb_claims c = {.simulated = true};
+
+	expect_title(&c, "a collective: 0 results\n" SIMULATED);
+	c = (struct bb_claims){.collective = "AllReduce",
+			       .algorithm = "ring",
+			       .gpu = "a GPU",
+			       .nranks = 1,
+			       .hosts = 1,
+			       .n = 1,
+			       .implausible = 1,
+			       .not_finite = 1,
+			       .wrong = 1,
+			       .unchecked = 1,
+			       .simulated = true};
+	expect_title(&c,
+		     "AllReduce, ring, 1 rank on 1 host, a GPU: 1 result\n"
+		     "  1 left out: algbw is not size over time, or busbw / algbw is not that out "
+		     "of place.\n"
+		     "  1 left out: nan or inf is among their numbers.\n" SIMULATED);
+	c.simulated = false;
+	c.incomplete = true;
+	c.algorithm[0] = 0;
+	c.nranks = 16;
+	c.hosts = 2;
+	c.gpu[0] = 0;
+	c.n = 3;
+	c.implausible = c.not_finite = 0;
+	expect_title(&c,
+		     "AllReduce, 16 ranks on 2 hosts: 3 results\n"
+		     "  Wrong data in 1 result (#wrong is not 0): fast but wrong is not normal.\n"
+		     "  The data of 1 result was not checked.\n" OSU);
+	c.wrong = 0;
+	c.unchecked = 2;
+	expect_title(&c, "AllReduce, 16 ranks on 2 hosts: 3 results\n"
+			 "  The data of 2 results was not checked.\n" OSU);
+	c.unchecked = 0;
+	expect_title(&c, "AllReduce, 16 ranks on 2 hosts: 3 results\n" OSU);
+#undef SIMULATED
+#undef OSU
+}
+
 static void test_published_runs_are_normal(void **state)
 {
 	struct bb_references table = read_table();
@@ -396,6 +453,7 @@ int main(void)
 		cmocka_unit_test(test_shares),
 		cmocka_unit_test(test_published_runs_are_normal),
 		cmocka_unit_test(test_latency),
+		cmocka_unit_test(test_titles),
 		cmocka_unit_test(test_left_out),
 		cmocka_unit_test(test_everything_is_judged),
 	};
