@@ -407,7 +407,6 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 	struct bb_training t = bb_training_alone(&h->model);
 	struct bb_hybrid_division division;
 	int64_t replica; /* sequences of a step */
-	char subject[128];
 	uint64_t most = 0;
 	bb_status status = settle_grid(run, g);
 
@@ -444,8 +443,7 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 
 		most = bytes > most ? bytes : most;
 	}
-	snprintf(subject, sizeof(subject), "--model %s", h->model.name);
-	status = bb_estimate_room(run, most, subject, "gradients and activations",
+	status = bb_estimate_room(run, most, "--model", h->model.name, "gradients and activations",
 				  "a smaller one, --plan or --backend sim");
 out:
 	bb_model_layout_free(&layout);

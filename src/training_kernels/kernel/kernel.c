@@ -11,8 +11,8 @@
 
 /* ---- before a run ---------------------------------------------------------------------------- */
 
-bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *subject,
-			   const char *data, const char *give)
+bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *option,
+			   const char *value, const char *data, const char *give)
 {
 	const uint64_t all = bytes * (uint64_t)run->world.nlocal;
 	char need[BB_UNIT_TEXT], have[BB_UNIT_TEXT];
@@ -20,9 +20,9 @@ bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *subje
 	if (all <= run->memory)
 		return BB_OK;
 	return bb_fail(&run->error, BB_EUNSUPPORTED,
-		       "%s: %s take %s on %d rank%s, there is room for %s; give %s", subject, data,
-		       bb_format_bytes(need, all), run->world.nlocal, bb_plural(run->world.nlocal),
-		       bb_format_bytes(have, run->memory), give);
+		       "%s %s: %s take %s on %d rank%s, there is room for %s; give %s", option,
+		       value, data, bb_format_bytes(need, all), run->world.nlocal,
+		       bb_plural(run->world.nlocal), bb_format_bytes(have, run->memory), give);
 }
 
 bb_status bb_estimate_capacity(struct bb_capacity *capacity, const char *option, int64_t memory,
@@ -102,10 +102,9 @@ bb_status bb_replica_plan(struct bb_replica *r, struct bb_run *run, uint64_t cop
 			  const char *data, const char *give)
 {
 	const bb_status status = bb_replica_judge(r, run->world.nranks, &run->error);
-	char subject[128];
 
-	snprintf(subject, sizeof(subject), "--model %s", r->request.model);
-	return status == BB_OK ? bb_estimate_room(run, copies * r->bytes, subject, data, give)
+	return status == BB_OK ? bb_estimate_room(run, copies * r->bytes, "--model",
+						  r->request.model, data, give)
 			       : status;
 }
 
@@ -194,19 +193,32 @@ char *bb_known_lay_out(struct bb_known *k, size_t count, enum bb_dtype dtype,
 	return here;
 }
 
-static bb_status known_fill(void *own)
+/* Fills the data of V or, with WRONG, verifies it. */
+static bb_status known_visit(const struct bb_variant *v, uint64_t *wrong)
 {
-	const struct bb_variant *v = own;
+	struct bb_engine *e = &v->kernel->engine;
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; i < v->known.n && status == BB_OK; i++) {
 		const struct bb_region *r = &v->known.list[i];
 
-		if (r->use == BB_KNOWN_FILL)
-			status = bb_engine_fill(&v->kernel->engine, r->at, r->patterns, r->rank,
-						r->first, r->count);
+		if (wrong && r->use != BB_KNOWN_FILL)
+			status = bb_engine_verify(e, r->at, r->patterns, r->rank, r->first,
+						  r->count, wrong);
+		else if (!wrong && r->use == BB_KNOWN_FILL)
+			status = bb_engine_fill(e, r->at, r->patterns, r->rank, r->first, r->count);
 	}
 	return status;
+}
+
+static bb_status known_fill(void *own)
+{
+	return known_visit(own, NULL);
+}
+
+static bb_status known_verify(void *own, uint64_t *wrong)
+{
+	return known_visit(own, wrong);
 }
 
 static int known_victims(void *own, void *victims[BB_MOST_VICTIMS])
@@ -218,21 +230,6 @@ static int known_victims(void *own, void *victims[BB_MOST_VICTIMS])
 		if (k->list[i].use == BB_KNOWN_VICTIM)
 			victims[n++] = k->list[i].at;
 	return n;
-}
-
-static bb_status known_verify(void *own, uint64_t *wrong)
-{
-	const struct bb_variant *v = own;
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < v->known.n && status == BB_OK; i++) {
-		const struct bb_region *r = &v->known.list[i];
-
-		if (r->use != BB_KNOWN_FILL)
-			status = bb_engine_verify(&v->kernel->engine, r->at, r->patterns, r->rank,
-						  r->first, r->count, wrong);
-	}
-	return status;
 }
 
 const struct bb_expectation bb_known_expectation = {known_fill, known_victims, known_verify};

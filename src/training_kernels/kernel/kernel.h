@@ -173,11 +173,11 @@ void bb_estimate_set_ranks(struct bb_options *options, const struct bb_environme
 			   int64_t n);
 
 /*
- * BB_EUNSUPPORTED unless BYTES fit on each rank of this process. The reason names SUBJECT, an
- * option with its value; DATA, in the plural; and what to GIVE instead.
+ * BB_EUNSUPPORTED unless BYTES fit on each rank of this process. The reason names OPTION and its
+ * VALUE; DATA, in the plural; and what to GIVE instead.
  */
-BB_MUST bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *subject,
-				   const char *data, const char *give);
+BB_MUST bb_status bb_estimate_room(struct bb_run *run, uint64_t bytes, const char *option,
+				   const char *value, const char *data, const char *give);
 
 /* What the options of a replica request; A has their members. */
 #define BB_REPLICA_REQUEST(a)                                                                      \

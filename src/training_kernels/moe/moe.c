@@ -79,7 +79,7 @@ static bb_status moe_plan(struct bb_run *run)
 	const int n = run->world.nranks;
 	uint64_t most = 0;
 	bb_status status = BB_OK;
-	char subject[32];
+	char tokens[BB_UNIT_TEXT];
 
 	if (a->experts == 0)
 		a->experts = 2 * (int64_t)n;
@@ -109,9 +109,9 @@ static bb_status moe_plan(struct bb_run *run)
 		rows = (uint64_t)(2 * l->rows_before[n] + bb_moe_rows_at(l, l->busiest));
 		most = rows > most ? rows : most;
 	}
-	snprintf(subject, sizeof(subject), "--tokens %lld", (long long)a->tokens);
+	snprintf(tokens, sizeof(tokens), "%lld", (long long)a->tokens);
 	status = bb_estimate_room(run, most * (uint64_t)a->hidden * bb_dtype_size(a->dtype),
-				  subject, "rows", "fewer");
+				  "--tokens", tokens, "rows", "fewer");
 out:
 	return status;
 }
