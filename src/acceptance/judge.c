@@ -301,9 +301,9 @@ static void value_judge(const struct bb_evidence *e, const struct point *p, size
 			struct bb_judgement *j)
 {
 	const struct bb_gate *const gate = j->gate;
-	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
+	const json_t *const run = bb_records_first(&e->runs[0].records, "run");
 	const bool baseline = gate->from->kind == BB_FROM_BASELINE;
-	const char *const here = baseline && run ? bb_record_string(run->json, "topology") : NULL;
+	const char *const here = baseline ? bb_record_string(run, "topology") : NULL;
 	const char *const there =
 		baseline ? bb_record_string(e->expected[gate - e->step->gates].baseline, "topology")
 			 : NULL;
@@ -504,9 +504,8 @@ static void obstacle_judge(const struct bb_evidence *e, const struct bb_step_run
 {
 	const struct bb_outcome *const o = &r->outcome;
 	const char *const colon = r->trouble[0] ? ": " : "";
-	const struct bb_read_record *const skip = bb_records_first(&r->records, "skip");
-	const char *const reason = skip ? bb_record_string(skip->json, "reason") : NULL;
-	const char *const why = reason ? reason : r->trouble;
+	const json_t *const skip = bb_records_first(&r->records, "skip");
+	const char *const why = bb_record_string(skip, "reason") ?: r->trouble;
 
 	if (o->timed_out)
 		bb_judgement_decide(j, BB_UNJUDGED, "ran past its time limit of %.6g s",

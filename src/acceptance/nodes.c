@@ -186,11 +186,10 @@ struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
 /* Appends the name of NODE: its host, or "node 5" where no host is known. */
 static void culprit_add_node(const struct bb_evidence *e, int64_t node, struct bb_strbuf *out)
 {
-	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run");
+	const json_t *const run = bb_records_first(&e->runs[0].records, "run");
 	const int64_t rank = node * (e->step->ranks / e->step->nodes);
-	const json_t *const ranks = run && !bb_record_bool(run->json, "virtual_time")
-					    ? json_object_get(run->json, "ranks")
-					    : NULL;
+	const json_t *const ranks =
+		bb_record_bool(run, "virtual_time") ? NULL : json_object_get(run, "ranks");
 	const char *const host = bb_record_string(json_array_get(ranks, (size_t)rank), "host");
 
 	if (host)
@@ -306,14 +305,14 @@ static size_t hosts_mark(const struct bb_evidence *e, struct bb_nodes *nodes)
 	for (size_t i = 0; i < nodes->n; i++)
 		nodes->list[i].present = false;
 	for (size_t i = 0; i < e->nruns; i++) {
-		const struct bb_read_record *const run =
-			bb_records_first(&e->runs[i].records, "run");
+		const json_t *const run = bb_records_first(&e->runs[i].records, "run");
 		/* In virtual time no host is at work. */
-		const bool real = run && !bb_record_bool(run->json, "virtual_time");
+		const json_t *const ranks =
+			bb_record_bool(run, "virtual_time") ? NULL : json_object_get(run, "ranks");
 		size_t r;
 		json_t *rank;
 
-		json_array_foreach(real ? json_object_get(run->json, "ranks") : NULL, r, rank)
+		json_array_foreach(ranks, r, rank)
 		{
 			const char *const host = bb_record_string(rank, "host");
 			struct bb_node *const node = host ? node_of(nodes, host) : NULL;
@@ -355,7 +354,8 @@ static int64_t accused_by(const struct bb_read_record *r, double *us, double *ti
    such rank, or its host is unknown. */
 static const char *straggler_find(const struct bb_evidence *e, struct bb_strbuf *reason)
 {
-	const struct bb_read_record *const run = bb_records_first(&e->runs[0].records, "run"), *r;
+	const json_t *const run = bb_records_first(&e->runs[0].records, "run");
+	const struct bb_read_record *r;
 	struct bb_evidence_cursor at = {0}, again = {0};
 	double us, time, all_us = 0, all_time = 0;
 	char us_text[BB_UNIT_TEXT], time_text[BB_UNIT_TEXT];
@@ -380,9 +380,9 @@ static const char *straggler_find(const struct bb_evidence *e, struct bb_strbuf 
 		all_us += us;
 		all_time += time;
 	}
-	if (2 * accused <= results || !run)
+	if (2 * accused <= results)
 		return NULL;
-	json_array_foreach(json_object_get(run->json, "ranks"), i, rank)
+	json_array_foreach(json_object_get(run, "ranks"), i, rank)
 	{
 		if (bb_record_int(rank, "rank") != found)
 			continue;

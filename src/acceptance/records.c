@@ -194,11 +194,11 @@ double bb_record_metric(const struct json_t *record, const struct bb_metric *met
 	return value * bb_record_number(record, "time_us") / median;
 }
 
-const struct bb_read_record *bb_records_first(const struct bb_records *records, const char *kind)
+const json_t *bb_records_first(const struct bb_records *records, const char *kind)
 {
 	for (size_t i = 0; i < records->n; i++)
 		if (strcmp(records->list[i].kind, kind) == 0)
-			return &records->list[i];
+			return records->list[i].json;
 	return NULL;
 }
 

@@ -82,8 +82,8 @@ const char *bb_record_subject(char text[BB_SUBJECT_TEXT], const struct bb_read_r
 /* Whether SUBJECT is that of RECORD, with all fields. */
 bool bb_record_is(const struct bb_read_record *record, const char *subject);
 
-/* The first record of that kind, or NULL. */
-const struct bb_read_record *bb_records_first(const struct bb_records *records, const char *kind);
+/* The first record of that kind, or NULL, which has no members. */
+const struct json_t *bb_records_first(const struct bb_records *records, const char *kind);
 
 /* ---- counters of hosts that rose during runs ------------------------------------------------- */
 

@@ -333,13 +333,12 @@ static void add_step(const struct bb_acceptance_session *s, const struct bb_evid
 	bb_json_add_array(j, "runs");
 	for (size_t i = 0; i < e->nruns; i++) {
 		const struct bb_outcome *const o = &e->runs[i].outcome;
-		const struct bb_read_record *const run =
-			bb_records_first(&e->runs[i].records, "run");
+		const json_t *const run = bb_records_first(&e->runs[i].records, "run");
 
 		bb_json_object(j);
 		snprintf(name, sizeof(name), "records/%s.%zu.jsonl", e->step->name, i + 1);
 		bb_json_add_string(j, "records", name);
-		bb_json_add_string(j, "run_id", run ? bb_record_string(run->json, "run_id") : NULL);
+		bb_json_add_string(j, "run_id", bb_record_string(run, "run_id"));
 		bb_json_add_double(j, "exit_status", o->status >= 0 ? o->status : NAN);
 		bb_json_add_bool(j, "timed_out", o->timed_out);
 		bb_json_add_double(j, "wall_s", o->wall_s);

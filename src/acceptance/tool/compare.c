@@ -186,56 +186,43 @@ static size_t gather(struct comparison *c, int side, struct sample *to)
 
 /* ---- one subject ---------------------------------------------------------------------------- */
 
-struct mean {
-	double value, variance; /* of the logarithm; the variance is that of the mean */
-	bool exact;
-};
-
-static struct mean mean_of(const struct sample *samples, size_t n)
-{
-	struct mean m = {.exact = true};
-	double squares = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		m.value += samples[i].speed / (double)n;
-		m.exact = m.exact && samples[i].exact;
-	}
-	for (size_t i = 0; i < n; i++)
-		squares += (samples[i].speed - m.value) * (samples[i].speed - m.value);
-	if (n > 1)
-		m.variance = squares / (double)(n - 1) / (double)n;
-	return m;
-}
-
 /* Compares the first N of SAMPLES with the MORE ones behind them. */
 static struct difference compare(const struct sample *samples, size_t n, size_t more,
 				 double tolerance)
 {
-	const struct mean a = mean_of(samples, n), b = mean_of(samples + n, more);
+	const size_t step = sizeof(*samples) / sizeof(double);
+	/* Of the logarithms. */
+	const struct bb_confidence a = bb_confidence_every(&samples->speed, n, step);
+	const struct bb_confidence b = bb_confidence_every(&samples[n].speed, more, step);
 	const double sign = samples->quantity->more_is_better ? 1 : -1;
 	struct difference d = {.unit = samples->quantity->unit,
-			       .before = exp(sign * a.value),
-			       .after = exp(sign * b.value),
-			       .change = expm1(b.value - a.value)};
+			       .before = exp(sign * a.mean),
+			       .after = exp(sign * b.mean),
+			       .change = expm1(b.mean - a.mean)};
 	double half = NAN, low, high;
+	bool exact = true;
 
 	memcpy(d.subject, samples->subject, sizeof(d.subject));
-	if (a.exact && b.exact) {
+	for (size_t i = 0; i < n + more; i++)
+		exact &= samples[i].exact;
+	if (exact) {
 		half = 0;
 	} else if (n > 1 && more > 1) {
 		/* Half the 95% interval of the difference of the means (Welch, 1947). */
-		const double variance = a.variance + b.variance;
-		const double degrees = variance * variance /
-				       (a.variance * a.variance / (double)(n - 1) +
-					b.variance * b.variance / (double)(more - 1));
+		const double of_a = a.stdev * a.stdev / (double)n;
+		const double of_b = b.stdev * b.stdev / (double)more;
+		const double variance = of_a + of_b;
+		const double degrees =
+			variance * variance /
+			(of_a * of_a / (double)(n - 1) + of_b * of_b / (double)(more - 1));
 
 		half = variance > 0 ? bb_student_quantile(0.975, degrees) * sqrt(variance) : 0;
 	} else if (n == 1 && more == 1) {
 		half = 1.96 * hypot(samples[0].error, samples[1].error);
 		d.within_runs = !isnan(half);
 	}
-	d.low = expm1(b.value - a.value - half);
-	d.high = expm1(b.value - a.value + half);
+	d.low = expm1(b.mean - a.mean - half);
+	d.high = expm1(b.mean - a.mean + half);
 	/* Without an interval the change alone counts. */
 	low = isnan(d.low) ? d.change : d.low;
 	high = isnan(d.low) ? d.change : d.high;
@@ -336,9 +323,9 @@ static bool add_sides(const struct comparison *c, char *const *paths, struct bb_
 		bb_rises_add(&rises[0], &c->records[0]) && bb_rises_add(&rises[1], &c->records[1]);
 
 	for (int side = 0; side < 2; side++) {
-		const struct bb_read_record *const run = bb_records_first(&c->records[side], "run");
-		const char *const host = bb_record_string(run ? run->json : NULL, "host");
-		const char *const time = bb_record_string(run ? run->json : NULL, "start_time");
+		const struct json_t *const run = bb_records_first(&c->records[side], "run");
+		const char *const host = bb_record_string(run, "host");
+		const char *const time = bb_record_string(run, "start_time");
 
 		bb_printable_line(out, "# %s:%s %s%s%s%s%s", sides[side], side ? " " : "",
 				  paths[side], host ? ", " : "", host ?: "", time ? ", " : "",

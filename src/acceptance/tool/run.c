@@ -1,15 +1,17 @@
 /*
- * run.c - acceptance run, with --dry-run its commands, gates and times, and acceptance baseline.
+ * run.c - acceptance run, with --dry-run its commands, gates and times, and acceptance baseline: a
+ * baseline made, read, and kept as history.
  */
-#include "acceptance/baseline.h"
 #include "acceptance/plan.h"
 #include "acceptance/records.h"
 #include "acceptance/tool/tool.h"
 #include "acceptance/verdict.h"
+#include "core/jansson/json_file.h"
 #include "core/output.h"
 #include "core/printable.h"
 #include "core/share.h"
 #include "core/units.h"
+#include "core/version.h"
 #include "harness/results/record.h"
 
 #include <errno.h>
@@ -18,6 +20,238 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define BASELINE_BYTES (64 << 20)
+#define BASELINE_HISTORY 100 /* former baselines in a file */
+#define DUMP (JSON_INDENT(2) | JSON_REAL_PRECISION(17))
+
+/* ---- baselines: making ----------------------------------------------------------------------- */
+
+/* Adds METRIC of RECORD's subject over all runs of E to ENTRIES, unless none has it. VALUES has
+   ROOM. Returns false without memory. */
+static bool add_entry(const struct bb_evidence *e, const struct bb_metric *metric,
+		      const struct bb_read_record *record, double *values, size_t room,
+		      json_t *entries)
+{
+	struct bb_evidence_cursor at = {0};
+	const struct bb_read_record *r;
+	struct bb_confidence c;
+	char subject[BB_SUBJECT_TEXT];
+	double least = INFINITY, most = -INFINITY;
+	size_t n = 0;
+
+	bb_record_subject(subject, record, BB_SUBJECT_ALL);
+	while (n < room && (r = bb_evidence_next(e, &at))) {
+		const double value = bb_record_metric(r->json, metric);
+
+		if (!isfinite(value) || strcmp(r->kind, record->kind) != 0 ||
+		    !bb_record_is(r, subject))
+			continue;
+		values[n++] = value;
+		least = fmin(least, value);
+		most = fmax(most, value);
+	}
+	if (n == 0)
+		return true;
+	c = bb_confidence_of(values, n);
+	return json_array_append_new(
+		       entries,
+		       json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "step",
+				 e->step->name, "subject", subject, "metric", metric->name, "unit",
+				 metric->unit, "n", (json_int_t)n, "mean", c.mean, "stdev", c.stdev,
+				 "min", least, "max", most, "low", c.low, "high", c.high)) == 0;
+}
+
+/* Judges a step without its gates: a baseline must have run, with right data (in virtual time there
+   is none). */
+static bb_status baseline_step_check(const struct bb_evidence *evidence, struct bb_error *error)
+{
+	struct bb_profile_step plain = *evidence->step;
+	struct bb_judgements judgements = {.n = 0};
+	struct bb_evidence e = *evidence;
+	const struct bb_judgement *own;
+	bool inside = false; /* it ended by an internal error, such as a full disk */
+	bb_status st;
+
+	plain.ngates = 0;
+	e.step = &plain;
+	st = bb_judge_step(&e, &judgements, error);
+	own = judgements.list;
+	for (size_t i = 0; i < e.nruns; i++)
+		inside |= e.runs[i].outcome.status == BB_EINTERNAL;
+	if (st == BB_OK && own->verdict > BB_WARNED &&
+	    (own->verdict != BB_SKIPPED || e.runs[0].outcome.status != BB_OK))
+		st = bb_fail(error,
+			     own->verdict == BB_FAILED ? BB_EDATA
+			     : inside                  ? BB_EINTERNAL
+						       : BB_EBACKEND,
+			     "no baseline: %s: %s", plain.name, own->reason);
+	bb_judgements_free(&judgements);
+	return st;
+}
+
+/* Returns FORMER followed by its own history, as far as there is room; NULL without memory. */
+static json_t *history_of(const json_t *former)
+{
+	static const char *const left_out[] = {"schema", "kind", "profile", "history"};
+	const json_t *const older = json_object_get(former, "history");
+	json_t *const history = json_array(), *entry = json_copy((json_t *)former);
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < sizeof(left_out) / sizeof(*left_out); i++)
+		json_object_del(entry, left_out[i]);
+	for (size_t i = 0; entry && i < BASELINE_HISTORY; i++) {
+		bytes += json_dumpb(entry, NULL, 0, DUMP);
+		if (bytes > BASELINE_BYTES / 2 || json_array_append(history, entry) != 0)
+			break;
+		json_decref(entry);
+		entry = json_incref(json_array_get(older, i));
+	}
+	json_decref(entry);
+	return history;
+}
+
+/*
+ * Appends to OUT the baseline of a session whose steps have all run: mean, spread and number of
+ * runs of every metric of every result, with date, versions and the topology's digest; as its
+ * history FORMER (NULL: none), then the history of FORMER, without the oldest if they are too many.
+ * BB_EBACKEND: a step did not run; BB_EDATA: data was wrong.
+ */
+static bb_status baseline_make(const struct bb_acceptance_session *s, const json_t *former,
+			       struct bb_strbuf *out, struct bb_error *error)
+{
+	const json_t *const run = bb_records_first(&s->evidence[0].runs[0].records, "run");
+	static const char *const members[] = {"backend", "library", "host",
+					      "cpu",     "os",      "topology"};
+	json_t *const entries = json_array(), *baseline;
+	char now[BB_TIME_TEXT], *dump = NULL;
+	bool good = entries;
+	bb_status st = BB_OK;
+
+	for (size_t i = 0; st == BB_OK && i < s->n; i++)
+		if (!s->evidence[i].unneeded)
+			st = baseline_step_check(&s->evidence[i], error);
+	/* An entry for every metric of every record in the first run of a step, over all its runs.
+	 */
+	for (size_t i = 0; st == BB_OK && i < s->n; i++) {
+		const struct bb_records *const first = &s->evidence[i].runs[0].records;
+		const size_t room = s->evidence[i].nruns * 64;
+		double *const values = calloc(room, sizeof(*values));
+
+		good &= values != NULL;
+		for (size_t k = 0; values && k < first->n; k++)
+			for (int m = 0; bb_metrics[m].name; m++)
+				good &= add_entry(&s->evidence[i], &bb_metrics[m], &first->list[k],
+						  values, room, entries);
+		free(values);
+	}
+	bb_time_text(now);
+	baseline = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:s}", "schema", BB_SCHEMA, "kind",
+			     "acceptance_baseline", "run_id", s->run_id, "date", now, "profile",
+			     s->profile->name, "n", (json_int_t)s->evidence[0].nruns, "version",
+			     BB_VERSION);
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+		good &= json_object_set(baseline, members[i],
+					json_object_get(run, members[i]) ?: json_null()) == 0;
+	good &= json_object_set_new(baseline, "entries", entries) == 0;
+	if (former)
+		good &= json_object_set_new(baseline, "history", history_of(former)) == 0;
+	if (good && st == BB_OK)
+		dump = json_dumps(baseline, DUMP);
+	if (dump)
+		bb_strbuf_addf(out, "%s\n", dump);
+	else if (st == BB_OK)
+		st = bb_no_memory(error, "a baseline");
+	json_decref(baseline);
+	free(dump);
+	return st;
+}
+
+/* ---- baselines: reading ---------------------------------------------------------------------- */
+
+/* *FILE = the baseline that REQUEST names; the caller releases it. */
+static bb_status baseline_load(const struct bb_file_request *request, json_t **file,
+			       struct bb_error *error)
+{
+	const bb_status st = bb_json_file_open(request, "baseline", file, error);
+
+	if (st != BB_OK || bb_record_says(*file, "kind", "acceptance_baseline"))
+		return st;
+	json_decref(*file);
+	*file = NULL;
+	return bb_fail(error, BB_EUSAGE, "%s%s%s is no baseline",
+		       request->option ? request->option : "", request->option ? " " : "",
+		       request->path);
+}
+
+/*
+ * Opens those that the gates of S name, each a file beside the profile, and sets them into the
+ * evidence. Their origin is added to the source of the gate. BB_EUSAGE: a file is no baseline.
+ */
+static bb_status baselines_open(struct bb_acceptance_session *s, struct bb_error *error)
+{
+	const char *const profile = s->profile_path, *const slash = strrchr(profile, '/');
+	char path[1024];
+	const struct bb_file_request request = {.path = path, .most = BASELINE_BYTES};
+	struct bb_error why = {0};
+
+	for (size_t i = 0; i < s->n; i++)
+		for (size_t k = 0; k < s->evidence[i].step->ngates; k++) {
+			const struct bb_gate *const g = &s->evidence[i].step->gates[k];
+			json_t **const file = &s->evidence[i].expected[k].baseline;
+			struct bb_source *const from = g->from;
+
+			if (from->kind != BB_FROM_BASELINE)
+				continue;
+			/* Relative to the folder of the profile. */
+			if (from->baseline[0] == '/' || !slash)
+				snprintf(path, sizeof(path), "%s", from->baseline);
+			else
+				snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - profile),
+					 profile, from->baseline);
+			if (baseline_load(&request, file, &why) != BB_OK)
+				return bb_fail(error, BB_EUSAGE,
+					       "%s:%d: from: baseline: %s; `acceptance baseline` "
+					       "makes one",
+					       profile, g->line, why.text);
+			snprintf(from->origin, sizeof(from->origin),
+				 "%s: %lld runs on %s, %s, busbench %s, topology %s",
+				 from->baseline, (long long)bb_record_int(*file, "n"),
+				 bb_record_string(*file, "host") ?: "?",
+				 bb_record_string(*file, "date") ?: "?",
+				 bb_record_string(*file, "version") ?: "?",
+				 bb_record_string(*file, "topology") ?: "?");
+		}
+	return BB_OK;
+}
+
+/*
+ * *FORMER = the baseline in the file PATH, which a new one of PROFILE replaces; the caller releases
+ * it. NULL: there is no file. BB_EUSAGE: it holds no baseline, or that of another profile.
+ */
+static bb_status baseline_former(const char *path, const char *profile, json_t **former,
+				 struct bb_error *error)
+{
+	const struct bb_file_request request = {
+		.option = "--into", .path = path, .most = BASELINE_BYTES};
+	struct bb_error why = {0};
+	const char *name;
+
+	*former = NULL;
+	if (access(path, F_OK) != 0 && errno == ENOENT)
+		return BB_OK;
+	if (baseline_load(&request, former, &why) != BB_OK)
+		return bb_fail(error, BB_EUSAGE, "%s; give a new path or a baseline", why.text);
+	if (bb_record_says(*former, "profile", profile))
+		return BB_OK;
+	name = bb_record_string(*former, "profile");
+	bb_fail(error, BB_EUSAGE, "--into %s: holds the baseline of profile %.60s, not of %.60s",
+		path, name ? name : "without a name", profile);
+	json_decref(*former);
+	*former = NULL;
+	return BB_EUSAGE;
+}
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
@@ -239,7 +473,7 @@ static bb_status dry_run(struct bb_acceptance_session *s, const char *times, str
 	if (st == BB_OK)
 		st = bb_write_text("-", &out, error);
 	if (st == BB_OK)
-		st = bb_baselines_open(s, error);
+		st = baselines_open(s, error);
 	json_decref(verdict);
 	bb_strbuf_free(&out);
 	return st;
@@ -530,7 +764,7 @@ bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_error *erro
 	}
 	BB_TRY(st, bb_commands_prepare(error), out);
 	BB_TRY(st, bb_session_open(&s, error), out);
-	BB_TRY(st, bb_baselines_open(&s, error), out);
+	BB_TRY(st, baselines_open(&s, error), out);
 	BB_TRY(st, bb_session_run(&s, error), out);
 	BB_TRY(st, conclude(&s, job->o, &verdict, error), out);
 	job->signal = s.stopped_by;
@@ -557,7 +791,7 @@ bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error 
 		 into.path ? "" : "/baseline.json");
 	if (into.path) { /* before hours of measuring */
 		BB_TRY(st, bb_output_check(&into, error), out);
-		BB_TRY(st, bb_baseline_former(path, s.profile->name, &former, error), out);
+		BB_TRY(st, baseline_former(path, s.profile->name, &former, error), out);
 		json_decref(former);
 		former = NULL;
 	}
@@ -570,8 +804,8 @@ bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error 
 		st = bb_write_text("-", &out, error);
 		goto out;
 	}
-	BB_TRY(st, bb_baseline_former(path, s.profile->name, &former, error), out);
-	BB_TRY(st, bb_baseline_make(&s, former, &out, error), out);
+	BB_TRY(st, baseline_former(path, s.profile->name, &former, error), out);
+	BB_TRY(st, baseline_make(&s, former, &out, error), out);
 	/* The file is replaced at once, because it may hold the only copy of the history. */
 	snprintf(fresh, sizeof(fresh), "%s.new", path);
 	BB_TRY(st, bb_write_text(fresh, &out, error), out);
