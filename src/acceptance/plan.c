@@ -59,7 +59,6 @@ static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *ste
 {
 	const size_t length = text->length;
 	size_t n = 0, outputs;
-	char *rest, *word;
 	bool good;
 
 	*words = (struct bb_words_list){.n = 0};
@@ -75,8 +74,7 @@ static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *ste
 		bb_words_free(words);
 		return bb_no_memory(error, "a command");
 	}
-	for (word = strtok_r(words->text, BB_BLANKS, &rest); word;
-	     word = strtok_r(NULL, BB_BLANKS, &rest))
+	for (char *rest = words->text, *word; (word = strtok_r(rest, BB_BLANKS, &rest));)
 		words->words[n++] = strcmp(word, BINARY) == 0    ? words->text + length + 1
 				    : strcmp(word, OUTPUTS) == 0 ? words->text + outputs
 								 : word;

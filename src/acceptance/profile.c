@@ -271,34 +271,6 @@ const struct bb_metric bb_metrics[] = {
 #define MOST_DOWN 0.95
 #define LEAST_SHARE 0.999e-3
 
-/* What is wrong if BROKEN: KEY, VALUE and WHY make the sentence. */
-struct rule {
-	bool broken;
-	const char *key, *value, *why;
-};
-
-#define RULE(broken, text)                                                                         \
-	{                                                                                          \
-		broken, text, "", ""                                                               \
-	}
-
-/* BB_EUSAGE with the first of N RULES that is broken. */
-static bb_status rules_keep(const struct spot *at, const struct rule *rules, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (rules[i].broken)
-			return refuse(at, "%s%s%s", rules[i].key, rules[i].value, rules[i].why);
-	return BB_OK;
-}
-#define KEEP(at, rules) rules_keep(at, rules, sizeof(rules) / sizeof(rules[0]))
-
-/* True if TEXT is missing or a percentage, the FRACTION; NAN: it is missing. */
-static bool fraction_read(const char *text, double *fraction)
-{
-	*fraction = NAN;
-	return !text || bb_parse_percent(text, fraction);
-}
-
 /* "16M" or "1M-1G" */
 static bool sizes_read(const char *text, uint64_t *least, uint64_t *most)
 {
@@ -319,25 +291,22 @@ static bool sizes_read(const char *text, uint64_t *least, uint64_t *most)
 /* Reads every text of W. */
 static bb_status where_check(const struct spot *at, struct bb_where *w)
 {
-	const char *const place = w->placement;
-	bool sized, counted;
-
 	w->least_bytes = 0;
 	w->most_bytes = UINT64_MAX;
-	w->in_place = !place ? -1 : strcmp(place, "in-place") == 0;
-	sized = !w->size || sizes_read(w->size, &w->least_bytes, &w->most_bytes);
-	counted = !w->ranks || (bb_parse_int(w->ranks, &w->nranks) && w->nranks >= 1);
-	return KEEP(at,
-		    ((const struct rule[]){
-			    {!sized, "where: size: ", w->size,
-			     " is not a size such as 16M, or a range 1M-1G"},
-			    {w->least_bytes > w->most_bytes, "where: size: ", w->size,
-			     " selects nothing"},
-			    {w->collective && !bb_collective_find(w->collective),
-			     "where: collective: there is no ", w->collective, ""},
-			    {!counted, "where: ranks: ", w->ranks, " is not a number of ranks"},
-			    {w->in_place == 0 && strcmp(place, "out-of-place") != 0,
-			     "where: placement: ", place, " is not out-of-place or in-place"}}));
+	w->in_place = !w->placement ? -1 : strcmp(w->placement, "in-place") == 0;
+	if (w->size && !sizes_read(w->size, &w->least_bytes, &w->most_bytes))
+		return refuse(at, "where: size: %s is not a size such as 16M, or a range 1M-1G",
+			      w->size);
+	if (w->least_bytes > w->most_bytes)
+		return refuse(at, "where: size: %s selects nothing", w->size);
+	if (w->collective && !bb_collective_find(w->collective))
+		return refuse(at, "where: collective: there is no %s", w->collective);
+	if (w->ranks && (!bb_parse_int(w->ranks, &w->nranks) || w->nranks < 1))
+		return refuse(at, "where: ranks: %s is not a number of ranks", w->ranks);
+	if (w->in_place == 0 && strcmp(w->placement, "out-of-place") != 0)
+		return refuse(at, "where: placement: %s is not out-of-place or in-place",
+			      w->placement);
+	return BB_OK;
 }
 
 /* ---- the source of the expectation ------------------------------------------------------ */
@@ -433,12 +402,12 @@ static bb_status share_check(const struct spot *at, const struct bb_gate *g, str
 		BB_TRY(st, topology_check(at, s), out);
 	else if (!bb_parse_percent(text, &s->percent))
 		return refuse(at, "from: %s: %s is not a percentage such as 20%%", source, text);
-	st = BB_OK;
 	if (!(s->percent > 0))
-		st = refuse(at, "from: %s: 0%% is a gate that cannot fail", source);
-	else if (s->percent * (1 - g->lower) < LEAST_SHARE)
-		st = refuse(at, "from: %s: %s%s%s can hardly fail; at least 0.1%% of the bound",
-			    source, text, g->down ? " less down: " : "", g->down ? g->down : "");
+		return refuse(at, "from: %s: 0%% is a gate that cannot fail", source);
+	if (s->percent * (1 - g->lower) < LEAST_SHARE)
+		return refuse(at, "from: %s: %s%s%s can hardly fail; at least 0.1%% of the bound",
+			      source, text, g->down ? " less down: " : "", g->down ? g->down : "");
+	st = BB_OK;
 out:
 	return st;
 }
@@ -470,17 +439,15 @@ static bb_status source_check(const struct spot *at, struct bb_source *s)
 			      "reference, baseline, rule",
 			      n ? "from: names several sources"
 				: "does not say where it comes from");
-	BB_TRY(st,
-	       KEEP(at, ((const struct rule[]){RULE(s->kind == BB_FROM_RULE && !shape,
-						    "from: rule: is for gates with shape:; a value "
-						    "needs a source with a number"),
-					       RULE(s->kind != BB_FROM_RULE && shape,
-						    "from: a gate with shape: needs rule:, a "
-						    "sentence that explains it"),
-					       RULE(shape && text[strspn(text, " \t\r\n")] == '\0',
-						    "from: rule: is empty; it needs a sentence "
-						    "that explains the gate")})),
-	       out);
+	if (s->kind == BB_FROM_RULE && !shape)
+		return refuse(at, "from: rule: is for gates with shape:; a value needs a source "
+				  "with a number");
+	if (s->kind != BB_FROM_RULE && shape)
+		return refuse(at,
+			      "from: a gate with shape: needs rule:, a sentence that explains it");
+	if (shape && text[strspn(text, BB_BLANKS)] == '\0')
+		return refuse(at,
+			      "from: rule: is empty; it needs a sentence that explains the gate");
 	snprintf(s->origin, sizeof(s->origin), "%.400s%s", text,
 		 of_what[s->kind] ? of_what[s->kind] : "");
 	if (s->kind <= BB_FROM_TOPOLOGY)
@@ -518,17 +485,18 @@ static bb_status value_check(const struct spot *at, struct bb_gate *g)
 		g->lower = 0;
 	if (!more && isnan(g->upper))
 		g->upper = 0;
-	return KEEP(
-		at,
-		((const struct rule[]){
-			RULE(g->between || g->window,
-			     "between and window belong to shape: crossover"),
-			{more && worst >= 1, "down: ", g->down, " can never fail; less than 100%"},
-			{more && worst > MOST_DOWN, "down: ", g->down,
-			 " can hardly fail; at most 95%"},
-			{!more && worst > 10, "up: ", g->up, " can hardly fail; at most 1000%"},
-			{g->warning >= (isnan(worst) ? 0 : worst), "warn: ", g->warn,
-			 " is not less than the tolerance at which it fails"}}));
+	if (g->between || g->window)
+		return refuse(at, "between and window belong to shape: crossover");
+	if (more && worst >= 1)
+		return refuse(at, "down: %s can never fail; less than 100%%", g->down);
+	if (more && worst > MOST_DOWN)
+		return refuse(at, "down: %s can hardly fail; at most 95%%", g->down);
+	if (!more && worst > 10)
+		return refuse(at, "up: %s can hardly fail; at most 1000%%", g->up);
+	if (g->warning >= (isnan(worst) ? 0 : worst))
+		return refuse(at, "warn: %s is not less than the tolerance at which it fails",
+			      g->warn);
+	return BB_OK;
 }
 
 void bb_step_option(const char *text, const char *name, char letter, char word[BB_STEP_WORD])
@@ -558,7 +526,7 @@ static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 	const char *const rest = names + strcspn(names, " ,");
 	char first[BB_STEP_WORD], last[BB_STEP_WORD];
 	uint64_t least = 0, most = 0;
-	bool two, window;
+	bool two;
 
 	bb_step_option(at->step->arguments, "minbytes", 'b', first);
 	bb_step_option(at->step->arguments, "maxbytes", 'e', last);
@@ -567,26 +535,29 @@ static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 	snprintf(g->second, sizeof(g->second), "%s", rest + strspn(rest, " ,"));
 	two = g->first[0] && g->second[0] && rest - names < 32 && !strpbrk(g->second, " ,") &&
 	      strcmp(g->first, g->second) != 0 && strlen(rest + strspn(rest, " ,")) < 32;
-	window = g->window && sizes_read(g->window, &g->least_bytes, &g->most_bytes) &&
-		 g->least_bytes < g->most_bytes;
-	return KEEP(at,
-		    ((const struct rule[]){
-			    {g->where && g->where->least_bytes == g->where->most_bytes,
-			     "where: size: ", g->where ? g->where->size : "",
-			     " is one size, and a shape needs several"},
-			    RULE(bb_parse_size(first, &least) && bb_parse_size(last, &most) &&
-					 least > 0 && least == most,
-				 "run: has one size, and a shape needs several"),
-			    RULE(g->up || g->warn, "up and warn are for gates with a metric"),
-			    RULE(dip && (isnan(g->lower) || g->lower > MOST_DOWN),
-				 "shape: no-dip needs down:, at most 95%"),
-			    {!dip && strcmp(g->shape, "crossover") != 0, "shape: ", g->shape,
-			     " is not no-dip or crossover"},
-			    RULE(!dip && g->down, "shape: crossover has a window:, no down:"),
-			    RULE(!dip && !two, "shape: crossover needs between: two algorithms, "
-					       "such as tree, ring: the first is faster below"),
-			    RULE(!dip && !window,
-				 "shape: crossover needs window: of sizes, such as 64K-4M")}));
+	if (g->where && g->where->least_bytes == g->where->most_bytes)
+		return refuse(at, "where: size: %s is one size, and a shape needs several",
+			      g->where->size);
+	if (bb_parse_size(first, &least) && bb_parse_size(last, &most) && least > 0 &&
+	    least == most)
+		return refuse(at, "run: has one size, and a shape needs several");
+	if (g->up || g->warn)
+		return refuse(at, "up and warn are for gates with a metric");
+	if (dip)
+		return g->lower <= MOST_DOWN
+			       ? BB_OK
+			       : refuse(at, "shape: no-dip needs down:, at most 95%%");
+	if (strcmp(g->shape, "crossover") != 0)
+		return refuse(at, "shape: %s is not no-dip or crossover", g->shape);
+	if (g->down)
+		return refuse(at, "shape: crossover has a window:, no down:");
+	if (!two)
+		return refuse(at, "shape: crossover needs between: two algorithms, such as tree, "
+				  "ring: the first is faster below");
+	if (!g->window || !sizes_read(g->window, &g->least_bytes, &g->most_bytes) ||
+	    g->least_bytes >= g->most_bytes)
+		return refuse(at, "shape: crossover needs window: of sizes, such as 64K-4M");
+	return BB_OK;
 }
 
 /* Reads every text of the gates of STEP. */
@@ -598,17 +569,21 @@ static bb_status gates_check(const struct bb_profile *p, struct bb_profile_step 
 	for (size_t i = 0; i < step->ngates; i++) {
 		struct bb_gate *const g = &step->gates[i];
 		const struct spot at = {path, g->line, p, step, g, error};
-		const char *const why = " is not a percentage such as 5%";
+		const struct {
+			const char *key, *text;
+			double *fraction;
+		} shares[] = {{"down", g->down, &g->lower},
+			      {"up", g->up, &g->upper},
+			      {"warn", g->warn, &g->warning}};
 
-		BB_TRY(st,
-		       KEEP(&at,
-			    ((const struct rule[]){
-				    {!fraction_read(g->down, &g->lower), "down: ", g->down, why},
-				    {!fraction_read(g->up, &g->upper), "up: ", g->up, why},
-				    {!fraction_read(g->warn, &g->warning), "warn: ", g->warn, why},
-				    RULE(g->shape && g->metric,
-					 "has a metric and a shape; two gates")})),
-		       out);
+		for (int k = 0; k < 3; k++) {
+			*shares[k].fraction = NAN;
+			if (shares[k].text && !bb_parse_percent(shares[k].text, shares[k].fraction))
+				return refuse(&at, "%s: %s is not a percentage such as 5%%",
+					      shares[k].key, shares[k].text);
+		}
+		if (g->shape && g->metric)
+			return refuse(&at, "has a metric and a shape; two gates");
 		if (g->where)
 			BB_TRY(st, where_check(&at, g->where), out);
 		BB_TRY(st, (g->shape ? shape_check : value_check)(&at, g), out);

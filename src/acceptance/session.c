@@ -182,26 +182,19 @@ path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT], const cha
 static bb_status append_line(struct bb_acceptance_session *s, const struct bb_strbuf *line,
 			     struct bb_error *error)
 {
-	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
 	bb_status st = BB_OK;
-	ssize_t n = 1;
-	int file;
+	FILE *file;
 
+	if (bb_strbuf_failed(line))
+		return bb_no_memory(error, "a line");
 	path_make(s, path, "runs.jsonl");
-	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
-	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	whole.failed |= bb_strbuf_failed(line);
-	for (size_t at = 0; file >= 0 && n > 0 && !whole.failed && at < whole.length;
-	     at += (size_t)n)
-		n = write(file, whole.text + at, whole.length - at);
-	if (file < 0 || n <= 0 || fsync(file) != 0)
+	file = fopen(path, "ae");
+	if (!file || fprintf(file, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line)) < 0 ||
+	    fflush(file) != 0 || fsync(fileno(file)) != 0)
 		st = bb_fail(error, bb_output_status(errno), "%s: %s", path, strerror(errno));
-	else if (bb_strbuf_failed(&whole))
-		st = bb_no_memory(error, path);
-	if (file >= 0)
-		close(file);
-	bb_strbuf_free(&whole);
+	if (file)
+		fclose(file);
 	s->cut_off = false;
 	return st;
 }
@@ -249,7 +242,7 @@ static bb_status check_first(struct bb_acceptance_session *s, const json_t *firs
 
 static bb_status read_state(struct bb_acceptance_session *s, struct bb_error *error)
 {
-	char path[PATH_TEXT], *text = NULL, *old = NULL, *rest, *line;
+	char path[PATH_TEXT], *text = NULL, *old = NULL;
 	size_t length;
 	bb_status st;
 	bool first = true;
@@ -264,8 +257,8 @@ static bb_status read_state(struct bb_acceptance_session *s, struct bb_error *er
 	path_make(s, path, "runs.jsonl");
 	BB_TRY(st, bb_read_whole(path, BB_RECORDS_BYTES, &text, &length, error), out);
 	s->cut_off = length > 0 && text[length - 1] != '\n';
-	for (line = strtok_r(text, "\n", &rest); line && st == BB_OK;
-	     line = strtok_r(NULL, "\n", &rest), first = false) {
+	for (char *rest = text, *line; st == BB_OK && (line = strtok_r(rest, "\n", &rest));
+	     first = false) {
 		/* A broken one, as the last line of a killed session may be, is no run that has
 		   ended. */
 		json_t *const json = json_loads(line, 0, NULL);
@@ -404,12 +397,12 @@ void bb_session_free(struct bb_acceptance_session *s)
 static void read_trouble(const char *path, char *trouble, size_t room)
 {
 	struct bb_error ignored = {0};
-	char *text, *rest, *line;
+	char *text;
 	size_t length;
 
 	if (bb_read_whole(path, LOG_BYTES, &text, &length, &ignored) != BB_OK)
 		return;
-	for (line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
+	for (char *rest = text, *line; (line = strtok_r(rest, "\r\n", &rest));) {
 		const char *const own = strstr(line, "_perf: ");
 
 		if (own || (!trouble[0] && line[strspn(line, " -*#")]))

@@ -383,7 +383,6 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 	char now[BB_TIME_TEXT];
 	struct bb_strbuf text = {0};
 	struct bb_json j;
-	char *rest;
 
 	bb_json_init(&j, out, true);
 	bb_json_object(&j);
@@ -409,8 +408,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 			s->stopped_by ? 128 + s->stopped_by : (int)a->totals.status);
 	add_sentences(a, &text);
 	bb_json_add_array(&j, "sentences");
-	for (char *line = text.text ? strtok_r(text.text, "\n", &rest) : NULL; line;
-	     line = strtok_r(NULL, "\n", &rest))
+	for (char *rest = text.text, *line; rest && (line = strtok_r(rest, "\n", &rest));)
 		bb_json_string(&j, line);
 	bb_json_end(&j);
 	bb_strbuf_free(&text);

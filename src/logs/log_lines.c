@@ -186,13 +186,9 @@ void bb_log_blank(char *text)
 void bb_log_split(char *text, struct bb_log_words *words)
 {
 	const int most = (int)(sizeof(words->at) / sizeof(words->at[0]));
-	char *rest, *word = strtok_r(text, " \t", &rest);
-
 	words->n = 0;
-	while (word && words->n < most) {
-		words->at[words->n++] = word;
-		word = strtok_r(NULL, " \t", &rest);
-	}
+	while (words->n < most && (words->at[words->n] = strtok_r(text, " \t", &text)))
+		words->n++;
 }
 
 int bb_log_find(const struct bb_log_words *words, const char *word)

@@ -669,7 +669,7 @@ static void report_make(const char *dir, struct bb_strbuf *said)
 {
 	char script[BB_SHARE_PATH], out[1200], err[1200], line[320] = "";
 	char *const words[] = {script, (char *)dir, NULL};
-	char *text, *rest;
+	char *text = NULL;
 	size_t length;
 	struct bb_outcome outcome;
 	struct bb_error why = {0};
@@ -687,11 +687,9 @@ static void report_make(const char *dir, struct bb_strbuf *said)
 	} else if (outcome.status == 0 && !outcome.timed_out) {
 		bb_strbuf_addf(said, "Report: %s/report/index.html\n", dir);
 	} else {
-		if (bb_read_whole(err, 1 << 20, &text, &length, &why) != BB_OK)
-			text = NULL;
-		for (char *word = text ? strtok_r(text, "\n", &rest) : NULL; word;
-		     word = strtok_r(NULL, "\n", &rest))
-			snprintf(line, sizeof(line), "%.300s", word);
+		if (bb_read_whole(err, 1 << 20, &text, &length, &why) == BB_OK)
+			for (char *rest = text, *last; (last = strtok_r(rest, "\n", &rest));)
+				snprintf(line, sizeof(line), "%.300s", last);
 		free(text);
 		bb_strbuf_addf(said, "No report: %s\n", line[0] ? line : "report.py failed");
 	}
