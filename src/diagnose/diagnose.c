@@ -115,7 +115,6 @@ void bb_ports_free(struct bb_ports *ports)
 bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_t node_ranks,
 			struct bb_error *error)
 {
-	const struct bb_rank_info *infos = run->infos;
 	const int nranks = run->world.nranks;
 	int *counts = calloc((size_t)nranks, sizeof(*counts)), hosts = 0;
 
@@ -126,13 +125,9 @@ bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_
 		free(counts);
 		return bb_no_memory(error, "the ports of nodes");
 	}
-	for (int r = 0; r < nranks; r++) { /* the hosts, in the order of their first ranks */
-		int before = r - 1;        /* mostly the same host */
-
-		while (before >= 0 &&
-		       strcmp(infos[before].location.host, infos[r].location.host) != 0)
-			before--;
-		ports->node[r] = before >= 0 ? ports->node[before] : hosts++;
+	for (int r = 0; r < nranks; r++) {
+		ports->node[r] = run->infos[r].node;
+		hosts = ports->node[r] < hosts ? hosts : ports->node[r] + 1;
 	}
 	ports->nodes = hosts;
 	if (node_ranks == 0 && (run->options.cluster || hosts == 1 || hosts == nranks))

@@ -518,7 +518,7 @@ static bb_status diagnose_open(struct bb_engine *engine)
 	       out);
 	nodes = s->ports.nodes;
 	if (bb_engine_leads(engine) && !bb_engine_is_virtual(engine) &&
-	    strcmp(infos[0].location.host, infos[last].location.host) == 0) {
+	    infos[0].node == infos[last].node) {
 		s->places = calloc((size_t)nodes, sizeof(*s->places));
 		if (!s->places) {
 			status = BB_EINTERNAL;

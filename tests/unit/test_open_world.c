@@ -17,7 +17,7 @@ static void test_first_on_device(void **state)
 		{.location = {.device = 0, .host = "h1", .bus = "0000:3b:00"}},
 		{.location = {.device = 1, .host = "h1", .bus = "0000:5e:00"}},
 		{.location = {.device = 0, .host = "h1", .bus = "0000:3b:00"}},
-		{.location = {.device = 0, .host = "h2", .bus = "0000:3b:00"}},
+		{.location = {.device = 0, .host = "h2", .bus = "0000:3b:00"}, .node = 1},
 		/* Of a process that sees no other device. */
 		{.location = {.device = 0, .host = "h1", .bus = "0000:af:00"}},
 		/* Two parts of a GPU, each the only device of its process. */

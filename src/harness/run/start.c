@@ -294,7 +294,7 @@ bool bb_is_first_on_device(const struct bb_rank_info *infos, int rank)
 		const struct bb_location *its = &infos[r].location;
 
 		if (its->device == mine->device && strcmp(its->bus, mine->bus) == 0 &&
-		    strcmp(its->uuid, mine->uuid) == 0 && strcmp(its->host, mine->host) == 0)
+		    strcmp(its->uuid, mine->uuid) == 0 && infos[r].node == infos[rank].node)
 			return false;
 	}
 	return true;

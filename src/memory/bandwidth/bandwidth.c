@@ -276,11 +276,10 @@ static bb_status open_team(struct memory_session *s, bool alone)
 		return bb_no_memory(&s->engine.run->error, "the ranks");
 	}
 	for (int r = 0; r < s->n; r++) {
-		const struct bb_location *own = &infos[r].location;
 		int first = gpu && alone ? r : 0;
 
-		while (strcmp(infos[first].location.host, own->host) != 0 ||
-		       (!gpu && infos[first].location.numa != own->numa))
+		while (infos[first].node != infos[r].node ||
+		       (!gpu && infos[first].location.numa != infos[r].location.numa))
 			first++;
 		t->places[r] = first < r ? t->places[first] : t->nplaces++;
 	}
@@ -504,7 +503,7 @@ static void name_place(const struct memory_session *s, int place, char name[BB_T
 		rank++;
 	at = &infos[rank].location;
 	for (int r = 0; r < s->n && !*host; r++)
-		if (strcmp(infos[r].location.host, at->host) != 0)
+		if (infos[r].node != infos[rank].node)
 			snprintf(host, sizeof(host), "%.44s ", at->host);
 	if (!s->engine.backend->gpu)
 		snprintf(name, BB_TEXT, "%snode %d", host, at->numa < 0 ? 0 : at->numa);
