@@ -160,20 +160,7 @@ BB_MUST bb_status bb_collective_check_matrices(const struct bb_collective_option
 					       int first, int group_max, uint64_t most,
 					       const char *limit, struct bb_error *error);
 
-/* ---- --explain (explanation.c) ---------------------------------------------------------- */
-
-/* An algorithm for the requested ranks, and a message of one of its rounds. */
+/* With --explain: an algorithm for the requested ranks, and a message of one of its rounds. */
 extern const struct bb_record_kind bb_record_schedule, bb_record_message;
-
-/*
- * Append to OUT an explanation of every algorithm in SETTINGS, which have been checked for
- * --explain, with one element per chunk unless -b gives more, and hand its records to the sinks of
- * RUN, which bb_estimate_open has begun. An algorithm without a schedule, as those of NATIVES (the
- * backend's), gets a line with the reason. BB_EUNSUPPORTED with the first of these reasons if
- * nothing could be explained.
- */
-BB_MUST bb_status bb_explanation_add(struct bb_strbuf *out, struct bb_run *run,
-				     const struct bb_collective_options *settings,
-				     const struct bb_native *natives);
 
 #endif

@@ -76,7 +76,7 @@ bool bb_compare_is_tunable(const char *collective);
 BB_MUST bb_status bb_compare_tuner(const struct bb_results *results, int nnodes, int nranks,
 				   struct bb_strbuf *out, int *rows);
 
-/* ---- virtual time (costs.c) ---------------------------------------------------------------- */
+/* ---- virtual time (compare.c) -------------------------------------------------------------- */
 
 /* Append '#' lines: the evaluator of each algorithm, the intervals if machines are PREDICTED, and,
    with FAULT (NULL: none), the times out of place (in place if there is no other) without it and
