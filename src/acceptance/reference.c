@@ -23,6 +23,10 @@ __asm__(".section .rodata\n"
 	"bb_reference_end:\n.byte 0\n.previous\n");
 extern const char bb_reference_begin[], bb_reference_end[];
 
+#define HEADER                                                                                     \
+	"id,system,gpu,nodes,nranks,fabric,collective,algo,nccl,size_bytes,placement,time_us,"     \
+	"algbw_GBps,busbw_GBps,kind,source\n"
+
 /* Reads the row from AT to END. */
 static bool read_row(const char *at, const char *end, struct bb_reference *row)
 {
@@ -80,7 +84,7 @@ bb_status bb_references_own(struct bb_references *table, struct bb_error *error)
 		const char *const stop = memchr(text, '\n', (size_t)(end - text)) ?: end;
 
 		next = stop < end ? stop + 1 : end;
-		if (line == 1)
+		if (line == 1 && strncmp(text, HEADER, strlen(HEADER)) == 0)
 			continue;
 		if (!read_row(text, stop, &row)) {
 			bb_references_free(table);

@@ -249,9 +249,9 @@ static bb_status check_explain(struct bb_collective_options *a, const struct bb_
 {
 	const unsigned others = a->ops & ~(1u << BB_SUM);
 	const int64_t local = o->threads * o->gpus;
-	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1, n = (int)local * nprocs;
-	const uint64_t least =
-		(collective->flags & BB_ROUNDED ? (uint64_t)n : 1) * bb_dtype_size(BB_FLOAT);
+	const int nprocs = launch->nprocs > 1 ? launch->nprocs : 1;
+	const uint64_t least = (collective->flags & BB_ROUNDED ? (uint64_t)(local * nprocs) : 1) *
+			       bb_dtype_size(BB_FLOAT);
 	char size[BB_UNIT_TEXT];
 
 	if (local * nprocs > BB_CHECKER_RANKS)
@@ -259,7 +259,7 @@ static bb_status check_explain(struct bb_collective_options *a, const struct bb_
 			       "--explain shows at most %d ranks, and this would be %lld in each "
 			       "of %d process%s; give fewer",
 			       BB_CHECKER_RANKS, (long long)local, nprocs, nprocs > 1 ? "es" : "");
-	a->explained_ranks = n;
+	a->explained_ranks = (int)(local * nprocs);
 	if ((collective->flags & BB_REDUCES) && others)
 		return bb_fail(error, BB_EUSAGE, "-o %s: --explain shows sums; leave -o out",
 			       bb_op_name((enum bb_op)__builtin_ctz(others)));
@@ -272,8 +272,9 @@ static bb_status check_explain(struct bb_collective_options *a, const struct bb_
 			       bb_format_size(size, o->min_bytes), (unsigned long long)least,
 			       BB_EXPLAIN_BYTES);
 	if (collective->flags & BB_ROOTED)
-		return bb_check_rank("-r", NULL, a->root, n, "among", error);
-	return bb_collective_check_matrices(a, n, n, BB_EXPLAIN_BYTES, "--explain", error);
+		return bb_check_rank("-r", NULL, a->root, a->explained_ranks, "among", error);
+	return bb_collective_check_matrices(a, a->explained_ranks, a->explained_ranks,
+					    BB_EXPLAIN_BYTES, "--explain", error);
 }
 
 bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,

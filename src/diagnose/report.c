@@ -356,8 +356,7 @@ static bb_status report_nodes(struct bb_examiner *s, const struct note *notes)
 				 healthy, healthy == 1 ? " is" : "s are");
 }
 
-/* ---- rounds of pairs
- * ------------------------------------------------------------------------------- */
+/* ---- rounds of pairs ------------------------------------------------------------------------ */
 
 static bb_status report_meetings(struct bb_examiner *s, const struct bb_diagnose_stage *stage,
 				 const char *name)

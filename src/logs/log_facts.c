@@ -374,7 +374,8 @@ static const struct bb_card *card_at(const char *text, size_t *n)
 		kind += strspn(kind, "0123456789GBgbi"), kind += strspn(kind, " -_");
 	if (strncasecmp(kind, "PCI", 3) != 0 && strncasecmp(kind, "NVL", 3) != 0)
 		return found;
-	if (strncasecmp(kind, "NVLink", 6) == 0 || is_word(kind[3 + (kind[3] == 'e')]))
+	if (strncasecmp(kind, "NVLink", 6) == 0 ||
+	    is_word(kind[3 + (kind[3] == 'e' || kind[3] == 'E')]))
 		return found;
 	snprintf(name, sizeof(name), "%s %s", found->name,
 		 *kind == 'P' || *kind == 'p' ? "PCIe" : "NVL");

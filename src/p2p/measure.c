@@ -344,6 +344,12 @@ static struct turn turn_of(struct session *s, const struct bb_cell *cell, int fr
 	return t;
 }
 
+/* When what a slow link delays begins; others cost no look at the clock. */
+static double slow_start(const struct turn *t)
+{
+	return t->s->engine.options->fault.kind == BB_FAULT_SLOW_LINK ? bb_clock_now() : 0;
+}
+
 /* The end that receives, or alone acts, delays what began at START by --fault slow_link; of a ping
    each way is half. */
 static bb_status slow_down(const struct turn *t, bool out, bool in, double start)
@@ -379,7 +385,7 @@ static bb_status transfer(const struct turn *t, int peer, enum buffer target)
 							    : NULL,
 				   .bytes = t->takes || t->alone ? range.bytes : 0};
 	const bool outward = t->cell->route->actor == BB_BY_SOURCE;
-	const double start = bb_clock_now();
+	const double start = slow_start(t);
 	const bb_status status = s->engine.backend->routes->transfer(
 		s->engine.world, t->cell->route, peer, &out, &in);
 
@@ -405,7 +411,7 @@ static bb_status turn_operate(void *own, int64_t sample)
 	const struct bb_cell *cell = t->cell;
 	const struct bb_routes *routes = s->engine.backend->routes;
 	struct bb_group *world = s->engine.world;
-	const double start = bb_clock_now();
+	const double start = slow_start(t);
 	bb_status status = BB_OK;
 
 	if (cell->ping) {
@@ -578,8 +584,7 @@ static bb_status run_round(struct session *s, const struct bb_cell *cell, int ro
 }
 
 /* *ALL = what all ranks measured in CELL, on rank 0. With --precision until all pairs are precise
-   or
-   --max-time is over, which leaves the rounds that findings need. */
+   or --max-time is over, which leaves the rounds that findings need. */
 static bb_status measure_cell(struct session *s, const struct bb_cell *cell, const void **all)
 {
 	const struct bb_options *o = s->engine.options;

@@ -480,6 +480,8 @@ static void test_cards(void **state)
 		{"H100 80GB HBM3", "H100"},
 		{"H100 PCIe", "H100 PCIe"},
 		{"H100-PCIe-80GB", "H100 PCIe"},
+		{"NVIDIA H100-PCIE-80GB", "H100 PCIe"},
+		{"A100-PCIE-40GB", "A100 PCIe"},
 		{"H100 80GB PCIe", "H100 PCIe"},
 		{"H100_PCI", NULL}, /* another word */
 		{"H100 PCIex", "H100"},

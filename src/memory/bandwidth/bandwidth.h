@@ -43,9 +43,9 @@ struct bb_memory_options {
 	unsigned works; /* bit per enum bb_memory_kind, from WORK */
 };
 
-/* ---- the record, which pairs of ranks have too: how fast bytes move from one end to the other
- * ---- */
+/* ---- the record, which pairs of ranks have too ------------------------------------------- */
 
+/* How fast bytes move from one end to the other. */
 #define BB_PAIR_FIELDS(FIELD)                                                                      \
 	FIELD(STRING, quantity, "", "bandwidth or latency")                                        \
 	FIELD(STRING, ends, "", "kind of the two ends: core, gpu, memory, or rank (virtual)")      \

@@ -225,7 +225,7 @@ static void moe_buffers(void *own, int rank, const struct bb_operation *o, void 
 		bb_moe_rows_of(&v->rows, o->work == BB_MOE_COMBINE, o);
 }
 
-/* Each rank sends its rows, and before them a count for each expert. */
+/* Each rank sends its rows, and before them a number for each expert, known as all data is. */
 static void moe_lay_out(struct moe_variant *v)
 {
 	const struct moe_state *s = moe_state_of(v);

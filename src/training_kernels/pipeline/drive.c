@@ -442,8 +442,10 @@ static bb_status deliver_passes(const struct pipeline_session *s, const struct b
 				.from_us = 1e6 * times->from[slot],
 				.to_us = 1e6 * times->to[slot],
 			};
-			const int from = (int)(times->from[slot] / end * width + 0.5);
-			const int to = (int)(times->to[slot] / end * width + 0.5);
+			/* Times come from other ranks: they may be anything. */
+			const int from =
+				(int)(fmin(fmax(times->from[slot] / end, 0), 1) * width + 0.5);
+			const int to = (int)(fmin(fmax(times->to[slot] / end, 0), 1) * width + 0.5);
 			const char letter = *r.pass;
 			const char *colour = letter == 'F'   ? "\033[44;97m"  /* blue */
 					     : letter == 'B' ? "\033[42;30m"  /* green */
