@@ -217,14 +217,15 @@ static void add_defaults(const struct config *c, struct bb_hyper *hyper,
 static bb_status read_family(const struct config *c, const struct bb_family **family)
 {
 	const json_t *type = json_object_get(c->root, "model_type");
-	const struct bb_family *const generic = bb_family_generic();
+	/* That for decoders of other kinds. */
+	const struct bb_family *const generic = bb_family_find("generic", strlen("generic"));
 	struct bb_strbuf types = {0}, numbers = {0};
 	const char *key;
 	json_t *value;
 
 	if (json_is_string(type))
-		*family = bb_family_of_config(json_string_value(type));
-	if (*family)
+		*family = bb_family_find(json_string_value(type), strlen(json_string_value(type)));
+	if (*family && (*family)->class)
 		return BB_OK;
 	bb_family_config_types(&types);
 	/* "layers=2,hidden=64": those of a decoder of an unknown kind, as far as the file has

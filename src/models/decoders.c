@@ -5,20 +5,19 @@
  */
 #include "models/parts.h"
 
-#define PART(kind, name, at, rows, columns, ...)                                                   \
+#define PART(kind_, name_, at_, rows_, columns_, ...)                                              \
 	{                                                                                          \
-		name, NULL, BB_PART_##kind, BB_AT_##at, BB_SIZE_##rows, BB_SIZE_##columns,         \
-			__VA_ARGS__                                                                \
+		.name = name_, .kind = BB_PART_##kind_, .at = BB_AT_##at_,                         \
+		.rows = BB_SIZE_##rows_, .columns = BB_SIZE_##columns_, ##__VA_ARGS__              \
 	}
-#define MATRIX(name, ...) PART(MATRIX, name, __VA_ARGS__)
-#define EXPERT(name, of, at, rows, columns)                                                        \
-	{                                                                                          \
-		name, of, BB_PART_EXPERT, BB_AT_##at, BB_SIZE_##rows, BB_SIZE_##columns,           \
-			.needs = BB_HAS_MOE, .lacks = BB_HAS_FUSED                                 \
-	}
-#define RMS(name, at, rows, ...) PART(NORM, name, at, rows, ONE, __VA_ARGS__)
-#define NORM(name, at, ...) PART(NORM, name, at, HIDDEN, ONE, .bias = BB_HAS_ALWAYS, __VA_ARGS__)
+#define MATRIX(name, at, rows, columns, ...) PART(MATRIX, name, at, rows, columns, ##__VA_ARGS__)
+#define EXPERT(name, of_, at, rows, columns)                                                       \
+	PART(EXPERT, name, at, rows, columns, .of = of_, NEEDS(BB_HAS_MOE), LACKS(BB_HAS_FUSED))
+#define RMS(name, at, rows, ...) PART(NORM, name, at, rows, ONE, ##__VA_ARGS__)
+#define NORM(name, at, ...) PART(NORM, name, at, HIDDEN, ONE, BIAS, ##__VA_ARGS__)
 #define BIAS .bias = BB_HAS_ALWAYS
+#define MAY_BIAS .bias = BB_HAS_BIAS
+#define MAY_MLP_BIAS .bias = BB_HAS_MLP_BIAS
 #define NEEDS(traits) .needs = (traits)
 #define LACKS(traits) .lacks = (traits)
 
@@ -27,38 +26,26 @@
 
 /* ---- the llama kind: gated, norms registered last ------------------------------------------- */
 
-#define EMBED PART(TABLE, "embed_tokens", NORM, VOCAB, HIDDEN, .bias = 0)
 #define QUERIES_KEYS_VALUES                                                                        \
-	MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, LACKS(BB_HAS_MLA), .bias = BB_HAS_BIAS),    \
-		MATRIX("self_attn.k_proj", K, KEYS, HIDDEN, LACKS(BB_HAS_MLA),                     \
-		       .bias = BB_HAS_BIAS),                                                       \
-		MATRIX("self_attn.v_proj", V, KEYS, HIDDEN, LACKS(BB_HAS_MLA),                     \
-		       .bias = BB_HAS_BIAS)
+	MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, LACKS(BB_HAS_MLA), MAY_BIAS),               \
+		MATRIX("self_attn.k_proj", K, KEYS, HIDDEN, LACKS(BB_HAS_MLA), MAY_BIAS),          \
+		MATRIX("self_attn.v_proj", V, KEYS, HIDDEN, LACKS(BB_HAS_MLA), MAY_BIAS)
 #define LATENT                                                                                     \
 	MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, NEEDS(BB_HAS_MLA), LACKS(BB_HAS_Q_LORA)),   \
-		MATRIX("self_attn.q_a_proj", Q, Q_LORA, HIDDEN, NEEDS(BB_HAS_Q_LORA),              \
-		       .bias = BB_HAS_BIAS),                                                       \
+		MATRIX("self_attn.q_a_proj", Q, Q_LORA, HIDDEN, NEEDS(BB_HAS_Q_LORA), MAY_BIAS),   \
 		RMS("self_attn.q_a_layernorm", Q, Q_LORA, NEEDS(BB_HAS_Q_LORA)),                   \
 		MATRIX("self_attn.q_b_proj", Q, QUERIES, Q_LORA, NEEDS(BB_HAS_Q_LORA)),            \
 		MATRIX("self_attn.kv_a_proj_with_mqa", K, KV_DOWN, HIDDEN, NEEDS(BB_HAS_MLA),      \
-		       .bias = BB_HAS_BIAS),                                                       \
+		       MAY_BIAS),                                                                  \
 		RMS("self_attn.kv_a_layernorm", K, KV_LORA, NEEDS(BB_HAS_MLA)),                    \
 		MATRIX("self_attn.kv_b_proj", K, KV_UP, KV_LORA, NEEDS(BB_HAS_MLA))
-#define OUTPUT(...) MATRIX("self_attn.o_proj", OUT, HIDDEN, OUTPUTS, __VA_ARGS__)
-#define QK_NORMS                                                                                   \
-	RMS("self_attn.q_norm", Q_NORM, HEAD, NEEDS(BB_HAS_QK_NORM), LACKS(BB_HAS_POST_NORMS)),    \
-		RMS("self_attn.k_norm", K_NORM, HEAD, NEEDS(BB_HAS_QK_NORM),                       \
-		    LACKS(BB_HAS_POST_NORMS)),                                                     \
-		RMS("self_attn.q_norm", QK_NORM, HEAD, NEEDS(BB_HAS_QK_NORM | BB_HAS_POST_NORMS)), \
-		RMS("self_attn.k_norm", QK_NORM, HEAD, NEEDS(BB_HAS_QK_NORM | BB_HAS_POST_NORMS))
+#define OUTPUT(...) MATRIX("self_attn.o_proj", OUT, HIDDEN, OUTPUTS, ##__VA_ARGS__)
 #define GATED_MLP(mlp)                                                                             \
 	MATRIX(mlp ".gate_proj", UP, FFN, HIDDEN, NEEDS(BB_HAS_GATE), LACKS(BB_HAS_MOE),           \
-	       .bias = BB_HAS_MLP_BIAS),                                                           \
-		MATRIX(mlp ".up_proj", UP, FFN, HIDDEN, LACKS(BB_HAS_MOE),                         \
-		       .bias = BB_HAS_MLP_BIAS),                                                   \
-		MATRIX(mlp ".down_proj", DOWN, HIDDEN, FFN, LACKS(BB_HAS_MOE),                     \
-		       .bias = BB_HAS_MLP_BIAS)
-#define ROUTER(name, ...) MATRIX(name, ROUTER, EXPERTS, HIDDEN, NEEDS(BB_HAS_MOE), __VA_ARGS__)
+	       MAY_MLP_BIAS),                                                                      \
+		MATRIX(mlp ".up_proj", UP, FFN, HIDDEN, LACKS(BB_HAS_MOE), MAY_MLP_BIAS),          \
+		MATRIX(mlp ".down_proj", DOWN, HIDDEN, FFN, LACKS(BB_HAS_MOE), MAY_MLP_BIAS)
+#define ROUTER(name, ...) MATRIX(name, ROUTER, EXPERTS, HIDDEN, NEEDS(BB_HAS_MOE), ##__VA_ARGS__)
 #define FUSED (BB_HAS_MOE | BB_HAS_FUSED)
 #define STACKED_EXPERTS                                                                            \
 	PART(STACK, "mlp.experts.gate_up_proj", UP, EXPERT_2, HIDDEN, NEEDS(FUSED)),               \
@@ -72,33 +59,33 @@
 		MATRIX(name ".up_proj", at, SHARED, HIDDEN, NEEDS(BB_HAS_MOE | BB_HAS_SHARED)),    \
 		MATRIX(name ".down_proj", at, HIDDEN, SHARED, NEEDS(BB_HAS_MOE | BB_HAS_SHARED))
 #define TWO_NORMS                                                                                  \
-	RMS("input_layernorm", NORM, HIDDEN, .bias = 0),                                           \
-		RMS("post_attention_layernorm", MIDDLE, HIDDEN, .bias = 0)
-#define FOUR_NORMS                                                                                 \
-	TWO_NORMS, RMS("pre_feedforward_layernorm", MIDDLE, HIDDEN, NEEDS(BB_HAS_POST_NORMS)),     \
-		RMS("post_feedforward_layernorm", END, HIDDEN, NEEDS(BB_HAS_POST_NORMS))
-
-PARTS(embed_tokens) = {EMBED};
-PARTS(last_rms) = {RMS("norm", NORM, HIDDEN, .bias = 0)};
+	RMS("input_layernorm", NORM, HIDDEN), RMS("post_attention_layernorm", MIDDLE, HIDDEN)
+PARTS(embed_tokens) = {PART(TABLE, "embed_tokens", NORM, VOCAB, HIDDEN)};
+PARTS(last_rms) = {RMS("norm", NORM, HIDDEN)};
 
 PARTS(llama_block) = {
 	QUERIES_KEYS_VALUES,
 	LATENT,
-	OUTPUT(.bias = BB_HAS_BIAS),
-	QK_NORMS,
+	OUTPUT(MAY_BIAS),
+	RMS("self_attn.q_norm", Q_NORM, HEAD, NEEDS(BB_HAS_QK_NORM), LACKS(BB_HAS_POST_NORMS)),
+	RMS("self_attn.k_norm", K_NORM, HEAD, NEEDS(BB_HAS_QK_NORM), LACKS(BB_HAS_POST_NORMS)),
+	RMS("self_attn.q_norm", QK_NORM, HEAD, NEEDS(BB_HAS_QK_NORM | BB_HAS_POST_NORMS)),
+	RMS("self_attn.k_norm", QK_NORM, HEAD, NEEDS(BB_HAS_QK_NORM | BB_HAS_POST_NORMS)),
 	GATED_MLP("mlp"),
 	MATRIX("mlp.gate", ROUTER, EXPERTS, HIDDEN, NEEDS(BB_HAS_MOE), LACKS(BB_HAS_FUSED)),
 	STACKED_EXPERTS,
 	MATRIX("mlp.gate", ROUTER, EXPERTS, HIDDEN, NEEDS(FUSED)),
 	SEPARATE_EXPERTS,
 	SHARED_EXPERT("mlp.shared_experts", SHARED),
-	FOUR_NORMS};
+	TWO_NORMS,
+	RMS("pre_feedforward_layernorm", MIDDLE, HIDDEN, NEEDS(BB_HAS_POST_NORMS)),
+	RMS("post_feedforward_layernorm", END, HIDDEN, NEEDS(BB_HAS_POST_NORMS))};
 
 PARTS(qwen_block) = {
 	QUERIES_KEYS_VALUES,
-	OUTPUT(.bias = 0),
+	OUTPUT(),
 	GATED_MLP("mlp"),
-	ROUTER("mlp.gate", .bias = 0),
+	ROUTER("mlp.gate"),
 	STACKED_EXPERTS,
 	SEPARATE_EXPERTS,
 	SHARED_EXPERT("mlp.shared_expert", SHARED_FIRST),
@@ -107,7 +94,7 @@ PARTS(qwen_block) = {
 
 PARTS(mixtral_block) = {
 	QUERIES_KEYS_VALUES,
-	OUTPUT(.bias = 0),
+	OUTPUT(),
 	MATRIX("mlp.gate", ROUTER, EXPERTS, HIDDEN, NEEDS(BB_HAS_FUSED)),
 	STACKED_EXPERTS,
 	MATRIX("block_sparse_moe.gate", ROUTER, EXPERTS, HIDDEN, LACKS(BB_HAS_FUSED)),
@@ -117,28 +104,28 @@ PARTS(mixtral_block) = {
 	TWO_NORMS};
 
 PARTS(deepseek_block) = {LATENT,
-			 OUTPUT(.bias = BB_HAS_BIAS),
+			 OUTPUT(MAY_BIAS),
 			 GATED_MLP("mlp"),
 			 STACKED_EXPERTS,
 			 SEPARATE_EXPERTS,
-			 ROUTER("mlp.gate", .bias = 0),
+			 ROUTER("mlp.gate"),
 			 SHARED_EXPERT("mlp.shared_experts", SHARED),
 			 TWO_NORMS};
 
 PARTS(llama4_block) = {
 	QUERIES_KEYS_VALUES,
-	OUTPUT(.bias = BB_HAS_BIAS),
+	OUTPUT(MAY_BIAS),
 	GATED_MLP("feed_forward"),
 	PART(STACK, "feed_forward.experts.gate_up_proj", UP, HIDDEN, EXPERT_2, NEEDS(BB_HAS_MOE)),
 	PART(STACK, "feed_forward.experts.down_proj", DOWN, EXPERT, HIDDEN, NEEDS(BB_HAS_MOE)),
-	ROUTER("feed_forward.router", .bias = 0),
+	ROUTER("feed_forward.router"),
 	SHARED_EXPERT("feed_forward.shared_expert", SHARED),
 	TWO_NORMS};
 
 PARTS(gpt_oss_block) = {
-	PART(TENSOR, "self_attn.sinks", CORE, HEADS, ONE, .bias = 0),
+	PART(TENSOR, "self_attn.sinks", CORE, HEADS, ONE),
 	QUERIES_KEYS_VALUES,
-	OUTPUT(.bias = BB_HAS_BIAS),
+	OUTPUT(MAY_BIAS),
 	ROUTER("mlp.router", BIAS),
 	PART(STACK, "mlp.experts.gate_up_proj", UP, HIDDEN, EXPERT_2, NEEDS(BB_HAS_MOE)),
 	PART(STACKED_BIAS, "mlp.experts.gate_up_proj_bias", UP_BIAS, EXPERTS, EXPERT_2,
@@ -148,14 +135,14 @@ PARTS(gpt_oss_block) = {
 	     NEEDS(BB_HAS_MOE)),
 	TWO_NORMS};
 
-PARTS(phi3_block) = {OUTPUT(.bias = 0), MATRIX("self_attn.qkv_proj", Q, QKV, HIDDEN, .bias = 0),
-		     MATRIX("mlp.gate_up_proj", UP, FFN_2, HIDDEN, .bias = 0),
-		     MATRIX("mlp.down_proj", DOWN, HIDDEN, FFN, .bias = 0), TWO_NORMS};
+PARTS(phi3_block) = {OUTPUT(), MATRIX("self_attn.qkv_proj", Q, QKV, HIDDEN),
+		     MATRIX("mlp.gate_up_proj", UP, FFN_2, HIDDEN),
+		     MATRIX("mlp.down_proj", DOWN, HIDDEN, FFN), TWO_NORMS};
 
 /* ---- the gpt2 kind: one matrix for queries, keys and values ---------------------------------- */
 
-PARTS(gpt2_embed) = {PART(TABLE, "wte", NORM, VOCAB, HIDDEN, .bias = 0),
-		     PART(TABLE, "wpe", NORM, POSITIONS, HIDDEN, .bias = 0)};
+PARTS(gpt2_embed) = {PART(TABLE, "wte", NORM, VOCAB, HIDDEN),
+		     PART(TABLE, "wpe", NORM, POSITIONS, HIDDEN)};
 PARTS(gpt2_block) = {NORM("ln_1", NORM),
 		     PART(TRANSPOSED, "attn.c_attn", Q, QKV, HIDDEN, BIAS),
 		     PART(TRANSPOSED, "attn.c_proj", OUT, HIDDEN, OUTPUTS, BIAS),
@@ -164,7 +151,7 @@ PARTS(gpt2_block) = {NORM("ln_1", NORM),
 		     PART(TRANSPOSED, "mlp.c_proj", DOWN, HIDDEN, FFN, BIAS)};
 PARTS(ln_f) = {NORM("ln_f", NORM)};
 
-PARTS(bloom_embed) = {PART(TABLE, "word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0),
+PARTS(bloom_embed) = {PART(TABLE, "word_embeddings", NORM, VOCAB, HIDDEN),
 		      NORM("word_embeddings_layernorm", NORM)};
 PARTS(bloom_block) = {NORM("input_layernorm", NORM),
 		      MATRIX("self_attention.query_key_value", Q, QKV, HIDDEN, BIAS),
@@ -173,48 +160,48 @@ PARTS(bloom_block) = {NORM("input_layernorm", NORM),
 		      MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, BIAS),
 		      MATRIX("mlp.dense_4h_to_h", DOWN, HIDDEN, FFN, BIAS)};
 
-PARTS(gpt_neox_embed) = {PART(TABLE, "embed_in", NORM, VOCAB, HIDDEN, .bias = 0)};
+PARTS(gpt_neox_embed) = {PART(TABLE, "embed_in", NORM, VOCAB, HIDDEN)};
 PARTS(gpt_neox_block) = {NORM("input_layernorm", NORM),
 			 NORM("post_attention_layernorm", MIDDLE),
-			 MATRIX("attention.query_key_value", Q, QKV, HIDDEN, .bias = BB_HAS_BIAS),
-			 MATRIX("attention.dense", OUT, HIDDEN, OUTPUTS, .bias = BB_HAS_BIAS),
+			 MATRIX("attention.query_key_value", Q, QKV, HIDDEN, MAY_BIAS),
+			 MATRIX("attention.dense", OUT, HIDDEN, OUTPUTS, MAY_BIAS),
 			 MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, BIAS),
 			 MATRIX("mlp.dense_4h_to_h", DOWN, HIDDEN, FFN, BIAS)};
 PARTS(gpt_neox_norm) = {NORM("final_layer_norm", NORM)};
 
-PARTS(falcon_embed) = {PART(TABLE, "word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0)};
+PARTS(falcon_embed) = {PART(TABLE, "word_embeddings", NORM, VOCAB, HIDDEN)};
 PARTS(falcon_block) = {
-	MATRIX("self_attention.query_key_value", Q, QKV, HIDDEN, .bias = BB_HAS_BIAS),
-	MATRIX("self_attention.dense", OUT, HIDDEN, OUTPUTS, .bias = BB_HAS_BIAS),
-	MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, .bias = BB_HAS_BIAS),
-	MATRIX("mlp.dense_4h_to_h", DOWN, HIDDEN, FFN, .bias = BB_HAS_BIAS),
+	MATRIX("self_attention.query_key_value", Q, QKV, HIDDEN, MAY_BIAS),
+	MATRIX("self_attention.dense", OUT, HIDDEN, OUTPUTS, MAY_BIAS),
+	MATRIX("mlp.dense_h_to_4h", UP, FFN, HIDDEN, MAY_BIAS),
+	MATRIX("mlp.dense_4h_to_h", DOWN, HIDDEN, FFN, MAY_BIAS),
 	NORM("ln_attn", NORM, NEEDS(BB_HAS_TWO_NORMS)),
 	NORM("ln_mlp", NORM, NEEDS(BB_HAS_TWO_NORMS)),
 	NORM("post_attention_layernorm", MIDDLE, LACKS(BB_HAS_TWO_NORMS | BB_HAS_PARALLEL)),
 	NORM("input_layernorm", NORM, LACKS(BB_HAS_TWO_NORMS))};
 
 /* The last norm and the projection behind it are registered before the blocks. */
-PARTS(opt_embed) = {PART(TABLE, "embed_tokens", NORM, VOCAB, EMBEDDING, .bias = 0),
-		    PART(TABLE, "embed_positions", NORM, SLOTS, HIDDEN, .bias = 0),
+PARTS(opt_embed) = {PART(TABLE, "embed_tokens", NORM, VOCAB, EMBEDDING),
+		    PART(TABLE, "embed_positions", NORM, SLOTS, HIDDEN),
 		    MATRIX("project_out", BEHIND, EMBEDDING, HIDDEN, NEEDS(BB_HAS_PROJECTION)),
 		    MATRIX("project_in", Q, HIDDEN, EMBEDDING, NEEDS(BB_HAS_PROJECTION)),
 		    NORM("final_layer_norm", BEHIND, NEEDS(BB_HAS_PRE_NORM))};
-PARTS(opt_block) = {MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
-		    MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
-		    MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
-		    MATRIX("self_attn.out_proj", OUT, HIDDEN, QUERIES, .bias = BB_HAS_BIAS),
+PARTS(opt_block) = {MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, MAY_BIAS),
+		    MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, MAY_BIAS),
+		    MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, MAY_BIAS),
+		    MATRIX("self_attn.out_proj", OUT, HIDDEN, QUERIES, MAY_BIAS),
 		    NORM("self_attn_layer_norm", NORM, NEEDS(BB_HAS_PRE_NORM)),
 		    NORM("self_attn_layer_norm", MIDDLE, LACKS(BB_HAS_PRE_NORM)),
-		    MATRIX("fc1", UP, FFN, HIDDEN, .bias = BB_HAS_BIAS),
-		    MATRIX("fc2", DOWN, HIDDEN, FFN, .bias = BB_HAS_BIAS),
+		    MATRIX("fc1", UP, FFN, HIDDEN, MAY_BIAS),
+		    MATRIX("fc2", DOWN, HIDDEN, FFN, MAY_BIAS),
 		    NORM("final_layer_norm", MIDDLE, NEEDS(BB_HAS_PRE_NORM)),
 		    NORM("final_layer_norm", END, LACKS(BB_HAS_PRE_NORM))};
 
 /* ---- encoders, and an encoder with a decoder ------------------------------------------------ */
 
-PARTS(bert_embed) = {PART(TABLE, "embeddings.word_embeddings", NORM, VOCAB, HIDDEN, .bias = 0),
-		     PART(TABLE, "embeddings.position_embeddings", K, POSITIONS, HIDDEN, .bias = 0),
-		     PART(TABLE, "embeddings.token_type_embeddings", Q, TYPES, HIDDEN, .bias = 0),
+PARTS(bert_embed) = {PART(TABLE, "embeddings.word_embeddings", NORM, VOCAB, HIDDEN),
+		     PART(TABLE, "embeddings.position_embeddings", K, POSITIONS, HIDDEN),
+		     PART(TABLE, "embeddings.token_type_embeddings", Q, TYPES, HIDDEN),
 		     NORM("embeddings.LayerNorm", END)};
 PARTS(bert_block) = {MATRIX("attention.self.query", Q, QUERIES, HIDDEN, BIAS),
 		     MATRIX("attention.self.key", K, QUERIES, HIDDEN, BIAS),
@@ -238,12 +225,12 @@ PARTS(bert_heads) = {
 	MATRIX("qa_outputs", END, TWO, HIDDEN, NEEDS(BB_HAS_QUESTION), BIAS)};
 
 PARTS(vit_embed) = {
-	PART(TENSOR, "embeddings.cls_token", K, ONE, HIDDEN, .bias = 0),
-	PART(TENSOR, "embeddings.position_embeddings", V, POSITIONS, HIDDEN, .bias = 0),
+	PART(TENSOR, "embeddings.cls_token", K, ONE, HIDDEN),
+	PART(TENSOR, "embeddings.position_embeddings", V, POSITIONS, HIDDEN),
 	PART(CONVOLUTION, "embeddings.patch_embeddings.projection", NORM, HIDDEN, PATCH, BIAS)};
-PARTS(vit_block) = {MATRIX("attention.q_proj", Q, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
-		    MATRIX("attention.k_proj", K, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
-		    MATRIX("attention.v_proj", V, QUERIES, HIDDEN, .bias = BB_HAS_BIAS),
+PARTS(vit_block) = {MATRIX("attention.q_proj", Q, QUERIES, HIDDEN, MAY_BIAS),
+		    MATRIX("attention.k_proj", K, QUERIES, HIDDEN, MAY_BIAS),
+		    MATRIX("attention.v_proj", V, QUERIES, HIDDEN, MAY_BIAS),
 		    MATRIX("attention.o_proj", OUT, HIDDEN, QUERIES, BIAS),
 		    NORM("layernorm_before", NORM),
 		    NORM("layernorm_after", MIDDLE),
@@ -256,9 +243,8 @@ PARTS(vit_heads) = {
 
 /* ---- vision towers of models that read text, too; their heads are the projectors ------------ */
 
-PARTS(siglip_embed) = {
-	PART(CONVOLUTION, "embeddings.patch_embedding", NORM, HIDDEN, PATCH, BIAS),
-	PART(TABLE, "embeddings.position_embedding", Q, POSITIONS, HIDDEN, .bias = 0)};
+PARTS(siglip_embed) = {PART(CONVOLUTION, "embeddings.patch_embedding", NORM, HIDDEN, PATCH, BIAS),
+		       PART(TABLE, "embeddings.position_embedding", Q, POSITIONS, HIDDEN)};
 PARTS(siglip_block) = {NORM("layer_norm1", NORM),
 		       MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, BIAS),
 		       MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, BIAS),
@@ -284,13 +270,12 @@ PARTS(siglip_norm) = {NORM("post_layernorm", NORM),
 		      UNUSED("mlp.fc2.bias", HIDDEN, ONE)};
 PARTS(gemma3_projector) = {
 	PART(RAW, "mm_input_projection_weight", UP, HIDDEN, EMBEDDING, .pooled = true),
-	RMS("mm_soft_emb_norm", NORM, HIDDEN, .bias = 0)};
+	RMS("mm_soft_emb_norm", NORM, HIDDEN)};
 
-PARTS(llama4_vision_embed) = {
-	PART(TENSOR, "class_embedding", Q, HIDDEN, ONE, .bias = 0),
-	PART(TENSOR, "positional_embedding_vlm", K, POSITIONS, HIDDEN, .bias = 0),
-	MATRIX("patch_embedding.linear", NORM, HIDDEN, PATCH, .bias = 0), NORM("layernorm_pre", V),
-	NORM("layernorm_post", BEHIND)};
+PARTS(llama4_vision_embed) = {PART(TENSOR, "class_embedding", Q, HIDDEN, ONE),
+			      PART(TENSOR, "positional_embedding_vlm", K, POSITIONS, HIDDEN),
+			      MATRIX("patch_embedding.linear", NORM, HIDDEN, PATCH),
+			      NORM("layernorm_pre", V), NORM("layernorm_post", BEHIND)};
 PARTS(llama4_vision_block) = {MATRIX("self_attn.q_proj", Q, QUERIES, HIDDEN, BIAS),
 			      MATRIX("self_attn.k_proj", K, QUERIES, HIDDEN, BIAS),
 			      MATRIX("self_attn.v_proj", V, QUERIES, HIDDEN, BIAS),
@@ -305,10 +290,8 @@ PARTS(llama4_adapter) = {
 PARTS(llama4_projector) = {MATRIX("linear_1", UP, EMBEDDING, VISION_OUT, .pooled = true)};
 
 #define T5_ATTENTION(name, in, out)                                                                \
-	MATRIX(name ".q", in, QUERIES, HIDDEN, .bias = 0),                                         \
-		MATRIX(name ".k", in, QUERIES, HIDDEN, .bias = 0),                                 \
-		MATRIX(name ".v", in, QUERIES, HIDDEN, .bias = 0),                                 \
-		MATRIX(name ".o", out, HIDDEN, QUERIES, .bias = 0)
+	MATRIX(name ".q", in, QUERIES, HIDDEN), MATRIX(name ".k", in, QUERIES, HIDDEN),            \
+		MATRIX(name ".v", in, QUERIES, HIDDEN), MATRIX(name ".o", out, HIDDEN, QUERIES)
 #define T5_RELATIVE                                                                                \
 	PART(TABLE, "layer.0.SelfAttention.relative_attention_bias", CORE, BUCKETS, HEADS,         \
 	     NEEDS(BB_HAS_FIRST))
@@ -316,20 +299,20 @@ PARTS(llama4_projector) = {MATRIX("linear_1", UP, EMBEDDING, VISION_OUT, .pooled
 	MATRIX(layer ".DenseReluDense.wi", UP, FFN, HIDDEN, LACKS(BB_HAS_GATE)),                   \
 		MATRIX(layer ".DenseReluDense.wi_0", UP, FFN, HIDDEN, NEEDS(BB_HAS_GATE)),         \
 		MATRIX(layer ".DenseReluDense.wi_1", UP, FFN, HIDDEN, NEEDS(BB_HAS_GATE)),         \
-		MATRIX(layer ".DenseReluDense.wo", DOWN, HIDDEN, FFN, .bias = 0),                  \
-		RMS(layer ".layer_norm", MIDDLE, HIDDEN, .bias = 0)
+		MATRIX(layer ".DenseReluDense.wo", DOWN, HIDDEN, FFN),                             \
+		RMS(layer ".layer_norm", MIDDLE, HIDDEN)
 
-PARTS(t5_embed) = {PART(TABLE, "shared", NORM, VOCAB, HIDDEN, .bias = 0)};
+PARTS(t5_embed) = {PART(TABLE, "shared", NORM, VOCAB, HIDDEN)};
 PARTS(t5_encoder) = {T5_ATTENTION("layer.0.SelfAttention", Q, OUT), T5_RELATIVE,
-		     RMS("layer.0.layer_norm", NORM, HIDDEN, .bias = 0), T5_MLP("layer.1")};
+		     RMS("layer.0.layer_norm", NORM, HIDDEN), T5_MLP("layer.1")};
 PARTS(t5_decoder) = {T5_ATTENTION("layer.0.SelfAttention", Q, OUT),
 		     T5_RELATIVE,
-		     RMS("layer.0.layer_norm", NORM, HIDDEN, .bias = 0),
+		     RMS("layer.0.layer_norm", NORM, HIDDEN),
 		     T5_ATTENTION("layer.1.EncDecAttention", CROSS_IN, CROSS_OUT),
-		     RMS("layer.1.layer_norm", CROSS_NORM, HIDDEN, .bias = 0),
+		     RMS("layer.1.layer_norm", CROSS_NORM, HIDDEN),
 		     T5_MLP("layer.2")};
-PARTS(t5_encoder_norm) = {RMS("encoder.final_layer_norm", NORM, HIDDEN, .bias = 0)};
-PARTS(t5_decoder_norm) = {RMS("decoder.final_layer_norm", NORM, HIDDEN, .bias = 0)};
+PARTS(t5_encoder_norm) = {RMS("encoder.final_layer_norm", NORM, HIDDEN)};
+PARTS(t5_decoder_norm) = {RMS("decoder.final_layer_norm", NORM, HIDDEN)};
 
 /* ---- heads ---------------------------------------------------------------------------------- */
 

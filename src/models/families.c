@@ -22,27 +22,13 @@ struct request {
 	struct bb_error *error;
 };
 
-static const struct bb_family *find_family(const char *name, size_t length)
+const struct bb_family *bb_family_find(const char *name, size_t length)
 {
 	const struct bb_family *f = bb_families;
 
 	while (f->name && (strncmp(f->name, name, length) != 0 || f->name[length]))
 		f++;
 	return f->name ? f : NULL;
-}
-
-/* ---- families with a config.json ---------------------------------------------------- */
-
-const struct bb_family *bb_family_generic(void)
-{
-	return find_family("generic", strlen("generic"));
-}
-
-const struct bb_family *bb_family_of_config(const char *model_type)
-{
-	const struct bb_family *f = find_family(model_type, strlen(model_type));
-
-	return f && f->class ? f : NULL;
 }
 
 void bb_family_config_types(struct bb_strbuf *out)
@@ -259,7 +245,7 @@ out:
 static bb_status refuse_unknown(const char *name, struct bb_error *error)
 {
 	const size_t length = strcspn(name, ":");
-	const struct bb_family *family = find_family(name, length);
+	const struct bb_family *family = bb_family_find(name, length);
 	const char *names[MOST_NAMES + 1] = {NULL};
 	char hint[BB_SUGGESTION];
 	int n = 0;
@@ -307,7 +293,7 @@ bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 		BB_TRY(status, bb_config_read(text, model, &family, error), out);
 	} else {
 		colon = strchr(form, ':');
-		family = colon ? find_family(form, (size_t)(colon - form)) : NULL;
+		family = colon ? bb_family_find(form, (size_t)(colon - form)) : NULL;
 		if (!family)
 			return refuse_unknown(text, error);
 		if (family->tower)

@@ -238,11 +238,9 @@ extern const struct bb_model_preset bb_model_presets[]; /* ends without a name *
 
 extern const struct bb_hyper_row bb_hyper_rows[BB_NHYPERS];
 
-/* The family of a config.json's model_type; NULL: none. */
-const struct bb_family *bb_family_of_config(const char *model_type);
-/* The family for decoders of other kinds. */
-const struct bb_family *bb_family_generic(void);
-/* "bert, gpt2, …" */
+/* The family whose name are the first LENGTH bytes of NAME; NULL: none. */
+const struct bb_family *bb_family_find(const char *name, size_t length);
+/* "bert, gpt2, …": those with a config.json. */
 void bb_family_config_types(struct bb_strbuf *out);
 
 /* Hyperparameter number I, as in bb_hyper_rows. */

@@ -26,8 +26,7 @@ static const char *const method_words[] = {"all", "minmax", "scale", NULL};
 
 static const struct bb_option model_rows[] = ROWS(BB_CALCULATE_MODEL);
 static const struct bb_option states_rows[] = ROWS(BB_CALCULATE_STATES);
-static const struct bb_option parallel_rows[] = ROWS(BB_CALCULATE_PARALLEL);
-static const struct bb_option fits_rows[] = ROWS(BB_CALCULATE_FITS);
+static const struct bb_option train_rows[] = ROWS(BB_CALCULATE_TRAIN);
 static const struct bb_option zero_rows[] = ROWS(BB_CALCULATE_ZERO);
 static const struct bb_option deepspeed_rows[] = ROWS(BB_CALCULATE_DEEPSPEED);
 static const struct bb_option infer_rows[] = ROWS(BB_CALCULATE_INFER);
@@ -39,7 +38,7 @@ static const struct bb_subject subjects[] = {
 	{"train",
 	 NULL,
 	 "memory of a rank of a training run; with --fits: the runs that fit",
-	 {model_rows, states_rows, parallel_rows, fits_rows, output_rows},
+	 {model_rows, states_rows, train_rows, output_rows},
 	 {"--model llama2-70b --gpus 64 --fits 80G", "--params 7.5B --dp 8 --zero 2"}},
 	{"infer",
 	 NULL,

@@ -37,7 +37,7 @@
 	OPTION(CHOICE, optimizer, "optimizer", 0, "adamw", "optimizer; sgd: with momentum",        \
 	       .choices = bb_optimizer_words)
 
-#define BB_CALCULATE_PARALLEL(OPTION, AGAIN)                                                       \
+#define BB_CALCULATE_TRAIN(OPTION, AGAIN)                                                          \
 	OPTION(PERCENT, trainable, "trainable", 0, "100%",                                         \
 	       "share of the parameters with gradients and optimizer states: adapters, LoRA",      \
 	       .section = "Training")                                                              \
@@ -77,9 +77,7 @@
 	       .excludes = {{"attention=eager"}})                                                  \
 	OPTION(CHOICE, recompute, "recompute", 0, "none",                                          \
 	       "activations that the backward pass recomputes; selective: the core of attention",  \
-	       .choices = bb_recompute_words, .usual = true)
-
-#define BB_CALCULATE_FITS(OPTION, AGAIN)                                                           \
+	       .choices = bb_recompute_words, .usual = true)                                       \
 	OPTION(SIZE, fits, "fits", 0, NULL,                                                        \
 	       "memory of a GPU (80G: an H100's 81559 MiB): list the combinations of dp, tp, pp, " \
 	       "stage, "                                                                           \
@@ -154,8 +152,7 @@
 struct options {
 	BB_OPTION_MEMBERS(BB_CALCULATE_MODEL)
 	BB_OPTION_MEMBERS(BB_CALCULATE_STATES)
-	BB_OPTION_MEMBERS(BB_CALCULATE_PARALLEL)
-	BB_OPTION_MEMBERS(BB_CALCULATE_FITS)
+	BB_OPTION_MEMBERS(BB_CALCULATE_TRAIN)
 	BB_OPTION_MEMBERS(BB_CALCULATE_ZERO)
 	BB_OPTION_MEMBERS(BB_CALCULATE_DEEPSPEED)
 	BB_OPTION_MEMBERS(BB_CALCULATE_INFER)
