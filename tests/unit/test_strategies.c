@@ -3,7 +3,7 @@
  * send what they must.
  */
 #include "simulator/timeline/timeline.h"
-#include "training_kernels/data_parallel/strategy.h"
+#include "training_kernels/data_parallel/data_parallel.h"
 
 #include <math.h>
 #include <setjmp.h>

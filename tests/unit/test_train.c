@@ -2,7 +2,6 @@
  * The model that is trained for real, whose sums are exact in any order; and which samples ranks
  * get, held against what DistributedSampler is said to do.
  */
-#include "training_kernels/data_parallel/sampler.h"
 #include "training_kernels/data_parallel/data_parallel.h"
 
 #include <math.h>

@@ -7,7 +7,6 @@
 #include "core/units.h"
 #include "harness/measure/algorithms.h"
 #include "harness/run/options.h"
-#include "training_kernels/data_parallel/sampler.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,12 +5,96 @@
  *   data_parallel.c           its options, records and descriptor, and the experiment
  *   strategy.c                the strategies as programs
  *   train.c                   --train: a small model is trained and verified
+ *   sampler.c                 --sampler: the samples of each rank
  */
 #ifndef BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 #define BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
 
-#include "training_kernels/data_parallel/strategy.h"
 #include "training_kernels/kernel/kernel.h"
+
+/* ---- strategies ------------------------------------------------------------------------------ */
+
+/*
+ * A step of each strategy as a program, with a formula of its time. In the formulas C is the time
+ * of the batches of a rank, M the bytes of all gradients (and of all parameters), B the rate of
+ * links and L their latency.
+ */
+
+/* The work of an operation, and its item. */
+enum bb_strategy_work {
+	BB_STRATEGY_COMPUTE, /* forward and backward pass of batch ITEM of the step */
+	BB_STRATEGY_ADD,     /* the gradient of worker ITEM, or a part of it, to the sum */
+	BB_STRATEGY_UPDATE,  /* of the parameters, or of part ITEM, by the sum */
+	BB_STRATEGY_PUSH,    /* message: part ITEM of a gradient to the rank that sums it */
+	BB_STRATEGY_PULL,    /* message: part ITEM of the result to a worker */
+	BB_STRATEGY_REDUCE,  /* collective: sum of gradients */
+	BB_STRATEGY_GATHER,  /* collective: parameters from parts */
+	BB_STRATEGY_AVERAGE  /* collective: average of parameters */
+};
+
+/* A strategy with its setting: what a step is. */
+struct bb_strategy_setting {
+	const struct bb_strategy *strategy;
+	int nranks;
+	int active; /* ranks 0 to active-1 take part, the others are idle */
+	size_t elements;
+	enum bb_dtype dtype;
+	double compute_s, flops; /* of a batch */
+	size_t batches;          /* of a rank for one gradient */
+	size_t every;            /* average: steps from one averaging to the next */
+	size_t steps;            /* ps_async: of each worker, in one program */
+	int servers;    /* ps and ps_async: number of servers, each with a part of the parameters */
+	bool colocated; /* all ranks are servers and workers; else servers are not workers */
+	bool updates;   /* servers update parameters; else workers do, by the sum */
+	/* Sums and updates are computed, by operations of their own that take no time. */
+	bool real;
+};
+
+struct bb_strategy {
+	const char *name, *brief;
+	const char *formula; /* time of a step, in the letters above */
+	const char *shared;  /* the formula with ports; NULL: the same */
+	bool synchronous;    /* all gradients of a step belong to the same parameters */
+	bool servers;        /* it has servers */
+	bool reduces;        /* it communicates by collectives */
+	/* Appends the operations of all ranks to TAPES[rank]. */
+	void (*write)(struct bb_tape *tapes, const struct bb_strategy_setting *setting);
+};
+
+extern const struct bb_strategy bb_strategy_dp, bb_strategy_zero, bb_strategy_average;
+/* All of them, in the order of --list; ends with NULL. */
+extern const struct bb_strategy *const bb_strategies[];
+
+/* The reason why SETTING is impossible, or NULL. */
+const char *bb_strategy_refuses(const struct bb_strategy_setting *setting);
+/* Steps of one run of the program. */
+size_t bb_strategy_steps(const struct bb_strategy_setting *setting);
+/* The number of active ranks that compute gradients. */
+int bb_strategy_workers(const struct bb_strategy_setting *setting);
+/* The number of RANK among the workers; -1: not a worker. */
+int bb_strategy_worker(const struct bb_strategy_setting *setting, int rank);
+
+/* Bytes that a rank holds: parameters, gradients, sums. */
+struct bb_strategy_memory {
+	uint64_t most;   /* of a root or server; of any rank if all are equal */
+	uint64_t worker; /* of the other ranks */
+};
+struct bb_strategy_memory bb_strategy_memory(const struct bb_strategy_setting *setting);
+
+/*
+ * TAPED = all operations of all ranks of SETTING, which is not refused. TAPED must not move.
+ * ALGORITHM: see struct bb_program. BB_EINTERNAL without memory. Free TAPED whatever comes back.
+ */
+BB_MUST bb_status bb_strategy_write(struct bb_taped *taped,
+				    const struct bb_strategy_setting *setting,
+				    const char *algorithm, struct bb_error *error);
+
+/* The maximum over ranks of bytes sent and bytes received in a step of TAPED, with collectives by
+   the schedule ALGORITHM; those of an unknown schedule count 0. */
+double bb_strategy_wire(const struct bb_taped *taped, const struct bb_strategy_setting *setting,
+			const char *algorithm);
+
+/* ---- the benchmark --------------------------------------------------------------------------- */
 
 enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 
@@ -202,5 +286,47 @@ double bb_train_round(double value);
 BB_MUST bb_status bb_dp_train_begin(struct bb_dp_variant *v, struct bb_trial *trial);
 /* Compares the trained model with that of one rank. Collective. */
 BB_MUST bb_status bb_dp_train_compare(struct bb_dp_variant *v);
+
+/* ---- --sampler ------------------------------------------------------------------------------- */
+
+/*
+ * The samples of each rank, divided as PyTorch's DistributedSampler does.
+ *
+ * The order of samples follows from seed + epoch. Its length becomes a multiple of the n ranks: it
+ * is padded with samples from its start, repeatedly if necessary, or cut with drop_last. Rank r has
+ * numbers r, r + n, r + 2n, ….
+ *
+ * The permutation is busbench's own, so indices differ from those of PyTorch's generator; their
+ * properties are the same.
+ */
+struct bb_sampler {
+	size_t samples; /* > 0 */
+	int nranks;
+	bool drop_last;
+	uint64_t seed;
+};
+
+/* Samples of each rank: ceil(samples / n), with drop_last floor. */
+size_t bb_sampler_length(const struct bb_sampler *sampler);
+
+/*
+ * *ORDER = the samples of all ranks in EPOCH, bb_sampler_length * nranks of them: rank r's sample i
+ * is number i * nranks + r. The caller frees it. BB_EINTERNAL without memory.
+ */
+BB_MUST bb_status bb_sampler_order(const struct bb_sampler *sampler, uint64_t epoch, size_t **order,
+				   struct bb_error *error);
+
+/* How an order covers the samples. */
+struct bb_coverage {
+	size_t covered;  /* samples in the order */
+	size_t repeated; /* places with a sample that an earlier place has */
+	size_t overlaps; /* samples of more than one rank */
+};
+BB_MUST bb_status bb_sampler_coverage(const struct bb_sampler *sampler, const size_t *order,
+				      struct bb_coverage *coverage, struct bb_error *error);
+
+/* Append the samples of all ranks in EPOCHS epochs, and their coverage. */
+BB_MUST bb_status bb_sampler_describe(const struct bb_sampler *sampler, uint64_t epochs,
+				      struct bb_strbuf *out, struct bb_error *error);
 
 #endif

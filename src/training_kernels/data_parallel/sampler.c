@@ -1,4 +1,4 @@
-#include "training_kernels/data_parallel/sampler.h"
+#include "training_kernels/data_parallel/data_parallel.h"
 
 #include "core/random.h"
 #include "core/table.h"

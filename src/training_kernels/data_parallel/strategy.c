@@ -1,7 +1,7 @@
 /*
  * strategy.c - the strategies as programs, and the bytes that they hold and send.
  */
-#include "training_kernels/data_parallel/strategy.h"
+#include "training_kernels/data_parallel/data_parallel.h"
 
 #include <math.h>
 
