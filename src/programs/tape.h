@@ -33,29 +33,45 @@ struct bb_operation *bb_tape_order(struct bb_tape *tape, int from, int to);
 
 void bb_tape_free(struct bb_tape *tape); /* zeroed: no-op */
 
+/* Operations from BEGIN on: N of a tape from FROM on, TIMES times. Events of the first time are
+   counted from EVENT on; each time has as many others as the tape has. */
+struct bb_stretch {
+	size_t begin, from, n, times;
+	int tape, event;
+};
+
+/* What a rank performs: stretches, one after another. */
+struct bb_sequence {
+	struct bb_stretch *list;
+	size_t n, room, length; /* in operations */
+};
+
 /* A program whose operations are on tapes. */
 struct bb_taped {
 	struct bb_program program;
-	struct bb_tape *tapes; /* [rank], or a single one that all ranks perform; owned */
-	int ntapes;
-	/* The first N operations of a tape are performed TIMES[0] times, then the others TIMES[1]
-	   times: each time with as many other events as the tape has. Repeats need tapes that are
-	   alike. */
-	size_t n, times[2];
-	/* Completes an operation of the tape for RANK; OWN is the caller's. NULL: nothing. */
+	struct bb_sequence *sequences; /* [rank], or a single one that all ranks perform; owned */
+	struct bb_tape *tapes;         /* [sequence * each + tape]; owned */
+	int nsequences, each;
+	/* The sequence of RANK, where there are others; OWN is the caller's, as below. */
+	int (*sequence_of)(const void *own, int rank);
+	/* Completes an operation of the tape for RANK. NULL: nothing. */
 	void (*complete)(const void *own, int rank, struct bb_operation *operation);
 	const void *own;
 	int members; /* of its groups: ranks 0 to members-1 */
 };
 
 /*
- * *TAPED = a program of NRANKS with empty tapes, one for all ranks if they are ALIKE, and groups of
- * all ranks. The caller sets queues, lanes, groups, algorithm and what completes
- * operations, and members where some ranks are in no group, writes the tapes, and calls
- * bb_taped_end. TAPED must not move. BB_EINTERNAL without memory. Free it whatever comes back.
+ * *TAPED = a program of NRANKS with SEQUENCES, of EACH empty tapes, and groups of all ranks. The
+ * caller sets queues, lanes, groups, algorithm and what completes operations, and members where
+ * some ranks are in no group, writes the tapes, and calls bb_taped_end. TAPED must not move.
+ * BB_EINTERNAL without memory. Free it whatever comes back.
  */
-BB_MUST bb_status bb_taped_begin(struct bb_taped *taped, int nranks, bool alike,
+BB_MUST bb_status bb_taped_begin(struct bb_taped *taped, int nranks, int sequences, int each,
 				 struct bb_error *error);
+/* SEQUENCE goes on with what is on its TAPE from FROM on, as in struct bb_stretch. A sequence that
+   performs nothing performs its first tape once. */
+void bb_taped_perform(struct bb_taped *taped, int sequence, int tape, size_t from, size_t times,
+		      int event);
 /* The tapes are written, and the program has their events; repeated operations that record any need
    more. BB_EINTERNAL if operations of WHAT are missing. */
 BB_MUST bb_status bb_taped_end(struct bb_taped *taped, const char *what, struct bb_error *error);

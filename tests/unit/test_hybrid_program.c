@@ -36,8 +36,13 @@ struct divided {
 	uint64_t shared; /* of the embedding, by a rank */
 };
 
-static void open_program(struct bb_program *program, struct bb_moe_load *load,
-			 const struct divided *d, unsigned parts)
+struct opened {
+	struct bb_taped taped;
+	struct bb_hybrid_program own;
+};
+
+static void open_program(struct opened *opened, struct bb_moe_load *load, const struct divided *d,
+			 unsigned parts)
 {
 	const int tp = d->grid.tp;
 	const struct bb_moe_form form = {.nranks = d->grid.ep,
@@ -67,7 +72,8 @@ static void open_program(struct bb_program *program, struct bb_moe_load *load,
 	struct bb_error error = {.text = ""};
 
 	assert_int_equal(bb_moe_load_make(load, &form, &error), BB_OK);
-	assert_int_equal(bb_hybrid_program_open(program, &shape, NULL, &error), BB_OK);
+	assert_int_equal(bb_hybrid_write(&opened->taped, &opened->own, &shape, NULL, &error),
+			 BB_OK);
 }
 
 static const unsigned parts[] = {BB_HYBRID_STEP,     BB_HYBRID_COMPUTE, BB_HYBRID_TENSOR,
@@ -79,14 +85,14 @@ static void assert_program(const struct divided *d)
 	const struct bb_grid *g = &d->grid;
 	struct bb_error error = {.text = ""};
 	struct bb_moe_load load;
-	struct bb_program program;
+	struct opened opened;
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		open_program(&program, &load, d, parts[i]);
-		if (bb_program_check(&program, &error) != BB_OK)
+		open_program(&opened, &load, d, parts[i]);
+		if (bb_program_check(&opened.taped.program, &error) != BB_OK)
 			fail_msg("tp %d pp %d dp %d ep %d%s zero %d: %s", g->tp, g->pp, g->dp,
 				 g->ep, d->sequence_parallel ? " sp" : "", d->zero, error.text);
-		bb_hybrid_program_close(&program);
+		bb_taped_free(&opened.taped);
 		bb_moe_load_free(&load);
 	}
 }
@@ -171,10 +177,10 @@ static void assert_counts(const struct divided *d)
 			       .embedding = d->shared * (uint64_t)g->tp,
 			       .sequence_parallel = d->sequence_parallel,
 			       .recomputes = d->recomputes};
-	struct bb_program program;
+	struct opened opened;
 	struct bb_moe_load load;
 
-	open_program(&program, &load, d, BB_HYBRID_STEP);
+	open_program(&opened, &load, d, BB_HYBRID_STEP);
 	for (int rank = 0; rank < bb_grid_ranks(g); rank++) {
 		const int stage = bb_grid_place(g, BB_AXIS_PP, rank);
 		const struct bb_need part = {
@@ -187,20 +193,20 @@ static void assert_counts(const struct divided *d)
 		const struct bb_hybrid_volumes v = step_volumes(&s, &part);
 		const struct bb_volume *of = v.of;
 
-		assert_counted(&program, rank, BB_HYBRID_TENSOR, of[BB_TRAFFIC_TENSOR].calls,
-			       of[BB_TRAFFIC_TENSOR].sent);
-		assert_counted(&program, rank, BB_HYBRID_PIPELINE, of[BB_TRAFFIC_PIPELINE].calls,
-			       of[BB_TRAFFIC_PIPELINE].sent);
-		assert_counted(&program, rank, BB_HYBRID_EMBEDDING, of[BB_TRAFFIC_EMBEDDING].calls,
-			       of[BB_TRAFFIC_EMBEDDING].sent);
-		assert_counted(&program, rank, BB_HYBRID_DATA, of[BB_TRAFFIC_DATA].calls,
-			       of[BB_TRAFFIC_DATA].sent);
+		assert_counted(&opened.taped.program, rank, BB_HYBRID_TENSOR,
+			       of[BB_TRAFFIC_TENSOR].calls, of[BB_TRAFFIC_TENSOR].sent);
+		assert_counted(&opened.taped.program, rank, BB_HYBRID_PIPELINE,
+			       of[BB_TRAFFIC_PIPELINE].calls, of[BB_TRAFFIC_PIPELINE].sent);
+		assert_counted(&opened.taped.program, rank, BB_HYBRID_EMBEDDING,
+			       of[BB_TRAFFIC_EMBEDDING].calls, of[BB_TRAFFIC_EMBEDDING].sent);
+		assert_counted(&opened.taped.program, rank, BB_HYBRID_DATA,
+			       of[BB_TRAFFIC_DATA].calls, of[BB_TRAFFIC_DATA].sent);
 		/* An all-to-all is a message to each of the others. */
-		assert_counted(&program, rank, BB_HYBRID_EXPERT,
+		assert_counted(&opened.taped.program, rank, BB_HYBRID_EXPERT,
 			       of[BB_TRAFFIC_EXPERT].calls * (uint64_t)(g->ep - 1),
 			       of[BB_TRAFFIC_EXPERT].sent);
 	}
-	bb_hybrid_program_close(&program);
+	bb_taped_free(&opened.taped);
 	bb_moe_load_free(&load);
 }
 
@@ -239,16 +245,17 @@ static void assert_step(const struct bb_hybrid_shape *shape, double latency, dou
 	/* An all-reduce of what is looked up, or its scatter, and a gather backward. */
 	const double embedding = 2 * latency;
 	struct bb_error error = {.text = ""};
-	struct bb_program program;
+	struct opened opened;
 	double end;
 
-	assert_int_equal(bb_hybrid_program_open(&program, shape, "ring", &error), BB_OK);
-	assert_int_equal(bb_timeline_program(&links, &program, NULL, &end, &error), BB_OK);
+	assert_int_equal(bb_hybrid_write(&opened.taped, &opened.own, shape, "ring", &error), BB_OK);
+	assert_int_equal(bb_timeline_program(&links, &opened.taped.program, NULL, &end, &error),
+			 BB_OK);
 	assert_near(end,
 		    embedding + 3 * f + latency + 4 * (3 * (f + b) + head) + latency + 3 * b +
 			    last * latency,
 		    1e-9);
-	bb_hybrid_program_close(&program);
+	bb_taped_free(&opened.taped);
 }
 
 static void test_step_in_virtual_time(void **state)

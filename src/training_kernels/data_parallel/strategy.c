@@ -312,7 +312,7 @@ bb_status bb_strategy_write(struct bb_taped *taped, const struct bb_strategy_set
 			    const char *algorithm, struct bb_error *error)
 {
 	struct bb_program *program = &taped->program;
-	const bb_status status = bb_taped_begin(taped, s->nranks, false, error);
+	const bb_status status = bb_taped_begin(taped, s->nranks, s->nranks, 1, error);
 
 	if (status != BB_OK)
 		return status;

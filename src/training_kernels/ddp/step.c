@@ -103,8 +103,9 @@ bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step *s, int 
 		       const char *algorithm, struct bb_error *error)
 {
 	const bool steps = s->part == BB_DDP_STEP, overlaps = steps && s->overlap;
-	const bb_status status = bb_taped_begin(taped, nranks, true, error);
+	const bb_status status = bb_taped_begin(taped, nranks, 1, 1, error);
 	struct bb_tape *tape = taped->tapes;
+	size_t earlier = 0;
 
 	if (status != BB_OK)
 		return status;
@@ -114,8 +115,8 @@ bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step *s, int 
 	if (steps || s->part == BB_DDP_ALONE) {
 		if (s->microbatches > 1)
 			add_microbatch(tape, s, false, false);
-		taped->n = tape->n;
-		taped->times[0] = s->microbatches > 1 ? s->microbatches - 1 : 1;
+		bb_taped_perform(taped, 0, 0, 0, s->microbatches - 1, 0);
+		earlier = tape->n;
 		add_microbatch(tape, s, true, overlaps);
 	}
 	if (steps && !overlaps)
@@ -124,6 +125,7 @@ bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step *s, int 
 		ddp_add_call(tape, s, k);
 	if (steps)
 		bb_tape_order(tape, COMMUNICATING, COMPUTING);
+	bb_taped_perform(taped, 0, 0, earlier, 1, 0);
 	return bb_taped_end(taped, "a step", error);
 }
 

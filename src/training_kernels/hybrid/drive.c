@@ -478,7 +478,7 @@ struct hybrid_use {
 /* One kind, as variant->setting. */
 struct hybrid_variant {
 	struct bb_variant variant;
-	struct bb_program program;
+	struct bb_hybrid_program own;
 };
 
 /* A driver's state. */
@@ -533,7 +533,7 @@ static void data_buffers(void *own, int rank, const struct bb_operation *o, void
 static void hybrid_observe(void *own, int rank, size_t index, const struct bb_operation *o,
 			   double from, double to, int source)
 {
-	const struct bb_program *step = &((struct hybrid_variant *)own)->program;
+	const struct bb_program *step = &((struct bb_variant *)own)->taped.program;
 	struct hybrid_session *s = hybrid_session_of(own);
 
 	/* Messages travel beside computations, so only waits of the computing queue count. */
@@ -567,11 +567,6 @@ static bb_status hybrid_opened(void *own, struct bb_runner *runner)
 	return status;
 }
 
-static void hybrid_release(struct bb_variant *variant)
-{
-	bb_hybrid_program_close(&((struct hybrid_variant *)variant)->program);
-}
-
 static bb_status hybrid_open(struct bb_engine *engine)
 {
 	struct hybrid_session *s = (struct hybrid_session *)engine;
@@ -585,12 +580,13 @@ static bb_status hybrid_open(struct bb_engine *engine)
 		struct bb_hybrid_shape shape = h->shape;
 		struct bb_trial trial = {
 			.workload = {.stand_in = (enum bb_stand_in)h->options.stand_in}};
+		struct bb_taped *taped;
 		bool exists = false; /* has any rank operations of this kind? */
 
 		if (!v)
 			return BB_EINTERNAL;
 		v->variant.setting = kind;
-		v->variant.release = hybrid_release;
+		taped = &v->variant.taped;
 		if (kind == 0) {
 			BB_TRY(status, data_open(&s->data, &s->kernel, &v->variant.known), out);
 			trial.expects = &bb_known_expectation;
@@ -599,14 +595,13 @@ static bb_status hybrid_open(struct bb_engine *engine)
 		}
 		shape.parts = kinds[kind].parts;
 		BB_TRY(status,
-		       bb_hybrid_program_open(&v->program, &shape,
-					      strcmp(algorithm, "auto") == 0 ? NULL : algorithm,
-					      &engine->run->error),
+		       bb_hybrid_write(taped, &v->own, &shape,
+				       strcmp(algorithm, "auto") == 0 ? NULL : algorithm,
+				       &engine->run->error),
 		       out);
-		trial.workload.program = &v->program;
 		trial.workload.buffers = s->data.known->memory ? data_buffers : NULL;
-		for (int rank = 0; rank < v->program.nranks && !exists; rank++)
-			exists = v->program.length(&v->program, rank) > 0;
+		for (int stage = 0; stage < taped->nsequences; stage++)
+			exists |= taped->sequences[stage].length > 0;
 		if (exists)
 			status = bb_variant_add(&v->variant, &trial, NULL, "%s%s", kinds[kind].name,
 						kind > 0 ? " alone" : "");

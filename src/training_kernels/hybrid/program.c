@@ -8,46 +8,22 @@
  */
 #include "training_kernels/hybrid/program.h"
 
-#include "core/array.h"
 #include "models/memory/training.h"
-#include "training_kernels/moe/exchange.h"
 #include "training_kernels/pipeline/program.h"
-#include "programs/tape.h"
-
-#include <stdlib.h>
 
 /* The families of groups, in the order of their numbers: tensor ranks; replicas; replicas with the
    same experts; first and last stages. Groups of one rank do not count. */
-enum family { TENSOR, REPLICAS, ALIKE, ENDS, FAMILIES };
+enum family { TENSOR, REPLICAS, ALIKE, ENDS };
 
-static const enum bb_axis axes[FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP, BB_AXIS_PP};
+static const enum bb_axis axes[BB_HYBRID_FAMILIES] = {BB_AXIS_TP, BB_AXIS_DP, BB_AXIS_EDP,
+						      BB_AXIS_PP};
 
-/* Operations of a stage: those between its passes, and those of a pass. */
+/*
+ * Tapes of a stage: operations between its passes, and those of a pass, whose exchanges record
+ * events. On them a collective has its family as group, a message to or from another stage that
+ * stage as peer, and a message of an exchange its number as item.
+ */
 enum { BETWEEN, FORWARD, BACKWARD, TAPES };
-
-/* Operations of a stage from BEGIN on: those of TAPE from FROM on, whose exchanges record events
-   from EVENT on. */
-struct stretch {
-	size_t begin, from;
-	int tape, event;
-};
-
-/* On its tapes a collective has its family as group, a message to or from another stage that stage
-   as peer, and a message of an exchange its number as item. */
-struct hybrid_stage {
-	struct bb_tape tapes[TAPES];
-	struct stretch *list;
-	size_t n, room, length;
-	int events;  /* of its exchanges and the pipeline */
-	bool failed; /* no memory */
-};
-
-struct bb_hybrid_program {
-	struct bb_hybrid_shape shape;
-	struct bb_moe_exchange exchange; /* load NULL: there is none */
-	int first[FAMILIES + 1];         /* first group of each family */
-	struct hybrid_stage stages[];
-};
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -73,78 +49,56 @@ static bool shares_embedding(const struct bb_hybrid_shape *s)
 
 /* ---- functions of the program ---------------------------------------------------------------- */
 
-static const struct hybrid_stage *stage_of(const struct bb_hybrid_program *h, int rank)
+static int hybrid_stage_of(const void *own, int rank)
 {
-	return &h->stages[bb_grid_place(&h->shape.grid, BB_AXIS_PP, rank)];
+	return bb_grid_place(&((const struct bb_hybrid_program *)own)->shape.grid, BB_AXIS_PP,
+			     rank);
 }
 
-static size_t hybrid_program_length(const struct bb_program *program, int rank)
+/* The program's own, and the family of GROUP. */
+static const struct bb_hybrid_program *hybrid_of(const struct bb_program *program, int group,
+						 enum family *family)
 {
-	return stage_of(program->own, rank)->length;
-}
+	const struct bb_hybrid_program *h = ((const struct bb_taped *)program->own)->own;
 
-static enum family family_of(const struct bb_hybrid_program *h, int group)
-{
-	int family = TENSOR;
-
-	while (group >= h->first[family + 1])
-		family++;
-	return (enum family)family;
+	*family = TENSOR;
+	while (group >= h->first[*family + 1])
+		(*family)++;
+	return h;
 }
 
 static int hybrid_group_size(const struct bb_program *program, int group)
 {
-	const struct bb_hybrid_program *h = program->own;
-	const enum family family = family_of(h, group);
+	enum family family;
+	const struct bb_hybrid_program *h = hybrid_of(program, group, &family);
 
 	return family == ENDS ? 2 : bb_grid_size(&h->shape.grid, axes[family]);
 }
 
 static int hybrid_member(const struct bb_program *program, int group, int i)
 {
-	const struct bb_hybrid_program *h = program->own;
-	const enum family family = family_of(h, group);
+	enum family family;
+	const struct bb_hybrid_program *h = hybrid_of(program, group, &family);
 
 	return bb_grid_member(&h->shape.grid, axes[family], group - h->first[family],
 			      family == ENDS ? i * (h->shape.grid.pp - 1) : i);
 }
 
-static void hybrid_program_operation(const struct bb_program *program, int rank, size_t index,
-				     struct bb_operation *o)
+static void hybrid_complete(const void *own, int rank, struct bb_operation *o)
 {
-	const struct bb_hybrid_program *h = program->own;
+	const struct bb_hybrid_program *h = own;
 	const struct bb_grid *g = &h->shape.grid;
-	const struct hybrid_stage *stage = stage_of(h, rank);
-	const struct stretch *at = stage->list;
-	enum bb_axis axis;
+	enum bb_axis axis = o->work == BB_HYBRID_EXPERT ? BB_AXIS_EP : BB_AXIS_PP;
 
-	for (size_t n = stage->n; n > 1;) {
-		const size_t half = n / 2;
-
-		at += at[half].begin <= index ? half : 0;
-		n -= half;
-	}
-	*o = stage->tapes[at->tape].list[at->from + index - at->begin];
-	axis = o->work == BB_HYBRID_EXPERT ? BB_AXIS_EP : BB_AXIS_PP;
-	switch (o->act) {
-	case BB_ACT_COLLECTIVE:
+	if (o->act == BB_ACT_COLLECTIVE) {
 		axis = axes[o->group];
 		o->group = h->first[o->group] + bb_grid_group(g, axis, rank);
 		if (o->work == BB_HYBRID_TENSOR && o->item == 1)
 			o->count = bb_hybrid_part(&h->shape, 1, rank);
-		break;
-	case BB_ACT_SEND:
-	case BB_ACT_RECV:
+	} else if (o->act == BB_ACT_SEND || o->act == BB_ACT_RECV) {
 		if (axis == BB_AXIS_EP)
 			bb_moe_message(h->exchange.load, bb_grid_place(g, axis, rank), o);
 		o->peer = bb_grid_member(g, axis, bb_grid_group(g, axis, rank), o->peer);
-		break;
-	case BB_ACT_RECORD:
-	case BB_ACT_WAIT:
-		o->event += axis == BB_AXIS_EP ? at->event : 0;
-		break;
-	default:
-		break;
 	}
 }
 
@@ -261,29 +215,19 @@ static void write_pass(const struct writer *w, int stage)
 
 /* ---- a stage --------------------------------------------------------------------------------- */
 
-/* The next N operations of STAGE are those of TAPE from FROM on. */
-static void stage_perform(struct hybrid_stage *stage, int tape, size_t from, size_t n, int event)
-{
-	struct stretch *added = n > 0 ? BB_ARRAY_ADD(stage->list, stage->n, stage->room) : NULL;
-
-	stage->failed |= n > 0 && !added;
-	if (added)
-		*added = (struct stretch){stage->length, from, tape, event};
-	stage->length += n;
-}
-
 /* Writes stage number NUMBER of the pipeline BASE: its passes, and what follows them. */
-static void write_stage(struct bb_hybrid_program *h, int number, const struct bb_program *base)
+static void write_stage(struct bb_taped *taped, const struct bb_hybrid_program *h, int number,
+			const struct bb_program *base)
 {
 	const struct bb_hybrid_shape *s = &h->shape;
-	struct hybrid_stage *stage = &h->stages[number];
-	struct bb_tape *between = &stage->tapes[BETWEEN];
+	struct bb_tape *tapes = &taped->tapes[number * TAPES];
+	struct bb_tape *between = &tapes[BETWEEN];
 	const struct writer w = {.s = s, .tape = between};
+	int events = s->parts & BB_HYBRID_PIPELINE ? base->events : 0;
 	size_t written = 0;
 
-	stage->events = s->parts & BB_HYBRID_PIPELINE ? base->events : 0;
 	for (int pass = FORWARD; pass <= BACKWARD; pass++)
-		write_pass(&(struct writer){s, &h->exchange, &stage->tapes[pass], pass == BACKWARD},
+		write_pass(&(struct writer){s, &h->exchange, &tapes[pass], pass == BACKWARD},
 			   number);
 	for (size_t i = 0; i < base->length(base, number); i++) {
 		struct bb_operation o = bb_program_at(base, number, i);
@@ -291,10 +235,10 @@ static void write_stage(struct bb_hybrid_program *h, int number, const struct bb
 		if (o.act == BB_ACT_COMPUTE) {
 			const int pass = o.work == BB_PASS_F ? FORWARD : BACKWARD;
 
-			stage_perform(stage, BETWEEN, written, between->n - written, 0);
+			bb_taped_perform(taped, number, BETWEEN, written, 1, 0);
 			written = between->n;
-			stage_perform(stage, pass, 0, stage->tapes[pass].n, stage->events);
-			stage->events += stage->tapes[pass].events;
+			bb_taped_perform(taped, number, pass, 0, 1, events);
+			events += tapes[pass].events;
 		} else if (s->parts & BB_HYBRID_PIPELINE) {
 			o.work = BB_HYBRID_PIPELINE;
 			o.dtype = s->dtype;
@@ -318,9 +262,9 @@ static void write_stage(struct bb_hybrid_program *h, int number, const struct bb
 						 (size_t)(s->zero ? bb_partition(n, ranks) : n),
 						 turn == 0 ? s->gradient_dtype : s->dtype);
 		}
-	stage_perform(stage, BETWEEN, written, between->n - written, 0);
-	for (int i = 0; i < TAPES; i++)
-		stage->failed |= stage->tapes[i].failed;
+	bb_taped_perform(taped, number, BETWEEN, written, 1, 0);
+	if (taped->program.events < events)
+		taped->program.events = events;
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */
@@ -332,7 +276,8 @@ static void hybrid_number(struct bb_hybrid_program *h, const struct bb_program *
 	const struct bb_hybrid_shape *s = &h->shape;
 	const bool messages = s->parts & BB_HYBRID_PIPELINE;
 	const bool exchanges = s->parts & BB_HYBRID_EXPERT && s->load && s->grid.ep > 1;
-	const bool has[FAMILIES] = {true, true, s->experts && s->grid.ep > 1, shares_embedding(s)};
+	const bool has[BB_HYBRID_FAMILIES] = {true, true, s->experts && s->grid.ep > 1,
+					      shares_embedding(s)};
 
 	program->queues = messages ? base->queues : 1;
 	program->lanes = messages ? base->lanes : 0;
@@ -344,15 +289,18 @@ static void hybrid_number(struct bb_hybrid_program *h, const struct bb_program *
 					       .lane = program->lanes};
 	program->queues += exchanges ? 2 : 0;
 	program->lanes += exchanges ? BB_MOE_LANES : 0;
-	for (int f = 0; f < FAMILIES; f++)
+	for (int f = 0; f < BB_HYBRID_FAMILIES; f++)
 		h->first[f + 1] = h->first[f] + (has[f] && bb_grid_size(&s->grid, axes[f]) > 1
 							 ? bb_grid_groups(&s->grid, axes[f])
 							 : 0);
-	program->groups = h->first[FAMILIES];
+	program->groups = h->first[BB_HYBRID_FAMILIES];
+	program->group_size = hybrid_group_size;
+	program->member = hybrid_member;
 }
 
-bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hybrid_shape *s,
-				 const char *algorithm, struct bb_error *error)
+bb_status bb_hybrid_write(struct bb_taped *taped, struct bb_hybrid_program *h,
+			  const struct bb_hybrid_shape *s, const char *algorithm,
+			  struct bb_error *error)
 {
 	const int stages = s->grid.pp;
 	const struct bb_pipeline pipeline = {.stages = stages,
@@ -362,23 +310,16 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 					     .b = 1000,
 					     .w = 1000};
 	const struct bb_pipeline_form form = {.elements = bb_hybrid_boundary(s)};
-	struct bb_hybrid_program *h = calloc(1, sizeof(*h) + (size_t)stages * sizeof(*h->stages));
 	struct bb_order order = {.passes = NULL};
 	struct bb_pipeline_program base = {.messages = 0};
-	bb_status status;
+	bb_status status = bb_taped_begin(taped, bb_grid_ranks(&s->grid), stages, TAPES, error);
 
-	*program = (struct bb_program){
-		.own = h,
-		.nranks = bb_grid_ranks(&s->grid),
-		.algorithm = algorithm,
-		.length = hybrid_program_length,
-		.operation = hybrid_program_operation,
-		.group_size = hybrid_group_size,
-		.member = hybrid_member,
-	};
-	if (!h)
-		return bb_no_memory(error, "a step's program");
-	h->shape = *s;
+	BB_TRY(status, status, out);
+	taped->program.algorithm = algorithm;
+	taped->sequence_of = hybrid_stage_of;
+	taped->complete = hybrid_complete;
+	taped->own = h;
+	*h = (struct bb_hybrid_program){.shape = *s};
 	if (3 * (int64_t)stages * s->micro_batches > BB_PIPELINE_PASSES)
 		BB_TRY(status,
 		       bb_fail(error, BB_EUSAGE,
@@ -387,33 +328,12 @@ bb_status bb_hybrid_program_open(struct bb_program *program, const struct bb_hyb
 		       out);
 	BB_TRY(status, bb_order_make(bb_pipeline_find("1f1b"), &pipeline, &order, error), out);
 	BB_TRY(status, bb_pipeline_program_make(&base, &order, &form, error), out);
-	hybrid_number(h, &base.program, program);
-	for (int stage = 0; stage < stages && status == BB_OK; stage++) {
-		const struct hybrid_stage *written = &h->stages[stage];
-
-		write_stage(h, stage, &base.program);
-		if (program->events < written->events)
-			program->events = written->events;
-		if (written->failed)
-			status = bb_no_memory(error, "a step's program");
-	}
+	hybrid_number(h, &base.program, &taped->program);
+	for (int stage = 0; stage < stages; stage++)
+		write_stage(taped, h, stage, &base.program);
+	status = bb_taped_end(taped, "a step's program", error);
 out:
 	bb_pipeline_program_free(&base);
 	bb_order_free(&order);
-	if (status != BB_OK)
-		bb_hybrid_program_close(program);
 	return status;
-}
-
-void bb_hybrid_program_close(struct bb_program *program)
-{
-	struct bb_hybrid_program *h = (struct bb_hybrid_program *)program->own;
-
-	for (int stage = 0; h && stage < h->shape.grid.pp; stage++) {
-		for (int i = 0; i < TAPES; i++)
-			bb_tape_free(&h->stages[stage].tapes[i]);
-		free(h->stages[stage].list);
-	}
-	free(h);
-	*program = (struct bb_program){.own = NULL};
 }

@@ -26,9 +26,8 @@
 #ifndef BB_TRAINING_KERNELS_HYBRID_PROGRAM_H
 #define BB_TRAINING_KERNELS_HYBRID_PROGRAM_H
 
-#include "programs/program.h"
 #include "training_kernels/hybrid/layout.h"
-#include "training_kernels/moe/load.h"
+#include "training_kernels/moe/exchange.h"
 
 /* The work of an operation; the parts of a program are several of them. */
 enum bb_hybrid_work {
@@ -48,6 +47,7 @@ enum bb_hybrid_work {
 
 #define BB_HYBRID_HALVES 2
 #define BB_HYBRID_LOSS BB_HYBRID_HALVES
+#define BB_HYBRID_FAMILIES 4
 
 /* Computations of a micro-batch on a rank. */
 struct bb_hybrid_time {
@@ -87,16 +87,20 @@ size_t bb_hybrid_part(const struct bb_hybrid_shape *shape, int half, int rank);
 /* Elements of a message between stages. */
 size_t bb_hybrid_boundary(const struct bb_hybrid_shape *shape);
 
-struct bb_hybrid_program; /* the program's own */
+/* What completes a program's operations. */
+struct bb_hybrid_program {
+	struct bb_hybrid_shape shape;
+	struct bb_moe_exchange exchange;   /* load NULL: there is none */
+	int first[BB_HYBRID_FAMILIES + 1]; /* first group of each family of groups */
+};
 
 /*
- * *PROGRAM = a step of SHAPE by ALGORITHM (see struct bb_program), to be closed by
- * bb_hybrid_program_close. BB_EUSAGE for more passes than a pipeline may have, BB_EINTERNAL without
- * memory; then nothing is open.
+ * TAPED performs a step of SHAPE by ALGORITHM (see struct bb_program), completed by *OWN. Both
+ * must not move. BB_EUSAGE for more passes than a pipeline may have, BB_EINTERNAL without memory.
+ * Free TAPED whatever comes back.
  */
-BB_MUST bb_status bb_hybrid_program_open(struct bb_program *program,
-					 const struct bb_hybrid_shape *shape, const char *algorithm,
-					 struct bb_error *error);
-void bb_hybrid_program_close(struct bb_program *program); /* zeroed: no-op */
+BB_MUST bb_status bb_hybrid_write(struct bb_taped *taped, struct bb_hybrid_program *own,
+				  const struct bb_hybrid_shape *shape, const char *algorithm,
+				  struct bb_error *error);
 
 #endif

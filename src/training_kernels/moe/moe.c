@@ -153,7 +153,7 @@ bb_status bb_moe_program(struct bb_taped *taped, const struct bb_moe_step *step,
 						 .dtype = step->dtype,
 						 .computes = COMPUTES,
 						 .sends = SENDS};
-	const bb_status status = bb_taped_begin(taped, f->nranks, true, error);
+	const bb_status status = bb_taped_begin(taped, f->nranks, 1, 1, error);
 	struct bb_tape *tape = taped->tapes;
 
 	if (status != BB_OK)

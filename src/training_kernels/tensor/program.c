@@ -309,16 +309,18 @@ bb_status bb_tensor_write(struct bb_taped *taped, const struct bb_tensor_form *f
 			  struct bb_error *error)
 {
 	const enum bb_tensor_mode mode = form->scheme->mode;
-	bb_status status = bb_taped_begin(taped, nranks, true, error);
+	bb_status status = bb_taped_begin(taped, nranks, 1, 1, error);
 	struct builder b = {.form = form,
 			    .tape = taped->tapes,
 			    .of = {.scheme = form->scheme, .size = form->size, .t = (size_t)nranks},
 			    .sent = {-1, -1}};
+	size_t forward;
 
 	if (status != BB_OK)
 		return status;
 	build_steps(&b, false);
-	taped->n = taped->tapes->n;
+	bb_taped_perform(taped, 0, 0, 0, form->layers, 0);
+	forward = b.tape->n;
 	/* The loss computes its gradient at once, and the MLP that is wrong has none. */
 	if (form->scheme->of == BB_TENSOR_LAYER || form->scheme->of == BB_TENSOR_EMBEDDING)
 		build_steps(&b, true);
@@ -328,8 +330,8 @@ bb_status bb_tensor_write(struct bb_taped *taped, const struct bb_tensor_form *f
 			build_call(&b, BB_TW_REDUCE, BB_TENSOR_STEPS * m, &bb_all_reduce,
 				   bb_tensor_numbers(&b.of, BB_TS_WEIGHTS + (int)m), BB_SUM);
 	build_join(&b);
+	bb_taped_perform(taped, 0, 0, forward, form->layers, 0);
 	status = bb_taped_end(taped, form->scheme->part, error);
-	taped->times[0] = taped->times[1] = form->layers;
 	taped->complete = tensor_complete;
 	taped->own = &taped->program;
 	taped->program.queues = QUEUES;

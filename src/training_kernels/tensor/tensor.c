@@ -180,7 +180,7 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 	r->scheme = scheme->name;
 	r->dtype = bb_dtype_name(t->options.dtype);
 	r->nranks = k->engine.run->world.nranks;
-	r->layers = (int64_t)taped->times[0];
+	r->layers = scheme->of == BB_TENSOR_LAYER ? t->options.layers : 1;
 	r->seq = t->model.hyper.seq;
 	r->batch = t->options.batch;
 	r->attention = bb_attention_words[t->options.attention];

@@ -572,7 +572,7 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 				   &run->error),
 	       out);
 	BB_TRY(status,
-	       bb_taped_begin(&z->variant.taped, zero->alone ? 1 : zero->nranks, true, &run->error),
+	       bb_taped_begin(&z->variant.taped, zero->alone ? 1 : zero->nranks, 1, 1, &run->error),
 	       out);
 	z->variant.taped.program.queues = QUEUES;
 	z->variant.taped.program.groups = z->has_peers ? 1 : 0;
