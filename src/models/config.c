@@ -202,7 +202,7 @@ static void add_defaults(const struct config *c, struct bb_hyper *hyper,
 			continue;
 		*into = value;
 		add_item(c->defaults, c->part, key);
-		if (bb_hyper_rows[row].is_bool)
+		if (bb_hyper_rows[row].max == 1)
 			bb_strbuf_add(c->defaults, value ? " true" : " false");
 		else
 			bb_strbuf_addf(c->defaults, " %lld", value);
@@ -272,6 +272,7 @@ static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
 			strcmp(key, "text_config") == 0 || strcmp(key, "vision_config") == 0;
 		const int i = row_of_key(family, key);
 		const struct bb_hyper_row *row = &bb_hyper_rows[i < BB_NHYPERS ? i : 0];
+		const bool is_bool = row->max == 1;
 		int64_t *const into = bb_hyper_at(hyper, i), found;
 		char why[96] = "is not true or false";
 		bool known;
@@ -287,14 +288,14 @@ static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
 		   model does not have. */
 		if (json_is_null(value)) {
 			if (!first[i])
-				*into = row->min == 0 && !row->is_bool ? 0 : BB_GIVEN_NULL;
+				*into = row->min == 0 && !is_bool ? 0 : BB_GIVEN_NULL;
 			continue;
 		}
-		if (!row->is_bool)
+		if (!is_bool)
 			snprintf(why, sizeof(why), "is not a whole number from %lld to %lld",
 				 (long long)row->min, (long long)row->max);
-		found = row->is_bool ? json_is_true(value) : json_integer_value(value);
-		if ((row->is_bool ? !json_is_boolean(value) : !json_is_integer(value)) ||
+		found = is_bool ? json_is_true(value) : json_integer_value(value);
+		if (!(is_bool ? json_is_boolean(value) : json_is_integer(value)) ||
 		    found < row->min || found > row->max)
 			return refuse_key(c, key, value, why);
 		if (first[i] && found != *into)

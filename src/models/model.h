@@ -85,8 +85,7 @@
 	      .keys = {"num_local_experts", "num_experts", "n_routed_experts"})                    \
 	HYPER(top_k, "top_k", 1, 4096, .keys = {"num_experts_per_tok", "experts_per_token"})       \
 	HYPER(fused, "fused", 0, 1, .trait = BB_HAS_FUSED)                                         \
-	HYPER(tied, "tied", 0, 1, .keys = {"tie_word_embeddings"}, .is_bool = true,                \
-	      .trait = BB_HAS_TIED)                                                                \
+	HYPER(tied, "tied", 0, 1, .keys = {"tie_word_embeddings"}, .trait = BB_HAS_TIED)           \
 	HYPER(expert_ffn, "expert_ffn", 1, 1 << 24, .keys = {"moe_intermediate_size"})             \
 	HYPER(shared, "shared", 0, 4096, .keys = {"n_shared_experts"})                             \
 	HYPER(shared_ffn, "shared_ffn", 0, 1 << 24, .keys = {"shared_expert_intermediate_size"},   \
@@ -104,20 +103,17 @@
 	      .keys = {"sliding_window_pattern", "_sliding_window_pattern",                        \
 		       "no_rope_layer_interval"})                                                  \
 	HYPER(bias, "bias", 0, 1, .keys = {"attention_bias", "qkv_bias", "enable_bias", "bias"},   \
-	      .is_bool = true, .trait = BB_HAS_BIAS)                                               \
-	HYPER(mlp_bias, "mlp_bias", 0, 1, .keys = {"mlp_bias"}, .is_bool = true,                   \
-	      .trait = BB_HAS_MLP_BIAS)                                                            \
+	      .trait = BB_HAS_BIAS)                                                                \
+	HYPER(mlp_bias, "mlp_bias", 0, 1, .keys = {"mlp_bias"}, .trait = BB_HAS_MLP_BIAS)          \
 	HYPER(qk_norm, "qk_norm", 0, 1, .trait = BB_HAS_QK_NORM)                                   \
-	HYPER(gated, "gated", 0, 1, .keys = {"is_gated_act"}, .is_bool = true,                     \
-	      .trait = BB_HAS_GATE)                                                                \
+	HYPER(gated, "gated", 0, 1, .keys = {"is_gated_act"}, .trait = BB_HAS_GATE)                \
 	HYPER(decoders, "decoders", 1, 4096, .keys = {"num_decoder_layers"})                       \
 	HYPER(embedding, "embedding", 1, 1 << 20, .keys = {"word_embed_proj_dim"})                 \
-	HYPER(pre_norm, "pre_norm", 0, 1, .keys = {"do_layer_norm_before"}, .is_bool = true,       \
+	HYPER(pre_norm, "pre_norm", 0, 1, .keys = {"do_layer_norm_before"},                        \
 	      .trait = BB_HAS_PRE_NORM)                                                            \
-	HYPER(multi_query, "multi_query", 0, 1, .keys = {"multi_query"}, .is_bool = true)          \
-	HYPER(parallel, "parallel", 0, 1, .keys = {"parallel_attn"}, .is_bool = true,              \
-	      .trait = BB_HAS_PARALLEL)                                                            \
-	HYPER(two_norms, "two_norms", 0, 1, .keys = {"new_decoder_architecture"}, .is_bool = true, \
+	HYPER(multi_query, "multi_query", 0, 1, .keys = {"multi_query"})                           \
+	HYPER(parallel, "parallel", 0, 1, .keys = {"parallel_attn"}, .trait = BB_HAS_PARALLEL)     \
+	HYPER(two_norms, "two_norms", 0, 1, .keys = {"new_decoder_architecture"},                  \
 	      .trait = BB_HAS_TWO_NORMS)                                                           \
 	HYPER(buckets, "buckets", 1, 1 << 20, .keys = {"relative_attention_num_buckets"})          \
 	HYPER(image, "image", 1, 1 << 14, .keys = {"image_size"})                                  \
@@ -126,7 +122,7 @@
 	HYPER(adapter, "adapter", 1, 1 << 20, .keys = {"projector_input_dim"})                     \
 	HYPER(adapter_out, "adapter_out", 1, 1 << 20, .keys = {"projector_output_dim"})            \
 	HYPER(vision_out, "vision_out", 1, 1 << 20, .keys = {"vision_output_dim"})                 \
-	HYPER(vision_head, "vision_head", 0, 1, .keys = {"vision_use_head"}, .is_bool = true,      \
+	HYPER(vision_head, "vision_head", 0, 1, .keys = {"vision_use_head"},                       \
 	      .trait = BB_HAS_POOLER)                                                              \
 	HYPER(labels, "labels", 1, 1 << 20, .keys = {"num_labels"})                                \
 	HYPER(head, "head", 0, 15)

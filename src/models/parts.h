@@ -171,10 +171,9 @@ enum bb_hyper_use {
 #define BB_HYPER_KEYS 6
 
 struct bb_hyper_row {
-	const char *name; /* "layers" */
-	int64_t min, max;
+	const char *name;                    /* "layers" */
+	int64_t min, max;                    /* 0 and 1: false and true in a config.json */
 	const char *keys[BB_HYPER_KEYS + 1]; /* in a config.json, synonyms; ends with NULL */
-	bool is_bool;                        /* true or false in a config.json */
 	unsigned trait; /* enum bb_trait that a value other than 0 gives to all blocks */
 };
 

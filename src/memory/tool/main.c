@@ -72,29 +72,23 @@ static bb_status (*const works[])(struct job *job) = {
 	bb_calculate_train,     bb_calculate_infer,      bb_calculate_zero,
 	bb_calculate_deepspeed, bb_calculate_checkpoint, bb_calculate_quantise};
 
-/* Whether SUBJECT has the option in ARGUMENT ("--bits", "--bits=8"). */
-static bool has_option(const struct bb_subject *subject, const char *argument)
+/* The first option in ARGV ("--bits", "--bits=8") that SUBJECT lacks, or NULL. */
+static char *foreign_option(const struct bb_subject *subject, char *const *argv)
 {
-	const size_t length = strcspn(argument + 2, "=");
+	struct bb_option_table tables[BB_SUBJECT_LISTS + 1];
 
-	for (int t = 0;; t++) {
-		const struct bb_option *row = subject->rows[t] ? subject->rows[t] : bb_about_rows;
+	bb_subject_tables(subject, NULL, NULL, tables);
+	for (; *argv; argv++) {
+		const size_t length = strcspn(*argv, "=");
+		bool found = strncmp(*argv, "--", 2) != 0 || !(*argv)[2];
 
-		for (; row->name; row++)
-			if (strlen(row->name) == length &&
-			    strncmp(row->name, argument + 2, length) == 0)
-				return true;
-		if (!subject->rows[t])
-			return false;
-	}
-}
-
-/* The first option in ARGV that SUBJECT lacks, or NULL. */
-static const char *foreign_option(const struct bb_subject *subject, char **argv)
-{
-	for (; *argv; argv++)
-		if (strncmp(*argv, "--", 2) == 0 && (*argv)[2] && !has_option(subject, *argv))
+		for (const struct bb_option_table *t = tables; t->rows && !found; t++)
+			for (const struct bb_option *row = t->rows; row->name && !found; row++)
+				found = strlen(row->name) == length - 2 &&
+					strncmp(row->name, *argv + 2, length - 2) == 0;
+		if (!found)
 			return *argv;
+	}
 	return NULL;
 }
 
@@ -140,7 +134,7 @@ int main(int argc, char **argv)
 	struct options o = {.model = NULL};
 	struct bb_strbuf json = {0};
 	struct job job = {.o = &o, .error = &error};
-	const char *foreign;
+	char *foreign;
 	bb_status st, written = BB_OK;
 
 	if (!bb_standard_open())
@@ -157,7 +151,7 @@ int main(int argc, char **argv)
 	/* Options of another subject are refused here, unknown ones by the parser. */
 	foreign = foreign_option(subject, argv + 1);
 	for (const struct bb_subject *s = subjects; s->name && foreign; s++)
-		if (has_option(s, foreign))
+		if (!foreign_option(s, (char *[]){foreign, NULL}))
 			BB_TRY(st,
 			       bb_fail(&error, BB_EUSAGE,
 				       "%.*s: an option of model_memory %s, not of %s; leave it "

@@ -283,14 +283,6 @@ void bb_training_states(const struct bb_training *t, const struct bb_piece *piec
 
 /* ---- activations ------------------------------------------------------------------------- */
 
-/* Of LAYERS of the stage those whose activations it keeps, each counted once for each microbatch.
- */
-static uint64_t layers_kept(const struct bb_training *t, const struct bb_need *need,
-			    uint64_t layers)
-{
-	return bb_bytes_times(need->chunks, bb_partition(layers, t->chunks));
-}
-
 static struct bb_layer layer_of(const struct bb_training *t, bool has_experts)
 {
 	struct bb_layer layer = bb_layer_of_model(t->model, has_experts, t->micro_batch,
@@ -318,6 +310,7 @@ struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, 
 	uint64_t *const again = &need.bytes[BB_NEED_RECOMPUTED];
 	uint64_t *const ends = &need.bytes[BB_NEED_ENDS];
 	const bool known = bb_training_has_activations(t);
+	uint64_t counts[2];
 
 	if (!t->model) /* a number of parameters divides evenly */
 		piece = (struct bb_piece){
@@ -325,16 +318,17 @@ struct bb_need bb_training_keeping(const struct bb_training *t, uint64_t stage, 
 	else if (last && t->pp > 1)
 		piece.matrices += t->layout->embedding;
 	bb_training_states(t, &piece, &need);
-	/* Layers without experts, and those with them. */
+	/* Layers without experts, and those with them, each counted once for each microbatch whose
+	   activations the stage keeps. */
+	counts[1] = bb_bytes_times(chunks, bb_partition(need.sparse, t->chunks));
+	counts[0] = bb_bytes_times(chunks, bb_partition(need.layers, t->chunks)) - counts[1];
 	for (int i = 0; i < 2 && known; i++) {
 		const struct bb_layer layer = layer_of(t, i == 1);
 		const uint64_t recomputed = bb_layer_recomputed(&layer, t->recompute);
-		const uint64_t sparse = layers_kept(t, &need, need.sparse);
-		const uint64_t each = i == 1 ? sparse : layers_kept(t, &need, need.layers) - sparse;
 
-		*kept = bb_bytes_add(*kept,
-				     bb_bytes_times(bb_layer_kept(&layer, t->recompute), each));
-		if (each > 0 && recomputed > *again)
+		*kept = bb_bytes_add(
+			*kept, bb_bytes_times(bb_layer_kept(&layer, t->recompute), counts[i]));
+		if (counts[i] > 0 && recomputed > *again)
 			*again = recomputed;
 	}
 	if (known) {

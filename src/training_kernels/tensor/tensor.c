@@ -297,15 +297,14 @@ static bb_status tensor_plan(struct bb_run *run)
 	const struct bb_tensor_options *a = &tensor->options;
 	const char *reason = bb_tensor_equality_refuses(run);
 
-	if (a->equality && reason)
-		return bb_fail(&run->error, BB_EUNSUPPORTED, "--equality: %s", reason);
-	for (size_t i = 0; i < a->nschemes && !a->equality; i++) {
+	if (a->equality)
+		return reason ? bb_fail(&run->error, BB_EUNSUPPORTED, "--equality: %s", reason)
+			      : BB_OK;
+	for (size_t i = 0; i < a->nschemes; i++) {
 		reason = bb_tensor_refuses(a->schemes[i], &tensor->size, run->world.nranks);
 		if (!reason)
 			return BB_OK;
 	}
-	if (a->equality)
-		return BB_OK;
 	return bb_fail(&run->error, BB_EUNSUPPORTED, "--model %s on %d ranks: %s", a->model_text,
 		       run->world.nranks, reason);
 }
