@@ -279,7 +279,7 @@ static const struct bb_trial *ddp_start(const struct ddp_sweep *s, size_t algori
 /* Median seconds of PART of the step V. */
 static double part_median(const struct ddp_variant *v, enum bb_ddp_part part)
 {
-	return bb_kernel_trial(v->variant.kernel, v->variant.setting, part)->stats.p50;
+	return bb_kernel_median(v->variant.kernel, v->variant.setting, part);
 }
 
 /* Are steps with overlap (ON) or without requested? */
@@ -458,8 +458,8 @@ static size_t ddp_best(const struct ddp_sweep *s, bool overlap)
 	for (size_t i = 0; i < s->kernel.settings; i++)
 		if (s->settings[i].overlap == overlap && !bb_kernel_refusal(&s->kernel, i) &&
 		    (best == s->kernel.settings ||
-		     bb_kernel_trial(&s->kernel, i, BB_DDP_STEP)->stats.p50 <
-			     bb_kernel_trial(&s->kernel, best, BB_DDP_STEP)->stats.p50))
+		     bb_kernel_median(&s->kernel, i, BB_DDP_STEP) <
+			     bb_kernel_median(&s->kernel, best, BB_DDP_STEP)))
 			best = i;
 	return best;
 }
@@ -468,13 +468,13 @@ static size_t ddp_best(const struct ddp_sweep *s, bool overlap)
 static double row_times(const struct ddp_sweep *s, size_t setting, uint64_t bytes)
 {
 	const struct ddp_setting *own = &s->settings[setting];
-	const double step_s = bb_kernel_trial(&s->kernel, setting, BB_DDP_STEP)->stats.p50;
+	const double step_s = bb_kernel_median(&s->kernel, setting, BB_DDP_STEP);
 	size_t i = 0;
 
 	while (s->settings[i].cap->bytes != bytes || s->settings[i].algorithm != own->algorithm ||
 	       s->settings[i].overlap != own->overlap)
 		i++;
-	return step_s > 0 ? bb_kernel_trial(&s->kernel, i, BB_DDP_STEP)->stats.p50 / step_s : NAN;
+	return step_s > 0 ? bb_kernel_median(&s->kernel, i, BB_DDP_STEP) / step_s : NAN;
 }
 
 static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record)
@@ -488,8 +488,9 @@ static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record
 	const struct bb_trial *trial = bb_variant_trial(&v->variant);
 	const struct bb_trial *start = ddp_start(s, own->algorithm);
 	const int nranks = k->engine.run->world.nranks;
-	const double alone_s = bb_variant_median(&alone->variant), step_s = trial->stats.p50;
-	const double reduce_s = bb_variant_median(&reductions->variant);
+	const double alone_s = bb_kernel_median(k, setting, BB_DDP_ALONE);
+	const double step_s = trial->stats.p50;
+	const double reduce_s = bb_kernel_median(k, setting, BB_DDP_REDUCTIONS);
 	const size_t best = ddp_best(s, own->overlap);
 	double *us = s->numbers + 3 * cap->buckets.n;
 	struct bb_ddp_record *r = record;

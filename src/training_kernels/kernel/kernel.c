@@ -275,6 +275,11 @@ const struct bb_trial *bb_kernel_trial(const struct bb_kernel *k, size_t setting
 	return bb_variant_trial(bb_kernel_variant(k, setting, part));
 }
 
+double bb_kernel_median(const struct bb_kernel *k, size_t setting, int part)
+{
+	return bb_kernel_trial(k, setting, part)->stats.p50;
+}
+
 const char *bb_kernel_refusal(const struct bb_kernel *k, size_t setting)
 {
 	const char *refusal = NULL;

@@ -14,7 +14,8 @@
  *
  *   open      bb_engine_alloc and bb_engine_patterns for the data; bb_kernel_sweep, or for each
  *             variant bb_variant_new and bb_variant_add; their programs by bb_taped_begin,
- *             operations, bb_taped_end (programs/tape.h); their data by bb_known_add
+ *             operations, bb_taped_end (programs/tape.h); their data by bb_known_lay_out and
+ *             bb_known_add
  *   deliver   bb_kernel_deliver, or bb_kernel_deliver_setting where rows come one by one, of the
  *             kernel's fields and BB_TIMES_SET or BB_HALVES_SET; then bb_best_recommend or a
  *             sentence, and bb_engine_answer
@@ -131,10 +132,9 @@ extern const char *const bb_replica_dtypes[]; /* ends with NULL */
                                                                                                    \
 		BB_TIMES_SET(r, step_us, step_, 1);                                                \
 		(r)->p95_us = 1e6 * step_->stats.p95;                                              \
-		(r)->compute_us =                                                                  \
-			1e6 * bb_kernel_trial(kernel, setting, BB_HALF_COMPUTE)->stats.p50;        \
+		(r)->compute_us = 1e6 * bb_kernel_median(kernel, setting, BB_HALF_COMPUTE);        \
 		(r)->communicate_us =                                                              \
-			1e6 * bb_kernel_trial(kernel, setting, BB_HALF_COMMUNICATE)->stats.p50;    \
+			1e6 * bb_kernel_median(kernel, setting, BB_HALF_COMMUNICATE);              \
 		(r)->exposed_us = (r)->step_us - (r)->compute_us;                                  \
 		(r)->hidden_us = (computes) ? (r)->communicate_us - (r)->exposed_us : NAN;         \
 		(r)->hidden =                                                                      \
@@ -323,8 +323,10 @@ static inline struct bb_variant *bb_kernel_variant(const struct bb_kernel *kerne
 	return kernel->variants[setting * (size_t)kernel->parts + (size_t)part];
 }
 
-/* What was measured of PART of SETTING; the reason why one of its parts cannot run, or NULL. */
+/* What was measured of PART of SETTING, and median seconds of its steps; the reason why one of the
+   setting's parts cannot run, or NULL. */
 const struct bb_trial *bb_kernel_trial(const struct bb_kernel *kernel, size_t setting, int part);
+double bb_kernel_median(const struct bb_kernel *kernel, size_t setting, int part);
 const char *bb_kernel_refusal(const struct bb_kernel *kernel, size_t setting);
 
 /* Fills RECORD, which is initialised, from SETTING. */
@@ -347,12 +349,6 @@ BB_MUST bb_status bb_kernel_deliver(struct bb_kernel *kernel, const struct bb_re
 static inline const struct bb_trial *bb_variant_trial(const struct bb_variant *variant)
 {
 	return &variant->kernel->engine.trials[variant->trial];
-}
-
-/* Median seconds of its steps. */
-static inline double bb_variant_median(const struct bb_variant *variant)
-{
-	return bb_variant_trial(variant)->stats.p50;
 }
 
 /* The buffers of the collective O, in place in ALL, of a rank at PLACE in its group. */

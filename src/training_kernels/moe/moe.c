@@ -315,8 +315,8 @@ static void moe_describe(const struct bb_kernel *k, size_t skew, void *record)
 	const struct bb_moe_options *a = &s->moe->options;
 	const struct bb_moe_load *l = &s->moe->loads[skew];
 	const struct bb_trial *layer = bb_kernel_trial(&s->kernel, skew, LAYER);
-	const double dispatch = bb_kernel_trial(&s->kernel, skew, DISPATCH)->stats.p50;
-	const double combine = bb_kernel_trial(&s->kernel, skew, COMBINE)->stats.p50;
+	const double dispatch = bb_kernel_median(k, skew, DISPATCH);
+	const double combine = bb_kernel_median(k, skew, COMBINE);
 	const int64_t rows = a->tokens * a->top_k;
 	const int n = l->form.nranks;
 
@@ -336,7 +336,7 @@ static void moe_describe(const struct bb_kernel *k, size_t skew, void *record)
 	r->busiest_bytes = (int64_t)busiest_bytes(s, skew);
 	r->mean_bytes = (int64_t)(moe_bytes(s, (n - 1) * l->rows_before[n]) / n);
 	r->sent_bytes = (int64_t)moe_bytes(s, rows);
-	r->counts_us = 1e6 * bb_kernel_trial(&s->kernel, skew, COUNTS)->stats.p50;
+	r->counts_us = 1e6 * bb_kernel_median(k, skew, COUNTS);
 	r->dispatch_us = 1e6 * dispatch;
 	r->combine_us = 1e6 * combine;
 	BB_TIMES_SET(r, layer_us, layer, 1);
@@ -347,8 +347,7 @@ static void moe_describe(const struct bb_kernel *k, size_t skew, void *record)
 		/* Compared with a skew of 0, if it was measured. */
 		for (size_t i = a->skews.n; i-- > 0;)
 			if (a->skews.list[i] == 0 && busiest_bytes(s, i) > 0) {
-				r->times_even =
-					dispatch / bb_kernel_trial(k, i, DISPATCH)->stats.p50;
+				r->times_even = dispatch / bb_kernel_median(k, i, DISPATCH);
 				r->expected_times_even =
 					busiest_bytes(s, skew) / busiest_bytes(s, i);
 			}
@@ -372,8 +371,7 @@ static bb_status moe_deliver(struct bb_engine *engine)
 
 		if (skew == 0 || skew + 1 == skews->n)
 			bb_strbuf_addf(&answer, "%s%s at skew %g", skew == 0 ? "" : ", ",
-				       bb_format_duration(
-					       text, bb_kernel_trial(k, skew, LAYER)->stats.p50),
+				       bb_format_duration(text, bb_kernel_median(k, skew, LAYER)),
 				       skews->list[skew]);
 	}
 	bb_strbuf_add(&answer, "\n");
