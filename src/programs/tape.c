@@ -64,12 +64,6 @@ struct bb_operation *bb_tape_order(struct bb_tape *tape, int from, int to)
 	return bb_tape_wait(tape, to, bb_tape_record(tape, from));
 }
 
-void bb_tape_free(struct bb_tape *tape)
-{
-	free(tape->list);
-	*tape = (struct bb_tape){.list = NULL};
-}
-
 /* ---- programs on tapes ----------------------------------------------------------------------- */
 
 static int sequence_of(const struct bb_taped *t, int rank)
@@ -162,7 +156,7 @@ bb_status bb_taped_end(struct bb_taped *t, const char *what, struct bb_error *er
 void bb_taped_free(struct bb_taped *t)
 {
 	for (int i = 0; i < t->nsequences * t->each && t->tapes; i++)
-		bb_tape_free(&t->tapes[i]);
+		free(t->tapes[i].list);
 	for (int i = 0; i < t->nsequences && t->sequences; i++)
 		free(t->sequences[i].list);
 	free(t->tapes);

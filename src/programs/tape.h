@@ -31,8 +31,6 @@ struct bb_operation *bb_tape_wait(struct bb_tape *tape, int queue, int event);
 /* Later operations of queue TO wait for the earlier ones of FROM. Returns the wait. */
 struct bb_operation *bb_tape_order(struct bb_tape *tape, int from, int to);
 
-void bb_tape_free(struct bb_tape *tape); /* zeroed: no-op */
-
 /* Operations from BEGIN on: N of a tape from FROM on, TIMES times. Events of the first time are
    counted from EVENT on; each time has as many others as the tape has. */
 struct bb_stretch {
