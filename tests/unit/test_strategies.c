@@ -50,9 +50,9 @@ static struct bb_strategy_setting setting_of(int active)
 
 static const struct bb_strategy *strategy_named(const char *name)
 {
-	for (int i = 0; bb_strategies[i]; i++)
-		if (strcmp(bb_strategies[i]->name, name) == 0)
-			return bb_strategies[i];
+	for (int i = 0; bb_strategies[i].name; i++)
+		if (strcmp(bb_strategies[i].name, name) == 0)
+			return &bb_strategies[i];
 	fail_msg("no strategy is called %s", name);
 	return NULL;
 }
@@ -211,13 +211,13 @@ static void equal(const char *strategy, const struct bb_strategy_setting *s)
 /* All kinds of settings, with work for real and without, and with ranks that have nothing to do. */
 static void test_rules(void **state)
 {
-	for (int strategy = 0; bb_strategies[strategy]; strategy++)
+	for (int strategy = 0; bb_strategies[strategy].name; strategy++)
 		for (int n = 1; n <= MOST; n++)
 			for (int k = 0; k < 16 * n; k++) {
 				struct bb_strategy_setting s = setting_of(n);
 				struct bb_taped p;
 
-				s.strategy = bb_strategies[strategy];
+				s.strategy = &bb_strategies[strategy];
 				s.elements = 7;
 				s.nranks = n + (k & 1);
 				s.real = k & 2;

@@ -18,7 +18,7 @@
 
 static const char *strategy_name(int index)
 {
-	return bb_strategies[index] ? bb_strategies[index]->name : NULL;
+	return bb_strategies[index].name;
 }
 
 static const char *const colocated_names[] = {"off", "on", "both", NULL};
@@ -43,7 +43,7 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 		return bb_fail(error, BB_EUSAGE, "--fault %s: only --train verifies data",
 			       o->fault_text);
 	for (size_t i = 0; i < a->strategies.n; i++)
-		averages |= bb_strategies[a->strategies.list[i]] == &bb_strategy_average;
+		averages |= bb_strategies[a->strategies.list[i]].kind == BB_BY_AVERAGE;
 	if (a->train_given && averages && a->train % a->every != 0)
 		return bb_fail(error, BB_EUSAGE,
 			       "--train %lld: average needs a multiple of --every %lld steps",
@@ -232,7 +232,7 @@ static bb_status dp_open(struct bb_engine *engine)
 		return BB_EINTERNAL;
 	n = 0;
 	for (size_t i = 0; i < a->strategies.n; i++) {
-		const struct bb_strategy *strategy = bb_strategies[a->strategies.list[i]];
+		const struct bb_strategy *strategy = &bb_strategies[a->strategies.list[i]];
 		const bool pairs = strategy->servers && strategy->synchronous;
 
 		base.strategy = strategy;
@@ -301,7 +301,7 @@ static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 	r->dtype = bb_dtype_name(s->dtype);
 	r->compute = trains ? "real" : bb_stand_in_names[dp->options.stand_in];
 	r->batches = (int64_t)s->batches;
-	if (strategy == &bb_strategy_average)
+	if (strategy->kind == BB_BY_AVERAGE)
 		r->every = (int64_t)s->every;
 	r->program_steps = (int64_t)bb_strategy_steps(s);
 	r->algorithm = strategy->reduces ? dp->options.algo_text : NULL;
@@ -408,7 +408,7 @@ static bb_status dp_deliver(struct bb_engine *engine)
 		bb_strbuf_add(&out, "# Formulas: C batches, M gradients, B rate, L latency, n "
 				    "ranks, k servers\n");
 	for (size_t i = 0; i < a->strategies.n && !a->train_given && s->links.rate > 0; i++) {
-		const struct bb_strategy *strategy = bb_strategies[a->strategies.list[i]];
+		const struct bb_strategy *strategy = &bb_strategies[a->strategies.list[i]];
 
 		bb_strbuf_addf(&out, "#   %-9s %s\n", strategy->name, dp_formula(s, strategy));
 	}
@@ -439,7 +439,7 @@ static bb_status dp_deliver(struct bb_engine *engine)
 				       100 * r->port_busy);
 		/* The best is one of those with the results of one rank. */
 		if (!a->train_given && strategy->synchronous && all &&
-		    strategy != &bb_strategy_average)
+		    strategy->kind != BB_BY_AVERAGE)
 			bb_best_add(&best,
 				    bb_best_steps(bb_variant_trial(&v->variant),
 						  (double)(r->workers * r->batches), r),
@@ -480,11 +480,11 @@ static const struct bb_experiment dp_experiment = {
 static void dp_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "strategies (--strategy):\n");
-	for (int i = 0; bb_strategies[i]; i++) {
-		bb_strbuf_item(out, 2, bb_strategies[i]->name, 13, bb_strategies[i]->brief);
-		bb_strbuf_item(out, 2, "", 13, bb_strategies[i]->formula);
-		if (bb_strategies[i]->shared)
-			bb_strbuf_item(out, 2, "with ports", 13, bb_strategies[i]->shared);
+	for (const struct bb_strategy *s = bb_strategies; s->name; s++) {
+		bb_strbuf_item(out, 2, s->name, 13, s->brief);
+		bb_strbuf_item(out, 2, "", 13, s->formula);
+		if (s->shared)
+			bb_strbuf_item(out, 2, "with ports", 13, s->shared);
 	}
 	bb_model_list(out);
 }

@@ -50,7 +50,17 @@ struct bb_strategy_setting {
 	bool real;
 };
 
+enum bb_strategy_kind {
+	BB_BY_ROOT,
+	BB_BY_SERVERS,
+	BB_BY_ANY_SERVER,
+	BB_BY_SUM,
+	BB_BY_PARTS,
+	BB_BY_AVERAGE
+};
+
 struct bb_strategy {
+	enum bb_strategy_kind kind;
 	const char *name, *brief;
 	const char *formula; /* time of a step, in the letters above */
 	const char *shared;  /* the formula with ports; NULL: the same */
@@ -61,9 +71,8 @@ struct bb_strategy {
 	void (*write)(struct bb_tape *tapes, const struct bb_strategy_setting *setting);
 };
 
-extern const struct bb_strategy bb_strategy_dp, bb_strategy_zero, bb_strategy_average;
-/* All of them, in the order of --list; ends with NULL. */
-extern const struct bb_strategy *const bb_strategies[];
+/* All of them, in the order of --list; ends without a name. */
+extern const struct bb_strategy bb_strategies[];
 
 /* The reason why SETTING is impossible, or NULL. */
 const char *bb_strategy_refuses(const struct bb_strategy_setting *setting);

@@ -25,7 +25,7 @@ const char *bb_strategy_refuses(const struct bb_strategy_setting *s)
 
 size_t bb_strategy_steps(const struct bb_strategy_setting *s)
 {
-	if (s->strategy == &bb_strategy_average)
+	if (s->strategy->kind == BB_BY_AVERAGE)
 		return s->every;
 	return s->strategy->synchronous ? 1 : s->steps;
 }
@@ -133,22 +133,14 @@ static void root_write(struct bb_tape *tapes, const struct bb_strategy_setting *
 	add_real(&tapes[0], s, COMPUTING, BB_STRATEGY_UPDATE, 0);
 }
 
-const struct bb_strategy bb_strategy_dp = {
-	.name = "dp",
-	.brief = "a root sends parameters and gathers gradients, as a single process does",
-	.formula = "C + n (L + M/B)",
-	.synchronous = true,
-	.write = root_write,
-};
-
 /* ---- equal ranks ----------------------------------------------------------------------------- */
 
 /* The batches, a collective of their gradients, and the update; or each rank updates by its own
    gradients, until parameters are averaged. */
 static void peers_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
 {
-	const bool divides = s->strategy == &bb_strategy_zero, peers = s->active > 1;
-	const bool averages = s->strategy == &bb_strategy_average;
+	const bool divides = s->strategy->kind == BB_BY_PARTS, peers = s->active > 1;
+	const bool averages = s->strategy->kind == BB_BY_AVERAGE;
 
 	for (int rank = 0; rank < s->active; rank++) {
 		struct bb_tape *tape = &tapes[rank];
@@ -171,32 +163,6 @@ static void peers_write(struct bb_tape *tapes, const struct bb_strategy_setting 
 		}
 	}
 }
-
-static const struct bb_strategy strategy_ddp = {
-	.name = "ddp",
-	.brief = "gradients are summed by an all-reduce, every rank updates",
-	.formula = "C + 2 (n-1) (L + M/nB)",
-	.synchronous = true,
-	.reduces = true,
-	.write = peers_write,
-};
-
-const struct bb_strategy bb_strategy_zero = {
-	.name = "zero",
-	.brief = "each rank sums and updates a part (reduce-scatter), then all gather it",
-	.formula = "C + 2 (n-1) (L + M/nB)",
-	.synchronous = true,
-	.reduces = true,
-	.write = peers_write,
-};
-
-const struct bb_strategy bb_strategy_average = {
-	.name = "average",
-	.brief = "ranks update independently; every H steps parameters are averaged",
-	.formula = "C + 2 (n-1) (L + M/nB) / H",
-	.reduces = true,
-	.write = peers_write,
-};
 
 /* ---- parameter servers ----------------------------------------------------------------------- */
 
@@ -249,17 +215,6 @@ static void servers_write(struct bb_tape *tapes, const struct bb_strategy_settin
 			add_real(&tapes[rank], s, RECEIVING, BB_STRATEGY_UPDATE, (size_t)part);
 }
 
-static const struct bb_strategy strategy_ps = {
-	.name = "ps",
-	.brief = "workers push gradients to k servers, which answer once all have arrived",
-	.formula = "C + (k + N) (L + M/kB), N workers; as many: C + 2 (n-1) (L + M/nB)",
-	.shared = "C + max(L + N M/kB, k L + (k + ceil(N/k) - 1) M/kB) + N (L + M/kB); as many: "
-		  "C + 2 (n-1) (L + M/nB)",
-	.synchronous = true,
-	.servers = true,
-	.write = servers_write,
-};
-
 static void async_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
 {
 	const int workers = bb_strategy_workers(s);
@@ -293,17 +248,31 @@ static void async_write(struct bb_tape *tapes, const struct bb_strategy_setting 
 		}
 }
 
-static const struct bb_strategy strategy_ps_async = {
-	.name = "ps_async",
-	.brief = "servers update by each gradient as it arrives, and answer its worker",
-	.formula = "max(C + (k+1) (L + M/kB), N (L + M/kB)), N workers",
-	.servers = true,
-	.write = async_write,
-};
+/* ---- all of them ----------------------------------------------------------------------------- */
 
-const struct bb_strategy *const bb_strategies[] = {
-	&bb_strategy_dp,      &strategy_ps, &strategy_ps_async, &strategy_ddp, &bb_strategy_zero,
-	&bb_strategy_average, NULL,
+const struct bb_strategy bb_strategies[] = {
+	{BB_BY_ROOT, "dp",
+	 "a root sends parameters and gathers gradients, as a single process does",
+	 "C + n (L + M/B)", .synchronous = true, .write = root_write},
+	{BB_BY_SERVERS, "ps",
+	 "workers push gradients to k servers, which answer once all have arrived",
+	 "C + (k + N) (L + M/kB), N workers; as many: C + 2 (n-1) (L + M/nB)",
+	 "C + max(L + N M/kB, k L + (k + ceil(N/k) - 1) M/kB) + N (L + M/kB); as many: "
+	 "C + 2 (n-1) (L + M/nB)",
+	 .synchronous = true, .servers = true, .write = servers_write},
+	{BB_BY_ANY_SERVER, "ps_async",
+	 "servers update by each gradient as it arrives, and answer its worker",
+	 "max(C + (k+1) (L + M/kB), N (L + M/kB)), N workers", .servers = true,
+	 .write = async_write},
+	{BB_BY_SUM, "ddp", "gradients are summed by an all-reduce, every rank updates",
+	 "C + 2 (n-1) (L + M/nB)", .synchronous = true, .reduces = true, .write = peers_write},
+	{BB_BY_PARTS, "zero",
+	 "each rank sums and updates a part (reduce-scatter), then all gather it",
+	 "C + 2 (n-1) (L + M/nB)", .synchronous = true, .reduces = true, .write = peers_write},
+	{BB_BY_AVERAGE, "average",
+	 "ranks update independently; every H steps parameters are averaged",
+	 "C + 2 (n-1) (L + M/nB) / H", .reduces = true, .write = peers_write},
+	{.name = NULL},
 };
 
 /* ---- the program ----------------------------------------------------------------------------- */
@@ -333,9 +302,9 @@ struct bb_strategy_memory bb_strategy_memory(const struct bb_strategy_setting *s
 	const uint64_t model = (uint64_t)s->elements * element; /* parameters, or gradients */
 	struct bb_strategy_memory m = {2 * model, 2 * model};
 
-	if (s->strategy == &bb_strategy_zero) {
+	if (s->strategy->kind == BB_BY_PARTS) {
 		m.most = m.worker = 2 * (uint64_t)equal_part(s) * element * (uint64_t)s->active;
-	} else if (s->strategy == &bb_strategy_dp) {
+	} else if (s->strategy->kind == BB_BY_ROOT) {
 		/* The root keeps the gradients of all ranks until it sums them. */
 		m.most = (uint64_t)(1 + s->active) * model;
 	} else if (s->strategy->servers) {

@@ -126,10 +126,10 @@ static struct range summed_range(const struct bb_trainee *p)
 	const size_t part = bb_part_count(s->elements, s->active, 0), rank = (size_t)p->rank;
 	const size_t before = rank * part < s->elements ? rank * part : s->elements;
 
-	if (p->rank >= s->active || (s->strategy == &bb_strategy_dp && p->rank > 0) ||
+	if (p->rank >= s->active || (s->strategy->kind == BB_BY_ROOT && p->rank > 0) ||
 	    (s->strategy->servers && p->rank >= s->servers))
 		return (struct range){0, 0};
-	if (s->strategy != &bb_strategy_zero)
+	if (s->strategy->kind != BB_BY_PARTS)
 		return part_range(p, s->strategy->servers ? rank : 0);
 	return (struct range){before, s->elements - before < part ? s->elements - before : part};
 }
@@ -174,7 +174,7 @@ static void train_compute(void *own, int rank, const struct bb_operation *o)
 			sum = (mine && (s->colocated || s->updates) ? p->sum : p->gradient) +
 			      r.first;
 		}
-		if (s->strategy == &bb_strategy_average) {
+		if (s->strategy->kind == BB_BY_AVERAGE) {
 			samples = (double)bb_part_count(p->samples, s->active, p->rank);
 		} else if (!s->strategy->synchronous) { /* by the gradient of one worker */
 			sum = p->inbox;
@@ -229,8 +229,8 @@ bb_status bb_dp_train_compare(struct bb_dp_variant *v)
 	const struct bb_trainee *p = v->trainee;
 	const struct range mine = summed_range(p);
 	/* A worker of a root has the parameters of the step before, a server a part of them. */
-	const bool whole =
-		s->strategy == &bb_strategy_dp ? p->rank == 0 : bb_strategy_worker(s, p->rank) >= 0;
+	const bool whole = s->strategy->kind == BB_BY_ROOT ? p->rank == 0
+							   : bb_strategy_worker(s, p->rank) >= 0;
 	double values[BB_TRAIN_ELEMENTS], sum[BB_TRAIN_ELEMENTS];
 	double most[2] = {0, 0}; /* loss, apart */
 	uint64_t wrong;
