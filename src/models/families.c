@@ -172,7 +172,6 @@ static bb_status read_named(struct request *r, const struct bb_family *family, c
 {
 	const char *names[BB_NHYPERS + 1] = {NULL};
 	char *const equals = strchr(item, '=');
-	struct bb_strbuf words = {0};
 	char hint[BB_SUGGESTION];
 	int i = 0, n = 0;
 
@@ -193,15 +192,13 @@ static bb_status read_named(struct request *r, const struct bb_family *family, c
 	for (i = 0; family->known[i].word; i++) {
 		if (strcmp(family->known[i].word, equals + 1) == 0) {
 			r->model->hyper.head = i;
-			bb_strbuf_free(&words);
 			return BB_OK;
 		}
-		bb_strbuf_addf(&words, "%s%s", i > 0 ? ", " : "", family->known[i].word);
+		names[i] = family->known[i].word;
 	}
-	bb_fail(r->error, BB_EUSAGE, "--model %s: head: \"%s\" is not one of %s", r->model->name,
-		equals + 1, bb_strbuf_text(&words));
-	bb_strbuf_free(&words);
-	return BB_EUSAGE;
+	names[i] = NULL;
+	return bb_fail(r->error, BB_EUSAGE, "--model %s: head: \"%s\" is not known%s",
+		       r->model->name, equals + 1, bb_suggest(hint, equals + 1, names));
 }
 
 /* NAME=NUMBER, or as in "20x2000" the needed hyperparameters of the family, in order. */

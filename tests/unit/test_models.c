@@ -258,7 +258,7 @@ static void test_words(void **state)
 	refused("linear:layers=2,heads=3", 0, "\"heads\" is not a hyperparameter of linear");
 	refused("resnet:51", 0, "18, 34, 50, 101 or 152");
 	refused("vgg:12", 0, "give 11, 13, 16 or 19");
-	refused("bert:1x64x4x10x8,head=lost", 0, "head: \"lost\" is not one of pooler, ");
+	refused("bert:1x64x4x10x8,head=lost", 0, "head: \"lost\" is not known; expected pooler, ");
 	refused("vit-base", 100, "vit-base has no sequence");
 	refused("resnet50", 128, "--seq 128: resnet50 has no sequence");
 	refused("gpt2", 2000, "embeddings for only 1024 positions");

@@ -90,11 +90,10 @@ struct bb_quantised {
 
 /*
  * Quantise N (at least 1) numbers of X. BB_EUSAGE if a number or the range of all is not finite;
- * BB_EINTERNAL without memory. The caller frees Q whatever is returned.
+ * BB_EINTERNAL without memory. The caller frees q->codes whatever is returned.
  */
 BB_MUST bb_status bb_quantise(struct bb_quantised *q, const float *x, size_t n, unsigned bits,
 			      enum bb_quantise_method method, struct bb_error *error);
-void bb_quantised_free(struct bb_quantised *q);
 
 int bb_quantised_code(const struct bb_quantised *q, size_t i);
 float bb_quantised_number(const struct bb_quantised *q, size_t i); /* decoded */

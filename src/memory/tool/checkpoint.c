@@ -17,24 +17,14 @@
 
 /* ---- arithmetic ------------------------------------------------------------------------- */
 
-/* C += A B, of N x K and K x M. */
-static void multiply_matrices(float *restrict c, const float *restrict a, const float *restrict b,
-			      size_t n, size_t k, size_t m)
+/* C += A B, of N x K and K x M; A's rows are DOWN apart, its columns RIGHT. */
+static void multiply_matrices(float *restrict c, const float *restrict a, size_t down, size_t right,
+			      const float *restrict b, size_t n, size_t k, size_t m)
 {
 	for (size_t i = 0; i < n; i++)
 		for (size_t l = 0; l < k; l++)
 			for (size_t j = 0; j < m; j++)
-				c[i * m + j] += a[i * k + l] * b[l * m + j];
-}
-
-/* C += transposed A times B, of N x K and N x M. */
-static void multiply_first_transposed(float *restrict c, const float *restrict a,
-				      const float *restrict b, size_t n, size_t k, size_t m)
-{
-	for (size_t i = 0; i < n; i++)
-		for (size_t l = 0; l < k; l++)
-			for (size_t j = 0; j < m; j++)
-				c[l * m + j] += a[i * k + l] * b[i * m + j];
+				c[i * m + j] += a[i * down + l * right] * b[l * m + j];
 }
 
 /* C += A times transposed B, of N x K and M x K. */
@@ -149,8 +139,8 @@ static void make_inside(struct pass *p, size_t layer)
 
 	if (p->failed)
 		return;
-	multiply_matrices(inside, layer_input(p, layer), layer_weights(c, layer), c->rows, c->width,
-			  WIDER * c->width);
+	multiply_matrices(inside, layer_input(p, layer), c->width, 1, layer_weights(c, layer),
+			  c->rows, c->width, WIDER * c->width);
 	for (size_t i = 0; i < floats; i++)
 		inside[i] /= 1 + fabsf(inside[i]);
 }
@@ -163,8 +153,9 @@ static void make_output(struct pass *p, size_t layer)
 	if (p->failed)
 		return;
 	memcpy(y, layer_input(p, layer), rows_floats(c) * sizeof(float));
-	multiply_matrices(y, p->layers[layer].inside, layer_weights(c, layer) + layer_floats(c) / 2,
-			  c->rows, WIDER * c->width, c->width);
+	multiply_matrices(y, p->layers[layer].inside, WIDER * c->width, 1,
+			  layer_weights(c, layer) + layer_floats(c) / 2, c->rows, WIDER * c->width,
+			  c->width);
 }
 
 /* GRADIENT is that of the output and becomes that of the input; WEIGHTS: those of all weights;
@@ -197,15 +188,15 @@ static void chain_backward(struct pass *p, size_t every, float *gradient, float 
 			memset(inner, 0, rows * wide * sizeof(float));
 			multiply_second_transposed(inner, gradient, a + layer_floats(c) / 2, rows,
 						   c->width, wide);
-			multiply_first_transposed(own + layer_floats(c) / 2, l->inside, gradient,
-						  rows, wide, c->width);
+			multiply_matrices(own + layer_floats(c) / 2, l->inside, 1, wide, gradient,
+					  wide, rows, c->width);
 			for (size_t i = 0; i < rows * wide; i++) {
 				const float slope = 1 - fabsf(l->inside[i]);
 
 				inner[i] *= slope * slope;
 			}
-			multiply_first_transposed(own, layer_input(p, end - 1), inner, rows,
-						  c->width, wide);
+			multiply_matrices(own, layer_input(p, end - 1), 1, c->width, inner,
+					  c->width, rows, wide);
 			multiply_second_transposed(gradient, inner, a, rows, wide, c->width);
 			release_floats(p, &l->inside, rows * wide);
 			release_floats(p, &l->x, rows_floats(c));

@@ -55,14 +55,9 @@ struct inference {
 	bool has_cache;
 };
 
-/* A row. BYTES may be NAN. */
 static void add_bytes(struct job *job, const char *name, double bytes, const char *note)
 {
-	if (isnan(bytes))
-		bb_table_cellf(&job->table, "%s\tN/A\tN/A", name);
-	else
-		bb_table_cellf(&job->table, "%s\t%.3f\t%.3f", name, GB(bytes), GiB(bytes));
-	bb_table_cell(&job->table, note);
+	bb_table_cellf(&job->table, "%s\t%.3f\t%.3f\t%s", name, GB(bytes), GiB(bytes), note);
 }
 
 static void add_inference_text(struct job *job, const struct inference *p)
@@ -93,7 +88,8 @@ static void add_inference_text(struct job *job, const struct inference *p)
 		add_bytes(job, "KV cache", (double)p->cache, note);
 		add_bytes(job, "total", (double)bb_bytes_add(p->weights, p->cache), "");
 	} else if (job->has_model && job->model.encoder) {
-		add_bytes(job, "KV cache", NAN, "none: an encoder reads all tokens at once");
+		bb_table_cellf(&job->table,
+			       "KV cache\tN/A\tN/A\tnone: an encoder reads all tokens at once");
 	}
 	add_bytes(job, "rule", (double)p->rule,
 		  "P x 4 / (32 / Q) x 1.2, for any batch and context");

@@ -66,12 +66,6 @@ bb_status bb_quantise(struct bb_quantised *q, const float *x, size_t n, unsigned
 	return BB_OK;
 }
 
-void bb_quantised_free(struct bb_quantised *q)
-{
-	free(q->codes);
-	*q = (struct bb_quantised){.codes = NULL};
-}
-
 struct bb_quantise_loss bb_quantise_loss(const struct bb_quantised *q, const float *x)
 {
 	struct bb_quantise_loss loss = {0, 0};
@@ -198,7 +192,7 @@ bb_status bb_calculate_quantise(struct job *job)
 				 (enum bb_quantise_method)(method - 1), job->error);
 		if (st == BB_OK)
 			add_result(job, x, &q, quantise_words[method - 1]);
-		bb_quantised_free(&q);
+		free(q.codes);
 	}
 	bb_job_end_table(job);
 	bb_json_end(&job->json);

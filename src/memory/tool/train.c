@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Merge the settings of --ds-config into O, a copy of the options, and BUFFERS. BB_EUSAGE if an
    option was given another value. With --fits each combination has its own microbatches. */
@@ -260,7 +261,7 @@ static bb_status list_fits(struct job *job, const struct bb_training *base)
 	add_fit_json(&job->json, &fits.nearest);
 	st = fits.n > 0 ? BB_OK : BB_EDATA;
 out:
-	bb_fits_free(&fits);
+	free(fits.list);
 	return st;
 }
 

@@ -168,12 +168,6 @@ out:
 	return st;
 }
 
-void bb_fits_free(struct bb_fits *fits)
-{
-	free(fits->list);
-	*fits = (struct bb_fits){.list = NULL};
-}
-
 /* ---- one training ---------------------------------------------------------------------------- */
 
 #define MOST_TP 8 /* ranks of a node */
@@ -239,7 +233,7 @@ bb_status bb_fit_judge_need(struct bb_fit_verdict *v, const struct bb_training *
 	}
 	snprintf(v->text, sizeof(v->text), "%s", bb_strbuf_text(&text));
 out:
-	bb_fits_free(&fits);
+	free(fits.list);
 	bb_strbuf_free(&text);
 	return st;
 }

@@ -74,11 +74,10 @@ struct bb_fits {
 /*
  * Try all combinations of SPACE that bb_training_check accepts. Everything else is as in BASE,
  * whose sequence parallelism applies where tp exceeds 1, and whose microbatches, if 0, are 4 pp.
- * BB_EINTERNAL without memory. The caller frees FITS whatever is returned.
+ * BB_EINTERNAL without memory. The caller frees fits->list whatever is returned.
  */
 BB_MUST bb_status bb_fits_find(struct bb_fits *fits, const struct bb_training *base,
 			       const struct bb_fits_space *space, struct bb_error *error);
-void bb_fits_free(struct bb_fits *fits);
 
 /* TEXT = "dp 8, tp 1, pp 1, ZeRO 1, recompute none". */
 #define BB_FIT_NAME 96
