@@ -51,17 +51,19 @@ bb_status bb_launch_gather(struct bb_launch *launch, const struct bb_payload *ta
 	return status == BB_OK && launch->proc == 0 ? check_all(launch, table, count, all) : status;
 }
 
+bb_status bb_launch_barrier(struct bb_launch *launch)
+{
+	char nothing = 0;
+
+	return launch->gather(launch, &nothing, 0, &nothing, true);
+}
+
 /* ---- one process --------------------------------------------------------------------- */
 
 static bb_status single_gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
 			       bool everywhere)
 {
 	memcpy(all, mine, bytes);
-	return BB_OK;
-}
-
-static bb_status single_barrier(struct bb_launch *launch)
-{
 	return BB_OK;
 }
 
@@ -74,7 +76,6 @@ struct bb_launch bb_launch_single(void)
 	return (struct bb_launch){
 		.proc = 0,
 		.nprocs = 1,
-		.barrier = single_barrier,
 		.gather = single_gather,
 		.close = single_close,
 	};

@@ -17,17 +17,16 @@
 #include <stddef.h>
 
 #define BB_LAUNCH_AWAITED 400 /* bytes of a text */
-#define BB_LAUNCH_ABI 6u
+#define BB_LAUNCH_ABI 7u
 
 struct bb_launch {
 	int proc;
 	int nprocs;
 	/* all[p * bytes …] = the bytes of process p, at process 0 or EVERYWHERE; ALL holds nprocs *
-	   bytes, and may be NULL at a process that receives nothing. Only bb_launch_gather and
-	   bb_launch_all_gather call it, because the bytes are unchecked. */
+	   bytes, and may be NULL at a process that receives nothing. No BYTES, EVERYWHERE: a
+	   barrier. Only the functions below call it, because the bytes are unchecked. */
 	bb_status (*gather)(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
 			    bool everywhere);
-	bb_status (*barrier)(struct bb_launch *launch);
 	/* Waits for all processes. Not after a failure: then the process just exits. */
 	void (*close)(struct bb_launch *launch);
 	/*
@@ -59,6 +58,8 @@ BB_MUST bb_status bb_launch_all_gather(struct bb_launch *launch, const struct bb
 				       const void *mine, size_t count, void *all);
 BB_MUST bb_status bb_launch_gather(struct bb_launch *launch, const struct bb_payload *table,
 				   const void *mine, size_t count, void *all);
+/* Waits for all processes. */
+BB_MUST bb_status bb_launch_barrier(struct bb_launch *launch);
 
 /* One process, no launcher. */
 struct bb_launch bb_launch_single(void);

@@ -124,11 +124,6 @@ static bb_status pmix_gather(struct bb_launch *launch, const void *mine, size_t 
 	return status;
 }
 
-static bb_status pmix_barrier(struct bb_launch *launch)
-{
-	return fence(launch, false);
-}
-
 static void pmix_close(struct bb_launch *launch)
 {
 	struct pmix *own = launch->own;
@@ -179,7 +174,6 @@ static bb_status pmix_open(struct bb_launch *launch, const struct bb_launch_requ
 		.proc = (int)own->self.rank,
 		.nprocs = (int)size,
 		.gather = pmix_gather,
-		.barrier = pmix_barrier,
 		.close = pmix_close,
 		.library = own->library,
 		.note = own->note,

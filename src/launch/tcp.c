@@ -256,13 +256,6 @@ static bb_status tcp_gather(struct bb_launch *launch, const void *mine, size_t b
 
 /* ---- the launch ------------------------------------------------------------------------ */
 
-static bb_status tcp_barrier(struct bb_launch *launch)
-{
-	char nothing = 0;
-
-	return tcp_gather(launch, &nothing, 0, &nothing, false);
-}
-
 static bool tcp_abandon(struct bb_launch *launch, char awaited[BB_LAUNCH_AWAITED])
 {
 	struct tcp *tcp = launch->own;
@@ -301,7 +294,7 @@ static bool tcp_abandon(struct bb_launch *launch, char awaited[BB_LAUNCH_AWAITED
 /* A process that does not reach this barrier misses nothing. */
 static void tcp_close(struct bb_launch *launch)
 {
-	(void)!tcp_barrier(launch);
+	(void)!bb_launch_barrier(launch);
 	tcp_release(launch->own);
 }
 
@@ -822,7 +815,6 @@ static bb_status tcp_open(struct bb_launch *launch, const struct bb_launch_reque
 		.proc = e.proc,
 		.nprocs = e.nprocs,
 		.gather = tcp_gather,
-		.barrier = tcp_barrier,
 		.note = *tcp->note ? tcp->note : NULL,
 		.close = tcp_close,
 		.abandon = tcp_abandon,

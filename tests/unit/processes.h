@@ -100,7 +100,6 @@ static inline struct bb_launch meeting_launch(struct meeting *m, int proc)
 	return (struct bb_launch){.proc = proc,
 				  .nprocs = m->n,
 				  .gather = meet_gather,
-				  .barrier = meet_all,
 				  .library = "shared memory",
 				  .own = m};
 }

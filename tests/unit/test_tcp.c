@@ -107,7 +107,7 @@ static void exchange(struct process *me)
 						 launch.proc == 0 ? all : NULL, false) == BB_OK);
 		if (launch.proc == 0)
 			check_all(me, all, sizes[i]);
-		CHECK(me->meeting, launch.barrier(&launch) == BB_OK);
+		CHECK(me->meeting, bb_launch_barrier(&launch) == BB_OK);
 	}
 	launch.close(&launch);
 	free(mine);
@@ -164,9 +164,9 @@ static void arrive_late(struct process *me)
 		if (late == 1)
 			CHECK(me->meeting, launch.gather(&launch, &mine, 1, all, false) == BB_OK);
 		else
-			CHECK(me->meeting, launch.barrier(&launch) == BB_OK);
+			CHECK(me->meeting, bb_launch_barrier(&launch) == BB_OK);
 		CHECK(me->meeting, atomic_load(arrived) >= before + 3);
-		CHECK(me->meeting, launch.barrier(&launch) == BB_OK);
+		CHECK(me->meeting, bb_launch_barrier(&launch) == BB_OK);
 	}
 	launch.close(&launch);
 }
@@ -239,7 +239,7 @@ static void lose(struct process *me)
 	}
 	CHECK(me->meeting, (status == BB_OK) == !death->opening);
 	if (status == BB_OK)
-		CHECK(me->meeting, launch.barrier(&launch) == BB_EBACKEND);
+		CHECK(me->meeting, bb_launch_barrier(&launch) == BB_EBACKEND);
 	CHECK(me->meeting, bb_clock_now() - start < 10);
 	snprintf(said, sizeof(said), "process %d (", death->proc);
 	if (!launch.silent)
@@ -297,7 +297,7 @@ static void give_up(struct process *me)
 	}
 	if (launch.proc == 0)
 		pthread_create(&thread, NULL, abandon, &launch);
-	CHECK(me->meeting, launch.barrier(&launch) == BB_ETIMEOUT);
+	CHECK(me->meeting, bb_launch_barrier(&launch) == BB_ETIMEOUT);
 	CHECK(me->meeting, launch.proc == 1 && launch.silent);
 	CHECK(me->meeting, bb_clock_now() - start < 5);
 }

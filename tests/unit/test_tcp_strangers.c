@@ -28,7 +28,7 @@ static void join_with_crowd(struct process *me)
 		shutdown(knock(noise, 1), SHUT_RDWR);
 	}
 	launch = join(me);
-	CHECK(me->meeting, launch.barrier(&launch) == BB_OK);
+	CHECK(me->meeting, bb_launch_barrier(&launch) == BB_OK);
 	CHECK(me->meeting, bb_clock_now() - start < 10);
 	launch.close(&launch);
 }

@@ -32,6 +32,8 @@ static bb_status mpi_gather(struct bb_launch *launch, const void *mine, size_t b
 
 	if (bytes > MOST_BYTES)
 		return BB_EINTERNAL;
+	if (bytes == 0)
+		return status_of(MPI_Barrier(own->comm));
 	code = MPI_Type_contiguous((int)bytes, MPI_BYTE, &block);
 	if (code != MPI_SUCCESS)
 		return status_of(code);
@@ -41,11 +43,6 @@ static bb_status mpi_gather(struct bb_launch *launch, const void *mine, size_t b
 				  : MPI_Gather(mine, 1, block, all, 1, block, 0, own->comm);
 	MPI_Type_free(&block);
 	return status_of(code);
-}
-
-static bb_status mpi_barrier(struct bb_launch *launch)
-{
-	return status_of(MPI_Barrier(((struct mpi_world *)launch->own)->comm));
 }
 
 static void mpi_close(struct bb_launch *launch)
@@ -147,7 +144,6 @@ static bb_status mpi_open(struct bb_launch *launch, const struct bb_launch_reque
 		       failed);
 	*launch = (struct bb_launch){
 		.gather = mpi_gather,
-		.barrier = mpi_barrier,
 		.close = mpi_close,
 		.library = own->library,
 		.own = own,

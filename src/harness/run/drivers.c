@@ -65,7 +65,7 @@ bb_status bb_driver_barrier(struct bb_driver *driver)
 	bb_status status;
 
 	if (meet(drivers, &status))
-		let_go(drivers, launch->barrier(launch));
+		let_go(drivers, bb_launch_barrier(launch));
 	return status == BB_OK ? drivers->exchanged : status;
 }
 
