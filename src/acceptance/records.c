@@ -81,10 +81,10 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 	const json_t *run = NULL;
 
 	for (int line = 1; text < end; line++, text = next) {
-		const char *stop = memchr(text, '\n', (size_t)(end - text)), *begin, *kind;
+		const char *const stop = memchr(text, '\n', (size_t)(end - text)) ?: end;
+		const char *begin, *kind;
 		json_t *json;
 
-		stop = stop ? stop : end;
 		next = stop < end ? stop + 1 : end;
 		begin = memmem(text, (size_t)(stop - text), "{\"schema\":", 10);
 		if (!begin)

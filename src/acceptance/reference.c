@@ -78,29 +78,28 @@ bb_status bb_references_own(struct bb_references *table, struct bb_error *error)
 {
 	const char *text = bb_reference_begin, *const end = bb_reference_end, *next;
 	struct bb_reference row, *new;
+	bb_status st = BB_OK;
 
 	*table = (struct bb_references){.n = 0};
-	for (int line = 1; text < end; line++, text = next) {
+	for (int line = 1; st == BB_OK && text < end; line++, text = next) {
 		const char *const stop = memchr(text, '\n', (size_t)(end - text)) ?: end;
 
 		next = stop < end ? stop + 1 : end;
 		if (line == 1 && strncmp(text, HEADER, strlen(HEADER)) == 0)
 			continue;
-		if (!read_row(text, stop, &row)) {
-			bb_references_free(table);
-			return bb_fail(error, BB_EINTERNAL,
-				       "reference table, line %d: not %d columns, or a gpu that is "
-				       "not in src/topology/cards.c",
-				       line, COLUMNS);
-		}
-		new = BB_ARRAY_ADD(table->rows, table->n, table->room);
-		if (!new) {
-			bb_references_free(table);
-			return bb_no_memory(error, "the references");
-		}
-		*new = row;
+		if (!read_row(text, stop, &row))
+			st = bb_fail(error, BB_EINTERNAL,
+				     "reference table, line %d: not %d columns, or a gpu that is "
+				     "not in src/topology/cards.c",
+				     line, COLUMNS);
+		else if (!(new = BB_ARRAY_ADD(table->rows, table->n, table->room)))
+			st = bb_no_memory(error, "the references");
+		else
+			*new = row;
 	}
-	return BB_OK;
+	if (st != BB_OK)
+		bb_references_free(table);
+	return st;
 }
 
 void bb_references_free(struct bb_references *table)
