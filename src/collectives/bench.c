@@ -172,33 +172,6 @@ static bb_status measure_memory(struct bb_session *s, double *rate)
 	return status;
 }
 
-/* Allocates room for samples and the matrix, and opens the device's events, if they time the
-   iterations. */
-static bb_status open_samples(struct bb_session *s)
-{
-	struct bb_engine *e = &s->engine;
-	const struct bb_options *options = e->options;
-	const bool variable = s->bench->plan.collective->flags & BB_VARIABLE;
-	const bool events =
-		e->backend->gpu && s->settings->per_iter_timing && s->settings->blocking == 0;
-	const size_t iters = (size_t)options->iters;
-	bb_status status = BB_OK;
-
-	s->most_samples = options->precision != 0 ? 2 * iters + PRECISION_SAMPLES
-						  : iters + 1; /* the last may be timed alone */
-	s->samples = calloc(2 * s->most_samples, sizeof(*s->samples));
-	s->arrivals = calloc(2 * s->most_samples, sizeof(*s->arrivals));
-	if (variable)
-		s->matrix = calloc((size_t)s->n * (size_t)s->n, sizeof(*s->matrix));
-	if (events)
-		s->events = calloc(iters + 1, sizeof(*s->events));
-	if (!s->samples || !s->arrivals || (variable && !s->matrix) || (events && !s->events))
-		return bb_no_memory(&e->run->error, "samples");
-	for (; events && s->nevents <= iters && status == BB_OK; s->nevents += status == BB_OK)
-		status = e->backend->event_open(e->rank, &s->events[s->nevents], &e->run->error);
-	return status;
-}
-
 static int color_of(const struct bb_run *run, int rank)
 {
 	const struct bb_bench *bench = run->own;
@@ -211,7 +184,13 @@ static bb_status bench_open(struct bb_engine *engine)
 	struct bb_session *s = (struct bb_session *)engine;
 	struct bb_run *run = engine->run;
 	struct bb_bench *bench = run->own;
+	const struct bb_options *o = engine->options;
 	const struct bb_matrices *m = &bench->settings.matrices;
+	const bool variable = bench->plan.collective->flags & BB_VARIABLE;
+	/* The device's events time the iterations. */
+	const bool events = engine->backend->gpu && bench->settings.per_iter_timing &&
+			    bench->settings.blocking == 0;
+	const size_t iters = (size_t)o->iters;
 	/* Half of the digest: a number that a double holds. */
 	const double digest = (double)(uint32_t)bb_matrices_digest(m);
 	double most[] = {digest, -digest};
@@ -229,7 +208,21 @@ static bb_status bench_open(struct bb_engine *engine)
 			       "%.200s differs between processes; give all the same matrices",
 			       bench->settings.matrix_file);
 	BB_TRY(status, open_group(s), done);
-	BB_TRY(status, open_samples(s), done);
+	/* Without --precision there is one more, as the last may be timed alone. */
+	s->most_samples = o->precision != 0 ? 2 * iters + PRECISION_SAMPLES : iters + 1;
+	s->samples = calloc(2 * s->most_samples, sizeof(*s->samples));
+	s->arrivals = calloc(2 * s->most_samples, sizeof(*s->arrivals));
+	if (variable)
+		s->matrix = calloc((size_t)s->n * (size_t)s->n, sizeof(*s->matrix));
+	if (events)
+		s->events = calloc(iters + 1, sizeof(*s->events));
+	if (!s->samples || !s->arrivals || (variable && !s->matrix) || (events && !s->events))
+		return bb_no_memory(&run->error, "samples");
+	for (; events && s->nevents <= iters; s->nevents++)
+		BB_TRY(status,
+		       engine->backend->event_open(engine->rank, &s->events[s->nevents],
+						   &run->error),
+		       done);
 	BB_TRY(status, bb_run_note_memory(run, engine->driver, &run->end.memory_init_bytes), done);
 	BB_TRY(status, open_arena(s), done);
 	if (!bench->barriers)

@@ -498,22 +498,25 @@ static bb_status judge(struct bb_run *run, const char **verdict)
 	return gate > 0 && end->avg_busbw_GBps < 0.9 * gate ? BB_EDATA : BB_OK;
 }
 
-static bb_status write_tuner_conf(struct bb_run *run)
+static bb_status sum_up(struct bb_run *run)
 {
+	const struct bb_results *results = &of(run)->results;
+	const struct bb_cluster *cluster = run->options.cluster;
 	const struct bb_output output = {.option = "--tuner-conf",
 					 .path = of(run)->settings.tuner_conf,
 					 .folder = run->options.output_folder};
-	const struct bb_cluster *cluster = run->options.cluster;
 	struct bb_strbuf text = {0};
 	int rows, nodes = 0;
-	bb_status status;
+	bb_status status = bb_compare_records(results, &run->sinks);
 
+	if (status != BB_OK || !output.path)
+		return status;
 	for (int r = 0; r < run->world.nranks; r++) {
 		const int node = cluster ? bb_cluster_node(cluster, r) : run->infos[r].node;
 
 		nodes = node < nodes ? nodes : node + 1;
 	}
-	status = bb_compare_tuner(&of(run)->results, nodes, run->world.nranks, &text, &rows);
+	status = bb_compare_tuner(results, nodes, run->world.nranks, &text, &rows);
 	if (status == BB_OK)
 		status = bb_output_write(&output, &text, &run->error);
 	if (status == BB_OK && rows == 0)
@@ -524,22 +527,16 @@ static bb_status write_tuner_conf(struct bb_run *run)
 	return status;
 }
 
-static bb_status sum_up(struct bb_run *run)
+static void tell(struct bb_run *run, struct bb_strbuf *out)
 {
-	bb_status status = bb_compare_records(&of(run)->results, &run->sinks);
-
-	if (status == BB_OK && of(run)->settings.tuner_conf)
-		status = write_tuner_conf(run);
-	return status;
-}
-
-/* Appends the slowest path from a rank of a cluster to the next one. */
-static void add_slowest_path(const struct bb_cluster *c, int n, struct bb_strbuf *out)
-{
-	struct bb_cluster_route slowest = {.rate = INFINITY};
+	const struct bb_cluster *c = run->options.cluster;
+	const bool paths = c && run->benchmark->subject == &bb_sendrecv && !run->record.split;
+	const int n = run->world.nranks;
+	struct bb_cluster_route slowest = {.rate = INFINITY}; /* from a rank to the next one */
+	struct bb_strbuf answers = {0};
 	int from = -1;
 
-	for (int r = 0; r < n; r++) {
+	for (int r = 0; paths && r < n; r++) {
 		const struct bb_cluster_route route = bb_cluster_route(c, r, (r + 1) % n);
 
 		if (route.rate < slowest.rate ||
@@ -554,15 +551,6 @@ static void add_slowest_path(const struct bb_cluster *c, int n, struct bb_strbuf
 			       "and %.3g us; p2p_bandwidth_perf shows all pairs\n",
 			       from, (from + 1) % n, bb_cluster_path_name(c, slowest.path),
 			       slowest.rate / 1e9, 1e6 * slowest.latency);
-}
-
-static void tell(struct bb_run *run, struct bb_strbuf *out)
-{
-	const struct bb_cluster *cluster = run->options.cluster;
-	struct bb_strbuf answers = {0};
-
-	if (cluster && run->benchmark->subject == &bb_sendrecv && !run->record.split)
-		add_slowest_path(cluster, run->world.nranks, out);
 	bb_compare_text(&of(run)->results, out, &answers);
 	bb_run_answer(run, &answers, 0);
 	bb_strbuf_free(&answers);
@@ -572,8 +560,8 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 			       "# Simulated: the group of rank %d, which --fault concerns; all "
 			       "groups run at once\n",
 			       of(run)->simulated_rank);
-	bb_costs_text(&of(run)->results, run->options.fault_text,
-		      cluster || run->options.calibrate_text, out);
+	bb_costs_text(&of(run)->results, run->options.fault_text, c || run->options.calibrate_text,
+		      out);
 	bb_groups_text(of(run)->groups, &of(run)->results, out);
 }
 

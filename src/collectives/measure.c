@@ -547,47 +547,35 @@ out:
 	return status;
 }
 
-/* How long the driver has slowed down this rank's GPU so far, for each reason. */
-static void read_throttling(const struct bb_session *s, int64_t us[BB_GPU_THROTTLES])
-{
-	const struct bb_gpu *const gpu = s->engine.backend->gpu;
-
-	memset(us, 0, BB_GPU_THROTTLES * sizeof(*us));
-	if (gpu)
-		gpu->throttled(s->engine.rank, us);
-}
-
-/* Virtual time: returns the clock without the fault, and notes the evaluator. Real time: NAN. */
-static double faultless_now(struct bb_session *s)
-{
-	const struct bb_virtual *virtual = s->engine.backend->virtual;
-	double seconds = NAN;
-
-	if (virtual)
-		virtual->evaluated(s->group, &s->measured.evaluator, &seconds);
-	return seconds;
-}
-
 bb_status bb_measure(struct bb_session *s)
 {
+	const struct bb_gpu *const gpu = s->engine.backend->gpu;
+	const struct bb_virtual *const virtual = s->engine.backend->virtual;
 	struct bb_measured *m = &s->measured;
 	struct reading before, after;
-	int64_t throttling[BB_GPU_THROTTLES], slowed[BB_GPU_THROTTLES];
-	double faultless, drift;
+	/* Before and after: how long the driver has slowed down this rank's GPU, for each reason;
+	   virtual time without the fault. */
+	int64_t throttling[BB_GPU_THROTTLES] = {0}, slowed[BB_GPU_THROTTLES] = {0};
+	double faultless = NAN, ended = NAN, drift;
 	bb_status status;
 
 	*m = (struct bb_measured){.seconds = 0};
 	s->operations = 0;
 	BB_TRY(status, prepare(s), out);
 	BB_TRY(status, read_clock(s, &before), out);
-	faultless = faultless_now(s);
-	read_throttling(s, throttling);
+	if (virtual)
+		virtual->evaluated(s->group, &m->evaluator, &faultless);
+	if (gpu)
+		gpu->throttled(s->engine.rank, throttling);
 	BB_TRY(status, time_iterations(s), out);
-	read_throttling(s, slowed);
+	if (gpu)
+		gpu->throttled(s->engine.rank, slowed);
+	if (virtual)
+		virtual->evaluated(s->group, &m->evaluator, &ended);
 	for (int i = 0; i < BB_GPU_THROTTLES; i++)
 		if (slowed[i] > throttling[i] && throttling[i] != BB_GPU_UNKNOWN)
 			m->throttled |= 1u << i;
-	m->faultless = (faultless_now(s) - faultless) / s->operations;
+	m->faultless = (ended - faultless) / s->operations;
 	BB_TRY(status, read_clock(s, &after), out);
 	/* Arrivals move to rank 0's clock. Clocks drift linearly between the two comparisons. */
 	drift = after.at > before.at ? (after.offset - before.offset) / (after.at - before.at) : 0;

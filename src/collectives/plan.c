@@ -15,15 +15,6 @@ const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_al
 	return schedule->name;
 }
 
-/* Returns the constant string that equals NAME, which the options have checked. */
-static const char *constant_name(const char *name)
-{
-	for (int i = 0; bb_algorithms[i]; i++)
-		if (strcmp(bb_algorithms[i]->name, name) == 0)
-			return bb_algorithms[i]->name;
-	return "unknown";
-}
-
 static void add_skip(struct bb_plan *plan, const char *algorithm, const char *reason)
 {
 	for (int i = 0; i < plan->nskips; i++)
@@ -46,13 +37,18 @@ static void add_choice(struct bb_plan *plan, struct bb_choice choice)
 static void add_algorithm(struct bb_plan *plan, const char *given, const char *why_not)
 {
 	struct bb_choice choice;
-	const char *reason =
-		bb_choice_find(&choice, plan->natives, plan->collective, plan->nranks, given);
+	const char *other = "unknown",
+		   *reason = bb_choice_find(&choice, plan->natives, plan->collective, plan->nranks,
+					    given);
 
 	if (choice.schedule)
 		choice.name = bb_plan_schedule_name(plan, choice.schedule);
+	/* The skip's name lasts: that of another collective's algorithm, as the options checked. */
+	for (int i = 0; !choice.name && bb_algorithms[i]; i++)
+		if (strcmp(bb_algorithms[i]->name, bb_algorithm_own(given)) == 0)
+			other = bb_algorithms[i]->name;
 	if (!choice.name)
-		add_skip(plan, constant_name(bb_algorithm_own(given)), why_not ? why_not : reason);
+		add_skip(plan, other, why_not ? why_not : reason);
 	else if (reason)
 		add_skip(plan, choice.name, reason);
 	else

@@ -1,4 +1,4 @@
-#include "collectives/split.h"
+#include "collectives/collective.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

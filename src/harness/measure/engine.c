@@ -391,34 +391,13 @@ out:
 	return status;
 }
 
-/* *NEXT = 0 if all rounds are done, or all interleaved trials precise, or --max-time is over. */
-static bb_status trials_agree_to_stop(struct bb_engine *e, int round, double began, size_t *next)
-{
-	const struct bb_options *o = e->options;
-	bool interleaved = false, precise = round + 1 >= trial_least_rounds(e);
-
-	for (size_t i = e->measured; i < e->ntrials; i++) {
-		const struct bb_trial *t = &e->trials[i];
-
-		if (!trial_is_interleaved(t) || t->refusal)
-			continue;
-		interleaved = true;
-		precise &= o->precision == 0 || bb_stats_precision(&t->stats) <= o->precision;
-	}
-	if (!interleaved || (o->precision == 0 && precise))
-		*next = 0;
-	if (*next == 0 || o->precision == 0)
-		return BB_OK;
-	return bb_engine_agree_on_next(e, precise || round + 1 >= BB_ENGINE_MOST_ROUNDS, began,
-				       (size_t)round + 1, next);
-}
-
 bb_status bb_engine_measure(struct bb_engine *e)
 {
 	const double began = e->backend->now(e->rank);
+	const struct bb_options *o = e->options;
 	const size_t n = e->ntrials - e->measured;
-	const size_t iters = (size_t)e->options->iters, rounds = (size_t)trial_least_rounds(e);
-	const size_t most_rounds = e->options->precision != 0 ? BB_ENGINE_MOST_ROUNDS : rounds;
+	const size_t iters = (size_t)o->iters, rounds = (size_t)trial_least_rounds(e);
+	const size_t most_rounds = o->precision != 0 ? BB_ENGINE_MOST_ROUNDS : rounds;
 	size_t next = n > 0; /* rounds */
 	bb_status status = BB_OK;
 
@@ -433,11 +412,31 @@ bb_status bb_engine_measure(struct bb_engine *e)
 	}
 	if (bb_engine_leads(e) && n > 1)
 		bb_ticker_start(&e->run->ticker, n * rounds, 0);
-	for (int round = 0; status == BB_OK && next > 0; round++) {
-		status = trials_run_round(e, round, began, &next);
-		if (status == BB_OK)
-			status = trials_agree_to_stop(e, round, began, &next);
+	/* Until all rounds are done, or all interleaved trials precise, or --max-time is over. */
+	for (int round = 0; next > 0; round++) {
+		const bool done = round + 1 >= (int)rounds;
+		bool interleaved = false, precise = done;
+
+		BB_TRY(status, trials_run_round(e, round, began, &next), out);
+		for (size_t i = e->measured; i < e->ntrials; i++) {
+			const struct bb_trial *t = &e->trials[i];
+
+			if (!trial_is_interleaved(t) || t->refusal)
+				continue;
+			interleaved = true;
+			precise &=
+				o->precision == 0 || bb_stats_precision(&t->stats) <= o->precision;
+		}
+		if (!interleaved || (o->precision == 0 && done))
+			next = 0;
+		if (next > 0 && o->precision != 0)
+			BB_TRY(status,
+			       bb_engine_agree_on_next(
+				       e, precise || round + 1 >= BB_ENGINE_MOST_ROUNDS, began,
+				       (size_t)round + 1, &next),
+			       out);
 	}
+out:
 	e->measured = e->ntrials;
 	return status;
 }

@@ -662,31 +662,23 @@ out:
 	return status;
 }
 
-/* Returns the virtual clock as it would be without the fault; NAN: no fault, or time is real. */
-static double faultless_now(const struct bb_backend *backend, struct bb_group *world)
-{
-	const char *evaluator;
-	double seconds = NAN;
-
-	if (backend->virtual)
-		backend->virtual->evaluated(world, &evaluator, &seconds);
-	return seconds;
-}
-
 static bb_status runner_run_virtual(struct bb_runner *p, const struct bb_timeline_watch *watch,
 				    double *end)
 {
+	const struct bb_virtual *virtual = p->backend->virtual;
 	struct bb_end_record *sum = &p->run->end;
-	double before, faultless;
+	double before = NAN, faultless = NAN; /* the clock without the fault; NAN: there is none */
+	const char *evaluator;
 	bb_status status = p->backend->barrier(p->driver->world);
 
 	if (status != BB_OK)
 		return status;
-	before = faultless_now(p->backend, p->driver->world);
-	status = p->backend->virtual->evaluate(p->rank, p->program, watch, end, &p->run->error);
+	virtual->evaluated(p->driver->world, &evaluator, &before);
+	status = virtual->evaluate(p->rank, p->program, watch, end, &p->run->error);
 	if (status != BB_OK)
 		return status;
-	faultless = faultless_now(p->backend, p->driver->world) - before;
+	virtual->evaluated(p->driver->world, &evaluator, &faultless);
+	faultless -= before;
 	/* The program itself contains the delays of --fault slow. */
 	if (p->run->options.fault.kind != BB_FAULT_SLOW && !isnan(faultless)) {
 		sum->faulty_s = (isnan(sum->faulty_s) ? 0 : sum->faulty_s) + *end;

@@ -74,22 +74,6 @@ static void cell(const struct bb_field *field, const void *record, char text[BB_
 	}
 }
 
-/* COLUMNS = the fields of KIND that are columns, from left to right; ends with NULL. */
-static void list_columns(const struct bb_record_kind *kind,
-			 const struct bb_field *columns[COLUMNS + 1])
-{
-	int n = 0, k;
-
-	for (const struct bb_field *f = kind->fields; f->name && n < COLUMNS; f++) {
-		if (!f->head)
-			continue;
-		for (k = n++; k > 0 && columns[k - 1]->place > f->place; k--)
-			columns[k] = columns[k - 1];
-		columns[k] = f;
-	}
-	columns[n] = NULL;
-}
-
 /* Prints the rows that wait for the end of their table. */
 static void flush(struct bb_sink *sink)
 {
@@ -102,10 +86,18 @@ static void flush(struct bb_sink *sink)
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
 	struct table *t = of(sink);
-	const struct bb_field *columns[COLUMNS + 1], *f;
+	const struct bb_field *columns[COLUMNS + 1], *f; /* from left to right; ends with NULL */
 	char text[BB_CELL_TEXT];
+	int n = 0, k;
 
-	list_columns(kind, columns);
+	for (f = kind->fields; f->name && n < COLUMNS; f++) {
+		if (!f->head)
+			continue;
+		for (k = n++; k > 0 && columns[k - 1]->place > f->place; k--)
+			columns[k] = columns[k - 1];
+		columns[k] = f;
+	}
+	columns[n] = NULL;
 	if (columns[0] && t->kind != kind) {
 		flush(sink);
 		if (kind->about)

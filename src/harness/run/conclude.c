@@ -67,12 +67,21 @@ void bb_run_answer(struct bb_run *run, const struct bb_strbuf *text, size_t from
 	}
 }
 
-/* The outcome of the check of the data; the first word is a capital. */
-static void describe_data(const struct bb_run *run, bool calculated, struct bb_strbuf *out)
-{
-	const struct bb_end_record *end = &run->end;
-	const struct bb_run_record *r = &run->record;
+/* ---- the end ------------------------------------------------------------------------------ */
 
+/* Completes the end record, whose verdict is set, with STATUS, and writes it for the data;
+   CALCULATED: nothing was run. It borrows what forget frees. */
+static void end_data(struct bb_run *run, int status, bool calculated)
+{
+	struct bb_end_record *end = &run->end;
+	const struct bb_run_record *r = &run->record;
+	struct bb_strbuf *out = &run->data; /* the outcome of the check of the data */
+
+	end->wall_s = bb_clock_now() - run->started;
+	bb_time_text(end->end_time);
+	end->exit_status = status;
+	if (bb_error_status(&run->error) != BB_OK)
+		end->error = run->error.text;
 	if (end->wrong > 0)
 		bb_strbuf_addf(out, "Wrong data in %lld of ", (long long)end->wrong);
 	else if (end->checked > 0)
@@ -97,23 +106,7 @@ static void describe_data(const struct bb_run *run, bool calculated, struct bb_s
 	if (end->skipped > 0)
 		bb_strbuf_addf(out, "; %lld case%s skipped", (long long)end->skipped,
 			       end->skipped == 1 ? " was" : "s were");
-}
-
-/* ---- the end ------------------------------------------------------------------------------ */
-
-/* Completes the end record, whose verdict is set, with STATUS, and writes it for the data;
-   CALCULATED: nothing was run. It borrows what forget frees. */
-static void end_data(struct bb_run *run, int status, bool calculated)
-{
-	struct bb_end_record *end = &run->end;
-
-	end->wall_s = bb_clock_now() - run->started;
-	bb_time_text(end->end_time);
-	end->exit_status = status;
-	if (bb_error_status(&run->error) != BB_OK)
-		end->error = run->error.text;
-	describe_data(run, calculated, &run->data);
-	end->data = run->data.length > 0 ? bb_strbuf_text(&run->data) : NULL;
+	end->data = out->length > 0 ? bb_strbuf_text(out) : NULL;
 	end->answers = (struct bb_words){run->answers, run->nanswers};
 	bb_sinks_end_data(&run->sinks, end);
 }

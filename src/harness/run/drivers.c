@@ -747,66 +747,57 @@ static void *driver_main(void *argument)
 	return NULL;
 }
 
-/* Runs drivers and watch. Returns what is missing for it; NULL: nothing. */
-static const char *drivers_run(struct bb_drivers *drivers)
-{
-	const struct bb_drivers_config *config = drivers->config;
-	const size_t n = (size_t)config->world->nlocal;
-	sigset_t signals, before;
-	size_t started = 1;
-	pthread_t watch;
-	bool watched;
-
-	drivers->list = calloc(n, sizeof(*drivers->list));
-	drivers->threads = calloc(n, sizeof(*drivers->threads));
-	drivers->progress = aligned_alloc(64, n * sizeof(*drivers->progress));
-	drivers->ranks = calloc((size_t)config->world->nranks, sizeof(*drivers->ranks));
-	if (!drivers->list || !drivers->threads || !drivers->progress || !drivers->ranks)
-		return "out of memory for its threads";
-	memset(drivers->progress, 0, n * sizeof(*drivers->progress));
-	for (size_t i = 0; i < n; i++)
-		drivers->list[i] = (struct bb_driver){
-			.drivers = drivers,
-			.local = (int)i,
-			.rank = config->world->first_rank + (int)i,
-			.progress = &drivers->progress[i],
-		};
-	if (config->drivers)
-		*config->drivers = drivers;
-	bb_driver_deadline(&drivers->list[0], "start-up");
-	bb_signals_fill(&signals);
-	pthread_sigmask(SIG_BLOCK, &signals, &before);
-	watched = pthread_create(&watch, NULL, watch_main, drivers) == 0;
-	/* The first driver runs on this thread. */
-	while (watched && started < n &&
-	       pthread_create(&drivers->threads[started], NULL, driver_main,
-			      &drivers->list[started]) == 0)
-		started++;
-	if (watched && started < n)
-		bb_fail(config->error, BB_EINTERNAL, "the system gives no thread for rank %d",
-			drivers->list[started].rank);
-	for (size_t i = started; i < n; i++)
-		atomic_store(&drivers->progress[i].phase, BB_PHASE_ENDED);
-	if (watched)
-		driver_main(&drivers->list[0]);
-	for (size_t i = 1; i < started; i++)
-		pthread_join(drivers->threads[i], NULL);
-	if (watched) {
-		bb_guard_wake(watch);
-		pthread_join(watch, NULL);
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return watched ? NULL : "the system gives no thread to watch over it";
-}
-
 struct bb_drivers_outcome bb_drivers_run(const struct bb_drivers_config *config)
 {
 	struct bb_drivers drivers = {.config = config};
-	const char *missing;
+	const size_t n = (size_t)config->world->nlocal;
+	const char *missing = "out of memory for its threads";
+	sigset_t signals, before;
+	size_t started = 1;
+	pthread_t watch;
 
 	pthread_mutex_init(&drivers.lock, NULL);
 	bb_clock_open_moment(&drivers.changed);
-	missing = drivers_run(&drivers);
+	drivers.list = calloc(n, sizeof(*drivers.list));
+	drivers.threads = calloc(n, sizeof(*drivers.threads));
+	drivers.progress = aligned_alloc(64, n * sizeof(*drivers.progress));
+	drivers.ranks = calloc((size_t)config->world->nranks, sizeof(*drivers.ranks));
+	if (!drivers.list || !drivers.threads || !drivers.progress || !drivers.ranks)
+		goto out;
+	memset(drivers.progress, 0, n * sizeof(*drivers.progress));
+	for (size_t i = 0; i < n; i++)
+		drivers.list[i] = (struct bb_driver){
+			.drivers = &drivers,
+			.local = (int)i,
+			.rank = config->world->first_rank + (int)i,
+			.progress = &drivers.progress[i],
+		};
+	if (config->drivers)
+		*config->drivers = &drivers;
+	bb_driver_deadline(&drivers.list[0], "start-up");
+	bb_signals_fill(&signals);
+	pthread_sigmask(SIG_BLOCK, &signals, &before);
+	missing = "the system gives no thread to watch over it";
+	if (pthread_create(&watch, NULL, watch_main, &drivers) != 0)
+		goto unwatched;
+	missing = NULL;
+	/* The first driver runs on this thread. */
+	while (started < n && pthread_create(&drivers.threads[started], NULL, driver_main,
+					     &drivers.list[started]) == 0)
+		started++;
+	if (started < n)
+		bb_fail(config->error, BB_EINTERNAL, "the system gives no thread for rank %d",
+			drivers.list[started].rank);
+	for (size_t i = started; i < n; i++)
+		atomic_store(&drivers.progress[i].phase, BB_PHASE_ENDED);
+	driver_main(&drivers.list[0]);
+	for (size_t i = 1; i < started; i++)
+		pthread_join(drivers.threads[i], NULL);
+	bb_guard_wake(watch);
+	pthread_join(watch, NULL);
+unwatched:
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+out:
 	if (missing) {
 		bb_fail(config->error, BB_EINTERNAL, "rank %d: %s", config->world->first_rank,
 			missing);

@@ -65,7 +65,7 @@ bb_status bb_run_counters_gather(struct bb_run *run)
 	if (run->launch.nprocs <= 1 || !may_move(run))
 		return BB_OK;
 	find_moves(run, mine);
-	status = bb_assembly_collect(&run->assembly, &move_table, mine, BB_RUN_MOVES, &all);
+	status = bb_assembly_collect(&run->assembly, &move_table, mine, BB_RUN_MOVES, true, &all);
 	run->counters.moves = all;
 	run->counters.nprocs = all ? run->launch.nprocs : 0;
 	return status;
@@ -113,19 +113,27 @@ static bool matters(const struct bb_counter_move *m, bool alone, int64_t segment
 	return !is_tcp_retransmit(m) || (double)moved(m) >= TCP_SHARE * (double)segments;
 }
 
-/* Reports the moves of the host of process PROC; *LINES counts the lines of TEXT. */
-static void report_host(struct bb_run *run, int proc, struct bb_strbuf *text, int *lines)
+void bb_run_counters_report(struct bb_run *run, struct bb_strbuf *text)
 {
-	const struct bb_counter_move *moves = run->counters.moves + (size_t)proc * BB_RUN_MOVES;
-	const char *host =
-		run->assembly.members ? run->assembly.members[proc].host : run->record.host;
 	const bool alone = bb_assembly_here(&run->assembly) == run->launch.nprocs;
-	const int64_t segments = sent(moves);
+	bool named = false;
 
-	for (int i = 0; i < BB_RUN_MOVES && *moves[i].device; i++) {
-		const struct bb_counter_move *const m = &moves[i];
+	if (!run->counters.moves) {
+		run->counters.moves = calloc(BB_RUN_MOVES, sizeof(*run->counters.moves));
+		run->counters.nprocs = run->counters.moves ? 1 : 0;
+		if (run->counters.moves)
+			find_moves(run, run->counters.moves);
+	}
+	for (int i = 0; i < run->counters.nprocs * BB_RUN_MOVES; i++) {
+		/* The moves of its host, and the first of its device and class, which moved
+		   furthest. */
+		const struct bb_counter_move *const m = &run->counters.moves[i];
+		const struct bb_counter_move *const host_moves = m - i % BB_RUN_MOVES;
+		const struct bb_counter_move *first = host_moves;
+		const struct bb_member *members = run->assembly.members;
+		const int64_t segments = sent(host_moves);
 		const struct bb_counter_record record = {
-			.host = host,
+			.host = members ? members[i / BB_RUN_MOVES].host : run->record.host,
 			.device = m->device,
 			.counter = m->name,
 			.class = bb_counter_class_name(m->class),
@@ -135,39 +143,24 @@ static void report_host(struct bb_run *run, int proc, struct bb_strbuf *text, in
 			.matters = matters(m, alone, segments),
 		};
 
-		int first = 0; /* move of its device and class, which moved furthest */
-
-		bb_sinks_record(&run->sinks, &bb_record_counter, &record);
-		while (moves[first].class != m->class ||
-		       strcmp(moves[first].device, m->device) != 0)
-			first++;
-		if (!record.matters || first < i)
+		if (!*m->device)
 			continue;
-		if (*lines == 0)
+		bb_sinks_record(&run->sinks, &bb_record_counter, &record);
+		while (first->class != m->class || strcmp(first->device, m->device) != 0)
+			first++;
+		if (!record.matters || first < m)
+			continue;
+		if (!named)
 			bb_strbuf_add(text, "# Counters that rose during the run, of the whole "
 					    "host, whoever caused it:\n");
-		++*lines;
-		bb_strbuf_addf(text, "# %s %s: %s rose by %lld (%s", host, m->device, m->name,
-			       (long long)record.moved, record.class);
+		named = true;
+		bb_strbuf_addf(text, "# %s %s: %s rose by %lld (%s", record.host, m->device,
+			       m->name, (long long)record.moved, record.class);
 		if (is_tcp_retransmit(m) && segments > 0)
 			bb_strbuf_addf(text, ", %.2g%% of the segments sent",
 				       100 * (double)record.moved / (double)segments);
 		bb_strbuf_add(text, ")\n");
 	}
-}
-
-void bb_run_counters_report(struct bb_run *run, struct bb_strbuf *text)
-{
-	int lines = 0;
-
-	if (!run->counters.moves) {
-		run->counters.moves = calloc(BB_RUN_MOVES, sizeof(*run->counters.moves));
-		run->counters.nprocs = run->counters.moves ? 1 : 0;
-		if (run->counters.moves)
-			find_moves(run, run->counters.moves);
-	}
-	for (int p = 0; p < run->counters.nprocs; p++)
-		report_host(run, p, text, &lines);
 }
 
 /* ---- GPUs ---------------------------------------------------------------------------------- */

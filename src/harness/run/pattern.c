@@ -93,12 +93,7 @@ static int weight_of(const struct maker *m, int rank)
 
 /* ---- columns ----------------------------------------------------------------------- */
 
-/* Each of these makes the element of one rank, from HASH. */
-
-static void put_random(const struct maker *m, int rank, uint64_t hash)
-{
-	put_bits(m, rank, hash);
-}
+/* Each of these, and put_bits, makes the element of one rank, from HASH. */
 
 /* Any finite values: one bit of infinities and NaNs is flipped. */
 static void put_finite(const struct maker *m, int rank, uint64_t hash)
@@ -283,18 +278,18 @@ struct generator {
 
 /* Of floating-point numbers, and of others. */
 static const struct generator generators[BB_NOPS][2] = {
-	[BB_SUM] = {{.column = float_sum_column}, {.one = put_random}},
+	[BB_SUM] = {{.column = float_sum_column}, {.one = put_bits}},
 	[BB_PROD] = {{.column = float_prod_column}, {.column = integer_prod_column}},
-	[BB_MIN] = {{.one = put_ordered}, {.one = put_random}},
-	[BB_MAX] = {{.one = put_ordered}, {.one = put_random}},
-	[BB_AVG] = {{.column = float_avg_column}, {.one = put_random}},
-	[BB_MULSUM] = {{.column = float_sum_column}, {.one = put_random}},
+	[BB_MIN] = {{.one = put_ordered}, {.one = put_bits}},
+	[BB_MAX] = {{.one = put_ordered}, {.one = put_bits}},
+	[BB_AVG] = {{.column = float_avg_column}, {.one = put_bits}},
+	[BB_MULSUM] = {{.column = float_sum_column}, {.one = put_bits}},
 	[BB_LAND] = {{0}, {.column = logical_column}},
 	[BB_LOR] = {{0}, {.column = logical_column}},
 	[BB_LXOR] = {{0}, {.column = logical_column}},
 	[BB_BAND] = {{0}, {.column = bitwise_column}},
 	[BB_BOR] = {{0}, {.column = bitwise_column}},
-	[BB_BXOR] = {{0}, {.one = put_random}},
+	[BB_BXOR] = {{0}, {.one = put_bits}},
 	[BB_MAXLOC] = {{0}, {.one = put_like_pair}},
 	[BB_MINLOC] = {{0}, {.one = put_like_pair}},
 };
@@ -308,7 +303,7 @@ static void make_inputs(struct bb_patterns *p, uint32_t *order)
 		p->op >= 0 ? generators[p->op][is_float ? 0 : 1]
 			   : (struct generator){.one = p->dtype == BB_FLOAT_INT ? put_pair
 						       : is_float               ? put_finite
-										: put_random};
+										: put_bits};
 	struct maker m = {.p = p, .order = order};
 	const uint64_t seed = mix(~p->seed);
 

@@ -16,9 +16,8 @@
 
 /* ---- exchanging ------------------------------------------------------------------------ */
 
-/* *ALL = the COUNT payloads of every process; with GATHER only at process 0, elsewhere NULL. */
-static bb_status collect(struct bb_assembly *a, const struct bb_payload *table, const void *mine,
-			 size_t count, bool gather, void **all)
+bb_status bb_assembly_collect(struct bb_assembly *a, const struct bb_payload *table,
+			      const void *mine, size_t count, bool gather, void **all)
 {
 	const struct bb_launch *launch = a->launch;
 	const bool here = !gather || launch->proc == 0;
@@ -40,12 +39,6 @@ static bb_status collect(struct bb_assembly *a, const struct bb_payload *table, 
 		return bb_fail(a->error, status, "%s", launch->cause);
 	return bb_fail(a->error, status, "process %d cannot reach the others through %s",
 		       launch->proc, launch->library ? launch->library : "the launch");
-}
-
-bb_status bb_assembly_collect(struct bb_assembly *a, const struct bb_payload *table,
-			      const void *mine, size_t count, void **all)
-{
-	return collect(a, table, mine, count, true, all);
 }
 
 static void name_host(char host[HOST])
@@ -72,7 +65,9 @@ bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
 	struct cause cause = {.text = "it does not say why"}, *causes;
 	int32_t *all, own = (int32_t)mine;
 	int failed = 0;
-	bb_status status = collect(a, &bb_payload_status, &own, 1, false, (void **)&all), sent;
+	bb_status status =
+			  bb_assembly_collect(a, &bb_payload_status, &own, 1, false, (void **)&all),
+		  sent;
 
 	if (status != BB_OK)
 		return status;
@@ -86,7 +81,7 @@ bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
 	name_host(cause.host);
 	if (bb_error_status(a->error) != BB_OK)
 		memcpy(cause.text, a->error->text, sizeof(cause.text));
-	sent = collect(a, &cause_table, &cause, 1, true, (void **)&causes);
+	sent = bb_assembly_collect(a, &cause_table, &cause, 1, true, (void **)&causes);
 	if (sent != BB_OK)
 		return sent;
 	if (causes && failed > 0)
@@ -103,7 +98,7 @@ static const struct bb_payload exit_table = {"an exit status", sizeof(int32_t), 
 bb_status bb_assembly_end(struct bb_assembly *a, int *exit_status)
 {
 	int32_t *all, mine = (int32_t)*exit_status;
-	bb_status status = collect(a, &exit_table, &mine, 1, false, (void **)&all);
+	bb_status status = bb_assembly_collect(a, &exit_table, &mine, 1, false, (void **)&all);
 
 	if (status != BB_OK)
 		return status;
@@ -115,7 +110,8 @@ bb_status bb_assembly_end(struct bb_assembly *a, int *exit_status)
 bb_status bb_assembly_least(struct bb_assembly *a, uint64_t mine, uint64_t *least)
 {
 	uint64_t *all;
-	bb_status status = collect(a, &bb_payload_number, &mine, 1, false, (void **)&all);
+	bb_status status =
+		bb_assembly_collect(a, &bb_payload_number, &mine, 1, false, (void **)&all);
 
 	if (status != BB_OK)
 		return status;
@@ -258,7 +254,8 @@ bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
 	snprintf(mine.library, LIBRARY, "%s", a->launch->library ? a->launch->library : "");
 	name_host(mine.member.host);
 	mine.member.pid = (int)getpid();
-	BB_TRY(status, collect(a, &origin_table, &mine, 1, false, (void **)&origins), out);
+	BB_TRY(status, bb_assembly_collect(a, &origin_table, &mine, 1, false, (void **)&origins),
+	       out);
 	for (int p = 1; p < a->launch->nprocs; p++) {
 		const struct origin *its = &origins[p], *first = &origins[0];
 
@@ -282,7 +279,8 @@ bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
 	status = a->members ? BB_OK : bb_no_memory(a->error, "the processes");
 	BB_TRY(status, bb_assembly_agree(a, status), out);
 	describe_request(&request, argc, argv, environment, backend);
-	BB_TRY(status, collect(a, &request_table, &request, 1, true, (void **)&requests), out);
+	BB_TRY(status,
+	       bb_assembly_collect(a, &request_table, &request, 1, true, (void **)&requests), out);
 	if (requests)
 		status = compare_requests(a, requests);
 	status = bb_assembly_agree(a, status);

@@ -52,11 +52,11 @@ int bb_assembly_before(const struct bb_assembly *assembly);
 int bb_assembly_here(const struct bb_assembly *assembly);
 
 /*
- * *ALL = the COUNT payloads of every process, each checked by TABLE, at process 0, which frees
- * them; elsewhere NULL.
+ * *ALL = the COUNT payloads of every process, each checked by TABLE, which the caller frees; with
+ * GATHER only at process 0, elsewhere NULL.
  */
 BB_MUST bb_status bb_assembly_collect(struct bb_assembly *assembly, const struct bb_payload *table,
-				      const void *mine, size_t count, void **all);
+				      const void *mine, size_t count, bool gather, void **all);
 
 /* True if this is the lowest process but 0 of its host. After compare. */
 bool bb_assembly_speaks_for_host(const struct bb_assembly *assembly);
