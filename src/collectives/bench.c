@@ -198,7 +198,6 @@ static bb_status bench_open(struct bb_engine *engine)
 
 	s->bench = bench;
 	s->settings = &bench->settings;
-	s->patterns_dtype = -1;
 	s->reported_matrix = BB_NO_MATRIX;
 	s->copies = bb_is_first_on_device(run->infos, engine->driver->rank);
 	if (m->n > 0)
@@ -248,26 +247,6 @@ static void bench_close(struct bb_engine *engine)
 }
 
 /* ---- the cases ------------------------------------------------------------------------- */
-
-static bb_status want_patterns(struct bb_session *s)
-{
-	const struct bb_case *c = s->c;
-	bb_status status;
-
-	if (!s->engine.backend->has_data ||
-	    (s->patterns_dtype == (int)c->dtype && s->patterns_op == c->op))
-		return BB_OK;
-	bb_pattern_store_give(&s->engine.run->patterns, s->patterns);
-	s->patterns = NULL;
-	s->patterns_dtype = -1;
-	status = bb_pattern_store_take(&s->engine.run->patterns, c->dtype, c->op, s->n,
-				       (uint64_t)s->engine.options->seed, &s->patterns);
-	if (status != BB_OK)
-		return bb_no_memory(&s->engine.run->error, "input data");
-	s->patterns_dtype = (int)c->dtype;
-	s->patterns_op = c->op;
-	return BB_OK;
-}
 
 void bb_bench_describe_case(const struct bb_session *s, struct bb_result_record *r)
 {
@@ -370,6 +349,8 @@ static bb_status run_case(struct bb_session *s)
 	const struct bb_case *c = s->c;
 	const bool barriers = s->bench->barriers;
 	const char *name = c->choice->name;
+	struct bb_pattern_store *store = &s->engine.run->patterns;
+	const struct bb_patterns *before = s->patterns; /* of the case before */
 	char objection[BB_OBJECTION_TEXT], size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	bb_status status = BB_OK;
 
@@ -384,8 +365,13 @@ static bb_status run_case(struct bb_session *s)
 	}
 	if (status == BB_OK && c->skip)
 		return skip(s, NULL, c->skip);
-	if (status == BB_OK)
-		status = want_patterns(s);
+	if (status == BB_OK && s->engine.backend->has_data) {
+		status = bb_pattern_store_take(store, c->dtype, c->op, s->n,
+					       (uint64_t)s->engine.options->seed, &s->patterns);
+		if (status != BB_OK)
+			return bb_no_memory(&s->engine.run->error, "input data");
+		bb_pattern_store_give(store, before);
+	}
 	if (barriers)
 		snprintf(what, sizeof(what), "barrier by %s", name);
 	else

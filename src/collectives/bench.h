@@ -69,7 +69,6 @@ struct bb_session {
 	size_t cache;                       /* of the GPU that has most; 0: no rank is a GPU */
 	size_t *matrix;                     /* alltoallv: n * n counts */
 	const struct bb_patterns *patterns; /* from the run's store; NULL: there is no data */
-	int patterns_dtype, patterns_op;    /* of PATTERNS; dtype -1: none yet */
 	size_t most_samples;
 	/* For each sample: seconds of an operation, and when its first one was entered, on rank 0's
 	   clock in the end; NAN: unknown. */

@@ -366,13 +366,20 @@ static void put_bool(struct bb_json *j, const char *key, bool value)
 	bb_json_add_string(j, key, value ? "true" : "false");
 }
 
-static void put_tail(struct nccl_json *n, const struct bb_end_record *end)
+/* Writes the pending rows over the end of the document, then a new end; if that fails, the former
+   end again. */
+static bb_status commit(struct nccl_json *n, const struct bb_end_record *end)
 {
-	struct bb_json tail = n->json;
-	struct bb_json *j = &tail;
-	int64_t wrong = end ? end->wrong : n->wrong;
-	char now[LOCAL_TIME];
+	FILE *file = n->sink.file;
+	struct bb_strbuf *out = &n->sink.out, tail = {0};
+	struct bb_json behind = n->json, *j = &behind;
+	const size_t rows = out->length;
+	const long before = n->row_end;
+	const int64_t wrong = end ? end->wrong : n->wrong;
 	double mean = n->results > 0 ? n->busbw_sum / (double)n->results : 0;
+	char now[LOCAL_TIME];
+	bb_status st;
+	int cause;
 
 	if (end && !isnan(end->avg_busbw_GBps))
 		mean = end->avg_busbw_GBps;
@@ -394,21 +401,7 @@ static void put_tail(struct nccl_json *n, const struct bb_end_record *end)
 	bb_json_end(j);
 	bb_json_add_string(j, "end_time", local_time(now, time(NULL)));
 	bb_json_end(j);
-	bb_strbuf_add(&n->sink.out, "\n");
-}
-
-/* Writes the pending rows over the end of the document, then a new end; if that fails, the former
-   end again. */
-static bb_status commit(struct nccl_json *n, const struct bb_end_record *end)
-{
-	FILE *file = n->sink.file;
-	struct bb_strbuf *out = &n->sink.out, tail = {0};
-	const size_t rows = out->length;
-	const long before = n->row_end;
-	bb_status st;
-	int cause;
-
-	put_tail(n, end);
+	bb_strbuf_add(out, "\n");
 	bb_strbuf_add(&tail, bb_strbuf_text(out) + rows);
 	st = fseek(file, before, SEEK_SET) == 0 ? bb_sink_write(&n->sink, out) : BB_EINTERNAL;
 	n->row_end = ftell(file) - (long)tail.length;

@@ -206,24 +206,6 @@ static bb_status resolve_protocols(struct bb_collective_options *a, struct bb_er
 	return BB_OK;
 }
 
-/* NCCL_ALGO, where no library reads it itself. */
-static bb_status resolve_nccl_algo(struct bb_collective_options *a,
-				   const struct bb_backend *backend, const char *value,
-				   struct bb_error *error)
-{
-	if (a->algo_text_given || !is_set(value) || backend->gpu)
-		return BB_OK;
-	a->algorithms = strcasecmp(value, "ring") == 0   ? "ring"
-			: strcasecmp(value, "tree") == 0 ? "tree"
-							 : NULL;
-	if (a->algorithms)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "NCCL_ALGO=\"%s\": the %s backend understands Ring and Tree; unset it, or "
-		       "choose with --algo (see --list)",
-		       value, backend->name);
-}
-
 /* *VALUE = TEXT, the value of variable NAME, from LOW to HIGH; unchanged if it is not set. */
 static bb_status resolve_number(const char *name, const char *text, double low, double high,
 				double *value, struct bb_error *error)
@@ -401,7 +383,16 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 
 	BB_TRY(st, bb_algorithms_check(a->algo_text, o, collective, error), out);
 	a->algorithms = a->algo_text;
-	BB_TRY(st, resolve_nccl_algo(a, o->backend, e->nccl_algo, error), out);
+	/* NCCL_ALGO, where no library reads it itself. */
+	if (!a->algo_text_given && is_set(e->nccl_algo) && !o->backend->gpu)
+		a->algorithms = strcasecmp(e->nccl_algo, "ring") == 0   ? "ring"
+				: strcasecmp(e->nccl_algo, "tree") == 0 ? "tree"
+									: NULL;
+	if (!a->algorithms)
+		return bb_fail(error, BB_EUSAGE,
+			       "NCCL_ALGO=\"%s\": the %s backend understands Ring and Tree; unset "
+			       "it, or choose with --algo (see --list)",
+			       e->nccl_algo, o->backend->name);
 	BB_TRY(st, bb_split_parse(&a->split, e->split, e->split_mask, error), out);
 	BB_TRY(st, resolve_number("NCCL_TESTS_MIN_BW", e->min_bw, 0, 1e9, &a->min_bw, error), out);
 	a->spread = 1;

@@ -118,6 +118,8 @@ static void begin(struct writing *w, const struct bb_sink_ops *ops, struct bb_ru
 	w->sink->rows = &bb_record_result;
 	if (w->sink->ops->begin)
 		assert_int_equal(w->sink->ops->begin(w->sink, &w->run), BB_OK);
+	else
+		assert_int_equal(w->sink->ops->record(w->sink, &bb_record_run, &w->run), BB_OK);
 }
 
 static void put(struct writing *w, struct bb_result_record r)
@@ -139,6 +141,8 @@ static const char *finish(struct writing *w, struct bb_end_record end)
 {
 	if (w->sink->ops->end)
 		assert_int_equal(w->sink->ops->end(w->sink, &end), BB_OK);
+	else
+		assert_int_equal(w->sink->ops->record(w->sink, &bb_record_end, &end), BB_OK);
 	return now(w);
 }
 

@@ -83,22 +83,6 @@ static bb_status share_objections(struct bb_runner *p, struct bb_error *refusal)
 	return status;
 }
 
-/* Rank 0 checks the program for all. */
-static bb_status check_program(struct bb_runner *p)
-{
-	struct bb_error cause = {0};
-	bb_status status;
-
-	if (!bb_driver_leads(p->driver))
-		return BB_OK;
-	status = bb_program_check(p->program, &cause);
-	if (status == BB_EUNSUPPORTED)
-		bb_calls_object(&p->calls, "%s", cause.text);
-	else if (status != BB_OK)
-		return bb_fail(&p->run->error, status, "%s", cause.text);
-	return BB_OK;
-}
-
 static void judge_operation(struct bb_runner *p, const struct bb_operation *o)
 {
 	const struct bb_backend *backend = p->backend;
@@ -254,6 +238,7 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 			 const struct bb_workload *workload, struct bb_error *refusal)
 {
 	struct bb_runner *p = calloc(1, sizeof(*p));
+	struct bb_error cause = {0};
 	bb_status status;
 
 	if (!p)
@@ -266,7 +251,13 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 	p->program = workload->program;
 	p->calls = (struct bb_calls){
 		.run = run, .driver = driver, .backend = p->backend, .program = p->program};
-	BB_TRY(status, check_program(p), failed);
+	/* Rank 0 checks the program for all. */
+	status = bb_driver_leads(driver) ? bb_program_check(p->program, &cause) : BB_OK;
+	if (status == BB_EUNSUPPORTED)
+		bb_calls_object(&p->calls, "%s", cause.text);
+	else if (status != BB_OK)
+		bb_fail(&run->error, status, "%s", cause.text);
+	BB_TRY(status, status == BB_EUNSUPPORTED ? BB_OK : status, failed);
 	if (!is_virtual(p)) {
 		BB_TRY(status, read_items(p), failed);
 		BB_TRY(status, try_gemm(p), failed);

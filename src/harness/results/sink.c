@@ -206,6 +206,7 @@ bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run
 		EACH(sinks, true, comment, line);
 	}
 	EACH(sinks, true, begin, run);
+	EACH(sinks, !s_->ops->begin, record, &bb_record_run, run);
 	return sinks->status;
 }
 
@@ -240,6 +241,7 @@ bb_status bb_sinks_draw(struct bb_sinks *sinks, struct bb_strbuf *text)
 bb_status bb_sinks_end_data(struct bb_sinks *sinks, const struct bb_end_record *end)
 {
 	EACH(sinks, !s_->ops->comment, end, end);
+	EACH(sinks, !s_->ops->comment && !s_->ops->end, record, &bb_record_end, end);
 	return sinks->status;
 }
 
@@ -400,17 +402,4 @@ static bb_status jsonl_record(struct bb_sink *sink, const struct bb_record_kind 
 	return bb_sink_write(sink, &sink->out);
 }
 
-static bb_status jsonl_begin(struct bb_sink *sink, const struct bb_run_record *run)
-{
-	return jsonl_record(sink, &bb_record_run, run);
-}
-
-static bb_status jsonl_end(struct bb_sink *sink, const struct bb_end_record *r)
-{
-	return jsonl_record(sink, &bb_record_end, r);
-}
-
-const struct bb_sink_ops bb_sink_jsonl = {.bytes = sizeof(struct bb_sink),
-					  .begin = jsonl_begin,
-					  .record = jsonl_record,
-					  .end = jsonl_end};
+const struct bb_sink_ops bb_sink_jsonl = {.bytes = sizeof(struct bb_sink), .record = jsonl_record};

@@ -19,6 +19,7 @@ struct bb_sink; /* one open sink; each kind embeds it */
 struct bb_sink_ops {
 	size_t bytes; /* of the struct that embeds its struct bb_sink */
 	bool folds;   /* its '#' lines are folded to the width of a terminal */
+	/* BEGIN or END NULL: RECORD gets the record of the run, or of its end. */
 	bb_status (*begin)(struct bb_sink *sink, const struct bb_run_record *run);
 	/* RECORD is a struct of KIND; a sink ignores kinds that it does not know. */
 	bb_status (*record)(struct bb_sink *sink, const struct bb_record_kind *kind,

@@ -451,59 +451,28 @@ static bool names_rank(const struct watch *w, int proc, const char *text)
 	return false;
 }
 
-/* Process PROC reports its failure. */
-static void note_failure(struct watch *w, int proc, const struct bb_frame *message)
-{
-	struct bb_strbuf name = {0};
-
-	if (w->stopped != 0 || failed(w))
-		return;
-	w->culprit = proc;
-	if (!names_rank(w, proc, message->text)) {
-		report_name(w->config, proc, &name);
-		bb_strbuf_add(&name, ": ");
-	}
-	bb_fail(w->config->error, (bb_status)message->status, "%s%s", bb_strbuf_text(&name),
-		message->text);
-	bb_strbuf_free(&name);
-}
-
-/* Process 0 ends the run. */
-static void obey(struct watch *w, const struct bb_frame *stop)
-{
-	w->obeyed = true;
-	if (w->stopped != 0)
-		return;
-	w->signal = stop->signal;
-	if (!stop->signal)
-		bb_fail(w->config->error, (bb_status)stop->status, "process 0 ended the run");
-	end(w, (bb_status)stop->status);
-}
-
-static void note_lost(struct watch *w, int proc, const char *why)
-{
-	note(&w->troubled, w->now);
-	if (w->gone < 0) {
-		w->gone = proc;
-		snprintf(w->gone_why, sizeof(w->gone_why), "%s", why);
-	}
-	w->common = w->common || w->proc != 0;
-	w->culprit = w->culprit == proc ? -1 : w->culprit;
-	/* Processes that go later do so because the run is over. */
-	if (w->now < w->troubled + SETTLE_S)
-		report_gone(w);
-}
-
 static void receive_messages(struct watch *w)
 {
-	const struct bb_world *world = w->config->world;
+	const struct bb_drivers_config *config = w->config;
+	const struct bb_world *world = config->world;
 	const struct bb_frame *m;
+	struct bb_strbuf name;
 	int proc;
 
-	while ((m = bb_control_poll(w->config->control, &proc)) != NULL) {
+	while ((m = bb_control_poll(config->control, &proc)) != NULL) {
 		switch ((enum bb_frame_kind)m->kind) {
 		case BB_FRAME_FAILED:
-			note_failure(w, proc, m);
+			if (w->stopped != 0 || failed(w))
+				break;
+			w->culprit = proc;
+			name = (struct bb_strbuf){0};
+			if (!names_rank(w, proc, m->text)) {
+				report_name(config, proc, &name);
+				bb_strbuf_add(&name, ": ");
+			}
+			bb_fail(config->error, (bb_status)m->status, "%s%s", bb_strbuf_text(&name),
+				m->text);
+			bb_strbuf_free(&name);
 			break;
 		case BB_FRAME_LEFT:
 			note(&w->troubled, w->now);
@@ -518,13 +487,21 @@ static void receive_messages(struct watch *w)
 					(struct bb_rank_progress){true, m->inside, m->entered};
 			break;
 		case BB_FRAME_STOP:
-			obey(w, m);
+			/* Process 0 ends the run. */
+			w->obeyed = true;
+			if (w->stopped != 0)
+				break;
+			w->signal = m->signal;
+			if (!m->signal)
+				bb_fail(config->error, (bb_status)m->status,
+					"process 0 ended the run");
+			end(w, (bb_status)m->status);
 			break;
 		case BB_FRAME_REQUEST:
 			for (int i = 0; i < world->nlocal; i++) {
 				const struct bb_rank_progress p = local_progress(w->drivers, i);
 
-				bb_control_send(w->config->control,
+				bb_control_send(config->control,
 						&(struct bb_frame){.kind = BB_FRAME_PROGRESS,
 								   .rank = world->first_rank + i,
 								   .entered = p.entered,
@@ -533,7 +510,16 @@ static void receive_messages(struct watch *w)
 			}
 			break;
 		case BB_FRAME_GONE:
-			note_lost(w, proc, m->text);
+			note(&w->troubled, w->now);
+			if (w->gone < 0) {
+				w->gone = proc;
+				snprintf(w->gone_why, sizeof(w->gone_why), "%s", m->text);
+			}
+			w->common = w->common || w->proc != 0;
+			w->culprit = w->culprit == proc ? -1 : w->culprit;
+			/* Processes that go later do so because the run is over. */
+			if (w->now < w->troubled + SETTLE_S)
+				report_gone(w);
 			break;
 		case BB_FRAME_GOODBYE:
 		case BB_FRAME_DATA:
