@@ -46,16 +46,10 @@ static double over_ranks(const double *seconds, int n, int64_t how)
 		least = seconds[r] < least ? seconds[r] : least;
 		most = seconds[r] > most ? seconds[r] : most;
 	}
-	switch (how) {
-	case BB_AVERAGE_RANK0:
-		return seconds[0];
-	case BB_AVERAGE_MIN:
-		return least;
-	case BB_AVERAGE_MAX:
-		return most;
-	default:
-		return sum / n;
-	}
+	return how == BB_AVERAGE_RANK0 ? seconds[0]
+	       : how == BB_AVERAGE_MIN ? least
+	       : how == BB_AVERAGE_MAX ? most
+				       : sum / n;
 }
 
 /* Busbw in US instead of in the record's time. */

@@ -142,19 +142,11 @@ int bb_split_color(const struct bb_split_rule *rule, int rank)
 {
 	if (rule->nranks > 0)
 		rank = (rank + rule->shift) % rule->nranks;
-	switch (rule->kind) {
-	case BB_SPLIT_AND:
-		return rank & rule->operand;
-	case BB_SPLIT_OR:
-		return rank | rule->operand;
-	case BB_SPLIT_MOD:
-		return rank % rule->operand;
-	case BB_SPLIT_DIV:
-		return rank / rule->operand;
-	case BB_SPLIT_NONE:
-		break;
-	}
-	return 0;
+	return rule->kind == BB_SPLIT_AND   ? rank & rule->operand
+	       : rule->kind == BB_SPLIT_OR  ? rank | rule->operand
+	       : rule->kind == BB_SPLIT_MOD ? rank % rule->operand
+	       : rule->kind == BB_SPLIT_DIV ? rank / rule->operand
+					    : 0;
 }
 
 /* ---- the checks ---------------------------------------------------------------------------- */

@@ -60,11 +60,6 @@ static bool performs(const struct bb_runner *runner, const struct bb_operation *
 	return runner->workload->compute && !(runner->workload->stands_in && o->seconds > 0);
 }
 
-static bool is_virtual(const struct bb_runner *p)
-{
-	return p->backend->virtual;
-}
-
 static bb_status no_memory(const struct bb_runner *p)
 {
 	return bb_no_memory(&p->run->error, "a program");
@@ -258,7 +253,7 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 	else if (status != BB_OK)
 		bb_fail(&run->error, status, "%s", cause.text);
 	BB_TRY(status, status == BB_EUNSUPPORTED ? BB_OK : status, failed);
-	if (!is_virtual(p)) {
+	if (!p->backend->virtual) {
 		BB_TRY(status, read_items(p), failed);
 		BB_TRY(status, try_gemm(p), failed);
 		BB_TRY(status, share_objections(p, refusal), failed);
@@ -266,7 +261,7 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 		BB_TRY(status, share_objections(p, refusal), failed);
 	}
 	BB_TRY(status, bb_calls_open(&p->calls), failed);
-	if (!is_virtual(p)) {
+	if (!p->backend->virtual) {
 		BB_TRY(status, open_arenas(p), failed);
 		BB_TRY(status, bb_calls_ready(&p->calls), failed);
 	}
@@ -680,8 +675,8 @@ static bb_status runner_run_virtual(struct bb_runner *p, const struct bb_timelin
 
 bb_status bb_runner_run(struct bb_runner *p, const struct bb_timeline_watch *watch, double *end)
 {
-	const bb_status status =
-		is_virtual(p) ? runner_run_virtual(p, watch, end) : runner_run_real(p, watch, end);
+	const bb_status status = p->backend->virtual ? runner_run_virtual(p, watch, end)
+						     : runner_run_real(p, watch, end);
 
 	p->failed |= status != BB_OK;
 	return status;

@@ -20,27 +20,21 @@ static int judge_run(struct bb_run *run, int caught, const char **verdict)
 	const bb_status measured = bb_error_status(&run->error);
 	const char *gate = "below the gate";
 	const bb_status judged = run->benchmark->judge ? run->benchmark->judge(run, &gate) : BB_OK;
+	const bool nothing = measured == BB_EUNSUPPORTED && end->results == 0;
 
-	*verdict = "passed";
-	if (caught) {
-		*verdict = "interrupted";
+	*verdict = caught                    ? "interrupted"
+		   : nothing                 ? "nothing was run"
+		   : measured == BB_ETIMEOUT ? "timed out"
+		   : measured != BB_OK       ? "failed"
+		   : end->wrong > 0          ? "wrong data"
+		   : judged == BB_EBACKEND   ? "could not judge"
+		   : judged != BB_OK         ? gate
+					     : "passed";
+	if (caught)
 		return 128 + caught;
-	}
-	if (measured == BB_EUNSUPPORTED && end->results == 0) {
-		*verdict = "nothing was run";
-		return BB_EUNSUPPORTED;
-	}
-	if (measured != BB_OK) {
-		*verdict = measured == BB_ETIMEOUT ? "timed out" : "failed";
+	if (measured != BB_OK)
 		return (int)measured;
-	}
-	if (end->wrong > 0) {
-		*verdict = "wrong data";
-		return BB_EDATA;
-	}
-	if (judged != BB_OK)
-		*verdict = judged == BB_EBACKEND ? "could not judge" : gate;
-	return (int)judged;
+	return end->wrong > 0 ? BB_EDATA : (int)judged;
 }
 
 /* ---- what the run found, in words -------------------------------------------------------- */
