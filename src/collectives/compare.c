@@ -50,15 +50,10 @@ static double compare_time(const struct bb_compare_table *t, size_t size, int al
 	return run ? run->time_us : NAN;
 }
 
-static bool compare_is_auto(const char *name)
-{
-	return strcmp(name, "auto") == 0;
-}
-
 /* Returns what ran, for auto the choice. */
 static const char *compare_ran(const struct bb_result_record *run)
 {
-	return run->library_algorithm && compare_is_auto(run->algorithm_asked)
+	return run->library_algorithm && strcmp(run->algorithm_asked, "auto") == 0
 		       ? run->library_algorithm
 		       : run->algorithm;
 }
@@ -169,7 +164,7 @@ static bb_status compare_table(struct bb_compare_table *t, const struct bb_resul
 				t->at[row_of(t, r->size_bytes) * (size_t)t->n + (size_t)column] = r;
 		}
 	for (int i = 0; i < t->n; i++) {
-		t->automatic = compare_is_auto(t->names[i]) ? i : t->automatic;
+		t->automatic = strcmp(t->names[i], "auto") == 0 ? i : t->automatic;
 		for (size_t size = 0; size < t->nsizes && !t->sources[i]; size++) {
 			const struct bb_result_record *run = compare_at(t, size, i);
 
@@ -549,7 +544,7 @@ static void print_auto(const struct bb_compare_table *t, struct bb_strbuf *out)
 		const char *ran = run ? compare_ran(run) : NULL;
 
 		/* Or the library chose and does not report what. */
-		if (!ran || (last && strcmp(ran, last) == 0) || compare_is_auto(ran))
+		if (!ran || (last && strcmp(ran, last) == 0) || strcmp(ran, "auto") == 0)
 			continue;
 		if (last)
 			bb_strbuf_addf(out, ", %s from %s", ran,

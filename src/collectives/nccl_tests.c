@@ -35,11 +35,6 @@ struct text {
 	int more_skips;                /* skips since then with the same reason */
 };
 
-static struct text *text_of(struct bb_sink *sink)
-{
-	return (struct text *)sink;
-}
-
 static bb_status text_begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
 	static const char *const blocking[] = {
@@ -194,7 +189,7 @@ static void finish_half(struct text *t)
 
 static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 {
-	struct text *t = text_of(sink);
+	struct text *t = (struct text *)sink;
 	const char *before = t->row.algorithm_asked;
 
 	finish_skips(t);
@@ -219,7 +214,7 @@ static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 
 static bb_status skip(struct bb_sink *sink, const struct bb_skip_record *r)
 {
-	struct text *t = text_of(sink);
+	struct text *t = (struct text *)sink;
 	const struct bb_skip_record *s = &t->skipped;
 
 	/* It would repeat the last line but for its size or placement. */
@@ -258,7 +253,7 @@ static bb_status text_record(struct bb_sink *sink, const struct bb_record_kind *
 
 static bb_status text_comment(struct bb_sink *sink, const char *lines)
 {
-	struct text *t = text_of(sink);
+	struct text *t = (struct text *)sink;
 
 	finish_skips(t);
 	finish_half(t);
@@ -272,7 +267,7 @@ static bb_status text_end(struct bb_sink *sink, const struct bb_end_record *r)
 	static const char *const names[] = {"Initialization", "User-Allocated", "Collective",
 					    "Total "};
 	const int64_t memory[] = {r->memory_init_bytes, r->memory_user_bytes, r->memory_call_bytes};
-	struct text *t = text_of(sink);
+	struct text *t = (struct text *)sink;
 	struct bb_strbuf *out = &t->sink.out;
 	double total = 0, mean = isnan(r->avg_busbw_GBps) ? 0 : r->avg_busbw_GBps;
 	const char *gate = "";
@@ -315,7 +310,7 @@ static bb_status text_end(struct bb_sink *sink, const struct bb_end_record *r)
 
 static void text_release(struct bb_sink *sink)
 {
-	free(text_of(sink)->skip_reason);
+	free(((struct text *)sink)->skip_reason);
 }
 
 const struct bb_sink_ops bb_sink_text = {
@@ -349,11 +344,6 @@ struct nccl_json {
 	int64_t wrong, results;
 	double busbw_sum;
 };
-
-static struct nccl_json *json_of(struct bb_sink *sink)
-{
-	return (struct nccl_json *)sink;
-}
 
 static void put_int(struct bb_json *j, const char *key, int64_t value)
 {
@@ -420,12 +410,12 @@ static bb_status commit(struct nccl_json *n, const struct bb_end_record *end)
 
 static void json_release(struct bb_sink *sink)
 {
-	bb_strbuf_free(&json_of(sink)->tail);
+	bb_strbuf_free(&((struct nccl_json *)sink)->tail);
 }
 
 static bb_status json_begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
-	struct nccl_json *n = json_of(sink);
+	struct nccl_json *n = (struct nccl_json *)sink;
 	struct bb_json *j = &n->json;
 	char now[LOCAL_TIME];
 
@@ -534,7 +524,7 @@ static bb_status json_finish_row(struct nccl_json *n)
 static bb_status json_record(struct bb_sink *sink, const struct bb_record_kind *kind,
 			     const void *data)
 {
-	struct nccl_json *n = json_of(sink);
+	struct nccl_json *n = (struct nccl_json *)sink;
 	struct bb_json *j = &n->json;
 	const struct bb_result_record *r = data;
 	char root[16];
@@ -568,9 +558,10 @@ out:
 
 static bb_status json_end(struct bb_sink *sink, const struct bb_end_record *r)
 {
-	const bb_status st = json_finish_row(json_of(sink));
+	struct nccl_json *n = (struct nccl_json *)sink;
+	const bb_status st = json_finish_row(n);
 
-	return st == BB_OK ? commit(json_of(sink), r) : st;
+	return st == BB_OK ? commit(n, r) : st;
 }
 
 const struct bb_sink_ops bb_sink_nccl_json = {.bytes = sizeof(struct nccl_json),

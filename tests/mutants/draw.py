@@ -19,7 +19,7 @@ topology/files/* acceptance/* **/train **/sampler training_kernels/hybrid/* trai
 **/units **/payload **/share **/scalar **/recommend **/nearest **/bound core/json* **/printable **/secret **/greet
 **/star **/control* **/judge **/link_bound **/engine **/pattern **/compare **/retest **/paths **/ledger **/load""".split()
 NOT = (r"_text|_perf|^text|trace|explain|document|report|records?$|main|drive|stage|export|systems|presets|cards|config|program$"
-       r"|data$|show|verdict|topology_json|profile|session|process|plan_check|gates|ports|hybrid$|pipeline$|results|nccl_json")  # fmt: skip
+       r"|data$|show|verdict|topology_json|profile|session|process|plan_check|gates|ports|hybrid$|pipeline$|results")  # fmt: skip
 
 TOKEN = re.compile(
     r"""(?P<skip>\s+|/\*.*?\*/|//[^\n]*|^[ \t]*\#(?:\\.|[^\n\\])*)|(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')

@@ -17,11 +17,6 @@ struct table {
 	bool waits; /* rows that merge or are too wide for one line are printed at the end */
 };
 
-static struct table *of(struct bb_sink *sink)
-{
-	return (struct table *)sink;
-}
-
 /* ---- rows -------------------------------------------------------------------------------- */
 
 /* TEXT = VALUE with at most DECIMALS, as many as WIDTH has room for. */
@@ -77,7 +72,7 @@ static void cell(const struct bb_field *field, const void *record, char text[BB_
 /* Prints the rows that wait for the end of their table. */
 static void flush(struct bb_sink *sink)
 {
-	struct table *t = of(sink);
+	struct table *t = (struct table *)sink;
 
 	if (t->rows.ncells > 0)
 		bb_table_print(&t->rows, &t->sink.out);
@@ -85,7 +80,7 @@ static void flush(struct bb_sink *sink)
 
 static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind, const void *r)
 {
-	struct table *t = of(sink);
+	struct table *t = (struct table *)sink;
 	const struct bb_field *columns[COLUMNS + 1], *f; /* from left to right; ends with NULL */
 	char text[BB_CELL_TEXT];
 	int n = 0, k;
@@ -133,7 +128,7 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 
 static void release(struct bb_sink *sink)
 {
-	bb_table_free(&of(sink)->rows);
+	bb_table_free(&((struct table *)sink)->rows);
 }
 
 const struct bb_sink_ops bb_sink_table = {

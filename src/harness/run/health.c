@@ -13,15 +13,10 @@ BB_RECORD_KIND(bb_record_counter, BB_COUNTER_FIELDS, "counter",
 	       "Before the end: a counter of a host that moved during the run; at most 24 of a "
 	       "host, the gravest first.");
 
-/* True if the run moves data, without which no counter moves. */
-static bool may_move(const struct bb_run *run)
-{
-	return run->options.backend->has_data;
-}
-
+/* True if this process reads the counters of its host, of which none moves without data. */
 static bool reads(const struct bb_run *run)
 {
-	return may_move(run) && bb_assembly_before(&run->assembly) == 0;
+	return run->options.backend->has_data && bb_assembly_before(&run->assembly) == 0;
 }
 
 void bb_run_counters_begin(struct bb_run *run)
@@ -62,7 +57,7 @@ bb_status bb_run_counters_gather(struct bb_run *run)
 	void *all = NULL;
 	bb_status status;
 
-	if (run->launch.nprocs <= 1 || !may_move(run))
+	if (run->launch.nprocs <= 1 || !run->options.backend->has_data)
 		return BB_OK;
 	find_moves(run, mine);
 	status = bb_assembly_collect(&run->assembly, &move_table, mine, BB_RUN_MOVES, true, &all);
