@@ -1,9 +1,11 @@
 /*
- * random.h - pseudorandom numbers. Results depend on them: the numbers of a seed never change.
+ * random.h - pseudorandom numbers and hashes. Results depend on them: the numbers of a seed never
+ * change.
  */
 #ifndef BB_CORE_RANDOM_H
 #define BB_CORE_RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define BB_RANDOM_STEP UINT64_C(0x9e3779b97f4a7c15)
@@ -45,6 +47,16 @@ static inline double bb_random_uniform(uint64_t word)
 static inline double bb_random_positive(uint64_t word)
 {
 	return ((double)(word >> 11) + 1) * 0x1p-53;
+}
+
+#define BB_RANDOM_HASH UINT64_C(0xcbf29ce484222325) /* of no bytes */
+
+/* HASH, continued by N BYTES (FNV-1a). */
+static inline uint64_t bb_random_hash(uint64_t hash, const void *bytes, size_t n)
+{
+	for (const unsigned char *at = bytes; n > 0; n--)
+		hash = (hash ^ *at++) * UINT64_C(0x100000001b3);
+	return hash;
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include "logs/log.h"
 
 #include "core/array.h"
+#include "core/random.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ struct table {
 struct log {
 	struct bb_claim_file *file;
 	struct stream *streams;   /* the first has no tag */
-	uint32_t hashes[STREAMS]; /* of their tags */
+	uint64_t hashes[STREAMS]; /* of their tags */
 	size_t nstreams, streams_room;
 	struct table *tables;
 	size_t ntables, tables_room;
@@ -78,10 +79,8 @@ struct log {
 static struct stream *stream_of(struct log *log, const char *tag)
 {
 	struct stream *new;
-	uint32_t hash = 2166136261; /* FNV-1a */
+	const uint64_t hash = bb_random_hash(BB_RANDOM_HASH, tag, strlen(tag));
 
-	for (const char *c = tag; *c; c++)
-		hash = (hash ^ (unsigned char)*c) * 16777619;
 	for (size_t i = 0; i < log->nstreams; i++)
 		if (log->hashes[i] == hash && strcmp(log->streams[i].tag, tag) == 0)
 			return &log->streams[i];

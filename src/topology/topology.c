@@ -1,4 +1,6 @@
 #include "topology/topology.h"
+#include "core/random.h"
+#include "topology/bound.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,4 +218,77 @@ const char *bb_topology_path_text(char text[BB_PATH_TEXT], enum bb_path path, in
 	else
 		snprintf(text, BB_PATH_TEXT, "%s", paths[path].word);
 	return text;
+}
+
+/* ---- the digest, which other numbers and another order of buses and devices do not change -----
+ */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	return bb_random_hash(hash, &value, sizeof(value));
+}
+
+#define START BB_RANDOM_HASH
+
+static uint64_t mix_text(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = mix(hash, (unsigned char)*text);
+	return mix(hash, 0);
+}
+
+static uint64_t gib(int64_t bytes)
+{
+	return (uint64_t)(bytes + (1 << 29)) >> 30;
+}
+
+uint64_t bb_topology_digest(const struct bb_topology *t)
+{
+	const struct bb_host *h = &t->host;
+	uint64_t hash = mix_text(START, h->arch), devices = 0;
+
+	for (int i = 0; i < h->npackages; i++)
+		hash = mix_text(hash, h->packages[i].model);
+	for (int i = 0; i < h->nnumas; i++)
+		hash = mix(hash, gib(h->numas[i].bytes));
+	for (int i = 0; h->distances && i < h->nnumas * h->nnumas; i++)
+		hash = mix(hash, (uint64_t)h->distances[i]);
+	hash = mix(mix(hash, (uint64_t)h->ncores), (uint64_t)h->nthreads);
+	/* Sums, since they may come in any order. */
+	for (int d = 0; d < t->ndevices; d++) {
+		const struct bb_device *v = &t->devices[d];
+		const int numa = bb_numa_number(t, v->numa);
+		const int slowest = bb_pci_slowest_switch(t, d);
+		const double GBps = slowest < 0 ? 0 : bb_pci_link(t, slowest).GBps;
+		uint64_t own = mix_text(mix(START, v->kind), v->model), others = 0;
+
+		own = mix(mix(own, gib(v->bytes)), (uint64_t)v->sm);
+		own = mix(mix(own, (uint64_t)v->rate_Mbps), v->layer);
+		own = mix(mix(own, v->state), (uint64_t)numa);
+		own = mix(mix(own, v->gdr), (uint64_t)(1e6 * GBps));
+		if (v->pci >= 0) {
+			own = mix(own, (uint64_t)t->pcis[v->pci].now.width);
+			own = mix(own, (uint64_t)t->pcis[v->pci].most.width);
+			own = mix(own, (uint64_t)t->pcis[v->pci].most.gen);
+		}
+		for (int l = 0; l < t->nlinks; l++)
+			if (t->links[l].device == d && t->links[l].peer < 0) {
+				own = mix(mix(own, t->links[l].kind), (uint64_t)t->links[l].peer);
+				own = mix(mix(own, (uint64_t)t->links[l].count),
+					  (uint64_t)t->links[l].down);
+			}
+
+		for (int e = 0; e < t->ndevices; e++)
+			if (e != d) {
+				int nvlinks = 0;
+				uint64_t path = mix(START, bb_topology_path(t, d, e, &nvlinks));
+
+				path = mix(path, (uint64_t)nvlinks);
+				if (t->devices[d].kind == BB_GPU && t->devices[e].kind == BB_GPU)
+					path = mix(path, bb_topology_reaches(t, d, e));
+				others += mix(path, t->devices[e].kind);
+			}
+		devices += mix(own, others);
+	}
+	return mix(hash, devices);
 }

@@ -71,14 +71,9 @@ static bb_status nccl_gather(struct bb_rank *rank, const struct bb_payload *tabl
 
 /* ---- hosts --------------------------------------------------------------------------- */
 
-#define EMPTY_HASH UINT64_C(0xcbf29ce484222325)
-
-/* FNV-1a. */
 static uint64_t hash_add(uint64_t hash, const char *text)
 {
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
-	return hash;
+	return bb_random_hash(hash, text, strlen(text));
 }
 
 /* ---- GPUs ---------------------------------------------------------------------------- */
@@ -117,10 +112,10 @@ static bb_status nccl_meet(struct bb_rank *rank)
 		return no_memory(rank);
 	/* Processes that agree in the host's name and its boot can share memory. */
 	bb_kernel_read("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
-	rank->machine = hash_add(hash_add(EMPTY_HASH, rank->location.host), boot);
+	rank->machine = hash_add(hash_add(BB_RANDOM_HASH, rank->location.host), boot);
 	memset(&mine, 0, sizeof(mine)); /* padding is sent, too */
 	/* NCCL treats ranks of one NCCL_HOSTID as one host, so a machine may appear as several. */
-	mine.host = id && *id ? hash_add(EMPTY_HASH, id) : rank->machine;
+	mine.host = id && *id ? hash_add(BB_RANDOM_HASH, id) : rank->machine;
 	snprintf(mine.name, sizeof(mine.name), "%s", rank->location.host);
 	snprintf(mine.bus, sizeof(mine.bus), "%s", rank->location.bus);
 	memcpy(mine.uuid, rank->uuid, sizeof(mine.uuid));

@@ -3,6 +3,7 @@
  */
 #include "harness/run/world.h"
 
+#include "core/random.h"
 #include "core/version.h"
 
 #include <stdio.h>
@@ -160,18 +161,6 @@ static const struct bb_payload_field request_fields[] = {
 static const struct bb_payload request_table = {"a request", sizeof(struct request), request_fields,
 						NULL};
 
-static uint64_t digest(uint64_t so_far, const char *text)
-{
-	const uint64_t prime = 0x100000001b3u; /* FNV-1a; the NUL of each word is included */
-
-	do
-		so_far = (so_far ^ (unsigned char)*text) * prime;
-	while (*text++);
-	return so_far;
-}
-
-#define DIGEST_START UINT64_C(0xcbf29ce484222325)
-
 static void describe_request(struct request *r, int argc, char **argv,
 			     const struct bb_environment *environment,
 			     const struct bb_backend *backend)
@@ -191,9 +180,11 @@ static void describe_request(struct request *r, int argc, char **argv,
 		snprintf(r->pieces[i].shown, SHOWN, quoted && text ? "\"%.*s\"" : "%.*s", SHOWN - 3,
 			 text ? text : "nothing");
 		if (text)
-			r->pieces[i].digest = digest(DIGEST_START, text);
+			r->pieces[i].digest =
+				bb_random_hash(BB_RANDOM_HASH, text, strlen(text) + 1);
 		for (int k = i + 1; i == BACKEND - 1 && k < argc; k++)
-			r->pieces[i].digest = digest(r->pieces[i].digest, argv[k]);
+			r->pieces[i].digest =
+				bb_random_hash(r->pieces[i].digest, argv[k], strlen(argv[k]) + 1);
 	}
 }
 
