@@ -10,7 +10,7 @@
 
 #include "core/status.h"
 #include "core/strbuf.h"
-#include "topology/probes/host.h"
+#include "topology/probes/machine.h"
 
 #include <stdbool.h>
 #include <stdint.h>

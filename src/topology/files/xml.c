@@ -1,4 +1,4 @@
-#include "topology/files/xml.h"
+#include "topology/files/formats.h"
 
 #include <errno.h>
 #include <expat.h>

@@ -6,11 +6,69 @@
 #define BB_TOPOLOGY_PROBES_MACHINE_H
 
 #include "core/status.h"
-#include "topology/probes/host.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define BB_TEXT 64
+#define BB_CACHES 8
+
+struct bb_package {
+	char model[BB_TEXT]; /* "Intel(R) Xeon(R) Platinum 8480C", empty if unknown */
+	char vendor[32];     /* by CPUID: "GenuineIntel" */
+	int family, number;  /* of the CPU model; 0 unknown */
+};
+
+struct bb_numa {
+	int os;        /* number of the operating system */
+	int package;   /* -1 unknown */
+	int64_t bytes; /* of memory; 0 unknown */
+	char *cpus;    /* list of hardware threads, "0-23,48-71"; NULL none or unknown; owned */
+};
+
+struct bb_core {
+	int pu;      /* the operating system's number of its first hardware thread */
+	int package; /* index, -1 unknown */
+	int numa;    /* the operating system's number, -1 unknown */
+};
+
+struct bb_cpu_cache {
+	int level;
+	int64_t bytes; /* of one */
+	int count;
+};
+
+struct bb_host {
+	char arch[16]; /* "x86_64", "arm64"; empty if unknown */
+	int npackages, nnumas, ncores, nthreads, ncaches;
+	struct bb_package *packages;
+	struct bb_numa *numas;
+	struct bb_core *cores;
+	struct bb_cpu_cache caches[BB_CACHES]; /* data and unified, level by level */
+	int *distances; /* nnumas x nnumas, row by row, of the firmware; NULL unknown */
+};
+
+void bb_host_free(struct bb_host *host); /* and zeroes it */
+
+/* The index of the NUMA node that the operating system calls OS, or -1. */
+int bb_host_numa(const struct bb_host *host, int os);
+
+/* Total memory, 0 if unknown. */
+int64_t bb_host_memory(const struct bb_host *host);
+
+struct hwloc_topology;
+struct hwloc_obj;
+
+/* Fill HOST from a loaded TOPOLOGY of hwloc. The caller frees HOST whatever is returned.
+   BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_host_read(struct hwloc_topology *topology, struct bb_host *host,
+			       struct bb_error *error);
+
+/* The index of the NUMA node that contains OBJ, a normal object; -1 if it spans several. If cores
+   have memory of two kinds, that with the lower number. */
+int bb_host_numa_of(const struct bb_host *host, struct hwloc_topology *topology,
+		    struct hwloc_obj *obj);
 
 /* Plain values, read-only once open; may be shared by threads. */
 struct bb_machine {
