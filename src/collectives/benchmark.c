@@ -8,7 +8,6 @@
 #include "core/table.h"
 #include "core/units.h"
 #include "schedules/explain.h"
-#include "schedules/trace.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
