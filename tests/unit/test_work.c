@@ -2,7 +2,6 @@
  * What is done with memory to see how fast it is.
  */
 #include "backends/cpu/memory.h"
-#include "backends/cpu/work.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,9 @@
 #include "backends/cpu/memory.h"
+#include "core/random.h"
 #include "core/scalar.h"
 
+#include <numa.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -99,3 +102,183 @@ bb_status bb_cpu_verify(struct bb_rank *rank, const void *got, const struct bb_p
 	}
 	return BB_OK;
 }
+
+#define PAGE ((size_t)4096)
+#define PROBED_PAGES 64                /* of an allocation, whose node is checked */
+#define BLOCK_BYTES ((size_t)32 << 10) /* the source of all writes, which stays in the caches */
+
+/* ---- where ------------------------------------------------------------------------------- */
+
+static const struct bb_host *host_of(const struct bb_context *context)
+{
+	return &((const struct bb_cpu_context *)context)->machine->host;
+}
+
+/* Nodes that have memory; without NUMA there is one. */
+static int space_count(struct bb_context *context)
+{
+	const int n = host_of(context)->nnumas;
+
+	return n > 0 ? n : 1;
+}
+
+static void space_name(struct bb_context *context, int space, char name[BB_SPACE_TEXT])
+{
+	const struct bb_host *host = host_of(context);
+
+	snprintf(name, BB_SPACE_TEXT, "node %d", host->nnumas > 0 ? host->numas[space].os : 0);
+}
+
+static bool is_on(const char *memory, size_t bytes, int node)
+{
+	const size_t pages = (bytes + PAGE - 1) / PAGE;
+	const size_t step = pages > PROBED_PAGES ? pages / PROBED_PAGES : 1;
+
+	for (size_t page = 0; page < pages; page += step) {
+		void *at = (char *)memory + page * PAGE;
+		int found = -1;
+
+		if (numa_move_pages(0, 1, &at, NULL, &found, 0) == 0 && found >= 0 && found != node)
+			return false;
+	}
+	return true;
+}
+
+static bb_status space_alloc(struct bb_rank *rank, int space, size_t bytes, void **memory,
+			     struct bb_error *error)
+{
+	const struct bb_host *host = &bb_cpu_of(rank)->machine->host;
+	struct bitmask *nodes;
+	int node;
+	bb_status status;
+
+	if (host->nnumas <= 1 || numa_available() < 0) /* there is only one node */
+		return bb_cpu_alloc(rank, bytes, memory);
+	node = host->numas[space].os;
+	nodes = numa_allocate_nodemask();
+	if (!nodes)
+		return BB_EINTERNAL;
+	numa_bitmask_setbit(nodes, (unsigned)node);
+	numa_set_membind(nodes);
+	status = bb_cpu_alloc(rank, bytes, memory);
+	numa_set_localalloc();
+	numa_bitmask_free(nodes);
+	if (status != BB_OK || is_on(*memory, bytes, node))
+		return status;
+	bb_cpu_release(rank, *memory, bytes);
+	return bb_fail(error, BB_EBACKEND, "the system does not put memory on NUMA node %d", node);
+}
+
+static void space_release(struct bb_rank *rank, int space, void *memory, size_t bytes)
+{
+	bb_cpu_release(rank, memory, bytes);
+}
+
+/* ---- bandwidth --------------------------------------------------------------------------- */
+
+/* A vector for which every CPU of the target has a register. Wider ones become several, whose sums
+   are spilled in each iteration; that halved the bandwidth. */
+typedef uint64_t words __attribute__((vector_size(16), may_alias));
+
+/* The sum keeps the compiler from removing the loads. The hardware prefetches better than
+   software. */
+static void read_all(const void *a, size_t bytes)
+{
+	const words *const from = a, *const end = from + bytes / sizeof(words) / 4 * 4;
+	words first = {0}, second = {0}, third = {0}, fourth = {0};
+
+	for (const words *at = from; at < end; at += 4) {
+		first ^= at[0];
+		second ^= at[1];
+		third ^= at[2];
+		fourth ^= at[3];
+	}
+	first ^= second ^ third ^ fourth;
+	__asm__ volatile("" : : "r"(first[0] ^ first[1]));
+}
+
+static bb_status space_work(struct bb_rank *rank, struct bb_queue *queue, enum bb_memory_work what,
+			    void *a, const void *b, const void *c, size_t bytes)
+{
+	static const _Alignas(64) char block[BLOCK_BYTES] = {[0 ... BLOCK_BYTES - 1] = 1};
+	static const uint8_t weight[] = {1, 2}; /* a = b + 2 c */
+	const struct bb_reduce_args args = {.stream = true, .weight = weight};
+	const struct bb_kernels *kernels = bb_cpu_of(rank)->kernels;
+	const void *const sources[] = {b, c};
+
+	if (queue || what == BB_WORK_KERNEL_COPY)
+		return BB_EUNSUPPORTED;
+	switch (what) {
+	case BB_WORK_READ:
+		read_all(a, bytes);
+		break;
+	case BB_WORK_WRITE:
+		for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
+			void *to = (char *)a + at;
+			const size_t left = bytes - at;
+
+			kernels->copy(&to, 1, block, left < BLOCK_BYTES ? left : BLOCK_BYTES, true);
+		}
+		break;
+	case BB_WORK_COPY:
+		kernels->copy(&a, 1, b, bytes, true);
+		break;
+	default:
+		kernels->reduce[BB_DOUBLE][BB_MULSUM](&a, 1, sources, 2, bytes / sizeof(double),
+						      &args);
+	}
+	return BB_OK;
+}
+
+/* ---- latency ----------------------------------------------------------------------------- */
+
+struct stop {
+	struct stop *next;
+	char rest[BB_CHASE_STRIDE - sizeof(void *)];
+};
+
+/*
+ * One cycle through all stops in an order that no prefetcher can predict: Sattolo's shuffle, in
+ * place.
+ */
+void bb_cpu_chase_lay(void *memory, void *at, size_t bytes, uint64_t seed)
+{
+	struct stop *const stops = memory, *const there = at;
+	const size_t n = bytes / sizeof(*stops);
+
+	for (size_t i = 0; i < n; i++)
+		stops[i].next = &there[i];
+	for (size_t i = n; i-- > 1;) {
+		struct stop *const kept = stops[i].next;
+		const size_t j = (size_t)(bb_random_next(&seed) % i);
+
+		stops[i].next = stops[j].next;
+		stops[j].next = kept;
+	}
+}
+
+static bb_status space_chase_lay(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed)
+{
+	bb_cpu_chase_lay(memory, memory, bytes, seed);
+	return BB_OK;
+}
+
+static bb_status space_chase(struct bb_rank *rank, void *memory, size_t hops)
+{
+	const struct stop *at = memory;
+
+	while (hops-- > 0)
+		at = at->next;
+	__asm__ volatile("" : : "r"(at));
+	return BB_OK;
+}
+
+const struct bb_spaces bb_cpu_spaces = {
+	.count = space_count,
+	.name = space_name,
+	.alloc = space_alloc,
+	.release = space_release,
+	.work = space_work,
+	.chase_lay = space_chase_lay,
+	.chase = space_chase,
+};

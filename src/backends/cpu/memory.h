@@ -7,6 +7,8 @@
 #define BB_BACKENDS_CPU_MEMORY_H
 
 #include "backends/backend.h"
+#include "backends/cpu/context.h"
+#include "backends/spaces.h"
 
 /* BYTES may be 0; from 2 MiB on memory is in huge pages where there are any. The pages are touched
    here, so that they lie on the caller's NUMA node. BB_EINTERNAL without memory. */
@@ -16,5 +18,12 @@ bb_status bb_cpu_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *
 		      size_t first, size_t count);
 bb_status bb_cpu_verify(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
 			size_t first, size_t count, enum bb_dtype dtype, int ulps, uint64_t *wrong);
+
+/* alloc fails with BB_EBACKEND where the system puts memory on another node. work takes no queue
+   but the main one. */
+extern const struct bb_spaces bb_cpu_spaces;
+
+/* Lay a chain (chase_lay of spaces.h) into MEMORY that is walked in a copy of it at AT. */
+void bb_cpu_chase_lay(void *memory, void *at, size_t bytes, uint64_t seed);
 
 #endif

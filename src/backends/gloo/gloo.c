@@ -4,7 +4,6 @@
  *
  * wrapper.cc is Gloo as plain C.
  */
-#include "backends/cpu/clocks.h"
 #include "backends/cpu/port.h"
 #include "backends/cpu/queue.h"
 #include "backends/gloo/wrapper.h"

@@ -3,7 +3,7 @@
  */
 #include "backends/host/host.h"
 
-#include "backends/cpu/work.h"
+#include "backends/cpu/memory.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #include "backends/mpi/mpi.h"
 
-#include "backends/cpu/clocks.h"
+#include "backends/cpu/port.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "backends/nccl/nccl.h"
 
 #include "backends/cpu/memory.h"
-#include "backends/cpu/work.h"
 
 #include <stdio.h>
 #include <stdlib.h>
