@@ -8,7 +8,7 @@
 
 #include "acceptance/records.h"
 #include "core/array.h"
-#include "core/bound.h"
+#include "core/stats.h"
 #include "core/units.h"
 
 #include <jansson.h>

@@ -6,7 +6,6 @@
 #include "backends/gpu.h"
 #include "backends/library.h"
 #include "backends/virtual.h"
-#include "core/bound.h"
 #include "core/clock.h"
 #include "core/stats.h"
 

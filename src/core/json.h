@@ -2,13 +2,16 @@
  * json.h - writes JSON into a string. Asserts that calls nest as JSON does.
  *
  * It is the only writer of JSON and needs only libc. Programs that read JSON files link jansson
- * (jansson/json_file.h); json_find.h reads members of records without it.
+ * (jansson/json_file.h); bb_json_find_* read members of one object in a text, such as a line of
+ * records, without it and without a tree.
  */
 #ifndef BB_CORE_JSON_H
 #define BB_CORE_JSON_H
 
 #include "core/strbuf.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define BB_JSON_DEPTH 16
@@ -44,5 +47,15 @@ void bb_json_add_double(struct bb_json *j, const char *key, double value);
 void bb_json_add_bool(struct bb_json *j, const char *key, bool value);
 void bb_json_add_object(struct bb_json *j, const char *key);
 void bb_json_add_array(struct bb_json *j, const char *key);
+
+/*
+ * Each sets the value of member KEY of OBJECT itself, not of objects within it, and returns false
+ * if there is none of that type. Malformed JSON gives false or a wrong value, but nothing beyond
+ * the text is read.
+ */
+bool bb_json_find_number(const char *object, const char *key, double *value);
+bool bb_json_find_bool(const char *object, const char *key, bool *value);
+/* TEXT = the string, as it stands in the text: escapes are left. False where SIZE is too small. */
+bool bb_json_find_string(const char *object, const char *key, char *text, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
 #include "core/stats.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 /* Ascending, with not-a-number last so that the order is total. */
@@ -120,4 +121,16 @@ double bb_stats_precision(const struct bb_stats *stats)
 	if (stats->p50 == 0)
 		return 0;
 	return (stats->ci_high - stats->ci_low) / 2 / fabs(stats->p50);
+}
+
+const char *bb_bound_doubt(double percent, double low, enum bb_bound_source source)
+{
+	const double least = low < percent ? low : percent;
+
+	if (isnan(percent) || !(least > 100 * (1 + BB_BOUND_MARGIN)))
+		return NULL;
+	return source == BB_BOUND_BY_COPIES
+		       ? "data came from a cache, or the copies of the bound were disturbed"
+		       : "the bound is wrong: the links carry more than their model, or the bytes "
+			 "are miscounted";
 }

@@ -8,7 +8,7 @@
 
 #include "core/array.h"
 #include "core/clock.h"
-#include "core/json_find.h"
+#include "core/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

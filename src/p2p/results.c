@@ -5,7 +5,7 @@
  */
 #include "p2p/pairs.h"
 
-#include "core/bound.h"
+#include "core/stats.h"
 
 #include "core/clock.h"
 #include "core/random.h"

@@ -1,4 +1,4 @@
-#include "core/bound.h"
+#include "core/stats.h"
 #include "collectives/result.h"
 #include "collectives/summary.h"
 

@@ -1,4 +1,4 @@
-#include "core/json_find.h"
+#include "core/json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 
 #include "core/array.h"
 #include "core/datatype.h"
-#include "core/json_find.h"
+#include "core/json.h"
 #include "core/units.h"
 #include "topology/cards.h"
 
