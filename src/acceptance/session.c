@@ -352,7 +352,7 @@ bb_status bb_session_open(struct bb_acceptance_session *s, struct bb_error *erro
 	BB_TRY(st, bb_write_text(path, &text, error), out);
 	whole = realpath(s->profile_path, NULL);
 	bb_json_init(&j, &line, false);
-	bb_json_object(&j);
+	bb_json_add_object(&j, NULL);
 	bb_json_add_string(&j, "run_id", s->run_id);
 	bb_json_add_string(&j, "start_time", s->start_time);
 	bb_json_add_string(&j, "profile", whole);
@@ -483,7 +483,7 @@ static bb_status run_step(struct bb_acceptance_session *s, struct bb_evidence *e
 			continue;
 		bb_strbuf_clear(&line);
 		bb_json_init(&j, &line, false);
-		bb_json_object(&j);
+		bb_json_add_object(&j, NULL);
 		bb_json_add_string(&j, "step", e->step->name);
 		bb_json_add_uint(&j, "run", i + 1);
 		bb_json_add_int(&j, "status", run->outcome.status);

@@ -280,7 +280,7 @@ static void add_judgement(const struct bb_judgement *g, struct bb_json *j)
 {
 	struct bb_strbuf gate = {0};
 
-	bb_json_object(j);
+	bb_json_add_object(j, NULL);
 	bb_json_add_string(j, "step", g->step->name);
 	bb_json_add_string(j, "metric", g->metric);
 	bb_json_add_string(j, "subject", g->subject);
@@ -307,7 +307,7 @@ static void add_words(struct bb_json *j, const char *key, const char *const *wor
 {
 	bb_json_add_array(j, key);
 	for (size_t i = 0; i < n; i++)
-		bb_json_string(j, words[i]);
+		bb_json_add_string(j, NULL, words[i]);
 	bb_json_end(j);
 }
 
@@ -318,7 +318,7 @@ static void add_step(const struct bb_acceptance_session *s, const struct bb_evid
 	struct bb_error why = {0};
 	char name[128];
 
-	bb_json_object(j);
+	bb_json_add_object(j, NULL);
 	bb_json_add_string(j, "name", e->step->name);
 	bb_json_add_string(j, "run", e->step->run);
 	/* The complete command; null without memory. */
@@ -335,7 +335,7 @@ static void add_step(const struct bb_acceptance_session *s, const struct bb_evid
 		const struct bb_outcome *const o = &e->runs[i].outcome;
 		const json_t *const run = bb_records_first(&e->runs[i].records, "run");
 
-		bb_json_object(j);
+		bb_json_add_object(j, NULL);
 		snprintf(name, sizeof(name), "records/%s.%zu.jsonl", e->step->name, i + 1);
 		bb_json_add_string(j, "records", name);
 		bb_json_add_string(j, "run_id", bb_record_string(run, "run_id"));
@@ -385,7 +385,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 	struct bb_json j;
 
 	bb_json_init(&j, out, true);
-	bb_json_object(&j);
+	bb_json_add_object(&j, NULL);
 	bb_time_text(now);
 	bb_json_add_int(&j, "schema", BB_SCHEMA);
 	bb_json_add_string(&j, "kind", "acceptance");
@@ -409,7 +409,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 	add_sentences(a, &text);
 	bb_json_add_array(&j, "sentences");
 	for (char *rest = text.text, *line; rest && (line = strtok_r(rest, "\n", &rest));)
-		bb_json_string(&j, line);
+		bb_json_add_string(&j, NULL, line);
 	bb_json_end(&j);
 	bb_strbuf_free(&text);
 	bb_json_add_object(&j, "counts");
@@ -427,7 +427,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 	bb_json_end(&j);
 	bb_json_add_array(&j, "nodes");
 	for (size_t i = 0; i < a->nodes->n; i++) {
-		bb_json_object(&j);
+		bb_json_add_object(&j, NULL);
 		bb_json_add_string(&j, "host", a->nodes->list[i].host);
 		bb_json_add_string(&j, "verdict", bb_node_verdict_names[a->nodes->list[i].verdict]);
 		bb_json_add_string(&j, "code", a->nodes->list[i].code);
@@ -436,7 +436,7 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 		for (size_t k = 0; k < a->nodes->list[i].nvalues; k++) {
 			const struct bb_node_value *const v = &a->nodes->list[i].values[k];
 
-			bb_json_object(&j);
+			bb_json_add_object(&j, NULL);
 			bb_json_add_string(&j, "step", v->judgement->step->name);
 			bb_json_add_string(&j, "metric", v->judgement->metric);
 			bb_json_add_string(&j, "subject", v->judgement->subject);

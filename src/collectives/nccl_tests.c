@@ -347,8 +347,7 @@ struct nccl_json {
 
 static void put_int(struct bb_json *j, const char *key, int64_t value)
 {
-	bb_json_key(j, key);
-	bb_json_int(j, value == BB_ABSENT ? 0 : value);
+	bb_json_add_int(j, key, value == BB_ABSENT ? 0 : value);
 }
 
 static void put_bool(struct bb_json *j, const char *key, bool value)
@@ -387,7 +386,7 @@ static bb_status commit(struct nccl_json *n, const struct bb_end_record *end)
 	bb_json_end(j);
 	bb_json_add_array(j, "errors");
 	if (end && end->error)
-		bb_json_string(j, end->error);
+		bb_json_add_string(j, NULL, end->error);
 	bb_json_end(j);
 	bb_json_add_string(j, "end_time", local_time(now, time(NULL)));
 	bb_json_end(j);
@@ -420,12 +419,12 @@ static bb_status json_begin(struct bb_sink *sink, const struct bb_run_record *ru
 	char now[LOCAL_TIME];
 
 	bb_json_init(j, &n->sink.out, false);
-	bb_json_object(j);
+	bb_json_add_object(j, NULL);
 	put_int(j, "version", LAYOUT_VERSION);
 	bb_json_add_string(j, "start_time", local_time(now, time(NULL)));
 	bb_json_add_array(j, "args");
 	for (size_t i = 0; i < run->args.n; i++)
-		bb_json_string(j, run->args.words[i]);
+		bb_json_add_string(j, NULL, run->args.words[i]);
 	bb_json_end(j);
 	bb_json_add_array(j, "env");
 	bb_json_end(j);
@@ -452,7 +451,7 @@ static bb_status json_begin(struct bb_sink *sink, const struct bb_run_record *ru
 	for (size_t i = 0; i < run->ranks.n; i++) {
 		const struct bb_location *at = &run->ranks.ranks[i].location;
 
-		bb_json_object(j);
+		bb_json_add_object(j, NULL);
 		put_int(j, "rank", (int64_t)i);
 		put_int(j, "group", run->ranks.ranks[i].group);
 		put_int(j, "pid", at->pid);
@@ -492,12 +491,11 @@ static void put_half(struct nccl_json *n, const struct bb_result_record *r)
 	bb_json_add_double(j, "p99_us", r->p99_us);
 	bb_json_add_double(j, "stdev_us", r->stdev_us);
 	bb_json_add_double(j, "cv_pct", r->cv_percent);
-	bb_json_key(j, "times_us");
-	bb_numbers_json(j, &r->samples_us);
+	bb_numbers_json(j, "times_us", &r->samples_us);
 	/* A sample is the maximum over all ranks, so with one process it is that process's. */
 	bb_json_add_array(j, "per_process_max_times_us");
 	if (run->nprocs == 1)
-		bb_numbers_json(j, &r->samples_us);
+		bb_numbers_json(j, NULL, &r->samples_us);
 	bb_json_end(j);
 	bb_json_end(j);
 }
@@ -538,7 +536,7 @@ static bb_status json_record(struct bb_sink *sink, const struct bb_record_kind *
 	if (!r->in_place || !n->in_row || !bb_result_is_row_of(&n->row, r)) {
 		BB_TRY(st, json_finish_row(n), out);
 		snprintf(root, sizeof(root), "%6lld", (long long)r->root);
-		bb_json_object(j);
+		bb_json_add_object(j, NULL);
 		put_int(j, "size", r->size_bytes);
 		put_int(j, "count", r->count);
 		bb_json_add_string(j, "type", r->dtype);

@@ -47,13 +47,13 @@ void bb_about_add(const struct bb_about *about, const struct bb_about_program *p
 		}
 	} else if (about->help_schema) {
 		bb_json_init(&j, out, false);
-		bb_json_object(&j);
+		bb_json_add_object(&j, NULL);
 		bb_json_add_string(&j, "program", p->name);
 		bb_json_add_string(&j, "operands", p->operands);
 		bb_json_add_string(&j, "brief", p->brief);
 		bb_json_add_array(&j, "examples");
 		for (int i = 0; i < BB_EXAMPLES; i++)
-			bb_json_string(&j, p->examples[i]);
+			bb_json_add_string(&j, NULL, p->examples[i]);
 		bb_json_end(&j);
 		bb_json_add_array(&j, "options");
 		bb_options_json(p->tables, &j);

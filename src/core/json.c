@@ -28,45 +28,6 @@ static void separate(struct bb_json *j)
 	new_line(j);
 }
 
-static void before_value(struct bb_json *j)
-{
-	if (!j->depth)
-		return;
-	assert((j->open[j->depth - 1] == '{') == j->keyed);
-	if (!j->keyed)
-		separate(j);
-	j->keyed = false;
-}
-
-static void open_container(struct bb_json *j, char kind)
-{
-	before_value(j);
-	assert(j->depth < BB_JSON_DEPTH);
-	bb_strbuf_add_bytes(j->out, &kind, 1);
-	j->open[j->depth] = kind;
-	j->used[j->depth] = false;
-	j->depth++;
-}
-
-void bb_json_object(struct bb_json *j)
-{
-	open_container(j, '{');
-}
-
-void bb_json_array(struct bb_json *j)
-{
-	open_container(j, '[');
-}
-
-void bb_json_end(struct bb_json *j)
-{
-	assert(j->depth > 0 && !j->keyed);
-	j->depth--;
-	if (j->used[j->depth])
-		new_line(j);
-	bb_strbuf_add(j->out, j->open[j->depth] == '{' ? "}" : "]");
-}
-
 /* What is unprintable is escaped, because a terminal may show the text. */
 static void write_string(struct bb_strbuf *out, const char *s)
 {
@@ -94,41 +55,82 @@ static void write_string(struct bb_strbuf *out, const char *s)
 	bb_strbuf_add(out, "\"");
 }
 
-void bb_json_key(struct bb_json *j, const char *key)
+/* Whatever stands in front of a value. */
+static void begin_value(struct bb_json *j, const char *key)
 {
-	assert(j->depth > 0 && j->open[j->depth - 1] == '{' && !j->keyed);
+	if (!j->depth)
+		return;
+	assert((j->open[j->depth - 1] == '{') == (key != NULL));
 	separate(j);
+	if (!key)
+		return;
 	write_string(j->out, key);
 	bb_strbuf_add(j->out, j->pretty ? ": " : ":");
-	j->keyed = true;
 }
 
-void bb_json_string(struct bb_json *j, const char *value)
+static void open_container(struct bb_json *j, const char *key, char kind)
 {
-	before_value(j);
+	begin_value(j, key);
+	assert(j->depth < BB_JSON_DEPTH);
+	bb_strbuf_add_bytes(j->out, &kind, 1);
+	j->open[j->depth] = kind;
+	j->used[j->depth] = false;
+	j->depth++;
+}
+
+void bb_json_add_object(struct bb_json *j, const char *key)
+{
+	open_container(j, key, '{');
+}
+
+void bb_json_add_array(struct bb_json *j, const char *key)
+{
+	open_container(j, key, '[');
+}
+
+void bb_json_end(struct bb_json *j)
+{
+	assert(j->depth > 0);
+	j->depth--;
+	if (j->used[j->depth])
+		new_line(j);
+	bb_strbuf_add(j->out, j->open[j->depth] == '{' ? "}" : "]");
+}
+
+void bb_json_add_string(struct bb_json *j, const char *key, const char *value)
+{
+	begin_value(j, key);
 	if (value)
 		write_string(j->out, value);
 	else
 		bb_strbuf_add(j->out, "null");
 }
 
-void bb_json_int(struct bb_json *j, int64_t value)
+void bb_json_add_int(struct bb_json *j, const char *key, int64_t value)
 {
-	before_value(j);
+	begin_value(j, key);
 	bb_strbuf_addf(j->out, "%" PRId64, value);
 }
 
-void bb_json_uint(struct bb_json *j, uint64_t value)
+void bb_json_add_known(struct bb_json *j, const char *key, int64_t value, int64_t unknown)
 {
-	before_value(j);
+	if (value == unknown)
+		bb_json_add_null(j, key);
+	else
+		bb_json_add_int(j, key, value);
+}
+
+void bb_json_add_uint(struct bb_json *j, const char *key, uint64_t value)
+{
+	begin_value(j, key);
 	bb_strbuf_addf(j->out, "%" PRIu64, value);
 }
 
-void bb_json_double(struct bb_json *j, double value)
+void bb_json_add_double(struct bb_json *j, const char *key, double value)
 {
 	char text[32];
 
-	before_value(j);
+	begin_value(j, key);
 	if (!isfinite(value)) {
 		bb_strbuf_add(j->out, "null");
 		return;
@@ -141,58 +143,16 @@ void bb_json_double(struct bb_json *j, double value)
 	bb_strbuf_add(j->out, text);
 }
 
-void bb_json_bool(struct bb_json *j, bool value)
+void bb_json_add_bool(struct bb_json *j, const char *key, bool value)
 {
-	before_value(j);
+	begin_value(j, key);
 	bb_strbuf_add(j->out, value ? "true" : "false");
 }
 
-void bb_json_null(struct bb_json *j)
+void bb_json_add_null(struct bb_json *j, const char *key)
 {
-	before_value(j);
+	begin_value(j, key);
 	bb_strbuf_add(j->out, "null");
-}
-
-void bb_json_add_string(struct bb_json *j, const char *key, const char *value)
-{
-	bb_json_key(j, key);
-	bb_json_string(j, value);
-}
-
-void bb_json_add_int(struct bb_json *j, const char *key, int64_t value)
-{
-	bb_json_key(j, key);
-	bb_json_int(j, value);
-}
-
-void bb_json_add_uint(struct bb_json *j, const char *key, uint64_t value)
-{
-	bb_json_key(j, key);
-	bb_json_uint(j, value);
-}
-
-void bb_json_add_double(struct bb_json *j, const char *key, double value)
-{
-	bb_json_key(j, key);
-	bb_json_double(j, value);
-}
-
-void bb_json_add_bool(struct bb_json *j, const char *key, bool value)
-{
-	bb_json_key(j, key);
-	bb_json_bool(j, value);
-}
-
-void bb_json_add_object(struct bb_json *j, const char *key)
-{
-	bb_json_key(j, key);
-	bb_json_object(j);
-}
-
-void bb_json_add_array(struct bb_json *j, const char *key)
-{
-	bb_json_key(j, key);
-	bb_json_array(j);
 }
 
 /* ---- members of an object in a text ------------------------------------------------------- */

@@ -22,31 +22,25 @@ struct bb_json {
 	int depth;
 	char open[BB_JSON_DEPTH]; /* '{' or '[' */
 	bool used[BB_JSON_DEPTH]; /* has a member already */
-	bool keyed;               /* a key waits for its value */
 };
 
 void bb_json_init(struct bb_json *j, struct bb_strbuf *out, bool pretty);
-void bb_json_key(struct bb_json *j, const char *key); /* then exactly one value */
-void bb_json_object(struct bb_json *j);
-void bb_json_array(struct bb_json *j);
 void bb_json_end(struct bb_json *j); /* of the innermost object or array */
-/* Escapes quotes, backslashes and control characters; bytes that are not UTF-8 become U+FFFD. */
-void bb_json_string(struct bb_json *j, const char *value); /* NULL writes null */
-void bb_json_int(struct bb_json *j, int64_t value);
-void bb_json_uint(struct bb_json *j, uint64_t value);
-void bb_json_double(struct bb_json *j,
-		    double value); /* shortest that reads back; not finite: null */
-void bb_json_bool(struct bb_json *j, bool value);
-void bb_json_null(struct bb_json *j);
 
-/* A key and its value, or the beginning of its object or array. */
-void bb_json_add_string(struct bb_json *j, const char *key, const char *value);
-void bb_json_add_int(struct bb_json *j, const char *key, int64_t value);
-void bb_json_add_uint(struct bb_json *j, const char *key, uint64_t value);
-void bb_json_add_double(struct bb_json *j, const char *key, double value);
-void bb_json_add_bool(struct bb_json *j, const char *key, bool value);
+/* A member of an object with KEY; NULL: an element of an array, or the whole document. */
 void bb_json_add_object(struct bb_json *j, const char *key);
 void bb_json_add_array(struct bb_json *j, const char *key);
+/* Escapes quotes, backslashes and control characters; bytes that are not UTF-8 become U+FFFD. NULL
+   is null. */
+void bb_json_add_string(struct bb_json *j, const char *key, const char *value);
+void bb_json_add_int(struct bb_json *j, const char *key, int64_t value);
+/* null if it is UNKNOWN. */
+void bb_json_add_known(struct bb_json *j, const char *key, int64_t value, int64_t unknown);
+void bb_json_add_uint(struct bb_json *j, const char *key, uint64_t value);
+/* The shortest text that reads back; not finite: null. */
+void bb_json_add_double(struct bb_json *j, const char *key, double value);
+void bb_json_add_bool(struct bb_json *j, const char *key, bool value);
+void bb_json_add_null(struct bb_json *j, const char *key);
 
 /*
  * Each sets the value of member KEY of OBJECT itself, not of objects within it, and returns false

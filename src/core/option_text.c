@@ -241,7 +241,7 @@ void bb_options_json(const struct bb_option_table *tables, struct bb_json *j)
 		const char key[] = {row->key, '\0'};
 		struct bb_strbuf range = {0};
 
-		bb_json_object(j);
+		bb_json_add_object(j, NULL);
 		bb_json_add_string(j, "section", l.head);
 		bb_json_add_string(j, "name", row->name);
 		bb_json_add_string(j, "key", row->key ? key : NULL);
@@ -262,7 +262,7 @@ void bb_options_json(const struct bb_option_table *tables, struct bb_json *j)
 		bb_json_add_bool(j, "gpu_only", row->gpu_only);
 		bb_json_add_array(j, "choices");
 		for (int i = 0; bb_option_has_choices(row) && bb_option_choice(row, i); i++)
-			bb_json_string(j, bb_option_choice(row, i));
+			bb_json_add_string(j, NULL, bb_option_choice(row, i));
 		bb_json_end(j);
 		bb_json_end(j);
 	}

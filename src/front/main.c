@@ -242,10 +242,10 @@ static bb_status inform(int argc, char **argv, struct bb_error *error)
 	if (about.help_schema) {
 		/* For man pages and completions: each tool, and its command if it is one. */
 		bb_json_init(&j, &out, false);
-		bb_json_array(&j);
+		bb_json_add_array(&j, NULL);
 		for (size_t i = 0; tool_at(i, &tool); i++) {
 			snprintf(name, sizeof(name), "%.*s", short_length(tool.name), tool.name);
-			bb_json_object(&j);
+			bb_json_add_object(&j, NULL);
 			bb_json_add_string(&j, "name", name);
 			bb_json_add_string(&j, "command",
 					   tool.script || tool.shelf ? NULL : tool.name);

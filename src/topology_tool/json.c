@@ -13,16 +13,6 @@ static void add_string(struct bb_json *j, const char *key, const char *value)
 	bb_json_add_string(j, key, value && *value ? value : NULL);
 }
 
-/* UNKNOWN becomes null. */
-static void add_known_int(struct bb_json *j, const char *key, int64_t value, int64_t unknown)
-{
-	bb_json_key(j, key);
-	if (value == unknown)
-		bb_json_null(j);
-	else
-		bb_json_int(j, value);
-}
-
 /* 0 becomes null. */
 static void add_known_rate(struct bb_json *j, const char *key, double GBps)
 {
@@ -49,23 +39,23 @@ static void write_matrix(struct bb_json *j, const char *key, int n, const struct
 		int links;
 
 		if (b == 0)
-			bb_json_array(j);
+			bb_json_add_array(j, NULL);
 		switch (matrix) {
 		case DISTANCES:
-			bb_json_int(j, t->host.distances[i]);
+			bb_json_add_int(j, NULL, t->host.distances[i]);
 			break;
 		case PATHS:
 			path = bb_topology_path(t, a, b, &links);
-			bb_json_string(j, bb_topology_path_text(text, path, links));
+			bb_json_add_string(j, NULL, bb_topology_path_text(text, path, links));
 			break;
 		case ACCESS:
-			bb_json_string(j, access[bb_topology_p2p(t, a, b)]);
+			bb_json_add_string(j, NULL, access[bb_topology_p2p(t, a, b)]);
 			break;
 		case PAIR_BOUNDS: /* null if unknown, and of a GPU to itself */
 			if (a == b ||
 			    bb_speed_of_light(t, pair, 2, BB_BOUND_PAIR, &GBps, NULL) != BB_OK)
 				GBps = NAN;
-			bb_json_double(j, GBps);
+			bb_json_add_double(j, NULL, GBps);
 			break;
 		}
 		if (b == n - 1)
@@ -83,31 +73,31 @@ static void write_host(struct bb_json *j, const struct bb_topology *t)
 	add_string(j, "architecture", h->arch);
 	bb_json_add_array(j, "packages");
 	for (int i = 0; i < h->npackages; i++) {
-		bb_json_object(j);
+		bb_json_add_object(j, NULL);
 		add_string(j, "model", h->packages[i].model);
 		add_string(j, "vendor", h->packages[i].vendor);
-		add_known_int(j, "family", h->packages[i].family, 0);
-		add_known_int(j, "number", h->packages[i].number, 0);
+		bb_json_add_known(j, "family", h->packages[i].family, 0);
+		bb_json_add_known(j, "number", h->packages[i].number, 0);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
-	add_known_int(j, "cores", h->ncores, 0);
-	add_known_int(j, "threads", h->nthreads, 0);
+	bb_json_add_known(j, "cores", h->ncores, 0);
+	bb_json_add_known(j, "threads", h->nthreads, 0);
 	bb_json_add_array(j, "caches");
 	for (int i = 0; i < h->ncaches; i++) {
-		bb_json_object(j);
-		add_known_int(j, "level", h->caches[i].level, 0);
-		add_known_int(j, "bytes", h->caches[i].bytes, 0);
-		add_known_int(j, "count", h->caches[i].count, 0);
+		bb_json_add_object(j, NULL);
+		bb_json_add_known(j, "level", h->caches[i].level, 0);
+		bb_json_add_known(j, "bytes", h->caches[i].bytes, 0);
+		bb_json_add_known(j, "count", h->caches[i].count, 0);
 		bb_json_end(j);
 	}
 	bb_json_end(j);
 	bb_json_add_array(j, "numa_nodes");
 	for (int i = 0; i < h->nnumas; i++) {
-		bb_json_object(j);
-		add_known_int(j, "number", h->numas[i].os, -1);
-		add_known_int(j, "package", h->numas[i].package, -1);
-		add_known_int(j, "memory_bytes", h->numas[i].bytes, 0);
+		bb_json_add_object(j, NULL);
+		bb_json_add_known(j, "number", h->numas[i].os, -1);
+		bb_json_add_known(j, "package", h->numas[i].package, -1);
+		bb_json_add_known(j, "memory_bytes", h->numas[i].bytes, 0);
 		add_string(j, "cpus", h->numas[i].cpus);
 		bb_json_end(j);
 	}
@@ -123,8 +113,8 @@ static void write_host(struct bb_json *j, const struct bb_topology *t)
 static void write_pcie(struct bb_json *j, const char *key, const struct bb_pcie *link)
 {
 	bb_json_add_object(j, key);
-	add_known_int(j, "generation", link->gen, 0);
-	add_known_int(j, "width", link->width, 0);
+	bb_json_add_known(j, "generation", link->gen, 0);
+	bb_json_add_known(j, "width", link->width, 0);
 	add_known_rate(j, "GBps", link->GBps);
 	bb_json_end(j);
 }
@@ -139,16 +129,16 @@ static void write_pcis(struct bb_json *j, const struct bb_topology *t)
 	for (int i = 0; i < t->npcis; i++) {
 		const struct bb_pci *p = &t->pcis[i];
 
-		bb_json_object(j);
+		bb_json_add_object(j, NULL);
 		add_string(j, "id", p->id);
 		snprintf(code, sizeof(code), "%04x", p->class_code);
 		add_string(j, "class", code);
 		snprintf(code, sizeof(code), "%04x:%04x", p->vendor, p->device);
 		add_string(j, "model", code);
 		add_string(j, "role", roles[p->role]);
-		add_known_int(j, "parent", p->parent, -1);
-		add_known_int(j, "host_bridge", p->root, -1);
-		add_known_int(j, "numa_node", bb_numa_number(t, p->numa), -1);
+		bb_json_add_known(j, "parent", p->parent, -1);
+		bb_json_add_known(j, "host_bridge", p->root, -1);
+		bb_json_add_known(j, "numa_node", bb_numa_number(t, p->numa), -1);
 		write_pcie(j, "now", &p->now);
 		write_pcie(j, "most", &p->most);
 		add_string(j, "acs", acs[p->acs]);
@@ -167,17 +157,17 @@ static void write_devices(struct bb_json *j, const struct bb_topology *t)
 	for (int i = 0; i < t->ndevices; i++) {
 		const struct bb_device *d = &t->devices[i];
 
-		bb_json_object(j);
+		bb_json_add_object(j, NULL);
 		add_string(j, "kind", kinds[d->kind]);
 		add_string(j, "name", d->name);
 		add_string(j, "model", d->model);
-		add_known_int(j, "pci", d->pci, -1);
-		add_known_int(j, "numa_node", bb_numa_number(t, d->numa), -1);
+		bb_json_add_known(j, "pci", d->pci, -1);
+		bb_json_add_known(j, "numa_node", bb_numa_number(t, d->numa), -1);
 		if (d->kind == BB_GPU) {
-			add_known_int(j, "memory_bytes", d->bytes, 0);
-			add_known_int(j, "sm", d->sm, 0);
+			bb_json_add_known(j, "memory_bytes", d->bytes, 0);
+			bb_json_add_known(j, "sm", d->sm, 0);
 		} else if (d->kind == BB_NIC) {
-			add_known_int(j, "rate_Mbps", d->rate_Mbps, 0);
+			bb_json_add_known(j, "rate_Mbps", d->rate_Mbps, 0);
 			add_string(j, "layer", bb_nic_layer_name(d->layer));
 			add_string(j, "state", states[d->state]);
 			add_string(j, "interface", d->port);
@@ -194,16 +184,16 @@ static void write_links(struct bb_json *j, const struct bb_topology *t)
 	for (int i = 0; i < t->nlinks; i++) {
 		const struct bb_link *l = &t->links[i];
 
-		bb_json_object(j);
+		bb_json_add_object(j, NULL);
 		add_string(j, "kind", l->kind == BB_C2C ? "c2c" : "nvlink");
 		add_string(j, "from", t->devices[l->device].name);
 		add_string(j, "to",
 			   l->peer >= 0                ? t->devices[l->peer].name
 			   : l->peer == BB_PEER_SWITCH ? "switch"
 						       : "cpu");
-		add_known_int(j, "version", l->version, 0);
-		add_known_int(j, "count", l->count, -1);
-		add_known_int(j, "down", l->down, -1);
+		bb_json_add_known(j, "version", l->version, 0);
+		bb_json_add_known(j, "count", l->count, -1);
+		bb_json_add_known(j, "down", l->down, -1);
 		add_known_rate(j, "link_GBps", l->GBps);
 		bb_json_end(j);
 	}
@@ -214,7 +204,7 @@ static void write_links(struct bb_json *j, const struct bb_topology *t)
 
 static void add_json_finding(void *context, const char *text)
 {
-	bb_json_string(context, text);
+	bb_json_add_string(context, NULL, text);
 }
 
 void bb_print_json(const struct bb_printer *p)
@@ -225,18 +215,18 @@ void bb_print_json(const struct bb_printer *p)
 	char digest[20];
 
 	bb_json_init(&j, p->out, true);
-	bb_json_object(&j);
-	add_known_int(&j, "schema", SCHEMA, -1);
+	bb_json_add_object(&j, NULL);
+	bb_json_add_known(&j, "schema", SCHEMA, -1);
 	add_string(&j, "kind", "topology");
 	add_string(&j, "name", t->name);
 	add_string(&j, "source", t->source);
 	snprintf(digest, sizeof(digest), "%016" PRIx64, bb_topology_digest(t));
 	add_string(&j, "digest", digest);
 	add_string(&j, "driver", t->driver);
-	add_known_int(&j, "nodes", t->nodes, -1);
-	add_known_int(&j, "nvlink_nodes", t->nvlink_nodes, -1);
-	add_known_int(&j, "nvswitches", t->nvswitches, -1);
-	add_known_int(&j, "hidden_gpus", t->hidden_gpus, -1);
+	bb_json_add_known(&j, "nodes", t->nodes, -1);
+	bb_json_add_known(&j, "nvlink_nodes", t->nvlink_nodes, -1);
+	bb_json_add_known(&j, "nvswitches", t->nvswitches, -1);
+	bb_json_add_known(&j, "hidden_gpus", t->hidden_gpus, -1);
 	bb_json_add_bool(&j, "links_unknown", t->links_unknown);
 	write_host(&j, t);
 	write_pcis(&j, t);
@@ -245,14 +235,14 @@ void bb_print_json(const struct bb_printer *p)
 	bb_json_add_object(&j, "paths");
 	bb_json_add_array(&j, "names");
 	for (int d = 0; d < t->ndevices; d++)
-		bb_json_string(&j, t->devices[d].name);
+		bb_json_add_string(&j, NULL, t->devices[d].name);
 	bb_json_end(&j);
 	write_matrix(&j, "classes", t->ndevices, t, PATHS);
 	bb_json_end(&j);
 	write_matrix(&j, "p2p", gpus, t, ACCESS);
 	write_matrix(&j, "pair_GBps", gpus, t, PAIR_BOUNDS);
 	bb_json_add_object(&j, "bounds");
-	add_known_int(&j, "ranks", p->nranks, -1);
+	bb_json_add_known(&j, "ranks", p->nranks, -1);
 	for (enum bb_bound what = BB_BOUND_RING; what < BB_BOUNDS && p->nranks > 1; what++) {
 		struct bb_strbuf why = {0};
 		double GBps;

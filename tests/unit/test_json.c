@@ -11,14 +11,14 @@
 
 static void write_sample(struct bb_json *j)
 {
-	bb_json_object(j);
+	bb_json_add_object(j, NULL);
 	bb_json_add_int(j, "a", INT64_MIN);
 	bb_json_add_array(j, "b");
-	bb_json_bool(j, true);
-	bb_json_null(j);
-	bb_json_object(j);
+	bb_json_add_bool(j, NULL, true);
+	bb_json_add_null(j, NULL);
+	bb_json_add_object(j, NULL);
 	bb_json_end(j);
-	bb_json_array(j);
+	bb_json_add_array(j, NULL);
 	bb_json_end(j);
 	bb_json_end(j);
 	bb_json_add_uint(j, "c", UINT64_MAX);
@@ -86,14 +86,13 @@ static void test_strings(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		bb_strbuf_clear(&out);
 		bb_json_init(&j, &out, false);
-		bb_json_string(&j, cases[i].value);
+		bb_json_add_string(&j, NULL, cases[i].value);
 		assert_string_equal(bb_strbuf_text(&out), cases[i].json);
 	}
 	bb_strbuf_clear(&out);
 	bb_json_init(&j, &out, false);
-	bb_json_object(&j);
-	bb_json_key(&j, "\"");
-	bb_json_bool(&j, false);
+	bb_json_add_object(&j, NULL);
+	bb_json_add_bool(&j, "\"", false);
 	bb_json_end(&j);
 	assert_string_equal(bb_strbuf_text(&out), "{\"\\\"\":false}");
 	bb_strbuf_free(&out);
@@ -105,7 +104,7 @@ static const char *number(struct bb_strbuf *out, double value)
 
 	bb_strbuf_clear(out);
 	bb_json_init(&j, out, false);
-	bb_json_double(&j, value);
+	bb_json_add_double(&j, NULL, value);
 	return bb_strbuf_text(out);
 }
 

@@ -132,12 +132,11 @@ static bool call_json(bool *orderly)
 	bool ok;
 
 	bb_json_init(&j, &s, true);
-	bb_json_object(&j);
+	bb_json_add_object(&j, NULL);
 	for (int i = 0; i < 20; i++) {
-		bb_json_key(&j, "key");
-		bb_json_array(&j);
-		bb_json_string(&j, "a\nb\xff");
-		bb_json_double(&j, i / 3.0);
+		bb_json_add_array(&j, "key");
+		bb_json_add_string(&j, NULL, "a\nb\xff");
+		bb_json_add_double(&j, NULL, i / 3.0);
 		bb_json_end(&j);
 	}
 	bb_json_end(&j);

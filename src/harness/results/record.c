@@ -72,19 +72,11 @@ void bb_time_text(char text[BB_TIME_TEXT])
 
 /* ---- JSON -------------------------------------------------------------------------- */
 
-static void json_int(struct bb_json *j, int64_t value)
+void bb_numbers_json(struct bb_json *j, const char *key, const struct bb_numbers *numbers)
 {
-	if (value == BB_ABSENT)
-		bb_json_null(j);
-	else
-		bb_json_int(j, value);
-}
-
-void bb_numbers_json(struct bb_json *j, const struct bb_numbers *numbers)
-{
-	bb_json_array(j);
+	bb_json_add_array(j, key);
 	for (size_t i = 0; i < numbers->n; i++)
-		bb_json_double(j, numbers->values[i]);
+		bb_json_add_double(j, NULL, numbers->values[i]);
 	bb_json_end(j);
 }
 
@@ -92,45 +84,46 @@ static void json_value(struct bb_json *j, const struct bb_field *field, const vo
 {
 	const struct bb_words *words = value;
 	const struct bb_rank_infos *infos = value;
+	const char *const key = field->name;
 
 	switch (field->type) {
 	case BB_FIELD_STRING:
-		bb_json_string(j, *(const char *const *)value);
+		bb_json_add_string(j, key, *(const char *const *)value);
 		break;
 	case BB_FIELD_TEXT:
-		bb_json_string(j, value);
+		bb_json_add_string(j, key, value);
 		break;
 	case BB_FIELD_INT:
-		json_int(j, *(const int64_t *)value);
+		bb_json_add_known(j, key, *(const int64_t *)value, BB_ABSENT);
 		break;
 	case BB_FIELD_DOUBLE:
-		bb_json_double(j, *(const double *)value);
+		bb_json_add_double(j, key, *(const double *)value);
 		break;
 	case BB_FIELD_BOOL:
-		bb_json_bool(j, *(const bool *)value);
+		bb_json_add_bool(j, key, *(const bool *)value);
 		break;
 	case BB_FIELD_NUMBERS:
-		bb_numbers_json(j, value);
+		bb_numbers_json(j, key, value);
 		break;
 	case BB_FIELD_WORDS:
-		bb_json_array(j);
+		bb_json_add_array(j, key);
 		for (size_t i = 0; i < words->n; i++)
-			bb_json_string(j, words->words[i]);
+			bb_json_add_string(j, NULL, words->words[i]);
 		bb_json_end(j);
 		break;
 	case BB_FIELD_RANKS:
-		bb_json_array(j);
+		bb_json_add_array(j, key);
 		for (size_t i = 0; i < infos->n; i++) {
 			const struct bb_location *place = &infos->ranks[i].location;
 
-			bb_json_object(j);
+			bb_json_add_object(j, NULL);
 			bb_json_add_int(j, "rank", (int64_t)i);
 			bb_json_add_int(j, "group", infos->ranks[i].group);
 			bb_json_add_int(j, "pid", place->pid);
 			bb_json_add_string(j, "host", place->host);
 			bb_json_add_int(j, "device", place->device);
-			bb_json_key(j, "numa");
-			json_int(j, place->numa < 0 ? BB_ABSENT : place->numa);
+			bb_json_add_known(j, "numa", place->numa < 0 ? BB_ABSENT : place->numa,
+					  BB_ABSENT);
 			bb_json_add_string(j, "bus", place->bus);
 			bb_json_add_string(j, "name", place->name);
 			bb_json_end(j);
@@ -146,14 +139,12 @@ void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, co
 	struct bb_json j;
 
 	bb_json_init(&j, out, false);
-	bb_json_object(&j);
+	bb_json_add_object(&j, NULL);
 	bb_json_add_int(&j, "schema", BB_SCHEMA);
 	bb_json_add_string(&j, "kind", kind->name);
 	bb_json_add_string(&j, "run_id", run_id);
-	for (const struct bb_field *field = kind->fields; field->name; field++) {
-		bb_json_key(&j, field->name);
+	for (const struct bb_field *field = kind->fields; field->name; field++)
 		json_value(&j, field, at(record, field));
-	}
 	bb_json_end(&j);
 }
 
@@ -180,7 +171,7 @@ static void csv_string(struct bb_strbuf *out, const char *text)
 static void csv_double(struct bb_strbuf *out, double value)
 {
 	if (isfinite(value))
-		bb_json_double(&(struct bb_json){.out = out}, value);
+		bb_json_add_double(&(struct bb_json){.out = out}, NULL, value);
 }
 
 static void csv_value(struct bb_strbuf *out, const struct bb_field *field, const void *value)

@@ -276,7 +276,8 @@ void bb_record_init(const struct bb_record_kind *kind, void *record);
 void bb_record_init_from(const struct bb_record_kind *kind, void *record,
 			 const struct bb_record_kind *from_kind, const void *from);
 
-void bb_numbers_json(struct bb_json *j, const struct bb_numbers *numbers); /* adds an array */
+/* Add an array; KEY as in json.h. */
+void bb_numbers_json(struct bb_json *j, const char *key, const struct bb_numbers *numbers);
 /* Append one line without newline: {"schema":2,"kind":…,"run_id":…, the fields}. */
 void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		    const void *record);

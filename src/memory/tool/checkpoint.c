@@ -327,7 +327,7 @@ static bb_status add_results(struct measurement *m)
 					      (all->forward_s + all->backward_s) -
 				      1),
 			       v->same ? "same" : "DIFFERS");
-		bb_json_object(j);
+		bb_json_add_object(j, NULL);
 		bb_job_add_known(j, "every", v->every != BB_CHECKPOINT_NEVER, v->every);
 		bb_json_add_uint(j, "activation_bytes", own->most);
 		bb_json_add_uint(j, "calculated_bytes", expected);

@@ -167,7 +167,7 @@ int main(int argc, char **argv)
 	BB_TRY(st, bb_options_check_rules(tables, &error), out);
 	job.table.limit = bb_table_limit(stdout);
 	bb_json_init(&job.json, &json, true);
-	bb_json_object(&job.json);
+	bb_json_add_object(&job.json, NULL);
 	bb_json_add_int(&job.json, "schema", 1);
 	bb_json_add_string(&job.json, "kind", "model_memory");
 	bb_json_add_string(&job.json, "subject", subject->name);

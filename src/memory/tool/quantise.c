@@ -128,7 +128,7 @@ static void add_result(struct job *job, const float *x, const struct bb_quantise
 	bb_table_cellf(&job->table, "int%u\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.2f\t%llu", q->bits,
 		       method, (double)q->scale, (double)q->zero, loss.most, loss.rms, smaller,
 		       (unsigned long long)q->bytes);
-	bb_json_object(j);
+	bb_json_add_object(j, NULL);
 	bb_json_add_uint(j, "bits", q->bits);
 	bb_json_add_string(j, "method", method);
 	bb_json_add_uint(j, "bytes", q->bytes);
@@ -140,14 +140,14 @@ static void add_result(struct job *job, const float *x, const struct bb_quantise
 	if (q->n <= SHOWN) {
 		bb_json_add_array(j, "codes");
 		for (size_t i = 0; i < q->n; i++) {
-			bb_json_int(j, bb_quantised_code(q, i));
+			bb_json_add_int(j, NULL, bb_quantised_code(q, i));
 			bb_strbuf_addf(&cell, "%d ", bb_quantised_code(q, i));
 		}
 		bb_json_end(j);
 		bb_strbuf_add(&cell, "->");
 		bb_json_add_array(j, "numbers");
 		for (size_t i = 0; i < q->n; i++) {
-			bb_json_double(j, (double)bb_quantised_number(q, i));
+			bb_json_add_double(j, NULL, (double)bb_quantised_number(q, i));
 			bb_strbuf_addf(&cell, " %.6g", (double)bb_quantised_number(q, i));
 		}
 		bb_json_end(j);

@@ -48,11 +48,10 @@ const char *bb_job_grouped(char text[BB_GROUPED_TEXT], uint64_t number)
 
 void bb_job_add_known(struct bb_json *json, const char *key, bool known, uint64_t value)
 {
-	bb_json_key(json, key);
 	if (known)
-		bb_json_uint(json, value);
+		bb_json_add_uint(json, key, value);
 	else
-		bb_json_null(json);
+		bb_json_add_null(json, key);
 }
 
 void bb_job_end_table(struct job *job)

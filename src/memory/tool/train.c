@@ -151,12 +151,12 @@ static void add_fit_text(struct job *job, const struct bb_fit *fit, uint64_t lim
 		       100 * (double)fit->need.total / (double)limit, bb_category_words[tightest]);
 }
 
-static void add_fit_json(struct bb_json *j, const struct bb_fit *fit)
+static void add_fit_json(struct bb_json *j, const char *key, const struct bb_fit *fit)
 {
 	const struct bb_training *t = &fit->training;
 	const enum bb_category tightest = bb_need_tightest(&fit->need);
 
-	bb_json_object(j);
+	bb_json_add_object(j, key);
 	bb_json_add_uint(j, "dp", t->dp);
 	bb_json_add_uint(j, "tp", t->tp);
 	bb_json_add_uint(j, "pp", t->pp);
@@ -255,10 +255,9 @@ static bb_status list_fits(struct job *job, const struct bb_training *base)
 	bb_json_add_uint(&job->json, "tried", fits.tried);
 	bb_json_add_array(&job->json, "fits");
 	for (size_t i = 0; i < fits.n; i++)
-		add_fit_json(&job->json, &fits.list[i]);
+		add_fit_json(&job->json, NULL, &fits.list[i]);
 	bb_json_end(&job->json);
-	bb_json_key(&job->json, "nearest");
-	add_fit_json(&job->json, &fits.nearest);
+	add_fit_json(&job->json, "nearest", &fits.nearest);
 	st = fits.n > 0 ? BB_OK : BB_EDATA;
 out:
 	free(fits.list);

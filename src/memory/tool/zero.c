@@ -52,7 +52,7 @@ bb_status bb_calculate_zero(struct job *job)
 			       (unsigned long long)ranks, stage, GB(s.parameters), GB(s.gradients),
 			       GB(s.optimizer), GB(sum), GiB(sum), GB(world),
 			       (double)bb_states_sum(&whole) / (double)sum, GB(sent));
-		bb_json_object(j);
+		bb_json_add_object(j, NULL);
 		bb_json_add_uint(j, "dp", ranks);
 		bb_json_add_int(j, "zero", stage);
 		bb_json_add_uint(j, "parameters_bytes", s.parameters);
@@ -171,14 +171,13 @@ bb_status bb_calculate_deepspeed(struct job *job)
 			       : init ? "yes"
 				      : "no",
 			       GiB(e.host), GiB(e.gpu), GB(e.host), GB(e.gpu));
-		bb_json_object(j);
+		bb_json_add_object(j, NULL);
 		bb_json_add_int(j, "zero", rows[i].stage);
 		bb_json_add_string(j, "offload", offload);
-		bb_json_key(j, "zero_init");
 		if (three)
-			bb_json_bool(j, init);
+			bb_json_add_bool(j, "zero_init", init);
 		else
-			bb_json_null(j);
+			bb_json_add_null(j, "zero_init");
 		bb_json_add_uint(j, "host_bytes", e.host);
 		bb_json_add_uint(j, "gpu_bytes", e.gpu);
 		bb_json_end(j);
