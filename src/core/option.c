@@ -47,14 +47,9 @@ bool bb_option_hidden(const struct bb_option_table *tables, const struct bb_opti
 
 const char *bb_option_refused(const struct bb_option_table *table, const struct bb_option *row)
 {
-	const size_t length = strlen(row->name);
-
 	for (const struct bb_option_refusal *r = table->refused; r && r->names; r++)
-		for (const char *at = strstr(r->names, row->name); at;
-		     at = strstr(at + 1, row->name))
-			if ((at == r->names || at[-1] == ' ') &&
-			    (at[length] == ' ' || at[length] == '\0'))
-				return r->why;
+		if (bb_list_has(r->names, ' ', row->name))
+			return r->why;
 	return NULL;
 }
 

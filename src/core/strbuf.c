@@ -74,6 +74,16 @@ void bb_strbuf_addf(struct bb_strbuf *s, const char *format, ...)
 	va_end(args);
 }
 
+bool bb_list_has(const char *list, char separator, const char *word)
+{
+	const size_t n = strlen(word);
+
+	for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
+		if ((at == list || at[-1] == separator) && (at[n] == separator || at[n] == '\0'))
+			return true;
+	return false;
+}
+
 void bb_strbuf_markdown(struct bb_strbuf *s, const char *text)
 {
 	for (; *text; text++)

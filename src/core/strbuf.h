@@ -23,6 +23,8 @@ void bb_strbuf_addf(struct bb_strbuf *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void bb_strbuf_vaddf(struct bb_strbuf *s, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
+/* Is WORD, which is not empty, one of LIST, "self,tcp" with the SEPARATOR ','? */
+bool bb_list_has(const char *list, char separator, const char *word);
 /* Append TEXT as a cell of a table in Markdown, which a bar would end. */
 void bb_strbuf_markdown(struct bb_strbuf *s, const char *text);
 /* Columns of LENGTH bytes of TEXT: its characters, in UTF-8. */

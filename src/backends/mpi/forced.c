@@ -270,17 +270,6 @@ static const struct bb_library_state states[] = {
 	{NULL, NULL, false},
 };
 
-/* Is WORD one of LIST, "self,tcp"? */
-static bool lists(const char *list, const char *word)
-{
-	const size_t n = strlen(word);
-
-	for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
-		if ((at == list || at[-1] == ',') && (at[n] == ',' || at[n] == '\0'))
-			return true;
-	return false;
-}
-
 static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB_SWITCH_TEXT])
 {
 	struct bb_mpi_controls *controls = &context->controls;
@@ -304,7 +293,7 @@ static bb_status library_p2p(struct bb_context *context, bool *p2p, char text[BB
 			 "unknown: the library has no known switch");
 	} else if (strcmp(pml, "ob1") != 0) {
 		snprintf(found->text, sizeof(found->text), "not known: pml=%s", pml);
-	} else if (!lists(btl, "vader") && !lists(btl, "sm")) {
+	} else if (!bb_list_has(btl, ',', "vader") && !bb_list_has(btl, ',', "sm")) {
 		found->p2p = false;
 		snprintf(found->text, sizeof(found->text), "no shared memory: pml=ob1 btl=%s", btl);
 	} else if (!mpi_control_read(controls, MECHANISM, mechanism, sizeof(mechanism))) {

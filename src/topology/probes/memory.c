@@ -1,6 +1,7 @@
 #include "topology/probes/memory.h"
 
 #include "core/file.h"
+#include "core/strbuf.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -99,16 +100,6 @@ static uint64_t room_of_groups(const struct hierarchy *h, const char *mount, con
 	return room;
 }
 
-static bool has_item(const char *list, const char *item)
-{
-	const size_t length = strlen(item);
-
-	for (const char *at = list; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ','))
-		if (strcspn(at, ",") == length && strncmp(at, item, length) == 0)
-			return true;
-	return false;
-}
-
 /* The path of this process in H, from its line "ID:CONTROLLERS:PATH"; NULL: none. */
 static char *find_path(const struct hierarchy *h, char *lines)
 {
@@ -121,7 +112,8 @@ static char *find_path(const struct hierarchy *h, char *lines)
 		if (!path)
 			continue;
 		*path = '\0';
-		if (*h->controller ? has_item(controllers + 1, h->controller) : !controllers[1])
+		if (*h->controller ? bb_list_has(controllers + 1, ',', h->controller)
+				   : !controllers[1])
 			return path + 1;
 	}
 	return NULL;
@@ -174,7 +166,7 @@ static uint64_t room_of_mount(const struct bb_available_source *source, const ch
 		const char *path;
 
 		if (strcmp(type, h->type) != 0 ||
-		    (*h->controller && !has_item(options, h->controller)))
+		    (*h->controller && !bb_list_has(options, ',', h->controller)))
 			continue;
 		bb_kernel_read(file, lines, sizeof(lines));
 		path = find_path(h, lines);
