@@ -63,13 +63,10 @@ void bb_judgement_decide(struct bb_judgement *j, enum bb_verdict verdict, const 
 
 void bb_judgements_add(struct bb_judgements *all, const struct bb_judgement *j)
 {
-	struct bb_judgement *const new =
-		j->reason ? BB_ARRAY_ADD(all->list, all->n, all->room) : NULL;
+	const bool added = j->reason && BB_ARRAY_PUT(all->list, all->n, all->room, *j);
 
-	all->failed |= !new;
-	if (new)
-		*new = *j;
-	else
+	all->failed |= !added;
+	if (!added)
 		free(j->reason);
 }
 
@@ -190,7 +187,7 @@ static bool point_add(const struct bb_evidence *e, const struct bb_gate *gate,
 	static const enum bb_subject_scope scopes[] = {[BB_GATE_VALUE] = BB_SUBJECT_ALL,
 						       [BB_GATE_NO_DIP] = BB_SUBJECT_SIZES,
 						       [BB_GATE_CROSSOVER] = BB_SUBJECT_ALGORITHMS};
-	struct point p = {.nth = points->n, .at.run = run}, *new;
+	struct point p = {.nth = points->n, .at.run = run};
 
 	bb_record_subject(p.series, r, scopes[gate->kind]);
 	if (gate->kind != BB_GATE_VALUE) {
@@ -219,10 +216,7 @@ static bool point_add(const struct bb_evidence *e, const struct bb_gate *gate,
 		else if (gate->from->kind <= BB_FROM_BOUND)
 			p.doubt = bb_record_string(r->json, "bound_doubt");
 	}
-	new = BB_ARRAY_ADD(points->list, points->n, points->room);
-	if (new)
-		*new = p;
-	return new;
+	return BB_ARRAY_PUT(points->list, points->n, points->room, p);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */

@@ -90,23 +90,19 @@ static bool is_cleared(const struct bb_tally *groups)
 static void culprit_add(struct bb_bisection *b, const struct reach *at, int64_t node,
 			const struct bb_tally *groups)
 {
-	struct bb_culprit *new;
+	const struct bb_culprit new = {at->e,
+				       at->group,
+				       node,
+				       at->judgement->gate->measure,
+				       at->judgement->limit,
+				       at->value,
+				       is_cleared(&groups[bb_step_node(at->e->step, at->group, 0)]),
+				       node >= 0 && groups[node].of == 1};
 
 	for (size_t i = 0; i < b->n && node >= 0; i++)
 		if (b->list[i].node == node)
 			return;
-	new = BB_ARRAY_ADD(b->list, b->n, b->room);
-	b->failed |= !new;
-	if (new)
-		*new = (struct bb_culprit){
-			at->e,
-			at->group,
-			node,
-			at->judgement->gate->measure,
-			at->judgement->limit,
-			at->value,
-			is_cleared(&groups[bb_step_node(at->e->step, at->group, 0)]),
-			node >= 0 && groups[node].of == 1};
+	b->failed |= !BB_ARRAY_PUT(b->list, b->n, b->room, new);
 }
 
 /* The culprits among N groups of SPAN nodes, of which the narrowest are complete or show nothing:
@@ -451,7 +447,6 @@ static void value_note(struct bb_nodes *nodes, struct bb_node *node, const struc
 	const double excess = excess_of(j, value);
 	const bool shared = sharing != OF_NODE;
 	const struct bb_node_value new = {j, value, excess, shared, sharing == OF_GROUP};
-	struct bb_node_value *added;
 
 	for (size_t i = 0; i < node->nvalues; i++) {
 		struct bb_node_value *const v = &node->values[i];
@@ -462,10 +457,7 @@ static void value_note(struct bb_nodes *nodes, struct bb_node *node, const struc
 			*v = new;
 		return;
 	}
-	added = BB_ARRAY_ADD(node->values, node->nvalues, node->room);
-	nodes->failed |= !added;
-	if (added)
-		*added = new;
+	nodes->failed |= !BB_ARRAY_PUT(node->values, node->nvalues, node->room, new);
 }
 
 /* Adds the value of each group to the tallies of its hosts, once for each of their ranks. */

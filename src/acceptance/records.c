@@ -64,14 +64,12 @@ out:
 
 bool bb_records_add(struct bb_records *records, json_t *json, const json_t *run, const char *kind)
 {
-	struct bb_read_record *const new =
-		json ? BB_ARRAY_ADD(records->list, records->n, records->room) : NULL;
+	const bool added = json && BB_ARRAY_PUT(records->list, records->n, records->room,
+						(struct bb_read_record){json, run, kind});
 
-	if (new)
-		*new = (struct bb_read_record){json, run, kind};
-	else
+	if (!added)
 		json_decref(json);
-	return new;
+	return added;
 }
 
 bb_status bb_records_read(const char *path, const char *text, size_t length,
@@ -330,8 +328,7 @@ bool bb_rises_add(struct bb_rises *rises, const struct bb_records *records)
 		struct bb_rise one = {.host = bb_record_string(record, "host"),
 				      .device = bb_record_string(record, "device"),
 				      .counter = bb_record_string(record, "counter"),
-				      .by = bb_record_int(record, "moved")},
-			       *new;
+				      .by = bb_record_int(record, "moved")};
 
 		while (class && one.class < BB_COUNTER_FREQUENCY &&
 		       strcmp(class, bb_counter_class_name(one.class)) != 0)
@@ -340,10 +337,8 @@ bool bb_rises_add(struct bb_rises *rises, const struct bb_records *records)
 		    one.class >= BB_COUNTER_FREQUENCY || !one.host || !one.device || !one.counter ||
 		    one.by <= 0)
 			continue;
-		new = BB_ARRAY_ADD(rises->list, rises->n, rises->room);
-		if (!new)
+		if (!BB_ARRAY_PUT(rises->list, rises->n, rises->room, one))
 			return false;
-		*new = one;
 	}
 	if (rises->n > 0)
 		qsort(rises->list, rises->n, sizeof(*rises->list), compare_rises);

@@ -43,4 +43,15 @@ static inline void *bb_array_fit(void *items, size_t n, size_t *room, size_t siz
 		bb_array_list ? &bb_array_list[(n)++] : NULL;                                      \
 	})
 
+/* Append a value of the elements' type, which does not stand in LIST itself. False: without memory,
+   as above. */
+#define BB_ARRAY_PUT(list, n, room, ...)                                                           \
+	({                                                                                         \
+		__typeof__(list) bb_array_new = BB_ARRAY_ADD(list, n, room);                       \
+                                                                                                   \
+		if (bb_array_new)                                                                  \
+			*bb_array_new = (__VA_ARGS__);                                             \
+		bb_array_new != NULL;                                                              \
+	})
+
 #endif

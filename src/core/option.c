@@ -87,7 +87,6 @@ static bb_status places_make(const struct bb_option_table *tables, struct place 
 			     struct bb_error *error)
 {
 	size_t room = 0;
-	struct place *p;
 
 	*places = NULL;
 	*n = 0;
@@ -95,6 +94,7 @@ static bb_status places_make(const struct bb_option_table *tables, struct place 
 		for (const struct bb_option *row = t->rows; row->name; row++) {
 			const struct bb_option *home = row;
 			char *target = t->target;
+			struct place place;
 
 			if (bb_option_hidden(tables, t, row))
 				continue;
@@ -105,21 +105,18 @@ static bb_status places_make(const struct bb_option_table *tables, struct place 
 						home = r;
 						target = u->target;
 					}
-			p = BB_ARRAY_ADD(*places, *n, room);
-			if (!p)
-				return bb_no_memory(error, "options");
-			*p = (struct place){
+			place = (struct place){
 				.row = row,
 				.home = home,
 				.target = target + home->offset,
 				.given = home->given ? (bool *)(target + home->given) : NULL,
 				.refused = bb_option_refused(t, row),
 			};
+			if (!BB_ARRAY_PUT(*places, *n, room, place))
+				return bb_no_memory(error, "options");
 		}
-	p = BB_ARRAY_ADD(*places, *n, room);
-	if (!p)
+	if (!BB_ARRAY_PUT(*places, *n, room, (struct place){.row = NULL}))
 		return bb_no_memory(error, "options");
-	*p = (struct place){.row = NULL};
 	--*n;
 	return BB_OK;
 }

@@ -120,15 +120,11 @@ void bb_shelf_list(const struct bb_shelf *shelf, struct bb_strbuf *out)
    no memory. */
 static const char **split_names(char *list)
 {
-	const char **names = NULL, **name;
+	const char **names = NULL;
 	size_t n = 0, room = 0;
 	char *rest, *line = strtok_r(list, "\n", &rest);
 
-	for (;;) {
-		name = BB_ARRAY_ADD(names, n, room);
-		if (!name)
-			break;
-		*name = line;
+	while (BB_ARRAY_PUT(names, n, room, line)) {
 		if (!line)
 			return names;
 		line[strcspn(line, " ")] = '\0';

@@ -24,14 +24,8 @@ struct bb_claims *bb_claims_add(struct bb_claim_file *file)
 
 bool bb_claim_add(struct bb_claims *claims, const struct bb_claim *claim)
 {
-	struct bb_claim *new;
-
-	if (claims->n >= BB_MOST_CLAIMS)
-		return false;
-	new = BB_ARRAY_ADD(claims->list, claims->n, claims->room);
-	if (new)
-		*new = *claim;
-	return new;
+	return claims->n < BB_MOST_CLAIMS &&
+	       BB_ARRAY_PUT(claims->list, claims->n, claims->room, *claim);
 }
 
 const struct bb_fact *bb_claims_fact(const struct bb_claims *claims, enum bb_fact_kind kind)

@@ -28,7 +28,6 @@ static void add_tensor(struct bb_builder *b, struct bb_tensor t, const char *pre
 		       const char *name, const char *what)
 {
 	struct bb_model *const m = b->model;
-	struct bb_tensor *new;
 
 	t.layer = b->layer;
 	t.matrices = t.matrices > 0 ? t.matrices : 1;
@@ -46,25 +45,18 @@ static void add_tensor(struct bb_builder *b, struct bb_tensor t, const char *pre
 				    m->name);
 	if (b->status != BB_OK)
 		return;
-	new = BB_ARRAY_ADD(m->tensors, m->ntensors, b->tensor_room);
-	if (new)
-		*new = t;
-	else
+	if (!BB_ARRAY_PUT(m->tensors, m->ntensors, b->tensor_room, t))
 		b->status = bb_no_memory(b->error, "the model");
 }
 
 static void add_work(struct bb_builder *b, struct bb_work work)
 {
 	struct bb_model *const m = b->model;
-	struct bb_work *new;
 
 	if (b->status != BB_OK)
 		return;
-	new = BB_ARRAY_ADD(m->works, m->nworks, b->work_room);
 	work.layer = b->layer;
-	if (new)
-		*new = work;
-	else
+	if (!BB_ARRAY_PUT(m->works, m->nworks, b->work_room, work))
 		b->status = bb_no_memory(b->error, "the model");
 }
 

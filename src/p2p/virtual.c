@@ -45,11 +45,8 @@ struct bb_virtual_turns {
 static void add(struct bb_virtual_turns *v, int rank, struct act act)
 {
 	struct script *script = &v->scripts[v->end_of[rank]];
-	struct act *added = BB_ARRAY_ADD(script->acts, script->n, script->room);
 
-	if (added)
-		*added = act;
-	else
+	if (!BB_ARRAY_PUT(script->acts, script->n, script->room, act))
 		v->failed = true;
 }
 

@@ -177,24 +177,21 @@ static enum outcome load(const struct bb_check *c, struct bb_check_rank *m)
 static enum outcome post(const struct bb_check *c, struct bb_check_rank *m,
 			 const struct bb_step *step)
 {
-	struct bb_check_message *sent;
+	const struct bb_check_message sent = {.to = step->peer,
+					      .channel = step->channel,
+					      .src = step->src,
+					      .count = step->count,
+					      .round = m->round};
 	int waiting = 0;
 
 	for (size_t i = 0; i < m->nsent; i++)
 		waiting += m->sent[i].to == step->peer && m->sent[i].channel == step->channel;
 	if (waiting >= c->slots)
 		return BLOCKED;
-	sent = BB_ARRAY_ADD(m->sent, m->nsent, m->room);
-	if (!sent) {
-		(void)bb_no_memory(c->error, "the checker");
-		return WRONG;
-	}
-	*sent = (struct bb_check_message){.to = step->peer,
-					  .channel = step->channel,
-					  .src = step->src,
-					  .count = step->count,
-					  .round = m->round};
-	return DONE;
+	if (BB_ARRAY_PUT(m->sent, m->nsent, m->room, sent))
+		return DONE;
+	(void)bb_no_memory(c->error, "the checker");
+	return WRONG;
 }
 
 static const struct bb_check_message *arrival(const struct bb_check *c,

@@ -279,11 +279,7 @@ static int line_columns(const struct explanation *p)
 
 static void end_piece(struct explanation *p)
 {
-	size_t *piece = BB_ARRAY_ADD(p->pieces, p->npieces, p->piece_room);
-
-	if (piece)
-		*piece = p->parts[BODY].length;
-	else
+	if (!BB_ARRAY_PUT(p->pieces, p->npieces, p->piece_room, p->parts[BODY].length))
 		p->parts[BODY].failed = true;
 }
 

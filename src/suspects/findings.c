@@ -96,8 +96,6 @@ static bool is_confirmed(const struct judgement *c, const struct bb_finding *f)
 /* Each cause is reported once, where it is clearest. */
 static bb_status add(struct judgement *c, struct bb_finding f)
 {
-	struct bb_finding *added;
-
 	f.confirmed = is_confirmed(c, &f);
 	for (size_t i = 0; i < c->found->n; i++) {
 		struct bb_finding *old = &c->found->list[i];
@@ -109,11 +107,7 @@ static bb_status add(struct judgement *c, struct bb_finding f)
 			*old = f;
 		return BB_OK;
 	}
-	added = BB_ARRAY_ADD(c->found->list, c->found->n, c->found->room);
-	if (!added)
-		return BB_EINTERNAL;
-	*added = f;
-	return BB_OK;
+	return BB_ARRAY_PUT(c->found->list, c->found->n, c->found->room, f) ? BB_OK : BB_EINTERNAL;
 }
 
 /* A finding that compares V with REFERENCE, which OTHERS show. */

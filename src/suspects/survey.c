@@ -21,12 +21,8 @@ void bb_verdicts_free(struct bb_verdicts *verdicts)
 
 bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_diagnosis *verdict)
 {
-	struct bb_diagnosis *new = BB_ARRAY_ADD(verdicts->list, verdicts->n, verdicts->room);
-
-	if (!new)
-		return BB_EINTERNAL;
-	*new = *verdict;
-	return BB_OK;
+	return BB_ARRAY_PUT(verdicts->list, verdicts->n, verdicts->room, *verdict) ? BB_OK
+										   : BB_EINTERNAL;
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */

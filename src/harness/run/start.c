@@ -154,16 +154,12 @@ static void note_nccl_environment(struct bb_run *run)
 	size_t n = 0, room = 0;
 
 	for (char **e = environ; *e && run->options.backend->gpu; e++) {
-		char **word;
-
 		if (strncmp(*e, "NCCL_", 5) != 0)
 			continue;
-		word = BB_ARRAY_ADD(words, n, room);
-		if (!word) {
+		if (!BB_ARRAY_PUT(words, n, room, *e)) {
 			(void)bb_no_memory(&run->error, "the environment");
 			break;
 		}
-		*word = *e;
 	}
 	run->nccl_environment = (struct bb_words){words, n};
 }

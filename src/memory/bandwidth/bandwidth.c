@@ -135,14 +135,11 @@ static const struct bb_memory_plan *plan_of(const struct bb_run *run)
 bb_status bb_memory_plan_add(struct bb_memory_plan *plan, struct bb_run *run,
 			     struct bb_memory_case c)
 {
-	struct bb_memory_case *added = BB_ARRAY_ADD(plan->cases, plan->ncases, plan->room);
-
-	if (!added)
-		return bb_no_memory(&run->error, "the plan");
 	if (c.bytes > run->memory / MOST_ARRAYS)
 		c.skip = "its arrays do not fit into memory";
-	*added = c;
-	return BB_OK;
+	return BB_ARRAY_PUT(plan->cases, plan->ncases, plan->room, c)
+		       ? BB_OK
+		       : bb_no_memory(&run->error, "the plan");
 }
 
 /* Is KIND measured on spaces TO and FROM, by one worker (ALONE) or all? Only a GPU copies between

@@ -77,7 +77,7 @@ static bb_status try_micro_batches(struct search *s, struct bb_training t)
 	/* Without activations all microbatches need the same memory. */
 	const bool one = given > 0 || !bb_training_has_activations(&t);
 	const uint64_t first = given ? given : 1, last = one ? first : s->space->most_micro_batch;
-	struct bb_fit best = {.need = {.total = 0}}, *added;
+	struct bb_fit best = {.need = {.total = 0}};
 	bool found = false;
 
 	s->fits->tried++;
@@ -92,12 +92,8 @@ static bb_status try_micro_batches(struct search *s, struct bb_training t)
 		best = fit;
 		found = true;
 	}
-	if (!found)
-		return BB_OK;
-	added = BB_ARRAY_ADD(s->fits->list, s->fits->n, s->room);
-	if (!added)
+	if (found && !BB_ARRAY_PUT(s->fits->list, s->fits->n, s->room, best))
 		return bb_no_memory(s->error, "the list of combinations");
-	*added = best;
 	return BB_OK;
 }
 

@@ -522,13 +522,11 @@ static bool add_error(struct bb_calibration *c, const struct bb_calibration *par
 		if (c->errors[i].of->call.bytes == p->call.bytes &&
 		    compare(c->errors[i].of, p, SAME_RANKS) == 0)
 			e = &c->errors[i];
-	if (e && fabs(e->error) >= fabs(new.error))
-		return true;
 	if (!e)
-		e = BB_ARRAY_ADD(c->errors, c->nerrors, c->error_room);
-	if (e)
+		return BB_ARRAY_PUT(c->errors, c->nerrors, c->error_room, new);
+	if (!(fabs(e->error) >= fabs(new.error)))
 		*e = new;
-	return e;
+	return true;
 }
 
 /* Fit without the results that have ASPECT in common with LIKE, and predict these. False: out of

@@ -25,8 +25,6 @@
 static bb_status point_add(struct bb_calibration *c, const struct bb_point *point,
 			   struct bb_error *error)
 {
-	struct bb_point *new;
-
 	if (!point->call.collective) {
 		c->others++;
 		return BB_OK;
@@ -44,11 +42,8 @@ static bb_status point_add(struct bb_calibration *c, const struct bb_point *poin
 		bb_nccl_interval(c->constants, &call, &low, &high);
 		c->unlike += ratio < low || ratio > high;
 	}
-	new = BB_ARRAY_ADD(c->points, c->n, c->room);
-	if (!new)
-		return bb_no_memory(error, "--calibrate");
-	*new = *point;
-	return BB_OK;
+	return BB_ARRAY_PUT(c->points, c->n, c->room, *point) ? BB_OK
+							      : bb_no_memory(error, "--calibrate");
 }
 
 /* ---- records of schedules ------------------------------------------------------------- */

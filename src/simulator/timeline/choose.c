@@ -286,13 +286,10 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 	chosen.shape.chunk = shape->chunk;
 	if (!chosen.schedule || !cache)
 		return chosen.schedule;
-	known = BB_ARRAY_ADD(cache->chosen, cache->n, cache->room);
-	if (!known) {
-		(void)bb_no_memory(error, "the choice of a schedule");
-		return NULL;
-	}
-	*known = chosen;
-	return chosen.schedule;
+	if (BB_ARRAY_PUT(cache->chosen, cache->n, cache->room, chosen))
+		return chosen.schedule;
+	(void)bb_no_memory(error, "the choice of a schedule");
+	return NULL;
 }
 
 bb_status bb_timeline_collective_known(const struct bb_link_model *links,

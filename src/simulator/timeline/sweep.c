@@ -205,17 +205,16 @@ static bb_status post_round(struct sweep *s, int rank)
 			new->channel = (unsigned char)step->channel;
 			new->bytes = (double)step->count * s->element;
 		} else if (step->kind != BB_COPY) {
-			struct receipt *new = BB_ARRAY_ADD(s->receipts, s->nreceipts, s->room);
+			const struct receipt new = {rank,
+						    step->peer,
+						    step->peer2,
+						    step->channel,
+						    step->kind == BB_RECV_REDUCE,
+						    bb_steps_send_to(steps, n, step->peer),
+						    bb_steps_send_to(steps, n, step->peer2)};
 
-			if (!new)
+			if (!BB_ARRAY_PUT(s->receipts, s->nreceipts, s->room, new))
 				return BB_EINTERNAL;
-			*new = (struct receipt){rank,
-						step->peer,
-						step->peer2,
-						step->channel,
-						step->kind == BB_RECV_REDUCE,
-						bb_steps_send_to(steps, n, step->peer),
-						bb_steps_send_to(steps, n, step->peer2)};
 		}
 	}
 	return BB_OK;

@@ -101,14 +101,9 @@ static void read_cache(struct reader *r, const struct bb_xml *x)
 static bb_status keep_end(struct reader *r, const struct bb_xml *x, int device)
 {
 	const int64_t gp = bb_xml_number(x, "gp_index", 0, INT64_MAX, -1);
-	struct end *new;
 
-	if (gp < 0)
-		return BB_OK;
-	new = BB_ARRAY_ADD(r->ends, r->nends, r->room);
-	if (!new)
+	if (gp >= 0 && !BB_ARRAY_PUT(r->ends, r->nends, r->room, (struct end){gp, device}))
 		return bb_no_memory(r->error, "devices");
-	*new = (struct end){gp, device};
 	return BB_OK;
 }
 

@@ -237,15 +237,11 @@ bb_status bb_read_nccl_xml(const struct bb_xml *root, struct bb_topology *t, str
 		return bb_fail(error, BB_EUSAGE, "there is no cpu in the system");
 	host = bb_xml_text(first, "host_hash");
 	for (const struct bb_xml *c = first; c; c = c->next) {
-		const char **added;
-
 		if (!bb_xml_is(c, "cpu"))
 			continue;
-		added = BB_ARRAY_ADD(hosts, n, room);
-		if (!added)
+		if (!BB_ARRAY_PUT(hosts, n, room, bb_xml_text(c, "host_hash")))
 			BB_TRY(st, bb_no_memory(error, "machines"), out);
-		*added = bb_xml_text(c, "host_hash");
-		if (strcmp(*added, host) == 0)
+		if (strcmp(hosts[n - 1], host) == 0)
 			BB_TRY(st, read_cpu(&r, c), out);
 	}
 	qsort(hosts, (size_t)n, sizeof(*hosts), compare_hosts);

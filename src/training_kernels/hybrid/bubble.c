@@ -67,7 +67,6 @@ static bool find_order(const struct bb_bubble_form *form, struct bb_bubble_order
 	const double least =
 		form->chunks > 1 ? 0 : 1e-9 * (double)bb_auto_least(&pipeline) - passes;
 	struct bb_order order = {.passes = NULL};
-	struct bb_bubble_order *added;
 	struct bb_error error;
 	double with = 0, without = 0;
 	bool found;
@@ -96,9 +95,9 @@ static bool find_order(const struct bb_bubble_form *form, struct bb_bubble_order
 	found = found && order_span(&order, &without);
 	bb_order_free(&order);
 	*bubble = (struct bb_bubble){fmax(without - passes, 0), with - without};
-	added = orders ? BB_ARRAY_ADD(orders->list, orders->n, orders->room) : NULL;
-	if (added)
-		*added = (struct bb_bubble_order){*form, found, *bubble};
+	if (orders)
+		(void)BB_ARRAY_PUT(orders->list, orders->n, orders->room,
+				   (struct bb_bubble_order){*form, found, *bubble});
 	return found;
 }
 

@@ -302,7 +302,6 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 			const struct bb_grid grid = {tp, pp, dp, 1, .order = fixed->order};
 			struct bb_hybrid_division division =
 				bb_hybrid_division_of(&space->base, &grid);
-			struct bb_hybrid_division *added;
 
 			if (cluster->ranks / tp % pp || (fixed->tp && tp != fixed->tp) ||
 			    (fixed->pp && pp != fixed->pp) || (fixed->dp && dp % fixed->dp))
@@ -323,10 +322,8 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 			}
 			plan->tried++;
 			if (s.best.cost.step > 0) {
-				added = BB_ARRAY_ADD(plan->list, plan->n, plan->room);
-				if (!added)
+				if (!BB_ARRAY_PUT(plan->list, plan->n, plan->room, s.best))
 					BB_TRY(status, bb_no_memory(error, "the plan"), out);
-				*added = s.best;
 				continue;
 			}
 			plan->misfits[!s.tried                 ? s.misfit

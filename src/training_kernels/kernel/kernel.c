@@ -133,12 +133,9 @@ void *bb_kernel_keep(struct bb_kernel *k, size_t n, size_t bytes)
 /* Appends VARIANT, which may be among the others. */
 static bb_status variant_place(struct bb_kernel *k, struct bb_variant *v)
 {
-	struct bb_variant **place = BB_ARRAY_ADD(k->variants, k->nvariants, k->room);
-
-	if (!place)
-		return bb_no_memory(&k->engine.run->error, "the steps");
-	*place = v;
-	return BB_OK;
+	return BB_ARRAY_PUT(k->variants, k->nvariants, k->room, v)
+		       ? BB_OK
+		       : bb_no_memory(&k->engine.run->error, "the steps");
 }
 
 void *bb_variant_new(struct bb_kernel *k, size_t bytes)

@@ -85,12 +85,10 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 static void layout_add(struct bb_pipeline_list *list, enum bb_act act, int queue, size_t at,
 		       int lane, int peer)
 {
-	struct bb_pipeline_step *added = BB_ARRAY_ADD(list->steps, list->n, list->room);
+	const struct bb_pipeline_step step = {(uint8_t)act, (uint8_t)queue, (uint8_t)lane,
+					      (uint16_t)peer, (uint32_t)at};
 
-	list->failed |= !added;
-	if (added)
-		*added = (struct bb_pipeline_step){(uint8_t)act, (uint8_t)queue, (uint8_t)lane,
-						   (uint16_t)peer, (uint32_t)at};
+	list->failed |= !BB_ARRAY_PUT(list->steps, list->n, list->room, step);
 }
 
 /* Does MICROBATCH need a message from depth FROM to depth TO? */

@@ -328,11 +328,7 @@ void bb_zero_rank_trial(struct bb_zero_rank *z, struct bb_trial *trial)
 /* Returns the number of a new work. */
 static size_t add_work(struct bb_zero_rank *z, struct bb_zero_work work)
 {
-	struct bb_zero_work *new = BB_ARRAY_ADD(z->works, z->nworks, z->work_room);
-
-	z->variant.taped.tapes->failed |= !new;
-	if (new)
-		*new = work;
+	z->variant.taped.tapes->failed |= !BB_ARRAY_PUT(z->works, z->nworks, z->work_room, work);
 	return z->nworks - 1;
 }
 
@@ -381,13 +377,11 @@ static void add_pass(struct bb_zero_rank *z, const struct bb_zero_pass *pass, do
 /* Record the memory at POINT of the first step. */
 static void zero_note(struct bb_zero_rank *z, enum bb_zero_point point, size_t item)
 {
-	struct bb_zero_moment *m =
-		z->noted ? NULL : BB_ARRAY_ADD(z->moments, z->nmoments, z->moment_room);
+	const struct bb_zero_moment m = {point, item, z->ledger.now,
+					 bb_usage_held(&z->ledger.peak)};
 
-	z->variant.taped.tapes->failed |= !m && !z->noted;
-	if (m)
-		*m = (struct bb_zero_moment){point, item, z->ledger.now,
-					     bb_usage_held(&z->ledger.peak)};
+	z->variant.taped.tapes->failed |=
+		!z->noted && !BB_ARRAY_PUT(z->moments, z->nmoments, z->moment_room, m);
 }
 
 static bb_status prefetch(struct bb_zero_rank *z, size_t unit)
