@@ -1,8 +1,7 @@
 /*
  * claims.h - reported bandwidths of records, or of a log or JSON of nccl-tests.
  */
-#ifndef BB_ACCEPTANCE_CLAIMS_H
-#define BB_ACCEPTANCE_CLAIMS_H
+#pragma once
 
 #include "logs/claims.h"
 
@@ -23,5 +22,3 @@ bool bb_claims_records(const char *path, const struct bb_claim_file *file,
 /* The same of the file PATH, "-" being standard input. */
 BB_MUST bb_status bb_claims_open(const char *path, struct bb_claim_file *file,
 				 struct bb_error *error);
-
-#endif

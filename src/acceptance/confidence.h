@@ -2,8 +2,7 @@
  * confidence.h - confidence bounds of a mean from repeats, and dips of a curve: sizes at which
  * bandwidth falls below that of smaller ones.
  */
-#ifndef BB_ACCEPTANCE_CONFIDENCE_H
-#define BB_ACCEPTANCE_CONFIDENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ struct bb_dip {
 
 /* *DIP = the deepest of N points of NRUNS runs, sorted by size. Returns false without memory. */
 bool bb_dip_find(const struct bb_curve_point *points, size_t n, size_t nruns, struct bb_dip *dip);
-
-#endif

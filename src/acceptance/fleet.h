@@ -1,8 +1,7 @@
 /*
  * fleet.h - which of many like runs is slow among its equals.
  */
-#ifndef BB_ACCEPTANCE_FLEET_H
-#define BB_ACCEPTANCE_FLEET_H
+#pragma once
 
 #include "acceptance/claims.h"
 #include "core/strbuf.h"
@@ -26,5 +25,3 @@ struct bb_fleet_run {
  * that are slow. Returns how many are; -1: out of memory.
  */
 int bb_fleet_judge(const struct bb_fleet_run *runs, size_t n, struct bb_strbuf *out);
-
-#endif

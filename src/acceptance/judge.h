@@ -1,8 +1,7 @@
 /*
  * judge.h - judges measurements by gates.
  */
-#ifndef BB_ACCEPTANCE_JUDGE_H
-#define BB_ACCEPTANCE_JUDGE_H
+#pragma once
 
 #include "acceptance/confidence.h"
 #include "acceptance/plan.h"
@@ -102,5 +101,3 @@ void bb_judgement_decide(struct bb_judgement *j, enum bb_verdict verdict, const 
 	__attribute__((format(printf, 3, 4)));
 /* Move J to the end of JUDGEMENTS, which own its reason then; without memory they have failed. */
 void bb_judgements_add(struct bb_judgements *judgements, const struct bb_judgement *j);
-
-#endif

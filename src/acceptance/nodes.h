@@ -1,8 +1,7 @@
 /*
  * nodes.h - finds the node to blame in the records of steps.
  */
-#ifndef BB_ACCEPTANCE_NODES_H
-#define BB_ACCEPTANCE_NODES_H
+#pragma once
 
 #include "acceptance/judge.h"
 #include "suspects/fit.h"
@@ -89,5 +88,3 @@ struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
 /* Append a sentence: "h3: busbw 1.2 GB/s with h4, limit 8; h4 keeps to it with another node", "h3
    or its path to h4: …". */
 void bb_culprit_add_text(const struct bb_culprit *c, struct bb_strbuf *out);
-
-#endif

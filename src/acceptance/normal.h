@@ -1,8 +1,7 @@
 /*
  * normal.h - is my number normal? Claims compared with published measurements and bounds.
  */
-#ifndef BB_ACCEPTANCE_NORMAL_H
-#define BB_ACCEPTANCE_NORMAL_H
+#pragma once
 
 #include "acceptance/claims.h"
 #include "acceptance/reference.h"
@@ -185,5 +184,3 @@ bool bb_normal_is_latency(const struct bb_claims *claims);
 struct bb_claim bb_normal_largest(const struct bb_claims *claims);
 /* Append "At 8G: 196.5 GB/s. " or, if latency bounds the rows, "At 8K: 20 us. " */
 void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *row);
-
-#endif

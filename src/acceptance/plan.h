@@ -1,8 +1,7 @@
 /*
  * plan.h - the commands of a profile.
  */
-#ifndef BB_ACCEPTANCE_PLAN_H
-#define BB_ACCEPTANCE_PLAN_H
+#pragma once
 
 #include "acceptance/profile.h"
 #include "core/strbuf.h"
@@ -71,5 +70,3 @@ BB_MUST bb_status bb_plan_simulation(const struct bb_profile_step *step, const s
 void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words);
 /* Append the demand of a gate: "busbw all_reduce 8G, at most 10% below: reference …". */
 void bb_plan_add_gate(struct bb_strbuf *out, const struct bb_gate *gate);
-
-#endif

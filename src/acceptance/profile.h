@@ -4,8 +4,7 @@
  * A profile is checked when it is read: every gate must name the source of its expectation, be able
  * to fail, and refer to something that exists. docs/acceptance.md describes the keys.
  */
-#ifndef BB_ACCEPTANCE_PROFILE_H
-#define BB_ACCEPTANCE_PROFILE_H
+#pragma once
 
 #include "core/status.h"
 #include "topology/bound.h"
@@ -203,5 +202,3 @@ void bb_step_option(const char *text, const char *name, char letter, char word[B
 
 /* The names of sources in verdicts: "copy", "reference". */
 extern const char *const bb_source_names[BB_SOURCES];
-
-#endif

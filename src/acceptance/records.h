@@ -1,8 +1,7 @@
 /*
  * records.h - records of perf binaries, read from their files.
  */
-#ifndef BB_ACCEPTANCE_RECORDS_H
-#define BB_ACCEPTANCE_RECORDS_H
+#pragma once
 
 #include "acceptance/profile.h"
 #include "core/status.h"
@@ -104,5 +103,3 @@ struct bb_rises {             /* zero-initialise; free the list */
 BB_MUST bool bb_rises_add(struct bb_rises *rises, const struct bb_records *records);
 /* Whether RISES have the counter of ONE. */
 bool bb_rises_have(const struct bb_rises *rises, const struct bb_rise *one);
-
-#endif

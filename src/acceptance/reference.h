@@ -2,8 +2,7 @@
  * reference.h - published measurements: reports/reference/reference_busbw.csv, which is part of the
  * binary.
  */
-#ifndef BB_ACCEPTANCE_REFERENCE_H
-#define BB_ACCEPTANCE_REFERENCE_H
+#pragma once
 
 #include "core/status.h"
 
@@ -44,5 +43,3 @@ BB_MUST bb_status bb_references_find(const struct bb_references *table, const ch
 				     const char *collective, uint64_t size_bytes, int64_t nranks,
 				     int in_place, const struct bb_reference **row,
 				     struct bb_error *error);
-
-#endif

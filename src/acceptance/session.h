@@ -7,8 +7,7 @@
  *   DIR/logs/STEP.N.txt       its standard error
  *   DIR/files/                files that run: names with --csv or -J
  */
-#ifndef BB_ACCEPTANCE_SESSION_H
-#define BB_ACCEPTANCE_SESSION_H
+#pragma once
 
 #include "acceptance/judge.h"
 #include "acceptance/plan.h"
@@ -75,5 +74,3 @@ BB_MUST bb_status bb_commands_prepare(struct bb_error *error);
  */
 BB_MUST bb_status bb_command_run(const struct bb_command *command, struct bb_outcome *outcome,
 				 struct bb_error *error);
-
-#endif

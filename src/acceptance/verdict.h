@@ -1,8 +1,7 @@
 /*
  * verdict.h - the verdict of an acceptance run as text, JSON and JUnit's XML.
  */
-#ifndef BB_ACCEPTANCE_VERDICT_H
-#define BB_ACCEPTANCE_VERDICT_H
+#pragma once
 
 #include "acceptance/judge.h"
 #include "acceptance/nodes.h"
@@ -31,5 +30,3 @@ void bb_acceptance_text(const struct bb_acceptance *a, struct bb_strbuf *out);
 void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out);
 /* A test suite for each step; failure: below a gate, error: could not be judged. */
 void bb_acceptance_junit(const struct bb_acceptance *a, struct bb_strbuf *out);
-
-#endif

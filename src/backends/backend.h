@@ -7,8 +7,7 @@
  * and makes all calls of that rank. A backend refuses what it cannot do with BB_EUNSUPPORTED and a
  * reason; it never does something else instead.
  */
-#ifndef BB_BACKENDS_BACKEND_H
-#define BB_BACKENDS_BACKEND_H
+#pragma once
 
 #include "core/datatype.h"
 #include "core/payload.h"
@@ -332,5 +331,3 @@ struct bb_backend {
 extern const struct bb_backend bb_backend_host, bb_backend_sim, bb_backend_null;
 extern const struct bb_backend *const bb_backends[];
 const struct bb_backend *bb_backend_find(const char *name); /* or NULL */
-
-#endif

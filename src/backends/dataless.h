@@ -1,8 +1,7 @@
 /*
  * dataless.h - functions of the tables of backends without data (has_data of backend.h).
  */
-#ifndef BB_BACKENDS_DATALESS_H
-#define BB_BACKENDS_DATALESS_H
+#pragma once
 
 #include "backends/backend.h"
 
@@ -73,5 +72,3 @@ static inline bb_status bb_dataless_finish(struct bb_rank *rank, struct bb_queue
 	.verify = bb_dataless_verify, .tmp_bytes = bb_dataless_tmp_bytes,                          \
 	.cost_bytes = bb_dataless_cost_bytes, .queue_close = bb_dataless_queue_close,              \
 	.event_close = bb_dataless_event_close, .finish = bb_dataless_finish
-
-#endif

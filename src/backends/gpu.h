@@ -6,8 +6,7 @@
  * returned. verify and copies from or to host memory wait for all earlier work and are done when
  * they return.
  */
-#ifndef BB_BACKENDS_GPU_H
-#define BB_BACKENDS_GPU_H
+#pragma once
 
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -89,5 +88,3 @@ struct bb_gpu {
 	   loaded, for each reason. */
 	void (*throttled)(struct bb_rank *rank, int64_t us[BB_GPU_THROTTLES]);
 };
-
-#endif

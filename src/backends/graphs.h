@@ -1,8 +1,7 @@
 /*
  * graphs.h - the part of a backend that records the work of a queue and replays it as a whole.
  */
-#ifndef BB_BACKENDS_GRAPHS_H
-#define BB_BACKENDS_GRAPHS_H
+#pragma once
 
 #include "core/status.h"
 
@@ -21,5 +20,3 @@ struct bb_graphs {
 	bb_status (*launch)(struct bb_rank *rank, struct bb_queue *queue, struct bb_graph *graph);
 	void (*close)(struct bb_graph *graph); /* NULL: nothing */
 };
-
-#endif

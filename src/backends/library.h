@@ -1,8 +1,7 @@
 /*
  * library.h - the part of a backend in which a library, or a model of one, chooses algorithms.
  */
-#ifndef BB_BACKENDS_LIBRARY_H
-#define BB_BACKENDS_LIBRARY_H
+#pragma once
 
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -44,5 +43,3 @@ struct bb_library {
 	bb_status (*split)(struct bb_rank *rank, const int *members, int n, struct bb_group **group,
 			   struct bb_error *error);
 };
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * messages.h - the part of a backend that passes messages between two members of a group.
  */
-#ifndef BB_BACKENDS_MESSAGES_H
-#define BB_BACKENDS_MESSAGES_H
+#pragma once
 
 #include "core/status.h"
 
@@ -41,5 +40,3 @@ struct bb_messages {
 	/* Pass MESSAGE, which is copied, in QUEUE's order. */
 	bb_status (*pass)(struct bb_queue *queue, const struct bb_message *message);
 };
-
-#endif

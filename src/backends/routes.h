@@ -1,8 +1,7 @@
 /*
  * routes.h - the part of a backend that moves bytes between two ranks, beside collectives.
  */
-#ifndef BB_BACKENDS_ROUTES_H
-#define BB_BACKENDS_ROUTES_H
+#pragma once
 
 #include "core/status.h"
 
@@ -106,5 +105,3 @@ struct bb_routes {
 	bb_status (*ping)(struct bb_group *group, const struct bb_route *route, int peer,
 			  bool first, size_t rounds);
 };
-
-#endif

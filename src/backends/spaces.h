@@ -1,8 +1,7 @@
 /*
  * spaces.h - the part of a backend that measures memory in several spaces.
  */
-#ifndef BB_BACKENDS_SPACES_H
-#define BB_BACKENDS_SPACES_H
+#pragma once
 
 #include "core/status.h"
 
@@ -53,5 +52,3 @@ struct bb_spaces {
 	/* Follow HOPS pointers of that chain; each load depends on the one before. */
 	bb_status (*chase)(struct bb_rank *rank, void *memory, size_t hops);
 };
-
-#endif

@@ -4,8 +4,7 @@
  * One driver, rank 0's, drives all ranks of the world. Its calls apply to all ranks, its clock is
  * the latest of theirs, and programs are evaluated instead of performed.
  */
-#ifndef BB_BACKENDS_VIRTUAL_H
-#define BB_BACKENDS_VIRTUAL_H
+#pragma once
 
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -82,5 +81,3 @@ struct bb_virtual {
 	 */
 	bool (*summarize)(const struct bb_context *context, struct bb_strbuf *out);
 };
-
-#endif

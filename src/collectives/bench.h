@@ -5,8 +5,7 @@
  *   measure.c     one case in one placement: fill, warm up, time, verify; the speed of copies
  *   judge.c       a record from what all ranks measured
  */
-#ifndef BB_COLLECTIVES_BENCH_H
-#define BB_COLLECTIVES_BENCH_H
+#pragma once
 
 #include "backends/library.h"
 #include "collectives/plan.h"
@@ -139,5 +138,3 @@ BB_MUST bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *ra
  * not one of the requested algorithm. Collective over the world.
  */
 BB_MUST bb_status bb_judge(struct bb_session *s, char objection[BB_OBJECTION_TEXT]);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * collective.h - the benchmark of one collective: its options beside those of all programs.
  */
-#ifndef BB_COLLECTIVES_COLLECTIVE_H
-#define BB_COLLECTIVES_COLLECTIVE_H
+#pragma once
 
 #include "harness/measure/algorithms.h"
 #include "harness/run/benchmark.h"
@@ -186,5 +185,3 @@ BB_MUST bb_status bb_collective_check_matrices(const struct bb_collective_option
 
 /* With --explain: an algorithm for the requested ranks, and a message of one of its rounds. */
 extern const struct bb_record_kind bb_record_schedule, bb_record_message;
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * plan.h - the ordered list of cases that a request makes.
  */
-#ifndef BB_COLLECTIVES_PLAN_H
-#define BB_COLLECTIVES_PLAN_H
+#pragma once
 
 #include "core/strbuf.h"
 #include "harness/measure/algorithms.h"
@@ -82,5 +81,3 @@ const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_al
  */
 struct bb_shape bb_plan_shape(const struct bb_plan *plan, const struct bb_case *c, int nranks,
 			      bool in_place, size_t *matrix);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * result.h - the records of a collective: results, and with -I arrivals.
  */
-#ifndef BB_COLLECTIVES_RESULT_H
-#define BB_COLLECTIVES_RESULT_H
+#pragma once
 
 #include "harness/results/sink.h"
 
@@ -162,5 +161,3 @@ void bb_results_free(struct bb_results *results);
 
 /* The text of a collective in the layout of nccl-tests, and its JSON. */
 extern const struct bb_sink_ops bb_sink_text, bb_sink_nccl_json;
-
-#endif

@@ -2,8 +2,7 @@
  * summary.h - what follows from all results of a run: algorithms side by side, groups side by side,
  * and how results in virtual time were obtained.
  */
-#ifndef BB_COLLECTIVES_SUMMARY_H
-#define BB_COLLECTIVES_SUMMARY_H
+#pragma once
 
 #include "collectives/result.h"
 #include "core/status.h"
@@ -107,5 +106,3 @@ void bb_groups_add(struct bb_groups *groups, const double *seconds, const double
  */
 void bb_groups_text(const struct bb_groups *groups, const struct bb_results *results,
 		    struct bb_strbuf *out);
-
-#endif

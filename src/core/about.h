@@ -1,8 +1,7 @@
 /*
  * about.h - what every program reports of itself: --version, --help and its like.
  */
-#ifndef BB_CORE_ABOUT_H
-#define BB_CORE_ABOUT_H
+#pragma once
 
 #include "core/option.h"
 
@@ -62,5 +61,3 @@ bool bb_about_requested(const struct bb_about *about);
  */
 void bb_about_add(const struct bb_about *about, const struct bb_about_program *program,
 		  struct bb_strbuf *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * array.h - arrays that grow.
  */
-#ifndef BB_CORE_ARRAY_H
-#define BB_CORE_ARRAY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ static inline void *bb_array_fit(void *items, size_t n, size_t *room, size_t siz
 			*bb_array_new = (__VA_ARGS__);                                             \
 		bb_array_new != NULL;                                                              \
 	})
-
-#endif

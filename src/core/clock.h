@@ -1,8 +1,7 @@
 /*
  * clock.h - this machine's clocks, and waits that notice an abandoned run.
  */
-#ifndef BB_CORE_CLOCK_H
-#define BB_CORE_CLOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,5 +28,3 @@ void bb_clock_pause(double seconds, const atomic_int *abandoned);
 /* The same, but spins at the end instead of yielding: on a busy machine a thread that yields gets
    its core back a time slice later. For a thread whose peers do not need its core meanwhile. */
 void bb_clock_hold(double seconds, const atomic_int *abandoned);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * datatype.h - the datatypes and reduction operations, their names and which go together.
  */
-#ifndef BB_CORE_DATATYPE_H
-#define BB_CORE_DATATYPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ static inline int bb_mulsum_weight(int rank)
 {
 	return rank % 2 == 0 ? 1 : 2;
 }
-
-#endif

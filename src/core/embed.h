@@ -2,8 +2,7 @@
  * embed.h - text files of the source tree as data of the program, so that a binary that is copied
  * elsewhere has them too.
  */
-#ifndef BB_CORE_EMBED_H
-#define BB_CORE_EMBED_H
+#pragma once
 
 /* Define SYMBOL, a const char array: the bytes of the file PATH, from the root of the source tree,
    and a NUL. */
@@ -15,5 +14,3 @@
 		".incbin \"" path "\"\n"                                                           \
 		".byte 0\n"                                                                        \
 		".popsection\n")
-
-#endif

@@ -2,8 +2,7 @@
  * file.h - reading. Every file that a user names is read by bb_file_read, every file of the kernel
  * by bb_kernel_read; nothing else in src opens a file to read it as text.
  */
-#ifndef BB_CORE_FILE_H
-#define BB_CORE_FILE_H
+#pragma once
 
 #include "core/status.h"
 
@@ -36,5 +35,3 @@ bool bb_kernel_line(const char *path, char *line, size_t room);
 /* Lets this process open as many files at once as its hard limit allows, unless it may open FILES
    already. Returns how many it may open. */
 uint64_t bb_file_limit_raise(uint64_t files);
-
-#endif

@@ -5,8 +5,7 @@
  * (jansson/json_file.h); bb_json_find_* read members of one object in a text, such as a line of
  * records, without it and without a tree.
  */
-#ifndef BB_CORE_JSON_H
-#define BB_CORE_JSON_H
+#pragma once
 
 #include "core/strbuf.h"
 
@@ -51,5 +50,3 @@ bool bb_json_find_number(const char *object, const char *key, double *value);
 bool bb_json_find_bool(const char *object, const char *key, bool *value);
 /* TEXT = the string, as it stands in the text: escapes are left. False where SIZE is too small. */
 bool bb_json_find_string(const char *object, const char *key, char *text, size_t size);
-
-#endif

@@ -29,8 +29,7 @@
  *          .needs = {{"flops step-time", "passes take no time"},
  *                    {"flops", "it multiplies matrices", .value = "gemm"}})
  */
-#ifndef BB_CORE_OPTION_H
-#define BB_CORE_OPTION_H
+#pragma once
 
 #include "core/datatype.h"
 #include "core/json.h"
@@ -306,5 +305,3 @@ const char *bb_nearest(const char *word, const char *const *words);
    Z", or "" if that is too long. Returns TEXT. */
 #define BB_SUGGESTION 160
 const char *bb_suggest(char text[BB_SUGGESTION], const char *word, const char *const *words);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * output.h - writes text to standard output, and files that one run at a time may write.
  */
-#ifndef BB_CORE_OUTPUT_H
-#define BB_CORE_OUTPUT_H
+#pragma once
 
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -46,5 +45,3 @@ BB_MUST bb_status bb_write_text(const char *path, struct bb_strbuf *text, struct
 /* The same to OUTPUT. */
 BB_MUST bb_status bb_output_write(const struct bb_output *output, struct bb_strbuf *text,
 				  struct bb_error *error);
-
-#endif

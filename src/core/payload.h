@@ -6,8 +6,7 @@
  * is used: a value out of range refuses it with a reason, and text is cleaned as a sentence is
  * (bb_printable_clean).
  */
-#ifndef BB_CORE_PAYLOAD_H
-#define BB_CORE_PAYLOAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ extern const struct bb_payload bb_payload_real;    /* a double, -1e18 to 1e18 */
 extern const struct bb_payload bb_payload_seconds; /* a double, -1e9 to 1e9 */
 extern const struct bb_payload bb_payload_status;  /* an int32_t */
 extern const struct bb_payload bb_payload_flags;   /* an unsigned char, any bits */
-
-#endif

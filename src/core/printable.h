@@ -2,8 +2,7 @@
  * printable.h - makes foreign text safe for a terminal: host names, arguments, logs and files may
  * contain control characters.
  */
-#ifndef BB_CORE_PRINTABLE_H
-#define BB_CORE_PRINTABLE_H
+#pragma once
 
 #include "core/strbuf.h"
 
@@ -33,5 +32,3 @@ void bb_printable_line(struct bb_strbuf *out, const char *format, ...)
 /* Append TEXT for XML, as text or as the value of an attribute in double quotes, with '?' for each
    unprintable byte. */
 void bb_printable_xml(struct bb_strbuf *out, const char *text);
-
-#endif

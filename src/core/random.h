@@ -2,8 +2,7 @@
  * random.h - pseudorandom numbers and hashes. Results depend on them: the numbers of a seed never
  * change.
  */
-#ifndef BB_CORE_RANDOM_H
-#define BB_CORE_RANDOM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ static inline uint64_t bb_random_hash(uint64_t hash, const void *bytes, size_t n
 		hash = (hash ^ *at++) * UINT64_C(0x100000001b3);
 	return hash;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * ranges.h - ascending numbers as text, none left out: "0 to 3, 7, 9, 10".
  */
-#ifndef BB_CORE_RANGES_H
-#define BB_CORE_RANGES_H
+#pragma once
 
 #include "core/strbuf.h"
 
@@ -16,5 +15,3 @@ struct bb_ranges { /* zero-initialise, but for OUT */
 /* NUMBER is above the ones before. */
 void bb_ranges_add(struct bb_ranges *ranges, int number);
 void bb_ranges_end(struct bb_ranges *ranges);
-
-#endif

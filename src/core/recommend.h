@@ -7,8 +7,7 @@
  * None is called the best where noise or rounding may have put it first: then all such are tied,
  * and a second quantity may choose among them.
  */
-#ifndef BB_CORE_RECOMMEND_H
-#define BB_CORE_RECOMMEND_H
+#pragma once
 
 #include "core/strbuf.h"
 
@@ -40,5 +39,3 @@ struct bb_recommendation {
 /* Append the sentence as a line with '#', which may be long. Fewer than two candidates are no
    choice: nothing. */
 void bb_recommend(const struct bb_recommendation *choice, struct bb_strbuf *out);
-
-#endif

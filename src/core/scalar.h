@@ -3,8 +3,7 @@
  * 64-bit integers. It is the oracle of inputs, expected results and tests, and shares no code with
  * the vector kernels.
  */
-#ifndef BB_CORE_SCALAR_H
-#define BB_CORE_SCALAR_H
+#pragma once
 
 #include "core/datatype.h"
 
@@ -22,5 +21,3 @@ void bb_scalar_divide(enum bb_dtype dtype, void *element, int divisor);
 /* Distance of two elements in units in the last place; 0 iff the bits are equal;
    UINT64_MAX where it makes no sense (NaN, different pair). */
 uint64_t bb_scalar_ulps(enum bb_dtype dtype, const void *a, const void *b);
-
-#endif

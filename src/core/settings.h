@@ -1,8 +1,7 @@
 /*
  * settings.h - text of lines KEY = VALUE  # SOURCE, some below [SECTION].
  */
-#ifndef BB_CORE_SETTINGS_H
-#define BB_CORE_SETTINGS_H
+#pragma once
 
 #include "core/status.h"
 
@@ -37,5 +36,3 @@ enum bb_setting_unit {
 };
 /* False, with *VALUE undefined, if TEXT is not of UNIT. */
 bool bb_setting_read(enum bb_setting_unit unit, const char *text, double *value);
-
-#endif

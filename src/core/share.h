@@ -5,8 +5,7 @@
  * An installed binary PREFIX/bin/NAME has them in PREFIX/share/busbench, one of a build folder in
  * the source tree around that.
  */
-#ifndef BB_CORE_SHARE_H
-#define BB_CORE_SHARE_H
+#pragma once
 
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -45,5 +44,3 @@ void bb_shelf_list(const struct bb_shelf *shelf, struct bb_strbuf *out);
 
 /* Append why there is no file NAME in SHELF: the folders, and the nearest name or all. */
 void bb_shelf_explain(const struct bb_shelf *shelf, const char *name, struct bb_strbuf *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * signals.h - the signals that end a run.
  */
-#ifndef BB_CORE_SIGNALS_H
-#define BB_CORE_SIGNALS_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ static inline void bb_signals_fill(sigset_t *signals)
 		    action.sa_handler != SIG_IGN)
 			sigaddset(signals, s);
 }
-
-#endif

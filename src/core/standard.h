@@ -1,8 +1,7 @@
 /*
  * standard.h - standard input, output and error, which a parent may have closed.
  */
-#ifndef BB_CORE_STANDARD_H
-#define BB_CORE_STANDARD_H
+#pragma once
 
 #include "core/status.h"
 
@@ -21,5 +20,3 @@ BB_MUST bb_status bb_standard_output(struct bb_error *error);
 
 /* "PROGRAM: SENTENCE" on standard error, without control characters. */
 void bb_say(const char *program, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

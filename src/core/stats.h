@@ -1,8 +1,7 @@
 /*
  * stats.h - the one definition of every statistic that busbench reports.
  */
-#ifndef BB_CORE_STATS_H
-#define BB_CORE_STATS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -52,5 +51,3 @@ enum bb_bound_source {
  * is NAN.
  */
 const char *bb_bound_doubt(double percent, double low, enum bb_bound_source source);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A status is the exit code it leads to, the same in every binary.
  */
-#ifndef BB_CORE_STATUS_H
-#define BB_CORE_STATUS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -48,5 +47,3 @@ bb_status bb_no_memory(struct bb_error *error, const char *what);
 
 /* The status of the recorded cause, BB_OK if there is none. */
 bb_status bb_error_status(const struct bb_error *error);
-
-#endif

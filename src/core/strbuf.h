@@ -3,8 +3,7 @@
  * and check bb_strbuf_failed once at the end. After a failure the text is what was complete until
  * then, and every further append does nothing, until bb_strbuf_free.
  */
-#ifndef BB_CORE_STRBUF_H
-#define BB_CORE_STRBUF_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -41,5 +40,3 @@ void bb_strbuf_clear(struct bb_strbuf *s); /* empty it, keep the memory and a fa
 void bb_strbuf_free(struct bb_strbuf *s);
 const char *bb_strbuf_text(const struct bb_strbuf *s); /* never NULL */
 bool bb_strbuf_failed(const struct bb_strbuf *s);
-
-#endif

@@ -17,8 +17,7 @@
  * row stand in each of them. The cells of a last column that is aligned to the left are prose,
  * which wraps at words unless the mark is "#".
  */
-#ifndef BB_CORE_TABLE_H
-#define BB_CORE_TABLE_H
+#pragma once
 
 #include "core/strbuf.h"
 
@@ -90,5 +89,3 @@ void bb_table_print(struct bb_text_table *table, struct bb_strbuf *out);
 /* Columns and rows go; limit, mark and merges stay. */
 void bb_table_clear(struct bb_text_table *table);
 void bb_table_free(struct bb_text_table *table); /* of a zeroed table: nothing */
-
-#endif

@@ -7,8 +7,7 @@
  * smallest unit are cut off ("1.1K" is 1126 bytes), but "1.5" bytes are refused. The digits in
  * front of a point may be missing (".377ms"), those behind it may not.
  */
-#ifndef BB_CORE_UNITS_H
-#define BB_CORE_UNITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ const char *bb_format_bytes(char text[BB_UNIT_TEXT], uint64_t bytes);
 const char *bb_format_duration(char text[BB_UNIT_TEXT], double seconds);
 /* What a noun takes after the number N: nothing after 1, else "s". */
 const char *bb_plural(long long n);
-
-#endif

@@ -1,12 +1,9 @@
 /*
  * version.h - busbench's version, the same in every binary and record, and how it was built.
  */
-#ifndef BB_CORE_VERSION_H
-#define BB_CORE_VERSION_H
+#pragma once
 
 #define BB_VERSION "0.1.0"
 
 /* Lines for --version: commit, compiler, target, libraries. */
 extern const char bb_build_facts[];
-
-#endif

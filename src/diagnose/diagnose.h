@@ -9,8 +9,7 @@
  *
  * Who is to blame follows from the times in src/suspects.
  */
-#ifndef BB_DIAGNOSE_DIAGNOSE_H
-#define BB_DIAGNOSE_DIAGNOSE_H
+#pragma once
 
 #include "diagnose/program.h"
 #include "harness/measure/engine.h"
@@ -186,5 +185,3 @@ extern const struct bb_experiment bb_diagnose_experiment;
 BB_MUST bb_status bb_diagnose_announce(struct bb_examiner *s, double round_s, double small_s);
 /* Rank 0: all results, to the sinks. */
 BB_MUST bb_status bb_diagnose_report(struct bb_examiner *s);
-
-#endif

@@ -8,8 +8,7 @@
  *
  * Steps: each rank works equally long, then all gather 4 bytes. The last to come waits least.
  */
-#ifndef BB_DIAGNOSE_PROGRAM_H
-#define BB_DIAGNOSE_PROGRAM_H
+#pragma once
 
 #include "suspects/rounds.h"
 #include "programs/program.h"
@@ -73,5 +72,3 @@ int *bb_probe_active(const struct bb_rounds *rounds, int rails);
 
 /* The round that operation INDEX of RANK in the rounds of PROBE belongs to. */
 int bb_probe_round_at(const struct bb_probe *probe, int rank, size_t index);
-
-#endif

@@ -14,8 +14,7 @@
  * Once open, a control channel belongs to one thread at a time. A channel that is NULL, as with one
  * process, receives and sends nothing.
  */
-#ifndef BB_LAUNCH_CONTROL_H
-#define BB_LAUNCH_CONTROL_H
+#pragma once
 
 #include "launch/launch.h"
 #include "launch/secret.h"
@@ -57,5 +56,3 @@ bool bb_control_reaches(const struct bb_control *control, int proc);
 
 /* Send MESSAGE with TEXT as bb_wire_send does: to process 0, from there to all others. */
 void bb_control_send(struct bb_control *control, struct bb_frame *message, const char *text);
-
-#endif

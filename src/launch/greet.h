@@ -11,8 +11,7 @@
  * even for another connection. Process 0 proves last: a stranger at its port learns nothing from
  * which it could guess the secret.
  */
-#ifndef BB_LAUNCH_GREET_H
-#define BB_LAUNCH_GREET_H
+#pragma once
 
 #include "core/payload.h"
 #include "launch/secret.h"
@@ -80,5 +79,3 @@ BB_MUST bool bb_greet_prove(struct bb_greet *greet, const struct bb_identity *id
    BB_BROKEN: see error. */
 BB_MUST enum bb_transit bb_greet_receive(struct bb_greet *greet, const struct bb_identity *identity,
 					 int fd, enum bb_side me);
-
-#endif

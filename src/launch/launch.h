@@ -7,8 +7,7 @@
  * those that wait, not the launch; a launch that notices the loss itself gives the control channel
  * a second first.
  */
-#ifndef BB_LAUNCH_LAUNCH_H
-#define BB_LAUNCH_LAUNCH_H
+#pragma once
 
 #include "core/status.h"
 #include "core/payload.h"
@@ -134,5 +133,3 @@ struct bb_launch_hint bb_launch_hint_read(void);
  */
 BB_MUST bb_status bb_launch_check(const struct bb_launch *launch, const struct bb_launch_hint *hint,
 				  struct bb_error *error);
-
-#endif

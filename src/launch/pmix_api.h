@@ -3,8 +3,7 @@
  * (chapters 3 and 5), so that no header of a PMIx is needed to build. A test compares it with
  * <pmix.h> where that is installed.
  */
-#ifndef BB_LAUNCH_PMIX_API_H
-#define BB_LAUNCH_PMIX_API_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,5 +57,3 @@ struct bb_pmix_api {
 	const char *(*error_string)(int status);
 	const char *(*version)(void);
 };
-
-#endif

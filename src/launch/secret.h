@@ -2,8 +2,7 @@
  * secret.h - the shared secret that keeps strangers out of a run: BUSBENCH_SECRET in the
  * environment, and HMAC-SHA-256 with it by OpenSSL's libcrypto, loaded at run time.
  */
-#ifndef BB_LAUNCH_SECRET_H
-#define BB_LAUNCH_SECRET_H
+#pragma once
 
 #include "core/status.h"
 
@@ -30,5 +29,3 @@ BB_MUST bool bb_secret_prove(const struct bb_secret *secret, const void *data, s
 /* Is PROOF that of DATA? The time does not depend on PROOF. */
 BB_MUST bool bb_secret_verify(const struct bb_secret *secret, const void *data, size_t bytes,
 			      const unsigned char proof[BB_SECRET_PROOF]);
-
-#endif

@@ -3,8 +3,7 @@
  * once and keeps the first at which a process of the run answers. A peer that sends nothing, or
  * nonsense, delays nobody: it is disconnected and counted.
  */
-#ifndef BB_LAUNCH_STAR_H
-#define BB_LAUNCH_STAR_H
+#pragma once
 
 #include "core/status.h"
 #include "launch/greet.h"
@@ -78,5 +77,3 @@ void bb_star_count_silent(struct bb_star *star);
    Returns an errno, also those of greet.h: the most telling failure of the addresses. */
 int bb_star_reach(struct bb_star *star, const struct bb_address *addresses, int n, int *fd,
 		  struct bb_hello *hello);
-
-#endif

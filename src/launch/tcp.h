@@ -1,8 +1,7 @@
 /*
  * tcp.h - what the environment tells the launch over TCP.
  */
-#ifndef BB_LAUNCH_TCP_H
-#define BB_LAUNCH_TCP_H
+#pragma once
 
 #include "launch/launch.h"
 
@@ -20,5 +19,3 @@ struct bb_tcp_environment {
 /* BB_EUSAGE names the missing or wrong variable and a correct value. */
 BB_MUST bb_status bb_tcp_environment_read(struct bb_tcp_environment *environment,
 					  struct bb_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * wire.h - one connection between two processes, and the frames that it carries.
  */
-#ifndef BB_LAUNCH_WIRE_H
-#define BB_LAUNCH_WIRE_H
+#pragma once
 
 #include "core/payload.h"
 #include "core/status.h"
@@ -72,5 +71,3 @@ enum bb_transit bb_wire_await(struct bb_wire *wire, double end);
    the reason. */
 enum bb_transit bb_wire_fill(int fd, void *data, size_t bytes, size_t *got);
 void bb_wire_close(struct bb_wire *wire); /* without a connection: nothing */
-
-#endif

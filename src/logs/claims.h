@@ -1,8 +1,7 @@
 /*
  * claims.h - reported bandwidths, and the reader of a log of nccl-tests as it was pasted.
  */
-#ifndef BB_LOGS_CLAIMS_H
-#define BB_LOGS_CLAIMS_H
+#pragma once
 
 #include "core/datatype.h"
 #include "core/status.h"
@@ -137,5 +136,3 @@ struct bb_claims *bb_claims_add(struct bb_claim_file *file);
 bool bb_claims_add_fact(struct bb_claims *claims, enum bb_fact_kind kind,
 			const struct bb_fact *fact);
 bool bb_claim_add(struct bb_claims *claims, const struct bb_claim *claim);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * log.h - the reader of logs: lines, words, rows, command lines and facts.
  */
-#ifndef BB_LOGS_LOG_H
-#define BB_LOGS_LOG_H
+#pragma once
 
 #include "logs/claims.h"
 
@@ -156,5 +155,3 @@ void bb_log_quote(struct bb_fact *fact, const char *text, size_t at);
  * 0 if there is none, -1 if there are several.
  */
 void bb_log_card_read(struct bb_fact *card, const char *text, int number);
-
-#endif

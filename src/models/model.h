@@ -10,8 +10,7 @@
  *   families.c     hyperparameters, and the text of --model
  *   config.c       Hugging Face's config.json
  */
-#ifndef BB_MODELS_MODEL_H
-#define BB_MODELS_MODEL_H
+#pragma once
 
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -268,5 +267,3 @@ void bb_attention_apply(struct bb_model *model, enum bb_attention attention);
 /* Forward FLOPs of the core of attention in LAYER for a sequence, which selective recomputation
    repeats. */
 double bb_attention_core(const struct bb_model *model, int layer, enum bb_attention attention);
-
-#endif

@@ -2,8 +2,7 @@
  * parts.h - families of models as data: tables of the parts of their blocks, hyperparameters, and
  * what transformers takes for absent ones.
  */
-#ifndef BB_MODELS_PARTS_H
-#define BB_MODELS_PARTS_H
+#pragma once
 
 #include "models/model.h"
 
@@ -256,5 +255,3 @@ static inline int64_t *bb_hyper_at(struct bb_hyper *hyper, int i)
  */
 BB_MUST bb_status bb_config_read(const char *path, struct bb_model *model,
 				 const struct bb_family **family, struct bb_error *error);
-
-#endif

@@ -12,8 +12,7 @@
  *
  * What looks wrong in a matrix follows in src/suspects.
  */
-#ifndef BB_P2P_PAIRS_H
-#define BB_P2P_PAIRS_H
+#pragma once
 
 #include "backends/routes.h"
 #include "harness/measure/engine.h"
@@ -352,5 +351,3 @@ void bb_review_add(struct bb_pairs *pairs, const struct bb_pair_turns *turns,
 		   const double *seconds);
 
 void bb_review_close(struct bb_pairs *pairs);
-
-#endif

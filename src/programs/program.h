@@ -25,8 +25,7 @@
  *   - Everything ends, even if each rank does its operations one at a time in the order of their
  *     indices, as some libraries do.
  */
-#ifndef BB_PROGRAMS_PROGRAM_H
-#define BB_PROGRAMS_PROGRAM_H
+#pragma once
 
 #include "core/datatype.h"
 #include "core/status.h"
@@ -145,5 +144,3 @@ static inline int bb_memberships_size(const struct bb_memberships *memberships, 
 {
 	return (int)(memberships->first[group + 1] - memberships->first[group]);
 }
-
-#endif

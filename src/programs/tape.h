@@ -2,8 +2,7 @@
  * tape.h - the operations of a rank as they are written, one after another, and programs that
  * consist of them because they cannot compute an operation from its index.
  */
-#ifndef BB_PROGRAMS_TAPE_H
-#define BB_PROGRAMS_TAPE_H
+#pragma once
 
 #include "programs/program.h"
 
@@ -85,5 +84,3 @@ struct bb_tape_traffic {
    the schedule ALGORITHM, 0 if it has none; by NULL, the one that sends least. */
 struct bb_tape_traffic bb_taped_traffic(const struct bb_taped *taped, int rank,
 					const char *algorithm);
-
-#endif

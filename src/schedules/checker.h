@@ -2,8 +2,7 @@
  * checker.h - proves an algorithm for one shape by running it on symbols: a group's buffers whose
  * elements are the ranks whose contributions they sum, and the element of IN.
  */
-#ifndef BB_SCHEDULES_CHECKER_H
-#define BB_SCHEDULES_CHECKER_H
+#pragma once
 
 #include "core/status.h"
 #include "schedules/schedule.h"
@@ -86,5 +85,3 @@ void bb_check_close(struct bb_check *check);
 BB_MUST bb_status bb_check_algorithm(const struct bb_algorithm *algorithm,
 				     const struct bb_shape *shape, int slots,
 				     struct bb_error *error);
-
-#endif

@@ -9,8 +9,7 @@
  *   }
  *   bb_trace_close(&r);
  */
-#ifndef BB_SCHEDULES_EXPLAIN_H
-#define BB_SCHEDULES_EXPLAIN_H
+#pragma once
 
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -94,5 +93,3 @@ struct bb_explain_view {
 BB_MUST bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm,
 			     const struct bb_shape *shape, const struct bb_explain_view *view,
 			     struct bb_error *error);
-
-#endif

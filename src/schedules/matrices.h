@@ -1,8 +1,7 @@
 /*
  * matrices.h - files of traffic: the bytes that each rank sends to each in an alltoallv.
  */
-#ifndef BB_SCHEDULES_MATRICES_H
-#define BB_SCHEDULES_MATRICES_H
+#pragma once
 
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -55,5 +54,3 @@ uint64_t bb_matrices_busiest(const struct bb_matrices *matrices, size_t k, int n
    times the mean". */
 void bb_matrices_describe(const struct bb_matrices *matrices, size_t k, int n,
 			  struct bb_strbuf *out);
-
-#endif

@@ -2,8 +2,7 @@
  * parts.h - the algorithms and their parts: writing steps, balanced blocks, and phases that
  * several algorithms share; for src/schedules and the schedules of modelled libraries.
  */
-#ifndef BB_SCHEDULES_PARTS_H
-#define BB_SCHEDULES_PARTS_H
+#pragma once
 
 #include "schedules/schedule.h"
 
@@ -237,5 +236,3 @@ extern const struct bb_algorithm bb_pairwise_alltoall, bb_pairwise_alltoallv,
 	bb_naive_alltoall, bb_naive_alltoallv, bb_naive_all_gather, bb_naive_all_reduce,
 	bb_naive_reduce_scatter, bb_linear_broadcast, bb_linear_reduce, bb_linear_gather,
 	bb_linear_scatter, bb_linear_all_reduce, bb_linear_all_gather, bb_linear_reduce_scatter;
-
-#endif

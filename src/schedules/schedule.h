@@ -8,8 +8,7 @@
  *
  * All offsets and counts are in elements.
  */
-#ifndef BB_SCHEDULES_SCHEDULE_H
-#define BB_SCHEDULES_SCHEDULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -248,5 +247,3 @@ double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_s
 const struct bb_algorithm *bb_algorithm_cheapest(const struct bb_collective *collective,
 						 const struct bb_shape *shape, double round,
 						 double element);
-
-#endif

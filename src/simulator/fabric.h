@@ -17,8 +17,7 @@
  * Ranks on CPUs also share the memory of their package: the bytes that its caches do not hold.
  * Messages of a program do not share it.
  */
-#ifndef BB_SIMULATOR_FABRIC_H
-#define BB_SIMULATOR_FABRIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -156,5 +155,3 @@ void bb_crowds_free(struct bb_crowds *crowds);
  * with them. False: out of memory.
  */
 bool bb_crowds_find(struct bb_crowds *crowds, const int *members, int n, double **crowd);
-
-#endif

@@ -6,8 +6,7 @@
  * are fast with each other, directly or through others, form a block, and a path from one block to
  * another is compared with the median of such paths.
  */
-#ifndef BB_SUSPECTS_BLOCKS_H
-#define BB_SUSPECTS_BLOCKS_H
+#pragma once
 
 #include "suspects/fit.h"
 
@@ -29,5 +28,3 @@ BB_MUST bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb
 /* Take the levels off LOG_S, that of M. */
 void bb_block_map_apply(const struct bb_block_map *blocks, const struct bb_quantity *m,
 			float *log_s);
-
-#endif

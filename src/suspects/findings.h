@@ -2,8 +2,7 @@
  * findings.h - what looks wrong in matrices of pairs. Pure: values in, findings out. docs/p2p.md
  * states the rules.
  */
-#ifndef BB_SUSPECTS_FINDINGS_H
-#define BB_SUSPECTS_FINDINGS_H
+#pragma once
 
 #include "core/status.h"
 
@@ -79,5 +78,3 @@ struct bb_findings { /* zero-initialise */
 BB_MUST bb_status bb_findings_make(struct bb_findings *found, const struct bb_pair_matrix *matrices,
 				   size_t n);
 void bb_findings_free(struct bb_findings *found);
-
-#endif

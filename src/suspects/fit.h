@@ -13,8 +13,7 @@
  * good port. The median of an even number of values is the lower middle one: what is bad is slow,
  * never fast.
  */
-#ifndef BB_SUSPECTS_FIT_H
-#define BB_SUSPECTS_FIT_H
+#pragma once
 
 #include "suspects/retest.h"
 #include "suspects/rounds.h"
@@ -216,5 +215,3 @@ BB_MUST bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m
  */
 double bb_view_excess(const struct bb_view *view, int round, int node, int rail, bool sends,
 		      bool receives);
-
-#endif

@@ -14,8 +14,7 @@
  * its measurements is at least half as far off, else flapping, if it was slow BB_LEAST_TIMES
  * separate times. No distribution of the noise is assumed.
  */
-#ifndef BB_SUSPECTS_JUDGE_H
-#define BB_SUSPECTS_JUDGE_H
+#pragma once
 
 #include "suspects/fit.h"
 
@@ -94,5 +93,3 @@ BB_MUST bb_status bb_find_stragglers(struct bb_verdicts *verdicts, const float *
 
 /* By how much BASE of RAIL is above the lower median of all. */
 double bb_rail_excess(const double *base, int rails, int rail);
-
-#endif

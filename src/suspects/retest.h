@@ -10,8 +10,7 @@
  *     rounds are counted, so no distribution of the noise is assumed.
  *   - Otherwise there is no verdict.
  */
-#ifndef BB_SUSPECTS_RETEST_H
-#define BB_SUSPECTS_RETEST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,5 +65,3 @@ double bb_floor_usual(const struct bb_floor *floor);
  * undisturbed? JUDGED: the number of verdicts in this run. If not, it must be measured again.
  */
 bool bb_retest_convicts(int slow, int near, int of, int judged);
-
-#endif

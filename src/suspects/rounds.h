@@ -7,8 +7,7 @@
  * some of these rounds, of the nodes in an order that the seed draws: every node has as many
  * partners, all different, and the cost is linear in the nodes.
  */
-#ifndef BB_SUSPECTS_ROUNDS_H
-#define BB_SUSPECTS_ROUNDS_H
+#pragma once
 
 #include "core/status.h"
 
@@ -138,5 +137,3 @@ struct bb_lone_plan {
  */
 BB_MUST bb_status bb_rounds_alone(struct bb_rounds *rounds, const struct bb_suspects *suspects,
 				  const struct bb_lone_plan *plan);
-
-#endif

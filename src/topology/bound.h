@@ -1,8 +1,7 @@
 /*
  * bound.h - the speed of light: upper bounds of bandwidth, from the links of machines.
  */
-#ifndef BB_TOPOLOGY_BOUND_H
-#define BB_TOPOLOGY_BOUND_H
+#pragma once
 
 #include "topology/topology.h"
 
@@ -68,5 +67,3 @@ bool bb_nic_serves(const struct bb_topology *t, bb_gpus set, int nic);
 double bb_nic_GBps(const struct bb_topology *t, int nic);
 /* Its rate, or else the maximum of its model; 0: it is down, or its rate is unknown. */
 int64_t bb_nic_Mbps(const struct bb_topology *t, int nic);
-
-#endif

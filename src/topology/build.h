@@ -5,8 +5,7 @@
  * Numbers of objects are bounded, since they may come from a file: beyond a limit below adding is
  * BB_EUSAGE.
  */
-#ifndef BB_TOPOLOGY_BUILD_H
-#define BB_TOPOLOGY_BUILD_H
+#pragma once
 
 #include "topology/topology.h"
 
@@ -80,5 +79,3 @@ void bb_sysfs_read(struct bb_topology *t, const char *root);
    *FOUND is false, and T unchanged, where its library is missing or does not start. BB_EINTERNAL:
    out of memory. */
 BB_MUST bb_status bb_nvml_read(struct bb_topology *t, bool *found, struct bb_error *error);
-
-#endif

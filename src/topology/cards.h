@@ -1,8 +1,7 @@
 /*
  * cards.h - GPUs by their product names in drivers, logs and published tables.
  */
-#ifndef BB_TOPOLOGY_CARDS_H
-#define BB_TOPOLOGY_CARDS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ const char *bb_card_suggest(const char *name);
 /* The I-th known system with CARD; NULL beyond the last. The first one is the usual machine, and
    every card has one. */
 const char *bb_card_system(const struct bb_card *card, int i);
-
-#endif

@@ -5,8 +5,7 @@
  * NCCL's tuning assumes for its kernels in a ring (NCCL, src/graph/topo.h and topo.cc). The
  * simulator uses it; it is not a bound, since kernels and copy engines may exceed it.
  */
-#ifndef BB_TOPOLOGY_RATES_H
-#define BB_TOPOLOGY_RATES_H
+#pragma once
 
 #include "topology/topology.h"
 
@@ -60,5 +59,3 @@ int bb_efa_generation(const struct bb_pci *p);
 enum bb_device_kind bb_pci_kind(const struct bb_pci *p);
 /* Whether P is the bridge of a virtual machine, whose link speed means nothing. */
 bool bb_pci_virtual(const struct bb_pci *p);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * systems.h - descriptions of known systems.
  */
-#ifndef BB_TOPOLOGY_SYSTEMS_H
-#define BB_TOPOLOGY_SYSTEMS_H
+#pragma once
 
 #include "topology/topology.h"
 
@@ -61,5 +60,3 @@ struct bb_system {
 const struct bb_system *bb_system_at(int i);
 /* The system of that name or alias, or NULL. */
 const struct bb_system *bb_system_find(const char *name);
-
-#endif

@@ -5,8 +5,7 @@
  * Plain values: built once by one source, then read-only, freed once. An index is a
  * position in an array of the model; -1 stands for unknown or none.
  */
-#ifndef BB_TOPOLOGY_TOPOLOGY_H
-#define BB_TOPOLOGY_TOPOLOGY_H
+#pragma once
 
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -193,5 +192,3 @@ int bb_topology_findings(const struct bb_topology *t, void (*add)(void *context,
    current generation of PCIe links, which idle GPUs lower, and the number of nodes do not change.
  */
 uint64_t bb_topology_digest(const struct bb_topology *t);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * print.h - a topology as text and as JSON.
  */
-#ifndef BB_TOPOLOGY_TOOL_PRINT_H
-#define BB_TOPOLOGY_TOOL_PRINT_H
+#pragma once
 
 #include "topology/bound.h"
 
@@ -43,5 +42,3 @@ void bb_print_json(const struct bb_printer *p);
  */
 int bb_print_diff(const struct bb_topology *a, const struct bb_topology *b, const char *name_a,
 		  const char *name_b, int width, struct bb_strbuf *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * tool.h - the binary acceptance: run a profile, make a baseline, judge numbers, compare runs.
  */
-#ifndef BB_ACCEPTANCE_TOOL_TOOL_H
-#define BB_ACCEPTANCE_TOOL_TOOL_H
+#pragma once
 
 #include "acceptance/session.h"
 #include "core/about.h"
@@ -113,4 +112,3 @@ BB_MUST bb_status bb_acceptance_run(struct bb_acceptance_job *job, struct bb_err
 BB_MUST bb_status bb_acceptance_baseline(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_check(struct bb_acceptance_job *job, struct bb_error *error);
 BB_MUST bb_status bb_acceptance_compare(struct bb_acceptance_job *job, struct bb_error *error);
-#endif

@@ -6,8 +6,7 @@
  * Functions with the signature of an entry of struct bb_backend are that entry; backend.h holds
  * their contracts.
  */
-#ifndef BB_BACKENDS_CPU_CONTEXT_H
-#define BB_BACKENDS_CPU_CONTEXT_H
+#pragma once
 
 #include "backends/backend.h"
 #include "backends/cpu/kernels.h"
@@ -94,5 +93,3 @@ bool bb_cpu_streams(const struct bb_cpu_context *context, size_t bytes, int n);
 /* A copy for which all ranks of the host are assumed to copy at the same time. */
 bb_status bb_cpu_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes);
 double bb_cpu_now(struct bb_rank *rank);
-
-#endif

@@ -2,8 +2,7 @@
  * executor.h - runs the steps of an algorithm for one rank, over any point-to-point transport in
  * CPU memory.
  */
-#ifndef BB_BACKENDS_CPU_EXECUTOR_H
-#define BB_BACKENDS_CPU_EXECUTOR_H
+#pragma once
 
 #include "backends/backend.h"
 #include "backends/cpu/kernels.h"
@@ -70,5 +69,3 @@ void bb_cpu_divide(const struct bb_kernels *kernels, const struct bb_call *call,
 
 /* Bytes of TMP that bb_execute needs for CALL on RANK. */
 size_t bb_execute_tmp_bytes(const struct bb_call *call, int rank);
-
-#endif

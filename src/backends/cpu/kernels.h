@@ -2,8 +2,7 @@
  * kernels.h - reductions and copies on CPU memory, one source compiled for several instruction
  * sets. Shared by the backends whose memory is the CPU's.
  */
-#ifndef BB_BACKENDS_CPU_KERNELS_H
-#define BB_BACKENDS_CPU_KERNELS_H
+#pragma once
 
 #include "core/datatype.h"
 
@@ -43,5 +42,3 @@ extern const struct bb_kernels bb_kernels_plain, bb_kernels_avx2, bb_kernels_avx
 const struct bb_kernels *bb_kernels_select(void);
 /* The kernels of a name if this CPU can run them, else NULL. */
 const struct bb_kernels *bb_kernels_named(const char *isa);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * All functions are entries of struct bb_backend; none looks at RANK, which may be NULL.
  */
-#ifndef BB_BACKENDS_CPU_MEMORY_H
-#define BB_BACKENDS_CPU_MEMORY_H
+#pragma once
 
 #include "backends/backend.h"
 #include "backends/cpu/context.h"
@@ -25,5 +24,3 @@ extern const struct bb_spaces bb_cpu_spaces;
 
 /* Lay a chain (chase_lay of spaces.h) into MEMORY that is walked in a copy of it at AT. */
 void bb_cpu_chase_lay(void *memory, void *at, size_t bytes, uint64_t seed);
-
-#endif

@@ -7,8 +7,7 @@
  * reduced from room in TMP. Functions with the signature of an entry of struct bb_backend or struct
  * bb_routes are that entry.
  */
-#ifndef BB_BACKENDS_CPU_PORT_H
-#define BB_BACKENDS_CPU_PORT_H
+#pragma once
 
 #include "backends/cpu/context.h"
 #include "backends/cpu/executor.h"
@@ -136,5 +135,3 @@ typedef bb_status bb_clock_pass(struct bb_rank *rank, bool sends, int peer, void
 /* The offset of struct bb_clocks, by messages that PASS passes; 0 if all ranks have ONE_CLOCK. */
 BB_MUST bb_status bb_clock_compare(struct bb_rank *rank, bool one_clock, bb_clock_pass *pass,
 				   double *offset, double *uncertainty);
-
-#endif

@@ -7,8 +7,7 @@
  * and runs in the order of numbers, so a group's calls match in issue order on any queues.
  * Messages run in the order of their queue.
  */
-#ifndef BB_BACKENDS_CPU_QUEUE_H
-#define BB_BACKENDS_CPU_QUEUE_H
+#pragma once
 
 #include "backends/cpu/context.h"
 #include "backends/cpu/memory.h"
@@ -41,5 +40,3 @@ extern const struct bb_messages bb_cpu_messages;
 	.event_wait = bb_cpu_event_wait, .compute = bb_cpu_compute,                                \
 	.collective = bb_cpu_collective, .finish = bb_cpu_finish, .now = bb_cpu_now,               \
 	.messages = &bb_cpu_messages
-
-#endif

@@ -5,8 +5,7 @@
  * failed message or collective its mesh is of no more use. Any thread may call them, but a
  * collective of a mesh only one at a time.
  */
-#ifndef BB_BACKENDS_GLOO_WRAPPER_H
-#define BB_BACKENDS_GLOO_WRAPPER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -100,6 +99,4 @@ bool bb_gloo_barrier(struct bb_gloo_mesh *mesh, char why[BB_GLOO_WHY]);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

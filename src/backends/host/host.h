@@ -7,8 +7,7 @@
  *   p2p.c     messages, for the executor and queues; routes between two ranks
  *   direct.c  the algorithm without messages
  */
-#ifndef BB_BACKENDS_HOST_HOST_H
-#define BB_BACKENDS_HOST_HOST_H
+#pragma once
 
 #include "backends/backend.h"
 #include "backends/cpu/executor.h"
@@ -178,5 +177,3 @@ double bb_host_direct_cost(const struct bb_call *call);
 
 extern const struct bb_routes bb_host_routes;
 void bb_host_bounce_free(struct bb_group *group);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * compat.h - differences between versions of MPI.
  */
-#ifndef BB_BACKENDS_MPI_COMPAT_H
-#define BB_BACKENDS_MPI_COMPAT_H
+#pragma once
 
 #include <limits.h>
 #include <mpi.h>
@@ -38,6 +37,4 @@ typedef MPI_User_function bb_mpi_operation;
 #define BB_MPI_REDUCES_IN_PLACE_ANYWHERE 0
 #else
 #define BB_MPI_REDUCES_IN_PLACE_ANYWHERE 1
-#endif
-
 #endif

@@ -11,8 +11,7 @@
  *
  * The launch starts and ends MPI. Errors of the library are returned; none is fatal.
  */
-#ifndef BB_BACKENDS_MPI_MPI_H
-#define BB_BACKENDS_MPI_MPI_H
+#pragma once
 
 #include "backends/backend.h"
 #include "backends/cpu/memory.h"
@@ -164,5 +163,3 @@ BB_MUST bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *ca
 /* Sets context->one_clock. Collective over the world. Returns an MPI code. */
 int bb_mpi_compare_clocks(struct bb_context *context);
 extern const struct bb_clocks bb_mpi_clocks;
-
-#endif

@@ -6,8 +6,7 @@
  * (bb_nccl_has). The library is opened at run time (library.c), so nccl.so loads with any version,
  * or none, and reports itself what is wrong with it (versions.c).
  */
-#ifndef BB_BACKENDS_NCCL_COMPAT_H
-#define BB_BACKENDS_NCCL_COMPAT_H
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -177,7 +176,5 @@ struct bb_nccl_driver {
 	BB_NCCL_DRIVER_FUNCTIONS(BB_NCCL_POINTER)
 #undef BB_NCCL_POINTER
 };
-
-#endif
 
 #endif

@@ -3,8 +3,7 @@
  * part of its binary interface. The library comes with CUDA and is loaded when something is
  * multiplied; nothing else needs it. Names stand as they are exported.
  */
-#ifndef BB_BACKENDS_NCCL_CUBLAS_API_H
-#define BB_BACKENDS_NCCL_CUBLAS_API_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -30,5 +29,3 @@ typedef struct cublasContext *cublasHandle_t;
 	   const void *a, int a_type, int lda, const void *b, int b_type, int ldb,                 \
 	   const void *beta, void *c, int c_type, int ldc, int compute_type, int algorithm))       \
 	X(const char *, cublasGetStatusString, (cublasStatus_t status))
-
-#endif

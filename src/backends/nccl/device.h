@@ -2,8 +2,7 @@
  * device.h - collectives as kernels on NCCL's device API (device.cu), and the part of a
  * communicator that they use. Both exist if the headers have the device API.
  */
-#ifndef BB_BACKENDS_NCCL_DEVICE_H
-#define BB_BACKENDS_NCCL_DEVICE_H
+#pragma once
 
 #include "backends/nccl/compat.h"
 #include "backends/nccl/kernels.h"
@@ -50,6 +49,4 @@ cudaError_t bb_device_run(cudaStream_t stream, const struct ncclDevComm *device,
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

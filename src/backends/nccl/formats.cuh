@@ -1,8 +1,7 @@
 /*
  * formats.cuh - how the elements of datatypes are stored, and what they are computed in.
  */
-#ifndef BB_BACKENDS_NCCL_FORMATS_CUH
-#define BB_BACKENDS_NCCL_FORMATS_CUH
+#pragma once
 
 #include "backends/nccl/pieces.cuh"
 
@@ -66,5 +65,3 @@ template <typename F> union piece_of {
 };
 
 } // namespace
-
-#endif

@@ -7,8 +7,7 @@
  * kernels: half, bfloat16 and fp8 are computed in float and rounded to nearest even once, fp8 e4m3
  * saturates at 448, e5m2 overflows to infinity, integers wrap.
  */
-#ifndef BB_BACKENDS_NCCL_KERNELS_H
-#define BB_BACKENDS_NCCL_KERNELS_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -116,6 +115,4 @@ cudaError_t bb_gpu_ping(struct bb_gpu_lane lane, unsigned *theirs, const unsigne
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

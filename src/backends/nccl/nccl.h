@@ -27,8 +27,7 @@
  * Waiting never blocks in CUDA: it polls the stream, the errors of the communicators, and whether
  * the run is being abandoned. Calls of NCCL that wait for other ranks cannot be interrupted.
  */
-#ifndef BB_BACKENDS_NCCL_NCCL_H
-#define BB_BACKENDS_NCCL_NCCL_H
+#pragma once
 
 #include "backends/backend.h"
 #include "backends/gpu.h"
@@ -444,5 +443,3 @@ cudaStream_t bb_nccl_stream(const struct bb_rank *rank, const struct bb_queue *q
 
 /* End the group of a batch if one has begun. */
 BB_MUST bb_status bb_nccl_group_end(struct bb_rank *rank);
-
-#endif

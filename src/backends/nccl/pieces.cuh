@@ -7,8 +7,7 @@
  *
  * Every kernel takes one struct bb_gpu_work.
  */
-#ifndef BB_BACKENDS_NCCL_PIECES_CUH
-#define BB_BACKENDS_NCCL_PIECES_CUH
+#pragma once
 
 #include "backends/nccl/kernels.h"
 
@@ -118,5 +117,3 @@ cudaError_t launch(bb_gpu_kernel *kernel, work *w, struct bb_gpu_lane lane, int 
 }
 
 } // namespace
-
-#endif

@@ -5,8 +5,7 @@
  *   sim_nccl.c     the model of NCCL: its names of algorithms, their limits and times
  *   sim_openmpi.c  the model of Open MPI: its choice among schedules
  */
-#ifndef BB_BACKENDS_SIM_SIM_INSIDE_H
-#define BB_BACKENDS_SIM_SIM_INSIDE_H
+#pragma once
 
 #include "backends/library.h"
 #include "backends/backend.h"
@@ -102,5 +101,3 @@ extern const struct bb_native bb_sim_nccl_natives[], bb_sim_openmpi_natives[];
 
 /* Set TIMES, when each member of GROUP arrives, to SECONDS after the last one. */
 void bb_sim_time_whole(struct bb_group *group, double seconds, double *times);
-
-#endif

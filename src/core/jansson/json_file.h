@@ -1,8 +1,7 @@
 /*
  * json_file.h - reads a JSON file that the user names. Only programs that link jansson contain it.
  */
-#ifndef BB_CORE_JANSSON_JSON_FILE_H
-#define BB_CORE_JANSSON_JSON_FILE_H
+#pragma once
 
 #include "core/file.h"
 
@@ -22,5 +21,3 @@ struct json_t *bb_json_parse(const char *text, size_t length, struct json_error_
  */
 BB_MUST bb_status bb_json_file_open(const struct bb_file_request *request, const char *kind,
 				    struct json_t **root, struct bb_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * algorithms.h - the algorithms that --algo may name: busbench's schedules and those of a backend.
  */
-#ifndef BB_HARNESS_MEASURE_ALGORITHMS_H
-#define BB_HARNESS_MEASURE_ALGORITHMS_H
+#pragma once
 
 #include "core/strbuf.h"
 #include "harness/run/options.h"
@@ -65,5 +64,3 @@ BB_MUST bb_status bb_algorithms_natives(const struct bb_native **natives, struct
  * and the datatypes of each op.
  */
 void bb_algorithms_list(struct bb_strbuf *out);
-
-#endif

@@ -2,8 +2,7 @@
  * call.h - calls of collectives: their algorithms, the memory that they work in, and all calls of a
  * program.
  */
-#ifndef BB_HARNESS_MEASURE_CALL_H
-#define BB_HARNESS_MEASURE_CALL_H
+#pragma once
 
 #include "backends/backend.h"
 #include "harness/measure/algorithms.h"
@@ -125,5 +124,3 @@ struct bb_sent {
 	size_t tmp_bytes; /* temporary memory, of the collective that needs most */
 };
 BB_MUST bb_status bb_calls_count(struct bb_calls *calls, int rank, int work, struct bb_sent *sent);
-
-#endif

@@ -6,8 +6,7 @@
  * trials to records. The engine owns the world, memory, warm-up, barriers, clocks, deadlines,
  * faults, progress, precision, agreement between ranks, verification and statistics.
  */
-#ifndef BB_HARNESS_MEASURE_ENGINE_H
-#define BB_HARNESS_MEASURE_ENGINE_H
+#pragma once
 
 #include "core/stats.h"
 #include "harness/measure/runner.h"
@@ -256,5 +255,3 @@ BB_MUST bb_status bb_engine_skip(struct bb_engine *engine, const struct bb_skip_
 BB_MUST bb_status bb_engine_skip_subject(struct bb_engine *engine, const char *subject,
 					 const char *algorithm, const char *dtype,
 					 const char *reason);
-
-#endif

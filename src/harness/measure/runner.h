@@ -2,8 +2,7 @@
  * runner.h - runs a program on a backend: rank by rank on real ranks, all ranks at once in virtual
  * time (backends/virtual.h). Both report when each operation began and ended.
  */
-#ifndef BB_HARNESS_MEASURE_RUNNER_H
-#define BB_HARNESS_MEASURE_RUNNER_H
+#pragma once
 
 #include "harness/measure/call.h"
 #include "simulator/timeline/timeline.h"
@@ -63,5 +62,3 @@ BB_MUST bb_status bb_runner_run(struct bb_runner *runner, const struct bb_timeli
 /* See bb_calls_count. */
 BB_MUST bb_status bb_runner_count(struct bb_runner *runner, int rank, int work,
 				  struct bb_sent *sent);
-
-#endif

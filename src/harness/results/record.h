@@ -17,8 +17,7 @@
  * are in the names. A double that is not known is NAN, an integer BB_ABSENT, a string NULL: JSON
  * null and an empty CSV cell.
  */
-#ifndef BB_HARNESS_RESULTS_RECORD_H
-#define BB_HARNESS_RESULTS_RECORD_H
+#pragma once
 
 #include "backends/backend.h"
 #include "core/json.h"
@@ -285,5 +284,3 @@ void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, co
 void bb_record_csv_header(struct bb_strbuf *out, const struct bb_record_kind *kind);
 void bb_record_csv_row(struct bb_strbuf *out, const struct bb_record_kind *kind, const char *run_id,
 		       const void *record);
-
-#endif

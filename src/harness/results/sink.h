@@ -4,8 +4,7 @@
  * A sink writes a record completely and flushes it before the call returns, so that a crash
  * loses nothing already measured.
  */
-#ifndef BB_HARNESS_RESULTS_SINK_H
-#define BB_HARNESS_RESULTS_SINK_H
+#pragma once
 
 #include "harness/run/options.h"
 #include "harness/results/record.h"
@@ -126,5 +125,3 @@ void bb_sinks_seize(struct bb_sinks *sinks);
    form; NAN is "N/A". Returns TEXT. */
 #define BB_NUMBER_TEXT 16
 const char *bb_format_fit(char text[BB_NUMBER_TEXT], double value, int width);
-
-#endif

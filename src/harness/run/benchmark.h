@@ -9,8 +9,7 @@
  *   record.h      what is known about the run and about each finished case
  *   sink.h        where records go: text, CSV, JSON lines
  */
-#ifndef BB_HARNESS_RUN_BENCHMARK_H
-#define BB_HARNESS_RUN_BENCHMARK_H
+#pragma once
 
 #include "harness/results/sink.h"
 
@@ -89,5 +88,3 @@ struct bb_benchmark {
 
 /* main() of a perf program. Returns the exit status (see status.h). */
 int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark);
-
-#endif

@@ -3,8 +3,7 @@
  * caller's. They exchange data outside the measured collectives, and a watch on a thread of its own
  * sees to it that nothing hangs.
  */
-#ifndef BB_HARNESS_RUN_DRIVERS_H
-#define BB_HARNESS_RUN_DRIVERS_H
+#pragma once
 
 #include "backends/backend.h"
 #include "core/strbuf.h"
@@ -179,5 +178,3 @@ static inline bool bb_driver_leads(const struct bb_driver *driver)
 {
 	return driver->rank == 0;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * guard.h - a thread that enforces deadlines and handles signals at start-up and at the end, while
  * the main thread waits for other processes. In between the watch over the drivers does.
  */
-#ifndef BB_HARNESS_RUN_GUARD_H
-#define BB_HARNESS_RUN_GUARD_H
+#pragma once
 
 #include "core/status.h"
 
@@ -52,5 +51,3 @@ BB_MUST bb_status bb_guard_start(struct bb_guard *guard, uint64_t timeout_ns, bo
 				 struct bb_error *error);
 /* Stop the guard; CALL is not called any more. */
 void bb_guard_stop(struct bb_guard *guard);
-
-#endif

@@ -2,8 +2,7 @@
  * health.h - what may have made a run slow: counters of the hosts that moved during it, and the
  * state of its GPUs before and after, as their driver reports it.
  */
-#ifndef BB_HARNESS_RUN_HEALTH_H
-#define BB_HARNESS_RUN_HEALTH_H
+#pragma once
 
 #include "backends/gpu.h"
 #include "harness/run/run.h"
@@ -73,5 +72,3 @@ void bb_run_gpus_read(const struct bb_run *run, struct bb_driver *driver,
    bb_run_gpus_read gave before the first trial. Collective over the world. */
 BB_MUST bb_status bb_run_gpus_report(struct bb_run *run, struct bb_driver *driver,
 				     const struct bb_gpu_health *before);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * link_bound.h - bounds of collectives by the links between the ranks of a run.
  */
-#ifndef BB_HARNESS_RUN_LINK_BOUND_H
-#define BB_HARNESS_RUN_LINK_BOUND_H
+#pragma once
 
 #include "harness/results/record.h"
 #include "schedules/schedule.h"
@@ -38,5 +37,3 @@ void bb_link_bounds_close(struct bb_link_bounds *links); /* of a zeroed one: not
  */
 double bb_link_bounds_find(struct bb_link_bounds *links, const struct bb_collective *collective,
 			   const char *algorithm, const char **source);
-
-#endif

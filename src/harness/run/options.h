@@ -1,8 +1,7 @@
 /*
  * options.h - the options of every perf binary, and whether they make sense.
  */
-#ifndef BB_HARNESS_RUN_OPTIONS_H
-#define BB_HARNESS_RUN_OPTIONS_H
+#pragma once
 
 #include "backends/backend.h"
 #include "backends/virtual.h"
@@ -243,5 +242,3 @@ BB_MUST bb_status bb_options_fault(struct bb_options *options, unsigned known,
 				   struct bb_error *error);
 /* Append the list of these kinds, for the end of --help. */
 void bb_options_fault_help(unsigned known, struct bb_strbuf *out);
-
-#endif

@@ -5,8 +5,7 @@
  * reduction. Every partial sum, in any order, is exact in the datatype. Filling and verifying are
  * copies from and comparisons with tables that stay in the cache, whatever the op.
  */
-#ifndef BB_HARNESS_RUN_PATTERN_H
-#define BB_HARNESS_RUN_PATTERN_H
+#pragma once
 
 #include "backends/backend.h"
 
@@ -53,5 +52,3 @@ BB_MUST bb_status bb_pattern_store_take(struct bb_pattern_store *store, enum bb_
 					const struct bb_patterns **patterns);
 /* Give PATTERNS back; the last user's call frees them. NULL: nothing. */
 void bb_pattern_store_give(struct bb_pattern_store *store, const struct bb_patterns *patterns);
-
-#endif

@@ -2,8 +2,7 @@
  * plugin.h - backends, launches and readers that are loaded at run time, because they need a
  * library that not every machine has.
  */
-#ifndef BB_HARNESS_RUN_PLUGIN_H
-#define BB_HARNESS_RUN_PLUGIN_H
+#pragma once
 
 #include "backends/backend.h"
 #include "core/strbuf.h"
@@ -49,5 +48,3 @@ BB_MUST bb_status bb_plugin_parse_topology(const char *text, size_t length, cons
 /* For --list: call LIST for each backend, and append why others cannot be loaded. */
 void bb_plugin_list(struct bb_strbuf *out,
 		    void (*list)(struct bb_strbuf *out, const struct bb_backend *backend));
-
-#endif

@@ -7,8 +7,7 @@
  *   health.c    counters of hosts and the state of GPUs, before and after
  *   conclude.c  the end record and the exit status
  */
-#ifndef BB_HARNESS_RUN_RUN_H
-#define BB_HARNESS_RUN_RUN_H
+#pragma once
 
 #include "harness/run/benchmark.h"
 #include "harness/run/drivers.h"
@@ -170,5 +169,3 @@ BB_MUST bb_status bb_estimate_record(struct bb_run *run, const struct bb_record_
 /* Write the end record with STATUS. Fold the '#' lines of the text in OUT, or clear it where
    records go to stdout. Returns STATUS, or why the records could not be written. */
 BB_MUST bb_status bb_estimate_end(struct bb_run *run, struct bb_strbuf *out, bb_status status);
-
-#endif

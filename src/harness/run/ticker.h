@@ -2,8 +2,7 @@
  * ticker.h - one line of progress on a terminal: the case, the number of cases and the time left,
  * and the progress of a long evaluation.
  */
-#ifndef BB_HARNESS_RUN_TICKER_H
-#define BB_HARNESS_RUN_TICKER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ void bb_ticker_progress(struct bb_ticker *ticker, const char *what, size_t done,
 void bb_ticker_step(struct bb_ticker *ticker, uint64_t size);
 /* Remove the line, before other output or at the end. */
 void bb_ticker_hide(struct bb_ticker *ticker);
-
-#endif

@@ -2,8 +2,7 @@
  * world.h - what the processes of a run agree on, so that none of them goes on alone. Functions
  * that return a status are collective over the launch.
  */
-#ifndef BB_HARNESS_RUN_WORLD_H
-#define BB_HARNESS_RUN_WORLD_H
+#pragma once
 
 #include "harness/run/options.h"
 #include "launch/launch.h"
@@ -60,5 +59,3 @@ BB_MUST bb_status bb_assembly_collect(struct bb_assembly *assembly, const struct
 
 /* True if this is the lowest process but 0 of its host. After compare. */
 bool bb_assembly_speaks_for_host(const struct bb_assembly *assembly);
-
-#endif

@@ -6,8 +6,7 @@
  *   bandwidth.c   the benchmark: options, plan, experiment
  *   text.c        the text: a row per case, then matrices
  */
-#ifndef BB_MEMORY_BANDWIDTH_BANDWIDTH_H
-#define BB_MEMORY_BANDWIDTH_BANDWIDTH_H
+#pragma once
 
 #include "backends/spaces.h"
 #include "harness/measure/engine.h"
@@ -155,5 +154,3 @@ BB_MUST bb_status bb_memory_open_results(struct bb_run *run);
 
 /* Its text. */
 extern const struct bb_sink_ops bb_sink_memory;
-
-#endif

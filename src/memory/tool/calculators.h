@@ -2,8 +2,7 @@
  * calculators.h - what the subjects infer, deepspeed, quantise and checkpoint of model_memory
  * calculate.
  */
-#ifndef BB_MEMORY_TOOL_CALCULATORS_H
-#define BB_MEMORY_TOOL_CALCULATORS_H
+#pragma once
 
 #include "models/memory/training.h"
 
@@ -152,5 +151,3 @@ BB_MUST bb_status bb_chain_run(const struct bb_chain *chain, size_t every, float
    layers if all is kept; else 1 for the output and the maximum of c + 5 k - 1 over all segments, of
    k layers with c checkpoints before them. */
 uint64_t bb_chain_expected(const struct bb_chain *chain, size_t every);
-
-#endif

@@ -9,8 +9,7 @@
  *   checkpoint.c  checkpointing, measured
  *   quantise.c    a tensor in integers
  */
-#ifndef BB_MEMORY_TOOL_TOOL_H
-#define BB_MEMORY_TOOL_TOOL_H
+#pragma once
 
 #include "core/about.h"
 #include "core/json.h"
@@ -208,5 +207,3 @@ const char *bb_job_grouped(char text[BB_GROUPED_TEXT], uint64_t number);
 
 #define GB(bytes) ((double)(bytes) / 1e9)
 #define GiB(bytes) ((double)(bytes) / (double)(1 << 30))
-
-#endif

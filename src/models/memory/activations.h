@@ -22,8 +22,7 @@
  * for each expert that computes a token. Latent attention adds the latent vectors of queries, keys
  * and values.
  */
-#ifndef BB_MODELS_MEMORY_ACTIVATIONS_H
-#define BB_MODELS_MEMORY_ACTIVATIONS_H
+#pragma once
 
 #include "models/model.h"
 
@@ -81,5 +80,3 @@ uint64_t bb_in_flight(enum bb_pipelining schedule, uint64_t stage, uint64_t stag
 /* a + b and a * b; UINT64_MAX if that exceeds 64 bits. */
 uint64_t bb_bytes_add(uint64_t a, uint64_t b);
 uint64_t bb_bytes_times(uint64_t a, uint64_t b);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * ds_config.h - settings of a ds_config.json of DeepSpeed that concern memory.
  */
-#ifndef BB_MODELS_MEMORY_DS_CONFIG_H
-#define BB_MODELS_MEMORY_DS_CONFIG_H
+#pragma once
 
 #include "core/status.h"
 #include "models/memory/training.h"
@@ -37,5 +36,3 @@ BB_MUST bb_status bb_ds_config_read(const char *path, const struct bb_model *mod
  */
 BB_MUST bb_status bb_ds_config_batch(struct bb_ds_config *config, const char *path, uint64_t dp,
 				     struct bb_error *error);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * fits.h - the memory of a GPU, and the divisions of a training run among GPUs that fit into it.
  */
-#ifndef BB_MODELS_MEMORY_FITS_H
-#define BB_MODELS_MEMORY_FITS_H
+#pragma once
 
 #include "core/strbuf.h"
 #include "models/memory/training.h"
@@ -103,5 +102,3 @@ BB_MUST bb_status bb_fit_judge(struct bb_fit_verdict *verdict, const struct bb_t
 BB_MUST bb_status bb_fit_judge_need(struct bb_fit_verdict *verdict,
 				    const struct bb_training *training, const struct bb_need *need,
 				    uint64_t limit, struct bb_error *error);
-
-#endif

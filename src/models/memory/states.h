@@ -11,8 +11,7 @@
  *
  * Rajbhandari et al., ZeRO (arXiv 1910.02054), section 5 and figure 1.
  */
-#ifndef BB_MODELS_MEMORY_STATES_H
-#define BB_MODELS_MEMORY_STATES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -89,5 +88,3 @@ uint64_t bb_factored_elements(uint64_t rows, uint64_t columns);
  */
 uint64_t bb_zero_bytes(const struct bb_recipe *recipe, uint64_t elements, int stage, uint64_t ranks,
 		       uint64_t steps);
-
-#endif

@@ -8,8 +8,7 @@
  * last one the head, with a second copy of the embedding if both share weights. Experts are divided
  * among EP of the data-parallel ranks, so that dp / ep ranks hold the same.
  */
-#ifndef BB_MODELS_MEMORY_TRAINING_H
-#define BB_MODELS_MEMORY_TRAINING_H
+#pragma once
 
 #include "models/memory/activations.h"
 #include "models/memory/states.h"
@@ -139,5 +138,3 @@ void bb_training_states(const struct bb_training *t, const struct bb_piece *piec
 
 /* The largest category. */
 enum bb_category bb_need_tightest(const struct bb_need *need);
-
-#endif

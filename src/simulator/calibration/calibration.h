@@ -10,8 +10,7 @@
  * ranks. Of NCCL, the common part is nccl/model.h with fitted figures of the cluster, and only the
  * sizes of a measured series use its correction.
  */
-#ifndef BB_SIMULATOR_CALIBRATION_CALIBRATION_H
-#define BB_SIMULATOR_CALIBRATION_CALIBRATION_H
+#pragma once
 
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -71,5 +70,3 @@ double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nc
 /* Append what was fitted and how well, in all and for each series, in lines that begin with "# ".
  */
 void bb_calibration_describe(const struct bb_calibration *c, struct bb_strbuf *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * points.h - the measured points and what is fitted to them, for this folder alone.
  */
-#ifndef BB_SIMULATOR_CALIBRATION_POINTS_H
-#define BB_SIMULATOR_CALIBRATION_POINTS_H
+#pragma once
 
 #include "simulator/calibration/calibration.h"
 #include "logs/claims.h"
@@ -147,5 +146,3 @@ BB_MUST bb_status bb_calibration_lines(struct bb_calibration *c, char *text,
    another machine than the cluster. */
 BB_MUST bb_status bb_calibration_tables(struct bb_calibration *c, const char *text, size_t length,
 					struct bb_error *error);
-
-#endif

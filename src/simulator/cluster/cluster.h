@@ -7,8 +7,7 @@
  * numbered node by node, within a node by GPU. A machine without GPUs has as many ranks as its
  * figures say, which fill one package after the other.
  */
-#ifndef BB_SIMULATOR_CLUSTER_CLUSTER_H
-#define BB_SIMULATOR_CLUSTER_CLUSTER_H
+#pragma once
 
 #include "core/settings.h"
 #include "simulator/fabric.h"
@@ -248,5 +247,3 @@ static inline int bb_cluster_rail(const struct bb_cluster *c, int rank)
 
 /* Append one line that describes it: ranks, links, rails, leaves and pods. */
 void bb_cluster_describe(const struct bb_cluster *c, struct bb_strbuf *out);
-
-#endif

@@ -18,8 +18,7 @@
  * - PAT: log2(nodes) rounds, one GPU on each node.
  * - Messages (alltoall, gather, scatter, sendrecv): messages.c.
  */
-#ifndef BB_SIMULATOR_NCCL_MODEL_H
-#define BB_SIMULATOR_NCCL_MODEL_H
+#pragma once
 
 #include "core/datatype.h"
 #include "simulator/cluster/cluster.h"
@@ -482,5 +481,3 @@ enum bb_nccl_basis_lack bb_nccl_basis(const struct bb_nccl_constants *c,
    rows of 1 machine, so the widest: PCIe with P2P, all GPUs, one node". */
 void bb_nccl_basis_describe(const struct bb_nccl_constants *c, const struct bb_nccl_call *call,
 			    char text[BB_NCCL_BASIS_TEXT]);
-
-#endif

@@ -5,8 +5,7 @@
  * among them is that of coll/tuned (openmpi.txt), without HAN, which 5.0 prefers over several
  * nodes. coll/libnbc performs nonblocking and persistent calls.
  */
-#ifndef BB_SIMULATOR_OPENMPI_OPENMPI_H
-#define BB_SIMULATOR_OPENMPI_OPENMPI_H
+#pragma once
 
 #include "schedules/schedule.h"
 
@@ -46,5 +45,3 @@ const char *bb_openmpi_choose(const struct bb_collective *collective, const stru
 /* Set *LOW and *HIGH to the factors of a predicted time of BYTES between which nine in ten
    measurements lay, of machines that nothing was fitted to. */
 void bb_openmpi_interval(double bytes, double *low, double *high);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * links.h - how long messages take over links, for all timelines: for this folder alone.
  */
-#ifndef BB_SIMULATOR_TIMELINE_LINKS_H
-#define BB_SIMULATOR_TIMELINE_LINKS_H
+#pragma once
 
 #include "core/random.h"
 #include "simulator/timeline/timeline.h"
@@ -251,5 +250,3 @@ struct bb_shape bb_timeline_alike_shape(const struct bb_algorithm *schedule,
 BB_MUST bb_status bb_timeline_alike(const struct bb_link_model *links,
 				    const struct bb_algorithm *schedule,
 				    const struct bb_shape *shape, double element, double *times);
-
-#endif

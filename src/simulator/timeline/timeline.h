@@ -14,8 +14,7 @@
  * are in, whatever their source. All messages of a program share these ports; a collective shares
  * them among its own messages only.
  */
-#ifndef BB_SIMULATOR_TIMELINE_TIMELINE_H
-#define BB_SIMULATOR_TIMELINE_TIMELINE_H
+#pragma once
 
 #include "simulator/fabric.h"
 #include "programs/program.h"
@@ -175,5 +174,3 @@ BB_MUST bb_status bb_timeline_program_by(const struct bb_timeline_performer *per
 					 const struct bb_program *program,
 					 const struct bb_timeline_watch *watch, double *end,
 					 struct bb_error *error);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * Files are untrusted: any input gives a model or an error, and sizes are bounded.
  */
-#ifndef BB_TOPOLOGY_FILES_FILES_H
-#define BB_TOPOLOGY_FILES_FILES_H
+#pragma once
 
 #include "topology/topology.h"
 
@@ -29,5 +28,3 @@ BB_MUST bb_status bb_topology_parse(const char *text, size_t length, const char 
  * are lost, as are links that are down.
  */
 void bb_topology_export(const struct bb_topology *t, struct bb_strbuf *out);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * formats.h - readers of the formats of files into a model, and the XML that two of them are.
  */
-#ifndef BB_TOPOLOGY_FILES_FORMATS_H
-#define BB_TOPOLOGY_FILES_FORMATS_H
+#pragma once
 
 #include "core/status.h"
 #include "core/strbuf.h"
@@ -76,5 +75,3 @@ char *bb_cpu_list(const char *mask);
 /* The mask of a list, as NCCL writes it ("000000ff,ffffffff"); NULL without memory. The caller
    frees it. */
 char *bb_cpu_mask(const char *list);
-
-#endif

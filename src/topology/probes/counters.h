@@ -1,8 +1,7 @@
 /*
  * counters.h - counters of network errors and frequency of the processors on this host.
  */
-#ifndef BB_TOPOLOGY_PROBES_COUNTERS_H
-#define BB_TOPOLOGY_PROBES_COUNTERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ size_t bb_counters_moved(const struct bb_counters *before, const struct bb_count
 
 /* "link down", "symbol error", "error", "discard", "retransmit", "frequency", "traffic" */
 const char *bb_counter_class_name(enum bb_counter_class class);
-
-#endif

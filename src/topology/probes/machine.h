@@ -2,8 +2,7 @@
  * machine.h - cores, caches and GPUs of this machine that this process may use, without PCI and
  * CUDA's libraries, for a quick start.
  */
-#ifndef BB_TOPOLOGY_PROBES_MACHINE_H
-#define BB_TOPOLOGY_PROBES_MACHINE_H
+#pragma once
 
 #include "core/status.h"
 
@@ -95,5 +94,3 @@ bool bb_machine_pin(const struct bb_machine *machine, int core);
  * /dev in tests.
  */
 int bb_gpus_present(void);
-
-#endif

@@ -2,8 +2,7 @@
  * memory.h - the memory available to this process within the limits of the host, its control groups
  * and Slurm.
  */
-#ifndef BB_TOPOLOGY_PROBES_MEMORY_H
-#define BB_TOPOLOGY_PROBES_MEMORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ uint64_t bb_available_room(const struct bb_available_source *source);
 
 /* The same for this machine and environment. */
 uint64_t bb_available_memory(void);
-
-#endif

@@ -3,8 +3,7 @@
  * prototypes, and its loading. The library comes with NVIDIA's driver and is loaded at run time.
  * Names are those that it exports; NVML's own header maps some names to them.
  */
-#ifndef BB_TOPOLOGY_PROBES_NVML_API_H
-#define BB_TOPOLOGY_PROBES_NVML_API_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -130,5 +129,3 @@ struct bb_nvml {
 /* Load and start NVML; false: it is missing, or does not start. */
 bool bb_nvml_open(struct bb_nvml *api);
 void bb_nvml_close(struct bb_nvml *api);
-
-#endif

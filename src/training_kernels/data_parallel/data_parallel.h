@@ -7,8 +7,7 @@
  *   train.c                   --train: a small model is trained and verified
  *   sampler.c                 --sampler: the samples of each rank
  */
-#ifndef BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
-#define BB_TRAINING_KERNELS_DATA_PARALLEL_DATA_PARALLEL_H
+#pragma once
 
 #include "training_kernels/kernel/kernel.h"
 
@@ -337,5 +336,3 @@ BB_MUST bb_status bb_sampler_coverage(const struct bb_sampler *sampler, const si
 /* Append the samples of all ranks in EPOCHS epochs, and their coverage. */
 BB_MUST bb_status bb_sampler_describe(const struct bb_sampler *sampler, uint64_t epochs,
 				      struct bb_strbuf *out, struct bb_error *error);
-
-#endif

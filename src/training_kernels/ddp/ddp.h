@@ -7,8 +7,7 @@
  *   step.c       gradients in buckets, and a step as a program
  *   listing.c    --predict: the model and its buckets as text
  */
-#ifndef BB_TRAINING_KERNELS_DDP_DDP_H
-#define BB_TRAINING_KERNELS_DDP_DDP_H
+#pragma once
 
 #include "core/units.h"
 #include "harness/run/options.h"
@@ -177,5 +176,3 @@ void bb_ddp_add_model(const struct bb_ddp *ddp, struct bb_strbuf *out);
 /* Append the sizes of buckets, and each bucket with its reduction. REDUCTIONS: [cap] */
 void bb_ddp_add_buckets(const struct bb_ddp *ddp, const struct bb_ddp_reductions *reductions,
 			struct bb_strbuf *out);
-
-#endif

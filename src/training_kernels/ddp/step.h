@@ -4,8 +4,7 @@
  *
  * Buckets are formed as PyTorch's DistributedDataParallel forms them; one is reduced by one call.
  */
-#ifndef BB_TRAINING_KERNELS_DDP_STEP_H
-#define BB_TRAINING_KERNELS_DDP_STEP_H
+#pragma once
 
 #include "models/model.h"
 #include "programs/tape.h"
@@ -102,5 +101,3 @@ struct bb_ddp_times {
 BB_MUST bb_status bb_ddp_simulate(const struct bb_ddp_step *step, double alone_s, double backward_s,
 				  const double *reduce_s, struct bb_ddp_times *times,
 				  struct bb_error *error);
-
-#endif

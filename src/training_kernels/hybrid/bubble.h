@@ -22,8 +22,7 @@
  * compute while a message travels, but for the first micro-batch on its way through all p v parts
  * and back.
  */
-#ifndef BB_TRAINING_KERNELS_HYBRID_BUBBLE_H
-#define BB_TRAINING_KERNELS_HYBRID_BUBBLE_H
+#pragma once
 
 #include "training_kernels/pipeline/order.h"
 
@@ -67,5 +66,3 @@ uint64_t bb_bubble_kept(const struct bb_bubble_form *form, uint64_t stage);
 
 /* The schedule of a pipeline with CHUNKS virtual stages of each stage that names none. */
 const struct bb_pipeline_schedule *bb_bubble_usual(uint64_t chunks);
-
-#endif

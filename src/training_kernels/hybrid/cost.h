@@ -60,8 +60,7 @@
  * rounds, the others send half of it (Patarasuk and Yuan 2009). An all-to-all counts
  * as one round. Over one kind of link a volume takes rounds x latency + sent / rate.
  */
-#ifndef BB_TRAINING_KERNELS_HYBRID_COST_H
-#define BB_TRAINING_KERNELS_HYBRID_COST_H
+#pragma once
 
 #include "models/memory/training.h"
 #include "simulator/cluster/cluster.h"
@@ -226,5 +225,3 @@ double bb_sorted_bytes(const struct bb_hybrid_division *division);
 /* Bytes of a rank of STAGE; SORTED: of bb_sorted_bytes. */
 struct bb_memory_bytes bb_memory_bytes_of(const struct bb_hybrid_division *division,
 					  const struct bb_need *stage, double sorted);
-
-#endif

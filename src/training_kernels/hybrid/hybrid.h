@@ -9,8 +9,7 @@
  *
  * Divisions are in layout.h and plan.h, their costs in cost.h, programs in program.h.
  */
-#ifndef BB_TRAINING_KERNELS_HYBRID_HYBRID_H
-#define BB_TRAINING_KERNELS_HYBRID_HYBRID_H
+#pragma once
 
 #include "training_kernels/kernel/kernel.h"
 #include "training_kernels/hybrid/plan.h"
@@ -330,5 +329,3 @@ extern const struct bb_experiment bb_hybrid_experiment;
 
 /* The benchmark's show. */
 BB_MUST bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out);
-
-#endif

@@ -10,8 +10,7 @@
  * Along each axis a rank has a coordinate, rank / stride % size; ranks that differ in it alone form
  * a group.
  */
-#ifndef BB_TRAINING_KERNELS_HYBRID_LAYOUT_H
-#define BB_TRAINING_KERNELS_HYBRID_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -57,5 +56,3 @@ bool bb_grid_crosses(const struct bb_grid *grid, enum bb_axis axis, int node);
 
 /* Groups along AXIS with members on several nodes, of NODE ranks each. */
 int bb_grid_crossing(const struct bb_grid *grid, enum bb_axis axis, int node);
-
-#endif

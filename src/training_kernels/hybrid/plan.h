@@ -2,8 +2,7 @@
  * plan.h - the search of all divisions of the training of a model among ranks: which of them fit in
  * memory, and which are fast (cost.h). Pure: nothing is run.
  */
-#ifndef BB_TRAINING_KERNELS_HYBRID_PLAN_H
-#define BB_TRAINING_KERNELS_HYBRID_PLAN_H
+#pragma once
 
 #include "training_kernels/hybrid/cost.h"
 
@@ -59,5 +58,3 @@ BB_MUST bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan,
 				      const struct bb_hybrid_cluster *cluster,
 				      const struct bb_hybrid_space *space, struct bb_error *error);
 void bb_hybrid_plan_free(struct bb_hybrid_plan *plan);
-
-#endif

@@ -23,8 +23,7 @@
  * them and an all-gather of the parameters; those of experts among the replicas with the same
  * experts.
  */
-#ifndef BB_TRAINING_KERNELS_HYBRID_PROGRAM_H
-#define BB_TRAINING_KERNELS_HYBRID_PROGRAM_H
+#pragma once
 
 #include "training_kernels/hybrid/layout.h"
 #include "training_kernels/moe/exchange.h"
@@ -102,5 +101,3 @@ struct bb_hybrid_program {
 BB_MUST bb_status bb_hybrid_write(struct bb_taped *taped, struct bb_hybrid_program *own,
 				  const struct bb_hybrid_shape *shape, const char *algorithm,
 				  struct bb_error *error);
-
-#endif

@@ -23,8 +23,7 @@
  *
  * so that it frees nothing itself.
  */
-#ifndef BB_TRAINING_KERNELS_KERNEL_KERNEL_H
-#define BB_TRAINING_KERNELS_KERNEL_KERNEL_H
+#pragma once
 
 #include "core/clock.h"
 #include "core/recommend.h"
@@ -377,5 +376,3 @@ struct bb_candidate bb_best_steps(const struct bb_trial *trial, double per, cons
 
 /* Append the recommendation to OUT. Frees the candidates. */
 void bb_best_recommend(struct bb_best *best, struct bb_strbuf *out);
-
-#endif

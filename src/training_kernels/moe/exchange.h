@@ -9,8 +9,7 @@
  * even if a rank does one operation at a time. Shift k has gcd(k, ranks) rings, and their lowest
  * ranks come first.
  */
-#ifndef BB_TRAINING_KERNELS_MOE_EXCHANGE_H
-#define BB_TRAINING_KERNELS_MOE_EXCHANGE_H
+#pragma once
 
 #include "programs/tape.h"
 #include "training_kernels/moe/load.h"
@@ -57,5 +56,3 @@ void bb_moe_rows_lay_out(struct bb_moe_rows *rows, struct bb_known *known,
 
 /* The first row of the message O. */
 char *bb_moe_rows_of(const struct bb_moe_rows *rows, bool combines, const struct bb_operation *o);
-
-#endif

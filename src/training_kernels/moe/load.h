@@ -12,8 +12,7 @@
  * and drops those of later tokens, as in GShard (arXiv 2006.16668) and Switch Transformer
  * (2101.03961, section 2.2).
  */
-#ifndef BB_TRAINING_KERNELS_MOE_LOAD_H
-#define BB_TRAINING_KERNELS_MOE_LOAD_H
+#pragma once
 
 #include "core/status.h"
 
@@ -52,5 +51,3 @@ int64_t bb_moe_rows_at(const struct bb_moe_load *load, int rank);
 int64_t bb_moe_rows_received(const struct bb_moe_load *load, int rank);
 /* Rows of the busiest rank over the mean. */
 double bb_moe_imbalance(const struct bb_moe_load *load);
-
-#endif

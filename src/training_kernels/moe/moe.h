@@ -6,8 +6,7 @@
  *   exchange.c   the exchange of rows with experts
  *   moe.c        a layer as a program; options, record, experiment
  */
-#ifndef BB_TRAINING_KERNELS_MOE_MOE_H
-#define BB_TRAINING_KERNELS_MOE_MOE_H
+#pragma once
 
 #include "training_kernels/kernel/kernel.h"
 #include "training_kernels/moe/exchange.h"
@@ -134,5 +133,3 @@ struct bb_moe_step {
    memory. Free TAPED whatever comes back. */
 BB_MUST bb_status bb_moe_program(struct bb_taped *taped, const struct bb_moe_step *step,
 				 struct bb_error *error);
-
-#endif

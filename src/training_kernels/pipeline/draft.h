@@ -2,8 +2,7 @@
  * draft.h - an order in the making: passes are placed one by one, each as early as its stage and
  * what it needs allow. So orders are searched and followed.
  */
-#ifndef BB_TRAINING_KERNELS_PIPELINE_DRAFT_H
-#define BB_TRAINING_KERNELS_PIPELINE_DRAFT_H
+#pragma once
 
 #include "training_kernels/pipeline/order.h"
 
@@ -63,5 +62,3 @@ BB_MUST bb_status bb_draft_follow(struct bb_draft *draft, const struct bb_order 
 /* Places the pass that can begin first, and returns it and its STAGE; NULL: none can begin, at
    the end or because each stage that is not done waits for another. */
 const struct bb_pass *bb_draft_step(struct bb_draft *draft, int *stage);
-
-#endif

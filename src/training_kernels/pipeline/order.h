@@ -9,8 +9,7 @@
  * halves: the gradient of the input (B), which the stage before waits for, and that of the weights
  * (W), which no stage waits for.
  */
-#ifndef BB_TRAINING_KERNELS_PIPELINE_ORDER_H
-#define BB_TRAINING_KERNELS_PIPELINE_ORDER_H
+#pragma once
 
 #include "core/status.h"
 
@@ -212,5 +211,3 @@ int64_t bb_auto_least(const struct bb_pipeline *pipeline);
  * with ERROR naming the stage and the pass, or BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_order_check(const struct bb_order *order, struct bb_error *error);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Schedules are in order.h, their programs in program.h.
  */
-#ifndef BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
-#define BB_TRAINING_KERNELS_PIPELINE_PIPELINE_H
+#pragma once
 
 #include "core/table.h"
 #include "training_kernels/kernel/kernel.h"
@@ -243,5 +242,3 @@ void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operati
  * BB_EINTERNAL without memory.
  */
 BB_MUST bb_status bb_pipeline_data_verify(void *own, uint64_t *wrong);
-
-#endif

@@ -5,8 +5,7 @@
  * own; forward and backward have a lane each, in folded orders one for each chunk. Receives are
  * issued as early as the messages before them allow, so that a pass waits only for what it needs.
  */
-#ifndef BB_TRAINING_KERNELS_PIPELINE_PROGRAM_H
-#define BB_TRAINING_KERNELS_PIPELINE_PROGRAM_H
+#pragma once
 
 #include "harness/run/options.h"
 #include "programs/program.h"
@@ -79,5 +78,3 @@ struct bb_pipeline_result bb_pipeline_result_of(struct bb_pass_times *times);
 
 /* The idle part of TIME, of which passes take IDEAL, as a share of WHOLE: either of them. */
 double bb_pipeline_bubble(double time, double ideal, double whole);
-
-#endif

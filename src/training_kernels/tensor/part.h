@@ -5,8 +5,7 @@
  * the lists (program.c), and so do the numbers of each rank and of the unsplit part (numbers.c),
  * which is the same part on one rank.
  */
-#ifndef BB_TRAINING_KERNELS_TENSOR_PART_H
-#define BB_TRAINING_KERNELS_TENSOR_PART_H
+#pragma once
 
 #include "programs/program.h"
 
@@ -215,5 +214,3 @@ void bb_tensor_compute(struct bb_tensor_state *state, const struct bb_operation 
 /* The buffers of a collective or message. */
 void bb_tensor_buffers(struct bb_tensor_state *state, const struct bb_operation *operation,
 		       void **in, void **out);
-
-#endif

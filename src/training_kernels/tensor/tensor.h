@@ -7,8 +7,7 @@
  *   program.c          parts as programs, and their bytes
  *   equality.c         the comparison with unsplit parts
  */
-#ifndef BB_TRAINING_KERNELS_TENSOR_TENSOR_H
-#define BB_TRAINING_KERNELS_TENSOR_TENSOR_H
+#pragma once
 
 #include "models/model.h"
 #include "training_kernels/kernel/kernel.h"
@@ -185,5 +184,3 @@ struct bb_tensor_record {
 };
 
 extern const struct bb_record_kind bb_record_tensor;
-
-#endif

@@ -7,8 +7,7 @@
  * Scaled gradients are small multiples of a power of two, such that all their sums are exact in the
  * datatype. The order in which ranks and microbatches are summed thus does not change the result.
  */
-#ifndef BB_TRAINING_KERNELS_ZERO_DATA_H
-#define BB_TRAINING_KERNELS_ZERO_DATA_H
+#pragma once
 
 #include "core/datatype.h"
 #include "training_kernels/zero/units.h"
@@ -105,5 +104,3 @@ bool bb_adam_overflowed(enum bb_dtype dtype, const void *values, size_t n);
  */
 void bb_adam_step(uint64_t t, float unscale, const float *gradient, float *parameter,
 		  float *moment1, float *moment2, size_t n);
-
-#endif

@@ -6,8 +6,7 @@
  * allocators of frameworks. The memory allocated from the backend therefore does not shrink before
  * the ledger is closed, and gathering a layer again needs no allocation.
  */
-#ifndef BB_TRAINING_KERNELS_ZERO_LEDGER_H
-#define BB_TRAINING_KERNELS_ZERO_LEDGER_H
+#pragma once
 
 #include "backends/backend.h"
 
@@ -61,5 +60,3 @@ BB_MUST bb_status bb_ledger_acquire(struct bb_ledger *ledger, enum bb_holding ho
 void bb_ledger_release(struct bb_ledger *ledger, struct bb_held *held);
 /* Free all blocks, including held ones. */
 void bb_ledger_close(struct bb_ledger *ledger);
-
-#endif

@@ -2,8 +2,7 @@
  * units.h - the layers of a model, which are reduced, gathered and freed as units; and their
  * places in the arrays of a rank that ZeRO divides.
  */
-#ifndef BB_TRAINING_KERNELS_ZERO_UNITS_H
-#define BB_TRAINING_KERNELS_ZERO_UNITS_H
+#pragma once
 
 #include "core/status.h"
 #include "models/model.h"
@@ -53,5 +52,3 @@ BB_MUST bb_status bb_zero_places_make(struct bb_zero_places *places,
 				      const struct bb_zero_units *units, int stage, int nranks,
 				      int rank, struct bb_error *error);
 void bb_zero_places_free(struct bb_zero_places *places);
-
-#endif

@@ -8,8 +8,7 @@
  *   data.c           parameters, gradients, reference; arithmetic
  *   rank.c           a step of a rank under a stage, as a program, and its memory
  */
-#ifndef BB_TRAINING_KERNELS_ZERO_ZERO_H
-#define BB_TRAINING_KERNELS_ZERO_ZERO_H
+#pragma once
 
 #include "training_kernels/kernel/kernel.h"
 #include "models/model.h"
@@ -352,5 +351,3 @@ typedef void bb_zero_block(struct bb_zero_rank *z, void *own, uint64_t first, si
 BB_MUST bb_status bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays,
 			       int narrays, uint64_t first, uint64_t n, bb_zero_block *work,
 			       void *own);
-
-#endif

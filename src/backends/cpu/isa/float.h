@@ -2,8 +2,7 @@
  * float.h - half, bfloat16 and fp8 to float and back, a vector at a time and without
  * branches, rounding to nearest even. For kernels.c alone.
  */
-#ifndef BB_BACKENDS_CPU_ISA_FLOAT_H
-#define BB_BACKENDS_CPU_ISA_FLOAT_H
+#pragma once
 
 #include "backends/cpu/isa/vec.h"
 
@@ -197,5 +196,3 @@ BB_INLINE bb_quarter bb_to_e4m3(bb_vf32 value)
 {
 	return bb_narrow_quarter(bb_to_small(BB_SMALL_E4M3, value));
 }
-
-#endif

@@ -2,8 +2,7 @@
  * vec.h - vectors of the instruction set this file is compiled for: loading and storing
  * them whole, in part, or past the caches. For kernels.c alone.
  */
-#ifndef BB_BACKENDS_CPU_ISA_VEC_H
-#define BB_BACKENDS_CPU_ISA_VEC_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -190,5 +189,3 @@ BB_INLINE void bb_stream_fence(void)
 	_mm_sfence();
 #endif
 }
-
-#endif
