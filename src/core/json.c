@@ -58,8 +58,10 @@ static void write_string(struct bb_strbuf *out, const char *s)
 /* Whatever stands in front of a value. */
 static void begin_value(struct bb_json *j, const char *key)
 {
-	if (!j->depth)
+	if (!j->depth) {
+		assert(!key);
 		return;
+	}
 	assert((j->open[j->depth - 1] == '{') == (key != NULL));
 	separate(j);
 	if (!key)

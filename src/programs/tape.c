@@ -97,7 +97,8 @@ static void taped_operation(const struct bb_program *program, int rank, size_t i
 	index -= at->begin;
 	again = index < at->n ? 0 : index / at->n;
 	*o = tape->list[at->from + index - again * at->n];
-	o->event += at->event + (int)again * tape->events;
+	if (o->act == BB_ACT_RECORD || o->act == BB_ACT_WAIT)
+		o->event += at->event + (int)again * tape->events;
 	if (t->complete)
 		t->complete(t->own, rank, o);
 }

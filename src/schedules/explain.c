@@ -1,5 +1,6 @@
 /*
- * explain.c - prints a schedule round by round: its messages and what every rank then holds.
+ * explain.c - runs a schedule, and prints it round by round: its messages and what every rank then
+ * holds.
  */
 #include "schedules/explain.h"
 #include "core/array.h"

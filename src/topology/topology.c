@@ -220,9 +220,9 @@ const char *bb_topology_path_text(char text[BB_PATH_TEXT], enum bb_path path, in
 	return text;
 }
 
-/* ---- the digest, which other numbers and another order of buses and devices do not change -----
- */
+/* ---- the digest, which other numbers and other orders of devices do not change ----------- */
 
+/* Digests are compared between machines, all of which are little-endian. */
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
 	return bb_random_hash(hash, &value, sizeof(value));

@@ -15,10 +15,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # Where mutants are drawn: folders, and names wherever they are, since files are joined and moved. Each has a file. What only
 # prints, reads options, holds data or drives a run is left out.
 WHERE = """schedules/**/* programs/**/* models/**/* logs/**/* diagnose/**/* suspects/**/* simulator/**/* topology/*
-topology/files/* acceptance/* **/train **/sampler training_kernels/hybrid/* training_kernels/pipeline/* **/stats
+topology/files/* acceptance/* acceptance/tool/run **/train **/sampler training_kernels/hybrid/* training_kernels/pipeline/* **/stats
 **/units **/payload **/share **/scalar **/recommend **/nearest **/bound core/json* **/printable **/secret **/greet
 **/star **/control* **/judge **/link_bound **/engine **/pattern **/compare **/retest **/paths **/ledger **/load""".split()
-NOT = (r"_text|_perf|^text|trace|explain|document|report|records?$|main|drive|stage|export|systems|presets|cards|config|program$"
+NOT = (r"_text|_perf|^text|trace|explain|document|report|records?$|main|drive|stage|export|presets|cards|config|program$"
        r"|data$|show|verdict|topology_json|profile|session|process|plan_check|gates|ports|hybrid$|pipeline$|results")  # fmt: skip
 
 TOKEN = re.compile(
@@ -44,7 +44,7 @@ RELEASE = r"free|close|fclose|munmap|\w+_(free|close|release|unlock|destroy|decr
 # In statements that no test reaches: memory is exhausted, or the code contradicts itself.
 UNREACHED = ("bb_no_memory", "BB_EINTERNAL")
 # What returns NULL without memory alone.
-ALLOCATES = r"[mc]alloc|realloc|strn?dup|BB_ARRAY_ADD"
+ALLOCATES = r"[mc]alloc|realloc|strn?dup|BB_ARRAY_(ADD|PUT)"
 
 
 class Mutant:
@@ -158,6 +158,8 @@ class Source:
         if i >= last or self.word(i) != "if":
             return False
         inside = self.text[self.tokens[i + 2].start : self.tokens[self.partner[i + 1]].start]
+        if re.fullmatch(r"!?BB_ARRAY_PUT\(.*\)", inside, re.S):
+            return True
         before = self.text[self.tokens[first].start : self.tokens[i].start]
         names = re.findall(r"!(?:\w+(?:->|\.))*(\w+)", inside)
         return bool(re.fullmatch(r"(!(\w+(->|\.))*\w+(\s*\|\|\s*)?)+", inside)) and all(
@@ -174,6 +176,12 @@ class Source:
         if begins and word == "static":
             while self.word(i) != ";":
                 i = self.partner[i] + 1 if self.word(i) in ("{", "[", "(") else i + 1
+        elif self.word(i + 1) == "(" and word == "BB_ARRAY_PUT":  # what is appended may change
+            commas = 0
+            for i in range(i + 2, self.partner[i + 1]):
+                commas += self.word(i) == ","
+                if commas == 3:
+                    return i + 1
         elif self.word(i + 1) == "(" and re.fullmatch(SILENT, word):
             return self.partner[i + 1]
         elif self.tokens[i].kind == "text" and "%" in word:

@@ -1,7 +1,7 @@
 /*
  * memory.h - memory of the CPU: allocating it, writing patterns into it and checking them.
  *
- * All functions are entries of struct bb_backend; none looks at RANK, which may be NULL.
+ * The first ones are entries of struct bb_backend, none of which looks at RANK, which may be NULL.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ bb_status bb_cpu_fill(struct bb_rank *rank, void *dst, const struct bb_pattern *
 bb_status bb_cpu_verify(struct bb_rank *rank, const void *got, const struct bb_pattern *pattern,
 			size_t first, size_t count, enum bb_dtype dtype, int ulps, uint64_t *wrong);
 
-/* alloc fails with BB_EBACKEND where the system puts memory on another node. work takes no queue
-   but the main one. */
+/* A space is a NUMA node. alloc fails with BB_EBACKEND where the system puts memory on another
+   node. work takes no queue but the main one. */
 extern const struct bb_spaces bb_cpu_spaces;
 
 /* Lay a chain (chase_lay of spaces.h) into MEMORY that is walked in a copy of it at AT. */

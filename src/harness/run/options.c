@@ -624,7 +624,7 @@ bb_status bb_options_read(struct bb_options *o, const struct bb_benchmark *bench
 	BB_TRY(st, resolve_cluster(o, benchmark->programs, error), out);
 	o->virtual.calibrate = o->calibrate_text;
 	st = check_features(tables, o, error);
-	o->refused = st != BB_OK && !*o->backend_reason;
+	o->refused = st == BB_EUNSUPPORTED && !*o->backend_reason;
 	BB_TRY(st, st, out);
 	/* Without noise all iterations are equal, and none needs a warm-up. */
 	o->exact = o->backend->virtual && o->noise == 0;

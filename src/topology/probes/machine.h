@@ -1,6 +1,6 @@
 /*
  * machine.h - cores, caches and GPUs of this machine that this process may use, without PCI and
- * CUDA's libraries, for a quick start.
+ * CUDA's libraries, for a quick start; and packages and memory of a host, of this one or another.
  */
 #pragma once
 
