@@ -375,7 +375,7 @@ def reading_loop_stays_in_registers():
     """Sums that pass through the stack in each round would halve the speed of reading."""
     if os.uname().machine != "x86_64":
         raise kit.Skipped("the loop is looked for in the instructions of x86-64")
-    path = os.path.join(kit.Settings.build, "src/backends/cpu/work.o")
+    path = os.path.join(kit.Settings.build, "src/backends/cpu/memory.o")
     code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], stdout=subprocess.PIPE, check=True, text=True).stdout
     lines = code.splitlines()
     loads = [i for i, line in enumerate(lines) if re.search(r"xor\w*\s+(0x|-0x)?[0-9a-f]*\(%r[a-z0-9]+\)", line)]
@@ -423,10 +423,9 @@ def compile_alone(compiler, paths, flags=()):
     paths = [p for p in paths if not needs_nccl(p) or has_nccl()]
 
     def one(path):
-        kind = ["-x", "c"] if path.endswith(".h") else []
-        quiet = ["-Wno-pragma-once-outside-header"] if compiler == "clang" else []
+        what = ["-include", path, "-x", "c", os.devnull] if path.endswith(".h") else [path]
         return subprocess.run(
-            [compiler, *FLAGS, *quiet, *flags, *(mpi_flags() or []), *CUDA_INCLUDE, *kind, path], cwd=ROOT, text=True,
+            [compiler, *FLAGS, *flags, *(mpi_flags() or []), *CUDA_INCLUDE, *what], cwd=ROOT, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
