@@ -89,8 +89,8 @@ bb_status bb_references_own(struct bb_references *table, struct bb_error *error)
 			continue;
 		if (!read_row(text, stop, &row))
 			st = bb_fail(error, BB_EINTERNAL,
-				     "reference table, line %d: not %d columns, or a gpu that is "
-				     "not in src/topology/cards.c",
+				     "reference table, line %d: another head, not %d columns, or "
+				     "a gpu that is not in src/topology/cards.c",
 				     line, COLUMNS);
 		else if (!(new = BB_ARRAY_ADD(table->rows, table->n, table->room)))
 			st = bb_no_memory(error, "the references");

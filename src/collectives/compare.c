@@ -706,8 +706,7 @@ bb_status bb_compare_records(const struct bb_results *results, struct bb_sinks *
 	return status;
 }
 
-/* ---- how results in virtual time were obtained ------------------------------------------------
- */
+/* ---- how results in virtual time were obtained ------------------------------------------- */
 
 static bool same_text(const char *a, const char *b)
 {

@@ -186,6 +186,7 @@ void bb_log_blank(char *text)
 void bb_log_split(char *text, struct bb_log_words *words)
 {
 	const int most = (int)(sizeof(words->at) / sizeof(words->at[0]));
+
 	words->n = 0;
 	while (words->n < most && (words->at[words->n] = strtok_r(text, " \t", &text)))
 		words->n++;

@@ -5,10 +5,9 @@
  */
 #include "p2p/pairs.h"
 
-#include "core/stats.h"
-
 #include "core/clock.h"
 #include "core/random.h"
+#include "core/stats.h"
 #include "core/units.h"
 
 #include <math.h>
