@@ -1,5 +1,7 @@
 #include "core/recommend.h"
 
+#include "core/stats.h"
+
 #include <math.h>
 
 #define ROUNDING 0.0005
@@ -23,7 +25,7 @@ static size_t fastest(const struct bb_recommendation *c, size_t best)
 	for (size_t i = 0; i < c->n; i++) {
 		if (best < c->n && is_tied(c, best, i))
 			continue;
-		if (found == c->n || c->list[i].seconds < c->list[found].seconds)
+		if (found == c->n || bb_is_below(c->list[i].seconds, c->list[found].seconds))
 			found = i;
 	}
 	return found;

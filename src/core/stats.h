@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -51,3 +53,10 @@ enum bb_bound_source {
  * is NAN.
  */
 const char *bb_bound_doubt(double percent, double low, enum bb_bound_source source);
+
+/* Is A less than B by more than rounding, so that the first of equal numbers wins a search whatever
+   the order of the sums? */
+static inline bool bb_is_below(double a, double b)
+{
+	return a < b && b - a > 1e-9 * fabs(b);
+}

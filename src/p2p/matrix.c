@@ -135,9 +135,9 @@ static void add_bound(struct bb_strbuf *out, const struct matrix *m)
 			continue;
 		m->sorted[n++] = c->share;
 		beaten += c->doubt != NULL;
-		if (c->doubt && (most < 0 || c->share > m->cells[most].share))
+		if (c->doubt && (most < 0 || bb_is_below(m->cells[most].share, c->share)))
 			most = i;
-		if (least < 0 || c->share < m->cells[least].share)
+		if (least < 0 || bb_is_below(c->share, m->cells[least].share))
 			least = i;
 	}
 	bb_stats_sort(m->sorted, (size_t)n);
@@ -165,8 +165,8 @@ static void add_paths(struct bb_strbuf *out, const struct matrix *m)
 
 			if (c->path != path)
 				continue;
-			least = n == 0 || c->value < m->cells[least].value ? i : least;
-			most = n == 0 || c->value > m->cells[most].value ? i : most;
+			least = n == 0 || bb_is_below(c->value, m->cells[least].value) ? i : least;
+			most = n == 0 || bb_is_below(m->cells[most].value, c->value) ? i : most;
 			m->sorted[n++] = c->value;
 		}
 		bb_stats_sort(m->sorted, (size_t)n);

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define HEAD "#  size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+#include "log_tables.h"
+
 #define MB "1000000 250000 float sum -1 10 100 175 0\n"
 #define INFO "n1:12:34 [0] NCCL INFO "
 #define RANK(rank, host, rest) "#  Rank  " rank " Group  0 Pid 1 on " host " device " rest "\n"

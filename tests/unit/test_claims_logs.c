@@ -14,6 +14,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "log_tables.h"
+
 BB_EMBED(log_c01, "tests/logs/field/c01-1453-3nodes.txt");
 BB_EMBED(log_c03, "tests/logs/field/c03-119-a100-4nic.txt");
 BB_EMBED(log_c15, "tests/logs/field/c15-5090-socket.txt");
@@ -131,13 +133,6 @@ static void test_field_facts(void **state)
 
 /* ---- where runs end ------------------------------------------------------------------------- */
 
-#define HEAD "#  size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
-#define ROW(size, time, algbw, busbw)                                                              \
-	size " 1 float sum -1 " time " " algbw " " busbw " 0 " time " " algbw " " busbw " 0\n"
-#define FAST_1G ROW("1073741824", "4000.0", "268.44", "469.76")
-#define FAST_2G ROW("2147483648", "8000.0", "268.44", "469.76")
-#define SLOW_1G ROW("1073741824", "8000.0", "134.22", "234.88")
-#define SLOW_2G ROW("2147483648", "16000.0", "134.22", "234.88")
 #define AVERAGE "# Avg bus bandwidth    : 469.76\n"
 #define RANKS(host)                                                                                \
 	"#  Rank  0 Group  0 Pid 1 on " host " device  0 [0000:1b:00] NVIDIA A100-SXM4-40GB\n"     \

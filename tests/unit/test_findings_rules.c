@@ -185,6 +185,17 @@ static void test_evidence(void **state)
 /* A pair that is slow both ways, against the median of the others of its kind: three at least. */
 static void test_slow_pairs(void **state)
 {
+	struct bb_finding slow = {.kind = BB_FIND_SLOW_PAIR,
+				  .rank = -1,
+				  .from = 1,
+				  .to = 3,
+				  .like = -1,
+				  .pairs = 1,
+				  .value = 5,
+				  .reference = 10,
+				  .rounds = 4,
+				  .near = 30, /* of the 10 others */
+				  .of = 40};
 	struct machine m;
 
 	machine_init(&m, 4, 4);
@@ -194,34 +205,13 @@ static void test_slow_pairs(void **state)
 	set(&m, 0, 0, 2, 9);
 	set(&m, 0, 0, 1, 12);
 	judge(&m, 1);
-	expect(&m, 0,
-	       (struct bb_finding){.kind = BB_FIND_SLOW_PAIR,
-				   .rank = -1,
-				   .from = 1,
-				   .to = 3,
-				   .like = -1,
-				   .pairs = 1,
-				   .value = 5,
-				   .reference = 10,
-				   .rounds = 4,
-				   .near = 30, /* of the 10 others */
-				   .of = 40});
+	expect(&m, 0, slow);
 	bb_findings_free(&m.found);
 	/* The slower direction tells, from the lower rank to the higher. */
 	set(&m, 0, 3, 1, 4.9);
 	judge(&m, 1);
-	expect(&m, 0,
-	       (struct bb_finding){.kind = BB_FIND_SLOW_PAIR,
-				   .rank = -1,
-				   .from = 1,
-				   .to = 3,
-				   .like = -1,
-				   .pairs = 1,
-				   .value = 4.9,
-				   .reference = 10,
-				   .rounds = 4,
-				   .near = 30, /* of the 10 others */
-				   .of = 40});
+	slow.value = 4.9;
+	expect(&m, 0, slow);
 	bb_findings_free(&m.found);
 	/* Three ranks have four other values, two of them of another kind: too few. */
 	machine_init(&m, 3, 3);

@@ -32,18 +32,20 @@ static void test_measured(void **state)
 		{"c", 2.2e-3, 2.15e-3, 2.3e-3, NULL},
 		{"d", 2.2e-3, 2.1e-3, 2.3e-3, NULL},
 	};
-	struct bb_recommendation c = {"way", "95% confidence", " per batch", list, 3, slower, NULL};
+	struct bb_recommendation c = {"strategy", "95% confidence", " per batch", list,
+				      3,          slower,           NULL};
 
-	says(&c, "# Best way: b, 2 ms per batch; next: c, 10.0% longer\n");
+	says(&c, "# Best strategy: b, 2 ms per batch; next: c, 10.0% longer\n");
 	c.n = 2;
-	says(&c, "# Best way: b, 2 ms per batch; next: a, 50.0% longer: it waits, unlike b\n");
+	says(&c, "# Best strategy: b, 2 ms per batch; next: a, 50.0% longer: it waits, unlike b\n");
 	c.n = 1;
 	says(&c, "");
 	c.n = 0;
 	says(&c, "");
 	/* An interval that reaches that of the first. */
 	c.n = 4;
-	says(&c, "# Tied way (95% confidence): b or d, 2 ms per batch; next: c, 10.0% longer\n");
+	says(&c,
+	     "# Tied strategy (95% confidence): b or d, 2 ms per batch; next: c, 10.0% longer\n");
 }
 
 static void test_calculated(void **state)
@@ -63,6 +65,11 @@ static void test_calculated(void **state)
 	says(&c, "# Tied plan (equal but for rounding): a or b or c or d or 1 more, 20 s; the "
 		 "first needs "
 		 "no more memory than the others\n");
+	/* The last bits of a sum do not decide. */
+	c.preference = NULL;
+	list[0].seconds = 20 * (1 + 0x1p-50);
+	c.n = 2;
+	says(&c, "# Tied plan (equal but for rounding): a or b, 20 s\n");
 	/* Without times the order decides. */
 	list[0].seconds = list[1].seconds = NAN;
 	list[1].own = "it sends more";
