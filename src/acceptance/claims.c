@@ -69,11 +69,10 @@ static bb_status read_records(const char *path, const char *text, size_t length,
 					 .time_us = bb_record_number(r->json, "time_us"),
 					 .algbw_GBps = bb_record_number(r->json, "algbw_GBps"),
 					 .busbw_GBps = bb_record_number(r->json, "busbw_GBps")};
-		struct bb_claims *c;
 
 		if (strcmp(r->kind, "result") != 0 || size <= 0)
 			continue;
-		c = table_of(file, r, &run);
+		struct bb_claims *const c = table_of(file, r, &run);
 		if (c) {
 			/* A time with unchecked or wrong data must not pass for normal. */
 			c->wrong += wrong > 0;

@@ -25,14 +25,13 @@ static double beta_fraction(double a, double b, double x)
 	for (int m = 1; m < MOST_TERMS; m++) {
 		const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
 		const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-		double step;
 
 		d = 1 / nonzero(1 + even * d);
 		c = nonzero(1 + even / c);
 		f *= c * d;
 		d = 1 / nonzero(1 + odd * d);
 		c = nonzero(1 + odd / c);
-		step = c * d;
+		const double step = c * d;
 		f *= step;
 		if (fabs(step - 1) < CLOSE)
 			break;

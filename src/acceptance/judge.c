@@ -335,7 +335,6 @@ static void dip_judge(const struct bb_evidence *e, const struct point *p, size_t
 	struct bb_curve_point *const curve = calloc(n, sizeof(*curve));
 	const double limit = 1 - j->gate->lower;
 	char size[BB_UNIT_TEXT], bound[32] = "";
-	struct bb_confidence worst;
 	struct bb_dip dip;
 	bool good, shown;
 
@@ -345,7 +344,7 @@ static void dip_judge(const struct bb_evidence *e, const struct point *p, size_t
 	free(curve);
 	if (!good)
 		return;
-	worst = dip.ratio;
+	const struct bb_confidence worst = dip.ratio;
 	if (worst.n == 0) {
 		bb_judgement_decide(j, BB_UNJUDGED, "one size alone has no shape");
 		return;
@@ -602,7 +601,6 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 	struct bb_rises rises = {.n = 0};
 	char others[48] = "";
 	size_t broken = 0;
-	bool obstacle;
 
 	if (e->unneeded)
 		bb_judgement_decide(&own, BB_SKIPPED, "%s",
@@ -610,7 +608,7 @@ bb_status bb_judge_step(const struct bb_evidence *e, struct bb_judgements *judge
 						     : "no earlier step failed");
 	for (size_t i = 0; i < e->nruns && own.verdict == BB_PASSED; i++)
 		obstacle_judge(e, &e->runs[i], &own);
-	obstacle = own.verdict != BB_PASSED;
+	const bool obstacle = own.verdict != BB_PASSED;
 	if (!obstacle)
 		correctness_judge(e, &own);
 	bb_judgements_add(judgements, &own); /* a failure to do so frees the reason */

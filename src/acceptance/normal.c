@@ -156,12 +156,10 @@ static bb_status find_gpu(struct bb_question *q, char model[BB_TEXT], struct bb_
 		 : prose             ? prose->text
 				     : "";
 	if (given->machine) {
-		int gpu;
-
 		BB_TRY(st,
 		       bb_cluster_open(given->machine, bb_plugin_parse_topology, &cluster, error),
 		       out);
-		gpu = bb_topology_device(cluster->node, BB_GPU, 0);
+		const int gpu = bb_topology_device(cluster->node, BB_GPU, 0);
 		snprintf(model, BB_TEXT, "%s", gpu >= 0 ? cluster->node->devices[gpu].model : "");
 		bb_cluster_free(cluster);
 		if (model[0])
@@ -258,15 +256,14 @@ static enum bb_normality verdict_on(const struct bb_question *q, const struct bb
 	struct bb_question other = *q;
 	struct bb_error ignored = {0};
 	enum bb_normality n = BB_UNKNOWN;
-	bool good;
 
 	other.card = card ? card : q->card;
 	other.machine = machine;
 	other.out = NULL;
 	if (card)
 		nodes_find(&other);
-	good = card ? bb_normal_machine_find(&other, machine, &ignored) == BB_OK
-		    : bb_normal_machine_open(q, system, nics, machine);
+	const bool good = card ? bb_normal_machine_find(&other, machine, &ignored) == BB_OK
+			       : bb_normal_machine_open(q, system, nics, machine);
 	if (good && machine->cluster)
 		n = numbers_compare(&other);
 	bb_cluster_free(machine->cluster);

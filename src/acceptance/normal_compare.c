@@ -118,7 +118,6 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 	struct bb_curve_point *const curve = calloc(nrows + 1, sizeof(*curve));
 	struct bb_dip dip = {.ratio = {.n = 0}};
 	char size[BB_UNIT_TEXT];
-	uint64_t collapse;
 	double left = 0;
 	size_t n = 0, best = 0, from;
 
@@ -134,7 +133,7 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 		best = curve[i].busbw > curve[best].busbw ? i : best;
 	for (from = n; from > best + 1 && 2 * curve[from - 1].busbw < curve[best].busbw; from--)
 		left = fmax(left, curve[from - 1].busbw / curve[best].busbw);
-	collapse = from + 1 < n ? (uint64_t)curve[from].size : 0;
+	const uint64_t collapse = from + 1 < n ? (uint64_t)curve[from].size : 0;
 	free(curve);
 	if (dip.ratio.n == 0 || dip.ratio.mean >= BB_NORMAL_DIP)
 		return BB_NORMAL;
@@ -188,7 +187,6 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 	const size_t n = q->claims->n;
 	struct bb_claim *const rows = calloc(n + 1, sizeof(*rows)), row;
 	struct bb_question silent = *q;
-	enum bb_normality verdict;
 	double best = 0, worst = 1, least = 0;
 	char size[BB_UNIT_TEXT];
 	size_t slow = 0;
@@ -202,7 +200,7 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 	memcpy(rows, q->claims->list, n * sizeof(*rows));
 	qsort(rows, n, sizeof(*rows), compare_rows);
 	silent.out = NULL;
-	verdict = judge_rows(&silent, rows, n);
+	enum bb_normality verdict = judge_rows(&silent, rows, n);
 	if (verdict == BB_UNEVEN && n >= BB_NORMAL_ROWS) {
 		/* Without the row that is slowest compared with the best of both placements up to
 		   its size, and which then takes the place behind them. */
@@ -305,12 +303,11 @@ static bool find_algorithm(const struct bb_question *q, struct bb_nccl_call *cal
 		return best < BB_NCCL_ANY || strncasecmp(name, "auto", length) == 0;
 	for (int a = 0; a < BB_NCCL_ALGORITHMS; a++) {
 		struct bb_nccl_call chosen;
-		double time;
 
 		call->algorithm = (enum bb_nccl_algorithm)a;
 		if (!(allowed >> a & 1) || !bb_nccl_choose(&q->machine->constants, call, &chosen))
 			continue;
-		time = bb_nccl_time(&q->machine->constants, &chosen, BB_NCCL_AS_TUNED);
+		const double time = bb_nccl_time(&q->machine->constants, &chosen, BB_NCCL_AS_TUNED);
 		best = time < least ? chosen.algorithm : best;
 		least = fmin(least, time);
 	}
@@ -342,7 +339,6 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 				    .bytes = size};
 	struct bb_nccl_call chosen;
 	const bool beyond_racks = m->nccl.wide && m->nccl.nodes > m->constants.racks_measured;
-	enum bb_nccl_interval_class class;
 	struct bb_nccl_basis basis;
 	double low, high;
 
@@ -356,7 +352,7 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 		return false;
 	bb_nccl_interval(&m->constants, &call, &low, &high);
 	bb_nccl_basis_describe(&m->constants, &call, prediction->basis);
-	class = bb_nccl_interval_class(&call);
+	const enum bb_nccl_interval_class class = bb_nccl_interval_class(&call);
 	prediction->is_wide = class >= BB_NCCL_LARGE && !beyond_racks &&
 			      bb_nccl_basis(&m->constants, &call, &basis) != BB_NCCL_ENOUGH;
 	prediction->near_low = m->constants.interval_low[class] * prediction->time;
@@ -622,7 +618,6 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 	struct row *const rows = calloc(q->references->n + 1, sizeof(*rows));
 	size_t nrows = 0;
 	enum bb_normality n;
-	double share;
 	char range[64];
 	int tries = 0;
 
@@ -658,7 +653,7 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 		if (q->claims->list[i].size_bytes == best.size &&
 		    q->claims->list[i].busbw_GBps < at.busbw_GBps)
 			at = q->claims->list[i];
-	share = at.busbw_GBps / (best.scale * best.least);
+	const double share = at.busbw_GBps / (best.scale * best.least);
 	n = share < BB_NORMAL_LOW                                     ? BB_LOW
 	    : at.busbw_GBps > BB_NORMAL_HIGH * best.scale * best.most ? BB_HIGH
 								      : BB_NORMAL;

@@ -50,14 +50,12 @@ static bb_status machine_open(const struct bb_question *q, const char *text,
 {
 	struct bb_cluster_change of_nodes = *change;
 	struct bb_error ignored = {0};
-	const struct bb_cluster *c;
 	int *members, gpu;
-	bb_status st;
 
 	*machine = (struct bb_claimed_machine){.cluster = NULL};
 	of_nodes.nodes = (int)q->nodes;
-	st = bb_cluster_open_changed(text, &of_nodes, bb_plugin_parse_topology, &machine->cluster,
-				     error);
+	bb_status st = bb_cluster_open_changed(text, &of_nodes, bb_plugin_parse_topology,
+					       &machine->cluster, error);
 	if (st != BB_OK)
 		return st;
 	if (ranks_of_node(q) > bb_topology_count(machine->cluster->node, BB_GPU)) {
@@ -71,7 +69,7 @@ static bb_status machine_open(const struct bb_question *q, const char *text,
 	snprintf(machine->system, sizeof(machine->system), "%.*s", (int)strcspn(text, ":"), text);
 	snprintf(machine->name, sizeof(machine->name), "%s", machine->system);
 	/* The model of NCCL, if there is one. */
-	c = machine->cluster;
+	const struct bb_cluster *const c = machine->cluster;
 	gpu = bb_topology_device(c->node, BB_GPU, 0);
 	members = calloc((size_t)q->ranks, sizeof(*members));
 	for (int i = 0; members && i < q->ranks; i++) {
@@ -190,7 +188,6 @@ bb_status bb_normal_machine_find(const struct bb_question *q, struct bb_claimed_
 				 struct bb_error *error)
 {
 	const char *first = NULL, *fits = NULL;
-	bb_status st;
 
 	*machine = (struct bb_claimed_machine){.cluster = NULL};
 	if (!is_shaped(q))
@@ -208,7 +205,7 @@ bb_status bb_normal_machine_find(const struct bb_question *q, struct bb_claimed_
 	}
 	if (!first)
 		return BB_OK;
-	st = open_changed(q, fits ? fits : first, machine, error);
+	const bb_status st = open_changed(q, fits ? fits : first, machine, error);
 	machine->assumed = q->given->nics == 0 && q->given->nic_Mbps == 0 &&
 			   !bb_claims_fact(q->claims, BB_FACT_NICS) &&
 			   !bb_claims_fact(q->claims, BB_FACT_EFA);
@@ -321,12 +318,11 @@ enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 	const struct bb_claims *const c = q->claims;
 	const bool is_given =
 		q->given->machine || q->given->nics > 0 || q->given->nic_Mbps > 0 || !q->card;
-	struct bb_normal_bound bound;
 	double most = c->average_GBps;
 
 	if (!q->machine->cluster)
 		return BB_NORMAL;
-	bound = bb_normal_bound_on(q->machine->cluster->node, shape);
+	struct bb_normal_bound bound = bb_normal_bound_on(q->machine->cluster->node, shape);
 	if (!(bound.GBps > 0))
 		return BB_NORMAL;
 	for (size_t i = 0; i < c->n; i++)
@@ -367,7 +363,6 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 {
 	const struct bb_claim *const row = &q->row;
 	struct bb_normal_bound bound;
-	double share;
 
 	if (!q->machine->cluster)
 		return BB_UNKNOWN;
@@ -383,7 +378,7 @@ enum bb_normality bb_normal_by_share(const struct bb_question *q)
 		SAY(q, "  No bound is known for %lld ranks on %s.\n", q->ranks, q->machine->name);
 		return BB_UNKNOWN;
 	}
-	share = row->busbw_GBps / bound.GBps;
+	const double share = row->busbw_GBps / bound.GBps;
 	bb_normal_describe_row(q, row);
 	if (row->size_bytes == 0 && share < BB_NORMAL_SHARE) {
 		SAY(q,

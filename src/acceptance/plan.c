@@ -59,7 +59,6 @@ static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *ste
 {
 	const size_t length = text->length;
 	size_t n = 0, outputs;
-	bool good;
 
 	*words = (struct bb_words_list){.n = 0};
 	bb_strbuf_add_bytes(text, "\0", 1);
@@ -67,7 +66,7 @@ static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *ste
 	bb_strbuf_add_bytes(text, "\0", 1);
 	outputs = text->length;
 	bb_strbuf_add(text, places->outputs);
-	good = !bb_strbuf_failed(text);
+	const bool good = !bb_strbuf_failed(text);
 	words->text = text->text;
 	words->words = good ? calloc(length / 2 + 2, sizeof(char *)) : NULL;
 	if (!words->words) {
@@ -155,14 +154,12 @@ static int64_t group_of(const struct bb_profile_step *step, int rank)
 int64_t bb_plan_faulty_group(const struct bb_plan_cluster *simulated,
 			     const struct bb_profile_step *step)
 {
-	int64_t group;
-
 	if (!simulated || !simulated->fault)
 		return -1;
 	/* Without a number of ranks all ranks of the cluster take part. */
 	if (step->ranks <= 1)
 		return 0;
-	group = group_of(step, simulated->ends[0]);
+	const int64_t group = group_of(step, simulated->ends[0]);
 	return bb_step_all_ranks(step) >= simulated->faulty && group < bb_step_groups(step) &&
 			       group == group_of(step, simulated->ends[1])
 		       ? group

@@ -188,7 +188,6 @@ static bb_status value_read(struct reader *r, yaml_node_item_t id, const struct 
 {
 	const yaml_node_t *node = yaml_document_get_node(r->document, id);
 	char *const text = (char *)node->data.scalar.value, *list;
-	size_t n;
 	bb_status st;
 
 	if (!key->read && key->most == 0) {
@@ -203,7 +202,7 @@ static bb_status value_read(struct reader *r, yaml_node_item_t id, const struct 
 		return strlen(text) == node->data.scalar.length
 			       ? key->read(&r->at, key, text, into + key->member)
 			       : refuse(&r->at, "%s: holds a byte of 0", key->name);
-	n = (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
+	const size_t n = (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
 	if (n > (size_t)key->most || n < key->needed)
 		return refuse(&r->at, "%s: has %zu entries, not %d to %lld", key->name, n,
 			      key->needed, (long long)key->most);
@@ -323,7 +322,6 @@ static bb_status topology_check(const struct spot *at, struct bb_source *s)
 	struct bb_strbuf why = {0};
 	const int64_t nodes = at->step->nodes;
 	char share[BB_UNIT_TEXT];
-	bb_status st;
 	int n = 0, what = 0;
 
 	snprintf(share, sizeof(share), "%.*s", of ? (int)(of - s->topology) + 1 : 0, s->topology);
@@ -336,7 +334,7 @@ static bb_status topology_check(const struct spot *at, struct bb_source *s)
 			      s->topology);
 	if (!at->profile->system)
 		return refuse(at, "from: topology: the profile names no system");
-	st = bb_topology_system(at->profile->system, &t, at->error);
+	bb_status st = bb_topology_system(at->profile->system, &t, at->error);
 	if (st != BB_OK)
 		return st;
 	gpus = nodes < 1 << 14 ? bb_all_gpus(t, (int)nodes, &n) : NULL;
@@ -466,8 +464,6 @@ static bb_status value_check(const struct spot *at, struct bb_gate *g)
 {
 	const char *names[16] = {NULL};
 	char hint[BB_SUGGESTION];
-	double worst;
-	bool more;
 
 	for (int i = 0; bb_metrics[i].name; i++) {
 		names[i] = bb_metrics[i].name;
@@ -479,8 +475,8 @@ static bb_status value_check(const struct spot *at, struct bb_gate *g)
 	if (!g->measure)
 		return refuse(at, "metric: \"%s\" is not a metric%s", g->metric,
 			      bb_suggest(hint, g->metric, names));
-	more = g->measure->more_is_better;
-	worst = more ? g->lower : g->upper;
+	const bool more = g->measure->more_is_better;
+	const double worst = more ? g->lower : g->upper;
 	if (more && isnan(g->lower))
 		g->lower = 0;
 	if (!more && isnan(g->upper))
@@ -526,15 +522,14 @@ static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 	const char *const rest = names + strcspn(names, " ,");
 	char first[BB_STEP_WORD], last[BB_STEP_WORD];
 	uint64_t least = 0, most = 0;
-	bool two;
 
 	bb_step_option(at->step->arguments, "minbytes", 'b', first);
 	bb_step_option(at->step->arguments, "maxbytes", 'e', last);
 	g->kind = dip ? BB_GATE_NO_DIP : BB_GATE_CROSSOVER;
 	snprintf(g->first, sizeof(g->first), "%.*s", (int)(rest - names), names);
 	snprintf(g->second, sizeof(g->second), "%s", rest + strspn(rest, " ,"));
-	two = g->first[0] && g->second[0] && rest - names < 32 && !strpbrk(g->second, " ,") &&
-	      strcmp(g->first, g->second) != 0 && strlen(rest + strspn(rest, " ,")) < 32;
+	bool two = g->first[0] && g->second[0] && rest - names < 32 && !strpbrk(g->second, " ,") &&
+		   strcmp(g->first, g->second) != 0 && strlen(rest + strspn(rest, " ,")) < 32;
 	if (g->where && g->where->least_bytes == g->where->most_bytes)
 		return refuse(at, "where: size: %s is one size, and a shape needs several",
 			      g->where->size);
@@ -761,9 +756,7 @@ bb_status bb_profile_read(const char *path, const char *text, size_t length,
 {
 	yaml_document_t second = {.nodes = {NULL, NULL, NULL}};
 	struct reader r = {.at = {.path = path, .error = error}};
-	struct held *h;
 	yaml_parser_t parser;
-	bool good;
 	bb_status st;
 
 	*profile = NULL;
@@ -773,11 +766,11 @@ bb_status bb_profile_read(const char *path, const char *text, size_t length,
 	if (!yaml_parser_initialize(&parser))
 		return bb_no_memory(error, path);
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
-	h = calloc(1, sizeof(*h));
+	struct held *h = calloc(1, sizeof(*h));
 	if (!h)
 		BB_TRY(st, bb_no_memory(error, path), out);
 	r.document = &h->document;
-	good = yaml_parser_load(&parser, &h->document);
+	bool good = yaml_parser_load(&parser, &h->document);
 	r.at.line = good ? 0 : (int)parser.problem_mark.line + 1;
 	if (parser.error == YAML_MEMORY_ERROR)
 		BB_TRY(st, bb_no_memory(error, path), out);

@@ -24,7 +24,6 @@ bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *leng
 	struct bb_strbuf out = {0};
 	z_stream z = {.zalloc = NULL};
 	bb_status st;
-	int code;
 
 	BB_TRY(st, bb_file_read(&request, text, length, error), out);
 	if (*length < 2 || memcmp(*text, "\x1f\x8b", 2) != 0)
@@ -32,7 +31,7 @@ bb_status bb_read_whole(const char *path, size_t most, char **text, size_t *leng
 	/* What gzip compressed: there may be several files one behind the other. */
 	z.next_in = (unsigned char *)*text;
 	z.avail_in = (unsigned)*length;
-	code = inflateInit2(&z, 16 + MAX_WBITS);
+	int code = inflateInit2(&z, 16 + MAX_WBITS);
 	while (out.length <= most && !out.failed &&
 	       (code == Z_OK || (code == Z_STREAM_END && z.avail_in > 0))) {
 		if (code == Z_STREAM_END)
@@ -81,13 +80,12 @@ bb_status bb_records_read(const char *path, const char *text, size_t length,
 	for (int line = 1; text < end; line++, text = next) {
 		const char *const stop = memchr(text, '\n', (size_t)(end - text)) ?: end;
 		const char *begin, *kind;
-		json_t *json;
 
 		next = stop < end ? stop + 1 : end;
 		begin = memmem(text, (size_t)(stop - text), "{\"schema\":", 10);
 		if (!begin)
 			continue;
-		json = bb_json_parse(begin, (size_t)(stop - begin), NULL);
+		json_t *const json = bb_json_parse(begin, (size_t)(stop - begin), NULL);
 		kind = bb_record_string(json, "kind");
 		if (!kind || bb_record_int(json, "schema") < 1) {
 			json_decref(json);

@@ -66,7 +66,6 @@ static int wait_for(pid_t pid, double until, int *status)
 	for (;;) {
 		const double left = until - bb_clock_now();
 		struct timespec time = {0, 0};
-		int signal;
 
 		if (waitpid(pid, status, WNOHANG) == pid)
 			return 0;
@@ -74,7 +73,7 @@ static int wait_for(pid_t pid, double until, int *status)
 			return -1;
 		time.tv_sec = (time_t)left;
 		time.tv_nsec = (long)((left - (double)time.tv_sec) * 1e9);
-		signal = sigtimedwait(&waited, NULL, &time);
+		const int signal = sigtimedwait(&waited, NULL, &time);
 		if (bb_signal_ends(signal))
 			return signal;
 	}
@@ -186,11 +185,10 @@ static bb_status append_line(struct bb_acceptance_session *s, const struct bb_st
 	char path[PATH_TEXT];
 	bb_status st = BB_OK;
 	ssize_t n = 1;
-	int file;
 
 	path_make(s, path, "runs.jsonl");
 	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
-	file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 	whole.failed |= bb_strbuf_failed(line);
 	for (size_t at = 0; file >= 0 && n > 0 && !whole.failed && at < whole.length;
 	     at += (size_t)n)
@@ -428,7 +426,6 @@ static void execute(struct bb_acceptance_session *s, const struct bb_profile_ste
 	char out[PATH_TEXT], err[PATH_TEXT], *const trouble = run->trouble, *text;
 	struct bb_error why = {0};
 	size_t length;
-	bb_status st;
 
 	path_make(s, out, "records/%s.jsonl", name);
 	path_make(s, err, "logs/%s.txt", name);
@@ -446,7 +443,7 @@ static void execute(struct bb_acceptance_session *s, const struct bb_profile_ste
 		read_trouble(err, trouble, sizeof(run->trouble));
 	if (run->outcome.status == BB_EINTERNAL && !trouble[0])
 		snprintf(trouble, sizeof(run->trouble), "its log is empty; the disk may be full");
-	st = bb_read_whole(out, BB_RECORDS_BYTES, &text, &length, &why);
+	bb_status st = bb_read_whole(out, BB_RECORDS_BYTES, &text, &length, &why);
 	if (st == BB_OK) {
 		st = bb_records_read(out, text, length, &run->records, &why);
 		free(text);

@@ -41,7 +41,6 @@ static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 			     [BB_FAILED] = 5};
 	const struct bb_judgement *w = NULL;
 	bool left_out = false; /* a gate was skipped; the step's own judgement is none */
-	int length;
 
 	for (size_t i = 0; i < a->judgements->n; i++) {
 		const struct bb_judgement *const j = &a->judgements->list[i];
@@ -60,7 +59,7 @@ static void add_worst(const struct bb_acceptance *a, struct bb_strbuf *out)
 				       : "");
 		return;
 	}
-	length = (int)strlen(w->reason);
+	int length = (int)strlen(w->reason);
 	length -= length > 0 && w->reason[length - 1] == '.';
 	if (is_culprit(w))
 		bb_printable_line(out, "The culprit by step %s is %s.", w->step->name, w->reason);

@@ -316,13 +316,12 @@ static bool find_best(const struct bb_compare_table *t, size_t size, bool with_a
 		const char *ran =
 			run && run->library_algorithm ? run->library_algorithm : t->names[i];
 		const char *colon = strchr(ran, ':');
-		struct setting s;
 
 		if (!run || isnan(run->time_us) || !colon || (!with_auto && i == t->automatic))
 			continue;
-		s = (struct setting){tuner_name(algorithms, ran, (size_t)(colon - ran)),
-				     tuner_name(protocols, colon + 1, strlen(colon + 1)),
-				     run->time_us};
+		const struct setting s = {tuner_name(algorithms, ran, (size_t)(colon - ran)),
+					  tuner_name(protocols, colon + 1, strlen(colon + 1)),
+					  run->time_us};
 		if (!s.algorithm || !s.protocol || (found && s.time >= best->time))
 			continue;
 		*best = s;
@@ -379,7 +378,6 @@ bb_status bb_compare_tuner(const struct bb_results *results, int nnodes, int nra
 			   struct bb_strbuf *out, int *rows)
 {
 	struct bb_compare_table t;
-	bb_status status;
 
 	*rows = 0;
 	bb_strbuf_add(
@@ -392,7 +390,7 @@ bb_status bb_compare_tuner(const struct bb_results *results, int nnodes, int nra
 		"operations in a pipeline,registered\n");
 	if (results->n == 0)
 		return BB_OK;
-	status = compare_table(&t, results, &results->list[0]);
+	const bb_status status = compare_table(&t, results, &results->list[0]);
 	if (status == BB_OK) {
 		bb_strbuf_addf(out, "# measured: %s %s %s\n", t.first->collective, t.first->dtype,
 			       t.first->op);
@@ -599,18 +597,16 @@ static void print_pairs(const struct bb_compare_table *t, struct bb_strbuf *out)
 /* The fastest result of the largest size. */
 static void print_best(const struct bb_compare_table *t, struct bb_strbuf *out)
 {
-	const struct bb_result_record *run;
 	size_t size = 0;
 	double lead, best;
-	int who;
 	char text[BB_UNIT_TEXT], time[BB_UNIT_TEXT];
 
 	for (size_t i = 1; i < t->nsizes; i++)
 		size = t->sizes[i] > t->sizes[size] ? i : size;
-	who = t->nsizes > 0 ? compare_winner(t, size, &lead) : -1;
+	const int who = t->nsizes > 0 ? compare_winner(t, size, &lead) : -1;
 	if (who < 0)
 		return;
-	run = compare_at(t, size, who);
+	const struct bb_result_record *const run = compare_at(t, size, who);
 	bb_strbuf_addf(out, "# At %s, %s", bb_format_size(text, (uint64_t)t->sizes[size]),
 		       t->names[who]);
 	if (strcmp(t->names[who], compare_ran(compare_at(t, size, who))) != 0)
@@ -640,15 +636,13 @@ void bb_compare_text(const struct bb_results *results, struct bb_strbuf *out,
 	bb_status status = BB_OK;
 
 	for (size_t i = 0; next_table(results, &i, &t, &status); table_free(&t)) {
-		size_t answer;
-
 		if (t.n == 1 && !t.source && t.automatic < 0)
 			continue;
 		print_heading(&t, out);
 		if (t.n > 1 || t.source)
 			print_times(&t, out);
 		print_auto(&t, out);
-		answer = out->length;
+		const size_t answer = out->length;
 		print_best(&t, out);
 		print_doubts(&t, out);
 		print_pairs(&t, out);

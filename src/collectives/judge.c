@@ -104,7 +104,6 @@ static void fill_skew(const struct view *v, const int *members, int n,
 	memset(late, 0, 2 * (size_t)v->nranks * sizeof(*late));
 	for (size_t i = 0; i < v->n; i++) {
 		int latest = 0;
-		double median;
 
 		for (int m = 0; m < n; m++) {
 			sorted[m] = arrival(v, members[m], i);
@@ -112,7 +111,7 @@ static void fill_skew(const struct view *v, const int *members, int n,
 				latest = m;
 		}
 		bb_stats_sort(sorted, (size_t)n);
-		median = sorted[(n - 1) / 2];
+		const double median = sorted[(n - 1) / 2];
 		skews[i] = (sorted[n - 1] - sorted[0]) * 1e6;
 		late[latest] += (sorted[n - 1] - median) * 1e6;
 		times_last[latest]++;
@@ -285,7 +284,6 @@ static bb_status deliver(struct bb_session *s, struct bb_result_record *result)
 	struct bb_bench *bench = s->bench;
 	const double end = isnan(result->ci_high_us) ? 0 : result->ci_high_us;
 	struct bb_barrier_record barrier;
-	bb_status status;
 
 	if (bench->barriers) {
 		bb_record_init_from(&bb_record_barrier, &barrier, &bb_record_result, result);
@@ -298,7 +296,7 @@ static bb_status deliver(struct bb_session *s, struct bb_result_record *result)
 				       result->bound_source == copy_source ? BB_BOUND_BY_COPIES
 									   : BB_BOUND_BY_LINKS);
 	bench->busbw_sum += result->busbw_GBps;
-	status = bb_engine_deliver(&s->engine, &bb_record_result, result, result->wrong);
+	bb_status status = bb_engine_deliver(&s->engine, &bb_record_result, result, result->wrong);
 	return status == BB_OK ? bb_results_keep(&bench->results, result) : status;
 }
 
@@ -406,7 +404,6 @@ bb_status bb_judge(struct bb_session *s, char objection[BB_OBJECTION_TEXT])
 	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = s->measured.nsamples;
 	const struct bb_native *native = s->call.native;
 	const double end = bb_clock_unix();
-	struct bb_measured *all;
 	const void *gathered;
 	uint64_t wrong = 0;
 	bool copied = false;
@@ -421,7 +418,7 @@ bb_status bb_judge(struct bb_session *s, char objection[BB_OBJECTION_TEXT])
 	status = bb_driver_gather(s->engine.driver, &measured_table, &s->measured, 1, &gathered);
 	if (status != BB_OK)
 		return status;
-	all = malloc(n * sizeof(*all));
+	struct bb_measured *const all = malloc(n * sizeof(*all));
 	if (!all)
 		return bb_no_memory(&s->engine.run->error, "statistics");
 	memcpy(all, gathered, n * sizeof(*all));

@@ -324,15 +324,14 @@ static bb_status iterate_until_precise(struct bb_session *s, size_t span)
 		const size_t count = whole < batch ? whole : batch;
 		const size_t *n = &s->measured.nsamples, before = *n;
 		struct bb_stats stats;
-		bool enough;
 
 		BB_TRY(status, iterate(s, count, span, false), out);
 		BB_TRY(status, bb_engine_slowest(&s->engine, s->samples + before, *n - before),
 		       out);
 		memcpy(sorted, s->samples, *n * sizeof(*sorted));
 		bb_stats_compute(sorted, *n, &stats);
-		enough = *n >= BB_STATS_INTERVAL && s->measured.iterations >= batch &&
-			 bb_stats_precision(&stats) <= o->precision;
+		const bool enough = *n >= BB_STATS_INTERVAL && s->measured.iterations >= batch &&
+				    bb_stats_precision(&stats) <= o->precision;
 		done += count;
 		next = batch;
 		BB_TRY(status,
@@ -516,12 +515,11 @@ struct reading {
 static bb_status read_clock(struct bb_session *s, struct reading *r)
 {
 	const struct bb_backend *backend = s->engine.backend;
-	bb_status status;
 
 	*r = (struct reading){.offset = 0};
 	if (!backend->clocks)
 		return BB_OK;
-	status = backend->clocks->offset(s->engine.rank, &r->offset, &r->uncertainty);
+	bb_status status = backend->clocks->offset(s->engine.rank, &r->offset, &r->uncertainty);
 	r->at = now(s);
 	return status;
 }

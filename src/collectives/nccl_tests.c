@@ -368,7 +368,6 @@ static bb_status commit(struct nccl_json *n, const struct bb_end_record *end)
 	double mean = n->results > 0 ? n->busbw_sum / (double)n->results : 0;
 	char now[LOCAL_TIME];
 	bb_status st;
-	int cause;
 
 	if (end && !isnan(end->avg_busbw_GBps))
 		mean = end->avg_busbw_GBps;
@@ -399,7 +398,7 @@ static bb_status commit(struct nccl_json *n, const struct bb_end_record *end)
 		n->tail = tail;
 		return BB_OK;
 	}
-	cause = errno;
+	const int cause = errno;
 	bb_strbuf_free(&tail);
 	if (fseek(file, before, SEEK_SET) == 0 && bb_sink_write(&n->sink, &n->tail) == BB_OK)
 		(void)!ftruncate(fileno(file), ftell(file));

@@ -62,7 +62,6 @@ static const struct {
 static bool split_number(const char *text, int base, int *value)
 {
 	char *end;
-	unsigned long v;
 
 	while (isspace((unsigned char)*text))
 		text++;
@@ -75,7 +74,7 @@ static bool split_number(const char *text, int base, int *value)
 	if (!isalnum((unsigned char)*text))
 		return false;
 	errno = 0;
-	v = strtoul(text, &end, base);
+	const unsigned long v = strtoul(text, &end, base);
 	if (end == text || errno || v > INT_MAX)
 		return false;
 	while (isspace((unsigned char)*end))
@@ -89,7 +88,6 @@ static bool split_number(const char *text, int base, int *value)
 bb_status bb_split_parse(struct bb_split_rule *rule, const char *split, const char *mask,
 			 struct bb_error *error)
 {
-	const char *whole;
 	int read = 0;
 
 	*rule = (struct bb_split_rule){.kind = BB_SPLIT_NONE};
@@ -106,7 +104,7 @@ bb_status bb_split_parse(struct bb_split_rule *rule, const char *split, const ch
 		return BB_OK;
 	while (isspace((unsigned char)*split))
 		split++;
-	whole = split;
+	const char *const whole = split;
 	if (*split == '+') {
 		if (sscanf(split, "+%9d%%%9d%n", &rule->shift, &rule->nranks, &read) != 2 ||
 		    read == 0 || rule->shift < 0 || rule->nranks < 1)
@@ -203,11 +201,10 @@ static bb_status resolve_number(const char *name, const char *text, double low, 
 				double *value, struct bb_error *error)
 {
 	char *end;
-	double v;
 
 	if (!is_set(text))
 		return BB_OK;
-	v = strtod(text, &end);
+	const double v = strtod(text, &end);
 	if (end == text || *end || !(v >= low && v <= high))
 		return bb_fail(error, BB_EUSAGE, "%s=\"%s\" is not a number from %g to %g", name,
 			       text, low, high);
@@ -370,7 +367,6 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	const struct bb_collective *collective = benchmark->subject;
 	struct bb_collective_options *a = own;
 	struct bb_output more[BB_MORE_OUTPUTS] = {{.option = "-J"}, {.option = "--tuner-conf"}};
-	const char *dot;
 	bb_status st;
 
 	BB_TRY(st, bb_algorithms_check(a->algo_text, o, collective, error), out);
@@ -407,7 +403,7 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 		return bb_fail(error, BB_EUNSUPPORTED,
 			       "--tuner-conf: NCCL has no algorithms to choose from for %s",
 			       collective->name);
-	dot = a->output_file ? strrchr(a->output_file, '.') : NULL;
+	const char *const dot = a->output_file ? strrchr(a->output_file, '.') : NULL;
 	if (a->output_file && (!dot || strcasecmp(dot, ".json") != 0))
 		return bb_fail(error, BB_EUSAGE,
 			       "-J %s: the file name must end in .json (for other formats see "

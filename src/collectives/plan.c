@@ -159,9 +159,7 @@ static bb_status add_sizes(struct bb_plan *plan, const struct bb_case *model, si
 	     i++, size = bb_options_next_size(plan->options, size)) {
 		struct bb_case *c = plan->cases ? &plan->cases[plan->ncases] : NULL;
 		const char *reason = NULL;
-		struct bb_shape shape;
 		char text[96];
-		double need;
 
 		plan->ncases++;
 		if (!c)
@@ -170,9 +168,9 @@ static bb_status add_sizes(struct bb_plan *plan, const struct bb_case *model, si
 		c->matrix = nmatrices ? i : BB_NO_MATRIX;
 		if (!nmatrices)
 			c->count = bb_count_for_size(plan->collective, size, element, plan->nranks);
-		shape = bb_plan_shape(plan, c, plan->nranks, false, matrix);
+		struct bb_shape shape = bb_plan_shape(plan, c, plan->nranks, false, matrix);
 		c->size_bytes = (uint64_t)bb_size_count(plan->collective, &shape) * element;
-		need = buffer_bytes(plan, c, &shape);
+		const double need = buffer_bytes(plan, c, &shape);
 		c->memory = need < 0x1p63 ? (uint64_t)need : UINT64_MAX;
 		if (c->choice->schedule && c->choice->schedule->refuses)
 			reason = c->choice->schedule->refuses(&shape);

@@ -54,10 +54,9 @@ bb_status bb_results_keep(struct bb_results *results, const struct bb_result_rec
 	struct bb_result_record copy = *result, *place = NULL;
 	const struct bb_numbers none = {NULL, 0}, *groups = &result->group_busbw_GBps;
 	double *busbw = groups->n ? malloc(groups->n * sizeof(*busbw)) : NULL;
-	bool owned;
 
 	copy.samples_us = copy.rank_mean_us = copy.groups = copy.group_time_us = none;
-	owned = own_text(&copy.library_algorithm);
+	bool owned = own_text(&copy.library_algorithm);
 	owned = own_text(&copy.predicted_from) && owned;
 	owned = own_text(&copy.other_versions) && owned;
 	owned = (busbw || groups->n == 0) && owned;

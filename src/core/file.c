@@ -57,8 +57,6 @@ static bb_status read_open(const struct bb_file_request *r, int file, char **tex
 	size_t room = 0;
 
 	for (*length = 0; *length <= r->most;) {
-		ssize_t got;
-
 		if (*length + 1 >= room) {
 			char *more = realloc(*text, room = room ? 2 * room : FIRST_ROOM);
 
@@ -66,7 +64,7 @@ static bb_status read_open(const struct bb_file_request *r, int file, char **tex
 				return bb_no_memory(error, r->path);
 			*text = more;
 		}
-		got = read(file, *text + *length, room - 1 - *length);
+		const ssize_t got = read(file, *text + *length, room - 1 - *length);
 		if (got < 0 && errno != EINTR)
 			return refuse(r, error, "cannot be read: ", strerror(errno));
 		*length += got > 0 ? (size_t)got : 0;
@@ -132,11 +130,10 @@ bool bb_kernel_line(const char *path, char *line, size_t room)
 uint64_t bb_file_limit_raise(uint64_t files)
 {
 	struct rlimit limit;
-	rlim_t before;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return files;
-	before = limit.rlim_cur;
+	const rlim_t before = limit.rlim_cur;
 	if (before >= files)
 		return before;
 	limit.rlim_cur = limit.rlim_max;

@@ -36,10 +36,9 @@ static void write_string(struct bb_strbuf *out, const char *s)
 	bb_strbuf_add(out, "\"");
 	for (size_t n; *s; s += n ? n : 1) {
 		const char *const at = strchr(characters, *s);
-		uint32_t c;
 
 		n = bb_utf8_length(s);
-		c = n > 0 ? bb_utf8_code(s, n) : 0;
+		const uint32_t c = n > 0 ? bb_utf8_code(s, n) : 0;
 		if (n == 0)
 			bb_strbuf_add(out, "\xef\xbf\xbd");
 		else if (at)
@@ -242,14 +241,13 @@ bool bb_json_find_bool(const char *object, const char *key, bool *value)
 bool bb_json_find_string(const char *object, const char *key, char *text, size_t size)
 {
 	const char *at = find(object, key), *end;
-	size_t length;
 
 	if (!at || *at != '"')
 		return false;
 	end = past_string(at);
 	if (end[-1] != '"' || end < at + 2)
 		return false;
-	length = (size_t)(end - at) - 2;
+	const size_t length = (size_t)(end - at) - 2;
 	if (length >= size)
 		return false;
 	memcpy(text, at + 1, length);

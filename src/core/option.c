@@ -94,7 +94,6 @@ static bb_status places_make(const struct bb_option_table *tables, struct place 
 		for (const struct bb_option *row = t->rows; row->name; row++) {
 			const struct bb_option *home = row;
 			char *target = t->target;
-			struct place place;
 
 			if (bb_option_hidden(tables, t, row))
 				continue;
@@ -105,7 +104,7 @@ static bb_status places_make(const struct bb_option_table *tables, struct place 
 						home = r;
 						target = u->target;
 					}
-			place = (struct place){
+			const struct place place = {
 				.row = row,
 				.home = home,
 				.target = target + home->offset,
@@ -444,7 +443,6 @@ static bb_status fail_option(const struct parser *c, struct bb_error *error)
 	const struct bb_option *row = find(c, optopt).row;
 	const char *meant = single_dash(c), *name;
 	struct bb_strbuf candidates = {0};
-	size_t length;
 	char *plain;
 
 	if (c->result == ':')
@@ -460,7 +458,7 @@ static bb_status fail_option(const struct parser *c, struct bb_error *error)
 			       optopt);
 	/* A long option that matches no name, or several. */
 	name = c->word + 2;
-	length = strcspn(name, "=");
+	const size_t length = strcspn(name, "=");
 	for (const char **n = c->names; length && *n; n++)
 		if (!strncmp(*n, name, length))
 			bb_strbuf_addf(&candidates, "%s--%s", candidates.length ? ", " : "", *n);

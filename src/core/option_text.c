@@ -66,11 +66,10 @@ void bb_option_add_expected(const struct bb_option *row, struct bb_strbuf *out)
 {
 	const struct bb_option_kind *kind = &bb_option_kinds[row->type];
 	const bool both = bb_option_has_min(row) && bb_option_has_max(row);
-	size_t start;
 
 	bb_strbuf_add(out, kind->expected);
 	bb_strbuf_add(out, both ? " from " : " ");
-	start = out->length;
+	const size_t start = out->length;
 	option_add_range(row, out);
 	if (out->length == start && !out->failed)
 		out->text[--out->length] = '\0'; /* no range: remove the blank */

@@ -7,13 +7,12 @@ size_t bb_utf8_length(const char *text)
 {
 	const unsigned char *const s = (const unsigned char *)text;
 	unsigned char low = 0x80, high = 0xbf;
-	size_t length;
 
 	if (s[0] < 0x80)
 		return 1;
 	if (s[0] < 0xc2 || s[0] > 0xf4)
 		return 0;
-	length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+	const size_t length = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
 	if (s[0] == 0xe0)
 		low = 0xa0;
 	else if (s[0] == 0xed)

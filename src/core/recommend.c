@@ -35,7 +35,6 @@ void bb_recommend(const struct bb_recommendation *c, struct bb_strbuf *out)
 {
 	const size_t best = fastest(c, c->n), next = best < c->n ? fastest(c, best) : c->n;
 	size_t first = best, ties = 0, before;
-	double ms;
 
 	if (c->n < 2)
 		return;
@@ -55,7 +54,7 @@ void bb_recommend(const struct bb_recommendation *c, struct bb_strbuf *out)
 			bb_strbuf_addf(out, " or %s", c->list[i].name);
 	if (ties >= MOST_NAMES)
 		bb_strbuf_addf(out, " or %zu more", ties + 1 - MOST_NAMES);
-	ms = 1e3 * c->list[best].seconds;
+	const double ms = 1e3 * c->list[best].seconds;
 	if (!isnan(ms))
 		bb_strbuf_addf(out, ", %.4g %s%s", ms < 10000 ? ms : ms / 1000,
 			       ms < 10000 ? "ms" : "s", c->unit);

@@ -67,17 +67,14 @@ static double decode_small(const struct format *f, uint32_t sign, uint32_t magni
 
 static uint32_t encode_small(const struct format *f, double magnitude)
 {
-	double scaled;
-	int exponent;
-
 	if (isnan(magnitude))
 		return f->nan;
 	if (magnitude >= ldexp(1, f->bias + 2))
 		return f->largest;
-	exponent = magnitude > 0 ? ilogb(magnitude) : 0;
+	int exponent = magnitude > 0 ? ilogb(magnitude) : 0;
 	if (magnitude == 0 || exponent < 1 - f->bias)
 		exponent = 1 - f->bias;
-	scaled = rint(ldexp(magnitude, f->mantissa - exponent)); /* nearest, ties to even */
+	double scaled = rint(ldexp(magnitude, f->mantissa - exponent)); /* nearest, ties to even */
 	/* A normal number's leading one, and a carry out of the fraction, raise the exponent. */
 	const uint32_t code =
 		((uint32_t)(exponent + f->bias - 1) << f->mantissa) + (uint32_t)scaled;
@@ -188,11 +185,10 @@ static double reduce_float(enum bb_op op, double a, double b)
 static void reduce_pair(enum bb_op op, void *accumulator, const void *operand)
 {
 	struct bb_float_int a, b;
-	bool better;
 
 	memcpy(&a, accumulator, sizeof(a));
 	memcpy(&b, operand, sizeof(b));
-	better = op == BB_MAXLOC ? b.value > a.value : b.value < a.value;
+	const bool better = op == BB_MAXLOC ? b.value > a.value : b.value < a.value;
 	if (better || (b.value == a.value && b.index < a.index))
 		memcpy(accumulator, &b, sizeof(b));
 }

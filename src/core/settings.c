@@ -8,10 +8,8 @@
 /* TEXT without blanks around it, cut in place. */
 static char *trim(char *text)
 {
-	size_t length;
-
 	text += strspn(text, " \t\r");
-	length = strlen(text);
+	size_t length = strlen(text);
 	while (length > 0 && strchr(" \t\r", text[length - 1]))
 		text[--length] = '\0';
 	return text;

@@ -30,12 +30,11 @@ bool bb_own_folder(char *folder, size_t room)
 bool bb_share_find(const char *installed, const char *source, char path[BB_SHARE_PATH])
 {
 	char own[PATH_MAX], real[PATH_MAX] = "";
-	bool found;
 
 	if (!bb_own_folder(own, sizeof(own)))
 		return false;
 	snprintf(path, BB_SHARE_PATH, "%s/../share/busbench/%s", own, installed);
-	found = realpath(path, real);
+	bool found = realpath(path, real);
 	if (!found) {
 		snprintf(path, BB_SHARE_PATH, "%s/../%s", own, source);
 		found = realpath(path, real);

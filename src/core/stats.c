@@ -99,8 +99,6 @@ static void moments(const double *samples, size_t n, struct bb_stats *stats)
 
 void bb_stats_compute(double *samples, size_t n, struct bb_stats *stats)
 {
-	size_t outside;
-
 	*stats = (struct bb_stats){.n = n};
 	if (!n)
 		return;
@@ -111,7 +109,7 @@ void bb_stats_compute(double *samples, size_t n, struct bb_stats *stats)
 	stats->p50 = bb_stats_quantile(samples, n, 0.50);
 	stats->p95 = bb_stats_quantile(samples, n, 0.95);
 	stats->p99 = bb_stats_quantile(samples, n, 0.99);
-	outside = outside_interval(n);
+	const size_t outside = outside_interval(n);
 	stats->ci_low = samples[outside];
 	stats->ci_high = samples[n - 1 - outside];
 }

@@ -9,7 +9,6 @@
 static bool reserve(struct bb_strbuf *s, size_t more)
 {
 	size_t capacity = s->capacity ? s->capacity : 64;
-	char *text;
 
 	if (s->failed)
 		return false;
@@ -22,7 +21,7 @@ static bool reserve(struct bb_strbuf *s, size_t more)
 			goto fail;
 		capacity *= 2;
 	}
-	text = realloc(s->text, capacity);
+	char *text = realloc(s->text, capacity);
 	if (!text)
 		goto fail;
 	text[s->length] = '\0';
@@ -52,10 +51,9 @@ void bb_strbuf_add(struct bb_strbuf *s, const char *text)
 void bb_strbuf_vaddf(struct bb_strbuf *s, const char *format, va_list args)
 {
 	va_list again;
-	int length;
 
 	va_copy(again, args);
-	length = vsnprintf(NULL, 0, format, args);
+	const int length = vsnprintf(NULL, 0, format, args);
 	if (length < 0) {
 		s->failed = true;
 	} else if (reserve(s, (size_t)length)) {

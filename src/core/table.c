@@ -86,11 +86,10 @@ void bb_table_key(struct bb_text_table *t)
 void bb_table_cell(struct bb_text_table *t, const char *text)
 {
 	const char *const shown = text ? text : "-";
-	size_t *cell;
 
 	if (t->ncells == 0)
 		t->rows_at = t->text.length;
-	cell = t->ncolumns ? BB_ARRAY_ADD(t->cells, t->ncells, t->cell_room) : NULL;
+	size_t *cell = t->ncolumns ? BB_ARRAY_ADD(t->cells, t->ncells, t->cell_room) : NULL;
 	if (!cell) {
 		t->text.failed = true;
 		return;
@@ -276,7 +275,6 @@ void bb_table_print(struct bb_text_table *t, struct bb_strbuf *out)
 {
 	size_t first = t->nkeys;
 	bool wide, shrinks;
-	int left;
 
 	out->failed |= t->text.failed;
 	if (t->text.failed || t->ncolumns == 0)
@@ -296,7 +294,7 @@ void bb_table_print(struct bb_text_table *t, struct bb_strbuf *out)
 		if (!t->headed && bb_table_is_wide(t))
 			table_drop_columns(t, empty == 1, out);
 	wide = !t->headed && bb_table_is_wide(t);
-	left = table_limit(t) - 1 - table_width(t, 0, t->nkeys);
+	const int left = table_limit(t) - 1 - table_width(t, 0, t->nkeys);
 	do {
 		size_t end = first < t->ncolumns ? first + 1 : first;
 		bool units = false;

@@ -37,14 +37,12 @@ static bool read_digits(const char **text, uint64_t *value)
 /* "1.5", "20", or ".377", as bc and awk print it. */
 static bool read_decimal(const char **text, struct decimal *d)
 {
-	const char *start;
-
 	*d = (struct decimal){.scale = 1};
 	if (**text != '.' && !read_digits(text, &d->whole))
 		return false;
 	if (**text != '.')
 		return true;
-	start = ++*text;
+	const char *start = ++*text;
 	if (!read_digits(text, &d->part))
 		return false;
 	if (*text - start > 18)
@@ -95,11 +93,10 @@ bool bb_parse_size(const char *text, uint64_t *bytes)
 {
 	struct decimal d;
 	uint64_t unit = 1;
-	int power;
 
 	if (!read_decimal(&text, &d))
 		return false;
-	power = read_prefix(&text);
+	int power = read_prefix(&text);
 	if (power && !strcasecmp(text, "B")) {
 		for (; power > 0; power--)
 			unit *= 1000;
@@ -210,11 +207,10 @@ bool bb_parse_duration(const char *text, uint64_t *ns)
 static bool read_scaled(const char **text, bool peta, double *value, bool *bare)
 {
 	struct decimal d;
-	int power;
 
 	if (!read_decimal(text, &d))
 		return false;
-	power = peta && toupper((unsigned char)**text) == 'P' ? 5 : 0;
+	int power = peta && toupper((unsigned char)**text) == 'P' ? 5 : 0;
 	*text += power != 0;
 	if (power == 0)
 		power = read_prefix(text);
@@ -300,14 +296,13 @@ static const char *format_scaled(char text[BB_UNIT_TEXT], double value, const ch
 {
 	double size = fabs(value);
 	size_t unit = 0;
-	int decimals;
 
 	/* Compare with what will be printed, so that 999.7 ns becomes 1.00 us, not 1000 ns. */
 	for (; size >= 999.5 && unit + 1 < n; unit++) {
 		size /= 1000;
 		value /= 1000;
 	}
-	decimals = size == 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+	const int decimals = size == 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
 	snprintf(text, BB_UNIT_TEXT, "%.*f %s", decimals, value, names[unit]);
 	return text;
 }

@@ -80,15 +80,13 @@ static void stage_record(void *own, int rank, size_t index, const struct bb_oper
 	const int node = p->probe.ports->node[rank];
 	const size_t last = 2 * (size_t)(BB_SMALL_REQUESTS + p->probe.large) - 1;
 	const bool small = o->work == BB_PROBE_SMALL;
-	int partner;
-	bool is_requester;
 
 	if (o->work == BB_PROBE_GATHER)
 		times[o->item] = (float)(to - from);
 	if (o->act != BB_ACT_SEND && o->act != BB_ACT_RECV)
 		return;
-	partner = p->probe.ports->node[o->peer];
-	is_requester = (o->item % 2 == 0) == (node < partner);
+	const int partner = p->probe.ports->node[o->peer];
+	const bool is_requester = (o->item % 2 == 0) == (node < partner);
 	if (is_requester && o->act == BB_ACT_SEND)
 		a->requested_at = from;
 	/* The first of each kind is not counted. */
@@ -122,7 +120,6 @@ static bb_status stage_run_init(struct stage_run *p, struct bb_examiner *s, size
 	const bool virtual = bb_engine_is_virtual(&s->engine);
 	const int large = 1 + (int)s->diagnose->options.large;
 	const size_t each = (size_t)(large > BB_SMALL_REQUESTS ? large : BB_SMALL_REQUESTS);
-	size_t n;
 
 	*p = (struct stage_run){
 		.s = s,
@@ -147,7 +144,7 @@ static bb_status stage_run_init(struct stage_run *p, struct bb_examiner *s, size
 			.large = large,
 			.steps = (int)s->diagnose->options.steps,
 			.work_s = BB_STEP_WORK_S}};
-	n = (size_t)p->nranks;
+	const size_t n = (size_t)p->nranks;
 	p->times = malloc((n * per_rank + 1) * sizeof(*p->times));
 	p->samples = calloc(n, sizeof(*p->samples));
 	p->room = malloc(n * BB_QUANTITIES * each * sizeof(*p->room));
@@ -556,7 +553,6 @@ static bb_status diagnose_run(struct bb_engine *engine)
 	struct bb_suspects suspects = {0};
 	struct bb_verdicts late = {0}, again = {0};
 	bb_status status;
-	int n;
 
 	BB_TRY(status, pilot(s), out);
 	BB_TRY(status, survey(s, &suspects), out);
@@ -566,7 +562,7 @@ static bb_status diagnose_run(struct bb_engine *engine)
 	if (bb_suspects_any(&suspects))
 		BB_TRY(status, confirm_suspects(s, &suspects), out);
 	/* Stragglers are the ranks that come late again. */
-	n = late.n;
+	int n = late.n;
 	BB_TRY(status, broadcast_numbers(s, "how many came late", INT32_MAX, &n, sizeof(n), 1),
 	       out);
 	if (n > 0)

@@ -138,7 +138,6 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 	const int node = p->ports->node[rank], rail = p->ports->rail[rank];
 	struct place place = find_place(p, rank, index);
 	size_t request, part;
-	int partner;
 	bool is_requester, small, sends;
 
 	o->item = (size_t)place.round;
@@ -166,7 +165,7 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 	request = (place.at - 1) / l.request;
 	part = (place.at - 1) % l.request;
 	small = request < 2 * BB_SMALL_REQUESTS;
-	partner = bb_rounds_partner(p->rounds, place.round, node);
+	const int partner = bb_rounds_partner(p->rounds, place.round, node);
 	is_requester = (request % 2 == 0) == (node < partner);
 	o->peer = p->ports->rank[partner * p->ports->rails + rail];
 	/* The delay precedes the message that the rank sends. */

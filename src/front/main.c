@@ -275,12 +275,11 @@ out:
 int main(int argc, char **argv)
 {
 	struct bb_error error = {0};
-	bb_status st;
 
 	if (!bb_standard_open())
 		return BB_EINTERNAL;
-	st = argc > 1 && argv[1][0] != '-' ? run_tool(argc - 1, argv + 1, &error)
-					   : inform(argc, argv, &error);
+	const bb_status st = argc > 1 && argv[1][0] != '-' ? run_tool(argc - 1, argv + 1, &error)
+							   : inform(argc, argv, &error);
 	if (bb_error_status(&error) != BB_OK)
 		bb_say("busbench", "%s", error.text);
 	return (int)st;

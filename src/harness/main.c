@@ -37,11 +37,10 @@ static bool is_assembled(const struct bb_run *run)
 static void wait_for_first_report(const struct bb_run *run)
 {
 	const int proc = run->environment.launch.proc;
-	int signal;
 
 	if (run->environment.launch.nprocs <= 1 || proc == 0)
 		return;
-	signal = bb_guard_sleep((proc == 1 ? 1 : 2) * FIRST_REPORT_SECONDS);
+	const int signal = bb_guard_sleep((proc == 1 ? 1 : 2) * FIRST_REPORT_SECONDS);
 	if (signal)
 		_exit(128 + signal);
 }
@@ -239,9 +238,6 @@ static int measure(struct bb_run *run)
 		.drivers = &run->drivers,
 		.argument = run,
 	};
-	struct bb_drivers_outcome outcome;
-	bb_status status;
-	int result;
 
 	bb_pattern_store_open(&run->patterns);
 	bb_run_counters_begin(run);
@@ -251,10 +247,10 @@ static int measure(struct bb_run *run)
 	if (run->options.backend->gpu)
 		run->memory_before = bb_memory_taken(run);
 	bb_run_unguard(run);
-	outcome = bb_drivers_run(&drivers);
+	struct bb_drivers_outcome outcome = bb_drivers_run(&drivers);
 	if (run->launch.nprocs > 1 && (outcome.caught || bb_error_status(&run->error) != BB_OK))
 		leave(run, &outcome);
-	status = bb_run_guard(run, BB_STAGE_END);
+	bb_status status = bb_run_guard(run, BB_STAGE_END);
 	if (status == BB_OK)
 		status = bb_run_counters_gather(run);
 	bb_run_unguard(run);
@@ -263,7 +259,7 @@ static int measure(struct bb_run *run)
 		leave(run, &outcome);
 	}
 	bb_pattern_store_close(&run->patterns);
-	result = report(run, &outcome);
+	int result = report(run, &outcome);
 	/* All processes end in order, with the exit status of process 0. */
 	status = bb_run_guard(run, BB_STAGE_END);
 	if (status == BB_OK)

@@ -173,12 +173,11 @@ static int adopt(struct bb_control *control, int proc, int fd)
 static int control_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
 {
 	struct control_opening *o = star->own;
-	int error;
 
 	if (hello->proc <= 0 || hello->proc >= o->launch->nprocs ||
 	    o->control->wires[hello->proc].fd >= 0 || !bb_star_answer(star))
 		return -1;
-	error = adopt(o->control, hello->proc, fd);
+	const int error = adopt(o->control, hello->proc, fd);
 	o->missing -= error == 0;
 	return error;
 }
@@ -190,13 +189,12 @@ static int prepare(struct control_opening *o)
 	struct bb_control *control = o->control = calloc(1, sizeof(*control));
 	struct offer *const mine = &o->mine;
 	struct ifaddrs *all;
-	int error;
 
 	if (!control)
 		return ENOMEM;
 	control->proc = o->launch->proc;
 	control->epoll = -1;
-	error = bb_star_open(&o->star);
+	const int error = bb_star_open(&o->star);
 	if (error)
 		return error;
 	control->epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -107,10 +107,8 @@ enum bb_transit bb_greet_receive(struct bb_greet *greet, const struct bb_identit
 	enum bb_transit transit;
 
 	if (greet->stage == BB_GREET_HELLO) {
-		bool secured;
-
 		transit = receive_bytes(greet, fd, &theirs->hello, sizeof(theirs->hello));
-		secured = transit == BB_COMPLETE && theirs->hello.magic == BB_HELLO_SECURED;
+		bool secured = transit == BB_COMPLETE && theirs->hello.magic == BB_HELLO_SECURED;
 		if (secured)
 			transit = receive_bytes(greet, fd, theirs, sizeof(*theirs));
 		if (transit != BB_COMPLETE)

@@ -35,7 +35,6 @@ static bb_status pmix_load(struct pmix *own, struct bb_error *error)
 	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
 	struct bb_pmix_api *const api = &own->api;
 	const char *version;
-	size_t length;
 
 	if (!library)
 		return bb_fail(error, BB_EBACKEND, "PMIx cannot be loaded: %s", dlerror());
@@ -50,7 +49,7 @@ static bb_status pmix_load(struct pmix *own, struct bb_error *error)
 		return bb_fail(error, BB_EBACKEND,
 			       "PMIx cannot be used: " LIBRARY " lacks a function of PMIx 2.0");
 	version = own->api.version(); /* "OpenPMIx 4.2.2 (PMIx Standard: …", "OpenPMIx 3.2.3, …" */
-	length = strcspn(version, ",(\n");
+	size_t length = strcspn(version, ",(\n");
 	length -= length > 0 && version[length - 1] == ' ';
 	snprintf(own->library, sizeof(own->library), "%.*s", (int)length, version);
 	return BB_OK;
@@ -87,19 +86,17 @@ static bb_status pmix_gather(struct bb_launch *launch, const void *mine, size_t 
 	struct bb_pmix_value value = {.type = BB_PMIX_BYTE_OBJECT,
 				      .data.bytes = {(char *)(uintptr_t)mine, bytes}};
 	char key[BB_PMIX_KEY];
-	bb_status status;
-	int code;
 
 	snprintf(key, sizeof(key), "busbench.%llu", (unsigned long long)own->rounds++);
 	if (bytes == 0)
 		return fence(launch, false);
-	code = own->api.put(BB_PMIX_GLOBAL, key, &value);
+	int code = own->api.put(BB_PMIX_GLOBAL, key, &value);
 	if (code != BB_PMIX_SUCCESS)
 		return failed(launch, "PMIx_Put", code);
 	code = own->api.commit();
 	if (code != BB_PMIX_SUCCESS)
 		return failed(launch, "PMIx_Commit", code);
-	status = fence(launch, true);
+	bb_status status = fence(launch, true);
 	/* The bytes that each process has put under the key. */
 	for (int p = 0; p < receives && status == BB_OK; p++) {
 		struct bb_pmix_value *theirs = NULL;
@@ -139,23 +136,21 @@ static bb_status pmix_open(struct bb_launch *launch, const struct bb_launch_requ
 			   struct bb_error *error)
 {
 	struct pmix *own = calloc(1, sizeof(*own));
-	struct bb_pmix_proc job;
 	struct bb_pmix_value *value = NULL;
 	uint32_t size = 0;
 	bb_status status;
-	int code;
 
 	if (!own)
 		return bb_no_memory(error, "the PMIx launch");
 	BB_TRY(status, pmix_load(own, error), out);
-	code = own->api.init(&own->self, NULL, 0);
+	int code = own->api.init(&own->self, NULL, 0);
 	if (code != BB_PMIX_SUCCESS)
 		BB_TRY(status,
 		       bb_fail(error, BB_EBACKEND,
 			       "%s cannot be started: PMIx_Init returned %d, %s", own->library,
 			       code, own->api.error_string(code)),
 		       out);
-	job = own->self;
+	struct bb_pmix_proc job = own->self;
 	job.rank = BB_PMIX_RANK_WILDCARD;
 	code = own->api.get(&job, BB_PMIX_JOB_SIZE, NULL, 0, &value);
 	if (code == BB_PMIX_SUCCESS && value->type == BB_PMIX_UINT32)

@@ -37,12 +37,11 @@ bb_status bb_secret_check(struct bb_error *error)
 bb_status bb_secret_open(struct bb_secret **secret, struct bb_error *error)
 {
 	bb_status status = bb_secret_check(error);
-	struct bb_secret *s;
 
 	*secret = NULL;
 	if (status != BB_OK || !getenv(BB_SECRET_VARIABLE))
 		return status;
-	s = calloc(1, sizeof(*s));
+	struct bb_secret *const s = calloc(1, sizeof(*s));
 	if (!s)
 		return bb_no_memory(error, "a secret");
 	s->key = getenv(BB_SECRET_VARIABLE);

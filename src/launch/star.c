@@ -40,10 +40,9 @@ int bb_star_resolve(const char *host, uint16_t port, bool numeric,
 					.ai_flags = numeric ? AI_NUMERICHOST : 0};
 	struct addrinfo *all;
 	char number[8];
-	int error;
 
 	snprintf(number, sizeof(number), "%d", port);
-	error = getaddrinfo(host, number, &wanted, &all);
+	const int error = getaddrinfo(host, number, &wanted, &all);
 	*why = error ? gai_strerror(error) : "no address";
 	for (const struct addrinfo *a = error ? NULL : all; a && n < BB_STAR_ADDRESSES;
 	     a = a->ai_next) {
@@ -130,7 +129,6 @@ static int listen_at(struct bb_star *star, const struct bb_address *address)
 	const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct epoll_event event = {.events = EPOLLIN,
 				    .data.u32 = STRANGERS + (uint32_t)star->nlisteners};
-	int error;
 
 	if (fd < 0)
 		return errno;
@@ -147,7 +145,7 @@ static int listen_at(struct bb_star *star, const struct bb_address *address)
 		star->listeners[star->nlisteners++] = fd;
 		return 0;
 	}
-	error = errno;
+	const int error = errno;
 	close(fd);
 	return error;
 }
@@ -161,7 +159,6 @@ int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int
 	struct bb_address any = {.length = sizeof(in6)};
 	struct sockaddr_in6 name;
 	socklen_t length = sizeof(name);
-	int64_t left;
 	int error = 0;
 
 	star->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -169,8 +166,8 @@ int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int
 		return errno;
 	/* Strangers may use the files that the processes of the run leave. The numbers of open
 	   files are below that of the newest. */
-	left = (limit < INT32_MAX ? (int64_t)limit : INT32_MAX) - star->epoll - BB_STAR_ADDRESSES -
-	       star->identity.hello.nprocs - LEAST_SPARE;
+	const int64_t left = (limit < INT32_MAX ? (int64_t)limit : INT32_MAX) - star->epoll -
+			     BB_STAR_ADDRESSES - star->identity.hello.nprocs - LEAST_SPARE;
 	star->nstrangers = left > STRANGERS         ? STRANGERS
 			   : left < LEAST_STRANGERS ? LEAST_STRANGERS
 						    : (int)left;
@@ -283,8 +280,6 @@ static int accept_all(struct bb_star *star, int listener)
 	for (;;) {
 		struct epoll_event event = {.events = EPOLLIN};
 		const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		struct bb_stranger *s;
-		int error;
 
 		if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return 0;
@@ -293,10 +288,10 @@ static int accept_all(struct bb_star *star, int listener)
 			return errno;
 		if (fd < 0)
 			continue; /* it disconnected before it was accepted */
-		s = find_place(star);
+		struct bb_stranger *s = find_place(star);
 		*s = (struct bb_stranger){.fd = fd, .since = bb_clock_now()};
 		event.data.u32 = (uint32_t)(s - star->strangers);
-		error = epoll_ctl(star->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? errno : 0;
+		int error = epoll_ctl(star->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? errno : 0;
 		if (error)
 			dismiss(s);
 		else

@@ -246,11 +246,10 @@ static bb_status tcp_gather(struct bb_launch *launch, const void *mine, size_t b
 {
 	const size_t back = everywhere ? bytes * (size_t)launch->nprocs : 0;
 	const bool hub = launch->proc == 0;
-	bb_status status;
 
 	if (hub && bytes > 0)
 		memcpy(all, mine, bytes);
-	status = carry(launch, !hub, hub ? all : (void *)(uintptr_t)mine, bytes);
+	const bb_status status = carry(launch, !hub, hub ? all : (void *)(uintptr_t)mine, bytes);
 	return status == BB_OK ? carry(launch, hub, all, back) : status;
 }
 
@@ -690,11 +689,7 @@ static bb_status join_process_0(struct opening *o, struct bb_launch *launch)
 	struct bb_hello *const there = &o->tcp->peers[0].hello;
 	struct bb_wire *const wire = &o->tcp->peers[0].wire;
 	const struct bb_frame *const frame = &wire->frame;
-	enum bb_transit transit;
-	struct name name;
 	const char *why;
-	bool told;
-	bb_status status;
 	int error, n = resolve_master(o, addresses, &why);
 
 	if (n == 0)
@@ -702,7 +697,7 @@ static bb_status join_process_0(struct opening *o, struct bb_launch *launch)
 	error = bb_star_reach(&o->star, addresses, n, &wire->fd, there);
 	if (error)
 		return cannot_reach(o, bb_greet_explain(error), error, launch);
-	status = compare_hello(o, there, o->error);
+	const bb_status status = compare_hello(o, there, o->error);
 	if (status != BB_OK) {
 		/* With a secret process 0 reports it and ends the run; else only this process ends.
 		 */
@@ -711,9 +706,9 @@ static bb_status join_process_0(struct opening *o, struct bb_launch *launch)
 	}
 	/* Process 0 says whether the run starts; until then it waits for other processes. It does
 	   not wait longer than this process has waited for it, and ends before -T does. */
-	transit = bb_wire_await(wire, o->star.end + 0.9 * o->request->timeout_s);
-	told = transit == BB_COMPLETE;
-	name = hello_name(there);
+	enum bb_transit transit = bb_wire_await(wire, o->star.end + 0.9 * o->request->timeout_s);
+	const bool told = transit == BB_COMPLETE;
+	const struct name name = hello_name(there);
 	o->tcp->reports = told && frame->inside;
 	if (told && frame->kind == BB_FRAME_DATA)
 		return BB_OK;
@@ -787,14 +782,13 @@ static bb_status tcp_open(struct bb_launch *launch, const struct bb_launch_reque
 	struct bb_tcp_environment e;
 	struct tcp *tcp = NULL;
 	bb_status status = bb_tcp_environment_read(&e, error);
-	int npeers;
 
 	if (status != BB_OK)
 		return status;
 	tcp = calloc(1, sizeof(*tcp));
 	if (!tcp)
 		return bb_no_memory(error, "processes");
-	npeers = e.proc == 0 ? e.nprocs : 1;
+	const int npeers = e.proc == 0 ? e.nprocs : 1;
 	tcp->proc = e.proc;
 	tcp->nprocs = e.nprocs;
 	tcp->peers = calloc((size_t)npeers, sizeof(*tcp->peers));

@@ -12,11 +12,9 @@
 
 struct bb_claims *bb_claims_add(struct bb_claim_file *file)
 {
-	struct bb_claims *new;
-
 	if (file->n >= BB_MOST_CLAIMS)
 		return NULL;
-	new = BB_ARRAY_ADD(file->list, file->n, file->room);
+	struct bb_claims *new = BB_ARRAY_ADD(file->list, file->n, file->room);
 	if (new)
 		*new = (struct bb_claims){.percent_of_bound = NAN};
 	return new;
@@ -62,7 +60,6 @@ bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const ch
 	static const char *const failures[] = {"Test NCCL failure", "Test CUDA failure",
 					       "Test failure common", "NCCL WARN "};
 	const char *const cr = memchr(text, '\r', length), *found = NULL;
-	bb_status st;
 
 	*file = (struct bb_claim_file){.n = 0};
 	if (memchr(text, '\0', length))
@@ -73,7 +70,7 @@ bb_status bb_claims_read_by(bb_claims_reader *reader, const char *path, const ch
 	if (cr && cr + 1 < text + length && !memchr(text, '\n', length))
 		return bb_fail(error, BB_EUSAGE,
 			       "%s: its lines end in CR alone; tr '\\r' '\\n' converts them", path);
-	st = reader(path, text, length, file, error);
+	bb_status st = reader(path, text, length, file, error);
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]) && !found; i++)
 		found = memmem(text, length, failures[i], strlen(failures[i]));
 	if (st == BB_OK && file->n == 0 && file->cut > 0)

@@ -78,7 +78,6 @@ struct log {
 /* Returns the stream with TAG, a new one if there is room; NULL without memory. */
 static struct stream *stream_of(struct log *log, const char *tag)
 {
-	struct stream *new;
 	const uint64_t hash = bb_random_hash(BB_RANDOM_HASH, tag, strlen(tag));
 
 	for (size_t i = 0; i < log->nstreams; i++)
@@ -86,7 +85,7 @@ static struct stream *stream_of(struct log *log, const char *tag)
 			return &log->streams[i];
 	if (log->nstreams >= STREAMS)
 		return &log->streams[0];
-	new = BB_ARRAY_ADD(log->streams, log->nstreams, log->streams_room);
+	struct stream *new = BB_ARRAY_ADD(log->streams, log->nstreams, log->streams_room);
 	if (!new)
 		return NULL;
 	log->hashes[log->nstreams - 1] = hash;
@@ -110,10 +109,9 @@ static struct stream *stream_of(struct log *log, const char *tag)
 static struct stream *stream_marked(struct log *log, const char *text, size_t length)
 {
 	char tag[BB_LOG_TAG];
-	struct stream *s;
 
 	bb_log_tag(tag, text, length);
-	s = stream_of(log, tag);
+	struct stream *const s = stream_of(log, tag);
 	if (!s)
 		return NULL;
 	s->marked = true;
@@ -175,7 +173,6 @@ static struct table *table_begin(struct log *log, struct stream *s, const char *
 	struct table *const t = log->ntables < BB_MOST_CLAIMS
 					? BB_ARRAY_ADD(log->tables, log->ntables, log->tables_room)
 					: NULL;
-	struct bb_claims *c;
 	const struct bb_log_command *const sizes =
 		s->sizes.most_bytes > 0 ? &s->sizes : &log->command;
 
@@ -186,7 +183,7 @@ static struct table *table_begin(struct log *log, struct stream *s, const char *
 			    .job = log->job,
 			    .end = log->line,
 			    .heads = s->heads};
-	c = &t->claims;
+	struct bb_claims *const c = &t->claims;
 	if (!c->collective[0])
 		BB_LOG_KEEP(c->collective, log->command.collective);
 	BB_LOG_KEEP(c->type, type);
@@ -268,7 +265,6 @@ static bool rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 	const char *const on = word_after(words, "on");
 	const int device = bb_log_find(words, "device");
 	struct bb_claims *const head = &s->head;
-	const char *bus;
 	int64_t host = -1;
 
 	if (rank == 0) {
@@ -306,7 +302,7 @@ static bool rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 			 words->at[w]);
 	}
 	/* Virtual machines have a domain for each GPU, which the short form of bus 0 lacks. */
-	bus = words->at[device + 2];
+	const char *const bus = words->at[device + 2];
 	return host < 0 || strstr(head->gpu, "MIG") || strcmp(bus, "[0x00]") == 0 ||
 	       device_add(log, s, host, bus, words->at[device + 1], text);
 }
@@ -358,14 +354,12 @@ static void heading_read(struct stream *s, const struct bb_log_words *words)
 /* "Out of bounds values : 0 OK" */
 static void bounds_read(struct log *log, struct stream *s, const struct bb_log_words *words, int i)
 {
-	struct bb_claims *c;
-	struct table *t;
 	double n = 0;
 
 	if (s->last < 0)
 		return;
-	t = &log->tables[s->last];
-	c = &t->claims;
+	struct table *t = &log->tables[s->last];
+	struct bb_claims *c = &t->claims;
 	for (i += 4; i < words->n && !bb_log_is_whole(words->at[i]); i++)
 		;
 	if (i + 1 >= words->n || t->heads > 1)
@@ -392,14 +386,13 @@ static bool average_read(struct log *log, struct stream *s, const struct bb_log_
 	const bool had_rows = s->open;
 	struct table *t;
 	char copy[32], *end;
-	double average;
 
 	text += *text == ':';
 	if (!*text && i + 4 < words->n)
 		text = words->at[i + 4];
 	BB_LOG_KEEP(copy, text);
 	bb_log_row_clean(copy);
-	average = strtod(copy, &end);
+	const double average = strtod(copy, &end);
 	if (had_rows) {
 		s->averages = log->tables[s->last].heads - 1;
 		log->tables[s->last].closed = log->line;
@@ -591,20 +584,17 @@ static bool job_begin(struct log *log)
 
 static bool row_add(struct log *log, struct stream *s, const struct bb_log_row *row)
 {
-	struct bb_claims *c;
-	struct table *t;
 	uint64_t size, bytes;
-	int64_t ranks;
 
 	if (!row->there[0] && !row->there[1] && !row->not_finite[0] && !row->not_finite[1])
 		return true;
 	if (s->open && (strcmp(log->tables[s->last].claims.type, row->type) != 0 ||
 			strcmp(log->tables[s->last].claims.op, row->op) != 0))
 		table_end(s);
-	t = s->open ? &log->tables[s->last] : table_begin(log, s, row->type);
+	struct table *t = s->open ? &log->tables[s->last] : table_begin(log, s, row->type);
 	if (!t)
 		return false;
-	c = &t->claims;
+	struct bb_claims *const c = &t->claims;
 	if (!s->open) {
 		BB_LOG_KEEP(c->op, row->op);
 		BB_LOG_KEEP(c->root, row->root);
@@ -613,7 +603,7 @@ static bool row_add(struct log *log, struct stream *s, const struct bb_log_row *
 	/* The order of sizes, and the ranks that a row proves. */
 	size = row->half[row->there[0] ? 0 : 1].size_bytes;
 	bytes = row->count * bb_log_type_bytes(row->type);
-	ranks = bytes > 0 && size % bytes == 0 ? (int64_t)(size / bytes) : -1;
+	const int64_t ranks = bytes > 0 && size % bytes == 0 ? (int64_t)(size / bytes) : -1;
 	t->end = log->line;
 	t->by_rows = t->by_rows == 0 || t->by_rows == ranks ? ranks : -1;
 	t->twins += size == t->last;
@@ -651,7 +641,6 @@ static bool row_end(struct log *log, struct stream *s, const struct bb_log_words
 	char text[sizeof(s->begun) + 1024];
 	struct bb_log_row row;
 	struct bb_log_words whole;
-	size_t used;
 	int i = 0;
 
 	if (log->line > s->begun_line + LINES_BETWEEN || bb_log_find(words, "bandwidth") >= 0 ||
@@ -661,7 +650,7 @@ static bool row_end(struct log *log, struct stream *s, const struct bb_log_words
 		return true;
 	while (i < words->n && !bb_log_is_value(words->at[i]))
 		i++;
-	used = (size_t)snprintf(text, sizeof(text), "%s", s->begun);
+	size_t used = (size_t)snprintf(text, sizeof(text), "%s", s->begun);
 	for (; i < words->n && used < sizeof(text); i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s ", words->at[i]);
 	if (used >= sizeof(text))
@@ -683,7 +672,6 @@ static bool osu_read(struct log *log, struct stream *s, const struct bb_log_word
 		     bool *read)
 {
 	struct bb_claim claim = {.line = log->line};
-	struct table *t;
 	int i = 0;
 
 	while (i + 2 < words->n && !bb_log_is_whole(bb_log_digits(words->at[i])))
@@ -701,7 +689,7 @@ static bool osu_read(struct log *log, struct stream *s, const struct bb_log_word
 	if (claim.size_bytes == 0 || claim.size_bytes > UINT64_C(1) << 44 ||
 	    !(claim.time_us > 0 && claim.time_us < 1e12))
 		return true;
-	t = s->open ? &log->tables[s->last] : table_begin(log, s, log->command.type);
+	struct table *t = s->open ? &log->tables[s->last] : table_begin(log, s, log->command.type);
 	if (!t)
 		return false;
 	if (!s->open) {
@@ -722,18 +710,16 @@ static bool row_line(struct log *log, const char *text, bool *read)
 	char work[BB_LOG_LINE], bare[BB_LOG_LINE];
 	struct bb_log_words words;
 	struct bb_log_row row;
-	struct stream *s;
 	size_t used = 0;
-	int i;
 
 	BB_LOG_KEEP(work, text);
 	bb_log_blank(work);
 	bb_log_row_clean(work);
 	memcpy(bare, work, sizeof(bare));
 	bb_log_split(bare, &words);
-	i = bb_log_row_find(&words);
+	const int i = bb_log_row_find(&words);
 	*read = i >= 0;
-	s = &log->streams[log->recent];
+	struct stream *s = &log->streams[log->recent];
 	if (i < 0 && s->osu)
 		return osu_read(log, s, &words, read);
 	if (i < 0)
@@ -759,12 +745,9 @@ static bool line_read(void *state, char text[BB_LOG_LINE], int number)
 {
 	struct log *const log = state;
 	const bool is_message = strstr(text, "NCCL INFO") || strstr(text, "NCCL WARN");
-	const char *hash;
-	struct stream *s;
 	struct bb_log_words words;
 	char work[BB_LOG_LINE], tag[BB_LOG_TAG];
 	bool read = false, begins = false, is_command;
-	size_t length;
 
 	log->line = number;
 	bb_log_clean(text);
@@ -772,8 +755,8 @@ static bool line_read(void *state, char text[BB_LOG_LINE], int number)
 		return false;
 	if (read)
 		return true;
-	hash = is_message ? NULL : strchr(text, '#');
-	length = hash ? (size_t)(hash - text) : bb_log_tag_length(text);
+	const char *const hash = is_message ? NULL : strchr(text, '#');
+	const size_t length = hash ? (size_t)(hash - text) : bb_log_tag_length(text);
 	BB_LOG_KEEP(work, text + length);
 	bb_log_blank(work);
 	bb_log_split(work, &words);
@@ -788,7 +771,7 @@ static bool line_read(void *state, char text[BB_LOG_LINE], int number)
 		log->command = next;
 	}
 	bb_log_tag(tag, text, length);
-	s = is_command ? &log->streams[0] : stream_of(log, tag);
+	struct stream *s = is_command ? &log->streams[0] : stream_of(log, tag);
 	if (!s)
 		return false;
 	bb_log_facts_read(&s->facts, text + length + (hash && length > 0), number, is_command);

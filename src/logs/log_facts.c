@@ -151,10 +151,9 @@ static void variable_note(const struct reading *r, int v, const char *value, con
 	const enum bb_fact_kind kind = variables[v].kind;
 	struct bb_log_fact new = {.by = v, .observed = observed};
 	char copy[256];
-	size_t n;
 
 	snprintf(copy, sizeof(copy), "%.*s", (int)strcspn(value, ends), value);
-	n = strlen(copy);
+	size_t n = strlen(copy);
 	/* The full stop of NCCL's sentence. */
 	while (n > 0 && strchr(".:;)`'\"", copy[n - 1]))
 		copy[--n] = '\0';
@@ -341,7 +340,6 @@ static bool is_word(char c)
 static const struct bb_card *card_at(const char *text, size_t *n)
 {
 	const struct bb_card *found = NULL;
-	const char *kind;
 	char name[64];
 
 	*n = 0;
@@ -363,7 +361,7 @@ static const struct bb_card *card_at(const char *text, size_t *n)
 	if (!found)
 		return NULL;
 	/* "H100-node-1" is a host. */
-	kind = text + *n + strspn(text + *n, "-_.");
+	const char *kind = text + *n + strspn(text + *n, "-_.");
 	if (kind > text + *n && isalpha((unsigned char)*kind) && strncasecmp(kind, "SXM", 3) != 0 &&
 	    strncasecmp(kind, "PCI", 3) != 0 && strncasecmp(kind, "NVL", 3) != 0) {
 		*n = 0;
@@ -387,8 +385,6 @@ void bb_log_card_read(struct bb_fact *card, const char *text, int number)
 	size_t n;
 
 	for (size_t at = 0; card->line >= 0 && text[at]; at += n > 0 ? n : 1) {
-		const struct bb_card *found;
-
 		n = 0;
 		/* A word begins here, which is no part of a host's name or a path: also in "8xH100"
 		   and "DGX-A100". */
@@ -399,7 +395,7 @@ void bb_log_card_read(struct bb_fact *card, const char *text, int number)
 		     !(at >= 4 && (strncmp(text + at - 4, "DGX-", 4) == 0 ||
 				   strncmp(text + at - 4, "HGX-", 4) == 0))))
 			continue;
-		found = card_at(text + at, &n);
+		const struct bb_card *const found = card_at(text + at, &n);
 		if (n == 0)
 			continue;
 		if (!found || (card->line > 0 && strcmp(card->text, found->name) != 0)) {

@@ -114,10 +114,9 @@ static bool wrapped_give(const char *text, size_t length, int number, bb_log_rea
 				c++;
 			} else if (c[0] == '\\' && c[1] == 'u' && strnlen(c + 2, 4) == 4) {
 				char digits[5] = {0}, *end;
-				unsigned long code;
 
 				memcpy(digits, c + 2, 4);
-				code = strtoul(digits, &end, 16);
+				unsigned long code = strtoul(digits, &end, 16);
 				code = end != digits + 4           ? '?'
 				       : code == 0 || code == 0xa0 ? ' '
 								   : code;

@@ -348,7 +348,6 @@ bb_status bb_config_read(const char *path, struct bb_model *model, const struct 
 			 struct bb_error *error)
 {
 	const struct bb_family *family = NULL;
-	const json_t *quantised;
 	struct bb_strbuf inside = {0}, unknown = {0}, defaults = {0};
 	struct stat st;
 	const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
@@ -392,7 +391,7 @@ bb_status bb_config_read(const char *path, struct bb_model *model, const struct 
 			       family->class, family->tower ? " and " : "",
 			       family->tower ? family->tower->class : "",
 			       bb_strbuf_text(&defaults));
-	quantised = json_object_get(c.root, "quantization_config");
+	const json_t *const quantised = json_object_get(c.root, "quantization_config");
 	if (json_is_object(quantised))
 		bb_strbuf_addf(&model->origin,
 			       "; its weights are quantised (%s); sizes here are those before",

@@ -321,7 +321,6 @@ bb_status bb_child_run(struct bb_driver *driver, struct bb_pairs *pairs)
 	struct child c = {.pairs = pairs, .fd = -1, .results = -1};
 	bool over = false;
 	bb_status status = start(&c);
-	int code;
 
 	while (status == BB_OK && !over) {
 		over = waitpid(c.process, &c.status, WNOHANG) == c.process;
@@ -353,7 +352,7 @@ bb_status bb_child_run(struct bb_driver *driver, struct bb_pairs *pairs)
 		return bb_fail(error, BB_EBACKEND, SUBJECT " was ended by signal %d (%s)",
 			       WTERMSIG(c.status), strsignal(WTERMSIG(c.status)));
 	/* Wrong data, or no case that fits into memory, is found by the parent too. */
-	code = WEXITSTATUS(c.status);
+	const int code = WEXITSTATUS(c.status);
 	if (code != BB_OK && !(c.results >= 0 && (code == BB_EDATA || code == BB_EUNSUPPORTED)))
 		return bb_fail(error, code > BB_EDATA ? BB_EBACKEND : (bb_status)code,
 			       SUBJECT " failed with exit status %d; --p2p on leaves it out", code);

@@ -48,12 +48,11 @@ static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 	struct matrix *m = (struct matrix *)sink;
 	struct bb_strbuf *out = &sink->out;
 	const char *handles = NULL; /* by which processes map memory of each other */
-	size_t all;
 
 	m->hosted = run->nranks == 1;
 	m->n = run->pair_ranks ? bb_selection_read(run->pair_ranks, NULL)
 			       : (int)run->nranks + m->hosted;
-	all = (size_t)m->n * (size_t)m->n;
+	const size_t all = (size_t)m->n * (size_t)m->n;
 	m->ranks = calloc((size_t)m->n, sizeof(int));
 	m->cells = calloc(all, sizeof(*m->cells));
 	m->sorted = calloc(all, sizeof(*m->sorted));

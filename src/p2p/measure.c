@@ -359,11 +359,10 @@ static bb_status slow_down(const struct turn *t, bool out, bool in, double start
 	const bool slow = fault->kind == BB_FAULT_SLOW_LINK &&
 			  ((out && t->s->me == fault->rank && t->peer == fault->to) ||
 			   (in && t->s->me == fault->to && t->peer == fault->rank));
-	bb_status status;
 
 	if (!slow)
 		return BB_OK;
-	status = e->backend->finish(e->rank, NULL);
+	const bb_status status = e->backend->finish(e->rank, NULL);
 	bb_driver_delay(e->driver,
 			(fault->factor - 1) * (out && in ? 0.5 : 1) * (bb_clock_now() - start));
 	return status;
@@ -497,7 +496,6 @@ static bb_status run_turn(struct session *s, const struct bb_cell *cell, int fro
 	const struct bb_backend *backend = s->engine.backend;
 	const struct bb_pattern poison = bb_pattern_poison();
 	struct turn t = turn_of(s, cell, from, to);
-	struct bb_pair_part *result;
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	bb_status status;
 
@@ -521,7 +519,7 @@ static bb_status run_turn(struct session *s, const struct bb_cell *cell, int fro
 		BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	if (!final || !t.takes || !bb_engine_checks(&s->engine))
 		return BB_OK;
-	result = &s->series[t.peer].part;
+	struct bb_pair_part *result = &s->series[t.peer].part;
 	result->checked = true;
 	for (int peer = 0; peer < s->n; peer++) { /* of each its range */
 		const struct bb_pair_range range =

@@ -50,7 +50,6 @@ static bb_status switch_library(const struct bb_pair_options *settings,
 	const struct bb_library_state *state = library ? library->states : NULL;
 	struct bb_strbuf lines = {0};
 	char name[BB_SWITCH_TEXT];
-	const char *value;
 	bb_status status;
 
 	if (!state || !state->name)
@@ -71,7 +70,7 @@ static bb_status switch_library(const struct bb_pair_options *settings,
 		return BB_OK;
 	while (state->p2p)
 		state++;
-	value = strchr(state->setting, '=') + 1;
+	const char *const value = strchr(state->setting, '=') + 1;
 	snprintf(name, sizeof(name), "%.*s", (int)(value - state->setting - 1), state->setting);
 	if (setenv(name, value, 1) != 0)
 		return bb_no_memory(error, name);
@@ -82,7 +81,6 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 		       const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_pair_options *settings = own;
-	bb_status status;
 
 	if (!o->backend->routes)
 		return bb_fail(error, BB_EUNSUPPORTED,
@@ -100,7 +98,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 			       o->fault_text);
 	o->config.reached = o->config.library_optional = true;
 	o->config.handles = (enum bb_handles)settings->handles;
-	status = bb_child_find(&settings->child, error);
+	const bb_status status = bb_child_find(&settings->child, error);
 	if (status == BB_OK && settings->child) {
 		/* The parent judges and writes the results. */
 		settings->p2p = BB_P2P_OFF;

@@ -79,11 +79,10 @@ double bb_pair_factor(const struct bb_pairs *pairs, const struct bb_cell *cell, 
 {
 	const struct bb_rank_info *infos = pairs->run->infos;
 	const bool both = cell->bidirectional || cell->route->actor == BB_BY_BOTH;
-	int place;
 
 	if (bb_pairs_are_virtual(pairs))
 		return BB_SLOW_PAIR;
-	place = by_place(&infos[from].location, &infos[to].location);
+	const int place = by_place(&infos[from].location, &infos[to].location);
 	if (bb_is_crowded(both ? 2 : 1, place == SAME_DEVICE ? 1 : 2))
 		return BB_CROWDED;
 	return place == OTHER_HOST || pairs->run->options.backend->gpu ? BB_SLOW_PAIR
@@ -102,7 +101,6 @@ static double link_bound(struct bb_pairs *pairs, int from, int to, const char **
 {
 	const struct bb_run *run = pairs->run;
 	const size_t n = (size_t)run->world.nranks;
-	struct bb_pair_link_bound *bound;
 
 	if (!on_topology(run))
 		return 0;
@@ -110,7 +108,7 @@ static double link_bound(struct bb_pairs *pairs, int from, int to, const char **
 		pairs->link_bounds = calloc(n * n, sizeof(*pairs->link_bounds));
 	if (!pairs->link_bounds)
 		return 0;
-	bound = &pairs->link_bounds[(size_t)from * n + (size_t)to];
+	struct bb_pair_link_bound *bound = &pairs->link_bounds[(size_t)from * n + (size_t)to];
 	if (!bound->known) {
 		const struct bb_rank_place two[] = {run->link_bounds.places[from],
 						    run->link_bounds.places[to]};
@@ -208,11 +206,10 @@ static double port_bound(struct bb_pairs *pairs, const struct bb_cell *cell, int
 		const bool in = cell->fan == BB_ALL_TO_ONE;
 		const int from = in ? other : hub, to = in ? hub : other;
 		enum port port;
-		double link;
 
 		if (other == hub)
 			continue;
-		link = (modelled ? modelled_link : gpu_link)(pairs, from, to, &port, source);
+		double link = (modelled ? modelled_link : gpu_link)(pairs, from, to, &port, source);
 		if (link <= 0)
 			return 0;
 		if (port == OWN) {
@@ -308,8 +305,6 @@ const char *bb_pair_cause(const struct bb_pairs *pairs, const struct bb_finding 
 	const struct bb_rank_place *places = run->link_bounds.places;
 	const struct bb_topology *t = run->topology;
 	int a = f->rank >= 0 ? f->rank : f->from, b = f->rank >= 0 ? f->rank : f->to;
-	const char *found;
-	enum bb_path path;
 
 	if (bb_pairs_are_virtual(pairs))
 		return NULL; /* the cause is --fault */
@@ -325,10 +320,10 @@ const char *bb_pair_cause(const struct bb_pairs *pairs, const struct bb_finding 
 	b = places[b].device;
 	if (a != b && p2p_causes[bb_topology_p2p(t, a, b)])
 		return p2p_causes[bb_topology_p2p(t, a, b)];
-	found = find_device_cause(t, a, cause);
+	const char *found = find_device_cause(t, a, cause);
 	if (!found)
 		found = find_device_cause(t, b, cause);
-	path = bb_topology_path(t, a, b, NULL);
+	const enum bb_path path = bb_topology_path(t, a, b, NULL);
 	if (!found && (path == BB_PATH_PIX || path == BB_PATH_PXB) &&
 	    (is_redirected(t, a) || is_redirected(t, b)))
 		found = "ACS redirects their traffic to the host bridge";

@@ -161,7 +161,6 @@ static bb_status deliver_turn(struct bb_engine *engine, const struct bb_cell *ce
 		const int source = cell->fan == BB_ALL_TO_ONE ? peer : from;
 		const int target = cell->fan == BB_ONE_TO_ALL ? peer : to;
 		const struct bb_location *a, *b;
-		const char *handle;
 
 		if (!cell->fan && peer != to)
 			continue;
@@ -177,7 +176,7 @@ static bb_status deliver_turn(struct bb_engine *engine, const struct bb_cell *ce
 		   or a library moves the bytes. */
 		a = &infos[source].location;
 		b = &infos[target].location;
-		handle = (cell->route->actor == BB_BY_SOURCE ? b : a)->handle;
+		const char *const handle = (cell->route->actor == BB_BY_SOURCE ? b : a)->handle;
 		if (!r.handle && cell->route->direct && !cell->route->switched && handle[0] &&
 		    (a->pid != b->pid || strcmp(a->host, b->host) != 0))
 			r.handle = handle;
@@ -287,7 +286,6 @@ bb_status bb_pairs_refuse(struct bb_engine *engine, const struct bb_cell *cell,
 {
 	const int others = reach->refused - 1;
 	struct bb_strbuf text = {0};
-	bb_status status;
 
 	if (reach->refused == 0 || cell->skip)
 		return BB_OK;
@@ -295,7 +293,7 @@ bb_status bb_pairs_refuse(struct bb_engine *engine, const struct bb_cell *cell,
 	if (others > 0)
 		bb_strbuf_addf(&text, " and %d other pair%s", others, bb_plural(others));
 	bb_strbuf_addf(&text, ": %s", reach->reason);
-	status = skip(engine, cell, bb_strbuf_text(&text));
+	const bb_status status = skip(engine, cell, bb_strbuf_text(&text));
 	bb_strbuf_free(&text);
 	return status;
 }
@@ -331,7 +329,6 @@ static bb_status find_all(struct bb_pairs *pairs, struct bb_findings *found)
 	const int n = pairs->n;
 	char path[BB_PAIR_PATH_TEXT];
 	const char *source;
-	bb_status status;
 
 	for (size_t k = 0; k < pairs->nmatrices; k++)
 		for (int i = 0; i < n * n; i++) {
@@ -363,7 +360,7 @@ static bb_status find_all(struct bb_pairs *pairs, struct bb_findings *found)
 						 bb_floor_usual(floor_of(pairs, k, actor, actor)),
 						 &source);
 		}
-	status = bb_findings_make(found, pairs->matrices, pairs->nmatrices);
+	const bb_status status = bb_findings_make(found, pairs->matrices, pairs->nmatrices);
 	return status == BB_OK ? BB_OK : bb_no_memory(&pairs->run->error, "the findings");
 }
 

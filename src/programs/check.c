@@ -111,8 +111,6 @@ static bb_status check_collective(struct rank_check *c)
 {
 	const struct bb_operation *o = c->operation;
 	const struct bb_program *p = c->whole->program;
-	const char *reason;
-	int size;
 
 	if (!o->collective)
 		return WRONG(c, "it names no collective");
@@ -120,7 +118,7 @@ static bb_status check_collective(struct rank_check *c)
 		return WRONG(c, "group %d is not within 0 to %d", o->group, p->groups - 1);
 	if (bb_memberships_find(&c->whole->memberships, o->group, c->rank) == SIZE_MAX)
 		return WRONG(c, "the rank is not a member of group %d", o->group);
-	size = bb_memberships_size(&c->whole->memberships, o->group);
+	const int size = bb_memberships_size(&c->whole->memberships, o->group);
 	if (o->root < 0 || o->root >= size)
 		return WRONG(c, "root %d is not one of the %d members", o->root, size);
 	if (o->op < 0 || o->op >= BB_NOPS ||
@@ -129,7 +127,7 @@ static bb_status check_collective(struct rank_check *c)
 	if (!uses_one(&c->groups[o->group], c->rank, o->queue))
 		return WRONG(c, "queue %d, but collectives of group %d are on queue %d", o->queue,
 			     o->group, c->groups[o->group].queue);
-	reason = o->collective->refuses ? o->collective->refuses(size) : NULL;
+	const char *const reason = o->collective->refuses ? o->collective->refuses(size) : NULL;
 	if (reason)
 		return bb_fail(c->whole->error, BB_EUNSUPPORTED, "%s among %d ranks: %s",
 			       o->collective->name, size, reason);
@@ -183,7 +181,6 @@ static bb_status check_send(struct rank_check *c)
 	const struct bb_operation *o = c->operation;
 	const struct bb_program *p = c->whole->program;
 	struct lane *lane = &c->lanes[o->lane];
-	struct bb_operation answered;
 	struct use *use;
 
 	lane->two_senders |= lane->sender >= 0 && lane->sender != o->queue;
@@ -202,7 +199,7 @@ static bb_status check_send(struct rank_check *c)
 	/* An answer needs a message that is known to have arrived. */
 	if (o->answers >= c->index)
 		return WRONG(c, "it answers operation %zu, which is not before it", o->answers);
-	answered = bb_program_at(p, c->rank, o->answers);
+	const struct bb_operation answered = bb_program_at(p, c->rank, o->answers);
 	if (answered.act != BB_ACT_RECV_ANY)
 		return WRONG(c, "it answers operation %zu, which does not receive from any",
 			     o->answers);
@@ -416,10 +413,9 @@ static bb_status send(struct serial *s, int rank)
 {
 	struct actor *a = &s->actors[rank];
 	const struct bb_operation *o = &a->operation;
-	struct actor *to;
 
 	a->peer = o->peer == BB_NO_PEER ? a->sources[o->answers] : o->peer;
-	to = &s->actors[a->peer];
+	struct actor *const to = &s->actors[a->peer];
 	a->stuck = true;
 	if (accepts_from(to, o->lane, rank))
 		return deliver(s, rank, a->peer);

@@ -84,8 +84,6 @@ static void taped_operation(const struct bb_program *program, int rank, size_t i
 	const struct bb_taped *t = program->own;
 	const int sequence = sequence_of(t, rank);
 	const struct bb_stretch *at = t->sequences[sequence].list;
-	const struct bb_tape *tape;
-	size_t again;
 
 	for (size_t n = t->sequences[sequence].n; n > 1;) {
 		const size_t half = n / 2;
@@ -93,9 +91,9 @@ static void taped_operation(const struct bb_program *program, int rank, size_t i
 		at += at[half].begin <= index ? half : 0;
 		n -= half;
 	}
-	tape = &t->tapes[sequence * t->each + at->tape];
+	const struct bb_tape *const tape = &t->tapes[sequence * t->each + at->tape];
 	index -= at->begin;
-	again = index < at->n ? 0 : index / at->n;
+	const size_t again = index < at->n ? 0 : index / at->n;
 	*o = tape->list[at->from + index - again * at->n];
 	if (o->act == BB_ACT_RECORD || o->act == BB_ACT_WAIT)
 		o->event += at->event + (int)again * tape->events;
@@ -129,11 +127,10 @@ void bb_taped_perform(struct bb_taped *t, int sequence, int tape, size_t from, s
 	struct bb_sequence *s = &t->sequences[sequence];
 	struct bb_tape *of = &t->tapes[sequence * t->each + tape];
 	const size_t n = of->n - from;
-	struct bb_stretch *added;
 
 	if (n * times == 0)
 		return;
-	added = BB_ARRAY_ADD(s->list, s->n, s->room);
+	struct bb_stretch *added = BB_ARRAY_ADD(s->list, s->n, s->room);
 	of->failed |= !added;
 	if (added)
 		*added = (struct bb_stretch){s->length, from, n, times, tape, event};

@@ -183,7 +183,6 @@ double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_s
 	struct bb_role role;
 	size_t most = 0, all, others = (size_t)shape->nranks - 1;
 	double root = 0.0, rest = 0.0;
-	int walked;
 
 	bb_algorithm_prepare(algorithm, shape, 0, &role);
 	if (rounds)
@@ -193,7 +192,7 @@ double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_s
 	/* As many ranks as take at most a second. Ranks that differ only by a shift cost the same,
 	   but for single elements. */
 	all = role.rounds * (size_t)shape->nranks;
-	walked = shape->nranks;
+	int walked = shape->nranks;
 	if (all > WALK_MOST && algorithm->flags & BB_SHIFT_INVARIANT)
 		walked = 1;
 	else if (all > 10 * (size_t)WALK_MOST)
@@ -222,12 +221,11 @@ const struct bb_algorithm *bb_algorithm_cheapest(const struct bb_collective *col
 
 	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++) {
 		size_t rounds, wire;
-		double seconds;
 
 		if ((*a)->collective != collective || ((*a)->refuses && (*a)->refuses(shape)))
 			continue;
 		bb_algorithm_cost(*a, shape, &rounds, &wire);
-		seconds = (double)rounds * round + (double)wire * element;
+		const double seconds = (double)rounds * round + (double)wire * element;
 		if (best && seconds >= least)
 			continue;
 		best = *a;

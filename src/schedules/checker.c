@@ -21,7 +21,6 @@ static bool symbols_make(struct bb_symbols *s, const struct bb_algorithm *algori
 	const size_t in = bb_collective_in(collective, shape, rank);
 	const size_t out = bb_collective_out(collective, shape, rank);
 	const size_t tmp = bb_algorithm_tmp_count(algorithm, shape, rank);
-	size_t all;
 
 	*s = (struct bb_symbols){.count = {[BB_IN] = in, [BB_OUT] = out, [BB_TMP] = tmp},
 				 .start = {[BB_OUT] = in}};
@@ -30,7 +29,7 @@ static bool symbols_make(struct bb_symbols *s, const struct bb_algorithm *algori
 		s->start[BB_OUT] = bb_collective_at(collective, shape, rank, BB_OUT);
 	}
 	s->start[BB_TMP] = bb_most(s->start[BB_IN] + in, s->start[BB_OUT] + out);
-	all = s->start[BB_TMP] + tmp;
+	const size_t all = s->start[BB_TMP] + tmp;
 	s->cells = calloc(all ? all : 1, sizeof(*s->cells));
 	for (size_t i = 0; i < in && s->cells; i++)
 		s->cells[s->start[BB_IN] + i] =

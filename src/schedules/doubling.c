@@ -468,7 +468,6 @@ static void bruck_alltoall_round(struct bb_writer *w, size_t round)
 	const struct bb_place packed = bb_plus(transit, n * count);
 	const struct bb_place arrived = bb_plus(packed, n / 2 * count);
 	int bit = 0, blocks = with_bit(w->n, 0);
-	size_t copies;
 
 	if (!round) {
 		bb_alltoall_keep(w);
@@ -479,7 +478,7 @@ static void bruck_alltoall_round(struct bb_writer *w, size_t round)
 		round -= 2 * copy_rounds(blocks) + 1;
 		blocks = with_bit(w->n, ++bit);
 	}
-	copies = copy_rounds(blocks);
+	const size_t copies = copy_rounds(blocks);
 	if (round < copies) {
 		copy_blocks(w, bit, blocks, round, true, transit, packed);
 	} else if (round > copies) {

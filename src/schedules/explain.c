@@ -561,7 +561,6 @@ static void print_all(struct explanation *p, struct bb_strbuf *out)
 	const struct bb_strbuf *const body = &p->parts[BODY];
 	struct bb_strbuf text = {0};
 	size_t before, always, others, room, k = 0, bytes = 0;
-	bool whole;
 
 	bb_strbuf_addf(&text, "More than %d lines: ", BB_EXPLAIN_LINES);
 	if (p->view->round == 0)
@@ -578,8 +577,8 @@ static void print_all(struct explanation *p, struct bb_strbuf *out)
 	before = lines_of(p, BEFORE);
 	always = lines_of(p, INTRO) + lines_of(p, END);
 	others = p->view->above + always + lines_of(p, NOTE);
-	whole = p->view->all ||
-		p->view->above + always + before + lines_of(p, BODY) <= BB_EXPLAIN_LINES;
+	const bool whole = p->view->all ||
+			   p->view->above + always + before + lines_of(p, BODY) <= BB_EXPLAIN_LINES;
 	room = whole ? SIZE_MAX : others < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - others : 0;
 	bb_strbuf_add(out, bb_strbuf_text(&p->parts[INTRO]));
 	if (p->npieces > 0 && before + count_lines(body, p->pieces[0]) <= room) {

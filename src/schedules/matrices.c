@@ -86,14 +86,13 @@ static bb_status read_row(struct reader *r, const char *text)
 			  shown = length < 40 ? length : 40;
 		char *end;
 		const double bytes = strtod(text, &end) * r->scale;
-		uint64_t *added;
 
 		if (end != text + length)
 			return refuse(r, "\"%.*s\" is not a number of bytes", shown, text);
 		if (!(bytes >= 0 && bytes <= (double)BB_MOST_BYTES))
 			return refuse(r, "%.*s%s: give from 0 to 2^60 bytes", shown, text,
 				      r->scale != 1 ? ", scaled" : "");
-		added = BB_ARRAY_ADD(m->bytes, m->ncells, m->cells_room);
+		uint64_t *added = BB_ARRAY_ADD(m->bytes, m->ncells, m->cells_room);
 		if (!added)
 			return bb_no_memory(r->error, r->origin);
 		*added = (uint64_t)bytes / BB_MATRIX_GRAIN * BB_MATRIX_GRAIN;

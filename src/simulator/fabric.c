@@ -181,13 +181,11 @@ bool bb_crowds_open(struct bb_crowds *c, const struct bb_fabric *f, int ranks)
 	c->fabric = f;
 	c->ranks = ranks;
 	for (enum bb_fabric_level level = 0; level < BB_LEVELS; level++) {
-		size_t links;
-
 		/* Users of rails are counted always, of other links where they are shared. */
 		if (!bb_fabric_shares(f, level) &&
 		    (level != BB_LEVEL_RAIL || !bb_fabric_has_outside(f)))
 			continue;
-		links = bb_fabric_shared_count(f, level);
+		const size_t links = bb_fabric_shared_count(f, level);
 		c->users[level] = calloc(links, sizeof(*c->users[level]));
 		c->members[level] = calloc(links, sizeof(*c->members[level]));
 		if (!c->users[level] || !c->members[level])

@@ -97,7 +97,6 @@ static bool belong_together(struct node_sets *sets, const struct bb_rounds *roun
 static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
-	double typical;
 
 	for (struct bb_pairing m = BB_BEFORE_FIRST; bb_rounds_next(rounds, &m);) {
 		size_t n = 0;
@@ -117,7 +116,7 @@ static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
 	if (sets->n == 0)
 		return;
 	qsort(sets->pairs, sets->n, sizeof(*sets->pairs), by_time);
-	typical = sets->pairs[(size_t)(FASTEST * (double)(sets->n - 1))].beyond;
+	const double typical = sets->pairs[(size_t)(FASTEST * (double)(sets->n - 1))].beyond;
 	while (sets->fast < sets->n &&
 	       sets->pairs[sets->fast].beyond - typical <= CLEARLY_FAST * v->limit)
 		sets->fast++;

@@ -383,11 +383,10 @@ bb_status bb_convict(struct bb_verdicts *verdicts, enum bb_accused accused,
 		for (int q = 0; q < BB_QUANTITIES; q++) {
 			const struct reading *h = &t.readings[q];
 			const double beyond = bb_rail_excess(h->base, t.rails, k);
-			struct bb_tally tally;
 
 			if (!h->controlled || beyond <= h->limit)
 				continue;
-			tally = controls_count(&t, h, k, h->base[k] - beyond);
+			struct bb_tally tally = controls_count(&t, h, k, h->base[k] - beyond);
 			if (charge(&t, h, &tally, false, true, &v))
 				v.receives = true;
 		}
@@ -428,7 +427,6 @@ static struct reading read_alone(const struct bb_view *view, const struct bb_qua
 		.measured = m, .view = view, .first = 2 * which, .step = 2 * n, .limit = limit};
 	struct bb_tally tally = {0};
 	size_t found = 0;
-	double shift;
 
 	*rate = bb_tally_rate(view->slow, view->of);
 	memcpy(h.base, view->fit.base, (size_t)m->rails * sizeof(*h.base));
@@ -437,7 +435,7 @@ static struct reading read_alone(const struct bb_view *view, const struct bb_qua
 			values[found++] = at.log_s - h.base[at.rail];
 	if (found < BB_RETEST_ROUNDS)
 		return h;
-	shift = bb_low_median(values, found);
+	double shift = bb_low_median(values, found);
 	if (view->floor > 0) /* as in confirmation_open */
 		shift = fmax(shift, 0);
 	for (size_t i = 0; i < found; i++)

@@ -158,15 +158,14 @@ static bb_status find_slower_direct(struct judgement *c)
 	for (int from = 0; from < c->nranks; from++)
 		for (int to = 0; to < c->nranks && status == BB_OK; to++) {
 			size_t matrix = 0, other = 0;
-			struct bb_finding f;
 			const struct bb_pair_value *on = best(c, true, from, to, &matrix);
 			const struct bb_pair_value *off = best(c, false, from, to, &other);
 
 			if (from == to || !on || !off || off->rounds < BB_FINDING_ROUNDS ||
 			    !slower(on, off->usual))
 				continue;
-			f = of_pair(BB_FIND_SLOWER_DIRECT, matrix, on, off->usual,
-				    (struct share){off->near, off->rounds});
+			struct bb_finding f = of_pair(BB_FIND_SLOWER_DIRECT, matrix, on, off->usual,
+						      (struct share){off->near, off->rounds});
 			/* If not confirmed, a matrix that is disturbed less may confirm it. */
 			*pair_flag(c, from, to) = is_confirmed(c, &f);
 			status = add(c, f);
@@ -322,8 +321,6 @@ static bb_status find_pairs(struct judgement *c, size_t matrix, enum bb_finding_
 		const struct bb_pair_value *v = &m->values[i];
 		const size_t back = (size_t)v->to * (size_t)m->nranks + (size_t)v->from;
 		struct share others = {0};
-		struct bb_finding f;
-		double reference;
 		size_t n = 0;
 
 		/* Most are as fast as the fastest of their kind: they are no slow pairs. */
@@ -342,10 +339,10 @@ static bb_status find_pairs(struct judgement *c, size_t matrix, enum bb_finding_
 		}
 		if (n < (asymmetry ? 1 : LEAST_OTHERS))
 			continue;
-		reference = quantile(c->scratch, n, 0.5);
+		const double reference = quantile(c->scratch, n, 0.5);
 		if (!slower(v, reference))
 			continue;
-		f = of_pair(kind, matrix, v, reference, others);
+		struct bb_finding f = of_pair(kind, matrix, v, reference, others);
 		if (!asymmetry && f.from > f.to) { /* the same in either direction */
 			f.from = v->to;
 			f.to = v->from;

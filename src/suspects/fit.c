@@ -119,11 +119,10 @@ double bb_view_excess(const struct bb_view *view, int round, int node, int rail,
 {
 	const struct bb_polish *fit = &view->fit;
 	const int partner = bb_rounds_partner(view->measured.rounds, round, node);
-	double e;
 
 	if (partner == BB_NOBODY)
 		return NAN;
-	e = bb_measured_at(&view->measured, round, node, rail) - fit->base[rail];
+	double e = bb_measured_at(&view->measured, round, node, rail) - fit->base[rail];
 	if (sends)
 		e -= fmax(fit->out[port(fit, partner, rail)], 0);
 	if (receives)

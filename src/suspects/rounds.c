@@ -43,14 +43,13 @@ static int *add_round(struct bb_rounds *rounds)
 	const size_t n = (size_t)rounds->n, nodes = (size_t)rounds->nodes;
 	size_t room = (size_t)rounds->room;
 	int *partner = bb_array_fit(rounds->partner, n, &room, nodes * sizeof(*partner));
-	int *round;
 
 	if (!partner)
 		return NULL;
 	rounds->partner = partner;
 	if (!BB_ARRAY_PUT(rounds->rail, rounds->n, rounds->room, -1)) /* to the same room */
 		return NULL;
-	round = &partner[n * nodes];
+	int *round = &partner[n * nodes];
 	for (int i = 0; i < rounds->nodes; i++)
 		round[i] = BB_NOBODY;
 	return round;

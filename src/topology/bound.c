@@ -55,7 +55,6 @@ __attribute__((format(printf, 5, 6))) static void limit_to(struct limit *limit, 
 							   const char *format, ...)
 {
 	const size_t size = sizeof(limit->why);
-	size_t at;
 	va_list args;
 
 	if (GBps * factor >= limit->GBps)
@@ -64,7 +63,7 @@ __attribute__((format(printf, 5, 6))) static void limit_to(struct limit *limit, 
 	va_start(args, format);
 	vsnprintf(limit->why, size, format, args);
 	va_end(args);
-	at = strlen(limit->why);
+	const size_t at = strlen(limit->why);
 	if (factor != 1)
 		snprintf(limit->why + at, size - at, ", × %s for %s = %s GB/s", GBPS(factor),
 			 bb_bound_name(what), GBPS(GBps * factor));
@@ -398,9 +397,7 @@ static bb_status limit_to_pair(const struct bb_topology *t, int a, int b, struct
 {
 	const struct bb_link *const c2c = bb_topology_link(t, a, BB_C2C);
 	const char *after = "";
-	enum bb_path path;
 	int count = 0;
-	bb_status st;
 
 	if (b == BB_ON_HOST && c2c && c2c->count > 0 && c2c->GBps > 0) {
 		limit_to(limit, c2c->count * c2c->GBps, 1, BB_BOUND_PAIR,
@@ -416,12 +413,12 @@ static bb_status limit_to_pair(const struct bb_topology *t, int a, int b, struct
 	}
 	if (t->links_unknown)
 		return refuse(limit, BB_EUNSUPPORTED, NO_LINKS);
-	path = bb_topology_path(t, a, b, &count);
+	const enum bb_path path = bb_topology_path(t, a, b, &count);
 	if (path == BB_PATH_NVLINK || path == BB_PATH_XGMI)
 		return limit_to_links(t, a, count, limit);
 	if (!bb_topology_reaches(t, a, b))
 		after = ", through host memory without P2P";
-	st = limit_to_slot(t, a, after, limit);
+	const bb_status st = limit_to_slot(t, a, after, limit);
 	return st == BB_OK ? limit_to_slot(t, b, after, limit) : st;
 }
 
@@ -563,7 +560,6 @@ struct group {
 static bb_status open_world(struct world *w, const struct bb_topology *t,
 			    const struct bb_rank_place *ranks, int n, struct limit *limit)
 {
-	bool shared;
 	int on_host = 0;
 
 	*w = (struct world){.t = t, .n = n, .set = ~0ull};
@@ -597,7 +593,7 @@ static bb_status open_world(struct world *w, const struct bb_topology *t,
 	if (on_host > 0 && !w->on_host && n != 2)
 		return refuse(limit, BB_EUNSUPPORTED, "some ranks are on GPUs, others on the host");
 	/* GPUs are on NVSwitches that several nodes share. */
-	shared = !w->on_host && t->nvlink_nodes > 1;
+	bool shared = !w->on_host && t->nvlink_nodes > 1;
 	for (int node = 0; node < w->nodes; node++)
 		shared = shared && all_on_switches(t, w->gpus[node]);
 	w->span = shared ? t->nvlink_nodes : 1;

@@ -54,15 +54,14 @@ bb_status bb_add_numa(struct bb_topology *t, const struct bb_numa *numa, const c
 		      int *index, struct bb_error *error)
 {
 	struct bb_numa copy = *numa;
-	bb_status st;
 
 	if (bb_host_numa(&t->host, numa->os) >= 0)
 		return bb_fail(error, BB_EUSAGE, "two NUMA nodes have the number %d", numa->os);
 	copy.cpus = cpus && *cpus ? strdup(cpus) : NULL;
 	if (cpus && *cpus && !copy.cpus)
 		return bb_no_memory(error, "NUMA nodes");
-	st = append_item(&t->host.numas, &t->host.nnumas, &copy, sizeof(copy), BB_MOST_NUMAS,
-			 "NUMA nodes", index, error);
+	const bb_status st = append_item(&t->host.numas, &t->host.nnumas, &copy, sizeof(copy),
+					 BB_MOST_NUMAS, "NUMA nodes", index, error);
 	if (st != BB_OK)
 		free(copy.cpus);
 	return st;

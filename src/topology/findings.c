@@ -105,11 +105,10 @@ static void check_nvlinks(struct findings *f)
 	}
 	for (int l = 0; l < t->nlinks; l++) {
 		const struct bb_link *a = &t->links[l];
-		int back;
 
 		if (a->kind != BB_NVLINK || a->peer < a->device)
 			continue;
-		back = bb_topology_nvlinks(t, a->peer, a->device);
+		const int back = bb_topology_nvlinks(t, a->peer, a->device);
 		if (back != a->count)
 			add_finding(f, "%s has %d NVLink%s to %s, which has %d back",
 				    t->devices[a->device].name, a->count, bb_plural(a->count),

@@ -152,13 +152,12 @@ static void add_devices(struct diff *f, int side)
 		for (int k = i + 1; k < first->ndevices; k++) {
 			const int d = side ? f->map[i] : i, e = side ? f->map[k] : k;
 			char text[BB_PATH_TEXT];
-			enum bb_path path;
 			int n = 0;
 
 			if (f->map[i] < 0 || f->map[k] < 0)
 				continue;
-			path = links ? bb_topology_path(t, d, e, &n)
-				     : bb_topology_pci_path(t, d, e);
+			const enum bb_path path = links ? bb_topology_path(t, d, e, &n)
+							: bb_topology_pci_path(t, d, e);
 			add_fact(s, true, "between %s and %s\t%s%s", first->devices[i].name,
 				 first->devices[k].name, bb_topology_path_text(text, path, n),
 				 links && t->devices[e].kind == BB_GPU &&

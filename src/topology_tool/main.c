@@ -140,11 +140,10 @@ static bb_status show_machine(const struct options *o, struct bb_error *error)
 	struct bb_printer p = {.width = terminal_width(), .out = &out};
 	const bool to_json = o->json && strcmp(o->json, "-") == 0;
 	const bool to_xml = o->xml && strcmp(o->xml, "-") == 0;
-	bb_status st;
 
-	st = o->topology_given ? bb_topology_load(o->topology, &t, error)
-	     : o->system_given ? bb_topology_system(o->system, &t, error)
-			       : bb_topology_here(&t, error);
+	bb_status st = o->topology_given ? bb_topology_load(o->topology, &t, error)
+		       : o->system_given ? bb_topology_system(o->system, &t, error)
+					 : bb_topology_here(&t, error);
 	if (st != BB_OK)
 		goto out;
 	if (o->nodes > 0)
@@ -191,12 +190,11 @@ static bb_status compare_machines(const struct options *o, struct bb_error *erro
 	struct bb_topology *a = NULL, *b = NULL;
 	struct bb_strbuf out = {0};
 	bb_status st;
-	int n;
 
 	BB_TRY(st, open_any(o->diff, &a, error), out);
 	BB_TRY(st, open_any(o->with, &b, error), out);
 	bb_strbuf_addf(&out, "%s and %s differ:\n", o->diff, o->with);
-	n = bb_print_diff(a, b, o->diff, o->with, terminal_width(), &out);
+	const int n = bb_print_diff(a, b, o->diff, o->with, terminal_width(), &out);
 	if (n == 0) {
 		bb_strbuf_clear(&out);
 		bb_strbuf_addf(&out, "%s and %s are alike\n", o->diff, o->with);

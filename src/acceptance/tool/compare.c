@@ -54,13 +54,12 @@ static bb_status read_side(const char *path, struct bb_records *records, struct 
 	glob_t found = {.gl_pathc = 0};
 	char pattern[4096];
 	struct stat about;
-	bool is_run;
 	bb_status st = BB_OK;
 
 	if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
 		return add_file(path, records, error);
 	snprintf(pattern, sizeof(pattern), "%s/records/*.jsonl", path);
-	is_run = glob(pattern, GLOB_NOESCAPE, NULL, &found) == 0;
+	const bool is_run = glob(pattern, GLOB_NOESCAPE, NULL, &found) == 0;
 	snprintf(pattern, sizeof(pattern), "%s/*.jsonl", path);
 	if (!is_run && glob(pattern, GLOB_NOESCAPE, NULL, &found) != 0)
 		st = bb_fail(error, BB_EUSAGE, "%s: no record files (*.jsonl) in this folder",
@@ -153,7 +152,6 @@ static size_t gather(struct comparison *c, int side, struct sample *to)
 		const struct bb_read_record *const r = &c->records[side].list[i];
 		const struct quantity *q = quantities;
 		struct sample *const sample = &to[n];
-		double value;
 
 		if (strcmp(r->kind, "run") == 0)
 			c->runs[bb_record_bool(r->json, "virtual_time")]++;
@@ -162,7 +160,7 @@ static size_t gather(struct comparison *c, int side, struct sample *to)
 		if (!q->field)
 			continue;
 		c->wrong += side == 1 && bb_record_number(r->json, "wrong") > 0;
-		value = log(bb_record_number(r->json, q->field));
+		const double value = log(bb_record_number(r->json, q->field));
 		bb_record_subject(sample->subject, r, BB_SUBJECT_ALL);
 		sample->kind = r->kind;
 		sample->side = side;

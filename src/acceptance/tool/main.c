@@ -48,7 +48,6 @@ static bb_status show_about(const struct bb_subject *subject, const struct bb_ab
 			    struct bb_error *error)
 {
 	struct bb_strbuf out = {0};
-	bb_status st;
 
 	if (subject)
 		bb_subject_about("acceptance", subject, about, &out);
@@ -64,7 +63,7 @@ static bb_status show_about(const struct bb_subject *subject, const struct bb_ab
 			bb_subject_about("acceptance", s, about, &out);
 	else
 		bb_about_add(about, &(struct bb_about_program){.name = "acceptance"}, &out);
-	st = bb_write_text("-", &out, error);
+	const bb_status st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
 	return st;
 }

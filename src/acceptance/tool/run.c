@@ -36,7 +36,6 @@ static bool add_entry(const struct bb_evidence *e, const struct bb_metric *metri
 {
 	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
-	struct bb_confidence c;
 	char subject[BB_SUBJECT_TEXT];
 	double least = INFINITY, most = -INFINITY;
 	size_t n = 0;
@@ -54,7 +53,7 @@ static bool add_entry(const struct bb_evidence *e, const struct bb_metric *metri
 	}
 	if (n == 0)
 		return true;
-	c = bb_confidence_of(values, n);
+	const struct bb_confidence c = bb_confidence_of(values, n);
 	return json_array_append_new(
 		       entries,
 		       json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "step",
@@ -70,14 +69,12 @@ static bb_status baseline_step_check(const struct bb_evidence *evidence, struct 
 	struct bb_profile_step plain = *evidence->step;
 	struct bb_judgements judgements = {.n = 0};
 	struct bb_evidence e = *evidence;
-	const struct bb_judgement *own;
 	bool inside = false; /* it ended by an internal error, such as a full disk */
-	bb_status st;
 
 	plain.ngates = 0;
 	e.step = &plain;
-	st = bb_judge_step(&e, &judgements, error);
-	own = judgements.list;
+	bb_status st = bb_judge_step(&e, &judgements, error);
+	const struct bb_judgement *const own = judgements.list;
 	for (size_t i = 0; i < e.nruns; i++)
 		inside |= e.runs[i].outcome.status == BB_EINTERNAL;
 	if (st == BB_OK && own->verdict > BB_WARNED &&
@@ -236,7 +233,6 @@ static bb_status baseline_former(const char *path, const char *profile, json_t *
 	const struct bb_file_request request = {
 		.option = "--into", .path = path, .most = BASELINE_BYTES};
 	struct bb_error why = {0};
-	const char *name;
 
 	*former = NULL;
 	if (access(path, F_OK) != 0 && errno == ENOENT)
@@ -245,7 +241,7 @@ static bb_status baseline_former(const char *path, const char *profile, json_t *
 		return bb_fail(error, BB_EUSAGE, "%s; give a new path or a baseline", why.text);
 	if (bb_record_says(*former, "profile", profile))
 		return BB_OK;
-	name = bb_record_string(*former, "profile");
+	const char *const name = bb_record_string(*former, "profile");
 	bb_fail(error, BB_EUSAGE, "--into %s: holds the baseline of profile %.60s, not of %.60s",
 		path, name ? name : "without a name", profile);
 	json_decref(*former);
@@ -311,25 +307,23 @@ static void total_add(const json_t *verdict, const char *dir, const struct bb_ac
 		double seconds, limit;
 		long long runs, unknown, measured;
 	} healthy = {.runs = 0}, more = {.runs = 0};
-	long long stated;
 
 	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
 		const struct bb_profile_step *const step = &s->profile->steps[i];
 		const long long runs = bb_session_repeats(s, step);
 		struct total *const t = step->after_failure ? &more : &healthy;
 		bool measured;
-		double seconds;
 
 		if (!(step->mode & s->mode))
 			continue;
-		seconds = time_of(verdict, step, &measured);
+		const double seconds = time_of(verdict, step, &measured);
 		t->runs += runs;
 		t->seconds += (double)runs * seconds;
 		t->limit += (double)runs * (double)step->limit_ns / 1e9;
 		t->unknown += seconds > 0 ? 0 : runs;
 		t->measured += measured ? runs : 0;
 	}
-	stated = healthy.runs - healthy.unknown - healthy.measured;
+	const long long stated = healthy.runs - healthy.unknown - healthy.measured;
 	bb_strbuf_addf(out, "Runs: %lld", healthy.runs);
 	if (more.runs > 0)
 		bb_strbuf_addf(out, ", at most %lld more after a failure", more.runs);
@@ -612,9 +606,7 @@ static void planted_judge(const struct bb_acceptance_session *s, struct bb_judge
 	const enum bb_mode other = s->mode == BB_QUICK ? BB_FULL : BB_QUICK;
 	struct bb_evidence largest = {.step = s->evidence[0].step};
 	struct bb_strbuf here = {0}, there = {0};
-	struct bb_judgement j;
 	bool shows = false;
-	int nodes;
 
 	if (!p->fault)
 		return;
@@ -635,8 +627,8 @@ static void planted_judge(const struct bb_acceptance_session *s, struct bb_judge
 		if ((step->mode & other) && !step->after_failure && bb_plan_has_fault(p, step))
 			bb_strbuf_addf(&there, "%s%s", there.length > 0 ? ", " : "", step->name);
 	}
-	nodes = (p->faulty + p->per_node - 1) / p->per_node;
-	j = bb_judgement_of(&largest, NULL, "fault");
+	const int nodes = (p->faulty + p->per_node - 1) / p->per_node;
+	struct bb_judgement j = bb_judgement_of(&largest, NULL, "fault");
 	if (here.length > 0)
 		bb_judgement_decide(&j, BB_UNJUDGED,
 				    "--fault %s changes no time: nothing of %s goes over it; plant "
@@ -701,12 +693,11 @@ static bb_status write_file(const struct bb_acceptance *a, const char *name,
 {
 	struct bb_strbuf out = {0};
 	char path[1200];
-	bb_status st;
 
 	if (name)
 		snprintf(path, sizeof(path), "%s/%s", a->session->dir, name);
 	add(a, &out);
-	st = bb_write_text(name ? path : "-", &out, error);
+	const bb_status st = bb_write_text(name ? path : "-", &out, error);
 	bb_strbuf_free(&out);
 	return st;
 }

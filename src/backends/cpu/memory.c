@@ -23,11 +23,10 @@ bb_status bb_cpu_alloc(struct bb_rank *rank, size_t bytes, void **memory)
 	const size_t slack = size >= HUGE_PAGE ? HUGE_PAGE : 0;
 	char *p = mmap(NULL, size + slack, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	size_t head;
 
 	if (p == MAP_FAILED)
 		return BB_EINTERNAL;
-	head = slack ? (HUGE_PAGE - ((uintptr_t)p & (HUGE_PAGE - 1))) & (HUGE_PAGE - 1) : 0;
+	size_t head = slack ? (HUGE_PAGE - ((uintptr_t)p & (HUGE_PAGE - 1))) & (HUGE_PAGE - 1) : 0;
 	if (head)
 		munmap(p, head);
 	if (slack > head)
@@ -148,19 +147,16 @@ static bb_status space_alloc(struct bb_rank *rank, int space, size_t bytes, void
 			     struct bb_error *error)
 {
 	const struct bb_host *host = &bb_cpu_of(rank)->machine->host;
-	struct bitmask *nodes;
-	int node;
-	bb_status status;
 
 	if (host->nnumas <= 1 || numa_available() < 0) /* there is only one node */
 		return bb_cpu_alloc(rank, bytes, memory);
-	node = host->numas[space].os;
-	nodes = numa_allocate_nodemask();
+	const int node = host->numas[space].os;
+	struct bitmask *const nodes = numa_allocate_nodemask();
 	if (!nodes)
 		return BB_EINTERNAL;
 	numa_bitmask_setbit(nodes, (unsigned)node);
 	numa_set_membind(nodes);
-	status = bb_cpu_alloc(rank, bytes, memory);
+	const bb_status status = bb_cpu_alloc(rank, bytes, memory);
 	numa_set_localalloc();
 	numa_bitmask_free(nodes);
 	if (status != BB_OK || is_on(*memory, bytes, node))

@@ -100,14 +100,13 @@ static bb_status port_send(void *argument, int peer, int channel, const void *da
 {
 	struct bb_port *port = argument;
 	const size_t length = piece_of(bytes, port->piece);
-	struct bb_port_sent *sent;
 	bb_status status = BB_OK;
 
 	if (port->nfree == 0)
 		return BB_EINTERNAL;
 	*lent = true;
 	*ticket = port->free[--port->nfree];
-	sent = &port->sent[*ticket];
+	struct bb_port_sent *sent = &port->sent[*ticket];
 	sent->pieces = sent->taken = 0;
 	for (size_t at = 0; at < bytes && status == BB_OK; at += length)
 		status = port->calls->start(argument, true, peer, channel, (char *)data + at,
@@ -359,11 +358,10 @@ bb_status bb_clock_compare(struct bb_rank *rank, bool one_clock, bb_clock_pass *
 		   two ends. */
 		for (int i = 0; i < PINGS && asks; i++) {
 			const double begin = bb_clock_now();
-			double end;
 
 			BB_TRY(status, pass(rank, true, me - bit, NULL, 0), out);
 			BB_TRY(status, pass(rank, false, me - bit, &answer, sizeof(answer)), out);
-			end = bb_clock_now();
+			const double end = bb_clock_now();
 			if (end - begin >= fastest)
 				continue;
 			fastest = end - begin;

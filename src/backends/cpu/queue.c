@@ -67,14 +67,13 @@ static bb_status event_await(struct bb_event *event, uint64_t number)
 static bb_status run_in_turn(struct bb_cpu_group *group, uint32_t turn, const struct bb_call *call)
 {
 	struct bb_cpu_context *context = bb_cpu_of(group->rank);
-	bb_status status;
 
 	while (atomic_load_explicit(&group->turns.completed, memory_order_acquire) != turn) {
 		if (bb_cpu_aborted(context))
 			return BB_ETIMEOUT;
 		bb_clock_pause(TURN_SECONDS, &context->aborted);
 	}
-	status = context->run((struct bb_group *)group, call);
+	const bb_status status = context->run((struct bb_group *)group, call);
 	atomic_store_explicit(&group->turns.completed, turn + 1, memory_order_release);
 	return status;
 }
@@ -204,15 +203,12 @@ void bb_cpu_event_close(struct bb_event *event)
 /* Put a copy of WORK into QUEUE, or run it now on the main one. Returns the queue's status. */
 static bb_status issue(struct bb_queue *queue, const struct queued *work)
 {
-	struct queued *copy;
-	bb_status status;
-
 	if (!queue) {
 		struct queued now = *work;
 
 		return run_queued(&now);
 	}
-	copy = malloc(sizeof(*copy));
+	struct queued *copy = malloc(sizeof(*copy));
 	if (!copy)
 		return BB_EINTERNAL;
 	*copy = *work;
@@ -220,7 +216,7 @@ static bb_status issue(struct bb_queue *queue, const struct queued *work)
 	pthread_mutex_lock(&queue->lock);
 	*queue->last = copy;
 	queue->last = &copy->next;
-	status = queue->status;
+	const bb_status status = queue->status;
 	pthread_cond_broadcast(&queue->changed);
 	pthread_mutex_unlock(&queue->lock);
 	return status;
@@ -270,14 +266,12 @@ bb_status bb_cpu_collective(struct bb_group *group, struct bb_queue *queue,
 
 bb_status bb_cpu_finish(struct bb_rank *rank, struct bb_queue *queue)
 {
-	bb_status status;
-
 	if (!queue)
 		return bb_cpu_aborted(bb_cpu_of(rank)) ? BB_ETIMEOUT : BB_OK;
 	pthread_mutex_lock(&queue->lock);
 	while (queue->first || queue->busy)
 		bb_clock_wait_moment(&queue->changed, &queue->lock);
-	status = queue->status;
+	const bb_status status = queue->status;
 	pthread_mutex_unlock(&queue->lock);
 	return status;
 }

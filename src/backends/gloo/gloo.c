@@ -562,7 +562,6 @@ static bb_status exchange_places(struct bb_rank *rank)
 	const struct choice *choice = &rank->context->choice;
 	struct place *all = calloc((size_t)n, sizeof(*all)), mine;
 	struct bb_location here;
-	bb_status status;
 
 	rank->hosts = calloc((size_t)n, sizeof(*rank->hosts));
 	if (!all || !rank->hosts) {
@@ -581,7 +580,7 @@ static bb_status exchange_places(struct bb_rank *rank)
 	snprintf(mine.address, sizeof(mine.address), "%s", choice->address);
 	mine.family = choice->family;
 	mine.is_loopback = choice->is_loopback;
-	status = ranks_gather(rank, &place_table, &mine, all);
+	bb_status status = ranks_gather(rank, &place_table, &mine, all);
 	rank->one_clock = mine.has_clock;
 	for (int r = 0; r < n && status == BB_OK; r++) {
 		while (memcmp(all[rank->hosts[r]].identity, all[r].identity, IDENTITY) != 0)
@@ -610,11 +609,10 @@ static bb_status exchange_ends(struct bb_rank *rank, struct bb_gloo_address *min
 		{.name = NULL}};
 	const struct bb_payload table = {"addresses", n * sizeof(*mine), fields, NULL};
 	struct bb_gloo_address *all = calloc(n * n, sizeof(*all));
-	bb_status status;
 
 	if (!all)
 		return bb_no_memory(rank->context->cpu.error, "addresses");
-	status = ranks_gather(rank, &table, mine, all);
+	const bb_status status = ranks_gather(rank, &table, mine, all);
 	for (size_t r = 0; r < n && status == BB_OK; r++)
 		mine[r] = all[r * n + (size_t)rank->rank];
 	free(all);
@@ -741,11 +739,10 @@ static void gloo_close(struct bb_context *context)
 static bb_status gloo_open(struct bb_context **context, const struct bb_world *world,
 			   const struct bb_backend_config *config, struct bb_error *error)
 {
-	struct bb_context *c;
 	char gloo[BB_GLOO_NAME];
 	bb_status status;
 
-	c = calloc(1, sizeof(*c));
+	struct bb_context *c = calloc(1, sizeof(*c));
 	if (!c)
 		return bb_no_memory(error, "the gloo backend");
 	c->cpu.run = bb_port_run;

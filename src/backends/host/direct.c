@@ -214,7 +214,6 @@ static bb_status run_flat(struct bb_group *group, struct work *work, size_t in_b
 	const uint32_t number = group->calls;
 	struct bb_host_offer *offer = &group->team->offers[group->me];
 	bb_status status = BB_OK;
-	int segments;
 
 	/* The copy before last may be overwritten once all have entered the last call. */
 	if (!bb_reached(group->entered, number - 1))
@@ -226,7 +225,7 @@ static bb_status run_flat(struct bb_group *group, struct work *work, size_t in_b
 		memcpy(offer->flat[work->flat].data, call->in, in_bytes);
 	offer->out = call->out;
 	publish(group, &offer->flat[work->flat].posted, number);
-	segments = bb_collective_segments(c, &call->shape, group->me);
+	const int segments = bb_collective_segments(c, &call->shape, group->me);
 	/* Wait for the copies that this rank's output is made from. */
 	for (int k = 0; k < segments && status == BB_OK; k++) {
 		const struct bb_segment s = bb_collective_segment(c, &call->shape, group->me, k);
@@ -252,10 +251,9 @@ static bb_status run_static(struct bb_group *group, const struct work *work)
 {
 	struct bb_host_offer *offer = &group->team->offers[group->me];
 	const uint32_t number = group->calls;
-	bb_status status;
 
 	publish(group, &offer->arrived, number);
-	status = wait_all(group, offsetof(struct bb_host_offer, arrived), number);
+	const bb_status status = wait_all(group, offsetof(struct bb_host_offer, arrived), number);
 	if (status != BB_OK)
 		return status;
 	do_share(work, group->me, 0, 1);

@@ -28,11 +28,10 @@ static struct bb_host_team *team_new(const int *members, int n)
 			     size * (sizeof(*members) + sizeof(bool));
 	struct bb_host_team *team = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	char *at;
 
 	if (team == MAP_FAILED)
 		return NULL;
-	at = (char *)(team + 1);
+	char *at = (char *)(team + 1);
 	team->bytes = bytes;
 	team->n = n;
 	team->pipes = (struct bb_pipe *)at;
@@ -248,13 +247,12 @@ static void host_close(struct bb_context *context)
 static bb_status host_open(struct bb_context **context, const struct bb_world *world,
 			   const struct bb_backend_config *config, struct bb_error *error)
 {
-	struct bb_context *c;
 	bb_status status;
 
 	if (world->nprocs != 1)
 		return bb_fail(error, BB_EBACKEND, "the host backend runs in one process, not %d",
 			       world->nprocs);
-	c = calloc(1, sizeof(*c));
+	struct bb_context *c = calloc(1, sizeof(*c));
 	if (!c)
 		return bb_no_memory(error, "the host backend");
 	c->cpu.settle = host_settle;

@@ -204,13 +204,12 @@ static void mpi_components(const struct bb_mpi_controls *controls, const char *f
 		char name[2 * NAME_BYTES];
 		int length = sizeof(name), none = 0, verbosity, bind, scope;
 		MPI_Datatype type;
-		size_t bytes;
 
 		/* Variables of closed components keep their numbers but cannot be read. */
 		if (MPI_T_cvar_get_info(i, name, &length, &verbosity, &type, NULL, NULL, &none,
 					&bind, &scope) != MPI_SUCCESS)
 			continue;
-		bytes = strlen(name);
+		const size_t bytes = strlen(name);
 		if (bytes <= before + behind || strncmp(name, framework, before) != 0 ||
 		    strcmp(name + bytes - behind, suffix) != 0)
 			continue;

@@ -28,13 +28,12 @@ static bb_status mpi_gather(struct bb_launch *launch, const void *mine, size_t b
 {
 	struct mpi_world *own = launch->own;
 	MPI_Datatype block;
-	int code;
 
 	if (bytes > MOST_BYTES)
 		return BB_EINTERNAL;
 	if (bytes == 0)
 		return status_of(MPI_Barrier(own->comm));
-	code = MPI_Type_contiguous((int)bytes, MPI_BYTE, &block);
+	int code = MPI_Type_contiguous((int)bytes, MPI_BYTE, &block);
 	if (code != MPI_SUCCESS)
 		return status_of(code);
 	code = MPI_Type_commit(&block);

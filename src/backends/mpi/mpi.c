@@ -621,7 +621,6 @@ static void mpi_close(struct bb_context *context)
 static bb_status mpi_open(struct bb_context **context, const struct bb_world *world,
 			  const struct bb_backend_config *config, struct bb_error *error)
 {
-	struct bb_context *c;
 	int started, ended, size;
 	bb_status status;
 
@@ -634,7 +633,7 @@ static bb_status mpi_open(struct bb_context **context, const struct bb_world *wo
 			       "on the mpi backend a rank is a process; %d ranks cannot run in %d "
 			       "processes",
 			       world->nranks, world->nprocs);
-	c = calloc(1, sizeof(*c));
+	struct bb_context *c = calloc(1, sizeof(*c));
 	BB_TRY(status, agree(open_alone(c, world, config, error), world, error), failed);
 	BB_TRY(status, bb_mpi_check(c, "comparing hosts", open_together(c)), failed);
 	BB_TRY(status,

@@ -114,8 +114,6 @@ static bool means_the_same(MPI_Datatype type, MPI_Op op, enum bb_dtype dtype, en
 
 int bb_mpi_types_open(struct bb_mpi_types *types, const struct bb_kernels *kernels, MPI_Comm comm)
 {
-	int code;
-
 	for (enum bb_dtype dtype = 0; dtype < BB_NDTYPES; dtype++) {
 		const bool is_small_float =
 			bb_dtype_is_float(dtype) && dtype != BB_FLOAT && dtype != BB_DOUBLE;
@@ -128,8 +126,8 @@ int bb_mpi_types_open(struct bb_mpi_types *types, const struct bb_kernels *kerne
 				 !means_the_same(types->type[dtype], named_ops[op], dtype, op));
 	}
 	/* An op must be the same on all ranks, whatever their processors. */
-	code = MPI_Allreduce(MPI_IN_PLACE, types->own, sizeof(types->own), MPI_UINT8_T, MPI_BOR,
-			     comm);
+	int code = MPI_Allreduce(MPI_IN_PLACE, types->own, sizeof(types->own), MPI_UINT8_T, MPI_BOR,
+				 comm);
 	if (code != MPI_SUCCESS)
 		memset(types->own, 0, sizeof(types->own));
 	for (enum bb_dtype dtype = 0; dtype < BB_NDTYPES; dtype++) {

@@ -106,7 +106,6 @@ static bb_status nccl_meet(struct bb_rank *rank)
 	struct rank_gpu mine;
 	char boot[64];
 	int shared = -1, ranks = 0, gpus = 0; /* of the host where SHARED, a rank, has another's */
-	bb_status status;
 
 	if (!all)
 		return no_memory(rank);
@@ -123,7 +122,7 @@ static bb_status nccl_meet(struct bb_rank *rank)
 	mine.capability = rank->capability;
 	mine.version = rank->version;
 	mine.ranks_per_root = rank->ranks_per_root;
-	status = nccl_gather(rank, &rank_gpu_table, &mine, all);
+	bb_status status = nccl_gather(rank, &rank_gpu_table, &mine, all);
 	for (int r = 0; r < n && status == BB_OK; r++) {
 		if (shared < 0 && !all[r].shares && is_taken(all, r))
 			shared = r;
@@ -239,17 +238,15 @@ bb_status bb_nccl_barrier(struct bb_group *group)
 	struct bb_context *const c = rank->context;
 	const struct bb_world *w = &c->world;
 	const unsigned long long n = (unsigned long long)w->nlocal;
-	unsigned long long last;
-	bb_status status;
 
 	if (group != world_of(rank))
 		return group->comm ? members_barrier(group, 1) : bb_nccl_lanes_barrier(group);
-	status = launch_barrier(rank);
+	bb_status status = launch_barrier(rank);
 	if (status == BB_OK && w->nprocs > 1 && group->comm && rank->local == 0)
 		status = members_barrier(group, w->nlocal);
 	if (status != BB_OK)
 		return status;
-	last = (atomic_fetch_add(&c->arrived, 1) / n + 1) * n;
+	const unsigned long long last = (atomic_fetch_add(&c->arrived, 1) / n + 1) * n;
 	for (unsigned polls = 1; atomic_load(&c->arrived) < last; polls++) {
 		if (bb_nccl_aborted(c))
 			return BB_ETIMEOUT;
@@ -387,7 +384,6 @@ static bb_status comm_create(struct bb_group *group, const struct bb_native *nat
 	char *saved[VARIABLES] = {NULL}; /* the user's values; NULL: not set */
 	ncclUniqueId *const all = calloc((size_t)rank->context->world.nranks, sizeof(*all));
 	ncclUniqueId *const ids = calloc((size_t)roots, sizeof(*ids)), mine = {{0}};
-	ncclConfig_t config;
 	bool is_root = false;
 	bb_status status;
 
@@ -408,7 +404,7 @@ static bb_status comm_create(struct bb_group *group, const struct bb_native *nat
 			BB_TRY(status, no_memory(rank), out);
 	}
 	BB_TRY(status, launch_barrier(rank), out);
-	config = comm_configure(group);
+	ncclConfig_t config = comm_configure(group);
 	BB_TRY(status,
 	       roots > 1 ? BB_NCCL(rank, ncclCommInitRankScalable(&group->comm, group->n, group->me,
 								  roots, ids, &config))
@@ -473,7 +469,6 @@ static bb_status part_open(struct bb_group *group, const struct bb_group *world,
 	struct bb_rank *const rank = group->rank;
 	char *const scratch = rank->scratch + BB_SCRATCH_ID;
 	ncclUniqueId id;
-	ncclConfig_t config;
 	bb_status status;
 
 	if (rank->version == 0 && bb_nccl_lanes_join(group))
@@ -501,7 +496,7 @@ static bb_status part_open(struct bb_group *group, const struct bb_group *world,
 		BB_TRY(status, bb_nccl_messages_end(rank, status), out);
 		BB_TRY(status, bb_nccl_copy(rank, &id, scratch, sizeof(id)), out);
 	}
-	config = comm_configure(group);
+	ncclConfig_t config = comm_configure(group);
 	BB_TRY(status,
 	       split ? BB_NCCL(rank, ncclCommSplit(world->comm, group->members[0], group->me,
 						   &group->comm, &config))
@@ -518,12 +513,11 @@ static bb_status group_make(struct bb_rank *rank, const int *members, int n, boo
 			    struct bb_group **group, struct bb_error *error)
 {
 	const struct bb_group *const world = world_of(rank);
-	struct bb_group *g;
 	int me;
 	bb_status status;
 
 	BB_TRY(status, bb_member_find(members, n, rank->rank, &me, error), out);
-	g = calloc(1, sizeof(*g) + (size_t)n * sizeof(*members));
+	struct bb_group *const g = calloc(1, sizeof(*g) + (size_t)n * sizeof(*members));
 	if (!g)
 		return no_memory(rank);
 	g->members = (int *)(g + 1);

@@ -179,12 +179,11 @@ static bb_status memory_type(struct bb_rank *rank, const void *memory, enum cuda
 bb_status bb_nccl_copy(struct bb_rank *rank, void *dst, const void *src, size_t bytes)
 {
 	enum cudaMemoryType to, from;
-	bool within;
 	bb_status status;
 
 	BB_TRY(status, memory_type(rank, dst, &to), out);
 	BB_TRY(status, memory_type(rank, src, &from), out);
-	within = to == cudaMemoryTypeDevice && from == cudaMemoryTypeDevice;
+	const bool within = to == cudaMemoryTypeDevice && from == cudaMemoryTypeDevice;
 	if (!within)
 		BB_TRY(status, bb_nccl_wait(rank, rank->main), out);
 	BB_TRY(status,
@@ -290,13 +289,11 @@ static void space_name(struct bb_context *context, int space, char name[BB_SPACE
 static bb_status space_alloc(struct bb_rank *rank, int space, size_t bytes, void **memory,
 			     struct bb_error *error)
 {
-	bb_status status;
-
 	if (space == BB_SPACE_PINNED)
 		return BB_CUDA(rank, cudaMallocHost(memory, bytes));
 	if (space == BB_SPACE_DEVICE)
 		return BB_CUDA(rank, cudaMalloc(memory, bytes));
-	status = bb_cpu_alloc(rank, bytes, memory);
+	const bb_status status = bb_cpu_alloc(rank, bytes, memory);
 	if (status == BB_OK)
 		memset(*memory, 0, bytes);
 	return status;
@@ -334,12 +331,11 @@ static bb_status space_work(struct bb_rank *rank, struct bb_queue *queue, enum b
 static bb_status space_chase_lay(struct bb_rank *rank, void *memory, size_t bytes, uint64_t seed)
 {
 	void *const laid = malloc(bytes);
-	bb_status status;
 
 	if (!laid)
 		return bb_no_memory(rank->context->error, "a rank");
 	bb_cpu_chase_lay(laid, memory, bytes, seed);
-	status = bb_nccl_copy(rank, memory, laid, bytes);
+	const bb_status status = bb_nccl_copy(rank, memory, laid, bytes);
 	free(laid);
 	return status;
 }

@@ -84,21 +84,19 @@ bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call
 	struct bb_rank *rank = group->rank;
 	char *const why = group->refusal;
 	const size_t room = sizeof(group->refusal);
-	ncclResult_t result;
 	bool mine; /* this rank cannot run the kernel */
-	int lsa;
 	bb_status status = BB_OK;
 
 	*refused = false;
 	if (group->device || bb_nccl_native_limits(group, call))
 		return BB_OK;
-	result = bb_device_open(rank->nccl->ncclDevCommCreate, group->comm,
-				kernel_of(call) < FIRST_MULTIMEM ? BB_DEVICE_LSA
-								 : BB_DEVICE_MULTIMEM,
-				blocks_of(group), &group->device);
+	const ncclResult_t result = bb_device_open(
+		rank->nccl->ncclDevCommCreate, group->comm,
+		kernel_of(call) < FIRST_MULTIMEM ? BB_DEVICE_LSA : BB_DEVICE_MULTIMEM,
+		blocks_of(group), &group->device);
 	if (!group->device)
 		return bb_no_memory(rank->context->error, "a rank");
-	lsa = result == ncclSuccess ? bb_device_lsa_ranks(group->device) : 0;
+	const int lsa = result == ncclSuccess ? bb_device_lsa_ranks(group->device) : 0;
 	mine = result == ncclSuccess
 		       ? lsa < group->n
 		       : result == ncclInvalidUsage || result == ncclInvalidArgument ||
@@ -514,7 +512,6 @@ bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *cal
 	struct bb_rank *rank = group->rank;
 	struct bb_call probe = *call;
 	char *const area = rank->scratch + BB_SCRATCH_PROBES;
-	ncclResult_t result;
 	struct library_call w;
 	bb_status status;
 
@@ -524,7 +521,7 @@ bb_status bb_nccl_native_probe(struct bb_group *group, const struct bb_call *cal
 	probe.in = area;
 	probe.out = area + (size_t)group->n * BB_SCRATCH_PROBE;
 	BB_TRY(status, library_call_prepare(&w, group, rank->main, &probe), out);
-	result = function->run(&w);
+	const ncclResult_t result = function->run(&w);
 	/* A refusal leaves its reason in group->refusal. Some versions return an internal error. */
 	bb_nccl_last_error(rank->nccl, group->refusal, sizeof(group->refusal));
 	if (result == ncclInvalidUsage ||

@@ -237,12 +237,11 @@ static bb_status nccl_event_open(struct bb_rank *rank, struct bb_event **event,
 				 struct bb_error *error)
 {
 	struct bb_event *e = calloc(1, sizeof(*e));
-	bb_status status;
 
 	if (!e)
 		return bb_no_memory(error, "an event");
 	e->rank = rank;
-	status = BB_CUDA(rank, cudaEventCreateWithFlags(&e->event, cudaEventDefault));
+	bb_status status = BB_CUDA(rank, cudaEventCreateWithFlags(&e->event, cudaEventDefault));
 	if (status == BB_OK)
 		*event = e;
 	else
@@ -397,8 +396,6 @@ static bb_status place_ranks(struct bb_context *c, struct bb_error *error)
 
 static bb_status count_devices(int *devices, struct bb_error *error)
 {
-	cudaError_t result;
-	const char *why;
 	int driver;
 
 	/*
@@ -408,8 +405,8 @@ static bb_status count_devices(int *devices, struct bb_error *error)
 	 */
 	if (bb_nccl_may_share() && setenv("CUDA_MODULE_LOADING", "EAGER", 0) != 0)
 		return bb_no_memory(error, "the nccl backend");
-	result = cudaGetDeviceCount(devices);
-	why = cudaGetErrorString(result);
+	const cudaError_t result = cudaGetDeviceCount(devices);
+	const char *why = cudaGetErrorString(result);
 	if (result == cudaSuccess && *devices > 0)
 		return BB_OK;
 	if (result == cudaSuccess)
@@ -485,19 +482,16 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 {
 	const char *const roots = getenv("TORCH_NCCL_RANKS_PER_ROOT");
 	const int mine = world->nlocal;
-	int here;
-	struct bb_context *c;
-	bb_status status;
 
 	if (!config->exchange.gather)
 		return bb_fail(error, BB_EINTERNAL, "the nccl backend was given no exchange");
-	c = calloc(1, sizeof(*c));
+	struct bb_context *c = calloc(1, sizeof(*c));
 	if (!c)
 		return bb_no_memory(error, "the nccl backend");
 	c->world = *world;
 	c->config = *config;
 	c->error = error;
-	status = bb_nccl_library_open(&c->nccl, &c->unusable);
+	bb_status status = bb_nccl_library_open(&c->nccl, &c->unusable);
 	/* Where NCCL is optional, busbench's own routes and kernels work without it. */
 	if (status != BB_OK && !config->library_optional)
 		BB_TRY(status, bb_fail(error, status, "%s", c->unusable.text), failed);
@@ -518,7 +512,7 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	c->ras_address = bb_nccl_ras_address(&c->nccl);
 	/* An upper bound. Whether processes that may share a device see the same one is not known
 	   yet, so all ranks of the host count. */
-	here = config->ranks_here > mine ? config->ranks_here : mine;
+	int here = config->ranks_here > mine ? config->ranks_here : mine;
 	if (!bb_nccl_may_share() && !is_set("NCCL_HOSTID"))
 		here = mine;
 	c->ranks_per_device = is_set("NCCL_TESTS_DEVICE")

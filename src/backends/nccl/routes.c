@@ -85,13 +85,12 @@ bb_status bb_nccl_fabric_open(struct bb_rank *rank)
 {
 	const struct bb_context *const c = rank->context;
 	const enum bb_handles handles = c->config.handles;
-	struct bb_nccl_fabric *f;
 
 	rank->obstacle = BB_NCCL_NOT_USED;
 	if (!c->config.reached || c->world.nprocs == 1 || handles == BB_HANDLES_IPC ||
 	    (handles != BB_HANDLES_FABRIC && c->config.ranks_here >= c->world.nranks))
 		return BB_OK;
-	f = calloc(1, sizeof(*f));
+	struct bb_nccl_fabric *const f = calloc(1, sizeof(*f));
 	if (!f)
 		return bb_no_memory(c->error, "a rank");
 	rank->obstacle = fabric_find(f, rank->device);
@@ -254,7 +253,6 @@ out:
 /* Let this rank's GPU access DEVICE, another one; *WHY = why it cannot. */
 static bb_status peer_access_enable(struct bb_rank *rank, int device, bool within, const char **why)
 {
-	cudaError_t result;
 	int can = 0;
 	bb_status status = BB_CUDA(rank, cudaDeviceCanAccessPeer(&can, rank->device, device));
 
@@ -266,7 +264,7 @@ static bb_status peer_access_enable(struct bb_rank *rank, int device, bool withi
 	}
 	if (!within)
 		return BB_OK; /* cudaIpcMemLazyEnablePeerAccess does */
-	result = cudaDeviceEnablePeerAccess(device, 0);
+	const cudaError_t result = cudaDeviceEnablePeerAccess(device, 0);
 	if (result != cudaErrorPeerAccessAlreadyEnabled)
 		return BB_CUDA_RESULT(rank, result, "cudaDeviceEnablePeerAccess");
 	cudaGetLastError(); /* clears it */
@@ -360,7 +358,6 @@ static bb_status nccl_reach(struct bb_group *group, int number, const struct bb_
 {
 	struct bb_rank *rank = group->rank;
 	struct bb_nccl_peer *peer = &rank->peers[group->members[number]];
-	struct bb_nccl_mapped *m;
 	struct shared s;
 	bb_status status = BB_OK;
 
@@ -375,7 +372,7 @@ static bb_status nccl_reach(struct bb_group *group, int number, const struct bb_
 		*theirs = (void *)(uintptr_t)(s.base + s.offset);
 		return BB_OK;
 	}
-	m = calloc(1, sizeof(*m));
+	struct bb_nccl_mapped *m = calloc(1, sizeof(*m));
 	if (!m)
 		return bb_no_memory(rank->context->error, "a rank");
 	m->bytes = s.bytes;

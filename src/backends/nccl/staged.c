@@ -250,7 +250,6 @@ static bb_status slot_pass(const struct staging *s, enum lane_side side, const s
 	const unsigned long long number = lane->sides[side].issued;
 	const unsigned long long ahead = side == SOURCE ? BB_NCCL_SLOTS : 0; /* of the target */
 	const int i = (int)(number % BB_NCCL_SLOTS);
-	char *slot;
 	bb_status status = BB_OK;
 
 	if (!lane->sides[side].open) {
@@ -272,7 +271,7 @@ static bb_status slot_pass(const struct staging *s, enum lane_side side, const s
 		       BB_CUDA(rank,
 			       cudaStreamWaitEvent(rank->main, lane->sides[other].copied[i], 0)),
 		       out);
-	slot = lane->slots + (size_t)i * PIECE;
+	char *const slot = lane->slots + (size_t)i * PIECE;
 	BB_TRY(status,
 	       side == SOURCE ? BB_CUDA(rank, cudaMemcpyAsync(slot, mine, bytes,
 							      cudaMemcpyDeviceToHost, rank->main))

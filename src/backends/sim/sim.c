@@ -363,14 +363,13 @@ static bb_status sim_choose(struct bb_group *group, struct bb_call *call)
 static const char *sim_refuses(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *c = group->context;
-	const char *why;
 
 	if (fits_schedules(c) && c->scenarios[0].links.slow_link.factor > 0)
 		return "a model has no links between two ranks: slow_link needs a schedule over "
 		       "--link or --cluster";
 	if (!call->native)
 		return NULL;
-	why = c->library->refuses(group, call);
+	const char *const why = c->library->refuses(group, call);
 	return why || !c->library->refuses_fault ? why : c->library->refuses_fault(group, call);
 }
 

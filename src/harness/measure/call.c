@@ -100,14 +100,13 @@ struct bb_layout bb_layout_make(const struct bb_collective *collective,
 			      .in_at = shift,
 			      .out_at = behind(spacing, shift + in_bytes) + shift,
 			      .sets_at = behind(spacing, tmp_bytes)};
-	size_t end;
 
 	if (shape->in_place) {
 		l.in_at = shift + bb_collective_at(collective, shape, rank, BB_IN) * element_size;
 		l.out_at = shift + bb_collective_at(collective, shape, rank, BB_OUT) * element_size;
 	}
-	end = l.in_at + l.in_bytes > l.out_at + l.out_bytes ? l.in_at + l.in_bytes
-							    : l.out_at + l.out_bytes;
+	const size_t end = l.in_at + l.in_bytes > l.out_at + l.out_bytes ? l.in_at + l.in_bytes
+									 : l.out_at + l.out_bytes;
 	l.set_bytes = behind(spacing, end ? end : 1);
 	if (arena_bytes >= l.sets_at + l.set_bytes) {
 		size_t fit = (arena_bytes - l.sets_at) / l.set_bytes;
@@ -435,7 +434,6 @@ bb_status bb_calls_count(struct bb_calls *c, int rank, int work, struct bb_sent 
 	for (size_t i = 0; i < program->length(program, rank); i++) {
 		const struct bb_operation o = bb_program_at(program, rank, i);
 		const struct bb_algorithm *schedule;
-		struct bb_settled *s;
 		size_t wire = 0;
 
 		if (o.work != work || (o.act != BB_ACT_COLLECTIVE && o.act != BB_ACT_SEND))
@@ -445,7 +443,7 @@ bb_status bb_calls_count(struct bb_calls *c, int rank, int work, struct bb_sent 
 			sent->bytes += (double)bb_operation_bytes(&o);
 		if (o.act == BB_ACT_SEND || program->group_size(program, o.group) == 1)
 			continue;
-		s = call_find(c, &o);
+		struct bb_settled *s = call_find(c, &o);
 		s = s ? s : call_add(c, &o);
 		if (isnan(s->bytes)) {
 			if (c->backend->virtual)

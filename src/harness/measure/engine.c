@@ -34,14 +34,11 @@ static void engine_count_memory(struct bb_engine *e, int64_t bytes)
 
 bb_status bb_engine_alloc(struct bb_engine *e, size_t bytes, void **memory)
 {
-	struct bb_engine_memory *m;
-	bb_status status;
-
 	*memory = NULL;
 	if (bb_engine_is_virtual(e))
 		return BB_OK;
-	m = calloc(1, sizeof(*m));
-	status = m ? e->backend->alloc(e->rank, bytes, &m->at) : BB_EINTERNAL;
+	struct bb_engine_memory *m = calloc(1, sizeof(*m));
+	const bb_status status = m ? e->backend->alloc(e->rank, bytes, &m->at) : BB_EINTERNAL;
 	if (status != BB_OK) {
 		free(m);
 		return bb_fail(&e->run->error, status, "rank %d cannot allocate %zu bytes",
@@ -85,11 +82,9 @@ bb_status bb_engine_patterns(struct bb_engine *e, enum bb_dtype dtype, int op, i
 bb_status bb_engine_fill(struct bb_engine *e, void *memory, const struct bb_patterns *patterns,
 			 int rank, size_t first, size_t count)
 {
-	struct bb_pattern pattern;
-
 	if (!memory)
 		return BB_OK;
-	pattern = bb_patterns_get(patterns, rank);
+	struct bb_pattern pattern = bb_patterns_get(patterns, rank);
 	return e->backend->fill(e->rank, memory, &pattern, first, count);
 }
 
@@ -97,11 +92,9 @@ bb_status bb_engine_verify(struct bb_engine *e, const void *memory,
 			   const struct bb_patterns *patterns, int rank, size_t first, size_t count,
 			   uint64_t *wrong)
 {
-	struct bb_pattern pattern;
-
 	if (!memory)
 		return BB_OK;
-	pattern = bb_patterns_get(patterns, rank);
+	struct bb_pattern pattern = bb_patterns_get(patterns, rank);
 	return e->backend->verify(e->rank, memory, &pattern, first, count,
 				  bb_patterns_dtype(patterns), bb_patterns_ulps(patterns, rank),
 				  wrong);
@@ -111,24 +104,22 @@ bb_status bb_engine_corrupt(struct bb_engine *e, void *victim)
 {
 	const struct bb_fault *fault = &e->options->fault;
 	unsigned char byte;
-	bb_status status;
 
 	if (!victim || fault->kind != BB_FAULT_CORRUPT || fault->rank != e->driver->rank)
 		return BB_OK;
-	status = e->backend->copy(e->rank, &byte, victim, 1);
+	const bb_status status = e->backend->copy(e->rank, &byte, victim, 1);
 	byte ^= 0x55;
 	return status == BB_OK ? e->backend->copy(e->rank, victim, &byte, 1) : status;
 }
 
 bb_status bb_engine_sum(struct bb_engine *e, uint64_t *values, size_t n)
 {
-	const uint64_t *of;
 	const void *all;
 	bb_status status = bb_driver_gather(e->driver, &bb_payload_number, values, n, &all);
 
 	if (status != BB_OK)
 		return status;
-	of = all;
+	const uint64_t *const of = all;
 	memset(values, 0, n * sizeof(*values));
 	for (size_t i = 0; i < (size_t)e->run->world.nranks * n; i++)
 		values[i % n] += of[i];
@@ -203,13 +194,12 @@ bb_status bb_engine_agree_on_next(struct bb_engine *e, bool precise, double bega
 	/* The rest of --max-time has room for so many at the speed of those done. */
 	const double room = left < 0 ? 0 : 1 + left * (double)done / (spent + 1e-12);
 	uint64_t mine[2] = {precise, (uint64_t)fmin(room, most)};
-	const uint64_t *of;
 	const void *all;
 	bb_status status = bb_driver_gather(e->driver, &bb_payload_number, mine, 2, &all);
 
 	if (status != BB_OK)
 		return status;
-	of = all;
+	const uint64_t *const of = all;
 	for (int r = 0; r < e->run->world.nranks; r++)
 		precise = precise && of[2 * r];
 	if (precise)

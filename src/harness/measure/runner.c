@@ -154,13 +154,12 @@ static bb_status read_items(struct bb_runner *p)
 		return no_memory(p);
 	for (size_t i = 0; i < p->nitems; i++) {
 		struct bb_item *item = &p->items[i];
-		const struct bb_operation *o;
 
 		*item = (struct bb_item){.runner = p,
 					 .operation = bb_program_at(program, rank, i),
 					 .index = i,
 					 .source = BB_NO_PEER};
-		o = &item->operation;
+		const struct bb_operation *const o = &item->operation;
 		/* Records between two computations take no time. */
 		item->chained = p->dues || (computed[o->queue] && o->act == BB_ACT_COMPUTE);
 		if (o->act != BB_ACT_RECORD)
@@ -234,7 +233,6 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 {
 	struct bb_runner *p = calloc(1, sizeof(*p));
 	struct bb_error cause = {0};
-	bb_status status;
 
 	if (!p)
 		return bb_no_memory(&run->error, "a program");
@@ -247,7 +245,7 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 	p->calls = (struct bb_calls){
 		.run = run, .driver = driver, .backend = p->backend, .program = p->program};
 	/* Rank 0 checks the program for all. */
-	status = bb_driver_leads(driver) ? bb_program_check(p->program, &cause) : BB_OK;
+	bb_status status = bb_driver_leads(driver) ? bb_program_check(p->program, &cause) : BB_OK;
 	if (status == BB_EUNSUPPORTED)
 		bb_calls_object(&p->calls, "%s", cause.text);
 	else if (status != BB_OK)
@@ -605,7 +603,6 @@ static bb_status runner_run_real(struct bb_runner *p, const struct bb_timeline_w
 {
 	const struct bb_backend *backend = p->backend;
 	struct bb_progress *progress = p->driver->progress;
-	double start;
 	int queues;
 	bb_status status;
 
@@ -618,7 +615,7 @@ static bb_status runner_run_real(struct bb_runner *p, const struct bb_timeline_w
 	if (watch && backend->gpu && !p->origin)
 		BB_TRY(status, backend->event_open(p->rank, &p->origin, &p->run->error), out);
 	BB_TRY(status, backend->barrier(p->driver->world), out);
-	start = backend->now(p->rank);
+	const double start = backend->now(p->rank);
 	for (int q = 0; q < p->program->queues; q++)
 		p->queues[q].due = bb_clock_now();
 	if (watch && p->origin) {

@@ -62,11 +62,10 @@ void bb_time_text(char text[BB_TIME_TEXT])
 {
 	struct timespec now;
 	struct tm utc;
-	size_t n;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &utc);
-	n = strftime(text, BB_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &utc);
+	const size_t n = strftime(text, BB_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &utc);
 	snprintf(text + n, BB_TIME_TEXT - n, ".%03ldZ", now.tv_nsec / 1000000);
 }
 

@@ -111,14 +111,13 @@ static bb_status add_file(struct bb_sinks *sinks, const struct bb_sink_ops *ops,
 			  const char *path)
 {
 	const struct bb_output output = {.option = option, .path = path, .folder = sinks->folder};
-	bb_status st;
 	FILE *file;
 
 	if (!path)
 		return BB_OK;
 	if (strcmp(path, "-") == 0)
 		return add_stdout(sinks, ops, stdout);
-	st = bb_output_open(&output, &file, sinks->error);
+	const bb_status st = bb_output_open(&output, &file, sinks->error);
 	return st == BB_OK ? add(sinks, ops, file, path, true) : st;
 }
 

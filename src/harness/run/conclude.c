@@ -146,7 +146,6 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	struct bb_strbuf text = {0}, by = {0};
 	struct rusage usage;
 	bool modelled;
-	int status;
 
 	if (getrusage(RUSAGE_SELF, &usage) == 0) {
 		end->processor_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
@@ -162,7 +161,7 @@ int bb_run_conclude(struct bb_run *run, int caught)
 				  "why");
 	if (run->begun && benchmark->sum_up && benchmark->sum_up(run) != BB_OK)
 		(void)bb_no_memory(&run->error, "the comparison of results");
-	status = judge_run(run, caught, &end->verdict);
+	const int status = judge_run(run, caught, &end->verdict);
 	if (run->begun) {
 		const struct bb_virtual *virtual = run->options.backend->virtual;
 

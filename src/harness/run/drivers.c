@@ -25,11 +25,10 @@
  */
 static bool meet(struct bb_drivers *drivers, bb_status *status)
 {
-	unsigned passed;
 	bool last;
 
 	pthread_mutex_lock(&drivers->lock);
-	passed = drivers->passed;
+	const unsigned passed = drivers->passed;
 	/* Once the run is abandoned, other processes may never arrive. */
 	last = !atomic_load(&drivers->stop) && ++drivers->waiting == drivers->config->world->nlocal;
 	while (!last && drivers->passed == passed && !atomic_load(&drivers->stop))
@@ -376,13 +375,12 @@ static void report_gone(struct watch *w)
 {
 	struct bb_error *error = w->config->error;
 	struct bb_strbuf name = {0};
-	size_t length;
 
 	if (w->gone < 0 || w->gone_reported || w->stopped == 0 || !failed(w) || w->obeyed)
 		return;
 	w->gone_reported = true;
 	name_gone(w, &name);
-	length = strlen(error->text);
+	const size_t length = strlen(error->text);
 	snprintf(error->text + length, sizeof(error->text) - length, "; %s", bb_strbuf_text(&name));
 	bb_strbuf_free(&name);
 }

@@ -23,14 +23,13 @@ int bb_guard_wait(bool signals)
 {
 	const struct timespec moment = {.tv_nsec = BB_MOMENT_NS};
 	sigset_t set;
-	int signal;
 
 	sigemptyset(&set);
 	if (signals)
 		bb_signals_fill(&set);
 	sigaddset(&set, WAKE);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	signal = sigtimedwait(&set, NULL, &moment);
+	const int signal = sigtimedwait(&set, NULL, &moment);
 	return signal > 0 && signal != WAKE ? signal : 0;
 }
 

@@ -193,12 +193,11 @@ bb_status bb_run_gpus_report(struct bb_run *run, struct bb_driver *driver,
 {
 	struct change mine = {.before = *before};
 	const void *all = NULL;
-	bb_status status;
 
 	if (!run->options.backend->gpu)
 		return BB_OK;
 	bb_run_gpus_read(run, driver, &mine.after);
-	status = bb_driver_collect(driver, &change_table, &mine, 1, &all);
+	bb_status status = bb_driver_collect(driver, &change_table, &mine, 1, &all);
 	if (!bb_driver_leads(driver))
 		return status;
 	for (int r = 0; r < run->world.nranks && status == BB_OK; r++) {

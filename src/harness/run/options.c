@@ -108,8 +108,6 @@ static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 	const bool several = launch->kind && launch->nprocs > 1;
 	struct bb_error why = {.text = ""}, no_cpus = {.text = ""};
 	bb_status st = bb_plugin_load(plugin, loadable, &why);
-	const char *gpus;
-	int present;
 
 	if (st == BB_OK && plugin->backend && plugin->backend->gpu)
 		st = plugin->backend->gpu->usable(&why);
@@ -122,8 +120,8 @@ static bb_status choose_backend(struct bb_options *o, struct bb_plugin *plugin,
 		snprintf(o->backend_reason, BB_REASON_TEXT, "there are GPUs");
 		return BB_OK;
 	}
-	gpus = plugin->missing ? "no " BB_GPUS " backend was built" : why.text;
-	present = bb_gpus_present();
+	const char *const gpus = plugin->missing ? "no " BB_GPUS " backend was built" : why.text;
+	const int present = bb_gpus_present();
 	/* Measurements of a CPU must not pass for those of the GPUs that are here. */
 	if (present > 0)
 		return bb_fail(error, BB_EBACKEND,
@@ -206,11 +204,10 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 	const bool automatic = *o->backend_reason != '\0';
 	struct bb_plugin plugin;
 	struct bb_error why = {.text = ""};
-	bb_status st;
 
 	if (o->launch || o->shows)
 		return BB_OK;
-	st = launch->kind && launch->kind->check ? launch->kind->check(error) : BB_OK;
+	bb_status st = launch->kind && launch->kind->check ? launch->kind->check(error) : BB_OK;
 	if (st != BB_OK || launch->nprocs <= 1)
 		return st;
 	/* A backend of one process that a launcher has started several times. */

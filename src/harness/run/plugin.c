@@ -65,7 +65,6 @@ static bb_status check_whole(const char *name, const char *path, struct bb_error
 	ElfW(Ehdr) head;
 	ElfW(Phdr) part;
 	uint64_t needed = 0;
-	bool whole;
 
 	if (fd < 0)
 		return BB_OK;
@@ -83,7 +82,7 @@ static bb_status check_whole(const char *name, const char *path, struct bb_error
 				needed = later(needed, part.p_offset, part.p_filesz);
 		}
 	}
-	whole = fstat(fd, &file) != 0 || (uint64_t)file.st_size >= needed;
+	const bool whole = fstat(fd, &file) != 0 || (uint64_t)file.st_size >= needed;
 	close(fd);
 	if (whole)
 		return BB_OK;
@@ -98,11 +97,10 @@ static bb_status load(struct bb_plugin *plugin, const struct bb_loadable *what, 
 {
 	bb_status status = check_whole(what->name, path, error);
 	const char *needs = "", *why;
-	void *handle;
 
 	if (status != BB_OK)
 		return status;
-	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *const handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
 		why = dlerror();
 		why = why ? why : "the dynamic linker does not say why";

@@ -203,8 +203,6 @@ bb_status bb_run_open(struct bb_run *run)
 	const struct bb_backend *backend = run->options.backend;
 	const int local = (int)(run->options.threads * run->options.gpus);
 	struct bb_virtual_config virtual = run->options.virtual;
-	struct bb_backend_config config;
-	uint64_t available;
 	bb_status status;
 
 	BB_TRY(status, open_launch(run), failed);
@@ -223,7 +221,7 @@ bb_status bb_run_open(struct bb_run *run)
 		(void)bb_no_memory(&run->error, "the ranks");
 	BB_TRY(status, bb_assembly_agree(&run->assembly, run->infos ? BB_OK : BB_EINTERNAL),
 	       failed);
-	config = run->options.config;
+	struct bb_backend_config config = run->options.config;
 	config.exchange = (struct bb_exchange){bb_drivers_exchange, &run->drivers};
 	virtual.listener = (struct bb_listener){show_progress, run};
 	config.virtual = backend->virtual ? &virtual : NULL;
@@ -240,7 +238,7 @@ bb_status bb_run_open(struct bb_run *run)
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	/* The memory for buffers is the minimum over all processes, so that all make the same plan.
 	 */
-	available = backend->memory_available(run->context);
+	uint64_t available = backend->memory_available(run->context);
 	if (available != UINT64_MAX)
 		available = (uint64_t)(MEMORY_SHARE * (double)available);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, bb_error_status(&run->error)), failed);

@@ -22,15 +22,14 @@ bb_status bb_assembly_collect(struct bb_assembly *a, const struct bb_payload *ta
 {
 	const struct bb_launch *launch = a->launch;
 	const bool here = !gather || launch->proc == 0;
-	bb_status status;
 
 	*all = here ? calloc((size_t)launch->nprocs, count * table->bytes) : NULL;
 	if (here && !*all) {
 		a->lost = true;
 		return bb_no_memory(a->error, "the processes");
 	}
-	status = gather ? bb_launch_gather(a->launch, table, mine, count, *all)
-			: bb_launch_all_gather(a->launch, table, mine, count, *all);
+	const bb_status status = gather ? bb_launch_gather(a->launch, table, mine, count, *all)
+					: bb_launch_all_gather(a->launch, table, mine, count, *all);
 	if (status == BB_OK)
 		return BB_OK;
 	free(*all);

@@ -77,7 +77,6 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 						    BB_MEMORY_CHASE, BB_MEMORY_KERNEL_COPY};
 	struct bb_memory_options *a = own;
 	struct bb_machine *machine;
-	bb_status status;
 
 	if (o->backend->virtual)
 		return bb_fail(
@@ -97,7 +96,7 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 		a->works |= 1u << BB_MEMORY_BOTH;
 	if (a->works & 1u << BB_MEMORY_KERNEL_COPY)
 		a->works |= 1u << BB_MEMORY_KERNEL_BOTH;
-	status = bb_machine_open(&machine, error);
+	const bb_status status = bb_machine_open(&machine, error);
 	if (status != BB_OK)
 		return status;
 	if (!o->gpus_given && !o->threads_given && !o->backend->gpu)
@@ -492,13 +491,12 @@ static bb_status memory_record_sample(void *own, int64_t sample, double begin, d
 static void name_place(const struct memory_session *s, int place, char name[BB_TEXT])
 {
 	const struct bb_rank_info *const infos = s->engine.run->infos;
-	const struct bb_location *at;
 	char host[BB_TEXT - 16] = "";
 	int rank = 0;
 
 	while (team_of(s)->places[rank] != place)
 		rank++;
-	at = &infos[rank].location;
+	const struct bb_location *const at = &infos[rank].location;
 	for (int r = 0; r < s->n && !*host; r++)
 		if (infos[r].node != infos[rank].node)
 			snprintf(host, sizeof(host), "%.44s ", at->host);

@@ -72,14 +72,13 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 		const char *const from = r->memory_from ? r->memory_from : r->memory_to;
 		const char *const to = r->memory_to ? r->memory_to : from;
 		char text[BB_NUMBER_TEXT], size[BB_UNIT_TEXT];
-		struct kept *row;
 
 		if (t->n == 0) {
 			bb_strbuf_add(&sink->out, "#\n");
 			table->limit = bb_table_limit(sink->file);
 			bb_table_columns(table, heads, 4);
 		}
-		row = BB_ARRAY_ADD(t->rows, t->n, t->room);
+		struct kept *const row = BB_ARRAY_ADD(t->rows, t->n, t->room);
 		if (!row)
 			return BB_EINTERNAL;
 		row->r = *r; /* its place and spaces do not last: PLACE and SPACE hold copies */

@@ -210,12 +210,11 @@ bb_status bb_chain_run(const struct bb_chain *c, size_t every, float *results,
 	struct pass p = {.chain = c, .cost = cost};
 	float *inner = malloc(WIDER * rows_floats(c) * sizeof(float));
 	float *gradient = results + rows_floats(c);
-	double begun;
 
 	*cost = (struct bb_chain_cost){.most = 0};
 	p.layers = calloc(c->layers + 1, sizeof(*p.layers));
 	p.failed = !inner || !p.layers;
-	begun = bb_clock_now();
+	double begun = bb_clock_now();
 	memset(results, 0, bb_chain_results(c) * sizeof(float));
 	memcpy(gradient, c->ascent, rows_floats(c) * sizeof(float));
 	for (size_t i = 0; i < c->layers && !p.failed; i++) {
@@ -353,7 +352,6 @@ bb_status bb_calculate_checkpoint(struct job *job)
 	struct bb_chain_cost warm_up;
 	float *all = NULL, *now; /* results of the warm-up, and of the latest pass */
 	double *times = NULL;
-	size_t results;
 	bb_status st;
 
 	/* Weights, two sets of gradients and all activations. */
@@ -368,7 +366,7 @@ bb_status bb_calculate_checkpoint(struct job *job)
 		m.variants[m.n++].every = k;
 	m.variants[m.n++].every = o->every_given ? (size_t)o->every : layers;
 	BB_TRY(st, bb_chain_make(&m.chain, layers, (size_t)o->rows, width, job->error), out);
-	results = bb_chain_results(&m.chain);
+	const size_t results = bb_chain_results(&m.chain);
 	all = malloc(2 * results * sizeof(float));
 	times = malloc(3 * m.n * m.passes * sizeof(double));
 	if (!all || !times)

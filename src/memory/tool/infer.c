@@ -122,7 +122,6 @@ bb_status bb_calculate_infer(struct job *job)
 	const unsigned cache_bits = (unsigned)o->cache_bits;
 	struct inference p = {.has_cache = false};
 	struct bb_json *j = &job->json;
-	uint64_t share;
 	bb_status st;
 
 	BB_TRY(st, bb_job_open_model(job), out);
@@ -139,7 +138,7 @@ bb_status bb_calculate_infer(struct job *job)
 	if (h->heads % o->tp)
 		return bb_fail(job->error, BB_EUSAGE, "--tp %lld: does not divide the %lld heads",
 			       (long long)o->tp, (long long)h->heads);
-	share = bb_partition(job->parameters, tp);
+	const uint64_t share = bb_partition(job->parameters, tp);
 	p.weights = bb_weight_bytes(share, (unsigned)o->bits);
 	p.rule = bb_serving_rule(share, (unsigned)o->bits);
 	p.billions = (job->parameters + 500000000) / 1000000000;

@@ -97,7 +97,6 @@ static bb_status print_information(const struct bb_subject *subject, const struc
 {
 	const struct bb_about *about = &o->about;
 	struct bb_strbuf out = {0};
-	bb_status st;
 
 	if (o->list && !bb_about_requested(about))
 		bb_model_list(&out);
@@ -120,7 +119,7 @@ static bb_status print_information(const struct bb_subject *subject, const struc
 		}
 		bb_subject_about("model_memory", subject, about, &out);
 	}
-	st = bb_write_text("-", &out, error);
+	const bb_status st = bb_write_text("-", &out, error);
 	bb_strbuf_free(&out);
 	return st;
 }
@@ -134,7 +133,6 @@ int main(int argc, char **argv)
 	struct options o = {.model = NULL};
 	struct bb_strbuf json = {0};
 	struct job job = {.o = &o, .error = &error};
-	char *foreign;
 	bb_status st, written = BB_OK;
 
 	if (!bb_standard_open())
@@ -149,7 +147,7 @@ int main(int argc, char **argv)
 		subject++;
 	subject = subject->name ? subject : subjects;
 	/* Options of another subject are refused here, unknown ones by the parser. */
-	foreign = foreign_option(subject, argv + 1);
+	char *const foreign = foreign_option(subject, argv + 1);
 	for (const struct bb_subject *s = subjects; s->name && foreign; s++)
 		if (!foreign_option(s, (char *[]){foreign, NULL}))
 			BB_TRY(st,

@@ -14,11 +14,9 @@ static const char *const quantise_words[] = {"minmax", "scale", NULL};
 
 int bb_quantised_code(const struct bb_quantised *q, size_t i)
 {
-	int code;
-
 	if (q->bits == 8)
 		return (signed char)q->codes[i];
-	code = q->codes[i / 2] >> (i % 2 * 4) & 15;
+	const int code = q->codes[i / 2] >> (i % 2 * 4) & 15;
 	return code > 7 ? code - 16 : code;
 }
 

@@ -270,15 +270,13 @@ bb_status bb_calculate_train(struct job *job)
 {
 	struct options o = *job->o;
 	struct bb_training_buffers buffers = {0};
-	struct bb_training t;
 	struct bb_json *j = &job->json;
-	struct bb_need need;
 	bb_status st;
 
 	BB_TRY(st, bb_job_open_model(job), out);
 	if (o.ds_config)
 		BB_TRY(st, merge_file(job, &o, &buffers), out);
-	t = (struct bb_training){
+	struct bb_training t = {
 		.model = job->has_model ? &job->model : NULL,
 		.layout = &job->layout,
 		.recipe = {&bb_precisions[o.precision], &bb_optimizers[o.optimizer]},
@@ -303,7 +301,7 @@ bb_status bb_calculate_train(struct job *job)
 	if (t.micro_batches == 0)
 		t.micro_batches = 4 * t.pp;
 	BB_TRY(st, bb_training_check(&t, job->error), out);
-	need = bb_training_most(&t);
+	struct bb_need need = bb_training_most(&t);
 	bb_strbuf_addf(&job->text,
 		       "# ranks: %llu = dp %llu x tp %llu%s x pp %llu (%s; microbatches per step: "
 		       "%llu, sequences per microbatch: %llu)\n",

@@ -20,7 +20,6 @@ bb_status bb_calculate_zero(struct job *job)
 	const size_t rows =
 		BB_ZERO_STAGES * (o->dp_given ? 1 : sizeof(typical) / sizeof(typical[0]));
 	struct bb_json *j = &job->json;
-	struct bb_states whole;
 	bb_status st;
 
 	BB_TRY(st, bb_job_open_model(job), out);
@@ -37,7 +36,7 @@ bb_status bb_calculate_zero(struct job *job)
 		       (long long)o->micro_batches);
 	bb_table_columns(&job->table, heads, 2);
 	bb_json_add_array(j, "stages");
-	whole = bb_states_of_rank(&recipe, job->parameters, 0, 0, 1);
+	struct bb_states whole = bb_states_of_rank(&recipe, job->parameters, 0, 0, 1);
 	for (size_t i = 0; i < rows; i++) {
 		const uint64_t ranks = o->dp_given ? (uint64_t)o->dp : typical[i / BB_ZERO_STAGES];
 		const int stage = (int)(i % BB_ZERO_STAGES);
@@ -125,14 +124,13 @@ bb_status bb_calculate_deepspeed(struct job *job)
 	char layer[BB_GROUPED_TEXT];
 	struct bb_module largest = {.parameters = 0};
 	const struct options *o = job->o;
-	struct bb_deepspeed_input in;
 	struct bb_json *j = &job->json;
 	bb_status st;
 
 	BB_TRY(st, bb_job_open_model(job), out);
 	if (job->has_model)
 		largest = bb_model_largest_module(&job->model);
-	in = (struct bb_deepspeed_input){
+	struct bb_deepspeed_input in = {
 		.parameters = job->parameters,
 		.largest_layer = o->largest_layer_given ? o->largest_layer : largest.parameters,
 		.nodes = (uint64_t)o->nodes,

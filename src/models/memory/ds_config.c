@@ -113,7 +113,6 @@ bb_status bb_ds_config_read(const char *path, const struct bb_model *model, stru
 	struct bb_training_buffers *const b = &c->buffers;
 	const uint64_t hidden = model ? (uint64_t)model->hyper.hidden : 0;
 	bool optimizer, fp16, bf16, automatic;
-	const json_t *type;
 	struct reader r = {.path = path, .error = error};
 
 	*c = (struct bb_ds_config){.zero = NOT_GIVEN,
@@ -153,7 +152,7 @@ bb_status bb_ds_config_read(const char *path, const struct bb_model *model, stru
 				   "true; set only one",
 				   path);
 	c->precision = fp16 || bf16 ? BB_MIXED : automatic ? NOT_GIVEN : BB_ALL_FP32;
-	type = find_setting(&r, "optimizer.type");
+	const json_t *const type = find_setting(&r, "optimizer.type");
 	for (size_t i = 0; json_is_string(type) && i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcasecmp(json_string_value(type), names[i].name) == 0)
 			c->optimizer = (int)names[i].index;

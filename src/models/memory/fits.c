@@ -239,14 +239,13 @@ bb_status bb_fit_judge(struct bb_fit_verdict *v, const struct bb_training *train
 {
 	struct bb_model_layout layout = {.before = NULL};
 	struct bb_training t = *training;
-	struct bb_need need;
 	bb_status st = BB_OK;
 
 	if (!t.layout) {
 		BB_TRY(st, bb_model_layout_make(&layout, t.model, 0, error), out);
 		t.layout = &layout;
 	}
-	need = bb_training_most(&t);
+	struct bb_need need = bb_training_most(&t);
 	st = bb_fit_judge_need(v, &t, &need, limit, error);
 out:
 	bb_model_layout_free(&layout);

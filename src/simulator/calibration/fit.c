@@ -63,7 +63,6 @@ static void cost_fit(struct bb_cost_model *m, const struct bb_point *points, siz
 	double square[BB_MOST_VALUES][BB_MOST_VALUES] = {{0}}, sum[BB_MOST_VALUES] = {0},
 	       *x = m->values; /* A'A, A'1 */
 	double least_size = INFINITY, most_size = 1, most = 0;
-	int unknowns;
 
 	m->ncounts = 0;
 	for (const struct bb_point *p = points; p < points + n; p++) {
@@ -80,7 +79,7 @@ static void cost_fit(struct bb_cost_model *m, const struct bb_point *points, siz
 	m->nknots = 1 + (int)ceil((log2(most_size) - m->first) / OCTAVES);
 	if (m->nknots > BB_MOST_KNOTS)
 		m->nknots = BB_MOST_KNOTS;
-	unknowns = m->ncounts + m->nknots;
+	const int unknowns = m->ncounts + m->nknots;
 	memset(x, 0, sizeof(m->values));
 	for (const struct bb_point *p = points; p < points + n; p++) {
 		double row[BB_MOST_VALUES];
@@ -761,11 +760,10 @@ double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nc
 		.nodes = call->machine->nodes,
 		.cost.nranks = call->machine->ranks,
 	};
-	struct outlook o;
 	double low, high;
 
 	query.call.bytes = fmax(call->bytes, 1);
-	o = outlook_of(c, &query);
+	struct outlook o = outlook_of(c, &query);
 	find_case(o.series, &query, support);
 	bb_nccl_interval(c->constants, call, &support->low, &support->high);
 	if (o.kind > BB_CROSS_BEYOND) {
@@ -773,12 +771,11 @@ double bb_calibration_of_nccl(const struct bb_calibration *c, const struct bb_nc
 		   interval includes that of the cluster as it is described. */
 		struct bb_nccl_machine described = *call->machine;
 		struct bb_nccl_call other = *call;
-		double times;
 
 		machine_adjust(c->site.fitted, c->site.described, &described);
 		other.machine = &described;
-		times = bb_nccl_call_time(c->constants, &other) /
-			bb_nccl_call_time(c->constants, call);
+		const double times = bb_nccl_call_time(c->constants, &other) /
+				     bb_nccl_call_time(c->constants, call);
 		bb_nccl_interval(c->constants, &other, &low, &high);
 		support->low = fmin(support->low, floor(100 * times * low) / 100);
 		support->high = fmax(support->high, ceil(100 * times * high) / 100);
@@ -819,15 +816,12 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 	for (int i = 0; bb_algorithms[i]; i++) {
 		const struct bb_algorithm *a = bb_algorithms[i];
 		const struct bb_point *near; /* of its series, nearest in size */
-		struct bb_point query;
-		struct outlook o;
-		double time;
 
 		if (a->collective != collective || (name && strcmp(a->name, name) != 0) ||
 		    (a->refuses && a->refuses(shape)))
 			continue;
-		query = query_of(a, &cut, element);
-		o = outlook_of(c, &query);
+		struct bb_point query = query_of(a, &cut, element);
+		struct outlook o = outlook_of(c, &query);
 		near = o.series ? o.series->first : NULL;
 		for (size_t k = 1; near && k < o.series->n; k++) {
 			const struct bb_point *p = &o.series->first[k];
@@ -838,7 +832,7 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 		}
 		cut.chunk = near ? near->chunk / element : 0;
 		query = query_of(a, &cut, element);
-		time = model_time(c, &query) * o.factor;
+		const double time = model_time(c, &query) * o.factor;
 		if ((o.series != NULL) < best_measured ||
 		    ((o.series != NULL) == best_measured && time >= least))
 			continue;

@@ -105,7 +105,6 @@ static void schedule_read(const struct bb_claims *run, const char *line, struct 
 	char name[WORD], algorithm[WORD], library[WORD], dtype[WORD];
 	const bool named = bb_json_find_string(line, "algorithm", algorithm, sizeof(algorithm));
 	const bool is_own = named && strncmp(algorithm, BB_OWN, strlen(BB_OWN)) == 0;
-	struct bb_shape shape;
 	double count, chunk = 0;
 	enum bb_dtype type;
 
@@ -121,10 +120,10 @@ static void schedule_read(const struct bb_claims *run, const char *line, struct 
 	    (type = bb_dtype_named(dtype)) == BB_NDTYPES || !(count >= 1 && count <= COUNT_MOST) ||
 	    !(chunk >= 0 && chunk <= COUNT_MOST))
 		return;
-	shape = (struct bb_shape){.nranks = p->cost.nranks,
-				  .count = (size_t)count,
-				  .in_place = p->call.in_place,
-				  .chunk = (size_t)chunk / bb_dtype_size(type)};
+	struct bb_shape shape = {.nranks = p->cost.nranks,
+				 .count = (size_t)count,
+				 .in_place = p->call.in_place,
+				 .chunk = (size_t)chunk / bb_dtype_size(type)};
 	if (schedule->refuses && schedule->refuses(&shape))
 		return;
 	p->schedule = schedule;
@@ -183,7 +182,6 @@ static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t,
 	const char *const backend = t->backend, *system;
 	int64_t ranks = 0, nodes = 0;
 	int *members, each;
-	bool good;
 	bb_status st;
 
 	bb_claims_operand(t, &p->call.dtype, &p->call.op);
@@ -210,7 +208,7 @@ static bb_status table_read(struct bb_calibration *c, const struct bb_claims *t,
 	members = malloc((size_t)ranks * sizeof(*members));
 	for (int i = 0; members && i < ranks; i++)
 		members[i] = i / each * cluster->gpus + i % each;
-	good = members && bb_nccl_shape_make(&p->machine, cluster, 0, members, (int)ranks);
+	bool good = members && bb_nccl_shape_make(&p->machine, cluster, 0, members, (int)ranks);
 	free(members);
 	if (!good)
 		return bb_no_memory(error, "--calibrate");

@@ -14,7 +14,6 @@ static void add_errors(const struct bb_calibration *c, const struct bb_point *fi
 		       bool series, struct bb_strbuf *out)
 {
 	double *errors = malloc((n + c->nerrors) * sizeof(*errors));
-	size_t left_out;
 
 	if (!errors)
 		return;
@@ -22,7 +21,7 @@ static void add_errors(const struct bb_calibration *c, const struct bb_point *fi
 		errors[i] = fabs(expm1(-first[i].left));
 	bb_strbuf_addf(out, "%zu result%s, off by %.1f%% (median)", n, bb_plural((long long)n),
 		       100 * bb_stats_median(errors, n));
-	left_out = series ? bb_cross_select(c, BB_CROSS_BETWEEN, first, errors) : 0;
+	const size_t left_out = series ? bb_cross_select(c, BB_CROSS_BETWEEN, first, errors) : 0;
 	if (left_out > 0)
 		bb_strbuf_addf(out, ", each size from the others by %.1f%%",
 			       100 * bb_stats_median(errors, left_out));

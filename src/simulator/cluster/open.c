@@ -175,14 +175,13 @@ static bb_status read_file(const struct reading *r, const char *path, bool only_
 	const struct bb_file_request request = {
 		.option = "--cluster", .path = path, .most = FILE_MOST};
 	char *text = NULL;
-	bool is_topology;
 	size_t length;
 	bb_status st;
 
 	BB_TRY(st, bb_file_read(&request, &text, &length, r->error), out);
 	/* The matrix of nvidia-smi topo -m names GPUs and has no keys. */
-	is_topology = only_topology || text[strspn(text, " \t\r\n\xef\xbb\xbf")] == '<' ||
-		      (strstr(text, "GPU0") && !strchr(text, '='));
+	bool is_topology = only_topology || text[strspn(text, " \t\r\n\xef\xbb\xbf")] == '<' ||
+			   (strstr(text, "GPU0") && !strchr(text, '='));
 	if (!is_topology)
 		st = read_settings(r, path, text);
 	else if (!r->parse)

@@ -224,12 +224,10 @@ struct bb_nccl_channels bb_nccl_search_rings(const struct bb_nccl_constants *c,
 	struct bb_nccl_channels best = {.count = 0};
 
 	for (int i = 0; i < BB_NCCL_CHANNEL_RATES && rates[i] > 0; i++) {
-		double count;
-
 		if (is_done(m, &best, rates[i]))
 			break;
-		count = fmin(c->channels_most,
-			     fmin(nics_for(m, rates[i]), links_for(m, rates[i], m->nodes == 1)));
+		double count = fmin(c->channels_most, fmin(nics_for(m, rates[i]),
+							   links_for(m, rates[i], m->nodes == 1)));
 		if (count * rates[i] > best.count * best.between)
 			best = (struct bb_nccl_channels){count, rates[i], rates[i]};
 	}
@@ -486,13 +484,12 @@ static double tree_share(const struct view *v, int sizes)
 	const double *share = v->c->tree_share[v->protocol];
 	const double place = v->bytes >= 64 ? log2(v->bytes / 64) : -1;
 	const int size = (int)floor(place);
-	double next;
 
 	if (size < 0 || size >= sizes)
 		return 1;
 	if (v->tuned)
 		return share[size];
-	next = size + 1 < sizes ? share[size + 1] : 1;
+	const double next = size + 1 < sizes ? share[size + 1] : 1;
 	return share[size] + (place - size) * (next - share[size]);
 }
 
@@ -606,12 +603,11 @@ static double nvlstree_time(const struct view *v)
 {
 	const struct bb_nccl_constants *c = v->c;
 	const double heads = fmin(v->gpus, v->m->rails); /* GPUs with a NIC of their own */
-	double rate;
 
 	if (v->tuned)
 		return nvls_tuned(v);
-	rate = fmin(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / heads),
-		    through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
+	const double rate = fmin(nvls_rate(v, c->nvlstree_rate) / (1 + 1 / heads),
+				 through_net(v, 2 * tree_crossings(v), v->m->taper.tree));
 	return c->nvls_base + 2 * v->levels * (between(v) + tree_net_more(v)) + 2 * path_delay(v) +
 	       v->bytes / rate + wide_fill(v, v->m->net_fill);
 }
@@ -690,12 +686,10 @@ bool bb_nccl_choose(const struct bb_nccl_constants *c, const struct bb_nccl_call
 		    bb_nccl_cannot_reduce(c, call, one.algorithm))
 			continue;
 		for (one.protocol = 0; one.protocol < BB_NCCL_PROTOCOLS; one.protocol++) {
-			double time;
-
 			if (call->protocol != BB_NCCL_ANY_PROTOCOL &&
 			    call->protocol != one.protocol)
 				continue;
-			time = reluctance * bb_nccl_time(c, &one, BB_NCCL_AS_TUNED);
+			const double time = reluctance * bb_nccl_time(c, &one, BB_NCCL_AS_TUNED);
 			if (time < best) {
 				best = time;
 				*chosen = one;

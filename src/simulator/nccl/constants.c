@@ -54,14 +54,13 @@ bool bb_nccl_constants_set(struct bb_nccl_constants *c, const char *key, char *v
 {
 	const struct row *row = rows, *end = rows + sizeof(rows) / sizeof(rows[0]);
 	char *rest = value;
-	double *values;
 	int n = 0;
 
 	while (row < end && strcmp(row->key, key) != 0)
 		row++;
 	if (row == end)
 		return false;
-	values = (double *)((char *)c + row->offset);
+	double *values = (double *)((char *)c + row->offset);
 	memset(values, 0, (size_t)row->values * sizeof(*values));
 	for (char *word = strsep(&rest, " "); word; word = strsep(&rest, " ")) {
 		if (!*word || strcmp(word, "/") == 0)
@@ -83,13 +82,12 @@ static bool read_likeness(const struct bb_settings *s, struct bb_nccl_constants 
 {
 	char known[BB_NCCL_KIND_TEXT] = "";
 	struct bb_nccl_likeness *like = c->likeness;
-	struct bb_nccl_basis *b;
 
 	for (int kind = 0; kind < BB_NCCL_KINDS && strcmp(known, s->key) != 0; kind++) {
 		like = &c->likeness[kind];
 		bb_nccl_kind_name(kind, known);
 	}
-	b = like->basis;
+	struct bb_nccl_basis *b = like->basis;
 	return strcmp(known, s->key) == 0 &&
 	       sscanf(s->value, "%d / %d %d / %d %d / %d %d / %d %d", &like->nodes, &b[0].machines,
 		      &b[0].rows, &b[1].machines, &b[1].rows, &b[2].machines, &b[2].rows,

@@ -134,7 +134,6 @@ void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_ca
 	const double slow = bb_nccl_slow_plugin(c, call);
 	struct bb_nccl_basis basis;
 	const bool alike = bb_nccl_basis(c, call, &basis) == BB_NCCL_ENOUGH;
-	double steps;
 
 	*low = alike ? c->interval_low[class]
 		     : fmin(c->interval_unlike_low[class], bb_nccl_fast_host(c, call));
@@ -146,7 +145,7 @@ void bb_nccl_interval(const struct bb_nccl_constants *c, const struct bb_nccl_ca
 		*high = fmax(*high, c->interval_unlike_high[i]);
 	}
 	/* In steps of a tenth, above 2 of a half: an unknown plug-in needs no more. */
-	steps = *high * slow < 2 ? 10 : 2;
+	const double steps = *high * slow < 2 ? 10 : 2;
 	if (slow > 1)
 		*high = ceil(*high * slow * steps) / steps;
 }

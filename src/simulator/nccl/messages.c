@@ -121,7 +121,6 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c, const struct bb_
 			    .slot = n - 1,
 			    .nic = m->rail_rate / fmax(m->taper.root, 1),
 			    .path_delay = faults.delay};
-	double time;
 
 	if (collective == &bb_sendrecv) {
 		t.each = call->bytes;
@@ -137,8 +136,8 @@ double bb_nccl_messages_time(const struct bb_nccl_constants *c, const struct bb_
 	t.nic *= (m->staged ? c->staged_part : 1) / faults.net;
 	t.channels = channels_of_message(&t);
 	t.by_ll = t.each <= t.channels * c->messages_ll;
-	time = message_latency(&t) + transfer_time(&t, t.each) +
-	       c->messages_stage * transfer_time(&t, fmin(t.each, t.channels * chunk));
+	const double time = message_latency(&t) + transfer_time(&t, t.each) +
+			    c->messages_stage * transfer_time(&t, fmin(t.each, t.channels * chunk));
 	return fmax(time, fmax(bb_nccl_issue(c, m), c->launch) *
 				  (1 + c->messages_issue * (t.inside + t.outside)));
 }

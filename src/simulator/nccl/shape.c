@@ -156,7 +156,6 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 	const struct bb_host *host = &cluster->node->host;
 	const double share = f[BB_FIGURE_GPU_EFFICIENCY];
 	int *sorted = malloc((size_t)n * sizeof(*sorted));
-	struct links links;
 
 	if (!sorted)
 		return false;
@@ -178,7 +177,7 @@ bool bb_nccl_shape_make(struct bb_nccl_machine *machine, const struct bb_cluster
 		.issue = f[BB_FIGURE_NCCL_ISSUE],
 		.process_gpus = f[BB_FIGURE_NCCL_PROCESS_GPUS],
 	};
-	links = find_nodes(cluster, world, sorted, n, machine);
+	const struct links links = find_nodes(cluster, world, sorted, n, machine);
 	/* A node with one member has no links within. */
 	machine->nvlink =
 		machine->nvswitch || (cluster->inside == BB_INSIDE_LINKS && links.nvlink > 0);
@@ -221,12 +220,11 @@ void bb_nccl_shape_apply_flaw(struct bb_nccl_machine *machine, const struct bb_c
 			      const struct bb_fabric_flaw *flaw, int world, const int *members,
 			      int n)
 {
-	int mine;
 	double factor = 1;
 
 	if (!flaw)
 		return;
-	mine = count_leaving(c, members, n, flaw->node, flaw->rail);
+	const int mine = count_leaving(c, members, n, flaw->node, flaw->rail);
 	if (flaw->factor > 0) {
 		factor = mine ? flaw->factor : 1;
 	} else {

@@ -223,9 +223,6 @@ static bb_status receive_all(struct alike *a, const struct bb_step *steps, int n
 	for (int i = 0; i < 2 * nsteps; i++) {
 		const struct bb_step *step = &steps[i / 2];
 		const int peer = i % 2 ? step->peer2 : step->peer, d = (a->n - peer) % a->n;
-		const struct message *m;
-		double swap;
-		bool adds;
 		int k = 0;
 
 		if (step->kind == BB_SEND || step->kind == BB_COPY || peer == BB_NO_PEER)
@@ -237,9 +234,9 @@ static bb_status receive_all(struct alike *a, const struct bb_step *steps, int n
 		if (k == a->nmessages)
 			return BB_EINTERNAL;
 		taken |= 1u << k;
-		m = &a->messages[k];
-		swap = bb_steps_send_to(steps, nsteps, peer) ? m->inside.swap : 0;
-		adds = step->kind == BB_RECV_REDUCE && a->adds;
+		const struct message *const m = &a->messages[k];
+		const double swap = bb_steps_send_to(steps, nsteps, peer) ? m->inside.swap : 0;
+		const bool adds = step->kind == BB_RECV_REDUCE && a->adds;
 		if (swap > 0 || adds)
 			take(a, peer % a->period, m, swap, adds);
 		else
@@ -312,7 +309,6 @@ bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_a
 					  links->fabric->memory_second_per_byte > 0),
 	};
 	struct bb_role role = {.rank = 0};
-	bb_status status;
 	int same = 0; /* ranks as a period before */
 	size_t n;
 
@@ -336,7 +332,7 @@ bb_status bb_timeline_alike(const struct bb_link_model *links, const struct bb_a
 	}
 	if (bb_link_shares(links))
 		a.loads = bb_loads_open(links, &a.slabs, schedule, a.n);
-	status = a.slabs.lacking ? BB_EINTERNAL : BB_OK;
+	bb_status status = a.slabs.lacking ? BB_EINTERNAL : BB_OK;
 	if (status == BB_OK) {
 		memcpy(a.times, times, n * sizeof(*times));
 		memcpy(a.taken, times, n * sizeof(*times));

@@ -64,7 +64,6 @@ static double estimated(struct choosing *c, const struct bb_algorithm *schedule,
 	const int n = shape->nranks < SAMPLE ? shape->nranks : SAMPLE, half = SAMPLE / 2;
 	struct bb_role roles[SAMPLE];
 	double all = 0;
-	size_t step;
 
 	for (int i = 0; i < n; i++)
 		bb_algorithm_prepare(schedule, shape,
@@ -72,7 +71,7 @@ static double estimated(struct choosing *c, const struct bb_algorithm *schedule,
 					     ? i
 					     : (int)((int64_t)(i - half) * shape->nranks / half),
 				     &roles[i]);
-	step = 1 + roles[0].rounds / ROUNDS_MOST;
+	const size_t step = 1 + roles[0].rounds / ROUNDS_MOST;
 	for (size_t round = 0; round < roles[0].rounds; round += step) {
 		double longest = 0;
 
@@ -85,12 +84,11 @@ static double estimated(struct choosing *c, const struct bb_algorithm *schedule,
 			for (const struct bb_step *s = steps; s < steps + nsteps; s++) {
 				const double bytes = (double)s->count * (double)c->element;
 				struct bb_fabric_route route = {.latency = 0};
-				struct bb_passage p;
 
 				if (s->kind == BB_SEND)
 					route = bb_link_route(&c->links, roles[i].rank, s->peer);
-				p = bb_link_passage(&c->links, &route, route.second_per_byte, bytes,
-						    0);
+				const struct bb_passage p = bb_link_passage(
+					&c->links, &route, route.second_per_byte, bytes, 0);
 				if (s->kind == BB_RECV_REDUCE)
 					seconds += p.sum;
 				if (s->kind != BB_SEND)
@@ -112,27 +110,23 @@ static double best_chunk(struct choosing *c, const struct bb_algorithm *schedule
 {
 	const size_t whole = bb_size_count(schedule->collective, shape);
 	struct bb_shape trial = *shape;
-	bool estimate;
-	double best;
 	size_t rounds, chunk = 1;
 	int worse = 0;
 
 	trial.chunk = shape->chunk = 0;
-	estimate = is_long(c, schedule, &trial);
-	best = (estimate ? estimated : swept)(c, schedule, &trial);
+	const bool estimate = is_long(c, schedule, &trial);
+	double best = (estimate ? estimated : swept)(c, schedule, &trial);
 	rounds = rounds_of(schedule, &trial);
 	while (chunk < whole)
 		chunk *= 2;
 	for (; chunk > 0 && worse < WORSE_MOST && best >= 0; chunk /= 2) {
-		double seconds;
-
 		trial.chunk = chunk;
 		if (rounds_of(schedule, &trial) == rounds)
 			continue;
 		rounds = rounds_of(schedule, &trial);
 		if (!estimate && is_long(c, schedule, &trial))
 			break;
-		seconds = (estimate ? estimated : swept)(c, schedule, &trial);
+		const double seconds = (estimate ? estimated : swept)(c, schedule, &trial);
 		worse++;
 		if (seconds >= (1 - GAIN) * best)
 			continue;
@@ -256,7 +250,6 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 {
 	/* The contents of a matrix may change. */
 	struct bb_choices *cache = shape->matrix ? NULL : links->choices;
-	struct bb_chosen *known;
 	struct bb_chosen chosen = {
 		.members = place_of_members(links, shape->nranks),
 		.collective = collective,
@@ -277,7 +270,7 @@ const struct bb_algorithm *bb_timeline_choose(const struct bb_link_model *links,
 		bb_strbuf_free(&names);
 		return NULL;
 	}
-	known = find_chosen(cache, &chosen, NULL);
+	struct bb_chosen *const known = find_chosen(cache, &chosen, NULL);
 	if (known) {
 		shape->chunk = known->shape.chunk;
 		return known->schedule;

@@ -286,14 +286,12 @@ static void message_send(struct timeline *p, struct queue *q)
 	const double factor = bb_noise_factor(&p->links, bb_draw(drawn, q->index));
 	const double bytes = (double)bb_operation_bytes(&q->operation);
 	struct line *line = &p->leaving[q->rank];
-	struct bb_fabric_route route;
-	struct bb_passage m;
 
 	q->peer = q->operation.peer;
 	if (q->peer == BB_NO_PEER)
 		q->peer = p->sources[p->first[q->rank] + q->operation.answers];
-	route = bb_link_route(&p->links, q->rank, q->peer);
-	m = bb_link_passage(&p->links, &route, route.second_per_byte, bytes, 0);
+	struct bb_fabric_route route = bb_link_route(&p->links, q->rank, q->peer);
+	struct bb_passage m = bb_link_passage(&p->links, &route, route.second_per_byte, bytes, 0);
 	q->entry = m.entry * factor;
 	q->port = port_of(p, q->peer, route.outside);
 	q->flow = (struct bb_flow){q->rank, q->peer, route, bytes, factor};
@@ -452,15 +450,14 @@ static bb_status schedule_perform(void *own, const struct bb_operation *o, const
 	struct bb_link_model links = p->links;
 	struct bb_shape shape = {
 		.nranks = n, .root = o->root, .in_place = o->in_place, .count = o->count};
-	const struct bb_algorithm *algorithm;
 	int i = 0;
 
 	while (i < n && members[i] == i)
 		i++;
 	if (i < n)
 		links.members = members;
-	algorithm = bb_timeline_choose(&links, p->program->algorithm, o->collective, &shape,
-				       element, error);
+	const struct bb_algorithm *const algorithm = bb_timeline_choose(
+		&links, p->program->algorithm, o->collective, &shape, element, error);
 	if (!algorithm)
 		return bb_error_status(error);
 	return bb_timeline_collective_known(&links, algorithm, &shape, element, number, times);
@@ -477,12 +474,11 @@ static bb_status meeting_evaluate(struct timeline *p, struct meeting *m)
 	const size_t first = p->memberships.first[o->group];
 	const int size = bb_memberships_size(&p->memberships, o->group);
 	const uint64_t number = bb_draw((uint64_t)o->group, m->number);
-	bb_status status;
 
 	m->due = false;
 	memcpy(m->done, m->entered, (size_t)size * sizeof(*m->done));
-	status = p->performer.perform(p->performer.own, o, &p->memberships.rank[first], size,
-				      number, m->done, &m->whole, p->error);
+	bb_status status = p->performer.perform(p->performer.own, o, &p->memberships.rank[first],
+						size, number, m->done, &m->whole, p->error);
 	for (size_t i = 0; i < (size_t)size && status == BB_OK; i++) {
 		struct queue *const q = p->performs[first + i];
 

@@ -88,13 +88,12 @@ static bool matters(const struct sweep *s, const struct busy *b)
 static bb_status make_places(struct sweep *s)
 {
 	size_t alive = 0, places = 64;
-	struct busy *table;
 
 	for (size_t i = 0; i < s->places; i++)
 		alive += s->busy[i].until != 0 && matters(s, &s->busy[i]);
 	while (places < 4 * alive)
 		places *= 2;
-	table = calloc(places, sizeof(*table));
+	struct busy *const table = calloc(places, sizeof(*table));
 	if (!table)
 		return BB_EINTERNAL;
 	for (size_t i = 0; i < s->places; i++)
@@ -111,7 +110,6 @@ static bb_status make_places(struct sweep *s)
 static bb_status leave(struct sweep *s, int rank, int peer, int port, double entry, double *start)
 {
 	const uint64_t pair = (uint64_t)rank * (uint64_t)s->shape->nranks + (uint64_t)peer;
-	struct busy *link;
 
 	*start = s->times[rank];
 	if (bb_link_ports(s->links)) {
@@ -124,7 +122,7 @@ static bb_status leave(struct sweep *s, int rank, int peer, int port, double ent
 	}
 	if (2 * s->used >= s->places && make_places(s) != BB_OK)
 		return BB_EINTERNAL;
-	link = place_of(s->busy, s->places, pair);
+	struct busy *link = place_of(s->busy, s->places, pair);
 	if (*start < link->until)
 		*start = link->until;
 	if (entry > 0) {
@@ -156,13 +154,12 @@ static bb_status send(struct sweep *s, size_t number)
 	const uint64_t drawn = s->round * BB_CHANNELS + (uint64_t)m->channel;
 	const struct bb_fabric_route route = bb_link_route(s->links, m->from, m->to);
 	double second = route.second_per_byte, factor = 1, memory = 0, start;
-	struct bb_passage p;
 
 	if (s->loads)
 		second = bb_loads_second_per_byte(s->loads, m->from, m->to, &route, &memory);
 	if (s->links->noise != 0)
 		factor = bb_noise_factor(s->links, bb_draw(bb_draw(s->drawn, pair), drawn));
-	p = bb_link_passage(s->links, &route, second, m->bytes, memory);
+	const struct bb_passage p = bb_link_passage(s->links, &route, second, m->bytes, memory);
 	if (leave(s, m->from, m->to, route.outside, p.exit * factor, &start) != BB_OK)
 		return BB_EINTERNAL;
 	m->outside = route.outside;
@@ -224,7 +221,6 @@ static void receive(struct sweep *s, const struct receipt *r, int peer, bool swa
 {
 	size_t *link = &s->inboxes[r->rank].first;
 	const struct message *m = &s->messages[*link];
-	double arrival;
 
 	/* The schedule has passed its checker: the message is there. */
 	while (m->from != peer || m->channel != r->channel) {
@@ -232,7 +228,7 @@ static void receive(struct sweep *s, const struct receipt *r, int peer, bool swa
 		m = &s->messages[*link];
 	}
 	*link = m->next;
-	arrival = m->arrival + (swaps ? m->swap : 0);
+	const double arrival = m->arrival + (swaps ? m->swap : 0);
 	if (s->times[r->rank] < arrival)
 		s->times[r->rank] = arrival;
 	if (s->taken[peer] < s->times[r->rank])

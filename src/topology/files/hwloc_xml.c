@@ -128,12 +128,10 @@ static bb_status read_pci(struct reader *r, const struct bb_xml *x, struct place
 
 static bb_status read_pci_device(struct reader *r, const struct bb_xml *x, struct place *at)
 {
-	enum bb_device_kind kind;
-	struct bb_device d;
 	bb_status st;
 
 	BB_TRY(st, read_pci(r, x, at, BB_PCI_ENDPOINT), out);
-	kind = bb_pci_kind(&r->t->pcis[at->port]);
+	const enum bb_device_kind kind = bb_pci_kind(&r->t->pcis[at->port]);
 	/* Some NVSwitches show only by their class. */
 	if (r->t->pcis[at->port].class_code == 0x0680 ||
 	    strcmp(bb_xml_text(x, "subtype"), "NVSwitch") == 0) {
@@ -142,7 +140,7 @@ static bb_status read_pci_device(struct reader *r, const struct bb_xml *x, struc
 	}
 	if (kind == BB_DEVICE_KINDS)
 		return BB_OK;
-	d = bb_device_of(r->t, at->port, kind);
+	struct bb_device d = bb_device_of(r->t, at->port, kind);
 	BB_TRY(st, bb_add_device(r->t, &d, &at->device, r->error), out);
 	r->order[at->device] = at->device;
 	st = keep_end(r, x, at->device);
@@ -367,13 +365,12 @@ static bb_status read_nvlinks(struct reader *r, const struct bb_xml *matrix)
 		const unsigned long long MBps =
 			strtoull(word, NULL, 10); /* of all links from A to B */
 		const int a = ends[at / n], b = ends[at % n];
-		struct bb_link l;
 
 		/* Larger values stand on the diagonal. */
 		if (MBps == 0 || MBps >= 1000000000 || a < 0 || a == b || b == BB_PEER_MISSING ||
 		    t->devices[a].kind != BB_GPU || (b >= 0 && t->devices[b].kind != BB_GPU))
 			continue;
-		l = bb_gpu_links(t, a, b, 0);
+		struct bb_link l = bb_gpu_links(t, a, b, 0);
 		l.count = (int)lround((double)MBps / (l.GBps > 0 ? l.GBps * 1000 : (double)MBps));
 		if (l.count > 0 && l.count < 1000)
 			BB_TRY(st, bb_add_link(r->t, &l, r->error), out);

@@ -82,7 +82,6 @@ out:
 /* Read what is below X, the element of PCI object PCI or (-1) of a NUMA node. */
 static bb_status read_below(struct reader *r, const struct bb_xml *x, int pci)
 {
-	enum bb_device_kind kind;
 	bb_status st = BB_OK;
 	int index;
 
@@ -127,7 +126,7 @@ static bb_status read_below(struct reader *r, const struct bb_xml *x, int pci)
 	}
 	if (pci < 0 || x->child)
 		goto out;
-	kind = bb_pci_kind(&r->t->pcis[pci]);
+	const enum bb_device_kind kind = bb_pci_kind(&r->t->pcis[pci]);
 	if (kind != BB_DEVICE_KINDS)
 		st = add_device(r, kind == BB_GPU ? x : NULL, pci, kind);
 out:

@@ -31,7 +31,6 @@ static void on_start(void *context, const char *name, const char **attributes)
 	struct bb_xml *const parent = p->open, *x;
 	size_t n = 0, bytes = strlen(name) + 1;
 	const char **list;
-	char *at;
 
 	if (p->problem)
 		return;
@@ -46,7 +45,7 @@ static void on_start(void *context, const char *name, const char **attributes)
 		return;
 	}
 	list = (const char **)(x + 1);
-	at = (char *)(list + n + 1);
+	char *at = (char *)(list + n + 1);
 	*x = (struct bb_xml){.name = at,
 			     .attributes = list,
 			     .line = (int)XML_GetCurrentLineNumber(p->parser),
@@ -82,11 +81,10 @@ static void on_end(void *context, const char *name)
 {
 	struct parse *p = context;
 	struct bb_xml *const x = p->open;
-	const char *text;
 
 	if (p->problem || !x)
 		return;
-	text = bb_strbuf_text(&x->text);
+	const char *const text = bb_strbuf_text(&x->text);
 	if (bb_strbuf_failed(&x->text))
 		stop(p, "out of memory");
 	else if (!text[strspn(text, " \t\r\n")])
@@ -162,13 +160,12 @@ int64_t bb_xml_number(const struct bb_xml *x, const char *name, int64_t low, int
 		      int64_t otherwise)
 {
 	const char *const text = bb_xml_text(x, name);
-	long long value;
 	char *end;
 
 	if (!*text)
 		return otherwise;
 	errno = 0;
-	value = strtoll(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
+	const long long value = strtoll(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
 	if (end != text && !*end && errno == 0 && value >= low && value <= high)
 		return value;
 	bb_fail(x->error, BB_EUSAGE, "line %d: %s=\"%.32s\" is not a number from %lld to %lld",

@@ -69,11 +69,10 @@ static enum bb_counter_class classify(const char *name)
 static void add_counter(struct bb_counters *c, const char *device, const char *name, int64_t value)
 {
 	const enum bb_counter_class class = classify(name);
-	struct bb_counter *new;
 
 	if (class == BB_COUNTER_NCLASSES)
 		return;
-	new = BB_ARRAY_ADD(c->list, c->n, c->room);
+	struct bb_counter *new = BB_ARRAY_ADD(c->list, c->n, c->room);
 	if (!new)
 		return;
 	*new = (struct bb_counter){.class = class, .value = value};
@@ -195,12 +194,11 @@ static bool ask_kernel(const char *device, void *request)
 {
 	const int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq r = {.ifr_data = request};
-	bool done;
 
 	if (s < 0)
 		return false;
 	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", device);
-	done = ioctl(s, SIOCETHTOOL, &r) == 0;
+	const bool done = ioctl(s, SIOCETHTOOL, &r) == 0;
 	close(s);
 	return done;
 }

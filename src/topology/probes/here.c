@@ -131,12 +131,11 @@ static enum bb_acs read_acs(const struct folder *f)
 	char path[PATH_BYTES];
 	unsigned char config[4096 + 1];
 	enum bb_acs acs = BB_ACS_UNKNOWN;
-	size_t length;
 
 	if (snprintf(path, sizeof(path), "%s/%s/%s/config", f->root, f->class, f->name) >=
 	    PATH_BYTES)
 		return acs;
-	length = bb_kernel_read(path, (char *)config, sizeof(config));
+	const size_t length = bb_kernel_read(path, (char *)config, sizeof(config));
 	for (size_t at = EXTENDED, seen = 0; at >= EXTENDED && at + 8 <= length && seen < 1024;
 	     seen++) {
 		/* Little-endian: an id of 16 bits, 4 of version, 12 of the next place. */

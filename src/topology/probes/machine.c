@@ -72,11 +72,10 @@ static int package_of(hwloc_topology_t topology, hwloc_obj_t obj)
 int bb_host_numa_of(const struct bb_host *host, hwloc_topology_t topology, hwloc_obj_t obj)
 {
 	const int first = obj->nodeset ? hwloc_bitmap_first(obj->nodeset) : -1;
-	hwloc_obj_t node;
 
 	if (first < 0)
 		return -1;
-	node = hwloc_get_numanode_obj_by_os_index(topology, (unsigned)first);
+	const hwloc_obj_t node = hwloc_get_numanode_obj_by_os_index(topology, (unsigned)first);
 	if (!node || !hwloc_bitmap_isincluded(obj->cpuset, node->cpuset))
 		return -1;
 	return bb_host_numa(host, first);
@@ -177,7 +176,6 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 	struct bb_machine *m = calloc(1, sizeof(*m));
 	hwloc_bitmap_t usable = NULL;
 	hwloc_obj_type_t type;
-	const char *name;
 	bb_status st;
 
 	if (!m || hwloc_topology_init(&m->topology) != 0) {
@@ -219,7 +217,7 @@ bb_status bb_machine_open(struct bb_machine **machine, struct bb_error *error)
 		else if (c->level == 3 && c->bytes > 0)
 			m->l3 = (size_t)c->bytes * (size_t)c->count;
 	}
-	name = m->host.npackages > 0 ? m->host.packages[0].model : "";
+	const char *const name = m->host.npackages > 0 ? m->host.packages[0].model : "";
 	snprintf(m->cpu, sizeof(m->cpu), "%s", *name ? name : "unknown CPU");
 	*machine = m;
 	return BB_OK;
@@ -242,12 +240,11 @@ void bb_machine_close(struct bb_machine *machine)
 bool bb_machine_pin(const struct bb_machine *machine, int core)
 {
 	hwloc_bitmap_t set = hwloc_bitmap_alloc();
-	bool pinned;
 
 	if (!set)
 		return false;
 	hwloc_bitmap_only(set, (unsigned)machine->cores[core].pu);
-	pinned = hwloc_set_cpubind(machine->topology, set, HWLOC_CPUBIND_THREAD) == 0;
+	const bool pinned = hwloc_set_cpubind(machine->topology, set, HWLOC_CPUBIND_THREAD) == 0;
 	hwloc_bitmap_free(set);
 	return pinned;
 }

@@ -163,13 +163,12 @@ static uint64_t room_of_mount(const struct bb_available_source *source, const ch
 	snprintf(file, sizeof(file), "%s/proc/self/cgroup", source->root);
 	for (size_t i = 0; i < sizeof(hierarchies) / sizeof(hierarchies[0]); i++) {
 		const struct hierarchy *const h = &hierarchies[i];
-		const char *path;
 
 		if (strcmp(type, h->type) != 0 ||
 		    (*h->controller && !bb_list_has(options, ',', h->controller)))
 			continue;
 		bb_kernel_read(file, lines, sizeof(lines));
-		path = find_path(h, lines);
+		const char *const path = find_path(h, lines);
 		return room_of_groups(h, where, path ? below(path, root) : "");
 	}
 	return UINT64_MAX;

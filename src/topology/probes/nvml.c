@@ -254,12 +254,11 @@ out:
 bb_status bb_nvml_read(struct bb_topology *t, bool *found, struct bb_error *error)
 {
 	struct reader r = {.t = t, .error = error};
-	bb_status st;
 
 	*found = bb_nvml_open(&r.api);
 	if (!*found)
 		return BB_OK;
-	st = read_gpus(&r);
+	const bb_status st = read_gpus(&r);
 	bb_nvml_close(&r.api);
 	return st;
 }

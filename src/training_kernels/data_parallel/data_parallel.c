@@ -122,7 +122,6 @@ static void dp_observe(void *own, int rank, size_t index, const struct bb_operat
 		       double from, double to, int source)
 {
 	struct bb_dp_variant *v = own;
-	uint64_t age;
 
 	if (rank != 0 || operation->act != BB_ACT_RECV_ANY)
 		return;
@@ -130,7 +129,7 @@ static void dp_observe(void *own, int rank, size_t index, const struct bb_operat
 		v->update = 0;
 		memset(v->fetched, 0, (size_t)v->setting.nranks * sizeof(*v->fetched));
 	}
-	age = v->update - v->fetched[source];
+	const uint64_t age = v->update - v->fetched[source];
 	v->fetched[source] = ++v->update;
 	v->staleness[age < BB_STALENESS_MOST ? age : BB_STALENESS_MOST - 1]++;
 }
@@ -152,7 +151,6 @@ static bb_status dp_write(struct bb_variant *variant, struct bb_trial *trial, co
 	const struct dp_sweep *s = dp_sweep_of(v);
 	const struct bb_dp_options *a = &s->dp->options;
 	const struct bb_strategy *strategy = s->settings[variant->setting].strategy;
-	bb_status status;
 
 	v->setting = s->settings[variant->setting];
 	v->loss = v->apart = NAN;
@@ -163,8 +161,8 @@ static bb_status dp_write(struct bb_variant *variant, struct bb_trial *trial, co
 	*refusal = bb_strategy_refuses(&v->setting);
 	if (*refusal)
 		return BB_OK;
-	status = bb_strategy_write(&variant->taped, &v->setting, a->algo_text,
-				   &variant->kernel->engine.run->error);
+	const bb_status status = bb_strategy_write(&variant->taped, &v->setting, a->algo_text,
+						   &variant->kernel->engine.run->error);
 	if (status != BB_OK || a->train_given)
 		return status == BB_OK ? bb_dp_train_begin(v, trial) : status;
 	if (!strategy->synchronous && strategy->servers) {
@@ -388,7 +386,6 @@ static bb_status dp_deliver(struct bb_engine *engine)
 					  .unit = " per batch",
 					  .cause = strategy_cause}};
 	struct bb_strbuf out = {0};
-	size_t answer;
 
 	for (size_t i = 0; i < s->kernel.nvariants; i++) {
 		const bb_status status = bb_kernel_deliver_setting(
@@ -448,7 +445,7 @@ static bb_status dp_deliver(struct bb_engine *engine)
 							    : "%s with %lld server%s",
 				    r->strategy, (long long)r->servers, bb_plural(r->servers));
 	}
-	answer = out.length;
+	const size_t answer = out.length;
 	if (!a->train_given)
 		bb_best_recommend(&best, &out);
 	bb_run_answer(engine->run, &out, answer);

@@ -233,7 +233,6 @@ bb_status bb_dp_train_compare(struct bb_dp_variant *v)
 							   : bb_strategy_worker(s, p->rank) >= 0;
 	double values[BB_TRAIN_ELEMENTS], sum[BB_TRAIN_ELEMENTS];
 	double most[2] = {0, 0}; /* loss, apart */
-	uint64_t wrong;
 	bb_status status;
 
 	BB_TRY(status, bb_engine_corrupt(e, p->values), out);
@@ -247,7 +246,7 @@ bb_status bb_dp_train_compare(struct bb_dp_variant *v)
 		bb_train_add(values, p->seed, 0, p->samples, sum);
 		bb_train_update(values, 0, BB_TRAIN_ELEMENTS, sum, (double)p->samples);
 	}
-	wrong = differences(p->sum + mine.first, sum + mine.first, mine.count);
+	uint64_t wrong = differences(p->sum + mine.first, sum + mine.first, mine.count);
 	if (whole) {
 		memset(sum, 0, sizeof(sum));
 		bb_train_add(p->values, p->seed, 0, p->samples, sum);
@@ -274,7 +273,6 @@ bb_status bb_dp_train_begin(struct bb_dp_variant *v, struct bb_trial *trial)
 	const struct bb_dp_options *a = &((const struct bb_dp *)e->run->own)->options;
 	const size_t n = (size_t)v->setting.active, room = v->setting.elements + n;
 	struct bb_trainee *p = bb_kernel_keep(v->variant.kernel, 1, sizeof(*p));
-	bb_status status;
 
 	if (!p)
 		return BB_EINTERNAL;
@@ -285,7 +283,7 @@ bb_status bb_dp_train_begin(struct bb_dp_variant *v, struct bb_trial *trial)
 				 .steps = a->train,
 				 .samples = (size_t)a->samples,
 				 .room = room};
-	status = bb_engine_alloc(e, (4 + n) * room * sizeof(double), (void **)&p->values);
+	bb_status status = bb_engine_alloc(e, (4 + n) * room * sizeof(double), (void **)&p->values);
 	if (status != BB_OK)
 		return status;
 	memset(p->values, 0, (4 + n) * room * sizeof(double));

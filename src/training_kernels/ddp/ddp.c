@@ -34,7 +34,6 @@ static bb_status add_cap(struct bb_ddp *ddp, uint64_t bytes, struct bb_error *er
 {
 	const struct bb_ddp_options *a = &ddp->options;
 	struct bb_ddp_cap *cap = &ddp->caps[ddp->ncaps];
-	bb_status status;
 
 	for (size_t i = 0; i < ddp->ncaps; i++)
 		if (ddp->caps[i].bytes == bytes)
@@ -46,8 +45,8 @@ static bb_status add_cap(struct bb_ddp *ddp, uint64_t bytes, struct bb_error *er
 		bb_format_size(cap->name, bytes);
 	else
 		snprintf(cap->name, sizeof(cap->name), "%s", bytes == 1 ? "tensor" : "one");
-	status = bb_buckets_make(&cap->buckets, &ddp->replica.model, bb_dtype_size(a->dtype),
-				 cap->first, bytes, error);
+	const bb_status status = bb_buckets_make(&cap->buckets, &ddp->replica.model,
+						 bb_dtype_size(a->dtype), cap->first, bytes, error);
 	while (status == BB_OK &&
 	       !bb_buckets_are_same(&ddp->caps[cap->same].buckets, &cap->buckets))
 		cap->same++;
@@ -90,7 +89,6 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	struct bb_ddp *ddp = own;
 	struct bb_ddp_options *a = &ddp->options;
 	struct bb_strbuf all = {0};
-	const char *rest;
 	bb_status status;
 
 	if (a->predict && !o->shows && !o->backend->virtual)
@@ -111,7 +109,7 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 				 bb_algorithms[i]->name);
 	if (bb_strbuf_failed(&all))
 		BB_TRY(status, bb_no_memory(error, "the algorithms"), out);
-	rest = strcmp(a->algo_text, "all") == 0 ? bb_strbuf_text(&all) : a->algo_text;
+	const char *rest = strcmp(a->algo_text, "all") == 0 ? bb_strbuf_text(&all) : a->algo_text;
 	do {
 		if (a->nalgorithms == BB_DDP_MOST_ALGORITHMS)
 			BB_TRY(status,
@@ -359,12 +357,11 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 	const struct bb_ddp_options *a = &s->ddp->options;
 	const struct bb_replica *r = &s->ddp->replica;
 	const char *name = a->algorithms[setting->algorithm];
-	size_t n;
 
 	while (start.cap->bytes != BB_BUCKET_UNLIMITED)
 		start.cap++;
 	v->cap = setting->cap;
-	n = v->cap->buckets.n;
+	const size_t n = v->cap->buckets.n;
 	v->reduce_s = bb_kernel_keep(variant->kernel, n,
 				     (3 + BB_ENGINE_MOST_ROUNDS) * sizeof(*v->reduce_s));
 	if (!v->reduce_s)
@@ -578,7 +575,6 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 {
 	const struct bb_ddp *ddp = s->ddp;
 	struct bb_strbuf out = {0};
-	size_t answer;
 
 	for (size_t i = 0; i < ddp->options.nalgorithms; i++) {
 		const struct bb_trial *start = ddp_start(s, i);
@@ -597,7 +593,7 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 			bb_strbuf_addf(&out, "# %s to %s: the same %zu bucket%s, measured once\n",
 				       cap->name, last->name, n, bb_plural((long long)n));
 	}
-	answer = out.length;
+	const size_t answer = out.length;
 	for (int overlap = 0; overlap < 2; overlap++) {
 		struct bb_best best = {.choice = {.subject = overlap ? "buckets, overlap on"
 								     : "buckets, overlap off",

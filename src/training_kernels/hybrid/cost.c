@@ -347,7 +347,6 @@ static double expert_seconds(const struct bb_hybrid_division *division, const st
 	const int tensors = members_on_node(g, BB_AXIS_TP, c->node) / bb_grid_expert_tensor(g);
 	const int ranks = bb_grid_expert_ranks(g);
 	const double routes = (double)division->training.model->hyper.top_k;
-	double nodes;
 	int members = ranks;
 
 	if (division->crosses[BB_TRAFFIC_EXPERT])
@@ -355,7 +354,7 @@ static double expert_seconds(const struct bb_hybrid_division *division, const st
 					     ? 1
 					     : members_on_node(g, BB_AXIS_EP, c->node));
 	members = members > 0 ? members : 1;
-	nodes = (double)ranks / members;
+	const double nodes = (double)ranks / members;
 	if (!division->by_node)
 		return exchange_seconds(v, c, ranks, members, 1, 1);
 	return exchange_seconds(v, c, ranks, members,
@@ -475,7 +474,6 @@ void bb_hybrid_division_cost(struct bb_hybrid_division *division,
 	struct bb_need before = {.layers = 0};
 	const struct bb_grid *g = &division->grid;
 	bool *crosses = division->crosses;
-	struct bb_cluster_link hop;
 
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		crosses[i] = bb_grid_crosses(g, bb_traffic_axes[i], cluster->node);
@@ -483,14 +481,13 @@ void bb_hybrid_division_cost(struct bb_hybrid_division *division,
 		crosses[BB_TRAFFIC_EXPERT] |= crosses[BB_TRAFFIC_TENSOR];
 	for (uint64_t stage = 0; stage < t->pp; stage++) {
 		const struct bb_need need = bb_training_stage(t, stage);
-		struct stage_cost s;
 
 		/* Stages between the first and the last with layers of the same kind are alike. */
 		if (stage > 1 && stage < t->pp - 1 && need.layers == before.layers &&
 		    need.sparse == before.sparse && need.elements == before.elements)
 			continue;
 		before = need;
-		s = stage_cost(division, cluster, &need);
+		struct stage_cost s = stage_cost(division, cluster, &need);
 		data = fmax(data, s.of[BB_TRAFFIC_DATA]);
 		embedding = fmax(embedding, s.of[BB_TRAFFIC_EMBEDDING]);
 		optimizer = fmax(optimizer, s.optimizer);
@@ -511,7 +508,7 @@ void bb_hybrid_division_cost(struct bb_hybrid_division *division,
 	   of the forward pass and the gradient of the input. */
 	rest = busy_seconds(&slowest) / (double)form.micro_batches - time->forward - time->input -
 	       time->weights;
-	hop = ring_link(division, cluster, BB_TRAFFIC_PIPELINE);
+	const struct bb_cluster_link hop = ring_link(division, cluster, BB_TRAFFIC_PIPELINE);
 	form.forward = time->forward + rest / 2;
 	form.input = time->input + rest / 2;
 	form.weights = time->weights;

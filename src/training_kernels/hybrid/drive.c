@@ -405,7 +405,6 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 	struct bb_grid *g = &h->shape.grid;
 	struct bb_model_layout layout = {.before = NULL};
 	struct bb_training t = bb_training_alone(&h->model);
-	struct bb_hybrid_division division;
 	int64_t replica; /* sequences of a step */
 	uint64_t most = 0;
 	bb_status status = settle_grid(run, g);
@@ -431,7 +430,7 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 						       : (enum bb_recompute)a->recompute;
 	t.micro_batch = (uint64_t)a->micro_batch;
 	t.micro_batches = (uint64_t)(replica / a->micro_batch);
-	division = bb_hybrid_division_of(&t, g);
+	struct bb_hybrid_division division = bb_hybrid_division_of(&t, g);
 	t = division.training;
 	BB_TRY(status, bb_training_check(&t, &run->error), out);
 	BB_TRY(status, settle_shape(h, &t, &run->error), out);
@@ -580,13 +579,12 @@ static bb_status hybrid_open(struct bb_engine *engine)
 		struct bb_hybrid_shape shape = h->shape;
 		struct bb_trial trial = {
 			.workload = {.stand_in = (enum bb_stand_in)h->options.stand_in}};
-		struct bb_taped *taped;
 		bool exists = false; /* has any rank operations of this kind? */
 
 		if (!v)
 			return BB_EINTERNAL;
 		v->variant.setting = kind;
-		taped = &v->variant.taped;
+		struct bb_taped *const taped = &v->variant.taped;
 		if (kind == 0) {
 			BB_TRY(status, data_open(&s->data, &s->kernel, &v->variant.known), out);
 			trial.expects = &bb_known_expectation;
@@ -722,7 +720,6 @@ static bb_status hybrid_gather(struct bb_engine *engine)
 	struct hybrid_session *s = (struct hybrid_session *)engine;
 	const int n = engine->run->world.nranks;
 	struct hybrid_use mine[KINDS];
-	const struct hybrid_use *of;
 	const void *all;
 	bb_status status;
 
@@ -733,7 +730,7 @@ static bb_status hybrid_gather(struct bb_engine *engine)
 	}
 	BB_TRY(status, bb_driver_gather(engine->driver, &bb_payload_real, mine, 3 * KINDS, &all),
 	       out);
-	of = all;
+	const struct hybrid_use *of = all;
 	for (int r = 0; r < n; r++)
 		for (struct hybrid_use *use = s->uses; use < s->uses + KINDS; use++, of++) {
 			use->seconds += of->seconds / n;

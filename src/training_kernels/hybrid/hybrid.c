@@ -107,7 +107,6 @@ static bb_status apply_preset(struct bb_hybrid_options *a, struct bb_options *o,
 	struct bb_model_layout layout = {.before = NULL};
 	struct bb_model model = {.tensors = NULL};
 	struct bb_training t = bb_training_alone(&model);
-	struct bb_hybrid_division division;
 	bb_status status = BB_OK;
 
 	a->order = a->order_given ? a->order : (int)p->grid.order;
@@ -150,7 +149,7 @@ static bb_status apply_preset(struct bb_hybrid_options *a, struct bb_options *o,
 	t.micro_batches = p->batch / (uint64_t)p->grid.dp / p->micro_batch;
 	t.recompute = p->recompute;
 	t.eager = true;
-	division = bb_hybrid_division_of(&t, &p->grid);
+	struct bb_hybrid_division division = bb_hybrid_division_of(&t, &p->grid);
 	a->flops = bb_hybrid_division_rate(&division, &cluster, p->run_flops);
 out:
 	bb_model_layout_free(&layout);

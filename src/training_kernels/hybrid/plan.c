@@ -94,7 +94,6 @@ static enum bb_hybrid_misfit division_misfit(const struct search *s,
 	const int etp = bb_grid_expert_tensor(g);
 	struct bb_training checked = *t;
 	struct bb_error reason = {.text = ""};
-	bool given;
 
 	if (t->model->hyper.heads % g->tp ||
 	    (cp > 1 && s->space->exchanges == 1 && !heads_fit(division)))
@@ -112,8 +111,8 @@ static enum bb_hybrid_misfit division_misfit(const struct search *s,
 			 : g->ep > 1 || etp != g->tp))
 		return BB_MISFIT_EXPERTS;
 	/* Numbers of layers may differ where virtual stages are given. */
-	given = s->space->chunks != BB_ANY && t->pp > 1 &&
-		t->pp * t->chunks <= (uint64_t)t->model->blocks;
+	const bool given = s->space->chunks != BB_ANY && t->pp > 1 &&
+			   t->pp * t->chunks <= (uint64_t)t->model->blocks;
 	if (!(given || chunks_fit(t)) ||
 	    (cp > 1 && (t->eager || (uint64_t)t->model->hyper.seq % (2 * cp * t->tp))))
 		return BB_MISFIT_OTHER;
@@ -150,11 +149,10 @@ static void try_batches(struct search *s, struct bb_hybrid_division division)
 	const bool divided = division.grid.cp > 1, exchanges = divided && heads_fit(&division);
 	const bool scatters = space->scatter != BB_ANY ||
 			      (t->pp > 1 && division.grid.tp > 1 && !t->sequence_parallel);
-	enum bb_hybrid_misfit misfit;
 
 	t->schedule = t->chunks > 1 ? BB_INTERLEAVED : BB_1F1B;
 	t->micro_batch = t->micro_batches = 1;
-	misfit = division_misfit(s, &division);
+	const enum bb_hybrid_misfit misfit = division_misfit(s, &division);
 	if (misfit != BB_MISFITS) {
 		s->misfit = misfit;
 		return;

@@ -239,13 +239,12 @@ bb_status bb_kernel_add(struct bb_kernel *k, size_t setting, int part, size_t by
 	struct bb_variant *v = bb_variant_new(k, bytes);
 	struct bb_trial trial = {.what = ""};
 	const char *refusal = NULL;
-	bb_status status;
 
 	if (!v)
 		return BB_EINTERNAL;
 	v->setting = setting;
 	v->part = part;
-	status = write(v, &trial, &refusal);
+	const bb_status status = write(v, &trial, &refusal);
 	return status == BB_OK ? bb_variant_add(v, &trial, refusal, "%s", trial.what) : status;
 }
 
@@ -293,7 +292,6 @@ bb_status bb_kernel_deliver_setting(struct bb_kernel *k, size_t setting,
 	const char *refusal = bb_kernel_refusal(k, setting);
 	struct bb_skip_record skipped;
 	int64_t wrong = BB_ABSENT;
-	void *record;
 
 	if (refusal) {
 		bb_record_init(&bb_record_skip, &skipped);
@@ -301,7 +299,7 @@ bb_status bb_kernel_deliver_setting(struct bb_kernel *k, size_t setting,
 		skip(k, setting, &skipped);
 		return skipped.collective ? bb_engine_skip(&k->engine, &skipped) : BB_OK;
 	}
-	record = bb_kernel_keep(k, 1, kind->size);
+	void *const record = bb_kernel_keep(k, 1, kind->size);
 	if (!record)
 		return BB_EINTERNAL;
 	bb_record_init(kind, record);

@@ -102,11 +102,10 @@ static bb_status moe_plan(struct bb_run *run)
 						 .skew = a->skews.list[i],
 						 .capacity = a->capacity};
 		struct bb_moe_load *l = &moe->loads[i];
-		uint64_t rows;
 
 		BB_TRY(status, bb_moe_load_make(l, &form, &run->error), out);
 		/* Of the busiest rank: its own, those that come, and those that come back. */
-		rows = (uint64_t)(2 * l->rows_before[n] + bb_moe_rows_at(l, l->busiest));
+		uint64_t rows = (uint64_t)(2 * l->rows_before[n] + bb_moe_rows_at(l, l->busiest));
 		most = rows > most ? rows : most;
 	}
 	snprintf(tokens, sizeof(tokens), "%lld", (long long)a->tokens);

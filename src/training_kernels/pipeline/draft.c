@@ -94,13 +94,12 @@ static int64_t arrival_of(const struct bb_draft *draft, int stage, const struct 
 {
 	const struct bb_order *order = &draft->order;
 	const int input = bb_order_input(order, stage, pass);
-	int64_t end;
 
 	if (input < 0)
 		return 0;
 	if (pass->microbatch == draft->order.microbatches)
 		return -1;
-	end = *draft_end(draft, pass->kind, input, pass->microbatch);
+	const int64_t end = *draft_end(draft, pass->kind, input, pass->microbatch);
 	return end < 0 || bb_order_stage(order, input) == stage ? end : end + order->pipeline.hop;
 }
 
@@ -339,7 +338,6 @@ const struct bb_pass *bb_draft_step(struct bb_draft *draft, int *stage)
 	const int s = *stage = draft->winners[1];
 	const struct bb_stage_state *state = &draft->stages[s];
 	const struct bb_pass *pass = &bb_order_passes(&draft->order, s)[state->written];
-	int output;
 
 	if (state->begins == NEVER)
 		return NULL;
@@ -348,7 +346,7 @@ const struct bb_pass *bb_draft_step(struct bb_draft *draft, int *stage)
 	else
 		draft_put(draft, s, state->next.kind, 0);
 	choose_again(draft, s);
-	output = bb_order_output(&draft->order, s, pass);
+	const int output = bb_order_output(&draft->order, s, pass);
 	if (output >= 0)
 		choose_again(draft, bb_order_stage(&draft->order, output));
 	return pass;
@@ -718,7 +716,6 @@ bb_status bb_order_search_auto(struct bb_order *order, struct bb_error *error)
 		for (int i = 0; i < TRIES; i++) {
 			const int rule = i - SEARCHES - LISTS;
 			int64_t end, span;
-			struct cost this;
 			int stage;
 
 			if (pipeline->hasty ? least.first >= best.first : !is_better(least, best))
@@ -738,7 +735,7 @@ bb_status bb_order_search_auto(struct bb_order *order, struct bb_error *error)
 			while (i >= SEARCHES && !draft.failed && bb_draft_step(&draft, &stage))
 				;
 			span = bb_draft_span(&draft, &end);
-			this = cost_of(order, span, end);
+			const struct cost this = cost_of(order, span, end);
 			if (draft.failed || !is_better(this, best))
 				continue;
 			best = this;

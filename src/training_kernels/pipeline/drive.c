@@ -127,14 +127,13 @@ static bb_status measure_hop(struct pipeline_session *s)
 				       .watch = {bb_pass_times_note, &s->measured},
 				       .stepped = hop_stepped};
 	const void *all;
-	double hop;
 	bb_status status;
 
 	BB_TRY(status, session_begin(s, bb_pipeline_find("naive"), HOP_SAMPLES), out);
 	BB_TRY(status, bb_order_make(s->schedule, &pipeline, &s->order, s->error), out);
 	BB_TRY(status, bb_pass_times_open(&s->measured, &s->order, s->error), out);
 	BB_TRY(status, session_perform(s, &form, trial, "hop between stages", ""), out);
-	hop = bb_stats_median(s->steps, HOP_SAMPLES) / (2 * (pipeline.stages - 1));
+	double hop = bb_stats_median(s->steps, HOP_SAMPLES) / (2 * (pipeline.stages - 1));
 	BB_TRY(status, bb_driver_gather(s->kernel.engine.driver, &bb_payload_number, &hop, 1, &all),
 	       out);
 	hop = *(const double *)all;
@@ -299,7 +298,6 @@ static void schedule_describe(struct pipeline_session *s, struct bb_pipeline_rec
 	const struct bb_pipeline_result *t = &s->prediction;
 	const size_t n = (size_t)order->stages;
 	struct bb_stats stats;
-	struct bb_part all;
 	int busiest = 0;
 
 	bb_record_init(&bb_record_pipeline, r);
@@ -313,7 +311,7 @@ static void schedule_describe(struct pipeline_session *s, struct bb_pipeline_rec
 	for (int i = 1; i < order->stages; i++)
 		if (bb_stage_ns(order, i) > bb_stage_ns(order, busiest))
 			busiest = i;
-	all = bb_part_of_stage(order, busiest);
+	const struct bb_part all = bb_part_of_stage(order, busiest);
 	r->f_us = 1e-3 * (double)all.cost[BB_PASS_F];
 	r->b_us = 1e-3 * (double)all.cost[BB_PASS_B];
 	r->w_us = 1e-3 * (double)all.cost[BB_PASS_W];

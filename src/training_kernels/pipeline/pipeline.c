@@ -58,10 +58,9 @@ static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_op
 		const uint64_t inner = 2 * l.hidden + (l.gated ? 3 : 2) * l.ffn;
 		const uint64_t need = l.seq * l.batch * l.bytes *
 				      (attention + l.routes * inner + (uint64_t)l.extra);
-		uint64_t bytes;
 
 		l.eager = a->attention == BB_ATTENTION_EAGER;
-		bytes = bb_layer_kept(&l, BB_RECOMPUTE_NONE);
+		const uint64_t bytes = bb_layer_kept(&l, BB_RECOMPUTE_NONE);
 		kept = bb_bytes_add(kept, bytes);
 		weights = bb_bytes_add(weights, need < bytes ? need : bytes);
 	}
@@ -383,7 +382,6 @@ static void pipeline_add_notes(struct bb_run *run, struct bb_strbuf *out)
 	const bool virtual = run->options.backend->virtual;
 	const char *found = virtual ? "simulated" : "measured";
 	const bool ran = state->nkept > 0 && state->kept[0].compute;
-	size_t answer;
 
 	bb_strbuf_addf(
 		out,
@@ -401,7 +399,7 @@ static void pipeline_add_notes(struct bb_run *run, struct bb_strbuf *out)
 			"# small letters: odd chunks; long B: B and W together; dots: waits; %s "
 			"charts show the last step\n",
 			found);
-	answer = out->length;
+	const size_t answer = out->length;
 	/* Measured times of stages have no interval. */
 	for (int by_stage = !ran; by_stage >= 0 && state->nkept > 0; by_stage--) {
 		struct bb_best best = {.choice = {.subject = by_stage ? "schedule by stage time"

@@ -224,14 +224,13 @@ void bb_pass_times_note(void *own, int rank, size_t index, const struct bb_opera
 {
 	struct bb_pass_times *times = own;
 	const struct bb_order *order = times->order;
-	struct bb_pass pass;
 	int depth;
 
 	if (operation->act == BB_ACT_SEND)
 		times->sent[rank] += (double)bb_operation_bytes(operation);
 	if (operation->act != BB_ACT_COMPUTE)
 		return;
-	pass = bb_order_pass(order, operation->item, &depth);
+	const struct bb_pass pass = bb_order_pass(order, operation->item, &depth);
 	times->held[rank] += (double)bb_part_of(order, depth).change[pass.kind];
 	times->peaks[rank] = fmax(times->peaks[rank], times->held[rank]);
 	times->from[operation->item] = from;

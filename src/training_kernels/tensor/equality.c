@@ -146,7 +146,6 @@ static bb_status equality_deliver(struct check *c, const struct bb_tensor_result
 	struct found mine = {.off = 0};
 	const struct found *found;
 	const void *all;
-	bool equal;
 	bb_status status;
 
 	/* The highest byte of a number: its change exceeds any tolerance. */
@@ -175,7 +174,7 @@ static bb_status equality_deliver(struct check *c, const struct bb_tensor_result
 		if (!(found->off <= r.off_ulps))
 			r.off_ulps = found->off;
 	}
-	equal = r.wrong_outputs + r.wrong_gradients == 0;
+	const bool equal = r.wrong_outputs + r.wrong_gradients == 0;
 	r.passed = equal != must_differ;
 	r.verdict = must_differ ? equal ? "equal, and must not be" : "wrong, as it must be"
 		    : equal     ? "equal"
@@ -191,12 +190,10 @@ bb_status bb_tensor_equality(struct bb_kernel *k)
 
 	for (const struct bb_tensor_scheme *s = bb_tensor_schemes; s->part && status == BB_OK;
 	     s++) {
-		struct check *c;
-
 		/* On one rank the rows are not split. */
 		if (s->mode == BB_TENSOR_ROWS && k->engine.run->world.nranks == 1)
 			continue;
-		c = bb_variant_new(k, sizeof(*c));
+		struct check *const c = bb_variant_new(k, sizeof(*c));
 		BB_TRY(status, c ? check_open(c, s) : BB_EINTERNAL, out);
 		BB_TRY(status, bb_engine_measure(&k->engine), out);
 		for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)

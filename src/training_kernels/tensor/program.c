@@ -314,13 +314,12 @@ bb_status bb_tensor_write(struct bb_taped *taped, const struct bb_tensor_form *f
 			    .tape = taped->tapes,
 			    .of = {.scheme = form->scheme, .size = form->size, .t = (size_t)nranks},
 			    .sent = {-1, -1}};
-	size_t forward;
 
 	if (status != BB_OK)
 		return status;
 	build_steps(&b, false);
 	bb_taped_perform(taped, 0, 0, 0, form->layers, 0);
-	forward = b.tape->n;
+	const size_t forward = b.tape->n;
 	/* The loss computes its gradient at once, and the MLP that is wrong has none. */
 	if (form->scheme->of == BB_TENSOR_LAYER || form->scheme->of == BB_TENSOR_EMBEDDING)
 		build_steps(&b, true);

@@ -76,11 +76,9 @@ bb_status bb_ledger_acquire(struct bb_ledger *l, enum bb_holding holding, size_t
 
 void bb_ledger_release(struct bb_ledger *l, struct bb_held *held)
 {
-	struct bb_block *block;
-
 	if (!held->memory)
 		return;
-	block = &l->blocks[held->block];
+	struct bb_block *const block = &l->blocks[held->block];
 	block->held = false;
 	*(block->host ? &l->now.host : &l->now.holds[block->holding]) -= held->bytes;
 	memset(held, 0, sizeof(*held));

@@ -446,11 +446,10 @@ out:
 static void keep_reduced(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
 {
 	const size_t size = zero_size(z);
-	const struct bb_zero_place *p;
 
 	if (!z->reducing.memory)
 		return;
-	p = &z->places.list[unit];
+	const struct bb_zero_place *const p = &z->places.list[unit];
 	add_action(z, microbatch > 0 ? BB_ZERO_ADD : BB_ZERO_COPY, unit, microbatch,
 		   z->reducing.memory + p->mine * size, z->gradients.memory + p->part_at * size);
 	bb_ledger_release(&z->ledger, &z->reducing);

@@ -13,16 +13,14 @@ static bb_status make_list(struct bb_zero_units *units, size_t n, struct bb_erro
 bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_model *model,
 				 struct bb_error *error)
 {
-	struct bb_zero_unit *unit;
 	size_t layers = 1;
-	bb_status status;
 
 	for (size_t t = 1; t < model->ntensors; t++)
 		layers += model->tensors[t].layer != model->tensors[t - 1].layer;
-	status = make_list(units, layers, error);
+	const bb_status status = make_list(units, layers, error);
 	if (status != BB_OK)
 		return status;
-	unit = units->list;
+	struct bb_zero_unit *unit = units->list;
 	/* Until FLOPs are divided, FIRST is the index of the first tensor. */
 	for (size_t t = 0; t < model->ntensors; t++) {
 		if (t > 0 && model->tensors[t].layer != model->tensors[t - 1].layer)

@@ -34,7 +34,6 @@ static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 	const struct bb_zero_options *a = &zero->options;
 	const double given_s = 1e-9 * (double)a->step_ns;
 	struct bb_model model = {0}; /* without FLOPs: a bare number of parameters */
-	double per_flop;
 	uint64_t count;
 	bb_status status;
 
@@ -53,8 +52,8 @@ static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
 	bb_attention_apply(&model, (enum bb_attention)a->attention);
 	BB_TRY(status, bb_zero_units_of_model(&zero->units, &model, error), out);
-	per_flop = a->flops_given ? (double)a->batch / a->flops
-				  : given_s / (model.forward + model.backward);
+	const double per_flop = a->flops_given ? (double)a->batch / a->flops
+					       : given_s / (model.forward + model.backward);
 	zero->forward =
 		(struct bb_zero_pass){model.forward * per_flop, (double)a->batch * model.forward};
 	zero->backward =
@@ -70,7 +69,6 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 	struct bb_zero *zero = own;
 	struct bb_zero_options *a = &zero->options;
 	const long long steps = (long long)(a->iters + o->warmup_iters);
-	bb_status status;
 
 	o->iters = a->iters;
 	if (a->scale & (a->scale - 1))
@@ -87,7 +85,7 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 			       (long long)a->as_rank, (long long)a->world, (long long)a->world - 1);
 	o->config.library_optional =
 		a->as_rank_given || (o->threads * o->gpus == 1 && environment->launch.nprocs <= 1);
-	status = bb_algorithms_check_one(a->algo_text, o, error);
+	const bb_status status = bb_algorithms_check_one(a->algo_text, o, error);
 	return status == BB_OK ? open_units(zero, error) : status;
 }
 
@@ -137,7 +135,6 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 		/* Layers that are being reduced, and gathered. */
 		const uint64_t layers = stage < 2 ? 0 : stage == 2 ? 2 : 4;
 		uint64_t whole = 0, largest = 0, bytes;
-		struct bb_states states;
 
 		if (!(zero->options.stages >> stage & 1))
 			continue;
@@ -148,7 +145,7 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 			largest = padded > largest ? padded : largest;
 		}
 		/* The most that a rank allocates, without buffers of collectives. */
-		states = bb_states_of_rank(&zero->recipe, whole, 0, stage, n);
+		struct bb_states states = bb_states_of_rank(&zero->recipe, whole, 0, stage, n);
 		bytes = states.parameters + states.gradients +
 			(zero->options.offload ? 0 : states.optimizer) +
 			layers * largest * zero->recipe.precision->parameter;
