@@ -1,7 +1,6 @@
 #include "diagnose/diagnose.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* The faults that are in the programs themselves. */
 #define PLANTED                                                                                    \
@@ -104,27 +103,18 @@ const struct bb_benchmark bb_diagnose_benchmark = {
 
 #define LEAST_NODES 3
 
-void bb_ports_free(struct bb_ports *ports)
-{
-	free(ports->rank);
-	free(ports->node);
-	free(ports->rail);
-	memset(ports, 0, sizeof(*ports));
-}
-
 bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_t node_ranks,
 			struct bb_error *error)
 {
 	const int nranks = run->world.nranks;
-	int *counts = calloc((size_t)nranks, sizeof(*counts)), hosts = 0;
+	int hosts = 0;
 
-	ports->rank = calloc((size_t)nranks, sizeof(*ports->rank));
-	ports->node = calloc((size_t)nranks, sizeof(*ports->node));
-	ports->rail = calloc((size_t)nranks, sizeof(*ports->rail));
-	if (!counts || !ports->rank || !ports->node || !ports->rail) {
-		free(counts);
+	ports->rank = calloc(4 * (size_t)nranks, sizeof(*ports->rank));
+	if (!ports->rank)
 		return bb_no_memory(error, "the ports of nodes");
-	}
+	ports->node = ports->rank + nranks;
+	ports->rail = ports->node + nranks;
+	int *const counts = ports->rail + nranks; /* [node]: its ranks */
 	for (int r = 0; r < nranks; r++) {
 		ports->node[r] = run->infos[r].node;
 		hosts = ports->node[r] < hosts ? hosts : ports->node[r] + 1;
@@ -143,7 +133,6 @@ bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run, int64_
 	ports->rails = BB_MOST_RAILS;
 	for (int i = 0; i < ports->nodes; i++)
 		ports->rails = counts[i] < ports->rails ? counts[i] : ports->rails;
-	free(counts);
 	for (int r = 0; r < nranks; r++) {
 		if (ports->rail[r] >= ports->rails)
 			ports->node[r] = -1;

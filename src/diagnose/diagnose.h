@@ -139,12 +139,12 @@ struct bb_diagnose {
 /* The measurements in the rounds of one stage, on rank 0. */
 struct bb_diagnose_stage { /* zero-initialise */
 	struct bb_rounds rounds;
-	double pause_s;              /* before each round */
-	bool in_turn;                /* all pairs begin a round together */
-	float *log_s[BB_QUANTITIES]; /* see struct bb_quantity; NULL on other ranks */
-	float *even[BB_QUANTITIES]; /* the same without differences of distance: these are judged */
-	struct bb_quantity measured[BB_QUANTITIES]; /* of EVEN */
-	double seconds;                             /* of the whole stage */
+	double pause_s;                        /* before each round */
+	bool in_turn;                          /* all pairs begin a round together */
+	struct bb_quantity raw[BB_QUANTITIES]; /* own their times, which other ranks lack */
+	/* The same without differences of distance: these are judged. */
+	struct bb_quantity measured[BB_QUANTITIES];
+	double seconds; /* of the whole stage */
 };
 
 /* A driver's state. */
@@ -173,10 +173,10 @@ static inline bool bb_examiner_is_crowded(const struct bb_examiner *s)
  * Divide the ranks into nodes: NODE_RANKS consecutive ranks each; if that is 0, the nodes of the
  * cluster, or the hosts if there are several and one has several ranks, or each rank. Ranks beyond
  * those of the smallest node are not measured. BB_EBACKEND: there are too few nodes to blame one.
+ * Free the ranks of PORTS.
  */
 BB_MUST bb_status bb_ports_find(struct bb_ports *ports, const struct bb_run *run,
 				int64_t node_ranks, struct bb_error *error);
-void bb_ports_free(struct bb_ports *ports);
 
 extern const struct bb_experiment bb_diagnose_experiment;
 

@@ -159,7 +159,7 @@ static bb_status stage_run_init(struct stage_run *p, struct bb_examiner *s, size
 
 static void stage_run_close(struct stage_run *p)
 {
-	free((void *)(uintptr_t)p->probe.active);
+	free(p->probe.met);
 	free(p->samples);
 	free(p->room);
 	free(p->times);
@@ -183,6 +183,7 @@ static bb_status stage_run_measure(struct stage_run *p, const char *what, double
 	const void *got = p->times;
 	bb_status status;
 
+	bb_probe_program(&p->program, &p->probe);
 	/* The gathers bring ranks together. What a slow link costs NCCL's may be unknown. */
 	if (bb_engine_is_virtual(e) && e->run->options.virtual.slow_link.factor > 0)
 		p->program.algorithm = BB_OWN "bruck";
@@ -219,30 +220,29 @@ static bb_status stage_measure(struct bb_examiner *s, struct bb_diagnose_stage *
 	p.probe.rounds = &stage->rounds;
 	p.probe.pause_s = stage->pause_s;
 	p.probe.in_turn = stage->in_turn;
-	p.probe.active = bb_probe_active(&stage->rounds, s->ports.rails);
+	p.probe.met = bb_probe_met(&stage->rounds, s->ports.rails);
 	status = BB_EINTERNAL;
-	if (!p.probe.active)
+	if (!p.probe.met)
 		goto out;
-	bb_probe_rounds(&p.program, &p.probe);
 	BB_TRY(status, stage_run_measure(&p, what, &stage->seconds, &all), out);
 	for (size_t q = 0; all && q < BB_QUANTITIES; q++) { /* rank by rank, to round by round */
 		const size_t n = rounds * ports;
-		float *log_s = stage->log_s[q] = malloc((n + 1) * sizeof(float));
-		float *even = stage->even[q] = malloc((n + 1) * sizeof(float));
+		struct bb_quantity *raw = &stage->raw[q], *even = &stage->measured[q];
 
-		if (!log_s || !even) {
+		*raw = *even = (struct bb_quantity){&stage->rounds, s->ports.rails, NULL,
+						    bb_examiner_is_crowded(s) ? s->places : NULL};
+		raw->log_s = malloc((n + 1) * sizeof(float));
+		even->log_s = malloc((n + 1) * sizeof(float));
+		if (!raw->log_s || !even->log_s) {
 			status = BB_EINTERNAL;
 			goto out;
 		}
 		for (size_t i = 0; i < n; i++) {
 			const size_t rank = (size_t)s->ports.rank[i % ports];
 
-			log_s[i] = all[(rank * rounds + i / ports) * BB_QUANTITIES + q];
+			raw->log_s[i] = even->log_s[i] =
+				all[(rank * rounds + i / ports) * BB_QUANTITIES + q];
 		}
-		memcpy(even, log_s, n * sizeof(float));
-		stage->measured[q] =
-			(struct bb_quantity){&stage->rounds, s->ports.rails, even,
-					     bb_examiner_is_crowded(s) ? s->places : NULL};
 	}
 out:
 	stage_run_close(&p);
@@ -253,8 +253,8 @@ static void stage_free(struct bb_diagnose_stage *stage)
 {
 	bb_rounds_free(&stage->rounds);
 	for (int q = 0; q < BB_QUANTITIES; q++) {
-		free(stage->log_s[q]);
-		free(stage->even[q]);
+		free(stage->raw[q].log_s);
+		free(stage->measured[q].log_s);
 	}
 	memset(stage, 0, sizeof(*stage));
 }
@@ -325,8 +325,8 @@ static void level(struct bb_examiner *s, struct bb_diagnose_stage *stage)
 {
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		if (has_levels(s))
-			bb_level_apply(s->level[q], &stage->measured[q], s->places, stage->even[q]);
-		bb_block_map_apply(&s->blocks[q], &stage->measured[q], stage->even[q]);
+			bb_level_apply(s->level[q], &stage->measured[q], s->places);
+		bb_block_map_apply(&s->blocks[q], &stage->measured[q]);
 	}
 }
 
@@ -389,19 +389,18 @@ static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 		const double planned =
 			c->link_rate > 0 ? 2 * c->link_latency + bytes / c->link_rate : 0;
 		struct bb_view *v = &s->views[q];
-		double base[BB_MOST_RAILS], usual;
 
 		BB_TRY(status, bb_view_make(v, m, a->tolerance), out);
 		if (bb_examiner_is_crowded(s)) {
-			memcpy(base, v->fit.base, (size_t)m->rails * sizeof(*base));
-			usual = exp(bb_low_median(base, (size_t)m->rails));
+			const double usual = exp(bb_typical_base(v->base, m->rails));
+
 			v->floor = log(bb_slow_factor(BB_CROWDED, usual, planned));
 		}
 		if (v->floor == 0)
 			BB_TRY(status, bb_block_map_find(&s->blocks[q], v), out);
 		if (v->floor == 0 && s->blocks[q].n == 0)
 			continue;
-		bb_block_map_apply(&s->blocks[q], m, s->survey.even[q]);
+		bb_block_map_apply(&s->blocks[q], m);
 		BB_TRY(status, bb_view_make(v, m, a->tolerance), out);
 	}
 	status = bb_suspect(suspects, s->views, BB_QUANTITIES);
@@ -479,7 +478,6 @@ static bb_status find_late_ranks(struct bb_examiner *s, struct bb_verdicts *late
 	bb_status status;
 
 	BB_TRY(status, stage_run_init(&p, s, (size_t)a->steps), out);
-	bb_probe_steps(&p.program, &p.probe);
 	BB_TRY(status, stage_run_measure(&p, "steps", &seconds, &waits), out);
 	if (waits)
 		status = bb_find_stragglers(late, waits, (int)a->steps, s->engine.run->world.nranks,
@@ -595,7 +593,7 @@ static void diagnose_close(struct bb_engine *engine)
 	struct bb_examiner *s = (struct bb_examiner *)engine;
 
 	for (int q = 0; q < BB_QUANTITIES; q++) {
-		bb_polish_free(&s->views[q].fit);
+		bb_view_free(&s->views[q]);
 		bb_block_map_free(&s->blocks[q]);
 	}
 	bb_verdicts_free(&s->verdicts);
@@ -603,7 +601,7 @@ static void diagnose_close(struct bb_engine *engine)
 	stage_free(&s->confirm);
 	for (int links = 0; links < 2; links++)
 		stage_free(&s->alone[links]);
-	bb_ports_free(&s->ports);
+	free(s->ports.rank);
 	free(s->places);
 }
 

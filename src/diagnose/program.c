@@ -2,26 +2,18 @@
 
 #include <stdlib.h>
 
-int *bb_probe_active(const struct bb_rounds *rounds, int rails)
+int *bb_probe_met(const struct bb_rounds *rounds, int rails)
 {
-	const int ports = rounds->nodes * rails;
-	int n = ports + 1, *active;
+	const int n = rounds->n + 1, ports = rounds->nodes * rails;
+	int *const met = calloc((size_t)n * (size_t)(ports + 1), sizeof(*met));
 
-	for (int r = 0; r < rounds->n; r++)
-		for (int i = 0; i < ports; i++)
-			n += bb_rounds_has(rounds, r, i / rails, i % rails);
-	active = malloc((size_t)n * sizeof(*active));
-	if (!active)
-		return NULL;
-	n = ports + 1;
-	for (int i = 0; i < ports; i++) {
-		active[i] = n;
+	for (int i = 0; met && i < ports; i++) {
+		int *const own = &met[(size_t)i * (size_t)n];
+
 		for (int r = 0; r < rounds->n; r++)
-			if (bb_rounds_has(rounds, r, i / rails, i % rails))
-				active[n++] = r;
+			own[r + 1] = own[r] + bb_rounds_has(rounds, r, i / rails, i % rails);
 	}
-	active[ports] = n;
-	return active;
+	return met;
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */
@@ -61,61 +53,52 @@ static double delay_of(const struct bb_probe *p, int rank, int peer, size_t byte
 	return seconds;
 }
 
-/* The rounds of RANK; *N = how many there are. */
-static const int *active_of(const struct bb_probe *p, int rank, size_t *n)
+/* [round]: in how many before it RANK meets its partner. */
+static const int *met_of(const struct bb_probe *p, int rank)
 {
-	const int *of_port;
+	const int node = p->ports->node[rank], rails = p->ports->rails;
+	/* The last node is that of ranks that are not measured. */
+	const int port = node < 0 ? p->ports->nodes * rails : node * rails + p->ports->rail[rank];
 
-	*n = 0;
-	if (p->ports->node[rank] < 0)
-		return NULL;
-	of_port = &p->active[p->ports->node[rank] * p->ports->rails + p->ports->rail[rank]];
-	*n = (size_t)(of_port[1] - of_port[0]);
-	return &p->active[of_port[0]];
+	return &p->met[(size_t)port * (size_t)(p->rounds->n + 1)];
 }
 
-/* The round of an operation, and its place there. */
-struct place {
-	int round;
-	bool turn; /* it is the collective before the round */
-	size_t at; /* else its index in the round */
-};
-
-/* In turn there is a collective before each round, also of those without a partner. */
-static struct place find_place(const struct bb_probe *p, int rank, size_t index)
+/* The operations before ROUND of a rank that has EACH where it meets its partner. In turn there is
+   a collective before each round, also of those without a partner. */
+static size_t operations_before(const struct bb_probe *p, const int *met, size_t each, int round)
 {
-	const size_t each = layout_of(p, rank).all;
-	size_t low = 0, high;
-	const int *active = active_of(p, rank, &high);
+	return (size_t)met[round] * each + (size_t)(p->in_turn * round);
+}
 
-	if (!p->in_turn)
-		return (struct place){active[index / each], false, index % each};
-	while (low < high) { /* of its rounds, how many have begun? */
-		const size_t middle = (low + high) / 2;
+/* The round of operation *INDEX of RANK, which becomes its index there. */
+static int find_round(const struct bb_probe *p, int rank, size_t each, size_t *index)
+{
+	const int *met = met_of(p, rank);
+	/* Mostly it is the first one that may have as many operations before it. */
+	int low = (int)(*index / (each + p->in_turn)), high = p->rounds->n;
 
-		if ((size_t)active[middle] + 1 + middle * each <= index)
-			low = middle + 1;
+	for (int middle = low + 1; high - low > 1; middle = (low + high) / 2) {
+		if (operations_before(p, met, each, middle) <= *index)
+			low = middle;
 		else
 			high = middle;
 	}
-	if (low > 0 && index < (size_t)active[low - 1] + 1 + low * each)
-		return (struct place){active[low - 1], false,
-				      index - (size_t)active[low - 1] - 1 - (low - 1) * each};
-	return (struct place){(int)(index - low * each), true, 0};
+	*index -= operations_before(p, met, each, low);
+	return low;
 }
 
 int bb_probe_round_at(const struct bb_probe *probe, int rank, size_t index)
 {
-	return find_place(probe, rank, index).round;
+	return find_round(probe, rank, layout_of(probe, rank).all, &index);
 }
 
-static size_t rounds_length(const struct bb_program *program, int rank)
+static size_t probe_length(const struct bb_program *program, int rank)
 {
 	const struct bb_probe *p = program->own;
-	size_t n;
 
-	active_of(p, rank, &n);
-	return n * layout_of(p, rank).all + (p->in_turn ? (size_t)p->rounds->n : 0);
+	return p->rounds
+		       ? operations_before(p, met_of(p, rank), layout_of(p, rank).all, p->rounds->n)
+		       : 2 * (size_t)p->steps;
 }
 
 /* All of GROUP gather 4 bytes. */
@@ -130,30 +113,42 @@ static void gather(struct bb_operation *o, enum bb_probe_work work, int group)
 	o->op = BB_SUM;
 }
 
-static void rounds_operation(const struct bb_program *program, int rank, size_t index,
-			     struct bb_operation *o)
+static void probe_operation(const struct bb_program *program, int rank, size_t index,
+			    struct bb_operation *o)
 {
 	const struct bb_probe *p = program->own;
 	const struct layout l = layout_of(p, rank);
 	const int node = p->ports->node[rank], rail = p->ports->rail[rank];
-	struct place place = find_place(p, rank, index);
 	size_t request, part;
 	bool is_requester, small, sends;
 
-	o->item = (size_t)place.round;
-	if (place.turn) {
+	if (!p->rounds) { /* steps */
+		o->item = index / 2;
+		if (index % 2) {
+			gather(o, BB_PROBE_GATHER, 0);
+			return;
+		}
+		o->act = BB_ACT_COMPUTE;
+		o->work = BB_PROBE_STEP;
+		o->seconds = p->work_s + (rank == p->planted.rank ? p->planted.late_s : 0);
+		return;
+	}
+	const int round = find_round(p, rank, l.all, &index);
+	o->item = (size_t)round;
+	if (p->in_turn && index == 0) {
 		gather(o, BB_PROBE_TURN, 0);
 		return;
 	}
-	if (place.at == 0) {
+	index -= p->in_turn;
+	if (index == 0) {
 		o->act = BB_ACT_COMPUTE;
 		o->work = BB_PROBE_ROUND;
 		o->seconds = p->pause_s;
 		return;
 	}
-	if (l.meets && place.at == l.meeting) {
+	if (l.meets && index == l.meeting) {
 		/* A rail that is measured alone does not wait for others. */
-		if (p->rounds->rail[place.round] < 0) {
+		if (p->rounds->rail[round] < 0) {
 			gather(o, BB_PROBE_TURN, p->in_turn + node);
 			return;
 		}
@@ -161,11 +156,11 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 		o->work = BB_PROBE_DELAY;
 		return;
 	}
-	place.at -= l.meets && place.at > l.meeting;
-	request = (place.at - 1) / l.request;
-	part = (place.at - 1) % l.request;
+	index -= l.meets && index > l.meeting;
+	request = (index - 1) / l.request;
+	part = (index - 1) % l.request;
 	small = request < 2 * BB_SMALL_REQUESTS;
-	const int partner = bb_rounds_partner(p->rounds, place.round, node);
+	const int partner = bb_rounds_partner(p->rounds, round, node);
 	is_requester = (request % 2 == 0) == (node < partner);
 	o->peer = p->ports->rank[partner * p->ports->rails + rail];
 	/* The delay precedes the message that the rank sends. */
@@ -188,74 +183,36 @@ static void rounds_operation(const struct bb_program *program, int rank, size_t 
 	o->item = request;
 }
 
-/* Groups: the world if rounds begin in turn, then the rails of each node. */
-static int rounds_group_size(const struct bb_program *program, int group)
+/* Groups: the world, in steps and if rounds begin in turn; then the rails of each node. */
+static bool is_world(const struct bb_probe *p, int group)
+{
+	return group == 0 && (p->in_turn || !p->rounds);
+}
+
+static int probe_group_size(const struct bb_program *program, int group)
 {
 	const struct bb_probe *p = program->own;
 
-	return p->in_turn && group == 0 ? program->nranks : p->ports->rails;
+	return is_world(p, group) ? program->nranks : p->ports->rails;
 }
 
-static int rounds_member(const struct bb_program *program, int group, int i)
+static int probe_member(const struct bb_program *program, int group, int i)
 {
 	const struct bb_probe *p = program->own;
 
-	return p->in_turn && group == 0
-		       ? i
-		       : p->ports->rank[(group - p->in_turn) * p->ports->rails + i];
+	return is_world(p, group) ? i : p->ports->rank[(group - p->in_turn) * p->ports->rails + i];
 }
 
-void bb_probe_rounds(struct bb_program *program, const struct bb_probe *probe)
+void bb_probe_program(struct bb_program *program, const struct bb_probe *p)
 {
 	*program = (struct bb_program){
-		.own = probe,
-		.nranks = probe->nranks,
+		.own = p,
+		.nranks = p->nranks,
 		.queues = 1,
-		.lanes = 1,
-		.groups = probe->in_turn + (probe->ports->rails > 1 ? probe->ports->nodes : 0),
-		.length = rounds_length,
-		.operation = rounds_operation,
-		.group_size = rounds_group_size,
-		.member = rounds_member};
-}
-
-/* ---- steps ---------------------------------------------------------------------------------- */
-
-static size_t steps_length(const struct bb_program *program, int rank)
-{
-	const struct bb_probe *p = program->own;
-
-	return 2 * (size_t)p->steps;
-}
-
-static void steps_operation(const struct bb_program *program, int rank, size_t index,
-			    struct bb_operation *o)
-{
-	const struct bb_probe *p = program->own;
-
-	o->item = index / 2;
-	if (index % 2 == 0) {
-		o->act = BB_ACT_COMPUTE;
-		o->work = BB_PROBE_STEP;
-		o->seconds = p->work_s + (rank == p->planted.rank ? p->planted.late_s : 0);
-		return;
-	}
-	gather(o, BB_PROBE_GATHER, 0);
-}
-
-static int steps_group_size(const struct bb_program *program, int group)
-{
-	return program->nranks;
-}
-
-void bb_probe_steps(struct bb_program *program, const struct bb_probe *probe)
-{
-	*program = (struct bb_program){.own = probe,
-				       .nranks = probe->nranks,
-				       .queues = 1,
-				       .groups = 1,
-				       .length = steps_length,
-				       .operation = steps_operation,
-				       .group_size = steps_group_size,
-				       .member = bb_program_rank_itself};
+		.lanes = p->rounds != NULL,
+		.groups = p->rounds ? p->in_turn + (p->ports->rails > 1 ? p->ports->nodes : 0) : 1,
+		.length = probe_length,
+		.operation = probe_operation,
+		.group_size = probe_group_size,
+		.member = probe_member};
 }

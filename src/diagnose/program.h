@@ -19,7 +19,7 @@
 /* The ranks of all ports: rail k of a node is one rank. */
 struct bb_ports { /* zero-initialise */
 	int nodes, rails;
-	int *rank; /* [node * rails + rail]; owned, as the rest */
+	int *rank; /* [node * rails + rail]; owned, with room for the rest */
 	int *node; /* [rank]; -1: it is not measured */
 	int *rail; /* [rank] */
 };
@@ -47,28 +47,27 @@ struct bb_probe { /* what the functions of a program need; constant while it is 
 		double factor;        /* of the time in this direction; 0: none */
 		double rate, latency; /* of the link, which the factor multiplies */
 	} planted;
-	/* Of rounds. */
+	/* Of rounds; NULL: it has steps. */
 	const struct bb_rounds *rounds;
-	const int *active; /* of bb_probe_active */
-	bool in_turn;      /* a round begins when all ranks have done with the one before */
-	size_t bytes;      /* of a large message */
-	double pause_s;    /* before each round, so that transient load does not hit all of them */
-	int large;         /* large requests in each direction, the first not counted */
+	int *met;       /* of bb_probe_met */
+	bool in_turn;   /* a round begins when all ranks have done with the one before */
+	size_t bytes;   /* of a large message */
+	double pause_s; /* before each round, so that transient load does not hit all of them */
+	int large;      /* large requests in each direction, the first not counted */
 	/* Of steps. */
 	int steps;
 	double work_s; /* in virtual time */
 };
 
-/* The rounds of PROBE. */
-void bb_probe_rounds(struct bb_program *program, const struct bb_probe *probe);
-/* Its steps. */
-void bb_probe_steps(struct bb_program *program, const struct bb_probe *probe);
+/* The rounds or steps of PROBE. */
+void bb_probe_program(struct bb_program *program, const struct bb_probe *probe);
 
 /*
- * In which rounds each port meets its partner: those of port p, node * rails + rail, are [p] up to
- * but not [p + 1], as indices of the same array. The caller frees it; NULL without memory.
+ * [(node * rails + rail) * (n + 1) + round], for N rounds: in how many before ROUND this port meets
+ * its partner. There is one node more, which meets nobody. The caller frees it; NULL without
+ * memory.
  */
-int *bb_probe_active(const struct bb_rounds *rounds, int rails);
+int *bb_probe_met(const struct bb_rounds *rounds, int rails);
 
 /* The round that operation INDEX of RANK in the rounds of PROBE belongs to. */
 int bb_probe_round_at(const struct bb_probe *probe, int rank, size_t index);

@@ -299,16 +299,14 @@ out:
 static double worst_rail(const struct bb_examiner *s, int quantity, bool sends, int node,
 			 double *base)
 {
-	const struct bb_polish *fit = &s->views[quantity].fit;
+	const struct bb_view *v = &s->views[quantity];
+	const double *own = &(sends ? v->out : v->in)[node * s->ports.rails];
 	double most = -INFINITY;
 
-	for (int k = 0; k < fit->rails; k++) {
-		const double own = (sends ? fit->out : fit->in)[node * fit->rails + k];
-
-		if (fit->base[k] + own > most)
-			most = fit->base[k] + own;
-		if (k == 0 || fit->base[k] < *base)
-			*base = fit->base[k];
+	*base = INFINITY;
+	for (int k = 0; k < s->ports.rails; k++) {
+		most = fmax(most, v->base[k] + own[k]);
+		*base = fmin(*base, v->base[k]);
 	}
 	return most;
 }
@@ -362,21 +360,19 @@ static bb_status report_meetings(struct bb_examiner *s, const struct bb_diagnose
 				 const char *name)
 {
 	struct bb_pair_round_record r = {.stage = name};
-	const struct bb_quantity latency = {&stage->rounds, s->ports.rails,
-					    stage->log_s[BB_LATENCY], NULL};
-	const struct bb_quantity bandwidth = {&stage->rounds, s->ports.rails,
-					      stage->log_s[BB_BANDWIDTH], NULL};
 	struct bb_measurement at = BB_BEFORE_MEASUREMENT;
 	bb_status status = BB_OK;
 
-	while (status == BB_OK && bb_quantity_next(&latency, &at)) {
+	while (status == BB_OK && stage->rounds.n > 0 &&
+	       bb_quantity_next(&stage->raw[BB_LATENCY], &at)) {
 		r.round = at.met.round;
 		r.from = at.met.from;
 		r.to = at.met.to;
 		r.rail = at.rail;
 		r.latency_us = 1e6 * exp(at.log_s);
 		r.GBps = 1e-9 * (double)s->diagnose->options.bytes /
-			 exp(bb_measured_at(&bandwidth, at.met.round, at.met.to, at.rail));
+			 exp(bb_measured_at(&stage->raw[BB_BANDWIDTH], at.met.round, at.met.to,
+					    at.rail));
 		status = bb_sinks_record(&s->engine.run->sinks, &bb_record_pair_round, &r);
 	}
 	return status;
@@ -390,18 +386,15 @@ static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
 	static const char *const names[BB_QUANTITIES] = {"latency", "bandwidth"};
 	const struct bb_view *l = &s->views[BB_LATENCY], *b = &s->views[BB_BANDWIDTH];
 	const struct bb_run *run = s->engine.run;
-	double latency[BB_MOST_RAILS], bandwidth[BB_MOST_RAILS];
-	const size_t rails = (size_t)s->ports.rails;
+	const int rails = s->ports.rails;
 
-	memcpy(latency, l->fit.base, rails * sizeof(*latency));
-	memcpy(bandwidth, b->fit.base, rails * sizeof(*bandwidth));
 	bb_strbuf_addf(
 		lines,
 		"# typical: round trip of %d bytes %.3g us, bandwidth %.3g GB/s; noise %.0f%% and "
 		"%.0f%%; slow from %.3g and %.3g times that time\n",
-		BB_SMALL_BYTES, 1e6 * exp(bb_low_median(latency, rails)),
-		1e-9 * (double)s->diagnose->options.bytes / exp(bb_low_median(bandwidth, rails)),
-		100 * l->fit.noise.sigma, 100 * b->fit.noise.sigma, exp(l->limit), exp(b->limit));
+		BB_SMALL_BYTES, 1e6 * exp(bb_typical_base(l->base, rails)),
+		1e-9 * (double)s->diagnose->options.bytes / exp(bb_typical_base(b->base, rails)),
+		100 * l->noise.sigma, 100 * b->noise.sigma, exp(l->limit), exp(b->limit));
 	if (bb_examiner_is_crowded(s))
 		bb_strbuf_addf(lines,
 			       "# crowded: %d ranks share %d %s: only %d times the typical work "

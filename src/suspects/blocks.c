@@ -25,9 +25,9 @@ struct pair {
 
 /* A node in its set. */
 struct member {
-	int up;   /* its parent; a root is its own */
+	int set;  /* one of its nodes names it */
 	int next; /* the next of its set, in a circle */
-	int size; /* of a root: nodes of its set */
+	int size; /* of the node that names the set: its nodes */
 	int block;
 };
 
@@ -41,22 +41,13 @@ struct node_sets {
 	double *values;     /* room for all measurements */
 };
 
-static int root_of(struct node_sets *sets, int node)
-{
-	while (sets->of[node].up != node) {
-		sets->of[node].up = sets->of[sets->of[node].up].up;
-		node = sets->of[node].up;
-	}
-	return node;
-}
-
 /* Append both directions between A and B in ROUND, over all rails, to VALUES. */
 static void collect_meeting(const struct bb_view *v, int round, int a, int b, double *values,
 			    size_t *n)
 {
 	for (int k = 0; k < v->measured.rails; k++) {
-		const double there = bb_measured_at(&v->measured, round, b, k) - v->fit.base[k];
-		const double back = bb_measured_at(&v->measured, round, a, k) - v->fit.base[k];
+		const double there = bb_measured_at(&v->measured, round, b, k) - v->base[k];
+		const double back = bb_measured_at(&v->measured, round, a, k) - v->base[k];
 
 		if (!isnan(there))
 			values[(*n)++] = there;
@@ -72,9 +63,10 @@ static int by_time(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Are at least half of the pairs between the set of A, which is not the larger, and that of B fast?
-   A single one may be fast by chance. */
-static bool belong_together(struct node_sets *sets, const struct bb_rounds *rounds, int a, int b)
+/* Are at least half of the pairs between set A, which is not the larger, and set B fast? A single
+   one may be fast by chance. */
+static bool belong_together(const struct node_sets *sets, const struct bb_rounds *rounds, int a,
+			    int b)
 {
 	int met = 0, good = 0, node = a;
 
@@ -82,7 +74,7 @@ static bool belong_together(struct node_sets *sets, const struct bb_rounds *roun
 		for (int r = 0; r < rounds->n; r++) {
 			const int first = sets->met[r * sets->nodes + node];
 
-			if (first == 0 || root_of(sets, bb_rounds_partner(rounds, r, node)) != b)
+			if (first == 0 || sets->of[bb_rounds_partner(rounds, r, node)].set != b)
 				continue;
 			met++;
 			good += first == 2;
@@ -127,15 +119,16 @@ static void join_fast_pairs(struct node_sets *sets, const struct bb_view *v)
 		sets->met[p->round * sets->nodes + p->b] = i < sets->fast ? 2 : 1;
 	}
 	for (size_t i = 0; i < sets->fast; i++) {
-		const int x = root_of(sets, sets->pairs[i].a), y = root_of(sets, sets->pairs[i].b);
+		const int x = sets->of[sets->pairs[i].a].set, y = sets->of[sets->pairs[i].b].set;
 		const bool x_joins = sets->of[x].size < sets->of[y].size;
 		const int a = x_joins ? x : y, b = x_joins ? y : x, next = sets->of[a].next;
 
 		if (a == b || !belong_together(sets, rounds, a, b))
 			continue;
+		for (int node = a; sets->of[node].set == a; node = sets->of[node].next)
+			sets->of[node].set = b;
 		sets->of[a].next = sets->of[b].next;
 		sets->of[b].next = next;
-		sets->of[a].up = b;
 		sets->of[b].size += sets->of[a].size;
 	}
 }
@@ -157,7 +150,7 @@ static double settle_levels(struct bb_block_map *blocks, const struct bb_view *v
 			for (struct bb_measurement at = BB_BEFORE_MEASUREMENT;
 			     bb_quantity_next(&v->measured, &at);)
 				if (blocks->of[at.met.from] == from && blocks->of[at.met.to] == to)
-					values[met++] = at.log_s - v->fit.base[at.rail];
+					values[met++] = at.log_s - v->base[at.rail];
 			*level = bb_low_median(values, met);
 			if (from == to && !(fabs(*level) > v->limit))
 				*level = 0;
@@ -252,7 +245,7 @@ bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *v
 	if (!blocks->of || !sets.of || !sets.met || !sets.pairs || !sets.values)
 		goto out;
 	for (int i = 0; i < rounds->nodes; i++) {
-		sets.of[i] = (struct member){.up = i, .next = i, .size = 1};
+		sets.of[i] = (struct member){.set = i, .next = i, .size = 1};
 		blocks->of[i] = -1;
 	}
 	if (rounds->n <= MOST_ROUNDS)
@@ -262,7 +255,7 @@ bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *v
 		int largest = -1;
 
 		for (int i = 0; i < rounds->nodes; i++)
-			if (sets.of[i].up == i && blocks->of[i] < 0 &&
+			if (sets.of[i].set == i && blocks->of[i] < 0 &&
 			    sets.of[i].size >= LEAST_NODES &&
 			    (largest < 0 || sets.of[i].size > sets.of[largest].size))
 				largest = i;
@@ -270,7 +263,7 @@ bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *v
 			break;
 		blocks->size[blocks->n] = sets.of[largest].size;
 		for (int i = 0; i < rounds->nodes; i++)
-			if (root_of(&sets, i) == largest)
+			if (sets.of[i].set == largest)
 				blocks->of[i] = blocks->n;
 	}
 	if (blocks->n < 2)
@@ -285,15 +278,14 @@ out:
 	return status;
 }
 
-void bb_block_map_apply(const struct bb_block_map *blocks, const struct bb_quantity *m,
-			float *log_s)
+void bb_block_map_apply(const struct bb_block_map *blocks, const struct bb_quantity *m)
 {
 	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT;
 	     blocks->n > 0 && bb_quantity_next(m, &at);) {
 		const int from = blocks->of[at.met.from], to = blocks->of[at.met.to];
 
 		if (from >= 0 && to >= 0)
-			log_s[bb_measured_place(m, at.met.round, at.met.to, at.rail)] -=
+			m->log_s[bb_measured_place(m, at.met.round, at.met.to, at.rail)] -=
 				(float)blocks->level[from][to];
 	}
 }

@@ -25,6 +25,5 @@ void bb_block_map_free(struct bb_block_map *blocks);
 /* BLOCKS = those that VIEW shows. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *view);
 
-/* Take the levels off LOG_S, that of M. */
-void bb_block_map_apply(const struct bb_block_map *blocks, const struct bb_quantity *m,
-			float *log_s);
+/* Take the levels off the times of M. */
+void bb_block_map_apply(const struct bb_block_map *blocks, const struct bb_quantity *m);

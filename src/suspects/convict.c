@@ -33,38 +33,14 @@ struct confirmation {
 	double *values; /* room for all measurements of a quantity */
 };
 
-/* WHOLE: TALLY counts rounds in which most rails were slow. */
-static double chance_of(const struct confirmation *t, const struct reading *h,
-			const struct bb_tally *tally, bool whole)
-{
-	const struct bb_tally *healthy = whole ? &h->healthy_rounds : &h->healthy;
-
-	return fmin(1, t->charges * bb_chance(tally->slow, tally->of, healthy->slow, healthy->of));
-}
-
-/* Where ranks share processors the typical time changes within a run: nobody is guilty without a
-   reference measured at the same time. */
-static bool is_guilty(const struct confirmation *t, const struct reading *h,
-		      const struct bb_tally *tally, bool whole)
-{
-	if (!bb_tally_convicts(tally, chance_of(t, h, tally, whole)))
-		return false;
-	if (h->view->floor == 0 || h->controlled)
-		return true;
-	t->verdicts->unjudged = true;
-	return false;
-}
-
-static bool is_proven(const struct confirmation *t, int node)
-{
-	return t->suspects->standing[node] == BB_PROVEN;
-}
-
 /* ---- the reference -------------------------------------------------------------------------- */
 
 static bool is_control(const struct confirmation *t, int from, int to)
 {
-	return is_proven(t, from) && is_proven(t, to) && !bb_suspects_have(t->suspects, from, to);
+	const unsigned char *standing = t->suspects->standing;
+
+	return standing[from] == BB_PROVEN && standing[to] == BB_PROVEN &&
+	       !bb_suspects_have(t->suspects, from, to);
 }
 
 /* t->values = the measurements of the reference over RAIL, or over all rails (-1) above their
@@ -119,7 +95,8 @@ static struct bb_tally tally_of(const struct confirmation *t, const struct readi
 
 		if (met == BB_NOBODY || (peer >= 0 && met != peer) ||
 		    (peer < 0 && t &&
-		     (!is_proven(t, met) || bb_suspects_have(t->suspects, node, met))))
+		     (t->suspects->standing[met] != BB_PROVEN ||
+		      bb_suspects_have(t->suspects, node, met))))
 			continue;
 		/* The reference needs pairs like these; what is measured alone has one of its own.
 		 */
@@ -167,10 +144,9 @@ static bb_status confirmation_open(struct confirmation *t, const struct bb_view 
 		for (int k = 0; k < t->rails; k++) {
 			n = collect_controls(t, h, k);
 			h->controlled &= n >= BB_CONFIRMING;
-			h->base[k] =
-				n >= BB_CONFIRMING ? bb_low_median(t->values, n) : v->fit.base[k];
+			h->base[k] = n >= BB_CONFIRMING ? bb_low_median(t->values, n) : v->base[k];
 			if (v->floor > 0)
-				h->base[k] = fmax(h->base[k], v->fit.base[k]);
+				h->base[k] = fmax(h->base[k], v->base[k]);
 		}
 		if (!h->controlled)
 			continue;
@@ -190,16 +166,24 @@ static bb_status confirmation_open(struct confirmation *t, const struct bb_view 
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
-/* If TALLY is guilty, adds it to V and returns true: the chance and share of V are those of the
-   least likely tally, its factor that of the slowest. */
+/* If TALLY, which counts rounds in which most rails were slow (WHOLE) or single measurements, is
+   guilty, adds it to V and returns true: the chance and share of V are those of the least likely
+   tally, its factor that of the slowest. Where ranks share processors the typical time changes
+   within a run: nobody is guilty without a reference measured at the same time. */
 static bool charge(const struct confirmation *t, const struct reading *h,
 		   const struct bb_tally *tally, bool whole, bool sends, struct bb_diagnosis *v)
 {
-	const double chance = chance_of(t, h, tally, whole);
+	const struct bb_tally *healthy = whole ? &h->healthy_rounds : &h->healthy;
+	const double chance =
+		fmin(1, t->charges * bb_chance(tally->slow, tally->of, healthy->slow, healthy->of));
 	const ptrdiff_t q = h - t->readings;
 
-	if (!is_guilty(t, h, tally, whole))
+	if (!bb_tally_convicts(tally, chance))
 		return false;
+	if (h->view->floor > 0 && !h->controlled) {
+		t->verdicts->unjudged = true;
+		return false;
+	}
 	/* The last quantity decides: latency is a round trip and has no direction. */
 	if (!v->slow[q])
 		v->sends = v->receives = false;
@@ -238,18 +222,21 @@ static bb_status judge_node(struct confirmation *t, int node)
 	for (int i = 0; i < BB_QUANTITIES * DIRECTIONS; i++) {
 		const struct reading *h = &t->readings[i / DIRECTIONS];
 		const enum direction direction = (enum direction)(i % DIRECTIONS);
-		struct bb_tally tallies[BB_MOST_RAILS + 1];
-		double sums[BB_MOST_RAILS + 1], upper; /* of as many measurements */
+		double all[BB_MOST_RAILS + 1], sorted[BB_MOST_RAILS]; /* of as many measurements */
+		bool now[BB_MOST_RAILS + 1];
 
 		for (int k = 0; k <= n; k++) {
-			tallies[k] = tally_of(t, h, node, -1, v[k].rail, direction, 0);
-			guilty[k] |= charge(t, h, &tallies[k], k == n, direction == SENDS, &v[k]);
-			sums[k] = tallies[k].all;
+			const struct bb_tally tally =
+				tally_of(t, h, node, -1, v[k].rail, direction, 0);
+
+			now[k] = charge(t, h, &tally, k == n, direction == SENDS, &v[k]);
+			guilty[k] |= now[k];
+			all[k] = tally.all;
 		}
-		upper = bb_upper(sums, (size_t)n, BB_MOST_OF_RAILS);
+		memcpy(sorted, all, (size_t)n * sizeof(*all));
+		const double upper = bb_upper(sorted, (size_t)n, BB_MOST_OF_RAILS);
 		for (int k = 0; k < n; k++)
-			out[k] |= n == 1 || (is_guilty(t, h, &tallies[k], false) &&
-					     tallies[k].all > 2 * upper);
+			out[k] |= n == 1 || (now[k] && all[k] > 2 * upper);
 	}
 	for (int k = 0; k < n; k++)
 		most = fmax(most, v[k].share);
@@ -306,7 +293,8 @@ static bool is_known(const struct confirmation *t, int node, double *slow)
 		most = tally.of > most ? tally.of : most;
 		*slow = fmax(*slow, bb_tally_share(&tally));
 	}
-	return most >= BB_RETEST_ROUNDS || (t->readings[0].view->floor == 0 && is_proven(t, node));
+	return most >= BB_RETEST_ROUNDS ||
+	       (t->readings[0].view->floor == 0 && t->suspects->standing[node] == BB_PROVEN);
 }
 
 /* Is the link slow beyond the excess of both ends with others? It is the link as a whole if most of
@@ -382,7 +370,7 @@ bb_status bb_convict(struct bb_verdicts *verdicts, enum bb_accused accused,
 
 		for (int q = 0; q < BB_QUANTITIES; q++) {
 			const struct reading *h = &t.readings[q];
-			const double beyond = bb_rail_excess(h->base, t.rails, k);
+			const double beyond = h->base[k] - bb_typical_base(h->base, t.rails);
 
 			if (!h->controlled || beyond <= h->limit)
 				continue;
@@ -429,7 +417,7 @@ static struct reading read_alone(const struct bb_view *view, const struct bb_qua
 	size_t found = 0;
 
 	*rate = bb_tally_rate(view->slow, view->of);
-	memcpy(h.base, view->fit.base, (size_t)m->rails * sizeof(*h.base));
+	memcpy(h.base, view->base, (size_t)m->rails * sizeof(*h.base));
 	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);)
 		if (at.met.round % h.step == h.first + 1)
 			values[found++] = at.log_s - h.base[at.rail];

@@ -19,9 +19,9 @@ struct judgement {
 	const struct bb_pair_matrix *matrices;
 	size_t n;
 	struct bb_findings *found;
-	bool *rank_done;  /* [rank]: a finding explains its pairs */
+	bool *rank_done;  /* [rank]: a finding explains its pairs; owned, with PAIR_DONE */
 	bool *pair_done;  /* [from * nranks + to]: a finding explains this pair */
-	double *scratch;  /* room for the values of a matrix */
+	double *scratch;  /* room for the values of a matrix; owned, with that of RELATIVE */
 	double *relative; /* of the current matrix: the scale of each value */
 	int nranks;
 	int judged; /* values */
@@ -453,12 +453,12 @@ bb_status bb_findings_make(struct bb_findings *found, const struct bb_pair_matri
 			c.judged += matrices[k].values[i].rounds > 0;
 	}
 	ranks = (size_t)c.nranks + 1;
-	c.rank_done = calloc(ranks, sizeof(*c.rank_done));
-	c.pair_done = calloc(ranks * ranks, sizeof(*c.pair_done));
-	c.scratch = calloc(most, sizeof(*c.scratch));
-	c.relative = calloc(most, sizeof(*c.relative));
-	if (!c.rank_done || !c.pair_done || !c.scratch || !c.relative)
+	c.rank_done = calloc(ranks + ranks * ranks, sizeof(*c.rank_done));
+	c.scratch = calloc(2 * most, sizeof(*c.scratch));
+	if (!c.rank_done || !c.scratch)
 		goto out;
+	c.pair_done = c.rank_done + ranks;
+	c.relative = c.scratch + most;
 	BB_TRY(status, find_slower_direct(&c), out);
 	/* Matrices in which few ENDS of a pair must run at the same moment, or (3) both in both
 	   directions, come first: the more, the more rounds are disturbed. Their findings explain
@@ -485,9 +485,7 @@ bb_status bb_findings_make(struct bb_findings *found, const struct bb_pair_matri
 		BB_TRY(status, find_below_bound(&c, k), out);
 out:
 	free(c.rank_done);
-	free(c.pair_done);
 	free(c.scratch);
-	free(c.relative);
 	return status;
 }
 

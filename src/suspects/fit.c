@@ -43,72 +43,77 @@ struct bb_noise bb_noise_of(double *residuals, size_t n)
 	return noise;
 }
 
+double bb_typical_base(const double *base, int rails)
+{
+	double sorted[BB_MOST_RAILS];
+
+	memcpy(sorted, base, (size_t)rails * sizeof(*base));
+	return bb_low_median(sorted, (size_t)rails);
+}
+
 /* ---- the fit ------------------------------------------------------------------------------ */
 
-void bb_polish_free(struct bb_polish *fit)
+void bb_view_free(struct bb_view *view)
 {
-	free(fit->base);
-	free(fit->out);
-	free(fit->in);
-	memset(fit, 0, sizeof(*fit));
+	free(view->out);
+	view->out = NULL;
 }
 
-static size_t port(const struct bb_polish *fit, int node, int rail)
+static size_t port(const struct bb_view *v, int node, int rail)
 {
-	return (size_t)node * (size_t)fit->rails + (size_t)rail;
+	return (size_t)node * (size_t)v->measured.rails + (size_t)rail;
 }
 
-static double residual(const struct bb_polish *fit, const struct bb_measurement *at)
+static double residual(const struct bb_view *v, const struct bb_measurement *at)
 {
-	return at->log_s - fit->base[at->rail] - fit->out[port(fit, at->met.from, at->rail)] -
-	       fit->in[port(fit, at->met.to, at->rail)];
+	return at->log_s - v->base[at->rail] - v->out[port(v, at->met.from, at->rail)] -
+	       v->in[port(v, at->met.to, at->rail)];
 }
 
 /* VALUES = the residuals of RAIL (-1: of all). Returns how many there are. */
-static size_t collect_residuals(const struct bb_polish *fit, const struct bb_quantity *m, int rail,
-				double *values)
+static size_t collect_residuals(const struct bb_view *v, int rail, double *values)
 {
 	size_t n = 0;
 
-	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);)
+	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(&v->measured, &at);)
 		if (rail < 0 || at.rail == rail)
-			values[n++] = residual(fit, &at);
+			values[n++] = residual(v, &at);
 	return n;
 }
 
 /* Moves each port of RAIL, which sends or receives, by the median of its residuals; then the median
    of these ports becomes 0. Returns by how much a port moved at most. */
-static double settle_ports(struct bb_polish *fit, const struct bb_quantity *m, int rail, bool sends,
-			   double *scratch)
+static double settle_ports(struct bb_view *v, int rail, bool sends, double *scratch)
 {
-	double *of_ports = sends ? fit->out : fit->in, most = 0, middle;
+	const struct bb_rounds *rounds = v->measured.rounds;
+	double *of_ports = sends ? v->out : v->in, most = 0, middle;
 
-	for (int i = 0; i < fit->nodes; i++) {
+	for (int i = 0; i < rounds->nodes; i++) {
 		size_t n = 0;
 
-		for (int r = 0; r < m->rounds->n; r++) {
-			const int partner = bb_rounds_partner(m->rounds, r, i);
+		for (int r = 0; r < rounds->n; r++) {
+			const int partner = bb_rounds_partner(rounds, r, i);
 			const int from = sends ? i : partner, to = sends ? partner : i;
 			struct bb_measurement at = {{r, from, to}, rail, NAN};
 
 			if (partner == BB_NOBODY)
 				continue;
-			at.log_s = bb_measured_at(m, r, to, rail);
+			at.log_s = bb_measured_at(&v->measured, r, to, rail);
 			if (!isnan(at.log_s))
-				scratch[n++] = residual(fit, &at);
+				scratch[n++] = residual(v, &at);
 		}
 		if (n == 0)
 			continue;
 		middle = bb_low_median(scratch, n);
-		of_ports[port(fit, i, rail)] += middle;
+		of_ports[port(v, i, rail)] += middle;
 		most = fmax(most, fabs(middle));
 	}
-	for (int i = 0; i < fit->nodes; i++)
-		scratch[i] = of_ports[port(fit, i, rail)];
-	middle = bb_low_median(scratch, (size_t)fit->nodes);
-	for (int i = 0; i < fit->nodes; i++)
-		of_ports[port(fit, i, rail)] -= middle;
-	fit->base[rail] += middle;
+	for (int i = 0; i < rounds->nodes; i++)
+		scratch[i] = of_ports[port(v, i, rail)];
+	middle = bb_low_median(scratch, (size_t)rounds->nodes);
+	for (int i = 0; i < rounds->nodes; i++)
+		of_ports[port(v, i, rail)] -= middle;
+	v->base[rail] += middle;
 	return most;
 }
 
@@ -117,16 +122,15 @@ static double settle_ports(struct bb_polish *fit, const struct bb_quantity *m, i
 double bb_view_excess(const struct bb_view *view, int round, int node, int rail, bool sends,
 		      bool receives)
 {
-	const struct bb_polish *fit = &view->fit;
 	const int partner = bb_rounds_partner(view->measured.rounds, round, node);
 
 	if (partner == BB_NOBODY)
 		return NAN;
-	double e = bb_measured_at(&view->measured, round, node, rail) - fit->base[rail];
+	double e = bb_measured_at(&view->measured, round, node, rail) - view->base[rail];
 	if (sends)
-		e -= fmax(fit->out[port(fit, partner, rail)], 0);
+		e -= fmax(view->out[port(view, partner, rail)], 0);
 	if (receives)
-		e -= fmax(fit->in[port(fit, node, rail)], 0);
+		e -= fmax(view->in[port(view, node, rail)], 0);
 	return e;
 }
 
@@ -134,36 +138,30 @@ bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double
 {
 	const size_t ports = (size_t)m->rounds->nodes * (size_t)m->rails;
 	double *scratch = malloc(((size_t)m->rounds->n * ports + ports + 1) * sizeof(*scratch));
-	struct bb_polish *fit = &view->fit;
 	struct bb_tally all = {0};
-	size_t n;
 
-	bb_polish_free(fit);
-	*fit = (struct bb_polish){.nodes = m->rounds->nodes,
-				  .rails = m->rails,
-				  .base = calloc((size_t)m->rails, sizeof(*fit->base)),
-				  .out = calloc(ports, sizeof(*fit->out)),
-				  .in = calloc(ports, sizeof(*fit->in))};
-	if (!scratch || !fit->base || !fit->out || !fit->in) {
+	bb_view_free(view);
+	*view = (struct bb_view){
+		.measured = *m, .floor = view->floor, .out = calloc(2 * ports, sizeof(*view->out))};
+	if (!scratch || !view->out) {
 		free(scratch);
-		bb_polish_free(fit);
 		return BB_EINTERNAL;
 	}
+	view->in = view->out + ports;
 	for (int k = 0; k < m->rails; k++) {
 		double moved = INFINITY;
+		const size_t n = collect_residuals(view, k, scratch);
 
-		n = collect_residuals(fit, m, k, scratch);
-		fit->base[k] = n > 0 ? bb_low_median(scratch, n) : 0;
+		view->base[k] = n > 0 ? bb_low_median(scratch, n) : 0;
 		for (int sweep = 0; sweep < SWEEPS && moved > STILL; sweep++)
-			moved = fmax(settle_ports(fit, m, k, true, scratch),
-				     settle_ports(fit, m, k, false, scratch));
+			moved = fmax(settle_ports(view, k, true, scratch),
+				     settle_ports(view, k, false, scratch));
 	}
-	n = collect_residuals(fit, m, -1, scratch);
+	const size_t n = collect_residuals(view, -1, scratch);
 	if (n > 0)
-		fit->noise = bb_noise_of(scratch, n);
+		view->noise = bb_noise_of(scratch, n);
 	free(scratch);
-	view->measured = *m;
-	view->limit = fmax(view->floor, bb_slow_from(bb_tolerated(tolerance), fit->noise));
+	view->limit = fmax(view->floor, bb_slow_from(bb_tolerated(tolerance), view->noise));
 	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);)
 		bb_tally_count(&all,
 			       bb_view_excess(view, at.met.round, at.met.to, at.rail, true, true),
@@ -202,9 +200,9 @@ bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m
 }
 
 void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_quantity *m,
-		    const struct bb_spot *places, float *log_s)
+		    const struct bb_spot *places)
 {
 	for (struct bb_measurement at = BB_BEFORE_MEASUREMENT; bb_quantity_next(m, &at);)
-		log_s[bb_measured_place(m, at.met.round, at.met.to, at.rail)] -=
+		m->log_s[bb_measured_place(m, at.met.round, at.met.to, at.rail)] -=
 			(float)level[bb_nearness(&places[at.met.from], &places[at.met.to])];
 }

@@ -45,7 +45,7 @@ struct bb_quantity {
 	int rails;
 	/* [(round * nodes + node) * rails + rail]: logarithm of the seconds from the node's partner
 	   to it; NAN: not measured. */
-	const float *log_s;
+	float *log_s;
 	/* [node]: pairs compare only with pairs at the same distance. NULL: all pairs compare. */
 	const struct bb_spot *places;
 };
@@ -93,16 +93,6 @@ struct bb_noise {
 /* The noise of N > 0 RESIDUALS, which are reordered and lose their signs. */
 struct bb_noise bb_noise_of(double *residuals, size_t n);
 
-struct bb_polish { /* zero-initialise */
-	int nodes, rails;
-	double *base; /* [rail] */
-	double *out;  /* [node * rails + rail]: logarithm of the excess of what it sends */
-	double *in;   /* the same of what it receives */
-	struct bb_noise noise;
-};
-
-void bb_polish_free(struct bb_polish *fit);
-
 /*
  * LEVEL[distance] = the median of its pairs above that of the commonest distance. Distance is
  * nobody's fault: with its level taken off (bb_level_apply), all pairs are alike. BB_EINTERNAL
@@ -110,12 +100,13 @@ void bb_polish_free(struct bb_polish *fit);
  */
 BB_MUST bb_status bb_level_find(double level[BB_NEARNESSES], const struct bb_quantity *m,
 				const struct bb_spot *places);
-/* LOG_S is that of M. */
 void bb_level_apply(const double level[BB_NEARNESSES], const struct bb_quantity *m,
-		    const struct bb_spot *places, float *log_s);
+		    const struct bb_spot *places);
 
 /* The lower median of VALUES, which are reordered; NAN of none. */
 double bb_low_median(double *values, size_t n);
+/* The lower median of BASE, that of each of RAILS. */
+double bb_typical_base(const double *base, int rails);
 
 /* The value that SHARE of VALUES, which are reordered, exceed; NAN of none. */
 double bb_upper(double *values, size_t n, double share);
@@ -200,14 +191,19 @@ static inline double bb_slow_from(double least, struct bb_noise noise)
 /* The survey of one quantity. */
 struct bb_view { /* zero-initialise */
 	struct bb_quantity measured;
-	struct bb_polish fit;
+	double base[BB_MOST_RAILS];
+	double *out; /* [node * rails + rail]: logarithm of the excess of what it sends; owned */
+	double *in;  /* the same of what it receives; behind OUT */
+	struct bb_noise noise;
 	double floor; /* logarithm of the factor below which nothing is slow; set by the caller */
 	double limit; /* logarithm of the factor from which on a measurement is slow */
 	int slow, of; /* measurements that were slow beyond their nodes' own excess; all */
 };
 
+void bb_view_free(struct bb_view *view);
+
 /* VIEW, which may have an earlier fit, = what M shows; TOLERANCE is the share of speed that may be
-   missing. The caller frees the fit of VIEW. BB_EINTERNAL without memory. */
+   missing. The caller frees VIEW. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double tolerance);
 
 /* Returns what arrived at NODE over RAIL in ROUND above the base of VIEW, less what is fitted to

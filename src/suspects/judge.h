@@ -90,6 +90,3 @@ BB_MUST bb_status bb_acquit(struct bb_verdicts *verdicts, int first, const struc
  */
 BB_MUST bb_status bb_find_stragglers(struct bb_verdicts *verdicts, const float *waits, int steps,
 				     int ranks, double step_s, double tolerance);
-
-/* By how much BASE of RAIL is above the lower median of all. */
-double bb_rail_excess(const double *base, int rails, int rail);

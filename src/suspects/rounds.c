@@ -61,18 +61,15 @@ static void meet(int *round, int a, int b)
 	round[b] = a;
 }
 
-/* 0 to n - 1 in an order that STATE draws; NULL without memory. */
-static int *shuffled(int n, uint64_t *state)
+/* ORDER = 0 to N - 1 in an order that STATE draws. */
+static void shuffle(int *order, int n, uint64_t *state)
 {
-	int *order = malloc((size_t)n * sizeof(*order));
-
-	for (int i = 0; order && i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		const int other = (int)(bb_random_next(state) % (uint64_t)(i + 1));
 
 		order[i] = order[other];
 		order[other] = i;
 	}
-	return order;
 }
 
 /* ---- all pairs, or a sample --------------------------------------------------------------- */
@@ -105,22 +102,22 @@ bb_status bb_rounds_survey(struct bb_rounds *rounds, int nodes, int least, bool 
 	/* All pairs as often: a partner that a node meets once more would outweigh the others. */
 	const int n = wanted > circle ? (wanted + circle - 1) / circle * circle : wanted;
 	uint64_t state = seed;
-	int *places = shuffled(nodes, &state), *order = shuffled(circle, &state), *round;
+	int *places = malloc((size_t)(nodes + circle) * sizeof(*places)), *round;
 
+	if (!places)
+		return BB_EINTERNAL;
+	int *const order = places + nodes;
+	shuffle(places, nodes, &state);
+	shuffle(order, circle, &state);
 	rounds->nodes = nodes;
-	for (int r = 0; r < n && places && order; r++) {
-		round = add_round(rounds);
-		if (!round)
-			break;
+	for (int r = 0; r < n && (round = add_round(rounds)); r++)
 		for (int i = 0; i < nodes; i++) {
 			const int peer = bb_circle_partner(nodes, order[r % circle], i);
 
 			if (peer != BB_NOBODY)
 				round[places[i]] = places[peer];
 		}
-	}
 	free(places);
-	free(order);
 	return rounds->n < n ? BB_EINTERNAL : BB_OK;
 }
 
@@ -138,9 +135,7 @@ bb_status bb_rounds_split(struct bb_rounds *rounds, int pairs)
 
 			if (partner <= i) /* or BB_NOBODY */
 				continue;
-			if (met > 0 && met % pairs == 0)
-				last = add_round(&split);
-			if (!last)
+			if (met > 0 && met % pairs == 0 && !(last = add_round(&split)))
 				break;
 			split.rail[split.n - 1] = rounds->rail[r];
 			meet(last, i, partner);
@@ -161,7 +156,8 @@ bb_status bb_rounds_split(struct bb_rounds *rounds, int pairs)
 /* What is left to be measured. */
 struct pending {
 	const struct bb_suspects *suspects;
-	int *left;   /* [node]: rounds with a proven one */
+	int todo;    /* in all */
+	int *left;   /* [node]: rounds with a proven one; owned, with room for the next two */
 	int *next;   /* [node]: which of the proven comes next */
 	int *proven; /* those who are, in an order that is drawn */
 	int nproven;
@@ -169,25 +165,12 @@ struct pending {
 	int controls_left; /* rounds with two proven ones */
 };
 
-/* What is left in all. */
-static int count_pending(const struct pending *p)
-{
-	int left = p->controls_left;
-
-	for (int i = 0; i < p->suspects->nodes; i++)
-		left += p->left[i];
-	for (int i = 0; i < p->suspects->npairs; i++)
-		left += p->pairs_left[i];
-	return left;
-}
-
 /* In ROUND, number TURN, suspected pairs meet, then each suspect the next of the proven who is
    free, then those of the proven that are still free, each time shifted against each other. */
 static void pending_meet(struct pending *p, int *round, int turn)
 {
 	const struct bb_suspects *s = p->suspects;
-	int last = BB_NOBODY;
-	bool met = false;
+	int last = BB_NOBODY, met = 0;
 
 	for (int i = 0; i < s->npairs; i++) {
 		const int which = (i + turn) % s->npairs;
@@ -197,6 +180,7 @@ static void pending_meet(struct pending *p, int *round, int turn)
 		    round[pair->b] != BB_NOBODY)
 			continue;
 		p->pairs_left[which]--;
+		p->todo--;
 		meet(round, pair->a, pair->b);
 	}
 	for (int i = 0; i < s->nodes; i++) {
@@ -210,6 +194,7 @@ static void pending_meet(struct pending *p, int *round, int turn)
 				continue;
 			p->next[node] = (at + 1) % p->nproven;
 			p->left[node]--;
+			p->todo--;
 			meet(round, node, partner);
 		}
 	}
@@ -224,53 +209,51 @@ static void pending_meet(struct pending *p, int *round, int turn)
 		}
 		meet(round, last, node);
 		last = BB_NOBODY;
-		met = true;
+		met = p->controls_left > 0;
 	}
-	p->controls_left -= met && p->controls_left > 0;
+	p->controls_left -= met;
+	p->todo -= met;
 }
 
 bb_status bb_rounds_confirm(struct bb_rounds *rounds, const struct bb_suspects *s, uint64_t seed)
 {
+	const size_t nodes = (size_t)s->nodes;
 	uint64_t state = seed;
-	int *order = shuffled(s->nodes, &state);
-	struct pending p = {.suspects = s,
-			    .left = calloc((size_t)s->nodes, sizeof(*p.left)),
-			    .next = calloc((size_t)s->nodes, sizeof(*p.next)),
-			    .proven = calloc((size_t)s->nodes, sizeof(*p.proven))};
-	/* A node with only suspected links to proven ones never meets them. */
-	int left, before = INT_MAX;
-	bb_status status = BB_OK;
+	struct pending p = {.suspects = s, .left = calloc(4 * nodes, sizeof(*p.left))};
+	int *round;
 
-	for (int i = 0; i < s->nodes && order && p.left && p.next && p.proven; i++) {
+	if (!p.left)
+		return BB_EINTERNAL;
+	p.next = p.left + nodes;
+	p.proven = p.next + nodes;
+	int *const order = p.proven + nodes;
+	shuffle(order, s->nodes, &state);
+	for (int i = 0; i < s->nodes; i++) {
 		const int node = order[i];
 
 		if (s->standing[node] == BB_PROVEN)
 			p.proven[p.nproven++] = node;
 		p.left[node] = s->standing[node] >= BB_QUESTIONED ? BB_CONFIRMING : 0;
 		p.next[node] = (int)(bb_random_next(&state) % (uint64_t)s->nodes);
+		p.todo += p.left[node];
 	}
 	for (int i = 0; i < s->npairs; i++)
 		p.pairs_left[i] = BB_CONFIRMING;
 	p.controls_left = p.nproven > 1 ? BB_CONFIRMING : 0;
-	if (p.nproven == 0)
-		status = BB_EINTERNAL; /* or memory is missing */
+	p.todo += s->npairs * BB_CONFIRMING + p.controls_left;
+	bb_status status = p.nproven > 0 ? BB_OK : BB_EINTERNAL;
 	rounds->nodes = s->nodes;
-	left = status == BB_OK ? count_pending(&p) : 0;
-	for (int turn = 0; left > 0 && left < before; turn++) {
-		int *round = add_round(rounds);
-
-		if (!round) {
+	/* A node with only suspected links to proven ones never meets them. */
+	for (int turn = 0, before = INT_MAX; status == BB_OK && p.todo > 0 && p.todo < before;
+	     turn++) {
+		before = p.todo;
+		round = add_round(rounds);
+		if (round)
+			pending_meet(&p, round, turn);
+		else
 			status = BB_EINTERNAL;
-			break;
-		}
-		pending_meet(&p, round, turn);
-		before = left;
-		left = count_pending(&p);
 	}
-	free(order);
 	free(p.left);
-	free(p.next);
-	free(p.proven);
 	return status;
 }
 

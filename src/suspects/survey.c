@@ -135,14 +135,6 @@ static void survey_links(struct bb_suspects *s, const struct bb_view *v, struct 
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-double bb_rail_excess(const double *base, int rails, int rail)
-{
-	double others[BB_MOST_RAILS];
-
-	memcpy(others, base, (size_t)rails * sizeof(*base));
-	return base[rail] - bb_low_median(others, (size_t)rails);
-}
-
 /*
  * Settle the standing of all nodes. One whose links are suspected, to all of its partners but one,
  * is itself the suspect and its links are not: they would leave it hardly any partner to be
@@ -220,7 +212,8 @@ bb_status bb_suspect(struct bb_suspects *s, const struct bb_view *views, int n)
 		s->pairs[i] = worst[i].pair;
 	for (int q = 0; q < n; q++)
 		for (int k = 0; k < rails; k++)
-			s->rails |= bb_rail_excess(views[q].fit.base, rails, k) > views[q].limit;
+			s->rails |= views[q].base[k] - bb_typical_base(views[q].base, rails) >
+				    views[q].limit;
 	settle_standing(s, rounds, views[0].floor > 0, slow, slow + nodes);
 	status = BB_OK;
 out:
@@ -235,9 +228,9 @@ bb_status bb_find_stragglers(struct bb_verdicts *verdicts, const float *waits, i
 			     double step_s, double tolerance)
 {
 	const size_t n = (size_t)steps * (size_t)ranks;
-	double *late = malloc((n + 1) * sizeof(*late)), *scratch = malloc((n + 1) * sizeof(*late));
+	double *late = malloc((2 * n + 1) * sizeof(*late)), *const scratch = late + n;
 	struct bb_tally *tallies = calloc((size_t)ranks + 1, sizeof(*tallies)), all = {0};
-	bb_status status = late && scratch && tallies ? BB_OK : BB_EINTERNAL;
+	bb_status status = late && tallies ? BB_OK : BB_EINTERNAL;
 	double limit, middle;
 
 	if (status != BB_OK)
@@ -286,7 +279,6 @@ bb_status bb_find_stragglers(struct bb_verdicts *verdicts, const float *waits, i
 	}
 out:
 	free(late);
-	free(scratch);
 	free(tallies);
 	return status;
 }

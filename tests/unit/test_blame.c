@@ -140,7 +140,7 @@ static struct outcome diagnose(const struct cluster *c)
 		drop(&again);
 	}
 	for (int q = 0; q < BB_QUANTITIES; q++)
-		bb_polish_free(&views[q].fit);
+		bb_view_free(&views[q]);
 	bb_suspects_free(&s);
 	drop(&survey);
 	return o;

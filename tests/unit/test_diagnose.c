@@ -201,7 +201,7 @@ static void ports_are_of_nodes(void **state)
 			if (node >= 0)
 				assert_int_equal(ports.rank[node * ports.rails + rail], r);
 		}
-		bb_ports_free(&ports);
+		free(ports.rank);
 	}
 }
 
@@ -253,8 +253,7 @@ static void nodes_are_hosts(void **state)
 		}
 		for (int p = 0; p < ports.nodes * ports.rails; p++)
 			assert_int_equal(ports.rank[p], cases[i].rank[p]);
-		bb_ports_free(&ports);
-		assert_null(ports.rank);
+		free(ports.rank);
 	}
 }
 
@@ -267,31 +266,32 @@ static void programs_keep_the_rules(void **state)
 	struct bb_rounds rounds = {0};
 	struct bb_program program;
 	struct bb_error error = {0};
-	int *active;
+	int *met;
 
 	assert_int_equal(bb_rounds_survey(&rounds, 3, 6, true, 1), BB_OK);
 	rounds.rail[1] = 1; /* over one of the rails alone */
-	active = bb_probe_active(&rounds, 2);
-	assert_non_null(active);
+	met = bb_probe_met(&rounds, 2);
+	assert_non_null(met);
 	for (int how = 0; how < 4; how++) {
 		const bool slow = how % 2;
-		const struct bb_probe probe = {
+		struct bb_probe probe = {
 			.ports = &ports,
 			.nranks = 7,
 			.rounds = &rounds,
-			.active = active,
+			.met = met,
 			.in_turn = how / 2,
 			.bytes = 1000,
 			.large = 2,
 			.steps = 3,
 			.planted = {.rank = slow ? 2 : -1, .send_s = 1e-3, .late_s = 1e-3}};
 
-		bb_probe_rounds(&program, &probe);
+		bb_probe_program(&program, &probe);
 		assert_int_equal(bb_program_check(&program, &error), BB_OK);
-		bb_probe_steps(&program, &probe);
+		probe.rounds = NULL;
+		bb_probe_program(&program, &probe);
 		assert_int_equal(bb_program_check(&program, &error), BB_OK);
 	}
-	free(active);
+	free(met);
 	bb_rounds_free(&rounds);
 }
 
@@ -323,7 +323,7 @@ static void far_paths_are_level(void **state)
 		log_s[i] = spots[p].core == spots[i % 4].core ? 1 : 2;
 	}
 	assert_int_equal(bb_level_find(level, &m, spots), BB_OK);
-	bb_level_apply(level, &m, spots, log_s);
+	bb_level_apply(level, &m, spots);
 	for (int i = 0; i < 12; i++)
 		assert_true(fabsf(log_s[i] - 2) < 1e-6f);
 	bb_rounds_free(&rounds);
@@ -353,12 +353,12 @@ static void blocks_are_found(void **state)
 	assert_int_equal(blocks.size[1], 2);
 	for (int i = 0; i < NODES; i++)
 		assert_int_equal(blocks.of[i], i >= 10);
-	bb_block_map_apply(&blocks, &m, log_s);
+	bb_block_map_apply(&blocks, &m);
 	for (int i = 0; i < ALL; i++)
 		assert_true(fabsf(log_s[i] - (i % NODES == 2 || rounds.partner[i] == 2 ? 3 : 0)) <
 			    1e-6f);
 	bb_block_map_free(&blocks);
-	bb_polish_free(&view.fit);
+	bb_view_free(&view);
 	bb_rounds_free(&rounds);
 }
 
@@ -384,7 +384,7 @@ static void the_least_survey_suspects(void **state)
 		for (int i = 0; i < nodes; i++)
 			assert_int_equal(suspects.standing[i] == BB_SUSPECT, i == 1);
 		bb_suspects_free(&suspects);
-		bb_polish_free(&view.fit);
+		bb_view_free(&view);
 		bb_rounds_free(&rounds);
 		free(log_s);
 	}

@@ -292,7 +292,7 @@ static void take(struct cluster *c, const struct bb_block_map *blocks, struct ta
 	for (int q = 0; q < BB_QUANTITIES; q++) {
 		t->log_s[q] = measure(c, &t->rounds, q);
 		t->of[q] = (struct bb_quantity){&t->rounds, c->rails, t->log_s[q], NULL};
-		bb_block_map_apply(&blocks[q], &t->of[q], t->log_s[q]);
+		bb_block_map_apply(&blocks[q], &t->of[q]);
 	}
 }
 
@@ -344,8 +344,8 @@ static void view(struct bb_view *v, struct bb_block_map *blocks, struct taken *s
 	assert_int_equal(bb_block_map_find(blocks, v), BB_OK);
 	if (blocks->n == 0)
 		return;
-	bb_block_map_apply(blocks, &survey->of[q], survey->log_s[q]);
-	bb_polish_free(&v->fit);
+	bb_block_map_apply(blocks, &survey->of[q]);
+	bb_view_free(v);
 	assert_int_equal(bb_view_make(v, &survey->of[q], TOLERANCE), BB_OK);
 }
 
@@ -370,7 +370,7 @@ static void diagnose(struct cluster *c, uint64_t seed, struct bb_verdicts *verdi
 		BB_OK);
 	free(waits);
 	for (int q = 0; q < BB_QUANTITIES; q++) {
-		bb_polish_free(&views[q].fit);
+		bb_view_free(&views[q]);
 		bb_block_map_free(&blocks[q]);
 	}
 	bb_suspects_free(&suspects);

@@ -44,7 +44,7 @@ static void survey_make(struct survey *s, int rounds, double (*log_s)(int from, 
 
 static void survey_free(struct survey *s)
 {
-	bb_polish_free(&s->view.fit);
+	bb_view_free(&s->view);
 	bb_rounds_free(&s->rounds);
 }
 
@@ -99,7 +99,7 @@ static void test_levels(void **state)
 	assert_float_equal(level[0], -2, 1e-6);
 	assert_float_equal(level[1], 0, 1e-6);
 	assert_float_equal(level[2], -1, 1e-6);
-	bb_level_apply(level, &s.m, places, s.log_s);
+	bb_level_apply(level, &s.m, places);
 	for (int i = 0; i < s.rounds.n * NODES * RAILS; i++)
 		assert_true(isnan(s.log_s[i]) || fabsf(s.log_s[i] - 12) < 1e-5f);
 	/* All are cores of one NUMA node: 11 is the lower median of 20 x 12, 20 x 11 and 2 x 10. */
@@ -115,13 +115,13 @@ static void test_levels(void **state)
 
 static void test_rails(void **state)
 {
-	static const double two[] = {1, 4}, three[] = {1, 2, 5};
+	static const double two[] = {1, 4}, three[] = {1, 2, 5}, falling[] = {5, 2, 1};
 
-	assert_float_equal(bb_rail_excess(two, 2, 0), 0, 1e-12);
-	assert_float_equal(bb_rail_excess(two, 2, 1), 3, 1e-12);
-	assert_float_equal(bb_rail_excess(three, 3, 0), -1, 1e-12);
-	assert_float_equal(bb_rail_excess(three, 3, 2), 3, 1e-12);
-	assert_float_equal(bb_rail_excess(three, 1, 0), 0, 1e-12);
+	assert_float_equal(bb_typical_base(two, 2), 1, 1e-12);
+	assert_float_equal(bb_typical_base(three, 3), 2, 1e-12);
+	assert_float_equal(bb_typical_base(three, 1), 1, 1e-12);
+	assert_float_equal(bb_typical_base(falling, 3), 2, 1e-12);
+	assert_float_equal(falling[0], 5, 0);
 }
 
 /* ---- the fit --------------------------------------------------------------------------------- */
@@ -139,28 +139,24 @@ static double planted(int from, int to, int rail)
 
 static void test_fit(void **state)
 {
-	const struct bb_polish *fit;
 	struct survey s;
 
 	survey_make(&s, NODES, planted);
 	assert_int_equal(bb_view_make(&s.view, &s.m, 0.2), BB_OK);
-	fit = &s.view.fit;
-	assert_int_equal(fit->nodes, NODES);
-	assert_int_equal(fit->rails, RAILS);
 	for (int k = 0; k < RAILS; k++) {
-		assert_float_equal(fit->base[k], -9 + 0.25 * k, 1e-5);
+		assert_float_equal(s.view.base[k], -9 + 0.25 * k, 1e-5);
 		for (int i = 0; i < NODES; i++) {
-			assert_float_equal(fit->out[i * RAILS + k],
+			assert_float_equal(s.view.out[i * RAILS + k],
 					   i == 3 && k == 0 ? 0.5
 					   : i == 5         ? -0.125
 							    : 0,
 					   1e-5);
-			assert_float_equal(fit->in[i * RAILS + k], i == 4 ? 0.75 : 0, 1e-5);
+			assert_float_equal(s.view.in[i * RAILS + k], i == 4 ? 0.75 : 0, 1e-5);
 		}
 	}
 	/* 1 / 0.8 of the time is tolerated, which is 0.2231. */
 	assert_float_equal(s.view.limit, 0.22314355, 1e-6);
-	assert_true(fit->noise.sigma < 1e-5);
+	assert_true(s.view.noise.sigma < 1e-5);
 	/* 41 pairs over two rails; those of the slow link are slow. */
 	assert_int_equal(s.view.of, 82);
 	assert_int_equal(s.view.slow, 2);
