@@ -29,6 +29,9 @@ struct spot {
 	const struct bb_profile_step *step; /* NULL: no gate */
 	struct bb_gate *gate;
 	struct bb_error *error;
+	/* While it is read: */
+	yaml_document_t *document;
+	yaml_node_item_t last; /* node that was read */
 };
 
 /* BB_EUSAGE with the place and the reason. */
@@ -162,95 +165,93 @@ static const struct key profile_keys[] = {ROW("name", name_read, PROFILE(name), 
 					  INHERITED(PROFILE(all), false),
 					  LAST};
 
-struct reader {
-	struct spot at;
-	yaml_document_t *document;
-	yaml_node_item_t last; /* node that was read */
-};
-
 /* Goes to node ID. Nodes are numbered as they begin; one before the last is that of an alias. */
-static bb_status node_open(struct reader *r, yaml_node_item_t id, const yaml_node_t **node)
+static bb_status node_open(struct spot *at, yaml_node_item_t id, const yaml_node_t **node)
 {
-	*node = yaml_document_get_node(r->document, id);
-	r->at.line = (int)(*node)->start_mark.line + 1;
-	if (id <= r->last)
-		return refuse(&r->at, "an alias repeats this; write it again instead");
-	r->last = id;
+	*node = yaml_document_get_node(at->document, id);
+	at->line = (int)(*node)->start_mark.line + 1;
+	if (id <= at->last)
+		return refuse(at, "an alias repeats this; write it again instead");
+	at->last = id;
 	return BB_OK;
 }
 
-static bb_status keys_read(struct reader *r, yaml_node_item_t id, const struct key *keys,
-			   char *into, size_t line);
+static bb_status keys_read(struct spot *at, yaml_node_item_t id, const struct key *keys, char *into,
+			   size_t line);
 
 /* Reads node ID, the value of KEY, into the structure INTO. */
-static bb_status value_read(struct reader *r, yaml_node_item_t id, const struct key *key,
-			    char *into)
+static bb_status value_read(struct spot *at, yaml_node_item_t id, const struct key *key, char *into)
 {
-	const yaml_node_t *node = yaml_document_get_node(r->document, id);
-	char *const text = (char *)node->data.scalar.value, *list;
-	bb_status st;
+	const yaml_node_item_t *items = &id; /* mappings */
+	const yaml_node_t *node;
+	size_t n = 1;
+	char *list;
+	bb_status st = BB_OK;
 
-	if (!key->read && key->most == 0) {
-		*(void **)(into + key->member) = list = calloc(1, key->size);
-		return list ? keys_read(r, id, key->keys, list, 0)
-			    : bb_no_memory(r->at.error, r->at.path);
+	if (key->read || key->most > 0) {
+		BB_TRY(st, node_open(at, id, &node), out);
+		if (node->type != (key->read ? YAML_SCALAR_NODE : YAML_SEQUENCE_NODE))
+			return refuse(at, "%s: is no %s", key->name, key->read ? "text" : "list");
 	}
-	BB_TRY(st, node_open(r, id, &node), out);
-	if (node->type != (key->read ? YAML_SCALAR_NODE : YAML_SEQUENCE_NODE))
-		return refuse(&r->at, "%s: is no %s", key->name, key->read ? "text" : "list");
-	if (key->read)
+	if (key->read) {
+		char *const text = (char *)node->data.scalar.value;
+
 		return strlen(text) == node->data.scalar.length
-			       ? key->read(&r->at, key, text, into + key->member)
-			       : refuse(&r->at, "%s: holds a byte of 0", key->name);
-	const size_t n = (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
-	if (n > (size_t)key->most || n < key->needed)
-		return refuse(&r->at, "%s: has %zu entries, not %d to %lld", key->name, n,
-			      key->needed, (long long)key->most);
+			       ? key->read(at, key, text, into + key->member)
+			       : refuse(at, "%s: holds a byte of 0", key->name);
+	}
+	if (key->most > 0) {
+		items = node->data.sequence.items.start;
+		n = (size_t)(node->data.sequence.items.top - items);
+		if (n > (size_t)key->most || n < key->needed)
+			return refuse(at, "%s: has %zu entries, not %d to %lld", key->name, n,
+				      key->needed, (long long)key->most);
+	}
 	*(void **)(into + key->member) = list = calloc(n + 1, key->size);
 	if (!list)
-		return bb_no_memory(r->at.error, r->at.path);
-	*(size_t *)(into + key->number) = n;
+		return bb_no_memory(at->error, at->path);
+	if (key->most > 0)
+		*(size_t *)(into + key->number) = n;
 	for (size_t i = 0; st == BB_OK && i < n; i++)
-		st = keys_read(r, node->data.sequence.items.start[i], key->keys,
-			       list + i * key->size, key->line);
+		st = keys_read(at, items[i], key->keys, list + i * key->size, key->line);
 out:
 	return st;
 }
 
 /* Reads node ID, a mapping, into the structure INTO, which KEYS describe. Its member LINE gets the
    line, unless that is 0. */
-static bb_status keys_read(struct reader *r, yaml_node_item_t id, const struct key *keys,
-			   char *into, size_t line)
+static bb_status keys_read(struct spot *at, yaml_node_item_t id, const struct key *keys, char *into,
+			   size_t line)
 {
 	const yaml_node_t *node, *name;
 	unsigned seen = 0;
 	bb_status st;
 
-	BB_TRY(st, node_open(r, id, &node), out);
+	BB_TRY(st, node_open(at, id, &node), out);
 	if (node->type != YAML_MAPPING_NODE)
-		return refuse(&r->at, "no mapping: keys with values are needed here");
+		return refuse(at, "no mapping: keys with values are needed here");
 	if (line > 0)
-		*(int *)(into + line) = r->at.line;
+		*(int *)(into + line) = at->line;
 	for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
 	     pair < node->data.mapping.pairs.top; pair++) {
 		const char *word;
 		int k = 0;
 
-		BB_TRY(st, node_open(r, pair->key, &name), out);
+		BB_TRY(st, node_open(at, pair->key, &name), out);
 		word = name->type == YAML_SCALAR_NODE ? (char *)name->data.scalar.value : "?";
 		while (keys[k].name && strcmp(keys[k].name, word) != 0)
 			k++;
 		if (!keys[k].name)
-			return refuse(&r->at, "Unexpected key: %.60s", word);
+			return refuse(at, "Unexpected key: %.60s", word);
 		if (seen >> k & 1)
-			return refuse(&r->at, "%s: is there twice", word);
+			return refuse(at, "%s: is there twice", word);
 		seen |= 1u << k;
-		BB_TRY(st, value_read(r, pair->value, &keys[k], into), out);
+		BB_TRY(st, value_read(at, pair->value, &keys[k], into), out);
 	}
-	r->at.line = (int)node->start_mark.line + 1;
+	at->line = (int)node->start_mark.line + 1;
 	for (int k = 0; keys[k].name; k++)
 		if (keys[k].needed && !(seen >> k & 1))
-			return refuse(&r->at, "Missing key: %s", keys[k].name);
+			return refuse(at, "Missing key: %s", keys[k].name);
 out:
 	return st;
 }
@@ -518,18 +519,13 @@ void bb_step_option(const char *text, const char *name, char letter, char word[B
 static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 {
 	const bool dip = strcmp(g->shape, "no-dip") == 0;
-	const char *const names = g->between ? g->between : "";
-	const char *const rest = names + strcspn(names, " ,");
 	char first[BB_STEP_WORD], last[BB_STEP_WORD];
 	uint64_t least = 0, most = 0;
+	int end = 0;
 
 	bb_step_option(at->step->arguments, "minbytes", 'b', first);
 	bb_step_option(at->step->arguments, "maxbytes", 'e', last);
 	g->kind = dip ? BB_GATE_NO_DIP : BB_GATE_CROSSOVER;
-	snprintf(g->first, sizeof(g->first), "%.*s", (int)(rest - names), names);
-	snprintf(g->second, sizeof(g->second), "%s", rest + strspn(rest, " ,"));
-	bool two = g->first[0] && g->second[0] && rest - names < 32 && !strpbrk(g->second, " ,") &&
-		   strcmp(g->first, g->second) != 0 && strlen(rest + strspn(rest, " ,")) < 32;
 	if (g->where && g->where->least_bytes == g->where->most_bytes)
 		return refuse(at, "where: size: %s is one size, and a shape needs several",
 			      g->where->size);
@@ -546,7 +542,9 @@ static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 		return refuse(at, "shape: %s is not no-dip or crossover", g->shape);
 	if (g->down)
 		return refuse(at, "shape: crossover has a window:, no down:");
-	if (!two)
+	if (!g->between ||
+	    sscanf(g->between, "%31[^ ,]%*[ ,]%31[^ ,]%n", g->first, g->second, &end) != 2 ||
+	    g->between[end] || strcmp(g->first, g->second) == 0)
 		return refuse(at, "shape: crossover needs between: two algorithms, such as tree, "
 				  "ring: the first is faster below");
 	if (!g->window || !sizes_read(g->window, &g->least_bytes, &g->most_bytes) ||
@@ -563,7 +561,12 @@ static bb_status gates_check(const struct bb_profile *p, struct bb_profile_step 
 
 	for (size_t i = 0; i < step->ngates; i++) {
 		struct bb_gate *const g = &step->gates[i];
-		const struct spot at = {path, g->line, p, step, g, error};
+		const struct spot at = {.path = path,
+					.line = g->line,
+					.profile = p,
+					.step = step,
+					.gate = g,
+					.error = error};
 		const struct {
 			const char *key, *text;
 			double *fraction;
@@ -755,7 +758,7 @@ bb_status bb_profile_read(const char *path, const char *text, size_t length,
 			  struct bb_error *error)
 {
 	yaml_document_t second = {.nodes = {NULL, NULL, NULL}};
-	struct reader r = {.at = {.path = path, .error = error}};
+	struct spot at = {.path = path, .error = error};
 	yaml_parser_t parser;
 	bb_status st;
 
@@ -769,20 +772,20 @@ bb_status bb_profile_read(const char *path, const char *text, size_t length,
 	struct held *h = calloc(1, sizeof(*h));
 	if (!h)
 		BB_TRY(st, bb_no_memory(error, path), out);
-	r.document = &h->document;
+	at.document = &h->document;
 	bool good = yaml_parser_load(&parser, &h->document);
-	r.at.line = good ? 0 : (int)parser.problem_mark.line + 1;
+	at.line = good ? 0 : (int)parser.problem_mark.line + 1;
 	if (parser.error == YAML_MEMORY_ERROR)
 		BB_TRY(st, bb_no_memory(error, path), out);
 	if (!good)
-		BB_TRY(st, refuse(&r.at, "libyaml: %s", parser.problem), out);
+		BB_TRY(st, refuse(&at, "libyaml: %s", parser.problem), out);
 	if (!yaml_document_get_root_node(&h->document))
-		BB_TRY(st, refuse(&r.at, "empty; a profile has a name and steps"), out);
-	BB_TRY(st, keys_read(&r, 1, profile_keys, (char *)&h->profile, 0), out);
+		BB_TRY(st, refuse(&at, "empty; a profile has a name and steps"), out);
+	BB_TRY(st, keys_read(&at, 1, profile_keys, (char *)&h->profile, 0), out);
 	good = yaml_parser_load(&parser, &second);
-	r.at.line = (int)(good ? second.start_mark : parser.problem_mark).line + 1;
+	at.line = (int)(good ? second.start_mark : parser.problem_mark).line + 1;
 	if (!good || yaml_document_get_root_node(&second))
-		st = refuse(&r.at, "a second document begins; a profile is one");
+		st = refuse(&at, "a second document begins; a profile is one");
 	yaml_document_delete(&second);
 	for (size_t i = 0; st == BB_OK && i < h->profile.ndeclared; i++)
 		st = step_check(&h->profile, i, path, scale, error);
