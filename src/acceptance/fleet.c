@@ -51,12 +51,15 @@ static bool is_like(const struct bb_claims *a, const struct bb_claims *b)
 	       a->nranks == b->nranks && a->hosts == b->hosts;
 }
 
-/* The runs of one group, by index; VALUES has room for them. */
+/* The runs of one group; VALUES has room for them. */
 struct fleet {
-	const struct bb_fleet_run *runs;
-	size_t *list, n;
-	double *excess, *values;
-	const struct bb_claim **at; /* of each run: its row of the largest excess */
+	struct member {
+		const struct bb_fleet_run *run;
+		double excess;
+		const struct bb_claim *at; /* its row of the largest excess */
+	} * list;
+	size_t n;
+	double *values;
 };
 
 /* What is usual of rows like LIKE: the median of all runs but SELF; NAN: too few have it. */
@@ -66,7 +69,7 @@ static double usual_of(const struct fleet *f, size_t self, const struct bb_claim
 
 	for (size_t k = 0; k < f->n; k++) {
 		const struct bb_claim *const row =
-			k == self ? NULL : find_row(f->runs[f->list[k]].claims, like);
+			k == self ? NULL : find_row(f->list[k].run->claims, like);
 
 		if (row)
 			f->values[n++] = row->busbw_GBps;
@@ -77,9 +80,10 @@ static double usual_of(const struct fleet *f, size_t self, const struct bb_claim
 /* Set the excess of run RUN and its row; NAN: too few others have its rows. */
 static void excess_find(const struct fleet *f, size_t run)
 {
-	const struct bb_claims *const c = f->runs[f->list[run]].claims;
+	struct member *const m = &f->list[run];
+	const struct bb_claims *const c = m->run->claims;
 
-	f->excess[run] = NAN;
+	m->excess = NAN;
 	for (size_t i = first_row(c); i < c->n; i++) {
 		const struct bb_claim *const row = &c->list[i];
 		const struct bb_claim other = {.size_bytes = row->size_bytes,
@@ -89,9 +93,9 @@ static void excess_find(const struct fleet *f, size_t run)
 
 		if (pair)
 			excess = fmin(excess, log(usual_of(f, run, pair) / pair->busbw_GBps));
-		if (isfinite(excess) && !(excess <= f->excess[run])) {
-			f->excess[run] = excess;
-			f->at[run] = row;
+		if (isfinite(excess) && !(excess <= m->excess)) {
+			m->excess = excess;
+			m->at = row;
 		}
 	}
 }
@@ -100,34 +104,32 @@ static void excess_find(const struct fleet *f, size_t run)
    not see the other slow ones, as long as most are healthy. */
 static double chance_of(const struct fleet *f, size_t run)
 {
-	double middle, sigma;
 	size_t n = 0;
 
 	for (size_t k = 0; k < f->n; k++)
-		if (k != run && !isnan(f->excess[k]))
-			f->values[n++] = f->excess[k];
-	if (isnan(f->excess[run]) || n + 1 < BB_FLEET_LEAST)
+		if (k != run && !isnan(f->list[k].excess))
+			f->values[n++] = f->list[k].excess;
+	if (isnan(f->list[run].excess) || n + 1 < BB_FLEET_LEAST)
 		return 1;
-	middle = bb_stats_median(f->values, n);
+	const double middle = bb_stats_median(f->values, n);
 	for (size_t k = 0; k < n; k++)
 		f->values[k] = fabs(f->values[k] - middle);
-	sigma = 1.4826 * bb_stats_median(f->values, n);
-	if (f->excess[run] - middle < fmax(-log1p(-BB_FLEET_TOLERANCE), SIGMAS * sigma))
+	const double sigma = 1.4826 * bb_stats_median(f->values, n);
+	const double beyond = f->list[run].excess - middle;
+	if (beyond < fmax(-log1p(-BB_FLEET_TOLERANCE), SIGMAS * sigma))
 		return 1;
 	if (sigma <= 0)
 		return 0;
 	/* One more value than N (Student): their spread, and that of their middle. A MAD has 37% of
 	   the efficiency of a standard deviation (Rousseeuw and Croux, 1993). */
-	return fmin(1, (double)f->n * bb_student_beyond((f->excess[run] - middle) /
-								(sigma * sqrt(1 + 1 / (double)n)),
+	return fmin(1, (double)f->n * bb_student_beyond(beyond / (sigma * sqrt(1 + 1 / (double)n)),
 							fmax(1, 0.37 * (double)(n - 1))));
 }
 
 static int describe_fleet(const struct fleet *f, struct bb_strbuf *out)
 {
-	const struct bb_claims *const c = f->runs[f->list[0]].claims;
+	const struct bb_claims *const c = f->list[0].run->claims;
 	int compared = 0, slow = 0;
-	double usual;
 
 	for (size_t i = 0; i < f->n; i++)
 		excess_find(f, i);
@@ -139,9 +141,11 @@ static int describe_fleet(const struct fleet *f, struct bb_strbuf *out)
 	bb_strbuf_add(out, "):\n");
 	for (size_t i = 0; i < f->n; i++) {
 		const double chance = chance_of(f, i);
-		const struct bb_fleet_run *const run = &f->runs[f->list[i]];
+		const struct bb_fleet_run *const run = f->list[i].run;
+		const struct bb_claim *const at = f->list[i].at;
 		char size[BB_UNIT_TEXT];
 
+		compared += !isnan(f->list[i].excess);
 		if (chance > BB_FLEET_CHANCE)
 			continue;
 		slow++;
@@ -152,19 +156,17 @@ static int describe_fleet(const struct fleet *f, struct bb_strbuf *out)
 			bb_printable_add(out, run->claims->host);
 			bb_strbuf_add(out, ")");
 		}
-		usual = usual_of(f, i, f->at[i]);
+		const double usual = usual_of(f, i, at);
 		bb_strbuf_addf(
 			out, " reaches %.1f%% of the median of its equals at %s: %.4g of %.4g GB/s",
-			100 * f->at[i]->busbw_GBps / usual,
-			bb_format_size(size, f->at[i]->size_bytes), f->at[i]->busbw_GBps, usual);
+			100 * at->busbw_GBps / usual, bb_format_size(size, at->size_bytes),
+			at->busbw_GBps, usual);
 		if (chance < 1e-4)
 			bb_strbuf_add(out, "; confidence > 99.99%");
 		else
 			bb_strbuf_addf(out, "; confidence %.2f%%", 100 * (1 - chance));
 		bb_strbuf_add(out, ".\n");
 	}
-	for (size_t i = 0; i < f->n; i++)
-		compared += !isnan(f->excess[i]);
 	if (compared < BB_FLEET_LEAST)
 		bb_strbuf_addf(out, "  Not compared: fewer than %d have a size in common.\n",
 			       BB_FLEET_LEAST);
@@ -178,30 +180,20 @@ static int describe_fleet(const struct fleet *f, struct bb_strbuf *out)
 
 int bb_fleet_judge(const struct bb_fleet_run *runs, size_t n, struct bb_strbuf *out)
 {
-	struct fleet f = {.runs = runs};
-	int slow = 0;
+	struct fleet f = {.list = calloc(n + 1, sizeof(*f.list)),
+			  .values = calloc(n + 1, sizeof(*f.values))};
+	int slow = f.list && f.values ? 0 : -1;
 
-	f.list = calloc(n + 1, sizeof(*f.list));
-	f.excess = calloc(2 * (n + 1), sizeof(*f.excess));
-	f.at = calloc(n + 1, sizeof(*f.at));
-	if (!f.list || !f.excess || !f.at)
-		slow = -1;
-	f.values = f.excess + n + 1;
 	for (size_t i = 0; slow >= 0 && i < n; i++) {
-		bool is_first = true;
-
 		f.n = 0;
-		for (size_t k = 0; k < n; k++) {
-			if (!is_like(runs[i].claims, runs[k].claims))
-				continue;
-			is_first &= k >= i;
-			f.list[f.n++] = k;
-		}
-		if (is_first && f.n >= BB_FLEET_LEAST)
+		for (size_t k = 0; k < n; k++)
+			if (is_like(runs[i].claims, runs[k].claims))
+				f.list[f.n++].run = &runs[k];
+		/* Once for each group, at its first run. */
+		if (f.n >= BB_FLEET_LEAST && f.list[0].run == &runs[i])
 			slow += describe_fleet(&f, out);
 	}
 	free(f.list);
-	free(f.excess);
-	free(f.at);
+	free(f.values);
 	return slow;
 }
