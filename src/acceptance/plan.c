@@ -53,9 +53,9 @@ static void substitute(struct bb_strbuf *out, const char *text, const struct bb_
 }
 
 /* Splits TEXT, which it takes over, into WORDS; the binary is that of STEP. */
-static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *step,
-		       const struct bb_places *places, struct bb_words_list *words,
-		       struct bb_error *error)
+static bb_status split_words(struct bb_strbuf *text, const struct bb_profile_step *step,
+			     const struct bb_places *places, struct bb_words_list *words,
+			     struct bb_error *error)
 {
 	const size_t length = text->length;
 	size_t n = 0, outputs;
@@ -79,19 +79,6 @@ static bb_status split(struct bb_strbuf *text, const struct bb_profile_step *ste
 								 : word;
 	words->n = n;
 	return BB_OK;
-}
-
-/* Appends the command of NODES nodes of STEP in virtual time. Of an option given twice the last
-   value counts. */
-static void add_simulated(struct bb_strbuf *text, const struct bb_profile_step *step, int64_t nodes,
-			  const char *what, const char *value)
-{
-	bb_strbuf_add(text, COMMAND);
-	substitute(text, step->arguments, step, step->nodes);
-	bb_strbuf_add(text, " --backend sim ");
-	if (step->ranks > 1)
-		bb_strbuf_addf(text, "-t 1 -g %lld ", (nodes * (step->ranks / step->nodes)));
-	bb_strbuf_addf(text, "%s %s", what, value);
 }
 
 /*
@@ -175,24 +162,25 @@ int64_t bb_plan_nodes(const struct bb_plan_cluster *simulated, const struct bb_p
 }
 
 bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_profile_step *step,
-			  const struct bb_plan_cluster *simulated, const struct bb_places *places,
-			  struct bb_words_list *words, struct bb_error *error)
+			  const struct bb_plan_cluster *simulated, const struct bb_gate *gate,
+			  const struct bb_places *places, struct bb_words_list *words,
+			  struct bb_error *error)
 {
-	const long long nodes = bb_plan_nodes(simulated, step);
+	const long long nodes = gate ? step->nodes : bb_plan_nodes(simulated, step);
 	const long long per_node = step->ranks / step->nodes;
+	const bool split = !gate && bb_step_is_split(step), is_virtual = gate || simulated->cluster;
+	const struct bb_source *const from = gate ? gate->from : NULL;
 	struct bb_strbuf text = {0};
 
 	/* The groups are those of nccl-tests' NCCL_TESTS_SPLIT, which srun passes on by itself. */
-	if (bb_step_is_split(step)) {
+	if (split) {
 		bb_strbuf_add(&text, "env NCCL_TESTS_SPLIT=");
 		if (step->shift > 0)
 			bb_strbuf_addf(&text, "+%lld%%%lld", (step->shift * per_node),
 				       (nodes * per_node));
 		bb_strbuf_addf(&text, "/%lld ", step->ranks);
 	}
-	if (simulated->cluster) {
-		add_simulated(&text, step, nodes, "--cluster", simulated->cluster);
-	} else {
+	if (!is_virtual) {
 		const struct launch launch = launch_of(profile, step);
 		const char *const more =
 			step->launcher_args ? step->launcher_args : profile->all.launcher_args;
@@ -200,7 +188,7 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 
 		if (strcmp(launch.launcher, "mpirun") == 0)
 			bb_strbuf_addf(&text, "mpirun -np %lld -N %lld %s", all, launch.processes,
-				       bb_step_is_split(step) ? "-x NCCL_TESTS_SPLIT " : "");
+				       split ? "-x NCCL_TESTS_SPLIT " : "");
 		else if (strcmp(launch.launcher, "srun") == 0)
 			/* Without --ntasks-per-node Slurm fills the first node. */
 			bb_strbuf_addf(
@@ -209,25 +197,21 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 				nodes, all, launch.processes);
 		if (strcmp(launch.launcher, "local") != 0 && more)
 			substitute(&text, more, step, nodes);
-		bb_strbuf_add(&text, " " COMMAND);
-		substitute(&text, step->arguments, step, step->nodes);
 	}
-	if (bb_plan_has_fault(simulated, step))
+	bb_strbuf_add(&text, " " COMMAND);
+	substitute(&text, step->arguments, step, step->nodes);
+	if (is_virtual) {
+		/* Of an option given twice the last value counts. */
+		bb_strbuf_add(&text, " --backend sim");
+		if (step->ranks > 1)
+			bb_strbuf_addf(&text, " -t 1 -g %lld", nodes * per_node);
+		bb_strbuf_addf(&text, " %s %s", from && from->link ? "--link" : "--cluster",
+			       !from ? simulated->cluster : from->link ?: from->cluster);
+	}
+	if (!gate && bb_plan_has_fault(simulated, step))
 		bb_strbuf_addf(&text, " --fault %s", simulated->fault);
 	bb_strbuf_add(&text, " --json -");
-	return split(&text, step, places, words, error);
-}
-
-bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb_gate *gate,
-			     const struct bb_places *places, struct bb_words_list *words,
-			     struct bb_error *error)
-{
-	struct bb_strbuf text = {0};
-
-	add_simulated(&text, step, step->nodes, gate->from->cluster ? "--cluster" : "--link",
-		      gate->from->cluster ? gate->from->cluster : gate->from->link);
-	bb_strbuf_add(&text, " --json -");
-	return split(&text, step, places, words, error);
+	return split_words(&text, step, places, words, error);
 }
 
 void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
@@ -362,31 +346,63 @@ static bb_status check_model(const struct bb_profile_step *step, const struct bb
 	return st;
 }
 
-/* Sets the first rank that the fault of O affects, as ranks fill CLUSTER node after node, of a link
-   both, and how many ranks a step needs to use it: a rail is used only beyond the nodes that
-   NVSwitches connect. */
-static void find_fault(const struct bb_options *o, const struct bb_cluster *cluster,
-		       struct bb_plan_cluster *simulated)
+/* Checks the fault of SIMULATED on CLUSTER, and sets the first rank that it affects, as ranks fill
+   CLUSTER node after node, of a link both, and how many ranks a step needs to use it: a rail is
+   used only beyond the nodes that NVSwitches connect. */
+static bb_status check_fault(struct bb_cluster *cluster, struct bb_plan_cluster *simulated,
+			     struct bb_error *error)
 {
-	const struct bb_fault *fault = &o->fault;
-	const bool rail = fault->kind == BB_FAULT_SLOW_RAIL || fault->kind == BB_FAULT_LOST_RAIL;
-	const bool link = fault->kind == BB_FAULT_SLOW_LINK;
-	const int inside = rail ? cluster->gpus * cluster->domain : 0;
-	int one = o->virtual.flawed ? 0 : fault->rank, other, last;
+	/* A step refuses a fault that its program does not support. */
+	struct bb_options o = {.backend = bb_backend_find("sim"),
+			       .program = "acceptance",
+			       .fault_text = simulated->fault,
+			       .cluster_text = simulated->cluster};
+	const struct bb_world world = {.nranks = cluster->ranks, .nprocs = 1};
+	const struct bb_fault *const fault = &o.fault;
+	bb_status st;
 
-	while (o->virtual.flawed && one < cluster->ranks - 1 &&
+	BB_TRY(st, bb_options_fault(&o, ((1u << BB_NFAULTS) - 1) & ~(1u << BB_FAULT_NONE), error),
+	       out);
+	o.cluster = cluster;
+	BB_TRY(st, bb_options_check_world(&o, &world, error), out);
+	int one = o.virtual.flawed ? 0 : fault->rank;
+	while (o.virtual.flawed && one < cluster->ranks - 1 &&
 	       (bb_cluster_node(cluster, one) != fault->rank ||
 		(fault->to >= 0 && bb_cluster_rail(cluster, one) != fault->to)))
 		one++;
-	other = link ? fault->to : one;
-	last = one > other ? one : other;
+	const bool rail = fault->kind == BB_FAULT_SLOW_RAIL || fault->kind == BB_FAULT_LOST_RAIL;
+	const int inside = rail ? cluster->gpus * cluster->domain : 0;
+	const int other = fault->kind == BB_FAULT_SLOW_LINK ? fault->to : one;
+	const int last = one > other ? one : other;
 	simulated->ends[0] = one;
 	simulated->ends[1] = other;
 	simulated->faulty = 1 + (last > inside ? last : inside);
+	simulated->per_node = cluster->gpus;
+out:
+	return st;
 }
 
-static bb_status check_simulated(const struct bb_profile *profile, enum bb_mode mode,
-				 struct bb_plan_cluster *simulated, struct bb_error *error)
+/* Ranks fill CLUSTER node after node, so STEP must have its nodes full or be on one alone. */
+static bb_status check_room(const struct bb_cluster *cluster, const char *name,
+			    const struct bb_profile_step *step, struct bb_error *error)
+{
+	const long long nodes = bb_step_nodes(step), each = step->ranks / step->nodes;
+
+	if (nodes > cluster->nodes)
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s has %d node%s; step %s needs %lld, as in NAME:%lld",
+			       name, cluster->nodes, bb_plural(cluster->nodes), step->name, nodes,
+			       nodes);
+	if (nodes > 1 ? each != cluster->gpus : each > cluster->gpus)
+		return bb_fail(error, BB_EUSAGE,
+			       "--cluster %s has nodes of %d rank%s; step %s has %lld on a node",
+			       name, cluster->gpus, bb_plural(cluster->gpus), step->name, each);
+	return BB_OK;
+}
+
+bb_status bb_plan_check(const struct bb_profile *profile, const char *path, const char *folder,
+			enum bb_mode mode, struct bb_plan_cluster *simulated,
+			struct bb_error *error)
 {
 	struct bb_cluster *cluster = NULL;
 	bb_status st = BB_OK;
@@ -396,61 +412,15 @@ static bb_status check_simulated(const struct bb_profile *profile, enum bb_mode 
 			       "--fault %s: faults are planted in a --cluster that is simulated; "
 			       "real steps have theirs in run:",
 			       simulated->fault);
-	if (!simulated->cluster)
-		return BB_OK;
 	/* Commands are split at blanks. */
-	if (strpbrk(simulated->cluster, " \t\r\n") ||
-	    (simulated->fault && strpbrk(simulated->fault, " \t\r\n")))
+	if (simulated->cluster && (strpbrk(simulated->cluster, BB_BLANKS) ||
+				   (simulated->fault && strpbrk(simulated->fault, BB_BLANKS))))
 		return bb_fail(error, BB_EUSAGE, "--cluster and --fault take no blanks");
-	BB_TRY(st, bb_cluster_open(simulated->cluster, bb_plugin_parse_topology, &cluster, error),
-	       out);
-	for (uint32_t i = 0; st == BB_OK && i < profile->nsteps; i++) {
-		const struct bb_profile_step *const step = &profile->steps[i];
-		const long long nodes = bb_step_nodes(step), each = step->ranks / step->nodes;
-
-		if (!(step->mode & mode))
-			continue;
-		if (nodes > cluster->nodes)
-			st = bb_fail(
-				error, BB_EUSAGE,
-				"--cluster %s has %d node%s; step %s needs %lld, as in NAME:%lld",
-				simulated->cluster, cluster->nodes, bb_plural(cluster->nodes),
-				step->name, nodes, nodes);
-		else if (nodes > 1 ? each != cluster->gpus : each > cluster->gpus)
-			/* Ranks fill a cluster node after node, so a step must have its nodes full
-			   or be on one alone. */
-			st = bb_fail(
-				error, BB_EUSAGE,
-				"--cluster %s has nodes of %d rank%s; step %s has %lld on a node",
-				simulated->cluster, cluster->gpus, bb_plural(cluster->gpus),
-				step->name, each);
-	}
-	if (st == BB_OK && simulated->fault) {
-		/* A step refuses a fault that its program does not support. */
-		struct bb_options o = {.backend = bb_backend_find("sim"),
-				       .program = "acceptance",
-				       .fault_text = simulated->fault,
-				       .cluster_text = simulated->cluster};
-		const struct bb_world world = {.nranks = cluster->ranks, .nprocs = 1};
-		const unsigned all = ((1u << BB_NFAULTS) - 1) & ~(1u << BB_FAULT_NONE);
-
-		BB_TRY(st, bb_options_fault(&o, all, error), out);
-		o.cluster = cluster;
-		BB_TRY(st, bb_options_check_world(&o, &world, error), out);
-		find_fault(&o, cluster, simulated);
-		simulated->per_node = cluster->gpus;
-	}
-out:
-	bb_cluster_free(cluster);
-	return st;
-}
-
-bb_status bb_plan_check(const struct bb_profile *profile, const char *path, const char *folder,
-			enum bb_mode mode, struct bb_plan_cluster *simulated,
-			struct bb_error *error)
-{
-	bb_status st = BB_OK;
-
+	if (simulated->cluster)
+		BB_TRY(st,
+		       bb_cluster_open(simulated->cluster, bb_plugin_parse_topology, &cluster,
+				       error),
+		       out);
 	for (uint32_t i = 0; i < profile->nsteps; i++) {
 		const struct bb_profile_step *const step = &profile->steps[i];
 		char binary[1200];
@@ -459,14 +429,20 @@ bb_status bb_plan_check(const struct bb_profile *profile, const char *path, cons
 			continue;
 		snprintf(binary, sizeof(binary), "%s/%s", folder, step->binary);
 		if (access(binary, X_OK) != 0)
-			return bb_fail(error, BB_EUSAGE, "%s:%d: run: there is no %s in %s", path,
-				       step->line, step->binary, folder);
-		if (!simulated->cluster)
-			BB_TRY(st, check_ranks(profile, step, path, error), out);
+			BB_TRY(st,
+			       bb_fail(error, BB_EUSAGE, "%s:%d: run: there is no %s in %s", path,
+				       step->line, step->binary, folder),
+			       out);
+		BB_TRY(st,
+		       cluster ? check_room(cluster, simulated->cluster, step, error)
+			       : check_ranks(profile, step, path, error),
+		       out);
 		for (size_t k = 0; k < step->ngates; k++)
 			BB_TRY(st, check_model(step, &step->gates[k], path, error), out);
 	}
-	st = check_simulated(profile, mode, simulated, error);
+	if (simulated->fault)
+		st = check_fault(cluster, simulated, error);
 out:
+	bb_cluster_free(cluster);
 	return st;
 }

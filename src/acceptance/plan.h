@@ -43,14 +43,15 @@ struct bb_places {
 /*
  * WORDS = the command of STEP: the launcher's words, the binary, --output-folder, the words of
  * run:, and --json -. {ranks}, {nodes} and {per_node} are replaced; words are split at blanks, and
- * nothing else is special, since no shell runs. If SIMULATED has a cluster: in virtual time on this
- * machine, without a launcher. BB_EINTERNAL without memory. Free WORDS.
+ * nothing else is special, since no shell runs. If SIMULATED has a cluster, or for a GATE (NULL:
+ * none) whose expectation is the simulator's: in virtual time on this machine, without a launcher.
+ * BB_EINTERNAL without memory. Free WORDS.
  */
 BB_MUST bb_status bb_plan_command(const struct bb_profile *profile,
 				  const struct bb_profile_step *step,
 				  const struct bb_plan_cluster *simulated,
-				  const struct bb_places *places, struct bb_words_list *words,
-				  struct bb_error *error);
+				  const struct bb_gate *gate, const struct bb_places *places,
+				  struct bb_words_list *words, struct bb_error *error);
 /*
  * Check the steps of MODE before any is run. BB_EUSAGE: a binary is not in FOLDER; a
  * step that is not simulated would start another number of ranks than the profile has, or processes
@@ -61,10 +62,6 @@ BB_MUST bb_status bb_plan_command(const struct bb_profile *profile,
 BB_MUST bb_status bb_plan_check(const struct bb_profile *profile, const char *path,
 				const char *folder, enum bb_mode mode,
 				struct bb_plan_cluster *simulated, struct bb_error *error);
-/* WORDS = the command of STEP in virtual time, for a GATE whose expectation is the simulator's. */
-BB_MUST bb_status bb_plan_simulation(const struct bb_profile_step *step, const struct bb_gate *gate,
-				     const struct bb_places *places, struct bb_words_list *words,
-				     struct bb_error *error);
 
 /* Append WORDS as a line for a shell. */
 void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words);

@@ -181,25 +181,18 @@ path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT], const cha
 static bb_status append_line(struct bb_acceptance_session *s, const struct bb_strbuf *line,
 			     struct bb_error *error)
 {
-	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
 	bb_status st = BB_OK;
-	ssize_t n = 1;
 
 	path_make(s, path, "runs.jsonl");
-	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
+	if (bb_strbuf_failed(line))
+		return bb_no_memory(error, path);
 	const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	whole.failed |= bb_strbuf_failed(line);
-	for (size_t at = 0; file >= 0 && n > 0 && !whole.failed && at < whole.length;
-	     at += (size_t)n)
-		n = write(file, whole.text + at, whole.length - at);
-	if (file < 0 || n <= 0 || fsync(file) != 0)
+	if (file < 0 || dprintf(file, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line)) < 0 ||
+	    fsync(file) != 0)
 		st = bb_fail(error, bb_output_status(errno), "%s: %s", path, strerror(errno));
-	else if (bb_strbuf_failed(&whole))
-		st = bb_no_memory(error, path);
 	if (file >= 0)
 		close(file);
-	bb_strbuf_free(&whole);
 	s->cut_off = false;
 	return st;
 }
@@ -418,24 +411,31 @@ static void read_trouble(const char *path, char *trouble, size_t room)
 	free(text);
 }
 
-/* Runs WORDS, whose outputs are called NAME, unless that was done; then reads the records of the
-   run, and the message in its log if it failed. */
-static void execute(struct bb_acceptance_session *s, const struct bb_profile_step *step,
-		    const char *name, const struct bb_words_list *words, struct bb_step_run *run)
+/* Runs STEP for the time NUMBER, or predicts it for GATE of that number (NULL: it runs), unless
+   that was done; then reads the records of RUN, and the message in its log if it failed. */
+static bb_status execute(struct bb_acceptance_session *s, const struct bb_profile_step *step,
+			 const struct bb_gate *gate, size_t number, struct bb_step_run *run,
+			 struct bb_error *error)
 {
 	char out[PATH_TEXT], err[PATH_TEXT], *const trouble = run->trouble, *text;
+	const char *const kind = gate ? "sim" : "";
+	struct bb_words_list words = {.n = 0};
 	struct bb_error why = {0};
 	size_t length;
 
-	path_make(s, out, "records/%s.jsonl", name);
-	path_make(s, err, "logs/%s.txt", name);
+	path_make(s, out, "records/%s.%s%zu.jsonl", step->name, kind, number);
+	path_make(s, err, "logs/%s.%s%zu.txt", step->name, kind, number);
+	bb_status st =
+		bb_plan_command(s->profile, step, &s->simulated, gate, &s->places, &words, error);
+	if (st != BB_OK)
+		return st;
 	if (run->outcome.status < 0) {
-		const struct bb_command command = {words->words, out, err, step->limit_ns};
+		const struct bb_command command = {words.words, out, err, step->limit_ns};
 
 		if (bb_command_run(&command, &run->outcome, &why) != BB_OK) {
 			run->outcome.status = 127;
 			snprintf(trouble, sizeof(run->trouble), "%s", why.text);
-			return;
+			goto out;
 		}
 		s->stopped_by = run->outcome.stopped_by;
 	}
@@ -443,44 +443,41 @@ static void execute(struct bb_acceptance_session *s, const struct bb_profile_ste
 		read_trouble(err, trouble, sizeof(run->trouble));
 	if (run->outcome.status == BB_EINTERNAL && !trouble[0])
 		snprintf(trouble, sizeof(run->trouble), "its log is empty; the disk may be full");
-	bb_status st = bb_read_whole(out, BB_RECORDS_BYTES, &text, &length, &why);
+	st = bb_read_whole(out, BB_RECORDS_BYTES, &text, &length, &why);
 	if (st == BB_OK) {
 		st = bb_records_read(out, text, length, &run->records, &why);
 		free(text);
 	}
 	if (st != BB_OK && !trouble[0])
 		snprintf(trouble, sizeof(run->trouble), "%s", why.text);
+out:
+	bb_words_free(&words);
+	return BB_OK;
 }
 
 static bb_status run_step(struct bb_acceptance_session *s, struct bb_evidence *e,
 			  struct bb_error *error)
 {
-	struct bb_words_list words = {.n = 0};
 	struct bb_strbuf line = {0};
 	struct bb_json j;
-	char name[NAME_TEXT], path[PATH_TEXT], message[BB_ERROR_TEXT] = "";
-	bb_status st;
+	char path[PATH_TEXT];
+	bb_status st = BB_OK;
 
-	BB_TRY(st, bb_plan_command(s->profile, e->step, &s->simulated, &s->places, &words, error),
-	       out);
 	for (size_t i = 0; i < e->nruns && !s->stopped_by; i++) {
 		struct bb_step_run *const run = &e->runs[i];
 		const bool fresh = run->outcome.status < 0;
 
 		if (fresh && !s->quiet)
 			bb_say("acceptance", "%s, run %zu of %zu", e->step->name, i + 1, e->nruns);
-		snprintf(name, sizeof(name), "%s.%zu", e->step->name, i + 1);
-		execute(s, e->step, name, &words, run);
+		BB_TRY(st, execute(s, e->step, NULL, i + 1, run, error), out);
 		if (s->simulated.cluster && run->outcome.status == BB_EUSAGE) {
 			/* --cluster, --fault or run: is wrong, so that the session cannot be
 			   resumed. */
-			path_make(s, path, "logs/%s.txt", name);
-			read_trouble(path, message, sizeof(message));
 			path_make(s, path, "runs.jsonl");
 			st = unlink(path) != 0
 				     ? bb_fail(error, BB_EUSAGE, "%s: %s", path, strerror(errno))
 				     : bb_fail(error, BB_EUSAGE, "step %s: %s", e->step->name,
-					       message);
+					       run->trouble);
 			goto out;
 		}
 		if (!fresh || s->stopped_by)
@@ -498,7 +495,6 @@ static bb_status run_step(struct bb_acceptance_session *s, struct bb_evidence *e
 	}
 out:
 	bb_strbuf_free(&line);
-	bb_words_free(&words);
 	return st;
 }
 
@@ -554,21 +550,15 @@ bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error
 		for (size_t k = 0; st == BB_OK && k < e->step->ngates && !s->stopped_by; k++) {
 			const struct bb_gate *const g = &e->step->gates[k];
 			struct bb_step_run *const run = &e->expected[k].predicted;
-			struct bb_words_list words = {.n = 0};
-			char name[NAME_TEXT];
 
 			if (g->from->kind != BB_FROM_SIMULATOR)
 				continue;
 			run->outcome.status = -1;
-			snprintf(name, sizeof(name), "%s.sim%zu", e->step->name, k + 1);
-			st = bb_plan_simulation(e->step, g, &s->places, &words, error);
-			if (st == BB_OK)
-				execute(s, e->step, name, &words, run);
+			st = execute(s, e->step, g, k + 1, run, error);
 			if (st == BB_OK && run->outcome.status != 0 && !run->trouble[0])
 				snprintf(run->trouble, sizeof(run->trouble),
 					 "the simulator ends with exit status %d",
 					 run->outcome.status);
-			bb_words_free(&words);
 		}
 	}
 	return st;

@@ -321,7 +321,8 @@ static void add_step(const struct bb_acceptance_session *s, const struct bb_evid
 	bb_json_add_string(j, "name", e->step->name);
 	bb_json_add_string(j, "run", e->step->run);
 	/* The complete command; null without memory. */
-	if (bb_plan_command(s->profile, e->step, &s->simulated, &s->places, &words, &why) == BB_OK)
+	if (bb_plan_command(s->profile, e->step, &s->simulated, NULL, &s->places, &words, &why) ==
+	    BB_OK)
 		add_words(j, "args", (const char *const *)words.words, words.n);
 	else
 		bb_json_add_string(j, "args", NULL);

@@ -45,7 +45,7 @@ static void check_step(const struct bb_profile *p, const struct bb_profile_step 
 	for (uint32_t i = 0; i < s->ngates; i++)
 		check_gate(&s->gates[i]);
 	for (int i = 0; i < 2; i++) {
-		CHECK(bb_plan_command(p, s, &played[i], &places, &words, &error) == BB_OK);
+		CHECK(bb_plan_command(p, s, &played[i], NULL, &places, &words, &error) == BB_OK);
 		CHECK(words.n >= 3 && !words.words[words.n]);
 		bb_words_free(&words);
 	}

@@ -52,8 +52,9 @@ static void expect_command(const char *text, long long nodes, size_t step,
 	struct bb_words_list words;
 
 	assert_true(step < p->nsteps);
-	assert_int_equal(bb_plan_command(p, &p->steps[step], simulated, &places, &words, &error),
-			 BB_OK);
+	assert_int_equal(
+		bb_plan_command(p, &p->steps[step], simulated, NULL, &places, &words, &error),
+		BB_OK);
 	expect_words(&words, want);
 	bb_words_free(&words);
 	assert_null(words.words);
@@ -239,9 +240,9 @@ static void test_simulations(void **state)
 	char line[256];
 
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(
-			bb_plan_simulation(p->steps, &p->steps->gates[i], &places, &words, &error),
-			BB_OK);
+		assert_int_equal(bb_plan_command(p, p->steps, &real, &p->steps->gates[i], &places,
+						 &words, &error),
+				 BB_OK);
 		snprintf(line, sizeof(line), BIN "-n 2 --backend sim -t 1 -g 16 %s --json -",
 			 want[i]);
 		expect_words(&words, line);

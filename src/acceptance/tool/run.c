@@ -458,7 +458,8 @@ static bb_status dry_run(struct bb_acceptance_session *s, const char *times, str
 				       step->name);
 		if (!(step->mode & s->mode) || (step->narrows && step->after_failure))
 			continue;
-		st = bb_plan_command(s->profile, step, &s->simulated, &s->places, &words, error);
+		st = bb_plan_command(s->profile, step, &s->simulated, NULL, &s->places, &words,
+				     error);
 		if (st == BB_OK)
 			plan_add_step(s, verdict, step, &out, &words);
 		bb_words_free(&words);
