@@ -6,6 +6,7 @@
 #include "acceptance/records.h"
 #include "acceptance/tool/tool.h"
 #include "acceptance/verdict.h"
+#include "core/array.h"
 #include "core/output.h"
 #include "core/printable.h"
 #include "core/units.h"
@@ -106,9 +107,9 @@ static bb_status check_all(struct bb_acceptance_job *job, const struct bb_circum
 {
 	struct bb_references references = {.n = 0};
 	struct bb_claim_file *const files = calloc((size_t)job->noperands + 1, sizeof(*files));
-	struct bb_fleet_run *runs = NULL, *run; /* of all tables */
-	size_t nruns = 0;
-	int unread = 0, n = 0;
+	struct bb_fleet_run *runs = NULL; /* of all tables */
+	size_t nruns = 0, room = 0;
+	int unread = 0;
 	bb_status st;
 
 	*slow = 0;
@@ -117,11 +118,16 @@ static bb_status check_all(struct bb_acceptance_job *job, const struct bb_circum
 	BB_TRY(st, bb_references_own(&references, error), out);
 	if (job->o->value > 0)
 		BB_TRY(st, check_value(job->o, &references, given, worst, found, error), out);
-	for (; n < job->noperands; n++) {
+	for (int n = 0; n < job->noperands; n++) {
 		struct bb_error one = {0};
 
 		st = check_file(job->operands[n], &references, given, &files[n], worst, found,
 				&one);
+		for (size_t k = 0; st == BB_OK && k < files[n].n; k++)
+			if (!BB_ARRAY_PUT(
+				    runs, nruns, room,
+				    (struct bb_fleet_run){job->operands[n], &files[n].list[k]}))
+				st = bb_no_memory(&one, "the runs");
 		if (st == BB_OK)
 			continue;
 		/* A run that crashed must not hide the others. */
@@ -138,18 +144,10 @@ static bb_status check_all(struct bb_acceptance_job *job, const struct bb_circum
 			     unread, bb_strbuf_text(found));
 		goto out;
 	}
-	st = BB_OK;
-	for (int i = 0; i < n; i++)
-		nruns += files[i].n;
-	run = runs = calloc(nruns + 1, sizeof(*runs));
-	for (int i = 0; run && i < n; i++)
-		for (size_t k = 0; k < files[i].n; k++)
-			*run++ = (struct bb_fleet_run){job->operands[i], &files[i].list[k]};
-	*slow = run ? bb_fleet_judge(runs, nruns, found) : -1;
-	if (*slow < 0)
-		st = bb_no_memory(error, "the runs");
+	*slow = bb_fleet_judge(runs, nruns, found);
+	st = *slow < 0 ? bb_no_memory(error, "the runs") : BB_OK;
 out:
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < job->noperands; i++)
 		bb_claims_free(&files[i]);
 	free(files);
 	free(runs);

@@ -73,35 +73,32 @@ int main(int argc, char **argv)
 	struct bb_acceptance_options o = {.output = NULL};
 	struct bb_acceptance_job job = {.o = &o};
 	struct bb_option_table tables[BB_SUBJECT_LISTS + 1] = {{bb_about_rows, &o.about, NULL}};
-	const struct bb_subject *subject;
+	const bool named = argc > 1 && argv[1][0] != '-';
+	const struct bb_subject *subject = NULL;
 	struct bb_error error = {0};
 	bb_status st;
 
 	if (!bb_standard_open())
 		return BB_EINTERNAL;
-	if (argc < 2)
-		BB_TRY(st,
-		       bb_fail(&error, BB_EUSAGE,
-			       "needs a subject: run, baseline, check or compare; see --help"),
-		       out);
-	if (argv[1][0] == '-') {
-		BB_TRY(st, bb_options_parse(tables, argc, argv, &error), out);
-		BB_TRY(st, show_about(NULL, &o.about, &error), out);
-		goto out;
+	if (named) {
+		BB_TRY(st, bb_subject_find(subjects, argv[1], &subject, &error), out);
+		bb_subject_tables(subject, &o, &o.about, tables);
 	}
-	BB_TRY(st, bb_subject_find(subjects, argv[1], &subject, &error), out);
-	bb_subject_tables(subject, &o, &o.about, tables);
 	job.operands = calloc((size_t)argc, sizeof(*job.operands));
 	if (!job.operands)
 		BB_TRY(st, bb_no_memory(&error, "options"), out);
 	BB_TRY(st,
-	       bb_options_parse_operands(tables, argc - 1, argv + 1, job.operands, &job.noperands,
-					 &error),
+	       bb_options_parse_operands(tables, argc - named, argv + named, job.operands,
+					 &job.noperands, &error),
 	       out);
-	if (!bb_about_requested(&o.about))
-		BB_TRY(st, bb_options_check_rules(tables, &error), out);
-	if (bb_about_requested(&o.about))
+	if (bb_about_requested(&o.about)) {
 		st = show_about(o.about.version ? NULL : subject, &o.about, &error);
+		goto out;
+	}
+	BB_TRY(st, bb_options_check_rules(tables, &error), out);
+	if (!subject)
+		st = bb_fail(&error, BB_EUSAGE,
+			     "needs a subject: run, baseline, check or compare; see --help");
 	else if (job.noperands == 0 && !o.resume && !(o.value > 0))
 		st = bb_fail(&error, BB_EUSAGE, "%s: needs %s", subject->name, subject->operands);
 	else
