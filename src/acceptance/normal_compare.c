@@ -621,7 +621,8 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 	char range[64];
 	int tries = 0;
 
-	for (size_t i = 0; rows && q->machine->cluster && i < q->references->n; i++) {
+	/* Without a card there is a machine by --cluster alone, and nothing to compare with. */
+	for (size_t i = 0; rows && q->card && i < q->references->n; i++) {
 		const struct bb_reference *const r = &q->references->rows[i];
 		const double more = (double)(r->nodes - q->nodes);
 

@@ -441,6 +441,8 @@ def machines_by_the_user():
     checked(text, 0, "Machine: hgx-h100 with 4 NICs of 400 Gb/s", "Verdict: normal", arguments=(*four, "--nics", "4"))
     checked(text, 0, "with 8 NICs of 200 Gb/s", "Verdict: normal", arguments=(*four, "--nic-rate", "200"))
     checked(log(16, 437, 1.875), 0, "Machine: aws-p5, 32 NICs of 100 Gb/s EFA", "published run of H100 on 16 ranks", arguments=("--cluster", "aws-p5"))
+    # Data of CPUs: no published run compares.
+    checked("# backend=mpi\n" + log(16, 437, 1.875), 0, "the simulator expects", "Verdict: normal", arguments=("--cluster", "hgx-h100"))
     for nics, least in (1, "20.54 to 28.18"), (2, "41.06 to 56.33"):
         one = "--value", "24", "--collective", "all_reduce", "--gpu", "A100", "--nodes", "2", "--ranks", "16", "--nics", str(nics)
         acceptance("check", *one).exits(0 if nics == 1 else 7).prints(f"dgx-a100 with {nics} NIC", f"expects {least} GB/s")
