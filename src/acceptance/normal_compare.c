@@ -34,34 +34,26 @@ struct bb_claim bb_normal_largest(const struct bb_claims *claims)
 {
 	struct bb_claim found = {.busbw_GBps = claims->average_GBps};
 
-	for (size_t i = 0; i < claims->n; i++) {
-		const struct bb_claim *const at = &claims->list[i];
-
-		if (at->size_bytes > found.size_bytes ||
-		    (at->size_bytes == found.size_bytes && at->busbw_GBps < found.busbw_GBps))
-			found = *at;
-	}
+	for (const struct bb_claim *c = claims->list; c < claims->list + claims->n; c++)
+		if (c->size_bytes > found.size_bytes ||
+		    (c->size_bytes == found.size_bytes && c->busbw_GBps < found.busbw_GBps))
+			found = *c;
 	return found;
 }
 
 bool bb_normal_is_latency(const struct bb_claims *claims)
 {
 	const struct bb_claim last = bb_normal_largest(claims);
-	/* The smallest size within a factor of BB_LATENCY_SPAN, and the next smaller one. */
-	const struct bb_claim *within = NULL, *less = NULL;
+	const uint64_t near = last.size_bytes / BB_LATENCY_SPAN;
+	/* The smallest size within a factor of BB_LATENCY_SPAN, else the next smaller one. */
+	const struct bb_claim *less = NULL;
 
-	for (size_t i = 0; i < claims->n; i++) {
-		const struct bb_claim *const at = &claims->list[i];
-
-		if (at->in_place != last.in_place || at->size_bytes >= last.size_bytes)
-			continue;
-		if (at->size_bytes >= last.size_bytes / BB_LATENCY_SPAN &&
-		    (!within || at->size_bytes < within->size_bytes))
-			within = at;
-		if (!less || at->size_bytes > less->size_bytes)
-			less = at;
-	}
-	less = within ? within : less;
+	for (const struct bb_claim *c = claims->list; c < claims->list + claims->n; c++)
+		if (c->in_place == last.in_place && c->size_bytes < last.size_bytes &&
+		    (!less || (c->size_bytes >= near && less->size_bytes >= near
+				       ? c->size_bytes < less->size_bytes
+				       : c->size_bytes > less->size_bytes)))
+			less = c;
 	if (last.size_bytes == 0 || last.size_bytes >= BB_NORMAL_WIDE)
 		return false;
 	if (!less)
@@ -147,18 +139,16 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 	return BB_UNEVEN;
 }
 
-/* Judges the N ROWS, which are sorted: reports dips, and the size at which one placement is slowest
-   compared with the other. */
+/* Judges the N ROWS, which are sorted, from the first that reaches LEAST on: reports dips, and the
+   size at which one placement is slowest compared with the other. */
 static enum bb_normality judge_rows(const struct bb_question *q, const struct bb_claim *rows,
-				    size_t n)
+				    size_t n, double least)
 {
 	const struct bb_claim *slow = NULL, *fast = NULL;
 	enum bb_normality verdict = BB_NORMAL;
-	double worst = BB_NORMAL_UNEVEN, least = 0;
+	double worst = BB_NORMAL_UNEVEN;
 	char size[BB_UNIT_TEXT];
 
-	for (size_t i = 0; i < n; i++)
-		least = fmax(least, BB_NORMAL_PLATEAU * rows[i].busbw_GBps);
 	for (int in_place = 0; in_place < 2; in_place++)
 		if (describe_dip(q, rows, n, in_place == 1, least) != BB_NORMAL)
 			verdict = BB_UNEVEN;
@@ -185,27 +175,25 @@ static enum bb_normality judge_rows(const struct bb_question *q, const struct bb
 enum bb_normality bb_normal_evenness(const struct bb_question *q)
 {
 	const size_t n = q->claims->n;
-	struct bb_claim *const rows = calloc(n + 1, sizeof(*rows)), row;
-	struct bb_question silent = *q;
+	struct bb_claim *const rows = calloc(n + 1, sizeof(*rows));
+	struct bb_strbuf said = {0};
+	struct bb_question aside = *q;
 	double best = 0, worst = 1, least = 0;
 	char size[BB_UNIT_TEXT];
 	size_t slow = 0;
 
 	if (!rows)
 		return BB_UNKNOWN;
-	if (n == 0) {
-		free(rows);
-		return BB_NORMAL;
+	for (size_t i = 0; i < n; i++) {
+		rows[i] = q->claims->list[i];
+		least = fmax(least, BB_NORMAL_PLATEAU * rows[i].busbw_GBps);
 	}
-	memcpy(rows, q->claims->list, n * sizeof(*rows));
 	qsort(rows, n, sizeof(*rows), compare_rows);
-	silent.out = NULL;
-	enum bb_normality verdict = judge_rows(&silent, rows, n);
+	aside.out = &said;
+	enum bb_normality verdict = judge_rows(&aside, rows, n, least);
 	if (verdict == BB_UNEVEN && n >= BB_NORMAL_ROWS) {
 		/* Without the row that is slowest compared with the best of both placements up to
-		   its size, and which then takes the place behind them. */
-		for (size_t i = 0; i < n; i++)
-			least = fmax(least, BB_NORMAL_PLATEAU * rows[i].busbw_GBps);
+		   its size. */
 		for (size_t i = 0; i < n; i++) {
 			const size_t pair =
 				i + 1 < n && rows[i + 1].size_bytes == rows[i].size_bytes;
@@ -216,20 +204,20 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 				slow = i;
 			}
 		}
-		row = rows[slow];
+		const struct bb_claim row = rows[slow];
 		memmove(&rows[slow], &rows[slow + 1], (n - slow - 1) * sizeof(*rows));
-		verdict = judge_rows(&silent, rows, n - 1);
-		rows[n - 1] = row;
+		aside.out = NULL;
+		verdict = judge_rows(&aside, rows, n - 1, least);
 		if (verdict == BB_NORMAL)
 			SAY(q,
 			    "  One row alone is slow: %s %s reaches %.4g GB/s. Repeat it; one "
 			    "measurement is no verdict.\n",
 			    size_text(size, row.size_bytes), placement(row.in_place),
 			    row.busbw_GBps);
-		qsort(rows, n, sizeof(*rows), compare_rows);
 	}
 	if (verdict == BB_UNEVEN)
-		judge_rows(q, rows, n);
+		SAY(q, "%s", bb_strbuf_text(&said));
+	bb_strbuf_free(&said);
 	free(rows);
 	return verdict;
 }
@@ -317,7 +305,7 @@ static bool find_algorithm(const struct bb_question *q, struct bb_nccl_call *cal
 
 /* Seconds that the model predicts for SIZE bytes. */
 struct prediction {
-	double time, low, high;
+	double low, high;
 	/* Few published machines are alike, so the interval of a size that the bound can judge is
 	   wide. A measurement inside says little, unless it lies between these too, where those of
 	   known kinds lie. Not so beyond the racks that were measured: there NCCL may choose
@@ -342,23 +330,22 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 	struct bb_nccl_basis basis;
 	double low, high;
 
-	*prediction = (struct prediction){.time = NAN};
 	bb_claims_operand(q->claims, &call.dtype, &call.op);
-	if (!m->cluster || !m->constants.generation || !call.collective ||
-	    !find_algorithm(q, &call))
+	if (!m->constants.generation || !call.collective || !find_algorithm(q, &call))
 		return false;
-	prediction->time = bb_nccl_call_time(&m->constants, &call);
-	if (!isfinite(prediction->time))
+	const double time = bb_nccl_call_time(&m->constants, &call);
+	if (!isfinite(time))
 		return false;
 	bb_nccl_interval(&m->constants, &call, &low, &high);
-	bb_nccl_basis_describe(&m->constants, &call, prediction->basis);
 	const enum bb_nccl_interval_class class = bb_nccl_interval_class(&call);
-	prediction->is_wide = class >= BB_NCCL_LARGE && !beyond_racks &&
-			      bb_nccl_basis(&m->constants, &call, &basis) != BB_NCCL_ENOUGH;
-	prediction->near_low = m->constants.interval_low[class] * prediction->time;
-	prediction->near_high = m->constants.interval_high[class] * prediction->time;
-	prediction->low = low * prediction->time;
-	prediction->high = high * prediction->time;
+	*prediction = (struct prediction){.low = low * time,
+					  .high = high * time,
+					  .is_wide = class >= BB_NCCL_LARGE && !beyond_racks &&
+						     bb_nccl_basis(&m->constants, &call, &basis) !=
+							     BB_NCCL_ENOUGH,
+					  .near_low = m->constants.interval_low[class] * time,
+					  .near_high = m->constants.interval_high[class] * time};
+	bb_nccl_basis_describe(&m->constants, &call, prediction->basis);
 	if (bb_nccl_choose(&m->constants, &call, &chosen))
 		snprintf(prediction->choice, sizeof(prediction->choice), "%s:%s",
 			 bb_nccl_algorithm_name(chosen.algorithm),
@@ -400,14 +387,15 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 	const struct bb_claim row = q->row;
 	const struct bb_collective *const collective = bb_collective_find(q->collective);
 	const double factor = collective ? collective->bus_factor((int)q->ranks) : NAN;
-	struct prediction p = {.time = NAN};
-	double least, most, bound;
-	enum bb_normality n;
+	/* Two decimals of a small bandwidth say less than the time. */
+	const bool by_time = q->is_latency;
+	struct prediction p = {.low = NAN};
+	double least, most;
 
 	if (row.size_bytes > 0 && predict(q, (double)row.size_bytes, row.in_place, &p)) {
 		const double seconds =
-			q->is_latency ? row.time_us / 1e6
-				      : (double)row.size_bytes * factor / row.busbw_GBps / 1e9;
+			by_time ? row.time_us / 1e6
+				: (double)row.size_bytes * factor / row.busbw_GBps / 1e9;
 
 		if (p.is_wide && bb_normal_has_share(q->collective) && seconds >= p.low &&
 		    seconds <= p.high) {
@@ -422,36 +410,30 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 	} else if (row.size_bytes > 0 || !predict_average(q, factor, &least, &most)) {
 		return BB_UNKNOWN;
 	}
-	bound = bb_normal_bound_on(q->machine->cluster->node,
-				   bb_normal_shape_of(q, q->ranks, q->nodes))
-			.GBps;
+	const double bound = bb_normal_bound_on(q->machine->cluster->node,
+						bb_normal_shape_of(q, q->ranks, q->nodes))
+				     .GBps;
 	if (!(least > 0) || (bound > 0 && least > bound))
 		return BB_UNKNOWN;
-	n = row.busbw_GBps < least ? BB_LOW : row.busbw_GBps > most ? BB_HIGH : BB_NORMAL;
-	bb_normal_describe_row(q, &row);
-	if (row.size_bytes > 0 && q->is_latency) {
-		/* Two decimals of a small bandwidth say less than the time. */
-		const double late = row.size_bytes < BB_NORMAL_SMALL ? BB_NORMAL_LATE : 1;
-
-		n = row.time_us > 1e6 * late * p.high ? BB_LOW
-		    : row.time_us < 1e6 * p.low       ? BB_HIGH
-						      : BB_NORMAL;
-		SAY(q, "%s: the simulator expects %.4g to %.4g us",
-		    n == BB_LOW    ? "Low (slow)"
-		    : n == BB_HIGH ? "Faster than expected"
-				   : "Normal",
-		    1e6 * p.low, 1e6 * late * p.high);
-	} else {
-		SAY(q, "%s: the simulator expects %.4g to %.4g GB/s",
-		    n == BB_LOW    ? "Low"
-		    : n == BB_HIGH ? "Higher than expected"
-				   : "Normal",
-		    least, most);
+	if (by_time) {
+		least = 1e6 * p.low;
+		most = 1e6 * p.high * (row.size_bytes < BB_NORMAL_SMALL ? BB_NORMAL_LATE : 1);
 	}
-	SAY(q, " of %lld rank%s on %lld x %s%s%s (model of NCCL %s; interval from %s).\n", q->ranks,
+	const double number = by_time ? row.time_us : row.busbw_GBps;
+	const bool below = number<least, above = number> most;
+	const bool low = by_time ? above : below, high = by_time ? below : above;
+	bb_normal_describe_row(q, &row);
+	SAY(q,
+	    "%s%s: the simulator expects %.4g to %.4g %s of %lld rank%s on %lld x %s%s%s (model of "
+	    "NCCL %s; interval from %s).\n",
+	    low       ? "Low"
+	    : !high   ? "Normal"
+	    : by_time ? "Faster than expected"
+		      : "Higher than expected",
+	    low && by_time ? " (slow)" : "", least, most, by_time ? "us" : "GB/s", q->ranks,
 	    bb_plural(q->ranks), q->nodes, q->machine->name, p.choice[0] ? " by " : "", p.choice,
 	    q->machine->constants.versions, p.basis[0] ? p.basis : "all sizes");
-	return n;
+	return low ? BB_LOW : high ? BB_HIGH : BB_NORMAL;
 }
 
 /* ---- published runs -------------------------------------------------------------------------- */
