@@ -231,21 +231,6 @@ static enum bb_normality by_bound(const struct bb_question *q)
 	return low ? BB_LOW : BB_NORMAL;
 }
 
-/* By published runs, else by the model, else by the share of a bound. */
-static enum bb_normality numbers_compare(const struct bb_question *q)
-{
-	enum bb_normality n = q->is_latency ? BB_UNKNOWN : bb_normal_by_published(q);
-
-	if (n == BB_UNKNOWN)
-		n = bb_normal_by_model(q);
-	if (n == BB_UNKNOWN && q->is_latency) {
-		bb_normal_describe_row(q, &q->row);
-		SAY(q, "Bandwidth shows at larger sizes, such as -e 8G.\n");
-		return BB_LATENCY;
-	}
-	return n == BB_UNKNOWN ? bb_normal_by_share(q) : n;
-}
-
 /* The verdict on Q on a machine with CARD, or, where that is NULL, on SYSTEM with NICS of its NICs
    (0: as it is); BB_UNKNOWN if there is none. MACHINE, which is closed, still has its name and
    NICs. */
@@ -265,7 +250,7 @@ static enum bb_normality verdict_on(const struct bb_question *q, const struct bb
 	const bool good = card ? bb_normal_machine_find(&other, machine, &ignored) == BB_OK
 			       : bb_normal_machine_open(q, system, nics, machine);
 	if (good && machine->cluster)
-		n = numbers_compare(&other);
+		n = bb_normal_compare(&other);
 	bb_cluster_free(machine->cluster);
 	machine->cluster = NULL;
 	return n;
@@ -550,7 +535,7 @@ static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struc
 	describe_machine(q);
 	if (q->card && q->ranks == 0)
 		SAY(q, "  The number of ranks is unknown; give --ranks.\n");
-	*n = machine.cluster ? numbers_compare(q) : q->card ? BB_UNKNOWN : by_bound(q);
+	*n = machine.cluster ? bb_normal_compare(q) : q->card ? BB_UNKNOWN : by_bound(q);
 	if (*n == BB_UNKNOWN && !q->card && q->ranks > 1 && on_gpus && isnan(c->percent_of_bound))
 		*n = by_every_card(q);
 	if (on_gpus && !is_mixed(c)) {

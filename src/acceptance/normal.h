@@ -137,19 +137,19 @@ struct bb_normal_shape {
 	int64_t ranks, nodes;
 	bool by_sharp; /* the network's switches may reduce, which few systems are set up for */
 };
-static inline struct bb_normal_shape bb_normal_shape_of(const struct bb_question *q, int64_t ranks,
-							int64_t nodes)
+static inline struct bb_normal_shape bb_normal_shape_of(const struct bb_question *q)
 {
-	return (struct bb_normal_shape){q->collective, q->claims->algorithm, ranks, nodes, false};
+	return (struct bb_normal_shape){q->collective, q->claims->algorithm, q->ranks, q->nodes,
+					false};
 }
 
 /* The shape of rings, or of alltoall, by whose bound shares are counted. */
 static inline struct bb_normal_shape bb_normal_ring_of(const struct bb_question *q)
 {
-	const bool alltoall = strncmp(q->collective, "alltoall", 8) == 0;
+	struct bb_normal_shape shape = bb_normal_shape_of(q);
 
-	return (struct bb_normal_shape){q->collective, alltoall ? "" : "ring", q->ranks, q->nodes,
-					false};
+	shape.algorithm = strncmp(q->collective, "alltoall", 8) == 0 ? "" : "ring";
+	return shape;
 }
 
 /* The highest bound of SHAPE over the algorithms of its collective, on machines like T. GBPS 0:
@@ -167,20 +167,15 @@ struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card, struct bb_
    and of any known system with such cards can carry. */
 enum bb_normality bb_normal_judge_bound(const struct bb_question *q);
 
-/* ---- comparisons: BB_LOW, BB_NORMAL or BB_HIGH; BB_UNKNOWN: there is nothing to compare with.
-   Each appends what was compared with what. ----------------------------------------------- */
+/* ---- comparisons ------------------------------------------------------------------------- */
 
-enum bb_normality bb_normal_by_published(const struct bb_question *q);
-/* By the interval of the simulator's model of NCCL. */
-enum bb_normality bb_normal_by_model(const struct bb_question *q);
-/* By the share of the bound of rings, or of alltoall, where published runs say what is usual. */
-bool bb_normal_has_share(const char *collective);
-enum bb_normality bb_normal_by_share(const struct bb_question *q);
+/* Compare Q with published runs, else with the model of NCCL, else with a bound: BB_LOW, BB_NORMAL,
+   BB_HIGH or BB_LATENCY; BB_UNKNOWN: there is nothing to compare with. Appends what was compared
+   with what. */
+enum bb_normality bb_normal_compare(const struct bb_question *q);
 /* Compare the rows with each other: BB_UNEVEN, BB_NORMAL or, without memory, BB_UNKNOWN. */
 enum bb_normality bb_normal_evenness(const struct bb_question *q);
 /* Whether even the largest size is bound by latency, so that no row shows a bandwidth. */
 bool bb_normal_is_latency(const struct bb_claims *claims);
 /* The largest row of the slower placement; a run without rows: its average, of size 0. */
 struct bb_claim bb_normal_largest(const struct bb_claims *claims);
-/* Append "At 8G: 196.5 GB/s. " or, if latency bounds the rows, "At 8K: 20 us. " */
-void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *row);

@@ -77,7 +77,8 @@ static const char *size_text(char text[BB_UNIT_TEXT], uint64_t size)
 	return text;
 }
 
-void bb_normal_describe_row(const struct bb_question *q, const struct bb_claim *row)
+/* Appends "At 8G: 196.5 GB/s. " or, if latency bounds the rows, "At 8K: 20 us. " */
+static void describe_row(const struct bb_question *q, const struct bb_claim *row)
 {
 	char size[BB_UNIT_TEXT];
 
@@ -382,7 +383,15 @@ static bool predict_average(const struct bb_question *q, double factor, double *
 	return n > 0;
 }
 
-enum bb_normality bb_normal_by_model(const struct bb_question *q)
+/* True if published runs say what share of the bound of rings, or of alltoall, is usual. */
+static bool has_share(const char *collective)
+{
+	return strcmp(collective, "gather") != 0 && strcmp(collective, "scatter") != 0 &&
+	       strcmp(collective, "hypercube") != 0;
+}
+
+/* By the interval of the simulator's model of NCCL. */
+static enum bb_normality by_model(const struct bb_question *q)
 {
 	const struct bb_claim row = q->row;
 	const struct bb_collective *const collective = bb_collective_find(q->collective);
@@ -397,7 +406,7 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 			by_time ? row.time_us / 1e6
 				: (double)row.size_bytes * factor / row.busbw_GBps / 1e9;
 
-		if (p.is_wide && bb_normal_has_share(q->collective) && seconds >= p.low &&
+		if (p.is_wide && has_share(q->collective) && seconds >= p.low &&
 		    seconds <= p.high) {
 			if (seconds < p.near_low || seconds > p.near_high ||
 			    p.near_high > BB_NORMAL_TELLING * p.near_low)
@@ -410,9 +419,8 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 	} else if (row.size_bytes > 0 || !predict_average(q, factor, &least, &most)) {
 		return BB_UNKNOWN;
 	}
-	const double bound = bb_normal_bound_on(q->machine->cluster->node,
-						bb_normal_shape_of(q, q->ranks, q->nodes))
-				     .GBps;
+	const double bound =
+		bb_normal_bound_on(q->machine->cluster->node, bb_normal_shape_of(q)).GBps;
 	if (!(least > 0) || (bound > 0 && least > bound))
 		return BB_UNKNOWN;
 	if (by_time) {
@@ -420,9 +428,10 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 		most = 1e6 * p.high * (row.size_bytes < BB_NORMAL_SMALL ? BB_NORMAL_LATE : 1);
 	}
 	const double number = by_time ? row.time_us : row.busbw_GBps;
-	const bool below = number<least, above = number> most;
+	const bool below = number < least;
+	const bool above = number > most;
 	const bool low = by_time ? above : below, high = by_time ? below : above;
-	bb_normal_describe_row(q, &row);
+	describe_row(q, &row);
 	SAY(q,
 	    "%s%s: the simulator expects %.4g to %.4g %s of %lld rank%s on %lld x %s%s%s (model of "
 	    "NCCL %s; interval from %s).\n",
@@ -438,59 +447,46 @@ enum bb_normality bb_normal_by_model(const struct bb_question *q)
 
 /* ---- published runs -------------------------------------------------------------------------- */
 
-/* True if R ran over NICs like those of the machine in question: "EFA 4x100G", "IB 8x400G SHARP".
- */
-static bool same_network(const struct bb_question *q, const struct bb_reference *r)
+/* True if the claims can be compared with R: the same card and collective, measured, large enough
+   for two decimals to be precise, by an algorithm that the claims could have, and over the same
+   distance: within NVLink's reach, or beyond it with the same ranks on as many nodes, over the same
+   network: what two nodes reach by trees is no evidence about four. */
+static bool comparable(const struct bb_question *q, const struct bb_reference *r)
 {
-	const struct bb_claimed_machine *const m = q->machine;
-	const char *const efa = strstr(r->fabric, "EFA"), *const ib = strstr(r->fabric, "IB ");
+	const bool near = bb_normal_is_near(q->card, q->ranks, q->nodes);
+	const char *const name = q->claims->algorithm, *at = r->fabric;
+	const bool is_named = name[0] && strcmp(name, "auto") != 0;
+
+	if (r->card != q->card || strcmp(r->collective, q->collective) != 0 ||
+	    strcmp(r->kind, "measured") != 0 || r->nranks == 0 || r->size_bytes == 0 ||
+	    r->busbw_GBps < 1 || 2 * r->nranks < q->ranks || r->nranks > 2 * q->ranks ||
+	    bb_normal_is_near(q->card, r->nranks, r->nodes) != near ||
+	    (!near && (r->nranks != q->ranks || r->nodes != q->nodes)))
+		return false;
+	/* If the claims could have any algorithm, R excluded none. */
+	const unsigned allowed = allowed_algorithms(q);
+	bool same = is_named ? strncasecmp(r->algo, name, strlen(name)) == 0
+			     : allowed == ANY && !strstr(r->algo, " off)");
+	for (int a = 0; a < BB_NCCL_ALGORITHMS && !is_named && allowed != ANY; a++) {
+		const char *const its = bb_nccl_algorithm_name((enum bb_nccl_algorithm)a);
+
+		same |= allowed >> a & 1 && strncasecmp(r->algo, its, strlen(its)) == 0;
+	}
+	if (!same || near)
+		return same;
+	/* "EFA 4x100G", "IB 8x400G SHARP" */
+	const struct bb_cluster_nics *const ours = &q->machine->nics;
+	const bool efa = strstr(r->fabric, "EFA"), ib = strstr(r->fabric, "IB ");
 	const bool sharp = strstr(r->fabric, "SHARP");
-	const char *at = r->fabric;
 	int nics = 0, Gbps = 0;
 
 	while (*at && sscanf(at, "%dx%dG", &nics, &Gbps) != 2)
 		at++;
-	if (!*at || sharp != (bb_claims_fact(q->claims, BB_FACT_SHARP) != NULL) ||
-	    (efa != NULL) != (m->nics.kind >= BB_NICS_EFA))
-		return false;
 	/* Rates decide where nothing says whether it is InfiniBand or RoCE. */
-	if (!efa && !m->assumed && (ib != NULL) != (m->nics.kind == BB_NICS_INFINIBAND))
-		return false;
-	return fabs((double)nics * Gbps * 1e3 / (double)m->nics.Mbps - 1) < 0.05;
-}
-
-/* True if R ran an algorithm that the claims could have; if they could have any, if R excluded
- * none.
- */
-static bool same_algorithm(const struct bb_question *q, const struct bb_reference *r)
-{
-	const char *const name = q->claims->algorithm;
-	const unsigned allowed = allowed_algorithms(q);
-
-	if (name[0] && strcmp(name, "auto") != 0)
-		return strncasecmp(r->algo, name, strlen(name)) == 0;
-	for (int a = 0; a < BB_NCCL_ALGORITHMS && allowed != ANY; a++) {
-		const char *const its = bb_nccl_algorithm_name((enum bb_nccl_algorithm)a);
-
-		if (allowed >> a & 1 && strncasecmp(r->algo, its, strlen(its)) == 0)
-			return true;
-	}
-	return allowed == ANY && !strstr(r->algo, " off)");
-}
-
-/* True if the claims can be compared with R: the same card and collective, measured, large enough
-   for two decimals to be precise, and over the same distance: within NVLink's reach, or beyond it
-   with the same ranks on as many nodes, over the same network: what two nodes reach by trees is no
-   evidence about four. */
-static bool comparable(const struct bb_question *q, const struct bb_reference *r)
-{
-	const bool near = bb_normal_is_near(q->card, q->ranks, q->nodes);
-
-	return r->card == q->card && strcmp(r->collective, q->collective) == 0 &&
-	       strcmp(r->kind, "measured") == 0 && r->nranks > 0 && r->size_bytes > 0 &&
-	       r->busbw_GBps >= 1 && 2 * r->nranks >= q->ranks && r->nranks <= 2 * q->ranks &&
-	       same_algorithm(q, r) && bb_normal_is_near(q->card, r->nranks, r->nodes) == near &&
-	       (near || (r->nranks == q->ranks && r->nodes == q->nodes && same_network(q, r)));
+	return *at && sharp == (bb_claims_fact(q->claims, BB_FACT_SHARP) != NULL) &&
+	       efa == (ours->kind >= BB_NICS_EFA) &&
+	       (efa || q->machine->assumed || ib == (ours->kind == BB_NICS_INFINIBAND)) &&
+	       fabs((double)nics * Gbps * 1e3 / (double)ours->Mbps - 1) < 0.05;
 }
 
 /* ---- a size --------------------------------------------------------------------------------- */
@@ -580,10 +576,11 @@ static bool look_up(const struct bb_question *q, const struct row *rows, size_t 
 	}
 	if (p->runs > 0 && p->example->nranks != q->ranks) {
 		const struct bb_topology *const t = q->machine->cluster->node;
-		const struct bb_normal_shape there =
-			bb_normal_shape_of(q, p->example->nranks, p->example->nodes);
+		struct bb_normal_shape there = bb_normal_shape_of(q);
 
-		p->scale = bb_normal_bound_on(t, bb_normal_shape_of(q, q->ranks, q->nodes)).GBps /
+		there.ranks = p->example->nranks;
+		there.nodes = p->example->nodes;
+		p->scale = bb_normal_bound_on(t, bb_normal_shape_of(q)).GBps /
 			   bb_normal_bound_on(t, there).GBps;
 	}
 	return p->runs > 0 && isfinite(p->scale) && p->scale > 0;
@@ -593,7 +590,7 @@ static bool look_up(const struct bb_question *q, const struct row *rows, size_t 
 
 #define SIZES_TRIED 8 /* from the largest one on */
 
-enum bb_normality bb_normal_by_published(const struct bb_question *q)
+static enum bb_normality by_published(const struct bb_question *q)
 {
 	struct published p, best = {.size = 0};
 	struct bb_claim at = {.busbw_GBps = INFINITY};
@@ -640,7 +637,7 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 	n = share < BB_NORMAL_LOW                                     ? BB_LOW
 	    : at.busbw_GBps > BB_NORMAL_HIGH * best.scale * best.most ? BB_HIGH
 								      : BB_NORMAL;
-	bb_normal_describe_row(q, &at);
+	describe_row(q, &at);
 	if (n == BB_LOW)
 		SAY(q, "Low: %.0f%% of", 100 * share);
 	else
@@ -661,4 +658,68 @@ enum bb_normality bb_normal_by_published(const struct bb_question *q)
 	SAY(q, " (%s%s, %s, %s).\n", best.interpolated ? "between two sizes; " : "",
 	    best.example->system, best.example->fabric, best.example->source);
 	return n;
+}
+
+/* ---- the share of a bound --- */
+
+/* By the share of the bound of rings, or of alltoall. */
+static enum bb_normality by_share(const struct bb_question *q)
+{
+	const struct bb_claim *const row = &q->row;
+	if (!has_share(q->collective)) {
+		SAY(q,
+		    "  Not judged: %s has no model on %s, and no published run says what share of "
+		    "its bound is usual.\n",
+		    q->collective, q->machine->name);
+		return BB_UNKNOWN;
+	}
+	const struct bb_normal_bound bound =
+		bb_normal_bound_on(q->machine->cluster->node, bb_normal_ring_of(q));
+	if (!(bound.GBps > 0)) {
+		SAY(q, "  No bound is known for %lld ranks on %s.\n", q->ranks, q->machine->name);
+		return BB_UNKNOWN;
+	}
+	const double share = row->busbw_GBps / bound.GBps;
+	describe_row(q, row);
+	if (row->size_bytes == 0 && share < BB_NORMAL_SHARE) {
+		SAY(q,
+		    "Not judged: %.0f%% of the %s bound; small sizes lower an average. Its rows "
+		    "can be judged.\n",
+		    100 * share, bound.algorithm);
+		return BB_UNKNOWN;
+	}
+	if (share < BB_NORMAL_SHARE && row->size_bytes > 0 && row->size_bytes < BB_NORMAL_WIDE) {
+		SAY(q,
+		    "Not judged: %.0f%% of the %s bound; latency may bound sizes below 256 MiB, "
+		    "and %s has no model. Run it with -e 8G.\n",
+		    100 * share, bound.algorithm, q->machine->name);
+		return BB_UNKNOWN;
+	}
+	if (share > BB_NORMAL_ABOVE_LINKS) {
+		SAY(q, "Higher than the %s bound of %lld x %s, %.4g GB/s.\n", bound.algorithm,
+		    q->nodes, q->machine->name, bound.GBps);
+		return BB_HIGH;
+	}
+	SAY(q,
+	    "%s: %.0f%% of the %s bound of %lld x %s; nothing else compares, and healthy machines "
+	    "reach %.0f%%.\n",
+	    share < BB_NORMAL_SHARE ? "Low" : "Normal", 100 * share, bound.algorithm, q->nodes,
+	    q->machine->name, 100 * BB_NORMAL_SHARE);
+	return share < BB_NORMAL_SHARE ? BB_LOW : BB_NORMAL;
+}
+
+/* ---- the whole --- */
+
+enum bb_normality bb_normal_compare(const struct bb_question *q)
+{
+	enum bb_normality n = q->is_latency ? BB_UNKNOWN : by_published(q);
+
+	if (n == BB_UNKNOWN)
+		n = by_model(q);
+	if (n == BB_UNKNOWN && q->is_latency) {
+		describe_row(q, &q->row);
+		SAY(q, "Bandwidth shows at larger sizes, such as -e 8G.\n");
+		return BB_LATENCY;
+	}
+	return n == BB_UNKNOWN ? by_share(q) : n;
 }

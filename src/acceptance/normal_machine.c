@@ -314,7 +314,7 @@ struct bb_normal_bound bb_normal_bound_of(const struct bb_card *card, struct bb_
 
 enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 {
-	struct bb_normal_shape shape = bb_normal_shape_of(q, q->ranks, q->nodes);
+	struct bb_normal_shape shape = bb_normal_shape_of(q);
 	const struct bb_claims *const c = q->claims;
 	const bool is_given =
 		q->given->machine || q->given->nics > 0 || q->given->nic_Mbps > 0 || !q->card;
@@ -351,58 +351,4 @@ enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 	SAY(q, "  Impossible on such links. Likely: another system, or a wrong number of ranks or "
 	       "nodes.\n");
 	return BB_IMPOSSIBLE;
-}
-
-bool bb_normal_has_share(const char *collective)
-{
-	return strcmp(collective, "gather") != 0 && strcmp(collective, "scatter") != 0 &&
-	       strcmp(collective, "hypercube") != 0;
-}
-
-enum bb_normality bb_normal_by_share(const struct bb_question *q)
-{
-	const struct bb_claim *const row = &q->row;
-	struct bb_normal_bound bound;
-
-	if (!q->machine->cluster)
-		return BB_UNKNOWN;
-	if (!bb_normal_has_share(q->collective)) {
-		SAY(q,
-		    "  Not judged: %s has no model on %s, and no published run says what share of "
-		    "its bound is usual.\n",
-		    q->collective, q->machine->name);
-		return BB_UNKNOWN;
-	}
-	bound = bb_normal_bound_on(q->machine->cluster->node, bb_normal_ring_of(q));
-	if (!(bound.GBps > 0)) {
-		SAY(q, "  No bound is known for %lld ranks on %s.\n", q->ranks, q->machine->name);
-		return BB_UNKNOWN;
-	}
-	const double share = row->busbw_GBps / bound.GBps;
-	bb_normal_describe_row(q, row);
-	if (row->size_bytes == 0 && share < BB_NORMAL_SHARE) {
-		SAY(q,
-		    "Not judged: %.0f%% of the %s bound; small sizes lower an average. Its rows "
-		    "can be judged.\n",
-		    100 * share, bound.algorithm);
-		return BB_UNKNOWN;
-	}
-	if (share < BB_NORMAL_SHARE && row->size_bytes > 0 && row->size_bytes < BB_NORMAL_WIDE) {
-		SAY(q,
-		    "Not judged: %.0f%% of the %s bound; latency may bound sizes below 256 MiB, "
-		    "and %s has no model. Run it with -e 8G.\n",
-		    100 * share, bound.algorithm, q->machine->name);
-		return BB_UNKNOWN;
-	}
-	if (share > BB_NORMAL_ABOVE_LINKS) {
-		SAY(q, "Higher than the %s bound of %lld x %s, %.4g GB/s.\n", bound.algorithm,
-		    q->nodes, q->machine->name, bound.GBps);
-		return BB_HIGH;
-	}
-	SAY(q,
-	    "%s: %.0f%% of the %s bound of %lld x %s; nothing else compares, and healthy machines "
-	    "reach %.0f%%.\n",
-	    share < BB_NORMAL_SHARE ? "Low" : "Normal", 100 * share, bound.algorithm, q->nodes,
-	    q->machine->name, 100 * BB_NORMAL_SHARE);
-	return share < BB_NORMAL_SHARE ? BB_LOW : BB_NORMAL;
 }

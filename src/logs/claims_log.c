@@ -71,11 +71,12 @@ struct log {
 	int line;
 	struct bb_log_command command;
 	struct bb_fact card;
+	bool failed; /* more than can be kept */
 };
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-/* Returns the stream with TAG, a new one if there is room; NULL without memory. */
+/* Returns the stream with TAG, a new one if there is room, else the first. */
 static struct stream *stream_of(struct log *log, const char *tag)
 {
 	const uint64_t hash = bb_random_hash(BB_RANDOM_HASH, tag, strlen(tag));
@@ -86,8 +87,10 @@ static struct stream *stream_of(struct log *log, const char *tag)
 	if (log->nstreams >= STREAMS)
 		return &log->streams[0];
 	struct stream *new = BB_ARRAY_ADD(log->streams, log->nstreams, log->streams_room);
-	if (!new)
-		return NULL;
+	if (!new) {
+		log->failed = true;
+		return log->streams;
+	}
 	log->hashes[log->nstreams - 1] = hash;
 	*new = (struct stream){.last = -1, .head = {.percent_of_bound = NAN, .rounding = 0.0051}};
 	BB_LOG_KEEP(new->tag, tag);
@@ -112,8 +115,6 @@ static struct stream *stream_marked(struct log *log, const char *text, size_t le
 
 	bb_log_tag(tag, text, length);
 	struct stream *const s = stream_of(log, tag);
-	if (!s)
-		return NULL;
 	s->marked = true;
 	log->recent = (int)(s - log->streams);
 	return s;
@@ -128,12 +129,8 @@ static struct stream *stream_of_row(struct log *log, const char *text, size_t le
 	bb_log_tag(tag, text, length);
 	if (!tag[0] || strcmp(tag, recent->tag) == 0)
 		return recent;
-	if (recent->marked && !recent->tag[0]) {
-		const struct stream *const own = stream_of(log, tag);
-
-		if (!own || !own->marked)
-			return own ? &log->streams[log->recent] : NULL;
-	}
+	if (recent->marked && !recent->tag[0] && !stream_of(log, tag)->marked)
+		return &log->streams[log->recent];
 	return stream_marked(log, text, length);
 }
 
@@ -167,15 +164,18 @@ static void run_begin(struct stream *s)
 	ranks_forget(s);
 }
 
-/* Adds a table of stream S; NULL without memory. */
-static struct table *table_begin(struct log *log, struct stream *s, const char *type)
+/* The table that rows of S continue, else a new one; NULL: more than can be kept. */
+static struct table *table_of(struct log *log, struct stream *s, const char *type)
 {
-	struct table *const t = log->ntables < BB_MOST_CLAIMS
-					? BB_ARRAY_ADD(log->tables, log->ntables, log->tables_room)
-					: NULL;
 	const struct bb_log_command *const sizes =
 		s->sizes.most_bytes > 0 ? &s->sizes : &log->command;
 
+	if (s->open)
+		return &log->tables[s->last];
+	struct table *const t = log->ntables < BB_MOST_CLAIMS
+					? BB_ARRAY_ADD(log->tables, log->ntables, log->tables_room)
+					: NULL;
+	log->failed |= !t;
 	if (!t)
 		return NULL;
 	*t = (struct table){.claims = s->head,
@@ -198,8 +198,8 @@ static struct table *table_begin(struct log *log, struct stream *s, const char *
 	s->last = (int)log->ntables - 1;
 	s->used = true;
 	s->heads = 0;
-	return s->shared.line == 0 || bb_claims_add_fact(c, BB_FACT_SHARED_GPU, &s->shared) ? t
-											    : NULL;
+	log->failed |= s->shared.line > 0 && !bb_claims_add_fact(c, BB_FACT_SHARED_GPU, &s->shared);
+	return t;
 }
 
 /* ---- lines that are no rows: lists of ranks, headings, footers ------------------------------- */
@@ -212,20 +212,11 @@ static const char *word_after(const struct bb_log_words *words, const char *word
 	return i >= 0 && i + 1 < words->n ? words->at[i + 1] : NULL;
 }
 
-/* True if word I and those behind it are A, B, C. */
-static bool are(const struct bb_log_words *words, int i, const char *a, const char *b,
-		const char *c)
-{
-	return i + 2 < words->n && strcmp(words->at[i], a) == 0 &&
-	       strcmp(words->at[i + 1], b) == 0 && strcmp(words->at[i + 2], c) == 0;
-}
-
 /*
  * Notes that a rank uses the GPU with address BUS, "[0000:1b:00]", and number NUMBER. Several
- * instances (MIG) of a GPU have its address; the short form, "[0x1b]", lacks the domain. Returns
- * false without memory.
+ * instances (MIG) of a GPU have its address; the short form, "[0x1b]", lacks the domain.
  */
-static bool device_add(struct log *log, struct stream *s, int64_t host, const char *bus,
+static void device_add(struct log *log, struct stream *s, int64_t host, const char *bus,
 		       const char *number, const char *text)
 {
 	struct device *device = NULL;
@@ -237,28 +228,27 @@ static bool device_add(struct log *log, struct stream *s, int64_t host, const ch
 			device = &s->devices[i - 1];
 	if (!device) {
 		if (s->ndevices >= MOST_HOSTS)
-			return true;
+			return;
 		device = BB_ARRAY_ADD(s->devices, s->ndevices, s->devices_room);
+		log->failed |= !device;
 		if (!device)
-			return false;
+			return;
 		*device = (struct device){.host = host};
 		memcpy(device->gpu, gpu, sizeof(gpu));
 	}
 	device->ranks++;
 	if (device->ranks < 2 || (s->shared.line > 0 && device->ranks <= s->shared.value))
-		return true;
+		return;
 	if (s->shared.line == 0) {
 		s->shared = (struct bb_fact){.line = log->line};
 		BB_LOG_KEEP(s->shared.text, bus);
 		bb_log_quote(&s->shared, text, 0);
 	}
 	s->shared.value = device->ranks;
-	return true;
 }
 
-/* "#  Rank  3 Group  0 Pid 17 on  node5 device  3 [0000:1b:00] NVIDIA H100 80GB HBM3". Returns
-   false without memory. */
-static bool rank_read(struct log *log, struct stream *s, const struct bb_log_words *words,
+/* "#  Rank  3 Group  0 Pid 17 on  node5 device  3 [0000:1b:00] NVIDIA H100 80GB HBM3" */
+static void rank_read(struct log *log, struct stream *s, const struct bb_log_words *words,
 		      const char *text)
 {
 	const int64_t rank = strtoll(word_after(words, "Rank"), NULL, 10);
@@ -284,8 +274,9 @@ static bool rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 		if (host < 0) {
 			char(*const new)[64] = BB_ARRAY_ADD(s->hosts, head->hosts, s->hosts_room);
 
+			log->failed |= !new;
 			if (!new)
-				return false;
+				return;
 			BB_LOG_KEEP(*new, on);
 			host = head->hosts - 1;
 		}
@@ -293,7 +284,7 @@ static bool rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 			BB_LOG_KEEP(head->host, on);
 	}
 	if (device + 3 >= words->n || words->at[device + 2][0] != '[')
-		return true;
+		return;
 	head->gpu[0] = '\0';
 	for (int w = device + 3; w < words->n; w++) {
 		const size_t used = strlen(head->gpu);
@@ -303,8 +294,8 @@ static bool rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 	}
 	/* Virtual machines have a domain for each GPU, which the short form of bus 0 lacks. */
 	const char *const bus = words->at[device + 2];
-	return host < 0 || strstr(head->gpu, "MIG") || strcmp(bus, "[0x00]") == 0 ||
-	       device_add(log, s, host, bus, words->at[device + 1], text);
+	if (host >= 0 && !strstr(head->gpu, "MIG") && strcmp(bus, "[0x00]") != 0)
+		device_add(log, s, host, bus, words->at[device + 1], text);
 }
 
 /* The headings of a table: which halves its rows have, and what their last column is; and the title
@@ -313,8 +304,7 @@ static void heading_read(struct stream *s, const struct bb_log_words *words)
 {
 	const bool in = bb_log_find(words, "in-place") >= 0,
 		   out = bb_log_find(words, "out-of-place") >= 0;
-	const int osu = bb_log_find(words, "OSU"), capital = bb_log_find(words, "Size");
-	const int size = bb_log_find(words, "size");
+	const int osu = bb_log_find(words, "OSU");
 
 	if (osu >= 0 && bb_log_find(words, "Test") > osu) {
 		run_begin(s);
@@ -329,8 +319,8 @@ static void heading_read(struct stream *s, const struct bb_log_words *words)
 			}
 		return;
 	}
-	if (capital >= 0 && (are(words, capital, "Size", "Avg", "Latency(us)") ||
-			     are(words, capital, "Size", "Avg", "Latency"))) {
+	if (bb_log_find(words, "Size Avg Latency(us)") >= 0 ||
+	    bb_log_find(words, "Size Avg Latency") >= 0) {
 		table_end(s);
 		s->osu = true;
 		return;
@@ -340,7 +330,7 @@ static void heading_read(struct stream *s, const struct bb_log_words *words)
 		s->shape.in_place = in && !out;
 		s->shape.columns = 0;
 	}
-	if (size < 0 || !are(words, size, "size", "count", "type"))
+	if (bb_log_find(words, "size count type") < 0)
 		return;
 	table_end(s);
 	s->shape.last = bb_log_find(words, "error") >= 0   ? BB_LOG_ERROR
@@ -354,8 +344,6 @@ static void heading_read(struct stream *s, const struct bb_log_words *words)
 /* "Out of bounds values : 0 OK" */
 static void bounds_read(struct log *log, struct stream *s, const struct bb_log_words *words, int i)
 {
-	double n = 0;
-
 	if (s->last < 0)
 		return;
 	struct table *t = &log->tables[s->last];
@@ -364,7 +352,7 @@ static void bounds_read(struct log *log, struct stream *s, const struct bb_log_w
 		;
 	if (i + 1 >= words->n || t->heads > 1)
 		return;
-	n = strtod(words->at[i], NULL);
+	const double n = strtod(words->at[i], NULL);
 	if (n == 0 && strcmp(words->at[i + 1], "OK") == 0) {
 		size_t *const doubted = s->shape.last == BB_LOG_ERROR ? &c->unchecked : &c->wrong;
 
@@ -380,11 +368,10 @@ static void bounds_read(struct log *log, struct stream *s, const struct bb_log_w
 }
 
 /* "Avg bus bandwidth    : 194.675": ends a table, or is all that is left of a run. */
-static bool average_read(struct log *log, struct stream *s, const struct bb_log_words *words, int i)
+static void average_read(struct log *log, struct stream *s, const struct bb_log_words *words, int i)
 {
 	const char *text = i + 3 < words->n ? words->at[i + 3] : "";
 	const bool had_rows = s->open;
-	struct table *t;
 	char copy[32], *end;
 
 	text += *text == ':';
@@ -400,53 +387,50 @@ static bool average_read(struct log *log, struct stream *s, const struct bb_log_
 	table_end(s);
 	if (!had_rows && s->averages <= 0 && end != copy && average > 0 && isfinite(average) &&
 	    average < 1e6 && (s->since_average || average != s->average)) {
-		t = table_begin(log, s, log->command.type);
-		if (!t)
-			return false;
-		t->claims.average_GBps = average;
+		struct table *const t = table_of(log, s, log->command.type);
+
+		if (t)
+			t->claims.average_GBps = average;
 	} else if (!had_rows && s->averages > 0) {
 		s->averages--;
 	}
 	s->average = average;
 	s->since_average = false;
-	return true;
 }
 
-/* Reads what is no row, in TEXT behind LENGTH bytes of tags. Returns false without memory. */
-static bool comment_read(struct log *log, const char *text, size_t length,
+/* Reads what is no row, in TEXT behind LENGTH bytes of tags. */
+static void comment_read(struct log *log, const char *text, size_t length,
 			 const struct bb_log_words *words)
 {
 	const char *const rank = word_after(words, "Rank");
 	const char *const starting = word_after(words, "starting:");
 	const char *const concluded = word_after(words, "concluded:");
 	const char *const algorithm = word_after(words, "Algorithm:");
-	const int average = bb_log_find(words, "Avg"), bounds = bb_log_find(words, "bounds");
+	const int average = bb_log_find(words, "Avg bus bandwidth");
+	const int bounds = bb_log_find(words, "Out of bounds");
 	const bool is_rank = rank && bb_log_is_whole(rank) &&
 			     bb_log_find(words, "device") > bb_log_find(words, "Rank");
 	const bool has_sizes = bb_log_find(words, "nThread") >= 0;
 	struct stream *s = stream_of_row(log, text, length);
 
-	if (!s)
-		return false;
 	/* Prose may quote it. */
-	if (average >= 0 && average <= 1 && are(words, average, "Avg", "bus", "bandwidth"))
-		return average_read(log, s, words, average);
-	if (bounds >= 2 && are(words, bounds - 2, "Out", "of", "bounds")) {
-		bounds_read(log, s, words, bounds - 2);
-		return true;
+	if (average >= 0 && average <= 1) {
+		average_read(log, s, words, average);
+		return;
+	}
+	if (bounds >= 0) {
+		bounds_read(log, s, words, bounds);
+		return;
 	}
 	for (int i = 0; i < words->n; i++)
 		if (strncmp(words->at[i], "backend=", 8) == 0)
 			BB_LOG_KEEP(s->head.backend, words->at[i] + 8);
 	if (is_rank || starting || has_sizes || bb_log_find(words, "count") >= 0 ||
-	    bb_log_find(words, "OSU") >= 0) {
+	    bb_log_find(words, "OSU") >= 0)
 		s = stream_marked(log, text, length);
-		if (!s)
-			return false;
-	}
-	if (is_rank)
-		return rank_read(log, s, words, text + length);
-	if (concluded) {
+	if (is_rank) {
+		rank_read(log, s, words, text + length);
+	} else if (concluded) {
 		/* "Collective test concluded: alltoall_perf": that was the table above. */
 		struct bb_claims *const c = s->last >= 0 ? &log->tables[s->last].claims : NULL;
 
@@ -464,21 +448,19 @@ static bool comment_read(struct log *log, const char *text, size_t length,
 	} else {
 		heading_read(s, words);
 	}
-	return true;
 }
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
 /* Gives table T its facts. What comes after a run that ended well is no error of it; what NCCL
    reports after the last table is about that. */
-static bool facts_give(struct log *log, struct table *t)
+static void facts_give(struct log *log, struct table *t)
 {
 	struct bb_claims *const c = &t->claims;
 	const bool alone = c->hosts == 1 && !bb_claims_fact(c, BB_FACT_SHARED_GPU);
 	const bool is_last = t + 1 == log->tables + log->ntables;
-	bool good = true;
 
-	for (enum bb_fact_kind kind = 0; good && kind < BB_FACTS; kind++) {
+	for (enum bb_fact_kind kind = 0; kind < BB_FACTS; kind++) {
 		const struct bb_log_fact *found = NULL;
 
 		for (size_t s = 0; s < log->nstreams; s++) {
@@ -502,9 +484,8 @@ static bool facts_give(struct log *log, struct table *t)
 		      !(strstr(found->fact.quote, " : Using [") &&
 			(bb_claims_fact(c, BB_FACT_INFINIBAND) || bb_claims_fact(c, BB_FACT_ROCE) ||
 			 bb_claims_fact(c, BB_FACT_EFA))))))
-			good = bb_claims_add_fact(c, kind, &found->fact);
+			log->failed |= !bb_claims_add_fact(c, kind, &found->fact);
 	}
-	return good;
 }
 
 /* Sets the ranks and nodes of table T: its rows prove more than the list of ranks, which may be
@@ -539,7 +520,7 @@ static void ranks_find(struct log *log, struct table *t)
 }
 
 /* Begins a job: completes the tables of the last one, and forgets what it stated. */
-static bool job_begin(struct log *log)
+static void job_begin(struct log *log)
 {
 	const bool had_tables = log->ntables > log->job_tables;
 	int end = 0; /* the last line of the job's tables */
@@ -562,8 +543,7 @@ static bool job_begin(struct log *log)
 			claims->hosts = 0;
 			claims->host[0] = '\0';
 		}
-		if (!facts_give(log, table))
-			return false;
+		facts_give(log, table);
 	}
 	for (size_t s = 0; s < log->nstreams; s++) {
 		struct bb_log_fact *const of = log->streams[s].facts.of;
@@ -577,23 +557,24 @@ static bool job_begin(struct log *log)
 	}
 	log->job++;
 	log->job_tables = log->ntables;
-	return true;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bool row_add(struct log *log, struct stream *s, const struct bb_log_row *row)
+static void row_add(struct log *log, struct stream *s, const struct bb_log_row *row)
 {
-	uint64_t size, bytes;
+	const uint64_t size = row->half[row->there[0] ? 0 : 1].size_bytes;
+	const uint64_t bytes = row->count * bb_log_type_bytes(row->type);
+	const int64_t ranks = bytes > 0 && size % bytes == 0 ? (int64_t)(size / bytes) : -1;
 
 	if (!row->there[0] && !row->there[1] && !row->not_finite[0] && !row->not_finite[1])
-		return true;
+		return;
 	if (s->open && (strcmp(log->tables[s->last].claims.type, row->type) != 0 ||
 			strcmp(log->tables[s->last].claims.op, row->op) != 0))
 		table_end(s);
-	struct table *t = s->open ? &log->tables[s->last] : table_begin(log, s, row->type);
+	struct table *const t = table_of(log, s, row->type);
 	if (!t)
-		return false;
+		return;
 	struct bb_claims *const c = &t->claims;
 	if (!s->open) {
 		BB_LOG_KEEP(c->op, row->op);
@@ -601,9 +582,6 @@ static bool row_add(struct log *log, struct stream *s, const struct bb_log_row *
 	}
 	s->open = true;
 	/* The order of sizes, and the ranks that a row proves. */
-	size = row->half[row->there[0] ? 0 : 1].size_bytes;
-	bytes = row->count * bb_log_type_bytes(row->type);
-	const int64_t ranks = bytes > 0 && size % bytes == 0 ? (int64_t)(size / bytes) : -1;
 	t->end = log->line;
 	t->by_rows = t->by_rows == 0 || t->by_rows == ranks ? ranks : -1;
 	t->twins += size == t->last;
@@ -629,14 +607,12 @@ static bool row_add(struct log *log, struct stream *s, const struct bb_log_row *
 		c->unchecked += isnan(row->wrong[half]);
 		c->unchecked_in_place += half == 1 && isnan(row->wrong[half]);
 		t->doubts += row->doubtful[half];
-		if (!bb_claim_add(c, &claim))
-			return false;
+		log->failed |= !bb_claim_add(c, &claim);
 	}
-	return true;
 }
 
 /* Reads the rest of an interrupted row, which has a line of its own. */
-static bool row_end(struct log *log, struct stream *s, const struct bb_log_words *words)
+static void row_end(struct log *log, struct stream *s, const struct bb_log_words *words)
 {
 	char text[sizeof(s->begun) + 1024];
 	struct bb_log_row row;
@@ -647,51 +623,49 @@ static bool row_end(struct log *log, struct stream *s, const struct bb_log_words
 	    bb_log_find(words, "bounds") >= 0)
 		s->begun[0] = '\0';
 	if (!s->begun[0])
-		return true;
+		return;
 	while (i < words->n && !bb_log_is_value(words->at[i]))
 		i++;
 	size_t used = (size_t)snprintf(text, sizeof(text), "%s", s->begun);
 	for (; i < words->n && used < sizeof(text); i++)
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s ", words->at[i]);
 	if (used >= sizeof(text))
-		return true;
+		return;
 	bb_log_split(text, &whole);
 	i = bb_log_row_find(&whole);
 	if (i < 0)
-		return true;
+		return;
 	bb_log_row_read(&whole, i, &s->shape, &row);
 	if (!row.whole)
-		return true;
+		return;
 	s->begun[0] = '\0';
 	log->file->cut--;
-	return row_add(log, s, &row);
+	row_add(log, s, &row);
 }
 
-/* Reads a row of OSU's tables: size and latency, with -f also the least, the most, iterations. */
-static bool osu_read(struct log *log, struct stream *s, const struct bb_log_words *words,
-		     bool *read)
+/* Reads a row of OSU's tables: size and latency, with -f also the least, the most, iterations.
+   Returns false if WORDS are none. */
+static bool osu_read(struct log *log, struct stream *s, const struct bb_log_words *words)
 {
 	struct bb_claim claim = {.line = log->line};
 	int i = 0;
 
 	while (i + 2 < words->n && !bb_log_is_whole(bb_log_digits(words->at[i])))
 		i++;
-	*read = i + 1 < words->n && words->n - i <= 9 &&
-		bb_log_is_whole(bb_log_digits(words->at[i]));
+	if (i + 1 >= words->n || words->n - i > 9 || !bb_log_is_whole(bb_log_digits(words->at[i])))
+		return false;
 	for (int k = i + 1; k < words->n; k++)
-		*read = *read &&
-			(bb_log_is_value(words->at[k]) || strcmp(words->at[k], "Pass") == 0 ||
-			 strcmp(words->at[k], "Fail") == 0);
-	if (!*read)
-		return true;
+		if (!bb_log_is_value(words->at[k]) && strcmp(words->at[k], "Pass") != 0 &&
+		    strcmp(words->at[k], "Fail") != 0)
+			return false;
 	claim.size_bytes = strtoull(bb_log_digits(words->at[i]), NULL, 10);
 	claim.time_us = strtod(words->at[i + 1], NULL);
 	if (claim.size_bytes == 0 || claim.size_bytes > UINT64_C(1) << 44 ||
 	    !(claim.time_us > 0 && claim.time_us < 1e12))
 		return true;
-	struct table *t = s->open ? &log->tables[s->last] : table_begin(log, s, log->command.type);
+	struct table *const t = table_of(log, s, log->command.type);
 	if (!t)
-		return false;
+		return true;
 	if (!s->open) {
 		s->open = t->claims.incomplete = true;
 		t->claims.rounding = 1e-9;
@@ -699,13 +673,14 @@ static bool osu_read(struct log *log, struct stream *s, const struct bb_log_word
 	t->end = log->line;
 	claim.wrong = strcmp(words->at[words->n - 1], "Fail") == 0;
 	t->claims.wrong += claim.wrong;
-	return bb_claim_add(&t->claims, &claim);
+	log->failed |= !bb_claim_add(&t->claims, &claim);
+	return true;
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* Reads a row. *READ = true if TEXT has one. Returns false without memory. */
-static bool row_line(struct log *log, const char *text, bool *read)
+/* Reads a row. Returns false if TEXT has none. */
+static bool row_line(struct log *log, const char *text)
 {
 	char work[BB_LOG_LINE], bare[BB_LOG_LINE];
 	struct bb_log_words words;
@@ -718,18 +693,19 @@ static bool row_line(struct log *log, const char *text, bool *read)
 	memcpy(bare, work, sizeof(bare));
 	bb_log_split(bare, &words);
 	const int i = bb_log_row_find(&words);
-	*read = i >= 0;
 	struct stream *s = &log->streams[log->recent];
 	if (i < 0 && s->osu)
-		return osu_read(log, s, &words, read);
-	if (i < 0)
-		return row_end(log, stream_of_row(log, text, bb_log_tag_length(text)), &words);
-	s = stream_of_row(log, text, (size_t)(words.at[i] - bare));
-	if (!s)
+		return osu_read(log, s, &words);
+	if (i < 0) {
+		row_end(log, stream_of_row(log, text, bb_log_tag_length(text)), &words);
 		return false;
+	}
+	s = stream_of_row(log, text, (size_t)(words.at[i] - bare));
 	bb_log_row_read(&words, i, &s->shape, &row);
-	if (row.whole)
-		return row_add(log, s, &row);
+	if (row.whole) {
+		row_add(log, s, &row);
+		return true;
+	}
 	/* Another line interrupted it. */
 	if (log->file->cut++ == 0)
 		log->file->cut_line = log->line;
@@ -747,14 +723,12 @@ static bool line_read(void *state, char text[BB_LOG_LINE], int number)
 	const bool is_message = strstr(text, "NCCL INFO") || strstr(text, "NCCL WARN");
 	struct bb_log_words words;
 	char work[BB_LOG_LINE], tag[BB_LOG_TAG];
-	bool read = false, begins = false, is_command;
+	bool begins = false, is_command;
 
 	log->line = number;
 	bb_log_clean(text);
-	if (!row_line(log, text, &read))
-		return false;
-	if (read)
-		return true;
+	if (row_line(log, text))
+		return !log->failed;
 	const char *const hash = is_message ? NULL : strchr(text, '#');
 	const size_t length = hash ? (size_t)(hash - text) : bb_log_tag_length(text);
 	BB_LOG_KEEP(work, text + length);
@@ -766,20 +740,19 @@ static bool line_read(void *state, char text[BB_LOG_LINE], int number)
 		struct bb_log_command next = log->command;
 
 		is_command = bb_log_command_read(&next, &words, &begins);
-		if (begins && !job_begin(log))
-			return false;
+		if (begins)
+			job_begin(log);
 		log->command = next;
 	}
 	bb_log_tag(tag, text, length);
-	struct stream *s = is_command ? &log->streams[0] : stream_of(log, tag);
-	if (!s)
-		return false;
+	struct stream *const s = is_command ? log->streams : stream_of(log, tag);
 	bb_log_facts_read(&s->facts, text + length + (hash && length > 0), number, is_command);
-	if (is_message || is_command)
-		return true;
-	if (bb_log_find(&words, "Rank") < 0)
-		bb_log_card_read(&log->card, text, number);
-	return comment_read(log, text, length, &words);
+	if (!is_message && !is_command) {
+		if (bb_log_find(&words, "Rank") < 0)
+			bb_log_card_read(&log->card, text, number);
+		comment_read(log, text, length, &words);
+	}
+	return !log->failed;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -789,9 +762,11 @@ bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
 {
 	struct log log = {.file = file};
 	const struct table *last = NULL; /* that was kept */
-	bool good = stream_of(&log, "") && bb_log_lines(text, length, line_read, &log) &&
-		    job_begin(&log);
 
+	stream_of(&log, "");
+	log.failed = log.failed || !bb_log_lines(text, length, line_read, &log);
+	if (!log.failed)
+		job_begin(&log);
 	/* The tables go to the file, but for repeated ones and all but the first of those with one
 	   rank that a job printed. */
 	for (size_t i = 0; i < log.ntables; i++) {
@@ -804,14 +779,13 @@ bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
 				    strcmp(before->type, c->type) == 0;
 		/* Tools print results twice. */
 		bool same = before && before->n == c->n && c->n >= 2;
-		struct bb_claims *kept = NULL;
 
 		for (size_t k = 0; same && k < c->n; k++)
 			same = before->list[k].size_bytes == c->list[k].size_bytes &&
 			       before->list[k].in_place == c->list[k].in_place &&
 			       before->list[k].time_us == c->list[k].time_us;
-		if (!copies && !same)
-			good &= (kept = bb_claims_add(file)) != NULL;
+		struct bb_claims *const kept = copies || same ? NULL : bb_claims_add(file);
+		log.failed |= !copies && !same && !kept;
 		if (kept) {
 			*kept = *c;
 			last = &log.tables[i];
@@ -824,14 +798,14 @@ bb_status bb_claims_read_log(const char *path, const char *text, size_t length,
 		free(c->list);
 		free(c->facts);
 	}
-	for (size_t i = 0; good && log.card.line > 0 && i < file->n; i++)
-		good = file->list[i].gpu[0] ||
-		       bb_claims_add_fact(&file->list[i], BB_FACT_CARD, &log.card);
+	for (size_t i = 0; log.card.line > 0 && i < file->n; i++)
+		log.failed |= !file->list[i].gpu[0] &&
+			      !bb_claims_add_fact(&file->list[i], BB_FACT_CARD, &log.card);
 	for (size_t i = 0; i < log.nstreams; i++) {
 		free(log.streams[i].hosts);
 		free(log.streams[i].devices);
 	}
 	free(log.streams);
 	free(log.tables);
-	return good ? BB_OK : bb_fail(error, BB_EINTERNAL, "%s: more than can be kept", path);
+	return log.failed ? bb_fail(error, BB_EINTERNAL, "%s: more than can be kept", path) : BB_OK;
 }

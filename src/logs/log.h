@@ -39,8 +39,8 @@ size_t bb_log_tag_length(const char *text);
 /* TAG = the first LENGTH bytes of TEXT without dates, times, bare numbers and blanks. */
 void bb_log_tag(char tag[BB_LOG_TAG], const char *text, size_t length);
 
-/* Returns the first word that is WORD; -1: none. */
-int bb_log_find(const struct bb_log_words *words, const char *word);
+/* Returns the word from which on the first words are those of PHRASE; -1: none. */
+int bb_log_find(const struct bb_log_words *words, const char *phrase);
 bool bb_log_is_whole(const char *word);
 
 /* ---- rows ---------------------------------------------------------------------------------- */

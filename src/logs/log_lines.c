@@ -191,11 +191,21 @@ void bb_log_split(char *text, struct bb_log_words *words)
 		words->n++;
 }
 
-int bb_log_find(const struct bb_log_words *words, const char *word)
+int bb_log_find(const struct bb_log_words *words, const char *phrase)
 {
-	for (int i = 0; i < words->n; i++)
-		if (strcmp(words->at[i], word) == 0)
+	for (int i = 0; i < words->n; i++) {
+		const char *rest = phrase;
+
+		for (int k = i; *rest && k < words->n; k++) {
+			const size_t n = strcspn(rest, " ");
+
+			if (strncmp(words->at[k], rest, n) != 0 || words->at[k][n])
+				break;
+			rest += n + (rest[n] == ' ');
+		}
+		if (!*rest)
 			return i;
+	}
 	return -1;
 }
 
