@@ -142,7 +142,7 @@ static void nodes_find(struct bb_question *q)
 }
 
 /* The name of the GPU: by the user, by the machine that the user names, by the log. */
-static bb_status find_gpu(struct bb_question *q, char model[BB_TEXT], struct bb_error *error)
+static bb_status find_gpu(struct bb_question *q, struct bb_error *error)
 {
 	const struct bb_circumstances *const given = q->given;
 	const struct bb_fact *const named = bb_claims_fact(q->claims, BB_FACT_CARD);
@@ -151,19 +151,19 @@ static bb_status find_gpu(struct bb_question *q, char model[BB_TEXT], struct bb_
 	struct bb_cluster *cluster = NULL;
 	bb_status st;
 
-	q->gpu = given->gpu          ? given->gpu
+	snprintf(q->gpu, sizeof(q->gpu), "%s",
+		 given->gpu          ? given->gpu
 		 : q->claims->gpu[0] ? q->claims->gpu
 		 : prose             ? prose->text
-				     : "";
+				     : "");
 	if (given->machine) {
 		BB_TRY(st,
 		       bb_cluster_open(given->machine, bb_plugin_parse_topology, &cluster, error),
 		       out);
 		const int gpu = bb_topology_device(cluster->node, BB_GPU, 0);
-		snprintf(model, BB_TEXT, "%s", gpu >= 0 ? cluster->node->devices[gpu].model : "");
+		if (gpu >= 0 && cluster->node->devices[gpu].model[0])
+			snprintf(q->gpu, sizeof(q->gpu), "%s", cluster->node->devices[gpu].model);
 		bb_cluster_free(cluster);
-		if (model[0])
-			q->gpu = model;
 	} else if (!given->gpu && !q->claims->gpu[0] && prose) {
 		SAY(q, "  Line %d names %s: %s\n", prose->line, prose->text, prose->quote);
 	}
@@ -231,30 +231,19 @@ static enum bb_normality by_bound(const struct bb_question *q)
 	return low ? BB_LOW : BB_NORMAL;
 }
 
-/* The verdict on Q on a machine with CARD, or, where that is NULL, on SYSTEM with NICS of its NICs
-   (0: as it is); BB_UNKNOWN if there is none. MACHINE, which is closed, still has its name and
-   NICs. */
-static enum bb_normality verdict_on(const struct bb_question *q, const struct bb_card *card,
-				    const char *system, int nics,
-				    struct bb_claimed_machine *machine)
+/* The verdict on Q on MACHINE, which is closed, but keeps its name and NICs. */
+static enum bb_normality verdict_on(const struct bb_question *q, struct bb_claimed_machine *machine)
 {
 	struct bb_question other = *q;
-	struct bb_error ignored = {0};
-	enum bb_normality n = BB_UNKNOWN;
 
-	other.card = card ? card : q->card;
 	other.machine = machine;
 	other.out = NULL;
-	if (card)
-		nodes_find(&other);
-	const bool good = card ? bb_normal_machine_find(&other, machine, &ignored) == BB_OK
-			       : bb_normal_machine_open(q, system, nics, machine);
-	if (good && machine->cluster)
-		n = bb_normal_compare(&other);
+	const enum bb_normality n = machine->cluster ? bb_normal_compare(&other) : BB_UNKNOWN;
 	bb_cluster_free(machine->cluster);
 	machine->cluster = NULL;
 	return n;
 }
+
 /* Judges without a GPU: by every card, each on its first system that fits the log. Only what is low
    on all of them is. */
 static enum bb_normality by_every_card(const struct bb_question *q)
@@ -265,15 +254,19 @@ static enum bb_normality by_every_card(const struct bb_question *q)
 	} kinds[] = {{BB_LOW, "low"}, {BB_NORMAL, "normal"}, {BB_HIGH, "high"}};
 	struct bb_strbuf lists[3] = {{0}};
 	struct bb_claimed_machine machine;
+	struct bb_question other = *q;
+	struct bb_error ignored = {0};
 	int n[3] = {0};
 
-	for (int i = 0; bb_card_at(i); i++) {
-		const enum bb_normality verdict = verdict_on(q, bb_card_at(i), NULL, 0, &machine);
-
+	for (int i = 0; (other.card = bb_card_at(i)); i++) {
+		nodes_find(&other);
+		if (bb_normal_machine_find(&other, &machine, &ignored) != BB_OK)
+			continue;
+		const enum bb_normality verdict = verdict_on(&other, &machine);
 		for (int k = 0; k < 3; k++)
 			if (verdict == kinds[k].verdict)
 				bb_strbuf_addf(&lists[k], "%s %s", n[k]++ ? "," : "",
-					       bb_card_at(i)->name);
+					       other.card->name);
 	}
 	for (int k = 0; k < 3; k++) {
 		if (n[k] > 0)
@@ -300,6 +293,7 @@ static void describe_nics(const struct bb_question *q, enum bb_normality n)
 	const double equal = bound > 0 ? fmin(m->nics.n * busbw / bound, 1e6) : 0;
 	const int k = (int)ceil(equal / EQUAL_MOST);
 	struct bb_claimed_machine fewer;
+	struct bb_error ignored = {0};
 
 	if (!(bound > 0) || m->nics.n < 2 || k < 1 || k >= m->nics.n || equal < EQUAL_LEAST * k ||
 	    q->ranks / q->nodes < m->nics.n)
@@ -312,7 +306,10 @@ static void describe_nics(const struct bb_question *q, enum bb_normality n)
 		SAY(q, "%d of %d work.", k, m->nics.n);
 	if (m->assumed && n != BB_LOW)
 		SAY(q, " If a node has %d, that is all they carry: --nics %d.", k, k);
-	else if (m->assumed && verdict_on(q, NULL, m->system, k, &fewer) == BB_NORMAL)
+	else if (m->assumed &&
+		 bb_normal_machine_open(q, m->system, (struct bb_cluster_change){.nics = k}, &fewer,
+					&ignored) == BB_OK &&
+		 verdict_on(q, &fewer) == BB_NORMAL)
 		SAY(q, " If a node has %d, that is normal: --nics %d.", k, k);
 	else if (m->assumed)
 		SAY(q, " If a node has %d, --nics %d compares with those.", k, k);
@@ -388,6 +385,7 @@ static void verdict_explain(const struct bb_question *q, enum bb_normality n)
 {
 	const bool is_near = q->card && bb_normal_is_near(q->card, q->ranks, q->nodes);
 	const bool is_far = q->machine->cluster && !is_near && q->nodes > 1;
+	struct bb_error ignored = {0};
 	int found = 0, quoted = 0, others = 0;
 
 	if (is_far && (n == BB_LOW || ((n == BB_NORMAL || n == BB_UNEVEN) &&
@@ -401,7 +399,9 @@ static void verdict_explain(const struct bb_question *q, enum bb_normality n)
 		struct bb_claimed_machine machine;
 
 		if (strcmp(system, q->machine->system) == 0 ||
-		    verdict_on(q, NULL, system, 0, &machine) != BB_NORMAL)
+		    bb_normal_machine_open(q, system, (struct bb_cluster_change){.nodes = 0},
+					   &machine, &ignored) != BB_OK ||
+		    verdict_on(q, &machine) != BB_NORMAL)
 			continue;
 		SAY(q, "%s %s (", others++ ? "," : "  Normal on", machine.name);
 		bb_normal_describe_nics(&machine, q->out);
@@ -456,12 +456,6 @@ static bool is_alone(const struct bb_claims *claims)
 	return fast;
 }
 
-/* Several runs are in one table, not copies of one rank. */
-static bool is_mixed(const struct bb_claims *claims)
-{
-	return claims->runs > 1 && !is_alone(claims);
-}
-
 /* Describes the machine that the numbers are compared with, and why that one. */
 static void describe_machine(const struct bb_question *q)
 {
@@ -505,7 +499,6 @@ static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struc
 	const bool alone = is_alone(c);
 	const struct bb_fact *const failure = bb_claims_fact(c, BB_FACT_ERROR);
 	struct bb_claimed_machine machine;
-	char model[BB_TEXT];
 	bb_status st = BB_OK;
 
 	if (alone)
@@ -522,7 +515,7 @@ static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struc
 		*n = BB_IMPOSSIBLE;
 		return BB_OK;
 	}
-	BB_TRY(st, find_gpu(q, model, error), out);
+	BB_TRY(st, find_gpu(q, error), out);
 	nodes_find(q);
 	if (q->ranks == 1) {
 		SAY(q, "  One rank is a copy within a GPU: nothing went over any link.\n");
@@ -538,7 +531,7 @@ static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struc
 	*n = machine.cluster ? bb_normal_compare(q) : q->card ? BB_UNKNOWN : by_bound(q);
 	if (*n == BB_UNKNOWN && !q->card && q->ranks > 1 && on_gpus && isnan(c->percent_of_bound))
 		*n = by_every_card(q);
-	if (on_gpus && !is_mixed(c)) {
+	if (on_gpus && c->runs <= 1) {
 		const enum bb_normality even = bb_normal_evenness(q);
 
 		*n = even > *n ? even : *n;
@@ -583,7 +576,6 @@ bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *
 	struct bb_question q = {.claims = &completed,
 				.references = references,
 				.given = circumstances,
-				.gpu = "",
 				.collective = "",
 				.out = out};
 	bb_status st = BB_OK;
@@ -616,7 +608,7 @@ bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *
 		memcpy(completed.list, claims->list, claims->n * sizeof(*completed.list));
 		bb_claims_complete(&completed, circumstances->ranks);
 	}
-	if (is_mixed(claims))
+	if (claims->runs > 1 && !is_alone(claims))
 		bb_strbuf_addf(out,
 			       "  %lld runs are mixed here, and nothing tells their rows apart: "
 			       "the slowest rows are judged. Give each a log of its own.\n",

@@ -94,7 +94,7 @@ struct bb_question {
 	const struct bb_claims *claims;
 	const struct bb_references *references;
 	const struct bb_circumstances *given;
-	const char *gpu;            /* its name by the user or the file; "": unknown */
+	char gpu[BB_TEXT];          /* its name by the user or the file; "": unknown */
 	const struct bb_card *card; /* NULL: not in src/topology/cards.c */
 	const char *collective;     /* "": unknown */
 	long long ranks, nodes;     /* 0: unknown */
@@ -121,10 +121,12 @@ bool bb_normal_is_near(const struct bb_card *card, int64_t ranks, int64_t nodes)
 BB_MUST bb_status bb_normal_machine_find(const struct bb_question *q,
 					 struct bb_claimed_machine *machine,
 					 struct bb_error *error);
-/* Open SYSTEM, with NICS of its NICs or, if that is 0, as it is, for the ranks of Q. Returns false
-   if it has no room for them. */
-bool bb_normal_machine_open(const struct bb_question *q, const char *system, int nics,
-			    struct bb_claimed_machine *machine);
+/* Open TEXT, a name or file as --cluster has it, with CHANGE but of as many nodes as Q has.
+   BB_EUSAGE: it does not exist or has no room for the ranks of Q, and the cluster is NULL. */
+BB_MUST bb_status bb_normal_machine_open(const struct bb_question *q, const char *text,
+					 struct bb_cluster_change change,
+					 struct bb_claimed_machine *machine,
+					 struct bb_error *error);
 void bb_normal_machine_close(struct bb_claimed_machine *machine);
 /* Append "8 NICs of 400 Gb/s" with their kind. */
 void bb_normal_describe_nics(const struct bb_claimed_machine *machine, struct bb_strbuf *out);

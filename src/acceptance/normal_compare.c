@@ -660,7 +660,7 @@ static enum bb_normality by_published(const struct bb_question *q)
 	return n;
 }
 
-/* ---- the share of a bound --- */
+/* ---- the share of a bound ------------------------------------------------------------------- */
 
 /* By the share of the bound of rings, or of alltoall. */
 static enum bb_normality by_share(const struct bb_question *q)
@@ -708,7 +708,7 @@ static enum bb_normality by_share(const struct bb_question *q)
 	return share < BB_NORMAL_SHARE ? BB_LOW : BB_NORMAL;
 }
 
-/* ---- the whole --- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 enum bb_normality bb_normal_compare(const struct bb_question *q)
 {

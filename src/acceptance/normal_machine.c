@@ -44,17 +44,15 @@ static int64_t ranks_of_node(const struct bb_question *q)
 	return q->nodes > 0 ? (q->ranks + q->nodes - 1) / q->nodes : 0;
 }
 
-static bb_status machine_open(const struct bb_question *q, const char *text,
-			      const struct bb_cluster_change *change,
-			      struct bb_claimed_machine *machine, struct bb_error *error)
+bb_status bb_normal_machine_open(const struct bb_question *q, const char *text,
+				 struct bb_cluster_change change,
+				 struct bb_claimed_machine *machine, struct bb_error *error)
 {
-	struct bb_cluster_change of_nodes = *change;
 	struct bb_error ignored = {0};
-	int *members, gpu;
 
 	*machine = (struct bb_claimed_machine){.cluster = NULL};
-	of_nodes.nodes = (int)q->nodes;
-	bb_status st = bb_cluster_open_changed(text, &of_nodes, bb_plugin_parse_topology,
+	change.nodes = (int)q->nodes;
+	bb_status st = bb_cluster_open_changed(text, &change, bb_plugin_parse_topology,
 					       &machine->cluster, error);
 	if (st != BB_OK)
 		return st;
@@ -70,8 +68,8 @@ static bb_status machine_open(const struct bb_question *q, const char *text,
 	snprintf(machine->name, sizeof(machine->name), "%s", machine->system);
 	/* The model of NCCL, if there is one. */
 	const struct bb_cluster *const c = machine->cluster;
-	gpu = bb_topology_device(c->node, BB_GPU, 0);
-	members = calloc((size_t)q->ranks, sizeof(*members));
+	const int gpu = bb_topology_device(c->node, BB_GPU, 0);
+	int *const members = calloc((size_t)q->ranks, sizeof(*members));
 	for (int i = 0; members && i < q->ranks; i++) {
 		int64_t node, of_node;
 
@@ -85,22 +83,6 @@ static bb_status machine_open(const struct bb_question *q, const char *text,
 		machine->constants.generation = NULL;
 	free(members);
 	return BB_OK;
-}
-
-static bool is_shaped(const struct bb_question *q)
-{
-	return q->ranks >= 2 && q->nodes >= 1 && q->nodes <= MOST_NODES && q->nodes <= q->ranks &&
-	       q->ranks <= BB_CLUSTER_MOST_RANKS;
-}
-
-bool bb_normal_machine_open(const struct bb_question *q, const char *system, int nics,
-			    struct bb_claimed_machine *machine)
-{
-	struct bb_error ignored = {0};
-
-	*machine = (struct bb_claimed_machine){.cluster = NULL};
-	return is_shaped(q) && machine_open(q, system, &(struct bb_cluster_change){.nics = nics},
-					    machine, &ignored) == BB_OK;
 }
 
 void bb_normal_describe_nics(const struct bb_claimed_machine *machine, struct bb_strbuf *out)
@@ -143,7 +125,7 @@ static bb_status open_changed(const struct bb_question *q, const char *text,
 	const struct bb_cluster_nics *const now = &machine->nics;
 	struct bb_cluster_change change = {.nodes = 0};
 	struct bb_strbuf described = {0};
-	bb_status st = machine_open(q, text, &change, machine, error);
+	bb_status st = bb_normal_machine_open(q, text, change, machine, error);
 
 	if (st != BB_OK || now->n == 0)
 		return st;
@@ -171,7 +153,7 @@ static bb_status open_changed(const struct bb_question *q, const char *text,
 	if (change.nics == 0 && change.nic_Mbps == 0 && change.layer == BB_LAYER_UNKNOWN)
 		return BB_OK;
 	bb_normal_machine_close(machine);
-	st = machine_open(q, text, &change, machine, error);
+	st = bb_normal_machine_open(q, text, change, machine, error);
 	if (st != BB_OK)
 		return st;
 	/* More than there are have the rates of several: it is said as it was asked for. */
@@ -187,17 +169,20 @@ static bb_status open_changed(const struct bb_question *q, const char *text,
 bb_status bb_normal_machine_find(const struct bb_question *q, struct bb_claimed_machine *machine,
 				 struct bb_error *error)
 {
+	const struct bb_cluster_change none = {.nodes = 0};
 	const char *first = NULL, *fits = NULL;
+	struct bb_error ignored = {0};
 
 	*machine = (struct bb_claimed_machine){.cluster = NULL};
-	if (!is_shaped(q))
+	if (q->ranks < 2 || q->nodes < 1 || q->nodes > MOST_NODES || q->nodes > q->ranks ||
+	    q->ranks > BB_CLUSTER_MOST_RANKS)
 		return BB_OK;
 	if (q->given->machine)
 		return open_changed(q, q->given->machine, machine, error);
 	for (int i = 0; q->card && bb_card_system(q->card, i) && !fits; i++) {
 		const char *const system = bb_card_system(q->card, i);
 
-		if (!bb_normal_machine_open(q, system, 0, machine))
+		if (bb_normal_machine_open(q, system, none, machine, &ignored) != BB_OK)
 			continue;
 		first = first ? first : system;
 		fits = is_contradicted(q, machine) ? NULL : system;
