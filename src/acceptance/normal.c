@@ -149,7 +149,7 @@ static bb_status find_gpu(struct bb_question *q, struct bb_error *error)
 	/* "L4" and "T4" are too short to be sure of in prose. */
 	const struct bb_fact *const prose = named && strlen(named->text) > 3 ? named : NULL;
 	struct bb_cluster *cluster = NULL;
-	bb_status st;
+	bb_status st = BB_OK;
 
 	snprintf(q->gpu, sizeof(q->gpu), "%s",
 		 given->gpu          ? given->gpu
@@ -167,14 +167,12 @@ static bb_status find_gpu(struct bb_question *q, struct bb_error *error)
 	} else if (!given->gpu && !q->claims->gpu[0] && prose) {
 		SAY(q, "  Line %d names %s: %s\n", prose->line, prose->text, prose->quote);
 	}
-	q->card = bb_card_find(q->gpu);
-	if (q->claims->backend[0] && strcmp(q->claims->backend, "nccl") != 0)
-		q->card = NULL;
+	if (!q->claims->backend[0] || strcmp(q->claims->backend, "nccl") == 0)
+		q->card = bb_card_find(q->gpu);
 	if (q->card && given->machine && q->claims->gpu[0] &&
 	    bb_card_find(q->claims->gpu) != q->card)
 		SAY(q, "  The log names %s, but %s has %s.\n", q->claims->gpu, given->machine,
 		    q->card->name);
-	return BB_OK;
 out:
 	return st;
 }
@@ -352,29 +350,6 @@ static bool has_nvls(const struct bb_question *q)
 	       bb_normal_bound_on(q->machine->cluster->node, shape).GBps > 0;
 }
 
-static void describe_next(const struct bb_question *q, enum bb_normality n)
-{
-	if (n == BB_UNEVEN)
-		SAY(q, "  Next: repeat it (another job may use the nodes or the network); check "
-		       "clocks and power limits; try NCCL_ALGO=Ring (a change of algorithm may "
-		       "cause it).\n");
-	else if (!q->card)
-		SAY(q, "  Next: is the machine idle? build/topology shows its hardware, "
-		       "build/mem_bandwidth_perf its memory bandwidth.\n");
-	else if (bb_normal_is_near(q->card, q->ranks, q->nodes) || q->nodes == 1)
-		SAY(q,
-		    "  Next: build/topology (NVLinks that are down, GPUs without P2P); "
-		    "build/p2p_bandwidth_perf (which pair is slow); NCCL_DEBUG=INFO (%sis P2P or "
-		    "SHM disabled?); clocks and power limits.\n",
-		    has_nvls(q) ? "is NVLS used, " : "");
-	else
-		SAY(q, "  Next: build/topology (are a node's NICs as many and as fast as above?); "
-		       "NCCL_DEBUG=INFO (are all used, with GPUDirect RDMA and the network plugin, "
-		       "not sockets?); in virtual machines ACS and ATS, without which data goes "
-		       "through the CPU; the same on one node alone; build/diagnose (which node or "
-		       "link is slow).\n");
-}
-
 static void add_finding(void *context, const char *text)
 {
 	bb_strbuf_addf(context, "  Finding in its topology: %s\n", text);
@@ -436,8 +411,27 @@ static void verdict_explain(const struct bb_question *q, enum bb_normality n)
 		SAY(q, "  %s: %s. Line %d: %s\n", quoted++ ? "Also" : "Cause", causes[i].text,
 		    fact->line, fact->quote);
 	}
-	if (quoted == 0 && found == 0)
-		describe_next(q, n);
+	if (quoted > 0 || found > 0)
+		return;
+	if (n == BB_UNEVEN)
+		SAY(q, "  Next: repeat it (another job may use the nodes or the network); check "
+		       "clocks and power limits; try NCCL_ALGO=Ring (a change of algorithm may "
+		       "cause it).\n");
+	else if (!q->card)
+		SAY(q, "  Next: is the machine idle? build/topology shows its hardware, "
+		       "build/mem_bandwidth_perf its memory bandwidth.\n");
+	else if (is_near || q->nodes == 1)
+		SAY(q,
+		    "  Next: build/topology (NVLinks that are down, GPUs without P2P); "
+		    "build/p2p_bandwidth_perf (which pair is slow); NCCL_DEBUG=INFO (%sis P2P or "
+		    "SHM disabled?); clocks and power limits.\n",
+		    has_nvls(q) ? "is NVLS used, " : "");
+	else
+		SAY(q, "  Next: build/topology (are a node's NICs as many and as fast as above?); "
+		       "NCCL_DEBUG=INFO (are all used, with GPUDirect RDMA and the network plugin, "
+		       "not sockets?); in virtual machines ACS and ATS, without which data goes "
+		       "through the CPU; the same on one node alone; build/diagnose (which node or "
+		       "link is slow).\n");
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -511,10 +505,10 @@ static bb_status judge_claims(struct bb_question *q, enum bb_normality *n, struc
 	*n = BB_UNKNOWN;
 	if (!collective_find(q))
 		return BB_OK;
-	if (!ranks_find(q)) {
-		*n = BB_IMPOSSIBLE;
+	*n = BB_IMPOSSIBLE;
+	if (!ranks_find(q))
 		return BB_OK;
-	}
+	*n = BB_UNKNOWN;
 	BB_TRY(st, find_gpu(q, error), out);
 	nodes_find(q);
 	if (q->ranks == 1) {
@@ -548,26 +542,6 @@ out:
 	return st;
 }
 
-static void describe_title(const struct bb_question *q)
-{
-	const struct bb_claims *const c = q->claims;
-
-	SAY(q, "%s%s%s", c->collective[0] ? c->collective : "a collective",
-	    c->algorithm[0] ? ", " : "", c->algorithm);
-	if (c->nranks > 0)
-		SAY(q, ", %lld rank%s", (long long)c->nranks, bb_plural(c->nranks));
-	if (c->hosts > 0)
-		SAY(q, " on %lld host%s", (long long)c->hosts, bb_plural(c->hosts));
-	SAY(q, "%s%s: %zu result%s\n", c->gpu[0] ? ", " : "", c->gpu, c->n, bb_plural(c->n));
-	if (c->implausible > 0)
-		SAY(q,
-		    "  %zu left out: algbw is not size over time, or busbw / algbw is not that out "
-		    "of place.\n",
-		    c->implausible);
-	if (c->not_finite > 0)
-		SAY(q, "  %zu left out: nan or inf is among their numbers.\n", c->not_finite);
-}
-
 bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *references,
 		    const struct bb_circumstances *circumstances, enum bb_normality *n,
 		    struct bb_strbuf *out, struct bb_error *error)
@@ -581,7 +555,24 @@ bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *
 	bb_status st = BB_OK;
 
 	*n = BB_UNKNOWN;
-	describe_title(&q);
+	bb_strbuf_addf(out, "%s%s%s", claims->collective[0] ? claims->collective : "a collective",
+		       claims->algorithm[0] ? ", " : "", claims->algorithm);
+	if (claims->nranks > 0)
+		bb_strbuf_addf(out, ", %lld rank%s", (long long)claims->nranks,
+			       bb_plural(claims->nranks));
+	if (claims->hosts > 0)
+		bb_strbuf_addf(out, " on %lld host%s", (long long)claims->hosts,
+			       bb_plural(claims->hosts));
+	bb_strbuf_addf(out, "%s%s: %zu result%s\n", claims->gpu[0] ? ", " : "", claims->gpu,
+		       claims->n, bb_plural(claims->n));
+	if (claims->implausible > 0)
+		bb_strbuf_addf(out,
+			       "  %zu left out: algbw is not size over time, or busbw / algbw is "
+			       "not that out of place.\n",
+			       claims->implausible);
+	if (claims->not_finite > 0)
+		bb_strbuf_addf(out, "  %zu left out: nan or inf is among their numbers.\n",
+			       claims->not_finite);
 	if (claims->simulated) {
 		bb_strbuf_add(out, "  Simulated in virtual time: no hardware was measured, so "
 				   "nothing is compared.\n");

@@ -29,13 +29,14 @@ bool bb_normal_is_near(const struct bb_card *card, int64_t ranks, int64_t nodes)
 	return ranks <= card->of_domain && nodes * card->of_node <= card->of_domain;
 }
 
-/* The node and GPU of rank I of RANKS on NODES nodes, of which the first have one rank more. */
-static void rank_place(int64_t ranks, int64_t nodes, int64_t i, int64_t *node, int64_t *gpu)
+/* Rank I of RANKS on NODES nodes, of which the first have one rank more. */
+static struct bb_rank_place rank_place(int64_t ranks, int64_t nodes, int64_t i)
 {
 	const int64_t each = ranks / nodes, more = ranks % nodes, first = more * (each + 1);
 
-	*node = i < first ? i / (each + 1) : more + (i - first) / each;
-	*gpu = i < first ? i % (each + 1) : (i - first) % each;
+	return (struct bb_rank_place){
+		.node = (int)(i < first ? i / (each + 1) : more + (i - first) / each),
+		.device = (int)(i < first ? i % (each + 1) : (i - first) % each)};
 }
 
 /* Ranks of a node of Q; 0: unknown. */
@@ -71,10 +72,9 @@ bb_status bb_normal_machine_open(const struct bb_question *q, const char *text,
 	const int gpu = bb_topology_device(c->node, BB_GPU, 0);
 	int *const members = calloc((size_t)q->ranks, sizeof(*members));
 	for (int i = 0; members && i < q->ranks; i++) {
-		int64_t node, of_node;
+		const struct bb_rank_place at = rank_place(q->ranks, q->nodes, i);
 
-		rank_place(q->ranks, q->nodes, i, &node, &of_node);
-		members[i] = (int)(node * c->gpus + of_node);
+		members[i] = at.node * c->gpus + at.device;
 	}
 	if (!members || gpu < 0 || bb_topology_is_amd(c->node, gpu) ||
 	    bb_nccl_constants_find(&machine->constants, c->node->devices[gpu].sm, &ignored) !=
@@ -96,22 +96,6 @@ void bb_normal_describe_nics(const struct bb_claimed_machine *machine, struct bb
 
 	bb_strbuf_addf(out, "%d NIC%s of %.4g Gb/s %s", n->n, n->n == 1 ? "" : "s",
 		       n->n > 0 ? (double)n->Mbps / n->n / 1e3 : 0.0, kinds[n->kind]);
-}
-
-/* True if the log contradicts that MACHINE has such NICs. Fewer of the same are no other machine.
- */
-static bool is_contradicted(const struct bb_question *q, const struct bb_claimed_machine *machine)
-{
-	const struct bb_fact *const nics = bb_claims_fact(q->claims, BB_FACT_NICS);
-	const struct bb_fact *const rate = bb_claims_fact(q->claims, BB_FACT_NIC_RATE);
-	const struct bb_cluster_nics *const n = &machine->nics;
-
-	if ((bb_claims_fact(q->claims, BB_FACT_EFA) && n->kind < BB_NICS_EFA) ||
-	    (bb_claims_fact(q->claims, BB_FACT_INFINIBAND) && n->kind != BB_NICS_INFINIBAND) ||
-	    (bb_claims_fact(q->claims, BB_FACT_ROCE) && n->kind != BB_NICS_OTHER))
-		return true;
-	return rate && n->n > 0 &&
-	       (rate->value * 1000 != n->Mbps / n->n || (nics && nics->value != n->n));
 }
 
 /* Open TEXT with the NICs that the user, else the log, names, where these differ from its own. More
@@ -171,6 +155,10 @@ bb_status bb_normal_machine_find(const struct bb_question *q, struct bb_claimed_
 {
 	const struct bb_cluster_change none = {.nodes = 0};
 	const char *first = NULL, *fits = NULL;
+	const struct bb_fact *const nics = bb_claims_fact(q->claims, BB_FACT_NICS);
+	const struct bb_fact *const rate = bb_claims_fact(q->claims, BB_FACT_NIC_RATE);
+	const struct bb_fact *const efa = bb_claims_fact(q->claims, BB_FACT_EFA);
+	const struct bb_cluster_nics *const n = &machine->nics;
 	struct bb_error ignored = {0};
 
 	*machine = (struct bb_claimed_machine){.cluster = NULL};
@@ -185,15 +173,20 @@ bb_status bb_normal_machine_find(const struct bb_question *q, struct bb_claimed_
 		if (bb_normal_machine_open(q, system, none, machine, &ignored) != BB_OK)
 			continue;
 		first = first ? first : system;
-		fits = is_contradicted(q, machine) ? NULL : system;
+		/* The log contradicts it? Fewer of the same NICs are no other machine. */
+		if ((!efa || n->kind >= BB_NICS_EFA) &&
+		    (!bb_claims_fact(q->claims, BB_FACT_INFINIBAND) ||
+		     n->kind == BB_NICS_INFINIBAND) &&
+		    (!bb_claims_fact(q->claims, BB_FACT_ROCE) || n->kind == BB_NICS_OTHER) &&
+		    (!rate || n->n == 0 ||
+		     (rate->value * 1000 == n->Mbps / n->n && (!nics || nics->value == n->n))))
+			fits = system;
 		bb_normal_machine_close(machine);
 	}
 	if (!first)
 		return BB_OK;
 	const bb_status st = open_changed(q, fits ? fits : first, machine, error);
-	machine->assumed = q->given->nics == 0 && q->given->nic_Mbps == 0 &&
-			   !bb_claims_fact(q->claims, BB_FACT_NICS) &&
-			   !bb_claims_fact(q->claims, BB_FACT_EFA);
+	machine->assumed = q->given->nics == 0 && q->given->nic_Mbps == 0 && !nics && !efa;
 	return st;
 }
 
@@ -226,7 +219,7 @@ struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t, struct bb
 	struct bb_normal_bound bound = {.GBps = 0};
 	struct bb_topology spread = *t;
 	struct bb_rank_place *places = NULL;
-	int domains, ranks = (int)shape.ranks;
+	int ranks = (int)shape.ranks;
 	double beyond = 1;
 
 	if (nodes >= 1 && nodes <= 1 << 14 && shape.ranks >= 2 && shape.ranks >= nodes &&
@@ -234,16 +227,12 @@ struct bb_normal_bound bb_normal_bound_on(const struct bb_topology *t, struct bb
 		places = calloc((size_t)shape.ranks, sizeof(*places));
 	if (!places)
 		return bound;
-	for (int64_t i = 0; i < shape.ranks; i++) {
-		int64_t node, gpu;
-
-		rank_place(shape.ranks, nodes, i, &node, &gpu);
-		places[i] = (struct bb_rank_place){.node = (int)node, .device = (int)gpu};
-	}
+	for (int64_t i = 0; i < shape.ranks; i++)
+		places[i] = rank_place(shape.ranks, nodes, i);
 	/* Evenly over as few NVLink domains as possible: the placement is unknown, and no other one
 	   has a higher bound. */
 	spread.nodes = (int)nodes;
-	domains = (spread.nodes + t->nvlink_nodes - 1) / t->nvlink_nodes;
+	const int domains = (spread.nodes + t->nvlink_nodes - 1) / t->nvlink_nodes;
 	spread.nvlink_nodes = (spread.nodes + domains - 1) / domains;
 	/* One rank of each node sends out: the last one to the first of the next node. */
 	if (strcmp(shape.collective, "sendrecv") == 0 && nodes > 1) {
@@ -319,18 +308,14 @@ enum bb_normality bb_normal_judge_bound(const struct bb_question *q)
 		return BB_NORMAL;
 	/* Links of any known machine with such cards may carry it, or switches that reduce; but a
 	   machine that the user names has no other links. */
-	if (!is_given)
-		bound = bb_normal_bound_of(q->card, shape);
-	if (!is_given && most <= BB_NORMAL_ABOVE_LINKS * bound.GBps) {
-		SAY(q, "  Possible on %s: up to %.4g GB/s.\n", bound.system, bound.GBps);
-		return BB_NORMAL;
-	}
-	shape.by_sharp = true;
-	bound = is_given ? bb_normal_bound_on(q->machine->cluster->node, shape)
-			 : bb_normal_bound_of(q->card, shape);
-	if (most <= BB_NORMAL_ABOVE_LINKS * bound.GBps) {
-		SAY(q, "  Possible only with switches that reduce (SHARP): up to %.4g GB/s.\n",
-		    bound.GBps);
+	for (int sharp = 0; sharp < 2; sharp++) {
+		shape.by_sharp = sharp == 1;
+		bound = is_given ? bb_normal_bound_on(q->machine->cluster->node, shape)
+				 : bb_normal_bound_of(q->card, shape);
+		if (most > BB_NORMAL_ABOVE_LINKS * bound.GBps)
+			continue;
+		SAY(q, "  Possible %s%s: up to %.4g GB/s.\n", sharp ? "only with " : "on ",
+		    sharp ? "switches that reduce (SHARP)" : bound.system, bound.GBps);
 		return BB_NORMAL;
 	}
 	SAY(q, "  Impossible on such links. Likely: another system, or a wrong number of ranks or "
