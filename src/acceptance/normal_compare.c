@@ -34,10 +34,13 @@ struct bb_claim bb_normal_largest(const struct bb_claims *claims)
 {
 	struct bb_claim found = {.busbw_GBps = claims->average_GBps};
 
-	for (const struct bb_claim *c = claims->list; c < claims->list + claims->n; c++)
+	for (size_t i = 0; i < claims->n; i++) {
+		const struct bb_claim *const c = &claims->list[i];
+
 		if (c->size_bytes > found.size_bytes ||
 		    (c->size_bytes == found.size_bytes && c->busbw_GBps < found.busbw_GBps))
 			found = *c;
+	}
 	return found;
 }
 
@@ -48,12 +51,15 @@ bool bb_normal_is_latency(const struct bb_claims *claims)
 	/* The smallest size within a factor of BB_LATENCY_SPAN, else the next smaller one. */
 	const struct bb_claim *less = NULL;
 
-	for (const struct bb_claim *c = claims->list; c < claims->list + claims->n; c++)
+	for (size_t i = 0; i < claims->n; i++) {
+		const struct bb_claim *const c = &claims->list[i];
+
 		if (c->in_place == last.in_place && c->size_bytes < last.size_bytes &&
 		    (!less || (c->size_bytes >= near && less->size_bytes >= near
 				       ? c->size_bytes < less->size_bytes
 				       : c->size_bytes > less->size_bytes)))
 			less = c;
+	}
 	if (last.size_bytes == 0 || last.size_bytes >= BB_NORMAL_WIDE)
 		return false;
 	if (!less)
