@@ -18,8 +18,8 @@
 
 /* A GPU that ranks use. */
 struct device {
-	int64_t host, ranks;
-	char gpu[48];
+	int64_t ranks;
+	char name[104]; /* host, address and number */
 };
 
 /* The lines with one tag, and what they have stated so far of a run, for its table. */
@@ -212,41 +212,6 @@ static const char *word_after(const struct bb_log_words *words, const char *word
 	return i >= 0 && i + 1 < words->n ? words->at[i + 1] : NULL;
 }
 
-/*
- * Notes that a rank uses the GPU with address BUS, "[0000:1b:00]", and number NUMBER. Several
- * instances (MIG) of a GPU have its address; the short form, "[0x1b]", lacks the domain.
- */
-static void device_add(struct log *log, struct stream *s, int64_t host, const char *bus,
-		       const char *number, const char *text)
-{
-	struct device *device = NULL;
-	char gpu[sizeof(device->gpu)];
-
-	snprintf(gpu, sizeof(gpu), "%.20s %.16s", bus, number);
-	for (size_t i = s->ndevices; i > 0 && !device; i--)
-		if (s->devices[i - 1].host == host && strcmp(s->devices[i - 1].gpu, gpu) == 0)
-			device = &s->devices[i - 1];
-	if (!device) {
-		if (s->ndevices >= MOST_HOSTS)
-			return;
-		device = BB_ARRAY_ADD(s->devices, s->ndevices, s->devices_room);
-		log->failed |= !device;
-		if (!device)
-			return;
-		*device = (struct device){.host = host};
-		memcpy(device->gpu, gpu, sizeof(gpu));
-	}
-	device->ranks++;
-	if (device->ranks < 2 || (s->shared.line > 0 && device->ranks <= s->shared.value))
-		return;
-	if (s->shared.line == 0) {
-		s->shared = (struct bb_fact){.line = log->line};
-		BB_LOG_KEEP(s->shared.text, bus);
-		bb_log_quote(&s->shared, text, 0);
-	}
-	s->shared.value = device->ranks;
-}
-
 /* "#  Rank  3 Group  0 Pid 17 on  node5 device  3 [0000:1b:00] NVIDIA H100 80GB HBM3" */
 static void rank_read(struct log *log, struct stream *s, const struct bb_log_words *words,
 		      const char *text)
@@ -255,7 +220,8 @@ static void rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 	const char *const on = word_after(words, "on");
 	const int device = bb_log_find(words, "device");
 	struct bb_claims *const head = &s->head;
-	int64_t host = -1;
+	struct device *used = NULL;
+	char name[sizeof(used->name)];
 
 	if (rank == 0) {
 		ranks_forget(s);
@@ -266,19 +232,17 @@ static void rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 	s->listed++;
 	head->nranks = rank + 1 > head->nranks && rank < 1 << 24 ? rank + 1 : head->nranks;
 	if (on) {
-		host = head->hosts - 1;
+		int64_t host = head->hosts - 1;
+
 		while (host >= 0 && strncmp(s->hosts[host], on, 63) != 0)
 			host--;
-		if (host < 0 && head->hosts == MOST_HOSTS)
-			host = MOST_HOSTS;
-		if (host < 0) {
+		if (host < 0 && head->hosts < MOST_HOSTS) {
 			char(*const new)[64] = BB_ARRAY_ADD(s->hosts, head->hosts, s->hosts_room);
 
 			log->failed |= !new;
 			if (!new)
 				return;
 			BB_LOG_KEEP(*new, on);
-			host = head->hosts - 1;
 		}
 		if (rank == 0)
 			BB_LOG_KEEP(head->host, on);
@@ -287,15 +251,35 @@ static void rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 		return;
 	head->gpu[0] = '\0';
 	for (int w = device + 3; w < words->n; w++) {
-		const size_t used = strlen(head->gpu);
+		const size_t n = strlen(head->gpu);
 
-		snprintf(head->gpu + used, sizeof(head->gpu) - used, "%s%s", used ? " " : "",
-			 words->at[w]);
+		snprintf(head->gpu + n, sizeof(head->gpu) - n, "%s%s", n ? " " : "", words->at[w]);
 	}
-	/* Virtual machines have a domain for each GPU, which the short form of bus 0 lacks. */
+	/* Several instances (MIG) of a GPU have its address. Virtual machines have a domain for
+	   each GPU, which the short form, "[0x1b]", lacks, and bus 0. */
 	const char *const bus = words->at[device + 2];
-	if (host >= 0 && !strstr(head->gpu, "MIG") && strcmp(bus, "[0x00]") != 0)
-		device_add(log, s, host, bus, words->at[device + 1], text);
+	if (!on || strstr(head->gpu, "MIG") || strcmp(bus, "[0x00]") == 0)
+		return;
+	snprintf(name, sizeof(name), "%.63s %.20s %.16s", on, bus, words->at[device + 1]);
+	for (size_t i = s->ndevices; i > 0 && !used; i--)
+		if (strcmp(s->devices[i - 1].name, name) == 0)
+			used = &s->devices[i - 1];
+	if (!used && s->ndevices < MOST_HOSTS) {
+		used = BB_ARRAY_ADD(s->devices, s->ndevices, s->devices_room);
+		log->failed |= !used;
+		if (used) {
+			used->ranks = 0;
+			memcpy(used->name, name, sizeof(name));
+		}
+	}
+	if (!used || ++used->ranks < 2 || (s->shared.line > 0 && used->ranks <= s->shared.value))
+		return;
+	if (s->shared.line == 0) {
+		s->shared = (struct bb_fact){.line = log->line};
+		BB_LOG_KEEP(s->shared.text, bus);
+		bb_log_quote(&s->shared, text, 0);
+	}
+	s->shared.value = used->ranks;
 }
 
 /* The headings of a table: which halves its rows have, and what their last column is; and the title

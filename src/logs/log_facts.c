@@ -30,17 +30,15 @@ void bb_log_quote(struct bb_fact *fact, const char *text, size_t at)
 	if (from > strspn(text, " \t"))
 		used = (size_t)snprintf(fact->quote, sizeof(fact->quote), "%s", dots);
 	for (; from < length; from += n) {
-		n = bb_printable_character(text + from);
-		if (used + (n ? n : 1) > QUOTE - strlen(dots)) {
+		const size_t printable = bb_printable_character(text + from);
+		const char *const shown = printable ? text + from : text[from] == '\t' ? " " : "?";
+
+		n = printable ? printable : 1;
+		if (used + n > QUOTE - strlen(dots)) {
 			memcpy(fact->quote + used, dots, sizeof(dots));
 			return;
 		}
-		memcpy(fact->quote + used,
-		       n                    ? text + from
-		       : text[from] == '\t' ? " "
-					    : "?",
-		       n ? n : 1);
-		n = n ? n : 1;
+		memcpy(fact->quote + used, shown, n);
 		used += n;
 	}
 	while (used > 0 && fact->quote[used - 1] == ' ')
@@ -259,19 +257,12 @@ static const struct {
 
 #define MOST_COUNTED 1024 /* channels, NICs, GB/s: more are no such number */
 
-/* Notes the fact that the message at AT reports. */
-static void message_note(const struct reading *r, enum bb_fact_kind kind, int64_t value,
-			 const char *at)
-{
-	fact_note(r, kind, (struct bb_log_fact){.fact.value = value, .by = -1, .observed = true},
-		  at);
-}
-
 static void messages_read(const struct reading *r)
 {
 	const char *const using = strstr(r->text, "NET/IB : Using [");
 	const char *const list = using ? strchr(using, '[') : NULL;
-	int nroce = 0, nib = 0, ports = 0;
+	struct bb_log_fact new = {.by = -1, .observed = true};
+	int nroce = 0, nib = 0;
 	bool explained = false;
 
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
@@ -287,7 +278,8 @@ static void messages_read(const struct reading *r)
 			continue;
 		if (messages[i].kind == BB_FACT_NIC_RATE)
 			value *= 8;
-		message_note(r, messages[i].kind, (int64_t)lround(value), at);
+		new.fact.value = (int64_t)lround(value);
+		fact_note(r, messages[i].kind, new, at);
 		explained |= !messages[i].number;
 	}
 	/* "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>" */
@@ -297,18 +289,19 @@ static void messages_read(const struct reading *r)
 	}
 	if (nroce + nib == 0)
 		return;
+	new.fact.value = 0;
+	fact_note(r, nroce > nib ? BB_FACT_ROCE : BB_FACT_INFINIBAND, new, list);
 	for (const char *c = list; c; c = strchr(c + 1, '[')) {
 		const size_t digits = strspn(c + 1, "0123456789");
 
 		if (digits == 0 || c[1 + digits] != ']')
 			break;
-		ports++;
+		new.fact.value++;
 	}
 	/* The fewer of two kinds serve storage. */
 	if (nroce > 0 && nib > 0)
-		ports = nroce > nib ? nroce : nib;
-	message_note(r, BB_FACT_NICS, ports, list);
-	message_note(r, nroce > nib ? BB_FACT_ROCE : BB_FACT_INFINIBAND, 0, list);
+		new.fact.value = nroce > nib ? nroce : nib;
+	fact_note(r, BB_FACT_NICS, new, list);
 }
 
 void bb_log_facts_read(struct bb_log_facts *facts, const char *text, int number, bool is_command)
