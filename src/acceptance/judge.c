@@ -97,7 +97,7 @@ struct bb_totals bb_judgements_total(const struct bb_judgements *judgements, boo
 struct point {
 	char series[BB_SUBJECT_TEXT]; /* its subject; on a curve without what differs there */
 	size_t first, nth;            /* in the order of records: of its series, and itself */
-	const char *algorithm;
+	int which; /* of a crossover: the first algorithm 0, the second 1, any other 2 */
 	struct bb_curve_point at; /* of a value without its size */
 	double time;
 	double value, expected, ratio;
@@ -191,12 +191,16 @@ static bool point_add(const struct bb_evidence *e, const struct bb_gate *gate,
 
 	bb_record_subject(p.series, r, scopes[gate->kind]);
 	if (gate->kind != BB_GATE_VALUE) {
-		p.algorithm = bb_record_string(r->json, "algorithm_asked");
+		const char *const algorithm = bb_record_string(r->json, "algorithm_asked");
+
 		p.at.size = bb_record_number(r->json, "size_bytes");
 		p.at.busbw = bb_record_number(r->json, "busbw_GBps");
 		p.time = bb_record_number(r->json, "time_us");
-		if (!(p.at.size > 0) || !(p.at.busbw > 0) || !(p.time > 0) || !p.algorithm)
+		if (!(p.at.size > 0) || !(p.at.busbw > 0) || !(p.time > 0) || !algorithm)
 			return true;
+		p.which = strcmp(algorithm, gate->first) == 0    ? 0
+			  : strcmp(algorithm, gate->second) == 0 ? 1
+								 : 2;
 	} else {
 		while (p.first < points->n && strcmp(points->list[p.first].series, p.series) != 0)
 			p.first++;
@@ -370,32 +374,23 @@ static void dip_judge(const struct bb_evidence *e, const struct point *p, size_t
 
 /* ---- crossover ------------------------------------------------------------------------------ */
 
-/* True if P is of the first algorithm of GATE, or of the second. */
-static bool is_of(const struct point *p, const struct bb_gate *gate, int which)
-{
-	return strcmp(p->algorithm, which == 0 ? gate->first : gate->second) == 0;
-}
-
 /*
  * log2 of the size from which on the second algorithm is faster than the first in RUN: between the
  * last size at which it is not and the next one, where straight lines cross.
  * NAN: they do not cross; *BEHIND: the first is faster at the largest size.
  */
-static double crossing_find(const struct point *p, size_t n, const struct bb_gate *gate, size_t run,
-			    bool *behind)
+static double crossing_find(const struct point *p, size_t n, size_t run, bool *behind)
 {
 	double size = 0, before = 0, found = NAN;
 
 	*behind = false;
 	for (size_t i = 0, next; i < n; i = next) {
-		double times[2] = {NAN, NAN}, now;
+		double times[3] = {NAN, NAN, 0};
 
 		for (next = i; next < n && p[next].at.size == p[i].at.size; next++)
-			for (int k = 0; k < 2; k++)
-				if (p[next].at.run == run && isnan(times[k]) &&
-				    is_of(&p[next], gate, k))
-					times[k] = p[next].time;
-		now = times[0] - times[1];
+			if (p[next].at.run == run && isnan(times[p[next].which]))
+				times[p[next].which] = p[next].time;
+		const double now = times[0] - times[1];
 		if (isnan(now))
 			continue;
 		if (size > 0 && before <= 0 && now > 0)
@@ -415,7 +410,7 @@ static void crossover_judge(const struct bb_evidence *e, const struct point *p, 
 	const struct bb_gate *const gate = j->gate;
 	double *const at = calloc(e->nruns + 1, sizeof(*at));
 	char from[BB_UNIT_TEXT], low[BB_UNIT_TEXT], high[BB_UNIT_TEXT];
-	bool behind = false, measured[2] = {false, false};
+	bool behind = false, measured[3] = {false};
 	size_t found = 0;
 
 	if (!at)
@@ -423,11 +418,11 @@ static void crossover_judge(const struct bb_evidence *e, const struct point *p, 
 	snprintf(j->subject, sizeof(j->subject), "crossover of %s and %s: %.70s", gate->first,
 		 gate->second, p->series);
 	for (size_t run = 0; run < e->nruns; run++) {
-		at[found] = crossing_find(p, n, gate, run, &behind);
+		at[found] = crossing_find(p, n, run, &behind);
 		found += !isnan(at[found]);
 	}
-	for (size_t i = 0; i < 2 * n; i++)
-		measured[i % 2] |= is_of(&p[i / 2], gate, i % 2);
+	for (size_t i = 0; i < n; i++)
+		measured[p[i].which] = true;
 	if (!measured[0] || !measured[1]) {
 		bb_judgement_decide(j, BB_UNJUDGED, "one of the two algorithms was not measured");
 	} else if (found == e->nruns) {
@@ -496,9 +491,10 @@ static void obstacle_judge(const struct bb_evidence *e, const struct bb_step_run
 			   struct bb_judgement *j)
 {
 	const struct bb_outcome *const o = &r->outcome;
-	const char *const colon = r->trouble[0] ? ": " : "";
-	const json_t *const skip = bb_records_first(&r->records, "skip");
+	const json_t *const skip =
+		o->status == BB_EUNSUPPORTED ? bb_records_first(&r->records, "skip") : NULL;
 	const char *const why = bb_record_string(skip, "reason") ?: r->trouble;
+	const char *const colon = *why ? ": " : "";
 
 	if (o->timed_out)
 		bb_judgement_decide(j, BB_UNJUDGED, "ran past its time limit of %.6g s",
@@ -509,15 +505,16 @@ static void obstacle_judge(const struct bb_evidence *e, const struct bb_step_run
 		bb_judgement_decide(j, BB_UNJUDGED, "was not run");
 	else if (o->status > 128)
 		bb_judgement_decide(j, BB_UNJUDGED, "ended by signal %d%s%s", o->status - 128,
-				    colon, r->trouble);
-	else if (o->status == BB_EUNSUPPORTED)
-		/* With a fault, that is no step to leave out: it might have shown the fault. */
-		bb_judgement_decide(
-			j, bb_plan_has_fault(e->simulated, e->step) ? BB_UNJUDGED : BB_SKIPPED,
-			"exit status %d%s%s", BB_EUNSUPPORTED, *why ? ": " : "", why);
+				    colon, why);
 	else if (o->status != BB_OK && o->status != BB_EDATA)
-		bb_judgement_decide(j, BB_UNJUDGED, "exit status %d%s%s", o->status, colon,
-				    r->trouble);
+		/* With a fault, a step that cannot be done is none to leave out: it might have
+		   shown the fault. */
+		bb_judgement_decide(j,
+				    o->status == BB_EUNSUPPORTED &&
+						    !bb_plan_has_fault(e->simulated, e->step)
+					    ? BB_SKIPPED
+					    : BB_UNJUDGED,
+				    "exit status %d%s%s", o->status, colon, why);
 	else if (r->trouble[0] || r->records.n == 0)
 		bb_judgement_decide(j, BB_UNJUDGED, "%s",
 				    r->trouble[0] ? r->trouble

@@ -29,30 +29,22 @@ static double excess_of(const struct bb_judgement *j, double value)
  * larger groups alone is not the fault of a node. In pairs, each node has met both neighbours.
  */
 
-/* A group of a step: how far it is from the limit that it comes nearest to or exceeds most. */
-struct reach {
-	const struct bb_evidence *e;
-	int64_t group;
-	double excess, value; /* as excess_of has it; NAN: not measured */
-	const struct bb_judgement *judgement;
-};
-
-/* Compares the mean of a group over the runs of its step with the limits of JUDGEMENTS. In virtual
-   time the group with the fault alone is simulated, so that the others keep to their limit. */
-static struct reach reach_of(const struct bb_evidence *e, int64_t group,
-			     const struct bb_judgements *judgements)
+/* Returns a group of a step, to blame or not, by the limit of JUDGEMENTS that its mean over the
+   runs of the step comes nearest to or exceeds most. In virtual time the group with the fault alone
+   is simulated, so that the others keep to their limit. */
+static struct bb_culprit culprit_of(const struct bb_evidence *e, int64_t group,
+				    const struct bb_judgements *judgements)
 {
 	const bool split = bb_step_is_split(e->step);
 	const bool real = !e->simulated || !e->simulated->cluster;
 	const bool faulty = !real && bb_plan_faulty_group(e->simulated, e->step) == group;
-	struct reach reach = {.e = e, .group = group, .excess = NAN};
+	struct bb_culprit c = {.evidence = e, .group = group, .node = -1, .excess = NAN};
 
 	for (size_t i = 0; i < judgements->n; i++) {
 		const struct bb_judgement *const j = &judgements->list[i];
 		struct bb_evidence_cursor at = {0};
 		const struct bb_read_record *r;
 		struct bb_tally all = {0};
-		double value, excess;
 
 		if (j->step != e->step || !j->gate || j->gate->kind != BB_GATE_VALUE ||
 		    !(j->limit > 0) || (j->verdict > BB_WARNED && j->verdict != BB_FAILED) ||
@@ -61,17 +53,21 @@ static struct reach reach_of(const struct bb_evidence *e, int64_t group,
 		while ((r = bb_evidence_next(e, &at))) {
 			if (!bb_where_selects(j->gate->where, r) || !bb_record_is(r, j->subject))
 				continue;
-			value = !split || faulty ? bb_record_metric(r->json, j->gate->measure)
+			const double value =
+				!split || faulty ? bb_record_metric(r->json, j->gate->measure)
 				: real           ? bb_record_group(r->json, j->gate->measure, group)
 						 : j->limit;
 			bb_tally_count(&all, value > 0 ? value : NAN, 0);
 		}
-		value = all.all / all.of;
-		excess = excess_of(j, value);
-		if (!isnan(excess) && !(excess <= reach.excess))
-			reach = (struct reach){e, group, excess, value, j};
+		const double excess = excess_of(j, all.all / all.of);
+		if (isnan(excess) || excess <= c.excess)
+			continue;
+		c.measure = j->gate->measure;
+		c.limit = j->limit;
+		c.value = all.all / all.of;
+		c.excess = excess;
 	}
-	return reach;
+	return c;
 }
 
 static int64_t group_nodes(const struct bb_profile_step *step, int64_t group)
@@ -87,18 +83,12 @@ static bool is_cleared(const struct bb_tally *groups)
 
 /* Adds the culprit of a group, with NODE alone or as a whole, once for each node. GROUPS: of each
    node, those of its width. */
-static void culprit_add(struct bb_bisection *b, const struct reach *at, int64_t node,
+static void culprit_add(struct bb_bisection *b, struct bb_culprit new, int64_t node,
 			const struct bb_tally *groups)
 {
-	const struct bb_culprit new = {at->e,
-				       at->group,
-				       node,
-				       at->judgement->gate->measure,
-				       at->judgement->limit,
-				       at->value,
-				       is_cleared(&groups[bb_step_node(at->e->step, at->group, 0)]),
-				       node >= 0 && groups[node].of == 1};
-
+	new.node = node;
+	new.cleared = is_cleared(&groups[bb_step_node(new.evidence->step, new.group, 0)]);
+	new.met_one = node >= 0 && groups[node].of == 1;
 	for (size_t i = 0; i < b->n && node >= 0; i++)
 		if (b->list[i].node == node)
 			return;
@@ -108,19 +98,20 @@ static void culprit_add(struct bb_bisection *b, const struct reach *at, int64_t 
 /* The culprits among N groups of SPAN nodes, of which the narrowest are complete or show nothing:
    the node of each slow pair whose partner is cleared, then the groups that no such node explains.
  */
-static void culprits_find(struct bb_bisection *b, const struct reach *all, size_t n, int64_t span)
+static void culprits_find(struct bb_bisection *b, const struct bb_culprit *all, size_t n,
+			  int64_t span)
 {
 	struct bb_tally *const groups = calloc((size_t)span, sizeof(*groups));
 	int64_t nodes = INT64_MAX;
 
 	b->failed |= !groups;
 	for (size_t i = 0; i < n; i++)
-		if (all[i].excess > 0 && all[i].e->step->nodes < nodes)
-			nodes = all[i].e->step->nodes;
+		if (all[i].excess > 0 && all[i].evidence->step->nodes < nodes)
+			nodes = all[i].evidence->step->nodes;
 	for (size_t i = 0; groups && i < 3 * n; i++) {
 		const size_t pass = i / n;
-		const struct reach *const at = &all[i % n];
-		const struct bb_profile_step *const step = at->e->step;
+		const struct bb_culprit *const at = &all[i % n];
+		const struct bb_profile_step *const step = at->evidence->step;
 		const int64_t one = bb_step_node(step, at->group, 0);
 		const int64_t other = bb_step_node(step, at->group, 1);
 		bool explained = false;
@@ -137,9 +128,9 @@ static void culprits_find(struct bb_bisection *b, const struct reach *all, size_
 		}
 		if (pass == 1 && nodes == 2 && at->group < step->groups &&
 		    is_cleared(&groups[one]) != is_cleared(&groups[other]))
-			culprit_add(b, at, is_cleared(&groups[one]) ? other : one, groups);
+			culprit_add(b, *at, is_cleared(&groups[one]) ? other : one, groups);
 		if (pass == 2 && !explained)
-			culprit_add(b, at, -1, groups);
+			culprit_add(b, *at, -1, groups);
 	}
 	free(groups);
 }
@@ -149,14 +140,14 @@ struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
 			      const struct bb_judgements *judgements)
 {
 	struct bb_bisection b = {.n = 0};
-	struct reach *all; /* groups of all steps of the family */
 	size_t most = 1, found = 0;
 
 	for (size_t i = 0; i < n; i++)
 		most += bb_step_declared(evidence[i].step) == step
 				? (size_t)bb_step_groups(evidence[i].step)
 				: 0;
-	all = calloc(most, sizeof(*all));
+	/* Groups of all steps of the family. */
+	struct bb_culprit *const all = calloc(most, sizeof(*all));
 	b.failed = !all;
 	for (size_t i = 0; all && i < n; i++) {
 		const struct bb_evidence *const e = &evidence[i];
@@ -165,7 +156,7 @@ struct bb_bisection bb_bisect(const struct bb_evidence *evidence, size_t n,
 			continue;
 		b.last = false;
 		for (int64_t g = 0; g < bb_step_groups(e->step); g++) {
-			all[found] = reach_of(e, g, judgements);
+			all[found] = culprit_of(e, g, judgements);
 			b.last |= all[found++].excess > 0;
 		}
 		b.any |= b.last;

@@ -64,6 +64,7 @@ struct bb_culprit {
 	int64_t node;                       /* the node of that pair; -1: the whole group */
 	const struct bb_metric *measure;
 	double limit, value; /* VALUE: of the group */
+	double excess;       /* above 0 the value is beyond the limit; NAN: not measured */
 	bool cleared; /* of a whole group: its first node keeps to the limit in another one */
 	bool met_one; /* NODE has met no other node, so that the path between them may be slow */
 };

@@ -153,14 +153,11 @@ static void add_table(const struct bb_acceptance *a, bool bounded, struct bb_str
 		add_check(j, &check);
 		bb_table_cell(&t, bb_verdict_names[j->verdict]);
 		bb_table_cell(&t, j->step->name);
-		for (int k = 0; k < 3; k++) {
-			if (k == 1 && !bounded)
-				continue;
+		for (int k = 0; k < 3; k += bounded ? 1 : 2)
 			if (isnan(numbers[k]))
 				bb_table_cell(&t, NULL);
 			else
 				bb_table_cellf(&t, "%.4g", numbers[k]);
-		}
 		bb_table_cell(&t, j->gate && j->gate->measure ? j->gate->measure->unit : "-");
 		bb_table_cell(&t, bb_strbuf_text(&check));
 		bb_strbuf_free(&check);
@@ -419,7 +416,6 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 	bb_json_add_array(&j, "gates");
 	for (size_t i = 0; i < a->judgements->n; i++)
 		add_judgement(&a->judgements->list[i], &j);
-
 	bb_json_end(&j);
 	bb_json_add_array(&j, "steps");
 	for (size_t i = 0; i < a->session->n; i++)
@@ -427,14 +423,16 @@ void bb_acceptance_json(const struct bb_acceptance *a, struct bb_strbuf *out)
 	bb_json_end(&j);
 	bb_json_add_array(&j, "nodes");
 	for (size_t i = 0; i < a->nodes->n; i++) {
+		const struct bb_node *const node = &a->nodes->list[i];
+
 		bb_json_add_object(&j, NULL);
-		bb_json_add_string(&j, "host", a->nodes->list[i].host);
-		bb_json_add_string(&j, "verdict", bb_node_verdict_names[a->nodes->list[i].verdict]);
-		bb_json_add_string(&j, "code", a->nodes->list[i].code);
-		bb_json_add_string(&j, "reason", a->nodes->list[i].reason);
+		bb_json_add_string(&j, "host", node->host);
+		bb_json_add_string(&j, "verdict", bb_node_verdict_names[node->verdict]);
+		bb_json_add_string(&j, "code", node->code);
+		bb_json_add_string(&j, "reason", node->reason);
 		bb_json_add_array(&j, "values");
-		for (size_t k = 0; k < a->nodes->list[i].nvalues; k++) {
-			const struct bb_node_value *const v = &a->nodes->list[i].values[k];
+		for (size_t k = 0; k < node->nvalues; k++) {
+			const struct bb_node_value *const v = &node->values[k];
 
 			bb_json_add_object(&j, NULL);
 			bb_json_add_string(&j, "step", v->judgement->step->name);
