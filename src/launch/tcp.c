@@ -56,8 +56,7 @@ struct peer {
 
 /* One process of an open launch. */
 struct tcp {
-	int proc, nprocs;
-	int npeers;         /* NPROCS at process 0, else 1 */
+	int npeers;         /* all processes at process 0, else 1 */
 	struct peer *peers; /* process i */
 	struct pollfd *fds; /* of each */
 	bool secured;       /* at process 0: every process proved that it knows the secret */
@@ -91,6 +90,8 @@ static void send_stop(struct tcp *tcp, bb_status status)
 
 static void tcp_release(struct tcp *tcp)
 {
+	if (!tcp)
+		return;
 	for (int i = 0; i < tcp->npeers; i++)
 		bb_wire_close(&tcp->peers[i].wire);
 	free(tcp->peers);
@@ -173,15 +174,15 @@ static bb_status lose(struct bb_launch *launch, int i)
 
 	snprintf(tcp->cause, sizeof(tcp->cause), "%s %s", hello_name(&tcp->peers[i].hello).text,
 		 *wire->why ? wire->why : BB_FRAME_GONE_WHY);
-	if (tcp->proc != 0 && receive_stop(wire, GONE_S)) {
+	if (launch->proc != 0 && receive_stop(wire, GONE_S)) {
 		launch->silent = true;
 		return (bb_status)wire->frame.status;
 	}
 	while (bb_clock_now() < end)
 		poll(NULL, 0, 50);
-	if (tcp->proc == 0)
+	if (launch->proc == 0)
 		send_stop(tcp, BB_EBACKEND);
-	launch->silent = tcp->proc != 0 && !tcp->reports;
+	launch->silent = launch->proc != 0 && !tcp->reports;
 	launch->cause = tcp->cause;
 	return BB_EBACKEND;
 }
@@ -190,7 +191,7 @@ static void tcp_refuse(struct bb_launch *launch)
 {
 	struct tcp *tcp = launch->own;
 
-	if (tcp->proc == 0)
+	if (launch->proc == 0)
 		send_stop(tcp, BB_EBACKEND);
 	else
 		launch->silent = receive_stop(&tcp->peers[0].wire, GONE_S) || !tcp->reports;
@@ -261,7 +262,7 @@ static bool tcp_abandon(struct bb_launch *launch, char awaited[BB_LAUNCH_AWAITED
 	struct bb_strbuf who = {0};
 	int n = 0;
 
-	for (int i = 0; tcp->proc == 0 && i < tcp->npeers; i++) {
+	for (int i = 0; launch->proc == 0 && i < tcp->npeers; i++) {
 		const struct peer *peer = &tcp->peers[i];
 		struct sockaddr_storage from;
 		socklen_t length = sizeof(from);
@@ -285,9 +286,9 @@ static bool tcp_abandon(struct bb_launch *launch, char awaited[BB_LAUNCH_AWAITED
 					      "" BB_SECRET_VARIABLE " is set");
 	snprintf(awaited, BB_LAUNCH_AWAITED, "%s", bb_strbuf_text(&who));
 	bb_strbuf_free(&who);
-	if (tcp->proc == 0)
+	if (launch->proc == 0)
 		send_stop(tcp, BB_ETIMEOUT);
-	return tcp->proc == 0 || tcp->reports;
+	return launch->proc == 0 || tcp->reports;
 }
 
 /* A process that does not reach this barrier misses nothing. */
@@ -450,7 +451,7 @@ static void lose_peer(struct opening *o, int p)
 static int tcp_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
 {
 	struct opening *o = star->own;
-	const bool fits = hello->proc < o->tcp->nprocs;
+	const bool fits = hello->proc < o->tcp->npeers;
 	struct peer *const peer = &o->tcp->peers[fits ? hello->proc : 0];
 	struct bb_error error = {.text = ""};
 	bb_status status = o->failed;
@@ -464,7 +465,7 @@ static int tcp_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
 		status = compare_hello(o, hello, &error);
 	if (status == BB_OK && !fits)
 		status = bb_fail(&error, BB_EUSAGE, "%s: with WORLD_SIZE=%d ranks are 0 to %d",
-				 hello_name(hello).text, o->tcp->nprocs, o->tcp->nprocs - 1);
+				 hello_name(hello).text, o->tcp->npeers, o->tcp->npeers - 1);
 	if (status == BB_OK) {
 		if (hello->proc != 0 && is_gone(o->tcp, hello->proc))
 			lose_peer(o, hello->proc);
@@ -575,7 +576,7 @@ static bb_status report_missing(struct opening *o, int reason)
 	char time[BB_UNIT_TEXT];
 	struct bb_ranges missing = {.out = &who};
 
-	for (int p = 1; p < o->tcp->nprocs; p++)
+	for (int p = 1; p < o->tcp->npeers; p++)
 		if (o->tcp->peers[p].wire.fd < 0)
 			bb_ranges_add(&missing, p);
 	bb_ranges_end(&missing);
@@ -588,7 +589,7 @@ static bb_status report_missing(struct opening *o, int reason)
 	bb_fail(o->error, misfit != BB_OK ? misfit : BB_ETIMEOUT,
 		"%d of the %d processes (WORLD_SIZE) did not connect to port %d (%s) of %s within "
 		"%s, half of -T: RANK %s%s%s",
-		o->missing, o->tcp->nprocs, o->environment->port, o->environment->source,
+		o->missing, o->tcp->npeers, o->environment->port, o->environment->source,
 		o->star.identity.hello.host, bb_format_duration(time, o->request->timeout_s),
 		bb_strbuf_text(&who),
 		o->star.identity.secret ? ""
@@ -611,7 +612,7 @@ static bb_status gather_all(struct opening *o)
 
 	if (status != BB_OK)
 		return status;
-	o->missing = tcp->nprocs - 1;
+	o->missing = tcp->npeers - 1;
 	tcp->peers[0].hello = o->star.identity.hello;
 	while (o->missing > 0 && bb_clock_now() < o->star.end) {
 		const int error = bb_star_receive(&o->star);
@@ -620,7 +621,7 @@ static bb_status gather_all(struct opening *o)
 		if (o->missing > 0 && bb_clock_now() < next_check)
 			continue;
 		next_check = bb_clock_now() + CHECK_S;
-		for (int p = 1; p < tcp->nprocs && o->failed == BB_OK; p++)
+		for (int p = 1; p < tcp->npeers && o->failed == BB_OK; p++)
 			if (is_gone(tcp, p))
 				lose_peer(o, p);
 	}
@@ -631,7 +632,7 @@ static bb_status gather_all(struct opening *o)
 		return o->failed;
 	}
 	tcp->secured = o->star.identity.secret != NULL;
-	for (int p = 1; p < tcp->nprocs; p++) {
+	for (int p = 1; p < tcp->npeers; p++) {
 		struct bb_frame frame = {.kind = BB_FRAME_DATA};
 		int lowest = 1; /* of its host, process 0 aside */
 
@@ -664,22 +665,19 @@ static bb_status cannot_reach(struct opening *o, const char *why, int reason,
 			      struct bb_launch *launch)
 {
 	const struct bb_tcp_environment *e = o->environment;
-	const bb_status status = reason == ENOKEY         ? BB_EUSAGE
-				 : reason == EKEYREJECTED ? BB_EBACKEND
-							  : BB_ETIMEOUT;
-	const struct name name = hello_name(&o->star.identity.hello);
-	char time[BB_UNIT_TEXT];
+	char time[BB_UNIT_TEXT], within[BB_UNIT_TEXT + 32] = "";
 
 	launch->silent = !reports_for_host(e);
-	if (reason == ENOKEY)
-		return bb_fail(o->error, status,
-			       "%s cannot join process 0 at %s, port %d (MASTER_ADDR, %s): %s",
-			       name.text, e->master, e->port, e->source, why);
-	return bb_fail(o->error, status,
-		       "%s cannot reach process 0 at %s, port %d (MASTER_ADDR, %s) within %s, half "
-		       "of -T: %s",
-		       name.text, e->master, e->port, e->source,
-		       bb_format_duration(time, o->request->timeout_s), why);
+	if (reason != ENOKEY)
+		snprintf(within, sizeof(within), " within %s, half of -T",
+			 bb_format_duration(time, o->request->timeout_s));
+	return bb_fail(o->error,
+		       reason == ENOKEY         ? BB_EUSAGE
+		       : reason == EKEYREJECTED ? BB_EBACKEND
+						: BB_ETIMEOUT,
+		       "%s cannot reach process 0 at %s, port %d (MASTER_ADDR, %s)%s: %s",
+		       hello_name(&o->star.identity.hello).text, e->master, e->port, e->source,
+		       within, why);
 }
 
 /* Connects to process 0, and waits until it starts the run. */
@@ -730,44 +728,6 @@ static bb_status join_process_0(struct opening *o, struct bb_launch *launch)
 
 /* ---- the launch ------------------------------------------------------------------------ */
 
-static bb_status tcp_connect(struct tcp *tcp, const struct bb_tcp_environment *e,
-			     struct bb_launch *launch, const struct bb_launch_request *request,
-			     struct bb_error *error)
-{
-	struct opening o = {
-		.tcp = tcp,
-		.environment = e,
-		.request = request,
-		.star = {.own = &o,
-			 .identity = {.hello = {.proc = e->proc,
-						.nprocs = e->nprocs,
-						.pid = (int32_t)getpid(),
-						.version = BB_VERSION},
-				      .secret = request->secret},
-			 .admit = tcp_admit},
-		.error = error,
-	};
-	struct bb_hello *const mine = &o.star.identity.hello;
-	int reason = bb_star_open(&o.star);
-	bb_status status;
-
-	memcpy(o.star.identity.password, passwords, sizeof(passwords));
-	if (gethostname(mine->host, sizeof(mine->host) - 1) != 0)
-		snprintf(mine->host, sizeof(mine->host), "an unknown host");
-	/* Zero marks a process that has not arrived. */
-	while (!reason && mine->nonce == 0)
-		if (getrandom(&mine->nonce, sizeof(mine->nonce), 0) != sizeof(mine->nonce))
-			reason = errno;
-	o.star.end = request->timeout_s > 0 ? bb_clock_now() + request->timeout_s : INFINITY;
-	if (reason)
-		status = bb_fail(error, BB_EINTERNAL, "process %d cannot connect to the others: %s",
-				 e->proc, strerror(reason));
-	else
-		status = e->proc == 0 ? gather_all(&o) : join_process_0(&o, launch);
-	bb_star_close(&o.star);
-	return status;
-}
-
 static bb_status tcp_check(struct bb_error *error)
 {
 	struct bb_tcp_environment e;
@@ -780,31 +740,46 @@ static bb_status tcp_open(struct bb_launch *launch, const struct bb_launch_reque
 			  struct bb_error *error)
 {
 	struct bb_tcp_environment e;
-	struct tcp *tcp = NULL;
-	bb_status status = bb_tcp_environment_read(&e, error);
+	struct opening o = {.environment = &e, .request = request, .error = error};
+	struct bb_hello *const mine = &o.star.identity.hello;
+	struct tcp *const tcp = o.tcp = calloc(1, sizeof(*tcp));
+	int reason = 0;
+	bb_status status;
 
-	if (status != BB_OK)
-		return status;
-	tcp = calloc(1, sizeof(*tcp));
-	if (!tcp)
-		return bb_no_memory(error, "processes");
+	BB_TRY(status, bb_tcp_environment_read(&e, error), failed);
 	const int npeers = e.proc == 0 ? e.nprocs : 1;
-	tcp->proc = e.proc;
-	tcp->nprocs = e.nprocs;
-	tcp->peers = calloc((size_t)npeers, sizeof(*tcp->peers));
-	tcp->fds = calloc((size_t)npeers, sizeof(*tcp->fds));
-	if (!tcp->peers || !tcp->fds) {
-		tcp_release(tcp);
-		return bb_no_memory(error, "processes");
+	if (tcp) {
+		tcp->peers = calloc((size_t)npeers, sizeof(*tcp->peers));
+		tcp->fds = calloc((size_t)npeers, sizeof(*tcp->fds));
 	}
+	if (!tcp || !tcp->peers || !tcp->fds)
+		BB_TRY(status, bb_no_memory(error, "processes"), failed);
 	for (; tcp->npeers < npeers; tcp->npeers++)
 		tcp->peers[tcp->npeers].wire.fd = -1;
+	*mine = (struct bb_hello){.proc = e.proc,
+				  .nprocs = e.nprocs,
+				  .pid = (int32_t)getpid(),
+				  .version = BB_VERSION};
+	memcpy(o.star.identity.password, passwords, sizeof(passwords));
+	o.star.identity.secret = request->secret;
+	o.star.admit = tcp_admit;
+	o.star.own = &o;
+	o.star.end = request->timeout_s > 0 ? bb_clock_now() + request->timeout_s : INFINITY;
+	if (gethostname(mine->host, sizeof(mine->host) - 1) != 0)
+		snprintf(mine->host, sizeof(mine->host), "an unknown host");
 	if (e.nprocs > 1)
-		status = tcp_connect(tcp, &e, launch, request, error);
-	if (status != BB_OK) {
-		tcp_release(tcp);
-		return status;
-	}
+		reason = bb_star_open(&o.star);
+	/* Zero marks a process that has not arrived. */
+	while (!reason && mine->nonce == 0)
+		if (getrandom(&mine->nonce, sizeof(mine->nonce), 0) != sizeof(mine->nonce))
+			reason = errno;
+	if (reason)
+		status = bb_fail(error, BB_EINTERNAL, "process %d cannot connect to the others: %s",
+				 e.proc, strerror(reason));
+	else if (e.nprocs > 1)
+		status = e.proc == 0 ? gather_all(&o) : join_process_0(&o, launch);
+	BB_TRY(status, status, failed);
+	bb_star_close(&o.star);
 	*launch = (struct bb_launch){
 		.proc = e.proc,
 		.nprocs = e.nprocs,
@@ -816,6 +791,10 @@ static bb_status tcp_open(struct bb_launch *launch, const struct bb_launch_reque
 		.own = tcp,
 	};
 	return BB_OK;
+failed:
+	bb_star_close(&o.star);
+	tcp_release(tcp);
+	return status;
 }
 
 const struct bb_launch_kind bb_launch_tcp = {
