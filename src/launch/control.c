@@ -155,18 +155,6 @@ struct control_opening {
 	int missing; /* processes that have not connected */
 };
 
-/* FD is the connection to process PROC. Returns an errno. */
-static int adopt(struct bb_control *control, int proc, int fd)
-{
-	struct bb_wire *wire = &control->wires[proc];
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = wire};
-
-	if (epoll_ctl(control->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
-		return errno;
-	wire->fd = fd;
-	return 0;
-}
-
 /* ---- opening -------------------------------------------------------------------------------- */
 
 /* A process that connects over several addresses is answered on the first. */
@@ -177,9 +165,9 @@ static int control_admit(struct bb_star *star, const struct bb_hello *hello, int
 	if (hello->proc <= 0 || hello->proc >= o->launch->nprocs ||
 	    o->control->wires[hello->proc].fd >= 0 || !bb_star_answer(star))
 		return -1;
-	const int error = adopt(o->control, hello->proc, fd);
-	o->missing -= error == 0;
-	return error;
+	o->control->wires[hello->proc].fd = fd;
+	o->missing--;
+	return 0;
 }
 
 /* Everything that can fail in this process alone; returns an errno. */
@@ -242,31 +230,33 @@ static int connect_all(struct control_opening *o)
 	const struct offer *there = &o->offers[0];
 	const bool here = strcmp(o->mine.host, there->host) == 0;
 	struct bb_address addresses[BB_STAR_ADDRESSES];
+	struct bb_control *const control = o->control;
 	struct bb_hello hello;
 	const char *why;
-	int n = 0, fd, error, reason = 0;
+	int n = 0, error = 0;
 
 	o->star.end = bb_clock_now() + o->timeout;
 	o->missing = o->launch->nprocs - 1;
 	memcpy(o->star.identity.password, there->password, sizeof(o->star.identity.password));
-	if (o->launch->proc == 0) {
-		while (o->missing > 0 && bb_clock_now() < o->star.end) {
-			error = bb_star_receive(&o->star);
-			reason = error ? error : reason;
-		}
-		return o->missing > 0 ? reason : 0;
+	while (control->proc == 0 && o->missing > 0 && bb_clock_now() < o->star.end) {
+		const int reason = bb_star_receive(&o->star);
+
+		error = o->missing == 0 ? 0 : reason ? reason : error;
 	}
-	for (int i = 0; i < there->naddresses; i++)
+	for (int i = 0; i < there->naddresses && control->proc != 0; i++)
 		/* A loopback address is valid only on the host of process 0. */
 		if (here || !there->addresses[i].loopback)
 			n = bb_star_resolve(there->addresses[i].text, there->port, true, addresses,
 					    n, &why);
-	error = bb_star_reach(&o->star, addresses, n, &fd, &hello);
-	if (error)
-		return error;
-	error = adopt(o->control, 0, fd);
-	if (error)
-		close(fd);
+	if (control->proc != 0)
+		error = bb_star_reach(&o->star, addresses, n, &control->wires[0].fd, &hello);
+	for (int i = 0; i < control->nwires && !error; i++) {
+		struct bb_wire *wire = &control->wires[i];
+		struct epoll_event event = {.events = EPOLLIN, .data.ptr = wire};
+
+		if (wire->fd >= 0 && epoll_ctl(control->epoll, EPOLL_CTL_ADD, wire->fd, &event) < 0)
+			error = errno;
+	}
 	return error;
 }
 
@@ -274,7 +264,7 @@ static int connect_all(struct control_opening *o)
 static bb_status report_failed(const struct control_opening *o, const int32_t *errors,
 			       bool connected, struct bb_error *error)
 {
-	struct bb_strbuf others = {0}, addresses = {0};
+	struct bb_strbuf others = {0};
 	char text[BB_UNIT_TEXT];
 	int first = -1;
 
@@ -285,23 +275,21 @@ static bb_status report_failed(const struct control_opening *o, const int32_t *e
 			bb_strbuf_addf(&others, ", process %d (%s)", p, o->offers[p].host);
 	if (first < 0)
 		return BB_OK;
-	for (int i = 0; i < o->offers[0].naddresses; i++)
-		bb_strbuf_addf(&addresses, "%s%s", i ? ", " : "", o->offers[0].addresses[i].text);
 	if (first == 0 || !connected)
-		bb_fail(error, BB_EBACKEND,
-			"process %d (%s)%s cannot open the control connections between processes: "
-			"%s",
-			first, o->offers[first].host, bb_strbuf_text(&others),
-			strerror(errors[first]));
+		bb_strbuf_addf(&others,
+			       " cannot open the control connections between processes: %s",
+			       strerror(errors[first]));
 	else
-		bb_fail(error, BB_EBACKEND,
-			"process %d (%s)%s cannot reach process 0 (%s) within %s: %s; let TCP pass "
-			"to port %d of one of %s",
-			first, o->offers[first].host, bb_strbuf_text(&others), o->offers[0].host,
-			bb_format_duration(text, o->timeout), bb_greet_explain(errors[first]),
-			o->offers[0].port, bb_strbuf_text(&addresses));
+		bb_strbuf_addf(&others,
+			       " cannot reach process 0 (%s) within %s: %s; let TCP pass to port "
+			       "%d of one of ",
+			       o->offers[0].host, bb_format_duration(text, o->timeout),
+			       bb_greet_explain(errors[first]), o->offers[0].port);
+	for (int i = 0; i < o->offers[0].naddresses && first > 0 && connected; i++)
+		bb_strbuf_addf(&others, "%s%s", i ? ", " : "", o->offers[0].addresses[i].text);
+	bb_fail(error, BB_EBACKEND, "process %d (%s)%s", first, o->offers[first].host,
+		bb_strbuf_text(&others));
 	bb_strbuf_free(&others);
-	bb_strbuf_free(&addresses);
 	return BB_EBACKEND;
 }
 
@@ -309,7 +297,7 @@ static bb_status exchange(struct control_opening *o, const struct bb_payload *ta
 			  const void *mine, void *all, struct bb_error *error)
 {
 	struct bb_launch *launch = o->launch;
-	const bb_status status = bb_launch_all_gather(launch, table, mine, 1, all);
+	const bb_status status = bb_launch_gather(launch, table, mine, 1, true, all);
 
 	if (status == BB_OK)
 		return BB_OK;

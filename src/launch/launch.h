@@ -49,14 +49,12 @@ struct bb_launch {
 };
 
 /*
- * all[p * count …] = the COUNT payloads of process p, each checked by TABLE. With gather only
+ * all[p * count …] = the COUNT payloads of process p, each checked by TABLE. Unless EVERYWHERE only
  * process 0 receives them; elsewhere ALL may be NULL. BB_EBACKEND if one is invalid; launch->cause
  * then names the process.
  */
-BB_MUST bb_status bb_launch_all_gather(struct bb_launch *launch, const struct bb_payload *table,
-				       const void *mine, size_t count, void *all);
 BB_MUST bb_status bb_launch_gather(struct bb_launch *launch, const struct bb_payload *table,
-				   const void *mine, size_t count, void *all);
+				   const void *mine, size_t count, bool everywhere, void *all);
 /* Waits for all processes. */
 BB_MUST bb_status bb_launch_barrier(struct bb_launch *launch);
 

@@ -93,9 +93,9 @@ static bb_status exchange(struct bb_driver *driver, const struct bb_payload *tab
 		return status != BB_OK ? status : drivers->exchanged;
 	memcpy(drivers->given + bytes * (size_t)driver->local, mine, bytes);
 	if (meet(drivers, &status)) {
-		const bb_status sent = (everywhere ? bb_launch_all_gather : bb_launch_gather)(
-			drivers->config->launch, table, drivers->given, count * nlocal,
-			drivers->gathered);
+		const bb_status sent =
+			bb_launch_gather(drivers->config->launch, table, drivers->given,
+					 count * nlocal, everywhere, drivers->gathered);
 
 		/* The driven rank stands for the virtual ranks that nobody drives. */
 		for (size_t r = nlocal * (size_t)world->nprocs; r < n; r++)

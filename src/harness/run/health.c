@@ -60,7 +60,7 @@ bb_status bb_run_counters_gather(struct bb_run *run)
 	if (run->launch.nprocs <= 1 || !run->options.backend->has_data)
 		return BB_OK;
 	find_moves(run, mine);
-	status = bb_assembly_collect(&run->assembly, &move_table, mine, BB_RUN_MOVES, true, &all);
+	status = bb_assembly_collect(&run->assembly, &move_table, mine, BB_RUN_MOVES, false, &all);
 	run->counters.moves = all;
 	run->counters.nprocs = all ? run->launch.nprocs : 0;
 	return status;

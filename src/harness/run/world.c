@@ -12,24 +12,22 @@
 #include <unistd.h>
 
 #define HOST sizeof(((struct bb_member *)0)->host)
-#define LIBRARY 128
 #define SHOWN 64 /* bytes of a word in quotes, which is cut off */
 
 /* ---- exchanging ------------------------------------------------------------------------ */
 
 bb_status bb_assembly_collect(struct bb_assembly *a, const struct bb_payload *table,
-			      const void *mine, size_t count, bool gather, void **all)
+			      const void *mine, size_t count, bool everywhere, void **all)
 {
 	const struct bb_launch *launch = a->launch;
-	const bool here = !gather || launch->proc == 0;
+	const bool here = everywhere || launch->proc == 0;
 
 	*all = here ? calloc((size_t)launch->nprocs, count * table->bytes) : NULL;
 	if (here && !*all) {
 		a->lost = true;
 		return bb_no_memory(a->error, "the processes");
 	}
-	const bb_status status = gather ? bb_launch_gather(a->launch, table, mine, count, *all)
-					: bb_launch_all_gather(a->launch, table, mine, count, *all);
+	const bb_status status = bb_launch_gather(a->launch, table, mine, count, everywhere, *all);
 	if (status == BB_OK)
 		return BB_OK;
 	free(*all);
@@ -62,31 +60,29 @@ static const struct bb_payload cause_table = {"a cause", sizeof(struct cause), c
 
 bb_status bb_assembly_agree(struct bb_assembly *a, bb_status mine)
 {
-	struct cause cause = {.text = "it does not say why"}, *causes;
+	struct cause cause = {.text = "it does not say why"}, *causes = NULL;
 	int32_t *all, own = (int32_t)mine;
 	int failed = 0;
-	bb_status status =
-			  bb_assembly_collect(a, &bb_payload_status, &own, 1, false, (void **)&all),
-		  sent;
+	bb_status status;
 
-	if (status != BB_OK)
-		return status;
+	BB_TRY(status, bb_assembly_collect(a, &bb_payload_status, &own, 1, true, (void **)&all),
+	       out);
 	while (failed < a->launch->nprocs && all[failed] == BB_OK)
 		failed++;
-	status = failed < a->launch->nprocs ? (bb_status)all[failed] : BB_OK;
-	free(all);
-	if (status == BB_OK)
-		return BB_OK;
+	if (failed == a->launch->nprocs)
+		goto out;
 	/* Every process sends its cause; process 0 takes over that of the first one. */
 	name_host(cause.host);
 	if (bb_error_status(a->error) != BB_OK)
 		memcpy(cause.text, a->error->text, sizeof(cause.text));
-	sent = bb_assembly_collect(a, &cause_table, &cause, 1, true, (void **)&causes);
-	if (sent != BB_OK)
-		return sent;
+	BB_TRY(status, bb_assembly_collect(a, &cause_table, &cause, 1, false, (void **)&causes),
+	       out);
+	status = (bb_status)all[failed];
 	if (causes && failed > 0)
 		bb_fail(a->error, status, "process %d (%s): %s", failed, causes[failed].host,
 			causes[failed].text);
+out:
+	free(all);
 	free(causes);
 	return status;
 }
@@ -98,48 +94,36 @@ static const struct bb_payload exit_table = {"an exit status", sizeof(int32_t), 
 bb_status bb_assembly_end(struct bb_assembly *a, int *exit_status)
 {
 	int32_t *all, mine = (int32_t)*exit_status;
-	bb_status status = bb_assembly_collect(a, &exit_table, &mine, 1, false, (void **)&all);
+	bb_status status = bb_assembly_collect(a, &exit_table, &mine, 1, true, (void **)&all);
 
-	if (status != BB_OK)
-		return status;
-	*exit_status = all[0];
+	if (status == BB_OK)
+		*exit_status = all[0];
 	free(all);
-	return BB_OK;
+	return status;
 }
 
 bb_status bb_assembly_least(struct bb_assembly *a, uint64_t mine, uint64_t *least)
 {
 	uint64_t *all;
 	bb_status status =
-		bb_assembly_collect(a, &bb_payload_number, &mine, 1, false, (void **)&all);
+		bb_assembly_collect(a, &bb_payload_number, &mine, 1, true, (void **)&all);
 
-	if (status != BB_OK)
-		return status;
-	*least = all[0];
-	for (int p = 1; p < a->launch->nprocs; p++)
+	*least = mine;
+	for (int p = 0; p < a->launch->nprocs && status == BB_OK; p++)
 		*least = all[p] < *least ? all[p] : *least;
 	free(all);
-	return BB_OK;
+	return status;
 }
 
 /* ---- comparing ------------------------------------------------------------- */
 
-/* The first payload that processes exchange. Its layout never changes, because other versions of
-   busbench read it. */
-struct origin {
-	char version[32];
-	char library[LIBRARY];
-	struct bb_member member;
-};
-
-static const struct bb_payload_field origin_fields[] = {
-	BB_PAYLOAD_FIELD("the version", BB_PAYLOAD_TEXT, struct origin, version),
-	BB_PAYLOAD_FIELD("the library", BB_PAYLOAD_TEXT, struct origin, library),
-	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct origin, member.host),
-	BB_PAYLOAD_FIELD("the pid", BB_PAYLOAD_SIGNED, struct origin, member.pid,
-			 .high = INT32_MAX),
+static const struct bb_payload_field member_fields[] = {
+	BB_PAYLOAD_FIELD("the version", BB_PAYLOAD_TEXT, struct bb_member, version),
+	BB_PAYLOAD_FIELD("the library", BB_PAYLOAD_TEXT, struct bb_member, library),
+	BB_PAYLOAD_FIELD("the host", BB_PAYLOAD_TEXT, struct bb_member, host),
+	BB_PAYLOAD_FIELD("the pid", BB_PAYLOAD_SIGNED, struct bb_member, pid, .high = INT32_MAX),
 	{.name = NULL}};
-static const struct bb_payload origin_table = {"an origin", sizeof(struct origin), origin_fields,
+static const struct bb_payload member_table = {"an origin", sizeof(struct bb_member), member_fields,
 					       NULL};
 
 /* What must be the same in all processes, piece by piece: words of the command line, of which the
@@ -194,15 +178,14 @@ static bb_status compare_requests(struct bb_assembly *a, const struct request *a
 	char advice[96], number[48] = "";
 	int differ = 0, named = 0, piece = 0;
 
-	for (int p = 1; p < a->launch->nprocs; p++) {
+	for (int p = a->launch->nprocs - 1; p > 0; p--) {
 		int i = 0;
 
 		while (i < PIECES && all[p].pieces[i].digest == all[0].pieces[i].digest)
 			i++;
-		if (i < PIECES && differ++ == 0) {
-			named = p;
-			piece = i;
-		}
+		differ += i < PIECES;
+		named = i < PIECES ? p : named;
+		piece = i < PIECES ? i : piece;
 	}
 	if (differ == 0)
 		return BB_OK;
@@ -237,45 +220,34 @@ bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
 			      const struct bb_environment *environment,
 			      const struct bb_backend *backend)
 {
-	struct origin mine = {.version = BB_VERSION}, *origins = NULL;
+	struct bb_member mine = {.version = BB_VERSION, .pid = (int)getpid()};
 	struct request request, *requests = NULL;
 	bb_status status;
 
-	snprintf(mine.library, LIBRARY, "%s", a->launch->library ? a->launch->library : "");
-	name_host(mine.member.host);
-	mine.member.pid = (int)getpid();
-	BB_TRY(status, bb_assembly_collect(a, &origin_table, &mine, 1, false, (void **)&origins),
+	snprintf(mine.library, sizeof(mine.library), "%s",
+		 a->launch->library ? a->launch->library : "");
+	name_host(mine.host);
+	BB_TRY(status, bb_assembly_collect(a, &member_table, &mine, 1, true, (void **)&a->members),
 	       out);
 	for (int p = 1; p < a->launch->nprocs; p++) {
-		const struct origin *its = &origins[p], *first = &origins[0];
+		const struct bb_member *its = &a->members[p], *first = &a->members[0];
+		const bool release = strcmp(its->version, first->version) != 0;
 
-		if (strcmp(its->version, first->version) != 0)
-			status = bb_fail(a->error, BB_EBACKEND,
-					 "process %d (%s) runs busbench %s, process 0 (%s) %s; "
-					 "install one version everywhere",
-					 p, its->member.host, its->version, first->member.host,
-					 first->version);
-		else if (strcmp(its->library, first->library) != 0)
-			status = bb_fail(a->error, BB_EBACKEND,
-					 "process %d (%s) runs with %s, process 0 (%s) with %s; "
-					 "install one version everywhere",
-					 p, its->member.host, its->library, first->member.host,
-					 first->library);
-		BB_TRY(status, status, out);
+		if (release || strcmp(its->library, first->library) != 0)
+			return bb_fail(a->error, BB_EBACKEND,
+				       "process %d (%s) runs with %s%s, process 0 (%s) with %s; "
+				       "install one version everywhere",
+				       p, its->host, release ? "busbench " : "",
+				       release ? its->version : its->library, first->host,
+				       release ? first->version : first->library);
 	}
-	a->members = calloc((size_t)a->launch->nprocs, sizeof(*a->members));
-	for (int p = 0; p < a->launch->nprocs && a->members; p++)
-		a->members[p] = origins[p].member;
-	status = a->members ? BB_OK : bb_no_memory(a->error, "the processes");
-	BB_TRY(status, bb_assembly_agree(a, status), out);
 	describe_request(&request, argc, argv, environment, backend);
 	BB_TRY(status,
-	       bb_assembly_collect(a, &request_table, &request, 1, true, (void **)&requests), out);
+	       bb_assembly_collect(a, &request_table, &request, 1, false, (void **)&requests), out);
 	if (requests)
 		status = compare_requests(a, requests);
 	status = bb_assembly_agree(a, status);
 out:
-	free(origins);
 	free(requests);
 	return status;
 }

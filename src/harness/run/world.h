@@ -7,8 +7,11 @@
 #include "harness/run/options.h"
 #include "launch/launch.h"
 
-/* Sent to other versions of busbench too, so its layout never changes. */
+/* The first payload that processes exchange. Its layout never changes, because other versions of
+   busbench read it. */
 struct bb_member {
+	char version[32];  /* of busbench */
+	char library[128]; /* of the launch; "": none */
 	char host[64];
 	int pid;
 };
@@ -51,11 +54,11 @@ int bb_assembly_before(const struct bb_assembly *assembly);
 int bb_assembly_here(const struct bb_assembly *assembly);
 
 /*
- * *ALL = the COUNT payloads of every process, each checked by TABLE, which the caller frees; with
- * GATHER only at process 0, elsewhere NULL.
+ * *ALL = the COUNT payloads of every process, each checked by TABLE, which the caller frees; unless
+ * EVERYWHERE only at process 0, elsewhere NULL, as after a failure.
  */
 BB_MUST bb_status bb_assembly_collect(struct bb_assembly *assembly, const struct bb_payload *table,
-				      const void *mine, size_t count, bool gather, void **all);
+				      const void *mine, size_t count, bool everywhere, void **all);
 
 /* True if this is the lowest process but 0 of its host. After compare. */
 bool bb_assembly_speaks_for_host(const struct bb_assembly *assembly);
