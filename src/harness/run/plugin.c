@@ -38,15 +38,13 @@ const struct bb_loadable *bb_loadable_find(const char *name)
 	return NULL;
 }
 
-static bb_status check_abi(const char *path, unsigned abi, unsigned wanted, struct bb_error *error)
-{
-	if (abi == wanted)
-		return BB_OK;
-	return bb_fail(error, BB_EBACKEND,
-		       "%s was built for another busbench (its ABI is %u, this one's is %u); "
-		       "rebuild it",
-		       path, abi, wanted);
-}
+/* What a plug-in may have: structs that begin with the number of their ABI. */
+static const struct {
+	const char *symbol;
+	unsigned abi;
+} parts[] = {{BB_BACKEND_SYMBOL, BB_BACKEND_ABI},
+	     {BB_LAUNCH_SYMBOL, BB_LAUNCH_ABI},
+	     {BB_READER_SYMBOL, BB_READER_ABI}};
 
 static uint64_t later(uint64_t end, uint64_t offset, uint64_t bytes)
 {
@@ -97,6 +95,7 @@ static bb_status load(struct bb_plugin *plugin, const struct bb_loadable *what, 
 {
 	bb_status status = check_whole(what->name, path, error);
 	const char *needs = "", *why;
+	const void *found[3] = {NULL};
 
 	if (status != BB_OK)
 		return status;
@@ -114,25 +113,24 @@ static bb_status load(struct bb_plugin *plugin, const struct bb_loadable *what, 
 			       "the %s backend cannot be loaded from %s: %s%s%s", what->name, path,
 			       why, *needs ? "; it needs " : "", needs);
 	}
-	plugin->backend = dlsym(handle, BB_BACKEND_SYMBOL);
-	plugin->launch = dlsym(handle, BB_LAUNCH_SYMBOL);
-	plugin->reader = dlsym(handle, BB_READER_SYMBOL);
-	if (plugin->backend)
-		BB_TRY(status, check_abi(path, plugin->backend->abi, BB_BACKEND_ABI, error),
-		       refused);
-	if (plugin->launch)
-		BB_TRY(status, check_abi(path, plugin->launch->abi, BB_LAUNCH_ABI, error), refused);
-	if (plugin->reader)
-		BB_TRY(status, check_abi(path, plugin->reader->abi, BB_READER_ABI, error), refused);
-	if (plugin->backend || plugin->launch || plugin->reader)
-		return BB_OK;
-	status = bb_fail(error, BB_EBACKEND,
-			 "%s is not a part of busbench: it has neither " BB_BACKEND_SYMBOL
-			 " nor " BB_LAUNCH_SYMBOL " nor " BB_READER_SYMBOL,
-			 path);
-refused:
-	*plugin = (struct bb_plugin){.backend = NULL};
-	dlclose(handle);
+	for (int i = 0; i < 3 && status == BB_OK; i++) {
+		const unsigned *const abi = found[i] = dlsym(handle, parts[i].symbol);
+
+		if (abi && *abi != parts[i].abi)
+			status = bb_fail(error, BB_EBACKEND,
+					 "%s was built for another busbench (its ABI is %u, this "
+					 "one's is %u); rebuild it",
+					 path, *abi, parts[i].abi);
+	}
+	if (status == BB_OK && !found[0] && !found[1] && !found[2])
+		status = bb_fail(error, BB_EBACKEND,
+				 "%s is not a part of busbench: it has neither " BB_BACKEND_SYMBOL
+				 " nor " BB_LAUNCH_SYMBOL " nor " BB_READER_SYMBOL,
+				 path);
+	if (status == BB_OK)
+		*plugin = (struct bb_plugin){found[0], found[1], found[2], false};
+	else
+		dlclose(handle);
 	return status;
 }
 
