@@ -54,7 +54,7 @@ static bb_status open_group(struct bb_session *s)
 	       out);
 	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	if (bb_engine_leads(&s->engine))
-		run->startup.split = bb_clock_now();
+		bb_run_mark(run, &run->record.split_ms);
 out:
 	return status;
 }

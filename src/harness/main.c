@@ -241,8 +241,6 @@ static int measure(struct bb_run *run)
 
 	bb_pattern_store_open(&run->patterns);
 	bb_run_counters_begin(run);
-	bb_record_init(&bb_record_end, &run->end);
-	run->end.results = run->end.skipped = run->end.checked = run->end.wrong = 0;
 	/* The memory of a GPU may be used by others already. */
 	if (run->options.backend->gpu)
 		run->memory_before = bb_memory_taken(run);
@@ -293,7 +291,10 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 	run->own = own;
 	run->argc = argc;
 	run->argv = argv;
-	run->started = bb_clock_now();
+	run->started = run->marked = bb_clock_now();
+	bb_record_init(&bb_record_run, &run->record);
+	bb_record_init(&bb_record_end, &run->end);
+	run->end.results = run->end.skipped = run->end.checked = run->end.wrong = 0;
 	run->environment = bb_environment_read();
 	run->give_up = give_up;
 	status = bb_options_read(&run->options, benchmark, own, argc, argv, &run->environment,

@@ -41,36 +41,31 @@ static int judge_run(struct bb_run *run, int caught, const char **verdict)
 
 void bb_run_answer(struct bb_run *run, const struct bb_strbuf *text, size_t from)
 {
-	const char *line = bb_strbuf_text(text) + (from < text->length ? from : text->length);
-
-	while (*line) {
-		const char *end = line + strcspn(line, "\n");
-		const char *begin = line + strspn(line, "# ");
-		char **answer = NULL;
-
-		if (begin < end)
-			answer = BB_ARRAY_ADD(run->answers, run->nanswers, run->answers_room);
-		if (answer)
-			*answer = strndup(begin, (size_t)(end - begin));
-		if (begin < end && (!answer || !*answer)) {
-			run->nanswers -= answer != NULL;
-			(void)bb_no_memory(&run->error, "the answers of the run");
-			return;
-		}
-		line = end + (*end != '\0');
-	}
+	bb_strbuf_add(&run->answers,
+		      bb_strbuf_text(text) + (from < text->length ? from : text->length));
+	bb_strbuf_add(&run->answers, "\n");
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */
 
 /* Completes the end record, whose verdict is set, with STATUS, and writes it for the data;
-   CALCULATED: nothing was run. It borrows what forget frees. */
+   CALCULATED: nothing was run. Its text borrows what forget frees. */
 static void end_data(struct bb_run *run, int status, bool calculated)
 {
 	struct bb_end_record *end = &run->end;
 	const struct bb_run_record *r = &run->record;
 	struct bb_strbuf *out = &run->data; /* the outcome of the check of the data */
+	char **answers = NULL, *rest;
+	size_t n = 0, room = 0;
 
+	for (char *line = run->answers.text ? strtok_r(run->answers.text, "\n", &rest) : NULL; line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		line += strspn(line, "# ");
+		if (*line && !BB_ARRAY_PUT(answers, n, room, line))
+			(void)bb_no_memory(&run->error, "the answers of the run");
+	}
+	if (bb_strbuf_failed(&run->answers))
+		(void)bb_no_memory(&run->error, "the answers of the run");
 	end->wall_s = bb_clock_now() - run->started;
 	bb_time_text(end->end_time);
 	end->exit_status = status;
@@ -101,20 +96,17 @@ static void end_data(struct bb_run *run, int status, bool calculated)
 		bb_strbuf_addf(out, "; %lld case%s skipped", (long long)end->skipped,
 			       end->skipped == 1 ? " was" : "s were");
 	end->data = out->length > 0 ? bb_strbuf_text(out) : NULL;
-	end->answers = (struct bb_words){run->answers, run->nanswers};
+	end->answers = (struct bb_words){answers, n};
 	bb_sinks_end_data(&run->sinks, end);
+	end->answers.n = 0;
+	free(answers);
 }
 
 static void forget(struct bb_run *run)
 {
 	run->end.data = NULL;
-	run->end.answers = (struct bb_words){NULL, 0};
-	for (size_t i = 0; i < run->nanswers; i++)
-		free(run->answers[i]);
-	free(run->answers);
-	run->answers = NULL;
-	run->nanswers = run->answers_room = 0;
 	bb_strbuf_free(&run->data);
+	bb_strbuf_free(&run->answers);
 }
 
 bb_status bb_estimate_record(struct bb_run *run, const struct bb_record_kind *kind,

@@ -68,13 +68,8 @@ struct bb_run {
 		struct bb_counter_move *moves;
 		int nprocs;
 	} counters;
-	double started; /* CLOCK_MONOTONIC seconds at program start */
-	/* The same once, one after the other: the processes are connected; backend, topology and
-	   plan are open; every rank is attached; the world is open; its groups are. 0: not. Used
-	   like the members below. */
-	struct {
-		double connected, opened, attached, world, split;
-	} startup;
+	double started;        /* CLOCK_MONOTONIC seconds at program start */
+	double marked;         /* the same at the last bb_run_mark */
 	int64_t memory_before; /* bb_memory_taken before the run */
 
 	/* Used by process 0; while the drivers run, by that of rank 0. */
@@ -86,9 +81,7 @@ struct bb_run {
 	struct bb_ticker ticker;
 	struct bb_end_record end; /* sums of the results so far */
 	/* What the end record borrows: the outcome of the check of the data, and bb_run_answer. */
-	struct bb_strbuf data;
-	char **answers;
-	size_t nanswers, answers_room;
+	struct bb_strbuf data, answers;
 };
 
 /*
@@ -99,6 +92,10 @@ struct bb_run {
 BB_MUST bb_status bb_run_open(struct bb_run *run);
 /* Collective where the launch is open. */
 void bb_run_close(struct bb_run *run);
+
+/* A part of the start-up is over: *MS, of run->record, = its milliseconds, which began with the
+   program or at the last call. Process 0. */
+void bb_run_mark(struct bb_run *run, double *ms);
 
 /* Have the guard watch STAGE from now on; without a launch there is no guard. */
 BB_MUST bb_status bb_run_guard(struct bb_run *run, enum bb_stage stage);

@@ -42,6 +42,14 @@ void bb_run_unguard(struct bb_run *run)
 	run->guarded = false;
 }
 
+void bb_run_mark(struct bb_run *run, double *ms)
+{
+	const double now = bb_clock_now();
+
+	*ms = 1e3 * (now - run->marked);
+	run->marked = now;
+}
+
 /* Connects several processes; starts the library of a backend that needs one. */
 static bb_status open_launch(struct bb_run *run)
 {
@@ -89,7 +97,6 @@ static void describe_request(struct bb_run *run)
 	const struct bb_options *o = &run->options;
 	struct bb_run_record *r = &run->record;
 
-	bb_record_init(&bb_record_run, r);
 	bb_run_id(r->run_id);
 	bb_time_text(r->start_time);
 	r->program = run->options.program;
@@ -138,8 +145,6 @@ bb_status bb_estimate_open(struct bb_run *run, const struct bb_record_kind *rows
 	r->algorithms = algorithms;
 	r->min_bytes = r->max_bytes = r->step_factor = r->step_bytes = BB_ABSENT;
 	r->warmup_iters = r->iters = r->check = BB_ABSENT;
-	bb_record_init(&bb_record_end, &run->end);
-	run->end.results = run->end.skipped = run->end.checked = run->end.wrong = 0;
 	if (run->environment.launch.proc > 0)
 		return BB_OK;
 	if (bb_sinks_open(&run->sinks, &run->options, NULL, rows, NULL, &run->error) != BB_OK)
@@ -156,10 +161,8 @@ static void note_nccl_environment(struct bb_run *run)
 	for (char **e = environ; *e && run->options.backend->gpu; e++) {
 		if (strncmp(*e, "NCCL_", 5) != 0)
 			continue;
-		if (!BB_ARRAY_PUT(words, n, room, *e)) {
+		if (!BB_ARRAY_PUT(words, n, room, *e))
 			(void)bb_no_memory(&run->error, "the environment");
-			break;
-		}
 	}
 	run->nccl_environment = (struct bb_words){words, n};
 }
@@ -206,7 +209,7 @@ bb_status bb_run_open(struct bb_run *run)
 	bb_status status;
 
 	BB_TRY(status, open_launch(run), failed);
-	run->startup.connected = bb_clock_now();
+	bb_run_mark(run, &run->record.connect_ms);
 	BB_TRY(status, bb_run_guard(run, BB_STAGE_OPEN), failed);
 	run->world = (struct bb_world){
 		.nranks = local * run->launch.nprocs,
@@ -255,7 +258,7 @@ bb_status bb_run_open(struct bb_run *run)
 			status = benchmark->open_results(run);
 	}
 	status = bb_assembly_agree(&run->assembly, status);
-	run->startup.opened = bb_clock_now();
+	bb_run_mark(run, &run->record.open_ms);
 failed:
 	return status;
 }
@@ -336,7 +339,7 @@ bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver,
 	}
 	BB_TRY(status, bb_driver_barrier(driver), out);
 	if (bb_driver_leads(driver))
-		run->startup.attached = bb_clock_now();
+		bb_run_mark(run, &run->record.attach_ms);
 	status = members ? BB_OK : bb_no_memory(&run->error, "groups");
 	BB_TRY(status, status, out);
 	for (int r = 0; r < nranks; r++)
@@ -345,7 +348,7 @@ bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver,
 	       out);
 	driver->world = *world;
 	if (bb_driver_leads(driver))
-		run->startup.world = bb_clock_now();
+		bb_run_mark(run, &run->record.world_ms);
 out:
 	free(members);
 	return status;
@@ -364,13 +367,13 @@ int64_t bb_memory_taken(const struct bb_run *run)
 bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64_t *bytes)
 {
 	const struct bb_end_record *end = &run->end;
-	int64_t taken;
 	bb_status status = bb_driver_barrier(driver);
 
 	if (status != BB_OK || !run->options.memory_report)
 		return status;
 	if (bb_driver_leads(driver)) {
-		taken = bb_memory_taken(run) - run->memory_before;
+		int64_t taken = bb_memory_taken(run) - run->memory_before;
+
 		if (end->memory_init_bytes != BB_ABSENT)
 			taken -= end->memory_init_bytes;
 		if (end->memory_user_bytes != BB_ABSENT)
@@ -414,38 +417,13 @@ static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
 	return BB_OK;
 }
 
-/* Rank 0: where the time until now went, into the record and, for GPUs, LINES. */
-static void divide_startup(struct bb_run *run, struct bb_strbuf *lines)
-{
-	struct bb_run_record *const r = &run->record;
-	const double now = bb_clock_now();
-	const double last = run->startup.split > 0 ? run->startup.split : run->startup.world;
-
-	r->init_ms = 1e3 * (now - run->started);
-	r->connect_ms = 1e3 * (run->startup.connected - run->started);
-	r->open_ms = 1e3 * (run->startup.opened - run->startup.connected);
-	r->attach_ms = 1e3 * (run->startup.attached - run->startup.opened);
-	r->world_ms = 1e3 * (run->startup.world - run->startup.attached);
-	if (run->startup.split > 0)
-		r->split_ms = 1e3 * (run->startup.split - run->startup.world);
-	if (!run->options.backend->gpu)
-		return;
-	bb_strbuf_addf(
-		lines,
-		"# Start-up %.1f ms: processes %.1f, libraries %.1f, GPUs %.1f, communicator "
-		"%.1f",
-		r->init_ms, r->connect_ms, r->open_ms, r->attach_ms, r->world_ms);
-	if (run->startup.split > 0)
-		bb_strbuf_addf(lines, ", its split %.1f", r->split_ms);
-	bb_strbuf_addf(lines, ", rest %.1f\n", 1e3 * (now - last));
-}
-
 bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy_rate)
 {
 	const struct bb_backend *backend = run->options.backend;
-	struct bb_run_record *record = &run->record;
+	struct bb_run_record *r = &run->record;
 	struct bb_strbuf lines = {0};
 	double uncertainty = 0, offset; /* the largest error of a comparison of two ranks' clocks */
+	double rest;                    /* of the start-up */
 	bb_status status;
 
 	if (backend->clocks)
@@ -460,20 +438,28 @@ bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy
 		backend->virtual->explain(run->context, &lines);
 	/* Ranks of a cluster have no location. */
 	if (!run->options.cluster && run->world.nranks <= BB_MAX_RANKS)
-		record->ranks = (struct bb_rank_infos){run->infos, (size_t)run->world.nranks};
+		r->ranks = (struct bb_rank_infos){run->infos, (size_t)run->world.nranks};
 	if (backend->has_data)
-		record->copy_GBps = copy_rate / 1e9;
-	record->clock_uncertainty_us = uncertainty * 1e6;
-	divide_startup(run, &lines);
-	record->topology = *run->topology_digest ? run->topology_digest : NULL;
-	if (bb_link_bounds_open(&run->link_bounds, run->topology, &record->ranks, backend->gpu) !=
-		    BB_OK ||
-	    bb_strbuf_failed(&lines)) {
-		status = bb_no_memory(&run->error, "the topology");
-		goto out;
+		r->copy_GBps = copy_rate / 1e9;
+	r->clock_uncertainty_us = uncertainty * 1e6;
+	bb_run_mark(run, &rest);
+	r->init_ms = 1e3 * (run->marked - run->started);
+	if (backend->gpu) {
+		bb_strbuf_addf(&lines,
+			       "# Start-up %.1f ms: processes %.1f, libraries %.1f, GPUs %.1f, "
+			       "communicator %.1f",
+			       r->init_ms, r->connect_ms, r->open_ms, r->attach_ms, r->world_ms);
+		if (!isnan(r->split_ms))
+			bb_strbuf_addf(&lines, ", its split %.1f", r->split_ms);
+		bb_strbuf_addf(&lines, ", rest %.1f\n", rest);
 	}
+	r->topology = *run->topology_digest ? run->topology_digest : NULL;
+	if (bb_link_bounds_open(&run->link_bounds, run->topology, &r->ranks, backend->gpu) !=
+		    BB_OK ||
+	    bb_strbuf_failed(&lines))
+		BB_TRY(status, bb_no_memory(&run->error, "the topology"), out);
 	run->begun = true;
-	status = bb_sinks_begin(&run->sinks, record);
+	status = bb_sinks_begin(&run->sinks, r);
 	if (status == BB_OK && lines.length > 0)
 		status = bb_sinks_comment(&run->sinks, bb_strbuf_text(&lines));
 out:
