@@ -494,7 +494,7 @@ static bb_status prepare(struct bb_session *s)
 		s->calls[set] = s->call;
 		s->calls[set].in = b.in;
 		s->calls[set].out = b.out;
-		s->calls[set].tmp = bb_arena_tmp(&s->arena);
+		s->calls[set].tmp = s->arena.memory;
 		BB_TRY(status, set_fill(s, set), out);
 	}
 	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);

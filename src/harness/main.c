@@ -222,7 +222,6 @@ static void leave(void *argument, const struct bb_drivers_outcome *outcome)
 
 static int measure(struct bb_run *run)
 {
-	const bool several = run->world.nprocs > 1;
 	const struct bb_drivers_config drivers = {
 		.launch = &run->launch,
 		.control = run->control,
@@ -231,9 +230,9 @@ static int measure(struct bb_run *run)
 		.context = run->context,
 		.timeout_ns = run->options.timeout_ns,
 		.error = &run->error,
-		.speaks_for_host = several && bb_assembly_speaks_for_host(&run->assembly),
+		.speaks_for_host = bb_assembly_speaks_for_host(&run->assembly),
 		.drive = bb_engine_drive,
-		.name = several ? name_process : NULL,
+		.name = name_process,
 		.leave = leave,
 		.drivers = &run->drivers,
 		.argument = run,
@@ -297,19 +296,17 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 	run->end.results = run->end.skipped = run->end.checked = run->end.wrong = 0;
 	run->environment = bb_environment_read();
 	run->give_up = give_up;
-	status = bb_options_read(&run->options, benchmark, own, argc, argv, &run->environment,
-				 &run->error);
-	if (status == BB_OK && inform(run, &status)) {
-		if (status != BB_OK)
-			report_failure(run);
-		goto out;
-	}
-	if (status == BB_OK)
-		status = bb_run_open(run);
-	if (status == BB_OK) {
+	BB_TRY(status,
+	       bb_options_read(&run->options, benchmark, own, argc, argv, &run->environment,
+			       &run->error),
+	       failed);
+	if (!inform(run, &status)) {
+		BB_TRY(status, bb_run_open(run), failed);
 		result = measure(run);
-		goto out;
 	}
+	BB_TRY(status, status, failed);
+	goto out;
+failed:
 	/* The drivers have not begun. */
 	report_failure(run);
 	if (run->launch.nprocs <= 1 && !run->assembly.lost) {

@@ -50,16 +50,12 @@ static bb_status message_start(struct bb_group *group, bool sends, int peer, int
 		return bb_fail(context->cpu.error, BB_EUNSUPPORTED,
 			       "a piece of a message has %zu bytes, more than MPI can count",
 			       bytes);
-	if (!sends)
-		return bb_mpi_check(
-			context, "MPI_Irecv",
-			MPI_Irecv(data, n, MPI_BYTE, source, channel, group->messages, started));
-	if (channel == BB_PORT_QUEUES)
-		return bb_mpi_check(
-			context, "MPI_Issend",
-			MPI_Issend(data, n, MPI_BYTE, peer, channel, group->messages, started));
-	return bb_mpi_check(context, "MPI_Isend",
-			    MPI_Isend(data, n, MPI_BYTE, peer, channel, group->messages, started));
+	const int code =
+		!sends ? MPI_Irecv(data, n, MPI_BYTE, source, channel, group->messages, started)
+		: channel == BB_PORT_QUEUES
+			? MPI_Issend(data, n, MPI_BYTE, peer, channel, group->messages, started)
+			: MPI_Isend(data, n, MPI_BYTE, peer, channel, group->messages, started);
+	return bb_mpi_check(context, sends ? "MPI_Isend" : "MPI_Irecv", code);
 }
 
 static bool message_taken(struct bb_group *group, union bb_request *request)

@@ -33,16 +33,19 @@ bb_status bb_mpi_check(struct bb_context *context, const char *function, int cod
 #define SENDRECV_TAG 0
 #define NO_FUNCTION BB_MPI_FUNCTIONS
 
-/* One call, in terms of the library. */
+/* One piece of a call, in terms of the library. */
 struct work {
 	struct bb_group *group;
 	const struct bb_call *call;
-	const struct bb_mpi_prepared *prepared;
-	const void *in;
-	bool in_place;     /* and OUT holds the input where MPI expects it */
+	const void *in; /* this and the next from the piece on */
+	void *out;
+	bool in_place; /* and OUT holds the input where MPI expects it */
+	int root, me;
 	size_t unit;       /* elements that one count stands for */
+	bb_mpi_count n;    /* units */
 	MPI_Datatype type; /* of a unit */
 	MPI_Op op;
+	MPI_Comm comm;
 };
 
 struct bb_mpi_row {
@@ -51,74 +54,62 @@ struct bb_mpi_row {
 	/* Functions with selectable algorithms; the first that has the requested one is used. */
 	enum bb_mpi_function functions[2];
 	const char *lacks; /* why an algorithm cannot be forced */
-	/* Do N units from element AT on; returns an MPI code. Only rows without MOST are called
-	   with AT above 0. */
-	int (*run)(const struct work *work, size_t at, bb_mpi_count n);
+	/* Do the piece; returns an MPI code. Only rows without MOST get several pieces. */
+	int (*run)(const struct work *work);
 	/* Largest number of elements behind one count; NULL: the call may be cut into pieces. */
 	size_t (*most)(const struct bb_shape *shape, int rank);
 };
 
 /* ---- reductions and broadcast ----------------------------------------------------------- */
 
-/* Element AT of what MEMORY holds. */
-static void *element(const struct work *w, const void *memory, size_t at)
+/* Copy N elements of SRC into OUT. */
+static void copy_out(const struct work *w, const void *src, bb_mpi_count n)
 {
-	return at == 0 ? (void *)memory : (char *)memory + at * bb_dtype_size(w->call->dtype);
+	bb_cpu_copy(w->group->port.rank, w->out, src, (size_t)n * bb_dtype_size(w->call->dtype));
 }
 
-/* Copy N elements of SRC into OUT from element AT on. */
-static void copy_out(const struct work *w, const void *src, size_t at, size_t n)
+static int all_reduce(const struct work *w)
 {
-	bb_cpu_copy(w->group->port.rank, element(w, w->call->out, at), src,
-		    n * bb_dtype_size(w->call->dtype));
+	return BB_MPI(Allreduce)(w->in_place ? MPI_IN_PLACE : w->in, w->out, w->n, w->type, w->op,
+				 w->comm);
 }
 
-static int all_reduce(const struct work *w, size_t at, bb_mpi_count n)
+static int reduce(const struct work *w)
 {
-	return BB_MPI(Allreduce)(w->in_place ? MPI_IN_PLACE : element(w, w->in, at),
-				 element(w, w->call->out, at), n, w->type, w->op,
-				 w->prepared->comm);
-}
+	const bool at_root = w->me == w->root;
 
-static int reduce(const struct work *w, size_t at, bb_mpi_count n)
-{
-	const bool at_root = w->group->port.me == w->call->shape.root;
-
-	return BB_MPI(Reduce)(w->in_place && at_root ? MPI_IN_PLACE : element(w, w->in, at),
-			      at_root ? element(w, w->call->out, at) : NULL, n, w->type, w->op,
-			      w->call->shape.root, w->prepared->comm);
+	return BB_MPI(Reduce)(w->in_place && at_root ? MPI_IN_PLACE : w->in,
+			      at_root ? w->out : NULL, w->n, w->type, w->op, w->root, w->comm);
 }
 
 /* MPI has a single buffer: at the root it is IN. */
-static int broadcast(const struct work *w, size_t at, bb_mpi_count n)
+static int broadcast(const struct work *w)
 {
-	const bool at_root = w->group->port.me == w->call->shape.root;
-	void *buffer = element(w, at_root ? w->in : w->call->out, at);
-	const int code = BB_MPI(Bcast)(buffer, n, w->type, w->call->shape.root, w->prepared->comm);
+	const bool at_root = w->me == w->root;
+	const int code =
+		BB_MPI(Bcast)(at_root ? (void *)w->in : w->out, w->n, w->type, w->root, w->comm);
 
-	if (code == MPI_SUCCESS && at_root && w->in != w->call->out)
-		copy_out(w, buffer, at, (size_t)n);
+	if (code == MPI_SUCCESS && at_root && w->in != w->out)
+		copy_out(w, w->in, w->n);
 	return code;
 }
 
 /* In place the result belongs into this rank's block, but MPI writes it into the first one. It goes
    through TMP, unless TMP holds the input. */
-static int reduce_scatter(const struct work *w, size_t at, bb_mpi_count n)
+static int reduce_scatter(const struct work *w)
 {
-	const struct bb_group *g = w->group;
-	void *result = w->in_place ? w->call->tmp : w->call->out;
-	int code;
+	const struct bb_mpi_prepared *prepared = w->call->prepared;
+	const bool by_counts = prepared->function == BB_MPI_REDUCE_SCATTER;
+	void *result = w->in_place ? w->call->tmp : w->out;
 
-	for (int r = 0; w->prepared->function == BB_MPI_REDUCE_SCATTER && r < g->port.n; r++)
-		g->counts[r] = n;
-	if (w->prepared->function == BB_MPI_REDUCE_SCATTER)
-		code = BB_MPI(Reduce_scatter)(w->in, result, g->counts, w->type, w->op,
-					      w->prepared->comm);
-	else
-		code = BB_MPI(Reduce_scatter_block)(w->in, result, n, w->type, w->op,
-						    w->prepared->comm);
-	if (code == MPI_SUCCESS && result != w->call->out)
-		copy_out(w, result, 0, (size_t)n);
+	for (int r = 0; by_counts && r < w->group->port.n; r++)
+		w->group->counts[r] = w->n;
+	const int code = by_counts ? BB_MPI(Reduce_scatter)(w->in, result, w->group->counts,
+							    w->type, w->op, w->comm)
+				   : BB_MPI(Reduce_scatter_block)(w->in, result, w->n, w->type,
+								  w->op, w->comm);
+	if (code == MPI_SUCCESS && w->in_place)
+		copy_out(w, result, w->n);
 	return code;
 }
 
@@ -129,50 +120,44 @@ static size_t whole(const struct bb_shape *shape, int rank)
 
 /* ---- moving data ------------------------------------------------------------------------ */
 
-static int all_gather(const struct work *w, size_t at, bb_mpi_count n)
+static int all_gather(const struct work *w)
 {
-	return BB_MPI(Allgather)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
-				 w->type, w->prepared->comm);
+	return BB_MPI(Allgather)(w->in_place ? MPI_IN_PLACE : w->in, w->n, w->type, w->out, w->n,
+				 w->type, w->comm);
 }
 
-static int gather(const struct work *w, size_t at, bb_mpi_count n)
+static int gather(const struct work *w)
 {
-	const int root = w->call->shape.root;
-
-	return BB_MPI(Gather)(w->in_place && w->group->port.me == root ? MPI_IN_PLACE : w->in, n,
-			      w->type, w->call->out, n, w->type, root, w->prepared->comm);
+	return BB_MPI(Gather)(w->in_place && w->me == w->root ? MPI_IN_PLACE : w->in, w->n, w->type,
+			      w->out, w->n, w->type, w->root, w->comm);
 }
 
-static int scatter(const struct work *w, size_t at, bb_mpi_count n)
+static int scatter(const struct work *w)
 {
-	const int root = w->call->shape.root;
-
-	return BB_MPI(Scatter)(w->in, n, w->type,
-			       w->in_place && w->group->port.me == root ? MPI_IN_PLACE
-									: w->call->out,
-			       n, w->type, root, w->prepared->comm);
+	return BB_MPI(Scatter)(w->in, w->n, w->type,
+			       w->in_place && w->me == w->root ? MPI_IN_PLACE : w->out, w->n,
+			       w->type, w->root, w->comm);
 }
 
-static int alltoall(const struct work *w, size_t at, bb_mpi_count n)
+static int alltoall(const struct work *w)
 {
-	return BB_MPI(Alltoall)(w->in_place ? MPI_IN_PLACE : w->in, n, w->type, w->call->out, n,
-				w->type, w->prepared->comm);
+	return BB_MPI(Alltoall)(w->in_place ? MPI_IN_PLACE : w->in, w->n, w->type, w->out, w->n,
+				w->type, w->comm);
 }
 
 /* In place MPI requires that a rank receives from each peer as much as it sends: the input is
    copied to TMP instead. */
-static int alltoallv(const struct work *w, size_t at, bb_mpi_count n)
+static int alltoallv(const struct work *w)
 {
 	const struct bb_shape *shape = &w->call->shape;
 	const struct bb_group *g = w->group;
 	bb_mpi_count *sent = g->counts, *received = sent + g->port.n;
 	bb_mpi_offset *from = g->offsets, *to = from + g->port.n;
-	const void *in = w->in_place ? w->call->tmp : w->in;
 	size_t in_at = 0, out_at = 0;
 
 	for (int r = 0; r < g->port.n; r++) {
-		const size_t out = bb_alltoall_count(shape, g->port.me, r) / w->unit;
-		const size_t back = bb_alltoall_count(shape, r, g->port.me) / w->unit;
+		const size_t out = bb_alltoall_count(shape, w->me, r) / w->unit;
+		const size_t back = bb_alltoall_count(shape, r, w->me) / w->unit;
 
 		sent[r] = (bb_mpi_count)out;
 		received[r] = (bb_mpi_count)back;
@@ -182,10 +167,10 @@ static int alltoallv(const struct work *w, size_t at, bb_mpi_count n)
 		out_at += back;
 	}
 	if (w->in_place)
-		bb_cpu_copy(w->group->port.rank, w->call->tmp, w->in,
+		bb_cpu_copy(g->port.rank, w->call->tmp, w->in,
 			    in_at * w->unit * bb_dtype_size(w->call->dtype));
-	return BB_MPI(Alltoallv)(in, sent, from, w->type, w->call->out, received, to, w->type,
-				 w->prepared->comm);
+	return BB_MPI(Alltoallv)(w->in_place ? w->call->tmp : w->in, sent, from, w->type, w->out,
+				 received, to, w->type, w->comm);
 }
 
 static size_t row_or_column(const struct bb_shape *shape, int rank)
@@ -196,17 +181,16 @@ static size_t row_or_column(const struct bb_shape *shape, int rank)
 	return row > column ? row : column;
 }
 
-static int sendrecv(const struct work *w, size_t at, bb_mpi_count n)
+static int sendrecv(const struct work *w)
 {
-	const int next = w->group->port.me + 1 == w->group->port.n ? 0 : w->group->port.me + 1;
-	const int previous = (w->group->port.me ? w->group->port.me : w->group->port.n) - 1;
+	const int next = w->me + 1 == w->group->port.n ? 0 : w->me + 1;
+	const int previous = (w->me ? w->me : w->group->port.n) - 1;
 
 	if (w->in_place)
-		return BB_MPI(Sendrecv_replace)(w->call->out, n, w->type, next, SENDRECV_TAG,
-						previous, SENDRECV_TAG, w->prepared->comm,
-						MPI_STATUS_IGNORE);
-	return BB_MPI(Sendrecv)(w->in, n, w->type, next, SENDRECV_TAG, w->call->out, n, w->type,
-				previous, SENDRECV_TAG, w->prepared->comm, MPI_STATUS_IGNORE);
+		return BB_MPI(Sendrecv_replace)(w->out, w->n, w->type, next, SENDRECV_TAG, previous,
+						SENDRECV_TAG, w->comm, MPI_STATUS_IGNORE);
+	return BB_MPI(Sendrecv)(w->in, w->n, w->type, next, SENDRECV_TAG, w->out, w->n, w->type,
+				previous, SENDRECV_TAG, w->comm, MPI_STATUS_IGNORE);
 }
 
 /* ---- the table ------------------------------------------------------------------------- */
@@ -326,20 +310,25 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 	const struct bb_kernels *kernels = group->port.rank->context->cpu.kernels;
 	const struct bb_mpi_prepared *prepared = call->prepared;
 	const struct bb_mpi_row *row = prepared->row;
+	const int me = group->port.me;
+	const size_t element = bb_dtype_size(call->dtype);
 	struct work w = {.group = group,
 			 .call = call,
-			 .prepared = prepared,
 			 .in = call->in,
+			 .out = call->out,
 			 .in_place = call->shape.in_place,
-			 .unit = row->most ? unit_for(row->most(&call->shape, group->port.me)) : 1,
+			 .root = call->shape.root,
+			 .me = me,
+			 .unit = row->most ? unit_for(row->most(&call->shape, me)) : 1,
 			 .type = types->type[call->dtype],
-			 .op = types->op[call->dtype][call->op]};
-	size_t at = 0, n;
+			 .op = types->op[call->dtype][call->op],
+			 .comm = prepared->comm};
+	size_t left = call->shape.count, n;
 	bb_status status;
 	int code = MPI_SUCCESS;
 
-	if (bb_call_weighs(call, group->port.me)) {
-		bb_cpu_weigh(kernels, call, group->port.me, call->tmp);
+	if (bb_call_weighs(call, me)) {
+		bb_cpu_weigh(kernels, call, me, call->tmp);
 		w.in = call->tmp;
 		w.in_place = false;
 	}
@@ -348,20 +337,21 @@ bb_status bb_mpi_native(struct bb_group *group, const struct bb_call *call)
 		code = MPI_Type_commit(&w.type);
 	}
 	while (code == MPI_SUCCESS) { /* in pieces, if the row may be cut */
-		n = call->shape.count - at;
-		if (!row->most && n > BB_MPI_MOST)
-			n = PIECE;
-		code = row->run(&w, at, (bb_mpi_count)(n / w.unit));
-		at += n;
-		if (at >= call->shape.count)
+		n = !row->most && left > BB_MPI_MOST ? PIECE : left;
+		w.n = (bb_mpi_count)(n / w.unit);
+		code = row->run(&w);
+		left -= n;
+		if (left == 0)
 			break;
+		w.in = (const char *)w.in + n * element;
+		w.out = (char *)w.out + n * element;
 	}
 	if (w.unit > 1)
 		MPI_Type_free(&w.type);
 ran:
 	status = bb_mpi_check(group->port.rank->context, row->name, code);
 	if (status == BB_OK && bb_call_divides(call))
-		bb_cpu_divide(kernels, call, group->port.me);
+		bb_cpu_divide(kernels, call, me);
 	return status;
 }
 

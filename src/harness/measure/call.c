@@ -126,11 +126,6 @@ struct bb_buffers bb_arena_set(const struct bb_arena *arena, const struct bb_lay
 	return (struct bb_buffers){base + layout->in_at, base + layout->out_at};
 }
 
-void *bb_arena_tmp(const struct bb_arena *arena)
-{
-	return arena->memory;
-}
-
 /* ---- the algorithm of an operation ------------------------------------------------------- */
 
 /* Groups are handled in the order of their numbers, so that no two members wait for each other in

@@ -43,6 +43,7 @@ struct bb_layout {
 	int sets;             /* that fit, >= 1 */
 };
 
+/* The temporary memory of calls, and behind it the sets. */
 struct bb_arena {
 	char *memory;
 	size_t bytes;
@@ -59,7 +60,6 @@ struct bb_layout bb_layout_make(const struct bb_collective *collective,
 size_t bb_layout_bytes(const struct bb_layout *layout, size_t cache);
 struct bb_buffers bb_arena_set(const struct bb_arena *arena, const struct bb_layout *layout,
 			       int set);
-void *bb_arena_tmp(const struct bb_arena *arena);
 
 /* ---- the calls of a program -------------------------------------------------------------- */
 

@@ -552,7 +552,7 @@ static bb_status issue_operation(struct bb_item *item)
 		call = p->calls.of[item->index]->call;
 		call.in = b.in;
 		call.out = b.out;
-		call.tmp = bb_arena_tmp(&queue_of(item)->arena);
+		call.tmp = queue_of(item)->arena.memory;
 		return p->backend->collective(p->calls.groups[o->group].handle, queue, &call);
 	case BB_ACT_SEND:
 	case BB_ACT_RECV:

@@ -248,15 +248,6 @@ void bb_driver_deadline(struct bb_driver *driver, const char *what)
 
 /* ---- the report when a deadline has passed ------------------------------------------- */
 
-/* Appends the name of process PROC for the user. */
-static void report_name(const struct bb_drivers_config *config, int proc, struct bb_strbuf *out)
-{
-	if (config->name)
-		config->name(config->argument, proc, out);
-	else
-		bb_strbuf_addf(out, "process %d", proc);
-}
-
 /* Appends the ranks that have arrived at the last collective, which is number MOST, or not, or are
    still INSIDE it; returns how many there are. */
 static int name_ranks(const struct bb_drivers *drivers, unsigned long long most, bool arrived,
@@ -313,7 +304,7 @@ static void report_deadline(const struct bb_drivers *drivers, const char *what,
 		if (answers == nlocal)
 			continue;
 		bb_strbuf_add(&known, before);
-		report_name(config, proc, &known);
+		config->name(config->argument, proc, &known);
 		before = ", ";
 	}
 	bb_fail(config->error, BB_ETIMEOUT, "%s did not end within %s (-T); %s%s%s", what,
@@ -365,7 +356,7 @@ static bool failed(const struct watch *w)
 
 static void name_gone(const struct watch *w, struct bb_strbuf *out)
 {
-	report_name(w->config, w->gone, out);
+	w->config->name(w->config->argument, w->gone, out);
 	bb_strbuf_addf(out, " %s", *w->gone_why ? w->gone_why : BB_FRAME_GONE_WHY);
 }
 
@@ -458,14 +449,14 @@ static void receive_messages(struct watch *w)
 	int proc;
 
 	while ((m = bb_control_poll(config->control, &proc)) != NULL) {
-		switch ((enum bb_frame_kind)m->kind) {
+		switch (m->kind) {
 		case BB_FRAME_FAILED:
 			if (w->stopped != 0 || failed(w))
 				break;
 			w->culprit = proc;
 			name = (struct bb_strbuf){0};
 			if (!names_rank(w, proc, m->text)) {
-				report_name(config, proc, &name);
+				config->name(config->argument, proc, &name);
 				bb_strbuf_add(&name, ": ");
 			}
 			bb_fail(config->error, (bb_status)m->status, "%s%s", bb_strbuf_text(&name),
@@ -519,8 +510,7 @@ static void receive_messages(struct watch *w)
 			if (w->now < w->troubled + SETTLE_S)
 				report_gone(w);
 			break;
-		case BB_FRAME_GOODBYE:
-		case BB_FRAME_DATA:
+		default:
 			break;
 		}
 	}
@@ -613,7 +603,7 @@ static void settle(struct watch *w)
 		w->gone_reported = true;
 		bb_fail(w->config->error, BB_EBACKEND, "%s", bb_strbuf_text(&name));
 	} else if (!w->signal) {
-		report_name(w->config, w->left, &name);
+		w->config->name(w->config->argument, w->left, &name);
 		bb_fail(w->config->error, BB_EBACKEND, "%s was ended by signal %d",
 			bb_strbuf_text(&name), w->left_signal);
 	}

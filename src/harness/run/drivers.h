@@ -13,11 +13,9 @@
 #include <pthread.h>
 
 enum bb_phase {
-	BB_PHASE_STARTING, /* attaching to the backend */
-	BB_PHASE_BETWEEN,  /* preparing, filling, verifying */
-	BB_PHASE_INSIDE,   /* in a collective */
-	BB_PHASE_FINISHED, /* done with everything */
-	BB_PHASE_ENDED     /* its thread has ended, finished or not */
+	BB_PHASE_BETWEEN, /* attaching to the backend, preparing, filling, verifying */
+	BB_PHASE_INSIDE,  /* in a collective */
+	BB_PHASE_ENDED    /* its thread has ended, finished or not */
 };
 
 /* The state of a driver, for the watch. */
@@ -62,8 +60,8 @@ struct bb_drivers_config {
 	struct bb_drivers **drivers; /* set, for bb_drivers_exchange; NULL: not needed */
 	/* The work of a driver, on its own thread, attached to the backend. */
 	bb_status (*drive)(struct bb_driver *driver, void *argument);
-	/* Appends the name of process PROC: "rank 3 (h4, pid 4711)". Called on the watch's thread
-	   at any time. NULL: "process 3". */
+	/* Appends the name of process PROC of several: "rank 3 (h4, pid 4711)". Called on the
+	   watch's thread at any time. */
 	void (*name)(void *argument, int proc, struct bb_strbuf *out);
 	/* A driver, perhaps the caller of bb_drivers_run, does not return: close the control
 	   channel and end the process with _exit. What drivers use must not be freed. Called on the

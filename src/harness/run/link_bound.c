@@ -87,12 +87,10 @@ static const struct {
 /* True if ALGORITHM, such as "busbench:ring" or "ring:LL", is NAME. */
 static bool is_called(const char *algorithm, const char *name)
 {
+	const char *const own = bb_algorithm_own(algorithm);
 	const size_t length = strlen(name);
 
-	if (strncmp(algorithm, "busbench:", 9) == 0)
-		algorithm += 9;
-	return strncmp(algorithm, name, length) == 0 &&
-	       (algorithm[length] == '\0' || algorithm[length] == ':');
+	return strncmp(own, name, length) == 0 && (own[length] == '\0' || own[length] == ':');
 }
 
 double bb_link_bounds_find(struct bb_link_bounds *links, const struct bb_collective *collective,

@@ -42,22 +42,9 @@ const struct bb_option bb_option_rows[] = BB_OPTION_ROWS(BB_RUN_OPTIONS);
 
 /* ---- environment and backend ------------------------------------------------------- */
 
-#define VARIABLE(name, field)                                                                      \
-	{                                                                                          \
-		name, offsetof(struct bb_environment, field)                                       \
-	}
+#define ROW(name, field) {name, offsetof(struct bb_environment, field)},
 
-const struct bb_environment_row bb_environment_rows[BB_NENVIRONMENT] = {
-	VARIABLE("NCCL_ALGO", nccl_algo),
-	VARIABLE("NCCL_TESTS_SPLIT", split),
-	VARIABLE("NCCL_TESTS_SPLIT_MASK", split_mask),
-	VARIABLE("NCCL_TESTS_MIN_BW", min_bw),
-	VARIABLE("NCCL_TESTS_ALLTOALLV_SPREAD", spread),
-	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_FILE", matrix_file),
-	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", matrix_scale),
-	VARIABLE("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", print_summary),
-	VARIABLE("BUSBENCH_ISA", isa),
-};
+const struct bb_environment_row bb_environment_rows[BB_NENVIRONMENT] = {BB_ENVIRONMENT(ROW)};
 
 struct bb_environment bb_environment_read(void)
 {

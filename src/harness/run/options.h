@@ -37,21 +37,25 @@ struct bb_fault {
 			   BB_FAULT_LATE: before every collective */
 };
 
-/* The variables of the environment that have an effect; NULL: not set. */
+/* The variables of the environment that have an effect, and must be the same in all processes of a
+   run. PRINT_SUMMARY is refused; CPU backends read BUSBENCH_ISA. */
+#define BB_ENVIRONMENT(VARIABLE)                                                                   \
+	VARIABLE("NCCL_ALGO", nccl_algo)                                                           \
+	VARIABLE("NCCL_TESTS_SPLIT", split)                                                        \
+	VARIABLE("NCCL_TESTS_SPLIT_MASK", split_mask)                                              \
+	VARIABLE("NCCL_TESTS_MIN_BW", min_bw)                                                      \
+	VARIABLE("NCCL_TESTS_ALLTOALLV_SPREAD", spread)                                            \
+	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_FILE", matrix_file)                                  \
+	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", matrix_scale)                                \
+	VARIABLE("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", print_summary)                              \
+	VARIABLE("BUSBENCH_ISA", isa)
+#define BB_ENVIRONMENT_MEMBER(name, field) const char *field;
+
 struct bb_environment {
-	const char *nccl_algo;  /* NCCL_ALGO */
-	const char *split;      /* NCCL_TESTS_SPLIT */
-	const char *split_mask; /* NCCL_TESTS_SPLIT_MASK */
-	const char *min_bw;     /* NCCL_TESTS_MIN_BW */
-	const char *spread;     /* NCCL_TESTS_ALLTOALLV_SPREAD */
-	/* NCCL_TESTS_ALLTOALLV_MATRIX_FILE, …_SCALE, and the refused
-	   NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY. */
-	const char *matrix_file, *matrix_scale, *print_summary;
-	const char *isa;              /* BUSBENCH_ISA, which CPU backends read */
-	struct bb_launch_hint launch; /* differs from process to process */
+	BB_ENVIRONMENT(BB_ENVIRONMENT_MEMBER) /* NULL: not set */
+	struct bb_launch_hint launch;         /* differs from process to process */
 };
 
-/* These variables, which must be the same in all processes of a run. */
 #define BB_NENVIRONMENT 9
 extern const struct bb_environment_row {
 	const char *name;

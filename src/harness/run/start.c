@@ -220,10 +220,8 @@ bb_status bb_run_open(struct bb_run *run)
 	};
 	note_nccl_environment(run);
 	run->infos = calloc((size_t)run->world.nranks, sizeof(*run->infos));
-	if (!run->infos)
-		(void)bb_no_memory(&run->error, "the ranks");
-	BB_TRY(status, bb_assembly_agree(&run->assembly, run->infos ? BB_OK : BB_EINTERNAL),
-	       failed);
+	status = run->infos ? BB_OK : bb_no_memory(&run->error, "the ranks");
+	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
 	struct bb_backend_config config = run->options.config;
 	config.exchange = (struct bb_exchange){bb_drivers_exchange, &run->drivers};
 	virtual.listener = (struct bb_listener){show_progress, run};
