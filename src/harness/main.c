@@ -38,11 +38,16 @@ static void wait_for_first_report(const struct bb_run *run)
 {
 	const int proc = run->environment.launch.proc;
 
+	const double until = bb_clock_now() + (proc == 1 ? 1 : 2) * FIRST_REPORT_SECONDS;
+
 	if (run->environment.launch.nprocs <= 1 || proc == 0)
 		return;
-	const int signal = bb_guard_sleep((proc == 1 ? 1 : 2) * FIRST_REPORT_SECONDS);
-	if (signal)
-		_exit(128 + signal);
+	while (bb_clock_now() < until) {
+		const int signal = bb_guard_wait(true);
+
+		if (signal)
+			_exit(128 + signal);
+	}
 }
 
 static void report_failure(struct bb_run *run)

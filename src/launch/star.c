@@ -154,12 +154,13 @@ int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int
 {
 	const uint64_t limit = bb_file_limit_raise((uint64_t)star->identity.hello.nprocs +
 						   STRANGERS + SPARE_FILES);
-	const struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(*port)};
-	const struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_port = htons(*port)};
-	struct bb_address any = {.length = sizeof(in6)};
+	/* All IPv6 and IPv4 addresses or, without IPv6, all IPv4 addresses. */
+	static const char *const wildcards[] = {"::", "0.0.0.0"};
+	struct bb_address any[BB_STAR_ADDRESSES];
 	struct sockaddr_in6 name;
 	socklen_t length = sizeof(name);
-	int error = 0;
+	const char *why;
+	int error = EADDRNOTAVAIL;
 
 	star->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (star->epoll < 0)
@@ -171,16 +172,9 @@ int bb_star_listen(struct bb_star *star, const struct bb_address *addresses, int
 	star->nstrangers = left > STRANGERS         ? STRANGERS
 			   : left < LEAST_STRANGERS ? LEAST_STRANGERS
 						    : (int)left;
-	/* All IPv6 and IPv4 addresses or, without IPv6, all IPv4 addresses. */
-	if (n == 0) {
-		memcpy(&any.to, &in6, sizeof(in6));
-		error = listen_at(star, &any);
-	}
-	if (n == 0 && error && error != EADDRINUSE) {
-		memcpy(&any.to, &in4, sizeof(in4));
-		any.length = sizeof(in4);
-		error = listen_at(star, &any);
-	}
+	for (int i = 0; n == 0 && i < 2 && error && error != EADDRINUSE; i++)
+		if (bb_star_resolve(wildcards[i], *port, true, any, 0, &why) > 0)
+			error = listen_at(star, any);
 	for (int i = 0; i < n && (!error || error == EADDRNOTAVAIL); i++)
 		error = listen_at(star, &addresses[i]);
 	if (star->nlisteners == 0 || (error && error != EADDRNOTAVAIL))

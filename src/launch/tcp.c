@@ -456,10 +456,8 @@ static int tcp_admit(struct bb_star *star, const struct bb_hello *hello, int fd)
 	struct bb_error error = {.text = ""};
 	bb_status status = o->failed;
 
-	/* The same process has connected over another address. */
-	if (fits && peer->hello.nonce == hello->nonce)
-		return -1;
-	if (!bb_star_answer(star))
+	/* The same process has connected over another address, or this one is broken. */
+	if ((fits && peer->hello.nonce == hello->nonce) || !bb_star_answer(star))
 		return -1;
 	if (status == BB_OK)
 		status = compare_hello(o, hello, &error);

@@ -325,13 +325,13 @@ static void test_environment_rows(void **state)
 	struct bb_environment e;
 
 	for (int i = 0; i < BB_NENVIRONMENT; i++)
-		unsetenv(bb_environment_rows[i].name);
+		unsetenv(bb_environment_names[i]);
 	setenv("NCCL_TESTS_MIN_BW", "3", 1);
 	e = bb_environment_read();
 	assert_string_equal(e.min_bw, "3");
 	for (int i = 0; i < BB_NENVIRONMENT; i++)
-		assert_true(!bb_environment_value(&e, i) ||
-			    strcmp(bb_environment_rows[i].name, "NCCL_TESTS_MIN_BW") == 0);
+		assert_true(!e.values[i] ||
+			    strcmp(bb_environment_names[i], "NCCL_TESTS_MIN_BW") == 0);
 	unsetenv("NCCL_TESTS_MIN_BW");
 }
 

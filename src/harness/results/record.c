@@ -79,11 +79,11 @@ void bb_numbers_json(struct bb_json *j, const char *key, const struct bb_numbers
 	bb_json_end(j);
 }
 
-static void json_value(struct bb_json *j, const struct bb_field *field, const void *value)
+static void json_value(struct bb_json *j, const char *key, const struct bb_field *field,
+		       const void *value)
 {
 	const struct bb_words *words = value;
 	const struct bb_rank_infos *infos = value;
-	const char *const key = field->name;
 
 	switch (field->type) {
 	case BB_FIELD_STRING:
@@ -143,7 +143,7 @@ void bb_record_json(struct bb_strbuf *out, const struct bb_record_kind *kind, co
 	bb_json_add_string(&j, "kind", kind->name);
 	bb_json_add_string(&j, "run_id", run_id);
 	for (const struct bb_field *field = kind->fields; field->name; field++)
-		json_value(&j, field, at(record, field));
+		json_value(&j, field->name, field, at(record, field));
 	bb_json_end(&j);
 }
 
@@ -167,16 +167,11 @@ static void csv_string(struct bb_strbuf *out, const char *text)
 	bb_strbuf_add(out, "\"");
 }
 
-static void csv_double(struct bb_strbuf *out, double value)
-{
-	if (isfinite(value))
-		bb_json_add_double(&(struct bb_json){.out = out}, NULL, value);
-}
-
 static void csv_value(struct bb_strbuf *out, const struct bb_field *field, const void *value)
 {
 	const struct bb_numbers *numbers = value;
 	const struct bb_words *words = value;
+	struct bb_json json = {.out = out};
 	struct bb_strbuf line = {0};
 
 	switch (field->type) {
@@ -186,33 +181,29 @@ static void csv_value(struct bb_strbuf *out, const struct bb_field *field, const
 	case BB_FIELD_TEXT:
 		csv_string(out, value);
 		break;
-	case BB_FIELD_INT:
-		if (*(const int64_t *)value != BB_ABSENT)
-			bb_strbuf_addf(out, "%lld", (long long)*(const int64_t *)value);
-		break;
-	case BB_FIELD_DOUBLE:
-		csv_double(out, *(const double *)value);
-		break;
-	case BB_FIELD_BOOL:
-		bb_strbuf_add(out, *(const bool *)value ? "true" : "false");
-		break;
 	case BB_FIELD_NUMBERS:
 		for (size_t i = 0; i < numbers->n; i++) {
 			bb_strbuf_add(out, i > 0 ? ";" : "");
-			csv_double(out, numbers->values[i]);
+			if (isfinite(numbers->values[i]))
+				bb_json_add_double(&json, NULL, numbers->values[i]);
 		}
 		break;
 	case BB_FIELD_WORDS:
 		for (size_t i = 0; i < words->n; i++)
 			bb_strbuf_addf(&line, "%s%s", i > 0 ? " " : "", words->words[i]);
 		csv_string(out, bb_strbuf_text(&line));
-		out->failed |= bb_strbuf_failed(&line);
-		bb_strbuf_free(&line);
 		break;
 	case BB_FIELD_RANKS:
 		bb_strbuf_addf(out, "%zu", ((const struct bb_rank_infos *)value)->n);
 		break;
+	default: /* as in JSON, but for what is not known */
+		json_value(&(struct bb_json){.out = &line}, NULL, field, value);
+		if (strcmp(bb_strbuf_text(&line), "null") != 0)
+			bb_strbuf_add(out, bb_strbuf_text(&line));
+		break;
 	}
+	out->failed |= bb_strbuf_failed(&line);
+	bb_strbuf_free(&line);
 }
 
 void bb_record_csv_header(struct bb_strbuf *out, const struct bb_record_kind *kind)

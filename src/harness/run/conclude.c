@@ -137,7 +137,6 @@ int bb_run_conclude(struct bb_run *run, int caught)
 	const bool programs = benchmark->queues || benchmark->programs;
 	struct bb_strbuf text = {0}, by = {0};
 	struct rusage usage;
-	bool modelled;
 
 	if (getrusage(RUSAGE_SELF, &usage) == 0) {
 		end->processor_s = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
@@ -159,7 +158,8 @@ int bb_run_conclude(struct bb_run *run, int caught)
 
 		/* The result of a single collective names its evaluator itself. */
 		if (programs && virtual && run->context) {
-			modelled = virtual->summarize(run->context, &by);
+			const bool modelled = virtual->summarize(run->context, &by);
+
 			end->evaluated_by = by.length > 0 ? bb_strbuf_text(&by) : NULL;
 			bb_strbuf_addf(&text, "# Evaluated by: event simulation%s%s\n",
 				       by.length > 0 ? "; " : "", bb_strbuf_text(&by));

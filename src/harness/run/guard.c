@@ -46,16 +46,6 @@ void bb_guard_wake(pthread_t thread)
 	pthread_kill(thread, WAKE);
 }
 
-int bb_guard_sleep(double seconds)
-{
-	const double until = bb_clock_now() + seconds;
-	int signal = 0;
-
-	while (signal == 0 && bb_clock_now() < until)
-		signal = bb_guard_wait(true);
-	return signal;
-}
-
 static void *watch(void *argument)
 {
 	struct bb_guard *guard = argument;

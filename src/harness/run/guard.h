@@ -41,9 +41,6 @@ double bb_guard_pause(double *now);
 /* End the current bb_guard_wait of THREAD, or its next one. */
 void bb_guard_wake(pthread_t thread);
 
-/* Sleep until SIGHUP, SIGINT or SIGTERM comes, or for SECONDS. Returns the signal, or 0. */
-int bb_guard_sleep(double seconds);
-
 /* Call CALL once TIMEOUT_NS from now have passed (0: never) or, with SIGNALS, which are blocked,
    when a signal comes. */
 BB_MUST bb_status bb_guard_start(struct bb_guard *guard, uint64_t timeout_ns, bool signals,

@@ -42,23 +42,16 @@ const struct bb_option bb_option_rows[] = BB_OPTION_ROWS(BB_RUN_OPTIONS);
 
 /* ---- environment and backend ------------------------------------------------------- */
 
-#define ROW(name, field) {name, offsetof(struct bb_environment, field)},
-
-const struct bb_environment_row bb_environment_rows[BB_NENVIRONMENT] = {BB_ENVIRONMENT(ROW)};
+#define NAME(name, field) name,
+const char *const bb_environment_names[BB_NENVIRONMENT] = {BB_ENVIRONMENT(NAME)};
 
 struct bb_environment bb_environment_read(void)
 {
 	struct bb_environment e = {.launch = bb_launch_hint_read()};
 
 	for (int i = 0; i < BB_NENVIRONMENT; i++)
-		*(const char **)((char *)&e + bb_environment_rows[i].offset) =
-			getenv(bb_environment_rows[i].name);
+		e.values[i] = getenv(bb_environment_names[i]);
 	return e;
-}
-
-const char *bb_environment_value(const struct bb_environment *environment, int row)
-{
-	return *(const char *const *)((const char *)environment + bb_environment_rows[row].offset);
 }
 
 /* Loads what a launcher's process needs, although no option names it. */
@@ -198,20 +191,16 @@ static bb_status resolve_launch(struct bb_options *o, const struct bb_launch_hin
 	if (st != BB_OK || launch->nprocs <= 1)
 		return st;
 	/* A backend of one process that a launcher has started several times. */
-	if (!o->backend->in_processes && launch->kind)
-		return bb_fail(error, BB_EUSAGE,
-			       "the %s backend is one process, and %s started %d (%s=%d); start "
-			       "one, or give --backend " BB_CPUS ", or " BB_GPUS
-			       " where there are GPUs, or use mpirun and --backend " BB_LAUNCHER
-			       "%s%s%s",
-			       o->backend->name, launch->launcher, launch->nprocs, launch->variable,
-			       launch->nprocs, automatic ? " (" : "", o->backend_reason,
-			       automatic ? ")" : "");
 	if (!o->backend->in_processes)
 		return bb_fail(error, BB_EUSAGE,
-			       "the %s backend is one process, and %s started %d; use "
-			       "--backend " BB_LAUNCHER ", or start one",
-			       o->backend->name, launch->launcher, launch->nprocs);
+			       "the %s backend is one process, and %s started %d (%s=%d); start "
+			       "one, or %s--backend " BB_LAUNCHER "%s%s%s",
+			       o->backend->name, launch->launcher, launch->nprocs, launch->variable,
+			       launch->nprocs,
+			       launch->kind ? "give --backend " BB_CPUS ", or " BB_GPUS
+					      " where there are GPUs, or use mpirun and "
+					    : "give ",
+			       automatic ? " (" : "", o->backend_reason, automatic ? ")" : "");
 	o->launch = launch->kind;
 	if (o->launch)
 		return BB_OK;

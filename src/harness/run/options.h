@@ -51,17 +51,17 @@ struct bb_fault {
 	VARIABLE("BUSBENCH_ISA", isa)
 #define BB_ENVIRONMENT_MEMBER(name, field) const char *field;
 
-struct bb_environment {
-	BB_ENVIRONMENT(BB_ENVIRONMENT_MEMBER) /* NULL: not set */
-	struct bb_launch_hint launch;         /* differs from process to process */
-};
-
 #define BB_NENVIRONMENT 9
-extern const struct bb_environment_row {
-	const char *name;
-	size_t offset;
-} bb_environment_rows[BB_NENVIRONMENT];
-const char *bb_environment_value(const struct bb_environment *environment, int row);
+extern const char *const bb_environment_names[BB_NENVIRONMENT];
+struct bb_environment {
+	union {
+		struct {
+			BB_ENVIRONMENT(BB_ENVIRONMENT_MEMBER)
+		};
+		const char *values[BB_NENVIRONMENT]; /* NULL: not set */
+	};
+	struct bb_launch_hint launch; /* differs from process to process */
+};
 
 /* What a run may have, for the places of option rows (core/option.h). */
 enum bb_feature {

@@ -167,26 +167,6 @@ static void note_nccl_environment(struct bb_run *run)
 	run->nccl_environment = (struct bb_words){words, n};
 }
 
-/* Completes the run record but for the benchmark's fields. */
-static void describe_run(struct bb_run *run)
-{
-	const struct bb_options *o = &run->options;
-	struct bb_run_record *r = &run->record;
-
-	describe_request(run);
-	r->backend = o->backend->name;
-	r->library =
-		o->backend->library ? o->backend->library->name(run->context) : run->launch.library;
-	r->launch = run->launch.library;
-	r->backend_reason = *o->backend_reason ? o->backend_reason : NULL;
-	r->cpu = run->machine->cpu;
-	r->cores = run->machine->ncores;
-	r->nccl_environment = run->nccl_environment;
-	r->lists_all = o->verbose;
-	r->nranks = run->world.nranks;
-	r->nprocs = run->world.nprocs;
-}
-
 /* A bb_listener: shows the progress of an evaluation. */
 static void show_progress(void *own, const struct bb_algorithm *schedule, size_t done, size_t all)
 {
@@ -203,9 +183,11 @@ static void show_progress(void *own, const struct bb_algorithm *schedule, size_t
 bb_status bb_run_open(struct bb_run *run)
 {
 	const struct bb_benchmark *benchmark = run->benchmark;
-	const struct bb_backend *backend = run->options.backend;
-	const int local = (int)(run->options.threads * run->options.gpus);
-	struct bb_virtual_config virtual = run->options.virtual;
+	const struct bb_options *o = &run->options;
+	const struct bb_backend *backend = o->backend;
+	const int local = (int)(o->threads * o->gpus);
+	struct bb_virtual_config virtual = o->virtual;
+	struct bb_run_record *r = &run->record;
 	bb_status status;
 
 	BB_TRY(status, open_launch(run), failed);
@@ -222,7 +204,7 @@ bb_status bb_run_open(struct bb_run *run)
 	run->infos = calloc((size_t)run->world.nranks, sizeof(*run->infos));
 	status = run->infos ? BB_OK : bb_no_memory(&run->error, "the ranks");
 	BB_TRY(status, bb_assembly_agree(&run->assembly, status), failed);
-	struct bb_backend_config config = run->options.config;
+	struct bb_backend_config config = o->config;
 	config.exchange = (struct bb_exchange){bb_drivers_exchange, &run->drivers};
 	virtual.listener = (struct bb_listener){show_progress, run};
 	config.virtual = backend->virtual ? &virtual : NULL;
@@ -244,13 +226,24 @@ bb_status bb_run_open(struct bb_run *run)
 		available = (uint64_t)(MEMORY_SHARE * (double)available);
 	BB_TRY(status, bb_assembly_agree(&run->assembly, bb_error_status(&run->error)), failed);
 	BB_TRY(status, bb_assembly_least(&run->assembly, available, &run->memory), failed);
-	describe_run(run);
-	status = bb_options_check_world(&run->options, &run->world, &run->error);
+	/* The run record but for the benchmark's fields. */
+	describe_request(run);
+	r->backend = backend->name;
+	r->library = backend->library ? backend->library->name(run->context) : run->launch.library;
+	r->launch = run->launch.library;
+	r->backend_reason = *o->backend_reason ? o->backend_reason : NULL;
+	r->cpu = run->machine->cpu;
+	r->cores = run->machine->ncores;
+	r->nccl_environment = run->nccl_environment;
+	r->lists_all = o->verbose;
+	r->nranks = run->world.nranks;
+	r->nprocs = run->world.nprocs;
+	status = bb_options_check_world(o, &run->world, &run->error);
 	if (status == BB_OK && benchmark->plan)
 		status = benchmark->plan(run);
 	if (status == BB_OK && bb_run_leads(run)) {
-		status = bb_sinks_open(&run->sinks, &run->options, benchmark->text, benchmark->rows,
-				       stdout, &run->error);
+		status = bb_sinks_open(&run->sinks, o, benchmark->text, benchmark->rows, stdout,
+				       &run->error);
 		bb_ticker_start(&run->ticker, 0, 0);
 		if (status == BB_OK && benchmark->open_results)
 			status = benchmark->open_results(run);

@@ -155,10 +155,9 @@ static void describe_request(struct request *r, int argc, char **argv,
 		const bool quoted = i != PROGRAM && i != BACKEND;
 		const char *text = i == PROGRAM   ? (slash ? slash + 1 : argv[0])
 				   : i == BACKEND ? backend->name
-				   : i > BACKEND
-					   ? bb_environment_value(environment, i - ENVIRONMENT)
-				   : i < argc ? argv[i]
-					      : NULL;
+				   : i > BACKEND  ? environment->values[i - ENVIRONMENT]
+				   : i < argc     ? argv[i]
+						  : NULL;
 
 		snprintf(r->pieces[i].shown, SHOWN, quoted && text ? "\"%.*s\"" : "%.*s", SHOWN - 3,
 			 text ? text : "nothing");
@@ -204,7 +203,7 @@ static bb_status compare_requests(struct bb_assembly *a, const struct request *a
 		what = "the backend";
 		snprintf(advice, sizeof(advice), "; name one with --backend");
 	} else {
-		what = bb_environment_rows[piece - ENVIRONMENT].name;
+		what = bb_environment_names[piece - ENVIRONMENT];
 		snprintf(advice, sizeof(advice), "; give all the same (with mpirun: -x %s)", what);
 	}
 	if (differ > 1)
