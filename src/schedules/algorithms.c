@@ -99,11 +99,13 @@ void bb_algorithm_prepare(const struct bb_algorithm *algorithm, const struct bb_
 			  int rank, struct bb_role *role)
 {
 	role->rank = rank;
-	role->rounds = shape->nranks > 1 ? (size_t)shape->nranks - 1 : 1;
-	if (shape->nranks > 1 && algorithm->prepare)
+	role->rounds = 1;
+	if (shape->nranks == 1)
+		return;
+	role->rounds = bb_pieces((size_t)shape->nranks - 1, bb_most(1, (size_t)algorithm->at_once));
+	if (algorithm->prepare)
 		role->rounds = algorithm->prepare(shape, role);
-	if (shape->nranks > 1)
-		role->rounds += saves(algorithm, shape);
+	role->rounds += saves(algorithm, shape);
 }
 
 size_t bb_algorithm_tmp_count(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
@@ -119,7 +121,7 @@ size_t bb_algorithm_tmp_count(const struct bb_algorithm *algorithm, const struct
 int bb_algorithm_steps(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 		       const struct bb_role *role, size_t round, struct bb_step steps[BB_MAX_STEPS])
 {
-	struct bb_writer w = {shape, role, shape->nranks, role->rank, steps, 0};
+	struct bb_writer w = {algorithm, shape, role, shape->nranks, role->rank, steps, 0};
 	const struct bb_place in = bb_at(BB_IN, 0);
 
 	if (shape->nranks == 1)
@@ -138,7 +140,7 @@ int bb_algorithm_steps(const struct bb_algorithm *algorithm, const struct bb_sha
 
 size_t bb_prepare_twice_others(const struct bb_shape *shape, struct bb_role *role)
 {
-	return 2 * ((size_t)shape->nranks - 1);
+	return 2 * role->rounds;
 }
 
 size_t bb_prepare_log(const struct bb_shape *shape, struct bb_role *role)

@@ -208,9 +208,9 @@ size_t bb_prepare_log(const struct bb_shape *shape, struct bb_role *role);
 /* ring.c: round I of n - 1 of an all-gather; a rank's own block is at OWN before. */
 void bb_ring_gather_all(struct bb_writer *w, size_t i, const struct bb_blocks *blocks,
 			struct bb_place own);
-/* pairwise.c: round I of n - 1, in which the root receives the block of the rank I + 1 behind it in
-   OUT, and in round 0 copies its own. */
-void bb_linear_collect(struct bb_writer *w, size_t i, bool final);
+/* pairwise.c: a round of the linear algorithm of the writer's collective. In its first n - 1 rounds
+   the root, or rank 0, collects what the others have. */
+void bb_linear_round(struct bb_writer *w, size_t round);
 
 /* ---- the algorithms, by file ---------------------------------------------------------- */
 

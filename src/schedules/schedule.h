@@ -163,6 +163,7 @@ struct bb_role {
 
 /* The steps of a rank's round as they are written. */
 struct bb_writer {
+	const struct bb_algorithm *algorithm;
 	const struct bb_shape *shape;
 	const struct bb_role *role;
 	int n, rank;           /* of SHAPE and ROLE */
@@ -175,6 +176,12 @@ enum bb_algorithm_flag {
 				  indices shifted by r, so one rank's sizes stand for all */
 };
 
+/*
+ * The prefix of busbench's schedules where a backend's library has an algorithm of the same name:
+ * "busbench:ring". It is accepted everywhere.
+ */
+#define BB_OWN "busbench:"
+
 struct bb_algorithm {
 	const char *name; /* "ring" */
 	const struct bb_collective *collective;
@@ -182,6 +189,9 @@ struct bb_algorithm {
 	unsigned flags;
 	/* Rounds in a row in which a rank sends to one child after the other, at most all; 0: 1. */
 	int fan;
+	/* Ranks to which a rank sends in one round, and as many others from which it receives;
+	 * 0: 1. */
+	int at_once;
 	/* NULL, or why this shape is not supported. The pointer may be NULL: all are. */
 	const char *(*refuses)(const struct bb_shape *shape);
 	/* The next three are for two or more ranks; call them through bb_algorithm_tmp_count,
@@ -189,7 +199,7 @@ struct bb_algorithm {
 	/* Elements of TMP that RANK needs. NULL: none. */
 	size_t (*tmp_count)(const struct bb_shape *shape, int rank);
 	/* Fill role->at, if the algorithm keeps anything there. Returns the rounds of the call.
-	   NULL: one with each of the others. */
+	   NULL: role->rounds, which are those to meet each of the others, AT_ONCE in a round. */
 	size_t (*prepare)(const struct bb_shape *shape, struct bb_role *role);
 	/*
 	 * Write the steps of one round, at most BB_MAX_STEPS. Steps of count
@@ -216,12 +226,6 @@ int bb_algorithm_steps(const struct bb_algorithm *algorithm, const struct bb_sha
 
 /* Every (collective, algorithm) pair; ends with NULL. */
 extern const struct bb_algorithm *const bb_algorithms[];
-
-/*
- * The prefix of busbench's schedules where a backend's library has an algorithm of the same name:
- * "busbench:ring". It is accepted everywhere.
- */
-#define BB_OWN "busbench:"
 
 /* The name of a schedule in WORD: what follows BB_OWN, or WORD itself. */
 const char *bb_algorithm_own(const char *word);

@@ -206,7 +206,8 @@ static void alltoall_round(struct bb_writer *w, size_t round)
 
 #define TREE_EXCHANGE                                                                              \
 	.name = "tree",                                                                            \
-	.meaning = "n scatters: every rank in turn is the root of a binomial tree on which its "   \
+	.meaning = "n scatters: every rank in turn is the root of a binomial tree on "             \
+		   "which its "                                                                    \
 		   "blocks are handed out.",                                                       \
 	.tmp_count = alltoall_tmp, .prepare = alltoall_prepare, .round = alltoall_round
 
@@ -648,7 +649,7 @@ static void gather_broadcast_round(struct bb_writer *w, size_t round)
 	const size_t others = (size_t)w->n - 1;
 
 	if (round < others)
-		bb_linear_collect(w, round, false);
+		bb_linear_round(w, round);
 	else
 		trees_down(w, round - others, bb_at(BB_OUT, 0));
 }
