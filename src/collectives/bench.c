@@ -297,7 +297,7 @@ static bb_status report_stand_in(struct bb_session *s, const struct bb_algorithm
 	s->reported = c;
 	bb_bench_describe_case(s, &r);
 	return bb_engine_comment(&s->engine, "# %s %s %s: %s runs, because %s\n", r.algorithm,
-				 r.dtype, r.op, bb_plan_schedule_name(&s->bench->plan, schedule),
+				 r.dtype, r.op, bb_schedule_name(schedule, s->bench->plan.natives),
 				 objection);
 }
 

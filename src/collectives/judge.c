@@ -133,7 +133,8 @@ static void fill_case(const struct bb_session *s, struct bb_result_record *resul
 	const struct bb_call *call = &s->call;
 
 	bb_bench_describe_case(s, result);
-	result->algorithm = call->schedule ? bb_plan_schedule_name(&s->bench->plan, call->schedule)
+	result->algorithm = call->schedule
+				    ? bb_schedule_name(call->schedule, s->bench->plan.natives)
 			    : call->native ? call->native->name
 					   : s->c->choice->name;
 	result->library_algorithm = s->measured.chosen[0] ? s->measured.chosen : NULL;

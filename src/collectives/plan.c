@@ -7,14 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_algorithm *schedule)
-{
-	for (size_t i = 0; bb_algorithms[i] && plan->own_names; i++)
-		if (bb_algorithms[i] == schedule && plan->own_names[i][0])
-			return plan->own_names[i];
-	return schedule->name;
-}
-
 static void add_skip(struct bb_plan *plan, const char *algorithm, const char *reason)
 {
 	for (int i = 0; i < plan->nskips; i++)
@@ -42,7 +34,7 @@ static void add_algorithm(struct bb_plan *plan, const char *given, const char *w
 					    given);
 
 	if (choice.schedule)
-		choice.name = bb_plan_schedule_name(plan, choice.schedule);
+		choice.name = bb_schedule_name(choice.schedule, plan->natives);
 	/* The skip's name lasts: that of another collective's algorithm, as the options checked. */
 	for (int i = 0; !choice.name && bb_algorithms[i]; i++)
 		if (strcmp(bb_algorithms[i]->name, bb_algorithm_own(given)) == 0)
@@ -221,24 +213,18 @@ bb_status bb_plan_make(struct bb_plan *plan, struct bb_error *error)
 	const size_t n = (size_t)plan->nranks;
 	const struct bb_native *native;
 	size_t *matrix = NULL; /* scratch of alltoallv */
-	size_t schedules = 0, room;
+	size_t room = 2;
 	bb_status st;
 
 	/* Room for the different names that a request can have, auto and the list among them. */
-	while (bb_algorithms[schedules])
-		schedules++;
-	room = 2 + schedules;
+	for (int i = 0; bb_algorithms[i]; i++)
+		room++;
 	for (native = plan->natives; native && native->name; native++)
 		room++;
 	plan->choices = calloc(room, sizeof(*plan->choices));
 	plan->skips = calloc(room + BB_NDTYPES * BB_NOPS, sizeof(*plan->skips));
-	plan->own_names = calloc(schedules + 1, sizeof(*plan->own_names));
-	if (!plan->choices || !plan->skips || !plan->own_names)
+	if (!plan->choices || !plan->skips)
 		goto memory;
-	for (size_t i = 0; i < schedules; i++)
-		if (bb_native_find(plan->natives, bb_algorithms[i]->name))
-			snprintf(plan->own_names[i], BB_ALGORITHM_TEXT, BB_OWN "%s",
-				 bb_algorithms[i]->name);
 	if (reason) {
 		add_skip(plan, plan->settings->algorithms, reason);
 		return bb_fail(error, BB_EUNSUPPORTED, "%s on %d ranks: %s", collective->name,
@@ -287,7 +273,6 @@ void bb_plan_free(struct bb_plan *plan)
 	free(plan->cases);
 	free(plan->choices);
 	free(plan->skips);
-	free(plan->own_names);
 	*plan = (struct bb_plan){.nranks = 0};
 }
 

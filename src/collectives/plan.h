@@ -12,8 +12,6 @@
 #define BB_NO_MATRIX (-1)
 #define BB_PLAN_MAX_CASES 100000
 
-#define BB_ALGORITHM_TEXT 48
-
 /* One row: both placements of one size, or of one matrix. */
 struct bb_case {
 	const struct bb_choice *choice;
@@ -49,8 +47,6 @@ struct bb_plan {
 	uint64_t memory; /* bytes that buffers of this process may take; UINT64_MAX: no limit */
 
 	/* What bb_plan_make makes of it. */
-	/* For each of bb_algorithms, its name with a prefix; "": it needs none. */
-	char (*own_names)[BB_ALGORITHM_TEXT];
 	struct bb_choice *choices;
 	int nchoices;
 	/* Algorithm outermost, then datatype, op, root; size or matrix innermost. */
@@ -70,9 +66,6 @@ struct bb_plan {
  */
 BB_MUST bb_status bb_plan_make(struct bb_plan *plan, struct bb_error *error);
 void bb_plan_free(struct bb_plan *plan); /* of a zeroed plan: nothing */
-
-/* Returns the name of SCHEDULE in this plan, which lasts as long as the plan. */
-const char *bb_plan_schedule_name(const struct bb_plan *plan, const struct bb_algorithm *schedule);
 
 /*
  * Returns the shape of a case's call, with chunk 0, and root 0 if there is none. The counts of an

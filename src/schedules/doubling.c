@@ -93,7 +93,7 @@ static void all_reduce_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_doubling_all_reduce = {
-	.name = "recursive_doubling",
+	BB_NAMED("recursive_doubling"),
 	.collective = &bb_all_reduce,
 	.meaning =
 		"In round k, ranks 2^k apart swap all they have summed so far and both add it up; "
@@ -153,7 +153,7 @@ static void all_gather_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_doubling_all_gather = {
-	.name = "recursive_doubling",
+	BB_NAMED("recursive_doubling"),
 	.collective = &bb_all_gather,
 	.meaning =
 		"In round k, ranks 2^k apart swap all the blocks they have; ranks beyond a power "
@@ -163,7 +163,7 @@ const struct bb_algorithm bb_doubling_all_gather = {
 };
 
 const struct bb_algorithm bb_hypercube_hypercube = {
-	.name = "hypercube",
+	BB_NAMED("hypercube"),
 	.collective = &bb_hypercube,
 	.meaning =
 		"One dimension of the cube after the other: in round k, the ranks that differ in "
@@ -189,7 +189,7 @@ static void broadcast_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_doubling_broadcast = {
-	.name = "recursive_doubling",
+	BB_NAMED("recursive_doubling"),
 	.collective = &bb_broadcast,
 	.meaning =
 		"A binomial tree: in round k, each of the 2^k ranks that have the data sends all "
@@ -226,7 +226,7 @@ static void reduce_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_doubling_reduce = {
-	.name = "recursive_doubling",
+	BB_NAMED("recursive_doubling"),
 	.collective = &bb_reduce,
 	.meaning =
 		"A binomial tree: in every round half of the ranks that still hold a sum send all "
@@ -285,7 +285,7 @@ static void halving_all_reduce_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_halving_all_reduce = {
-	.name = "halving_doubling",
+	BB_NAMED("halving_doubling"),
 	.collective = &bb_all_reduce,
 	.meaning = "Partners swap halves and add, then quarters, and so on until each rank has one "
 		   "complete block; then the reverse: blocks, pairs of blocks, halves are swapped.",
@@ -345,7 +345,7 @@ static void reduce_scatter_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_halving_reduce_scatter = {
-	.name = "halving_doubling",
+	BB_NAMED("halving_doubling"),
 	.collective = &bb_reduce_scatter,
 	.meaning =
 		"Recursive halving: partners swap halves and add, then quarters, and so on until "
@@ -386,7 +386,7 @@ static void bruck_all_gather_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_bruck_all_gather = {
-	.name = "bruck",
+	BB_NAMED("bruck"),
 	.collective = &bb_all_gather,
 	.meaning = "In round k every rank sends all the blocks it has (as many as are missing) to "
 		   "the rank 2^k behind and receives those of the rank 2^k ahead.",
@@ -490,7 +490,7 @@ static void bruck_alltoall_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_bruck_alltoall = {
-	.name = "bruck",
+	BB_NAMED("bruck"),
 	.collective = &bb_alltoall,
 	.meaning = "In stage k every rank packs the blocks whose remaining distance has bit k set "
 		   "into "

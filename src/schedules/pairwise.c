@@ -61,15 +61,15 @@ static void exchange_round(struct bb_writer *w, size_t round)
 }
 
 #define PAIRWISE_EXCHANGE                                                                          \
-	.name = "pairwise",                                                                        \
-	.meaning = "In round i every rank sends directly to the rank i ahead and "                 \
-		   "receives from "                                                                \
-		   "the rank i behind.",                                                           \
-	.at_once = 1, .round = exchange_round
+	BB_NAMED("pairwise"),                                                                      \
+		.meaning = "In round i every rank sends directly to the rank i ahead and "         \
+			   "receives from "                                                        \
+			   "the rank i behind.",                                                   \
+		.at_once = 1, .round = exchange_round
 #define NAIVE_EXCHANGE                                                                             \
-	.name = "naive",                                                                           \
-	.meaning = "Everyone sends to everyone directly, to seven ranks at once.",                 \
-	.at_once = AT_ONCE, .round = exchange_round
+	BB_NAMED("naive"),                                                                         \
+		.meaning = "Everyone sends to everyone directly, to seven ranks at once.",         \
+		.at_once = AT_ONCE, .round = exchange_round
 
 const struct bb_algorithm bb_pairwise_alltoall = {PAIRWISE_EXCHANGE, .collective = &bb_alltoall,
 						  .flags = BB_SHIFT_INVARIANT};
@@ -79,7 +79,7 @@ const struct bb_algorithm bb_naive_alltoall = {NAIVE_EXCHANGE, .collective = &bb
 const struct bb_algorithm bb_naive_alltoallv = {NAIVE_EXCHANGE, .collective = &bb_alltoallv};
 
 const struct bb_algorithm bb_pairwise_all_gather = {
-	.name = "pairwise",
+	BB_NAMED("pairwise"),
 	.collective = &bb_all_gather,
 	.meaning =
 		"In round i every rank sends its block directly to the rank i ahead and receives "
@@ -90,7 +90,7 @@ const struct bb_algorithm bb_pairwise_all_gather = {
 };
 
 const struct bb_algorithm bb_naive_all_gather = {
-	.name = "naive",
+	BB_NAMED("naive"),
 	.collective = &bb_all_gather,
 	.meaning = "Everyone sends its block to everyone directly, to seven ranks at once.",
 	.flags = BB_SHIFT_INVARIANT,
@@ -124,7 +124,7 @@ static void reduce_scatter_all_gather_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_pairwise_reduce_scatter = {
-	.name = "pairwise",
+	BB_NAMED("pairwise"),
 	.collective = &bb_reduce_scatter,
 	.meaning = "In round i every rank sends the block of the rank i ahead directly to it and "
 		   "adds what comes from the rank i behind to its own block.",
@@ -133,7 +133,7 @@ const struct bb_algorithm bb_pairwise_reduce_scatter = {
 };
 
 const struct bb_algorithm bb_reduce_scatter_all_gather_all_reduce = {
-	.name = "reduce_scatter+all_gather",
+	BB_NAMED("reduce_scatter+all_gather"),
 	.collective = &bb_all_reduce,
 	.meaning = "Every rank collects and adds up one n-th of the data directly from all others, "
 		   "then sends that n-th directly to all others.",
@@ -178,7 +178,7 @@ static void naive_reduce_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_naive_all_reduce = {
-	.name = "naive",
+	BB_NAMED("naive"),
 	.collective = &bb_all_reduce,
 	.meaning = "Everyone sends all its data to everyone, and everyone adds up everything for "
 		   "itself.",
@@ -190,7 +190,7 @@ const struct bb_algorithm bb_naive_all_reduce = {
 };
 
 const struct bb_algorithm bb_naive_reduce_scatter = {
-	.name = "naive",
+	BB_NAMED("naive"),
 	.collective = &bb_reduce_scatter,
 	.meaning =
 		"Everyone sends each rank its block directly, and everyone adds up its own block, "
@@ -240,7 +240,7 @@ void bb_linear_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_linear_broadcast = {
-	.name = "linear",
+	BB_NAMED("linear"),
 	.collective = &bb_broadcast,
 	.meaning = "The root sends all of its data to every other rank, one after the other.",
 	.fan = INT_MAX,
@@ -248,21 +248,21 @@ const struct bb_algorithm bb_linear_broadcast = {
 };
 
 const struct bb_algorithm bb_linear_reduce = {
-	.name = "linear",
+	BB_NAMED("linear"),
 	.collective = &bb_reduce,
 	.meaning = "Every rank sends all of its data to the root, which adds one after the other.",
 	.round = bb_linear_round,
 };
 
 const struct bb_algorithm bb_linear_gather = {
-	.name = "linear",
+	BB_NAMED("linear"),
 	.collective = &bb_gather,
 	.meaning = "Every rank sends its block to the root, which takes one after the other.",
 	.round = bb_linear_round,
 };
 
 const struct bb_algorithm bb_linear_scatter = {
-	.name = "linear",
+	BB_NAMED("linear"),
 	.collective = &bb_scatter,
 	.meaning = "The root sends every other rank its block, one after the other.",
 	.fan = INT_MAX,
@@ -270,7 +270,7 @@ const struct bb_algorithm bb_linear_scatter = {
 };
 
 const struct bb_algorithm bb_linear_all_reduce = {
-	.name = "linear",
+	BB_NAMED("linear"),
 	.collective = &bb_all_reduce,
 	.meaning = "A parameter server: every rank sends all of its data to rank 0, which adds it "
 		   "up and sends the result back to every rank.",
@@ -279,7 +279,7 @@ const struct bb_algorithm bb_linear_all_reduce = {
 };
 
 const struct bb_algorithm bb_linear_all_gather = {
-	.name = "linear",
+	BB_NAMED("linear"),
 	.collective = &bb_all_gather,
 	.meaning = "Every rank sends its block to rank 0, which sends all of them to every rank.",
 	.prepare = bb_prepare_twice_others,
@@ -292,7 +292,7 @@ static size_t linear_reduce_scatter_tmp(const struct bb_shape *shape, int rank)
 }
 
 const struct bb_algorithm bb_linear_reduce_scatter = {
-	.name = "linear",
+	BB_NAMED("linear"),
 	.collective = &bb_reduce_scatter,
 	.meaning = "Every rank sends all of its data to rank 0, which adds it up and sends every "
 		   "rank its block.",

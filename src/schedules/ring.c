@@ -110,7 +110,7 @@ static void all_reduce_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_ring_all_reduce = {
-	.name = "ring",
+	BB_NAMED("ring"),
 	.collective = &bb_all_reduce,
 	.meaning =
 		"The data is cut into n blocks; sums of blocks travel around the ring until each "
@@ -132,7 +132,7 @@ static void all_gather_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_ring_all_gather = {
-	.name = "ring",
+	BB_NAMED("ring"),
 	.collective = &bb_all_gather,
 	.meaning =
 		"Every rank passes on to the next rank the block that it received last, starting "
@@ -162,7 +162,7 @@ static void reduce_scatter_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_ring_reduce_scatter = {
-	.name = "ring",
+	BB_NAMED("ring"),
 	.collective = &bb_reduce_scatter,
 	.meaning = "Sums of blocks travel around the ring; each rank adds its own share to what "
 		   "arrives and passes it on; a block's sum is complete at the rank it belongs to.",
@@ -207,7 +207,7 @@ static void broadcast_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_ring_broadcast = {
-	.name = "ring",
+	BB_NAMED("ring"),
 	.collective = &bb_broadcast,
 	.meaning = "A chain: the root sends chunk after chunk to the next rank, and every rank "
 		   "passes a chunk on while it receives the following one.",
@@ -244,7 +244,7 @@ static void reduce_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_ring_reduce = {
-	.name = "ring",
+	BB_NAMED("ring"),
 	.collective = &bb_reduce,
 	.meaning = "A chain that ends at the root: every rank adds its own chunk to the sum that "
 		   "arrives and passes it on while the following chunk arrives.",
@@ -280,7 +280,7 @@ static size_t gather_tmp(const struct bb_shape *shape, int rank)
 }
 
 const struct bb_algorithm bb_ring_gather = {
-	.name = "ring",
+	BB_NAMED("ring"),
 	.collective = &bb_gather,
 	.meaning =
 		"A chain that ends at the root: every rank sends its own block to the next rank, "
@@ -318,7 +318,7 @@ static size_t scatter_tmp(const struct bb_shape *shape, int rank)
 }
 
 const struct bb_algorithm bb_ring_scatter = {
-	.name = "ring",
+	BB_NAMED("ring"),
 	.collective = &bb_scatter,
 	.meaning =
 		"A chain that begins at the root: blocks that go farthest leave first, and every "
@@ -401,10 +401,11 @@ static void alltoall_round(struct bb_writer *w, size_t round)
 }
 
 #define RING_EXCHANGE                                                                              \
-	.name = "ring",                                                                            \
-	.meaning = "Every block travels from neighbour to neighbour to its destination: first "    \
-		   "all blocks that go one rank, then those that go two, and so on.",              \
-	.tmp_count = alltoall_tmp, .prepare = alltoall_prepare, .round = alltoall_round
+	BB_NAMED("ring"),                                                                          \
+		.meaning = "Every block travels from neighbour to neighbour to its destination: "  \
+			   "first "                                                                \
+			   "all blocks that go one rank, then those that go two, and so on.",      \
+		.tmp_count = alltoall_tmp, .prepare = alltoall_prepare, .round = alltoall_round
 
 const struct bb_algorithm bb_ring_alltoall = {RING_EXCHANGE, .collective = &bb_alltoall,
 					      .flags = BB_SHIFT_INVARIANT};
@@ -441,7 +442,7 @@ static void sendrecv_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_ring_sendrecv = {
-	.name = "ring",
+	BB_NAMED("ring"),
 	.collective = &bb_sendrecv,
 	.meaning = "Every rank sends to the next rank and receives from the previous one directly, "
 		   "in one message (in place: chunk by chunk).",

@@ -181,9 +181,11 @@ enum bb_algorithm_flag {
  * "busbench:ring". It is accepted everywhere.
  */
 #define BB_OWN "busbench:"
+#define BB_NAMED(word) .name = (word), .own = BB_OWN word
 
 struct bb_algorithm {
 	const char *name; /* "ring" */
+	const char *own;  /* "busbench:ring", see BB_OWN; NULL: it is a library's */
 	const struct bb_collective *collective;
 	const char *meaning; /* one sentence, for docs/ and --explain */
 	unsigned flags;

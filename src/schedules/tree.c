@@ -133,7 +133,7 @@ static void gather_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_tree_gather = {
-	.name = "tree",
+	BB_NAMED("tree"),
 	.collective = &bb_gather,
 	.meaning = "A binomial tree: in round k, ranks 2^k apart join the 2^k blocks that each of "
 		   "them holds, until the root holds all.",
@@ -153,7 +153,7 @@ static void scatter_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_tree_scatter = {
-	.name = "tree",
+	BB_NAMED("tree"),
 	.collective = &bb_scatter,
 	.meaning = "A binomial tree: the root hands half of all blocks to one rank, then both hand "
 		   "on half of what they hold, until every rank holds its own block.",
@@ -205,11 +205,11 @@ static void alltoall_round(struct bb_writer *w, size_t round)
 }
 
 #define TREE_EXCHANGE                                                                              \
-	.name = "tree",                                                                            \
-	.meaning = "n scatters: every rank in turn is the root of a binomial tree on "             \
-		   "which its "                                                                    \
-		   "blocks are handed out.",                                                       \
-	.tmp_count = alltoall_tmp, .prepare = alltoall_prepare, .round = alltoall_round
+	BB_NAMED("tree"),                                                                          \
+		.meaning = "n scatters: every rank in turn is the root of a binomial tree on "     \
+			   "which its "                                                            \
+			   "blocks are handed out.",                                               \
+		.tmp_count = alltoall_tmp, .prepare = alltoall_prepare, .round = alltoall_round
 
 const struct bb_algorithm bb_tree_alltoall = {TREE_EXCHANGE, .collective = &bb_alltoall};
 const struct bb_algorithm bb_tree_alltoallv = {TREE_EXCHANGE, .collective = &bb_alltoallv};
@@ -248,7 +248,7 @@ static void sendrecv_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_tree_sendrecv = {
-	.name = "tree",
+	BB_NAMED("tree"),
 	.collective = &bb_sendrecv,
 	.meaning =
 		"Everything is gathered at rank 0 on a binomial tree and scattered from there to "
@@ -289,7 +289,7 @@ static void scatter_all_gather_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_scatter_all_gather_broadcast = {
-	.name = "scatter+all_gather",
+	BB_NAMED("scatter+all_gather"),
 	.collective = &bb_broadcast,
 	.meaning = "The root scatters n parts of its data on a binomial tree, then the ranks pass "
 		   "the parts around the ring until all have all.",
@@ -508,7 +508,7 @@ static void all_reduce_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_tree_all_reduce = {
-	.name = "tree",
+	BB_NAMED("tree"),
 	.collective = &bb_all_reduce,
 	.meaning = "Two binary trees, below rank 0 and below rank 1, each for one half of the "
 		   "data: sums go up chunk by chunk, and complete chunks come down while later "
@@ -535,7 +535,7 @@ static void reduce_broadcast_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_reduce_broadcast_all_reduce = {
-	.name = "reduce+broadcast",
+	BB_NAMED("reduce+broadcast"),
 	.collective = &bb_all_reduce,
 	.meaning = "Everything is reduced to rank 0 on the double binary tree, and only then "
 		   "broadcast from it.",
@@ -566,7 +566,7 @@ static void broadcast_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_tree_broadcast = {
-	.name = "tree",
+	BB_NAMED("tree"),
 	.collective = &bb_broadcast,
 	.meaning = "The root feeds two binary trees of all other ranks, each with one half of the "
 		   "data, chunk by chunk; a rank that passes on one half only receives the other.",
@@ -587,7 +587,7 @@ static void reduce_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_tree_reduce = {
-	.name = "tree",
+	BB_NAMED("tree"),
 	.collective = &bb_reduce,
 	.meaning =
 		"Two binary trees below the root, each for one half of the data: every rank adds "
@@ -626,7 +626,7 @@ static void all_gather_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_tree_all_gather = {
-	.name = "tree",
+	BB_NAMED("tree"),
 	.collective = &bb_all_gather,
 	.meaning =
 		"Blocks are gathered at rank 0 on a binomial tree; rank 0 then broadcasts all of "
@@ -655,7 +655,7 @@ static void gather_broadcast_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_gather_broadcast_all_gather = {
-	.name = "gather+broadcast",
+	BB_NAMED("gather+broadcast"),
 	.collective = &bb_all_gather,
 	.meaning = "Rank 0 gathers the blocks directly, one after the other, and broadcasts all of "
 		   "them on the double binary tree.",
@@ -685,7 +685,7 @@ static void reduce_scatter_round(struct bb_writer *w, size_t round)
 }
 
 const struct bb_algorithm bb_tree_reduce_scatter = {
-	.name = "tree",
+	BB_NAMED("tree"),
 	.collective = &bb_reduce_scatter,
 	.meaning =
 		"Everything is reduced to rank 0 on the double binary tree; rank 0 then scatters "

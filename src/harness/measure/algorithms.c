@@ -40,6 +40,12 @@ const struct bb_native *bb_native_find(const struct bb_native *natives, const ch
 	return NULL;
 }
 
+const char *bb_schedule_name(const struct bb_algorithm *schedule, const struct bb_native *natives)
+{
+	return schedule->own && bb_native_find(natives, schedule->name) ? schedule->own
+									: schedule->name;
+}
+
 const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *natives,
 			   const struct bb_collective *collective, int nranks, const char *given)
 {
@@ -178,9 +184,7 @@ static void list_backend(struct bb_strbuf *out, const struct bb_backend *backend
 		/* The library's algorithm takes the plain name; busbench's gets a prefix. */
 		for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++)
 			if ((*a)->collective == bb_collectives[c])
-				bb_strbuf_addf(out, " %s%s",
-					       bb_native_find(natives, (*a)->name) ? BB_OWN : "",
-					       (*a)->name);
+				bb_strbuf_addf(out, " %s", bb_schedule_name(*a, natives));
 		for (const struct bb_native *n = natives; n && n->name; n++)
 			if (has(n, bb_collectives[c]))
 				bb_strbuf_addf(out, " %s", n->name);

@@ -10,6 +10,9 @@
 /* Returns the row of NATIVES that is called NAME; NULL: none. NATIVES may be NULL. */
 const struct bb_native *bb_native_find(const struct bb_native *natives, const char *name);
 
+/* Returns the name of SCHEDULE, with BB_OWN if NATIVES, which may be NULL, have the plain one. */
+const char *bb_schedule_name(const struct bb_algorithm *schedule, const struct bb_native *natives);
+
 /* A requested algorithm. Schedule and native NULL: auto, the backend chooses. */
 struct bb_choice {
 	const char *name; /* owned by its algorithm, native, the plan, or constant */

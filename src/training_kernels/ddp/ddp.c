@@ -76,9 +76,9 @@ static bool ddp_simulates(const void *own, const struct bb_options *o)
 }
 
 /* Append to a list of names. */
-static void add_name(struct bb_strbuf *list, const char *prefix, const char *name)
+static void add_name(struct bb_strbuf *list, const char *name)
 {
-	bb_strbuf_addf(list, "%s%s%s", list->length > 0 ? "," : "", prefix, name);
+	bb_strbuf_addf(list, "%s%s", list->length > 0 ? "," : "", name);
 }
 
 static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
@@ -100,13 +100,11 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	BB_TRY(status, bb_algorithms_check(a->algo_text, o, &bb_all_reduce, error), out);
 	for (const struct bb_native *n = natives; n && n->name; n++)
 		if (!n->refuses || !n->refuses(n, &bb_all_reduce))
-			add_name(&all, "", n->name);
+			add_name(&all, n->name);
 	/* A name that the backend's library has too means that. */
 	for (int i = 0; bb_algorithms[i]; i++)
 		if (bb_algorithms[i]->collective == &bb_all_reduce)
-			add_name(&all,
-				 bb_native_find(natives, bb_algorithms[i]->name) ? BB_OWN : "",
-				 bb_algorithms[i]->name);
+			add_name(&all, bb_schedule_name(bb_algorithms[i], natives));
 	if (bb_strbuf_failed(&all))
 		BB_TRY(status, bb_no_memory(error, "the algorithms"), out);
 	const char *rest = strcmp(a->algo_text, "all") == 0 ? bb_strbuf_text(&all) : a->algo_text;
