@@ -2,8 +2,6 @@
  * checker.c - runs an algorithm on symbols. Ranks are deterministic and interact only by messages,
  * so one greedy execution decides about deadlock and data for every timing.
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,37 +45,24 @@ static bool holds(const struct bb_symbols *s, struct bb_place place, size_t coun
 /* ---- a group ---------------------------------------------------------------------------- */
 
 struct bb_check_message {
-	int to;
-	int channel;
-	struct bb_place src;
-	size_t count;
+	struct bb_step send;
 	size_t round;
 };
 
-enum outcome { DONE, BLOCKED, WRONG };
-
-static bb_status refute(const struct bb_check *c, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+/* A step that has to wait for another rank; it is never a failure. */
+#define BLOCKED BB_ETIMEOUT
 
 /* Report what is wrong, after the names of the algorithm and of the shape. */
-static bb_status refute(const struct bb_check *c, const char *format, ...)
-{
-	char text[160];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	return bb_fail(c->error, BB_EDATA, "%s %s, %d ranks: %s", c->algorithm->collective->name,
-		       c->algorithm->name, c->shape->nranks, text);
-}
+#define REFUTE(c, format, ...)                                                                     \
+	bb_fail((c)->error, BB_EDATA, "%s %s, %d ranks: " format,                                  \
+		(c)->algorithm->collective->name, (c)->algorithm->name, (c)->shape->nranks,        \
+		##__VA_ARGS__)
 
 /* Report what is wrong with M's next step. */
-static enum outcome wrong_step(const struct bb_check *c, const struct bb_check_rank *m,
-			       const char *what)
+static bb_status wrong_step(const struct bb_check *c, const struct bb_check_rank *m,
+			    const char *what)
 {
-	(void)refute(c, "rank %d, round %zu, step %d %s", m->rank, m->round, m->next, what);
-	return WRONG;
+	return REFUTE(c, "rank %d, round %zu, step %d %s", m->rank, m->round, m->next, what);
 }
 
 /* ---- one rank's steps of one round --------------------------------------------------- */
@@ -90,11 +75,6 @@ static bool reads(const struct bb_step *step)
 static bool writes(const struct bb_step *step)
 {
 	return step->kind != BB_SEND;
-}
-
-static bool receives(const struct bb_step *step)
-{
-	return step->kind == BB_RECV || step->kind == BB_RECV_REDUCE;
 }
 
 static bool overlap(const struct bb_symbols *s, struct bb_place a, size_t na, struct bb_place b,
@@ -136,7 +116,7 @@ static const char *fault_of(const struct bb_check *c, const struct bb_check_rank
 	return NULL;
 }
 
-static enum outcome load(const struct bb_check *c, struct bb_check_rank *m)
+static bb_status load(const struct bb_check *c, struct bb_check_rank *m)
 {
 	const struct bb_symbols *const s = &m->symbols;
 	struct bb_step steps[BB_MAX_STEPS];
@@ -168,29 +148,24 @@ static enum outcome load(const struct bb_check *c, struct bb_check_rank *m)
 	}
 	m->next = 0;
 	m->loaded = true;
-	return DONE;
+	return BB_OK;
 }
 
 /* ---- messages ------------------------------------------------------------------------ */
 
-static enum outcome post(const struct bb_check *c, struct bb_check_rank *m,
-			 const struct bb_step *step)
+static bb_status post(const struct bb_check *c, struct bb_check_rank *m, const struct bb_step *step)
 {
-	const struct bb_check_message sent = {.to = step->peer,
-					      .channel = step->channel,
-					      .src = step->src,
-					      .count = step->count,
-					      .round = m->round};
+	const struct bb_check_message sent = {*step, m->round};
 	int waiting = 0;
 
 	for (size_t i = 0; i < m->nsent; i++)
-		waiting += m->sent[i].to == step->peer && m->sent[i].channel == step->channel;
+		waiting += m->sent[i].send.peer == step->peer &&
+			   m->sent[i].send.channel == step->channel;
 	if (waiting >= c->slots)
 		return BLOCKED;
-	if (BB_ARRAY_PUT(m->sent, m->nsent, m->room, sent))
-		return DONE;
-	(void)bb_no_memory(c->error, "the checker");
-	return WRONG;
+	return BB_ARRAY_PUT(m->sent, m->nsent, m->room, sent)
+		       ? BB_OK
+		       : bb_no_memory(c->error, "the checker");
 }
 
 static const struct bb_check_message *arrival(const struct bb_check *c,
@@ -198,17 +173,16 @@ static const struct bb_check_message *arrival(const struct bb_check *c,
 {
 	const struct bb_check_rank *peer = &c->ranks[from];
 
-	for (size_t i = 0; i < peer->nsent; i++) {
-		if (peer->sent[i].to == m->rank && peer->sent[i].channel == channel)
+	for (size_t i = 0; i < peer->nsent; i++)
+		if (peer->sent[i].send.peer == m->rank && peer->sent[i].send.channel == channel)
 			return &peer->sent[i];
-	}
 	return NULL;
 }
 
 /* ---- data ---------------------------------------------------------------------------- */
 
-static enum outcome apply(const struct bb_check *c, const struct bb_check_rank *m,
-			  const struct bb_step *step, const struct bb_symbol *from[3], int nfrom)
+static bb_status apply(const struct bb_check *c, const struct bb_check_rank *m,
+		       const struct bb_step *step, const struct bb_symbol *from[3], int nfrom)
 {
 	struct bb_symbol *dst = bb_symbols_at(&m->symbols, step->dst);
 
@@ -231,17 +205,17 @@ static enum outcome apply(const struct bb_check *c, const struct bb_check_rank *
 		}
 		dst[i] = sum;
 	}
-	return DONE;
+	return BB_OK;
 }
 
-static enum outcome execute(const struct bb_check *c, struct bb_check_rank *m,
-			    const struct bb_step *step)
+static bb_status execute(const struct bb_check *c, struct bb_check_rank *m,
+			 const struct bb_step *step)
 {
-	int peers[2] = {step->peer, step->peer2}, npeers = 0, nfrom = 0;
+	const int peers[2] = {step->peer, step->peer2};
+	const int npeers = step->kind == BB_COPY ? 0 : step->peer2 == BB_NO_PEER ? 1 : 2;
 	const struct bb_symbol *from[3];
+	int nfrom = 0;
 
-	if (receives(step))
-		npeers = step->peer2 == BB_NO_PEER ? 1 : 2;
 	if (reads(step))
 		from[nfrom++] = bb_symbols_at(&m->symbols, step->src);
 	for (int k = 0; k < npeers; k++) {
@@ -249,18 +223,20 @@ static enum outcome execute(const struct bb_check *c, struct bb_check_rank *m,
 
 		if (!message)
 			return BLOCKED;
-		if (message->count != step->count)
+		if (message->send.count != step->count)
 			return wrong_step(c, m, "gets a message of another length");
 		if (message->round != m->round)
 			return wrong_step(c, m, "gets a message of another round");
-		from[nfrom++] = bb_symbols_at(&c->ranks[peers[k]].symbols, message->src);
+		from[nfrom++] = bb_symbols_at(&c->ranks[peers[k]].symbols, message->send.src);
 	}
 	/* A peer may have yet to read what the step writes. */
 	for (size_t i = 0; i < m->nsent; i++)
-		if (overlap(&m->symbols, step->dst, step->count, m->sent[i].src, m->sent[i].count))
+		if (overlap(&m->symbols, step->dst, step->count, m->sent[i].send.src,
+			    m->sent[i].send.count))
 			return BLOCKED;
-	if (apply(c, m, step, from, nfrom) != DONE)
-		return WRONG;
+	const bb_status status = apply(c, m, step, from, nfrom);
+	if (status != BB_OK)
+		return status;
 	for (int k = 0; k < npeers; k++) {
 		struct bb_check_rank *peer = &c->ranks[peers[k]];
 		size_t i = (size_t)(arrival(c, m, peers[k], step->channel) - peer->sent);
@@ -269,30 +245,30 @@ static enum outcome execute(const struct bb_check *c, struct bb_check_rank *m,
 		memmove(&peer->sent[i], &peer->sent[i + 1],
 			(peer->nsent - i) * sizeof(*peer->sent));
 	}
-	return DONE;
+	return BB_OK;
 }
 
 /* ---- all ranks ----------------------------------------------------------------------- */
 
-/* Advance M as far as possible. DONE: past all rounds below ROUNDS. */
-static enum outcome advance(const struct bb_check *c, struct bb_check_rank *m, size_t rounds,
-			    bool *moved)
+/* Advance M as far as possible. BB_OK: past all rounds below ROUNDS. */
+static bb_status advance(const struct bb_check *c, struct bb_check_rank *m, size_t rounds,
+			 bool *moved)
 {
-	enum outcome outcome;
+	bb_status st = BB_OK;
 
 	for (; m->round < rounds; m->round++, m->loaded = false) {
-		if (!m->loaded && load(c, m) != DONE)
-			return WRONG;
+		if (!m->loaded)
+			BB_TRY(st, load(c, m), out);
 		for (; m->next < m->nsteps; m->next++) {
 			const struct bb_step *step = &m->steps[m->next];
 
-			outcome = step->kind == BB_SEND ? post(c, m, step) : execute(c, m, step);
-			if (outcome != DONE)
-				return outcome;
+			BB_TRY(st, step->kind == BB_SEND ? post(c, m, step) : execute(c, m, step),
+			       out);
 			*moved = true;
 		}
 	}
-	return DONE;
+out:
+	return st;
 }
 
 bb_status bb_check_advance(struct bb_check *c, size_t rounds)
@@ -304,17 +280,15 @@ bb_status bb_check_advance(struct bb_check *c, size_t rounds)
 		stuck = NULL;
 		moved = false;
 		for (int rank = 0; rank < c->shape->nranks; rank++) {
-			enum outcome outcome = advance(c, &c->ranks[rank], rounds, &moved);
+			const bb_status st = advance(c, &c->ranks[rank], rounds, &moved);
 
-			if (outcome == WRONG)
-				return bb_error_status(c->error);
-			if (outcome == BLOCKED)
+			if (st == BLOCKED)
 				stuck = &c->ranks[rank];
+			else if (st != BB_OK)
+				return st;
 		}
 	} while (stuck && moved);
-	if (stuck)
-		(void)wrong_step(c, stuck, "waits forever");
-	return stuck ? BB_EDATA : BB_OK;
+	return stuck ? wrong_step(c, stuck, "waits forever") : BB_OK;
 }
 
 /* Has RANK, at the end, received all that was sent, and what the collective promises? */
@@ -326,8 +300,8 @@ static bb_status compare(const struct bb_check *c, int rank)
 	size_t covered = 0;
 
 	if (m->nsent)
-		return refute(c, "rank %d, round %zu: no step receives the message to rank %d",
-			      rank, m->sent[0].round, m->sent[0].to);
+		return REFUTE(c, "rank %d, round %zu: no step receives the message to rank %d",
+			      rank, m->sent[0].round, m->sent[0].send.peer);
 	for (int k = 0; k < segments; k++) {
 		const struct bb_segment segment =
 			bb_collective_segment(collective, c->shape, rank, k);
@@ -339,7 +313,7 @@ static bb_status compare(const struct bb_check *c, int rank)
 			struct bb_symbol want = bb_symbol_expected(&segment, c->shape->nranks, i);
 
 			if (out[i].ranks != want.ranks || out[i].index != want.index)
-				return refute(c,
+				return REFUTE(c,
 					      "OUT[%zu] of rank %d holds element %u of ranks %#llx "
 					      "instead of %u of %#llx",
 					      segment.out + i, rank, out[i].index,
@@ -348,7 +322,7 @@ static bb_status compare(const struct bb_check *c, int rank)
 		}
 	}
 	if (covered != m->symbols.count[BB_OUT])
-		return refute(c, "segments of rank %d do not tile OUT", rank);
+		return REFUTE(c, "segments of rank %d do not tile OUT", rank);
 	return BB_OK;
 }
 
@@ -385,7 +359,7 @@ static bb_status check_shift(const struct bb_check *c, int rank)
 			else if (j < nb && b[j].count == 1)
 				j++;
 			else
-				return refute(c,
+				return REFUTE(c,
 					      "round %zu of rank %d is not that of rank 0 shifted",
 					      round, rank);
 		}
@@ -420,7 +394,7 @@ bb_status bb_check_open(struct bb_check *c, const struct bb_algorithm *algorithm
 		m->rank = rank;
 		bb_algorithm_prepare(algorithm, shape, rank, &m->role);
 		if (m->role.rounds != c->ranks[0].role.rounds)
-			return refute(c, "rank %d has another number of rounds than rank 0", rank);
+			return REFUTE(c, "rank %d has another number of rounds than rank 0", rank);
 	}
 	return BB_OK;
 }

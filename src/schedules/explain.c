@@ -251,31 +251,17 @@ enum part { INTRO, BEFORE, BODY, END, NOTE, PARTS };
 struct explanation {
 	struct bb_trace trace;
 	const struct bb_explain_view *view;
+	int n, width;      /* ranks; columns of a line */
+	bool reduces;      /* the collective does */
+	size_t longest[3]; /* elements of IN, OUT and TMP of the rank that has most */
 	struct bb_strbuf parts[PARTS];
 	size_t *pieces; /* ends of pieces of BODY that are not to be cut */
 	size_t npieces, piece_room;
 };
 
-/* ---- helpers ------------------------------------------------------------------------- */
-
-static bool reduces(const struct explanation *p)
-{
-	return p->trace.check.algorithm->collective->flags & BB_REDUCES;
-}
-
-static int ranks_of(const struct explanation *p)
-{
-	return p->trace.check.shape->nranks;
-}
-
 static const struct bb_symbols *symbols_of(const struct explanation *p, int rank)
 {
 	return &p->trace.check.ranks[rank].symbols;
-}
-
-static int line_columns(const struct explanation *p)
-{
-	return p->view->width > 0 ? p->view->width : BB_TABLE_LIMIT;
 }
 
 static void end_piece(struct explanation *p)
@@ -293,7 +279,7 @@ static void print_messages(struct explanation *p)
 						     {"which is", "", -1},
 						     {"the receiver does", "", -1},
 						     {NULL, NULL, 0}};
-	struct bb_text_table table = {.limit = line_columns(p)};
+	struct bb_text_table table = {.limit = p->width};
 
 	bb_table_columns(&table, heads, 1);
 	for (int i = 0; i < p->trace.n; i++) {
@@ -321,11 +307,6 @@ static void print_messages(struct explanation *p)
 
 /* ---- what every rank holds ----------------------------------------------------------- */
 
-static size_t count_of(const struct explanation *p, int rank, enum bb_buffer buffer)
-{
-	return symbols_of(p, rank)->count[buffer];
-}
-
 /* An asterisk marks the final value of an element of OUT. */
 static void cell_text(char text[CELL], const struct explanation *p, int rank, enum bb_buffer buffer,
 		      size_t i)
@@ -350,41 +331,32 @@ static void cell_text(char text[CELL], const struct explanation *p, int rank, en
 	snprintf(text, CELL, "%s%s", symbol, final ? "*" : "");
 }
 
-static size_t longest(const struct explanation *p, enum bb_buffer buffer)
-{
-	size_t most = 0;
-
-	for (int rank = 0; rank < ranks_of(p); rank++)
-		most = count_of(p, rank, buffer) > most ? count_of(p, rank, buffer) : most;
-	return most;
-}
-
 static bool is_shown(const struct explanation *p, enum bb_buffer buffer)
 {
-	const size_t cells = longest(p, buffer);
+	const size_t cells = p->longest[buffer];
 
-	return cells > 0 && cells <= CONTENTS_CELLS && ranks_of(p) <= CONTENTS_RANKS;
+	return cells > 0 && cells <= CONTENTS_CELLS && p->n <= CONTENTS_RANKS;
 }
 
 /* BUFFER of all ranks that have it, in as many columns as fit, below each other. */
 static void print_buffer(const struct explanation *p, enum bb_buffer buffer, const char *title,
 			 struct bb_strbuf *out)
 {
-	const size_t cells = longest(p, buffer);
+	const size_t cells = p->longest[buffer];
 	size_t width = 4, fit;
 	char text[CELL];
 
 	if (!is_shown(p, buffer))
 		return;
-	for (int rank = 0; rank < ranks_of(p); rank++)
-		for (size_t i = 0; i < count_of(p, rank, buffer); i++) {
+	for (int rank = 0; rank < p->n; rank++)
+		for (size_t i = 0; i < symbols_of(p, rank)->count[buffer]; i++) {
 			cell_text(text, p, rank, buffer, i);
 			width = bb_most(width, strlen(text));
 		}
-	fit = bb_most(1, ((size_t)line_columns(p) - 2 - NAME_COLUMNS) / (width + 1));
+	fit = bb_most(1, ((size_t)p->width - 2 - NAME_COLUMNS) / (width + 1));
 	for (size_t first = 0; first < cells; first += fit) {
 		const size_t end = bb_least(cells, first + fit);
-		struct bb_text_table table = {.limit = line_columns(p)};
+		struct bb_text_table table = {.limit = p->width};
 
 		bb_table_column(&table, title, "", -NAME_COLUMNS);
 		bb_table_key(&table);
@@ -392,8 +364,8 @@ static void print_buffer(const struct explanation *p, enum bb_buffer buffer, con
 			snprintf(text, sizeof(text), "[%zu]", i);
 			bb_table_column(&table, text, "", -1);
 		}
-		for (int rank = 0; rank < ranks_of(p); rank++) {
-			const size_t count = count_of(p, rank, buffer);
+		for (int rank = 0; rank < p->n; rank++) {
+			const size_t count = symbols_of(p, rank)->count[buffer];
 
 			if (count <= first)
 				continue;
@@ -445,15 +417,15 @@ static bb_status print_rounds(struct explanation *p)
 static void print_item(struct explanation *p, const char *name, const char *text)
 {
 	bb_strbuf_addf(&p->parts[INTRO], "%s:", name);
-	bb_strbuf_wrap(&p->parts[INTRO], text, (int)strlen(name) + 1, 2, line_columns(p) - 1);
+	bb_strbuf_wrap(&p->parts[INTRO], text, (int)strlen(name) + 1, 2, p->width - 1);
 }
 
 static void print_intro(struct explanation *p)
 {
 	const struct bb_algorithm *algorithm = p->trace.check.algorithm;
 	const struct bb_shape *shape = p->trace.check.shape;
-	const int root = shape->root, element = longest(p, BB_IN) > 1;
-	const int last = ranks_of(p) - 1, other = last < 2 ? last : 2;
+	const int root = shape->root, element = p->longest[BB_IN] > 1;
+	const int last = p->n - 1, other = last < 2 ? last : 2;
 	const char name = (char)('a' + element);
 	struct bb_strbuf text = {0};
 	char goal[GOAL_TEXT];
@@ -474,20 +446,20 @@ static void print_intro(struct explanation *p)
 		print_item(p, "How", algorithm->meaning);
 	}
 	bb_strbuf_addf(&text, "%c%d is element %d of rank %d's IN", name, root, element, root);
-	if (reduces(p) && last > 3)
+	if (p->reduces && last > 3)
 		bb_strbuf_addf(&text,
 			       ", %c1..3 its sum over ranks 1 to 3, %c%d..1 over ranks %d, 0 and "
 			       "1, %c:3 over any three ranks",
 			       name, name, last, last, name);
-	else if (reduces(p) && last > 0)
+	else if (p->reduces && last > 0)
 		bb_strbuf_addf(&text, ", %c0+%c%d its sum over ranks 0 and %d", name, name, other,
 			       other);
 	bb_strbuf_add(&text, ".");
-	if (reduces(p))
+	if (p->reduces)
 		bb_strbuf_add(&text, " Element i of every IN is the number i, so a is 0, b is 1; "
 				     "what follows = is the sum so far.");
 	bb_strbuf_add(&text, " * marks a final value, . an element that is not written yet.");
-	if (longest(p, BB_TMP))
+	if (p->longest[BB_TMP])
 		bb_strbuf_add(&text, " TMP is scratch memory.");
 	if (shape->in_place)
 		bb_strbuf_add(&text, " In place: IN and OUT lie in one buffer.");
@@ -501,17 +473,17 @@ static void print_end(struct explanation *p)
 {
 	static const struct bb_table_head heads[] = {
 		{"total", "", -1}, {"number", "", 1}, {"", "", -1}, {NULL, NULL, 0}};
-	struct bb_text_table table = {.limit = line_columns(p)};
+	struct bb_text_table table = {.limit = p->width};
 	size_t rounds, wire;
 	double cost =
 		bb_algorithm_cost(p->trace.check.algorithm, p->trace.check.shape, &rounds, &wire);
 
-	if (reduces(p) && is_shown(p, BB_OUT)) {
+	if (p->reduces && is_shown(p, BB_OUT)) {
 		bb_strbuf_add(&p->parts[BODY], "\nResult as numbers\n");
-		for (int rank = 0; rank < ranks_of(p); rank++) {
+		for (int rank = 0; rank < p->n; rank++) {
 			const struct bb_symbol *out =
 				bb_symbols_at(symbols_of(p, rank), (struct bb_place){BB_OUT, 0});
-			const size_t count = count_of(p, rank, BB_OUT);
+			const size_t count = symbols_of(p, rank)->count[BB_OUT];
 
 			if (count > 0)
 				bb_strbuf_addf(&p->parts[BODY], "  rank %2d:", rank);
@@ -545,14 +517,9 @@ static size_t count_lines(const struct bb_strbuf *text, size_t bytes)
 {
 	size_t lines = 0;
 
-	for (size_t at = 0; at < bytes; at++)
+	for (size_t at = 0; at < bytes && at < text->length; at++)
 		lines += text->text[at] == '\n';
 	return lines;
-}
-
-static size_t lines_of(const struct explanation *p, enum part part)
-{
-	return count_lines(&p->parts[part], p->parts[part].length);
 }
 
 /* Everything, or what fits into the lines: little of the rounds on a terminal of few columns. */
@@ -560,30 +527,31 @@ static void print_all(struct explanation *p, struct bb_strbuf *out)
 {
 	const struct bb_strbuf *const body = &p->parts[BODY];
 	struct bb_strbuf text = {0};
-	size_t before, always, others, room, k = 0, bytes = 0;
+	size_t lines[PARTS], always, room, k = 0, bytes = 0;
 
 	bb_strbuf_addf(&text, "More than %d lines: ", BB_EXPLAIN_LINES);
 	if (p->view->round == 0)
 		bb_strbuf_addf(&text, "--round 1 to %zu shows one round, ", p->trace.rounds);
 	bb_strbuf_addf(&text, "--all %severything.", p->view->round ? "shows " : "");
 	bb_strbuf_add(&p->parts[NOTE], "\n");
-	bb_strbuf_wrap(&p->parts[NOTE], bb_strbuf_text(&text), 0, 0, line_columns(p));
+	bb_strbuf_wrap(&p->parts[NOTE], bb_strbuf_text(&text), 0, 0, p->width);
 	p->parts[NOTE].failed |= bb_strbuf_failed(&text);
 	bb_strbuf_free(&text);
 	for (int i = 0; i < PARTS; i++)
 		out->failed |= bb_strbuf_failed(&p->parts[i]);
 	if (out->failed)
 		return;
-	before = lines_of(p, BEFORE);
-	always = lines_of(p, INTRO) + lines_of(p, END);
-	others = p->view->above + always + lines_of(p, NOTE);
-	const bool whole = p->view->all ||
-			   p->view->above + always + before + lines_of(p, BODY) <= BB_EXPLAIN_LINES;
-	room = whole ? SIZE_MAX : others < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - others : 0;
+	for (int i = 0; i < PARTS; i++)
+		lines[i] = count_lines(&p->parts[i], SIZE_MAX);
+	always = p->view->above + lines[INTRO] + lines[END];
+	const bool whole = p->view->all || always + lines[BEFORE] + lines[BODY] <= BB_EXPLAIN_LINES;
+	room = whole                                     ? SIZE_MAX
+	       : always + lines[NOTE] < BB_EXPLAIN_LINES ? BB_EXPLAIN_LINES - always - lines[NOTE]
+							 : 0;
 	bb_strbuf_add(out, bb_strbuf_text(&p->parts[INTRO]));
-	if (p->npieces > 0 && before + count_lines(body, p->pieces[0]) <= room) {
+	if (p->npieces > 0 && lines[BEFORE] + count_lines(body, p->pieces[0]) <= room) {
 		bb_strbuf_add(out, bb_strbuf_text(&p->parts[BEFORE]));
-		room -= before;
+		room -= lines[BEFORE];
 	}
 	/* All pieces that fit, or else the first lines. */
 	while (k < p->npieces && count_lines(body, p->pieces[k]) <= room)
@@ -599,10 +567,15 @@ bb_status bb_explain(struct bb_strbuf *out, const struct bb_algorithm *algorithm
 		     const struct bb_shape *shape, const struct bb_explain_view *view,
 		     struct bb_error *error)
 {
-	struct explanation p = {.view = view};
+	struct explanation p = {.view = view,
+				.n = shape->nranks,
+				.width = view->width > 0 ? view->width : BB_TABLE_LIMIT,
+				.reduces = algorithm->collective->flags & BB_REDUCES};
 	bb_status st;
 
 	BB_TRY(st, bb_trace_open(&p.trace, algorithm, shape, error), out);
+	for (int i = 0; i < 3 * p.n; i++)
+		p.longest[i % 3] = bb_most(p.longest[i % 3], symbols_of(&p, i / 3)->count[i % 3]);
 	print_intro(&p);
 	BB_TRY(st, print_rounds(&p), out);
 	if (view->round == 0)

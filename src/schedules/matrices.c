@@ -7,7 +7,6 @@
 #include "schedules/parts.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,19 +23,9 @@ struct reader {
 	struct bb_error *error;
 };
 
-static bb_status refuse(const struct reader *r, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static bb_status refuse(const struct reader *r, const char *format, ...)
-{
-	char why[160];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(why, sizeof(why), format, args);
-	va_end(args);
-	return bb_fail(r->error, BB_EUSAGE, "%s: line %d: %s", r->origin, r->line, why);
-}
+#define REFUSE(r, format, ...)                                                                     \
+	bb_fail((r)->error, BB_EUSAGE, "%s: line %d: " format, (r)->origin, (r)->line,             \
+		##__VA_ARGS__)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
@@ -52,10 +41,10 @@ static bb_status read_name(struct reader *r, const char *text, size_t length)
 	while (length > 0 && strchr(BLANKS, text[length - 1]))
 		length--;
 	if (length >= sizeof(r->name))
-		return refuse(r, "a name has at most %d characters", BB_MATRIX_NAME - 1);
+		return REFUSE(r, "a name has at most %d characters", BB_MATRIX_NAME - 1);
 	for (size_t i = 0; i < length; i++)
 		if (!isprint((unsigned char)text[i]))
-			return refuse(r, "a name consists of printable ASCII characters");
+			return REFUSE(r, "a name consists of printable ASCII characters");
 	snprintf(r->name, sizeof(r->name), "%.*s", (int)length, text);
 	return BB_OK;
 }
@@ -79,7 +68,7 @@ static bb_status read_row(struct reader *r, const char *text)
 		r->sum = 0;
 		for (size_t k = 0; k + 1 < m->n; k++)
 			if (**added && strcmp(m->names[k], *added) == 0)
-				return refuse(r, "two matrices are called \"%s\"", *added);
+				return REFUSE(r, "two matrices are called \"%s\"", *added);
 	}
 	for (; *text != '\0' && *text != '\n'; n++) {
 		const int length = (int)strcspn(text, BLANKS "\n"),
@@ -88,9 +77,9 @@ static bb_status read_row(struct reader *r, const char *text)
 		const double bytes = strtod(text, &end) * r->scale;
 
 		if (end != text + length)
-			return refuse(r, "\"%.*s\" is not a number of bytes", shown, text);
+			return REFUSE(r, "\"%.*s\" is not a number of bytes", shown, text);
 		if (!(bytes >= 0 && bytes <= (double)BB_MOST_BYTES))
-			return refuse(r, "%.*s%s: give from 0 to 2^60 bytes", shown, text,
+			return REFUSE(r, "%.*s%s: give from 0 to 2^60 bytes", shown, text,
 				      r->scale != 1 ? ", scaled" : "");
 		uint64_t *added = BB_ARRAY_ADD(m->bytes, m->ncells, m->cells_room);
 		if (!added)
@@ -98,13 +87,13 @@ static bb_status read_row(struct reader *r, const char *text)
 		*added = (uint64_t)bytes / BB_MATRIX_GRAIN * BB_MATRIX_GRAIN;
 		r->sum += *added;
 		if (r->sum > BB_MOST_BYTES)
-			return refuse(r, "a matrix has at most 2^60 bytes");
+			return REFUSE(r, "a matrix has at most 2^60 bytes");
 		text = end + strspn(end, BLANKS);
 	}
 	if (r->nrows++ == 0)
 		m->nranks = n;
 	if (n != m->nranks)
-		return refuse(r,
+		return REFUSE(r,
 			      "%zu number%s, %zu in the first row; rows are as long as the matrix "
 			      "has ranks",
 			      n, bb_plural((long long)n), m->nranks);
@@ -190,54 +179,48 @@ static uint64_t rank_bytes(const struct bb_matrices *m, size_t k, int n, int ran
 	return sum;
 }
 
-/* Returns the most that a rank sends or receives. *RANK = the first that does, *RECEIVES: which. */
-static uint64_t find_busiest(const struct bb_matrices *m, size_t k, int n, int *rank,
-			     bool *receives)
+/* The most that one of the ranks sends or receives, and the first that does. */
+struct busiest {
+	uint64_t bytes;
+	int rank;
+	bool receives;
+};
+
+static struct busiest find_busiest(const struct bb_matrices *m, size_t k, int n)
 {
-	uint64_t most = 0;
+	struct busiest most = {0, 0, false};
 
-	*rank = 0;
-	*receives = false;
 	for (int i = 0; i < 2 * n; i++) {
-		const uint64_t bytes = rank_bytes(m, k, n, i % n, i >= n);
+		const struct busiest one = {rank_bytes(m, k, n, i % n, i >= n), i % n, i >= n};
 
-		if (bytes <= most)
-			continue;
-		most = bytes;
-		*rank = i % n;
-		*receives = i >= n;
+		most = one.bytes > most.bytes ? one : most;
 	}
 	return most;
 }
 
 uint64_t bb_matrices_busiest(const struct bb_matrices *m, size_t k, int n)
 {
-	int rank;
-	bool receives;
-
-	return find_busiest(m, k, n, &rank, &receives);
+	return find_busiest(m, k, n).bytes;
 }
 
 void bb_matrices_describe(const struct bb_matrices *m, size_t k, int n, struct bb_strbuf *out)
 {
-	uint64_t all = 0, within = 0, most;
+	const struct busiest most = find_busiest(m, k, n);
+	uint64_t all = 0, within = 0;
 	char text[BB_UNIT_TEXT];
-	bool receives;
-	int rank;
 
 	for (int r = 0; r < n; r++) {
 		all += rank_bytes(m, k, n, r, false);
 		within += cell(m, k, r, r);
 	}
-	most = find_busiest(m, k, n, &rank, &receives);
 	bb_strbuf_addf(out, "%s: %s between %d rank%s", m->names[k],
 		       bb_format_bytes(text, all - within), n, bb_plural(n));
 	bb_strbuf_addf(out, ", %s within them", bb_format_bytes(text, within));
-	if (most == 0)
+	if (most.bytes == 0)
 		return;
-	bb_strbuf_addf(out, "; rank %d %s most, %s, %.3g times the mean", rank,
-		       receives ? "receives" : "sends", bb_format_bytes(text, most),
-		       (double)most * n / (double)all);
+	bb_strbuf_addf(out, "; rank %d %s most, %s, %.3g times the mean", most.rank,
+		       most.receives ? "receives" : "sends", bb_format_bytes(text, most.bytes),
+		       (double)most.bytes * n / (double)all);
 	if ((size_t)n < m->nranks)
 		bb_strbuf_addf(out, "; its first %d of %zu ranks", n, m->nranks);
 }
