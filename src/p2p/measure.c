@@ -551,20 +551,10 @@ static bb_status run_round(struct session *s, const struct bb_cell *cell, int ro
 	bb_status status = BB_OK;
 
 	/* A round of pairs of virtual ranks is a program, and so is each sample of a hub. */
-	if (s->virtual && !cell->fan) {
-		bb_virtual_begin(s->virtual, cell);
-		for (int from = 0; from < s->n; from++)
-			for (int to = 0; to < s->n; to++)
-				if (cell->bidirectional ? from < to : from != to)
-					bb_virtual_add(s->virtual, from, to, samples);
-		status = bb_virtual_run(s->virtual, &s->engine);
-	} else {
-		for (size_t i = 0; i < (size_t)s->n * samples && status == BB_OK; i++) {
-			bb_virtual_begin(s->virtual, cell);
-			bb_virtual_add_fan(s->virtual, (int)(i / samples));
-			status = bb_virtual_run(s->virtual, &s->engine);
-		}
-	}
+	if (s->virtual && !cell->fan)
+		status = bb_virtual_run(s->virtual, &s->engine, cell, -1, -1, samples);
+	for (size_t i = 0; i < (size_t)s->n * samples && cell->fan && status == BB_OK; i++)
+		status = bb_virtual_run(s->virtual, &s->engine, cell, (int)(i / samples), -1, 1);
 	for (int from = 0; from < s->n && !s->virtual; from++) {
 		const bool *const connects = &reach_of(s, cell)->connects[from * s->n];
 		bool all = true;
@@ -653,14 +643,9 @@ static bb_status measure_again(struct session *s, const struct bb_pair_turns *tu
 		for (int e = 0; e < 2; e++)
 			if (series_of(s, ends[e], ends[1 - e]))
 				series_clear(series_of(s, ends[e], ends[1 - e]));
-		if (s->virtual) {
-			bb_virtual_begin(s->virtual, cell);
-			bb_virtual_add(s->virtual, p->from, p->to,
-				       bb_pair_samples(s->engine.options, 1));
-			status = bb_virtual_run(s->virtual, &s->engine);
-		} else {
-			status = run_turn(s, cell, p->from, p->to, 1, false);
-		}
+		status = s->virtual ? bb_virtual_run(s->virtual, &s->engine, cell, p->from, p->to,
+						     bb_pair_samples(s->engine.options, 1))
+				    : run_turn(s, cell, p->from, p->to, 1, false);
 		for (int e = 0; e < 2 && status == BB_OK; e++) {
 			struct series *series = series_of(s, ends[e], ends[1 - e]);
 

@@ -270,13 +270,10 @@ BB_MUST bb_status bb_virtual_open(const struct bb_pairs *pairs, bb_pair_arrival 
 				  void *own, struct bb_virtual_turns **opened);
 void bb_virtual_close(struct bb_virtual_turns *v); /* NULL: nothing */
 
-/* Begin a program of turns in CELL. */
-void bb_virtual_begin(struct bb_virtual_turns *v, const struct bb_cell *cell);
-/* Add the turn of a pair of ends with SAMPLES; of HUB with all others, the only one, with one. */
-void bb_virtual_add(struct bb_virtual_turns *v, int from, int to, size_t samples);
-void bb_virtual_add_fan(struct bb_virtual_turns *v, int hub);
-/* Run it. */
-BB_MUST bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine);
+/* Run turns in CELL: of the pair FROM and TO with SAMPLES, of all pairs, if FROM is -1, or with a
+   fan one sample of the hub FROM. */
+BB_MUST bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine,
+				 const struct bb_cell *cell, int from, int to, size_t samples);
 
 /* Matrices as text. */
 extern const struct bb_sink_ops bb_sink_matrix;

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PING_BYTES 8
 
@@ -32,7 +33,6 @@ struct script {
 struct bb_virtual_turns {
 	const struct bb_pairs *pairs;
 	const struct bb_cell *cell;
-	int *end_of;            /* [rank]; -1: none */
 	struct script *scripts; /* [end] */
 	bool failed;            /* out of memory for them */
 	int last[2];            /* the pair before; -1: none */
@@ -40,6 +40,7 @@ struct bb_virtual_turns {
 	double started, ended;  /* of the current sample; ENDED: of a fan */
 	bb_pair_arrival *on_arrival;
 	void *own;
+	int end_of[]; /* [rank]; -1: none */
 };
 
 static void add(struct bb_virtual_turns *v, int rank, struct act act)
@@ -70,9 +71,9 @@ static void add_message(struct bb_virtual_turns *v, int from, int to, enum work 
 		    .act = BB_ACT_RECV, .queue = into, .work = (unsigned char)work, .peer = from});
 }
 
-void bb_virtual_add(struct bb_virtual_turns *v, int from, int to, size_t samples)
+/* Add the turn of the pair of ranks A and B. */
+static void add_pair(struct bb_virtual_turns *v, int a, int b, size_t samples)
 {
-	const int a = bb_pair_rank(v->pairs, from), b = bb_pair_rank(v->pairs, to);
 	const bool ping = v->cell->ping, both = v->cell->bidirectional && !ping;
 	/* Which of the two knows that the pair before is done? */
 	const bool a_knows = v->last[0] < 0 || a == v->last[0] || a == v->last[1];
@@ -99,20 +100,20 @@ void bb_virtual_add(struct bb_virtual_turns *v, int from, int to, size_t samples
 	v->last[1] = b;
 }
 
-/* The hub receives all at once, and sends from as many queues as it may have. */
-void bb_virtual_add_fan(struct bb_virtual_turns *v, int hub)
+/* Add a sample of the hub, which receives all at once, and sends from as many queues as it may
+   have. */
+static void add_fan(struct bb_virtual_turns *v)
 {
 	const bool in = v->cell->fan == BB_ALL_TO_ONE;
-	const int to_hub = bb_pair_rank(v->pairs, hub);
+	const int to_hub = bb_pair_rank(v->pairs, v->hub);
 	int n = 0;
 
-	v->hub = hub;
 	for (int end = 0; end < v->pairs->n; end++)
 		add_delay(v, bb_pair_rank(v->pairs, end));
 	for (int end = 0; end < v->pairs->n; end++) {
 		const int rank = bb_pair_rank(v->pairs, end);
 
-		if (end == hub)
+		if (end == v->hub)
 			continue;
 		add(v, in ? rank : to_hub,
 		    (struct act){.act = BB_ACT_SEND,
@@ -178,24 +179,16 @@ static void record_operation(void *own, int rank, size_t index, const struct bb_
 			      (to - v->started) / (v->cell->ping ? 2 : 1));
 }
 
-void bb_virtual_begin(struct bb_virtual_turns *v, const struct bb_cell *cell)
+bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine,
+			 const struct bb_cell *cell, int from, int to, size_t samples)
 {
-	for (int end = 0; end < v->pairs->n; end++)
-		v->scripts[end].n = 0;
-	v->last[0] = v->last[1] = -1;
-	v->started = INFINITY;
-	v->ended = 0;
-	v->cell = cell;
-}
-
-bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine)
-{
-	const bool both = v->cell->bidirectional && !v->cell->ping;
+	const struct bb_pairs *pairs = v->pairs;
+	const bool both = cell->bidirectional && !cell->ping;
 	const struct bb_program program = {.own = v,
 					   .nranks = engine->run->world.nranks,
-					   .queues = v->cell->fan ? BB_PROGRAM_QUEUES
-						     : both       ? 2
-								  : 1,
+					   .queues = cell->fan ? BB_PROGRAM_QUEUES
+						     : both    ? 2
+							       : 1,
 					   .lanes = LANES,
 					   .length = script_length,
 					   .operation = script_operation};
@@ -205,14 +198,28 @@ bb_status bb_virtual_run(struct bb_virtual_turns *v, struct bb_engine *engine)
 				 .watch = {record_operation, v}};
 	bb_status status;
 
+	snprintf(trial.what, sizeof(trial.what), "pairs of %d ranks", pairs->n);
+	v->cell = cell;
+	v->hub = from;
+	v->last[0] = v->last[1] = -1;
+	v->started = INFINITY;
+	v->ended = 0;
+	for (int end = 0; end < pairs->n; end++)
+		v->scripts[end].n = 0;
+	if (cell->fan)
+		add_fan(v);
+	for (int a = 0; a < pairs->n && !cell->fan; a++)
+		for (int b = 0; b < pairs->n; b++)
+			if (from >= 0 ? a == from && b == to : cell->bidirectional ? a < b : a != b)
+				add_pair(v, bb_pair_rank(pairs, a), bb_pair_rank(pairs, b),
+					 samples);
 	if (v->failed)
 		return bb_no_memory(&engine->run->error, "pairs");
-	snprintf(trial.what, sizeof(trial.what), "pairs of %d ranks", v->pairs->n);
 	bb_engine_clear(engine);
 	BB_TRY(status, bb_engine_add(engine, &trial, NULL), out);
 	BB_TRY(status, bb_engine_measure(engine), out);
-	if (v->cell->fan)
-		v->on_arrival(v->own, v->hub, v->hub, v->ended - v->started);
+	if (cell->fan)
+		v->on_arrival(v->own, from, from, v->ended - v->started);
 out:
 	return status;
 }
@@ -220,20 +227,17 @@ out:
 bb_status bb_virtual_open(const struct bb_pairs *pairs, bb_pair_arrival *on_arrival, void *own,
 			  struct bb_virtual_turns **opened)
 {
-	const int nranks = pairs->run->world.nranks;
-	struct bb_virtual_turns *v = *opened = calloc(1, sizeof(*v));
+	const size_t nranks = (size_t)pairs->run->world.nranks;
+	struct bb_virtual_turns *v = *opened = calloc(1, sizeof(*v) + nranks * sizeof(*v->end_of));
 
-	if (!v)
+	if (v)
+		v->scripts = calloc((size_t)pairs->n, sizeof(*v->scripts));
+	if (!v || !v->scripts)
 		return bb_no_memory(&pairs->run->error, "pairs");
 	v->pairs = pairs;
 	v->on_arrival = on_arrival;
 	v->own = own;
-	v->end_of = malloc((size_t)nranks * sizeof(*v->end_of));
-	v->scripts = calloc((size_t)pairs->n, sizeof(*v->scripts));
-	if (!v->end_of || !v->scripts)
-		return bb_no_memory(&pairs->run->error, "pairs");
-	for (int r = 0; r < nranks; r++)
-		v->end_of[r] = -1;
+	memset(v->end_of, -1, nranks * sizeof(*v->end_of));
 	for (int end = 0; end < pairs->n; end++)
 		v->end_of[bb_pair_rank(pairs, end)] = end;
 	return BB_OK;
@@ -243,9 +247,7 @@ void bb_virtual_close(struct bb_virtual_turns *v)
 {
 	for (int end = 0; v && v->scripts && end < v->pairs->n; end++)
 		free(v->scripts[end].acts);
-	if (v) {
+	if (v)
 		free(v->scripts);
-		free(v->end_of);
-	}
 	free(v);
 }
