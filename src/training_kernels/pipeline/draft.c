@@ -97,8 +97,6 @@ static int64_t arrival_of(const struct bb_draft *draft, int stage, const struct 
 
 	if (input < 0)
 		return 0;
-	if (pass->microbatch == draft->order.microbatches)
-		return -1;
 	const int64_t end = *draft_end(draft, pass->kind, input, pass->microbatch);
 	return end < 0 || bb_order_stage(order, input) == stage ? end : end + order->pipeline.hop;
 }
@@ -111,14 +109,16 @@ static struct bb_pass next_pass(const struct bb_draft *draft, int stage, enum bb
 				(uint16_t)draft->stages[stage].done[kind][chunk]};
 }
 
-/* The time at which the next pass of KIND (F or B) and CHUNK has what it needs of another part: 0
-   where it needs nothing, below 0 where that is not known yet. */
+/* The same of the next pass of KIND and CHUNK; also below 0 where there is none, or the pass that
+   it builds on is not placed on this stage. */
 static int64_t draft_arrival(const struct bb_draft *draft, int stage, enum bb_pass_kind kind,
 			     int chunk)
 {
 	const struct bb_pass pass = next_pass(draft, stage, kind, chunk);
+	const int possible = kind == BB_PASS_F ? draft->order.microbatches
+					       : draft->stages[stage].done[kind - 1][chunk];
 
-	return arrival_of(draft, stage, &pass);
+	return pass.microbatch < possible ? arrival_of(draft, stage, &pass) : -1;
 }
 
 /* PASS is done as soon as the stage and what it needs of another part are ready. */
@@ -144,15 +144,11 @@ static void place(struct bb_draft *draft, int stage, struct bb_pass pass)
 static void draft_put(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
 {
 	struct bb_stage_state *state = &draft->stages[stage];
-	const struct bb_pass pass = next_pass(draft, stage, kind, chunk);
 
-	if (draft->failed || draft_arrival(draft, stage, kind, chunk) < 0 ||
-	    pass.microbatch == draft->order.microbatches ||
-	    (kind != BB_PASS_F && pass.microbatch >= state->done[kind - 1][chunk])) {
-		draft->failed = true;
+	draft->failed |= draft_arrival(draft, stage, kind, chunk) < 0;
+	if (draft->failed)
 		return;
-	}
-	place(draft, stage, pass);
+	place(draft, stage, next_pass(draft, stage, kind, chunk));
 	state->done[kind][chunk]++;
 	state->waiting += kind == BB_PASS_B ? 1 : kind == BB_PASS_W ? -1 : 0;
 }
@@ -253,9 +249,7 @@ static void draft_choose(struct bb_draft *draft, int stage)
 	const enum bb_pass_kind list[] = {first, first == BB_PASS_B ? BB_PASS_F : BB_PASS_B,
 					  BB_PASS_W};
 	const struct bb_part *part = draft_part(draft, stage, 0);
-	const int(*done)[2] = state->done;
-	int64_t b, arrival, earliest[3];
-	bool possible[3];
+	int64_t arrival, earliest[3];
 
 	state->begins = NEVER;
 	if (draft->rule.fixed) {
@@ -267,15 +261,13 @@ static void draft_choose(struct bb_draft *draft, int stage)
 			state->begins = later(arrival, state->time);
 		return;
 	}
-	possible[BB_PASS_F] = done[BB_PASS_F][0] < draft->order.microbatches &&
-			      state->held + part->change[BB_PASS_F] <= draft_room(draft, stage);
-	possible[BB_PASS_B] = done[BB_PASS_B][0] < done[BB_PASS_F][0];
-	possible[BB_PASS_W] = state->waiting > 0;
 	for (int kind = BB_PASS_F; kind <= BB_PASS_W; kind++) {
-		arrival = possible[kind] ? draft_arrival(draft, stage, kind, 0) : -1;
+		arrival = draft_arrival(draft, stage, kind, 0);
 		earliest[kind] = arrival < 0 ? NEVER : later(arrival, state->time);
 	}
-	b = earliest[BB_PASS_B];
+	if (state->held + part->change[BB_PASS_F] > draft_room(draft, stage))
+		earliest[BB_PASS_F] = NEVER;
+	const int64_t b = earliest[BB_PASS_B];
 	for (int i = 0; i < 3; i++) {
 		const int64_t at = earliest[list[i]];
 
@@ -291,32 +283,24 @@ static void draft_choose(struct bb_draft *draft, int stage)
 
 /* ---- the stage that can begin first: a tree of winners, whose last half are the stages ------- */
 
-static void play_off(struct bb_draft *draft, int at)
-{
-	const int a = draft->winners[2 * at], b = draft->winners[2 * at + 1];
-
-	draft->winners[at] = draft->stages[b].begins < draft->stages[a].begins ? b : a;
-}
-
 static void choose_again(struct bb_draft *draft, int stage)
 {
 	draft_choose(draft, stage);
-	for (int at = (draft->order.stages + stage) / 2; at > 0; at /= 2)
-		play_off(draft, at);
+	for (int at = (draft->order.stages + stage) / 2; at > 0; at /= 2) {
+		const int a = draft->winners[2 * at], b = draft->winners[2 * at + 1];
+
+		draft->winners[at] = draft->stages[b].begins < draft->stages[a].begins ? b : a;
+	}
 }
 
 /* Begins list scheduling of an empty draft. A rule that is not fixed is for one chunk. */
 static void draft_list(struct bb_draft *draft, struct bb_list_rule rule)
 {
-	const int p = draft->order.stages;
-
 	draft->rule = rule;
-	for (int s = 0; s < p; s++) {
-		draft->winners[p + s] = s;
-		draft_choose(draft, s);
-	}
-	for (int at = p - 1; at > 0; at--)
-		play_off(draft, at);
+	for (int s = 0; s < draft->order.stages; s++)
+		draft->winners[draft->order.stages + s] = s;
+	for (int s = 0; s < draft->order.stages; s++)
+		choose_again(draft, s);
 }
 
 bb_status bb_draft_follow(struct bb_draft *draft, const struct bb_order *order,
@@ -416,18 +400,8 @@ static void fold_warm_up(struct bb_draft *draft)
 	}
 }
 
-/* Does the stage have what the pass needs? Always if all parts are equal; else it may skip a
-   turn. */
-static bool is_ready(const struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
-{
-	const int(*done)[2] = draft->stages[stage].done;
-
-	return done[kind][chunk] <
-		       (kind == BB_PASS_F ? draft->order.microbatches : done[BB_PASS_F][chunk]) &&
-	       draft_arrival(draft, stage, kind, chunk) >= 0;
-}
-
-/* A B and an F of each stage that has what they need; returns the number of these passes. */
+/* A B and an F of each stage that has what they need, as all do if their parts are equal; returns
+   the number of these passes. */
 static int fold_round(struct fold *f)
 {
 	struct bb_draft *draft = &f->draft;
@@ -447,7 +421,7 @@ static int fold_round(struct fold *f)
 	for (int n = 0; n < 2 * p; n++) {
 		const int chunk = n / p, i = chunk ? n - p : p - 1 - n;
 
-		if (stages[i].extra == chunk && is_ready(draft, i, BB_PASS_B, chunk)) {
+		if (stages[i].extra == chunk && draft_arrival(draft, i, BB_PASS_B, chunk) >= 0) {
 			fold_put(f, i, BB_PASS_B, chunk);
 			placed++;
 		}
@@ -458,7 +432,7 @@ static int fold_round(struct fold *f)
 		const int *done = stages[i].done[BB_PASS_F];
 		const int chunk = done[1] < done[0] && draft_arrival(draft, i, BB_PASS_F, 1) >= 0;
 
-		if (!is_ready(draft, i, BB_PASS_F, chunk))
+		if (draft_arrival(draft, i, BB_PASS_F, chunk) < 0)
 			continue;
 		draft_make_room(draft, i, BB_PASS_F, chunk);
 		fold_put(f, i, BB_PASS_F, chunk);
@@ -486,9 +460,8 @@ bb_status bb_order_search_v(struct bb_order *order, struct bb_error *error)
 	   its second: memory is for twice the larger of the two. */
 	for (int s = 0; s < p && status == BB_OK; s++) {
 		const int64_t there = draft_part(draft, s, 0)->change[BB_PASS_F];
-		const int64_t back = draft_part(draft, s, 1)->change[BB_PASS_F];
 
-		draft->kept[s] = 2 * (there > back ? there : back);
+		draft->kept[s] = 2 * later(there, draft_part(draft, s, 1)->change[BB_PASS_F]);
 	}
 	for (int i = 0; i < 4 && status == BB_OK; i++) {
 		f.before_b = i < 2;
