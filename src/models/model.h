@@ -264,6 +264,6 @@ struct bb_work bb_attention_work(const struct bb_work *work, enum bb_attention a
 /* Replace the FLOPs of MODEL, as bb_model_open made it, by those with ATTENTION. */
 void bb_attention_apply(struct bb_model *model, enum bb_attention attention);
 
-/* Forward FLOPs of the core of attention in LAYER for a sequence, which selective recomputation
-   repeats. */
-double bb_attention_core(const struct bb_model *model, int layer, enum bb_attention attention);
+/* Forward FLOPs of the core of attention in a layer, the first, for a sequence, which selective
+   recomputation repeats. */
+double bb_attention_core(const struct bb_model *model, enum bb_attention attention);

@@ -42,13 +42,6 @@ uint64_t bb_hybrid_context(const struct bb_hybrid_division *division)
 	return (uint64_t)bb_grid_size(&division->grid, BB_AXIS_CP);
 }
 
-double bb_attention_flops(const struct bb_model *m)
-{
-	const struct bb_hyper *h = &m->hyper;
-
-	return 2.0 * (double)(h->seq * h->seq) * (double)(h->heads * (h->head_dim + h->value_dim));
-}
-
 /* ---- communication --------------------------------------------------------------------------- */
 
 #define LOSS_BYTES 4 /* of a token, in each of its three all-reduces */
@@ -245,7 +238,7 @@ struct bb_memory_bytes bb_memory_bytes_of(const struct bb_hybrid_division *divis
 
 /* ---- computations ---------------------------------------------------------------------------- */
 
-/* FLOPs of the layers FIRST to LAST - 1, of which BB_LAYER_BEFORE is the first. */
+/* FLOPs of the layers FIRST to LAST - 1. */
 static struct bb_work layers_work(const struct bb_training *t, int first, int last)
 {
 	const struct bb_work *end = &t->layout->works[last - BB_LAYER_BEFORE];
@@ -256,38 +249,29 @@ static struct bb_work layers_work(const struct bb_training *t, int first, int la
 				.weights = end->weights - begin->weights};
 }
 
-/* Seconds of a rank of STAGE for one micro-batch: passes as in order.h, with recomputation before
-   the backward pass; PRODUCTS: of all of them without attention. FlashAttention skips the masked
-   half of causal attention, and its backward pass repeats the product of queries and keys. */
-struct stage_time {
-	double forward, input, weights, products;
-};
-
-static struct stage_time stage_time(const struct bb_hybrid_division *division, uint64_t stage,
-				    double flops, double attention_flops)
+/* FlashAttention skips the masked half of causal attention, and its backward pass repeats the
+   product of queries and keys. */
+struct bb_hybrid_passes bb_hybrid_passes_of(const struct bb_hybrid_division *division, int first,
+					    int last, double flops, double attention_flops)
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_model *m = t->model;
-	const uint64_t layers = (uint64_t)m->blocks;
-	const int begin = (int)bb_layers_before(layers, t->pp, stage);
-	const int end = (int)bb_layers_before(layers, t->pp, stage + 1);
-	const struct bb_work blocks = layers_work(t, begin, end);
-	const struct bb_work all = layers_work(t, stage == 0 ? BB_LAYER_BEFORE : begin,
-					       stage == t->pp - 1 ? m->blocks + 1 : end);
+	const int begin = first > 0 ? first : 0, end = last < m->blocks ? last : m->blocks;
+	const struct bb_work blocks = layers_work(t, begin, end), all = layers_work(t, first, last);
 	const double each =
 		(double)t->micro_batch / (double)t->tp / (double)bb_hybrid_context(division);
-	const double core = bb_attention_flops(m) * (end - begin);
-	const double causal = !t->eager && !m->encoder ? 0.5 : 1;
+	const double core = bb_attention_core(m, BB_ATTENTION_EAGER) * (end - begin);
+	const double done = bb_attention_core(m, (enum bb_attention)t->eager) * (end - begin);
 	const double again = t->recompute == BB_RECOMPUTE_FULL ? 1 : 0;
-	const double core_again = t->recompute == BB_RECOMPUTE_NONE ? 0 : causal;
-	const double core_input = core_again + (t->eager ? 2 : 2.5 * causal);
+	const double core_again = t->recompute == BB_RECOMPUTE_NONE ? 0 : 1;
 	const double forward = all.forward - core;
 	const double input = all.input - 2 * core + again * (blocks.forward - core);
-	const double fast = each / flops, slow = each / attention_flops;
+	const double fast = each / flops;
+	const double slow = attention_flops > 0 ? each / attention_flops : fast;
 
-	return (struct stage_time){
-		.forward = forward * fast + core * causal * slow,
-		.input = input * fast + core * core_input * slow,
+	return (struct bb_hybrid_passes){
+		.forward = forward * fast + done * slow,
+		.input = input * fast + done * (core_again + (t->eager ? 2 : 2.5)) * slow,
 		.weights = all.weights * fast,
 		.products = (forward + input + all.weights) * fast,
 	};
@@ -365,7 +349,7 @@ static double expert_seconds(const struct bb_hybrid_division *division, const st
 
 /* A stage in a step, of seconds. */
 struct stage_cost {
-	struct stage_time time; /* of a micro-batch */
+	struct bb_hybrid_passes time; /* of a micro-batch */
 	struct bb_hybrid_volumes volume;
 	double of[BB_TERMS]; /* without bubble */
 	double local, optimizer;
@@ -417,12 +401,17 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 		bb_memory_bytes_of(division, stage, bb_sorted_bytes(division));
 	const double rate = cluster->memory_rate > 0 ? cluster->memory_rate : INFINITY;
 	const double m = (double)t->micro_batches;
+	const uint64_t layers = (uint64_t)t->model->blocks;
+	const int first = stage->stage == 0 ? BB_LAYER_BEFORE
+					    : (int)bb_layers_before(layers, t->pp, stage->stage);
+	const int last = stage->stage == t->pp - 1
+				 ? t->model->blocks + 1
+				 : (int)bb_layers_before(layers, t->pp, stage->stage + 1);
 	/* A forward pass is a third of both passes. */
 	const double launch = cluster->launch * (t->recompute == BB_RECOMPUTE_FULL ? 4. / 3 : 1);
 	struct stage_cost s = {
-		.time = stage_time(division, stage->stage, cluster->flops,
-				   cluster->attention_flops > 0 ? cluster->attention_flops
-								: cluster->flops),
+		.time = bb_hybrid_passes_of(division, first, last, cluster->flops,
+					    cluster->attention_flops),
 		.volume = bb_hybrid_volumes_of(division, stage),
 		.local = m * moved.pass / rate,
 		.optimizer = moved.step / rate,
@@ -467,7 +456,7 @@ void bb_hybrid_division_cost(struct bb_hybrid_division *division,
 	const struct bb_training *t = &division->training;
 	struct bb_hybrid_cost *cost = &division->cost;
 	struct stage_cost slowest = {.of = {[BB_TERM_COMPUTE] = -1}};
-	const struct stage_time *time = &slowest.time;
+	const struct bb_hybrid_passes *time = &slowest.time;
 	double data = 0, embedding = 0, optimizer = 0, rest;
 	struct bb_bubble_form form = bb_hybrid_bubble(division);
 	struct bb_bubble bubble;
@@ -526,15 +515,13 @@ double bb_hybrid_division_rate(struct bb_hybrid_division *division,
 			       const struct bb_hybrid_cluster *cluster, double run)
 {
 	const struct bb_training *t = &division->training;
+	const struct bb_hybrid_passes flops =
+		bb_hybrid_passes_of(division, BB_LAYER_BEFORE, t->model->blocks + 1, 1, 0);
+	const double step = (flops.forward + flops.input + flops.weights) *
+			    (double)t->micro_batches / (double)t->pp / run;
 	struct bb_hybrid_cluster trial = *cluster;
-	double low = run, high = 1e6 * run, stages = 0, step;
+	double low = run, high = 1e6 * run;
 
-	for (uint64_t stage = 0; stage < t->pp; stage++) {
-		const struct stage_time flops = stage_time(division, stage, 1, 1);
-
-		stages += flops.forward + flops.input + flops.weights;
-	}
-	step = stages * (double)t->micro_batches / (double)t->pp / run;
 	/* The step gets shorter with faster computations, so bisection finds the rate. */
 	while (high - low > 1e-12 * high) {
 		trial.flops = (low + high) / 2;

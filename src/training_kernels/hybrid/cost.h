@@ -185,9 +185,17 @@ void bb_hybrid_division_cost(struct bb_hybrid_division *division,
 double bb_hybrid_division_rate(struct bb_hybrid_division *division,
 			       const struct bb_hybrid_cluster *cluster, double run);
 
-/* Forward FLOPs of the core of a layer's attention for a sequence, which selective recomputation
-   repeats (models/build.c). */
-double bb_attention_flops(const struct bb_model *model);
+/*
+ * Seconds of a rank for one micro-batch in the layers FIRST to LAST - 1, of which BB_LAYER_BEFORE
+ * is the first, with FLOPS per second, and ATTENTION_FLOPS in the core of attention (0: as FLOPS):
+ * passes as in pipeline/order.h, with recomputation before the backward pass; PRODUCTS: of all of
+ * them without attention.
+ */
+struct bb_hybrid_passes {
+	double forward, input, weights, products;
+};
+struct bb_hybrid_passes bb_hybrid_passes_of(const struct bb_hybrid_division *division, int first,
+					    int last, double flops, double attention_flops);
 
 /* ---- the memory of a rank ------------------------------------------------------------------- */
 

@@ -9,7 +9,6 @@
 #include "simulator/cluster/cluster.h"
 #include "training_kernels/hybrid/hybrid.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,35 +272,14 @@ static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
 
 /* ---- the step that is run, derived from the options ------------------------------------------ */
 
-/* FLOPs that a rank recomputes in the backward pass of a layer by selective recomputation. */
-static double again_of(const struct bb_hybrid *h)
+/* Computations of a rank for a micro-batch in the layers FIRST to LAST - 1 of DIVISION. */
+static struct bb_hybrid_time passes_time(const struct bb_hybrid_division *division, int first,
+					 int last, double flops)
 {
-	return h->options.recompute == BB_RECOMPUTE_SELECTIVE
-		       ? bb_attention_core(&h->model, 0, (enum bb_attention)h->options.attention) *
-				 (double)h->options.micro_batch / h->shape.grid.tp
-		       : 0;
-}
+	const struct bb_hybrid_passes p = bb_hybrid_passes_of(division, first, last, flops, 0);
+	const double backward = p.input + p.weights;
 
-/* Computations of a rank for a micro-batch in layers FIRST to LAST; seconds are FLOPs at this
-   point. */
-static struct bb_hybrid_time layers_time(const struct bb_hybrid *h, int first, int last)
-{
-	const struct bb_model *m = &h->model;
-	const double share = (double)h->options.micro_batch / h->shape.grid.tp;
-	struct bb_hybrid_time t = {.flops = 0};
-
-	for (size_t i = 0; i < m->nworks; i++)
-		if (m->works[i].layer >= first && m->works[i].layer <= last) {
-			const struct bb_work w = bb_attention_work(
-				&m->works[i], (enum bb_attention)h->options.attention);
-
-			t.forward_s += share * w.forward;
-			t.backward_s += share * (w.input + w.weights);
-		}
-	if (first >= 0 && first < m->blocks)
-		t.backward_s += again_of(h);
-	t.flops = t.forward_s + t.backward_s;
-	return t;
+	return (struct bb_hybrid_time){p.forward, backward, flops * (p.forward + backward)};
 }
 
 /* Times at --flops, or such that the layers of a stage take --pass-time without recomputation; and
@@ -318,29 +296,26 @@ static void settle_times(struct bb_hybrid *h, struct bb_hybrid_division *divisio
 	struct bb_hybrid_cluster cluster = {
 		.ranks = ranks, .node = ranks, .inside = link, .between = link, .flops = a->flops};
 	struct bb_hybrid_shape *s = &h->shape;
-	struct bb_hybrid_time *const times[] = {&s->embedding, &s->layer, &s->dense_layer,
+	struct bb_hybrid_time *const times[] = {&s->layer, &s->dense_layer, &s->embedding,
 						&s->head};
-	/* Of blocks that have experts, and of those that have none: the number, and the first.
-	   Blocks of a model without such a one are all alike. */
-	int n[2] = {0, 0}, first[2] = {0, 0};
+	/* The first block that has experts, and the first that has none, where there are any; then
+	   the layers before and behind the blocks. */
+	int first[] = {0, 0, BB_LAYER_BEFORE, m->blocks};
+	struct bb_hybrid_division once = *division;
 
-	for (int i = 0; i < m->blocks; i++) {
+	for (int i = m->blocks - 1; i >= 0; i--) {
 		h->is_dense[i] = !bb_model_block(m, i).sparse;
-		if (n[h->is_dense[i]]++ == 0)
-			first[h->is_dense[i]] = i;
+		first[h->is_dense[i]] = i;
 	}
-	s->embedding = layers_time(h, BB_LAYER_BEFORE, BB_LAYER_BEFORE);
-	s->layer = layers_time(h, first[0], first[0]);
-	s->dense_layer = layers_time(h, first[1], first[1]);
-	s->head = layers_time(h, m->blocks, INT_MAX);
+	once.training.recompute = BB_RECOMPUTE_NONE;
 	if (cluster.flops <= 0)
-		cluster.flops = (s->layer.flops * n[0] + s->dense_layer.flops * n[1] -
-				 again_of(h) * m->blocks) /
-				s->grid.pp / (1e-9 * (double)a->pass_ns);
-	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-		times[i]->forward_s /= cluster.flops;
-		times[i]->backward_s /= cluster.flops;
-	}
+		cluster.flops = passes_time(&once, 0, m->blocks, 1).flops / s->grid.pp /
+				(1e-9 * (double)a->pass_ns);
+	/* The program repeats whole forward passes itself. */
+	if (division->training.recompute == BB_RECOMPUTE_SELECTIVE)
+		once.training.recompute = BB_RECOMPUTE_SELECTIVE;
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		*times[i] = passes_time(&once, first[i], first[i] + 1, cluster.flops);
 	if (options->virtual.cluster)
 		bb_hybrid_cluster_set(&cluster, options->virtual.cluster);
 	if (cluster.inside.rate <= 0)

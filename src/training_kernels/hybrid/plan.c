@@ -131,7 +131,7 @@ static double least_step(const struct search *s, const struct bb_hybrid_division
 	const double again = t->recompute == BB_RECOMPUTE_FULL
 				     ? works[m->blocks + 1].forward - works[1].forward
 				     : 0;
-	const double core = bb_attention_flops(m) * m->blocks;
+	const double core = bb_attention_core(m, BB_ATTENTION_EAGER) * m->blocks;
 
 	return (m->forward + m->backward + again -
 		(t->recompute == BB_RECOMPUTE_FULL ? 4 : 3) * core) *

@@ -198,11 +198,12 @@ static double token_rate(const struct view *s, const struct bb_hybrid_division *
    attention, which FlashAttention skips. */
 static double flop_rate(const struct view *s, const struct bb_hybrid_division *division)
 {
-	const bool skips = !division->training.eager && !s->model->encoder;
-	const double masked = skips ? 1.5 * bb_attention_flops(s->model) * s->model->blocks : 0;
+	const struct bb_model *m = s->model;
+	const double masked = bb_attention_core(m, BB_ATTENTION_EAGER) -
+			      bb_attention_core(m, (enum bb_attention)division->training.eager);
 
-	return token_rate(s, division) * (s->model->forward + s->model->backward - masked) /
-	       (double)s->model->hyper.seq;
+	return token_rate(s, division) * (m->forward + m->backward - 3 * masked * m->blocks) /
+	       (double)m->hyper.seq;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
