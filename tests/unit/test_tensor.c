@@ -517,8 +517,9 @@ static size_t wrong_without(struct team *t, const struct bb_tensor_scheme *schem
 	for (const struct bb_tensor_results *r = bb_tensor_results; r->part; r++)
 		for (size_t rank = 0; rank < TEAM && r->of == scheme->of; rank++) {
 			wrong += differences(&t->ranks[rank], whole, r->output);
-			for (size_t i = 0; i < r->ngradients; i++)
-				wrong += differences(&t->ranks[rank], whole, r->gradients[i]);
+			for (int i = 0; i < r->ngradients; i++)
+				wrong += differences(&t->ranks[rank], whole,
+						     bb_tensor_gradient(r, i));
 		}
 	for (size_t r = 0; r < TEAM; r++)
 		free(t->ranks[r].memory);

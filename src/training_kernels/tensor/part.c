@@ -85,20 +85,11 @@ const struct bb_tensor_step bb_tensor_steps[BB_TENSOR_STEPS] = {
 };
 
 const struct bb_tensor_results bb_tensor_results[] = {
-	{"attention",
-	 BB_TENSOR_LAYER,
-	 BB_TS_X + 1,
-	 {BB_TS_D(BB_TS_X), BB_TS_D(BB_TS_WEIGHTS), BB_TS_D(BB_TS_WEIGHTS + 1),
-	  BB_TS_D(BB_TS_WEIGHTS + 2), BB_TS_D(BB_TS_WEIGHTS + 3)},
-	 5},
-	{"mlp",
-	 BB_TENSOR_LAYER,
-	 BB_TS_X + 2,
-	 {BB_TS_D(BB_TS_X + 1), BB_TS_D(BB_TS_WEIGHTS + 4), BB_TS_D(BB_TS_WEIGHTS + 5)},
-	 3},
-	{"embedding", BB_TENSOR_EMBEDDING, BB_TS_EMBEDDED_SUM, {BB_TS_D(BB_TS_TABLE)}, 1},
-	{"loss", BB_TENSOR_LOSS, BB_TS_LOSS, {BB_TS_D(BB_TS_LOGITS)}, 1},
-	{"mlp", BB_TENSOR_MLP, BB_TS_ROWS_OUT, {0}, 0},
+	{"attention", BB_TENSOR_LAYER, BB_TS_X + 1, 5, BB_TS_X, BB_TS_WEIGHTS},
+	{"mlp", BB_TENSOR_LAYER, BB_TS_X + 2, 3, BB_TS_X + 1, BB_TS_WEIGHTS + 4},
+	{"embedding", BB_TENSOR_EMBEDDING, BB_TS_EMBEDDED_SUM, 1, BB_TS_TABLE, 0},
+	{"loss", BB_TENSOR_LOSS, BB_TS_LOSS, 1, BB_TS_LOGITS, 0},
+	{"mlp", BB_TENSOR_MLP, BB_TS_ROWS_OUT, 0, 0, 0},
 	{.part = NULL},
 };
 

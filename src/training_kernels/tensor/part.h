@@ -141,16 +141,21 @@ uint64_t bb_tensor_kept(const struct bb_tensor_scheme *scheme, const struct bb_t
 			size_t t, bool dropout);
 
 /*
- * The results of PART ("attention", "mlp", "embedding", "loss"): the slots of its output and of
- * the gradients.
+ * The results of PART ("attention", "mlp", "embedding", "loss"): the slots of its output and, of
+ * NGRADIENTS, of its input and from WEIGHTS on of its weights.
  */
 struct bb_tensor_results {
 	const char *part;
 	enum bb_tensor_part of;
-	int output, gradients[5];
-	size_t ngradients;
+	int output, ngradients;
+	int input, weights;
 };
 extern const struct bb_tensor_results bb_tensor_results[]; /* ends with part NULL */
+/* The slot of gradient number I. */
+static inline int bb_tensor_gradient(const struct bb_tensor_results *results, int i)
+{
+	return BB_TS_D(i == 0 ? results->input : results->weights + i - 1);
+}
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 

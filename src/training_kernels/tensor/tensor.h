@@ -2,10 +2,10 @@
  * tensor.h - the benchmark of tensor and sequence parallelism: a transformer layer, its embedding
  * and its loss split over all ranks.
  *
- *   tensor.c           its options and records, and the experiment: parts of real size, timed
+ *   tensor.c           its options and records, and the experiment: parts of real size, timed,
+ *                      and small ones compared with unsplit parts
  *   part.c             parts as lists of steps from matrix to matrix; numbers.c: their arithmetic
  *   program.c          parts as programs, and their bytes
- *   equality.c         the comparison with unsplit parts
  */
 #pragma once
 
@@ -137,15 +137,6 @@ struct bb_tensor_equality_record {
 };
 
 extern const struct bb_record_kind bb_record_tensor_equality;
-
-/* The reason why results cannot be verified on this backend or with so many ranks, or NULL. */
-const char *bb_tensor_equality_refuses(const struct bb_run *run);
-
-/*
- * Runs every scheme on small matrices and compares the results with the unsplit part; rank 0 writes
- * the records. Collective. A row that does not pass counts as wrong in run->end.
- */
-BB_MUST bb_status bb_tensor_equality(struct bb_kernel *kernel);
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
