@@ -33,6 +33,7 @@ struct pipeline_session {
 	struct bb_order order;
 	struct bb_pass_times predicted, measured;
 	struct bb_pipeline_result prediction;
+	size_t iters;
 	double *steps, *spans; /* [iteration]: makespan, and the time of this stage in it */
 	double *kept, *layers; /* [stage]: predicted bytes of activations; layers */
 	double published;      /* bubble_over_total with first_wraps; NAN: not interleaved */
@@ -52,6 +53,7 @@ static bb_status session_begin(struct pipeline_session *s,
 	const size_t stages = (size_t)s->pipeline.stages;
 
 	s->schedule = schedule;
+	s->iters = iters;
 	s->published = NAN;
 	s->wrong = BB_ABSENT;
 	s->steps = bb_kernel_keep(&s->kernel, 2 * (iters + stages), sizeof(double));
@@ -90,29 +92,34 @@ static bb_status session_perform(struct pipeline_session *s, const struct bb_pip
 	trial.workload.program = &program.program;
 	trial.timing = BB_TIMING_STEPS;
 	snprintf(trial.what, sizeof(trial.what), "%s%s", what, name);
-	if (status == BB_OK)
-		status = bb_engine_add(&s->kernel.engine, &trial, NULL);
-	if (status == BB_OK)
-		status = bb_engine_measure(&s->kernel.engine);
+	BB_TRY(status, status, out);
+	BB_TRY(status, bb_engine_add(&s->kernel.engine, &trial, NULL), out);
+	status = bb_engine_measure(&s->kernel.engine);
+out:
 	bb_pipeline_program_free(&program);
 	return status;
 }
 
-/* ---- the hop --------------------------------------------------------------------------------- */
-
-/* The first stage sees the begin and the end of the step; the rest of it is hops. */
-static void hop_stepped(void *own, size_t step)
+/* Keeps iteration STEP of this rank, or of all stages in virtual time, and begins the next. */
+static void pipeline_stepped(void *own, size_t step)
 {
 	struct pipeline_session *s = own;
+	const bool all = bb_engine_is_virtual(&s->kernel.engine);
+	const size_t last = s->order.length - 1;
+	const double *to = s->measured.to;
 
-	s->steps[step] = s->measured.to[session_slot(s, 0, 1)] -
-			 s->measured.from[session_slot(s, 0, 0)] -
-			 2e-9 * HOP_PASS_NS * s->order.stages;
-	bb_pass_times_begin(&s->measured);
+	for (int i = all ? 0 : s->stage; i <= (all ? s->order.stages - 1 : s->stage); i++)
+		s->steps[step] = fmax(s->steps[step], to[session_slot(s, i, last)]);
+	s->spans[step] = to[session_slot(s, s->stage, last)] -
+			 s->measured.from[session_slot(s, s->stage, 0)];
+	if (step + 1 < s->iters)
+		bb_pass_times_begin(&s->measured);
 }
 
+/* ---- the hop --------------------------------------------------------------------------------- */
+
 /* One microbatch goes through all stages and back: twice as many hops as pairs of neighbours, and
-   its passes. */
+   its passes. The first stage sees the begin and the end of the step. */
 static bb_status measure_hop(struct pipeline_session *s)
 {
 	const struct bb_pipeline pipeline = {.stages = s->pipeline.stages,
@@ -125,7 +132,7 @@ static bb_status measure_hop(struct pipeline_session *s)
 				       .steps = HOP_SAMPLES,
 				       .warm = 1,
 				       .watch = {bb_pass_times_note, &s->measured},
-				       .stepped = hop_stepped};
+				       .stepped = pipeline_stepped};
 	const void *all;
 	bb_status status;
 
@@ -133,7 +140,9 @@ static bb_status measure_hop(struct pipeline_session *s)
 	BB_TRY(status, bb_order_make(s->schedule, &pipeline, &s->order, s->error), out);
 	BB_TRY(status, bb_pass_times_open(&s->measured, &s->order, s->error), out);
 	BB_TRY(status, session_perform(s, &form, trial, "hop between stages", ""), out);
-	double hop = bb_stats_median(s->steps, HOP_SAMPLES) / (2 * (pipeline.stages - 1));
+	double hop =
+		(bb_stats_median(s->spans, HOP_SAMPLES) - 2e-9 * HOP_PASS_NS * pipeline.stages) /
+		(2 * (pipeline.stages - 1));
 	BB_TRY(status, bb_driver_gather(s->kernel.engine.driver, &bb_payload_number, &hop, 1, &all),
 	       out);
 	hop = *(const double *)all;
@@ -184,22 +193,6 @@ out:
 	return status;
 }
 
-/* Keeps iteration STEP of this rank, or of all stages in virtual time, and begins the next. */
-static void pipeline_stepped(void *own, size_t step)
-{
-	struct pipeline_session *s = own;
-	const bool all = bb_engine_is_virtual(&s->kernel.engine);
-	const size_t last = s->order.length - 1;
-	const double *to = s->measured.to;
-
-	for (int i = all ? 0 : s->stage; i <= (all ? s->order.stages - 1 : s->stage); i++)
-		s->steps[step] = fmax(s->steps[step], to[session_slot(s, i, last)]);
-	s->spans[step] = to[session_slot(s, s->stage, last)] -
-			 s->measured.from[session_slot(s, s->stage, 0)];
-	if (step + 1 < (size_t)s->options->iters)
-		bb_pass_times_begin(&s->measured);
-}
-
 /* Times the schedule. Then all ranks learn what each has observed of its stage, with --gantt also
    each pass. In virtual time each has observed all stages, whose steps differ by noise only. */
 static bb_status schedule_measure(struct pipeline_session *s)
@@ -210,12 +203,11 @@ static bb_status schedule_measure(struct pipeline_session *s)
 	struct bb_pipeline_form form = session_form(s);
 	const struct bb_trial trial = {
 		.workload = {.stand_in = (enum bb_stand_in)a->stand_in, .own = s},
-		.steps = (size_t)a->iters,
+		.steps = s->iters,
 		.warm = (size_t)e->run->options.warmup_iters,
 		.watch = {bb_pass_times_note, t},
 		.stepped = pipeline_stepped};
-	const size_t iters = (size_t)a->iters, stages = (size_t)s->order.stages;
-	const size_t slots = bb_order_slots(&s->order);
+	const size_t stages = (size_t)s->order.stages, slots = bb_order_slots(&s->order);
 	bb_status status;
 
 	form.fault = e->run->options.fault;
@@ -225,15 +217,11 @@ static bb_status schedule_measure(struct pipeline_session *s)
 		(void)bb_pipeline_result_of(t);
 		return BB_OK;
 	}
-	t->spans[s->stage] = bb_stats_median(s->spans, iters);
-	BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, s->steps, iters), out);
-	BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, t->peaks, stages), out);
-	BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, t->sent, stages), out);
-	BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, t->spans, stages), out);
-	if (a->gantt) {
-		BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, t->from, slots), out);
-		BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, t->to, slots), out);
-	}
+	t->spans[s->stage] = bb_stats_median(s->spans, s->iters);
+	BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, s->steps, s->iters), out);
+	BB_TRY(status, bb_driver_most(e->driver, &bb_payload_real, t->peaks, 3 * stages), out);
+	if (a->gantt)
+		status = bb_driver_most(e->driver, &bb_payload_real, t->from, 2 * slots);
 out:
 	return status;
 }

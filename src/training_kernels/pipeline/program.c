@@ -49,34 +49,29 @@ static void pipeline_program_operation(const struct bb_program *program, int ran
 	const bool slow = fault->kind == BB_FAULT_SLOW && fault->rank == rank;
 	const bool swaps = fault->kind == BB_FAULT_SWAP && fault->rank == rank;
 	const size_t *swapped = p->swapped;
-	struct bb_pass pass;
 	size_t slot = step->at;
 	int depth;
 
 	operation->act = (enum bb_act)step->act;
 	operation->queue = step->queue;
-	switch (operation->act) {
-	case BB_ACT_COMPUTE:
-		if (swaps && (slot == swapped[0] || slot == swapped[1]))
-			slot = swapped[slot == swapped[0]];
-		pass = bb_order_pass(&p->order, slot, &depth);
-		operation->item = slot;
-		operation->work = pass.kind;
-		operation->seconds = 1e-9 * (double)bb_part_of(&p->order, depth).cost[pass.kind];
+	if (step->act == BB_ACT_RECORD || step->act == BB_ACT_WAIT) {
+		operation->event = (int)step->at;
+		return;
+	}
+	if (step->act == BB_ACT_COMPUTE && swaps && (slot == swapped[0] || slot == swapped[1]))
+		slot = swapped[slot == swapped[0]];
+	const int kind = bb_order_pass(&p->order, slot, &depth).kind;
+	operation->item = slot;
+	operation->work = kind;
+	if (step->act == BB_ACT_COMPUTE) {
+		operation->seconds = 1e-9 * (double)bb_part_of(&p->order, depth).cost[kind];
 		operation->flops = operation->seconds * p->form.rate;
 		operation->seconds += slow ? fault->seconds : 0;
-		break;
-	case BB_ACT_SEND:
-	case BB_ACT_RECV:
-		operation->work = bb_order_pass(&p->order, slot, &depth).kind;
-		operation->item = slot;
+	} else {
 		operation->peer = step->peer;
 		operation->lane = step->lane;
 		operation->count = p->form.elements;
 		operation->dtype = ELEMENT;
-		break;
-	default:
-		operation->event = (int)step->at;
 	}
 }
 

@@ -51,8 +51,8 @@ void bb_pipeline_program_free(struct bb_pipeline_program *program);
 struct bb_pass_times {
 	const struct bb_order *order; /* borrowed */
 	double *from, *to;            /* [slot]: seconds on the clock of the stage; 0: not yet */
-	/* [stage]: activations held now and at most, bytes times chunks; bytes sent; seconds from
-	   its first pass to its last. */
+	/* [stage], each behind the one before, as TO is behind FROM: activations held now and at
+	   most, bytes times chunks; bytes sent; seconds from its first pass to its last. */
 	double *held, *peaks, *sent, *spans;
 };
 
