@@ -589,7 +589,8 @@ out:
    with equal links. */
 static int64_t crossing(const struct hybrid_session *s, size_t kind)
 {
-	const struct bb_cluster *cluster = s->kernel.engine.run->options.virtual.cluster;
+	const struct bb_run *run = s->kernel.engine.run;
+	const struct bb_cluster *cluster = run->options.virtual.cluster;
 	const struct bb_grid *g = &s->hybrid->shape.grid;
 	const enum bb_axis axis = bb_traffic_axes[kinds[kind].traffic];
 	int64_t n = 0;
@@ -599,15 +600,11 @@ static int64_t crossing(const struct hybrid_session *s, size_t kind)
 	if (bb_engine_is_virtual(&s->kernel.engine))
 		return BB_ABSENT;
 	for (int group = 0; group < bb_grid_groups(g, axis); group++) {
+		const int node = run->infos[bb_grid_member(g, axis, group, 0)].node;
 		bool crosses = false;
 
-		for (int i = 0; i < bb_grid_size(g, axis); i++) {
-			const int first = bb_grid_member(g, axis, group, 0);
-			const int other = bb_grid_member(g, axis, group, i);
-
-			crosses |= strcmp(s->kernel.engine.run->infos[first].location.host,
-					  s->kernel.engine.run->infos[other].location.host) != 0;
-		}
+		for (int i = 0; i < bb_grid_size(g, axis); i++)
+			crosses |= run->infos[bb_grid_member(g, axis, group, i)].node != node;
 		n += crosses;
 	}
 	return n;

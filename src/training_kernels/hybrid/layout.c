@@ -30,20 +30,16 @@ static struct axis axis_of(const struct bb_grid *g, enum bb_axis axis)
 	const bool data_outside = g->order == BB_GRID_TP_PP_DP;
 	const int replica = data_outside ? g->tp * g->pp : g->tp; /* to the next one */
 
-	switch (axis) {
-	case BB_AXIS_TP:
-		return (struct axis){g->tp, 1};
-	case BB_AXIS_PP:
-		return (struct axis){g->pp, data_outside ? g->tp : g->tp * g->dp};
-	case BB_AXIS_DP:
-		return (struct axis){g->dp, replica};
-	case BB_AXIS_EP:
-		return (struct axis){g->ep, replica};
-	case BB_AXIS_CP:
-		return (struct axis){g->cp > 1 ? g->cp : 1, replica};
-	default:
-		return (struct axis){g->dp / g->ep, replica * g->ep};
-	}
+	const struct axis axes[BB_AXES] = {
+		[BB_AXIS_TP] = {g->tp, 1},
+		[BB_AXIS_PP] = {g->pp, data_outside ? g->tp : g->tp * g->dp},
+		[BB_AXIS_DP] = {g->dp, replica},
+		[BB_AXIS_EP] = {g->ep, replica},
+		[BB_AXIS_EDP] = {g->dp / g->ep, replica * g->ep},
+		[BB_AXIS_CP] = {g->cp > 1 ? g->cp : 1, replica},
+	};
+
+	return axes[axis];
 }
 
 int bb_grid_size(const struct bb_grid *grid, enum bb_axis axis)
@@ -79,11 +75,11 @@ int bb_grid_member(const struct bb_grid *grid, enum bb_axis axis, int group, int
 
 int bb_grid_crossing(const struct bb_grid *grid, enum bb_axis axis, int node)
 {
-	const int last = bb_grid_size(grid, axis) - 1;
+	const int last = bb_grid_size(grid, axis) - 1, groups = bb_grid_groups(grid, axis);
 	int crossing = 0;
 
 	/* Members ascend, so the first and the last suffice. */
-	for (int g = 0; g < bb_grid_groups(grid, axis); g++)
+	for (int g = 0; g < groups; g++)
 		crossing += bb_grid_member(grid, axis, g, 0) / node !=
 			    bb_grid_member(grid, axis, g, last) / node;
 	return crossing;
@@ -92,12 +88,11 @@ int bb_grid_crossing(const struct bb_grid *grid, enum bb_axis axis, int node)
 bool bb_grid_crosses(const struct bb_grid *grid, enum bb_axis axis, int node)
 {
 	const struct axis a = axis_of(grid, axis);
-	const int size = a.size, block = size * a.stride;
-	const int blocks = bb_grid_ranks(grid) / block;
+	const int block = a.size * a.stride, blocks = bb_grid_ranks(grid) / block;
 
 	/* Groups interleave in blocks of ranks; one crosses wherever a node ends within a block,
 	   and NODE blocks on, all is as before. */
-	for (int i = 0; size > 1 && i < blocks && i < node; i++)
+	for (int i = 0; a.size > 1 && i < blocks && i < node; i++)
 		if ((int64_t)i * block / node != (((int64_t)i + 1) * block - 1) / node)
 			return true;
 	return false;

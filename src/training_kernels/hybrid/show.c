@@ -18,9 +18,7 @@
 struct view {
 	struct bb_run *run;
 	struct bb_strbuf *out;
-	const struct bb_hybrid_options *options;
-	const struct bb_model *model;
-	const struct bb_capacity *capacity;
+	const struct bb_hybrid *h;
 	struct bb_model_layout layout;
 	struct bb_hybrid_cluster cluster;
 	double peak; /* FLOPs per second of a rank's GPU; NAN: unknown */
@@ -32,7 +30,7 @@ struct view {
 
 static bb_status plan_prepare(struct view *s)
 {
-	const struct bb_hybrid_options *a = s->options;
+	const struct bb_hybrid_options *a = &s->h->options;
 	const struct bb_backend_config *link = &s->run->options.config;
 	const struct bb_cluster *cluster = s->run->options.virtual.cluster;
 	/* A preset has the settings of its run. */
@@ -50,7 +48,7 @@ static bb_status plan_prepare(struct view *s)
 		.memory_rate = a->memory_rate_given ? a->memory_rate.rate : 0,
 		.launch = a->launch_ns_given ? 1e-9 * (double)a->launch_ns : 0,
 		.rails = true,
-		.memory = s->capacity->usable,
+		.memory = s->h->capacity.usable,
 	};
 	s->peak = a->peak_given ? a->peak : NAN;
 	if (cluster) {
@@ -84,7 +82,7 @@ static bb_status plan_prepare(struct view *s)
 		.any_schedule = searches && !a->schedule_given,
 		.kept = (uint64_t)a->kept,
 		.overlap = (enum bb_hybrid_overlap)a->overlap,
-		.base = {.model = s->model,
+		.base = {.model = &s->h->model,
 			 .layout = &s->layout,
 			 .recipe = {&bb_precisions[a->precision], &bb_optimizers[a->optimizer]},
 			 .trainable = 1,
@@ -93,7 +91,7 @@ static bb_status plan_prepare(struct view *s)
 	};
 	if (searches && !a->cp_given && a->attention == BB_ATTENTION_FLASH)
 		s->space.grid.cp = BB_ANY;
-	return bb_model_layout_make(&s->layout, s->model, 0, &s->run->error);
+	return bb_model_layout_make(&s->layout, &s->h->model, 0, &s->run->error);
 }
 
 /* ---- reasons --------------------------------------------------------------------------------- */
@@ -143,7 +141,7 @@ static const char *plan_explain(const struct bb_hybrid_plan *plan, size_t i, cha
 /* Whether G is the division of --preset. */
 static bool is_published(const struct view *s, const struct bb_grid *g)
 {
-	const struct bb_hybrid_preset *p = s->options->preset;
+	const struct bb_hybrid_preset *p = s->h->options.preset;
 
 	return p && g->tp == p->grid.tp && g->pp == p->grid.pp && g->dp == p->grid.dp &&
 	       g->order == p->grid.order;
@@ -190,7 +188,7 @@ static const char *plan_schedule(const struct bb_hybrid_division *division)
 /* Tokens that a rank trains per second. */
 static double token_rate(const struct view *s, const struct bb_hybrid_division *division)
 {
-	return (double)s->space.batch * (double)s->model->hyper.seq /
+	return (double)s->space.batch * (double)s->h->model.hyper.seq /
 	       (division->cost.step * s->cluster.ranks);
 }
 
@@ -198,7 +196,7 @@ static double token_rate(const struct view *s, const struct bb_hybrid_division *
    attention, which FlashAttention skips. */
 static double flop_rate(const struct view *s, const struct bb_hybrid_division *division)
 {
-	const struct bb_model *m = s->model;
+	const struct bb_model *m = &s->h->model;
 	const double masked = bb_attention_core(m, BB_ATTENTION_EAGER) -
 			      bb_attention_core(m, (enum bb_attention)division->training.eager);
 
@@ -217,7 +215,7 @@ static void division_describe(const struct view *s, const struct bb_hybrid_divis
 	const struct bb_volume *of = division->volume.of;
 
 	bb_record_init(&bb_record_hybrid_plan, r);
-	r->model = s->model->name;
+	r->model = s->h->model.name;
 	r->order = bb_grid_order_names[g->order];
 	r->recompute = bb_recompute_words[t->recompute];
 	r->tightest = bb_category_words[bb_need_tightest(&division->need)];
@@ -281,21 +279,21 @@ static void division_describe(const struct view *s, const struct bb_hybrid_divis
 static void add_setting(const struct view *s)
 {
 	const struct bb_hybrid_cluster *c = &s->cluster;
-	const struct bb_hybrid_preset *p = s->options->preset;
+	const struct bb_hybrid_preset *p = s->h->options.preset;
 	char in[BB_UNIT_TEXT], between[BB_UNIT_TEXT];
 
 	bb_strbuf_addf(s->out,
 		       "# busbench version %s\n# %s: %s, %llu parameters, %lld tokens per "
 		       "sequence, %llu sequence%s per step\n",
-		       BB_VERSION, s->run->options.program, s->model->name,
-		       (unsigned long long)s->model->parameters, (long long)s->model->hyper.seq,
+		       BB_VERSION, s->run->options.program, s->h->model.name,
+		       (unsigned long long)s->h->model.parameters, (long long)s->h->model.hyper.seq,
 		       (unsigned long long)s->space.batch, bb_plural((long long)s->space.batch));
-	bb_model_add_origin(s->out, s->model);
+	bb_model_add_origin(s->out, &s->h->model);
 	bb_strbuf_addf(s->out, "# %d rank%s, %d per node, %.4g TFLOPS each; order %s\n", c->ranks,
 		       bb_plural(c->ranks), c->node, 1e-12 * c->flops,
 		       bb_grid_order_names[s->space.grid.order]);
 	bb_strbuf_add(s->out, "# memory of a rank: ");
-	bb_capacity_add(s->out, s->capacity);
+	bb_capacity_add(s->out, &s->h->capacity);
 	bb_strbuf_add(s->out, "\n");
 	bb_strbuf_addf(s->out,
 		       "# links of a rank: within a node %.4g GB/s, %s; between nodes %.4g GB/s, "
@@ -309,16 +307,16 @@ static void add_setting(const struct view *s)
 	else
 		bb_strbuf_add(s->out, "take no time (--memory-rate)\n");
 	/* The launch time is that of docs/training_runs.md. */
-	if (s->model->hyper.experts && c->launch > 0)
+	if (s->h->model.hyper.experts && c->launch > 0)
 		bb_strbuf_addf(s->out, "# launch of a layer with experts: %s\n",
 			       bb_format_duration(in, c->launch));
-	else if (s->model->hyper.experts)
+	else if (s->h->model.hyper.experts)
 		bb_strbuf_add(s->out, "# launches of layers with experts take no time "
 				      "(--launch-time; on H100 9.3 ms)\n");
 	if (p)
 		bb_strbuf_addf(s->out, "# preset %s: %s; assumed: %s\n", p->name, p->source,
 			       p->assumed);
-	if (p && p->run_flops > 0 && !s->options->flops_given)
+	if (p && p->run_flops > 0 && !s->h->options.flops_given)
 		bb_strbuf_addf(s->out,
 			       "# the whole run reached %.4g TFLOPS with communication and bubble; "
 			       "computations alone reach %.4g\n",
@@ -344,7 +342,7 @@ static void add_divisions(const struct view *s)
 		{"step", "", 0},      {"compute", "", 0},    {"bubble", "", 0},
 		{NULL, NULL, 0},
 	};
-	const bool experts = s->model->hyper.experts, launches = s->cluster.launch > 0;
+	const bool experts = s->h->model.hyper.experts, launches = s->cluster.launch > 0;
 	/* Experts and context are columns only where there are any. */
 	const bool shown[BB_TRAFFICS] = {
 		[BB_TRAFFIC_TENSOR] = true,
@@ -373,7 +371,7 @@ static void add_divisions(const struct view *s)
 		const double *of = division->cost.of;
 		const bool published = is_published(s, g);
 
-		if (n >= (size_t)s->options->best && !published)
+		if (n >= (size_t)s->h->options.best && !published)
 			continue;
 		bb_table_cellf(&table, "%s\t%d\t%d\t%d", published ? ">" : "",
 			       plan_replicas(division), g->tp, g->pp);
@@ -445,7 +443,7 @@ static void add_rates(const struct view *s, const struct bb_hybrid_division *div
 
 	bb_strbuf_addf(s->out, "#\n# %s%s%s", plan_name(division, name), g->cp > 1 ? " by " : "",
 		       g->cp > 1 ? bb_context_words[division->exchanges] : "");
-	if (s->model->hyper.experts)
+	if (s->h->model.hyper.experts)
 		bb_strbuf_addf(s->out, ", ep %d, etp %d", bb_grid_expert_ranks(g),
 			       bb_grid_expert_tensor(g));
 	if (t->pp > 1)
@@ -538,11 +536,7 @@ static void add_plan(const struct view *s)
 bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
 {
 	struct bb_hybrid *h = run->own;
-	struct view s = {.run = run,
-			 .out = out,
-			 .options = &h->options,
-			 .model = &h->model,
-			 .capacity = &h->capacity};
+	struct view s = {.run = run, .out = out, .h = h};
 	struct bb_hybrid_plan_record r;
 	char why[REASON];
 	bb_status status;
