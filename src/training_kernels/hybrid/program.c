@@ -126,14 +126,15 @@ static void write_collective(const struct writer *w, enum family family, enum bb
 	o->in_place = work != BB_HYBRID_TENSOR;
 }
 
+/* Most models compute nothing in the embedding. */
 static void write_compute(const struct writer *w, const struct bb_hybrid_time *t, int pieces)
 {
 	const double both = t->forward_s + t->backward_s;
 	const double mine = w->backward ? t->backward_s : t->forward_s;
 
-	if (w->s->parts & BB_HYBRID_COMPUTE)
+	if (w->s->parts & BB_HYBRID_COMPUTE && both > 0)
 		bb_tape_compute(w->tape, BB_HYBRID_COMPUTES, BB_HYBRID_COMPUTE, 0, mine / pieces,
-				both > 0 ? t->flops * mine / both / pieces : 0);
+				t->flops * mine / both / pieces);
 }
 
 /* The tensor ranks gather an activation, or sum it; ROWS: that of a half with rows of experts. */
@@ -180,35 +181,22 @@ static void write_layers(struct writer w, int stage, bool backward)
 static void write_pass(const struct writer *w, int stage)
 {
 	const struct bb_hybrid_shape *s = w->s;
-	const bool first = stage == 0, last = stage == s->grid.pp - 1;
-	/* Most models compute nothing there. */
-	const bool looks_up = first && s->embedding.forward_s + s->embedding.backward_s > 0;
+	/* The stages, of which one is an end of the model, where the pass begins and ends. */
+	const int begin = w->backward ? s->grid.pp - 1 : 0, end = s->grid.pp - 1 - begin;
 
-	if (w->backward) {
-		if (last) {
-			write_compute(w, &s->head, 1);
-			write_tensor(w, false, false);
-		}
-		if (s->recomputes)
-			write_layers(*w, stage, false);
-		write_layers(*w, stage, true);
-		if (first)
-			write_tensor(w, true, false);
-		if (looks_up)
-			write_compute(w, &s->embedding, 1);
-		return;
-	}
-	if (looks_up)
-		write_compute(w, &s->embedding, 1);
-	if (first)
+	if (stage == begin) {
+		write_compute(w, w->backward ? &s->head : &s->embedding, 1);
 		write_tensor(w, false, false);
-	write_layers(*w, stage, false);
-	if (!last)
+	}
+	if (w->backward && s->recomputes)
+		write_layers(*w, stage, false);
+	write_layers(*w, stage, w->backward);
+	if (stage != end)
 		return;
 	write_tensor(w, true, false);
-	write_compute(w, &s->head, 1);
+	write_compute(w, w->backward ? &s->embedding : &s->head, 1);
 	/* Three numbers per token, one after another. */
-	for (int i = 0; i < 3 && s->grid.tp > 1; i++)
+	for (int i = 0; i < 3 && s->grid.tp > 1 && !w->backward; i++)
 		write_collective(w, TENSOR, BB_HYBRID_TENSOR, BB_HYBRID_LOSS, &bb_all_reduce,
 				 s->tokens, BB_FLOAT);
 }

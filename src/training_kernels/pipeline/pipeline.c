@@ -35,21 +35,35 @@ static int64_t ns_of(const struct bb_pipeline_options *a, double flops)
 }
 
 /*
- * Takes the mean times of layers from the FLOPs of the model, and their activations, in 16 bits,
- * from models/memory/activations.h. W of a layer needs the inputs of its matrix products and the
+ * Takes the mean times of layers from the FLOPs of --model, and their activations, in 16 bits, from
+ * models/memory/activations.h. W of a layer needs the inputs of its matrix products and the
  * gradients of their outputs, of all routes: 32 s b h for an inner width of 4 h (arXiv 2401.10241,
  * 2.3). The embedding is on the first stage; norm, head or pooler and the loss are on the last.
- * Messages have 2 s b h bytes. False: the numbers exceed the limits.
+ * Messages have 2 s b h bytes.
  */
-static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_options *a,
-				 struct bb_pipeline *p)
+static bb_status pipeline_apply_model(struct bb_pipeline_state *state, struct bb_error *error)
 {
+	struct bb_pipeline_options *a = &state->options;
+	struct bb_pipeline *p = &state->pipeline;
+	struct bb_model *const m = &state->model;
+	struct bb_pipeline_end all = {0, 0, 0, 0, 0};
+	uint64_t kept = 0, weights = 0;
+	bb_status status;
+
+	BB_TRY(status, bb_model_open(m, a->model_text, a->seq, error), out);
+	bb_attention_apply(m, (enum bb_attention)a->attention);
+	if (m->hyper.heads == 0 || m->hyper.seq == 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--model %s: not a transformer; give --tf, --tb and --tw",
+			       a->model_text);
+	if (m->blocks < a->stages)
+		return bb_fail(error, BB_EUSAGE,
+			       "--stages %lld: more than the %d layers of %s; give at most as many",
+			       (long long)a->stages, m->blocks, a->model_text);
 	const struct bb_layer layer = bb_layer_of_model(m, false, (uint64_t)a->batch, 2);
 	const uint64_t head = m->logits ? bb_head_kept(&layer, (uint64_t)m->hyper.vocab) : 0;
 	const double seconds = (m->forward + m->backward) * (double)a->batch / a->flops;
 	const uint64_t blocks = (uint64_t)m->blocks;
-	struct bb_pipeline_end all = {0, 0, 0, 0, 0};
-	uint64_t kept = 0, weights = 0;
 
 	for (int i = 0; i < m->blocks; i++) {
 		struct bb_layer l =
@@ -67,7 +81,10 @@ static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_op
 	kept /= blocks;
 	weights /= blocks;
 	if (bb_bytes_add(bb_bytes_times(kept, blocks), head) > MOST_KEPT || seconds > MOST_SECONDS)
-		return false;
+		return bb_fail(error, BB_EUSAGE,
+			       "--model: a microbatch takes more than %d s or more than 4 TiB; "
+			       "give a smaller --batch or --seq, or more --flops",
+			       MOST_SECONDS);
 	for (size_t i = 0; i < m->nworks; i++) {
 		const struct bb_work *work = &m->works[i];
 		struct bb_pipeline_end *to = work->layer < 0            ? &p->first
@@ -89,35 +106,7 @@ static bool pipeline_apply_model(const struct bb_model *m, struct bb_pipeline_op
 	/* W needs the input of the head and the gradients of the logits. */
 	p->last.kept_w = (int64_t)(head - (head ? layer.seq * layer.batch * layer.hidden * 2 : 0));
 	a->message_bytes = 2 * layer.seq * layer.batch * layer.hidden;
-	return true;
-}
-
-static bb_status pipeline_check_model(struct bb_pipeline_state *state, struct bb_error *error)
-{
-	struct bb_pipeline_options *a = &state->options;
-	struct bb_model *model = &state->model;
-	bb_status status;
-
-	if (!a->model_text)
-		return BB_OK;
-	BB_TRY(status, bb_model_open(model, a->model_text, a->seq, error), out);
-	bb_attention_apply(model, (enum bb_attention)a->attention);
-	if (model->hyper.heads == 0 || model->hyper.seq == 0)
-		status = bb_fail(error, BB_EUSAGE,
-				 "--model %s: not a transformer; give --tf, --tb and --tw",
-				 a->model_text);
-	else if (model->blocks < a->stages)
-		status = bb_fail(error, BB_EUSAGE,
-				 "--stages %lld: more than the %d layers of %s; "
-				 "give at most as many",
-				 (long long)a->stages, model->blocks, a->model_text);
-	else if (!pipeline_apply_model(model, a, &state->pipeline))
-		status = bb_fail(error, BB_EUSAGE,
-				 "--model: a microbatch takes more than %d s or more than 4 TiB; "
-				 "give a smaller --batch or --seq, or more --flops",
-				 MOST_SECONDS);
-	else
-		status = bb_model_layout_make(&state->layout, model, 0, error);
+	status = bb_model_layout_make(&state->layout, m, 0, error);
 out:
 	return status;
 }
@@ -143,10 +132,8 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 	} else {
 		bb_estimate_set_ranks(o, environment, a->stages_given ? a->stages : DEFAULT_STAGES);
 	}
-	if (!a->stages_given && a->predict)
-		a->stages = DEFAULT_STAGES;
-	else if (!a->stages_given)
-		a->stages = bb_estimate_ranks(o, environment);
+	if (!a->stages_given)
+		a->stages = a->predict ? DEFAULT_STAGES : bb_estimate_ranks(o, environment);
 	if (a->iters_given || !o->exact)
 		o->iters = a->iters;
 	state->pipeline = (struct bb_pipeline){
@@ -161,7 +148,8 @@ static bb_status pipeline_check(const struct bb_benchmark *benchmark, void *own,
 		.limit = a->memory ? a->memory : 2 * a->stages,
 		.by_step = a->cost == BB_COST_STEP,
 	};
-	BB_TRY(status, pipeline_check_model(state, error), out);
+	if (a->model_text)
+		BB_TRY(status, pipeline_apply_model(state, error), out);
 	BB_TRY(status,
 	       bb_estimate_capacity(&state->capacity, "--rank-memory", a->rank_memory,
 				    a->rank_memory_given, a->reserve, o->cluster, error),
