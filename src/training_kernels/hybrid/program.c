@@ -257,18 +257,44 @@ static void write_stage(struct bb_taped *taped, const struct bb_hybrid_program *
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* Queues and lanes of exchanges follow those of the pipeline BASE. */
-static void hybrid_number(struct bb_hybrid_program *h, const struct bb_program *base,
-			  struct bb_program *program)
+bb_status bb_hybrid_write(struct bb_taped *taped, struct bb_hybrid_program *h,
+			  const struct bb_hybrid_shape *s, const char *algorithm,
+			  struct bb_error *error)
 {
-	const struct bb_hybrid_shape *s = &h->shape;
+	const int stages = s->grid.pp;
+	const struct bb_pipeline pipeline = {.stages = stages,
+					     .microbatches = s->micro_batches,
+					     .chunks = 1,
+					     .f = 1000,
+					     .b = 1000,
+					     .w = 1000};
+	const struct bb_pipeline_form form = {.elements = bb_hybrid_boundary(s)};
 	const bool messages = s->parts & BB_HYBRID_PIPELINE;
 	const bool exchanges = s->parts & BB_HYBRID_EXPERT && s->load && s->grid.ep > 1;
 	const bool has[BB_HYBRID_FAMILIES] = {true, true, s->experts && s->grid.ep > 1,
 					      shares_embedding(s)};
+	struct bb_program *const program = &taped->program;
+	struct bb_order order = {.passes = NULL};
+	struct bb_pipeline_program base = {.messages = 0};
+	bb_status status = bb_taped_begin(taped, bb_grid_ranks(&s->grid), stages, TAPES, error);
 
-	program->queues = messages ? base->queues : 1;
-	program->lanes = messages ? base->lanes : 0;
+	BB_TRY(status, status, out);
+	program->algorithm = algorithm;
+	taped->sequence_of = hybrid_stage_of;
+	taped->complete = hybrid_complete;
+	taped->own = h;
+	*h = (struct bb_hybrid_program){.shape = *s};
+	if (3 * (int64_t)stages * s->micro_batches > BB_PIPELINE_PASSES)
+		BB_TRY(status,
+		       bb_fail(error, BB_EUSAGE,
+			       "--pp and --batch make more than %lld passes; give less",
+			       (long long)BB_PIPELINE_PASSES),
+		       out);
+	BB_TRY(status, bb_order_make(bb_pipeline_find("1f1b"), &pipeline, &order, error), out);
+	BB_TRY(status, bb_pipeline_program_make(&base, &order, &form, error), out);
+	/* Queues and lanes of exchanges follow those of the pipeline. */
+	program->queues = messages ? base.program.queues : 1;
+	program->lanes = messages ? base.program.lanes : 0;
 	h->exchange = (struct bb_moe_exchange){.load = exchanges ? s->load : NULL,
 					       .hidden = s->hidden,
 					       .dtype = s->dtype,
@@ -284,39 +310,6 @@ static void hybrid_number(struct bb_hybrid_program *h, const struct bb_program *
 	program->groups = h->first[BB_HYBRID_FAMILIES];
 	program->group_size = hybrid_group_size;
 	program->member = hybrid_member;
-}
-
-bb_status bb_hybrid_write(struct bb_taped *taped, struct bb_hybrid_program *h,
-			  const struct bb_hybrid_shape *s, const char *algorithm,
-			  struct bb_error *error)
-{
-	const int stages = s->grid.pp;
-	const struct bb_pipeline pipeline = {.stages = stages,
-					     .microbatches = s->micro_batches,
-					     .chunks = 1,
-					     .f = 1000,
-					     .b = 1000,
-					     .w = 1000};
-	const struct bb_pipeline_form form = {.elements = bb_hybrid_boundary(s)};
-	struct bb_order order = {.passes = NULL};
-	struct bb_pipeline_program base = {.messages = 0};
-	bb_status status = bb_taped_begin(taped, bb_grid_ranks(&s->grid), stages, TAPES, error);
-
-	BB_TRY(status, status, out);
-	taped->program.algorithm = algorithm;
-	taped->sequence_of = hybrid_stage_of;
-	taped->complete = hybrid_complete;
-	taped->own = h;
-	*h = (struct bb_hybrid_program){.shape = *s};
-	if (3 * (int64_t)stages * s->micro_batches > BB_PIPELINE_PASSES)
-		BB_TRY(status,
-		       bb_fail(error, BB_EUSAGE,
-			       "--pp and --batch make more than %lld passes; give less",
-			       (long long)BB_PIPELINE_PASSES),
-		       out);
-	BB_TRY(status, bb_order_make(bb_pipeline_find("1f1b"), &pipeline, &order, error), out);
-	BB_TRY(status, bb_pipeline_program_make(&base, &order, &form, error), out);
-	hybrid_number(h, &base.program, &taped->program);
 	for (int stage = 0; stage < stages; stage++)
 		write_stage(taped, h, stage, &base.program);
 	status = bb_taped_end(taped, "a step's program", error);

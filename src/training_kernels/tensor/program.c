@@ -233,20 +233,6 @@ static void build_ring(struct builder *b, enum bb_tensor_work work, size_t step)
 
 /* ---- a part ---------------------------------------------------------------------------------- */
 
-/* A sum's conjugate has gathered; the input of this block, which was not kept, comes again while
-   computations go on. */
-static void build_again(struct builder *b, size_t sum)
-{
-	size_t i = sum;
-
-	while (i > 0 && bb_tensor_steps[i].kind != BB_TK_GATHER)
-		i--;
-	build_join(b);
-	if (bb_tensor_has(b->of.scheme, &bb_tensor_steps[i]))
-		build_calls(b, BB_TW_AGAIN, i);
-	b->joins = false; /* until what they compute is sent */
-}
-
 /* All steps, forward in their order or backward in reverse. */
 static void build_steps(struct builder *b, bool back)
 {
@@ -269,8 +255,16 @@ static void build_steps(struct builder *b, bool back)
 				build_ring(b, work, i);
 			else
 				build_calls(b, work, i);
-			if (again && p->kind == BB_TK_SUM)
-				build_again(b, i);
+			/* A sum's conjugate has gathered; the input of this block, which was not
+			   kept, comes again while computations go on. */
+			if (again && p->kind == BB_TK_SUM) {
+				build_join(b);
+				while (p > bb_tensor_steps && p->kind != BB_TK_GATHER)
+					p--;
+				if (bb_tensor_has(b->of.scheme, p))
+					build_calls(b, BB_TW_AGAIN, (size_t)(p - bb_tensor_steps));
+				b->joins = false; /* until what they compute is sent */
+			}
 			build_flush(b, BB_TW_WEIGHTS);
 			continue;
 		}

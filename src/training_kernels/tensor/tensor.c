@@ -106,10 +106,10 @@ out:
  */
 #define RING_ULPS 256
 
-/* The findings of one rank in one module. */
+/* The findings of one rank, then of all ranks, in one module. */
 struct found {
 	uint64_t compared[2], wrong[2]; /* of outputs, of gradients */
-	double off;
+	double off;                     /* INFINITY: no number */
 };
 
 /* A split part of this rank, and the unsplit one. */
@@ -222,7 +222,7 @@ static void equality_compare(const struct check *c, int slot, int kind, struct f
 
 			found->wrong[kind] += !(off <= tolerance);
 			if (!(off <= found->off))
-				found->off = off;
+				found->off = isnan(off) ? INFINITY : off;
 		}
 	found->compared[kind] += p.rows * p.columns;
 }
@@ -234,20 +234,17 @@ static bb_status equality_deliver(struct check *c, const struct bb_tensor_result
 	double *const middle = &c->mine.slots[results->output][p.rows * p.columns / 2];
 	struct bb_engine *e = &c->variant.kernel->engine;
 	struct bb_tensor_equality_record r;
-	struct found mine = {.off = 0};
-	const struct found *found;
-	const void *all;
+	struct found found = {.off = 0};
 	bb_status status;
 
 	/* The highest byte of a number: its change exceeds any tolerance. */
 	BB_TRY(status, bb_engine_corrupt(e, (char *)middle + sizeof(double) - 1), out);
-	equality_compare(c, results->output, 0, &mine);
+	equality_compare(c, results->output, 0, &found);
 	for (int i = 0; i < results->ngradients; i++)
-		equality_compare(c, bb_tensor_gradient(results, i), 1, &mine);
-	BB_TRY(status,
-	       bb_driver_gather(e->driver, &bb_payload_number, &mine,
-				sizeof(mine) / sizeof(uint64_t), &all),
-	       out);
+		equality_compare(c, bb_tensor_gradient(results, i), 1, &found);
+	BB_TRY(status, bb_engine_sum(e, found.compared, 2), out);
+	BB_TRY(status, bb_engine_sum(e, found.wrong, 2), out);
+	BB_TRY(status, bb_driver_most(e->driver, &bb_payload_number, &found.off, 1), out);
 	if (!bb_engine_leads(e))
 		return BB_OK;
 	bb_record_init(&bb_record_tensor_equality, &r);
@@ -255,16 +252,11 @@ static bb_status equality_deliver(struct check *c, const struct bb_tensor_result
 	r.scheme = c->mine.scheme->name;
 	r.nranks = (int64_t)c->mine.t;
 	r.tolerance_ulps = c->mine.grid ? 0 : RING_ULPS;
-	r.outputs = r.gradients = r.wrong_outputs = r.wrong_gradients = 0;
-	r.off_ulps = 0;
-	for (found = all; found < (const struct found *)all + c->mine.t; found++) {
-		r.outputs += (int64_t)found->compared[0];
-		r.gradients += (int64_t)found->compared[1];
-		r.wrong_outputs += (int64_t)found->wrong[0];
-		r.wrong_gradients += (int64_t)found->wrong[1];
-		if (!(found->off <= r.off_ulps))
-			r.off_ulps = found->off;
-	}
+	r.outputs = (int64_t)found.compared[0];
+	r.gradients = (int64_t)found.compared[1];
+	r.wrong_outputs = (int64_t)found.wrong[0];
+	r.wrong_gradients = (int64_t)found.wrong[1];
+	r.off_ulps = found.off;
 	const bool equal = r.wrong_outputs + r.wrong_gradients == 0;
 	r.passed = equal != must_differ;
 	r.verdict = must_differ ? equal ? "equal, and must not be" : "wrong, as it must be"
