@@ -401,17 +401,13 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 		bb_memory_bytes_of(division, stage, bb_sorted_bytes(division));
 	const double rate = cluster->memory_rate > 0 ? cluster->memory_rate : INFINITY;
 	const double m = (double)t->micro_batches;
-	const uint64_t layers = (uint64_t)t->model->blocks;
-	const int first = stage->stage == 0 ? BB_LAYER_BEFORE
-					    : (int)bb_layers_before(layers, t->pp, stage->stage);
-	const int last = stage->stage == t->pp - 1
-				 ? t->model->blocks + 1
-				 : (int)bb_layers_before(layers, t->pp, stage->stage + 1);
+	const int first = (int)bb_layers_before((uint64_t)t->model->blocks, t->pp, stage->stage);
+	const int last = first + (int)stage->layers + (stage->stage == t->pp - 1);
 	/* A forward pass is a third of both passes. */
 	const double launch = cluster->launch * (t->recompute == BB_RECOMPUTE_FULL ? 4. / 3 : 1);
 	struct stage_cost s = {
-		.time = bb_hybrid_passes_of(division, first, last, cluster->flops,
-					    cluster->attention_flops),
+		.time = bb_hybrid_passes_of(division, stage->stage == 0 ? BB_LAYER_BEFORE : first,
+					    last, cluster->flops, cluster->attention_flops),
 		.volume = bb_hybrid_volumes_of(division, stage),
 		.local = m * moved.pass / rate,
 		.optimizer = moved.step / rate,

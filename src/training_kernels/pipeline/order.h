@@ -163,26 +163,20 @@ static inline size_t bb_order_slots(const struct bb_order *order)
 static inline int bb_order_input(const struct bb_order *order, int stage,
 				 const struct bb_pass *pass)
 {
-	const int depth = bb_order_depth(order, stage, pass->chunk);
+	const int depth =
+		bb_order_depth(order, stage, pass->chunk) + (pass->kind == BB_PASS_F ? -1 : 1);
 
-	if (pass->kind == BB_PASS_F)
-		return depth - 1;
-	if (pass->kind == BB_PASS_W || depth == bb_order_depths(order) - 1)
-		return -1;
-	return depth + 1;
+	return pass->kind == BB_PASS_W || depth == bb_order_depths(order) ? -1 : depth;
 }
 
 /* The depth that waits for the result of the pass, or -1. */
 static inline int bb_order_output(const struct bb_order *order, int stage,
 				  const struct bb_pass *pass)
 {
-	const int depth = bb_order_depth(order, stage, pass->chunk);
+	const int depth =
+		bb_order_depth(order, stage, pass->chunk) + (pass->kind == BB_PASS_F ? 1 : -1);
 
-	if (pass->kind == BB_PASS_W)
-		return -1;
-	if (pass->kind != BB_PASS_F)
-		return depth - 1;
-	return depth + 1 < bb_order_depths(order) ? depth + 1 : -1;
+	return pass->kind == BB_PASS_W || depth == bb_order_depths(order) ? -1 : depth;
 }
 
 /* Passes of a microbatch in a part of the model, or in all parts of a stage. */

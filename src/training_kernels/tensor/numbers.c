@@ -181,23 +181,20 @@ static void attend_block(const struct attention *a, bool first, bool last)
 {
 	double *sum = a->sum, *most = a->most;
 
-	if (first)
-		memset(a->out, 0, attention_bytes(a));
 	for (size_t i = 0; i < a->rows; i++)
 		for (size_t h = 0; h < a->heads; h++, sum++, most++) {
 			double *out = a->out + row_at(a, i, h);
+			const double before = *most;
 
-			*sum = first ? 0 : *sum;
-			*most = first ? -INFINITY : *most;
 			for (size_t j = 0; j < a->rows; j++) {
 				const double now = score(a, row_at(a, i, h), row_at(a, j, h));
-				const double less = exp(*most - now);
 
-				for (size_t c = 0; c < a->width && now > *most; c++)
-					out[c] *= less;
-				*sum *= now > *most ? less : 1;
-				*most = fmax(*most, now);
+				*most = first && j == 0 ? now : fmax(*most, now);
 			}
+			const double less = first ? 0 : exp(before - *most);
+			*sum *= less;
+			for (size_t c = 0; c < a->width; c++)
+				out[c] *= less;
 			for (size_t j = 0; j < a->rows; j++) {
 				const double e =
 					exp(score(a, row_at(a, i, h), row_at(a, j, h)) - *most);
