@@ -336,12 +336,12 @@ static void plan(struct planned *p, const char *model, int ranks, uint64_t memor
 		.batch = 2048,
 		.recompute = BB_ANY,
 		.zero = 1,
-		.base = {.model = &p->model,
-			 .layout = &p->layout,
-			 .recipe = {&bb_precisions[0], &bb_optimizers[0]},
-			 .trainable = 1,
-			 .eager = true,
-			 .chunks = 1},
+		.base.training = {.model = &p->model,
+				  .layout = &p->layout,
+				  .recipe = {&bb_precisions[0], &bb_optimizers[0]},
+				  .trainable = 1,
+				  .eager = true,
+				  .chunks = 1},
 	};
 	assert_int_equal(bb_hybrid_plan_make(&p->plan, &p->cluster, &p->space, &error), BB_OK);
 }
@@ -418,12 +418,12 @@ static void test_memory_of_stages(void **state)
 	p.space.grid = (struct bb_grid){8, 32, 8, 8, .order = BB_GRID_TP_PP_DP};
 	p.space.micro_batch = 1;
 	p.space.recompute = BB_RECOMPUTE_NONE;
-	p.space.base.eager = false;
+	p.space.base.training.eager = false;
 	for (int i = 0; i < 2; i++) {
 		struct bb_training t;
 		struct bb_need most;
 
-		p.space.schedule = bb_pipeline_find(rows[i].name);
+		p.space.base.schedule = bb_pipeline_find(rows[i].name);
 		bb_hybrid_plan_free(&p.plan);
 		assert_int_equal(bb_hybrid_plan_make(&p.plan, &p.cluster, &p.space, &error), BB_OK);
 		assert_int_equal(p.plan.n, 1);
@@ -448,7 +448,7 @@ static void test_rate_of_a_run(void **state)
 	     UINT64_C(800000000000));
 	p.cluster.inside = p.cluster.between = (struct bb_cluster_link){INFINITY, 0};
 	division = (struct bb_hybrid_division){.grid = {1, 2, 1, 1, .order = BB_GRID_TP_PP_DP},
-					       .training = p.space.base};
+					       .training = p.space.base.training};
 	division.training.pp = 2;
 	division.training.dp = division.training.tp = division.training.ep =
 		division.training.micro_batch = 1;
@@ -506,7 +506,7 @@ static void test_step_by_hand(void **state)
 	p.cluster.inside = p.cluster.between = (struct bb_cluster_link){rate, latency};
 	p.cluster.flops = 1e9;
 	division = (struct bb_hybrid_division){.grid = {2, 2, 1, 1, .order = BB_GRID_TP_PP_DP},
-					       .training = p.space.base};
+					       .training = p.space.base.training};
 	division.training.tp = division.training.pp = 2;
 	division.training.dp = division.training.ep = division.training.micro_batch = 1;
 	division.training.micro_batches = 4;

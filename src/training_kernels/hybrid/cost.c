@@ -25,16 +25,13 @@ const char *const bb_term_words[BB_TERMS] = {
 };
 const char *const bb_overlap_words[] = {"none", "data", "all", "experts", NULL};
 
-struct bb_hybrid_division bb_hybrid_division_of(const struct bb_training *training,
-						const struct bb_grid *grid)
+void bb_hybrid_division_set(struct bb_hybrid_division *division, const struct bb_grid *grid)
 {
-	struct bb_hybrid_division division = {.grid = *grid, .training = *training};
-
-	division.training.dp = (uint64_t)grid->dp;
-	division.training.tp = (uint64_t)grid->tp;
-	division.training.pp = (uint64_t)grid->pp;
-	division.training.ep = (uint64_t)grid->ep;
-	return division;
+	division->grid = *grid;
+	division->training.dp = (uint64_t)grid->dp;
+	division->training.tp = (uint64_t)grid->tp;
+	division->training.pp = (uint64_t)grid->pp;
+	division->training.ep = (uint64_t)grid->ep;
 }
 
 uint64_t bb_hybrid_context(const struct bb_hybrid_division *division)

@@ -154,9 +154,8 @@ struct bb_hybrid_division {
 	struct bb_hybrid_cost cost;
 };
 
-/* TRAINING with its ranks on GRID. */
-struct bb_hybrid_division bb_hybrid_division_of(const struct bb_training *training,
-						const struct bb_grid *grid);
+/* The training of DIVISION has its ranks on GRID. */
+void bb_hybrid_division_set(struct bb_hybrid_division *division, const struct bb_grid *grid);
 
 /* Ranks that divide each sequence, at least 1. */
 uint64_t bb_hybrid_context(const struct bb_hybrid_division *division);

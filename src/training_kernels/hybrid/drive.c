@@ -379,7 +379,8 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 	const struct bb_hybrid_options *a = &h->options;
 	struct bb_grid *g = &h->shape.grid;
 	struct bb_model_layout layout = {.before = NULL};
-	struct bb_training t = bb_training_alone(&h->model);
+	struct bb_hybrid_division division = {.training = bb_training_alone(&h->model)};
+	struct bb_training *const t = &division.training;
 	int64_t replica; /* sequences of a step */
 	uint64_t most = 0;
 	bb_status status = settle_grid(run, g);
@@ -395,22 +396,21 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 			"one",
 			(long long)a->batch, g->dp, (long long)a->micro_batch);
 	BB_TRY(status, bb_model_layout_make(&layout, &h->model, 0, &run->error), out);
-	t.layout = &layout;
-	t.recipe.precision = &bb_precisions[a->precision];
-	t.zero = (int)a->zero;
-	t.sequence_parallel = a->sequence_parallel;
-	t.eager = a->attention == BB_ATTENTION_EAGER;
+	t->layout = &layout;
+	t->recipe.precision = &bb_precisions[a->precision];
+	t->zero = (int)a->zero;
+	t->sequence_parallel = a->sequence_parallel;
+	t->eager = a->attention == BB_ATTENTION_EAGER;
 	/* A step that is run recomputes only on request. */
-	t.recompute = a->recompute > BB_RECOMPUTE_FULL ? BB_RECOMPUTE_NONE
-						       : (enum bb_recompute)a->recompute;
-	t.micro_batch = (uint64_t)a->micro_batch;
-	t.micro_batches = (uint64_t)(replica / a->micro_batch);
-	struct bb_hybrid_division division = bb_hybrid_division_of(&t, g);
-	t = division.training;
-	BB_TRY(status, bb_training_check(&t, &run->error), out);
-	BB_TRY(status, settle_shape(h, &t, &run->error), out);
+	t->recompute = a->recompute > BB_RECOMPUTE_FULL ? BB_RECOMPUTE_NONE
+							: (enum bb_recompute)a->recompute;
+	t->micro_batch = (uint64_t)a->micro_batch;
+	t->micro_batches = (uint64_t)(replica / a->micro_batch);
+	bb_hybrid_division_set(&division, g);
+	BB_TRY(status, bb_training_check(t, &run->error), out);
+	BB_TRY(status, settle_shape(h, t, &run->error), out);
 	settle_times(h, &division, &run->options);
-	BB_TRY(status, bb_fit_judge(&h->fit, &t, h->capacity.usable, &run->error), out);
+	BB_TRY(status, bb_fit_judge(&h->fit, t, h->capacity.usable, &run->error), out);
 	/* Is there room for the data of the rank that has most? */
 	for (int rank = 0; rank < run->world.nranks; rank++) {
 		const uint64_t bytes = data_bytes(&h->shape, rank);

@@ -106,7 +106,8 @@ static bb_status apply_preset(struct bb_hybrid_options *a, struct bb_options *o,
 	struct bb_backend_config *link = &o->config;
 	struct bb_model_layout layout = {.before = NULL};
 	struct bb_model model = {.tensors = NULL};
-	struct bb_training t = bb_training_alone(&model);
+	struct bb_hybrid_division division = {.training = bb_training_alone(&model)};
+	struct bb_training *const t = &division.training;
 	bb_status status = BB_OK;
 
 	a->order = a->order_given ? a->order : (int)p->grid.order;
@@ -143,13 +144,13 @@ static bb_status apply_preset(struct bb_hybrid_options *a, struct bb_options *o,
 		return BB_OK;
 	BB_TRY(status, bb_model_open(&model, p->model, 0, error), out);
 	BB_TRY(status, bb_model_layout_make(&layout, &model, 0, error), out);
-	t.layout = &layout;
-	t.zero = p->zero;
-	t.micro_batch = p->micro_batch;
-	t.micro_batches = p->batch / (uint64_t)p->grid.dp / p->micro_batch;
-	t.recompute = p->recompute;
-	t.eager = true;
-	struct bb_hybrid_division division = bb_hybrid_division_of(&t, &p->grid);
+	t->layout = &layout;
+	t->zero = p->zero;
+	t->micro_batch = p->micro_batch;
+	t->micro_batches = p->batch / (uint64_t)p->grid.dp / p->micro_batch;
+	t->recompute = p->recompute;
+	t->eager = true;
+	bb_hybrid_division_set(&division, &p->grid);
 	a->flops = bb_hybrid_division_rate(&division, &cluster, p->run_flops);
 out:
 	bb_model_layout_free(&layout);
@@ -159,47 +160,12 @@ out:
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
-/* --cluster has nodes and links; --node may take a part of its nodes. */
-static bb_status check_plan(struct bb_hybrid_options *a, const struct bb_options *o,
-			    struct bb_error *error)
-{
-	const struct bb_cluster *cluster = o->virtual.cluster;
-	const int64_t node = cluster ? cluster->gpus * cluster->domain : a->node;
-	const struct {
-		const char *name;
-		int64_t n;
-	} sizes[] = {{"tp", a->tp}, {"pp", a->pp}, {"dp", a->dp}, {"cp", a->cp}};
-
-	if (cluster && !a->ranks_given) {
-		a->ranks = cluster->ranks;
-		a->ranks_given = true;
-	}
-	if (cluster && a->ranks > cluster->ranks)
-		return bb_fail(error, BB_EUSAGE,
-			       "--ranks %lld: more than the %d of --cluster; give more nodes",
-			       (long long)a->ranks, cluster->ranks);
-	if (a->node_given && a->node > node)
-		return bb_fail(error, BB_EUSAGE,
-			       "--node %lld: more than the %lld ranks of a node of --cluster; give "
-			       "at most as many",
-			       (long long)a->node, (long long)node);
-	if (!a->node_link_given) {
-		a->node_link.rate = o->config.link_rate;
-		a->node_link.latency = o->config.link_latency;
-	}
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		if (sizes[i].n > 0 && a->ranks % sizes[i].n != 0)
-			return bb_fail(error, BB_EUSAGE,
-				       "--%s %lld: does not divide the %lld ranks; give a divisor",
-				       sizes[i].name, (long long)sizes[i].n, (long long)a->ranks);
-	return BB_OK;
-}
-
 static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			      const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_hybrid *h = own;
 	struct bb_hybrid_options *a = &h->options;
+	const struct bb_cluster *cluster = o->virtual.cluster;
 	const int64_t ranks = o->threads * o->gpus;
 	struct bb_cluster_link inside, between;
 	bb_status status;
@@ -208,16 +174,41 @@ static bb_status hybrid_check(const struct bb_benchmark *benchmark, void *own, s
 		BB_TRY(status, apply_preset(a, o, error), out);
 	BB_TRY(status,
 	       bb_estimate_capacity(&h->capacity, "--memory", a->memory,
-				    a->memory_given || a->preset, a->reserve, o->virtual.cluster,
-				    error),
+				    a->memory_given || a->preset, a->reserve, cluster, error),
 	       out);
 	BB_TRY(status, bb_algorithms_check_one(a->algo_text, o, error), out);
-	if (a->plan)
-		BB_TRY(status, check_plan(a, o, error), out);
+	const struct {
+		const char *name;
+		int64_t n;
+	} sizes[] = {{"tp", a->tp}, {"pp", a->pp}, {"dp", a->dp}, {"cp", a->cp}};
+	/* --cluster has nodes and links; --node may take a part of its nodes. */
+	if (a->plan && cluster) {
+		a->ranks = a->ranks_given ? a->ranks : cluster->ranks;
+		if (a->ranks > cluster->ranks)
+			return bb_fail(
+				error, BB_EUSAGE,
+				"--ranks %lld: more than the %d of --cluster; give more nodes",
+				(long long)a->ranks, cluster->ranks);
+		if (a->node_given && a->node > cluster->gpus * cluster->domain)
+			return bb_fail(
+				error, BB_EUSAGE,
+				"--node %lld: more than the %d ranks of a node of --cluster; "
+				"give at most as many",
+				(long long)a->node, cluster->gpus * cluster->domain);
+	}
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && a->plan; i++)
+		if (sizes[i].n > 0 && a->ranks % sizes[i].n != 0)
+			return bb_fail(error, BB_EUSAGE,
+				       "--%s %lld: does not divide the %lld ranks; give a divisor",
+				       sizes[i].name, (long long)sizes[i].n, (long long)a->ranks);
 	BB_TRY(status, bb_model_open(&h->model, a->model_text, a->seq, error), out);
 	if (h->model.hyper.heads == 0 || h->model.hyper.seq == 0)
 		return bb_fail(error, BB_EUSAGE, "--model %s: not a transformer; give one",
 			       a->model_text);
+	if (!a->node_link_given) {
+		a->node_link.rate = o->config.link_rate;
+		a->node_link.latency = o->config.link_latency;
+	}
 	if (a->plan)
 		return bb_check_outputs(o, NULL, environment->launch.proc == 0, error);
 	if (!a->node_link_given)

@@ -199,7 +199,7 @@ static void try_schedules(struct search *s, struct bb_hybrid_division division)
 {
 	static const char *const searched[] = {"1f1b", "zb-h1", "zb-h2"};
 	const struct bb_hybrid_space *space = s->space;
-	const struct bb_pipeline_schedule *given = space->schedule;
+	const struct bb_pipeline_schedule *given = space->base.schedule;
 	struct bb_training *t = &division.training;
 	const int all = space->any_schedule && t->pp > 1 && t->chunks == 1 ? 3 : 1;
 	const int tp = division.grid.tp;
@@ -232,7 +232,7 @@ static void try_schedules(struct search *s, struct bb_hybrid_division division)
 static bool try_settings(struct search *s, struct bb_hybrid_division division)
 {
 	const struct bb_hybrid_space *space = s->space;
-	const int64_t experts = space->base.model->hyper.experts;
+	const int64_t experts = space->base.training.model->hyper.experts;
 	const bool any = space->any_experts && experts > 0, any_chunks = space->chunks == BB_ANY;
 	const uint64_t chunks = space->chunks > 1 ? (uint64_t)space->chunks : 1;
 	struct bb_grid *g = &division.grid;
@@ -290,7 +290,7 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 {
 	struct search s = {.cluster = cluster, .space = space};
 	const struct bb_grid *fixed = &space->grid;
-	const bool searches = space->schedule && space->schedule->search;
+	const bool searches = space->base.schedule && space->base.schedule->search;
 	bb_status status = BB_OK;
 
 	*plan = (struct bb_hybrid_plan){.list = NULL};
@@ -298,15 +298,12 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 		for (int pp = 1; cluster->ranks % tp == 0 && pp <= cluster->ranks / tp; pp++) {
 			const int dp = cluster->ranks / tp / pp;
 			const struct bb_grid grid = {tp, pp, dp, 1, .order = fixed->order};
-			struct bb_hybrid_division division =
-				bb_hybrid_division_of(&space->base, &grid);
+			struct bb_hybrid_division division = space->base;
 
 			if (cluster->ranks / tp % pp || (fixed->tp && tp != fixed->tp) ||
 			    (fixed->pp && pp != fixed->pp) || (fixed->dp && dp % fixed->dp))
 				continue;
-			division.overlap = space->overlap;
-			division.kept = space->kept;
-			division.by_node = space->by_node;
+			bb_hybrid_division_set(&division, &grid);
 			/* The search of an order takes up to seconds. So the division whose step
 			   has the least bound is searched first, and then only those whose bound
 			   is below that step. */

@@ -12,21 +12,19 @@ struct bb_hybrid_space {
 	/* 0: any, but for etp, and for cp, which is 1; order is fixed; ep: groups of etp ranks with
 	   all experts. */
 	struct bb_grid grid;
-	bool any_experts;     /* any ep and etp */
-	uint64_t batch;       /* sequences of a step, of all replicas */
-	uint64_t micro_batch; /* 0: all that divide a replica's sequences, while it fits */
-	int chunks;           /* virtual stages of a stage; 0 as 1 */
-	int exchanges;        /* cp by all-to-alls of heads: 0 or 1 */
-	bool by_node;         /* as in struct bb_hybrid_division */
-	const struct bb_pipeline_schedule *schedule; /* NULL: as in struct bb_hybrid_division */
-	bool any_schedule;                           /* of 1f1b, interleaved, zb-h1 and zb-h2 */
-	uint64_t kept;                               /* as in struct bb_hybrid_division */
-	enum bb_hybrid_overlap overlap;
+	bool any_experts;      /* any ep and etp */
+	uint64_t batch;        /* sequences of a step, of all replicas */
+	uint64_t micro_batch;  /* 0: all that divide a replica's sequences, while it fits */
+	int chunks;            /* virtual stages of a stage; 0 as 1 */
+	int exchanges;         /* cp by all-to-alls of heads: 0 or 1 */
+	bool any_schedule;     /* of 1f1b, interleaved, zb-h1 and zb-h2 */
 	int recompute;         /* enum bb_recompute */
 	int scatter;           /* each tensor rank sends a part to the next stage */
 	int sequence_parallel; /* where tp > 1 */
 	int zero;
-	struct bb_training base; /* the rest: model, layout, recipe */
+	/* The rest: by_node, schedule, kept and overlap; model, layout and recipe of the training.
+	 */
+	struct bb_hybrid_division base;
 };
 
 /* The reason why a division is not in the list. */

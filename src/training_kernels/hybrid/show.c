@@ -77,17 +77,18 @@ static bb_status plan_prepare(struct view *s)
 		.exchanges = a->context < 2 ? a->context
 			     : searches     ? BB_ANY
 					    : 0,
-		.by_node = a->dispatch == 1,
-		.schedule = a->schedule_given ? &bb_pipeline_schedules[a->schedule] : NULL,
 		.any_schedule = searches && !a->schedule_given,
-		.kept = (uint64_t)a->kept,
-		.overlap = (enum bb_hybrid_overlap)a->overlap,
-		.base = {.model = &s->h->model,
-			 .layout = &s->layout,
-			 .recipe = {&bb_precisions[a->precision], &bb_optimizers[a->optimizer]},
-			 .trainable = 1,
-			 .chunks = 1,
-			 .eager = a->attention == BB_ATTENTION_EAGER},
+		.base.by_node = a->dispatch == 1,
+		.base.schedule = a->schedule_given ? &bb_pipeline_schedules[a->schedule] : NULL,
+		.base.kept = (uint64_t)a->kept,
+		.base.overlap = (enum bb_hybrid_overlap)a->overlap,
+		.base.training = {.model = &s->h->model,
+				  .layout = &s->layout,
+				  .recipe = {&bb_precisions[a->precision],
+					     &bb_optimizers[a->optimizer]},
+				  .trainable = 1,
+				  .chunks = 1,
+				  .eager = a->attention == BB_ATTENTION_EAGER},
 	};
 	if (searches && !a->cp_given && a->attention == BB_ATTENTION_FLASH)
 		s->space.grid.cp = BB_ANY;
@@ -301,7 +302,7 @@ static void add_setting(const struct view *s)
 		       1e-9 * c->inside.rate, bb_format_duration(in, c->inside.latency),
 		       1e-9 * c->between.rate, bb_format_duration(between, c->between.latency));
 	bb_strbuf_addf(s->out, "# overlap: %s; operations that the memory limits ",
-		       bb_overlap_words[s->space.overlap]);
+		       bb_overlap_words[s->space.base.overlap]);
 	if (c->memory_rate > 0)
 		bb_strbuf_addf(s->out, "at %.4g GB/s\n", 1e-9 * c->memory_rate);
 	else
