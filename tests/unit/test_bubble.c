@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -200,7 +201,7 @@ static void test_orders_of_a_plan(void **state)
 		assert_true(orders.n <= before + 1);
 	}
 	assert_true(orders.n > 100);
-	bb_bubble_orders_free(&orders);
+	free(orders.list);
 }
 
 /* Four stages, eight micro-batches, F, B and W of 1, 2 and 0.5 s: T is 3.5 s. */

@@ -348,7 +348,7 @@ static void plan(struct planned *p, const char *model, int ranks, uint64_t memor
 
 static void drop(struct planned *p)
 {
-	bb_hybrid_plan_free(&p->plan);
+	free(p->plan.list);
 	bb_model_layout_free(&p->layout);
 	bb_model_free(&p->model);
 }
@@ -424,7 +424,7 @@ static void test_memory_of_stages(void **state)
 		struct bb_need most;
 
 		p.space.base.schedule = bb_pipeline_find(rows[i].name);
-		bb_hybrid_plan_free(&p.plan);
+		free(p.plan.list);
 		assert_int_equal(bb_hybrid_plan_make(&p.plan, &p.cluster, &p.space, &error), BB_OK);
 		assert_int_equal(p.plan.n, 1);
 		t = p.plan.list[0].training;

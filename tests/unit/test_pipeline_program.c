@@ -224,6 +224,7 @@ static uint64_t play(const struct made *m, const struct swap *swap, int flawed)
 {
 	const int n = m->order.stages;
 	struct stage stages[MOST_STAGES];
+	void *victims[BB_MOST_VICTIMS];
 	uint64_t wrong = 0;
 
 	for (int s = 0; s < n; s++) {
@@ -238,9 +239,10 @@ static uint64_t play(const struct made *m, const struct swap *swap, int flawed)
 	}
 	for (int s = 0; s < n; s++) {
 		assert_int_equal(stages[s].next, m->program.program.length(&m->program.program, s));
+		assert_int_equal(bb_pipeline_expectation.victims(&stages[s].data, victims), 1);
 		if (s == flawed)
-			*(unsigned char *)bb_pipeline_data_output(&stages[s].data) ^= 1;
-		assert_int_equal(bb_pipeline_data_verify(&stages[s].data, &wrong), BB_OK);
+			*(unsigned char *)victims[0] ^= 1;
+		assert_int_equal(bb_pipeline_expectation.verify(&stages[s].data, &wrong), BB_OK);
 		free(stages[s].memory);
 	}
 	return wrong;

@@ -101,12 +101,6 @@ static bool find_order(const struct bb_bubble_form *form, struct bb_bubble_order
 	return found;
 }
 
-void bb_bubble_orders_free(struct bb_bubble_orders *orders)
-{
-	free(orders->list);
-	*orders = (struct bb_bubble_orders){.list = NULL};
-}
-
 /* ---- formulas ----------------------------------------------------------------------------- */
 
 /* A row of the table of bubble.h. */

@@ -47,10 +47,9 @@ struct bb_bubble {
  * passes. All 0 at first.
  */
 struct bb_bubble_orders {
-	struct bb_bubble_order *list;
+	struct bb_bubble_order *list; /* owned by the caller, who frees it */
 	size_t n, room;
 };
-void bb_bubble_orders_free(struct bb_bubble_orders *orders);
 
 /*
  * *BUBBLE = what FORM costs. False: its schedule has no such order, or there is no memory to search

@@ -333,12 +333,6 @@ bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan, const struct bb_hybri
 	if (plan->n > 0)
 		qsort(plan->list, plan->n, sizeof(*plan->list), division_compare);
 out:
-	bb_bubble_orders_free(&s.orders);
+	free(s.orders.list);
 	return status;
-}
-
-void bb_hybrid_plan_free(struct bb_hybrid_plan *plan)
-{
-	free(plan->list);
-	*plan = (struct bb_hybrid_plan){.list = NULL};
 }

@@ -51,8 +51,7 @@ struct bb_hybrid_plan {
 	struct bb_hybrid_division nearest;
 };
 
-/* BB_EINTERNAL without memory. Free PLAN whatever comes back. */
+/* BB_EINTERNAL without memory. The caller frees the list whatever comes back. */
 BB_MUST bb_status bb_hybrid_plan_make(struct bb_hybrid_plan *plan,
 				      const struct bb_hybrid_cluster *cluster,
 				      const struct bb_hybrid_space *space, struct bb_error *error);
-void bb_hybrid_plan_free(struct bb_hybrid_plan *plan);

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REASON 192
@@ -562,7 +563,7 @@ bb_status bb_hybrid_show(struct bb_run *run, struct bb_strbuf *out)
 	status = bb_estimate_end(run, out, status);
 out:
 	bb_sinks_close(&run->sinks);
-	bb_hybrid_plan_free(&s.plan);
+	free(s.plan.list);
 	bb_model_layout_free(&s.layout);
 	bb_model_free(&h->model);
 	return status;

@@ -134,12 +134,14 @@ void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operati
 		*out = blocks_of(data, chunk, m)[forward ? BLOCK_X : BLOCK_DY];
 }
 
-void *bb_pipeline_data_output(const struct bb_pipeline_data *data)
-{
-	return blocks_of(data, 0, 0)[BLOCK_Y];
-}
-
 /* ---- comparison with one rank that computes all parts ---------------------------------------- */
+
+/* The output of this stage's first microbatch. */
+static int data_victims(void *own, void *victims[BB_MOST_VICTIMS])
+{
+	victims[0] = blocks_of(own, 0, 0)[BLOCK_Y];
+	return 1;
+}
 
 /* Numbers of BLOCK of the part at DEPTH, if this stage has it, that differ from those EXPECTED. */
 static uint64_t block_wrong(const struct bb_pipeline_data *data, int depth, int microbatch,
@@ -153,7 +155,7 @@ static uint64_t block_wrong(const struct bb_pipeline_data *data, int depth, int 
 	return wrong;
 }
 
-bb_status bb_pipeline_data_verify(void *own, uint64_t *wrong)
+static bb_status data_verify(void *own, uint64_t *wrong)
 {
 	const struct bb_pipeline_data *data = own;
 	const int depths = bb_order_depths(data->order);
@@ -178,3 +180,5 @@ bb_status bb_pipeline_data_verify(void *own, uint64_t *wrong)
 	free(xs);
 	return xs ? BB_OK : BB_EINTERNAL;
 }
+
+const struct bb_expectation bb_pipeline_expectation = {NULL, data_victims, data_verify};

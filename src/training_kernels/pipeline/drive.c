@@ -226,14 +226,6 @@ out:
 	return status;
 }
 
-static int pipeline_victims(void *own, void *victims[BB_MOST_VICTIMS])
-{
-	victims[0] = bb_pipeline_data_output(own);
-	return 1;
-}
-
-static const struct bb_expectation expectation = {NULL, pipeline_victims, bb_pipeline_data_verify};
-
 /* Runs the schedule once more, with data. */
 static bb_status schedule_check(struct pipeline_session *s)
 {
@@ -245,7 +237,7 @@ static bb_status schedule_check(struct pipeline_session *s)
 						    .buffers = bb_pipeline_buffers,
 						    .own = &data},
 				       .steps = 1,
-				       .expects = &expectation};
+				       .expects = &bb_pipeline_expectation};
 	void *memory;
 	bb_status status;
 

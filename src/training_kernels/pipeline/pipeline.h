@@ -228,17 +228,12 @@ size_t bb_pipeline_data_bytes(const struct bb_order *order);
 struct bb_pipeline_data bb_pipeline_data_begin(const struct bb_order *order, int stage,
 					       uint64_t seed, void *memory);
 
-/* The output of this stage's first microbatch, which is verified. */
-void *bb_pipeline_data_output(const struct bb_pipeline_data *data);
-
 /* The compute and buffers of a struct bb_workload; OWN is a struct bb_pipeline_data. */
 void bb_pipeline_compute(void *own, int rank, const struct bb_operation *operation);
 void bb_pipeline_buffers(void *own, int rank, const struct bb_operation *operation, void **in,
 			 void **out);
 
-/*
- * *WRONG += numbers of this stage that differ from those of one rank that computes all parts,
- * microbatch by microbatch: outputs and both gradients. OWN is a struct bb_pipeline_data.
- * BB_EINTERNAL without memory.
- */
-BB_MUST bb_status bb_pipeline_data_verify(void *own, uint64_t *wrong);
+/* The numbers of a stage, whose OWN is a struct bb_pipeline_data: outputs and both gradients are
+   those of one rank that computes all parts, microbatch by microbatch. BB_EINTERNAL without
+   memory. */
+extern const struct bb_expectation bb_pipeline_expectation;

@@ -220,13 +220,8 @@ static void attend_back(const struct attention *a, bool first)
 			const double *softmax =
 				a->softmax ? &a->softmax[(h * a->rows + i) * a->rows] : NULL;
 			const size_t me = row_at(a, i, h), at = i * a->heads + h;
-			double mean = 0;
+			const double mean = dot(a->dout + me, a->out + me, a->width);
 
-			for (size_t j = 0; j < a->rows && softmax; j++)
-				mean += softmax[j] *
-					dot(a->dout + me, a->v + row_at(a, j, h), a->width);
-			if (!softmax)
-				mean = dot(a->dout + me, a->out + me, a->width);
 			for (size_t j = 0; j < a->rows; j++) {
 				const size_t other = row_at(a, j, h);
 				const double p = softmax ? softmax[j]
@@ -271,9 +266,9 @@ void bb_tensor_state_fill(struct bb_tensor_state *s, double *memory)
 		if (bb_tensor_own(s, slot) == slot) {
 			s->slots[slot] = memory;
 			memory += bb_tensor_numbers(s, slot);
+		} else { /* of an earlier one */
+			s->slots[slot] = s->slots[bb_tensor_own(s, slot)];
 		}
-	for (int slot = 0; slot < BB_TS_SLOTS; slot++)
-		s->slots[slot] = s->slots[bb_tensor_own(s, slot)];
 	for (size_t k = 0; k < sizeof(initial) / sizeof(initial[0]); k++)
 		for (int i = 0; i < initial[k].n; i++) {
 			const int slot = initial[k].slot + i;

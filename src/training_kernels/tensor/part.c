@@ -116,7 +116,7 @@ struct shape {
 	uint8_t rows, columns; /* enum width, of the whole */
 	uint8_t share;         /* enum share */
 	uint8_t only;          /* schemes that have it, as bits of enum bb_tensor_mode */
-	int8_t instead;        /* the slot that others have there; below 0: none */
+	int8_t instead;        /* the earlier slot that others have there; below 0: none */
 };
 
 static const struct shape shapes[] = {
@@ -142,8 +142,8 @@ static const struct shape shapes[] = {
 	{BB_TS_BLOCK, TOKENS, BOTH, PART, RING, -1},
 	{BB_TS_EXP_SUM, TOKENS, HEADS, PART, RING, -1},
 	{BB_TS_TABLE, VOCAB, HIDDEN, ALL_ROWS, EVERY, -1},
-	{BB_TS_EMBEDDED, TOKENS, HIDDEN, WHOLE, SEQUENCE, BB_TS_EMBEDDED_SUM},
 	{BB_TS_EMBEDDED_SUM, TOKENS, HIDDEN, STREAM, EVERY, -1},
+	{BB_TS_EMBEDDED, TOKENS, HIDDEN, WHOLE, SEQUENCE, BB_TS_EMBEDDED_SUM},
 	{BB_TS_LOGITS, TOKENS, VOCAB, ALL_COLUMNS, EVERY, -1},
 	{BB_TS_LOGITS_ALL, TOKENS, VOCAB, WHOLE, GATHER, -1},
 	{BB_TS_LOGITS_MOST, TOKENS, ONE, WHOLE, EVERY, -1},

@@ -81,8 +81,8 @@ enum bb_tensor_slot {
 	BB_TS_MOST,
 
 	BB_TS_TABLE, /* embedding */
-	BB_TS_EMBEDDED,
 	BB_TS_EMBEDDED_SUM,
+	BB_TS_EMBEDDED,
 
 	BB_TS_LOGITS,
 	BB_TS_LOGITS_ALL,
