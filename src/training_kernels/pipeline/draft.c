@@ -181,23 +181,18 @@ static void draft_put_w(struct bb_draft *draft, int stage)
 	draft_put(draft, stage, BB_PASS_W, draft_next_w(draft, stage));
 }
 
-/* W until the stage has room for a pass of KIND and CHUNK. */
-static void draft_make_room(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk)
-{
-	const int64_t change = draft_part(draft, stage, chunk)->change[kind];
-
-	while (!draft->failed && draft->stages[stage].held + change > draft_room(draft, stage))
-		draft_put_w(draft, stage);
-}
-
-/* W while they fit before the pass of KIND and CHUNK, then, if LATE, one that is too long for the
-   rest of the gap, where the stage's bubble would otherwise grow by more than SLACK. */
-static void draft_fill_gap(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk,
-			   bool late, int64_t slack)
+/* The pass of KIND and CHUNK, after W that make room for it and W that fit before it; then, if
+   LATE, one that is too long for the rest of the gap, where the stage's bubble would otherwise grow
+   by more than SLACK. */
+static void draft_put_after_w(struct bb_draft *draft, int stage, enum bb_pass_kind kind, int chunk,
+			      bool late, int64_t slack)
 {
 	const struct bb_stage_state *state = &draft->stages[stage];
+	const int64_t change = draft_part(draft, stage, chunk)->change[kind];
 	const int64_t arrival = draft_arrival(draft, stage, kind, chunk);
 
+	while (!draft->failed && state->held + change > draft_room(draft, stage))
+		draft_put_w(draft, stage);
 	while (!draft->failed && state->waiting > 0 &&
 	       state->time + draft_part(draft, stage, draft_next_w(draft, stage))
 				       ->cost[BB_PASS_W] <=
@@ -205,6 +200,7 @@ static void draft_fill_gap(struct bb_draft *draft, int stage, enum bb_pass_kind 
 		draft_put_w(draft, stage);
 	if (late && state->waiting > 0 && arrival - state->time > slack)
 		draft_put_w(draft, stage);
+	draft_put(draft, stage, kind, chunk);
 }
 
 /* The W that are left. */
@@ -357,12 +353,10 @@ static void fold_put(struct fold *f, int stage, enum bb_pass_kind kind, int chun
 {
 	struct bb_draft *draft = &f->draft;
 	const bool late = kind == BB_PASS_B ? chunk == 0 || f->before_b : f->before_f;
-	int64_t most = draft->bubble;
+	const int64_t most =
+		later(draft->bubble, f->granted ? f->most_granted - f->granted[stage] : 0);
 
-	if (f->granted && f->most_granted - f->granted[stage] > most)
-		most = f->most_granted - f->granted[stage];
-	draft_fill_gap(draft, stage, kind, chunk, late, most - draft->stages[stage].bubble);
-	draft_put(draft, stage, kind, chunk);
+	draft_put_after_w(draft, stage, kind, chunk, late, most - draft->stages[stage].bubble);
 }
 
 /* Before the first B: one microbatch there and back, where on the way back each stage adds the F
@@ -413,7 +407,6 @@ static int fold_round(struct fold *f)
 	for (int i = 0; i < p; i++) {
 		const int *done = stages[i].done[BB_PASS_B];
 
-		draft_make_room(draft, i, BB_PASS_B, 0);
 		stages[i].extra = done[0] >= done[1] || (done[1] < draft->order.microbatches &&
 							 draft_arrival(draft, i, BB_PASS_B, 0) < 0);
 	}
@@ -434,7 +427,6 @@ static int fold_round(struct fold *f)
 
 		if (draft_arrival(draft, i, BB_PASS_F, chunk) < 0)
 			continue;
-		draft_make_room(draft, i, BB_PASS_F, chunk);
 		fold_put(f, i, BB_PASS_F, chunk);
 		placed++;
 	}
@@ -519,11 +511,10 @@ static void greedy_put(const struct greedy *g, int stage, enum bb_pass_kind kind
 	struct bb_draft *draft = g->draft;
 	const struct bb_stage_state *state = &draft->stages[stage];
 
-	draft_make_room(draft, stage, kind, 0);
-	draft_fill_gap(draft, stage, kind, 0, true, g->eager ? 0 : draft->bubble - state->bubble);
 	while (last_w && state->waiting > 0 && !draft->failed)
 		draft_put_w(draft, stage);
-	draft_put(draft, stage, kind, 0);
+	draft_put_after_w(draft, stage, kind, 0, true,
+			  g->eager ? 0 : draft->bubble - state->bubble);
 }
 
 /* Should the stage do an F now? With HURRIES not if it is well ahead and its B would be late. */
