@@ -557,9 +557,19 @@ static void test_rings_tuned(void **state)
 	     (100 + 14) * US + 4e6 * 14 / 8 / (12 * GB));
 	m.nvlink = false;
 	NEAR(time_of(&c, &m, TUNED, &bb_reduce, BB_NCCL_RING, BB_NCCL_LL, 0), (100 + 7) * US);
-	/* In one node over PCIe there is no plateau. */
+	/* In one node over PCIe there is no plateau; nor where the factor is 1 or less. */
 	NEAR(time_of(&c, &m, TUNED, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_SIMPLE, 0x1p20),
 	     (300 + 14 * 9) * US + 0x1p20 * 14 / 8 / (100 * GB));
+	m.nvlink = true;
+	m.wide = false;
+	for (int i = 0; i < 3; i++) {
+		c.ring_plateau_node = 0.5 * i;
+		NEAR(time_of(&c, &m, TUNED, &bb_all_reduce, BB_NCCL_RING, BB_NCCL_SIMPLE, 0x1p20),
+		     (300 + 14 * 3) * US + 0x1p20 * 14 / 8 / (100 * GB));
+	}
+	c.ring_plateau_node = 1.4;
+	NEAR(time_of(&c, &m, TUNED, &bb_all_gather, BB_NCCL_RING, BB_NCCL_SIMPLE, 0x1p20),
+	     (1 + 0.4 * (1 - pow(0.25, 6))) * (300 + 7 * 3) * US + 0x1p20 * 7 / 8 / (100 * GB));
 }
 
 static void channels(int line, struct bb_nccl_channels got, double count, double inside,
@@ -646,6 +656,14 @@ static void test_searches_over_nodes(void **state)
 	CHANNELS(bb_nccl_search_heads(&c, &m), 3, 40, 40);
 	m.gpu_rate = 100 * GB;
 	CHANNELS(bb_nccl_search_rings(&c, &m), 6, 20, 20);
+	/* Six of 20 GB/s use all links, so that thirteen of 10 are not tried. */
+	m = gpus(2, 4);
+	m.nic_rate = 200 * GB;
+	CHANNELS(bb_nccl_search_rings(&c, &m), 6, 20, 20);
+	/* Between nodes a head has up to twice its rate within one. */
+	m.gpu_rate = 60 * GB;
+	CHANNELS(bb_nccl_search_heads(&c, &m), 4, 10, 20);
+	m.rails = 3;
 	/* A NIC too slow for any. */
 	m.nic_rate = 4 * GB;
 	rings = bb_nccl_search_rings(&c, &m);
@@ -670,6 +688,132 @@ static void test_searches_over_nodes(void **state)
 	CHANNELS(bb_nccl_search_trees(&c, &m, &rings), 2, 40, 20);
 }
 
+/* ---- names and limits ------------------------------------------------------------------------ */
+
+static void test_names(void **state)
+{
+	static const struct {
+		const char *name;
+		bool known;
+		int algorithm, protocol; /* -1: does not matter */
+	} cases[] = {
+		{"ring", true, BB_NCCL_RING, BB_NCCL_ANY_PROTOCOL},
+		{"tree:LL", true, BB_NCCL_TREE, BB_NCCL_LL},
+		{"nvls:Simple", true, BB_NCCL_NVLS, BB_NCCL_SIMPLE},
+		{"nvlstree", true, BB_NCCL_NVLSTREE, BB_NCCL_ANY_PROTOCOL},
+		{"pat:LL128", true, BB_NCCL_PAT, BB_NCCL_LL128},
+		{"auto", true, BB_NCCL_ANY, BB_NCCL_ANY_PROTOCOL},
+		{"auto:LL", true, BB_NCCL_ANY, BB_NCCL_LL},
+		{"", true, BB_NCCL_ANY, BB_NCCL_ANY_PROTOCOL},
+		{":Simple", true, BB_NCCL_ANY, BB_NCCL_SIMPLE},
+		{"ring:", false, -1, -1},
+		{"ring:ll", false, -1, -1},
+		{"rin", false, -1, -1},
+		{"rings", false, -1, -1},
+		{"nvlst", false, -1, -1},
+		{"aut", false, -1, -1},
+		{"butt", false, -1, -1},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		enum bb_nccl_algorithm algorithm;
+		enum bb_nccl_protocol protocol;
+
+		if (bb_nccl_named(cases[i].name, &algorithm, &protocol) != cases[i].known)
+			fail_msg("%s", cases[i].name);
+		if (cases[i].known) {
+			assert_int_equal(algorithm, cases[i].algorithm);
+			assert_int_equal(protocol, cases[i].protocol);
+		}
+	}
+	assert_string_equal(bb_nccl_algorithm_name(BB_NCCL_NVLSTREE), "nvlstree");
+	assert_string_equal(bb_nccl_protocol_name(BB_NCCL_LL128), "LL128");
+}
+
+/* Which algorithm runs on which machine, and for which collective; columns are ring, tree, nvls,
+   nvlstree, pat and any. */
+static void test_limits(void **state)
+{
+	const struct bb_nccl_constants c = round_numbers();
+	struct bb_nccl_constants none = c;
+	struct bb_nccl_machine m[] = {gpus(1, 8), gpus(1, 8), gpus(1, 8), gpus(1, 2),
+				      gpus(1, 3), gpus(2, 4), gpus(2, 4), gpus(2, 4),
+				      gpus(2, 1), gpus(1, 1), gpus(3, 4)};
+	static const char *const runs[] = {"111001", "110001", "110001", "110001",
+					   "111001", "110101", "110001", "110101",
+					   "110011", "110011", "000000"};
+	static const struct {
+		const struct bb_collective *collective;
+		const char *has;
+	} collectives[] = {{&bb_all_reduce, "111101"},     {&bb_all_gather, "100011"},
+			   {&bb_reduce_scatter, "100011"}, {&bb_broadcast, "100001"},
+			   {&bb_reduce, "100001"},         {&bb_alltoall, "000000"},
+			   {&bb_gather, "000000"},         {&bb_sendrecv, "000000"}};
+
+	none.nvls_share = 0;
+	m[1].nvswitch = false;
+	m[2].nvls_off = true;
+	m[6].rails = 1;
+	m[7].rails = 2;
+	m[10].unknown = "why";
+	for (size_t i = 0; i < sizeof(m) / sizeof(m[0]); i++)
+		for (int a = 0; a <= BB_NCCL_ANY; a++) {
+			if ((bb_nccl_unfit(&c, &m[i], a) == NULL) != (runs[i][a] == '1'))
+				fail_msg("%zu, %s", i, bb_nccl_algorithm_name(a));
+			if (i == 0)
+				assert_int_equal(bb_nccl_unfit(&none, m, a) == NULL,
+						 runs[1][a] == '1');
+		}
+	assert_string_equal(bb_nccl_unfit(&c, &m[10], BB_NCCL_ANY), "why");
+	for (size_t i = 0; i < sizeof(collectives) / sizeof(collectives[0]); i++)
+		for (int a = 0; a <= BB_NCCL_ANY; a++)
+			if ((bb_nccl_lacks(collectives[i].collective, a) == NULL) !=
+			    (collectives[i].has[a] == '1'))
+				fail_msg("%s, %s", collectives[i].collective->name,
+					 bb_nccl_algorithm_name(a));
+}
+
+/* LL128 needs NVLinks, or one GPU on a node near its NIC, and no detour through the host. */
+static void test_protocols(void **state)
+{
+	static const struct {
+		int nodes, each;
+		bool nvlink, near, staged, has;
+	} cases[] = {
+		{1, 8, true, false, false, true},  {1, 8, false, false, false, false},
+		{1, 8, false, true, false, false}, {1, 8, true, false, true, true},
+		{2, 4, true, false, false, true},  {2, 4, true, false, true, false},
+		{2, 1, false, true, false, true},  {2, 1, false, false, false, false},
+		{2, 1, false, true, true, false},  {2, 4, false, true, false, false},
+	};
+	const struct bb_nccl_constants c = round_numbers();
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_nccl_machine m = gpus(cases[i].nodes, cases[i].each);
+
+		m.nvlink = cases[i].nvlink;
+		m.near_nics = cases[i].near;
+		m.staged = cases[i].staged;
+		for (int tree = 0; tree < 2; tree++)
+			for (int p = 0; p < BB_NCCL_PROTOCOLS; p++)
+				if (isfinite(time_of(&c, &m, MEASURED, &bb_all_reduce,
+						     tree ? BB_NCCL_TREE : BB_NCCL_RING, p, 8)) !=
+				    (p != BB_NCCL_LL128 || cases[i].has))
+					fail_msg("%zu, %d", i, p);
+	}
+	/* Others have Simple alone. */
+	for (int p = 0; p < BB_NCCL_PROTOCOLS; p++) {
+		const struct bb_nccl_machine one = gpus(1, 8), lone = gpus(4, 1);
+
+		assert_int_equal(isfinite(time_of(&c, &one, MEASURED, &bb_all_reduce, BB_NCCL_NVLS,
+						  p, 8)) != 0,
+				 p == BB_NCCL_SIMPLE);
+		assert_int_equal(isfinite(time_of(&c, &lone, MEASURED, &bb_all_gather, BB_NCCL_PAT,
+						  p, 8)) != 0,
+				 p == BB_NCCL_SIMPLE);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -686,6 +830,9 @@ int main(void)
 		cmocka_unit_test(test_rings_tuned),
 		cmocka_unit_test(test_searches),
 		cmocka_unit_test(test_searches_over_nodes),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_protocols),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
