@@ -273,6 +273,88 @@ static void test_slow_ranks(void **state)
 	}
 }
 
+/* Two pairs and two others are enough for a rank, one other is not; its rounds are the fewest. */
+static void test_ranks_of_few_pairs(void **state)
+{
+	struct bb_finding slow = {.kind = BB_FIND_SLOW_RANK,
+				  .from = -1,
+				  .to = -1,
+				  .like = -1,
+				  .pairs = 2,
+				  .value = 5,
+				  .reference = 10,
+				  .rounds = 3,
+				  .near = 5, /* of its 3 + 5 rounds */
+				  .of = 8};
+	struct machine m;
+
+	machine_init(&m, 4, 4);
+	set(&m, 0, 0, 1, 5);
+	set(&m, 0, 1, 0, 5);
+	set(&m, 0, 2, 3, 10);
+	value_of(&m, 0, 0, 1)->rounds = 3;
+	value_of(&m, 0, 0, 1)->near = 2;
+	value_of(&m, 0, 1, 0)->rounds = 5;
+	judge(&m, 0);
+	bb_findings_free(&m.found);
+	set(&m, 0, 3, 2, 10);
+	judge(&m, 2); /* both ends: nobody else has met them */
+	for (int i = 0; i < 2; i++) {
+		slow.rank = i;
+		expect(&m, (size_t)i, slow);
+	}
+	bb_findings_free(&m.found);
+	/* Two rounds are too few to judge. */
+	value_of(&m, 0, 0, 1)->rounds = 2;
+	judge(&m, 0);
+	bb_findings_free(&m.found);
+}
+
+/* What needs fewest ends at the same moment is judged first, and explains the pairs of others;
+   alike findings of several matrices are one, where it is clearest. */
+static void test_order_of_matrices(void **state)
+{
+	for (int first = 0; first < 3; first++) {
+		struct machine m;
+
+		machine_init(&m, 3, 3);
+		m.nmatrices = 2;
+		m.matrices[1].direct = true;
+		for (int k = 0; k < 2; k++) {
+			set_all(&m, k, 10);
+			set(&m, k, 0, 1, 5 - k);
+		}
+		m.matrices[0].by_source = first == 0;
+		m.matrices[1].by_target = first == 1;
+		judge(&m, 1);
+		expect(&m, 0,
+		       (struct bb_finding){.kind = BB_FIND_ASYMMETRY,
+					   .matrix = first == 0 ? 0 : 1,
+					   .rank = -1,
+					   .from = 0,
+					   .to = 1,
+					   .like = -1,
+					   .pairs = 1,
+					   .value = first == 0 ? 5 : 4,
+					   .reference = 10,
+					   .rounds = 4,
+					   .near = 3,
+					   .of = 4});
+		bb_findings_free(&m.found);
+		/* A slow rank explains its pairs everywhere, and is reported where it is clearest.
+		 */
+		set(&m, 0, 0, 2, 5);
+		set(&m, 0, 1, 2, 10);
+		set(&m, 1, 0, 2, 4);
+		judge(&m, 1);
+		assert_int_equal(m.found.list[0].kind, BB_FIND_SLOW_RANK);
+		assert_int_equal(m.found.list[0].rank, 0);
+		assert_int_equal(m.found.list[0].matrix, 1);
+		assert_int_equal(m.found.list[0].pairs, 2);
+		bb_findings_free(&m.found);
+	}
+}
+
 /* A rank that is slow over one kind of path alone, relative to that kind. */
 static void test_slow_cards(void **state)
 {
@@ -469,11 +551,12 @@ static void test_contrary(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_asymmetry),     cmocka_unit_test(test_evidence),
-		cmocka_unit_test(test_slow_pairs),    cmocka_unit_test(test_slow_ranks),
-		cmocka_unit_test(test_slow_cards),    cmocka_unit_test(test_both_ways),
-		cmocka_unit_test(test_slower_direct), cmocka_unit_test(test_below_bounds),
-		cmocka_unit_test(test_contrary),
+		cmocka_unit_test(test_asymmetry),         cmocka_unit_test(test_evidence),
+		cmocka_unit_test(test_slow_pairs),        cmocka_unit_test(test_slow_ranks),
+		cmocka_unit_test(test_slow_cards),        cmocka_unit_test(test_both_ways),
+		cmocka_unit_test(test_slower_direct),     cmocka_unit_test(test_below_bounds),
+		cmocka_unit_test(test_contrary),          cmocka_unit_test(test_ranks_of_few_pairs),
+		cmocka_unit_test(test_order_of_matrices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
