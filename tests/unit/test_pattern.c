@@ -394,9 +394,48 @@ static void verify_tolerates_ulps(void **state)
 	bb_patterns_free(p);
 }
 
+/* Of bor each bit is set on one rank at most, of band clear, and about half of them on none. */
+static void a_bit_is_of_one_rank(void **state)
+{
+	static const int counts[] = {1, 2, 3, 9};
+
+	for (size_t k = 0; k < 2 * sizeof(counts) / sizeof(counts[0]); k++)
+		for (int dtype = 0; dtype < BB_NDTYPES; dtype++) {
+			const enum bb_op op = k % 2 ? BB_BOR : BB_BAND;
+			const int n = counts[k / 2];
+			const size_t size = bb_dtype_size((enum bb_dtype)dtype);
+			size_t used[64] = {0};
+			struct bb_patterns *p;
+
+			if (!bb_op_accepts(op, (enum bb_dtype)dtype))
+				continue;
+			p = make((enum bb_dtype)dtype, op, n);
+			for (size_t i = 0; i < BB_PATTERN_PERIOD; i++)
+				for (size_t bit = 0; bit < 8 * size; bit++) {
+					int set = 0;
+
+					for (int r = 0; r < n; r++)
+						set += (unsigned char)at(p, r, i)[bit / 8] >>
+							       bit % 8 &
+						       1;
+					if (op == BB_BAND)
+						set = n - set;
+					assert_true(set == 0 || set == 1);
+					used[bit] += (size_t)set;
+				}
+			for (size_t bit = 0; bit < 8 * size; bit++)
+				if (used[bit] < BB_PATTERN_PERIOD * 2 / 5 ||
+				    used[bit] > BB_PATTERN_PERIOD * 3 / 5)
+					fail_msg("%s %s: bit %zu in %zu", bb_dtype_name(dtype),
+						 bb_op_name(op), bit, used[bit]);
+			bb_patterns_free(p);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_bit_is_of_one_rank),
 		cmocka_unit_test(any_order_gives_the_same),
 		cmocka_unit_test(sums_are_exact),
 		cmocka_unit_test(every_rank_matters),
