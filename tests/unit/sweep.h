@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -93,3 +94,28 @@ static inline void sweep_close(struct sweep *s)
 		fail_msg("%s:%d: no case is left for %s", s->name, s->line + 1, line);
 	fclose(s->file);
 }
+
+/* Add every number that stands in TEXT, without its words. */
+static inline void sweep_add_numbers(struct sweep *s, const char *text)
+{
+	char *end;
+
+	while (text && *text) {
+		const double value = strtod(text, &end);
+
+		/* Neither "inf" nor "nan" of a word, nor the digits of a name. */
+		if (end > text && strspn(text, "-+.0123456789") > 0)
+			sweep_add(s, value);
+		text = end > text ? end : text + 1;
+	}
+}
+
+/* Add the members of a struct by their values. */
+#define SWEEP_ADD(s, ...)                                                                          \
+	do {                                                                                       \
+		const double sweep_values[] = {__VA_ARGS__};                                       \
+                                                                                                   \
+		for (size_t sweep_i = 0; sweep_i < sizeof(sweep_values) / sizeof(sweep_values[0]); \
+		     sweep_i++)                                                                    \
+			sweep_add(s, sweep_values[sweep_i]);                                       \
+	} while (0)
