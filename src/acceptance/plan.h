@@ -37,7 +37,7 @@ static inline bool bb_plan_has_fault(const struct bb_plan_cluster *simulated,
 int64_t bb_plan_nodes(const struct bb_plan_cluster *simulated, const struct bb_profile_step *step);
 /* Folders of the binaries and, for all files that a step names in run:, of outputs. */
 struct bb_places {
-	const char *binaries, *outputs;
+	char binaries[1024], outputs[1200];
 };
 
 /*

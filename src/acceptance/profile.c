@@ -274,18 +274,14 @@ const struct bb_metric bb_metrics[] = {
 /* "16M" or "1M-1G" */
 static bool sizes_read(const char *text, uint64_t *least, uint64_t *most)
 {
-	const char *const dash = strchr(text, '-');
+	const size_t length = strcspn(text, "-");
 	char first[BB_UNIT_TEXT];
 
-	if (!dash) {
-		*most = 0;
-		return bb_parse_size(text, least) && (*most = *least) > 0;
-	}
-	if ((size_t)(dash - text) >= sizeof(first))
+	snprintf(first, sizeof(first), "%.*s", (int)length, text);
+	*most = 0;
+	if (length >= sizeof(first) || !bb_parse_size(first, least))
 		return false;
-	memcpy(first, text, (size_t)(dash - text));
-	first[dash - text] = '\0';
-	return bb_parse_size(first, least) && bb_parse_size(dash + 1, most);
+	return text[length] ? bb_parse_size(text + length + 1, most) : (*most = *least) > 0;
 }
 
 /* Reads every text of W. */
@@ -382,8 +378,8 @@ static bb_status reference_check(const struct spot *at, struct bb_source *s)
 			 "%s: %g GB/s, %s, %s %s, %s; table of " BB_REFERENCE_DATE, row->id,
 			 row->busbw_GBps, row->system, row->fabric, row->kind, row->source);
 	}
-	bb_references_free(&table);
 out:
+	free(table.rows);
 	return st;
 }
 
@@ -553,20 +549,13 @@ static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 	return BB_OK;
 }
 
-/* Reads every text of the gates of STEP. */
-static bb_status gates_check(const struct bb_profile *p, struct bb_profile_step *step,
-			     const char *path, struct bb_error *error)
+/* Reads every text of the gates of AT's step. */
+static bb_status gates_check(struct spot at)
 {
 	bb_status st = BB_OK;
 
-	for (size_t i = 0; i < step->ngates; i++) {
-		struct bb_gate *const g = &step->gates[i];
-		const struct spot at = {.path = path,
-					.line = g->line,
-					.profile = p,
-					.step = step,
-					.gate = g,
-					.error = error};
+	for (size_t i = 0; i < at.step->ngates; i++) {
+		struct bb_gate *const g = at.gate = &at.step->gates[i];
 		const struct {
 			const char *key, *text;
 			double *fraction;
@@ -574,6 +563,7 @@ static bb_status gates_check(const struct bb_profile *p, struct bb_profile_step 
 			      {"up", g->up, &g->upper},
 			      {"warn", g->warn, &g->warning}};
 
+		at.line = g->line;
 		for (int k = 0; k < 3; k++) {
 			*shares[k].fraction = NAN;
 			if (shares[k].text && !bb_parse_percent(shares[k].text, shares[k].fraction))
@@ -593,48 +583,17 @@ out:
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Gives S what it does not say itself, and spreads it over the nodes of SCALE. */
-static bb_status step_scale(const struct spot *at, struct bb_profile_step *s,
-			    const struct bb_profile_step *all, const struct bb_scale *scale)
-{
-	const bool on_all = s->nodes == ALL_NODES;
-
-	s->counted = s->ranks > 0 || all->ranks > 0 || scale->per_node > 0;
-	s->ranks = s->ranks ?: all->ranks ?: 1;
-	s->nodes = s->nodes > 0 ? s->nodes : all->nodes ?: 1;
-	s->repeats = s->repeats ?: all->repeats ?: 1;
-	s->limit_ns = s->limit_ns ?: all->limit_ns ?: UINT64_C(300) * 1000000000;
-	s->takes_ns = s->takes_ns ?: all->takes_ns;
-	if (s->ranks % s->nodes != 0)
-		return refuse(at, "%lld ranks cannot be spread evenly over %lld nodes", s->ranks,
-			      s->nodes);
-	s->ranks = scale->per_node > 0 ? scale->per_node : s->ranks / s->nodes;
-	s->groups = 1;
-	if (on_all && scale->nodes == 0)
-		s->mode = 0;
-	if (on_all && scale->nodes > 0)
-		s->nodes = scale->nodes;
-	s->ranks *= s->nodes;
-	if (scale->nodes == 0)
-		return BB_OK;
-	if (s->nodes > scale->nodes)
-		return refuse(at, "--nodes %lld: step %s needs %lld nodes", scale->nodes, s->name,
-			      s->nodes);
-	s->groups = scale->nodes / s->nodes;
-	s->left = scale->nodes % s->nodes;
-	return BB_OK;
-}
-
-/* Only busbench's own binaries are run, from the folder of acceptance. */
-static bb_status step_check(const struct bb_profile *p, size_t i, const char *path,
+/* Only busbench's own binaries are run, from the folder of acceptance. Gives step I what it does
+   not say itself, and spreads it over the nodes of SCALE. */
+static bb_status step_check(struct bb_profile *p, size_t i, const char *path,
 			    const struct bb_scale *scale, struct bb_error *error)
 {
+	const struct bb_profile_step *const all = &p->all;
 	struct bb_profile_step *const s = &p->declared[i];
-	const struct spot at = {.path = path, .line = s->line, .error = error};
+	struct spot at = {.path = path, .line = s->line, .profile = p, .error = error};
 	const char *const word = s->run + strspn(s->run, BB_BLANKS);
 	size_t length = strcspn(word, BB_BLANKS);
 	const bool perf = length > 5 && length < 60 && strncmp(word + length - 5, "_perf", 5) == 0;
-	bb_status st;
 
 	for (size_t k = 0; k < i; k++)
 		if (strcmp(p->declared[k].name, s->name) == 0)
@@ -663,11 +622,33 @@ static bb_status step_check(const struct bb_profile *p, size_t i, const char *pa
 	if (s->when && strcmp(s->when, "failed") != 0)
 		return refuse(&at, "when: %s is not failed", s->when);
 	s->after_failure = s->when != NULL;
-	BB_TRY(st, step_scale(&at, s, &p->all, scale), out);
-	if (s->mode != 0)
-		st = gates_check(p, s, path, error);
-out:
-	return st;
+	const bool on_all = s->nodes == ALL_NODES;
+	s->counted = s->ranks > 0 || all->ranks > 0 || scale->per_node > 0;
+	s->ranks = s->ranks ?: all->ranks ?: 1;
+	s->nodes = s->nodes > 0 ? s->nodes : all->nodes ?: 1;
+	s->repeats = s->repeats ?: all->repeats ?: 1;
+	s->limit_ns = s->limit_ns ?: all->limit_ns ?: UINT64_C(300) * 1000000000;
+	s->takes_ns = s->takes_ns ?: all->takes_ns;
+	if (s->ranks % s->nodes != 0)
+		return refuse(&at, "%lld ranks cannot be spread evenly over %lld nodes", s->ranks,
+			      s->nodes);
+	s->ranks = scale->per_node > 0 ? scale->per_node : s->ranks / s->nodes;
+	if (on_all && scale->nodes > 0)
+		s->nodes = scale->nodes;
+	s->ranks *= s->nodes;
+	s->groups = 1;
+	if (scale->nodes > 0) {
+		if (s->nodes > scale->nodes)
+			return refuse(&at, "--nodes %lld: step %s needs %lld nodes", scale->nodes,
+				      s->name, s->nodes);
+		s->groups = scale->nodes / s->nodes;
+		s->left = scale->nodes % s->nodes;
+	} else if (on_all) {
+		s->mode = 0;
+		return BB_OK;
+	}
+	at.step = s;
+	return gates_check(at);
 }
 
 /* ---- narrower steps: halving the groups of all nodes at once takes log2 of their size. In pairs

@@ -19,8 +19,7 @@ struct bb_acceptance_session { /* zero-initialise */
 	char profile_path[BB_SHARE_PATH], *text; /* as it was read; owned */
 	struct json_t *before; /* owned: the run that is resumed without a profile; NULL: none */
 	char dir[1024];        /* of the results */
-	char binaries[1024], outputs[1200];
-	struct bb_places places; /* these two: OUTPUTS of files in dir */
+	struct bb_places places;
 	enum bb_mode mode;
 	struct bb_scale scale;
 	int64_t repeats; /* of each step; 0: as it declares */

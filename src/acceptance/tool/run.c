@@ -524,7 +524,7 @@ static bb_status begin(const struct bb_acceptance_job *job, struct bb_acceptance
 	s->scale.per_node = o->ranks_per_node > 0 ? o->ranks_per_node : s->scale.per_node;
 	BB_TRY(st, bb_profile_read(s->profile_path, s->text, length, &s->scale, &s->profile, error),
 	       out);
-	if (!bb_own_folder(s->binaries, sizeof(s->binaries)))
+	if (!bb_own_folder(s->places.binaries, sizeof(s->places.binaries)))
 		return bb_fail(error, BB_EINTERNAL, "/proc/self/exe cannot be read");
 	bb_time_text(now);
 	for (char *c = now; *c; c++)
@@ -533,8 +533,7 @@ static bb_status begin(const struct bb_acceptance_job *job, struct bb_acceptance
 		snprintf(s->dir, sizeof(s->dir), "%s", o->resume ? o->resume : o->output);
 	else
 		snprintf(s->dir, sizeof(s->dir), "acceptance-%s-%.19sZ", s->profile->name, now);
-	snprintf(s->outputs, sizeof(s->outputs), "%s/files", s->dir);
-	s->places = (struct bb_places){s->binaries, s->outputs};
+	snprintf(s->places.outputs, sizeof(s->places.outputs), "%s/files", s->dir);
 	mode = bb_record_string(s->before, "mode");
 	s->mode = o->quick || (!o->full && mode && strcmp(mode, "quick") == 0) ? BB_QUICK : BB_FULL;
 	s->repeats = o->repeats;
@@ -543,8 +542,8 @@ static bb_status begin(const struct bb_acceptance_job *job, struct bb_acceptance
 	s->resume = o->resume != NULL;
 	s->quiet = o->quiet;
 	BB_TRY(st,
-	       bb_plan_check(s->profile, s->profile_path, s->binaries, s->mode, &s->simulated,
-			     error),
+	       bb_plan_check(s->profile, s->profile_path, s->places.binaries, s->mode,
+			     &s->simulated, error),
 	       out);
 	st = bb_session_prepare(s, error);
 out:
@@ -559,7 +558,7 @@ static void add_resume(const struct bb_acceptance_session *s, const char *subjec
 	const char *words[8] = {binary, subject, "--resume", s->dir};
 	struct bb_words_list list = {(char **)words, 4, NULL};
 
-	snprintf(binary, sizeof(binary), "%s/acceptance", s->binaries);
+	snprintf(binary, sizeof(binary), "%s/acceptance", s->places.binaries);
 	snprintf(repeats, sizeof(repeats), "%lld", (long long)s->repeats);
 	if (strict)
 		words[list.n++] = "--strict";
