@@ -77,7 +77,7 @@ static bool read_row(const char *at, const char *end, struct bb_reference *row)
 bb_status bb_references_own(struct bb_references *table, struct bb_error *error)
 {
 	const char *text = bb_reference_begin, *const end = bb_reference_end, *next;
-	struct bb_reference row, *new;
+	struct bb_reference row;
 	bb_status st = BB_OK;
 
 	*table = (struct bb_references){.n = 0};
@@ -92,20 +92,10 @@ bb_status bb_references_own(struct bb_references *table, struct bb_error *error)
 				     "reference table, line %d: another head, not %d columns, or "
 				     "a gpu that is not in src/topology/cards.c",
 				     line, COLUMNS);
-		else if (!(new = BB_ARRAY_ADD(table->rows, table->n, table->room)))
+		else if (!BB_ARRAY_PUT(table->rows, table->n, table->room, row))
 			st = bb_no_memory(error, "the references");
-		else
-			*new = row;
 	}
-	if (st != BB_OK)
-		bb_references_free(table);
 	return st;
-}
-
-void bb_references_free(struct bb_references *table)
-{
-	free(table->rows);
-	*table = (struct bb_references){.n = 0};
 }
 
 bb_status bb_references_find(const struct bb_references *table, const char *key,

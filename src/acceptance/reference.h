@@ -26,14 +26,13 @@ struct bb_reference {
 	char kind[48], source[128];
 };
 
-struct bb_references {
+struct bb_references { /* free the rows, whatever bb_references_own returns */
 	struct bb_reference *rows;
 	size_t n, room;
 };
 
 /* The table that is part of the binary. */
 BB_MUST bb_status bb_references_own(struct bb_references *table, struct bb_error *error);
-void bb_references_free(struct bb_references *table);
 
 /*
  * The row that KEY ("ID", or "ID:ALGO" where an id has several) has for a collective at a size

@@ -582,9 +582,9 @@ static bb_status diagnose_run(struct bb_engine *engine)
 			"fewer ranks, or on a quieter machine";
 	status = bb_diagnose_report(s);
 out:
-	bb_suspects_free(&suspects);
-	bb_verdicts_free(&late);
-	bb_verdicts_free(&again);
+	free(suspects.standing);
+	free(late.list);
+	free(again.list);
 	return reported(s, status);
 }
 
@@ -593,10 +593,10 @@ static void diagnose_close(struct bb_engine *engine)
 	struct bb_examiner *s = (struct bb_examiner *)engine;
 
 	for (int q = 0; q < BB_QUANTITIES; q++) {
-		bb_view_free(&s->views[q]);
-		bb_block_map_free(&s->blocks[q]);
+		free(s->views[q].out);
+		free(s->blocks[q].of);
 	}
-	bb_verdicts_free(&s->verdicts);
+	free(s->verdicts.list);
 	stage_free(&s->survey);
 	stage_free(&s->confirm);
 	for (int links = 0; links < 2; links++)

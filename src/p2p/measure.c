@@ -653,7 +653,7 @@ static bb_status measure_again(struct session *s, const struct bb_pair_turns *tu
 				continue;
 			series_end_round(s, series);
 			s->again[(s->virtual ? ends[e] * BB_PAIR_TURNS : 0) + i] =
-				bb_floor_best(&series->part.floor);
+				series->part.floor.kept[0];
 		}
 	}
 	if (status == BB_OK && !s->virtual)

@@ -210,7 +210,7 @@ static struct bb_floor *floor_of(const struct bb_pairs *pairs, size_t matrix, in
 /* Add one direction to V. */
 static void add_floor(struct bb_pair_value *v, const struct bb_floor *floor, double unit)
 {
-	v->best += unit * bb_pair_rate(bb_floor_best(floor));
+	v->best += unit * bb_pair_rate(floor->kept[0]);
 	v->usual += unit * bb_pair_rate(bb_floor_usual(floor));
 	v->near = v->rounds == 0 || floor->near < v->near ? floor->near : v->near;
 	v->rounds = v->rounds == 0 || floor->rounds < v->rounds ? floor->rounds : v->rounds;
@@ -424,7 +424,7 @@ bb_status bb_review_list(struct bb_pairs *pairs, int round, struct bb_pair_turns
 			add_turns(pairs, f, k, false, round, turns);
 		}
 	}
-	bb_findings_free(&found);
+	free(found.list);
 	/* Another order in each ROUND, so that no pair always finds the caches of the same one. */
 	for (int i = turns->n - 1; i > 0; i--) {
 		const struct bb_pair_turn last = turns->list[i];
@@ -583,6 +583,6 @@ bb_status bb_pairs_judge(struct bb_pairs *pairs)
 		status = bb_sinks_record(&pairs->run->sinks, &bb_record_finding, &r);
 		bb_strbuf_free(&answer);
 	}
-	bb_findings_free(&found);
+	free(found.list);
 	return status;
 }

@@ -8,12 +8,6 @@
 #define FASTEST 0.25
 #define MOST_ROUNDS 1024 /* beyond them the search takes longer than the measuring */
 
-void bb_block_map_free(struct bb_block_map *blocks)
-{
-	free(blocks->of);
-	memset(blocks, 0, sizeof(*blocks));
-}
-
 /* ---- sets of nodes that are fast with each other -------------------------------------------- */
 
 /* Two nodes that met. */

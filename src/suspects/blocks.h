@@ -20,8 +20,6 @@ struct bb_block_map {             /* zero-initialise */
 	double level[BB_MOST_BLOCKS][BB_MOST_BLOCKS];
 };
 
-void bb_block_map_free(struct bb_block_map *blocks);
-
 /* BLOCKS = those that VIEW shows. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_block_map_find(struct bb_block_map *blocks, const struct bb_view *view);
 

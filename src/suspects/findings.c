@@ -488,9 +488,3 @@ out:
 	free(c.scratch);
 	return status;
 }
-
-void bb_findings_free(struct bb_findings *found)
-{
-	free(found->list);
-	*found = (struct bb_findings){.list = NULL};
-}

@@ -64,7 +64,7 @@ struct bb_finding {
 	bool confirmed; /* else it is to be measured again */
 };
 
-struct bb_findings { /* zero-initialise */
+struct bb_findings { /* zero-initialise; free the list */
 	struct bb_finding *list;
 	size_t n, room;
 };
@@ -73,8 +73,7 @@ struct bb_findings { /* zero-initialise */
  * Judge N matrices together. A cause that shows in several of them is reported once, from those
  * that are disturbed least. A value is slow if even its best round took its factor, and at
  * least 1.25, times as long as its reference: disturbed rounds make no finding. BB_EINTERNAL
- * without memory. Free FOUND whatever comes back.
+ * without memory. Free the list whatever comes back.
  */
 BB_MUST bb_status bb_findings_make(struct bb_findings *found, const struct bb_pair_matrix *matrices,
 				   size_t n);
-void bb_findings_free(struct bb_findings *found);

@@ -53,12 +53,6 @@ double bb_typical_base(const double *base, int rails)
 
 /* ---- the fit ------------------------------------------------------------------------------ */
 
-void bb_view_free(struct bb_view *view)
-{
-	free(view->out);
-	view->out = NULL;
-}
-
 static size_t port(const struct bb_view *v, int node, int rail)
 {
 	return (size_t)node * (size_t)v->measured.rails + (size_t)rail;
@@ -140,7 +134,7 @@ bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double
 	double *scratch = malloc(((size_t)m->rounds->n * ports + ports + 1) * sizeof(*scratch));
 	struct bb_tally all = {0};
 
-	bb_view_free(view);
+	free(view->out);
 	*view = (struct bb_view){
 		.measured = *m, .floor = view->floor, .out = calloc(2 * ports, sizeof(*view->out))};
 	if (!scratch || !view->out) {

@@ -200,10 +200,8 @@ struct bb_view { /* zero-initialise */
 	int slow, of; /* measurements that were slow beyond their nodes' own excess; all */
 };
 
-void bb_view_free(struct bb_view *view);
-
 /* VIEW, which may have an earlier fit, = what M shows; TOLERANCE is the share of speed that may be
-   missing. The caller frees VIEW. BB_EINTERNAL without memory. */
+   missing. The caller frees OUT of VIEW. BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_view_make(struct bb_view *view, const struct bb_quantity *m, double tolerance);
 
 /* Returns what arrived at NODE over RAIL in ROUND above the base of VIEW, less what is fitted to

@@ -44,13 +44,12 @@ struct bb_diagnosis {
 	bool shares;    /* PORT: fast alone, slow together with other rails of its node */
 };
 
-struct bb_verdicts { /* zero-initialise */
+struct bb_verdicts { /* zero-initialise; free the list */
 	struct bb_diagnosis *list;
 	int n, room;
 	bool unjudged; /* a suspect has no reference: it is neither guilty nor cleared */
 };
 
-void bb_verdicts_free(struct bb_verdicts *verdicts);
 BB_MUST bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_diagnosis *verdict);
 
 /* The rounds of a survey of NODES, at least 3, after which one is suspected that was slow in

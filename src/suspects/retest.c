@@ -58,11 +58,6 @@ void bb_floor_add(struct bb_floor *floor, double seconds)
 		floor->near += is_near(floor, seconds);
 }
 
-double bb_floor_best(const struct bb_floor *floor)
-{
-	return floor->rounds > 0 ? floor->kept[0] : 0;
-}
-
 double bb_floor_usual(const struct bb_floor *floor)
 {
 	return floor->rounds > 0 ? floor->kept[bb_floor_kept(floor) - 1] : 0;

@@ -43,8 +43,9 @@ double bb_chance(int k, int n, int x, int m);
 #define BB_FLOOR_NEAR 1.25 /* times the floor: an undisturbed round takes no longer */
 
 /* The shortest times of many rounds. */
-struct bb_floor {                    /* zero-initialise */
-	double kept[BB_FLOOR_TIMES]; /* the shortest, ascending */
+struct bb_floor { /* zero-initialise */
+	/* The shortest, ascending; a suspect is judged by the first. 0: there is none. */
+	double kept[BB_FLOOR_TIMES];
 	int rounds;
 	int near; /* rounds near the floor; restarts when it falls by more */
 };
@@ -54,8 +55,6 @@ void bb_floor_add(struct bb_floor *floor, double seconds);
 /* How many times are kept. */
 int bb_floor_kept(const struct bb_floor *floor);
 
-/* The shortest time, which a suspect is judged by; 0: there is none. */
-double bb_floor_best(const struct bb_floor *floor);
 /* The time reached in BB_FLOOR_TIMES rounds, or in all of fewer: the undisturbed time, with which
    suspects are compared. */
 double bb_floor_usual(const struct bb_floor *floor);

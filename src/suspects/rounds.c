@@ -13,12 +13,6 @@ void bb_rounds_free(struct bb_rounds *rounds)
 	memset(rounds, 0, sizeof(*rounds));
 }
 
-void bb_suspects_free(struct bb_suspects *suspects)
-{
-	free(suspects->standing);
-	memset(suspects, 0, sizeof(*suspects));
-}
-
 bool bb_suspects_any(const struct bb_suspects *suspects)
 {
 	bool any = suspects->rails || suspects->npairs > 0;

@@ -101,8 +101,6 @@ struct bb_suspects {
 	} pairs[BB_MOST_PAIRS];
 };
 
-void bb_suspects_free(struct bb_suspects *suspects);
-
 /* Is there anything to be measured again? */
 bool bb_suspects_any(const struct bb_suspects *suspects);
 /* Is the link between A and B suspected? */

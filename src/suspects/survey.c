@@ -13,12 +13,6 @@
 #define LIBERAL_SHARE 0.15 /* of its rounds that must have been slow too */
 #define LIBERAL_EXCESS 0.5 /* in limits, of a link of which one round was slow */
 
-void bb_verdicts_free(struct bb_verdicts *verdicts)
-{
-	free(verdicts->list);
-	memset(verdicts, 0, sizeof(*verdicts));
-}
-
 bb_status bb_verdicts_add(struct bb_verdicts *verdicts, const struct bb_diagnosis *verdict)
 {
 	return BB_ARRAY_PUT(verdicts->list, verdicts->n, verdicts->room, *verdict) ? BB_OK
@@ -54,20 +48,18 @@ static bool survey_node(const struct bb_view *v, int node, int *slow)
 {
 	const struct bb_rounds *rounds = v->measured.rounds;
 	const int rails = v->measured.rails;
-	struct bb_tally in[BB_MOST_RAILS] = {{0}}, out[BB_MOST_RAILS] = {{0}};
+	struct bb_tally single[2 * BB_MOST_RAILS] = {{0}}; /* what a rail receives, then sends */
 	struct bb_tally own = {0}, others = {0}, all = {0};
 	bool bad = false;
 
 	for (int r = 0; r < rounds->n; r++) {
 		const int partner = bb_rounds_partner(rounds, r, node);
 
-		for (int k = 0; k < rails && partner != BB_NOBODY; k++) {
-			bb_tally_count(&own, bb_view_excess(v, r, node, k, true, true), v->limit);
-			bb_tally_count(&own, bb_view_excess(v, r, partner, k, true, true),
-				       v->limit);
-			bb_tally_count(&in[k], bb_view_excess(v, r, node, k, true, false),
-				       v->limit);
-			bb_tally_count(&out[k], bb_view_excess(v, r, partner, k, false, true),
+		for (int i = 0; i < 2 * rails && partner != BB_NOBODY; i++) {
+			const int k = i / 2, sends = i % 2, to = sends ? partner : node;
+
+			bb_tally_count(&own, bb_view_excess(v, r, to, k, true, true), v->limit);
+			bb_tally_count(&single[i], bb_view_excess(v, r, to, k, !sends, sends),
 				       v->limit);
 		}
 	}
@@ -75,11 +67,10 @@ static bool survey_node(const struct bb_view *v, int node, int *slow)
 	   that it is compared with. */
 	others.slow = v->slow - own.slow;
 	others.of = v->of - own.of;
-	for (int k = 0; k < rails; k++) {
-		all.slow += in[k].slow + out[k].slow;
-		all.of += in[k].of + out[k].of;
-		bad = bad || looks_bad(&in[k], 2 * rails, &others) ||
-		      looks_bad(&out[k], 2 * rails, &others);
+	for (int i = 0; i < 2 * rails; i++) {
+		all.slow += single[i].slow;
+		all.of += single[i].of;
+		bad = bad || looks_bad(&single[i], 2 * rails, &others);
 	}
 	*slow += all.slow;
 	return bad || looks_bad(&all, 1, &others);

@@ -30,7 +30,6 @@ KNOWN = [
     (r".*", r"if \(!new\) => if \(0\)|if \(new\) => if \(1\)|failed \|= !new; => (;|.*failed &= !new;)$",
      "NEW is NULL without memory alone"),
     (r"bb_topology_finish|bb_hybrid_plan_make", r"if \(.*n(links)? > 0\) => if \(.*n(links)? > \(0 \+ 1\)\)", "one item is sorted"),
-    (r"bb_floor_best", r"rounds > 0 \? ", "the shortest time of no rounds is 0"),
     (r"bb_star_resolve", r" : \(0 \+ 1\)", "the flag of a listener changes no name's addresses"),
     (r"on_start", r"strlen\(name\) \+ 1; => .*\(1 \+ 1\)", "an element may have a byte to spare"),
     (r".*", r"bb_bytes_times\((\w+), (\w+)\).* => .*bb_bytes_times\(\2, \1\)", "a product may be turned round"),

@@ -140,8 +140,8 @@ static struct outcome diagnose(const struct cluster *c)
 		drop(&again);
 	}
 	for (int q = 0; q < BB_QUANTITIES; q++)
-		bb_view_free(&views[q]);
-	bb_suspects_free(&s);
+		free(views[q].out);
+	free(s.standing);
 	drop(&survey);
 	return o;
 }
@@ -229,7 +229,7 @@ static void test_node(void **state)
 						     .share = flaps ? 1 / 3. : 1,
 						     .flapping = flaps,
 						     .alone = true});
-		bb_verdicts_free(&o.verdicts);
+		free(o.verdicts.list);
 	}
 }
 
@@ -243,7 +243,7 @@ static void test_contended(void **state)
 	assert_int_equal(o.verdicts.n, 1);
 	assert_true(o.verdicts.list[0].alone);
 	assert_true(o.verdicts.list[0].contended);
-	bb_verdicts_free(&o.verdicts);
+	free(o.verdicts.list);
 }
 
 /* One rail of a node, or of all nodes; and two rails of a node that are slow only together. */
@@ -265,7 +265,7 @@ static void test_rails(void **state)
 	assert_int_equal(suspects_in(&o), 1);
 	assert_int_equal(o.verdicts.n, 1);
 	assert_verdict(&o.verdicts.list[0], wanted);
-	bb_verdicts_free(&o.verdicts);
+	free(o.verdicts.list);
 
 	c.faults[0] = (struct fault){1, ANY, ANY, 2, 1.5, 0, false};
 	o = diagnose(&c);
@@ -277,7 +277,7 @@ static void test_rails(void **state)
 	wanted.receives = true;
 	wanted.alone = false;
 	assert_verdict(&o.verdicts.list[0], wanted);
-	bb_verdicts_free(&o.verdicts);
+	free(o.verdicts.list);
 
 	c.faults[0] = (struct fault){1, 6, ANY, 1, 2, 0, true};
 	c.faults[1] = (struct fault){1, 6, ANY, 2, 2, 0, true};
@@ -290,7 +290,7 @@ static void test_rails(void **state)
 		assert_true(o.verdicts.list[i].shares);
 		assert_false(o.verdicts.list[i].contended);
 	}
-	bb_verdicts_free(&o.verdicts);
+	free(o.verdicts.list);
 }
 
 /* A link, there, back or both ways, over all rails or one of them. */
@@ -322,7 +322,7 @@ static void test_link(void **state)
 									  .factor = 3,
 									  .share = 1,
 									  .alone = true});
-		bb_verdicts_free(&o.verdicts);
+		free(o.verdicts.list);
 	}
 }
 
@@ -336,7 +336,7 @@ static void test_too_many(void **state)
 		c.faults[c.nfaults++] = (struct fault){1, i, ANY, ANY, 3 + i, 0, false};
 	o = diagnose(&c);
 	assert_in_range(suspects_in(&o), 0, 4);
-	bb_verdicts_free(&o.verdicts);
+	free(o.verdicts.list);
 }
 
 /* Where ranks share processors, only what takes longer than the floor is slow: 1.65 times. */
@@ -364,7 +364,7 @@ static void test_floor(void **state)
 			assert_true(fabs(v->limit[1] - 0.5) < 1e-9);
 			assert_false(v->flapping || v->contended);
 		}
-		bb_verdicts_free(&o.verdicts);
+		free(o.verdicts.list);
 	}
 }
 
@@ -384,7 +384,7 @@ static void test_node_and_link(void **state)
 	assert_int_equal(o.verdicts.list[1].charge, BB_CHARGE_LINK);
 	assert_int_equal(o.verdicts.list[1].node, 2);
 	assert_int_equal(o.verdicts.list[1].peer, 5);
-	bb_verdicts_free(&o.verdicts);
+	free(o.verdicts.list);
 }
 
 /* A rail that is far slower than the others of a slow node stands out of it; three alike of four
@@ -400,7 +400,7 @@ static void test_rails_of_a_node(void **state)
 	assert_int_equal(o.verdicts.n, 1);
 	assert_int_equal(o.verdicts.list[0].charge, BB_CHARGE_NODE);
 	assert_int_equal(o.verdicts.list[0].node, 4);
-	bb_verdicts_free(&o.verdicts);
+	free(o.verdicts.list);
 	c.nfaults = 3; /* not the fourth */
 	c.faults[2].factor = 1.4;
 	o = diagnose(&c);
@@ -408,7 +408,7 @@ static void test_rails_of_a_node(void **state)
 	assert_int_equal(o.verdicts.list[0].charge, BB_CHARGE_NODE);
 	assert_int_equal(o.verdicts.list[0].rail, -1);
 	assert_true(fabs(o.verdicts.list[0].factor - 1.4) < 2e-3);
-	bb_verdicts_free(&o.verdicts);
+	free(o.verdicts.list);
 	/* two rails of four are no node */
 	c.nfaults = 2;
 	o = diagnose(&c);
@@ -418,7 +418,7 @@ static void test_rails_of_a_node(void **state)
 		assert_int_equal(o.verdicts.list[i].rail, i);
 		assert_false(o.verdicts.list[i].shares);
 	}
-	bb_verdicts_free(&o.verdicts);
+	free(o.verdicts.list);
 }
 
 /* Nodes, ports and links are measured alone, as often as the worst of them needs. */
@@ -492,7 +492,7 @@ static void test_stragglers(void **state)
 			assert_int_equal(d->measured, STEPS);
 			assert_int_equal(d->flapping, how == 1);
 		}
-		bb_verdicts_free(&v);
+		free(v.list);
 	}
 }
 
@@ -514,7 +514,7 @@ static void test_steady_ranks(void **state)
 	assert_int_equal(v.list[0].node, 5);
 	assert_true(fabs(v.list[0].factor - 1.28) < 1e-3);
 	assert_true(fabs(v.list[0].limit[0]) < 1e-9);
-	bb_verdicts_free(&v);
+	free(v.list);
 }
 
 int main(void)

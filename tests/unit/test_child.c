@@ -186,7 +186,7 @@ static void what_is_sent(void **state)
 	assert_int_equal(w.pairs.nmatrices, 1);
 	assert_int_equal(w.pairs.judged[0].number, -1);
 	assert_false(w.pairs.matrices[0].direct);
-	assert_true(bb_floor_best(&w.pairs.judged[0].floors[1]) == 0.5 &&
+	assert_true(w.pairs.judged[0].floors[1].kept[0] == 0.5 &&
 		    bb_floor_usual(&w.pairs.judged[0].floors[1]) == 0.75);
 	assert_int_equal(w.pairs.judged[0].floors[1].near, 3);
 	close_world(&w);

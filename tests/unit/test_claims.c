@@ -38,7 +38,7 @@ static void test_references(void **state)
 					    &row, &error),
 			 BB_OK);
 	assert_string_equal(row->system, "GB200, 3 NVL partitions");
-	bb_references_free(&table);
+	free(table.rows);
 }
 
 /* Each row with both bandwidths has the ratio of its ranks. */

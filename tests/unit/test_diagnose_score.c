@@ -345,7 +345,6 @@ static void view(struct bb_view *v, struct bb_block_map *blocks, struct taken *s
 	if (blocks->n == 0)
 		return;
 	bb_block_map_apply(blocks, &survey->of[q]);
-	bb_view_free(v);
 	assert_int_equal(bb_view_make(v, &survey->of[q], TOLERANCE), BB_OK);
 }
 
@@ -370,10 +369,10 @@ static void diagnose(struct cluster *c, uint64_t seed, struct bb_verdicts *verdi
 		BB_OK);
 	free(waits);
 	for (int q = 0; q < BB_QUANTITIES; q++) {
-		bb_view_free(&views[q]);
-		bb_block_map_free(&blocks[q]);
+		free(views[q].out);
+		free(blocks[q].of);
 	}
-	bb_suspects_free(&suspects);
+	free(suspects.standing);
 	drop(&survey);
 }
 
@@ -446,7 +445,7 @@ static struct score play(const struct scenario *s, const struct size *size, int 
 			plant(&c, s->faults[i]);
 		diagnose(&c, (uint64_t)draw, &verdicts);
 		judge(&c, &verdicts, &score);
-		bb_verdicts_free(&verdicts);
+		free(verdicts.list);
 	}
 	return score;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <stdlib.h>
 #include <cmocka.h>
 
 #define MOST 6
@@ -145,8 +146,7 @@ static void test_asymmetry(void **state)
 						   .rounds = cases[i].rounds,
 						   .near = 3,
 						   .of = cases[i].rounds});
-		bb_findings_free(&m.found);
-		assert_null(m.found.list);
+		free(m.found.list);
 	}
 }
 
@@ -172,13 +172,13 @@ static void test_evidence(void **state)
 		assert_int_equal(m.found.list[0].rounds, cases[i].rounds);
 		assert_int_equal(m.found.list[0].near, cases[i].want_near);
 		assert_int_equal(m.found.list[0].of, cases[i].want_of);
-		bb_findings_free(&m.found);
+		free(m.found.list);
 		/* Where time is not exact, four rounds convict nobody. */
 		m.matrices[0].exact = false;
 		assert_int_equal(bb_findings_make(&m.found, m.matrices, 1), BB_OK);
 		assert_int_equal(m.found.n, 1);
 		assert_false(m.found.list[0].confirmed);
-		bb_findings_free(&m.found);
+		free(m.found.list);
 	}
 }
 
@@ -206,13 +206,13 @@ static void test_slow_pairs(void **state)
 	set(&m, 0, 0, 1, 12);
 	judge(&m, 1);
 	expect(&m, 0, slow);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 	/* The slower direction tells, from the lower rank to the higher. */
 	set(&m, 0, 3, 1, 4.9);
 	judge(&m, 1);
 	slow.value = 4.9;
 	expect(&m, 0, slow);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 	/* Three ranks have four other values, two of them of another kind: too few. */
 	machine_init(&m, 3, 3);
 	set_all(&m, 0, 10);
@@ -221,12 +221,12 @@ static void test_slow_pairs(void **state)
 	value_of(&m, 0, 0, 2)->like = value_of(&m, 0, 2, 0)->like = 7;
 	assert_int_equal(bb_findings_make(&m.found, m.matrices, 1), BB_OK);
 	assert_int_equal(m.found.n, 0);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 	/* One of them is enough. */
 	value_of(&m, 0, 0, 2)->like = 0;
 	judge(&m, 1);
 	assert_int_equal(m.found.list[0].kind, BB_FIND_SLOW_PAIR);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 }
 
 /* All pairs of a rank, in both roles or in one; beside pairs of another speed. */
@@ -258,7 +258,7 @@ static void test_slow_ranks(void **state)
 					   .rounds = 4,
 					   .near = role == 0 ? 18 : 27, /* of 6 or 9 others */
 					   .of = role == 0 ? 24 : 36});
-		bb_findings_free(&m.found);
+		free(m.found.list);
 		/* One fast pair acquits the rank: then its slow pairs are to blame. */
 		set(&m, 0, 2, 3, 10);
 		set(&m, 0, 3, 2, 10);
@@ -269,7 +269,7 @@ static void test_slow_ranks(void **state)
 					 role == 0 ? BB_FIND_SLOW_PAIR : BB_FIND_ASYMMETRY);
 			assert_int_equal(m.found.list[i].rank, -1);
 		}
-		bb_findings_free(&m.found);
+		free(m.found.list);
 	}
 }
 
@@ -296,18 +296,18 @@ static void test_ranks_of_few_pairs(void **state)
 	value_of(&m, 0, 0, 1)->near = 2;
 	value_of(&m, 0, 1, 0)->rounds = 5;
 	judge(&m, 0);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 	set(&m, 0, 3, 2, 10);
 	judge(&m, 2); /* both ends: nobody else has met them */
 	for (int i = 0; i < 2; i++) {
 		slow.rank = i;
 		expect(&m, (size_t)i, slow);
 	}
-	bb_findings_free(&m.found);
+	free(m.found.list);
 	/* Two rounds are too few to judge. */
 	value_of(&m, 0, 0, 1)->rounds = 2;
 	judge(&m, 0);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 }
 
 /* What needs fewest ends at the same moment is judged first, and explains the pairs of others;
@@ -340,7 +340,7 @@ static void test_order_of_matrices(void **state)
 					   .rounds = 4,
 					   .near = 3,
 					   .of = 4});
-		bb_findings_free(&m.found);
+		free(m.found.list);
 		/* A slow rank explains its pairs everywhere, and is reported where it is clearest.
 		 */
 		set(&m, 0, 0, 2, 5);
@@ -351,7 +351,7 @@ static void test_order_of_matrices(void **state)
 		assert_int_equal(m.found.list[0].rank, 0);
 		assert_int_equal(m.found.list[0].matrix, 1);
 		assert_int_equal(m.found.list[0].pairs, 2);
-		bb_findings_free(&m.found);
+		free(m.found.list);
 	}
 }
 
@@ -382,7 +382,7 @@ static void test_slow_cards(void **state)
 				   .rounds = 4,
 				   .near = 36, /* of 12 others across */
 				   .of = 48});
-	bb_findings_free(&m.found);
+	free(m.found.list);
 	/* Slow everywhere, each kind by half: values are relative to their kinds. */
 	for (int k = 0; k < 6; k++)
 		if (k != 1) {
@@ -396,7 +396,7 @@ static void test_slow_cards(void **state)
 	assert_int_equal(m.found.list[0].pairs, 10);
 	/* 10 four times, 5 six times: 5 or between, in half the speed of the others */
 	assert_float_equal(m.found.list[0].reference, 2 * m.found.list[0].value, 1e-9);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 }
 
 /* In both directions at once, a pair has one value. */
@@ -412,7 +412,7 @@ static void test_both_ways(void **state)
 	assert_int_equal(m.found.list[0].kind, BB_FIND_SLOW_PAIR);
 	assert_int_equal(m.found.list[0].from, 1);
 	assert_int_equal(m.found.list[0].to, 2);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 	for (int k = 0; k < 5; k++)
 		if (k != 3)
 			set(&m, 0, k < 3 ? k : 3, k < 3 ? 3 : k, 5);
@@ -421,7 +421,7 @@ static void test_both_ways(void **state)
 	assert_int_equal(m.found.list[0].kind, BB_FIND_SLOW_RANK);
 	assert_int_equal(m.found.list[0].rank, 3);
 	assert_int_equal(m.found.list[0].pairs, 4);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 }
 
 /* P2P on that is slower than P2P off, of the fastest route each; the pair has no second finding. */
@@ -447,14 +447,14 @@ static void test_slower_direct(void **state)
 				   .rounds = 4,
 				   .near = 3,
 				   .of = 4});
-	bb_findings_free(&m.found);
+	free(m.found.list);
 	/* 7.2 is 9 / 1.25. */
 	set_all(&m, 0, 7.3);
 	judge(&m, 0);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 	set_all(&m, 0, 7.1);
 	judge(&m, 6);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 	/* Too few rounds of the other. */
 	set_all(&m, 0, 10);
 	set(&m, 0, 2, 1, 6);
@@ -465,7 +465,7 @@ static void test_slower_direct(void **state)
 	for (size_t i = 0; i < m.found.n; i++)
 		assert_true(m.found.list[i].kind != BB_FIND_SLOWER_DIRECT ||
 			    m.found.list[i].from == 1);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 	/* Of both ways at once nothing is compared with one way. */
 	machine_init(&m, 3, 3);
 	m.nmatrices = 2;
@@ -473,7 +473,7 @@ static void test_slower_direct(void **state)
 	set_all(&m, 0, 10);
 	set_all(&m, 1, 30);
 	judge(&m, 0);
-	bb_findings_free(&m.found);
+	free(m.found.list);
 }
 
 /* Below half of their bound: one finding a kind of path, with the worst of its pairs. */
@@ -511,7 +511,7 @@ static void test_below_bounds(void **state)
 						   .rounds = 4,
 						   .near = 3,
 						   .of = 4});
-		bb_findings_free(&m.found);
+		free(m.found.list);
 	}
 }
 
@@ -544,7 +544,7 @@ static void test_contrary(void **state)
 			for (int i = 0; i < 2; i++)
 				assert_int_equal(m.found.list[i].kind, BB_FIND_ASYMMETRY);
 		}
-		bb_findings_free(&m.found);
+		free(m.found.list);
 	}
 }
 

@@ -151,7 +151,7 @@ out:
 		bb_claims_free(&files[i]);
 	free(files);
 	free(runs);
-	bb_references_free(&references);
+	free(references.rows);
 	return st;
 }
 
