@@ -157,17 +157,12 @@ struct bb_examiner {
 	int pairs_at_once; /* of nodes, where more would share processors; 0: no limit */
 	/* Rank 0's. */
 	struct bb_spot *places; /* [node]; NULL: the nodes are not ranks of one host */
+	bool crowded;           /* which has fewer processors than ranks */
 	double level[BB_QUANTITIES][BB_NEARNESSES];
 	struct bb_block_map blocks[BB_QUANTITIES]; /* of the network */
 	struct bb_view views[BB_QUANTITIES];
 	struct bb_verdicts verdicts;
 };
-
-/* Rank 0: are the nodes ranks of one host that has fewer processors than ranks? */
-static inline bool bb_examiner_is_crowded(const struct bb_examiner *s)
-{
-	return s->places && bb_is_crowded(s->engine.run->world.nranks, s->engine.run->record.cores);
-}
 
 /*
  * Divide the ranks into nodes: NODE_RANKS consecutive ranks each; if that is 0, the nodes of the

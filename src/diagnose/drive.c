@@ -230,7 +230,7 @@ static bb_status stage_measure(struct bb_examiner *s, struct bb_diagnose_stage *
 		struct bb_quantity *raw = &stage->raw[q], *even = &stage->measured[q];
 
 		*raw = *even = (struct bb_quantity){&stage->rounds, s->ports.rails, NULL,
-						    bb_examiner_is_crowded(s) ? s->places : NULL};
+						    s->crowded ? s->places : NULL};
 		raw->log_s = malloc((n + 1) * sizeof(float));
 		even->log_s = malloc((n + 1) * sizeof(float));
 		if (!raw->log_s || !even->log_s) {
@@ -314,17 +314,11 @@ out:
 
 /* ---- distances ------------------------------------------------------------------------------ */
 
-/* Where ranks share processors, that decides their times, not distance. */
-static bool has_levels(const struct bb_examiner *s)
-{
-	return s->places && !bb_examiner_is_crowded(s);
-}
-
 /* Rank 0: take differences of distance off STAGE. */
 static void level(struct bb_examiner *s, struct bb_diagnose_stage *stage)
 {
 	for (int q = 0; q < BB_QUANTITIES; q++) {
-		if (has_levels(s))
+		if (s->places && !s->crowded)
 			bb_level_apply(s->level[q], &stage->measured[q], s->places);
 		bb_block_map_apply(&s->blocks[q], &stage->measured[q]);
 	}
@@ -379,7 +373,8 @@ static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 
 	if (status != BB_OK || !bb_engine_leads(&s->engine))
 		return status;
-	for (int q = 0; q < BB_QUANTITIES && has_levels(s); q++)
+	/* Where ranks share processors, that decides their times, not distance. */
+	for (int q = 0; q < BB_QUANTITIES && s->places && !s->crowded; q++)
 		BB_TRY(status, bb_level_find(s->level[q], &s->survey.measured[q], s->places), out);
 	level(s, &s->survey);
 	for (int q = 0; q < BB_QUANTITIES; q++) {
@@ -391,7 +386,7 @@ static bb_status survey(struct bb_examiner *s, struct bb_suspects *suspects)
 		struct bb_view *v = &s->views[q];
 
 		BB_TRY(status, bb_view_make(v, m, a->tolerance), out);
-		if (bb_examiner_is_crowded(s)) {
+		if (s->crowded) {
 			const double usual = exp(bb_typical_base(v->base, m->rails));
 
 			v->floor = log(bb_slow_factor(BB_CROWDED, usual, planned));
@@ -525,7 +520,8 @@ static bb_status diagnose_open(struct bb_engine *engine)
 
 			s->places[i] = (struct bb_spot){first->device, first->numa};
 		}
-		if (bb_examiner_is_crowded(s))
+		s->crowded = bb_is_crowded(last + 1, engine->run->record.cores);
+		if (s->crowded)
 			s->pairs_at_once = (int)fmax(1, (double)(engine->run->record.cores /
 								 (2 * (int64_t)s->ports.rails)));
 	}

@@ -395,7 +395,7 @@ static void add_summary(const struct bb_examiner *s, struct bb_strbuf *lines)
 		BB_SMALL_BYTES, 1e6 * exp(bb_typical_base(l->base, rails)),
 		1e-9 * (double)s->diagnose->options.bytes / exp(bb_typical_base(b->base, rails)),
 		100 * l->noise.sigma, 100 * b->noise.sigma, exp(l->limit), exp(b->limit));
-	if (bb_examiner_is_crowded(s))
+	if (s->crowded)
 		bb_strbuf_addf(lines,
 			       "# crowded: %d ranks share %d %s: only %d times the typical work "
 			       "counts as slow\n",

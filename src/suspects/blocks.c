@@ -39,14 +39,11 @@ struct node_sets {
 static void collect_meeting(const struct bb_view *v, int round, int a, int b, double *values,
 			    size_t *n)
 {
-	for (int k = 0; k < v->measured.rails; k++) {
-		const double there = bb_measured_at(&v->measured, round, b, k) - v->base[k];
-		const double back = bb_measured_at(&v->measured, round, a, k) - v->base[k];
+	for (int i = 0; i < 2 * v->measured.rails; i++) {
+		const int to = i % 2 ? a : b, rail = i / 2;
 
-		if (!isnan(there))
-			values[(*n)++] = there;
-		if (!isnan(back))
-			values[(*n)++] = back;
+		values[*n] = bb_measured_at(&v->measured, round, to, rail) - v->base[rail];
+		*n += !isnan(values[*n]);
 	}
 }
 

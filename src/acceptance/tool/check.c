@@ -41,31 +41,6 @@ static bb_status parse_rate(const char *text, int64_t *Mbps, struct bb_error *er
 		       "--nic-rate %s: not a rate in Gb/s, such as 400 or 200Gb/s", text);
 }
 
-static bb_status check_file(const char *path, const struct bb_references *references,
-			    const struct bb_circumstances *given, struct bb_claim_file *file,
-			    enum bb_normality *worst, struct bb_strbuf *out, struct bb_error *error)
-{
-	bb_status st;
-
-	BB_TRY(st, bb_claims_open(path, file, error), out);
-	for (size_t i = 0; i < file->n; i++) {
-		enum bb_normality n;
-
-		bb_strbuf_addf(out, "%s: ", path);
-		BB_TRY(st, bb_normal(&file->list[i], references, given, &n, out, error), out);
-		*worst = n > *worst ? n : *worst;
-	}
-	if (file->cut > 0)
-		bb_strbuf_addf(out,
-			       "%s: %zu row%s left out, the first in line %d: cut off before the "
-			       "numbers end.\n",
-			       path, file->cut, bb_plural(file->cut), file->cut_line);
-out:
-	if (st != BB_OK)
-		bb_claims_free(file);
-	return st;
-}
-
 /* Judge --value as a table of one row. */
 static bb_status check_value(const struct bb_acceptance_options *o,
 			     const struct bb_references *references,
@@ -119,18 +94,31 @@ static bb_status check_all(struct bb_acceptance_job *job, const struct bb_circum
 	if (job->o->value > 0)
 		BB_TRY(st, check_value(job->o, &references, given, worst, found, error), out);
 	for (int n = 0; n < job->noperands; n++) {
+		const char *const path = job->operands[n];
+		struct bb_claim_file *const file = &files[n];
+		const size_t before = nruns;
 		struct bb_error one = {0};
 
-		st = check_file(job->operands[n], &references, given, &files[n], worst, found,
-				&one);
-		for (size_t k = 0; st == BB_OK && k < files[n].n; k++)
-			if (!BB_ARRAY_PUT(
-				    runs, nruns, room,
-				    (struct bb_fleet_run){job->operands[n], &files[n].list[k]}))
+		st = bb_claims_open(path, file, &one);
+		for (size_t i = 0; st == BB_OK && i < file->n; i++) {
+			enum bb_normality is;
+
+			bb_strbuf_addf(found, "%s: ", path);
+			st = bb_normal(&file->list[i], &references, given, &is, found, &one);
+			*worst = st == BB_OK && is > *worst ? is : *worst;
+			if (!BB_ARRAY_PUT(runs, nruns, room,
+					  (struct bb_fleet_run){path, &file->list[i]}))
 				st = bb_no_memory(&one, "the runs");
+		}
+		if (st == BB_OK && file->cut > 0)
+			bb_strbuf_addf(found,
+				       "%s: %zu row%s left out, the first in line %d: cut off "
+				       "before the numbers end.\n",
+				       path, file->cut, bb_plural(file->cut), file->cut_line);
 		if (st == BB_OK)
 			continue;
 		/* A run that crashed must not hide the others. */
+		nruns = before;
 		if (job->noperands == 1 || bb_error_status(&one) != BB_EUSAGE) {
 			*error = one;
 			goto out;
