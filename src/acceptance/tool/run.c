@@ -195,9 +195,9 @@ static bb_status baselines_open(struct bb_acceptance_session *s, struct bb_error
 
 	for (size_t i = 0; i < s->n; i++)
 		for (size_t k = 0; k < s->evidence[i].step->ngates; k++) {
-			const struct bb_gate *const g = &s->evidence[i].step->gates[k];
+			struct bb_gate *const g = &s->evidence[i].step->gates[k];
 			json_t **const file = &s->evidence[i].expected[k].baseline;
-			struct bb_source *const from = g->from;
+			struct bb_source *const from = &g->from;
 
 			if (from->kind != BB_FROM_BASELINE)
 				continue;
@@ -297,58 +297,43 @@ static void time_add(double seconds, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "%lld s", s);
 }
 
+/* Runs of several steps. */
+struct total {
+	double seconds, limit;
+	long long runs, unknown, measured;
+};
+
 /* Appends two lines: how many runs, and how long the steps of S take on real nodes while nothing
-   fails, what a failure adds, and where these times come from: VERDICT is that of folder DIR. */
-static void total_add(const json_t *verdict, const char *dir, const struct bb_acceptance_session *s,
-		      struct bb_strbuf *out)
+   fails, what a failure adds, and where these times come from: measured ones from folder DIR. */
+static void total_add(const struct total *healthy, const struct total *more, const char *dir,
+		      const struct bb_acceptance_session *s, struct bb_strbuf *out)
 {
-	/* The runs that always take place, and those after a failure. */
-	struct total {
-		double seconds, limit;
-		long long runs, unknown, measured;
-	} healthy = {.runs = 0}, more = {.runs = 0};
-
-	for (uint32_t i = 0; i < s->profile->nsteps; i++) {
-		const struct bb_profile_step *const step = &s->profile->steps[i];
-		const long long runs = bb_session_repeats(s, step);
-		struct total *const t = step->after_failure ? &more : &healthy;
-		bool measured;
-
-		if (!(step->mode & s->mode))
-			continue;
-		const double seconds = time_of(verdict, step, &measured);
-		t->runs += runs;
-		t->seconds += (double)runs * seconds;
-		t->limit += (double)runs * (double)step->limit_ns / 1e9;
-		t->unknown += seconds > 0 ? 0 : runs;
-		t->measured += measured ? runs : 0;
-	}
-	const long long stated = healthy.runs - healthy.unknown - healthy.measured;
-	bb_strbuf_addf(out, "Runs: %lld", healthy.runs);
-	if (more.runs > 0)
-		bb_strbuf_addf(out, ", at most %lld more after a failure", more.runs);
+	const long long stated = healthy->runs - healthy->unknown - healthy->measured;
+	bb_strbuf_addf(out, "Runs: %lld", healthy->runs);
+	if (more->runs > 0)
+		bb_strbuf_addf(out, ", at most %lld more after a failure", more->runs);
 	if (s->simulated.cluster) {
 		bb_strbuf_add(out, "; simulated, the times of real runs do not apply\n");
 		return;
 	}
-	if (healthy.measured > 0)
-		bb_strbuf_addf(out, "; time of %lld as measured in %s", healthy.measured, dir);
+	if (healthy->measured > 0)
+		bb_strbuf_addf(out, "; time of %lld as measured in %s", healthy->measured, dir);
 	if (stated > 0)
 		bb_strbuf_addf(out, "; time of %lld as the profile states, not measured", stated);
-	if (healthy.unknown > 0)
+	if (healthy->unknown > 0)
 		bb_strbuf_addf(out, "; time of %lld unknown, give takes: or --times",
-			       healthy.unknown);
+			       healthy->unknown);
 	bb_strbuf_add(out, "\nTime: ");
-	if (healthy.unknown > 0) {
+	if (healthy->unknown > 0) {
 		bb_strbuf_add(out, "unknown; the time limits allow ");
-		time_add(healthy.limit + more.limit, out);
+		time_add(healthy->limit + more->limit, out);
 	} else {
-		time_add(healthy.seconds, out);
+		time_add(healthy->seconds, out);
 		bb_strbuf_add(out, " if healthy");
 	}
-	if (healthy.unknown == 0 && more.runs > 0) {
+	if (healthy->unknown == 0 && more->runs > 0) {
 		bb_strbuf_add(out, ", at most ");
-		time_add(more.seconds, out);
+		time_add(more->seconds, out);
 		bb_strbuf_add(out, " more after a failure");
 	}
 	bb_strbuf_add(out, "\n");
@@ -356,17 +341,13 @@ static void total_add(const json_t *verdict, const char *dir, const struct bb_ac
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static void plan_add_step(const struct bb_acceptance_session *s, const json_t *verdict,
+static void plan_add_step(const struct bb_acceptance_session *s, long long runs, double seconds,
 			  const struct bb_profile_step *step, struct bb_strbuf *out,
 			  struct bb_words_list *words)
 {
-	const int64_t repeats = bb_session_repeats(s, step);
-	bool measured;
-	const double seconds = time_of(verdict, step, &measured);
 	int narrower = 0;
 
-	bb_strbuf_addf(out, "step %s: %lld run%s", step->name, (long long)repeats,
-		       bb_plural(repeats));
+	bb_strbuf_addf(out, "step %s: %lld run%s", step->name, runs, bb_plural(runs));
 	if (seconds > 0 && !s->simulated.cluster) {
 		bb_strbuf_add(out, " of about ");
 		time_add(seconds, out);
@@ -434,6 +415,7 @@ static void plan_add_step(const struct bb_acceptance_session *s, const json_t *v
    check that its baselines exist. */
 static bb_status dry_run(struct bb_acceptance_session *s, const char *times, struct bb_error *error)
 {
+	struct total totals[2] = {{.runs = 0}}; /* what always takes place, and after a failure */
 	json_t *verdict = NULL;
 	struct bb_strbuf out = {0};
 	char path[1200];
@@ -456,15 +438,26 @@ static bb_status dry_run(struct bb_acceptance_session *s, const char *times, str
 		if (step->mode == 0)
 			bb_strbuf_addf(&out, "step %s: left out; nodes: all needs --nodes\n",
 				       step->name);
-		if (!(step->mode & s->mode) || (step->narrows && step->after_failure))
+		if (!(step->mode & s->mode))
+			continue;
+		const long long runs = bb_session_repeats(s, step);
+		struct total *const t = &totals[step->after_failure];
+		bool measured;
+		const double seconds = time_of(verdict, step, &measured);
+		t->runs += runs;
+		t->seconds += (double)runs * seconds;
+		t->limit += (double)runs * (double)step->limit_ns / 1e9;
+		t->unknown += seconds > 0 ? 0 : runs;
+		t->measured += measured ? runs : 0;
+		if (step->narrows && step->after_failure)
 			continue;
 		st = bb_plan_command(s->profile, step, &s->simulated, NULL, &s->places, &words,
 				     error);
 		if (st == BB_OK)
-			plan_add_step(s, verdict, step, &out, &words);
+			plan_add_step(s, runs, seconds, step, &out, &words);
 		bb_words_free(&words);
 	}
-	total_add(verdict, times, s, &out);
+	total_add(&totals[0], &totals[1], times, s, &out);
 	if (st == BB_OK)
 		st = bb_write_text("-", &out, error);
 	if (st == BB_OK)
