@@ -131,7 +131,7 @@ static int compare_points(const void *a, const void *b)
 static double expected_value(const struct bb_evidence *e, const struct bb_gate *gate,
 			     const struct bb_read_record *record, const char **why)
 {
-	const struct bb_source *const from = gate->from;
+	const struct bb_source *const from = &gate->from;
 	const size_t nth = (size_t)(gate - e->step->gates);
 	const double percent = bb_record_number(record->json, "percent_of_bound");
 	const double value = bb_record_number(record->json, gate->measure->field);
@@ -214,10 +214,10 @@ static bool point_add(const struct bb_evidence *e, const struct bb_gate *gate,
 			p.why = "it has no such number";
 		else if (isfinite(p.expected) && p.expected > 0)
 			p.why = NULL;
-		if (gate->from->kind == BB_FROM_TOPOLOGY)
-			p.doubt = bb_bound_doubt(100 * p.value / gate->from->GBps, NAN,
+		if (gate->from.kind == BB_FROM_TOPOLOGY)
+			p.doubt = bb_bound_doubt(100 * p.value / gate->from.GBps, NAN,
 						 BB_BOUND_BY_LINKS);
-		else if (gate->from->kind <= BB_FROM_BOUND)
+		else if (gate->from.kind <= BB_FROM_BOUND)
 			p.doubt = bb_record_string(r->json, "bound_doubt");
 	}
 	return BB_ARRAY_PUT(points->list, points->n, points->room, p);
@@ -274,7 +274,7 @@ static void ratios_judge(const struct bb_gate *gate, const struct point *p, size
 		bb_judgement_decide(
 			j, BB_WARNED,
 			"%.4g %s is beyond its bound of %.4g: %s; the gate shows little", j->value,
-			unit, j->expected / gate->from->percent, doubt);
+			unit, j->expected / gate->from.percent, doubt);
 		return;
 	} else if (behind > gate->warning || ahead > surprise) {
 		verdict = BB_WARNED;
@@ -300,7 +300,7 @@ static void value_judge(const struct bb_evidence *e, const struct point *p, size
 {
 	const struct bb_gate *const gate = j->gate;
 	const json_t *const run = bb_records_first(&e->runs[0].records, "run");
-	const bool baseline = gate->from->kind == BB_FROM_BASELINE;
+	const bool baseline = gate->from.kind == BB_FROM_BASELINE;
 	const char *const here = baseline ? bb_record_string(run, "topology") : NULL;
 	const char *const there =
 		baseline ? bb_record_string(e->expected[gate - e->step->gates].baseline, "topology")
@@ -314,7 +314,7 @@ static void value_judge(const struct bb_evidence *e, const struct point *p, size
 	}
 	if (baseline && e->step->nodes != bb_step_declared(e->step)->nodes)
 		bb_judgement_decide(j, BB_SKIPPED, "the baseline is of larger groups");
-	else if (gate->from->kind == BB_FROM_SIMULATOR && e->simulated && e->simulated->cluster &&
+	else if (gate->from.kind == BB_FROM_SIMULATOR && e->simulated && e->simulated->cluster &&
 		 !bb_plan_has_fault(e->simulated, e->step))
 		bb_judgement_decide(j, BB_SKIPPED,
 				    "the simulator would be compared with itself; give --fault");
@@ -465,7 +465,7 @@ static void gate_judge(const struct bb_evidence *e, const struct bb_gate *gate,
 	struct points p = {.n = 0};
 
 	while ((r = bb_evidence_next(e, &at)) && !judgements->failed)
-		if (bb_where_selects(gate->where, r))
+		if (bb_where_selects(&gate->where, r))
 			judgements->failed |= !point_add(e, gate, r, at.run, &p);
 	if (p.n == 0) {
 		bb_judgement_decide(&j, BB_UNJUDGED, "no record is selected by where:");

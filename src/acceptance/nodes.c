@@ -51,7 +51,7 @@ static struct bb_culprit culprit_of(const struct bb_evidence *e, int64_t group,
 		    !bb_metric_group_field(j->gate->measure))
 			continue;
 		while ((r = bb_evidence_next(e, &at))) {
-			if (!bb_where_selects(j->gate->where, r) || !bb_record_is(r, j->subject))
+			if (!bb_where_selects(&j->gate->where, r) || !bb_record_is(r, j->subject))
 				continue;
 			const double value =
 				!split || faulty ? bb_record_metric(r->json, j->gate->measure)
@@ -506,7 +506,7 @@ static void judgement_note(const struct bb_evidence *e, const struct bb_judgemen
 		const bool shared = ends[0] && ends[1] && strcmp(ends[0], ends[1]) != 0;
 		const bool pair = strcmp(r->kind, "pair") == 0;
 
-		if (!bb_where_selects(j->gate->where, r) || !bb_record_is(r, j->subject))
+		if (!bb_where_selects(&j->gate->where, r) || !bb_record_is(r, j->subject))
 			continue;
 		if (!pair && bb_metric_group_field(j->gate->measure))
 			groups_count(r, j, nodes);

@@ -169,7 +169,7 @@ bb_status bb_plan_command(const struct bb_profile *profile, const struct bb_prof
 	const long long nodes = gate ? step->nodes : bb_plan_nodes(simulated, step);
 	const long long per_node = step->ranks / step->nodes;
 	const bool split = !gate && bb_step_is_split(step), is_virtual = gate || simulated->cluster;
-	const struct bb_source *const from = gate ? gate->from : NULL;
+	const struct bb_source *const from = gate ? &gate->from : NULL;
 	struct bb_strbuf text = {0};
 
 	/* The groups are those of nccl-tests' NCCL_TESTS_SPLIT, which srun passes on by itself. */
@@ -251,9 +251,8 @@ void bb_plan_add_line(struct bb_strbuf *out, const struct bb_words_list *words)
 
 void bb_plan_add_gate(struct bb_strbuf *out, const struct bb_gate *g)
 {
-	static const struct bb_where any;
-	const struct bb_where *const w = g->where ? g->where : &any;
-	const struct bb_source *const s = g->from;
+	const struct bb_where *const w = &g->where;
+	const struct bb_source *const s = &g->from;
 	const char *const words[] = {w->kind, w->collective, w->algorithm, w->dtype,    w->op,
 				     w->size, w->placement,  w->route,     w->direction};
 
@@ -328,16 +327,16 @@ static bb_status check_model(const struct bb_profile_step *step, const struct bb
 	struct bb_error why = {0};
 	bb_status st = BB_OK;
 
-	if (gate->from->kind != BB_FROM_SIMULATOR)
+	if (gate->from.kind != BB_FROM_SIMULATOR)
 		return BB_OK;
-	if (gate->from->cluster)
-		st = bb_cluster_open(gate->from->cluster, bb_plugin_parse_topology, &cluster, &why);
-	else if (gate->from->link && !bb_option_read_link(gate->from->link, true, &link))
+	if (gate->from.cluster)
+		st = bb_cluster_open(gate->from.cluster, bb_plugin_parse_topology, &cluster, &why);
+	else if (gate->from.link && !bb_option_read_link(gate->from.link, true, &link))
 		st = bb_fail(&why, BB_EUSAGE, "--link %s: not a link; give one as in 10GB/s,2us",
-			     gate->from->link);
+			     gate->from.link);
 	if (st == BB_OK && cluster && step->ranks > cluster->ranks)
 		st = bb_fail(&why, BB_EUSAGE, "--cluster %s has %d rank%s, the step %lld",
-			     gate->from->cluster, cluster->ranks, bb_plural(cluster->ranks),
+			     gate->from.cluster, cluster->ranks, bb_plural(cluster->ranks),
 			     step->ranks);
 	if (st != BB_OK)
 		st = bb_fail(error, st, "%s:%d: gate of %s: from: %s", path, gate->line, step->name,

@@ -61,7 +61,8 @@ struct key {
 	bool needed, all; /* ALL: the value may be "all" */
 	int64_t most;
 	const struct key *keys;
-	size_t size, number, line; /* of a structure; members of the number and of a line */
+	/* Of a list: the size of its structures, and the members of their number and of a line. */
+	size_t size, number, line;
 };
 
 static bb_status text_read(const struct spot *at, const struct key *key, char *text, void *to)
@@ -129,10 +130,9 @@ static const struct key where_keys[] = {BB_WHERE_TEXTS(WHERE) LAST};
 static const struct key source_keys[] = {BB_SOURCE_TEXTS(SOURCE) LAST};
 
 #define GATE_TEXT(key) ROW(#key, text_read, GATE(key)),
-static const struct key gate_keys[] = {
-	BB_GATE_TEXTS(GATE_TEXT) ROW("where", NULL, GATE(where), .keys = where_keys,
-				     .size = sizeof(struct bb_where)),
-	ROW("from", NULL, GATE(from), .keys = source_keys, .size = sizeof(struct bb_source)), LAST};
+static const struct key gate_keys[] = {BB_GATE_TEXTS(GATE_TEXT)
+					       ROW("where", NULL, GATE(where), .keys = where_keys),
+				       ROW("from", NULL, GATE(from), .keys = source_keys), LAST};
 
 /* Keys of a step at byte AT, and of the profile for all steps. */
 #define INHERITED(at, nodes_all)                                                                   \
@@ -182,36 +182,29 @@ static bb_status keys_read(struct spot *at, yaml_node_item_t id, const struct ke
 /* Reads node ID, the value of KEY, into the structure INTO. */
 static bb_status value_read(struct spot *at, yaml_node_item_t id, const struct key *key, char *into)
 {
-	const yaml_node_item_t *items = &id; /* mappings */
 	const yaml_node_t *node;
-	size_t n = 1;
-	char *list;
-	bb_status st = BB_OK;
+	char *text, *list;
+	bb_status st;
 
-	if (key->read || key->most > 0) {
-		BB_TRY(st, node_open(at, id, &node), out);
-		if (node->type != (key->read ? YAML_SCALAR_NODE : YAML_SEQUENCE_NODE))
-			return refuse(at, "%s: is no %s", key->name, key->read ? "text" : "list");
-	}
-	if (key->read) {
-		char *const text = (char *)node->data.scalar.value;
-
+	if (!key->read && key->most == 0)
+		return keys_read(at, id, key->keys, into + key->member, 0);
+	BB_TRY(st, node_open(at, id, &node), out);
+	if (node->type != (key->read ? YAML_SCALAR_NODE : YAML_SEQUENCE_NODE))
+		return refuse(at, "%s: is no %s", key->name, key->read ? "text" : "list");
+	text = (char *)node->data.scalar.value;
+	if (key->read)
 		return strlen(text) == node->data.scalar.length
 			       ? key->read(at, key, text, into + key->member)
 			       : refuse(at, "%s: holds a byte of 0", key->name);
-	}
-	if (key->most > 0) {
-		items = node->data.sequence.items.start;
-		n = (size_t)(node->data.sequence.items.top - items);
-		if (n > (size_t)key->most || n < key->needed)
-			return refuse(at, "%s: has %zu entries, not %d to %lld", key->name, n,
-				      key->needed, (long long)key->most);
-	}
+	const yaml_node_item_t *const items = node->data.sequence.items.start;
+	const size_t n = (size_t)(node->data.sequence.items.top - items);
+	if (n > (size_t)key->most || n < key->needed)
+		return refuse(at, "%s: has %zu entries, not %d to %lld", key->name, n, key->needed,
+			      (long long)key->most);
 	*(void **)(into + key->member) = list = calloc(n + 1, key->size);
 	if (!list)
 		return bb_no_memory(at->error, at->path);
-	if (key->most > 0)
-		*(size_t *)(into + key->number) = n;
+	*(size_t *)(into + key->number) = n;
 	for (size_t i = 0; st == BB_OK && i < n; i++)
 		st = keys_read(at, items[i], key->keys, list + i * key->size, key->line);
 out:
@@ -357,13 +350,13 @@ static bb_status topology_check(const struct spot *at, struct bb_source *s)
 
 static bb_status reference_check(const struct spot *at, struct bb_source *s)
 {
-	const struct bb_where *const w = at->gate->where;
+	const struct bb_where *const w = &at->gate->where;
 	const struct bb_reference *row;
 	struct bb_references table;
 	struct bb_error why = {0};
 	bb_status st;
 
-	if (!w || !w->collective || !w->size || w->least_bytes != w->most_bytes)
+	if (!w->collective || !w->size || w->least_bytes != w->most_bytes)
 		return refuse(at, "from: reference: needs where: with a collective and one size");
 	if (strcmp(at->gate->measure->name, "busbw") != 0)
 		return refuse(at, "from: reference: the table knows busbw, not %s",
@@ -421,7 +414,7 @@ static bb_status source_check(const struct spot *at, struct bb_source *s)
 	bb_status st;
 	int n = 0;
 
-	for (int i = 0; s && source_keys[i].name; i++) {
+	for (int i = 0; source_keys[i].name; i++) {
 		const char *const value = *(char **)((char *)s + source_keys[i].member);
 
 		s->kind = value ? kinds[i] : s->kind;
@@ -522,9 +515,9 @@ static bb_status shape_check(const struct spot *at, struct bb_gate *g)
 	bb_step_option(at->step->arguments, "minbytes", 'b', first);
 	bb_step_option(at->step->arguments, "maxbytes", 'e', last);
 	g->kind = dip ? BB_GATE_NO_DIP : BB_GATE_CROSSOVER;
-	if (g->where && g->where->least_bytes == g->where->most_bytes)
+	if (g->where.least_bytes == g->where.most_bytes)
 		return refuse(at, "where: size: %s is one size, and a shape needs several",
-			      g->where->size);
+			      g->where.size);
 	if (bb_parse_size(first, &least) && bb_parse_size(last, &most) && least > 0 &&
 	    least == most)
 		return refuse(at, "run: has one size, and a shape needs several");
@@ -572,10 +565,9 @@ static bb_status gates_check(struct spot at)
 		}
 		if (g->shape && g->metric)
 			return refuse(&at, "has a metric and a shape; two gates");
-		if (g->where)
-			BB_TRY(st, where_check(&at, g->where), out);
+		BB_TRY(st, where_check(&at, &g->where), out);
 		BB_TRY(st, (g->shape ? shape_check : value_check)(&at, g), out);
-		BB_TRY(st, source_check(&at, g->from), out);
+		BB_TRY(st, source_check(&at, &g->from), out);
 	}
 out:
 	return st;
@@ -721,13 +713,8 @@ void bb_profile_free(struct bb_profile *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; i < p->ndeclared; i++) {
-		for (size_t k = 0; k < p->declared[i].ngates; k++) {
-			free(p->declared[i].gates[k].where);
-			free(p->declared[i].gates[k].from);
-		}
+	for (size_t i = 0; i < p->ndeclared; i++)
 		free(p->declared[i].gates);
-	}
 	free(p->declared);
 	free(p->steps);
 	yaml_document_delete(&((struct held *)p)->document);

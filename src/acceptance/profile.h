@@ -70,8 +70,8 @@ enum bb_gate_kind { BB_GATE_VALUE, BB_GATE_NO_DIP, BB_GATE_CROSSOVER };
 
 struct bb_gate {
 	BB_GATE_TEXTS(BB_PROFILE_TEXT)
-	struct bb_where *where; /* NULL: any result */
-	struct bb_source *from;
+	struct bb_where where;
+	struct bb_source from;
 	/* Read from them: */
 	int line;
 	enum bb_gate_kind kind;

@@ -207,10 +207,8 @@ bool bb_record_says(const struct json_t *record, const char *name, const char *w
 	return !wanted || (word && strcmp(word, wanted) == 0);
 }
 
-bool bb_where_selects(const struct bb_where *where, const struct bb_read_record *record)
+bool bb_where_selects(const struct bb_where *w, const struct bb_read_record *record)
 {
-	static const struct bb_where any = {.most_bytes = UINT64_MAX, .in_place = -1};
-	const struct bb_where *const w = where ? where : &any;
 	const json_t *const r = record->json, *const in_place = json_object_get(r, "in_place");
 	const int64_t size = bb_record_int(r, "size_bytes");
 

@@ -63,7 +63,7 @@ double bb_record_group(const struct json_t *record, const struct bb_metric *metr
 double bb_record_slowest_group(const struct json_t *record, const struct bb_metric *metric,
 			       int64_t n);
 
-/* True if WHERE (NULL: any result) selects RECORD. */
+/* True if WHERE selects RECORD. */
 bool bb_where_selects(const struct bb_where *where, const struct bb_read_record *record);
 
 /*

@@ -202,9 +202,7 @@ static bb_status append_line(struct bb_acceptance_session *s, const struct bb_st
 /* True if the member NAME of FIRST is VALUE; NULL: no string. */
 static bool is_same(const json_t *first, const char *name, const char *value)
 {
-	const char *const before = bb_record_string(first, name);
-
-	return before && value ? strcmp(before, value) == 0 : before == value;
+	return value ? bb_record_says(first, name, value) : !bb_record_string(first, name);
 }
 
 /* Takes over the run whose first line is FIRST, if S continues it. */
@@ -551,7 +549,7 @@ bb_status bb_session_run(struct bb_acceptance_session *s, struct bb_error *error
 			const struct bb_gate *const g = &e->step->gates[k];
 			struct bb_step_run *const run = &e->expected[k].predicted;
 
-			if (g->from->kind != BB_FROM_SIMULATOR)
+			if (g->from.kind != BB_FROM_SIMULATOR)
 				continue;
 			run->outcome.status = -1;
 			st = execute(s, e->step, g, k + 1, run, error);

@@ -126,7 +126,7 @@ static void add_check(const struct bb_judgement *j, struct bb_strbuf *out)
 		bb_strbuf_add(out, " ");
 		bb_printable_add(out, j->subject);
 	}
-	bb_strbuf_addf(out, ", from %s", bb_source_names[j->gate->from->kind]);
+	bb_strbuf_addf(out, ", from %s", bb_source_names[j->gate->from.kind]);
 }
 
 /* A table of the checks with a number, with bounds if BOUNDED; if verbose, of all. */
@@ -292,8 +292,8 @@ static void add_judgement(const struct bb_judgement *g, struct bb_json *j)
 		bb_json_add_string(j, "unit", g->gate->measure ? g->gate->measure->unit : "");
 		bb_json_add_string(j, "gate", bb_strbuf_text(&gate));
 		bb_json_add_int(j, "line", g->gate->line);
-		bb_json_add_string(j, "from", bb_source_names[g->gate->from->kind]);
-		bb_json_add_string(j, "provenance", g->gate->from->origin);
+		bb_json_add_string(j, "from", bb_source_names[g->gate->from.kind]);
+		bb_json_add_string(j, "provenance", g->gate->from.origin);
 		bb_strbuf_free(&gate);
 	}
 	bb_json_end(j);
@@ -479,13 +479,13 @@ static void add_case(const struct bb_acceptance *a, const struct bb_judgement *j
 	   the profile. Gates of one name in a step are counted. */
 	add_xml(out, "\" name=\"", j->metric);
 	if (j->gate) {
-		add_xml(out, " ", bb_source_names[j->gate->from->kind]);
+		add_xml(out, " ", bb_source_names[j->gate->from.kind]);
 		add_xml(out, " ", j->subject);
 	}
 	for (const struct bb_judgement *other = a->judgements->list; j->gate && other < j; other++)
 		nth += other->step == j->step && other->gate &&
 		       strcmp(other->metric, j->metric) == 0 &&
-		       other->gate->from->kind == j->gate->from->kind &&
+		       other->gate->from.kind == j->gate->from.kind &&
 		       strcmp(other->subject, j->subject) == 0;
 	if (nth > 1)
 		bb_strbuf_addf(out, " (%zu)", nth);

@@ -21,7 +21,7 @@ static void check_gate(const struct bb_gate *g)
 {
 	struct bb_strbuf text = {0};
 
-	CHECK(g->line > 0 && g->from && g->from->origin[0]);
+	CHECK(g->line > 0 && g->from.origin[0]);
 	if (g->kind == BB_GATE_VALUE && g->measure->more_is_better)
 		CHECK(g->lower >= 0 && g->lower < 1);
 	else if (g->kind == BB_GATE_VALUE)
