@@ -22,10 +22,9 @@ int *bb_probe_met(const struct bb_rounds *rounds, int rails)
 struct layout {
 	size_t request; /* of a request: two messages, and maybe a delay before the one that it
 			   sends */
-	/* Before large messages the rails of a node synchronise, if there are several: a link that
-	   they share shows only while both use it. */
-	bool meets;
-	size_t meeting; /* the number of that operation */
+	/* The operation before large messages in which the rails of a node synchronise, if there
+	   are several: a link that they share shows only while both use it. */
+	size_t meeting;
 	size_t all;
 };
 
@@ -33,11 +32,12 @@ static struct layout layout_of(const struct bb_probe *p, int rank)
 {
 	const struct bb_planted *f = &p->planted;
 	const bool delayed = (f->send_s > 0 && rank == f->rank) || f->factor > 0;
-	struct layout l = {.request = delayed ? 3 : 2, .meets = p->ports->rails > 1};
+	const size_t request = delayed ? 3 : 2;
+	const size_t large = 1 + (size_t)(2 * BB_SMALL_REQUESTS) * request;
+	const bool meets = p->ports->rails > 1;
 
-	l.meeting = 1 + (size_t)(2 * BB_SMALL_REQUESTS) * l.request;
-	l.all = l.meeting + l.meets + (size_t)(2 * p->large) * l.request;
-	return l;
+	return (struct layout){request, meets ? large : SIZE_MAX,
+			       large + meets + (size_t)(2 * p->large) * request};
 }
 
 /* The planted delay of BYTES from RANK to PEER, in seconds. */
@@ -146,7 +146,7 @@ static void probe_operation(const struct bb_program *program, int rank, size_t i
 		o->seconds = p->pause_s;
 		return;
 	}
-	if (l.meets && index == l.meeting) {
+	if (index == l.meeting) {
 		/* A rail that is measured alone does not wait for others. */
 		if (p->rounds->rail[round] < 0) {
 			gather(o, BB_PROBE_TURN, p->in_turn + node);
@@ -156,7 +156,7 @@ static void probe_operation(const struct bb_program *program, int rank, size_t i
 		o->work = BB_PROBE_DELAY;
 		return;
 	}
-	index -= l.meets && index > l.meeting;
+	index -= index > l.meeting;
 	request = (index - 1) / l.request;
 	part = (index - 1) % l.request;
 	small = request < 2 * BB_SMALL_REQUESTS;

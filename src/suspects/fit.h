@@ -74,10 +74,7 @@ struct bb_measurement {
 	int rail;
 	double log_s;
 };
-#define BB_BEFORE_MEASUREMENT                                                                      \
-	{                                                                                          \
-		.met = BB_BEFORE_FIRST                                                             \
-	}
+#define BB_BEFORE_MEASUREMENT ((struct bb_measurement){.met = BB_BEFORE_FIRST})
 
 /* The next of M, by round, receiver and rail. Returns false behind the last. */
 bool bb_quantity_next(const struct bb_quantity *m, struct bb_measurement *at);

@@ -42,10 +42,7 @@ static inline bool bb_rounds_has(const struct bb_rounds *rounds, int round, int 
 struct bb_pairing {
 	int round, from, to;
 };
-#define BB_BEFORE_FIRST                                                                            \
-	{                                                                                          \
-		0, BB_NOBODY, -1                                                                   \
-	}
+#define BB_BEFORE_FIRST ((struct bb_pairing){0, BB_NOBODY, -1})
 
 /* The next of ROUNDS, by round and TO. Returns false behind the last. */
 static inline bool bb_rounds_next(const struct bb_rounds *rounds, struct bb_pairing *m)
