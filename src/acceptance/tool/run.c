@@ -167,7 +167,7 @@ static bb_status baseline_make(const struct bb_acceptance_session *s, const json
 
 /* ---- baselines: reading ---------------------------------------------------------------------- */
 
-/* *FILE = the baseline that REQUEST names; the caller releases it. */
+/* *FILE = the baseline that REQUEST names; the caller releases it whatever comes back. */
 static bb_status baseline_load(const struct bb_file_request *request, json_t **file,
 			       struct bb_error *error)
 {
@@ -175,8 +175,6 @@ static bb_status baseline_load(const struct bb_file_request *request, json_t **f
 
 	if (st != BB_OK || bb_record_says(*file, "kind", "acceptance_baseline"))
 		return st;
-	json_decref(*file);
-	*file = NULL;
 	return bb_fail(error, BB_EUSAGE, "%s%s%s is no baseline",
 		       request->option ? request->option : "", request->option ? " " : "",
 		       request->path);
@@ -225,7 +223,8 @@ static bb_status baselines_open(struct bb_acceptance_session *s, struct bb_error
 
 /*
  * *FORMER = the baseline in the file PATH, which a new one of PROFILE replaces; the caller releases
- * it. NULL: there is no file. BB_EUSAGE: it holds no baseline, or that of another profile.
+ * it whatever comes back. NULL: there is no file. BB_EUSAGE: it holds no baseline, or that of
+ * another profile.
  */
 static bb_status baseline_former(const char *path, const char *profile, json_t **former,
 				 struct bb_error *error)
@@ -241,12 +240,9 @@ static bb_status baseline_former(const char *path, const char *profile, json_t *
 		return bb_fail(error, BB_EUSAGE, "%s; give a new path or a baseline", why.text);
 	if (bb_record_says(*former, "profile", profile))
 		return BB_OK;
-	const char *const name = bb_record_string(*former, "profile");
-	bb_fail(error, BB_EUSAGE, "--into %s: holds the baseline of profile %.60s, not of %.60s",
-		path, name ? name : "without a name", profile);
-	json_decref(*former);
-	*former = NULL;
-	return BB_EUSAGE;
+	return bb_fail(error, BB_EUSAGE,
+		       "--into %s: holds the baseline of profile %.60s, not of %.60s", path,
+		       bb_record_string(*former, "profile") ?: "without a name", profile);
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -703,15 +699,13 @@ static bb_status conclude(const struct bb_acceptance_session *s,
 	struct bb_nodes nodes = {.n = 0};
 	struct bb_strbuf text = {0};
 	struct bb_acceptance a = {s, &judgements, &nodes, {.status = BB_OK}, o->strict, o->verbose};
-	bb_status st = BB_OK;
+	bb_status st;
 
-	for (size_t i = 0; st == BB_OK && i < s->n; i++)
-		st = bb_judge_step(&s->evidence[i], &judgements, error);
-	BB_TRY(st, st, out);
+	for (size_t i = 0; i < s->n; i++)
+		BB_TRY(st, bb_judge_step(&s->evidence[i], &judgements, error), out);
 	planted_judge(s, &judgements);
 	if (judgements.failed)
-		st = bb_no_memory(error, "verdicts");
-	BB_TRY(st, st, out);
+		BB_TRY(st, bb_no_memory(error, "verdicts"), out);
 	BB_TRY(st, bb_nodes_judge(s->evidence, s->n, &judgements, &nodes, error), out);
 	a.totals = bb_judgements_total(&judgements, o->strict);
 	if (o->strict && bb_nodes_suspected(&nodes) > 0)
