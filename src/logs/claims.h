@@ -45,9 +45,11 @@ enum bb_fact_kind {
 };
 
 /* LINE: 1 is the first of the file, 0: nothing says it. QUOTE: that line, without the launcher's
- * tag, cut with "…" */
+   tag, cut with "…". OBSERVED: NCCL reports it; false: somebody asks for it. BY, for the reader of
+   logs: the environment variable that states it; -1: none. */
 struct bb_fact {
-	int line;
+	int line, by;
+	bool observed;
 	int64_t value;
 	char text[32], quote[160];
 };

@@ -445,30 +445,28 @@ static void facts_give(struct log *log, struct table *t)
 	const bool is_last = t + 1 == log->tables + log->ntables;
 
 	for (enum bb_fact_kind kind = 0; kind < BB_FACTS; kind++) {
-		const struct bb_log_fact *found = NULL;
+		const struct bb_fact *found = NULL;
 
 		for (size_t s = 0; s < log->nstreams; s++) {
-			const struct bb_log_fact *const f = &log->streams[s].facts.of[kind];
-			const int line = f->fact.line;
+			const struct bb_fact *const f = &log->streams[s].facts.of[kind];
 
-			if (line == 0 ||
-			    (kind == BB_FACT_ERROR && t->closed > 0 && line > t->closed) ||
-			    (line > t->end && !(is_last && f->observed)) ||
+			if (f->line == 0 ||
+			    (kind == BB_FACT_ERROR && t->closed > 0 && f->line > t->closed) ||
+			    (f->line > t->end && !(is_last && f->observed)) ||
 			    ((int)s != t->stream && log->streams[s].last >= (int)log->job_tables))
 				continue;
 			if (!found || f->observed > found->observed ||
-			    (f->observed == found->observed && line < found->fact.line))
+			    (f->observed == found->observed && f->line < found->line))
 				found = f;
 		}
 		/* A run within one host needs no network, and NCCL lists sockets beside a faster
 		   one: they explain nothing. */
-		if (found &&
-		    (kind != BB_FACT_SOCKET || strstr(found->fact.quote, "via NET/Socket") ||
-		     (!alone &&
-		      !(strstr(found->fact.quote, " : Using [") &&
-			(bb_claims_fact(c, BB_FACT_INFINIBAND) || bb_claims_fact(c, BB_FACT_ROCE) ||
-			 bb_claims_fact(c, BB_FACT_EFA))))))
-			log->failed |= !bb_claims_add_fact(c, kind, &found->fact);
+		if (found && (kind != BB_FACT_SOCKET || strstr(found->quote, "via NET/Socket") ||
+			      (!alone && !(strstr(found->quote, " : Using [") &&
+					   (bb_claims_fact(c, BB_FACT_INFINIBAND) ||
+					    bb_claims_fact(c, BB_FACT_ROCE) ||
+					    bb_claims_fact(c, BB_FACT_EFA))))))
+			log->failed |= !bb_claims_add_fact(c, kind, found);
 	}
 }
 
@@ -530,12 +528,12 @@ static void job_begin(struct log *log)
 		facts_give(log, table);
 	}
 	for (size_t s = 0; s < log->nstreams; s++) {
-		struct bb_log_fact *const of = log->streams[s].facts.of;
+		struct bb_fact *const of = log->streams[s].facts.of;
 
 		/* Settings below the last table are made for the next one. */
 		for (int kind = 0; had_tables && kind < BB_FACTS; kind++)
-			if (of[kind].observed || of[kind].fact.line <= end)
-				of[kind].fact.line = 0;
+			if (of[kind].observed || of[kind].line <= end)
+				of[kind].line = 0;
 		if (had_tables)
 			run_begin(&log->streams[s]);
 	}

@@ -128,16 +128,9 @@ int64_t bb_log_command_ranks(const struct bb_log_command *command, int64_t *node
 
 /* ---- facts --------------------------------------------------------------------------------- */
 
-/* A fact, and where it comes from. */
-struct bb_log_fact {
-	struct bb_fact fact;
-	int by;        /* the environment variable; -1: none */
-	bool observed; /* NCCL reports it; false: somebody asks for it */
-};
-
 /* The facts of one source; zero-initialise. */
 struct bb_log_facts {
-	struct bb_log_fact of[BB_FACTS];
+	struct bb_fact of[BB_FACTS];
 	/* Variable whose value follows in the next line; 0: none, else its index + 1 */
 	int pending;
 };

@@ -55,17 +55,16 @@ struct reading {
 
 /* Notes NEW of KIND, stated AT a byte of the line: NCCL confirms or corrects what was asked for,
    and a later setting replaces it. */
-static void fact_note(const struct reading *r, enum bb_fact_kind kind, struct bb_log_fact new,
+static void fact_note(const struct reading *r, enum bb_fact_kind kind, struct bb_fact new,
 		      const char *at)
 {
-	struct bb_log_fact *const old = &r->facts->of[kind];
-	const bool is_later =
-		new.by >= 0 && old->by == new.by &&
-		(old->fact.value != new.fact.value || strcmp(old->fact.text, new.fact.text) != 0);
+	struct bb_fact *const old = &r->facts->of[kind];
+	const bool is_later = new.by >= 0 && old->by == new.by &&
+			      (old->value != new.value || strcmp(old->text, new.text) != 0);
 
-	new.fact.line = r->number;
-	bb_log_quote(&new.fact, r->text, (size_t)(at - r->text));
-	if (old->fact.line == 0 || (new.observed != old->observed ? new.observed : is_later))
+	new.line = r->number;
+	bb_log_quote(&new, r->text, (size_t)(at - r->text));
+	if (old->line == 0 || (new.observed != old->observed ? new.observed : is_later))
 		*old = new;
 }
 
@@ -125,21 +124,20 @@ static bool value_read(int v, const char *value, struct bb_fact *fact)
 		fact->value = number;
 		return is_number && number > 0 && number < 1024;
 	case NICS:
-		/* It may exclude some, or name a family. */
-		fact->value = 0;
-		for (value += *value == '='; *value; value += n + (value[n] == ',')) {
-			const size_t name = strcspn(value, ",:");
-
-			n = strcspn(value, ",");
-			if (name == 0 || *value == '^' ||
-			    !isdigit((unsigned char)value[name - 1]) ||
-			    (name == 4 && strncmp(value, "mlx", 3) == 0))
-				return false;
-			fact->value++;
-		}
-		return fact->value > 0;
+		break;
 	}
-	return false;
+	/* It may exclude some, or name a family. */
+	fact->value = 0;
+	for (value += *value == '='; *value; value += n + (value[n] == ',')) {
+		const size_t name = strcspn(value, ",:");
+
+		n = strcspn(value, ",");
+		if (name == 0 || *value == '^' || !isdigit((unsigned char)value[name - 1]) ||
+		    (name == 4 && strncmp(value, "mlx", 3) == 0))
+			return false;
+		fact->value++;
+	}
+	return fact->value > 0;
 }
 
 /* Notes that variable V has the value at VALUE, a part of the line that ends at one of ENDS. */
@@ -147,7 +145,7 @@ static void variable_note(const struct reading *r, int v, const char *value, con
 			  bool observed)
 {
 	const enum bb_fact_kind kind = variables[v].kind;
-	struct bb_log_fact new = {.by = v, .observed = observed};
+	struct bb_fact new = {.by = v, .observed = observed};
 	char copy[256];
 
 	snprintf(copy, sizeof(copy), "%.*s", (int)strcspn(value, ends), value);
@@ -155,12 +153,12 @@ static void variable_note(const struct reading *r, int v, const char *value, con
 	/* The full stop of NCCL's sentence. */
 	while (n > 0 && strchr(".:;)`'\"", copy[n - 1]))
 		copy[--n] = '\0';
-	if (!value_read(v, copy, &new.fact)) {
+	if (!value_read(v, copy, &new)) {
 		if (r->facts->of[kind].by == v)
-			r->facts->of[kind].fact.line = 0;
+			r->facts->of[kind].line = 0;
 		return;
 	}
-	if (strncasecmp(new.fact.text, "CollNet", 7) == 0)
+	if (strncasecmp(new.text, "CollNet", 7) == 0)
 		fact_note(r, BB_FACT_SHARP, new, value);
 	fact_note(r, kind, new, value);
 }
@@ -261,7 +259,7 @@ static void messages_read(const struct reading *r)
 {
 	const char *const using = strstr(r->text, "NET/IB : Using [");
 	const char *const list = using ? strchr(using, '[') : NULL;
-	struct bb_log_fact new = {.by = -1, .observed = true};
+	struct bb_fact new = {.by = -1, .observed = true};
 	int nroce = 0, nib = 0;
 	bool explained = false;
 
@@ -278,7 +276,7 @@ static void messages_read(const struct reading *r)
 			continue;
 		if (messages[i].kind == BB_FACT_NIC_RATE)
 			value *= 8;
-		new.fact.value = (int64_t)lround(value);
+		new.value = (int64_t)lround(value);
 		fact_note(r, messages[i].kind, new, at);
 		explained |= !messages[i].number;
 	}
@@ -289,18 +287,18 @@ static void messages_read(const struct reading *r)
 	}
 	if (nroce + nib == 0)
 		return;
-	new.fact.value = 0;
+	new.value = 0;
 	fact_note(r, nroce > nib ? BB_FACT_ROCE : BB_FACT_INFINIBAND, new, list);
 	for (const char *c = list; c; c = strchr(c + 1, '[')) {
 		const size_t digits = strspn(c + 1, "0123456789");
 
 		if (digits == 0 || c[1 + digits] != ']')
 			break;
-		new.fact.value++;
+		new.value++;
 	}
 	/* The fewer of two kinds serve storage. */
 	if (nroce > 0 && nib > 0)
-		new.fact.value = nroce > nib ? nroce : nib;
+		new.value = nroce > nib ? nroce : nib;
 	fact_note(r, BB_FACT_NICS, new, list);
 }
 

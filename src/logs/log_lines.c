@@ -8,7 +8,6 @@
 #include "core/units.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -84,19 +83,18 @@ static char *array_break(char *text, char q)
 static bool wrapped_give(const char *text, size_t length, int number, bb_log_reader *read,
 			 void *state)
 {
-	char *const copy = strndup(text, length), *at = copy, *next;
-	bool good = copy;
+	char *const copy = strndup(text, length), *at;
+	bool good = true;
 
-	if (!good)
+	if (!copy)
 		return false;
 	/* Ansible repeats "stdout" as "stdout_lines". */
-	next = strstr(copy, "\"stdout_lines\":");
+	char *next = strstr(copy, "\"stdout_lines\":");
 	if (next && strstr(copy, "\"stdout\":") && strstr(copy, "\"stdout\":") < next)
 		*next = '\0';
 	else if (next && strstr(next, "\"stdout\":"))
 		*strstr(next, "\"stdout\":") = '\0';
-	at = logged(copy);
-	at = at ? at : copy;
+	at = logged(copy) ?: copy;
 	/* The string that has the first escaped line break. */
 	next = strstr(at, "\\n");
 	next = next ? memrchr(at, '"', (size_t)(next - at)) : NULL;
@@ -128,9 +126,7 @@ static bool wrapped_give(const char *text, size_t length, int number, bb_log_rea
 		}
 		*out = '\0';
 	}
-	next = array_break(at, '"');
-	next = next ? next : array_break(at, '\'');
-	at = next ? next : at;
+	at = array_break(at, '"') ?: array_break(at, '\'') ?: at;
 	for (; good && at; at = next) {
 		next = strchr(at, '\n');
 		good = line_give(at, next ? (size_t)(next - at) : strlen(at), number, read, state);
@@ -288,10 +284,8 @@ static bool number(const char *word, double *value)
 {
 	char *end;
 
-	errno = 0;
 	*value = strtod(word, &end);
-	return end != word && !*end && errno == 0 && isfinite(*value) &&
-	       !isalpha((unsigned char)word[0]);
+	return end != word && !*end && isfinite(*value);
 }
 
 /* True for "nan" and "inf", a quotient of 0. */
