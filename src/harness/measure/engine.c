@@ -344,82 +344,70 @@ out:
 	return status;
 }
 
-/* *NEXT = 0 if --max-time is over: then the round is cut short, unless it is the first. */
-static bb_status trials_run_round(struct bb_engine *e, int round, double began, size_t *next)
-{
-	const bool several = e->ntrials - e->measured > 1;
-	const bool limited = e->options->precision != 0 && round > 0;
-	bool any = false;
-	bb_status status = BB_OK;
-
-	for (size_t i = e->measured; *next > 0 && i < e->ntrials; i++) {
-		struct bb_trial *t = &e->trials[i];
-		const bool visited = !t->refusal && (round == 0 || trial_is_interleaved(t));
-
-		if (visited)
-			BB_TRY(status, trial_visit(e, t, round), out);
-		if (visited && limited)
-			BB_TRY(status,
-			       bb_engine_agree_on_next(e, false, began, (size_t)round, next), out);
-		if (several && bb_engine_leads(e))
-			bb_ticker_step(&e->run->ticker, 0);
-		any |= !t->refusal || t->optional;
-	}
-	if (!any)
-		BB_TRY(status, bb_engine_require(e, e->measured), out);
-	for (size_t i = e->measured; i < e->ntrials; i++) {
-		struct bb_trial *t = &e->trials[i];
-		double *sorted = malloc(t->n * sizeof(*sorted) + 1);
-
-		if (!sorted)
-			return bb_no_memory(&e->run->error, "trials");
-		memcpy(sorted, t->samples, t->n * sizeof(*sorted));
-		bb_stats_compute(sorted, t->n, &t->stats);
-		free(sorted);
-	}
-out:
-	return status;
-}
-
 bb_status bb_engine_measure(struct bb_engine *e)
 {
 	const double began = e->backend->now(e->rank);
 	const struct bb_options *o = e->options;
 	const size_t n = e->ntrials - e->measured;
 	const size_t iters = (size_t)o->iters, rounds = (size_t)trial_least_rounds(e);
-	const size_t most_rounds = o->precision != 0 ? BB_ENGINE_MOST_ROUNDS : rounds;
+	const bool limited = o->precision != 0;
 	size_t next = n > 0; /* rounds */
+	double *sorted = NULL;
 	bb_status status = BB_OK;
 
 	for (size_t i = e->measured; i < e->ntrials; i++) {
 		struct bb_trial *t = &e->trials[i];
+		const size_t most =
+			trial_is_interleaved(t)
+				? (iters / rounds + 1) * (limited ? BB_ENGINE_MOST_ROUNDS : rounds)
+				: trial_steps(e, t, 0);
 
-		t->samples = calloc(trial_is_interleaved(t) ? (iters / rounds + 1) * most_rounds
-							    : trial_steps(e, t, 0),
-				    sizeof(*t->samples));
+		t->samples = calloc(most, sizeof(*t->samples));
 		if (!t->samples)
-			return bb_no_memory(&e->run->error, "trials");
+			BB_TRY(status, bb_no_memory(&e->run->error, "trials"), out);
 	}
 	if (bb_engine_leads(e) && n > 1)
 		bb_ticker_start(&e->run->ticker, n * rounds, 0);
-	/* Until all rounds are done, or all interleaved trials precise, or --max-time is over. */
+	/* Until all rounds are done, or all interleaved trials precise, or --max-time is over,
+	   which cuts a round short, unless it is the first. */
 	for (int round = 0; next > 0; round++) {
 		const bool done = round + 1 >= (int)rounds;
-		bool interleaved = false, precise = done;
+		bool interleaved = false, precise = done, any = false;
 
-		BB_TRY(status, trials_run_round(e, round, began, &next), out);
+		for (size_t i = e->measured; next > 0 && i < e->ntrials; i++) {
+			struct bb_trial *t = &e->trials[i];
+			const bool visited = !t->refusal && (round == 0 || trial_is_interleaved(t));
+
+			if (visited)
+				BB_TRY(status, trial_visit(e, t, round), out);
+			if (visited && limited && round > 0)
+				BB_TRY(status,
+				       bb_engine_agree_on_next(e, false, began, (size_t)round,
+							       &next),
+				       out);
+			if (n > 1 && bb_engine_leads(e))
+				bb_ticker_step(&e->run->ticker, 0);
+			any |= !t->refusal || t->optional;
+		}
+		if (!any)
+			BB_TRY(status, bb_engine_require(e, e->measured), out);
 		for (size_t i = e->measured; i < e->ntrials; i++) {
-			const struct bb_trial *t = &e->trials[i];
+			struct bb_trial *t = &e->trials[i];
 
+			free(sorted);
+			sorted = malloc(t->n * sizeof(*sorted) + 1);
+			if (!sorted)
+				BB_TRY(status, bb_no_memory(&e->run->error, "trials"), out);
+			memcpy(sorted, t->samples, t->n * sizeof(*sorted));
+			bb_stats_compute(sorted, t->n, &t->stats);
 			if (!trial_is_interleaved(t) || t->refusal)
 				continue;
 			interleaved = true;
-			precise &=
-				o->precision == 0 || bb_stats_precision(&t->stats) <= o->precision;
+			precise &= !limited || bb_stats_precision(&t->stats) <= o->precision;
 		}
-		if (!interleaved || (o->precision == 0 && done))
+		if (!interleaved || (!limited && done))
 			next = 0;
-		if (next > 0 && o->precision != 0)
+		if (next > 0 && limited)
 			BB_TRY(status,
 			       bb_engine_agree_on_next(
 				       e, precise || round + 1 >= BB_ENGINE_MOST_ROUNDS, began,
@@ -427,6 +415,7 @@ bb_status bb_engine_measure(struct bb_engine *e)
 			       out);
 	}
 out:
+	free(sorted);
 	e->measured = e->ntrials;
 	return status;
 }
