@@ -3,8 +3,6 @@
  */
 #include "harness/results/record.h"
 
-#include "core/random.h"
-
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,14 +43,12 @@ void bb_run_id(char text[BB_RUN_ID_TEXT])
 {
 	unsigned char bytes[(BB_RUN_ID_TEXT - 1) / 2];
 	struct timespec now;
-	uint64_t seed;
 
+	_Static_assert(sizeof(now) >= sizeof(bytes), "a time fills an identity");
 	if (getrandom(bytes, sizeof(bytes), GRND_NONBLOCK) != (ssize_t)sizeof(bytes)) {
 		clock_gettime(CLOCK_REALTIME, &now);
-		seed = (uint64_t)now.tv_sec * 1000000007u + (uint64_t)now.tv_nsec +
-		       (uint64_t)getpid();
-		for (size_t i = 0; i < sizeof(bytes); i++)
-			bytes[i] = (unsigned char)(bb_random_congruential(&seed) >> 56);
+		now.tv_sec += (time_t)getpid() << 40;
+		memcpy(bytes, &now, sizeof(bytes));
 	}
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		snprintf(text + 2 * i, 3, "%02x", bytes[i]);

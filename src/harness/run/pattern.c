@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define PERIOD BB_PATTERN_PERIOD
+#define STRIDE 1000000007u
 
 struct bb_patterns {
 	enum bb_dtype dtype;
@@ -25,8 +26,7 @@ struct bb_patterns {
 /* Makes one column after the other: the elements of all ranks at one index. */
 struct maker {
 	struct bb_patterns *p;
-	uint32_t *order;  /* the ranks, shuffled */
-	uint32_t cursor;  /* index in ORDER of the next rank */
+	uint64_t turn;    /* of the next rank */
 	uint64_t weights; /* sum of the ranks' weights: for mulsum theirs, else 1 each */
 	size_t index;
 	uint64_t hash; /* of the index */
@@ -77,13 +77,15 @@ static void put_float(const struct maker *m, int rank, double value)
 	bb_scalar_encode(m->p->dtype, value, element(m->p, rank, m->index));
 }
 
-/* Returns the next rank in ORDER; every rank has its turn. */
+/* Returns the rank that has TURN. As STRIDE is a prime above their number, all have one in turn. */
+static int rank_of_turn(const struct maker *m, uint64_t turn)
+{
+	return (int)(turn * STRIDE % (uint64_t)m->p->nranks);
+}
+
 static int next_rank(struct maker *m)
 {
-	const int rank = (int)m->order[m->cursor];
-
-	m->cursor = (m->cursor + 1) % (uint32_t)m->p->nranks;
-	return rank;
+	return rank_of_turn(m, m->turn++);
 }
 
 static int weight_of(const struct maker *m, int rank)
@@ -187,7 +189,7 @@ static void float_sum_column(struct maker *m)
 		put_float(m, r, ldexp(hash & 1 && most ? -magnitude : magnitude, exponent));
 	}
 	for (uint64_t left = most ? 0 : budget;;) {
-		const int rank = (int)m->order[m->cursor];
+		const int rank = rank_of_turn(m, m->turn);
 
 		if (left < (uint64_t)weight_of(m, rank))
 			break;
@@ -211,7 +213,7 @@ static void float_prod_column(struct maker *m)
 	const int most = left / p->nranks > 1 ? left / p->nranks : 1;
 
 	for (int j = 0; j < p->nranks; j++) {
-		const int rank = (int)m->order[(m->cursor + (uint32_t)j) % (uint32_t)p->nranks];
+		const int rank = rank_of_turn(m, m->turn + (uint64_t)j);
 		const uint64_t hash = draw(m, rank);
 		const int step = left < most ? left : most;
 		const int exponent = draw_between(hash >> 8, -step, step);
@@ -296,7 +298,7 @@ static const struct generator generators[BB_NOPS][2] = {
 
 /* ---- tables ------------------------------------------------------------------------ */
 
-static void make_inputs(struct bb_patterns *p, uint32_t *order)
+static void make_inputs(struct bb_patterns *p)
 {
 	const bool is_float = bb_dtype_is_float(p->dtype);
 	const struct generator generator =
@@ -304,18 +306,8 @@ static void make_inputs(struct bb_patterns *p, uint32_t *order)
 			   : (struct generator){.one = p->dtype == BB_FLOAT_INT ? put_pair
 						       : is_float               ? put_finite
 										: put_bits};
-	struct maker m = {.p = p, .order = order};
-	const uint64_t seed = mix(~p->seed);
+	struct maker m = {.p = p, .turn = mix(~p->seed) % (uint64_t)p->nranks};
 
-	for (int i = 0; i < p->nranks; i++)
-		order[i] = (uint32_t)i;
-	for (int i = p->nranks - 1; i > 0; i--) {
-		const int j = draw_between(mix(seed + (uint64_t)i), 0, i);
-		const uint32_t kept = order[i];
-
-		order[i] = order[j];
-		order[j] = kept;
-	}
 	for (int r = 0; r < p->nranks; r++)
 		m.weights += (uint64_t)weight_of(&m, r);
 	for (m.index = 0; m.index < PERIOD; m.index++) {
@@ -352,28 +344,27 @@ bb_status bb_patterns_make(struct bb_patterns **patterns, enum bb_dtype dtype, i
 {
 	struct bb_patterns *p = calloc(1, sizeof(*p));
 	const size_t ntables = (size_t)nranks + (op >= 0), size = bb_dtype_size(dtype);
-	uint32_t *order = calloc((size_t)nranks, sizeof(*order));
+	char *tables = calloc(ntables, 2 * PERIOD * size);
 
-	if (!p || !order)
-		goto fail;
-	*p = (struct bb_patterns){.dtype = dtype, .op = op, .nranks = nranks, .element_size = size};
-	p->given = seed;
-	p->seed = mix(seed);
-	p->tables = calloc(ntables, 2 * PERIOD * size);
-	if (!p->tables)
-		goto fail;
-	make_inputs(p, order);
+	if (!p || !tables) {
+		free(p);
+		free(tables);
+		return BB_EINTERNAL;
+	}
+	*p = (struct bb_patterns){.dtype = dtype,
+				  .op = op,
+				  .nranks = nranks,
+				  .element_size = size,
+				  .seed = mix(seed),
+				  .tables = tables,
+				  .given = seed};
+	make_inputs(p);
 	if (op >= 0)
 		make_reduction(p);
 	for (size_t t = 0; t < ntables; t++)
 		memcpy(element(p, (int)t, PERIOD), element(p, (int)t, 0), PERIOD * size);
-	free(order);
 	*patterns = p;
 	return BB_OK;
-fail:
-	free(order);
-	bb_patterns_free(p);
-	return BB_EINTERNAL;
 }
 
 void bb_patterns_free(struct bb_patterns *patterns)

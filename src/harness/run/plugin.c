@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,13 +47,6 @@ static const struct {
 	     {BB_LAUNCH_SYMBOL, BB_LAUNCH_ABI},
 	     {BB_READER_SYMBOL, BB_READER_ABI}};
 
-static uint64_t later(uint64_t end, uint64_t offset, uint64_t bytes)
-{
-	const uint64_t other = bytes <= UINT64_MAX - offset ? offset + bytes : UINT64_MAX;
-
-	return other > end ? other : end;
-}
-
 /* Refuses a file that was cut off, on which the dynamic linker would die of SIGBUS: it has fewer
    bytes than its own headers say, up to the end of its two tables and of its mapped segments. What
    is no shared object of this machine, or cannot be read, dlopen reports. */
@@ -62,7 +56,7 @@ static bb_status check_whole(const char *name, const char *path, struct bb_error
 	struct stat file;
 	ElfW(Ehdr) head;
 	ElfW(Phdr) part;
-	uint64_t needed = 0;
+	double needed = 0; /* bytes */
 
 	if (fd < 0)
 		return BB_OK;
@@ -70,24 +64,25 @@ static bb_status check_whole(const char *name, const char *path, struct bb_error
 	    memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
 	    head.e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) &&
 	    head.e_phentsize == sizeof(part)) {
-		needed = later(needed, head.e_phoff, (uint64_t)head.e_phnum * head.e_phentsize);
-		needed = later(needed, head.e_shoff, (uint64_t)head.e_shnum * head.e_shentsize);
+		needed = fmax((double)head.e_phoff + 1. * head.e_phnum * head.e_phentsize,
+			      (double)head.e_shoff + 1. * head.e_shnum * head.e_shentsize);
 		for (int i = 0; i < head.e_phnum; i++) {
 			const off_t at = (off_t)(head.e_phoff + (uint64_t)i * sizeof(part));
 
 			if (pread(fd, &part, sizeof(part), at) == sizeof(part) &&
 			    part.p_type == PT_LOAD)
-				needed = later(needed, part.p_offset, part.p_filesz);
+				needed =
+					fmax(needed, (double)part.p_offset + (double)part.p_filesz);
 		}
 	}
-	const bool whole = fstat(fd, &file) != 0 || (uint64_t)file.st_size >= needed;
+	const bool whole = fstat(fd, &file) != 0 || (double)file.st_size >= needed;
 	close(fd);
 	if (whole)
 		return BB_OK;
 	return bb_fail(error, BB_EBACKEND,
 		       "the %s backend cannot be loaded from %s: the file is damaged, it has %llu "
-		       "bytes and needs %llu; build or install it anew",
-		       name, path, (unsigned long long)file.st_size, (unsigned long long)needed);
+		       "bytes and needs %.0f; build or install it anew",
+		       name, path, (unsigned long long)file.st_size, needed);
 }
 
 static bb_status load(struct bb_plugin *plugin, const struct bb_loadable *what, const char *path,
