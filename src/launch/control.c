@@ -120,8 +120,6 @@ struct offer {
 	uint16_t port;
 	uint16_t naddresses;
 	struct address addresses[BB_STAR_ADDRESSES];
-	uint16_t secured; /* it has BUSBENCH_SECRET */
-	uint16_t spare[3];
 	unsigned char password[2][16]; /* of the connecting and of the answering side */
 };
 
@@ -135,8 +133,6 @@ static const struct bb_payload_field offer_fields[] = {
 			BB_STAR_ADDRESSES),
 	BB_PAYLOAD_EACH("a loopback mark", BB_PAYLOAD_UNSIGNED, struct offer, addresses, .loopback,
 			BB_STAR_ADDRESSES, .high = 1),
-	BB_PAYLOAD_FIELD("the mark of a secret", BB_PAYLOAD_UNSIGNED, struct offer, secured,
-			 .high = 1),
 	BB_PAYLOAD_FIELD("the password", BB_PAYLOAD_ANY, struct offer, password),
 	{.name = NULL}};
 
@@ -319,7 +315,6 @@ bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
 			 .admit = control_admit},
 	};
 	struct control_opening *const o = &own;
-	const struct offer *const first = o->offers;
 	int32_t *const errors = calloc(n, sizeof(*errors));
 	int32_t mine; /* why this process could not connect */
 	bb_status status = BB_OK;
@@ -331,22 +326,11 @@ bb_status bb_control_open(struct bb_control **control, struct bb_launch *launch,
 	if (n == 1)
 		goto out;
 	o->mine.error = prepare(o);
-	o->mine.secured = o->star.identity.secret != NULL;
 	gethostname(o->mine.host, sizeof(o->mine.host) - 1);
 	BB_TRY(status, exchange(o, &offer_table, &o->mine, o->offers, error), out);
 	for (int p = 0; p < launch->nprocs; p++)
 		errors[p] = o->offers[p].error;
 	BB_TRY(status, report_failed(o, errors, false, error), out);
-	/* Processes with and without a secret cannot connect: report that before they try. */
-	for (int p = 1; p < launch->nprocs; p++)
-		if (o->offers[p].secured != first->secured)
-			BB_TRY(status,
-			       bb_fail(error, BB_EUSAGE,
-				       "process %d (%s) has %s BUSBENCH_SECRET, process 0 (%s) %s; "
-				       "set the same for all",
-				       p, o->offers[p].host, o->offers[p].secured ? "a" : "no",
-				       first->host, first->secured ? "has" : "has none"),
-			       out);
 	mine = connect_all(o);
 	BB_TRY(status, exchange(o, &error_table, &mine, errors, error), out);
 	BB_TRY(status, report_failed(o, errors, true, error), out);

@@ -318,6 +318,10 @@ static void test_environments(void **state)
 	processes[2].environment.nccl_algo = "ring";
 	processes[1].environment.split = "";
 	expect_compared(processes, BB_EUSAGE, "NCCL_TESTS_SPLIT of process 1");
+	processes[1].environment.split = NULL;
+	processes[0].environment.secret = processes[2].environment.secret = "set";
+	expect_compared(processes, BB_EUSAGE, "nothing instead of \"set\"");
+	assert_memory_equal(processes[0].error.text, "BUSBENCH_SECRET of process 1 (", 30);
 }
 
 static void test_environment_rows(void **state)
@@ -326,6 +330,11 @@ static void test_environment_rows(void **state)
 
 	for (int i = 0; i < BB_NENVIRONMENT; i++)
 		unsetenv(bb_environment_names[i]);
+	/* No process sends its secret to another. */
+	setenv("BUSBENCH_SECRET", "0123456789abcdef", 1);
+	e = bb_environment_read();
+	assert_string_equal(e.secret, "set");
+	unsetenv("BUSBENCH_SECRET");
 	setenv("NCCL_TESTS_MIN_BW", "3", 1);
 	e = bb_environment_read();
 	assert_string_equal(e.min_bw, "3");

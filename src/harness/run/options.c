@@ -51,6 +51,7 @@ struct bb_environment bb_environment_read(void)
 
 	for (int i = 0; i < BB_NENVIRONMENT; i++)
 		e.values[i] = getenv(bb_environment_names[i]);
+	e.secret = e.secret ? "set" : NULL;
 	return e;
 }
 

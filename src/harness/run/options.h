@@ -38,7 +38,8 @@ struct bb_fault {
 };
 
 /* The variables of the environment that have an effect, and must be the same in all processes of a
-   run. PRINT_SUMMARY is refused; CPU backends read BUSBENCH_ISA. */
+   run. PRINT_SUMMARY is refused; CPU backends read BUSBENCH_ISA; of BUSBENCH_SECRET only "set" is
+   known. */
 #define BB_ENVIRONMENT(VARIABLE)                                                                   \
 	VARIABLE("NCCL_ALGO", nccl_algo)                                                           \
 	VARIABLE("NCCL_TESTS_SPLIT", split)                                                        \
@@ -48,10 +49,11 @@ struct bb_fault {
 	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_FILE", matrix_file)                                  \
 	VARIABLE("NCCL_TESTS_ALLTOALLV_MATRIX_SCALE", matrix_scale)                                \
 	VARIABLE("NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY", print_summary)                              \
-	VARIABLE("BUSBENCH_ISA", isa)
+	VARIABLE("BUSBENCH_ISA", isa)                                                              \
+	VARIABLE("BUSBENCH_SECRET", secret)
 #define BB_ENVIRONMENT_MEMBER(name, field) const char *field;
 
-#define BB_NENVIRONMENT 9
+#define BB_NENVIRONMENT 10
 extern const char *const bb_environment_names[BB_NENVIRONMENT];
 struct bb_environment {
 	union {
