@@ -305,11 +305,13 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 	       bb_options_read(&run->options, benchmark, own, argc, argv, &run->environment,
 			       &run->error),
 	       failed);
-	if (!inform(run, &status)) {
-		BB_TRY(status, bb_run_open(run), failed);
-		result = measure(run);
+	if (inform(run, &status)) {
+		if (status != BB_OK)
+			report_failure(run);
+		goto out;
 	}
-	BB_TRY(status, status, failed);
+	BB_TRY(status, bb_run_open(run), failed);
+	result = measure(run);
 	goto out;
 failed:
 	/* The drivers have not begun. */
