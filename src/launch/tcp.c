@@ -570,7 +570,7 @@ static void add_dropped(struct opening *o, struct bb_strbuf *out)
 static bb_status report_missing(struct opening *o, int reason)
 {
 	const bb_status misfit = bb_error_status(&o->misfit);
-	struct bb_strbuf who = {0}, where = {0};
+	struct bb_strbuf who = {0};
 	char time[BB_UNIT_TEXT];
 	struct bb_ranges missing = {.out = &who};
 
@@ -582,20 +582,19 @@ static bb_status report_missing(struct opening *o, int reason)
 		bb_strbuf_addf(&who, " (%s)", strerror(reason));
 	if (misfit != BB_OK)
 		bb_strbuf_addf(&who, "; %s", o->misfit.text);
-	add_listeners(&o->star, &where);
 	add_dropped(o, &who);
+	if (!o->star.identity.secret) {
+		bb_strbuf_add(&who,
+			      "; without " BB_SECRET_VARIABLE " it listens on no address but ");
+		add_listeners(&o->star, &who);
+	}
 	bb_fail(o->error, misfit != BB_OK ? misfit : BB_ETIMEOUT,
 		"%d of the %d processes (WORLD_SIZE) did not connect to port %d (%s) of %s within "
-		"%s, half of -T: RANK %s%s%s",
+		"%s, half of -T: RANK %s",
 		o->missing, o->tcp->npeers, o->environment->port, o->environment->source,
 		o->star.identity.hello.host, bb_format_duration(time, o->request->timeout_s),
-		bb_strbuf_text(&who),
-		o->star.identity.secret ? ""
-					: "; without " BB_SECRET_VARIABLE
-					  " it listens on no address but ",
-		o->star.identity.secret ? "" : bb_strbuf_text(&where));
+		bb_strbuf_text(&who));
 	bb_strbuf_free(&who);
-	bb_strbuf_free(&where);
 	return bb_error_status(o->error);
 }
 
