@@ -55,10 +55,8 @@ const struct bb_frame *bb_control_poll(struct bb_control *control, int *proc)
 		}
 		control->next = 0;
 		control->nevents = epoll_wait(control->epoll, control->events, most, 0);
-		if (control->nevents <= 0) {
-			control->nevents = 0;
+		if (control->nevents <= 0)
 			break;
-		}
 	}
 	return NULL;
 }

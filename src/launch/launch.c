@@ -51,18 +51,9 @@ static bb_status single_gather(struct bb_launch *launch, const void *mine, size_
 	return BB_OK;
 }
 
-static void single_close(struct bb_launch *launch)
-{
-}
-
 struct bb_launch bb_launch_single(void)
 {
-	return (struct bb_launch){
-		.proc = 0,
-		.nprocs = 1,
-		.gather = single_gather,
-		.close = single_close,
-	};
+	return (struct bb_launch){.nprocs = 1, .gather = single_gather};
 }
 
 /* ---- the launcher ---------------------------------------------------------------------- */

@@ -26,7 +26,8 @@ struct bb_launch {
 	   barrier. Only the functions below call it, because the bytes are unchecked. */
 	bb_status (*gather)(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
 			    bool everywhere);
-	/* Waits for all processes. Not after a failure: then the process just exits. */
+	/* Waits for all processes. Not after a failure: then the process just exits. NULL: there
+	   is nothing to close. */
 	void (*close)(struct bb_launch *launch);
 	/*
 	 * Stop waiting for the other processes: from any thread, while another is stuck in a call;

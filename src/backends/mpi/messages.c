@@ -113,7 +113,7 @@ const struct bb_port_calls bb_mpi_port_calls = {
  * forced.c finds out how the library does it within a host.
  */
 
-enum route_kind { SEND, GET, PUT, MESSAGE };
+enum { SEND, GET, PUT, MESSAGE };
 
 static const struct bb_route routes[] = {
 	[SEND] = {"send", "MPI_Isend and MPI_Irecv", BB_ROUTE_TRANSFER, BB_BY_BOTH, .direct = true,
@@ -126,11 +126,6 @@ static const struct bb_route routes[] = {
 		     BB_BY_BOTH, .direct = false},
 	{.name = NULL},
 };
-
-static enum route_kind route_kind_of(const struct bb_route *route)
-{
-	return (enum route_kind)(route - routes);
-}
 
 /* ---- windows ----------------------------------------------------------------------------- */
 
@@ -214,9 +209,7 @@ static void route_unreach(struct bb_group *group, int peer, void *theirs)
 
 static const char *route_refuses(struct bb_group *group, const struct bb_route *route, int peer)
 {
-	const enum route_kind kind = route_kind_of(route);
-
-	if (kind == SEND || kind == MESSAGE)
+	if (route == &routes[SEND] || route == &routes[MESSAGE])
 		return peer == group->port.me ? "a rank sends no messages to itself" : NULL;
 	if (group->port.one_host && !group->port.rank->context->found.p2p)
 		return group->port.rank->context->found.why;
@@ -229,11 +222,11 @@ static const char *route_refuses(struct bb_group *group, const struct bb_route *
 static bb_status route_transfer(struct bb_group *group, const struct bb_route *route, int peer,
 				const struct bb_half *out, const struct bb_half *in)
 {
-	const bool gets = route_kind_of(route) == GET;
+	const bool gets = route == &routes[GET];
 	const struct bb_half *half = gets ? in : out;
 	int code = MPI_SUCCESS;
 
-	if (route_kind_of(route) == SEND)
+	if (route == &routes[SEND])
 		return bb_port_transfer(group, route, peer, out, in);
 	for (size_t at = 0; at < half->bytes && code == MPI_SUCCESS; at += MOST) {
 		const int n = (int)(half->bytes - at < MOST ? half->bytes - at : MOST);

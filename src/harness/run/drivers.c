@@ -733,10 +733,9 @@ struct bb_drivers_outcome bb_drivers_run(const struct bb_drivers_config *config)
 	pthread_mutex_init(&drivers.lock, NULL);
 	bb_clock_open_moment(&drivers.changed);
 	drivers.list = calloc(n, sizeof(*drivers.list));
-	drivers.threads = calloc(n, sizeof(*drivers.threads));
 	drivers.progress = aligned_alloc(64, n * sizeof(*drivers.progress));
 	drivers.ranks = calloc((size_t)config->world->nranks, sizeof(*drivers.ranks));
-	if (!drivers.list || !drivers.threads || !drivers.progress || !drivers.ranks)
+	if (!drivers.list || !drivers.progress || !drivers.ranks)
 		goto out;
 	memset(drivers.progress, 0, n * sizeof(*drivers.progress));
 	for (size_t i = 0; i < n; i++)
@@ -756,7 +755,7 @@ struct bb_drivers_outcome bb_drivers_run(const struct bb_drivers_config *config)
 		goto unwatched;
 	missing = NULL;
 	/* The first driver runs on this thread. */
-	while (started < n && pthread_create(&drivers.threads[started], NULL, driver_main,
+	while (started < n && pthread_create(&drivers.list[started].thread, NULL, driver_main,
 					     &drivers.list[started]) == 0)
 		started++;
 	if (started < n)
@@ -766,7 +765,7 @@ struct bb_drivers_outcome bb_drivers_run(const struct bb_drivers_config *config)
 		atomic_store(&drivers.progress[i].phase, BB_PHASE_ENDED);
 	driver_main(&drivers.list[0]);
 	for (size_t i = 1; i < started; i++)
-		pthread_join(drivers.threads[i], NULL);
+		pthread_join(drivers.list[i].thread, NULL);
 	bb_guard_wake(watch);
 	pthread_join(watch, NULL);
 unwatched:
@@ -781,7 +780,6 @@ out:
 	pthread_mutex_destroy(&drivers.lock);
 	free(drivers.gathered);
 	free(drivers.list);
-	free(drivers.threads);
 	free(drivers.progress);
 	free(drivers.ranks);
 	return drivers.outcome;

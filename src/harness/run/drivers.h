@@ -35,6 +35,7 @@ struct bb_driver {
 	struct bb_rank *handle;
 	struct bb_group *world; /* of all ranks, while it is open; see bb_run_open_world */
 	struct bb_progress *progress;
+	pthread_t thread; /* unless it is the first, whose thread is the caller's */
 };
 
 struct bb_drivers_outcome {
@@ -97,7 +98,6 @@ struct bb_drivers { /* the members are drivers.c's own */
 	struct bb_drivers_outcome outcome; /* the watch's, until it has ended */
 	atomic_int quitter; /* 1 + the driver that abandoned the run first; 0: none */
 	struct bb_driver *list;
-	pthread_t *threads; /* of each; the first is the caller's */
 	struct bb_progress *progress;
 	struct bb_rank_progress *ranks; /* process 0: of the world, as far as known */
 };

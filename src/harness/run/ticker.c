@@ -68,15 +68,16 @@ void bb_ticker_progress(struct bb_ticker *ticker, const char *what, size_t done,
 	const double now = ticker->on ? bb_clock_now() : 0;
 	const bool shown = ticker->updated > ticker->begun;
 
-	if (all == 0)
+	if (all == 0) {
 		ticker->begun = now;
-	if (all == 0 && shown && *ticker->text)
-		write_line(ticker, ticker->text);
-	else if (all == 0 && shown)
-		bb_ticker_hide(ticker);
-	if (!ticker->on || all == 0)
+		if (shown && *ticker->text)
+			write_line(ticker, ticker->text);
+		else if (shown)
+			bb_ticker_hide(ticker);
 		return;
-	if (now < ticker->begun + PROGRESS_AFTER_S || now < ticker->updated + PROGRESS_EVERY_S)
+	}
+	if (!ticker->on || now < ticker->begun + PROGRESS_AFTER_S ||
+	    now < ticker->updated + PROGRESS_EVERY_S)
 		return;
 	ticker->updated = now;
 	snprintf(line, sizeof(line), "%s%s%s: %.0f%%", ticker->text, *ticker->text ? "; " : "",
