@@ -165,7 +165,7 @@ static void try_assembly(const uint8_t *data, size_t size, int way)
 		status = bb_assembly_end(&a, &exit_status);
 	CHECK(is_status(status) && (status == BB_OK || *error.text));
 	CHECK(exit_status == BB_EDATA);
-	bb_assembly_close(&a);
+	free(a.members);
 }
 
 static void try_offer(const uint8_t *data, size_t size, int proc)

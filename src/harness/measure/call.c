@@ -291,32 +291,6 @@ static bb_status open_groups(struct bb_calls *c)
 	return status;
 }
 
-/* All members settle the same calls in the same order. */
-static bb_status settle_group(struct bb_calls *c, int group)
-{
-	const struct bb_calls_group *g = &c->groups[group];
-	const struct bb_program *program = c->program;
-	const int rank = c->driver->rank;
-	bb_status status = BB_OK;
-
-	for (size_t i = 0; i < program->length(program, rank) && status == BB_OK; i++) {
-		const struct bb_operation o = bb_program_at(program, rank, i);
-		struct bb_settled *s;
-
-		if (o.act != BB_ACT_COLLECTIVE || o.group != group)
-			continue;
-		c->of[i] = call_find(c, &o);
-		if (c->of[i])
-			continue;
-		c->of[i] = s = call_add(c, &o);
-		status = settle(c, g, s);
-		s->layout = bb_layout_make(o.collective, &s->call.shape, g->place,
-					   bb_dtype_size(o.dtype), 0, s->tmp, SIZE_MAX,
-					   c->backend->gpu, 0);
-	}
-	return status;
-}
-
 /*
  * All ranks together prepare a named algorithm (ready in backends/gpu.h), each for one group at a
  * time. So every rank must be in the same number of groups, and all must prepare theirs in turn.
@@ -343,7 +317,8 @@ bb_status bb_calls_open(struct bb_calls *c)
 {
 	const struct bb_program *program = c->program;
 	const bool virtual = c->backend->virtual;
-	const size_t n = virtual ? KINDS_KEPT : program->length(program, c->driver->rank) + 1;
+	const int rank = c->driver->rank;
+	const size_t n = virtual ? KINDS_KEPT : program->length(program, rank) + 1;
 	int *count = calloc((size_t)program->nranks, sizeof(*count));
 	bb_status status;
 
@@ -374,9 +349,25 @@ bb_status bb_calls_open(struct bb_calls *c)
 	if (virtual)
 		goto out;
 	BB_TRY(status, open_groups(c), out);
-	for (int g = 0; g < program->groups; g++)
-		if (c->groups[g].handle)
-			BB_TRY(status, settle_group(c, g), out);
+	/* All members settle the same calls in the same order. */
+	for (int g = 0; g < program->groups; g++) {
+		const struct bb_calls_group *group = &c->groups[g];
+
+		for (size_t i = 0; group->handle && i < program->length(program, rank); i++) {
+			const struct bb_operation o = bb_program_at(program, rank, i);
+
+			if (o.act != BB_ACT_COLLECTIVE || o.group != g)
+				continue;
+			c->of[i] = call_find(c, &o);
+			if (c->of[i])
+				continue;
+			struct bb_settled *const s = c->of[i] = call_add(c, &o);
+			BB_TRY(status, settle(c, group, s), out);
+			s->layout = bb_layout_make(o.collective, &s->call.shape, group->place,
+						   bb_dtype_size(o.dtype), 0, s->tmp, SIZE_MAX,
+						   c->backend->gpu, 0);
+		}
+	}
 	if (c->backend->gpu && c->names_native && !groups_are_layers(program, count))
 		bb_calls_object(c,
 				"%s: the library prepares it for all ranks at once, but some ranks "

@@ -434,13 +434,10 @@ bb_status bb_engine_deliver(struct bb_engine *e, const struct bb_record_kind *ki
 
 bb_status bb_engine_comment_lines(struct bb_engine *e, struct bb_strbuf *lines)
 {
-	bb_status status;
-
 	bb_ticker_hide(&e->run->ticker);
-	if (bb_strbuf_failed(lines))
-		status = bb_no_memory(&e->run->error, "a comment");
-	else
-		status = bb_sinks_comment(&e->run->sinks, bb_strbuf_text(lines));
+	const bb_status status = bb_strbuf_failed(lines)
+					 ? bb_no_memory(&e->run->error, "a comment")
+					 : bb_sinks_comment(&e->run->sinks, bb_strbuf_text(lines));
 	bb_strbuf_free(lines);
 	return status;
 }

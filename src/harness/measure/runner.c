@@ -78,6 +78,17 @@ static bb_status share_objections(struct bb_runner *p, struct bb_error *refusal)
 	return status;
 }
 
+/* STATUS of a call that the backend may not have, which is an objection; CAUSE says why. */
+static bb_status object_or_fail(struct bb_runner *p, bb_status status, const struct bb_error *cause)
+{
+	if (status == BB_OK)
+		return BB_OK;
+	if (status != BB_EUNSUPPORTED)
+		return bb_fail(&p->run->error, status, "%s", cause->text);
+	bb_calls_object(&p->calls, "%s", cause->text);
+	return BB_OK;
+}
+
 static void judge_operation(struct bb_runner *p, const struct bb_operation *o)
 {
 	const struct bb_backend *backend = p->backend;
@@ -123,13 +134,9 @@ static bb_status try_gemm(struct bb_runner *p)
 		if (first == i)
 			status = p->backend->gpu->gemm(p->rank, NULL, o->flops, &cause);
 	}
-	if (status == BB_EUNSUPPORTED) {
-		bb_calls_object(&p->calls, "%s", cause.text);
-		return BB_OK;
-	}
 	if (status == BB_OK)
 		status = p->backend->finish(p->rank, NULL);
-	return status == BB_OK ? BB_OK : bb_fail(&p->run->error, status, "%s", cause.text);
+	return object_or_fail(p, status, &cause);
 }
 
 /* ---- opening ----------------------------------------------------------------------------- */
@@ -180,13 +187,8 @@ static bb_status open_queues(struct bb_runner *p)
 		return no_memory(p);
 	for (int q = 0; q < program->queues && status == BB_OK; q++)
 		status = p->backend->queue_open(p->rank, &p->queues[q].handle, &cause);
-	if (status == BB_EUNSUPPORTED) {
-		bb_calls_object(&p->calls, "%s", cause.text);
-		return BB_OK;
-	}
-	if (status != BB_OK)
-		return bb_fail(&p->run->error, status, "%s", cause.text);
-	for (int e = 0; e < program->events && status == BB_OK; e++)
+	status = object_or_fail(p, status, &cause);
+	for (int e = 0; e < program->events && status == BB_OK && !p->calls.objection[0]; e++)
 		status = p->backend->event_open(p->rank, &p->events[e], &p->run->error);
 	return status;
 }
@@ -246,11 +248,7 @@ bb_status bb_runner_open(struct bb_runner **runner, struct bb_run *run, struct b
 		.run = run, .driver = driver, .backend = p->backend, .program = p->program};
 	/* Rank 0 checks the program for all. */
 	bb_status status = bb_driver_leads(driver) ? bb_program_check(p->program, &cause) : BB_OK;
-	if (status == BB_EUNSUPPORTED)
-		bb_calls_object(&p->calls, "%s", cause.text);
-	else if (status != BB_OK)
-		bb_fail(&run->error, status, "%s", cause.text);
-	BB_TRY(status, status == BB_EUNSUPPORTED ? BB_OK : status, failed);
+	BB_TRY(status, object_or_fail(p, status, &cause), failed);
 	if (!p->backend->virtual) {
 		BB_TRY(status, read_items(p), failed);
 		BB_TRY(status, try_gemm(p), failed);

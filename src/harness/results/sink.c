@@ -95,6 +95,7 @@ static bb_status add(struct bb_sinks *sinks, const struct bb_sink_ops *ops, FILE
 	if (!sink)
 		return bb_no_memory(sinks->error, path);
 	sink->owns_file = owns;
+	sink->rows = sinks->rows;
 	sinks->list[sinks->n++] = sink;
 	return BB_OK;
 }
@@ -196,10 +197,8 @@ bb_status bb_sinks_begin(struct bb_sinks *sinks, const struct bb_run_record *run
 {
 	char line[4096];
 
-	for (int i = 0; i < sinks->n; i++) {
+	for (int i = 0; i < sinks->n; i++)
 		sinks->list[i]->run = run;
-		sinks->list[i]->rows = sinks->rows;
-	}
 	if (sinks->new_path) {
 		snprintf(line, sizeof(line), "# Writing JSON output to %s\n", sinks->new_path);
 		EACH(sinks, true, comment, line);

@@ -376,38 +376,6 @@ bb_status bb_run_note_memory(struct bb_run *run, struct bb_driver *driver, int64
 	return status == BB_OK ? bb_driver_barrier(driver) : status;
 }
 
-/*
- * Gathers the digests of the hosts' topologies, one of each host. On rank 0 its own digest goes
- * into the record, and the hosts that differ from it into LINES.
- */
-static bb_status compare_hosts(struct bb_run *run, struct bb_driver *driver,
-			       struct bb_strbuf *lines)
-{
-	const struct bb_rank_info *infos = run->infos;
-	const bool has_digest = run->topology && driver->local == 0;
-	const uint64_t mine = has_digest ? bb_topology_digest(run->topology) : 0, *digests;
-	const void *all;
-	bb_status status = bb_driver_gather(driver, &bb_payload_number, &mine, 1, &all);
-
-	if (status != BB_OK || !bb_driver_leads(driver))
-		return status;
-	digests = all;
-	if (digests[0])
-		snprintf(run->topology_digest, BB_DIGEST_TEXT, "%016llx",
-			 (unsigned long long)digests[0]);
-	for (int r = 1; r < run->world.nranks && digests[0]; r++)
-		if (digests[r] && digests[r] != digests[0])
-			bb_strbuf_addf(
-				lines,
-				"# Host %s is not like %s (%016llx, %s): see topology --diff\n",
-				infos[r].location.host, infos[0].location.host,
-				(unsigned long long)digests[r], run->topology_digest);
-	if (!run->topology && bb_error_status(&run->topology_error) != BB_OK)
-		bb_strbuf_addf(lines, "# The topology is not known: %s\n",
-			       run->topology_error.text);
-	return BB_OK;
-}
-
 bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy_rate)
 {
 	const struct bb_backend *backend = run->options.backend;
@@ -415,14 +383,34 @@ bb_status bb_run_begin(struct bb_run *run, struct bb_driver *driver, double copy
 	struct bb_strbuf lines = {0};
 	double uncertainty = 0, offset; /* the largest error of a comparison of two ranks' clocks */
 	double rest;                    /* of the start-up */
+	/* Of its topology, one process of each host; 0: unknown. */
+	const uint64_t digest =
+		run->topology && driver->local == 0 ? bb_topology_digest(run->topology) : 0;
+	const void *all;
 	bb_status status;
 
 	if (backend->clocks)
 		BB_TRY(status, backend->clocks->offset(driver->handle, &offset, &uncertainty), out);
 	BB_TRY(status, bb_driver_most(driver, &bb_payload_seconds, &uncertainty, 1), out);
-	BB_TRY(status, compare_hosts(run, driver, &lines), out);
+	BB_TRY(status, bb_driver_gather(driver, &bb_payload_number, &digest, 1, &all), out);
 	if (!bb_driver_leads(driver))
 		goto out;
+	if (digest)
+		snprintf(run->topology_digest, BB_DIGEST_TEXT, "%016llx",
+			 (unsigned long long)digest);
+	for (int i = 1; i < run->world.nranks && digest; i++) {
+		const uint64_t its = ((const uint64_t *)all)[i];
+
+		if (its && its != digest)
+			bb_strbuf_addf(
+				&lines,
+				"# Host %s is not like %s (%016llx, %s): see topology --diff\n",
+				run->infos[i].location.host, run->infos[0].location.host,
+				(unsigned long long)its, run->topology_digest);
+	}
+	if (!run->topology && bb_error_status(&run->topology_error) != BB_OK)
+		bb_strbuf_addf(&lines, "# The topology is not known: %s\n",
+			       run->topology_error.text);
 	if (run->launch.note)
 		bb_strbuf_addf(&lines, "# Launch: %s\n", run->launch.note);
 	if (backend->virtual)
@@ -474,7 +462,7 @@ void bb_run_close(struct bb_run *run)
 	bb_control_close(run->control);
 	if (run->launch.close)
 		run->launch.close(&run->launch);
-	bb_assembly_close(&run->assembly);
+	free(run->assembly.members);
 	bb_secret_close(run->secret);
 	free(run->infos);
 	bb_run_unguard(run);

@@ -144,32 +144,6 @@ static const struct bb_payload_field request_fields[] = {
 static const struct bb_payload request_table = {"a request", sizeof(struct request), request_fields,
 						NULL};
 
-static void describe_request(struct request *r, int argc, char **argv,
-			     const struct bb_environment *environment,
-			     const struct bb_backend *backend)
-{
-	const char *slash = strrchr(argv[0], '/');
-
-	memset(r, 0, sizeof(*r));
-	for (int i = 0; i < PIECES; i++) {
-		const bool quoted = i != PROGRAM && i != BACKEND;
-		const char *text = i == PROGRAM   ? (slash ? slash + 1 : argv[0])
-				   : i == BACKEND ? backend->name
-				   : i > BACKEND  ? environment->values[i - ENVIRONMENT]
-				   : i < argc     ? argv[i]
-						  : NULL;
-
-		snprintf(r->pieces[i].shown, SHOWN, quoted && text ? "\"%.*s\"" : "%.*s", SHOWN - 3,
-			 text ? text : "nothing");
-		if (text)
-			r->pieces[i].digest =
-				bb_random_hash(BB_RANDOM_HASH, text, strlen(text) + 1);
-		for (int k = i + 1; i == BACKEND - 1 && k < argc; k++)
-			r->pieces[i].digest =
-				bb_random_hash(r->pieces[i].digest, argv[k], strlen(argv[k]) + 1);
-	}
-}
-
 /* Process 0: names the first process whose request differs, and the first piece that does. */
 static bb_status compare_requests(struct bb_assembly *a, const struct request *all)
 {
@@ -220,7 +194,8 @@ bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
 			      const struct bb_backend *backend)
 {
 	struct bb_member mine = {.version = BB_VERSION, .pid = (int)getpid()};
-	struct request request, *requests = NULL;
+	const char *slash = strrchr(argv[0], '/');
+	struct request request = {0}, *requests = NULL;
 	bb_status status;
 
 	snprintf(mine.library, sizeof(mine.library), "%s",
@@ -240,7 +215,22 @@ bb_status bb_assembly_compare(struct bb_assembly *a, int argc, char **argv,
 				       release ? its->version : its->library, first->host,
 				       release ? first->version : first->library);
 	}
-	describe_request(&request, argc, argv, environment, backend);
+	for (int i = 0; i < PIECES; i++) {
+		const bool quoted = i != PROGRAM && i != BACKEND;
+		const char *text = i == PROGRAM   ? (slash ? slash + 1 : argv[0])
+				   : i == BACKEND ? backend->name
+				   : i > BACKEND  ? environment->values[i - ENVIRONMENT]
+				   : i < argc     ? argv[i]
+						  : NULL;
+		uint64_t *const digest = &request.pieces[i].digest;
+
+		snprintf(request.pieces[i].shown, SHOWN, quoted && text ? "\"%.*s\"" : "%.*s",
+			 SHOWN - 3, text ? text : "nothing");
+		if (text)
+			*digest = bb_random_hash(BB_RANDOM_HASH, text, strlen(text) + 1);
+		for (int k = i + 1; i == BACKEND - 1 && k < argc; k++)
+			*digest = bb_random_hash(*digest, argv[k], strlen(argv[k]) + 1);
+	}
 	BB_TRY(status,
 	       bb_assembly_collect(a, &request_table, &request, 1, false, (void **)&requests), out);
 	if (requests)
@@ -274,10 +264,4 @@ int bb_assembly_here(const struct bb_assembly *a)
 bool bb_assembly_speaks_for_host(const struct bb_assembly *a)
 {
 	return a->launch->proc > 0 && count_of_host(a, 1, a->launch->proc) == 0;
-}
-
-void bb_assembly_close(struct bb_assembly *a)
-{
-	free(a->members);
-	a->members = NULL;
 }

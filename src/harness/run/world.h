@@ -21,10 +21,8 @@ struct bb_assembly {
 	struct bb_launch *launch;
 	struct bb_error *error;
 	bool lost;                 /* the launch itself failed, which the others may not know */
-	struct bb_member *members; /* of each process, after bb_assembly_compare; owned */
+	struct bb_member *members; /* of each process, after bb_assembly_compare; free them */
 };
-
-void bb_assembly_close(struct bb_assembly *assembly);
 
 /*
  * Returns BB_OK if MINE is BB_OK in every process. Else all return the status of the first process
