@@ -124,9 +124,9 @@ static double buffer_bytes(const struct bb_plan *plan, const struct bb_case *c,
 	const struct bb_algorithm *schedule =
 		c->choice->schedule ? c->choice->schedule : c->choice->stand_in;
 	double most = 0, sum = 0, unalign = 2 * (double)plan->settings->unalign;
-	int rank, groups = (plan->nlocal + plan->nranks - 1) / plan->nranks;
+	const int groups = (plan->nlocal + plan->nranks - 1) / plan->nranks;
 
-	for (rank = 0; rank < plan->nranks; rank++) {
+	for (int rank = 0; rank < plan->nranks; rank++) {
 		double here = unalign + (double)bb_collective_in(collective, shape, rank) +
 			      (double)bb_collective_out(collective, shape, rank);
 
@@ -150,7 +150,6 @@ static bb_status add_sizes(struct bb_plan *plan, const struct bb_case *model, si
 	for (int i = 0; plan->ncases <= BB_PLAN_MAX_CASES && (nmatrices ? i < nmatrices : size > 0);
 	     i++, size = bb_options_next_size(plan->options, size)) {
 		struct bb_case *c = plan->cases ? &plan->cases[plan->ncases] : NULL;
-		const char *reason = NULL;
 		char text[96];
 
 		plan->ncases++;
@@ -164,18 +163,16 @@ static bb_status add_sizes(struct bb_plan *plan, const struct bb_case *model, si
 		c->size_bytes = (uint64_t)bb_size_count(plan->collective, &shape) * element;
 		const double need = buffer_bytes(plan, c, &shape);
 		c->memory = need < 0x1p63 ? (uint64_t)need : UINT64_MAX;
-		if (c->choice->schedule && c->choice->schedule->refuses)
-			reason = c->choice->schedule->refuses(&shape);
-		if (!reason && c->memory > plan->memory) {
-			snprintf(text, sizeof(text),
-				 "needs %.2f GiB for its buffers, %.2f GiB are available",
-				 need / 0x1p30, (double)plan->memory / 0x1p30);
-			reason = text;
+		if (c->memory <= plan->memory) {
+			plan->runnable++;
+			continue;
 		}
-		c->skip = reason ? strdup(reason) : NULL;
-		if (reason && !c->skip)
+		snprintf(text, sizeof(text),
+			 "needs %.2f GiB for its buffers, %.2f GiB are available", need / 0x1p30,
+			 (double)plan->memory / 0x1p30);
+		c->skip = strdup(text);
+		if (!c->skip)
 			return BB_EINTERNAL;
-		plan->runnable += reason == NULL;
 	}
 	return BB_OK;
 }

@@ -224,7 +224,7 @@ const struct bb_algorithm *bb_algorithm_cheapest(const struct bb_collective *col
 	for (const struct bb_algorithm *const *a = bb_algorithms; *a; a++) {
 		size_t rounds, wire;
 
-		if ((*a)->collective != collective || ((*a)->refuses && (*a)->refuses(shape)))
+		if ((*a)->collective != collective)
 			continue;
 		bb_algorithm_cost(*a, shape, &rounds, &wire);
 		const double seconds = (double)rounds * round + (double)wire * element;

@@ -69,8 +69,6 @@ bool bb_trace_begin(struct bb_trace *p)
 			p->messages[p->n++] = (struct bb_trace_message){
 				rank, sends ? steps[k].peer : rank, steps[k],
 				sends ? receipt_of(p, rank, steps, k) : steps[k]};
-			p->sent += sends;
-			p->elements += sends ? steps[k].count : 0;
 		}
 	}
 	return true;
@@ -98,7 +96,15 @@ bb_status bb_trace_open(struct bb_trace *p, const struct bb_algorithm *algorithm
 	p->rounds = p->check.ranks[0].role.rounds;
 	p->messages = calloc((size_t)shape->nranks * BB_MAX_STEPS, sizeof(*p->messages));
 	if (!p->messages)
-		st = bb_no_memory(error, "the explanation of a schedule");
+		BB_TRY(st, bb_no_memory(error, "the explanation of a schedule"), out);
+	for (; bb_trace_begin(p); p->round++)
+		for (int i = 0; i < p->n; i++) {
+			const bool sends = p->messages[i].from != p->messages[i].to;
+
+			p->sent += sends;
+			p->elements += sends ? p->messages[i].send.count : 0;
+		}
+	p->round = 0;
 out:
 	return st;
 }

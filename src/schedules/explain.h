@@ -31,7 +31,7 @@ struct bb_trace {
 	size_t round, rounds;              /* from 0 */
 	struct bb_trace_message *messages; /* of this round, ordered by sender */
 	int n;
-	size_t sent, elements; /* up to this round */
+	size_t sent, elements; /* of all rounds: messages and what they move */
 };
 
 /*

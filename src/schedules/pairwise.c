@@ -221,7 +221,7 @@ void bb_linear_round(struct bb_writer *w, size_t round)
 
 	if (w->rank == who && collects) {
 		bb_send(w, root, in, blocks ? whole : count);
-	} else if (w->rank == who && !ends) {
+	} else if (w->rank == who) {
 		bb_recv(w, root, out, gathers ? whole : count, true);
 	} else if (w->rank == root && collects && adds) {
 		bb_add(w, who, i ? top : in, top, blocks ? whole : count, ends && i + 1 == others);

@@ -194,7 +194,8 @@ struct bb_algorithm {
 	/* Ranks to which a rank sends in one round, and as many others from which it receives;
 	 * 0: 1. */
 	int at_once;
-	/* NULL, or why this shape is not supported. The pointer may be NULL: all are. */
+	/* Of a library: NULL, or why this shape is not supported. The pointer may be NULL: all are,
+	   as by each of bb_algorithms. */
 	const char *(*refuses)(const struct bb_shape *shape);
 	/* The next three are for two or more ranks; call them through bb_algorithm_tmp_count,
 	   bb_algorithm_prepare and bb_algorithm_steps. */
@@ -247,8 +248,8 @@ double bb_algorithm_cost(const struct bb_algorithm *algorithm, const struct bb_s
 			 size_t *rounds, size_t *wire);
 
 /*
- * The algorithm of COLLECTIVE that supports SHAPE and costs the least where a round takes ROUND
- * seconds and each element that a rank sends ELEMENT more; NULL: none supports it.
+ * The algorithm of COLLECTIVE that costs the least for SHAPE where a round takes ROUND seconds and
+ * each element that a rank sends ELEMENT more.
  */
 const struct bb_algorithm *bb_algorithm_cheapest(const struct bb_collective *collective,
 						 const struct bb_shape *shape, double round,

@@ -320,10 +320,6 @@ struct trees { /* lies at the front of role.at */
 
 _Static_assert(sizeof(struct trees) <= sizeof(((struct bb_role *)0)->at), "fits a role");
 
-/* Instead of a root: ranks 0 and 1 are each the top of one of the trees, so that no rank is the top
-   of both. */
-#define APART (-1)
-
 /*
  * Nodes 1 to m in order: an odd node is a leaf, one whose lowest bit is 2^k has its children
  * 2^(k-1) to either side (nearer where the right one would lie beyond m); 0 is above the top.
@@ -376,10 +372,12 @@ static void lane_prepare(struct lane *lane, int which, int n, int rank, int root
 		lane->depth++;
 }
 
-/* Prepare TREES for COUNT elements; returns the rounds of going up or down. */
-static size_t trees_prepare(struct trees *trees, const struct bb_shape *shape, int rank, int root,
+/* Prepare ROLE for COUNT elements; returns the rounds of going up or down. APART: ranks 0 and 1 are
+   each the top of one of the trees, so that no rank is the top of both. */
+static size_t trees_prepare(const struct bb_shape *shape, struct bb_role *role, bool apart,
 			    size_t count)
 {
+	struct trees *trees = (struct trees *)role->at;
 	const int n = shape->nranks;
 
 	trees->depth = (size_t)bb_log2_up(n);
@@ -388,10 +386,10 @@ static size_t trees_prepare(struct trees *trees, const struct bb_shape *shape, i
 	for (int which = 0; which < 2; which++) {
 		struct lane *lane = &trees->lanes[which];
 
-		if (root == APART) /* shifted by one rank, inner nodes become leaves */
-			lane_prepare(lane, 0, n, rank, bb_wrap(which, n));
+		if (apart) /* shifted by one rank, inner nodes become leaves */
+			lane_prepare(lane, 0, n, role->rank, bb_wrap(which, n));
 		else
-			lane_prepare(lane, which, n, rank, root);
+			lane_prepare(lane, which, n, role->rank, shape->root);
 		lane->chunks = bb_blocks_of(bb_part_start(count, 2, (size_t)which),
 					    bb_part_count(count, 2, (size_t)which), trees->chunks);
 		trees->window = bb_most(trees->window, bb_block_count(&lane->chunks, 0));
@@ -402,14 +400,13 @@ static size_t trees_prepare(struct trees *trees, const struct bb_shape *shape, i
 /* Elements of TMP for trees_up with a window. */
 static size_t trees_window(const struct bb_shape *shape, int rank, size_t count)
 {
-	struct trees trees;
+	struct bb_role role = {.rank = rank};
+	const struct trees *trees = (const struct trees *)role.at;
 
-	if (rank == shape->root)
+	trees_prepare(shape, &role, false, count);
+	if (rank == shape->root || (!trees->lanes[0].children && !trees->lanes[1].children))
 		return 0;
-	trees_prepare(&trees, shape, rank, shape->root, count);
-	if (!trees.lanes[0].children && !trees.lanes[1].children)
-		return 0;
-	return bb_least(2, trees.chunks) * trees.window;
+	return bb_least(2, trees->chunks) * trees->window;
 }
 
 static const struct trees *trees_of(const struct bb_writer *w)
@@ -492,9 +489,7 @@ static void trees_down(struct bb_writer *w, size_t round, struct bb_place top)
 
 static size_t all_reduce_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	struct trees *trees = (struct trees *)role->at;
-
-	return trees_prepare(trees, shape, role->rank, APART, shape->count) + trees->depth;
+	return trees_prepare(shape, role, true, shape->count) + (size_t)bb_log2_up(shape->nranks);
 }
 
 static void all_reduce_round(struct bb_writer *w, size_t round)
@@ -520,7 +515,7 @@ const struct bb_algorithm bb_tree_all_reduce = {
 /* All_reduce = reduce + broadcast. */
 static size_t reduce_broadcast_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	return 2 * trees_prepare((struct trees *)role->at, shape, role->rank, 0, shape->count);
+	return 2 * trees_prepare(shape, role, false, shape->count);
 }
 
 static void reduce_broadcast_round(struct bb_writer *w, size_t round)
@@ -547,8 +542,7 @@ const struct bb_algorithm bb_reduce_broadcast_all_reduce = {
 
 static size_t rooted_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	return trees_prepare((struct trees *)role->at, shape, role->rank, shape->root,
-			     shape->count);
+	return trees_prepare(shape, role, false, shape->count);
 }
 
 static void broadcast_round(struct bb_writer *w, size_t round)
@@ -601,10 +595,9 @@ const struct bb_algorithm bb_tree_reduce = {
 
 static size_t over_zero_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	struct trees *trees = (struct trees *)role->at;
+	const size_t all = shape->count * (size_t)shape->nranks;
 
-	return trees_prepare(trees, shape, role->rank, 0, shape->count * (size_t)shape->nranks) +
-	       trees->depth;
+	return trees_prepare(shape, role, false, all) + (size_t)bb_log2_up(shape->nranks);
 }
 
 /* Binomial gather to rank 0, then broadcast of everything. */
@@ -638,10 +631,9 @@ const struct bb_algorithm bb_tree_all_gather = {
 /* The same with a linear gather. */
 static size_t gather_broadcast_prepare(const struct bb_shape *shape, struct bb_role *role)
 {
-	const size_t n = (size_t)shape->nranks;
+	const size_t all = shape->count * (size_t)shape->nranks;
 
-	return n - 1 +
-	       trees_prepare((struct trees *)role->at, shape, role->rank, 0, shape->count * n);
+	return role->rounds + trees_prepare(shape, role, false, all);
 }
 
 static void gather_broadcast_round(struct bb_writer *w, size_t round)

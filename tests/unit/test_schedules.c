@@ -100,6 +100,8 @@ static void test_every_algorithm(void **state)
 	for (int a = 0; bb_algorithms[a]; a++) {
 		const char *(*refuses)(int) = bb_algorithms[a]->collective->refuses;
 
+		assert_null(bb_algorithms[a]->refuses);
+
 		for (size_t i = 0; i < SIZES; i++) {
 			if (!refuses || !refuses(sizes[i]))
 				check_ranks(bb_algorithms[a], sizes[i]);

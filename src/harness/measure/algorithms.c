@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_COUNT (1 << 20) /* a size that no algorithm refuses for being small */
-
 static const struct bb_choice auto_choice = {.name = "auto"};
 
 /* ---- what there is --------------------------------------------------------------------- */
@@ -52,7 +50,6 @@ const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *nat
 	const char *name = bb_algorithm_own(given), *reason = NULL;
 	const struct bb_native *native = name == given ? bb_native_find(natives, name) : NULL;
 	const struct bb_algorithm *schedule = bb_algorithm_find(collective, name);
-	const struct bb_shape shape = {.nranks = nranks, .count = PROBE_COUNT};
 
 	if (strcmp(name, auto_choice.name) == 0) {
 		*choice = auto_choice;
@@ -65,17 +62,15 @@ const char *bb_choice_find(struct bb_choice *choice, const struct bb_native *nat
 		reason = native->refuses(native, collective);
 	if (native && !reason && native->refuses_group)
 		reason = native->refuses_group(native, nranks);
-	if (native && !(reason && schedule)) {
+	if (native && !(reason && schedule))
 		*choice = (struct bb_choice){
 			.name = native->name, .native = native, .stand_in = schedule};
-		return reason;
-	}
-	*choice = (struct bb_choice){.name = schedule->name,
-				     .schedule = schedule,
-				     .instead_of = native,
-				     .reason = reason};
-	return schedule->refuses && !(collective->flags & BB_VARIABLE) ? schedule->refuses(&shape)
-								       : NULL;
+	else
+		*choice = (struct bb_choice){.name = schedule->name,
+					     .schedule = schedule,
+					     .instead_of = native,
+					     .reason = reason};
+	return choice->native ? reason : NULL;
 }
 
 /* ---- what --algo names ------------------------------------------------------------------- */
