@@ -28,7 +28,7 @@
 static bb_status open_group(struct bb_session *s)
 {
 	struct bb_run *run = s->engine.run;
-	const bool split = s->settings->split.kind != BB_SPLIT_NONE;
+	const bool split = s->settings->split.sign;
 	const int nranks = run->world.nranks;
 	const struct bb_library *library = s->engine.backend->library;
 	const int rank = split && s->engine.backend->virtual ? s->bench->simulated_rank
@@ -209,14 +209,14 @@ static bb_status bench_open(struct bb_engine *engine)
 	BB_TRY(status, open_group(s), done);
 	/* Without --precision there is one more, as the last may be timed alone. */
 	s->most_samples = o->precision != 0 ? 2 * iters + PRECISION_SAMPLES : iters + 1;
-	s->samples = calloc(2 * s->most_samples, sizeof(*s->samples));
-	s->arrivals = calloc(2 * s->most_samples, sizeof(*s->arrivals));
+	s->samples = calloc(4 * s->most_samples, sizeof(*s->samples));
 	if (variable)
 		s->matrix = calloc((size_t)s->n * (size_t)s->n, sizeof(*s->matrix));
 	if (events)
 		s->events = calloc(iters + 1, sizeof(*s->events));
-	if (!s->samples || !s->arrivals || (variable && !s->matrix) || (events && !s->events))
+	if (!s->samples || (variable && !s->matrix) || (events && !s->events))
 		return bb_no_memory(&run->error, "samples");
+	s->arrivals = s->samples + 2 * s->most_samples;
 	for (; events && s->nevents <= iters; s->nevents++)
 		BB_TRY(status,
 		       engine->backend->event_open(engine->rank, &s->events[s->nevents],
@@ -243,7 +243,6 @@ static void bench_close(struct bb_engine *engine)
 	free(s->members);
 	free(s->matrix);
 	free(s->samples);
-	free(s->arrivals);
 }
 
 /* ---- the cases ------------------------------------------------------------------------- */

@@ -71,8 +71,8 @@ struct bb_session {
 	size_t most_samples;
 	/* For each sample: seconds of an operation, and when its first one was entered, on rank 0's
 	   clock in the end; NAN: unknown. */
-	double *samples, *arrivals;
-	struct bb_event **events; /* with -I on a queue that runs beside the driver; else NULL */
+	double *samples, *arrivals; /* in one piece */
+	struct bb_event **events;   /* with -I on a queue that runs beside the driver; else NULL */
 	size_t nevents;
 	double clock_seconds; /* time that one reading of the clock takes */
 	struct {

@@ -20,7 +20,6 @@ static struct bb_bench *of(struct bb_run *run)
 
 /* ---- --explain: records ------------------------------------------------------------------- */
 
-#define REASON 160
 #define CONTENT_COLUMNS 64 /* in a record */
 
 struct explanation {
@@ -31,7 +30,6 @@ struct explanation {
 	const char *matrix; /* its name; NULL: it has none */
 	struct bb_explain_view view;
 	int explained;
-	char reason[REASON + 40]; /* why the first one was not explained */
 };
 
 #define BB_SCHEDULE_FIELDS(FIELD)                                                                  \
@@ -146,30 +144,25 @@ static bb_status record_message(const struct explanation *l, const struct bb_tra
 	return bb_estimate_record(l->run, &bb_record_message, &r);
 }
 
-/* The totals of a schedule are known at its end and stand before its messages, those of the rounds
-   in view: its rounds run twice. */
+/* The totals of a schedule, then its messages in the rounds in view. */
 static bb_status record_algorithm(const struct explanation *l, const struct bb_algorithm *algorithm)
 {
-	bb_status st = BB_OK;
+	struct bb_trace trace;
+	bb_status st;
 
 	if (l->run->sinks.n == 0)
 		return BB_OK;
-	for (int pass = 0; pass < 2 && st == BB_OK; pass++) {
-		struct bb_trace trace;
+	BB_TRY(st, bb_trace_open(&trace, algorithm, &l->shape, &l->run->error), out);
+	BB_TRY(st, record_schedule(l, &trace), out);
+	while (bb_trace_begin(&trace)) {
+		const bool viewed = l->view.round == 0 || l->view.round == trace.round + 1;
 
-		st = bb_trace_open(&trace, algorithm, &l->shape, &l->run->error);
-		while (st == BB_OK && bb_trace_begin(&trace)) {
-			const bool viewed = l->view.round == 0 || l->view.round == trace.round + 1;
-
-			for (int i = 0; i < trace.n && pass == 1 && viewed && st == BB_OK; i++)
-				st = record_message(l, &trace, &trace.messages[i]);
-			if (st == BB_OK)
-				st = bb_trace_apply(&trace);
-		}
-		if (st == BB_OK && pass == 0)
-			st = record_schedule(l, &trace);
-		bb_trace_close(&trace);
+		for (int i = 0; i < trace.n && viewed; i++)
+			BB_TRY(st, record_message(l, &trace, &trace.messages[i]), out);
+		BB_TRY(st, bb_trace_apply(&trace), out);
 	}
+out:
+	bb_trace_close(&trace);
 	return st;
 }
 
@@ -186,30 +179,24 @@ static void decline(struct explanation *l, const char *name, const char *format,
 
 static void decline(struct explanation *l, const char *name, const char *format, ...)
 {
-	char why[REASON];
 	va_list args;
 
-	va_start(args, format);
-	vsnprintf(why, sizeof(why), format, args);
-	va_end(args);
 	separate(l);
-	bb_strbuf_addf(l->out, "%s: %s\n", name, why);
-	if (!*l->reason)
-		snprintf(l->reason, sizeof(l->reason), "%.31s: %s", name, why);
+	const size_t at = l->out->length;
+	bb_strbuf_addf(l->out, "%s: ", name);
+	va_start(args, format);
+	bb_strbuf_vaddf(l->out, format, args);
+	va_end(args);
+	/* The first reason stays. */
+	(void)bb_fail(&l->run->nothing, BB_EUNSUPPORTED, "%s", bb_strbuf_text(l->out) + at);
+	bb_strbuf_add(l->out, "\n");
 }
 
 static bb_status explain(struct explanation *l, const struct bb_algorithm *algorithm)
 {
-	const char *reason = algorithm->refuses && !(l->collective->flags & BB_VARIABLE)
-				     ? algorithm->refuses(&l->shape)
-				     : NULL;
 	struct bb_role role;
 	bb_status st;
 
-	if (reason) {
-		decline(l, algorithm->name, "not for this request: %s", reason);
-		return BB_OK;
-	}
 	bb_algorithm_prepare(algorithm, &l->shape, 0, &role);
 	if (l->view.round > role.rounds) {
 		decline(l, algorithm->name, "only %zu round%s, no round %zu (--round)", role.rounds,
@@ -319,24 +306,24 @@ static bb_status explain_all(struct bb_run *run, struct bb_strbuf *out)
 	}
 	free(matrix);
 	if (st == BB_OK && l.explained == 0)
-		st = bb_fail(&run->error, BB_EUNSUPPORTED, "%s", l.reason);
+		st = bb_fail(&run->error, BB_EUNSUPPORTED, "%s", run->nothing.text);
 	return st;
 }
 
 static bb_status show(struct bb_run *run, struct bb_strbuf *out)
 {
 	struct bb_bench *bench = of(run);
-	bb_status status = bb_algorithms_natives(&bench->plan.natives, &bench->own_natives,
-						 run->options.backend, bench->settings.algorithms,
-						 &run->error);
+	const struct bb_collective_options *a = &bench->settings;
+	bb_status status;
 
-	if (status == BB_OK)
-		status = bb_estimate_open(run, &bb_record_message, bench->settings.explained_ranks,
-					  bench->settings.algorithms);
-	if (status == BB_OK) {
-		status = explain_all(run, out);
-		status = bb_estimate_end(run, out, status);
-	}
+	BB_TRY(status,
+	       bb_algorithms_natives(&bench->plan.natives, &bench->own_natives,
+				     run->options.backend, a->algorithms, &run->error),
+	       out);
+	BB_TRY(status, bb_estimate_open(run, &bb_record_message, a->explained_ranks, a->algorithms),
+	       out);
+	status = bb_estimate_end(run, out, explain_all(run, out));
+out:
 	bb_sinks_close(&run->sinks);
 	free(bench->own_natives);
 	return status;
@@ -371,14 +358,13 @@ static bb_status choose_groups(struct bb_run *run, int *least, int *first, int *
 			       "--fault %s: none of the %d ranks is there; name a node and a rail "
 			       "that they use",
 			       o->fault_text, n);
-	if (link && split->kind != BB_SPLIT_NONE &&
-	    bb_split_color(split, rank) != bb_split_color(split, fault->to))
+	if (link && split->sign && bb_split_color(split, rank) != bb_split_color(split, fault->to))
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "--fault %s: ranks %d and %d are in different groups of the split "
 			       "world, which exchange nothing; name two ranks of one group",
 			       o->fault_text, rank, fault->to);
 	of(run)->simulated_rank = rank;
-	if (split->kind == BB_SPLIT_NONE)
+	if (!split->sign)
 		return BB_OK;
 	*most = 0;
 	for (int r = 0; r < n; r++) {
@@ -397,9 +383,24 @@ static bb_status choose_groups(struct bb_run *run, int *least, int *first, int *
 	return BB_OK;
 }
 
-static void bench_describe(const struct bb_collective_options *a,
-			   const struct bb_environment *environment, struct bb_run_record *r)
+static bb_status plan(struct bb_run *run)
 {
+	struct bb_bench *bench = of(run);
+	struct bb_plan *p = &bench->plan;
+	const struct bb_collective_options *a = &bench->settings;
+	struct bb_run_record *r = &run->record;
+	int most;
+	bb_status status;
+
+	*p = (struct bb_plan){
+		.options = &run->options,
+		.settings = &bench->settings,
+		.collective = run->benchmark->subject,
+		.backend = run->options.backend,
+		.nlocal = run->world.nlocal,
+		.memory = run->memory,
+	};
+	r->collective = p->collective->name;
 	r->agg_iters = a->agg_iters;
 	r->run_cycles = a->run_cycles;
 	r->blocking = a->blocking;
@@ -412,26 +413,7 @@ static void bench_describe(const struct bb_collective_options *a,
 	r->report_timestamps = a->report_timestamps != 0;
 	r->cache = bb_cache_names[a->cache];
 	r->algorithms = a->algorithms;
-	r->split = environment->split ? environment->split : environment->split_mask;
-}
-
-static bb_status plan(struct bb_run *run)
-{
-	struct bb_bench *bench = of(run);
-	struct bb_plan *p = &bench->plan;
-	int most;
-	bb_status status;
-
-	*p = (struct bb_plan){
-		.options = &run->options,
-		.settings = &bench->settings,
-		.collective = run->benchmark->subject,
-		.backend = run->options.backend,
-		.nlocal = run->world.nlocal,
-		.memory = run->memory,
-	};
-	run->record.collective = p->collective->name;
-	bench_describe(&bench->settings, &run->environment, &run->record);
+	r->split = run->environment.split ? run->environment.split : run->environment.split_mask;
 	BB_TRY(status, choose_groups(run, &p->nroots, &p->nranks, &most), out);
 	if (p->backend->virtual && p->nroots != most)
 		return bb_fail(&run->error, BB_EUNSUPPORTED,
@@ -576,7 +558,7 @@ void bb_bench_close(struct bb_run *run)
 	struct bb_bench *bench = of(run);
 
 	bb_results_free(&bench->results);
-	bb_groups_close(bench->groups);
+	free(bench->groups);
 	bb_plan_free(&bench->plan);
 	free(bench->own_natives);
 }

@@ -14,11 +14,9 @@
 
 /* ---- a world split into groups that run at the same time, by NCCL_TESTS_SPLIT ---------------- */
 
-enum bb_split_kind { BB_SPLIT_NONE, BB_SPLIT_AND, BB_SPLIT_OR, BB_SPLIT_MOD, BB_SPLIT_DIV };
-
 struct bb_split_rule {
-	enum bb_split_kind kind;
-	int operand;       /* > 0 for MOD and DIV, >= 0 for the others */
+	char sign;         /* & | % or /; 0: the world is not split */
+	int operand;       /* > 0 for % and /, >= 0 for the others */
 	int shift, nranks; /* added to ranks before, round the world of NRANKS; 0: no shift */
 };
 

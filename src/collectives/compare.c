@@ -25,8 +25,9 @@ struct bb_compare_table {
 	const char *names[MOST_ALGORITHMS]; /* as in --algo */
 	int n, automatic;                   /* the column of auto; -1: none */
 	bool in_place;                      /* which results are shown */
-	/* [size * n + algorithm]; NULL: not run in that placement */
+	/* [size * n + algorithm]; &ABSENT: not run in that placement */
 	const struct bb_result_record **at;
+	struct bb_result_record absent;
 	bool won[MOST_ALGORITHMS]; /* is the fastest at some size */
 	/* The source of its bounds; NULL: it has none. And of any; NULL: no bounds are known. */
 	const char *sources[MOST_ALGORITHMS], *source;
@@ -35,19 +36,12 @@ struct bb_compare_table {
 
 /* ---- one table --------------------------------------------------------------------- */
 
-/* Returns the result of ALGORITHM at size number SIZE; NULL: not run in the table's placement. */
+/* Returns the result of ALGORITHM at size number SIZE, an absent one if it was not run in the
+   table's placement. */
 static const struct bb_result_record *compare_at(const struct bb_compare_table *t, size_t size,
 						 int algorithm)
 {
 	return t->at[size * (size_t)t->n + (size_t)algorithm];
-}
-
-/* Returns the time of ALGORITHM at size number SIZE in us; NAN: not run. */
-static double compare_time(const struct bb_compare_table *t, size_t size, int algorithm)
-{
-	const struct bb_result_record *run = compare_at(t, size, algorithm);
-
-	return run ? run->time_us : NAN;
 }
 
 /* Returns what ran, for auto the choice. */
@@ -61,14 +55,13 @@ static const char *compare_ran(const struct bb_result_record *run)
 /* Returns the algorithm whose result auto only repeats at this size; -1: none. */
 static int repeated(const struct bb_compare_table *t, size_t size, int algorithm)
 {
-	const struct bb_result_record *run =
-		algorithm == t->automatic ? compare_at(t, size, algorithm) : NULL;
-	const char *chosen = run ? run->library_algorithm : NULL;
+	const struct bb_result_record *run = compare_at(t, size, algorithm);
+	const char *chosen = run->library_algorithm;
 
-	for (int i = 0; run && i < t->n; i++) {
+	for (int i = 0; algorithm == t->automatic && run->algorithm && i < t->n; i++) {
 		const struct bb_result_record *other = compare_at(t, size, i);
 
-		if (other && other != run &&
+		if (other->algorithm && other != run &&
 		    (strcmp(t->names[i], compare_ran(run)) == 0 ||
 		     (chosen && other->library_algorithm &&
 		      strcmp(other->library_algorithm, chosen) == 0)))
@@ -80,11 +73,11 @@ static int repeated(const struct bb_compare_table *t, size_t size, int algorithm
 /* Returns the time of ALGORITHM; if auto chose it too, the shorter of the two. */
 static double compare_best_time(const struct bb_compare_table *t, size_t size, int algorithm)
 {
-	double best = compare_time(t, size, algorithm);
+	double best = compare_at(t, size, algorithm)->time_us;
 
 	for (int i = 0; i < t->n; i++)
 		if (repeated(t, size, i) == algorithm)
-			best = fmin(best, compare_time(t, size, i));
+			best = fmin(best, compare_at(t, size, i)->time_us);
 	return best;
 }
 
@@ -92,23 +85,21 @@ static double compare_best_time(const struct bb_compare_table *t, size_t size, i
    own; NAN: there is no second. */
 static int compare_winner(const struct bb_compare_table *t, size_t size, double *lead)
 {
-	double best = NAN, second = NAN;
+	double best = INFINITY, second = INFINITY;
 	int who = -1;
 
 	for (int i = 0; i < t->n; i++) {
-		const double time = compare_best_time(t, size, i);
+		const double time = repeated(t, size, i) < 0 ? compare_best_time(t, size, i) : NAN;
 
-		if (isnan(time) || repeated(t, size, i) >= 0)
-			continue;
-		if (who < 0 || time < best) {
+		if (time < best) {
 			second = best;
 			best = time;
 			who = i;
-		} else if (isnan(second) || time < second) {
+		} else if (time < second) {
 			second = time;
 		}
 	}
-	*lead = best > 0 ? second / best : NAN;
+	*lead = best > 0 && second < INFINITY ? second / best : NAN;
 	return who;
 }
 
@@ -156,6 +147,9 @@ static bb_status compare_table(struct bb_compare_table *t, const struct bb_resul
 	t->at = calloc(t->nsizes * (size_t)t->n, sizeof(*t->at));
 	if (!t->sizes || !t->at)
 		return BB_EINTERNAL;
+	bb_record_init(&bb_record_result, &t->absent);
+	for (size_t i = 0; i < t->nsizes * (size_t)t->n; i++)
+		t->at[i] = &t->absent;
 	for (const struct bb_result_record *r = first; r < end; r++)
 		if (bb_result_is_like(r, first) && r->in_place == t->in_place) {
 			const int column = column_of(t, r->algorithm_asked);
@@ -168,7 +162,7 @@ static bb_status compare_table(struct bb_compare_table *t, const struct bb_resul
 		for (size_t size = 0; size < t->nsizes && !t->sources[i]; size++) {
 			const struct bb_result_record *run = compare_at(t, size, i);
 
-			if (run && !isnan(run->percent_of_bound))
+			if (!isnan(run->percent_of_bound))
 				t->sources[i] = run->bound_source;
 		}
 		t->sources_differ |=
@@ -228,8 +222,9 @@ static bool find_crossings(const struct bb_compare_table *t, struct pair *p)
 	for (size_t size = 0; size < t->nsizes; size++) {
 		const bool same =
 			repeated(t, size, p->a) == p->b || repeated(t, size, p->b) == p->a;
-		const double now =
-			same ? NAN : compare_time(t, size, p->a) - compare_time(t, size, p->b);
+		const double now = same ? NAN
+					: compare_at(t, size, p->a)->time_us -
+						   compare_at(t, size, p->b)->time_us;
 		const double here = (double)t->sizes[size];
 
 		if (!isfinite(now) || now == 0 || t->sizes[size] == 0)
@@ -261,41 +256,40 @@ static bool next_pair(const struct bb_compare_table *t, struct pair *p)
 	return false;
 }
 
-/* A name in the library's reports and in the tuner's file. */
-struct tuner_name {
+/* Names in the library's reports and in the tuner's file: collectives, algorithms, protocols. */
+static const struct tuner_name {
 	const char *reported, *tuner;
-};
-
-static const struct tuner_name collectives[] = {{"all_reduce", "allreduce"},
-						{"all_gather", "allgather"},
-						{"reduce_scatter", "reducescatter"},
-						{"broadcast", "broadcast"},
-						{"reduce", "reduce"},
-						{NULL, NULL}};
-static const struct tuner_name algorithms[] = {{"ring", "ring"},
-					       {"tree", "tree"},
-					       {"collnetdirect", "collnet_direct"},
-					       {"collnetchain", "collnet_chain"},
-					       {"nvls", "nvls"},
-					       {"nvlstree", "nvls_tree"},
-					       {"pat", "pat"},
-					       {NULL, NULL}};
-static const struct tuner_name protocols[] = {
-	{"LL", "ll"}, {"LL128", "ll128"}, {"Simple", "simple"}, {NULL, NULL}};
+} tuner_names[] = {{"all_reduce", "allreduce"},
+		   {"all_gather", "allgather"},
+		   {"reduce_scatter", "reducescatter"},
+		   {"broadcast", "broadcast"},
+		   {"reduce", "reduce"},
+		   {"ring", "ring"},
+		   {"tree", "tree"},
+		   {"collnetdirect", "collnet_direct"},
+		   {"collnetchain", "collnet_chain"},
+		   {"nvls", "nvls"},
+		   {"nvlstree", "nvls_tree"},
+		   {"pat", "pat"},
+		   {"LL", "ll"},
+		   {"LL128", "ll128"},
+		   {"Simple", "simple"},
+		   {NULL, NULL}};
 
 /* The tuner's name of the first LENGTH characters of TEXT; NULL: it has none. */
-static const char *tuner_name(const struct tuner_name *names, const char *text, size_t length)
+static const char *tuner_name(const char *text, size_t length)
 {
-	for (; names->reported; names++)
-		if (strlen(names->reported) == length &&
-		    strncmp(names->reported, text, length) == 0)
-			return names->tuner;
-	return NULL;
+	const struct tuner_name *name = tuner_names;
+
+	while (name->reported &&
+	       (strlen(name->reported) != length || strncmp(name->reported, text, length) != 0))
+		name++;
+	return name->tuner;
 }
 
 bool bb_compare_is_tunable(const char *collective)
 {
-	return tuner_name(collectives, collective, strlen(collective));
+	return tuner_name(collective, strlen(collective));
 }
 
 /* What the library ran. */
@@ -309,25 +303,20 @@ struct setting {
 static bool find_best(const struct bb_compare_table *t, size_t size, bool with_auto,
 		      struct setting *best)
 {
-	bool found = false;
-
+	*best = (struct setting){NULL, NULL, INFINITY};
 	for (int i = 0; i < t->n; i++) {
 		const struct bb_result_record *run = compare_at(t, size, i);
-		const char *ran =
-			run && run->library_algorithm ? run->library_algorithm : t->names[i];
+		const char *ran = run->library_algorithm ? run->library_algorithm : t->names[i];
 		const char *colon = strchr(ran, ':');
 
-		if (!run || isnan(run->time_us) || !colon || (!with_auto && i == t->automatic))
+		if (!colon || (!with_auto && i == t->automatic))
 			continue;
-		const struct setting s = {tuner_name(algorithms, ran, (size_t)(colon - ran)),
-					  tuner_name(protocols, colon + 1, strlen(colon + 1)),
-					  run->time_us};
-		if (!s.algorithm || !s.protocol || (found && s.time >= best->time))
-			continue;
-		*best = s;
-		found = true;
+		const struct setting s = {tuner_name(ran, (size_t)(colon - ran)),
+					  tuner_name(colon + 1, strlen(colon + 1)), run->time_us};
+		if (s.algorithm && s.protocol && s.time < best->time)
+			*best = s;
 	}
-	return found;
+	return best->algorithm;
 }
 
 /* Percent by which auto takes longer at size number SIZE than *BEST, the fastest algorithm that was
@@ -337,7 +326,7 @@ static double compare_auto_behind(const struct bb_compare_table *t, size_t size,
 {
 	if (t->automatic < 0 || !find_best(t, size, false, best))
 		return NAN;
-	return 100 * (compare_time(t, size, t->automatic) / best->time - 1);
+	return 100 * (compare_at(t, size, t->automatic)->time_us / best->time - 1);
 }
 
 /* ---- the tuner's rows ---------------------------------------------------------------------- */
@@ -362,7 +351,7 @@ static int add_rows(struct bb_strbuf *out, const struct bb_compare_table *t, int
 			if (!end)
 				most = (uint64_t)sqrt((double)last * (double)t->sizes[size]);
 			bb_strbuf_addf(out, "%s,%llu,%llu,%s,%s,0,%d,%d,-1,-1\n",
-				       tuner_name(collectives, collective, strlen(collective)),
+				       tuner_name(collective, strlen(collective)),
 				       (unsigned long long)least, (unsigned long long)most,
 				       before.algorithm, before.protocol, nnodes, nranks);
 			least = most + 1;
@@ -441,7 +430,7 @@ static void print_times(const struct bb_compare_table *t, struct bb_strbuf *out)
 		for (int i = 0; i < t->n; i++) {
 			const struct bb_result_record *run = compare_at(t, size, i);
 
-			if (!run || isnan(run->time_us))
+			if (isnan(run->time_us))
 				bb_table_cell(&table, NULL);
 			else
 				bb_table_cellf(&table, "%.*f",
@@ -449,7 +438,7 @@ static void print_times(const struct bb_compare_table *t, struct bb_strbuf *out)
 					       : run->time_us < 10000 ? 1
 								      : 0,
 					       run->time_us);
-			if (percents && (!run || isnan(run->percent_of_bound)))
+			if (percents && isnan(run->percent_of_bound))
 				bb_table_cell(&table, NULL);
 			else if (percents)
 				bb_table_cellf(&table, "%.*f%%", run->percent_of_bound < 10 ? 1 : 0,
@@ -478,8 +467,8 @@ static void print_doubts(const struct bb_compare_table *t, struct bb_strbuf *out
 		for (size_t size = 0; size < t->nsizes; size++) {
 			const struct bb_result_record *run = compare_at(t, size, i);
 
-			of += run && !isnan(run->percent_of_bound);
-			if (!run || !run->bound_doubt)
+			of += !isnan(run->percent_of_bound);
+			if (!run->bound_doubt)
 				continue;
 			beaten++;
 			if (!most || run->percent_of_bound > most->percent_of_bound) {
@@ -538,8 +527,7 @@ static void print_auto(const struct bb_compare_table *t, struct bb_strbuf *out)
 	char text[BB_UNIT_TEXT];
 
 	for (size_t size = 0; size < t->nsizes && t->automatic >= 0; size++) {
-		const struct bb_result_record *run = compare_at(t, size, t->automatic);
-		const char *ran = run ? compare_ran(run) : NULL;
+		const char *ran = compare_ran(compare_at(t, size, t->automatic));
 
 		/* Or the library chose and does not report what. */
 		if (!ran || (last && strcmp(ran, last) == 0) || strcmp(ran, "auto") == 0)
@@ -609,8 +597,8 @@ static void print_best(const struct bb_compare_table *t, struct bb_strbuf *out)
 	const struct bb_result_record *const run = compare_at(t, size, who);
 	bb_strbuf_addf(out, "# At %s, %s", bb_format_size(text, (uint64_t)t->sizes[size]),
 		       t->names[who]);
-	if (strcmp(t->names[who], compare_ran(compare_at(t, size, who))) != 0)
-		bb_strbuf_addf(out, " (%s)", compare_ran(compare_at(t, size, who)));
+	if (strcmp(t->names[who], compare_ran(run)) != 0)
+		bb_strbuf_addf(out, " (%s)", compare_ran(run));
 	if (lead < 1.005)
 		bb_strbuf_add(out, " and the second are equally fast: ");
 	else if (!isnan(lead))

@@ -15,7 +15,7 @@
 #define NAMED_RANKS 8  /* of the worst group */
 #define NO_BEHIND 0.95 /* of the median: a group above it is not called slow */
 
-struct bb_groups {
+struct bb_groups { /* in one piece with its arrays */
 	const struct bb_rank_infos *infos;
 	int n;
 	int *of, *size; /* [rank]: index of its group; [group]: its ranks */
@@ -26,22 +26,19 @@ struct bb_groups {
 
 bb_status bb_groups_open(struct bb_groups **groups, const struct bb_rank_infos *infos)
 {
-	struct bb_groups *g = calloc(1, sizeof(*g));
+	const size_t each = 4 * sizeof(double) + 2 * sizeof(int);
+	struct bb_groups *g = calloc(1, sizeof(*g) + infos->n * each);
 
 	*groups = NULL;
 	if (!g)
 		return BB_EINTERNAL;
 	g->infos = infos;
-	g->of = calloc(2 * infos->n, sizeof(*g->of));
-	g->colors = calloc(4 * infos->n, sizeof(*g->colors));
-	if (!g->of || !g->colors) {
-		bb_groups_close(g);
-		return BB_EINTERNAL;
-	}
-	g->size = g->of + infos->n;
+	g->colors = (double *)(void *)(g + 1);
 	g->us = g->colors + infos->n;
 	g->busbw = g->us + infos->n;
 	g->scratch = g->busbw + infos->n;
+	g->of = (int *)(void *)(g->scratch + infos->n);
+	g->size = g->of + infos->n;
 	for (size_t r = 0; r < infos->n; r++) {
 		int group = 0;
 
@@ -55,17 +52,8 @@ bb_status bb_groups_open(struct bb_groups **groups, const struct bb_rank_infos *
 	if (g->n > 1)
 		*groups = g;
 	else
-		bb_groups_close(g);
+		free(g);
 	return BB_OK;
-}
-
-void bb_groups_close(struct bb_groups *groups)
-{
-	if (groups) {
-		free(groups->of);
-		free(groups->colors);
-	}
-	free(groups);
 }
 
 /* Returns BUSBW of GROUP over the median of the groups of its size; NAN: there is no other. */

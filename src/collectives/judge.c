@@ -248,6 +248,15 @@ static bool is_another(const struct bb_backend *backend, const struct bb_native 
 	return bb_native_find(backend->natives, name);
 }
 
+/* Reports WARNING if it IS so and was not TOLD before. */
+static bb_status warn_once(struct bb_session *s, bool is, bool *told, const char *warning)
+{
+	if (!is || *told)
+		return BB_OK;
+	*told = true;
+	return bb_engine_comment(&s->engine, "# Warning: %s\n", warning);
+}
+
 /* Fills in why any GPU was slowed down, by REASONS; reports it, and that -R had no effect, once. */
 static bb_status fill_warnings(struct bb_session *s, unsigned reasons,
 			       struct bb_result_record *result)
@@ -257,23 +266,17 @@ static bb_status fill_warnings(struct bb_session *s, unsigned reasons,
 		[1 << BB_GPU_THERMAL] = "temperature",
 		[1 << BB_GPU_POWER | 1 << BB_GPU_THERMAL] = "power and temperature"};
 	const char *registered = result->registration;
-	bb_status status = BB_OK;
+	bb_status status;
 
 	result->throttled = names[reasons];
-	if (!s->told_unregistered && registered && strcmp(registered, "none") == 0) {
-		s->told_unregistered = true;
-		BB_TRY(status,
-		       bb_engine_comment(&s->engine,
-					 "# Warning: -R: the library cannot register these buffers "
-					 "here; they are used unregistered\n"),
-		       out);
-	}
-	if (reasons && !s->told_throttled) {
-		s->told_throttled = true;
-		status = bb_engine_comment(
-			&s->engine, "# Warning: the driver lowered the clock of a GPU while it was "
-				    "measured; the records' throttled and gpu say why\n");
-	}
+	BB_TRY(status,
+	       warn_once(s, registered && strcmp(registered, "none") == 0, &s->told_unregistered,
+			 "-R: the library cannot register these buffers here; they are used "
+			 "unregistered"),
+	       out);
+	status = warn_once(s, reasons != 0, &s->told_throttled,
+			   "the driver lowered the clock of a GPU while it was measured; the "
+			   "records' throttled and gpu say why");
 out:
 	return status;
 }
@@ -341,14 +344,14 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 		.n = nsamples,
 		.skipped = skip < nsamples ? skip : 0,
 		.samples = samples,
-		.work = calloc(4 * (nsamples + n), sizeof(*v.work)),
+		.work = calloc(4 * (nsamples + 2 * n), sizeof(*v.work)),
 	};
-	double *room = calloc(4 * n, sizeof(*room));
+	double *const room = v.work + 4 * (nsamples + n);
 	struct bb_result_record result;
 	bb_status status;
 
-	status = v.work && room ? BB_OK : bb_no_memory(&s->engine.run->error, "statistics");
-	BB_TRY(status, status, out);
+	if (!v.work)
+		return bb_no_memory(&s->engine.run->error, "statistics");
 	fill_case(s, &result);
 	result.end_unix_s = end;
 	BB_TRY(status, fill_warnings(s, fill_from_ranks(s, all, room, &result), &result), out);
@@ -374,7 +377,6 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 		status = deliver_arrivals(s, &v, &result);
 out:
 	free(v.work);
-	free(room);
 	return status;
 }
 

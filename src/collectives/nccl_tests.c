@@ -169,21 +169,20 @@ static void text_end_row(struct text *t, double end_unix_s)
 	bb_strbuf_add(&t->sink.out, "\n");
 }
 
-static void finish_skips(struct text *t)
+/* Ends a half row, or a line of skips. */
+static void text_flush(struct bb_sink *sink)
 {
+	struct text *t = (struct text *)sink;
+
 	if (t->more_skips > 0)
-		bb_strbuf_addf(&t->sink.out, "# skipped: %s, %d more for the same reason\n",
+		bb_strbuf_addf(&sink->out, "# skipped: %s, %d more for the same reason\n",
 			       t->skipped.algorithm, t->more_skips);
 	t->more_skips = 0;
 	t->skipped.algorithm = NULL;
-}
-
-static void finish_half(struct text *t)
-{
-	if (!t->half)
-		return;
-	add_no_half(&t->sink.out, t->sink.run);
-	text_end_row(t, NAN);
+	if (t->half) {
+		add_no_half(&sink->out, sink->run);
+		text_end_row(t, NAN);
+	}
 	t->half = false;
 }
 
@@ -192,9 +191,8 @@ static bb_status result(struct bb_sink *sink, const struct bb_result_record *r)
 	struct text *t = (struct text *)sink;
 	const char *before = t->row.algorithm_asked;
 
-	finish_skips(t);
 	if (!r->in_place || !t->half || !bb_result_is_row_of(&t->row, r)) {
-		finish_half(t);
+		text_flush(sink);
 		if (!before || strcmp(before, r->algorithm_asked) != 0)
 			add_table_head(&sink->out, sink->run, r->algorithm_asked);
 		bb_strbuf_addf(&sink->out, "%12lld  %12lld  %8s  %6s  %6lld",
@@ -224,11 +222,10 @@ static bb_status skip(struct bb_sink *sink, const struct bb_skip_record *r)
 		t->more_skips++;
 		return BB_OK;
 	}
-	finish_skips(t);
+	text_flush(sink);
 	t->skipped = *r;
 	free(t->skip_reason);
 	t->skip_reason = strdup(r->reason); /* without memory the line is not shortened */
-	finish_half(t);
 	bb_strbuf_addf(&t->sink.out, "# skipped: %s", r->algorithm);
 	if (r->size_bytes != BB_ABSENT)
 		bb_strbuf_addf(&t->sink.out, " %lld B", (long long)r->size_bytes);
@@ -251,29 +248,17 @@ static bb_status text_record(struct bb_sink *sink, const struct bb_record_kind *
 	return kind == &bb_record_skip ? skip(sink, r) : BB_OK;
 }
 
-static bb_status text_comment(struct bb_sink *sink, const char *lines)
-{
-	struct text *t = (struct text *)sink;
-
-	finish_skips(t);
-	finish_half(t);
-	bb_strbuf_add(&t->sink.out, lines);
-	return bb_sink_write(sink, &t->sink.out);
-}
-
 static bb_status text_end(struct bb_sink *sink, const struct bb_end_record *r)
 {
 	static const char *const units[] = {"B", "KB", "MB", "GB"};
 	static const char *const names[] = {"Initialization", "User-Allocated", "Collective",
 					    "Total "};
 	const int64_t memory[] = {r->memory_init_bytes, r->memory_user_bytes, r->memory_call_bytes};
-	struct text *t = (struct text *)sink;
-	struct bb_strbuf *out = &t->sink.out;
+	struct bb_strbuf *out = &sink->out;
 	double total = 0, mean = isnan(r->avg_busbw_GBps) ? 0 : r->avg_busbw_GBps;
 	const char *gate = "";
 
-	finish_skips(t);
-	finish_half(t);
+	text_flush(sink);
 	if (!isnan(r->min_busbw_GBps))
 		gate = mean < 0.9 * r->min_busbw_GBps ? "FAILED" : "OK";
 	if (r->results != 0) {
@@ -317,8 +302,9 @@ const struct bb_sink_ops bb_sink_text = {
 	.bytes = sizeof(struct text),
 	.begin = text_begin,
 	.record = text_record,
-	.comment = text_comment,
+	.comment = bb_text_comment,
 	.end = text_end,
+	.flush = text_flush,
 	.release = text_release,
 };
 

@@ -50,14 +50,6 @@ const struct bb_option bb_collective_rows[] = BB_OPTION_ROWS(BB_COLLECTIVE_OPTIO
 
 /* ---- a split world ------------------------------------------------------------------------- */
 
-static const struct {
-	const char *word;
-	enum bb_split_kind kind;
-} split_operators[] = {
-	{"AND", BB_SPLIT_AND}, {"OR", BB_SPLIT_OR}, {"MOD", BB_SPLIT_MOD}, {"DIV", BB_SPLIT_DIV},
-	{"&", BB_SPLIT_AND},   {"|", BB_SPLIT_OR},  {"%", BB_SPLIT_MOD},   {"/", BB_SPLIT_DIV},
-};
-
 /* Reads TEXT as an int without a sign; spaces may surround it, anything else is an error. */
 static bool split_number(const char *text, int base, int *value)
 {
@@ -88,11 +80,13 @@ static bool split_number(const char *text, int base, int *value)
 bb_status bb_split_parse(struct bb_split_rule *rule, const char *split, const char *mask,
 			 struct bb_error *error)
 {
+	static const char signs[] = "&|%/";
+	static const char *const words[] = {"AND", "OR", "MOD", "DIV"};
 	int read = 0;
 
-	*rule = (struct bb_split_rule){.kind = BB_SPLIT_NONE};
+	*rule = (struct bb_split_rule){.sign = '\0'};
 	if (mask && *mask) {
-		rule->kind = BB_SPLIT_AND;
+		rule->sign = '&';
 		if (split_number(mask, 16, &rule->operand))
 			return BB_OK;
 		return bb_fail(error, BB_EUSAGE,
@@ -114,16 +108,15 @@ bb_status bb_split_parse(struct bb_split_rule *rule, const char *split, const ch
 				       whole);
 		split += read + (int)strspn(split + read, " ");
 	}
-	for (size_t i = 0; i < sizeof(split_operators) / sizeof(split_operators[0]); i++) {
-		const size_t length = strlen(split_operators[i].word);
+	for (int i = 0; signs[i]; i++) {
+		const size_t length = *split == signs[i] ? 1 : strlen(words[i]);
 
-		if (strncasecmp(split, split_operators[i].word, length) != 0)
+		if (*split != signs[i] && strncasecmp(split, words[i], length) != 0)
 			continue;
-		rule->kind = split_operators[i].kind;
+		rule->sign = signs[i];
 		if (!split_number(split + length, 0, &rule->operand))
 			break;
-		if (rule->operand == 0 &&
-		    (rule->kind == BB_SPLIT_MOD || rule->kind == BB_SPLIT_DIV))
+		if (rule->operand == 0 && (rule->sign == '%' || rule->sign == '/'))
 			return bb_fail(error, BB_EUSAGE,
 				       "NCCL_TESTS_SPLIT=\"%s\": a division by zero; give a number "
 				       "of at least 1",
@@ -140,11 +133,11 @@ int bb_split_color(const struct bb_split_rule *rule, int rank)
 {
 	if (rule->nranks > 0)
 		rank = (rank + rule->shift) % rule->nranks;
-	return rule->kind == BB_SPLIT_AND   ? rank & rule->operand
-	       : rule->kind == BB_SPLIT_OR  ? rank | rule->operand
-	       : rule->kind == BB_SPLIT_MOD ? rank % rule->operand
-	       : rule->kind == BB_SPLIT_DIV ? rank / rule->operand
-					    : 0;
+	return rule->sign == '&'   ? rank & rule->operand
+	       : rule->sign == '|' ? rank | rule->operand
+	       : rule->sign == '%' ? rank % rule->operand
+	       : rule->sign == '/' ? rank / rule->operand
+				   : 0;
 }
 
 /* ---- the checks ---------------------------------------------------------------------------- */

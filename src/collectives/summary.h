@@ -87,10 +87,9 @@ void bb_costs_text(const struct bb_results *results, const char *fault, bool pre
 
 struct bb_groups; /* the members of each group */
 
-/* *GROUPS = those of INFOS, which must last as long; NULL: there is only one. BB_EINTERNAL without
-   memory. */
+/* *GROUPS = those of INFOS, which must last as long; NULL: there is only one. The caller frees it.
+   BB_EINTERNAL without memory. */
 BB_MUST bb_status bb_groups_open(struct bb_groups **groups, const struct bb_rank_infos *infos);
-void bb_groups_close(struct bb_groups *groups); /* NULL: nothing */
 
 /*
  * Compute each group's time, by REDUCE over the SECONDS of its ranks, and its busbw, from the BYTES

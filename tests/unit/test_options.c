@@ -235,7 +235,7 @@ static void test_defaults(void **state)
 	assert_string_equal(o->backend->name, "host");
 	assert_string_equal(a->algorithms, "auto");
 	assert_int_equal(o->fault.kind, BB_FAULT_NONE);
-	assert_int_equal(a->split.kind, BB_SPLIT_NONE);
+	assert_int_equal(a->split.sign, '\0');
 	assert_true(o->config.link_rate == 0 && a->min_bw == 0 && a->spread == 1);
 	assert_false(bb_options_stdout_taken(o));
 }
@@ -383,7 +383,7 @@ static void test_environment(void **state)
 	e = (struct bb_environment){.min_bw = "12.5", .spread = "0.25", .split = "MOD 2"};
 	assert_int_equal(read_env(&r, &bb_all_reduce, "", e), BB_OK);
 	assert_true(r.asked.min_bw == 12.5 && r.asked.spread == 0.25);
-	assert_int_equal(r.asked.split.kind, BB_SPLIT_MOD);
+	assert_int_equal(r.asked.split.sign, '%');
 	assert_int_equal(r.asked.split.operand, 2);
 	e = (struct bb_environment){.min_bw = "12.5GB"};
 	assert_int_equal(read_env(&r, &bb_all_reduce, "", e), BB_EUSAGE);
