@@ -39,8 +39,8 @@ struct session {
 	int me, n;                  /* n: ends */
 	struct series *series;      /* [peer]; of virtual ranks [end * n + peer] */
 	size_t nseries, most;       /* samples of one */
-	double *samples;            /* of all series */
 	struct bb_pair_part *parts; /* [series] */
+	double *samples;            /* of all series; behind them: */
 	double *times;              /* room for a series */
 	double *again;              /* [turn], of virtual ranks [end * BB_PAIR_TURNS + turn] */
 	/* Of real ranks. */
@@ -255,13 +255,12 @@ static bb_status pairs_open(struct bb_engine *engine)
 	s->with = calloc(n, sizeof(struct bb_group *));
 	s->theirs = calloc(n * BUFFERS, sizeof(*s->theirs));
 	s->series = calloc(s->nseries, sizeof(*s->series));
-	s->samples = calloc(s->nseries * s->most, sizeof(*s->samples));
 	s->parts = calloc(s->nseries, sizeof(*s->parts));
-	s->times = calloc(s->most, sizeof(*s->times));
-	s->again = calloc(n * BB_PAIR_TURNS, sizeof(*s->again));
-	if (!s->with || !s->theirs || !s->series || !s->samples || !s->parts || !s->times ||
-	    !s->again)
+	s->samples = calloc((s->nseries + 1) * s->most + n * BB_PAIR_TURNS, sizeof(*s->samples));
+	if (!s->with || !s->theirs || !s->series || !s->samples || !s->parts)
 		return bb_no_memory(&engine->run->error, "pairs");
+	s->times = s->samples + s->nseries * s->most;
+	s->again = s->times + s->most;
 	for (size_t i = 0; i < s->nseries; i++)
 		s->series[i].samples = &s->samples[i * s->most];
 	if (engine->backend->virtual)
@@ -311,8 +310,6 @@ static void pairs_close(struct bb_engine *engine)
 	free(s->series);
 	free(s->samples);
 	free(s->parts);
-	free(s->times);
-	free(s->again);
 	bb_virtual_close(s->virtual);
 	free(s->reach);
 }

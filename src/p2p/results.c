@@ -42,18 +42,13 @@ static const struct bb_pair_part *part_of(const struct bb_pairs *pairs,
 	return &parts[(size_t)rank * (size_t)pairs->n + (size_t)peer];
 }
 
-/* Returns the end that times a transfer FROM one TO the other. */
-static int timer_of(const struct bb_cell *cell, int from, int to)
+/* Returns where the end that times a transfer FROM one TO the other has it among those of all ends
+   and peers. */
+static size_t timed_at(const struct bb_pairs *pairs, const struct bb_cell *cell, int from, int to)
 {
-	return cell->ping || cell->route->actor == BB_BY_SOURCE ? from : to;
-}
+	const bool by_source = cell->ping || cell->route->actor == BB_BY_SOURCE;
 
-static const struct bb_pair_part *timed(const struct bb_pairs *pairs, const struct bb_cell *cell,
-					const struct bb_pair_part *parts, int from, int to)
-{
-	const int rank = timer_of(cell, from, to);
-
-	return part_of(pairs, parts, rank, rank == from ? to : from);
+	return (size_t)((by_source ? from : to) * pairs->n + (by_source ? to : from));
 }
 
 /* ---- records ------------------------------------------------------------------------------- */
@@ -122,7 +117,7 @@ static bb_status deliver_turn(struct bb_engine *engine, const struct bb_cell *ce
 	const struct bb_rank_info *infos = pairs->run->infos;
 	const struct bb_cluster *cluster = pairs->run->options.cluster;
 	const enum bb_inside inside = cluster ? cluster->inside : BB_INSIDE_NOTHING;
-	const struct bb_pair_part *part = timed(pairs, cell, parts, from, to);
+	const struct bb_pair_part *part = &parts[timed_at(pairs, cell, from, to)];
 	const int actor = cell->route->actor == BB_BY_SOURCE ? from : to;
 	const int next = (from + 1) % pairs->n; /* whose series with a hub has private copies */
 	const struct bb_pair_part *private =
@@ -189,7 +184,7 @@ static bb_status deliver_turn(struct bb_engine *engine, const struct bb_cell *ce
 		add_bandwidth(&r, cell, part);
 		/* The bandwidth of both directions at once is their sum. */
 		if (cell->bidirectional)
-			add_bandwidth(&r, cell, timed(pairs, cell, parts, to, from));
+			add_bandwidth(&r, cell, &parts[timed_at(pairs, cell, to, from)]);
 		bb_pair_fill_bound(
 			&r,
 			bb_pair_bound(pairs, cell, from, to, private->mid, &r.bound_source) / 1e9);
@@ -202,9 +197,8 @@ static bb_status deliver_turn(struct bb_engine *engine, const struct bb_cell *ce
 static struct bb_floor *floor_of(const struct bb_pairs *pairs, size_t matrix, int from, int to)
 {
 	const struct bb_judged *judged = &pairs->judged[matrix];
-	const int rank = timer_of(&judged->cell, from, to), peer = rank == from ? to : from;
 
-	return &judged->floors[rank * pairs->n + peer];
+	return &judged->floors[timed_at(pairs, &judged->cell, from, to)];
 }
 
 /* Add one direction to V. */

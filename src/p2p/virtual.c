@@ -61,14 +61,14 @@ static void add_delay(struct bb_virtual_turns *v, int rank)
 		    (struct act){.act = BB_ACT_COMPUTE, .work = DELAY, .peer = BB_NO_PEER});
 }
 
-/* INTO: the queue of the receiver. */
-static void add_message(struct bb_virtual_turns *v, int from, int to, enum work work,
-			unsigned char into)
+/* Add a message from queue OUT of a rank to queue IN of another; TOGETHER: with the one before. */
+static void add_message(struct bb_virtual_turns *v, int from, int to, enum work work, int out,
+			int in, bool together)
 {
-	add(v, from, (struct act){.act = BB_ACT_SEND, .work = (unsigned char)work, .peer = to});
-	add(v, to,
-	    (struct act){
-		    .act = BB_ACT_RECV, .queue = into, .work = (unsigned char)work, .peer = from});
+	const struct act act = {BB_ACT_SEND, (unsigned char)out, (unsigned char)work, false, to};
+
+	add(v, from, act);
+	add(v, to, (struct act){BB_ACT_RECV, (unsigned char)in, act.work, together, from});
 }
 
 /* Add the turn of the pair of ranks A and B. */
@@ -81,20 +81,20 @@ static void add_pair(struct bb_virtual_turns *v, int a, int b, size_t samples)
 	const int first = !a_knows && b_knows ? b : a;
 
 	if (!a_knows && !b_knows)
-		add_message(v, v->last[1], a, PASS, 0);
-	add_message(v, first, first == a ? b : a, MEET, 0);
+		add_message(v, v->last[1], a, PASS, 0, 0, false);
+	add_message(v, first, first == a ? b : a, MEET, 0, 0, false);
 	for (size_t i = 0; i < samples; i++) {
 		add_delay(v, a);
 		if (!ping)
 			add_delay(v, b);
-		add_message(v, a, b, THERE, both);
+		add_message(v, a, b, THERE, 0, both, false);
 		if (both)
-			add_message(v, b, a, THERE, 1);
+			add_message(v, b, a, THERE, 0, 1, false);
 		if (ping) {
 			add_delay(v, b);
-			add_message(v, b, a, BACK, 0);
+			add_message(v, b, a, BACK, 0, 0, false);
 		}
-		add_message(v, a, b, MEET, 0);
+		add_message(v, a, b, MEET, 0, 0, false);
 	}
 	v->last[0] = a;
 	v->last[1] = b;
@@ -115,16 +115,8 @@ static void add_fan(struct bb_virtual_turns *v)
 
 		if (end == v->hub)
 			continue;
-		add(v, in ? rank : to_hub,
-		    (struct act){.act = BB_ACT_SEND,
-				 .queue = (unsigned char)(in ? 0 : n % BB_PROGRAM_QUEUES),
-				 .work = THERE,
-				 .peer = in ? to_hub : rank});
-		add(v, in ? to_hub : rank,
-		    (struct act){.act = BB_ACT_RECV,
-				 .work = THERE,
-				 .together = in && n > 0,
-				 .peer = in ? rank : to_hub});
+		add_message(v, in ? rank : to_hub, in ? to_hub : rank, THERE,
+			    in ? 0 : n % BB_PROGRAM_QUEUES, 0, in && n > 0);
 		n++;
 	}
 }
