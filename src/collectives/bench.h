@@ -45,12 +45,12 @@ struct bb_measured {
 	double cpu_seconds;       /* the same in CPU time: see bb_measure */
 	double clock_uncertainty; /* of the arrivals, which are on rank 0's clock */
 	double cost_bytes;        /* bytes moved by its group, counted in copies; 0: unknown */
+	double faultless;         /* seconds of one operation without the fault; NAN: unknown */
+	const char *evaluator;    /* of virtual time; NULL: time is real */
 	uint64_t wrong;
 	size_t iterations;           /* timed */
 	size_t nsamples;             /* samples of these; the same on all ranks */
 	char chosen[BB_CHOSEN_TEXT]; /* choice reported by the library; empty: none */
-	const char *evaluator;       /* of virtual time; NULL: time is real */
-	double faultless;            /* seconds of one operation without the fault; NAN: unknown */
 	unsigned throttled;          /* 1 << enum bb_gpu_throttle: the rank's GPU was slowed down */
 };
 

@@ -382,11 +382,7 @@ out:
 
 /* EVALUATOR is a pointer that only the process that sent it uses. */
 static const struct bb_payload_field measured_fields[] = {
-	BB_PAYLOAD_FIELD("the time", BB_PAYLOAD_ANY, struct bb_measured, seconds),
-	BB_PAYLOAD_FIELD("its bytes", BB_PAYLOAD_ANY, struct bb_measured, busbw_bytes),
-	BB_PAYLOAD_FIELD("the CPU time", BB_PAYLOAD_ANY, struct bb_measured, cpu_seconds),
-	BB_PAYLOAD_FIELD("the uncertainty", BB_PAYLOAD_ANY, struct bb_measured, clock_uncertainty),
-	BB_PAYLOAD_FIELD("the cost", BB_PAYLOAD_ANY, struct bb_measured, cost_bytes),
+	{"the times", BB_PAYLOAD_ANY, 0, offsetof(struct bb_measured, wrong), 1, 0, 0, 0},
 	BB_PAYLOAD_FIELD("the number of wrong elements", BB_PAYLOAD_UNSIGNED, struct bb_measured,
 			 wrong, .high = INT64_MAX),
 	BB_PAYLOAD_FIELD("the number of iterations", BB_PAYLOAD_UNSIGNED, struct bb_measured,
@@ -394,8 +390,6 @@ static const struct bb_payload_field measured_fields[] = {
 	BB_PAYLOAD_FIELD("the number of samples", BB_PAYLOAD_UNSIGNED, struct bb_measured, nsamples,
 			 .high = INT64_MAX),
 	BB_PAYLOAD_FIELD("the choice", BB_PAYLOAD_TEXT, struct bb_measured, chosen),
-	BB_PAYLOAD_FIELD("the evaluator", BB_PAYLOAD_ANY, struct bb_measured, evaluator),
-	BB_PAYLOAD_FIELD("the faultless time", BB_PAYLOAD_ANY, struct bb_measured, faultless),
 	BB_PAYLOAD_FIELD("the throttling", BB_PAYLOAD_UNSIGNED, struct bb_measured, throttled,
 			 .high = (1 << BB_GPU_THROTTLES) - 1),
 	{.name = NULL}};

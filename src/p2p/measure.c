@@ -71,12 +71,6 @@ struct turn {
 
 /* ---- samples -------------------------------------------------------------------------------- */
 
-static void series_clear(struct series *series)
-{
-	series->kept = 0;
-	memset(&series->part, 0, sizeof(series->part));
-}
-
 /* Without room the sample is dropped. */
 static void series_add(const struct session *s, struct series *series, double seconds)
 {
@@ -131,20 +125,14 @@ static void record_virtual(void *own, int end, int peer, double seconds)
 
 /* ---- what may be sent anywhere -------------------------------------------------------------- */
 
-#define TIME(label, member)                                                                        \
-	BB_PAYLOAD_FIELD(label, BB_PAYLOAD_REAL, struct bb_pair_part, member,                      \
-			 .high = BB_PAYLOAD_MOST_SECONDS)
 #define COUNT(label, member, most)                                                                 \
 	BB_PAYLOAD_FIELD(label, BB_PAYLOAD_SIGNED, struct bb_pair_part, member, .high = (most))
 
 static const struct bb_payload_field part_fields[] = {
-	TIME("the lower quartile", low),
-	TIME("the median", mid),
-	TIME("the upper quartile", high),
-	TIME("p50", p50),
-	TIME("p99", p99),
-	TIME("the shortest time", min),
-	TIME("the longest time", max),
+	/* LOW to MAX, with which the part begins. */
+	{"a time", BB_PAYLOAD_REAL, 0, sizeof(double),
+	 offsetof(struct bb_pair_part, wrong) / sizeof(double), sizeof(double), 0,
+	 BB_PAYLOAD_MOST_SECONDS},
 	BB_PAYLOAD_FIELD("the number of wrong elements", BB_PAYLOAD_UNSIGNED, struct bb_pair_part,
 			 wrong, .high = INT64_MAX),
 	COUNT("the number of rounds", rounds, MOST_ROUNDS),
@@ -578,7 +566,7 @@ static bb_status measure_cell(struct session *s, const struct bb_cell *cell, con
 	bb_status status;
 
 	for (size_t i = 0; i < s->nseries; i++)
-		series_clear(&s->series[i]);
+		s->series[i] = (struct series){.samples = s->series[i].samples};
 	for (int round = 0; next > 0; round++) {
 		const bool enough = round + 1 >= bb_pair_rounds(o);
 
@@ -637,9 +625,12 @@ static bb_status measure_again(struct session *s, const struct bb_pair_turns *tu
 		const struct bb_cell *cell = &s->pairs->cells[p->cell];
 		const int ends[] = {p->from, p->to};
 
-		for (int e = 0; e < 2; e++)
-			if (series_of(s, ends[e], ends[1 - e]))
-				series_clear(series_of(s, ends[e], ends[1 - e]));
+		for (int e = 0; e < 2; e++) {
+			struct series *series = series_of(s, ends[e], ends[1 - e]);
+
+			if (series)
+				*series = (struct series){.samples = series->samples};
+		}
 		status = s->virtual ? bb_virtual_run(s->virtual, &s->engine, cell, p->from, p->to,
 						     bb_pair_samples(s->engine.options, 1))
 				    : run_turn(s, cell, p->from, p->to, 1, false);

@@ -242,7 +242,7 @@ struct bb_pair_range bb_cell_range(const struct bb_cell *cell, int n, int hub, i
 /* What one end timed with one peer: of a fan, the hub with itself until the last transfer has
    ended, and with the next rank, where one end acts on CPUs, private copies of the same bytes. */
 struct bb_pair_part {
-	double low, mid, high;     /* seconds of one operation: quartiles of the rounds */
+	double low, mid, high;     /* seconds of one operation: quartiles of the rounds, */
 	double p50, p99, min, max; /* over all samples */
 	uint64_t wrong;
 	int rounds; /* 0: the rank did not time this pair */

@@ -320,9 +320,7 @@ const char *bb_pair_cause(const struct bb_pairs *pairs, const struct bb_finding 
 	b = places[b].device;
 	if (a != b && p2p_causes[bb_topology_p2p(t, a, b)])
 		return p2p_causes[bb_topology_p2p(t, a, b)];
-	const char *found = find_device_cause(t, a, cause);
-	if (!found)
-		found = find_device_cause(t, b, cause);
+	const char *found = find_device_cause(t, a, cause) ?: find_device_cause(t, b, cause);
 	const enum bb_path path = bb_topology_path(t, a, b, NULL);
 	if (!found && (path == BB_PATH_PIX || path == BB_PATH_PXB) &&
 	    (is_redirected(t, a) || is_redirected(t, b)))
