@@ -282,13 +282,11 @@ out:
 }
 
 /* Appends the names of the datatypes or operations in SET, separated by commas. */
-static void add_names(struct bb_strbuf *out, unsigned set, bool dtypes)
+static void add_names(struct bb_strbuf *out, unsigned set, const char *(*name)(int index))
 {
 	for (int i = 0; set >> i; i++)
 		if (set >> i & 1)
-			bb_strbuf_addf(out, "%s%s", set & ((1u << i) - 1) ? "," : "",
-				       dtypes ? bb_dtype_name((enum bb_dtype)i)
-					      : bb_op_name((enum bb_op)i));
+			bb_strbuf_addf(out, "%s%s", out->length > 0 ? "," : "", name(i));
 }
 
 /* Refuses a request in which no operation accepts any of the datatypes; the plan sorts out others.
@@ -307,8 +305,8 @@ static bb_status check_op(const struct bb_collective_options *a,
 				return BB_OK;
 		}
 	}
-	add_names(&dtypes, a->dtypes, true);
-	add_names(&ops, a->ops, false);
+	add_names(&dtypes, a->dtypes, dtype_name);
+	add_names(&ops, a->ops, op_name);
 	bb_fail(error, BB_EUSAGE,
 		"-o %s does not take -d %s: logical and bitwise operations take integers, maxloc "
 		"and minloc take %s, all others any number",

@@ -50,6 +50,7 @@ struct session {
 	void **theirs;          /* [peer * BUFFERS + buffer]: as this rank reaches it */
 	const struct bb_patterns *patterns;
 	struct bb_reach *reach;           /* of each route */
+	bool *connects;                   /* of all routes */
 	struct bb_virtual_turns *virtual; /* NULL: the ranks are real */
 };
 
@@ -183,16 +184,14 @@ static bb_status open_reach(struct session *s)
 	while (routes->list[nroutes].name)
 		nroutes++;
 	s->reach = calloc((size_t)nroutes, sizeof(*s->reach));
+	s->connects = calloc((size_t)(nroutes * n * n), sizeof(*s->connects));
+	if (!mine || !s->reach || !s->connects)
+		status = bb_no_memory(&s->engine.run->error, "the ranks");
 	for (int r = 0; r < nroutes && status == BB_OK; r++) {
-		struct bb_reach *one = s->reach ? &s->reach[r] : NULL;
+		struct bb_reach *one = &s->reach[r];
 		const void *all;
 
-		if (one)
-			one->connects = calloc((size_t)n * (size_t)n, sizeof(bool));
-		if (!mine || !one || !one->connects) {
-			status = bb_no_memory(&s->engine.run->error, "the ranks");
-			break;
-		}
+		one->connects = &s->connects[r * n * n];
 		memset(mine, 0, bytes);
 		for (int peer = n - 1; peer >= 0; peer--) {
 			const char *why = routes->refuses(s->engine.world, &routes->list[r], peer);
@@ -291,8 +290,6 @@ static void pairs_close(struct bb_engine *engine)
 			engine->backend->routes->unreach(engine->world, i / BUFFERS, s->theirs[i]);
 	for (int i = 0; s->with && i < s->n; i++)
 		engine->backend->group_close(s->with[i]);
-	for (int r = 0; s->reach && engine->backend->routes->list[r].name; r++)
-		free(s->reach[r].connects);
 	free(s->with);
 	free(s->theirs);
 	free(s->series);
@@ -300,6 +297,7 @@ static void pairs_close(struct bb_engine *engine)
 	free(s->parts);
 	bb_virtual_close(s->virtual);
 	free(s->reach);
+	free(s->connects);
 }
 
 /* ---- a turn of real ranks ------------------------------------------------------------------- */

@@ -166,15 +166,10 @@ void bb_trace_place_text(char text[BB_PLACE_TEXT], struct bb_place place, size_t
 /* The first rank of the run around the ring that RANKS form, or -1: they form several. */
 static int run_start(uint64_t ranks, int n)
 {
-	int start = -1, starts = 0;
+	/* Those whose predecessor is not among them. */
+	const uint64_t starts = ranks & ~(ranks << 1 | ranks >> (n - 1));
 
-	for (int r = 0; r < n; r++) {
-		if (ranks >> r & 1 && !(ranks >> (r + n - 1) % n & 1)) {
-			start = r;
-			starts++;
-		}
-	}
-	return starts ? starts == 1 ? start : -1 : 0;
+	return !starts ? 0 : starts & (starts - 1) ? -1 : __builtin_ctzll(starts);
 }
 
 /* "c0+c3=4", the sum of element 2 of ranks 0 and 3; "." before it is written. */
