@@ -493,8 +493,7 @@ const struct bb_algorithm bb_bruck_alltoall = {
 	BB_NAMED("bruck"),
 	.collective = &bb_alltoall,
 	.meaning = "In stage k every rank packs the blocks whose remaining distance has bit k set "
-		   "into "
-		   "one message and sends it to the rank 2^k ahead.",
+		   "into one message and sends it to the rank 2^k ahead.",
 	.flags = BB_SHIFT_INVARIANT,
 	.tmp_count = bruck_alltoall_tmp,
 	.prepare = bruck_alltoall_prepare,

@@ -163,21 +163,15 @@ void bb_trace_place_text(char text[BB_PLACE_TEXT], struct bb_place place, size_t
 			 place.offset + count - 1);
 }
 
-/* The first rank of the run around the ring that RANKS form, or -1: they form several. */
-static int run_start(uint64_t ranks, int n)
-{
-	/* Those whose predecessor is not among them. */
-	const uint64_t starts = ranks & ~(ranks << 1 | ranks >> (n - 1));
-
-	return !starts ? 0 : starts & (starts - 1) ? -1 : __builtin_ctzll(starts);
-}
-
 /* "c0+c3=4", the sum of element 2 of ranks 0 and 3; "." before it is written. */
 static void trace_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_trace *p,
 			      const struct bb_symbol *s)
 {
 	const int n = p->check.shape->nranks, terms = __builtin_popcountll(s->ranks);
-	const int start = run_start(s->ranks, n);
+	/* The first ranks of runs around the ring, and that of a single one. */
+	const uint64_t firsts = s->ranks & ~(s->ranks << 1 | s->ranks >> (n - 1));
+	const int start = firsts ? __builtin_ctzll(firsts) : 0;
+	const bool one_run = !(firsts & (firsts - 1));
 	char element[16]; /* its letter; beyond z its number */
 	int length = 0;
 
@@ -188,7 +182,7 @@ static void trace_symbol_text(char text[BB_SYMBOL_TEXT], const struct bb_trace *
 	/* "c0+c1+c3"; with more than four ranks "c0..3" if they are consecutive, else "c:3". */
 	if (!s->ranks)
 		snprintf(text, BB_SYMBOL_TEXT, ".");
-	else if (n > 4 && terms > 1 && start < 0)
+	else if (n > 4 && terms > 1 && !one_run)
 		length = snprintf(text, BB_SYMBOL_TEXT, "%s:%d", element, terms);
 	else if (n > 4 && terms > 1)
 		length = snprintf(text, BB_SYMBOL_TEXT, "%s%d..%d", element, start,

@@ -61,15 +61,12 @@ static void exchange_round(struct bb_writer *w, size_t round)
 }
 
 #define PAIRWISE_EXCHANGE                                                                          \
-	BB_NAMED("pairwise"),                                                                      \
-		.meaning = "In round i every rank sends directly to the rank i ahead and "         \
-			   "receives from "                                                        \
-			   "the rank i behind.",                                                   \
-		.at_once = 1, .round = exchange_round
+	.meaning = "In round i every rank sends directly to the rank i ahead and receives from "   \
+		   "the rank i behind.",                                                           \
+	.at_once = 1, .round = exchange_round, BB_NAMED("pairwise")
 #define NAIVE_EXCHANGE                                                                             \
-	BB_NAMED("naive"),                                                                         \
-		.meaning = "Everyone sends to everyone directly, to seven ranks at once.",         \
-		.at_once = AT_ONCE, .round = exchange_round
+	.meaning = "Everyone sends to everyone directly, to seven ranks at once.",                 \
+	.at_once = AT_ONCE, .round = exchange_round, BB_NAMED("naive")
 
 const struct bb_algorithm bb_pairwise_alltoall = {PAIRWISE_EXCHANGE, .collective = &bb_alltoall,
 						  .flags = BB_SHIFT_INVARIANT};

@@ -401,11 +401,10 @@ static void alltoall_round(struct bb_writer *w, size_t round)
 }
 
 #define RING_EXCHANGE                                                                              \
-	BB_NAMED("ring"),                                                                          \
-		.meaning = "Every block travels from neighbour to neighbour to its destination: "  \
-			   "first "                                                                \
-			   "all blocks that go one rank, then those that go two, and so on.",      \
-		.tmp_count = alltoall_tmp, .prepare = alltoall_prepare, .round = alltoall_round
+	.meaning = "Every block travels from neighbour to neighbour to its destination: first "    \
+		   "all blocks that go one rank, then those that go two, and so on.",              \
+	.tmp_count = alltoall_tmp, .prepare = alltoall_prepare, .round = alltoall_round,           \
+	BB_NAMED("ring")
 
 const struct bb_algorithm bb_ring_alltoall = {RING_EXCHANGE, .collective = &bb_alltoall,
 					      .flags = BB_SHIFT_INVARIANT};

@@ -205,11 +205,10 @@ static void alltoall_round(struct bb_writer *w, size_t round)
 }
 
 #define TREE_EXCHANGE                                                                              \
-	BB_NAMED("tree"),                                                                          \
-		.meaning = "n scatters: every rank in turn is the root of a binomial tree on "     \
-			   "which its "                                                            \
-			   "blocks are handed out.",                                               \
-		.tmp_count = alltoall_tmp, .prepare = alltoall_prepare, .round = alltoall_round
+	.meaning = "n scatters: every rank in turn is the root of a binomial tree on which its "   \
+		   "blocks are handed out.",                                                       \
+	.tmp_count = alltoall_tmp, .prepare = alltoall_prepare, .round = alltoall_round,           \
+	BB_NAMED("tree")
 
 const struct bb_algorithm bb_tree_alltoall = {TREE_EXCHANGE, .collective = &bb_alltoall};
 const struct bb_algorithm bb_tree_alltoallv = {TREE_EXCHANGE, .collective = &bb_alltoallv};
