@@ -24,7 +24,7 @@ static void assert_near(double got, double wanted, double within)
 #define M 5
 
 static const uint64_t gradients[] = {100, 90, 80, 70}, experts[] = {60, 50, 40, 30};
-static const bool every_second[LAYERS] = {true, false, true, false, true, false, true};
+static const struct bb_model every_second = {.hyper = {.experts = 12, .moe_every = 2}};
 
 /* A way of dividing a step: micro-batches of 12 tokens of 8 elements; of experts there are twelve,
    and a token goes through two. */
@@ -54,7 +54,7 @@ static void open_program(struct opened *opened, struct bb_moe_load *load, const 
 					      .micro_batches = M,
 					      .layer = {2e-3, 4e-3, 0},
 					      .dense_layer = {1e-3, 2e-3, 0},
-					      .is_dense = d->alternates ? every_second : NULL,
+					      .model = d->alternates ? &every_second : NULL,
 					      .head = {1e-3, 2e-3, 0},
 					      .activation = 96,
 					      .tokens = 12,
@@ -158,7 +158,7 @@ static uint64_t count_sparse(const struct divided *d, int stage)
 
 	for (uint64_t i = bb_layers_before(LAYERS, pp, (uint64_t)stage);
 	     d->experts && i < bb_layers_before(LAYERS, pp, (uint64_t)stage + 1); i++)
-		sparse += !d->alternates || !every_second[i];
+		sparse += !d->alternates || i % 2 == 1;
 	return sparse;
 }
 

@@ -303,10 +303,8 @@ static void settle_times(struct bb_hybrid *h, struct bb_hybrid_division *divisio
 	int first[] = {0, 0, BB_LAYER_BEFORE, m->blocks};
 	struct bb_hybrid_division once = *division;
 
-	for (int i = m->blocks - 1; i >= 0; i--) {
-		h->is_dense[i] = !bb_model_block(m, i).sparse;
-		first[h->is_dense[i]] = i;
-	}
+	for (int i = m->blocks - 1; i >= 0; i--)
+		first[!bb_model_block(m, i).sparse] = i;
 	once.training.recompute = BB_RECOMPUTE_NONE;
 	if (cluster.flops <= 0)
 		cluster.flops = passes_time(&once, 0, m->blocks, 1).flops / s->grid.pp /
@@ -341,8 +339,7 @@ static bb_status settle_shape(struct bb_hybrid *h, const struct bb_training *t,
 	bb_status status = BB_OK;
 
 	h->gradients = calloc(2 * (size_t)g.pp, sizeof(*h->gradients));
-	h->is_dense = calloc((size_t)h->model.blocks + 1, sizeof(*h->is_dense));
-	if (!h->gradients || !h->is_dense)
+	if (!h->gradients)
 		return bb_no_memory(error, "the stages");
 	for (int stage = 0; stage < g.pp; stage++) {
 		const struct bb_need need = bb_training_stage(t, (uint64_t)stage);
@@ -363,7 +360,7 @@ static bb_status settle_shape(struct bb_hybrid *h, const struct bb_training *t,
 		.sequence_parallel = a->sequence_parallel,
 		.zero = (int)a->zero,
 		.load = m->experts ? &h->load : NULL,
-		.is_dense = m->experts ? h->is_dense : NULL,
+		.model = m->experts ? &h->model : NULL,
 		.hidden = (size_t)m->hidden,
 		.gradients = h->gradients,
 		.experts = m->experts ? h->gradients + g.pp : NULL,

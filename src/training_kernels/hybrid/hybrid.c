@@ -103,7 +103,6 @@ static bb_status apply_preset(struct bb_hybrid_options *a, struct bb_options *o,
 						  .node = p->node,
 						  .inside = p->inside,
 						  .between = p->between};
-	struct bb_backend_config *link = &o->config;
 	struct bb_model_layout layout = {.before = NULL};
 	struct bb_model model = {.tensors = NULL};
 	struct bb_hybrid_division division = {.training = bb_training_alone(&model)};
@@ -129,8 +128,8 @@ static bb_status apply_preset(struct bb_hybrid_options *a, struct bb_options *o,
 		a->dp = a->dp_given ? a->dp : p->grid.dp;
 	}
 	if (a->plan && !o->link.text && !o->virtual.cluster) {
-		link->link_rate = p->inside.rate;
-		link->link_latency = p->inside.latency;
+		o->config.link_rate = p->inside.rate;
+		o->config.link_latency = p->inside.latency;
 		if (!a->node_link_given) {
 			a->node_link.rate = p->between.rate;
 			a->node_link.latency = p->between.latency;
@@ -289,7 +288,6 @@ static void close_hybrid(struct bb_run *run)
 	bb_cluster_free(h->nodes);
 	bb_moe_load_free(&h->load);
 	free(h->gradients);
-	free(h->is_dense);
 }
 
 const struct bb_benchmark bb_hybrid_benchmark = {

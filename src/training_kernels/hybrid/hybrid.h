@@ -309,10 +309,9 @@ struct bb_hybrid {
 	struct bb_cluster *nodes; /* nodes of --link and --node-link; NULL: none */
 	struct bb_capacity capacity;
 
-	/* The step that is run, once the world is known; its shape borrows from the next three. */
+	/* The step that is run, once the world is known; its shape borrows from the next two. */
 	struct bb_hybrid_shape shape;
 	uint64_t *gradients; /* [stage], followed by those of experts */
-	bool *is_dense;
 	struct bb_moe_load load;
 	struct bb_fit_verdict fit;
 	struct bb_hybrid_cost plan; /* by the formula of --plan; step 0: the links are unknown */

@@ -128,13 +128,11 @@ static double least_step(const struct search *s, const struct bb_hybrid_division
 	const struct bb_training *t = &division->training;
 	const struct bb_model *m = t->model;
 	const struct bb_work *works = t->layout->works;
-	const double again = t->recompute == BB_RECOMPUTE_FULL
-				     ? works[m->blocks + 1].forward - works[1].forward
-				     : 0;
+	const bool full = t->recompute == BB_RECOMPUTE_FULL;
+	const double again = full ? works[m->blocks + 1].forward - works[1].forward : 0;
 	const double core = bb_attention_core(m, BB_ATTENTION_EAGER) * m->blocks;
 
-	return (m->forward + m->backward + again -
-		(t->recompute == BB_RECOMPUTE_FULL ? 4 : 3) * core) *
+	return (m->forward + m->backward + again - (full ? 4 : 3) * core) *
 	       (double)s->space->batch / s->cluster->ranks / s->cluster->flops;
 }
 

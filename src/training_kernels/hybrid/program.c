@@ -162,7 +162,8 @@ static void write_layers(struct writer w, int stage, bool backward)
 	for (int i = 0; i < BB_HYBRID_HALVES * (end - begin); i++) {
 		const int at =
 			backward ? BB_HYBRID_HALVES * end - 1 - i : BB_HYBRID_HALVES * begin + i;
-		const bool dense = s->is_dense && s->is_dense[at / BB_HYBRID_HALVES];
+		const bool dense =
+			s->model && !bb_model_block(s->model, at / BB_HYBRID_HALVES).sparse;
 		const bool rows = at % BB_HYBRID_HALVES == 1 && !dense;
 		const bool moves = rows && w.exchange->load;
 

@@ -25,6 +25,7 @@
  */
 #pragma once
 
+#include "models/model.h"
 #include "training_kernels/hybrid/layout.h"
 #include "training_kernels/moe/exchange.h"
 
@@ -61,7 +62,8 @@ struct bb_hybrid_shape {
 	/* Of a layer, which has experts if the model has any; of those that have none. */
 	struct bb_hybrid_time layer, dense_layer;
 	struct bb_hybrid_time embedding, head;
-	const bool *is_dense;   /* [layer], borrowed: it has no experts; NULL: all are alike */
+	/* Borrowed: its bb_model_block says which layers have experts. NULL: all are alike. */
+	const struct bb_model *model;
 	size_t activation;      /* elements of a micro-batch between layers */
 	size_t tokens;          /* of a micro-batch */
 	size_t shared;          /* elements of a rank's embedding that the head shares; 0: none */

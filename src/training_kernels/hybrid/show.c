@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define REASON 192
 #define NAME 64
@@ -36,8 +35,6 @@ static bb_status plan_prepare(struct view *s)
 	const struct bb_cluster *cluster = s->run->options.virtual.cluster;
 	/* A preset has the settings of its run. */
 	const bool searches = !a->fixed && !a->preset;
-	const struct bb_card *card;
-	char system[BB_TEXT];
 
 	s->cluster = (struct bb_hybrid_cluster){
 		.ranks = (int)a->ranks,
@@ -56,10 +53,7 @@ static bb_status plan_prepare(struct view *s)
 		bb_hybrid_cluster_set(&s->cluster, cluster);
 		if (a->node_given)
 			s->cluster.node = (int)a->node;
-		/* --cluster is NAME[:NODES]. */
-		snprintf(system, sizeof(system), "%.*s", (int)strcspn(cluster->name, ":"),
-			 cluster->name);
-		card = bb_card_find(system);
+		const struct bb_card *const card = bb_card_find(cluster->node->name);
 		if (!a->peak_given && card && card->peak_TFLOPS > 0)
 			s->peak = 1e12 * card->peak_TFLOPS;
 	}
