@@ -53,8 +53,13 @@ static void test_groups(void **state)
 				for (int dp = 1; dp <= 6; dp++)
 					for (int ep = 1; ep <= dp; ep++) {
 						const struct bb_grid g = {
-							tp, pp, dp, ep,
-							.order = (enum bb_grid_order)order};
+							tp,
+							pp,
+							dp,
+							ep,
+							.order = (enum bb_grid_order)order,
+							.cp = 1,
+							.etp = tp};
 
 						if (dp % ep == 0)
 							assert_groups(&g);
@@ -69,8 +74,13 @@ static void test_crossing(void **state)
 			for (int pp = 1; pp <= 4; pp++)
 				for (int dp = 1; dp <= 12; dp++) {
 					const struct bb_grid g = {
-						tp, pp, dp, dp % 2 ? 1 : 2,
-						.order = (enum bb_grid_order)(dp / 2 % 2)};
+						tp,
+						pp,
+						dp,
+						dp % 2 ? 1 : 2,
+						.order = (enum bb_grid_order)(dp / 2 % 2),
+						.cp = 1,
+						.etp = tp};
 
 					for (int a = 0; a < BB_AXES; a++)
 						assert_int_equal(
@@ -83,7 +93,7 @@ static void test_crossing(void **state)
 /* BLOOM: 48 nodes of 8. A replica is 48 ranks in a row; four tensor ranks share half a node. */
 static void test_bloom_layout(void **state)
 {
-	const struct bb_grid g = {4, 12, 8, 1, .order = BB_GRID_TP_PP_DP};
+	const struct bb_grid g = {4, 12, 8, 1, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 4};
 
 	for (int rank = 0; rank < 384; rank++) {
 		assert_int_equal(bb_grid_place(&g, BB_AXIS_DP, rank), rank / 48);
@@ -98,7 +108,7 @@ static void test_bloom_layout(void **state)
 /* DeepSpeed's example: 8 nodes of 4, a tensor group each; stages are furthest apart. */
 static void test_deepspeed_layout(void **state)
 {
-	const struct bb_grid g = {4, 4, 2, 1, .order = BB_GRID_TP_DP_PP};
+	const struct bb_grid g = {4, 4, 2, 1, .order = BB_GRID_TP_DP_PP, .cp = 1, .etp = 4};
 	static const int pipeline[] = {5, 13, 21, 29}, data[] = {5 - 4, 5};
 
 	for (int i = 0; i < 4; i++)
@@ -116,7 +126,7 @@ static void test_deepspeed_layout(void **state)
 /* Of six replicas three in a row divide the experts, so that two hold the same. */
 static void test_expert_layout(void **state)
 {
-	const struct bb_grid g = {2, 1, 6, 3, .order = BB_GRID_TP_PP_DP};
+	const struct bb_grid g = {2, 1, 6, 3, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 2};
 
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(bb_grid_member(&g, BB_AXIS_EP, 2, i), 6 + 2 * i);
@@ -150,7 +160,7 @@ static void test_stages(void **state)
 
 static struct step bloom(void)
 {
-	return (struct step){.grid = {4, 12, 8, 1, .order = BB_GRID_TP_PP_DP},
+	return (struct step){.grid = {4, 12, 8, 1, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 4},
 			     .seq = 2048,
 			     .hidden = 14336,
 			     .micro_batch = 2,
@@ -214,7 +224,7 @@ static void test_ends(void **state)
    two matrices. */
 static void test_tensor_volumes(void **state)
 {
-	struct step s = {.grid = {8, 4, 1, 1, .order = BB_GRID_TP_PP_DP},
+	struct step s = {.grid = {8, 4, 1, 1, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 8},
 			 .seq = 2048,
 			 .hidden = 12288,
 			 .micro_batch = 1,
@@ -239,7 +249,7 @@ static void test_tensor_volumes(void **state)
 /* Four all-to-alls of tokens x experts of each x width: Mixtral 64 MiB, of which 7 of 8 leave. */
 static void test_expert_volumes(void **state)
 {
-	struct step s = {.grid = {1, 1, 8, 8, .order = BB_GRID_TP_PP_DP},
+	struct step s = {.grid = {1, 1, 8, 8, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 1},
 			 .seq = 4096,
 			 .hidden = 4096,
 			 .routes = 2,
@@ -260,7 +270,7 @@ static void test_expert_volumes(void **state)
    an expert are not gathered. */
 static void test_folded_experts(void **state)
 {
-	struct step s = {.grid = {2, 8, 64, 32, .order = BB_GRID_TP_DP_PP, .etp = 1},
+	struct step s = {.grid = {2, 8, 64, 32, .order = BB_GRID_TP_DP_PP, .etp = 1, .cp = 1},
 			 .seq = 4096,
 			 .hidden = 7168,
 			 .routes = 8,
@@ -279,7 +289,7 @@ static void test_folded_experts(void **state)
 	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, 5 * a / 2, 0);
 	assert_near(v.of[BB_TRAFFIC_DATA].sent, 2 * 800 * 2 / 2, 0);
 	/* Of both halves of an expert both ranks need the rows. */
-	s.grid.etp = 0;
+	s.grid.etp = 2;
 	v = step_volumes(&s, &part);
 	assert_near(v.of[BB_TRAFFIC_EXPERT].sent, 4 * 8 * a / 2 * 31 / 32, 0);
 	assert_near(v.of[BB_TRAFFIC_TENSOR].sent, 5 * a / 2 + 5 * 8 * a / 2, 0);
@@ -289,7 +299,7 @@ static void test_folded_experts(void **state)
    values of 1024 each. */
 static void test_context_volumes(void **state)
 {
-	struct step s = {.grid = {1, 1, 4, 1, .order = BB_GRID_TP_PP_DP, .cp = 4},
+	struct step s = {.grid = {1, 1, 4, 1, .order = BB_GRID_TP_PP_DP, .cp = 4, .etp = 1},
 			 .seq = 2048,
 			 .hidden = 4096,
 			 .queries = 4096,
@@ -415,7 +425,7 @@ static void test_memory_of_stages(void **state)
 	p.model.hyper.seq = 4096;
 	p.cluster.ranks = 2048;
 	p.cluster.memory = UINT64_MAX;
-	p.space.grid = (struct bb_grid){8, 32, 8, 8, .order = BB_GRID_TP_PP_DP};
+	p.space.grid = (struct bb_grid){8, 32, 8, 8, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 8};
 	p.space.micro_batch = 1;
 	p.space.recompute = BB_RECOMPUTE_NONE;
 	p.space.base.training.eager = false;
@@ -447,8 +457,9 @@ static void test_rate_of_a_run(void **state)
 	plan(&p, "gpt2:layers=4,hidden=64,heads=4,vocab=1,seq=16,tied=0", 2,
 	     UINT64_C(800000000000));
 	p.cluster.inside = p.cluster.between = (struct bb_cluster_link){INFINITY, 0};
-	division = (struct bb_hybrid_division){.grid = {1, 2, 1, 1, .order = BB_GRID_TP_PP_DP},
-					       .training = p.space.base.training};
+	division = (struct bb_hybrid_division){
+		.grid = {1, 2, 1, 1, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 1},
+		.training = p.space.base.training};
 	division.training.pp = 2;
 	division.training.dp = division.training.tp = division.training.ep =
 		division.training.micro_batch = 1;
@@ -505,8 +516,9 @@ static void test_step_by_hand(void **state)
 	plan(&p, model, 4, UINT64_C(800000000000));
 	p.cluster.inside = p.cluster.between = (struct bb_cluster_link){rate, latency};
 	p.cluster.flops = 1e9;
-	division = (struct bb_hybrid_division){.grid = {2, 2, 1, 1, .order = BB_GRID_TP_PP_DP},
-					       .training = p.space.base.training};
+	division = (struct bb_hybrid_division){
+		.grid = {2, 2, 1, 1, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 2},
+		.training = p.space.base.training};
 	division.training.tp = division.training.pp = 2;
 	division.training.dp = division.training.ep = division.training.micro_batch = 1;
 	division.training.micro_batches = 4;

@@ -166,17 +166,18 @@ static uint64_t count_sparse(const struct divided *d, int stage)
 static void assert_counts(const struct divided *d)
 {
 	const struct bb_grid *g = &d->grid;
-	const struct step s = {.grid = *g,
-			       .seq = 12,
-			       .hidden = 8,
-			       .routes = d->experts ? 2 : 0,
-			       .micro_batch = 1,
-			       .micro_batches = M,
-			       .recipe = {&bb_precisions[1], &bb_optimizers[0]},
-			       .zero = d->zero,
-			       .embedding = d->shared * (uint64_t)g->tp,
-			       .sequence_parallel = d->sequence_parallel,
-			       .recomputes = d->recomputes};
+	const struct step s = {
+		.grid = {g->tp, g->pp, g->dp, g->ep, g->order, .cp = 1, .etp = g->tp},
+		.seq = 12,
+		.hidden = 8,
+		.routes = d->experts ? 2 : 0,
+		.micro_batch = 1,
+		.micro_batches = M,
+		.recipe = {&bb_precisions[1], &bb_optimizers[0]},
+		.zero = d->zero,
+		.embedding = d->shared * (uint64_t)g->tp,
+		.sequence_parallel = d->sequence_parallel,
+		.recomputes = d->recomputes};
 	struct opened opened;
 	struct bb_moe_load load;
 

@@ -124,7 +124,7 @@ static void test_memory_time(void **state)
 {
 	const double each = 44 * 64 + 8 * (64 + 32);
 	const struct bb_need part = {.layers = 4, .sparse = 2, .stage = 1};
-	struct bb_hybrid_division d = {.grid = {1, 1, 1, 1}};
+	struct bb_hybrid_division d = {.grid = {1, 1, 1, 1, .cp = 1, .etp = 1}};
 	struct subject s;
 
 	subject_open(&s, ALTERNATING);
@@ -148,7 +148,8 @@ static void test_memory_time(void **state)
 static void test_sorted_rows(void **state)
 {
 	const double own = 2 * (1 + 2) * 128, at_experts = 2 * (2 + 2) * 128;
-	struct bb_hybrid_division d = {.grid = {1, 1, 2, 2, .order = BB_GRID_TP_PP_DP}};
+	struct bb_hybrid_division d = {
+		.grid = {1, 1, 2, 2, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 1}};
 	struct subject s, dense;
 
 	subject_open(&s, ALTERNATING);
@@ -161,7 +162,7 @@ static void test_sorted_rows(void **state)
 	/* Each of two tensor ranks has half of the tokens, and all rows of its halves of experts.
 	 */
 	d.by_node = false;
-	d.grid = (struct bb_grid){2, 1, 2, 2, .order = BB_GRID_TP_PP_DP};
+	d.grid = (struct bb_grid){2, 1, 2, 2, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 2};
 	d.training.tp = 2;
 	d.training.sequence_parallel = true;
 	assert_true(bb_sorted_bytes(&d) == own / 2 + at_experts);
@@ -186,9 +187,10 @@ static struct bb_hybrid_cost cost_of(struct subject *s, double launch, enum bb_r
 						  .flops = 1e9,
 						  .launch = launch,
 						  .rails = true};
-	struct bb_hybrid_division division = {.grid = {1, 1, 4, 2, .order = BB_GRID_TP_PP_DP},
-					      .overlap = overlap,
-					      .training = s->training};
+	struct bb_hybrid_division division = {
+		.grid = {1, 1, 4, 2, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 1},
+		.overlap = overlap,
+		.training = s->training};
 
 	division.training.dp = 4;
 	division.training.ep = 2;
@@ -251,9 +253,10 @@ static double exchange(struct subject *s, struct bb_cluster_link inside,
 						  .between = between,
 						  .flops = 1e9,
 						  .rails = rails};
-	struct bb_hybrid_division division = {.grid = {1, 1, 8, 8, .order = BB_GRID_TP_PP_DP},
-					      .by_node = by_node,
-					      .training = s->training};
+	struct bb_hybrid_division division = {
+		.grid = {1, 1, 8, 8, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 1},
+		.by_node = by_node,
+		.training = s->training};
 
 	division.training.dp = 8;
 	division.training.ep = 8;
@@ -291,7 +294,7 @@ static void test_exchanges(void **state)
    A bytes, a rank sends half; four times for each layer with experts, for others never. */
 static void test_traffic(void **state)
 {
-	const struct step s = {.grid = {2, 1, 2, 2, .order = BB_GRID_TP_PP_DP},
+	const struct step s = {.grid = {2, 1, 2, 2, .order = BB_GRID_TP_PP_DP, .cp = 1, .etp = 2},
 			       .seq = TOKENS,
 			       .hidden = 64,
 			       .routes = 2,
@@ -394,7 +397,7 @@ static void expect_bytes(const struct by_hand *c)
 						 .vocab = 32}};
 	const struct bb_need stage = {.layers = 3, .sparse = 1, .elements = 1001, .experts = 400};
 	struct bb_hybrid_division d = {
-		.grid = {.tp = (int)c->tp, .pp = 1, .dp = 4, .ep = 2},
+		.grid = {(int)c->tp, 1, 4, 2, .cp = 1, .etp = (int)c->tp},
 		.training = {.model = &model,
 			     .recipe = {&bb_precisions[0], &bb_optimizers[0]},
 			     .tp = c->tp,

@@ -34,11 +34,6 @@ void bb_hybrid_division_set(struct bb_hybrid_division *division, const struct bb
 	division->training.ep = (uint64_t)grid->ep;
 }
 
-uint64_t bb_hybrid_context(const struct bb_hybrid_division *division)
-{
-	return (uint64_t)bb_grid_size(&division->grid, BB_AXIS_CP);
-}
-
 /* ---- communication --------------------------------------------------------------------------- */
 
 #define LOSS_BYTES 4 /* of a token, in each of its three all-reduces */
@@ -68,7 +63,7 @@ static void add_context(const struct bb_hybrid_division *division, const struct 
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_hyper *h = &t->model->hyper;
-	const int cp = bb_grid_size(&division->grid, BB_AXIS_CP);
+	const int cp = division->grid.cp;
 	const bool recomputes = t->recompute == BB_RECOMPUTE_FULL;
 	const uint64_t passes = t->micro_batches * stage->layers;
 	const uint64_t turns = (recomputes ? 4 : 3) * passes;
@@ -111,7 +106,7 @@ struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_division *d
 	const struct bb_training *t = &division->training;
 	const struct bb_hyper *h = &t->model->hyper;
 	const uint64_t m = t->micro_batches;
-	const uint64_t tokens = (uint64_t)(h->seq / bb_grid_size(g, BB_AXIS_CP)) * t->micro_batch;
+	const uint64_t tokens = (uint64_t)(h->seq / g->cp) * t->micro_batch;
 	const uint64_t passes = t->recompute == BB_RECOMPUTE_FULL ? 3 : 2;
 	/* Halves of layers that keep their tokens, and those with rows of experts. */
 	const uint64_t own = m * (2 * stage->layers - stage->sparse), sparse = m * stage->sparse;
@@ -121,7 +116,6 @@ struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_division *d
 	const uint64_t chunks = t->chunks > 1 ? t->chunks : 1;
 	const uint64_t ends = (stage->stage == 0) + last;
 	const uint64_t messages = g->pp == 1 ? 0 : m * (2 * chunks - ends);
-	const int etp = bb_grid_expert_tensor(g);
 	struct bb_hybrid_volumes v = {.activation = (uint64_t)t->recipe.precision->parameter *
 						    tokens * (uint64_t)h->hidden};
 	const double activation = (double)v.activation, rows = activation * (double)h->top_k;
@@ -129,7 +123,7 @@ struct bb_hybrid_volumes bb_hybrid_volumes_of(const struct bb_hybrid_division *d
 
 	if (t->sequence_parallel) {
 		add_rings(tensor, (2 * passes + 1) * own + 2 * m * ends, 1, g->tp, activation);
-		add_rings(tensor, (2 * passes + 1) * sparse, 1, etp, rows * etp / g->tp);
+		add_rings(tensor, (2 * passes + 1) * sparse, 1, g->etp, rows * g->etp / g->tp);
 	} else {
 		add_rings(tensor, passes * (own + sparse) + m * ends, 2, g->tp, activation);
 	}
@@ -190,7 +184,7 @@ double bb_sorted_bytes(const struct bb_hybrid_division *division)
 	const struct bb_hyper *h = &t->model->hyper;
 	const double width = ROW_BYTES * (double)h->hidden, k = (double)h->top_k;
 	const double own = t->sequence_parallel ? 1 / (double)t->tp : 1;
-	const double gathered = own * bb_grid_expert_tensor(&division->grid);
+	const double gathered = own * division->grid.etp;
 	const bool divided = bb_grid_expert_ranks(&division->grid) > 1;
 
 	if (h->experts == 0)
@@ -205,8 +199,7 @@ struct bb_memory_bytes bb_memory_bytes_of(const struct bb_hybrid_division *divis
 	const struct bb_training *t = &division->training;
 	const struct bb_hyper *h = &t->model->hyper;
 	const struct bb_states each = bb_states_each(&t->recipe);
-	const double tokens =
-		(double)h->seq / (double)bb_hybrid_context(division) * (double)t->micro_batch;
+	const double tokens = (double)h->seq / division->grid.cp * (double)t->micro_batch;
 	const double passes = t->recompute == BB_RECOMPUTE_FULL ? 2 : 1;
 	const double scores = score_bytes(t, true) * (t->recompute == BB_RECOMPUTE_NONE ? 1 : 2) +
 			      score_bytes(t, false);
@@ -255,8 +248,7 @@ struct bb_hybrid_passes bb_hybrid_passes_of(const struct bb_hybrid_division *div
 	const struct bb_model *m = t->model;
 	const int begin = first > 0 ? first : 0, end = last < m->blocks ? last : m->blocks;
 	const struct bb_work blocks = layers_work(t, begin, end), all = layers_work(t, first, last);
-	const double each =
-		(double)t->micro_batch / (double)t->tp / (double)bb_hybrid_context(division);
+	const double each = (double)t->micro_batch / (double)t->tp / division->grid.cp;
 	const double core = bb_attention_core(m, BB_ATTENTION_EAGER) * (end - begin);
 	const double done = bb_attention_core(m, (enum bb_attention)t->eager) * (end - begin);
 	const double again = t->recompute == BB_RECOMPUTE_FULL ? 1 : 0;
@@ -325,7 +317,7 @@ static double expert_seconds(const struct bb_hybrid_division *division, const st
 			     const struct bb_hybrid_cluster *c)
 {
 	const struct bb_grid *g = &division->grid;
-	const int tensors = members_on_node(g, BB_AXIS_TP, c->node) / bb_grid_expert_tensor(g);
+	const int tensors = members_on_node(g, BB_AXIS_TP, c->node) / g->etp;
 	const int ranks = bb_grid_expert_ranks(g);
 	const double routes = (double)division->training.model->hyper.top_k;
 	int members = ranks;
@@ -410,7 +402,7 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 		.optimizer = moved.step / rate,
 	};
 	const struct bb_volume *of = s.volume.of;
-	const int ranks = bb_grid_size(&division->grid, BB_AXIS_CP);
+	const int ranks = division->grid.cp;
 
 	s.of[BB_TERM_COMPUTE] = s.local + m * (s.time.forward + s.time.input + s.time.weights);
 	for (int i = 0; i < BB_TRAFFICS; i++) {
@@ -459,7 +451,7 @@ void bb_hybrid_division_cost(struct bb_hybrid_division *division,
 
 	for (int i = 0; i < BB_TRAFFICS; i++)
 		crosses[i] = bb_grid_crosses(g, bb_traffic_axes[i], cluster->node);
-	if (bb_grid_expert_tensor(g) < g->tp)
+	if (g->etp < g->tp)
 		crosses[BB_TRAFFIC_EXPERT] |= crosses[BB_TRAFFIC_TENSOR];
 	for (uint64_t stage = 0; stage < t->pp; stage++) {
 		const struct bb_need need = bb_training_stage(t, stage);

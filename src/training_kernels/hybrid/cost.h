@@ -157,9 +157,6 @@ struct bb_hybrid_division {
 /* The training of DIVISION has its ranks on GRID. */
 void bb_hybrid_division_set(struct bb_hybrid_division *division, const struct bb_grid *grid);
 
-/* Ranks that divide each sequence, at least 1. */
-uint64_t bb_hybrid_context(const struct bb_hybrid_division *division);
-
 /* The pipeline of DIVISION, without times. */
 struct bb_bubble_form bb_hybrid_bubble(const struct bb_hybrid_division *division);
 

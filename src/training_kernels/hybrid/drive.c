@@ -242,10 +242,10 @@ static bb_status settle_grid(struct bb_run *run, struct bb_grid *grid)
 	struct bb_strbuf given = {0};
 	int64_t left = run->world.nranks;
 
-	*grid = (struct bb_grid){.ep = (int)a->ep, .order = (enum bb_grid_order)a->order};
+	*grid = (struct bb_grid){.ep = (int)a->ep, .order = (enum bb_grid_order)a->order, .cp = 1};
 	/* The ranks that divide experts are replicas. */
 	grid->dp = choose_size(a->dp ? a->dp : a->ep, &left);
-	grid->tp = choose_size(a->tp, &left);
+	grid->etp = grid->tp = choose_size(a->tp, &left);
 	grid->pp = choose_size(a->pp, &left);
 	if (!a->dp) {
 		grid->dp *= (int)left;

@@ -27,7 +27,7 @@ static const struct bb_hybrid_preset presets[] = {
 			  "recomputed, 150 TFLOPS of the run",
 		.assumed = "latencies",
 		.model = "bloom-176b",
-		.grid = {4, 12, 8, 1, .order = BB_GRID_TP_PP_DP},
+		.grid = {4, 12, 8, 1, BB_GRID_TP_PP_DP, .cp = 1, .etp = 4},
 		.node = 8,
 		.batch = 2048,
 		.micro_batch = 2,
@@ -49,7 +49,7 @@ static const struct bb_hybrid_preset presets[] = {
 		.assumed = "V100s of 32 GB with NVLink 2, at half of 125 TFLOPS, and 100 Gb/s a "
 			   "node",
 		.model = "gpt2:layers=24,hidden=1024,heads=16,vocab=50257,seq=1024",
-		.grid = {4, 4, 2, 1, .order = BB_GRID_TP_DP_PP},
+		.grid = {4, 4, 2, 1, BB_GRID_TP_DP_PP, .cp = 1, .etp = 4},
 		.node = 4,
 		.batch = 128,
 		.micro_batch = 4,

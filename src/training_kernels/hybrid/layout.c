@@ -10,14 +10,9 @@ int bb_grid_ranks(const struct bb_grid *grid)
 	return grid->tp * grid->pp * grid->dp;
 }
 
-int bb_grid_expert_tensor(const struct bb_grid *grid)
-{
-	return grid->etp > 0 ? grid->etp : grid->tp;
-}
-
 int bb_grid_expert_ranks(const struct bb_grid *grid)
 {
-	return grid->ep * grid->tp / bb_grid_expert_tensor(grid);
+	return grid->ep * grid->tp / grid->etp;
 }
 
 /* The members of a group along an axis, and the ranks between two neighbours. */
@@ -36,7 +31,7 @@ static struct axis axis_of(const struct bb_grid *g, enum bb_axis axis)
 		[BB_AXIS_DP] = {g->dp, replica},
 		[BB_AXIS_EP] = {g->ep, replica},
 		[BB_AXIS_EDP] = {g->dp / g->ep, replica * g->ep},
-		[BB_AXIS_CP] = {g->cp > 1 ? g->cp : 1, replica},
+		[BB_AXIS_CP] = {g->cp, replica},
 	};
 
 	return axes[axis];

@@ -27,18 +27,17 @@ enum bb_axis {
 	BB_AXES
 };
 
-/* All at least 1, but for the last two; ep and cp divide dp. */
+/* All at least 1; ep and cp divide dp, and etp divides ep times tp. */
 struct bb_grid {
 	int tp, pp, dp, ep;
 	enum bb_grid_order order;
-	int cp;  /* 0 as 1 */
-	int etp; /* ranks that divide each expert; 0: as tp. tp divides ep times etp */
+	int cp;
+	int etp; /* ranks that divide each expert; tp where experts are not divided anew */
 };
 
 int bb_grid_ranks(const struct bb_grid *grid);
 
-/* Ranks that divide each expert; ranks that together have all experts, and exchange rows. */
-int bb_grid_expert_tensor(const struct bb_grid *grid);
+/* Ranks that together have all experts, and exchange rows. */
 int bb_grid_expert_ranks(const struct bb_grid *grid);
 
 /* Members of a group along AXIS, and the number of such groups. */

@@ -50,7 +50,7 @@ static struct bb_need most_memory(const struct bb_hybrid_division *division)
 	struct bb_model part = *t.model;
 	struct bb_need most = {.total = 0};
 
-	part.hyper.seq /= (int64_t)bb_hybrid_context(division);
+	part.hyper.seq /= division->grid.cp;
 	t.model = &part;
 	if (form.schedule == bb_pipeline_find("gpipe"))
 		t.schedule = BB_GPIPE;
@@ -68,7 +68,7 @@ static struct bb_need most_memory(const struct bb_hybrid_division *division)
 static bool heads_fit(const struct bb_hybrid_division *division)
 {
 	const struct bb_hyper *h = &division->training.model->hyper;
-	const int64_t ranks = division->grid.tp * (int64_t)bb_hybrid_context(division);
+	const int64_t ranks = (int64_t)division->grid.tp * division->grid.cp;
 
 	return h->heads % ranks == 0 && h->kv_heads % ranks == 0;
 }
@@ -90,8 +90,7 @@ static enum bb_hybrid_misfit division_misfit(const struct search *s,
 	const struct bb_training *t = &division->training;
 	const struct bb_grid *g = &division->grid;
 	const int64_t experts = t->model->hyper.experts;
-	const uint64_t cp = bb_hybrid_context(division), replicas = t->dp / cp;
-	const int etp = bb_grid_expert_tensor(g);
+	const uint64_t cp = (uint64_t)g->cp, replicas = t->dp / cp;
 	struct bb_training checked = *t;
 	struct bb_error reason = {.text = ""};
 
@@ -106,9 +105,9 @@ static enum bb_hybrid_misfit division_misfit(const struct search *s,
 	if (t->zero > 1 && t->pp > 1)
 		return BB_MISFIT_ZERO;
 	/* Experts on fewer than the tensor ranks need each rank's own tokens. */
-	if (g->tp % etp || (etp < g->tp && !t->sequence_parallel) ||
+	if (g->tp % g->etp || (g->etp < g->tp && !t->sequence_parallel) ||
 	    (experts > 0 ? experts % bb_grid_expert_ranks(g) || g->dp % g->ep
-			 : g->ep > 1 || etp != g->tp))
+			 : g->ep > 1 || g->etp != g->tp))
 		return BB_MISFIT_EXPERTS;
 	/* Numbers of layers may differ where virtual stages are given. */
 	const bool given = s->space->chunks != BB_ANY && t->pp > 1 &&
@@ -142,7 +141,7 @@ static void try_batches(struct search *s, struct bb_hybrid_division division)
 {
 	const struct bb_hybrid_space *space = s->space;
 	struct bb_training *t = &division.training;
-	const uint64_t replica = space->batch / (t->dp / bb_hybrid_context(&division));
+	const uint64_t replica = space->batch / (t->dp / (uint64_t)division.grid.cp);
 	const uint64_t only = space->micro_batch, last = only ? only : replica;
 	const bool divided = division.grid.cp > 1, exchanges = divided && heads_fit(&division);
 	const bool scatters = space->scatter != BB_ANY ||

@@ -145,7 +145,7 @@ static bool is_published(const struct view *s, const struct bb_grid *g)
 
 static int plan_replicas(const struct bb_hybrid_division *division)
 {
-	return division->grid.dp / (int)bb_hybrid_context(division);
+	return division->grid.dp / division->grid.cp;
 }
 
 /* Returns TEXT = "dp 8, tp 2, pp 4, cp 2": sizes whose product is the number of ranks; without cp
@@ -153,12 +153,11 @@ static int plan_replicas(const struct bb_hybrid_division *division)
 static const char *plan_name(const struct bb_hybrid_division *division, char text[NAME])
 {
 	const struct bb_grid *g = &division->grid;
-	const int cp = (int)bb_hybrid_context(division);
 	const int n =
 		snprintf(text, NAME, "dp %d, tp %d, pp %d", plan_replicas(division), g->tp, g->pp);
 
-	if (cp > 1)
-		snprintf(text + n, (size_t)(NAME - n), ", cp %d", cp);
+	if (g->cp > 1)
+		snprintf(text + n, (size_t)(NAME - n), ", cp %d", g->cp);
 	return text;
 }
 
@@ -169,7 +168,7 @@ static int plan_crossing(const struct view *s, const struct bb_hybrid_division *
 {
 	const struct bb_grid *g = &division->grid;
 
-	if (traffic != BB_TRAFFIC_EXPERT || bb_grid_expert_tensor(g) == g->tp)
+	if (traffic != BB_TRAFFIC_EXPERT || g->etp == g->tp)
 		return bb_grid_crossing(g, bb_traffic_axes[traffic], s->cluster.node);
 	return division->crosses[BB_TRAFFIC_EXPERT] ? s->cluster.ranks / bb_grid_expert_ranks(g)
 						    : 0;
@@ -223,7 +222,7 @@ static void division_describe(const struct view *s, const struct bb_hybrid_divis
 	r->tp = g->tp;
 	r->pp = g->pp;
 	r->dp = plan_replicas(division);
-	r->cp = (int64_t)bb_hybrid_context(division);
+	r->cp = g->cp;
 	r->context = r->cp == 1 ? NULL : bb_context_words[division->exchanges];
 	r->schedule = g->pp == 1 ? NULL : plan_schedule(division);
 	r->scatter_gather = division->scatter;
@@ -231,7 +230,7 @@ static void division_describe(const struct view *s, const struct bb_hybrid_divis
 	r->attention = bb_attention_words[t->eager];
 	r->overlap = bb_overlap_words[division->overlap];
 	r->ep = bb_grid_expert_ranks(g);
-	r->etp = bb_grid_expert_tensor(g);
+	r->etp = g->etp;
 	r->dispatch = r->ep == 1 ? NULL : bb_dispatch_words[division->by_node];
 	r->micro_batch = (int64_t)t->micro_batch;
 	r->micro_batches = (int64_t)t->micro_batches;
@@ -372,10 +371,8 @@ static void add_divisions(const struct view *s)
 		bb_table_cellf(&table, "%s\t%d\t%d\t%d", published ? ">" : "",
 			       plan_replicas(division), g->tp, g->pp);
 		if (experts)
-			bb_table_cellf(&table, "%d\t%d", bb_grid_expert_ranks(g),
-				       bb_grid_expert_tensor(g));
-		bb_table_cellf(&table, "%d\t%s\t%s\t%llu\t%d\t%s\t%s\t%llu\t%llu\t%s",
-			       (int)bb_hybrid_context(division),
+			bb_table_cellf(&table, "%d\t%d", bb_grid_expert_ranks(g), g->etp);
+		bb_table_cellf(&table, "%d\t%s\t%s\t%llu\t%d\t%s\t%s\t%llu\t%llu\t%s", g->cp,
 			       g->cp > 1 ? bb_context_words[division->exchanges] : "-",
 			       plan_schedule(division), (unsigned long long)t->chunks, t->zero,
 			       t->sequence_parallel ? "yes" : "no",
@@ -440,8 +437,7 @@ static void add_rates(const struct view *s, const struct bb_hybrid_division *div
 	bb_strbuf_addf(s->out, "#\n# %s%s%s", plan_name(division, name), g->cp > 1 ? " by " : "",
 		       g->cp > 1 ? bb_context_words[division->exchanges] : "");
 	if (s->h->model.hyper.experts)
-		bb_strbuf_addf(s->out, ", ep %d, etp %d", bb_grid_expert_ranks(g),
-			       bb_grid_expert_tensor(g));
+		bb_strbuf_addf(s->out, ", ep %d, etp %d", bb_grid_expert_ranks(g), g->etp);
 	if (t->pp > 1)
 		bb_strbuf_addf(s->out, ", %s, %llu virtual stage%s", plan_schedule(division),
 			       (unsigned long long)t->chunks, bb_plural((long long)t->chunks));
