@@ -74,8 +74,6 @@ static void add_context(const struct bb_hybrid_division *division, const struct 
 	const uint64_t queries = (uint64_t)h->head_dim * bb_partition((uint64_t)h->heads, t->tp);
 	const uint64_t keys = (uint64_t)h->head_dim * bb_partition((uint64_t)h->kv_heads, t->tp);
 
-	if (cp < 2)
-		return;
 	if (division->exchanges) {
 		add_exchanges(v, again, cp, (double)(element * queries));
 		add_exchanges(v, again, cp, (double)(element * keys));
@@ -402,7 +400,6 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 		.optimizer = moved.step / rate,
 	};
 	const struct bb_volume *of = s.volume.of;
-	const int ranks = division->grid.cp;
 
 	s.of[BB_TERM_COMPUTE] = s.local + m * (s.time.forward + s.time.input + s.time.weights);
 	for (int i = 0; i < BB_TRAFFICS; i++) {
@@ -413,7 +410,7 @@ static struct stage_cost stage_cost(const struct bb_hybrid_division *division,
 	s.of[BB_TRAFFIC_EXPERT] = expert_seconds(division, &of[BB_TRAFFIC_EXPERT], cluster);
 	if (division->exchanges)
 		s.of[BB_TRAFFIC_CONTEXT] = exchange_seconds(
-			&of[BB_TRAFFIC_CONTEXT], cluster, ranks,
+			&of[BB_TRAFFIC_CONTEXT], cluster, division->grid.cp,
 			members_on_node(&division->grid, BB_AXIS_CP, cluster->node), 1, 1);
 	hide_traffic(division, stage, &s);
 	s.of[BB_TERM_LAUNCH] = fmax(m * (double)stage->sparse * launch - busy_seconds(&s), 0);

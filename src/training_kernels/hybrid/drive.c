@@ -151,7 +151,7 @@ static void data_lay_out(struct hybrid_data *d)
 	if (s->experts)
 		lay_out_replica(d, &d->replicas[1], BB_AXIS_EDP, (size_t)s->experts[stage]);
 	if (last > 0) {
-		const size_t message = bb_hybrid_boundary(s);
+		const size_t message = bb_hybrid_part(s, 0, d->rank);
 
 		d->sent = bb_known_lay_out(k, message, s->dtype, d->moved, d->rank, 0);
 		for (int lane = 0; lane < LANES; lane++) {

@@ -37,11 +37,6 @@ size_t bb_hybrid_part(const struct bb_hybrid_shape *s, int half, int rank)
 	       (size_t)bb_moe_rows_at(s->load, bb_grid_place(&s->grid, BB_AXIS_EP, rank));
 }
 
-size_t bb_hybrid_boundary(const struct bb_hybrid_shape *s)
-{
-	return s->sequence_parallel ? s->activation / (size_t)s->grid.tp : s->activation;
-}
-
 static bool shares_embedding(const struct bb_hybrid_shape *s)
 {
 	return s->shared > 0 && s->grid.pp > 1;
@@ -269,7 +264,7 @@ bb_status bb_hybrid_write(struct bb_taped *taped, struct bb_hybrid_program *h,
 					     .f = 1000,
 					     .b = 1000,
 					     .w = 1000};
-	const struct bb_pipeline_form form = {.elements = bb_hybrid_boundary(s)};
+	const struct bb_pipeline_form form = {.elements = bb_hybrid_part(s, 0, 0)};
 	const bool messages = s->parts & BB_HYBRID_PIPELINE;
 	const bool exchanges = s->parts & BB_HYBRID_EXPERT && s->load && s->grid.ep > 1;
 	const bool has[BB_HYBRID_FAMILIES] = {true, true, s->experts && s->grid.ep > 1,

@@ -82,11 +82,8 @@ struct bb_hybrid_shape {
 
 /* Elements that RANK contributes to an all-gather, or keeps of a sum, in a HALF of a layer; all
    tensor ranks together have tp times as many. Without sequence parallelism it keeps the whole sum.
- */
+   What a rank has of the first half is also its message to another stage. */
 size_t bb_hybrid_part(const struct bb_hybrid_shape *shape, int half, int rank);
-
-/* Elements of a message between stages. */
-size_t bb_hybrid_boundary(const struct bb_hybrid_shape *shape);
 
 /* What completes a program's operations. */
 struct bb_hybrid_program {

@@ -143,18 +143,12 @@ static bool is_published(const struct view *s, const struct bb_grid *g)
 	       g->order == p->grid.order;
 }
 
-static int plan_replicas(const struct bb_hybrid_division *division)
-{
-	return division->grid.dp / division->grid.cp;
-}
-
 /* Returns TEXT = "dp 8, tp 2, pp 4, cp 2": sizes whose product is the number of ranks; without cp
    if that is 1. */
 static const char *plan_name(const struct bb_hybrid_division *division, char text[NAME])
 {
 	const struct bb_grid *g = &division->grid;
-	const int n =
-		snprintf(text, NAME, "dp %d, tp %d, pp %d", plan_replicas(division), g->tp, g->pp);
+	const int n = snprintf(text, NAME, "dp %d, tp %d, pp %d", g->dp / g->cp, g->tp, g->pp);
 
 	if (g->cp > 1)
 		snprintf(text + n, (size_t)(NAME - n), ", cp %d", g->cp);
@@ -221,7 +215,7 @@ static void division_describe(const struct view *s, const struct bb_hybrid_divis
 	r->node = s->cluster.node;
 	r->tp = g->tp;
 	r->pp = g->pp;
-	r->dp = plan_replicas(division);
+	r->dp = g->dp / g->cp;
 	r->cp = g->cp;
 	r->context = r->cp == 1 ? NULL : bb_context_words[division->exchanges];
 	r->schedule = g->pp == 1 ? NULL : plan_schedule(division);
@@ -254,8 +248,7 @@ static void division_describe(const struct view *s, const struct bb_hybrid_divis
 	r->pipeline_us = 1e6 * c->of[BB_TRAFFIC_PIPELINE];
 	r->data_us = 1e6 * c->of[BB_TRAFFIC_DATA];
 	r->embedding_us = 1e6 * c->of[BB_TRAFFIC_EMBEDDING];
-	r->bubble_over_ideal =
-		(double)(division->grid.pp - 1) / (double)division->training.micro_batches;
+	r->bubble_over_ideal = (double)(g->pp - 1) / (double)t->micro_batches;
 	r->tensor_bytes = of[BB_TRAFFIC_TENSOR].sent;
 	r->expert_bytes = of[BB_TRAFFIC_EXPERT].sent;
 	r->pipeline_bytes = of[BB_TRAFFIC_PIPELINE].sent;
@@ -368,8 +361,8 @@ static void add_divisions(const struct view *s)
 
 		if (n >= (size_t)s->h->options.best && !published)
 			continue;
-		bb_table_cellf(&table, "%s\t%d\t%d\t%d", published ? ">" : "",
-			       plan_replicas(division), g->tp, g->pp);
+		bb_table_cellf(&table, "%s\t%d\t%d\t%d", published ? ">" : "", g->dp / g->cp, g->tp,
+			       g->pp);
 		if (experts)
 			bb_table_cellf(&table, "%d\t%d", bb_grid_expert_ranks(g), g->etp);
 		bb_table_cellf(&table, "%d\t%s\t%s\t%llu\t%d\t%s\t%s\t%llu\t%llu\t%s", g->cp,

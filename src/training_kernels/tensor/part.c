@@ -208,7 +208,7 @@ size_t bb_tensor_numbers(const struct bb_tensor_state *s, int slot)
 }
 
 uint64_t bb_tensor_kept(const struct bb_tensor_scheme *scheme, const struct bb_tensor_size *size,
-			size_t t, bool dropout)
+			size_t t)
 {
 	static const int kept[] = {BB_TS_X,     BB_TS_X + 1, BB_TS_NORM,    BB_TS_NORM + 1,
 				   BB_TS_Q,     BB_TS_Q + 1, BB_TS_Q + 2,   BB_TS_OUT,
@@ -216,13 +216,11 @@ uint64_t bb_tensor_kept(const struct bb_tensor_scheme *scheme, const struct bb_t
 	const struct bb_tensor_state s = {.scheme = scheme, .size = size, .t = t};
 	const uint64_t bytes = bb_dtype_size(size->dtype);
 	const uint64_t scores = bb_tensor_numbers(&s, BB_TS_SOFTMAX);
-	uint64_t all = size->flash ? scores / size->seq * FLASH_SUM : scores * bytes;
+	uint64_t all = 2 * bb_tensor_numbers(&s, BB_TS_X) +
+		       (size->flash ? scores / size->seq * FLASH_SUM : scores * (1 + 2 * bytes));
 
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
 		all += bb_tensor_numbers(&s, kept[i]) * bytes;
-	if (dropout)
-		all += 2 * bb_tensor_numbers(&s, BB_TS_X) +
-		       (size->flash ? 0 : scores * (1 + bytes));
 	return all;
 }
 

@@ -134,11 +134,11 @@ void bb_tensor_state_fill(struct bb_tensor_state *state, double *memory);
 /*
  * Bytes of a layer's matrices that the forward pass leaves on each of T ranks for the backward
  * pass, in the datatype of SIZE; with FlashAttention a sum of four bytes for each row of scores,
- * where the small matrices have the scores. With DROPOUT also two masks of the residual stream, of
- * a byte each, and where softmax is kept its mask and its result. SIZE may be any.
+ * where the small matrices have the scores. Of dropout two masks of the residual stream, of a byte
+ * each, and where softmax is kept its mask and its result. SIZE may be any.
  */
 uint64_t bb_tensor_kept(const struct bb_tensor_scheme *scheme, const struct bb_tensor_size *size,
-			size_t t, bool dropout);
+			size_t t);
 
 /*
  * The results of PART ("attention", "mlp", "embedding", "loss"): the slots of its output and, of

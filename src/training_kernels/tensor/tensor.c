@@ -403,7 +403,7 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 							       : BB_RECOMPUTE_NONE);
 		/* The small matrices have no gates, so that gated MLPs are not counted. */
 		if (!t->model.gated)
-			r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &t->size, layer.tp, true);
+			r->kept_bytes = (int64_t)bb_tensor_kept(scheme, &t->size, layer.tp);
 	}
 	for (size_t j = 0; j < taped->tapes->n; j++)
 		computes |= taped->tapes->list[j].act == BB_ACT_COMPUTE &&
