@@ -298,17 +298,21 @@ static void settle_times(struct bb_hybrid *h, struct bb_hybrid_division *divisio
 	struct bb_hybrid_shape *s = &h->shape;
 	struct bb_hybrid_time *const times[] = {&s->layer, &s->dense_layer, &s->embedding,
 						&s->head};
-	/* The first block that has experts, and the first that has none, where there are any; then
-	   the layers before and behind the blocks. */
-	int first[] = {0, 0, BB_LAYER_BEFORE, m->blocks};
+	/* The first block that has experts, and the first that has none, where there are any, and
+	   their numbers; then the layers before and behind the blocks. */
+	int first[] = {0, 0, BB_LAYER_BEFORE, m->blocks}, n[2] = {0, 0};
 	struct bb_hybrid_division once = *division;
 
-	for (int i = m->blocks - 1; i >= 0; i--)
-		first[!bb_model_block(m, i).sparse] = i;
+	for (int i = m->blocks - 1; i >= 0; i--) {
+		const bool dense = !bb_model_block(m, i).sparse;
+
+		first[dense] = i;
+		n[dense]++;
+	}
 	once.training.recompute = BB_RECOMPUTE_NONE;
-	if (cluster.flops <= 0)
-		cluster.flops = passes_time(&once, 0, m->blocks, 1).flops / s->grid.pp /
-				(1e-9 * (double)a->pass_ns);
+	for (int i = 0; i < 2 && a->flops <= 0; i++)
+		cluster.flops += n[i] * passes_time(&once, first[i], first[i] + 1, 1).flops /
+				 s->grid.pp / (1e-9 * (double)a->pass_ns);
 	/* The program repeats whole forward passes itself. */
 	if (division->training.recompute == BB_RECOMPUTE_SELECTIVE)
 		once.training.recompute = BB_RECOMPUTE_SELECTIVE;
