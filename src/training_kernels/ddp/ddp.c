@@ -4,6 +4,7 @@
  */
 #include "training_kernels/ddp/ddp.h"
 
+#include "core/table.h"
 #include "core/version.h"
 #include "harness/measure/algorithms.h"
 
@@ -16,6 +17,8 @@
 
 #define STEP_NS 50000000 /* of a batch, unless an option sets it */
 #define LEAST_SEEN 0.01  /* of a step: shorter reductions are not judged */
+#define MIB (1.0 / (1 << 20))
+#define MOST_LINES 7 /* of a list of buckets, before the last one */
 
 static const char *const overlap_names[] = {"on", "off", "both", NULL};
 
@@ -53,7 +56,8 @@ static bb_status add_cap(struct bb_ddp *ddp, uint64_t bytes, struct bb_error *er
 	return status;
 }
 
-const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap)
+/* The last size with the buckets of CAP, which may be CAP. */
+static const struct bb_ddp_cap *last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap)
 {
 	size_t last = ddp->ncaps - 1;
 
@@ -75,10 +79,11 @@ static bool ddp_simulates(const void *own, const struct bb_options *o)
 	return a->predict && (a->flops_given || a->step_ns_given) && links_are_known(o);
 }
 
-/* Append to a list of names. */
-static void add_name(struct bb_strbuf *list, const char *name)
+/* Append a name; those beyond the most are only counted. */
+static void add_algorithm(struct bb_ddp_options *a, const char *name)
 {
-	bb_strbuf_addf(list, "%s%s", list->length > 0 ? "," : "", name);
+	if (a->nalgorithms++ < BB_DDP_MOST_ALGORITHMS)
+		snprintf(a->algorithms[a->nalgorithms - 1], BB_WORD, "%s", name);
 }
 
 static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
@@ -88,7 +93,9 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	const struct bb_native *natives = o->backend->natives;
 	struct bb_ddp *ddp = own;
 	struct bb_ddp_options *a = &ddp->options;
-	struct bb_strbuf all = {0};
+	const bool all = strcmp(a->algo_text, "all") == 0;
+	const char *rest = a->algo_text;
+	char word[BB_WORD];
 	bb_status status;
 
 	if (a->predict && !o->shows && !o->backend->virtual)
@@ -98,24 +105,20 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	if (!a->predict && !a->flops_given && !a->step_ns_given)
 		a->step_ns = STEP_NS;
 	BB_TRY(status, bb_algorithms_check(a->algo_text, o, &bb_all_reduce, error), out);
-	for (const struct bb_native *n = natives; n && n->name; n++)
+	for (const struct bb_native *n = natives; all && n && n->name; n++)
 		if (!n->refuses || !n->refuses(n, &bb_all_reduce))
-			add_name(&all, n->name);
+			add_algorithm(a, n->name);
 	/* A name that the backend's library has too means that. */
-	for (int i = 0; bb_algorithms[i]; i++)
+	for (int i = 0; all && bb_algorithms[i]; i++)
 		if (bb_algorithms[i]->collective == &bb_all_reduce)
-			add_name(&all, bb_schedule_name(bb_algorithms[i], natives));
-	if (bb_strbuf_failed(&all))
-		BB_TRY(status, bb_no_memory(error, "the algorithms"), out);
-	const char *rest = strcmp(a->algo_text, "all") == 0 ? bb_strbuf_text(&all) : a->algo_text;
-	do {
-		if (a->nalgorithms == BB_DDP_MOST_ALGORITHMS)
-			BB_TRY(status,
-			       bb_fail(error, BB_EUSAGE, "--algo %s: more than %d algorithms",
-				       a->algo_text, BB_DDP_MOST_ALGORITHMS),
-			       out);
-		bb_next_word(&rest, a->algorithms[a->nalgorithms++]);
-	} while (*rest++ == ',');
+			add_algorithm(a, bb_schedule_name(bb_algorithms[i], natives));
+	for (bool more = !all; more; more = *rest++ == ',') {
+		bb_next_word(&rest, word);
+		add_algorithm(a, word);
+	}
+	if (a->nalgorithms > BB_DDP_MOST_ALGORITHMS)
+		return bb_fail(error, BB_EUSAGE, "--algo %s: more than %d algorithms", a->algo_text,
+			       BB_DDP_MOST_ALGORITHMS);
 	BB_TRY(status, bb_replica_open(&ddp->replica, &BB_REPLICA_REQUEST(a), o, error), out);
 	ddp->ready_s = calloc(ddp->replica.model.ntensors, sizeof(*ddp->ready_s));
 	if (!ddp->ready_s)
@@ -129,7 +132,6 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 	if (o->shows)
 		status = bb_check_outputs(o, NULL, environment->launch.proc == 0, error);
 out:
-	bb_strbuf_free(&all);
 	return status;
 }
 
@@ -227,17 +229,18 @@ struct ddp_setting {
 };
 
 /*
- * A part of a step. Of its watched steps it has times of the ranks that this driver observes. The
- * reduction of a bucket lasts from the last rank's end of the bucket before it to the last rank's
- * end of its own.
+ * A part of a step. Of its watched steps, one in a round, it has times of the ranks that this
+ * driver observes. A reduction alone lasts from the last rank's end of the bucket before it to the
+ * last rank's end of its own.
  */
 struct ddp_variant {
 	struct bb_variant variant;
 	const struct bb_ddp_cap *cap;
 	struct bb_ddp_step step;
-	double *ends;            /* of reductions alone: [bucket * BB_ENGINE_MOST_ROUNDS + round] */
-	double *reduce_s;        /* [bucket]: medians of reductions alone, at the end */
-	double *start_s, *end_s; /* [bucket]: reductions of a step since its backward pass began */
+	/* Of reductions, since the backward pass began if there is one: [bucket], in the last
+	   round; [bucket * BB_ENGINE_MOST_ROUNDS + round], of the last rank. */
+	double *start_s, *ends;
+	double *reduce_s; /* [bucket]: medians of reductions alone, at the end */
 	double backward_s[BB_ENGINE_MOST_ROUNDS]; /* the first: the median, at the end */
 	int rounds;
 	double begin;                  /* of the backward pass */
@@ -272,12 +275,6 @@ static const struct bb_trial *ddp_start(const struct ddp_sweep *s, size_t algori
 	return bb_variant_trial(s->kernel.variants[s->kernel.settings * BB_DDP_PARTS + algorithm]);
 }
 
-/* Median seconds of PART of the step V. */
-static double part_median(const struct ddp_variant *v, enum bb_ddp_part part)
-{
-	return bb_kernel_median(v->variant.kernel, v->variant.setting, part);
-}
-
 /* Are steps with overlap (ON) or without requested? */
 static bool has_overlap(const struct bb_ddp_options *a, bool on)
 {
@@ -289,29 +286,20 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 {
 	struct ddp_variant *v = own;
 	const struct bb_engine *e = &v->variant.kernel->engine;
-	const size_t last = v->cap->buckets.n - 1;
-	const int round = v->rounds;
-	double *seconds;
-	bool final = false;
+	const bool alone = v->variant.part == BB_DDP_ALONE, last = o->item + 1 == v->cap->buckets.n;
+	double *const end = &v->ends[o->item * BB_ENGINE_MOST_ROUNDS + (size_t)v->rounds];
+	double *const backward_s = &v->backward_s[v->rounds];
 
-	if (o->work == BB_DDP_REDUCE && v->variant.part == BB_DDP_STEP) {
-		v->start_s[o->item] = from - v->begin;
-		v->end_s[o->item] = fmax(v->end_s[o->item], to - v->begin);
-	}
-	if (round == BB_ENGINE_MOST_ROUNDS)
+	if (v->rounds == BB_ENGINE_MOST_ROUNDS)
 		return;
-	if (v->variant.part == BB_DDP_REDUCTIONS) {
-		seconds = &v->ends[o->item * BB_ENGINE_MOST_ROUNDS + (size_t)round];
-		*seconds = fmax(*seconds, to);
-		final = o->item == last;
+	if (o->work == BB_DDP_REDUCE) {
+		v->start_s[o->item] = from - v->begin;
+		*end = fmax(*end, to - v->begin);
 	} else if (o->work == BB_DDP_BACKWARD) {
-		if (o->item == 0)
-			v->begin = from;
-		final = o->item == last;
-		if (final)
-			v->backward_s[round] = fmax(v->backward_s[round], to - v->begin);
+		v->begin = o->item == 0 ? from : v->begin;
+		*backward_s = last ? fmax(*backward_s, to - v->begin) : *backward_s;
 	}
-	v->finals += final;
+	v->finals += last && o->work == (alone ? BB_DDP_BACKWARD : BB_DDP_REDUCE);
 	if (v->finals == (bb_engine_is_virtual(e) ? e->run->world.nranks : 1)) {
 		v->finals = 0;
 		v->rounds++;
@@ -324,6 +312,131 @@ static void ddp_buffers(void *own, int rank, const struct bb_operation *o, void 
 
 	*in = *out = ddp_sweep_of(v)->gradients +
 		     v->cap->buckets.list[o->item].before * bb_dtype_size(o->dtype);
+}
+
+/* ---- the model and its buckets as text ------------------------------------------------------- */
+
+/* "291.6 GFLOPs" */
+static void add_flops(struct bb_strbuf *out, double flops)
+{
+	static const char *const units[] = {"", "K", "M", "G", "T", "P", "E"};
+	size_t unit = 0;
+
+	for (; flops >= 1000 && unit < 6; unit++)
+		flops /= 1000;
+	bb_strbuf_addf(out, "%.4g %sFLOPs", flops, units[unit]);
+}
+
+static void add_model(const struct bb_ddp *ddp, struct bb_strbuf *out)
+{
+	const struct bb_model *m = &ddp->replica.model;
+	const uint64_t bytes = ddp->replica.bytes;
+
+	bb_strbuf_addf(out, "# ddp_bucket_perf: %s (%s), gradients in %s\n", m->name, m->family,
+		       bb_dtype_name(ddp->options.dtype));
+	bb_model_add_origin(out, m);
+	bb_strbuf_addf(out,
+		       "# %zu tensors, %llu parameters, %llu bytes of gradients (%.2f MiB)\n# ",
+		       m->ntensors, (unsigned long long)m->parameters, (unsigned long long)bytes,
+		       (double)bytes * MIB);
+	add_flops(out, m->forward);
+	bb_strbuf_add(out, " forward, ");
+	add_flops(out, m->backward);
+	if (m->hyper.seq)
+		bb_strbuf_addf(out, " backward, of a sequence of %lld tokens, %s\n",
+			       (long long)m->hyper.seq,
+			       bb_attention_name((enum bb_attention)ddp->options.attention));
+	else
+		bb_strbuf_add(out, " backward, of one sample\n");
+}
+
+/* A line for the equal buckets FIRST to END - 1 of CAP. */
+static void add_bucket(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap, size_t first,
+		       size_t end, const struct ddp_variant *timed, struct bb_text_table *t)
+{
+	const struct bb_bucket *b = &cap->buckets.list[first];
+
+	if (end - first > 1)
+		bb_table_cellf(t, "%zu-%zu", first, end - 1);
+	else
+		bb_table_cellf(t, "%zu", first);
+	bb_table_cellf(t, "%zu\t%.3f", b->count, (double)b->bytes * MIB);
+	if (ddp->replica.batch_s > 0)
+		bb_table_cellf(t, "%.3f", 1e3 * bb_bucket_ready(b, ddp->ready_s));
+	if (timed)
+		bb_table_cellf(t, "%.3f\t%.3f", 1e3 * timed->start_s[first],
+			       1e3 * timed->ends[(end - 1) * BB_ENGINE_MOST_ROUNDS +
+						 (size_t)timed->rounds - 1]);
+}
+
+static void add_list(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
+		     const struct ddp_variant *timed, struct bb_strbuf *out)
+{
+	static const char *const heads[] = {"bucket", "tensors", "MiB", "ready", "start", "end"};
+	const struct bb_ddp_cap *last = last_same(ddp, cap);
+	const bool computes = ddp->replica.batch_s > 0;
+	struct bb_text_table t = {.limit = bb_table_limit(stdout)};
+	const size_t n = cap->buckets.n;
+	size_t k = 0;
+
+	while (last >= &ddp->caps[ddp->nrequested])
+		last--;
+	bb_strbuf_addf(out, "#\n# Buckets of %s%s%s%s%s\n", cap->name, last != cap ? " to " : "",
+		       last != cap ? last->name : "",
+		       computes ? ", in ms of the backward pass" : "",
+		       timed && !timed->step.overlap ? ", reduced after it" : "");
+	for (size_t i = 0; i < (timed ? 6 : computes ? 4 : 3); i++)
+		bb_table_column(&t, heads[i], "", i == 1 ? 8 : 10);
+	for (int line = 0; k < n && line < MOST_LINES; line++) {
+		const struct bb_bucket *list = cap->buckets.list;
+		size_t end = k + 1; /* of equal buckets */
+
+		while (end < n && list[end].bytes == list[k].bytes &&
+		       list[end].count == list[k].count)
+			end++;
+		add_bucket(ddp, cap, k, end, timed, &t);
+		k = end;
+	}
+	bb_table_print(&t, out);
+	if (k + 1 < n)
+		bb_strbuf_addf(out, "#%11s %zu more\n", "...", n - 1 - k);
+	if (k < n) {
+		add_bucket(ddp, cap, n - 1, n, timed, &t);
+		bb_table_print(&t, out);
+	}
+	bb_table_free(&t);
+}
+
+/* Append the sizes of buckets, and each bucket with its reductions in the step TIMED[cap], unless
+   that is NULL; TIMED may be NULL. */
+static void add_buckets(const struct bb_ddp *ddp, const struct ddp_variant *const *timed,
+			struct bb_strbuf *out)
+{
+	static const struct bb_table_head heads[] = {
+		{"cap", "", 9},           {"buckets", "", 8},  {"min", "(MiB)", 8},
+		{"mean", "(MiB)", 8},     {"max", "(MiB)", 8}, {"last", "(MiB)", 8},
+		{"tensors", "(mean)", 8}, {NULL, NULL, 0},
+	};
+	struct bb_text_table t = {.limit = bb_table_limit(stdout), .merges = 1};
+	const uint64_t first = ddp->options.first_cap;
+	char size[BB_UNIT_TEXT];
+
+	bb_strbuf_addf(out, "#\n# Buckets; the first is closed at %s\n",
+		       first ? bb_format_size(size, first) : "cap");
+	bb_table_columns(&t, heads, 1);
+	for (size_t i = 0; i < ddp->nrequested; i++) {
+		const struct bb_buckets *b = &ddp->caps[i].buckets;
+
+		bb_table_cellf(&t, "%s\t%zu\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f", ddp->caps[i].name, b->n,
+			       (double)b->least * MIB, (double)b->bytes * MIB / (double)b->n,
+			       (double)b->most * MIB, (double)b->list[b->n - 1].bytes * MIB,
+			       (double)ddp->replica.model.ntensors / (double)b->n);
+	}
+	bb_table_print(&t, out);
+	bb_table_free(&t);
+	for (size_t i = 0; i < ddp->nrequested; i++)
+		if (ddp->caps[i].same == i)
+			add_list(ddp, &ddp->caps[i], timed ? timed[i] : NULL, out);
 }
 
 /* ---- the experiment -------------------------------------------------------------------------- */
@@ -361,12 +474,11 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 	v->cap = setting->cap;
 	const size_t n = v->cap->buckets.n;
 	v->reduce_s = bb_kernel_keep(variant->kernel, n,
-				     (3 + BB_ENGINE_MOST_ROUNDS) * sizeof(*v->reduce_s));
+				     (2 + BB_ENGINE_MOST_ROUNDS) * sizeof(*v->reduce_s));
 	if (!v->reduce_s)
 		return BB_EINTERNAL;
 	v->start_s = v->reduce_s + n;
-	v->end_s = v->start_s + n;
-	v->ends = v->end_s + n;
+	v->ends = v->start_s + n;
 	v->step = (struct bb_ddp_step){
 		.forward_s = r->forward_s,
 		.ready_s = s->ddp->ready_s,
@@ -549,8 +661,9 @@ static void ddp_skip(const struct bb_kernel *k, size_t setting, struct bb_skip_r
 static void step_cause(const struct bb_candidate *ahead, const struct bb_candidate *behind,
 		       struct bb_strbuf *out)
 {
-	const double longer_s = part_median(behind->own, BB_DDP_REDUCTIONS) -
-				part_median(ahead->own, BB_DDP_REDUCTIONS);
+	const struct bb_variant *a = ahead->own, *b = behind->own;
+	const double longer_s = bb_kernel_median(b->kernel, b->setting, BB_DDP_REDUCTIONS) -
+				bb_kernel_median(a->kernel, a->setting, BB_DDP_REDUCTIONS);
 	const double exposed_s = behind->seconds - ahead->seconds;
 	char text[BB_UNIT_TEXT];
 
@@ -584,7 +697,7 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 				       ddp->options.algorithms[i], 1e3 * start->stats.p50);
 	}
 	for (size_t i = 0; i < ddp->ncaps; i++) {
-		const struct bb_ddp_cap *cap = &ddp->caps[i], *last = bb_ddp_last_same(ddp, cap);
+		const struct bb_ddp_cap *cap = &ddp->caps[i], *last = last_same(ddp, cap);
 		const size_t n = cap->buckets.n;
 
 		if (cap->same == i && last != cap)
@@ -601,7 +714,7 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 
 		for (size_t i = 0; i < s->kernel.settings; i++) {
 			const struct ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
-			const struct bb_ddp_cap *last = bb_ddp_last_same(ddp, v->cap);
+			const struct bb_ddp_cap *last = last_same(ddp, v->cap);
 
 			if (v->variant.setting != i || v->step.overlap != overlap ||
 			    bb_kernel_refusal(&s->kernel, i))
@@ -624,7 +737,7 @@ static bb_status ddp_deliver(struct bb_engine *engine)
 	struct ddp_sweep *s = (struct ddp_sweep *)engine;
 	const struct bb_ddp *ddp = s->ddp;
 	const bool overlap = has_overlap(&ddp->options, true);
-	struct bb_ddp_reductions reductions[BB_OPTION_MOST + 3] = {{NULL, NULL, false}};
+	const struct ddp_variant *timed[BB_OPTION_MOST + 3] = {NULL};
 	double seconds[BB_ENGINE_MOST_ROUNDS];
 	struct bb_strbuf out = {0};
 	bb_status status = BB_OK;
@@ -635,8 +748,7 @@ static bb_status ddp_deliver(struct bb_engine *engine)
 
 		if (v->variant.place != i)
 			continue;
-		for (size_t k = 0; k < v->cap->buckets.n && v->variant.part == BB_DDP_REDUCTIONS;
-		     k++) {
+		for (size_t k = 0; k < v->cap->buckets.n; k++) {
 			const double *end = v->ends + k * BB_ENGINE_MOST_ROUNDS;
 
 			for (int r = 0; r < v->rounds; r++)
@@ -645,31 +757,28 @@ static bb_status ddp_deliver(struct bb_engine *engine)
 		}
 		v->backward_s[0] = bb_stats_median(v->backward_s, (size_t)v->rounds);
 	}
-	/* Whole steps are simulated with computations and reductions as measured alone. */
 	for (size_t i = 0; i < s->kernel.settings; i++) {
 		struct ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
 
-		/* All forward passes, and all backward passes but the last, come first. */
-		if (v->variant.setting == i && !bb_kernel_refusal(&s->kernel, i))
+		if (bb_kernel_refusal(&s->kernel, i))
+			continue;
+		if (v->step.overlap == overlap && ddp->options.nalgorithms == 1)
+			timed[s->settings[i].cap - ddp->caps] = v;
+		/* Whole steps are simulated with computations and reductions as measured alone. All
+		   forward passes, and all backward passes but the last, come first. */
+		if (v->variant.setting == i)
 			BB_TRY(status,
-			       bb_ddp_simulate(&v->step, part_median(v, BB_DDP_ALONE),
+			       bb_ddp_simulate(&v->step,
+					       bb_kernel_median(&s->kernel, i, BB_DDP_ALONE),
 					       ddp_part(s, i, BB_DDP_ALONE)->backward_s[0],
 					       ddp_part(s, i, BB_DDP_REDUCTIONS)->reduce_s,
 					       &v->predicted, &engine->run->error),
 			       out);
 	}
-	/* --predict: model and buckets before the rows, with the reductions of the only
-	   algorithm. */
-	for (size_t i = 0; i < s->kernel.settings && ddp->options.nalgorithms == 1; i++) {
-		const struct ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
-
-		if (v->step.overlap == overlap && !bb_kernel_refusal(&s->kernel, i))
-			reductions[s->settings[i].cap - ddp->caps] =
-				(struct bb_ddp_reductions){v->start_s, v->end_s, overlap};
-	}
+	/* Model and buckets before the rows, with the reductions of the only algorithm. */
 	if (ddp->options.predict) {
-		bb_ddp_add_model(ddp, &out);
-		bb_ddp_add_buckets(ddp, reductions, &out);
+		add_model(ddp, &out);
+		add_buckets(ddp, timed, &out);
 		BB_TRY(status, bb_engine_comment_lines(engine, &out), out);
 	}
 	BB_TRY(status, bb_kernel_deliver(&s->kernel, &bb_record_ddp, ddp_describe, ddp_skip), out);
@@ -702,7 +811,7 @@ static bb_status ddp_show(struct bb_run *run, struct bb_strbuf *out)
 	BB_TRY(status, bb_replica_judge(&ddp->replica, nranks, &run->error), out);
 	BB_TRY(status, bb_estimate_open(run, &bb_record_ddp, nranks, ddp->options.algo_text), out);
 	bb_strbuf_addf(out, "# busbench version %s\n", BB_VERSION);
-	bb_ddp_add_model(ddp, out);
+	add_model(ddp, out);
 	bb_strbuf_addf(out, "# %d rank%s", nranks, bb_plural(nranks));
 	if (replica->batch_s > 0)
 		bb_strbuf_addf(out, ", each: forward %s, backward %s",
@@ -717,7 +826,7 @@ static bb_status ddp_show(struct bb_run *run, struct bb_strbuf *out)
 		bb_strbuf_addf(out, "; links of %s%s", run->options.link.text,
 			       run->options.link.port ? "" : " per pair of ranks");
 	bb_strbuf_addf(out, "\n# DDP %s\n", replica->fit.text);
-	bb_ddp_add_buckets(ddp, NULL, out);
+	add_buckets(ddp, NULL, out);
 	if (!links_are_known(&run->options))
 		bb_strbuf_add(out,
 			      "#\n# The step needs --link RATE,LATENCY, the links of ranks, as "

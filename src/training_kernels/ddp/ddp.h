@@ -2,10 +2,9 @@
  * ddp.h - the benchmark of data-parallel training: gradients are reduced in buckets while the
  * backward pass continues.
  *
- *   ddp.c        its options, record and descriptor, and the experiment: steps with buckets of all
- *                sizes, timed and verified
- *   step.c       gradients in buckets, and a step as a program
- *   listing.c    --predict: the model and its buckets as text
+ *   ddp.c     its options, record and descriptor, and the experiment: steps with buckets of all
+ *             sizes, timed and verified; the model and its buckets as text
+ *   step.c    gradients in buckets, and a step as a program
  */
 #pragma once
 
@@ -158,21 +157,4 @@ struct bb_ddp {
 	double *ready_s; /* [tensor]: of its gradient, since the backward pass began */
 };
 
-/* The last size with the buckets of CAP, which may be CAP. */
-const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap);
-
 extern const struct bb_benchmark bb_ddp_benchmark;
-
-/* ---- listing.c ------------------------------------------------------------------------------- */
-
-/* When the reduction of each bucket began and ended, in seconds of the backward pass. */
-struct bb_ddp_reductions {
-	const double *start_s, *end_s; /* NULL: unknown */
-	bool overlap;
-};
-
-/* Append the model. */
-void bb_ddp_add_model(const struct bb_ddp *ddp, struct bb_strbuf *out);
-/* Append the sizes of buckets, and each bucket with its reduction. REDUCTIONS: [cap] */
-void bb_ddp_add_buckets(const struct bb_ddp *ddp, const struct bb_ddp_reductions *reductions,
-			struct bb_strbuf *out);
