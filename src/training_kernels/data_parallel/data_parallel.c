@@ -154,6 +154,8 @@ static bb_status dp_write(struct bb_variant *variant, struct bb_trial *trial, co
 
 	v->setting = s->settings[variant->setting];
 	v->loss = v->apart = NAN;
+	variant->subject = strategy->name;
+	variant->algorithm = strategy->reduces ? a->algo_text : NULL;
 	trial->workload.stand_in = (enum bb_stand_in)a->stand_in;
 	trial->workload.buffers = s->out ? dp_buffers : NULL;
 	snprintf(trial->what, sizeof(trial->what), "%s of %d ranks", strategy->name,
@@ -351,15 +353,6 @@ static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 	}
 }
 
-static void dp_skip(const struct bb_kernel *k, size_t setting, struct bb_skip_record *skip)
-{
-	const struct dp_sweep *s = (const struct dp_sweep *)k;
-	const struct bb_strategy *strategy = s->settings[setting].strategy;
-
-	skip->collective = strategy->name;
-	skip->algorithm = strategy->reduces ? s->dp->options.algo_text : NULL;
-}
-
 /* ---- notes and the best ---------------------------------------------------------------------- */
 
 /* OWN of a candidate is its record. */
@@ -388,8 +381,8 @@ static bb_status dp_deliver(struct bb_engine *engine)
 	struct bb_strbuf out = {0};
 
 	for (size_t i = 0; i < s->kernel.nvariants; i++) {
-		const bb_status status = bb_kernel_deliver_setting(
-			&s->kernel, i, &bb_record_strategy, dp_describe, dp_skip);
+		const bb_status status =
+			bb_kernel_deliver_setting(&s->kernel, i, &bb_record_strategy, dp_describe);
 
 		if (status != BB_OK)
 			return status;

@@ -502,6 +502,14 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 			     BB_REDUCED, 0, (size_t)r->model.parameters);
 		trial->expects = &bb_known_expectation;
 	}
+	/* A refusal holds for buckets of any size: it is reported once for its algorithm, with the
+	   first size. */
+	if (part == BB_DDP_STEP && v->cap == s->ddp->caps &&
+	    setting->overlap == has_overlap(a, true)) {
+		variant->subject = bb_all_reduce.name;
+		variant->algorithm = name;
+		variant->dtype = bb_dtype_name(a->dtype);
+	}
 	if (part == BB_DDP_ALONE)
 		snprintf(trial->what, sizeof(trial->what), "computations alone");
 	else if (part == BB_DDP_START)
@@ -640,20 +648,6 @@ static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record
 		r->error_percent = 100 * (r->predicted_step_us - r->step_us) / r->step_us;
 }
 
-/* A refusal holds for buckets of any size: it is reported once for its algorithm, with the first
-   size. */
-static void ddp_skip(const struct bb_kernel *k, size_t setting, struct bb_skip_record *skip)
-{
-	const struct ddp_sweep *s = (const struct ddp_sweep *)k;
-
-	if (s->settings[setting].cap != s->ddp->caps ||
-	    s->settings[setting].overlap != has_overlap(&s->ddp->options, true))
-		return;
-	skip->collective = bb_all_reduce.name;
-	skip->algorithm = s->ddp->options.algorithms[s->settings[setting].algorithm];
-	skip->dtype = bb_dtype_name(s->ddp->options.dtype);
-}
-
 /* ---- the answer ------------------------------------------------------------------------------ */
 
 /* Why one step is longer than another with the same computations. OWN of a candidate is its
@@ -781,7 +775,7 @@ static bb_status ddp_deliver(struct bb_engine *engine)
 		add_buckets(ddp, timed, &out);
 		BB_TRY(status, bb_engine_comment_lines(engine, &out), out);
 	}
-	BB_TRY(status, bb_kernel_deliver(&s->kernel, &bb_record_ddp, ddp_describe, ddp_skip), out);
+	BB_TRY(status, bb_kernel_deliver(&s->kernel, &bb_record_ddp, ddp_describe), out);
 	status = ddp_answer(s);
 out:
 	return status;

@@ -286,19 +286,20 @@ const char *bb_kernel_refusal(const struct bb_kernel *k, size_t setting)
 }
 
 bb_status bb_kernel_deliver_setting(struct bb_kernel *k, size_t setting,
-				    const struct bb_record_kind *kind, bb_kernel_describe *describe,
-				    bb_kernel_skip *skip)
+				    const struct bb_record_kind *kind, bb_kernel_describe *describe)
 {
 	const char *refusal = bb_kernel_refusal(k, setting);
-	struct bb_skip_record skipped;
 	int64_t wrong = BB_ABSENT;
 
-	if (refusal) {
-		bb_record_init(&bb_record_skip, &skipped);
-		skipped.reason = refusal;
-		skip(k, setting, &skipped);
-		return skipped.collective ? bb_engine_skip(&k->engine, &skipped) : BB_OK;
+	for (int part = 0; part < k->parts && refusal; part++) {
+		const struct bb_variant *v = bb_kernel_variant(k, setting, part);
+
+		if (v->subject && v->setting == setting)
+			return bb_engine_skip_subject(&k->engine, v->subject, v->algorithm,
+						      v->dtype, refusal);
 	}
+	if (refusal)
+		return BB_OK;
 	void *const record = bb_kernel_keep(k, 1, kind->size);
 	if (!record)
 		return BB_EINTERNAL;
@@ -311,25 +312,26 @@ bb_status bb_kernel_deliver_setting(struct bb_kernel *k, size_t setting,
 }
 
 bb_status bb_kernel_deliver(struct bb_kernel *k, const struct bb_record_kind *kind,
-			    bb_kernel_describe *describe, bb_kernel_skip *skip)
+			    bb_kernel_describe *describe)
 {
+	struct bb_run *run = k->engine.run;
+	const int64_t skipped = run->end.skipped;
 	const char *reason = NULL;
 	bool any = false;
 	bb_status status = BB_OK;
 
-	for (size_t i = 0; i < k->settings && status == BB_OK; i++) {
-		const char *refusal = bb_kernel_refusal(k, i);
+	for (int runs = 0; runs < 2 && status == BB_OK; runs++) {
+		for (size_t i = 0; i < k->settings && status == BB_OK; i++) {
+			const char *refusal = bb_kernel_refusal(k, i);
 
-		any |= !refusal;
-		reason = reason ? reason : refusal;
-		if (refusal && skip)
-			status = bb_kernel_deliver_setting(k, i, kind, describe, skip);
+			any |= !refusal;
+			reason = reason ? reason : refusal;
+			if (runs == !refusal)
+				status = bb_kernel_deliver_setting(k, i, kind, describe);
+		}
+		if (status == BB_OK && reason && (!any || run->end.skipped == skipped))
+			status = bb_fail(&run->error, BB_EUNSUPPORTED, "%s", reason);
 	}
-	if (status == BB_OK && reason && (!any || !skip))
-		status = bb_fail(&k->engine.run->error, BB_EUNSUPPORTED, "%s", reason);
-	for (size_t i = 0; i < k->settings && status == BB_OK; i++)
-		if (!bb_kernel_refusal(k, i))
-			status = bb_kernel_deliver_setting(k, i, kind, describe, skip);
 	return status;
 }
 

@@ -265,6 +265,9 @@ struct bb_variant {
 	size_t trial;   /* its number */
 	size_t setting; /* of several that share it the first */
 	int part;
+	/* What is skipped if its setting cannot run, its algorithm and datatype. Subject NULL:
+	   another variant has them, or nothing is reported. */
+	const char *subject, *algorithm, *dtype;
 	const void *record;    /* rank 0: the last one delivered of its setting; NULL: none */
 	struct bb_taped taped; /* freed with the variant; zeroed: its program is another */
 	struct bb_known known; /* freed with it */
@@ -330,19 +333,16 @@ const char *bb_kernel_refusal(const struct bb_kernel *kernel, size_t setting);
 
 /* Fills RECORD, which is initialised, from SETTING. */
 typedef void bb_kernel_describe(const struct bb_kernel *kernel, size_t setting, void *record);
-/* Fills all but the reason why SETTING cannot run. Without a collective nothing is reported. */
-typedef void bb_kernel_skip(const struct bb_kernel *kernel, size_t setting,
-			    struct bb_skip_record *skip);
 
 /* Rank 0: deliver a record of KIND for SETTING, whose data is that of the first part that is
    verified; or skip it if it cannot run. */
 BB_MUST bb_status bb_kernel_deliver_setting(struct bb_kernel *kernel, size_t setting,
 					    const struct bb_record_kind *kind,
-					    bb_kernel_describe *describe, bb_kernel_skip *skip);
+					    bb_kernel_describe *describe);
 /* The same for all settings, skipped ones first. BB_EUNSUPPORTED with the first reason if none can
-   run, or if one cannot and SKIP is NULL. */
+   run, or if some cannot and none of them is reported. */
 BB_MUST bb_status bb_kernel_deliver(struct bb_kernel *kernel, const struct bb_record_kind *kind,
-				    bb_kernel_describe *describe, bb_kernel_skip *skip);
+				    bb_kernel_describe *describe);
 
 /* What was measured of VARIANT. */
 static inline const struct bb_trial *bb_variant_trial(const struct bb_variant *variant)

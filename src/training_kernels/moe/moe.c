@@ -360,7 +360,7 @@ static bb_status moe_deliver(struct bb_engine *engine)
 	struct bb_kernel *k = (struct bb_kernel *)engine;
 	const struct bb_option_numbers *skews = &((struct moe_state *)k)->moe->options.skews;
 	struct bb_strbuf answer = {0};
-	const bb_status status = bb_kernel_deliver(k, &bb_record_moe, moe_describe, NULL);
+	const bb_status status = bb_kernel_deliver(k, &bb_record_moe, moe_describe);
 
 	if (status != BB_OK)
 		return status;

@@ -355,6 +355,9 @@ static bb_status tensor_write(struct bb_variant *variant, struct bb_trial *trial
 		.layers = scheme->of == BB_TENSOR_LAYER ? (size_t)t->options.layers : 1,
 		.half = (enum bb_step_half)variant->part};
 
+	variant->subject = scheme->part;
+	variant->algorithm = scheme->name;
+	variant->dtype = bb_dtype_name(t->options.dtype);
 	trial->workload.stand_in = (enum bb_stand_in)t->options.stand_in;
 	snprintf(trial->what, sizeof(trial->what), "%s by %s%s", scheme->part, scheme->name,
 		 names[variant->part]);
@@ -413,15 +416,6 @@ static void tensor_describe(const struct bb_kernel *k, size_t i, void *record)
 		r->hidden = NAN;
 }
 
-static void tensor_skip(const struct bb_kernel *k, size_t i, struct bb_skip_record *r)
-{
-	const struct bb_tensor_options *a = k->engine.run->own;
-
-	r->collective = a->schemes[i]->part;
-	r->algorithm = a->schemes[i]->name;
-	r->dtype = bb_dtype_name(a->dtype);
-}
-
 /* ---- the experiment -------------------------------------------------------------------------- */
 
 static bb_status tensor_run(struct bb_engine *engine)
@@ -447,7 +441,7 @@ static bb_status tensor_run(struct bb_engine *engine)
 	BB_TRY(status, bb_engine_measure(engine), out);
 	if (!bb_engine_leads(engine))
 		return BB_OK;
-	BB_TRY(status, bb_kernel_deliver(k, &bb_record_tensor, tensor_describe, tensor_skip), out);
+	BB_TRY(status, bb_kernel_deliver(k, &bb_record_tensor, tensor_describe), out);
 	/* The best scheme of each part, by the time of a step. */
 	for (int of = BB_TENSOR_LAYER; of <= BB_TENSOR_LOSS; of++) {
 		char subject[BB_CANDIDATE_TEXT];

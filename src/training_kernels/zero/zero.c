@@ -480,15 +480,6 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 	r->end_unix_s = bb_clock_unix();
 }
 
-static void zero_skip(const struct bb_kernel *k, size_t setting, struct bb_skip_record *skip)
-{
-	static const char *const names[] = {"stage 0", "stage 1", "stage 2", "stage 3"};
-	const struct zero_sweep *s = (const struct zero_sweep *)k;
-
-	skip->collective = names[s->stage];
-	skip->dtype = bb_dtype_name(s->zero->options.dtype);
-}
-
 /* ---- a stage --------------------------------------------------------------------------------- */
 
 /* Keeps the times of a step. One that is skipped takes less time and does not count. */
@@ -584,6 +575,7 @@ static void zero_release(struct bb_variant *variant)
 static bb_status zero_write(struct bb_variant *variant, struct bb_trial *trial,
 			    const char **refusal)
 {
+	static const char *const names[] = {"stage 0", "stage 1", "stage 2", "stage 3"};
 	struct zero_stage *m = (struct zero_stage *)variant;
 	struct zero_sweep *s = (struct zero_sweep *)variant->kernel;
 	const struct bb_zero *zero = s->zero;
@@ -592,6 +584,8 @@ static bb_status zero_write(struct bb_variant *variant, struct bb_trial *trial,
 	bb_status status = BB_OK;
 
 	trial->optional = true;
+	variant->subject = names[s->stage];
+	variant->dtype = bb_dtype_name(zero->options.dtype);
 	variant->release = zero_release;
 	snprintf(trial->what, sizeof(trial->what), "ZeRO stage %d of %.32s", s->stage,
 		 zero->options.model_text);
@@ -673,8 +667,8 @@ static bb_status zero_run(struct bb_engine *e)
 		}
 		if (bb_engine_leads(e)) {
 			BB_TRY(status,
-			       bb_kernel_deliver_setting(k, setting, &bb_record_zero, zero_describe,
-							 zero_skip),
+			       bb_kernel_deliver_setting(k, setting, &bb_record_zero,
+							 zero_describe),
 			       out);
 			bb_ticker_step(&e->run->ticker, 0);
 		}
