@@ -240,7 +240,7 @@ void bb_model_ready(const struct bb_model *model, double backward_s, double *rea
 
 /*
  * The kernels of attention: eager ones store the scores of all pairs of tokens,
- * FlashAttention (Dao et al., arXiv 2205.14135) none. Memory follows in memory/activations.h, FLOPs
+ * FlashAttention (Dao et al., arXiv 2205.14135) none. Memory follows in memory/training.h, FLOPs
  * here: FlashAttention skips what a causal mask hides, half of the products of queries with keys
  * and of scores with values, and computes the scores once more in the backward pass, five products
  * instead of four.

@@ -120,7 +120,7 @@ def the_check_of_includes_can_fail():
         ("src/simulator/nccl/model.h", "simulator/calibration/calibration.h"),
         ("src/diagnose/drive.c", "acceptance/plan.h"),
         ("src/suspects/fit.c", "schedules/schedule.h"),
-        ("src/models/memory/states.c", "harness/run/run.h"),
+        ("src/models/memory/training.c", "harness/run/run.h"),
         ("src/memory/tool/zero.c", "training_kernels/zero/ledger.h"),
         ("src/training_kernels/zero/rank.c", "memory/tool/tool.h"),
         ("src/memory/bandwidth/bandwidth.c", "p2p/pairs.h"),

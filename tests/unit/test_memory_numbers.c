@@ -1,9 +1,7 @@
 /*
  * Bytes of activations, shares of layers and the memory of cards, worked out by hand.
  */
-#include "models/memory/activations.h"
 #include "models/memory/fits.h"
-#include "models/memory/training.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

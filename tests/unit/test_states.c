@@ -2,7 +2,7 @@
  * Parameters, gradients and optimiser states: the published tables of ZeRO, byte for byte where
  * nothing is rounded, and the recipes.
  */
-#include "models/memory/states.h"
+#include "models/memory/training.h"
 
 #include <math.h>
 #include <setjmp.h>

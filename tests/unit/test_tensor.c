@@ -2,7 +2,7 @@
  * Split parts as programs: they keep the rules, send what the formulas say, and keep what they say;
  * and the unsplit part, which they are held against, has the gradients of what it computes.
  */
-#include "models/memory/activations.h"
+#include "models/memory/training.h"
 #include "training_kernels/tensor/tensor.h"
 
 #include <math.h>

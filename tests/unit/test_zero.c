@@ -3,7 +3,7 @@
  * and gradients of which all sums are exact.
  */
 #include "core/scalar.h"
-#include "models/memory/states.h"
+#include "models/memory/training.h"
 #include "training_kernels/zero/data.h"
 #include "training_kernels/zero/ledger.h"
 

@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FP32 4
+
+typedef unsigned __int128 wide; /* holds any product of the limits of models */
+
 const char *const bb_offload_words[] = {"none", "optimizer", "parameters", NULL};
 
 const char *const bb_category_words[BB_CATEGORIES] = {
@@ -15,6 +19,204 @@ const char *const bb_category_words[BB_CATEGORIES] = {
 	[BB_NEED_BUCKETS] = "buckets",       [BB_NEED_ACTIVATIONS] = "activations",
 	[BB_NEED_RECOMPUTED] = "recomputed", [BB_NEED_ENDS] = "ends",
 };
+
+/* ---- states of parameters ---------------------------------------------------------------------*/
+
+/*
+ * mixed: ZeRO (arXiv 1910.02054), section 3.1; DeepSpeed. The megatron formats and fp32:
+ * Megatron-LM, distributed optimizer, whose d ranks hold 6 + 12/d, 4 + 16/d and 8 + 8/d bytes.
+ * bf16: torch.optim, whose states have the format of their parameter.
+ */
+const struct bb_precision bb_precisions[] = {
+	[BB_MIXED] = {"mixed", 2, 2, FP32, FP32},
+	[BB_MEGATRON_BF16] = {"megatron-bf16", 2, FP32, FP32, FP32},
+	[BB_MEGATRON_FP16] = {"megatron-fp16", 2, 2, 2 * FP32, FP32},
+	[BB_ALL_FP32] = {"fp32", FP32, FP32, 0, FP32},
+	[BB_ALL_BF16] = {"bf16", 2, 2, 0, 2},
+	{.name = NULL},
+};
+
+const char *const bb_precision_words[] = {"mixed", "megatron-bf16", "megatron-fp16",
+					  "fp32",  "bf16",          NULL};
+
+/*
+ * Loshchilov and Hutter (arXiv 1711.05101); Dettmers et al. (arXiv 2110.02861), without the fp32
+ * scale of each block; torch.optim.SGD with momentum; Shazeer and Stern (arXiv 1804.04235), without
+ * the first moment.
+ */
+const struct bb_optimizer bb_optimizers[] = {
+	[BB_ADAMW] = {"adamw", 2, 0, false},
+	[BB_ADAMW_8BIT] = {"adamw-8bit", 2, 1, false},
+	[BB_SGD] = {"sgd", 1, 0, false},
+	[BB_ADAFACTOR] = {"adafactor", 0, 0, true},
+	{.name = NULL},
+};
+
+const char *const bb_optimizer_words[] = {"adamw", "adamw-8bit", "sgd", "adafactor", NULL};
+
+uint64_t bb_states_sum(const struct bb_states *states)
+{
+	return states->parameters + states->gradients + states->optimizer;
+}
+
+struct bb_states bb_states_each(const struct bb_recipe *recipe)
+{
+	const struct bb_precision *p = recipe->precision;
+	const struct bb_optimizer *o = recipe->optimizer;
+
+	return (struct bb_states){
+		.parameters = p->parameter,
+		.gradients = p->gradient,
+		.optimizer = p->master + o->moments * (o->moment ? o->moment : p->moment),
+	};
+}
+
+uint64_t bb_partition(uint64_t elements, uint64_t ranks)
+{
+	return elements / ranks + (elements % ranks > 0);
+}
+
+struct bb_states bb_states_of_rank(const struct bb_recipe *recipe, uint64_t elements,
+				   uint64_t factored, int stage, uint64_t ranks)
+{
+	const struct bb_states each = bb_states_each(recipe);
+	const uint64_t part = bb_partition(elements, ranks);
+
+	return (struct bb_states){
+		.parameters = each.parameters * (stage >= 3 ? part : elements),
+		.gradients = each.gradients * (stage >= 2 ? part : elements),
+		.optimizer = each.optimizer * (stage >= 1 ? part : elements) + FP32 * factored,
+	};
+}
+
+uint64_t bb_factored_elements(uint64_t rows, uint64_t columns)
+{
+	return columns == 1 ? rows : rows + columns;
+}
+
+uint64_t bb_zero_bytes(const struct bb_recipe *recipe, uint64_t elements, int stage, uint64_t ranks,
+		       uint64_t steps)
+{
+	const struct bb_states each = bb_states_each(recipe);
+	const uint64_t reductions = stage >= 2 ? steps : 1, gathers = stage == 3 ? 2 * steps : 1;
+
+	/* A reduce-scatter or an all-gather sends all parts but one. */
+	return (ranks - 1) * bb_partition(elements, ranks) *
+	       (reductions * each.gradients +
+		gathers * (stage == 0 ? each.gradients : each.parameters));
+}
+
+/* ---- activations of a layer -------------------------------------------------------------------*/
+
+const char *const bb_recompute_words[] = {"none", "selective", "full", NULL};
+const char *const bb_pipeline_words[] = {"1f1b", "interleaved", "gpipe", NULL};
+
+uint64_t bb_bytes_add(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+uint64_t bb_bytes_times(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+/* BYTES divided among RANKS, rounded up. */
+static uint64_t share_of(wide bytes, uint64_t ranks)
+{
+	const wide part = bytes / ranks + (bytes % ranks > 0);
+
+	return part > UINT64_MAX ? UINT64_MAX : (uint64_t)part;
+}
+
+struct bb_layer bb_layer_of_model(const struct bb_model *model, bool sparse, uint64_t batch,
+				  unsigned bytes)
+{
+	const struct bb_hyper *h = &model->hyper;
+	const int64_t shared = sparse && h->shared_ffn > 0, inputs = model->gated ? 3 : 2;
+	const int64_t latent = h->kv_lora > 0 ? h->q_lora + h->kv_lora + h->rope : 0;
+	const int64_t ffn = sparse ? h->expert_ffn : h->ffn;
+
+	return (struct bb_layer){
+		.seq = (uint64_t)h->seq,
+		.batch = batch,
+		.hidden = (uint64_t)h->hidden,
+		.heads = (uint64_t)h->heads,
+		.queries = (uint64_t)(h->heads * h->head_dim),
+		.keys = (uint64_t)(h->kv_heads * h->head_dim),
+		.ffn = (uint64_t)ffn,
+		.routes = sparse ? (uint64_t)(h->top_k + shared) : 1,
+		.extra = (h->heads + h->kv_heads) * (h->value_dim - h->head_dim) + latent +
+			 shared * inputs * (h->shared_ffn - ffn),
+		.gated = model->gated,
+		.bytes = bytes,
+		.tp = 1,
+	};
+}
+
+static wide tokens(const struct bb_layer *l)
+{
+	return (wide)l->seq * l->batch;
+}
+
+uint64_t bb_layer_kept(const struct bb_layer *l, enum bb_recompute recompute)
+{
+	const unsigned masks = l->gated ? 0 : 2, dropout = l->gated ? 0 : 1 + l->bytes;
+	const wide attention = 2 * (wide)l->queries + 2 * (wide)l->keys;
+	const wide feed_forward = (wide)l->ffn * l->routes * (l->gated ? 3 : 2);
+	/* As wide as the residual stream; only sequence parallelism divides them. */
+	const wide residual = tokens(l) * l->hidden * ((3 + l->routes) * l->bytes + masks);
+	/* Those that tensor parallelism divides, first without the core of attention: scores of all
+	   heads and pairs of tokens, or the sums that FlashAttention keeps. */
+	wide divided = tokens(l) * l->bytes * (attention + feed_forward + (wide)l->extra);
+
+	if (recompute == BB_RECOMPUTE_FULL)
+		return share_of(tokens(l) * l->hidden * l->bytes, l->sequence_parallel ? l->tp : 1);
+	if (recompute == BB_RECOMPUTE_NONE)
+		divided += tokens(l) * l->heads * (l->eager ? l->seq * (l->bytes + dropout) : FP32);
+	if (l->sequence_parallel)
+		return share_of(residual + divided, l->tp);
+	return bb_bytes_add(share_of(residual, 1), share_of(divided, l->tp));
+}
+
+uint64_t bb_layer_recomputed(const struct bb_layer *l, enum bb_recompute recompute)
+{
+	const uint64_t all = bb_layer_kept(l, BB_RECOMPUTE_NONE);
+
+	return all == UINT64_MAX ? all : all - bb_layer_kept(l, recompute);
+}
+
+uint64_t bb_embedding_kept(const struct bb_layer *l)
+{
+	return l->gated ? 0 : share_of(tokens(l) * l->hidden, l->sequence_parallel ? l->tp : 1);
+}
+
+uint64_t bb_head_kept(const struct bb_layer *l, uint64_t vocab)
+{
+	const wide inputs = tokens(l) * l->hidden * 2 * l->bytes;
+
+	return bb_bytes_add(share_of(inputs, l->sequence_parallel ? l->tp : 1),
+			    share_of(tokens(l) * vocab * FP32, l->tp));
+}
+
+static uint64_t fewer(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint64_t bb_in_flight(enum bb_pipelining schedule, uint64_t stage, uint64_t stages, uint64_t chunks,
+		      uint64_t micro_batches)
+{
+	const uint64_t later = stages - 1 - stage;
+
+	if (schedule == BB_GPIPE)
+		return micro_batches;
+	if (schedule == BB_INTERLEAVED)
+		return fewer(2 * later + (chunks - 1) * stages + 1, micro_batches * chunks);
+	return fewer(later + 1, micro_batches);
+}
 
 /* ---- elements of layers ------------------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /*
- * training.h - memory of a rank of a training run: states (states.h) and activations
- * (activations.h) of its part of a model, and DeepSpeed's buffers where they are given. It is
- * calculated, without the memory of libraries, other buffers and fragmentation.
+ * training.h - memory of a rank of a training run: states and activations of its part of a model,
+ * and DeepSpeed's buffers where they are given. It is calculated by pure functions of numbers,
+ * without the memory of libraries, other buffers and fragmentation.
  *
  * A run has dp x tp x pp ranks. Tensor parallelism divides matrices and leaves vectors whole. A
  * pipeline divides the blocks (bb_layers_before); the first stage has the embedding too, and the
@@ -10,8 +10,179 @@
  */
 #pragma once
 
-#include "models/memory/activations.h"
-#include "models/memory/states.h"
+#include "models/model.h"
+
+/* ---- states -----------------------------------------------------------------------------------*/
+
+/*
+ * The memory of each parameter: the parameter itself, its gradient and the state of the optimizer;
+ * and how ZeRO divides them among data-parallel ranks. All bytes are exact.
+ *
+ *   stage   parameters   gradients   optimizer    FSDP
+ *   0       whole        whole       whole        NO_SHARD (and DistributedDataParallel)
+ *   1       whole        whole       divided
+ *   2       whole        divided     divided      SHARD_GRAD_OP
+ *   3       divided      divided     divided      FULL_SHARD
+ *
+ * Rajbhandari et al., ZeRO (arXiv 1910.02054), section 5 and figure 1.
+ */
+
+#define BB_ZERO_STAGES 4
+
+/* Number formats, as bytes of one parameter. */
+struct bb_precision {
+	const char *name;
+	unsigned parameter; /* as the forward pass reads it */
+	unsigned gradient;  /* as the backward pass writes it and ranks reduce it */
+	unsigned master;    /* fp32 copies of parameter and gradient, part of the optimizer */
+	unsigned moment;    /* each moment of an optimizer without a format of its own */
+};
+
+struct bb_optimizer {
+	const char *name;
+	unsigned moments; /* of each parameter */
+	unsigned moment;  /* bytes of one; 0: that of the precision */
+	bool factored;    /* one more moment, kept as sums of the rows and columns of a matrix */
+};
+
+/* Indices of bb_precisions and bb_optimizers. */
+enum bb_precision_index { BB_MIXED, BB_MEGATRON_BF16, BB_MEGATRON_FP16, BB_ALL_FP32, BB_ALL_BF16 };
+enum bb_optimizer_index { BB_ADAMW, BB_ADAMW_8BIT, BB_SGD, BB_ADAFACTOR };
+
+/* Both end with name NULL; the words are their names in the same order, and end with NULL. */
+extern const struct bb_precision bb_precisions[];
+extern const char *const bb_precision_words[];
+extern const struct bb_optimizer bb_optimizers[];
+extern const char *const bb_optimizer_words[];
+
+struct bb_recipe {
+	const struct bb_precision *precision;
+	const struct bb_optimizer *optimizer;
+};
+
+/* Bytes of the three kinds. */
+struct bb_states {
+	uint64_t parameters, gradients, optimizer;
+};
+
+uint64_t bb_states_sum(const struct bb_states *states);
+
+/* Bytes of one parameter, without a factored moment: {2, 2, 12} is ZeRO's fp16 Adam with K = 12. */
+struct bb_states bb_states_each(const struct bb_recipe *recipe);
+
+/*
+ * Elements of a rank if ELEMENTS are divided among RANKS (at least 1). As in ZeRO and FSDP they
+ * form one flat array, padded to a multiple of RANKS. The padding, less than RANKS elements at the
+ * end, takes memory like any other element.
+ */
+uint64_t bb_partition(uint64_t elements, uint64_t ranks);
+
+/*
+ * Bytes of a rank for ELEMENTS (at most 2^56) under ZeRO STAGE (0 to 3) with RANKS data-parallel
+ * ranks. FACTORED is the number of sums of rows and columns (bb_factored_elements), 0 unless the
+ * optimizer is factored. Only stage 0 allows them, since a flat array has no rows and columns.
+ */
+struct bb_states bb_states_of_rank(const struct bb_recipe *recipe, uint64_t elements,
+				   uint64_t factored, int stage, uint64_t ranks);
+
+/* Sums that Adafactor keeps instead of the squares of a tensor of ROWS x COLUMNS (1: a vector,
+   whose squares it keeps). */
+uint64_t bb_factored_elements(uint64_t rows, uint64_t columns);
+
+/*
+ * Bytes that each of RANKS ranks sends by rings in a step of STEPS microbatches on ELEMENTS.
+ * Gradients are reduced and parameters gathered in their own formats; stage 0 reduces and gathers
+ * gradients, as an all-reduce. With one microbatch that is 2 times ELEMENTS for stages 0 to 2 and 3
+ * times for stage 3, each times (ranks - 1) / ranks, which section 7 of the paper rounds to 1.
+ * Stages 0 and 1 reduce once a step, stage 2 for each microbatch; stage 3 gathers twice and reduces
+ * once for each microbatch.
+ */
+uint64_t bb_zero_bytes(const struct bb_recipe *recipe, uint64_t elements, int stage, uint64_t ranks,
+		       uint64_t steps);
+
+/* ---- activations ------------------------------------------------------------------------------*/
+
+/*
+ * Memory that the forward pass of a transformer keeps for the backward pass. Bytes that exceed 64
+ * bits are UINT64_MAX.
+ *
+ * Korthikanti et al. 2022 (arXiv 2205.05198), sections 4 and 5 and table 2. For heads x width = h,
+ * a feed-forward network of 4 h and 16 bits, a layer keeps, for a microbatch of b sequences of s
+ * tokens, with a heads and t tensor-parallel ranks:
+ *
+ *   none                            s b h (34 + 5 a s / h)
+ *   tensor parallel                 s b h (10 + 24 / t + 5 a s / (h t))
+ *   tensor and sequence parallel    s b h (34 / t + 5 a s / (h t))
+ *   selective recomputation         the same without the term 5 a s / h
+ *   full recomputation              2 s b h, divided by t if sequence parallel
+ *
+ * The 34 are: inputs of two norms 4, input of queries, keys and values 2, these themselves 6, input
+ * of the output projection 2, input of the feed-forward network 2 and its two inner inputs 16, and
+ * two dropout masks of one byte each. The 5 are the output of softmax, the dropout mask and the
+ * output of dropout. Other widths follow: fewer heads for keys and values, another inner width, and
+ * gates (three inner inputs instead of two). Gated families train without dropout: neither masks
+ * nor its output. FlashAttention (Dao et al., arXiv 2205.14135), the default, replaces the 5 by a
+ * sum of each row of scores, 4 bytes for each token and head. The feed-forward network counts once
+ * for each expert that computes a token. Latent attention adds the latent vectors of queries, keys
+ * and values.
+ */
+
+enum bb_recompute { BB_RECOMPUTE_NONE, BB_RECOMPUTE_SELECTIVE, BB_RECOMPUTE_FULL };
+extern const char *const bb_recompute_words[];
+
+enum bb_pipelining { BB_1F1B, BB_INTERLEAVED, BB_GPIPE };
+extern const char *const bb_pipeline_words[];
+
+/* A layer and its microbatch. */
+struct bb_layer {
+	uint64_t seq, batch;    /* tokens of a sequence, sequences of a microbatch */
+	uint64_t hidden, heads; /* as in struct bb_hyper */
+	uint64_t queries, keys; /* heads x width: of queries, of keys (and values) */
+	uint64_t ffn, routes; /* inner width; networks that compute each token, shared ones, too */
+	int64_t extra;  /* numbers of a token beside these: latent vectors, widths that differ */
+	bool gated;     /* gated feed-forward network, no dropout */
+	unsigned bytes; /* of an element: 2 or 4 */
+	uint64_t tp;    /* tensor-parallel ranks, at least 1 */
+	bool sequence_parallel; /* among the same ranks */
+	bool eager; /* scores are stored; FlashAttention keeps an fp32 sum of each row */
+};
+
+/* A layer of MODEL, a transformer, without parallelism, by FlashAttention; SPARSE: one that has
+   experts. */
+struct bb_layer bb_layer_of_model(const struct bb_model *model, bool sparse, uint64_t batch,
+				  unsigned bytes);
+
+/* Bytes that a layer keeps on each rank until its backward pass. */
+uint64_t bb_layer_kept(const struct bb_layer *layer, enum bb_recompute recompute);
+
+/* Bytes that the backward pass of a layer recomputes and then holds beside them. */
+uint64_t bb_layer_recomputed(const struct bb_layer *layer, enum bb_recompute recompute);
+
+/*
+ * Bytes outside the layers on each rank, for a microbatch (section 4.3): before them the dropout
+ * mask of the embedding; behind them the inputs of the last norm and of the head, and logits in
+ * fp32.
+ */
+uint64_t bb_embedding_kept(const struct bb_layer *layer);
+uint64_t bb_head_kept(const struct bb_layer *layer, uint64_t vocab);
+
+/*
+ * Maximum number of chunks whose activations STAGE (0 to STAGES-1) of a pipeline keeps. A chunk is
+ * one of MICRO_BATCHES microbatches in 1 / CHUNKS of the layers of the stage:
+ *
+ *   GPipe        all of them                               Huang et al. (arXiv 1811.06965)
+ *   1F1B         STAGES - STAGE                            Narayanan et al., SC21, section 2.2.1
+ *   interleaved  2 (p-1-i) + (v-1) p + 1 for stage i of p in v chunks: those of its warm-up and one
+ *                more, on stage 0 p (1 + (p-1) / (p v)) microbatches    Megatron-LM; section 2.2.2
+ */
+uint64_t bb_in_flight(enum bb_pipelining schedule, uint64_t stage, uint64_t stages, uint64_t chunks,
+		      uint64_t micro_batches);
+
+/* a + b and a * b; UINT64_MAX if that exceeds 64 bits. */
+uint64_t bb_bytes_add(uint64_t a, uint64_t b);
+uint64_t bb_bytes_times(uint64_t a, uint64_t b);
+
+/* ---- a run ------------------------------------------------------------------------------------*/
 
 /* DeepSpeed's ZeRO-Offload: states in the memory of the host. */
 enum bb_offload {

@@ -1,7 +1,7 @@
 #include "training_kernels/hybrid/bubble.h"
 
 #include "core/array.h"
-#include "models/memory/activations.h"
+#include "models/memory/training.h"
 #include "training_kernels/pipeline/draft.h"
 
 #include <math.h>

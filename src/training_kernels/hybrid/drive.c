@@ -5,7 +5,6 @@
  * gathered parameters.
  */
 #include "core/units.h"
-#include "models/memory/states.h"
 #include "simulator/cluster/cluster.h"
 #include "training_kernels/hybrid/hybrid.h"
 

@@ -36,7 +36,7 @@ static int64_t ns_of(const struct bb_pipeline_options *a, double flops)
 
 /*
  * Takes the mean times of layers from the FLOPs of --model, and their activations, in 16 bits, from
- * models/memory/activations.h. W of a layer needs the inputs of its matrix products and the
+ * models/memory/training.h. W of a layer needs the inputs of its matrix products and the
  * gradients of their outputs, of all routes: 32 s b h for an inner width of 4 h (arXiv 2401.10241,
  * 2.3). The embedding is on the first stage; norm, head or pooler and the loss are on the last.
  * Messages have 2 s b h bytes.

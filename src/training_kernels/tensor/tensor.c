@@ -5,7 +5,6 @@
 #include "training_kernels/tensor/tensor.h"
 
 #include "core/units.h"
-#include "models/memory/activations.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "training_kernels/zero/units.h"
 
-#include "models/memory/states.h"
+#include "models/memory/training.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,6 @@
 
 #include "training_kernels/kernel/kernel.h"
 #include "models/model.h"
-#include "models/memory/states.h"
 #include "training_kernels/zero/data.h"
 #include "training_kernels/zero/ledger.h"
 
