@@ -153,8 +153,9 @@ static const unsigned parts[] = {BB_MOE_LAYER, BB_MOE_COUNTS, BB_MOE_DISPATCH, B
 static void assert_sent(const struct bb_program *program, const struct bb_moe_step *step, int work)
 {
 	for (int rank = 0; rank < program->nranks; rank++) {
-		const struct bb_moe_load *l = step->load;
-		const double row = (double)(step->hidden * bb_dtype_size(step->dtype));
+		const struct bb_moe_load *l = step->exchange.load;
+		const double row =
+			(double)(step->exchange.hidden * bb_dtype_size(step->exchange.dtype));
 		const double leave =
 			row * (double)(l->rows_before[program->nranks] - l->rows_to[rank]);
 		const double come = row * (double)bb_moe_rows_received(l, rank);
@@ -187,9 +188,7 @@ static void test_programs(void **state)
 								     .top_k = 2,
 								     .tokens = 31,
 								     .skew = skew});
-				const struct bb_moe_step step = {.load = &l,
-								 .hidden = 3,
-								 .dtype = BB_BFLOAT16,
+				const struct bb_moe_step step = {.exchange = {&l, 3, BB_BFLOAT16},
 								 .expert_s = 1e-3,
 								 .parts = parts[i]};
 
@@ -228,8 +227,8 @@ static void test_busiest(void **state)
 	for (int i = 0; i < 4; i++) {
 		struct bb_moe_load l = load_of((struct bb_moe_form){
 			.nranks = 8, .experts = 8, .top_k = 2, .tokens = 4096, .skew = skews[i]});
-		struct bb_moe_step step = {
-			.load = &l, .hidden = 64, .dtype = BB_BFLOAT16, .parts = BB_MOE_DISPATCH};
+		struct bb_moe_step step = {.exchange = {&l, 64, BB_BFLOAT16},
+					   .parts = BB_MOE_DISPATCH};
 		const double least = 1e-9 * 128 * (double)bb_moe_rows_received(&l, l.busiest);
 		const double dispatch = seconds(&step);
 

@@ -477,7 +477,7 @@ static void data_buffers(void *own, int rank, const struct bb_operation *o, void
 
 	switch (o->work) {
 	case BB_HYBRID_EXPERT:
-		*(o->act == BB_ACT_SEND ? in : out) = bb_moe_rows_of(&d->rows, o->lane % 2, o);
+		*(o->act == BB_ACT_SEND ? in : out) = bb_moe_rows_of(&d->rows, o);
 		break;
 	case BB_HYBRID_PIPELINE:
 		if (o->act == BB_ACT_SEND)

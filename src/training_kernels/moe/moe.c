@@ -131,12 +131,12 @@ enum queue { COMPUTES, SENDS, RECEIVES, QUEUES };
 static void moe_complete(const void *own, int rank, struct bb_operation *o)
 {
 	const struct bb_moe_step *step = own;
-	const struct bb_moe_form *f = &step->load->form;
+	const struct bb_moe_form *f = &step->exchange.load->form;
 
 	if (o->act == BB_ACT_SEND)
-		bb_moe_message(step->load, rank, o);
+		bb_moe_message(step->exchange.load, rank, o);
 	else if (o->act == BB_ACT_COMPUTE)
-		o->seconds = o->seconds * (double)bb_moe_rows_at(step->load, rank) /
+		o->seconds = o->seconds * (double)bb_moe_rows_at(step->exchange.load, rank) /
 			     ((double)f->tokens * f->top_k);
 }
 
@@ -146,17 +146,15 @@ bb_status bb_moe_program(struct bb_taped *taped, const struct bb_moe_step *step,
 	const unsigned parts = step->parts;
 	const bool layer = parts == BB_MOE_LAYER,
 		   messages = parts & (BB_MOE_DISPATCH | BB_MOE_COMBINE);
-	const struct bb_moe_form *f = &step->load->form;
-	const struct bb_moe_exchange exchange = {.load = step->load,
-						 .hidden = step->hidden,
-						 .dtype = step->dtype,
-						 .computes = COMPUTES,
-						 .sends = SENDS};
+	const struct bb_moe_form *f = &step->exchange.load->form;
+	struct bb_moe_exchange exchange = step->exchange;
 	const bb_status status = bb_taped_begin(taped, f->nranks, 1, 1, error);
 	struct bb_tape *tape = taped->tapes;
 
 	if (status != BB_OK)
 		return status;
+	exchange.computes = COMPUTES;
+	exchange.sends = SENDS;
 	taped->complete = moe_complete;
 	taped->own = step;
 	taped->program.queues = messages ? QUEUES : 1;
@@ -220,8 +218,7 @@ static void moe_buffers(void *own, int rank, const struct bb_operation *o, void 
 		*out = v->counts_in;
 		return;
 	}
-	*(o->act == BB_ACT_SEND ? in : out) =
-		bb_moe_rows_of(&v->rows, o->work == BB_MOE_COMBINE, o);
+	*(o->act == BB_ACT_SEND ? in : out) = bb_moe_rows_of(&v->rows, o);
 }
 
 /* Each rank sends its rows, and before them a number for each expert, known as all data is. */
@@ -256,9 +253,7 @@ static bb_status moe_write(struct bb_variant *variant, struct bb_trial *trial, c
 	const struct bb_moe_options *a = &s->moe->options;
 
 	moe_lay_out(v);
-	v->step = (struct bb_moe_step){.load = v->rows.load,
-				       .hidden = (size_t)a->hidden,
-				       .dtype = a->dtype,
+	v->step = (struct bb_moe_step){.exchange = {v->rows.load, v->rows.hidden, a->dtype},
 				       .expert_s = 1e-9 * (double)a->expert_ns,
 				       .parts = kinds[variant->part].parts};
 	trial->workload.stand_in = (enum bb_stand_in)a->stand_in;

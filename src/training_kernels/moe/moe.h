@@ -2,8 +2,7 @@
  * moe.h - the benchmark of expert parallelism: tokens go to experts on other ranks and back, under
  * even and uneven loads.
  *
- *   load.c       the experts of each token, and the loads of ranks
- *   exchange.c   the exchange of rows with experts
+ *   exchange.c   the experts of each token, loads of ranks, and the exchange of rows with experts
  *   moe.c        a layer as a program; options, record, experiment
  */
 #pragma once
@@ -122,11 +121,9 @@ enum bb_moe_work {
 
 /* Constant while its program is used. */
 struct bb_moe_step {
-	const struct bb_moe_load *load;
-	size_t hidden; /* elements of a row */
-	enum bb_dtype dtype;
-	double expert_s; /* seconds of the experts of a rank with the mean load */
-	unsigned parts;  /* of enum bb_moe_work */
+	struct bb_moe_exchange exchange; /* its queues are the program's own */
+	double expert_s;                 /* seconds of the experts of a rank with the mean load */
+	unsigned parts;                  /* of enum bb_moe_work */
 };
 
 /* TAPED performs STEP, which outlives it. The item of a message is its peer. BB_EINTERNAL without
