@@ -61,7 +61,7 @@ struct known {
 };
 
 struct event {
-	int rank; /* that recorded it last, or -1 */
+	int of; /* the rank that recorded it last, from 1; 0: none */
 	struct known known;
 };
 
@@ -74,9 +74,9 @@ struct lane {
 	int posted;                /* groups of receives that are posted together */
 };
 
-/* The queue that RANK uses for a group or peer. */
+/* The queue that a rank uses for a group or peer. */
 struct use {
-	int rank;
+	int of; /* the rank, from 1; 0: none */
 	int queue;
 };
 
@@ -99,11 +99,11 @@ struct rank_check {
 
 /* ---- collectives --------------------------------------------------------------------- */
 
-/* Does RANK use one QUEUE only? *USE is the first. */
-static bool uses_one(struct use *use, int rank, int queue)
+/* Does the rank use one QUEUE only? *USE is the first. */
+static bool uses_one(const struct rank_check *c, struct use *use, int queue)
 {
-	if (use->rank != rank)
-		*use = (struct use){rank, queue};
+	if (use->of != c->rank + 1)
+		*use = (struct use){c->rank + 1, queue};
 	return use->queue == queue;
 }
 
@@ -124,7 +124,7 @@ static bb_status check_collective(struct rank_check *c)
 	if (o->op < 0 || o->op >= BB_NOPS ||
 	    (o->collective->flags & BB_REDUCES && !bb_op_accepts(o->op, o->dtype)))
 		return WRONG(c, "its operator does not accept its datatype");
-	if (!uses_one(&c->groups[o->group], c->rank, o->queue))
+	if (!uses_one(c, &c->groups[o->group], o->queue))
 		return WRONG(c, "queue %d, but collectives of group %d are on queue %d", o->queue,
 			     o->group, c->groups[o->group].queue);
 	const char *const reason = o->collective->refuses ? o->collective->refuses(size) : NULL;
@@ -170,9 +170,9 @@ static bb_status check_receive(struct rank_check *c)
 		return WRONG(c,
 			     "posted together with an operation that is not a receive of lane %d",
 			     o->lane);
-	else if (use->rank == c->rank && use->queue == lane->posted)
+	else if (use->of == c->rank + 1 && use->queue == lane->posted)
 		return WRONG(c, "posted together with another receive from rank %d", o->peer);
-	*use = (struct use){c->rank, lane->posted};
+	*use = (struct use){c->rank + 1, lane->posted};
 	return BB_OK;
 }
 
@@ -190,7 +190,7 @@ static bb_status check_send(struct rank_check *c)
 		return WRONG(c, "lane %d has answers, but is sent on from two queues", o->lane);
 	if (o->peer != BB_NO_PEER) {
 		use = &c->peers[(size_t)o->lane * (size_t)p->nranks + (size_t)o->peer];
-		if (!uses_one(use, c->rank, o->queue))
+		if (!uses_one(c, use, o->queue))
 			return WRONG(c,
 				     "queue %d, but messages of lane %d to rank %d are on queue %d",
 				     o->queue, o->lane, o->peer, use->queue);
@@ -222,12 +222,12 @@ static bb_status check_event(struct rank_check *c)
 		return WRONG(c, "event %d is not within 0 to %d", o->event, p->events - 1);
 	event = &c->events[o->event];
 	if (o->act == BB_ACT_RECORD) {
-		if (event->rank == c->rank)
+		if (event->of == c->rank + 1)
 			return WRONG(c, "event %d is recorded a second time", o->event);
-		*event = (struct event){c->rank, *mine};
+		*event = (struct event){c->rank + 1, *mine};
 		return BB_OK;
 	}
-	if (event->rank != c->rank)
+	if (event->of != c->rank + 1)
 		return WRONG(c, "event %d is waited for before it is recorded", o->event);
 	for (int q = 0; q < BB_PROGRAM_QUEUES; q++)
 		if (mine->before[q] < event->known.before[q])
@@ -282,31 +282,21 @@ static bb_status check_operation(struct rank_check *c)
 	return status;
 }
 
-static struct use *nobody(size_t n)
-{
-	struct use *uses = malloc((n + 1) * sizeof(*uses));
-
-	for (size_t i = 0; uses && i < n; i++)
-		uses[i].rank = -1;
-	return uses;
-}
-
 static bb_status check_ranks(const struct check *check)
 {
 	const struct bb_program *p = check->program;
+	const size_t peers = (size_t)p->lanes * (size_t)p->nranks;
 	struct rank_check c = {
 		.whole = check,
-		.events = malloc(((size_t)p->events + 1) * sizeof(*c.events)),
-		.groups = nobody((size_t)p->groups),
-		.peers = nobody((size_t)p->lanes * (size_t)p->nranks),
-		.posted = nobody((size_t)p->lanes * (size_t)p->nranks),
+		.events = calloc((size_t)p->events + 1, sizeof(*c.events)),
+		.groups = calloc((size_t)p->groups + 1, sizeof(*c.groups)),
+		.peers = calloc(peers + 1, sizeof(*c.peers)),
+		.posted = calloc(peers + 1, sizeof(*c.posted)),
 	};
 	bb_status status = BB_OK;
 
 	if (!c.events || !c.groups || !c.peers || !c.posted)
 		status = bb_no_memory(check->error, "the check of a program");
-	for (int e = 0; c.events && e < p->events; e++)
-		c.events[e].rank = -1;
 	for (c.rank = 0; c.rank < p->nranks && status == BB_OK; c.rank++) {
 		const size_t length = p->length(p, c.rank);
 

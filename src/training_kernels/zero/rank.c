@@ -362,7 +362,7 @@ static void add_call(struct bb_zero_rank *z, const struct bb_collective *collect
 			   add_work(z, (struct bb_zero_work){BB_ZERO_CALL, unit, 0, NULL, memory}),
 			   collective, flag ? 1 : (size_t)z->places.list[unit].part,
 			   flag ? BB_INT32 : z->zero->options.dtype, flag ? BB_MAX : BB_SUM);
-	if (!z->zero->overlaps)
+	if (z->zero->options.overlap == BB_ZERO_OVERLAP_OFF)
 		add_wait(z);
 }
 
@@ -609,8 +609,10 @@ out:
 	return status;
 }
 
-void bb_zero_rank_close(struct bb_zero_rank *z)
+void bb_zero_rank_close(struct bb_variant *variant)
 {
+	struct bb_zero_rank *z = (struct bb_zero_rank *)variant;
+
 	bb_taped_free(&z->variant.taped);
 	bb_ledger_close(&z->ledger);
 	bb_zero_places_free(&z->places);

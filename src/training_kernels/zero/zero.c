@@ -176,7 +176,6 @@ static bb_status zero_plan(struct bb_run *run)
 			       run->world.nranks);
 	zero->alone = a->as_rank_given;
 	zero->nranks = zero->alone ? (int)a->world : run->world.nranks;
-	zero->overlaps = a->overlap == BB_ZERO_OVERLAP_ON;
 	zero->recipe = (struct bb_recipe){&bb_precisions[scaled ? BB_MIXED : BB_ALL_FP32],
 					  &bb_optimizers[BB_ADAMW]};
 	zero->data = (struct bb_zero_data){
@@ -390,14 +389,9 @@ static void fill_memory(const struct zero_stage *m, struct bb_zero_record *r)
 
 static bb_status deliver_moments(const struct bb_zero_rank *z)
 {
-	static const char *const names[BB_ZERO_POINTS] = {
-		[BB_ZERO_MODEL] = "model",
-		[BB_ZERO_WRAPPED] = "wrapped",
-		[BB_ZERO_FORWARD] = "forward",
-		[BB_ZERO_BACKWARD] = "backward",
-		[BB_ZERO_BEFORE] = "before optimizer",
-		[BB_ZERO_AFTER] = "after optimizer",
-	};
+	/* In the order of the points. */
+	static const char *const names[] = {"model",    "wrapped",          "forward",
+					    "backward", "before optimizer", "after optimizer"};
 	struct bb_run *run = z->variant.kernel->engine.run;
 	bb_status status = BB_OK;
 
@@ -439,7 +433,7 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 	r->model = zero->options.model_text;
 	r->dtype = bb_dtype_name(zero->options.dtype);
 	r->algorithm = z->has_peers ? zero->options.algo_text : NULL;
-	r->overlap = zero->overlaps ? "on" : "off";
+	r->overlap = overlap_names[zero->options.overlap];
 	r->nranks = zero->nranks;
 	r->stage = z->stage;
 	r->rank = z->rank;
@@ -562,14 +556,9 @@ static bb_status rehearse(struct zero_sweep *s, const char *what)
 out:
 	if (status != BB_OK)
 		bb_driver_abandon(e->driver);
-	bb_zero_rank_close(&z);
+	bb_zero_rank_close(&z.variant);
 	bb_zero_units_free(&small.units);
 	return status;
-}
-
-static void zero_release(struct bb_variant *variant)
-{
-	bb_zero_rank_close((struct bb_zero_rank *)variant);
 }
 
 static bb_status zero_write(struct bb_variant *variant, struct bb_trial *trial,
@@ -586,7 +575,7 @@ static bb_status zero_write(struct bb_variant *variant, struct bb_trial *trial,
 	trial->optional = true;
 	variant->subject = names[s->stage];
 	variant->dtype = bb_dtype_name(zero->options.dtype);
-	variant->release = zero_release;
+	variant->release = bb_zero_rank_close;
 	snprintf(trial->what, sizeof(trial->what), "ZeRO stage %d of %.32s", s->stage,
 		 zero->options.model_text);
 	*refusal = *zero->skips[s->stage] ? zero->skips[s->stage] : NULL;
@@ -674,7 +663,7 @@ static bb_status zero_run(struct bb_engine *e)
 		}
 		/* Other ranks may still read the memory of this one. */
 		BB_TRY(status, bb_driver_barrier(e->driver), out);
-		bb_zero_rank_close(&m->z);
+		bb_zero_rank_close(&m->z.variant);
 	}
 out:
 	return status;

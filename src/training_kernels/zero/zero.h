@@ -205,7 +205,6 @@ struct bb_zero {
 	struct bb_zero_pass forward, backward; /* of a microbatch, beside the work on its data */
 	struct bb_recipe recipe;
 	int nranks; /* ranks that divide the states */
-	bool overlaps;
 	bool alone; /* --as-rank: no other rank runs */
 	struct bb_zero_data data;
 	struct bb_zero_scale scale;      /* before the first step */
@@ -329,7 +328,7 @@ struct bb_zero_rank {
  * bb_zero_rank_close whatever is returned.
  */
 BB_MUST bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps);
-void bb_zero_rank_close(struct bb_zero_rank *z); /* zeroed or closed: no-op */
+void bb_zero_rank_close(struct bb_variant *variant); /* of Z; zeroed or closed: no-op */
 
 /* TRIAL = that of Z's program, of BB_TIMING_STEPS, without name, steps and stepped. It sets
    tmp_bytes and wire before its first step. */
