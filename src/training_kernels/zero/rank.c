@@ -40,62 +40,65 @@ static bool has_master(const struct bb_zero_rank *z)
 /* ---- access of the CPU ----------------------------------------------------------------------- */
 
 /* Memory of the CPU needs no backend, whose calls belong to the driver's thread. */
-static bb_status copy_bytes(const struct bb_zero_rank *z, void *to, const void *from, size_t bytes)
+static void copy_bytes(struct bb_zero_rank *z, void *to, const void *from, size_t bytes)
 {
 	const struct bb_engine *e = zero_engine(z);
 
-	if (e->backend->gpu)
-		return e->backend->copy(e->rank, to, from, bytes);
-	memcpy(to, from, bytes);
-	return BB_OK;
+	if (!e->backend->gpu)
+		memcpy(to, from, bytes);
+	else if (z->status == BB_OK)
+		z->status = e->backend->copy(e->rank, to, from, bytes);
 }
 
-bb_status bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, int narrays,
-		       uint64_t first, uint64_t n, bb_zero_block *work, void *own)
+void bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, int narrays,
+		  uint64_t first, uint64_t n, bb_zero_block *work, void *own)
 {
 	const bool direct = !zero_engine(z)->backend->gpu;
 	void *seen[BB_ZERO_ARRAYS];
-	bb_status status = BB_OK;
 
-	for (size_t at = 0, b; at < n; at += b) {
+	for (size_t at = 0, b; at < n && z->status == BB_OK; at += b) {
 		b = n - at < BB_ZERO_BLOCK ? (size_t)n - at : BB_ZERO_BLOCK;
 		for (int i = 0; i < narrays; i++) {
 			char *const memory = arrays[i].at + at * arrays[i].size;
 
 			seen[i] = direct || arrays[i].host ? (void *)memory : z->blocks[i];
 			if (seen[i] != memory)
-				BB_TRY(status, copy_bytes(z, seen[i], memory, b * arrays[i].size),
-				       out);
+				copy_bytes(z, seen[i], memory, b * arrays[i].size);
 		}
 		work(z, own, first + at, b, seen);
 		for (int i = 0; i < narrays; i++) {
 			char *const memory = arrays[i].at + at * arrays[i].size;
 
 			if (seen[i] != memory && arrays[i].written)
-				BB_TRY(status, copy_bytes(z, memory, seen[i], b * arrays[i].size),
-				       out);
+				copy_bytes(z, memory, seen[i], b * arrays[i].size);
 		}
 	}
-out:
-	return status;
 }
 
-/* Acquire BYTES for HOLDING from the ledger, filled with zeros. */
-static bb_status zero_acquire(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes,
-			      bool host, struct bb_held *held)
+/* Acquire BYTES for HOLDING from the ledger, unless something has failed before. */
+static void zero_hold(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes, bool host,
+		      struct bb_held *held)
+{
+	if (z->status == BB_OK)
+		z->status = bb_ledger_acquire(&z->ledger, holding, bytes, host, held);
+}
+
+/* The same, filled with zeros. */
+static void zero_acquire(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes, bool host,
+			 struct bb_held *held)
 {
 	static const uint16_t zeros[2 * PERIOD];
 	const struct bb_pattern pattern = {zeros, PERIOD, sizeof(*zeros), 0};
 	const struct bb_engine *e = zero_engine(z);
-	const bb_status status = bb_ledger_acquire(&z->ledger, holding, bytes, host, held);
 
-	if (status != BB_OK || !e->backend->has_data)
-		return status;
-	if (host || !e->backend->gpu) {
+	zero_hold(z, holding, bytes, host, held);
+	if (z->status != BB_OK || !e->backend->has_data)
+		return;
+	if (host || !e->backend->gpu)
 		memset(held->memory, 0, bytes);
-		return BB_OK;
-	}
-	return e->backend->fill(e->rank, held->memory, &pattern, 0, bytes / sizeof(*zeros));
+	else
+		z->status = e->backend->fill(e->rank, held->memory, &pattern, 0,
+					     bytes / sizeof(*zeros));
 }
 
 /* ---- blocks of elements ---------------------------------------------------------------------- */
@@ -159,7 +162,7 @@ enum { GRADIENTS = 1, PARAMETERS = 2, MOMENTS = 4 + 8, MASTER = 16 };
 
 /* ACTION on all blocks of this rank's parts of all units, in the arrays WHICH, in the order of the
    bits. */
-static bb_status each_part(struct bb_zero_rank *z, unsigned which, enum bb_zero_action action)
+static void each_part(struct bb_zero_rank *z, unsigned which, enum bb_zero_action action)
 {
 	struct bb_zero_work work = {.action = action};
 	const size_t size = zero_size(z), wide = sizeof(float);
@@ -172,9 +175,8 @@ static bb_status each_part(struct bb_zero_rank *z, unsigned which, enum bb_zero_
 		{z->master.memory, wide, host, true},
 	};
 	const bool divided[BB_ZERO_ARRAYS] = {z->stage >= 2, z->stage == 3, true, true, true};
-	bb_status status = BB_OK;
 
-	for (size_t u = 0; u < z->zero->units.n && z->data && status == BB_OK; u++) {
+	for (size_t u = 0; u < z->zero->units.n && z->data && z->status == BB_OK; u++) {
 		const struct bb_zero_place *p = &z->places.list[u];
 		struct bb_zero_array arrays[BB_ZERO_ARRAYS];
 		int n = 0;
@@ -185,9 +187,8 @@ static bb_status each_part(struct bb_zero_rank *z, unsigned which, enum bb_zero_
 			arrays[n] = all[i];
 			arrays[n++].at += all[i].size * (divided[i] ? p->part_at : p->at + p->mine);
 		}
-		status = bb_zero_each(z, arrays, n, 0, p->part, work_block, &work);
+		bb_zero_each(z, arrays, n, 0, p->part, work_block, &work);
 	}
-	return status;
 }
 
 /* ---- the workload ---------------------------------------------------------------------------- */
@@ -201,10 +202,9 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 	struct bb_zero_array to = {.at = w->to, .size = size, .written = true};
 	const struct bb_zero_unit *u = &z->zero->units.list[w->unit];
 	const struct bb_zero_place *p = &z->places.list[w->unit];
-	bb_status status = z->status;
-	int32_t flag;
+	int32_t flag = z->overflowed;
 
-	if (status != BB_OK)
+	if (z->status != BB_OK)
 		return;
 	switch (w->action) {
 	case BB_ZERO_SUM:
@@ -214,47 +214,43 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 		}
 		if (w->unit == 0)
 			z->forward = 0;
-		status = bb_zero_each(z, &from, 1, u->first, u->elements, work_block, w);
+		bb_zero_each(z, &from, 1, u->first, u->elements, work_block, w);
 		break;
 	case BB_ZERO_DRAW:
-		status = bb_zero_each(z, (struct bb_zero_array[]){from, to}, 2, u->first,
-				      u->elements, work_block, w);
+		bb_zero_each(z, (struct bb_zero_array[]){from, to}, 2, u->first, u->elements,
+			     work_block, w);
 		/* A bucket is padded with zeros. */
 		to.at += u->elements * size;
-		if (status == BB_OK && z->stage >= 2)
-			status = bb_zero_each(z, &to, 1, 0, p->padded - u->elements, work_block,
-					      &clear);
+		if (z->stage >= 2)
+			bb_zero_each(z, &to, 1, 0, p->padded - u->elements, work_block, &clear);
 		break;
 	case BB_ZERO_ADD:
-		status = bb_zero_each(z, (struct bb_zero_array[]){to, from}, 2, 0, p->part,
-				      work_block, w);
+		bb_zero_each(z, (struct bb_zero_array[]){to, from}, 2, 0, p->part, work_block, w);
 		break;
 	case BB_ZERO_COPY:
-		status = copy_bytes(z, w->to, w->from, p->part * size);
+		copy_bytes(z, w->to, w->from, p->part * size);
 		break;
 	case BB_ZERO_INSPECT:
 		z->overflowed = false;
-		status = each_part(z, GRADIENTS, BB_ZERO_INSPECT);
-		flag = z->overflowed;
-		if (status == BB_OK && z->flag.memory)
-			status = copy_bytes(z, z->flag.memory, &flag, sizeof(flag));
-		break;
-	case BB_ZERO_UPDATE: /* the flag is that of all ranks by now */
+		each_part(z, GRADIENTS, BB_ZERO_INSPECT);
 		flag = z->overflowed;
 		if (z->flag.memory)
-			status = copy_bytes(z, &flag, z->flag.memory, sizeof(flag));
-		z->taken += status == BB_OK && !flag;
-		if (status == BB_OK && !flag)
-			status = each_part(
-				z, GRADIENTS | PARAMETERS | MOMENTS | (has_master(z) ? MASTER : 0),
-				BB_ZERO_UPDATE);
-		if (status == BB_OK)
+			copy_bytes(z, z->flag.memory, &flag, sizeof(flag));
+		break;
+	case BB_ZERO_UPDATE: /* the flag is that of all ranks by now */
+		if (z->flag.memory)
+			copy_bytes(z, &flag, z->flag.memory, sizeof(flag));
+		z->taken += z->status == BB_OK && !flag;
+		if (!flag)
+			each_part(z,
+				  GRADIENTS | PARAMETERS | MOMENTS | (has_master(z) ? MASTER : 0),
+				  BB_ZERO_UPDATE);
+		if (z->status == BB_OK)
 			bb_zero_scale_update(&z->scale, flag);
 		break;
 	default: /* a call, or part of another action */
 		break;
 	}
-	z->status = status;
 }
 
 static void zero_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
@@ -384,53 +380,44 @@ static void zero_note(struct bb_zero_rank *z, enum bb_zero_point point, size_t i
 		!z->noted && !BB_ARRAY_PUT(z->moments, z->nmoments, z->moment_room, m);
 }
 
-static bb_status prefetch(struct bb_zero_rank *z, size_t unit)
+/* Start to gather the parameters of UNIT. */
+static void prefetch(struct bb_zero_rank *z, size_t unit)
 {
 	const struct bb_zero_place *p = &z->places.list[unit];
 	const size_t size = zero_size(z);
-	bb_status status = bb_ledger_acquire(&z->ledger, BB_HOLD_COMMUNICATION,
-					     (size_t)p->padded * size, false, &z->prefetched);
 
-	if (status != BB_OK)
-		return status;
+	zero_hold(z, BB_HOLD_COMMUNICATION, p->padded * size, false, &z->prefetched);
+	if (z->status != BB_OK)
+		return;
 	add_action(z, BB_ZERO_COPY, unit, 0, z->parameters.memory + p->part_at * size,
 		   z->prefetched.memory + p->mine * size);
 	add_call(z, &bb_all_gather, unit, z->prefetched.memory);
-	return BB_OK;
 }
 
-/* Set *PARAMETERS to those of UNIT, whole. Under stage 3 start to gather those of NEXT. */
-static bb_status acquire_parameters(struct bb_zero_rank *z, size_t unit, size_t next,
-				    char **parameters)
+/* Returns the parameters of UNIT, whole. Under stage 3 starts to gather those of NEXT. */
+static char *acquire_parameters(struct bb_zero_rank *z, size_t unit, size_t next)
 {
-	bb_status status = BB_OK;
-
-	*parameters = z->parameters.memory + z->places.list[unit].at * zero_size(z);
 	if (z->stage < 3)
-		return BB_OK;
+		return z->parameters.memory + z->places.list[unit].at * zero_size(z);
 	if (!z->prefetched.memory) {
-		BB_TRY(status, prefetch(z, unit), out);
+		prefetch(z, unit);
 		add_wait(z);
 	}
 	z->current = z->prefetched;
 	z->prefetched = (struct bb_held){0};
-	*parameters = z->current.memory;
 	if (next != NO_UNIT)
-		status = prefetch(z, next);
-out:
-	return status;
+		prefetch(z, next);
+	return z->current.memory;
 }
 
-static bb_status write_forward(struct bb_zero_rank *z, int64_t microbatch)
+static void write_forward(struct bb_zero_rank *z, int64_t microbatch)
 {
 	const size_t n = z->zero->units.n;
-	bb_status status = BB_OK;
-	char *parameters;
 
 	z->phase = BB_ZERO_IN_FORWARD;
-	for (size_t u = 0; u < n; u++) {
-		BB_TRY(status, acquire_parameters(z, u, u + 1 < n ? u + 1 : NO_UNIT, &parameters),
-		       out);
+	for (size_t u = 0; u < n && z->status == BB_OK; u++) {
+		char *parameters = acquire_parameters(z, u, u + 1 < n ? u + 1 : NO_UNIT);
+
 		add_action(z, BB_ZERO_SUM, u, microbatch, parameters, NULL);
 		add_pass(z, &z->zero->forward, z->zero->units.list[u].forward);
 		zero_note(z, BB_ZERO_FORWARD, u);
@@ -438,8 +425,6 @@ static bb_status write_forward(struct bb_zero_rank *z, int64_t microbatch)
 			add_wait(z);
 		bb_ledger_release(&z->ledger, &z->current);
 	}
-out:
-	return status;
 }
 
 /* Keep this rank's part of UNIT, whose reduction, if one was begun, has completed. */
@@ -455,30 +440,24 @@ static void keep_reduced(struct bb_zero_rank *z, size_t unit, int64_t microbatch
 	bb_ledger_release(&z->ledger, &z->reducing);
 }
 
-static bb_status write_backward(struct bb_zero_rank *z, int64_t microbatch)
+static void write_backward(struct bb_zero_rank *z, int64_t microbatch)
 {
 	const bool buckets = z->stage >= 2;
 	const uint64_t elements = buckets ? z->places.divided : z->places.whole;
 	const size_t size = zero_size(z);
-	bb_status status = BB_OK;
 
 	z->phase = BB_ZERO_IN_BACKWARD;
 	if (!z->gradients.memory)
-		BB_TRY(status,
-		       zero_acquire(z, BB_HOLD_GRADIENTS, elements * size, false, &z->gradients),
-		       out);
-	for (size_t u = z->zero->units.n; u-- > 0;) {
+		zero_acquire(z, BB_HOLD_GRADIENTS, elements * size, false, &z->gradients);
+	for (size_t u = z->zero->units.n; u-- > 0 && z->status == BB_OK;) {
 		const struct bb_zero_place *p = &z->places.list[u];
+		char *parameters = acquire_parameters(z, u, u > 0 ? u - 1 : NO_UNIT);
 		struct bb_held bucket = {NULL, 0, 0};
-		char *parameters, *gradients;
 
-		BB_TRY(status, acquire_parameters(z, u, u > 0 ? u - 1 : NO_UNIT, &parameters), out);
 		if (buckets)
-			BB_TRY(status,
-			       zero_acquire(z, BB_HOLD_COMMUNICATION, p->padded * size, false,
-					    &bucket),
-			       out);
-		gradients = buckets ? bucket.memory : z->gradients.memory + p->at * size;
+			zero_acquire(z, BB_HOLD_COMMUNICATION, p->padded * size, false, &bucket);
+		char *const gradients =
+			buckets ? bucket.memory : z->gradients.memory + p->at * size;
 		add_action(z, BB_ZERO_DRAW, u, microbatch, parameters, gradients);
 		add_pass(z, &z->zero->backward, z->zero->units.list[u].backward);
 		zero_note(z, BB_ZERO_BACKWARD, u);
@@ -493,35 +472,32 @@ static bb_status write_backward(struct bb_zero_rank *z, int64_t microbatch)
 	}
 	add_wait(z);
 	keep_reduced(z, 0, microbatch);
-out:
-	return status;
 }
 
-static bb_status write_step(struct bb_zero_rank *z)
+/* Without memory it leaves the step incomplete. */
+static void write_step(struct bb_zero_rank *z)
 {
 	const uint64_t bytes = z->places.divided * sizeof(float);
 	const bool host = z->zero->options.offload;
 	struct bb_tape *tape = z->variant.taped.tapes;
-	bb_status status = BB_OK;
 
 	tape->n = 0;
 	tape->events = 0;
 	z->nworks = 0;
 	for (int64_t g = 0; g < z->zero->options.accumulate; g++) {
-		BB_TRY(status, write_forward(z, g), out);
-		BB_TRY(status, write_backward(z, g), out);
+		write_forward(z, g);
+		write_backward(z, g);
 	}
 	z->phase = BB_ZERO_IN_OPTIMIZER;
 	zero_note(z, BB_ZERO_BEFORE, 0);
 	/* The states of the optimizer are allocated in the first step. */
 	if (!z->moment1.memory) {
 		if (has_master(z)) {
-			BB_TRY(status, zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->master),
-			       out);
-			BB_TRY(status, each_part(z, PARAMETERS | MASTER, BB_ZERO_WIDEN), out);
+			zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->master);
+			each_part(z, PARAMETERS | MASTER, BB_ZERO_WIDEN);
 		}
-		BB_TRY(status, zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1), out);
-		BB_TRY(status, zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2), out);
+		zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1);
+		zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2);
 	}
 	add_action(z, BB_ZERO_INSPECT, 0, 0, NULL, NULL);
 	if (z->stage > 0) {
@@ -532,14 +508,12 @@ static bb_status write_step(struct bb_zero_rank *z)
 	zero_note(z, BB_ZERO_AFTER, 0);
 	z->phase = BB_ZERO_IN_GATHER;
 	if (z->stage == 1 || z->stage == 2) {
-		for (size_t u = 0; u < z->zero->units.n; u++)
+		for (size_t u = 0; u < z->zero->units.n && z->status == BB_OK; u++)
 			add_call(z, &bb_all_gather, u,
 				 z->parameters.memory + z->places.list[u].at * zero_size(z));
 		add_wait(z);
 	}
 	z->noted = true;
-out:
-	return status;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -571,12 +545,9 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 	z->variant.taped.program.groups = z->has_peers ? 1 : 0;
 	if (strcmp(zero->options.algo_text, "auto") != 0)
 		z->variant.taped.program.algorithm = zero->options.algo_text;
-	BB_TRY(status,
-	       zero_acquire(z, BB_HOLD_PARAMETERS,
-			    (divided ? z->places.divided : z->places.whole) * size, false,
-			    &z->parameters),
-	       out);
-	for (size_t i = 0; i < zero->units.n && z->data; i++) {
+	zero_acquire(z, BB_HOLD_PARAMETERS, (divided ? z->places.divided : z->places.whole) * size,
+		     false, &z->parameters);
+	for (size_t i = 0; i < zero->units.n && z->data && z->status == BB_OK; i++) {
 		const struct bb_zero_place *p = &z->places.list[i];
 		const struct bb_zero_unit *u = &zero->units.list[i];
 		const uint64_t skip = divided ? p->mine : 0;
@@ -586,25 +557,22 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 						    .size = size,
 						    .written = true};
 
-		BB_TRY(status,
-		       bb_zero_each(z, &array, 1, u->first + skip,
-				    divided && p->part < left ? p->part : left, work_block, &begin),
-		       out);
+		bb_zero_each(z, &array, 1, u->first + skip,
+			     divided && p->part < left ? p->part : left, work_block, &begin);
 	}
 	zero_note(z, BB_ZERO_MODEL, 0);
 	if (z->has_peers && z->stage > 0)
-		BB_TRY(status,
-		       zero_acquire(z, BB_HOLD_COMMUNICATION, sizeof(int32_t), false, &z->flag),
-		       out);
+		zero_acquire(z, BB_HOLD_COMMUNICATION, sizeof(int32_t), false, &z->flag);
 	zero_note(z, BB_ZERO_WRAPPED, 0);
-	BB_TRY(status, write_step(z), out);
+	write_step(z);
 	first = z->ledger.peak;
 	/* The program of the second step: only then no array of the optimizer has memory that the
 	   step released before. */
-	BB_TRY(status, write_step(z), out);
+	write_step(z);
 	if (steps == 1)
 		z->ledger.peak = first;
-	status = bb_taped_end(&z->variant.taped, "a step", &run->error);
+	status = z->status == BB_OK ? bb_taped_end(&z->variant.taped, "a step", &run->error)
+				    : z->status;
 out:
 	return status;
 }

@@ -246,6 +246,14 @@ static bb_status measure_system(struct zero_sweep *s, int64_t *bytes)
 
 /* ---- verification ---------------------------------------------------------------------------- */
 
+/* Fails if the CPU could not use the memory of Z. */
+static bb_status check_memory(struct bb_engine *e, const struct bb_zero_rank *z)
+{
+	return z->status == BB_OK ? BB_OK
+				  : bb_fail(&e->run->error, z->status,
+					    "rank %d cannot access its memory", e->driver->rank);
+}
+
 /* What elements of this rank must be, or their checksum. */
 struct zero_check {
 	const char *model; /* all of it; NULL: the checksum */
@@ -301,20 +309,14 @@ static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
 			.host = z->zero->options.offload};
 
 		if (z->stage > 0 || z->rank == 0)
-			BB_TRY(status,
-			       bb_zero_each(z, &part, 1, u->first + begin, mine, check_block, &sum),
-			       out);
+			bb_zero_each(z, &part, 1, u->first + begin, mine, check_block, &sum);
 		if (s->has_reference)
-			BB_TRY(status,
-			       bb_zero_each(z, &all, 1, u->first + (divided ? begin : 0),
-					    divided ? mine : u->elements, check_block, &parameters),
-			       out);
+			bb_zero_each(z, &all, 1, u->first + (divided ? begin : 0),
+				     divided ? mine : u->elements, check_block, &parameters);
 		if (s->has_reference && copy.at)
-			BB_TRY(status,
-			       bb_zero_each(z, &copy, 1, u->first + begin, mine, check_block,
-					    &master),
-			       out);
+			bb_zero_each(z, &copy, 1, u->first + begin, mine, check_block, &master);
 	}
+	BB_TRY(status, check_memory(e, z), out);
 	sums[0] = parameters.found + master.found;
 	sums[1] = sum.found;
 	BB_TRY(status, bb_engine_sum(e, sums, 2), out);
@@ -498,14 +500,6 @@ static void zero_rank_set(struct bb_zero_rank *z, struct zero_sweep *s, const st
 	z->blocks = s->blocks;
 	z->stage = s->stage;
 	z->rank = zero->alone ? (int)zero->options.as_rank : s->kernel.engine.driver->rank;
-}
-
-/* Fails if Z's computations could not use the device's memory. */
-static bb_status check_memory(struct bb_engine *e, const struct bb_zero_rank *z)
-{
-	return z->status == BB_OK ? BB_OK
-				  : bb_fail(&e->run->error, z->status,
-					    "rank %d cannot access its memory", e->driver->rank);
 }
 
 /*

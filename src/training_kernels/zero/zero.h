@@ -314,7 +314,7 @@ struct bb_zero_rank {
 	int64_t skipped;  /* steps before this one */
 	uint64_t forward; /* sum of the forward pass */
 	bool overflowed;
-	bb_status status; /* the first failure */
+	bb_status status; /* the first failure, after which nothing more is done */
 
 	/* Of the current step of rank 0: seconds in each phase, and then those of them that waited
 	   for collectives. */
@@ -343,9 +343,9 @@ struct bb_zero_array {
 };
 
 /* Call WORK for all blocks of N elements of ARRAYS, at most BB_ZERO_ARRAYS, of which the first is
-   element FIRST of the model. The CPU can access a block's elements at SEEN[array]. */
+   element FIRST of the model. The CPU can access a block's elements at SEEN[array]. Sets z->status
+   if it cannot. */
 typedef void bb_zero_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
 			   void *const *seen);
-BB_MUST bb_status bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays,
-			       int narrays, uint64_t first, uint64_t n, bb_zero_block *work,
-			       void *own);
+void bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, int narrays,
+		  uint64_t first, uint64_t n, bb_zero_block *work, void *own);
