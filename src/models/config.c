@@ -123,10 +123,11 @@ static bb_status read_special_key(const struct config *c, const char *key, const
 		if (class && (ends_with(class, "EncoderModel") || ends_with(class, "HeadsModel")))
 			class = NULL;
 		for (int i = 0; class && family->known[i].word; i++)
-			if (ends_with(class, family->known[i].class)) {
-				hyper->head = i;
-				return BB_OK;
-			}
+			for (int k = 0; k < 2 && family->known[i].classes[k]; k++)
+				if (ends_with(class, family->known[i].classes[k])) {
+					hyper->head = i;
+					return BB_OK;
+				}
 		return refuse_key(c, key, value, "has a head that is not known");
 	}
 	if (strcmp(key, "layer_types") == 0)

@@ -321,32 +321,31 @@ PARTS(lm_heads) = {MATRIX("lm_head", NORM, VOCAB, EMBEDDING, NEEDS(BB_HAS_LM), L
 		   MATRIX("score", NORM, LABELS, EMBEDDING, NEEDS(BB_HAS_SCORE))};
 
 static const struct bb_head decoder_heads[BB_MODEL_HEADS + 1] = {
-	{"lm", "ForCausalLM", BB_HAS_LM, false},
-	{"lm", "LMHeadModel", BB_HAS_LM, false},
-	{"none", "Model", 0, true},
-	{"sequence", "ForSequenceClassification", BB_HAS_SCORE, false},
+	{"lm", {"ForCausalLM", "LMHeadModel"}, BB_HAS_LM, false},
+	{"none", {"Model"}, 0, true},
+	{"sequence", {"ForSequenceClassification"}, BB_HAS_SCORE, false},
 };
 static const struct bb_head t5_heads[BB_MODEL_HEADS + 1] = {
-	{"lm", "ForConditionalGeneration", BB_HAS_LM, false},
-	{"none", "Model", 0, true},
+	{"lm", {"ForConditionalGeneration"}, BB_HAS_LM, false},
+	{"none", {"Model"}, 0, true},
 };
 static const struct bb_head bert_classes[BB_MODEL_HEADS + 1] = {
-	{"pooler", "BertModel", BB_HAS_POOLER, true},
-	{"pretraining", "ForPreTraining", BB_HAS_POOLER | BB_HAS_LM | BB_HAS_NEXT, false},
-	{"masked", "ForMaskedLM", BB_HAS_LM, false},
-	{"lm", "LMHeadModel", BB_HAS_LM | BB_HAS_CAUSAL, false},
-	{"next", "ForNextSentencePrediction", BB_HAS_POOLER | BB_HAS_NEXT, false},
-	{"sequence", "ForSequenceClassification", BB_HAS_POOLER | BB_HAS_CLASSES, false},
-	{"choice", "ForMultipleChoice", BB_HAS_POOLER | BB_HAS_CHOICE, false},
-	{"token", "ForTokenClassification", BB_HAS_SCORE, false},
-	{"question", "ForQuestionAnswering", BB_HAS_QUESTION, false},
+	{"pooler", {"BertModel"}, BB_HAS_POOLER, true},
+	{"pretraining", {"ForPreTraining"}, BB_HAS_POOLER | BB_HAS_LM | BB_HAS_NEXT, false},
+	{"masked", {"ForMaskedLM"}, BB_HAS_LM, false},
+	{"lm", {"LMHeadModel"}, BB_HAS_LM | BB_HAS_CAUSAL, false},
+	{"next", {"ForNextSentencePrediction"}, BB_HAS_POOLER | BB_HAS_NEXT, false},
+	{"sequence", {"ForSequenceClassification"}, BB_HAS_POOLER | BB_HAS_CLASSES, false},
+	{"choice", {"ForMultipleChoice"}, BB_HAS_POOLER | BB_HAS_CHOICE, false},
+	{"token", {"ForTokenClassification"}, BB_HAS_SCORE, false},
+	{"question", {"ForQuestionAnswering"}, BB_HAS_QUESTION, false},
 };
 static const struct bb_head vit_classes[BB_MODEL_HEADS + 1] = {
-	{"classes", "ForImageClassification", BB_HAS_CLASSES, false},
-	{"pooler", "ViTModel", BB_HAS_POOLER, true},
+	{"classes", {"ForImageClassification"}, BB_HAS_CLASSES, false},
+	{"pooler", {"ViTModel"}, BB_HAS_POOLER, true},
 };
 static const struct bb_head vision_heads[BB_MODEL_HEADS + 1] = {
-	{"lm", "ForConditionalGeneration", BB_HAS_LM, false},
+	{"lm", {"ForConditionalGeneration"}, BB_HAS_LM, false},
 };
 static const struct bb_head no_heads[BB_MODEL_HEADS + 1] = {{.word = "none"}};
 

@@ -3,8 +3,8 @@
  * backward pass completes them, and the FLOPs in between. All of it follows from a few
  * hyperparameters; no weights are needed.
  *
- *   model.c        what follows from the tensors and works of a model; FLOPs of attention
- *   build.c        tensors and works, built from the tables of a family
+ *   model.c        tensors and works, built from the tables of a family, and what follows from
+ *                  them; FLOPs of attention
  *   decoders.c     families, and tables of the parts of their blocks
  *   presets.c      known models
  *   families.c     hyperparameters, and the text of --model
@@ -209,8 +209,6 @@ BB_MUST bb_status bb_model_open(struct bb_model *model, const char *text, int64_
 /* BLOCK (0 to blocks-1) of a transformer. */
 struct bb_block_kind bb_model_block(const struct bb_model *model, int block);
 void bb_model_free(struct bb_model *model); /* of a zeroed model: nothing */
-/* Compute the sums of all works' FLOPs. */
-void bb_model_sum(struct bb_model *model);
 
 /* Append a line "# config.json: …" of what a model from a file was read as; of another, nothing. */
 void bb_model_add_origin(struct bb_strbuf *out, const struct bb_model *model);

@@ -6,7 +6,7 @@
 
 #include "models/model.h"
 
-struct bb_builder; /* build.c */
+struct bb_builder; /* model.c */
 
 /*
  * Sizes of tensors, by the hyperparameters H, and in latent attention the rotated width of a key.
@@ -180,8 +180,8 @@ struct bb_hyper_row {
 
 /* A head that transformers has for a family. */
 struct bb_head {
-	const char *word;  /* "masked" */
-	const char *class; /* end of the class's name in a config.json's architectures */
+	const char *word;       /* "masked" */
+	const char *classes[2]; /* ends of a class's name in a config.json's architectures */
 	unsigned traits;
 	bool is_base; /* the model itself, whose names lack the family's base */
 };
