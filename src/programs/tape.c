@@ -17,13 +17,8 @@ struct bb_operation *bb_tape_add(struct bb_tape *tape, struct bb_operation opera
 struct bb_operation *bb_tape_compute(struct bb_tape *tape, int queue, int work, size_t item,
 				     double seconds, double flops)
 {
-	return bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_COMPUTE,
-						       .queue = queue,
-						       .work = work,
-						       .item = item,
-						       .seconds = seconds,
-						       .flops = flops,
-						       .peer = BB_NO_PEER});
+	return bb_tape_add(tape, (struct bb_operation){BB_ACT_COMPUTE, queue, work, item, seconds,
+						       flops, .peer = BB_NO_PEER});
 }
 
 struct bb_operation *bb_tape_collective(struct bb_tape *tape, int queue, int work, size_t item,
@@ -44,18 +39,14 @@ struct bb_operation *bb_tape_collective(struct bb_tape *tape, int queue, int wor
 
 int bb_tape_record(struct bb_tape *tape, int queue)
 {
-	bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_RECORD,
-						.queue = queue,
-						.peer = BB_NO_PEER,
+	bb_tape_add(tape, (struct bb_operation){BB_ACT_RECORD, queue, .peer = BB_NO_PEER,
 						.event = tape->events});
 	return tape->events++;
 }
 
 struct bb_operation *bb_tape_wait(struct bb_tape *tape, int queue, int event)
 {
-	return bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_WAIT,
-						       .queue = queue,
-						       .peer = BB_NO_PEER,
+	return bb_tape_add(tape, (struct bb_operation){BB_ACT_WAIT, queue, .peer = BB_NO_PEER,
 						       .event = event});
 }
 

@@ -66,12 +66,12 @@ void bb_capacity_add(struct bb_strbuf *out, const struct bb_capacity *c)
 struct search {
 	struct bb_fits *fits;
 	const struct bb_fits_space *space;
-	struct bb_error *error;
 	size_t room;
+	bool failed; /* out of memory */
 };
 
 /* Keep the largest microbatch that fits, if any does. */
-static bb_status try_micro_batches(struct search *s, struct bb_training t)
+static void try_micro_batches(struct search *s, struct bb_training t)
 {
 	const uint64_t given = s->space->micro_batch;
 	/* Without activations all microbatches need the same memory. */
@@ -92,18 +92,15 @@ static bb_status try_micro_batches(struct search *s, struct bb_training t)
 		best = fit;
 		found = true;
 	}
-	if (found && !BB_ARRAY_PUT(s->fits->list, s->fits->n, s->room, best))
-		return bb_no_memory(s->error, "the list of combinations");
-	return BB_OK;
+	s->failed |= found && !BB_ARRAY_PUT(s->fits->list, s->fits->n, s->room, best);
 }
 
 /* All stages of ZeRO that are valid, with all recomputations. */
-static bb_status try_stages(struct search *s, struct bb_training t)
+static void try_stages(struct search *s, struct bb_training t)
 {
 	const int zero = s->space->zero, again = s->space->recompute;
 	const int last = zero >= 0 ? zero : BB_ZERO_STAGES - 1;
 	const int all = bb_training_has_activations(&t) ? BB_RECOMPUTE_FULL : BB_RECOMPUTE_NONE;
-	bb_status st = BB_OK;
 
 	for (t.zero = zero < 0 ? 0 : zero; t.zero <= last; t.zero++) {
 		struct bb_training tried = t;
@@ -114,11 +111,9 @@ static bb_status try_stages(struct search *s, struct bb_training t)
 			continue;
 		for (int r = again < 0 ? 0 : again; r <= (again < 0 ? all : again); r++) {
 			tried.recompute = (enum bb_recompute)r;
-			BB_TRY(st, try_micro_batches(s, tried), out);
+			try_micro_batches(s, tried);
 		}
 	}
-out:
-	return st;
 }
 
 static int compare_fits(const void *a, const void *b)
@@ -141,8 +136,7 @@ static int compare_fits(const void *a, const void *b)
 bb_status bb_fits_find(struct bb_fits *fits, const struct bb_training *base,
 		       const struct bb_fits_space *space, struct bb_error *error)
 {
-	struct search s = {fits, space, error, 0};
-	bb_status st = BB_OK;
+	struct search s = {.fits = fits, .space = space};
 
 	*fits = (struct bb_fits){.list = NULL};
 	for (uint64_t tp = 1; tp <= space->most_tp; tp *= 2)
@@ -156,12 +150,11 @@ bb_status bb_fits_find(struct bb_fits *fits, const struct bb_training *base,
 			t.dp = space->gpus / (tp * pp);
 			t.sequence_parallel = base->sequence_parallel && tp > 1;
 			t.micro_batches = base->micro_batches ? base->micro_batches : 4 * pp;
-			BB_TRY(st, try_stages(&s, t), out);
+			try_stages(&s, t);
 		}
 	if (fits->n > 0)
 		qsort(fits->list, fits->n, sizeof(*fits->list), compare_fits);
-out:
-	return st;
+	return s.failed ? bb_no_memory(error, "the list of combinations") : BB_OK;
 }
 
 /* ---- one training ---------------------------------------------------------------------------- */

@@ -258,19 +258,6 @@ static const char *dp_formula(const struct dp_sweep *s, const struct bb_strategy
 
 /* ---- one row --------------------------------------------------------------------------------- */
 
-/* Does a rank send the bytes of the schedule with this name? A library's own tree differs; rings
-   are equal. */
-static bool sends_as_schedule(const struct bb_dp_variant *v)
-{
-	const char *name = dp_sweep_of(v)->dp->options.algo_text, *own = bb_algorithm_own(name);
-	const struct bb_native *native = v->variant.kernel->engine.run->options.backend->natives;
-
-	for (; own == name && native->name && strcmp(name, "ring") != 0; native++)
-		if (strcmp(native->name, name) == 0)
-			return false;
-	return bb_algorithm_find(&bb_all_reduce, own) != NULL;
-}
-
 static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 {
 	const struct dp_sweep *sweep = (const struct dp_sweep *)k;
@@ -283,6 +270,10 @@ static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 	const struct bb_trial *trial = bb_variant_trial(&v->variant);
 	const double batches_us = 1e6 * s->compute_s * (double)s->batches;
 	const bool trains = dp->options.train_given;
+	const char *name = dp->options.algo_text, *own = bb_algorithm_own(name);
+	/* A library's own tree sends other bytes than the schedule of its name; rings are equal. */
+	const bool differs = own == name && strcmp(name, "ring") != 0 &&
+			     bb_native_find(k->engine.run->options.backend->natives, name);
 	struct bb_dp_record *r = record;
 	struct bb_error cause = {.text = ""};
 	double all = 0, sum = 0, end;
@@ -304,13 +295,12 @@ static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 	if (strategy->kind == BB_BY_AVERAGE)
 		r->every = (int64_t)s->every;
 	r->program_steps = (int64_t)bb_strategy_steps(s);
-	r->algorithm = strategy->reduces ? dp->options.algo_text : NULL;
+	r->algorithm = strategy->reduces ? name : NULL;
 	r->most_bytes = (int64_t)memory.most;
 	if (memory.worker != memory.most)
 		r->worker_bytes = (int64_t)memory.worker;
-	if (!strategy->reduces || sends_as_schedule(v))
-		r->wire_bytes = (int64_t)bb_strategy_wire(&v->variant.taped, s,
-							  bb_algorithm_own(dp->options.algo_text));
+	if (!strategy->reduces || (!differs && bb_algorithm_find(&bb_all_reduce, own)))
+		r->wire_bytes = (int64_t)bb_strategy_wire(&v->variant.taped, s, own);
 	if (trains) {
 		r->train_steps = dp->options.train;
 		r->samples = dp->options.samples;

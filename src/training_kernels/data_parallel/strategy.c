@@ -182,11 +182,9 @@ static void write_rounds(struct bb_tape *tapes, const struct bb_strategy_setting
 			const int server = (worker + round) % s->servers;
 			const int rank = servers_before(s) + worker;
 
-			if (rank != server && pulls)
-				add_message(tapes, s, BB_STRATEGY_PULL, server, rank,
-					    (size_t)server);
-			else if (rank != server)
-				add_message(tapes, s, BB_STRATEGY_PUSH, rank, server,
+			if (rank != server)
+				add_message(tapes, s, pulls ? BB_STRATEGY_PULL : BB_STRATEGY_PUSH,
+					    pulls ? server : rank, pulls ? rank : server,
 					    (size_t)server);
 			if (!pulls)
 				add_real(&tapes[server], s, RECEIVING, BB_STRATEGY_ADD,
