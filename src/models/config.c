@@ -59,19 +59,18 @@ static const char harmless[] =
 	"*_theta *_token *_token_index *tokenizer* vision_feature_* *_version *activation* "
 	"*aux_loss* *dtype *initializer* *router* *softcapping alibi "
 	"apply_residual_connection_post_layernorm attention_softmax_in_fp32 attn_implementation "
-	"attn_scale attn_temperature_tuning auto_map dropout* encoder_stride ep_size "
-	"floor_scale gradient_checkpointing id2label init_std initial_context_length is_decoder "
-	"is_encoder_decoder label2id layerdrop mask_token_id masked_bias_fp32 "
-	"max_sequence_length max_window_layers model_type moe_layers n_ctx n_group "
-	"no_rope_layers norm_topk_prob num_channels num_mtp_layers num_nextn_predict_layers "
-	"offset_alibi original_max_position_embeddings position_embedding_type prefix "
-	"num_ln_in_parallel_attn pretraining_tp problem_type qk_head_dim quantization_config "
-	"query_pre_attn_scalar relative_attention_max_distance return_* reorder_and_upcast_attn "
-	"rope_* rotary* routed_scaling_factor scale_* scoring_func seq_aux skip_bias_add* "
-	"slow_but_exact summary_* swiglu_* task_specific_params topk_* unk_token_id use_cache "
+	"attn_scale attn_temperature_tuning auto_map dropout* encoder_stride ep_size floor_scale "
+	"gradient_checkpointing id2label init_std initial_context_length is_decoder "
+	"is_encoder_decoder label2id layerdrop mask_token_id masked_bias_fp32 max_sequence_length "
+	"max_window_layers model_type moe_layers n_ctx n_group no_rope_layers norm_topk_prob "
+	"num_channels num_mtp_layers num_nextn_predict_layers offset_alibi "
+	"original_max_position_embeddings position_embedding_type prefix num_ln_in_parallel_attn "
+	"pretraining_tp problem_type qk_head_dim quantization_config query_pre_attn_scalar "
+	"relative_attention_max_distance return_* reorder_and_upcast_attn rope_* rotary* "
+	"routed_scaling_factor scale_* scoring_func seq_aux skip_bias_add* slow_but_exact "
+	"summary_* swiglu_* task_specific_params topk_* unk_token_id use_cache "
 	"use_parallel_residual use_qk_norm partial_rotary_factor tf_legacy_loss output_* "
-	"cache_implementation head_dim num_key_value_heads pooler_act temperature top_p "
-	"do_sample";
+	"cache_implementation head_dim num_key_value_heads pooler_act temperature top_p do_sample";
 
 /* "layer_types": each layer's kind of attention. Known are patterns in which each N-th one is
    global, all are or none is; in a family without local layers all are. */

@@ -294,11 +294,10 @@ bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
 		if (!family)
 			return refuse_unknown(text, error);
 		if (family->tower)
-			return bb_fail(
-				error, BB_EUSAGE,
-				"--model %s: models with vision are read from a config.json; give "
-				"its path, or %s_text",
-				text, family->name);
+			return bb_fail(error, BB_EUSAGE,
+				       "--model %s: models with vision are read from a "
+				       "config.json; give its path, or %s_text",
+				       text, family->name);
 		BB_TRY(status, read_items(&r, family, colon + 1), out);
 	}
 	model->family = family->name;

@@ -79,12 +79,11 @@ static bb_status check(const struct bb_benchmark *benchmark, void *own, struct b
 	struct bb_machine *machine;
 
 	if (o->backend->virtual)
-		return bb_fail(
-			error, BB_EUNSUPPORTED,
-			"the %s backend models links, not memory, and this program measures the "
-			"memory of the machine that it runs on; leave out --backend and "
-			"--cluster, or use p2p_bandwidth_perf for links",
-			o->backend->name);
+		return bb_fail(error, BB_EUNSUPPORTED,
+			       "the %s backend models links, not memory, and this program measures "
+			       "the memory of the machine that it runs on; leave out --backend and "
+			       "--cluster, or use p2p_bandwidth_perf for links",
+			       o->backend->name);
 	if (!o->backend->spaces)
 		return bb_fail(error, BB_EUNSUPPORTED, "the %s backend has no memory to work on",
 			       o->backend->name);

@@ -30,11 +30,9 @@ struct text {
 static bb_status begin(struct bb_sink *sink, const struct bb_run_record *run)
 {
 	bb_sink_add_head(&sink->out, run);
-	bb_strbuf_add(
-		&sink->out,
-		"# Counted bytes of arrays of n bytes: read n, write n, copy 2 n (between two "
-		"spaces n), triad 3 n\n"
-		"# Stores bypass the caches. Latency: dependent loads.\n");
+	bb_strbuf_add(&sink->out, "# Counted bytes of arrays of n bytes: read n, write n, copy 2 n "
+				  "(between two spaces n), triad 3 n\n"
+				  "# Stores bypass the caches. Latency: dependent loads.\n");
 	return bb_sink_write(sink, &sink->out);
 }
 

@@ -106,11 +106,10 @@ static void add_inference_text(struct job *job, const struct inference *p)
 		bb_strbuf_addf(&job->text, "# %d of %d layers are local: they keep %lld tokens\n",
 			       local, job->model.blocks, (long long)h->window);
 	if (p->has_cache && h->kv_lora > 0)
-		bb_strbuf_addf(
-			&job->text,
-			"# latent attention: %lld numbers per token and layer, whole on each "
-			"rank\n",
-			(long long)(h->kv_lora + h->rope));
+		bb_strbuf_addf(&job->text,
+			       "# latent attention: %lld numbers per token and layer, whole on "
+			       "each rank\n",
+			       (long long)(h->kv_lora + h->rope));
 	bb_strbuf_add(&job->text, "# not counted: activations, CUDA, buffers of libraries\n");
 }
 

@@ -56,8 +56,7 @@
 	       .usual = true)                                                                      \
 	OPTION(FLAG, sequence_parallel, "sequence-parallel", 0, NULL,                              \
 	       "sequence parallelism: tensor-parallel ranks divide the sequence outside of "       \
-	       "matrix "                                                                           \
-	       "products")                                                                         \
+	       "matrix products")                                                                  \
 	OPTION(INT, pp, "pp", 0, "1", "pipeline stages", .min = 1, .max = 4096, .usual = true)     \
 	OPTION(INT, ep, "ep", 0, "1", "data-parallel ranks that divide the experts", .min = 1,     \
 	       .max = 4096)                                                                        \
@@ -79,9 +78,8 @@
 	       .choices = bb_recompute_words, .usual = true)                                       \
 	OPTION(SIZE, fits, "fits", 0, NULL,                                                        \
 	       "memory of a GPU (80G: an H100's 81559 MiB): list the combinations of dp, tp, pp, " \
-	       "stage, "                                                                           \
-	       "recomputation and microbatch that fit; the last three stay as given; exit status " \
-	       "7 if nothing fits",                                                                \
+	       "stage, recomputation and microbatch that fit; the last three stay as given; exit " \
+	       "status 7 if nothing fits",                                                         \
 	       .min = 1, .max = 0, .section = "What fits", .usual = true)                          \
 	OPTION(INT, gpus, "gpus", 0, NULL, "number of GPUs (default: dp x tp x pp)", .min = 1,     \
 	       .max = MOST_RANKS, .usual = true, .needs = {{"fits"}})                              \

@@ -73,11 +73,10 @@ static void dp_about(const void *record, struct bb_strbuf *out)
 	bb_strbuf_addf(out, "# %s: %lld parameters, M = %.3f MiB of gradients (%s)\n", r->model,
 		       (long long)r->parameters, (double)r->gradient_bytes / (1 << 20), r->dtype);
 	if (r->train_steps != BB_ABSENT) {
-		bb_strbuf_addf(
-			out,
-			"# Trained for %lld steps of %lld samples; nothing is timed. #wrong: "
-			"numbers that differ from one rank with all samples\n",
-			(long long)r->train_steps, (long long)r->samples);
+		bb_strbuf_addf(out,
+			       "# Trained for %lld steps of %lld samples; nothing is timed. "
+			       "#wrong: numbers that differ from one rank with all samples\n",
+			       (long long)r->train_steps, (long long)r->samples);
 		return;
 	}
 	bb_strbuf_addf(out, "# DDP %s\n", r->fit);
@@ -378,10 +377,8 @@ static bb_status dp_deliver(struct bb_engine *engine)
 			return status;
 	}
 	if (a->train_given)
-		bb_strbuf_add(
-			&out,
-			"# average and ps_async differ from one rank by design; see apart and "
-			"loss\n");
+		bb_strbuf_add(&out, "# average and ps_async differ from one rank by design; see "
+				    "apart and loss\n");
 	else if (s->links.rate == 0)
 		bb_strbuf_add(&out, "# Formulas need --link RATE,LATENCY[,port]\n");
 	else

@@ -197,8 +197,7 @@ struct bb_dp_options {
 	FIELD(DOUBLE, updates_per_s, "1/s", "updates of the parameters by all workers together",   \
 	      BB_COLUMN("updates", 8, 2), .place = 8)                                              \
 	FIELD(INT, most_bytes, "bytes",                                                            \
-	      "parameters, gradients and sums of a root or server; of any rank if all are "        \
-	      "equal",                                                                             \
+	      "parameters, gradients and sums of a root or server; of any rank if all are equal",  \
 	      BB_COLUMN("root", 9, 2), .place = 11, BB_MIB)                                        \
 	FIELD(INT, worker_bytes, "bytes", "the same of a worker; null: all ranks are equal",       \
 	      BB_COLUMN("worker", 9, 2), .place = 12, BB_MIB)                                      \
@@ -223,8 +222,7 @@ struct bb_dp_options {
 	      BB_COLUMN("apart", 8, 6), .place = 15)                                               \
 	BB_WRONG_FIELD(FIELD, 16,                                                                  \
 		       "parameters, summed gradients and losses whose bits differ from those of "  \
-		       "one rank "                                                                 \
-		       "with all samples; null: not compared")                                     \
+		       "one rank with all samples; null: not compared")                            \
 	BB_END_FIELD(FIELD)
 
 /* One strategy with one setting. */

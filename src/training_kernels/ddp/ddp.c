@@ -170,9 +170,8 @@ static void ddp_about(const void *record, struct bb_strbuf *out)
 	if (r->batches > 1)
 		bb_strbuf_addf(out, "; %lld batches per step", (long long)r->batches);
 	bb_strbuf_addf(out, "\n# DDP %s", r->fit);
-	bb_strbuf_add(out,
-		      "\n# Buckets: one = a single bucket, tensor = a bucket per tensor. Times "
-		      "are medians.\n");
+	bb_strbuf_add(out, "\n# Buckets: one = a single bucket, tensor = a bucket per tensor. "
+			   "Times are medians.\n");
 }
 
 #define BB_RECORD bb_ddp_record
@@ -822,9 +821,8 @@ static bb_status ddp_show(struct bb_run *run, struct bb_strbuf *out)
 	bb_strbuf_addf(out, "\n# DDP %s\n", replica->fit.text);
 	add_buckets(ddp, NULL, out);
 	if (!links_are_known(&run->options))
-		bb_strbuf_add(out,
-			      "#\n# The step needs --link RATE,LATENCY, the links of ranks, as "
-			      "in 10GB/s,5us, or --cluster\n");
+		bb_strbuf_add(out, "#\n# The step needs --link RATE,LATENCY, the links of ranks, "
+				   "as in 10GB/s,5us, or --cluster\n");
 	if (ddp->replica.batch_s == 0)
 		bb_strbuf_add(out, "#\n# The step needs --flops RATE or --step-time TIME, the time "
 				   "of computations\n");

@@ -116,8 +116,7 @@ struct bb_ddp_options {
 	      BB_COLUMN("error", 6, 1), .place = 14)                                               \
 	FIELD(DOUBLE, broadcast_us, "us",                                                          \
 	      "broadcast of all parameters from rank 0 by the same algorithm; null: broadcast "    \
-	      "does "                                                                              \
-	      "not have it")                                                                       \
+	      "does not have it")                                                                  \
 	FIELD(DOUBLE, times_one, "", "speed relative to a single bucket",                          \
 	      BB_COLUMN("vs one", 7, 3), .place = 15, BB_TIMES)                                    \
 	FIELD(DOUBLE, times_tensor, "", "speed relative to a bucket per tensor",                   \

@@ -55,8 +55,7 @@ static void moe_about(const void *record, struct bb_strbuf *out)
 
 	bb_strbuf_addf(out,
 		       "# %lld expert%s on %lld rank%s; %lld tokens of each rank through %lld "
-		       "expert%s each, "
-		       "%lld elements of %s: %.3f MB per rank\n",
+		       "expert%s each, %lld elements of %s: %.3f MB per rank\n",
 		       (long long)r->experts, bb_plural(r->experts), (long long)r->nranks,
 		       bb_plural(r->nranks), (long long)r->tokens, (long long)r->top_k,
 		       bb_plural(r->top_k), (long long)r->hidden, r->dtype,

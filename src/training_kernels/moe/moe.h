@@ -22,9 +22,8 @@
 	OPTION(INT, tokens, "tokens", 0, "512", "tokens of each rank", .min = 1, .max = 1 << 24)   \
 	OPTION(DTYPE, dtype, "datatype", 'd', "bfloat16", "datatype of tokens", .choices = dtypes) \
 	OPTION(NUMBERS, skews, "skew", 0, "0,0.5,1",                                               \
-	       "exponents of Zipf's law for the loads of experts; 0: "                             \
-	       "even loads",                                                                       \
-	       .min = 0, .max = 16, .section = "Load", .usual = true)                              \
+	       "exponents of Zipf's law for the loads of experts; 0: even loads", .min = 0,        \
+	       .max = 16, .section = "Load", .usual = true)                                        \
 	OPTION(NUMBER, capacity, "capacity", 0, "0",                                               \
 	       "most rows of an expert relative to an even share, as in 1.25; further "            \
 	       "rows are dropped; 0: no limit",                                                    \
