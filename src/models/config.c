@@ -292,8 +292,8 @@ static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
 			continue;
 		}
 		if (!is_bool)
-			snprintf(why, sizeof(why), "is not a whole number from %lld to %lld",
-				 (long long)row->min, (long long)row->max);
+			snprintf(why, sizeof(why), "is not a whole number from %jd to %jd",
+				 row->min, row->max);
 		found = is_bool ? json_is_true(value) : json_integer_value(value);
 		if (!(is_bool ? json_is_boolean(value) : json_is_integer(value)) ||
 		    found < row->min || found > row->max)
@@ -301,8 +301,8 @@ static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
 		if (first[i] && found != *into)
 			return bb_fail(
 				c->error, BB_EUSAGE,
-				"--model %.200s: %s is %lld and %s is %lld, but both mean the same",
-				c->path, first[i], (long long)*into, key, (long long)found);
+				"--model %.200s: %s is %jd and %s is %jd, but both mean the same",
+				c->path, first[i], *into, key, found);
 		*into = found;
 		first[i] = key;
 	}

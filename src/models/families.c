@@ -67,14 +67,14 @@ static bb_status derive_hyper(struct request *r, struct bb_hyper *h, const struc
 		h->kv_heads = h->heads;
 	if (h->head_dim <= 0 && h->hidden % h->heads)
 		return bb_fail(r->error, BB_EUSAGE,
-			       "--model %s: %lld heads do not divide a width of %lld; give "
+			       "--model %s: %jd heads do not divide a width of %jd; give "
 			       "a divisor, or head_dim if the family has it",
-			       r->model->name, (long long)h->heads, (long long)h->hidden);
+			       r->model->name, h->heads, h->hidden);
 	if (h->heads % h->kv_heads)
 		return bb_fail(r->error, BB_EUSAGE,
-			       "--model %s: %lld heads cannot share %lld heads of keys and values; "
+			       "--model %s: %jd heads cannot share %jd heads of keys and values; "
 			       "give a divisor",
-			       r->model->name, (long long)h->heads, (long long)h->kv_heads);
+			       r->model->name, h->heads, h->kv_heads);
 	h->head_dim = h->head_dim > 0 ? h->head_dim : h->hidden / h->heads;
 	set_default(&h->ffn, 4 * h->hidden);
 	h->value_dim = h->value_dim > 0 ? h->value_dim : h->head_dim;
@@ -126,25 +126,24 @@ static bb_status complete_hyper(struct request *r, struct bb_hyper *h,
 		return status;
 	}
 	if (seq > 0 && (h->heads == 0 || h->image > 0))
-		return bb_fail(r->error, BB_EUSAGE, "--seq %lld: %s has no sequence; leave it out",
-			       (long long)seq, r->model->name);
+		return bb_fail(r->error, BB_EUSAGE, "--seq %jd: %s has no sequence; leave it out",
+			       seq, r->model->name);
 	if (h->heads == 0)
 		return BB_OK;
 	if (h->patch > h->image)
 		return bb_fail(r->error, BB_EUSAGE,
-			       "--model %s: a patch of %lld pixels is larger than an image of %lld",
-			       r->model->name, (long long)h->patch, (long long)h->image);
+			       "--model %s: a patch of %jd pixels is larger than an image of %jd",
+			       r->model->name, h->patch, h->image);
 	BB_TRY(status, derive_hyper(r, h, family), out);
 	h->seq = seq ? seq : h->seq;
 	if (h->positions && h->seq > h->positions)
 		return bb_fail(
 			r->error, BB_EUSAGE,
-			"--seq %lld: %s has embeddings for only %lld positions; give fewer tokens",
-			(long long)h->seq, r->model->name, (long long)h->positions);
+			"--seq %jd: %s has embeddings for only %jd positions; give fewer tokens",
+			h->seq, r->model->name, h->positions);
 	if (h->top_k > h->experts && h->experts > 0)
-		return bb_fail(r->error, BB_EUSAGE,
-			       "--model %s: top_k=%lld exceeds the %lld experts", r->model->name,
-			       (long long)h->top_k, (long long)h->experts);
+		return bb_fail(r->error, BB_EUSAGE, "--model %s: top_k=%jd exceeds the %jd experts",
+			       r->model->name, h->top_k, h->experts);
 out:
 	return status;
 }
@@ -162,9 +161,8 @@ static bb_status read_hyper_value(struct request *r, int i, const char *text)
 			       row->name);
 	if (!bb_parse_int(text, value) || *value < row->min || *value > row->max)
 		return bb_fail(r->error, BB_EUSAGE,
-			       "--model %s: %s: \"%s\" is not a number from %lld to %lld",
-			       r->model->name, row->name, text, (long long)row->min,
-			       (long long)row->max);
+			       "--model %s: %s: \"%s\" is not a number from %jd to %jd",
+			       r->model->name, row->name, text, row->min, row->max);
 	return BB_OK;
 }
 

@@ -321,8 +321,8 @@ static void add_part_tensors(struct bb_builder *b, const struct selection *s, in
 				t.rows = size_of(h, s->parts[k]->rows);
 				t.columns = size_of(h, s->parts[k]->columns);
 				t.work = s->works[k] + (size_t)e;
-				snprintf(name, sizeof(name), "%s.%lld.%s", s->parts[k]->name,
-					 (long long)e, s->parts[k]->of);
+				snprintf(name, sizeof(name), "%s.%jd.%s", s->parts[k]->name, e,
+					 s->parts[k]->of);
 				add_tensor(b, t, prefix, name, ".weight");
 			}
 		return;
@@ -390,7 +390,7 @@ static void add_stack(struct bb_builder *b, struct selection *s, const struct bb
 
 		s->traits = all | (block.sparse ? BB_HAS_MOE : 0) | (i == 0 ? BB_HAS_FIRST : 0) |
 			    (block.cross ? BB_HAS_CROSS : 0);
-		snprintf(prefix, sizeof(prefix), "%s%s.%lld.", base, stack->prefix, (long long)i);
+		snprintf(prefix, sizeof(prefix), "%s%s.%jd.", base, stack->prefix, i);
 		add_parts(b, s, prefix, stack->block, true);
 	}
 	s->traits = all;
@@ -467,8 +467,8 @@ static const struct depth *find_depth(struct bb_builder *b, const struct depth *
 		depths++;
 	if (!depths->layers)
 		b->status =
-			bb_fail(b->error, BB_EUSAGE, "--model %s: no %s has %lld layers; give %s",
-				b->model->name, kind, (long long)layers, known);
+			bb_fail(b->error, BB_EUSAGE, "--model %s: no %s has %jd layers; give %s",
+				b->model->name, kind, layers, known);
 	return depths;
 }
 

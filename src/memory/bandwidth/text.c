@@ -93,7 +93,7 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 								      : " -> ",
 			 strcmp(from, to) == 0 ? "" : to);
 		bb_table_cell(table, bb_format_size(size, (uint64_t)r->size_bytes));
-		bb_table_cellf(table, "%s\t%lld", r->route, (long long)r->workers);
+		bb_table_cellf(table, "%s\t%jd", r->route, r->workers);
 		bb_table_cell(table, row->place);
 		for (int i = 0; i < 3; i++)
 			bb_table_cell(table,
@@ -105,7 +105,7 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 		if (r->wrong == BB_ABSENT)
 			bb_table_cell(table, "N/A");
 		else
-			bb_table_cellf(table, "%lld", (long long)r->wrong);
+			bb_table_cellf(table, "%jd", r->wrong);
 		bb_table_cell(table, row->space);
 		bb_table_print(table, &sink->out);
 	}

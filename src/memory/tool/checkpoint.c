@@ -357,9 +357,9 @@ bb_status bb_calculate_checkpoint(struct job *job)
 	/* Weights, two sets of gradients and all activations. */
 	if (4 * layers * width * (3 * 8 * width + 5 * (uint64_t)o->rows) > MOST_BYTES)
 		return bb_fail(job->error, BB_EUSAGE,
-			       "--layers %lld --width %lld --rows %lld: weights, gradients and "
+			       "--layers %jd --width %jd --rows %jd: weights, gradients and "
 			       "activations exceed 4 GiB; give a smaller chain",
-			       (long long)o->layers, (long long)o->width, (long long)o->rows);
+			       o->layers, o->width, o->rows);
 	m.variants[m.n++].every = BB_CHECKPOINT_NEVER;
 	/* At most 4096 layers: 13 powers of two. */
 	for (size_t k = 1; !o->every_given && k < layers; k *= 2)

@@ -72,15 +72,13 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	char token[BB_BOTH_TEXT], note[BB_BOTH_TEXT + 32];
 	int local = 0;
 
-	bb_strbuf_addf(&job->text, "# bits per weight: %lld", (long long)o->bits);
+	bb_strbuf_addf(&job->text, "# bits per weight: %jd", o->bits);
 	if (p->has_cache)
 		bb_strbuf_addf(
 			&job->text,
-			"; bits per key or value: %lld; sequences: %lld, tokens per sequence: %llu",
-			(long long)o->cache_bits, (long long)o->batch,
-			(unsigned long long)p->context);
-	bb_strbuf_addf(&job->text, "\n# tensor-parallel ranks: %lld, memory of each:\n#\n",
-		       (long long)o->tp);
+			"; bits per key or value: %jd; sequences: %jd, tokens per sequence: %ju",
+			o->cache_bits, o->batch, p->context);
+	bb_strbuf_addf(&job->text, "\n# tensor-parallel ranks: %jd, memory of each:\n#\n", o->tp);
 	bb_table_columns(&job->table, heads, 1);
 	add_bytes(job, "weights", (double)p->weights, "");
 	if (p->has_cache) {
@@ -94,8 +92,8 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	add_bytes(job, "rule", (double)p->rule,
 		  "P x 4 / (32 / Q) x 1.2, for any batch and context");
 	if (p->billions > 0 && o->tp == 1) {
-		snprintf(note, sizeof(note), "%llu billion x %.3f GiB, often called GB",
-			 (unsigned long long)p->billions, each);
+		snprintf(note, sizeof(note), "%ju billion x %.3f GiB, often called GB", p->billions,
+			 each);
 		add_bytes(job, "rounded", each * (double)p->billions * (double)(1 << 30), note);
 	}
 	bb_job_end_table(job);
@@ -103,13 +101,13 @@ static void add_inference_text(struct job *job, const struct inference *p)
 	for (int i = 0; i < job->model.blocks && p->has_cache; i++)
 		local += bb_model_block(&job->model, i).local;
 	if (local > 0 && (uint64_t)h->window < p->context)
-		bb_strbuf_addf(&job->text, "# %d of %d layers are local: they keep %lld tokens\n",
-			       local, job->model.blocks, (long long)h->window);
+		bb_strbuf_addf(&job->text, "# %d of %d layers are local: they keep %jd tokens\n",
+			       local, job->model.blocks, h->window);
 	if (p->has_cache && h->kv_lora > 0)
 		bb_strbuf_addf(&job->text,
-			       "# latent attention: %lld numbers per token and layer, whole on "
+			       "# latent attention: %jd numbers per token and layer, whole on "
 			       "each rank\n",
-			       (long long)(h->kv_lora + h->rope));
+			       h->kv_lora + h->rope);
 	bb_strbuf_add(&job->text, "# not counted: activations, CUDA, buffers of libraries\n");
 }
 
@@ -126,17 +124,17 @@ bb_status bb_calculate_infer(struct job *job)
 	BB_TRY(st, bb_job_open_model(job), out);
 	if (o->context_given && job->has_model && job->model.encoder)
 		return bb_fail(job->error, BB_EUSAGE,
-			       "--context %lld: %s is an encoder, which reads all tokens at once "
+			       "--context %jd: %s is an encoder, which reads all tokens at once "
 			       "and keeps no keys and values; leave it out",
-			       (long long)o->context, job->model.name);
+			       o->context, job->model.name);
 	if (o->context_given && h->heads == 0)
 		return bb_fail(job->error, BB_EUSAGE,
-			       "--context %lld: a cache is known only for transformers; give one "
+			       "--context %jd: a cache is known only for transformers; give one "
 			       "with --model",
-			       (long long)o->context);
+			       o->context);
 	if (h->heads % o->tp)
-		return bb_fail(job->error, BB_EUSAGE, "--tp %lld: does not divide the %lld heads",
-			       (long long)o->tp, (long long)h->heads);
+		return bb_fail(job->error, BB_EUSAGE, "--tp %jd: does not divide the %jd heads",
+			       o->tp, h->heads);
 	const uint64_t share = bb_partition(job->parameters, tp);
 	p.weights = bb_weight_bytes(share, (unsigned)o->bits);
 	p.rule = bb_serving_rule(share, (unsigned)o->bits);
@@ -151,8 +149,8 @@ bb_status bb_calculate_infer(struct job *job)
 	if (p.cache == UINT64_MAX)
 		return bb_fail(
 			job->error, BB_EUSAGE,
-			"--context %llu: the bytes exceed 64 bits; give fewer tokens or sequences",
-			(unsigned long long)p.context);
+			"--context %ju: the bytes exceed 64 bits; give fewer tokens or sequences",
+			p.context);
 	add_inference_text(job, &p);
 	bb_json_add_int(j, "bits", o->bits);
 	bb_json_add_int(j, "tp", o->tp);

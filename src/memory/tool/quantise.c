@@ -123,9 +123,8 @@ static void add_result(struct job *job, const float *x, const struct bb_quantise
 	struct bb_strbuf cell = {0};
 	struct bb_json *j = &job->json;
 
-	bb_table_cellf(&job->table, "int%u\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.2f\t%llu", q->bits,
-		       method, (double)q->scale, (double)q->zero, loss.most, loss.rms, smaller,
-		       (unsigned long long)q->bytes);
+	bb_table_cellf(&job->table, "int%u\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.2f\t%ju", q->bits, method,
+		       (double)q->scale, (double)q->zero, loss.most, loss.rms, smaller, q->bytes);
 	bb_json_add_object(j, NULL);
 	bb_json_add_uint(j, "bits", q->bits);
 	bb_json_add_string(j, "method", method);

@@ -65,9 +65,8 @@ void bb_job_add_recipe(struct job *job, const struct bb_recipe *recipe)
 	const struct bb_states each = bb_states_each(recipe);
 
 	bb_strbuf_addf(&job->text,
-		       "# bytes per parameter: %llu, gradient %llu, optimizer %llu (%s, %s)\n",
-		       (unsigned long long)each.parameters, (unsigned long long)each.gradients,
-		       (unsigned long long)each.optimizer, recipe->precision->name,
+		       "# bytes per parameter: %ju, gradient %ju, optimizer %ju (%s, %s)\n",
+		       each.parameters, each.gradients, each.optimizer, recipe->precision->name,
 		       recipe->optimizer->name);
 	bb_json_add_string(&job->json, "precision", recipe->precision->name);
 	bb_json_add_string(&job->json, "optimizer", recipe->optimizer->name);
@@ -104,8 +103,8 @@ bb_status bb_job_open_model(struct job *job)
 	bb_strbuf_addf(&job->text, "# %s (%s): %s parameters", job->model.name, job->model.family,
 		       number);
 	if (h->heads)
-		bb_strbuf_addf(&job->text, ", %d layers, %lld tokens per sequence",
-			       job->model.blocks, (long long)h->seq);
+		bb_strbuf_addf(&job->text, ", %d layers, %jd tokens per sequence",
+			       job->model.blocks, h->seq);
 	bb_strbuf_add(&job->text, "\n");
 	bb_model_add_origin(&job->text, &job->model);
 	if (h->experts)

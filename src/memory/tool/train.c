@@ -93,8 +93,7 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 	};
 	char key[32];
 
-	bb_strbuf_addf(&job->text, "#\n# maximum: a rank of pipeline stage %llu\n",
-		       (unsigned long long)need->stage);
+	bb_strbuf_addf(&job->text, "#\n# maximum: a rank of pipeline stage %ju\n", need->stage);
 	bb_table_columns(&job->table, heads, 1);
 	for (int i = 0; i < BB_CATEGORIES; i++) {
 		const bool known = i < BB_NEED_ACTIVATIONS || bb_training_has_activations(t);
@@ -130,9 +129,8 @@ static bb_status check_size(const struct job *job, const char *name, uint64_t by
 	if (bytes == 0 || bytes >= LEAST_SIZE)
 		return BB_OK;
 	return bb_fail(job->error, BB_EUSAGE,
-		       "%s %llu: too few bytes for a GPU; give a unit, as in %s %lluG", name,
-		       (unsigned long long)bytes, name,
-		       (unsigned long long)(bytes < 1024 ? bytes : 80));
+		       "%s %ju: too few bytes for a GPU; give a unit, as in %s %juG", name, bytes,
+		       name, bytes < 1024 ? bytes : 80);
 }
 
 static void add_fit_text(struct job *job, const struct bb_fit *fit, uint64_t limit)
@@ -142,12 +140,10 @@ static void add_fit_text(struct job *job, const struct bb_fit *fit, uint64_t lim
 	const bool known = bb_training_has_activations(t);
 	char batch[24];
 
-	snprintf(batch, sizeof(batch), "%llu", (unsigned long long)t->micro_batch);
-	bb_table_cellf(&job->table, "%llu\t%llu\t%llu\t%d\t%s\t%s\t%.2f\t%.2f\t%.0f%%\t%s",
-		       (unsigned long long)t->dp, (unsigned long long)t->tp,
-		       (unsigned long long)t->pp, t->zero,
-		       known ? bb_recompute_words[t->recompute] : "-", known ? batch : "-",
-		       GB(fit->need.total), GiB(fit->need.total),
+	snprintf(batch, sizeof(batch), "%ju", t->micro_batch);
+	bb_table_cellf(&job->table, "%ju\t%ju\t%ju\t%d\t%s\t%s\t%.2f\t%.2f\t%.0f%%\t%s", t->dp,
+		       t->tp, t->pp, t->zero, known ? bb_recompute_words[t->recompute] : "-",
+		       known ? batch : "-", GB(fit->need.total), GiB(fit->need.total),
 		       100 * (double)fit->need.total / (double)limit, bb_category_words[tightest]);
 }
 
@@ -222,15 +218,14 @@ static bb_status list_fits(struct job *job, const struct bb_training *base)
 	BB_TRY(st, bb_fits_find(&fits, base, &space, job->error), out);
 	if (fits.tried == 0) {
 		st = bb_fail(job->error, BB_EUSAGE,
-			     "--fits: no division of the model among --gpus %llu agrees with the "
+			     "--fits: no division of the model among --gpus %ju agrees with the "
 			     "other options",
-			     (unsigned long long)space.gpus);
+			     space.gpus);
 		goto out;
 	}
 	bb_json_add_uint(&job->json, "limit_bytes", space.limit);
 	bb_json_add_uint(&job->json, "gpus", space.gpus);
-	bb_strbuf_addf(&job->text,
-		       "# GPUs: %llu, memory of each: ", (unsigned long long)space.gpus);
+	bb_strbuf_addf(&job->text, "# GPUs: %ju, memory of each: ", space.gpus);
 	bb_capacity_add(&job->text, &capacity);
 	bb_strbuf_add(&job->text,
 		      "\n# tightest: the largest category on the rank that needs most\n#\n");
@@ -303,12 +298,11 @@ bb_status bb_calculate_train(struct job *job)
 	BB_TRY(st, bb_training_check(&t, job->error), out);
 	struct bb_need need = bb_training_most(&t);
 	bb_strbuf_addf(&job->text,
-		       "# ranks: %llu = dp %llu x tp %llu%s x pp %llu (%s; microbatches per step: "
-		       "%llu, sequences per microbatch: %llu)\n",
-		       (unsigned long long)(t.dp * t.tp * t.pp), (unsigned long long)t.dp,
-		       (unsigned long long)t.tp, t.sequence_parallel ? " sequence-parallel" : "",
-		       (unsigned long long)t.pp, bb_pipeline_words[t.schedule],
-		       (unsigned long long)t.micro_batches, (unsigned long long)t.micro_batch);
+		       "# ranks: %ju = dp %ju x tp %ju%s x pp %ju (%s; microbatches per step: "
+		       "%ju, sequences per microbatch: %ju)\n",
+		       t.dp * t.tp * t.pp, t.dp, t.tp,
+		       t.sequence_parallel ? " sequence-parallel" : "", t.pp,
+		       bb_pipeline_words[t.schedule], t.micro_batches, t.micro_batch);
 	bb_strbuf_addf(&job->text,
 		       "# ZeRO stage %d, offload %s, recomputation %s, %s; %g%% of the parameters "
 		       "are trained\n",

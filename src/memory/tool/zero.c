@@ -31,9 +31,9 @@ bb_status bb_calculate_zero(struct job *job)
 	bb_job_add_recipe(job, &recipe);
 	bb_strbuf_addf(&job->text,
 		       "# total: states of one rank; world: of all ranks; saved: factor against "
-		       "stage 0\n# sent: by one rank per step (microbatches: %lld)\n"
+		       "stage 0\n# sent: by one rank per step (microbatches: %jd)\n"
 		       "# FSDP: stage 0 is NO_SHARD, 2 SHARD_GRAD_OP, 3 FULL_SHARD\n#\n",
-		       (long long)o->micro_batches);
+		       o->micro_batches);
 	bb_table_columns(&job->table, heads, 2);
 	bb_json_add_array(j, "stages");
 	struct bb_states whole = bb_states_of_rank(&recipe, job->parameters, 0, 0, 1);
@@ -46,11 +46,10 @@ bb_status bb_calculate_zero(struct job *job)
 		const uint64_t sent = bb_zero_bytes(&recipe, job->parameters, stage, ranks,
 						    (uint64_t)o->micro_batches);
 
-		bb_table_cellf(&job->table,
-			       "%llu\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%.2f\t%.3f",
-			       (unsigned long long)ranks, stage, GB(s.parameters), GB(s.gradients),
-			       GB(s.optimizer), GB(sum), GiB(sum), GB(world),
-			       (double)bb_states_sum(&whole) / (double)sum, GB(sent));
+		bb_table_cellf(
+			&job->table, "%ju\t%d\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%.2f\t%.3f",
+			ranks, stage, GB(s.parameters), GB(s.gradients), GB(s.optimizer), GB(sum),
+			GiB(sum), GB(world), (double)bb_states_sum(&whole) / (double)sum, GB(sent));
 		bb_json_add_object(j, NULL);
 		bb_json_add_uint(j, "dp", ranks);
 		bb_json_add_int(j, "zero", stage);
@@ -138,20 +137,18 @@ bb_status bb_calculate_deepspeed(struct job *job)
 	};
 	if (in.largest_layer > in.parameters)
 		return bb_fail(job->error, BB_EUSAGE,
-			       "--largest-layer %llu: exceeds the %llu parameters of the model",
-			       (unsigned long long)in.largest_layer,
-			       (unsigned long long)in.parameters);
+			       "--largest-layer %ju: exceeds the %ju parameters of the model",
+			       in.largest_layer, in.parameters);
 	if (in.largest_layer == 0)
 		return bb_fail(job->error, BB_EUSAGE,
 			       "--params: stage 3 also needs the parameters of the largest layer; "
 			       "give --largest-layer, or --model");
 	bb_job_grouped(layer, in.largest_layer);
 	bb_strbuf_addf(&job->text,
-		       "# largest layer: %s parameters%s%s; nodes: %llu, GPUs per node: %llu\n"
+		       "# largest layer: %s parameters%s%s; nodes: %ju, GPUs per node: %ju\n"
 		       "# GiB are the GB of DeepSpeed\n#\n",
 		       layer, o->largest_layer_given ? "" : ", ",
-		       o->largest_layer_given ? "" : largest.name, (unsigned long long)in.nodes,
-		       (unsigned long long)in.gpus_per_node);
+		       o->largest_layer_given ? "" : largest.name, in.nodes, in.gpus_per_node);
 	bb_table_columns(&job->table, heads, 3);
 	bb_json_add_uint(j, "largest_layer", in.largest_layer);
 	bb_json_add_uint(j, "nodes", in.nodes);

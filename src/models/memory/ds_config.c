@@ -68,8 +68,7 @@ static int64_t read_setting(struct reader *r, const char *key, int64_t min, int6
 
 	if (!value || r->is_auto)
 		return otherwise;
-	snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld", (long long)min,
-		 (long long)max);
+	snprintf(wanted, sizeof(wanted), "a whole number from %jd to %jd", min, max);
 	if (!json_is_number(value) || number != floor(number) || number < (double)min ||
 	    number > (double)max) {
 		refuse_setting(r, key, strlen(key), value, wanted);
@@ -180,8 +179,7 @@ bb_status bb_ds_config_batch(struct bb_ds_config *c, const char *path, uint64_t 
 	if (!whole || c->batch == dp * c->micro_batch * c->micro_batches)
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE,
-		       "--ds-config %.200s: train_batch_size: %llu is not %llu x %llu x %llu: "
+		       "--ds-config %.200s: train_batch_size: %ju is not %ju x %ju x %ju: "
 		       "train_micro_batch_size_per_gpu x gradient_accumulation_steps x --dp",
-		       path, (unsigned long long)c->batch, (unsigned long long)c->micro_batch,
-		       (unsigned long long)c->micro_batches, (unsigned long long)dp);
+		       path, c->batch, c->micro_batch, c->micro_batches, dp);
 }

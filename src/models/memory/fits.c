@@ -165,8 +165,7 @@ const char *bb_fit_name(const struct bb_training *t, char text[BB_FIT_NAME])
 {
 	const bool known = bb_training_has_activations(t);
 
-	snprintf(text, BB_FIT_NAME, "dp %llu, tp %llu, pp %llu, ZeRO %d%s%s",
-		 (unsigned long long)t->dp, (unsigned long long)t->tp, (unsigned long long)t->pp,
+	snprintf(text, BB_FIT_NAME, "dp %ju, tp %ju, pp %ju, ZeRO %d%s%s", t->dp, t->tp, t->pp,
 		 t->zero, known ? ", recompute " : "",
 		 known ? bb_recompute_words[t->recompute] : "");
 	return text;
@@ -214,10 +213,9 @@ bb_status bb_fit_judge_need(struct bb_fit_verdict *v, const struct bb_training *
 	if (fits.tried > 0) {
 		const struct bb_fit *const fit = fits.n > 0 ? &fits.list[0] : &fits.nearest;
 
-		bb_strbuf_addf(&text, "; %s: %s, micro-batch %llu, %.2f GB",
+		bb_strbuf_addf(&text, "; %s: %s, micro-batch %ju, %.2f GB",
 			       fits.n > 0 ? "this would" : "nothing fits on these GPUs, least need",
-			       bb_fit_name(&fit->training, name),
-			       (unsigned long long)fit->training.micro_batch,
+			       bb_fit_name(&fit->training, name), fit->training.micro_batch,
 			       1e-9 * (double)fit->need.total);
 	}
 	snprintf(v->text, sizeof(v->text), "%s", bb_strbuf_text(&text));

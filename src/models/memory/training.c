@@ -337,41 +337,38 @@ bb_status bb_training_check(const struct bb_training *t, struct bb_error *error)
 	const uint64_t layers = blocks(t);
 
 	if (t->ep > 1 && experts == 0)
-		return bb_fail(error, BB_EUSAGE, "--ep %llu: the model has no experts; give --ep 1",
-			       (unsigned long long)t->ep);
+		return bb_fail(error, BB_EUSAGE, "--ep %ju: the model has no experts; give --ep 1",
+			       t->ep);
 	if (t->ep > 1 && (experts % t->ep || t->dp % t->ep))
 		return bb_fail(error, BB_EUSAGE,
-			       "--ep %llu: does not divide %s; give a divisor of %llu experts and "
-			       "of --dp %llu",
-			       (unsigned long long)t->ep,
-			       experts % t->ep ? "the experts" : "the data-parallel ranks",
-			       (unsigned long long)experts, (unsigned long long)t->dp);
+			       "--ep %ju: does not divide %s; give a divisor of %ju experts and "
+			       "of --dp %ju",
+			       t->ep, experts % t->ep ? "the experts" : "the data-parallel ranks",
+			       experts, t->dp);
 	if (t->model && t->pp > layers)
-		return bb_fail(error, BB_EUSAGE, "--pp %llu: exceeds the %llu layers of the model",
-			       (unsigned long long)t->pp, (unsigned long long)layers);
+		return bb_fail(error, BB_EUSAGE, "--pp %ju: exceeds the %ju layers of the model",
+			       t->pp, layers);
 	if (t->schedule == BB_INTERLEAVED && t->chunks == 1)
 		return bb_fail(error, BB_EUSAGE,
 			       "--schedule interleaved: needs --chunks 2 or more");
 	if (t->schedule != BB_INTERLEAVED && t->chunks > 1)
 		return bb_fail(error, BB_EUSAGE,
-			       "--chunks %llu: valid only with --schedule interleaved",
-			       (unsigned long long)t->chunks);
+			       "--chunks %ju: valid only with --schedule interleaved", t->chunks);
 	if (t->chunks > 1 && layers % (t->pp * t->chunks))
 		return bb_fail(error, BB_EUSAGE,
-			       "--chunks %llu: %llu layers cannot be divided into %llu stages of "
-			       "%llu chunks",
-			       (unsigned long long)t->chunks, (unsigned long long)layers,
-			       (unsigned long long)t->pp, (unsigned long long)t->chunks);
+			       "--chunks %ju: %ju layers cannot be divided into %ju stages of "
+			       "%ju chunks",
+			       t->chunks, layers, t->pp, t->chunks);
 	if (t->tp > 1 && heads % t->tp)
-		return bb_fail(error, BB_EUSAGE, "--tp %llu: does not divide the %llu heads",
-			       (unsigned long long)t->tp, (unsigned long long)heads);
+		return bb_fail(error, BB_EUSAGE, "--tp %ju: does not divide the %ju heads", t->tp,
+			       heads);
 	if (t->sequence_parallel && t->tp == 1)
 		return bb_fail(error, BB_EUSAGE, "--sequence-parallel: needs --tp 2 or more");
 	if (t->sequence_parallel && t->model && (uint64_t)t->model->hyper.seq % t->tp)
 		return bb_fail(error, BB_EUSAGE,
-			       "--sequence-parallel: the %lld tokens of a sequence cannot be "
-			       "divided among --tp %llu ranks; give another --seq",
-			       (long long)t->model->hyper.seq, (unsigned long long)t->tp);
+			       "--sequence-parallel: the %jd tokens of a sequence cannot be "
+			       "divided among --tp %ju ranks; give another --seq",
+			       t->model->hyper.seq, t->tp);
 	if (optimizer->factored && !t->model)
 		return bb_fail(error, BB_EUSAGE,
 			       "--optimizer %s: needs rows and columns of tensors; give --model "
@@ -400,9 +397,9 @@ bb_status bb_training_check(const struct bb_training *t, struct bb_error *error)
 		return bb_fail(error, BB_EUSAGE, "--offload parameters: needs --zero 3");
 	if (bb_training_most(t).total == UINT64_MAX)
 		return bb_fail(error, BB_EUSAGE,
-			       "--micro-batch %llu: the bytes exceed 64 bits; give fewer or "
+			       "--micro-batch %ju: the bytes exceed 64 bits; give fewer or "
 			       "shorter sequences",
-			       (unsigned long long)t->micro_batch);
+			       t->micro_batch);
 	return BB_OK;
 }
 

@@ -46,8 +46,8 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 		averages |= bb_strategies[a->strategies.list[i]].kind == BB_BY_AVERAGE;
 	if (a->train_given && averages && a->train % a->every != 0)
 		return bb_fail(error, BB_EUSAGE,
-			       "--train %lld: average needs a multiple of --every %lld steps",
-			       (long long)a->train, (long long)a->every);
+			       "--train %jd: average needs a multiple of --every %jd steps",
+			       a->train, a->every);
 	return bb_replica_open(&dp->replica, &BB_REPLICA_REQUEST(a), o, error);
 }
 
@@ -62,7 +62,7 @@ static void servers_cell(const void *record, char text[BB_CELL_TEXT])
 	else if (r->colocated)
 		snprintf(text, BB_CELL_TEXT, "all");
 	else
-		snprintf(text, BB_CELL_TEXT, "%lld", (long long)r->servers);
+		snprintf(text, BB_CELL_TEXT, "%jd", r->servers);
 }
 
 static void dp_about(const void *record, struct bb_strbuf *out)
@@ -70,20 +70,20 @@ static void dp_about(const void *record, struct bb_strbuf *out)
 	const struct bb_dp_record *r = record;
 	char batch[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(out, "# %s: %lld parameters, M = %.3f MiB of gradients (%s)\n", r->model,
-		       (long long)r->parameters, (double)r->gradient_bytes / (1 << 20), r->dtype);
+	bb_strbuf_addf(out, "# %s: %jd parameters, M = %.3f MiB of gradients (%s)\n", r->model,
+		       r->parameters, (double)r->gradient_bytes / (1 << 20), r->dtype);
 	if (r->train_steps != BB_ABSENT) {
 		bb_strbuf_addf(out,
-			       "# Trained for %lld steps of %lld samples; nothing is timed. "
+			       "# Trained for %jd steps of %jd samples; nothing is timed. "
 			       "#wrong: numbers that differ from one rank with all samples\n",
-			       (long long)r->train_steps, (long long)r->samples);
+			       r->train_steps, r->samples);
 		return;
 	}
 	bb_strbuf_addf(out, "# DDP %s\n", r->fit);
 	bb_strbuf_addf(out, "# Batch: forward and backward %s (%s)",
 		       bb_format_duration(batch, 1e-6 * r->batch_us), r->compute);
 	if (r->batches > 1)
-		bb_strbuf_addf(out, "; %lld batches per step", (long long)r->batches);
+		bb_strbuf_addf(out, "; %jd batches per step", r->batches);
 	bb_strbuf_add(out,
 		      "\n# k: number of servers; all: every worker is one. root, worker: memory "
 		      "of a root or server, and of a worker. wire: bytes of the busiest rank\n");
@@ -352,8 +352,7 @@ static void strategy_cause(const struct bb_candidate *ahead, const struct bb_can
 	char text[BB_UNIT_TEXT];
 
 	if (b->workers < a->workers)
-		bb_strbuf_addf(out, "only %lld of its %lld ranks compute", (long long)b->workers,
-			       (long long)b->nranks);
+		bb_strbuf_addf(out, "only %jd of its %jd ranks compute", b->workers, b->nranks);
 	else
 		bb_strbuf_addf(out, "its step waits %s longer for communication",
 			       bb_format_duration(text, 1e-6 * (b->exposed_us - a->exposed_us)));
@@ -399,20 +398,19 @@ static bb_status dp_deliver(struct bb_engine *engine)
 			continue;
 		if (r->staleness.n > 0)
 			bb_strbuf_addf(&out,
-				       "# Staleness with %lld worker%s and %lld server%s: mean "
-				       "%.2f updates, maximum %lld:",
-				       (long long)r->workers, bb_plural(r->workers),
-				       (long long)r->servers, bb_plural(r->servers),
-				       r->staleness_mean, (long long)r->staleness_most);
+				       "# Staleness with %jd worker%s and %jd server%s: mean "
+				       "%.2f updates, maximum %jd:",
+				       r->workers, bb_plural(r->workers), r->servers,
+				       bb_plural(r->servers), r->staleness_mean, r->staleness_most);
 		for (size_t age = 0; age < r->staleness.n; age++)
 			if (r->staleness.values[age] > 0)
 				bb_strbuf_addf(&out, " %zu:%.0f", age, r->staleness.values[age]);
 		bb_strbuf_add(&out, r->staleness.n > 0 ? "\n" : "");
 		if (r->servers != BB_ABSENT && !r->colocated && all && r->port_busy > 0)
 			bb_strbuf_addf(&out,
-				       "# %s, %lld server%s: the busiest port is %.0f%% busy in "
+				       "# %s, %jd server%s: the busiest port is %.0f%% busy in "
 				       "each direction\n",
-				       r->strategy, (long long)r->servers, bb_plural(r->servers),
+				       r->strategy, r->servers, bb_plural(r->servers),
 				       100 * r->port_busy);
 		/* The best is one of those with the results of one rank. */
 		if (!a->train_given && strategy->synchronous && all &&
@@ -490,8 +488,8 @@ static bb_status dp_plan(struct bb_run *run)
 	if (dp->options.samples < run->world.nranks)
 		return bb_fail(
 			&run->error, BB_EUSAGE,
-			"--samples %lld: fewer than the %d ranks; give at least one for each rank",
-			(long long)dp->options.samples, run->world.nranks);
+			"--samples %jd: fewer than the %d ranks; give at least one for each rank",
+			dp->options.samples, run->world.nranks);
 	return BB_OK;
 }
 

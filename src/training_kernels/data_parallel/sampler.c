@@ -81,7 +81,7 @@ static bb_status sampler_add_epoch(const struct bb_sampler *s, uint64_t epoch, c
 
 	if (status != BB_OK)
 		return status;
-	bb_strbuf_addf(out, "#\n# Epoch %llu\n", (unsigned long long)epoch);
+	bb_strbuf_addf(out, "#\n# Epoch %ju\n", epoch);
 	bb_table_column(&t, "rank", "", 5);
 	bb_table_column(&t, "length", "", 0);
 	bb_table_column(&t, "samples", "", -1);
@@ -112,11 +112,10 @@ bb_status bb_sampler_describe(const struct bb_sampler *s, uint64_t epochs, struc
 	bb_status status = BB_OK;
 
 	bb_strbuf_addf(out,
-		       "# %zu samples among %d rank%s, %s; seed %llu. The permutation is "
+		       "# %zu samples among %d rank%s, %s; seed %ju. The permutation is "
 		       "busbench's own, not PyTorch's\n",
 		       s->samples, s->nranks, bb_plural(s->nranks),
-		       s->drop_last ? "the tail is dropped" : "padded from the start",
-		       (unsigned long long)s->seed);
+		       s->drop_last ? "the tail is dropped" : "padded from the start", s->seed);
 	/* Epoch 1 shows what set_epoch does, and forgetting it. */
 	for (uint64_t epoch = 0; epoch < epochs || epoch < 2; epoch++) {
 		free(order);

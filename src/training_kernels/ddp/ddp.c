@@ -162,13 +162,13 @@ static void ddp_about(const void *record, struct bb_strbuf *out)
 	const struct bb_ddp_record *r = record;
 	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT];
 
-	bb_strbuf_addf(out, "# %s: %lld parameters, %.2f MiB of gradients (%s)\n", r->model,
-		       (long long)r->parameters, (double)r->gradient_bytes / (1 << 20), r->dtype);
+	bb_strbuf_addf(out, "# %s: %jd parameters, %.2f MiB of gradients (%s)\n", r->model,
+		       r->parameters, (double)r->gradient_bytes / (1 << 20), r->dtype);
 	bb_strbuf_addf(out, "# Batch: forward %s, backward %s (%s)",
 		       bb_format_duration(forward, 1e-6 * r->forward_us),
 		       bb_format_duration(backward, 1e-6 * r->backward_us), r->compute);
 	if (r->batches > 1)
-		bb_strbuf_addf(out, "; %lld batches per step", (long long)r->batches);
+		bb_strbuf_addf(out, "; %jd batches per step", r->batches);
 	bb_strbuf_addf(out, "\n# DDP %s", r->fit);
 	bb_strbuf_add(out, "\n# Buckets: one = a single bucket, tensor = a bucket per tensor. "
 			   "Times are medians.\n");
@@ -334,16 +334,13 @@ static void add_model(const struct bb_ddp *ddp, struct bb_strbuf *out)
 	bb_strbuf_addf(out, "# ddp_bucket_perf: %s (%s), gradients in %s\n", m->name, m->family,
 		       bb_dtype_name(ddp->options.dtype));
 	bb_model_add_origin(out, m);
-	bb_strbuf_addf(out,
-		       "# %zu tensors, %llu parameters, %llu bytes of gradients (%.2f MiB)\n# ",
-		       m->ntensors, (unsigned long long)m->parameters, (unsigned long long)bytes,
-		       (double)bytes * MIB);
+	bb_strbuf_addf(out, "# %zu tensors, %ju parameters, %ju bytes of gradients (%.2f MiB)\n# ",
+		       m->ntensors, m->parameters, bytes, (double)bytes * MIB);
 	add_flops(out, m->forward);
 	bb_strbuf_add(out, " forward, ");
 	add_flops(out, m->backward);
 	if (m->hyper.seq)
-		bb_strbuf_addf(out, " backward, of a sequence of %lld tokens, %s\n",
-			       (long long)m->hyper.seq,
+		bb_strbuf_addf(out, " backward, of a sequence of %jd tokens, %s\n", m->hyper.seq,
 			       bb_attention_name((enum bb_attention)ddp->options.attention));
 	else
 		bb_strbuf_add(out, " backward, of one sample\n");
@@ -811,10 +808,10 @@ static bb_status ddp_show(struct bb_run *run, struct bb_strbuf *out)
 			       bb_format_duration(forward, replica->forward_s),
 			       bb_format_duration(backward, replica->backward_s));
 	if (a->flops_given)
-		bb_strbuf_addf(out, " (batch %lld at %s)", (long long)a->batch,
+		bb_strbuf_addf(out, " (batch %jd at %s)", a->batch,
 			       bb_format_count(rate, (uint64_t)a->flops));
 	if (a->accumulate > 1)
-		bb_strbuf_addf(out, ", %lld batches", (long long)a->accumulate);
+		bb_strbuf_addf(out, ", %jd batches", a->accumulate);
 	if (run->options.link.text)
 		bb_strbuf_addf(out, "; links of %s%s", run->options.link.text,
 			       run->options.link.port ? "" : " per pair of ranks");

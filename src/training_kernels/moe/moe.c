@@ -54,11 +54,10 @@ static void moe_about(const void *record, struct bb_strbuf *out)
 	const struct bb_moe_record *r = record;
 
 	bb_strbuf_addf(out,
-		       "# %lld expert%s on %lld rank%s; %lld tokens of each rank through %lld "
-		       "expert%s each, %lld elements of %s: %.3f MB per rank\n",
-		       (long long)r->experts, bb_plural(r->experts), (long long)r->nranks,
-		       bb_plural(r->nranks), (long long)r->tokens, (long long)r->top_k,
-		       bb_plural(r->top_k), (long long)r->hidden, r->dtype,
+		       "# %jd expert%s on %jd rank%s; %jd tokens of each rank through %jd "
+		       "expert%s each, %jd elements of %s: %.3f MB per rank\n",
+		       r->experts, bb_plural(r->experts), r->nranks, bb_plural(r->nranks),
+		       r->tokens, r->top_k, bb_plural(r->top_k), r->hidden, r->dtype,
 		       1e-6 * (double)r->sent_bytes);
 	if (r->capacity > 0)
 		bb_strbuf_addf(out, "# an expert takes at most %g times its even share\n",
@@ -84,12 +83,12 @@ static bb_status moe_plan(struct bb_run *run)
 		a->experts = 2 * (int64_t)n;
 	if (a->experts % n)
 		return bb_fail(&run->error, BB_EUSAGE,
-			       "--experts %lld: cannot be divided among %d ranks; give a multiple",
-			       (long long)a->experts, n);
+			       "--experts %jd: cannot be divided among %d ranks; give a multiple",
+			       a->experts, n);
 	if (a->top_k > a->experts)
 		return bb_fail(&run->error, BB_EUSAGE,
-			       "--top-k %lld: there are %lld experts; give fewer",
-			       (long long)a->top_k, (long long)a->experts);
+			       "--top-k %jd: there are %jd experts; give fewer", a->top_k,
+			       a->experts);
 	moe->loads = calloc(a->skews.n, sizeof(*moe->loads));
 	if (!moe->loads)
 		return bb_no_memory(&run->error, "the loads of experts");
@@ -107,7 +106,7 @@ static bb_status moe_plan(struct bb_run *run)
 		uint64_t rows = (uint64_t)(2 * l->rows_before[n] + bb_moe_rows_at(l, l->busiest));
 		most = rows > most ? rows : most;
 	}
-	snprintf(tokens, sizeof(tokens), "%lld", (long long)a->tokens);
+	snprintf(tokens, sizeof(tokens), "%jd", a->tokens);
 	status = bb_estimate_room(run, most * (uint64_t)a->hidden * bb_dtype_size(a->dtype),
 				  "--tokens", tokens, "rows", "fewer");
 out:
@@ -384,9 +383,8 @@ static void moe_list(struct bb_strbuf *out)
 {
 	bb_strbuf_add(out, "published models (--preset):\n");
 	for (const struct preset *p = presets; p->name; p++)
-		bb_strbuf_addf(out, "    %-14s experts %lld, top-k %lld, hidden %lld; %s\n",
-			       p->name, (long long)p->experts, (long long)p->top_k,
-			       (long long)p->hidden, p->source);
+		bb_strbuf_addf(out, "    %-14s experts %jd, top-k %jd, hidden %jd; %s\n", p->name,
+			       p->experts, p->top_k, p->hidden, p->source);
 }
 
 static void moe_add_notes(struct bb_run *run, struct bb_strbuf *out)

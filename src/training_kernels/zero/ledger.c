@@ -56,10 +56,10 @@ bb_status bb_ledger_acquire(struct bb_ledger *l, enum bb_holding holding, size_t
 		if (status != BB_OK || !memory) {
 			l->n--;
 			return bb_fail(l->error, status == BB_OK ? BB_EINTERNAL : status,
-				       "cannot allocate %zu bytes%s beside the %llu already "
+				       "cannot allocate %zu bytes%s beside the %ju already "
 				       "allocated",
 				       rounded, host ? " of the host's memory" : "",
-				       (unsigned long long)(host ? l->now.host : l->now.reserved));
+				       host ? l->now.host : l->now.reserved);
 		}
 		*block = (struct bb_block){.memory = memory, .bytes = rounded, .host = host};
 		l->now.reserved += host ? 0 : rounded;

@@ -73,16 +73,16 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 	o->iters = a->iters;
 	if (a->scale & (a->scale - 1))
 		return bb_fail(error, BB_EUSAGE,
-			       "--loss-scale %lld: sums of gradients are exact only for a power of "
+			       "--loss-scale %jd: sums of gradients are exact only for a power of "
 			       "two, such as 65536",
-			       (long long)a->scale);
+			       a->scale);
 	if (a->overflow_given && a->overflow > steps)
 		return bb_fail(error, BB_EUSAGE,
 			       "--overflow %lld: exceeds the %lld steps (-w and -n together)",
 			       (long long)a->overflow, steps);
 	if (a->as_rank >= a->world)
-		return bb_fail(error, BB_EUSAGE, "--as-rank %lld: --world %lld has ranks 0 to %lld",
-			       (long long)a->as_rank, (long long)a->world, (long long)a->world - 1);
+		return bb_fail(error, BB_EUSAGE, "--as-rank %jd: --world %jd has ranks 0 to %jd",
+			       a->as_rank, a->world, a->world - 1);
 	o->config.library_optional =
 		a->as_rank_given || (o->threads * o->gpus == 1 && environment->launch.nprocs <= 1);
 	const bb_status status = bb_algorithms_check_one(a->algo_text, o, error);
@@ -95,14 +95,12 @@ static void add_about(const void *record, struct bb_strbuf *out)
 {
 	const struct bb_zero_record *r = record;
 
-	bb_strbuf_addf(out, "# %s: %lld parameters in %lld layer%s, %s", r->model,
-		       (long long)r->parameters, (long long)r->units, bb_plural(r->units),
-		       r->dtype);
+	bb_strbuf_addf(out, "# %s: %jd parameters in %jd layer%s, %s", r->model, r->parameters,
+		       r->units, bb_plural(r->units), r->dtype);
 	if (r->accumulate > 1)
-		bb_strbuf_addf(out, ", %lld microbatches per step", (long long)r->accumulate);
+		bb_strbuf_addf(out, ", %jd microbatches per step", r->accumulate);
 	if (r->alone)
-		bb_strbuf_addf(out, "; only rank %lld of %lld", (long long)r->rank,
-			       (long long)r->nranks);
+		bb_strbuf_addf(out, "; only rank %jd of %jd", r->rank, r->nranks);
 	bb_strbuf_add(out, "\n");
 }
 
@@ -190,9 +188,9 @@ static bb_status zero_plan(struct bb_run *run)
 		.scale = scaled ? (float)a->scale : 1, .growth = a->growth, .fixed = !scaled};
 	if (zero->data.most == 0 && bb_zero_trains(zero, run))
 		return bb_fail(&run->error, BB_EUSAGE,
-			       "--accumulate %lld on %d rank%s: sums of so many gradients are not "
+			       "--accumulate %jd on %d rank%s: sums of so many gradients are not "
 			       "exact in %s; give a smaller number or another -d",
-			       (long long)a->accumulate, zero->nranks, bb_plural(zero->nranks),
+			       a->accumulate, zero->nranks, bb_plural(zero->nranks),
 			       bb_dtype_name(a->dtype));
 	return find_room(zero, run);
 }
@@ -678,14 +676,14 @@ static bb_status zero_deliver(struct bb_engine *engine)
 		if (!r)
 			continue;
 		bb_strbuf_addf(&out,
-			       "# stage %lld: forward %.2f ms (waits %.2f), backward %.2f (waits "
+			       "# stage %jd: forward %.2f ms (waits %.2f), backward %.2f (waits "
 			       "%.2f), optimizer %.2f, gather %.2f",
-			       (long long)r->stage, 1e-3 * r->forward_us, 1e-3 * r->forward_wait_us,
+			       r->stage, 1e-3 * r->forward_us, 1e-3 * r->forward_wait_us,
 			       1e-3 * r->backward_us, 1e-3 * r->backward_wait_us,
 			       1e-3 * r->optimise_us, 1e-3 * r->gather_us);
 		if (r->skipped != BB_ABSENT)
-			bb_strbuf_addf(&out, "; %lld of %lld steps skipped, loss scale %g",
-				       (long long)r->skipped, (long long)r->steps, r->loss_scale);
+			bb_strbuf_addf(&out, "; %jd of %jd steps skipped, loss scale %g",
+				       r->skipped, r->steps, r->loss_scale);
 		bb_strbuf_add(&out, "\n");
 	}
 	return bb_engine_comment_lines(engine, &out);
