@@ -27,16 +27,19 @@ static void add_item(struct bb_strbuf *list, const char *part, const char *key)
 		       key);
 }
 
-/* Refuse VALUE of KEY, quoted from the file and cut to fit into the message. */
-static bb_status refuse_key(const struct config *c, const char *key, const json_t *value,
-			    const char *why)
+/* Refuse VALUE of KEY, quoted from the file and cut to fit into the message. The first failure
+   stays in the error, where bb_config_read finds it. */
+static void refuse_key(const struct config *c, const char *key, const json_t *value,
+		       const char *why)
 {
-	char *const text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+	char *text;
 
+	if (bb_error_status(c->error) != BB_OK)
+		return;
+	text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
 	bb_fail(c->error, BB_EUSAGE, "--model %.200s: %.60s: %.60s %s", c->path, key,
 		text ? text : "?", why);
 	free(text);
-	return BB_EUSAGE;
 }
 
 /* The hyperparameter that FAMILY means by KEY; BB_NHYPERS: none. */
@@ -74,8 +77,8 @@ static const char harmless[] =
 
 /* "layer_types": each layer's kind of attention. Known are patterns in which each N-th one is
    global, all are or none is; in a family without local layers all are. */
-static bb_status read_layer_types(const struct config *c, const json_t *value,
-				  const struct bb_family *family, struct bb_hyper *hyper)
+static void read_layer_types(const struct config *c, const json_t *value,
+			     const struct bb_family *family, struct bb_hyper *hyper)
 {
 	const size_t n = json_array_size(value);
 	size_t every = 0;
@@ -84,21 +87,18 @@ static bb_status read_layer_types(const struct config *c, const json_t *value,
 		const char *type = json_string_value(json_array_get(value, i)) ?: "";
 		const bool global = strcmp(type, "full_attention") == 0;
 
+		every = global && every == 0 ? i + 1 : every;
 		if (!global && !family->uses[BB_HYPER(global_every)])
-			return refuse_key(c, "layer_types", value,
-					  "has layers that this family lacks");
-		if (!global && strcmp(type, "sliding_attention") != 0 &&
-		    strcmp(type, "chunked_attention") != 0)
-			return refuse_key(c, "layer_types", json_array_get(value, i),
-					  "is not a known kind of attention");
-		if (global && every == 0)
-			every = i + 1;
-		if (global != (every > 0 && (i + 1) % every == 0))
-			return refuse_key(c, "layer_types", value,
-					  "is no pattern in which each N-th layer is global");
+			refuse_key(c, "layer_types", value, "has layers that this family lacks");
+		else if (!global && strcmp(type, "sliding_attention") != 0 &&
+			 strcmp(type, "chunked_attention") != 0)
+			refuse_key(c, "layer_types", json_array_get(value, i),
+				   "is not a known kind of attention");
+		else if (global != (every > 0 && (i + 1) % every == 0))
+			refuse_key(c, "layer_types", value,
+				   "is no pattern in which each N-th layer is global");
 	}
 	hyper->global_every = (int64_t)every;
-	return BB_OK;
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -108,14 +108,12 @@ static bool ends_with(const char *text, const char *end)
 	return strlen(text) >= length && strcmp(text + strlen(text) - length, end) == 0;
 }
 
-/* Keys whose values are not numbers. *KNOWN: KEY is one of them. */
-static bb_status read_special_key(const struct config *c, const char *key, const json_t *value,
-				  const struct bb_family *family, struct bb_hyper *hyper,
-				  bool *known)
+/* Reads a key whose value is not a number. False: KEY is none. */
+static bool read_special_key(const struct config *c, const char *key, const json_t *value,
+			     const struct bb_family *family, struct bb_hyper *hyper)
 {
 	const char *class;
 
-	*known = true;
 	if (strcmp(key, "architectures") == 0 && json_array_size(value) > 0) {
 		class = json_string_value(json_array_get(value, 0));
 		/* Other models than that without a head, though their names end alike. */
@@ -125,31 +123,32 @@ static bb_status read_special_key(const struct config *c, const char *key, const
 			for (int k = 0; k < 2 && family->known[i].classes[k]; k++)
 				if (ends_with(class, family->known[i].classes[k])) {
 					hyper->head = i;
-					return BB_OK;
+					return true;
 				}
-		return refuse_key(c, key, value, "has a head that is not known");
-	}
-	if (strcmp(key, "layer_types") == 0)
-		return json_is_null(value) ? BB_OK : read_layer_types(c, value, family, hyper);
-	if (strcmp(key, "id2label") == 0 && family->uses[BB_HYPER(labels)] &&
-	    json_object_size(value) > 0)
+		refuse_key(c, key, value, "has a head that is not known");
+	} else if (strcmp(key, "layer_types") == 0) {
+		if (!json_is_null(value))
+			read_layer_types(c, value, family, hyper);
+	} else if (strcmp(key, "id2label") == 0 && family->uses[BB_HYPER(labels)] &&
+		   json_object_size(value) > 0) {
 		hyper->labels = (int64_t)json_object_size(value);
-	else if (strcmp(key, "mlp_only_layers") == 0 && family->uses[BB_HYPER(dense)]) {
+	} else if (strcmp(key, "mlp_only_layers") == 0 && family->uses[BB_HYPER(dense)]) {
 		hyper->dense = (int64_t)json_array_size(value);
 		for (size_t i = 0; i < json_array_size(value); i++)
 			if (json_integer_value(json_array_get(value, i)) != (json_int_t)i)
-				return refuse_key(c, key, value,
-						  "does not begin with block 0, or leaves one out");
-	} else if (strcmp(key, "feed_forward_proj") == 0 && json_is_string(value))
+				refuse_key(c, key, value,
+					   "does not begin with block 0, or leaves one out");
+	} else if (strcmp(key, "feed_forward_proj") == 0 && json_is_string(value)) {
 		hyper->gated = strncmp(json_string_value(value), "gated-", 6) == 0;
-	else
-		*known = false;
-	return BB_OK;
+	} else {
+		return false;
+	}
+	return true;
 }
 
 /* Refuse a value that changes the tensors, and note a key that may. */
-static bb_status check_key(const struct config *c, const char *key, const json_t *value,
-			   const struct bb_family *family)
+static void check_key(const struct config *c, const char *key, const json_t *value,
+		      const struct bb_family *family)
 {
 	static const struct {
 		const char *key;
@@ -159,30 +158,29 @@ static bb_status check_key(const struct config *c, const char *key, const json_t
 	int n;
 
 	if (strcmp(key, "layer_norm_elementwise_affine") == 0 && json_is_true(value))
-		return BB_OK;
+		return;
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		if (strcmp(key, numbers[i].key) == 0 && json_is_integer(value) &&
 		    json_integer_value(value) != numbers[i].known)
-			return refuse_key(c, key, value, "is not known");
+			refuse_key(c, key, value, "is not known");
 	if (strcmp(key, "layer_norm_elementwise_affine") == 0 ||
 	    (strcmp(key, "is_encoder_decoder") == 0 &&
 	     json_is_true(value) != (family->stacks[1].block != NULL)))
-		return refuse_key(c, key, value, "is not known of this family");
-	if (strcmp(key, "pooler_output_size") == 0)
-		return BB_OK;
-	if (strcmp(key, "sliding_window") == 0 && !family->uses[BB_HYPER(window)])
-		return BB_OK; /* valid only with use_sliding_window, which is refused */
+		refuse_key(c, key, value, "is not known of this family");
+	/* A window is valid only with use_sliding_window, which is refused. */
+	if (strcmp(key, "pooler_output_size") == 0 ||
+	    (strcmp(key, "sliding_window") == 0 && !family->uses[BB_HYPER(window)]))
+		return;
 	/* These say that a model lacks what the key names. */
 	if (json_is_null(value) || json_is_false(value) || json_is_real(value) ||
 	    (json_is_array(value) && json_array_size(value) == 0) ||
 	    (json_is_object(value) && json_object_size(value) == 0) ||
 	    (json_is_integer(value) && json_integer_value(value) == 0))
-		return BB_OK;
+		return;
 	for (const char *at = harmless; sscanf(at, " %63s%n", pattern, &n) == 1; at += n)
 		if (fnmatch(pattern, key, 0) == 0)
-			return BB_OK;
+			return;
 	add_item(c->unknown, c->part, key);
-	return BB_OK;
 }
 
 /* Set what HYPER lacks to the defaults of FAMILY's class. */
@@ -256,13 +254,12 @@ static bb_status read_family(const struct config *c, const struct bb_family **fa
 	return BB_EUSAGE;
 }
 
-static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
-			   const struct bb_family *family)
+static void read_keys(const struct config *c, struct bb_hyper *hyper,
+		      const struct bb_family *family)
 {
 	const char *first[BB_NHYPERS] = {NULL}; /* key that has set it */
 	const char *key;
 	json_t *value;
-	bb_status status = BB_OK;
 
 	json_object_foreach(c->root, key, value)
 	{
@@ -275,15 +272,15 @@ static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
 		const bool is_bool = row->max == 1;
 		int64_t *const into = bb_hyper_at(hyper, i), found;
 		char why[96] = "is not true or false";
-		bool known;
 
 		if ((c->keys == TEXT_KEYS && !text) || (c->keys == TOWER_KEYS && (text || part)))
 			continue;
-		BB_TRY(status, read_special_key(c, key, value, family, hyper, &known), out);
-		if (!known && i == BB_NHYPERS)
-			BB_TRY(status, check_key(c, key, value, family), out);
-		if (known || i == BB_NHYPERS)
+		if (read_special_key(c, key, value, family, hyper))
 			continue;
+		if (i == BB_NHYPERS) {
+			check_key(c, key, value, family);
+			continue;
+		}
 		/* transformers writes null for a value that follows from others, or for what the
 		   model does not have. */
 		if (json_is_null(value)) {
@@ -297,51 +294,45 @@ static bb_status read_keys(const struct config *c, struct bb_hyper *hyper,
 		found = is_bool ? json_is_true(value) : json_integer_value(value);
 		if (!(is_bool ? json_is_boolean(value) : json_is_integer(value)) ||
 		    found < row->min || found > row->max)
-			return refuse_key(c, key, value, why);
-		if (first[i] && found != *into)
-			return bb_fail(
-				c->error, BB_EUSAGE,
+			refuse_key(c, key, value, why);
+		else if (first[i] && found != *into)
+			bb_fail(c->error, BB_EUSAGE,
 				"--model %.200s: %s is %jd and %s is %jd, but both mean the same",
 				c->path, first[i], *into, key, found);
 		*into = found;
 		first[i] = key;
 	}
-out:
-	return status;
 }
 
 /* A model with vision: an object for each part, and what stands beside them, which belongs to the
    tower, but for the head and its weights. */
-static bb_status read_parts(const struct config *c, struct bb_model *model,
-			    const struct bb_family *family)
+static void read_parts(const struct config *c, struct bb_model *model,
+		       const struct bb_family *family)
 {
 	static const char *const names[] = {"text_config", "vision_config"};
 	const struct bb_family *const families[] = {family, family->tower};
 	struct bb_hyper *const hypers[] = {&model->hyper, &model->vision};
 	struct config part = *c, beside = *c;
-	bb_status status = BB_OK;
 
-	for (int i = 0; i < 2 && status == BB_OK; i++) {
+	for (int i = 0; i < 2; i++) {
 		struct bb_strbuf path = {0};
 
 		part.root = json_object_get(c->root, names[i]);
 		if (!json_is_object(part.root))
-			return bb_fail(c->error, BB_EUSAGE,
-				       "--model %.200s: %s is missing; %s needs it", c->path,
-				       names[i], families[i]->name);
+			bb_fail(c->error, BB_EUSAGE, "--model %.200s: %s is missing; %s needs it",
+				c->path, names[i], families[i]->name);
 		bb_strbuf_addf(&path, "%.200s: %s", c->path, names[i]);
 		part.path = bb_strbuf_text(&path);
 		part.part = names[i];
-		status = read_keys(&part, hypers[i], families[i]);
+		read_keys(&part, hypers[i], families[i]);
 		bb_strbuf_free(&path);
 	}
-	for (int i = 0; i < 2 && status == BB_OK; i++) {
+	for (int i = 0; i < 2; i++) {
 		beside.keys = i == 0 ? TEXT_KEYS : TOWER_KEYS;
-		status = read_keys(&beside, hypers[i], families[i]);
+		read_keys(&beside, hypers[i], families[i]);
 		part.part = names[i];
 		add_defaults(&part, hypers[i], families[i]);
 	}
-	return status;
 }
 
 bb_status bb_config_read(const char *path, struct bb_model *model, const struct bb_family **found,
@@ -367,18 +358,17 @@ bb_status bb_config_read(const char *path, struct bb_model *model, const struct 
 	BB_TRY(status, read_family(&c, &family), out);
 	*found = family;
 	if (family->tower) {
-		BB_TRY(status, read_parts(&c, model, family), out);
+		read_parts(&c, model, family);
 	} else {
-		BB_TRY(status, read_keys(&c, &model->hyper, family), out);
+		read_keys(&c, &model->hyper, family);
 		add_defaults(&c, &model->hyper, family);
 	}
 	if (unknown.length > 0)
-		BB_TRY(status,
-		       bb_fail(error, BB_EUSAGE,
-			       "--model %.120s: not known, and may change the tensors: %s; remove "
-			       "those that do not",
-			       c.path, bb_strbuf_text(&unknown)),
-		       out);
+		bb_fail(error, BB_EUSAGE,
+			"--model %.120s: not known, and may change the tensors: %s; remove those "
+			"that do not",
+			c.path, bb_strbuf_text(&unknown));
+	BB_TRY(status, bb_error_status(error), out);
 	/* Version 5 of transformers and later ones stack the experts; a file without a version is
 	   older. */
 	version = json_string_value(json_object_get(c.root, "transformers_version"));
