@@ -164,12 +164,21 @@ static bool is_wanted(const struct bb_run *run, enum bb_memory_kind kind, int to
 	return kind == BB_MEMORY_COPY || by_kernel ? to == 0 || from == 0 : to == 0 && from == 0;
 }
 
+/* Whole units of work, at least one. */
+static size_t aligned(uint64_t bytes)
+{
+	const size_t units = (size_t)(bytes / BB_WORK_ALIGNMENT);
+
+	return (units > 0 ? units : 1) * BB_WORK_ALIGNMENT;
+}
+
 /* Spaces are outermost, so that arrays are reused. */
 static bb_status plan(struct bb_run *run)
 {
 	const struct bb_options *o = &run->options;
 	const int spaces = o->backend->spaces->count(run->context);
 	struct bb_memory *m = run->own;
+	bb_status status = BB_OK;
 
 	for (int i = 0; i < 2 * spaces * spaces; i++) { /* all workers, then one */
 		const int to = i / 2 / spaces, from = i / 2 % spaces;
@@ -179,23 +188,19 @@ static bb_status plan(struct bb_run *run)
 			for (uint64_t size = o->min_bytes;
 			     size && is_wanted(run, kind, to, from, alone);
 			     size = bb_options_next_size(o, size)) {
-				const bb_status status = bb_memory_plan_add(
-					&m->plan, run,
-					(struct bb_memory_case){
-						kind, kinds[kind].name, to, from, alone,
-						.bytes = size < BB_WORK_ALIGNMENT
-								 ? BB_WORK_ALIGNMENT
-								 : size / BB_WORK_ALIGNMENT *
-									   BB_WORK_ALIGNMENT});
+				const struct bb_memory_case c = {kind,  kinds[kind].name,
+								 to,    from,
+								 alone, .bytes = aligned(size)};
 
-				if (status != BB_OK)
-					return status;
+				BB_TRY(status, bb_memory_plan_add(&m->plan, run, c), out);
 			}
 	}
-	return m->plan.ncases > 0 ? BB_OK
-				  : bb_fail(&run->error, BB_EUNSUPPORTED,
-					    "--work, --workers %s: this machine has no such case",
-					    worker_names[m->settings.workers]);
+	if (m->plan.ncases == 0)
+		status = bb_fail(&run->error, BB_EUNSUPPORTED,
+				 "--work, --workers %s: this machine has no such case",
+				 worker_names[m->settings.workers]);
+out:
+	return status;
 }
 
 bb_status bb_memory_open_results(struct bb_run *run)
@@ -313,16 +318,13 @@ static bb_status memory_open(struct bb_engine *engine)
 	}
 	memset(s->data + ONES * 2 * PERIOD, 1, 2 * PERIOD * sizeof(double));
 	memset(s->data + POISON * 2 * PERIOD, 0xa5, 2 * PERIOD * sizeof(double));
-	for (int alone = 0; alone < 2; alone++)
-		BB_TRY(status, open_team(s, alone), done);
+	for (int alone = 0; alone < 2 && status == BB_OK; alone++)
+		status = open_team(s, alone);
 	for (size_t i = 0; i < s->plan->ncases; i++)
 		both = both || bb_memory_is_both(&s->plan->cases[i]);
-	for (int q = 0; q < 2 && both; q++)
-		BB_TRY(status,
-		       engine->backend->queue_open(engine->rank, &s->queues[q],
-						   &engine->run->error),
-		       done);
-done:
+	for (int q = 0; q < 2 && both && status == BB_OK; q++)
+		status = engine->backend->queue_open(engine->rank, &s->queues[q],
+						     &engine->run->error);
 	return status;
 }
 
@@ -357,10 +359,7 @@ static void memory_close(struct bb_engine *engine)
 /* Returns the bytes of this rank's part of an array, never 0. */
 static size_t share(const struct memory_session *s)
 {
-	const size_t part = (size_t)s->c->bytes / (size_t)team_of(s)->n;
-
-	return part < BB_WORK_ALIGNMENT ? BB_WORK_ALIGNMENT
-					: part / BB_WORK_ALIGNMENT * BB_WORK_ALIGNMENT;
+	return aligned(s->c->bytes / (uint64_t)team_of(s)->n);
 }
 
 static struct bb_pattern pattern(const struct memory_session *s, enum data which)
@@ -391,8 +390,13 @@ static bb_status open_array(struct memory_session *s, int which)
 		array->space = space;
 		array->bytes = bytes;
 	}
-	return s->engine.backend->fill(s->engine.rank, array->memory, &p, 0,
-				       bytes / sizeof(double));
+	status = s->engine.backend->fill(s->engine.rank, array->memory, &p, 0,
+					 bytes / sizeof(double));
+	if (status == BB_OK && s->c->kind == BB_MEMORY_CHASE)
+		status = s->engine.backend->spaces->chase_lay(s->engine.rank, array->memory, bytes,
+							      (uint64_t)s->engine.options->seed *
+								      BB_RANDOM_STEP);
+	return status;
 }
 
 static bb_status verify_array(struct memory_session *s, int which)
@@ -572,20 +576,19 @@ static bb_status deliver(struct memory_session *s, int place, const double *repo
 /* The case at hand at the N places from FIRST on, at once. */
 static bb_status run_at(struct memory_session *s, int first, int n)
 {
-	const struct bb_backend *backend = s->engine.backend;
 	const struct kind *kind = &kinds[s->c->kind];
-	const bool chases = s->c->kind == BB_MEMORY_CHASE;
 	const struct team *t = team_of(s);
 	const size_t length = REPORT_HEAD + (size_t)s->engine.options->iters;
 	const bool works = t->works && t->mine >= first && t->mine < first + n;
-	const struct bb_sampling sampling = {.ready = memory_ready,
-					     .operate = memory_operate,
-					     .finish = memory_finish,
-					     .on_sample = memory_record_sample,
-					     .own = s,
-					     .warm = s->engine.options->warmup_iters,
-					     .samples = s->engine.options->iters,
-					     .operations = chases ? HOPS : (double)repeats_of(s)};
+	const struct bb_sampling sampling = {
+		.ready = memory_ready,
+		.operate = memory_operate,
+		.finish = memory_finish,
+		.on_sample = memory_record_sample,
+		.own = s,
+		.warm = s->engine.options->warmup_iters,
+		.samples = s->engine.options->iters,
+		.operations = s->c->kind == BB_MEMORY_CHASE ? HOPS : (double)repeats_of(s)};
 	char size[BB_UNIT_TEXT], what[BB_WHAT_TEXT];
 	const void *all;
 	bb_status status;
@@ -599,14 +602,8 @@ static bb_status run_at(struct memory_session *s, int first, int n)
 	for (int i = 0; i < ARRAYS && works; i++)
 		if (kind->before[i] != NONE)
 			BB_TRY(status, open_array(s, i), out);
-	if (works && chases)
-		BB_TRY(status,
-		       backend->spaces->chase_lay(
-			       s->engine.rank, s->arrays[A].memory, s->arrays[A].bytes,
-			       (uint64_t)s->engine.options->seed * BB_RANDOM_STEP),
-		       out);
 	if (works)
-		BB_TRY(status, backend->finish(s->engine.rank, NULL), out);
+		BB_TRY(status, s->engine.backend->finish(s->engine.rank, NULL), out);
 	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
 	if (works)
 		BB_TRY(status, bb_engine_sample(&s->engine, &sampling), out);

@@ -4,37 +4,32 @@
 #include "core/units.h"
 #include "memory/tool/tool.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 const char *bb_job_bytes(char text[BB_BOTH_TEXT], uint64_t bytes)
 {
-	static const struct {
-		const char *decimal, *binary;
-		double tens, twos;
-	} units[] = {
-		{"TB", "TiB", 1e12, 0x1p40},
-		{"GB", "GiB", 1e9, 0x1p30},
-		{"MB", "MiB", 1e6, 0x1p20},
-		{"kB", "KiB", 1e3, 0x1p10},
-	};
-	size_t i = 0;
+	static const char *const units[][2] = {
+		{"kB", "KiB"}, {"MB", "MiB"}, {"GB", "GiB"}, {"TB", "TiB"}};
+	double tens = 1, twos = 1;
+	int n = 0; /* TB from 10 of them on */
 
-	while (i < 4 && (double)bytes < units[i].tens * (i == 0 ? 10 : 1))
-		i++;
-	if (i == 4)
-		snprintf(text, BB_BOTH_TEXT, "%" PRIu64 " B", bytes);
+	for (; n < 4 && (double)bytes >= tens * (n == 3 ? 10000 : 1000); n++) {
+		tens *= 1000;
+		twos *= 1024;
+	}
+	if (n == 0)
+		snprintf(text, BB_BOTH_TEXT, "%ju B", bytes);
 	else
-		snprintf(text, BB_BOTH_TEXT, "%.2f %s = %.2f %s", (double)bytes / units[i].tens,
-			 units[i].decimal, (double)bytes / units[i].twos, units[i].binary);
+		snprintf(text, BB_BOTH_TEXT, "%.2f %s = %.2f %s", (double)bytes / tens,
+			 units[n - 1][0], (double)bytes / twos, units[n - 1][1]);
 	return text;
 }
 
 const char *bb_job_grouped(char text[BB_GROUPED_TEXT], uint64_t number)
 {
 	char digits[BB_GROUPED_TEXT];
-	const int n = snprintf(digits, sizeof(digits), "%" PRIu64, number);
+	const int n = snprintf(digits, sizeof(digits), "%ju", number);
 	char *out = text;
 
 	for (int i = 0; i < n; i++) {
