@@ -3,10 +3,9 @@
  * messages on queues, ordered across queues by events.
  *
  * A program is a pure function from (rank, index) to an operation; one that cannot compute it
- * writes its operations to tapes (tape.h). It has three consumers: the
- * checker (check.c); the simulator (simulator/timeline/timeline.h), which computes the time of
- * every operation over modelled links; and the runner (harness/measure/runner.h), by which a
- * backend performs it.
+ * writes its operations to tapes (tape.h). It has three consumers: the checker (bb_program_check);
+ * the simulator (simulator/timeline/timeline.h), which computes the time of every operation over
+ * modelled links; and the runner (harness/measure/runner.h), by which a backend performs it.
  *
  * The rules, which the checker proves:
  *   - A queue performs its operations one after another, in the order of their indices. Queues of a
