@@ -20,7 +20,7 @@ const char *const bb_category_words[BB_CATEGORIES] = {
 	[BB_NEED_RECOMPUTED] = "recomputed", [BB_NEED_ENDS] = "ends",
 };
 
-/* ---- states of parameters ---------------------------------------------------------------------*/
+/* ---- states of parameters -------------------------------------------------------------------- */
 
 /*
  * mixed: ZeRO (arXiv 1910.02054), section 3.1; DeepSpeed. The megatron formats and fp32:
@@ -106,7 +106,7 @@ uint64_t bb_zero_bytes(const struct bb_recipe *recipe, uint64_t elements, int st
 		gathers * (stage == 0 ? each.gradients : each.parameters));
 }
 
-/* ---- activations of a layer -------------------------------------------------------------------*/
+/* ---- activations of a layer ------------------------------------------------------------------ */
 
 const char *const bb_recompute_words[] = {"none", "selective", "full", NULL};
 const char *const bb_pipeline_words[] = {"1f1b", "interleaved", "gpipe", NULL};

@@ -12,7 +12,7 @@
 
 #include "models/model.h"
 
-/* ---- states -----------------------------------------------------------------------------------*/
+/* ---- states ---------------------------------------------------------------------------------- */
 
 /*
  * The memory of each parameter: the parameter itself, its gradient and the state of the optimizer;
@@ -100,7 +100,7 @@ uint64_t bb_factored_elements(uint64_t rows, uint64_t columns);
 uint64_t bb_zero_bytes(const struct bb_recipe *recipe, uint64_t elements, int stage, uint64_t ranks,
 		       uint64_t steps);
 
-/* ---- activations ------------------------------------------------------------------------------*/
+/* ---- activations ----------------------------------------------------------------------------- */
 
 /*
  * Memory that the forward pass of a transformer keeps for the backward pass. Bytes that exceed 64
@@ -182,7 +182,7 @@ uint64_t bb_in_flight(enum bb_pipelining schedule, uint64_t stage, uint64_t stag
 uint64_t bb_bytes_add(uint64_t a, uint64_t b);
 uint64_t bb_bytes_times(uint64_t a, uint64_t b);
 
-/* ---- a run ------------------------------------------------------------------------------------*/
+/* ---- a run ----------------------------------------------------------------------------------- */
 
 /* DeepSpeed's ZeRO-Offload: states in the memory of the host. */
 enum bb_offload {

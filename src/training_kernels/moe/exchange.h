@@ -7,8 +7,7 @@
 
 #include "programs/tape.h"
 
-/* ---- loads ------------------------------------------------------------------------------------
- */
+/* ---- loads ----------------------------------------------------------------------------------- */
 
 /*
  * Experts are divided equally among the ranks, in order. Each token goes through top_k different
@@ -56,8 +55,7 @@ int64_t bb_moe_rows_received(const struct bb_moe_load *load, int rank);
 /* Rows of the busiest rank over the mean. */
 double bb_moe_imbalance(const struct bb_moe_load *load);
 
-/* ---- operations -------------------------------------------------------------------------------
- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /*
  * Rows go directly from rank to rank, shift by shift: in shift k each rank sends to the rank k

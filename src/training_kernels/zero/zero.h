@@ -3,10 +3,9 @@
  * byte by byte, results are checked bit by bit.
  *
  *   zero.c           options, records, plan, and the experiment: stage by stage, timed and verified
- *   units.c          layers of a model, and their places on a rank
  *   ledger.c         accounted memory
- *   data.c           parameters, gradients, reference; arithmetic
- *   rank.c           a step of a rank under a stage, as a program, and its memory
+ *   data.c           layers and their places on a rank; parameters, gradients, reference;
+ * arithmetic rank.c           a step of a rank under a stage, as a program, and its memory
  */
 #pragma once
 
