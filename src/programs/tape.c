@@ -25,15 +25,9 @@ struct bb_operation *bb_tape_collective(struct bb_tape *tape, int queue, int wor
 					const struct bb_collective *collective, size_t count,
 					enum bb_dtype dtype, enum bb_op op)
 {
-	return bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_COLLECTIVE,
-						       .queue = queue,
-						       .work = work,
-						       .item = item,
-						       .collective = collective,
-						       .count = count,
-						       .dtype = dtype,
-						       .op = op,
-						       .in_place = true,
+	return bb_tape_add(tape, (struct bb_operation){BB_ACT_COLLECTIVE, queue, work, item,
+						       .collective = collective, .count = count,
+						       .dtype = dtype, .op = op, .in_place = true,
 						       .peer = BB_NO_PEER});
 }
 

@@ -146,13 +146,10 @@ void bb_moe_write(const struct bb_moe_exchange *x, struct bb_tape *tape, int wor
 		bb_tape_wait(tape, receives, computed);
 	}
 	for (size_t k = 0; k < messages; k++)
-		bb_tape_add(tape, (struct bb_operation){.act = BB_ACT_SEND,
-							.queue = x->sends,
-							.item = k,
-							.lane = x->lane + combines,
-							.peer = BB_NO_PEER,
-							.count = x->hidden,
-							.dtype = x->dtype});
+		bb_tape_add(tape,
+			    (struct bb_operation){BB_ACT_SEND, x->sends, work, k,
+						  .lane = x->lane + combines, .peer = BB_NO_PEER,
+						  .count = x->hidden, .dtype = x->dtype});
 	if (joins) {
 		bb_tape_order(tape, x->sends, x->computes);
 		bb_tape_order(tape, receives, x->computes);

@@ -93,12 +93,8 @@ static bb_status moe_plan(struct bb_run *run)
 	if (!moe->loads)
 		return bb_no_memory(&run->error, "the loads of experts");
 	for (size_t i = 0; i < a->skews.n; i++) {
-		const struct bb_moe_form form = {.nranks = n,
-						 .experts = (int)a->experts,
-						 .top_k = (int)a->top_k,
-						 .tokens = a->tokens,
-						 .skew = a->skews.list[i],
-						 .capacity = a->capacity};
+		const struct bb_moe_form form = {n,         (int)a->experts,  (int)a->top_k,
+						 a->tokens, a->skews.list[i], a->capacity};
 		struct bb_moe_load *l = &moe->loads[i];
 
 		BB_TRY(status, bb_moe_load_make(l, &form, &run->error), out);
@@ -228,9 +224,7 @@ static void moe_lay_out(struct moe_variant *v)
 	const size_t experts = (size_t)load->form.experts, each = experts / (size_t)n;
 	struct bb_known *known = &v->variant.known;
 
-	v->rows = (struct bb_moe_rows){.load = load,
-				       .hidden = (size_t)s->moe->options.hidden,
-				       .dtype = s->moe->options.dtype,
+	v->rows = (struct bb_moe_rows){load, (size_t)s->moe->options.hidden, s->moe->options.dtype,
 				       .place = place};
 	known->memory = s->memory;
 	bb_moe_rows_lay_out(&v->rows, known, s->rows);
