@@ -8,11 +8,6 @@
 #endif
 
 /* True if this CPU has everything that the Makefile lets the compiler use for the set. */
-static bool has_plain(void)
-{
-	return true;
-}
-
 #ifdef BB_HAVE_ISA_avx2
 static bool has_avx2(void)
 {
@@ -36,7 +31,7 @@ static bool has_avx512(void)
 /* Best first. */
 static const struct {
 	const struct bb_kernels *kernels;
-	bool (*runs)(void);
+	bool (*runs)(void); /* NULL: everywhere */
 } sets[] = {
 #ifdef BB_HAVE_ISA_avx512
 	{&bb_kernels_avx512, has_avx512},
@@ -44,14 +39,14 @@ static const struct {
 #ifdef BB_HAVE_ISA_avx2
 	{&bb_kernels_avx2, has_avx2},
 #endif
-	{&bb_kernels_plain, has_plain},
+	{&bb_kernels_plain, NULL},
 };
 
 const struct bb_kernels *bb_kernels_named(const char *isa)
 {
 	for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
 		if (strcmp(isa, sets[i].kernels->isa) == 0)
-			return sets[i].runs() ? sets[i].kernels : NULL;
+			return !sets[i].runs || sets[i].runs() ? sets[i].kernels : NULL;
 	}
 	return NULL;
 }
@@ -63,7 +58,7 @@ const struct bb_kernels *bb_kernels_select(void)
 
 	if (wish && *wish)
 		return bb_kernels_named(wish);
-	while (!sets[i].runs())
+	while (sets[i].runs && !sets[i].runs())
 		i++;
 	return sets[i].kernels;
 }

@@ -13,43 +13,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the pair's value is t
 
 #define OWN_AHEAD 512 /* bytes; measured between 256 and 2048 with two cores that share buffers */
 
-/* The type in which an element is computed. */
-enum lane {
-	LANE_I8,
-	LANE_U8,
-	LANE_I32,
-	LANE_U32,
-	LANE_I64,
-	LANE_U64,
-	LANE_F32,
-	LANE_F64,
-	LANE_PAIR
-};
-
-BB_INLINE enum lane lane_of(enum bb_dtype dtype)
-{
-	return dtype == BB_INT8        ? LANE_I8
-	       : dtype == BB_UINT8     ? LANE_U8
-	       : dtype == BB_INT32     ? LANE_I32
-	       : dtype == BB_UINT32    ? LANE_U32
-	       : dtype == BB_INT64     ? LANE_I64
-	       : dtype == BB_UINT64    ? LANE_U64
-	       : dtype == BB_DOUBLE    ? LANE_F64
-	       : dtype == BB_FLOAT_INT ? LANE_PAIR
-				       : LANE_F32;
-}
-
-/* Integers of 8, and of 32 bits. */
-BB_INLINE bool is_byte(enum lane lane)
-{
-	return lane == LANE_I8 || lane == LANE_U8;
-}
-
-BB_INLINE bool is_word(enum lane lane)
-{
-	return lane == LANE_I32 || lane == LANE_U32;
-}
-
 /* Bytes of memory that a vector of computed elements occupies. */
 BB_INLINE size_t unit_of(enum bb_dtype dtype)
 {
@@ -58,13 +21,30 @@ BB_INLINE size_t unit_of(enum bb_dtype dtype)
 							  : BB_VEC;
 }
 
+/* The datatype in which an element is computed: a lane. */
+BB_INLINE enum bb_dtype lane_of(enum bb_dtype dtype)
+{
+	return unit_of(dtype) == BB_VEC ? dtype : BB_FLOAT;
+}
+
+/* Integers of 8, and of 32 bits. */
+BB_INLINE bool is_byte(enum bb_dtype lane)
+{
+	return lane == BB_INT8 || lane == BB_UINT8;
+}
+
+BB_INLINE bool is_word(enum bb_dtype lane)
+{
+	return lane == BB_INT32 || lane == BB_UINT32;
+}
+
 BB_INLINE size_t element_of(enum bb_dtype dtype)
 {
-	const enum lane lane = lane_of(dtype);
+	const enum bb_dtype lane = lane_of(dtype);
 
 	return is_byte(lane)      ? 1
 	       : is_word(lane)    ? 4
-	       : lane == LANE_F32 ? unit_of(dtype) / (BB_VEC / 4)
+	       : lane == BB_FLOAT ? unit_of(dtype) / (BB_VEC / 4)
 				  : 8;
 }
 
@@ -144,14 +124,14 @@ BB_INLINE bb_vec multiply_bytes(bb_vec a, bb_vec b)
 
 /* Integers are unsigned, because they wrap. */
 #define ARITHMETIC(name, operator, bytes)                                                          \
-	BB_INLINE bb_vec name(enum lane lane, bb_vec a, bb_vec b)                                  \
+	BB_INLINE bb_vec name(enum bb_dtype lane, bb_vec a, bb_vec b)                              \
 	{                                                                                          \
-		return is_byte(lane)      ? bytes                                                  \
-		       : is_word(lane)    ? (bb_vec)((bb_vu32)a operator(bb_vu32) b)               \
-		       : lane == LANE_F32 ? (bb_vec)((bb_vf32)a operator(bb_vf32) b)               \
-		       : lane == LANE_F64 ? (bb_vec)((bb_vf64)a operator(bb_vf64) b)               \
-					  : a                                                      \
-					    operator b;                                            \
+		return is_byte(lane)       ? bytes                                                 \
+		       : is_word(lane)     ? (bb_vec)((bb_vu32)a operator(bb_vu32) b)              \
+		       : lane == BB_FLOAT  ? (bb_vec)((bb_vf32)a operator(bb_vf32) b)              \
+		       : lane == BB_DOUBLE ? (bb_vec)((bb_vf64)a operator(bb_vf64) b)              \
+					   : a                                                     \
+					     operator b;                                           \
 	}
 
 ARITHMETIC(add, +, (bb_vec)((bb_vu8)a + (bb_vu8)b))
@@ -159,16 +139,16 @@ ARITHMETIC(multiply, *, multiply_bytes(a, b))
 #undef ARITHMETIC
 
 /* All ones where a < b. */
-BB_INLINE bb_vec less(enum lane lane, bb_vec a, bb_vec b)
+BB_INLINE bb_vec less(enum bb_dtype lane, bb_vec a, bb_vec b)
 {
-	return lane == LANE_I8    ? (bb_vec)((bb_vi8)a < (bb_vi8)b)
-	       : lane == LANE_U8  ? (bb_vec)((bb_vu8)a < (bb_vu8)b)
-	       : lane == LANE_I32 ? (bb_vec)((bb_vi32)a < (bb_vi32)b)
-	       : lane == LANE_U32 ? (bb_vec)((bb_vu32)a < (bb_vu32)b)
-	       : lane == LANE_I64 ? (bb_vec)((bb_vi64)a < (bb_vi64)b)
-	       : lane == LANE_F32 ? (bb_vec)((bb_vf32)a < (bb_vf32)b)
-	       : lane == LANE_F64 ? (bb_vec)((bb_vf64)a < (bb_vf64)b)
-				  : (bb_vec)(a < b);
+	return lane == BB_INT8     ? (bb_vec)((bb_vi8)a < (bb_vi8)b)
+	       : lane == BB_UINT8  ? (bb_vec)((bb_vu8)a < (bb_vu8)b)
+	       : lane == BB_INT32  ? (bb_vec)((bb_vi32)a < (bb_vi32)b)
+	       : lane == BB_UINT32 ? (bb_vec)((bb_vu32)a < (bb_vu32)b)
+	       : lane == BB_INT64  ? (bb_vec)((bb_vi64)a < (bb_vi64)b)
+	       : lane == BB_FLOAT  ? (bb_vec)((bb_vf32)a < (bb_vf32)b)
+	       : lane == BB_DOUBLE ? (bb_vec)((bb_vf64)a < (bb_vf64)b)
+				   : (bb_vec)(a < b);
 }
 
 BB_INLINE bb_vec pick(bb_vec mask, bb_vec yes, bb_vec no)
@@ -177,14 +157,14 @@ BB_INLINE bb_vec pick(bb_vec mask, bb_vec yes, bb_vec no)
 }
 
 /* All ones where a is not zero. */
-BB_INLINE bb_vec is_true(enum lane lane, bb_vec a)
+BB_INLINE bb_vec is_true(enum bb_dtype lane, bb_vec a)
 {
 	return is_byte(lane)   ? (bb_vec)((bb_vu8)a != 0)
 	       : is_word(lane) ? (bb_vec)((bb_vu32)a != 0)
 			       : (bb_vec)(a != 0);
 }
 
-BB_INLINE bb_vec logical(enum lane lane, enum bb_op op, bb_vec a, bb_vec b)
+BB_INLINE bb_vec logical(enum bb_dtype lane, enum bb_op op, bb_vec a, bb_vec b)
 {
 	const bb_vec one = is_byte(lane)   ? (bb_vec)((bb_vu8){} + 1)
 			   : is_word(lane) ? (bb_vec)((bb_vu32){} + 1)
@@ -206,7 +186,7 @@ BB_INLINE bb_vec better_pair(enum bb_op op, bb_vec a, bb_vec b)
 	return pick(wins | (wins << 32), b, a);
 }
 
-BB_INLINE bb_vec combine(enum lane lane, enum bb_op op, bb_vec a, bb_vec b)
+BB_INLINE bb_vec combine(enum bb_dtype lane, enum bb_op op, bb_vec a, bb_vec b)
 {
 	const bool is_logical = op == BB_LAND || op == BB_LOR || op == BB_LXOR;
 
@@ -222,11 +202,11 @@ BB_INLINE bb_vec combine(enum lane lane, enum bb_op op, bb_vec a, bb_vec b)
 }
 
 /* FACTOR is 1 or 2; integers are doubled by an addition. */
-BB_INLINE bb_vec scale(enum lane lane, bb_vec a, int factor)
+BB_INLINE bb_vec scale(enum bb_dtype lane, bb_vec a, int factor)
 {
-	if (lane == LANE_F32)
+	if (lane == BB_FLOAT)
 		return (bb_vec)((bb_vf32)a * (float)factor);
-	if (lane == LANE_F64)
+	if (lane == BB_DOUBLE)
 		return (bb_vec)((bb_vf64)a * (double)factor);
 	return add(lane, a, a & ((bb_vec){} - (uint64_t)(factor - 1)));
 }
@@ -268,16 +248,16 @@ BB_INLINE bb_vec divide_bytes(bb_vec v, int divisor, const bool is_signed)
 	return (bb_vec)quotients;
 }
 
-BB_INLINE bb_vec divide(enum lane lane, bb_vec a, int divisor)
+BB_INLINE bb_vec divide(enum bb_dtype lane, bb_vec a, int divisor)
 {
-	return lane == LANE_I8    ? divide_bytes(a, divisor, true)
-	       : lane == LANE_U8  ? divide_bytes(a, divisor, false)
-	       : lane == LANE_I32 ? divide_i32(a, divisor)
-	       : lane == LANE_U32 ? divide_u32(a, divisor)
-	       : lane == LANE_I64 ? divide_i64(a, divisor)
-	       : lane == LANE_U64 ? divide_u64(a, divisor)
-	       : lane == LANE_F64 ? (bb_vec)((bb_vf64)a / (double)divisor)
-				  : (bb_vec)((bb_vf32)a / (float)divisor);
+	return lane == BB_INT8     ? divide_bytes(a, divisor, true)
+	       : lane == BB_UINT8  ? divide_bytes(a, divisor, false)
+	       : lane == BB_INT32  ? divide_i32(a, divisor)
+	       : lane == BB_UINT32 ? divide_u32(a, divisor)
+	       : lane == BB_INT64  ? divide_i64(a, divisor)
+	       : lane == BB_UINT64 ? divide_u64(a, divisor)
+	       : lane == BB_DOUBLE ? (bb_vec)((bb_vf64)a / (double)divisor)
+				   : (bb_vec)((bb_vf32)a / (float)divisor);
 }
 
 /* ---- the body ---------------------------------------------------------------------- */
