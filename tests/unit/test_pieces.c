@@ -139,17 +139,6 @@ static void office_release(void *port, int peer, int channel)
 {
 }
 
-static bool office_taken(void *port, int peer, int channel, uint32_t ticket)
-{
-	struct port *p = port;
-	bool taken;
-
-	pthread_mutex_lock(&p->office->lock);
-	taken = p->office->ways[p->rank][peer][channel].done >= ticket;
-	pthread_mutex_unlock(&p->office->lock);
-	return taken;
-}
-
 static bb_status office_wait_taken(void *port, int peer, int channel, uint32_t ticket)
 {
 	struct port *p = port;
@@ -167,7 +156,6 @@ static const struct bb_p2p office_p2p = {
 	.send = office_send,
 	.recv = office_recv,
 	.release = office_release,
-	.taken = office_taken,
 	.wait_taken = office_wait_taken,
 };
 

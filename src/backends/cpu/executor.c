@@ -42,10 +42,11 @@ static char *address(const struct run *run, struct bb_place place)
 static bb_status wait_for(struct run *run, int i)
 {
 	const struct sent s = run->sent[i];
-	bb_status status = run->x->p2p->wait_taken(run->x->port, s.peer, s.channel, s.ticket);
 
-	run->sent[i] = run->sent[--run->nsent];
-	return status;
+	run->nsent--;
+	for (; i < run->nsent; i++) /* the oldest stays first */
+		run->sent[i] = run->sent[i + 1];
+	return run->x->p2p->wait_taken(run->x->port, s.peer, s.channel, s.ticket);
 }
 
 /* Wait until no peer still reads from [begin, begin + bytes). */
@@ -72,15 +73,6 @@ static bb_status send_step(struct run *run, const struct bb_step *step)
 	bool lent;
 	bb_status status;
 
-	if (run->nsent == BB_SENT_MOST) { /* forget what has been taken */
-		run->nsent = 0;
-		for (int i = 0; i < BB_SENT_MOST; i++) {
-			const struct sent *s = &run->sent[i];
-
-			if (!x->p2p->taken(x->port, s->peer, s->channel, s->ticket))
-				run->sent[run->nsent++] = *s;
-		}
-	}
 	if (run->nsent == BB_SENT_MOST && (status = wait_for(run, 0)) != BB_OK)
 		return status;
 	status = x->p2p->send(x->port, step->peer, step->channel, data, bytes, &ticket, &lent);

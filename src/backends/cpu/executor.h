@@ -38,8 +38,7 @@ struct bb_p2p {
 	bb_status (*recv)(void *port, int peer, int channel, size_t bytes, const void **data);
 	/* Optional: done reading the message last received. NULL: later expects reuse it. */
 	void (*release)(void *port, int peer, int channel);
-	/* Has the peer read message TICKET? wait_taken waits for it. */
-	bool (*taken)(void *port, int peer, int channel, uint32_t ticket);
+	/* Wait until the peer has read message TICKET. */
 	bb_status (*wait_taken)(void *port, int peer, int channel, uint32_t ticket);
 };
 

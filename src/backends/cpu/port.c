@@ -107,26 +107,12 @@ static bb_status port_send(void *argument, int peer, int channel, const void *da
 	*lent = true;
 	*ticket = port->free[--port->nfree];
 	struct bb_port_sent *sent = &port->sent[*ticket];
-	sent->pieces = sent->taken = 0;
+	sent->pieces = 0;
 	for (size_t at = 0; at < bytes && status == BB_OK; at += length)
 		status = port->calls->start(argument, true, peer, channel, (char *)data + at,
 					    bytes - at < length ? bytes - at : length,
 					    &sent->requests[sent->pieces++]);
 	return status;
-}
-
-static bool port_taken(void *argument, int peer, int channel, uint32_t ticket)
-{
-	struct bb_port *port = argument;
-	struct bb_port_sent *sent = &port->sent[ticket];
-
-	if (!port->calls->taken)
-		return false;
-	for (; sent->taken < sent->pieces; sent->taken++)
-		if (!port->calls->taken(argument, &sent->requests[sent->taken]))
-			return false;
-	port->free[port->nfree++] = ticket;
-	return true;
 }
 
 static bb_status port_wait_taken(void *argument, int peer, int channel, uint32_t ticket)
@@ -135,10 +121,9 @@ static bb_status port_wait_taken(void *argument, int peer, int channel, uint32_t
 	struct bb_port_sent *sent = &port->sent[ticket];
 	bb_status status = BB_OK;
 
-	for (; sent->taken < sent->pieces && status == BB_OK; sent->taken++)
-		status = port->calls->wait(argument, true, &sent->requests[sent->taken], 0, NULL);
-	if (status == BB_OK)
-		port->free[port->nfree++] = ticket;
+	for (int i = 0; i < sent->pieces && status == BB_OK; i++)
+		status = port->calls->wait(argument, true, &sent->requests[i], 0, NULL);
+	port->free[port->nfree++] = ticket;
 	return status;
 }
 
@@ -171,7 +156,6 @@ static const struct bb_p2p p2p = {
 	.expect = port_expect,
 	.send = port_send,
 	.recv = port_recv,
-	.taken = port_taken,
 	.wait_taken = port_wait_taken,
 };
 

@@ -31,8 +31,6 @@ struct bb_port_calls {
 	   begun to receive it. */
 	bb_status (*start)(struct bb_group *group, bool sends, int peer, int channel, void *data,
 			   size_t bytes, union bb_request *request);
-	/* Is a sent piece taken? True ends the request. The function may be NULL: not known. */
-	bool (*taken)(struct bb_group *group, union bb_request *request);
 	/* Ends the request, which received BYTES; BB_ETIMEOUT once the run is being abandoned.
 	 *PEER = the other end; NULL: not requested. */
 	bb_status (*wait)(struct bb_group *group, bool sends, union bb_request *request,
@@ -46,8 +44,7 @@ struct bb_port_calls {
 
 /* A sent message, in pieces. */
 struct bb_port_sent {
-	int pieces; /* the first TAKEN of them are taken */
-	int taken;
+	int pieces;
 	union bb_request requests[BB_PIECES_MOST];
 };
 

@@ -109,14 +109,6 @@ static void host_release(void *port, int peer, int channel)
 	bb_host_signal(group->rank->context, &group->team->bells[peer], &pipe->taken, number);
 }
 
-static bool host_taken(void *port, int peer, int channel, uint32_t ticket)
-{
-	const struct bb_group *group = port;
-	struct bb_pipe *pipe = pipe_of(group, group->me, peer, channel);
-
-	return bb_reached(atomic_load_explicit(&pipe->taken, memory_order_acquire), ticket);
-}
-
 static bb_status host_wait_taken(void *port, int peer, int channel, uint32_t ticket)
 {
 	struct bb_group *group = port;
@@ -130,7 +122,6 @@ const struct bb_p2p bb_host_p2p = {
 	.send = host_send,
 	.recv = host_recv,
 	.release = host_release,
-	.taken = host_taken,
 	.wait_taken = host_wait_taken,
 };
 

@@ -58,13 +58,6 @@ static bb_status message_start(struct bb_group *group, bool sends, int peer, int
 	return bb_mpi_check(context, sends ? "MPI_Isend" : "MPI_Irecv", code);
 }
 
-static bool message_taken(struct bb_group *group, union bb_request *request)
-{
-	int done;
-
-	return MPI_Test((MPI_Request *)request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
-}
-
 static bb_status message_wait(struct bb_group *group, bool sends, union bb_request *request,
 			      size_t bytes, int *peer)
 {
@@ -99,7 +92,6 @@ static bb_status message_wait(struct bb_group *group, bool sends, union bb_reque
 
 const struct bb_port_calls bb_mpi_port_calls = {
 	.start = message_start,
-	.taken = message_taken,
 	.wait = message_wait,
 	.piece = piece_of,
 	.native = bb_mpi_native,
