@@ -24,37 +24,26 @@ template <typename T> struct plain {
 	}
 };
 
-struct half_float {
+/* A 16-bit format T, whose bits are those of RAW. */
+template <typename T, typename RAW, float (*WIDEN)(T), T (*NARROW)(float)> struct small_float {
 	typedef uint16_t bits;
 	typedef float wide;
 	static __device__ wide widen(bits b)
 	{
-		__half_raw raw;
+		RAW raw;
 
 		raw.x = b;
-		return __half2float(__half(raw));
+		return WIDEN(T(raw));
 	}
 	static __device__ bits narrow(wide v)
 	{
-		return ((__half_raw)__float2half_rn(v)).x;
+		return ((RAW)NARROW(v)).x;
 	}
 };
 
-struct brain_float {
-	typedef uint16_t bits;
-	typedef float wide;
-	static __device__ wide widen(bits b)
-	{
-		__nv_bfloat16_raw raw;
-
-		raw.x = b;
-		return __bfloat162float(__nv_bfloat16(raw));
-	}
-	static __device__ bits narrow(wide v)
-	{
-		return ((__nv_bfloat16_raw)__float2bfloat16_rn(v)).x;
-	}
-};
+typedef small_float<__half, __half_raw, __half2float, __float2half_rn> half_float;
+typedef small_float<__nv_bfloat16, __nv_bfloat16_raw, __bfloat162float, __float2bfloat16_rn>
+	brain_float;
 
 template <typename F> union piece_of {
 	uint4 words;

@@ -208,19 +208,23 @@ bb_gpu_kernel *reduction_kernel(enum bb_dtype dtype, int op)
 				      : pair_kernel(op);
 }
 
-cudaError_t combine_all(work *w, struct bb_gpu_lane lane, enum bb_dtype dtype, int op, void *dst,
-			const void *const *src, int nsrc, uint64_t count)
+/* FACTOR and DIVISOR are those of bb_gpu_scale. */
+cudaError_t combine_all(struct bb_gpu_lane lane, enum bb_dtype dtype, int op, void *dst,
+			const void *const *src, int nsrc, uint64_t count, int factor, int divisor)
 {
 	bb_gpu_kernel *const function = reduction_kernel(dtype, op);
+	work w = {};
 
 	if (!function)
 		return cudaErrorInvalidValue;
-	w->dst = (char *)dst;
-	w->nsrc = nsrc;
+	w.dst = (char *)dst;
+	w.nsrc = nsrc;
+	w.factor = factor;
+	w.divisor = divisor;
 	for (int s = 0; s < nsrc; s++)
-		w->src[s] = (const char *)src[s];
-	cut(w, dst, (uint32_t)bb_dtype_size(dtype), count);
-	return launch(function, w, lane, UNROLL);
+		w.src[s] = (const char *)src[s];
+	cut(&w, dst, (uint32_t)bb_dtype_size(dtype), count);
+	return launch(function, &w, lane, UNROLL);
 }
 
 } // namespace
@@ -228,17 +232,12 @@ cudaError_t combine_all(work *w, struct bb_gpu_lane lane, enum bb_dtype dtype, i
 cudaError_t bb_gpu_reduce(struct bb_gpu_lane lane, enum bb_dtype dtype, enum bb_op op, void *dst,
 			  const void *const *src, int nsrc, uint64_t count)
 {
-	work w = {};
-
-	return combine_all(&w, lane, dtype, op, dst, src, nsrc, count);
+	return combine_all(lane, dtype, op, dst, src, nsrc, count, 1, 1);
 }
 
 cudaError_t bb_gpu_scale(struct bb_gpu_lane lane, enum bb_dtype dtype, void *dst, const void *src,
 			 uint64_t count, int factor, int divisor)
 {
-	work w = {};
-
-	w.factor = factor;
-	w.divisor = divisor;
-	return combine_all(&w, lane, dtype, divisor == 1 ? TIMES : DIVIDED, dst, &src, 1, count);
+	return combine_all(lane, dtype, divisor == 1 ? TIMES : DIVIDED, dst, &src, 1, count, factor,
+			   divisor);
 }
