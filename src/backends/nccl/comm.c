@@ -440,7 +440,7 @@ out:
 bb_status bb_nccl_ready(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_native *want = call->native ? call->native : &bb_nccl_auto;
-	const bool kernel = bb_nccl_is_device(want);
+	const bool kernel = bb_nccl_kernel(want) > 0;
 	bool refused = false;
 	bb_status status;
 

@@ -323,8 +323,8 @@ void cut_pieces(device_work *w, uint64_t size)
 
 } // namespace
 
-ncclResult_t bb_device_open(bb_device_create *create, ncclComm_t comm, enum bb_device_need need,
-			    unsigned blocks, struct ncclDevComm **device)
+ncclResult_t bb_device_open(bb_device_create *create, ncclComm_t comm, bool multimem,
+			    unsigned blocks, struct ncclDevComm **device, int *ranks)
 {
 #ifdef NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER
 	ncclDevCommRequirements needs = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
@@ -336,13 +336,10 @@ ncclResult_t bb_device_open(bb_device_create *create, ncclComm_t comm, enum bb_d
 	if (!*device)
 		return ncclSystemError;
 	needs.lsaBarrierCount = (int)blocks;
-	needs.lsaMultimem = need == BB_DEVICE_MULTIMEM;
-	return create(comm, &needs, *device);
-}
-
-int bb_device_lsa_ranks(const struct ncclDevComm *device)
-{
-	return device->lsaSize;
+	needs.lsaMultimem = multimem;
+	const ncclResult_t result = create(comm, &needs, *device);
+	*ranks = (*device)->lsaSize;
+	return result;
 }
 
 cudaError_t bb_device_run(cudaStream_t stream, const struct ncclDevComm *device,

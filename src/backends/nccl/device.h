@@ -7,12 +7,6 @@
 #include "backends/nccl/compat.h"
 #include "backends/nccl/kernels.h"
 
-/* Needs of a kernel from the communicator, by the collective and its number (nccl-tests' -D). */
-enum bb_device_need {
-	BB_DEVICE_LSA,     /* all ranks access each other's memory (load-store accessible) */
-	BB_DEVICE_MULTIMEM /* and NVSwitch reduces (multimem instructions) */
-};
-
 #define BB_DEVICE_KERNELS 4
 #define BB_DEVICE_ALLTOALL_KERNELS 2
 
@@ -22,7 +16,7 @@ struct ncclDevCommRequirements;
 /* One call. Offsets are the same on all ranks. */
 struct bb_device_call {
 	bool alltoall; /* else all_reduce, a sum */
-	int kernel;    /* 1 to BB_DEVICE_KERNELS */
+	int kernel;    /* 1 to BB_DEVICE_KERNELS, as nccl-tests' -D */
 	unsigned blocks;
 	enum bb_dtype dtype;
 	ncclWindow_t in, out;
@@ -38,11 +32,11 @@ typedef ncclResult_t bb_device_create(ncclComm_t comm, const struct ncclDevCommR
 				      struct ncclDevComm *device);
 
 /* *DEVICE = the device part of COMM, made by CREATE for kernels of BLOCKS thread blocks, or NULL
-   without memory. The caller frees the struct, whatever CREATE returned. Collective over COMM. */
-ncclResult_t bb_device_open(bb_device_create *create, ncclComm_t comm, enum bb_device_need need,
-			    unsigned blocks, struct ncclDevComm **device);
-/* The number of ranks whose memory this rank can access, itself included. */
-int bb_device_lsa_ranks(const struct ncclDevComm *device);
+   without memory. With MULTIMEM NVSwitch reduces for them (multimem instructions). *RANKS = the
+   number of ranks whose memory this rank can access (load-store accessible), itself included. The
+   caller frees the struct, whatever CREATE returned. Collective over COMM. */
+ncclResult_t bb_device_open(bb_device_create *create, ncclComm_t comm, bool multimem,
+			    unsigned blocks, struct ncclDevComm **device, int *ranks);
 /* Issue CALL to STREAM; cudaErrorInvalidValue if there is no such kernel for its datatype. */
 cudaError_t bb_device_run(cudaStream_t stream, const struct ncclDevComm *device,
 			  const struct bb_device_call *call);

@@ -22,15 +22,7 @@
 
 /* device.cu is empty with older headers; nccl_device_limits then refuses its kernels. */
 #pragma weak bb_device_open
-#pragma weak bb_device_lsa_ranks
 #pragma weak bb_device_run
-
-static int kernel_of(const struct bb_call *call)
-{
-	const struct bb_nccl_selection *const selection = call->native->own;
-
-	return selection->device;
-}
 
 static unsigned blocks_of(const struct bb_group *group)
 {
@@ -43,7 +35,7 @@ static unsigned blocks_of(const struct bb_group *group)
 static const char *nccl_device_limits(const struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_context *const c = group->rank->context;
-	const int version = group->rank->version, kernel = kernel_of(call);
+	const int version = group->rank->version, kernel = bb_nccl_kernel(call->native);
 	const enum bb_dtype dtype = call->dtype;
 
 	if (NCCL_VERSION_CODE < BB_NCCL_SINCE_DEVICE)
@@ -85,18 +77,17 @@ bb_status bb_nccl_device_open(struct bb_group *group, const struct bb_call *call
 	char *const why = group->refusal;
 	const size_t room = sizeof(group->refusal);
 	bool mine; /* this rank cannot run the kernel */
+	int lsa;
 	bb_status status = BB_OK;
 
 	*refused = false;
 	if (group->device || bb_nccl_native_limits(group, call))
 		return BB_OK;
-	const ncclResult_t result = bb_device_open(
-		rank->nccl->ncclDevCommCreate, group->comm,
-		kernel_of(call) < FIRST_MULTIMEM ? BB_DEVICE_LSA : BB_DEVICE_MULTIMEM,
-		blocks_of(group), &group->device);
+	const ncclResult_t result = bb_device_open(rank->nccl->ncclDevCommCreate, group->comm,
+						   bb_nccl_kernel(call->native) >= FIRST_MULTIMEM,
+						   blocks_of(group), &group->device, &lsa);
 	if (!group->device)
 		return bb_no_memory(rank->context->error, "a rank");
-	const int lsa = result == ncclSuccess ? bb_device_lsa_ranks(group->device) : 0;
 	mine = result == ncclSuccess
 		       ? lsa < group->n
 		       : result == ncclInvalidUsage || result == ncclInvalidArgument ||
@@ -154,16 +145,11 @@ static bool find_window(struct bb_group *group, const void *at, ncclWindow_t *wi
 
 /* A call in NCCL's terms. */
 struct library_call {
-	const struct bb_nccl_library *nccl;
-	struct bb_group *group;
+	const struct bb_group *group;
 	const struct bb_call *call;
-	const char *in;
-	char *out;
-	size_t count;
-	size_t element;
+	const void *in; /* the call's, or its copy */
 	ncclDataType_t type;
 	ncclRedOp_t op;
-	ncclComm_t comm;
 	cudaStream_t stream;
 };
 
@@ -191,8 +177,9 @@ struct nccl_collective {
 #define LIBRARY(name, function, ...)                                                               \
 	static ncclResult_t name(const struct library_call *w)                                     \
 	{                                                                                          \
-		return w->nccl->function(w->in, w->out, w->count, w->type, ##__VA_ARGS__, w->comm, \
-					 w->stream);                                               \
+		return w->group->rank->nccl->function(w->in, w->call->out, w->call->shape.count,   \
+						      w->type, ##__VA_ARGS__, w->group->comm,      \
+						      w->stream);                                  \
 	}
 #define ROOT w->call->shape.root
 
@@ -225,10 +212,13 @@ static size_t message_count(const struct library_call *w, int from, int to)
 /* The messages are issued as one group. */
 static ncclResult_t messages_issue(const struct library_call *w)
 {
+	const struct bb_nccl_library *const nccl = w->group->rank->nccl;
+	const size_t element = bb_dtype_size(w->call->dtype);
+	const ncclComm_t comm = w->group->comm;
 	const int me = w->group->me;
 	const char *from = w->in;
-	char *to = w->out;
-	ncclResult_t result = w->nccl->ncclGroupStart(), end;
+	char *to = w->call->out;
+	ncclResult_t result = nccl->ncclGroupStart(), end;
 
 	if (result != ncclSuccess)
 		return result;
@@ -236,13 +226,13 @@ static ncclResult_t messages_issue(const struct library_call *w)
 		const size_t out = message_count(w, me, peer), in = message_count(w, peer, me);
 
 		if (out > 0)
-			result = w->nccl->ncclSend(from, out, w->type, peer, w->comm, w->stream);
+			result = nccl->ncclSend(from, out, w->type, peer, comm, w->stream);
 		if (in > 0 && result == ncclSuccess)
-			result = w->nccl->ncclRecv(to, in, w->type, peer, w->comm, w->stream);
-		from += out * w->element;
-		to += in * w->element;
+			result = nccl->ncclRecv(to, in, w->type, peer, comm, w->stream);
+		from += out * element;
+		to += in * element;
 	}
-	end = w->nccl->ncclGroupEnd();
+	end = nccl->ncclGroupEnd();
 	return result != ncclSuccess ? result : end;
 }
 
@@ -397,7 +387,7 @@ const char *bb_nccl_native_limits(const struct bb_group *group, const struct bb_
 
 	if (reason)
 		return reason;
-	if (bb_nccl_is_device(call->native))
+	if (bb_nccl_kernel(call->native) > 0)
 		return nccl_device_limits(group, call);
 	if (strcmp(call->native->name, "pat") == 0 && rank->version < BB_NCCL_SINCE_PAT)
 		return "PAT is in NCCL from 2.23 on";
@@ -442,18 +432,13 @@ static bb_status library_call_prepare(struct library_call *w, struct bb_group *g
 	uint64_t scalar = (uint64_t)weight;
 	bb_status status = BB_OK;
 
-	*w = (struct library_call){.nccl = group->rank->nccl,
-				   .group = group,
+	*w = (struct library_call){.group = group,
 				   .call = call,
 				   .in = needs_copy(call) ? call->tmp : call->in,
-				   .out = call->out,
-				   .count = call->shape.count,
-				   .element = bb_dtype_size(call->dtype),
 				   /* What does not reduce may use any type of the same size. */
 				   .type = type != NO_TYPE                   ? type
 					   : bb_dtype_size(call->dtype) == 1 ? ncclUint8
 									     : ncclUint64,
-				   .comm = group->comm,
 				   .stream = stream};
 	if (!reduces(call) || call->op != BB_MULSUM) {
 		w->op = reduces(call) ? ops[call->op] : ncclSum;
@@ -478,7 +463,7 @@ bb_status bb_nccl_native(struct bb_group *group, cudaStream_t stream, const stru
 	const struct nccl_function *const function = function_of(group, call);
 	struct bb_rank *rank = group->rank;
 	struct bb_device_call device = {.alltoall = call->collective == &bb_alltoall,
-					.kernel = kernel_of(call),
+					.kernel = bb_nccl_kernel(call->native),
 					.blocks = blocks_of(group),
 					.dtype = call->dtype,
 					.count = call->shape.count};

@@ -192,7 +192,7 @@ static bb_status nccl_collective(struct bb_group *group, struct bb_queue *queue,
 		       out);
 	if (bb_nccl_aborted(rank->context))
 		BB_TRY(status, BB_ETIMEOUT, out);
-	if (!queue && (call->schedule || bb_nccl_is_device(call->native) ||
+	if (!queue && (call->schedule || bb_nccl_kernel(call->native) > 0 ||
 		       bb_nccl_native_tmp_bytes(call, group->me) > 0)) {
 		BB_TRY(status, bb_nccl_group_end(rank), out);
 	} else if (!queue && rank->batched && !rank->grouping) {

@@ -390,10 +390,10 @@ struct bb_nccl_selection {
 	int device;            /* number of a kernel on the device API; 0: NCCL's own kernels */
 };
 
-/* Is NATIVE a kernel on NCCL's device API? */
-static inline bool bb_nccl_is_device(const struct bb_native *native)
+/* The number of NATIVE's kernel on NCCL's device API; 0: it is none. */
+static inline int bb_nccl_kernel(const struct bb_native *native)
 {
-	return ((const struct bb_nccl_selection *)native->own)->device > 0;
+	return ((const struct bb_nccl_selection *)native->own)->device;
 }
 
 extern const struct bb_native bb_nccl_natives[]; /* ends with name NULL */
