@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define BB_BACKEND_ABI 30u
+#define BB_BACKEND_ABI 31u
 
 /* The world, as the launch found it. */
 struct bb_world {
@@ -243,11 +243,11 @@ struct bb_backend {
 	   hardware does not say, with the reason in the ERROR of open. */
 	uint64_t (*memory_available)(struct bb_context *context);
 
-	/* Called by each driver, on its own thread: pins it and places its memory. */
+	/* Called by each driver, on its own thread: pins it and places its memory. *LOCATION =
+	   where that is. */
 	bb_status (*attach)(struct bb_context *context, int local, struct bb_rank **rank,
-			    struct bb_error *error);
+			    struct bb_location *location, struct bb_error *error);
 	void (*detach)(struct bb_rank *rank); /* NULL: nothing */
-	void (*locate)(struct bb_rank *rank, struct bb_location *location);
 
 	/* Memory of this rank, 4 KiB aligned; its content is undefined. */
 	bb_status (*alloc)(struct bb_rank *rank, size_t bytes, void **memory);

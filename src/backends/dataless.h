@@ -5,7 +5,8 @@
 
 #include "backends/backend.h"
 
-#include <stdlib.h>
+/* Stands for every buffer: it provides an address, and its contents are never used. */
+static const _Alignas(4096) char bb_dataless_page[4096];
 
 static inline uint64_t bb_dataless_memory_available(struct bb_context *context)
 {
@@ -14,7 +15,12 @@ static inline uint64_t bb_dataless_memory_available(struct bb_context *context)
 
 static inline void bb_dataless_detach(struct bb_rank *rank)
 {
-	free(rank);
+}
+
+static inline bb_status bb_dataless_alloc(struct bb_rank *rank, size_t bytes, void **memory)
+{
+	*memory = (void *)bb_dataless_page;
+	return BB_OK;
 }
 
 static inline void bb_dataless_release(struct bb_rank *rank, void *memory, size_t bytes)
@@ -60,6 +66,12 @@ static inline void bb_dataless_event_close(struct bb_event *event)
 {
 }
 
+static inline bb_status bb_dataless_event(struct bb_rank *rank, struct bb_queue *queue,
+					  struct bb_event *event)
+{
+	return BB_OK;
+}
+
 static inline bb_status bb_dataless_finish(struct bb_rank *rank, struct bb_queue *queue)
 {
 	return BB_OK;
@@ -68,7 +80,9 @@ static inline bb_status bb_dataless_finish(struct bb_rank *rank, struct bb_queue
 /* Entries of struct bb_backend that are alike in all backends without data. */
 #define BB_DATALESS_ENTRIES                                                                        \
 	.memory_available = bb_dataless_memory_available, .detach = bb_dataless_detach,            \
-	.release = bb_dataless_release, .copy = bb_dataless_copy, .fill = bb_dataless_fill,        \
-	.verify = bb_dataless_verify, .tmp_bytes = bb_dataless_tmp_bytes,                          \
-	.cost_bytes = bb_dataless_cost_bytes, .queue_close = bb_dataless_queue_close,              \
-	.event_close = bb_dataless_event_close, .finish = bb_dataless_finish
+	.alloc = bb_dataless_alloc, .release = bb_dataless_release, .copy = bb_dataless_copy,      \
+	.fill = bb_dataless_fill, .verify = bb_dataless_verify,                                    \
+	.tmp_bytes = bb_dataless_tmp_bytes, .cost_bytes = bb_dataless_cost_bytes,                  \
+	.queue_close = bb_dataless_queue_close, .event_close = bb_dataless_event_close,            \
+	.event_record = bb_dataless_event, .event_wait = bb_dataless_event,                        \
+	.finish = bb_dataless_finish

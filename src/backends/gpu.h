@@ -79,9 +79,9 @@ struct bb_gpu {
 	 * schedule or the algorithm that choose set.
 	 */
 	bb_status (*ready)(struct bb_group *group, const struct bb_call *call);
-	/* Between begin and end, collectives of the main queue are issued to the library as one. */
-	bb_status (*batch_begin)(struct bb_rank *rank);
-	bb_status (*batch_end)(struct bb_rank *rank);
+	/* Begin a batch, or END it: its collectives of the main queue are issued to the library as
+	   one. */
+	bb_status (*batch)(struct bb_rank *rank, bool end);
 	/* *HEALTH = the state and counters of the rank's GPU. Takes milliseconds. */
 	void (*health)(struct bb_rank *rank, struct bb_gpu_health *health);
 	/* US = microseconds that the rank's GPU has spent at a lower clock since its driver was

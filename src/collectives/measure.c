@@ -86,7 +86,7 @@ static bb_status set_run(struct bb_session *s, int set, int64_t times)
 			      atomic_load_explicit(&progress->entered, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 	if (batch)
-		status = backend->gpu->batch_begin(s->engine.rank);
+		status = backend->gpu->batch(s->engine.rank, false);
 	for (int64_t i = 1; i < times && status == BB_OK; i++)
 		status = backend->collective(s->group, NULL,
 					     &s->calls[set == s->pristine ? 0 : set]);
@@ -95,7 +95,7 @@ static bb_status set_run(struct bb_session *s, int set, int64_t times)
 	else if (status == BB_OK)
 		status = backend->collective(s->group, NULL, &s->calls[set]);
 	if (batch && status == BB_OK)
-		status = backend->gpu->batch_end(s->engine.rank);
+		status = backend->gpu->batch(s->engine.rank, true);
 	if (status == BB_OK && !s->runs_ahead && !s->c->barrier)
 		status = queue_finish(s);
 	if (status == BB_OK && s->settings->blocking == 1)

@@ -57,7 +57,8 @@ static bb_status open_stage(struct world *w, struct stage *s, int local)
 	const struct bb_backend *b = s->backend;
 	bb_status st;
 
-	BB_TRY(st, b->attach(w->context, local, &s->rank, &w->error), out);
+	BB_TRY(st, b->attach(w->context, local, &s->rank, &(struct bb_location){0}, &w->error),
+	       out);
 	BB_TRY(st, b->group_open(s->rank, everybody, N, &s->all, &w->error), out);
 	s->first = local == most[0];
 	if (local != 1)
@@ -418,7 +419,7 @@ static void leave_in_batch(struct one *me, void *argument)
 	CHECK(me, me->backend->alloc(me->handle, BYTES, (void **)&memory) == BB_OK);
 	call.in = call.out = memory;
 	CHECK(me, me->backend->choose(me->world, &call) == BB_OK);
-	CHECK(me, me->backend->gpu->batch_begin(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch(me->handle, false) == BB_OK);
 	CHECK(me, me->backend->collective(me->world, NULL, &call) == BB_OK);
 	CHECK(me, me->backend->barrier(me->world) == BB_OK);
 	me->backend->abort(me->context);
@@ -529,13 +530,12 @@ static void *take_part(void *argument)
 	struct bb_location l;
 	double offset, uncertainty;
 
-	me->well = s.backend->attach(p->context, me->local, &s.rank, &p->error) == BB_OK &&
+	me->well = s.backend->attach(p->context, me->local, &s.rank, &l, &p->error) == BB_OK &&
 		   s.backend->group_open(s.rank, everybody, N, &s.all, &p->error) == BB_OK &&
 		   s.backend->alloc(s.rank, BYTES, (void **)&s.in) == BB_OK &&
 		   s.backend->alloc(s.rank, BYTES, (void **)&s.out) == BB_OK &&
 		   call_one(&s, &bb_all_gather, NULL, NULL, BB_SUM, false) == BB_OK &&
 		   s.backend->clocks->offset(s.rank, &offset, &uncertainty) == BB_OK;
-	s.backend->locate(s.rank, &l);
 	/* It is one clock. */
 	me->well = me->well && l.device == p->first + me->local && uncertainty < 1 &&
 		   offset <= uncertainty && -offset <= uncertainty &&

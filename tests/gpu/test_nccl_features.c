@@ -72,24 +72,24 @@ static void issue_batches(struct one *me, void *argument)
 	struct sums s;
 
 	sums_open(me, &s);
-	CHECK(me, me->backend->gpu->batch_begin(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch(me->handle, false) == BB_OK);
 	for (int i = 0; i < 5; i++)
 		CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
-	CHECK(me, me->backend->gpu->batch_end(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch(me->handle, true) == BB_OK);
 	CHECK(me, sums_are_of_all(me, &s));
 	/* A schedule in a batch keeps its own order. */
 	sums_forget(me, &s);
 	second = s.call;
 	second.native = NULL;
 	second.schedule = bb_algorithm_find(&bb_all_reduce, "ring");
-	CHECK(me, me->backend->gpu->batch_begin(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch(me->handle, false) == BB_OK);
 	CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
 	CHECK(me, me->backend->collective(me->world, NULL, &second) == BB_OK);
-	CHECK(me, me->backend->gpu->batch_end(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch(me->handle, true) == BB_OK);
 	CHECK(me, sums_are_of_all(me, &s));
 	/* An empty one. */
-	CHECK(me, me->backend->gpu->batch_begin(me->handle) == BB_OK);
-	CHECK(me, me->backend->gpu->batch_end(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch(me->handle, false) == BB_OK);
+	CHECK(me, me->backend->gpu->batch(me->handle, true) == BB_OK);
 	sums_close(me, &s);
 }
 

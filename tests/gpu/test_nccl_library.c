@@ -96,9 +96,9 @@ static void issue_batch(struct one *me, void *argument)
 	struct sums s;
 
 	sums_open(me, &s);
-	CHECK(me, me->backend->gpu->batch_begin(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch(me->handle, false) == BB_OK);
 	CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
-	CHECK(me, me->backend->gpu->batch_end(me->handle) == BB_OK);
+	CHECK(me, me->backend->gpu->batch(me->handle, true) == BB_OK);
 	sums_close(me, &s);
 }
 
@@ -151,9 +151,8 @@ static void test_registration(void **state)
 
 static void look_around(struct one *me, void *argument)
 {
-	struct bb_location l;
+	const struct bb_location l = me->location;
 
-	me->backend->locate(me->handle, &l);
 	CHECK(me, l.device == me->rank && strcmp(l.name, "Fake GPU") == 0);
 	CHECK(me, strncmp(l.bus, "0000:", 5) == 0 && strlen(l.bus) == 10);
 	CHECK(me, l.host[0] && l.pid > 0);
@@ -222,11 +221,9 @@ static void test_devices(void **state)
 
 static void share_a_device(struct one *me, void *argument)
 {
-	struct bb_location l;
 	struct sums s;
 
-	me->backend->locate(me->handle, &l);
-	CHECK(me, l.device == me->rank % 2);
+	CHECK(me, me->location.device == me->rank % 2);
 	sums_open(me, &s);
 	CHECK(me, me->backend->collective(me->world, NULL, &s.call) == BB_OK);
 	CHECK(me, sums_are_of_all(me, &s));

@@ -190,7 +190,8 @@ static void *work(void *argument)
 	must(members ? BB_OK : BB_EINTERNAL, "malloc");
 	for (int r = 0; r < s->nranks; r++)
 		members[r] = r;
-	must(b->attach(s->context, w->rank, &w->handle, &error), "attach");
+	must(b->attach(s->context, w->rank, &w->handle, &(struct bb_location){0}, &error),
+	     "attach");
 	must(b->group_open(w->handle, members, s->nranks, &w->group, &error), "group_open");
 	open_buffers(w);
 	must(b->barrier(w->group), "barrier");

@@ -22,7 +22,7 @@ struct bb_context {
 
 /* A rank needs no more than its context. */
 static bb_status attach(struct bb_context *context, int local, struct bb_rank **rank,
-			struct bb_error *error)
+			struct bb_location *location, struct bb_error *error)
 {
 	*rank = (struct bb_rank *)context;
 	return BB_OK;

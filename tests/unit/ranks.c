@@ -42,7 +42,7 @@ static void attach(struct one *me)
 		give_up("out of memory");
 	for (int r = 0; r < me->n; r++)
 		members[r] = r;
-	if (me->backend->attach(me->context, me->rank, &me->handle, &error) != BB_OK)
+	if (me->backend->attach(me->context, me->rank, &me->handle, &me->location, &error) != BB_OK)
 		give_up(error.text);
 	if (me->backend->group_open(me->handle, members, me->n, &me->world, &error) != BB_OK)
 		give_up(error.text);

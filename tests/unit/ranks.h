@@ -33,6 +33,7 @@ struct one {
 	const struct bb_backend *backend;
 	struct bb_context *context;
 	struct bb_rank *handle;
+	struct bb_location location;
 	struct bb_group *world;
 	int rank;
 	int n;

@@ -67,13 +67,11 @@ static void open_foreign(struct one *me, void *argument)
 {
 	const int others[] = {(me->rank + 1) % 3, (me->rank + 2) % 3};
 	struct bb_error error = {0};
-	struct bb_location location;
 	struct bb_group *group;
 
 	CHECK(me, me->backend->group_open(me->handle, others, 2, &group, &error) == BB_EINTERNAL);
 	CHECK(me, strstr(error.text, "no member") != NULL);
-	me->backend->locate(me->handle, &location);
-	CHECK(me, location.pid > 0 && location.host[0] && location.name[0]);
+	CHECK(me, me->location.pid > 0 && me->location.host[0] && me->location.name[0]);
 }
 
 static void test_refused(void **state)

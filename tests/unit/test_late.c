@@ -42,10 +42,10 @@ static void hold(void)
 }
 
 static bb_status attach(struct bb_context *context, int local, struct bb_rank **rank,
-			struct bb_error *error)
+			struct bb_location *location, struct bb_error *error)
 {
 	me = local;
-	return host->attach(context, local, rank, error);
+	return host->attach(context, local, rank, location, error);
 }
 
 static bb_status fill(struct bb_rank *rank, void *dst, const struct bb_pattern *pattern,

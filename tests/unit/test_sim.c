@@ -37,7 +37,8 @@ static void set_up(struct stage *s, double noise)
 
 	memset(s, 0, sizeof(*s));
 	assert_int_equal(sim->open(&s->context, &world, &config, &s->error), BB_OK);
-	assert_int_equal(sim->attach(s->context, 0, &s->rank, &s->error), BB_OK);
+	assert_int_equal(sim->attach(s->context, 0, &s->rank, &(struct bb_location){0}, &s->error),
+			 BB_OK);
 	assert_int_equal(sim->group_open(s->rank, members, N, &s->world, &s->error), BB_OK);
 	assert_int_equal(sim->group_open(s->rank, even, N / 2, &s->half, &s->error), BB_OK);
 }

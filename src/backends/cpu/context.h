@@ -25,8 +25,6 @@ struct bb_cpu_context {
 	bool crowded;      /* the ranks outnumber their cores */
 	atomic_int queues; /* opened so far: threads beside the drivers */
 	atomic_int aborted;
-	/* Settle a worker thread of RANK before its first work. NULL: nothing to settle. */
-	void (*settle)(struct bb_rank *rank);
 	/* Run CALL on the calling thread, now. */
 	bb_status (*run)(struct bb_group *group, const struct bb_call *call);
 	/* Pass MESSAGE on the calling thread; returns when it is done. */

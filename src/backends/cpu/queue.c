@@ -109,8 +109,6 @@ static void *work_off(void *argument)
 
 	/* Stand-ins for kernels sleep, and must wake in time. */
 	prctl(PR_SET_TIMERSLACK, 1);
-	if (context->settle)
-		context->settle(queue->rank);
 	pthread_mutex_lock(&queue->lock);
 	for (;;) {
 		struct queued *work = queue->first;

@@ -3,9 +3,9 @@
  * (context.h).
  *
  * The main queue is the driver itself: its work is done when the call returns. Any other queue is a
- * worker thread with a list of work. A collective gets a number from its group when it is issued
- * and runs in the order of numbers, so a group's calls match in issue order on any queues.
- * Messages run in the order of their queue.
+ * worker thread with a list of work, on the cores to which the driver is pinned. A collective gets
+ * a number from its group when it is issued and runs in the order of numbers, so a group's calls
+ * match in issue order on any queues. Messages run in the order of their queue.
  */
 #pragma once
 

@@ -790,9 +790,12 @@ static void gloo_detach(struct bb_rank *rank)
 	free(rank);
 }
 
+/* Ranks are assumed to spread over the cores. */
 static bb_status gloo_attach(struct bb_context *context, int local, struct bb_rank **rank,
-			     struct bb_error *error)
+			     struct bb_location *location, struct bb_error *error)
 {
+	const struct bb_cpu_context *c = &context->cpu;
+	const int place = c->config.ranks_before + local;
 	struct bb_rank *r = calloc(1, sizeof(*r));
 	char why[BB_GLOO_WHY];
 	bb_status status;
@@ -800,8 +803,10 @@ static bb_status gloo_attach(struct bb_context *context, int local, struct bb_ra
 	if (!r)
 		return bb_no_memory(error, "a rank");
 	r->context = context;
-	r->rank = context->cpu.world.first_rank + local;
+	r->rank = c->world.first_rank + local;
 	r->local = local;
+	bb_cpu_locate(c, c->crowded ? (int)((int64_t)place * c->cores / c->ranks) : place,
+		      c->cores == 1 ? "" : " (not bound)", location);
 	if (bb_gloo_device_open(context->choice.address, &r->device, why)) {
 		watchdog_tell(r, r->device);
 		status = exchange_places(r);
@@ -810,24 +815,13 @@ static bb_status gloo_attach(struct bb_context *context, int local, struct bb_ra
 				 "rank %d: Gloo cannot use the address %s (%s): %s", r->rank,
 				 context->choice.address, context->choice.reason, why);
 	}
-	if (status == BB_OK && context->cpu.world.nranks > 1)
+	if (status == BB_OK && c->world.nranks > 1)
 		status = connect_members(r, NULL, &r->world);
 	if (status == BB_OK)
 		*rank = r;
 	else
 		gloo_detach(r);
 	return status;
-}
-
-/* Ranks are assumed to spread over the cores. */
-static void gloo_locate(struct bb_rank *rank, struct bb_location *location)
-{
-	const struct bb_context *c = rank->context;
-	const int place = c->cpu.config.ranks_before + rank->local;
-
-	bb_cpu_locate(&c->cpu,
-		      c->cpu.crowded ? (int)((int64_t)place * c->cpu.cores / c->cpu.ranks) : place,
-		      c->cpu.cores == 1 ? "" : " (not bound)", location);
 }
 
 /* ---- calls ------------------------------------------------------------------------------ */
@@ -851,7 +845,6 @@ const struct bb_backend bb_plugin_backend = {
 	.max_local = MAX_LOCAL,
 	.attach = gloo_attach,
 	.detach = gloo_detach,
-	.locate = gloo_locate,
 	.release = bb_cpu_release,
 	.group_open = gloo_group_open,
 	.group_close = gloo_group_close,

@@ -225,12 +225,6 @@ static bb_status host_run(struct bb_group *group, const struct bb_call *call)
 	return call->native ? bb_host_direct(group, call) : bb_execute(&executor, call);
 }
 
-/* The worker threads of a rank share its core. */
-static void host_settle(struct bb_rank *rank)
-{
-	bb_machine_pin(rank->context->cpu.machine, rank->core);
-}
-
 static void host_close(struct bb_context *context)
 {
 	/* Teams of members that never left, after an abort. */
@@ -255,7 +249,6 @@ static bb_status host_open(struct bb_context **context, const struct bb_world *w
 	struct bb_context *c = calloc(1, sizeof(*c));
 	if (!c)
 		return bb_no_memory(error, "the host backend");
-	c->cpu.settle = host_settle;
 	c->cpu.run = host_run;
 	c->cpu.pass = bb_host_message;
 	pthread_mutex_init(&c->lock, NULL);
@@ -276,18 +269,18 @@ failed:
 }
 
 static bb_status host_attach(struct bb_context *context, int local, struct bb_rank **rank,
-			     struct bb_error *error)
+			     struct bb_location *location, struct bb_error *error)
 {
 	const struct bb_cpu_context *c = &context->cpu;
+	/* Neighbouring ranks share a core, or have neighbouring cores. */
+	const int core = c->crowded ? (int)((int64_t)local * c->cores / c->ranks) : local;
 	struct bb_rank *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return bb_no_memory(error, "a rank");
 	r->context = context;
 	r->rank = c->world.first_rank + local;
-	/* Neighbouring ranks share a core, or have neighbouring cores. */
-	r->core = c->crowded ? (int)((int64_t)local * c->cores / c->ranks) : local;
-	r->pinned = bb_machine_pin(context->cpu.machine, r->core);
+	bb_cpu_locate(c, core, bb_machine_pin(c->machine, core) ? "" : " (not pinned)", location);
 	*rank = r;
 	return BB_OK;
 }
@@ -297,12 +290,6 @@ static void host_detach(struct bb_rank *rank)
 	if (rank)
 		bb_choices_free(&rank->choices);
 	free(rank);
-}
-
-static void host_locate(struct bb_rank *rank, struct bb_location *location)
-{
-	bb_cpu_locate(&rank->context->cpu, rank->core, rank->pinned ? "" : " (not pinned)",
-		      location);
 }
 
 static const char *host_refuses(struct bb_group *group, const struct bb_call *call)
@@ -339,7 +326,6 @@ const struct bb_backend bb_backend_host = {
 	.max_local = BB_HOST_MAX_RANKS,
 	.attach = host_attach,
 	.detach = host_detach,
-	.locate = host_locate,
 	.release = bb_cpu_release,
 	.group_open = host_group_open,
 	.group_close = host_group_close,

@@ -37,8 +37,6 @@ struct bb_context {
 struct bb_rank {
 	struct bb_context *context;
 	int rank;
-	int core;
-	bool pinned;
 	struct bb_choices choices; /* over paced links */
 };
 

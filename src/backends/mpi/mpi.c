@@ -640,15 +640,20 @@ failed:
 
 /* ---- the process and its memory --------------------------------------------------------- */
 
+/* A bound process is on its core; unbound ones are assumed to spread over their cores. */
 static bb_status mpi_attach(struct bb_context *context, int local, struct bb_rank **rank,
-			    struct bb_error *error)
+			    struct bb_location *location, struct bb_error *error)
 {
+	const struct bb_context *c = context;
+	const int cores = c->cpu.machine->ncores;
+	const int place = c->cpu.crowded ? (int)((int64_t)c->place * cores / c->sharing) : c->place;
 	struct bb_rank *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return bb_no_memory(error, "a rank");
 	r->context = context;
 	r->rank = context->cpu.world.first_rank;
+	bb_cpu_locate(&c->cpu, place, cores == 1 ? "" : " (not bound)", location);
 	*rank = r;
 	return BB_OK;
 }
@@ -658,16 +663,6 @@ static void mpi_detach(struct bb_rank *rank)
 	while (rank && rank->shared)
 		bb_mpi_unshare(rank, rank->shared->memory, 1);
 	free(rank);
-}
-
-/* A bound process is on its core; unbound ones are assumed to spread over their cores. */
-static void mpi_locate(struct bb_rank *rank, struct bb_location *location)
-{
-	const struct bb_context *c = rank->context;
-	const int cores = c->cpu.machine->ncores;
-	const int place = c->cpu.crowded ? (int)((int64_t)c->place * cores / c->sharing) : c->place;
-
-	bb_cpu_locate(&c->cpu, place, cores == 1 ? "" : " (not bound)", location);
 }
 
 static void mpi_release(struct bb_rank *rank, void *memory, size_t bytes)
@@ -698,7 +693,6 @@ const struct bb_backend bb_plugin_backend = {
 	.max_local = 1,
 	.attach = mpi_attach,
 	.detach = mpi_detach,
-	.locate = mpi_locate,
 	.release = mpi_release,
 	.group_open = mpi_group_open,
 	.group_close = mpi_group_close,

@@ -159,16 +159,10 @@ bb_status bb_nccl_group_end(struct bb_rank *rank)
 	return BB_NCCL(rank, ncclGroupEnd());
 }
 
-static bb_status nccl_batch_begin(struct bb_rank *rank)
+static bb_status nccl_batch(struct bb_rank *rank, bool end)
 {
-	rank->batched = true;
-	return BB_OK;
-}
-
-static bb_status nccl_batch_end(struct bb_rank *rank)
-{
-	rank->batched = false;
-	return bb_nccl_group_end(rank);
+	rank->batched = !end;
+	return end ? bb_nccl_group_end(rank) : BB_OK;
 }
 
 /*
@@ -596,7 +590,7 @@ out:
 }
 
 static bb_status nccl_attach(struct bb_context *context, int local, struct bb_rank **rank,
-			     struct bb_error *error)
+			     struct bb_location *location, struct bb_error *error)
 {
 	struct bb_rank *r = calloc(1, sizeof(*r));
 	bb_status status;
@@ -637,15 +631,11 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	BB_TRY(status, BB_CUDA(r, cudaMemsetAsync(r->scratch, 0, r->scratch_bytes, r->main)),
 	       failed);
 	*rank = r;
+	*location = r->location;
 	return BB_OK;
 failed:
 	nccl_detach(r);
 	return status;
-}
-
-static void nccl_locate(struct bb_rank *rank, struct bb_location *location)
-{
-	*location = rank->location;
 }
 
 /* ---- calls ------------------------------------------------------------------------- */
@@ -704,8 +694,7 @@ static const struct bb_gpu gpu = {
 	.spin = nccl_spin,
 	.gemm = nccl_gemm,
 	.ready = bb_nccl_ready,
-	.batch_begin = nccl_batch_begin,
-	.batch_end = nccl_batch_end,
+	.batch = nccl_batch,
 	.health = bb_nccl_health,
 	.throttled = bb_nccl_throttled,
 };
@@ -735,7 +724,6 @@ const struct bb_backend bb_plugin_backend = {
 	.memory_available = bb_nccl_memory_available,
 	.attach = nccl_attach,
 	.detach = nccl_detach,
-	.locate = nccl_locate,
 	.alloc = bb_nccl_alloc,
 	.release = bb_nccl_release,
 	.copy = bb_nccl_copy,

@@ -103,7 +103,7 @@ struct bb_rank {
 	size_t scratch_bytes;
 	struct bb_nccl_fabric *fabric; /* NULL: OBSTACLE says why */
 	enum bb_nccl_obstacle obstacle;
-	bool batched;               /* between batch_begin and batch_end */
+	bool batched;               /* a batch has begun */
 	bool grouping;              /* ncclGroupStart has been called */
 	struct bb_nccl_peer *peers; /* of all ranks */
 	struct bb_nccl_mapped *mapped;

@@ -8,17 +8,9 @@
 #include <stdlib.h>
 
 #define MAX_RANKS 1024
-#define PAGE 4096
 
 struct bb_context {
 	struct bb_world world;
-};
-
-struct bb_rank {
-	/* Stands for every buffer, group, queue and event: it provides an address, and its contents
-	   are never used. */
-	_Alignas(PAGE) char page[PAGE];
-	int rank;
 };
 
 static bb_status null_open(struct bb_context **context, const struct bb_world *world,
@@ -43,36 +35,22 @@ static void null_abort(struct bb_context *context)
 {
 }
 
+/* Ranks, groups, queues and events have no contents either. */
 static bb_status null_attach(struct bb_context *context, int local, struct bb_rank **rank,
-			     struct bb_error *error)
+			     struct bb_location *location, struct bb_error *error)
 {
-	struct bb_rank *r = aligned_alloc(PAGE, sizeof(*r));
-
-	if (!r)
-		return bb_no_memory(error, "a rank of the null backend");
-	r->rank = context->world.first_rank + local;
-	*rank = r;
-	return BB_OK;
-}
-
-static void null_locate(struct bb_rank *rank, struct bb_location *location)
-{
+	*rank = (struct bb_rank *)bb_dataless_page;
 	bb_location_here(location);
-	location->device = rank->rank;
+	location->device = context->world.first_rank + local;
 	location->numa = -1;
 	snprintf(location->name, sizeof(location->name), "nothing");
-}
-
-static bb_status null_alloc(struct bb_rank *rank, size_t bytes, void **memory)
-{
-	*memory = rank->page;
 	return BB_OK;
 }
 
 static bb_status null_group_open(struct bb_rank *rank, const int *members, int n,
 				 struct bb_group **group, struct bb_error *error)
 {
-	*group = (struct bb_group *)rank->page;
+	*group = (struct bb_group *)bb_dataless_page;
 	return BB_OK;
 }
 
@@ -88,16 +66,9 @@ static bb_status null_barrier(struct bb_group *group)
 /* All take the same time, so the first schedule will do. */
 static bb_status null_choose(struct bb_group *group, struct bb_call *call)
 {
-	for (int i = 0; bb_algorithms[i]; i++) {
-		const struct bb_algorithm *a = bb_algorithms[i];
-
-		if (a->collective != call->collective || (a->refuses && a->refuses(&call->shape)))
-			continue;
-		call->schedule = a;
-		call->native = NULL;
-		return BB_OK;
-	}
-	return BB_EUNSUPPORTED;
+	call->native = NULL;
+	call->schedule = bb_algorithm_cheapest(call->collective, &call->shape, 0, 0);
+	return call->schedule ? BB_OK : BB_EUNSUPPORTED;
 }
 
 static bb_status null_tune(struct bb_group *group, struct bb_call *call)
@@ -109,19 +80,14 @@ static bb_status null_tune(struct bb_group *group, struct bb_call *call)
 static bb_status null_queue_open(struct bb_rank *rank, struct bb_queue **queue,
 				 struct bb_error *error)
 {
-	*queue = (struct bb_queue *)rank->page;
+	*queue = (struct bb_queue *)bb_dataless_page;
 	return BB_OK;
 }
 
 static bb_status null_event_open(struct bb_rank *rank, struct bb_event **event,
 				 struct bb_error *error)
 {
-	*event = (struct bb_event *)rank->page;
-	return BB_OK;
-}
-
-static bb_status null_event(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
-{
+	*event = (struct bb_event *)bb_dataless_page;
 	return BB_OK;
 }
 
@@ -151,8 +117,6 @@ const struct bb_backend bb_backend_null = {
 	.abort = null_abort,
 	.max_local = MAX_RANKS,
 	.attach = null_attach,
-	.locate = null_locate,
-	.alloc = null_alloc,
 	.group_open = null_group_open,
 	.group_close = null_group_close,
 	.barrier = null_barrier,
@@ -161,8 +125,6 @@ const struct bb_backend bb_backend_null = {
 	.refuses = bb_backend_accept,
 	.queue_open = null_queue_open,
 	.event_open = null_event_open,
-	.event_record = null_event,
-	.event_wait = null_event,
 	.compute = null_compute,
 	.collective = null_collective,
 	.now = bb_cpu_now,

@@ -103,7 +103,7 @@ static bb_status open_with(const struct bb_sim_library *library, struct bb_conte
 	const struct bb_virtual_config *virtual = config->virtual;
 	const bool faulty = virtual->flawed || virtual->slow_link.factor > 0 ||
 			    virtual->slow_rank.seconds > 0;
-	struct bb_context *c = aligned_alloc(BB_SIM_PAGE, sizeof(*c));
+	struct bb_context *c = malloc(sizeof(*c));
 	bb_status st = BB_OK;
 
 	if (!c)
@@ -113,7 +113,8 @@ static bb_status open_with(const struct bb_sim_library *library, struct bb_conte
 				 .library = library,
 				 .error = error,
 				 .listener = virtual->listener,
-				 .pace = {report_progress, c}};
+				 .pace = {report_progress, c},
+				 .driver = {c}};
 	if ((faulty && !open_scenario(c, config, true)) || !open_scenario(c, config, false)) {
 		st = bb_no_memory(error, "the clocks of all ranks");
 		goto out;
@@ -161,27 +162,12 @@ static void sim_abort(struct bb_context *context)
 }
 
 static bb_status sim_attach(struct bb_context *context, int local, struct bb_rank **rank,
-			    struct bb_error *error)
+			    struct bb_location *location, struct bb_error *error)
 {
-	*rank = malloc(sizeof(**rank));
-	if (!*rank)
-		return bb_no_memory(error, "the driver of all ranks");
-	(*rank)->context = context;
-	return BB_OK;
-}
-
-static void sim_locate(struct bb_rank *rank, struct bb_location *location)
-{
+	*rank = &context->driver;
 	bb_location_here(location);
 	location->numa = -1;
 	snprintf(location->name, sizeof(location->name), "virtual");
-}
-
-/* ---- memory: none is needed ----------------------------------------------------------- */
-
-static bb_status sim_alloc(struct bb_rank *rank, size_t bytes, void **memory)
-{
-	*memory = rank->context->page;
 	return BB_OK;
 }
 
@@ -638,11 +624,6 @@ static bb_status sim_event_open(struct bb_rank *rank, struct bb_event **event,
 	return bb_fail(error, BB_EUNSUPPORTED, "sim has events only in programs");
 }
 
-static bb_status sim_event(struct bb_rank *rank, struct bb_queue *queue, struct bb_event *event)
-{
-	return BB_EUNSUPPORTED;
-}
-
 static bb_status sim_compute(struct bb_rank *rank, struct bb_queue *queue,
 			     void (*function)(void *argument), void *argument)
 {
@@ -715,13 +696,12 @@ static const struct bb_virtual sim_virtual = {
 		.brief = "ranks are virtual: times are computed from --link, --cluster or "        \
 			 "--calibrate",                                                            \
 		.close = sim_close, .abort = sim_abort, .max_local = BB_CLUSTER_MOST_RANKS,        \
-		.attach = sim_attach, .locate = sim_locate, .alloc = sim_alloc,                    \
-		.group_open = sim_group_open, .group_close = sim_group_close,                      \
-		.barrier = sim_barrier, .choose = sim_choose, .tune = sim_tune,                    \
-		.refuses = sim_refuses, .queue_open = sim_queue_open,                              \
-		.event_open = sim_event_open, .event_record = sim_event, .event_wait = sim_event,  \
-		.compute = sim_compute, .collective = sim_collective, .now = sim_now,              \
-		.virtual = &sim_virtual, .routes = &sim_routes
+		.attach = sim_attach, .group_open = sim_group_open,                                \
+		.group_close = sim_group_close, .barrier = sim_barrier, .choose = sim_choose,      \
+		.tune = sim_tune, .refuses = sim_refuses, .queue_open = sim_queue_open,            \
+		.event_open = sim_event_open, .compute = sim_compute,                              \
+		.collective = sim_collective, .now = sim_now, .virtual = &sim_virtual,             \
+		.routes = &sim_routes
 
 static const struct bb_library modelled = {
 	.name = library_name,

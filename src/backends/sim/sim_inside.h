@@ -14,7 +14,6 @@
 
 #include <stdatomic.h>
 
-#define BB_SIM_PAGE 4096
 #define BB_SIM_LIBRARY_TEXT 128
 
 /* One evaluation of the world: a clock of each rank, over the links, with or without a fault. */
@@ -28,6 +27,10 @@ struct bb_scenario {
 };
 
 enum { BB_SIM_NCCL_OTHERS = 2 };
+
+struct bb_rank {
+	struct bb_context *context;
+};
 
 struct bb_context {
 	struct bb_world world;
@@ -50,12 +53,7 @@ struct bb_context {
 	struct bb_listener listener;
 	struct bb_timeline_pace pace; /* whose owner is the context */
 	atomic_bool aborted;          /* every call ends with BB_ETIMEOUT soon */
-	/* Stands for every buffer: it provides an address, and its contents are never used. */
-	_Alignas(BB_SIM_PAGE) char page[BB_SIM_PAGE];
-};
-
-struct bb_rank {
-	struct bb_context *context;
+	struct bb_rank driver;        /* of all ranks */
 };
 
 struct bb_group {

@@ -703,7 +703,7 @@ static void *driver_main(void *argument)
 	struct bb_driver *driver = argument;
 	const struct bb_drivers_config *config = driver->drivers->config;
 	bb_status status = config->backend->attach(config->context, driver->local, &driver->handle,
-						   config->error);
+						   &driver->location, config->error);
 
 	if (status == BB_OK) {
 		status = config->drive(driver, config->argument);

@@ -33,6 +33,7 @@ struct bb_driver {
 	int local; /* index in this process */
 	int rank;  /* in the world */
 	struct bb_rank *handle;
+	struct bb_location location;
 	struct bb_group *world; /* of all ranks, while it is open; see bb_run_open_world */
 	struct bb_progress *progress;
 	pthread_t thread; /* unless it is the first, whose thread is the caller's */

@@ -315,7 +315,7 @@ bb_status bb_run_open_world(struct bb_run *run, struct bb_driver *driver,
 	bb_status status;
 
 	memset(&mine, 0, sizeof(mine));
-	backend->locate(driver->handle, &mine.location);
+	mine.location = driver->location;
 	BB_TRY(status, bb_driver_gather(driver, &info_table, &mine, 1, &all), out);
 	/* The first driver stores them for the process. Virtual ranks share a location, but each is
 	   a device of its own. */
