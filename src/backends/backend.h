@@ -186,14 +186,15 @@ static inline struct bb_shape bb_call_scheduled_shape(const struct bb_call *call
 	return shape;
 }
 
-/* The address of PLACE in a call's buffers, whose elements have ELEMENT bytes. */
-static inline char *bb_place_address(struct bb_place place, size_t element, const char *in,
-				     char *out, char *tmp)
+/* What the steps of a schedule read and write. */
+struct bb_buffers {
+	char *at[3];    /* enum bb_buffer */
+	size_t element; /* bytes */
+};
+
+static inline char *bb_place_address(const struct bb_buffers *buffers, struct bb_place place)
 {
-	return (place.buffer == BB_IN    ? (char *)in
-		: place.buffer == BB_OUT ? out
-					 : tmp) +
-	       place.offset * element;
+	return buffers->at[place.buffer] + place.offset * buffers->element;
 }
 
 /*

@@ -20,10 +20,7 @@ struct run {
 	const struct bb_executor *x;
 	const struct bb_call *call;
 	bb_reduce_fn *reduce;
-	size_t element;
-	const char *in;
-	char *out;
-	char *tmp;
+	struct bb_buffers buffers;
 	bool stream;
 	int nsent;
 	struct sent sent[BB_SENT_MOST];
@@ -33,11 +30,6 @@ struct run {
 	struct piece next; /* the first that is not yet expected */
 	int nexpected, nlent;
 };
-
-static char *address(const struct run *run, struct bb_place place)
-{
-	return bb_place_address(place, run->element, run->in, run->out, run->tmp);
-}
 
 static bb_status wait_for(struct run *run, int i)
 {
@@ -67,8 +59,8 @@ static bb_status make_writable(struct run *run, const char *begin, size_t bytes)
 static bb_status send_step(struct run *run, const struct bb_step *step)
 {
 	const struct bb_executor *x = run->x;
-	const char *data = address(run, step->src);
-	size_t bytes = step->count * run->element;
+	const char *data = bb_place_address(&run->buffers, step->src);
+	size_t bytes = step->count * run->buffers.element;
 	uint32_t ticket;
 	bool lent;
 	bb_status status;
@@ -104,9 +96,10 @@ static bb_status expect_pieces(struct run *run)
 	while (next->step < run->nsteps && run->nexpected < BB_EXPECTED_MOST) {
 		const struct bb_step *step = &run->steps[next->step];
 		const bool lent = step->kind == BB_RECV_REDUCE;
-		const size_t all = step->count * run->element, length = piece_length(run, all);
+		const size_t all = step->count * run->buffers.element,
+			     length = piece_length(run, all);
 		const size_t bytes = all - next->at < length ? all - next->at : length;
-		char *dst = lent ? NULL : address(run, step->dst) + next->at;
+		char *dst = lent ? NULL : bb_place_address(&run->buffers, step->dst) + next->at;
 
 		if (lent && run->nlent == BB_LENT_MOST)
 			break;
@@ -141,14 +134,14 @@ static bb_status receive_step(struct run *run, const struct bb_step *step)
 	const struct bb_executor *x = run->x;
 	const int peers[2] = {step->peer, step->peer2};
 	const int n = step->peer2 == BB_NO_PEER ? 1 : 2;
-	const size_t all = step->count * run->element, length = piece_length(run, all);
+	const size_t all = step->count * run->buffers.element, length = piece_length(run, all);
 	const bool stream = step->final && run->stream;
-	bb_status status = make_writable(run, address(run, step->dst), all);
+	bb_status status = make_writable(run, bb_place_address(&run->buffers, step->dst), all);
 
 	for (size_t at = 0; at < all && status == BB_OK; at += length) {
 		const size_t bytes = all - at < length ? all - at : length;
-		void *dst = address(run, step->dst) + at;
-		const void *sources[3] = {address(run, step->src) + at};
+		void *dst = bb_place_address(&run->buffers, step->dst) + at;
+		const void *sources[3] = {bb_place_address(&run->buffers, step->src) + at};
 		/* What a reduction just read is in the cache, where a store is cheap. */
 		const struct bb_reduce_args args = {.stream = stream && dst != sources[0]};
 
@@ -158,7 +151,7 @@ static bb_status receive_step(struct run *run, const struct bb_step *step)
 		if (status != BB_OK)
 			return status;
 		if (step->kind == BB_RECV_REDUCE)
-			run->reduce(&dst, 1, sources, 1 + n, bytes / run->element, &args);
+			run->reduce(&dst, 1, sources, 1 + n, bytes / run->buffers.element, &args);
 		else if (dst != sources[1])
 			x->kernels->copy(&dst, 1, sources[1], bytes, stream);
 		for (int i = 0; i < n && x->p2p->release; i++)
@@ -189,9 +182,9 @@ static bb_status run_round(struct run *run, const struct bb_step *steps, int n)
 		if (steps[i].kind == BB_SEND)
 			status = send_step(run, &steps[i]);
 	for (int i = 0; i < n && status == BB_OK; i++) {
-		const size_t bytes = steps[i].count * run->element;
-		const void *src = address(run, steps[i].src);
-		void *dst = address(run, steps[i].dst);
+		const size_t bytes = steps[i].count * run->buffers.element;
+		const void *src = bb_place_address(&run->buffers, steps[i].src);
+		void *dst = bb_place_address(&run->buffers, steps[i].dst);
 
 		if (receives(&steps[i]))
 			status = receive_step(run, &steps[i]);
@@ -215,11 +208,9 @@ static size_t schedule_tmp_bytes(const struct bb_call *call, int rank)
 
 size_t bb_execute_tmp_bytes(const struct bb_call *call, int rank)
 {
-	size_t bytes = schedule_tmp_bytes(call, rank);
+	const size_t weighed = bb_call_weighs(call, rank) ? bb_call_in_bytes(call, rank) : 0;
 
-	if (bb_call_weighs(call, rank))
-		bytes += bb_call_in_bytes(call, rank);
-	return bytes;
+	return schedule_tmp_bytes(call, rank) + ((weighed + 63) & ~(size_t)63);
 }
 
 bb_reduce_fn *bb_cpu_reduction(const struct bb_kernels *kernels, const struct bb_call *call)
@@ -263,16 +254,15 @@ bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *c
 	run.x = executor;
 	run.call = call;
 	run.reduce = bb_cpu_reduction(executor->kernels, call);
-	run.element = bb_dtype_size(call->dtype);
-	run.in = call->in;
-	run.out = call->out;
-	run.tmp = call->tmp;
+	run.buffers = (struct bb_buffers){{(char *)call->in, call->out, call->tmp},
+					  bb_dtype_size(call->dtype)};
 	run.stream = executor->stream;
 	run.nsent = run.nexpected = run.nlent = 0;
 	if (bb_call_weighs(call, executor->rank)) {
 		/* The weighted copy lies behind the algorithm's TMP, and the schedule reads it. */
-		run.in = run.tmp + schedule_tmp_bytes(call, executor->rank);
-		bb_cpu_weigh(executor->kernels, call, executor->rank, (void *)run.in);
+		run.buffers.at[BB_IN] =
+			(char *)call->tmp + schedule_tmp_bytes(call, executor->rank);
+		bb_cpu_weigh(executor->kernels, call, executor->rank, run.buffers.at[BB_IN]);
 	}
 	bb_algorithm_prepare(call->schedule, &shape, executor->rank, &role);
 	for (size_t round = 0; round < role.rounds && status == BB_OK; round++)

@@ -66,5 +66,5 @@ void bb_cpu_weigh(const struct bb_kernels *kernels, const struct bb_call *call, 
 		  void *weighed);
 void bb_cpu_divide(const struct bb_kernels *kernels, const struct bb_call *call, int rank);
 
-/* Bytes of TMP that bb_execute needs for CALL on RANK. */
+/* Bytes of TMP that bb_execute needs for CALL on RANK, a multiple of 64. */
 size_t bb_execute_tmp_bytes(const struct bb_call *call, int rank);

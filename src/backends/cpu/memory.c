@@ -102,7 +102,6 @@ bb_status bb_cpu_verify(struct bb_rank *rank, const void *got, const struct bb_p
 	return BB_OK;
 }
 
-#define PAGE ((size_t)4096)
 #define PROBED_PAGES 64                /* of an allocation, whose node is checked */
 #define BLOCK_BYTES ((size_t)32 << 10) /* the source of all writes, which stays in the caches */
 
@@ -130,11 +129,11 @@ static void space_name(struct bb_context *context, int space, char name[BB_SPACE
 
 static bool is_on(const char *memory, size_t bytes, int node)
 {
-	const size_t pages = (bytes + PAGE - 1) / PAGE;
+	const size_t pages = (bytes + SMALL_PAGE - 1) / SMALL_PAGE;
 	const size_t step = pages > PROBED_PAGES ? pages / PROBED_PAGES : 1;
 
 	for (size_t page = 0; page < pages; page += step) {
-		void *at = (char *)memory + page * PAGE;
+		void *at = (char *)memory + page * SMALL_PAGE;
 		int found = -1;
 
 		if (numa_move_pages(0, 1, &at, NULL, &found, 0) == 0 && found >= 0 && found != node)

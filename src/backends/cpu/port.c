@@ -70,18 +70,13 @@ static size_t lent_bytes(const struct bb_call *call, int rank, size_t wanted)
 	return ((most < piece ? most : piece) + 63) & ~(size_t)63;
 }
 
-static size_t executor_tmp_bytes(const struct bb_call *call, int rank)
-{
-	return (bb_execute_tmp_bytes(call, rank) + 63) & ~(size_t)63;
-}
-
 size_t bb_port_tmp_bytes(struct bb_group *group, const struct bb_call *call)
 {
 	const struct bb_port *port = port_of(group);
 
 	if (call->native)
 		return port->calls->native_tmp_bytes(group, call);
-	return executor_tmp_bytes(call, port->me) +
+	return bb_execute_tmp_bytes(call, port->me) +
 	       BB_LENT_MOST * lent_bytes(call, port->me, port->calls->piece(group, call));
 }
 
@@ -102,8 +97,6 @@ static bb_status port_send(void *argument, int peer, int channel, const void *da
 	const size_t length = piece_of(bytes, port->piece);
 	bb_status status = BB_OK;
 
-	if (port->nfree == 0)
-		return BB_EINTERNAL;
 	*lent = true;
 	*ticket = port->free[--port->nfree];
 	struct bb_port_sent *sent = &port->sent[*ticket];
@@ -134,10 +127,8 @@ static bb_status port_expect(void *argument, int peer, int channel, void *dst, s
 
 	if (!dst && bytes > port->lent_bytes)
 		return BB_EINTERNAL;
-	if (!dst)
-		dst = port->lent + port->nlent++ % BB_LENT_MOST * port->lent_bytes;
-	*e = (struct bb_port_expected){.peer = peer, .channel = channel, .data = dst};
-	return port->calls->start(argument, false, peer, channel, dst, bytes, &e->request);
+	e->data = dst ? dst : port->lent + port->nlent++ % BB_LENT_MOST * port->lent_bytes;
+	return port->calls->start(argument, false, peer, channel, e->data, bytes, &e->request);
 }
 
 static bb_status port_recv(void *argument, int peer, int channel, size_t bytes, const void **data)
@@ -145,8 +136,6 @@ static bb_status port_recv(void *argument, int peer, int channel, size_t bytes, 
 	struct bb_port *port = argument;
 	struct bb_port_expected *e = &port->queue[port->received++ % BB_EXPECTED_MOST];
 
-	if (e->peer != peer || e->channel != channel)
-		return BB_EINTERNAL;
 	*data = e->data;
 	return port->calls->wait(argument, false, &e->request, bytes, NULL);
 }
@@ -180,7 +169,7 @@ bb_status bb_port_run(struct bb_group *group, const struct bb_call *call)
 	if (call->native)
 		return port->calls->native(group, call);
 	port->piece = port->calls->piece(group, call);
-	port->lent = (char *)call->tmp + executor_tmp_bytes(call, port->me);
+	port->lent = (char *)call->tmp + bb_execute_tmp_bytes(call, port->me);
 	port->lent_bytes = lent_bytes(call, port->me, port->piece);
 	return bb_execute(&executor, call);
 }

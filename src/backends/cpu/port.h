@@ -50,8 +50,6 @@ struct bb_port_sent {
 
 /* An expected piece. */
 struct bb_port_expected {
-	int peer;
-	int channel;
 	void *data;
 	union bb_request request;
 };

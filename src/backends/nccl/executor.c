@@ -14,10 +14,7 @@ struct run {
 	const struct bb_call *call;
 	cudaStream_t stream;
 	enum bb_op op;
-	size_t element;
-	const char *in;
-	char *out;
-	char *tmp;
+	struct bb_buffers buffers;
 	char *inbox;
 };
 
@@ -80,25 +77,21 @@ size_t bb_nccl_schedule_tmp_bytes(const struct bb_call *call, int rank)
 
 /* ---- a round ----------------------------------------------------------------------- */
 
-static char *address(const struct run *run, struct bb_place place)
-{
-	return bb_place_address(place, run->element, run->in, run->out, run->tmp);
-}
-
 /* Issue the messages of STEP; what is to be reduced arrives at INBOX. */
 static bb_status step_issue(const struct run *run, const struct bb_step *step, char *inbox)
 {
 	const int peers[2] = {step->peer, step->peer2};
-	const size_t bytes = step->count * run->element;
+	const size_t bytes = step->count * run->buffers.element;
 	struct bb_group *g = run->group;
 	bb_status status = BB_OK;
 
 	if (step->kind == BB_SEND)
-		return BB_NCCL(g->rank, ncclSend(address(run, step->src), bytes, ncclInt8,
-						 step->peer, g->comm, run->stream));
+		return BB_NCCL(g->rank, ncclSend(bb_place_address(&run->buffers, step->src), bytes,
+						 ncclInt8, step->peer, g->comm, run->stream));
 	for (int i = 0; i < sources_of(step) && status == BB_OK; i++) {
-		char *const dst = step->kind == BB_RECV_REDUCE ? inbox + (size_t)i * aligned(bytes)
-							       : address(run, step->dst);
+		char *const dst = step->kind == BB_RECV_REDUCE
+					  ? inbox + (size_t)i * aligned(bytes)
+					  : bb_place_address(&run->buffers, step->dst);
 
 		status = BB_NCCL(g->rank,
 				 ncclRecv(dst, bytes, ncclInt8, peers[i], g->comm, run->stream));
@@ -114,7 +107,7 @@ static bb_status run_round(const struct run *run, const struct bb_step *steps, i
 	int messages = 0;
 	bb_status status = BB_OK;
 
-	(void)inbox_place(steps, n, run->element, inbox);
+	(void)inbox_place(steps, n, run->buffers.element, inbox);
 	for (int i = 0; i < n; i++)
 		messages += steps[i].kind != BB_COPY;
 	if (messages > 0)
@@ -128,9 +121,9 @@ static bb_status run_round(const struct run *run, const struct bb_step *steps, i
 	if (messages > 0)
 		status = bb_nccl_messages_end(rank, status);
 	for (int i = 0; i < n && status == BB_OK; i++) {
-		const size_t bytes = steps[i].count * run->element;
-		const char *const src = address(run, steps[i].src);
-		char *const dst = address(run, steps[i].dst);
+		const size_t bytes = steps[i].count * run->buffers.element;
+		const char *const src = bb_place_address(&run->buffers, steps[i].src);
+		char *const dst = bb_place_address(&run->buffers, steps[i].dst);
 
 		if (steps[i].kind == BB_RECV_REDUCE) {
 			const char *const in = run->inbox + inbox[i];
@@ -153,24 +146,21 @@ out:
 
 bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const struct bb_call *call)
 {
-	struct run run = {.group = group,
-			  .call = call,
-			  .stream = stream,
-			  .op = call->op == BB_AVG || call->op == BB_MULSUM ? BB_SUM : call->op,
-			  .element = bb_dtype_size(call->dtype),
-			  .in = call->in,
-			  .out = call->out,
-			  .tmp = call->tmp};
+	struct run run = {
+		.group = group,
+		.call = call,
+		.stream = stream,
+		.op = call->op == BB_AVG || call->op == BB_MULSUM ? BB_SUM : call->op,
+		.buffers = {{(char *)call->in, call->out, call->tmp}, bb_dtype_size(call->dtype)}};
+	char *const weighted = (char *)call->tmp + own_bytes(call, group->me);
 	const struct bb_shape shape = bb_call_scheduled_shape(call);
 	struct bb_step steps[BB_MAX_STEPS];
 	struct bb_role role;
 	bb_status status = BB_OK;
 
-	run.inbox = run.tmp + own_bytes(call, group->me) + weighted_bytes(call, group->me);
+	run.inbox = weighted + weighted_bytes(call, group->me);
 	if (bb_call_weighs(call, group->me)) { /* then the schedule reads a copy */
-		char *const weighted = run.tmp + own_bytes(call, group->me);
-
-		run.in = weighted;
+		run.buffers.at[BB_IN] = weighted;
 		BB_TRY(status,
 		       BB_CUDA(group->rank, bb_gpu_scale(bb_nccl_lane(group->rank, stream),
 							 call->dtype, weighted, call->in,
@@ -186,8 +176,8 @@ bb_status bb_nccl_schedule(struct bb_group *group, cudaStream_t stream, const st
 	if (bb_call_divides(call) && status == BB_OK)
 		status = BB_CUDA(
 			group->rank,
-			bb_gpu_scale(bb_nccl_lane(group->rank, stream), call->dtype, run.out,
-				     run.out,
+			bb_gpu_scale(bb_nccl_lane(group->rank, stream), call->dtype, call->out,
+				     call->out,
 				     bb_collective_out(call->collective, &call->shape, group->me),
 				     1, call->shape.nranks));
 out:

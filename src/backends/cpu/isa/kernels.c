@@ -281,13 +281,6 @@ BB_INLINE bb_vec input(enum bb_dtype dtype, enum bb_op op, const struct streams 
 	return v;
 }
 
-BB_INLINE bb_vec finish(enum bb_dtype dtype, enum bb_op op, const struct streams *s, bb_vec v)
-{
-	if (op == BB_AVG && s->divisor > 1)
-		return divide(lane_of(dtype), v, s->divisor);
-	return v;
-}
-
 /*
  * Prefetch the lines that will be stored to: they may be modified in another core's cache, and
  * stores alone fetch such lines one after the other.
@@ -323,7 +316,9 @@ BB_INLINE void span(enum bb_dtype dtype, enum bb_op op, const struct streams *s,
 				       input(dtype, op, s, k, at + (size_t)u * unit, access, part));
 	}
 	for (int u = 0; u < units; u++)
-		r[u] = round_to(dtype, finish(dtype, op, s, v[u]));
+		r[u] = round_to(dtype, op == BB_AVG && s->divisor > 1
+					       ? divide(lane_of(dtype), v[u], s->divisor)
+					       : v[u]);
 	for (int d = 0; d < s->ndst; d++) {
 		char *const dst = (char *)s->dst[d] + at;
 
