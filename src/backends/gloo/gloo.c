@@ -169,14 +169,14 @@ struct bb_rank {
 	int local;
 	struct bb_gloo_device *device;
 	struct bb_gloo_mesh *world; /* to all ranks, for what opens groups and compares clocks */
-	int *hosts;                 /* [rank]: the lowest rank of its host */
 	bool one_clock;             /* all ranks of the world read the same */
+	int hosts[];                /* [rank]: the lowest rank of its host */
 };
 
 struct bb_group {
 	struct bb_port port;
 	struct bb_gloo_mesh *mesh; /* NULL: a group of one */
-	int64_t *counts;           /* 2 n, for alltoallv */
+	int64_t counts[];          /* 2 n, for alltoallv */
 };
 
 BB_PORT_STRUCTS_FIT;
@@ -437,8 +437,6 @@ static bb_status clock_offset(struct bb_rank *rank, double *offset, double *unce
 	return bb_clock_compare(rank, rank->one_clock, pass_ping, offset, uncertainty);
 }
 
-static const struct bb_clocks gloo_clocks = {.offset = clock_offset};
-
 /* ---- routes -------------------------------------------------------------------------- */
 
 /*
@@ -563,11 +561,8 @@ static bb_status exchange_places(struct bb_rank *rank)
 	struct place *all = calloc((size_t)n, sizeof(*all)), mine;
 	struct bb_location here;
 
-	rank->hosts = calloc((size_t)n, sizeof(*rank->hosts));
-	if (!all || !rank->hosts) {
-		free(all);
+	if (!all)
 		return bb_no_memory(rank->context->cpu.error, "a rank");
-	}
 	memset(&mine, 0, sizeof(mine)); /* padding is sent, too */
 	bb_location_here(&here);
 	snprintf(mine.host, sizeof(mine.host), "%s", here.host);
@@ -683,22 +678,18 @@ static void gloo_group_close(struct bb_group *group)
 		return;
 	bb_gloo_mesh_close(group->mesh);
 	bb_port_close(&group->port);
-	free(group->counts);
 	free(group);
 }
 
 static bb_status gloo_group_open(struct bb_rank *rank, const int *members, int n,
 				 struct bb_group **group, struct bb_error *error)
 {
-	struct bb_group *g = calloc(1, sizeof(*g));
-	bb_status status;
+	struct bb_group *g = calloc(1, sizeof(*g) + 2 * (size_t)n * sizeof(*g->counts));
 
 	if (!g)
 		return bb_no_memory(error, "a group");
-	g->counts = calloc(2 * (size_t)n, sizeof(*g->counts));
-	status = bb_port_open(&g->port, &gloo_port_calls, rank, rank->hosts, members, n, error);
-	if (status == BB_OK && !g->counts)
-		status = bb_no_memory(error, "a group");
+	bb_status status =
+		bb_port_open(&g->port, &gloo_port_calls, rank, rank->hosts, members, n, error);
 	if (status == BB_OK && n > 1)
 		status = connect_members(rank, g, &g->mesh);
 	if (status == BB_OK)
@@ -775,8 +766,6 @@ static const char *gloo_name(const struct bb_context *context)
 	return context->name;
 }
 
-static const struct bb_library library = {.name = gloo_name};
-
 /* ---- ranks and their memory ------------------------------------------------------------- */
 
 static void gloo_detach(struct bb_rank *rank)
@@ -786,7 +775,6 @@ static void gloo_detach(struct bb_rank *rank)
 	bb_gloo_mesh_close(rank->world);
 	watchdog_tell(rank, NULL);
 	bb_gloo_device_close(rank->device);
-	free(rank->hosts);
 	free(rank);
 }
 
@@ -796,7 +784,7 @@ static bb_status gloo_attach(struct bb_context *context, int local, struct bb_ra
 {
 	const struct bb_cpu_context *c = &context->cpu;
 	const int place = c->config.ranks_before + local;
-	struct bb_rank *r = calloc(1, sizeof(*r));
+	struct bb_rank *r = calloc(1, sizeof(*r) + (size_t)c->world.nranks * sizeof(*r->hosts));
 	char why[BB_GLOO_WHY];
 	bb_status status;
 
@@ -855,7 +843,7 @@ const struct bb_backend bb_plugin_backend = {
 	.tmp_bytes = bb_port_tmp_bytes,
 	.cost_bytes = bb_port_cost_bytes,
 	.queue_open = bb_cpu_queue_open,
-	.clocks = &gloo_clocks,
+	.clocks = &(const struct bb_clocks){.offset = clock_offset},
 	.routes = &gloo_routes,
-	.library = &library,
+	.library = &(const struct bb_library){.name = gloo_name},
 };

@@ -245,22 +245,6 @@ static bb_status run_flat(struct bb_group *group, struct work *work, size_t in_b
 	return status;
 }
 
-/* ---- static ------------------------------------------------------------------------ */
-
-static bb_status run_static(struct bb_group *group, const struct work *work)
-{
-	struct bb_host_offer *offer = &group->team->offers[group->me];
-	const uint32_t number = group->calls;
-
-	publish(group, &offer->arrived, number);
-	const bb_status status = wait_all(group, offsetof(struct bb_host_offer, arrived), number);
-	if (status != BB_OK)
-		return status;
-	do_share(work, group->me, 0, 1);
-	publish(group, &offer->left, number);
-	return wait_all(group, offsetof(struct bb_host_offer, left), number);
-}
-
 /* ---- pooled ------------------------------------------------------------------------ */
 
 /* Do tasks of the open call until none is left; the rank that completes the last one closes it. */
@@ -353,8 +337,17 @@ bb_status bb_host_direct(struct bb_group *group, const struct bb_call *call)
 					   false);
 		offer->in = tmp;
 	}
-	return context->cpu.crowded ? run_pooled(group, &work, size * (size_t)n)
-				    : run_static(group, &work);
+	if (context->cpu.crowded)
+		return run_pooled(group, &work, size * (size_t)n);
+	/* static */
+	publish(group, &offer->arrived, group->calls);
+	const bb_status status =
+		wait_all(group, offsetof(struct bb_host_offer, arrived), group->calls);
+	if (status != BB_OK)
+		return status;
+	do_share(&work, group->me, 0, 1);
+	publish(group, &offer->left, group->calls);
+	return wait_all(group, offsetof(struct bb_host_offer, left), group->calls);
 }
 
 double bb_host_direct_cost(const struct bb_call *call)

@@ -46,25 +46,21 @@ static struct bb_host_team *team_new(const int *members, int n)
 
 static void host_group_close(struct bb_group *group)
 {
-	struct bb_host_team *team = group ? group->team : NULL;
-	struct bb_host_team **link;
-	bool last = false;
-
 	if (!group)
 		return;
+	struct bb_context *const c = group->rank->context;
+	struct bb_host_team **link = &c->teams, *const team = group->team;
 	if (team) {
-		pthread_mutex_lock(&group->rank->context->lock);
-		last = ++team->left == team->n;
-		for (link = &group->rank->context->teams; last && *link; link = &(*link)->next)
-			if (*link == team) {
-				*link = team->next;
-				break;
-			}
-		pthread_mutex_unlock(&group->rank->context->lock);
+		pthread_mutex_lock(&c->lock);
+		const bool last = ++team->left == team->n;
+		while (*link != team)
+			link = &(*link)->next;
+		if (last)
+			*link = team->next;
+		pthread_mutex_unlock(&c->lock);
+		if (last)
+			munmap(team, team->bytes);
 	}
-	if (last)
-		munmap(team, team->bytes);
-	free(group->peers);
 	bb_host_bounce_free(group);
 	free(group);
 }
@@ -73,7 +69,7 @@ static bb_status host_group_open(struct bb_rank *rank, const int *members, int n
 				 struct bb_group **group, struct bb_error *error)
 {
 	struct bb_context *c = rank->context;
-	struct bb_group *g = calloc(1, sizeof(*g));
+	struct bb_group *g = calloc(1, sizeof(*g) + (size_t)n * sizeof(*g->peers));
 	struct bb_host_team **link, *team;
 	bb_status status;
 
@@ -81,9 +77,6 @@ static bb_status host_group_open(struct bb_rank *rank, const int *members, int n
 		return bb_no_memory(error, "a group");
 	g->rank = rank;
 	BB_TRY(status, bb_member_find(members, n, rank->rank, &g->me, error), failed);
-	g->peers = calloc((size_t)n, sizeof(*g->peers));
-	if (!g->peers)
-		BB_TRY(status, bb_no_memory(error, "a group"), failed);
 	/* The oldest team with these members that this one has not joined yet, made if there is
 	   none. */
 	pthread_mutex_lock(&c->lock);

@@ -153,12 +153,12 @@ struct bb_group {
 	struct bb_turns turns;
 	struct bb_host_team *team;
 	int me;
-	uint32_t calls;             /* direct calls made */
-	uint32_t entered;           /* direct call that all members are known to have entered */
-	uint32_t barriers;          /* barriers passed */
-	struct bb_host_peer *peers; /* [member] */
-	int last_sender;            /* that of the last BB_MESSAGE_RECV_ANY */
-	char *bounce;               /* buffer of staged transfers; NULL: not needed yet */
+	uint32_t calls;              /* direct calls made */
+	uint32_t entered;            /* direct call that all members are known to have entered */
+	uint32_t barriers;           /* barriers passed */
+	int last_sender;             /* that of the last BB_MESSAGE_RECV_ANY */
+	char *bounce;                /* buffer of staged transfers; NULL: not needed yet */
+	struct bb_host_peer peers[]; /* [member] */
 };
 
 BB_CPU_STRUCTS_FIT;

@@ -333,24 +333,17 @@ static bb_status route_transfer(struct bb_group *group, const struct bb_route *r
 				const struct bb_half *out, const struct bb_half *in)
 {
 	const double start = bb_clock_now();
+	const enum route_kind kind = route_kind_of(route);
 	const bool alone = out->bytes == 0 || in->bytes == 0;
 	bb_status status = BB_OK;
 
-	switch (route_kind_of(route)) {
-	case READ:
-		if (in->bytes)
-			copy(group, in->mine, in->theirs, in->bytes, in->bytes);
-		pace(group, peer, in->bytes, start, alone);
-		break;
-	case WRITE:
-		if (out->bytes)
-			copy(group, out->theirs, out->mine, out->bytes, out->bytes);
-		pace(group, peer, out->bytes, start, alone);
-		break;
-	default:
+	if (kind == STAGED)
 		status = stage(group, peer, out, in);
-		pace(group, peer, in->bytes, start, alone);
-	}
+	else if (kind == READ && in->bytes)
+		copy(group, in->mine, in->theirs, in->bytes, in->bytes);
+	else if (kind == WRITE && out->bytes)
+		copy(group, out->theirs, out->mine, out->bytes, out->bytes);
+	pace(group, peer, kind == WRITE ? out->bytes : in->bytes, start, alone);
 	return status;
 }
 

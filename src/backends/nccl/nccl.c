@@ -223,8 +223,6 @@ static bb_status message_pass(struct bb_queue *queue, const struct bb_message *m
 	return queue_keep(queue, status);
 }
 
-static const struct bb_messages nccl_messages = {.pass = message_pass};
-
 /* ---- events -------------------------------------------------------------------------- */
 
 static bb_status nccl_event_open(struct bb_rank *rank, struct bb_event **event,
@@ -471,6 +469,14 @@ static bb_status check_features(const struct bb_backend_config *config,
 	return status;
 }
 
+static void nccl_close(struct bb_context *context)
+{
+	bb_nccl_profiler_unset(context);
+	bb_nccl_diagnose_end(context);
+	free(context->lanes);
+	free(context);
+}
+
 static bb_status nccl_open(struct bb_context **context, const struct bb_world *world,
 			   const struct bb_backend_config *config, struct bb_error *error)
 {
@@ -517,17 +523,8 @@ static bb_status nccl_open(struct bb_context **context, const struct bb_world *w
 	*context = c;
 	return BB_OK;
 failed:
-	free(c->lanes);
-	free(c);
+	nccl_close(c);
 	return status;
-}
-
-static void nccl_close(struct bb_context *context)
-{
-	bb_nccl_profiler_unset(context);
-	bb_nccl_diagnose_end(context);
-	free(context->lanes);
-	free(context);
 }
 
 static void nccl_abort(struct bb_context *context)
@@ -544,8 +541,7 @@ static void nccl_detach(struct bb_rank *rank)
 	while (rank->memories)
 		bb_nccl_release(rank, rank->memories->base, 0);
 	bb_nccl_gemm_close(rank);
-	if (rank->peers)
-		bb_nccl_routes_close(rank);
+	bb_nccl_routes_close(rank);
 	if (rank->halt)
 		BB_CUDA_FREE(rank, cudaFreeHost((void *)rank->halt));
 	rank->halt = NULL;
@@ -592,7 +588,8 @@ out:
 static bb_status nccl_attach(struct bb_context *context, int local, struct bb_rank **rank,
 			     struct bb_location *location, struct bb_error *error)
 {
-	struct bb_rank *r = calloc(1, sizeof(*r));
+	struct bb_rank *r =
+		calloc(1, sizeof(*r) + (size_t)context->world.nranks * sizeof(*r->peers));
 	bb_status status;
 
 	if (!r)
@@ -622,9 +619,6 @@ static bb_status nccl_attach(struct bb_context *context, int local, struct bb_ra
 	BB_TRY(status, BB_CUDA(r, cudaMallocHost((void **)&r->halt, sizeof(*r->halt))), failed);
 	atomic_init(r->halt, 0);
 	BB_TRY(status, nccl_spin(r, NULL, 1e-9), failed);
-	r->peers = calloc((size_t)context->world.nranks, sizeof(*r->peers));
-	if (!r->peers)
-		BB_TRY(status, bb_no_memory(error, "a rank"), failed);
 	r->scratch_bytes =
 		bb_nccl_scratch_flags(context) + (size_t)context->world.nranks * BB_SCRATCH_FLAG;
 	BB_TRY(status, bb_nccl_device_alloc(r, &r->scratch_bytes, (void **)&r->scratch), failed);
@@ -748,7 +742,7 @@ const struct bb_backend bb_plugin_backend = {
 	.finish = nccl_finish,
 	.now = bb_cpu_now,
 	.clocks = &bb_nccl_clocks,
-	.messages = &nccl_messages,
+	.messages = &(const struct bb_messages){.pass = message_pass},
 	.gpu = &gpu,
 	.library = &library,
 	.routes = &bb_nccl_routes,

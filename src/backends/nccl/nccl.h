@@ -81,6 +81,23 @@ enum bb_nccl_obstacle {
 	BB_NCCL_NO_CHANNEL
 };
 
+/* Another rank, or this one, as this rank accesses it. */
+struct bb_nccl_peer {
+	bool known;      /* the members below are set */
+	bool within;     /* in this process */
+	bool shares_gpu; /* with this rank */
+	int reached;     /* number of its buffers that are mapped */
+	const char *why; /* why its memory cannot be accessed; NULL: it can */
+	char *scratch;   /* address of its scratch buffer for this rank */
+	size_t scratch_bytes;
+	bool by_fabric; /* its memory is mapped by fabric handles */
+	uint32_t pings; /* pings exchanged so far */
+	/* In another process: lanes to it and back, and why the processes cannot share host memory;
+	   NULL: they can. */
+	struct bb_nccl_lane *lanes;
+	const char *apart;
+};
+
 struct bb_rank {
 	struct bb_context *context;
 	const struct bb_nccl_library *nccl; /* the context's */
@@ -103,14 +120,14 @@ struct bb_rank {
 	size_t scratch_bytes;
 	struct bb_nccl_fabric *fabric; /* NULL: OBSTACLE says why */
 	enum bb_nccl_obstacle obstacle;
-	bool batched;               /* a batch has begun */
-	bool grouping;              /* ncclGroupStart has been called */
-	struct bb_nccl_peer *peers; /* of all ranks */
+	bool batched;  /* a batch has begun */
+	bool grouping; /* ncclGroupStart has been called */
 	struct bb_nccl_mapped *mapped;
 	struct bb_nccl_staging staging; /* for lanes to ranks of other processes */
 	atomic_uint *halt;              /* pinned: 1 ends waiting kernels */
 	struct bb_nccl_gemm *gemm;      /* NULL: not needed yet */
 	struct bb_nccl_health *health;  /* NULL: NVML is missing */
+	struct bb_nccl_peer peers[];    /* of all ranks */
 };
 
 /* Offsets in a rank's scratch buffer. Two areas of BB_SCRATCH_PROBE bytes per rank follow, and one
@@ -240,23 +257,6 @@ const char *bb_nccl_registered(const struct bb_group *group);
 extern const struct bb_spaces bb_nccl_spaces;
 
 /* ---- access to other ranks (routes.c) ------------------------------------------------------ */
-
-/* Another rank, or this one, as this rank accesses it. */
-struct bb_nccl_peer {
-	bool known;      /* the members below are set */
-	bool within;     /* in this process */
-	bool shares_gpu; /* with this rank */
-	int reached;     /* number of its buffers that are mapped */
-	const char *why; /* why its memory cannot be accessed; NULL: it can */
-	char *scratch;   /* address of its scratch buffer for this rank */
-	size_t scratch_bytes;
-	bool by_fabric; /* its memory is mapped by fabric handles */
-	uint32_t pings; /* pings exchanged so far */
-	/* In another process: lanes to it and back, and why the processes cannot share host memory;
-	   NULL: they can. */
-	struct bb_nccl_lane *lanes;
-	const char *apart;
-};
 
 /* A mapped buffer of another process. */
 struct bb_nccl_mapped {

@@ -590,14 +590,11 @@ void bb_nccl_routes_close(struct bb_rank *rank)
 		rank->mapped = m->next;
 		free(m);
 	}
-	free(rank->peers);
 }
-
-static const struct bb_route_switch route_switch = {.states = states, .p2p = library_p2p};
 
 const struct bb_routes bb_nccl_routes = {
 	.list = routes,
-	.library = &route_switch,
+	.library = &(const struct bb_route_switch){.states = states, .p2p = library_p2p},
 	.refuses = route_refuses,
 	.share = nccl_share,
 	.reach = nccl_reach,
