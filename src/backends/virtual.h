@@ -45,8 +45,11 @@ struct bb_virtual_config {
 
 enum { BB_OTHERWISE_TEXT = 96 };
 
-/* Of a time by a model of a library. */
-struct bb_model_prediction {
+/* How a collective was evaluated. */
+struct bb_evaluation {
+	const char *evaluator; /* bb_evaluator_name */
+	double faultless;      /* this rank's clock without the planted fault; NAN: there is none */
+	/* Of its time by a model of a library. */
 	struct bb_calibrated support;
 	char basis[BB_NCCL_BASIS_TEXT];    /* of the interval, by measurements; empty: none */
 	char otherwise[BB_OTHERWISE_TEXT]; /* the choice of other versions in wide use; empty: the
@@ -68,12 +71,8 @@ struct bb_virtual {
 	bb_status (*evaluate)(struct bb_rank *rank, const struct bb_program *program,
 			      const struct bb_timeline_watch *watch, double *end,
 			      struct bb_error *error);
-	/* *EVALUATOR = how the last collective of GROUP was evaluated (bb_evaluator_name), and
-	   in *FAULTLESS this rank's clock without the planted fault; NAN: there is no fault. */
-	void (*evaluated)(struct bb_group *group, const char **evaluator, double *faultless);
-	/* Returns the interval and versions of the time of GROUP's last collective, valid until its
-	   next one. */
-	const struct bb_model_prediction *(*predicted)(struct bb_group *group);
+	/* Returns how the last collective of GROUP was evaluated, valid until its next one. */
+	const struct bb_evaluation *(*evaluated)(struct bb_group *group);
 	/*
 	 * Append how collectives were evaluated since open, including those of programs:
 	 * "all_reduce among 16: nvlstree:Simple model, busbench:ring alike"; nothing without

@@ -336,7 +336,7 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 			      const double *samples, double end)
 {
 	const struct bb_virtual *virtual = s->engine.backend->virtual;
-	const struct bb_model_prediction *said = virtual ? virtual->predicted(s->group) : NULL;
+	const struct bb_evaluation *said = virtual ? virtual->evaluated(s->group) : NULL;
 	const size_t skip = (size_t)s->settings->per_iter_skip;
 	const size_t n = (size_t)s->engine.run->world.nranks, nsamples = all[0].nsamples;
 	const struct view v = {

@@ -562,14 +562,16 @@ bb_status bb_measure(struct bb_session *s)
 	BB_TRY(status, prepare(s), out);
 	BB_TRY(status, read_clock(s, &before), out);
 	if (virtual)
-		virtual->evaluated(s->group, &m->evaluator, &faultless);
+		faultless = virtual->evaluated(s->group)->faultless;
 	if (gpu)
 		gpu->throttled(s->engine.rank, throttling);
 	BB_TRY(status, time_iterations(s), out);
 	if (gpu)
 		gpu->throttled(s->engine.rank, slowed);
-	if (virtual)
-		virtual->evaluated(s->group, &m->evaluator, &ended);
+	if (virtual) {
+		m->evaluator = virtual->evaluated(s->group)->evaluator;
+		ended = virtual->evaluated(s->group)->faultless;
+	}
 	for (int i = 0; i < BB_GPU_THROTTLES; i++)
 		if (slowed[i] > throttling[i] && throttling[i] != BB_GPU_UNKNOWN)
 			m->throttled |= 1u << i;

@@ -180,7 +180,6 @@ static void sim_group_close(struct bb_group *group)
 	for (int i = 0; i < group->context->nscenarios; i++)
 		free(group->crowds[i]);
 	free(group->members);
-	free(group->times);
 	free(group);
 }
 
@@ -188,15 +187,14 @@ static bb_status sim_group_open(struct bb_rank *rank, const int *members, int n,
 				struct bb_group **group, struct bb_error *error)
 {
 	struct bb_context *c = rank->context;
-	struct bb_group *g = calloc(1, sizeof(*g));
+	struct bb_group *g = calloc(1, sizeof(*g) + (size_t)n * sizeof(*g->times));
 
 	if (!g)
 		goto fail;
 	g->context = c;
 	g->n = n;
 	g->members = malloc((size_t)n * sizeof(*g->members));
-	g->times = malloc((size_t)n * sizeof(*g->times));
-	if (!g->members || !g->times)
+	if (!g->members)
 		goto fail;
 	g->first_ranks = true;
 	for (int i = 0; i < n; i++) {
@@ -373,7 +371,7 @@ void bb_sim_time_whole(struct bb_group *group, double seconds, double *times)
 
 	for (int i = 0; i < group->n; i++)
 		times[i] = start + seconds;
-	group->evaluator = "model";
+	group->last.evaluator = "model";
 }
 
 /* ---- how calls were evaluated --------------------------------------------------------- */
@@ -406,11 +404,12 @@ static bb_status count_call(const struct bb_group *group, const struct bb_call *
 	/* A schedule is called busbench:NAME if the library has an algorithm of this name. */
 	if (call->native)
 		snprintf(count.by, BY_TEXT, "%s %s",
-			 *group->chosen ? group->chosen : c->library->unnamed, group->evaluator);
+			 *group->chosen ? group->chosen : c->library->unnamed,
+			 group->last.evaluator);
 	else
 		snprintf(count.by, BY_TEXT, "%s%s %s",
 			 native_named(c, call->schedule->name) ? BB_OWN : "", call->schedule->name,
-			 group->evaluator);
+			 group->last.evaluator);
 	for (size_t i = 0; i < c->ncounts; i++) {
 		if (strcmp(c->counts[i].what, count.what) != 0)
 			continue;
@@ -460,17 +459,18 @@ static bb_status time_call(struct bb_group *group, int scenario, const struct bb
 	const size_t element = bb_dtype_size(call->dtype);
 	bb_status status = BB_OK;
 
-	group->prediction = (struct bb_model_prediction){.support = {NAN, NAN, NAN, NAN, NAN, NAN}};
+	group->last = (struct bb_evaluation){.evaluator = group->last.evaluator,
+					     .support = {NAN, NAN, NAN, NAN, NAN, NAN}};
 	if (call->native) {
 		status = c->library->time(group, scenario, &links, call, number, times, error);
 	} else if (fits_schedules(c)) {
 		bb_sim_time_whole(group,
 				  bb_calibration_time(c->calibration, call->schedule, &shape,
-						      element, &group->prediction.support) *
+						      element, &group->last.support) *
 					  bb_timeline_noise(all, number),
 				  times);
 	} else {
-		group->evaluator = bb_evaluator_name(
+		group->last.evaluator = bb_evaluator_name(
 			bb_timeline_evaluator(&links, call->schedule, &shape), &links);
 		status = bb_timeline_collective_known(&links, call->schedule, &shape, element,
 						      number, times);
@@ -646,17 +646,12 @@ static void sim_delay(struct bb_rank *rank, double seconds)
 			c->scenarios[i].clocks[r] += seconds;
 }
 
-static void sim_evaluated(struct bb_group *group, const char **evaluator, double *faultless)
+static const struct bb_evaluation *sim_evaluated(struct bb_group *group)
 {
 	const struct bb_context *c = group->context;
 
-	*evaluator = group->evaluator;
-	*faultless = c->nscenarios > 1 ? scenario_now(c, &c->scenarios[c->nscenarios - 1]) : NAN;
-}
-
-static const struct bb_model_prediction *sim_predicted(struct bb_group *group)
-{
-	return &group->prediction;
+	group->last.faultless = c->nscenarios > 1 ? scenario_now(c, &c->scenarios[1]) : NAN;
+	return &group->last;
 }
 
 /* The messages that pairs of ranks send each other. */
@@ -685,7 +680,6 @@ static const struct bb_virtual sim_virtual = {
 	.delay = sim_delay,
 	.evaluate = sim_evaluate,
 	.evaluated = sim_evaluated,
-	.predicted = sim_predicted,
 	.summarize = sim_summarize,
 };
 

@@ -60,13 +60,12 @@ struct bb_group {
 	struct bb_context *context;
 	int n;
 	int *members;
-	bool first_ranks;                      /* its members are 0, 1, … */
-	double *crowds[2];                     /* by scenario: links.crowd (timeline.h); owned */
-	double *times;                         /* [member], for one call */
-	const char *evaluator;                 /* of the last call */
-	struct bb_nccl_machine machines[2];    /* by scenario: the group as NCCL would detect it */
-	char chosen[BB_CHOSEN_TEXT];           /* by NCCL for the last call */
-	struct bb_model_prediction prediction; /* of the last call */
+	bool first_ranks;                   /* its members are 0, 1, … */
+	double *crowds[2];                  /* by scenario: links.crowd (timeline.h); owned */
+	struct bb_nccl_machine machines[2]; /* by scenario: the group as NCCL would detect it */
+	char chosen[BB_CHOSEN_TEXT];        /* by NCCL for the last call */
+	struct bb_evaluation last;          /* of the last call */
+	double times[];                     /* [member], for one call */
 };
 
 /* A modelled library of collectives. */
@@ -85,8 +84,7 @@ struct bb_sim_library {
 	const char *(*refuses_fault)(const struct bb_group *group, const struct bb_call *call);
 	/* Evaluate CALL, which is native, on LINKS, those of SCENARIO and GROUP. TIMES has one
 	   entry for each member: on entry when it reaches CALL, on return when it is done;
-	   INFINITY: not known yet. NUMBER numbers the calls. Sets group->evaluator, chosen and
-	   prediction. */
+	   INFINITY: not known yet. NUMBER numbers the calls. Sets group->last and chosen. */
 	bb_status (*time)(struct bb_group *group, int scenario, const struct bb_link_model *links,
 			  const struct bb_call *call, uint64_t number, double *times,
 			  struct bb_error *error);

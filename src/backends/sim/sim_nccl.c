@@ -168,7 +168,7 @@ static void write_choice(const struct bb_nccl_constants *c, const struct bb_nccl
 static void name_choices(struct bb_group *group, const struct bb_nccl_call *call, bool messages)
 {
 	const struct bb_context *context = group->context;
-	char *text = group->prediction.otherwise, before[BB_CHOSEN_TEXT] = "";
+	char *text = group->last.otherwise, before[BB_CHOSEN_TEXT] = "";
 
 	text[0] = group->chosen[0] = '\0';
 	if (!messages)
@@ -206,7 +206,7 @@ static bb_status nccl_time(struct bb_group *group, int scenario, const struct bb
 {
 	const struct bb_nccl_constants *c = &group->context->nccl;
 	const struct bb_calibration *calibration = group->context->calibration;
-	struct bb_calibrated *support = &group->prediction.support;
+	struct bb_calibrated *support = &group->last.support;
 	const struct bb_nccl_call asked = call_of(&group->machines[scenario], call);
 	double factor = bb_timeline_noise(links, number);
 
@@ -215,7 +215,7 @@ static bb_status nccl_time(struct bb_group *group, int scenario, const struct bb
 		factor *= bb_calibration_of_nccl(calibration, &asked, support);
 	else {
 		bb_nccl_interval(c, &asked, &support->low, &support->high);
-		bb_nccl_basis_describe(c, &asked, group->prediction.basis);
+		bb_nccl_basis_describe(c, &asked, group->last.basis);
 	}
 	bb_sim_time_whole(group, factor * bb_nccl_call_time(c, &asked), times);
 	return BB_OK;

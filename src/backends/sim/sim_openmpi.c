@@ -7,22 +7,19 @@
 
 #include <stdio.h>
 
-static enum bb_openmpi_call kind_of(const struct bb_call *call)
+static enum bb_openmpi_call kind_of(const struct bb_native *native)
 {
-	const enum bb_openmpi_call *kind = call->native->own;
-
-	return *kind;
+	return *(const enum bb_openmpi_call *)native->own;
 }
 
 static const char *native_refuses(const struct bb_native *native,
 				  const struct bb_collective *collective)
 {
 	const struct bb_shape shape = {.nranks = 2, .count = 1};
-	const enum bb_openmpi_call *kind = native->own;
 	struct bb_openmpi_plan plan;
 
 	/* What it refuses among two ranks, it has no name for. */
-	return bb_openmpi_choose(collective, &shape, 1, *kind, &plan) && !*plan.name
+	return bb_openmpi_choose(collective, &shape, 1, kind_of(native), &plan) && !*plan.name
 		       ? "Open MPI has no such call of this collective"
 		       : NULL;
 }
@@ -50,7 +47,7 @@ static const char *openmpi_refuses(const struct bb_group *group, const struct bb
 	struct bb_openmpi_plan plan;
 
 	return bb_openmpi_choose(call->collective, &call->shape, bb_dtype_size(call->dtype),
-				 kind_of(call), &plan);
+				 kind_of(call->native), &plan);
 }
 
 /* Each phase begins on a member when the one before has ended there. */
@@ -62,7 +59,7 @@ static bb_status openmpi_time(struct bb_group *group, int scenario,
 		&bb_all_reduce, &bb_broadcast, &bb_reduce, &bb_all_gather, &bb_gather, &bb_scatter};
 	const size_t element = bb_dtype_size(call->dtype);
 	const int nodes = group->machines[scenario].nodes;
-	struct bb_model_prediction *prediction = &group->prediction;
+	struct bb_evaluation *last = &group->last;
 	struct bb_openmpi_plan plan;
 	size_t han = 0;
 	bb_status status = BB_OK;
@@ -75,18 +72,18 @@ static bb_status openmpi_time(struct bb_group *group, int scenario,
 	if (call->collective == &bb_alltoall || (nodes == 1 && han < 3))
 		bb_openmpi_interval((double)bb_size_count(call->collective, &call->shape) *
 					    (double)element,
-				    &prediction->support.low, &prediction->support.high);
-	if (nodes > 1 && han < 6 && kind_of(call) == BB_OPENMPI_BLOCKING)
-		snprintf(prediction->otherwise, sizeof(prediction->otherwise),
-			 "coll/han by Open MPI 5.0");
+				    &last->support.low, &last->support.high);
+	if (nodes > 1 && han < 6 && kind_of(call->native) == BB_OPENMPI_BLOCKING)
+		snprintf(last->otherwise, sizeof(last->otherwise), "coll/han by Open MPI 5.0");
 	/* It is not refused. */
-	(void)bb_openmpi_choose(call->collective, &call->shape, element, kind_of(call), &plan);
+	(void)bb_openmpi_choose(call->collective, &call->shape, element, kind_of(call->native),
+				&plan);
 	snprintf(group->chosen, sizeof(group->chosen), "%s", plan.name);
 	for (int r = 0; r < call->shape.nranks && plan.copies; r++)
 		times[r] += bb_timeline_copy(links, plan.phase[0].schedule, &plan.phase[0].shape,
 					     element);
 	for (int i = 0; i < plan.phases && status == BB_OK; i++) {
-		group->evaluator = bb_evaluator_name(
+		group->last.evaluator = bb_evaluator_name(
 			bb_timeline_evaluator(links, plan.phase[i].schedule, &plan.phase[i].shape),
 			links);
 		status = bb_timeline_collective(links, plan.phase[i].schedule, &plan.phase[i].shape,

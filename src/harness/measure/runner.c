@@ -648,18 +648,16 @@ static bb_status runner_run_virtual(struct bb_runner *p, const struct bb_timelin
 {
 	const struct bb_virtual *virtual = p->backend->virtual;
 	struct bb_end_record *sum = &p->run->end;
-	double before = NAN, faultless = NAN; /* the clock without the fault; NAN: there is none */
-	const char *evaluator;
 	bb_status status = p->backend->barrier(p->driver->world);
 
 	if (status != BB_OK)
 		return status;
-	virtual->evaluated(p->driver->world, &evaluator, &before);
+	/* The clock without the fault; NAN: there is none. */
+	const double before = virtual->evaluated(p->driver->world)->faultless;
 	status = virtual->evaluate(p->rank, p->program, watch, end, &p->run->error);
 	if (status != BB_OK)
 		return status;
-	virtual->evaluated(p->driver->world, &evaluator, &faultless);
-	faultless -= before;
+	const double faultless = virtual->evaluated(p->driver->world)->faultless - before;
 	/* The program itself contains the delays of --fault slow. */
 	if (p->run->options.fault.kind != BB_FAULT_SLOW && !isnan(faultless)) {
 		sum->faulty_s = (isnan(sum->faulty_s) ? 0 : sum->faulty_s) + *end;
