@@ -23,7 +23,7 @@ static inline struct bb_cluster *open_cluster(const char *text)
 
 static inline void assert_near(double got, double expected)
 {
-	if (fabs(got - expected) > 1e-9 * fabs(expected))
+	if (!(fabs(got - expected) <= 1e-9 * fabs(expected)))
 		fail_msg("%.12g, expected %.12g", got, expected);
 }
 

@@ -169,7 +169,7 @@ static void assert_verdict(const struct bb_diagnosis *v, struct bb_diagnosis wan
 		if (v->slow[q])
 			assert_true(fabs(v->limit[q] + log(1 - TOLERANCE)) < 1e-3);
 	}
-	if (fabs(v->factor - wanted.factor) > 2e-3 || fabs(v->share - wanted.share) > 0.07)
+	if (!(fabs(v->factor - wanted.factor) <= 2e-3 && fabs(v->share - wanted.share) <= 0.07))
 		fail_msg("factor %g, share %g", v->factor, v->share);
 	assert_int_equal(v->flapping, wanted.flapping);
 	assert_int_equal(v->alone, wanted.alone);

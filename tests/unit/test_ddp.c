@@ -92,7 +92,7 @@ static struct bb_ddp_times simulate(const struct setting *s, double alone_s, con
 
 static void assert_same(double a, double b)
 {
-	if (fabs(a - b) > 1e-12 * fabs(b))
+	if (!(fabs(a - b) <= 1e-12 * fabs(b)))
 		fail_msg("%.17g, not %.17g", a, b);
 }
 

@@ -58,7 +58,7 @@ static struct bb_flow flow_of(int from, int to, enum bb_cluster_path path)
 
 static void assert_end(double got, double wanted)
 {
-	if (fabs(got - wanted) > 1e-9)
+	if (!(fabs(got - wanted) <= 1e-9))
 		fail_msg("ends at %.9g, not %.9g", got, wanted);
 }
 

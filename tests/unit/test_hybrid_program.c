@@ -16,7 +16,7 @@
 
 static void assert_near(double got, double wanted, double within)
 {
-	if (fabs(got - wanted) > within)
+	if (!(fabs(got - wanted) <= within))
 		fail_msg("%.6g, not %.6g", got, wanted);
 }
 

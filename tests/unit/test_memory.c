@@ -87,8 +87,8 @@ static void test_local_cache(void **state)
 
 static void figures(struct bb_deepspeed_estimate e, double host, double gpu)
 {
-	if (fabs((double)e.host / (double)GiB - host) > 0.005 + 1e-9 ||
-	    fabs((double)e.gpu / (double)GiB - gpu) > 0.005 + 1e-9)
+	if (!(fabs((double)e.host / (double)GiB - host) <= 0.005 + 1e-9 &&
+	      fabs((double)e.gpu / (double)GiB - gpu) <= 0.005 + 1e-9))
 		fail_msg("%.3f | %.3f, not %.2f | %.2f", (double)e.host / (double)GiB,
 			 (double)e.gpu / (double)GiB, host, gpu);
 }
@@ -297,7 +297,7 @@ static void test_gradients(void **state)
 		*x = before - step;
 		slope = (slope - objective(&chain, beside)) / (2 * (double)step);
 		*x = before;
-		if (fabs(slope - (double)gradient) > 0.01 * (1 + fabs(slope)))
+		if (!(fabs(slope - (double)gradient) <= 0.01 * (1 + fabs(slope))))
 			fail_msg("gradient %zu is %g, not %g", k, (double)gradient, slope);
 	}
 	free(at);

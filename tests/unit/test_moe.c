@@ -26,7 +26,7 @@ static struct bb_moe_load load_of(struct bb_moe_form form)
 
 static void assert_near(double got, double wanted, double within)
 {
-	if (fabs(got - wanted) > within)
+	if (!(fabs(got - wanted) <= within))
 		fail_msg("%.9g, not %.9g", got, wanted);
 }
 

@@ -270,9 +270,11 @@ static void test_tapers(void **state)
 		const struct bb_nccl_slowdown *const want = &cases[i].want;
 
 		bb_nccl_taper(&s, cases[i].nodes, cases[i].block, cases[i].rails, cases[i].taper);
-		if (fabs(s.ring - want->ring) > 1e-9 || fabs(s.tree - want->tree) > 1e-9 ||
-		    fabs(s.pat - want->pat) > 1e-9 || fabs(s.alltoall - want->alltoall) > 1e-9 ||
-		    fabs(s.root - want->root) > 1e-9 || fabs(s.sendrecv - want->sendrecv) > 1e-9)
+		if (!(fabs(s.ring - want->ring) <= 1e-9 && fabs(s.tree - want->tree) <= 1e-9 &&
+		      fabs(s.pat - want->pat) <= 1e-9 &&
+		      fabs(s.alltoall - want->alltoall) <= 1e-9 &&
+		      fabs(s.root - want->root) <= 1e-9 &&
+		      fabs(s.sendrecv - want->sendrecv) <= 1e-9))
 			fail_msg("%zu: %g %g %g %g %g %g", i, s.ring, s.tree, s.pat, s.alltoall,
 				 s.root, s.sendrecv);
 		bb_nccl_taper(&most, cases[i].nodes, cases[i].block, cases[i].rails,

@@ -266,8 +266,8 @@ static void test_slow_nodes(void **state)
 		bb_nccl_shape_apply_flaw(&m, c, NULL, c->ranks, members, cases[i].n);
 		assert_near(m.net_fault, 0);
 		bb_nccl_shape_apply_flaw(&m, c, &cases[i].flaw, c->ranks, members, cases[i].n);
-		if (fabs(m.net_fault - cases[i].net) > 1e-9 ||
-		    fabs(m.node_fault - cases[i].node) > 1e-9)
+		if (!(fabs(m.net_fault - cases[i].net) <= 1e-9 &&
+		      fabs(m.node_fault - cases[i].node) <= 1e-9))
 			fail_msg("%zu: %g, %g", i, m.net_fault, m.node_fault);
 	}
 	bb_cluster_free(c);

@@ -102,7 +102,7 @@ static void assert_counts(const struct bb_pipeline_schedule *schedule, struct ma
 			times->peaks[s] / (double)bb_part_of_stage(&m->order, s).change[BB_PASS_F];
 
 		sent += times->sent[s];
-		if (fabs(peak - peaks[s]) > 1e-9 || times->held[s] != 0)
+		if (!(fabs(peak - peaks[s]) <= 1e-9) || times->held[s] != 0)
 			fail_msg("%s: stage %d of %d holds %g, not %g", schedule->name, s,
 				 m->pipe.stages, peak, peaks[s]);
 	}
@@ -127,7 +127,8 @@ static void assert_times(const struct bb_pipeline_schedule *schedule, struct mad
 	while (bb_draft_step(&draft, &stage))
 		;
 	for (size_t i = 0; i < bb_order_slots(&m->order); i++)
-		if (draft.ends[i] >= 0 && fabs(times.to[i] - 1e-9 * (double)draft.ends[i]) > 1e-9)
+		if (draft.ends[i] >= 0 &&
+		    !(fabs(times.to[i] - 1e-9 * (double)draft.ends[i]) <= 1e-9))
 			fail_msg("%s, %d stages, slot %zu: %g, not %g", schedule->name,
 				 m->pipe.stages, i, times.to[i], 1e-9 * (double)draft.ends[i]);
 	bb_draft_free(&draft);

@@ -11,7 +11,7 @@
 
 static void near(double got, double want)
 {
-	if (fabs(got - want) > 1e-12 * fmax(1, fabs(want)))
+	if (!(fabs(got - want) <= 1e-12 * fmax(1, fabs(want))))
 		fail_msg("%.17g instead of %.17g", got, want);
 }
 

@@ -332,7 +332,7 @@ static void assert_gradient(struct whole *w, int slot, int gradient)
 		slope = (up - objective(w)) / (2 * step);
 		*x = at;
 		compute(w);
-		if (fabs(slope - w->state.slots[gradient][i]) > 1e-6)
+		if (!(fabs(slope - w->state.slots[gradient][i]) <= 1e-6))
 			fail_msg("%s: number %zu of slot %d: slope %g, gradient %g",
 				 w->state.scheme->name, i, slot, slope,
 				 w->state.slots[gradient][i]);
