@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import statistics
 import tempfile
 
 from kit import Failure, add, built, equal, expect, on_terminal, passes, test
@@ -305,6 +306,34 @@ def arrivals_of_each_rank():
         equal([min(column) for column in zip(*rows)], 7 * [0], "how late the first rank is")
         late = [max(column) for column in zip(*rows)]
         expect(abs(max(late) - records[i]["skew_max_us"]) < 1e-6, f"{late} and skew_max_us {records[i]['skew_max_us']}")
+
+
+@test
+def numbers_follow_from_samples():
+    """With -I all samples and arrivals are given, and with them every statistic of a row; -K leaves out the first samples alone."""
+    n, size = 4, 1024
+    records = passes(f"all_reduce -g {n} -b {size} -e {size} -n 9 -I 1 -K 2 --json -").records()
+
+    def near(name, value, want):
+        expect(abs(value - want) <= 1e-6 * abs(want) + 1e-6, f"{name}: {value} instead of {want}")
+
+    for i in [i for i, r in enumerate(records) if r["kind"] == "result"]:
+        r, samples = records[i], records[i]["samples_us"]
+        kept = samples[2:]
+        equal((len(samples), r["samples"], r["iterations"]), (9, 9, 9), "samples")
+        for name, want in (("min_us", min(kept)), ("p50_us", statistics.median(kept)), ("max_us", max(kept)), ("mean_us", statistics.mean(kept)),
+                           ("stdev_us", statistics.pstdev(kept)), ("cv_percent", 100 * statistics.pstdev(kept) / statistics.mean(kept)),
+                           ("time_us", statistics.mean(r["rank_mean_us"])), ("algbw_GBps", size / r["time_us"] / 1e3),
+                           ("busbw_GBps", 2 * (n - 1) / n * r["algbw_GBps"]), ("percent_of_bound", 100 * r["bound_us"] / r["time_us"])):  # fmt: skip
+            near(name, r[name], want)
+        expect(r["ci_low_us"] in kept and r["ci_high_us"] in kept, f"an interval of no samples: {r['ci_low_us']} to {r['ci_high_us']}")
+        late = [[arrival["late_us"][k] for arrival in records[i + 1 : i + 1 + n]] for k in range(9)]
+        last = [one.index(max(one)) for one in late]
+        most = max(range(n), key=last.count)
+        behind = [max(one) - sorted(one)[(n - 1) // 2] for one, rank in zip(late, last) if rank == most]
+        for name, want in (("last_rank", most), ("last_share", last.count(most) / 9), ("last_late_us", statistics.mean(behind)),
+                           ("skew_p50_us", statistics.median(map(max, late))), ("skew_max_us", max(map(max, late)))):  # fmt: skip
+            near(name, r[name], want)
 
 
 @test
