@@ -178,6 +178,44 @@ static void test_json(void **state)
 	bb_claims_free(&file);
 }
 
+/* A device of the list has the ranks of all threads and GPUs of its process; without both numbers,
+   or beyond 1023 of one, it has one. */
+static void test_ranks_of_json(void **state)
+{
+	static const struct {
+		const char *numbers;
+		int64_t each;
+	} cases[] = {
+		{"\"nthreads\":1,\"ngpus\":3", 3},
+		{"\"nthreads\":3,\"ngpus\":1", 3},
+		{"\"nthreads\":2,\"ngpus\":3", 6},
+		{"\"nthreads\":2,\"ngpus\":0", 1},
+		{"\"nthreads\":0,\"ngpus\":3", 1},
+		{"\"nthreads\":2", 1},
+		{"\"ngpus\":2", 1},
+		{"\"nthreads\":1,\"ngpus\":1023", 1023},
+		{"\"nthreads\":1,\"ngpus\":1024", 1},
+		{"\"nthreads\":1024,\"ngpus\":1", 1},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_claim_file file;
+		char text[2048];
+
+		snprintf(text, sizeof(text),
+			 "{\"args\":[\"./all_reduce_perf\"],\"config\":{%s,\"devices\":["
+			 "{\"rank\":0,\"hostname\":\"a\",\"device\":0,\"device_hex\":\"0x1b\","
+			 "\"device_info\":\"X 1\"},{\"rank\":5000,\"hostname\":\"a\",\"device\":1,"
+			 "\"device_hex\":\"0x1c\",\"device_info\":\"X 1\"}]}," ROW(
+				 HALF("\"time\":99", "0"), "{}") FOOTER("true"),
+			 cases[i].numbers);
+		read_all(text, 1, &file);
+		if (file.list[0].nranks != 5000 + cases[i].each)
+			fail_msg("%s: %d", cases[i].numbers, (int)file.list[0].nranks);
+		bb_claims_free(&file);
+	}
+}
+
 static void test_broken_json(void **state)
 {
 	static const char *const texts[] = {
@@ -327,9 +365,9 @@ static void test_operands(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_records),     cmocka_unit_test(test_json),
-		cmocka_unit_test(test_broken_json), cmocka_unit_test(test_records_of_claims),
-		cmocka_unit_test(test_operands),
+		cmocka_unit_test(test_records),           cmocka_unit_test(test_json),
+		cmocka_unit_test(test_ranks_of_json),     cmocka_unit_test(test_broken_json),
+		cmocka_unit_test(test_records_of_claims), cmocka_unit_test(test_operands),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

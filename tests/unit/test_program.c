@@ -171,6 +171,23 @@ static void test_collectives(void **state)
 	s.operations[0][0].root = 2;
 	FAILS(&s, "root 2 is not one of the 2 members");
 
+	for (int wrong = 0; wrong < 6; wrong++) {
+		static const char *const why[] = {
+			"group -1 is not within 0 to",         "group 4000 is not within 0 to",
+			"root -1 is not one of the 2 members", "it names no collective",
+			"its operator does not accept",        "its operator does not accept"};
+
+		script_open(&s, 2);
+		script_all_reduce(&s, 0, 0, 0, 4);
+		struct bb_operation *const o = &s.operations[0][0];
+
+		o->group = wrong == 0 ? -1 : wrong == 1 ? 4000 : o->group;
+		o->root = wrong == 2 ? -1 : 0;
+		o->collective = wrong == 3 ? NULL : o->collective;
+		o->op = wrong == 4 ? (enum bb_op) - 1 : wrong == 5 ? BB_NOPS : o->op;
+		FAILS(&s, why[wrong]);
+	}
+
 	script_open(&s, 3);
 	script_all_reduce(&s, 0, 0, 0, 4);
 	s.operations[0][0].collective = &bb_hypercube;
