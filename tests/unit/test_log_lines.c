@@ -3,6 +3,8 @@
  */
 #include "logs/log.h"
 
+#include "topology/cards.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -590,12 +592,43 @@ static void test_names(void **state)
 	}
 }
 
+/* Any card by its name, alone, in the plural, as DGX or with its memory; two of them are none. */
+static void test_cards(void **state)
+{
+	for (int i = 0; bb_card_at(i); i++) {
+		static const char *const texts[] = {"we had 8 %s here", "8x %ss", "%s", "(%s)"};
+		const char *const name = bb_card_at(i)->name;
+
+		if (strlen(name) < 3) /* T4 is many things */
+			continue;
+		for (int k = 0; k < 4; k++) {
+			struct bb_fact card = {.line = 0};
+			char text[128];
+
+			if (k == 1 && strcmp(name, "L40") == 0) /* L40s is another card */
+				continue;
+			snprintf(text, sizeof(text), texts[k], name);
+			bb_log_card_read(&card, text, 7);
+			if (card.line != 7 || strcmp(card.text, name) != 0)
+				fail_msg("%s: line %d, %s", text, card.line, card.text);
+			/* The same again, and another. */
+			bb_log_card_read(&card, text, 9);
+			assert_int_equal(card.line, 7);
+			bb_log_card_read(&card, bb_card_at(i > 0 ? 0 : 1)->name, 9);
+			assert_int_equal(card.line, -1);
+			bb_log_card_read(&card, text, 9);
+			assert_int_equal(card.line, -1);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),    cmocka_unit_test(test_words),
 		cmocka_unit_test(test_factors), cmocka_unit_test(test_commands),
 		cmocka_unit_test(test_sizes),   cmocka_unit_test(test_names),
+		cmocka_unit_test(test_cards),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -814,6 +814,47 @@ static void test_protocols(void **state)
 	}
 }
 
+/* The kinds of machines that have intervals in common. */
+static void test_kinds(void **state)
+{
+	static const struct {
+		int nodes, each;
+		bool nvswitch, wide, nvlink, through_host, staged, some;
+		enum bb_nic_kind nics;
+		const char *name;
+	} cases[] = {
+		{1, 8, true, false, true, false, false, false, BB_NICS_OTHER, "switch/all/node"},
+		{1, 8, true, true, true, false, false, true, BB_NICS_OTHER, "rack/some/node"},
+		{1, 8, false, true, true, true, false, false, BB_NICS_OTHER, "links/all/node"},
+		{1, 8, false, false, false, false, false, false, BB_NICS_OTHER, "peers/all/node"},
+		{1, 8, false, false, false, true, true, false, BB_NICS_OTHER, "host/all/node"},
+		{2, 8, false, false, true, false, false, false, BB_NICS_OTHER, "links/all/other"},
+		{2, 8, true, false, true, false, true, false, BB_NICS_INFINIBAND,
+		 "switch/all/staged"},
+		{2, 8, true, false, true, false, false, false, BB_NICS_INFINIBAND,
+		 "switch/all/infiniband"},
+		{2, 8, true, false, true, false, false, true, BB_NICS_EFA, "switch/some/efa"},
+		{2, 8, true, false, true, false, false, true, BB_NICS_EFA_LATER, "switch/some/efa"},
+		/* Of one GPU on each node neither its links count nor idle ones. */
+		{2, 1, true, false, true, false, false, true, BB_NICS_OTHER, "lone/all/other"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_nccl_machine m = gpus(cases[i].nodes, cases[i].each);
+		char name[BB_NCCL_KIND_TEXT];
+
+		m.nvswitch = cases[i].nvswitch;
+		m.wide = cases[i].wide;
+		m.nvlink = cases[i].nvlink;
+		m.through_host = cases[i].through_host;
+		m.staged = cases[i].staged;
+		m.some_gpus = cases[i].some;
+		m.nics = cases[i].nics;
+		bb_nccl_kind_name(bb_nccl_kind(&m), name);
+		assert_string_equal(name, cases[i].name);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -833,6 +874,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_protocols),
+		cmocka_unit_test(test_kinds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,6 +171,52 @@ static void test_found_orders(void **state)
 	}
 }
 
+/* The busiest stage's time at least: two stages, four microbatches of 10, 20 and 5, hops of 3. The
+   first waits 10 for the second, and 20 + 2 * 3 and 10 for an F and a B there: 46, of which an F of
+   each microbatch that it has memory for fills 10. */
+static void test_least(void **state)
+{
+	static const struct {
+		int64_t limit, least;
+	} cases[] = {{1, 140 + 36}, {2, 140 + 26}, {4, 140 + 6}, {5, 140 + 6}, {100, 140 + 6}};
+
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct bb_pipeline pipe = {.stages = 2,
+						 .microbatches = 4,
+						 .chunks = 1,
+						 .f = 10,
+						 .b = 20,
+						 .w = 5,
+						 .hop = 3,
+						 .kept = 1,
+						 .limit = cases[i / 2].limit,
+						 .by_step = i % 2};
+
+		assert_int_equal(bb_auto_least(&pipe), cases[i / 2].least);
+	}
+}
+
+/* A search within 2^25 passes: six kinds of each of at least two microbatches a stage. */
+static void test_stages_of_searches(void **state)
+{
+	static const struct {
+		int stages, microbatches;
+		bool refused;
+	} cases[] = {{1024, 1, false},    {2048, 1, true},    {1024, 2048, false},
+		     {1024, 5461, false}, {1024, 5462, true}, {2, 2796202, false},
+		     {2, 2796203, true}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct bb_pipeline pipe =
+			unit_pipeline(cases[i].stages, cases[i].microbatches, 2);
+
+		if ((bb_pipeline_refuses(bb_pipeline_find("zb-v"), &pipe) != NULL) !=
+		    cases[i].refused)
+			fail_msg("%d stages, %d microbatches", cases[i].stages,
+				 cases[i].microbatches);
+	}
+}
+
 static void test_refused(void **state)
 {
 	struct bb_pipeline pipe = unit_pipeline(4, 6, 2);
@@ -484,6 +530,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_orders),  cmocka_unit_test(test_found_orders),
 		cmocka_unit_test(test_layers),      cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_least),       cmocka_unit_test(test_stages_of_searches),
 		cmocka_unit_test(test_refused),     cmocka_unit_test(test_memory),
 		cmocka_unit_test(test_unit_costs),  cmocka_unit_test(test_published),
 		cmocka_unit_test(test_published_v), cmocka_unit_test(test_formulas),
