@@ -200,6 +200,61 @@ static struct bb_hybrid_cost cost_of(struct subject *s, double launch, enum bb_r
 	return division.cost;
 }
 
+/* Seconds of passes over some layers of four, whose FLOPs are given: before the first 7e9, of these
+   10e9, 20e9, 30e9 and 40e9, behind them 50e9; of the backward pass 2 and 3 times as many. Those of
+   attention are at another rate; recomputing repeats blocks, and attention where it is not kept. */
+static void test_passes(void **state)
+{
+	static const double all[] = {0, 7e9, 17e9, 37e9, 67e9, 107e9, 157e9};
+	static const struct {
+		int first, last, blocks;
+		double before, behind; /* FLOPs up to the first layer, and the last */
+		double of_blocks;
+	} spans[] = {{-1, 5, 4, 0, 157e9, 100e9},
+		     {-1, 2, 2, 0, 37e9, 30e9},
+		     {2, 5, 2, 37e9, 157e9, 70e9},
+		     {1, 3, 2, 17e9, 67e9, 50e9},
+		     {0, 4, 4, 7e9, 107e9, 100e9}};
+	struct subject s;
+
+	subject_open(&s, ALTERNATING);
+	for (int i = 0; i < 7; i++)
+		s.layout.works[i] = (struct bb_work){
+			.forward = all[i], .input = 2 * all[i], .weights = 3 * all[i]};
+	for (int i = 0; i < 5 * 3 * 2 * 2; i++) {
+		const bool eager = i / 15 % 2, other = i / 30;
+		const enum bb_recompute recompute = (enum bb_recompute)(i / 5 % 3);
+		const double core =
+			bb_attention_core(&s.model, BB_ATTENTION_EAGER) * spans[i % 5].blocks;
+		const double done = eager ? core
+					  : bb_attention_core(&s.model, BB_ATTENTION_FLASH) *
+						    spans[i % 5].blocks;
+		const double flops = spans[i % 5].behind - spans[i % 5].before;
+		const double again =
+			recompute == BB_RECOMPUTE_FULL ? spans[i % 5].of_blocks - core : 0;
+		const double repeats = (eager ? 2 : 2.5) + (recompute != BB_RECOMPUTE_NONE);
+		const double rate = other ? 2e8 : 0; /* of attention */
+		struct bb_hybrid_division d = {.grid = {1, 1, 1, 1}, .training = s.training};
+		struct bb_hybrid_passes got;
+
+		assert_true(core > 0 && done > 0 && core < 1e9);
+		d.training.eager = eager;
+		d.training.recompute = recompute;
+		d.training.micro_batch = 3;
+		d.training.tp = 2;
+		/* 1.5 micro-batches of a rank at 1e9 FLOPs per second */
+		got = bb_hybrid_passes_of(&d, spans[i % 5].first, spans[i % 5].last, 1e9, rate);
+		const double slow = other ? 1.5 / rate : 1.5e-9;
+
+		assert_true(fabs(got.forward - (1.5e-9 * (flops - core) + done * slow)) < 1e-9);
+		assert_true(fabs(got.input - (1.5e-9 * (2 * flops - 2 * core + again) +
+					      done * repeats * slow)) < 1e-9);
+		assert_true(fabs(got.weights - 1.5e-9 * 3 * flops) < 1e-9);
+		assert_true(fabs(got.products - 1.5e-9 * (6 * flops - 3 * core + again)) < 1e-9);
+	}
+	subject_close(&s);
+}
+
 /* The CPU launches two layers of three micro-batches in 6 L, with recomputation in a third more;
    what computations and exchanges do not take of it is a wait. */
 static void test_launch(void **state)
@@ -448,6 +503,7 @@ int main(void)
 		cmocka_unit_test(test_memory_time),
 		cmocka_unit_test(test_traffic),
 		cmocka_unit_test(test_sorted_rows),
+		cmocka_unit_test(test_passes),
 		cmocka_unit_test(test_launch),
 		cmocka_unit_test(test_exchange_beside_products),
 		cmocka_unit_test(test_exchanges),
