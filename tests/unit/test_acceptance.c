@@ -219,6 +219,45 @@ static void test_bounds(void **state)
 	close_court(&c);
 }
 
+/* A share of what the links of a known system carry, here 200 GB/s; who beats these casts doubt on
+   them, beyond a margin. */
+static void test_topologies(void **state)
+{
+	static const struct {
+		double busbw;
+		enum bb_verdict verdict;
+	} cases[] = {{159, BB_FAILED}, {161, BB_PASSED}, {200, BB_PASSED}, {300, BB_WARNED}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bb_error error = {0};
+		const struct bb_judgement *j;
+		struct court c;
+		char text[2048];
+		const char *one = text;
+
+		snprintf(text, sizeof(text), RUN RESULT("1024", "1", "%g", ""), cases[i].busbw);
+		open_court(&c,
+			   "system: hgx-h100\nranks: 8\n" HEAD
+			   "      - metric: busbw\n        from: {topology: 80% of ring}\n"
+			   "        up: 100%\n",
+			   &one, 1);
+		c.profile->steps[0].gates[0].from->GBps = 200;
+		bb_judgements_free(&c.judgements);
+		c.judgements = (struct bb_judgements){.n = 0};
+		assert_int_equal(bb_judge_step(&c.evidence, &c.judgements, &error), BB_OK);
+		j = &c.judgements.list[1];
+		if (j->verdict != cases[i].verdict)
+			fail_msg("%g: %s: %s", cases[i].busbw, bb_verdict_names[j->verdict],
+				 j->reason);
+		if (cases[i].verdict != BB_WARNED) {
+			assert_float_equal(j->expected, 160, 1e-9);
+			assert_float_equal(j->limit, 160, 1e-9);
+		}
+		assert_float_equal(j->value, cases[i].busbw, 1e-9);
+		close_court(&c);
+	}
+}
+
 static void test_dips(void **state)
 {
 	static const char profile[] =
@@ -612,10 +651,10 @@ int main(void)
 		cmocka_unit_test(test_pairs_of_hosts), cmocka_unit_test(test_confidence),
 		cmocka_unit_test(test_student),        cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_values),         cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_dips),           cmocka_unit_test(test_crossover),
-		cmocka_unit_test(test_stragglers),     cmocka_unit_test(test_not_shown),
-		cmocka_unit_test(test_beaten),         cmocka_unit_test(test_diagnosed),
-		cmocka_unit_test(test_commands),
+		cmocka_unit_test(test_topologies),     cmocka_unit_test(test_dips),
+		cmocka_unit_test(test_crossover),      cmocka_unit_test(test_stragglers),
+		cmocka_unit_test(test_not_shown),      cmocka_unit_test(test_beaten),
+		cmocka_unit_test(test_diagnosed),      cmocka_unit_test(test_commands),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
