@@ -187,12 +187,12 @@ static inline struct bb_shape bb_call_scheduled_shape(const struct bb_call *call
 }
 
 /* What the steps of a schedule read and write. */
-struct bb_buffers {
+struct bb_step_buffers {
 	char *at[3];    /* enum bb_buffer */
 	size_t element; /* bytes */
 };
 
-static inline char *bb_place_address(const struct bb_buffers *buffers, struct bb_place place)
+static inline char *bb_place_address(const struct bb_step_buffers *buffers, struct bb_place place)
 {
 	return buffers->at[place.buffer] + place.offset * buffers->element;
 }

@@ -241,7 +241,7 @@ static void test_topologies(void **state)
 			   "      - metric: busbw\n        from: {topology: 80% of ring}\n"
 			   "        up: 100%\n",
 			   &one, 1);
-		c.profile->steps[0].gates[0].from->GBps = 200;
+		c.profile->steps[0].gates[0].from.GBps = 200;
 		bb_judgements_free(&c.judgements);
 		c.judgements = (struct bb_judgements){.n = 0};
 		assert_int_equal(bb_judge_step(&c.evidence, &c.judgements, &error), BB_OK);

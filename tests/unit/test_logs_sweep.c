@@ -175,7 +175,7 @@ static void test_logs(void **state)
 		}
 		free(entries);
 	}
-	bb_references_free(&references);
+	free(references.rows);
 	sweep_close(&s);
 }
 

@@ -20,7 +20,7 @@ struct run {
 	const struct bb_executor *x;
 	const struct bb_call *call;
 	bb_reduce_fn *reduce;
-	struct bb_buffers buffers;
+	struct bb_step_buffers buffers;
 	bool stream;
 	int nsent;
 	struct sent sent[BB_SENT_MOST];
@@ -254,8 +254,8 @@ bb_status bb_execute(const struct bb_executor *executor, const struct bb_call *c
 	run.x = executor;
 	run.call = call;
 	run.reduce = bb_cpu_reduction(executor->kernels, call);
-	run.buffers = (struct bb_buffers){{(char *)call->in, call->out, call->tmp},
-					  bb_dtype_size(call->dtype)};
+	run.buffers = (struct bb_step_buffers){{(char *)call->in, call->out, call->tmp},
+					       bb_dtype_size(call->dtype)};
 	run.stream = executor->stream;
 	run.nsent = run.nexpected = run.nlent = 0;
 	if (bb_call_weighs(call, executor->rank)) {

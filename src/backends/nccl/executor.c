@@ -14,7 +14,7 @@ struct run {
 	const struct bb_call *call;
 	cudaStream_t stream;
 	enum bb_op op;
-	struct bb_buffers buffers;
+	struct bb_step_buffers buffers;
 	char *inbox;
 };
 
