@@ -181,18 +181,25 @@ path_make(const struct bb_acceptance_session *s, char path[PATH_TEXT], const cha
 static bb_status append_line(struct bb_acceptance_session *s, const struct bb_strbuf *line,
 			     struct bb_error *error)
 {
+	struct bb_strbuf whole = {0};
 	char path[PATH_TEXT];
 	bb_status st = BB_OK;
+	ssize_t n = 1;
 
 	path_make(s, path, "runs.jsonl");
-	if (bb_strbuf_failed(line))
-		return bb_no_memory(error, path);
+	bb_strbuf_addf(&whole, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line));
 	const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-	if (file < 0 || dprintf(file, "%s%s\n", s->cut_off ? "\n" : "", bb_strbuf_text(line)) < 0 ||
-	    fsync(file) != 0)
+	whole.failed |= bb_strbuf_failed(line);
+	for (size_t at = 0; file >= 0 && n > 0 && !whole.failed && at < whole.length;
+	     at += (size_t)n)
+		n = write(file, whole.text + at, whole.length - at);
+	if (file < 0 || n <= 0 || fsync(file) != 0)
 		st = bb_fail(error, bb_output_status(errno), "%s: %s", path, strerror(errno));
+	else if (bb_strbuf_failed(&whole))
+		st = bb_no_memory(error, path);
 	if (file >= 0)
 		close(file);
+	bb_strbuf_free(&whole);
 	s->cut_off = false;
 	return st;
 }
