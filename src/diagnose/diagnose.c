@@ -38,20 +38,20 @@ static bb_status plan(struct bb_run *run)
 {
 	const struct bb_diagnose *d = run->own;
 	const int64_t node_ranks = d->options.node_ranks;
-	struct bb_strbuf fit = {0};
-	bb_status status = BB_OK;
 
-	for (int n = 1; n <= BB_MOST_RAILS && n <= run->world.nranks; n++)
-		if (run->world.nranks % n == 0)
-			bb_strbuf_addf(&fit, n == 1 ? "%d" : ", %d", n);
-	if (node_ranks > 0 && run->world.nranks % node_ranks != 0)
-		status = bb_fail(
+	if (node_ranks > 0 && run->world.nranks % node_ranks != 0) {
+		struct bb_strbuf fit = {0};
+
+		for (int n = 1; n <= BB_MOST_RAILS && n <= run->world.nranks; n++)
+			if (run->world.nranks % n == 0)
+				bb_strbuf_addf(&fit, n == 1 ? "%d" : ", %d", n);
+		const bb_status status = bb_fail(
 			&run->error, BB_EUSAGE,
 			"--node-ranks %lld: it does not divide %d ranks; these divide them: %s",
 			(long long)node_ranks, run->world.nranks, bb_strbuf_text(&fit));
-	bb_strbuf_free(&fit);
-	if (status != BB_OK)
+		bb_strbuf_free(&fit);
 		return status;
+	}
 	run->record.iters = d->options.large;
 	run->record.warmup_iters = 1;
 	run->record.check = BB_ABSENT;
