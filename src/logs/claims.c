@@ -142,12 +142,9 @@ static size_t ratios_meet(const struct bb_claims *claims, const struct bb_claim 
 
 	*low = 0;
 	*high = INFINITY;
-	if (like && like->algbw_GBps > 100 * half) {
-		*low = (like->busbw_GBps - half) / (like->algbw_GBps + half);
-		*high = (like->busbw_GBps + half) / (like->algbw_GBps - half);
-	}
-	for (size_t i = 0; i < claims->n; i++) {
-		const double a = claims->list[i].algbw_GBps, b = claims->list[i].busbw_GBps;
+	for (size_t i = like ? 0 : 1; i <= claims->n; i++) {
+		const struct bb_claim *const c = i == 0 ? like : &claims->list[i - 1];
+		const double a = c->algbw_GBps, b = c->busbw_GBps;
 		const double least = (b - half) / (a + half), most = (b + half) / (a - half);
 
 		if (a <= 100 * half)

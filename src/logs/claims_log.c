@@ -167,8 +167,7 @@ static void run_begin(struct stream *s)
 /* The table that rows of S continue, else a new one; NULL: more than can be kept. */
 static struct table *table_of(struct log *log, struct stream *s, const char *type)
 {
-	const struct bb_log_command *const sizes =
-		s->sizes.most_bytes > 0 ? &s->sizes : &log->command;
+	const struct bb_log_command *const of = s->sizes.most_bytes > 0 ? &s->sizes : &log->command;
 
 	if (s->open)
 		return &log->tables[s->last];
@@ -191,10 +190,10 @@ static struct table *table_of(struct log *log, struct stream *s, const char *typ
 	/* One line of a list that lacks the others says nothing of their hosts. */
 	if (s->listed <= 1 && c->nranks != 1)
 		c->hosts = 0;
-	c->least_bytes = sizes->least_bytes;
-	c->most_bytes = sizes->most_bytes;
-	c->factor = sizes->factor;
-	c->step_bytes = sizes->factor > 1 ? 0 : sizes->step_bytes;
+	c->least_bytes = of->least_bytes;
+	c->most_bytes = of->most_bytes;
+	c->factor = of->factor;
+	c->step_bytes = of->factor > 1 ? 0 : of->step_bytes;
 	s->last = (int)log->ntables - 1;
 	s->used = true;
 	s->heads = 0;
@@ -527,15 +526,14 @@ static void job_begin(struct log *log)
 		}
 		facts_give(log, table);
 	}
-	for (size_t s = 0; s < log->nstreams; s++) {
+	for (size_t s = 0; had_tables && s < log->nstreams; s++) {
 		struct bb_fact *const of = log->streams[s].facts.of;
 
 		/* Settings below the last table are made for the next one. */
-		for (int kind = 0; had_tables && kind < BB_FACTS; kind++)
+		for (int kind = 0; kind < BB_FACTS; kind++)
 			if (of[kind].observed || of[kind].line <= end)
 				of[kind].line = 0;
-		if (had_tables)
-			run_begin(&log->streams[s]);
+		run_begin(&log->streams[s]);
 	}
 	log->job++;
 	log->job_tables = log->ntables;
@@ -576,13 +574,10 @@ static void row_add(struct log *log, struct stream *s, const struct bb_log_row *
 		c->not_finite += row->not_finite[half];
 		if (!row->there[half])
 			continue;
-		claim.line = log->line;
-		if (!bb_log_plausible(&claim) ||
-		    (half == 1 && row->there[0] && bb_log_plausible(&row->half[0]) &&
-		     !bb_log_same_factor(&row->half[0], &claim))) {
-			c->implausible++;
+		c->implausible += row->implausible[half];
+		if (row->implausible[half])
 			continue;
-		}
+		claim.line = log->line;
 		/* Counted only here: a row with mixed-up columns may have another number there. */
 		claim.wrong = row->wrong[half] >= 1;
 		c->wrong += claim.wrong;
@@ -593,43 +588,10 @@ static void row_add(struct log *log, struct stream *s, const struct bb_log_row *
 	}
 }
 
-/* Reads the rest of an interrupted row, which has a line of its own. */
-static void row_end(struct log *log, struct stream *s, const struct bb_log_words *words)
-{
-	char text[sizeof(s->begun) + 1024];
-	struct bb_log_row row;
-	struct bb_log_words whole;
-	int i = 0;
-
-	if (log->line > s->begun_line + LINES_BETWEEN || bb_log_find(words, "bandwidth") >= 0 ||
-	    bb_log_find(words, "bounds") >= 0)
-		s->begun[0] = '\0';
-	if (!s->begun[0])
-		return;
-	while (i < words->n && !bb_log_is_value(words->at[i]))
-		i++;
-	size_t used = (size_t)snprintf(text, sizeof(text), "%s", s->begun);
-	for (; i < words->n && used < sizeof(text); i++)
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s ", words->at[i]);
-	if (used >= sizeof(text))
-		return;
-	bb_log_split(text, &whole);
-	i = bb_log_row_find(&whole);
-	if (i < 0)
-		return;
-	bb_log_row_read(&whole, i, &s->shape, &row);
-	if (!row.whole)
-		return;
-	s->begun[0] = '\0';
-	log->file->cut--;
-	row_add(log, s, &row);
-}
-
 /* Reads a row of OSU's tables: size and latency, with -f also the least, the most, iterations.
    Returns false if WORDS are none. */
 static bool osu_read(struct log *log, struct stream *s, const struct bb_log_words *words)
 {
-	struct bb_claim claim = {.line = log->line};
 	int i = 0;
 
 	while (i + 2 < words->n && !bb_log_is_whole(bb_log_digits(words->at[i])))
@@ -640,8 +602,11 @@ static bool osu_read(struct log *log, struct stream *s, const struct bb_log_word
 		if (!bb_log_is_value(words->at[k]) && strcmp(words->at[k], "Pass") != 0 &&
 		    strcmp(words->at[k], "Fail") != 0)
 			return false;
-	claim.size_bytes = strtoull(bb_log_digits(words->at[i]), NULL, 10);
-	claim.time_us = strtod(words->at[i + 1], NULL);
+	const struct bb_claim claim = {.line = log->line,
+				       .size_bytes =
+					       strtoull(bb_log_digits(words->at[i]), NULL, 10),
+				       .time_us = strtod(words->at[i + 1], NULL),
+				       .wrong = strcmp(words->at[words->n - 1], "Fail") == 0};
 	if (claim.size_bytes == 0 || claim.size_bytes > UINT64_C(1) << 44 ||
 	    !(claim.time_us > 0 && claim.time_us < 1e12))
 		return true;
@@ -653,7 +618,6 @@ static bool osu_read(struct log *log, struct stream *s, const struct bb_log_word
 		t->claims.rounding = 1e-9;
 	}
 	t->end = log->line;
-	claim.wrong = strcmp(words->at[words->n - 1], "Fail") == 0;
 	t->claims.wrong += claim.wrong;
 	log->failed |= !bb_claim_add(&t->claims, &claim);
 	return true;
@@ -661,42 +625,63 @@ static bool osu_read(struct log *log, struct stream *s, const struct bb_log_word
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* Reads a row. Returns false if TEXT has none. */
+/* Reads a row. Returns false if TEXT has none, or the rest of an interrupted one. */
 static bool row_line(struct log *log, const char *text)
 {
-	char work[BB_LOG_LINE], bare[BB_LOG_LINE];
+	struct stream *s = &log->streams[log->recent];
+	char work[BB_LOG_LINE], joined[sizeof(s->begun) + 1024];
 	struct bb_log_words words;
 	struct bb_log_row row;
-	size_t used = 0;
+	size_t used;
 
 	BB_LOG_KEEP(work, text);
 	bb_log_blank(work);
 	bb_log_row_clean(work);
-	memcpy(bare, work, sizeof(bare));
-	bb_log_split(bare, &words);
+	bb_log_split(work, &words);
 	const int i = bb_log_row_find(&words);
-	struct stream *s = &log->streams[log->recent];
 	if (i < 0 && s->osu)
 		return osu_read(log, s, &words);
-	if (i < 0) {
-		row_end(log, stream_of_row(log, text, bb_log_tag_length(text)), &words);
-		return false;
-	}
-	s = stream_of_row(log, text, (size_t)(words.at[i] - bare));
-	bb_log_row_read(&words, i, &s->shape, &row);
-	if (row.whole) {
-		row_add(log, s, &row);
+	s = stream_of_row(log, text,
+			  i < 0 ? bb_log_tag_length(text) : (size_t)(words.at[i] - work));
+	if (i >= 0) {
+		bb_log_row_read(&words, i, &s->shape, &row);
+		if (row.whole) {
+			row_add(log, s, &row);
+			return true;
+		}
+		/* Another line interrupted it. */
+		if (log->file->cut++ == 0)
+			log->file->cut_line = log->line;
+		s->begun[0] = '\0';
+		used = 0;
+		for (int k = i; k < i + row.n && used < sizeof(s->begun); k++)
+			used += (size_t)snprintf(s->begun + used, sizeof(s->begun) - used, "%s ",
+						 k == i ? bb_log_digits(words.at[k]) : words.at[k]);
+		s->begun_line = log->line;
 		return true;
 	}
-	/* Another line interrupted it. */
-	if (log->file->cut++ == 0)
-		log->file->cut_line = log->line;
+	if (log->line > s->begun_line + LINES_BETWEEN || bb_log_find(&words, "bandwidth") >= 0 ||
+	    bb_log_find(&words, "bounds") >= 0)
+		s->begun[0] = '\0';
+	if (!s->begun[0])
+		return false;
+	/* The rest of an interrupted row has a line of its own. */
+	used = (size_t)snprintf(joined, sizeof(joined), "%s", s->begun);
+	int k = 0;
+	while (k < words.n && !bb_log_is_value(words.at[k]))
+		k++;
+	for (; k < words.n && used < sizeof(joined); k++)
+		used += (size_t)snprintf(joined + used, sizeof(joined) - used, "%s ", words.at[k]);
+	if (used >= sizeof(joined))
+		return false;
+	bb_log_split(joined, &words);
+	bb_log_row_read(&words, 0, &s->shape, &row);
+	if (!row.whole)
+		return false;
 	s->begun[0] = '\0';
-	for (int k = i; k < i + row.n && used < sizeof(s->begun); k++)
-		used += (size_t)snprintf(s->begun + used, sizeof(s->begun) - used, "%s ",
-					 k == i ? bb_log_digits(words.at[k]) : words.at[k]);
-	s->begun_line = log->line;
-	return true;
+	log->file->cut--;
+	row_add(log, s, &row);
+	return false;
 }
 
 static bool line_read(void *state, char text[BB_LOG_LINE], int number)

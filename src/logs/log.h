@@ -63,6 +63,8 @@ struct bb_log_row {
 	bool there[2];        /* false: the half was not run */
 	bool doubtful[2];     /* WRONG may be an error that is allowed */
 	bool not_finite[2];   /* nan or inf is among its numbers */
+	bool implausible[2];  /* its bandwidth is not its size over its time, or its bus factor is
+				 not that of the other half */
 	uint64_t count;       /* elements */
 	char type[16], op[8]; /* OP: "" if the row has none */
 	char root[16];        /* "" if it has none */
@@ -85,9 +87,6 @@ void bb_log_row_read(const struct bb_log_words *words, int i, struct bb_log_shap
 bool bb_log_is_value(const char *word);
 /* Returns the digits at the end of WORD, which may begin with a tag: "<stdout>:1048576". */
 const char *bb_log_digits(const char *word);
-/* True if the bandwidth is that of the size and time, within the rounding of four digits of time
-   and two decimals of bandwidth. */
-bool bb_log_plausible(const struct bb_claim *claim);
 /* Copies as much of TEXT as fits into array INTO. */
 #define BB_LOG_KEEP(into, text) ((void)snprintf(into, sizeof(into), "%s", text))
 

@@ -90,10 +90,9 @@ static bool wrapped_give(const char *text, size_t length, int number, bb_log_rea
 		return false;
 	/* Ansible repeats "stdout" as "stdout_lines". */
 	char *next = strstr(copy, "\"stdout_lines\":");
-	if (next && strstr(copy, "\"stdout\":") && strstr(copy, "\"stdout\":") < next)
-		*next = '\0';
-	else if (next && strstr(next, "\"stdout\":"))
-		*strstr(next, "\"stdout\":") = '\0';
+	char *const other = next ? strstr(copy, "\"stdout\":") : NULL;
+	if (other)
+		*(other < next ? next : other) = '\0';
 	at = logged(copy) ?: copy;
 	/* The string that has the first escaped line break. */
 	next = strstr(at, "\\n");
@@ -344,7 +343,9 @@ static bool read_half(const struct bb_log_words *words, int j, struct bb_claim *
 	return read;
 }
 
-bool bb_log_plausible(const struct bb_claim *c)
+/* True if the bandwidth is that of the size and time, within the rounding of four digits of time
+   and two decimals of bandwidth. */
+static bool is_plausible(const struct bb_claim *c)
 {
 	const double GBps = (double)c->size_bytes / c->time_us / 1e3;
 
@@ -423,7 +424,8 @@ void bb_log_row_read(const struct bb_log_words *words, int i, struct bb_log_shap
 		row->half[half].size_bytes = size;
 		row->half[half].in_place = half == 1;
 		row->there[half] = read_half(words, at, &row->half[half]);
-		plausible |= row->there[half] && bb_log_plausible(&row->half[half]);
+		row->implausible[half] = !is_plausible(&row->half[half]);
+		plausible |= row->there[half] && !row->implausible[half];
 		/* Old versions print the largest error there, which rounding leaves far below 1,
 		   with an asterisk if it is too large. */
 		row->wrong[half] = strtod(words->at[at + 3], &end);
@@ -441,8 +443,10 @@ void bb_log_row_read(const struct bb_log_words *words, int i, struct bb_log_shap
 	}
 	/* If the values behind the first, or before it, are those of SIZE, a column is missing. */
 	for (int k = 0; !plausible && k < 2 && k * width + 3 <= left - 1 + root; k++)
-		if (read_half(words, j + 1 - root + k * width, &other) && bb_log_plausible(&other))
+		if (read_half(words, j + 1 - root + k * width, &other) && is_plausible(&other))
 			return;
+	if (row->there[0] && !row->implausible[0])
+		row->implausible[1] |= !bb_log_same_factor(&row->half[0], &row->half[1]);
 	row->whole = true;
 	shape->columns = halves * width;
 	shape->size = size;
