@@ -98,15 +98,18 @@ static bb_status read_records(const char *path, const char *text, size_t length,
    each process, which has several ranks with -t and -g. */
 static void json_settings(const json_t *root, struct bb_strbuf *out)
 {
-	const json_t *const config = json_object_get(root, "config");
-	const double factor = bb_record_number(config, "step_factor");
-	const int64_t threads = bb_record_int(config, "nthreads");
-	const int64_t gpus = bb_record_int(config, "ngpus");
+	json_t *const config = json_object_get(root, "config");
+	long long threads = 0, gpus = 0, least = 0, most = 0, step = 0;
+	double factor = 0;
+	size_t i;
+	json_t *word, *d;
+
+	json_unpack(config, "{s?I, s?I, s?I, s?I, s?I, s?F}", "nthreads", &threads, "ngpus", &gpus,
+		    "minimum_bytes", &least, "maximum_bytes", &most, "step_bytes", &step,
+		    "step_factor", &factor);
 	const bool several = threads > 0 && gpus > 0 && threads < 1024 && gpus < 1024;
 	const int64_t each = several ? threads * gpus : 1;
 	int64_t left = MOST_RANKS;
-	size_t i;
-	json_t *word, *d;
 
 	json_array_foreach(json_object_get(root, "args"), i, word)
 	{
@@ -121,15 +124,12 @@ static void json_settings(const json_t *root, struct bb_strbuf *out)
 		if (text && strncmp(text, "NCCL_", 5) == 0)
 			bb_printable_line(out, "%s", text);
 	}
-	bb_strbuf_addf(out, "# nThread %lld nGpus %lld minBytes %lld maxBytes %lld step: ",
-		       (long long)threads, (long long)gpus,
-		       (long long)bb_record_int(config, "minimum_bytes"),
-		       (long long)bb_record_int(config, "maximum_bytes"));
+	bb_strbuf_addf(out, "# nThread %lld nGpus %lld minBytes %lld maxBytes %lld step: ", threads,
+		       gpus, least, most);
 	if (factor > 1)
 		bb_strbuf_addf(out, "%g(factor)\n", factor);
 	else
-		bb_strbuf_addf(out, "%lld(bytes)\n",
-			       (long long)bb_record_int(config, "step_bytes"));
+		bb_strbuf_addf(out, "%lld(bytes)\n", step);
 	json_array_foreach(json_object_get(config, "devices"), i, d)
 	{
 		const char *const host = bb_record_string(d, "hostname");
@@ -145,25 +145,11 @@ static void json_settings(const json_t *root, struct bb_strbuf *out)
 	}
 }
 
-static void json_half(const json_t *half, struct bb_strbuf *out)
-{
-	const double time = bb_record_number(half, "time"),
-		     wrong = bb_record_number(half, "nwrong");
-	const double cpu = bb_record_number(half, "cpu_time");
-
-	bb_strbuf_addf(out, " %.9g %.9g %.9g ", isnan(time) ? cpu : time,
-		       bb_record_number(half, "alg_bw"), bb_record_number(half, "bus_bw"));
-	if (isnan(wrong))
-		bb_strbuf_add(out, "N/A");
-	else
-		bb_strbuf_addf(out, "%.9g", wrong);
-}
-
 /* Adds the rows, below a heading, and the footer. */
 static void json_rows(const json_t *root, struct bb_strbuf *out)
 {
 	const json_t *const bounds = json_object_get(root, "out_of_bounds");
-	const json_t *const average = json_object_get(root, "average_bus_bandwidth");
+	const json_t *const mean = json_object_get(root, "average_bus_bandwidth");
 	const char *const okay = bb_record_string(bounds, "okay");
 	size_t i;
 	json_t *row;
@@ -178,16 +164,28 @@ static void json_rows(const json_t *root, struct bb_strbuf *out)
 		bb_strbuf_addf(&line, "%lld %lld %s %s -1", (long long)bb_record_int(row, "size"),
 			       (long long)bb_record_int(row, "count"), type ? type : "?",
 			       op && op[0] ? op : "none");
-		json_half(json_object_get(row, "out_of_place"), &line);
-		json_half(json_object_get(row, "in_place"), &line);
+		for (int in_place = 0; in_place < 2; in_place++) {
+			const json_t *const half =
+				json_object_get(row, in_place ? "in_place" : "out_of_place");
+			const double time = bb_record_number(half, "time");
+			const double wrong = bb_record_number(half, "nwrong");
+
+			bb_strbuf_addf(&line, " %.9g %.9g %.9g ",
+				       isnan(time) ? bb_record_number(half, "cpu_time") : time,
+				       bb_record_number(half, "alg_bw"),
+				       bb_record_number(half, "bus_bw"));
+			if (isnan(wrong))
+				bb_strbuf_add(&line, "N/A");
+			else
+				bb_strbuf_addf(&line, "%.9g", wrong);
+		}
 		bb_printable_line(out, "%s", bb_strbuf_text(&line));
 		bb_strbuf_free(&line);
 	}
 	bb_strbuf_addf(out, "# Out of bounds values : %lld %s\n",
 		       (long long)bb_record_int(bounds, "count"),
 		       okay && strcmp(okay, "false") == 0 ? "FAILED" : "OK");
-	bb_strbuf_addf(out, "# Avg bus bandwidth    : %g\n",
-		       bb_record_number(average, "bandwidth"));
+	bb_strbuf_addf(out, "# Avg bus bandwidth    : %g\n", bb_record_number(mean, "bandwidth"));
 }
 
 /* Reads one object of nccl-tests or several, as the text that nccl-tests prints for them. */

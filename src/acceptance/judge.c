@@ -340,11 +340,10 @@ static void dip_judge(const struct bb_evidence *e, const struct point *p, size_t
 	const double limit = 1 - j->gate->lower;
 	char size[BB_UNIT_TEXT], bound[32] = "";
 	struct bb_dip dip;
-	bool good, shown;
 
 	for (size_t i = 0; curve && i < n; i++)
 		curve[i] = p[i].at;
-	good = curve && bb_dip_find(curve, n, e->nruns, &dip);
+	const bool good = curve && bb_dip_find(curve, n, e->nruns, &dip);
 	free(curve);
 	if (!good)
 		return;
@@ -353,7 +352,7 @@ static void dip_judge(const struct bb_evidence *e, const struct point *p, size_t
 		bb_judgement_decide(j, BB_UNJUDGED, "one size alone has no shape");
 		return;
 	}
-	shown = worst.low >= limit || worst.mean < limit;
+	const bool shown = worst.low >= limit || worst.mean < limit;
 	j->value = worst.mean;
 	j->expected = 1;
 	j->limit = limit;
@@ -375,35 +374,9 @@ static void dip_judge(const struct bb_evidence *e, const struct point *p, size_t
 /* ---- crossover ------------------------------------------------------------------------------ */
 
 /*
- * log2 of the size from which on the second algorithm is faster than the first in RUN: between the
- * last size at which it is not and the next one, where straight lines cross.
- * NAN: they do not cross; *BEHIND: the first is faster at the largest size.
+ * Judges log2 of the size from which on the second algorithm is faster than the first in each run:
+ * between the last size at which it is not and the next one, where straight lines cross.
  */
-static double crossing_find(const struct point *p, size_t n, size_t run, bool *behind)
-{
-	double size = 0, before = 0, found = NAN;
-
-	*behind = false;
-	for (size_t i = 0, next; i < n; i = next) {
-		double times[3] = {NAN, NAN, 0};
-
-		for (next = i; next < n && p[next].at.size == p[i].at.size; next++)
-			if (p[next].at.run == run && isnan(times[p[next].which]))
-				times[p[next].which] = p[next].time;
-		const double now = times[0] - times[1];
-		if (isnan(now))
-			continue;
-		if (size > 0 && before <= 0 && now > 0)
-			found = log2(size + (p[i].at.size - size) * before / (before - now));
-		else if (now <= 0)
-			found = NAN;
-		*behind = now <= 0;
-		size = p[i].at.size;
-		before = now;
-	}
-	return found;
-}
-
 static void crossover_judge(const struct bb_evidence *e, const struct point *p, size_t n,
 			    struct bb_judgement *j)
 {
@@ -418,7 +391,28 @@ static void crossover_judge(const struct bb_evidence *e, const struct point *p, 
 	snprintf(j->subject, sizeof(j->subject), "crossover of %s and %s: %.70s", gate->first,
 		 gate->second, p->series);
 	for (size_t run = 0; run < e->nruns; run++) {
-		at[found] = crossing_find(p, n, run, &behind);
+		double size = 0, before = 0;
+
+		behind = false; /* the first is faster at the largest size */
+		at[found] = NAN;
+		for (size_t i = 0, next; i < n; i = next) {
+			double times[3] = {NAN, NAN, 0};
+
+			for (next = i; next < n && p[next].at.size == p[i].at.size; next++)
+				if (p[next].at.run == run && isnan(times[p[next].which]))
+					times[p[next].which] = p[next].time;
+			const double now = times[0] - times[1];
+			if (isnan(now))
+				continue;
+			if (size > 0 && before <= 0 && now > 0)
+				at[found] = log2(size +
+						 (p[i].at.size - size) * before / (before - now));
+			else if (now <= 0)
+				at[found] = NAN;
+			behind = now <= 0;
+			size = p[i].at.size;
+			before = now;
+		}
 		found += !isnan(at[found]);
 	}
 	for (size_t i = 0; i < n; i++)
@@ -460,11 +454,10 @@ static void gate_judge(const struct bb_evidence *e, const struct bb_gate *gate,
 								 [BB_GATE_CROSSOVER] =
 									 crossover_judge};
 	struct bb_judgement j = bb_judgement_of(e, gate, NULL);
-	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
 	struct points p = {.n = 0};
 
-	while ((r = bb_evidence_next(e, &at)) && !judgements->failed)
+	for (struct bb_evidence_cursor at = {0}; (r = bb_evidence_next(e, &at));)
 		if (bb_where_selects(&gate->where, r))
 			judgements->failed |= !point_add(e, gate, r, at.run, &p);
 	if (p.n == 0) {

@@ -42,7 +42,6 @@ static struct bb_culprit culprit_of(const struct bb_evidence *e, int64_t group,
 
 	for (size_t i = 0; i < judgements->n; i++) {
 		const struct bb_judgement *const j = &judgements->list[i];
-		struct bb_evidence_cursor at = {0};
 		const struct bb_read_record *r;
 		struct bb_tally all = {0};
 
@@ -50,7 +49,7 @@ static struct bb_culprit culprit_of(const struct bb_evidence *e, int64_t group,
 		    !(j->limit > 0) || (j->verdict > BB_WARNED && j->verdict != BB_FAILED) ||
 		    !bb_metric_group_field(j->gate->measure))
 			continue;
-		while ((r = bb_evidence_next(e, &at))) {
+		for (struct bb_evidence_cursor at = {0}; (r = bb_evidence_next(e, &at));) {
 			if (!bb_where_selects(&j->gate->where, r) || !bb_record_is(r, j->subject))
 				continue;
 			const double value =
@@ -343,7 +342,6 @@ static const char *straggler_find(const struct bb_evidence *e, struct bb_strbuf 
 {
 	const json_t *const run = bb_records_first(&e->runs[0].records, "run");
 	const struct bb_read_record *r;
-	struct bb_evidence_cursor at = {0}, again = {0};
 	double us, time, all_us = 0, all_time = 0;
 	char us_text[BB_UNIT_TEXT], time_text[BB_UNIT_TEXT];
 	int64_t found = -1;
@@ -351,7 +349,7 @@ static const char *straggler_find(const struct bb_evidence *e, struct bb_strbuf 
 	json_t *rank;
 
 	/* Boyer and Moore's majority vote. */
-	while ((r = bb_evidence_next(e, &at))) {
+	for (struct bb_evidence_cursor at = {0}; (r = bb_evidence_next(e, &at));) {
 		const int64_t one = accused_by(r, &us, &time);
 
 		results += has_arrival(r);
@@ -360,8 +358,8 @@ static const char *straggler_find(const struct bb_evidence *e, struct bb_strbuf 
 		found = votes == 0 ? one : found;
 		votes += one == found ? 1 : (size_t)-1;
 	}
-	while (found >= 0 && (r = bb_evidence_next(e, &again))) {
-		if (accused_by(r, &us, &time) != found)
+	for (struct bb_evidence_cursor at = {0}; (r = bb_evidence_next(e, &at));) {
+		if (found < 0 || accused_by(r, &us, &time) != found)
 			continue;
 		accused++;
 		all_us += us;
@@ -390,11 +388,10 @@ static const char *straggler_find(const struct bb_evidence *e, struct bb_strbuf 
 /* Takes over the verdicts of a step of diagnose; returns false if it has none. */
 static bool diagnosis_adopt(const struct bb_evidence *e, struct bb_nodes *nodes)
 {
-	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
 	bool any = false;
 
-	while ((r = bb_evidence_next(e, &at))) {
+	for (struct bb_evidence_cursor at = {0}; (r = bb_evidence_next(e, &at));) {
 		const char *const host = bb_record_string(r->json, "host");
 		const char *const peer = bb_record_string(r->json, "peer_host");
 		const char *const word = bb_record_string(r->json, "verdict");
@@ -418,8 +415,7 @@ static bool diagnosis_adopt(const struct bb_evidence *e, struct bb_nodes *nodes)
 			while (verdict < BB_NODE_BAD &&
 			       strcmp(word, bb_node_verdict_names[verdict]) != 0)
 				verdict++;
-			host_blame(nodes, host, verdict, code ? code : "BB-DIAGNOSE",
-				   reason ? reason : word);
+			host_blame(nodes, host, verdict, code ?: "BB-DIAGNOSE", reason ?: word);
 		}
 	}
 	return any;
@@ -460,13 +456,15 @@ static void groups_count(const struct bb_read_record *r, const struct bb_judgeme
 		json_object_get(r->json, bb_metric_group_field(j->gate->measure));
 	const json_t *const ranks = json_object_get(r->run, "ranks");
 	const size_t n = json_array_size(groups);
-	const char **const hosts = calloc(n + 1, sizeof(*hosts));
-	bool *const several = calloc(n + 1, sizeof(*several)); /* hosts have the ranks of a group */
+	struct {
+		const char *host;
+		bool several; /* hosts have its ranks */
+	} *const of = calloc(n + 1, sizeof(*of));
 	size_t i;
 	json_t *rank;
 
-	nodes->failed |= !hosts || !several;
-	for (int pass = 0; hosts && several && json_array_size(values) == n && pass < 2; pass++)
+	nodes->failed |= !of;
+	for (int pass = 0; of && json_array_size(values) == n && pass < 2; pass++)
 		json_array_foreach(ranks, i, rank)
 		{
 			const char *const host = bb_record_string(rank, "host");
@@ -476,8 +474,8 @@ static void groups_count(const struct bb_read_record *r, const struct bb_judgeme
 				host && pass == 1 ? bb_nodes_find(nodes, host) : NULL;
 
 			if (pass == 0 && g >= 0 && host) {
-				several[g] |= hosts[g] && strcmp(hosts[g], host) != 0;
-				hosts[g] = host;
+				of[g].several |= of[g].host && strcmp(of[g].host, host) != 0;
+				of[g].host = host;
 			}
 			/* A node for which the step had no partner is left alone. */
 			if (!node || !(json_number_value(value) > 0) ||
@@ -485,10 +483,9 @@ static void groups_count(const struct bb_read_record *r, const struct bb_judgeme
 			     json_integer_value(json_array_get(groups, (size_t)g)) >=
 				     bb_step_groups(j->step)))
 				continue;
-			bb_tally_count(&node->groups[several[g]], json_number_value(value), 0);
+			bb_tally_count(&node->groups[of[g].several], json_number_value(value), 0);
 		}
-	free(hosts);
-	free(several);
+	free(of);
 }
 
 /* Notes the values under the gate of J of the N hosts of E, which are marked, and of others in its
@@ -496,10 +493,9 @@ static void groups_count(const struct bb_read_record *r, const struct bb_judgeme
 static void judgement_note(const struct bb_evidence *e, const struct bb_judgement *j,
 			   struct bb_nodes *nodes, size_t n)
 {
-	struct bb_evidence_cursor at = {0};
 	const struct bb_read_record *r;
 
-	while ((r = bb_evidence_next(e, &at))) {
+	for (struct bb_evidence_cursor at = {0}; (r = bb_evidence_next(e, &at));) {
 		/* A pair within a host is its own number, one between two hosts they share. */
 		const char *const ends[] = {bb_record_string(r->json, "from_host"),
 					    bb_record_string(r->json, "to_host")};
@@ -590,7 +586,6 @@ static void hosts_judge(const struct bb_evidence *e, const struct bb_judgements 
 	struct bb_strbuf reason = {0};
 	const struct bb_judgement *worst = NULL;
 	const char *host = NULL;
-	bool failed, wrong;
 
 	if (diagnosis_adopt(e, nodes))
 		return;
@@ -598,8 +593,8 @@ static void hosts_judge(const struct bb_evidence *e, const struct bb_judgements 
 		if (judgements->list[i].step == e->step &&
 		    (!worst || judgements->list[i].verdict > worst->verdict))
 			worst = &judgements->list[i];
-	failed = worst && worst->verdict == BB_FAILED;
-	wrong = failed && !worst->gate;
+	const bool failed = worst && worst->verdict == BB_FAILED;
+	const bool wrong = failed && !worst->gate;
 	if (n > 0 && !wrong)
 		host = straggler_find(e, &reason);
 	if (host) {

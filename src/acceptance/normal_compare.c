@@ -136,13 +136,12 @@ static enum bb_normality describe_dip(const struct bb_question *q, const struct 
 	free(curve);
 	if (dip.ratio.n == 0 || dip.ratio.mean >= BB_NORMAL_DIP)
 		return BB_NORMAL;
-	if (collapse) {
+	if (collapse)
 		SAY(q, "  Collapse: from %s on at most %.0f%% of the best at a smaller size, %s.\n",
 		    size_text(size, collapse), 100 * left, placement(in_place));
-		return BB_UNEVEN;
-	}
-	SAY(q, "  Dip: %s %s reaches %.0f%% of the best at a smaller size.\n",
-	    size_text(size, (uint64_t)dip.size), placement(in_place), 100 * dip.ratio.mean);
+	else
+		SAY(q, "  Dip: %s %s reaches %.0f%% of the best at a smaller size.\n",
+		    size_text(size, (uint64_t)dip.size), placement(in_place), 100 * dip.ratio.mean);
 	return BB_UNEVEN;
 }
 
@@ -202,8 +201,7 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 		/* Without the row that is slowest compared with the best of both placements up to
 		   its size. */
 		for (size_t i = 0; i < n; i++) {
-			const size_t pair =
-				i + 1 < n && rows[i + 1].size_bytes == rows[i].size_bytes;
+			const bool pair = i + 1 < n && rows[i + 1].size_bytes == rows[i].size_bytes;
 
 			best = fmax(best, fmax(rows[i].busbw_GBps, rows[i + pair].busbw_GBps));
 			if (rows[i].busbw_GBps < worst * best && best >= least) {
@@ -285,7 +283,6 @@ static bool find_algorithm(const struct bb_question *q, struct bb_nccl_call *cal
 	const size_t length = strcspn(name, ":");
 	const char *const of = name[length] ? name + length + 1 : proto ? proto->text : "";
 	const unsigned allowed = allowed_algorithms(q);
-	enum bb_nccl_algorithm best;
 	double least = INFINITY;
 	int p = 0;
 
@@ -293,7 +290,8 @@ static bool find_algorithm(const struct bb_question *q, struct bb_nccl_call *cal
 	       strcasecmp(bb_nccl_protocol_name((enum bb_nccl_protocol)p), of) != 0)
 		p++;
 	call->protocol = (enum bb_nccl_protocol)p;
-	call->algorithm = best = algorithm_of(name, length);
+	enum bb_nccl_algorithm best = algorithm_of(name, length);
+	call->algorithm = best;
 	if (best < BB_NCCL_ANY || allowed == ANY || bb_nccl_lacks(call->collective, BB_NCCL_ANY))
 		return best < BB_NCCL_ANY || strncasecmp(name, "auto", length) == 0;
 	for (int a = 0; a < BB_NCCL_ALGORITHMS; a++) {
@@ -360,35 +358,6 @@ static bool predict(const struct bb_question *q, double size, bool in_place,
 	return true;
 }
 
-/* *LEAST and *MOST = the means over the sizes of a run of the busbw at both ends of their
-   intervals. Returns false if the sizes are unknown, or there is no prediction, or only a wide
-   interval. */
-static bool predict_average(const struct bb_question *q, double factor, double *least, double *most)
-{
-	const struct bb_claims *const c = q->claims;
-	const double span = (double)c->most_bytes - (double)c->least_bytes;
-	const double step = fmax((double)c->step_bytes, span / (MOST_SIZES - 1));
-	double size = (double)c->least_bytes;
-	int n = 0;
-
-	*least = *most = 0;
-	while (size > 0 && size <= (double)c->most_bytes && n < MOST_SIZES) {
-		struct prediction p;
-
-		if (!predict(q, size, false, &p) || p.is_wide)
-			return false;
-		*least += size * factor / p.high / 1e9;
-		*most += size * factor / p.low / 1e9;
-		n++;
-		if (c->factor <= 1 && c->step_bytes == 0)
-			break;
-		size = c->factor > 1 ? size * c->factor : size + step;
-	}
-	*least /= n;
-	*most /= n;
-	return n > 0;
-}
-
 /* True if published runs say what share of the bound of rings, or of alltoall, is usual. */
 static bool has_share(const char *collective)
 {
@@ -405,7 +374,7 @@ static enum bb_normality by_model(const struct bb_question *q)
 	/* Two decimals of a small bandwidth say less than the time. */
 	const bool by_time = q->is_latency;
 	struct prediction p = {.low = NAN};
-	double least, most;
+	double least = 0, most = 0;
 
 	if (row.size_bytes > 0 && predict(q, (double)row.size_bytes, row.in_place, &p)) {
 		const double seconds =
@@ -422,8 +391,30 @@ static enum bb_normality by_model(const struct bb_question *q)
 		}
 		least = (double)row.size_bytes * factor / p.high / 1e9;
 		most = (double)row.size_bytes * factor / p.low / 1e9;
-	} else if (row.size_bytes > 0 || !predict_average(q, factor, &least, &most)) {
+	} else if (row.size_bytes > 0) {
 		return BB_UNKNOWN;
+	} else {
+		/* The means over the sizes of the run, NAN of none, of both ends of their
+		   intervals. */
+		const struct bb_claims *const c = q->claims;
+		const double span = (double)c->most_bytes - (double)c->least_bytes;
+		const double step = fmax((double)c->step_bytes, span / (MOST_SIZES - 1));
+		const bool one = c->factor <= 1 && c->step_bytes == 0;
+		double size = (double)c->least_bytes;
+		int n = 0;
+
+		for (; size > 0 && size <= (double)c->most_bytes && n < (one ? 1 : MOST_SIZES);
+		     n++) {
+			struct prediction at;
+
+			if (!predict(q, size, false, &at) || at.is_wide)
+				return BB_UNKNOWN;
+			least += size * factor / at.high / 1e9;
+			most += size * factor / at.low / 1e9;
+			size = c->factor > 1 ? size * c->factor : size + step;
+		}
+		least /= n;
+		most /= n;
 	}
 	const double bound =
 		bb_normal_bound_on(q->machine->cluster->node, bb_normal_shape_of(q)).GBps;
@@ -598,12 +589,12 @@ static bool look_up(const struct bb_question *q, const struct row *rows, size_t 
 
 static enum bb_normality by_published(const struct bb_question *q)
 {
-	struct published p, best = {.size = 0};
+	struct published best = {.size = 0};
 	struct bb_claim at = {.busbw_GBps = INFINITY};
 	struct row *const rows = calloc(q->references->n + 1, sizeof(*rows));
 	size_t nrows = 0;
-	enum bb_normality n;
 	char range[64];
+	bool found = false;
 	int tries = 0;
 
 	/* Without a card there is a machine by --cluster alone, and nothing to compare with. */
@@ -620,29 +611,29 @@ static enum bb_normality by_published(const struct bb_question *q)
 	}
 	if (nrows > 0)
 		qsort(rows, nrows, sizeof(*rows), compare_published);
-	for (uint64_t below = UINT64_MAX, size = 1;
-	     size > 0 && best.size == 0 && tries < SIZES_TRIED; tries++) {
+	for (uint64_t below = UINT64_MAX, size = 1; size > 0 && !found && tries < SIZES_TRIED;
+	     tries++) {
 		size = 0;
 		for (size_t i = 0; i < q->claims->n; i++)
 			if (q->claims->list[i].size_bytes < below &&
 			    q->claims->list[i].size_bytes > size)
 				size = q->claims->list[i].size_bytes;
 		below = size;
-		if (size > 0 && look_up(q, rows, nrows, size, &p))
-			best = p;
+		found = size > 0 && look_up(q, rows, nrows, size, &best);
 	}
 	free(rows);
 	/* A plateau far below the largest size says nothing of that. */
-	if (best.size == 0 || 4 * best.size < q->row.size_bytes)
+	if (!found || 4 * best.size < q->row.size_bytes)
 		return BB_UNKNOWN;
 	for (size_t i = 0; i < q->claims->n; i++)
 		if (q->claims->list[i].size_bytes == best.size &&
 		    q->claims->list[i].busbw_GBps < at.busbw_GBps)
 			at = q->claims->list[i];
 	const double share = at.busbw_GBps / (best.scale * best.least);
-	n = share < BB_NORMAL_LOW                                     ? BB_LOW
-	    : at.busbw_GBps > BB_NORMAL_HIGH * best.scale * best.most ? BB_HIGH
-								      : BB_NORMAL;
+	const enum bb_normality n = share < BB_NORMAL_LOW ? BB_LOW
+				    : at.busbw_GBps > BB_NORMAL_HIGH * best.scale * best.most
+					    ? BB_HIGH
+					    : BB_NORMAL;
 	describe_row(q, &at);
 	if (n == BB_LOW)
 		SAY(q, "Low: %.0f%% of", 100 * share);
