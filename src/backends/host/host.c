@@ -185,8 +185,6 @@ static bb_status host_choose(struct bb_group *group, struct bb_call *call)
 	/* A collective that is an algorithm of its own has no direct. */
 	if (!call->schedule && !has_direct)
 		call->schedule = bb_algorithm_find(call->collective, call->collective->name);
-	if (call->schedule && call->schedule->refuses && call->schedule->refuses(&call->shape))
-		call->schedule = NULL;
 	if (!call->schedule && has_direct)
 		call->native = &bb_host_natives[0];
 	return call->schedule || call->native ? BB_OK : BB_EUNSUPPORTED;

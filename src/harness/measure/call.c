@@ -24,8 +24,6 @@ bb_status bb_call_settle(const struct bb_backend *backend, struct bb_group *grou
 		status = backend->choose(group, call);
 	if (status == BB_EUNSUPPORTED)
 		*objection = "the backend has none";
-	else if (call->schedule && call->schedule->refuses)
-		*objection = call->schedule->refuses(&call->shape);
 	else if (call->native && call->native->refuses_group)
 		*objection = call->native->refuses_group(call->native, call->shape.nranks);
 	if (status != BB_OK || *objection)

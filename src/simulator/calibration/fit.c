@@ -817,8 +817,7 @@ const struct bb_algorithm *bb_calibration_choose(const struct bb_calibration *c,
 		const struct bb_algorithm *a = bb_algorithms[i];
 		const struct bb_point *near; /* of its series, nearest in size */
 
-		if (a->collective != collective || (name && strcmp(a->name, name) != 0) ||
-		    (a->refuses && a->refuses(shape)))
+		if (a->collective != collective || (name && strcmp(a->name, name) != 0))
 			continue;
 		struct bb_point query = query_of(a, &cut, element);
 		struct outlook o = outlook_of(c, &query);

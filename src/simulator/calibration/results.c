@@ -120,12 +120,10 @@ static void schedule_read(const struct bb_claims *run, const char *line, struct 
 	    (type = bb_dtype_named(dtype)) == BB_NDTYPES || !(count >= 1 && count <= COUNT_MOST) ||
 	    !(chunk >= 0 && chunk <= COUNT_MOST))
 		return;
-	struct bb_shape shape = {.nranks = p->cost.nranks,
-				 .count = (size_t)count,
-				 .in_place = p->call.in_place,
-				 .chunk = (size_t)chunk / bb_dtype_size(type)};
-	if (schedule->refuses && schedule->refuses(&shape))
-		return;
+	const struct bb_shape shape = {.nranks = p->cost.nranks,
+				       .count = (size_t)count,
+				       .in_place = p->call.in_place,
+				       .chunk = (size_t)chunk / bb_dtype_size(type)};
 	p->schedule = schedule;
 	p->call.collective = collective;
 	p->chunk = (size_t)chunk;

@@ -157,14 +157,7 @@ static const struct bb_algorithm *choose_schedule(const struct bb_link_model *li
 			      shape->nranks, reason);
 	for (const struct bb_algorithm *const *a = bb_algorithms;
 	     *a && c.times && !reason && c.status == BB_OK; a++) {
-		const char *why = (*a)->refuses ? (*a)->refuses(shape) : NULL;
-
 		if ((*a)->collective != collective || (requested && *a != requested))
-			continue;
-		if (why && requested)
-			(void)bb_fail(error, BB_EUNSUPPORTED, "%s by %s among %d ranks: %s",
-				      collective->name, requested->name, shape->nranks, why);
-		if (why)
 			continue;
 		seconds = best_chunk(&c, *a, &trial);
 		if (c.status != BB_OK || (best && seconds >= least))
