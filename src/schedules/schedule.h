@@ -191,8 +191,7 @@ struct bb_algorithm {
 	unsigned flags;
 	/* Rounds in a row in which a rank sends to one child after the other, at most all; 0: 1. */
 	int fan;
-	/* Ranks to which a rank sends in one round, and as many others from which it receives;
-	 * 0: 1. */
+	/* Ranks that a rank sends to in one round, as it receives from as many; 0: 1. */
 	int at_once;
 	/* Of a library: NULL, or why this shape is not supported. The pointer may be NULL: all are,
 	   as by each of bb_algorithms. */
