@@ -69,7 +69,6 @@ static bool find_order(const struct bb_bubble_form *form, struct bb_bubble_order
 	struct bb_order order = {.passes = NULL};
 	struct bb_error error;
 	double with = 0, without = 0;
-	bool found;
 
 	if (orders && fmax(least, 0) > most) {
 		*bubble = (struct bb_bubble){.idle = fmax(least, 0)};
@@ -86,11 +85,11 @@ static bool find_order(const struct bb_bubble_form *form, struct bb_bubble_order
 			return orders->list[i].found;
 		}
 	}
-	found = form->stages <= BB_PIPELINE_STAGES && form->micro_batches <= UINT16_MAX &&
-		3 * form->stages * form->chunks * form->micro_batches <= BB_PIPELINE_PASSES &&
-		!bb_pipeline_refuses(form->schedule, &pipeline) &&
-		bb_order_make(form->schedule, &pipeline, &order, &error) == BB_OK &&
-		order_span(&order, &with);
+	bool found = form->stages <= BB_PIPELINE_STAGES && form->micro_batches <= UINT16_MAX &&
+		     3 * form->stages * form->chunks * form->micro_batches <= BB_PIPELINE_PASSES &&
+		     !bb_pipeline_refuses(form->schedule, &pipeline) &&
+		     bb_order_make(form->schedule, &pipeline, &order, &error) == BB_OK &&
+		     order_span(&order, &with);
 	order.pipeline.hop = 0;
 	found = found && order_span(&order, &without);
 	bb_order_free(&order);

@@ -381,14 +381,14 @@ bb_status bb_hybrid_settle(struct bb_run *run)
 	struct bb_model_layout layout = {.before = NULL};
 	struct bb_hybrid_division division = {.training = bb_training_alone(&h->model)};
 	struct bb_training *const t = &division.training;
-	int64_t replica; /* sequences of a step */
 	uint64_t most = 0;
 	bb_status status = settle_grid(run, g);
 
 	BB_TRY(status, status, out);
 	run->record.collective = bb_all_reduce.name;
 	run->record.algorithms = a->algo_text;
-	replica = a->batch_given ? a->batch / g->dp : 2 * g->pp * a->micro_batch;
+	/* Sequences of a step. */
+	const int64_t replica = a->batch_given ? a->batch / g->dp : 2 * g->pp * a->micro_batch;
 	if (a->batch_given && (a->batch % g->dp || replica % a->micro_batch))
 		return bb_fail(
 			&run->error, BB_EUSAGE,

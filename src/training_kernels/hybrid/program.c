@@ -111,12 +111,11 @@ static void write_collective(const struct writer *w, enum family family, enum bb
 			     size_t item, const struct bb_collective *collective, size_t count,
 			     enum bb_dtype dtype)
 {
-	struct bb_operation *o;
-
 	if (!(w->s->parts & (unsigned)work))
 		return;
-	o = bb_tape_collective(w->tape, BB_HYBRID_COMPUTES, work, item, collective, count, dtype,
-			       work == BB_HYBRID_DATA ? BB_AVG : BB_SUM);
+	struct bb_operation *const o =
+		bb_tape_collective(w->tape, BB_HYBRID_COMPUTES, work, item, collective, count,
+				   dtype, work == BB_HYBRID_DATA ? BB_AVG : BB_SUM);
 	o->group = family;
 	o->in_place = work != BB_HYBRID_TENSOR;
 }

@@ -162,11 +162,11 @@ static int draft_next_w(const struct bb_draft *draft, int stage)
 
 	for (int c = 0; c < draft->order.chunks; c++) {
 		const int next = state->done[BB_PASS_W][c];
-		int64_t since;
+		const int depth = bb_order_depth(&draft->order, stage, c);
+		const int64_t since = next < state->done[BB_PASS_B][c]
+					      ? *draft_end(draft, BB_PASS_B, depth, next)
+					      : INT64_MAX;
 
-		if (next == state->done[BB_PASS_B][c])
-			continue;
-		since = *draft_end(draft, BB_PASS_B, bb_order_depth(&draft->order, stage, c), next);
 		if (since < oldest) {
 			oldest = since;
 			chunk = c;
@@ -631,13 +631,12 @@ static struct cost least_cost(const struct bb_order *order)
 		before += bb_part_of(order, s).cost[BB_PASS_F] + hop;
 	for (int s = order->stages - 1; s >= 0; s--) {
 		const struct bb_part part = bb_part_of(order, s);
-		int64_t passes = m * bb_stage_ns(order, s);
 
 		wait += part.cost[BB_PASS_F];
-		if (wait > kept * part.cost[BB_PASS_F])
-			passes += wait - kept * part.cost[BB_PASS_F];
-		span = passes > span ? passes : span;
-		end = before + passes > end ? before + passes : end;
+		const int64_t idle = later(wait - kept * part.cost[BB_PASS_F], 0);
+		const int64_t passes = m * bb_stage_ns(order, s) + idle;
+		span = later(span, passes);
+		end = later(end, before + passes);
 		wait += part.cost[BB_PASS_B] + 2 * hop;
 		before -= s > 0 ? bb_part_of(order, s - 1).cost[BB_PASS_F] + hop : 0;
 	}

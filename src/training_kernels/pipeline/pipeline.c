@@ -243,7 +243,6 @@ bb_status bb_pipeline_text_add(struct bb_run *run, const struct bb_pipeline_reco
 	char f[BB_UNIT_TEXT], b[BB_UNIT_TEXT], w[BB_UNIT_TEXT], hop[BB_UNIT_TEXT];
 	char message[BB_UNIT_TEXT];
 	struct bb_strbuf head = {0};
-	struct bb_pipeline_record *kept = NULL;
 	bb_status status = BB_OK;
 
 	if (state->schedules.ncolumns == 0) {
@@ -283,7 +282,7 @@ bb_status bb_pipeline_text_add(struct bb_run *run, const struct bb_pipeline_reco
 	}
 	if (r->fit)
 		bb_strbuf_addf(&state->fits, "%s %s", state->fits.length ? "," : "", r->schedule);
-	kept = BB_ARRAY_ADD(state->kept, state->nkept, state->kept_room);
+	struct bb_pipeline_record *kept = BB_ARRAY_ADD(state->kept, state->nkept, state->kept_room);
 	if (!kept)
 		return bb_no_memory(&run->error, "the schedules");
 	for (; kept > state->kept && kept[-1].peak_bytes > r->peak_bytes; kept--)
@@ -296,7 +295,6 @@ static bb_status pipeline_sum_up(struct bb_run *run)
 {
 	struct bb_pipeline_state *state = run->own;
 	struct bb_strbuf out = {0};
-	bb_status status;
 
 	if (state->schedules.ncells == 0)
 		return BB_OK;
@@ -317,7 +315,8 @@ static bb_status pipeline_sum_up(struct bb_run *run)
 		bb_strbuf_addf(&out, "# fit into the memory of a rank:%s\n",
 			       bb_strbuf_text(&state->fits));
 	bb_strbuf_add(&out, bb_strbuf_text(&state->misfits));
-	status = out.failed ? BB_EINTERNAL : bb_sinks_comment(&run->sinks, bb_strbuf_text(&out));
+	const bb_status status =
+		out.failed ? BB_EINTERNAL : bb_sinks_comment(&run->sinks, bb_strbuf_text(&out));
 	bb_strbuf_free(&out);
 	return status;
 }
