@@ -234,7 +234,8 @@ static void test_passes(void **state)
 			recompute == BB_RECOMPUTE_FULL ? spans[i % 5].of_blocks - core : 0;
 		const double repeats = (eager ? 2 : 2.5) + (recompute != BB_RECOMPUTE_NONE);
 		const double rate = other ? 2e8 : 0; /* of attention */
-		struct bb_hybrid_division d = {.grid = {1, 1, 1, 1}, .training = s.training};
+		struct bb_hybrid_division d = {.grid = {1, 1, 1, 1, .cp = 1, .etp = 1},
+					       .training = s.training};
 		struct bb_hybrid_passes got;
 
 		assert_true(core > 0 && done > 0 && core < 1e9);
