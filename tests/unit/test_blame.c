@@ -368,6 +368,32 @@ static void test_floor(void **state)
 	}
 }
 
+/* A link answers for what it is slower than its ends are with others, who are slow by less than the
+   tolerance: the sender or the receiver. */
+static void test_link_of_slow_ends(void **state)
+{
+	for (int how = 0; how < 4; how++) {
+		struct cluster c = {.rails = how / 2 + 1};
+		struct outcome o;
+
+		c.faults[c.nfaults++] = (struct fault){1, 2, 5, ANY, 1.4, 0, false};
+		c.faults[c.nfaults++] = how % 2 ? (struct fault){1, ANY, 5, ANY, 1.15, 0, false}
+						: (struct fault){1, 2, ANY, ANY, 1.15, 0, false};
+		o = diagnose(&c);
+		assert_int_equal(o.verdicts.n, 1);
+		assert_verdict(&o.verdicts.list[0], (struct bb_diagnosis){.charge = BB_CHARGE_LINK,
+									  .node = 2,
+									  .peer = 5,
+									  .rail = -1,
+									  .sends = true,
+									  .slow = {false, true},
+									  .factor = 1.4,
+									  .share = 1,
+									  .alone = true});
+		free(o.verdicts.list);
+	}
+}
+
 /* A bad node explains its links; a link that is slow beside it is another verdict. */
 static void test_node_and_link(void **state)
 {
@@ -520,17 +546,12 @@ static void test_steady_ranks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_healthy),
-		cmocka_unit_test(test_node),
-		cmocka_unit_test(test_contended),
-		cmocka_unit_test(test_rails),
-		cmocka_unit_test(test_link),
-		cmocka_unit_test(test_too_many),
-		cmocka_unit_test(test_floor),
-		cmocka_unit_test(test_node_and_link),
-		cmocka_unit_test(test_rails_of_a_node),
-		cmocka_unit_test(test_lone_plans),
-		cmocka_unit_test(test_stragglers),
+		cmocka_unit_test(test_healthy),       cmocka_unit_test(test_node),
+		cmocka_unit_test(test_contended),     cmocka_unit_test(test_rails),
+		cmocka_unit_test(test_link),          cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_floor),         cmocka_unit_test(test_link_of_slow_ends),
+		cmocka_unit_test(test_node_and_link), cmocka_unit_test(test_rails_of_a_node),
+		cmocka_unit_test(test_lone_plans),    cmocka_unit_test(test_stragglers),
 		cmocka_unit_test(test_steady_ranks),
 	};
 
