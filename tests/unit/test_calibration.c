@@ -522,6 +522,14 @@ static void test_fit(void **state)
 	struct bb_strbuf text = {0};
 	struct bb_calibration *c;
 	struct bb_calibrated support;
+	/* Of six series of six sizes: the four within each; each series, and each number of ranks,
+	   by the other; the two algorithms of all_reduce, which has another; each collective, and
+	   the only algorithm of all_gather. Without all sizes from 2^12 on there is no all_gather
+	   of four ranks, from 2^11 on none at all. */
+	static const size_t counts[BB_CROSS_KINDS] = {[BB_CROSS_BETWEEN] = 6 * 4,
+						      [BB_CROSS_RANKS] = 36 + 36 + 6,
+						      [BB_CROSS_ALGORITHM] = 24,
+						      [BB_CROSS_COLLECTIVE] = 36 + 12 + 12};
 	double errors[512];
 	size_t n = 0;
 
@@ -572,6 +580,8 @@ static void test_fit(void **state)
 	for (int kind = 0; kind < BB_CROSS_KINDS; kind++) {
 		n = bb_cross_select(c, kind, NULL, errors);
 		assert_true(n > 0 && n < sizeof(errors) / sizeof(errors[0]));
+		if (kind != BB_CROSS_BEYOND)
+			assert_int_equal(n, counts[kind]);
 		for (size_t i = 0; i < n && kind == BB_CROSS_BETWEEN; i++)
 			assert_true(errors[i] < 0.1);
 	}
