@@ -251,7 +251,7 @@ static inline int64_t *bb_hyper_at(struct bb_hyper *hyper, int i)
  * Read the config.json at PATH into MODEL's hyper, its vision if the family has a tower, and
  * origin, and into FAMILY. Keys that the file lacks have the default of their class;
  * hyperparameters without one, or given as null, stay BB_NOT_GIVEN. BB_EUSAGE with a sentence that
- * names the file and its key, or all of its keys that are not known.
+ * names the file and its key, or all of its keys that are not known. ERROR has no cause yet.
  */
 BB_MUST bb_status bb_config_read(const char *path, struct bb_model *model,
 				 const struct bb_family **family, struct bb_error *error);

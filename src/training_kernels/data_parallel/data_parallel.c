@@ -166,13 +166,12 @@ static bb_status dp_write(struct bb_variant *variant, struct bb_trial *trial, co
 						   &variant->kernel->engine.run->error);
 	if (status != BB_OK || a->train_given)
 		return status == BB_OK ? bb_dp_train_begin(v, trial) : status;
-	if (!strategy->synchronous && strategy->servers) {
-		trial->watch = (struct bb_timeline_watch){dp_observe, v};
-		v->fetched = bb_kernel_keep(variant->kernel, (size_t)v->setting.nranks,
-					    sizeof(*v->fetched));
-		return v->fetched ? BB_OK : BB_EINTERNAL;
-	}
-	return BB_OK;
+	if (strategy->synchronous || !strategy->servers)
+		return BB_OK;
+	trial->watch = (struct bb_timeline_watch){dp_observe, v};
+	v->fetched =
+		bb_kernel_keep(variant->kernel, (size_t)v->setting.nranks, sizeof(*v->fetched));
+	return v->fetched ? BB_OK : BB_EINTERNAL;
 }
 
 /* Adds BASE on 1, 2, 4, … and all ranks, or on all ranks only; with COLOCATED servers on each of

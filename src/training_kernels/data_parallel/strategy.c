@@ -75,21 +75,16 @@ static void add_end(struct bb_tape *tape, const struct bb_strategy_setting *s, e
 		    enum bb_strategy_work work, int peer, size_t item)
 {
 	const bool answers = act == BB_ACT_SEND && peer == BB_NO_PEER;
+	const int queue = act == BB_ACT_SEND && !answers ? SENDING : RECEIVING;
+	const int parts = s->strategy->servers ? s->servers : 1;
 
-	bb_tape_add(tape,
-		    (struct bb_operation){
-			    .act = act,
-			    .queue = act == BB_ACT_SEND && !answers ? SENDING : RECEIVING,
-			    .work = work,
-			    .item = item,
-			    .count = bb_part_count(
-				    s->elements, s->strategy->servers ? s->servers : 1, (int)item),
-			    .dtype = s->dtype,
-			    .lane = work == BB_STRATEGY_PUSH ? TO_SERVER : TO_WORKER,
-			    .peer = peer,
-			    /* The request is the operation before, or the one before its sum. */
-			    .answers = answers ? tape->n - 1 - s->real : 0,
-		    });
+	/* The request that is answered is the operation before, or the one before its sum. */
+	bb_tape_add(tape, (struct bb_operation){
+				  act, queue, work, item,
+				  .count = bb_part_count(s->elements, parts, (int)item),
+				  .dtype = s->dtype,
+				  .lane = work == BB_STRATEGY_PUSH ? TO_SERVER : TO_WORKER,
+				  .peer = peer, .answers = answers ? tape->n - 1 - s->real : 0});
 }
 
 static void add_message(struct bb_tape *tapes, const struct bb_strategy_setting *s,
