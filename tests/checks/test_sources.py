@@ -26,7 +26,7 @@ FLOORS = {
 FUNCTION_MOST, FUNCTION_P95, FILE_MOST = 100, 60, 900
 # Lines of src without blanks and comments. The goal is 80,000: a change that makes it fewer lowers this number, and one
 # that adds a feature raises it in a commit of its own, which says what they buy.
-CODE_MOST = 81_500
+CODE_MOST = 80_000
 BANNED = (
     "strcpy strcat sprintf vsprintf gets atoi atol atoll atof strtok tmpnam mktemp alloca rand srand system popen "
     "setjmp longjmp"
