@@ -218,6 +218,7 @@ void bb_culprit_add_text(const struct bb_culprit *c, struct bb_strbuf *out)
 
 /* A straggler is last in at least LAST_SHARE of OPERATIONS or more, and is late by LATE_SHARE of
    their time and by LATE_US, more than a time slice of a scheduler. */
+#define CULPRIT "culprit" /* the check whose verdict is that of narrower groups */
 #define OPERATIONS 8
 #define LAST_SHARE 0.75
 #define LATE_SHARE 0.2
@@ -579,9 +580,19 @@ static bool values_blame(const struct bb_evidence *e, size_t n, struct bb_nodes 
 	return blamed;
 }
 
-/* The N hosts of E, which are marked. */
+/* Is each culprit that narrower groups found a single node? */
+static bool names_nodes(const struct bb_bisection *b)
+{
+	bool named = b->ran && b->n > 0;
+
+	for (size_t i = 0; i < b->n; i++)
+		named &= b->list[i].node >= 0;
+	return named;
+}
+
+/* The N hosts of E, which are marked. CONVICTED: narrower groups tell which of them are slow. */
 static void hosts_judge(const struct bb_evidence *e, const struct bb_judgements *judgements,
-			size_t n, struct bb_nodes *nodes)
+			size_t n, bool convicted, struct bb_nodes *nodes)
 {
 	struct bb_strbuf reason = {0};
 	const struct bb_judgement *worst = NULL;
@@ -591,6 +602,7 @@ static void hosts_judge(const struct bb_evidence *e, const struct bb_judgements 
 		return;
 	for (size_t i = 0; i < judgements->n; i++)
 		if (judgements->list[i].step == e->step &&
+		    strcmp(judgements->list[i].metric, CULPRIT) != 0 &&
 		    (!worst || judgements->list[i].verdict > worst->verdict))
 			worst = &judgements->list[i];
 	const bool failed = worst && worst->verdict == BB_FAILED;
@@ -604,7 +616,7 @@ static void hosts_judge(const struct bb_evidence *e, const struct bb_judgements 
 	}
 	if (n > 1 && !wrong && values_blame(e, n, nodes) && failed)
 		goto out;
-	if (!worst || worst->verdict <= BB_SKIPPED)
+	if (!worst || worst->verdict <= BB_SKIPPED || (failed && !wrong && convicted))
 		goto out;
 	bb_strbuf_addf(&reason, "%s: %s: %s%s", e->step->name, worst->subject, worst->reason,
 		       failed && n > 1 ? "; no rank stands out, run build/diagnose" : "");
@@ -634,7 +646,7 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 	/* Those that were found by narrower groups. */
 	for (size_t i = 0; found && i < n; i++) {
 		const struct bb_bisection *const b = &found[i];
-		struct bb_judgement j = bb_judgement_of(&evidence[i], NULL, "culprit");
+		struct bb_judgement j = bb_judgement_of(&evidence[i], NULL, CULPRIT);
 		struct bb_strbuf text = {0};
 
 		for (size_t k = 0; k < b->n; k++) {
@@ -661,7 +673,13 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 		}
 	}
 	for (size_t i = 0; found && i < n; i++) {
-		hosts_judge(&evidence[i], judgements, hosts_mark(&evidence[i], nodes), nodes);
+		bool convicted = false;
+
+		for (size_t k = 0; k < n; k++)
+			if (evidence[k].step == bb_step_declared(evidence[i].step))
+				convicted = names_nodes(&found[k]);
+		hosts_judge(&evidence[i], judgements, hosts_mark(&evidence[i], nodes), convicted,
+			    nodes);
 		for (size_t k = 0; found[i].ran && k < found[i].n; k++) {
 			const struct bb_culprit *const c = &found[i].list[k];
 			struct bb_strbuf host = {0}, reason = {0};
@@ -676,8 +694,9 @@ bb_status bb_nodes_judge(const struct bb_evidence *evidence, size_t n,
 			bb_strbuf_free(&host);
 			bb_strbuf_free(&reason);
 		}
-		free(found[i].list);
 	}
+	for (size_t i = 0; found && i < n; i++)
+		free(found[i].list);
 	free(found);
 	return nodes->failed || judgements->failed ? bb_no_memory(error, "nodes") : BB_OK;
 }

@@ -311,6 +311,15 @@ static void test_culprits_of_nodes(void **state)
 						    "node 5 keeps to it with another node");
 		}
 		assert_int_equal(nodes.n, virtual ? 0 : culprits[i / 2].all);
+		/* The data is right, and a step that passes blames the culprit alone. */
+		for (size_t k = 0; k < nodes.n; k++) {
+			const bool blamed = n > 0 && want[0].node == (int)k;
+
+			assert_string_not_equal(nodes.list[k].code, "BB-WRONG-DATA");
+			if (n == 1 && want[0].step > 0 && want[0].met_one)
+				assert_int_equal(nodes.list[k].verdict,
+						 blamed ? BB_NODE_SUSPECT : BB_NODE_OK);
+		}
 		for (size_t k = 0; k < n && !virtual; k++) {
 			const struct bb_node *node;
 			char text[512];
