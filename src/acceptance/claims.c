@@ -99,14 +99,15 @@ static bb_status read_records(const char *path, const char *text, size_t length,
 static void json_settings(const json_t *root, struct bb_strbuf *out)
 {
 	json_t *const config = json_object_get(root, "config");
-	long long threads = 0, gpus = 0, least = 0, most = 0, step = 0;
-	double factor = 0;
+	const double factor = json_number_value(json_object_get(config, "step_factor"));
+	const json_int_t threads = json_integer_value(json_object_get(config, "nthreads"));
+	const json_int_t gpus = json_integer_value(json_object_get(config, "ngpus"));
+	const json_int_t least = json_integer_value(json_object_get(config, "minimum_bytes"));
+	const json_int_t most = json_integer_value(json_object_get(config, "maximum_bytes"));
+	const json_int_t step = json_integer_value(json_object_get(config, "step_bytes"));
 	size_t i;
 	json_t *word, *d;
 
-	json_unpack(config, "{s?I, s?I, s?I, s?I, s?I, s?F}", "nthreads", &threads, "ngpus", &gpus,
-		    "minimum_bytes", &least, "maximum_bytes", &most, "step_bytes", &step,
-		    "step_factor", &factor);
 	const bool several = threads > 0 && gpus > 0 && threads < 1024 && gpus < 1024;
 	const int64_t each = several ? threads * gpus : 1;
 	int64_t left = MOST_RANKS;

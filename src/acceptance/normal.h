@@ -121,8 +121,9 @@ bool bb_normal_is_near(const struct bb_card *card, int64_t ranks, int64_t nodes)
 BB_MUST bb_status bb_normal_machine_find(const struct bb_question *q,
 					 struct bb_claimed_machine *machine,
 					 struct bb_error *error);
-/* Open TEXT, a name or file as --cluster has it, with CHANGE but of as many nodes as Q has.
-   BB_EUSAGE: it does not exist or has no room for the ranks of Q, and the cluster is NULL. */
+/* Open TEXT, a name or file as --cluster has it, with CHANGE but of as many nodes as Q has, whose
+   ranks and nodes are known. As bb_cluster_open_changed; BB_EUSAGE also: it has no room for the
+   ranks of Q. The cluster then is NULL. */
 BB_MUST bb_status bb_normal_machine_open(const struct bb_question *q, const char *text,
 					 struct bb_cluster_change change,
 					 struct bb_claimed_machine *machine,
@@ -171,9 +172,9 @@ enum bb_normality bb_normal_judge_bound(const struct bb_question *q);
 
 /* ---- comparisons ------------------------------------------------------------------------- */
 
-/* Compare Q with published runs, else with the model of NCCL, else with a bound: BB_LOW, BB_NORMAL,
-   BB_HIGH or BB_LATENCY; BB_UNKNOWN: there is nothing to compare with. Appends what was compared
-   with what. */
+/* Compare Q, whose machine is open, with published runs, else with the model of NCCL, else with a
+   bound: BB_LOW, BB_NORMAL, BB_HIGH or BB_LATENCY; BB_UNKNOWN: there is nothing to compare with.
+   Appends what was compared with what. */
 enum bb_normality bb_normal_compare(const struct bb_question *q);
 /* Compare the rows with each other: BB_UNEVEN, BB_NORMAL or, without memory, BB_UNKNOWN. */
 enum bb_normality bb_normal_evenness(const struct bb_question *q);

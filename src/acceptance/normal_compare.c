@@ -222,6 +222,8 @@ enum bb_normality bb_normal_evenness(const struct bb_question *q)
 	}
 	if (verdict == BB_UNEVEN)
 		SAY(q, "%s", bb_strbuf_text(&said));
+	if (q->out)
+		q->out->failed |= bb_strbuf_failed(&said);
 	bb_strbuf_free(&said);
 	free(rows);
 	return verdict;

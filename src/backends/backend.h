@@ -250,7 +250,8 @@ struct bb_backend {
 			    struct bb_location *location, struct bb_error *error);
 	void (*detach)(struct bb_rank *rank); /* NULL: nothing */
 
-	/* Memory of this rank, 4 KiB aligned; its content is undefined. */
+	/* Memory of this rank, 4 KiB aligned; its content is undefined. Of a backend without data
+	   it is one page that nobody may write. */
 	bb_status (*alloc)(struct bb_rank *rank, size_t bytes, void **memory);
 	void (*release)(struct bb_rank *rank, void *memory, size_t bytes);
 	/* Private copy of BYTES at full speed; either side may be host memory. Within a device it

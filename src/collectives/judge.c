@@ -346,12 +346,12 @@ static bb_status put_together(struct bb_session *s, const struct bb_measured *al
 		.samples = samples,
 		.work = calloc(4 * (nsamples + 2 * n), sizeof(*v.work)),
 	};
-	double *const room = v.work + 4 * (nsamples + n);
 	struct bb_result_record result;
 	bb_status status;
 
 	if (!v.work)
 		return bb_no_memory(&s->engine.run->error, "statistics");
+	double *const room = v.work + 4 * (nsamples + n);
 	fill_case(s, &result);
 	result.end_unix_s = end;
 	BB_TRY(status, fill_warnings(s, fill_from_ranks(s, all, room, &result), &result), out);

@@ -37,7 +37,6 @@ static bool is_assembled(const struct bb_run *run)
 static void wait_for_first_report(const struct bb_run *run)
 {
 	const int proc = run->environment.launch.proc;
-
 	const double until = bb_clock_now() + (proc == 1 ? 1 : 2) * FIRST_REPORT_SECONDS;
 
 	if (run->environment.launch.nprocs <= 1 || proc == 0)

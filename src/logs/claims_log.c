@@ -274,7 +274,7 @@ static void rank_read(struct log *log, struct stream *s, const struct bb_log_wor
 	if (!used || ++used->ranks < 2 || (s->shared.line > 0 && used->ranks <= s->shared.value))
 		return;
 	if (s->shared.line == 0) {
-		s->shared = (struct bb_fact){.line = log->line};
+		s->shared = (struct bb_fact){.line = log->line, .by = -1, .observed = true};
 		BB_LOG_KEEP(s->shared.text, bus);
 		bb_log_quote(&s->shared, text, 0);
 	}

@@ -130,16 +130,6 @@ void bb_attention_apply(struct bb_model *model, enum bb_attention attention)
 	model_sum(model);
 }
 
-double bb_attention_core(const struct bb_model *model, enum bb_attention attention)
-{
-	double flops = 0;
-
-	for (size_t i = 0; i < model->nworks && model->works[i].layer <= 0; i++)
-		if (model->works[i].layer == 0 && model->works[i].core != BB_CORE_NONE)
-			flops += bb_attention_work(&model->works[i], attention).forward;
-	return flops;
-}
-
 /* ---- building ------------------------------------------------------------------------------- */
 
 /* A model under construction. */

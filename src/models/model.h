@@ -201,7 +201,8 @@ struct bb_model {
  * Open the model that TEXT names: a preset ("gpt2"), a family with its hyperparameters
  * ("llama:layers=2,hidden=64,…", "linear:20x2000", "resnet:50"), or the path of a config.json of
  * Hugging Face, or of its folder. SEQ is the number of tokens of a sample; 0: the model's.
- * BB_EUSAGE with a sentence that names the mistake; BB_EINTERNAL without memory. The caller calls
+ * BB_EUSAGE with a sentence that names the mistake; BB_EINTERNAL without memory. ERROR has no
+ * cause yet. The caller calls
  * bb_model_free whatever is returned. TEXT becomes the model's name and must outlive it.
  */
 BB_MUST bb_status bb_model_open(struct bb_model *model, const char *text, int64_t seq,
@@ -261,7 +262,3 @@ struct bb_work bb_attention_work(const struct bb_work *work, enum bb_attention a
 
 /* Replace the FLOPs of MODEL, as bb_model_open made it, by those with ATTENTION. */
 void bb_attention_apply(struct bb_model *model, enum bb_attention attention);
-
-/* Forward FLOPs of the core of attention in a layer, the first, for a sequence, which selective
-   recomputation repeats. */
-double bb_attention_core(const struct bb_model *model, enum bb_attention attention);

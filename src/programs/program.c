@@ -3,8 +3,8 @@
  * each rank, one rank after another, so that memory does not grow with their lengths; then of all
  * ranks together.
  */
-#include "core/strbuf.h"
 #include "programs/program.h"
+#include "core/strbuf.h"
 
 #include <math.h>
 #include <stdarg.h>

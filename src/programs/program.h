@@ -43,6 +43,7 @@ enum bb_act {
 	BB_ACT_WAIT      /* later operations of this queue wait for EVENT */
 };
 
+/* The members up to FLOPS are often given by their places. */
 struct bb_operation {
 	enum bb_act act;
 	int queue;

@@ -102,7 +102,7 @@ void bb_algorithm_prepare(const struct bb_algorithm *algorithm, const struct bb_
 	role->rounds = 1;
 	if (shape->nranks == 1)
 		return;
-	role->rounds = bb_pieces((size_t)shape->nranks - 1, bb_most(1, (size_t)algorithm->at_once));
+	role->rounds = bb_pieces((size_t)shape->nranks - 1, bb_at_once(algorithm));
 	if (algorithm->prepare)
 		role->rounds = algorithm->prepare(shape, role);
 	role->rounds += saves(algorithm, shape);

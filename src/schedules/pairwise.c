@@ -37,7 +37,7 @@ static void exchange_round(struct bb_writer *w, size_t round)
 {
 	const struct bb_shape *shape = w->shape;
 	const bool same = !(w->algorithm->collective->flags & BB_SENDS_BLOCKS);
-	const int at_once = w->algorithm->at_once, first = (int)round * at_once + 1;
+	const int at_once = (int)bb_at_once(w->algorithm), first = (int)round * at_once + 1;
 	const size_t count = shape->count;
 	const struct bb_place own = bb_at(BB_IN, 0);
 

@@ -74,6 +74,12 @@ static inline bool bb_is_root(const struct bb_writer *w)
 	return w->rank == w->shape->root;
 }
 
+/* Ranks that a rank sends to in one round of ALGORITHM. */
+static inline size_t bb_at_once(const struct bb_algorithm *algorithm)
+{
+	return algorithm->at_once ? (size_t)algorithm->at_once : 1;
+}
+
 /* ---- places -------------------------------------------------------------------------- */
 
 static inline struct bb_place bb_at(enum bb_buffer buffer, size_t offset)
@@ -208,8 +214,8 @@ size_t bb_prepare_log(const struct bb_shape *shape, struct bb_role *role);
 /* ring.c: round I of n - 1 of an all-gather; a rank's own block is at OWN before. */
 void bb_ring_gather_all(struct bb_writer *w, size_t i, const struct bb_blocks *blocks,
 			struct bb_place own);
-/* pairwise.c: a round of the linear algorithm of the writer's collective. In its first n - 1 rounds
-   the root, or rank 0, collects what the others have. */
+/* pairwise.c: a round of the linear algorithm of the writer's collective. In n - 1 rounds the
+   root, or rank 0, collects what the others have or (broadcast, scatter) hands out. */
 void bb_linear_round(struct bb_writer *w, size_t round);
 
 /* ---- the algorithms, by file ---------------------------------------------------------- */

@@ -219,13 +219,14 @@ bb_status bb_find_stragglers(struct bb_verdicts *verdicts, const float *waits, i
 			     double step_s, double tolerance)
 {
 	const size_t n = (size_t)steps * (size_t)ranks;
-	double *late = malloc((2 * n + 1) * sizeof(*late)), *const scratch = late + n;
+	double *late = malloc((2 * n + 1) * sizeof(*late));
 	struct bb_tally *tallies = calloc((size_t)ranks + 1, sizeof(*tallies)), all = {0};
 	bb_status status = late && tallies ? BB_OK : BB_EINTERNAL;
 	double limit, middle;
 
 	if (status != BB_OK)
 		goto out;
+	double *const scratch = late + n;
 	/* LATE[rank * steps + step] = how much less than the median rank this one waited. */
 	for (size_t i = 0; i < (size_t)steps; i++) {
 		for (size_t r = 0; r < (size_t)ranks; r++)

@@ -93,6 +93,7 @@ def usage():
     acceptance().exits(2).says("needs a subject")
     acceptance("rum").exits(2).says("did you mean \"run\"?")
     acceptance("run").exits(2).says("needs PROFILE")
+    acceptance("--version", "word").exits(2).says("word")
     acceptance("run", "/nowhere.yaml").exits(2).says("/nowhere.yaml: cannot be opened: No such file")
     acceptance("run", "--strickt", THIS_MACHINE).exits(2).says("did you mean --strict?")
     acceptance("run", "--help").exits(0).prints("--resume")

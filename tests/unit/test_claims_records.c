@@ -196,6 +196,9 @@ static void test_ranks_of_json(void **state)
 		{"\"nthreads\":1,\"ngpus\":1023", 1023},
 		{"\"nthreads\":1,\"ngpus\":1024", 1},
 		{"\"nthreads\":1024,\"ngpus\":1", 1},
+		/* A number of another type is that number's loss alone. */
+		{"\"minimum_bytes\":\"8\",\"nthreads\":2,\"ngpus\":3", 6},
+		{"\"nthreads\":\"2\",\"ngpus\":3", 1},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

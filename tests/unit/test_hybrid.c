@@ -542,6 +542,7 @@ static void test_attention_flops(void **state)
 {
 	static const char *const models[] = {"gpt2", "llama3.1-70b", "mixtral-8x7b", "deepseek-v3"};
 	struct bb_error error = {0};
+	struct bb_model_layout layout;
 	struct bb_model model;
 
 	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
@@ -555,12 +556,28 @@ static void test_attention_flops(void **state)
 			if (model.works[j].layer == 1 && model.works[j].core != BB_CORE_NONE)
 				second += model.works[j].forward;
 		assert_true(second == wanted);
-		if (bb_attention_core(&model, BB_ATTENTION_EAGER) != wanted)
-			fail_msg("%s: %.17g, not %.17g", models[i],
-				 bb_attention_core(&model, BB_ATTENTION_EAGER), wanted);
-		assert_true(bb_attention_core(&model, BB_ATTENTION_FLASH) == wanted / 2);
+		assert_int_equal(bb_model_layout_make(&layout, &model, 0, &error), BB_OK);
+		for (int j = 1; j <= model.blocks; j++) {
+			const struct bb_layers_work *const w = &layout.works[j];
+
+			assert_float_equal(w[1].core - w[0].core, wanted, 1e-9 * wanted);
+			assert_float_equal(w[1].flash - w[0].flash, wanted / 2, 1e-9 * wanted);
+		}
+		bb_model_layout_free(&layout);
 		bb_model_free(&model);
 	}
+	/* An encoder masks nothing; a decoder masks half of its own scores, and none across. */
+	assert_int_equal(bb_model_open(&model, "t5-small", 0, &error), BB_OK);
+	assert_int_equal(bb_model_layout_make(&layout, &model, 0, &error), BB_OK);
+	const struct bb_hyper *h = &model.hyper;
+	const double one =
+		2.0 * (double)(h->seq * h->seq) * (double)(h->heads * (h->head_dim + h->value_dim));
+	assert_float_equal(layout.works[model.blocks + 1].core - layout.works[1].core,
+			   (6 + 2 * 6) * one, 1e-9 * one);
+	assert_float_equal(layout.works[model.blocks + 1].flash - layout.works[1].flash,
+			   (6 + 1.5 * 6) * one, 1e-9 * one);
+	bb_model_layout_free(&layout);
+	bb_model_free(&model);
 }
 
 int main(void)

@@ -206,50 +206,56 @@ static struct bb_hybrid_cost cost_of(struct subject *s, double launch, enum bb_r
 static void test_passes(void **state)
 {
 	static const double all[] = {0, 7e9, 17e9, 37e9, 67e9, 107e9, 157e9};
+	static const double cores[] = {0, 1e9, 3e9, 7e9, 12e9, 20e9, 26e9};
 	static const struct {
-		int first, last, blocks;
+		int first, last;
 		double before, behind; /* FLOPs up to the first layer, and the last */
 		double of_blocks;
-	} spans[] = {{-1, 5, 4, 0, 157e9, 100e9},
-		     {-1, 2, 2, 0, 37e9, 30e9},
-		     {2, 5, 2, 37e9, 157e9, 70e9},
-		     {1, 3, 2, 17e9, 67e9, 50e9},
-		     {0, 4, 4, 7e9, 107e9, 100e9}};
+	} spans[] = {{-1, 5, 0, 157e9, 100e9},
+		     {-1, 2, 0, 37e9, 30e9},
+		     {2, 5, 37e9, 157e9, 70e9},
+		     {1, 3, 17e9, 67e9, 50e9},
+		     {0, 4, 7e9, 107e9, 100e9}};
 	struct subject s;
 
 	subject_open(&s, ALTERNATING);
 	for (int i = 0; i < 7; i++)
-		s.layout.works[i] = (struct bb_work){
-			.forward = all[i], .input = 2 * all[i], .weights = 3 * all[i]};
+		s.layout.works[i] = (struct bb_layers_work){.forward = all[i],
+							    .input = 2 * all[i],
+							    .weights = 3 * all[i],
+							    .core = cores[i],
+							    .flash = cores[i] / 4};
 	for (int i = 0; i < 5 * 3 * 2 * 2; i++) {
 		const bool eager = i / 15 % 2, other = i / 30;
 		const enum bb_recompute recompute = (enum bb_recompute)(i / 5 % 3);
-		const double core =
-			bb_attention_core(&s.model, BB_ATTENTION_EAGER) * spans[i % 5].blocks;
-		const double done = eager ? core
-					  : bb_attention_core(&s.model, BB_ATTENTION_FLASH) *
-						    spans[i % 5].blocks;
+		const int first = spans[i % 5].first, last = spans[i % 5].last;
+		/* Also of the layers before and behind the blocks, which nothing computes again. */
+		const double core = cores[last + 1] - cores[first + 1];
+		const double of_blocks =
+			cores[last < 4 ? last + 1 : 5] - cores[first > 0 ? first + 1 : 1];
+		const double share = eager ? 1 : 0.25;
 		const double flops = spans[i % 5].behind - spans[i % 5].before;
 		const double again =
-			recompute == BB_RECOMPUTE_FULL ? spans[i % 5].of_blocks - core : 0;
-		const double repeats = (eager ? 2 : 2.5) + (recompute != BB_RECOMPUTE_NONE);
+			recompute == BB_RECOMPUTE_FULL ? spans[i % 5].of_blocks - of_blocks : 0;
+		const double back =
+			(eager ? 2 : 2.5) * core + (recompute != BB_RECOMPUTE_NONE ? of_blocks : 0);
 		const double rate = other ? 2e8 : 0; /* of attention */
 		struct bb_hybrid_division d = {.grid = {1, 1, 1, 1, .cp = 1, .etp = 1},
 					       .training = s.training};
 		struct bb_hybrid_passes got;
 
-		assert_true(core > 0 && done > 0 && core < 1e9);
 		d.training.eager = eager;
 		d.training.recompute = recompute;
 		d.training.micro_batch = 3;
 		d.training.tp = 2;
 		/* 1.5 micro-batches of a rank at 1e9 FLOPs per second */
-		got = bb_hybrid_passes_of(&d, spans[i % 5].first, spans[i % 5].last, 1e9, rate);
+		got = bb_hybrid_passes_of(&d, first, last, 1e9, rate);
 		const double slow = other ? 1.5 / rate : 1.5e-9;
 
-		assert_true(fabs(got.forward - (1.5e-9 * (flops - core) + done * slow)) < 1e-9);
+		assert_true(fabs(got.forward - (1.5e-9 * (flops - core) + share * core * slow)) <
+			    1e-9);
 		assert_true(fabs(got.input - (1.5e-9 * (2 * flops - 2 * core + again) +
-					      done * repeats * slow)) < 1e-9);
+					      share * back * slow)) < 1e-9);
 		assert_true(fabs(got.weights - 1.5e-9 * 3 * flops) < 1e-9);
 		assert_true(fabs(got.products - 1.5e-9 * (6 * flops - 3 * core + again)) < 1e-9);
 	}

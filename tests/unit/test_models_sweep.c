@@ -42,7 +42,8 @@ static void layout_add(struct sweep *s, const struct bb_model *m)
 
 		SWEEP_ADD(s, (double)p.matrices, (double)p.vectors, (double)p.experts,
 			  (double)p.factored, (double)p.blocks, (double)p.sparse,
-			  l.works[i].forward, l.works[i].input, l.works[i].weights);
+			  l.works[i].forward, l.works[i].input, l.works[i].weights, l.works[i].core,
+			  l.works[i].flash);
 	}
 	SWEEP_ADD(s, (double)l.embedding, (double)l.largest.matrices, (double)l.largest.vectors);
 	bb_model_layout_free(&l);
@@ -77,7 +78,6 @@ static void model_add(struct sweep *s, struct bb_model *m)
 			hash_work(&hash, &m->works[i]);
 			hash_work(&hash, &w);
 		}
-		sweep_add(s, bb_attention_core(m, attention));
 		sweep_add_text(s, bb_attention_name(attention));
 	}
 	hash_end(s, hash);

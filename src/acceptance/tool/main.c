@@ -88,8 +88,8 @@ int main(int argc, char **argv)
 	if (!job.operands)
 		BB_TRY(st, bb_no_memory(&error, "options"), out);
 	BB_TRY(st,
-	       bb_options_parse_operands(tables, argc - named, argv + named, job.operands,
-					 &job.noperands, &error),
+	       bb_options_parse_operands(tables, argc - named, argv + named,
+					 named ? job.operands : NULL, &job.noperands, &error),
 	       out);
 	if (bb_about_requested(&o.about)) {
 		st = show_about(o.about.version ? NULL : subject, &o.about, &error);

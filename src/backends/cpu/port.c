@@ -97,6 +97,8 @@ static bb_status port_send(void *argument, int peer, int channel, const void *da
 	const size_t length = piece_of(bytes, port->piece);
 	bb_status status = BB_OK;
 
+	if (port->nfree == 0) /* a call that failed before this one kept them */
+		return BB_EINTERNAL;
 	*lent = true;
 	*ticket = port->free[--port->nfree];
 	struct bb_port_sent *sent = &port->sent[*ticket];
@@ -169,6 +171,7 @@ bb_status bb_port_run(struct bb_group *group, const struct bb_call *call)
 	if (call->native)
 		return port->calls->native(group, call);
 	port->piece = port->calls->piece(group, call);
+	port->expected = port->received = 0;
 	port->lent = (char *)call->tmp + bb_execute_tmp_bytes(call, port->me);
 	port->lent_bytes = lent_bytes(call, port->me, port->piece);
 	return bb_execute(&executor, call);

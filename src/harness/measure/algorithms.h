@@ -15,7 +15,7 @@ const char *bb_schedule_name(const struct bb_algorithm *schedule, const struct b
 
 /* A requested algorithm. Schedule and native NULL: auto, the backend chooses. */
 struct bb_choice {
-	const char *name; /* owned by its algorithm, native, the plan, or constant */
+	const char *name; /* of its algorithm or native, or constant */
 	const struct bb_algorithm *schedule;
 	const struct bb_native *native;
 	/* busbench's schedule of that name, which runs if the library cannot do a call by NATIVE.

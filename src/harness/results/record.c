@@ -44,11 +44,13 @@ void bb_run_id(char text[BB_RUN_ID_TEXT])
 	unsigned char bytes[(BB_RUN_ID_TEXT - 1) / 2];
 	struct timespec now;
 
-	_Static_assert(sizeof(now) >= sizeof(bytes), "a time fills an identity");
+	_Static_assert(sizeof(uint64_t[2]) >= sizeof(bytes), "a time fills an identity");
 	if (getrandom(bytes, sizeof(bytes), GRND_NONBLOCK) != (ssize_t)sizeof(bytes)) {
 		clock_gettime(CLOCK_REALTIME, &now);
-		now.tv_sec += (time_t)getpid() << 40;
-		memcpy(bytes, &now, sizeof(bytes));
+		memcpy(bytes,
+		       (const uint64_t[]){(uint64_t)now.tv_sec + ((uint64_t)getpid() << 40),
+					  (uint64_t)now.tv_nsec},
+		       sizeof(bytes));
 	}
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		snprintf(text + 2 * i, 3, "%02x", bytes[i]);

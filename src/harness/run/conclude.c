@@ -64,8 +64,6 @@ static void end_data(struct bb_run *run, int status, bool calculated)
 		if (*line && !BB_ARRAY_PUT(answers, n, room, line))
 			(void)bb_no_memory(&run->error, "the answers of the run");
 	}
-	if (bb_strbuf_failed(&run->answers))
-		(void)bb_no_memory(&run->error, "the answers of the run");
 	end->wall_s = bb_clock_now() - run->started;
 	bb_time_text(end->end_time);
 	end->exit_status = status;
@@ -152,6 +150,8 @@ int bb_run_conclude(struct bb_run *run, int caught)
 				  "why");
 	if (run->begun && benchmark->sum_up && benchmark->sum_up(run) != BB_OK)
 		(void)bb_no_memory(&run->error, "the comparison of results");
+	if (bb_strbuf_failed(&run->answers))
+		(void)bb_no_memory(&run->error, "the answers of the run");
 	const int status = judge_run(run, caught, &end->verdict);
 	if (run->begun) {
 		const struct bb_virtual *virtual = run->options.backend->virtual;

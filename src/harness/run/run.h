@@ -94,7 +94,7 @@ BB_MUST bb_status bb_run_open(struct bb_run *run);
 void bb_run_close(struct bb_run *run);
 
 /* A part of the start-up is over: *MS, of run->record, = its milliseconds, which began with the
-   program or at the last call. Process 0. */
+   program or at the last call. */
 void bb_run_mark(struct bb_run *run, double *ms);
 
 /* Have the guard watch STAGE from now on; without a launch there is no guard. */

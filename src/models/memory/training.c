@@ -239,11 +239,13 @@ struct bb_piece bb_layout_pieces(const struct bb_model_layout *layout, size_t fi
 				 end->blocks - begin->blocks,     end->sparse - begin->sparse};
 }
 
-static void add_work(struct bb_work *to, const struct bb_work *work)
+static void add_work(struct bb_layers_work *to, const struct bb_layers_work *work)
 {
 	to->forward += work->forward;
 	to->input += work->input;
 	to->weights += work->weights;
+	to->core += work->core;
+	to->flash += work->flash;
 }
 
 static uint64_t all_of(const struct bb_piece *piece)
@@ -256,7 +258,7 @@ bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_m
 {
 	const size_t n = model ? (size_t)model->blocks + 2 : 3;
 	struct bb_piece *const pieces = calloc(n + 1, sizeof(*pieces)), sum = {0};
-	struct bb_work *const works = model ? calloc(n + 1, sizeof(*works)) : NULL;
+	struct bb_layers_work *const works = model ? calloc(n + 1, sizeof(*works)) : NULL;
 
 	*layout = (struct bb_model_layout){.before = pieces, .pieces = n, .works = works};
 	if (!pieces || (model && !works))
@@ -276,8 +278,15 @@ bb_status bb_model_layout_make(struct bb_model_layout *layout, const struct bb_m
 		pieces[i - BB_LAYER_BEFORE].blocks = 1;
 		pieces[i - BB_LAYER_BEFORE].sparse = bb_model_block(model, i).sparse;
 	}
-	for (size_t i = 0; model && i < model->nworks; i++)
-		add_work(&works[model->works[i].layer - BB_LAYER_BEFORE + 1], &model->works[i]);
+	for (size_t i = 0; model && i < model->nworks; i++) {
+		const struct bb_work *const w = &model->works[i];
+		const bool core = w->core != BB_CORE_NONE;
+		const struct bb_layers_work one = {
+			w->forward, w->input, w->weights, core ? w->forward : 0,
+			core ? bb_attention_work(w, BB_ATTENTION_FLASH).forward : 0};
+
+		add_work(&works[w->layer - BB_LAYER_BEFORE + 1], &one);
+	}
 	/* Both become sums of what is before. */
 	for (size_t i = 0; i <= n; i++) {
 		const struct bb_piece piece = pieces[i];

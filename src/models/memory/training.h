@@ -200,12 +200,19 @@ struct bb_piece {
 };
 
 /* Elements and FLOPs of a model by layer. */
+/* FLOPs of a sequence through some layers, with eager attention. */
+struct bb_layers_work {
+	double forward, input, weights; /* as in struct bb_work */
+	/* Of FORWARD: the cores of attention, and what FlashAttention does of these. */
+	double core, flash;
+};
+
 struct bb_model_layout {
 	struct bb_piece *before; /* [i]: sum of pieces 0 to i-1: embedding, blocks, head; owned */
 	size_t pieces;
-	struct bb_work *works;   /* [i]: FLOPs of the same layers; owned; NULL without a model */
-	struct bb_piece largest; /* that with the most elements; zero without a model */
-	uint64_t embedding;      /* elements of the embedding that the head shares; 0: none */
+	struct bb_layers_work *works; /* [i]: of the same layers; owned; NULL without a model */
+	struct bb_piece largest;      /* that with the most elements; zero without a model */
+	uint64_t embedding;           /* elements of the embedding that the head shares; 0: none */
 };
 
 /* The layout of MODEL or, if that is NULL, of PARAMETERS in one block. BB_EINTERNAL without

@@ -227,38 +227,40 @@ struct bb_memory_bytes bb_memory_bytes_of(const struct bb_hybrid_division *divis
 /* ---- computations ---------------------------------------------------------------------------- */
 
 /* FLOPs of the layers FIRST to LAST - 1. */
-static struct bb_work layers_work(const struct bb_training *t, int first, int last)
+static struct bb_layers_work layers_work(const struct bb_training *t, int first, int last)
 {
-	const struct bb_work *end = &t->layout->works[last - BB_LAYER_BEFORE];
-	const struct bb_work *begin = &t->layout->works[first - BB_LAYER_BEFORE];
+	const struct bb_layers_work *end = &t->layout->works[last - BB_LAYER_BEFORE];
+	const struct bb_layers_work *begin = &t->layout->works[first - BB_LAYER_BEFORE];
 
-	return (struct bb_work){.forward = end->forward - begin->forward,
-				.input = end->input - begin->input,
-				.weights = end->weights - begin->weights};
+	return (struct bb_layers_work){end->forward - begin->forward, end->input - begin->input,
+				       end->weights - begin->weights, end->core - begin->core,
+				       t->eager ? end->core - begin->core
+						: end->flash - begin->flash};
 }
 
 /* FlashAttention skips the masked half of causal attention, and its backward pass repeats the
-   product of queries and keys. */
+   product of queries and keys. Blocks alone are recomputed. */
 struct bb_hybrid_passes bb_hybrid_passes_of(const struct bb_hybrid_division *division, int first,
 					    int last, double flops, double attention_flops)
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_model *m = t->model;
 	const int begin = first > 0 ? first : 0, end = last < m->blocks ? last : m->blocks;
-	const struct bb_work blocks = layers_work(t, begin, end), all = layers_work(t, first, last);
+	const struct bb_layers_work all = layers_work(t, first, last);
+	const struct bb_layers_work blocks =
+		end > begin ? layers_work(t, begin, end) : (struct bb_layers_work){.core = 0};
 	const double each = (double)t->micro_batch / (double)t->tp / division->grid.cp;
-	const double core = bb_attention_core(m, BB_ATTENTION_EAGER) * (end - begin);
-	const double done = bb_attention_core(m, (enum bb_attention)t->eager) * (end - begin);
 	const double again = t->recompute == BB_RECOMPUTE_FULL ? 1 : 0;
 	const double core_again = t->recompute == BB_RECOMPUTE_NONE ? 0 : 1;
-	const double forward = all.forward - core;
-	const double input = all.input - 2 * core + again * (blocks.forward - core);
+	const double forward = all.forward - all.core;
+	const double input = all.input - 2 * all.core + again * (blocks.forward - blocks.core);
 	const double fast = each / flops;
 	const double slow = attention_flops > 0 ? each / attention_flops : fast;
 
 	return (struct bb_hybrid_passes){
-		.forward = forward * fast + done * slow,
-		.input = input * fast + done * (core_again + (t->eager ? 2 : 2.5)) * slow,
+		.forward = forward * fast + all.flash * slow,
+		.input = input * fast +
+			 (core_again * blocks.flash + (t->eager ? 2 : 2.5) * all.flash) * slow,
 		.weights = all.weights * fast,
 		.products = (forward + input + all.weights) * fast,
 	};

@@ -309,7 +309,8 @@ struct bb_hybrid {
 	struct bb_cluster *nodes; /* nodes of --link and --node-link; NULL: none */
 	struct bb_capacity capacity;
 
-	/* The step that is run, once the world is known; its shape borrows from the next two. */
+	/* The step that is run, once the world is known; its shape borrows from the model and
+	   the next two. */
 	struct bb_hybrid_shape shape;
 	uint64_t *gradients; /* [stage], followed by those of experts */
 	struct bb_moe_load load;

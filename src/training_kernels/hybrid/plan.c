@@ -126,12 +126,13 @@ static double least_step(const struct search *s, const struct bb_hybrid_division
 {
 	const struct bb_training *t = &division->training;
 	const struct bb_model *m = t->model;
-	const struct bb_work *works = t->layout->works;
+	const struct bb_layers_work *const works = t->layout->works;
+	const struct bb_layers_work *const all = &works[m->blocks + 2];
 	const bool full = t->recompute == BB_RECOMPUTE_FULL;
 	const double again = full ? works[m->blocks + 1].forward - works[1].forward : 0;
-	const double core = bb_attention_core(m, BB_ATTENTION_EAGER) * m->blocks;
+	const double core_again = full ? works[m->blocks + 1].core - works[1].core : 0;
 
-	return (m->forward + m->backward + again - (full ? 4 : 3) * core) *
+	return (m->forward + m->backward + again - 3 * all->core - core_again) *
 	       (double)s->space->batch / s->cluster->ranks / s->cluster->flops;
 }
 

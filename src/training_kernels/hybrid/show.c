@@ -186,10 +186,10 @@ static double token_rate(const struct view *s, const struct bb_hybrid_division *
 static double flop_rate(const struct view *s, const struct bb_hybrid_division *division)
 {
 	const struct bb_model *m = &s->h->model;
-	const double masked = bb_attention_core(m, BB_ATTENTION_EAGER) -
-			      bb_attention_core(m, (enum bb_attention)division->training.eager);
+	const struct bb_layers_work *const all = &s->layout.works[m->blocks + 2];
+	const double masked = division->training.eager ? 0 : all->core - all->flash;
 
-	return token_rate(s, division) * (m->forward + m->backward - 3 * masked * m->blocks) /
+	return token_rate(s, division) * (m->forward + m->backward - 3 * masked) /
 	       (double)m->hyper.seq;
 }
 

@@ -4,8 +4,8 @@
  *
  *   zero.c           options, records, plan, and the experiment: stage by stage, timed and verified
  *   ledger.c         accounted memory
- *   data.c           layers and their places on a rank; parameters, gradients, reference;
- * arithmetic rank.c           a step of a rank under a stage, as a program, and its memory
+ *   data.c           layers and their places on a rank; parameters, gradients, reference
+ *   rank.c           a step of a rank under a stage, as a program, and its memory
  */
 #pragma once
 
