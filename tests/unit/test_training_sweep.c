@@ -14,7 +14,7 @@
 
 static const char *const models[] = {
 	"gpt2:6x192x12x5000x480,tied=1",
-	"llama:9x384x12x32000x960x1056,kv=4",
+	"llama:9x384x9x32000x960x1056,kv=3,head_dim=32",
 	"mixtral:8x256x8x3200x1920x896x8x2,kv=4,fused=1",
 	"deepseek_v3:10x256x8x3200x720x512x12x4x64x16x16x24,dense=2,shared=1,expert_ffn=96",
 	"linear:5x64",
