@@ -39,7 +39,22 @@ static void take_memory(struct bb_rank *rank, void *memory, size_t bytes)
 	free(memory);
 }
 
-static const struct bb_backend backend = {.alloc = give_memory, .release = take_memory};
+static bb_status copy(struct bb_rank *rank, void *to, const void *from, size_t bytes)
+{
+	memmove(to, from, bytes);
+	return BB_OK;
+}
+
+static const struct bb_backend backend = {
+	.alloc = give_memory, .release = take_memory, .copy = copy};
+
+/* A process alone has what it gave. */
+static bb_status gather(struct bb_launch *launch, const void *mine, size_t bytes, void *all,
+			bool everywhere)
+{
+	memcpy(all, mine, bytes);
+	return BB_OK;
+}
 
 static void buffers_of(struct world *w, int rank, void **in, void **out)
 {
@@ -208,6 +223,34 @@ static void numbers_add(struct sweep *s, struct world *w)
 	}
 }
 
+/* What each rank finds wrong, as if it were alone; one of them may be corrupted. */
+static void comparison_add(struct sweep *s, struct world *w, uint64_t seed)
+{
+	struct bb_launch launch = {.nprocs = 1, .gather = gather};
+	const struct bb_world alone = {.nranks = 1, .nprocs = 1, .nlocal = 1};
+	struct bb_error error = {.text = ""};
+	const struct bb_drivers_config config = {
+		.launch = &launch, .world = &alone, .backend = &backend, .error = &error};
+	struct bb_drivers drivers = {.config = &config,
+				     .lock = PTHREAD_MUTEX_INITIALIZER,
+				     .changed = PTHREAD_COND_INITIALIZER};
+
+	w->run.world.nranks = 1;
+	w->run.options.fault =
+		(struct bb_fault){.kind = drawn(seed, 3, 3) ? BB_FAULT_NONE : BB_FAULT_CORRUPT,
+				  .rank = drawn(seed, 4, w->n)};
+	for (int rank = 0; rank < w->n; rank++) {
+		struct trainer *t = &w->ranks[rank];
+
+		t->driver.drivers = &drivers;
+		t->trial.wrong = BB_ABSENT;
+		t->kernel.engine.trials = &t->trial;
+		sweep_add(s, bb_dp_train_compare(&t->variant));
+		SWEEP_ADD(s, (double)t->trial.wrong, t->variant.loss, t->variant.apart);
+	}
+	free(drivers.gathered);
+}
+
 static void setting_add(struct sweep *s, const struct bb_strategy_setting *setting, uint64_t seed)
 {
 	static struct world w;
@@ -237,6 +280,7 @@ static void setting_add(struct sweep *s, const struct bb_strategy_setting *setti
 		run_program(&w);
 		numbers_add(s, &w);
 	}
+	comparison_add(s, &w, seed);
 	for (int rank = 0; rank < w.n; rank++) {
 		struct bb_engine *e = &w.ranks[rank].kernel.engine;
 		void *values = NULL, *out;
