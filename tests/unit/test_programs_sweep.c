@@ -327,7 +327,7 @@ static void test_tapes(void **state)
 	for (int n = 1; n <= 5; n++) {
 		for (int i = 0; i < 60; i++, seed++) {
 			const bool one = i % 3 == 0;
-			const int each = 1 + i % 3, sequences = one ? 1 : n;
+			const int each = 1 + i / 3 % 3, sequences = one ? 1 : n;
 			struct bb_error error = {.text = ""};
 			struct bb_taped t;
 
