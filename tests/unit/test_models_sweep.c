@@ -355,8 +355,8 @@ static void additions_add(struct sweep *s, json_t *root)
 		"{\"architectures\": [\"BertDoubleHeadsModel\"]}",
 		"{\"layer_types\": [\"full_attention\", \"full_attention\"]}",
 		"{\"layer_types\": [\"sliding_attention\", \"full_attention\"]}",
-		"{\"layer_types\": [\"sliding_attention\", \"full_attention\", "
-		"\"full_attention\"]}",
+		("{\"layer_types\": [\"sliding_attention\", \"full_attention\", "
+		 "\"full_attention\"]}"),
 		"{\"layer_types\": [\"chunked_attention\", \"linear_attention\"]}",
 		"{\"mlp_only_layers\": [0, 1]}",
 		"{\"mlp_only_layers\": [1]}",
