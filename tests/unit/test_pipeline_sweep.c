@@ -161,6 +161,20 @@ static void test_orders(void **state)
 			}
 			sweep_end(&s, "%d stages, round %d", stages[i], round);
 		}
+	/* So many passes that a hasty search does not try all limits. */
+	for (int n = 0; n < 3; n++) {
+		struct bb_pipeline p = draw(seed, 16, 64);
+
+		p.f = 900 + n;
+		p.b = 1250 - 31 * n;
+		p.w = 430;
+		p.hop = 77;
+		p.hasty = true;
+		p.limit = 24;
+		p.by_step = n == 1;
+		order_add(&s, bb_pipeline_find("zb-auto"), &p);
+		sweep_end(&s, "hasty search %d", n);
+	}
 	sweep_close(&s);
 }
 
