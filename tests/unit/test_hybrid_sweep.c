@@ -359,6 +359,8 @@ static struct bb_hybrid_space draw_space(uint64_t seed, const struct subject *u,
 		p.base.schedule = NULL;
 	if (drawn(seed, 319, 2))
 		p.base.training.eager = false;
+	if (drawn(seed, 340, 4) == 0) /* it goes with stage 0 of ZeRO alone */
+		p.base.training.recipe.optimizer = &bb_optimizers[BB_ADAFACTOR];
 	g->order = drawn(seed, 320, 2);
 	g->tp = drawn(seed, 321, 5) ? 0 : divisor(seed, 322, ranks);
 	g->pp = drawn(seed, 323, 5) ? 0 : divisor(seed, 324, ranks);
