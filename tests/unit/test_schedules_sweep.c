@@ -53,9 +53,8 @@ static struct bb_shape shape_of(const struct bb_collective *collective, int n, u
 		shape.root = draw(state, n);
 	if (collective->flags & BB_VARIABLE) {
 		shape.matrix = matrix;
-		bb_alltoallv_matrix(matrix, n, shape.count, draw(state, 3) / 2.0);
-		for (int i = 0; i < n * n && shape.chunk; i++)
-			matrix[i] = (size_t)draw(state, 4);
+		for (int i = 0; i < n * n; i++)
+			matrix[i] = (size_t)draw(state, shape.chunk ? 4 : (int)shape.count + 1);
 	}
 	return shape;
 }
