@@ -129,7 +129,7 @@ static void result_draw(double GBps, uint64_t size, const char *algorithm, struc
 		bb_strbuf_addf(out, ",\"percent_of_bound\":%.17g,\"bound_source\":\"%s\"",
 			       DRAW(30, 41, 60, 101) * DRAW_WITHIN(0.97, 1.03),
 			       DRAW_TEXT("link", "copy speed of a core"));
-	if (RARELY(9))
+	if (RARELY(2))
 		bb_strbuf_add(out, ",\"bound_doubt\":\"caches\"");
 	if (RARELY(9))
 		bb_strbuf_add(out, ",\"quantity\":\"latency\"");
@@ -547,6 +547,7 @@ static const struct bb_plan_cluster planned[] = {
 	{.cluster = "gb200-nvl72:20", .fault = "slow_rail:1:2:3"},
 	{.cluster = "hgx-h100:1", .fault = "slow:99:2"},
 	{.cluster = "nonsense"},
+	{.cluster = "a\x1b'\\\xc3"},
 	{.cluster = "hgx-h100:2", .fault = "nonsense"},
 	{.cluster = "hgx h100"},
 	{.cluster = NULL, .fault = "slow:1:2"}};
@@ -568,10 +569,11 @@ static void profile_draw(struct bb_strbuf *out)
 	for (int i = 0; i < steps; i++) {
 		bb_strbuf_addf(out, "  - name: s%d\n    run: %s %s %s\n", i,
 			       DRAW_TEXT("all_reduce_perf", "all_reduce_perf", "other_perf"),
-			       DRAW_TEXT("-g {per_node}", "", "-g 8", "-t 2 -g 4", "--ngpus=2",
-					 "-n {ranks} -w {nodes} -g 16"),
+			       DRAW_TEXT("-g {per_node}", "", "-g 8", "-g 0 -t 4", "-t 2 -g 4",
+					 "--ngpus=2", "-n {ranks} -w {nodes} -g 16"),
 			       DRAW_TEXT("", "", "--backend host", "--backend mpi",
-					 "--back nccl -b $HOME;'é'\\\\"));
+					 "--back nccl -b $HOME;'é'\\\\",
+					 "--back nccl \xe2\x80\xae'\\"));
 		if (RARELY(3))
 			bb_strbuf_addf(out, "    launcher: %s\n",
 				       DRAW_TEXT("mpirun", "srun", "local"));
