@@ -420,12 +420,54 @@ static void test_patterns(void **none)
 	sweep_close(&s);
 }
 
+#define HOLDERS 6
+
+/* Which holders of a store share their patterns, as they are taken and given back. */
+static void test_stores(void **none)
+{
+	struct sweep s = sweep_open("runs_stores");
+
+	for (int i = 1; i <= 200; i++) {
+		const struct bb_patterns *held[HOLDERS] = {NULL};
+		struct bb_pattern_store store;
+
+		drawn_begin((uint64_t)i);
+		bb_pattern_store_open(&store);
+		for (int k = 0; k < 20; k++) {
+			const size_t who = DRAW_BELOW(HOLDERS);
+			size_t same = 0;
+
+			bb_pattern_store_give(&store, held[who]);
+			held[who] = NULL;
+			sweep_add(&s, store.first != NULL);
+			if (RARELY(3))
+				continue;
+			assert_int_equal(
+				bb_pattern_store_take(&store, RARELY(3) ? BB_FLOAT : BB_HALF,
+						      RARELY(3) ? -1 : BB_SUM, 1 + RARELY(3),
+						      7 + RARELY(3), &held[who]),
+				BB_OK);
+			assert_non_null(held[who]);
+			while (held[same] != held[who])
+				same++;
+			SWEEP_ADD(&s, (double)same, bb_patterns_dtype(held[who]),
+				  (double)bb_patterns_get(held[who], 0).seed);
+		}
+		for (size_t who = 0; who < HOLDERS && RARELY(2); who++)
+			bb_pattern_store_give(&store, held[who]);
+		bb_pattern_store_close(&store);
+		if (i % 20 == 0)
+			sweep_end(&s, "stores up to %d", i);
+	}
+	sweep_close(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tables),   cmocka_unit_test(test_pairs),
 		cmocka_unit_test(test_links),    cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_patterns), cmocka_unit_test(test_stores),
 	};
 
 	return cmocka_run_group_tests_name("runs_sweep", tests, NULL, NULL);
