@@ -31,7 +31,7 @@ static void quantity_draw(int which, double speed, struct bb_strbuf *out)
 	if (RARELY(2))
 		bb_strbuf_addf(out, ",\"time_us\":%.17g", us);
 	if (!RARELY(3)) {
-		const double spread = DRAW(0.001, 0.01, 0.1);
+		const double spread = DRAW(0.001, 0.01, 0.1, -0.02, 1);
 
 		bb_strbuf_addf(out, ",\"%s\":%.17g,\"%s\":%.17g",
 			       which % 2 ? "ci_low_us" : "low_us", us * (1 - spread),
@@ -116,6 +116,8 @@ static void test_differences(void **none)
 {
 	struct sweep_texts s = sweep_texts_open("differences");
 	char before[] = "/proc/self/fd/400", after[] = "/proc/self/fd/401";
+	char log[] = "tests/logs/a100.txt", other[] = "tests/logs/h100.txt";
+	char folder[] = "tests/unit/sweeps", *logs[] = {log, other, other, folder, before};
 	char *paths[] = {before, after, before};
 
 	for (int i = 1; i <= 1500; i++) {
@@ -123,6 +125,8 @@ static void test_differences(void **none)
 		struct bb_acceptance_job job = {.o = &o, .operands = paths};
 
 		drawn_begin((uint64_t)i);
+		if (RARELY(20))
+			job.operands = logs + DRAW_BELOW(4);
 		const int quantities = (int)DRAW(0, 1, 3, 7, 7, 13);
 		const double change = DRAW(0.5, 0.93, 0.97, 1.1), noise = DRAW(1e-4, 0.01, 0.1);
 		const bool virtual = RARELY(5);
@@ -134,6 +138,10 @@ static void test_differences(void **none)
 
 			side_draw(side, (int)DRAW(1, 1, 2, 4), quantities, change, noise,
 				  virtual != RARELY(25), &text);
+			if (RARELY(40))
+				bb_strbuf_clear(&text);
+			if (RARELY(40))
+				bb_strbuf_add(&text, "no table\n");
 			if (RARELY(40))
 				bb_strbuf_add(&text, "no record\n{\"schema\":1,\"kind\":\n");
 			file_put(FIRST_FILE + side, bb_strbuf_text(&text));
