@@ -288,7 +288,7 @@ static void test_nccl(void **none)
 {
 	struct sweep_texts s = sweep_texts_open("calibration_nccl");
 
-	for (int i = 0; i < 180; i++) {
+	for (int i = 0; i < 126; i++) {
 		struct bb_cluster *const cluster = open_cluster(clusters[i % 3]);
 		struct bb_nccl_constants constants;
 		struct bb_strbuf text = {0};
