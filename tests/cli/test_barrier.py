@@ -81,9 +81,10 @@ def precision_repeats_rounds():
     """At least -n barriers, until the median is precise enough or there is no room for more than 20,000."""
     r = barriers(run("barrier -g 2 -n 40 --algo barrier --precision 0.001% --json -"))["barrier"]
     expect(40 <= r["samples"] <= 20100, r)
-    r = barriers(run("barrier -g 2 -n 20 --algo ring --link 1GB/s,1ms --precision 20% --json -"))["ring"]
-    precise = (r["ci_high_us"] - r["ci_low_us"]) / 2 <= 0.2 * r["p50_us"]
-    expect(20 <= r["samples"] and precise, r)
+    # In virtual time, as the load of a machine may widen the interval by its last sample.
+    r = barriers(run("barrier -g 2 -n 20 --algo ring --backend sim --link 1GB/s,1ms --noise 50% --precision 5% --json -"))["ring"]
+    precise = (r["ci_high_us"] - r["ci_low_us"]) / 2 <= 0.05 * r["p50_us"]
+    expect(20 < r["samples"] < 20000 and precise, r)
 
 
 @test
