@@ -282,7 +282,7 @@ static void test_broken(void **state)
 
 		fault.base = algorithm_at(i);
 		broken.round = broken_round;
-		for (int times = 0; times < 300; times++) {
+		for (int times = 0; times < 250; times++) {
 			const int n = 2 + draw(&seed, 7);
 			const struct bb_shape shape = shape_of(broken.collective, n, &seed);
 			struct bb_role role = {0};
@@ -317,7 +317,7 @@ static void test_explained(void **state)
 		const struct bb_algorithm *const a = algorithm_at(i);
 		uint64_t seed = i;
 
-		for (int times = 0; times < 40; times++) {
+		for (int times = 0; times < 30; times++) {
 			static const int few[] = {1, 2, 3, 4, 5, 8, 13, 16, 17, 20};
 			const int n = few[draw(&seed, 10)];
 			struct bb_shape shape = shape_of(a->collective, n, &seed);
@@ -355,7 +355,7 @@ static void test_openmpi(void **state)
 		const struct bb_collective *const c = bb_collectives[i];
 
 		for (size_t w = 0; w < sizeof(worlds) / sizeof(worlds[0]); w++)
-			for (size_t count = 0; count < 1 << 28; count += 1 + count / 3)
+			for (size_t count = 0; count < 1 << 28; count += 1 + count / 2)
 				for (size_t k = 0; k < 3; k++) {
 					const struct bb_shape shape = {.nranks = worlds[w],
 								       .count = count,
