@@ -1,8 +1,13 @@
 """Makes reports for their tests, from a file of each kind."""
 
+import atexit
+import functools
 import json
 import os
+import subprocess
 import sys
+import tempfile
+import threading
 
 import kit
 from kit import Skipped, built, equal, execute, expect
@@ -11,10 +16,76 @@ REPORT = os.path.join(kit.ROOT, "scripts", "report.py")
 LINK = "--backend sim --link 10GB/s,5us"
 
 
+# Imports what reports need, then makes each in a child: alone a report spends half of its time on imports. A line of its
+# input is the words of a report and the files for its output, its errors and its exit status.
+SERVER = f"""
+import json, os, pkgutil, runpy, sys
+sys.path.insert(0, {os.path.dirname(REPORT)!r})
+import jinja2, matplotlib.figure, matplotlib.backends.backend_agg, matplotlib.backends.backend_svg, report
+for module in pkgutil.walk_packages(report.__path__, "report."):
+    __import__(module.name)
+print("ready", flush=True)
+children = 0
+for line in sys.stdin:
+    words, out, err, status = json.loads(line)
+    while children and os.waitpid(-1, os.WNOHANG)[0]:
+        children -= 1
+    children += 1
+    if os.fork() == 0:
+        for number, path in enumerate(("/dev/null", out, err)):
+            os.dup2(os.open(path, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT, 0o600), number)
+        code, sys.argv = 0, [{REPORT!r}, *words]
+        try:
+            runpy.run_path({REPORT!r}, run_name="__main__")
+        except SystemExit as end:
+            code = int(end.code or 0)
+        except BaseException:
+            __import__("traceback").print_exc()
+            code = 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with open(status + ".new", "w") as file:
+            file.write(str(code))
+        os.rename(status + ".new", status)
+        os._exit(code)
+for _ in range(children):
+    os.wait()
+"""
+LOCK = threading.Lock()  # tests run side by side
+
+
+@functools.lru_cache(None)
+def started():
+    """The server, by the first Python that has the modules; None: there is none."""
+    for interpreter in (sys.executable, "/usr/bin/python3"):
+        server = kit.spawn([interpreter, "-B", "-E", "-c", SERVER], stdin=subprocess.PIPE)
+        if server.stdout.readline():
+            atexit.register(server.communicate)  # its input ends, and so does it
+            return server
+    return None
+
+
+def run_report(*words):
+    """What report.py does with WORDS, as kit.execute gives it."""
+    command = [sys.executable, "-B", REPORT, *words]
+    with LOCK:
+        server = started()
+    if not server:
+        return execute(command)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, name) for name in ("out", "err", "status")]
+        with LOCK:
+            server.stdin.write(json.dumps([words, *paths]) + "\n")
+            server.stdin.flush()
+        kit.wait_for(lambda: os.path.exists(paths[2]), f"the end of {' '.join(command)}", lambda: server.poll() is None)
+        out, err, status = (read(path) for path in paths)
+        return kit.Result(command, int(status), out, err, 0)
+
+
 def report(folder, *sources, status=0):
     """Runs the program. Skips the test if no Python here has its modules."""
     target = os.path.join(folder, "report", "")
-    result = execute([sys.executable, "-B", REPORT, *sources, "-o", target])
+    result = run_report(*sources, "-o", target)
     if result.code == 3:
         raise Skipped(result.err.strip())
     result.exits(status)

@@ -14,7 +14,7 @@ sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(ROOT, "
 
 from report import files, values
 from report.page import tables
-from samples import BASELINE, GATE, LINK, REPORT, RUNS, VERDICT, by_hand, collective, read, records_of, report, write_records
+from samples import BASELINE, GATE, LINK, REPORT, RUNS, VERDICT, by_hand, collective, read, records_of, report, run_report, write_records
 
 
 @test
@@ -420,9 +420,9 @@ def files_that_cannot_be_used():
         report(folder, os.path.join(folder, "none.jsonl"), status=2)[0].says("none.jsonl: cannot be read")
         words = [sys.executable, "-B", REPORT, path]
         execute([*words, "-o", folder + "/", "--run", "1"]).exits(2).says("a single picture")
-        execute([sys.executable, "-B", REPORT, folder]).exits(7).says("x.jsonl")
+        run_report(folder).exits(7).says("x.jsonl")
         os.remove(path)
-        execute([sys.executable, "-B", REPORT, folder]).exits(2).says("no records (*.jsonl)")
+        run_report(folder).exits(2).says("no records (*.jsonl)")
 
 
 @test
@@ -433,7 +433,7 @@ def folders():
         for ranks in ("2", "4"):
             path, records = records_of(folder, f"r{ranks}", "all_reduce_perf", *words, "-g", ranks)
         report(folder, path)  # skipped without what it needs
-        run = lambda *words: execute([sys.executable, "-B", REPORT, *words]).exits(0)
+        run = lambda *words: run_report(*words).exits(0)
         equal(run(folder).out, os.path.join(folder, "report", "index.html") + "\n", "on stdout")
         equal(len(re.findall("<h2>all_reduce", read(folder, "report", "index.html"))), 2, "runs of the folder")
         inside = os.path.join(folder, "run", "records")
