@@ -596,7 +596,8 @@ bb_status bb_normal(const struct bb_claims *claims, const struct bb_references *
 		completed.list = calloc(claims->n + 1, sizeof(*completed.list));
 		if (!completed.list)
 			return bb_no_memory(error, "the rows");
-		memcpy(completed.list, claims->list, claims->n * sizeof(*completed.list));
+		if (claims->n > 0)
+			memcpy(completed.list, claims->list, claims->n * sizeof(*completed.list));
 		bb_claims_complete(&completed, circumstances->ranks);
 	}
 	if (claims->runs > 1 && !is_alone(claims))

@@ -107,7 +107,7 @@ static void test_units(void **state)
 			sweep_add_text(&s, bb_format_count(text, value));
 			sweep_add_text(&s, bb_format_bytes(text, value));
 			sweep_add_text(&s, bb_format_duration(text, 1e-12 * (double)value));
-			sweep_add_text(&s, bb_plural((long long)value - 1));
+			sweep_add_text(&s, bb_plural((long long)(value - 1)));
 		}
 	sweep_end(&s, "written");
 	sweep_close(&s);
