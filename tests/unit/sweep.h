@@ -119,3 +119,37 @@ static inline void sweep_add_numbers(struct sweep *s, const char *text)
 		     sweep_i++)                                                                    \
 			sweep_add(s, sweep_values[sweep_i]);                                       \
 	} while (0)
+
+/* ---- outputs that are texts: a sweep of their numbers, and one of their words ---------------- */
+
+struct sweep_texts {
+	struct sweep numbers, words;
+};
+
+/* Begin the sweeps NAME and NAME_words. */
+static inline struct sweep_texts sweep_texts_open(const char *name)
+{
+	char words[64];
+
+	snprintf(words, sizeof(words), "%s_words", name);
+	return (struct sweep_texts){sweep_open(name), sweep_open(words)};
+}
+
+static inline void sweep_texts_add(struct sweep_texts *s, const char *text)
+{
+	sweep_add_numbers(&s->numbers, text);
+	sweep_add_text(&s->words, text);
+}
+
+/* End the case NAME with this number, in both. */
+static inline void sweep_texts_end(struct sweep_texts *s, const char *name, int number)
+{
+	sweep_end(&s->numbers, "%s %d", name, number);
+	sweep_end(&s->words, "%s %d", name, number);
+}
+
+static inline void sweep_texts_close(struct sweep_texts *s)
+{
+	sweep_close(&s->numbers);
+	sweep_close(&s->words);
+}

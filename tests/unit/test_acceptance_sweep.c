@@ -3,7 +3,7 @@
  * nodes down to pairs with slow ones among them, and the commands of profiles, by a seeded
  * generator.
  */
-#include "drawn.h"
+#include "draws.h"
 
 #include "acceptance/fleet.h"
 #include "acceptance/judge.h"

@@ -3,7 +3,7 @@
  * by a law and noise, and NCCL on clusters whose figures differ; what is fitted and predicted.
  */
 #include "clusters.h"
-#include "drawn.h"
+#include "draws.h"
 
 #include "simulator/calibration/points.h"
 

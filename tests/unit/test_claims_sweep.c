@@ -2,7 +2,7 @@
  * Claims of made-up records and of JSON of nccl-tests (-J), whole and damaged, and the records that
  * are made of them.
  */
-#include "drawn.h"
+#include "draws.h"
 
 #include "acceptance/claims.h"
 #include "acceptance/records.h"

@@ -2,7 +2,7 @@
  * acceptance compare on made-up records of two sides: what became slower, within noise or beyond
  * it, what cannot be compared, and the verdict.
  */
-#include "drawn.h"
+#include "draws.h"
 
 #include "acceptance/tool/tool.h"
 

@@ -2,17 +2,12 @@
  * Logs of nccl-tests and their verdicts: every log of tests/logs as it is, and changed line by
  * line.
  */
+#include "changed_text.h"
 #include "sweep.h"
 
 #include "acceptance/normal.h"
 
 #include <dirent.h>
-
-/* What is done to a line of a log. */
-enum change { AS_IT_IS, WITHOUT, END, DIGITS, TAG, TWICE, JOINED, CHANGES };
-
-static const char *const change_names[CHANGES] = {
-	"as it is", "without a line", "cut", "digits", "a tag", "a line twice", "lines joined"};
 
 #define MOST_BYTES (1 << 20)
 #define PARSED 150 /* changed logs of each kind that are read, at most, */
@@ -75,35 +70,6 @@ static void verdicts_add(struct sweep *s, const struct bb_claim_file *file,
 			sweep_add_numbers(s, error.text);
 			bb_strbuf_free(&out);
 		}
-}
-
-/* TEXT with its line NUMBER, of LENGTH bytes at AT, changed. To be freed. */
-static char *changed(const char *text, const char *at, size_t length, enum change change)
-{
-	const size_t before = (size_t)(at - text), whole = strlen(text);
-	char *const out = malloc(2 * whole + 16);
-	char *to = out;
-
-	assert_non_null(out);
-	memcpy(to, text, before);
-	to += before;
-	if (change == TAG)
-		to = stpcpy(to, "[1,0]<stdout>:");
-	if (change == TWICE) {
-		memcpy(to, at, length);
-		to += length;
-		*to++ = '\n';
-	}
-	if (change != WITHOUT && change != END) {
-		memcpy(to, at, length);
-		for (char *c = to; c < to + length && change == DIGITS; c++)
-			*c = *c >= '0' && *c <= '9' ? (char)('0' + (*c - '0' + 3) % 10) : *c;
-		to += length;
-	}
-	at += length;
-	at += (change == WITHOUT || change == JOINED) && *at;
-	strcpy(to, change == END ? "" : at);
-	return out;
 }
 
 static void log_add(struct sweep *s, const char *path, const struct bb_references *references)

@@ -3,7 +3,7 @@
  * of a user, and tables that are fast, slow, uneven or strange, by a seeded generator; and all that
  * the verdict follows from.
  */
-#include "drawn.h"
+#include "draws.h"
 
 #include "acceptance/normal.h"
 #include "core/array.h"

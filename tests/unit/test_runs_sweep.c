@@ -2,7 +2,7 @@
  * What runs make of their results and ranks: tables of algorithms, paths and bounds of pairs, the
  * links below collectives, ranks and rails of nodes, and the data of every type and operation.
  */
-#include "drawn.h"
+#include "draws.h"
 
 #include "collectives/summary.h"
 #include "diagnose/diagnose.h"

@@ -2,7 +2,7 @@
  * Who is suspected and blamed in made-up clusters of pairs: nodes x rails x faults x noise x
  * places, from the rounds to the verdicts; and what is found in matrices of pairs.
  */
-#include "drawn.h"
+#include "draws.h"
 
 #include "suspects/blocks.h"
 #include "suspects/findings.h"

@@ -1,6 +1,7 @@
 /*
  * Topologies from files: every file of a topology below tests, as it is and changed line by line.
  */
+#include "changed_text.h"
 #include "sweep.h"
 
 #include "topology/bound.h"
@@ -8,12 +9,6 @@
 #include "topology/files/files.h"
 
 #include <dirent.h>
-
-/* What is done to a line of a file. */
-enum change { AS_IT_IS, WITHOUT, END, DIGITS, TAG, TWICE, JOINED, CHANGES };
-
-static const char *const change_names[CHANGES] = {
-	"as it is", "without a line", "cut", "digits", "a tag", "a line twice", "lines joined"};
 
 #define MOST_BYTES (1 << 20)
 #define PARSED 200 /* changed files of each kind that are read, at most */
@@ -65,35 +60,6 @@ static void topology_add(struct sweep *s, const struct bb_topology *t)
 
 		SWEEP_ADD(s, v->kind, v->device, v->peer, v->version, v->count, v->down, v->GBps);
 	}
-}
-
-/* TEXT with its line NUMBER, of LENGTH bytes at AT, changed. To be freed. */
-static char *changed(const char *text, const char *at, size_t length, enum change change)
-{
-	const size_t before = (size_t)(at - text), whole = strlen(text);
-	char *const out = malloc(2 * whole + 16);
-	char *to = out;
-
-	assert_non_null(out);
-	memcpy(to, text, before);
-	to += before;
-	if (change == TAG)
-		to = stpcpy(to, "[1,0]<stdout>:");
-	if (change == TWICE) {
-		memcpy(to, at, length);
-		to += length;
-		*to++ = '\n';
-	}
-	if (change != WITHOUT && change != END) {
-		memcpy(to, at, length);
-		for (char *c = to; c < to + length && change == DIGITS; c++)
-			*c = *c >= '0' && *c <= '9' ? (char)('0' + (*c - '0' + 3) % 10) : *c;
-		to += length;
-	}
-	at += length;
-	at += (change == WITHOUT || change == JOINED) && *at;
-	strcpy(to, change == END ? "" : at);
-	return out;
 }
 
 static void text_add(struct sweep *s, const char *text)
