@@ -66,7 +66,7 @@ HAVE_JANSSON := $(call have,jansson)
 HAVE_YAML    := $(call have,jansson yaml zlib)
 HAVE_EXPAT   := $(call have,expat)
 BACKENDS     := host sim null
-SOURCES      := $(call within,core schedules suspects programs logs topology topology/probes launch simulator \
+SOURCES      := $(call within,core schedules suspects codes programs logs topology topology/probes launch simulator \
                 simulator/cluster simulator/timeline simulator/nccl simulator/openmpi simulator/calibration backends \
                 backends/cpu $(BACKENDS:%=backends/%) harness harness/run harness/measure harness/results)
 OBJECTS      := $(SOURCES:%.c=$(B)/%.o)
@@ -102,6 +102,9 @@ $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(COMPILE) -c -o $@ $<
+
+# Its plain loops become vector code.
+$(B)/src/codes/codes.o: private CFLAGS += $(if $(SAN),,-O3)
 
 # Compiled into the program.
 $(B)/src/simulator/cluster/open.o: src/simulator/cluster/clusters.txt

@@ -15,7 +15,7 @@ from kit import ROOT, add, equal, expect, test
 # a GPU and its host is measured as memory is, so p2p stands above memory/bandwidth, and above nothing else of floor 7.
 FLOORS = {
     "core": 1,
-    "schedules": 2, "topology": 2, "models": 2, "launch": 2, "suspects": 2,
+    "schedules": 2, "topology": 2, "models": 2, "launch": 2, "suspects": 2, "codes": 2,
     "programs": 3, "logs": 3,
     "simulator": 4,
     "backends": 5,
@@ -78,7 +78,7 @@ def upward(path, included):
             return f"{mine} knows nothing of {other}"
     if path.startswith(("src/harness/run/", "src/harness/results/")) and included.startswith("harness/measure/"):
         return "what a run is knows nothing of how it measures"
-    if folder == "memory" and "/tool/" in path and target not in ("core", "memory", "models"):
+    if folder == "memory" and "/tool/" in path and target not in ("codes", "core", "memory", "models"):
         return "what is calculated needs nothing that measures"
     if target == "backends" and included.count("/") > 1:
         mine = path.split("/")[2] if folder == "backends" else None

@@ -1,6 +1,6 @@
 /*
- * Inference, DeepSpeed's estimates, quantisation and checkpointing: published figures, round trips,
- * and gradients that recomputation does not change.
+ * Inference, DeepSpeed's estimates and checkpointing: published figures, and gradients that
+ * recomputation does not change.
  */
 #include "memory/tool/calculators.h"
 
@@ -141,84 +141,6 @@ static void test_nodes(void **state)
 			 2 * B + 18 * B / 32);
 }
 
-/* ---- quantisation --------------------------------------------------------------------------- */
-
-static void codes(const float *x, size_t n, unsigned bits, enum bb_quantise_method method,
-		  const int *wanted, uint64_t bytes)
-{
-	struct bb_error error = {.text = ""};
-	struct bb_quantised q;
-
-	assert_int_equal(bb_quantise(&q, x, n, bits, method, &error), BB_OK);
-	for (size_t i = 0; i < n; i++)
-		if (bb_quantised_code(&q, i) != wanted[i])
-			fail_msg("code %zu is %d, not %d", i, bb_quantised_code(&q, i), wanted[i]);
-	assert_int_equal(q.bytes, bytes);
-	free(q.codes);
-}
-
-/* [1, 2, 3] to the range -127 to 127, and round(w / scale). */
-static void test_codes(void **state)
-{
-	const float x[] = {1, 2, 3}, y[] = {-3, 0, 1.5, 3, -1};
-
-	codes(x, 3, 8, BB_BY_MINMAX, (int[]){-127, 0, 127}, 3 + 8);
-	codes(x, 3, 8, BB_BY_SCALE, (int[]){42, 85, 127}, 3 + 4);
-	codes(x, 3, 4, BB_BY_MINMAX, (int[]){-7, 0, 7}, 2 + 8);
-	codes(x, 3, 4, BB_BY_SCALE, (int[]){2, 5, 7}, 2 + 4);
-	codes(y, 5, 4, BB_BY_SCALE, (int[]){-7, 0, 4, 7, -2}, 3 + 4);
-	codes(y, 5, 8, BB_BY_SCALE, (int[]){-127, 0, 64, 127, -42}, 5 + 4);
-}
-
-/* No number comes back further off than half a code, and codes come back as themselves. */
-static void test_round_trip(void **state)
-{
-	struct bb_error error = {.text = ""};
-	float x[999], y[999];
-
-	for (size_t i = 0; i < 999; i++)
-		x[i] = (float)sin((double)i * 0.7) * (float)(i % 10) - 1;
-	for (int run = 0; run < 4; run++) {
-		const unsigned bits = run & 1 ? 8 : 4;
-		const enum bb_quantise_method method = run & 2 ? BB_BY_MINMAX : BB_BY_SCALE;
-		struct bb_quantised q, again;
-		struct bb_quantise_loss loss;
-
-		assert_int_equal(bb_quantise(&q, x, 999, bits, method, &error), BB_OK);
-		loss = bb_quantise_loss(&q, x);
-		assert_true(loss.most <= 0.5001 * (double)q.scale);
-		assert_true(loss.rms > 0 && loss.rms <= loss.most);
-		for (size_t i = 0; i < 999; i++)
-			y[i] = bb_quantised_number(&q, i);
-		assert_int_equal(bb_quantise(&again, y, 999, bits, method, &error), BB_OK);
-		for (size_t i = 0; i < 999; i++)
-			assert_int_equal(bb_quantised_code(&q, i), bb_quantised_code(&again, i));
-		free(q.codes);
-		free(again.codes);
-	}
-}
-
-static void test_odd_tensors(void **state)
-{
-	const float same[] = {2.5, 2.5}, none[] = {0, 0}, bad[] = {1, INFINITY};
-	const float far[] = {-3e38f, 3e38f};
-	struct bb_error error = {.text = ""};
-	struct bb_quantised q;
-
-	assert_int_equal(bb_quantise(&q, same, 2, 8, BB_BY_MINMAX, &error), BB_OK);
-	assert_true(bb_quantise_loss(&q, same).most == 0);
-	free(q.codes);
-	assert_int_equal(bb_quantise(&q, none, 2, 8, BB_BY_SCALE, &error), BB_OK);
-	assert_true(bb_quantise_loss(&q, none).most == 0);
-	free(q.codes);
-	assert_int_equal(bb_quantise(&q, bad, 2, 8, BB_BY_SCALE, &error), BB_EUSAGE);
-	assert_non_null(strstr(error.text, "number 1 is not finite"));
-	free(q.codes);
-	error = (struct bb_error){.text = ""};
-	assert_int_equal(bb_quantise(&q, far, 2, 8, BB_BY_MINMAX, &error), BB_EUSAGE);
-	free(q.codes);
-}
-
 /* ---- checkpointing -------------------------------------------------------------------------- */
 
 /* The results of a pass, which the caller frees. */
@@ -317,9 +239,6 @@ int main(void)
 		cmocka_unit_test(test_documented_zero2),
 		cmocka_unit_test(test_t5_large),
 		cmocka_unit_test(test_nodes),
-		cmocka_unit_test(test_codes),
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_odd_tensors),
 		cmocka_unit_test(test_checkpoints_change_nothing),
 		cmocka_unit_test(test_gradients),
 	};

@@ -1,82 +1,12 @@
 /*
  * quantise.c - a tensor in integers and back.
  */
-#include "memory/tool/calculators.h"
-#include "memory/tool/tool.h"
+#include "codes/codes.h"
 #include "core/random.h"
+#include "memory/tool/tool.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-/* ---- what is calculated ---------------------------------------------------------------------- */
-
-static const char *const quantise_words[] = {"minmax", "scale", NULL};
-
-int bb_quantised_code(const struct bb_quantised *q, size_t i)
-{
-	if (q->bits == 8)
-		return (signed char)q->codes[i];
-	const int code = q->codes[i / 2] >> (i % 2 * 4) & 15;
-	return code > 7 ? code - 16 : code;
-}
-
-float bb_quantised_number(const struct bb_quantised *q, size_t i)
-{
-	return q->zero + (float)bb_quantised_code(q, i) * q->scale;
-}
-
-bb_status bb_quantise(struct bb_quantised *q, const float *x, size_t n, unsigned bits,
-		      enum bb_quantise_method method, struct bb_error *error)
-{
-	const float largest = (float)((1 << (bits - 1)) - 1); /* code */
-	float least = x[0], most = x[0];
-
-	*q = (struct bb_quantised){.bits = bits, .n = n};
-	q->bytes = (n * bits + 7) / 8;
-	q->codes = calloc(q->bytes, 1);
-	if (!q->codes)
-		return bb_no_memory(error, "codes");
-	q->bytes += method == BB_BY_MINMAX ? 2 * sizeof(float) : sizeof(float);
-	for (size_t i = 0; i < n; i++) {
-		if (!isfinite(x[i]))
-			return bb_fail(error, BB_EUSAGE, "number %zu is not finite", i);
-		least = fminf(least, x[i]);
-		most = fmaxf(most, x[i]);
-	}
-	if (method == BB_BY_SCALE) {
-		q->scale = fmaxf(fabsf(least), fabsf(most)) / largest;
-	} else {
-		q->scale = (most - least) / (2 * largest);
-		q->zero = least + largest * q->scale;
-	}
-	if (!isfinite(q->scale) || !isfinite(q->zero))
-		return bb_fail(error, BB_EUSAGE, "the range of the numbers exceeds fp32");
-	for (size_t i = 0; i < n && q->scale > 0; i++) {
-		const float number = rintf((x[i] - q->zero) / q->scale);
-		/* A rounded scale can lead beyond the largest code. */
-		const int code = (int)fmaxf(-largest, fminf(largest, number));
-
-		if (bits == 8)
-			q->codes[i] = (unsigned char)code;
-		else
-			q->codes[i / 2] |= (unsigned char)((code & 15) << (i % 2 * 4));
-	}
-	return BB_OK;
-}
-
-struct bb_quantise_loss bb_quantise_loss(const struct bb_quantised *q, const float *x)
-{
-	struct bb_quantise_loss loss = {0, 0};
-
-	for (size_t i = 0; i < q->n; i++) {
-		const double off = fabs((double)bb_quantised_number(q, i) - (double)x[i]);
-
-		loss.most = fmax(loss.most, off);
-		loss.rms += off * off;
-	}
-	loss.rms = sqrt(loss.rms / (double)q->n);
-	return loss;
-}
 
 /* ---- the subject ----------------------------------------------------------------------------- */
 
@@ -114,38 +44,53 @@ static bb_status quantise_numbers(const struct job *job, float **x, size_t *n)
 	return BB_OK;
 }
 
-/* Add the row of Q, the numbers X; of a short tensor with codes and decoded numbers. */
-static void add_result(struct job *job, const float *x, const struct bb_quantised *q,
-		       const char *method)
+/* Add the row of the N numbers X by CODING, named METHOD; of a short tensor with codes and decoded
+   numbers. CODED and BACK have room for the codes and for decoded numbers. */
+static bb_status add_result(struct job *job, const float *x, size_t n,
+			    const struct bb_coding *coding, const char *method, void *coded,
+			    float *back)
 {
-	const struct bb_quantise_loss loss = bb_quantise_loss(q, x);
-	const double smaller = (double)(q->n * sizeof(*x)) / (double)q->bytes;
+	const size_t bytes = bb_coding_bytes(coding, 0, n);
+	const double smaller = (double)(n * sizeof(*x)) / (double)bytes;
+	double most = 0, rms = 0;
 	struct bb_strbuf cell = {0};
 	struct bb_json *j = &job->json;
 
-	bb_table_cellf(&job->table, "int%u\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.2f\t%ju", q->bits, method,
-		       (double)q->scale, (double)q->zero, loss.most, loss.rms, smaller, q->bytes);
+	bb_coding_encode(coding, 0, x, n, coded);
+	bb_coding_decode(coding, 0, coded, n, back);
+	const struct bb_block_scale s = bb_coding_scale(coding, coded, n, 0);
+	if (!isfinite(s.scale))
+		return bb_fail(job->error, BB_EUSAGE, "the range of the numbers exceeds fp32");
+	for (size_t i = 0; i < n; i++) {
+		const double off = fabs((double)back[i] - (double)x[i]);
+
+		most = fmax(most, off);
+		rms += off * off;
+	}
+	rms = sqrt(rms / (double)n);
+	bb_table_cellf(&job->table, "int%u\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.2f\t%zu", coding->bits,
+		       method, (double)s.scale, (double)s.zero, most, rms, smaller, bytes);
 	bb_json_add_object(j, NULL);
-	bb_json_add_uint(j, "bits", q->bits);
+	bb_json_add_uint(j, "bits", coding->bits);
 	bb_json_add_string(j, "method", method);
-	bb_json_add_uint(j, "bytes", q->bytes);
-	bb_json_add_double(j, "scale", (double)q->scale);
-	bb_json_add_double(j, "zero", (double)q->zero);
-	bb_json_add_double(j, "error_most", loss.most);
-	bb_json_add_double(j, "error_rms", loss.rms);
+	bb_json_add_uint(j, "bytes", bytes);
+	bb_json_add_double(j, "scale", (double)s.scale);
+	bb_json_add_double(j, "zero", (double)s.zero);
+	bb_json_add_double(j, "error_most", most);
+	bb_json_add_double(j, "error_rms", rms);
 	bb_json_add_double(j, "times_smaller", smaller);
-	if (q->n <= SHOWN) {
+	if (n <= SHOWN) {
 		bb_json_add_array(j, "codes");
-		for (size_t i = 0; i < q->n; i++) {
-			bb_json_add_int(j, NULL, bb_quantised_code(q, i));
-			bb_strbuf_addf(&cell, "%d ", bb_quantised_code(q, i));
+		for (size_t i = 0; i < n; i++) {
+			bb_json_add_int(j, NULL, bb_coding_code(coding, coded, i));
+			bb_strbuf_addf(&cell, "%d ", bb_coding_code(coding, coded, i));
 		}
 		bb_json_end(j);
 		bb_strbuf_add(&cell, "->");
 		bb_json_add_array(j, "numbers");
-		for (size_t i = 0; i < q->n; i++) {
-			bb_json_add_double(j, NULL, (double)bb_quantised_number(q, i));
-			bb_strbuf_addf(&cell, " %.6g", (double)bb_quantised_number(q, i));
+		for (size_t i = 0; i < n; i++) {
+			bb_json_add_double(j, NULL, (double)back[i]);
+			bb_strbuf_addf(&cell, " %.6g", (double)back[i]);
 		}
 		bb_json_end(j);
 		bb_table_cell(&job->table, bb_strbuf_text(&cell));
@@ -153,6 +98,7 @@ static void add_result(struct job *job, const float *x, const struct bb_quantise
 	bb_json_end(j);
 	job->text.failed |= cell.failed;
 	bb_strbuf_free(&cell);
+	return BB_OK;
 }
 
 bb_status bb_calculate_quantise(struct job *job)
@@ -163,13 +109,18 @@ bb_status bb_calculate_quantise(struct job *job)
 		{"smaller", "times", 9}, {"bytes", "", 9},     {NULL, NULL, 0},
 	};
 	const struct options *o = job->o;
-	float *x = NULL;
+	static const char *const methods[] = {"minmax", "scale"};
+	static const char *const codings[2][2] = {{"int8-minmax", "int8"}, {"int4-minmax", "int4"}};
+	float *x = NULL,
+	      *room = NULL; /* decoded numbers, and at most a byte and 2 scales of each */
 	size_t n;
-	struct bb_quantised q;
 	char bytes[BB_BOTH_TEXT];
 	bb_status st;
 
 	BB_TRY(st, quantise_numbers(job, &x, &n), out);
+	room = calloc(n + 2, 2 * sizeof(*room));
+	if (!room)
+		BB_TRY(st, bb_no_memory(job->error, "codes"), out);
 	bb_strbuf_addf(&job->text, "# fp32 numbers: %zu, %s\n", n,
 		       bb_job_bytes(bytes, n * sizeof(*x)));
 	bb_strbuf_add(&job->text, "# error: of the decoded numbers; scale: distance of "
@@ -185,15 +136,13 @@ bb_status bb_calculate_quantise(struct job *job)
 
 		if ((o->format && o->format != format) || (o->method && o->method != method))
 			continue;
-		st = bb_quantise(&q, x, n, format == 1 ? 8 : 4,
-				 (enum bb_quantise_method)(method - 1), job->error);
-		if (st == BB_OK)
-			add_result(job, x, &q, quantise_words[method - 1]);
-		free(q.codes);
+		st = add_result(job, x, n, bb_coding_named(codings[format - 1][method - 1]),
+				methods[method - 1], room + n, room);
 	}
 	bb_job_end_table(job);
 	bb_json_end(&job->json);
 out:
+	free(room);
 	free(x);
 	return st;
 }

@@ -1,0 +1,444 @@
+#include "codes/codes.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define CHUNK 512 /* numbers whose codes are packed at a time */
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "code 0 is the low bits");
+
+static inline uint32_t bits_of(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+}
+
+static inline float float_of(uint32_t bits)
+{
+	float x;
+
+	memcpy(&x, &bits, sizeof(x));
+	return x;
+}
+
+/* ---- scales ---------------------------------------------------------------------------------- */
+
+/* An integer that orders floats as their values, NaNs beyond the infinities; its own inverse. */
+static inline int32_t order_of(int32_t bits)
+{
+	return bits ^ ((bits >> 31) & INT32_MAX);
+}
+
+/* False if a number is not finite. */
+static bool range_of(struct bb_block_range *range, const float *x, size_t n)
+{
+	int32_t least = INT32_MAX, most = INT32_MIN;
+
+	for (size_t i = 0; i < n; i++) {
+		const int32_t order = order_of((int32_t)bits_of(x[i]));
+
+		least = order < least ? order : least;
+		most = order > most ? order : most;
+	}
+	*range = (struct bb_block_range){n, float_of((uint32_t)order_of(least)),
+					 float_of((uint32_t)order_of(most)), 0};
+	return isfinite(range->least) && isfinite(range->most);
+}
+
+/* Eight sums, so that their order is the same on every machine. */
+static double squares_of(const float *x, size_t n)
+{
+	double sums[8] = {0}, all = 0;
+	size_t i = 0;
+
+	for (; i + 8 <= n; i += 8)
+		for (size_t k = 0; k < 8; k++)
+			sums[k] += (double)x[i + k] * (double)x[i + k];
+	for (; i < n; i++)
+		sums[i % 8] += (double)x[i] * (double)x[i];
+	for (size_t k = 0; k < 8; k++)
+		all += sums[k];
+	return all;
+}
+
+static float magnitude_of(const struct bb_block_range *r)
+{
+	return fmaxf(fabsf(r->least), fabsf(r->most));
+}
+
+static struct bb_block_scale scale_down(float scale, float zero)
+{
+	return (struct bb_block_scale){scale, zero, 0, 1, scale > 0 ? scale : 1};
+}
+
+static struct bb_block_scale fit_magnitude(const struct bb_coding *c,
+					   const struct bb_block_range *r)
+{
+	return scale_down(magnitude_of(r) / (float)c->highest, 0);
+}
+
+static struct bb_block_scale fit_minmax(const struct bb_coding *c, const struct bb_block_range *r)
+{
+	const float scale = (r->most - r->least) / (float)(c->highest - c->lowest);
+
+	return scale_down(scale, r->least + (float)c->highest * scale);
+}
+
+/* Codes and scale of DeepSpeed from the range that they span (csrc/includes/quantization_utils.h).
+ */
+static struct bb_block_scale fit_deepspeed(const struct bb_coding *c, float span, float zero)
+{
+	const float up = span > 0 ? (float)(1 << c->bits) / span : 1;
+
+	return (struct bb_block_scale){1 / up, zero, 0, up, 1};
+}
+
+static struct bb_block_scale fit_symmetric(const struct bb_coding *c,
+					   const struct bb_block_range *r)
+{
+	return fit_deepspeed(c, 2 * magnitude_of(r), 0);
+}
+
+static struct bb_block_scale fit_asymmetric(const struct bb_coding *c,
+					    const struct bb_block_range *r)
+{
+	return fit_deepspeed(c, r->most - r->least, (r->most + r->least) / 2);
+}
+
+/* torch/ao/quantization/observer.py, of MinMaxObserver: its scale is at least its epsilon. */
+static struct bb_block_scale fit_torch(const struct bb_coding *c, const struct bb_block_range *r)
+{
+	const float least = fminf(r->least, 0), most = fmaxf(r->most, 0);
+	const float scale = fmaxf((most - least) / (float)c->highest, FLT_EPSILON);
+	struct bb_block_scale s = scale_down(scale, 0);
+
+	s.point = fminf(rintf(-least / scale), (float)c->highest);
+	return s;
+}
+
+static struct bb_block_scale fit_fp8(const struct bb_coding *c, const struct bb_block_range *r)
+{
+	return scale_down(magnitude_of(r) / (c->kind == BB_CODE_E4M3 ? 448 : 57344), 0);
+}
+
+/* The largest power of two in the block over that of the format (OCP MX specification 1.0, 6.3). */
+static struct bb_block_scale fit_mx(const struct bb_coding *c, const struct bb_block_range *r)
+{
+	const float most = magnitude_of(r);
+	const int own = c->kind == BB_CODE_E4M3 ? 8 : 15;
+	const int exponent = most > 0 ? ilogbf(most) - own : -127;
+
+	return scale_down(ldexpf(1, exponent > -127 ? exponent : -127), 0);
+}
+
+static struct bb_block_scale fit_sign(const struct bb_coding *c, const struct bb_block_range *r)
+{
+	return scale_down((float)(sqrt(r->squares) / sqrt((double)r->n)), 0);
+}
+
+static struct bb_block_scale fit_block(const struct bb_coding *c, const float *x, size_t n)
+{
+	struct bb_block_scale s = {.scale = NAN, .up = 0, .down = 1};
+	struct bb_block_range range;
+
+	if (!range_of(&range, x, n))
+		return s;
+	range.squares = c->kind == BB_CODE_SIGN ? squares_of(x, n) : 0;
+	const struct bb_block_scale fitted = c->fit(c, &range);
+	return isfinite(fitted.scale) && isfinite(fitted.zero) ? fitted : s;
+}
+
+#define INTEGER(name_, brief_, bits_, lowest_, highest_, block_, bytes_, fit_)                     \
+	{                                                                                          \
+		name_, brief_, BB_CODE_INTEGER, bits_, lowest_, highest_, block_, bytes_, fit_     \
+	}
+
+const struct bb_coding bb_codings[] = {
+	INTEGER("int8", "-127 to 127, scale max/127", 8, -127, 127, 256, 4, fit_magnitude),
+	INTEGER("int4", "-7 to 7, scale max/7", 4, -7, 7, 256, 4, fit_magnitude),
+	INTEGER("int8-minmax", "-127 to 127 from minimum to maximum", 8, -127, 127, 256, 8,
+		fit_minmax),
+	INTEGER("int4-minmax", "-7 to 7 from minimum to maximum", 4, -7, 7, 256, 8, fit_minmax),
+	INTEGER("ds-int8", "symmetric, DeepSpeed: scale 2 max/256, the maximum is clamped", 8, -128,
+		127, 4096, 4, fit_symmetric),
+	INTEGER("ds-int4", "symmetric, DeepSpeed: scale 2 max/16, the maximum is clamped", 4, -8, 7,
+		4096, 4, fit_symmetric),
+	INTEGER("ds-int8-asym", "asymmetric, DeepSpeed: scale (max - min)/256 and offset", 8, -128,
+		127, 4096, 8, fit_asymmetric),
+	INTEGER("ds-int4-asym", "asymmetric, DeepSpeed: scale (max - min)/16 and offset", 4, -8, 7,
+		4096, 8, fit_asymmetric),
+	INTEGER("torch-uint8", "PyTorch's quantisation hooks: MinMaxObserver, zero point", 8, 0,
+		255, 512, 8, fit_torch),
+	{"fp8-e4m3", "scale max/448", BB_CODE_E4M3, 8, 0, 0, 128, 4, fit_fp8},
+	{"fp8-e5m2", "scale max/57344", BB_CODE_E5M2, 8, 0, 0, 128, 4, fit_fp8},
+	{"mxfp8-e4m3", "OCP MX: power of two as scale", BB_CODE_E4M3, 8, 0, 0, 32, 1, fit_mx},
+	{"mxfp8-e5m2", "OCP MX: power of two as scale", BB_CODE_E5M2, 8, 0, 0, 32, 1, fit_mx},
+	{"sign", "1 bit, 1-bit Adam: scale norm/sqrt(n)", BB_CODE_SIGN, 1, 0, 0, 0, 4, fit_sign},
+	{.name = NULL}};
+
+const struct bb_coding *bb_coding_named(const char *name)
+{
+	for (const struct bb_coding *c = bb_codings; c->name; c++)
+		if (!strcmp(c->name, name))
+			return c;
+	return NULL;
+}
+
+/* ---- codes of a byte each -------------------------------------------------------------------- */
+
+/* Adding 1.5 * 2^23 rounds to nearest even, and leaves the integer in the low bits. */
+static void integers_code(const struct bb_coding *c, const struct bb_block_scale *s, const float *x,
+			  size_t n, uint8_t *codes)
+{
+	const float low = (float)c->lowest - s->point, high = (float)c->highest - s->point;
+	const float magic = 0x1.8p23f, zero = s->zero, up = s->up, down = s->down;
+	const uint32_t point = (uint32_t)(int32_t)s->point, mask = (1u << c->bits) - 1;
+
+	for (size_t i = 0; i < n; i++) {
+		float y = (x[i] - zero) * up / down;
+
+		y = y < low ? low : y;
+		y = y > high ? high : y;
+		codes[i] = (uint8_t)((bits_of(y + magic) + point) & mask);
+	}
+}
+
+static void integers_decode(const struct bb_coding *c, const struct bb_block_scale *s,
+			    const uint8_t *codes, size_t n, float *x)
+{
+	const float scale = s->scale, zero = s->zero, point = s->point;
+	const int flip = c->lowest < 0 ? 1 << (c->bits - 1) : 0; /* its sign bit */
+
+	for (size_t i = 0; i < n; i++)
+		x[i] = zero + ((float)((codes[i] ^ flip) - flip) - point) * scale;
+}
+
+/* Without a branch, which would keep a loop from becoming vector code. */
+static inline uint32_t pick(bool first, uint32_t a, uint32_t b)
+{
+	const uint32_t mask = -(uint32_t)first;
+
+	return (a & mask) | (b & ~mask);
+}
+
+/*
+ * The format of MANTISSA bits and BIAS, whose largest number has the bits MOST as a float. A normal
+ * number rounds by adding just under half of what is cut off, plus one if the last kept bit is odd;
+ * a subnormal one by adding a float whose last bit is the smallest subnormal.
+ */
+static inline void floats_code(const struct bb_block_scale *s, const float *x, size_t n,
+			       uint8_t *codes, int mantissa, uint32_t bias, uint32_t most)
+{
+	const int cut = 23 - mantissa;
+	const uint32_t shift = (127 - bias) << 23, tiny = (128 - bias) << 23;
+	const uint32_t magic = tiny + ((uint32_t)cut << 23);
+	const float down = s->down;
+
+	for (size_t i = 0; i < n; i++) {
+		const uint32_t bits = bits_of(x[i] / down);
+		uint32_t size = bits & INT32_MAX;
+
+		size = (int32_t)size > (int32_t)most ? most : size;
+		const uint32_t odd = size >> cut & 1;
+		const uint32_t normal = (size - shift + (1u << (cut - 1)) - 1 + odd) >> cut;
+		const uint32_t small = bits_of(float_of(size) + float_of(magic)) - magic;
+
+		codes[i] = (uint8_t)(pick((int32_t)size < (int32_t)tiny, small, normal) |
+				     (bits >> 24 & 0x80));
+	}
+}
+
+static inline void floats_decode(const struct bb_block_scale *s, const uint8_t *codes, size_t n,
+				 float *x, int mantissa, uint32_t bias)
+{
+	const int cut = 23 - mantissa;
+	const uint32_t shift = (127 - bias) << 23, tiny = (128 - bias) << 23;
+	const float scale = s->scale;
+
+	for (size_t i = 0; i < n; i++) {
+		const uint32_t size = (uint32_t)(codes[i] & 0x7f) << cut;
+		const float small = float_of(size + tiny) - float_of(tiny);
+		const uint32_t value = pick(size < 1u << 23, bits_of(small), size + shift);
+
+		x[i] = float_of(value | (uint32_t)(codes[i] >> 7) << 31) * scale;
+	}
+}
+
+static void codes_make(const struct bb_coding *c, const struct bb_block_scale *s, const float *x,
+		       size_t n, uint8_t *codes)
+{
+	if (c->kind == BB_CODE_INTEGER)
+		integers_code(c, s, x, n, codes);
+	else if (c->kind == BB_CODE_E4M3)
+		floats_code(s, x, n, codes, 3, 7, 0x43e00000); /* 448 */
+	else if (c->kind == BB_CODE_E5M2)
+		floats_code(s, x, n, codes, 2, 15, 0x47600000); /* 57344 */
+	else
+		for (size_t i = 0; i < n; i++)
+			codes[i] = !(x[i] < 0);
+}
+
+static void codes_read(const struct bb_coding *c, const struct bb_block_scale *s,
+		       const uint8_t *codes, size_t n, float *x)
+{
+	if (c->kind == BB_CODE_INTEGER)
+		integers_decode(c, s, codes, n, x);
+	else if (c->kind == BB_CODE_E4M3)
+		floats_decode(s, codes, n, x, 3, 7);
+	else if (c->kind == BB_CODE_E5M2)
+		floats_decode(s, codes, n, x, 2, 15);
+	else
+		for (size_t i = 0; i < n; i++)
+			x[i] = codes[i] ? s->scale : -s->scale;
+}
+
+/* ---- codes packed ---------------------------------------------------------------------------- */
+
+/* PACKED = N codes of a byte each; the room behind them, up to a multiple of 8, may be written. */
+static void codes_pack(unsigned bits, uint8_t *codes, size_t n, uint8_t *packed)
+{
+	memset(codes + n, 0, -n % 8);
+	if (bits == 4)
+		for (size_t i = 0; i < (n + 1) / 2; i++)
+			packed[i] = (uint8_t)(codes[2 * i] | codes[2 * i + 1] << 4);
+	else
+		for (size_t i = 0; i < (n + 7) / 8; i++) {
+			uint64_t eight;
+
+			memcpy(&eight, codes + 8 * i, sizeof(eight));
+			packed[i] = (uint8_t)(eight * UINT64_C(0x0102040810204080) >> 56);
+		}
+}
+
+static void codes_unpack(unsigned bits, const uint8_t *packed, size_t n, uint8_t *codes)
+{
+	if (bits == 4)
+		for (size_t i = 0; i < (n + 1) / 2; i++) {
+			codes[2 * i] = packed[i] & 15;
+			codes[2 * i + 1] = packed[i] >> 4;
+		}
+	else
+		for (size_t i = 0; i < (n + 7) / 8; i++)
+			for (unsigned k = 0; k < 8; k++)
+				codes[8 * i + k] = packed[i] >> k & 1;
+}
+
+static void scale_store(const struct bb_coding *c, const struct bb_block_scale *s, uint8_t *at)
+{
+	if (c->scale_bytes == 1)
+		*at = isnan(s->scale) ? 0xff : (uint8_t)(ilogbf(s->scale) + 127);
+	else
+		memcpy(at, &s->scale, sizeof(s->scale));
+	if (c->scale_bytes == 8)
+		memcpy(at + 4, c->lowest < 0 ? &s->zero : &s->point, sizeof(float));
+}
+
+static struct bb_block_scale scale_load(const struct bb_coding *c, const uint8_t *at)
+{
+	struct bb_block_scale s = {.up = 1, .down = 1};
+
+	if (c->scale_bytes == 1)
+		s.scale = *at == 0xff ? NAN : ldexpf(1, *at - 127);
+	else
+		memcpy(&s.scale, at, sizeof(s.scale));
+	if (c->scale_bytes == 8)
+		memcpy(c->lowest < 0 ? &s.zero : &s.point, at + 4, sizeof(float));
+	return s;
+}
+
+static size_t codes_bytes(const struct bb_coding *c, size_t n)
+{
+	return (n * c->bits + 7) / 8;
+}
+
+size_t bb_coding_bytes(const struct bb_coding *c, size_t block, size_t n)
+{
+	const size_t blocks = block ? (n + block - 1) / block : n > 0;
+
+	return codes_bytes(c, n) + blocks * c->scale_bytes;
+}
+
+void bb_coding_encode(const struct bb_coding *c, size_t block, const float *x, size_t n,
+		      void *coded)
+{
+	uint8_t *const packed = coded, *scale = packed + codes_bytes(c, n), codes[CHUNK];
+
+	for (size_t first = 0, end; first < n; first = end, scale += c->scale_bytes) {
+		end = block && n - first > block ? first + block : n;
+		const struct bb_block_scale s = fit_block(c, x + first, end - first);
+
+		scale_store(c, &s, scale);
+		if (c->bits == 8)
+			codes_make(c, &s, x + first, end - first, packed + first);
+		for (size_t i = first, most; i < end && c->bits < 8; i += most) {
+			most = end - i < CHUNK ? end - i : CHUNK;
+			codes_make(c, &s, x + i, most, codes);
+			codes_pack(c->bits, codes, most, packed + i * c->bits / 8);
+		}
+	}
+}
+
+/* X = the numbers of CODED or, with ADDS, += them. */
+static inline void coded_read(const struct bb_coding *c, size_t block, const void *coded, size_t n,
+			      float *x, bool adds)
+{
+	const uint8_t *const packed = coded, *scale = packed + codes_bytes(c, n);
+	uint8_t codes[CHUNK];
+	float numbers[CHUNK];
+
+	for (size_t first = 0, end; first < n; first = end, scale += c->scale_bytes) {
+		const struct bb_block_scale s = scale_load(c, scale);
+
+		end = block && n - first > block ? first + block : n;
+		for (size_t i = first, most; i < end; i += most) {
+			const uint8_t *const from = packed + i * c->bits / 8;
+
+			most = end - i < CHUNK ? end - i : CHUNK;
+			if (c->bits < 8)
+				codes_unpack(c->bits, from, most, codes);
+			codes_read(c, &s, c->bits < 8 ? codes : from, most, adds ? numbers : x + i);
+			for (size_t k = 0; k < most && adds; k++)
+				x[i + k] += numbers[k];
+		}
+	}
+}
+
+void bb_coding_decode(const struct bb_coding *c, size_t block, const void *coded, size_t n,
+		      float *x)
+{
+	coded_read(c, block, coded, n, x, false);
+}
+
+void bb_coding_add(const struct bb_coding *c, size_t block, const void *coded, size_t n, float *sum)
+{
+	coded_read(c, block, coded, n, sum, true);
+}
+
+int bb_coding_code(const struct bb_coding *c, const void *coded, size_t i)
+{
+	const uint8_t byte = ((const uint8_t *)coded)[i * c->bits / 8];
+	const int code = byte >> (i * c->bits % 8) & ((1 << c->bits) - 1);
+	const int flip = c->lowest < 0 ? 1 << (c->bits - 1) : 0;
+
+	return (code ^ flip) - flip;
+}
+
+struct bb_block_scale bb_coding_scale(const struct bb_coding *c, const void *coded, size_t n,
+				      size_t b)
+{
+	return scale_load(c, (const uint8_t *)coded + codes_bytes(c, n) + b * c->scale_bytes);
+}
+
+size_t bb_coding_qwz_blocks(size_t n)
+{
+	const size_t eights = n / 8, start = (n + 7999) / 8000;
+
+	/* A number of blocks divides the eights, and the least one leaves most of them in each. */
+	for (size_t each = n % 8 || n == 0 ? 0 : eights / start; each > 0; each--)
+		if (eights % each == 0)
+			return eights / each;
+	return 0;
+}
