@@ -2,7 +2,7 @@
  * model.c - what becomes of any model in words, or in a config.json where it begins with a brace: a
  * model that adds up, or an error.
  */
-#include "training_kernels/ddp/step.h"
+#include "models/fusion.h"
 
 #include <stdio.h>
 #include <stdlib.h>

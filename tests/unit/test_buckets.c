@@ -1,7 +1,7 @@
 /*
  * Buckets: those that PyTorch forms of known models, and what must hold of any.
  */
-#include "training_kernels/ddp/step.h"
+#include "models/fusion.h"
 
 #include <math.h>
 #include <setjmp.h>

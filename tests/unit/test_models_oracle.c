@@ -6,7 +6,7 @@
  * PyTorch's buckets.
  */
 #include "models/model.h"
-#include "training_kernels/ddp/step.h"
+#include "models/fusion.h"
 
 #include <inttypes.h>
 #include <jansson.h>

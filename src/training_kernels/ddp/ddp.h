@@ -4,7 +4,7 @@
  *
  *   ddp.c     its options, record and descriptor, and the experiment: steps with buckets of all
  *             sizes, timed and verified; the model and its buckets as text
- *   step.c    gradients in buckets, and a step as a program
+ *   step.c    a step as a program
  */
 #pragma once
 
