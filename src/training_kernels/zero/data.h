@@ -14,6 +14,7 @@
 #include "core/datatype.h"
 #include "core/status.h"
 #include "models/model.h"
+#include "training_kernels/kernel/adam.h"
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
@@ -134,26 +135,3 @@ BB_MUST bb_status bb_zero_reference_open(struct bb_zero_reference *reference,
 					 const struct bb_zero_scale *scale, struct bb_error *error);
 void bb_zero_reference_step(struct bb_zero_reference *reference, int64_t step);
 void bb_zero_reference_close(struct bb_zero_reference *reference);
-
-/* ---- arithmetic ------------------------------------------------------------------------------ */
-
-/*
- * The arithmetic of a mixed-precision step on arrays in host memory: formats, and Adam. No
- * product is contracted with a sum, so results do not depend on how a model is divided.
- */
-
-/* Convert N elements of DTYPE (half, bfloat16 or float) to floats, exactly; and back, rounding to
-   nearest even. */
-void bb_adam_widen(enum bb_dtype dtype, const void *from, float *to, size_t n);
-void bb_adam_narrow(enum bb_dtype dtype, const float *from, void *to, size_t n);
-
-/* Whether any value is infinite or NaN. */
-bool bb_adam_overflowed(enum bb_dtype dtype, const void *values, size_t n);
-
-/*
- * Run step T (from 1) of Adam (Kingma and Ba, arXiv 1412.6980, algorithm 1) on N elements, in fp32,
- * with the defaults of PyTorch. Gradients are first multiplied by UNSCALE, which removes the loss
- * scale and averages.
- */
-void bb_adam_step(uint64_t t, float unscale, const float *gradient, float *parameter,
-		  float *moment1, float *moment2, size_t n);
