@@ -336,6 +336,45 @@ def wrong_configs():
 
 
 @test
+def one_bit_optimizers():
+    """Error memory of 4 P (1 + 1/N) bytes beside Adam's states; the volume; what DeepSpeed refuses."""
+    config = os.path.join(os.path.dirname(__file__), "ds_onebit_adam.json")
+    memory(f"--params 1B --dp 64 --ds-config {config}").exits(0).prints("errors           4.063", "freeze_step 400")
+    got = said(f"--params 335141888 --dp 64 --ds-config {config}")
+    equal(got["errors_bytes"], 4 * 335142912 * 65 // 64, "errors, padded")
+    equal((got["optimizer"], got["precision"], got["optimizer_bytes"]), ("onebit-adam", "fp32", 8 * 335141888), "as it stands")
+    equal(got["total_bytes"], 16 * 335141888 + got["errors_bytes"], "total")
+    expect("errors_bytes" not in said("--params 1B"), "AdamW has no errors")
+
+    def onebit(name, params="{}", more=""):
+        return '{"optimizer": {"type": "%s", "params": %s}%s}' % (name, params, more)
+
+    for share, saving in ((15, "4.92"), (20, "4.00"), (25, "3.37")):
+        steps = ', "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 100}}'
+        text = onebit("onebitadam", '{"freeze_step": %d}' % share, steps)
+        with_config(text, "--params 1B").prints(f"of 100 steps: {saving} times less")
+    with_config(onebit("ZeroOneAdam", '{"var_freeze_step": 10}'), "--params 1B").prints("zero-one-adam", "var_freeze_step 10")
+    zero = "refuses this optimizer with ZeRO"
+    for text, says in [
+        (onebit("OneBitAdam", "{}", ', "zero_optimization": {"stage": 1}'), zero),
+        (onebit("ZeroOneAdam", "{}", ', "zero_optimization": {"stage": 3}'), zero),
+        (onebit("OneBitLamb", "{}", ', "fp16": {"enabled": true, "loss_scale": 128}'), "without dynamic loss scaling"),
+        (onebit("OneBitAdam", '{"amsgrad": true}'), "optimizer.params.amsgrad: true is not false"),
+        (onebit("OneBitAdam", '{"var_freeze_step": 1}'), "optimizer.params.var_freeze_step: 1 is not a parameter of"),
+        (onebit("OneBitAdam", '{"max_grad_norm": 1}'), "gradient_clipping"),
+        (onebit("OneBitAdam", '{"betas": [0.8, 1]}'), "optimizer.params.betas: [0.8"),
+        (onebit("OneBitAdam", '{"freeze_step": 0.5}'), "optimizer.params.freeze_step: 0.5 is not a whole number from 0"),
+        (onebit("OneBitAdam", '{"lr": -1}'), "optimizer.params.lr: -1 is not a number of at least 0"),
+        (onebit("OneBitAdam", '{"comm_backend_name": "gloo"}'), 'comm_backend_name: "gloo" is not nccl, mpi, hccl'),
+        (onebit("OneBitAdam", '{"cuda_aware": 1}'), "optimizer.params.cuda_aware: 1 is not true or false"),
+        (onebit("OneBitAdam", "3"), "optimizer.params: 3 is not an object"),
+    ]:
+        with_config(text, "--params 1B", (2,)).says(says, "ds_config.json")
+    memory("--params 1B --dp 8 --zero 2 --optimizer onebit-adam").exits(2).says("--optimizer onebit-adam", "--zero 0")
+    memory("zero --params 1B --optimizer onebit-lamb").exits(2).says("--optimizer onebit-lamb", "with ZeRO")
+
+
+@test
 def a_config_of_hugging_face():
     """Together with a config of DeepSpeed: two files, one result."""
     with tempfile.TemporaryDirectory() as folder:

@@ -12,8 +12,7 @@
 
 /* Merge the settings of --ds-config into O, a copy of the options, and BUFFERS. BB_EUSAGE if an
    option was given another value. With --fits each combination has its own microbatches. */
-static bb_status merge_file(const struct job *job, struct options *o,
-			    struct bb_training_buffers *buffers)
+static bb_status merge_file(struct job *job, struct options *o, struct bb_training_buffers *buffers)
 {
 	struct bb_ds_config c = {.zero = -1};
 	bb_status st = bb_ds_config_read(o->ds_config, job->has_model ? &job->model : NULL, &c,
@@ -53,6 +52,7 @@ static bb_status merge_file(const struct job *job, struct options *o,
 		else if (in_file >= 0)
 			*settings[i].choice = (int)in_file;
 	}
+	bb_ds_config_add_saving(&c, &job->text);
 	if (o->fits_given)
 		return BB_OK;
 	if (o->micro_batch_given)
@@ -80,6 +80,7 @@ static void add_category(struct job *job, const char *name, uint64_t bytes, uint
 static void add_need(struct job *job, const struct bb_training *t, const struct bb_need *need)
 {
 	const char *const notes[BB_CATEGORIES] = {
+		[BB_NEED_ERRORS] = "what exchanged signs have lost",
 		[BB_NEED_GATHERED] = t->buffers.live > 0 ? "parameters that stage 3 keeps, whole"
 							 : "parameters and gradients of the "
 							   "largest layer, whole",
@@ -98,6 +99,8 @@ static void add_need(struct job *job, const struct bb_training *t, const struct 
 	for (int i = 0; i < BB_CATEGORIES; i++) {
 		const bool known = i < BB_NEED_ACTIVATIONS || bb_training_has_activations(t);
 
+		if (i == BB_NEED_ERRORS && !t->recipe.optimizer->coded)
+			continue;
 		snprintf(key, sizeof(key), "%s_bytes", bb_category_words[i]);
 		bb_job_add_known(&job->json, key, known, need->bytes[i]);
 		if (known && (need->bytes[i] > 0 || i <= BB_NEED_OPTIMIZER))

@@ -28,6 +28,11 @@ bb_status bb_calculate_zero(struct job *job)
 			       "--optimizer %s needs rows and columns of tensors, but ZeRO divides "
 			       "flat arrays; give another optimizer",
 			       recipe.optimizer->name);
+	if (recipe.optimizer->coded)
+		return bb_fail(job->error, BB_EUSAGE,
+			       "--optimizer %s: DeepSpeed refuses it with ZeRO; model_memory train "
+			       "has its memory",
+			       recipe.optimizer->name);
 	bb_job_add_recipe(job, &recipe);
 	bb_strbuf_addf(&job->text,
 		       "# total: states of one rank; world: of all ranks; saved: factor against "

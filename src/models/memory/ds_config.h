@@ -1,9 +1,11 @@
 /*
- * ds_config.h - settings of a ds_config.json of DeepSpeed that concern memory.
+ * ds_config.h - settings of a ds_config.json of DeepSpeed that concern memory and communication.
  */
 #pragma once
 
 #include "core/status.h"
+#include "core/strbuf.h"
+#include "models/memory/onebit.h"
 #include "models/memory/training.h"
 
 /* -1 (0 for the last three): missing or "auto", which leaves the value to the command line. */
@@ -20,14 +22,30 @@ struct bb_ds_config {
 	   defaults if they are missing. Of "auto", transformers' Trainer makes hidden² elements to
 	   reduce, and 0.9 hidden² to prefetch; without a width DeepSpeed's defaults remain. */
 	struct bb_training_buffers buffers;
+	bool bf16;            /* bf16.enabled, in mixed precision */
+	int64_t loss_scale;   /* fp16.loss_scale; 0: dynamic, from 2 to the power of scale_power */
+	int64_t scale_power;  /* fp16.initial_scale_power */
+	int64_t scale_window; /* fp16.loss_scale_window */
+	int64_t total_steps;  /* scheduler.params.total_num_steps; 0: missing */
+	struct bb_onebit onebit; /* optimizer.params of a 1-bit optimizer, else of kind NONE */
 };
 
 /*
- * Read the file at PATH for MODEL (NULL: unknown); keys that do not concern memory are ignored.
- * BB_EUSAGE with a sentence that names file and key for a wrong type or value.
+ * Read the file at PATH for MODEL (NULL: unknown); keys that concern neither memory
+ * nor communication are ignored. BB_EUSAGE with a sentence that names file and key for a wrong type
+ * or value, and for what DeepSpeed refuses with a 1-bit optimizer.
  */
 BB_MUST bb_status bb_ds_config_read(const char *path, const struct bb_model *model,
 				    struct bb_ds_config *config, struct bb_error *error);
+
+/* Append the keys of the file at PATH that hold a value but are not in USED, a list of keys that
+   ends with NULL, with commas between them; a key there includes all below it. */
+BB_MUST bb_status bb_ds_config_others(const char *path, const char *const used[],
+				      struct bb_strbuf *out, struct bb_error *error);
+
+/* Append how much less than fp16 gradients the 1-bit optimizer of CONFIG sends, as a comment line;
+   without such an optimizer nothing. */
+void bb_ds_config_add_saving(const struct bb_ds_config *config, struct bb_strbuf *out);
 
 /*
  * Complete the batch for DP data-parallel ranks as DeepSpeed does: batch = micro_batch x

@@ -14,10 +14,15 @@ typedef unsigned __int128 wide; /* holds any product of the limits of models */
 const char *const bb_offload_words[] = {"none", "optimizer", "parameters", NULL};
 
 const char *const bb_category_words[BB_CATEGORIES] = {
-	[BB_NEED_PARAMETERS] = "parameters", [BB_NEED_GRADIENTS] = "gradients",
-	[BB_NEED_OPTIMIZER] = "optimizer",   [BB_NEED_GATHERED] = "gathered",
-	[BB_NEED_BUCKETS] = "buckets",       [BB_NEED_ACTIVATIONS] = "activations",
-	[BB_NEED_RECOMPUTED] = "recomputed", [BB_NEED_ENDS] = "ends",
+	[BB_NEED_PARAMETERS] = "parameters",
+	[BB_NEED_GRADIENTS] = "gradients",
+	[BB_NEED_OPTIMIZER] = "optimizer",
+	[BB_NEED_ERRORS] = "errors",
+	[BB_NEED_GATHERED] = "gathered",
+	[BB_NEED_BUCKETS] = "buckets",
+	[BB_NEED_ACTIVATIONS] = "activations",
+	[BB_NEED_RECOMPUTED] = "recomputed",
+	[BB_NEED_ENDS] = "ends",
 };
 
 /* ---- states of parameters -------------------------------------------------------------------- */
@@ -42,17 +47,23 @@ const char *const bb_precision_words[] = {"mixed", "megatron-bf16", "megatron-fp
 /*
  * Loshchilov and Hutter (arXiv 1711.05101); Dettmers et al. (arXiv 2110.02861), without the fp32
  * scale of each block; torch.optim.SGD with momentum; Shazeer and Stern (arXiv 1804.04235), without
- * the first moment.
+ * the first moment; deepspeed/runtime/fp16/onebit, where 0/1 Adam also keeps a sum of updates, and
+ * 1-bit LAMB a second variance that goes on.
  */
 const struct bb_optimizer bb_optimizers[] = {
 	[BB_ADAMW] = {"adamw", 2, 0, false},
 	[BB_ADAMW_8BIT] = {"adamw-8bit", 2, 1, false},
 	[BB_SGD] = {"sgd", 1, 0, false},
 	[BB_ADAFACTOR] = {"adafactor", 0, 0, true},
+	[BB_ADAM_1BIT] = {"onebit-adam", 2, 0, .coded = true},
+	[BB_ADAM_0_1] = {"zero-one-adam", 3, 0, .coded = true},
+	[BB_LAMB_1BIT] = {"onebit-lamb", 3, 0, .coded = true},
 	{.name = NULL},
 };
 
-const char *const bb_optimizer_words[] = {"adamw", "adamw-8bit", "sgd", "adafactor", NULL};
+const char *const bb_optimizer_words[] = {"adamw",       "adamw-8bit",  "sgd",
+					  "adafactor",   "onebit-adam", "zero-one-adam",
+					  "onebit-lamb", NULL};
 
 uint64_t bb_states_sum(const struct bb_states *states)
 {
@@ -87,6 +98,17 @@ struct bb_states bb_states_of_rank(const struct bb_recipe *recipe, uint64_t elem
 		.gradients = each.gradients * (stage >= 2 ? part : elements),
 		.optimizer = each.optimizer * (stage >= 1 ? part : elements) + FP32 * factored,
 	};
+}
+
+uint64_t bb_error_bytes(const struct bb_recipe *recipe, uint64_t elements, uint64_t ranks)
+{
+	const uint64_t eights = ranks % 8 == 0   ? ranks
+				: ranks % 4 == 0 ? 2 * ranks
+				: ranks % 2 == 0 ? 4 * ranks
+						 : 8 * ranks; /* lcm(ranks, 8) */
+	const uint64_t part = eights * bb_partition(elements, ranks * eights);
+
+	return recipe->optimizer->coded ? FP32 * (ranks + 1) * part : 0;
 }
 
 uint64_t bb_factored_elements(uint64_t rows, uint64_t columns)
@@ -393,6 +415,11 @@ bb_status bb_training_check(const struct bb_training *t, struct bb_error *error)
 			       "--optimizer %s: needs rows and columns of tensors, but --zero %d "
 			       "divides flat arrays; give --zero 0",
 			       optimizer->name, t->zero);
+	if (optimizer->coded && t->zero > 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--optimizer %s: ranks exchange all of the momentum, which --zero "
+			       "%d divides; DeepSpeed refuses it with ZeRO, too: give --zero 0",
+			       optimizer->name, t->zero);
 	/* Each microbatch adds to the gradients, which stay whole until the last one: stage 2 would
 	   save nothing and reduce them each time. */
 	if (t->zero > 1 && t->pp > 1)
@@ -435,13 +462,17 @@ static uint64_t sparse(const struct bb_training *t, const struct bb_piece *piece
 	return bb_partition(piece->experts, t->tp * t->ep);
 }
 
-/* States of ELEMENTS, of which only the trainable share has gradients and optimizer states. */
+/* The trainable share of ELEMENTS, which alone has gradients and optimizer states. */
+static uint64_t trained(const struct bb_training *t, uint64_t elements)
+{
+	return t->trainable < 1 ? (uint64_t)ceil((double)elements * t->trainable) : elements;
+}
+
 static struct bb_states states(const struct bb_training *t, uint64_t elements, uint64_t factored,
 			       uint64_t ranks)
 {
-	const uint64_t trained =
-		t->trainable < 1 ? (uint64_t)ceil((double)elements * t->trainable) : elements;
-	struct bb_states s = bb_states_of_rank(&t->recipe, trained, factored, t->zero, ranks);
+	struct bb_states s =
+		bb_states_of_rank(&t->recipe, trained(t, elements), factored, t->zero, ranks);
 
 	s.parameters = bb_states_of_rank(&t->recipe, elements, 0, t->zero, ranks).parameters;
 	return s;
@@ -466,6 +497,9 @@ void bb_training_states(const struct bb_training *t, const struct bb_piece *piec
 	need->bytes[BB_NEED_PARAMETERS] = shared.parameters + experts.parameters;
 	need->bytes[BB_NEED_GRADIENTS] = shared.gradients + experts.gradients;
 	need->bytes[BB_NEED_OPTIMIZER] = shared.optimizer + experts.optimizer;
+	need->bytes[BB_NEED_ERRORS] =
+		bb_error_bytes(&t->recipe, trained(t, dense(t, piece)), t->dp) +
+		bb_error_bytes(&t->recipe, trained(t, sparse(t, piece)), t->dp / t->ep);
 	for (int i = offloaded; i <= BB_NEED_OPTIMIZER; i++) {
 		need->host += need->bytes[i];
 		need->bytes[i] = 0;

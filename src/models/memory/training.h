@@ -43,11 +43,20 @@ struct bb_optimizer {
 	unsigned moments; /* of each parameter */
 	unsigned moment;  /* bytes of one; 0: that of the precision */
 	bool factored;    /* one more moment, kept as sums of the rows and columns of a matrix */
+	bool coded;       /* exchanges signs (onebit.h) and remembers what they lose */
 };
 
 /* Indices of bb_precisions and bb_optimizers. */
 enum bb_precision_index { BB_MIXED, BB_MEGATRON_BF16, BB_MEGATRON_FP16, BB_ALL_FP32, BB_ALL_BF16 };
-enum bb_optimizer_index { BB_ADAMW, BB_ADAMW_8BIT, BB_SGD, BB_ADAFACTOR };
+enum bb_optimizer_index {
+	BB_ADAMW,
+	BB_ADAMW_8BIT,
+	BB_SGD,
+	BB_ADAFACTOR,
+	BB_ADAM_1BIT,
+	BB_ADAM_0_1,
+	BB_LAMB_1BIT
+};
 
 /* Both end with name NULL; the words are their names in the same order, and end with NULL. */
 extern const struct bb_precision bb_precisions[];
@@ -84,6 +93,14 @@ uint64_t bb_partition(uint64_t elements, uint64_t ranks);
  */
 struct bb_states bb_states_of_rank(const struct bb_recipe *recipe, uint64_t elements,
 				   uint64_t factored, int stage, uint64_t ranks);
+
+/*
+ * Bytes of the error memory of a coded optimizer among RANKS ranks, 0 of any other: fp32 of all
+ * ELEMENTS, padded to a multiple of RANKS lcm(RANKS, 8), for what a rank loses as a worker, and of
+ * its part of them, for what it loses as a server (deepspeed/runtime/comm/nccl.py). DeepSpeed pads
+ * each tensor; the elements are taken as one here.
+ */
+uint64_t bb_error_bytes(const struct bb_recipe *recipe, uint64_t elements, uint64_t ranks);
 
 /* Sums that Adafactor keeps instead of the squares of a tensor of ROWS x COLUMNS (1: a vector,
    whose squares it keeps). */
@@ -257,6 +274,7 @@ enum bb_category {
 	BB_NEED_PARAMETERS,
 	BB_NEED_GRADIENTS,
 	BB_NEED_OPTIMIZER,
+	BB_NEED_ERRORS, /* bb_error_bytes */
 	/* Stage 3: parameters and gradients of the largest layer, whole, or buffers.live parameters
 	   if they are more. */
 	BB_NEED_GATHERED,

@@ -1,0 +1,172 @@
+#include "models/memory/onebit.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#define CODED 0.0625 /* a sign in place of the 16 bits of a gradient */
+
+struct bb_onebit bb_onebit_of(enum bb_onebit_kind kind)
+{
+	return (struct bb_onebit){
+		.kind = kind,
+		.lr = 1e-3,
+		.beta1 = 0.9,
+		.beta2 = 0.999,
+		.eps = 1e-8,
+		.freeze_step = 100000,
+		.var_update_scaler = 16,
+		.local_step_scaler = 32678, /* as DeepSpeed has it; 32768 may have been meant */
+		.local_step_clipper = 16,
+		.coeff_beta = 0.9,
+		.factor_max = 4,
+		.factor_min = 0.5,
+		.factor_threshold = 0.1,
+		.max_coeff = 10,
+		.min_coeff = 0.01,
+	};
+}
+
+/* ---- the schedule ---------------------------------------------------------------------------- */
+
+enum bb_onebit_exchange bb_onebit_next(const struct bb_onebit *o, struct bb_onebit_schedule *s)
+{
+	const bool frozen = (double)++s->step > o->freeze_step;
+	enum bb_onebit_exchange exchange;
+
+	if (o->kind != BB_ONEBIT_ZERO_ONE)
+		return frozen ? BB_ONEBIT_MOMENTUM : BB_ONEBIT_FULL;
+	if (!frozen) {
+		exchange = s->step % (s->interval + 1) ? BB_ONEBIT_GRADIENT : BB_ONEBIT_FULL;
+		if (exchange == BB_ONEBIT_FULL && (double)++s->updates >= o->var_update_scaler) {
+			s->updates = 0;
+			s->interval = 2 * s->interval + 1;
+		}
+		return exchange;
+	}
+	exchange = s->step % (s->local_interval + 1) ? BB_ONEBIT_LOCAL : BB_ONEBIT_SYNC;
+	if ((double)++s->locals >= o->local_step_scaler) {
+		s->locals = 0;
+		s->local_interval =
+			(int64_t)fmin(2 * (double)(s->local_interval + 1), o->local_step_clipper) -
+			1;
+	}
+	return exchange;
+}
+
+double bb_onebit_saving(const struct bb_onebit *o, int64_t steps)
+{
+	struct bb_onebit_schedule s = {.step = 0};
+	double sent = 0;
+
+	while (s.step < steps) {
+		const enum bb_onebit_exchange exchange = bb_onebit_next(o, &s);
+
+		sent += exchange == BB_ONEBIT_FULL ? 1 : exchange == BB_ONEBIT_LOCAL ? 0 : CODED;
+	}
+	return (double)steps / sent;
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------ */
+
+void bb_onebit_moments(const struct bb_onebit *o, float unscale, const float *gradient, float *m,
+		       float *v, size_t n)
+{
+	const float beta1 = (float)o->beta1, beta2 = (float)o->beta2;
+
+	for (size_t i = 0; i < n; i++) {
+		const float g = gradient[i] * unscale;
+
+		m[i] = beta1 * m[i] + (1 - beta1) * g;
+		if (v)
+			v[i] = beta2 * v[i] + (1 - beta2) * (g * g);
+	}
+}
+
+void bb_onebit_apply(const struct bb_onebit *o, float coefficient, const float *m, const float *v,
+		     float *p, float *sum, size_t n)
+{
+	const float rate = (float)o->lr * coefficient, decay = (float)o->weight_decay;
+
+	for (size_t i = 0; i < n; i++) {
+		const float change = -rate * (m[i] / (sqrtf(v[i]) + (float)o->eps) + decay * p[i]);
+
+		p[i] += change;
+		if (sum)
+			sum[i] += change;
+	}
+}
+
+void bb_onebit_undo(const struct bb_onebit *o, const float *v, float *p, float *sum, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		p[i] -= sum[i];
+		sum[i] *= sqrtf(v[i]) + (float)o->eps;
+	}
+}
+
+void bb_onebit_redo(const struct bb_onebit *o, float rates, const float *v, float *m, float *p,
+		    float *sum, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		m[i] = -sum[i] / rates;
+		p[i] += sum[i] / (sqrtf(v[i]) + (float)o->eps);
+		sum[i] = 0;
+	}
+}
+
+/* ---- 1-bit LAMB ------------------------------------------------------------------------------ */
+
+void bb_onebit_scales(const float *m, const size_t *lengths, size_t n, float *scales)
+{
+	double mean = 0;
+
+	for (size_t t = 0; t < n; t++) {
+		double sum = 0;
+
+		for (size_t i = 0; i < lengths[t]; i++)
+			sum += (double)m[i] * m[i];
+		m += lengths[t];
+		scales[t] = (float)sqrt(sum / (double)lengths[t]);
+		mean += scales[t] / (double)n;
+	}
+	for (size_t t = 0; t < n; t++)
+		scales[t] = scales[t] > 0 ? (float)mean / scales[t] : 1;
+}
+
+double bb_onebit_trust(const struct bb_onebit *o, double parameters, double update, double *frozen)
+{
+	if (parameters == 0 || update == 0)
+		return 1;
+	const double trust = fmax(o->min_coeff, fmin(o->max_coeff, parameters / update));
+
+	if (trust != 1)
+		*frozen = o->coeff_beta * *frozen + (1 - o->coeff_beta) * trust;
+	return trust;
+}
+
+double bb_onebit_factor(const struct bb_onebit *o, const float *m, const float *before,
+			const float *v, const float *p, float *fresh, size_t n, double last)
+{
+	const float beta1 = (float)o->beta1, beta2 = (float)o->beta2, eps = (float)o->eps;
+	double factor = 0, without = 0, with = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const float g = (m[i] - beta1 * before[i]) / (1 - beta1);
+		const float root = sqrtf(v[i]) + eps;
+		const double update = m[i] / root;
+		const double decayed = update + o->weight_decay * p[i];
+
+		fresh[i] = beta2 * fresh[i] + (1 - beta2) * (g * g);
+		factor = fmax(factor, root / (sqrtf(fresh[i]) + eps));
+		without += update * update;
+		with += decayed * decayed;
+	}
+	if (without < with) {
+		const double share = sqrt(without / with);
+
+		factor = factor * share + 1 - share;
+	}
+	factor = fmax(o->factor_min, fmin(o->factor_max, factor));
+	return fmax(last * (1 - o->factor_threshold),
+		    fmin(last * (1 + o->factor_threshold), factor));
+}
