@@ -87,25 +87,15 @@ static struct bb_block_scale fit_minmax(const struct bb_coding *c, const struct 
 	return scale_down(scale, r->least + (float)c->highest * scale);
 }
 
-/* Codes and scale of DeepSpeed from the range that they span (csrc/includes/quantization_utils.h).
- */
-static struct bb_block_scale fit_deepspeed(const struct bb_coding *c, float span, float zero)
-{
-	const float up = span > 0 ? (float)(1 << c->bits) / span : 1;
-
-	return (struct bb_block_scale){1 / up, zero, 0, up, 1};
-}
-
-static struct bb_block_scale fit_symmetric(const struct bb_coding *c,
+/* csrc/includes/quantization_utils.h of DeepSpeed, with an offset where it is stored. */
+static struct bb_block_scale fit_deepspeed(const struct bb_coding *c,
 					   const struct bb_block_range *r)
 {
-	return fit_deepspeed(c, 2 * magnitude_of(r), 0);
-}
+	const bool offset = c->scale_bytes == 8;
+	const float span = offset ? r->most - r->least : 2 * magnitude_of(r);
+	const float up = span > 0 ? (float)(1 << c->bits) / span : 1;
 
-static struct bb_block_scale fit_asymmetric(const struct bb_coding *c,
-					    const struct bb_block_range *r)
-{
-	return fit_deepspeed(c, r->most - r->least, (r->most + r->least) / 2);
+	return (struct bb_block_scale){1 / up, offset ? (r->most + r->least) / 2 : 0, 0, up, 1};
 }
 
 /* torch/ao/quantization/observer.py, of MinMaxObserver: its scale is at least its epsilon. */
@@ -117,11 +107,6 @@ static struct bb_block_scale fit_torch(const struct bb_coding *c, const struct b
 
 	s.point = fminf(rintf(-least / scale), (float)c->highest);
 	return s;
-}
-
-static struct bb_block_scale fit_fp8(const struct bb_coding *c, const struct bb_block_range *r)
-{
-	return scale_down(magnitude_of(r) / (c->kind == BB_CODE_E4M3 ? 448 : 57344), 0);
 }
 
 /* The largest power of two in the block over that of the format (OCP MX specification 1.0, 6.3). */
@@ -163,19 +148,20 @@ const struct bb_coding bb_codings[] = {
 		fit_minmax),
 	INTEGER("int4-minmax", "-7 to 7 from minimum to maximum", 4, -7, 7, 256, 8, fit_minmax),
 	INTEGER("ds-int8", "symmetric, DeepSpeed: scale 2 max/256, the maximum is clamped", 8, -128,
-		127, 4096, 4, fit_symmetric),
+		127, 4096, 4, fit_deepspeed),
 	INTEGER("ds-int4", "symmetric, DeepSpeed: scale 2 max/16, the maximum is clamped", 4, -8, 7,
-		4096, 4, fit_symmetric),
+		4096, 4, fit_deepspeed),
 	INTEGER("ds-int8-asym", "asymmetric, DeepSpeed: scale (max - min)/256 and offset", 8, -128,
-		127, 4096, 8, fit_asymmetric),
+		127, 4096, 8, fit_deepspeed),
 	INTEGER("ds-int4-asym", "asymmetric, DeepSpeed: scale (max - min)/16 and offset", 4, -8, 7,
-		4096, 8, fit_asymmetric),
+		4096, 8, fit_deepspeed),
 	INTEGER("torch-uint8", "PyTorch's quantisation hooks: MinMaxObserver, zero point", 8, 0,
 		255, 512, 8, fit_torch),
-	{"fp8-e4m3", "scale max/448", BB_CODE_E4M3, 8, 0, 0, 128, 4, fit_fp8},
-	{"fp8-e5m2", "scale max/57344", BB_CODE_E5M2, 8, 0, 0, 128, 4, fit_fp8},
-	{"mxfp8-e4m3", "OCP MX: power of two as scale", BB_CODE_E4M3, 8, 0, 0, 32, 1, fit_mx},
-	{"mxfp8-e5m2", "OCP MX: power of two as scale", BB_CODE_E5M2, 8, 0, 0, 32, 1, fit_mx},
+	{"fp8-e4m3", "scale max/448", BB_CODE_E4M3, 8, -448, 448, 128, 4, fit_magnitude},
+	{"fp8-e5m2", "scale max/57344", BB_CODE_E5M2, 8, -57344, 57344, 128, 4, fit_magnitude},
+	{"mxfp8-e4m3", "OCP MX: power of two as scale", BB_CODE_E4M3, 8, -448, 448, 32, 1, fit_mx},
+	{"mxfp8-e5m2", "OCP MX: power of two as scale", BB_CODE_E5M2, 8, -57344, 57344, 32, 1,
+	 fit_mx},
 	{"sign", "1 bit, 1-bit Adam: scale norm/sqrt(n)", BB_CODE_SIGN, 1, 0, 0, 0, 4, fit_sign},
 	{.name = NULL}};
 
@@ -381,10 +367,11 @@ void bb_coding_encode(const struct bb_coding *c, size_t block, const float *x, s
 	}
 }
 
-/* X = the numbers of CODED or, with ADDS, += them. */
+/* X = the numbers of CODED or, with FACTOR 1 or -1, += their product. */
 static inline void coded_read(const struct bb_coding *c, size_t block, const void *coded, size_t n,
-			      float *x, bool adds)
+			      float *x, float factor)
 {
+	const bool adds = factor != 0;
 	const uint8_t *const packed = coded, *scale = packed + codes_bytes(c, n);
 	uint8_t codes[CHUNK];
 	float numbers[CHUNK];
@@ -401,7 +388,7 @@ static inline void coded_read(const struct bb_coding *c, size_t block, const voi
 				codes_unpack(c->bits, from, most, codes);
 			codes_read(c, &s, c->bits < 8 ? codes : from, most, adds ? numbers : x + i);
 			for (size_t k = 0; k < most && adds; k++)
-				x[i + k] += numbers[k];
+				x[i + k] += factor * numbers[k];
 		}
 	}
 }
@@ -409,19 +396,20 @@ static inline void coded_read(const struct bb_coding *c, size_t block, const voi
 void bb_coding_decode(const struct bb_coding *c, size_t block, const void *coded, size_t n,
 		      float *x)
 {
-	coded_read(c, block, coded, n, x, false);
+	coded_read(c, block, coded, n, x, 0);
 }
 
-void bb_coding_add(const struct bb_coding *c, size_t block, const void *coded, size_t n, float *sum)
+void bb_coding_add(const struct bb_coding *c, size_t block, const void *coded, size_t n,
+		   float factor, float *sum)
 {
-	coded_read(c, block, coded, n, sum, true);
+	coded_read(c, block, coded, n, sum, factor);
 }
 
 int bb_coding_code(const struct bb_coding *c, const void *coded, size_t i)
 {
 	const uint8_t byte = ((const uint8_t *)coded)[i * c->bits / 8];
 	const int code = byte >> (i * c->bits % 8) & ((1 << c->bits) - 1);
-	const int flip = c->lowest < 0 ? 1 << (c->bits - 1) : 0;
+	const int flip = c->kind == BB_CODE_INTEGER && c->lowest < 0 ? 1 << (c->bits - 1) : 0;
 
 	return (code ^ flip) - flip;
 }

@@ -42,7 +42,7 @@ struct bb_coding {
 	const char *name, *brief;
 	enum bb_code_kind kind;
 	unsigned bits;       /* of a code: 8, 4 or 1 */
-	int lowest, highest; /* integer code */
+	int lowest, highest; /* what a code stands for, before its scale; signs: 0 */
 	size_t block;        /* usual numbers of a block; 0: all are one */
 	/* Of a block: 4 is its scale; 8 also its zero, or its point where codes are unsigned; 1 a
 	   power of two (E8M0). */
@@ -65,9 +65,9 @@ void bb_coding_encode(const struct bb_coding *coding, size_t block, const float 
 /* X[0, N) = the numbers of CODED. */
 void bb_coding_decode(const struct bb_coding *coding, size_t block, const void *coded, size_t n,
 		      float *x);
-/* SUM[0, N) += the numbers of CODED. */
+/* SUM[0, N) += FACTOR times the numbers of CODED. */
 void bb_coding_add(const struct bb_coding *coding, size_t block, const void *coded, size_t n,
-		   float *sum);
+		   float factor, float *sum);
 
 /* Code I of CODED numbers: an integer's value, else its bits. */
 int bb_coding_code(const struct bb_coding *coding, const void *coded, size_t i);

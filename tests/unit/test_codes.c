@@ -215,7 +215,7 @@ static void test_round_trip(void **state)
 			assert_int_equal(coded[bytes], 0xa5);
 			bb_coding_decode(c, block, coded, n, back);
 			memcpy(sum, x, sizeof(x));
-			bb_coding_add(c, block, coded, n, sum);
+			bb_coding_add(c, block, coded, n, 1, sum);
 			for (size_t i = 0; i < n; i++) {
 				const struct bb_block_scale s =
 					bb_coding_scale(c, coded, n, block ? i / block : 0);

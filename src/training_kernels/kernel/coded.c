@@ -1,0 +1,289 @@
+#include "training_kernels/kernel/coded.h"
+
+#include <string.h>
+
+const struct bb_coded_scheme bb_coded_schemes[] = {
+	{BB_CODED_ALLTOALL, "alltoall", "all-to-all, sum, all-gather (1-bit Adam)"},
+	{BB_CODED_RING, "ring", "a ring that codes the partial sum at each hop, all-gather"},
+	{BB_CODED_ALLGATHER, "allgather", "all-gather of all arrays, sum (PyTorch's hooks)"},
+	{BB_CODED_TWO_HOPS, "two-hops", "all-to-all in nodes, then across, all-gather (qgZ)"},
+	{.name = NULL}};
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+static size_t gcd_of(size_t a, size_t b)
+{
+	return b ? gcd_of(b, a % b) : a;
+}
+
+static size_t up_to(size_t n, size_t unit)
+{
+	return (n + unit - 1) / unit * unit;
+}
+
+size_t bb_coded_padded(const struct bb_coded_form *f)
+{
+	const size_t n = (size_t)f->nranks;
+	const bool is_sign = f->coding->kind == BB_CODE_SIGN;
+
+	if (f->scheme->kind == BB_CODED_ALLGATHER)
+		return f->coding->lowest == 0 && f->coding->highest > 0 && f->block
+			       ? f->count - f->count % f->block + f->block
+			       : f->count;
+	return up_to(f->count, n * (is_sign ? 8 * n / gcd_of(n, 8) : 8));
+}
+
+size_t bb_coded_chunk(const struct bb_coded_form *f)
+{
+	const size_t padded = bb_coded_padded(f);
+
+	return f->scheme->kind == BB_CODED_ALLGATHER ? padded : padded / (size_t)f->nranks;
+}
+
+size_t bb_coded_chunk_bytes(const struct bb_coded_form *f)
+{
+	return bb_coding_bytes(f->coding, f->block, bb_coded_chunk(f));
+}
+
+const char *bb_coded_refuses(const struct bb_coded_form *f)
+{
+	if (f->nranks < 2)
+		return "there is one rank; give at least 2";
+	if (f->scheme->kind == BB_CODED_TWO_HOPS &&
+	    (f->local < 2 || f->local >= f->nranks || f->nranks % f->local))
+		return "two-hops needs at least 2 nodes of equally many ranks, at least 2 each; "
+		       "--node-ranks divides the ranks into nodes";
+	return NULL;
+}
+
+/* ---- phases ---------------------------------------------------------------------------------- */
+
+static int hops_of(const struct bb_coded_form *f)
+{
+	return f->only_gathers                        ? 0
+	       : f->scheme->kind == BB_CODED_RING     ? f->nranks - 1
+	       : f->scheme->kind == BB_CODED_TWO_HOPS ? 2
+						      : 1;
+}
+
+int bb_coded_phases(const struct bb_coded_form *f)
+{
+	return hops_of(f) + (f->scheme->kind != BB_CODED_ALLGATHER && !f->only_reduces);
+}
+
+struct bb_coded_phase bb_coded_phase(const struct bb_coded_form *f, int phase)
+{
+	const int n = f->nranks, l = f->local;
+	const bool reduces = phase < hops_of(f);
+
+	if (!reduces || f->scheme->kind == BB_CODED_ALLGATHER)
+		return (struct bb_coded_phase){&bb_all_gather, BB_CODED_WORLD, n, 1, 1, reduces};
+	if (f->scheme->kind == BB_CODED_RING)
+		return (struct bb_coded_phase){&bb_sendrecv, BB_CODED_WORLD, n, 1, 1, true};
+	if (f->scheme->kind == BB_CODED_ALLTOALL)
+		return (struct bb_coded_phase){&bb_alltoall, BB_CODED_WORLD, n, 1, (size_t)n, true};
+	if (phase == 0)
+		return (struct bb_coded_phase){&bb_alltoall,    BB_CODED_NODE, l,
+					       (size_t)(n / l), (size_t)n,     true};
+	return (struct bb_coded_phase){&bb_alltoall, BB_CODED_ACROSS, n / l, 1, (size_t)(n / l),
+				       true};
+}
+
+static size_t messages_of(const struct bb_coded_phase *p)
+{
+	return p->collective == &bb_sendrecv ? 1 : (size_t)p->members;
+}
+
+size_t bb_coded_sent(const struct bb_coded_form *f, int phase)
+{
+	const struct bb_coded_phase p = bb_coded_phase(f, phase);
+	const size_t peers = p.collective == &bb_sendrecv ? 1 : (size_t)p.members - 1;
+
+	return peers * p.chunks * bb_coded_chunk_bytes(f);
+}
+
+size_t bb_coded_traffic(const struct bb_coded_form *f, int phase, enum bb_coded_step step)
+{
+	const struct bb_coded_phase p = bb_coded_phase(f, phase);
+	const size_t chunk = bb_coded_chunk(f), bytes = bb_coded_chunk_bytes(f);
+	const size_t comes = messages_of(&p) * p.chunks;
+	const bool is_ring = p.collective == &bb_sendrecv;
+
+	if (step == BB_CODED_CODE)
+		return p.coded * (bytes + chunk * sizeof(float) * (f->feedback ? 3 : 1));
+	/* A ring also reads its own chunk. */
+	return comes * bytes + chunk * sizeof(float) * (p.reduces ? p.chunks + is_ring : comes);
+}
+
+void bb_coded_write(const struct bb_coded_form *f, struct bb_tape *tape, int queue, int coding,
+		    int exchange, size_t item, double memory_rate)
+{
+	for (int i = 0; i < bb_coded_phases(f); i++) {
+		const struct bb_coded_phase p = bb_coded_phase(f, i);
+
+		bb_tape_compute(tape, queue, coding, item++,
+				(double)bb_coded_traffic(f, i, BB_CODED_CODE) / memory_rate, 0);
+		struct bb_operation *const o =
+			bb_tape_collective(tape, queue, exchange, item++, p.collective,
+					   p.chunks * bb_coded_chunk_bytes(f), BB_UINT8, BB_SUM);
+		o->in_place = false;
+		o->group = (int)p.family;
+		bb_tape_compute(tape, queue, coding, item++,
+				(double)bb_coded_traffic(f, i, BB_CODED_DECODE) / memory_rate, 0);
+	}
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+int bb_coded_groups(const struct bb_coded_form *f)
+{
+	return f->scheme->kind == BB_CODED_TWO_HOPS ? 1 + f->nranks / f->local + f->local : 1;
+}
+
+void bb_coded_complete(const struct bb_coded_form *f, int rank, struct bb_operation *o)
+{
+	if (o->act == BB_ACT_COLLECTIVE && o->group == BB_CODED_NODE)
+		o->group = 1 + rank / f->local;
+	else if (o->act == BB_ACT_COLLECTIVE && o->group == BB_CODED_ACROSS)
+		o->group = 1 + f->nranks / f->local + rank % f->local;
+}
+
+int bb_coded_group_size(const struct bb_coded_form *f, int group)
+{
+	return group == 0                      ? f->nranks
+	       : group <= f->nranks / f->local ? f->local
+					       : f->nranks / f->local;
+}
+
+int bb_coded_member(const struct bb_coded_form *f, int group, int i)
+{
+	const int nodes = group == 0 ? 0 : f->nranks / f->local;
+
+	return group == 0       ? i
+	       : group <= nodes ? (group - 1) * f->local + i
+				: i * f->local + group - 1 - nodes;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static char *lay_out(char *memory, size_t *bytes, size_t more)
+{
+	char *const here = memory ? memory + *bytes : NULL;
+
+	*bytes += up_to(more, 64);
+	return here;
+}
+
+size_t bb_coded_lay_out(struct bb_coded *c, const struct bb_coded_form *f, int rank, char *memory)
+{
+	const size_t padded = bb_coded_padded(f), chunk = bb_coded_chunk(f);
+	size_t bytes = 0, sums = chunk, sent = 0, comes = 0;
+
+	*c = (struct bb_coded){.form = f, .rank = rank};
+	for (int i = 0; i < bb_coded_phases(f); i++) {
+		const struct bb_coded_phase p = bb_coded_phase(f, i);
+		const size_t in = p.coded * bb_coded_chunk_bytes(f);
+		const size_t out = messages_of(&p) * p.chunks * bb_coded_chunk_bytes(f);
+
+		sums = p.reduces && p.chunks * chunk > sums ? p.chunks * chunk : sums;
+		sent = in > sent ? in : sent;
+		comes = out > comes ? out : comes;
+		c->errors += f->feedback ? p.coded * chunk : 0;
+	}
+	c->x = (float *)(void *)lay_out(memory, &bytes,
+					sizeof(float) * (f->only_gathers ? chunk : padded));
+	c->sum = (float *)(void *)lay_out(memory, &bytes, sizeof(float) * sums);
+	c->result = (float *)(void *)lay_out(memory, &bytes,
+					     f->only_reduces ? 0 : sizeof(float) * padded);
+	c->error = (float *)(void *)lay_out(memory, &bytes, sizeof(float) * c->errors);
+	c->error = f->feedback ? c->error : NULL;
+	c->sent = lay_out(memory, &bytes, sent);
+	c->comes = lay_out(memory, &bytes, comes);
+	return bytes;
+}
+
+/* ---- what is computed ------------------------------------------------------------------------ */
+
+/* The number of the chunk that a ring's rank sends at HOP; it ends with its own. */
+static size_t ring_chunk(const struct bb_coded *c, int hop)
+{
+	const int n = c->form->nranks;
+
+	return (size_t)((c->rank - hop - 1 + 2 * n) % n);
+}
+
+/* SENT = the codes of X, chunk K of member P from place K members + P of X. Without blocks they
+   have one scale; the memory of what comes is not used yet and has them whole. */
+static void code_chunks(const struct bb_coded *c, const struct bb_coded_phase *p, const float *x,
+			float *rest)
+{
+	const struct bb_coding *const coding = c->form->coding;
+	const size_t chunk = bb_coded_chunk(c->form), bytes = bb_coded_chunk_bytes(c->form);
+	const size_t block = c->form->block, members = p->coded / p->chunks;
+	const bool whole = block == 0 && p->coded > 1;
+	const size_t codes = bytes - coding->scale_bytes; /* of a chunk, if it is a block */
+
+	if (whole) {
+		bb_coding_encode(coding, 0, x, p->coded * chunk, c->comes);
+		if (rest)
+			bb_coding_add(coding, 0, c->comes, p->coded * chunk, -1, rest);
+	}
+	for (size_t i = 0; i < p->coded; i++) {
+		char *const to = c->sent + (i % members * p->chunks + i / members) * bytes;
+
+		if (whole) {
+			memcpy(to, c->comes + i * codes, codes);
+			memcpy(to + codes, c->comes + p->coded * codes, coding->scale_bytes);
+			continue;
+		}
+		bb_coding_encode(coding, block, x + i * chunk, chunk, to);
+		if (rest)
+			bb_coding_add(coding, block, to, chunk, -1, rest + i * chunk);
+	}
+}
+
+static void coded_code(const struct bb_coded *c, int phase)
+{
+	const struct bb_coded_phase p = bb_coded_phase(c->form, phase);
+	const size_t chunk = bb_coded_chunk(c->form), n = p.coded * chunk;
+	const bool is_ring = p.collective == &bb_sendrecv;
+	const float *x = phase > 0 ? c->sum : c->x + (is_ring ? ring_chunk(c, 0) * chunk : 0);
+	float *error = c->error;
+
+	for (int i = 0; i < phase && error; i++)
+		error += bb_coded_phase(c->form, i).coded * chunk;
+	for (size_t i = 0; i < n && error; i++)
+		error[i] += x[i];
+	code_chunks(c, &p, error ? error : x, error);
+}
+
+static void coded_decode(const struct bb_coded *c, int phase)
+{
+	const struct bb_coded_form *const f = c->form;
+	const struct bb_coded_phase p = bb_coded_phase(f, phase);
+	const size_t chunk = bb_coded_chunk(f), bytes = bb_coded_chunk_bytes(f);
+	float *const sum = f->scheme->kind == BB_CODED_ALLGATHER ? c->result : c->sum;
+	const char *from = c->comes;
+
+	if (!p.reduces)
+		for (size_t i = 0; i < messages_of(&p); i++)
+			bb_coding_decode(f->coding, f->block, from + i * bytes, chunk,
+					 c->result + i * chunk);
+	if (p.collective == &bb_sendrecv)
+		memcpy(sum, c->x + ring_chunk(c, phase + 1) * chunk, chunk * sizeof(*sum));
+	else if (p.reduces)
+		memset(sum, 0, p.chunks * chunk * sizeof(*sum));
+	for (size_t i = 0; i < messages_of(&p) * p.chunks && p.reduces; i++)
+		bb_coding_add(f->coding, f->block, from + i * bytes, chunk, 1,
+			      sum + i % p.chunks * chunk);
+	for (size_t i = 0; i < p.chunks * chunk && p.reduces && phase + 1 == hops_of(f); i++)
+		sum[i] /= (float)f->nranks;
+}
+
+void bb_coded_compute(const struct bb_coded *c, size_t item)
+{
+	if (item % BB_CODED_STEPS == BB_CODED_CODE)
+		coded_code(c, (int)(item / BB_CODED_STEPS));
+	else
+		coded_decode(c, (int)(item / BB_CODED_STEPS));
+}
