@@ -2,8 +2,8 @@
  * ddp.h - the benchmark of data-parallel training: gradients are reduced in buckets while the
  * backward pass continues.
  *
- *   ddp.c     its options, record and descriptor, and the experiment: steps with buckets of all
- *             sizes, timed and verified; the model and its buckets as text
+ *   ddp.c     its options, record and descriptor; the model and its buckets as text
+ *   sweep.c   the experiment: steps with buckets of all sizes, timed and verified
  *   step.c    a step as a program
  */
 #pragma once
@@ -156,4 +156,46 @@ struct bb_ddp {
 	double *ready_s; /* [tensor]: of its gradient, since the backward pass began */
 };
 
+/* One bucket and a bucket per tensor have no cap. */
+static inline bool bb_ddp_is_capped(const struct bb_ddp_cap *cap)
+{
+	return cap->bytes != BB_BUCKET_UNLIMITED && cap->bytes != 1;
+}
+
+/* The last size with the buckets of CAP, which may be CAP. */
+const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap);
+
+/*
+ * A part of a step. Of its watched steps, one in a round, it has times of the ranks that this
+ * driver observes. A reduction alone lasts from the last rank's end of the bucket before it to the
+ * last rank's end of its own.
+ */
+struct bb_ddp_variant {
+	struct bb_variant variant;
+	const struct bb_ddp_cap *cap;
+	struct bb_ddp_step step;
+	/* Of reductions, since the backward pass began if there is one: [bucket], in the last
+	   round; [bucket * BB_ENGINE_MOST_ROUNDS + round], of the last rank. */
+	double *start_s, *ends;
+	double *reduce_s; /* [bucket]: medians of reductions alone, at the end */
+	double backward_s[BB_ENGINE_MOST_ROUNDS]; /* the first: the median, at the end */
+	int rounds;
+	double begin;                  /* of the backward pass */
+	int finals;                    /* ranks that have ended this round */
+	struct bb_ddp_times predicted; /* of a whole step, at the end */
+};
+
+/* R, which is initialised, gets the fields of CAP on NRANKS that follow from the request. NUMBERS
+   has room for three numbers of each bucket. */
+void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap, int nranks,
+			 double *numbers, struct bb_ddp_record *r);
+
+/* Append what is known of the model. */
+void bb_ddp_add_model(const struct bb_ddp *ddp, struct bb_strbuf *out);
+/* Append the sizes of buckets, and each bucket with its reductions in the step TIMED[cap], unless
+   that is NULL; TIMED may be NULL. */
+void bb_ddp_add_buckets(const struct bb_ddp *ddp, const struct bb_ddp_variant *const *timed,
+			struct bb_strbuf *out);
+
+extern const struct bb_experiment bb_ddp_experiment;
 extern const struct bb_benchmark bb_ddp_benchmark;
