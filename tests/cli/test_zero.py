@@ -1,7 +1,10 @@
 """ZeRO: stages of zero_perf have the same bits, hold the calculated bytes, and send those of rings, on every
 backend."""
 
+import json
+import os
 import re
+import tempfile
 
 import gpus
 import mpi
@@ -86,6 +89,49 @@ def wrong_data():
     run(f"zero -g 2 --model linear:3x9 {SHORT} --fault die:1 -T 300").exits(3)
     unchecked = records(run(f"zero -g 2 --model linear:3x9 {SHORT} -c 0 --json -"))["zero"]
     equal({(r["wrong"], r["verified"]) for r in unchecked}, {(None, None)}, "not looked at")
+
+
+# ---- a ds_config -----------------------------------------------------------------------------
+
+CONFIG = {"zero_optimization": {"stage": 3, "overlap_comm": True, "contiguous_gradients": True},
+          "fp16": {"enabled": True, "loss_scale": 0, "initial_scale_power": 12, "loss_scale_window": 3},
+          "optimizer": {"type": "AdamW", "params": {"lr": 3e-5}}, "gradient_accumulation_steps": 2, "train_batch_size": "auto"}  # fmt: skip
+
+
+def configured(config, line, codes=(0,)):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "ds_config.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        return run(f"zero -g 2 --model linear:3x9 {SHORT} --ds-config {path} {line}").exits(*codes)
+
+
+@test
+def a_config_of_deepspeed():
+    """Stage 3, fp16 and AdamW, as options would say it; other keys are named."""
+    words = "--stages 3 --accumulate 2 --loss-scale 4096 --growth-interval 3 --overlap on"
+    (wanted,) = records(run(f"zero -g 2 --model linear:3x9 {SHORT} {words} --json -"))["zero"]
+    (got,) = records(configured(CONFIG, "--json -"))["zero"]
+    for name in ("stage", "accumulate", "dtype", "checksum", "loss_scale", "overlap", "wrong"):
+        equal(got[name], wanted[name], name)
+    configured(CONFIG, "").prints("ignored: zero_optimization.contiguous_gradients, optimizer.params.lr, train_batch_size")
+    # DeepSpeed's defaults: fp32 without ZeRO, and a loss scale that does not move if it is given.
+    (got,) = records(configured({}, "--json -"))["zero"]
+    equal((got["stage"], got["dtype"], got["overlap"], got["wrong"]), (0, "float", "off", 0), "defaults")
+    (got,) = records(configured({"fp16": {"enabled": True, "loss_scale": 128}}, "--json -"))["zero"]
+    equal((got["loss_scale"], got["skipped"], got["dtype"]), (128, 1, "half"), "a fixed scale")
+    (got,) = records(configured({"bf16": {"enabled": True}}, "--json -"))["zero"]
+    equal((got["loss_scale"], got["skipped"], got["dtype"]), (1, 0, "bfloat16"), "bf16 scales nothing")
+    for config, says in [
+        ({"optimizer": {"type": "SGD"}}, "optimizer.type: the step of sgd"),
+        ({"fp16": {"enabled": True, "loss_scale": 100}}, "power of two up to 65536, not for 100"),
+        ({"fp16": {"enabled": True, "initial_scale_power": 20}}, "not for 1048576"),
+        ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps: 0 is not a whole number"),
+    ]:
+        configured(config, "", (2,)).says(says, "ds_config.json")
+    for option in ("--stages 2", "-d bfloat16", "--accumulate 3", "--loss-scale 2", "--growth-interval 9", "--overlap off"):
+        configured(CONFIG, option, (2,)).says("contradicts --ds-config")
+    run("zero --ds-config /nonexistent").exits(2).says("/nonexistent: cannot be opened")
 
 
 # ---- memory --------------------------------------------------------------------------------

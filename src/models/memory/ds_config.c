@@ -251,7 +251,8 @@ bb_status bb_ds_config_read(const char *path, const struct bb_model *model, stru
 	*c = (struct bb_ds_config){.zero = NOT_GIVEN,
 				   .offload = NOT_GIVEN,
 				   .precision = NOT_GIVEN,
-				   .optimizer = NOT_GIVEN};
+				   .optimizer = NOT_GIVEN,
+				   .overlap = NOT_GIVEN};
 	BB_TRY(r.status, bb_json_file_open(&request, "ds_config.json", &r.root, error), out);
 	c->zero = (int)read_setting(&r, ZERO ".stage", 0, BB_ZERO_STAGES - 1, NOT_GIVEN);
 	if (json_is_object(json_object_get(r.root, ZERO))) {
@@ -260,6 +261,8 @@ bb_status bb_ds_config_read(const char *path, const struct bb_model *model, stru
 			     : optimizer                                    ? BB_OFFLOAD_OPTIMIZER
 									    : BB_OFFLOAD_NONE;
 		b->overlap = read_switch(&r, ZERO ".overlap_comm");
+		if (find_setting(&r, ZERO ".overlap_comm") && !r.is_auto)
+			c->overlap = b->overlap;
 		b->reduce = (uint64_t)read_setting(&r, ZERO ".reduce_bucket_size", 0, MOST_ELEMENTS,
 						   500000000);
 		if (r.is_auto && hidden > 0)
@@ -293,6 +296,7 @@ bb_status bb_ds_config_read(const char *path, const struct bb_model *model, stru
 	for (size_t i = 0; json_is_string(type) && i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcasecmp(json_string_value(type), names[i].name) == 0) {
 			c->optimizer = (int)names[i].index;
+			c->type = names[i].name;
 			if (names[i].onebit)
 				read_onebit(&r, names[i].onebit, c);
 		}

@@ -14,6 +14,8 @@ struct bb_ds_config {
 	int offload;            /* enum bb_offload; .offload_optimizer, .offload_param */
 	int precision;          /* enum bb_precision_index; fp16.enabled, bf16.enabled; else fp32 */
 	int optimizer;          /* enum bb_optimizer_index; optimizer.type */
+	const char *type;       /* optimizer.type in small letters; NULL: missing */
+	int overlap;            /* zero_optimization.overlap_comm, 0 or 1 */
 	uint64_t micro_batch;   /* train_micro_batch_size_per_gpu */
 	uint64_t micro_batches; /* gradient_accumulation_steps */
 	uint64_t batch;         /* train_batch_size: of all data-parallel ranks */

@@ -63,13 +63,100 @@ out:
 	return status;
 }
 
+/* Take the settings of --ds-config as the options. BB_EUSAGE if one was given another value, or if
+   the step of its optimizer is not known here. */
+static bb_status apply_ds_config(struct bb_zero *zero, struct bb_error *error)
+{
+	static const char *const used[] = {"zero_optimization.stage",
+					   "zero_optimization.overlap_comm",
+					   "fp16.enabled",
+					   "fp16.loss_scale",
+					   "fp16.initial_scale_power",
+					   "fp16.loss_scale_window",
+					   "bf16.enabled",
+					   "gradient_accumulation_steps",
+					   "optimizer.type",
+					   "scheduler.params.total_num_steps",
+					   NULL};
+	static const char *const types[] = {"adam", "adamw", NULL};
+	struct bb_zero_options *a = &zero->options;
+	struct bb_ds_config *c = &zero->config;
+	struct bb_strbuf ignored = {0};
+	bb_status status = bb_ds_config_read(a->ds_config, NULL, c, error);
+	const bool half = c->precision == BB_MIXED && !c->bf16, bf16 = c->bf16;
+	/* DeepSpeed overlaps only stage 3 unless told otherwise. */
+	const bool overlaps = c->overlap < 0 ? c->zero == 3 : c->overlap;
+	const int64_t scale = c->loss_scale ? c->loss_scale : INT64_C(1) << c->scale_power;
+	const struct {
+		const char *option;
+		bool given;
+		int64_t mine, in_file; /* -1: missing */
+	} settings[] = {
+		{"stages", a->stages_given, a->stages, c->zero < 0 ? -1 : 1 << c->zero},
+		{"datatype", a->dtype_given, a->dtype,
+		 half                ? BB_HALF
+		 : bf16              ? BB_BFLOAT16
+		 : c->precision >= 0 ? BB_FLOAT
+				     : -1},
+		{"accumulate", a->accumulate_given, a->accumulate,
+		 c->micro_batches ? (int64_t)c->micro_batches : -1},
+		{"loss-scale", a->scale_given, a->scale,
+		 half   ? scale
+		 : bf16 ? 1
+			: -1},
+		{"growth-interval", a->growth_given, a->growth, half ? c->scale_window : -1},
+		{"overlap", a->overlap_given, a->overlap,
+		 overlaps ? BB_ZERO_OVERLAP_ON : BB_ZERO_OVERLAP_OFF},
+	};
+	int64_t values[sizeof(settings) / sizeof(settings[0])];
+	size_t type = 0;
+
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && status == BB_OK; i++) {
+		values[i] = settings[i].in_file < 0 ? settings[i].mine : settings[i].in_file;
+		if (settings[i].given && settings[i].mine != values[i])
+			status = bb_fail(error, BB_EUSAGE,
+					 "--%s: contradicts --ds-config %.200s; leave one of them "
+					 "out",
+					 settings[i].option, a->ds_config);
+	}
+	while (c->type && types[type] && strcmp(types[type], c->type) != 0)
+		type++;
+	if (status == BB_OK && c->type && !types[type])
+		status = bb_fail(error, BB_EUSAGE,
+				 "--ds-config %.200s: optimizer.type: the step of %s is not known; "
+				 "give Adam or AdamW",
+				 a->ds_config, c->type);
+	if (status == BB_OK && (values[3] > 65536 || (values[3] & (values[3] - 1))))
+		status = bb_fail(error, BB_EUSAGE,
+				 "--ds-config %.200s: fp16: sums of gradients are exact only for a "
+				 "loss scale that is a power of two up to 65536, not for %jd",
+				 a->ds_config, values[3]);
+	BB_TRY(status, status, out);
+	BB_TRY(status, bb_ds_config_others(a->ds_config, used, &ignored, error), out);
+	snprintf(zero->ignored, sizeof(zero->ignored), "%s", bb_strbuf_text(&ignored));
+	a->stages = (unsigned)values[0];
+	a->dtype = (enum bb_dtype)values[1];
+	a->accumulate = values[2];
+	a->scale = values[3];
+	a->growth = values[4];
+	a->overlap = (int)values[5];
+	/* In bf16 DeepSpeed neither scales the loss nor looks for overflows. */
+	a->overflow = bf16 ? 0 : a->overflow;
+out:
+	bb_strbuf_free(&ignored);
+	return status;
+}
+
 static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			    const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_zero *zero = own;
 	struct bb_zero_options *a = &zero->options;
 	const long long steps = (long long)(a->iters + o->warmup_iters);
+	bb_status status = a->ds_config ? apply_ds_config(zero, error) : BB_OK;
 
+	if (status != BB_OK)
+		return status;
 	o->iters = a->iters;
 	if (a->scale & (a->scale - 1))
 		return bb_fail(error, BB_EUSAGE,
@@ -85,7 +172,7 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 			       a->as_rank, a->world, a->world - 1);
 	o->config.library_optional =
 		a->as_rank_given || (o->threads * o->gpus == 1 && environment->launch.nprocs <= 1);
-	const bb_status status = bb_algorithms_check_one(a->algo_text, o, error);
+	status = bb_algorithms_check_one(a->algo_text, o, error);
 	return status == BB_OK ? open_units(zero, error) : status;
 }
 
@@ -184,8 +271,10 @@ static bb_status zero_plan(struct bb_run *run)
 		.elements = zero->units.elements,
 		.overflow = scaled ? a->overflow : 0,
 	};
-	zero->scale = (struct bb_zero_scale){
-		.scale = scaled ? (float)a->scale : 1, .growth = a->growth, .fixed = !scaled};
+	zero->scale = (struct bb_zero_scale){.scale = scaled ? (float)a->scale : 1,
+					     .growth = a->growth,
+					     .fixed = !scaled || zero->config.loss_scale > 0 ||
+						      zero->config.bf16};
 	if (zero->data.most == 0 && bb_zero_trains(zero, run))
 		return bb_fail(&run->error, BB_EUSAGE,
 			       "--accumulate %jd on %d rank%s: sums of so many gradients are not "
@@ -707,10 +796,16 @@ static const struct bb_experiment zero_experiment = {
 
 static void add_heading(struct bb_run *run, struct bb_strbuf *out)
 {
+	const struct bb_zero *zero = run->own;
+
 	bb_strbuf_add(out, "# MB: 1e6 bytes, of one rank at its peak. formula: states by the ZeRO "
 			   "paper (Rajbhandari et al.), with padding;\n"
 			   "# comm: gathered layers, buckets, buffers of collectives; frag: "
 			   "allocated but not held; wire: sent by a rank per step\n");
+	if (zero->options.ds_config)
+		bb_strbuf_addf(out, "# --ds-config %.200s: ignored: %s\n", zero->options.ds_config,
+			       *zero->ignored ? zero->ignored : "nothing");
+	bb_ds_config_add_saving(&zero->config, out);
 }
 
 static void zero_free(struct bb_run *run)

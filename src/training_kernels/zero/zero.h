@@ -10,6 +10,7 @@
 #pragma once
 
 #include "training_kernels/kernel/kernel.h"
+#include "models/memory/ds_config.h"
 #include "models/model.h"
 #include "training_kernels/zero/data.h"
 #include "training_kernels/zero/ledger.h"
@@ -31,6 +32,10 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	       "stages of ZeRO: ranks divide 0: nothing, 1: optimizer states, 2: and gradients, "  \
 	       "3: and parameters",                                                                \
 	       .choices = stage_names, .section = "ZeRO", .usual = true)                           \
+	OPTION(STRING, ds_config, "ds-config", 0, NULL,                                            \
+	       "ds_config.json of DeepSpeed: stage, precision, loss scale, accumulation, "         \
+	       "overlap, optimizer; what else it has is named and ignored",                        \
+	       .argument = "FILE")                                                                 \
 	OPTION(STRING, algo_text, "algo", 0, "ring",                                               \
 	       "algorithm of all collectives; auto: the backend's choice", .argument = "NAME")     \
 	OPTION(CHOICE, overlap, "overlap", 0, "on",                                                \
@@ -206,6 +211,8 @@ struct bb_zero {
 	int nranks; /* ranks that divide the states */
 	bool alone; /* --as-rank: no other rank runs */
 	struct bb_zero_data data;
+	struct bb_ds_config config;      /* of --ds-config; zeroed without */
+	char ignored[512];               /* keys of it without a counterpart */
 	struct bb_zero_scale scale;      /* before the first step */
 	char skips[BB_ZERO_STAGES][256]; /* why a stage is skipped; "": it runs */
 };
