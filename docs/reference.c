@@ -17,6 +17,7 @@
 #include "training_kernels/ddp/ddp.h"
 #include "training_kernels/hybrid/hybrid.h"
 #include "training_kernels/moe/moe.h"
+#include "training_kernels/quantised/quantised.h"
 #include "training_kernels/pipeline/pipeline.h"
 #include "training_kernels/tensor/tensor.h"
 #include "training_kernels/zero/zero.h"
@@ -90,6 +91,7 @@ static const struct {
 	{"tensor_parallel_perf", NULL, &bb_tensor_benchmark},
 	{"hybrid_parallel_perf", NULL, &bb_hybrid_benchmark},
 	{"moe_alltoall_perf", NULL, &bb_moe_benchmark},
+	{"quantised_all_reduce_perf", NULL, &bb_quantised_benchmark},
 	{"zero_perf", NULL, &bb_zero_benchmark},
 	{"data_parallel_perf", NULL, &bb_dp_benchmark},
 	{"diagnose", NULL, &bb_diagnose_benchmark},
@@ -113,16 +115,16 @@ static void write_options(struct bb_strbuf *out)
 static void write_records(struct bb_strbuf *out)
 {
 	static const struct bb_record_kind *const kinds[] = {
-		&bb_record_run,         &bb_record_result,      &bb_record_arrival,
-		&bb_record_winner,      &bb_record_crossing,    &bb_record_schedule,
-		&bb_record_message,     &bb_record_barrier,     &bb_record_pair,
-		&bb_record_finding,     &bb_record_ddp,         &bb_record_pipeline,
-		&bb_record_pass,        &bb_record_tensor,      &bb_record_tensor_equality,
-		&bb_record_hybrid_plan, &bb_record_hybrid,      &bb_record_moe,
-		&bb_record_zero,        &bb_record_zero_moment, &bb_record_strategy,
-		&bb_record_node,        &bb_record_culprit,     &bb_record_pair_round,
-		&bb_record_gpu,         &bb_record_counter,     &bb_record_skip,
-		&bb_record_end};
+		&bb_record_run,         &bb_record_result,   &bb_record_arrival,
+		&bb_record_winner,      &bb_record_crossing, &bb_record_schedule,
+		&bb_record_message,     &bb_record_barrier,  &bb_record_pair,
+		&bb_record_finding,     &bb_record_ddp,      &bb_record_pipeline,
+		&bb_record_pass,        &bb_record_tensor,   &bb_record_tensor_equality,
+		&bb_record_hybrid_plan, &bb_record_hybrid,   &bb_record_moe,
+		&bb_record_quantised,   &bb_record_zero,     &bb_record_zero_moment,
+		&bb_record_strategy,    &bb_record_node,     &bb_record_culprit,
+		&bb_record_pair_round,  &bb_record_gpu,      &bb_record_counter,
+		&bb_record_skip,        &bb_record_end};
 
 #define NAME(kind, type, name) [BB_FIELD_##kind] = name,
 	static const char *const types[] = {BB_FIELD_KINDS(NAME)[BB_FIELD_TEXT] = "string"};

@@ -108,6 +108,8 @@ static const struct tool {
 	{.name = "tensor_parallel_perf", .brief = "a transformer layer split over ranks"},
 	{.name = "hybrid_parallel_perf", .brief = "the best division of a model among ranks"},
 	{.name = "moe_alltoall_perf", .brief = "dispatch and combine of experts under any load"},
+	{.name = "quantised_all_reduce_perf",
+	 .brief = "int8, fp8 or 1-bit gradients: cost, error, break-even link rate"},
 	{.name = "zero_perf", .brief = "memory, traffic and time of each stage of ZeRO"},
 	{.name = "model_memory", .brief = "memory of training and inference, calculated"},
 	{.name = "topology",

@@ -89,7 +89,7 @@ def builds_outside_and_installs():
     with tempfile.TemporaryDirectory() as folder:
         make(f"B={kit.Settings.given}", "install", f"DESTDIR={folder}", "PREFIX=/usr")
         found = {os.path.relpath(os.path.join(path, n), folder) for path, _, names in os.walk(folder) for n in names}
-        programs = [f"{name}_perf" for name in (*COLLECTIVES, "barrier", "data_parallel", "ddp_bucket", "hybrid_parallel", "mem_bandwidth", "moe_alltoall", "p2p_bandwidth", "p2p_latency", "pipeline", "tensor_parallel", "zero")]
+        programs = [f"{name}_perf" for name in (*COLLECTIVES, "barrier", "data_parallel", "ddp_bucket", "hybrid_parallel", "mem_bandwidth", "moe_alltoall", "p2p_bandwidth", "p2p_latency", "pipeline", "quantised_all_reduce", "tensor_parallel", "zero")]
         programs += ["busbench", "diagnose"]
         programs += [name for name in ("topology", "model_memory", "acceptance") if os.path.exists(os.path.join(kit.Settings.build, name))]
         loadable = [n for n in ("mpi", "gloo", "nccl", "topology") if os.path.exists(os.path.join(kit.Settings.build, "backends", f"{n}.so"))]

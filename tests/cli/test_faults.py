@@ -70,6 +70,7 @@ SMALL = {  # programs other than collectives, with options that make them quick
     "p2p_bandwidth_perf": "-b 4K -e 4K",
     "p2p_latency_perf": "",
     "pipeline_perf": "--schedule 1f1b",
+    "quantised_all_reduce_perf": "-b 64K -e 64K",
     "tensor_parallel_perf": "",
     "zero_perf": "--model 1001",
 }

@@ -7,7 +7,7 @@ from kit import add, built, execute, expect
 
 # Options of collectives are tested with one of them, those of all programs too.
 PROGRAMS = ("all_reduce_perf barrier_perf p2p_bandwidth_perf p2p_latency_perf mem_bandwidth_perf ddp_bucket_perf pipeline_perf "
-            "tensor_parallel_perf hybrid_parallel_perf moe_alltoall_perf zero_perf data_parallel_perf diagnose").split()  # fmt: skip
+            "tensor_parallel_perf hybrid_parallel_perf moe_alltoall_perf quantised_all_reduce_perf zero_perf data_parallel_perf diagnose").split()  # fmt: skip
 LONG_LIST = 33  # items, one more than a list may have
 
 MALFORMED = {
