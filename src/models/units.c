@@ -66,7 +66,9 @@ static int compare_units(const void *a, const void *b)
 
 	if (x->begin != y->begin)
 		return x->begin < y->begin ? -1 : 1;
-	return x->end > y->end ? -1 : x->end < y->end;
+	if (x->end != y->end)
+		return x->end > y->end ? -1 : 1;
+	return strcmp(x->name, y->name); /* the root first */
 }
 
 /* Add the root, and give each tensor to the innermost unit around it. */
@@ -104,27 +106,40 @@ bb_status bb_units_by_size(struct bb_fsdp_units *units, const struct bb_model *m
 	return close_units(&w, error);
 }
 
-bb_status bb_units_by_block(struct bb_fsdp_units *units, const struct bb_model *model,
-			    struct bb_error *error)
+/* OUTSIDE: so do the layers outside all blocks. */
+static bb_status wrap_layers(struct bb_fsdp_units *units, const struct bb_model *model,
+			     bool outside, struct bb_error *error)
 {
 	struct wrapper w = {.model = model, .units = units};
 	const struct bb_tensor *tensors = model->tensors;
 
 	*units = (struct bb_fsdp_units){NULL, 0, NULL};
 	for (size_t begin = 0, end; begin < model->ntensors; begin = end) {
+		const struct bb_tensor *const first = &tensors[begin];
 		/* Up to the last point that the names of all its tensors have in common. */
-		size_t length = strlen(tensors[begin].name);
+		size_t length = strlen(first->name);
 
-		for (end = begin;
-		     end < model->ntensors && tensors[end].layer == tensors[begin].layer; end++)
-			while (length > 0 &&
-			       (tensors[begin].name[length - 1] != '.' ||
-				strncmp(tensors[begin].name, tensors[end].name, length) != 0))
+		for (end = begin; end < model->ntensors && tensors[end].layer == first->layer;
+		     end++)
+			while (length > 0 && (first->name[length - 1] != '.' ||
+					      strncmp(first->name, tensors[end].name, length) != 0))
 				length--;
-		if (tensors[begin].layer >= 0 && tensors[begin].layer < model->blocks)
+		if (outside || (first->layer >= 0 && first->layer < model->blocks))
 			wrap_module(&w, begin, end, length);
 	}
 	return close_units(&w, error);
+}
+
+bb_status bb_units_by_block(struct bb_fsdp_units *units, const struct bb_model *model,
+			    struct bb_error *error)
+{
+	return wrap_layers(units, model, false, error);
+}
+
+bb_status bb_units_by_layer(struct bb_fsdp_units *units, const struct bb_model *model,
+			    struct bb_error *error)
+{
+	return wrap_layers(units, model, true, error);
 }
 
 void bb_units_free(struct bb_fsdp_units *units)

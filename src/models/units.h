@@ -39,6 +39,9 @@ BB_MUST bb_status bb_units_by_size(struct bb_fsdp_units *units, const struct bb_
 /* Likewise, by transformer_auto_wrap_policy: each block is a unit. Of VGG a stage counts as one. */
 BB_MUST bb_status bb_units_by_block(struct bb_fsdp_units *units, const struct bb_model *model,
 				    struct bb_error *error);
+/* Likewise, and what stands before and behind all blocks are units, too: the root has nothing. */
+BB_MUST bb_status bb_units_by_layer(struct bb_fsdp_units *units, const struct bb_model *model,
+				    struct bb_error *error);
 void bb_units_free(struct bb_fsdp_units *units); /* zeroed: no-op */
 
 /* Dimension 0 of TENSOR. */

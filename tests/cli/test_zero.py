@@ -230,6 +230,56 @@ def wire():
         equal(r["wire_bytes"], r["formula_wire_bytes"], "with the padding")
 
 
+# ---- units and gathers ---------------------------------------------------------------------
+
+UNITS = "--model llama:layers=2,hidden=16,heads=2,vocab=50,seq=8,ffn=40"
+
+
+@test
+def units():
+    """However units are divided, padded, gathered and reduced, elements and results are the same."""
+    sums = set()
+    for words, number, padding, gathered in (
+            ("", 4, 0, 2),
+            ("--units blocks --prefetch 2 --backward-prefetch post", 3, 0, 3),
+            ("--units size:2000 --padding parameter --reshard 2", 3, 64, 3),
+            ("--units size:1 --prefetch 0 --separate-groups", 21, 0, 1),
+            ("--reshard 1 --reduce-dtype float --backward-prefetch none --overlap off", 4, 0, 4)):
+        found = zero(f"-g 4 {UNITS} {SHORT} {words}", units=number)
+        equal([r["padding"] for r in found], [0] + 3 * [padding], f"padding with {words}")
+        equal((found[3]["gathered_units"], found[0]["gathered_units"]), (gathered, None), f"gathered with {words}")
+        equal([r["wire_bytes"] for r in found], [r["formula_wire_bytes"] for r in found], f"wire with {words}")
+        sums |= {r["checksum"] for r in found}
+    equal(len(sums), 1, "checksums")
+    many = "--accumulate 3 --reduce-dtype float --padding parameter --units size:2000 --reshard 3 -d bfloat16"
+    zero(f"-g 3 {UNITS} {SHORT} {many}", skipped=1)
+    # Each of four ranks keeps half of the parameters for the backward pass.
+    half = zero(f"-g 4 --model linear:4x64 {SHORT} --reshard 2")[3]
+    equal((half["second_bytes"], half["parameters_bytes"]), (4 * 64 * 65, 3 * 2 * 64 * 65), "second partition")
+    for words, code in (("", 0), ("--fault corrupt:2", 7)):
+        result = run(f"zero -g 4 {UNITS} {SHORT} --stages 3 --units size:2000 --padding parameter --reshard 2 {words}")
+        result.exits(code).prints("# units: 3, at most 3 gathered at once; formula: forward")
+    found = check(gpus.run(f"zero -g 2 {UNITS} {SHORT} --units blocks --padding parameter --reduce-dtype float --json -"))
+    equal(found[3]["division"], "blocks", "without memory that the CPU reaches")
+
+
+@test
+def paces():
+    """Four units in virtual time: PyTorch's orders of gathers and reductions, in ms, and what 64 ranks send."""
+    for computes, gather, words, forward, backward in (
+            (10, 6, "", 46, 6 + 86), (10, 6, "--separate-groups", 46, 6 + 86), (10, 6, "--prefetch 0", 64, 128),
+            (10, 6, "--backward-prefetch post", 46, 6 + 104), (10, 14, "", 66, 124), (10, 14, "--prefetch 0", 96, 192),
+            (5, 8, "", 37, 8 + 60), (5, 8, "--separate-groups", 37, 8 + 48), (5, 8, "--backward-prefetch post", 37, 80)):
+        line = f"zero --backend sim -g 2 --link 1TB/s,{gather}ms --stages 3 --model 4 --step-time {12 * computes}ms"
+        (found,) = records(run(f"{line} {words} --json -"))["zero"]
+        for name, wanted in (("forward", forward), ("backward", backward)):
+            for us in (found[f"{name}_us"], found[f"formula_{name}_us"]):
+                expect(abs(us - 1000 * wanted) < 0.01, f"{name} with {computes}, {gather} and {words}: {us}")
+    for words, volumes in (("", 3 * 63 / 64), ("--reshard 1", 2 * 63 / 64), ("--reshard 8", 2 * 63 / 64 + 7 / 8)):
+        (found,) = records(run(f"zero --backend sim -g 64 --link 1GB/s --model 64T --stages 3 {words} --json -"))["zero"]
+        equal(found["wire_volumes"], volumes, f"models sent with {words}")
+
+
 # ---- backends ------------------------------------------------------------------------------
 
 @test
@@ -328,6 +378,14 @@ def bad_words():
             ("--flops 1T --model 7M", 2, ("--flops", "--step-time")),
             ("--batch 3", 2, ("--batch", "--flops")),
             ("--loss-scale 50000", 2, ("--loss-scale", "power of two")),
+            ("--units modules", 2, ("--units modules", "size:COUNT")),
+            ("--units size:0", 2, ("--units size:0",)),
+            ("--padding parameter --model 7M", 2, ("--padding parameter", "bare number")),
+            ("--units blocks --model 7M", 2, ("--units", "bare number")),
+            ("--prefetch 3", 2, ("--prefetch", "3")),
+            ("--stages 2 --prefetch 1", 2, ("--prefetch", "stage 3")),
+            ("--stages 0,1 --reduce-dtype float", 2, ("--reduce-dtype", "stage 2")),
+            ("-g 4 --reshard 3", 2, ("--reshard 3", "4 ranks", "divisor")),
             ("--model 900T", 5, ("stage 0", "--model"))):
         result = run(f"zero {line}").exits(code)
         for word in words:

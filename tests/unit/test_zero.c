@@ -6,6 +6,7 @@
 #include "models/memory/training.h"
 #include "training_kernels/zero/data.h"
 #include "training_kernels/zero/ledger.h"
+#include "training_kernels/zero/units.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -232,8 +233,9 @@ static void check_units(const struct bb_zero_units *units, const struct bb_model
 		assert_int_equal(units->list[u].first, first);
 		assert_int_equal(units->list[u].elements, elements);
 		/* The last one also has what no layer with tensors does. */
-		assert_true(fabs(units->list[u].forward - forward) < 1e-12 || u + 1 == units->n);
-		assert_true(fabs(units->list[u].backward - backward) < 1e-12 || u + 1 == units->n);
+		assert_int_equal(units->runs[u].unit, u);
+		assert_true(fabs(units->runs[u].share[0] - forward) < 1e-12 || u + 1 == units->n);
+		assert_true(fabs(units->runs[u].share[1] - backward) < 1e-12 || u + 1 == units->n);
 		first += elements;
 	}
 	assert_int_equal(t, model->ntensors);
@@ -248,11 +250,14 @@ static void test_places(void **state)
 
 	for (int w = 0; w < 3; w++, share = 0) {
 		assert_int_equal(bb_model_open(&model, words[w], 0, NULL), BB_OK);
-		assert_int_equal(bb_zero_units_of_model(&units, &model, NULL), BB_OK);
+		assert_int_equal(bb_zero_units_of_model(&units, &model, BB_ZERO_BY_LAYER, 1,
+							BB_ZERO_FLAT, NULL),
+				 BB_OK);
+		assert_int_equal(units.nruns, units.n);
 		assert_int_equal(units.elements, model.parameters);
 		check_units(&units, &model);
 		for (size_t u = 0; u < units.n; u++)
-			share += units.list[u].forward + units.list[u].backward;
+			share += units.runs[u].share[0] + units.runs[u].share[1];
 		assert_true(fabs(share - 2) < 1e-12);
 		for (int stage = 0; stage < BB_ZERO_STAGES; stage++)
 			for (int n = 1; n < 9; n++)
@@ -271,10 +276,97 @@ static void test_places(void **state)
 	for (size_t u = 0; u < 32; u++) {
 		assert_int_equal(units.list[u].elements, u < 6 ? 3 : 2);
 		assert_int_equal(units.list[u].first, u < 6 ? 3 * u : 2 * u + 6);
-		assert_float_equal(units.list[u].forward, 1.0 / 32, 1e-12);
-		assert_float_equal(units.list[u].backward, 1.0 / 32, 1e-12);
+		assert_float_equal(units.runs[u].share[0], 1.0 / 32, 1e-12);
+		assert_float_equal(units.runs[u].share[1], 1.0 / 32, 1e-12);
+		assert_true(units.order[0][u] == u && units.order[1][u] == 31 - u);
 	}
 	bb_zero_units_free(&units);
+}
+
+/* FSDP's units of LLaMA-2-7B: the root is kept around all blocks; of those by size, all attention
+   is gathered while the MLPs inside it are. */
+static void test_nested(void **state)
+{
+	struct bb_model model = {0};
+	struct bb_zero_units units;
+	const struct bb_zero_unit *u;
+
+	assert_int_equal(bb_model_open(&model, "llama2-7b", 0, NULL), BB_OK);
+	assert_int_equal(
+		bb_zero_units_of_model(&units, &model, BB_ZERO_BY_BLOCK, 1, BB_ZERO_FLAT, NULL),
+		BB_OK);
+	assert_int_equal(units.n, 33);
+	assert_int_equal(units.nruns, 34); /* embedding, blocks, head */
+	u = &units.list[units.order[0][0]];
+	assert_true(u->kept && u->enter == 0 && u->leave == 33 && u->elements == 262148096);
+	assert_int_equal(units.order[1][0], units.order[0][0]);
+	for (size_t i = 1; i < 33; i++) {
+		u = &units.list[units.order[0][i]];
+		assert_true(!u->kept && u->enter == i && u->leave == i);
+		assert_int_equal(units.order[1][33 - i], units.order[0][i]);
+	}
+	bb_zero_units_free(&units);
+	assert_int_equal(bb_zero_units_of_model(&units, &model, BB_ZERO_BY_SIZE, 100000000,
+						BB_ZERO_PARAMETER, NULL),
+			 BB_OK);
+	assert_int_equal(units.n, 35);
+	u = &units.list[units.order[0][0]];
+	assert_true(!u->kept && u->elements == UINT64_C(2147749888) && u->enter == 0);
+	/* The head is entered when the attention is left. */
+	assert_int_equal(u->leave + 1, units.list[units.order[1][0]].enter);
+	assert_int_equal(u->nrows, 32 * 6 + 1);
+	for (size_t i = 2; i < 35; i++)
+		assert_true(units.list[units.order[0][i]].enter >
+			    units.list[units.order[0][i - 1]].enter);
+	/* 4096 x 4096, 4096 and so on divide evenly; 32,000 rows of the embedding do not by 3. */
+	assert_int_equal(bb_zero_part(&units, units.order[0][0], 64), 2147749888 / 64);
+	assert_int_equal(bb_zero_part(&units, units.order[0][1], 3), 10667 * 4096);
+	bb_zero_units_free(&units);
+	bb_model_free(&model);
+}
+
+/* The passes of PyTorch's FSDP in numbers. */
+static void test_paces(void **state)
+{
+	static const struct {
+		double compute, gather, reduce; /* of four units */
+		double one, two, post;          /* PRE in one communicator, in two; POST */
+	} backward[] = {{20, 6, 6, 86, 86, 104}, {10, 8, 8, 60, 48, 72}, {10, 12, 6, 64, 52, 82}};
+	static const struct {
+		double compute, gather, ahead, none;
+	} forward[] = {{10, 6, 46, 64}, {10, 14, 66, 96}};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct bb_zero_pace p = {
+			.units = 4, .compute = forward[i].compute, .gather = forward[i].gather};
+
+		assert_true(bb_zero_pass_seconds(&p) == forward[i].none);
+		for (p.depth = 1; p.depth <= BB_ZERO_MOST_DEPTH; p.depth++)
+			assert_true(bb_zero_pass_seconds(&p) == forward[i].ahead);
+	}
+	for (size_t i = 0; i < 3; i++) {
+		struct bb_zero_pace p = {.units = 4,
+					 .compute = backward[i].compute,
+					 .gather = backward[i].gather,
+					 .reduce = backward[i].reduce,
+					 .depth = 1,
+					 .kept = true};
+
+		assert_true(bb_zero_pass_seconds(&p) == backward[i].one);
+		p.separate = true;
+		assert_true(bb_zero_pass_seconds(&p) == backward[i].two);
+		p.separate = false;
+		p.prefetch = BB_ZERO_POST;
+		assert_true(bb_zero_pass_seconds(&p) == backward[i].post);
+		/* The gather waits for the reduction, too. */
+		p.prefetch = BB_ZERO_NONE;
+		assert_true(bb_zero_pass_seconds(&p) ==
+			    4 * p.compute + 4 * p.reduce + 3 * p.gather);
+		/* The first unit's gather comes on top. */
+		p.prefetch = BB_ZERO_PRE;
+		p.kept = false;
+		assert_true(bb_zero_pass_seconds(&p) == p.gather + backward[i].one);
+	}
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -407,7 +499,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_formats),    cmocka_unit_test(test_adam),
 		cmocka_unit_test(test_ledger),     cmocka_unit_test(test_blocks),
-		cmocka_unit_test(test_places),     cmocka_unit_test(test_gradients),
+		cmocka_unit_test(test_places),     cmocka_unit_test(test_nested),
+		cmocka_unit_test(test_paces),      cmocka_unit_test(test_gradients),
 		cmocka_unit_test(test_dependence), cmocka_unit_test(test_loss_scale),
 		cmocka_unit_test(test_reference),
 	};

@@ -18,13 +18,24 @@
 #include <string.h>
 
 #define NO_UNIT SIZE_MAX
+#define NO_EVENT BB_ZERO_NO_EVENT
 #define PERIOD 2048 /* elements of a pattern of zeros; arrays are multiples of their two bytes */
 
-enum queue { COMPUTING, COMMUNICATING, QUEUES };
+enum queue { COMPUTING, COMMUNICATING, REDUCING };
+
+/* Groups of a program; those of --reshard follow. */
+enum group { ALL, REDUCERS };
 
 static size_t zero_size(const struct bb_zero_rank *z)
 {
 	return bb_dtype_size(z->zero->options.dtype);
+}
+
+static enum bb_dtype reduced_dtype(const struct bb_zero_rank *z)
+{
+	const struct bb_zero_options *a = &z->zero->options;
+
+	return a->reduce_dtype_given && z->stage >= 2 ? a->reduce_dtype : a->dtype;
 }
 
 static struct bb_engine *zero_engine(const struct bb_zero_rank *z)
@@ -50,8 +61,10 @@ static void copy_bytes(struct bb_zero_rank *z, void *to, const void *from, size_
 		z->status = e->backend->copy(e->rank, to, from, bytes);
 }
 
-void bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, int narrays,
-		  uint64_t first, uint64_t n, bb_zero_block *work, void *own)
+/* Call WORK as bb_zero_each does, for N elements of which the first is element FIRST of the model.
+ */
+static void each_block(struct bb_zero_rank *z, const struct bb_zero_array *arrays, int narrays,
+		       uint64_t first, uint64_t n, bb_zero_block *work, void *own)
 {
 	const bool direct = !zero_engine(z)->backend->gpu;
 	void *seen[BB_ZERO_ARRAYS];
@@ -73,6 +86,30 @@ void bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, in
 				copy_bytes(z, memory, seen[i], b * arrays[i].size);
 		}
 	}
+}
+
+void bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, int narrays, size_t u,
+		  bool mine, bb_zero_block *work, void *own)
+{
+	const struct bb_zero_units *units = &z->zero->units;
+	const struct bb_zero_unit *unit = &units->list[u];
+	const uint64_t ranks = z->stage == 0 ? 1 : (uint64_t)z->zero->nranks;
+	const uint64_t first = mine && z->stage > 0 ? (uint64_t)z->rank : 0;
+	struct bb_zero_array part[BB_ZERO_ARRAYS];
+
+	memcpy(part, arrays, (size_t)narrays * sizeof(*part));
+	for (uint64_t r = first; r < (mine ? first + 1 : ranks); r++)
+		for (size_t i = unit->rows; i < unit->rows + unit->nrows; i++) {
+			const struct bb_zero_rows *rows = &units->rows[i];
+			const uint64_t each = bb_partition(rows->rows, ranks);
+			const uint64_t skip = r * each < rows->rows ? r * each : rows->rows;
+			const uint64_t left = rows->rows - skip;
+
+			each_block(z, part, narrays, rows->first + skip * rows->width,
+				   (left < each ? left : each) * rows->width, work, own);
+			for (int a = 0; a < narrays; a++)
+				part[a].at += each * rows->width * part[a].size;
+		}
 }
 
 /* Acquire BYTES for HOLDING from the ledger, unless something has failed before. */
@@ -133,11 +170,12 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 	case BB_ZERO_CLEAR: /* gradients */
 		memset(seen[0], 0, n * zero_size(z));
 		break;
-	case BB_ZERO_ADD: /* gradients, those that are added */
+	case BB_ZERO_ADD:  /* gradients, those that are added */
+	case BB_ZERO_COPY: /* that replace them */
 		bb_adam_widen(dtype, seen[0], wide, n);
-		bb_adam_widen(dtype, seen[1], other, n);
+		bb_adam_widen(w->wide ? reduced_dtype(z) : dtype, seen[1], other, n);
 		for (size_t i = 0; i < n; i++)
-			wide[i] += other[i];
+			wide[i] = w->action == BB_ZERO_ADD ? wide[i] + other[i] : other[i];
 		bb_adam_narrow(dtype, wide, seen[0], n);
 		break;
 	case BB_ZERO_INSPECT: /* gradients */
@@ -151,7 +189,6 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 		bb_adam_step(z->taken, unscale, wide, master, seen[2], seen[3], n);
 		bb_adam_narrow(dtype, master, seen[1], n);
 		break;
-	case BB_ZERO_COPY:
 	case BB_ZERO_CALL:
 		break;
 	}
@@ -187,7 +224,7 @@ static void each_part(struct bb_zero_rank *z, unsigned which, enum bb_zero_actio
 			arrays[n] = all[i];
 			arrays[n++].at += all[i].size * (divided[i] ? p->part_at : p->at + p->mine);
 		}
-		bb_zero_each(z, arrays, n, 0, p->part, work_block, &work);
+		each_block(z, arrays, n, 0, p->part, work_block, &work);
 	}
 }
 
@@ -198,9 +235,9 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 	struct bb_zero_rank *z = own;
 	struct bb_zero_work *w = &z->works[o->item], clear = {.action = BB_ZERO_CLEAR};
 	const size_t size = zero_size(z);
-	const struct bb_zero_array from = {.at = w->from, .size = size};
+	struct bb_zero_array from = {.at = w->from, .size = size};
 	struct bb_zero_array to = {.at = w->to, .size = size, .written = true};
-	const struct bb_zero_unit *u = &z->zero->units.list[w->unit];
+	const size_t first = z->zero->units.order[0][0];
 	const struct bb_zero_place *p = &z->places.list[w->unit];
 	int32_t flag = z->overflowed;
 
@@ -208,27 +245,34 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 		return;
 	switch (w->action) {
 	case BB_ZERO_SUM:
-		if (w->unit == 0 && w->microbatch == 0) {
+		if (w->unit == first && w->microbatch == 0) {
 			z->step++;
 			z->skipped = z->scale.skipped;
 		}
-		if (w->unit == 0)
+		if (w->unit == first)
 			z->forward = 0;
-		bb_zero_each(z, &from, 1, u->first, u->elements, work_block, w);
+		bb_zero_each(z, &from, 1, w->unit, false, work_block, w);
 		break;
 	case BB_ZERO_DRAW:
-		bb_zero_each(z, (struct bb_zero_array[]){from, to}, 2, u->first, u->elements,
-			     work_block, w);
 		/* A bucket is padded with zeros. */
-		to.at += u->elements * size;
-		if (z->stage >= 2)
-			bb_zero_each(z, &to, 1, 0, p->padded - u->elements, work_block, &clear);
+		if (z->stage >= 2 && p->padded > z->zero->units.list[w->unit].elements)
+			each_block(z, &to, 1, 0, p->padded, work_block, &clear);
+		bb_zero_each(z, (struct bb_zero_array[]){from, to}, 2, w->unit, false, work_block,
+			     w);
 		break;
-	case BB_ZERO_ADD:
-		bb_zero_each(z, (struct bb_zero_array[]){to, from}, 2, 0, p->part, work_block, w);
+	case BB_ZERO_WIDEN:
+		to.size = bb_dtype_size(reduced_dtype(z));
+		each_block(z, (struct bb_zero_array[]){from, to}, 2, 0, w->count, work_block, w);
 		break;
 	case BB_ZERO_COPY:
-		copy_bytes(z, w->to, w->from, p->part * size);
+		if (!w->wide) {
+			copy_bytes(z, w->to, w->from, w->count * size);
+			break;
+		}
+		/* fall through */
+	case BB_ZERO_ADD:
+		from.size = w->wide ? bb_dtype_size(reduced_dtype(z)) : size;
+		each_block(z, (struct bb_zero_array[]){to, from}, 2, 0, w->count, work_block, w);
 		break;
 	case BB_ZERO_INSPECT:
 		z->overflowed = false;
@@ -257,7 +301,8 @@ static void zero_buffers(void *own, int rank, const struct bb_operation *o, void
 {
 	const struct bb_zero_rank *z = own;
 
-	bb_kernel_in_place(o, z->rank, z->works[o->item].to, in, out);
+	bb_kernel_in_place(o, o->group < z->second_group ? z->rank : z->rank % z->reshard,
+			   z->works[o->item].to, in, out);
 }
 
 /* Add an operation in the computing queue of rank 0 to the times of its phase. */
@@ -265,7 +310,10 @@ static void zero_observe(void *own, int rank, size_t index, const struct bb_oper
 			 double from, double to, int source)
 {
 	struct bb_zero_rank *z = own;
+	double *const collectives = &z->times[2 * BB_ZERO_PHASES];
 
+	if (rank == 0 && o->act == BB_ACT_COLLECTIVE && o->work <= BB_ZERO_IN_BACKWARD)
+		collectives[o->collective == &bb_all_gather ? o->work : 2] += to - from;
 	if (rank != 0 || o->queue != COMPUTING)
 		return;
 	z->times[o->work] += to - z->last;
@@ -328,38 +376,50 @@ static size_t add_work(struct bb_zero_rank *z, struct bb_zero_work work)
 	return z->nworks - 1;
 }
 
-static void add_action(struct bb_zero_rank *z, enum bb_zero_action action, size_t unit,
-		       int64_t microbatch, char *from, char *to)
+/* Add WORK unless there is no data. */
+static void add_action(struct bb_zero_rank *z, struct bb_zero_work work)
 {
 	if (z->data)
-		bb_tape_compute(
-			z->variant.taped.tapes, COMPUTING, z->phase,
-			add_work(z, (struct bb_zero_work){action, unit, microbatch, from, to}), 0,
-			0);
+		bb_tape_compute(z->variant.taped.tapes, COMPUTING, z->phase, add_work(z, work), 0,
+				0);
 }
 
 /* Later computations wait for all collectives. */
 static void add_wait(struct bb_zero_rank *z)
 {
-	if (z->has_peers)
-		bb_tape_order(z->variant.taped.tapes, COMMUNICATING, COMPUTING)->work = z->phase;
+	for (int q = COMMUNICATING; q < z->variant.taped.program.queues && z->has_peers; q++)
+		bb_tape_order(z->variant.taped.tapes, q, COMPUTING)->work = z->phase;
 }
 
-static void add_call(struct bb_zero_rank *z, const struct bb_collective *collective, size_t unit,
-		     char *memory)
+/* They wait for *EVENT, unless one did before. */
+static void await_event(struct bb_zero_rank *z, int *event)
 {
-	const bool flag = unit == NO_UNIT;
+	if (*event != NO_EVENT)
+		bb_tape_wait(z->variant.taped.tapes, COMPUTING, *event)->work = z->phase;
+	*event = NO_EVENT;
+}
+
+/* Add the COLLECTIVE, whose dtype, count, op and group are set, on MEMORY. Returns the event of its
+   end. */
+static int add_call(struct bb_zero_rank *z, const struct bb_collective *collective, char *memory,
+		    struct bb_operation o)
+{
 	struct bb_tape *tape = z->variant.taped.tapes;
 
 	if (!z->has_peers)
-		return;
-	bb_tape_order(tape, COMPUTING, COMMUNICATING)->work = z->phase;
-	bb_tape_collective(tape, COMMUNICATING, z->phase,
-			   add_work(z, (struct bb_zero_work){BB_ZERO_CALL, unit, 0, NULL, memory}),
-			   collective, flag ? 1 : (size_t)z->places.list[unit].part,
-			   flag ? BB_INT32 : z->zero->options.dtype, flag ? BB_MAX : BB_SUM);
-	if (z->zero->options.overlap == BB_ZERO_OVERLAP_OFF)
-		add_wait(z);
+		return NO_EVENT;
+	o.act = BB_ACT_COLLECTIVE;
+	o.queue = o.group == REDUCERS && z->zero->options.separate ? REDUCING : COMMUNICATING;
+	o.work = z->phase;
+	o.item = add_work(z, (struct bb_zero_work){.action = BB_ZERO_CALL, .to = memory});
+	o.collective = collective;
+	o.in_place = true;
+	bb_tape_order(tape, COMPUTING, o.queue)->work = z->phase;
+	bb_tape_add(tape, o);
+	if (z->zero->options.overlap == BB_ZERO_OVERLAP_ON)
+		return bb_tape_record(tape, o.queue);
+	add_wait(z);
+	return NO_EVENT;
 }
 
 /* Add SHARE of PASS. */
@@ -380,98 +440,195 @@ static void zero_note(struct bb_zero_rank *z, enum bb_zero_point point, size_t i
 		!z->noted && !BB_ARRAY_PUT(z->moments, z->nmoments, z->moment_room, m);
 }
 
-/* Start to gather the parameters of UNIT. */
-static void prefetch(struct bb_zero_rank *z, size_t unit)
+/* A pass while it is written. */
+struct passing {
+	bool backward;
+	int64_t microbatch;
+	size_t entered, issued; /* units in the order of the pass; gathers of them */
+};
+
+/* Gather the parameters of UNIT: from those of all ranks or, in a backward pass, from the second
+   ones of a few. */
+static void add_gather(struct bb_zero_rank *z, size_t unit, bool backward)
 {
 	const struct bb_zero_place *p = &z->places.list[unit];
-	const size_t size = zero_size(z);
+	struct bb_zero_live *live = &z->live[unit];
+	const bool second = backward && z->second.memory;
+	const uint64_t ranks = (uint64_t)(second ? z->reshard : z->zero->nranks);
+	const uint64_t size = zero_size(z), part = p->padded / ranks;
 
-	zero_hold(z, BB_HOLD_COMMUNICATION, p->padded * size, false, &z->prefetched);
+	zero_hold(z, BB_HOLD_COMMUNICATION, p->padded * size, false, &live->parameters);
 	if (z->status != BB_OK)
 		return;
-	add_action(z, BB_ZERO_COPY, unit, 0, z->parameters.memory + p->part_at * size,
-		   z->prefetched.memory + p->mine * size);
-	add_call(z, &bb_all_gather, unit, z->prefetched.memory);
+	z->most_gathered = ++z->gathered > z->most_gathered ? z->gathered : z->most_gathered;
+	add_action(z,
+		   (struct bb_zero_work){.action = BB_ZERO_COPY,
+					 .from = second ? z->second.memory + p->at / ranks * size
+							: z->parameters.memory + p->part_at * size,
+					 .to = live->parameters.memory +
+					       (uint64_t)z->rank % ranks * part * size,
+					 .count = part});
+	live->gathered = add_call(z, &bb_all_gather, live->parameters.memory,
+				  (struct bb_operation){.count = (size_t)part,
+							.dtype = z->zero->options.dtype,
+							.group = second ? z->second_group : ALL});
 }
 
-/* Returns the parameters of UNIT, whole. Under stage 3 starts to gather those of NEXT. */
-static char *acquire_parameters(struct bb_zero_rank *z, size_t unit, size_t next)
+/* Gather the first UNTIL units of the pass. */
+static void gather_until(struct bb_zero_rank *z, struct passing *p, size_t until)
 {
-	if (z->stage < 3)
-		return z->parameters.memory + z->places.list[unit].at * zero_size(z);
-	if (!z->prefetched.memory) {
-		prefetch(z, unit);
-		add_wait(z);
-	}
-	z->current = z->prefetched;
-	z->prefetched = (struct bb_held){0};
-	if (next != NO_UNIT)
-		prefetch(z, next);
-	return z->current.memory;
-}
+	const struct bb_zero_units *units = &z->zero->units;
 
-static void write_forward(struct bb_zero_rank *z, int64_t microbatch)
-{
-	const size_t n = z->zero->units.n;
+	for (; p->issued < until && p->issued < units->n && z->status == BB_OK; p->issued++) {
+		const size_t unit = units->order[p->backward][p->issued];
 
-	z->phase = BB_ZERO_IN_FORWARD;
-	for (size_t u = 0; u < n && z->status == BB_OK; u++) {
-		char *parameters = acquire_parameters(z, u, u + 1 < n ? u + 1 : NO_UNIT);
-
-		add_action(z, BB_ZERO_SUM, u, microbatch, parameters, NULL);
-		add_pass(z, &z->zero->forward, z->zero->units.list[u].forward);
-		zero_note(z, BB_ZERO_FORWARD, u);
-		if (z->stage == 3)
-			add_wait(z);
-		bb_ledger_release(&z->ledger, &z->current);
+		if (!z->live[unit].parameters.memory)
+			add_gather(z, unit, p->backward);
 	}
 }
 
-/* Keep this rank's part of UNIT, whose reduction, if one was begun, has completed. */
-static void keep_reduced(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
+/* Gather units ahead, if it is NOW that the pass does so. */
+static void gather_ahead(struct bb_zero_rank *z, struct passing *p, enum bb_zero_prefetch now)
 {
-	const size_t size = zero_size(z);
+	const struct bb_zero_options *a = &z->zero->options;
 
-	if (!z->reducing.memory)
+	if (now == (p->backward ? (enum bb_zero_prefetch)a->backward_prefetch : BB_ZERO_PRE) &&
+	    z->stage == 3)
+		gather_until(z, p, p->entered + (size_t)a->prefetch);
+}
+
+/* The pass comes to the next unit, whose parameters are there afterwards. */
+static void enter_unit(struct bb_zero_rank *z, struct passing *p)
+{
+	const size_t unit = z->zero->units.order[p->backward][p->entered++];
+	const struct bb_zero_place *place = &z->places.list[unit];
+	const uint64_t size = zero_size(z);
+	struct bb_zero_live *live = &z->live[unit];
+	struct bb_zero_work work = {
+		BB_ZERO_SUM, unit, p->microbatch, z->parameters.memory + place->at * size,
+		NULL,        0,    false};
+
+	if (z->stage == 3) {
+		gather_until(z, p, p->entered);
+		await_event(z, &live->gathered);
+		gather_ahead(z, p, BB_ZERO_PRE);
+		work.from = live->parameters.memory;
+	}
+	if (p->backward) {
+		work.action = BB_ZERO_DRAW;
+		if (z->stage >= 2)
+			zero_acquire(z, BB_HOLD_COMMUNICATION, place->padded * size, false,
+				     &live->bucket);
+		work.to = z->stage >= 2 ? live->bucket.memory
+					: z->gradients.memory + place->at * size;
+	}
+	add_action(z, work);
+}
+
+static void free_gathered(struct bb_zero_rank *z, size_t unit)
+{
+	z->gathered -= z->live[unit].parameters.memory != NULL;
+	bb_ledger_release(&z->ledger, &z->live[unit].parameters);
+}
+
+/* The forward pass leaves UNIT. */
+static void leave_forward(struct bb_zero_rank *z, size_t unit)
+{
+	const struct bb_zero_place *p = &z->places.list[unit];
+	const uint64_t size = zero_size(z);
+
+	if (z->second.memory) {
+		const uint64_t ranks = (uint64_t)z->reshard, part = p->padded / ranks;
+
+		add_action(z, (struct bb_zero_work){.action = BB_ZERO_COPY,
+						    .from = z->live[unit].parameters.memory +
+							    (uint64_t)z->rank % ranks * part * size,
+						    .to = z->second.memory + p->at / ranks * size,
+						    .count = part});
+	}
+	if (z->reshard != 1 && !z->zero->units.list[unit].kept)
+		free_gathered(z, unit);
+}
+
+/* Keep this rank's part of the unit whose reduction was begun, if any, and is complete then. */
+static void keep_reduced(struct bb_zero_rank *z, int64_t microbatch)
+{
+	if (z->reducing == NO_UNIT)
 		return;
-	const struct bb_zero_place *const p = &z->places.list[unit];
-	add_action(z, microbatch > 0 ? BB_ZERO_ADD : BB_ZERO_COPY, unit, microbatch,
-		   z->reducing.memory + p->mine * size, z->gradients.memory + p->part_at * size);
-	bb_ledger_release(&z->ledger, &z->reducing);
+	struct bb_zero_live *const live = &z->live[z->reducing];
+	const struct bb_zero_place *const p = &z->places.list[z->reducing];
+	const uint64_t size = bb_dtype_size(reduced_dtype(z));
+	await_event(z, &live->reduced);
+	add_action(z, (struct bb_zero_work){.action = microbatch > 0 ? BB_ZERO_ADD : BB_ZERO_COPY,
+					    .from = live->bucket.memory + p->mine * size,
+					    .to = z->gradients.memory + p->part_at * zero_size(z),
+					    .count = p->part,
+					    .wide = size != zero_size(z)});
+	bb_ledger_release(&z->ledger, &live->bucket);
+	z->reducing = NO_UNIT;
 }
 
-static void write_backward(struct bb_zero_rank *z, int64_t microbatch)
+/* The backward pass leaves UNIT, whose gradients are complete. */
+static void leave_backward(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
 {
-	const bool buckets = z->stage >= 2;
-	const uint64_t elements = buckets ? z->places.divided : z->places.whole;
-	const size_t size = zero_size(z);
+	const struct bb_zero_place *p = &z->places.list[unit];
+	const enum bb_dtype dtype = reduced_dtype(z);
+	struct bb_zero_live *live = &z->live[unit];
+	struct bb_held wide = {NULL, 0, 0};
 
-	z->phase = BB_ZERO_IN_BACKWARD;
-	if (!z->gradients.memory)
-		zero_acquire(z, BB_HOLD_GRADIENTS, elements * size, false, &z->gradients);
-	for (size_t u = z->zero->units.n; u-- > 0 && z->status == BB_OK;) {
-		const struct bb_zero_place *p = &z->places.list[u];
-		char *parameters = acquire_parameters(z, u, u > 0 ? u - 1 : NO_UNIT);
-		struct bb_held bucket = {NULL, 0, 0};
-
-		if (buckets)
-			zero_acquire(z, BB_HOLD_COMMUNICATION, p->padded * size, false, &bucket);
-		char *const gradients =
-			buckets ? bucket.memory : z->gradients.memory + p->at * size;
-		add_action(z, BB_ZERO_DRAW, u, microbatch, parameters, gradients);
-		add_pass(z, &z->zero->backward, z->zero->units.list[u].backward);
-		zero_note(z, BB_ZERO_BACKWARD, u);
-		if (buckets)
-			add_wait(z);
-		keep_reduced(z, u + 1, microbatch);
-		bb_ledger_release(&z->ledger, &z->current);
-		z->reducing = bucket;
-		if (buckets || microbatch == z->zero->options.accumulate - 1)
-			add_call(z, z->stage == 0 ? &bb_all_reduce : &bb_reduce_scatter, u,
-				 gradients);
+	keep_reduced(z, microbatch);
+	free_gathered(z, unit);
+	if (z->stage >= 2 && dtype != z->zero->options.dtype) {
+		zero_hold(z, BB_HOLD_COMMUNICATION, p->padded * bb_dtype_size(dtype), false, &wide);
+		add_action(z, (struct bb_zero_work){.action = BB_ZERO_WIDEN,
+						    .from = live->bucket.memory,
+						    .to = wide.memory,
+						    .count = p->padded});
+		bb_ledger_release(&z->ledger, &live->bucket);
+		live->bucket = wide;
 	}
-	add_wait(z);
-	keep_reduced(z, 0, microbatch);
+	if (z->stage >= 2)
+		z->reducing = unit;
+	else if (microbatch < z->zero->options.accumulate - 1)
+		return;
+	live->reduced = add_call(
+		z, z->stage == 0 ? &bb_all_reduce : &bb_reduce_scatter,
+		z->stage >= 2 ? live->bucket.memory : z->gradients.memory + p->at * zero_size(z),
+		(struct bb_operation){.count = (size_t)p->part,
+				      .dtype = dtype,
+				      .op = BB_SUM,
+				      .group = z->zero->options.separate ? REDUCERS : ALL});
+}
+
+static void write_pass(struct bb_zero_rank *z, bool backward, int64_t microbatch)
+{
+	const struct bb_zero_units *units = &z->zero->units;
+	struct passing p = {.backward = backward, .microbatch = microbatch};
+
+	z->phase = backward ? BB_ZERO_IN_BACKWARD : BB_ZERO_IN_FORWARD;
+	for (size_t i = 0; i < units->nruns && z->status == BB_OK; i++) {
+		const size_t at = backward ? units->nruns - 1 - i : i;
+		const struct bb_zero_run *run = &units->runs[at];
+
+		for (; p.entered < units->n; enter_unit(z, &p)) {
+			const struct bb_zero_unit *u =
+				&units->list[units->order[backward][p.entered]];
+
+			if (at != (backward ? u->leave : u->enter))
+				break;
+		}
+		add_pass(z, &z->zero->passes[backward], run->share[backward]);
+		zero_note(z, backward ? BB_ZERO_BACKWARD : BB_ZERO_FORWARD, run->unit);
+		gather_ahead(z, &p, BB_ZERO_POST);
+		for (size_t k = p.entered; k-- > 0;) {
+			const size_t unit = units->order[backward][k];
+
+			if (backward && at == units->list[unit].enter)
+				leave_backward(z, unit, microbatch);
+			else if (!backward && at == units->list[unit].leave && z->stage == 3)
+				leave_forward(z, unit);
+		}
+	}
 }
 
 /* Without memory it leaves the step incomplete. */
@@ -485,8 +642,15 @@ static void write_step(struct bb_zero_rank *z)
 	tape->events = 0;
 	z->nworks = 0;
 	for (int64_t g = 0; g < z->zero->options.accumulate; g++) {
-		write_forward(z, g);
-		write_backward(z, g);
+		write_pass(z, false, g);
+		if (!z->gradients.memory)
+			zero_acquire(z, BB_HOLD_GRADIENTS,
+				     (z->stage >= 2 ? z->places.divided : z->places.whole) *
+					     zero_size(z),
+				     false, &z->gradients);
+		write_pass(z, true, g);
+		add_wait(z);
+		keep_reduced(z, g);
 	}
 	z->phase = BB_ZERO_IN_OPTIMIZER;
 	zero_note(z, BB_ZERO_BEFORE, 0);
@@ -499,24 +663,74 @@ static void write_step(struct bb_zero_rank *z)
 		zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1);
 		zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2);
 	}
-	add_action(z, BB_ZERO_INSPECT, 0, 0, NULL, NULL);
+	add_action(z, (struct bb_zero_work){.action = BB_ZERO_INSPECT});
 	if (z->stage > 0) {
-		add_call(z, &bb_all_reduce, NO_UNIT, z->flag.memory);
+		add_call(z, &bb_all_reduce, z->flag.memory,
+			 (struct bb_operation){.count = 1, .dtype = BB_INT32, .op = BB_MAX});
 		add_wait(z);
 	}
-	add_action(z, BB_ZERO_UPDATE, 0, 0, NULL, NULL);
+	add_action(z, (struct bb_zero_work){.action = BB_ZERO_UPDATE});
 	zero_note(z, BB_ZERO_AFTER, 0);
 	z->phase = BB_ZERO_IN_GATHER;
 	if (z->stage == 1 || z->stage == 2) {
 		for (size_t u = 0; u < z->zero->units.n && z->status == BB_OK; u++)
-			add_call(z, &bb_all_gather, u,
-				 z->parameters.memory + z->places.list[u].at * zero_size(z));
+			add_call(z, &bb_all_gather,
+				 z->parameters.memory + z->places.list[u].at * zero_size(z),
+				 (struct bb_operation){.count = (size_t)z->places.list[u].part,
+						       .dtype = z->zero->options.dtype});
 		add_wait(z);
 	}
 	z->noted = true;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
+
+static const struct bb_zero_rank *rank_of(const struct bb_program *program)
+{
+	return ((const struct bb_taped *)program->own)->own;
+}
+
+static int zero_group_size(const struct bb_program *program, int group)
+{
+	const struct bb_zero_rank *z = rank_of(program);
+
+	return group < z->second_group ? program->nranks : z->reshard;
+}
+
+/* Those of --reshard are ranks one after another. */
+static int zero_member(const struct bb_program *program, int group, int i)
+{
+	const struct bb_zero_rank *z = rank_of(program);
+
+	return group < z->second_group ? i : (group - z->second_group) * z->reshard + i;
+}
+
+static void zero_complete(const void *own, int rank, struct bb_operation *o)
+{
+	const struct bb_zero_rank *z = own;
+
+	if (o->act == BB_ACT_COLLECTIVE && o->group == z->second_group)
+		o->group += rank / z->reshard;
+}
+
+/* Set queues and groups: all ranks; those of reductions; those of --reshard. */
+static void set_groups(struct bb_zero_rank *z)
+{
+	struct bb_taped *taped = &z->variant.taped;
+	const bool separate = z->zero->options.separate;
+
+	z->reshard = z->stage == 3 ? (int)z->zero->options.reshard : 0;
+	z->second_group = separate ? REDUCERS + 1 : REDUCERS;
+	taped->own = z;
+	taped->program.queues = separate ? REDUCING + 1 : REDUCING;
+	taped->program.groups = z->has_peers ? z->second_group : 0;
+	taped->program.group_size = zero_group_size;
+	taped->program.member = zero_member;
+	if (z->reshard > 1 && z->has_peers) {
+		taped->program.groups += z->zero->nranks / z->reshard;
+		taped->complete = zero_complete;
+	}
+}
 
 bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 {
@@ -534,6 +748,12 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 	z->data = bb_zero_trains(zero, run);
 	z->has_peers = !zero->alone && zero->nranks > 1;
 	z->scale = zero->scale;
+	z->reducing = NO_UNIT;
+	z->live = calloc(zero->units.n, sizeof(*z->live));
+	if (!z->live)
+		BB_TRY(status, bb_no_memory(&run->error, "the layers of a model"), out);
+	for (size_t u = 0; u < zero->units.n; u++)
+		z->live[u].gathered = z->live[u].reduced = NO_EVENT;
 	BB_TRY(status,
 	       bb_zero_places_make(&z->places, &zero->units, z->stage, zero->nranks, z->rank,
 				   &run->error),
@@ -541,25 +761,23 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 	BB_TRY(status,
 	       bb_taped_begin(&z->variant.taped, zero->alone ? 1 : zero->nranks, 1, 1, &run->error),
 	       out);
-	z->variant.taped.program.queues = QUEUES;
-	z->variant.taped.program.groups = z->has_peers ? 1 : 0;
+	set_groups(z);
 	if (strcmp(zero->options.algo_text, "auto") != 0)
 		z->variant.taped.program.algorithm = zero->options.algo_text;
 	zero_acquire(z, BB_HOLD_PARAMETERS, (divided ? z->places.divided : z->places.whole) * size,
 		     false, &z->parameters);
 	for (size_t i = 0; i < zero->units.n && z->data && z->status == BB_OK; i++) {
 		const struct bb_zero_place *p = &z->places.list[i];
-		const struct bb_zero_unit *u = &zero->units.list[i];
-		const uint64_t skip = divided ? p->mine : 0;
-		const uint64_t left = skip < u->elements ? u->elements - skip : 0;
 		const struct bb_zero_array array = {.at = z->parameters.memory +
 							  (divided ? p->part_at : p->at) * size,
 						    .size = size,
 						    .written = true};
 
-		bb_zero_each(z, &array, 1, u->first + skip,
-			     divided && p->part < left ? p->part : left, work_block, &begin);
+		bb_zero_each(z, &array, 1, i, divided, work_block, &begin);
 	}
+	if (z->reshard > 1)
+		zero_acquire(z, BB_HOLD_PARAMETERS, z->places.whole / (uint64_t)z->reshard * size,
+			     false, &z->second);
 	zero_note(z, BB_ZERO_MODEL, 0);
 	if (z->has_peers && z->stage > 0)
 		zero_acquire(z, BB_HOLD_COMMUNICATION, sizeof(int32_t), false, &z->flag);
@@ -586,6 +804,8 @@ void bb_zero_rank_close(struct bb_variant *variant)
 	bb_zero_places_free(&z->places);
 	free(z->works);
 	free(z->moments);
+	free(z->live);
+	z->live = NULL;
 	z->works = NULL;
 	z->moments = NULL;
 }

@@ -7,6 +7,7 @@
 #include "core/units.h"
 #include "harness/measure/algorithms.h"
 #include "harness/run/options.h"
+#include "models/units.h"
 #include "training_kernels/zero/zero.h"
 
 #include <stdio.h>
@@ -24,9 +25,47 @@
 static const char *const dtypes[] = {"half", "bfloat16", "float", NULL};
 static const char *const stage_names[] = {"0", "1", "2", "3", NULL};
 static const char *const overlap_names[] = {"on", "off", NULL};
+static const char *const padding_names[] = {"flat", "parameter", NULL};
+static const char *const backward_names[] = {"pre", "post", "none", NULL};
+static const char *const reduce_dtypes[] = {"float", NULL};
 
 #define BB_OPTIONS struct bb_zero_options
 static const struct bb_option zero_rows[] = BB_OPTION_ROWS(BB_ZERO_OPTIONS);
+
+static bb_status parse_units(const char *text, enum bb_zero_division *division, uint64_t *least,
+			     struct bb_error *error)
+{
+	*least = BB_UNITS_LEAST;
+	*division = strcmp(text, "layers") == 0   ? BB_ZERO_BY_LAYER
+		    : strcmp(text, "blocks") == 0 ? BB_ZERO_BY_BLOCK
+						  : BB_ZERO_BY_SIZE;
+	if (*division != BB_ZERO_BY_SIZE || strcmp(text, "size") == 0 ||
+	    (strncmp(text, "size:", 5) == 0 && bb_parse_count(text + 5, least) && *least > 0))
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--units %s: expected layers, blocks, size, or size:COUNT, such as size:30M",
+		       text);
+}
+
+/* Refuse options of stages that are not requested. */
+static bb_status check_stages(const struct bb_zero_options *a, struct bb_error *error)
+{
+	const struct {
+		bool given;
+		const char *option;
+		int first; /* stage that it has an effect on */
+	} rows[] = {{a->prefetch_given, "prefetch", 3},
+		    {a->backward_prefetch_given, "backward-prefetch", 3},
+		    {a->reshard_given, "reshard", 3},
+		    {a->reduce_dtype_given, "reduce-dtype", 2}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (rows[i].given && a->stages >> rows[i].first == 0)
+			return bb_fail(error, BB_EUSAGE,
+				       "--%s: has no effect before stage %d; give --stages 3",
+				       rows[i].option, rows[i].first);
+	return BB_OK;
+}
 
 /* Open the layers of --model, and set time and FLOPs of a microbatch. */
 static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
@@ -34,10 +73,18 @@ static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 	const struct bb_zero_options *a = &zero->options;
 	const double given_s = 1e-9 * (double)a->step_ns;
 	struct bb_model model = {0}; /* without FLOPs: a bare number of parameters */
-	uint64_t count;
-	bb_status status;
+	uint64_t count, least;
+	enum bb_zero_division division;
+	bb_status status = parse_units(a->units_text, &division, &least, error);
 
+	BB_TRY(status, status, out);
 	if (bb_parse_count(a->model_text, &count)) {
+		if (division != BB_ZERO_BY_LAYER || a->padding == BB_ZERO_PARAMETER)
+			return bb_fail(error, BB_EUSAGE,
+				       "--%s: a bare number of parameters has neither modules nor "
+				       "tensors; give a model",
+				       a->padding == BB_ZERO_PARAMETER ? "padding parameter"
+								       : "units");
 		if (count == 0 || count > MOST_PARAMETERS)
 			return bb_fail(error, BB_EUSAGE,
 				       "--model %s: expected 1 to 1000T parameters", a->model_text);
@@ -45,18 +92,21 @@ static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 			return bb_fail(error, BB_EUSAGE,
 				       "--flops: the FLOPs of a bare number of parameters are "
 				       "unknown; give a model, or --step-time");
-		zero->forward.seconds = given_s / 3;
-		zero->backward.seconds = 2 * zero->forward.seconds;
+		zero->passes[0].seconds = given_s / 3;
+		zero->passes[1].seconds = 2 * zero->passes[0].seconds;
 		return bb_zero_units_of_size(&zero->units, count, error);
 	}
 	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
 	bb_attention_apply(&model, (enum bb_attention)a->attention);
-	BB_TRY(status, bb_zero_units_of_model(&zero->units, &model, error), out);
+	BB_TRY(status,
+	       bb_zero_units_of_model(&zero->units, &model, division, least,
+				      (enum bb_zero_padding)a->padding, error),
+	       out);
 	const double per_flop = a->flops_given ? (double)a->batch / a->flops
 					       : given_s / (model.forward + model.backward);
-	zero->forward =
+	zero->passes[0] =
 		(struct bb_zero_pass){model.forward * per_flop, (double)a->batch * model.forward};
-	zero->backward =
+	zero->passes[1] =
 		(struct bb_zero_pass){model.backward * per_flop, (double)a->batch * model.backward};
 out:
 	bb_model_free(&model);
@@ -173,6 +223,7 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 	o->config.library_optional =
 		a->as_rank_given || (o->threads * o->gpus == 1 && environment->launch.nprocs <= 1);
 	status = bb_algorithms_check_one(a->algo_text, o, error);
+	status = status == BB_OK ? check_stages(a, error) : status;
 	return status == BB_OK ? open_units(zero, error) : status;
 }
 
@@ -217,14 +268,14 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 
 	for (int stage = first; stage < BB_ZERO_STAGES; stage++) {
 		const uint64_t n = stage == 0 ? 1 : (uint64_t)zero->nranks;
-		/* Layers that are being reduced, and gathered. */
-		const uint64_t layers = stage < 2 ? 0 : stage == 2 ? 2 : 4;
+		/* Layers that are being reduced, the second one in two datatypes, and gathered. */
+		const uint64_t layers = stage < 2 ? 0 : stage == 2 ? 2 : 3 + zero->options.prefetch;
 		uint64_t whole = 0, largest = 0, bytes;
 
 		if (!(zero->options.stages >> stage & 1))
 			continue;
 		for (size_t u = 0; u < zero->units.n; u++) {
-			const uint64_t padded = n * bb_partition(zero->units.list[u].elements, n);
+			const uint64_t padded = n * bb_zero_part(&zero->units, u, n);
 
 			whole += padded;
 			largest = padded > largest ? padded : largest;
@@ -234,6 +285,9 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 		bytes = states.parameters + states.gradients +
 			(zero->options.offload ? 0 : states.optimizer) +
 			layers * largest * zero->recipe.precision->parameter;
+		if (stage == 3 && zero->options.reshard > 0)
+			bytes += whole / (uint64_t)zero->options.reshard *
+				 zero->recipe.precision->parameter;
 		bytes *= (uint64_t)nlocal;
 		any |= bytes <= room;
 		if (bytes > room)
@@ -261,6 +315,11 @@ static bb_status zero_plan(struct bb_run *run)
 			       run->world.nranks);
 	zero->alone = a->as_rank_given;
 	zero->nranks = zero->alone ? (int)a->world : run->world.nranks;
+	if (a->reshard > 0 && zero->nranks % a->reshard != 0)
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--reshard %jd: %d rank%s cannot form groups of so many; give a "
+			       "divisor of %d",
+			       a->reshard, zero->nranks, bb_plural(zero->nranks), zero->nranks);
 	zero->recipe = (struct bb_recipe){&bb_precisions[scaled ? BB_MIXED : BB_ALL_FP32],
 					  &bb_optimizers[BB_ADAMW]};
 	zero->data = (struct bb_zero_data){
@@ -379,15 +438,11 @@ static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
 		return BB_OK;
 	BB_TRY(status, bb_engine_corrupt(e, z->parameters.memory + z->places.list[0].at), out);
 	for (size_t i = 0; i < z->zero->units.n; i++) {
-		const struct bb_zero_unit *u = &z->zero->units.list[i];
 		const struct bb_zero_place *p = &z->places.list[i];
-		const uint64_t begin = p->mine < u->elements ? p->mine : u->elements;
-		const uint64_t mine =
-			(p->mine + p->part < u->elements ? p->mine + p->part : u->elements) - begin;
 		const struct bb_zero_array all = {.at = z->parameters.memory +
 							(divided ? p->part_at : p->at) * size,
 						  .size = size};
-		const struct bb_zero_array part = {.at = all.at + (divided ? 0 : begin) * size,
+		const struct bb_zero_array part = {.at = all.at + (divided ? 0 : p->mine) * size,
 						   .size = size};
 		const struct bb_zero_array copy = {
 			.at = z->master.memory ? z->master.memory + p->part_at * sizeof(float)
@@ -396,12 +451,11 @@ static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
 			.host = z->zero->options.offload};
 
 		if (z->stage > 0 || z->rank == 0)
-			bb_zero_each(z, &part, 1, u->first + begin, mine, check_block, &sum);
+			bb_zero_each(z, &part, 1, i, true, check_block, &sum);
 		if (s->has_reference)
-			bb_zero_each(z, &all, 1, u->first + (divided ? begin : 0),
-				     divided ? mine : u->elements, check_block, &parameters);
+			bb_zero_each(z, &all, 1, i, divided, check_block, &parameters);
 		if (s->has_reference && copy.at)
-			bb_zero_each(z, &copy, 1, u->first + begin, mine, check_block, &master);
+			bb_zero_each(z, &copy, 1, i, true, check_block, &master);
 	}
 	BB_TRY(status, check_memory(e, z), out);
 	sums[0] = parameters.found + master.found;
@@ -449,10 +503,11 @@ static void fill_memory(const struct zero_stage *m, struct bb_zero_record *r)
 						[BB_ZERO_BEFORE] = &r->before_bytes,
 						[BB_ZERO_AFTER] = &r->after_bytes};
 
-	r->formula_parameters_bytes = (int64_t)states.parameters;
+	r->second_bytes = (int64_t)z->second.bytes;
+	r->formula_parameters_bytes = (int64_t)(states.parameters + z->second.bytes);
 	r->formula_gradients_bytes = (int64_t)states.gradients;
 	r->formula_optimizer_bytes = (int64_t)states.optimizer;
-	r->formula_bytes = (int64_t)bb_states_sum(&states);
+	r->formula_bytes = (int64_t)bb_states_sum(&states) + r->second_bytes;
 	USAGE_SET(r, &z->ledger.peak);
 	r->host_bytes = (int64_t)last->host;
 	/* States that stay allocated, with offloaded ones. */
@@ -499,6 +554,57 @@ static bb_status deliver_moments(const struct bb_zero_rank *z)
 	return status;
 }
 
+/* Bytes that a rank sends in a step by rings. */
+static uint64_t formula_bytes(const struct bb_zero_rank *z)
+{
+	const struct bb_zero *zero = z->zero;
+	const uint64_t n = (uint64_t)zero->nranks,
+		       microbatches = (uint64_t)zero->options.accumulate;
+	const uint64_t size = bb_dtype_size(zero->options.dtype);
+	uint64_t bytes = 0;
+
+	for (size_t u = 0; u < zero->units.n; u++) {
+		const uint64_t padded = z->places.list[u].padded;
+		const uint64_t again = z->reshard > 0 ? (uint64_t)z->reshard : n;
+		const bool kept = z->stage == 3 && (zero->units.list[u].kept || z->reshard == 1);
+
+		bytes += bb_zero_bytes(&zero->recipe, padded, z->stage, n, microbatches);
+		if (z->stage >= 2 && zero->options.reduce_dtype_given)
+			bytes += microbatches * (n - 1) * (padded / n) *
+				 (bb_dtype_size(zero->options.reduce_dtype) - size);
+		/* The gather of the backward pass is another one, or none. */
+		if (kept || z->reshard > 1)
+			bytes -= microbatches * size *
+				 ((n - 1) * (padded / n) -
+				  (kept ? 0 : (again - 1) * (padded / again)));
+	}
+	return bytes;
+}
+
+/* Set what the passes of R, whose times are set, take by the formula. */
+static void fill_formula(const struct bb_zero_rank *z, struct bb_zero_record *r)
+{
+	const struct bb_zero_options *a = &z->zero->options;
+	const double each = 1.0 / (double)(a->accumulate * r->units);
+	struct bb_zero_pace pace = {
+		.units = (size_t)r->units,
+		.compute = (r->forward_us - r->forward_wait_us) * each,
+		.gather = r->forward_gather_us * each,
+		.depth = (size_t)a->prefetch,
+	};
+
+	r->formula_forward_us = (double)a->accumulate * bb_zero_pass_seconds(&pace);
+	pace.compute = (r->backward_us - r->backward_wait_us) * each;
+	pace.reduce = r->reduce_us * each;
+	pace.prefetch = (enum bb_zero_prefetch)a->backward_prefetch;
+	pace.separate = a->separate;
+	pace.kept = z->reshard == 1 || z->zero->units.list[z->zero->units.order[1][0]].kept;
+	/* Of the units that are gathered, all but a kept one. */
+	pace.gather = r->backward_gather_us /
+		      (double)(a->accumulate * (r->units - (pace.kept && r->units > 1)));
+	r->formula_backward_us = (double)a->accumulate * bb_zero_pass_seconds(&pace);
+}
+
 static void zero_describe(const struct bb_kernel *k, size_t setting, void *record)
 {
 	const struct zero_sweep *s = (const struct zero_sweep *)k;
@@ -515,9 +621,11 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 			      &r->backward_wait_us,
 			      NULL,
 			      NULL,
+			      &r->forward_gather_us,
+			      &r->backward_gather_us,
+			      &r->reduce_us,
 			      &r->step_us};
 	const size_t ntimes = sizeof(us) / sizeof(*us), most = (size_t)s->steps;
-	uint64_t formula = 0;
 
 	r->model = zero->options.model_text;
 	r->dtype = bb_dtype_name(zero->options.dtype);
@@ -529,17 +637,26 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 	r->parameters = (int64_t)zero->units.elements;
 	r->units = (int64_t)zero->units.n;
 	r->padding = (int64_t)(z->places.whole - zero->units.elements);
+	r->division = zero->options.units_text;
+	r->padded = padding_names[zero->options.padding];
+	r->separate_groups = zero->options.separate;
+	r->reduce_dtype = bb_dtype_name(z->stage >= 2 && zero->options.reduce_dtype_given
+						? zero->options.reduce_dtype
+						: zero->options.dtype);
+	if (z->stage == 3) {
+		r->prefetch = zero->options.prefetch;
+		r->backward_prefetch = backward_names[zero->options.backward_prefetch];
+		r->reshard = z->reshard > 0 ? z->reshard : zero->nranks;
+		r->gathered_units = (int64_t)z->most_gathered;
+	}
 	r->accumulate = zero->options.accumulate;
 	r->steps = s->steps;
 	r->offload = zero->options.offload;
 	r->alone = zero->alone;
 	fill_memory(m, r);
-	for (size_t u = 0; u < zero->units.n && !zero->alone; u++)
-		formula += bb_zero_bytes(&zero->recipe, zero->units.list[u].elements, z->stage,
-					 (uint64_t)zero->nranks, (uint64_t)r->accumulate);
 	if (!zero->alone) {
 		r->wire_bytes = (int64_t)z->wire;
-		r->formula_wire_bytes = (int64_t)formula;
+		r->formula_wire_bytes = (int64_t)formula_bytes(z);
 		r->wire_volumes = (double)z->wire / (double)(zero->units.elements *
 							     bb_dtype_size(zero->options.dtype));
 		/* The duration of a step is that of the slowest rank. */
@@ -549,6 +666,8 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 		for (size_t i = 0; i < ntimes; i++)
 			if (us[i])
 				*us[i] = 1e6 * bb_stats_median(m->times + i * most, m->timed);
+		if (z->stage == 3)
+			fill_formula(z, r);
 	}
 	if (bb_zero_trains(zero, k->engine.run)) {
 		snprintf(m->checksum_text, sizeof(m->checksum_text), "%016llx",
@@ -572,7 +691,7 @@ static void zero_stepped(void *own, size_t step)
 	const struct zero_sweep *s = (const struct zero_sweep *)m->z.variant.kernel;
 
 	if (m->z.scale.skipped == m->z.skipped) {
-		for (size_t k = 0; k < 2 * BB_ZERO_PHASES; k++)
+		for (size_t k = 0; k < BB_ZERO_TIMES; k++)
 			m->times[k * (size_t)s->steps + m->timed] = m->z.times[k];
 		m->steps[m->timed++] = step;
 	}
@@ -597,7 +716,6 @@ static void zero_rank_set(struct bb_zero_rank *z, struct zero_sweep *s, const st
 static bb_status rehearse(struct zero_sweep *s, const char *what)
 {
 	struct bb_engine *e = &s->kernel.engine;
-	const struct bb_zero_units *units = &s->zero->units;
 	/* Of a layer: a block per rank. */
 	const uint64_t most = BB_ZERO_BLOCK * (uint64_t)(s->zero->alone ? 1 : s->zero->nranks);
 	struct bb_zero small = *s->zero;
@@ -609,19 +727,9 @@ static bb_status rehearse(struct zero_sweep *s, const char *what)
 		return BB_OK;
 	small.options.accumulate = small.data.microbatches = 1;
 	small.data.overflow = 0;
-	small.forward = small.backward = (struct bb_zero_pass){0, 0};
-	small.units = (struct bb_zero_units){.list = calloc(units->n, sizeof(*units->list)),
-					     .n = units->n};
-	if (!small.units.list)
-		BB_TRY(status, bb_no_memory(&e->run->error, "the layers of a rehearsal"), out);
-	for (size_t u = 0; u < units->n; u++) {
-		struct bb_zero_unit *unit = &small.units.list[u];
-
-		*unit = units->list[u];
-		unit->first = small.units.elements;
-		unit->elements = unit->elements < most ? unit->elements : most;
-		small.units.elements += unit->elements;
-	}
+	memset(small.passes, 0, sizeof(small.passes));
+	BB_TRY(status, bb_zero_units_shrink(&small.units, &s->zero->units, most, &e->run->error),
+	       out);
 	small.data.elements = small.units.elements;
 	zero_rank_set(&z, s, &small);
 	BB_TRY(status, bb_zero_rank_open(&z, 1), out);
@@ -662,7 +770,7 @@ static bb_status zero_write(struct bb_variant *variant, struct bb_trial *trial,
 	*refusal = *zero->skips[s->stage] ? zero->skips[s->stage] : NULL;
 	if (*refusal)
 		return BB_OK;
-	m->times = bb_kernel_keep(&s->kernel, (2 * BB_ZERO_PHASES + 1) * steps, sizeof(double));
+	m->times = bb_kernel_keep(&s->kernel, (BB_ZERO_TIMES + 1) * steps, sizeof(double));
 	m->steps = bb_kernel_keep(&s->kernel, steps, sizeof(*m->steps));
 	if (!m->times || !m->steps)
 		return BB_EINTERNAL;
@@ -750,6 +858,21 @@ out:
 	return status;
 }
 
+/* Add what the options of units and gathers come to, if any is given. */
+static void add_units(const struct bb_zero_options *a, const struct bb_zero_record *r,
+		      struct bb_strbuf *out)
+{
+	if (r->stage < 3 || !(a->units_text_given || a->padding_given || a->prefetch_given ||
+			      a->backward_prefetch_given || a->separate || a->reshard_given ||
+			      a->reduce_dtype_given))
+		return;
+	bb_strbuf_addf(out,
+		       "# units: %jd, at most %jd gathered at once; formula: forward %.2f ms, "
+		       "backward %.2f ms, wire %.3f MB\n",
+		       r->units, r->gathered_units, 1e-3 * r->formula_forward_us,
+		       1e-3 * r->formula_backward_us, 1e-6 * (double)r->formula_wire_bytes);
+}
+
 /* The phases of the steps, below the rows. */
 static bb_status zero_deliver(struct bb_engine *engine)
 {
@@ -774,6 +897,7 @@ static bb_status zero_deliver(struct bb_engine *engine)
 			bb_strbuf_addf(&out, "; %jd of %jd steps skipped, loss scale %g",
 				       r->skipped, r->steps, r->loss_scale);
 		bb_strbuf_add(&out, "\n");
+		add_units(&s->zero->options, r, &out);
 	}
 	return bb_engine_comment_lines(engine, &out);
 }

@@ -4,7 +4,8 @@
  *
  *   zero.c           options, records, plan, and the experiment: stage by stage, timed and verified
  *   ledger.c         accounted memory
- *   data.c           layers and their places on a rank; parameters, gradients, reference
+ *   units.c          units of a model, their places on a rank, time of a pass
+ *   data.c           parameters, gradients, reference
  *   rank.c           a step of a rank under a stage, as a program, and its memory
  */
 #pragma once
@@ -14,6 +15,7 @@
 #include "models/model.h"
 #include "training_kernels/zero/data.h"
 #include "training_kernels/zero/ledger.h"
+#include "training_kernels/zero/units.h"
 
 enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 
@@ -43,6 +45,29 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	       .choices = overlap_names, .usual = true)                                            \
 	OPTION(INT, accumulate, "accumulate", 0, "1", "microbatches per step", .min = 1,           \
 	       .max = 1024)                                                                        \
+	OPTION(STRING, units_text, "units", 0, "layers",                                           \
+	       "what is reduced and gathered as one; blocks: each block, and the rest; size: "     \
+	       "modules of at least 100M parameters, or COUNT, as FSDP1's size policy",            \
+	       .argument = "layers|blocks|size[:COUNT]", .section = "Units")                       \
+	OPTION(CHOICE, padding, "padding", 0, "flat",                                              \
+	       "what is padded to a multiple of the ranks: a unit, or the rows of each "           \
+	       "parameter, as in FSDP2",                                                           \
+	       .choices = padding_names)                                                           \
+	OPTION(INT, prefetch, "prefetch", 0, "1", "units that stage 3 gathers ahead", .min = 0,    \
+	       .max = BB_ZERO_MOST_DEPTH)                                                          \
+	OPTION(CHOICE, backward_prefetch, "backward-prefetch", 0, "pre",                           \
+	       "when the backward pass issues the next gather; pre: before the computation of a "  \
+	       "unit, post: before its reduction, none: behind it",                                \
+	       .choices = backward_names)                                                          \
+	OPTION(FLAG, separate, "separate-groups", 0, NULL,                                         \
+	       "gradients are reduced in a communicator and queue of their own")                   \
+	OPTION(INT, reshard, "reshard", 0, NULL,                                                   \
+	       "ranks among which parameters stay divided from the forward to the backward pass; " \
+	       "1: each keeps all (default: all ranks)",                                           \
+	       .min = 1, .max = MOST_RANKS)                                                        \
+	OPTION(DTYPE, reduce_dtype, "reduce-dtype", 0, NULL,                                       \
+	       "datatype in which stages 2 and 3 reduce gradients (default: that of -d)",          \
+	       .choices = reduce_dtypes)                                                           \
 	OPTION(FLAG, offload, "offload", 0, NULL, "optimizer states in host memory",               \
 	       .gpu_only = true, .on = {{BB_ON_GPUS, "already uses host memory"}})                 \
 	OPTION(INT, iters, "iters", 'n', "5",                                                      \
@@ -97,6 +122,15 @@ struct bb_zero_options {
 	FIELD(INT, units, "", "layers; each is reduced and gathered as one")                       \
 	FIELD(INT, padding, "", "elements added so that every layer divides evenly",               \
 	      BB_COLUMN("padding", 7, 0), .place = 8)                                              \
+	FIELD(STRING, division, "", "what is a unit: --units")                                     \
+	FIELD(STRING, padded, "", "flat: units are padded; parameter: rows of parameters")         \
+	FIELD(INT, prefetch, "", "stage 3: units gathered ahead, as all until gathered_units")     \
+	FIELD(STRING, backward_prefetch, "", "when the backward pass issues the next gather")      \
+	FIELD(BOOL, separate_groups, "", "reductions have a communicator of their own")            \
+	FIELD(INT, reshard, "", "ranks that divide parameters until the backward pass")            \
+	FIELD(STRING, reduce_dtype, "", "datatype of the reductions")                              \
+	FIELD(INT, gathered_units, "", "most units gathered at once")                              \
+	FIELD(INT, second_bytes, "bytes", "of parameters divided among --reshard ranks")           \
 	FIELD(INT, accumulate, "", "microbatches per step")                                        \
 	FIELD(INT, steps, "", "including skipped ones")                                            \
 	FIELD(INT, skipped, "", "steps skipped because a gradient overflowed")                     \
@@ -150,7 +184,9 @@ struct bb_zero_options {
 	FIELD(INT, wire_bytes, "bytes",                                                            \
 	      "sent by a rank per step, by the algorithm; for a library, by a ring",               \
 	      BB_COLUMN("wire", 8, 3), .place = 17, BB_MB)                                         \
-	FIELD(INT, formula_wire_bytes, "bytes", "2, 2, 2 or 3 times the model, times (n-1)/n")     \
+	FIELD(INT, formula_wire_bytes, "bytes",                                                    \
+	      "2, 2, 2 or 3 times the model, times (n-1)/n; with --reshard H the last gather is "  \
+	      "(H-1)/H")                                                                           \
 	FIELD(DOUBLE, wire_volumes, "", "wire_bytes divided by the bytes of all parameters",       \
 	      BB_COLUMN("wire", 8, 4), .place = 18, .head_unit = "(models)")                       \
 	FIELD(DOUBLE, step_us, "us", "until the last rank ended: median", BB_COLUMN("step", 8, 2), \
@@ -159,6 +195,12 @@ struct bb_zero_options {
 	FIELD(DOUBLE, forward_wait_us, "us", "part of it that waited for gathered parameters")     \
 	FIELD(DOUBLE, backward_us, "us", "backward passes")                                        \
 	FIELD(DOUBLE, backward_wait_us, "us", "part of it that waited for reductions and gathers") \
+	FIELD(DOUBLE, forward_gather_us, "us", "all-gathers of forward passes, one by one")        \
+	FIELD(DOUBLE, backward_gather_us, "us", "all-gathers of backward passes")                  \
+	FIELD(DOUBLE, reduce_us, "us", "reductions of backward passes")                            \
+	FIELD(DOUBLE, formula_forward_us, "us",                                                    \
+	      "stage 3: forward passes of equal units that compute and gather as long")            \
+	FIELD(DOUBLE, formula_backward_us, "us", "likewise, backward passes")                      \
 	FIELD(DOUBLE, optimise_us, "us", "optimizer, including the check for overflows")           \
 	FIELD(DOUBLE, gather_us, "us", "gathering parameters after the optimizer")                 \
 	FIELD(STRING, checksum, "", "of all parameters after the last step; null: no data",        \
@@ -206,7 +248,8 @@ struct bb_zero_pass {
 struct bb_zero {
 	struct bb_zero_options options; /* first member: the target of its options */
 	struct bb_zero_units units;
-	struct bb_zero_pass forward, backward; /* of a microbatch, beside the work on its data */
+	struct bb_zero_pass passes[2]; /* forward, backward: of a microbatch, beside the work on
+					  its data */
 	struct bb_recipe recipe;
 	int nranks; /* ranks that divide the states */
 	bool alone; /* --as-rank: no other rank runs */
@@ -273,7 +316,7 @@ enum bb_zero_action {
 	BB_ZERO_COPY,    /* copy this rank's part of a unit */
 	BB_ZERO_INSPECT, /* look for gradients that overflow */
 	BB_ZERO_UPDATE,  /* the optimizer, unless they do */
-	BB_ZERO_CALL,    /* a collective on TO */
+	BB_ZERO_CALL     /* a collective on TO */
 };
 
 /* What an operation does: the item is its number. */
@@ -282,7 +325,21 @@ struct bb_zero_work {
 	size_t unit;
 	int64_t microbatch;
 	char *from, *to;
+	uint64_t count; /* WIDEN, CLEAR, ADD, COPY: elements */
+	bool wide;      /* COPY, ADD: FROM is in the datatype of the reductions */
 };
+
+/* Memory of a unit that is used. */
+struct bb_zero_live {
+	struct bb_held parameters, bucket; /* stage 3: gathered; stages 2 and 3: gradients */
+	int gathered, reduced;             /* events of collectives that nothing has awaited, or
+					      BB_ZERO_NO_EVENT */
+};
+#define BB_ZERO_NO_EVENT (-1)
+
+/* Durations of a step: phases, parts of them that waited for collectives, collectives by kind. */
+#define BB_ZERO_COLLECTIVES 3 /* gathers of both passes, reductions */
+#define BB_ZERO_TIMES (2 * BB_ZERO_PHASES + BB_ZERO_COLLECTIVES)
 
 struct bb_zero_rank {
 	struct bb_variant variant; /* its tapes are the program */
@@ -291,18 +348,21 @@ struct bb_zero_rank {
 	int stage, rank;                /* of the ranks that divide the states */
 	bool data;                      /* elements are really trained */
 	bool has_peers;                 /* other ranks run */
+	int reshard;      /* ranks among which parameters stay divided; 1: none, 0: not requested */
+	int second_group; /* the first of their groups */
 	struct bb_zero_places places;
 	struct bb_ledger ledger;
 
 	/* Arrays, whole or divided according to the stage. */
 	struct bb_held parameters, gradients;
 	struct bb_held master, moment1, moment2; /* divided */
-	/* Stage 3: parameters of the current unit, and of the next one, being gathered. */
-	struct bb_held current, prefetched;
-	struct bb_held reducing; /* stages 2 and 3: gradients of the unit being reduced */
-	struct bb_held flag;     /* does any gradient overflow? */
+	struct bb_held second;                   /* parameters divided among --reshard ranks */
+	struct bb_held flag;                     /* does any gradient overflow? */
 
 	/* What is written. */
+	struct bb_zero_live *live; /* [unit] */
+	size_t reducing;           /* unit in whose bucket a reduction was begun; SIZE_MAX: none */
+	size_t gathered, most_gathered; /* units, now and at most */
 	struct bb_zero_work *works;
 	size_t nworks, work_room;
 	enum bb_zero_phase phase;
@@ -322,10 +382,8 @@ struct bb_zero_rank {
 	bool overflowed;
 	bb_status status; /* the first failure, after which nothing more is done */
 
-	/* Of the current step of rank 0: seconds in each phase, and then those of them that waited
-	   for collectives. */
-	double times[2 * BB_ZERO_PHASES];
-	double last; /* end of the previous operation */
+	double times[BB_ZERO_TIMES]; /* of the current step of rank 0 */
+	double last;                 /* end of the previous operation */
 };
 
 /*
@@ -348,10 +406,11 @@ struct bb_zero_array {
 	bool written; /* not only read */
 };
 
-/* Call WORK for all blocks of N elements of ARRAYS, at most BB_ZERO_ARRAYS, of which the first is
-   element FIRST of the model. The CPU can access a block's elements at SEEN[array]. Sets z->status
-   if it cannot. */
+/* Call WORK for all blocks of the elements of unit U, without padding, in ARRAYS (at most
+   BB_ZERO_ARRAYS), which begin with its first part; MINE: of this rank's part alone, with which
+   they begin. The CPU can access N elements of a block, of which the first is element FIRST of the
+   model, at SEEN[array]. Sets z->status if it cannot. */
 typedef void bb_zero_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t n,
 			   void *const *seen);
-void bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, int narrays,
-		  uint64_t first, uint64_t n, bb_zero_block *work, void *own);
+void bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, int narrays, size_t u,
+		  bool mine, bb_zero_block *work, void *own);

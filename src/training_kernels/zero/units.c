@@ -1,0 +1,280 @@
+#include "training_kernels/zero/units.h"
+
+#include "models/memory/training.h"
+#include "models/units.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bb_status make_units(struct bb_zero_units *units, size_t n, size_t rows, size_t runs,
+			    struct bb_error *error)
+{
+	*units = (struct bb_zero_units){.n = n, .list = calloc(n, sizeof(*units->list))};
+	units->rows = calloc(rows, sizeof(*units->rows));
+	units->runs = calloc(runs, sizeof(*units->runs));
+	units->order[0] = calloc(2 * n, sizeof(*units->order[0]));
+	if (!units->list || !units->rows || !units->runs || !units->order[0])
+		return bb_no_memory(error, "the layers of a model");
+	units->order[1] = units->order[0] + n;
+	return BB_OK;
+}
+
+/* Units around others are entered first. */
+static int compare_entered(const void *a, const void *b, void *list)
+{
+	const size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	const struct bb_zero_unit *u = (const struct bb_zero_unit *)list + x;
+	const struct bb_zero_unit *v = (const struct bb_zero_unit *)list + y;
+
+	if (u->enter != v->enter)
+		return u->enter < v->enter ? -1 : 1;
+	if (u->leave != v->leave)
+		return u->leave > v->leave ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+static int compare_left(const void *a, const void *b, void *list)
+{
+	const struct bb_zero_unit *u = (const struct bb_zero_unit *)list + *(const size_t *)a;
+	const struct bb_zero_unit *v = (const struct bb_zero_unit *)list + *(const size_t *)b;
+
+	if (u->leave != v->leave)
+		return u->leave > v->leave ? -1 : 1;
+	return compare_entered(a, b, list);
+}
+
+static void order_units(struct bb_zero_units *units)
+{
+	for (size_t u = 0; u < units->n; u++)
+		units->order[0][u] = units->order[1][u] = u;
+	qsort_r(units->order[0], units->n, sizeof(size_t), compare_entered, units->list);
+	qsort_r(units->order[1], units->n, sizeof(size_t), compare_left, units->list);
+}
+
+/* Set the elements of the units of FSDP, and what is padded. */
+static void set_elements(struct bb_zero_units *units, const struct bb_fsdp_units *fsdp,
+			 const struct bb_model *model, enum bb_zero_padding padding)
+{
+	size_t nrows = 0;
+
+	for (size_t u = 0; u < units->n; u++) {
+		const uint64_t first = units->elements, elements = fsdp->list[u].elements;
+		struct bb_zero_unit *const unit = &units->list[u];
+
+		*unit = (struct bb_zero_unit){first, elements, nrows, .enter = SIZE_MAX,
+					      .kept = !*fsdp->list[u].name};
+		for (size_t t = fsdp->list[u].begin; t < fsdp->list[u].end; t++) {
+			const struct bb_tensor *const tensor = &model->tensors[t];
+			const uint64_t rows = bb_units_rows(tensor);
+
+			if (fsdp->of[t] != u)
+				continue;
+			if (padding == BB_ZERO_PARAMETER)
+				units->rows[nrows++] = (struct bb_zero_rows){
+					units->elements, rows, tensor->elements / rows};
+			units->elements += tensor->elements;
+		}
+		if (padding == BB_ZERO_FLAT)
+			units->rows[nrows++] = (struct bb_zero_rows){first, elements, 1};
+		unit->nrows = nrows - unit->rows;
+	}
+}
+
+/* Divide the works of MODEL into runs. A work without tensors belongs to the unit before it; RUN_OF
+   has a place for each work. */
+static void set_runs(struct bb_zero_units *units, const struct bb_fsdp_units *fsdp,
+		     const struct bb_model *model, size_t *run_of)
+{
+	for (size_t w = 0; w < model->nworks; w++)
+		run_of[w] = SIZE_MAX;
+	for (size_t t = model->ntensors; t-- > 0;)
+		run_of[model->tensors[t].work] = fsdp->of[t];
+	for (size_t w = 0, u = fsdp->of[0]; w < model->nworks; w++) {
+		const struct bb_work *work = &model->works[w];
+		const double forward = work->forward / model->forward;
+		const double backward = (work->input + work->weights) / model->backward;
+
+		u = run_of[w] == SIZE_MAX ? u : run_of[w];
+		/* What takes no time belongs to the run before it, unless the unit has none. */
+		if (units->nruns == 0 || (units->runs[units->nruns - 1].unit != u &&
+					  (forward > 0 || units->list[u].enter == SIZE_MAX))) {
+			units->list[u].enter = 0;
+			units->runs[units->nruns++].unit = u;
+		}
+		run_of[w] = units->nruns - 1;
+		units->runs[run_of[w]].share[0] += forward;
+		units->runs[run_of[w]].share[1] += backward;
+	}
+	for (size_t u = 0; u < units->n; u++) {
+		struct bb_zero_unit *const unit = &units->list[u];
+
+		unit->enter = SIZE_MAX;
+		for (size_t t = fsdp->list[u].begin; t < fsdp->list[u].end; t++) {
+			const size_t run = run_of[model->tensors[t].work];
+
+			unit->enter = run < unit->enter ? run : unit->enter;
+			unit->leave = run > unit->leave ? run : unit->leave;
+		}
+	}
+}
+
+bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_model *model,
+				 enum bb_zero_division division, uint64_t least,
+				 enum bb_zero_padding padding, struct bb_error *error)
+{
+	struct bb_fsdp_units fsdp;
+	size_t *run_of = calloc(model->nworks, sizeof(*run_of));
+	bb_status status = division == BB_ZERO_BY_SIZE
+				   ? bb_units_by_size(&fsdp, model, least, error)
+			   : division == BB_ZERO_BY_BLOCK ? bb_units_by_block(&fsdp, model, error)
+							  : bb_units_by_layer(&fsdp, model, error);
+
+	*units = (struct bb_zero_units){NULL};
+	BB_TRY(status, status, out);
+	if (!run_of)
+		BB_TRY(status, bb_no_memory(error, "the layers of a model"), out);
+	BB_TRY(status, make_units(units, fsdp.n, model->ntensors, model->nworks, error), out);
+	set_elements(units, &fsdp, model, padding);
+	set_runs(units, &fsdp, model, run_of);
+	for (size_t u = 0; u < units->n; u++)
+		units->list[u].kept &= division != BB_ZERO_BY_LAYER;
+	order_units(units);
+out:
+	free(run_of);
+	bb_units_free(&fsdp);
+	return status;
+}
+
+/* Add a flat unit of ELEMENTS. */
+static void add_unit(struct bb_zero_units *units, size_t u, uint64_t elements)
+{
+	struct bb_zero_unit *const unit = &units->list[u];
+
+	unit->first = units->elements;
+	unit->elements = elements;
+	unit->rows = u;
+	unit->nrows = 1;
+	units->rows[u] = (struct bb_zero_rows){units->elements, elements, 1};
+	units->elements += elements;
+}
+
+bb_status bb_zero_units_of_size(struct bb_zero_units *units, uint64_t elements,
+				struct bb_error *error)
+{
+	const size_t n = elements < BB_ZERO_SIZE_UNITS ? (size_t)elements : BB_ZERO_SIZE_UNITS;
+	const double share = 1.0 / (double)n;
+	const bb_status status = make_units(units, n, n, n, error);
+
+	if (status != BB_OK)
+		return status;
+	for (size_t u = 0; u < n; u++) {
+		add_unit(units, u, elements / n + (u < elements % n));
+		units->list[u].enter = units->list[u].leave = u;
+		units->runs[units->nruns++] = (struct bb_zero_run){u, {share, share}};
+	}
+	order_units(units);
+	return BB_OK;
+}
+
+bb_status bb_zero_units_shrink(struct bb_zero_units *units, const struct bb_zero_units *from,
+			       uint64_t most, struct bb_error *error)
+{
+	const bb_status status = make_units(units, from->n, from->n, from->nruns, error);
+
+	if (status != BB_OK)
+		return status;
+	memcpy(units->list, from->list, from->n * sizeof(*from->list));
+	memcpy(units->runs, from->runs, from->nruns * sizeof(*from->runs));
+	memcpy(units->order[0], from->order[0], 2 * from->n * sizeof(*from->order[0]));
+	units->nruns = from->nruns;
+	for (size_t u = 0; u < from->n; u++) {
+		const uint64_t elements = from->list[u].elements;
+
+		add_unit(units, u, elements < most ? elements : most);
+	}
+	return BB_OK;
+}
+
+void bb_zero_units_free(struct bb_zero_units *units)
+{
+	free(units->list);
+	free(units->rows);
+	free(units->runs);
+	free(units->order[0]);
+	*units = (struct bb_zero_units){NULL};
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+uint64_t bb_zero_part(const struct bb_zero_units *units, size_t u, uint64_t ranks)
+{
+	const struct bb_zero_unit *unit = &units->list[u];
+	uint64_t part = 0;
+
+	for (size_t i = unit->rows; i < unit->rows + unit->nrows; i++)
+		part += bb_units_padded(units->rows[i].rows, units->rows[i].width, ranks) / ranks;
+	return part;
+}
+
+bb_status bb_zero_places_make(struct bb_zero_places *places, const struct bb_zero_units *units,
+			      int stage, int nranks, int rank, struct bb_error *error)
+{
+	*places = (struct bb_zero_places){.list = calloc(units->n, sizeof(*places->list))};
+	if (!places->list)
+		return bb_no_memory(error, "the layers of a model");
+	for (size_t u = 0; u < units->n; u++) {
+		struct bb_zero_place *p = &places->list[u];
+		const uint64_t n = stage == 0 ? 1 : (uint64_t)nranks;
+
+		p->part = bb_zero_part(units, u, n);
+		p->padded = n * p->part;
+		p->mine = stage == 0 ? 0 : p->part * (uint64_t)rank;
+		p->at = places->whole;
+		p->part_at = places->divided;
+		places->whole += p->padded;
+		places->divided += p->part;
+	}
+	return BB_OK;
+}
+
+void bb_zero_places_free(struct bb_zero_places *places)
+{
+	free(places->list);
+	*places = (struct bb_zero_places){0};
+}
+
+/* ---- time of a pass ------------------------------------------------------------------------ */
+
+/* Issue gathers at time AT until UNTIL of them are. */
+static void issue_gathers(const struct bb_zero_pace *p, double at, size_t until, size_t *issued,
+			  double *queue, double *gathered)
+{
+	for (; *issued < until && *issued < p->units; (*issued)++) {
+		*queue = fmax(*queue, at) + p->gather;
+		gathered[*issued % (BB_ZERO_MOST_DEPTH + 1)] = *queue;
+	}
+}
+
+double bb_zero_pass_seconds(const struct bb_zero_pace *p)
+{
+	const size_t depth = p->prefetch == BB_ZERO_NONE ? 0 : p->depth;
+	/* Ends of the last computation, of gathers that are ahead, and of both queues. */
+	double at = 0, gathered[BB_ZERO_MOST_DEPTH + 1] = {0}, queues[2] = {0, 0}, reduced = 0;
+	size_t issued = p->kept;
+
+	for (size_t i = 0; i < p->units; i++) {
+		issue_gathers(p, at, i + 1, &issued, queues, gathered);
+		at = fmax(at, gathered[i % (BB_ZERO_MOST_DEPTH + 1)]);
+		if (p->prefetch == BB_ZERO_PRE)
+			issue_gathers(p, at, i + 1 + depth, &issued, queues, gathered);
+		at += p->compute;
+		issue_gathers(p, at, i + 1 + depth, &issued, queues, gathered);
+		if (p->reduce == 0)
+			continue;
+		/* A single bucket is reduced beside the computation. */
+		at = fmax(at, reduced);
+		reduced = queues[p->separate] = fmax(queues[p->separate], at) + p->reduce;
+	}
+	return fmax(at, fmax(queues[0], queues[1]));
+}
