@@ -265,12 +265,12 @@ static void test_places(void **state)
 		bb_zero_units_free(&units);
 		bb_model_free(&model);
 	}
-	assert_int_equal(bb_zero_units_of_size(&units, 7, NULL), BB_OK);
+	assert_int_equal(bb_zero_units_of_size(&units, BB_ZERO_SIZE_UNITS, 7, NULL), BB_OK);
 	assert_int_equal(units.n, 7);
 	assert_int_equal(units.elements, 7);
 	bb_zero_units_free(&units);
 	/* 70 = 6 x 3 + 26 x 2 */
-	assert_int_equal(bb_zero_units_of_size(&units, 70, NULL), BB_OK);
+	assert_int_equal(bb_zero_units_of_size(&units, BB_ZERO_SIZE_UNITS, 70, NULL), BB_OK);
 	assert_int_equal(units.n, 32);
 	assert_int_equal(units.elements, 70);
 	for (size_t u = 0; u < 32; u++) {

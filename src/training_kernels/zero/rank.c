@@ -384,6 +384,13 @@ static void add_action(struct bb_zero_rank *z, struct bb_zero_work work)
 				0);
 }
 
+/* Add ACTION of COUNT elements; WIDE as in struct bb_zero_work. */
+static void add_move(struct bb_zero_rank *z, enum bb_zero_action action, char *from, char *to,
+		     uint64_t count, bool wide)
+{
+	add_action(z, (struct bb_zero_work){action, 0, 0, from, to, count, wide});
+}
+
 /* Later computations wait for all collectives. */
 static void add_wait(struct bb_zero_rank *z)
 {
@@ -461,13 +468,10 @@ static void add_gather(struct bb_zero_rank *z, size_t unit, bool backward)
 	if (z->status != BB_OK)
 		return;
 	z->most_gathered = ++z->gathered > z->most_gathered ? z->gathered : z->most_gathered;
-	add_action(z,
-		   (struct bb_zero_work){.action = BB_ZERO_COPY,
-					 .from = second ? z->second.memory + p->at / ranks * size
-							: z->parameters.memory + p->part_at * size,
-					 .to = live->parameters.memory +
-					       (uint64_t)z->rank % ranks * part * size,
-					 .count = part});
+	add_move(z, BB_ZERO_COPY,
+		 second ? z->second.memory + p->at / ranks * size
+			: z->parameters.memory + p->part_at * size,
+		 live->parameters.memory + (uint64_t)z->rank % ranks * part * size, part, false);
 	live->gathered = add_call(z, &bb_all_gather, live->parameters.memory,
 				  (struct bb_operation){.count = (size_t)part,
 							.dtype = z->zero->options.dtype,
@@ -536,16 +540,12 @@ static void leave_forward(struct bb_zero_rank *z, size_t unit)
 {
 	const struct bb_zero_place *p = &z->places.list[unit];
 	const uint64_t size = zero_size(z);
+	const uint64_t ranks = z->reshard > 0 ? (uint64_t)z->reshard : 1, part = p->padded / ranks;
 
-	if (z->second.memory) {
-		const uint64_t ranks = (uint64_t)z->reshard, part = p->padded / ranks;
-
-		add_action(z, (struct bb_zero_work){.action = BB_ZERO_COPY,
-						    .from = z->live[unit].parameters.memory +
-							    (uint64_t)z->rank % ranks * part * size,
-						    .to = z->second.memory + p->at / ranks * size,
-						    .count = part});
-	}
+	if (z->second.memory)
+		add_move(z, BB_ZERO_COPY,
+			 z->live[unit].parameters.memory + (uint64_t)z->rank % ranks * part * size,
+			 z->second.memory + p->at / ranks * size, part, false);
 	if (z->reshard != 1 && !z->zero->units.list[unit].kept)
 		free_gathered(z, unit);
 }
@@ -559,11 +559,9 @@ static void keep_reduced(struct bb_zero_rank *z, int64_t microbatch)
 	const struct bb_zero_place *const p = &z->places.list[z->reducing];
 	const uint64_t size = bb_dtype_size(reduced_dtype(z));
 	await_event(z, &live->reduced);
-	add_action(z, (struct bb_zero_work){.action = microbatch > 0 ? BB_ZERO_ADD : BB_ZERO_COPY,
-					    .from = live->bucket.memory + p->mine * size,
-					    .to = z->gradients.memory + p->part_at * zero_size(z),
-					    .count = p->part,
-					    .wide = size != zero_size(z)});
+	add_move(z, microbatch > 0 ? BB_ZERO_ADD : BB_ZERO_COPY,
+		 live->bucket.memory + p->mine * size,
+		 z->gradients.memory + p->part_at * zero_size(z), p->part, size != zero_size(z));
 	bb_ledger_release(&z->ledger, &live->bucket);
 	z->reducing = NO_UNIT;
 }
@@ -580,10 +578,7 @@ static void leave_backward(struct bb_zero_rank *z, size_t unit, int64_t microbat
 	free_gathered(z, unit);
 	if (z->stage >= 2 && dtype != z->zero->options.dtype) {
 		zero_hold(z, BB_HOLD_COMMUNICATION, p->padded * bb_dtype_size(dtype), false, &wide);
-		add_action(z, (struct bb_zero_work){.action = BB_ZERO_WIDEN,
-						    .from = live->bucket.memory,
-						    .to = wide.memory,
-						    .count = p->padded});
+		add_move(z, BB_ZERO_WIDEN, live->bucket.memory, wide.memory, p->padded, false);
 		bb_ledger_release(&z->ledger, &live->bucket);
 		live->bucket = wide;
 	}

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static bb_status make_units(struct bb_zero_units *units, size_t n, size_t rows, size_t runs,
 			    struct bb_error *error)
@@ -20,36 +19,33 @@ static bb_status make_units(struct bb_zero_units *units, size_t n, size_t rows, 
 	return BB_OK;
 }
 
-/* Units around others are entered first. */
-static int compare_entered(const void *a, const void *b, void *list)
+/* A pass through units, which enters those around others first. */
+struct entering {
+	const struct bb_zero_unit *list;
+	bool backward;
+};
+
+static int compare_entered(const void *a, const void *b, void *own)
 {
-	const size_t x = *(const size_t *)a, y = *(const size_t *)b;
-	const struct bb_zero_unit *u = (const struct bb_zero_unit *)list + x;
-	const struct bb_zero_unit *v = (const struct bb_zero_unit *)list + y;
+	const struct entering *e = own;
+	const struct bb_zero_unit *u = &e->list[*(const size_t *)a];
+	const struct bb_zero_unit *v = &e->list[*(const size_t *)b];
+	const int enters = (u->enter > v->enter) - (u->enter < v->enter);
+	const int leaves = (u->leave < v->leave) - (u->leave > v->leave);
+	const int first = e->backward ? leaves : enters, second = e->backward ? enters : leaves;
 
-	if (u->enter != v->enter)
-		return u->enter < v->enter ? -1 : 1;
-	if (u->leave != v->leave)
-		return u->leave > v->leave ? -1 : 1;
-	return x < y ? -1 : x > y;
-}
-
-static int compare_left(const void *a, const void *b, void *list)
-{
-	const struct bb_zero_unit *u = (const struct bb_zero_unit *)list + *(const size_t *)a;
-	const struct bb_zero_unit *v = (const struct bb_zero_unit *)list + *(const size_t *)b;
-
-	if (u->leave != v->leave)
-		return u->leave > v->leave ? -1 : 1;
-	return compare_entered(a, b, list);
+	return first ? first : second ? second : u < v ? -1 : u > v;
 }
 
 static void order_units(struct bb_zero_units *units)
 {
-	for (size_t u = 0; u < units->n; u++)
-		units->order[0][u] = units->order[1][u] = u;
-	qsort_r(units->order[0], units->n, sizeof(size_t), compare_entered, units->list);
-	qsort_r(units->order[1], units->n, sizeof(size_t), compare_left, units->list);
+	for (int pass = 0; pass < 2; pass++) {
+		struct entering entering = {units->list, pass == 1};
+
+		for (size_t u = 0; u < units->n; u++)
+			units->order[pass][u] = u;
+		qsort_r(units->order[pass], units->n, sizeof(size_t), compare_entered, &entering);
+	}
 }
 
 /* Set the elements of the units of FSDP, and what is padded. */
@@ -146,53 +142,24 @@ out:
 	return status;
 }
 
-/* Add a flat unit of ELEMENTS. */
-static void add_unit(struct bb_zero_units *units, size_t u, uint64_t elements)
-{
-	struct bb_zero_unit *const unit = &units->list[u];
-
-	unit->first = units->elements;
-	unit->elements = elements;
-	unit->rows = u;
-	unit->nrows = 1;
-	units->rows[u] = (struct bb_zero_rows){units->elements, elements, 1};
-	units->elements += elements;
-}
-
-bb_status bb_zero_units_of_size(struct bb_zero_units *units, uint64_t elements,
+bb_status bb_zero_units_of_size(struct bb_zero_units *units, size_t most, uint64_t elements,
 				struct bb_error *error)
 {
-	const size_t n = elements < BB_ZERO_SIZE_UNITS ? (size_t)elements : BB_ZERO_SIZE_UNITS;
+	const size_t n = elements < most ? (size_t)elements : most;
 	const double share = 1.0 / (double)n;
 	const bb_status status = make_units(units, n, n, n, error);
 
 	if (status != BB_OK)
 		return status;
 	for (size_t u = 0; u < n; u++) {
-		add_unit(units, u, elements / n + (u < elements % n));
-		units->list[u].enter = units->list[u].leave = u;
+		const uint64_t first = units->elements, own = elements / n + (u < elements % n);
+
+		units->list[u] = (struct bb_zero_unit){first, own, u, 1, u, u, false};
+		units->rows[u] = (struct bb_zero_rows){first, own, 1};
 		units->runs[units->nruns++] = (struct bb_zero_run){u, {share, share}};
+		units->elements += own;
 	}
 	order_units(units);
-	return BB_OK;
-}
-
-bb_status bb_zero_units_shrink(struct bb_zero_units *units, const struct bb_zero_units *from,
-			       uint64_t most, struct bb_error *error)
-{
-	const bb_status status = make_units(units, from->n, from->n, from->nruns, error);
-
-	if (status != BB_OK)
-		return status;
-	memcpy(units->list, from->list, from->n * sizeof(*from->list));
-	memcpy(units->runs, from->runs, from->nruns * sizeof(*from->runs));
-	memcpy(units->order[0], from->order[0], 2 * from->n * sizeof(*from->order[0]));
-	units->nruns = from->nruns;
-	for (size_t u = 0; u < from->n; u++) {
-		const uint64_t elements = from->list[u].elements;
-
-		add_unit(units, u, elements < most ? elements : most);
-	}
 	return BB_OK;
 }
 

@@ -51,14 +51,9 @@ struct bb_zero_units {
 BB_MUST bb_status bb_zero_units_of_model(struct bb_zero_units *units, const struct bb_model *model,
 					 enum bb_zero_division division, uint64_t least,
 					 enum bb_zero_padding padding, struct bb_error *error);
-/* ELEMENTS (at least 1), divided evenly among BB_ZERO_SIZE_UNITS layers, or fewer if there are
-   fewer elements. */
-BB_MUST bb_status bb_zero_units_of_size(struct bb_zero_units *units, uint64_t elements,
+/* ELEMENTS (at least 1), divided evenly among MOST layers, or fewer if there are fewer elements. */
+BB_MUST bb_status bb_zero_units_of_size(struct bb_zero_units *units, size_t most, uint64_t elements,
 					struct bb_error *error);
-/* Those of FROM, flat, with at most MOST elements each. */
-BB_MUST bb_status bb_zero_units_shrink(struct bb_zero_units *units,
-				       const struct bb_zero_units *from, uint64_t most,
-				       struct bb_error *error);
 void bb_zero_units_free(struct bb_zero_units *units);
 
 /*

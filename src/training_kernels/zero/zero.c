@@ -50,21 +50,18 @@ static bb_status parse_units(const char *text, enum bb_zero_division *division, 
 /* Refuse options of stages that are not requested. */
 static bb_status check_stages(const struct bb_zero_options *a, struct bb_error *error)
 {
-	const struct {
-		bool given;
-		const char *option;
-		int first; /* stage that it has an effect on */
-	} rows[] = {{a->prefetch_given, "prefetch", 3},
-		    {a->backward_prefetch_given, "backward-prefetch", 3},
-		    {a->reshard_given, "reshard", 3},
-		    {a->reduce_dtype_given, "reduce-dtype", 2}};
+	const char *const option = a->prefetch_given            ? "prefetch"
+				   : a->backward_prefetch_given ? "backward-prefetch"
+				   : a->reshard_given           ? "reshard"
+				   : a->reduce_dtype_given      ? "reduce-dtype"
+								: NULL;
+	const int first =
+		a->prefetch_given || a->backward_prefetch_given || a->reshard_given ? 3 : 2;
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		if (rows[i].given && a->stages >> rows[i].first == 0)
-			return bb_fail(error, BB_EUSAGE,
-				       "--%s: has no effect before stage %d; give --stages 3",
-				       rows[i].option, rows[i].first);
-	return BB_OK;
+	if (!option || a->stages >> first)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE, "--%s: has no effect before stage %d; give --stages 3",
+		       option, first);
 }
 
 /* Open the layers of --model, and set time and FLOPs of a microbatch. */
@@ -94,7 +91,7 @@ static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
 				       "unknown; give a model, or --step-time");
 		zero->passes[0].seconds = given_s / 3;
 		zero->passes[1].seconds = 2 * zero->passes[0].seconds;
-		return bb_zero_units_of_size(&zero->units, count, error);
+		return bb_zero_units_of_size(&zero->units, BB_ZERO_SIZE_UNITS, count, error);
 	}
 	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
 	bb_attention_apply(&model, (enum bb_attention)a->attention);
@@ -557,26 +554,23 @@ static bb_status deliver_moments(const struct bb_zero_rank *z)
 /* Bytes that a rank sends in a step by rings. */
 static uint64_t formula_bytes(const struct bb_zero_rank *z)
 {
-	const struct bb_zero *zero = z->zero;
-	const uint64_t n = (uint64_t)zero->nranks,
-		       microbatches = (uint64_t)zero->options.accumulate;
-	const uint64_t size = bb_dtype_size(zero->options.dtype);
+	const struct bb_zero_options *a = &z->zero->options;
+	const uint64_t n = (uint64_t)z->zero->nranks, steps = (uint64_t)a->accumulate;
+	const uint64_t among = z->reshard > 0 ? (uint64_t)z->reshard : n;
+	const uint64_t size = bb_dtype_size(a->dtype);
 	uint64_t bytes = 0;
 
-	for (size_t u = 0; u < zero->units.n; u++) {
-		const uint64_t padded = z->places.list[u].padded;
-		const uint64_t again = z->reshard > 0 ? (uint64_t)z->reshard : n;
-		const bool kept = z->stage == 3 && (zero->units.list[u].kept || z->reshard == 1);
+	for (size_t u = 0; u < z->zero->units.n; u++) {
+		const uint64_t padded = z->places.list[u].padded, all = (n - 1) * (padded / n);
+		/* The second gather of stage 3. */
+		const uint64_t again =
+			z->zero->units.list[u].kept ? 0 : (among - 1) * (padded / among);
 
-		bytes += bb_zero_bytes(&zero->recipe, padded, z->stage, n, microbatches);
-		if (z->stage >= 2 && zero->options.reduce_dtype_given)
-			bytes += microbatches * (n - 1) * (padded / n) *
-				 (bb_dtype_size(zero->options.reduce_dtype) - size);
-		/* The gather of the backward pass is another one, or none. */
-		if (kept || z->reshard > 1)
-			bytes -= microbatches * size *
-				 ((n - 1) * (padded / n) -
-				  (kept ? 0 : (again - 1) * (padded / again)));
+		bytes += z->stage == 3
+				 ? steps * size * (2 * all + again)
+				 : bb_zero_bytes(&z->zero->recipe, padded, z->stage, n, steps);
+		if (z->stage >= 2 && a->reduce_dtype_given)
+			bytes += steps * all * (bb_dtype_size(a->reduce_dtype) - size);
 	}
 	return bytes;
 }
@@ -637,18 +631,8 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 	r->parameters = (int64_t)zero->units.elements;
 	r->units = (int64_t)zero->units.n;
 	r->padding = (int64_t)(z->places.whole - zero->units.elements);
-	r->division = zero->options.units_text;
-	r->padded = padding_names[zero->options.padding];
-	r->separate_groups = zero->options.separate;
-	r->reduce_dtype = bb_dtype_name(z->stage >= 2 && zero->options.reduce_dtype_given
-						? zero->options.reduce_dtype
-						: zero->options.dtype);
-	if (z->stage == 3) {
-		r->prefetch = zero->options.prefetch;
-		r->backward_prefetch = backward_names[zero->options.backward_prefetch];
-		r->reshard = z->reshard > 0 ? z->reshard : zero->nranks;
+	if (z->stage == 3)
 		r->gathered_units = (int64_t)z->most_gathered;
-	}
 	r->accumulate = zero->options.accumulate;
 	r->steps = s->steps;
 	r->offload = zero->options.offload;
@@ -719,6 +703,7 @@ static bb_status rehearse(struct zero_sweep *s, const char *what)
 	/* Of a layer: a block per rank. */
 	const uint64_t most = BB_ZERO_BLOCK * (uint64_t)(s->zero->alone ? 1 : s->zero->nranks);
 	struct bb_zero small = *s->zero;
+	uint64_t elements = 0;
 	struct bb_zero_rank z = {.rank = 0};
 	struct bb_trial trial = {.steps = 1, .optional = true};
 	bb_status status;
@@ -728,7 +713,11 @@ static bb_status rehearse(struct zero_sweep *s, const char *what)
 	small.options.accumulate = small.data.microbatches = 1;
 	small.data.overflow = 0;
 	memset(small.passes, 0, sizeof(small.passes));
-	BB_TRY(status, bb_zero_units_shrink(&small.units, &s->zero->units, most, &e->run->error),
+	for (size_t u = 0; u < s->zero->units.n; u++)
+		elements += s->zero->units.list[u].elements < most ? s->zero->units.list[u].elements
+								   : most;
+	BB_TRY(status,
+	       bb_zero_units_of_size(&small.units, s->zero->units.n, elements, &e->run->error),
 	       out);
 	small.data.elements = small.units.elements;
 	zero_rank_set(&z, s, &small);

@@ -122,14 +122,7 @@ struct bb_zero_options {
 	FIELD(INT, units, "", "layers; each is reduced and gathered as one")                       \
 	FIELD(INT, padding, "", "elements added so that every layer divides evenly",               \
 	      BB_COLUMN("padding", 7, 0), .place = 8)                                              \
-	FIELD(STRING, division, "", "what is a unit: --units")                                     \
-	FIELD(STRING, padded, "", "flat: units are padded; parameter: rows of parameters")         \
-	FIELD(INT, prefetch, "", "stage 3: units gathered ahead, as all until gathered_units")     \
-	FIELD(STRING, backward_prefetch, "", "when the backward pass issues the next gather")      \
-	FIELD(BOOL, separate_groups, "", "reductions have a communicator of their own")            \
-	FIELD(INT, reshard, "", "ranks that divide parameters until the backward pass")            \
-	FIELD(STRING, reduce_dtype, "", "datatype of the reductions")                              \
-	FIELD(INT, gathered_units, "", "most units gathered at once")                              \
+	FIELD(INT, gathered_units, "", "stage 3: most units gathered at once")                     \
 	FIELD(INT, second_bytes, "bytes", "of parameters divided among --reshard ranks")           \
 	FIELD(INT, accumulate, "", "microbatches per step")                                        \
 	FIELD(INT, steps, "", "including skipped ones")                                            \
