@@ -1,4 +1,4 @@
-"""Records of `ddp_bucket_perf --json`: steps of data-parallel training by bucket size."""
+"""Records of `ddp_bucket_perf --json`: steps of data-parallel training by bucket size, as DDP's rule has it."""
 
 from report import values
 from report.files import BadFile, List, Maybe, Real, check
@@ -13,6 +13,7 @@ ROW = {
     "best": Maybe(int), "as_good": Maybe(int),
 }
 MOST_SERIES, MOST_SIZES = 24, 40
+OTHERS = "list", "horovod", "tf", "megatron", "mirrored", "fsdp"
 
 
 class Series:
@@ -29,7 +30,7 @@ class Sweep:
     """The series of a run, in the order that they were measured in; `sizes`: of all, ascending."""
 
     def __init__(self, run):
-        self.run, rows = run, run.of("data_parallel")
+        self.run, rows = run, [row for row in run.of("data_parallel") if row.get("grouping") not in OTHERS]
         check(rows, List(ROW, MOST_SERIES * (MOST_SIZES + 2)), "data_parallel")
         found = {}
         for i, row in enumerate(rows):

@@ -2,7 +2,7 @@
  * model.c - what becomes of any model in words, or in a config.json where it begins with a brace: a
  * model that adds up, or an error.
  */
-#include "models/fusion.h"
+#include "../unit/buckets.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_model(const struct bb_model *m)
 {
-	struct bb_error error = {0};
 	struct bb_buckets b;
 	double *ready = malloc(m->ntensors * sizeof(*ready));
 	uint64_t sum = 0;
@@ -33,9 +32,9 @@ static void check_model(const struct bb_model *m)
 	CHECK(ready[m->ntensors - 1] == 1);
 	for (size_t i = 1; i < m->ntensors; i++)
 		CHECK(ready[i] >= ready[i - 1]);
-	CHECK(bb_buckets_make(&b, m, 4, 1 << 20, 25 << 20, &error) == BB_OK);
+	CHECK(ddp_buckets(&b, m, BB_FLOAT, 1 << 20, 25 << 20) == BB_OK);
 	CHECK(b.bytes == 4 * m->parameters);
-	bb_buckets_free(&b);
+	bb_fusion_free(&b);
 	free(ready);
 }
 

@@ -1,7 +1,7 @@
 /*
  * Buckets: those that PyTorch forms of known models, and what must hold of any.
  */
-#include "models/fusion.h"
+#include "buckets.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -24,10 +24,9 @@ static struct bb_model open_model(const char *word)
 static struct bb_buckets make(const struct bb_model *m, size_t element, uint64_t first,
 			      uint64_t cap)
 {
-	struct bb_error error = {.text = ""};
 	struct bb_buckets b;
 
-	assert_int_equal(bb_buckets_make(&b, m, element, first, cap, &error), BB_OK);
+	assert_int_equal(ddp_buckets(&b, m, element == 4 ? BB_FLOAT : BB_HALF, first, cap), BB_OK);
 	return b;
 }
 
@@ -36,7 +35,7 @@ static size_t count(const struct bb_model *m, uint64_t first, uint64_t cap)
 	struct bb_buckets b = make(m, 4, first, cap);
 	const size_t n = b.n;
 
-	bb_buckets_free(&b);
+	bb_fusion_free(&b);
 	return n;
 }
 
@@ -82,7 +81,7 @@ static void test_resnet50_at_25(void **state)
 	assert_mib(b.bytes, 97.492);
 	assert_true(b.least == b.list[0].bytes);
 	assert_true(b.most == b.list[1].bytes);
-	bb_buckets_free(&b);
+	bb_fusion_free(&b);
 	/* Newer PyTorch, a cap given: no smaller first bucket. */
 	assert_int_equal(count(&m, 25 * M, 25 * M), 4);
 	bb_model_free(&m);
@@ -96,7 +95,7 @@ static void test_gpt2_at_25(void **state)
 
 	assert_mib(b.list[12].bytes, 168.272);
 	assert_mib(m.tensors[0].elements * 4, 147.237);
-	bb_buckets_free(&b);
+	bb_fusion_free(&b);
 	bb_model_free(&m);
 }
 
@@ -133,7 +132,7 @@ static void test_full(void **state)
 		assert_int_equal(b.list[i].bytes, layer);
 		assert_int_equal(b.list[i].count, 2);
 	}
-	bb_buckets_free(&b);
+	bb_fusion_free(&b);
 	bb_model_free(&m);
 }
 
@@ -167,7 +166,7 @@ static void test_rules(void **state)
 			}
 			assert_int_equal(at, m.ntensors);
 			assert_int_equal(b.bytes, m.parameters * element);
-			bb_buckets_free(&b);
+			bb_fusion_free(&b);
 		}
 		bb_model_free(&m);
 	}

@@ -4,6 +4,7 @@
  */
 #include "simulator/timeline/timeline.h"
 #include "training_kernels/ddp/step.h"
+#include "buckets.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -29,7 +30,7 @@ static void open_setting(struct setting *s, const char *model, uint64_t cap)
 
 	memset(s, 0, sizeof(*s));
 	assert_int_equal(bb_model_open(&s->model, model, 0, &error), BB_OK);
-	assert_int_equal(bb_buckets_make(&s->buckets, &s->model, 4, M < cap ? M : cap, cap, &error),
+	assert_int_equal(ddp_buckets(&s->buckets, &s->model, BB_FLOAT, M < cap ? M : cap, cap),
 			 BB_OK);
 	s->ready_s = calloc(s->model.ntensors, sizeof(double));
 	assert_non_null(s->ready_s);
@@ -39,14 +40,13 @@ static void open_setting(struct setting *s, const char *model, uint64_t cap)
 				       .ready_s = s->ready_s,
 				       .buckets = &s->buckets,
 				       .microbatches = 1,
-				       .dtype = BB_FLOAT,
 				       .overlap = true,
 				       .part = BB_DDP_STEP};
 }
 
 static void close_setting(struct setting *s)
 {
-	bb_buckets_free(&s->buckets);
+	bb_fusion_free(&s->buckets);
 	bb_model_free(&s->model);
 	free(s->ready_s);
 }
@@ -211,7 +211,9 @@ static void test_order(void **state)
 static void test_by_hand(void **state)
 {
 	static const double ready[] = {0, 1, 2, 5}, reduce[] = {4, 6, 2};
-	struct bb_bucket list[] = {{0, 2, 0, 2, 4}, {2, 1, 2, 3, 6}, {3, 1, 5, 1, 2}};
+	struct bb_bucket list[] = {{.last = 1, .padded = 2, .bytes = 4},
+				   {.last = 2, .padded = 3, .bytes = 6},
+				   {.last = 3, .padded = 1, .bytes = 2}};
 	const struct bb_buckets buckets = {.list = list, .n = 3, .bytes = 12};
 	struct bb_ddp_step step = {.forward_s = 3,
 				   .ready_s = ready,
@@ -262,7 +264,7 @@ static void test_reductions(void **state)
 		for (uint64_t bytes = 4 * (uint64_t)n; bytes <= 64 * M; bytes *= 16) {
 			double times[4][MOST_BUCKETS];
 
-			s.buckets.list[0].elements = bytes / 4;
+			s.buckets.list[0].padded = bytes / 4;
 			s.buckets.list[0].bytes = bytes;
 			for (int i = 0; i < 4; i++)
 				reductions(&s, n, names[i], &links, times[i]);

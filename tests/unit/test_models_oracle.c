@@ -6,7 +6,7 @@
  * PyTorch's buckets.
  */
 #include "models/model.h"
-#include "models/fusion.h"
+#include "buckets.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -80,21 +80,19 @@ static bool same_order(const struct bb_model *m, const json_t *line)
 /* In fp32, with the caps of DistributedDataParallel. */
 static bool same_buckets(const struct bb_model *m, const json_t *line)
 {
-	struct bb_error error = {.text = ""};
 	struct hash hash = hash_begin;
 	struct bb_buckets buckets;
 	char text[32];
 	bool same;
 
-	assert_int_equal(
-		bb_buckets_make(&buckets, m, 4, UINT64_C(1) << 20, UINT64_C(25) << 20, &error),
-		BB_OK);
+	assert_int_equal(ddp_buckets(&buckets, m, BB_FLOAT, UINT64_C(1) << 20, UINT64_C(25) << 20),
+			 BB_OK);
 	for (size_t i = 0; i < buckets.n; i++) {
 		snprintf(text, sizeof(text), "%" PRIu64, buckets.list[i].bytes);
 		add_line(&hash, text);
 	}
 	same = buckets.n == number(line, "buckets") && is_hash(&hash, line, "bytes");
-	bb_buckets_free(&buckets);
+	bb_fusion_free(&buckets);
 	return same;
 }
 

@@ -26,29 +26,6 @@ static const struct bb_option ddp_rows[] = BB_OPTION_ROWS(BB_DDP_OPTIONS);
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
-static bb_status add_cap(struct bb_ddp *ddp, uint64_t bytes, struct bb_error *error)
-{
-	const struct bb_ddp_options *a = &ddp->options;
-	struct bb_ddp_cap *cap = &ddp->caps[ddp->ncaps];
-
-	for (size_t i = 0; i < ddp->ncaps; i++)
-		if (ddp->caps[i].bytes == bytes)
-			return BB_OK;
-	ddp->ncaps++;
-	cap->bytes = bytes;
-	cap->first = a->first_cap && bb_ddp_is_capped(cap) ? a->first_cap : bytes;
-	if (bb_ddp_is_capped(cap))
-		bb_format_size(cap->name, bytes);
-	else
-		snprintf(cap->name, sizeof(cap->name), "%s", bytes == 1 ? "tensor" : "one");
-	const bb_status status = bb_buckets_make(&cap->buckets, &ddp->replica.model,
-						 bb_dtype_size(a->dtype), cap->first, bytes, error);
-	while (status == BB_OK &&
-	       !bb_buckets_are_same(&ddp->caps[cap->same].buckets, &cap->buckets))
-		cap->same++;
-	return status;
-}
-
 const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap)
 {
 	size_t last = ddp->ncaps - 1;
@@ -81,7 +58,6 @@ static void add_algorithm(struct bb_ddp_options *a, const char *name)
 static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			   const struct bb_environment *environment, struct bb_error *error)
 {
-	static const uint64_t references[] = {BB_DDP_DEFAULT_CAP, BB_BUCKET_UNLIMITED, 1};
 	const struct bb_native *natives = o->backend->natives;
 	struct bb_ddp *ddp = own;
 	struct bb_ddp_options *a = &ddp->options;
@@ -112,15 +88,7 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 		return bb_fail(error, BB_EUSAGE, "--algo %s: more than %d algorithms", a->algo_text,
 			       BB_DDP_MOST_ALGORITHMS);
 	BB_TRY(status, bb_replica_open(&ddp->replica, &BB_REPLICA_REQUEST(a), o, error), out);
-	ddp->ready_s = calloc(ddp->replica.model.ntensors, sizeof(*ddp->ready_s));
-	if (!ddp->ready_s)
-		BB_TRY(status, bb_no_memory(error, "the buckets"), out);
-	bb_model_ready(&ddp->replica.model, ddp->replica.backward_s, ddp->ready_s);
-	for (size_t i = 0; i < a->caps.n; i++)
-		BB_TRY(status, add_cap(ddp, a->caps.list[i], error), out);
-	ddp->nrequested = ddp->ncaps;
-	for (size_t i = 0; i < 3; i++)
-		BB_TRY(status, add_cap(ddp, references[i], error), out);
+	BB_TRY(status, bb_ddp_group(ddp, o, environment, error), out);
 	if (o->shows)
 		status = bb_check_outputs(o, NULL, environment->launch.proc == 0, error);
 out:
@@ -132,8 +100,9 @@ static void ddp_free(void *own)
 	struct bb_ddp *ddp = own;
 
 	for (size_t i = 0; i < ddp->ncaps; i++)
-		bb_buckets_free(&ddp->caps[i].buckets);
+		bb_fusion_free(&ddp->caps[i].buckets);
 	free(ddp->ready_s);
+	free(ddp->tensors);
 	bb_model_free(&ddp->replica.model);
 }
 
@@ -141,12 +110,7 @@ static void ddp_free(void *own)
 
 static void cap_cell(const void *record, char text[BB_CELL_TEXT])
 {
-	const struct bb_ddp_record *r = record;
-	char cap[BB_UNIT_TEXT];
-
-	snprintf(text, BB_CELL_TEXT, "%s",
-		 r->cap_bytes == BB_ABSENT ? r->grouping
-					   : bb_format_size(cap, (uint64_t)r->cap_bytes));
+	snprintf(text, BB_CELL_TEXT, "%s", ((const struct bb_ddp_record *)record)->label);
 }
 
 static void ddp_about(const void *record, struct bb_strbuf *out)
@@ -176,6 +140,7 @@ void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 	const struct bb_model *m = &ddp->replica.model;
 	const struct bb_buckets *b = &cap->buckets;
 	double *bytes = numbers, *tensors = bytes + b->n, *ready = tensors + b->n;
+	double *cycles = ready + b->n;
 	const bool capped = bb_ddp_is_capped(cap), computes = ddp->replica.batch_s > 0;
 
 	r->model = m->name;
@@ -191,13 +156,35 @@ void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 		r->forward_us = 1e6 * ddp->replica.forward_s;
 		r->backward_us = 1e6 * ddp->replica.backward_s;
 	}
+	for (size_t i = 0; i < b->ncycles; i++)
+		cycles[i] = 1e6 * b->cycles[i];
 	for (size_t i = 0; i < b->n; i++) {
 		bytes[i] = (double)b->list[i].bytes;
 		tensors[i] = (double)b->list[i].count;
 		ready[i] = 1e6 * bb_bucket_ready(&b->list[i], ddp->ready_s);
 	}
-	r->grouping = capped ? "cap" : cap->bytes == 1 ? "tensor" : "one";
-	r->cap_bytes = capped ? (int64_t)cap->bytes : BB_ABSENT;
+	const bool counts = cap->rule->elements || cap->rule->cut || cap->rule->units;
+	r->grouping = !bb_ddp_is_ddp(cap) ? cap->rule->name
+		      : capped            ? "cap"
+		      : cap->bytes == 0   ? "list"
+		      : cap->bytes == 1   ? "tensor"
+					  : "one";
+	r->label = cap->name;
+	r->cap_bytes = capped || (!bb_ddp_is_ddp(cap) && !counts) ? (int64_t)cap->bytes : BB_ABSENT;
+	r->cap_count = counts ? (int64_t)cap->bytes : BB_ABSENT;
+	if (cap->rule->clocked)
+		r->cycle_us = 1e6 * cap->cycle_s;
+	r->padded_bytes = (int64_t)b->room;
+	if (ddp->options.hierarchical) {
+		const struct bb_fusion_traffic t =
+			bb_fusion_hierarchical(b->room, ddp->local, nranks / ddp->local);
+
+		r->node_ranks = ddp->local;
+		if (nranks % ddp->local == 0) {
+			r->inside_bytes = t.inside;
+			r->across_bytes = t.across;
+		}
+	}
 	r->first_cap_bytes = capped ? (int64_t)cap->first : BB_ABSENT;
 	r->buckets = (int64_t)b->n;
 	r->least_bytes = (int64_t)b->least;
@@ -207,6 +194,7 @@ void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 	r->bucket_bytes = (struct bb_numbers){bytes, b->n};
 	r->bucket_tensors = (struct bb_numbers){tensors, b->n};
 	r->bucket_ready_us = (struct bb_numbers){ready, computes ? b->n : 0};
+	r->cycles_us = (struct bb_numbers){cycles, computes ? b->ncycles : 0};
 }
 
 /* ---- the model and its buckets as text ------------------------------------------------------- */
@@ -338,7 +326,8 @@ static bb_status ddp_show(struct bb_run *run, struct bb_strbuf *out)
 	const struct bb_replica *replica = &ddp->replica;
 	const int nranks = bb_estimate_ranks(&run->options, &run->environment);
 	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT], rate[BB_UNIT_TEXT];
-	double *numbers = calloc(ddp->replica.model.ntensors, 3 * sizeof(*numbers));
+	double *numbers =
+		calloc(3 * ddp->replica.model.ntensors + BB_FUSION_MOST_CYCLES, sizeof(*numbers));
 	struct bb_ddp_record r;
 	bb_status status = numbers ? BB_OK : bb_no_memory(&run->error, "the buckets");
 
@@ -388,8 +377,13 @@ static bb_status ddp_plan(struct bb_run *run)
 
 	run->record.collective = bb_all_reduce.name;
 	run->record.algorithms = ddp->options.algo_text;
-	return bb_replica_plan(&ddp->replica, run, 1, "gradients",
-			       "fewer ranks, a smaller datatype, --predict or --backend sim");
+	bb_status status = bb_replica_judge(&ddp->replica, run->world.nranks, &run->error);
+	return status == BB_OK
+		       ? bb_estimate_room(run, ddp->room, "--model", ddp->options.model_text,
+					  "gradients",
+					  "fewer ranks, a smaller datatype, --predict or --backend "
+					  "sim")
+		       : status;
 }
 
 static void ddp_list(struct bb_strbuf *out)

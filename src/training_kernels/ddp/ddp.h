@@ -2,6 +2,7 @@
  * ddp.h - the benchmark of data-parallel training: gradients are reduced in buckets while the
  * backward pass continues.
  *
+ *   grouping.c  the groupings of the gradients that are compared
  *   ddp.c     its options, record and descriptor; the model and its buckets as text
  *   sweep.c   the experiment: steps with buckets of all sizes, timed and verified
  *   step.c    a step as a program
@@ -18,14 +19,60 @@
 
 enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 
+/* Rules that group gradients (models/fusion.h), and the parameters of each. */
+#define BB_DDP_FUSION_OPTIONS(OPTION)                                                              \
+	OPTION(CHOICES, rules, "fusion", 0, "ddp",                                                 \
+	       "rules by which frameworks group gradients, side by side; ddp has --buckets",       \
+	       .choices = bb_fusion_names, .section = "Other rules than DDP's")                    \
+	OPTION(SIZES, thresholds, "fusion-threshold", 0, "128M",                                   \
+	       "horovod: most bytes of a fusion, rounded up to 512 per rank of a node; 0: none",   \
+	       .max = BB_MOST_BYTES)                                                               \
+	OPTION(NUMBERS, cycles, "cycle-time-ms", 0, "1",                                           \
+	       "horovod: milliseconds between the begins of cycles; 0: one for each gradient",     \
+	       .max = 1000000)                                                                     \
+	OPTION(LINK, blocking, "cycle-blocks", 0, NULL,                                            \
+	       "horovod: rate and latency of reductions that the next cycle waits for, as on "     \
+	       "CPUs (default: it waits for none, as on GPUs)")                                    \
+	OPTION(FLAG, batched, "batched-copies", 0, NULL,                                           \
+	       "horovod: pad each tensor of a fusion to 16 bytes (HOROVOD_BATCH_D2D_MEMCOPIES)")   \
+	OPTION(SIZES, pack_bytes, "bytes-per-pack", 0, "0",                                        \
+	       "tf: size above which a pack is closed; 0: a single pack", .max = BB_MOST_BYTES)    \
+	OPTION(COUNT, bucket_elements, "ddp-bucket-size", 0, NULL,                                 \
+	       "megatron: elements at which a bucket is closed (default: 40M, or 1M per rank if "  \
+	       "that is more)",                                                                    \
+	       .min = 1, .max = BB_MOST_BYTES)                                                     \
+	OPTION(FLAG, padded, "pad-buckets", 0, NULL,                                               \
+	       "megatron: pad buckets to a multiple of 65536 elements and of the ranks")           \
+	OPTION(INTS, packs, "num-packs", 0, "1",                                                   \
+	       "mirrored: packs of equally many elements; 0: a pack for each tensor", .max = 4096) \
+	OPTION(COUNT, least, "min-num-params", 0, NULL,                                            \
+	       "fsdp: least elements of a unit, by the size policy (default: a unit for each "     \
+	       "block of the model)",                                                              \
+	       .min = 1, .max = BB_MOST_BYTES)                                                     \
+	OPTION(FLAG, hierarchical, "hierarchical", 0, NULL,                                        \
+	       "reduce-scatter in nodes, all-reduce across them, all-gather: Horovod's "           \
+	       "hierarchical and torus all-reduce")                                                \
+	OPTION(INT, node_ranks, "node-ranks", 0, NULL,                                             \
+	       "ranks of a node (default: those of --cluster, else all)", .min = 1,                \
+	       .max = BB_CLUSTER_MOST_RANKS)
+
 #define BB_DDP_OPTIONS(OPTION, COMMON)                                                             \
 	BB_REPLICA_MODEL_OPTIONS(OPTION)                                                           \
+	OPTION(DTYPE, vectors, "norm-datatype", 0, NULL,                                           \
+	       "datatype of the gradients of norms and biases (default: that of -d)",              \
+	       .choices = bb_replica_dtypes)                                                       \
 	OPTION(SIZES, caps, "buckets", 0, "1M,5M,10M,25M,50M,100M,200M",                           \
 	       "sizes at which a bucket is closed", .min = 1, .max = BB_MOST_BYTES,                \
 	       .section = "Buckets", .usual = true)                                                \
 	OPTION(SIZE, first_cap, "first-bucket", 0, "1M",                                           \
 	       "size at which the first bucket is closed; cap: as all others",                     \
 	       .argument = "SIZE|cap", .min = 1, .max = BB_MOST_BYTES, .zero = "cap")              \
+	OPTION(SIZES, cap_list, "bucket-cap-list", 0, NULL,                                        \
+	       "a size for each bucket, the last for all later ones, as bucket_cap_mb_list; "      \
+	       "instead of --buckets",                                                             \
+	       .min = 1, .max = BB_MOST_BYTES,                                                     \
+	       .excludes = {{"buckets first-bucket", "both set the sizes of buckets"}})            \
+	BB_DDP_FUSION_OPTIONS(OPTION)                                                              \
 	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
 	       "algorithms of the all-reduce; auto: the best for each size",                       \
 	       .argument = "LIST|all")                                                             \
@@ -58,9 +105,21 @@ struct bb_ddp_options {
 	FIELD(INT, batches, "",                                                                    \
 	      "batches of each rank in a step; the gradients of the last are reduced")             \
 	FIELD(STRING, grouping, "",                                                                \
-	      "one: a single bucket; tensor: a bucket per tensor; cap: buckets of cap_bytes")      \
-	FIELD(INT, cap_bytes, "bytes", "size at which a bucket is closed; null: no cap",           \
+	      "one: a single bucket; tensor: a bucket per tensor; cap: buckets of cap_bytes; "     \
+	      "list: of --bucket-cap-list; else the rule of --fusion")                             \
+	FIELD(INT, cap_bytes, "bytes",                                                             \
+	      "size at which a bucket is closed, bytes_per_pack, or Horovod's threshold; null: "   \
+	      "no cap",                                                                            \
 	      BB_COLUMN("cap", 7, 0), BB_MERGES, .place = 1, .head_unit = "", .cell = cap_cell)    \
+	FIELD(INT, cap_count, "",                                                                  \
+	      "elements of a bucket (megatron, fsdp), or number of packs (mirrored)")              \
+	FIELD(DOUBLE, cycle_us, "us", "Horovod's cycle time")                                      \
+	FIELD(STRING, label, "", "the grouping as in the text, with its parameters")               \
+	FIELD(INT, padded_bytes, "bytes", "size of all buckets with padding")                      \
+	FIELD(INT, node_ranks, "", "ranks of a node, with --hierarchical")                         \
+	FIELD(DOUBLE, inside_bytes, "bytes",                                                       \
+	      "sent by a rank within its node, by rings; null: not --hierarchical")                \
+	FIELD(DOUBLE, across_bytes, "bytes", "sent across nodes")                                  \
 	FIELD(INT, first_cap_bytes, "bytes", "size at which the first bucket is closed")           \
 	FIELD(STRING, measured_as, "",                                                             \
 	      "size with the same buckets, whose measurement this is; null: these were measured")  \
@@ -82,6 +141,8 @@ struct bb_ddp_options {
 	FIELD(NUMBERS, bucket_tensors, "", "tensors of each bucket")                               \
 	FIELD(NUMBERS, bucket_ready_us, "us",                                                      \
 	      "time in the backward pass at which each bucket is complete")                        \
+	FIELD(NUMBERS, cycles_us, "us",                                                            \
+	      "begins of Horovod's cycles, since the backward pass began")                         \
 	FIELD(DOUBLE, forward_us, "us", "forward pass of a batch")                                 \
 	FIELD(DOUBLE, backward_us, "us", "backward pass of a batch")                               \
 	FIELD(DOUBLE, predicted_step_us, "us", "step simulated from its parts as measured alone",  \
@@ -127,6 +188,10 @@ struct bb_ddp_options {
 	FIELD(INT, as_good, "", "1: its confidence interval reaches that of the best")             \
 	BB_WRONG_FIELD(FIELD, 18, "elements that differ from the average; null: not verified")     \
 	FIELD(NUMBERS, bucket_us, "us", "reduction of each bucket, without computations")          \
+	FIELD(NUMBERS, bucket_start_us, "us",                                                      \
+	      "begin of each reduction in the last watched step, since its backward pass began")   \
+	FIELD(NUMBERS, bucket_end_us, "us", "end of it on the last rank")                          \
+	FIELD(DOUBLE, negotiation_us, "us", "Horovod's AND of the cached tensors' bits")           \
 	BB_END_FIELD(FIELD)
 
 /* One size of buckets, reduced by one algorithm with or without overlap. */
@@ -136,33 +201,49 @@ struct bb_ddp_record {
 
 extern const struct bb_record_kind bb_record_ddp;
 
-/* One size of buckets. */
+#define BB_DDP_MOST_CAPS 128
+#define BB_DDP_CAP_TEXT 28
+
+/* One grouping of the gradients. */
 struct bb_ddp_cap {
-	uint64_t bytes;          /* BB_BUCKET_UNLIMITED: a single bucket; 1: a bucket per tensor */
-	uint64_t first;          /* of the first bucket */
-	char name[BB_UNIT_TEXT]; /* "25M", "one", "tensor" */
+	const struct bb_fusion_rule *rule;
+	/* Its parameter. ddp: BB_BUCKET_UNLIMITED: a single bucket; 1: a bucket per tensor; 0:
+	   --bucket-cap-list. fsdp: 0: blocks. */
+	uint64_t bytes;
+	uint64_t first; /* ddp: of the first bucket */
+	double cycle_s;
+	char name[BB_DDP_CAP_TEXT]; /* "25M", "one", "tensor", "horovod 128M 1ms" */
 	struct bb_buckets buckets;
-	size_t same; /* index of the first size with the same buckets; its own */
+	size_t same; /* index of the first grouping by the same rule with the same buckets; its own
+		      */
 };
 
 /* The state of the benchmark. */
 struct bb_ddp {
 	struct bb_ddp_options options; /* first: the rows are read into it */
 	struct bb_replica replica;
-	/* The requested sizes, then the references 25 MiB, one bucket and a bucket per tensor
+	/* The requested groupings, then the references 25 MiB, one bucket and a bucket per tensor
 	   unless they are requested. */
-	struct bb_ddp_cap caps[BB_OPTION_MOST + 3];
+	struct bb_ddp_cap caps[BB_DDP_MOST_CAPS];
 	size_t nrequested, ncaps;
 	double *ready_s; /* [tensor]: of its gradient, since the backward pass began */
+	struct bb_fusion_tensor *tensors;
+	uint64_t room; /* bytes of the buckets that need most */
+	int local;     /* ranks of a node */
+	size_t words;  /* of a negotiation; 0: no cycles */
 };
 
-/* One bucket and a bucket per tensor have no cap. */
-static inline bool bb_ddp_is_capped(const struct bb_ddp_cap *cap)
-{
-	return cap->bytes != BB_BUCKET_UNLIMITED && cap->bytes != 1;
-}
+/* The gradients of the replica, which is open, and their groupings. BB_EUSAGE names the option that
+   is wrong. */
+BB_MUST bb_status bb_ddp_group(struct bb_ddp *ddp, const struct bb_options *options,
+			       const struct bb_environment *environment, struct bb_error *error);
+/* By DDP's rule? And with a cap: one bucket and a bucket per tensor have none. */
+bool bb_ddp_is_ddp(const struct bb_ddp_cap *cap);
+bool bb_ddp_is_capped(const struct bb_ddp_cap *cap);
+/* One of the references: the grouping by DDP's rule with a cap of BYTES. */
+const struct bb_ddp_cap *bb_ddp_find_cap(const struct bb_ddp *ddp, uint64_t bytes);
 
-/* The last size with the buckets of CAP, which may be CAP. */
+/* The last grouping with the buckets of CAP, which may be CAP. */
 const struct bb_ddp_cap *bb_ddp_last_same(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap);
 
 /*
@@ -175,9 +256,10 @@ struct bb_ddp_variant {
 	const struct bb_ddp_cap *cap;
 	struct bb_ddp_step step;
 	/* Of reductions, since the backward pass began if there is one: [bucket], in the last
-	   round; [bucket * BB_ENGINE_MOST_ROUNDS + round], of the last rank. */
+	   round; [bucket * BB_ENGINE_MOST_ROUNDS + round], of the last rank. Behind the buckets
+	   stands the last negotiation. */
 	double *start_s, *ends;
-	double *reduce_s; /* [bucket]: medians of reductions alone, at the end */
+	double *reduce_s; /* likewise: medians of reductions and negotiations alone, at the end */
 	double backward_s[BB_ENGINE_MOST_ROUNDS]; /* the first: the median, at the end */
 	int rounds;
 	double begin;                  /* of the backward pass */
@@ -186,7 +268,7 @@ struct bb_ddp_variant {
 };
 
 /* R, which is initialised, gets the fields of CAP on NRANKS that follow from the request. NUMBERS
-   has room for three numbers of each bucket. */
+   has room for three numbers of each bucket and one of each cycle. */
 void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap, int nranks,
 			 double *numbers, struct bb_ddp_record *r);
 

@@ -13,7 +13,11 @@ enum bb_ddp_work {
 	BB_DDP_FORWARD = 1, /* 0: an event */
 	BB_DDP_BACKWARD,    /* of the last microbatch, until a bucket is complete */
 	BB_DDP_EARLIER,     /* the same of another microbatch */
-	BB_DDP_REDUCE,      /* a bucket's gradients, averaged */
+	BB_DDP_CYCLE,       /* no work: what is complete waits for the next cycle, the item */
+	BB_DDP_NEGOTIATE,   /* in a cycle, the item: which gradients are complete on all ranks */
+	BB_DDP_SCATTER,     /* the first of several collectives that reduce a bucket */
+	BB_DDP_ACROSS,      /* one between the first and the last of them */
+	BB_DDP_REDUCE,      /* the last or the only one */
 	BB_DDP_BROADCAST    /* a bucket's parameters, from rank 0 */
 };
 
@@ -32,13 +36,27 @@ struct bb_ddp_step {
 	double flops;          /* of a second of computations; 0: unknown */
 	const struct bb_buckets *buckets;
 	size_t microbatches; /* >= 1; all but the last without communication (no_sync) */
-	enum bb_dtype dtype; /* of gradients and parameters */
 	bool overlap;        /* reductions during the backward pass, else after it */
+	size_t words;        /* of 8 bytes, which a negotiation combines by AND */
+	bool blocks;         /* a negotiation waits for earlier reductions */
+	/* Hierarchical: gradients are summed by a reduce-scatter within nodes of so many ranks, an
+	   all-reduce between ranks with the same place in their nodes, and an all-gather; what does
+	   not divide goes by one rank of each node (bb_fusion_divide). 0: they are averaged by one
+	   all-reduce. */
+	int node_ranks;
+	bool unequal; /* the last node has fewer ranks */
 	enum bb_ddp_part part;
 };
 
+/* The cycles that have buckets. */
+size_t bb_ddp_negotiations(const struct bb_buckets *buckets);
+
+/* The collective O of a bucket, which RANK has AT. */
+void bb_ddp_in_place(const struct bb_ddp_step *step, const struct bb_operation *o, int rank,
+		     char *at, void **in, void **out);
+
 /*
- * TAPED performs STEP on NRANKS. What STEP points to outlives TAPED, which must not move.
+ * TAPED performs STEP on NRANKS. STEP and what it points to outlive TAPED, which must not move.
  * ALGORITHM: see struct bb_program. BB_EINTERNAL without memory. Free TAPED whatever comes back.
  */
 BB_MUST bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step *step, int nranks,
@@ -47,15 +65,15 @@ BB_MUST bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step 
 /* Seconds of a step. */
 struct bb_ddp_times {
 	double step_s;    /* until the last reduction ends; no optimizer */
-	double reduce_s;  /* all reductions, one after another */
+	double reduce_s;  /* all reductions and their negotiations, one after another */
 	double exposed_s; /* not hidden behind the backward pass */
 	double hidden;    /* 1 - exposed / reduce, 0 to 1; NAN if reductions take no time */
 };
 
 /*
  * *TIMES of STEP, simulated with given parts: its computations take ALONE_S, of which the last
- * BACKWARD_S are the last backward pass, and its reductions REDUCE_S[bucket], which slow down no
- * computation.
+ * BACKWARD_S are the last backward pass, its reductions REDUCE_S[bucket], and a negotiation
+ * REDUCE_S[buckets]; they slow down no computation.
  */
 BB_MUST bb_status bb_ddp_simulate(const struct bb_ddp_step *step, double alone_s, double backward_s,
 				  const double *reduce_s, struct bb_ddp_times *times,

@@ -20,8 +20,9 @@ struct ddp_sweep {
 	struct bb_ddp *ddp;
 	struct ddp_setting *settings; /* in the order of the rows */
 	char *gradients;              /* of the whole model; NULL: there is no data */
-	const struct bb_patterns *patterns;
-	double *numbers; /* of a row */
+	char *words;                  /* of negotiations */
+	const struct bb_patterns *patterns[BB_NDTYPES]; /* of gradients, and of words */
+	double *numbers;                                /* of a row */
 };
 
 static struct ddp_sweep *ddp_sweep_of(const struct bb_ddp_variant *v)
@@ -53,18 +54,20 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 	struct bb_ddp_variant *v = own;
 	const struct bb_engine *e = &v->variant.kernel->engine;
 	const bool alone = v->variant.part == BB_DDP_ALONE, last = o->item + 1 == v->cap->buckets.n;
-	double *const end = &v->ends[o->item * BB_ENGINE_MOST_ROUNDS + (size_t)v->rounds];
+	const size_t row = o->work == BB_DDP_NEGOTIATE ? v->cap->buckets.n : o->item;
+	double *const end = &v->ends[row * BB_ENGINE_MOST_ROUNDS + (size_t)v->rounds];
 	double *const backward_s = &v->backward_s[v->rounds];
 
 	if (v->rounds == BB_ENGINE_MOST_ROUNDS)
 		return;
-	if (o->work == BB_DDP_REDUCE) {
+	if (o->work == BB_DDP_SCATTER || (o->work == BB_DDP_REDUCE && !v->step.node_ranks))
 		v->start_s[o->item] = from - v->begin;
+	if (o->work == BB_DDP_FORWARD)
+		v->begin = to;
+	else if (o->work == BB_DDP_NEGOTIATE || o->work == BB_DDP_REDUCE)
 		*end = fmax(*end, to - v->begin);
-	} else if (o->work == BB_DDP_BACKWARD) {
-		v->begin = o->item == 0 ? from : v->begin;
-		*backward_s = last ? fmax(*backward_s, to - v->begin) : *backward_s;
-	}
+	else if (o->work == BB_DDP_BACKWARD && last)
+		*backward_s = fmax(*backward_s, to - v->begin);
 	v->finals += last && o->work == (alone ? BB_DDP_BACKWARD : BB_DDP_REDUCE);
 	if (v->finals == (bb_engine_is_virtual(e) ? e->run->world.nranks : 1)) {
 		v->finals = 0;
@@ -75,9 +78,13 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 static void ddp_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
 {
 	const struct bb_ddp_variant *v = own;
+	const struct ddp_sweep *s = ddp_sweep_of(v);
 
-	*in = *out = ddp_sweep_of(v)->gradients +
-		     v->cap->buckets.list[o->item].before * bb_dtype_size(o->dtype);
+	if (o->work == BB_DDP_NEGOTIATE)
+		*in = *out = s->words;
+	else
+		bb_ddp_in_place(&v->step, o, rank,
+				s->gradients + v->cap->buckets.list[o->item].before, in, out);
 }
 
 /* ---- the experiment -------------------------------------------------------------------------- */
@@ -96,6 +103,20 @@ static size_t ddp_first(const struct bb_kernel *k, size_t setting, int part)
 	return i;
 }
 
+/* COUNT elements AT, which lie behind BEFORE bytes of others, are known before and after the step
+   of V. */
+static void know(struct bb_ddp_variant *v, const struct bb_patterns *patterns, char *at,
+		 size_t before, uint64_t count)
+{
+	struct bb_known *known = &v->variant.known;
+	const size_t first = at ? before / bb_dtype_size(bb_patterns_dtype(patterns)) : 0;
+
+	bb_known_add(known, BB_KNOWN_FILL, at, patterns, v->variant.kernel->engine.driver->rank,
+		     first, (size_t)count);
+	bb_known_add(known, before ? BB_KNOWN_CHECK : BB_KNOWN_VICTIM, at, patterns, BB_REDUCED,
+		     first, (size_t)count);
+}
+
 /* The setting of BB_DDP_START is its algorithm. All parameters are broadcast at once: PyTorch does
    so by pieces of 250 MB, more than most buckets. */
 static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, const char **refusal)
@@ -110,10 +131,9 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 	const struct bb_replica *r = &s->ddp->replica;
 	const char *name = a->algorithms[setting->algorithm];
 
-	while (start.cap->bytes != BB_BUCKET_UNLIMITED)
-		start.cap++;
+	start.cap = bb_ddp_find_cap(s->ddp, BB_BUCKET_UNLIMITED);
 	v->cap = setting->cap;
-	const size_t n = v->cap->buckets.n;
+	const size_t n = v->cap->buckets.n + 1;
 	v->reduce_s = bb_kernel_keep(variant->kernel, n,
 				     (2 + BB_ENGINE_MOST_ROUNDS) * sizeof(*v->reduce_s));
 	if (!v->reduce_s)
@@ -127,7 +147,10 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 		.flops = (double)a->batch * (r->model.forward + r->model.backward) / r->batch_s,
 		.buckets = &v->cap->buckets,
 		.microbatches = (size_t)a->accumulate,
-		.dtype = a->dtype,
+		.words = s->ddp->words,
+		.blocks = a->blocking_given,
+		.node_ranks = a->hierarchical ? s->ddp->local : 0,
+		.unequal = variant->kernel->engine.run->world.nranks % s->ddp->local != 0,
 		.overlap = setting->overlap,
 		.part = part,
 	};
@@ -136,11 +159,13 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 	trial->watch = (struct bb_timeline_watch){ddp_observe, v};
 	if (part == BB_DDP_STEP) {
 		/* The pattern continues from bucket to bucket, so that all differ; the result is
-		   the average of the gradients of all ranks. */
-		bb_known_add(&variant->known, BB_KNOWN_FILL, s->gradients, s->patterns,
-			     variant->kernel->engine.driver->rank, 0, (size_t)r->model.parameters);
-		bb_known_add(&variant->known, BB_KNOWN_VICTIM, s->gradients, s->patterns,
-			     BB_REDUCED, 0, (size_t)r->model.parameters);
+		   the average of the gradients of all ranks, or their sum. */
+		for (size_t k = 0; k < v->cap->buckets.n; k++)
+			know(v, s->patterns[v->cap->buckets.list[k].dtype],
+			     s->gradients ? s->gradients + v->cap->buckets.list[k].before : NULL,
+			     v->cap->buckets.list[k].before, v->cap->buckets.list[k].padded);
+		if (v->cap->buckets.ncycles > 0)
+			know(v, s->patterns[BB_UINT64], s->words, 0, s->ddp->words);
 		trial->expects = &bb_known_expectation;
 	}
 	/* A refusal holds for buckets of any size: it is reported once for its algorithm, with the
@@ -171,18 +196,32 @@ static bb_status ddp_open(struct bb_engine *engine)
 	struct ddp_sweep *s = (struct ddp_sweep *)engine;
 	const struct bb_ddp *ddp = s->ddp = engine->run->own;
 	const struct bb_ddp_options *a = &ddp->options;
-	size_t n = 0;
+	size_t n = 0, most = 0;
 	bb_status status;
 
-	BB_TRY(status, bb_engine_alloc(engine, ddp->replica.bytes, (void **)&s->gradients), out);
-	BB_TRY(status,
-	       bb_engine_patterns(engine, a->dtype, BB_AVG, engine->run->world.nranks,
-				  &s->patterns),
+	const int nranks = engine->run->world.nranks, op = a->hierarchical ? BB_SUM : BB_AVG;
+	const enum bb_dtype vectors = a->vectors_given ? a->vectors : a->dtype;
+	BB_TRY(status, bb_engine_alloc(engine, ddp->room, (void **)&s->gradients), out);
+	BB_TRY(status, bb_engine_patterns(engine, a->dtype, op, nranks, &s->patterns[a->dtype]),
 	       out);
+	if (vectors != a->dtype)
+		BB_TRY(status,
+		       bb_engine_patterns(engine, vectors, op, nranks, &s->patterns[vectors]), out);
+	if (ddp->words) {
+		BB_TRY(status, bb_engine_alloc(engine, 8 * ddp->words, (void **)&s->words), out);
+		BB_TRY(status,
+		       bb_engine_patterns(engine, BB_UINT64, BB_BAND, nranks,
+					  &s->patterns[BB_UINT64]),
+		       out);
+	}
 	s->settings =
 		bb_kernel_keep(&s->kernel, 2 * ddp->ncaps * a->nalgorithms, sizeof(*s->settings));
-	s->numbers =
-		bb_kernel_keep(&s->kernel, ddp->replica.model.ntensors, 4 * sizeof(*s->numbers));
+	for (size_t c = 0; c < ddp->ncaps; c++) {
+		const struct bb_buckets *b = &ddp->caps[c].buckets;
+
+		most = 6 * b->n + b->ncycles > most ? 6 * b->n + b->ncycles : most;
+	}
+	s->numbers = bb_kernel_keep(&s->kernel, most, sizeof(*s->numbers));
 	if (!s->settings || !s->numbers)
 		return BB_EINTERNAL;
 	/* Sizes with the same buckets come one after another. */
@@ -228,8 +267,8 @@ static double row_times(const struct ddp_sweep *s, size_t setting, uint64_t byte
 	const double step_s = bb_kernel_median(&s->kernel, setting, BB_DDP_STEP);
 	size_t i = 0;
 
-	while (s->settings[i].cap->bytes != bytes || s->settings[i].algorithm != own->algorithm ||
-	       s->settings[i].overlap != own->overlap)
+	while (s->settings[i].cap != bb_ddp_find_cap(s->ddp, bytes) ||
+	       s->settings[i].algorithm != own->algorithm || s->settings[i].overlap != own->overlap)
 		i++;
 	return step_s > 0 ? bb_kernel_median(&s->kernel, i, BB_DDP_STEP) / step_s : NAN;
 }
@@ -249,7 +288,8 @@ static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record
 	const double step_s = trial->stats.p50;
 	const double reduce_s = bb_kernel_median(k, setting, BB_DDP_REDUCTIONS);
 	const size_t best = ddp_best(s, own->overlap);
-	double *us = s->numbers + 3 * cap->buckets.n;
+	const size_t n = cap->buckets.n;
+	double *us = s->numbers + 3 * n + cap->buckets.ncycles;
 	struct bb_ddp_record *r = record;
 
 	bb_ddp_describe_cap(s->ddp, cap, nranks, s->numbers, r);
@@ -272,9 +312,16 @@ static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record
 	if (alone->backward_s[0] > 0)
 		r->contention = v->backward_s[0] / alone->backward_s[0];
 	r->wrong = trial->wrong;
-	for (size_t b = 0; b < cap->buckets.n; b++)
+	for (size_t b = 0; b < n; b++) {
 		us[b] = 1e6 * reductions->reduce_s[b];
-	r->bucket_us = (struct bb_numbers){us, cap->buckets.n};
+		us[n + b] = 1e6 * v->start_s[b];
+		us[2 * n + b] = 1e6 * v->ends[b * BB_ENGINE_MOST_ROUNDS + (size_t)v->rounds - 1];
+	}
+	r->bucket_us = (struct bb_numbers){us, n};
+	r->bucket_start_us = (struct bb_numbers){us + n, n};
+	r->bucket_end_us = (struct bb_numbers){us + 2 * n, n};
+	if (cap->buckets.ncycles > 0)
+		r->negotiation_us = 1e6 * reductions->reduce_s[n];
 	if (!start->refusal)
 		r->broadcast_us = 1e6 * start->stats.p50;
 	r->times_one = row_times(s, setting, BB_BUCKET_UNLIMITED);
@@ -313,7 +360,7 @@ static void step_cause(const struct bb_candidate *ahead, const struct bb_candida
 
 static const char *cap_words(const struct bb_ddp_cap *cap)
 {
-	if (bb_ddp_is_capped(cap))
+	if (!bb_ddp_is_ddp(cap) || bb_ddp_is_capped(cap) || cap->bytes == 0)
 		return cap->name;
 	return cap->bytes == 1 ? "a bucket per tensor" : "one bucket";
 }
@@ -357,7 +404,8 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 				continue;
 			/* "25M (ring)", "one bucket", "25M to 50M" */
 			bb_best_add(&best, bb_best_steps(bb_variant_trial(&v->variant), 1, v),
-				    ddp->options.nalgorithms > 1 ? "%s%s%s (%s)" : "%s%s%s",
+				    ddp->options.nalgorithms > 1 ? "%s%s%s%s (%s)" : "%s%s%s%s",
+				    bb_ddp_is_ddp(v->cap) && ddp->options.rules_given ? "ddp " : "",
 				    cap_words(v->cap), last != v->cap ? " to " : "",
 				    last != v->cap ? cap_words(last) : "",
 				    ddp->options.algorithms[s->settings[i].algorithm]);
@@ -373,7 +421,7 @@ static bb_status ddp_deliver(struct bb_engine *engine)
 	struct ddp_sweep *s = (struct ddp_sweep *)engine;
 	const struct bb_ddp *ddp = s->ddp;
 	const bool overlap = has_overlap(&ddp->options, true);
-	const struct bb_ddp_variant *timed[BB_OPTION_MOST + 3] = {NULL};
+	const struct bb_ddp_variant *timed[BB_DDP_MOST_CAPS] = {NULL};
 	double seconds[BB_ENGINE_MOST_ROUNDS];
 	struct bb_strbuf out = {0};
 	bb_status status = BB_OK;
@@ -384,13 +432,21 @@ static bb_status ddp_deliver(struct bb_engine *engine)
 
 		if (v->variant.place != i)
 			continue;
+		const bool cycles = v->cap->buckets.ncycles > 0;
+		double *negotiated = v->ends + v->cap->buckets.n * BB_ENGINE_MOST_ROUNDS;
 		for (size_t k = 0; k < v->cap->buckets.n; k++) {
 			const double *end = v->ends + k * BB_ENGINE_MOST_ROUNDS;
 
 			for (int r = 0; r < v->rounds; r++)
-				seconds[r] = end[r] - (k > 0 ? end[r - BB_ENGINE_MOST_ROUNDS] : 0);
+				seconds[r] = end[r] - (k > 0    ? end[r - BB_ENGINE_MOST_ROUNDS]
+						       : cycles ? negotiated[r]
+								: 0);
 			v->reduce_s[k] = bb_stats_median(seconds, (size_t)v->rounds);
 		}
+		if (cycles)
+			v->reduce_s[v->cap->buckets.n] =
+				bb_stats_median(negotiated, (size_t)v->rounds) /
+				(double)bb_ddp_negotiations(&v->cap->buckets);
 		v->backward_s[0] = bb_stats_median(v->backward_s, (size_t)v->rounds);
 	}
 	for (size_t i = 0; i < s->kernel.settings; i++) {

@@ -1,0 +1,226 @@
+/*
+ * grouping.c - the groupings of the gradients that the options request: rules of frameworks, each
+ * with its parameters.
+ */
+#include "training_kernels/ddp/ddp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+bool bb_ddp_is_ddp(const struct bb_ddp_cap *cap)
+{
+	return cap->rule == &bb_fusion_rules[BB_FUSION_DDP];
+}
+
+bool bb_ddp_is_capped(const struct bb_ddp_cap *cap)
+{
+	return bb_ddp_is_ddp(cap) && cap->bytes != BB_BUCKET_UNLIMITED && cap->bytes > 1;
+}
+
+static void name_cap(struct bb_ddp_cap *cap)
+{
+	const char *rule = cap->rule->name;
+	char size[BB_UNIT_TEXT];
+
+	switch ((enum bb_fusion_framework)(cap->rule - bb_fusion_rules)) {
+	case BB_FUSION_HOROVOD:
+		snprintf(cap->name, sizeof(cap->name), "%s %s %gms", rule,
+			 bb_format_size(size, cap->bytes), 1e3 * cap->cycle_s);
+		return;
+	case BB_FUSION_TF:
+		snprintf(cap->name, sizeof(cap->name), "%s %s", rule,
+			 cap->bytes ? bb_format_size(size, cap->bytes) : "one");
+		return;
+	case BB_FUSION_MIRRORED:
+		snprintf(cap->name, sizeof(cap->name), "%s %ju", rule, (uintmax_t)cap->bytes);
+		return;
+	case BB_FUSION_MEGATRON:
+	case BB_FUSION_FSDP:
+		snprintf(cap->name, sizeof(cap->name), "%s %s", rule,
+			 cap->bytes ? bb_format_count(size, cap->bytes) : "blocks");
+		return;
+	default:
+		break;
+	}
+	if (bb_ddp_is_capped(cap))
+		bb_format_size(size, cap->bytes);
+	snprintf(cap->name, sizeof(cap->name), "%s",
+		 bb_ddp_is_capped(cap) ? size
+		 : cap->bytes == 0     ? "list"
+		 : cap->bytes == 1     ? "tensor"
+				       : "one");
+}
+
+/* Elements to which Megatron pads: the least common multiple of 2^16 and the ranks. */
+static uint64_t megatron_multiple(int nranks)
+{
+	uint64_t multiple = 1 << 16;
+
+	while (multiple % (uint64_t)nranks != 0)
+		multiple += 1 << 16;
+	return multiple;
+}
+
+static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint64_t bytes,
+			 double cycle_s, int nranks, struct bb_error *error)
+{
+	const struct bb_ddp_options *a = &ddp->options;
+	struct bb_ddp_cap *cap = &ddp->caps[ddp->ncaps];
+
+	if (rule == BB_FUSION_HOROVOD)
+		bytes = bb_fusion_threshold(bytes, (uint64_t)ddp->local);
+	for (size_t i = 0; i < ddp->ncaps; i++)
+		if (ddp->caps[i].rule == &bb_fusion_rules[rule] && ddp->caps[i].bytes == bytes &&
+		    ddp->caps[i].cycle_s == cycle_s)
+			return BB_OK;
+	if (ddp->ncaps == BB_DDP_MOST_CAPS)
+		return bb_fail(error, BB_EUSAGE, "--fusion: more than %d groupings; give less",
+			       BB_DDP_MOST_CAPS);
+	*cap = (struct bb_ddp_cap){
+		.rule = &bb_fusion_rules[rule], .bytes = bytes, .cycle_s = cycle_s};
+	cap->first = a->first_cap && bb_ddp_is_capped(cap) ? a->first_cap : bytes;
+	name_cap(cap);
+	const uint64_t caps[] = {cap->first, bytes};
+	const bool list = rule == BB_FUSION_DDP && bytes == 0;
+	const bool horovod = rule == BB_FUSION_HOROVOD;
+	const struct bb_fusion_setting setting = {
+		.rule = cap->rule,
+		.caps = list ? a->cap_list.list : caps,
+		.ncaps = list ? a->cap_list.n : 2,
+		.multiple = rule == BB_FUSION_MEGATRON && a->padded ? megatron_multiple(nranks) : 0,
+		.fused_multiple =
+			a->hierarchical && nranks % ddp->local == 0 ? (uint64_t)ddp->local * 64 : 0,
+		.round = horovod && a->batched ? 16 : 0,
+		.cycle_s = cycle_s,
+		.rate = a->blocking.rate,
+		.latency_s = a->blocking.latency};
+	const bb_status status = bb_fusion_make(&cap->buckets, ddp->tensors,
+						ddp->replica.model.ntensors, &setting, error);
+	ddp->ncaps++;
+	ddp->room = cap->buckets.room > ddp->room ? cap->buckets.room : ddp->room;
+	ddp->replica.bytes = cap->buckets.bytes;
+	while (status == BB_OK &&
+	       (ddp->caps[cap->same].rule != cap->rule ||
+		!bb_fusion_is_same(&ddp->caps[cap->same].buckets, &cap->buckets)))
+		cap->same++;
+	return status;
+}
+
+/* Parameters of rules that are not requested. */
+static bb_status check_rules(const struct bb_ddp_options *a, struct bb_error *error)
+{
+	const struct {
+		bool given;
+		const char *name;
+		enum bb_fusion_framework rule;
+	} of[] = {{a->caps_given, "buckets", BB_FUSION_DDP},
+		  {a->first_cap_given, "first-bucket", BB_FUSION_DDP},
+		  {a->cap_list_given, "bucket-cap-list", BB_FUSION_DDP},
+		  {a->thresholds_given, "fusion-threshold", BB_FUSION_HOROVOD},
+		  {a->cycles_given, "cycle-time-ms", BB_FUSION_HOROVOD},
+		  {a->blocking_given, "cycle-blocks", BB_FUSION_HOROVOD},
+		  {a->batched, "batched-copies", BB_FUSION_HOROVOD},
+		  {a->pack_bytes_given, "bytes-per-pack", BB_FUSION_TF},
+		  {a->bucket_elements_given, "ddp-bucket-size", BB_FUSION_MEGATRON},
+		  {a->padded, "pad-buckets", BB_FUSION_MEGATRON},
+		  {a->packs_given, "num-packs", BB_FUSION_MIRRORED},
+		  {a->least_given, "min-num-params", BB_FUSION_FSDP}};
+
+	for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
+		bool has = !of[i].given;
+
+		for (size_t k = 0; k < a->rules.n; k++)
+			has |= a->rules.list[k] == (int)of[i].rule;
+		if (!has)
+			return bb_fail(error, BB_EUSAGE, "--%s needs --fusion %s", of[i].name,
+				       bb_fusion_names[of[i].rule]);
+	}
+	return BB_OK;
+}
+
+/* The groupings by RULE. */
+static bb_status add_rule(struct bb_ddp *ddp, enum bb_fusion_framework rule, int nranks,
+			  struct bb_error *error)
+{
+	const struct bb_ddp_options *a = &ddp->options;
+	const size_t n[] = {a->cap_list_given ? 1 : a->caps.n,
+			    a->thresholds.n,
+			    a->pack_bytes.n,
+			    1,
+			    a->packs.n,
+			    1};
+	bb_status status = BB_OK;
+
+	for (size_t i = 0; i < n[rule] && status == BB_OK; i++) {
+		const uint64_t parameter[] = {a->cap_list_given ? 0 : a->caps.list[i],
+					      a->thresholds.list[i],
+					      a->pack_bytes.list[i],
+					      a->bucket_elements ? a->bucket_elements
+								 : bb_fusion_megatron_cap(nranks),
+					      (uint64_t)a->packs.list[i],
+					      a->least};
+
+		for (size_t c = 0; c < (rule == BB_FUSION_HOROVOD ? a->cycles.n : 1); c++)
+			BB_TRY(status,
+			       add_cap(ddp, rule, parameter[rule],
+				       rule == BB_FUSION_HOROVOD ? 1e-3 * a->cycles.list[c] : 0,
+				       nranks, error),
+			       out);
+	}
+out:
+	return status;
+}
+
+bb_status bb_ddp_group(struct bb_ddp *ddp, const struct bb_options *o,
+		       const struct bb_environment *environment, struct bb_error *error)
+{
+	static const uint64_t references[] = {BB_DDP_DEFAULT_CAP, BB_BUCKET_UNLIMITED, 1};
+	const struct bb_ddp_options *a = &ddp->options;
+	const struct bb_model *m = &ddp->replica.model;
+	const int nranks = bb_estimate_ranks(o, environment);
+	struct bb_fsdp_units units = {.list = NULL};
+	bb_status status;
+
+	ddp->local = a->node_ranks ? (int)a->node_ranks : o->cluster ? o->cluster->gpus : nranks;
+	BB_TRY(status, check_rules(a, error), out);
+	if (a->hierarchical && (ddp->local < 2 || ddp->local >= nranks))
+		BB_TRY(status,
+		       bb_fail(error, BB_EUSAGE,
+			       "--hierarchical: %d ranks in nodes of %d; give --node-ranks from 2 "
+			       "to %d",
+			       nranks, ddp->local, nranks - 1),
+		       out);
+	ddp->ready_s = calloc(m->ntensors, sizeof(*ddp->ready_s));
+	ddp->tensors = calloc(m->ntensors, sizeof(*ddp->tensors));
+	if (!ddp->ready_s || !ddp->tensors)
+		BB_TRY(status, bb_no_memory(error, "the buckets"), out);
+	bb_model_ready(m, ddp->replica.backward_s, ddp->ready_s);
+	BB_TRY(status,
+	       a->least ? bb_units_by_size(&units, m, a->least, error)
+			: bb_units_by_block(&units, m, error),
+	       out);
+	bb_fusion_tensors(ddp->tensors, m, a->dtype, a->vectors_given ? a->vectors : a->dtype,
+			  ddp->ready_s, &units);
+	for (size_t i = 0; i < a->rules.n; i++)
+		BB_TRY(status,
+		       add_rule(ddp, (enum bb_fusion_framework)a->rules.list[i], nranks, error),
+		       out);
+	ddp->nrequested = ddp->ncaps;
+	for (size_t i = 0; i < 3; i++)
+		BB_TRY(status, add_cap(ddp, BB_FUSION_DDP, references[i], 0, nranks, error), out);
+	for (size_t i = 0; i < ddp->ncaps; i++)
+		if (ddp->caps[i].buckets.ncycles > 0)
+			ddp->words = bb_fusion_words(m->ntensors);
+out:
+	bb_units_free(&units);
+	return status;
+}
+
+const struct bb_ddp_cap *bb_ddp_find_cap(const struct bb_ddp *ddp, uint64_t bytes)
+{
+	const struct bb_ddp_cap *cap = ddp->caps;
+
+	while (!bb_ddp_is_ddp(cap) || cap->bytes != bytes)
+		cap++;
+	return cap;
+}
