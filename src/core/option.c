@@ -572,8 +572,12 @@ static const char *value_of(const struct place *p, char text[VALUE_TEXT])
 
 static bool has_value(const struct place *p, const char *word, size_t length)
 {
+	const struct bb_option_indices *list = (const void *)p->target;
 	char text[VALUE_TEXT];
 
+	for (size_t i = 0; p->home->type == BB_OPT_CHOICES && i < list->n; i++)
+		if (strcmp(bb_option_choice(p->home, list->list[i]), word) == 0)
+			return true;
 	value_of(p, text);
 	return strncmp(text, word, length) == 0 && (text[length] == '\0' || text[length] == ':');
 }

@@ -118,8 +118,8 @@ BB_OPTION_KINDS(BB_OPTION_KIND_TYPE)
 /* A row that is in effect (given, and not as the 0 that is its default) needs others, or excludes
    them. */
 struct bb_option_rule {
-	/* Long names of any table, a space between. NAME=WORD: with this value, or one that begins
-	   with "WORD:", be it the default. */
+	/* Long names of any table, a space between. NAME=WORD: with this value, one that begins with
+	   "WORD:", or a list of choices that has it, be it the default. */
 	const char *names;
 	const char *why;   /* and what to give instead; NULL: evident */
 	const char *value; /* the rule holds for this value of the row, as in NAME=WORD; NULL: for

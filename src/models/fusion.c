@@ -7,48 +7,38 @@
 #include <string.h>
 
 const struct bb_fusion_rule bb_fusion_rules[BB_FUSION_RULES] = {
-	[BB_FUSION_DDP] = {.name = "ddp"},
-	[BB_FUSION_HOROVOD] = {.name = "horovod", .clocked = true},
-	[BB_FUSION_TF] = {.name = "tf", .order = BB_FUSION_REVERSED, .above = true},
+	[BB_FUSION_DDP] = {.name = "ddp", .none = "list"},
+	[BB_FUSION_HOROVOD] = {.name = "horovod", .none = "tensor", .clocked = true},
+	[BB_FUSION_TF] = {.name = "tf", .none = "one", .order = BB_FUSION_REVERSED, .above = true},
 	[BB_FUSION_MEGATRON] = {.name = "megatron",
 				.order = BB_FUSION_REVERSED,
 				.elements = true,
 				.complete = true},
 	[BB_FUSION_MIRRORED] = {.name = "mirrored",
+				.none = "tensor",
 				.order = BB_FUSION_REGISTERED,
 				.cut = true,
 				.complete = true},
-	[BB_FUSION_FSDP] = {.name = "fsdp", .units = true, .complete = true},
+	[BB_FUSION_FSDP] = {.name = "fsdp", .none = "blocks", .units = true, .complete = true},
 };
 const char *const bb_fusion_names[] = {"ddp",      "horovod", "tf", "megatron",
 				       "mirrored", "fsdp",    NULL};
 
-/* A tensor on its way into a bucket. */
-struct entry {
-	size_t at;     /* its place in the rule's order */
-	size_t tensor; /* in the order of completion */
-	size_t bucket; /* numbered as they are opened */
-	size_t key;    /* of the bucket, by which they are sorted */
+/* A tensor, or a part of it, in a bucket. */
+struct piece {
+	size_t tensor, bucket;
 };
 
 struct fusion {
 	const struct bb_fusion_tensor *tensors;
 	size_t n;
 	const struct bb_fusion_setting *setting;
-	struct entry *entries; /* in the rule's order */
-	size_t *keys;          /* [bucket] */
-	double *launches;      /* [bucket] */
-	struct bb_buckets *buckets;
-	size_t cycle_room;
+	size_t *order; /* tensors in the order of the rule; SIZE_MAX: is in a bucket */
+	struct piece *pieces;
+	size_t npieces, room;
+	struct bb_buckets *buckets; /* in the order in which they are opened */
+	bool failed;                /* no memory */
 };
-
-static int by_key(const void *a, const void *b)
-{
-	const struct entry *x = a, *y = b;
-	const size_t p = x->key != y->key ? x->key : x->at, q = x->key != y->key ? y->key : y->at;
-
-	return (p > q) - (p < q);
-}
 
 static uint64_t tensor_bytes(const struct bb_fusion_tensor *t)
 {
@@ -60,70 +50,83 @@ static uint64_t round_up(uint64_t value, uint64_t multiple)
 	return multiple ? (value + multiple - 1) / multiple * multiple : value;
 }
 
+/* Put ELEMENTS of TENSOR into BUCKET, which may be the next one. */
+static void put(struct fusion *f, size_t tensor, size_t bucket, uint64_t elements)
+{
+	struct bb_buckets *all = f->buckets;
+	const struct bb_fusion_tensor *t = &f->tensors[tensor];
+	const size_t size = bb_dtype_size(t->dtype);
+
+	if (bucket == all->n && BB_ARRAY_ADD(all->list, all->n, f->room))
+		all->list[bucket] = (struct bb_bucket){.turn = f->n + bucket, .dtype = t->dtype};
+	f->failed |= bucket == all->n;
+	if (f->failed)
+		return;
+	struct bb_bucket *b = &all->list[bucket];
+	b->last = b->last > tensor ? b->last : tensor;
+	b->elements += elements;
+	b->padded += round_up(elements * size, f->setting->round) / size;
+	b->count++;
+	f->pieces[f->npieces++] = (struct piece){tensor, bucket};
+}
+
 /* ---- the rules ------------------------------------------------------------------------------- */
 
 /* Each tensor goes into the open bucket of its datatype, or of that and its unit. */
-static bb_status fill(struct fusion *f, struct bb_error *error)
+static void fill(struct fusion *f)
 {
 	const struct bb_fusion_setting *s = f->setting;
 	const struct bb_fusion_rule *rule = s->rule;
 	struct open {
 		size_t bucket, closed;
 		uint64_t held;
-	} * opens, *open;
-	size_t units = 1, opened = 0;
+	} * opens;
+	size_t units = 1;
 
-	for (size_t i = 0; i < f->n; i++)
-		if (rule->units && f->tensors[i].unit >= units)
-			units = f->tensors[i].unit + 1;
+	for (size_t i = 0; i < f->n && rule->units; i++)
+		units = f->tensors[i].unit < units ? units : f->tensors[i].unit + 1;
 	opens = calloc(units * BB_NDTYPES, sizeof(*opens));
-	if (!opens)
-		return bb_no_memory(error, "the buckets");
-	for (size_t i = 0; i < f->n; i++) {
-		const struct bb_fusion_tensor *t = &f->tensors[f->entries[i].tensor];
-
-		open = &opens[(rule->units ? t->unit : 0) * BB_NDTYPES + (size_t)t->dtype];
-		if (open->held == 0) {
-			open->bucket = opened++;
-			f->keys[open->bucket] = f->n + open->bucket;
-		}
-		f->entries[i].bucket = open->bucket;
-		open->held += rule->elements ? t->elements : tensor_bytes(t);
-		if (rule->complete &&
-		    (f->keys[open->bucket] >= f->n || f->keys[open->bucket] < f->entries[i].tensor))
-			f->keys[open->bucket] = f->entries[i].tensor;
+	f->failed = !opens;
+	for (size_t i = 0; i < f->n && !f->failed; i++) {
+		const struct bb_fusion_tensor *t = &f->tensors[f->order[i]];
+		struct open *o =
+			&opens[(rule->units ? t->unit : 0) * BB_NDTYPES + (size_t)t->dtype];
 		const uint64_t cap =
 			rule->units ? 0
-			: rule->cut
-				? 1
-				: s->caps[open->closed < s->ncaps ? open->closed : s->ncaps - 1];
-		if (cap == 0 || open->held < cap + (rule->above && cap < BB_BUCKET_UNLIMITED))
-			continue;
-		open->held = 0;
-		open->closed++;
-		if (!rule->complete)
-			f->keys[open->bucket] = i;
+			: rule->cut ? 1
+				    : s->caps[o->closed < s->ncaps ? o->closed : s->ncaps - 1];
+
+		o->bucket = o->held ? o->bucket : f->buckets->n;
+		o->held += rule->elements ? t->elements : tensor_bytes(t);
+		put(f, f->order[i], o->bucket, t->elements);
+		const bool closes = cap > 0 && (rule->above ? o->held > cap : o->held >= cap);
+		if (!f->failed && (closes || rule->complete)) {
+			struct bb_bucket *b = &f->buckets->list[o->bucket];
+
+			b->turn = rule->complete ? b->last : i;
+		}
+		if (closes)
+			*o = (struct open){.closed = o->closed + 1};
 	}
 	free(opens);
-	return BB_OK;
 }
 
-/* Puts entry I, and those that have arrived by END, into BUCKET as far as they fit. Returns its
-   bytes. */
-static uint64_t fuse(struct fusion *f, size_t i, size_t end, size_t bucket)
+/* Put tensor I, and those before END that fit, into the next bucket. Returns its bytes. */
+static uint64_t fuse(struct fusion *f, size_t i, size_t end)
 {
 	const struct bb_fusion_setting *s = f->setting;
-	const enum bb_dtype dtype = f->tensors[i].dtype;
-	uint64_t held = round_up(tensor_bytes(&f->tensors[i]), s->round), passed = 0;
+	const size_t bucket = f->buckets->n;
+	uint64_t held = 0, passed = 0;
 
-	f->entries[i].bucket = bucket;
-	for (size_t j = i + 1; j < end; j++) {
-		const uint64_t bytes = round_up(tensor_bytes(&f->tensors[j]), s->round);
+	for (size_t j = i; j < end; j++) {
+		const struct bb_fusion_tensor *t = &f->tensors[j];
+		const uint64_t bytes = round_up(tensor_bytes(t), s->round);
 
-		if (f->entries[j].bucket != SIZE_MAX)
+		if (f->order[j] == SIZE_MAX)
 			continue;
-		if (f->tensors[j].dtype == dtype && held + bytes <= s->caps[0]) {
-			f->entries[j].bucket = bucket;
+		if (j == i || (t->dtype == f->tensors[i].dtype && held + bytes <= s->caps[0])) {
+			put(f, j, bucket, t->elements);
+			f->order[j] = SIZE_MAX;
 			held += bytes;
 		} else if ((passed += bytes) + held > s->caps[0]) {
 			break;
@@ -132,21 +135,14 @@ static uint64_t fuse(struct fusion *f, size_t i, size_t end, size_t bucket)
 	return held;
 }
 
-/* A cycle begins at least CYCLE_S after the one before, and not before its blocking work has
-   ended. */
 static bb_status fuse_by_cycles(struct fusion *f, struct bb_error *error)
 {
 	const struct bb_fusion_setting *s = f->setting;
 	struct bb_buckets *b = f->buckets;
-	const uint64_t words = 8 * bb_fusion_words(f->n);
-	double now = 0, free_s = 0;
-	size_t first = 0, opened = 0;
+	double now = 0, free_s = 0; /* free_s: the work that blocks has ended */
+	size_t room = 0;
 
-	for (size_t i = 0; i < f->n; i++)
-		f->entries[i].bucket = SIZE_MAX;
-	while (first < f->n) {
-		size_t end = first;
-
+	for (size_t first = 0, end = 0; first < f->n && !f->failed; first = end) {
 		now = fmax(now + s->cycle_s, free_s);
 		if (s->cycle_s <= 0)
 			now = fmax(now, f->tensors[first].ready_s);
@@ -156,65 +152,21 @@ static bb_status fuse_by_cycles(struct fusion *f, struct bb_error *error)
 				"--cycle-time-ms %g: more than %d cycles of a backward pass; "
 				"give a longer time",
 				1e3 * s->cycle_s, BB_FUSION_MOST_CYCLES);
-		if (!BB_ARRAY_PUT(b->cycles, b->ncycles, f->cycle_room, now))
-			return bb_no_memory(error, "the cycles");
-		free_s = now + (s->rate > 0 ? s->latency_s + (double)words / s->rate : 0);
+		f->failed = !BB_ARRAY_PUT(b->cycles, b->ncycles, room, now);
+		free_s = now;
+		if (s->rate > 0)
+			free_s += s->latency_s + 8 * (double)bb_fusion_words(f->n) / s->rate;
 		/* What rounding alone makes late is not. */
 		while (end < f->n && f->tensors[end].ready_s <= now * (1 + 1e-12))
 			end++;
-		for (; first < end; first++) {
-			if (f->entries[first].bucket != SIZE_MAX)
-				continue;
-			const uint64_t bytes = fuse(f, first, end, opened);
+		for (size_t i = first; i < end && !f->failed; i++) {
+			const uint64_t bytes = f->order[i] == SIZE_MAX ? 0 : fuse(f, i, end);
 
-			f->keys[opened] = opened;
-			f->launches[opened++] = now;
-			free_s += s->rate > 0 ? s->latency_s + (double)bytes / s->rate : 0;
+			if (bytes > 0 && !f->failed)
+				b->list[b->n - 1].launch_s = now;
+			if (bytes > 0 && s->rate > 0)
+				free_s += s->latency_s + (double)bytes / s->rate;
 		}
-	}
-	return BB_OK;
-}
-
-/* ---- buckets --------------------------------------------------------------------------------- */
-
-/* Appends entry I to bucket B, with ELEMENTS of its tensor. */
-static void add_entry(struct fusion *f, struct bb_bucket *b, size_t i, uint64_t elements)
-{
-	const struct bb_fusion_tensor *t = &f->tensors[f->entries[i].tensor];
-	const size_t size = bb_dtype_size(t->dtype);
-
-	b->count++;
-	b->dtype = t->dtype;
-	b->last = b->last > f->entries[i].tensor ? b->last : f->entries[i].tensor;
-	b->elements += elements;
-	b->padded += round_up(elements * size, f->setting->round) / size;
-}
-
-static struct bb_bucket *add_bucket(struct fusion *f, size_t *room, size_t first)
-{
-	struct bb_bucket *b = BB_ARRAY_ADD(f->buckets->list, f->buckets->n, *room);
-
-	if (b)
-		*b = (struct bb_bucket){.first = first};
-	return b;
-}
-
-static bb_status collect(struct fusion *f, struct bb_error *error)
-{
-	struct bb_bucket *b = NULL;
-	size_t room = 0;
-
-	for (size_t i = 0; i < f->n; i++)
-		f->entries[i].key = f->keys[f->entries[i].bucket];
-	qsort(f->entries, f->n, sizeof(*f->entries), by_key);
-	for (size_t i = 0; i < f->n; i++) {
-		if (i == 0 || f->entries[i].key != f->entries[i - 1].key) {
-			b = add_bucket(f, &room, i);
-			if (!b)
-				return bb_no_memory(error, "the buckets");
-			b->launch_s = f->launches[f->entries[i].bucket];
-		}
-		add_entry(f, b, i, f->tensors[f->entries[i].tensor].elements);
 	}
 	return BB_OK;
 }
@@ -223,84 +175,106 @@ static bb_status collect(struct fusion *f, struct bb_error *error)
 static bb_status cut(struct fusion *f, struct bb_error *error)
 {
 	const uint64_t parts = f->setting->caps[0];
-	uint64_t all = 0, begin = 0, before = 0; /* before: of entry I */
-	size_t room = 0, i = 0;
+	uint64_t all = 0, at = 0, part = 0;
 
-	for (size_t k = 0; k < f->n; k++) {
-		all += f->tensors[k].elements;
-		if (f->tensors[k].dtype != f->tensors->dtype)
+	for (size_t i = 0; i < f->n; i++) {
+		all += f->tensors[i].elements;
+		if (f->tensors[i].dtype != f->tensors->dtype)
 			return bb_fail(error, BB_EUSAGE,
 				       "--fusion mirrored: a pack has one datatype; leave "
 				       "--norm-datatype out, or give --num-packs 0");
 	}
-	for (uint64_t p = 0; p < parts; p++) {
-		const uint64_t end = p + 1 < parts ? begin + all / parts : all;
-		struct bb_bucket *b = end > begin ? add_bucket(f, &room, i) : NULL;
+	if (all < parts)
+		return bb_fail(error, BB_EUSAGE,
+			       "--num-packs %ju: the model has %ju parameters; give less",
+			       (uintmax_t)parts, (uintmax_t)all);
+	for (size_t i = 0; i < f->n; i++)
+		for (uint64_t rest = f->tensors[f->order[i]].elements, n; rest > 0; rest -= n) {
+			const uint64_t end = part + 1 < parts ? (part + 1) * (all / parts) : all;
 
-		if (!b && end > begin)
-			return bb_no_memory(error, "the buckets");
-		while (begin < end) {
-			const uint64_t after = before + f->tensors[f->entries[i].tensor].elements;
-			const uint64_t to = after < end ? after : end;
-
-			add_entry(f, b, i, to - begin);
-			begin = to;
-			if (begin == after) {
-				before = after;
-				i++;
-			}
+			n = rest < end - at ? rest : end - at;
+			put(f, f->order[i], (size_t)part, n);
+			at += n;
+			part += at == end;
 		}
-		if (b)
-			b->last = f->n - 1;
-	}
+	for (size_t k = 0; k < f->buckets->n; k++)
+		f->buckets->list[k].last = f->n - 1;
 	return BB_OK;
+}
+
+/* ---- buckets --------------------------------------------------------------------------------- */
+
+static int by_turn(const void *a, const void *b)
+{
+	const struct bb_bucket *x = a, *y = b;
+
+	return (x->turn > y->turn) - (x->turn < y->turn);
+}
+
+/* Sort the buckets by their turns, and lay them out; ORDER is overwritten. */
+static void lay_out(struct fusion *f)
+{
+	struct bb_buckets *all = f->buckets;
+	size_t at = 0;
+
+	for (size_t i = 0; i < all->n; i++)
+		all->list[i].first = i;
+	qsort(all->list, all->n, sizeof(*all->list), by_turn);
+	for (size_t i = 0; i < all->n; i++) {
+		struct bb_bucket *b = &all->list[i];
+		const size_t size = bb_dtype_size(b->dtype);
+		const bool fused = b->count > 1;
+
+		f->order[b->first] = i;
+		b->first = at;
+		at += b->count;
+		b->padded = fused ? round_up(b->padded, f->setting->fused_multiple) : b->elements;
+		b->padded = round_up(b->padded, f->setting->multiple);
+		b->bytes = b->elements * size;
+		b->before = (size_t)round_up(all->room, size);
+		all->room = b->before + b->padded * size;
+		all->bytes += b->bytes;
+		all->least = b->bytes < all->least ? b->bytes : all->least;
+		all->most = b->bytes > all->most ? b->bytes : all->most;
+		b->count = 0;
+	}
+	for (size_t i = 0; i < f->npieces; i++) {
+		struct bb_bucket *b = &all->list[f->order[f->pieces[i].bucket]];
+
+		all->tensors[b->first + b->count++] = f->pieces[i].tensor;
+	}
 }
 
 bb_status bb_fusion_make(struct bb_buckets *buckets, const struct bb_fusion_tensor *tensors,
 			 size_t n, const struct bb_fusion_setting *s, struct bb_error *error)
 {
 	const struct bb_fusion_rule *rule = s->rule;
+	const bool cuts = rule->cut && s->caps[0] > 0;
+	const size_t most = n + (cuts ? (size_t)s->caps[0] : 0); /* pieces, and buckets */
 	struct fusion f = {.tensors = tensors, .n = n, .setting = s, .buckets = buckets};
 	bb_status status = BB_OK;
 
 	*buckets = (struct bb_buckets){.least = UINT64_MAX};
-	f.entries = calloc(n, sizeof(*f.entries));
-	f.keys = calloc(n, sizeof(*f.keys));
-	f.launches = calloc(n, sizeof(*f.launches));
-	buckets->tensors = calloc(n, sizeof(*buckets->tensors));
-	if (!f.entries || !f.keys || !f.launches || !buckets->tensors)
-		BB_TRY(status, bb_no_memory(error, "the buckets"), out);
-	for (size_t i = 0; i < n; i++)
-		f.entries[i] = (struct entry){.at = rule->order == BB_FUSION_READY ? i
-						    : rule->order == BB_FUSION_REVERSED
-							    ? n - 1 - tensors[i].place
-							    : tensors[i].place,
-					      .tensor = i};
-	qsort(f.entries, n, sizeof(*f.entries), by_key);
-	if (rule->cut && s->caps[0] > 0) {
-		BB_TRY(status, cut(&f, error), out);
-	} else {
-		BB_TRY(status, rule->clocked ? fuse_by_cycles(&f, error) : fill(&f, error), out);
-		BB_TRY(status, collect(&f, error), out);
-	}
-	for (size_t i = 0; i < n; i++)
-		buckets->tensors[i] = f.entries[i].tensor;
-	for (struct bb_bucket *b = buckets->list; b < buckets->list + buckets->n; b++) {
-		const size_t size = bb_dtype_size(b->dtype);
-
-		b->padded = b->count == 1 ? b->elements : round_up(b->padded, s->fused_multiple);
-		b->padded = round_up(b->padded, s->multiple);
-		b->bytes = b->elements * size;
-		b->before = (size_t)round_up(buckets->room, size);
-		buckets->room = b->before + b->padded * size;
-		buckets->bytes += b->bytes;
-		buckets->least = b->bytes < buckets->least ? b->bytes : buckets->least;
-		buckets->most = b->bytes > buckets->most ? b->bytes : buckets->most;
-	}
-out:
-	free(f.entries);
-	free(f.keys);
-	free(f.launches);
+	f.order = calloc(most, sizeof(*f.order));
+	f.pieces = calloc(most, sizeof(*f.pieces));
+	buckets->tensors = calloc(most, sizeof(*buckets->tensors));
+	f.failed = !f.order || !f.pieces || !buckets->tensors;
+	for (size_t i = 0; i < n && !f.failed; i++)
+		f.order[rule->order == BB_FUSION_READY      ? i
+			: rule->order == BB_FUSION_REVERSED ? n - 1 - tensors[i].place
+							    : tensors[i].place] = i;
+	if (!f.failed && cuts)
+		status = cut(&f, error);
+	else if (!f.failed && rule->clocked)
+		status = fuse_by_cycles(&f, error);
+	else if (!f.failed)
+		fill(&f);
+	if (f.failed)
+		status = bb_no_memory(error, "the buckets");
+	if (status == BB_OK)
+		lay_out(&f);
+	free(f.order);
+	free(f.pieces);
 	return status;
 }
 

@@ -41,6 +41,7 @@ struct bb_fusion_tensor {
 
 struct bb_fusion_rule {
 	const char *name;
+	const char *none; /* what a cap of 0 makes of the gradients */
 	enum { BB_FUSION_READY, BB_FUSION_REVERSED, BB_FUSION_REGISTERED } order; /* of tensors */
 	bool elements; /* caps are numbers of elements, not bytes */
 	bool above;    /* a bucket is closed above its cap, not at it */
@@ -80,6 +81,7 @@ struct bb_fusion_setting {
 
 struct bb_bucket {
 	size_t first, count; /* buckets.tensors[first …]; parts of tensors, if they are cut */
+	size_t turn;         /* its place among the buckets, which are sorted by it */
 	size_t last;         /* the one that completes it: its place in the order of completion */
 	size_t before;       /* bytes before it in memory that holds all buckets */
 	uint64_t elements, bytes;
@@ -101,7 +103,8 @@ struct bb_buckets {
 
 /*
  * The buckets of TENSORS [n], n at least 1, by SETTING. BB_EUSAGE for more than
- * BB_FUSION_MOST_CYCLES cycles, and for several datatypes in one vector; BB_EINTERNAL without
+ * BB_FUSION_MOST_CYCLES cycles, more packs than elements, and several datatypes in one vector;
+ * BB_EINTERNAL without
  * memory. Free BUCKETS whatever comes back.
  */
 BB_MUST bb_status bb_fusion_make(struct bb_buckets *buckets, const struct bb_fusion_tensor *tensors,

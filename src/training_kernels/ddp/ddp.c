@@ -163,7 +163,7 @@ void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 		tensors[i] = (double)b->list[i].count;
 		ready[i] = 1e6 * bb_bucket_ready(&b->list[i], ddp->ready_s);
 	}
-	const bool counts = cap->rule->elements || cap->rule->cut || cap->rule->units;
+	const bool counts = bb_ddp_counts(cap);
 	r->grouping = !bb_ddp_is_ddp(cap) ? cap->rule->name
 		      : capped            ? "cap"
 		      : cap->bytes == 0   ? "list"

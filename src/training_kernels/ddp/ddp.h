@@ -19,36 +19,42 @@
 
 enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 
+#define BB_DDP_OF(rule) .needs = {{"fusion=" rule}}
 /* Rules that group gradients (models/fusion.h), and the parameters of each. */
 #define BB_DDP_FUSION_OPTIONS(OPTION)                                                              \
 	OPTION(CHOICES, rules, "fusion", 0, "ddp",                                                 \
 	       "rules by which frameworks group gradients, side by side; ddp has --buckets",       \
-	       .choices = bb_fusion_names, .section = "Other rules than DDP's")                    \
+	       .choices = bb_fusion_names, .section = "Rules of frameworks")                    \
 	OPTION(SIZES, thresholds, "fusion-threshold", 0, "128M",                                   \
 	       "horovod: most bytes of a fusion, rounded up to 512 per rank of a node; 0: none",   \
-	       .max = BB_MOST_BYTES)                                                               \
+	       .max = BB_MOST_BYTES, BB_DDP_OF("horovod"))                                         \
 	OPTION(NUMBERS, cycles, "cycle-time-ms", 0, "1",                                           \
 	       "horovod: milliseconds between the begins of cycles; 0: one for each gradient",     \
-	       .max = 1000000)                                                                     \
+	       .max = 1000000, BB_DDP_OF("horovod"))                                               \
 	OPTION(LINK, blocking, "cycle-blocks", 0, NULL,                                            \
 	       "horovod: rate and latency of reductions that the next cycle waits for, as on "     \
-	       "CPUs (default: it waits for none, as on GPUs)")                                    \
+	       "CPUs (default: it waits for none, as on GPUs)",                                    \
+	       BB_DDP_OF("horovod"))                                                               \
 	OPTION(FLAG, batched, "batched-copies", 0, NULL,                                           \
-	       "horovod: pad each tensor of a fusion to 16 bytes (HOROVOD_BATCH_D2D_MEMCOPIES)")   \
+	       "horovod: pad each tensor of a fusion to 16 bytes (HOROVOD_BATCH_D2D_MEMCOPIES)",   \
+	       BB_DDP_OF("horovod"))                                                               \
 	OPTION(SIZES, pack_bytes, "bytes-per-pack", 0, "0",                                        \
-	       "tf: size above which a pack is closed; 0: a single pack", .max = BB_MOST_BYTES)    \
+	       "tf: size above which a pack is closed; 0: a single pack", .max = BB_MOST_BYTES,    \
+	       BB_DDP_OF("tf"))                                                                    \
 	OPTION(COUNT, bucket_elements, "ddp-bucket-size", 0, NULL,                                 \
 	       "megatron: elements at which a bucket is closed (default: 40M, or 1M per rank if "  \
 	       "that is more)",                                                                    \
-	       .min = 1, .max = BB_MOST_BYTES)                                                     \
+	       .min = 1, .max = BB_MOST_BYTES, BB_DDP_OF("megatron"))                              \
 	OPTION(FLAG, padded, "pad-buckets", 0, NULL,                                               \
-	       "megatron: pad buckets to a multiple of 65536 elements and of the ranks")           \
+	       "megatron: pad buckets to a multiple of 65536 elements and of the ranks",           \
+	       BB_DDP_OF("megatron"))                                                              \
 	OPTION(INTS, packs, "num-packs", 0, "1",                                                   \
-	       "mirrored: packs of equally many elements; 0: a pack for each tensor", .max = 4096) \
+	       "mirrored: packs of equally many elements; 0: a pack for each tensor", .max = 4096, \
+	       BB_DDP_OF("mirrored"))                                                              \
 	OPTION(COUNT, least, "min-num-params", 0, NULL,                                            \
 	       "fsdp: least elements of a unit, by the size policy (default: a unit for each "     \
 	       "block of the model)",                                                              \
-	       .min = 1, .max = BB_MOST_BYTES)                                                     \
+	       .min = 1, .max = BB_MOST_BYTES, BB_DDP_OF("fsdp"))                                  \
 	OPTION(FLAG, hierarchical, "hierarchical", 0, NULL,                                        \
 	       "reduce-scatter in nodes, all-reduce across them, all-gather: Horovod's "           \
 	       "hierarchical and torus all-reduce")                                                \
@@ -63,15 +69,17 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	       .choices = bb_replica_dtypes)                                                       \
 	OPTION(SIZES, caps, "buckets", 0, "1M,5M,10M,25M,50M,100M,200M",                           \
 	       "sizes at which a bucket is closed", .min = 1, .max = BB_MOST_BYTES,                \
-	       .section = "Buckets", .usual = true)                                                \
+	       .section = "Buckets", .usual = true, BB_DDP_OF("ddp"))                              \
 	OPTION(SIZE, first_cap, "first-bucket", 0, "1M",                                           \
 	       "size at which the first bucket is closed; cap: as all others",                     \
-	       .argument = "SIZE|cap", .min = 1, .max = BB_MOST_BYTES, .zero = "cap")              \
+	       .argument = "SIZE|cap", .min = 1, .max = BB_MOST_BYTES, .zero = "cap",              \
+	       BB_DDP_OF("ddp"))                                                                   \
 	OPTION(SIZES, cap_list, "bucket-cap-list", 0, NULL,                                        \
 	       "a size for each bucket, the last for all later ones, as bucket_cap_mb_list; "      \
 	       "instead of --buckets",                                                             \
 	       .min = 1, .max = BB_MOST_BYTES,                                                     \
-	       .excludes = {{"buckets first-bucket", "both set the sizes of buckets"}})            \
+	       .excludes = {{"buckets first-bucket", "both set the sizes of buckets"}},            \
+	       BB_DDP_OF("ddp"))                                                                   \
 	BB_DDP_FUSION_OPTIONS(OPTION)                                                              \
 	OPTION(STRING, algo_text, "algo", 0, "auto",                                               \
 	       "algorithms of the all-reduce; auto: the best for each size",                       \
@@ -237,9 +245,21 @@ struct bb_ddp {
    is wrong. */
 BB_MUST bb_status bb_ddp_group(struct bb_ddp *ddp, const struct bb_options *options,
 			       const struct bb_environment *environment, struct bb_error *error);
-/* By DDP's rule? And with a cap: one bucket and a bucket per tensor have none. */
-bool bb_ddp_is_ddp(const struct bb_ddp_cap *cap);
-bool bb_ddp_is_capped(const struct bb_ddp_cap *cap);
+static inline bool bb_ddp_is_ddp(const struct bb_ddp_cap *cap)
+{
+	return cap->rule == &bb_fusion_rules[BB_FUSION_DDP];
+}
+/* One bucket and a bucket per tensor have no cap, nor has a list one. */
+static inline bool bb_ddp_is_capped(const struct bb_ddp_cap *cap)
+{
+	return bb_ddp_is_ddp(cap) && cap->bytes != BB_BUCKET_UNLIMITED && cap->bytes > 1;
+}
+/* Is its parameter a number of elements or packs, and not of bytes? */
+static inline bool bb_ddp_counts(const struct bb_ddp_cap *cap)
+{
+	return cap->rule->elements || cap->rule->cut || cap->rule->units;
+}
+
 /* One of the references: the grouping by DDP's rule with a cap of BYTES. */
 const struct bb_ddp_cap *bb_ddp_find_cap(const struct bb_ddp *ddp, uint64_t bytes);
 

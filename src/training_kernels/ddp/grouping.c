@@ -7,48 +7,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-bool bb_ddp_is_ddp(const struct bb_ddp_cap *cap)
-{
-	return cap->rule == &bb_fusion_rules[BB_FUSION_DDP];
-}
-
-bool bb_ddp_is_capped(const struct bb_ddp_cap *cap)
-{
-	return bb_ddp_is_ddp(cap) && cap->bytes != BB_BUCKET_UNLIMITED && cap->bytes > 1;
-}
-
+/* "25M", "one", "tensor", "list"; "horovod 128M 1ms", "fsdp blocks" */
 static void name_cap(struct bb_ddp_cap *cap)
 {
-	const char *rule = cap->rule->name;
-	char size[BB_UNIT_TEXT];
+	char size[BB_UNIT_TEXT], cycle[BB_UNIT_TEXT] = "", rule[BB_UNIT_TEXT] = "";
+	const char *what = size;
 
-	switch ((enum bb_fusion_framework)(cap->rule - bb_fusion_rules)) {
-	case BB_FUSION_HOROVOD:
-		snprintf(cap->name, sizeof(cap->name), "%s %s %gms", rule,
-			 bb_format_size(size, cap->bytes), 1e3 * cap->cycle_s);
-		return;
-	case BB_FUSION_TF:
-		snprintf(cap->name, sizeof(cap->name), "%s %s", rule,
-			 cap->bytes ? bb_format_size(size, cap->bytes) : "one");
-		return;
-	case BB_FUSION_MIRRORED:
-		snprintf(cap->name, sizeof(cap->name), "%s %ju", rule, (uintmax_t)cap->bytes);
-		return;
-	case BB_FUSION_MEGATRON:
-	case BB_FUSION_FSDP:
-		snprintf(cap->name, sizeof(cap->name), "%s %s", rule,
-			 cap->bytes ? bb_format_count(size, cap->bytes) : "blocks");
-		return;
-	default:
-		break;
-	}
-	if (bb_ddp_is_capped(cap))
+	if (!bb_ddp_is_ddp(cap))
+		snprintf(rule, sizeof(rule), "%s ", cap->rule->name);
+	if (cap->rule->clocked)
+		snprintf(cycle, sizeof(cycle), " %gms", 1e3 * cap->cycle_s);
+	if (cap->bytes == 0)
+		what = cap->rule->none;
+	else if (bb_ddp_is_ddp(cap) && !bb_ddp_is_capped(cap))
+		what = cap->bytes == 1 ? "tensor" : "one";
+	else if (bb_ddp_counts(cap))
+		bb_format_count(size, cap->bytes);
+	else
 		bb_format_size(size, cap->bytes);
-	snprintf(cap->name, sizeof(cap->name), "%s",
-		 bb_ddp_is_capped(cap) ? size
-		 : cap->bytes == 0     ? "list"
-		 : cap->bytes == 1     ? "tensor"
-				       : "one");
+	snprintf(cap->name, sizeof(cap->name), "%.10s%.10s%.7s", rule, what, cycle);
 }
 
 /* Elements to which Megatron pads: the least common multiple of 2^16 and the ranks. */
@@ -106,38 +83,6 @@ static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint
 	return status;
 }
 
-/* Parameters of rules that are not requested. */
-static bb_status check_rules(const struct bb_ddp_options *a, struct bb_error *error)
-{
-	const struct {
-		bool given;
-		const char *name;
-		enum bb_fusion_framework rule;
-	} of[] = {{a->caps_given, "buckets", BB_FUSION_DDP},
-		  {a->first_cap_given, "first-bucket", BB_FUSION_DDP},
-		  {a->cap_list_given, "bucket-cap-list", BB_FUSION_DDP},
-		  {a->thresholds_given, "fusion-threshold", BB_FUSION_HOROVOD},
-		  {a->cycles_given, "cycle-time-ms", BB_FUSION_HOROVOD},
-		  {a->blocking_given, "cycle-blocks", BB_FUSION_HOROVOD},
-		  {a->batched, "batched-copies", BB_FUSION_HOROVOD},
-		  {a->pack_bytes_given, "bytes-per-pack", BB_FUSION_TF},
-		  {a->bucket_elements_given, "ddp-bucket-size", BB_FUSION_MEGATRON},
-		  {a->padded, "pad-buckets", BB_FUSION_MEGATRON},
-		  {a->packs_given, "num-packs", BB_FUSION_MIRRORED},
-		  {a->least_given, "min-num-params", BB_FUSION_FSDP}};
-
-	for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
-		bool has = !of[i].given;
-
-		for (size_t k = 0; k < a->rules.n; k++)
-			has |= a->rules.list[k] == (int)of[i].rule;
-		if (!has)
-			return bb_fail(error, BB_EUSAGE, "--%s needs --fusion %s", of[i].name,
-				       bb_fusion_names[of[i].rule]);
-	}
-	return BB_OK;
-}
-
 /* The groupings by RULE. */
 static bb_status add_rule(struct bb_ddp *ddp, enum bb_fusion_framework rule, int nranks,
 			  struct bb_error *error)
@@ -182,7 +127,6 @@ bb_status bb_ddp_group(struct bb_ddp *ddp, const struct bb_options *o,
 	bb_status status;
 
 	ddp->local = a->node_ranks ? (int)a->node_ranks : o->cluster ? o->cluster->gpus : nranks;
-	BB_TRY(status, check_rules(a, error), out);
 	if (a->hierarchical && (ddp->local < 2 || ddp->local >= nranks))
 		BB_TRY(status,
 		       bb_fail(error, BB_EUSAGE,
