@@ -24,7 +24,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 #define BB_DDP_FUSION_OPTIONS(OPTION)                                                              \
 	OPTION(CHOICES, rules, "fusion", 0, "ddp",                                                 \
 	       "rules by which frameworks group gradients, side by side; ddp has --buckets",       \
-	       .choices = bb_fusion_names, .section = "Rules of frameworks")                    \
+	       .choices = bb_fusion_names, .section = "Rules of frameworks")                       \
 	OPTION(SIZES, thresholds, "fusion-threshold", 0, "128M",                                   \
 	       "horovod: most bytes of a fusion, rounded up to 512 per rank of a node; 0: none",   \
 	       .max = BB_MOST_BYTES, BB_DDP_OF("horovod"))                                         \

@@ -358,9 +358,10 @@ static void step_cause(const struct bb_candidate *ahead, const struct bb_candida
 			       bb_format_duration(text, exposed_s - longer_s));
 }
 
-static const char *cap_words(const struct bb_ddp_cap *cap)
+/* "25M", "a bucket per tensor", "one bucket"; beside other rules "ddp 25M", "ddp one". */
+static const char *cap_words(const struct bb_ddp_cap *cap, bool alone)
 {
-	if (!bb_ddp_is_ddp(cap) || bb_ddp_is_capped(cap) || cap->bytes == 0)
+	if (!alone || bb_ddp_is_capped(cap) || cap->bytes == 0)
 		return cap->name;
 	return cap->bytes == 1 ? "a bucket per tensor" : "one bucket";
 }
@@ -368,6 +369,7 @@ static const char *cap_words(const struct bb_ddp_cap *cap)
 static bb_status ddp_answer(struct ddp_sweep *s)
 {
 	const struct bb_ddp *ddp = s->ddp;
+	const bool alone = !ddp->options.rules_given; /* only DDP's rule */
 	struct bb_strbuf out = {0};
 
 	for (size_t i = 0; i < ddp->options.nalgorithms; i++) {
@@ -405,9 +407,9 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 			/* "25M (ring)", "one bucket", "25M to 50M" */
 			bb_best_add(&best, bb_best_steps(bb_variant_trial(&v->variant), 1, v),
 				    ddp->options.nalgorithms > 1 ? "%s%s%s%s (%s)" : "%s%s%s%s",
-				    bb_ddp_is_ddp(v->cap) && ddp->options.rules_given ? "ddp " : "",
-				    cap_words(v->cap), last != v->cap ? " to " : "",
-				    last != v->cap ? cap_words(last) : "",
+				    bb_ddp_is_ddp(v->cap) && !alone ? "ddp " : "",
+				    cap_words(v->cap, alone), last != v->cap ? " to " : "",
+				    last != v->cap ? cap_words(last, alone) : "",
 				    ddp->options.algorithms[s->settings[i].algorithm]);
 		}
 		bb_best_recommend(&best, &out);
