@@ -93,7 +93,8 @@ struct bb_field {
 	int place; /* order of the columns; those with the same place are in the order of fields */
 	bool key;  /* it and the columns before it name a row: repeated in each part of a wide table
 		    */
-	bool merges; /* consecutive rows that differ in it alone share one */
+	bool merges;   /* consecutive rows that differ in it alone share one */
+	bool optional; /* a column only if the first row of its table has the field */
 	/* TEXT = the cell, in place of the field's value. NULL: the value. */
 	void (*cell)(const void *record, char text[BB_CELL_TEXT]);
 };
@@ -102,6 +103,7 @@ struct bb_field {
 #define BB_COLUMN(head_, width_, decimals_) .head = head_, .width = width_, .decimals = decimals_
 #define BB_KEY .key = true
 #define BB_MERGES .merges = true
+#define BB_OPTIONAL .optional = true
 #define BB_MS .head_unit = "(ms)", .scale = 1e-3
 #define BB_MB .head_unit = "(MB)", .scale = 1e-6
 #define BB_MIB .head_unit = "(MiB)", .scale = 1.0 / (1 << 20)

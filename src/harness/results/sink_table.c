@@ -14,7 +14,8 @@ struct table {
 	struct bb_sink sink;
 	const struct bb_record_kind *kind; /* of the rows; NULL: there was none yet */
 	struct bb_text_table rows;
-	bool waits; /* rows that merge or are too wide for one line are printed at the end */
+	uint32_t lacks; /* columns, by their number among the fields, that the first row lacks */
+	bool waits;     /* rows that merge or are too wide for one line are printed at the end */
 };
 
 /* ---- rows -------------------------------------------------------------------------------- */
@@ -34,6 +35,15 @@ static void number(char text[BB_CELL_TEXT], double value, int decimals, int widt
 	if ((int)strlen(text) > width)
 		snprintf(text, BB_CELL_TEXT, "%.*g", width > 7 && width < 20 ? width - 6 : 1,
 			 value);
+}
+
+static bool is_absent(const struct bb_field *field, const void *record)
+{
+	const void *at = (const char *)record + field->offset;
+
+	return field->type == BB_FIELD_STRING   ? !*(const char *const *)at
+	       : field->type == BB_FIELD_DOUBLE ? isnan(*(const double *)at)
+						: *(const int64_t *)at == BB_ABSENT;
 }
 
 static void cell(const struct bb_field *field, const void *record, char text[BB_CELL_TEXT])
@@ -83,10 +93,16 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 	struct table *t = (struct table *)sink;
 	const struct bb_field *columns[COLUMNS + 1], *f; /* from left to right; ends with NULL */
 	char text[BB_CELL_TEXT];
-	int n = 0, k;
+	uint32_t lacks = t->kind == kind ? t->lacks : 0;
+	int n = 0, k, heads = 0;
 
-	for (f = kind->fields; f->name && n < COLUMNS; f++) {
+	for (f = kind->fields; f->name && heads < COLUMNS; f++) {
 		if (!f->head)
+			continue;
+		const uint32_t bit = UINT32_C(1) << heads++;
+		if (t->kind != kind && f->optional && is_absent(f, r))
+			lacks |= bit;
+		if (lacks & bit)
 			continue;
 		for (k = n++; k > 0 && columns[k - 1]->place > f->place; k--)
 			columns[k] = columns[k - 1];
@@ -114,6 +130,7 @@ static bb_status record(struct bb_sink *sink, const struct bb_record_kind *kind,
 		}
 		t->waits = bb_table_is_wide(&t->rows) || t->rows.merges > 0;
 		t->kind = kind;
+		t->lacks = lacks;
 	}
 	for (const struct bb_field **c = columns; *c; c++) {
 		cell(*c, r, text);
