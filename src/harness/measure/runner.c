@@ -424,9 +424,12 @@ static void compute(void *argument)
 	const struct bb_item *item = argument;
 	struct bb_runner *p = item->runner;
 
+	const double begin = bb_clock_now();
+
 	if (!enter(p))
 		return;
 	p->workload->compute(p->workload->own, p->driver->rank, &item->operation);
+	queue_of(item)->due += bb_clock_now() - begin;
 	leave(p);
 }
 
