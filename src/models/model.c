@@ -525,6 +525,8 @@ static void convolve(struct bb_builder *b, struct feature_map *p, int kernel, in
 	add_work(b, (struct bb_work){.forward = 0});
 	add_tensor(b, t, prefix, bn, ".weight");
 	add_tensor(b, t, prefix, bn, ".bias");
+	b->model->buffers += 2 * (uint64_t)out;
+	b->model->counters++;
 	p->channels = out;
 }
 

@@ -191,6 +191,8 @@ struct bb_model {
 	   which is autograd's. */
 	size_t *order;
 	uint64_t parameters; /* all elements */
+	/* Of batch norms: means and variances in fp32, and counts of batches, an int64 each. */
+	uint64_t buffers, counters;
 	/* Of a config.json: "read as llama4 (Llama4TextConfig); defaults: …"; empty: of no file. */
 	struct bb_strbuf origin;
 	double forward;  /* FLOPs of a sample, all works */
