@@ -78,59 +78,61 @@ EPYC(epyc_7313, "7313 16-Core Processor", 25, 1, 2, 1, 16, 256, 512, 32, 4, 10, 
 
 /* ---- GPUs and NICs ------------------------------------------------------------------------- */
 
-static const struct bb_system_gpu v100_sxm2 = {0x1db1, "V100 SXM2 16GB", 70, 16, 3, "V100"};
-static const struct bb_system_gpu v100_sxm2_32 = {0x1db5, "V100 SXM2 32GB", 70, 32, 3, "V100"};
-static const struct bb_system_gpu v100_sxm3 = {0x1db8, "V100 SXM3 32GB", 70, 32, 3, "V100"};
-static const struct bb_system_gpu a100_sxm4 = {0x20b2, "A100 SXM4 80GB", 80, 80, 4, "A100"};
-static const struct bb_system_gpu h100_sxm5 = {0x2330, "H100 SXM5 80GB", 90, 80, 5, "H100"};
-static const struct bb_system_gpu h200_sxm5 = {0x2335, "H200 SXM5 141GB", 90, 141, 5, "H200"};
-static const struct bb_system_gpu gh200 = {0x2342, "GH200 96GB", 90, 96, 5, "GH200"};
-static const struct bb_system_gpu b200 = {0x2901, "B200", 100, 180, 5, "B200"};
-static const struct bb_system_gpu gb200 = {0x2941, "GB200", 100, 186, 5, "GB200"};
-static const struct bb_system_gpu l40s = {0x26b9, "L40S", 89, 48, 4, "L40S"};
-static const struct bb_system_gpu rtx_4090 = {0x2684, "RTX 4090", 89, 24, 4, "RTX 4090"};
-static const struct bb_system_gpu h100_pcie = {0x2331, "H100 PCIe", 90, 80, 5, "H100 PCIe"};
+static const struct bb_system_gpu v100_sxm2 = {0x1db1, "V100 SXM2 16GB", 70, 16, 3, "V100", 900};
+static const struct bb_system_gpu v100_sxm2_32 = {0x1db5, "V100 SXM2 32GB", 70, 32, 3, "V100", 900};
+static const struct bb_system_gpu v100_sxm3 = {0x1db8, "V100 SXM3 32GB", 70, 32, 3, "V100", 0};
+static const struct bb_system_gpu a100_sxm4 = {0x20b2, "A100 SXM4 80GB", 80, 80, 4, "A100", 2039};
+static const struct bb_system_gpu h100_sxm5 = {0x2330, "H100 SXM5 80GB", 90, 80, 5, "H100", 3350};
+static const struct bb_system_gpu h200_sxm5 = {0x2335, "H200 SXM5 141GB", 90, 141, 5, "H200", 4800};
+static const struct bb_system_gpu gh200 = {0x2342, "GH200 96GB", 90, 96, 5, "GH200", 4000};
+static const struct bb_system_gpu b200 = {0x2901, "B200", 100, 180, 5, "B200", 8000};
+static const struct bb_system_gpu gb200 = {0x2941, "GB200", 100, 186, 5, "GB200", 8000};
+static const struct bb_system_gpu l40s = {0x26b9, "L40S", 89, 48, 4, "L40S", 864};
+static const struct bb_system_gpu rtx_4090 = {0x2684, "RTX 4090", 89, 24, 4, "RTX 4090", 1008};
+static const struct bb_system_gpu h100_pcie = {0x2331, "H100 PCIe", 90, 80, 5, "H100 PCIe", 2000};
 /* Memory as OpenCL or the driver reports it: hwloc's XML of p6-b300.48xlarge, lspci of a GB300. */
-static const struct bb_system_gpu b300 = {0x3182, "B300", 103, 268, 6, "B300"};
-static const struct bb_system_gpu gb300 = {0x31c2, "GB300", 103, 277, 6, "GB300"};
+static const struct bb_system_gpu b300 = {0x3182, "B300", 103, 268, 6, "B300", 0};
+static const struct bb_system_gpu gb300 = {0x31c2, "GB300", 103, 277, 6, "GB300", 0};
 static const struct bb_system_gpu rtx_pro_6000 = {0x2bb5, "RTX PRO 6000", 120, 96,
-						  5,      "RTX PRO 6000"};
-static const struct bb_system_gpu rtx_5090 = {0x2b85, "RTX 5090", 120, 32, 5, "RTX 5090"};
+						  5,      "RTX PRO 6000", 0};
+static const struct bb_system_gpu rtx_5090 = {0x2b85, "RTX 5090", 120, 32, 5, "RTX 5090", 0};
 /* Versions for China: NVLink of H800 and A800 has 8 links, 400 GB/s both directions together, that
    of H20 all 18, 900 GB/s (NVIDIA's product briefs; DeepSeek-V3, arXiv 2412.19437, for H800). */
-static const struct bb_system_gpu a800_sxm4 = {0x20f3, "A800 SXM4 80GB", 80, 80, 4, "A800"};
-static const struct bb_system_gpu h800_sxm5 = {0x2324, "H800 SXM5 80GB", 90, 80, 5, "H800"};
-static const struct bb_system_gpu h20_sxm5 = {0x2329, "H20 SXM5 96GB", 90, 96, 5, "H20"};
-static const struct bb_system_gpu a100_sxm4_40 = {0x20b0, "A100 SXM4 40GB", 80, 40, 4, "A100"};
+static const struct bb_system_gpu a800_sxm4 = {0x20f3, "A800 SXM4 80GB", 80, 80, 4, "A800", 0};
+static const struct bb_system_gpu h800_sxm5 = {0x2324, "H800 SXM5 80GB", 90, 80, 5, "H800", 0};
+static const struct bb_system_gpu h20_sxm5 = {0x2329, "H20 SXM5 96GB", 90, 96, 5, "H20", 0};
+static const struct bb_system_gpu a100_sxm4_40 = {0x20b0, "A100 SXM4 40GB", 80,  40,
+						  4,      "A100",           1555};
 /* Cards: memory, PCIe and NVLink bridges by their data sheets (NVIDIA). A PCI device of 0 is not
    known. RTX 6000D has no data sheet; PCIe as its sister's, RTX PRO 6000. */
-static const struct bb_system_gpu v100_pcie = {0x1db6, "V100 PCIe 32GB", 70, 32, 3, "V100 PCIe"};
-static const struct bb_system_gpu t4 = {0x1eb8, "T4", 75, 16, 3, "T4"};
-static const struct bb_system_gpu rtx_2080_ti = {0x1e07, "RTX 2080 Ti", 75, 11, 3, "RTX 2080 Ti"};
-static const struct bb_system_gpu a100_pcie = {0x20b5, "A100 PCIe 80GB", 80, 80, 4, "A100 PCIe"};
-static const struct bb_system_gpu a30 = {0x20b7, "A30", 80, 24, 4, "A30"};
-static const struct bb_system_gpu a40 = {0x2235, "A40", 86, 48, 4, "A40"};
-static const struct bb_system_gpu a10 = {0x2236, "A10", 86, 24, 4, "A10"};
-static const struct bb_system_gpu rtx_a6000 = {0x2230, "RTX A6000", 86, 48, 4, "RTX A6000"};
-static const struct bb_system_gpu rtx_3090 = {0x2204, "RTX 3090", 86, 24, 4, "RTX 3090"};
-static const struct bb_system_gpu l4 = {0x27b8, "L4", 89, 24, 4, "L4"};
-static const struct bb_system_gpu l20 = {0x26ba, "L20", 89, 48, 4, "L20"};
-static const struct bb_system_gpu l40 = {0x26b5, "L40", 89, 48, 4, "L40"};
+static const struct bb_system_gpu v100_pcie = {0x1db6, "V100 PCIe 32GB", 70, 32, 3, "V100 PCIe", 0};
+static const struct bb_system_gpu t4 = {0x1eb8, "T4", 75, 16, 3, "T4", 0};
+static const struct bb_system_gpu rtx_2080_ti = {0x1e07, "RTX 2080 Ti", 75, 11,
+						 3,      "RTX 2080 Ti", 0};
+static const struct bb_system_gpu a100_pcie = {0x20b5, "A100 PCIe 80GB", 80, 80, 4, "A100 PCIe", 0};
+static const struct bb_system_gpu a30 = {0x20b7, "A30", 80, 24, 4, "A30", 0};
+static const struct bb_system_gpu a40 = {0x2235, "A40", 86, 48, 4, "A40", 0};
+static const struct bb_system_gpu a10 = {0x2236, "A10", 86, 24, 4, "A10", 0};
+static const struct bb_system_gpu rtx_a6000 = {0x2230, "RTX A6000", 86, 48, 4, "RTX A6000", 0};
+static const struct bb_system_gpu rtx_3090 = {0x2204, "RTX 3090", 86, 24, 4, "RTX 3090", 0};
+static const struct bb_system_gpu l4 = {0x27b8, "L4", 89, 24, 4, "L4", 0};
+static const struct bb_system_gpu l20 = {0x26ba, "L20", 89, 48, 4, "L20", 0};
+static const struct bb_system_gpu l40 = {0x26b5, "L40", 89, 48, 4, "L40", 0};
 static const struct bb_system_gpu rtx_6000_ada = {0x26b1, "RTX 6000 Ada", 89, 48,
-						  4,      "RTX 6000 Ada"};
-static const struct bb_system_gpu h100_nvl = {0x2321, "H100 NVL", 90, 94, 5, "H100 NVL"};
-static const struct bb_system_gpu h200_nvl = {0x233b, "H200 NVL", 90, 141, 5, "H200 NVL"};
-static const struct bb_system_gpu rtx_6000d = {0, "RTX 6000D", 120, 84, 5, "RTX 6000D"};
-static const struct bb_system_gpu gb10 = {0x2e12, "GB10", 121, 128, 5, "GB10"};
+						  4,      "RTX 6000 Ada", 0};
+static const struct bb_system_gpu h100_nvl = {0x2321, "H100 NVL", 90, 94, 5, "H100 NVL", 0};
+static const struct bb_system_gpu h200_nvl = {0x233b, "H200 NVL", 90, 141, 5, "H200 NVL", 0};
+static const struct bb_system_gpu rtx_6000d = {0, "RTX 6000D", 120, 84, 5, "RTX 6000D", 0};
+static const struct bb_system_gpu gb10 = {0x2e12, "GB10", 121, 128, 5, "GB10", 0};
 /* 128 and 153.6 GB/s a link, both directions together (AMD, platform data sheets). The PCI device
    of MI350X is assumed. */
-static const struct bb_system_gpu mi300x = {0x74a1, "MI300X", 0, 192, 5, "MI300X"};
-static const struct bb_system_gpu mi308x = {0x74a2, "MI308X", 0, 192, 5, "MI308X"};
-static const struct bb_system_gpu mi325x = {0x74a5, "MI325X", 0, 256, 5, "MI325X"};
-static const struct bb_system_gpu mi350x = {0x75a0, "MI350X", 0, 288, 5, "MI350X"};
-static const struct bb_system_gpu mi355x = {0x75a3, "MI355X", 0, 288, 5, "MI355X"};
+static const struct bb_system_gpu mi300x = {0x74a1, "MI300X", 0, 192, 5, "MI300X", 5300};
+static const struct bb_system_gpu mi308x = {0x74a2, "MI308X", 0, 192, 5, "MI308X", 0};
+static const struct bb_system_gpu mi325x = {0x74a5, "MI325X", 0, 256, 5, "MI325X", 6000};
+static const struct bb_system_gpu mi350x = {0x75a0, "MI350X", 0, 288, 5, "MI350X", 0};
+static const struct bb_system_gpu mi355x = {0x75a3, "MI355X", 0, 288, 5, "MI355X", 0};
 /* A die of the two in a package, which drivers show as a GPU. */
-static const struct bb_system_gpu mi250x = {0x7408, "MI250X", 0, 64, 4, "MI250X"};
+static const struct bb_system_gpu mi250x = {0x7408, "MI250X", 0, 64, 4, "MI250X", 0};
 
 #define CONNECTX(...)                                                                              \
 	{                                                                                          \

@@ -22,6 +22,7 @@ struct bb_system_gpu {
 	int sm, gib;
 	int gen;          /* of PCIe */
 	const char *card; /* its name in cards.c */
+	int memory_GBps;  /* of its memory, by the data sheet; 0: not known here */
 };
 
 struct bb_system_nic {
