@@ -141,6 +141,57 @@ def training_over_mpi():
     trains("", "", lambda line: mpi.run(3, line))
 
 
+CODED = "fp32 int8 int8-ef int4 int4-ef fp8 fp8-ef adam onebit-adam zero-one-adam lamb onebit-lamb".split()
+FEEDBACK = [name for name in CODED if name.endswith("-ef") or "one" in name]
+
+
+def learns(ranks, words="", runner=run):
+    """By codes: parameters are those of one rank that computes all exchanges; error feedback loses nothing."""
+    found = rows(f"data_parallel {ranks} --train 60 --strategy ddp --coded all {words}", runner)
+    equal([r["strategy"] for r in found], ["ddp", *CODED], "rows")
+    for r in found[1:]:
+        equal((r["wrong"], len(r["losses"]), r["apart"]), (0, 60, None), r)
+        equal(r["feedback_gap"] is not None, r["strategy"] in FEEDBACK, r)
+        expect((r["feedback_gap"] or 0) < 1e-5 and r["loss"] < r["losses"][0] / 2, f"does not learn: {r}")
+    return {r["strategy"]: r for r in found[1:]}
+
+
+for number in (2, 3, 5):
+    add(f"coded training on {number} ranks", learns, f"-g {number}", "--samples 67")
+
+
+@test
+def coded_losses():
+    """Codes of 8 bits cost nothing visible; 1-bit Adam and Adam part after the warm-up; batches change nothing."""
+    found = learns("-g 4")
+    for name in ("int8", "int8-ef", "fp8-ef"):
+        expect(abs(found[name]["loss"] / found["fp32"]["loss"] - 1) < 0.02, f"{name} learns otherwise")
+    one, adam = found["onebit-adam"], found["adam"]
+    equal(one["losses"][:13], adam["losses"][:13], "twelve steps of warm-up, a fifth")
+    expect(one["losses"][20:] != adam["losses"][20:], "a compressed phase")
+    expect(one["wire_bytes"] < 0.3 * adam["wire_bytes"], "bytes")
+    for name, r in learns("-g 4", "--accumulate 3").items():
+        expect(abs(r["loss"] / found[name]["loss"] - 1) < 1e-3, f"batches of {name}")
+    result = run("data_parallel -g 2 --train 60 --strategy ddp --coded onebit-adam,int8").exits(0)
+    result.prints("# onebit-adam: loss ", "; feedback: nothing lost beyond", "# int8: loss")
+
+
+@test
+def coded_over_mpi():
+    mpi.need()
+    learns("", "", lambda line: mpi.run(3, line))
+
+
+@test
+def coded_refusals():
+    result = run("data_parallel -g 1 --train 4 --strategy ddp --coded int8,adam").exits(0)
+    expect("there is one rank" in result.out and "adam" in result.out, result)
+    run("data_parallel -g 2 --coded int8").exits(2).says("--coded", "--train")
+    run("data_parallel -g 2 --train 4 --coded int9").exits(2).says("--coded int9", "int8")
+    for rank in (0, 1):
+        run(f"data_parallel -g 2 --train 4 --strategy ddp --coded int8,onebit-adam --fault corrupt:{rank}").exits(7)
+
+
 @test
 def corrupt_is_found():
     for rank in (0, 2):

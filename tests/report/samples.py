@@ -128,6 +128,7 @@ RUNS = {
     "tensor": "tensor_parallel_perf -g 4 " + LINK,
     "moe": "moe_alltoall_perf -g 4 --skew 0,1 " + LINK,
     "strategies": "data_parallel_perf -g 4 " + LINK,
+    "learners": "data_parallel_perf -g 2 --train 40 --strategy ddp --coded all",
     "hybrid": "hybrid_parallel_perf -g 8 " + LINK,
     "plan": "hybrid_parallel_perf --plan --preset bloom-176b",
     "barrier": "barrier_perf -g 2 -n 20",
@@ -183,6 +184,7 @@ PICTURES = (
     "Nodes in a: busbw",
     "The machine",
     "busbw over time",
+    "Losses with coded communication",
 )
 
 

@@ -47,7 +47,7 @@ COLUMNS = {
     ).split(),
     "strategy": (
         "strategy servers nranks workers step_us low_us high_us predicted_us error_percent exposed_us most_bytes "
-        "wire_bytes speedup efficiency wrong"
+        "wire_bytes speedup efficiency loss feedback_gap wrong"
     ).split(),
     "hybrid_plan": (
         "place reason tp pp dp ep micro_batch recompute zero memory_bytes tightest step_us compute_us "

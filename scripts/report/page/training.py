@@ -202,5 +202,43 @@ def rest(r):
     return step - exposed if step else None
 
 
+# ---- losses -------------------------------------------------------------------------------------------
+
+CURVES = (ink.BLUE, "#d55e00", ink.GREEN, ink.PURPLE, "#c48a00", ink.SKY, "#8a6a4a", "#4d4d4d")
+MOST_CURVES = 2 * len(CURVES)
+
+
+def losses_of(r):
+    values = r.get("losses")
+    known = isinstance(values, list) and all(isinstance(v, (int, float)) for v in values)
+    return [(i + 1, v) for i, v in enumerate(values[:100000]) if v > 0] if known else []
+
+
+def loss_curves(run):
+    """Losses of a small model that was trained by coded gradients and by 1-bit optimizers; -ef is dashed."""
+    rows = [(text(r, "strategy", 20) or "unnamed", losses_of(r)) for r in run.of("strategy")]
+    rows = [(name, points) for name, points in rows if len(points) > 1][:MOST_CURVES]
+    if not rows:
+        return None
+    paper = chart.sheet(330)
+    steps = max(points[-1][0] for _, points in rows)
+    frame = chart.Frame(
+        paper,
+        (1, steps, False),
+        (*chart.ends_of([v for _, points in rows for _, v in points]), True),
+        right=chart.room_for([name for name, _ in rows]) + 10,
+    )
+    frame.axes([(v, f"{v:g}") for v, _ in frame.x.plain(7)], chart.number_ticks(frame.y), "step", "loss over all samples")
+    ends, plain = [], [name for name, _ in rows if not name.endswith("-ef")]
+    for name, points in rows:
+        base = name.removesuffix("-ef")
+        color = CURVES[(plain.index(base) if base in plain else 0) % len(CURVES)]
+        frame.line(points[:: max(1, len(points) // 400)], color, 1.4, "-" if base == name else chart.DOTTED)
+        ends.append((*points[-1], name, color, base != name))
+    frame.names(ends)
+    told = "A small model, trained with real communication. -ef, dotted: with error feedback. Error of feedback: see the records."
+    return Figure("Losses with coded communication", paper, told)
+
+
 def figures(run):
-    return [(None, [figure for figure in memory_figures(run) + step_figures(run) if figure])], []
+    return [(None, [figure for figure in memory_figures(run) + step_figures(run) + [loss_curves(run)] if figure])], []

@@ -21,6 +21,11 @@ static const char *strategy_name(int index)
 	return bb_strategies[index].name;
 }
 
+static const char *coded_name(int index)
+{
+	return bb_coded_strategies[index].name;
+}
+
 static const char *const colocated_names[] = {"off", "on", "both", NULL};
 static const char *const server_names[] = {"aggregate", "update", NULL};
 
@@ -152,7 +157,7 @@ static bb_status dp_write(struct bb_variant *variant, struct bb_trial *trial, co
 	const struct bb_strategy *strategy = s->settings[variant->setting].strategy;
 
 	v->setting = s->settings[variant->setting];
-	v->loss = v->apart = NAN;
+	v->loss = v->apart = v->gap = NAN;
 	variant->subject = strategy->name;
 	variant->algorithm = strategy->reduces ? a->algo_text : NULL;
 	trial->workload.stand_in = (enum bb_stand_in)a->stand_in;
@@ -215,7 +220,7 @@ static bb_status dp_open(struct bb_engine *engine)
 	};
 	/* Parts have one length: up to one element of padding for each rank. */
 	const size_t bytes = (base.elements + (size_t)base.nranks) * bb_dtype_size(base.dtype);
-	size_t n = a->strategies.n * (a->servers.n + 1) * MOST_SIZES;
+	size_t n = a->strategies.n * (a->servers.n + 1) * MOST_SIZES + a->coded.n;
 	bb_status status = BB_OK;
 
 	s->links = (struct bb_link_model){.rate = config->link_rate,
@@ -243,6 +248,11 @@ static bb_status dp_open(struct bb_engine *engine)
 		base.colocated = true;
 		if (pairs && a->colocated != BB_COLOCATED_OFF)
 			n = add_sizes(s, n, &base);
+	}
+	base.colocated = false;
+	for (size_t i = 0; i < a->coded.n; i++) {
+		base.strategy = &bb_coded_strategies[a->coded.list[i]];
+		n = add_sizes(s, n, &base);
 	}
 	status = bb_kernel_sweep(&s->kernel, n, 1, sizeof(struct bb_dp_variant), dp_write);
 out:
@@ -304,6 +314,9 @@ static void dp_describe(const struct bb_kernel *k, size_t setting, void *record)
 		r->samples = dp->options.samples;
 		r->loss = v->loss;
 		r->apart = v->apart;
+		r->feedback_gap = v->gap;
+		if (v->losses)
+			r->losses = (struct bb_numbers){v->losses, s->steps};
 		r->wrong = trial->wrong;
 		r->end_unix_s = bb_clock_unix();
 		return;
@@ -405,6 +418,15 @@ static bb_status dp_deliver(struct bb_engine *engine)
 			if (r->staleness.values[age] > 0)
 				bb_strbuf_addf(&out, " %zu:%.0f", age, r->staleness.values[age]);
 		bb_strbuf_add(&out, r->staleness.n > 0 ? "\n" : "");
+		for (size_t q = 0; q <= 4 && r->losses.n > 0; q++)
+			bb_strbuf_addf(&out, q == 0 ? "# %s: loss %.4f" : "%.0s, %.4f", r->strategy,
+				       r->losses.values[q * (r->losses.n - 1) / 4]);
+		if (r->losses.n > 0)
+			bb_strbuf_add(&out, " from the first step to the last");
+		if (!isnan(r->feedback_gap))
+			bb_strbuf_addf(&out, "; feedback: nothing lost beyond %.1e",
+				       r->feedback_gap);
+		bb_strbuf_add(&out, r->losses.n > 0 ? "\n" : "");
 		if (r->servers != BB_ABSENT && !r->colocated && all && r->port_busy > 0)
 			bb_strbuf_addf(&out,
 				       "# %s, %jd server%s: the busiest port is %.0f%% busy in "
@@ -460,6 +482,9 @@ static void dp_list(struct bb_strbuf *out)
 		if (s->shared)
 			bb_strbuf_item(out, 2, "with ports", 13, s->shared);
 	}
+	bb_strbuf_add(out, "with --train (--coded):\n");
+	for (const struct bb_strategy *s = bb_coded_strategies; s->name; s++)
+		bb_strbuf_item(out, 2, s->name, 13, s->brief);
 	bb_model_list(out);
 }
 

@@ -5,6 +5,7 @@
  *   data_parallel.c           its options, records and descriptor, and the experiment
  *   strategy.c                the strategies as programs
  *   train.c                   --train: a small model is trained and verified
+ *   learner.c                 --coded: it learns by what ranks exchange in codes
  *   sampler.c                 --sampler: the samples of each rank
  */
 #pragma once
@@ -28,7 +29,13 @@ enum bb_strategy_work {
 	BB_STRATEGY_PULL,    /* message: part ITEM of the result to a worker */
 	BB_STRATEGY_REDUCE,  /* collective: sum of gradients */
 	BB_STRATEGY_GATHER,  /* collective: parameters from parts */
-	BB_STRATEGY_AVERAGE  /* collective: average of parameters */
+	BB_STRATEGY_AVERAGE, /* collective: average of parameters */
+	/* Of --coded (learner.h), whose sums are exact: what is exchanged in step ITEM; coding, and
+	   collective of codes, by items of coded.h; and the end of the step. */
+	BB_STRATEGY_PREPARE,
+	BB_STRATEGY_CODE,
+	BB_STRATEGY_EXCHANGE,
+	BB_STRATEGY_APPLY
 };
 
 /* A strategy with its setting: what a step is. */
@@ -55,7 +62,8 @@ enum bb_strategy_kind {
 	BB_BY_ANY_SERVER,
 	BB_BY_SUM,
 	BB_BY_PARTS,
-	BB_BY_AVERAGE
+	BB_BY_AVERAGE,
+	BB_BY_CODES
 };
 
 struct bb_strategy {
@@ -66,12 +74,13 @@ struct bb_strategy {
 	bool synchronous;    /* all gradients of a step belong to the same parameters */
 	bool servers;        /* it has servers */
 	bool reduces;        /* it communicates by collectives */
+	const struct bb_recurrence *recurrence; /* BY_CODES */
 	/* Appends the operations of all ranks to TAPES[rank]. */
 	void (*write)(struct bb_tape *tapes, const struct bb_strategy_setting *setting);
 };
 
-/* All of them, in the order of --list; ends without a name. */
-extern const struct bb_strategy bb_strategies[];
+/* All of them, in the order of --list, and those of --coded; both end without a name. */
+extern const struct bb_strategy bb_strategies[], bb_coded_strategies[];
 
 /* The reason why SETTING is impossible, or NULL. */
 const char *bb_strategy_refuses(const struct bb_strategy_setting *setting);
@@ -143,6 +152,10 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	OPTION(INT, samples, "samples", 0, "61",                                                   \
 	       "with --train: samples of a step, of all workers", .min = 1,                        \
 	       .max = BB_TRAIN_MOST_SAMPLES, .needs = {{"train"}})                                 \
+	OPTION(CHOICES, coded, "coded", 0, NULL,                                                   \
+	       "with --train: also by coded gradients (-ef: with error feedback) and 1-bit "       \
+	       "optimizers, with their loss curves (see --list)",                                  \
+	       .choice = coded_name, .needs = {{"train"}})                                         \
 	OPTION(INT, sampler, "sampler", 0, NULL,                                                   \
 	       "print how a DistributedSampler divides N samples; run nothing", .min = 1,          \
 	       .max = 1 << 30,                                                                     \
@@ -220,6 +233,10 @@ struct bb_dp_options {
 	      BB_COLUMN("loss", 9, 6), .place = 14)                                                \
 	FIELD(DOUBLE, apart, "", "largest difference of a parameter from that of one rank",        \
 	      BB_COLUMN("apart", 8, 6), .place = 15)                                               \
+	FIELD(NUMBERS, losses, "", "with --coded: loss before each step, over all samples")        \
+	FIELD(DOUBLE, feedback_gap, "",                                                            \
+	      "largest difference of an element between exchanged sums with errors in memory, "    \
+	      "and the sums of what was to be exchanged; null: no error feedback")                 \
 	BB_WRONG_FIELD(FIELD, 16,                                                                  \
 		       "parameters, summed gradients and losses whose bits differ from those of "  \
 		       "one rank with all samples; null: not compared")                            \
@@ -249,6 +266,7 @@ struct bb_dp_variant {
 	/* Of --train. */
 	struct bb_trainee *trainee;
 	double loss, apart;
+	double *losses, gap; /* of --coded; [step] */
 };
 
 extern const struct bb_benchmark bb_dp_benchmark;

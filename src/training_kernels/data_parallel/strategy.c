@@ -1,7 +1,7 @@
 /*
  * strategy.c - the strategies as programs, and the bytes that they hold and send.
  */
-#include "training_kernels/data_parallel/data_parallel.h"
+#include "training_kernels/data_parallel/learner.h"
 
 #include <math.h>
 
@@ -10,6 +10,8 @@ enum { TO_SERVER, TO_WORKER, LANES };
 
 const char *bb_strategy_refuses(const struct bb_strategy_setting *s)
 {
+	if (s->strategy->recurrence)
+		return bb_learner_refuses(s);
 	if (!s->strategy->servers)
 		return NULL;
 	if (s->colocated && !s->strategy->synchronous)
@@ -27,7 +29,7 @@ size_t bb_strategy_steps(const struct bb_strategy_setting *s)
 {
 	if (s->strategy->kind == BB_BY_AVERAGE)
 		return s->every;
-	return s->strategy->synchronous ? 1 : s->steps;
+	return s->strategy->synchronous && !s->strategy->recurrence ? 1 : s->steps;
 }
 
 /* The ranks before the first worker. */
@@ -159,6 +161,21 @@ static void peers_write(struct bb_tape *tapes, const struct bb_strategy_setting 
 	}
 }
 
+/* ---- codes ----------------------------------------------------------------------------------- */
+
+/* All steps, of which those of a 1-bit optimizer differ. */
+static void codes_write(struct bb_tape *tapes, const struct bb_strategy_setting *s)
+{
+	for (int rank = 0; rank < s->active; rank++) {
+		struct bb_onebit_schedule schedule = {.step = 0};
+
+		for (size_t step = 0; step < s->steps; step++) {
+			add_batches(&tapes[rank], s);
+			bb_learner_write(&tapes[rank], s, COMPUTING, step, &schedule);
+		}
+	}
+}
+
 /* ---- parameter servers ----------------------------------------------------------------------- */
 
 /*
@@ -268,6 +285,35 @@ const struct bb_strategy bb_strategies[] = {
 	{.name = NULL},
 };
 
+#define CODED(name_, brief_, ...)                                                                  \
+	{                                                                                          \
+		BB_BY_CODES, name_, brief_, .synchronous = true, .reduces = true,                  \
+					    .write = codes_write,                                  \
+					    .recurrence = &(const struct bb_recurrence)            \
+		{                                                                                  \
+			__VA_ARGS__                                                                \
+		}                                                                                  \
+	}
+
+const struct bb_strategy bb_coded_strategies[] = {
+	CODED("fp32", "gradient descent, gradients in fp32", NULL, false, BB_ONEBIT_NONE),
+	CODED("int8", "gradients in int8", "int8", false, BB_ONEBIT_NONE),
+	CODED("int8-ef", "the same with error feedback", "int8", true, BB_ONEBIT_NONE),
+	CODED("int4", "gradients in int4", "int4", false, BB_ONEBIT_NONE),
+	CODED("int4-ef", "the same with error feedback", "int4", true, BB_ONEBIT_NONE),
+	CODED("fp8", "gradients in fp8 E4M3", "fp8-e4m3", false, BB_ONEBIT_NONE),
+	CODED("fp8-ef", "the same with error feedback", "fp8-e4m3", true, BB_ONEBIT_NONE),
+	CODED("adam", "Adam without bias correction, fp32", NULL, false, BB_ONEBIT_ADAM),
+	CODED("onebit-adam", "1-bit Adam: a fifth of the steps are warm-up", "sign", true,
+	      BB_ONEBIT_ADAM),
+	CODED("zero-one-adam", "0/1 Adam: half of the steps are local", "sign", true,
+	      BB_ONEBIT_ZERO_ONE),
+	CODED("lamb", "LAMB, fp32", NULL, false, BB_ONEBIT_LAMB),
+	CODED("onebit-lamb", "1-bit LAMB: a fifth of the steps are warm-up", "sign", true,
+	      BB_ONEBIT_LAMB),
+	{.name = NULL},
+};
+
 /* ---- the program ----------------------------------------------------------------------------- */
 
 bb_status bb_strategy_write(struct bb_taped *taped, const struct bb_strategy_setting *s,
@@ -281,7 +327,7 @@ bb_status bb_strategy_write(struct bb_taped *taped, const struct bb_strategy_set
 	program->queues = QUEUES;
 	program->lanes = s->strategy->reduces ? 0 : LANES;
 	program->groups = s->strategy->reduces ? 1 : 0;
-	program->algorithm = algorithm;
+	program->algorithm = s->strategy->recurrence ? NULL : algorithm;
 	taped->members = s->active;
 	s->strategy->write(taped->tapes, s);
 	return bb_taped_end(taped, s->strategy->name, error);
@@ -297,6 +343,10 @@ struct bb_strategy_memory bb_strategy_memory(const struct bb_strategy_setting *s
 
 	if (s->strategy->kind == BB_BY_PARTS) {
 		m.most = m.worker = 2 * (uint64_t)equal_part(s) * element * (uint64_t)s->active;
+	} else if (s->strategy->recurrence) {
+		struct bb_learner l;
+
+		m.most = m.worker = 2 * model + bb_learner_open(&l, s, 0, NULL, NULL);
 	} else if (s->strategy->kind == BB_BY_ROOT) {
 		/* The root keeps the gradients of all ranks until it sums them. */
 		m.most = (uint64_t)(1 + s->active) * model;

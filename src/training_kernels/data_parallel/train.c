@@ -4,7 +4,7 @@
  */
 
 #include "core/random.h"
-#include "training_kernels/data_parallel/data_parallel.h"
+#include "training_kernels/data_parallel/learner.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 
 #define GRID 64.0
 #define LIMIT 2.0
+#define LOSS_FIXED 0x1p40
 #define RATE 0.5 /* of learning: a power of two, so products are exact */
 
 /* Offsets among the parameters. */
@@ -101,6 +102,8 @@ struct bb_trainee {
 	double *inbox;    /* of a server: a gradient */
 	double *gathered; /* of a root: [worker * room] */
 	size_t added;     /* gradients that the server has summed */
+	struct bb_learner *learner; /* of --coded */
+	double *losses;             /* [step]: of this rank's samples, of --coded */
 };
 
 /* Elements of the model from FIRST on. */
@@ -182,6 +185,18 @@ static void train_compute(void *own, int rank, const struct bb_operation *o)
 		}
 		bb_train_update(p->values, r.first, r.count, sum, samples);
 		break;
+	case BB_STRATEGY_PREPARE:
+		bb_learner_prepare(p->learner, p->gradient, samples);
+		p->losses[o->item] = p->gradient[BB_TRAIN_PARAMETERS] / samples;
+		break;
+	case BB_STRATEGY_CODE:
+		bb_coded_compute(&p->learner->coded, o->item);
+		break;
+	case BB_STRATEGY_APPLY:
+		bb_learner_apply(p->learner);
+		for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
+			p->values[i] = p->learner->p[i];
+		break;
 	default:
 		for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
 			p->values[i] = bb_train_round(p->values[i] / s->active);
@@ -197,7 +212,12 @@ static void train_buffers(void *own, int rank, const struct bb_operation *o, voi
 	const bool parameters = !servers || !s->strategy->synchronous || s->updates;
 	const size_t first = part_range(p, o->item).first;
 
-	if (o->act == BB_ACT_COLLECTIVE) {
+	if (o->work == BB_STRATEGY_EXCHANGE) {
+		*in = p->learner->coded.sent;
+		*out = p->learner->coded.comes;
+	} else if (o->act == BB_ACT_COLLECTIVE && p->learner) {
+		*in = *out = p->learner->whole;
+	} else if (o->act == BB_ACT_COLLECTIVE) {
 		bb_kernel_in_place(
 			o, rank, (char *)(o->work == BB_STRATEGY_REDUCE ? p->gradient : p->values),
 			in, out);
@@ -222,6 +242,51 @@ static uint64_t differences(const double *a, const double *b, size_t n)
 	return wrong;
 }
 
+/* The same for a learner: parameters by one rank for all, and the invariant of its errors. */
+static bb_status learner_compare(struct bb_dp_variant *v)
+{
+	struct bb_engine *e = &v->variant.kernel->engine;
+	struct bb_trainee *p = v->trainee;
+	const struct bb_learner *l = p->learner;
+	const size_t steps = (size_t)p->steps;
+	double values[BB_TRAIN_ELEMENTS], gradient[BB_TRAIN_ELEMENTS] = {0}, loss = 0;
+	uint64_t *const losses = bb_kernel_keep(v->variant.kernel, steps, sizeof(*losses));
+	uint64_t wrong = 0, sums[BB_TRAIN_PARAMETERS] = {0};
+	struct bb_learner alone;
+	bb_status status;
+
+	if (!losses)
+		return BB_EINTERNAL;
+	BB_TRY(status, bb_engine_corrupt(e, p->values), out);
+	if (p->rank < v->setting.active) {
+		if (!bb_learner_alone(&alone, &v->setting, p->rank, p->seed, p->samples))
+			return bb_no_memory(&e->run->error, "the check of a learner");
+		for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
+			values[i] = alone.p[i];
+		wrong = differences(p->values, values, BB_TRAIN_PARAMETERS);
+		bb_train_add(p->values, p->seed, 0, p->samples, gradient);
+		loss = gradient[BB_TRAIN_PARAMETERS] / (double)p->samples;
+		if (l->form.feedback)
+			bb_learner_balance(l, sums);
+	}
+	BB_TRY(status, bb_engine_sum(e, sums, BB_TRAIN_PARAMETERS), out);
+	BB_TRY(status, bb_engine_sum(e, &wrong, 1), out);
+	if (l->form.feedback)
+		v->gap = bb_learner_gap(l, sums, &wrong);
+	/* Losses of all samples, in whole numbers. */
+	for (size_t i = 0; i < steps; i++)
+		losses[i] = (uint64_t)llrint(p->losses[i] * LOSS_FIXED);
+	BB_TRY(status, bb_engine_sum(e, losses, steps), out);
+	for (size_t i = 0; i < steps; i++)
+		p->losses[i] = (double)losses[i] / LOSS_FIXED;
+	BB_TRY(status, bb_engine_slowest(e, &loss, 1), out);
+	v->loss = loss;
+	v->losses = p->losses;
+	e->trials[v->variant.trial].wrong = (int64_t)wrong;
+out:
+	return status;
+}
+
 bb_status bb_dp_train_compare(struct bb_dp_variant *v)
 {
 	struct bb_engine *e = &v->variant.kernel->engine;
@@ -234,6 +299,9 @@ bb_status bb_dp_train_compare(struct bb_dp_variant *v)
 	double values[BB_TRAIN_ELEMENTS], sum[BB_TRAIN_ELEMENTS];
 	double most[2] = {0, 0}; /* loss, apart */
 	bb_status status;
+
+	if (p->learner)
+		return learner_compare(v);
 
 	BB_TRY(status, bb_engine_corrupt(e, p->values), out);
 	/* A server may have nothing else. */
@@ -292,6 +360,21 @@ bb_status bb_dp_train_begin(struct bb_dp_variant *v, struct bb_trial *trial)
 	p->inbox = p->gradient + 2 * room;
 	p->gathered = p->inbox + room;
 	bb_train_begin(p->values, p->seed);
+	if (v->setting.strategy->recurrence) {
+		struct bb_learner sized;
+		const size_t bytes = bb_learner_open(&sized, &v->setting, 0, NULL, NULL);
+		void *memory;
+
+		p->learner = bb_kernel_keep(v->variant.kernel, 1, sizeof(*p->learner));
+		p->losses = bb_kernel_keep(v->variant.kernel, (size_t)a->train, sizeof(double));
+		if (!p->learner || !p->losses)
+			return BB_EINTERNAL;
+		status = bb_engine_alloc(e, bytes, &memory);
+		if (status != BB_OK)
+			return status;
+		memset(memory, 0, bytes);
+		bb_learner_open(p->learner, &v->setting, p->rank, p->values, memory);
+	}
 	trial->workload.compute = train_compute;
 	trial->workload.buffers = train_buffers;
 	trial->timing = BB_TIMING_STEPS;

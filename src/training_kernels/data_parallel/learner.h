@@ -1,0 +1,69 @@
+/*
+ * learner.h - one rank of the small model of --train that learns by a coded exchange: its state,
+ * and a step before and after the exchange. Gradient descent takes the mean gradient; 1-bit
+ * optimizers (models/memory/onebit.h) exchange what their schedule says.
+ */
+#pragma once
+
+#include "models/memory/onebit.h"
+#include "training_kernels/data_parallel/data_parallel.h"
+#include "training_kernels/kernel/coded.h"
+
+#define BB_LEARNER_TENSORS 4
+
+/* Of a strategy of --coded. */
+struct bb_recurrence {
+	const char *coding;            /* of what is exchanged (codes.h); NULL: as it is, whole */
+	bool feedback;                 /* with error memory */
+	enum bb_onebit_kind optimizer; /* NONE: gradient descent. Without a coding it stays in its
+					  warm-up: Adam without bias correction, or LAMB */
+};
+
+struct bb_learner {
+	const struct bb_strategy_setting *setting;
+	struct bb_onebit settings;
+	struct bb_onebit_schedule schedule;
+	enum bb_onebit_exchange exchange; /* of the current step */
+	struct bb_coded_form form;
+	struct bb_coded coded;
+	float p[BB_TRAIN_PARAMETERS], gradient[BB_TRAIN_PARAMETERS];
+	float m[BB_TRAIN_PARAMETERS], v[BB_TRAIN_PARAMETERS], before[BB_TRAIN_PARAMETERS];
+	float fresh[BB_TRAIN_PARAMETERS];      /* of LAMB */
+	float sum[BB_TRAIN_PARAMETERS], rates; /* of 0/1 Adam */
+	float scales[BB_LEARNER_TENSORS];      /* of LAMB, as are the next ones */
+	double frozen[BB_LEARNER_TENSORS], factors[BB_LEARNER_TENSORS];
+	double whole[BB_TRAIN_PARAMETERS]; /* what is all-reduced */
+	/* Results minus what this rank gave; sum of the largest numbers of all rounds. */
+	double open[BB_TRAIN_PARAMETERS], bound;
+};
+
+/* The reason why SETTING is impossible, or NULL. */
+const char *bb_learner_refuses(const struct bb_strategy_setting *setting);
+
+/* Append STEP behind its batches to QUEUE; SCHEDULE goes on with each step. */
+void bb_learner_write(struct bb_tape *tape, const struct bb_strategy_setting *setting, int queue,
+		      size_t step, struct bb_onebit_schedule *schedule);
+
+/* L = RANK before the first step, with parameters VALUES and zeroed MEMORY for its exchange; NULL
+   and NULL: only the bytes of that count. Returns them. L must not move. */
+size_t bb_learner_open(struct bb_learner *l, const struct bb_strategy_setting *setting, int rank,
+		       const double *values, char *memory);
+
+/* Make what is exchanged in the next step, from the sum of GRADIENT over this rank's samples, of
+   SAMPLES in all; and end the step with its result. Sums of what is all-reduced are exact. */
+void bb_learner_prepare(struct bb_learner *l, const double *gradient, double samples);
+void bb_learner_apply(struct bb_learner *l);
+
+/* RESULT = RANK after all steps, whose exchanges are computed by this rank alone. False without
+   memory. Its coded exchange has no memory any more. */
+bool bb_learner_alone(struct bb_learner *result, const struct bb_strategy_setting *setting,
+		      int rank, uint64_t seed, size_t samples);
+
+/*
+ * That nothing gets lost with error memory: over all rounds results + mean of the errors of ranks +
+ * error of the mean's code = means of the inputs, but for rounding. SUMS[BB_TRAIN_PARAMETERS] of
+ * all ranks add up to the difference; GAP is the largest one, and counts those that exceed rounding
+ * as WRONG.
+ */
+void bb_learner_balance(const struct bb_learner *l, uint64_t *sums);
+double bb_learner_gap(const struct bb_learner *l, const uint64_t *sums, uint64_t *wrong);
