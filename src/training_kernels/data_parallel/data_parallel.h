@@ -235,8 +235,8 @@ struct bb_dp_options {
 	      BB_COLUMN("apart", 8, 6), .place = 15)                                               \
 	FIELD(NUMBERS, losses, "", "with --coded: loss before each step, over all samples")        \
 	FIELD(DOUBLE, feedback_gap, "",                                                            \
-	      "largest difference of an element between exchanged sums with errors in memory, "    \
-	      "and the sums of what was to be exchanged; null: no error feedback")                 \
+	      "difference of the exchanged results and the errors in memory from what was to be "  \
+	      "exchanged, weighed by random numbers, relative to its norm; null: no feedback")     \
 	BB_WRONG_FIELD(FIELD, 16,                                                                  \
 		       "parameters, summed gradients and losses whose bits differ from those of "  \
 		       "one rank with all samples; null: not compared")                            \

@@ -9,11 +9,9 @@
 #include <string.h>
 
 #define COUNT BB_TRAIN_PARAMETERS
-#define DESCENT 0.5f     /* learning rate of gradient descent, as without codes */
-#define RATE 0x1p-6      /* of the others */
-#define EXACT 0x1p30     /* gradients that are all-reduced are multiples of 1 / EXACT */
-#define FIXED 0x1p36     /* the invariant is summed over ranks in multiples of 1 / FIXED */
-#define ROUNDING 0x1p-20 /* of a round: of several operations in fp32, relative */
+#define DESCENT 0.5f /* learning rate of gradient descent, as without codes */
+#define RATE 0x1p-6  /* of the others */
+#define EXACT 0x1p30 /* gradients that are all-reduced are multiples of 1 / EXACT */
 
 /* Tensors of the model, in the order of its parameters. */
 static const size_t lengths[BB_LEARNER_TENSORS] = {BB_TRAIN_HIDDEN * BB_TRAIN_INPUTS,
@@ -95,47 +93,11 @@ size_t bb_learner_open(struct bb_learner *l, const struct bb_strategy_setting *s
 	return bb_coded_lay_out(&l->coded, &l->form, rank, memory);
 }
 
-/* ---- the invariant --------------------------------------------------------------------------- */
-
-/* The error of the mean's code of element I, if this rank made it, else 0. */
-static double mean_error(const struct bb_learner *l, size_t i)
-{
-	const size_t chunk = bb_coded_chunk(&l->form);
-
-	return i / chunk == (size_t)l->coded.rank
-		       ? l->coded.error[bb_coded_padded(&l->form) + i % chunk]
-		       : 0;
-}
-
-/* Errors start anew; what they held counts as exchanged. */
+/* Errors start anew, as DeepSpeed's do before local steps; what they held counts as exchanged. */
 static void forget_errors(struct bb_learner *l)
 {
-	for (size_t i = 0; i < COUNT; i++)
-		l->open[i] += l->coded.error[i] + l->setting->active * mean_error(l, i);
+	l->balance.open += bb_coded_errors(&l->coded, 0);
 	memset(l->coded.error, 0, l->coded.errors * sizeof(*l->coded.error));
-}
-
-void bb_learner_balance(const struct bb_learner *l, uint64_t *sums)
-{
-	for (size_t i = 0; i < COUNT; i++) {
-		const double open =
-			l->open[i] + l->coded.error[i] + l->setting->active * mean_error(l, i);
-
-		sums[i] = (uint64_t)llrint(open * FIXED / l->setting->active);
-	}
-}
-
-double bb_learner_gap(const struct bb_learner *l, const uint64_t *sums, uint64_t *wrong)
-{
-	double most = 0;
-
-	for (size_t i = 0; i < COUNT; i++) {
-		const double gap = fabs((double)(int64_t)sums[i] / FIXED);
-
-		*wrong += gap > l->bound * ROUNDING;
-		most = fmax(most, gap);
-	}
-	return most;
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -216,12 +178,6 @@ void bb_learner_prepare(struct bb_learner *l, const double *gradient, double sam
 		bb_onebit_undo(o, l->v, l->p, l->sum, COUNT);
 		memcpy(x, l->sum, sizeof(l->sum));
 	}
-	double most = 0;
-	for (int i = 0; i < COUNT && l->form.feedback; i++) {
-		l->open[i] -= x[i];
-		most = fmax(most, fabs((double)x[i]) + fabs((double)l->coded.error[i]));
-	}
-	l->bound += most;
 }
 
 void bb_learner_apply(struct bb_learner *l)
@@ -232,10 +188,10 @@ void bb_learner_apply(struct bb_learner *l)
 
 	if (l->exchange == BB_ONEBIT_LOCAL)
 		return;
-	for (int i = 0; i < COUNT; i++) {
+	for (int i = 0; i < COUNT; i++)
 		mean[i] = full ? (float)(l->whole[i] / l->setting->active) : l->coded.result[i];
-		l->open[i] += full ? 0 : mean[i];
-	}
+	if (!full && l->form.feedback)
+		bb_coded_round(&l->coded, 0, &l->balance);
 	if (o->kind == BB_ONEBIT_NONE) {
 		for (int i = 0; i < COUNT; i++)
 			l->p[i] -= DESCENT * mean[i];
@@ -258,39 +214,21 @@ void bb_learner_apply(struct bb_learner *l)
 
 /* ---- one rank for all of them ---------------------------------------------------------------- */
 
-/* Exchange the codes of N learners in memory, as their ranks do. */
-static void exchange_alone(struct bb_learner *all, int n)
-{
-	const struct bb_coded_form *f = &all->form;
-	const size_t bytes = bb_coded_chunk_bytes(f);
-
-	for (int phase = 0; phase < bb_coded_phases(f); phase++) {
-		const size_t item = (size_t)(BB_CODED_STEPS * phase);
-		const bool gathers = bb_coded_phase(f, phase).collective == &bb_all_gather;
-
-		for (int r = 0; r < n; r++)
-			bb_coded_compute(&all[r].coded, item + BB_CODED_CODE);
-		for (int r = 0; r < n * n; r++)
-			memcpy(all[r / n].coded.comes + (size_t)(r % n) * bytes,
-			       all[r % n].coded.sent + (gathers ? 0 : (size_t)(r / n) * bytes),
-			       bytes);
-		for (int r = 0; r < n; r++)
-			bb_coded_compute(&all[r].coded, item + BB_CODED_DECODE);
-	}
-}
-
 bool bb_learner_alone(struct bb_learner *result, const struct bb_strategy_setting *s, int rank,
 		      uint64_t seed, size_t samples)
 {
 	const int n = s->active;
 	struct bb_learner *const all = calloc((size_t)n, sizeof(*all));
 	const size_t bytes = all ? bb_learner_open(all, s, 0, NULL, NULL) : 0;
-	char *const memory = calloc((size_t)n, bytes);
+	char *const memory = calloc((size_t)n, bytes + sizeof(struct bb_coded));
+	struct bb_coded *const codes = (void *)(memory + (size_t)n * bytes);
 	double values[BB_TRAIN_ELEMENTS], gradient[BB_TRAIN_ELEMENTS];
 
 	bb_train_begin(values, seed);
-	for (int r = 0; r < n && memory; r++)
+	for (int r = 0; r < n && memory; r++) {
 		bb_learner_open(&all[r], s, r, values, memory + (size_t)r * bytes);
+		codes[r] = all[r].coded;
+	}
 	for (size_t step = 0; step < s->steps && memory; step++) {
 		double whole[COUNT] = {0};
 
@@ -309,7 +247,7 @@ bool bb_learner_alone(struct bb_learner *result, const struct bb_strategy_settin
 			for (int r = 0; r < n; r++)
 				memcpy(all[r].whole, whole, sizeof(whole));
 		else if (all->exchange != BB_ONEBIT_LOCAL)
-			exchange_alone(all, n);
+			bb_coded_alone(codes);
 		for (int r = 0; r < n; r++)
 			bb_learner_apply(&all[r]);
 	}

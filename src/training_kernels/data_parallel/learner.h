@@ -7,7 +7,6 @@
 
 #include "models/memory/onebit.h"
 #include "training_kernels/data_parallel/data_parallel.h"
-#include "training_kernels/kernel/coded.h"
 
 #define BB_LEARNER_TENSORS 4
 
@@ -33,8 +32,7 @@ struct bb_learner {
 	float scales[BB_LEARNER_TENSORS];      /* of LAMB, as are the next ones */
 	double frozen[BB_LEARNER_TENSORS], factors[BB_LEARNER_TENSORS];
 	double whole[BB_TRAIN_PARAMETERS]; /* what is all-reduced */
-	/* Results minus what this rank gave; sum of the largest numbers of all rounds. */
-	double open[BB_TRAIN_PARAMETERS], bound;
+	struct bb_coded_balance balance;
 };
 
 /* The reason why SETTING is impossible, or NULL. */
@@ -58,12 +56,3 @@ void bb_learner_apply(struct bb_learner *l);
    memory. Its coded exchange has no memory any more. */
 bool bb_learner_alone(struct bb_learner *result, const struct bb_strategy_setting *setting,
 		      int rank, uint64_t seed, size_t samples);
-
-/*
- * That nothing gets lost with error memory: over all rounds results + mean of the errors of ranks +
- * error of the mean's code = means of the inputs, but for rounding. SUMS[BB_TRAIN_PARAMETERS] of
- * all ranks add up to the difference; GAP is the largest one, and counts those that exceed rounding
- * as WRONG.
- */
-void bb_learner_balance(const struct bb_learner *l, uint64_t *sums);
-double bb_learner_gap(const struct bb_learner *l, const uint64_t *sums, uint64_t *wrong);

@@ -251,7 +251,9 @@ static bb_status learner_compare(struct bb_dp_variant *v)
 	const size_t steps = (size_t)p->steps;
 	double values[BB_TRAIN_ELEMENTS], gradient[BB_TRAIN_ELEMENTS] = {0}, loss = 0;
 	uint64_t *const losses = bb_kernel_keep(v->variant.kernel, steps, sizeof(*losses));
-	uint64_t wrong = 0, sums[BB_TRAIN_PARAMETERS] = {0};
+	struct bb_coded_balance balance = {0, 0};
+	bool broken;
+	uint64_t wrong = 0;
 	struct bb_learner alone;
 	bb_status status;
 
@@ -267,12 +269,16 @@ static bb_status learner_compare(struct bb_dp_variant *v)
 		bb_train_add(p->values, p->seed, 0, p->samples, gradient);
 		loss = gradient[BB_TRAIN_PARAMETERS] / (double)p->samples;
 		if (l->form.feedback)
-			bb_learner_balance(l, sums);
+			balance = (struct bb_coded_balance){l->balance.open +
+								    bb_coded_errors(&l->coded, 0),
+							    l->balance.squares};
 	}
-	BB_TRY(status, bb_engine_sum(e, sums, BB_TRAIN_PARAMETERS), out);
 	BB_TRY(status, bb_engine_sum(e, &wrong, 1), out);
-	if (l->form.feedback)
-		v->gap = bb_learner_gap(l, sums, &wrong);
+	if (v->setting.strategy->recurrence->feedback) {
+		BB_TRY(status, bb_kernel_settle(e, &balance, v->setting.active, &v->gap, &broken),
+		       out);
+		wrong += broken;
+	}
 	/* Losses of all samples, in whole numbers. */
 	for (size_t i = 0; i < steps; i++)
 		losses[i] = (uint64_t)llrint(p->losses[i] * LOSS_FIXED);

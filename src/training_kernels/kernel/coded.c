@@ -1,5 +1,7 @@
 #include "training_kernels/kernel/coded.h"
 
+#include "core/random.h"
+
 #include <string.h>
 
 const struct bb_coded_scheme bb_coded_schemes[] = {
@@ -286,4 +288,58 @@ void bb_coded_compute(const struct bb_coded *c, size_t item)
 		coded_code(c, (int)(item / BB_CODED_STEPS));
 	else
 		coded_decode(c, (int)(item / BB_CODED_STEPS));
+}
+
+void bb_coded_alone(const struct bb_coded *all)
+{
+	const struct bb_coded_form *f = all->form;
+	const size_t bytes = bb_coded_chunk_bytes(f), n = (size_t)f->nranks;
+
+	for (int phase = 0; phase < bb_coded_phases(f); phase++) {
+		const size_t item = (size_t)(BB_CODED_STEPS * phase);
+		const bool gathers = bb_coded_phase(f, phase).collective == &bb_all_gather;
+
+		for (size_t r = 0; r < n; r++)
+			bb_coded_compute(&all[r], item + BB_CODED_CODE);
+		for (size_t r = 0; r < n * n; r++)
+			memcpy(all[r / n].comes + r % n * bytes,
+			       all[r % n].sent + (gathers ? 0 : r / n) * bytes, bytes);
+		for (size_t r = 0; r < n; r++)
+			bb_coded_compute(&all[r], item + BB_CODED_DECODE);
+	}
+}
+
+/* ---- the balance ----------------------------------------------------------------------------- */
+
+/* From -1 to 1. */
+static double weight_of(uint64_t element)
+{
+	return (double)(int64_t)bb_random_at(1, element) * 0x1p-63;
+}
+
+void bb_coded_round(const struct bb_coded *c, uint64_t first, struct bb_coded_balance *b)
+{
+	for (size_t i = 0; i < c->form->count; i++) {
+		const double x = (double)c->x[i], error = (double)c->error[i];
+
+		b->open += weight_of(first + i) * ((double)c->result[i] - x);
+		b->squares += x * x + error * error;
+	}
+}
+
+double bb_coded_errors(const struct bb_coded *c, uint64_t first)
+{
+	const size_t padded = bb_coded_padded(c->form), chunk = bb_coded_chunk(c->form);
+	const size_t mine = (size_t)c->rank * chunk;
+	double sum = 0;
+
+	for (size_t i = 0; i < c->form->count; i++) {
+		/* A rank has the errors of its chunk of the mean, whose weight is that of all. */
+		const bool own = i / chunk == (size_t)c->rank;
+
+		sum += weight_of(first + i) *
+		       ((double)c->error[i] +
+			(own ? c->form->nranks * (double)c->error[padded + i - mine] : 0));
+	}
+	return sum;
 }

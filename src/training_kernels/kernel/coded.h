@@ -112,3 +112,20 @@ size_t bb_coded_lay_out(struct bb_coded *coded, const struct bb_coded_form *form
 			char *memory);
 /* Compute the operation with ITEM, counted from the exchange's first. */
 void bb_coded_compute(const struct bb_coded *coded, size_t item);
+/* Compute an exchange by alltoall of ALL ranks, in the memory of one. */
+void bb_coded_alone(const struct bb_coded *all);
+
+/*
+ * That error memory loses nothing: over any rounds of an exchange by alltoall, results + mean of
+ * ranks' errors + errors of the mean's codes = means of the inputs, but for rounding. Both sides
+ * are weighed by numbers that are drawn for each element, so that one that is wrong moves the sum.
+ */
+struct bb_coded_balance {
+	double open;    /* results less inputs; over all ranks 0 with the errors */
+	double squares; /* of what was coded */
+};
+
+/* Add a round that has ended to BALANCE, of elements that are numbered from FIRST on. */
+void bb_coded_round(const struct bb_coded *coded, uint64_t first, struct bb_coded_balance *balance);
+/* What the errors in memory add to what is open. */
+double bb_coded_errors(const struct bb_coded *coded, uint64_t first);

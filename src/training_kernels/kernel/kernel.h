@@ -25,6 +25,7 @@
  */
 #pragma once
 
+#include "training_kernels/kernel/coded.h"
 #include "core/clock.h"
 #include "core/recommend.h"
 #include "harness/measure/engine.h"
@@ -356,6 +357,13 @@ void bb_kernel_in_place(const struct bb_operation *o, int place, char *all, void
 /* The `close` of an experiment whose state begins with a struct bb_kernel; and between two parts of
    it: no variant, memory or trial is left. */
 void bb_kernel_close(struct bb_engine *engine);
+
+/*
+ * *GAP = what is open in BALANCE over NRANKS ranks, relative to the root of its squares; those that
+ * take no part have zeros. BROKEN: it exceeds rounding. Collective.
+ */
+BB_MUST bb_status bb_kernel_settle(struct bb_engine *engine, const struct bb_coded_balance *balance,
+				   int nranks, double *gap, bool *broken);
 
 /* ---- the best -------------------------------------------------------------------------------- */
 
