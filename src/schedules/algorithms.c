@@ -118,6 +118,24 @@ size_t bb_algorithm_tmp_count(const struct bb_algorithm *algorithm, const struct
 	return saved + (algorithm->tmp_count ? algorithm->tmp_count(shape, rank) : 0);
 }
 
+size_t bb_algorithm_lay_out(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+			    int rank, size_t start[3], size_t count[3])
+{
+	const struct bb_collective *collective = algorithm->collective;
+
+	count[BB_IN] = bb_collective_in(collective, shape, rank);
+	count[BB_OUT] = bb_collective_out(collective, shape, rank);
+	count[BB_TMP] = bb_algorithm_tmp_count(algorithm, shape, rank);
+	start[BB_IN] = 0;
+	start[BB_OUT] = count[BB_IN];
+	if (shape->in_place) {
+		start[BB_IN] = bb_collective_at(collective, shape, rank, BB_IN);
+		start[BB_OUT] = bb_collective_at(collective, shape, rank, BB_OUT);
+	}
+	start[BB_TMP] = bb_most(start[BB_IN] + count[BB_IN], start[BB_OUT] + count[BB_OUT]);
+	return start[BB_TMP] + count[BB_TMP];
+}
+
 int bb_algorithm_steps(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 		       const struct bb_role *role, size_t round, struct bb_step steps[BB_MAX_STEPS])
 {

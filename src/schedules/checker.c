@@ -15,21 +15,10 @@
 static bool symbols_make(struct bb_symbols *s, const struct bb_algorithm *algorithm,
 			 const struct bb_shape *shape, int rank)
 {
-	const struct bb_collective *collective = algorithm->collective;
-	const size_t in = bb_collective_in(collective, shape, rank);
-	const size_t out = bb_collective_out(collective, shape, rank);
-	const size_t tmp = bb_algorithm_tmp_count(algorithm, shape, rank);
+	const size_t all = bb_algorithm_lay_out(algorithm, shape, rank, s->start, s->count);
 
-	*s = (struct bb_symbols){.count = {[BB_IN] = in, [BB_OUT] = out, [BB_TMP] = tmp},
-				 .start = {[BB_OUT] = in}};
-	if (shape->in_place) {
-		s->start[BB_IN] = bb_collective_at(collective, shape, rank, BB_IN);
-		s->start[BB_OUT] = bb_collective_at(collective, shape, rank, BB_OUT);
-	}
-	s->start[BB_TMP] = bb_most(s->start[BB_IN] + in, s->start[BB_OUT] + out);
-	const size_t all = s->start[BB_TMP] + tmp;
 	s->cells = calloc(all ? all : 1, sizeof(*s->cells));
-	for (size_t i = 0; i < in && s->cells; i++)
+	for (size_t i = 0; i < s->count[BB_IN] && s->cells; i++)
 		s->cells[s->start[BB_IN] + i] =
 			(struct bb_symbol){.ranks = UINT64_C(1) << rank, .index = (uint32_t)i};
 	return s->cells;

@@ -222,6 +222,10 @@ void bb_algorithm_prepare(const struct bb_algorithm *algorithm, const struct bb_
 			  int rank, struct bb_role *role);
 size_t bb_algorithm_tmp_count(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 			      int rank);
+/* START and COUNT = where RANK's buffers (enum bb_buffer) begin in one array of elements, and their
+   lengths; in place IN and OUT share elements. Returns the length of the array. */
+size_t bb_algorithm_lay_out(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
+			    int rank, size_t start[3], size_t count[3]);
 int bb_algorithm_steps(const struct bb_algorithm *algorithm, const struct bb_shape *shape,
 		       const struct bb_role *role, size_t round,
 		       struct bb_step steps[BB_MAX_STEPS]);
