@@ -115,15 +115,20 @@ static void write_options(struct bb_strbuf *out)
 static void write_records(struct bb_strbuf *out)
 {
 	static const struct bb_record_kind *const kinds[] = {
-		&bb_record_run,         &bb_record_result,   &bb_record_arrival,
-		&bb_record_winner,      &bb_record_crossing, &bb_record_schedule,
-		&bb_record_message,     &bb_record_barrier,  &bb_record_pair,
-		&bb_record_finding,     &bb_record_ddp,      &bb_record_pipeline,
-		&bb_record_pass,        &bb_record_tensor,   &bb_record_tensor_equality,
-		&bb_record_hybrid_plan, &bb_record_hybrid,   &bb_record_moe,
-		&bb_record_quantised,   &bb_record_zero,     &bb_record_zero_moment,
-		&bb_record_strategy,    &bb_record_node,     &bb_record_culprit,
-		&bb_record_pair_round,  &bb_record_gpu,      &bb_record_counter,
+		&bb_record_run,         &bb_record_result,
+		&bb_record_arrival,     &bb_record_winner,
+		&bb_record_crossing,    &bb_record_schedule,
+		&bb_record_message,     &bb_record_accuracy,
+		&bb_record_barrier,     &bb_record_pair,
+		&bb_record_finding,     &bb_record_ddp,
+		&bb_record_pipeline,    &bb_record_pass,
+		&bb_record_tensor,      &bb_record_tensor_equality,
+		&bb_record_hybrid_plan, &bb_record_hybrid,
+		&bb_record_moe,         &bb_record_quantised,
+		&bb_record_zero,        &bb_record_zero_moment,
+		&bb_record_strategy,    &bb_record_node,
+		&bb_record_culprit,     &bb_record_pair_round,
+		&bb_record_gpu,         &bb_record_counter,
 		&bb_record_skip,        &bb_record_end};
 
 #define NAME(kind, type, name) [BB_FIELD_##kind] = name,

@@ -224,7 +224,7 @@ static bb_status bench_open(struct bb_engine *engine)
 		       done);
 	BB_TRY(status, bb_run_note_memory(run, engine->driver, &run->end.memory_init_bytes), done);
 	BB_TRY(status, open_arena(s), done);
-	if (!bench->barriers)
+	if (!bench->barriers && !bench->settings.accuracy)
 		status = measure_memory(s, &engine->copy_rate);
 done:
 	return status;
@@ -346,7 +346,7 @@ out:
 static bb_status run_case(struct bb_session *s)
 {
 	const struct bb_case *c = s->c;
-	const bool barriers = s->bench->barriers;
+	const bool barriers = s->bench->barriers, accuracy = s->settings->accuracy;
 	const char *name = c->choice->name;
 	struct bb_pattern_store *store = &s->engine.run->patterns;
 	const struct bb_patterns *before = s->patterns; /* of the case before */
@@ -375,12 +375,15 @@ static bb_status run_case(struct bb_session *s)
 		snprintf(what, sizeof(what), "barrier by %s", name);
 	else
 		snprintf(what, sizeof(what), "%s at %s", name, bb_format_size(size, c->size_bytes));
-	for (int in_place = 0; in_place < (barriers ? 1 : 2) && status == BB_OK; in_place++) {
+	for (int in_place = 0; in_place < (barriers || accuracy ? 1 : 2) && status == BB_OK;
+	     in_place++) {
 		BB_TRY(status, bb_engine_begin(&s->engine, what), out);
 		BB_TRY(status, agree_on_call(s, in_place, objection), out);
-		if (!*objection)
+		if (!*objection && accuracy)
+			BB_TRY(status, bb_accuracy(s, objection), out);
+		if (!*objection && !accuracy)
 			BB_TRY(status, bb_measure(s), out);
-		if (!*objection)
+		if (!*objection && !accuracy)
 			BB_TRY(status, bb_judge(s, objection), out);
 		if (*objection)
 			status = skip(s, in_place ? "in-place" : "out-of-place", objection);

@@ -4,6 +4,7 @@
  *   bench.c       the sequence of cases
  *   measure.c     one case in one placement: fill, warm up, time, verify; the speed of copies
  *   judge.c       a record from what all ranks measured
+ *   accuracy.c    with --accuracy: the rounding errors of a case instead
  */
 #pragma once
 
@@ -25,6 +26,8 @@ struct bb_bench {
 	struct bb_results results;
 	struct bb_groups *groups; /* NULL: one group */
 	int simulated_rank;       /* split world in virtual time: a rank of the simulated group */
+	struct bb_accuracy_record *accuracies; /* with --accuracy: the rows */
+	size_t naccuracies, accuracy_room;
 	double busbw_sum;
 };
 
@@ -125,6 +128,9 @@ void bb_bench_describe_case(const struct bb_session *session, struct bb_result_r
  */
 BB_MUST bb_status bb_measure(struct bb_session *s);
 
+/* Call the case once on set 0, untimed; it is done when the call returns. */
+BB_MUST bb_status bb_measure_once(struct bb_session *s);
+
 /* *RATE = bytes per second of private copies of BYTES by all devices at once. Each of the first
    BB_COPY_SPEEDS sizes is measured once. Overwrites the arena, whose content does not matter
    between two measurements. Collective over the world. */
@@ -138,3 +144,14 @@ BB_MUST bb_status bb_measure_copy(struct bb_session *s, size_t bytes, double *ra
  * not one of the requested algorithm. Collective over the world.
  */
 BB_MUST bb_status bb_judge(struct bb_session *s, char objection[BB_OBJECTION_TEXT]);
+
+/* ---- rounding errors (accuracy.c) ----------------------------------------------------------- */
+
+/*
+ * Examine the case's errors: of a call, if the backend moves data, and of the algorithm's steps
+ * among --accuracy-ranks; rank 0 delivers the rows. OBJECTION = why there are none. Collective over
+ * the world.
+ */
+BB_MUST bb_status bb_accuracy(struct bb_session *s, char objection[BB_OBJECTION_TEXT]);
+/* Append '#' lines: for each datatype the errors among the most ranks. */
+void bb_accuracy_text(const struct bb_bench *bench, struct bb_strbuf *out);

@@ -413,6 +413,10 @@ static bb_status plan(struct bb_run *run)
 	r->report_timestamps = a->report_timestamps != 0;
 	r->cache = bb_cache_names[a->cache];
 	r->algorithms = a->algorithms;
+	if (a->accuracy) {
+		run->text = &bb_sink_table;
+		run->rows = &bb_record_accuracy;
+	}
 	r->split = run->environment.split ? run->environment.split : run->environment.split_mask;
 	BB_TRY(status, choose_groups(run, &p->nroots, &p->nranks, &most), out);
 	if (p->backend->virtual && p->nroots != most)
@@ -471,7 +475,7 @@ static bb_status judge(struct bb_run *run, const char **verdict)
 	struct bb_end_record *end = &run->end;
 	const double gate = bench->settings.min_bw;
 
-	if (end->results > 0)
+	if (end->results > 0 && !bench->settings.accuracy)
 		end->avg_busbw_GBps = bench->busbw_sum / (double)end->results;
 	if (gate > 0)
 		end->min_busbw_GBps = gate;
@@ -515,7 +519,11 @@ static void tell(struct bb_run *run, struct bb_strbuf *out)
 	const int n = run->world.nranks;
 	struct bb_cluster_route slowest = {.rate = INFINITY}; /* from a rank to the next one */
 	struct bb_strbuf answers = {0};
+	const size_t before = out->length;
 	int from = -1;
+
+	bb_accuracy_text(of(run), out);
+	bb_run_answer(run, out, before);
 
 	for (int r = 0; paths && r < n; r++) {
 		const struct bb_cluster_route route = bb_cluster_route(c, r, (r + 1) % n);
@@ -559,6 +567,7 @@ void bb_bench_close(struct bb_run *run)
 
 	bb_results_free(&bench->results);
 	free(bench->groups);
+	free(bench->accuracies);
 	bb_plan_free(&bench->plan);
 	free(bench->own_natives);
 }
@@ -593,6 +602,10 @@ struct bb_benchmark bb_collective_benchmark(const struct bb_collective *collecti
 		benchmark.refuses[0] = (struct bb_option_refusal){
 			"matrix matrix-scale",
 			"the collective has no matrix of traffic; use alltoallv_perf"};
+	if (!(collective->flags & BB_REDUCES))
+		benchmark.refuses[!(collective->flags & BB_VARIABLE)] = (struct bb_option_refusal){
+			"accuracy accuracy-ranks",
+			"the collective adds nothing; use all_reduce_perf"};
 	return benchmark;
 }
 

@@ -122,6 +122,14 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 	       "for NCCL's example tuner: the fastest algorithm of each size", .argument = "FILE", \
 	       .on = {{BB_ON_LIBRARY, "runs nothing that NCCL chose; use --backend nccl, or "      \
 				      "--cluster with GPUs"}})                                     \
+	OPTION(FLAG, accuracy, "accuracy", 0, NULL,                                                \
+	       "rounding errors of sums of drawn numbers; no times are measured",                  \
+	       .section = "Accuracy",                                                              \
+	       .excludes = {{"explain precision cudagraph output_file tuner-conf",                 \
+			     "nothing is timed or explained"}})                                    \
+	OPTION(INTS, accuracy_ranks, "accuracy-ranks", 0, "8,64,1024",                             \
+	       "with --accuracy: numbers of ranks for which the steps of schedules are added up",  \
+	       .min = 2, .max = 65536, .needs = {{"accuracy"}})                                    \
 	OPTION(FLAG, explain, "explain", 0, NULL,                                                  \
 	       "each algorithm of --algo round by round, nothing is run; --json records it",       \
 	       .section = "Explanation", .usual = true)                                            \

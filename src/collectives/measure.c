@@ -58,6 +58,17 @@ out:
 	return status;
 }
 
+/* Makes the call on SET ahead of time. */
+static void set_call(struct bb_session *s, int set)
+{
+	const struct bb_buffers b = bb_arena_set(&s->arena, &s->layout, set);
+
+	s->calls[set] = s->call;
+	s->calls[set].in = b.in;
+	s->calls[set].out = b.out;
+	s->calls[set].tmp = s->arena.memory;
+}
+
 /* Waits until no rank is busy any more, so that the clocks may begin. */
 static bb_status ranks_line_up(struct bb_session *s)
 {
@@ -489,12 +500,7 @@ static bb_status prepare(struct bb_session *s)
 	s->rotates = s->settings->cache == BB_CACHE_ROTATE && !s->refills ? s->layout.sets - 1 : 1;
 	s->runs_ahead = s->engine.backend->gpu && s->settings->blocking == 0;
 	for (int set = 0; set < s->layout.sets; set++) {
-		const struct bb_buffers b = bb_arena_set(&s->arena, &s->layout, set);
-
-		s->calls[set] = s->call;
-		s->calls[set].in = b.in;
-		s->calls[set].out = b.out;
-		s->calls[set].tmp = s->arena.memory;
+		set_call(s, set);
 		BB_TRY(status, set_fill(s, set), out);
 	}
 	BB_TRY(status, bb_driver_barrier(s->engine.driver), out);
@@ -543,6 +549,14 @@ out:
 	if (status == BB_OK)
 		library->chosen(s->group, s->measured.chosen);
 	return status;
+}
+
+bb_status bb_measure_once(struct bb_session *s)
+{
+	s->pristine = 0;
+	s->runs_ahead = false;
+	set_call(s, 0);
+	return set_run(s, 0, 1);
 }
 
 bb_status bb_measure(struct bb_session *s)

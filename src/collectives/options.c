@@ -352,6 +352,34 @@ static bb_status check_explain(struct bb_collective_options *a, const struct bb_
 					    BB_EXPLAIN_BYTES, "--explain", error);
 }
 
+/* --accuracy sums floating-point numbers of one group; by default of all types of at most 32 bits,
+   by the classic schedules and by the backend's choice. */
+static bb_status check_accuracy(struct bb_collective_options *a, struct bb_options *o,
+				const struct bb_collective *collective, struct bb_error *error)
+{
+	const unsigned floats = 1u << BB_HALF | 1u << BB_FLOAT | 1u << BB_BFLOAT16 |
+				1u << BB_F8E4M3 | 1u << BB_F8E5M2;
+	const unsigned others = a->dtypes & ~(floats | 1u << BB_DOUBLE);
+
+	if (others)
+		return bb_fail(error, BB_EUSAGE,
+			       "-d %s: --accuracy is that of rounding; give floating-point types",
+			       dtype_name(__builtin_ctz(others)));
+	if (a->ops & ~(1u << BB_SUM))
+		return bb_fail(error, BB_EUSAGE, "-o %s: --accuracy is that of sums; leave -o out",
+			       op_name(__builtin_ctz(a->ops & ~(1u << BB_SUM))));
+	if (a->split.sign)
+		return bb_fail(error, BB_EUSAGE,
+			       "NCCL_TESTS_SPLIT: --accuracy examines one group; unset it");
+	a->dtypes = a->dtypes_given ? a->dtypes : floats;
+	a->algorithms = a->algo_text_given ? a->algorithms : BB_OWN "ring," BB_OWN "tree,auto";
+	/* Enough elements for 1024 ranks, and few enough for one core. */
+	if (!o->min_bytes_given)
+		o->min_bytes = collective->flags & BB_ROUNDED ? 32 << 10 : 4 << 10;
+	o->max_bytes = o->max_bytes_given ? o->max_bytes : o->min_bytes;
+	return BB_OK;
+}
+
 bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			      const struct bb_environment *e, struct bb_error *error)
 {
@@ -378,6 +406,8 @@ bb_status bb_collective_check(const struct bb_benchmark *benchmark, void *own, s
 	BB_TRY(st,
 	       resolve_number("NCCL_TESTS_ALLTOALLV_SPREAD", e->spread, 0, 1, &a->spread, error),
 	       out);
+	if (a->accuracy)
+		BB_TRY(st, check_accuracy(a, o, collective, error), out);
 	BB_TRY(st, resolve_protocols(a, error), out);
 	BB_TRY(st, resolve_matrices(a, o, collective, e, error), out);
 	if (a->explain) {

@@ -139,7 +139,42 @@ struct bb_barrier_record {
 	BB_BARRIER_FIELDS(BB_MEMBER)
 };
 
-extern const struct bb_record_kind bb_record_result, bb_record_arrival, bb_record_barrier;
+#define BB_ACCURACY_FIELDS(FIELD)                                                                  \
+	FIELD(STRING, collective, "", "what was done")                                             \
+	FIELD(STRING, dtype, "", "element type", BB_COLUMN("type", -8, 0))                         \
+	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
+	FIELD(STRING, algorithm, "", "whose additions: for auto the backend's choice",             \
+	      BB_COLUMN("algorithm", -18, 0), .cell = algorithm_cell)                              \
+	FIELD(INT, nranks, "", "ranks whose numbers are summed", BB_COLUMN("ranks", 5, 0), BB_KEY) \
+	FIELD(STRING, by, "", "run: a real call; steps: those of the schedule, on one core")       \
+	FIELD(INT, size_bytes, "bytes", "as in a result")                                          \
+	FIELD(INT, count, "elements", "count parameter of the call")                               \
+	FIELD(DOUBLE, sum_rms, "", "RMS of the exact sums of standard normal numbers")             \
+	FIELD(DOUBLE, rms_error, "fraction", "RMS error of the sums, over sum_rms",                \
+	      BB_COLUMN("rms", 8, -3), BB_SHARE)                                                   \
+	FIELD(DOUBLE, expected_rms_error, "fraction",                                              \
+	      "the same by Higham's random walk over the roundings of the steps; null: unknown",   \
+	      BB_COLUMN("formula", 8, -3), BB_SHARE)                                               \
+	FIELD(DOUBLE, max_error, "fraction", "largest error, over sum_rms",                        \
+	      BB_COLUMN("max", 8, -3), BB_SHARE)                                                   \
+	FIELD(DOUBLE, rms_ulps, "ulp", "RMS error over the spacing of the type at sum_rms",        \
+	      BB_COLUMN("rms", 6, -3))                                                             \
+	FIELD(DOUBLE, max_ulps, "ulp", "largest error over that spacing")                          \
+	FIELD(INT, overflows, "elements", "infinite sums, which the errors leave out")             \
+	FIELD(STRING, ranks_agree, "",                                                             \
+	      "yes: all ranks have the same bits; null: they have other elements")                 \
+	FIELD(INT, wrong, "elements",                                                              \
+	      "of a run, over all ranks, whose bits its steps do not give; where they are "        \
+	      "unknown, whose errors exceed the bound of any order; null: steps, or -c 0",         \
+	      BB_COLUMN("#wrong", 6, 0), .head_unit = "")
+
+/* The rounding errors of a case. */
+struct bb_accuracy_record {
+	BB_ACCURACY_FIELDS(BB_MEMBER)
+};
+
+extern const struct bb_record_kind bb_record_result, bb_record_arrival, bb_record_barrier,
+	bb_record_accuracy;
 
 /* True if A and B are the two placements of one row of a table. */
 bool bb_result_is_row_of(const struct bb_result_record *a, const struct bb_result_record *b);

@@ -12,6 +12,11 @@
 double bb_scalar_decode(enum bb_dtype dtype, const void *element);
 void bb_scalar_encode(enum bb_dtype dtype, double value, void *element);
 
+/* Distance of the two neighbours in DTYPE, a floating-point one, between which VALUE lies. VALUE
+   rounded to the nearest of them, ties to even; beyond the range as by bb_scalar_encode. */
+double bb_scalar_spacing(enum bb_dtype dtype, double value);
+double bb_scalar_round(enum bb_dtype dtype, double value);
+
 /* accumulator = accumulator + operand, for every valid (op, dtype); AVG and MULSUM add. */
 void bb_scalar_reduce(enum bb_dtype dtype, enum bb_op op, void *accumulator, const void *operand);
 /* element *= factor (mulsum) and element /= divisor (avg). */

@@ -291,6 +291,8 @@ int bb_main(int argc, char **argv, const struct bb_benchmark *benchmark)
 	signal(SIGPIPE, SIG_IGN);
 	run->benchmark = benchmark;
 	run->experiment = benchmark->experiment;
+	run->text = benchmark->text;
+	run->rows = benchmark->rows;
 	run->own = own;
 	run->argc = argc;
 	run->argv = argv;

@@ -1,4 +1,5 @@
 /* The plain arithmetic itself, against values written down by hand. */
+#include "core/random.h"
 #include "core/scalar.h"
 
 #include <math.h>
@@ -298,6 +299,91 @@ static void ulps(void **state)
 	assert_true(bb_scalar_ulps(BB_F8E4M3, &x, &not_a_number) == UINT64_MAX);
 }
 
+/* ---- rounding ---------------------------------------------------------------------------- */
+
+static void rounding_is_encoding(void **state)
+{
+	static const enum bb_dtype dtypes[] = {BB_HALF,   BB_BFLOAT16, BB_F8E4M3,
+					       BB_F8E5M2, BB_FLOAT,    BB_DOUBLE};
+	uint64_t seed = 1;
+
+	for (int d = 0; d < 6; d++) {
+		for (int i = 0; i < 20000; i++) {
+			const uint64_t word = bb_random_next(&seed);
+			const int exponent = (int)(bb_random_next(&seed) % 60) - 40;
+			/* Few bits, so that many are ties. */
+			const double value =
+				ldexp((double)(word >> 40 << (word & 15)) - 0x1p24, exponent - 24);
+			uint64_t bits = 0;
+
+			bb_scalar_encode(dtypes[d], value, &bits);
+			assert_double(bb_scalar_round(dtypes[d], value),
+				      bb_scalar_decode(dtypes[d], &bits));
+		}
+		assert_true(isnan(bb_scalar_round(dtypes[d], NAN)));
+	}
+	assert_double(bb_scalar_round(BB_HALF, 65519.99), 65504);
+	assert_double(bb_scalar_round(BB_HALF, -65520), -INFINITY);
+	assert_double(bb_scalar_round(BB_F8E4M3, 1e9), 448);
+	assert_double(bb_scalar_round(BB_FLOAT, 1e39), INFINITY);
+	assert_double(bb_scalar_spacing(BB_HALF, 1), 0x1p-10);
+	assert_double(bb_scalar_spacing(BB_BFLOAT16, 1), 0x1p-7);
+	assert_double(bb_scalar_spacing(BB_F8E4M3, 1), 0x1p-3);
+	assert_double(bb_scalar_spacing(BB_F8E5M2, 1), 0x1p-2);
+	assert_double(bb_scalar_spacing(BB_FLOAT, 1), 0x1p-23);
+	assert_double(bb_scalar_spacing(BB_HALF, 0), 0x1p-24);
+	assert_double(bb_scalar_spacing(BB_DOUBLE, 0), 0x1p-1074);
+}
+
+/* A weight in DTYPE after N updates. */
+static double updated(enum bb_dtype dtype, double weight, double update, int n)
+{
+	while (n-- > 0)
+		weight = bb_scalar_round(dtype, weight + update);
+	return weight;
+}
+
+static void updates_stall(void **state)
+{
+	/* The last half steps at 1; a tie goes to even, from an odd code up. */
+	assert_double(updated(BB_HALF, 1, 0x1p-11, 1), 1);
+	assert_double(updated(BB_HALF, 1 + 0x1p-10, 0x1p-11, 1), 1 + 0x1p-9);
+	assert_double(updated(BB_HALF, 1, 0x1.01p-11, 1), 1.0009765625);
+	assert_double(updated(BB_BFLOAT16, 1, 0x1p-8, 1), 1);
+	assert_double(updated(BB_HALF, 1, 1e-4, 1000), 1);
+	assert_double(updated(BB_HALF, 0.25, 1e-4, 1000), 0.25);
+	assert_double(updated(BB_BFLOAT16, 1, 1e-3, 1000), 1);
+	assert_double(updated(BB_BFLOAT16, 1, 0x1p-8, 100), 1);
+	assert_double(updated(BB_BFLOAT16, 1, 0.005, 100), 1.78125);
+	assert_true(fabs(updated(BB_FLOAT, 1, 1e-4, 1000) - 1.1) < 1e-4);
+	assert_double(updated(BB_HALF, 0, 1, 5000), 2048);
+	assert_double(updated(BB_BFLOAT16, 0, 1, 5000), 256);
+}
+
+static void small_gradients_vanish(void **state)
+{
+	static const struct {
+		double sigma, scale, share;
+	} table[] = {{1e-8, 1, .99712}, {1e-8, 1024, .00232}, {1e-8, 65536, 3.6e-5},
+		     {1e-7, 1, .23431}, {1e-7, 128, .00186},  {1e-6, 1, .02378}};
+
+	assert_double(bb_scalar_round(BB_HALF, 0x1p-25), 0);
+	assert_double(bb_scalar_round(BB_HALF, 0x1.00001p-25), 0x1p-24);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		double low = 0, high = 8;
+
+		/* The largest multiple of the deviation that becomes 0. */
+		while (high - low > 1e-12) {
+			const double x = (low + high) / 2;
+			const double gradient = x * table[i].sigma * table[i].scale;
+
+			*(bb_scalar_round(BB_HALF, gradient) == 0 ? &low : &high) = x;
+		}
+		assert_true(fabs(erf(low / sqrt(2)) - table[i].share) <
+			    (table[i].share < 1e-4 ? 1e-6 : 1e-5));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +400,9 @@ int main(void)
 		cmocka_unit_test(scale_and_divide_integers),
 		cmocka_unit_test(pairs),
 		cmocka_unit_test(ulps),
+		cmocka_unit_test(rounding_is_encoding),
+		cmocka_unit_test(updates_stall),
+		cmocka_unit_test(small_gradients_vanish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

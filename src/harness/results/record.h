@@ -87,7 +87,8 @@ struct bb_field {
 	/* Its column in a table of text (bb_sink_table); head NULL: it has none. */
 	const char *head, *head_unit; /* the two lines above it; head_unit NULL: UNIT in brackets */
 	int width;                    /* negative: aligned to the left */
-	/* A number is printed times SCALE (0: 1) with at most DECIMALS, an absent one as N/A. */
+	/* A number is printed times SCALE (0: 1) with at most DECIMALS, or where they are negative
+	   with that many significant digits; an absent one as N/A. */
 	int decimals;
 	double scale;
 	int place; /* order of the columns; those with the same place are in the order of fields */

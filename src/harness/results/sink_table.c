@@ -20,11 +20,15 @@ struct table {
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-/* TEXT = VALUE with at most DECIMALS, as many as WIDTH has room for. */
+/* TEXT = VALUE with at most DECIMALS, as many as WIDTH has room for, or see struct bb_field. */
 static void number(char text[BB_CELL_TEXT], double value, int decimals, int width)
 {
 	if (isnan(value)) {
 		snprintf(text, BB_CELL_TEXT, "N/A");
+		return;
+	}
+	if (decimals < 0) {
+		snprintf(text, BB_CELL_TEXT, "%.*g", -decimals, value);
 		return;
 	}
 	if (fabs(value) < 0.5 * pow(10, -decimals))

@@ -31,8 +31,11 @@ enum bb_stage { BB_STAGE_START, BB_STAGE_COMPARE, BB_STAGE_CONNECT, BB_STAGE_OPE
 /* Everything that one run owns. */
 struct bb_run {
 	const struct bb_benchmark *benchmark;
-	void *own;                              /* the benchmark's state */
-	const struct bb_experiment *experiment; /* the benchmark's, unless its plan replaces it */
+	void *own; /* the benchmark's state */
+	/* The benchmark's, unless its plan replaces them. */
+	const struct bb_experiment *experiment;
+	const struct bb_sink_ops *text;
+	const struct bb_record_kind *rows;
 	struct bb_environment environment;
 	struct bb_options options;
 	int argc; /* the command line */

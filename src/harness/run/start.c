@@ -242,8 +242,7 @@ bb_status bb_run_open(struct bb_run *run)
 	if (status == BB_OK && benchmark->plan)
 		status = benchmark->plan(run);
 	if (status == BB_OK && bb_run_leads(run)) {
-		status = bb_sinks_open(&run->sinks, o, benchmark->text, benchmark->rows, stdout,
-				       &run->error);
+		status = bb_sinks_open(&run->sinks, o, run->text, run->rows, stdout, &run->error);
 		bb_ticker_start(&run->ticker, 0, 0);
 		if (status == BB_OK && benchmark->open_results)
 			status = benchmark->open_results(run);
