@@ -21,6 +21,7 @@ MEASURED = {
     "tensor_parallel": ("model part scheme nranks", ("step_us", "low_us", "high_us")),
     "hybrid": ("part tp pp dp ep zero micro_batch", ("time_us", "low_us", "high_us")),
     "moe": ("skew capacity nranks", ("layer_us", "low_us", "high_us")),
+    "quantised": ("size_bytes coding scheme feedback dtype nranks", ("coded_us", "low_us", "high_us"), ("break_even_GBps", None, None)),
     "zero": ("stage overlap nranks", ("step_us", None, None), ("held_bytes", None, None)),
     "strategy": ("strategy servers nranks", ("step_us", "low_us", "high_us")),
     "node": ("host node", ("sends_GBps", None, None), ("receives_GBps", None, None), ("latency_us", None, None)),

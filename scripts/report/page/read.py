@@ -24,6 +24,7 @@ MEASURED = (
     "hybrid_plan",
     "hybrid",
     "moe",
+    "quantised",
     "zero",
     "strategy",
     "node",

@@ -61,6 +61,10 @@ COLUMNS = {
         "rank host bus driver sm_MHz sm_most_MHz memory_MHz temperature_C power_W power_cap_W throttle_reasons "
         "ecc_corrected ecc_uncorrected rows_remapped nvlink_errors pcie_replays power_throttled_us thermal_throttled_us"
     ).split(),
+    "quantised": (
+        "size_bytes coding scheme feedback nranks sent_bytes formula_bytes plain_us coded_us low_us high_us coding_us "
+        "exchange_us speedup plain_GBps break_even_GBps model_break_even_GBps rms_error max_error wrong"
+    ).split(),
     "moe": (
         "skew capacity imbalance dropped_share counts_us dispatch_us combine_us layer_us low_us high_us "
         "dispatch_GBps times_even wrong"
@@ -78,6 +82,7 @@ NAMES = {
     "hybrid_plan": "Divisions",
     "hybrid": "Steps and their parts",
     "moe": "Loads",
+    "quantised": "Codes",
     "zero": "Stages",
     "strategy": "Strategies",
     "skip": "Skipped",

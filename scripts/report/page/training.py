@@ -3,7 +3,7 @@
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
-from report.values import duration, memory, number, positive, text
+from report.values import duration, memory, number, positive, size, text, three
 
 MOST_ROWS = 16
 GREY = "#b9bec6"
@@ -145,6 +145,17 @@ def step_figures(run):
         duration,
         "time of each part alone",
     )
+    codes = run.of("quantised")
+    most = max((number(r, "size_bytes") or 0 for r in codes), default=0)
+    codes = stacked(
+        [r for r in codes if number(r, "size_bytes") == most],
+        (("coding_us", "coding", ink.BLUE), ("exchange_us", "exchange of codes", "#d55e00")),
+        "coded_us",
+        code_name,
+        duration,
+        f"time of an all-reduce of {size(most)}",
+        "plain_us",
+    )
     hybrid = stacked(
         run.of("hybrid"), (("time_us", "time", ink.BLUE),), "time_us", named("part"), duration, "time", "plan_us"
     )
@@ -175,9 +186,17 @@ def step_figures(run):
         (plans, "Divisions of the model", "The fastest that fit."),
         (planned_memory, "Memory of the divisions", "Of the same divisions."),
         (moe, "A layer of experts", "Each part alone. Number: the whole layer, in which parts may overlap."),
+        (codes, "Quantised all-reduces", "Each part alone. Number: the whole step. Line across a bar: the plain all-reduce; codes pay "
+         "where the bar ends before it, and on links slower than the rate beside their name."),
         (hybrid, "A step and its parts alone", "Line across a bar: by the formula of --plan." * planned),
     ]
     return [Figure(title, paper, told) for paper, title, told in drawn if paper]
+
+
+def code_name(r):
+    rate = positive(r, "break_even_GBps")
+    pays = f"pays below {three(rate)} GB/s" if rate else "does not pay"
+    return f"{text(r, 'coding', 12)} by {text(r, 'scheme', 9)}, {pays}"
 
 
 def barrier_name(r):
