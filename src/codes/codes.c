@@ -87,7 +87,8 @@ static struct bb_block_scale fit_minmax(const struct bb_coding *c, const struct 
 	return scale_down(scale, r->least + (float)c->highest * scale);
 }
 
-/* csrc/includes/quantization_utils.h of DeepSpeed, with an offset where it is stored. */
+/* csrc/includes/quantization_utils.h of DeepSpeed, which codes fp16: the range has a code too many,
+   so the maximum is clamped. */
 static struct bb_block_scale fit_deepspeed(const struct bb_coding *c,
 					   const struct bb_block_range *r)
 {
@@ -136,33 +137,22 @@ static struct bb_block_scale fit_block(const struct bb_coding *c, const float *x
 	return isfinite(fitted.scale) && isfinite(fitted.zero) ? fitted : s;
 }
 
-#define INTEGER(name_, brief_, bits_, lowest_, highest_, block_, bytes_, fit_)                     \
-	{                                                                                          \
-		name_, brief_, BB_CODE_INTEGER, bits_, lowest_, highest_, block_, bytes_, fit_     \
-	}
-
+#define INTEGER BB_CODE_INTEGER
 const struct bb_coding bb_codings[] = {
-	INTEGER("int8", "-127 to 127, scale max/127", 8, -127, 127, 256, 4, fit_magnitude),
-	INTEGER("int4", "-7 to 7, scale max/7", 4, -7, 7, 256, 4, fit_magnitude),
-	INTEGER("int8-minmax", "-127 to 127 from minimum to maximum", 8, -127, 127, 256, 8,
-		fit_minmax),
-	INTEGER("int4-minmax", "-7 to 7 from minimum to maximum", 4, -7, 7, 256, 8, fit_minmax),
-	INTEGER("ds-int8", "symmetric, DeepSpeed: scale 2 max/256, the maximum is clamped", 8, -128,
-		127, 4096, 4, fit_deepspeed),
-	INTEGER("ds-int4", "symmetric, DeepSpeed: scale 2 max/16, the maximum is clamped", 4, -8, 7,
-		4096, 4, fit_deepspeed),
-	INTEGER("ds-int8-asym", "asymmetric, DeepSpeed: scale (max - min)/256 and offset", 8, -128,
-		127, 4096, 8, fit_deepspeed),
-	INTEGER("ds-int4-asym", "asymmetric, DeepSpeed: scale (max - min)/16 and offset", 4, -8, 7,
-		4096, 8, fit_deepspeed),
-	INTEGER("torch-uint8", "PyTorch's quantisation hooks: MinMaxObserver, zero point", 8, 0,
-		255, 512, 8, fit_torch),
+	{"int8", "scale max/127", INTEGER, 8, -127, 127, 256, 4, fit_magnitude},
+	{"int4", "scale max/7", INTEGER, 4, -7, 7, 256, 4, fit_magnitude},
+	{"int8-minmax", "scale (max - min)/254", INTEGER, 8, -127, 127, 256, 8, fit_minmax},
+	{"int4-minmax", "scale (max - min)/14", INTEGER, 4, -7, 7, 256, 8, fit_minmax},
+	{"ds-int8", "DeepSpeed, symmetric", INTEGER, 8, -128, 127, 4096, 4, fit_deepspeed},
+	{"ds-int4", "DeepSpeed, symmetric", INTEGER, 4, -8, 7, 4096, 4, fit_deepspeed},
+	{"ds-int8-asym", "DeepSpeed, asymmetric", INTEGER, 8, -128, 127, 4096, 8, fit_deepspeed},
+	{"ds-int4-asym", "DeepSpeed, asymmetric", INTEGER, 4, -8, 7, 4096, 8, fit_deepspeed},
+	{"torch-uint8", "PyTorch, MinMaxObserver", INTEGER, 8, 0, 255, 512, 8, fit_torch},
 	{"fp8-e4m3", "scale max/448", BB_CODE_E4M3, 8, -448, 448, 128, 4, fit_magnitude},
 	{"fp8-e5m2", "scale max/57344", BB_CODE_E5M2, 8, -57344, 57344, 128, 4, fit_magnitude},
-	{"mxfp8-e4m3", "OCP MX: power of two as scale", BB_CODE_E4M3, 8, -448, 448, 32, 1, fit_mx},
-	{"mxfp8-e5m2", "OCP MX: power of two as scale", BB_CODE_E5M2, 8, -57344, 57344, 32, 1,
-	 fit_mx},
-	{"sign", "1 bit, 1-bit Adam: scale norm/sqrt(n)", BB_CODE_SIGN, 1, 0, 0, 0, 4, fit_sign},
+	{"mxfp8-e4m3", "OCP MX", BB_CODE_E4M3, 8, -448, 448, 32, 1, fit_mx},
+	{"mxfp8-e5m2", "OCP MX", BB_CODE_E5M2, 8, -57344, 57344, 32, 1, fit_mx},
+	{"sign", "1-bit Adam, scale norm/sqrt(n)", BB_CODE_SIGN, 1, 0, 0, 0, 4, fit_sign},
 	{.name = NULL}};
 
 const struct bb_coding *bb_coding_named(const char *name)

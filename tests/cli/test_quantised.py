@@ -60,7 +60,7 @@ for variant in Settings.variants:
 
 
 def bytes_of(line, count):
-    out = run(f"quantised_all_reduce --backend sim --link 10GB/s,1us -b {4 * count} -e {4 * count} {line} --json -")
+    out = run(f"quantised_all_reduce --backend sim --memory-rate 1TB/s --link 10GB/s,1us -b {4 * count} -e {4 * count} {line} --json -")
     (r,) = rows(out).values()
     equal(r["sent_bytes"], r["formula_bytes"], "counted")
     return r["padded"], r["sent_bytes"]
@@ -96,6 +96,8 @@ def on_a_cluster():
     traffic = 5 * count + count + 4 * chunk + 5 * chunk + 5 * count + 3 * 64 + 4
     expect(abs(r["coding_us"] - traffic / 1e6) < 1e-3, f"{r['coding_us']} us, not {traffic / 1e6}")
     equal(found["int8", "two-hops"]["node_ranks"], 8, "ranks of a node")
+    there = rows(run(f"{line} --json -"))["int8", "alltoall"]["coding_us"]
+    expect(abs(r["coding_us"] / there - 3.35) < 1e-3, "the memory of an H100 has 3.35 TB/s")
 
 
 @test
@@ -109,9 +111,9 @@ def break_even():
             rate = f"{factor * r['break_even_GBps']:.3f}GB/s,0us,port --coding {coding} --scheme {scheme}"
             (there,) = rows(run(f"{line} {rate}")).values()
             equal(there["speedup"] > 1, factor < 1, f"{coding} by {scheme} at {factor} times the rate")
-    (r,) = rows(run("quantised_all_reduce --backend sim -g 16 --link 1GB/s,0us,port --coding int8 --scheme allgather --json -")).values()
+    (r,) = rows(run("quantised_all_reduce --backend sim -g 16 --memory-rate 1TB/s --link 1GB/s,0us,port --coding int8 --scheme allgather --json -")).values()
     equal((r["break_even_GBps"], r["model_break_even_GBps"]), (None, None), "it sends twice the bytes")
-    run("quantised_all_reduce --backend sim -g 16 --link 1GB/s,0us,port --coding int8 --scheme allgather").prints("It does not pay at any link rate")
+    run("quantised_all_reduce --backend sim -g 16 --memory-rate 1TB/s --link 1GB/s,0us,port --coding int8 --scheme allgather").prints("It does not pay at any link rate")
 
 
 @test
@@ -141,6 +143,7 @@ def refusals():
         ("-b 3 -e 64", "an fp32 number has 4 bytes"),
         ("--coding int9", "did you mean int8"),
         ("--scheme tree", "allgather"),
+        ("--backend sim --link 1GB/s", "--memory-rate: missing"),
     ):
         execute([built("quantised_all_reduce_perf"), *line.split()]).exits(2).says(words)
     run("quantised_all_reduce -g 1").exits(5).says("there is one rank")

@@ -132,7 +132,7 @@ ANSWERED = {
     "hybrid": f"hybrid_parallel_perf -g 8 {LINK}",
     "plan": "hybrid_parallel_perf --plan --preset bloom-176b",
     "moe": f"moe_alltoall_perf -g 4 --skew 0,1 {LINK}",
-    "codes": f"quantised_all_reduce_perf -g 4 {LINK}",
+    "codes": f"quantised_all_reduce_perf -g 4 --memory-rate 1TB/s {LINK}",
     "zero": "zero_perf -g 2 -n 2 --model linear:4x32",
     "diagnosed": f"diagnose -g 6 {LINK}",
     "culprits": f"diagnose -g 8 --fault slow:2:5ms {LINK}",

@@ -10,8 +10,6 @@
 #include "training_kernels/kernel/coded.h"
 #include "training_kernels/kernel/kernel.h"
 
-#define BB_QUANTISED_HBM 3.35e12 /* bytes per second: H100 SXM (NVIDIA, data sheet) */
-
 #define BB_QUANTISED_OPTIONS(OPTION, COMMON)                                                       \
 	OPTION(CHOICES, codings, "coding", 0, "int8,int4,fp8-e4m3,mxfp8-e4m3,sign",                \
 	       "codings of the numbers (see --list)", .choice = coding_name, .section = "Codes",   \
@@ -32,7 +30,7 @@
 	       .choices = dtypes, .section = "Comparison")                                         \
 	OPTION(LINK, memory_rate, "memory-rate", 0, NULL,                                          \
 	       "rate at which coding reads and writes memory, for the model and on sim "           \
-	       "(default: on sim 3.35TB/s, the HBM3 of an H100)",                                  \
+	       "(default: that of the GPUs of --cluster)",                                         \
 	       .argument = "RATE")                                                                 \
 	COMMON("iters", 'n', "10", "timed steps of each kind, over all rounds", .min = 1,          \
 	       .max = 1000000, .usual = true)
@@ -72,8 +70,8 @@ struct bb_quantised_options {
 	FIELD(DOUBLE, plain_GBps, "GB/s", "plain_bytes / plain_us: the rate of links here",        \
 	      BB_COLUMN("link", 8, 3))                                                             \
 	FIELD(DOUBLE, break_even_GBps, "GB/s",                                                     \
-	      "plain_GBps (plain_us - exchange_us) / coding_us: links that much slower make "      \
-	      "codes pay; null: they do not, the exchange takes longer",                           \
+	      "link rate below which codes pay, plain_GBps (plain_us - exchange_us) / coding_us; " \
+	      "null: the exchange alone takes longer",                                             \
 	      BB_COLUMN("pays below", 10, 3))                                                      \
 	FIELD(DOUBLE, model_break_even_GBps, "GB/s",                                               \
 	      "bytes saved / time of coding, which reads and writes each number and code once at " \
@@ -87,10 +85,10 @@ struct bb_quantised_options {
 	FIELD(DOUBLE, balance_error, "",                                                           \
 	      "largest difference between the mean of the inputs and result + errors of all "      \
 	      "codes, which are equal but for rounding",                                           \
-	      BB_COLUMN("balance", 9, 1), .cell = balance_cell)                                    \
+	      BB_COLUMN("balance", 8, 1), .head_unit = "(1e-9)", .scale = 1e9)                     \
 	BB_WRONG_FIELD(FIELD, 0,                                                                   \
 		       "numbers of results and error memories whose bits differ from those of "    \
-		       "one thread; null: not verified")                                           \
+		       "one thread, or that are out of balance; null: not verified")               \
 	BB_END_FIELD(FIELD)
 
 /* One array by one coding and scheme. */

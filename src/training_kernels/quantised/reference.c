@@ -24,23 +24,25 @@ void bb_quantised_draw(const struct bb_coded_form *f, uint64_t seed, int rank, b
 size_t bb_quantised_lay_out(struct bb_quantised_reference *ref, const struct bb_coded_form *f,
 			    char *memory)
 {
-	const size_t padded = bb_coded_padded(f);
+	const size_t n = bb_coded_padded(f);
 	struct bb_coded coded;
-	size_t at = 0;
-	float **const floats[] = {&ref->mean, &ref->numbers, &ref->back,
-				  &ref->sum,  &ref->node,    &ref->old};
-	double **const doubles[] = {&ref->exact, &ref->kept};
 
 	(void)bb_coded_lay_out(&coded, f, 0, NULL);
-	for (size_t i = 0; i < 2; i++, at += padded * sizeof(double))
-		*doubles[i] = memory ? (double *)(void *)(memory + at) : NULL;
-	for (size_t i = 0; i < 6; i++, at += padded * sizeof(float))
-		*floats[i] = memory ? (float *)(void *)(memory + at) : NULL;
-	ref->errors = memory ? (float *)(void *)(memory + at) : NULL;
-	at += coded.errors * sizeof(float);
-	ref->codes = memory ? memory + at : NULL;
 	ref->form = f;
-	return at + (size_t)f->nranks * bb_coded_chunk_bytes(f);
+	if (memory) {
+		ref->exact = (double *)(void *)memory;
+		ref->kept = ref->exact + n;
+		ref->mean = (float *)(ref->kept + n);
+		ref->numbers = ref->mean + n;
+		ref->old = ref->numbers + n;
+		ref->back = ref->old + n;
+		ref->sum = ref->back + n;
+		ref->node = ref->sum + n;
+		ref->errors = ref->node + n;
+		ref->codes = (char *)(ref->errors + coded.errors);
+	}
+	return n * (2 * sizeof(double) + 6 * sizeof(float)) + coded.errors * sizeof(float) +
+	       (size_t)f->nranks * bb_coded_chunk_bytes(f);
 }
 
 /* The numbers are N of the array of RANK, from FIRST on. */
