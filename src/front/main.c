@@ -109,7 +109,7 @@ static const struct tool {
 	{.name = "hybrid_parallel_perf", .brief = "the best division of a model among ranks"},
 	{.name = "moe_alltoall_perf", .brief = "dispatch and combine of experts under any load"},
 	{.name = "quantised_all_reduce_perf",
-	 .brief = "int8, fp8 or 1-bit gradients: cost, error, break-even link rate"},
+	 .brief = "gradients in fewer bits: cost, error, break-even link"},
 	{.name = "zero_perf", .brief = "memory, traffic and time of each stage of ZeRO"},
 	{.name = "model_memory", .brief = "memory of training and inference, calculated"},
 	{.name = "topology",
@@ -263,7 +263,7 @@ static bb_status inform(int argc, char **argv, struct bb_error *error)
 		for (size_t i = 0; tool_at(i, &tool); i++) {
 			if (tool.group)
 				bb_strbuf_addf(&out, "\n%s:\n", tool.group);
-			bb_strbuf_addf(&out, "  %-*.*s%s\n", INDENT - 2, short_length(tool.name),
+			bb_strbuf_addf(&out, "  %-*.*s %s\n", INDENT - 3, short_length(tool.name),
 				       tool.name, tool.brief);
 		}
 		bb_strbuf_add(&out, hint);

@@ -47,8 +47,8 @@ struct bb_coded_form {
 
 /*
  * Numbers of an array with the zeros behind it: a multiple of 8 N, of N 8N/gcd(N, 8) for signs, as
- * DeepSpeed has it. allgather: COUNT, but a codes of the unsigned coding in blocks have 1 to BLOCK
- * more, as PyTorch has it.
+ * DeepSpeed has it. allgather: COUNT; unsigned codes in blocks have 1 to BLOCK more, as PyTorch has
+ * it.
  */
 size_t bb_coded_padded(const struct bb_coded_form *form);
 /* Numbers and coded bytes of a chunk. */
