@@ -280,6 +280,34 @@ def paces():
         equal(found["wire_volumes"], volumes, f"models sent with {words}")
 
 
+@test
+def codes():
+    """ZeRO++: as one rank alone that codes alike, bit by bit; the other stages code nothing."""
+    for words, gathers, reduces in (
+            ("--qwz", True, False), ("--qgz 2 --accumulate 3 -d bfloat16", False, True),
+            ("--qwz --hpz 2 --qgz 2 --overlap off", True, True),
+            (f"--qwz --qgz 2 -d float {UNITS} --units size:2000 --padding parameter --prefetch 2", True, True)):
+        found = records(run(f"zero -g 4 --model linear:3x31 {SHORT} {words} --json -"))["zero"]
+        equal(({r["wrong"] for r in found}, {r["verified"] for r in found}), ({0}, {"one rank alone"}), words)
+        equal([len({r["checksum"] for r in found[:n]}) for n in (3, 4)], [1, 2], f"results with {words}")
+        last = found[3]
+        equal((last["wire_bytes"], last["states_error_percent"]), (last["formula_wire_bytes"], 0), f"sent with {words}")
+        # Uniform numbers in 256 and 16 steps: 1/256/sqrt(3) and more than sqrt(2) times 1/16/sqrt(3) off.
+        for name, coded, least, most in (("gather", gathers, 0.003, 0.005), ("reduce", reduces, 0.05, 0.2)):
+            error = last[f"{name}_error"]
+            expect(least < error < most if coded else error is None, f"{name} with {words}: {error}")
+    line = f"zero -g 4 --model linear:3x31 {SHORT} --stages 3 --qwz --hpz 2 --qgz 2"
+    run(f"{line} --fault corrupt:3").exits(7).prints("Wrong data in 1 of 1 result", "A node sends 0.0", "% RMS error")
+    equal(records(run(f"zero -g 1 --model linear:3x31 {SHORT} --qwz --json -"))["zero"][3]["gather_error"], None, "alone")
+    # 32 units of 4096 x 4096 on 4 nodes of 8 ranks, where plain stage 3 sends 3 models, here 0.75, times (n - 1) / n.
+    line = "zero --backend sim --link 10GB/s -g 32 --model 536870912 --stages 3 --hpz 8"
+    for words, across, wire in (("", 2 * 31 * (1 << 20), 2 * 31 * (1 << 20) + 7 * (1 << 22)),
+                                ("--qwz --qgz 8", 31 * 524800 + 6303744, 31 * 524800 + 7 * (1 << 22) + 7354368 + 787968)):
+        (found,) = records(run(f"{line} {words} --json -"))["zero"]
+        equal((found["across_bytes"], found["wire_bytes"], found["second_bytes"]), (32 * across, 32 * wire, 1 << 27),
+              f"bytes with {words}")
+
+
 # ---- backends ------------------------------------------------------------------------------
 
 @test
@@ -385,6 +413,12 @@ def bad_words():
             ("--prefetch 3", 2, ("--prefetch", "3")),
             ("--stages 2 --prefetch 1", 2, ("--prefetch", "stage 3")),
             ("--stages 0,1 --reduce-dtype float", 2, ("--reduce-dtype", "stage 2")),
+            ("-g 4 --hpz 3", 2, ("--hpz 3", "4 ranks", "divisor")),
+            ("-g 4 --qgz 4", 2, ("--qgz 4", "2 nodes")),
+            ("-g 4 --qgz 2 --hpz 4", 2, ("--qgz 2", "--hpz 4")),
+            ("-g 4 --hpz 2 --reshard 2", 2, ("--hpz", "--reshard")),
+            ("-g 4 --qgz 2 --separate-groups", 2, ("--qgz", "--separate-groups")),
+            ("--stages 1,2 --qwz", 2, ("--qwz", "stage 3")),
             ("-g 4 --reshard 3", 2, ("--reshard 3", "4 ranks", "divisor")),
             ("--model 900T", 5, ("stage 0", "--model"))):
         result = run(f"zero {line}").exits(code)

@@ -4,6 +4,7 @@
  */
 #include "core/scalar.h"
 #include "models/memory/training.h"
+#include "training_kernels/zero/coding.h"
 #include "training_kernels/zero/data.h"
 #include "training_kernels/zero/ledger.h"
 #include "training_kernels/zero/units.h"
@@ -369,6 +370,48 @@ static void test_paces(void **state)
 	}
 }
 
+/* ---- codes ---------------------------------------------------------------------------------- */
+
+/* ZeRO++'s bytes of a unit: parameters in int8, gradients in int4. */
+static void test_coded_bytes(void **state)
+{
+	struct bb_zero_units units;
+	struct bb_coded_form f;
+
+	/* A part of 4096 x 4096: 4096 blocks of 4096. */
+	assert_int_equal(bb_zero_units_of_size(&units, 1, 2 * 4096 * 4096, NULL), BB_OK);
+	f = bb_zero_coded_form(&units, 0, 2, 0);
+	assert_int_equal(f.block, 4096);
+	assert_int_equal(bb_coded_phases(&f), 1);
+	assert_int_equal(bb_coded_sent(&f, 0), 16793600);
+	bb_zero_units_free(&units);
+	/* All of it on 4 nodes of 8 ranks: codes and scales in the node, then across. */
+	assert_int_equal(bb_zero_units_of_size(&units, 1, 4096 * 4096, NULL), BB_OK);
+	f = bb_zero_coded_form(&units, 0, 32, 8);
+	assert_int_equal(f.block, 4096);
+	assert_int_equal(bb_coded_phases(&f), 2);
+	assert_int_equal(bb_coded_sent(&f, 0), 7340032 + 14336);
+	assert_int_equal(bb_coded_sent(&f, 1), 786432 + 1536);
+	assert_int_equal(8 * bb_coded_sent(&f, 1), 6303744);
+	/* Parts that codes fill: 2000003 elements are 62501 a rank, 62504 with padding. */
+	units.rows[0].rows = units.list[0].elements = 2000003;
+	assert_int_equal(bb_zero_part(&units, 0, 32), 62501);
+	units.multiple = 8;
+	assert_int_equal(bb_zero_part(&units, 0, 32), 62504);
+	assert_int_equal(bb_zero_part(&units, 0, 1), 2000003);
+	f = bb_zero_coded_form(&units, 0, 32, 0);
+	assert_int_equal(bb_coded_padded(&f), 32 * 62504);
+	bb_zero_units_free(&units);
+	/* 1024 x 4096 in blocks of 1024 on 2 nodes of 8 ranks. */
+	assert_int_equal(bb_zero_units_of_size(&units, 1, 1024 * 4096, NULL), BB_OK);
+	f = bb_zero_coded_form(&units, 0, 16, 8);
+	f.block = 1024;
+	assert_int_equal(bb_coded_sent(&f, 0), 1835008 + 14336);
+	assert_int_equal(bb_coded_sent(&f, 1), 131072 + 1024);
+	assert_int_equal(8 * bb_coded_sent(&f, 1), 1056768);
+	bb_zero_units_free(&units);
+}
+
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* Summed forwards or backwards, a pair at a time or at once: the same bits. */
@@ -500,9 +543,9 @@ int main(void)
 		cmocka_unit_test(test_formats),    cmocka_unit_test(test_adam),
 		cmocka_unit_test(test_ledger),     cmocka_unit_test(test_blocks),
 		cmocka_unit_test(test_places),     cmocka_unit_test(test_nested),
-		cmocka_unit_test(test_paces),      cmocka_unit_test(test_gradients),
-		cmocka_unit_test(test_dependence), cmocka_unit_test(test_loss_scale),
-		cmocka_unit_test(test_reference),
+		cmocka_unit_test(test_paces),      cmocka_unit_test(test_coded_bytes),
+		cmocka_unit_test(test_gradients),  cmocka_unit_test(test_dependence),
+		cmocka_unit_test(test_loss_scale), cmocka_unit_test(test_reference),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

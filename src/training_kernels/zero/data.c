@@ -134,8 +134,11 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 {
 	const struct bb_zero_data *d = r->data;
 	const size_t n = (size_t)d->elements, ranks = (size_t)d->nranks;
+	const char *const seen = r->coder ? r->coder->see(r->coder, r->parameters) : r->parameters;
 	const struct bb_zero_batch batch = {.step = step,
-					    .forward = bb_zero_sum(d->dtype, 0, n, r->parameters)};
+					    .forward = bb_zero_sum(d->dtype, 0, n, seen),
+					    .scale = r->scale.scale};
+	const float *const coded = r->coder ? r->coder->reduce(r->coder, &batch, seen) : NULL;
 	const bool overflowed = d->overflow == step;
 	const float unscale = 1.0f / (r->scale.scale * (float)r->nseeds);
 
@@ -148,12 +151,13 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 
 		/* Gradients are summed over all ranks and microbatches in integers. */
 		for (size_t i = first; i < end; i++) {
-			const uint32_t bits = bits_at(d->dtype, r->parameters, i);
+			const uint32_t bits = bits_at(d->dtype, seen, i);
 			int64_t sum = 0;
 
 			for (size_t s = 0; s < r->nseeds; s++)
 				sum += draw_gradient(d, r->seeds[s], i, bits);
-			gradients[i - first] = (float)sum * UNIT * r->scale.scale;
+			gradients[i - first] =
+				coded ? coded[i] : (float)sum * UNIT * r->scale.scale;
 		}
 		bb_adam_step(r->steps, unscale, gradients, r->master + first, r->moment1 + first,
 			     r->moment2 + first, end - first);

@@ -68,9 +68,20 @@ void bb_zero_scale_update(struct bb_zero_scale *scale, bool overflowed);
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
+/* What codes do to it (coding.h). */
+struct bb_zero_coder {
+	/* What the passes see of PARAMETERS. */
+	const char *(*see)(struct bb_zero_coder *coder, const char *parameters);
+	/* The gradients of a step that sees SEEN, and whose BATCH lacks rank and microbatch; NULL:
+	   they are not coded. */
+	const float *(*reduce)(struct bb_zero_coder *coder, const struct bb_zero_batch *batch,
+			       const char *seen);
+};
+
 /* A model trained without communication: it is whole, and gets the gradients of all ranks. */
 struct bb_zero_reference {
 	const struct bb_zero_data *data;
+	struct bb_zero_coder *coder; /* NULL: nothing is coded */
 	struct bb_zero_scale scale;
 	uint64_t steps;                    /* of the optimizer */
 	char *parameters;                  /* in the datatype; owned */

@@ -14,17 +14,19 @@
 
 #include "core/array.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NO_UNIT SIZE_MAX
 #define NO_EVENT BB_ZERO_NO_EVENT
+#define REDUCTIONS (BB_ZERO_COLLECTIVES - 1) /* kind of collective; others are those of a pass */
 #define PERIOD 2048 /* elements of a pattern of zeros; arrays are multiples of their two bytes */
 
 enum queue { COMPUTING, COMMUNICATING, REDUCING };
 
-/* Groups of a program; those of --reshard follow. */
-enum group { ALL, REDUCERS };
+/* Groups of an operation, until zero_complete: as in enum bb_coded_family, and of reductions. */
+enum group { ALL, NODE, ACROSS, REDUCERS };
 
 static size_t zero_size(const struct bb_zero_rank *z)
 {
@@ -97,19 +99,24 @@ void bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, in
 	const uint64_t first = mine && z->stage > 0 ? (uint64_t)z->rank : 0;
 	struct bb_zero_array part[BB_ZERO_ARRAYS];
 
-	memcpy(part, arrays, (size_t)narrays * sizeof(*part));
-	for (uint64_t r = first; r < (mine ? first + 1 : ranks); r++)
+	for (uint64_t r = first; r < (mine ? first + 1 : ranks); r++) {
+		uint64_t at = (r - first) * z->places.list[u].part;
+
 		for (size_t i = unit->rows; i < unit->rows + unit->nrows; i++) {
 			const struct bb_zero_rows *rows = &units->rows[i];
 			const uint64_t each = bb_partition(rows->rows, ranks);
 			const uint64_t skip = r * each < rows->rows ? r * each : rows->rows;
 			const uint64_t left = rows->rows - skip;
 
+			for (int a = 0; a < narrays; a++) {
+				part[a] = arrays[a];
+				part[a].at += at * part[a].size;
+			}
 			each_block(z, part, narrays, rows->first + skip * rows->width,
 				   (left < each ? left : each) * rows->width, work, own);
-			for (int a = 0; a < narrays; a++)
-				part[a].at += each * rows->width * part[a].size;
+			at += each * rows->width;
 		}
+	}
 }
 
 /* Acquire BYTES for HOLDING from the ledger, unless something has failed before. */
@@ -173,9 +180,10 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 	case BB_ZERO_ADD:  /* gradients, those that are added */
 	case BB_ZERO_COPY: /* that replace them */
 		bb_adam_widen(dtype, seen[0], wide, n);
-		bb_adam_widen(w->wide ? reduced_dtype(z) : dtype, seen[1], other, n);
+		bb_adam_widen(w->factor > 0 ? BB_FLOAT : dtype, seen[1], other, n);
 		for (size_t i = 0; i < n; i++)
-			wide[i] = w->action == BB_ZERO_ADD ? wide[i] + other[i] : other[i];
+			wide[i] = (w->action == BB_ZERO_ADD ? wide[i] : 0) +
+				  other[i] * (w->factor > 0 ? w->factor : 1);
 		bb_adam_narrow(dtype, wide, seen[0], n);
 		break;
 	case BB_ZERO_INSPECT: /* gradients */
@@ -190,6 +198,7 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 		bb_adam_narrow(dtype, master, seen[1], n);
 		break;
 	case BB_ZERO_CALL:
+	case BB_ZERO_CODE:
 		break;
 	}
 }
@@ -239,10 +248,14 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 	struct bb_zero_array to = {.at = w->to, .size = size, .written = true};
 	const size_t first = z->zero->units.order[0][0];
 	const struct bb_zero_place *p = &z->places.list[w->unit];
-	int32_t flag = z->overflowed;
+	int32_t flag;
 
-	if (z->status != BB_OK)
+	/* In the queue of the collectives: it touches nothing of the others. */
+	if (w->action == BB_ZERO_CODE)
+		bb_coded_compute(&w->coded, w->count);
+	if (w->action == BB_ZERO_CODE || z->status != BB_OK)
 		return;
+	flag = z->overflowed;
 	switch (w->action) {
 	case BB_ZERO_SUM:
 		if (w->unit == first && w->microbatch == 0) {
@@ -261,17 +274,17 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 			     w);
 		break;
 	case BB_ZERO_WIDEN:
-		to.size = bb_dtype_size(reduced_dtype(z));
+		to.size = sizeof(float);
 		each_block(z, (struct bb_zero_array[]){from, to}, 2, 0, w->count, work_block, w);
 		break;
 	case BB_ZERO_COPY:
-		if (!w->wide) {
+		if (w->factor == 0) {
 			copy_bytes(z, w->to, w->from, w->count * size);
 			break;
 		}
 		/* fall through */
 	case BB_ZERO_ADD:
-		from.size = w->wide ? bb_dtype_size(reduced_dtype(z)) : size;
+		from.size = w->factor > 0 ? sizeof(float) : size;
 		each_block(z, (struct bb_zero_array[]){to, from}, 2, 0, w->count, work_block, w);
 		break;
 	case BB_ZERO_INSPECT:
@@ -300,9 +313,15 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 static void zero_buffers(void *own, int rank, const struct bb_operation *o, void **in, void **out)
 {
 	const struct bb_zero_rank *z = own;
+	const struct bb_program *program = &z->variant.taped.program;
+	const struct bb_zero_work *w = &z->works[o->item];
 
-	bb_kernel_in_place(o, o->group < z->second_group ? z->rank : z->rank % z->reshard,
-			   z->works[o->item].to, in, out);
+	if (w->action == BB_ZERO_CODE) {
+		*in = w->coded.sent;
+		*out = w->coded.comes;
+		return;
+	}
+	bb_kernel_in_place(o, z->rank % program->group_size(program, o->group), w->to, in, out);
 }
 
 /* Add an operation in the computing queue of rank 0 to the times of its phase. */
@@ -312,8 +331,9 @@ static void zero_observe(void *own, int rank, size_t index, const struct bb_oper
 	struct bb_zero_rank *z = own;
 	double *const collectives = &z->times[2 * BB_ZERO_PHASES];
 
-	if (rank == 0 && o->act == BB_ACT_COLLECTIVE && o->work <= BB_ZERO_IN_BACKWARD)
-		collectives[o->collective == &bb_all_gather ? o->work : 2] += to - from;
+	if (rank == 0 && o->queue != COMPUTING && o->work <= BB_ZERO_IN_BACKWARD &&
+	    (o->act == BB_ACT_COLLECTIVE || o->act == BB_ACT_COMPUTE))
+		collectives[z->works[o->item].unit] += to - from;
 	if (rank != 0 || o->queue != COMPUTING)
 		return;
 	z->times[o->work] += to - z->last;
@@ -384,11 +404,15 @@ static void add_action(struct bb_zero_rank *z, struct bb_zero_work work)
 				0);
 }
 
-/* Add ACTION of COUNT elements; WIDE as in struct bb_zero_work. */
+/* Add ACTION of COUNT elements; FACTOR as in struct bb_zero_work. */
 static void add_move(struct bb_zero_rank *z, enum bb_zero_action action, char *from, char *to,
-		     uint64_t count, bool wide)
+		     uint64_t count, float factor)
 {
-	add_action(z, (struct bb_zero_work){action, 0, 0, from, to, count, wide});
+	add_action(z, (struct bb_zero_work){.action = action,
+					    .from = from,
+					    .to = to,
+					    .count = count,
+					    .factor = factor});
 }
 
 /* Later computations wait for all collectives. */
@@ -406,6 +430,15 @@ static void await_event(struct bb_zero_rank *z, int *event)
 	*event = NO_EVENT;
 }
 
+/* The event of the end of what was added to QUEUE. */
+static int end_call(struct bb_zero_rank *z, int queue)
+{
+	if (z->zero->options.overlap == BB_ZERO_OVERLAP_ON)
+		return bb_tape_record(z->variant.taped.tapes, queue);
+	add_wait(z);
+	return NO_EVENT;
+}
+
 /* Add the COLLECTIVE, whose dtype, count, op and group are set, on MEMORY. Returns the event of its
    end. */
 static int add_call(struct bb_zero_rank *z, const struct bb_collective *collective, char *memory,
@@ -418,15 +451,41 @@ static int add_call(struct bb_zero_rank *z, const struct bb_collective *collecti
 	o.act = BB_ACT_COLLECTIVE;
 	o.queue = o.group == REDUCERS && z->zero->options.separate ? REDUCING : COMMUNICATING;
 	o.work = z->phase;
-	o.item = add_work(z, (struct bb_zero_work){.action = BB_ZERO_CALL, .to = memory});
+	o.item = add_work(z, (struct bb_zero_work){
+				     .action = BB_ZERO_CALL,
+				     .unit = collective == &bb_all_gather ? z->phase : REDUCTIONS,
+				     .to = memory});
 	o.collective = collective;
 	o.in_place = true;
 	bb_tape_order(tape, COMPUTING, o.queue)->work = z->phase;
 	bb_tape_add(tape, o);
-	if (z->zero->options.overlap == BB_ZERO_OVERLAP_ON)
-		return bb_tape_record(tape, o.queue);
-	add_wait(z);
-	return NO_EVENT;
+	return end_call(z, o.queue);
+}
+
+/* Exchange codes of NUMBERS, COUNT of them in the datatype, by FORM, in memory that becomes HELD.
+   KIND: of collective. Sets *EVENT to its end and returns the exchange. */
+static struct bb_coded add_exchange(struct bb_zero_rank *z, const struct bb_coded_form *form,
+				    char *numbers, uint64_t count, size_t kind,
+				    struct bb_held *held, int *event)
+{
+	struct bb_tape *tape = z->variant.taped.tapes;
+	struct bb_zero_work work = {.action = BB_ZERO_CODE, .unit = kind};
+	const size_t item = z->nworks + z->data; /* behind the conversion of the numbers */
+
+	zero_hold(z, BB_HOLD_COMMUNICATION, bb_coded_lay_out(&work.coded, form, z->rank, NULL),
+		  false, held);
+	if (z->status != BB_OK)
+		return work.coded;
+	bb_coded_lay_out(&work.coded, form, z->rank, held->memory);
+	add_move(z, BB_ZERO_WIDEN, numbers, (char *)work.coded.x, count, 0);
+	for (int i = 0; i < BB_CODED_STEPS * bb_coded_phases(form); i++) {
+		work.count = (uint64_t)i;
+		add_work(z, work);
+	}
+	bb_tape_order(tape, COMPUTING, COMMUNICATING)->work = z->phase;
+	bb_coded_write(form, tape, COMMUNICATING, z->phase, z->phase, item, INFINITY);
+	*event = end_call(z, COMMUNICATING);
+	return work.coded;
 }
 
 /* Add SHARE of PASS. */
@@ -468,14 +527,23 @@ static void add_gather(struct bb_zero_rank *z, size_t unit, bool backward)
 	if (z->status != BB_OK)
 		return;
 	z->most_gathered = ++z->gathered > z->most_gathered ? z->gathered : z->most_gathered;
+	if (z->gathers_codes && !second) {
+		live->numbers = (char *)add_exchange(z, &live->forms[0],
+						     z->parameters.memory + p->part_at * size, part,
+						     z->phase, &live->codes, &live->gathered)
+					.result;
+		return;
+	}
 	add_move(z, BB_ZERO_COPY,
 		 second ? z->second.memory + p->at / ranks * size
 			: z->parameters.memory + p->part_at * size,
-		 live->parameters.memory + (uint64_t)z->rank % ranks * part * size, part, false);
-	live->gathered = add_call(z, &bb_all_gather, live->parameters.memory,
-				  (struct bb_operation){.count = (size_t)part,
-							.dtype = z->zero->options.dtype,
-							.group = second ? z->second_group : ALL});
+		 live->parameters.memory + (uint64_t)z->rank % ranks * part * size, part, 0);
+	live->gathered =
+		add_call(z, &bb_all_gather, live->parameters.memory,
+			 (struct bb_operation){
+				 .count = (size_t)part,
+				 .dtype = z->zero->options.dtype,
+				 .group = z->reshard < z->zero->nranks && second ? NODE : ALL});
 }
 
 /* Gather the first UNTIL units of the pass. */
@@ -508,13 +576,18 @@ static void enter_unit(struct bb_zero_rank *z, struct passing *p)
 	const struct bb_zero_place *place = &z->places.list[unit];
 	const uint64_t size = zero_size(z);
 	struct bb_zero_live *live = &z->live[unit];
-	struct bb_zero_work work = {
-		BB_ZERO_SUM, unit, p->microbatch, z->parameters.memory + place->at * size,
-		NULL,        0,    false};
+	struct bb_zero_work work = {.action = BB_ZERO_SUM,
+				    .unit = unit,
+				    .microbatch = p->microbatch,
+				    .from = z->parameters.memory + place->at * size};
 
 	if (z->stage == 3) {
 		gather_until(z, p, p->entered);
 		await_event(z, &live->gathered);
+		if (live->codes.memory)
+			add_move(z, BB_ZERO_COPY, live->numbers, live->parameters.memory,
+				 place->padded, 1);
+		bb_ledger_release(&z->ledger, &live->codes);
 		gather_ahead(z, p, BB_ZERO_PRE);
 		work.from = live->parameters.memory;
 	}
@@ -545,7 +618,7 @@ static void leave_forward(struct bb_zero_rank *z, size_t unit)
 	if (z->second.memory)
 		add_move(z, BB_ZERO_COPY,
 			 z->live[unit].parameters.memory + (uint64_t)z->rank % ranks * part * size,
-			 z->second.memory + p->at / ranks * size, part, false);
+			 z->second.memory + p->at / ranks * size, part, 0);
 	if (z->reshard != 1 && !z->zero->units.list[unit].kept)
 		free_gathered(z, unit);
 }
@@ -557,11 +630,13 @@ static void keep_reduced(struct bb_zero_rank *z, int64_t microbatch)
 		return;
 	struct bb_zero_live *const live = &z->live[z->reducing];
 	const struct bb_zero_place *const p = &z->places.list[z->reducing];
-	const uint64_t size = bb_dtype_size(reduced_dtype(z));
-	await_event(z, &live->reduced);
-	add_move(z, microbatch > 0 ? BB_ZERO_ADD : BB_ZERO_COPY,
-		 live->bucket.memory + p->mine * size,
-		 z->gradients.memory + p->part_at * zero_size(z), p->part, size != zero_size(z));
+	/* An exchange of codes ends with the mean. */
+	const float factor = z->reduces_codes                             ? (float)z->zero->nranks
+			     : reduced_dtype(z) != z->zero->options.dtype ? 1
+									  : 0;
+	await_event(z, &live->sent);
+	add_move(z, microbatch > 0 ? BB_ZERO_ADD : BB_ZERO_COPY, live->reduced,
+		 z->gradients.memory + p->part_at * zero_size(z), p->part, factor);
 	bb_ledger_release(&z->ledger, &live->bucket);
 	z->reducing = NO_UNIT;
 }
@@ -572,21 +647,30 @@ static void leave_backward(struct bb_zero_rank *z, size_t unit, int64_t microbat
 	const struct bb_zero_place *p = &z->places.list[unit];
 	const enum bb_dtype dtype = reduced_dtype(z);
 	struct bb_zero_live *live = &z->live[unit];
-	struct bb_held wide = {NULL, 0, 0};
+	struct bb_held bucket = live->bucket;
 
 	keep_reduced(z, microbatch);
 	free_gathered(z, unit);
-	if (z->stage >= 2 && dtype != z->zero->options.dtype) {
-		zero_hold(z, BB_HOLD_COMMUNICATION, p->padded * bb_dtype_size(dtype), false, &wide);
-		add_move(z, BB_ZERO_WIDEN, live->bucket.memory, wide.memory, p->padded, false);
-		bb_ledger_release(&z->ledger, &live->bucket);
-		live->bucket = wide;
+	if (z->reduces_codes) {
+		live->reduced = (char *)add_exchange(z, &live->forms[1], bucket.memory, p->padded,
+						     REDUCTIONS, &live->bucket, &live->sent)
+					.sum;
+		bb_ledger_release(&z->ledger, &bucket);
+		z->reducing = unit;
+		return;
 	}
+	if (z->stage >= 2 && dtype != z->zero->options.dtype) {
+		zero_hold(z, BB_HOLD_COMMUNICATION, p->padded * bb_dtype_size(dtype), false,
+			  &live->bucket);
+		add_move(z, BB_ZERO_WIDEN, bucket.memory, live->bucket.memory, p->padded, 0);
+		bb_ledger_release(&z->ledger, &bucket);
+	}
+	live->reduced = live->bucket.memory + p->mine * bb_dtype_size(dtype);
 	if (z->stage >= 2)
 		z->reducing = unit;
 	else if (microbatch < z->zero->options.accumulate - 1)
 		return;
-	live->reduced = add_call(
+	live->sent = add_call(
 		z, z->stage == 0 ? &bb_all_reduce : &bb_reduce_scatter,
 		z->stage >= 2 ? live->bucket.memory : z->gradients.memory + p->at * zero_size(z),
 		(struct bb_operation){.count = (size_t)p->part,
@@ -685,46 +769,63 @@ static const struct bb_zero_rank *rank_of(const struct bb_program *program)
 	return ((const struct bb_taped *)program->own)->own;
 }
 
+/* All ranks; those of nodes and across nodes; and, last, all for reductions. */
 static int zero_group_size(const struct bb_program *program, int group)
 {
 	const struct bb_zero_rank *z = rank_of(program);
 
-	return group < z->second_group ? program->nranks : z->reshard;
+	return z->zero->options.separate && group == program->groups - 1
+		       ? program->nranks
+		       : bb_coded_group_size(&z->nodes, group);
 }
 
-/* Those of --reshard are ranks one after another. */
 static int zero_member(const struct bb_program *program, int group, int i)
 {
 	const struct bb_zero_rank *z = rank_of(program);
 
-	return group < z->second_group ? i : (group - z->second_group) * z->reshard + i;
+	return z->zero->options.separate && group == program->groups - 1
+		       ? i
+		       : bb_coded_member(&z->nodes, group, i);
 }
 
 static void zero_complete(const void *own, int rank, struct bb_operation *o)
 {
 	const struct bb_zero_rank *z = own;
 
-	if (o->act == BB_ACT_COLLECTIVE && o->group == z->second_group)
-		o->group += rank / z->reshard;
+	if (o->act == BB_ACT_COLLECTIVE && o->group == REDUCERS)
+		o->group = z->variant.taped.program.groups - 1;
+	else
+		bb_coded_complete(&z->nodes, rank, o);
 }
 
-/* Set queues and groups: all ranks; those of reductions; those of --reshard. */
+/* Set queues and groups, and which exchanges are of codes. */
 static void set_groups(struct bb_zero_rank *z)
 {
+	const struct bb_zero_options *a = &z->zero->options;
 	struct bb_taped *taped = &z->variant.taped;
-	const bool separate = z->zero->options.separate;
+	const int n = z->zero->nranks;
 
-	z->reshard = z->stage == 3 ? (int)z->zero->options.reshard : 0;
-	z->second_group = separate ? REDUCERS + 1 : REDUCERS;
+	z->reshard = z->stage == 3 ? (int)a->reshard : 0;
+	z->gathers_codes = z->stage == 3 && a->qwz && z->has_peers;
+	z->reduces_codes = z->stage == 3 && a->qgz_given;
+	z->nodes = (struct bb_coded_form){.nranks = n,
+					  .local = z->reduces_codes ? (int)a->qgz
+						   : z->reshard > 1 ? z->reshard
+								    : n};
+	for (size_t u = 0; u < z->zero->units.n && (z->gathers_codes || z->reduces_codes); u++)
+		for (int i = 0; i < 2; i++)
+			z->live[u].forms[i] =
+				bb_zero_coded_form(&z->zero->units, u, n, i ? z->nodes.local : 0);
 	taped->own = z;
-	taped->program.queues = separate ? REDUCING + 1 : REDUCING;
-	taped->program.groups = z->has_peers ? z->second_group : 0;
+	taped->program.queues = a->separate ? REDUCING + 1 : REDUCING;
+	taped->program.groups = z->has_peers * (1 + a->separate);
 	taped->program.group_size = zero_group_size;
 	taped->program.member = zero_member;
-	if (z->reshard > 1 && z->has_peers) {
-		taped->program.groups += z->zero->nranks / z->reshard;
-		taped->complete = zero_complete;
-	}
+	taped->complete = zero_complete;
+	if (z->has_peers && z->nodes.local < n)
+		taped->program.groups += n / z->nodes.local;
+	if (z->reduces_codes)
+		taped->program.groups += z->nodes.local;
 }
 
 bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
@@ -748,7 +849,7 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 	if (!z->live)
 		BB_TRY(status, bb_no_memory(&run->error, "the layers of a model"), out);
 	for (size_t u = 0; u < zero->units.n; u++)
-		z->live[u].gathered = z->live[u].reduced = NO_EVENT;
+		z->live[u].gathered = z->live[u].sent = NO_EVENT;
 	BB_TRY(status,
 	       bb_zero_places_make(&z->places, &zero->units, z->stage, zero->nranks, z->rank,
 				   &run->error),

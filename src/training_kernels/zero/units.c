@@ -177,11 +177,12 @@ void bb_zero_units_free(struct bb_zero_units *units)
 uint64_t bb_zero_part(const struct bb_zero_units *units, size_t u, uint64_t ranks)
 {
 	const struct bb_zero_unit *unit = &units->list[u];
+	const uint64_t multiple = units->multiple > 0 && ranks > 1 ? units->multiple : 1;
 	uint64_t part = 0;
 
 	for (size_t i = unit->rows; i < unit->rows + unit->nrows; i++)
 		part += bb_units_padded(units->rows[i].rows, units->rows[i].width, ranks) / ranks;
-	return part;
+	return bb_partition(part, multiple) * multiple;
 }
 
 bb_status bb_zero_places_make(struct bb_zero_places *places, const struct bb_zero_units *units,

@@ -40,6 +40,7 @@ struct bb_zero_units {
 	struct bb_zero_unit *list; /* owned */
 	size_t n;
 	uint64_t elements;
+	uint64_t multiple; /* elements that parts of several ranks are padded to, too; 0: 1 */
 	struct bb_zero_rows *rows; /* owned */
 	struct bb_zero_run *runs;  /* in the order of the forward pass; owned */
 	size_t nruns;

@@ -48,16 +48,24 @@ static bb_status parse_units(const char *text, enum bb_zero_division *division, 
 }
 
 /* Refuse options of stages that are not requested. */
-static bb_status check_stages(const struct bb_zero_options *a, struct bb_error *error)
+static bb_status check_stages(struct bb_zero_options *a, struct bb_error *error)
 {
-	const char *const option = a->prefetch_given            ? "prefetch"
+	const char *const option = a->hpz_given                 ? "hpz"
+				   : a->qwz                     ? "qwz"
+				   : a->qgz_given               ? "qgz"
+				   : a->prefetch_given          ? "prefetch"
 				   : a->backward_prefetch_given ? "backward-prefetch"
 				   : a->reshard_given           ? "reshard"
 				   : a->reduce_dtype_given      ? "reduce-dtype"
 								: NULL;
-	const int first =
-		a->prefetch_given || a->backward_prefetch_given || a->reshard_given ? 3 : 2;
+	const int first = option && strcmp(option, "reduce-dtype") == 0 ? 2 : 3;
 
+	if (a->hpz_given)
+		a->reshard = a->hpz;
+	if (a->qgz_given && a->reshard > 1 && a->reshard != a->qgz)
+		return bb_fail(error, BB_EUSAGE,
+			       "--qgz %jd: --%s %jd has nodes of other ranks; give the same number",
+			       a->qgz, a->hpz_given ? "hpz" : "reshard", a->reshard);
 	if (!option || a->stages >> first)
 		return BB_OK;
 	return bb_fail(error, BB_EUSAGE, "--%s: has no effect before stage %d; give --stages 3",
@@ -219,6 +227,9 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 			       a->as_rank, a->world, a->world - 1);
 	o->config.library_optional =
 		a->as_rank_given || (o->threads * o->gpus == 1 && environment->launch.nprocs <= 1);
+	/* Rings forward what an all-to-all sends. */
+	if (a->qgz_given && !a->algo_text_given)
+		a->algo_text = "auto";
 	status = bb_algorithms_check_one(a->algo_text, o, error);
 	status = status == BB_OK ? check_stages(a, error) : status;
 	return status == BB_OK ? open_units(zero, error) : status;
@@ -314,9 +325,16 @@ static bb_status zero_plan(struct bb_run *run)
 	zero->nranks = zero->alone ? (int)a->world : run->world.nranks;
 	if (a->reshard > 0 && zero->nranks % a->reshard != 0)
 		return bb_fail(&run->error, BB_EUSAGE,
-			       "--reshard %jd: %d rank%s cannot form groups of so many; give a "
+			       "--%s %jd: %d rank%s cannot form groups of so many; give a "
 			       "divisor of %d",
-			       a->reshard, zero->nranks, bb_plural(zero->nranks), zero->nranks);
+			       a->hpz_given ? "hpz" : "reshard", a->reshard, zero->nranks,
+			       bb_plural(zero->nranks), zero->nranks);
+	if (a->qgz_given && (zero->nranks % a->qgz != 0 || a->qgz >= zero->nranks))
+		return bb_fail(&run->error, BB_EUSAGE,
+			       "--qgz %jd: %d ranks cannot form at least 2 nodes of so many; give "
+			       "a smaller divisor of %d",
+			       a->qgz, zero->nranks, zero->nranks);
+	zero->units.multiple = a->qwz || a->qgz_given ? 8 : 1; /* codes are whole bytes */
 	zero->recipe = (struct bb_recipe){&bb_precisions[scaled ? BB_MIXED : BB_ALL_FP32],
 					  &bb_optimizers[BB_ADAMW]};
 	zero->data = (struct bb_zero_data){
@@ -347,7 +365,8 @@ struct zero_sweep {
 	struct bb_kernel kernel; /* a setting for each stage */
 	struct bb_zero *zero;
 	float (*blocks)[BB_ZERO_BLOCK];
-	struct bb_zero_reference reference;
+	struct bb_zero_reference references[2]; /* without codes, and with those of stage 3 */
+	struct bb_zero_coding coding;           /* of the second one */
 	bool has_reference, has_checksum;
 	uint64_t checksum; /* of the first stage */
 	int64_t steps;     /* of a stage, with warm-up */
@@ -426,8 +445,10 @@ static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
 	const bool divided = z->stage == 3;
 	const size_t size = bb_dtype_size(z->zero->options.dtype);
 	struct zero_check sum = {NULL, size, 0};
-	struct zero_check parameters = {s->reference.parameters, size, 0};
-	struct zero_check master = {(const char *)s->reference.master, sizeof(float), 0};
+	const bool coded = z->gathers_codes || z->reduces_codes;
+	const struct bb_zero_reference *reference = &s->references[coded];
+	struct zero_check parameters = {reference->parameters, size, 0};
+	struct zero_check master = {(const char *)reference->master, sizeof(float), 0};
 	uint64_t sums[2];
 	bb_status status = BB_OK;
 
@@ -463,7 +484,7 @@ static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
 	if (!s->has_checksum)
 		s->checksum = m->checksum;
 	s->has_checksum = true;
-	if (e->run->options.check > 0)
+	if (e->run->options.check > 0 && (s->has_reference || !coded))
 		e->trials[z->variant.trial].wrong =
 			s->has_reference ? (int64_t)sums[0] : m->checksum != s->checksum;
 out:
@@ -551,28 +572,40 @@ static bb_status deliver_moments(const struct bb_zero_rank *z)
 	return status;
 }
 
-/* Bytes that a rank sends in a step by rings. */
-static uint64_t formula_bytes(const struct bb_zero_rank *z)
+/* Set the bytes that a rank, and a node to others, sends in a step by rings. */
+static void fill_bytes(const struct bb_zero_rank *z, struct bb_zero_record *r)
 {
 	const struct bb_zero_options *a = &z->zero->options;
 	const uint64_t n = (uint64_t)z->zero->nranks, steps = (uint64_t)a->accumulate;
 	const uint64_t among = z->reshard > 0 ? (uint64_t)z->reshard : n;
 	const uint64_t size = bb_dtype_size(a->dtype);
-	uint64_t bytes = 0;
+	uint64_t sent = 0, across = 0;
 
 	for (size_t u = 0; u < z->zero->units.n; u++) {
 		const uint64_t padded = z->places.list[u].padded, all = (n - 1) * (padded / n);
-		/* The second gather of stage 3. */
-		const uint64_t again =
-			z->zero->units.list[u].kept ? 0 : (among - 1) * (padded / among);
+		const struct bb_coded_form *forms = z->live[u].forms;
+		const uint64_t first = z->gathers_codes ? bb_coded_sent(&forms[0], 0) : all * size;
+		const uint64_t again = z->zero->units.list[u].kept ? 0
+				       : z->reshard > 0 ? (among - 1) * (padded / among) * size
+							: first;
+		const uint64_t node = z->reduces_codes ? bb_coded_sent(&forms[1], 0) : 0;
+		const uint64_t reduce = z->reduces_codes ? bb_coded_sent(&forms[1], 1)
+					: a->reduce_dtype_given
+						? all * bb_dtype_size(a->reduce_dtype)
+						: all * size;
 
-		bytes += z->stage == 3
-				 ? steps * size * (2 * all + again)
-				 : bb_zero_bytes(&z->zero->recipe, padded, z->stage, n, steps);
-		if (z->stage >= 2 && a->reduce_dtype_given)
-			bytes += steps * all * (bb_dtype_size(a->reduce_dtype) - size);
+		if (z->stage == 3)
+			sent += steps * (first + again + node + reduce);
+		else
+			sent += bb_zero_bytes(&z->zero->recipe, padded, z->stage, n, steps);
+		across += steps * (first + (z->reshard > 0 && among < n ? 0 : again) +
+				   reduce * (z->reduces_codes ? (uint64_t)a->qgz : 1));
+		if (z->stage == 2 && a->reduce_dtype_given)
+			sent += steps * (reduce - all * size);
 	}
-	return bytes;
+	r->formula_wire_bytes = (int64_t)sent;
+	if (z->stage == 3 && z->nodes.local < z->zero->nranks)
+		r->across_bytes = (int64_t)across;
 }
 
 /* Set what the passes of R, whose times are set, take by the formula. */
@@ -640,7 +673,7 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 	fill_memory(m, r);
 	if (!zero->alone) {
 		r->wire_bytes = (int64_t)z->wire;
-		r->formula_wire_bytes = (int64_t)formula_bytes(z);
+		fill_bytes(z, r);
 		r->wire_volumes = (double)z->wire / (double)(zero->units.elements *
 							     bb_dtype_size(zero->options.dtype));
 		/* The duration of a step is that of the slowest rank. */
@@ -662,6 +695,10 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 		r->wrong = bb_variant_trial(&z->variant)->wrong;
 		if (r->wrong != BB_ABSENT)
 			r->verified = s->has_reference ? "one rank alone" : "the first stage";
+		if (z->gathers_codes)
+			r->gather_error = sqrt(s->coding.errors[0] / s->coding.squares[0]);
+		if (z->reduces_codes)
+			r->reduce_error = sqrt(s->coding.errors[1] / s->coding.squares[1]);
 	}
 	r->end_unix_s = bb_clock_unix();
 }
@@ -719,6 +756,7 @@ static bb_status rehearse(struct zero_sweep *s, const char *what)
 	BB_TRY(status,
 	       bb_zero_units_of_size(&small.units, s->zero->units.n, elements, &e->run->error),
 	       out);
+	small.units.multiple = s->zero->units.multiple;
 	small.data.elements = small.units.elements;
 	zero_rank_set(&z, s, &small);
 	BB_TRY(status, bb_zero_rank_open(&z, 1), out);
@@ -787,6 +825,8 @@ static bb_status zero_open(struct bb_engine *engine)
 	const int64_t warm = run->options.warmup_iters, all = warm + zero->options.iters;
 	const int64_t overflow = trains ? d->overflow : 0;
 	const uint64_t drawn = d->elements * (uint64_t)d->nranks * (uint64_t)d->microbatches;
+	const bool codes = (zero->options.qwz || zero->options.qgz_given) && d->nranks > 1 &&
+			   zero->options.stages >> 3;
 	bb_status status = BB_OK;
 
 	/* The requested steps, and one more if a timed one overflows. A rank alone runs one that
@@ -797,14 +837,27 @@ static bb_status zero_open(struct bb_engine *engine)
 		return BB_EINTERNAL;
 	if (bb_engine_leads(engine))
 		bb_ticker_start(&engine->run->ticker, BB_ZERO_STAGES, 0);
+	s->coding = (struct bb_zero_coding){.units = &zero->units,
+					    .data = d,
+					    .gathers = zero->options.qwz,
+					    .local = (int)zero->options.qgz};
 	/* The reference is trained if results are checked and the model is small enough. */
 	if (!trains || run->options.check == 0 || d->elements > MOST_CHECKED ||
 	    drawn > MOST_DRAWN / (uint64_t)s->steps)
 		return BB_OK;
-	status = bb_zero_reference_open(&s->reference, d, &zero->scale, &engine->run->error);
-	s->has_reference = status == BB_OK;
-	for (int64_t step = 1; step <= s->steps && status == BB_OK; step++)
-		bb_zero_reference_step(&s->reference, step);
+	for (int coded = 0; coded <= codes && status == BB_OK; coded++) {
+		struct bb_zero_reference *r = &s->references[coded];
+
+		if (coded)
+			BB_TRY(status, bb_zero_coding_open(&s->coding, &engine->run->error), out);
+		BB_TRY(status, bb_zero_reference_open(r, d, &zero->scale, &engine->run->error),
+		       out);
+		r->coder = coded ? &s->coding.coder : NULL;
+		s->has_reference = true;
+		for (int64_t step = 1; step <= s->steps; step++)
+			bb_zero_reference_step(r, step);
+	}
+out:
 	return status;
 }
 
@@ -852,14 +905,24 @@ static void add_units(const struct bb_zero_options *a, const struct bb_zero_reco
 		      struct bb_strbuf *out)
 {
 	if (r->stage < 3 || !(a->units_text_given || a->padding_given || a->prefetch_given ||
-			      a->backward_prefetch_given || a->separate || a->reshard_given ||
-			      a->reduce_dtype_given))
+			      a->backward_prefetch_given || a->separate || a->reshard > 0 ||
+			      a->qwz || a->qgz_given || a->reduce_dtype_given))
 		return;
 	bb_strbuf_addf(out,
 		       "# units: %jd, at most %jd gathered at once; formula: forward %.2f ms, "
 		       "backward %.2f ms, wire %.3f MB\n",
 		       r->units, r->gathered_units, 1e-3 * r->formula_forward_us,
 		       1e-3 * r->formula_backward_us, 1e-6 * (double)r->formula_wire_bytes);
+	if (r->across_bytes != BB_ABSENT)
+		bb_strbuf_addf(out, "# A node sends %.3f MB to others, %.3f models\n",
+			       1e-6 * (double)r->across_bytes,
+			       (double)r->across_bytes / (double)r->wire_bytes * r->wire_volumes);
+	if (!isnan(r->gather_error))
+		bb_strbuf_addf(out, "# Parameters gathered in int8: %.2f%% RMS error\n",
+			       100 * r->gather_error);
+	if (!isnan(r->reduce_error))
+		bb_strbuf_addf(out, "# Gradients reduced in int4: %.2f%% RMS error\n",
+			       100 * r->reduce_error);
 }
 
 /* The phases of the steps, below the rows. */
@@ -893,7 +956,11 @@ static bb_status zero_deliver(struct bb_engine *engine)
 
 static void zero_close(struct bb_engine *engine)
 {
-	bb_zero_reference_close(&((struct zero_sweep *)engine)->reference);
+	struct zero_sweep *s = (struct zero_sweep *)engine;
+
+	for (int coded = 0; coded < 2; coded++)
+		bb_zero_reference_close(&s->references[coded]);
+	bb_zero_coding_close(&s->coding);
 	bb_kernel_close(engine);
 }
 

@@ -6,6 +6,7 @@
  *   ledger.c         accounted memory
  *   units.c          units of a model, their places on a rank, time of a pass
  *   data.c           parameters, gradients, reference
+ *   coding.c         codes of ZeRO++, exchanged and in the reference
  *   rank.c           a step of a rank under a stage, as a program, and its memory
  */
 #pragma once
@@ -13,11 +14,14 @@
 #include "training_kernels/kernel/kernel.h"
 #include "models/memory/ds_config.h"
 #include "models/model.h"
+#include "training_kernels/zero/coding.h"
 #include "training_kernels/zero/data.h"
 #include "training_kernels/zero/ledger.h"
 #include "training_kernels/zero/units.h"
 
 enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
+
+#define BB_ZERO_CODES .on = {{BB_ON_CPUS, "has memory that the CPU, which codes, cannot access"}}
 
 #define BB_ZERO_OPTIONS(OPTION, COMMON)                                                            \
 	OPTION(STRING, model_text, "model", 0, "linear:20x200",                                    \
@@ -65,6 +69,19 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	       "ranks among which parameters stay divided from the forward to the backward pass; " \
 	       "1: each keeps all (default: all ranks)",                                           \
 	       .min = 1, .max = MOST_RANKS)                                                        \
+	OPTION(INT, hpz, "hpz", 0, NULL,                                                           \
+	       "hpZ of ZeRO++: the same as --reshard, of a node's ranks", .min = 2,                \
+	       .max = MOST_RANKS, .excludes = {{"reshard", "both are one setting"}})               \
+	OPTION(FLAG, qwz, "qwz", 0, NULL,                                                          \
+	       "qwZ of ZeRO++: stage 3 gathers parameters in int8, except in --reshard groups",    \
+	       .excludes = {{"as-rank", "nothing is sent"}}, BB_ZERO_CODES)                        \
+	OPTION(INT, qgz, "qgz", 0, NULL,                                                           \
+	       "qgZ of ZeRO++: stage 3 reduces gradients in int4, among so many ranks of a node, " \
+	       "then across nodes; the default of --algo is then auto",                            \
+	       .min = 2, .max = MOST_RANKS,                                                        \
+	       .excludes = {{"as-rank", "nothing is sent"},                                        \
+			    {"separate-groups reduce-dtype", "codes are exchanged instead"}},      \
+	       BB_ZERO_CODES)                                                                      \
 	OPTION(DTYPE, reduce_dtype, "reduce-dtype", 0, NULL,                                       \
 	       "datatype in which stages 2 and 3 reduce gradients (default: that of -d)",          \
 	       .choices = reduce_dtypes)                                                           \
@@ -180,6 +197,9 @@ struct bb_zero_options {
 	FIELD(INT, formula_wire_bytes, "bytes",                                                    \
 	      "2, 2, 2 or 3 times the model, times (n-1)/n; with --reshard H the last gather is "  \
 	      "(H-1)/H")                                                                           \
+	FIELD(INT, across_bytes, "bytes",                                                          \
+	      "stage 3: sent by a node of --reshard or --qgz ranks to others per step by rings, "  \
+	      "calculated")                                                                        \
 	FIELD(DOUBLE, wire_volumes, "", "wire_bytes divided by the bytes of all parameters",       \
 	      BB_COLUMN("wire", 8, 4), .place = 18, .head_unit = "(models)")                       \
 	FIELD(DOUBLE, step_us, "us", "until the last rank ended: median", BB_COLUMN("step", 8, 2), \
@@ -203,6 +223,9 @@ struct bb_zero_options {
 	      "that differ; 1 if only the checksum of the first stage is known; null: not "        \
 	      "checked",                                                                           \
 	      BB_COLUMN("#wrong", 6, 0), .place = 21, .head_unit = "")                             \
+	FIELD(DOUBLE, gather_error, "",                                                            \
+	      "parameters by --qwz, all steps: root mean square of errors / that of parameters")   \
+	FIELD(DOUBLE, reduce_error, "", "likewise, sums of gradients by --qgz")                    \
 	FIELD(DOUBLE, end_unix_s, "s", "end of the stage, since 1970 UTC")
 
 /* Results of a stage; memory is that of one rank. */
@@ -309,7 +332,8 @@ enum bb_zero_action {
 	BB_ZERO_COPY,    /* copy this rank's part of a unit */
 	BB_ZERO_INSPECT, /* look for gradients that overflow */
 	BB_ZERO_UPDATE,  /* the optimizer, unless they do */
-	BB_ZERO_CALL     /* a collective on TO */
+	BB_ZERO_CALL,    /* a collective on TO */
+	BB_ZERO_CODE     /* a step of an exchange of codes; the unit is the kind of collective */
 };
 
 /* What an operation does: the item is its number. */
@@ -318,15 +342,19 @@ struct bb_zero_work {
 	size_t unit;
 	int64_t microbatch;
 	char *from, *to;
-	uint64_t count; /* WIDEN, CLEAR, ADD, COPY: elements */
-	bool wide;      /* COPY, ADD: FROM is in the datatype of the reductions */
+	uint64_t count;        /* WIDEN, CLEAR, ADD, COPY: elements; CODE: step of the exchange */
+	float factor;          /* COPY, ADD: of FROM in fp32; 0: FROM is in the datatype */
+	struct bb_coded coded; /* CODE */
 };
 
 /* Memory of a unit that is used. */
 struct bb_zero_live {
 	struct bb_held parameters, bucket; /* stage 3: gathered; stages 2 and 3: gradients */
-	int gathered, reduced;             /* events of collectives that nothing has awaited, or
-					      BB_ZERO_NO_EVENT */
+	struct bb_held codes;              /* of gathers and their numbers */
+	struct bb_coded_form forms[2];     /* of gathers and reductions with codes */
+	char *numbers, *reduced;           /* fp32: decoded parameters; this rank's gradients */
+	int gathered, sent;                /* events of collectives that nothing has awaited, or
+						 BB_ZERO_NO_EVENT */
 };
 #define BB_ZERO_NO_EVENT (-1)
 
@@ -341,8 +369,9 @@ struct bb_zero_rank {
 	int stage, rank;                /* of the ranks that divide the states */
 	bool data;                      /* elements are really trained */
 	bool has_peers;                 /* other ranks run */
-	int reshard;      /* ranks among which parameters stay divided; 1: none, 0: not requested */
-	int second_group; /* the first of their groups */
+	int reshard; /* ranks among which parameters stay divided; 1: none, 0: not requested */
+	bool gathers_codes, reduces_codes;
+	struct bb_coded_form nodes; /* groups: of nodes of --reshard or --qgz ranks, and across */
 	struct bb_zero_places places;
 	struct bb_ledger ledger;
 
