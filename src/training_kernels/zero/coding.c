@@ -178,27 +178,25 @@ bb_status bb_zero_coding_open(struct bb_zero_coding *c, struct bb_error *error)
 
 		most = part > most ? part : most;
 	}
-	c->coder = (struct bb_zero_coder){coding_see, coding_reduce};
-	c->seen = malloc(2 * n * size);
-	c->gradients = malloc(n * sizeof(*c->gradients));
-	c->drawn = malloc(ranks * ranks * most * size);
-	c->x = malloc(5 * most * sizeof(*c->x));
-	c->index = malloc(ranks * most * sizeof(*c->index));
-	if (!c->seen || !c->gradients || !c->drawn || !c->x || !c->index)
+	/* Codes have a scale for each 8 numbers, at most. */
+	c->index = malloc(ranks * most * (sizeof(*c->index) + ranks * size) +
+			  (n + 5 * most) * sizeof(float) + 2 * n * size);
+	if (!c->index)
 		return bb_no_memory(error, "the check of codes");
-	c->sum = c->seen + n * size;
+	c->coder = (struct bb_zero_coder){coding_see, coding_reduce};
+	c->gradients = (float *)(void *)(c->index + ranks * most);
+	c->x = c->gradients + n;
 	c->exact = c->x + most;
 	c->node = c->exact + most;
 	c->total = c->node + most;
-	c->codes = (char *)(c->total + most); /* with a scale for each 8 numbers, at most */
+	c->codes = (char *)(c->total + most);
+	c->seen = c->codes + most * sizeof(float);
+	c->sum = c->seen + n * size;
+	c->drawn = c->sum + n * size;
 	return BB_OK;
 }
 
 void bb_zero_coding_close(struct bb_zero_coding *c)
 {
-	free(c->seen);
-	free(c->gradients);
-	free(c->drawn);
-	free(c->x);
 	free(c->index);
 }

@@ -25,12 +25,13 @@ struct bb_zero_coding { /* zero-initialise all but units, data, gathers and loca
 	int local;    /* ranks of a node, if gradients are coded; else 0 */
 	/* Squares of what codes changed, and of the numbers: parameters, gradients. */
 	double errors[2], squares[2];
-	char *seen, *sum;                /* parameters as the passes see them; reduced gradients */
-	float *gradients;                /* the same in fp32 */
-	char *drawn;                     /* [rank]: gradients of a unit */
+	size_t *index; /* of a unit, with padding: elements of the model, or SIZE_MAX; owned, with
+			  all below */
+	float *gradients;                /* reduced */
 	float *x, *exact, *node, *total; /* of a part */
 	char *codes;
-	size_t *index; /* of a unit, with padding: elements of the model, or SIZE_MAX */
+	char *seen, *sum; /* parameters as the passes see them; reduced gradients */
+	char *drawn;      /* [rank]: gradients of a unit */
 };
 
 /* BB_EINTERNAL without memory. Close it whatever comes back. */

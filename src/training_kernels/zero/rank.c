@@ -252,7 +252,7 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 
 	/* In the queue of the collectives: it touches nothing of the others. */
 	if (w->action == BB_ZERO_CODE)
-		bb_coded_compute(&w->coded, w->count);
+		bb_coded_compute(&z->exchanges[w->microbatch], w->count);
 	if (w->action == BB_ZERO_CODE || z->status != BB_OK)
 		return;
 	flag = z->overflowed;
@@ -317,8 +317,8 @@ static void zero_buffers(void *own, int rank, const struct bb_operation *o, void
 	const struct bb_zero_work *w = &z->works[o->item];
 
 	if (w->action == BB_ZERO_CODE) {
-		*in = w->coded.sent;
-		*out = w->coded.comes;
+		*in = z->exchanges[w->microbatch].sent;
+		*out = z->exchanges[w->microbatch].comes;
 		return;
 	}
 	bb_kernel_in_place(o, z->rank % program->group_size(program, o->group), w->to, in, out);
@@ -469,15 +469,18 @@ static struct bb_coded add_exchange(struct bb_zero_rank *z, const struct bb_code
 				    struct bb_held *held, int *event)
 {
 	struct bb_tape *tape = z->variant.taped.tapes;
-	struct bb_zero_work work = {.action = BB_ZERO_CODE, .unit = kind};
-	const size_t item = z->nworks + z->data; /* behind the conversion of the numbers */
+	struct bb_zero_work work = {
+		.action = BB_ZERO_CODE, .unit = kind, .microbatch = (int64_t)z->nexchanges};
+	struct bb_coded coded;
 
-	zero_hold(z, BB_HOLD_COMMUNICATION, bb_coded_lay_out(&work.coded, form, z->rank, NULL),
-		  false, held);
+	zero_hold(z, BB_HOLD_COMMUNICATION, bb_coded_lay_out(&coded, form, z->rank, NULL), false,
+		  held);
 	if (z->status != BB_OK)
-		return work.coded;
-	bb_coded_lay_out(&work.coded, form, z->rank, held->memory);
-	add_move(z, BB_ZERO_WIDEN, numbers, (char *)work.coded.x, count, 0);
+		return coded;
+	bb_coded_lay_out(&coded, form, z->rank, held->memory);
+	tape->failed |= !BB_ARRAY_PUT(z->exchanges, z->nexchanges, z->exchange_room, coded);
+	add_move(z, BB_ZERO_WIDEN, numbers, (char *)coded.x, count, 0);
+	const size_t item = z->nworks;
 	for (int i = 0; i < BB_CODED_STEPS * bb_coded_phases(form); i++) {
 		work.count = (uint64_t)i;
 		add_work(z, work);
@@ -485,7 +488,7 @@ static struct bb_coded add_exchange(struct bb_zero_rank *z, const struct bb_code
 	bb_tape_order(tape, COMPUTING, COMMUNICATING)->work = z->phase;
 	bb_coded_write(form, tape, COMMUNICATING, z->phase, z->phase, item, INFINITY);
 	*event = end_call(z, COMMUNICATING);
-	return work.coded;
+	return coded;
 }
 
 /* Add SHARE of PASS. */
@@ -719,7 +722,7 @@ static void write_step(struct bb_zero_rank *z)
 
 	tape->n = 0;
 	tape->events = 0;
-	z->nworks = 0;
+	z->nworks = z->nexchanges = 0;
 	for (int64_t g = 0; g < z->zero->options.accumulate; g++) {
 		write_pass(z, false, g);
 		if (!z->gradients.memory)
@@ -769,23 +772,20 @@ static const struct bb_zero_rank *rank_of(const struct bb_program *program)
 	return ((const struct bb_taped *)program->own)->own;
 }
 
-/* All ranks; those of nodes and across nodes; and, last, all for reductions. */
+/* The groups are all ranks, those of nodes and across nodes, and, last, all for reductions. */
+static int coded_group(const struct bb_program *program, int group)
+{
+	return rank_of(program)->zero->options.separate && group == program->groups - 1 ? 0 : group;
+}
+
 static int zero_group_size(const struct bb_program *program, int group)
 {
-	const struct bb_zero_rank *z = rank_of(program);
-
-	return z->zero->options.separate && group == program->groups - 1
-		       ? program->nranks
-		       : bb_coded_group_size(&z->nodes, group);
+	return bb_coded_group_size(&rank_of(program)->nodes, coded_group(program, group));
 }
 
 static int zero_member(const struct bb_program *program, int group, int i)
 {
-	const struct bb_zero_rank *z = rank_of(program);
-
-	return z->zero->options.separate && group == program->groups - 1
-		       ? i
-		       : bb_coded_member(&z->nodes, group, i);
+	return bb_coded_member(&rank_of(program)->nodes, coded_group(program, group), i);
 }
 
 static void zero_complete(const void *own, int rank, struct bb_operation *o)
@@ -901,7 +901,9 @@ void bb_zero_rank_close(struct bb_variant *variant)
 	free(z->works);
 	free(z->moments);
 	free(z->live);
+	free(z->exchanges);
 	z->live = NULL;
+	z->exchanges = NULL;
 	z->works = NULL;
 	z->moments = NULL;
 }

@@ -914,15 +914,14 @@ static void add_units(const struct bb_zero_options *a, const struct bb_zero_reco
 		       r->units, r->gathered_units, 1e-3 * r->formula_forward_us,
 		       1e-3 * r->formula_backward_us, 1e-6 * (double)r->formula_wire_bytes);
 	if (r->across_bytes != BB_ABSENT)
-		bb_strbuf_addf(out, "# A node sends %.3f MB to others, %.3f models\n",
-			       1e-6 * (double)r->across_bytes,
-			       (double)r->across_bytes / (double)r->wire_bytes * r->wire_volumes);
-	if (!isnan(r->gather_error))
-		bb_strbuf_addf(out, "# Parameters gathered in int8: %.2f%% RMS error\n",
-			       100 * r->gather_error);
-	if (!isnan(r->reduce_error))
-		bb_strbuf_addf(out, "# Gradients reduced in int4: %.2f%% RMS error\n",
-			       100 * r->reduce_error);
+		bb_strbuf_addf(out, "# A node sends %.3f MB to others\n",
+			       1e-6 * (double)r->across_bytes);
+	for (int i = 0; i < 2; i++)
+		if (!isnan(i ? r->reduce_error : r->gather_error))
+			bb_strbuf_addf(out, "# %s: %.2f%% RMS error\n",
+				       i ? "Gradients reduced in int4"
+					 : "Parameters gathered in int8",
+				       100 * (i ? r->reduce_error : r->gather_error));
 }
 
 /* The phases of the steps, below the rows. */

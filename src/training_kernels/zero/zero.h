@@ -333,7 +333,8 @@ enum bb_zero_action {
 	BB_ZERO_INSPECT, /* look for gradients that overflow */
 	BB_ZERO_UPDATE,  /* the optimizer, unless they do */
 	BB_ZERO_CALL,    /* a collective on TO */
-	BB_ZERO_CODE     /* a step of an exchange of codes; the unit is the kind of collective */
+	BB_ZERO_CODE /* a step of an exchange of codes, whose number is the microbatch; of it and
+			of a call the unit is the kind of collective */
 };
 
 /* What an operation does: the item is its number. */
@@ -342,9 +343,8 @@ struct bb_zero_work {
 	size_t unit;
 	int64_t microbatch;
 	char *from, *to;
-	uint64_t count;        /* WIDEN, CLEAR, ADD, COPY: elements; CODE: step of the exchange */
-	float factor;          /* COPY, ADD: of FROM in fp32; 0: FROM is in the datatype */
-	struct bb_coded coded; /* CODE */
+	uint64_t count; /* WIDEN, CLEAR, ADD, COPY: elements; CODE: step of the exchange */
+	float factor;   /* COPY, ADD: of FROM in fp32; 0: FROM is in the datatype */
 };
 
 /* Memory of a unit that is used. */
@@ -387,6 +387,8 @@ struct bb_zero_rank {
 	size_t gathered, most_gathered; /* units, now and at most */
 	struct bb_zero_work *works;
 	size_t nworks, work_room;
+	struct bb_coded *exchanges;
+	size_t nexchanges, exchange_room;
 	enum bb_zero_phase phase;
 	struct bb_zero_moment *moments; /* of the first step */
 	size_t nmoments, moment_room;
