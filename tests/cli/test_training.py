@@ -463,6 +463,108 @@ def table_of_steps():
     expect(re.search("^# (Best|Tied) buckets, overlap on", out, re.M) and "broadcasts the parameters" in out, out)
 
 
+# ---- what else a step does ---------------------------------------------------------------------
+
+MODES = "ddp_bucket -n 2 -w 1 --buckets 1M --step-time 2ms --json -"
+
+
+@test
+def optimizer_and_copies_are_verified():
+    """All places and both ways of copying, with what belongs to a step besides; three ranks divide inexactly."""
+    for words in ("-g 2 -d bfloat16", "-g 3"):
+        found = run(f"{MODES} {words} --model linear:6x200 --optimizer after,own-queue,comm-queue --bucket-view all --sync-buffers "
+                    "--find-unused --accumulate 2 --overlap on").exits(0).by_kind()["data_parallel"]
+        equal(sorted({(r["bucket_view"], r["optimizer"]) for r in found}),
+              sorted((v, p) for v in ("off", "on") for p in ("after", "own-queue", "comm-queue")), "modes")
+        size = 2 if "bfloat16" in words else 4
+        for r in found:
+            equal([r["wrong"], r["buffer_bytes"], r["update_bytes"]], [0, 0, 28 * r["parameters"]], "counted")
+            equal(r["copy_bytes"], (4 if r["bucket_view"] == "off" else 2) * size * r["parameters"], "bytes of copies")
+            equal(r["first_step_us"], r["step_us"], "the same buckets in the first step")
+
+
+@test
+def buffers_are_broadcast():
+    line = "ddp_bucket --model resnet:18 -g 2 -n 1 -w 0 --buckets 25M --step-time 2ms --overlap on --sync-buffers"
+    for r in run(f"{line} --find-unused --json -").exits(0).by_kind()["data_parallel"]:
+        equal([r["wrong"], r["buffer_bytes"]], [0, 9600 * 4 + 20 * 8], "buffers of 20 batch norms")
+    # On rank 0 the byte of a gradient, of a mean and of a counter.
+    found = run(f"{line} --fault corrupt:0 --json -").exits(7).by_kind()["data_parallel"]
+    equal({r["wrong"] for r in found}, {3}, "wrong elements")
+
+
+@test
+def wrong_parameters_are_found():
+    """The byte of a gradient and that of its parameter."""
+    for words in ("--optimizer own-queue", "--optimizer after --clip-grad-norm 0.5 --loss-scale 1024"):
+        result = run(f"ddp_bucket -g 2 {SMALL} {words} --overlap on --fault corrupt:1").exits(7)
+        expect("# Wrong data in 5 of 5 results" in result.out, result.out)
+
+
+@test
+def one_rank_updates_in_the_backward_pass():
+    found = run(f"{MODES} --model linear:4x64 --optimizer backward,after --overlap on -g 1").exits(0).by_kind()["data_parallel"]
+    equal({r["optimizer"] for r in found}, {"backward", "after"}, "places")
+    equal({(r["wrong"], r["contention"] is None) for r in found if r["optimizer"] == "backward"}, {(0, True)}, "backward")
+    run("ddp_bucket --optimizer backward -g 2 -n 1 --model linear:4x64").exits(5).says("only with one rank")
+
+
+@test
+def steps_in_virtual_time_are_their_formula():
+    """Step, its simulation from parts, and the recurrences agree; copies and updates take their bytes over the rate."""
+    line = (f"{MODES} --model resnet50 --backend sim -g 4 --link 10GB/s,5us --memory-rate 1TB/s --algo ring --bucket-view all --sync-buffers "
+            "--optimizer after,own-queue,comm-queue")
+    first = {}
+    for r in run(line).exits(0).by_kind()["data_parallel"]:
+        for name in ("predicted_step_us", "formula_step_us"):
+            expect(abs(r[name] - r["step_us"]) < 1e-9 * r["step_us"], (name, r[name], r["step_us"]))
+        expect(abs(r["copy_us"] - r["copy_bytes"] * 1e-6) < 1e-6, r["copy_us"])
+        expect(abs(r["update_us"] - r["update_bytes"] * 1e-6) < 1e-6, r["update_us"])
+        equal(r["buffer_bytes"], 212480 + 424, "buffers")
+        mode = (r["overlap"], r["bucket_view"], r["optimizer"])
+        first.setdefault(mode, set()).add(round(r["first_step_us"], 6))
+        if r["grouping"] == "one":
+            expect(abs(r["first_step_us"] - r["step_us"]) < 1e-9 * r["step_us"], "its first step is like the others")
+    expect(all(len(values) == 1 for values in first.values()), "the first step depends on no size")
+    out = run(line.replace("--json -", "")).exits(0).out
+    expect(re.search("^# Best optimizer, overlap on: own-queue", out, re.M), out)
+    expect(re.search(r"^# First step, overlap on: [\d.]+ ms, 1\.\d+ times", prose(out), re.M), out)
+
+
+@test
+def memory_rate_is_that_of_the_gpus():
+    out = run(f"{MODES} --model resnet:18 --backend sim --cluster hgx-h100:1 --optimizer after --overlap on").exits(0)
+    for r in out.by_kind()["data_parallel"]:
+        expect(abs(r["update_us"] - r["update_bytes"] / 3350e9 * 1e6) < 1e-6, r["update_us"])
+
+
+@test
+def gradients_in_fp8():
+    for name in ("f8e4m3", "f8e5m2"):
+        found = run(f"{MODES} --model linear:6x200 -g 4 -d {name} --overlap on").exits(0).by_kind()["data_parallel"]
+        equal({(r["dtype"], r["wrong"], r["gradient_bytes"] == r["parameters"]) for r in found}, {(name, 0, True)}, "fp8")
+    run("ddp_bucket -g 2 --model linear:6x200 -n 2 -w 1 --step-time 2ms -d f8e4m3 --overlap on --fault corrupt:1").exits(7)
+
+
+@test
+def what_an_optimizer_forbids():
+    for words, said in {
+        "--optimizer own-queue --clip-grad-norm 1": "--optimizer own-queue: --clip-grad-norm needs all gradients",
+        "--optimizer after,comm-queue --loss-scale 8": "--optimizer comm-queue: --loss-scale needs all gradients",
+        "--optimizer after --clip-grad-norm 0": "--clip-grad-norm: give a number above 0",
+        "--optimizer after --loss-scale -1": "--loss-scale: give a number above 0",
+        "--clip-grad-norm 1": "--clip-grad-norm needs --optimizer",
+        "--optimizer after -d double": "--optimizer: the CPU's passes have no double",
+        "--bucket-view off -d f8e4m3": "--bucket-view: the CPU's passes have no f8e4m3",
+        "--optimizer befor": "--optimizer befor",
+        "--optimizer after --fusion horovod": "--optimizer and --fusion exclude each other",
+        "--find-unused --fusion tf": "--find-unused",
+        "--optimizer after --backend sim --link 1GB/s,1us": "--memory-rate",
+    }.items():
+        run(f"ddp_bucket -g 2 --model linear:2x8 {words}").exits(2).says(said)
+    run("ddp_bucket -g 2 --model linear:2x8 --optimizer after --memory-rate 1TB/s").exits(5).says("measures this machine")
+
+
 # ---- config.json -----------------------------------------------------------------------------
 
 FAMILIES = {

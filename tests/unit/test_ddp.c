@@ -81,19 +81,23 @@ static void reductions(const struct setting *s, int nranks, const char *algorith
 	}
 }
 
+static void assert_same(double a, double b)
+{
+	if (!(fabs(a - b) <= 1e-12 * fabs(b)))
+		fail_msg("%.17g, not %.17g", a, b);
+}
+
 static struct bb_ddp_times simulate(const struct setting *s, double alone_s, const double *reduce_s)
 {
 	struct bb_error error = {.text = ""};
 	struct bb_ddp_times t;
 
-	assert_int_equal(bb_ddp_simulate(&s->step, alone_s, 0.1, reduce_s, &t, &error), BB_OK);
-	return t;
-}
+	const struct bb_ddp_alone alone = {
+		.compute_s = alone_s, .backward_s = 0.1, .reduce_s = reduce_s};
 
-static void assert_same(double a, double b)
-{
-	if (!(fabs(a - b) <= 1e-12 * fabs(b)))
-		fail_msg("%.17g, not %.17g", a, b);
+	assert_int_equal(bb_ddp_simulate(&s->step, &alone, &t, &error), BB_OK);
+	assert_same(bb_ddp_formula(&s->step, &alone), t.step_s);
+	return t;
 }
 
 /* Step, exposed communication and efficiency in virtual time are those that follow from the parts.
@@ -225,21 +229,29 @@ static void test_by_hand(void **state)
 	struct bb_ddp_times t;
 
 	/* 1 to 5, 5 to 11, 11 to 13 */
-	assert_int_equal(bb_ddp_simulate(&step, 8, 5, reduce, &t, &error), BB_OK);
+	assert_int_equal(
+		bb_ddp_simulate(&step, &(struct bb_ddp_alone){8, 5, reduce, 0, 0}, &t, &error),
+		BB_OK);
 	assert_true(t.step_s == 16 && t.exposed_s == 8 && t.reduce_s == 12);
 	assert_true(fabs(t.hidden - 4. / 12) < 1e-15);
 	/* A backward pass that takes twice as long: 2 to 6, 6 to 12, 12 to 14 */
-	assert_int_equal(bb_ddp_simulate(&step, 13, 10, reduce, &t, &error), BB_OK);
+	assert_int_equal(
+		bb_ddp_simulate(&step, &(struct bb_ddp_alone){13, 10, reduce, 0, 0}, &t, &error),
+		BB_OK);
 	assert_true(t.step_s == 17 && t.exposed_s == 4);
 
 	step.overlap = false;
-	assert_int_equal(bb_ddp_simulate(&step, 8, 5, reduce, &t, &error), BB_OK);
+	assert_int_equal(
+		bb_ddp_simulate(&step, &(struct bb_ddp_alone){8, 5, reduce, 0, 0}, &t, &error),
+		BB_OK);
 	assert_true(t.step_s == 20 && t.exposed_s == 12 && t.hidden == 0);
 
 	/* Only the last of 4 batches is reduced. */
 	step.overlap = true;
 	step.microbatches = 4;
-	assert_int_equal(bb_ddp_simulate(&step, 32, 5, reduce, &t, &error), BB_OK);
+	assert_int_equal(
+		bb_ddp_simulate(&step, &(struct bb_ddp_alone){32, 5, reduce, 0, 0}, &t, &error),
+		BB_OK);
 	assert_true(t.step_s == 3 * 8 + 16 && t.exposed_s == 8);
 }
 

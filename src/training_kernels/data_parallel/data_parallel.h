@@ -137,7 +137,7 @@ enum bb_dp_colocated { BB_COLOCATED_OFF, BB_COLOCATED_ON, BB_COLOCATED_BOTH };
 	       .usual = true)                                                                      \
 	OPTION(STRING, algo_text, "algo", 0, "ring",                                               \
 	       "algorithm of the collectives; the formulas hold for ring", .argument = "NAME")     \
-	BB_REPLICA_MODEL_OPTIONS(OPTION)                                                           \
+	BB_REPLICA_MODEL_OPTIONS(OPTION, bb_replica_dtypes)                                        \
 	OPTION(INT, accumulate, "accumulate", 0, "1", "batches of a rank for one gradient",        \
 	       .min = 1, .max = 1 << 20)                                                           \
 	BB_REPLICA_TIME_OPTIONS(OPTION, "50ms", "")                                                \

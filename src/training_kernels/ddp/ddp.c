@@ -7,6 +7,7 @@
 #include "core/table.h"
 #include "core/version.h"
 #include "harness/measure/algorithms.h"
+#include "topology/systems.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +21,10 @@
 #define MOST_LINES 7 /* of a list of buckets, before the last one */
 
 static const char *const overlap_names[] = {"on", "off", "both", NULL};
+const char *const bb_ddp_view_names[] = {"on", "off", NULL};
+const char *const bb_ddp_place_names[] = {"after", "own-queue", "comm-queue", "backward", NULL};
+static const char *const gradient_dtypes[] = {"float",  "half",   "bfloat16", "double",
+					      "f8e4m3", "f8e5m2", NULL};
 
 #define BB_OPTIONS struct bb_ddp_options
 static const struct bb_option ddp_rows[] = BB_OPTION_ROWS(BB_DDP_OPTIONS);
@@ -55,6 +60,42 @@ static void add_algorithm(struct bb_ddp_options *a, const char *name)
 		snprintf(a->algorithms[a->nalgorithms - 1], BB_WORD, "%s", name);
 }
 
+/* What forbids the passes over memory that the options request. */
+static bb_status check_memory(struct bb_ddp *ddp, const struct bb_options *o,
+			      struct bb_error *error)
+{
+	const struct bb_ddp_options *a = &ddp->options;
+	const char *const option = a->places.n > 0 ? "optimizer" : "bucket-view";
+	const char *const before = a->most_norm_given ? "clip-grad-norm" : "loss-scale";
+	const struct bb_system *const system =
+		o->cluster ? bb_system_find(o->cluster->node->name) : NULL;
+
+	if (a->places.n + a->views.n == 0)
+		return BB_OK;
+	if (a->dtype > BB_BFLOAT16 || (a->places.n > 0 && a->dtype == BB_DOUBLE))
+		return bb_fail(error, BB_EUSAGE,
+			       "--%s: the CPU's passes have no %s; give -d float, half or bfloat16",
+			       option, bb_dtype_name(a->dtype));
+	if ((a->most_norm_given && !(a->most_norm > 0)) || !(a->loss_scale > 0))
+		return bb_fail(error, BB_EUSAGE, "--%s: give a number above 0", before);
+	for (size_t i = 0; i < a->places.n && (a->most_norm_given || a->loss_scale_given); i++)
+		if (a->places.list[i] != BB_DDP_AFTER - 1)
+			return bb_fail(error, BB_EUSAGE,
+				       "--optimizer %s: --%s needs all gradients before the first "
+				       "update; give --optimizer after",
+				       bb_ddp_place_names[a->places.list[i]], before);
+	if (a->memory_rate_given)
+		ddp->memory_rate = a->memory_rate.rate;
+	else if (system && system->gpu)
+		ddp->memory_rate = 1e9 * system->gpu->memory_GBps;
+	if (o->backend->virtual && !(ddp->memory_rate > 0))
+		return bb_fail(error, BB_EUSAGE,
+			       "--%s in virtual time: the rate of a rank's memory is not known; "
+			       "give --memory-rate, as in 1.7TB/s",
+			       option);
+	return BB_OK;
+}
+
 static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			   const struct bb_environment *environment, struct bb_error *error)
 {
@@ -72,6 +113,7 @@ static bb_status ddp_check(const struct bb_benchmark *benchmark, void *own, stru
 			       o->backend->name);
 	if (!a->predict && !a->flops_given && !a->step_ns_given)
 		a->step_ns = STEP_NS;
+	BB_TRY(status, check_memory(ddp, o, error), out);
 	BB_TRY(status, bb_algorithms_check(a->algo_text, o, &bb_all_reduce, error), out);
 	for (const struct bb_native *n = natives; all && n && n->name; n++)
 		if (!n->refuses || !n->refuses(n, &bb_all_reduce))
@@ -377,10 +419,19 @@ static bb_status ddp_plan(struct bb_run *run)
 
 	run->record.collective = bb_all_reduce.name;
 	run->record.algorithms = ddp->options.algo_text;
-	bb_status status = bb_replica_judge(&ddp->replica, run->world.nranks, &run->error);
+	/* Copies in buckets; three fp32 states, and with 16 bits the rounded parameters. */
+	const struct bb_ddp_options *a = &ddp->options;
+	const bool narrow = a->dtype != BB_FLOAT;
+	uint64_t copies = 1;
+
+	for (size_t i = 0; i < a->views.n; i++)
+		copies += a->views.list[i] == BB_DDP_COPIED - 1;
+	copies += a->places.n > 0 ? (narrow ? 7 : 3) : 0;
+	const bb_status status = bb_replica_judge(&ddp->replica, run->world.nranks, &run->error);
 	return status == BB_OK
-		       ? bb_estimate_room(run, ddp->room, "--model", ddp->options.model_text,
-					  "gradients",
+		       ? bb_estimate_room(run, copies * ddp->room, "--model",
+					  ddp->options.model_text,
+					  a->places.n > 0 ? "gradients and states" : "gradients",
 					  "fewer ranks, a smaller datatype, --predict or --backend "
 					  "sim")
 		       : status;

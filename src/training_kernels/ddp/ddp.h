@@ -6,16 +6,20 @@
  *   ddp.c     its options, record and descriptor; the model and its buckets as text
  *   sweep.c   the experiment: steps with buckets of all sizes, timed and verified
  *   step.c    a step as a program
+ *   memory.c  what the CPU does on memory beside it: copies of gradients, and Adam
  */
 #pragma once
 
 #include "core/units.h"
 #include "harness/run/options.h"
-#include "training_kernels/ddp/step.h"
+#include "training_kernels/ddp/memory.h"
 #include "training_kernels/kernel/kernel.h"
 
 #define BB_DDP_MOST_ALGORITHMS 32
 #define BB_DDP_DEFAULT_CAP ((uint64_t)25 << 20) /* PyTorch's bucket_cap_mb */
+
+/* Of enum bb_ddp_view and enum bb_ddp_place, from their second on; end with NULL. */
+extern const char *const bb_ddp_view_names[], *const bb_ddp_place_names[];
 
 enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 
@@ -62,8 +66,45 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	       "ranks of a node (default: those of --cluster, else all)", .min = 1,                \
 	       .max = BB_CLUSTER_MOST_RANKS)
 
+#define BB_DDP_ON_CPUS                                                                             \
+	{                                                                                          \
+		{                                                                                  \
+			BB_ON_CPUS, "has memory that the CPU, which works on it, cannot access"    \
+		}                                                                                  \
+	}
+/* What a step of PyTorch does besides. */
+#define BB_DDP_PYTORCH                                                                             \
+	.excludes = {{"fusion hierarchical norm-datatype",                                         \
+		      "it belongs to PyTorch's rule, with gradients of one datatype"}}
+#define BB_DDP_STEP_OPTIONS(OPTION)                                                                \
+	OPTION(FLAG, sync_buffers, "sync-buffers", 0, NULL,                                        \
+	       "broadcast of the buffers of batch norms before the forward pass",                  \
+	       .section = "What else a step does", BB_DDP_PYTORCH)                                 \
+	OPTION(FLAG, find_unused, "find-unused", 0, NULL,                                          \
+	       "all-reduce of which tensors were used; the first step has several buckets, too",   \
+	       BB_DDP_PYTORCH)                                                                     \
+	OPTION(CHOICES, views, "bucket-view", 0, NULL,                                             \
+	       "passes over gradients; on: divided in place, as views of buckets; off: divided "   \
+	       "in the copy into buckets, and copied back (default: the all-reduce averages)",     \
+	       .choices = bb_ddp_view_names, .on = BB_DDP_ON_CPUS, BB_DDP_PYTORCH)                 \
+	OPTION(CHOICES, places, "optimizer", 0, NULL,                                              \
+	       "place of Adam's updates: after all reductions; after that of the bucket, in an "   \
+	       "own queue or that of reductions; in the backward pass of one rank "                \
+	       "(default: no updates)",                                                            \
+	       .choices = bb_ddp_place_names, .on = BB_DDP_ON_CPUS, BB_DDP_PYTORCH)                \
+	OPTION(NUMBER, most_norm, "clip-grad-norm", 0, NULL,                                       \
+	       "norm to which longer gradients are scaled before the updates (default: none)",     \
+	       .needs = {{"optimizer"}})                                                           \
+	OPTION(NUMBER, loss_scale, "loss-scale", 0, "1",                                           \
+	       "scale of the gradients, which are searched for overflow before the updates",       \
+	       .needs = {{"optimizer"}})                                                           \
+	OPTION(LINK, memory_rate, "memory-rate", 0, NULL,                                          \
+	       "rate of a rank's memory in virtual time, as in 1.7TB/s (default: that of the "     \
+	       "GPUs of --cluster)",                                                               \
+	       .on = BB_ON_SIM_ALONE)
+
 #define BB_DDP_OPTIONS(OPTION, COMMON)                                                             \
-	BB_REPLICA_MODEL_OPTIONS(OPTION)                                                           \
+	BB_REPLICA_MODEL_OPTIONS(OPTION, gradient_dtypes)                                          \
 	OPTION(DTYPE, vectors, "norm-datatype", 0, NULL,                                           \
 	       "datatype of the gradients of norms and biases (default: that of -d)",              \
 	       .choices = bb_replica_dtypes)                                                       \
@@ -90,6 +131,7 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	OPTION(INT, accumulate, "accumulate", 0, "1",                                              \
 	       "batches of a step; only the gradients of the last are reduced", .min = 1,          \
 	       .max = 1 << 20)                                                                     \
+	BB_DDP_STEP_OPTIONS(OPTION)                                                                \
 	BB_REPLICA_TIME_OPTIONS(OPTION, NULL, " (default: 50ms; with --predict: none)")            \
 	COMMON("iters", 'n', "10", "timed steps of each kind, over all rounds", .min = 1,          \
 	       .max = 1000000, .usual = true)                                                      \
@@ -135,6 +177,15 @@ struct bb_ddp_options {
 	      BB_COLUMN("algo", 13, 0), .place = 4)                                                \
 	FIELD(STRING, overlap, "", "on: reduced during the backward pass; off: after it",          \
 	      BB_COLUMN("overlap", 7, 0), BB_KEY, .place = 5)                                      \
+	FIELD(STRING, bucket_view, "",                                                             \
+	      "on: gradients are divided in place; off: copied into buckets and back; null: the "  \
+	      "all-reduce averages them",                                                          \
+	      BB_COLUMN("view", 4, 0), BB_OPTIONAL, BB_KEY, .place = 5)                            \
+	FIELD(STRING, optimizer, "", "place of Adam's updates: --optimizer; null: none",           \
+	      BB_COLUMN("optimizer", 10, 0), BB_OPTIONAL, BB_KEY, .place = 5)                      \
+	FIELD(INT, buffer_bytes, "bytes", "buffers that rank 0 broadcasts before a step")          \
+	FIELD(INT, copy_bytes, "bytes", "read and written in a step by passes over gradients")     \
+	FIELD(INT, update_bytes, "bytes", "read and written in a step by the updates")             \
 	FIELD(INT, tensors, "", "tensors of the model")                                            \
 	FIELD(INT, parameters, "", "parameters of the model")                                      \
 	FIELD(INT, gradient_bytes, "bytes", "size of all gradients")                               \
@@ -174,13 +225,21 @@ struct bb_ddp_options {
 	      BB_COLUMN("reduce", 8, 2), .place = 6, BB_MS)                                        \
 	FIELD(DOUBLE, reduce_busbw_GBps, "GB/s", "bus bandwidth of the reductions",                \
 	      BB_COLUMN("busbw", 7, 2), .place = 7)                                                \
+	FIELD(DOUBLE, copy_us, "us", "passes over gradients alone: median",                        \
+	      BB_COLUMN("copy", 8, 2), BB_OPTIONAL, .place = 7, BB_MS)                             \
+	FIELD(DOUBLE, update_us, "us", "updates alone: median", BB_COLUMN("update", 8, 2),         \
+	      BB_OPTIONAL, .place = 7, BB_MS)                                                      \
 	FIELD(DOUBLE, exposed_us, "us", "step_us - compute_us: time that the step waits",          \
 	      BB_COLUMN("exposed", 8, 2), .place = 10, BB_MS)                                      \
 	FIELD(DOUBLE, hidden, "fraction",                                                          \
-	      "1 - exposed_us / reduce_us; null: the reductions are too short",                    \
+	      "1 - exposed_us / (reduce_us + copy_us + update_us); null: they are too short",      \
 	      BB_COLUMN("hidden", 6, 1), .place = 11, BB_SHARE)                                    \
 	FIELD(DOUBLE, contention, "", "backward pass beside reductions / without them",            \
 	      BB_COLUMN("contend", 7, 2), .place = 12, BB_TIMES)                                   \
+	FIELD(DOUBLE, formula_step_us, "us", "the same step by recurrences over its buckets")      \
+	FIELD(DOUBLE, first_step_us, "us",                                                         \
+	      "first step of PyTorch: one bucket, reduced after the backward pass; the same "      \
+	      "buckets with --find-unused")                                                        \
 	FIELD(DOUBLE, error_percent, "%", "predicted_step_us / step_us - 1",                       \
 	      BB_COLUMN("error", 6, 1), .place = 14)                                               \
 	FIELD(DOUBLE, broadcast_us, "us",                                                          \
@@ -236,9 +295,10 @@ struct bb_ddp {
 	size_t nrequested, ncaps;
 	double *ready_s; /* [tensor]: of its gradient, since the backward pass began */
 	struct bb_fusion_tensor *tensors;
-	uint64_t room; /* bytes of the buckets that need most */
-	int local;     /* ranks of a node */
-	size_t words;  /* of a negotiation; 0: no cycles */
+	double memory_rate; /* bytes per second of works on memory; 0: they are performed */
+	uint64_t room;      /* bytes of the buckets that need most */
+	int local;          /* ranks of a node */
+	size_t words;       /* of a negotiation; 0: no cycles */
 };
 
 /* The gradients of the replica, which is open, and their groupings. BB_EUSAGE names the option that
@@ -277,14 +337,16 @@ struct bb_ddp_variant {
 	struct bb_ddp_step step;
 	/* Of reductions, since the backward pass began if there is one: [bucket], in the last
 	   round; [bucket * BB_ENGINE_MOST_ROUNDS + round], of the last rank. Behind the buckets
-	   stands the last negotiation. */
+	   stand the last negotiation and the extra calls. */
 	double *start_s, *ends;
 	double *reduce_s; /* likewise: medians of reductions and negotiations alone, at the end */
 	double backward_s[BB_ENGINE_MOST_ROUNDS]; /* the first: the median, at the end */
 	int rounds;
 	double begin;                  /* of the backward pass */
 	int finals;                    /* ranks that have ended this round */
+	struct bb_operation final;     /* of a watched step: its work and item */
 	struct bb_ddp_times predicted; /* of a whole step, at the end */
+	double formula_s;              /* the same by bb_ddp_formula */
 };
 
 /* R, which is initialised, gets the fields of CAP on NRANKS that follow from the request. NUMBERS

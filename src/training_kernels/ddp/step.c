@@ -2,12 +2,14 @@
  * step.c - a step with gradients in buckets. Its operations are in this order, those in brackets
  * once per bucket:
  *
+ *     broadcasts record wait
  *     forward [backward]   of all microbatches but the last
- *     forward [backward, record, wait, reduce]   with overlap
- *     forward [backward] record wait [reduce]    without
- *     record wait
+ *     forward [backward, copy in, record, wait, reduce]   with overlap
+ *     forward [backward, copy in] record wait [reduce]    without
+ *     [copy out] record wait inspect [update]
  *
- * The tape has the first line once.
+ * The tape has the second line once. Where updates go beside the backward pass, copy out and update
+ * follow each reduction.
  */
 #include "training_kernels/ddp/step.h"
 
@@ -15,7 +17,10 @@
 
 #include <math.h>
 
-enum queue { COMPUTING, COMMUNICATING, NEGOTIATING, QUEUES };
+/* Only the rules of fusion that negotiate have no updates. */
+enum queue { COMPUTING, COMMUNICATING, NEGOTIATING, QUEUES, UPDATING = NEGOTIATING };
+
+const enum bb_dtype bb_ddp_extra_dtypes[BB_DDP_EXTRAS] = {BB_FLOAT, BB_INT64, BB_INT32};
 
 /* Groups: all ranks, twice, as each queue has groups of its own; the ranks with one place in their
    nodes, for each place; nodes. On the tape a group is one of these. */
@@ -105,17 +110,92 @@ static void add_hierarchical(struct bb_tape *tape, const struct bb_ddp_step *s, 
 	o->work = BB_DDP_REDUCE;
 }
 
+/* ---- works on memory ------------------------------------------------------------------------- */
+
+/* Bytes that WORK moves for ELEMENTS. */
+static double ddp_bytes(const struct bb_ddp_step *s, enum bb_ddp_work work, uint64_t elements)
+{
+	const double bytes = (double)elements * (double)bb_dtype_size(s->buckets->list[0].dtype);
+
+	return work == BB_DDP_UPDATE ? 28 * (double)elements
+				     : (work == BB_DDP_INSPECT ? 1 : 2) * bytes;
+}
+
+static uint64_t ddp_elements(const struct bb_ddp_step *s)
+{
+	return s->buckets->bytes / bb_dtype_size(s->buckets->list[0].dtype);
+}
+
+double bb_ddp_part_bytes(const struct bb_ddp_step *s, enum bb_ddp_part part)
+{
+	const uint64_t n = ddp_elements(s);
+
+	if (part == BB_DDP_COPIES)
+		return (double)s->view * ddp_bytes(s, BB_DDP_COPY_IN, n);
+	return s->place == BB_DDP_NEVER ? 0
+					: ddp_bytes(s, BB_DDP_UPDATE, n) +
+						  s->inspects * ddp_bytes(s, BB_DDP_INSPECT, n);
+}
+
+static void add_work(struct bb_tape *tape, enum queue queue, enum bb_ddp_work work,
+		     const struct bb_ddp_step *s, size_t bucket)
+{
+	const uint64_t n =
+		work == BB_DDP_INSPECT ? ddp_elements(s) : s->buckets->list[bucket].elements;
+
+	bb_tape_compute(tape, queue, work, bucket,
+			s->memory_rate > 0 ? ddp_bytes(s, work, n) / s->memory_rate : 0, 0);
+}
+
+static void add_updates(struct bb_tape *tape, const struct bb_ddp_step *s)
+{
+	if (s->inspects)
+		add_work(tape, COMPUTING, BB_DDP_INSPECT, s, 0);
+	for (size_t k = 0; k < s->buckets->n; k++)
+		add_work(tape, COMPUTING, BB_DDP_UPDATE, s, k);
+}
+
+/* ---- the step -------------------------------------------------------------------------------- */
+
+/* Are a bucket's gradients copied out, and its parameters updated, as soon as it is reduced? */
+static bool updates_beside(const struct bb_ddp_step *s)
+{
+	return s->place == BB_DDP_OWN_QUEUE || s->place == BB_DDP_COMM_QUEUE;
+}
+
+static void add_extra(struct bb_tape *tape, const struct bb_ddp_step *s, enum bb_ddp_extra extra)
+{
+	if (s->extras[extra] > 0)
+		bb_tape_collective(tape, COMMUNICATING, BB_DDP_EXTRA, (size_t)extra,
+				   extra == BB_DDP_USED ? &bb_all_reduce : &bb_broadcast,
+				   s->extras[extra], bb_ddp_extra_dtypes[extra], BB_SUM);
+}
+
+/* The call of bucket K and, in a step, what follows in its queue or in one beside it. */
 static void ddp_add_call(struct bb_tape *tape, const struct bb_ddp_step *s, size_t bucket)
 {
 	const struct bb_bucket *b = &s->buckets->list[bucket];
 	const bool start = s->part == BB_DDP_START;
+	const enum queue beside = s->place == BB_DDP_OWN_QUEUE ? UPDATING : COMMUNICATING;
 
 	if (s->node_ranks && !start)
 		add_hierarchical(tape, s, bucket);
 	else
 		bb_tape_collective(tape, COMMUNICATING, start ? BB_DDP_BROADCAST : BB_DDP_REDUCE,
 				   bucket, start ? &bb_broadcast : &bb_all_reduce,
-				   (size_t)b->padded, b->dtype, BB_AVG);
+				   (size_t)b->padded, b->dtype,
+				   s->view == BB_DDP_AVERAGED ? BB_AVG : BB_SUM);
+	if (s->part != BB_DDP_STEP)
+		return;
+	if (s->place == BB_DDP_OWN_QUEUE)
+		bb_tape_order(tape, COMMUNICATING, UPDATING);
+	if (updates_beside(s)) {
+		if (s->view == BB_DDP_COPIED)
+			add_work(tape, beside, BB_DDP_COPY_OUT, s, bucket);
+		add_work(tape, beside, BB_DDP_UPDATE, s, bucket);
+	} else if (s->view == BB_DDP_COPIED) {
+		bb_tape_record(tape, COMMUNICATING);
+	}
 }
 
 /* It waits for computations and, if it blocks, for earlier reductions; later ones wait for it. */
@@ -178,6 +258,7 @@ static void add_cycles(struct bb_tape *tape, const struct bb_ddp_step *s)
 static void add_microbatch(struct bb_tape *tape, const struct bb_ddp_step *s, bool last,
 			   bool reduces)
 {
+	const bool whole = last && s->part == BB_DDP_STEP;
 	double now = 0;
 
 	bb_tape_compute(tape, COMPUTING, BB_DDP_FORWARD, 0, s->forward_s, s->forward_s * s->flops);
@@ -192,6 +273,10 @@ static void add_microbatch(struct bb_tape *tape, const struct bb_ddp_step *s, bo
 		bb_tape_compute(tape, COMPUTING, last ? BB_DDP_BACKWARD : BB_DDP_EARLIER, k,
 				seconds, seconds * s->flops);
 		now = fmax(now, ready);
+		if (whole && s->view != BB_DDP_AVERAGED)
+			add_work(tape, COMPUTING, BB_DDP_COPY_IN, s, k);
+		if (whole && s->place == BB_DDP_IN_BACKWARD)
+			add_work(tape, COMPUTING, BB_DDP_UPDATE, s, k);
 		if (reduces) {
 			bb_tape_order(tape, COMPUTING, COMMUNICATING);
 			ddp_add_call(tape, s, k);
@@ -199,51 +284,122 @@ static void add_microbatch(struct bb_tape *tape, const struct bb_ddp_step *s, bo
 	}
 }
 
-bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step *s, int nranks,
-		       const char *algorithm, struct bb_error *error)
+/* What a step ends with. EVENT was recorded behind the first reduction, and one STRIDE later behind
+   the next, if copies wait for them. */
+static void add_end(struct bb_tape *tape, const struct bb_ddp_step *s, int event, int stride)
 {
-	const bool steps = s->part == BB_DDP_STEP, overlaps = steps && s->overlap;
-	const bb_status status = bb_taped_begin(taped, nranks, 1, 1, error);
-	struct bb_tape *tape = taped->tapes;
-	size_t earlier = 0;
+	for (size_t k = 0; k < s->buckets->n; k++)
+		if (s->view == BB_DDP_COPIED && !updates_beside(s)) {
+			bb_tape_wait(tape, COMPUTING, event + (int)k * stride);
+			add_work(tape, COMPUTING, BB_DDP_COPY_OUT, s, k);
+		}
+	bb_tape_order(tape, COMMUNICATING, COMPUTING);
+	if (s->place == BB_DDP_OWN_QUEUE)
+		bb_tape_order(tape, UPDATING, COMPUTING);
+	if (s->place == BB_DDP_AFTER)
+		add_updates(tape, s);
+}
 
-	if (status != BB_OK)
-		return status;
+/* The works on memory alone. */
+static void add_memory_part(struct bb_tape *tape, const struct bb_ddp_step *s)
+{
+	if (s->part == BB_DDP_UPDATES && s->place != BB_DDP_NEVER)
+		add_updates(tape, s);
+	for (size_t k = 0; s->part == BB_DDP_COPIES && k < s->buckets->n; k++) {
+		if (s->view != BB_DDP_AVERAGED)
+			add_work(tape, COMPUTING, BB_DDP_COPY_IN, s, k);
+		if (s->view == BB_DDP_COPIED)
+			add_work(tape, COMPUTING, BB_DDP_COPY_OUT, s, k);
+	}
+}
+
+/* The groups and queues of a program whose buckets are REDUCED. */
+static void ddp_set_groups(struct bb_taped *taped, const struct bb_ddp_step *s, bool reduced)
+{
+	struct bb_program *p = &taped->program;
+	const int nodes = s->node_ranks ? (p->nranks + s->node_ranks - 1) / s->node_ranks : 0;
 	const bool negotiates = s->buckets->ncycles > 0 && s->part != BB_DDP_START;
-	taped->program.queues = negotiates ? QUEUES : NEGOTIATING;
-	taped->program.groups = s->part == BB_DDP_ALONE ? 0 : negotiates ? ACROSS : NEGOTIATORS;
-	if (s->node_ranks && s->part != BB_DDP_ALONE && s->part != BB_DDP_START) {
-		taped->program.groups =
-			ACROSS + s->node_ranks + (nranks + s->node_ranks - 1) / s->node_ranks;
-		taped->program.group_size = ddp_group_size;
-		taped->program.member = ddp_member;
+	const bool third = negotiates || (s->part == BB_DDP_STEP && s->place == BB_DDP_OWN_QUEUE);
+
+	p->queues = third ? QUEUES : NEGOTIATING;
+	p->groups = !reduced ? 0 : negotiates ? ACROSS : NEGOTIATORS;
+	if (nodes && reduced && s->part != BB_DDP_START) {
+		p->groups = ACROSS + s->node_ranks + nodes;
+		p->group_size = ddp_group_size;
+		p->member = ddp_member;
 		taped->complete = ddp_complete;
 		taped->own = s;
 	}
+}
+
+bb_status bb_ddp_write(struct bb_taped *taped, const struct bb_ddp_step *s, int nranks,
+		       const char *algorithm, struct bb_error *error)
+{
+	const bool steps = s->part == BB_DDP_STEP, starts = s->part == BB_DDP_START;
+	const bool computes = steps || s->part == BB_DDP_ALONE;
+	const bool reduces =
+		(steps && s->place != BB_DDP_IN_BACKWARD) || s->part == BB_DDP_REDUCTIONS || starts;
+	const bool overlaps = steps && reduces && s->overlap;
+	const bb_status status = bb_taped_begin(taped, nranks, 1, 1, error);
+	struct bb_tape *tape = taped->tapes;
+
+	if (status != BB_OK)
+		return status;
+	ddp_set_groups(taped, s, reduces);
 	taped->program.algorithm = algorithm;
-	if (steps || s->part == BB_DDP_ALONE) {
-		if (s->microbatches > 1)
-			add_microbatch(tape, s, false, false);
-		bb_taped_perform(taped, 0, 0, 0, s->microbatches - 1, 0);
-		earlier = tape->n;
+	for (int i = 0; i < BB_DDP_USED && reduces && !starts; i++)
+		add_extra(tape, s, (enum bb_ddp_extra)i);
+	if (steps && tape->n > 0)
+		bb_tape_order(tape, COMMUNICATING, COMPUTING);
+	bb_taped_perform(taped, 0, 0, 0, 1, 0);
+	size_t from = tape->n;
+	if (computes && s->microbatches > 1)
+		add_microbatch(tape, s, false, false);
+	bb_taped_perform(taped, 0, 0, from, s->microbatches - 1, 0);
+	from = tape->n;
+	const int events = tape->events;
+	if (computes)
 		add_microbatch(tape, s, true, overlaps);
-	}
-	if (steps && !overlaps)
+	if (steps && reduces && !overlaps)
 		bb_tape_order(tape, COMPUTING, COMMUNICATING);
-	const size_t reduced = s->part != BB_DDP_ALONE && !overlaps ? s->buckets->n : 0;
+	const size_t reduced = reduces && !overlaps ? s->buckets->n : 0;
 	/* Negotiations first, so that they are timed apart from reductions. */
-	for (size_t k = 0; k < reduced && s->part != BB_DDP_START; k++)
+	for (size_t k = 0; k < reduced && !starts; k++)
 		if (begins_cycle(s->buckets, k))
 			add_negotiation(tape, s, 0);
 	for (size_t k = 0; k < reduced; k++)
 		ddp_add_call(tape, s, k);
-	if (steps)
-		bb_tape_order(tape, COMMUNICATING, COMPUTING);
-	bb_taped_perform(taped, 0, 0, earlier, 1, 0);
+	if (reduces && !starts)
+		add_extra(tape, s, BB_DDP_USED);
+	/* Each reduction, or all of them, wait for an event of their own. */
+	if (steps && reduces)
+		add_end(tape, s, events + 1, overlaps ? 2 : 1);
+	add_memory_part(tape, s);
+	bb_taped_perform(taped, 0, 0, from, 1, 0);
 	return bb_taped_end(taped, "a step", error);
 }
 
 /* ---- from its parts -------------------------------------------------------------------------- */
+
+/* Seconds of WORK on bucket K, or of the inspection, as a share of its part. */
+static double work_s(const struct bb_ddp_step *s, const struct bb_ddp_alone *alone,
+		     enum bb_ddp_work work, size_t k)
+{
+	const bool copies = work == BB_DDP_COPY_IN || work == BB_DDP_COPY_OUT;
+	const double part_s = copies ? alone->copy_s : alone->update_s;
+	const uint64_t n = work == BB_DDP_INSPECT ? ddp_elements(s) : s->buckets->list[k].elements;
+
+	return part_s > 0 ? part_s * ddp_bytes(s, work, n) /
+				    bb_ddp_part_bytes(s, copies ? BB_DDP_COPIES : BB_DDP_UPDATES)
+			  : 0;
+}
+
+size_t bb_ddp_row(const struct bb_operation *o, size_t n)
+{
+	return o->work == BB_DDP_NEGOTIATE ? n
+	       : o->work == BB_DDP_EXTRA   ? n + 1 + o->item
+					   : o->item;
+}
 
 struct given {
 	const double *reduce_s;
@@ -256,19 +412,29 @@ static bb_status take_given_time(void *own, const struct bb_operation *o, const 
 {
 	const struct given *g = own;
 
-	times[0] += g->reduce_s[o->work == BB_DDP_NEGOTIATE ? g->buckets : o->item];
+	times[0] += g->reduce_s[bb_ddp_row(o, g->buckets)];
 	*whole = true;
 	return BB_OK;
 }
 
-bb_status bb_ddp_simulate(const struct bb_ddp_step *step, double alone_s, double backward_s,
-			  const double *reduce_s, struct bb_ddp_times *t, struct bb_error *error)
+static double all_ready(const struct bb_ddp_step *s)
+{
+	double end = 0;
+
+	for (size_t k = 0; k < s->buckets->n; k++)
+		end = fmax(end, bb_bucket_ready(&s->buckets->list[k], s->ready_s));
+	return end;
+}
+
+bb_status bb_ddp_simulate(const struct bb_ddp_step *step, const struct bb_ddp_alone *alone,
+			  struct bb_ddp_times *t, struct bb_error *error)
 {
 	const size_t n = step->buckets->n;
-	struct given times = {reduce_s, n};
+	struct given times = {alone->reduce_s, n};
 	const struct bb_timeline_performer given = {take_given_time, &times};
 	const struct bb_link_model none = {.rate = 0};
-	double end = 0;
+	const double scale = alone->backward_s / all_ready(step);
+	const double beside_s = alone->copy_s + alone->update_s;
 	struct bb_ddp_step whole = *step;
 	struct bb_taped taped;
 	bb_status status;
@@ -276,27 +442,64 @@ bb_status bb_ddp_simulate(const struct bb_ddp_step *step, double alone_s, double
 	*t = (struct bb_ddp_times){.hidden = NAN};
 	whole.microbatches = 1;
 	whole.node_ranks = 0;
-	for (size_t k = 0; k < n; k++)
-		end = fmax(end, bb_bucket_ready(&step->buckets->list[k], step->ready_s));
 	BB_TRY(status, bb_ddp_write(&taped, &whole, 1, NULL, error), out);
 	for (size_t i = 0; i < taped.tapes->n; i++) {
 		struct bb_operation *o = &taped.tapes->list[i];
 
-		if (o->work != BB_DDP_CYCLE)
-			o->seconds = o->work == BB_DDP_FORWARD ? alone_s - backward_s
-							       : o->seconds * (backward_s / end);
+		if (o->work == BB_DDP_FORWARD)
+			o->seconds = alone->compute_s - alone->backward_s;
+		else if (o->work >= BB_DDP_COPY_IN)
+			o->seconds = work_s(step, alone, (enum bb_ddp_work)o->work, o->item);
+		else if (o->work != BB_DDP_CYCLE)
+			o->seconds *= scale;
 	}
 	BB_TRY(status,
 	       bb_timeline_program_by(&given, &none, &taped.program, NULL, &t->step_s, error), out);
 	if (step->buckets->ncycles > 0)
-		t->reduce_s = (double)bb_ddp_negotiations(step->buckets) * reduce_s[n];
+		t->reduce_s = (double)bb_ddp_negotiations(step->buckets) * alone->reduce_s[n];
 	for (size_t k = 0; k < n; k++)
-		t->reduce_s += reduce_s[k];
-	t->exposed_s = t->step_s - alone_s;
+		t->reduce_s += alone->reduce_s[k];
+	for (size_t i = 0; i < BB_DDP_EXTRAS; i++)
+		t->reduce_s += step->extras[i] > 0 ? alone->reduce_s[n + 1 + i] : 0;
+	t->exposed_s = t->step_s - alone->compute_s;
 	/* Below 0 only by rounding. */
-	if (t->reduce_s > 0)
-		t->hidden = fmax(0, 1 - t->exposed_s / t->reduce_s);
+	if (t->reduce_s + beside_s > 0)
+		t->hidden = fmax(0, 1 - t->exposed_s / (t->reduce_s + beside_s));
 out:
 	bb_taped_free(&taped);
 	return status;
+}
+
+double bb_ddp_formula(const struct bb_ddp_step *s, const struct bb_ddp_alone *alone)
+{
+	const size_t n = s->buckets->n;
+	const double scale = alone->backward_s / all_ready(s);
+	const double copy_in_s = s->view == BB_DDP_AVERAGED ? 0 : alone->copy_s / (double)s->view;
+	const double backward = alone->backward_s + copy_in_s;
+	double before = alone->compute_s - alone->backward_s, copied = 0, complete = 0;
+	double end = 0, updated = 0;
+
+	if (s->place == BB_DDP_IN_BACKWARD)
+		return before + backward + alone->update_s;
+	for (size_t i = 0; i < BB_DDP_USED; i++)
+		before += s->extras[i] > 0 ? alone->reduce_s[n + 1 + i] : 0;
+	for (size_t k = 0; k < n; k++) {
+		const double in_s = work_s(s, alone, BB_DDP_COPY_IN, k);
+		const double update_s = work_s(s, alone, BB_DDP_UPDATE, k);
+		const double out_s = s->view == BB_DDP_COPIED ? in_s : 0;
+
+		complete = fmax(complete, bb_bucket_ready(&s->buckets->list[k], s->ready_s));
+		const double ready = scale * complete + (copied += in_s);
+
+		end = fmax(s->overlap ? ready : backward, end) + alone->reduce_s[k];
+		if (s->place == BB_DDP_COMM_QUEUE)
+			end += out_s + update_s;
+		else if (s->place == BB_DDP_OWN_QUEUE)
+			updated = fmax(end, updated) + out_s + update_s;
+		else
+			updated = fmax(fmax(backward, end), updated) + out_s;
+	}
+	if (s->extras[BB_DDP_USED] > 0)
+		end += alone->reduce_s[n + 1 + BB_DDP_USED];
+	return before + fmax(end, updated) + (s->place == BB_DDP_AFTER ? alone->update_s : 0);
 }

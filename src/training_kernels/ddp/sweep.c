@@ -12,6 +12,8 @@ struct ddp_setting {
 	const struct bb_ddp_cap *cap;
 	size_t algorithm;
 	bool overlap;
+	enum bb_ddp_view view;
+	enum bb_ddp_place place;
 };
 
 /* A driver's state. */
@@ -19,8 +21,10 @@ struct ddp_sweep {
 	struct bb_kernel kernel;
 	struct bb_ddp *ddp;
 	struct ddp_setting *settings; /* in the order of the rows */
-	char *gradients;              /* of the whole model; NULL: there is no data */
+	struct bb_ddp_memory memory;  /* of the whole model; NULL: there is no data */
 	char *words;                  /* of negotiations */
+	char *extras[BB_DDP_EXTRAS];
+	const struct bb_patterns *extra_patterns[BB_DDP_EXTRAS];
 	const struct bb_patterns *patterns[BB_NDTYPES]; /* of gradients, and of words */
 	double *numbers;                                /* of a row */
 };
@@ -39,7 +43,8 @@ static struct bb_ddp_variant *ddp_part(const struct ddp_sweep *s, size_t setting
 /* The broadcast by ALGORITHM. */
 static const struct bb_trial *ddp_start(const struct ddp_sweep *s, size_t algorithm)
 {
-	return bb_variant_trial(s->kernel.variants[s->kernel.settings * BB_DDP_PARTS + algorithm]);
+	return bb_variant_trial(
+		s->kernel.variants[s->kernel.settings * (size_t)s->kernel.parts + algorithm]);
 }
 
 /* Are steps with overlap (ON) or without requested? */
@@ -53,8 +58,8 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 {
 	struct bb_ddp_variant *v = own;
 	const struct bb_engine *e = &v->variant.kernel->engine;
-	const bool alone = v->variant.part == BB_DDP_ALONE, last = o->item + 1 == v->cap->buckets.n;
-	const size_t row = o->work == BB_DDP_NEGOTIATE ? v->cap->buckets.n : o->item;
+	const bool last = o->item + 1 == v->cap->buckets.n;
+	const size_t row = bb_ddp_row(o, v->cap->buckets.n);
 	double *const end = &v->ends[row * BB_ENGINE_MOST_ROUNDS + (size_t)v->rounds];
 	double *const backward_s = &v->backward_s[v->rounds];
 
@@ -64,11 +69,11 @@ static void ddp_observe(void *own, int rank, size_t index, const struct bb_opera
 		v->start_s[o->item] = from - v->begin;
 	if (o->work == BB_DDP_FORWARD)
 		v->begin = to;
-	else if (o->work == BB_DDP_NEGOTIATE || o->work == BB_DDP_REDUCE)
+	else if (o->work == BB_DDP_NEGOTIATE || o->work == BB_DDP_REDUCE || o->work == BB_DDP_EXTRA)
 		*end = fmax(*end, to - v->begin);
 	else if (o->work == BB_DDP_BACKWARD && last)
 		*backward_s = fmax(*backward_s, to - v->begin);
-	v->finals += last && o->work == (alone ? BB_DDP_BACKWARD : BB_DDP_REDUCE);
+	v->finals += o->work == v->final.work && o->item == v->final.item;
 	if (v->finals == (bb_engine_is_virtual(e) ? e->run->world.nranks : 1)) {
 		v->finals = 0;
 		v->rounds++;
@@ -82,23 +87,77 @@ static void ddp_buffers(void *own, int rank, const struct bb_operation *o, void 
 
 	if (o->work == BB_DDP_NEGOTIATE)
 		*in = *out = s->words;
+	else if (o->work == BB_DDP_EXTRA)
+		*in = *out = s->extras[o->item];
 	else
-		bb_ddp_in_place(&v->step, o, rank,
-				s->gradients + v->cap->buckets.list[o->item].before, in, out);
+		bb_ddp_in_place(
+			&v->step, o, rank,
+			(v->step.view == BB_DDP_COPIED ? s->memory.buckets : s->memory.gradients) +
+				v->cap->buckets.list[o->item].before,
+			in, out);
 }
+
+static void ddp_compute(void *own, int rank, const struct bb_operation *o)
+{
+	const struct bb_ddp_variant *v = own;
+	const struct bb_bucket *b = &v->cap->buckets.list[o->item];
+
+	bb_ddp_memory_work(&ddp_sweep_of(v)->memory, (enum bb_ddp_work)o->work,
+			   v->step.view == BB_DDP_COPIED, b->before / bb_dtype_size(b->dtype),
+			   (size_t)b->elements);
+}
+
+/* ---- the data -------------------------------------------------------------------------------- */
+
+static bb_status ddp_fill(void *own)
+{
+	struct bb_ddp_memory *m = &ddp_sweep_of(own)->memory;
+
+	if (m->master)
+		bb_ddp_memory_reset(m);
+	return bb_known_expectation.fill(own);
+}
+
+static int ddp_victims(void *own, void *victims[BB_MOST_VICTIMS])
+{
+	const struct bb_ddp_memory *m = &ddp_sweep_of(own)->memory;
+	const int n = bb_known_expectation.victims(own, victims);
+
+	victims[n] = m->master;
+	return n + !!m->master;
+}
+
+static bb_status ddp_verify(void *own, uint64_t *wrong)
+{
+	const struct bb_ddp_memory *m = &ddp_sweep_of(own)->memory;
+
+	*wrong += m->master ? bb_ddp_memory_wrong(m) : 0;
+	return bb_known_expectation.verify(own, wrong);
+}
+
+static const struct bb_expectation ddp_expectation = {ddp_fill, ddp_victims, ddp_verify};
 
 /* ---- the experiment -------------------------------------------------------------------------- */
 
-/* Computations do not depend on the buckets, and reductions alone overlap with nothing. */
+/* Do A and B have the same PART? Computations do not depend on the buckets, works on memory not on
+   the algorithm, and parts alone overlap with nothing. */
+static bool is_same_part(const struct ddp_setting *a, const struct ddp_setting *b, int part)
+{
+	const bool steps = part == BB_DDP_STEP;
+
+	return part == BB_DDP_ALONE ||
+	       (a->cap->same == b->cap->same &&
+		(part >= BB_DDP_COPIES || a->algorithm == b->algorithm) &&
+		(part == BB_DDP_REDUCTIONS || part == BB_DDP_UPDATES || a->view == b->view) &&
+		(!steps || (a->overlap == b->overlap && a->place == b->place)));
+}
+
 static size_t ddp_first(const struct bb_kernel *k, size_t setting, int part)
 {
 	const struct ddp_setting *list = ((const struct ddp_sweep *)k)->settings;
-	const struct ddp_setting *own = &list[setting];
 	size_t i = 0;
 
-	while (part != BB_DDP_ALONE &&
-	       (list[i].algorithm != own->algorithm || list[i].cap->same != own->cap->same ||
-		(part == BB_DDP_STEP && list[i].overlap != own->overlap)))
+	while (!is_same_part(&list[i], &list[setting], part))
 		i++;
 	return i;
 }
@@ -117,6 +176,32 @@ static void know(struct bb_ddp_variant *v, const struct bb_patterns *patterns, c
 		     first, (size_t)count);
 }
 
+/* What is known of the data of the step of V. */
+static void know_all(struct bb_ddp_variant *v)
+{
+	const struct ddp_sweep *s = ddp_sweep_of(v);
+	const struct bb_buckets *buckets = &v->cap->buckets;
+	const int rank = s->kernel.engine.driver->rank;
+	struct bb_known *known = &v->variant.known;
+
+	/* The pattern continues from bucket to bucket, so that all differ; the result is the
+	   average of the gradients of all ranks, or their sum. */
+	for (size_t k = 0; k < buckets->n; k++)
+		know(v, s->patterns[buckets->list[k].dtype],
+		     s->memory.gradients ? s->memory.gradients + buckets->list[k].before : NULL,
+		     buckets->list[k].before, buckets->list[k].padded);
+	if (buckets->ncycles > 0)
+		know(v, s->patterns[BB_UINT64], s->words, 0, s->ddp->words);
+	for (int i = 0; i < BB_DDP_EXTRAS && v->step.place != BB_DDP_IN_BACKWARD; i++) {
+		const struct bb_patterns *p = s->extra_patterns[i];
+		const size_t n = v->step.extras[i];
+
+		bb_known_add(known, BB_KNOWN_FILL, s->extras[i], p, rank, 0, n);
+		bb_known_add(known, BB_KNOWN_VICTIM, s->extras[i], p,
+			     i == BB_DDP_USED ? BB_REDUCED : 0, 0, n);
+	}
+}
+
 /* The setting of BB_DDP_START is its algorithm. All parameters are broadcast at once: PyTorch does
    so by pieces of 250 MB, more than most buckets. */
 static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, const char **refusal)
@@ -124,16 +209,17 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 	struct bb_ddp_variant *v = (struct bb_ddp_variant *)variant;
 	const struct ddp_sweep *s = ddp_sweep_of(v);
 	const enum bb_ddp_part part = (enum bb_ddp_part)variant->part;
-	struct ddp_setting start = {s->ddp->caps, variant->setting, false};
+	struct ddp_setting start = {s->ddp->caps, .algorithm = variant->setting};
 	const struct ddp_setting *setting =
 		part == BB_DDP_START ? &start : &s->settings[variant->setting];
 	const struct bb_ddp_options *a = &s->ddp->options;
 	const struct bb_replica *r = &s->ddp->replica;
 	const char *name = a->algorithms[setting->algorithm];
+	const int nranks = variant->kernel->engine.run->world.nranks;
 
 	start.cap = bb_ddp_find_cap(s->ddp, BB_BUCKET_UNLIMITED);
 	v->cap = setting->cap;
-	const size_t n = v->cap->buckets.n + 1;
+	const size_t n = v->cap->buckets.n + 1 + BB_DDP_EXTRAS;
 	v->reduce_s = bb_kernel_keep(variant->kernel, n,
 				     (2 + BB_ENGINE_MOST_ROUNDS) * sizeof(*v->reduce_s));
 	if (!v->reduce_s)
@@ -150,23 +236,32 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 		.words = s->ddp->words,
 		.blocks = a->blocking_given,
 		.node_ranks = a->hierarchical ? s->ddp->local : 0,
-		.unequal = variant->kernel->engine.run->world.nranks % s->ddp->local != 0,
+		.unequal = nranks % s->ddp->local != 0,
 		.overlap = setting->overlap,
 		.part = part,
+		.extras = {a->sync_buffers ? r->model.buffers : 0,
+			   a->sync_buffers ? r->model.counters : 0,
+			   a->find_unused ? r->model.ntensors : 0},
+		.view = setting->view,
+		.place = setting->place,
+		.inspects = a->most_norm_given || a->loss_scale_given,
+		.memory_rate = variant->kernel->engine.backend->virtual ? s->ddp->memory_rate : 0,
 	};
+	v->final = (struct bb_operation){.work = BB_DDP_REDUCE, .item = v->cap->buckets.n - 1};
+	if (part == BB_DDP_ALONE || (part == BB_DDP_STEP && setting->place == BB_DDP_IN_BACKWARD))
+		v->final.work = BB_DDP_BACKWARD;
+	else if (a->find_unused)
+		v->final = (struct bb_operation){.work = BB_DDP_EXTRA, .item = BB_DDP_USED};
+	if (variant->kernel->engine.backend->has_data && s->kernel.parts > BB_DDP_COPIES) {
+		trial->workload.compute = ddp_compute;
+		trial->workload.stands_in = true;
+	}
 	trial->workload.stand_in = (enum bb_stand_in)a->stand_in;
 	trial->workload.buffers = ddp_buffers;
 	trial->watch = (struct bb_timeline_watch){ddp_observe, v};
 	if (part == BB_DDP_STEP) {
-		/* The pattern continues from bucket to bucket, so that all differ; the result is
-		   the average of the gradients of all ranks, or their sum. */
-		for (size_t k = 0; k < v->cap->buckets.n; k++)
-			know(v, s->patterns[v->cap->buckets.list[k].dtype],
-			     s->gradients ? s->gradients + v->cap->buckets.list[k].before : NULL,
-			     v->cap->buckets.list[k].before, v->cap->buckets.list[k].padded);
-		if (v->cap->buckets.ncycles > 0)
-			know(v, s->patterns[BB_UINT64], s->words, 0, s->ddp->words);
-		trial->expects = &bb_known_expectation;
+		know_all(v);
+		trial->expects = &ddp_expectation;
 	}
 	/* A refusal holds for buckets of any size: it is reported once for its algorithm, with the
 	   first size. */
@@ -186,9 +281,98 @@ static bb_status ddp_write(struct bb_variant *variant, struct bb_trial *trial, c
 			 part != BB_DDP_STEP ? ""
 			 : setting->overlap  ? ", overlap on"
 					     : ", overlap off");
-	return bb_ddp_write(&variant->taped, &v->step, variant->kernel->engine.run->world.nranks,
+	if (part >= BB_DDP_COPIES && part < BB_DDP_PARTS)
+		snprintf(trial->what, sizeof(trial->what), "%s, buckets %s",
+			 part == BB_DDP_COPIES ? "copies" : "updates", v->cap->name);
+	if (part == BB_DDP_STEP && setting->place == BB_DDP_IN_BACKWARD)
+		*refusal = nranks > 1 ? "--optimizer backward: only with one rank is a gradient "
+					"complete at once; give own-queue"
+			   : a->views.n > 0 ? "--optimizer backward: there are no buckets to copy "
+					      "into; leave out --bucket-view"
+					    : NULL;
+	return bb_ddp_write(&variant->taped, &v->step, nranks,
 			    strcmp(name, "auto") == 0 ? NULL : name,
 			    &variant->kernel->engine.run->error);
+}
+
+/* The settings in the order of the rows; sizes with the same buckets come one after another. */
+static size_t add_settings(struct ddp_sweep *s)
+{
+	const struct bb_ddp *ddp = s->ddp;
+	const struct bb_ddp_options *a = &ddp->options;
+	const size_t views = a->views.n > 0 ? a->views.n : 1;
+	const size_t modes = views * (a->places.n > 0 ? a->places.n : 1);
+	size_t n = 0;
+
+	s->settings = bb_kernel_keep(&s->kernel, 2 * modes * ddp->ncaps * a->nalgorithms,
+				     sizeof(*s->settings));
+	for (size_t c = 0; c < ddp->ncaps && s->settings; c++)
+		for (size_t i = 0; i < a->nalgorithms && ddp->caps[c].same == c; i++)
+			for (size_t m = 0; m < 2 * modes; m++)
+				for (size_t k = c; k < ddp->ncaps && has_overlap(a, m < modes);
+				     k++) {
+					struct ddp_setting one = {.cap = &ddp->caps[k],
+								  .algorithm = i,
+								  .overlap = m < modes};
+					if (ddp->caps[k].same != c)
+						continue;
+					if (a->views.n > 0)
+						one.view = a->views.list[m % views] == 0
+								   ? BB_DDP_VIEWS
+								   : BB_DDP_COPIED;
+					if (a->places.n > 0)
+						one.place = (enum bb_ddp_place)(
+							1 + a->places.list[m % modes / views]);
+					s->settings[n++] = one;
+				}
+	return n;
+}
+
+/* Memory for the works on it, and for the extra calls. */
+static bb_status open_memory(struct ddp_sweep *s)
+{
+	struct bb_engine *e = &s->kernel.engine;
+	const struct bb_ddp_options *a = &s->ddp->options;
+	const struct bb_replica *r = &s->ddp->replica;
+	const size_t n = (size_t)r->model.parameters, wide = n * sizeof(float);
+	const size_t extras[BB_DDP_EXTRAS] = {r->model.buffers, r->model.counters,
+					      r->model.ntensors};
+	struct bb_ddp_memory *m = &s->memory;
+	bb_status status;
+
+	*m = (struct bb_ddp_memory){.dtype = a->dtype,
+				    .nranks = e->run->world.nranks,
+				    .elements = n,
+				    .most_norm = a->most_norm,
+				    .loss_scale = a->loss_scale};
+	BB_TRY(status, bb_engine_alloc(e, s->ddp->room, (void **)&m->gradients), out);
+	for (size_t i = 0; i < a->views.n; i++)
+		if (a->views.list[i] == 1)
+			BB_TRY(status, bb_engine_alloc(e, s->ddp->room, (void **)&m->buckets), out);
+	for (int i = 0; i < BB_DDP_EXTRAS; i++) {
+		const enum bb_dtype dtype = bb_ddp_extra_dtypes[i];
+
+		if (extras[i] == 0 || !(i == BB_DDP_USED ? a->find_unused : a->sync_buffers))
+			continue;
+		BB_TRY(status,
+		       bb_engine_alloc(e, extras[i] * bb_dtype_size(dtype), (void **)&s->extras[i]),
+		       out);
+		BB_TRY(status,
+		       bb_engine_patterns(e, dtype, i == BB_DDP_USED ? BB_SUM : -1, m->nranks,
+					  &s->extra_patterns[i]),
+		       out);
+	}
+	if (a->places.n == 0)
+		goto out;
+	BB_TRY(status, bb_engine_alloc(e, wide, (void **)&m->master), out);
+	BB_TRY(status, bb_engine_alloc(e, wide, (void **)&m->moment1), out);
+	BB_TRY(status, bb_engine_alloc(e, wide, (void **)&m->moment2), out);
+	if (a->dtype != BB_FLOAT)
+		BB_TRY(status, bb_engine_alloc(e, r->bytes, (void **)&m->parameters), out);
+	if (e->backend->has_data)
+		bb_ddp_memory_reset(m);
+out:
+	return status;
 }
 
 static bb_status ddp_open(struct bb_engine *engine)
@@ -196,12 +380,12 @@ static bb_status ddp_open(struct bb_engine *engine)
 	struct ddp_sweep *s = (struct ddp_sweep *)engine;
 	const struct bb_ddp *ddp = s->ddp = engine->run->own;
 	const struct bb_ddp_options *a = &ddp->options;
-	size_t n = 0, most = 0;
+	size_t most = 0;
 	bb_status status;
 
 	const int nranks = engine->run->world.nranks, op = a->hierarchical ? BB_SUM : BB_AVG;
 	const enum bb_dtype vectors = a->vectors_given ? a->vectors : a->dtype;
-	BB_TRY(status, bb_engine_alloc(engine, ddp->room, (void **)&s->gradients), out);
+	BB_TRY(status, open_memory(s), out);
 	BB_TRY(status, bb_engine_patterns(engine, a->dtype, op, nranks, &s->patterns[a->dtype]),
 	       out);
 	if (vectors != a->dtype)
@@ -214,8 +398,7 @@ static bb_status ddp_open(struct bb_engine *engine)
 					  &s->patterns[BB_UINT64]),
 		       out);
 	}
-	s->settings =
-		bb_kernel_keep(&s->kernel, 2 * ddp->ncaps * a->nalgorithms, sizeof(*s->settings));
+	const size_t n = add_settings(s);
 	for (size_t c = 0; c < ddp->ncaps; c++) {
 		const struct bb_buckets *b = &ddp->caps[c].buckets;
 
@@ -224,17 +407,10 @@ static bb_status ddp_open(struct bb_engine *engine)
 	s->numbers = bb_kernel_keep(&s->kernel, most, sizeof(*s->numbers));
 	if (!s->settings || !s->numbers)
 		return BB_EINTERNAL;
-	/* Sizes with the same buckets come one after another. */
-	for (size_t c = 0; c < ddp->ncaps; c++)
-		for (size_t i = 0; i < a->nalgorithms && ddp->caps[c].same == c; i++)
-			for (int on = 1; on >= 0; on--)
-				for (size_t k = c; k < ddp->ncaps && has_overlap(a, on); k++)
-					if (ddp->caps[k].same == c)
-						s->settings[n++] = (struct ddp_setting){
-							&ddp->caps[k], i, on == 1};
+	s->kernel.parts = a->views.n + a->places.n > 0 ? BB_DDP_PARTS : BB_DDP_COPIES;
 	s->kernel.first = ddp_first;
 	BB_TRY(status,
-	       bb_kernel_sweep(&s->kernel, n, BB_DDP_PARTS, sizeof(struct bb_ddp_variant),
+	       bb_kernel_sweep(&s->kernel, n, s->kernel.parts, sizeof(struct bb_ddp_variant),
 			       ddp_write),
 	       out);
 	for (size_t i = 0; i < a->nalgorithms && status == BB_OK; i++)
@@ -268,9 +444,48 @@ static double row_times(const struct ddp_sweep *s, size_t setting, uint64_t byte
 	size_t i = 0;
 
 	while (s->settings[i].cap != bb_ddp_find_cap(s->ddp, bytes) ||
-	       s->settings[i].algorithm != own->algorithm || s->settings[i].overlap != own->overlap)
+	       s->settings[i].algorithm != own->algorithm ||
+	       s->settings[i].overlap != own->overlap || s->settings[i].view != own->view ||
+	       s->settings[i].place != own->place)
 		i++;
 	return step_s > 0 ? bb_kernel_median(&s->kernel, i, BB_DDP_STEP) / step_s : NAN;
+}
+
+/* Seconds of PART, works on memory, alone. */
+static double memory_part(const struct ddp_sweep *s, size_t setting, enum bb_ddp_part part)
+{
+	return s->kernel.parts > (int)part ? bb_kernel_median(&s->kernel, setting, part) : 0;
+}
+
+static double first_step_us(const struct ddp_sweep *s, size_t setting)
+{
+	const double step_s = bb_kernel_median(&s->kernel, setting, BB_DDP_STEP);
+
+	return 1e6 * step_s *
+	       (s->ddp->options.find_unused ? 1 : row_times(s, setting, BB_BUCKET_UNLIMITED));
+}
+
+/* What a step does besides its reductions. */
+static void describe_memory(const struct ddp_sweep *s, size_t setting, struct bb_ddp_record *r)
+{
+	const struct ddp_setting *own = &s->settings[setting];
+	const struct bb_ddp_variant *v = ddp_part(s, setting, BB_DDP_STEP);
+
+	if (own->view != BB_DDP_AVERAGED) {
+		r->bucket_view = bb_ddp_view_names[own->view - 1];
+		r->copy_us = 1e6 * memory_part(s, setting, BB_DDP_COPIES);
+		r->copy_bytes = (int64_t)bb_ddp_part_bytes(&v->step, BB_DDP_COPIES);
+	}
+	if (own->place != BB_DDP_NEVER) {
+		r->optimizer = bb_ddp_place_names[own->place - 1];
+		r->update_us = 1e6 * memory_part(s, setting, BB_DDP_UPDATES);
+		r->update_bytes = (int64_t)bb_ddp_part_bytes(&v->step, BB_DDP_UPDATES);
+	}
+	if (s->ddp->options.sync_buffers)
+		r->buffer_bytes = (int64_t)(4 * s->ddp->replica.model.buffers +
+					    8 * s->ddp->replica.model.counters);
+	r->formula_step_us = 1e6 * v->formula_s;
+	r->first_step_us = first_step_us(s, setting);
 }
 
 static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record)
@@ -286,7 +501,11 @@ static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record
 	const int nranks = k->engine.run->world.nranks;
 	const double alone_s = bb_kernel_median(k, setting, BB_DDP_ALONE);
 	const double step_s = trial->stats.p50;
-	const double reduce_s = bb_kernel_median(k, setting, BB_DDP_REDUCTIONS);
+	const bool reduces = own->place != BB_DDP_IN_BACKWARD;
+	const double reduce_s = reduces ? bb_kernel_median(k, setting, BB_DDP_REDUCTIONS) : 0;
+	const double memory_s =
+		memory_part(s, setting, BB_DDP_COPIES) + memory_part(s, setting, BB_DDP_UPDATES);
+	const double beside_s = reduce_s + memory_s;
 	const size_t best = ddp_best(s, own->overlap);
 	const size_t n = cap->buckets.n;
 	double *us = s->numbers + 3 * n + cap->buckets.ncycles;
@@ -306,10 +525,12 @@ static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record
 		r->reduce_busbw_GBps = 1e-9 * (double)s->ddp->replica.bytes / reduce_s *
 				       bb_all_reduce.bus_factor(nranks);
 	/* Reductions shorter than the spread of steps cannot be seen in them. */
-	if (reduce_s > trial->stats.ci_high - trial->stats.ci_low && reduce_s > LEAST_SEEN * step_s)
-		r->hidden = 1 - (step_s - alone_s) / reduce_s;
+	if (beside_s > trial->stats.ci_high - trial->stats.ci_low && beside_s > LEAST_SEEN * step_s)
+		r->hidden = 1 - (step_s - alone_s) / beside_s;
+	describe_memory(s, setting, r);
 	r->exposed_us = 1e6 * (step_s - alone_s);
-	if (alone->backward_s[0] > 0)
+	/* Works on memory between its parts are no contention. */
+	if (alone->backward_s[0] > 0 && own->view == BB_DDP_AVERAGED && reduces)
 		r->contention = v->backward_s[0] / alone->backward_s[0];
 	r->wrong = trial->wrong;
 	for (size_t b = 0; b < n; b++) {
@@ -366,10 +587,73 @@ static const char *cap_words(const struct bb_ddp_cap *cap, bool alone)
 	return cap->bytes == 1 ? "a bucket per tensor" : "one bucket";
 }
 
+/* "25M (ring)", "one bucket", "25M to 50M, view off, own-queue": SETTING, up to the buckets of
+   LAST. */
+static const char *setting_words(const struct ddp_sweep *s, size_t setting,
+				 const struct bb_ddp_cap *last, char words[BB_CANDIDATE_TEXT])
+{
+	const struct bb_ddp_options *a = &s->ddp->options;
+	const struct ddp_setting *own = &s->settings[setting];
+	const bool named = a->nalgorithms > 1, ends = last != own->cap;
+	const bool alone = !a->rules_given; /* only DDP's rule */
+
+	snprintf(words, BB_CANDIDATE_TEXT, "%s%s%s%s%s%s%s%s%s%s%s",
+		 bb_ddp_is_ddp(own->cap) && !alone ? "ddp " : "", cap_words(own->cap, alone),
+		 ends ? " to " : "", ends ? cap_words(last, alone) : "", named ? " (" : "",
+		 named ? a->algorithms[own->algorithm] : "", named ? ")" : "",
+		 a->views.n > 1 ? ", view " : "",
+		 a->views.n > 1 ? bb_ddp_view_names[own->view - 1] : "",
+		 a->places.n > 1 ? ", " : "",
+		 a->places.n > 1 ? bb_ddp_place_names[own->place - 1] : "");
+	return words;
+}
+
+/* The places of the updates, with all else as in the best setting with or without OVERLAP. */
+static void add_best_place(const struct ddp_sweep *s, bool overlap, struct bb_strbuf *out)
+{
+	struct bb_best best = {
+		.choice = {.subject = overlap ? "optimizer, overlap on" : "optimizer, overlap off",
+			   .noise = bb_estimate_noise(s->kernel.engine.run),
+			   .unit = ""}};
+	const size_t first = ddp_best(s, overlap);
+
+	for (size_t i = 0; i < s->kernel.settings && first < s->kernel.settings; i++) {
+		const struct ddp_setting *a = &s->settings[i], *b = &s->settings[first];
+
+		if (a->place != BB_DDP_NEVER && !bb_kernel_refusal(&s->kernel, i) &&
+		    a->cap == b->cap && a->algorithm == b->algorithm && a->overlap == b->overlap &&
+		    a->view == b->view)
+			bb_best_add(
+				&best,
+				bb_best_steps(bb_kernel_trial(&s->kernel, i, BB_DDP_STEP), 1, NULL),
+				"%s", bb_ddp_place_names[a->place - 1]);
+	}
+	bb_best_recommend(&best, out);
+}
+
+/* The first step beside those of the best setting with or without OVERLAP. */
+static void add_first_step(const struct ddp_sweep *s, bool overlap, struct bb_strbuf *out)
+{
+	const struct bb_ddp_options *a = &s->ddp->options;
+	const size_t best = ddp_best(s, overlap);
+	const struct bb_ddp_cap *cap = s->settings[best % s->kernel.settings].cap;
+	char words[BB_CANDIDATE_TEXT];
+
+	if (best == s->kernel.settings ||
+	    (a->views.n + a->places.n == 0 && !a->sync_buffers && !a->find_unused))
+		return;
+	bb_strbuf_addf(out, "# First step, overlap %s: %.4g ms, %.2f times that with %s (%s)\n",
+		       overlap ? "on" : "off", 1e-3 * first_step_us(s, best),
+		       1e-6 * first_step_us(s, best) /
+			       bb_kernel_median(&s->kernel, best, BB_DDP_STEP),
+		       setting_words(s, best, cap, words),
+		       a->find_unused ? "the same buckets" : "one bucket, after the backward pass");
+}
+
 static bb_status ddp_answer(struct ddp_sweep *s)
 {
 	const struct bb_ddp *ddp = s->ddp;
-	const bool alone = !ddp->options.rules_given; /* only DDP's rule */
+	char words[BB_CANDIDATE_TEXT];
 	struct bb_strbuf out = {0};
 
 	for (size_t i = 0; i < ddp->options.nalgorithms; i++) {
@@ -404,18 +688,42 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 			if (v->variant.setting != i || v->step.overlap != overlap ||
 			    bb_kernel_refusal(&s->kernel, i))
 				continue;
-			/* "25M (ring)", "one bucket", "25M to 50M" */
-			bb_best_add(&best, bb_best_steps(bb_variant_trial(&v->variant), 1, v),
-				    ddp->options.nalgorithms > 1 ? "%s%s%s%s (%s)" : "%s%s%s%s",
-				    bb_ddp_is_ddp(v->cap) && !alone ? "ddp " : "",
-				    cap_words(v->cap, alone), last != v->cap ? " to " : "",
-				    last != v->cap ? cap_words(last, alone) : "",
-				    ddp->options.algorithms[s->settings[i].algorithm]);
+			bb_best_add(&best, bb_best_steps(bb_variant_trial(&v->variant), 1, v), "%s",
+				    setting_words(s, i, last, words));
 		}
 		bb_best_recommend(&best, &out);
+		add_best_place(s, overlap, &out);
+		add_first_step(s, overlap, &out);
 	}
 	bb_run_answer(s->kernel.engine.run, &out, answer);
 	return bb_engine_comment_lines(&s->kernel.engine, &out);
+}
+
+/* Watched rounds of V become medians. */
+static void set_medians(struct bb_ddp_variant *v)
+{
+	const size_t n = v->cap->buckets.n, cycles = v->cap->buckets.ncycles;
+	double seconds[BB_ENGINE_MOST_ROUNDS], before[BB_ENGINE_MOST_ROUNDS] = {0};
+
+	/* Calls in their order: broadcasts, negotiations, buckets, the use of tensors. */
+	for (size_t call = 0; call < n + 1 + BB_DDP_EXTRAS; call++) {
+		const size_t row = call < BB_DDP_USED        ? n + 1 + call
+				   : call == BB_DDP_USED     ? n
+				   : call <= n + BB_DDP_USED ? call - BB_DDP_USED - 1
+							     : call;
+		const double *end = v->ends + row * BB_ENGINE_MOST_ROUNDS;
+
+		if (row == n ? cycles == 0 : row > n && v->step.extras[row - n - 1] == 0)
+			continue;
+		for (int r = 0; r < v->rounds; r++) {
+			seconds[r] = end[r] - before[r];
+			before[r] = end[r];
+		}
+		v->reduce_s[row] = bb_stats_median(seconds, (size_t)v->rounds);
+	}
+	if (cycles > 0)
+		v->reduce_s[n] /= (double)bb_ddp_negotiations(&v->cap->buckets);
+	v->backward_s[0] = bb_stats_median(v->backward_s, (size_t)v->rounds);
 }
 
 static bb_status ddp_deliver(struct bb_engine *engine)
@@ -424,32 +732,15 @@ static bb_status ddp_deliver(struct bb_engine *engine)
 	const struct bb_ddp *ddp = s->ddp;
 	const bool overlap = has_overlap(&ddp->options, true);
 	const struct bb_ddp_variant *timed[BB_DDP_MOST_CAPS] = {NULL};
-	double seconds[BB_ENGINE_MOST_ROUNDS];
 	struct bb_strbuf out = {0};
 	bb_status status = BB_OK;
 
-	/* Watched rounds become medians. */
 	for (size_t i = 0; i < s->kernel.nvariants; i++) {
 		struct bb_ddp_variant *v = (struct bb_ddp_variant *)s->kernel.variants[i];
 
 		if (v->variant.place != i)
 			continue;
-		const bool cycles = v->cap->buckets.ncycles > 0;
-		double *negotiated = v->ends + v->cap->buckets.n * BB_ENGINE_MOST_ROUNDS;
-		for (size_t k = 0; k < v->cap->buckets.n; k++) {
-			const double *end = v->ends + k * BB_ENGINE_MOST_ROUNDS;
-
-			for (int r = 0; r < v->rounds; r++)
-				seconds[r] = end[r] - (k > 0    ? end[r - BB_ENGINE_MOST_ROUNDS]
-						       : cycles ? negotiated[r]
-								: 0);
-			v->reduce_s[k] = bb_stats_median(seconds, (size_t)v->rounds);
-		}
-		if (cycles)
-			v->reduce_s[v->cap->buckets.n] =
-				bb_stats_median(negotiated, (size_t)v->rounds) /
-				(double)bb_ddp_negotiations(&v->cap->buckets);
-		v->backward_s[0] = bb_stats_median(v->backward_s, (size_t)v->rounds);
+		set_medians(v);
 	}
 	for (size_t i = 0; i < s->kernel.settings; i++) {
 		struct bb_ddp_variant *v = ddp_part(s, i, BB_DDP_STEP);
@@ -460,14 +751,17 @@ static bb_status ddp_deliver(struct bb_engine *engine)
 			timed[s->settings[i].cap - ddp->caps] = v;
 		/* Whole steps are simulated with computations and reductions as measured alone. All
 		   forward passes, and all backward passes but the last, come first. */
-		if (v->variant.setting == i)
-			BB_TRY(status,
-			       bb_ddp_simulate(&v->step,
-					       bb_kernel_median(&s->kernel, i, BB_DDP_ALONE),
-					       ddp_part(s, i, BB_DDP_ALONE)->backward_s[0],
-					       ddp_part(s, i, BB_DDP_REDUCTIONS)->reduce_s,
-					       &v->predicted, &engine->run->error),
-			       out);
+		if (v->variant.setting != i)
+			continue;
+		const struct bb_ddp_alone alone = {
+			.compute_s = bb_kernel_median(&s->kernel, i, BB_DDP_ALONE),
+			.backward_s = ddp_part(s, i, BB_DDP_ALONE)->backward_s[0],
+			.reduce_s = ddp_part(s, i, BB_DDP_REDUCTIONS)->reduce_s,
+			.copy_s = memory_part(s, i, BB_DDP_COPIES),
+			.update_s = memory_part(s, i, BB_DDP_UPDATES)};
+		BB_TRY(status,
+		       bb_ddp_simulate(&v->step, &alone, &v->predicted, &engine->run->error), out);
+		v->formula_s = v->cap->buckets.ncycles > 0 ? NAN : bb_ddp_formula(&v->step, &alone);
 	}
 	/* Model and buckets before the rows, with the reductions of the only algorithm. */
 	if (ddp->options.predict) {

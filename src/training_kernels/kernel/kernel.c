@@ -86,12 +86,15 @@ out:
 bb_status bb_replica_judge(struct bb_replica *r, int nranks, struct bb_error *error)
 {
 	static const struct bb_precision doubles = {"fp64", 8, 8, 0, 8};
+	static const struct bb_precision bytes = {"mixed", 2, 1, 4, 4}; /* gradients in fp8 */
 	const enum bb_dtype dtype = r->request.dtype;
 	struct bb_training training = bb_training_alone(&r->model);
 
 	if (dtype == BB_DOUBLE || dtype == BB_FLOAT)
 		training.recipe.precision =
 			dtype == BB_DOUBLE ? &doubles : &bb_precisions[BB_ALL_FP32];
+	else if (bb_dtype_size(dtype) == 1)
+		training.recipe.precision = &bytes;
 	training.dp = (uint64_t)nranks;
 	training.eager = r->request.attention == BB_ATTENTION_EAGER;
 	training.micro_batch = (uint64_t)r->request.batch;

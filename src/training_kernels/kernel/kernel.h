@@ -65,8 +65,8 @@
 	BB_RESERVE_OPTION(OPTION)
 
 /* The options of a replica: its model, and the time of a batch; STEP_TIME and MORE as in
-   BB_STEP_TIME_OPTION. */
-#define BB_REPLICA_MODEL_OPTIONS(OPTION)                                                           \
+   BB_STEP_TIME_OPTION; DTYPES are the names of those of the gradients. */
+#define BB_REPLICA_MODEL_OPTIONS(OPTION, dtypes)                                                   \
 	BB_MODEL_OPTION(OPTION, "resnet50", "model of the gradients: ", .section = "Model")        \
 	BB_SEQ_OPTION(OPTION)                                                                      \
 	BB_ATTENTION_OPTION(OPTION, "")                                                            \
@@ -74,7 +74,7 @@
 	       "sequences or images of a batch of each rank, for --flops", .min = 1,               \
 	       .max = INT64_C(1) << 30, BB_TIME_CONFLICT)                                          \
 	OPTION(DTYPE, dtype, "datatype", 'd', "float", "datatype of the gradients",                \
-	       .choices = bb_replica_dtypes)
+	       .choices = dtypes)
 #define BB_REPLICA_TIME_OPTIONS(OPTION, step_time, more)                                           \
 	BB_FLOPS_OPTION(OPTION, ", for the time of a batch", .section = "Time", BB_TIME_CONFLICT)  \
 	BB_STEP_TIME_OPTION(OPTION, step_time, more)                                               \
