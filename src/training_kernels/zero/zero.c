@@ -276,8 +276,15 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 
 	for (int stage = first; stage < BB_ZERO_STAGES; stage++) {
 		const uint64_t n = stage == 0 ? 1 : (uint64_t)zero->nranks;
-		/* Layers that are being reduced, the second one in two datatypes, and gathered. */
-		const uint64_t layers = stage < 2 ? 0 : stage == 2 ? 2 : 3 + zero->options.prefetch;
+		/* Layers that are being reduced and gathered, and two around them. */
+		const uint64_t layers = (stage < 2    ? 0
+					 : stage == 2 ? 2
+						      : 3 + (uint64_t)zero->options.prefetch) +
+					(stage >= 2 && zero->units.nruns > zero->units.n ? 4 : 0);
+		/* Bytes of an element that is reduced in fp32, or coded and decoded. */
+		const uint64_t wide = zero->options.qwz || zero->options.qgz_given ? 5
+				      : zero->options.reduce_dtype_given           ? 4
+										   : 0;
 		uint64_t whole = 0, largest = 0, bytes;
 
 		if (!(zero->options.stages >> stage & 1))
@@ -292,7 +299,7 @@ static bb_status find_room(struct bb_zero *zero, struct bb_run *run)
 		struct bb_states states = bb_states_of_rank(&zero->recipe, whole, 0, stage, n);
 		bytes = states.parameters + states.gradients +
 			(zero->options.offload ? 0 : states.optimizer) +
-			layers * largest * zero->recipe.precision->parameter;
+			layers * largest * (zero->recipe.precision->parameter + wide);
 		if (stage == 3 && zero->options.reshard > 0)
 			bytes += whole / (uint64_t)zero->options.reshard *
 				 zero->recipe.precision->parameter;
