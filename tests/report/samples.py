@@ -137,6 +137,7 @@ RUNS = {
     "rounds": "all_reduce_perf --explain -g 4 --algo ring,tree,reduce_scatter+all_gather",
     "levels": "broadcast_perf --explain -g 8 --algo tree,linear",
     "buckets": "ddp_bucket_perf -g 4 --flops 10T --buckets 1M,25M -n 6 --noise 5% " + LINK,
+    "fusion": "ddp_bucket_perf -g 4 --step-time 40ms --buckets 25M --fusion all --cycle-time-ms 1,5 -n 3 " + LINK,
 }
 MEMORY = (
     "zero --params 7.5B --dp 64",
@@ -167,6 +168,7 @@ PICTURES = (
     "A layer of experts",
     "Quantised all-reduces",
     "Strategies of data parallelism",
+    "Reductions beside the backward pass",
     "Divisions of the model",
     "Memory of the divisions",
     "A step and its parts alone",

@@ -3,7 +3,7 @@
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
-from report.values import duration, memory, number, positive, size, text, three
+from report.values import duration, memory, number, numbers, positive, size, text, three
 
 MOST_ROWS = 16
 GREY = "#b9bec6"
@@ -199,6 +199,50 @@ def code_name(r):
     return f"{text(r, 'coding', 12)} by {text(r, 'scheme', 9)}, {pays}"
 
 
+# ---- buckets of gradients -----------------------------------------------------------------------------
+
+LANE = 26
+
+
+def bucket_times(r):
+    """[(complete, start, end)] of each reduction, since the backward pass began."""
+    lists = [numbers(r, f"bucket_{key}_us") for key in ("ready", "start", "end")]
+    return list(zip(*lists)) if len({len(v) for v in lists}) == 1 else []
+
+
+def bucket_lanes(run):
+    """When each bucket is complete and reduced, a lane for each grouping, with the backward pass behind all of them."""
+    rows = [r for r in run.of("data_parallel") if r.get("overlap") == "on" and bucket_times(r) and positive(r, "backward_us")]
+    rows = [r for r in rows if r.get("algorithm") == rows[0].get("algorithm")][:MOST_ROWS]
+    if not rows:
+        return None
+    names = [text(r, "label", 28) or "unnamed" for r in rows]
+    ends = [max(end for _, _, end in bucket_times(r)) for r in rows]
+    passes = [positive(r, "backward_us") for r in rows]
+    keys = chart.key_lines([("backward pass", "#e8edf3"), ("complete, waits", "#c48a00"), ("reduced", ink.BLUE)], chart.WIDTH - 8)
+    left, top = chart.room_for(names, False), 8 + 18 * len(keys)
+    bottom = top + LANE * len(rows)
+    paper = chart.sheet(bottom + 40)
+    chart.draw_key(paper, keys)
+    scale = chart.Scale(0, max(ends + passes), left, chart.WIDTH - 16, False)
+    for value, _ in scale.plain(4):
+        x = scale.at(value)
+        paper.line([(x, top), (x, bottom)], chart.GRID, 0.8, above=0.5)
+        paper.text(x, bottom + 10, chart.shortest(duration(value)), chart.NUMBERS, ink.FAINT, align="center")
+    paper.text((left + chart.WIDTH) / 2, bottom + 27, "time since the backward pass began", chart.NUMBERS, ink.FAINT, align="center")
+    for i, r in enumerate(rows):
+        y = top + LANE * i
+        wide = lambda begin, end, least: max(scale.at(end) - scale.at(begin), least)
+        paper.text(left - 8, y + LANE / 2, names[i], chart.NUMBERS, align="right")
+        paper.boxes([(left, y + 2, scale.at(passes[i]) - left, LANE - 4)], "#e8edf3", above=1)
+        waits = [(scale.at(ready), y + LANE - 9, wide(ready, start, 0.6), 3) for ready, start, _ in bucket_times(r) if start > ready]
+        if waits:
+            paper.boxes(waits, "#c48a00", above=2)
+        reduced = [(scale.at(start), y + 6, wide(start, end, 0.8), LANE - 17) for _, start, end in bucket_times(r)]
+        paper.boxes(reduced, ink.BLUE, ink.PAPER, 0.3 if len(reduced) < 40 else 0)
+    return Figure("Reductions beside the backward pass", paper, "A lane for each grouping, with overlap. A box: one reduction.")
+
+
 def barrier_name(r):
     asked, ran = text(r, "algorithm_asked", 24), text(r, "algorithm", 24)
     return "the backend's barrier" if asked == "barrier" else f"all_reduce of 8 bytes, {ran or asked or 'unnamed'}"
@@ -260,4 +304,5 @@ def loss_curves(run):
 
 
 def figures(run):
-    return [(None, [figure for figure in memory_figures(run) + step_figures(run) + [loss_curves(run)] if figure])], []
+    drawn = memory_figures(run) + step_figures(run) + [loss_curves(run), bucket_lanes(run)]
+    return [(None, [figure for figure in drawn if figure])], []
