@@ -152,7 +152,10 @@ static void ddp_free(void *own)
 
 static void cap_cell(const void *record, char text[BB_CELL_TEXT])
 {
-	snprintf(text, BB_CELL_TEXT, "%s", ((const struct bb_ddp_record *)record)->label);
+	const struct bb_ddp_record *r = record;
+	const bool named = r->rule && strncmp(r->label, r->rule, strlen(r->rule)) == 0;
+
+	snprintf(text, BB_CELL_TEXT, "%s", r->label + (named ? strlen(r->rule) + 1 : 0));
 }
 
 static void ddp_about(const void *record, struct bb_strbuf *out)
@@ -211,6 +214,7 @@ void bb_ddp_describe_cap(const struct bb_ddp *ddp, const struct bb_ddp_cap *cap,
 		      : cap->bytes == 0   ? "list"
 		      : cap->bytes == 1   ? "tensor"
 					  : "one";
+	r->rule = ddp->options.rules_given ? cap->rule->name : NULL;
 	r->label = cap->name;
 	r->cap_bytes = capped || (!bb_ddp_is_ddp(cap) && !counts) ? (int64_t)cap->bytes : BB_ABSENT;
 	r->cap_count = counts ? (int64_t)cap->bytes : BB_ABSENT;

@@ -157,6 +157,8 @@ struct bb_ddp_options {
 	FIELD(STRING, grouping, "",                                                                \
 	      "one: a single bucket; tensor: a bucket per tensor; cap: buckets of cap_bytes; "     \
 	      "list: of --bucket-cap-list; else the rule of --fusion")                             \
+	FIELD(STRING, rule, "", "rule that grouped the gradients; null: no --fusion",              \
+	      BB_COLUMN("rule", -8, 0), BB_OPTIONAL)                                               \
 	FIELD(INT, cap_bytes, "bytes",                                                             \
 	      "size at which a bucket is closed, bytes_per_pack, or Horovod's threshold; null: "   \
 	      "no cap",                                                                            \
