@@ -16,7 +16,7 @@ MEASURED = {
     "barrier": ("algorithm_asked nranks", ("p50_us", "ci_low_us", "ci_high_us")),
     "pair": ("quantity route p2p direction from to place memory_from memory_to workers size_bytes",
              ("GBps", "low_GBps", "high_GBps"), ("p50_us", None, None)),
-    "data_parallel": ("model algorithm grouping cap_bytes overlap nranks", ("step_us", "low_us", "high_us")),
+    "data_parallel": ("model algorithm grouping cap_bytes cap_count cycle_us overlap nranks", ("step_us", "low_us", "high_us")),
     "pipeline": ("schedule stages microbatches chunks", ("p50_us", None, None)),
     "tensor_parallel": ("model part scheme nranks", ("step_us", "low_us", "high_us")),
     "hybrid": ("part tp pp dp ep zero micro_batch", ("time_us", "low_us", "high_us")),

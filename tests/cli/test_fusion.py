@@ -84,6 +84,7 @@ def caps_one_by_one():
     out = run("ddp_bucket --predict --bucket-cap-list 1M,2M,25M").exits(0).out
     listed = out.partition("# Buckets of list")[2].splitlines()[2:8]
     equal([line.split()[1] for line in listed], "2 3 12 12 51 81".split(), "tensors")
+    run("ddp_bucket --predict --fusion mirrored --num-packs 500").exits(0).prints("Buckets of mirrored 500")
     out = prose(run(SIM + " --buckets 25M --fusion ddp,tf --bytes-per-pack 10M,30M").exits(0).out)
     expect("# Best buckets, overlap on: ddp tensor, " in out and "; next: tf 10M, " in out, out)
 
@@ -146,6 +147,7 @@ for bad, why in [
     ("--fusion ddp,tf --num-packs 2", "--num-packs needs --fusion mirrored"),
     ("--fusion horovod --cycle-time-ms 0.0001", "more than 100000 cycles of a backward pass"),
     ("--fusion horovod --cycle-time-ms -1", "out of range"),
+    ("--predict --fusion horovod", "its cycles need the time of a batch; give --step-time or --flops"),
     ("--bucket-cap-list 1M --first-bucket 2M", "both set the sizes of buckets"),
     ("--fusion mirrored --num-packs 4000 --model linear:1x8", "--num-packs 4000: the model has 72 parameters"),
     ("--fusion mirrored --norm-datatype half", "a pack has one datatype"),

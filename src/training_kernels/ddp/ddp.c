@@ -372,8 +372,7 @@ static bb_status ddp_show(struct bb_run *run, struct bb_strbuf *out)
 	const struct bb_replica *replica = &ddp->replica;
 	const int nranks = bb_estimate_ranks(&run->options, &run->environment);
 	char forward[BB_UNIT_TEXT], backward[BB_UNIT_TEXT], rate[BB_UNIT_TEXT];
-	double *numbers =
-		calloc(3 * ddp->replica.model.ntensors + BB_FUSION_MOST_CYCLES, sizeof(*numbers));
+	double *numbers = calloc(ddp->numbers, sizeof(*numbers));
 	struct bb_ddp_record r;
 	bb_status status = numbers ? BB_OK : bb_no_memory(&run->error, "the buckets");
 

@@ -170,7 +170,8 @@ struct bb_ddp_options {
 	FIELD(INT, padded_bytes, "bytes", "size of all buckets with padding")                      \
 	FIELD(INT, node_ranks, "", "ranks of a node, with --hierarchical")                         \
 	FIELD(DOUBLE, inside_bytes, "bytes",                                                       \
-	      "sent by a rank within its node, by rings; null: not --hierarchical")                \
+	      "sent by a rank within its node, by rings, if its ranks divide all buckets; null: "  \
+	      "not --hierarchical, or nodes of unequal sizes")                                     \
 	FIELD(DOUBLE, across_bytes, "bytes", "sent across nodes")                                  \
 	FIELD(INT, first_cap_bytes, "bytes", "size at which the first bucket is closed")           \
 	FIELD(STRING, measured_as, "",                                                             \
@@ -300,6 +301,7 @@ struct bb_ddp {
 	double memory_rate; /* bytes per second of works on memory; 0: they are performed */
 	uint64_t room;      /* bytes of the buckets that need most */
 	int local;          /* ranks of a node */
+	size_t numbers;     /* of a row at most: six of each bucket, and one of each cycle */
 	size_t words;       /* of a negotiation; 0: no cycles */
 };
 

@@ -44,7 +44,13 @@ static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint
 	const struct bb_ddp_options *a = &ddp->options;
 	struct bb_ddp_cap *cap = &ddp->caps[ddp->ncaps];
 
-	if (rule == BB_FUSION_HOROVOD)
+	const bool horovod = rule == BB_FUSION_HOROVOD;
+
+	if (horovod && ddp->replica.batch_s == 0)
+		return bb_fail(error, BB_EUSAGE,
+			       "--fusion horovod: its cycles need the time of a "
+			       "batch; give --step-time or --flops");
+	if (horovod)
 		bytes = bb_fusion_threshold(bytes, (uint64_t)ddp->local);
 	for (size_t i = 0; i < ddp->ncaps; i++)
 		if (ddp->caps[i].rule == &bb_fusion_rules[rule] && ddp->caps[i].bytes == bytes &&
@@ -59,7 +65,6 @@ static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint
 	name_cap(cap);
 	const uint64_t caps[] = {cap->first, bytes};
 	const bool list = rule == BB_FUSION_DDP && bytes == 0;
-	const bool horovod = rule == BB_FUSION_HOROVOD;
 	const struct bb_fusion_setting setting = {
 		.rule = cap->rule,
 		.caps = list ? a->cap_list.list : caps,
@@ -73,7 +78,11 @@ static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint
 		.latency_s = a->blocking.latency};
 	const bb_status status = bb_fusion_make(&cap->buckets, ddp->tensors,
 						ddp->replica.model.ntensors, &setting, error);
+	const size_t numbers = 6 * cap->buckets.n + cap->buckets.ncycles;
 	ddp->ncaps++;
+	ddp->numbers = numbers > ddp->numbers ? numbers : ddp->numbers;
+	ddp->words =
+		cap->buckets.ncycles ? bb_fusion_words(ddp->replica.model.ntensors) : ddp->words;
 	ddp->room = cap->buckets.room > ddp->room ? cap->buckets.room : ddp->room;
 	ddp->replica.bytes = cap->buckets.bytes;
 	while (status == BB_OK &&
@@ -152,9 +161,6 @@ bb_status bb_ddp_group(struct bb_ddp *ddp, const struct bb_options *o,
 	ddp->nrequested = ddp->ncaps;
 	for (size_t i = 0; i < 3; i++)
 		BB_TRY(status, add_cap(ddp, BB_FUSION_DDP, references[i], 0, nranks, error), out);
-	for (size_t i = 0; i < ddp->ncaps; i++)
-		if (ddp->caps[i].buckets.ncycles > 0)
-			ddp->words = bb_fusion_words(m->ntensors);
 out:
 	bb_units_free(&units);
 	return status;

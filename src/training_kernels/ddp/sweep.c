@@ -380,7 +380,6 @@ static bb_status ddp_open(struct bb_engine *engine)
 	struct ddp_sweep *s = (struct ddp_sweep *)engine;
 	const struct bb_ddp *ddp = s->ddp = engine->run->own;
 	const struct bb_ddp_options *a = &ddp->options;
-	size_t most = 0;
 	bb_status status;
 
 	const int nranks = engine->run->world.nranks, op = a->hierarchical ? BB_SUM : BB_AVG;
@@ -399,12 +398,7 @@ static bb_status ddp_open(struct bb_engine *engine)
 		       out);
 	}
 	const size_t n = add_settings(s);
-	for (size_t c = 0; c < ddp->ncaps; c++) {
-		const struct bb_buckets *b = &ddp->caps[c].buckets;
-
-		most = 6 * b->n + b->ncycles > most ? 6 * b->n + b->ncycles : most;
-	}
-	s->numbers = bb_kernel_keep(&s->kernel, most, sizeof(*s->numbers));
+	s->numbers = bb_kernel_keep(&s->kernel, ddp->numbers, sizeof(*s->numbers));
 	if (!s->settings || !s->numbers)
 		return BB_EINTERNAL;
 	s->kernel.parts = a->views.n + a->places.n > 0 ? BB_DDP_PARTS : BB_DDP_COPIES;
