@@ -134,6 +134,63 @@ def a_config_of_deepspeed():
     run("zero --ds-config /nonexistent").exits(2).says("/nonexistent: cannot be opened")
 
 
+def onebit(kind, params, more=None):
+    return {"optimizer": {"type": kind, "params": params}, **(more or {})}
+
+
+def phases(result):
+    warm, compressed = records(result)["zero"]
+    equal([(r["phase"], r["stage"], r["wrong"], r["verified"]) for r in (warm, compressed)],
+          [("warm-up", 0, 0, "one rank alone"), ("compressed", 0, 0, "one rank alone")], "phases")  # fmt: skip
+    equal((warm["feedback_gap"], compressed["states_error_percent"]), (None, 0), "feedback and states")
+    expect(compressed["feedback_gap"] < 1e-6 and warm["checksum"] != compressed["checksum"], f"{compressed}")
+    return warm, compressed
+
+
+@test
+def one_bit_adam():
+    """The seed's config as it stands: a warm-up, then signs, 16 times less than fp16; error memory of 4 P (1 + 1/N) bytes."""
+    path = os.path.join(os.path.dirname(__file__), "ds_onebit_adam.json")
+    result = run(f"zero -g 4 --model linear:4x200 {SHORT} --ds-config {path} --json -")
+    warm, compressed = phases(result)
+    # 4 layers of 40200 elements, padded to 40224: a bit of each, and 4 bytes of a scale, in both collectives.
+    equal(compressed["wire_bytes"], 4 * 2 * 3 * (40224 // 32 + 4), "bytes")
+    equal(compressed["formula_wire_bytes"], compressed["wire_bytes"], "formula")
+    equal(warm["wire_bytes"], warm["formula_wire_bytes"], "an all-reduce")
+    errors = 4 * 4 * 40224 * 5 // 4
+    equal(compressed["optimizer_bytes"] - warm["optimizer_bytes"], errors, "error memory")
+    text = run(f"zero -g 2 --model linear:3x9 {SHORT} --ds-config {path}").exits(0)
+    text.prints("# stage 0, compressed: ", "nothing lost beyond", "ignored: train_batch_size", "freeze_step 400")
+
+
+@test
+def one_bit_optimizers():
+    """Formats, sizes that need padding, microbatches, and a step that overflows."""
+    for kind, params in (("OneBitAdam", {"weight_decay": 0.1}), ("ZeroOneAdam", {"betas": [0.5, 0.9]})):
+        for more in ({"fp16": {"enabled": True}, "gradient_accumulation_steps": 2}, {"bf16": {"enabled": True}}, {}):
+            for n in (1, 3) if kind == "OneBitAdam" else (2,):
+                result = configured(onebit(kind, params, more), f"-g {n} --json -")
+                warm, compressed = records(result)["zero"]
+                equal((warm["wrong"], compressed["wrong"], compressed["states_error_percent"]), (0, 0, 0), "results")
+                equal(warm["skipped"], 1 if "fp16" in more else 0, "an overflow")
+    config = onebit("OneBitAdam", {})
+    equal([r["wrong"] > 0 for r in records(configured(config, "--fault corrupt:1 --json -", (7,)), (7,))["zero"]], [True] * 2, "found")
+    # Too large for a reference: the balance of error feedback is checked.
+    (_, big) = records(configured(config, "--model 2200000 -n 1 --json -"))["zero"]
+    equal((big["verified"], big["wrong"]), ("error feedback", 0), "a large model")
+    configured(onebit("OneBitLamb", {}), "", (2,)).says("optimizer.type: the step of onebitlamb is not known")
+    configured(onebit("OneBitAdam", {}, {"zero_optimization": {"stage": 1}}), "", (2,)).says("refuses this optimizer with ZeRO")
+    configured(config, "--stages 1", (2,)).says("contradicts --ds-config")
+    configured(config, "--backend sim --cluster hgx-h100:1").prints("stage 0, compressed", "NCCL's messages model")
+
+
+@test
+def one_bit_adam_over_mpi():
+    mpi.need()
+    path = os.path.join(os.path.dirname(__file__), "ds_onebit_adam.json")
+    phases(mpi.run(3, f"zero --model linear:3x9 {SHORT} --ds-config {path} --json -"))
+
+
 # ---- memory --------------------------------------------------------------------------------
 
 @test

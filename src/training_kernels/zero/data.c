@@ -130,6 +130,61 @@ bb_status bb_zero_reference_open(struct bb_zero_reference *r, const struct bb_ze
 	return BB_OK;
 }
 
+bb_status bb_zero_reference_compress(struct bb_zero_reference *r, const struct bb_zero_units *units,
+				     struct bb_error *error)
+{
+	const size_t n = (size_t)r->data->nranks;
+	bb_status status;
+
+	r->units = units;
+	BB_TRY(status, bb_zero_exchange_make(&r->exchange, units, r->data->nranks, error), out);
+	r->coded = calloc(n, sizeof(*r->coded));
+	r->errors = calloc(n * r->exchange.errors[units->n], sizeof(*r->errors));
+	r->memory = calloc(n, r->exchange.bytes);
+	if (!r->coded || !r->errors || !r->memory)
+		status = bb_no_memory(error, "the check of an exchange");
+out:
+	return status;
+}
+
+/* The sum of gradients of element I over the seeds from FIRST on, each STEP of them. */
+static float gradients_of(const struct bb_zero_reference *r, const char *parameters, size_t i,
+			  size_t first, size_t step)
+{
+	const uint32_t bits = bits_at(r->data->dtype, parameters, i);
+	int64_t sum = 0;
+
+	for (size_t s = first; s < r->nseeds; s += step)
+		sum += draw_gradient(r->data, r->seeds[s], i, bits);
+	return (float)sum * UNIT * r->scale.scale;
+}
+
+/* A compressed step of unit U: what each rank gives, the exchange of all, and the momentum. */
+static void compress_unit(struct bb_zero_reference *r, size_t u)
+{
+	const int n = r->data->nranks;
+	const size_t first = (size_t)r->units->list[u].first;
+	const size_t count = (size_t)r->units->list[u].elements,
+		     errors = r->exchange.errors[r->units->n];
+	const float unscale = 1.0f / (r->scale.scale * (float)r->data->microbatches);
+
+	for (int rank = 0; rank < n; rank++) {
+		struct bb_coded *const c = &r->coded[rank];
+
+		*c = bb_zero_exchange_at(&r->exchange, u, rank,
+					 r->memory + (size_t)rank * r->exchange.bytes,
+					 r->errors + (size_t)rank * errors);
+		memset(c->x, 0, bb_coded_padded(c->form) * sizeof(*c->x));
+		for (size_t i = 0; i < count; i++)
+			c->x[i] =
+				gradients_of(r, r->parameters, first + i, (size_t)rank, (size_t)n);
+		bb_zero_give(r->onebit, unscale, r->moment1 + first, c->x, count);
+	}
+	if (n > 1)
+		bb_coded_alone(r->coded);
+	bb_zero_get(r->onebit, n > 1 ? r->coded->result : r->coded->x, r->moment1 + first, count);
+}
+
 void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 {
 	const struct bb_zero_data *d = r->data;
@@ -145,22 +200,22 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 	for (size_t s = 0; s < r->nseeds; s++)
 		r->seeds[s] = batch_seed(&batch, (int)(s % ranks), (int64_t)(s / ranks));
 	r->steps += !overflowed;
+	for (size_t u = 0; r->units && u < r->units->n && !overflowed; u++)
+		compress_unit(r, u);
 	for (size_t first = 0; first < n && !overflowed; first += BLOCK) {
 		const size_t end = n - first < BLOCK ? n : first + BLOCK;
 		float gradients[BLOCK];
 
 		/* Gradients are summed over all ranks and microbatches in integers. */
-		for (size_t i = first; i < end; i++) {
-			const uint32_t bits = bits_at(d->dtype, seen, i);
-			int64_t sum = 0;
-
-			for (size_t s = 0; s < r->nseeds; s++)
-				sum += draw_gradient(d, r->seeds[s], i, bits);
-			gradients[i - first] =
-				coded ? coded[i] : (float)sum * UNIT * r->scale.scale;
-		}
-		bb_adam_step(r->steps, unscale, gradients, r->master + first, r->moment1 + first,
-			     r->moment2 + first, end - first);
+		for (size_t i = first; i < end && !r->units; i++)
+			gradients[i - first] = coded ? coded[i] : gradients_of(r, seen, i, 0, 1);
+		if (!r->onebit)
+			bb_adam_step(r->steps, unscale, gradients, r->master + first,
+				     r->moment1 + first, r->moment2 + first, end - first);
+		else
+			bb_zero_onebit(r->onebit, unscale, r->units ? NULL : gradients,
+				       r->master + first, r->moment1 + first, r->moment2 + first,
+				       end - first);
 		for (size_t i = first; i < end; i++)
 			bb_scalar_encode(d->dtype, r->master[i],
 					 r->parameters + i * bb_dtype_size(d->dtype));
@@ -173,4 +228,8 @@ void bb_zero_reference_close(struct bb_zero_reference *r)
 	free(r->parameters);
 	free(r->master);
 	free(r->seeds);
+	free(r->coded);
+	free(r->errors);
+	free(r->memory);
+	bb_zero_exchange_free(&r->exchange);
 }

@@ -12,6 +12,7 @@
 
 #include "core/datatype.h"
 #include "core/status.h"
+#include "training_kernels/zero/compressed.h"
 #include "training_kernels/kernel/adam.h"
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -88,6 +89,13 @@ struct bb_zero_reference {
 	float *master, *moment1, *moment2; /* in one piece; owned */
 	uint64_t *seeds;                   /* [rank and microbatch] of a step; owned */
 	size_t nseeds;
+	/* Of a 1-bit optimizer, else NULL; and its compressed steps, of all ranks; owned. */
+	const struct bb_onebit *onebit;
+	const struct bb_zero_units *units;
+	struct bb_zero_exchange exchange;
+	struct bb_coded *coded; /* [rank] */
+	float *errors;          /* [rank][exchange.errors] */
+	char *memory;           /* [rank][exchange.bytes] */
 };
 
 /* Make the initial model. BB_EINTERNAL without memory. */
@@ -95,4 +103,8 @@ BB_MUST bb_status bb_zero_reference_open(struct bb_zero_reference *reference,
 					 const struct bb_zero_data *data,
 					 const struct bb_zero_scale *scale, struct bb_error *error);
 void bb_zero_reference_step(struct bb_zero_reference *reference, int64_t step);
+/* From now on steps of UNITS are compressed. BB_EINTERNAL without memory. */
+BB_MUST bb_status bb_zero_reference_compress(struct bb_zero_reference *reference,
+					     const struct bb_zero_units *units,
+					     struct bb_error *error);
 void bb_zero_reference_close(struct bb_zero_reference *reference);

@@ -194,13 +194,34 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 		bb_adam_widen(dtype, seen[0], wide, n);
 		if (!has_master(z))
 			bb_adam_widen(dtype, seen[1], master, n);
-		bb_adam_step(z->taken, unscale, wide, master, seen[2], seen[3], n);
+		if (z->zero->config.onebit.kind == BB_ONEBIT_NONE)
+			bb_adam_step(z->taken, unscale, wide, master, seen[2], seen[3], n);
+		else
+			bb_zero_onebit(&z->zero->config.onebit, unscale,
+				       z->compressed ? NULL : wide, master, seen[2], seen[3], n);
 		bb_adam_narrow(dtype, master, seen[1], n);
 		break;
+	case BB_ZERO_GIVE:
+	case BB_ZERO_SIGN:
+	case BB_ZERO_GET:
 	case BB_ZERO_CALL:
 	case BB_ZERO_CODE:
 		break;
 	}
+}
+
+void bb_zero_rank_continue(struct bb_zero_rank *z, const struct bb_zero_rank *old)
+{
+	const struct bb_held *const from[] = {&old->parameters, &old->master, &old->moment1,
+					      &old->moment2};
+	const struct bb_held *const to[] = {&z->parameters, &z->master, &z->moment1, &z->moment2};
+
+	for (size_t i = 0; i < sizeof(to) / sizeof(to[0]) && z->data; i++)
+		if (to[i]->memory)
+			copy_bytes(z, to[i]->memory, from[i]->memory, to[i]->bytes);
+	z->step = old->step;
+	z->taken = old->taken;
+	z->scale = old->scale;
 }
 
 /* Arrays of this rank's part of a unit, as bits. */
@@ -305,6 +326,14 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 		if (z->status == BB_OK)
 			bb_zero_scale_update(&z->scale, flag);
 		break;
+	case BB_ZERO_GIVE:
+	case BB_ZERO_SIGN:
+	case BB_ZERO_GET:
+		if (z->flag.memory)
+			copy_bytes(z, &flag, z->flag.memory, sizeof(flag));
+		if (!flag)
+			bb_zero_compress(z, w);
+		break;
 	default: /* a call, or part of another action */
 		break;
 	}
@@ -316,6 +345,11 @@ static void zero_buffers(void *own, int rank, const struct bb_operation *o, void
 	const struct bb_program *program = &z->variant.taped.program;
 	const struct bb_zero_work *w = &z->works[o->item];
 
+	if (w->action == BB_ZERO_SIGN) {
+		*in = w->from;
+		*out = w->to;
+		return;
+	}
 	if (w->action == BB_ZERO_CODE) {
 		*in = z->exchanges[w->microbatch].sent;
 		*out = z->exchanges[w->microbatch].comes;
@@ -671,7 +705,7 @@ static void leave_backward(struct bb_zero_rank *z, size_t unit, int64_t microbat
 	live->reduced = live->bucket.memory + p->mine * bb_dtype_size(dtype);
 	if (z->stage >= 2)
 		z->reducing = unit;
-	else if (microbatch < z->zero->options.accumulate - 1)
+	else if (microbatch < z->zero->options.accumulate - 1 || z->compressed)
 		return;
 	live->sent = add_call(
 		z, z->stage == 0 ? &bb_all_reduce : &bb_reduce_scatter,
@@ -713,6 +747,32 @@ static void write_pass(struct bb_zero_rank *z, bool backward, int64_t microbatch
 	}
 }
 
+/* The exchange of signs, unit by unit. Coding takes no time of its own in virtual time. */
+static void write_exchange(struct bb_zero_rank *z)
+{
+	struct bb_tape *tape = z->variant.taped.tapes;
+
+	for (size_t u = 0; u < z->zero->units.n && z->status == BB_OK; u++) {
+		const struct bb_coded c = bb_zero_coded(z, u);
+		struct bb_zero_work work = {.action = BB_ZERO_GIVE, .unit = u};
+
+		add_action(z, work);
+		work = (struct bb_zero_work){
+			.action = BB_ZERO_SIGN, .unit = u, .from = c.sent, .to = c.comes};
+		const size_t first = z->nworks;
+		for (int phases = bb_coded_phases(c.form);
+		     work.microbatch < BB_CODED_STEPS * phases && z->has_peers; work.microbatch++)
+			add_work(z, work);
+		if (z->has_peers) {
+			bb_tape_order(tape, COMPUTING, COMMUNICATING)->work = z->phase;
+			bb_coded_write(c.form, tape, COMMUNICATING, z->phase, z->phase, first,
+				       HUGE_VAL);
+			add_wait(z);
+		}
+		add_action(z, (struct bb_zero_work){.action = BB_ZERO_GET, .unit = u});
+	}
+}
+
 /* Without memory it leaves the step incomplete. */
 static void write_step(struct bb_zero_rank *z)
 {
@@ -744,12 +804,23 @@ static void write_step(struct bb_zero_rank *z)
 		}
 		zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1);
 		zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2);
+		if (z->compressed) {
+			zero_acquire(z, BB_HOLD_OPTIMIZER,
+				     z->exchange.errors[z->zero->units.n] * sizeof(float), false,
+				     &z->errors);
+			zero_acquire(z, BB_HOLD_COMMUNICATION, z->exchange.bytes, false, &z->codes);
+		}
 	}
 	add_action(z, (struct bb_zero_work){.action = BB_ZERO_INSPECT});
-	if (z->stage > 0) {
+	if (z->stage > 0 || z->compressed) {
 		add_call(z, &bb_all_reduce, z->flag.memory,
 			 (struct bb_operation){.count = 1, .dtype = BB_INT32, .op = BB_MAX});
 		add_wait(z);
+	}
+	if (z->compressed) {
+		z->phase = BB_ZERO_IN_GATHER;
+		write_exchange(z);
+		z->phase = BB_ZERO_IN_OPTIMIZER;
 	}
 	add_action(z, (struct bb_zero_work){.action = BB_ZERO_UPDATE});
 	zero_note(z, BB_ZERO_AFTER, 0);
@@ -858,7 +929,9 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 	       bb_taped_begin(&z->variant.taped, zero->alone ? 1 : zero->nranks, 1, 1, &run->error),
 	       out);
 	set_groups(z);
-	if (strcmp(zero->options.algo_text, "auto") != 0)
+	/* A ring would send what an all-to-all sends several times. */
+	if (strcmp(zero->options.algo_text, "auto") != 0 &&
+	    (!z->compressed || zero->options.algo_text_given))
 		z->variant.taped.program.algorithm = zero->options.algo_text;
 	zero_acquire(z, BB_HOLD_PARAMETERS, (divided ? z->places.divided : z->places.whole) * size,
 		     false, &z->parameters);
@@ -875,7 +948,11 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 		zero_acquire(z, BB_HOLD_PARAMETERS, z->places.whole / (uint64_t)z->reshard * size,
 			     false, &z->second);
 	zero_note(z, BB_ZERO_MODEL, 0);
-	if (z->has_peers && z->stage > 0)
+	if (z->compressed)
+		BB_TRY(status,
+		       bb_zero_exchange_make(&z->exchange, &zero->units, zero->nranks, &run->error),
+		       out);
+	if (z->has_peers && (z->stage > 0 || z->compressed))
 		zero_acquire(z, BB_HOLD_COMMUNICATION, sizeof(int32_t), false, &z->flag);
 	zero_note(z, BB_ZERO_WRAPPED, 0);
 	write_step(z);
@@ -898,6 +975,7 @@ void bb_zero_rank_close(struct bb_variant *variant)
 	bb_taped_free(&z->variant.taped);
 	bb_ledger_close(&z->ledger);
 	bb_zero_places_free(&z->places);
+	bb_zero_exchange_free(&z->exchange);
 	free(z->works);
 	free(z->moments);
 	free(z->live);

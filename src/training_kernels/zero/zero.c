@@ -10,6 +10,7 @@
 #include "models/units.h"
 #include "training_kernels/zero/zero.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,6 @@
 #define MOST_DRAWN (UINT64_C(1) << 30)   /* gradients of a reference, in all steps */
 #define LEAST_BYTES (4 << 20)            /* below, a few pages for any purpose exceed one percent */
 #define MOST_RANKS (1 << 20)
-#define MOST_PARAMETERS UINT64_C(1000000000000000) /* their bytes fit into 64 bits */
 
 static const char *const dtypes[] = {"half", "bfloat16", "float", NULL};
 static const char *const stage_names[] = {"0", "1", "2", "3", NULL};
@@ -32,183 +32,13 @@ static const char *const reduce_dtypes[] = {"float", NULL};
 #define BB_OPTIONS struct bb_zero_options
 static const struct bb_option zero_rows[] = BB_OPTION_ROWS(BB_ZERO_OPTIONS);
 
-static bb_status parse_units(const char *text, enum bb_zero_division *division, uint64_t *least,
-			     struct bb_error *error)
-{
-	*least = BB_UNITS_LEAST;
-	*division = strcmp(text, "layers") == 0   ? BB_ZERO_BY_LAYER
-		    : strcmp(text, "blocks") == 0 ? BB_ZERO_BY_BLOCK
-						  : BB_ZERO_BY_SIZE;
-	if (*division != BB_ZERO_BY_SIZE || strcmp(text, "size") == 0 ||
-	    (strncmp(text, "size:", 5) == 0 && bb_parse_count(text + 5, least) && *least > 0))
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE,
-		       "--units %s: expected layers, blocks, size, or size:COUNT, such as size:30M",
-		       text);
-}
-
-/* Refuse options of stages that are not requested. */
-static bb_status check_stages(struct bb_zero_options *a, struct bb_error *error)
-{
-	const char *const option = a->hpz_given                 ? "hpz"
-				   : a->qwz                     ? "qwz"
-				   : a->qgz_given               ? "qgz"
-				   : a->prefetch_given          ? "prefetch"
-				   : a->backward_prefetch_given ? "backward-prefetch"
-				   : a->reshard_given           ? "reshard"
-				   : a->reduce_dtype_given      ? "reduce-dtype"
-								: NULL;
-	const int first = option && strcmp(option, "reduce-dtype") == 0 ? 2 : 3;
-
-	if (a->hpz_given)
-		a->reshard = a->hpz;
-	if (a->qgz_given && a->reshard > 1 && a->reshard != a->qgz)
-		return bb_fail(error, BB_EUSAGE,
-			       "--qgz %jd: --%s %jd has nodes of other ranks; give the same number",
-			       a->qgz, a->hpz_given ? "hpz" : "reshard", a->reshard);
-	if (!option || a->stages >> first)
-		return BB_OK;
-	return bb_fail(error, BB_EUSAGE, "--%s: has no effect before stage %d; give --stages 3",
-		       option, first);
-}
-
-/* Open the layers of --model, and set time and FLOPs of a microbatch. */
-static bb_status open_units(struct bb_zero *zero, struct bb_error *error)
-{
-	const struct bb_zero_options *a = &zero->options;
-	const double given_s = 1e-9 * (double)a->step_ns;
-	struct bb_model model = {0}; /* without FLOPs: a bare number of parameters */
-	uint64_t count, least;
-	enum bb_zero_division division;
-	bb_status status = parse_units(a->units_text, &division, &least, error);
-
-	BB_TRY(status, status, out);
-	if (bb_parse_count(a->model_text, &count)) {
-		if (division != BB_ZERO_BY_LAYER || a->padding == BB_ZERO_PARAMETER)
-			return bb_fail(error, BB_EUSAGE,
-				       "--%s: a bare number of parameters has neither modules nor "
-				       "tensors; give a model",
-				       a->padding == BB_ZERO_PARAMETER ? "padding parameter"
-								       : "units");
-		if (count == 0 || count > MOST_PARAMETERS)
-			return bb_fail(error, BB_EUSAGE,
-				       "--model %s: expected 1 to 1000T parameters", a->model_text);
-		if (a->flops_given)
-			return bb_fail(error, BB_EUSAGE,
-				       "--flops: the FLOPs of a bare number of parameters are "
-				       "unknown; give a model, or --step-time");
-		zero->passes[0].seconds = given_s / 3;
-		zero->passes[1].seconds = 2 * zero->passes[0].seconds;
-		return bb_zero_units_of_size(&zero->units, BB_ZERO_SIZE_UNITS, count, error);
-	}
-	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
-	bb_attention_apply(&model, (enum bb_attention)a->attention);
-	BB_TRY(status,
-	       bb_zero_units_of_model(&zero->units, &model, division, least,
-				      (enum bb_zero_padding)a->padding, error),
-	       out);
-	const double per_flop = a->flops_given ? (double)a->batch / a->flops
-					       : given_s / (model.forward + model.backward);
-	zero->passes[0] =
-		(struct bb_zero_pass){model.forward * per_flop, (double)a->batch * model.forward};
-	zero->passes[1] =
-		(struct bb_zero_pass){model.backward * per_flop, (double)a->batch * model.backward};
-out:
-	bb_model_free(&model);
-	return status;
-}
-
-/* Take the settings of --ds-config as the options. BB_EUSAGE if one was given another value, or if
-   the step of its optimizer is not known here. */
-static bb_status apply_ds_config(struct bb_zero *zero, struct bb_error *error)
-{
-	static const char *const used[] = {"zero_optimization.stage",
-					   "zero_optimization.overlap_comm",
-					   "fp16.enabled",
-					   "fp16.loss_scale",
-					   "fp16.initial_scale_power",
-					   "fp16.loss_scale_window",
-					   "bf16.enabled",
-					   "gradient_accumulation_steps",
-					   "optimizer.type",
-					   "scheduler.params.total_num_steps",
-					   NULL};
-	static const char *const types[] = {"adam", "adamw", NULL};
-	struct bb_zero_options *a = &zero->options;
-	struct bb_ds_config *c = &zero->config;
-	struct bb_strbuf ignored = {0};
-	bb_status status = bb_ds_config_read(a->ds_config, NULL, c, error);
-	const bool half = c->precision == BB_MIXED && !c->bf16, bf16 = c->bf16;
-	/* DeepSpeed overlaps only stage 3 unless told otherwise. */
-	const bool overlaps = c->overlap < 0 ? c->zero == 3 : c->overlap;
-	const int64_t scale = c->loss_scale ? c->loss_scale : INT64_C(1) << c->scale_power;
-	const struct {
-		const char *option;
-		bool given;
-		int64_t mine, in_file; /* -1: missing */
-	} settings[] = {
-		{"stages", a->stages_given, a->stages, c->zero < 0 ? -1 : 1 << c->zero},
-		{"datatype", a->dtype_given, a->dtype,
-		 half                ? BB_HALF
-		 : bf16              ? BB_BFLOAT16
-		 : c->precision >= 0 ? BB_FLOAT
-				     : -1},
-		{"accumulate", a->accumulate_given, a->accumulate,
-		 c->micro_batches ? (int64_t)c->micro_batches : -1},
-		{"loss-scale", a->scale_given, a->scale,
-		 half   ? scale
-		 : bf16 ? 1
-			: -1},
-		{"growth-interval", a->growth_given, a->growth, half ? c->scale_window : -1},
-		{"overlap", a->overlap_given, a->overlap,
-		 overlaps ? BB_ZERO_OVERLAP_ON : BB_ZERO_OVERLAP_OFF},
-	};
-	int64_t values[sizeof(settings) / sizeof(settings[0])];
-	size_t type = 0;
-
-	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && status == BB_OK; i++) {
-		values[i] = settings[i].in_file < 0 ? settings[i].mine : settings[i].in_file;
-		if (settings[i].given && settings[i].mine != values[i])
-			status = bb_fail(error, BB_EUSAGE,
-					 "--%s: contradicts --ds-config %.200s; leave one of them "
-					 "out",
-					 settings[i].option, a->ds_config);
-	}
-	while (c->type && types[type] && strcmp(types[type], c->type) != 0)
-		type++;
-	if (status == BB_OK && c->type && !types[type])
-		status = bb_fail(error, BB_EUSAGE,
-				 "--ds-config %.200s: optimizer.type: the step of %s is not known; "
-				 "give Adam or AdamW",
-				 a->ds_config, c->type);
-	if (status == BB_OK && (values[3] > 65536 || (values[3] & (values[3] - 1))))
-		status = bb_fail(error, BB_EUSAGE,
-				 "--ds-config %.200s: fp16: sums of gradients are exact only for a "
-				 "loss scale that is a power of two up to 65536, not for %jd",
-				 a->ds_config, values[3]);
-	BB_TRY(status, status, out);
-	BB_TRY(status, bb_ds_config_others(a->ds_config, used, &ignored, error), out);
-	snprintf(zero->ignored, sizeof(zero->ignored), "%s", bb_strbuf_text(&ignored));
-	a->stages = (unsigned)values[0];
-	a->dtype = (enum bb_dtype)values[1];
-	a->accumulate = values[2];
-	a->scale = values[3];
-	a->growth = values[4];
-	a->overlap = (int)values[5];
-	/* In bf16 DeepSpeed neither scales the loss nor looks for overflows. */
-	a->overflow = bf16 ? 0 : a->overflow;
-out:
-	bb_strbuf_free(&ignored);
-	return status;
-}
-
 static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, struct bb_options *o,
 			    const struct bb_environment *environment, struct bb_error *error)
 {
 	struct bb_zero *zero = own;
 	struct bb_zero_options *a = &zero->options;
 	const long long steps = (long long)(a->iters + o->warmup_iters);
-	bb_status status = a->ds_config ? apply_ds_config(zero, error) : BB_OK;
+	bb_status status = a->ds_config ? bb_zero_apply_ds_config(zero, error) : BB_OK;
 
 	if (status != BB_OK)
 		return status;
@@ -231,8 +61,8 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 	if (a->qgz_given && !a->algo_text_given)
 		a->algo_text = "auto";
 	status = bb_algorithms_check_one(a->algo_text, o, error);
-	status = status == BB_OK ? check_stages(a, error) : status;
-	return status == BB_OK ? open_units(zero, error) : status;
+	status = status == BB_OK ? bb_zero_check_stages(a, error) : status;
+	return status == BB_OK ? bb_zero_open_units(zero, error) : status;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -362,6 +192,12 @@ static bb_status zero_plan(struct bb_run *run)
 			       "exact in %s; give a smaller number or another -d",
 			       a->accumulate, zero->nranks, bb_plural(zero->nranks),
 			       bb_dtype_name(a->dtype));
+	if (zero->config.onebit.kind != BB_ONEBIT_NONE && run->options.backend->gpu)
+		return bb_fail(&run->error, BB_EUNSUPPORTED,
+			       "--ds-config %.200s: the CPU codes the signs of 1-bit optimizers, "
+			       "but cannot access the memory of the %s backend; give --backend "
+			       "host, mpi or gloo",
+			       a->ds_config, run->options.backend->name);
 	return find_room(zero, run);
 }
 
@@ -375,9 +211,11 @@ struct zero_sweep {
 	struct bb_zero_reference references[2]; /* without codes, and with those of stage 3 */
 	struct bb_zero_coding coding;           /* of the second one */
 	bool has_reference, has_checksum;
-	uint64_t checksum; /* of the first stage */
-	int64_t steps;     /* of a stage, with warm-up */
-	int stage;         /* that is being measured */
+	bool compressed;             /* after the warm-up of a 1-bit optimizer */
+	struct bb_zero_rank *before; /* which it continues, in a compressed phase */
+	uint64_t checksum;           /* of the first stage */
+	int64_t steps;               /* of a stage, with warm-up */
+	int stage;                   /* that is being measured */
 };
 
 /* A stage on this rank. */
@@ -391,6 +229,7 @@ struct zero_stage {
 	size_t timed;  /* steps that were not skipped */
 	uint64_t checksum;
 	char checksum_text[17];
+	double gap; /* of error feedback */
 };
 
 /* ---- memory of the system -------------------------------------------------------------------- */
@@ -487,6 +326,18 @@ static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
 	sums[1] = sum.found;
 	BB_TRY(status, bb_engine_sum(e, sums, 2), out);
 	m->checksum = sums[1];
+	if (s->compressed) {
+		const struct bb_coded_balance balance = bb_zero_rank_balance(z);
+		bool broken;
+
+		BB_TRY(status, bb_kernel_settle(e, &balance, s->zero->nranks, &m->gap, &broken),
+		       out);
+		/* Without a reference the balance alone is checked. */
+		if (e->run->options.check > 0)
+			e->trials[z->variant.trial].wrong =
+				broken + (s->has_reference ? (int64_t)sums[0] : 0);
+		goto out;
+	}
 	/* Without a reference all stages must agree with the first one. */
 	if (!s->has_checksum)
 		s->checksum = m->checksum;
@@ -520,7 +371,7 @@ static void fill_memory(const struct zero_stage *m, struct bb_zero_record *r)
 {
 	const struct bb_zero_rank *z = &m->z;
 	const uint64_t n = z->stage == 0 ? 1 : (uint64_t)z->zero->nranks;
-	const struct bb_states states =
+	struct bb_states states =
 		bb_states_of_rank(&z->zero->recipe, z->places.whole, 0, z->stage, n);
 	const struct bb_usage *last = &z->ledger.now;
 	int64_t *const peaks[BB_ZERO_POINTS] = {[BB_ZERO_MODEL] = &r->model_bytes,
@@ -531,6 +382,10 @@ static void fill_memory(const struct zero_stage *m, struct bb_zero_record *r)
 	r->second_bytes = (int64_t)z->second.bytes;
 	r->formula_parameters_bytes = (int64_t)(states.parameters + z->second.bytes);
 	r->formula_gradients_bytes = (int64_t)states.gradients;
+	for (size_t u = 0; u < z->zero->units.n && z->compressed; u++)
+		states.optimizer +=
+			bb_error_bytes(&(struct bb_recipe){NULL, &bb_optimizers[BB_ADAM_1BIT]},
+				       z->places.list[u].padded, (uint64_t)z->zero->nranks);
 	r->formula_optimizer_bytes = (int64_t)states.optimizer;
 	r->formula_bytes = (int64_t)bb_states_sum(&states) + r->second_bytes;
 	USAGE_SET(r, &z->ledger.peak);
@@ -588,7 +443,7 @@ static void fill_bytes(const struct bb_zero_rank *z, struct bb_zero_record *r)
 	const uint64_t size = bb_dtype_size(a->dtype);
 	uint64_t sent = 0, across = 0;
 
-	for (size_t u = 0; u < z->zero->units.n; u++) {
+	for (size_t u = 0; u < z->zero->units.n && !z->compressed; u++) {
 		const uint64_t padded = z->places.list[u].padded, all = (n - 1) * (padded / n);
 		const struct bb_coded_form *forms = z->live[u].forms;
 		const uint64_t first = z->gathers_codes ? bb_coded_sent(&forms[0], 0) : all * size;
@@ -610,6 +465,9 @@ static void fill_bytes(const struct bb_zero_rank *z, struct bb_zero_record *r)
 		if (z->stage == 2 && a->reduce_dtype_given)
 			sent += steps * (reduce - all * size);
 	}
+	for (size_t u = 0; u < z->zero->units.n && z->compressed && z->has_peers; u++)
+		for (int phase = 0; phase < bb_coded_phases(&z->exchange.forms[u]); phase++)
+			sent += bb_coded_sent(&z->exchange.forms[u], phase);
 	r->formula_wire_bytes = (int64_t)sent;
 	if (z->stage == 3 && z->nodes.local < z->zero->nranks)
 		r->across_bytes = (int64_t)across;
@@ -663,10 +521,13 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 
 	r->model = zero->options.model_text;
 	r->dtype = bb_dtype_name(zero->options.dtype);
-	r->algorithm = z->has_peers ? zero->options.algo_text : NULL;
+	if (z->has_peers)
+		r->algorithm = z->variant.taped.program.algorithm ?: "auto";
 	r->overlap = overlap_names[zero->options.overlap];
 	r->nranks = zero->nranks;
 	r->stage = z->stage;
+	if (zero->config.onebit.kind != BB_ONEBIT_NONE)
+		r->phase = z->compressed ? "compressed" : "warm-up";
 	r->rank = z->rank;
 	r->parameters = (int64_t)zero->units.elements;
 	r->units = (int64_t)zero->units.n;
@@ -701,7 +562,10 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 		r->skipped = z->scale.skipped;
 		r->wrong = bb_variant_trial(&z->variant)->wrong;
 		if (r->wrong != BB_ABSENT)
-			r->verified = s->has_reference ? "one rank alone" : "the first stage";
+			r->verified = s->has_reference ? "one rank alone"
+				      : z->compressed  ? "error feedback"
+						       : "the first stage";
+		r->feedback_gap = z->compressed ? m->gap : NAN;
 		if (z->gathers_codes)
 			r->gather_error = sqrt(s->coding.errors[0] / s->coding.squares[0]);
 		if (z->reduces_codes)
@@ -733,6 +597,7 @@ static void zero_rank_set(struct bb_zero_rank *z, struct zero_sweep *s, const st
 	z->zero = zero;
 	z->blocks = s->blocks;
 	z->stage = s->stage;
+	z->compressed = s->compressed;
 	z->rank = zero->alone ? (int)zero->options.as_rank : s->kernel.engine.driver->rank;
 }
 
@@ -809,11 +674,16 @@ static bb_status zero_write(struct bb_variant *variant, struct bb_trial *trial,
 	if (!m->times || !m->steps)
 		return BB_EINTERNAL;
 	BB_TRY(status, bb_engine_begin(&s->kernel.engine, trial->what), out);
-	BB_TRY(status, measure_system(s, &m->system_at_first), out);
-	BB_TRY(status, rehearse(s, trial->what), out);
-	BB_TRY(status, measure_system(s, &m->system_before), out);
+	m->system_at_first = m->system_before = BB_ABSENT;
+	if (!s->compressed) {
+		BB_TRY(status, measure_system(s, &m->system_at_first), out);
+		BB_TRY(status, rehearse(s, trial->what), out);
+		BB_TRY(status, measure_system(s, &m->system_before), out);
+	}
 	zero_rank_set(&m->z, s, zero);
 	BB_TRY(status, bb_zero_rank_open(&m->z, s->steps), out);
+	if (s->compressed)
+		bb_zero_rank_continue(&m->z, s->before);
 	bb_zero_rank_trial(&m->z, trial);
 	trial->steps = (size_t)(s->steps - warm);
 	trial->warm = (size_t)warm;
@@ -849,7 +719,8 @@ static bb_status zero_open(struct bb_engine *engine)
 					    .gathers = zero->options.qwz,
 					    .local = (int)zero->options.qgz};
 	/* The reference is trained if results are checked and the model is small enough. */
-	if (!trains || run->options.check == 0 || d->elements > MOST_CHECKED ||
+	if (!trains || run->options.check == 0 ||
+	    d->elements * (zero->config.onebit.kind ? (uint64_t)d->nranks : 1) > MOST_CHECKED ||
 	    drawn > MOST_DRAWN / (uint64_t)s->steps)
 		return BB_OK;
 	for (int coded = 0; coded <= codes && status == BB_OK; coded++) {
@@ -860,6 +731,8 @@ static bb_status zero_open(struct bb_engine *engine)
 		BB_TRY(status, bb_zero_reference_open(r, d, &zero->scale, &engine->run->error),
 		       out);
 		r->coder = coded ? &s->coding.coder : NULL;
+		if (zero->config.onebit.kind != BB_ONEBIT_NONE)
+			r->onebit = &zero->config.onebit;
 		s->has_reference = true;
 		for (int64_t step = 1; step <= s->steps; step++)
 			bb_zero_reference_step(r, step);
@@ -868,40 +741,70 @@ out:
 	return status;
 }
 
-/* Measures stage by stage. A rank alone runs nothing. */
+/* The compressed steps of the reference follow its warm-up. */
+static bb_status compress_reference(struct zero_sweep *s)
+{
+	bb_status status = BB_OK;
+
+	if (!s->has_reference)
+		return BB_OK;
+	status = bb_zero_reference_compress(&s->references[0], &s->zero->units,
+					    &s->kernel.engine.run->error);
+	for (int64_t step = 1; step <= s->steps && status == BB_OK; step++)
+		bb_zero_reference_step(&s->references[0], s->steps + step);
+	return status;
+}
+
+/* Measures a stage, or a phase of it. A rank alone runs nothing. */
+static bb_status measure_stage(struct zero_sweep *s)
+{
+	struct bb_engine *e = &s->kernel.engine;
+	struct bb_kernel *k = &s->kernel;
+	const size_t setting = k->settings;
+	struct zero_stage *m;
+	bb_status status;
+
+	BB_TRY(status, bb_kernel_sweep(k, 1, 1, sizeof(*m), zero_write), out);
+	m = (struct zero_stage *)bb_kernel_variant(k, setting, 0);
+	if (!s->zero->alone)
+		BB_TRY(status, bb_engine_measure(e), out);
+	if (!bb_kernel_refusal(k, setting)) {
+		BB_TRY(status, check_memory(e, &m->z), out);
+		BB_TRY(status, measure_system(s, &m->system_after), out);
+		BB_TRY(status, verify_stage(s, m), out);
+		if (bb_engine_leads(e))
+			BB_TRY(status, deliver_moments(&m->z), out);
+	}
+	if (bb_engine_leads(e)) {
+		BB_TRY(status,
+		       bb_kernel_deliver_setting(k, setting, &bb_record_zero, zero_describe), out);
+		bb_ticker_step(&e->run->ticker, 0);
+	}
+	/* Other ranks may still read the memory of this one. */
+	BB_TRY(status, bb_driver_barrier(e->driver), out);
+	if (s->before)
+		bb_zero_rank_close(&s->before->variant);
+	s->before = &m->z;
+out:
+	return status;
+}
+
 static bb_status zero_run(struct bb_engine *e)
 {
 	struct zero_sweep *s = (struct zero_sweep *)e;
-	struct bb_kernel *k = &s->kernel;
 	bb_status status = BB_OK;
 
 	for (s->stage = 0; s->stage < BB_ZERO_STAGES; s->stage++) {
-		const size_t setting = k->settings;
-		struct zero_stage *m;
-
 		if (!(s->zero->options.stages >> s->stage & 1))
 			continue;
-		BB_TRY(status, bb_kernel_sweep(k, 1, 1, sizeof(*m), zero_write), out);
-		m = (struct zero_stage *)bb_kernel_variant(k, setting, 0);
-		if (!s->zero->alone)
-			BB_TRY(status, bb_engine_measure(e), out);
-		if (!bb_kernel_refusal(k, setting)) {
-			BB_TRY(status, check_memory(e, &m->z), out);
-			BB_TRY(status, measure_system(s, &m->system_after), out);
-			BB_TRY(status, verify_stage(s, m), out);
-			if (bb_engine_leads(e))
-				BB_TRY(status, deliver_moments(&m->z), out);
+		BB_TRY(status, measure_stage(s), out);
+		s->compressed = s->zero->config.onebit.kind != BB_ONEBIT_NONE;
+		if (s->compressed) {
+			BB_TRY(status, compress_reference(s), out);
+			BB_TRY(status, measure_stage(s), out);
 		}
-		if (bb_engine_leads(e)) {
-			BB_TRY(status,
-			       bb_kernel_deliver_setting(k, setting, &bb_record_zero,
-							 zero_describe),
-			       out);
-			bb_ticker_step(&e->run->ticker, 0);
-		}
-		/* Other ranks may still read the memory of this one. */
-		BB_TRY(status, bb_driver_barrier(e->driver), out);
-		bb_zero_rank_close(&m->z.variant);
+		bb_zero_rank_close(&s->before->variant);
+		s->before = NULL;
 	}
 out:
 	return status;
@@ -945,15 +848,20 @@ static bb_status zero_deliver(struct bb_engine *engine)
 
 		if (!r)
 			continue;
-		bb_strbuf_addf(&out,
-			       "# stage %jd: forward %.2f ms (waits %.2f), backward %.2f (waits "
-			       "%.2f), optimizer %.2f, gather %.2f",
-			       r->stage, 1e-3 * r->forward_us, 1e-3 * r->forward_wait_us,
-			       1e-3 * r->backward_us, 1e-3 * r->backward_wait_us,
-			       1e-3 * r->optimise_us, 1e-3 * r->gather_us);
+		bb_strbuf_addf(
+			&out,
+			"# stage %jd%s%s: forward %.2f ms (waits %.2f), backward %.2f (waits "
+			"%.2f), optimizer %.2f, gather %.2f",
+			r->stage, r->phase ? ", " : "", r->phase ?: "", 1e-3 * r->forward_us,
+			1e-3 * r->forward_wait_us, 1e-3 * r->backward_us,
+			1e-3 * r->backward_wait_us, 1e-3 * r->optimise_us, 1e-3 * r->gather_us);
 		if (r->skipped != BB_ABSENT)
 			bb_strbuf_addf(&out, "; %jd of %jd steps skipped, loss scale %g",
 				       r->skipped, r->steps, r->loss_scale);
+		if (!isnan(r->feedback_gap))
+			bb_strbuf_addf(&out,
+				       "; signs %.3f MB by the formula, nothing lost beyond %.1e",
+				       1e-6 * (double)r->formula_wire_bytes, r->feedback_gap);
 		bb_strbuf_add(&out, "\n");
 		add_units(&s->zero->options, r, &out);
 	}
@@ -988,6 +896,9 @@ static void add_heading(struct bb_run *run, struct bb_strbuf *out)
 			   "paper (Rajbhandari et al.), with padding;\n"
 			   "# comm: gathered layers, buckets, buffers of collectives; frag: "
 			   "allocated but not held; wire: sent by a rank per step\n");
+	if (zero->config.onebit.kind != BB_ONEBIT_NONE)
+		bb_strbuf_add(out, "# -w and -n steps of warm-up come first, then as many "
+				   "compressed ones\n");
 	if (zero->options.ds_config)
 		bb_strbuf_addf(out, "# --ds-config %.200s: ignored: %s\n", zero->options.ds_config,
 			       *zero->ignored ? zero->ignored : "nothing");

@@ -6,6 +6,8 @@
  *   ledger.c         accounted memory
  *   units.c          units of a model, their places on a rank, time of a pass
  *   data.c           parameters, gradients, reference
+ *   settings.c       what options request
+ *   compressed.c     compressed steps of 1-bit optimizers
  *   coding.c         codes of ZeRO++, exchanged and in the reference
  *   rank.c           a step of a rank under a stage, as a program, and its memory
  */
@@ -128,6 +130,7 @@ struct bb_zero_options {
 	FIELD(STRING, model, "", "as requested")                                                   \
 	FIELD(INT, stage, "", "of ZeRO; 0: every rank holds everything", BB_COLUMN("stage", 5, 0), \
 	      .place = 1)                                                                          \
+	FIELD(STRING, phase, "", "of a 1-bit optimizer: warm-up or compressed; null: another")     \
 	FIELD(INT, nranks, "", "ranks that divide the states")                                     \
 	FIELD(INT, rank, "", "rank whose memory is reported")                                      \
 	FIELD(BOOL, alone, "", "only that rank ran: --as-rank")                                    \
@@ -218,6 +221,9 @@ struct bb_zero_options {
 	FIELD(DOUBLE, gather_us, "us", "gathering parameters after the optimizer")                 \
 	FIELD(STRING, checksum, "", "of all parameters after the last step; null: no data",        \
 	      BB_COLUMN("checksum", 16, 0), .place = 20)                                           \
+	FIELD(DOUBLE, feedback_gap, "",                                                            \
+	      "difference of the exchanged results and the errors in memory from what was to be "  \
+	      "exchanged, weighed by random numbers, relative to its norm; null: no feedback")     \
 	FIELD(STRING, verified, "", "reference of the comparison, bit by bit or by checksum")      \
 	FIELD(INT, wrong, "elements",                                                              \
 	      "that differ; 1 if only the checksum of the first stage is known; null: not "        \
@@ -282,6 +288,14 @@ static inline bool bb_zero_trains(const struct bb_zero *zero, const struct bb_ru
 	return run->options.backend->has_data && !zero->alone;
 }
 
+/* Take the settings of --ds-config as the options. BB_EUSAGE if one was given another value, or if
+   the step of its optimizer is not known here. */
+BB_MUST bb_status bb_zero_apply_ds_config(struct bb_zero *zero, struct bb_error *error);
+/* Refuse options of stages that are not requested. */
+BB_MUST bb_status bb_zero_check_stages(struct bb_zero_options *options, struct bb_error *error);
+/* Open the units of --model, and set time and FLOPs of a microbatch. */
+BB_MUST bb_status bb_zero_open_units(struct bb_zero *zero, struct bb_error *error);
+
 /* ---- a rank ---------------------------------------------------------------------------------- */
 
 /*
@@ -332,6 +346,9 @@ enum bb_zero_action {
 	BB_ZERO_COPY,    /* copy this rank's part of a unit */
 	BB_ZERO_INSPECT, /* look for gradients that overflow */
 	BB_ZERO_UPDATE,  /* the optimizer, unless they do */
+	BB_ZERO_GIVE,    /* what a unit gives to the exchange of signs */
+	BB_ZERO_SIGN,    /* an item of that, number MICROBATCH */
+	BB_ZERO_GET,     /* the momentum of a unit, from its result */
 	BB_ZERO_CALL,    /* a collective on TO */
 	BB_ZERO_CODE /* a step of an exchange of codes, whose number is the microbatch; of it and
 			of a call the unit is the kind of collective */
@@ -381,6 +398,12 @@ struct bb_zero_rank {
 	struct bb_held second;                   /* parameters divided among --reshard ranks */
 	struct bb_held flag;                     /* does any gradient overflow? */
 
+	/* Compressed steps of a 1-bit optimizer. */
+	bool compressed;
+	struct bb_zero_exchange exchange;
+	struct bb_held codes, errors; /* its memory */
+	struct bb_coded_balance balance;
+
 	/* What is written. */
 	struct bb_zero_live *live; /* [unit] */
 	size_t reducing;           /* unit in whose bucket a reduction was begun; SIZE_MAX: none */
@@ -411,12 +434,20 @@ struct bb_zero_rank {
 };
 
 /*
- * Allocate the parameters of Z, of which only the variant's kernel, zero, blocks, stage and rank
- * are set, and write the program of its steps, of which there will be STEPS. The caller calls
- * bb_zero_rank_close whatever is returned.
+ * Allocate the parameters of Z, of which only the variant's kernel, zero, blocks, stage, rank
+ * and compressed are set, and write the program of its steps, of which there will be STEPS. The
+ * caller calls bb_zero_rank_close whatever is returned.
  */
 BB_MUST bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps);
 void bb_zero_rank_close(struct bb_variant *variant); /* of Z; zeroed or closed: no-op */
+/* Z goes on where OLD ended, which is equal but for the program. */
+void bb_zero_rank_continue(struct bb_zero_rank *z, const struct bb_zero_rank *old);
+/* Do W, of action GIVE, SIGN or GET. The CPU can access Z's memory. */
+void bb_zero_compress(struct bb_zero_rank *z, const struct bb_zero_work *w);
+/* The exchange of unit U. */
+struct bb_coded bb_zero_coded(const struct bb_zero_rank *z, size_t u);
+/* What is open in Z's balance, with the errors in memory. */
+struct bb_coded_balance bb_zero_rank_balance(const struct bb_zero_rank *z);
 
 /* TRIAL = that of Z's program, of BB_TIMING_STEPS, without name, steps and stepped. It sets
    tmp_bytes and wire before its first step. */

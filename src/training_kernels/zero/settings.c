@@ -1,0 +1,183 @@
+/*
+ * settings.c - what options request: those of a ds_config.json, stages, and the units of a model.
+ */
+#include "core/units.h"
+#include "models/units.h"
+#include "training_kernels/zero/zero.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_PARAMETERS UINT64_C(1000000000000000) /* their bytes fit into 64 bits */
+
+bb_status bb_zero_apply_ds_config(struct bb_zero *zero, struct bb_error *error)
+{
+	static const char *const used[] = {"zero_optimization.stage",
+					   "zero_optimization.overlap_comm",
+					   "fp16.enabled",
+					   "fp16.loss_scale",
+					   "fp16.initial_scale_power",
+					   "fp16.loss_scale_window",
+					   "bf16.enabled",
+					   "gradient_accumulation_steps",
+					   "optimizer.type",
+					   "scheduler.params.total_num_steps",
+					   "optimizer.params",
+					   NULL};
+	static const char *const types[] = {"adam", "adamw", "onebitadam", "zerooneadam", NULL};
+	struct bb_zero_options *a = &zero->options;
+	struct bb_ds_config *c = &zero->config;
+	struct bb_strbuf ignored = {0};
+	const char *keys[sizeof(used) / sizeof(used[0])];
+	bb_status status = bb_ds_config_read(a->ds_config, NULL, c, error);
+	const bool half = c->precision == BB_MIXED && !c->bf16, bf16 = c->bf16;
+	/* DeepSpeed overlaps only stage 3 unless told otherwise. */
+	const bool overlaps = c->overlap < 0 ? c->zero == 3 : c->overlap;
+	const int64_t scale = c->loss_scale ? c->loss_scale : INT64_C(1) << c->scale_power;
+	const struct {
+		const char *option;
+		bool given;
+		int64_t mine, in_file; /* -1: missing */
+	} settings[] = {
+		{"stages", a->stages_given, a->stages, c->zero < 0 ? -1 : 1 << c->zero},
+		{"datatype", a->dtype_given, a->dtype,
+		 half                ? BB_HALF
+		 : bf16              ? BB_BFLOAT16
+		 : c->precision >= 0 ? BB_FLOAT
+				     : -1},
+		{"accumulate", a->accumulate_given, a->accumulate,
+		 c->micro_batches ? (int64_t)c->micro_batches : -1},
+		{"loss-scale", a->scale_given, a->scale,
+		 half   ? scale
+		 : bf16 ? 1
+			: -1},
+		{"growth-interval", a->growth_given, a->growth, half ? c->scale_window : -1},
+		{"overlap", a->overlap_given, a->overlap,
+		 overlaps ? BB_ZERO_OVERLAP_ON : BB_ZERO_OVERLAP_OFF},
+	};
+	int64_t values[sizeof(settings) / sizeof(settings[0])];
+	size_t type = 0;
+
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]) && status == BB_OK; i++) {
+		values[i] = settings[i].in_file < 0 ? settings[i].mine : settings[i].in_file;
+		if (settings[i].given && settings[i].mine != values[i])
+			status = bb_fail(error, BB_EUSAGE,
+					 "--%s: contradicts --ds-config %.200s; leave one of them "
+					 "out",
+					 settings[i].option, a->ds_config);
+	}
+	while (c->type && types[type] && strcmp(types[type], c->type) != 0)
+		type++;
+	if (status == BB_OK && c->type && !types[type])
+		status = bb_fail(error, BB_EUSAGE,
+				 "--ds-config %.200s: optimizer.type: the step of %s is not known; "
+				 "give Adam, AdamW, OneBitAdam or ZeroOneAdam",
+				 a->ds_config, c->type);
+	if (status == BB_OK && (values[3] > 65536 || (values[3] & (values[3] - 1))))
+		status = bb_fail(error, BB_EUSAGE,
+				 "--ds-config %.200s: fp16: sums of gradients are exact only for a "
+				 "loss scale that is a power of two up to 65536, not for %jd",
+				 a->ds_config, values[3]);
+	BB_TRY(status, status, out);
+	/* Only 1-bit optimizers use their parameters: updates of others have PyTorch's. */
+	memcpy(keys, used, sizeof(used));
+	if (c->onebit.kind == BB_ONEBIT_NONE)
+		keys[sizeof(used) / sizeof(used[0]) - 2] = NULL;
+	BB_TRY(status, bb_ds_config_others(a->ds_config, keys, &ignored, error), out);
+	snprintf(zero->ignored, sizeof(zero->ignored), "%s", bb_strbuf_text(&ignored));
+	a->stages = (unsigned)values[0];
+	a->dtype = (enum bb_dtype)values[1];
+	a->accumulate = values[2];
+	a->scale = values[3];
+	a->growth = values[4];
+	a->overlap = (int)values[5];
+	/* In bf16 DeepSpeed neither scales the loss nor looks for overflows. */
+	a->overflow = bf16 ? 0 : a->overflow;
+out:
+	bb_strbuf_free(&ignored);
+	return status;
+}
+
+static bb_status parse_units(const char *text, enum bb_zero_division *division, uint64_t *least,
+			     struct bb_error *error)
+{
+	*least = BB_UNITS_LEAST;
+	*division = strcmp(text, "layers") == 0   ? BB_ZERO_BY_LAYER
+		    : strcmp(text, "blocks") == 0 ? BB_ZERO_BY_BLOCK
+						  : BB_ZERO_BY_SIZE;
+	if (*division != BB_ZERO_BY_SIZE || strcmp(text, "size") == 0 ||
+	    (strncmp(text, "size:", 5) == 0 && bb_parse_count(text + 5, least) && *least > 0))
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE,
+		       "--units %s: expected layers, blocks, size, or size:COUNT, such as size:30M",
+		       text);
+}
+
+bb_status bb_zero_check_stages(struct bb_zero_options *a, struct bb_error *error)
+{
+	const char *const option = a->hpz_given                 ? "hpz"
+				   : a->qwz                     ? "qwz"
+				   : a->qgz_given               ? "qgz"
+				   : a->prefetch_given          ? "prefetch"
+				   : a->backward_prefetch_given ? "backward-prefetch"
+				   : a->reshard_given           ? "reshard"
+				   : a->reduce_dtype_given      ? "reduce-dtype"
+								: NULL;
+	const int first = option && strcmp(option, "reduce-dtype") == 0 ? 2 : 3;
+
+	if (a->hpz_given)
+		a->reshard = a->hpz;
+	if (a->qgz_given && a->reshard > 1 && a->reshard != a->qgz)
+		return bb_fail(error, BB_EUSAGE,
+			       "--qgz %jd: --%s %jd has nodes of other ranks; give the same number",
+			       a->qgz, a->hpz_given ? "hpz" : "reshard", a->reshard);
+	if (!option || a->stages >> first)
+		return BB_OK;
+	return bb_fail(error, BB_EUSAGE, "--%s: has no effect before stage %d; give --stages 3",
+		       option, first);
+}
+
+bb_status bb_zero_open_units(struct bb_zero *zero, struct bb_error *error)
+{
+	const struct bb_zero_options *a = &zero->options;
+	const double given_s = 1e-9 * (double)a->step_ns;
+	struct bb_model model = {0}; /* without FLOPs: a bare number of parameters */
+	uint64_t count, least;
+	enum bb_zero_division division;
+	bb_status status = parse_units(a->units_text, &division, &least, error);
+
+	BB_TRY(status, status, out);
+	if (bb_parse_count(a->model_text, &count)) {
+		if (division != BB_ZERO_BY_LAYER || a->padding == BB_ZERO_PARAMETER)
+			return bb_fail(error, BB_EUSAGE,
+				       "--%s: a bare number of parameters has neither modules nor "
+				       "tensors; give a model",
+				       a->padding == BB_ZERO_PARAMETER ? "padding parameter"
+								       : "units");
+		if (count == 0 || count > MOST_PARAMETERS)
+			return bb_fail(error, BB_EUSAGE,
+				       "--model %s: expected 1 to 1000T parameters", a->model_text);
+		if (a->flops_given)
+			return bb_fail(error, BB_EUSAGE,
+				       "--flops: the FLOPs of a bare number of parameters are "
+				       "unknown; give a model, or --step-time");
+		zero->passes[0].seconds = given_s / 3;
+		zero->passes[1].seconds = 2 * zero->passes[0].seconds;
+		return bb_zero_units_of_size(&zero->units, BB_ZERO_SIZE_UNITS, count, error);
+	}
+	BB_TRY(status, bb_model_open(&model, a->model_text, a->seq, error), out);
+	bb_attention_apply(&model, (enum bb_attention)a->attention);
+	BB_TRY(status,
+	       bb_zero_units_of_model(&zero->units, &model, division, least,
+				      (enum bb_zero_padding)a->padding, error),
+	       out);
+	const double per_flop = a->flops_given ? (double)a->batch / a->flops
+					       : given_s / (model.forward + model.backward);
+	zero->passes[0] =
+		(struct bb_zero_pass){model.forward * per_flop, (double)a->batch * model.forward};
+	zero->passes[1] =
+		(struct bb_zero_pass){model.backward * per_flop, (double)a->batch * model.backward};
+out:
+	bb_model_free(&model);
+	return status;
+}
