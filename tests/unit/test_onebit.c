@@ -78,7 +78,7 @@ static void test_schedule(void **state)
 	o.freeze_step = 400;
 	struct bb_onebit_schedule s = {.step = 399};
 	assert_int_equal(bb_onebit_next(&o, &s), BB_ONEBIT_FULL);
-	assert_int_equal(bb_onebit_next(&o, &s), BB_ONEBIT_MOMENTUM);
+	assert_int_equal(bb_onebit_next(&o, &s), BB_ONEBIT_CODED);
 }
 
 /* Without bias correction: the first step of Adam moves by 10 lr, not by lr. */

@@ -200,14 +200,10 @@ static void read_onebit(struct reader *r, enum bb_onebit_kind kind, struct bb_ds
 	if (params && !json_is_object(params))
 		refuse_key(r, PARAMS, "an object");
 	json_object_foreach(params, name, value) read_parameter(r, name, value, o);
-	if (betas && !r->is_auto) {
-		o->beta1 = json_number_value(json_array_get(betas, 0));
-		o->beta2 = json_number_value(json_array_get(betas, 1));
-		if (json_array_size(betas) != 2 || !(o->beta1 >= 0 && o->beta1 < 1) ||
-		    !(o->beta2 >= 0 && o->beta2 < 1) || !json_is_number(json_array_get(betas, 0)) ||
-		    !json_is_number(json_array_get(betas, 1)))
-			refuse_key(r, PARAMS ".betas", "two numbers from 0 to below 1");
-	}
+	if (betas && !r->is_auto &&
+	    (json_unpack((json_t *)betas, "[F, F!]", &o->beta1, &o->beta2) != 0 ||
+	     !(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1)))
+		refuse_key(r, PARAMS ".betas", "two numbers from 0 to below 1");
 	backend = find_setting(r, PARAMS ".comm_backend_name");
 	for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
 		known |= json_is_string(backend) &&

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #define CODED 0.0625 /* a sign in place of the 16 bits of a gradient */
 
@@ -34,9 +35,9 @@ enum bb_onebit_exchange bb_onebit_next(const struct bb_onebit *o, struct bb_oneb
 	enum bb_onebit_exchange exchange;
 
 	if (o->kind != BB_ONEBIT_ZERO_ONE)
-		return frozen ? BB_ONEBIT_MOMENTUM : BB_ONEBIT_FULL;
+		return frozen ? BB_ONEBIT_CODED : BB_ONEBIT_FULL;
 	if (!frozen) {
-		exchange = s->step % (s->interval + 1) ? BB_ONEBIT_GRADIENT : BB_ONEBIT_FULL;
+		exchange = s->step % (s->interval + 1) ? BB_ONEBIT_CODED : BB_ONEBIT_FULL;
 		if (exchange == BB_ONEBIT_FULL && (double)++s->updates >= o->var_update_scaler) {
 			s->updates = 0;
 			s->interval = 2 * s->interval + 1;
@@ -80,6 +81,26 @@ void bb_onebit_moments(const struct bb_onebit *o, float unscale, const float *gr
 		if (v)
 			v[i] = beta2 * v[i] + (1 - beta2) * (g * g);
 	}
+}
+
+void bb_onebit_give(const struct bb_onebit *o, float unscale, const float *m, float *x, size_t n)
+{
+	const bool momentum = o->kind == BB_ONEBIT_ADAM || o->kind == BB_ONEBIT_LAMB;
+	const float beta1 = (float)o->beta1;
+
+	for (size_t i = 0; i < n; i++) {
+		const float g = x[i] * unscale;
+
+		x[i] = momentum ? beta1 * m[i] + (1 - beta1) * g : g;
+	}
+}
+
+void bb_onebit_take(const struct bb_onebit *o, const float *mean, float *m, size_t n)
+{
+	if (o->kind == BB_ONEBIT_ZERO_ONE)
+		bb_onebit_moments(o, 1, mean, m, NULL, n);
+	else
+		memcpy(m, mean, n * sizeof(*m));
 }
 
 void bb_onebit_apply(const struct bb_onebit *o, float coefficient, const float *m, const float *v,

@@ -29,11 +29,10 @@ struct bb_onebit bb_onebit_of(enum bb_onebit_kind kind);
 /* ---- the schedule ---------------------------------------------------------------------------- */
 
 enum bb_onebit_exchange {
-	BB_ONEBIT_FULL,     /* gradients are all-reduced, the variance is updated */
-	BB_ONEBIT_MOMENTUM, /* signs of the momentum, which has this rank's gradient */
-	BB_ONEBIT_GRADIENT, /* signs of the gradient */
-	BB_ONEBIT_LOCAL,    /* nothing: each rank applies its own update */
-	BB_ONEBIT_SYNC      /* likewise, and then signs of the sum of updates since the last one */
+	BB_ONEBIT_FULL,  /* gradients are all-reduced, the variance is updated */
+	BB_ONEBIT_CODED, /* codes of what bb_onebit_give makes */
+	BB_ONEBIT_LOCAL, /* nothing: each rank applies its own update */
+	BB_ONEBIT_SYNC   /* likewise, and then codes of the sum of updates since the last one */
 };
 
 /* Zero-initialise: before the first step. */
@@ -62,6 +61,13 @@ double bb_onebit_saving(const struct bb_onebit *settings, int64_t steps);
    UNSCALE. */
 void bb_onebit_moments(const struct bb_onebit *settings, float unscale, const float *gradient,
 		       float *m, float *v, size_t n);
+
+/* Replace X[0, N), a rank's gradient times UNSCALE, by what it gives to a coded exchange: 1-bit
+   Adam and LAMB the momentum with it, others itself. And set the momentum by the MEAN of all that
+   is given. */
+void bb_onebit_give(const struct bb_onebit *settings, float unscale, const float *m, float *x,
+		    size_t n);
+void bb_onebit_take(const struct bb_onebit *settings, const float *mean, float *m, size_t n);
 
 /* p -= lr COEFFICIENT (m / (√v + ε) + weight_decay p), without bias correction; unless SUM is NULL,
    the same to it. */

@@ -26,22 +26,13 @@ static struct bb_onebit settings_of(const struct bb_strategy_setting *s)
 
 	o.lr = RATE;
 	o.freeze_step = !r->coding                           ? steps
+			: r->optimizer == BB_ONEBIT_NONE     ? 0
 			: r->optimizer == BB_ONEBIT_ZERO_ONE ? ceil(steps / 2)
 							     : ceil(steps / 5);
 	o.var_update_scaler = ceil(steps / 16);
 	o.local_step_scaler = ceil(steps / 8);
 	o.local_step_clipper = 4;
 	return o;
-}
-
-/* The exchange of the next step. */
-static enum bb_onebit_exchange next_of(const struct bb_strategy_setting *s,
-				       const struct bb_onebit *o,
-				       struct bb_onebit_schedule *schedule)
-{
-	if (o->kind != BB_ONEBIT_NONE)
-		return bb_onebit_next(o, schedule);
-	return s->strategy->recurrence->coding ? BB_ONEBIT_GRADIENT : BB_ONEBIT_FULL;
 }
 
 static struct bb_coded_form form_of(const struct bb_strategy_setting *s)
@@ -70,7 +61,7 @@ void bb_learner_write(struct bb_tape *tape, const struct bb_strategy_setting *s,
 {
 	const struct bb_onebit o = settings_of(s);
 	const struct bb_coded_form form = form_of(s);
-	const enum bb_onebit_exchange exchange = next_of(s, &o, schedule);
+	const enum bb_onebit_exchange exchange = bb_onebit_next(&o, schedule);
 
 	bb_tape_compute(tape, queue, BB_STRATEGY_PREPARE, step, 0, 0);
 	if (exchange == BB_ONEBIT_FULL && s->active > 1)
@@ -146,35 +137,27 @@ void bb_learner_prepare(struct bb_learner *l, const double *gradient, double sam
 	const enum bb_onebit_exchange last = l->exchange;
 	float *const x = l->coded.x;
 
-	l->exchange = next_of(l->setting, o, &l->schedule);
-	for (int i = 0; i < COUNT; i++)
-		l->gradient[i] = (float)(gradient[i] * l->setting->active / samples);
-	switch (l->exchange) {
-	case BB_ONEBIT_FULL:
-		for (int i = 0; i < COUNT; i++)
-			l->whole[i] = nearbyint(l->gradient[i] * EXACT) / EXACT;
-		return;
-	case BB_ONEBIT_GRADIENT:
-		memcpy(x, l->gradient, sizeof(l->gradient));
-		break;
-	case BB_ONEBIT_MOMENTUM:
+	l->exchange = bb_onebit_next(o, &l->schedule);
+	for (int i = 0; i < COUNT; i++) {
+		x[i] = (float)(gradient[i] * l->setting->active / samples);
+		l->whole[i] = nearbyint(x[i] * EXACT) / EXACT;
+	}
+	if (l->exchange == BB_ONEBIT_CODED) {
 		if (last == BB_ONEBIT_FULL) {
 			memcpy(l->fresh, l->v, sizeof(l->v));
 			bb_onebit_scales(l->m, lengths, BB_LEARNER_TENSORS, l->scales);
 		}
 		memcpy(l->before, l->m, sizeof(l->m));
-		bb_onebit_moments(o, 1, l->gradient, l->m, NULL, COUNT);
-		memcpy(x, l->m, sizeof(l->m));
+		bb_onebit_give(o, 1, l->m, x, COUNT);
 		scale(l, x, false);
-		break;
-	default:
-		if (last == BB_ONEBIT_FULL || last == BB_ONEBIT_GRADIENT)
+	} else if (l->exchange != BB_ONEBIT_FULL) {
+		if (last < BB_ONEBIT_LOCAL)
 			forget_errors(l);
-		bb_onebit_moments(o, 1, l->gradient, l->m, NULL, COUNT);
+		bb_onebit_moments(o, 1, x, l->m, NULL, COUNT);
 		l->rates += (float)o->lr;
 		apply(l, l->sum);
-		if (l->exchange == BB_ONEBIT_LOCAL)
-			return;
+	}
+	if (l->exchange == BB_ONEBIT_SYNC) {
 		bb_onebit_undo(o, l->v, l->p, l->sum, COUNT);
 		memcpy(x, l->sum, sizeof(l->sum));
 	}
@@ -195,21 +178,19 @@ void bb_learner_apply(struct bb_learner *l)
 	if (o->kind == BB_ONEBIT_NONE) {
 		for (int i = 0; i < COUNT; i++)
 			l->p[i] -= DESCENT * mean[i];
-		return;
-	}
-	if (l->exchange == BB_ONEBIT_SYNC) {
+	} else if (l->exchange == BB_ONEBIT_SYNC) {
 		memcpy(l->sum, mean, sizeof(mean));
 		bb_onebit_redo(o, l->rates, l->v, l->m, l->p, l->sum, COUNT);
 		l->rates = 0;
-		return;
-	}
-	if (l->exchange == BB_ONEBIT_MOMENTUM) {
-		scale(l, mean, true);
-		memcpy(l->m, mean, sizeof(mean));
 	} else {
-		bb_onebit_moments(o, 1, mean, l->m, full ? l->v : NULL, COUNT);
+		if (full) {
+			bb_onebit_moments(o, 1, mean, l->m, l->v, COUNT);
+		} else {
+			scale(l, mean, true);
+			bb_onebit_take(o, mean, l->m, COUNT);
+		}
+		apply(l, NULL);
 	}
-	apply(l, NULL);
 }
 
 /* ---- one rank for all of them ---------------------------------------------------------------- */

@@ -25,11 +25,10 @@ struct bb_learner {
 	enum bb_onebit_exchange exchange; /* of the current step */
 	struct bb_coded_form form;
 	struct bb_coded coded;
-	float p[BB_TRAIN_PARAMETERS], gradient[BB_TRAIN_PARAMETERS];
-	float m[BB_TRAIN_PARAMETERS], v[BB_TRAIN_PARAMETERS], before[BB_TRAIN_PARAMETERS];
-	float fresh[BB_TRAIN_PARAMETERS];      /* of LAMB */
-	float sum[BB_TRAIN_PARAMETERS], rates; /* of 0/1 Adam */
-	float scales[BB_LEARNER_TENSORS];      /* of LAMB, as are the next ones */
+	float p[BB_TRAIN_PARAMETERS], m[BB_TRAIN_PARAMETERS], v[BB_TRAIN_PARAMETERS];
+	float before[BB_TRAIN_PARAMETERS], fresh[BB_TRAIN_PARAMETERS]; /* of LAMB */
+	float sum[BB_TRAIN_PARAMETERS], rates;                         /* of 0/1 Adam */
+	float scales[BB_LEARNER_TENSORS]; /* of LAMB, as are the next ones */
 	double frozen[BB_LEARNER_TENSORS], factors[BB_LEARNER_TENSORS];
 	double whole[BB_TRAIN_PARAMETERS]; /* what is all-reduced */
 	struct bb_coded_balance balance;

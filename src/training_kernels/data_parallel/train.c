@@ -249,7 +249,7 @@ static bb_status learner_compare(struct bb_dp_variant *v)
 	struct bb_trainee *p = v->trainee;
 	const struct bb_learner *l = p->learner;
 	const size_t steps = (size_t)p->steps;
-	double values[BB_TRAIN_ELEMENTS], gradient[BB_TRAIN_ELEMENTS] = {0}, loss = 0;
+	double gradient[BB_TRAIN_ELEMENTS] = {0}, loss = 0;
 	uint64_t *const losses = bb_kernel_keep(v->variant.kernel, steps, sizeof(*losses));
 	struct bb_coded_balance balance = {0, 0};
 	bool broken;
@@ -259,13 +259,12 @@ static bb_status learner_compare(struct bb_dp_variant *v)
 
 	if (!losses)
 		return BB_EINTERNAL;
-	BB_TRY(status, bb_engine_corrupt(e, p->values), out);
+	BB_TRY(status, bb_engine_corrupt(e, p->learner->p), out);
 	if (p->rank < v->setting.active) {
 		if (!bb_learner_alone(&alone, &v->setting, p->rank, p->seed, p->samples))
 			return bb_no_memory(&e->run->error, "the check of a learner");
 		for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
-			values[i] = alone.p[i];
-		wrong = differences(p->values, values, BB_TRAIN_PARAMETERS);
+			wrong += memcmp(&l->p[i], &alone.p[i], sizeof(l->p[i])) != 0;
 		bb_train_add(p->values, p->seed, 0, p->samples, gradient);
 		loss = gradient[BB_TRAIN_PARAMETERS] / (double)p->samples;
 		if (l->form.feedback)

@@ -44,25 +44,6 @@ struct bb_coded bb_zero_exchange_at(const struct bb_zero_exchange *x, size_t u, 
 	return coded;
 }
 
-void bb_zero_give(const struct bb_onebit *o, float unscale, const float *m, float *x, size_t n)
-{
-	const float beta1 = (float)o->beta1;
-
-	for (size_t i = 0; i < n; i++) {
-		const float g = x[i] * unscale;
-
-		x[i] = o->kind == BB_ONEBIT_ZERO_ONE ? g : beta1 * m[i] + (1 - beta1) * g;
-	}
-}
-
-void bb_zero_get(const struct bb_onebit *o, const float *mean, float *m, size_t n)
-{
-	if (o->kind == BB_ONEBIT_ZERO_ONE)
-		bb_onebit_moments(o, 1, mean, m, NULL, n);
-	else
-		memcpy(m, mean, n * sizeof(*m));
-}
-
 /* ---- a rank ---------------------------------------------------------------------------------- */
 
 struct bb_coded bb_zero_coded(const struct bb_zero_rank *z, size_t u)
@@ -87,10 +68,10 @@ void bb_zero_compress(struct bb_zero_rank *z, const struct bb_zero_work *w)
 			      z->gradients.memory + at * bb_dtype_size(z->zero->options.dtype), c.x,
 			      n);
 		memset(c.x + n, 0, (bb_coded_padded(c.form) - n) * sizeof(*c.x));
-		bb_zero_give(o, 1.0f / (z->scale.scale * (float)z->zero->options.accumulate), m,
-			     c.x, n);
+		bb_onebit_give(o, 1.0f / (z->scale.scale * (float)z->zero->options.accumulate), m,
+			       c.x, n);
 	} else {
-		bb_zero_get(o, z->has_peers ? c.result : c.x, m, n);
+		bb_onebit_take(o, z->has_peers ? c.result : c.x, m, n);
 		if (z->has_peers)
 			bb_coded_round(&c, u->first, &z->balance);
 	}

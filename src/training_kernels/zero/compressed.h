@@ -26,13 +26,6 @@ void bb_zero_exchange_free(struct bb_zero_exchange *exchange); /* zeroed: no-op 
 struct bb_coded bb_zero_exchange_at(const struct bb_zero_exchange *exchange, size_t u, int rank,
 				    char *memory, float *errors);
 
-/* Replace X[0, N), a rank's gradient, by what it gives to the exchange: 1-bit Adam the momentum
-   with it, 0/1 Adam itself; UNSCALE removes the loss scale. And set the momentum M by the MEAN of
-   all that is given. */
-void bb_zero_give(const struct bb_onebit *settings, float unscale, const float *m, float *x,
-		  size_t n);
-void bb_zero_get(const struct bb_onebit *settings, const float *mean, float *m, size_t n);
-
 /* Update parameters P by the momenta, which GRADIENT changes first; NULL: they have changed. */
 static inline void bb_zero_onebit(const struct bb_onebit *settings, float unscale,
 				  const float *gradient, float *p, float *m, float *v, size_t n)

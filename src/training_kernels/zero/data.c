@@ -178,11 +178,12 @@ static void compress_unit(struct bb_zero_reference *r, size_t u)
 		for (size_t i = 0; i < count; i++)
 			c->x[i] =
 				gradients_of(r, r->parameters, first + i, (size_t)rank, (size_t)n);
-		bb_zero_give(r->onebit, unscale, r->moment1 + first, c->x, count);
+		bb_onebit_give(r->onebit, unscale, r->moment1 + first, c->x, count);
 	}
 	if (n > 1)
 		bb_coded_alone(r->coded);
-	bb_zero_get(r->onebit, n > 1 ? r->coded->result : r->coded->x, r->moment1 + first, count);
+	bb_onebit_take(r->onebit, n > 1 ? r->coded->result : r->coded->x, r->moment1 + first,
+		       count);
 }
 
 void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
