@@ -160,6 +160,7 @@ static void read_parameter(struct reader *r, const char *name, const json_t *val
 	char key[64], wanted[80];
 
 	snprintf(key, sizeof(key), PARAMS ".%.40s", name);
+	bb_printable_clean(key);
 	while (p < parameters + PARAMETERS && strcmp(p->name, name) != 0)
 		p++;
 	if (p == parameters + PARAMETERS || !(p->kinds >> o->kind & 1)) {
