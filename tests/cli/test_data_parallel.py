@@ -187,6 +187,7 @@ def coded_refusals():
     result = run("data_parallel -g 1 --train 4 --strategy ddp --coded int8,adam").exits(0)
     expect("there is one rank" in result.out and "adam" in result.out, result)
     run("data_parallel -g 2 --coded int8").exits(2).says("--coded", "--train")
+    run("data_parallel -g 2 --train 16385 --coded int8").exits(2).says("--train 16385", "at most 16384")
     run("data_parallel -g 2 --train 4 --coded int9").exits(2).says("--coded int9", "int8")
     for rank in (0, 1):
         run(f"data_parallel -g 2 --train 4 --strategy ddp --coded int8,onebit-adam --fault corrupt:{rank}").exits(7)

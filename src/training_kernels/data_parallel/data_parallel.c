@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MOST_CODED_STEPS 16384
 #define MOST_SIZES 32 /* numbers of ranks: 1, 2, 4, … and all */
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -47,6 +48,10 @@ static bb_status dp_check(const struct bb_benchmark *benchmark, void *own, struc
 	if (!a->train_given && o->fault.kind == BB_FAULT_CORRUPT)
 		return bb_fail(error, BB_EUSAGE, "--fault %s: only --train verifies data",
 			       o->fault_text);
+	if (a->coded.n > 0 && a->train > MOST_CODED_STEPS)
+		return bb_fail(error, BB_EUSAGE,
+			       "--train %jd: --coded has a program of all steps; give at most %d",
+			       a->train, MOST_CODED_STEPS);
 	for (size_t i = 0; i < a->strategies.n; i++)
 		averages |= bb_strategies[a->strategies.list[i]].kind == BB_BY_AVERAGE;
 	if (a->train_given && averages && a->train % a->every != 0)
@@ -418,9 +423,12 @@ static bb_status dp_deliver(struct bb_engine *engine)
 			if (r->staleness.values[age] > 0)
 				bb_strbuf_addf(&out, " %zu:%.0f", age, r->staleness.values[age]);
 		bb_strbuf_add(&out, r->staleness.n > 0 ? "\n" : "");
-		for (size_t q = 0; q <= 4 && r->losses.n > 0; q++)
-			bb_strbuf_addf(&out, q == 0 ? "# %s: loss %.4f" : "%.0s, %.4f", r->strategy,
-				       r->losses.values[q * (r->losses.n - 1) / 4]);
+		for (size_t q = 0; q <= 4 && r->losses.n > 0; q++) {
+			const double loss = r->losses.values[q * (r->losses.n - 1) / 4];
+
+			bb_strbuf_addf(&out, q == 0 ? "# %s: loss " : "%.0s, ", r->strategy);
+			bb_strbuf_addf(&out, isnan(loss) ? "diverged" : "%.4f", loss);
+		}
 		if (r->losses.n > 0)
 			bb_strbuf_add(&out, " from the first step to the last");
 		if (!isnan(r->feedback_gap))

@@ -175,6 +175,9 @@ void bb_learner_apply(struct bb_learner *l)
 		mean[i] = full ? (float)(l->whole[i] / l->setting->active) : l->coded.result[i];
 	if (!full && l->form.feedback)
 		bb_coded_round(&l->coded, 0, &l->balance);
+	/* No sign is zero: what never had a gradient is masked, as by DeepSpeed's exp_avg_mask. */
+	for (int i = 0; i < COUNT && !full && o->kind != BB_ONEBIT_NONE; i++)
+		mean[i] = l->v[i] > 0 ? mean[i] : 0;
 	if (o->kind == BB_ONEBIT_NONE) {
 		for (int i = 0; i < COUNT; i++)
 			l->p[i] -= DESCENT * mean[i];

@@ -13,8 +13,9 @@
 
 #define GRID 64.0
 #define LIMIT 2.0
-#define LOSS_FIXED 0x1p40
-#define RATE 0.5 /* of learning: a power of two, so products are exact */
+#define LOSS_FIXED 0x1p40 /* of a loss in whole numbers */
+#define MOST_LOSS 0x1p10  /* of a rank's samples */
+#define RATE 0.5          /* of learning: a power of two, so products are exact */
 
 /* Offsets among the parameters. */
 enum {
@@ -250,7 +251,7 @@ static bb_status learner_compare(struct bb_dp_variant *v)
 	const struct bb_learner *l = p->learner;
 	const size_t steps = (size_t)p->steps;
 	double gradient[BB_TRAIN_ELEMENTS] = {0}, loss = 0;
-	uint64_t *const losses = bb_kernel_keep(v->variant.kernel, steps, sizeof(*losses));
+	uint64_t *const losses = bb_kernel_keep(v->variant.kernel, 2 * steps, sizeof(*losses));
 	struct bb_coded_balance balance = {0, 0};
 	bool broken;
 	uint64_t wrong = 0;
@@ -278,12 +279,14 @@ static bb_status learner_compare(struct bb_dp_variant *v)
 		       out);
 		wrong += broken;
 	}
-	/* Losses of all samples, in whole numbers. */
+	/* Losses of all samples in whole numbers, and then how many have diverged. */
+	for (size_t i = 0; i < steps; i++) {
+		losses[steps + i] = !(p->losses[i] < MOST_LOSS);
+		losses[i] = losses[steps + i] ? 0 : (uint64_t)llrint(p->losses[i] * LOSS_FIXED);
+	}
+	BB_TRY(status, bb_engine_sum(e, losses, 2 * steps), out);
 	for (size_t i = 0; i < steps; i++)
-		losses[i] = (uint64_t)llrint(p->losses[i] * LOSS_FIXED);
-	BB_TRY(status, bb_engine_sum(e, losses, steps), out);
-	for (size_t i = 0; i < steps; i++)
-		p->losses[i] = (double)losses[i] / LOSS_FIXED;
+		p->losses[i] = losses[steps + i] ? NAN : (double)losses[i] / LOSS_FIXED;
 	BB_TRY(status, bb_engine_slowest(e, &loss, 1), out);
 	v->loss = loss;
 	v->losses = p->losses;

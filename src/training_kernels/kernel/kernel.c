@@ -406,18 +406,20 @@ void bb_best_recommend(struct bb_best *best, struct bb_strbuf *out)
 
 /* ---- error memory ---------------------------------------------------------------------------- */
 
-#define UNITS 0x1p46  /* of a balance in whole numbers */
+#define UNITS 0x1p44 /* of a balance in whole numbers */
+#define MOST_OPEN 0x1p17
 #define ROUNDING 1e-5 /* many times what rounding to fp32 comes to, relative */
 
 bb_status bb_kernel_settle(struct bb_engine *e, const struct bb_coded_balance *b, int nranks,
 			   double *gap, bool *broken)
 {
-	uint64_t sums[2] = {(uint64_t)llrint(b->open * UNITS),
-			    (uint64_t)llrint(b->squares * UNITS / nranks)};
-	const bb_status status = bb_engine_sum(e, sums, 2);
+	const bool diverged = !(fabs(b->open) < MOST_OPEN && b->squares < MOST_OPEN);
+	uint64_t sums[3] = {diverged ? 0 : (uint64_t)llrint(b->open * UNITS),
+			    diverged ? 0 : (uint64_t)llrint(b->squares * UNITS / nranks), diverged};
+	const bb_status status = bb_engine_sum(e, sums, 3);
 	const double open = (double)(int64_t)sums[0] / UNITS / nranks;
 
-	*gap = sums[1] > 0 ? fabs(open) / sqrt((double)sums[1] / UNITS) : 0;
-	*broken = !(*gap <= ROUNDING);
+	*gap = sums[2] > 0 ? NAN : sums[1] > 0 ? fabs(open) / sqrt((double)sums[1] / UNITS) : 0;
+	*broken = *gap > ROUNDING;
 	return status;
 }

@@ -360,7 +360,8 @@ void bb_kernel_close(struct bb_engine *engine);
 
 /*
  * *GAP = what is open in BALANCE over NRANKS ranks, relative to the root of its squares; those that
- * take no part have zeros. BROKEN: it exceeds rounding. Collective.
+ * take no part have zeros. NAN: numbers that are not finite, or huge, cannot be balanced. BROKEN:
+ * it exceeds rounding. Collective.
  */
 BB_MUST bb_status bb_kernel_settle(struct bb_engine *engine, const struct bb_coded_balance *balance,
 				   int nranks, double *gap, bool *broken);

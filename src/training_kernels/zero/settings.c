@@ -51,7 +51,9 @@ bb_status bb_zero_apply_ds_config(struct bb_zero *zero, struct bb_error *error)
 			: -1},
 		{"growth-interval", a->growth_given, a->growth, half ? c->scale_window : -1},
 		{"overlap", a->overlap_given, a->overlap,
-		 overlaps ? BB_ZERO_OVERLAP_ON : BB_ZERO_OVERLAP_OFF},
+		 c->overlap < 0 && a->overlap_given ? -1
+		 : overlaps                         ? BB_ZERO_OVERLAP_ON
+						    : BB_ZERO_OVERLAP_OFF},
 	};
 	int64_t values[sizeof(settings) / sizeof(settings[0])];
 
