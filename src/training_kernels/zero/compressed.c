@@ -88,3 +88,17 @@ struct bb_coded_balance bb_zero_rank_balance(const struct bb_zero_rank *z)
 	}
 	return balance;
 }
+
+void bb_zero_rank_continue(struct bb_zero_rank *z, const struct bb_zero_rank *old)
+{
+	const struct bb_held *const from[] = {&old->parameters, &old->master, &old->moment1,
+					      &old->moment2};
+	const struct bb_held *const to[] = {&z->parameters, &z->master, &z->moment1, &z->moment2};
+
+	for (size_t i = 0; i < sizeof(to) / sizeof(to[0]) && z->data; i++)
+		if (to[i]->memory)
+			memcpy(to[i]->memory, from[i]->memory, to[i]->bytes);
+	z->step = old->step;
+	z->taken = old->taken;
+	z->scale = old->scale;
+}

@@ -210,20 +210,6 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 	}
 }
 
-void bb_zero_rank_continue(struct bb_zero_rank *z, const struct bb_zero_rank *old)
-{
-	const struct bb_held *const from[] = {&old->parameters, &old->master, &old->moment1,
-					      &old->moment2};
-	const struct bb_held *const to[] = {&z->parameters, &z->master, &z->moment1, &z->moment2};
-
-	for (size_t i = 0; i < sizeof(to) / sizeof(to[0]) && z->data; i++)
-		if (to[i]->memory)
-			copy_bytes(z, to[i]->memory, from[i]->memory, to[i]->bytes);
-	z->step = old->step;
-	z->taken = old->taken;
-	z->scale = old->scale;
-}
-
 /* Arrays of this rank's part of a unit, as bits. */
 enum { GRADIENTS = 1, PARAMETERS = 2, MOMENTS = 4 + 8, MASTER = 16 };
 
