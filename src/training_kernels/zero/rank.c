@@ -1,14 +1,5 @@
 /*
- * rank.c - the step of a rank under each stage, and its memory.
- *
- *   stage 0   gradients of a unit are all-reduced after the last microbatch; all ranks update
- *             all parameters
- *   stage 1   they are reduce-scattered in place; each rank updates its part, and parameters
- *             are gathered again
- *   stage 2   gradients of a unit are made in a bucket and reduce-scattered for each
- *             microbatch; this rank's part is added up
- *   stage 3   likewise; parameters of a unit are gathered before its forward and its backward
- *             pass, while the previous unit computes, and freed afterwards
+ * rank.c - a rank under a stage: what it computes with its memory, and how it opens.
  */
 #include "training_kernels/zero/zero.h"
 
@@ -18,44 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_UNIT SIZE_MAX
-#define NO_EVENT BB_ZERO_NO_EVENT
-#define REDUCTIONS (BB_ZERO_COLLECTIVES - 1) /* kind of collective; others are those of a pass */
-#define PERIOD 2048 /* elements of a pattern of zeros; arrays are multiples of their two bytes */
-
-enum queue { COMPUTING, COMMUNICATING, REDUCING };
-
-/* Groups of an operation, until zero_complete: as in enum bb_coded_family, and of reductions. */
-enum group { ALL, NODE, ACROSS, REDUCERS };
-
-static size_t zero_size(const struct bb_zero_rank *z)
-{
-	return bb_dtype_size(z->zero->options.dtype);
-}
-
-static enum bb_dtype reduced_dtype(const struct bb_zero_rank *z)
-{
-	const struct bb_zero_options *a = &z->zero->options;
-
-	return a->reduce_dtype_given && z->stage >= 2 ? a->reduce_dtype : a->dtype;
-}
-
-static struct bb_engine *zero_engine(const struct bb_zero_rank *z)
-{
-	return &z->variant.kernel->engine;
-}
-
-static bool has_master(const struct bb_zero_rank *z)
-{
-	return z->zero->options.dtype != BB_FLOAT;
-}
-
 /* ---- access of the CPU ----------------------------------------------------------------------- */
 
 /* Memory of the CPU needs no backend, whose calls belong to the driver's thread. */
 static void copy_bytes(struct bb_zero_rank *z, void *to, const void *from, size_t bytes)
 {
-	const struct bb_engine *e = zero_engine(z);
+	const struct bb_engine *e = bb_zero_engine(z);
 
 	if (!e->backend->gpu)
 		memcpy(to, from, bytes);
@@ -68,7 +27,7 @@ static void copy_bytes(struct bb_zero_rank *z, void *to, const void *from, size_
 static void each_block(struct bb_zero_rank *z, const struct bb_zero_array *arrays, int narrays,
 		       uint64_t first, uint64_t n, bb_zero_block *work, void *own)
 {
-	const bool direct = !zero_engine(z)->backend->gpu;
+	const bool direct = !bb_zero_engine(z)->backend->gpu;
 	void *seen[BB_ZERO_ARRAYS];
 
 	for (size_t at = 0, b; at < n && z->status == BB_OK; at += b) {
@@ -119,32 +78,6 @@ void bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, in
 	}
 }
 
-/* Acquire BYTES for HOLDING from the ledger, unless something has failed before. */
-static void zero_hold(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes, bool host,
-		      struct bb_held *held)
-{
-	if (z->status == BB_OK)
-		z->status = bb_ledger_acquire(&z->ledger, holding, bytes, host, held);
-}
-
-/* The same, filled with zeros. */
-static void zero_acquire(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes, bool host,
-			 struct bb_held *held)
-{
-	static const uint16_t zeros[2 * PERIOD];
-	const struct bb_pattern pattern = {zeros, PERIOD, sizeof(*zeros), 0};
-	const struct bb_engine *e = zero_engine(z);
-
-	zero_hold(z, holding, bytes, host, held);
-	if (z->status != BB_OK || !e->backend->has_data)
-		return;
-	if (host || !e->backend->gpu)
-		memset(held->memory, 0, bytes);
-	else
-		z->status = e->backend->fill(e->rank, held->memory, &pattern, 0,
-					     bytes / sizeof(*zeros));
-}
-
 /* ---- blocks of elements ---------------------------------------------------------------------- */
 
 /* OWN, a struct bb_zero_work, on the arrays that each action names. */
@@ -175,7 +108,7 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 				  z->stage < 2 && w->microbatch > 0);
 		break;
 	case BB_ZERO_CLEAR: /* gradients */
-		memset(seen[0], 0, n * zero_size(z));
+		memset(seen[0], 0, n * bb_zero_size(z));
 		break;
 	case BB_ZERO_ADD:  /* gradients, those that are added */
 	case BB_ZERO_COPY: /* that replace them */
@@ -190,9 +123,9 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 		z->overflowed |= bb_adam_overflowed(dtype, seen[0], n);
 		break;
 	case BB_ZERO_UPDATE: /* gradients, parameters, moments, master copy */
-		master = has_master(z) ? seen[4] : other;
+		master = bb_zero_has_master(z) ? seen[4] : other;
 		bb_adam_widen(dtype, seen[0], wide, n);
-		if (!has_master(z))
+		if (!bb_zero_has_master(z))
 			bb_adam_widen(dtype, seen[1], master, n);
 		if (z->zero->config.onebit.kind == BB_ONEBIT_NONE)
 			bb_adam_step(z->taken, unscale, wide, master, seen[2], seen[3], n);
@@ -218,7 +151,7 @@ enum { GRADIENTS = 1, PARAMETERS = 2, MOMENTS = 4 + 8, MASTER = 16 };
 static void each_part(struct bb_zero_rank *z, unsigned which, enum bb_zero_action action)
 {
 	struct bb_zero_work work = {.action = action};
-	const size_t size = zero_size(z), wide = sizeof(float);
+	const size_t size = bb_zero_size(z), wide = sizeof(float);
 	const bool host = z->zero->options.offload;
 	const struct bb_zero_array all[BB_ZERO_ARRAYS] = {
 		{z->gradients.memory, size, false, false},
@@ -250,7 +183,7 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 {
 	struct bb_zero_rank *z = own;
 	struct bb_zero_work *w = &z->works[o->item], clear = {.action = BB_ZERO_CLEAR};
-	const size_t size = zero_size(z);
+	const size_t size = bb_zero_size(z);
 	struct bb_zero_array from = {.at = w->from, .size = size};
 	struct bb_zero_array to = {.at = w->to, .size = size, .written = true};
 	const size_t first = z->zero->units.order[0][0];
@@ -307,7 +240,8 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 		z->taken += z->status == BB_OK && !flag;
 		if (!flag)
 			each_part(z,
-				  GRADIENTS | PARAMETERS | MOMENTS | (has_master(z) ? MASTER : 0),
+				  GRADIENTS | PARAMETERS | MOMENTS |
+					  (bb_zero_has_master(z) ? MASTER : 0),
 				  BB_ZERO_UPDATE);
 		if (z->status == BB_OK)
 			bb_zero_scale_update(&z->scale, flag);
@@ -351,10 +285,10 @@ static void zero_observe(void *own, int rank, size_t index, const struct bb_oper
 	struct bb_zero_rank *z = own;
 	double *const collectives = &z->times[2 * BB_ZERO_PHASES];
 
-	if (rank == 0 && o->queue != COMPUTING && o->work <= BB_ZERO_IN_BACKWARD &&
+	if (rank == 0 && o->queue != BB_ZERO_COMPUTING && o->work <= BB_ZERO_IN_BACKWARD &&
 	    (o->act == BB_ACT_COLLECTIVE || o->act == BB_ACT_COMPUTE))
 		collectives[z->works[o->item].unit] += to - from;
-	if (rank != 0 || o->queue != COMPUTING)
+	if (rank != 0 || o->queue != BB_ZERO_COMPUTING)
 		return;
 	z->times[o->work] += to - z->last;
 	if (o->act == BB_ACT_WAIT)
@@ -377,8 +311,8 @@ static bb_status zero_opened(void *own, struct bb_runner *runner)
 	bb_status status = BB_OK;
 
 	for (int phase = 0; phase < BB_ZERO_PHASES && z->has_peers; phase++) {
-		BB_TRY(status, bb_runner_count(runner, zero_engine(z)->driver->rank, phase, &sent),
-		       out);
+		BB_TRY(status,
+		       bb_runner_count(runner, bb_zero_engine(z)->driver->rank, phase, &sent), out);
 		z->wire += phase == BB_ZERO_IN_OPTIMIZER ? 0 : (uint64_t)sent.bytes;
 		z->tmp_bytes = sent.tmp_bytes > z->tmp_bytes ? sent.tmp_bytes : z->tmp_bytes;
 	}
@@ -405,421 +339,6 @@ void bb_zero_rank_trial(struct bb_zero_rank *z, struct bb_trial *trial)
 	trial->timing = BB_TIMING_STEPS;
 	trial->opened = zero_opened;
 	trial->watch = (struct bb_timeline_watch){zero_observe, z};
-}
-
-/* ---- writing --------------------------------------------------------------------------------- */
-
-/* Returns the number of a new work. */
-static size_t add_work(struct bb_zero_rank *z, struct bb_zero_work work)
-{
-	z->variant.taped.tapes->failed |= !BB_ARRAY_PUT(z->works, z->nworks, z->work_room, work);
-	return z->nworks - 1;
-}
-
-/* Add WORK unless there is no data. */
-static void add_action(struct bb_zero_rank *z, struct bb_zero_work work)
-{
-	if (z->data)
-		bb_tape_compute(z->variant.taped.tapes, COMPUTING, z->phase, add_work(z, work), 0,
-				0);
-}
-
-/* Add ACTION of COUNT elements; FACTOR as in struct bb_zero_work. */
-static void add_move(struct bb_zero_rank *z, enum bb_zero_action action, char *from, char *to,
-		     uint64_t count, float factor)
-{
-	add_action(z, (struct bb_zero_work){.action = action,
-					    .from = from,
-					    .to = to,
-					    .count = count,
-					    .factor = factor});
-}
-
-/* Later computations wait for all collectives. */
-static void add_wait(struct bb_zero_rank *z)
-{
-	for (int q = COMMUNICATING; q < z->variant.taped.program.queues && z->has_peers; q++)
-		bb_tape_order(z->variant.taped.tapes, q, COMPUTING)->work = z->phase;
-}
-
-/* They wait for *EVENT, unless one did before. */
-static void await_event(struct bb_zero_rank *z, int *event)
-{
-	if (*event != NO_EVENT)
-		bb_tape_wait(z->variant.taped.tapes, COMPUTING, *event)->work = z->phase;
-	*event = NO_EVENT;
-}
-
-/* The event of the end of what was added to QUEUE. */
-static int end_call(struct bb_zero_rank *z, int queue)
-{
-	if (z->zero->options.overlap == BB_ZERO_OVERLAP_ON)
-		return bb_tape_record(z->variant.taped.tapes, queue);
-	add_wait(z);
-	return NO_EVENT;
-}
-
-/* Add the COLLECTIVE, whose dtype, count, op and group are set, on MEMORY. Returns the event of its
-   end. */
-static int add_call(struct bb_zero_rank *z, const struct bb_collective *collective, char *memory,
-		    struct bb_operation o)
-{
-	struct bb_tape *tape = z->variant.taped.tapes;
-
-	if (!z->has_peers)
-		return NO_EVENT;
-	o.act = BB_ACT_COLLECTIVE;
-	o.queue = o.group == REDUCERS && z->zero->options.separate ? REDUCING : COMMUNICATING;
-	o.work = z->phase;
-	o.item = add_work(z, (struct bb_zero_work){
-				     .action = BB_ZERO_CALL,
-				     .unit = collective == &bb_all_gather ? z->phase : REDUCTIONS,
-				     .to = memory});
-	o.collective = collective;
-	o.in_place = true;
-	bb_tape_order(tape, COMPUTING, o.queue)->work = z->phase;
-	bb_tape_add(tape, o);
-	return end_call(z, o.queue);
-}
-
-/* Exchange codes of NUMBERS, COUNT of them in the datatype, by FORM, in memory that becomes HELD.
-   KIND: of collective. Sets *EVENT to its end and returns the exchange. */
-static struct bb_coded add_exchange(struct bb_zero_rank *z, const struct bb_coded_form *form,
-				    char *numbers, uint64_t count, size_t kind,
-				    struct bb_held *held, int *event)
-{
-	struct bb_tape *tape = z->variant.taped.tapes;
-	struct bb_zero_work work = {
-		.action = BB_ZERO_CODE, .unit = kind, .microbatch = (int64_t)z->nexchanges};
-	struct bb_coded coded;
-
-	zero_hold(z, BB_HOLD_COMMUNICATION, bb_coded_lay_out(&coded, form, z->rank, NULL), false,
-		  held);
-	if (z->status != BB_OK)
-		return coded;
-	bb_coded_lay_out(&coded, form, z->rank, held->memory);
-	tape->failed |= !BB_ARRAY_PUT(z->exchanges, z->nexchanges, z->exchange_room, coded);
-	add_move(z, BB_ZERO_WIDEN, numbers, (char *)coded.x, count, 0);
-	const size_t item = z->nworks;
-	for (int i = 0; i < BB_CODED_STEPS * bb_coded_phases(form); i++) {
-		work.count = (uint64_t)i;
-		add_work(z, work);
-	}
-	bb_tape_order(tape, COMPUTING, COMMUNICATING)->work = z->phase;
-	bb_coded_write(form, tape, COMMUNICATING, z->phase, z->phase, item, INFINITY);
-	*event = end_call(z, COMMUNICATING);
-	return coded;
-}
-
-/* Add SHARE of PASS. */
-static void add_pass(struct bb_zero_rank *z, const struct bb_zero_pass *pass, double share)
-{
-	if (pass->seconds * share > 0)
-		bb_tape_compute(z->variant.taped.tapes, COMPUTING, z->phase, 0,
-				pass->seconds * share, pass->flops * share);
-}
-
-/* Record the memory at POINT of the first step. */
-static void zero_note(struct bb_zero_rank *z, enum bb_zero_point point, size_t item)
-{
-	const struct bb_zero_moment m = {point, item, z->ledger.now,
-					 bb_usage_held(&z->ledger.peak)};
-
-	z->variant.taped.tapes->failed |=
-		!z->noted && !BB_ARRAY_PUT(z->moments, z->nmoments, z->moment_room, m);
-}
-
-/* A pass while it is written. */
-struct passing {
-	bool backward;
-	int64_t microbatch;
-	size_t entered, issued; /* units in the order of the pass; gathers of them */
-};
-
-/* Gather the parameters of UNIT: from those of all ranks or, in a backward pass, from the second
-   ones of a few. */
-static void add_gather(struct bb_zero_rank *z, size_t unit, bool backward)
-{
-	const struct bb_zero_place *p = &z->places.list[unit];
-	struct bb_zero_live *live = &z->live[unit];
-	const bool second = backward && z->second.memory;
-	const uint64_t ranks = (uint64_t)(second ? z->reshard : z->zero->nranks);
-	const uint64_t size = zero_size(z), part = p->padded / ranks;
-
-	zero_hold(z, BB_HOLD_COMMUNICATION, p->padded * size, false, &live->parameters);
-	if (z->status != BB_OK)
-		return;
-	z->most_gathered = ++z->gathered > z->most_gathered ? z->gathered : z->most_gathered;
-	if (z->gathers_codes && !second) {
-		live->numbers = (char *)add_exchange(z, &live->forms[0],
-						     z->parameters.memory + p->part_at * size, part,
-						     z->phase, &live->codes, &live->gathered)
-					.result;
-		return;
-	}
-	add_move(z, BB_ZERO_COPY,
-		 second ? z->second.memory + p->at / ranks * size
-			: z->parameters.memory + p->part_at * size,
-		 live->parameters.memory + (uint64_t)z->rank % ranks * part * size, part, 0);
-	live->gathered =
-		add_call(z, &bb_all_gather, live->parameters.memory,
-			 (struct bb_operation){
-				 .count = (size_t)part,
-				 .dtype = z->zero->options.dtype,
-				 .group = z->reshard < z->zero->nranks && second ? NODE : ALL});
-}
-
-/* Gather the first UNTIL units of the pass. */
-static void gather_until(struct bb_zero_rank *z, struct passing *p, size_t until)
-{
-	const struct bb_zero_units *units = &z->zero->units;
-
-	for (; p->issued < until && p->issued < units->n && z->status == BB_OK; p->issued++) {
-		const size_t unit = units->order[p->backward][p->issued];
-
-		if (!z->live[unit].parameters.memory)
-			add_gather(z, unit, p->backward);
-	}
-}
-
-/* Gather units ahead, if it is NOW that the pass does so. */
-static void gather_ahead(struct bb_zero_rank *z, struct passing *p, enum bb_zero_prefetch now)
-{
-	const struct bb_zero_options *a = &z->zero->options;
-
-	if (now == (p->backward ? (enum bb_zero_prefetch)a->backward_prefetch : BB_ZERO_PRE) &&
-	    z->stage == 3)
-		gather_until(z, p, p->entered + (size_t)a->prefetch);
-}
-
-/* The pass comes to the next unit, whose parameters are there afterwards. */
-static void enter_unit(struct bb_zero_rank *z, struct passing *p)
-{
-	const size_t unit = z->zero->units.order[p->backward][p->entered++];
-	const struct bb_zero_place *place = &z->places.list[unit];
-	const uint64_t size = zero_size(z);
-	struct bb_zero_live *live = &z->live[unit];
-	struct bb_zero_work work = {.action = BB_ZERO_SUM,
-				    .unit = unit,
-				    .microbatch = p->microbatch,
-				    .from = z->parameters.memory + place->at * size};
-
-	if (z->stage == 3) {
-		gather_until(z, p, p->entered);
-		await_event(z, &live->gathered);
-		if (live->codes.memory)
-			add_move(z, BB_ZERO_COPY, live->numbers, live->parameters.memory,
-				 place->padded, 1);
-		bb_ledger_release(&z->ledger, &live->codes);
-		gather_ahead(z, p, BB_ZERO_PRE);
-		work.from = live->parameters.memory;
-	}
-	if (p->backward) {
-		work.action = BB_ZERO_DRAW;
-		if (z->stage >= 2)
-			zero_acquire(z, BB_HOLD_COMMUNICATION, place->padded * size, false,
-				     &live->bucket);
-		work.to = z->stage >= 2 ? live->bucket.memory
-					: z->gradients.memory + place->at * size;
-	}
-	add_action(z, work);
-}
-
-static void free_gathered(struct bb_zero_rank *z, size_t unit)
-{
-	z->gathered -= z->live[unit].parameters.memory != NULL;
-	bb_ledger_release(&z->ledger, &z->live[unit].parameters);
-}
-
-/* The forward pass leaves UNIT. */
-static void leave_forward(struct bb_zero_rank *z, size_t unit)
-{
-	const struct bb_zero_place *p = &z->places.list[unit];
-	const uint64_t size = zero_size(z);
-	const uint64_t ranks = z->reshard > 0 ? (uint64_t)z->reshard : 1, part = p->padded / ranks;
-
-	if (z->second.memory)
-		add_move(z, BB_ZERO_COPY,
-			 z->live[unit].parameters.memory + (uint64_t)z->rank % ranks * part * size,
-			 z->second.memory + p->at / ranks * size, part, 0);
-	if (z->reshard != 1 && !z->zero->units.list[unit].kept)
-		free_gathered(z, unit);
-}
-
-/* Keep this rank's part of the unit whose reduction was begun, if any, and is complete then. */
-static void keep_reduced(struct bb_zero_rank *z, int64_t microbatch)
-{
-	if (z->reducing == NO_UNIT)
-		return;
-	struct bb_zero_live *const live = &z->live[z->reducing];
-	const struct bb_zero_place *const p = &z->places.list[z->reducing];
-	/* An exchange of codes ends with the mean. */
-	const float factor = z->reduces_codes                             ? (float)z->zero->nranks
-			     : reduced_dtype(z) != z->zero->options.dtype ? 1
-									  : 0;
-	await_event(z, &live->sent);
-	add_move(z, microbatch > 0 ? BB_ZERO_ADD : BB_ZERO_COPY, live->reduced,
-		 z->gradients.memory + p->part_at * zero_size(z), p->part, factor);
-	bb_ledger_release(&z->ledger, &live->bucket);
-	z->reducing = NO_UNIT;
-}
-
-/* The backward pass leaves UNIT, whose gradients are complete. */
-static void leave_backward(struct bb_zero_rank *z, size_t unit, int64_t microbatch)
-{
-	const struct bb_zero_place *p = &z->places.list[unit];
-	const enum bb_dtype dtype = reduced_dtype(z);
-	struct bb_zero_live *live = &z->live[unit];
-	struct bb_held bucket = live->bucket;
-
-	keep_reduced(z, microbatch);
-	free_gathered(z, unit);
-	if (z->reduces_codes) {
-		live->reduced = (char *)add_exchange(z, &live->forms[1], bucket.memory, p->padded,
-						     REDUCTIONS, &live->bucket, &live->sent)
-					.sum;
-		bb_ledger_release(&z->ledger, &bucket);
-		z->reducing = unit;
-		return;
-	}
-	if (z->stage >= 2 && dtype != z->zero->options.dtype) {
-		zero_hold(z, BB_HOLD_COMMUNICATION, p->padded * bb_dtype_size(dtype), false,
-			  &live->bucket);
-		add_move(z, BB_ZERO_WIDEN, bucket.memory, live->bucket.memory, p->padded, 0);
-		bb_ledger_release(&z->ledger, &bucket);
-	}
-	live->reduced = live->bucket.memory + p->mine * bb_dtype_size(dtype);
-	if (z->stage >= 2)
-		z->reducing = unit;
-	else if (microbatch < z->zero->options.accumulate - 1 || z->compressed)
-		return;
-	live->sent = add_call(
-		z, z->stage == 0 ? &bb_all_reduce : &bb_reduce_scatter,
-		z->stage >= 2 ? live->bucket.memory : z->gradients.memory + p->at * zero_size(z),
-		(struct bb_operation){.count = (size_t)p->part,
-				      .dtype = dtype,
-				      .op = BB_SUM,
-				      .group = z->zero->options.separate ? REDUCERS : ALL});
-}
-
-static void write_pass(struct bb_zero_rank *z, bool backward, int64_t microbatch)
-{
-	const struct bb_zero_units *units = &z->zero->units;
-	struct passing p = {.backward = backward, .microbatch = microbatch};
-
-	z->phase = backward ? BB_ZERO_IN_BACKWARD : BB_ZERO_IN_FORWARD;
-	for (size_t i = 0; i < units->nruns && z->status == BB_OK; i++) {
-		const size_t at = backward ? units->nruns - 1 - i : i;
-		const struct bb_zero_run *run = &units->runs[at];
-
-		for (; p.entered < units->n; enter_unit(z, &p)) {
-			const struct bb_zero_unit *u =
-				&units->list[units->order[backward][p.entered]];
-
-			if (at != (backward ? u->leave : u->enter))
-				break;
-		}
-		add_pass(z, &z->zero->passes[backward], run->share[backward]);
-		zero_note(z, backward ? BB_ZERO_BACKWARD : BB_ZERO_FORWARD, run->unit);
-		gather_ahead(z, &p, BB_ZERO_POST);
-		for (size_t k = p.entered; k-- > 0;) {
-			const size_t unit = units->order[backward][k];
-
-			if (backward && at == units->list[unit].enter)
-				leave_backward(z, unit, microbatch);
-			else if (!backward && at == units->list[unit].leave && z->stage == 3)
-				leave_forward(z, unit);
-		}
-	}
-}
-
-/* The exchange of signs, unit by unit. Coding takes no time of its own in virtual time. */
-static void write_exchange(struct bb_zero_rank *z)
-{
-	struct bb_tape *tape = z->variant.taped.tapes;
-
-	for (size_t u = 0; u < z->zero->units.n && z->status == BB_OK; u++) {
-		const struct bb_coded c = bb_zero_coded(z, u);
-		struct bb_zero_work work = {.action = BB_ZERO_GIVE, .unit = u};
-
-		add_action(z, work);
-		work = (struct bb_zero_work){
-			.action = BB_ZERO_SIGN, .unit = u, .from = c.sent, .to = c.comes};
-		const size_t first = z->nworks;
-		for (int phases = bb_coded_phases(c.form);
-		     work.microbatch < BB_CODED_STEPS * phases && z->has_peers; work.microbatch++)
-			add_work(z, work);
-		if (z->has_peers) {
-			bb_tape_order(tape, COMPUTING, COMMUNICATING)->work = z->phase;
-			bb_coded_write(c.form, tape, COMMUNICATING, z->phase, z->phase, first,
-				       HUGE_VAL);
-			add_wait(z);
-		}
-		add_action(z, (struct bb_zero_work){.action = BB_ZERO_GET, .unit = u});
-	}
-}
-
-/* Without memory it leaves the step incomplete. */
-static void write_step(struct bb_zero_rank *z)
-{
-	const uint64_t bytes = z->places.divided * sizeof(float);
-	const bool host = z->zero->options.offload;
-	struct bb_tape *tape = z->variant.taped.tapes;
-
-	tape->n = 0;
-	tape->events = 0;
-	z->nworks = z->nexchanges = 0;
-	for (int64_t g = 0; g < z->zero->options.accumulate; g++) {
-		write_pass(z, false, g);
-		if (!z->gradients.memory)
-			zero_acquire(z, BB_HOLD_GRADIENTS,
-				     (z->stage >= 2 ? z->places.divided : z->places.whole) *
-					     zero_size(z),
-				     false, &z->gradients);
-		write_pass(z, true, g);
-		add_wait(z);
-		keep_reduced(z, g);
-	}
-	z->phase = BB_ZERO_IN_OPTIMIZER;
-	zero_note(z, BB_ZERO_BEFORE, 0);
-	/* The states of the optimizer are allocated in the first step. */
-	if (!z->moment1.memory) {
-		if (has_master(z)) {
-			zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->master);
-			each_part(z, PARAMETERS | MASTER, BB_ZERO_WIDEN);
-		}
-		zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment1);
-		zero_acquire(z, BB_HOLD_OPTIMIZER, bytes, host, &z->moment2);
-		if (z->compressed) {
-			zero_acquire(z, BB_HOLD_OPTIMIZER,
-				     z->exchange.errors[z->zero->units.n] * sizeof(float), false,
-				     &z->errors);
-			zero_acquire(z, BB_HOLD_COMMUNICATION, z->exchange.bytes, false, &z->codes);
-		}
-	}
-	add_action(z, (struct bb_zero_work){.action = BB_ZERO_INSPECT});
-	if (z->stage > 0 || z->compressed) {
-		add_call(z, &bb_all_reduce, z->flag.memory,
-			 (struct bb_operation){.count = 1, .dtype = BB_INT32, .op = BB_MAX});
-		add_wait(z);
-	}
-	if (z->compressed) {
-		z->phase = BB_ZERO_IN_GATHER;
-		write_exchange(z);
-		z->phase = BB_ZERO_IN_OPTIMIZER;
-	}
-	add_action(z, (struct bb_zero_work){.action = BB_ZERO_UPDATE});
-	zero_note(z, BB_ZERO_AFTER, 0);
-	z->phase = BB_ZERO_IN_GATHER;
-	if (z->stage == 1 || z->stage == 2) {
-		for (size_t u = 0; u < z->zero->units.n && z->status == BB_OK; u++)
-			add_call(z, &bb_all_gather,
-				 z->parameters.memory + z->places.list[u].at * zero_size(z),
-				 (struct bb_operation){.count = (size_t)z->places.list[u].part,
-						       .dtype = z->zero->options.dtype});
-		add_wait(z);
-	}
-	z->noted = true;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -849,7 +368,7 @@ static void zero_complete(const void *own, int rank, struct bb_operation *o)
 {
 	const struct bb_zero_rank *z = own;
 
-	if (o->act == BB_ACT_COLLECTIVE && o->group == REDUCERS)
+	if (o->act == BB_ACT_COLLECTIVE && o->group == BB_ZERO_REDUCERS)
 		o->group = z->variant.taped.program.groups - 1;
 	else
 		bb_coded_complete(&z->nodes, rank, o);
@@ -874,7 +393,7 @@ static void set_groups(struct bb_zero_rank *z)
 			z->live[u].forms[i] =
 				bb_zero_coded_form(&z->zero->units, u, n, i ? z->nodes.local : 0);
 	taped->own = z;
-	taped->program.queues = a->separate ? REDUCING + 1 : REDUCING;
+	taped->program.queues = a->separate ? BB_ZERO_REDUCING + 1 : BB_ZERO_REDUCING;
 	taped->program.groups = z->has_peers * (1 + a->separate);
 	taped->program.group_size = zero_group_size;
 	taped->program.member = zero_member;
@@ -888,9 +407,9 @@ static void set_groups(struct bb_zero_rank *z)
 bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 {
 	const struct bb_zero *zero = z->zero;
-	const struct bb_engine *e = zero_engine(z);
+	const struct bb_engine *e = bb_zero_engine(z);
 	const bool divided = z->stage == 3; /* parameters are */
-	const size_t size = zero_size(z);
+	const size_t size = bb_zero_size(z);
 	struct bb_zero_work begin = {.action = BB_ZERO_BEGIN};
 	struct bb_run *run = e->run;
 	struct bb_usage first;
@@ -901,12 +420,12 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 	z->data = bb_zero_trains(zero, run);
 	z->has_peers = !zero->alone && zero->nranks > 1;
 	z->scale = zero->scale;
-	z->reducing = NO_UNIT;
+	z->reducing = SIZE_MAX;
 	z->live = calloc(zero->units.n, sizeof(*z->live));
 	if (!z->live)
 		BB_TRY(status, bb_no_memory(&run->error, "the layers of a model"), out);
 	for (size_t u = 0; u < zero->units.n; u++)
-		z->live[u].gathered = z->live[u].sent = NO_EVENT;
+		z->live[u].gathered = z->live[u].sent = BB_ZERO_NO_EVENT;
 	BB_TRY(status,
 	       bb_zero_places_make(&z->places, &zero->units, z->stage, zero->nranks, z->rank,
 				   &run->error),
@@ -919,8 +438,9 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 	if (strcmp(zero->options.algo_text, "auto") != 0 &&
 	    (!z->compressed || zero->options.algo_text_given))
 		z->variant.taped.program.algorithm = zero->options.algo_text;
-	zero_acquire(z, BB_HOLD_PARAMETERS, (divided ? z->places.divided : z->places.whole) * size,
-		     false, &z->parameters);
+	bb_zero_acquire(z, BB_HOLD_PARAMETERS,
+			(divided ? z->places.divided : z->places.whole) * size, false,
+			&z->parameters);
 	for (size_t i = 0; i < zero->units.n && z->data && z->status == BB_OK; i++) {
 		const struct bb_zero_place *p = &z->places.list[i];
 		const struct bb_zero_array array = {.at = z->parameters.memory +
@@ -931,21 +451,23 @@ bb_status bb_zero_rank_open(struct bb_zero_rank *z, int64_t steps)
 		bb_zero_each(z, &array, 1, i, divided, work_block, &begin);
 	}
 	if (z->reshard > 1)
-		zero_acquire(z, BB_HOLD_PARAMETERS, z->places.whole / (uint64_t)z->reshard * size,
-			     false, &z->second);
-	zero_note(z, BB_ZERO_MODEL, 0);
+		bb_zero_acquire(z, BB_HOLD_PARAMETERS,
+				z->places.whole / (uint64_t)z->reshard * size, false, &z->second);
+	bb_zero_note(z, BB_ZERO_MODEL, 0);
 	if (z->compressed)
 		BB_TRY(status,
 		       bb_zero_exchange_make(&z->exchange, &zero->units, zero->nranks, &run->error),
 		       out);
 	if (z->has_peers && (z->stage > 0 || z->compressed))
-		zero_acquire(z, BB_HOLD_COMMUNICATION, sizeof(int32_t), false, &z->flag);
-	zero_note(z, BB_ZERO_WRAPPED, 0);
-	write_step(z);
+		bb_zero_acquire(z, BB_HOLD_COMMUNICATION, sizeof(int32_t), false, &z->flag);
+	bb_zero_note(z, BB_ZERO_WRAPPED, 0);
+	bb_zero_write_step(z);
+	if (bb_zero_has_master(z))
+		each_part(z, PARAMETERS | MASTER, BB_ZERO_WIDEN);
 	first = z->ledger.peak;
 	/* The program of the second step: only then no array of the optimizer has memory that the
 	   step released before. */
-	write_step(z);
+	bb_zero_write_step(z);
 	if (steps == 1)
 		z->ledger.peak = first;
 	status = z->status == BB_OK ? bb_taped_end(&z->variant.taped, "a step", &run->error)

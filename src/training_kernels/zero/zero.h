@@ -9,7 +9,9 @@
  *   settings.c       what options request
  *   compressed.c     compressed steps of 1-bit optimizers
  *   coding.c         codes of ZeRO++, exchanged and in the reference
- *   rank.c           a step of a rank under a stage, as a program, and its memory
+ *   step.c           a step of a rank under a stage, as a program, and its memory
+ *   rank.c           what the rank computes, and how it opens
+ *   formula.c        bytes and times by formulas
  */
 #pragma once
 
@@ -434,6 +436,43 @@ struct bb_zero_rank {
 	double last;                 /* end of the previous operation */
 };
 
+/* Queues of a step; groups of an operation before a rank completes it, as in enum bb_coded_family,
+   and of reductions. */
+enum bb_zero_queue { BB_ZERO_COMPUTING, BB_ZERO_COMMUNICATING, BB_ZERO_REDUCING };
+enum bb_zero_group { BB_ZERO_ALL, BB_ZERO_NODE, BB_ZERO_ACROSS, BB_ZERO_REDUCERS };
+
+static inline size_t bb_zero_size(const struct bb_zero_rank *z)
+{
+	return bb_dtype_size(z->zero->options.dtype);
+}
+
+/* The datatype in which gradients are reduced. */
+static inline enum bb_dtype bb_zero_reduced(const struct bb_zero_rank *z)
+{
+	const struct bb_zero_options *a = &z->zero->options;
+
+	return a->reduce_dtype_given && z->stage >= 2 ? a->reduce_dtype : a->dtype;
+}
+
+static inline struct bb_engine *bb_zero_engine(const struct bb_zero_rank *z)
+{
+	return &z->variant.kernel->engine;
+}
+
+static inline bool bb_zero_has_master(const struct bb_zero_rank *z)
+{
+	return z->zero->options.dtype != BB_FLOAT;
+}
+
+/* Acquire BYTES for HOLDING from the ledger, filled with zeros, unless something has failed
+   before. */
+void bb_zero_acquire(struct bb_zero_rank *z, enum bb_holding holding, uint64_t bytes, bool host,
+		     struct bb_held *held);
+/* Record the memory at POINT of the first step. */
+void bb_zero_note(struct bb_zero_rank *z, enum bb_zero_point point, size_t item);
+/* Write the next step to the tape. Without memory it is incomplete. */
+void bb_zero_write_step(struct bb_zero_rank *z);
+
 /*
  * Allocate the parameters of Z, of which only the variant's kernel, zero, blocks, stage, rank
  * and compressed are set, and write the program of its steps, of which there will be STEPS. The
@@ -470,3 +509,13 @@ typedef void bb_zero_block(struct bb_zero_rank *z, void *own, uint64_t first, si
 			   void *const *seen);
 void bb_zero_each(struct bb_zero_rank *z, const struct bb_zero_array *arrays, int narrays, size_t u,
 		  bool mine, bb_zero_block *work, void *own);
+
+/* ---- formulas -------------------------------------------------------------------------------- */
+
+/* Set the bytes that a rank, and a node to others, sends in a step by rings. */
+void bb_zero_formula_bytes(const struct bb_zero_rank *z, struct bb_zero_record *r);
+/* Set what the passes of R, whose times are set, take by bb_zero_pass_seconds. */
+void bb_zero_formula_passes(const struct bb_zero_rank *z, struct bb_zero_record *r);
+/* Append lines of what the options of units, gathers and codes come to, if any is given. */
+void bb_zero_formula_add(const struct bb_zero_options *options, const struct bb_zero_record *r,
+			 struct bb_strbuf *out);
