@@ -63,6 +63,20 @@ def blocking_cycles():
 
 
 @test
+def copies_of_fusions():
+    """Buckets of several tensors are copied in and out beside their reduction, others are not."""
+    line = f"{SIM} --fusion horovod --fusion-threshold 4M --cycle-time-ms 30 --bucket-view off --memory-rate 1GB/s"
+    r = rows(line)["horovod 4M 30ms"]
+    copy = [2 * b / 1e3 * (n > 1) for b, n in zip(r["bucket_bytes"], r["bucket_tensors"])]  # us
+    expect(0 in copy and max(copy) > 0, "all alike")
+    end = r["cycles_us"][0] + r["negotiation_us"]
+    for i, reduce in enumerate(r["bucket_us"]):
+        expect(abs(r["bucket_start_us"][i] - (end + copy[i])) < 1e-3, f"bucket {i} begins at {r['bucket_start_us'][i]}, not {end + copy[i]}")
+        end += copy[i] + reduce + copy[i]
+    expect(abs(r["step_us"] - r["forward_us"] - end) < 1e-3 and abs(r["error_percent"]) < 1e-9, f"step {r['step_us']}")
+
+
+@test
 def other_rules():
     """One list of tensors under each rule; equal groups are measured once."""
     found = rows("ddp_bucket --backend sim --link 10GB/s,20us -g 8 --overlap on --model resnet50 --step-time 40ms --fusion all "
@@ -109,6 +123,7 @@ def verified(line, start=run, least=5):
 
 for words in ("", "--hierarchical --node-ranks 2", "--hierarchical --node-ranks 3"):  # the last: nodes of 3 and 1
     add(f"data on host {words}", verified, f"--backend host -g 4 {SMALL} {words}", run, 12, cores=2)
+add("data on host with copies", verified, f"--backend host -g 4 {SMALL} --bucket-view off --batched-copies", run, 12, cores=2)
 FEW = "--fusion horovod --fusion-threshold 6K --cycle-time-ms 0.2 --hierarchical --node-ranks 2"
 add("data on gloo", verified, f"--backend gloo -t 4 {FEW}", run, 3, cores=2)
 
@@ -148,6 +163,7 @@ for bad, why in [
     ("--fusion horovod --cycle-time-ms 0.0001", "more than 100000 cycles of a backward pass"),
     ("--fusion horovod --cycle-time-ms -1", "out of range"),
     ("--predict --fusion horovod", "its cycles need the time of a batch; give --step-time or --flops"),
+    ("--fusion horovod --memory-rate 1TB/s --bucket-view on,off", "--bucket-view on: Horovod's fusions are copies; give --bucket-view off"),
     ("--bucket-cap-list 1M --first-bucket 2M", "both set the sizes of buckets"),
     ("--fusion mirrored --num-packs 4000 --model linear:1x8", "--num-packs 4000: the model has 72 parameters"),
     ("--fusion mirrored --norm-datatype half", "a pack has one datatype"),

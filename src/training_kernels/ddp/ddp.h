@@ -85,8 +85,11 @@ enum bb_overlap_choice { BB_OVERLAP_ON, BB_OVERLAP_OFF, BB_OVERLAP_BOTH };
 	       BB_DDP_PYTORCH)                                                                     \
 	OPTION(CHOICES, views, "bucket-view", 0, NULL,                                             \
 	       "passes over gradients; on: divided in place, as views of buckets; off: divided "   \
-	       "in the copy into buckets, and copied back (default: the all-reduce averages)",     \
-	       .choices = bb_ddp_view_names, .on = BB_DDP_ON_CPUS, BB_DDP_PYTORCH)                 \
+	       "in the copy into buckets, and copied back; horovod: off, beside each reduction "   \
+	       "(default: the all-reduce averages)",                                               \
+	       .choices = bb_ddp_view_names, .on = BB_DDP_ON_CPUS,                                 \
+	       .excludes = {{"hierarchical norm-datatype",                                         \
+			     "passes need averaged gradients of one datatype"}})                   \
 	OPTION(CHOICES, places, "optimizer", 0, NULL,                                              \
 	       "place of Adam's updates: after all reductions; after that of the bucket, in an "   \
 	       "own queue or that of reductions; in the backward pass of one rank "                \

@@ -50,6 +50,12 @@ static bb_status add_cap(struct bb_ddp *ddp, enum bb_fusion_framework rule, uint
 		return bb_fail(error, BB_EUSAGE,
 			       "--fusion horovod: its cycles need the time of a "
 			       "batch; give --step-time or --flops");
+	for (size_t i = 0; i < a->views.n && horovod; i++)
+		if (a->views.list[i] != BB_DDP_COPIED - 1)
+			return bb_fail(error, BB_EUSAGE,
+				       "--bucket-view %s: Horovod's fusions are copies; give "
+				       "--bucket-view off",
+				       bb_ddp_view_names[a->views.list[i]]);
 	if (horovod)
 		bytes = bb_fusion_threshold(bytes, (uint64_t)ddp->local);
 	for (size_t i = 0; i < ddp->ncaps; i++)

@@ -126,12 +126,22 @@ static uint64_t ddp_elements(const struct bb_ddp_step *s)
 	return s->buckets->bytes / bb_dtype_size(s->buckets->list[0].dtype);
 }
 
+bool bb_ddp_copies(const struct bb_ddp_step *s, size_t k)
+{
+	return s->view == BB_DDP_COPIED &&
+	       (s->buckets->ncycles == 0 || s->buckets->list[k].count > 1);
+}
+
 double bb_ddp_part_bytes(const struct bb_ddp_step *s, enum bb_ddp_part part)
 {
 	const uint64_t n = ddp_elements(s);
+	uint64_t passed = 0;
 
+	for (size_t k = 0; k < s->buckets->n; k++)
+		if (s->view != BB_DDP_COPIED || bb_ddp_copies(s, k))
+			passed += s->buckets->list[k].elements;
 	if (part == BB_DDP_COPIES)
-		return (double)s->view * ddp_bytes(s, BB_DDP_COPY_IN, n);
+		return (double)s->view * ddp_bytes(s, BB_DDP_COPY_IN, passed);
 	return s->place == BB_DDP_NEVER ? 0
 					: ddp_bytes(s, BB_DDP_UPDATE, n) +
 						  s->inspects * ddp_bytes(s, BB_DDP_INSPECT, n);
@@ -177,15 +187,21 @@ static void ddp_add_call(struct bb_tape *tape, const struct bb_ddp_step *s, size
 	const struct bb_bucket *b = &s->buckets->list[bucket];
 	const bool start = s->part == BB_DDP_START;
 	const enum queue beside = s->place == BB_DDP_OWN_QUEUE ? UPDATING : COMMUNICATING;
+	const bool clocked = s->buckets->ncycles > 0;
+	const bool fused = clocked && s->part == BB_DDP_STEP && bb_ddp_copies(s, bucket);
+	const bool sums = s->view == BB_DDP_VIEWS || bb_ddp_copies(s, bucket);
 
+	if (fused)
+		add_work(tape, COMMUNICATING, BB_DDP_COPY_IN, s, bucket);
 	if (s->node_ranks && !start)
 		add_hierarchical(tape, s, bucket);
 	else
 		bb_tape_collective(tape, COMMUNICATING, start ? BB_DDP_BROADCAST : BB_DDP_REDUCE,
 				   bucket, start ? &bb_broadcast : &bb_all_reduce,
-				   (size_t)b->padded, b->dtype,
-				   s->view == BB_DDP_AVERAGED ? BB_AVG : BB_SUM);
-	if (s->part != BB_DDP_STEP)
+				   (size_t)b->padded, b->dtype, sums ? BB_SUM : BB_AVG);
+	if (fused)
+		add_work(tape, COMMUNICATING, BB_DDP_COPY_OUT, s, bucket);
+	if (s->part != BB_DDP_STEP || clocked)
 		return;
 	if (s->place == BB_DDP_OWN_QUEUE)
 		bb_tape_order(tape, COMMUNICATING, UPDATING);
@@ -258,7 +274,7 @@ static void add_cycles(struct bb_tape *tape, const struct bb_ddp_step *s)
 static void add_microbatch(struct bb_tape *tape, const struct bb_ddp_step *s, bool last,
 			   bool reduces)
 {
-	const bool whole = last && s->part == BB_DDP_STEP;
+	const bool whole = last && s->part == BB_DDP_STEP && s->buckets->ncycles == 0;
 	double now = 0;
 
 	bb_tape_compute(tape, COMPUTING, BB_DDP_FORWARD, 0, s->forward_s, s->forward_s * s->flops);
@@ -288,7 +304,7 @@ static void add_microbatch(struct bb_tape *tape, const struct bb_ddp_step *s, bo
    the next, if copies wait for them. */
 static void add_end(struct bb_tape *tape, const struct bb_ddp_step *s, int event, int stride)
 {
-	for (size_t k = 0; k < s->buckets->n; k++)
+	for (size_t k = 0; k < s->buckets->n && s->buckets->ncycles == 0; k++)
 		if (s->view == BB_DDP_COPIED && !updates_beside(s)) {
 			bb_tape_wait(tape, COMPUTING, event + (int)k * stride);
 			add_work(tape, COMPUTING, BB_DDP_COPY_OUT, s, k);
@@ -306,9 +322,9 @@ static void add_memory_part(struct bb_tape *tape, const struct bb_ddp_step *s)
 	if (s->part == BB_DDP_UPDATES && s->place != BB_DDP_NEVER)
 		add_updates(tape, s);
 	for (size_t k = 0; s->part == BB_DDP_COPIES && k < s->buckets->n; k++) {
-		if (s->view != BB_DDP_AVERAGED)
+		if (s->view == BB_DDP_VIEWS || bb_ddp_copies(s, k))
 			add_work(tape, COMPUTING, BB_DDP_COPY_IN, s, k);
-		if (s->view == BB_DDP_COPIED)
+		if (bb_ddp_copies(s, k))
 			add_work(tape, COMPUTING, BB_DDP_COPY_OUT, s, k);
 	}
 }

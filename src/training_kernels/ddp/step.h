@@ -81,7 +81,8 @@ struct bb_ddp_step {
 	bool unequal; /* the last node has fewer ranks */
 	enum bb_ddp_part part;
 	size_t extras[BB_DDP_EXTRAS]; /* elements; 0: no such call */
-	/* Works on memory need gradients of one datatype, no cycles and no hierarchy. */
+	/* Works on memory need gradients of one datatype and no hierarchy; with cycles, which copy
+	   in the queue of reductions, no views and no updates. */
 	enum bb_ddp_view view;
 	enum bb_ddp_place place;
 	bool inspects;      /* before the updates, BB_DDP_AFTER */
@@ -90,6 +91,9 @@ struct bb_ddp_step {
 
 /* The row of call O in arrays that have those of N buckets, of negotiations and of extra calls. */
 size_t bb_ddp_row(const struct bb_operation *o, size_t n);
+
+/* Are the gradients of BUCKET copied? Horovod copies none of a bucket with one tensor. */
+bool bb_ddp_copies(const struct bb_ddp_step *step, size_t bucket);
 
 /* The cycles that have buckets. */
 size_t bb_ddp_negotiations(const struct bb_buckets *buckets);

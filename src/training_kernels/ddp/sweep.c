@@ -90,11 +90,11 @@ static void ddp_buffers(void *own, int rank, const struct bb_operation *o, void 
 	else if (o->work == BB_DDP_EXTRA)
 		*in = *out = s->extras[o->item];
 	else
-		bb_ddp_in_place(
-			&v->step, o, rank,
-			(v->step.view == BB_DDP_COPIED ? s->memory.buckets : s->memory.gradients) +
-				v->cap->buckets.list[o->item].before,
-			in, out);
+		bb_ddp_in_place(&v->step, o, rank,
+				(bb_ddp_copies(&v->step, o->item) ? s->memory.buckets
+								  : s->memory.gradients) +
+					v->cap->buckets.list[o->item].before,
+				in, out);
 }
 
 static void ddp_compute(void *own, int rank, const struct bb_operation *o)
@@ -104,7 +104,7 @@ static void ddp_compute(void *own, int rank, const struct bb_operation *o)
 
 	bb_ddp_memory_work(&ddp_sweep_of(v)->memory, (enum bb_ddp_work)o->work,
 			   v->step.view == BB_DDP_COPIED, b->before / bb_dtype_size(b->dtype),
-			   (size_t)b->elements);
+			   (size_t)b->padded);
 }
 
 /* ---- the data -------------------------------------------------------------------------------- */
