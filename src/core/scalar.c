@@ -155,6 +155,15 @@ double bb_scalar_round(enum bb_dtype dtype, double value)
 	return within_range(dtype, rint(value / spacing) * spacing);
 }
 
+double bb_scalar_round_by(enum bb_dtype dtype, double value, double draw)
+{
+	if (!isfinite(value) || dtype == BB_DOUBLE)
+		return bb_scalar_round(dtype, value);
+	const double spacing = bb_scalar_spacing(dtype, value);
+	const double below = floor(value / spacing);
+	return within_range(dtype, (below + (draw < value / spacing - below)) * spacing);
+}
+
 static bool is_signed(enum bb_dtype dtype)
 {
 	return dtype == BB_INT8 || dtype == BB_INT32 || dtype == BB_INT64;

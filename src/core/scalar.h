@@ -12,10 +12,15 @@
 double bb_scalar_decode(enum bb_dtype dtype, const void *element);
 void bb_scalar_encode(enum bb_dtype dtype, double value, void *element);
 
-/* Distance of the two neighbours in DTYPE, a floating-point one, between which VALUE lies. VALUE
-   rounded to the nearest of them, ties to even; beyond the range as by bb_scalar_encode. */
+/*
+ * Distance of the two neighbours in DTYPE, a floating-point one, between which VALUE lies. VALUE
+ * rounded to one of them: to the nearest, ties to even; or up with the probability of its part of
+ * that distance, if DRAW is uniform in [0, 1), so that the mean of many is VALUE (Connolly, Higham
+ * and Mary, SIAM J. Sci. Comput. 43, 2021). Beyond the range as by bb_scalar_encode.
+ */
 double bb_scalar_spacing(enum bb_dtype dtype, double value);
 double bb_scalar_round(enum bb_dtype dtype, double value);
+double bb_scalar_round_by(enum bb_dtype dtype, double value, double draw);
 
 /* accumulator = accumulator + operand, for every valid (op, dtype); AVG and MULSUM add. */
 void bb_scalar_reduce(enum bb_dtype dtype, enum bb_op op, void *accumulator, const void *operand);

@@ -52,6 +52,49 @@ def stages_agree():
 
 
 @test
+def without_master_copies():
+    """All stages round alike, hold 4 bytes of a parameter less, and count what rounding undid."""
+    for more, undone in (("-d bfloat16 --lr 1e-5", (0.8, 1)), ("-d bfloat16", (0.02, 0.5)), ("-d half", (0.0, 0.1)),
+                         ("-d bfloat16 --rounding stochastic", (0.02, 0.5))):  # fmt: skip
+        found = zero(f"-g 3 --model linear:3x40 --master off {more} {SHORT}", master="off", flushed=0)
+        expect(len({r["unchanged"] for r in found} | {r["drift"] for r in found}) == 2, f"counts of {more} differ")
+        r = found[0]
+        expect(undone[0] <= r["unchanged"] / r["updates"] <= undone[1], f"updates of {more}: {r}")
+        expect(r["rounding"] == ("stochastic" if "stochastic" in more else "nearest") and r["drift"] > 0, f"{r}")
+        equal(r["formula_bytes"], 12 * r["parameters"], "bytes of all states")
+        if "1e-5" in more:
+            expect(0.8 < r["drift"] < 1.2, f"hardly anything moves: {r}")
+    kept = zero(f"-g 3 --model linear:3x40 -d half {SHORT}", master="on", unchanged=None, drift=None, rounding=None)
+    equal(kept[0]["formula_bytes"], 16 * kept[0]["parameters"], "with copies")
+    text = run(f"zero -g 2 --model linear:3x40 -d bfloat16 --lr 1e-5 --master off {SHORT}").exits(0)
+    text.prints("; rounding undid ", "% of the updates, drift ")
+    found = run(f"zero -g 2 --model linear:3x40 --master off {SHORT} --fault corrupt:1 --json -").exits(7)
+    expect(all(r["wrong"] > 0 for r in found.by_kind()["zero"]), "corrupted data is found")
+
+
+@test
+def gradients_underflow():
+    """Of multiples of 2^-26, fp16 flushes 4 of 17 to 0; a loss scale keeps them, and so does bf16."""
+    line = f"-g 2 --model linear:3x40 --gradient-exponent -26 --overflow 0 --accumulate 2 {SHORT}"
+    for r in zero(f"{line} --loss-scale 1"):
+        expect(abs(r["flushed"] / r["drawn"] - 4 / 17) < 0.01, f"{r}")
+    zero(f"{line} --loss-scale 1024", flushed=0)
+    zero(f"{line} --loss-scale 1 -d bfloat16", flushed=0)
+
+
+@test
+def rounding_refusals():
+    for line, words in (
+        ("--master off -d float", ("--master", "fp32 parameters need no copy")),
+        ("--rounding stochastic", ("--rounding stochastic needs --master off",)),
+        ("--master of", ("--master of", "on", "off")),
+        ("--gradient-exponent -50", ("--gradient-exponent -50", "from -40 to -16")),
+        ("--lr 2", ("--lr 2",)),
+    ):
+        run(f"zero {line}").exits(2).says(*words)
+
+
+@test
 def passes_may_spin():
     """A pass keeps a core busy for its time, and changes no result."""
     quick = zero(f"-g 2 --model linear:4x64 {SHORT}")

@@ -319,6 +319,11 @@ static void rounding_is_encoding(void **state)
 			bb_scalar_encode(dtypes[d], value, &bits);
 			assert_double(bb_scalar_round(dtypes[d], value),
 				      bb_scalar_decode(dtypes[d], &bits));
+			bb_scalar_encode(dtypes[d], bb_scalar_round_by(dtypes[d], value, 0.5),
+					 &bits);
+			assert_true(fabs(bb_scalar_decode(dtypes[d], &bits) - value) <=
+					    bb_scalar_spacing(dtypes[d], value) ||
+				    fabs(value) > 448);
 		}
 		assert_true(isnan(bb_scalar_round(dtypes[d], NAN)));
 	}
@@ -326,6 +331,7 @@ static void rounding_is_encoding(void **state)
 	assert_double(bb_scalar_round(BB_HALF, -65520), -INFINITY);
 	assert_double(bb_scalar_round(BB_F8E4M3, 1e9), 448);
 	assert_double(bb_scalar_round(BB_FLOAT, 1e39), INFINITY);
+	assert_double(bb_scalar_round_by(BB_F8E4M3, INFINITY, 0), 448);
 	assert_double(bb_scalar_spacing(BB_HALF, 1), 0x1p-10);
 	assert_double(bb_scalar_spacing(BB_BFLOAT16, 1), 0x1p-7);
 	assert_double(bb_scalar_spacing(BB_F8E4M3, 1), 0x1p-3);
@@ -384,6 +390,31 @@ static void small_gradients_vanish(void **state)
 	}
 }
 
+static void stochastic_rounding_is_unbiased(void **state)
+{
+	uint64_t seed = 7;
+	double mean = 0;
+
+	/* Up in as many of 1000 draws as its part of the spacing says, and exact numbers stay. */
+	for (int i = 0; i < 1000; i++)
+		mean += bb_scalar_round_by(BB_HALF, 1 + 0.123 * 0x1p-10, i / 1000.0) / 1000;
+	assert_true(fabs(mean - (1 + 0.123 * 0x1p-10)) < 1.01e-3 * 0x1p-10);
+	assert_double(bb_scalar_round_by(BB_HALF, -1.5, 0), -1.5);
+	assert_double(bb_scalar_round_by(BB_HALF, -(1 + 0x1p-12), 0.74), -1);
+	assert_double(bb_scalar_round_by(BB_HALF, -(1 + 0x1p-12), 0.76), -(1 + 0x1p-10));
+	/* 1 + 1000 x 1e-4 in fp16, which stays 1 by rounding to nearest. */
+	mean = 0;
+	for (int run = 0; run < 64; run++) {
+		double weight = 1;
+
+		for (int i = 0; i < 1000; i++)
+			weight = bb_scalar_round_by(BB_HALF, weight + 1e-4,
+						    bb_random_uniform(bb_random_next(&seed)));
+		mean += weight / 64;
+	}
+	assert_true(fabs(mean - 1.1) < 0.005);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +434,7 @@ int main(void)
 		cmocka_unit_test(rounding_is_encoding),
 		cmocka_unit_test(updates_stall),
 		cmocka_unit_test(small_gradients_vanish),
+		cmocka_unit_test(stochastic_rounding_is_unbiased),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -519,7 +519,8 @@ static void test_reference(void **state)
 				       .microbatches = 2,
 				       .most = 8,
 				       .elements = 1000,
-				       .overflow = 2};
+				       .overflow = 2,
+				       .rate = BB_ADAM_RATE};
 	const struct bb_zero_scale scale = {.scale = 65536, .growth = 2000};
 	struct bb_zero_reference r;
 	uint16_t before[1000];
@@ -537,6 +538,119 @@ static void test_reference(void **state)
 	bb_zero_reference_close(&r);
 }
 
+/* ---- without a master copy ------------------------------------------------------------------- */
+
+/* Of gradients of k 2^-26, k from -8 to 8, fp16 flushes 1 and 2 (a tie) to 0; a scale keeps all. */
+static void test_flushed(void **state)
+{
+	struct bb_zero_data d = {
+		.dtype = BB_HALF, .nranks = 1, .microbatches = 1, .most = 8, .finer = 10};
+	struct bb_zero_batch b = {.step = 1, .scale = 1};
+	static uint16_t parameters[17000], gradients[17000];
+	uint64_t none = 0;
+
+	const uint64_t flushed = bb_zero_gradients(&d, &b, 0, 17000, parameters, gradients, false);
+	for (int i = 0; i < 17000; i++) {
+		const double g = fabs(bb_scalar_decode(BB_HALF, &gradients[i]));
+
+		assert_true(g == 0 || g == 0x1p-24 || g == 0x1p-23);
+		none += g == 0;
+	}
+	assert_true(llabs((long long)flushed - 4000) < 200);
+	assert_true(none > flushed + 800); /* some are drawn as 0 */
+	b.scale = 4;
+	assert_int_equal(bb_zero_gradients(&d, &b, 0, 17000, parameters, gradients, false), 0);
+	d.dtype = BB_BFLOAT16;
+	b.scale = 1;
+	assert_int_equal(bb_zero_gradients(&d, &b, 0, 17000, parameters, gradients, false), 0);
+}
+
+static void test_round(void **state)
+{
+	struct bb_zero_data d = {.dtype = BB_BFLOAT16, .bare = true};
+	static float values[1000];
+	static uint16_t whole[1000], parts[1000];
+	double mean = 0;
+
+	/* 0x3f80 is 1; half a step and less changes nothing, and no update is none that is undone.
+	 */
+	for (int i = 0; i < 1000; i++) {
+		whole[i] = 0x3f80;
+		values[i] = i < 300 ? 1 : i < 600 ? 1 + 0x1p-8f : 1 + 0x1.01p-8f;
+	}
+	assert_int_equal(bb_zero_round(&d, 1, 0, 1000, values, whole), 300);
+	assert_int_equal(whole[599], 0x3f80);
+	assert_int_equal(whole[600], 0x3f81);
+	/* Draws belong to the element and the step, not to the rank that rounds it. */
+	d.stochastic = true;
+	for (int i = 0; i < 1000; i++) {
+		whole[i] = parts[i] = 0x3f80;
+		values[i] = 1 + 0x1p-9f;
+	}
+	const uint64_t unchanged = bb_zero_round(&d, 1, 5000, 1000, values, whole);
+	assert_int_equal(bb_zero_round(&d, 1, 5000, 400, values, parts) +
+				 bb_zero_round(&d, 1, 5400, 600, values + 400, parts + 400),
+			 unchanged);
+	assert_memory_equal(whole, parts, sizeof(whole));
+	assert_true(llabs((long long)unchanged - 750) < 50); /* 1 in 4 goes up by 2^-7 */
+	for (int i = 0; i < 1000; i++)
+		mean += bb_scalar_decode(BB_BFLOAT16, &whole[i]) / 1000;
+	assert_true(fabs(mean - (1 + 0x1p-9)) < 0.05 * 0x1p-7);
+	bb_zero_round(&d, 2, 5000, 1000, values, parts);
+	assert_memory_not_equal(whole, parts, sizeof(whole));
+}
+
+/* Weights near 1/32 have steps of 2^-12 and less in bf16: updates of 1e-5 are lost by rounding to
+   nearest, and not in the mean by stochastic rounding, nor in fp16 as many. */
+static void test_drift(void **state)
+{
+	static const struct {
+		enum bb_dtype dtype;
+		bool stochastic;
+		double least_undone, most_undone, least, most;
+	} table[] = {{BB_BFLOAT16, false, 0.8, 0.95, 0.8, 1.1},
+		     {BB_BFLOAT16, true, 0.7, 0.94, 1, 10},
+		     {BB_HALF, false, 0.3, 0.8, 0.1, 0.8}};
+	const struct bb_zero_scale scale = {.scale = 256, .growth = 2000};
+
+	for (int i = 0; i < 3; i++) {
+		const struct bb_zero_data d = {.dtype = table[i].dtype,
+					       .nranks = 2,
+					       .microbatches = 1,
+					       .most = 8,
+					       .elements = 4000,
+					       .rate = 1e-5f,
+					       .bare = true,
+					       .stochastic = table[i].stochastic};
+		struct bb_zero_reference r;
+		double moved = 0, copied = 0;
+
+		assert_int_equal(bb_zero_reference_open(&r, &d, &scale, NULL), BB_OK);
+		bb_zero_reference_step(&r, 1);
+		/* The first step moves all by the rate, in the direction of the gradient. */
+		for (uint64_t k = 0; k < d.elements; k++) {
+			uint16_t initial;
+
+			bb_zero_initial(d.dtype, k, 1, &initial);
+			const double before = bb_scalar_decode(d.dtype, &initial);
+			const double step = r.master[k] - before;
+			assert_true(fabs(step) < 1.01e-5);
+			if (step == 0)
+				continue;
+			moved += (bb_scalar_decode(d.dtype, r.parameters + 2 * k) - before) / step;
+			copied++;
+		}
+		if (table[i].stochastic)
+			assert_true(fabs(moved / copied - 1) < 0.25);
+		const double undone = (double)r.unchanged / (double)d.elements;
+		const double drift = bb_zero_reference_drift(&r);
+		if (undone < table[i].least_undone || undone > table[i].most_undone ||
+		    drift < table[i].least || drift > table[i].most)
+			fail_msg("%d: %g undone, drift %g", i, undone, drift);
+		bb_zero_reference_close(&r);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -546,6 +660,8 @@ int main(void)
 		cmocka_unit_test(test_paces),      cmocka_unit_test(test_coded_bytes),
 		cmocka_unit_test(test_gradients),  cmocka_unit_test(test_dependence),
 		cmocka_unit_test(test_loss_scale), cmocka_unit_test(test_reference),
+		cmocka_unit_test(test_flushed),    cmocka_unit_test(test_round),
+		cmocka_unit_test(test_drift),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,11 +97,11 @@ bool bb_adam_overflowed(enum bb_dtype dtype, const void *values, size_t n)
 	return found;
 }
 
-void bb_adam_step(uint64_t t, float unscale, const float *gradient, float *parameter,
-		  float *moment1, float *moment2, size_t n)
+void bb_adam_step_by(float learning, uint64_t t, float unscale, const float *gradient,
+		     float *parameter, float *moment1, float *moment2, size_t n)
 {
 	const float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-	const float rate = (float)(1e-3f / (1 - pow(beta1, (double)t)));
+	const float rate = (float)(learning / (1 - pow(beta1, (double)t)));
 	const float correct = (float)(1 / (1 - pow(beta2, (double)t)));
 
 	for (size_t i = 0; i < n; i++) {
@@ -111,4 +111,10 @@ void bb_adam_step(uint64_t t, float unscale, const float *gradient, float *param
 		moment2[i] = beta2 * moment2[i] + (1 - beta2) * (g * g);
 		parameter[i] -= rate * moment1[i] / (sqrtf(moment2[i] * correct) + epsilon);
 	}
+}
+
+void bb_adam_step(uint64_t t, float unscale, const float *gradient, float *parameter,
+		  float *moment1, float *moment2, size_t n)
+{
+	bb_adam_step_by(BB_ADAM_RATE, t, unscale, gradient, parameter, moment1, moment2, n);
 }

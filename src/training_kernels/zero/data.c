@@ -3,6 +3,7 @@
 #include "core/random.h"
 #include "core/scalar.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,29 +66,61 @@ static int draw_gradient(const struct bb_zero_data *d, uint64_t seed, uint64_t i
 	return (int)(x % (uint64_t)(2 * d->most + 1)) - d->most;
 }
 
-void bb_zero_gradients(const struct bb_zero_data *d, const struct bb_zero_batch *b, uint64_t first,
-		       size_t n, const void *parameters, void *gradients, bool add)
+/* DRAW as a scaled gradient of the datatype. */
+static float as_gradient(const struct bb_zero_data *d, int draw, float scale)
+{
+	return (float)bb_scalar_round(d->dtype, ldexpf((float)draw * UNIT, -d->finer) * scale);
+}
+
+uint64_t bb_zero_gradients(const struct bb_zero_data *d, const struct bb_zero_batch *b,
+			   uint64_t first, size_t n, const void *parameters, void *gradients,
+			   bool add)
 {
 	const uint64_t seed = batch_seed(b, b->rank, b->microbatch);
 	/* In the step that overflows, one element of the last rank does. */
 	const bool overflows = b->rank == d->nranks - 1 && b->microbatch == 0 && d->overflow &&
 			       b->step == d->overflow;
 	const size_t size = bb_dtype_size(d->dtype);
+	float drawn[2 * BB_ZERO_MOST_DRAW + 1];
+	uint64_t flushed = 0;
 
+	for (int draw = -d->most; draw <= d->most; draw++)
+		drawn[draw + d->most] = as_gradient(d, draw, b->scale);
 	for (size_t i = 0; i < n; i++) {
 		char *const to = (char *)gradients + i * size;
-		float value, before = 0;
+		const int draw =
+			draw_gradient(d, seed, first + i, bits_at(d->dtype, parameters, i));
+		float value = drawn[draw + d->most], before = 0;
 
-		value = (float)draw_gradient(d, seed, first + i, bits_at(d->dtype, parameters, i)) *
-			UNIT;
+		flushed += draw != 0 && value == 0;
 		if (overflows && first + i == d->elements / 2)
-			value = 1e38f;
-		value *= b->scale;
+			value = 1e38f * b->scale;
 		if (add)
 			bb_adam_widen(d->dtype, to, &before, 1);
 		value += before;
 		bb_adam_narrow(d->dtype, &value, to, 1);
 	}
+	return flushed;
+}
+
+uint64_t bb_zero_round(const struct bb_zero_data *d, uint64_t t, uint64_t first, size_t n,
+		       const float *values, void *parameters)
+{
+	uint64_t unchanged = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		char *const to = (char *)parameters + i * bb_dtype_size(d->dtype);
+		const double draw = bb_random_uniform(bb_random_at(t, first + i));
+		const float rounded = d->stochastic
+					      ? (float)bb_scalar_round_by(d->dtype, values[i], draw)
+					      : (float)bb_scalar_round(d->dtype, values[i]);
+		float before;
+
+		bb_adam_widen(d->dtype, to, &before, 1);
+		bb_adam_narrow(d->dtype, &rounded, to, 1);
+		unchanged += rounded == before && values[i] != before;
+	}
+	return unchanged;
 }
 
 void bb_zero_scale_update(struct bb_zero_scale *s, bool overflowed)
@@ -148,15 +181,20 @@ out:
 }
 
 /* The sum of gradients of element I over the seeds from FIRST on, each STEP of them. */
-static float gradients_of(const struct bb_zero_reference *r, const char *parameters, size_t i,
+static float gradients_of(struct bb_zero_reference *r, const char *parameters, size_t i,
 			  size_t first, size_t step)
 {
 	const uint32_t bits = bits_at(r->data->dtype, parameters, i);
-	int64_t sum = 0;
+	double sum = 0;
 
-	for (size_t s = first; s < r->nseeds; s += step)
-		sum += draw_gradient(r->data, r->seeds[s], i, bits);
-	return (float)sum * UNIT * r->scale.scale;
+	for (size_t s = first; s < r->nseeds; s += step) {
+		const int draw = draw_gradient(r->data, r->seeds[s], i, bits);
+		const float gradient = r->drawn[draw + r->data->most];
+
+		sum += (double)gradient;
+		r->flushed += draw != 0 && gradient == 0;
+	}
+	return (float)sum;
 }
 
 /* A compressed step of unit U: what each rank gives, the exchange of all, and the momentum. */
@@ -186,6 +224,38 @@ static void compress_unit(struct bb_zero_reference *r, size_t u)
 		       count);
 }
 
+/* Step N parameters from FIRST on that have no master copy, before the moments change. */
+static void reference_round(struct bb_zero_reference *r, float unscale, const float *gradients,
+			    size_t first, size_t n)
+{
+	const enum bb_dtype dtype = r->data->dtype;
+	char *const parameters = r->parameters + first * bb_dtype_size(dtype);
+	float values[BLOCK], moment1[BLOCK], moment2[BLOCK];
+
+	memcpy(moment1, r->moment1 + first, n * sizeof(*moment1));
+	memcpy(moment2, r->moment2 + first, n * sizeof(*moment2));
+	bb_adam_widen(dtype, parameters, values, n);
+	bb_adam_step_by(r->data->rate, r->steps, unscale, gradients, values, moment1, moment2, n);
+	r->unchanged += bb_zero_round(r->data, r->steps, first, n, values, parameters);
+}
+
+double bb_zero_reference_drift(const struct bb_zero_reference *r)
+{
+	const enum bb_dtype dtype = r->data->dtype;
+	double off = 0, moved = 0;
+
+	for (size_t i = 0; i < r->data->elements; i++) {
+		const double copy = r->master[i];
+		uint32_t initial;
+
+		bb_zero_initial(dtype, i, 1, &initial);
+		moved += pow(copy - bb_scalar_decode(dtype, &initial), 2);
+		off += pow(copy - bb_scalar_decode(dtype, r->parameters + i * bb_dtype_size(dtype)),
+			   2);
+	}
+	return sqrt(off / moved);
+}
+
 void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 {
 	const struct bb_zero_data *d = r->data;
@@ -198,6 +268,8 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 	const bool overflowed = d->overflow == step;
 	const float unscale = 1.0f / (r->scale.scale * (float)r->nseeds);
 
+	for (int draw = -d->most; draw <= d->most; draw++)
+		r->drawn[draw + d->most] = as_gradient(d, draw, r->scale.scale);
 	for (size_t s = 0; s < r->nseeds; s++)
 		r->seeds[s] = batch_seed(&batch, (int)(s % ranks), (int64_t)(s / ranks));
 	r->steps += !overflowed;
@@ -207,17 +279,22 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 		const size_t end = n - first < BLOCK ? n : first + BLOCK;
 		float gradients[BLOCK];
 
-		/* Gradients are summed over all ranks and microbatches in integers. */
-		for (size_t i = first; i < end && !r->units; i++)
-			gradients[i - first] = coded ? coded[i] : gradients_of(r, seen, i, 0, 1);
+		/* Gradients are summed over all ranks and microbatches, exactly. */
+		for (size_t i = first; i < end && !r->units; i++) {
+			const float sum = gradients_of(r, seen, i, 0, 1);
+
+			gradients[i - first] = coded ? coded[i] : sum;
+		}
+		if (d->bare)
+			reference_round(r, unscale, gradients, first, end - first);
 		if (!r->onebit)
-			bb_adam_step(r->steps, unscale, gradients, r->master + first,
-				     r->moment1 + first, r->moment2 + first, end - first);
+			bb_adam_step_by(d->rate, r->steps, unscale, gradients, r->master + first,
+					r->moment1 + first, r->moment2 + first, end - first);
 		else
 			bb_zero_onebit(r->onebit, unscale, r->units ? NULL : gradients,
 				       r->master + first, r->moment1 + first, r->moment2 + first,
 				       end - first);
-		for (size_t i = first; i < end; i++)
+		for (size_t i = first; i < end && !d->bare; i++)
 			bb_scalar_encode(d->dtype, r->master[i],
 					 r->parameters + i * bb_dtype_size(d->dtype));
 	}

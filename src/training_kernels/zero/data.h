@@ -27,6 +27,10 @@ struct bb_zero_data {
 	int most;             /* gradients are drawn from -most to most (bb_zero_most_draw) */
 	uint64_t elements;    /* of the model */
 	int64_t overflow;     /* step, from 1, in which a gradient overflows; 0: none */
+	float rate;           /* of Adam */
+	int finer;            /* gradients are drawn as multiples of 2^-(16 + finer) */
+	bool bare;            /* 16-bit parameters have no fp32 copy */
+	bool stochastic;      /* then their rounding is */
 };
 
 /* The largest draw whose sums stay exact, at most BB_ZERO_MOST_DRAW; 0: none. */
@@ -48,9 +52,18 @@ void bb_zero_initial(enum bb_dtype dtype, uint64_t first, size_t n, void *parame
 uint64_t bb_zero_sum(enum bb_dtype dtype, uint64_t first, size_t n, const void *parameters);
 
 /* Set GRADIENTS to the scaled gradients of N elements from FIRST on, whose values are PARAMETERS.
-   ADD: add to GRADIENTS instead. */
-void bb_zero_gradients(const struct bb_zero_data *data, const struct bb_zero_batch *batch,
-		       uint64_t first, size_t n, const void *parameters, void *gradients, bool add);
+   ADD: add to GRADIENTS instead. Returns how many the datatype flushes to 0. */
+uint64_t bb_zero_gradients(const struct bb_zero_data *data, const struct bb_zero_batch *batch,
+			   uint64_t first, size_t n, const void *parameters, void *gradients,
+			   bool add);
+
+/*
+ * Round VALUES, N elements from FIRST on after optimizer step T (from 1), to PARAMETERS, which they
+ * follow; the draws of stochastic rounding depend on T and the element alone. Returns how many
+ * updates change nothing, though VALUES did.
+ */
+uint64_t bb_zero_round(const struct bb_zero_data *data, uint64_t t, uint64_t first, size_t n,
+		       const float *values, void *parameters);
 
 /* ---- dynamic loss scaling ------------------------------------------------------------------ */
 
@@ -93,9 +106,12 @@ struct bb_zero_reference {
 	const struct bb_onebit *onebit;
 	const struct bb_zero_units *units;
 	struct bb_zero_exchange exchange;
-	struct bb_coded *coded; /* [rank] */
-	float *errors;          /* [rank][exchange.errors] */
-	char *memory;           /* [rank][exchange.bytes] */
+	struct bb_coded *coded;      /* [rank] */
+	float *errors;               /* [rank][exchange.errors] */
+	char *memory;                /* [rank][exchange.bytes] */
+	uint64_t unchanged, flushed; /* updates and gradients, as counted by bb_zero_round and
+					bb_zero_gradients */
+	float drawn[2 * BB_ZERO_MOST_DRAW + 1]; /* [draw + most]: gradients of a step */
 };
 
 /* Make the initial model. BB_EINTERNAL without memory. */
@@ -107,4 +123,7 @@ void bb_zero_reference_step(struct bb_zero_reference *reference, int64_t step);
 BB_MUST bb_status bb_zero_reference_compress(struct bb_zero_reference *reference,
 					     const struct bb_zero_units *units,
 					     struct bb_error *error);
+/* Without a master copy the reference keeps one beside, with the same gradients. Returns the RMS
+   difference of the parameters from it, over the RMS of its movement from the initial model. */
+double bb_zero_reference_drift(const struct bb_zero_reference *reference);
 void bb_zero_reference_close(struct bb_zero_reference *reference);

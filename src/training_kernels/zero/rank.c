@@ -104,8 +104,8 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 		z->forward += bb_zero_sum(dtype, first, n, seen[0]);
 		break;
 	case BB_ZERO_DRAW: /* parameters, gradients */
-		bb_zero_gradients(&z->zero->data, &batch, first, n, seen[0], seen[1],
-				  z->stage < 2 && w->microbatch > 0);
+		z->flushing += bb_zero_gradients(&z->zero->data, &batch, first, n, seen[0], seen[1],
+						 z->stage < 2 && w->microbatch > 0);
 		break;
 	case BB_ZERO_CLEAR: /* gradients */
 		memset(seen[0], 0, n * bb_zero_size(z));
@@ -128,11 +128,16 @@ static void work_block(struct bb_zero_rank *z, void *own, uint64_t first, size_t
 		if (!bb_zero_has_master(z))
 			bb_adam_widen(dtype, seen[1], master, n);
 		if (z->zero->config.onebit.kind == BB_ONEBIT_NONE)
-			bb_adam_step(z->taken, unscale, wide, master, seen[2], seen[3], n);
+			bb_adam_step_by(z->zero->data.rate, z->taken, unscale, wide, master,
+					seen[2], seen[3], n);
 		else
 			bb_zero_onebit(&z->zero->config.onebit, unscale,
 				       z->compressed ? NULL : wide, master, seen[2], seen[3], n);
-		bb_adam_narrow(dtype, master, seen[1], n);
+		if (z->zero->data.bare)
+			z->unchanged +=
+				bb_zero_round(&z->zero->data, z->taken, first, n, master, seen[1]);
+		else
+			bb_adam_narrow(dtype, master, seen[1], n);
 		break;
 	case BB_ZERO_GIVE:
 	case BB_ZERO_SIGN:
@@ -173,7 +178,7 @@ static void each_part(struct bb_zero_rank *z, unsigned which, enum bb_zero_actio
 			arrays[n] = all[i];
 			arrays[n++].at += all[i].size * (divided[i] ? p->part_at : p->at + p->mine);
 		}
-		each_block(z, arrays, n, 0, p->part, work_block, &work);
+		bb_zero_each(z, arrays, n, u, true, work_block, &work);
 	}
 }
 
@@ -238,6 +243,8 @@ static void zero_compute(void *own, int rank, const struct bb_operation *o)
 		if (z->flag.memory)
 			copy_bytes(z, &flag, z->flag.memory, sizeof(flag));
 		z->taken += z->status == BB_OK && !flag;
+		z->flushed += flag ? 0 : z->flushing;
+		z->flushing = 0;
 		if (!flag)
 			each_part(z,
 				  GRADIENTS | PARAMETERS | MOMENTS |

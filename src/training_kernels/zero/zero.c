@@ -28,6 +28,7 @@ static const char *const overlap_names[] = {"on", "off", NULL};
 static const char *const padding_names[] = {"flat", "parameter", NULL};
 static const char *const backward_names[] = {"pre", "post", "none", NULL};
 static const char *const reduce_dtypes[] = {"float", NULL};
+static const char *const rounding_names[] = {"nearest", "stochastic", NULL};
 
 #define BB_OPTIONS struct bb_zero_options
 static const struct bb_option zero_rows[] = BB_OPTION_ROWS(BB_ZERO_OPTIONS);
@@ -43,6 +44,11 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 	if (status != BB_OK)
 		return status;
 	o->iters = a->iters;
+	if (zero->config.onebit.kind != BB_ONEBIT_NONE && (a->master || a->rate_given))
+		return bb_fail(error, BB_EUSAGE,
+			       "--%s: the step of the 1-bit optimizer of --ds-config has its own; "
+			       "leave it out",
+			       a->master ? "master" : "lr");
 	if (a->scale & (a->scale - 1))
 		return bb_fail(error, BB_EUSAGE,
 			       "--loss-scale %jd: sums of gradients are exact only for a power of "
@@ -181,7 +187,16 @@ static bb_status zero_plan(struct bb_run *run)
 		.most = bb_zero_most_draw(a->dtype, zero->nranks, a->accumulate),
 		.elements = zero->units.elements,
 		.overflow = scaled ? a->overflow : 0,
+		.rate = (float)a->rate,
+		.finer = -16 - (int)a->gradient_exponent,
+		.bare = a->master == BB_ZERO_OVERLAP_OFF,
+		.stochastic = a->rounding,
 	};
+	if (zero->data.bare) {
+		zero->bare = *zero->recipe.precision;
+		zero->bare.master = 0;
+		zero->recipe.precision = &zero->bare;
+	}
 	zero->scale = (struct bb_zero_scale){.scale = scaled ? (float)a->scale : 1,
 					     .growth = a->growth,
 					     .fixed = !scaled || zero->config.loss_scale > 0 ||
@@ -228,6 +243,7 @@ struct zero_stage {
 	size_t *steps; /* [timed step]: their numbers */
 	size_t timed;  /* steps that were not skipped */
 	uint64_t checksum;
+	uint64_t unchanged, flushed; /* updates and gradients of all ranks */
 	char checksum_text[17];
 	double gap; /* of error feedback */
 };
@@ -295,7 +311,7 @@ static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
 	const struct bb_zero_reference *reference = &s->references[coded];
 	struct zero_check parameters = {reference->parameters, size, 0};
 	struct zero_check master = {(const char *)reference->master, sizeof(float), 0};
-	uint64_t sums[2];
+	uint64_t sums[4];
 	bb_status status = BB_OK;
 
 	if (!bb_zero_trains(s->zero, e->run))
@@ -324,8 +340,14 @@ static bb_status verify_stage(struct zero_sweep *s, struct zero_stage *m)
 	BB_TRY(status, check_memory(e, z), out);
 	sums[0] = parameters.found + master.found;
 	sums[1] = sum.found;
-	BB_TRY(status, bb_engine_sum(e, sums, 2), out);
+	sums[2] = z->stage > 0 || z->rank == 0 ? z->unchanged : 0;
+	sums[3] = z->flushed;
+	BB_TRY(status, bb_engine_sum(e, sums, 4), out);
 	m->checksum = sums[1];
+	m->unchanged = sums[2];
+	m->flushed = sums[3];
+	if (s->has_reference && z->zero->config.onebit.kind == BB_ONEBIT_NONE)
+		sums[0] += (sums[2] != reference->unchanged) + (sums[3] != reference->flushed);
 	if (s->compressed) {
 		const struct bb_coded_balance balance = bb_zero_rank_balance(z);
 		bool broken;
@@ -474,6 +496,8 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 	r->accumulate = zero->options.accumulate;
 	r->steps = s->steps;
 	r->offload = zero->options.offload;
+	r->master = zero->options.dtype != BB_FLOAT ? overlap_names[zero->options.master] : NULL;
+	r->rounding = zero->data.bare ? rounding_names[zero->options.rounding] : NULL;
 	r->alone = zero->alone;
 	fill_memory(m, r);
 	if (!zero->alone) {
@@ -498,6 +522,14 @@ static void zero_describe(const struct bb_kernel *k, size_t setting, void *recor
 		r->loss_scale = z->scale.scale;
 		r->skipped = z->scale.skipped;
 		r->wrong = bb_variant_trial(&z->variant)->wrong;
+		r->updates = (int64_t)(zero->units.elements * z->taken);
+		r->drawn = r->updates * zero->nranks * r->accumulate;
+		r->flushed = (int64_t)m->flushed;
+		if (zero->data.bare)
+			r->unchanged = (int64_t)m->unchanged;
+		if (zero->data.bare && s->has_reference)
+			r->drift = bb_zero_reference_drift(
+				&s->references[z->gathers_codes || z->reduces_codes]);
 		if (r->wrong != BB_ABSENT)
 			r->verified = s->has_reference ? "one rank alone"
 				      : z->compressed  ? "error feedback"
@@ -775,6 +807,15 @@ static bb_status zero_deliver(struct bb_engine *engine)
 			bb_strbuf_addf(&out,
 				       "; signs %.3f MB by the formula, nothing lost beyond %.1e",
 				       1e-6 * (double)r->formula_wire_bytes, r->feedback_gap);
+		if (r->unchanged != BB_ABSENT)
+			bb_strbuf_addf(&out, "; rounding undid %.1f%% of the updates",
+				       100.0 * (double)r->unchanged / (double)r->updates);
+		if (!isnan(r->drift))
+			bb_strbuf_addf(&out, ", drift %.3g%% of the movement in fp32",
+				       100 * r->drift);
+		if (r->flushed > 0)
+			bb_strbuf_addf(&out, "; %.1f%% of the gradients flushed to 0",
+				       100.0 * (double)r->flushed / (double)r->drawn);
 		bb_strbuf_add(&out, "\n");
 		bb_zero_formula_add(&s->zero->options, r, &out);
 	}

@@ -89,6 +89,19 @@ enum bb_zero_overlap { BB_ZERO_OVERLAP_ON, BB_ZERO_OVERLAP_OFF };
 	OPTION(DTYPE, reduce_dtype, "reduce-dtype", 0, NULL,                                       \
 	       "datatype in which stages 2 and 3 reduce gradients (default: that of -d)",          \
 	       .choices = reduce_dtypes)                                                           \
+	OPTION(NUMBER, rate, "lr", 0, "0.001", "learning rate of Adam", .min = 0, .max = 1,        \
+	       .section = "Optimizer")                                                             \
+	OPTION(CHOICE, master, "master", 0, "on",                                                  \
+	       "fp32 copy of the parameters; off: each step rounds them to the datatype",          \
+	       .choices = overlap_names,                                                           \
+	       .excludes = {{"datatype=float", "fp32 parameters need no copy", "off"}})            \
+	OPTION(CHOICE, rounding, "rounding", 0, "nearest",                                         \
+	       "rounding of parameters without a copy; stochastic: with the right mean",           \
+	       .choices = rounding_names,                                                          \
+	       .needs = {{"master=off", "parameters with a copy are not rounded step by step"}})   \
+	OPTION(INT, gradient_exponent, "gradient-exponent", 0, "-16",                              \
+	       "E of gradients that are drawn as multiples of 2^E; small ones need a loss scale",  \
+	       .min = -40, .max = -16)                                                             \
 	OPTION(FLAG, offload, "offload", 0, NULL, "optimizer states in host memory",               \
 	       .gpu_only = true, .on = {{BB_ON_GPUS, "already uses host memory"}})                 \
 	OPTION(INT, iters, "iters", 'n', "5",                                                      \
@@ -235,7 +248,16 @@ struct bb_zero_options {
 	FIELD(DOUBLE, gather_error, "",                                                            \
 	      "parameters by --qwz, all steps: root mean square of errors / that of parameters")   \
 	FIELD(DOUBLE, reduce_error, "", "likewise, sums of gradients by --qgz")                    \
-	FIELD(DOUBLE, end_unix_s, "s", "end of the stage, since 1970 UTC")
+	FIELD(DOUBLE, end_unix_s, "s", "end of the stage, since 1970 UTC")                         \
+	FIELD(STRING, master, "", "on: parameters have an fp32 copy; off: none")                   \
+	FIELD(STRING, rounding, "", "of parameters without a copy; null: they have one")           \
+	FIELD(INT, updates, "", "of parameters by the optimizer, in all steps")                    \
+	FIELD(INT, unchanged, "", "without a copy: updates that rounding undid; null: with one")   \
+	FIELD(INT, drawn, "", "gradients of all ranks in these steps")                             \
+	FIELD(INT, flushed, "", "those that the datatype flushed to 0")                            \
+	FIELD(DOUBLE, drift, "fraction",                                                           \
+	      "without a copy: RMS difference of the parameters from fp32 ones with the same "     \
+	      "gradients, over the RMS movement of those; null: no reference")
 
 /* Results of a stage; memory is that of one rank. */
 struct bb_zero_record {
@@ -275,6 +297,7 @@ struct bb_zero {
 	struct bb_zero_units units;
 	struct bb_zero_pass passes[2]; /* forward, backward: of a microbatch, beside the work on
 					  its data */
+	struct bb_precision bare;      /* of the recipe, if parameters have no copy */
 	struct bb_recipe recipe;
 	int nranks; /* ranks that divide the states */
 	bool alone; /* --as-rank: no other rank runs */
@@ -429,6 +452,8 @@ struct bb_zero_rank {
 	struct bb_zero_scale scale;
 	int64_t skipped;  /* steps before this one */
 	uint64_t forward; /* sum of the forward pass */
+	/* Gradients flushed to 0 in the current step, and in earlier ones; updates undone. */
+	uint64_t flushing, flushed, unchanged;
 	bool overflowed;
 	bb_status status; /* the first failure, after which nothing more is done */
 
@@ -461,7 +486,7 @@ static inline struct bb_engine *bb_zero_engine(const struct bb_zero_rank *z)
 
 static inline bool bb_zero_has_master(const struct bb_zero_rank *z)
 {
-	return z->zero->options.dtype != BB_FLOAT;
+	return z->zero->options.dtype != BB_FLOAT && !z->zero->data.bare;
 }
 
 /* Acquire BYTES for HOLDING from the ledger, filled with zeros, unless something has failed
