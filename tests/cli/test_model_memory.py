@@ -452,6 +452,31 @@ def quantisation():
     equal(len(said("quantise --values 5 --format int4 --method scale")["results"]), 1, "one of four")
 
 
+@test
+def quantisation_step_by_step():
+    """Scales, codes and errors of the conventions in use, worked out by hand."""
+
+    def steps(line, coding):
+        found = {r["coding"]: r["steps"] for r in said(f"quantise {line} --explain")["results"]}[coding]
+        return [s["code"] for s in found], [s["decoded"] for s in found], [s["error"] for s in found]
+
+    equal(steps("--values 1,2,3", "int8-minmax"), ([-127, 0, 127], [1, 2, 3], [0, 0, 0]), "minmax")
+    equal(steps("--values 1,2,3", "int8")[0], [42, 85, 127], "round(w / scale)")
+    codes, decoded, errors = steps("--values 1,2,3 --method ds", "ds-int8")
+    equal((codes, decoded), ([43, 85, 127], [1.0078125, 1.9921875, 2.9765625]), "DeepSpeed")
+    equal(errors[2], -3 / 128, "the maximum is wrong by max/128")
+    equal(steps("--values=-3,-1.5,.1,3 --method ds", "ds-int8")[0], [-128, -64, 4, 127], "the minimum is exact")
+    equal(steps("--values 1,2,3 --method ds", "ds-int4")[:2], ([3, 5, 7], [1.125, 1.875, 2.625]), "DeepSpeed's int4")
+    equal(steps("--values 1,2,3 --method torch", "torch-uint8")[:2], ([85, 170, 255], [1, 2, 3]), "PyTorch")
+    equal(steps("--values=-1,0,2 --method torch", "torch-uint8")[0], [0, 85, 255], "PyTorch's zero point")
+    memory("quantise --values=-1,0,2 --method torch --explain").exits(0).prints("z = 0, p = 85", "uint8 by torch")
+    memory("quantise --values 1,2,3 --method ds --format int8 --explain").exits(0).prints("127     2.976562   -0.0234375  clamped")
+    found = said("quantise --values 1,2,3 --method all")["results"]
+    equal(len({r["coding"] for r in found}), 14, "codings")
+    equal([r["bytes"] for r in said("quantise --count 1024 --method mxfp8")["results"]], [1056] * 2, "a byte for 32 numbers")
+    expect("steps" not in found[0], "steps without --explain")
+
+
 # ---- bad input, help ---------------------------------------------------------------------------
 
 
@@ -497,6 +522,9 @@ def bad_input():
         ("quantise --values 1,,2", "does not begin with an fp32 number"),
         ("quantise --values 1,nan", "does not begin with an fp32 number"),
         ("quantise --values 3e38,-3e38", "exceeds fp32"),
+        ("quantise --explain", "--explain: shows at most 32 numbers"),
+        ("quantise --method fp8 --format int4", "--format: the method has no such integers"),
+        ("quantise --method dss", "--method dss"),
         ("--params 1B --json /nonexistent/x", "/nonexistent/x cannot be written"),
     ]:
         result = memory(line).exits(2).says(says)
@@ -528,6 +556,7 @@ for line in [
     "infer --model llama2-70b --tp 16",
     "deepspeed --model llama2-7b",
     CHAIN,
-    "quantise --count 101",
+    "quantise --count 101 --method all",
+    "quantise --count 32 --method all --explain",
 ]:
     add(f"sanitized: {line}", sanitized, line, full=True)

@@ -6,11 +6,97 @@
 #include "memory/tool/tool.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- the subject ----------------------------------------------------------------------------- */
 
-#define SHOWN 8 /* maximum numbers of a tensor whose codes are shown */
+#define SHOWN 8      /* maximum numbers of a tensor whose codes are shown */
+#define EXPLAINED 32 /* maximum numbers of --explain, which has a single scale */
+
+/* Numbers of --method. */
+enum bb_method { USUAL, MINMAX, SCALE, DS, DS_ASYM, TORCH, FP8, MXFP8, SIGN, ALL };
+
+static const struct {
+	enum bb_method method;
+	const char *name, *coding;
+} methods[] = {{MINMAX, "minmax", "int8-minmax"},
+	       {SCALE, "scale", "int8"},
+	       {MINMAX, "minmax", "int4-minmax"},
+	       {SCALE, "scale", "int4"},
+	       {DS, "ds", "ds-int8"},
+	       {DS, "ds", "ds-int4"},
+	       {DS_ASYM, "ds-asym", "ds-int8-asym"},
+	       {DS_ASYM, "ds-asym", "ds-int4-asym"},
+	       {TORCH, "torch", "torch-uint8"},
+	       {FP8, "fp8", "fp8-e4m3"},
+	       {FP8, "fp8", "fp8-e5m2"},
+	       {MXFP8, "mxfp8", "mxfp8-e4m3"},
+	       {MXFP8, "mxfp8", "mxfp8-e5m2"},
+	       {SIGN, "sign", "sign"}};
+
+/* TEXT = the format of the codes. */
+static const char *format_of(const struct bb_coding *c, char text[8])
+{
+	snprintf(text, 8, "%sint%u", c->lowest < 0 ? "" : "u", c->bits);
+	return c->kind == BB_CODE_E4M3   ? "e4m3"
+	       : c->kind == BB_CODE_E5M2 ? "e5m2"
+	       : c->kind == BB_CODE_SIGN ? "bit"
+					 : text;
+}
+
+/* Append to OUT, and to an array in J, how the N numbers X became CODED and, decoded, BACK. */
+static void explain(struct bb_strbuf *out, struct bb_json *j, const float *x, size_t n,
+		    const struct bb_coding *c, const char *method, const void *coded,
+		    const float *back)
+{
+	const struct bb_block_scale s = bb_coding_scale(c, coded, n, 0);
+	const bool integer = c->kind == BB_CODE_INTEGER, floats = !integer && c->bits == 8;
+	float least = x[0], most = x[0];
+	char text[8];
+
+	for (size_t i = 1; i < n; i++) {
+		least = fminf(least, x[i]);
+		most = fmaxf(most, x[i]);
+	}
+	bb_strbuf_addf(out, "#\n# %s by %s: %s\n# minimum %.7g, maximum %.7g: scale s = %.7g",
+		       format_of(c, text), method, c->brief, (double)least, (double)most,
+		       (double)s.scale);
+	if (integer)
+		bb_strbuf_addf(out,
+			       ", z = %.7g, p = %g\n# code = p + quotient, rounded; quotient = "
+			       "(x - z)/s; decoded = z + (code - p) s\n",
+			       (double)s.zero, (double)s.point);
+	else
+		bb_strbuf_addf(out, "\n# %s\n",
+			       c->kind == BB_CODE_SIGN
+				       ? "code = 0 below 0, else 1; decoded = -s or s"
+				       : "code = bits of the quotient x/s, rounded to the format");
+	bb_strbuf_add(out, "#          x     quotient  code      decoded        error\n");
+	bb_json_add_array(j, "steps");
+	for (size_t i = 0; i < n; i++) {
+		/* In fp32, as it was coded: a tie is a tie. */
+		const float quotient = s.scale > 0 ? (x[i] - s.zero) / s.scale : 0;
+		const double error = (double)back[i] - (double)x[i];
+		const float code = s.point + rintf(quotient);
+		const bool clamped =
+			integer && (code > (float)c->highest || code < (float)c->lowest);
+
+		bb_strbuf_addf(out,
+			       floats ? "%12.7g %12.7g  %#04x %12.7g %12.7g%s\n"
+				      : "%12.7g %12.7g %5d %12.7g %12.7g%s\n",
+			       (double)x[i], (double)quotient, bb_coding_code(c, coded, i),
+			       (double)back[i], error, clamped ? "  clamped" : "");
+		bb_json_add_object(j, NULL);
+		bb_json_add_double(j, "number", (double)x[i]);
+		bb_json_add_double(j, "quotient", (double)quotient);
+		bb_json_add_int(j, "code", bb_coding_code(c, coded, i));
+		bb_json_add_double(j, "decoded", (double)back[i]);
+		bb_json_add_double(j, "error", error);
+		bb_json_end(j);
+	}
+	bb_json_end(j);
+}
 
 /* *X = the *N numbers of --values, "1,2.5,-3", or else normally distributed ones, much like weights
    of a layer (Box and Muller). The caller frees them whatever is returned. */
@@ -48,16 +134,19 @@ static bb_status quantise_numbers(const struct job *job, float **x, size_t *n)
    numbers. CODED and BACK have room for the codes and for decoded numbers. */
 static bb_status add_result(struct job *job, const float *x, size_t n,
 			    const struct bb_coding *coding, const char *method, void *coded,
-			    float *back)
+			    float *back, struct bb_strbuf *steps)
 {
-	const size_t bytes = bb_coding_bytes(coding, 0, n);
+	/* One scale for all, but of MX. */
+	const size_t block = coding->scale_bytes == 1 ? coding->block : 0;
+	const size_t bytes = bb_coding_bytes(coding, block, n);
 	const double smaller = (double)(n * sizeof(*x)) / (double)bytes;
 	double most = 0, rms = 0;
 	struct bb_strbuf cell = {0};
 	struct bb_json *j = &job->json;
+	char format[8];
 
-	bb_coding_encode(coding, 0, x, n, coded);
-	bb_coding_decode(coding, 0, coded, n, back);
+	bb_coding_encode(coding, block, x, n, coded);
+	bb_coding_decode(coding, block, coded, n, back);
 	const struct bb_block_scale s = bb_coding_scale(coding, coded, n, 0);
 	if (!isfinite(s.scale))
 		return bb_fail(job->error, BB_EUSAGE, "the range of the numbers exceeds fp32");
@@ -68,11 +157,13 @@ static bb_status add_result(struct job *job, const float *x, size_t n,
 		rms += off * off;
 	}
 	rms = sqrt(rms / (double)n);
-	bb_table_cellf(&job->table, "int%u\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.2f\t%zu", coding->bits,
-		       method, (double)s.scale, (double)s.zero, most, rms, smaller, bytes);
+	bb_table_cellf(&job->table, "%s\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.2f\t%zu",
+		       format_of(coding, format), method, (double)s.scale, (double)s.zero, most,
+		       rms, smaller, bytes);
 	bb_json_add_object(j, NULL);
 	bb_json_add_uint(j, "bits", coding->bits);
 	bb_json_add_string(j, "method", method);
+	bb_json_add_string(j, "coding", coding->name);
 	bb_json_add_uint(j, "bytes", bytes);
 	bb_json_add_double(j, "scale", (double)s.scale);
 	bb_json_add_double(j, "zero", (double)s.zero);
@@ -95,6 +186,8 @@ static bb_status add_result(struct job *job, const float *x, size_t n,
 		bb_json_end(j);
 		bb_table_cell(&job->table, bb_strbuf_text(&cell));
 	}
+	if (job->o->explain)
+		explain(steps, j, x, n, coding, method, coded, back);
 	bb_json_end(j);
 	job->text.failed |= cell.failed;
 	bb_strbuf_free(&cell);
@@ -109,8 +202,8 @@ bb_status bb_calculate_quantise(struct job *job)
 		{"smaller", "times", 9}, {"bytes", "", 9},     {NULL, NULL, 0},
 	};
 	const struct options *o = job->o;
-	static const char *const methods[] = {"minmax", "scale"};
-	static const char *const codings[2][2] = {{"int8-minmax", "int8"}, {"int4-minmax", "int4"}};
+	struct bb_strbuf steps = {0};
+	size_t rows = 0;
 	float *x = NULL,
 	      *room = NULL; /* decoded numbers, and at most a byte and 2 scales of each */
 	size_t n;
@@ -118,6 +211,13 @@ bb_status bb_calculate_quantise(struct job *job)
 	bb_status st;
 
 	BB_TRY(st, quantise_numbers(job, &x, &n), out);
+	if (o->explain && n > EXPLAINED)
+		BB_TRY(st,
+		       bb_fail(job->error, BB_EUSAGE,
+			       "--explain: shows at most %d numbers; give --values, or a smaller "
+			       "--count",
+			       EXPLAINED),
+		       out);
 	room = calloc(n + 2, 2 * sizeof(*room));
 	if (!room)
 		BB_TRY(st, bb_no_memory(job->error, "codes"), out);
@@ -131,17 +231,27 @@ bb_status bb_calculate_quantise(struct job *job)
 	bb_json_add_uint(&job->json, "count", n);
 	bb_json_add_uint(&job->json, "whole_bytes", n * sizeof(*x));
 	bb_json_add_array(&job->json, "results");
-	for (int run = 0; run < 4 && st == BB_OK; run++) {
-		const int format = 1 + run / 2, method = 1 + run % 2;
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]) && st == BB_OK; i++) {
+		const struct bb_coding *c = bb_coding_named(methods[i].coding);
+		const bool known = o->format == 0 || (c->kind == BB_CODE_INTEGER &&
+						      c->bits == (o->format == 1 ? 8 : 4));
+		const bool usual = o->method == USUAL && methods[i].method <= SCALE;
 
-		if ((o->format && o->format != format) || (o->method && o->method != method))
+		if (!known || !(usual || o->method == ALL || o->method == (int)methods[i].method))
 			continue;
-		st = add_result(job, x, n, bb_coding_named(codings[format - 1][method - 1]),
-				methods[method - 1], room + n, room);
+		st = add_result(job, x, n, c, methods[i].name, room + n, room, &steps);
+		rows++;
 	}
+	if (st == BB_OK && rows == 0)
+		st = bb_fail(job->error, BB_EUSAGE,
+			     "--format: the method has no such integers; leave one of --format and "
+			     "--method out");
 	bb_job_end_table(job);
+	bb_strbuf_add(&job->text, bb_strbuf_text(&steps));
+	job->text.failed |= steps.failed;
 	bb_json_end(&job->json);
 out:
+	bb_strbuf_free(&steps);
 	free(room);
 	free(x);
 	return st;

@@ -136,10 +136,14 @@
 	OPTION(INT, seed, "seed", 0, "1", "seed of these numbers", .min = 0, .max = INT64_MAX)     \
 	OPTION(CHOICE, format, "format", 0, "all", "integer format", .choices = format_words,      \
 	       .section = "Quantisation", .usual = true)                                           \
-	OPTION(CHOICE, method, "method", 0, "all",                                                 \
+	OPTION(CHOICE, method, "method", 0, "usual",                                               \
 	       "mapping of numbers to codes; minmax: smallest to smallest, largest to largest; "   \
-	       "scale: round(x / scale)",                                                          \
-	       .choices = method_words, .usual = true)
+	       "scale: round(x / scale); usual: these two; ds: DeepSpeed, symmetric or not; "      \
+	       "torch: MinMaxObserver; mxfp8: blocks of 32; sign: 1-bit Adam",                     \
+	       .choices = method_words, .usual = true)                                             \
+	OPTION(FLAG, explain, "explain", 0, NULL,                                                  \
+	       "each number step by step: scale, quotient, code, decoded number, error",           \
+	       .usual = true)
 
 #define BB_CALCULATE_OUTPUT(OPTION, AGAIN)                                                         \
 	OPTION(STRING, json, "json", 0, NULL,                                                      \
