@@ -7,7 +7,7 @@ import jinja2
 
 from report import files, gantt, pipelines, sweep, topology
 from report import buckets, machine
-from report.page import (acceptance, calculated, calibration, collectives, history, nodes, pairs, scaling, schedules,
+from report.page import (acceptance, accuracy, calculated, calibration, collectives, history, nodes, pairs, scaling, schedules,
                          tables, training)
 from report.page.figure import Figure
 from report.page.markdown import markdown
@@ -112,7 +112,7 @@ def section_of(run, step, reason):
     section.tables = tables.tables_of(run)
     section.facts, section.command = facts_of(run), command_words(run.head)
     if run.number <= MOST_PICTURED:
-        for subject in (schedules, collectives, calibration, pairs, training, nodes):
+        for subject in (schedules, collectives, accuracy, calibration, pairs, training, nodes):
             rows, notes = subject.figures(run)
             section.rows += rows
             section.notes += notes

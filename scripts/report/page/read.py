@@ -29,6 +29,7 @@ MEASURED = (
     "strategy",
     "node",
     "schedule",
+    "accuracy",
 )
 OTHERS = (
     "finding",

@@ -22,6 +22,10 @@ COLUMNS = {
         "collective algorithm matrix nranks root count rounds least_rounds messages elements least_elements "
         "busiest_elements traffic_elements"
     ).split(),
+    "accuracy": (
+        "collective dtype algorithm nranks by count rms_error expected_rms_error max_error rms_ulps max_ulps overflows "
+        "ranks_agree wrong"
+    ).split(),
     "pair": (
         "quantity from to from_host to_host place memory_from memory_to path route p2p direction size_bytes "
         "GBps low_GBps high_GBps p50_us p99_us percent_of_bound wrong"
@@ -74,6 +78,7 @@ NAMES = {
     "result": "Results",
     "barrier": "Barriers",
     "schedule": "Algorithms",
+    "accuracy": "Rounding errors",
     "pair": "Pairs",
     "data_parallel": "Steps by bucket size",
     "pipeline": "Schedules",
