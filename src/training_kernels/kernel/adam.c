@@ -112,9 +112,3 @@ void bb_adam_step_by(float learning, uint64_t t, float unscale, const float *gra
 		parameter[i] -= rate * moment1[i] / (sqrtf(moment2[i] * correct) + epsilon);
 	}
 }
-
-void bb_adam_step(uint64_t t, float unscale, const float *gradient, float *parameter,
-		  float *moment1, float *moment2, size_t n)
-{
-	bb_adam_step_by(BB_ADAM_RATE, t, unscale, gradient, parameter, moment1, moment2, n);
-}

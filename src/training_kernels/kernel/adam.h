@@ -22,5 +22,8 @@ bool bb_adam_overflowed(enum bb_dtype dtype, const void *values, size_t n);
 #define BB_ADAM_RATE 1e-3f
 void bb_adam_step_by(float rate, uint64_t t, float unscale, const float *gradient, float *parameter,
 		     float *moment1, float *moment2, size_t n);
-void bb_adam_step(uint64_t t, float unscale, const float *gradient, float *parameter,
-		  float *moment1, float *moment2, size_t n);
+static inline void bb_adam_step(uint64_t t, float unscale, const float *gradient, float *parameter,
+				float *moment1, float *moment2, size_t n)
+{
+	bb_adam_step_by(BB_ADAM_RATE, t, unscale, gradient, parameter, moment1, moment2, n);
+}
