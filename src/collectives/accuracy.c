@@ -15,14 +15,6 @@
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-static void algorithm_cell(const void *record, char text[BB_CELL_TEXT])
-{
-	const struct bb_accuracy_record *r = record;
-
-	snprintf(text, BB_CELL_TEXT, strcmp(r->algorithm_asked, "auto") ? "%s" : "auto: %s",
-		 r->algorithm);
-}
-
 static void add_about(const void *record, struct bb_strbuf *out)
 {
 	bb_strbuf_add(out,
@@ -56,11 +48,10 @@ void bb_accuracy_text(const struct bb_bench *bench, struct bb_strbuf *out)
 			    strcmp(r->dtype, bb_dtype_name((enum bb_dtype)dtype)) != 0)
 				continue;
 			if (!before)
-				bb_strbuf_addf(out, "# %s, %jd ranks: RMS error %.2g%% of the sum",
-					       r->dtype, r->nranks, 100 * r->rms_error);
-			else
-				bb_strbuf_addf(out, ", %.2g%%", 100 * r->rms_error);
-			bb_strbuf_addf(out, " by %s", r->algorithm);
+				bb_strbuf_addf(out, "# %s, %jd ranks: RMS error of the sum",
+					       r->dtype, r->nranks);
+			bb_strbuf_addf(out, "%s %.2g%% by %s", before ? "," : "",
+				       100 * r->rms_error, r->algorithm);
 			before = r;
 		}
 		bb_strbuf_add(out, before ? "\n" : "");
@@ -190,6 +181,8 @@ static bb_status deliver(struct bb_session *s, const struct bb_shape *shape, con
 	r.algorithm_asked = s->c->choice->name;
 	r.algorithm = call->schedule ? bb_schedule_name(call->schedule, bench->plan.natives)
 				     : call->native->name;
+	if (s->c->root != BB_NO_ROOT)
+		r.root = s->c->root;
 	r.nranks = shape->nranks;
 	r.by = run ? "run" : "steps";
 	r.size_bytes = (int64_t)s->c->size_bytes;

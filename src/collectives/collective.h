@@ -129,7 +129,7 @@ enum bb_average { BB_AVERAGE_RANK0, BB_AVERAGE_MEAN, BB_AVERAGE_MIN, BB_AVERAGE_
 			     "nothing is timed or explained"}})                                    \
 	OPTION(INTS, accuracy_ranks, "accuracy-ranks", 0, "8,64,1024",                             \
 	       "with --accuracy: numbers of ranks for which the steps of schedules are added up",  \
-	       .min = 2, .max = 65536, .needs = {{"accuracy"}})                                    \
+	       .min = 2, .max = 16384, .needs = {{"accuracy"}})                                    \
 	OPTION(FLAG, explain, "explain", 0, NULL,                                                  \
 	       "each algorithm of --algo round by round, nothing is run; --json records it",       \
 	       .section = "Explanation", .usual = true)                                            \

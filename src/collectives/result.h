@@ -144,7 +144,8 @@ struct bb_barrier_record {
 	FIELD(STRING, dtype, "", "element type", BB_COLUMN("type", -8, 0))                         \
 	FIELD(STRING, algorithm_asked, "", "as in --algo")                                         \
 	FIELD(STRING, algorithm, "", "whose additions: for auto the backend's choice",             \
-	      BB_COLUMN("algorithm", -18, 0), .cell = algorithm_cell)                              \
+	      BB_COLUMN("algorithm", -18, 0))                                                      \
+	FIELD(INT, root, "", "rank; null: the collective has none")                                \
 	FIELD(INT, nranks, "", "ranks whose numbers are summed", BB_COLUMN("ranks", 5, 0), BB_KEY) \
 	FIELD(STRING, by, "", "run: a real call; steps: those of the schedule, on one core")       \
 	FIELD(INT, size_bytes, "bytes", "as in a result")                                          \

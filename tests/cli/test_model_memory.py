@@ -456,25 +456,30 @@ def quantisation():
 def quantisation_step_by_step():
     """Scales, codes and errors of the conventions in use, worked out by hand."""
 
-    def steps(line, coding):
-        found = {r["coding"]: r["steps"] for r in said(f"quantise {line} --explain")["results"]}[coding]
-        return [s["code"] for s in found], [s["decoded"] for s in found], [s["error"] for s in found]
+    def codes(line, coding):
+        found = {r["coding"]: r for r in said(f"quantise {line}")["results"]}[coding]
+        return found["codes"], found["numbers"]
 
-    equal(steps("--values 1,2,3", "int8-minmax"), ([-127, 0, 127], [1, 2, 3], [0, 0, 0]), "minmax")
-    equal(steps("--values 1,2,3", "int8")[0], [42, 85, 127], "round(w / scale)")
-    codes, decoded, errors = steps("--values 1,2,3 --method ds", "ds-int8")
-    equal((codes, decoded), ([43, 85, 127], [1.0078125, 1.9921875, 2.9765625]), "DeepSpeed")
-    equal(errors[2], -3 / 128, "the maximum is wrong by max/128")
-    equal(steps("--values=-3,-1.5,.1,3 --method ds", "ds-int8")[0], [-128, -64, 4, 127], "the minimum is exact")
-    equal(steps("--values 1,2,3 --method ds", "ds-int4")[:2], ([3, 5, 7], [1.125, 1.875, 2.625]), "DeepSpeed's int4")
-    equal(steps("--values 1,2,3 --method torch", "torch-uint8")[:2], ([85, 170, 255], [1, 2, 3]), "PyTorch")
-    equal(steps("--values=-1,0,2 --method torch", "torch-uint8")[0], [0, 85, 255], "PyTorch's zero point")
-    memory("quantise --values=-1,0,2 --method torch --explain").exits(0).prints("z = 0, p = 85", "uint8 by torch")
-    memory("quantise --values 1,2,3 --method ds --format int8 --explain").exits(0).prints("127     2.976562   -0.0234375  clamped")
+    equal(codes("--values 1,2,3", "int8-minmax"), ([-127, 0, 127], [1, 2, 3]), "minmax")
+    equal(codes("--values 1,2,3", "int8")[0], [42, 85, 127], "round(w / scale)")
+    # The maximum of DeepSpeed is wrong by max/128; its minimum is exact.
+    equal(codes("--values 1,2,3 --method ds", "ds-int8"), ([43, 85, 127], [1.0078125, 1.9921875, 2.9765625]), "DeepSpeed")
+    equal(codes("--values=-3,-1.5,.1,3 --method ds", "ds-int8")[0], [-128, -64, 4, 127], "DeepSpeed's minimum")
+    equal(codes("--values 1,2,3 --method ds", "ds-int4"), ([3, 5, 7], [1.125, 1.875, 2.625]), "DeepSpeed's int4")
+    equal(codes("--values 1,2,3 --method torch", "torch-uint8"), ([85, 170, 255], [1, 2, 3]), "PyTorch")
+    equal(codes("--values=-1,0,2 --method torch", "torch-uint8")[0], [0, 85, 255], "PyTorch's zero point")
+    explained = lambda line: [row.split() for row in memory(f"quantise --explain {line}").exits(0).out.splitlines()]
+    found = explained("--values 1,2,3 --format int8 --method minmax")
+    for row in ("1 -127 -127 1 0", "2 0 0 2 0", "3 127 127 3 0"):
+        expect(row.split() in found, f"{row} is not in {found}")
+    for row in ("1 42.66667 43 1.007812 0.0078125", "3 128 127 2.976562 -0.0234375 clamped"):
+        expect(row.split() in explained("--values 1,2,3 --method ds"), f"{row} of DeepSpeed")
+    memory("quantise --values=-1,0,2 --method torch --explain").exits(0).prints(
+        "minimum -1, maximum 2: scale s = 0.01176471, z = 0, p = 85", "# torch-uint8: "
+    )
     found = said("quantise --values 1,2,3 --method all")["results"]
     equal(len({r["coding"] for r in found}), 14, "codings")
     equal([r["bytes"] for r in said("quantise --count 1024 --method mxfp8")["results"]], [1056] * 2, "a byte for 32 numbers")
-    expect("steps" not in found[0], "steps without --explain")
 
 
 # ---- bad input, help ---------------------------------------------------------------------------

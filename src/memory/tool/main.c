@@ -13,9 +13,6 @@
 #define MOST_PARAMETERS INT64_C(1000000000000000) /* their bytes fit into 64 bits */
 
 static const char *const format_words[] = {"all", "int8", "int4", NULL};
-/* In the order of enum bb_method. */
-static const char *const method_words[] = {"usual", "minmax", "scale", "ds",  "ds-asym", "torch",
-					   "fp8",   "mxfp8",  "sign",  "all", NULL};
 
 #define BB_OPTIONS struct options
 #define ROWS(LIST)                                                                                 \

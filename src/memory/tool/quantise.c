@@ -14,54 +14,40 @@
 #define SHOWN 8      /* maximum numbers of a tensor whose codes are shown */
 #define EXPLAINED 32 /* maximum numbers of --explain, which has a single scale */
 
-/* Numbers of --method. */
-enum bb_method { USUAL, MINMAX, SCALE, DS, DS_ASYM, TORCH, FP8, MXFP8, SIGN, ALL };
-
+/* By --method: codings of the formats int8 and int4, or without a format. */
 static const struct {
-	enum bb_method method;
-	const char *name, *coding;
-} methods[] = {{MINMAX, "minmax", "int8-minmax"},
-	       {SCALE, "scale", "int8"},
-	       {MINMAX, "minmax", "int4-minmax"},
-	       {SCALE, "scale", "int4"},
-	       {DS, "ds", "ds-int8"},
-	       {DS, "ds", "ds-int4"},
-	       {DS_ASYM, "ds-asym", "ds-int8-asym"},
-	       {DS_ASYM, "ds-asym", "ds-int4-asym"},
-	       {TORCH, "torch", "torch-uint8"},
-	       {FP8, "fp8", "fp8-e4m3"},
-	       {FP8, "fp8", "fp8-e5m2"},
-	       {MXFP8, "mxfp8", "mxfp8-e4m3"},
-	       {MXFP8, "mxfp8", "mxfp8-e5m2"},
-	       {SIGN, "sign", "sign"}};
+	const char *name, *codings[2];
+} methods[] = {{"usual", {NULL}},
+	       {"minmax", {"int8-minmax", "int4-minmax"}},
+	       {"scale", {"int8", "int4"}},
+	       {"ds", {"ds-int8", "ds-int4"}},
+	       {"ds-asym", {"ds-int8-asym", "ds-int4-asym"}},
+	       {"torch", {"torch-uint8", NULL}},
+	       {"fp8", {"fp8-e4m3", "fp8-e5m2"}},
+	       {"mxfp8", {"mxfp8-e4m3", "mxfp8-e5m2"}},
+	       {"sign", {"sign", NULL}},
+	       {"all", {NULL}}};
+enum { METHODS = sizeof(methods) / sizeof(methods[0]), USUAL_METHODS = 2 };
 
-/* TEXT = the format of the codes. */
-static const char *format_of(const struct bb_coding *c, char text[8])
+const char *bb_quantise_method(int index)
 {
-	snprintf(text, 8, "%sint%u", c->lowest < 0 ? "" : "u", c->bits);
-	return c->kind == BB_CODE_E4M3   ? "e4m3"
-	       : c->kind == BB_CODE_E5M2 ? "e5m2"
-	       : c->kind == BB_CODE_SIGN ? "bit"
-					 : text;
+	return index < METHODS ? methods[index].name : NULL;
 }
 
-/* Append to OUT, and to an array in J, how the N numbers X became CODED and, decoded, BACK. */
-static void explain(struct bb_strbuf *out, struct bb_json *j, const float *x, size_t n,
-		    const struct bb_coding *c, const char *method, const void *coded,
-		    const float *back)
+/* Append how the N numbers X became CODED and, decoded, BACK. */
+static void explain(struct bb_strbuf *out, const float *x, size_t n, const struct bb_coding *c,
+		    const void *coded, const float *back)
 {
 	const struct bb_block_scale s = bb_coding_scale(c, coded, n, 0);
 	const bool integer = c->kind == BB_CODE_INTEGER, floats = !integer && c->bits == 8;
 	float least = x[0], most = x[0];
-	char text[8];
 
 	for (size_t i = 1; i < n; i++) {
 		least = fminf(least, x[i]);
 		most = fmaxf(most, x[i]);
 	}
-	bb_strbuf_addf(out, "#\n# %s by %s: %s\n# minimum %.7g, maximum %.7g: scale s = %.7g",
-		       format_of(c, text), method, c->brief, (double)least, (double)most,
-		       (double)s.scale);
+	bb_strbuf_addf(out, "#\n# %s: %s\n# minimum %.7g, maximum %.7g: scale s = %.7g", c->name,
+		       c->brief, (double)least, (double)most, (double)s.scale);
 	if (integer)
 		bb_strbuf_addf(out,
 			       ", z = %.7g, p = %g\n# code = p + quotient, rounded; quotient = "
@@ -73,7 +59,6 @@ static void explain(struct bb_strbuf *out, struct bb_json *j, const float *x, si
 				       ? "code = 0 below 0, else 1; decoded = -s or s"
 				       : "code = bits of the quotient x/s, rounded to the format");
 	bb_strbuf_add(out, "#          x     quotient  code      decoded        error\n");
-	bb_json_add_array(j, "steps");
 	for (size_t i = 0; i < n; i++) {
 		/* In fp32, as it was coded: a tie is a tie. */
 		const float quotient = s.scale > 0 ? (x[i] - s.zero) / s.scale : 0;
@@ -87,15 +72,7 @@ static void explain(struct bb_strbuf *out, struct bb_json *j, const float *x, si
 				      : "%12.7g %12.7g %5d %12.7g %12.7g%s\n",
 			       (double)x[i], (double)quotient, bb_coding_code(c, coded, i),
 			       (double)back[i], error, clamped ? "  clamped" : "");
-		bb_json_add_object(j, NULL);
-		bb_json_add_double(j, "number", (double)x[i]);
-		bb_json_add_double(j, "quotient", (double)quotient);
-		bb_json_add_int(j, "code", bb_coding_code(c, coded, i));
-		bb_json_add_double(j, "decoded", (double)back[i]);
-		bb_json_add_double(j, "error", error);
-		bb_json_end(j);
 	}
-	bb_json_end(j);
 }
 
 /* *X = the *N numbers of --values, "1,2.5,-3", or else normally distributed ones, much like weights
@@ -143,7 +120,7 @@ static bb_status add_result(struct job *job, const float *x, size_t n,
 	double most = 0, rms = 0;
 	struct bb_strbuf cell = {0};
 	struct bb_json *j = &job->json;
-	char format[8];
+	char format[16];
 
 	bb_coding_encode(coding, block, x, n, coded);
 	bb_coding_decode(coding, block, coded, n, back);
@@ -157,9 +134,11 @@ static bb_status add_result(struct job *job, const float *x, size_t n,
 		rms += off * off;
 	}
 	rms = sqrt(rms / (double)n);
+	snprintf(format, sizeof(format), "int%u", coding->bits);
 	bb_table_cellf(&job->table, "%s\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.2f\t%zu",
-		       format_of(coding, format), method, (double)s.scale, (double)s.zero, most,
-		       rms, smaller, bytes);
+		       coding->kind == BB_CODE_INTEGER && coding->lowest < 0 ? format
+									     : coding->name,
+		       method, (double)s.scale, (double)s.zero, most, rms, smaller, bytes);
 	bb_json_add_object(j, NULL);
 	bb_json_add_uint(j, "bits", coding->bits);
 	bb_json_add_string(j, "method", method);
@@ -187,7 +166,7 @@ static bb_status add_result(struct job *job, const float *x, size_t n,
 		bb_table_cell(&job->table, bb_strbuf_text(&cell));
 	}
 	if (job->o->explain)
-		explain(steps, j, x, n, coding, method, coded, back);
+		explain(steps, x, n, coding, coded, back);
 	bb_json_end(j);
 	job->text.failed |= cell.failed;
 	bb_strbuf_free(&cell);
@@ -231,15 +210,18 @@ bb_status bb_calculate_quantise(struct job *job)
 	bb_json_add_uint(&job->json, "count", n);
 	bb_json_add_uint(&job->json, "whole_bytes", n * sizeof(*x));
 	bb_json_add_array(&job->json, "results");
-	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]) && st == BB_OK; i++) {
-		const struct bb_coding *c = bb_coding_named(methods[i].coding);
-		const bool known = o->format == 0 || (c->kind == BB_CODE_INTEGER &&
-						      c->bits == (o->format == 1 ? 8 : 4));
-		const bool usual = o->method == USUAL && methods[i].method <= SCALE;
+	for (int i = 0; i < 2 * METHODS && st == BB_OK; i++) {
+		const int m = i % METHODS;
+		const char *name = methods[m].codings[i / METHODS];
+		const struct bb_coding *c = name ? bb_coding_named(name) : NULL;
+		const bool asked = o->method == 0 ? m <= USUAL_METHODS
+						  : o->method == METHODS - 1 || o->method == m;
 
-		if (!known || !(usual || o->method == ALL || o->method == (int)methods[i].method))
+		if (!c || !asked ||
+		    (o->format &&
+		     !(c->kind == BB_CODE_INTEGER && c->bits == (o->format == 1 ? 8 : 4))))
 			continue;
-		st = add_result(job, x, n, c, methods[i].name, room + n, room, &steps);
+		st = add_result(job, x, n, c, methods[m].name, room + n, room, &steps);
 		rows++;
 	}
 	if (st == BB_OK && rows == 0)

@@ -140,7 +140,7 @@
 	       "mapping of numbers to codes; minmax: smallest to smallest, largest to largest; "   \
 	       "scale: round(x / scale); usual: these two; ds: DeepSpeed, symmetric or not; "      \
 	       "torch: MinMaxObserver; mxfp8: blocks of 32; sign: 1-bit Adam",                     \
-	       .choices = method_words, .usual = true)                                             \
+	       .choice = bb_quantise_method, .usual = true)                                        \
 	OPTION(FLAG, explain, "explain", 0, NULL,                                                  \
 	       "each number step by step: scale, quotient, code, decoded number, error",           \
 	       .usual = true)
@@ -185,6 +185,8 @@ BB_MUST bb_status bb_calculate_infer(struct job *job);
 BB_MUST bb_status bb_calculate_deepspeed(struct job *job);
 BB_MUST bb_status bb_calculate_checkpoint(struct job *job);
 BB_MUST bb_status bb_calculate_quantise(struct job *job);
+/* The word of --method at INDEX; NULL: beyond the last. */
+const char *bb_quantise_method(int index);
 
 /* Open the model, or take the number of parameters, that the options name, and describe it in text
    and JSON. */

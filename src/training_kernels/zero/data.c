@@ -66,10 +66,13 @@ static int draw_gradient(const struct bb_zero_data *d, uint64_t seed, uint64_t i
 	return (int)(x % (uint64_t)(2 * d->most + 1)) - d->most;
 }
 
-/* DRAW as a scaled gradient of the datatype. */
-static float as_gradient(const struct bb_zero_data *d, int draw, float scale)
+/* TABLE[draw + most] = that draw as a scaled gradient of the datatype. */
+static void round_draws(const struct bb_zero_data *d, float scale,
+			float table[2 * BB_ZERO_MOST_DRAW + 1])
 {
-	return (float)bb_scalar_round(d->dtype, ldexpf((float)draw * UNIT, -d->finer) * scale);
+	for (int draw = -d->most; draw <= d->most; draw++)
+		table[draw + d->most] = (float)bb_scalar_round(
+			d->dtype, ldexpf((float)draw * UNIT, -d->finer) * scale);
 }
 
 uint64_t bb_zero_gradients(const struct bb_zero_data *d, const struct bb_zero_batch *b,
@@ -84,8 +87,7 @@ uint64_t bb_zero_gradients(const struct bb_zero_data *d, const struct bb_zero_ba
 	float drawn[2 * BB_ZERO_MOST_DRAW + 1];
 	uint64_t flushed = 0;
 
-	for (int draw = -d->most; draw <= d->most; draw++)
-		drawn[draw + d->most] = as_gradient(d, draw, b->scale);
+	round_draws(d, b->scale, drawn);
 	for (size_t i = 0; i < n; i++) {
 		char *const to = (char *)gradients + i * size;
 		const int draw =
@@ -268,8 +270,7 @@ void bb_zero_reference_step(struct bb_zero_reference *r, int64_t step)
 	const bool overflowed = d->overflow == step;
 	const float unscale = 1.0f / (r->scale.scale * (float)r->nseeds);
 
-	for (int draw = -d->most; draw <= d->most; draw++)
-		r->drawn[draw + d->most] = as_gradient(d, draw, r->scale.scale);
+	round_draws(d, r->scale.scale, r->drawn);
 	for (size_t s = 0; s < r->nseeds; s++)
 		r->seeds[s] = batch_seed(&batch, (int)(s % ranks), (int64_t)(s / ranks));
 	r->steps += !overflowed;
