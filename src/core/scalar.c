@@ -137,31 +137,29 @@ double bb_scalar_spacing(enum bb_dtype dtype, double value)
 	return ldexp(1, (exponent > least ? exponent : least) - f->mantissa);
 }
 
-/* VALUE, a multiple of the spacing, or what stands for it beyond the range. */
-static double within_range(enum bb_dtype dtype, double value)
+/* ROUNDED times SPACING, or what stands for it beyond the range. */
+static double scaled(enum bb_dtype dtype, double rounded, double spacing)
 {
-	const double most = precision_of(dtype)->most;
+	const double most = precision_of(dtype)->most, value = rounded * spacing;
 
-	return fabs(value) <= most ? value : copysign(dtype == BB_F8E4M3 ? most : INFINITY, value);
+	return fabs(value) <= most || isnan(value)
+		       ? value
+		       : copysign(dtype == BB_F8E4M3 ? most : INFINITY, value);
 }
 
 double bb_scalar_round(enum bb_dtype dtype, double value)
 {
-	if (!isfinite(value) || dtype == BB_DOUBLE)
-		return isnan(value) ? value : within_range(dtype, value);
-	if (dtype == BB_FLOAT)
-		return (float)value;
-	const double spacing = bb_scalar_spacing(dtype, value);
-	return within_range(dtype, rint(value / spacing) * spacing);
+	const double spacing = isfinite(value) ? bb_scalar_spacing(dtype, value) : 1;
+
+	return scaled(dtype, rint(value / spacing), spacing);
 }
 
 double bb_scalar_round_by(enum bb_dtype dtype, double value, double draw)
 {
-	if (!isfinite(value) || dtype == BB_DOUBLE)
-		return bb_scalar_round(dtype, value);
-	const double spacing = bb_scalar_spacing(dtype, value);
+	const double spacing = isfinite(value) ? bb_scalar_spacing(dtype, value) : 1;
 	const double below = floor(value / spacing);
-	return within_range(dtype, (below + (draw < value / spacing - below)) * spacing);
+
+	return scaled(dtype, below + (draw < value / spacing - below), spacing);
 }
 
 static bool is_signed(enum bb_dtype dtype)

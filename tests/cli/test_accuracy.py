@@ -2,6 +2,7 @@
 
 import os
 
+import gpus
 import kit
 import mpi
 from kit import equal, expect, run, test
@@ -54,6 +55,14 @@ def calls_of_gloo():
         raise kit.Skipped("the gloo backend was not built")
     line = "all_reduce --backend gloo --accuracy -d half,float --algo ring,tree,native -b 2000 --accuracy-ranks 8 --json -"
     equal(len(check(rows(Job(3, line, GLOO_SOCKET_IFNAME="lo").finish()[0]), 3)), 2 * 5, "rows")
+
+
+@test
+def calls_of_gpus():
+    line = "all_reduce --backend nccl -g 3 --accuracy -d half,float --algo ring,busbench:ring,busbench:tree --accuracy-ranks 8 --json -"
+    found = check(rows(gpus.run(line)), 3)
+    equal([key[3] for key in found if key[1] == "ring"], ["run", "run"], "rows of NCCL's own ring")
+    equal(len(found), 2 + 4 * 2, "rows")
 
 
 @test
