@@ -223,6 +223,8 @@ def one_bit_optimizers():
     equal((big["verified"], big["wrong"]), ("error feedback", 0), "a large model")
     configured(onebit("OneBitLamb", {}), "", (2,)).says("optimizer.type: the step of onebitlamb is not known")
     configured(onebit("OneBitAdam", {}, {"zero_optimization": {"stage": 1}}), "", (2,)).says("refuses this optimizer with ZeRO")
+    for more in ("--master off", "--lr 1e-4"):
+        configured(config, more, (2,)).says(more.split()[0], "has its own")
     configured(config, "--stages 1", (2,)).says("contradicts --ds-config")
     configured(config, "--backend sim --cluster hgx-h100:1").prints("stage 0, compressed", "NCCL's messages model")
 
