@@ -474,6 +474,7 @@ def quantisation_step_by_step():
         expect(row.split() in found, f"{row} is not in {found}")
     for row in ("1 42.66667 43 1.007812 0.0078125", "3 128 127 2.976562 -0.0234375 clamped"):
         expect(row.split() in explained("--values 1,2,3 --method ds"), f"{row} of DeepSpeed")
+    expect("0 0 0x00 0 0".split() in explained("--values=-1,0,2 --method mxfp8"), "bits of 0")
     memory("quantise --values=-1,0,2 --method torch --explain").exits(0).prints(
         "minimum -1, maximum 2: scale s = 0.01176471, z = 0, p = 85", "# torch-uint8: "
     )

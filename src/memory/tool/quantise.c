@@ -68,7 +68,7 @@ static void explain(struct bb_strbuf *out, const float *x, size_t n, const struc
 			integer && (code > (float)c->highest || code < (float)c->lowest);
 
 		bb_strbuf_addf(out,
-			       floats ? "%12.7g %12.7g  %#04x %12.7g %12.7g%s\n"
+			       floats ? "%12.7g %12.7g  0x%02x %12.7g %12.7g%s\n"
 				      : "%12.7g %12.7g %5d %12.7g %12.7g%s\n",
 			       (double)x[i], (double)quotient, bb_coding_code(c, coded, i),
 			       (double)back[i], error, clamped ? "  clamped" : "");
