@@ -1,5 +1,7 @@
 """Pictures of training: parts of a step, and of its memory."""
 
+import math
+
 from report import paper as ink
 from report.page import chart
 from report.page.figure import Figure
@@ -272,9 +274,14 @@ MOST_CURVES = 2 * len(CURVES)
 
 
 def losses_of(r):
+    """(step, loss) until it diverges."""
     values = r.get("losses")
-    known = isinstance(values, list) and all(isinstance(v, (int, float)) for v in values)
-    return [(i + 1, v) for i, v in enumerate(values[:100000]) if v > 0] if known else []
+    points = []
+    for i, value in enumerate(values[:100000] if isinstance(values, list) else []):
+        if not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            break
+        points.append((i + 1, value))
+    return points
 
 
 def loss_curves(run):
@@ -299,7 +306,7 @@ def loss_curves(run):
         frame.line(points[:: max(1, len(points) // 400)], color, 1.4, "-" if base == name else chart.DOTTED)
         ends.append((*points[-1], name, color, base != name))
     frame.names(ends)
-    told = "A small model, trained with real communication. -ef, dotted: with error feedback. Error of feedback: see the records."
+    told = "A small model, trained with real communication. -ef, dotted: with error feedback."
     return Figure("Losses with coded communication", paper, told)
 
 

@@ -14,7 +14,7 @@
 #define GRID 64.0
 #define LIMIT 2.0
 #define LOSS_FIXED 0x1p40 /* of a loss in whole numbers */
-#define MOST_LOSS 0x1p10  /* of a rank's samples */
+#define MOST_LOSS 0x1p10  /* beyond it a training has diverged */
 #define RATE 0.5          /* of learning: a power of two, so products are exact */
 
 /* Offsets among the parameters. */
@@ -267,7 +267,7 @@ static bb_status learner_compare(struct bb_dp_variant *v)
 		for (size_t i = 0; i < BB_TRAIN_PARAMETERS; i++)
 			wrong += memcmp(&l->p[i], &alone.p[i], sizeof(l->p[i])) != 0;
 		bb_train_add(p->values, p->seed, 0, p->samples, gradient);
-		loss = gradient[BB_TRAIN_PARAMETERS] / (double)p->samples;
+		loss = fmin(MOST_LOSS, gradient[BB_TRAIN_PARAMETERS] / (double)p->samples);
 		if (l->form.feedback)
 			balance = (struct bb_coded_balance){l->balance.open +
 								    bb_coded_errors(&l->coded, 0),
@@ -288,7 +288,7 @@ static bb_status learner_compare(struct bb_dp_variant *v)
 	for (size_t i = 0; i < steps; i++)
 		p->losses[i] = losses[steps + i] ? NAN : (double)losses[i] / LOSS_FIXED;
 	BB_TRY(status, bb_engine_slowest(e, &loss, 1), out);
-	v->loss = loss;
+	v->loss = loss < MOST_LOSS ? loss : NAN;
 	v->losses = p->losses;
 	e->trials[v->variant.trial].wrong = (int64_t)wrong;
 out:
