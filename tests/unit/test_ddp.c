@@ -166,6 +166,61 @@ static void test_keeps_the_rules(void **state)
 	close_setting(&s);
 }
 
+/* Horovod's buckets of the model, with a cycle for each tenth of the backward pass. */
+static void group_by_cycles(struct setting *s)
+{
+	const uint64_t threshold = 64 << 10;
+	const struct bb_fusion_setting horovod = {.rule = &bb_fusion_rules[BB_FUSION_HOROVOD],
+						  .caps = &threshold,
+						  .ncaps = 1,
+						  .cycle_s = 0.01 + 1e-9};
+	struct bb_fusion_tensor *tensors = calloc(s->model.ntensors, sizeof(*tensors));
+	struct bb_error error = {.text = ""};
+
+	assert_non_null(tensors);
+	bb_fusion_tensors(tensors, &s->model, BB_FLOAT, BB_FLOAT, s->ready_s, NULL);
+	bb_fusion_free(&s->buckets);
+	assert_int_equal(bb_fusion_make(&s->buckets, tensors, s->model.ntensors, &horovod, &error),
+			 BB_OK);
+	free(tensors);
+	s->step.words = bb_fusion_words(s->model.ntensors);
+}
+
+/* So do cycles, whose negotiations have a queue of their own or not, and all-reduces by way of
+   nodes, of which the last may be smaller; in virtual time they end no earlier than the
+   computations and the last cycle. */
+static void test_cycles_and_nodes(void **state)
+{
+	const struct bb_link_model links = {.rate = 1e9, .latency = 1e-6};
+	struct setting s;
+
+	for (int cycles = 0; cycles < 2; cycles++) {
+		open_setting(&s, "linear:7x129", 64 << 10);
+		if (cycles)
+			group_by_cycles(&s);
+		assert_int_equal(s.buckets.ncycles, cycles ? 10 : 0);
+		for (int n = 2; n <= 9; n++)
+			for (int l = 0; l < n; l = l ? l + 1 : 2)
+				for (int k = 0; k < 4; k++) {
+					s.step.node_ranks = l;
+					s.step.unequal = l && n % l != 0;
+					s.step.overlap = k % 2;
+					s.step.blocks = k / 2;
+					s.step.part = BB_DDP_REDUCTIONS;
+					const double reduce_s = play(&s.step, n, NULL, &links);
+					s.step.part = BB_DDP_STEP;
+					const double step_s = play(&s.step, n, NULL, &links);
+					const double end =
+						cycles && k % 2 ? 10 * (0.01 + 1e-9) : 0.1;
+
+					assert_true(reduce_s > 0 && step_s > 0.05 + end);
+					assert_true(step_s <=
+						    0.05 + end + reduce_s + 10 * 20 * 1e-6 * n);
+				}
+		close_setting(&s);
+	}
+}
+
 struct heard {
 	size_t next;                   /* bucket to be reduced */
 	double complete[MOST_BUCKETS]; /* when the backward pass had the bucket, in the last batch
@@ -348,6 +403,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_follows_from_its_parts),
 		cmocka_unit_test(test_keeps_the_rules),
+		cmocka_unit_test(test_cycles_and_nodes),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_by_hand),
 		cmocka_unit_test(test_reductions),
