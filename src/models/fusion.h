@@ -46,7 +46,7 @@ struct bb_fusion_rule {
 	bool elements; /* caps are numbers of elements, not bytes */
 	bool above;    /* a bucket is closed above its cap, not at it */
 	bool units;    /* it is closed at the end of its unit, whatever its size */
-	bool complete; /* buckets are reduced as they become complete */
+	bool complete; /* buckets are reduced as they become complete, else as they are closed */
 	bool clocked;  /* they are reduced by cycles */
 	bool cut;      /* caps are a number of equal parts */
 };
@@ -73,8 +73,7 @@ struct bb_fusion_setting {
 	uint64_t fused_multiple; /* the same for buckets of several tensors */
 	/* Horovod. */
 	uint64_t round;   /* of bytes, to which each of several tensors is padded; 0: none is */
-	double cycle_s;   /* between the begins of cycles; 0: one begins when a gradient is complete
-			   */
+	double cycle_s;   /* between the begins of cycles; 0: one for each gradient */
 	double rate;      /* of reductions that block the cycle, in bytes per second; 0: none do */
 	double latency_s; /* of each of them */
 };
@@ -104,8 +103,7 @@ struct bb_buckets {
 /*
  * The buckets of TENSORS [n], n at least 1, by SETTING. BB_EUSAGE for more than
  * BB_FUSION_MOST_CYCLES cycles, more packs than elements, and several datatypes in one vector;
- * BB_EINTERNAL without
- * memory. Free BUCKETS whatever comes back.
+ * BB_EINTERNAL without memory. Free BUCKETS whatever comes back.
  */
 BB_MUST bb_status bb_fusion_make(struct bb_buckets *buckets, const struct bb_fusion_tensor *tensors,
 				 size_t n, const struct bb_fusion_setting *setting,

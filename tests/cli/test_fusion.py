@@ -111,6 +111,8 @@ def hierarchical():
     padded = math.ceil(1001000 / 512) * 512
     equal([r["padded_bytes"], r["node_ranks"]], [4 * padded, 8], "padded to 64 elements of each rank of a node")
     equal([r["inside_bytes"], r["across_bytes"]], [1.75 * 4 * padded, 1.5 * 4 * padded / 8], "bytes")
+    text = prose(run(f"{line} --step-time 1ms --hierarchical").exits(0).out)
+    expect("sends 7.01 MB within its node and 0.7511 MB across; one ring of all ranks sends 7.761 MB" in text, text)
     alone = rows(f"{line} --step-time 1ms --hierarchical --fusion-threshold 0")["horovod tensor 1ms"]
     equal(alone["padded_bytes"], 4 * 1001000, "no padding without a fusion")
 

@@ -171,6 +171,16 @@ static void ddp_about(const void *record, struct bb_strbuf *out)
 	if (r->batches > 1)
 		bb_strbuf_addf(out, "; %jd batches per step", r->batches);
 	bb_strbuf_addf(out, "\n# DDP %s", r->fit);
+	if (r->inside_bytes > 0) {
+		const struct bb_fusion_traffic t =
+			bb_fusion_hierarchical((uint64_t)r->padded_bytes, (int)r->node_ranks,
+					       (int)(r->nranks / r->node_ranks));
+
+		bb_strbuf_addf(out,
+			       "\n# Nodes of %jd ranks: by rings, a rank sends %.4g MB within its "
+			       "node and %.4g MB across; one ring of all ranks sends %.4g MB",
+			       r->node_ranks, 1e-6 * t.inside, 1e-6 * t.across, 1e-6 * t.flat);
+	}
 	bb_strbuf_add(out, "\n# Buckets: one = a single bucket, tensor = a bucket per tensor. "
 			   "Times are medians.\n");
 }
