@@ -13,7 +13,15 @@ ROW = {
     "best": Maybe(int), "as_good": Maybe(int),
 }
 MOST_SERIES, MOST_SIZES = 24, 40
+MODES = {"bucket_view": {"on": "view on", "off": "view off"},
+         "optimizer": {place: place for place in ("after", "own-queue", "comm-queue", "backward")}}  # fmt: skip
 OTHERS = "list", "horovod", "tf", "megatron", "mirrored", "fsdp"
+
+
+def algorithm_of(row):
+    """The algorithm, and what --bucket-view and --optimizer add to it."""
+    modes = [words[row[key]] for key, words in MODES.items() if row.get(key) in words]
+    return ", ".join([row["algorithm"] or "algorithm unknown", *modes]) if modes else row["algorithm"]
 
 
 class Series:
@@ -34,7 +42,7 @@ class Sweep:
         check(rows, List(ROW, MOST_SERIES * (MOST_SIZES + 2)), "data_parallel")
         found = {}
         for i, row in enumerate(rows):
-            key = row["algorithm"], row["overlap"]
+            key = algorithm_of(row), row["overlap"]
             one = found.setdefault(key, Series(*key))
             size = self.size(row, f"data_parallel[{i}]")
             if size in one.rows:

@@ -236,8 +236,9 @@ bool bb_where_selects(const struct bb_where *w, const struct bb_read_record *rec
 /* Fields that identify a record, in the order of a subject; "way" is that of schemas before 3. */
 static const char *const identity[] = {
 	"collective", "quantity", "model", "schedule", "strategy", "scheme", "way", "variant",
-	"mode", "part", "stage", "grouping", "cap_bytes", "overlap", "servers", "stages",
-	"microbatches", "tp", "pp", "dp", "ep", "zero", "micro_batch", "skew", "capacity",
+	"mode", "part", "stage", "grouping", "cap_bytes", "overlap", "bucket_view", "optimizer",
+	"servers", "stages", "microbatches", "tp", "pp", "dp", "ep", "zero", "micro_batch", "skew",
+	"capacity",
 	/* of collectives */
 	"algorithm_asked", "algorithm", "dtype", "op", "root", "size_bytes", "in_place",
 	/* of pairs and memory */

@@ -432,14 +432,12 @@ static bb_status ddp_plan(struct bb_run *run)
 
 	run->record.collective = bb_all_reduce.name;
 	run->record.algorithms = ddp->options.algo_text;
-	/* Copies in buckets; three fp32 states, and with 16 bits the rounded parameters. */
 	const struct bb_ddp_options *a = &ddp->options;
-	const bool narrow = a->dtype != BB_FLOAT;
-	uint64_t copies = 1;
-
-	for (size_t i = 0; i < a->views.n; i++)
-		copies += a->views.list[i] == BB_DDP_COPIED - 1;
-	copies += a->places.n > 0 ? (narrow ? 7 : 3) : 0;
+	/* Copies in buckets; three states in fp32, with 16 bits also the rounded parameters. */
+	const uint64_t copies = 1 + (uint64_t)bb_ddp_any_copies(a) +
+				(a->places.n == 0       ? 0
+				 : a->dtype == BB_FLOAT ? 3
+							: 7);
 	const bb_status status = bb_replica_judge(&ddp->replica, run->world.nranks, &run->error);
 	return status == BB_OK
 		       ? bb_estimate_room(run, copies * ddp->room, "--model",

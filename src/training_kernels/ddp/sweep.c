@@ -333,45 +333,40 @@ static bb_status open_memory(struct ddp_sweep *s)
 {
 	struct bb_engine *e = &s->kernel.engine;
 	const struct bb_ddp_options *a = &s->ddp->options;
-	const struct bb_replica *r = &s->ddp->replica;
-	const size_t n = (size_t)r->model.parameters, wide = n * sizeof(float);
-	const size_t extras[BB_DDP_EXTRAS] = {r->model.buffers, r->model.counters,
-					      r->model.ntensors};
+	const struct bb_model *model = &s->ddp->replica.model;
+	const int nranks = e->run->world.nranks;
 	struct bb_ddp_memory *m = &s->memory;
-	bb_status status;
+	const size_t room = s->ddp->room, updates = a->places.n > 0;
+	const size_t states = updates * model->parameters * sizeof(float);
+	const struct {
+		size_t bytes;
+		void *at;
+	} all[] = {{room, &m->gradients},
+		   {bb_ddp_any_copies(a) ? room : 0, &m->buckets},
+		   {states, &m->master},
+		   {states, &m->moment1},
+		   {states, &m->moment2},
+		   {a->dtype == BB_FLOAT ? 0 : updates * room, &m->parameters},
+		   {a->sync_buffers ? 4 * model->buffers : 0, &s->extras[BB_DDP_BUFFERS]},
+		   {a->sync_buffers ? 8 * model->counters : 0, &s->extras[BB_DDP_COUNTERS]},
+		   {a->find_unused ? 4 * model->ntensors : 0, &s->extras[BB_DDP_USED]}};
+	bb_status status = BB_OK;
 
 	*m = (struct bb_ddp_memory){.dtype = a->dtype,
-				    .nranks = e->run->world.nranks,
-				    .elements = n,
+				    .nranks = nranks,
+				    .elements = (size_t)model->parameters,
 				    .most_norm = a->most_norm,
 				    .loss_scale = a->loss_scale};
-	BB_TRY(status, bb_engine_alloc(e, s->ddp->room, (void **)&m->gradients), out);
-	for (size_t i = 0; i < a->views.n; i++)
-		if (a->views.list[i] == 1)
-			BB_TRY(status, bb_engine_alloc(e, s->ddp->room, (void **)&m->buckets), out);
-	for (int i = 0; i < BB_DDP_EXTRAS; i++) {
-		const enum bb_dtype dtype = bb_ddp_extra_dtypes[i];
-
-		if (extras[i] == 0 || !(i == BB_DDP_USED ? a->find_unused : a->sync_buffers))
-			continue;
-		BB_TRY(status,
-		       bb_engine_alloc(e, extras[i] * bb_dtype_size(dtype), (void **)&s->extras[i]),
-		       out);
-		BB_TRY(status,
-		       bb_engine_patterns(e, dtype, i == BB_DDP_USED ? BB_SUM : -1, m->nranks,
-					  &s->extra_patterns[i]),
-		       out);
-	}
-	if (a->places.n == 0)
-		goto out;
-	BB_TRY(status, bb_engine_alloc(e, wide, (void **)&m->master), out);
-	BB_TRY(status, bb_engine_alloc(e, wide, (void **)&m->moment1), out);
-	BB_TRY(status, bb_engine_alloc(e, wide, (void **)&m->moment2), out);
-	if (a->dtype != BB_FLOAT)
-		BB_TRY(status, bb_engine_alloc(e, r->bytes, (void **)&m->parameters), out);
-	if (e->backend->has_data)
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && status == BB_OK; i++)
+		if (all[i].bytes > 0)
+			status = bb_engine_alloc(e, all[i].bytes, all[i].at);
+	for (int i = 0; i < BB_DDP_EXTRAS && status == BB_OK; i++)
+		if (s->extras[i])
+			status = bb_engine_patterns(e, bb_ddp_extra_dtypes[i],
+						    i == BB_DDP_USED ? BB_SUM : -1, nranks,
+						    &s->extra_patterns[i]);
+	if (status == BB_OK && updates && e->backend->has_data)
 		bb_ddp_memory_reset(m);
-out:
 	return status;
 }
 
@@ -430,17 +425,22 @@ static size_t ddp_best(const struct ddp_sweep *s, bool overlap)
 	return best;
 }
 
+static bool is_same_setting(const struct ddp_setting *a, const struct ddp_setting *b)
+{
+	return a->cap == b->cap && a->algorithm == b->algorithm && a->overlap == b->overlap &&
+	       a->view == b->view && a->place == b->place;
+}
+
 /* Times as fast as with buckets of BYTES. */
 static double row_times(const struct ddp_sweep *s, size_t setting, uint64_t bytes)
 {
 	const struct ddp_setting *own = &s->settings[setting];
 	const double step_s = bb_kernel_median(&s->kernel, setting, BB_DDP_STEP);
+	struct ddp_setting like = *own;
 	size_t i = 0;
 
-	while (s->settings[i].cap != bb_ddp_find_cap(s->ddp, bytes) ||
-	       s->settings[i].algorithm != own->algorithm ||
-	       s->settings[i].overlap != own->overlap || s->settings[i].view != own->view ||
-	       s->settings[i].place != own->place)
+	like.cap = bb_ddp_find_cap(s->ddp, bytes);
+	while (!is_same_setting(&s->settings[i], &like))
 		i++;
 	return step_s > 0 ? bb_kernel_median(&s->kernel, i, BB_DDP_STEP) / step_s : NAN;
 }
@@ -451,12 +451,10 @@ static double memory_part(const struct ddp_sweep *s, size_t setting, enum bb_ddp
 	return s->kernel.parts > (int)part ? bb_kernel_median(&s->kernel, setting, part) : 0;
 }
 
-static double first_step_us(const struct ddp_sweep *s, size_t setting)
+/* The first step over a later one. */
+static double first_step_times(const struct ddp_sweep *s, size_t setting)
 {
-	const double step_s = bb_kernel_median(&s->kernel, setting, BB_DDP_STEP);
-
-	return 1e6 * step_s *
-	       (s->ddp->options.find_unused ? 1 : row_times(s, setting, BB_BUCKET_UNLIMITED));
+	return s->ddp->options.find_unused ? 1 : row_times(s, setting, BB_BUCKET_UNLIMITED);
 }
 
 /* What a step does besides its reductions. */
@@ -479,7 +477,9 @@ static void describe_memory(const struct ddp_sweep *s, size_t setting, struct bb
 		r->buffer_bytes = (int64_t)(4 * s->ddp->replica.model.buffers +
 					    8 * s->ddp->replica.model.counters);
 	r->formula_step_us = 1e6 * v->formula_s;
-	r->first_step_us = first_step_us(s, setting);
+	if (bb_ddp_is_ddp(own->cap))
+		r->first_step_us = 1e6 * first_step_times(s, setting) *
+				   bb_kernel_median(&s->kernel, setting, BB_DDP_STEP);
 }
 
 static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record)
@@ -515,8 +515,11 @@ static void ddp_describe(const struct bb_kernel *k, size_t setting, void *record
 	r->p95_us = 1e6 * trial->stats.p95;
 	r->compute_us = 1e6 * alone_s;
 	r->reduce_us = 1e6 * reduce_s;
-	if (reduce_s > 0)
-		r->reduce_busbw_GBps = 1e-9 * (double)s->ddp->replica.bytes / reduce_s *
+	double buckets_s = reduce_s;
+	for (size_t i = 0; i < BB_DDP_EXTRAS; i++)
+		buckets_s -= v->step.extras[i] > 0 ? reductions->reduce_s[n + 1 + i] : 0;
+	if (buckets_s > 0)
+		r->reduce_busbw_GBps = 1e-9 * (double)s->ddp->replica.bytes / buckets_s *
 				       bb_all_reduce.bus_factor(nranks);
 	/* Reductions shorter than the spread of steps cannot be seen in them. */
 	if (beside_s > trial->stats.ci_high - trial->stats.ci_low && beside_s > LEAST_SEEN * step_s)
@@ -560,11 +563,16 @@ static void step_cause(const struct bb_candidate *ahead, const struct bb_candida
 		       struct bb_strbuf *out)
 {
 	const struct bb_variant *a = ahead->own, *b = behind->own;
+	const struct bb_ddp_step *one = &((const struct bb_ddp_variant *)a)->step;
+	const struct bb_ddp_step *other = &((const struct bb_ddp_variant *)b)->step;
 	const double longer_s = bb_kernel_median(b->kernel, b->setting, BB_DDP_REDUCTIONS) -
 				bb_kernel_median(a->kernel, a->setting, BB_DDP_REDUCTIONS);
 	const double exposed_s = behind->seconds - ahead->seconds;
 	char text[BB_UNIT_TEXT];
 
+	/* Their names tell what else differs. */
+	if (one->place != other->place || one->view != other->view)
+		return;
 	if (longer_s >= exposed_s - longer_s)
 		bb_strbuf_addf(out, "its reductions take %s longer",
 			       bb_format_duration(text, longer_s));
@@ -602,45 +610,37 @@ static const char *setting_words(const struct ddp_sweep *s, size_t setting,
 	return words;
 }
 
-/* The places of the updates, with all else as in the best setting with or without OVERLAP. */
-static void add_best_place(const struct ddp_sweep *s, bool overlap, struct bb_strbuf *out)
+/* With or without OVERLAP: the places of the updates, with all else as in the best setting, and the
+   first step beside it. */
+static void add_places(const struct ddp_sweep *s, bool overlap, struct bb_strbuf *out)
 {
+	const struct bb_ddp_options *a = &s->ddp->options;
 	struct bb_best best = {
 		.choice = {.subject = overlap ? "optimizer, overlap on" : "optimizer, overlap off",
 			   .noise = bb_estimate_noise(s->kernel.engine.run),
 			   .unit = ""}};
 	const size_t first = ddp_best(s, overlap);
+	char words[BB_CANDIDATE_TEXT];
 
-	for (size_t i = 0; i < s->kernel.settings && first < s->kernel.settings; i++) {
-		const struct ddp_setting *a = &s->settings[i], *b = &s->settings[first];
+	if (first == s->kernel.settings ||
+	    (a->views.n + a->places.n == 0 && !a->sync_buffers && !a->find_unused))
+		return;
+	for (size_t i = 0; i < s->kernel.settings && a->places.n > 0; i++) {
+		struct ddp_setting like = s->settings[first];
 
-		if (a->place != BB_DDP_NEVER && !bb_kernel_refusal(&s->kernel, i) &&
-		    a->cap == b->cap && a->algorithm == b->algorithm && a->overlap == b->overlap &&
-		    a->view == b->view)
+		like.place = s->settings[i].place;
+		if (is_same_setting(&s->settings[i], &like) && !bb_kernel_refusal(&s->kernel, i))
 			bb_best_add(
 				&best,
 				bb_best_steps(bb_kernel_trial(&s->kernel, i, BB_DDP_STEP), 1, NULL),
-				"%s", bb_ddp_place_names[a->place - 1]);
+				"%s", bb_ddp_place_names[like.place - 1]);
 	}
 	bb_best_recommend(&best, out);
-}
-
-/* The first step beside those of the best setting with or without OVERLAP. */
-static void add_first_step(const struct ddp_sweep *s, bool overlap, struct bb_strbuf *out)
-{
-	const struct bb_ddp_options *a = &s->ddp->options;
-	const size_t best = ddp_best(s, overlap);
-	const struct bb_ddp_cap *cap = s->settings[best % s->kernel.settings].cap;
-	char words[BB_CANDIDATE_TEXT];
-
-	if (best == s->kernel.settings ||
-	    (a->views.n + a->places.n == 0 && !a->sync_buffers && !a->find_unused))
-		return;
+	const double step_s = bb_kernel_median(&s->kernel, first, BB_DDP_STEP);
+	const double first_s = step_s * first_step_times(s, first);
 	bb_strbuf_addf(out, "# First step, overlap %s: %.4g ms, %.2f times that with %s (%s)\n",
-		       overlap ? "on" : "off", 1e-3 * first_step_us(s, best),
-		       1e-6 * first_step_us(s, best) /
-			       bb_kernel_median(&s->kernel, best, BB_DDP_STEP),
-		       setting_words(s, best, cap, words),
+		       overlap ? "on" : "off", 1e3 * first_s, first_s / step_s,
+		       setting_words(s, first, s->settings[first].cap, words),
 		       a->find_unused ? "the same buckets" : "one bucket, after the backward pass");
 }
 
@@ -686,8 +686,7 @@ static bb_status ddp_answer(struct ddp_sweep *s)
 				    setting_words(s, i, last, words));
 		}
 		bb_best_recommend(&best, &out);
-		add_best_place(s, overlap, &out);
-		add_first_step(s, overlap, &out);
+		add_places(s, overlap, &out);
 	}
 	bb_run_answer(s->kernel.engine.run, &out, answer);
 	return bb_engine_comment_lines(&s->kernel.engine, &out);
