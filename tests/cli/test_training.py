@@ -484,6 +484,18 @@ def optimizer_and_copies_are_verified():
 
 
 @test
+def processes_update_and_copy():
+    """Over MPI, and by threads over Gloo."""
+    line = f"{SMALL} -n 1 -w 0 --optimizer after,own-queue,comm-queue --bucket-view off --overlap on --json -"
+    jobs = [lambda: mpi.Job(["mpirun", "-np", "2", kit.built("ddp_bucket_perf"), *line.split()]).finish()]
+    if os.path.exists(os.path.join(kit.Settings.build, "backends", "gloo.so")):
+        jobs.append(lambda: run(f"ddp_bucket --backend gloo -g 2 {line}"))
+    for job in jobs:
+        found = job().exits(0).by_kind()["data_parallel"]
+        equal(({r["optimizer"] for r in found}, {r["wrong"] for r in found}), ({"after", "own-queue", "comm-queue"}, {0}), "verified")
+
+
+@test
 def buffers_are_broadcast():
     line = "ddp_bucket --model resnet:18 -g 2 -n 1 -w 0 --buckets 25M --step-time 2ms --overlap on --sync-buffers"
     for r in run(f"{line} --find-unused --json -").exits(0).by_kind()["data_parallel"]:

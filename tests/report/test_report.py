@@ -489,6 +489,16 @@ def sweep_has_all_series():
 
 
 @test
+def sweep_has_places_of_the_optimizer():
+    """Rows that differ in bucket view or optimizer are series of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, _ = buckets(folder, "--optimizer", "after,own-queue", "--bucket-view", "all", "--memory-rate", "1TB/s", "--overlap", "on")
+        found = texts(draw(path, os.path.join(folder, "a.svg")))
+        wanted = {f"auto, view {view}, {place}, overlap on" for view in ("on", "off") for place in ("after", "own-queue")}
+        equal(wanted - set(found), set(), "not in the picture")
+
+
+@test
 def sweep_of_a_prediction():
     with tempfile.TemporaryDirectory() as folder:
         words = ["--predict", "-g", "8", "--link", "50GB/s,5us", "--flops", "400T"]
