@@ -360,7 +360,7 @@ def units():
     equal((half["second_bytes"], half["parameters_bytes"]), (4 * 64 * 65, 3 * 2 * 64 * 65), "second partition")
     for words, code in (("", 0), ("--fault corrupt:2", 7)):
         result = run(f"zero -g 4 {UNITS} {SHORT} --stages 3 --units size:2000 --padding parameter --reshard 2 {words}")
-        result.exits(code).prints("# units: 3, at most 3 gathered at once; formula: forward")
+        result.exits(code).prints("# units: 3, at most 3 gathered at once; formula of equal units: forward")
     # Without memory that the CPU reaches.
     check(gpus.run(f"zero -g 2 {UNITS} {SHORT} --units blocks --padding parameter --reduce-dtype float --json -"))
 
@@ -401,6 +401,8 @@ def codes():
     line = f"zero -g 4 --model linear:3x31 {SHORT} --stages 3 --qwz --hpz 2 --qgz 2"
     run(f"{line} --fault corrupt:3").exits(7).prints("Wrong data in 1 of 1 result", "A node sends 0.0", "% RMS error")
     equal(records(run(f"zero -g 1 --model linear:3x31 {SHORT} --qwz --json -"))["zero"][3]["gather_error"], None, "alone")
+    result = gpus.run("zero -g 2 --model linear:3x31 --qwz").exits(5)
+    expect("--qwz" in result.err and "the CPU, which codes" in result.err, f"memory of GPUs: {result.err}")
     # 32 units of 4096 x 4096 on 4 nodes of 8 ranks, where plain stage 3 sends 3 models, here 0.75, times (n - 1) / n.
     line = "zero --backend sim --link 10GB/s -g 32 --model 536870912 --stages 3 --hpz 8"
     for words, across, wire in (("", 2 * 31 * (1 << 20), 2 * 31 * (1 << 20) + 7 * (1 << 22)),

@@ -74,8 +74,8 @@ void bb_zero_formula_add(const struct bb_zero_options *a, const struct bb_zero_r
 			      a->qwz || a->qgz_given || a->reduce_dtype_given))
 		return;
 	bb_strbuf_addf(out,
-		       "# units: %jd, at most %jd gathered at once; formula: forward %.2f ms, "
-		       "backward %.2f ms, wire %.3f MB\n",
+		       "# units: %jd, at most %jd gathered at once; formula of equal units: "
+		       "forward %.2f ms, backward %.2f ms, wire %.3f MB\n",
 		       r->units, r->gathered_units, 1e-3 * r->formula_forward_us,
 		       1e-3 * r->formula_backward_us, 1e-6 * (double)r->formula_wire_bytes);
 	if (r->across_bytes != BB_ABSENT)

@@ -148,7 +148,8 @@ static struct bb_coded add_exchange(struct bb_zero_rank *z, const struct bb_code
 		add_work(z, work);
 	}
 	bb_tape_order(tape, BB_ZERO_COMPUTING, BB_ZERO_COMMUNICATING)->work = z->phase;
-	bb_coded_write(form, tape, BB_ZERO_COMMUNICATING, z->phase, z->phase, item, INFINITY);
+	bb_coded_write(form, tape, BB_ZERO_COMMUNICATING, z->phase, z->phase, item,
+		       z->data ? INFINITY : z->zero->memory_rate);
 	*event = end_call(z, BB_ZERO_COMMUNICATING);
 	return coded;
 }

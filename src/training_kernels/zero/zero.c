@@ -8,6 +8,7 @@
 #include "harness/measure/algorithms.h"
 #include "harness/run/options.h"
 #include "models/units.h"
+#include "topology/systems.h"
 #include "training_kernels/zero/zero.h"
 
 #include <math.h>
@@ -63,6 +64,10 @@ static bb_status zero_check(const struct bb_benchmark *benchmark, void *own, str
 			       a->as_rank, a->world, a->world - 1);
 	o->config.library_optional =
 		a->as_rank_given || (o->threads * o->gpus == 1 && environment->launch.nprocs <= 1);
+	const struct bb_system *system = o->cluster ? bb_system_find(o->cluster->node->name) : NULL;
+	zero->memory_rate = system && system->gpu && system->gpu->memory_GBps
+				    ? 1e9 * system->gpu->memory_GBps
+				    : INFINITY;
 	/* Rings forward what an all-to-all sends. */
 	if (a->qgz_given && !a->algo_text_given)
 		a->algo_text = "auto";

@@ -295,6 +295,7 @@ struct bb_zero_pass {
 struct bb_zero {
 	struct bb_zero_options options; /* first member: the target of its options */
 	struct bb_zero_units units;
+	double memory_rate; /* bytes per second, at which codes are made in virtual time */
 	struct bb_zero_pass passes[2]; /* forward, backward: of a microbatch, beside the work on
 					  its data */
 	struct bb_precision bare;      /* of the recipe, if parameters have no copy */
