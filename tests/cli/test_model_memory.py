@@ -353,6 +353,8 @@ def one_bit_optimizers():
         steps = ', "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 100}}'
         text = onebit("onebitadam", '{"freeze_step": %d}' % share, steps)
         with_config(text, "--params 1B").prints(f"of 100 steps: {saving} times less")
+        got = json.loads(with_config(text, "--params 1B --json -").out)
+        near(got["volume_saved"], 1 / (share / 100 + (1 - share / 100) / 16), 1e-9, "volume")
     with_config(onebit("ZeroOneAdam", '{"var_freeze_step": 10}'), "--params 1B").prints("zero-one-adam", "var_freeze_step 10")
     zero = "refuses this optimizer with ZeRO"
     for text, says in [

@@ -53,6 +53,9 @@ static bb_status merge_file(struct job *job, struct options *o, struct bb_traini
 			*settings[i].choice = (int)in_file;
 	}
 	bb_ds_config_add_saving(&c, &job->text);
+	if (c.onebit.kind != BB_ONEBIT_NONE && c.total_steps > 0)
+		bb_json_add_double(&job->json, "volume_saved",
+				   bb_onebit_saving(&c.onebit, c.total_steps));
 	if (o->fits_given)
 		return BB_OK;
 	if (o->micro_batch_given)
