@@ -377,7 +377,7 @@ static void write_pass(struct bb_zero_rank *z, bool backward, int64_t microbatch
 	}
 }
 
-/* The exchange of signs, unit by unit. Coding takes no time of its own in virtual time. */
+/* The exchange of signs, unit by unit. */
 static void write_exchange(struct bb_zero_rank *z)
 {
 	struct bb_tape *tape = z->variant.taped.tapes;
@@ -397,7 +397,7 @@ static void write_exchange(struct bb_zero_rank *z)
 			bb_tape_order(tape, BB_ZERO_COMPUTING, BB_ZERO_COMMUNICATING)->work =
 				z->phase;
 			bb_coded_write(c.form, tape, BB_ZERO_COMMUNICATING, z->phase, z->phase,
-				       first, HUGE_VAL);
+				       first, z->data ? INFINITY : z->zero->memory_rate);
 			add_wait(z);
 		}
 		add_action(z, (struct bb_zero_work){.action = BB_ZERO_GET, .unit = u});
