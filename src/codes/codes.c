@@ -32,22 +32,6 @@ static inline int32_t order_of(int32_t bits)
 	return bits ^ ((bits >> 31) & INT32_MAX);
 }
 
-/* False if a number is not finite. */
-static bool range_of(struct bb_block_range *range, const float *x, size_t n)
-{
-	int32_t least = INT32_MAX, most = INT32_MIN;
-
-	for (size_t i = 0; i < n; i++) {
-		const int32_t order = order_of((int32_t)bits_of(x[i]));
-
-		least = order < least ? order : least;
-		most = order > most ? order : most;
-	}
-	*range = (struct bb_block_range){n, float_of((uint32_t)order_of(least)),
-					 float_of((uint32_t)order_of(most)), 0};
-	return isfinite(range->least) && isfinite(range->most);
-}
-
 /* Eight sums, so that their order is the same on every machine. */
 static double squares_of(const float *x, size_t n)
 {
@@ -64,95 +48,76 @@ static double squares_of(const float *x, size_t n)
 	return all;
 }
 
-static float magnitude_of(const struct bb_block_range *r)
+struct bb_block_scale bb_coding_fit(const struct bb_coding *c, const float *x, size_t n)
 {
-	return fmaxf(fabsf(r->least), fabsf(r->most));
-}
-
-static struct bb_block_scale scale_down(float scale, float zero)
-{
-	return (struct bb_block_scale){scale, zero, 0, 1, scale > 0 ? scale : 1};
-}
-
-static struct bb_block_scale fit_magnitude(const struct bb_coding *c,
-					   const struct bb_block_range *r)
-{
-	return scale_down(magnitude_of(r) / (float)c->highest, 0);
-}
-
-static struct bb_block_scale fit_minmax(const struct bb_coding *c, const struct bb_block_range *r)
-{
-	const float scale = (r->most - r->least) / (float)(c->highest - c->lowest);
-
-	return scale_down(scale, r->least + (float)c->highest * scale);
-}
-
-/* csrc/includes/quantization_utils.h of DeepSpeed, which codes fp16: the range has a code too many,
-   so the maximum is clamped. */
-static struct bb_block_scale fit_deepspeed(const struct bb_coding *c,
-					   const struct bb_block_range *r)
-{
+	const struct bb_block_scale lost = {.scale = NAN, .down = 1};
+	const float lowest = (float)c->lowest, highest = (float)c->highest;
 	const bool offset = c->scale_bytes == 8;
-	const float span = offset ? r->most - r->least : 2 * magnitude_of(r);
-	const float up = span > 0 ? (float)(1 << c->bits) / span : 1;
+	struct bb_block_scale s = {.up = 1};
+	int32_t first = INT32_MAX, last = INT32_MIN;
 
-	return (struct bb_block_scale){1 / up, offset ? (r->most + r->least) / 2 : 0, 0, up, 1};
-}
+	for (size_t i = 0; i < n; i++) {
+		const int32_t order = order_of((int32_t)bits_of(x[i]));
 
-/* torch/ao/quantization/observer.py, of MinMaxObserver: its scale is at least its epsilon. */
-static struct bb_block_scale fit_torch(const struct bb_coding *c, const struct bb_block_range *r)
-{
-	const float least = fminf(r->least, 0), most = fmaxf(r->most, 0);
-	const float scale = fmaxf((most - least) / (float)c->highest, FLT_EPSILON);
-	struct bb_block_scale s = scale_down(scale, 0);
+		first = order < first ? order : first;
+		last = order > last ? order : last;
+	}
+	const float least = float_of((uint32_t)order_of(first));
+	const float most = float_of((uint32_t)order_of(last));
+	const float magnitude = fmaxf(fabsf(least), fabsf(most));
+	if (!isfinite(least) || !isfinite(most))
+		return lost;
+	if (c->kind == BB_CODE_SIGN) {
+		s.scale = (float)(sqrt(squares_of(x, n)) / sqrt((double)n));
+	} else if (c->scale_bytes == 1) {
+		/* The largest power of two in the block over that of the format (OCP MX
+		   specification 1.0, 6.3). */
+		const int exponent = magnitude > 0 ? ilogbf(magnitude) - ilogbf(highest) : -127;
 
-	s.point = fminf(rintf(-least / scale), (float)c->highest);
-	return s;
-}
+		s.scale = ldexpf(1, exponent > -127 ? exponent : -127);
+	} else if (c->lowest == 0) {
+		/* torch/ao/quantization/observer.py, of MinMaxObserver: its range contains 0, its
+		   scale is at least its epsilon. */
+		const float low = fminf(least, 0);
 
-/* The largest power of two in the block over that of the format (OCP MX specification 1.0, 6.3). */
-static struct bb_block_scale fit_mx(const struct bb_coding *c, const struct bb_block_range *r)
-{
-	const float most = magnitude_of(r);
-	const int own = c->kind == BB_CODE_E4M3 ? 8 : 15;
-	const int exponent = most > 0 ? ilogbf(most) - own : -127;
+		s.scale = fmaxf((fmaxf(most, 0) - low) / highest, FLT_EPSILON);
+		s.point = fminf(rintf(-low / s.scale), highest);
+	} else if (c->lowest < -c->highest) {
+		/* csrc/includes/quantization_utils.h of DeepSpeed, which codes fp16: the range has
+		   a code too many, so the maximum is clamped. */
+		const float span = offset ? most - least : 2 * magnitude;
 
-	return scale_down(ldexpf(1, exponent > -127 ? exponent : -127), 0);
-}
-
-static struct bb_block_scale fit_sign(const struct bb_coding *c, const struct bb_block_range *r)
-{
-	return scale_down((float)(sqrt(r->squares) / sqrt((double)r->n)), 0);
-}
-
-static struct bb_block_scale fit_block(const struct bb_coding *c, const float *x, size_t n)
-{
-	struct bb_block_scale s = {.scale = NAN, .up = 0, .down = 1};
-	struct bb_block_range range;
-
-	if (!range_of(&range, x, n))
-		return s;
-	range.squares = c->kind == BB_CODE_SIGN ? squares_of(x, n) : 0;
-	const struct bb_block_scale fitted = c->fit(c, &range);
-	return isfinite(fitted.scale) && isfinite(fitted.zero) ? fitted : s;
+		s.up = span > 0 ? (float)(1 << c->bits) / span : 1;
+		s.down = 1;
+		s.scale = 1 / s.up;
+		s.zero = offset ? (most + least) / 2 : 0;
+	} else if (offset) {
+		s.scale = (most - least) / (highest - lowest);
+		s.zero = least + highest * s.scale;
+	} else {
+		s.scale = magnitude / highest;
+	}
+	if (s.down == 0)
+		s.down = s.scale > 0 ? s.scale : 1;
+	return isfinite(s.scale) && isfinite(s.zero) ? s : lost;
 }
 
 #define INTEGER BB_CODE_INTEGER
 const struct bb_coding bb_codings[] = {
-	{"int8", "scale max/127", INTEGER, 8, -127, 127, 256, 4, fit_magnitude},
-	{"int4", "scale max/7", INTEGER, 4, -7, 7, 256, 4, fit_magnitude},
-	{"int8-minmax", "scale (max - min)/254", INTEGER, 8, -127, 127, 256, 8, fit_minmax},
-	{"int4-minmax", "scale (max - min)/14", INTEGER, 4, -7, 7, 256, 8, fit_minmax},
-	{"ds-int8", "DeepSpeed, symmetric", INTEGER, 8, -128, 127, 4096, 4, fit_deepspeed},
-	{"ds-int4", "DeepSpeed, symmetric", INTEGER, 4, -8, 7, 4096, 4, fit_deepspeed},
-	{"ds-int8-asym", "DeepSpeed, asymmetric", INTEGER, 8, -128, 127, 4096, 8, fit_deepspeed},
-	{"ds-int4-asym", "DeepSpeed, asymmetric", INTEGER, 4, -8, 7, 4096, 8, fit_deepspeed},
-	{"torch-uint8", "PyTorch, MinMaxObserver", INTEGER, 8, 0, 255, 512, 8, fit_torch},
-	{"fp8-e4m3", "scale max/448", BB_CODE_E4M3, 8, -448, 448, 128, 4, fit_magnitude},
-	{"fp8-e5m2", "scale max/57344", BB_CODE_E5M2, 8, -57344, 57344, 128, 4, fit_magnitude},
-	{"mxfp8-e4m3", "OCP MX", BB_CODE_E4M3, 8, -448, 448, 32, 1, fit_mx},
-	{"mxfp8-e5m2", "OCP MX", BB_CODE_E5M2, 8, -57344, 57344, 32, 1, fit_mx},
-	{"sign", "1-bit Adam, scale norm/sqrt(n)", BB_CODE_SIGN, 1, 0, 0, 0, 4, fit_sign},
+	{"int8", "scale max/127", INTEGER, 8, -127, 127, 256, 4},
+	{"int4", "scale max/7", INTEGER, 4, -7, 7, 256, 4},
+	{"int8-minmax", "scale (max - min)/254", INTEGER, 8, -127, 127, 256, 8},
+	{"int4-minmax", "scale (max - min)/14", INTEGER, 4, -7, 7, 256, 8},
+	{"ds-int8", "DeepSpeed, symmetric", INTEGER, 8, -128, 127, 4096, 4},
+	{"ds-int4", "DeepSpeed, symmetric", INTEGER, 4, -8, 7, 4096, 4},
+	{"ds-int8-asym", "DeepSpeed, asymmetric", INTEGER, 8, -128, 127, 4096, 8},
+	{"ds-int4-asym", "DeepSpeed, asymmetric", INTEGER, 4, -8, 7, 4096, 8},
+	{"torch-uint8", "PyTorch, MinMaxObserver", INTEGER, 8, 0, 255, 512, 8},
+	{"fp8-e4m3", "scale max/448", BB_CODE_E4M3, 8, -448, 448, 128, 4},
+	{"fp8-e5m2", "scale max/57344", BB_CODE_E5M2, 8, -57344, 57344, 128, 4},
+	{"mxfp8-e4m3", "OCP MX", BB_CODE_E4M3, 8, -448, 448, 32, 1},
+	{"mxfp8-e5m2", "OCP MX", BB_CODE_E5M2, 8, -57344, 57344, 32, 1},
+	{"sign", "1-bit Adam, scale norm/sqrt(n)", BB_CODE_SIGN, 1, 0, 0, 0, 4},
 	{.name = NULL}};
 
 const struct bb_coding *bb_coding_named(const char *name)
@@ -200,17 +165,23 @@ static inline uint32_t pick(bool first, uint32_t a, uint32_t b)
 	return (a & mask) | (b & ~mask);
 }
 
+/* The bias of a format of MANTISSA bits, with the others but the sign for its exponent. */
+static inline uint32_t bias_of(int mantissa)
+{
+	return (1u << (6 - mantissa)) - 1;
+}
+
 /*
- * The format of MANTISSA bits and BIAS, whose largest number has the bits MOST as a float. A normal
- * number rounds by adding just under half of what is cut off, plus one if the last kept bit is odd;
- * a subnormal one by adding a float whose last bit is the smallest subnormal.
+ * The codes of a format of MANTISSA bits. A normal number rounds by adding just under half of what
+ * is cut off, plus one if the last kept bit is odd; a subnormal one by adding a float whose last
+ * bit is the smallest subnormal.
  */
-static inline void floats_code(const struct bb_block_scale *s, const float *x, size_t n,
-			       uint8_t *codes, int mantissa, uint32_t bias, uint32_t most)
+static inline void floats_code(const struct bb_coding *c, const struct bb_block_scale *s,
+			       const float *x, size_t n, uint8_t *codes, int mantissa)
 {
 	const int cut = 23 - mantissa;
-	const uint32_t shift = (127 - bias) << 23, tiny = (128 - bias) << 23;
-	const uint32_t magic = tiny + ((uint32_t)cut << 23);
+	const uint32_t shift = (127 - bias_of(mantissa)) << 23, tiny = shift + (1u << 23);
+	const uint32_t magic = tiny + ((uint32_t)cut << 23), most = bits_of((float)c->highest);
 	const float down = s->down;
 
 	for (size_t i = 0; i < n; i++) {
@@ -228,10 +199,10 @@ static inline void floats_code(const struct bb_block_scale *s, const float *x, s
 }
 
 static inline void floats_decode(const struct bb_block_scale *s, const uint8_t *codes, size_t n,
-				 float *x, int mantissa, uint32_t bias)
+				 float *x, int mantissa)
 {
 	const int cut = 23 - mantissa;
-	const uint32_t shift = (127 - bias) << 23, tiny = (128 - bias) << 23;
+	const uint32_t shift = (127 - bias_of(mantissa)) << 23, tiny = shift + (1u << 23);
 	const float scale = s->scale;
 
 	for (size_t i = 0; i < n; i++) {
@@ -249,9 +220,9 @@ static void codes_make(const struct bb_coding *c, const struct bb_block_scale *s
 	if (c->kind == BB_CODE_INTEGER)
 		integers_code(c, s, x, n, codes);
 	else if (c->kind == BB_CODE_E4M3)
-		floats_code(s, x, n, codes, 3, 7, 0x43e00000); /* 448 */
+		floats_code(c, s, x, n, codes, 3);
 	else if (c->kind == BB_CODE_E5M2)
-		floats_code(s, x, n, codes, 2, 15, 0x47600000); /* 57344 */
+		floats_code(c, s, x, n, codes, 2);
 	else
 		for (size_t i = 0; i < n; i++)
 			codes[i] = !(x[i] < 0);
@@ -263,9 +234,9 @@ static void codes_read(const struct bb_coding *c, const struct bb_block_scale *s
 	if (c->kind == BB_CODE_INTEGER)
 		integers_decode(c, s, codes, n, x);
 	else if (c->kind == BB_CODE_E4M3)
-		floats_decode(s, codes, n, x, 3, 7);
+		floats_decode(s, codes, n, x, 3);
 	else if (c->kind == BB_CODE_E5M2)
-		floats_decode(s, codes, n, x, 2, 15);
+		floats_decode(s, codes, n, x, 2);
 	else
 		for (size_t i = 0; i < n; i++)
 			x[i] = codes[i] ? s->scale : -s->scale;
@@ -337,23 +308,40 @@ size_t bb_coding_bytes(const struct bb_coding *c, size_t block, size_t n)
 	return codes_bytes(c, n) + blocks * c->scale_bytes;
 }
 
+/* PACKED = the codes of a block. */
+static void block_encode(const struct bb_coding *c, const struct bb_block_scale *s, const float *x,
+			 size_t n, uint8_t *packed)
+{
+	uint8_t codes[CHUNK];
+
+	for (size_t i = 0, most; i < n; i += most) {
+		uint8_t *const to = packed + i * c->bits / 8;
+
+		most = n - i < CHUNK ? n - i : CHUNK;
+		codes_make(c, s, x + i, most, c->bits < 8 ? codes : to);
+		if (c->bits < 8)
+			codes_pack(c->bits, codes, most, to);
+	}
+}
+
+void bb_coding_encode_scaled(const struct bb_coding *c, const struct bb_block_scale *s,
+			     const float *x, size_t n, void *coded)
+{
+	block_encode(c, s, x, n, coded);
+	scale_store(c, s, (uint8_t *)coded + codes_bytes(c, n));
+}
+
 void bb_coding_encode(const struct bb_coding *c, size_t block, const float *x, size_t n,
 		      void *coded)
 {
-	uint8_t *const packed = coded, *scale = packed + codes_bytes(c, n), codes[CHUNK];
+	uint8_t *const packed = coded, *scale = packed + codes_bytes(c, n);
 
 	for (size_t first = 0, end; first < n; first = end, scale += c->scale_bytes) {
 		end = block && n - first > block ? first + block : n;
-		const struct bb_block_scale s = fit_block(c, x + first, end - first);
+		const struct bb_block_scale s = bb_coding_fit(c, x + first, end - first);
 
 		scale_store(c, &s, scale);
-		if (c->bits == 8)
-			codes_make(c, &s, x + first, end - first, packed + first);
-		for (size_t i = first, most; i < end && c->bits < 8; i += most) {
-			most = end - i < CHUNK ? end - i : CHUNK;
-			codes_make(c, &s, x + i, most, codes);
-			codes_pack(c->bits, codes, most, packed + i * c->bits / 8);
-		}
+		block_encode(c, &s, x + first, end - first, packed + first * c->bits / 8);
 	}
 }
 

@@ -25,15 +25,9 @@ struct bb_block_scale {
 	float scale; /* s; 0: all numbers of the block are z */
 	float zero;  /* z: the number that code p stands for */
 	float point; /* p */
-	/* (x - z) * up / down = (x - z) / s, calculated as the source of the coding does. */
+	/* (x - z) * up / down = (x - z) / s, calculated as the source of the coding does; not of
+	   decoded scales. */
 	float up, down;
-};
-
-/* Minimum and maximum of a block's N finite numbers, and the sum of their squares. */
-struct bb_block_range {
-	size_t n;
-	float least, most;
-	double squares;
 };
 
 enum bb_code_kind { BB_CODE_INTEGER, BB_CODE_E4M3, BB_CODE_E5M2, BB_CODE_SIGN };
@@ -41,14 +35,14 @@ enum bb_code_kind { BB_CODE_INTEGER, BB_CODE_E4M3, BB_CODE_E5M2, BB_CODE_SIGN };
 struct bb_coding {
 	const char *name, *brief;
 	enum bb_code_kind kind;
-	unsigned bits;       /* of a code: 8, 4 or 1 */
-	int lowest, highest; /* what a code stands for, before its scale; signs: 0 */
-	size_t block;        /* usual numbers of a block; 0: all are one */
+	unsigned bits; /* of a code: 8, 4 or 1 */
+	/* What a code stands for, before its scale; signs: 0. Codes are unsigned from 0 on; a
+	   lowest one beyond the negative highest one is DeepSpeed's. */
+	int lowest, highest;
+	size_t block; /* usual numbers of a block; 0: all are one */
 	/* Of a block: 4 is its scale; 8 also its zero, or its point where codes are unsigned; 1 a
 	   power of two (E8M0). */
 	size_t scale_bytes;
-	struct bb_block_scale (*fit)(const struct bb_coding *coding,
-				     const struct bb_block_range *range);
 };
 
 extern const struct bb_coding bb_codings[]; /* ends with a name of NULL */
@@ -62,6 +56,11 @@ size_t bb_coding_bytes(const struct bb_coding *coding, size_t block, size_t n);
 /* CODED[bb_coding_bytes] = X[0, N). */
 void bb_coding_encode(const struct bb_coding *coding, size_t block, const float *x, size_t n,
 		      void *coded);
+/* The scale of X[0, N) as one block; and CODED = them with a SCALE that is given, such as that of
+   more numbers, as one block. */
+struct bb_block_scale bb_coding_fit(const struct bb_coding *coding, const float *x, size_t n);
+void bb_coding_encode_scaled(const struct bb_coding *coding, const struct bb_block_scale *scale,
+			     const float *x, size_t n, void *coded);
 /* X[0, N) = the numbers of CODED. */
 void bb_coding_decode(const struct bb_coding *coding, size_t block, const void *coded, size_t n,
 		      float *x);
