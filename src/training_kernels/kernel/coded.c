@@ -214,49 +214,34 @@ static size_t ring_chunk(const struct bb_coded *c, int hop)
 	return (size_t)((c->rank - hop - 1 + 2 * n) % n);
 }
 
-/* SENT = the codes of X, chunk K of member P from place K members + P of X. Without blocks they
-   have one scale; the memory of what comes is not used yet and has them whole. */
-static void code_chunks(const struct bb_coded *c, const struct bb_coded_phase *p, const float *x,
-			float *rest)
-{
-	const struct bb_coding *const coding = c->form->coding;
-	const size_t chunk = bb_coded_chunk(c->form), bytes = bb_coded_chunk_bytes(c->form);
-	const size_t block = c->form->block, members = p->coded / p->chunks;
-	const bool whole = block == 0 && p->coded > 1;
-	const size_t codes = bytes - coding->scale_bytes; /* of a chunk, if it is a block */
-
-	if (whole) {
-		bb_coding_encode(coding, 0, x, p->coded * chunk, c->comes);
-		if (rest)
-			bb_coding_add(coding, 0, c->comes, p->coded * chunk, -1, rest);
-	}
-	for (size_t i = 0; i < p->coded; i++) {
-		char *const to = c->sent + (i % members * p->chunks + i / members) * bytes;
-
-		if (whole) {
-			memcpy(to, c->comes + i * codes, codes);
-			memcpy(to + codes, c->comes + p->coded * codes, coding->scale_bytes);
-			continue;
-		}
-		bb_coding_encode(coding, block, x + i * chunk, chunk, to);
-		if (rest)
-			bb_coding_add(coding, block, to, chunk, -1, rest + i * chunk);
-	}
-}
-
+/* Chunk K of what is sent to member P is that of place K members + P. */
 static void coded_code(const struct bb_coded *c, int phase)
 {
-	const struct bb_coded_phase p = bb_coded_phase(c->form, phase);
-	const size_t chunk = bb_coded_chunk(c->form), n = p.coded * chunk;
+	const struct bb_coded_form *const f = c->form;
+	const struct bb_coded_phase p = bb_coded_phase(f, phase);
+	const size_t chunk = bb_coded_chunk(f), n = p.coded * chunk, members = p.coded / p.chunks;
 	const bool is_ring = p.collective == &bb_sendrecv;
 	const float *x = phase > 0 ? c->sum : c->x + (is_ring ? ring_chunk(c, 0) * chunk : 0);
 	float *error = c->error;
 
 	for (int i = 0; i < phase && error; i++)
-		error += bb_coded_phase(c->form, i).coded * chunk;
+		error += bb_coded_phase(f, i).coded * chunk;
 	for (size_t i = 0; i < n && error; i++)
 		error[i] += x[i];
-	code_chunks(c, &p, error ? error : x, error);
+	x = error ? error : x;
+	/* Without blocks, all chunks have one scale. */
+	const struct bb_block_scale scale = bb_coding_fit(f->coding, x, f->block ? 0 : n);
+	for (size_t i = 0; i < p.coded; i++) {
+		char *const to =
+			c->sent + (i % members * p.chunks + i / members) * bb_coded_chunk_bytes(f);
+
+		if (f->block)
+			bb_coding_encode(f->coding, f->block, x + i * chunk, chunk, to);
+		else
+			bb_coding_encode_scaled(f->coding, &scale, x + i * chunk, chunk, to);
+		if (error)
+			bb_coding_add(f->coding, f->block, to, chunk, -1, error + i * chunk);
+	}
 }
 
 static void coded_decode(const struct bb_coded *c, int phase)
