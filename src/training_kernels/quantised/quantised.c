@@ -331,11 +331,12 @@ static bb_status quantised_open(struct bb_engine *e)
 		return bb_fail(&e->run->error, BB_EUNSUPPORTED,
 			       "the CPU codes the numbers, and cannot access the memory of GPUs; "
 			       "give --backend host or mpi");
-	s->node_ranks = own->options.node_ranks_given ? (int)own->options.node_ranks
-			: e->options->cluster         ? e->options->cluster->gpus
-						      : 0;
-	for (int i = 0, given = s->node_ranks; i < e->run->world.nranks && !given; i++)
-		s->node_ranks += infos[i].node == infos[0].node;
+	s->node_ranks = 1;
+	while (s->node_ranks < e->run->world.nranks && infos[s->node_ranks].node == infos[0].node)
+		s->node_ranks++;
+	if (own->options.node_ranks_given || e->options->cluster)
+		s->node_ranks = own->options.node_ranks_given ? (int)own->options.node_ranks
+							      : e->options->cluster->gpus;
 	for (size_t i = 0; i < settings; i++) {
 		const struct bb_coded_form form = quantised_form(s, i);
 		struct bb_quantised_reference ref;
